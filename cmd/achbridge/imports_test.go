@@ -1,0 +1,246 @@
+package main_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// The rules of the house: who may import whom, and which packages are pure.
+// They are checked on every Go file, whatever its build tags.
+
+// fence says that the files below From do not import what is below Not.
+type fence struct {
+	From, Not, Why string
+	Tests          bool // binds test files too
+}
+
+const ours = "achbridge"
+
+var fences = []fence{
+	{From: "wire", Not: ours, Why: "wire imports nothing of ours"},
+	{From: "localach", Not: ours, Why: "localach imports nothing of ours"},
+	{From: "discovery", Not: ours + "/bridge", Why: "discovery and bridge do not know each other", Tests: true},
+	{From: "bridge", Not: ours + "/discovery", Why: "discovery and bridge do not know each other", Tests: true},
+	{From: "bridge/transport", Not: ours + "/wire", Why: "a session carries bytes, not messages", Tests: true},
+	{From: "bridge/fresh", Not: ours + "/localach", Why: "policy touches no channel", Tests: true},
+	{From: ".", Not: ours + "/testnet", Why: "testnet is imported by tests and its own programs only"},
+}
+
+// pure packages are values and functions: no I/O, no goroutine, no clock.
+var (
+	purePackages = []string{"wire", "bridge/fresh"}
+	impureTree   = []string{"net", "os", "sync", "syscall", "log", "golang.org/x/sys"}
+	clockOfTime  = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
+)
+
+// cgoPackages may import "C".
+var cgoPackages = []string{"localach"}
+
+func TestPackagesKeepTheHouseRules(t *testing.T) {
+	root := os.DirFS("../..")
+	if _, err := fs.Stat(root, "go.mod"); err != nil {
+		t.Fatalf("top of the repository: %v", err)
+	}
+	for _, rule := range fences {
+		if _, err := fs.Stat(root, rule.From); err != nil {
+			t.Errorf("rule %q guards a package that is not there: %v", rule.Why, err)
+		}
+	}
+	broken, err := brokenRules(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range broken {
+		t.Error(b)
+	}
+}
+
+func TestEveryHouseRuleCanFail(t *testing.T) {
+	for _, c := range []struct{ file, body, want string }{
+		{"wire/a.go", `import _ "achbridge/localach"`, "wire imports nothing of ours"},
+		{"localach/a.go", `import _ "achbridge/wire"`, "localach imports nothing of ours"},
+		{"discovery/a.go", `import _ "achbridge/bridge"`, "do not know each other"},
+		{"discovery/a.go", `import _ "achbridge/bridge/transport"`, "do not know each other"},
+		{"discovery/a_test.go", `import _ "achbridge/bridge"`, "do not know each other"},
+		{"bridge/a.go", `import _ "achbridge/discovery"`, "do not know each other"},
+		{"bridge/fresh/a.go", `import _ "achbridge/discovery"`, "do not know each other"},
+		{"bridge/transport/a.go", `import _ "achbridge/wire"`, "a session carries bytes"},
+		{"bridge/fresh/a.go", `import _ "achbridge/localach"`, "policy touches no channel"},
+		{"bridge/fresh/a.go", `import _ "net/netip"`, `is pure, but imports "net/netip"`},
+		{"bridge/fresh/a.go", `import _ "sync/atomic"`, `is pure, but imports "sync/atomic"`},
+		{"bridge/fresh/a.go", `import "time"; var _ = time.Now()`, "is pure, but reads the clock: time.Now"},
+		{"bridge/fresh/a.go", `import w "time"; var now = w.Since`, "is pure, but reads the clock: time.Since"},
+		{"bridge/fresh/a.go", `import . "time"; var _ = Now()`, "is pure, but imports time without its name"},
+		{"bridge/fresh/a.go", `func f() { go f() }`, "is pure, but starts a goroutine"},
+		{"wire/a.go", `import _ "os"`, `is pure, but imports "os"`},
+		{"bridge/a.go", `import "C"`, `only localach imports "C"`},
+		{"bridge/a.go", "//go:build never\n\npackage p\nimport \"C\"", `only localach imports "C"`},
+		{"cmd/achbridge/a.go", `import _ "achbridge/testnet"`, "testnet is imported by tests"},
+		{"bridge/a.go", `import _ "achbridge/testnet/lab"`, "testnet is imported by tests"},
+	} {
+		broken, err := brokenRules(tree(c.file, c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(broken) == 0 || !strings.HasPrefix(broken[0], c.file+":") || !strings.Contains(broken[0], c.want) {
+			t.Errorf("%s with %s: got %q, want one that says %q", c.file, c.body, broken, c.want)
+		}
+	}
+}
+
+func TestHouseRulesAllowWhatTheyShould(t *testing.T) {
+	for _, c := range []struct{ file, body string }{
+		{"wire/a.go", `import "time"; var _ time.Duration`},
+		{"wire/a_test.go", `import _ "achbridge/wire"`},
+		{"localach/a.go", `import "C"`},
+		{"bridge/a.go", `import (_ "achbridge/wire"; _ "achbridge/localach"; _ "achbridge/bridge/transport")`},
+		{"bridge/fresh/a.go", `import "time"; func f(now time.Time) time.Duration { return now.Sub(now) }`},
+		{"bridge/fresh/a_test.go", `import "os"; import "time"; var _, _ = os.Args, time.Now()`},
+		{"bridge/transport/a_test.go", `import _ "achbridge/testnet"`},
+		{"discovery/a.go", `import _ "achbridge/bridgehead"`},
+		{"testnet/lab/a.go", `import _ "achbridge/testnet"`},
+		{"cmd/achbridge/a.go", `import (_ "achbridge/bridge"; _ "achbridge/discovery")`},
+		{"bridge/testdata/a.go", `import "C"`},
+	} {
+		broken, err := brokenRules(tree(c.file, c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(broken) != 0 {
+			t.Errorf("%s with %s: got %q, want no complaint", c.file, c.body, broken)
+		}
+	}
+}
+
+// tree is a repository of one file.
+func tree(file, body string) fs.FS {
+	if !strings.Contains(body, "package ") {
+		body = "package p\n" + body
+	}
+	return fstest.MapFS{file: &fstest.MapFile{Data: []byte(body)}}
+}
+
+// brokenRules returns one line "file:line: what is wrong" per breach below root.
+func brokenRules(root fs.FS) ([]string, error) {
+	var broken []string
+	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if base := d.Name(); name != "." && (base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if path.Ext(name) != ".go" {
+			return nil
+		}
+		source, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		found, err := brokenIn(name, source)
+		broken = append(broken, found...)
+		return err
+	})
+	return broken, err
+}
+
+// brokenIn checks one file; name is its path from the top of the repository.
+func brokenIn(name string, source []byte) ([]string, error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, name, source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var broken []string
+	complain := func(at token.Pos, format string, args ...any) {
+		where := set.Position(at)
+		broken = append(broken, fmt.Sprintf("%s:%d: ", name, where.Line)+fmt.Sprintf(format, args...))
+	}
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return nil, err
+		}
+		if why := forbids(name, imported); why != "" {
+			complain(spec.Pos(), "imports %q: %s", imported, why)
+		}
+	}
+	if dir := path.Dir(name); !isTest(name) && slices.ContainsFunc(purePackages, func(p string) bool { return below(dir, p) }) {
+		impurities(file, func(at token.Pos, what string) {
+			complain(at, "package %s is pure, but %s", dir, what)
+		})
+	}
+	return broken, nil
+}
+
+// forbids says why the file may not import the package, or "".
+func forbids(name, imported string) string {
+	dir := path.Dir(name)
+	own := path.Join(ours, dir)
+	if imported == "C" && !slices.ContainsFunc(cgoPackages, func(p string) bool { return below(dir, p) }) {
+		return `only localach imports "C"`
+	}
+	for _, rule := range fences {
+		switch {
+		case !below(dir, rule.From) || !below(imported, rule.Not):
+		case isTest(name) && !rule.Tests:
+		case below(own, path.Join(ours, "testnet")) && below(imported, path.Join(ours, "testnet")):
+		default:
+			return rule.Why
+		}
+	}
+	return ""
+}
+
+// impurities reports what a pure package may not do: import the world outside,
+// read the clock, start goroutines.
+func impurities(file *ast.File, report func(token.Pos, string)) {
+	clock := ""
+	for _, spec := range file.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value)
+		if slices.ContainsFunc(impureTree, func(p string) bool { return below(imported, p) }) {
+			report(spec.Pos(), fmt.Sprintf("imports %q", imported))
+		}
+		switch {
+		case imported != "time":
+		case spec.Name == nil:
+			clock = "time"
+		case spec.Name.Name == ".":
+			report(spec.Pos(), "imports time without its name")
+		default:
+			clock = spec.Name.Name
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			report(n.Pos(), "starts a goroutine")
+		case *ast.SelectorExpr:
+			from, ok := n.X.(*ast.Ident)
+			if ok && clock != "" && from.Name == clock && slices.Contains(clockOfTime, n.Sel.Name) {
+				report(n.Pos(), "reads the clock: time."+n.Sel.Name)
+			}
+		}
+		return true
+	})
+}
+
+func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
+
+// below says whether the slash-separated name is top or lies under it.
+func below(name, top string) bool {
+	return top == "." || name == top || strings.HasPrefix(name, top+"/")
+}
