@@ -1,0 +1,34 @@
+// Package transport joins two nodes of one network by authenticated sessions.
+//
+// An Endpoint owns one UDP socket, on which it both listens and dials. A Session
+// is one association of two nodes: unreliable datagrams for frames, and one
+// reliable ordered stream for control messages. Nothing above this package can
+// tell by which protocol a session runs:
+//
+//	endpoint.go   Endpoint: sessions in, sessions out; the book of live sessions
+//	session.go    Session, and carrier, what a protocol must offer to be one
+//	quic.go       the QUIC endpoint: dial, accept, the welcome on the control stream
+//	quic_link.go  the QUIC carrier
+//	quic_guard.go handshakes of strangers: how many, and what became of them
+//	trust.go      the authority and certificates that a network key stands for
+//	identity.go   who a certificate says its holder is
+//	key.go        the network key and its file
+//	refusals.go   the log lines about refused peers, at most one a second
+//
+// # Trust
+//
+// Every member holds the same network key. It yields, by HKDF-SHA256, an Ed25519
+// certificate authority; each node issues its own certificate in memory, naming
+// its host and node id. Both sides of a session present one and accept only the
+// authority's signature. Validity dates are never looked at: a robot's clock may
+// be years off. There is no plaintext mode, no resumption and no early data, so
+// nothing that a session delivers can have been replayed from another.
+//
+// # The welcome
+//
+// TLS 1.3 lets a dialler finish before the acceptor has seen the dialler's
+// certificate. So the dialler opens the control stream with one byte, and the
+// acceptor, once its side of the handshake is complete, answers with one byte.
+// Only after that do Dial and Accept return: a Session is always authenticated
+// in both directions.
+package transport

@@ -1,0 +1,257 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+)
+
+const (
+	alpn = "achbridge/1"
+	// welcomeByte opens the control stream in each direction, see the package
+	// comment. Anything else is refused.
+	welcomeByte = 0x01
+
+	// Application error codes of a CONNECTION_CLOSE. The reason is in its text;
+	// the code only tells a closed session from one that never came to be.
+	codeClosed    quic.ApplicationErrorCode = 0
+	codeUnwelcome quic.ApplicationErrorCode = 1
+
+	// alertBadCertificate is how QUIC carries the TLS alert that a peer sends
+	// whose VerifyConnection failed (RFC 9001 section 4.8, RFC 8446 section 6).
+	alertBadCertificate quic.TransportErrorCode = 0x100 + 42
+)
+
+// quicProtocol makes sessions over QUIC (RFC 9000, RFC 9221).
+type quicProtocol struct {
+	endpoint  *Endpoint
+	trust     *trust
+	conn      net.PacketConn
+	transport *quic.Transport
+	listener  *quic.Listener
+	dialTLS   *tls.Config
+	dialConf  *quic.Config
+	guard     *quicGuard
+
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+func listenQUIC(conn net.PacketConn, e *Endpoint, t *trust, cfg Config) (*quicProtocol, error) {
+	guard := newQUICGuard(e.refusals)
+	p := &quicProtocol{
+		endpoint: e,
+		trust:    t,
+		conn:     conn,
+		guard:    guard,
+		transport: &quic.Transport{
+			Conn:                conn,
+			StatelessResetKey:   resetKey(cfg.Key, cfg.Node),
+			VerifySourceAddress: guard.crowded,
+			ConnContext:         guard.admit,
+		},
+		dialTLS:  quicTLS(t),
+		dialConf: quicConfig(cfg.IdleTimeout),
+	}
+	// Names the network we mean, so that the other side can log it when it turns
+	// out to be another. Discovery announces it in the clear as well.
+	p.dialTLS.ServerName = t.network + serverSuffix
+	p.dialConf.MaxIncomingStreams = -1
+
+	listenTLS := quicTLS(t)
+	listenTLS.ClientAuth = tls.RequireAnyClientCert
+	listenTLS.GetConfigForClient = guard.hello
+	listenConf := quicConfig(cfg.IdleTimeout)
+	listenConf.MaxIncomingStreams = 1 // the control stream
+	var err error
+	p.listener, err = p.transport.Listen(listenTLS, listenConf)
+	if err != nil {
+		p.transport.Close()
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	p.wg.Go(func() { p.accept(ctx) })
+	return p, nil
+}
+
+// quicTLS is what both sides of a handshake have in common. The standard
+// verification, which looks at dates and names, gives way to trust.verify.
+func quicTLS(t *trust) *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		NextProtos:             []string{alpn},
+		Certificates:           []tls.Certificate{t.certificate},
+		InsecureSkipVerify:     true,
+		SessionTicketsDisabled: true,
+		VerifyConnection: func(cs tls.ConnectionState) error {
+			_, err := t.verify(cs.PeerCertificates)
+			return err
+		},
+	}
+}
+
+func quicConfig(idle time.Duration) *quic.Config {
+	return &quic.Config{
+		Versions:             []quic.Version{quic.Version1},
+		HandshakeIdleTimeout: handshakeTimeout,
+		MaxIdleTimeout:       idle,
+		KeepAlivePeriod:      idle / 4,
+		EnableDatagrams:      true,
+		// Twice the largest control message: memory a peer can make us hold.
+		MaxStreamReceiveWindow:     2 << 20,
+		MaxConnectionReceiveWindow: 3 << 20,
+		MaxIncomingUniStreams:      -1,
+		// Packets of 1280 bytes (1200 where the interface takes no more) carry every
+		// frame. Larger ones, once discovered, would be lost for ever after the robot
+		// moves to a path with a smaller limit, and the control stream with them.
+		DisablePathMTUDiscovery: true,
+	}
+}
+
+// resetKey makes a restarted node's stateless resets believable to its peers: it
+// is the same in every run of a node, and differs from node to node.
+func resetKey(key Key, node NodeID) *quic.StatelessResetKey {
+	return (*quic.StatelessResetKey)(key.derive("achbridge/1 stateless reset "+node.String(), 32))
+}
+
+func (p *quicProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error) {
+	// quic-go panics on other addresses when it writes to a real socket.
+	if _, isUDP := addr.(*net.UDPAddr); !isUDP {
+		return nil, fmt.Errorf("not a UDP address: %T", addr)
+	}
+	conn, err := p.transport.Dial(ctx, addr, p.dialTLS, p.dialConf)
+	if err != nil {
+		return nil, quicCause(err)
+	}
+	s, err := p.meet(ctx, conn, askWelcome)
+	if err != nil {
+		return nil, err
+	}
+	s.dialled = true
+	return s, nil
+}
+
+// accept takes in connections whose TLS handshake is complete.
+func (p *quicProtocol) accept(ctx context.Context) {
+	for {
+		conn, err := p.listener.Accept(ctx)
+		if err != nil {
+			p.endpoint.fail(quicCause(err))
+			return
+		}
+		p.wg.Go(func() {
+			defer p.guard.authenticated(conn)()
+			s, err := p.meet(ctx, conn, giveWelcome)
+			if err == nil {
+				p.endpoint.arrived(s)
+			}
+		})
+	}
+}
+
+// welcome is one side of the exchange that opens the control stream.
+type welcome func(context.Context, *quic.Conn) (*quic.Stream, error)
+
+// meet makes a session of a connection, or closes it. The peer has shown a
+// certificate of our network.
+func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome) (*Session, error) {
+	peer, err := p.trust.verify(conn.ConnectionState().TLS.PeerCertificates)
+	if err == nil && peer.Node == p.trust.self.Node {
+		err = ErrSelf
+	}
+	if err != nil {
+		conn.CloseWithError(codeUnwelcome, plain(err.Error()))
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, ErrSilent)
+	defer cancel()
+	// Streams know no context: the end of ctx closes the connection under them.
+	disarm := context.AfterFunc(ctx, func() { conn.CloseWithError(codeUnwelcome, "no welcome in time") })
+	stream, err := do(ctx, conn)
+	inTime := disarm()
+	switch {
+	case !inTime:
+		<-conn.Context().Done()
+		return nil, context.Cause(ctx)
+	case err != nil:
+		conn.CloseWithError(codeUnwelcome, plain(err.Error()))
+		return nil, quicCause(err)
+	}
+	return &Session{
+		carrier: &quicLink{conn: conn},
+		control: &quicControl{stream: stream},
+		done:    conn.Context().Done(),
+		peer:    peer,
+	}, nil
+}
+
+// askWelcome is the dialler's side.
+func askWelcome(ctx context.Context, conn *quic.Conn) (*quic.Stream, error) {
+	stream, err := conn.OpenStreamSync(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := stream.Write([]byte{welcomeByte}); err != nil {
+		return nil, err
+	}
+	return stream, readWelcome(stream)
+}
+
+// giveWelcome is the acceptor's side.
+func giveWelcome(ctx context.Context, conn *quic.Conn) (*quic.Stream, error) {
+	stream, err := conn.AcceptStream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := readWelcome(stream); err != nil {
+		return nil, err
+	}
+	_, err = stream.Write([]byte{welcomeByte})
+	return stream, err
+}
+
+func readWelcome(stream io.Reader) error {
+	var b [1]byte
+	if _, err := io.ReadFull(stream, b[:]); err != nil {
+		return err
+	}
+	if b[0] != welcomeByte {
+		return fmt.Errorf("welcome: got byte %#x, want %#x", b[0], welcomeByte)
+	}
+	return nil
+}
+
+func (p *quicProtocol) close() {
+	p.stop()
+	p.conn.Close() // first: frees whoever is stuck in a write
+	p.transport.Close()
+	p.wg.Wait()
+}
+
+// quicCause says in this package's words why a connection came to nothing.
+func quicCause(err error) error {
+	if e, ok := errors.AsType[*quic.ApplicationError](err); ok {
+		return &CloseError{Reason: plain(e.ErrorMessage), Remote: e.Remote}
+	}
+	if e, ok := errors.AsType[*quic.TransportError](err); ok && e.Remote && e.ErrorCode == alertBadCertificate {
+		return fmt.Errorf("our certificate was refused: %w", ErrWrongKey)
+	}
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r
+	}
+	if _, ok := errors.AsType[*quic.StatelessResetError](err); ok {
+		return ErrRestarted
+	}
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() { // idle or handshake
+		return ErrSilent
+	}
+	return err
+}

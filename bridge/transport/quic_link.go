@@ -1,0 +1,86 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/quic-go/quic-go"
+)
+
+// quicLink is the carrier over QUIC. Closing it, from either side, leaves no
+// goroutine of quic-go: one run loop and one sender belong to each connection and
+// end before its context does.
+type quicLink struct{ conn *quic.Conn }
+
+// quicPacket is the size of the packets we send, see quicConfig.
+const quicPacket = 1280
+
+func (l *quicLink) sendDatagram(b []byte) error {
+	err := l.conn.SendDatagram(b)
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*quic.DatagramTooLargeError](err); ok {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(b), e.MaxDatagramPayloadSize)
+	}
+	return quicCause(err)
+}
+
+func (l *quicLink) receiveDatagram(ctx context.Context) ([]byte, error) {
+	b, err := l.conn.ReceiveDatagram(ctx)
+	if err != nil {
+		return nil, quicCause(err)
+	}
+	return b, nil
+}
+
+// maxDatagram asks in the only way there is: by a datagram that is surely too
+// large. quic-go looks at its length and refuses it before anything else.
+func (l *quicLink) maxDatagram() int {
+	var huge [2 * quicPacket]byte
+	if e, ok := errors.AsType[*quic.DatagramTooLargeError](l.conn.SendDatagram(huge[:])); ok {
+		return int(e.MaxDatagramPayloadSize)
+	}
+	return 0 // the peer takes no datagrams
+}
+
+func (l *quicLink) window() int {
+	return max(0, int(l.conn.ConnectionStats().CongestionWindow)-quicPacket)
+}
+
+func (l *quicLink) rtt() time.Duration { return l.conn.ConnectionStats().SmoothedRTT }
+
+func (l *quicLink) remoteAddr() net.Addr { return l.conn.RemoteAddr() }
+
+func (l *quicLink) err() error {
+	err := context.Cause(l.conn.Context())
+	if err == nil {
+		return nil
+	}
+	return quicCause(err)
+}
+
+func (l *quicLink) close(reason string) { l.conn.CloseWithError(codeClosed, reason) }
+
+// quicControl is the control stream; its errors are those of the session.
+type quicControl struct{ stream *quic.Stream }
+
+func (c *quicControl) Read(b []byte) (int, error) {
+	n, err := c.stream.Read(b)
+	if err != nil && err != io.EOF {
+		err = quicCause(err)
+	}
+	return n, err
+}
+
+func (c *quicControl) Write(b []byte) (int, error) {
+	n, err := c.stream.Write(b)
+	if err != nil {
+		err = quicCause(err)
+	}
+	return n, err
+}

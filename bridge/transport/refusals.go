@@ -1,0 +1,87 @@
+package transport
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+)
+
+// refusals logs refused peers: one line a second for each address, and for at most
+// maxVoices addresses a second, since addresses can be forged. What was left out
+// is counted in the next line.
+type refusals struct {
+	log     *slog.Logger
+	network string // ours
+
+	mu     sync.Mutex
+	last   map[string]time.Time // by host part of the address
+	silent int                  // lines left out since the last one
+}
+
+const (
+	refusalPeriod = time.Second
+	maxVoices     = 32
+)
+
+func newRefusals(log *slog.Logger, network string) *refusals {
+	return &refusals{log: log, network: network, last: make(map[string]time.Time)}
+}
+
+// report logs that the node at addr and we do not belong together. Whether it
+// refused us or we refused it makes no difference to the operator.
+func (r *refusals) report(addr net.Addr, c claim, err error) {
+	silent, due := r.due(addr, time.Now())
+	if !due {
+		return
+	}
+	attrs := []any{"peer", addr.String()}
+	if c.host != "" {
+		attrs = append(attrs, "host", c.host)
+	}
+	attrs = append(attrs, "network", r.network)
+	if c.network != "" {
+		attrs = append(attrs, "peer_network", c.network)
+	}
+	if silent > 0 {
+		attrs = append(attrs, "count", silent)
+	}
+	if errors.Is(err, ErrWrongKey) {
+		r.log.Warn(ErrWrongKey.Error(), attrs...)
+		return
+	}
+	r.log.Info("stranger refused", append(attrs, "err", err)...)
+}
+
+// due tells whether a line about addr may be logged now, and how many were not
+// since the last one.
+func (r *refusals) due(addr net.Addr, now time.Time) (silent int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for host, at := range r.last {
+		if now.Sub(at) >= refusalPeriod {
+			delete(r.last, host)
+		}
+	}
+	host := hostPart(addr)
+	if _, spoken := r.last[host]; spoken || len(r.last) >= maxVoices {
+		r.silent++
+		return 0, false
+	}
+	r.last[host] = now
+	silent, r.silent = r.silent, 0
+	return silent, true
+}
+
+// hostPart is the address without its port: one host is one voice.
+func hostPart(addr net.Addr) string {
+	if udp, ok := addr.(*net.UDPAddr); ok {
+		return udp.AddrPort().Addr().Unmap().String()
+	}
+	host, _, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	return host
+}

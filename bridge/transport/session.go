@@ -1,0 +1,141 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"time"
+	"unicode"
+)
+
+var (
+	// ErrSilent says that nothing was heard from the peer: from the first, or for
+	// the idle timeout.
+	ErrSilent = errors.New("peer does not answer")
+	// ErrRestarted says that the peer no longer knows the session: its process
+	// was restarted.
+	ErrRestarted = errors.New("peer was restarted")
+	// ErrTooLarge says that a datagram is larger than MaxDatagram.
+	ErrTooLarge = errors.New("datagram too large")
+)
+
+// CloseError says who closed a session and with which words. It is net.ErrClosed.
+type CloseError struct {
+	Reason string
+	Remote bool // by the peer
+}
+
+func (e *CloseError) Error() string {
+	text := "closed"
+	if e.Remote {
+		text = "closed by peer"
+	}
+	if e.Reason == "" {
+		return text
+	}
+	return text + ": " + e.Reason
+}
+
+func (e *CloseError) Unwrap() error { return net.ErrClosed }
+
+// Session is one authenticated association with a peer. Its methods may be called
+// concurrently, but for Control: one reader and one writer at a time.
+type Session struct {
+	carrier carrier
+	control io.ReadWriter
+	done    <-chan struct{}
+	peer    Peer
+	dialled bool
+}
+
+// carrier is what a protocol must offer to carry a Session. It is larger than a
+// good interface because it is the seam between protocols: whatever is not here,
+// nothing above can come to depend on. A carrier is handed over after the welcome,
+// is closed by one close, by its peer, or by silence, whichever comes first, and
+// holds no goroutine and no descriptor once the session's done channel is closed.
+// Errors are those of session.go; anything else is an error of the network.
+type carrier interface {
+	sendDatagram([]byte) error
+	receiveDatagram(context.Context) ([]byte, error)
+	maxDatagram() int
+	window() int
+	rtt() time.Duration
+	remoteAddr() net.Addr
+	err() error // nil until done
+	close(reason string)
+}
+
+// Peer returns who the other end proved to be.
+func (s *Session) Peer() Peer { return s.peer }
+
+// Dialled tells whether this end dialled.
+func (s *Session) Dialled() bool { return s.dialled }
+
+// RemoteAddr returns where the peer is now; it changes when the peer moves.
+func (s *Session) RemoteAddr() net.Addr { return s.carrier.remoteAddr() }
+
+// Control returns the reliable, ordered stream to the peer. Write blocks while
+// the peer does not read; closing the session ends both directions. What was
+// written just before Close may be lost, so a last word belongs in its reason.
+func (s *Session) Control() io.ReadWriter { return s.control }
+
+// SendDatagram sends b, which it copies, in one packet that may be lost,
+// duplicated or overtaken. Larger than MaxDatagram gives ErrTooLarge. It never
+// blocks as long as the caller keeps what is in flight within Window; beyond
+// that a short queue fills, and then it blocks until the network takes more or
+// the session ends.
+func (s *Session) SendDatagram(b []byte) error { return s.carrier.sendDatagram(b) }
+
+// ReceiveDatagram returns the next datagram, which is the caller's to keep. It
+// must be called promptly, from a goroutine that does nothing slow: behind it is
+// a queue of some hundred datagrams that drops the newest when full.
+func (s *Session) ReceiveDatagram(ctx context.Context) ([]byte, error) {
+	return s.carrier.receiveDatagram(ctx)
+}
+
+// MaxDatagram returns the size in bytes of the largest datagram that can be sent
+// now. It depends on the path, and is at least 1163.
+func (s *Session) MaxDatagram() int { return s.carrier.maxDatagram() }
+
+// Window returns how many bytes in flight the transport carries without queueing
+// them itself: its congestion window less one packet. Never negative.
+func (s *Session) Window() int { return s.carrier.window() }
+
+// RTT returns the smoothed round-trip time as the transport sees it, including
+// the peer's delay in acknowledging.
+func (s *Session) RTT() time.Duration { return s.carrier.rtt() }
+
+// Done is closed when the session has ended, for whatever reason.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Err returns nil until Done is closed, then why the session ended: a *CloseError,
+// ErrSilent, ErrRestarted, or an error of the network.
+func (s *Session) Err() error { return s.carrier.err() }
+
+// Close ends the session and tells the peer the reason, of which at most 400 bytes
+// travel. It waits until nothing of the session runs any more; a session that has
+// ended already is left as it is.
+func (s *Session) Close(reason string) error {
+	s.carrier.close(plain(reason))
+	<-s.done
+	return nil
+}
+
+const maxReason = 400
+
+// plain makes a reason safe for packets, logs and terminals: printable text of at
+// most maxReason bytes. What the peer sent passes through it too.
+func plain(reason string) string {
+	reason = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(reason, "?"))
+	if len(reason) > maxReason {
+		reason = strings.ToValidUTF8(reason[:maxReason], "")
+	}
+	return reason
+}
