@@ -1,0 +1,67 @@
+package testnet
+
+import (
+	"cmp"
+	"container/heap"
+	"time"
+)
+
+// The random numbers drawn for each packet.
+const (
+	drawLoss = iota
+	drawJitter
+	drawDuplicate
+	drawSecond
+	drawReorder
+	drawHold
+	draws
+)
+
+type packet[T any] struct {
+	order         uint64
+	size          int
+	start, depart time.Duration
+	draws         [draws]float64
+	fate          Fate // Arrives, Twice or Lost
+	late          bool // held back on the wire
+	payload       T
+}
+
+type arrival[T any] struct {
+	at     time.Duration
+	packet *packet[T]
+	copy   bool // the second of a duplicated packet
+}
+
+// arrivals is a heap in the order of time, then of sending.
+type arrivals[T any] []arrival[T]
+
+func (a arrivals[T]) Len() int      { return len(a) }
+func (a arrivals[T]) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a *arrivals[T]) Push(x any)   { *a = append(*a, x.(arrival[T])) }
+
+func (a arrivals[T]) Less(i, j int) bool {
+	order := cmp.Or(cmp.Compare(a[i].at, a[j].at), cmp.Compare(a[i].packet.order, a[j].packet.order))
+	return order < 0 || order == 0 && !a[i].copy && a[j].copy
+}
+
+func (a *arrivals[T]) Pop() any {
+	last := len(*a) - 1
+	x := (*a)[last]
+	(*a)[last] = arrival[T]{}
+	*a = (*a)[:last]
+	return x
+}
+
+// departed returns the heap without what has not left the transmitter by now.
+func (a arrivals[T]) departed(now time.Duration) arrivals[T] {
+	kept := a[:0]
+	for _, x := range a {
+		if x.packet.depart <= now {
+			kept = append(kept, x)
+		}
+	}
+	clear(a[len(kept):])
+	heap.Init(&kept)
+	return kept
+}

@@ -1,0 +1,206 @@
+package testnet
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Linux's net.core.rmem_default, in bytes.
+const defaultReadBuffer = 212992
+
+const maxPayload = 65507 // of UDP over IPv4
+
+// Conn is a socket of a Host, a net.PacketConn with addresses *net.UDPAddr.
+// WriteTo never blocks. What arrives waits in a buffer bounded as a socket's
+// is; what does not fit is discarded and counted. Safe for concurrent use.
+type Conn struct {
+	host    *Host
+	network string
+	local   netip.AddrPort
+
+	mu        sync.Mutex
+	waiting   []datagram
+	bytes     int
+	limit     int
+	discarded uint64
+	ready     chan struct{} // holds a token while something waits
+	closed    chan struct{}
+	read      *deadline
+	write     *deadline
+}
+
+func newConn(h *Host, network string, local netip.AddrPort) *Conn {
+	return &Conn{
+		host: h, network: network, local: local, limit: defaultReadBuffer,
+		ready: make(chan struct{}, 1), closed: make(chan struct{}),
+		read: newDeadline(), write: newDeadline(),
+	}
+}
+
+// ReadFrom returns the oldest datagram that waits; what does not fit b is lost.
+// It blocks until one arrives, the read deadline passes
+// (os.ErrDeadlineExceeded) or Close (net.ErrClosed).
+func (c *Conn) ReadFrom(b []byte) (int, net.Addr, error) {
+	if err := c.usable("read", c.read); err != nil {
+		return 0, nil, err
+	}
+	for {
+		past, moved := c.read.signals()
+		select {
+		case <-c.closed:
+			return 0, nil, c.fail("read", net.ErrClosed)
+		case <-past:
+			return 0, nil, c.fail("read", os.ErrDeadlineExceeded)
+		case <-moved:
+		case <-c.ready:
+			if d, ok := c.take(); ok {
+				return copy(b, d.data), net.UDPAddrFromAddrPort(d.from), nil
+			}
+		}
+	}
+}
+
+// usable is an error once c is closed or d has passed, whatever waits.
+func (c *Conn) usable(op string, d *deadline) error {
+	past, _ := d.signals()
+	select {
+	case <-c.closed:
+		return c.fail(op, net.ErrClosed)
+	case <-past:
+		return c.fail(op, os.ErrDeadlineExceeded)
+	default:
+		return nil
+	}
+}
+
+// take removes the first datagram, if another reader has not been faster.
+func (c *Conn) take() (datagram, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) == 0 {
+		return datagram{}, false
+	}
+	d := c.waiting[0]
+	c.waiting[0] = datagram{}
+	c.waiting = c.waiting[1:]
+	c.bytes -= len(d.data) + Overhead4
+	if len(c.waiting) > 0 {
+		c.wake()
+	}
+	return d, true
+}
+
+// wake leaves a token for a reader.
+func (c *Conn) wake() {
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+// receive puts d into the buffer. The caller holds the network's lock.
+func (c *Conn) receive(d datagram) What {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bytes+len(d.data)+Overhead4 > c.limit {
+		c.discarded++
+		return WhatDiscarded
+	}
+	c.waiting = append(c.waiting, d)
+	c.bytes += len(d.data) + Overhead4
+	c.wake()
+	return WhatArrived
+}
+
+// WriteTo sends b, which it copies, to a UDP address. Nobody there is no error.
+func (c *Conn) WriteTo(b []byte, addr net.Addr) (int, error) {
+	if err := c.usable("write", c.write); err != nil {
+		return 0, err
+	}
+	udp, ok := addr.(*net.UDPAddr)
+	if !ok {
+		return 0, c.fail("write", fmt.Errorf("%T is no *net.UDPAddr", addr))
+	}
+	to := netip.AddrPortFrom(udp.AddrPort().Addr().Unmap(), udp.AddrPort().Port())
+	switch {
+	case !to.IsValid():
+		return 0, c.fail("write", fmt.Errorf("%v: %w", addr, syscall.EDESTADDRREQ))
+	case family(to.Addr()) != family(c.local.Addr()):
+		return 0, c.fail("write", fmt.Errorf("%v from %v: %w", addr, c.local, syscall.EAFNOSUPPORT))
+	case len(b) > maxPayload:
+		return 0, c.fail("write", syscall.EMSGSIZE)
+	}
+	c.host.net.send(c.host, datagram{from: c.local, to: to, data: append([]byte(nil), b...)})
+	return len(b), nil
+}
+
+// Close wakes readers and frees the port. A second Close is net.ErrClosed.
+func (c *Conn) Close() error {
+	n := c.host.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case <-c.closed:
+		return c.fail("close", net.ErrClosed)
+	default:
+	}
+	close(c.closed)
+	c.read.set(time.Time{})
+	c.write.set(time.Time{})
+	pair := c.host.sockets[c.local.Port()]
+	pair[family(c.local.Addr())] = nil
+	c.host.sockets[c.local.Port()] = pair
+	if pair == [2]*Conn{} {
+		delete(c.host.sockets, c.local.Port())
+	}
+	return nil
+}
+
+// LocalAddr returns a *net.UDPAddr.
+func (c *Conn) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(c.local) }
+
+// SetDeadline sets both; the zero time is none.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.write.set(t)
+	return c.SetReadDeadline(t)
+}
+
+// SetReadDeadline also wakes a ReadFrom that waits.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.read.set(t)
+	return nil
+}
+
+// SetWriteDeadline matters only once it has passed.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.write.set(t)
+	return nil
+}
+
+// SetReadBuffer bounds what may wait, in bytes with 28 for each datagram.
+// quic-go asks for 7 MiB.
+func (c *Conn) SetReadBuffer(bytes int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limit = bytes
+	return nil
+}
+
+// SetWriteBuffer does nothing: a write goes straight to the link's queue.
+func (c *Conn) SetWriteBuffer(int) error { return nil }
+
+// Discarded counts the datagrams that found the buffer full.
+func (c *Conn) Discarded() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.discarded
+}
+
+func (c *Conn) fail(op string, err error) error {
+	return &net.OpError{Op: op, Net: c.network, Source: c.LocalAddr(), Err: err}
+}

@@ -1,0 +1,270 @@
+package testnet
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+)
+
+// IP and UDP headers, counted with every payload.
+const (
+	Overhead4 = 20 + 8
+	Overhead6 = 40 + 8
+)
+
+// Everyone is the destination of a broadcast or multicast packet.
+const Everyone = -1
+
+// Mesh joins hosts: each sends through its own egress link, into a switch that
+// takes no time, to any other. A direction ("robot>pc") that is given
+// parameters of its own gets its own link beside the host's. A host that is
+// cut neither sends nor receives. Pure, as Link is. One goroutine at a time.
+type Mesh[T any] struct {
+	seed       uint64
+	names      []string
+	egress     []*Link[item[T]]
+	directions map[direction]*Link[item[T]]
+	order      uint64
+	ready      []Arrival[T] // of one packet that several hosts get
+}
+
+type direction struct{ from, to int }
+
+type item[T any] struct {
+	order   uint64
+	from    int
+	to      []int
+	payload T
+}
+
+// Arrival is a packet that has come to host To.
+type Arrival[T any] struct {
+	From, To int
+	Payload  T
+}
+
+// NewMesh returns a mesh without hosts.
+func NewMesh[T any](seed uint64) *Mesh[T] {
+	return &Mesh[T]{seed: seed, directions: map[direction]*Link[item[T]]{}}
+}
+
+// AddHost returns the new host's number, counted from 0.
+func (m *Mesh[T]) AddHost(name string, egress Params) int {
+	m.names = append(m.names, name)
+	m.egress = append(m.egress, NewLink[item[T]](m.seedOf(name), egress))
+	return len(m.names) - 1
+}
+
+// seedOf depends on the name and not on the order of creation.
+func (m *Mesh[T]) seedOf(target string) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d %s", m.seed, target)
+	return h.Sum64()
+}
+
+// Send offers a packet of size bytes, IP header included, and returns its
+// outlook on the sender's own link. To is a host or Everyone else.
+func (m *Mesh[T]) Send(now time.Duration, from, to, size int, payload T) Sent {
+	if m.egress[from].Params().Cut {
+		return m.egress[from].Send(now, size, item[T]{})
+	}
+	m.order++
+	it := item[T]{order: m.order, from: from, payload: payload}
+	if to != Everyone {
+		it.to = []int{to}
+		if own := m.directions[direction{from, to}]; own != nil {
+			return own.Send(now, size, it)
+		}
+		return m.egress[from].Send(now, size, it)
+	}
+	for other := range m.names {
+		own := m.directions[direction{from, other}]
+		switch {
+		case other == from:
+		case own == nil:
+			it.to = append(it.to, other)
+		default:
+			single := it
+			single.to = []int{other}
+			own.Send(now, size, single)
+		}
+	}
+	return m.egress[from].Send(now, size, it)
+}
+
+// Next returns when the next packet arrives, if one is under way.
+func (m *Mesh[T]) Next() (time.Duration, bool) {
+	link := m.first()
+	if link == nil {
+		return 0, false
+	}
+	return link.Next()
+}
+
+// Receive returns a packet that has arrived by now: first in time, then in the
+// order of sending, then in the order of hosts.
+func (m *Mesh[T]) Receive(now time.Duration) (Arrival[T], bool) {
+	for {
+		if len(m.ready) > 0 {
+			a := m.ready[0]
+			m.ready = m.ready[1:]
+			return a, true
+		}
+		link := m.first()
+		if link == nil {
+			return Arrival[T]{}, false
+		}
+		it, ok := link.Receive(now)
+		if !ok {
+			return Arrival[T]{}, false
+		}
+		for _, to := range it.to {
+			if !m.Cut(it.from, to) {
+				m.ready = append(m.ready, Arrival[T]{From: it.from, To: to, Payload: it.payload})
+			}
+		}
+	}
+}
+
+// Cut reports whether nothing can pass from one host to another just now.
+func (m *Mesh[T]) Cut(from, to int) bool {
+	own := m.directions[direction{from, to}]
+	return m.egress[from].Params().Cut || m.egress[to].Params().Cut || own != nil && own.Params().Cut
+}
+
+// Free returns when the link that carries from's packets to to has sent all
+// that is queued on it now.
+func (m *Mesh[T]) Free(now time.Duration, from, to int) time.Duration {
+	if own := m.directions[direction{from, to}]; own != nil {
+		return own.Free(now)
+	}
+	return m.egress[from].Free(now)
+}
+
+// first returns the link with the next arrival.
+func (m *Mesh[T]) first() *Link[item[T]] {
+	var best *Link[item[T]]
+	better := func(l *Link[item[T]]) {
+		at, ok := l.Next()
+		if !ok {
+			return
+		}
+		if best != nil {
+			bestAt, _ := best.Next()
+			if at > bestAt || at == bestAt && l.head().order > best.head().order {
+				return
+			}
+		}
+		best = l
+	}
+	for _, l := range m.egress {
+		better(l)
+	}
+	for _, l := range m.directions {
+		better(l)
+	}
+	return best
+}
+
+// head returns the payload of the next arrival.
+func (l *Link[T]) head() T { return l.wire[0].packet.payload }
+
+// Change edits a target's parameters by their text form; what the text does not
+// name stays. A target is a host (its egress), a direction "A>B" or "" (all
+// hosts and directions). Nothing changes on error. Collect what has arrived
+// before.
+func (m *Mesh[T]) Change(now time.Duration, target, text string) error {
+	return m.edit(now, target, func(p Params) (Params, error) { return p.With(text) })
+}
+
+// Set replaces a target's parameters, as Change.
+func (m *Mesh[T]) Set(now time.Duration, target string, p Params) error {
+	return m.edit(now, target, func(Params) (Params, error) { return p, p.Check() })
+}
+
+func (m *Mesh[T]) edit(now time.Duration, target string, change func(Params) (Params, error)) error {
+	links, made, err := m.links(target)
+	if err != nil {
+		return err
+	}
+	next := make([]Params, len(links))
+	for i, l := range links {
+		p, err := change(l.Params())
+		if err != nil {
+			return err
+		}
+		next[i] = p
+	}
+	for i, l := range links {
+		l.Set(now, next[i])
+	}
+	if made != nil {
+		m.directions[*made] = links[0]
+	}
+	return nil
+}
+
+// links finds the target's; made names a direction that is new with it.
+func (m *Mesh[T]) links(target string) (links []*Link[item[T]], made *direction, err error) {
+	if target == "" {
+		for _, s := range m.Settings() {
+			l, _, _ := m.links(s.Target)
+			links = append(links, l...)
+		}
+		return links, nil, nil
+	}
+	a, b, directed := strings.Cut(target, ">")
+	from, err := m.Host(a)
+	if !directed {
+		if err != nil {
+			return nil, nil, err
+		}
+		return m.egress[from : from+1], nil, nil
+	}
+	to, errTo := m.Host(b)
+	if err := errors.Join(err, errTo); err != nil {
+		return nil, nil, err
+	}
+	if from == to {
+		return nil, nil, fmt.Errorf("%s: a host reaches itself without the network; name two hosts", target)
+	}
+	d := direction{from, to}
+	if own := m.directions[d]; own != nil {
+		return []*Link[item[T]]{own}, nil, nil
+	}
+	p := m.egress[from].Params()
+	p.Cut = false // the host's own cut holds anyway, and ends by itself
+	return []*Link[item[T]]{NewLink[item[T]](m.seedOf(target), p)}, &d, nil
+}
+
+// Host returns the number of the host of that name.
+func (m *Mesh[T]) Host(name string) (int, error) {
+	i := slices.Index(m.names, name)
+	if i < 0 {
+		return 0, fmt.Errorf("no host %q; hosts are %s", name, strings.Join(m.names, ", "))
+	}
+	return i, nil
+}
+
+// Setting is what holds for one target, and what became of its packets.
+type Setting struct {
+	Target string
+	Params Params
+	Counts Counts
+}
+
+// Settings lists the hosts, then the directions of their own.
+func (m *Mesh[T]) Settings() []Setting {
+	var hosts, directions []Setting
+	for i, l := range m.egress {
+		hosts = append(hosts, Setting{m.names[i], l.Params(), l.Counts()})
+	}
+	for d, l := range m.directions {
+		directions = append(directions, Setting{m.names[d.from] + ">" + m.names[d.to], l.Params(), l.Counts()})
+	}
+	slices.SortFunc(directions, func(a, b Setting) int { return strings.Compare(a.Target, b.Target) })
+	return append(hosts, directions...)
+}

@@ -1,0 +1,155 @@
+package testnet
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseParams reads the text form: "delay=10ms,rate=1mbit,queue=64KiB,loss=1%"
+// with the keys delay, jitter, rate, queue, mtu, loss, burst, dup and reorder,
+// and the words cut and up. Case does not matter. Rates are decimal bits per
+// second, sizes binary bytes. It reports everything that is wrong at once.
+func ParseParams(text string) (Params, error) {
+	return Params{}.With(text)
+}
+
+// With returns p with what text names changed; what text does not name stays.
+// "up" ends a cut and touches nothing else; "none" or 0 takes a limit away.
+// On error p is returned as it was.
+func (p Params) With(text string) (Params, error) {
+	next, seen := p, map[string]bool{}
+	var errs []error
+	for item := range strings.SplitSeq(text, ",") {
+		key, value, pair := strings.Cut(strings.ToLower(strings.TrimSpace(item)), "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		name := key
+		if key == "up" {
+			name = "cut"
+		}
+		if seen[name] {
+			errs = append(errs, fmt.Errorf("%s: given twice", key))
+			continue
+		}
+		seen[name] = true
+		if err := next.set(key, value, pair); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		errs = append(errs, next.Check())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return p, err
+	}
+	return next, nil
+}
+
+const keysText = "delay, jitter, rate, queue, mtu, loss, burst, dup, reorder, cut, up"
+
+func (p *Params) set(key, value string, pair bool) error {
+	switch key {
+	case "":
+		return fmt.Errorf("link: an empty part; right is KEY=VALUE,… with the keys %s", keysText)
+	case "cut", "up":
+		if pair {
+			return fmt.Errorf("%s: takes no value", key)
+		}
+		p.Cut = key == "cut"
+		return nil
+	}
+	set, ok := map[string]func(string) error{
+		"delay":   func(s string) error { return into(&p.Delay, s, parseTime) },
+		"jitter":  func(s string) error { return into(&p.Jitter, s, parseTime) },
+		"rate":    func(s string) error { return into(&p.Rate, s, orNone(parseRate)) },
+		"queue":   func(s string) error { return into(&p.Queue, s, orNone(parseSize)) },
+		"mtu":     func(s string) error { return into(&p.MTU, s, parseMTU) },
+		"loss":    func(s string) error { return into(&p.Loss, s, parseShare) },
+		"burst":   func(s string) error { return into(&p.Burst, s, orNone(parseBurst)) },
+		"dup":     func(s string) error { return into(&p.Duplicate, s, parseShare) },
+		"reorder": func(s string) error { return into(&p.Reorder, s, parseShare) },
+	}[key]
+	switch {
+	case !ok:
+		return fmt.Errorf("%s: no such key; right are %s", key, keysText)
+	case !pair || value == "":
+		return fmt.Errorf("%s: has no value; right is %s", key, examples[key])
+	}
+	if err := set(value); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}
+
+var examples = map[string]string{
+	"delay": "delay=10ms", "jitter": "jitter=2ms", "rate": "rate=1mbit", "queue": "queue=64KiB", "mtu": "mtu=1280",
+	"loss": "loss=1%", "burst": "burst=3", "dup": "dup=1%", "reorder": "reorder=1%",
+}
+
+func into[T any](dst *T, s string, parse func(string) (T, error)) error {
+	v, err := parse(s)
+	if err != nil {
+		return err
+	}
+	*dst = v
+	return nil
+}
+
+func orNone[T int64 | float64](parse func(string) (T, error)) func(string) (T, error) {
+	return func(s string) (T, error) {
+		if s == "none" || s == "0" {
+			return 0, nil
+		}
+		return parse(s)
+	}
+}
+
+func parseTime(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > time.Hour {
+		return 0, fmt.Errorf("%q is not a time; right is 0 to 1h with a unit, such as 500us, 10ms, 2s", s)
+	}
+	return d, nil
+}
+
+func parseMTU(s string) (int, error) {
+	n, err := orNone(parseSize)(s)
+	return int(n), err
+}
+
+func parseBurst(s string) (float64, error) {
+	v, err := parseNumber(s)
+	if err != nil || v < 1 {
+		return 0, fmt.Errorf("%q is not a mean number of packets; right is 1 or more, such as 3, or none", s)
+	}
+	return v, nil
+}
+
+// String prints p so that ParseParams reads the same back; a perfect link is
+// "up".
+func (p Params) String() string {
+	var parts []string
+	add := func(set bool, key, value string) {
+		if set {
+			parts = append(parts, key+"="+value)
+		}
+	}
+	add(p.Delay != 0, "delay", p.Delay.String())
+	add(p.Jitter != 0, "jitter", p.Jitter.String())
+	add(p.Rate != 0, "rate", formatRate(p.Rate))
+	add(p.Queue != 0, "queue", formatSize(p.Queue))
+	add(p.MTU != 0, "mtu", strconv.Itoa(p.MTU))
+	add(p.Loss != 0, "loss", formatShare(p.Loss))
+	add(p.Burst != 0, "burst", strconv.FormatFloat(p.Burst, 'f', -1, 64))
+	add(p.Duplicate != 0, "dup", formatShare(p.Duplicate))
+	add(p.Reorder != 0, "reorder", formatShare(p.Reorder))
+	if p.Cut {
+		parts = append(parts, "cut")
+	}
+	if len(parts) == 0 {
+		return "up"
+	}
+	return strings.Join(parts, ",")
+}

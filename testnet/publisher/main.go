@@ -1,0 +1,144 @@
+// Publisher makes a robot's channels on real Ach memory and feeds them, as the
+// robot of docker-compose.yml and as a source of data for tests and trials:
+//
+//	publisher [--channel NAME:HZ:BYTES]... [--for 10s] [-- COMMAND ARGS...]
+//
+// Without --channel it is imu:1000:64, joints:200:3000 and camera:10:300000.
+// Each frame begins with a stamp: sequence number, then time of the put in ns
+// of CLOCK_MONOTONIC, both uint64 little endian. The sequence number is the
+// one Ach gives the frame as long as nobody else writes.
+//
+// With a COMMAND it runs that as its child, for a container that has one
+// process to start and two to run: a signal ends both, the end of the child
+// ends the publisher, with the child's exit code.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"achbridge/localach"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	opts, err := parseOptions(os.Args[1:], os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
+		os.Exit(2)
+	}
+	err = opts.run(ctx, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	if child, ok := errors.AsType[*exec.ExitError](err); ok && child.Exited() {
+		os.Exit(child.ExitCode())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "publisher:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	dir      localach.Dir
+	channels []stream
+	limit    time.Duration // 0: until a signal
+	child    []string      // empty: none
+}
+
+// parseOptions reads the command line; what is wrong with it is written to
+// complaints.
+func parseOptions(args []string, complaints io.Writer) (options, error) {
+	opts := options{dir: localach.Shm}
+	flags := flag.NewFlagSet("publisher", flag.ContinueOnError)
+	flags.SetOutput(complaints)
+	flags.Func("channel", "publish `NAME:HZ:BYTES`; again for more channels", func(text string) error {
+		s, err := parseStream(text)
+		opts.channels = append(opts.channels, s)
+		return err
+	})
+	flags.Func("shm", "`DIRECTORY` of the channel files (default /dev/shm)", func(text string) error {
+		opts.dir = localach.Dir(text)
+		return nil
+	})
+	flags.DurationVar(&opts.limit, "for", 0, "end after so long (0: at a signal)")
+	if err := flags.Parse(args); err != nil {
+		return opts, err
+	}
+	opts.child = flags.Args()
+	if len(opts.channels) == 0 {
+		opts.channels = []stream{
+			{Name: "imu", Rate: 1000, Size: 64},
+			{Name: "joints", Rate: 200, Size: 3000},
+			{Name: "camera", Rate: 10, Size: 300_000},
+		}
+	}
+	return opts, nil
+}
+
+// run feeds the channels until ctx ends, the time is over, the child ends or
+// one of them fails; then it ends the others and removes the channels.
+func (o options) run(ctx context.Context, log *slog.Logger) error {
+	if o.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.limit)
+		defer cancel()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	tasks := []func() error{}
+	for _, s := range o.channels {
+		feed, err := s.open(o.dir)
+		if err != nil {
+			return err
+		}
+		defer feed.remove(log)
+		log.Info("publishing", "channel", s.Name, "hz", s.Rate, "bytes", s.Size)
+		tasks = append(tasks, func() error { return feed.run(ctx, log) })
+	}
+	if len(o.child) > 0 {
+		tasks = append(tasks, func() error { return runChild(ctx, o.child) })
+	}
+
+	ended := make(chan error)
+	for _, task := range tasks {
+		go func() { ended <- task() }()
+	}
+	var first error
+	for range tasks {
+		if err := <-ended; first == nil {
+			first = err
+		}
+		cancel()
+	}
+	return first
+}
+
+// runChild runs a command until it ends or ctx does: then it gets SIGTERM, and
+// SIGKILL 5 s later. Ended so it has not failed.
+func runChild(ctx context.Context, args []string) error {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(args, " "), err)
+	}
+	return nil
+}
