@@ -1,0 +1,101 @@
+package wire
+
+import (
+	"fmt"
+)
+
+// MaxFrameCount is the most frames a channel can have in a message.
+const MaxFrameCount = 1 << 24
+
+// Catalog says which channels the sender's host has. A full one is followed by
+// changes; one of more than MaxChannels is sent as a full one and changes.
+type Catalog struct {
+	Full     bool      `cbor:"1,keyasint,omitempty"` // forget what was said before
+	Channels []Channel `cbor:"2,keyasint,omitempty"` // new or changed, at most MaxChannels
+	Gone     []string  `cbor:"3,keyasint,omitempty"` // names, at most MaxChannels
+}
+
+// Channel is one channel in a Catalog. A peer's geometry is only a wish: the
+// product of count and size is not limited here.
+type Channel struct {
+	Name       string  `cbor:"1,keyasint,omitempty"`
+	FrameCount int     `cbor:"2,keyasint,omitempty"`
+	FrameSize  int     `cbor:"3,keyasint,omitempty"` // bytes
+	Epoch      uint64  `cbor:"4,keyasint,omitempty"`
+	LastSeq    uint64  `cbor:"5,keyasint,omitempty"` // 0: no frame yet
+	Origin     *Origin `cbor:"6,keyasint,omitempty"` // of a mirror; nil: the host's own
+}
+
+// Origin is where the frames of a mirror come from.
+type Origin struct {
+	Node    [16]byte `cbor:"1,keyasint"`
+	Host    string   `cbor:"2,keyasint,omitempty"`
+	Channel string   `cbor:"3,keyasint,omitempty"`
+}
+
+func (m Catalog) number() uint { return TypeCatalog }
+
+func (m Catalog) check() error {
+	if err := checkRange("channels", len(m.Channels), 0, MaxChannels); err != nil {
+		return err
+	}
+	if err := checkRange("gone", len(m.Gone), 0, MaxChannels); err != nil {
+		return err
+	}
+	for i := range m.Channels {
+		if err := m.Channels[i].check(); err != nil {
+			return fmt.Errorf("channels[%d]: %w", i, err)
+		}
+	}
+	for i, name := range m.Gone {
+		if err := checkName("name", name); err != nil {
+			return fmt.Errorf("gone[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (c *Channel) check() error {
+	if err := checkName("name", c.Name); err != nil {
+		return err
+	}
+	if err := checkGeometry(c.FrameCount, c.FrameSize); err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err)
+	}
+	if c.Origin == nil {
+		return nil
+	}
+	if err := c.Origin.check(); err != nil {
+		return fmt.Errorf("%s: origin: %w", c.Name, err)
+	}
+	return nil
+}
+
+func checkGeometry(count, size int) error {
+	if err := checkRange("frame count", count, 1, MaxFrameCount); err != nil {
+		return err
+	}
+	return checkRange("frame size", size, 1, MaxFrame)
+}
+
+func (o *Origin) check() error {
+	if err := checkNode("node", o.Node); err != nil {
+		return err
+	}
+	if err := checkName("host", o.Host); err != nil {
+		return err
+	}
+	return checkName("channel", o.Channel)
+}
+
+// UnmarshalCBOR implements cbor.Unmarshaler.
+func (o *Origin) UnmarshalCBOR(b []byte) error {
+	var w struct {
+		Node    node   `cbor:"1,keyasint"`
+		Host    string `cbor:"2,keyasint"`
+		Channel string `cbor:"3,keyasint"`
+	}
+	err := decoding.Unmarshal(b, &w)
+	*o = Origin{Node: w.Node, Host: w.Host, Channel: w.Channel}
+	return err
+}

@@ -1,0 +1,104 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+var (
+	errShort    = errors.New("cut short")
+	errOverlong = errors.New("varint longer than needed")
+	errVarint   = errors.New("varint longer than 64 bits")
+)
+
+// cursor reads a datagram from front to back. The first error stays, together
+// with the name of the field that caused it; everything read after it is zero.
+type cursor struct {
+	rest  []byte
+	field string
+	err   error
+}
+
+// uvarint reads a number from least to most.
+func (c *cursor) uvarint(field string, least, most uint64) uint64 {
+	v, n := binary.Uvarint(c.rest)
+	switch {
+	case c.err != nil:
+		return 0
+	case n == 0:
+		return c.fail(field, errShort)
+	case n < 0:
+		return c.fail(field, errVarint)
+	case n > 1 && c.rest[n-1] == 0:
+		return c.fail(field, errOverlong)
+	case v < least || v > most:
+		return c.fail(field, outside(v, least, most))
+	}
+	c.rest = c.rest[n:]
+	return v
+}
+
+// u8 reads a count of at most most.
+func (c *cursor) u8(field string, most int) int {
+	b := c.bytes(field, 1)
+	if b == nil {
+		return 0
+	}
+	if int(b[0]) > most {
+		c.fail(field, outside(int(b[0]), 0, most))
+		return 0
+	}
+	return int(b[0])
+}
+
+func (c *cursor) u32(field string) uint32 {
+	b := c.bytes(field, 4)
+	if b == nil {
+		return 0
+	}
+	return binary.BigEndian.Uint32(b)
+}
+
+func (c *cursor) u64(field string) uint64 {
+	b := c.bytes(field, 8)
+	if b == nil {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+// bytes takes the next n bytes without copying them, nil when there are fewer.
+func (c *cursor) bytes(field string, n int) []byte {
+	if c.err != nil {
+		return nil
+	}
+	if n > len(c.rest) {
+		c.fail(field, errShort)
+		return nil
+	}
+	b := c.rest[:n:n]
+	c.rest = c.rest[n:]
+	return b
+}
+
+// fail keeps the first error. It returns 0 for the caller to pass on.
+func (c *cursor) fail(field string, err error) uint64 {
+	if c.err == nil {
+		c.field, c.err = field, err
+	}
+	return 0
+}
+
+func outside[T any](v, least, most T) error {
+	return fmt.Errorf("%v is not in %v … %v", v, least, most)
+}
+
+// uvarintSize is the number of bytes binary.AppendUvarint appends for v.
+func uvarintSize(v uint64) int {
+	n := 1
+	for ; v >= 0x80; v >>= 7 {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,111 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Limits of a datagram.
+const (
+	MaxDatagram = 1200 // bytes
+	MaxHeader   = 18   // bytes AppendHeader appends at most
+)
+
+// Header begins every datagram.
+type Header struct {
+	Number uint64        // of the packet, from 1, counted per link and direction
+	Sent   time.Duration // since the sender's node started
+}
+
+// AppendHeader appends h to dst. h.Number must be 1 … 2^63-1, h.Sent not
+// negative, or the peer refuses the datagram.
+func AppendHeader(dst []byte, h Header) []byte {
+	dst = binary.AppendUvarint(dst, h.Number)
+	return binary.AppendUvarint(dst, uint64(h.Sent))
+}
+
+// Kind tells the entries of a datagram apart.
+type Kind uint8
+
+// The kinds of entries in version 1.
+const (
+	KindFrame    Kind = 1
+	KindPart     Kind = 2
+	KindFeedback Kind = 3
+)
+
+// Entry is one entry of a datagram: Kind says which of Frame, Part and
+// Feedback holds it. Their Data is part of the bytes given to Parse.
+type Entry struct {
+	Kind  Kind
+	Frame Frame
+	Part  Part
+
+	feedback cursor
+}
+
+// Datagram is a datagram whose every byte has been checked.
+type Datagram struct {
+	Header
+	rest []byte
+}
+
+// Parse checks a whole datagram, so that reading its entries with Next cannot
+// fail. The datagram and its entries alias b. An error names the entry and its
+// field; nothing of such a datagram may be used.
+func Parse(b []byte) (Datagram, error) {
+	if len(b) > MaxDatagram {
+		return Datagram{}, fmt.Errorf("datagram: %w bytes", outside(len(b), 2, MaxDatagram))
+	}
+	c := cursor{rest: b}
+	d := Datagram{Header: Header{
+		Number: c.uvarint("packet number", 1, math.MaxInt64),
+		Sent:   time.Duration(c.uvarint("send time", 0, math.MaxInt64)),
+	}}
+	if c.err != nil {
+		return Datagram{}, fmt.Errorf("datagram: %s: %w", c.field, c.err)
+	}
+	d.rest = c.rest
+	var e Entry
+	for n := 1; len(c.rest) > 0; n++ {
+		e.parse(&c, d.Sent)
+		if c.err != nil {
+			return Datagram{}, fmt.Errorf("datagram: entry %d: %s: %w", n, c.field, c.err)
+		}
+	}
+	return d, nil
+}
+
+// Next returns the next entry; ok is false after the last one.
+func (d *Datagram) Next() (e Entry, ok bool) {
+	if len(d.rest) == 0 {
+		return e, false
+	}
+	c := cursor{rest: d.rest}
+	e.parse(&c, d.Sent)
+	d.rest = c.rest
+	return e, true
+}
+
+func (e *Entry) parse(c *cursor, sent time.Duration) {
+	e.Kind = Kind(c.u8("type", math.MaxUint8))
+	switch e.Kind {
+	case KindFrame:
+		e.Frame = parseFrame(c, sent)
+	case KindPart:
+		e.Part = parsePart(c, sent)
+	case KindFeedback:
+		e.feedback = *c
+		parseFeedback(c)
+	default:
+		c.fail("type", outside(e.Kind, KindFrame, KindFeedback))
+	}
+}
+
+// Feedback returns the entry's feedback. Only for KindFeedback.
+func (e *Entry) Feedback() Feedback {
+	c := e.feedback
+	return parseFeedback(&c)
+}

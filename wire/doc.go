@@ -1,0 +1,94 @@
+// Package wire is the wire format of achbridge, version 1: bytes in, values
+// out. It does no I/O, knows no clock and starts nothing. All functions are
+// safe for concurrent use; a Datagram belongs to one goroutine.
+//
+// Two nodes speak over one link (TLS ALPN "achbridge/1"): control messages on
+// its control stream, frames and feedback in its datagrams. Everything a peer
+// sends is hostile until parsed here: every count, length and name has a
+// limit, and an error names the field that broke it. Whatever Parse or
+// ParseMessage returns is within the limits, and nothing else is: whether a
+// subscription, a channel or a part exists is for the caller to find out.
+//
+// # Datagrams
+//
+// A datagram is at most [MaxDatagram] bytes: a header, then entries until the
+// end. It may have none. "uvarint" is the unsigned varint of encoding/binary
+// in its shortest form; a longer form is refused. u32 and u64 are big-endian.
+// Times are nanoseconds of the sender's CLOCK_MONOTONIC since its node
+// started, at most 2^63-1.
+//
+//	header    packet number  uvarint  1 … 2^63-1, counted per link and direction
+//	          send time      uvarint
+//
+//	frame     type           u8       1
+//	          sub            uvarint  1 … 2^32-1, the subscription's ID
+//	          epoch          u32      low 32 bits of the channel's epoch
+//	          seq            uvarint  1 … 2^64-1, the origin's sequence number
+//	          captured       uvarint  0: unknown, else 1 + send time - capture time;
+//	                                  at most the send time
+//	          size           uvarint  1 … bytes left in the datagram
+//	          data           size bytes
+//
+//	part      type           u8       2
+//	          sub … captured          as in frame
+//	          size           uvarint  1 … MaxFrame, of the whole frame
+//	          index          uvarint  0 … count-1
+//	          count          uvarint  1 … MaxParts, none of the parts empty
+//	          data                    ceil(size/count) bytes; the last part: the rest
+//
+//	feedback  type           u8       3
+//	          newest         uvarint  1 … 2^63-1, highest packet number received
+//	          bitmap         u64      bit i: packet newest-1-i was received too;
+//	                                  no bit stands for a packet below 1
+//	          arrivals       u8       0 … MaxArrivals, each:
+//	            back         uvarint  1 … 64, increasing; packet newest-back, in the bitmap
+//	            before       uvarint  arrival of newest - arrival of that packet
+//	          arrived        uvarint  arrival of newest, at least every before
+//	          gaps           u8       0 … MaxGaps, each a run of missing parts:
+//	            sub          uvarint  1 … 2^32-1
+//	            seq          uvarint  1 … 2^64-1
+//	            first        uvarint  index of the first missing part
+//	            count        uvarint  1 … MaxParts-first
+//
+// Version 1 has no other entries: an unknown type is an error of the whole
+// datagram, since its length cannot be known. Arrivals of packets that were
+// overtaken by newest are only in the bitmap.
+//
+// # Control messages
+//
+//	message   length         u32      1 … MaxMessage, bytes that follow
+//	          body           CBOR     array of two: type (unsigned), fields (map)
+//
+// CBOR (RFC 8949) is written in core deterministic encoding. Indefinite
+// lengths, tags, duplicate keys, arrays of more than [MaxChannels] elements,
+// maps of more than 256 pairs and more than 8 nested levels are refused. A map
+// has integer keys, shown below. A field that is zero or empty is left out,
+// null counts as left out; "!" marks one that must be there. Unknown keys are skipped; a message of
+// unknown type is [Unknown], not an error. A name is an Ach channel name: 1 to
+// 63 bytes of A-Z a-z 0-9 - _ . not beginning with a dot; host names keep to
+// the same rule. A text is at most [MaxText] bytes of printable UTF-8. A node
+// is a byte string of 16, not all zero. Numbers without a limit are u64.
+//
+//	 1 Hello        1! version  2! host (name)  3! node  4 run
+//	 2 Catalog      1 full (bool)  2 channels (Channel …)  3 gone (name …)
+//	 3 Subscribe    1! id  2! channel (name)  3 epoch  4 have seq  5 QoS
+//	 4 Subscribed   1! id  2 epoch  3 last seq  4! frame count  5! frame size
+//	 5 Update       1! id  2 QoS
+//	 6 Unsubscribe  1! id
+//	 7 Offer        1! id  2! channel (name)  3 as (name; without: channel)
+//	 8 Accepted     1! id
+//	 9 Refused      1 id  2! type refused  3! code  4 text
+//	10 Ledger       1 accounts (Account …)
+//	11 Bye          1 reason (text)
+//
+//	Channel   1! name  2! frame count  3! frame size  4 epoch  5 last seq  6 Origin
+//	Origin    1! node  2! host (name)  3! channel (name)
+//	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority (1 … 7)
+//	          4 mode (u8)  5 compress (u8)  6 late (u8)
+//	Account   1! id  2 offered  3 delivered  4 late kept  5 superseded
+//	          6 rate limited  7 expired  8 lost  9 late  10 refused
+//	          11 overflow  12 in flight  13 duplicate  14 repaired
+//
+// An id is 1 … 2^32-1, a frame count 1 … [MaxFrameCount], a frame size
+// 1 … [MaxFrame] bytes, a version and a code 1 … 65535.
+package wire

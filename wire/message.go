@@ -1,0 +1,143 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// Limits of a control message.
+const (
+	MaxMessage  = 1 << 20 // bytes after the length
+	MaxChannels = 2048    // channels, names gone, or accounts in one message
+)
+
+// Types of control messages, as Refused.Re and Unknown.Type have them.
+const (
+	TypeHello       uint = 1
+	TypeCatalog     uint = 2
+	TypeSubscribe   uint = 3
+	TypeSubscribed  uint = 4
+	TypeUpdate      uint = 5
+	TypeUnsubscribe uint = 6
+	TypeOffer       uint = 7
+	TypeAccepted    uint = 8
+	TypeRefused     uint = 9
+	TypeLedger      uint = 10
+	TypeBye         uint = 11
+)
+
+// Message is a control message: Hello, Catalog, Subscribe, Subscribed, Update,
+// Unsubscribe, Offer, Accepted, Refused, Ledger or Bye, and from ParseMessage
+// also Unknown, never a pointer to one.
+type Message interface {
+	number() uint // the message's type on the wire
+	check() error // limits; the error begins with the field
+}
+
+// Unknown is a message of a type that version 1 does not have: to be skipped.
+type Unknown struct {
+	Type uint
+}
+
+func (m Unknown) number() uint { return m.Type }
+func (m Unknown) check() error { return errors.New("cannot be sent") }
+
+// kinds knows every message by its type.
+var kinds = [...]struct {
+	name   string
+	decode func(fields []byte) (Message, error)
+}{
+	TypeHello:       {"hello", decode[Hello]},
+	TypeCatalog:     {"catalog", decode[Catalog]},
+	TypeSubscribe:   {"subscribe", decode[Subscribe]},
+	TypeSubscribed:  {"subscribed", decode[Subscribed]},
+	TypeUpdate:      {"update", decode[Update]},
+	TypeUnsubscribe: {"unsubscribe", decode[Unsubscribe]},
+	TypeOffer:       {"offer", decode[Offer]},
+	TypeAccepted:    {"accepted", decode[Accepted]},
+	TypeRefused:     {"refused", decode[Refused]},
+	TypeLedger:      {"ledger", decode[Ledger]},
+	TypeBye:         {"bye", decode[Bye]},
+}
+
+// AppendMessage appends m to dst, with its length in front. A message that the
+// peer would refuse is an error, and dst comes back as it was.
+func AppendMessage(dst []byte, m Message) ([]byte, error) {
+	if err := m.check(); err != nil {
+		return dst, fmt.Errorf("message %s: %w", messageName(m.number()), err)
+	}
+	body, err := encoding.Marshal(struct {
+		_      struct{} `cbor:",toarray"`
+		Type   uint
+		Fields Message
+	}{Type: m.number(), Fields: m})
+	if err != nil {
+		return dst, fmt.Errorf("message %s: %w", messageName(m.number()), err)
+	}
+	if len(body) > MaxMessage {
+		return dst, fmt.Errorf("message %s: %w bytes", messageName(m.number()), outside(len(body), 1, MaxMessage))
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(body)))
+	return append(dst, body...), nil
+}
+
+// MessageSize is the number of bytes that follow a message's length. After an
+// error the stream cannot be read on.
+func MessageSize(length [4]byte) (int, error) {
+	n := binary.BigEndian.Uint32(length[:])
+	if n < 1 || n > MaxMessage {
+		return 0, fmt.Errorf("message length: %w bytes", outside(n, 1, MaxMessage))
+	}
+	return int(n), nil
+}
+
+// ParseMessage reads the body of a message, the MessageSize bytes after its
+// length. The message does not alias body. An error names the message and the
+// field; messages after it can still be read.
+func ParseMessage(body []byte) (Message, error) {
+	if len(body) > MaxMessage {
+		return nil, fmt.Errorf("message: %w bytes", outside(len(body), 1, MaxMessage))
+	}
+	var envelope struct {
+		_      struct{} `cbor:",toarray"`
+		Type   uint
+		Fields cbor.RawMessage
+	}
+	if err := decoding.Unmarshal(body, &envelope); err != nil {
+		return nil, fmt.Errorf("message: %w", err)
+	}
+	t := envelope.Type
+	if t >= uint(len(kinds)) || kinds[t].decode == nil {
+		return Unknown{Type: t}, nil
+	}
+	// Package cbor would take null for an empty map.
+	if envelope.Fields[0]>>5 != cborMap {
+		return nil, fmt.Errorf("message %s: fields: not a map", messageName(t))
+	}
+	m, err := kinds[t].decode(envelope.Fields)
+	if err != nil {
+		return nil, fmt.Errorf("message %s: %w", messageName(t), err)
+	}
+	return m, nil
+}
+
+func decode[M Message](fields []byte) (Message, error) {
+	var m M
+	if err := decoding.Unmarshal(fields, &m); err != nil {
+		return nil, err
+	}
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func messageName(t uint) string {
+	if t < uint(len(kinds)) && kinds[t].decode != nil {
+		return kinds[t].name
+	}
+	return fmt.Sprintf("of type %d", t)
+}

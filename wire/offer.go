@@ -1,0 +1,21 @@
+package wire
+
+import "errors"
+
+// Offer asks the peer to subscribe to a channel of the sender and to mirror it
+// as As: a push. Answered by Accepted or Refused.
+type Offer struct {
+	ID      uint32 `cbor:"1,keyasint,omitempty"` // chosen by the sender, in use only once per link
+	Channel string `cbor:"2,keyasint,omitempty"`
+	As      string `cbor:"3,keyasint,omitempty"` // name on the peer's host; empty: Channel
+}
+
+func (m Offer) number() uint { return TypeOffer }
+
+func (m Offer) check() error {
+	err := errors.Join(checkID(m.ID), checkName("channel", m.Channel))
+	if m.As != "" {
+		err = errors.Join(err, checkName("as", m.As))
+	}
+	return err
+}

@@ -1,0 +1,25 @@
+package wire
+
+import (
+	"fmt"
+	"time"
+)
+
+// QoS is the quality of service a subscription asks for. The zero value of a
+// field means the default. Values of Mode, Compress and Late that a node does
+// not know are for it to refuse.
+type QoS struct {
+	Budget   time.Duration `cbor:"1,keyasint,omitempty"` // latency budget, ns on the wire
+	MaxRate  uint32        `cbor:"2,keyasint,omitempty"` // mHz
+	Priority int           `cbor:"3,keyasint,omitempty"` // 1 … 7, 7 most urgent
+	Mode     uint8         `cbor:"4,keyasint,omitempty"`
+	Compress uint8         `cbor:"5,keyasint,omitempty"`
+	Late     uint8         `cbor:"6,keyasint,omitempty"`
+}
+
+func (q QoS) check() error {
+	if q.Budget < 0 {
+		return fmt.Errorf("budget: %v is negative", q.Budget)
+	}
+	return checkRange("priority", q.Priority, 0, 7)
+}

@@ -1,0 +1,60 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Refused says no to a message of the peer.
+type Refused struct {
+	ID   uint32 `cbor:"1,keyasint,omitempty"` // of the message refused; 0: it has none
+	Re   uint   `cbor:"2,keyasint,omitempty"` // its type: TypeHello …
+	Code Code   `cbor:"3,keyasint,omitempty"`
+	Text string `cbor:"4,keyasint,omitempty"` // for people, see Text
+}
+
+// Code is the reason of a refusal, for programs. Other codes than these may
+// come from newer peers.
+type Code int
+
+// The reasons of version 1.
+const (
+	CodeVersion   Code = 1 // the version cannot be served
+	CodeAbsent    Code = 2 // no such channel or subscription
+	CodeForbidden Code = 3 // not exported, or not accepted
+	CodeLoop      Code = 4 // the frames come from the asking node
+	CodeLimit     Code = 5 // too many, or too large
+	CodeConflict  Code = 6 // the ID or the name is in use
+	CodeFailed    Code = 7 // everything else: see the text
+	CodeEpoch     Code = 8 // that life of the channel is over, the catalog tells the present one
+)
+
+var codes = [...]string{
+	CodeVersion:   "version not served",
+	CodeAbsent:    "absent",
+	CodeForbidden: "forbidden",
+	CodeLoop:      "loop",
+	CodeLimit:     "limit",
+	CodeConflict:  "conflict",
+	CodeFailed:    "failed",
+	CodeEpoch:     "epoch over",
+}
+
+// String is for logs and status.
+func (c Code) String() string {
+	if c > 0 && int(c) < len(codes) {
+		return codes[c]
+	}
+	return fmt.Sprintf("code %d", int(c))
+}
+
+func (m Refused) number() uint { return TypeRefused }
+
+func (m Refused) check() error {
+	var err error
+	if m.Re == 0 {
+		err = fmt.Errorf("type refused: %w", errNone)
+	}
+	return errors.Join(err, checkRange("code", int(m.Code), 1, math.MaxUint16), checkText("text", m.Text))
+}

@@ -1,0 +1,226 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// vector is one block of testdata/vectors.txt.
+type vector struct {
+	name   string // "datagram …" or the message's name, then what it shows
+	fields string // JSON of the Go value; data in base64
+	bytes  []byte
+}
+
+// datagram is what a vector of a datagram has as fields.
+type datagram struct {
+	Header
+	Entries []struct {
+		Frame    *Frame    `json:",omitempty"`
+		Part     *Part     `json:",omitempty"`
+		Feedback *Feedback `json:",omitempty"`
+	}
+}
+
+func TestVectors(t *testing.T) {
+	vectors := readVectors(t)
+	for _, v := range vectors {
+		t.Run(v.name, func(t *testing.T) {
+			if strings.HasPrefix(v.name, "datagram ") {
+				checkDatagramVector(t, v)
+			} else {
+				checkMessageVector(t, v)
+			}
+		})
+	}
+	t.Logf("%d vectors", len(vectors))
+}
+
+func TestEveryMessageHasAVector(t *testing.T) {
+	vectors := readVectors(t)
+	for _, k := range kinds[1:] {
+		found := false
+		for _, v := range vectors {
+			found = found || strings.HasPrefix(v.name, k.name+" ")
+		}
+		if !found {
+			t.Errorf("%s: no vector in testdata/vectors.txt", k.name)
+		}
+	}
+}
+
+func checkDatagramVector(t *testing.T, v vector) {
+	var want datagram
+	unjson(t, v.fields, &want)
+	b := AppendHeader(nil, want.Header)
+	for _, e := range want.Entries {
+		switch {
+		case e.Frame != nil:
+			b = AppendFrame(b, want.Sent, *e.Frame)
+		case e.Part != nil:
+			b = AppendPart(b, want.Sent, *e.Part)
+		default:
+			b = AppendFeedback(b, *e.Feedback)
+		}
+	}
+	if !bytes.Equal(b, v.bytes) {
+		t.Errorf("append: got %x, want %x", b, v.bytes)
+	}
+	d := mustParse(t, v.bytes)
+	got := entries(&d)
+	if d.Header != want.Header || len(got) != len(want.Entries) {
+		t.Fatalf("parse: got %+v and %d entries, want %+v", d.Header, len(got), want)
+	}
+	for i, e := range got {
+		w := want.Entries[i]
+		ok := e.Kind == KindFrame && reflect.DeepEqual(&e.Frame, w.Frame) ||
+			e.Kind == KindPart && reflect.DeepEqual(&e.Part, w.Part) ||
+			e.Kind == KindFeedback && w.Feedback != nil && e.Feedback() == *w.Feedback
+		if !ok {
+			t.Errorf("parse: entry %d: got %+v, want %+v", i+1, e, w)
+		}
+	}
+}
+
+func checkMessageVector(t *testing.T, v vector) {
+	kind, _, _ := strings.Cut(v.name, " ")
+	var want Message
+	for i, k := range kinds {
+		if k.name == kind && i > 0 {
+			want = unjsonMessage(t, uint(i), v.fields)
+		}
+	}
+	if want == nil {
+		t.Fatalf("%s: not a message", kind)
+	}
+	b, err := AppendMessage(nil, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b, v.bytes) {
+		t.Errorf("append: got %x, want %x", b, v.bytes)
+	}
+	n, err := MessageSize([4]byte(v.bytes))
+	if err != nil || n != len(v.bytes)-4 {
+		t.Fatalf("size: got %d, %v, want %d", n, err, len(v.bytes)-4)
+	}
+	got, err := ParseMessage(v.bytes[4:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("parse: got %+v, want %+v", got, want)
+	}
+}
+
+func unjsonMessage(t *testing.T, kind uint, fields string) Message {
+	// An empty body tells which Go type the message has.
+	zero := map[uint]Message{
+		TypeHello: Hello{}, TypeCatalog: Catalog{}, TypeSubscribe: Subscribe{}, TypeSubscribed: Subscribed{},
+		TypeUpdate: Update{}, TypeUnsubscribe: Unsubscribe{}, TypeOffer: Offer{}, TypeAccepted: Accepted{},
+		TypeRefused: Refused{}, TypeLedger: Ledger{}, TypeBye: Bye{},
+	}[kind]
+	m := reflect.New(reflect.TypeOf(zero))
+	unjson(t, fields, m.Interface())
+	return m.Elem().Interface().(Message)
+}
+
+func unjson(t *testing.T, fields string, v any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(fields))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		t.Fatalf("fields: %v", err)
+	}
+}
+
+func readVectors(t testing.TB) (all []vector) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/vectors.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch key {
+		case "name":
+			all = append(all, vector{name: value})
+		case "fields":
+			all[len(all)-1].fields += value
+		case "hex":
+			hex, _, _ := strings.Cut(value, "#")
+			v := &all[len(all)-1]
+			v.bytes = append(v.bytes, unhex(t, hex)...)
+		}
+	}
+	if len(all) == 0 {
+		t.Fatal("testdata/vectors.txt: no vectors")
+	}
+	return all
+}
+
+func FuzzParse(f *testing.F) {
+	for _, v := range readVectors(f) {
+		if strings.HasPrefix(v.name, "datagram ") {
+			f.Add(v.bytes)
+		}
+	}
+	f.Add(mixedDatagram())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := Parse(b)
+		if err != nil {
+			return
+		}
+		out := AppendHeader(nil, d.Header)
+		for e, ok := d.Next(); ok; e, ok = d.Next() {
+			before := len(out)
+			out = appendEntry(out, d.Sent, e)
+			n := len(out) - before
+			if e.Kind == KindFrame && n != FrameSize(d.Sent, e.Frame) || e.Kind == KindPart && n != PartSize(d.Sent, e.Part) {
+				t.Fatalf("%+v: wrong size, want %d", e, n)
+			}
+		}
+		// There is only one way to write a datagram.
+		if !bytes.Equal(out, b) {
+			t.Fatalf("got %x, want %x", out, b)
+		}
+	})
+}
+
+func FuzzParseMessage(f *testing.F) {
+	for _, v := range readVectors(f) {
+		if !strings.HasPrefix(v.name, "datagram ") {
+			f.Add(v.bytes[4:])
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		start := time.Now()
+		m, err := ParseMessage(body)
+		if took := time.Since(start); took > 5*time.Second {
+			t.Fatalf("%d bytes took %v", len(body), took)
+		}
+		if err != nil {
+			return
+		}
+		if _, unknown := m.(Unknown); unknown {
+			return
+		}
+		out, err := AppendMessage(nil, m)
+		if err != nil {
+			t.Fatalf("%+v: %v", m, err)
+		}
+		again, err := ParseMessage(out[4:])
+		if err != nil {
+			t.Fatalf("%+v: %v", m, err)
+		}
+		out2, err := AppendMessage(nil, again)
+		if err != nil || !bytes.Equal(out, out2) {
+			t.Fatalf("got %x, %v, want %x", out2, err, out)
+		}
+	})
+}
