@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"math/big"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,7 +58,8 @@ func quicDelays(t *testing.T, link string, size int) (delays []time.Duration) {
 		from, to := quicPair(t, a, b)
 		time.Sleep(time.Second) // let the handshake's last packets pass
 		start := time.Now()
-		go func() {
+		var sender sync.WaitGroup
+		sender.Go(func() {
 			for range 50 {
 				stamped := make([]byte, size)
 				binary.BigEndian.PutUint64(stamped, uint64(time.Since(start)))
@@ -66,7 +68,8 @@ func quicDelays(t *testing.T, link string, size int) (delays []time.Duration) {
 				}
 				time.Sleep(20 * ms)
 			}
-		}()
+		})
+		defer sender.Wait()
 		for range 50 {
 			got, err := to.ReceiveDatagram(t.Context())
 			if err != nil {
