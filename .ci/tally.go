@@ -1,0 +1,194 @@
+// Tally reads `go test -json` on its standard input, prints what a person
+// wants to see of it (one line per package, the whole output of a test that
+// failed, the reason of one that was skipped) and at the end the counts:
+//
+//	go test -json ./... 2>&1 | go run ./.ci [-lacks PART]... [-counts FILE]
+//
+// Under ACHBRIDGE_NO_SKIP=1 a skip is a failure, unless its reason names a PART
+// that the machine lacks. Exit code 1 when anything failed.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+func main() {
+	t := newTally(os.Stdout)
+	t.strict = os.Getenv("ACHBRIDGE_NO_SKIP") == "1"
+	flag.Func("lacks", "a `PART` of the machine that is not there", func(part string) error {
+		t.lacks = append(t.lacks, part)
+		return nil
+	})
+	counts := flag.String("counts", "", "write the closing line to `FILE` too")
+	flag.Parse()
+
+	err := t.read(os.Stdin)
+	fmt.Println(t)
+	if err == nil && *counts != "" {
+		err = os.WriteFile(*counts, []byte(t.String()+"\n"), 0o644)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "tally:", err)
+		os.Exit(1)
+	}
+	if t.failed > 0 || t.passed == 0 {
+		os.Exit(1)
+	}
+}
+
+// event is one line of `go test -json` (go doc test2json).
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Elapsed float64
+	Output  string
+}
+
+// tally counts tests and subtests, each once.
+type tally struct {
+	out    io.Writer
+	strict bool
+	lacks  []string
+
+	passed, failed, skipped int
+
+	open   map[test]*strings.Builder // started and not ended: what they printed
+	broken map[string]int            // failures per package
+}
+
+type test struct{ pkg, name string }
+
+func newTally(out io.Writer) *tally {
+	return &tally{out: out, open: map[test]*strings.Builder{}, broken: map[string]int{}}
+}
+
+func (t *tally) String() string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, t.skipped)
+}
+
+// read consumes events to the end. Lines that are none are passed on.
+func (t *tally) read(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if line[0] != '{' || json.Unmarshal(line, &e) != nil {
+				t.out.Write(line)
+			} else {
+				t.see(e)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (t *tally) see(e event) {
+	key := test{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		io.WriteString(t.out, e.Output)
+	case "output":
+		t.output(key).WriteString(e.Output)
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			t.endPackage(e)
+		} else {
+			t.endTest(key, e.Action)
+		}
+	}
+}
+
+func (t *tally) output(key test) *strings.Builder {
+	if t.open[key] == nil {
+		t.open[key] = &strings.Builder{}
+	}
+	return t.open[key]
+}
+
+func (t *tally) endTest(key test, how string) {
+	said := t.output(key).String()
+	delete(t.open, key)
+	switch {
+	case how == "pass":
+		t.passed++
+	case how == "fail":
+		t.fail(key, said)
+	case t.strict && !t.excused(said):
+		t.fail(key, said+"    a skip, and this machine lacks nothing that it names\n")
+	default:
+		t.skipped++
+		fmt.Fprintf(t.out, "skip  %s %s: %s\n", key.pkg, key.name, reason(said))
+	}
+}
+
+func (t *tally) fail(key test, said string) {
+	t.failed++
+	t.broken[key.pkg]++
+	fmt.Fprintf(t.out, "FAIL  %s %s\n%s", key.pkg, key.name, said)
+}
+
+// endPackage counts a failure of its own when the package failed and no test
+// of it did: it did not build, or died with a test under way.
+func (t *tally) endPackage(e event) {
+	var left []string
+	for key, said := range t.open {
+		if key.pkg != e.Package {
+			continue
+		}
+		if key.name != "" {
+			left = append(left, key.name)
+		}
+		if e.Action == "fail" && (key.name != "" || t.broken[e.Package] == 0) {
+			io.WriteString(t.out, said.String())
+		}
+		delete(t.open, key)
+	}
+	switch e.Action {
+	case "pass":
+		fmt.Fprintf(t.out, "ok    %s %.1fs\n", e.Package, e.Elapsed)
+	case "fail":
+		if t.broken[e.Package] == 0 {
+			t.failed++
+		}
+		fmt.Fprintf(t.out, "FAIL  %s %.1fs", e.Package, e.Elapsed)
+		if len(left) > 0 {
+			fmt.Fprintf(t.out, ", with these under way: %s", strings.Join(left, " "))
+		}
+		fmt.Fprintln(t.out)
+	}
+}
+
+// excused says whether a skip's reason names something the machine lacks.
+func (t *tally) excused(said string) bool {
+	for _, part := range t.lacks {
+		if strings.Contains(said, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// reason is what a test printed, without the lines of the frame around it.
+func reason(said string) string {
+	var lines []string
+	for line := range strings.Lines(said) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " ")
+}
