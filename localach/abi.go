@@ -1,0 +1,210 @@
+package localach
+
+/*
+#cgo CFLAGS: -O2 -Wall -Wextra
+#cgo LDFLAGS: -pthread
+#cgo noescape ach_get
+#cgo nocallback ach_get
+#cgo noescape ach_put
+#cgo nocallback ach_put
+#cgo noescape ach_flush
+#cgo nocallback ach_flush
+#cgo noescape ach_last_seq
+#cgo nocallback ach_last_seq
+#cgo noescape ach_set_tag
+#cgo nocallback ach_set_tag
+#cgo noescape ach_get_tag
+#cgo nocallback ach_get_tag
+#cgo nocallback ach_wait_newer
+#cgo nocallback ach_wake
+#cgo nocallback ach_check
+#include "ach.h"
+*/
+import "C"
+
+import (
+	"time"
+	"unsafe"
+)
+
+// Sizes of the file's parts; the C compiler knows them for the architecture.
+const (
+	headerBytes = C.sizeof_struct_ach_header
+	entryBytes  = C.sizeof_struct_ach_entry
+	emptyBytes  = headerBytes + 3*8 // the three guards
+)
+
+// status is what the C side answers: libach's numbers, and some of our own from 32 on.
+type status int32
+
+const (
+	statusOK       status = C.ACH_OK
+	statusOverflow status = C.ACH_OVERFLOW
+	statusStale    status = C.ACH_STALE
+	statusMissed   status = C.ACH_MISSED
+	statusBug      status = C.ACH_BUG
+	statusEmpty    status = C.ACH_EINVAL
+	statusCorrupt  status = C.ACH_CORRUPT
+	statusBusy     status = C.ACH_BUSY
+	statusDirty    status = C.ACH_DIRTY
+	statusReinit   status = C.ACH_REINIT
+	statusForeign  status = C.ACH_FOREIGN
+	statusFault    status = C.ACH_FAULT
+)
+
+// code is the status without the culprit.
+func (s status) code() status { return s & 0xff }
+
+// culprit names the field that was found wrong, or is empty.
+func (s status) culprit() string {
+	if why := int(s >> 8); why > 0 && why < len(culprits) {
+		return culprits[why]
+	}
+	return ""
+}
+
+var culprits = [C.ACH_WHY_COUNT]string{
+	C.ACH_WHY_MAGIC:        "magic",
+	C.ACH_WHY_LEN:          "len",
+	C.ACH_WHY_GUARD_HEADER: "guard behind the header",
+	C.ACH_WHY_GUARD_INDEX:  "guard behind the index",
+	C.ACH_WHY_GUARD_DATA:   "guard behind the data",
+	C.ACH_WHY_INDEX_HEAD:   "index_head",
+	C.ACH_WHY_INDEX_FREE:   "index_free",
+	C.ACH_WHY_DATA_HEAD:    "data_head",
+	C.ACH_WHY_DATA_FREE:    "data_free",
+	C.ACH_WHY_LAST_SEQ:     "last_seq",
+	C.ACH_WHY_ENTRY_SIZE:   "size of an index entry",
+	C.ACH_WHY_ENTRY_OFFSET: "offset of an index entry",
+	C.ACH_WHY_ENTRY_SEQ:    "seq_num of an index entry",
+	C.ACH_WHY_MUTEX:        "mutex",
+}
+
+// options of get.
+const (
+	optLast   = C.ACH_OPT_LAST
+	optCopy   = C.ACH_OPT_COPY
+	optLocked = C.ACH_OPT_LOCKED
+)
+
+// mapping is the memory of one channel as the C side knows it; the caller sees to it that it stays mapped.
+type mapping struct{ c C.struct_ach_map }
+
+func mappingOf(memory []byte, g Geometry) mapping {
+	return mapping{C.struct_ach_map{
+		base:      C.uintptr_t(uintptr(unsafe.Pointer(unsafe.SliceData(memory)))),
+		len:       C.uint64_t(g.bytes()),
+		index_cnt: C.uint64_t(g.FrameCount),
+		data_size: C.uint64_t(g.FrameCount) * C.uint64_t(g.FrameSize),
+	}}
+}
+
+// position is a reader's place in the ring.
+type position struct{ c C.struct_ach_reader }
+
+// newPosition is that of libach's freshly opened handle: nothing seen, entry 1 expected.
+func newPosition() position { return position{C.struct_ach_reader{next_index: 1}} }
+
+func (p *position) seq() uint64       { return uint64(p.c.seq) }
+func (p *position) nextIndex() uint64 { return uint64(p.c.next_index) }
+func (p *position) size() int         { return int(p.c.size) }
+func (p *position) missed() uint64    { return uint64(p.c.missed) }
+
+func (m *mapping) get(p *position, buf []byte, options int32) status {
+	return status(C.ach_get(&m.c, &p.c, unsafe.Pointer(unsafe.SliceData(buf)), C.size_t(len(buf)), C.int(options)))
+}
+
+func (m *mapping) flush(p *position) status { return status(C.ach_flush(&m.c, &p.c)) }
+
+// putResult is out of the stack's way so that a put allocates nothing.
+type putResult struct{ c C.struct_ach_put }
+
+func (m *mapping) put(r *putResult, frame []byte) status {
+	return status(C.ach_put(&m.c, &r.c, unsafe.Pointer(unsafe.SliceData(frame)), C.size_t(len(frame))))
+}
+
+func (m *mapping) lastSeq() (uint64, status) {
+	var seq C.uint64_t
+	s := status(C.ach_last_seq(&m.c, &seq))
+	return uint64(seq), s
+}
+
+// waitNewer blocks its thread until last_seq is no longer seq, or wait has passed.
+func (m *mapping) waitNewer(seq uint64, wait, period time.Duration) status {
+	return status(C.ach_wait_newer(&m.c, C.uint64_t(seq), C.int64_t(wait), C.int64_t(period)))
+}
+
+func (m *mapping) wake() status   { return status(C.ach_wake(&m.c)) }
+func (m *mapping) poison() status { return status(C.ach_poison(&m.c)) }
+func (m *mapping) check() status  { return status(C.ach_check(&m.c)) }
+
+func (m *mapping) init(name string) status {
+	var text [maxName + 1]C.char
+	for i := range len(name) {
+		text[i] = C.char(name[i])
+	}
+	return status(C.ach_init(&m.c, &text[0]))
+}
+
+func (m *mapping) stat() (Stat, status) {
+	var s C.struct_ach_stat
+	if code := status(C.ach_get_stat(&m.c, &s)); code != statusOK {
+		return Stat{}, code
+	}
+	return Stat{
+		LastSeq:     uint64(s.last_seq),
+		Frames:      int(s.frames),
+		Dirty:       s.dirty != 0,
+		LockOwner:   int(s.owner),
+		Waiters:     int(s.waiters),
+		ForeignCond: s.foreign_cond != 0,
+	}, statusOK
+}
+
+func (m *mapping) tag() (Tag, status) {
+	var t C.struct_ach_tag
+	if code := status(C.ach_get_tag(&m.c, &t)); code != statusOK {
+		return Tag{}, code
+	}
+	return tagOf(&t), statusOK
+}
+
+func tagOf(t *C.struct_ach_tag) Tag {
+	if t.magic != C.ACH_TAG_MAGIC {
+		return Tag{}
+	}
+	tag := Tag{Channel: uint64(t.channel), Epoch: uint64(t.epoch), Seq: uint64(t.seq)}
+	for i := range tag.Node {
+		tag.Node[i] = byte(t.node[i])
+	}
+	return tag
+}
+
+func (m *mapping) setTag(tag Tag) status {
+	var t C.struct_ach_tag
+	if tag != (Tag{}) {
+		t = C.struct_ach_tag{magic: C.ACH_TAG_MAGIC, channel: C.uint64_t(tag.Channel), epoch: C.uint64_t(tag.Epoch), seq: C.uint64_t(tag.Seq)}
+		for i, b := range tag.Node {
+			t.node[i] = C.uint8_t(b)
+		}
+	}
+	return status(C.ach_set_tag(&m.c, &t))
+}
+
+// header is what one read of a file's first bytes tells, before anything is mapped. Nothing in it has been checked.
+type header struct {
+	magic                   uint32
+	len, indexCnt, dataSize uint64
+	lastSeq                 uint64
+	tag                     Tag
+}
+
+const headerMagic = C.ACH_MAGIC
+
+func parseHeader(b *[headerBytes]byte) header {
+	var h C.struct_ach_header // a copy: aligned
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&h)), headerBytes), b[:])
+	var layout C.struct_ach_layout
+	C.ach_layout(&h, &layout)
+	return header{uint32(h.magic), uint64(h.len), uint64(layout.index_cnt), uint64(layout.data_size), uint64(h.last_seq), tagOf(&layout.tag)}
+}

@@ -1,0 +1,195 @@
+package localach
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Channel is one mapping of a channel's file. It is safe for concurrent use by any number of Readers and Writers in
+// several goroutines. Close gives the memory back when the last call in progress has returned.
+type Channel struct {
+	dir   Dir
+	name  string
+	geom  Geometry
+	file  fileID
+	epoch uint64
+
+	memory []byte
+	m      mapping
+	users  atomic.Int64 // the opener and everybody inside a call; 0: unmapped
+	closed atomic.Bool
+	seen   atomic.Uint64 // largest last_seq seen
+	lost   atomic.Int32  // status from which there is no way back: statusFault or statusReinit; 0: none
+
+	mu   sync.Mutex
+	errs map[status]error // made once each, so that failing repeatedly allocates nothing
+}
+
+// Name returns the channel's name, without the prefix of its file.
+func (c *Channel) Name() string { return c.name }
+
+// Geometry returns the geometry found when the channel was opened. It never changes.
+func (c *Channel) Geometry() Geometry { return c.geom }
+
+// Epoch identifies this life of the channel: two files, or one file before and after it was initialised again, differ.
+// It says nothing about order. Never 0, nor are its low 32 bits.
+func (c *Channel) Epoch() uint64 { return c.epoch }
+
+// LastSeq returns the number of the newest frame, 0 when there was none yet. It never blocks. When the memory is gone it
+// returns the largest number seen before.
+func (c *Channel) LastSeq() uint64 {
+	if c.enter() != nil {
+		return c.seen.Load()
+	}
+	defer c.release()
+	seq, s := c.m.lastSeq()
+	if s != statusOK {
+		c.fail(s)
+		return c.seen.Load()
+	}
+	c.saw(seq)
+	return seq
+}
+
+// Reader returns a new reader, which has seen nothing yet.
+func (c *Channel) Reader() *Reader { return &Reader{c: c, at: newPosition()} }
+
+// Writer returns a new writer. Close it before the channel.
+func (c *Channel) Writer() *Writer { return &Writer{c: c} }
+
+// Tag returns who makes this mirror; the zero Tag means that the channel is none, or cannot be read.
+func (c *Channel) Tag() Tag {
+	if c.enter() != nil {
+		return Tag{}
+	}
+	defer c.release()
+	tag, s := c.m.tag()
+	if s != statusOK {
+		c.fail(s)
+	}
+	return tag
+}
+
+// SetTag stores who makes this mirror. One goroutine at a time; it allocates nothing. A change of anything but Seq passes
+// through Seq 0: a reader, and whoever finds the file after a crash, never sees a Seq beside another Epoch.
+func (c *Channel) SetTag(tag Tag) error {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	defer c.release()
+	return c.fail(c.m.setTag(tag))
+}
+
+// Poison makes the file unusable for everybody who has it open: they get CORRUPT, and those who wait on its condition
+// variable, or hang in a broadcast there, are let go. For the old file of a mirror that was replaced. Blocks 100 ms at most.
+func (c *Channel) Poison() error {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	defer c.release()
+	return c.fail(c.m.poison())
+}
+
+// Close ends the use of the channel: later calls give os.ErrClosed. It does not wait; closing twice is harmless.
+func (c *Channel) Close() error {
+	if !c.closed.Swap(true) {
+		c.release()
+	}
+	return nil
+}
+
+// retain keeps the memory mapped until release. ok is false when the channel was closed.
+func (c *Channel) retain() (base unsafe.Pointer, ok bool) {
+	for !c.closed.Load() {
+		users := c.users.Load()
+		if users == 0 {
+			break
+		}
+		if c.users.CompareAndSwap(users, users+1) {
+			return unsafe.Pointer(unsafe.SliceData(c.memory)), true
+		}
+	}
+	return nil, false
+}
+
+func (c *Channel) release() {
+	if c.users.Add(-1) == 0 {
+		if err := unix.Munmap(c.memory); err != nil {
+			panic(fmt.Sprintf("munmap %s: %v", c.name, err)) // not ours to unmap: a bug of ours
+		}
+	}
+}
+
+// enter is retain for a call that is of no use on a channel that is lost.
+func (c *Channel) enter() error {
+	if lost := c.lost.Load(); lost != 0 {
+		return c.err(status(lost))
+	}
+	if _, ok := c.retain(); !ok {
+		return os.ErrClosed
+	}
+	return nil
+}
+
+func (c *Channel) saw(seq uint64) {
+	for {
+		seen := c.seen.Load()
+		if seq <= seen || c.seen.CompareAndSwap(seen, seq) {
+			return
+		}
+	}
+}
+
+// fail remembers a loss that is final and returns the error for s, nil for success.
+func (c *Channel) fail(s status) error {
+	switch s.code() {
+	case statusOK, statusMissed:
+		return nil
+	case statusFault, statusReinit:
+		c.lost.CompareAndSwap(0, int32(s))
+	}
+	return c.err(s)
+}
+
+func (c *Channel) err(s status) error {
+	switch s.code() {
+	case statusStale:
+		return os.ErrDeadlineExceeded
+	case statusBusy:
+		return ErrBusy
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.errs[s]
+	if err == nil {
+		err = c.describe(s)
+		if c.errs == nil {
+			c.errs = map[status]error{}
+		}
+		c.errs[s] = err
+	}
+	return err
+}
+
+func (c *Channel) describe(s status) error {
+	switch s.code() {
+	case statusEmpty:
+		return fmt.Errorf("channel %s: %w", c.name, ErrEmpty)
+	case statusOverflow:
+		return fmt.Errorf("channel %s: %w: at most %d bytes", c.name, ErrTooLarge, c.geom.FrameCount*c.geom.FrameSize)
+	case statusDirty:
+		return fmt.Errorf("channel %s: %w", c.name, ErrDirty)
+	case statusReinit:
+		return fmt.Errorf("channel %s: %w", c.name, ErrReinitialised)
+	case statusForeign:
+		return fmt.Errorf("channel %s: %w", c.name, ErrForeign)
+	case statusFault:
+		return fmt.Errorf("channel %s: %w", c.name, ErrTruncated)
+	}
+	return fmt.Errorf("channel %s: %w: wrong %s", c.name, ErrCorrupt, s.culprit())
+}

@@ -1,0 +1,90 @@
+package localach
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// CreateConfig says how a channel is made; its zero value is libach's default.
+type CreateConfig struct {
+	Geometry Geometry    // zero: 16 frames of 512 bytes
+	Mode     fs.FileMode // permission bits; 0: 0666 less the umask
+	Replace  bool        // take the name from an existing channel, whose users keep the old file
+	Tag      Tag
+}
+
+// Create makes a channel and opens it. The file is built under another name in the same directory and then linked, so that
+// nobody ever sees it half made. An existing channel gives fs.ErrExist unless it is to be replaced. Memory is reserved at
+// once: a full /dev/shm is an error here and not a SIGBUS later.
+func (d Dir) Create(name string, cfg CreateConfig) (*Channel, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	if cfg.Geometry == (Geometry{}) {
+		cfg.Geometry = DefaultGeometry()
+	}
+	if err := cfg.Geometry.Check(); err != nil {
+		return nil, describeFailure(name, err)
+	}
+	draft := filepath.Join(string(d), fmt.Sprintf(".achbridge-%s-%016x", name, rand.Uint64()))
+	file, err := os.OpenFile(draft, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	defer os.Remove(draft) // after Replace there is none left
+	c, err := d.build(name, cfg, file)
+	if err != nil {
+		return nil, describeFailure(name, err)
+	}
+	if err := publish(draft, d.path(name), cfg.Replace); err != nil {
+		c.Close()
+		return nil, describeFailure(name, err)
+	}
+	return c, nil
+}
+
+func (d Dir) build(name string, cfg CreateConfig, file *os.File) (*Channel, error) {
+	if cfg.Mode != 0 {
+		if err := file.Chmod(cfg.Mode.Perm()); err != nil {
+			return nil, err
+		}
+	}
+	size := int64(cfg.Geometry.bytes())
+	if err := unix.Fallocate(int(file.Fd()), 0, 0, size); err != nil {
+		if errors.Is(err, unix.ENOSPC) {
+			return nil, fmt.Errorf("no room in %s for %d bytes: %w (remove channels, or enlarge it: mount -o remount,size=…)", d, size, err)
+		}
+		return nil, &fs.PathError{Op: "fallocate", Path: file.Name(), Err: err}
+	}
+	c, err := d.mapFile(name, cfg.Geometry, file)
+	if err != nil {
+		return nil, err
+	}
+	s := c.m.init(name)
+	if s == statusOK && cfg.Tag != (Tag{}) {
+		s = c.m.setTag(cfg.Tag)
+	}
+	if s != statusOK {
+		c.Close()
+		return nil, c.err(s)
+	}
+	return c, nil
+}
+
+func publish(draft, path string, replace bool) error {
+	if replace {
+		return os.Rename(draft, path)
+	}
+	err := os.Link(draft, path)
+	if errors.Is(err, fs.ErrExist) {
+		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	}
+	return err
+}

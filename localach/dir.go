@@ -1,0 +1,81 @@
+package localach
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Dir is a directory that holds channels.
+type Dir string
+
+// Shm is where libach keeps them.
+const Shm Dir = "/dev/shm"
+
+func (d Dir) path(name string) string { return filepath.Join(string(d), filePrefix+name) }
+
+// Unlink removes the channel's name. Who has it open keeps it, and is not told (Channel.Check finds out).
+func (d Dir) Unlink(name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	return os.Remove(d.path(name))
+}
+
+// Info is what a directory tells of a channel without mapping it.
+type Info struct {
+	Name     string
+	Geometry Geometry
+	LastSeq  uint64
+	Mode     fs.FileMode
+	Inode    uint64
+	Mirror   bool // carries a Tag
+	Tag      Tag
+	Err      error // why it cannot be used; then only Name, Mode and Inode are to be relied on
+}
+
+// List returns the channels of the directory in order of name, the unusable ones with Err. It blocks for no lock, and reads
+// headers with read(2): a file that shrinks meanwhile does no harm.
+func (d Dir) List() ([]Info, error) {
+	entries, err := os.ReadDir(string(d)) // sorted
+	if err != nil {
+		return nil, err
+	}
+	var list []Info
+	for _, entry := range entries {
+		name, ok := channelName(entry.Name())
+		if !ok {
+			continue
+		}
+		if info, ok := d.info(name); ok {
+			list = append(list, info)
+		}
+	}
+	return list, nil
+}
+
+// info is false for a file that vanished meanwhile.
+func (d Dir) info(name string) (Info, bool) {
+	st, err := os.Lstat(d.path(name))
+	if err != nil {
+		return Info{}, false
+	}
+	info := Info{Name: name, Mode: st.Mode().Perm(), Inode: inodeOf(st)}
+	file, err := d.openFile(name)
+	if err != nil {
+		info.Err = err
+		return info, true
+	}
+	defer file.Close()
+	h, geom, err := readHeader(file)
+	info.Err = err
+	if err == nil {
+		info.Geometry, info.LastSeq, info.Tag = geom, h.lastSeq, h.tag
+		info.Mirror = h.tag != Tag{}
+	}
+	return info, true
+}
+
+// describeFailure puts the channel's name before the cause.
+func describeFailure(name string, err error) error { return fmt.Errorf("channel %s: %w", name, err) }

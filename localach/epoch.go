@@ -1,0 +1,64 @@
+package localach
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileID tells one channel file, and one life of it, from another.
+type fileID struct {
+	device, inode uint64
+	born          int64 // ns; 0 where the kernel does not say
+	modified      int64 // ns. On tmpfs stores to a mapping do not change it, but libach's create on an existing file does (ftruncate)
+	memory        bool  // on tmpfs, where modified means something
+	mode          fs.FileMode
+}
+
+func fileIDOf(st *unix.Stat_t) fileID {
+	return fileID{device: st.Dev, inode: st.Ino, modified: st.Mtim.Nano(), mode: fs.FileMode(st.Mode & 0o777)}
+}
+
+func identify(file *os.File) (fileID, int64, error) {
+	fd := int(file.Fd())
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fileID{}, 0, &fs.PathError{Op: "stat", Path: file.Name(), Err: err}
+	}
+	id := fileIDOf(&st)
+	var volume unix.Statfs_t
+	id.memory = unix.Fstatfs(fd, &volume) == nil && volume.Type == unix.TMPFS_MAGIC
+	var ext unix.Statx_t
+	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &ext) == nil && ext.Mask&unix.STATX_BTIME != 0 {
+		id.born = ext.Btime.Sec*1e9 + int64(ext.Btime.Nsec)
+	}
+	return id, st.Size, nil
+}
+
+// epoch hashes the identity with that of the running kernel: inodes of a tmpfs begin anew with each boot.
+func (id fileID) epoch() uint64 {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without /proc: one fewer distinction
+	b := binary.BigEndian.AppendUint64(boot, id.device)
+	b = binary.BigEndian.AppendUint64(b, id.inode)
+	b = binary.BigEndian.AppendUint64(b, uint64(id.born))
+	if id.memory {
+		b = binary.BigEndian.AppendUint64(b, uint64(id.modified))
+	}
+	sum := sha256.Sum256(b)
+	epoch := binary.BigEndian.Uint64(sum[:])
+	if uint32(epoch) == 0 {
+		epoch |= 1
+	}
+	return epoch
+}
+
+func inodeOf(st fs.FileInfo) uint64 {
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		return sys.Ino
+	}
+	return 0
+}

@@ -1,0 +1,29 @@
+package localach
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrCorrupt says that a channel's content cannot be trusted. The more precise errors that wrap it satisfy
+// errors.Is(err, ErrCorrupt); only a new file under the name, or opening it again after ErrReinitialised, helps.
+var (
+	ErrCorrupt       = errors.New("corrupt channel")
+	ErrDirty         = fmt.Errorf("%w: a writer died inside put", ErrCorrupt)
+	ErrTruncated     = fmt.Errorf("%w: the file is shorter than its header claims", ErrCorrupt)
+	ErrReinitialised = fmt.Errorf("%w: initialised again while open: open it anew", ErrCorrupt)
+	ErrForeign       = fmt.Errorf("%w: its mutex was made by another C library or machine", ErrCorrupt)
+)
+
+// What else a channel can answer.
+var (
+	ErrHalfCreated = errors.New("channel only half created: its creator is slow, or died")
+	ErrReplaced    = errors.New("another channel has this name now: open it anew")
+	ErrUnlinked    = errors.New("channel was removed while open")
+	ErrBusy        = errors.New("channel lock held by another process for more than 100 ms")
+	ErrWedged      = errors.New("waking the channel's readers hangs: a process was killed while it waited for a frame")
+	ErrTooLarge    = errors.New("frame larger than the channel")
+	ErrEmpty       = errors.New("empty frame")
+	ErrName        = errors.New("bad channel name: 1 to 63 of A-Z a-z 0-9 - _ . are allowed, not beginning with a dot")
+	ErrGeometry    = errors.New("unusable geometry")
+)

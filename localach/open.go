@@ -1,0 +1,131 @@
+package localach
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// halfCreatedFor bounds how long Open waits for a creator: libach writes a channel in place, and its magic last.
+const halfCreatedFor = 100 * time.Millisecond
+
+// Open maps an existing channel. Reading needs write permission too (fs.ErrPermission): the lock is in the file. A file that
+// is being created is waited for, up to 100 ms (ErrHalfCreated). fs.ErrNotExist, ErrCorrupt and its kin as the file deserves.
+func (d Dir) Open(name string) (*Channel, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	for pause, waited := time.Millisecond, time.Duration(0); ; pause *= 2 {
+		c, err := d.open(name)
+		unready := errors.Is(err, ErrHalfCreated) || errors.Is(err, ErrTruncated)
+		if !unready || waited+pause > halfCreatedFor {
+			return c, err
+		}
+		time.Sleep(pause)
+		waited += pause
+	}
+}
+
+func (d Dir) open(name string) (*Channel, error) {
+	file, err := d.openFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	_, geom, err := readHeader(file)
+	if err != nil {
+		return nil, describeFailure(name, err)
+	}
+	c, err := d.mapFile(name, geom, file)
+	if err != nil {
+		return nil, describeFailure(name, err)
+	}
+	if s := c.m.check(); s.code() != statusOK && s.code() != statusDirty {
+		c.Close()
+		return nil, c.err(s)
+	}
+	return c, nil
+}
+
+func (d Dir) openFile(name string) (*os.File, error) {
+	// O_NONBLOCK: whatever a name may turn out to be, opening it must not hang.
+	file, err := os.OpenFile(d.path(name), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("channel %s: %w (readers need write permission too: chmod it, or create it with another umask)", name, err)
+	}
+	return file, err
+}
+
+// readHeader reads and checks what determines the size of the mapping, with read(2), which a short file cannot hurt.
+func readHeader(file *os.File) (header, Geometry, error) {
+	st, err := file.Stat()
+	if err != nil {
+		return header{}, Geometry{}, err
+	}
+	if !st.Mode().IsRegular() {
+		return header{}, Geometry{}, fmt.Errorf("%w: not a regular file", ErrCorrupt)
+	}
+	var b [headerBytes]byte
+	n, err := file.ReadAt(b[:], 0)
+	if err != nil && err != io.EOF {
+		return header{}, Geometry{}, err
+	}
+	h := parseHeader(&b)
+	switch {
+	case h.magic == 0:
+		return h, Geometry{}, ErrHalfCreated
+	case h.magic != headerMagic:
+		return h, Geometry{}, fmt.Errorf("%w: magic is %#x, not %#x", ErrCorrupt, h.magic, uint32(headerMagic))
+	case n < headerBytes:
+		return h, Geometry{}, fmt.Errorf("%w: %d bytes, the header alone has %d", ErrTruncated, n, headerBytes)
+	}
+	geom, err := h.geometry()
+	if err == nil && st.Size() < int64(geom.bytes()) {
+		err = fmt.Errorf("%w: %d bytes instead of %d", ErrTruncated, st.Size(), geom.bytes())
+	}
+	return h, geom, err
+}
+
+// geometry checks the counts for sense before anything is computed from them.
+func (h header) geometry() (Geometry, error) {
+	const limit = 1 << 40 // bytes: beyond any memory, far from overflow
+	switch {
+	case h.indexCnt == 0 || h.indexCnt > limit/entryBytes:
+		return Geometry{}, fmt.Errorf("%w: index_cnt is %d", ErrCorrupt, h.indexCnt)
+	case h.dataSize == 0 || h.dataSize > limit || h.dataSize%h.indexCnt != 0:
+		return Geometry{}, fmt.Errorf("%w: data_size is %d, index_cnt %d", ErrCorrupt, h.dataSize, h.indexCnt)
+	}
+	geom := Geometry{int(h.indexCnt), int(h.dataSize / h.indexCnt)}
+	if h.len != geom.bytes() {
+		return Geometry{}, fmt.Errorf("%w: len is %d instead of %d", ErrCorrupt, h.len, geom.bytes())
+	}
+	return geom, nil
+}
+
+// mapFile maps a file that was found long enough.
+func (d Dir) mapFile(name string, geom Geometry, file *os.File) (*Channel, error) {
+	id, _, err := identify(file)
+	if err != nil {
+		return nil, err
+	}
+	flags := unix.MAP_SHARED
+	var st unix.Stat_t
+	if unix.Fstat(int(file.Fd()), &st) == nil && st.Blocks*512 >= st.Size {
+		flags |= unix.MAP_POPULATE // no page fault later, under the lock; but a sparse file shall not be filled by looking at it
+	}
+	memory, err := unix.Mmap(int(file.Fd()), 0, int(geom.bytes()), unix.PROT_READ|unix.PROT_WRITE, flags)
+	if err != nil {
+		return nil, &fs.PathError{Op: "mmap", Path: file.Name(), Err: err}
+	}
+	c := &Channel{dir: d, name: name, geom: geom, file: id, epoch: id.epoch(), memory: memory, m: mappingOf(memory, geom)}
+	c.users.Store(1)
+	if seq, s := c.m.lastSeq(); s == statusOK {
+		c.seen.Store(seq)
+	}
+	return c, nil
+}
