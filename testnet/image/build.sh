@@ -18,10 +18,10 @@ rm -rf "$root"
 mkdir -p "$root$home/bin" "$root$home/lib"
 
 # The loader and the libraries are named by their place in the image, so that
-# a base image keeps its own libc. netgo and osusergo: name look-ups by Go, for
-# glibc's would want further libraries at run time.
+# a base image keeps its own libc. Else this is the build that everybody does,
+# so that it comes out of the cache.
 link="-linkmode=external -s -w -extldflags '-Wl,--dynamic-linker=$home/lib/ld.so -Wl,-rpath,$home/lib'"
-CGO_ENABLED=1 go build -trimpath -tags netgo,osusergo -ldflags "$link" -o "$root$home/bin/" "${packages[@]}"
+CGO_ENABLED=1 go build -ldflags "$link" -o "$root$home/bin/" "${packages[@]}"
 
 # All that the loader of this machine would load for them, under the same names.
 # ldd prints "NAME => FILE (ADDRESS)".
