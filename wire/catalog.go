@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 )
 
@@ -36,10 +37,10 @@ type Origin struct {
 func (m Catalog) number() uint { return TypeCatalog }
 
 func (m Catalog) check() error {
-	if err := checkRange("channels", len(m.Channels), 0, MaxChannels); err != nil {
-		return err
-	}
-	if err := checkRange("gone", len(m.Gone), 0, MaxChannels); err != nil {
+	if err := cmp.Or(
+		checkRange("channels", len(m.Channels), 0, MaxChannels),
+		checkRange("gone", len(m.Gone), 0, MaxChannels),
+	); err != nil {
 		return err
 	}
 	for i := range m.Channels {
@@ -72,20 +73,14 @@ func (c *Channel) check() error {
 }
 
 func checkGeometry(count, size int) error {
-	if err := checkRange("frame count", count, 1, MaxFrameCount); err != nil {
-		return err
-	}
-	return checkRange("frame size", size, 1, MaxFrame)
+	return cmp.Or(
+		checkRange("frame count", count, 1, MaxFrameCount),
+		checkRange("frame size", size, 1, MaxFrame),
+	)
 }
 
 func (o *Origin) check() error {
-	if err := checkNode("node", o.Node); err != nil {
-		return err
-	}
-	if err := checkName("host", o.Host); err != nil {
-		return err
-	}
-	return checkName("channel", o.Channel)
+	return cmp.Or(checkNode(o.Node), checkName("host", o.Host), checkName("channel", o.Channel))
 }
 
 // UnmarshalCBOR implements cbor.Unmarshaler.

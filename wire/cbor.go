@@ -1,10 +1,6 @@
 package wire
 
-import (
-	"fmt"
-
-	"github.com/fxamacker/cbor/v2"
-)
+import "github.com/fxamacker/cbor/v2"
 
 // The two ways of CBOR, immutable.
 var (
@@ -41,18 +37,4 @@ func decodingMode() cbor.DecMode {
 		panic(err)
 	}
 	return mode
-}
-
-// node is a node's ID as a message has it. Package cbor by itself would fill a
-// [16]byte from a string of any length.
-type node [16]byte
-
-// UnmarshalCBOR implements cbor.Unmarshaler.
-func (n *node) UnmarshalCBOR(b []byte) error {
-	const head = cborBytes<<5 | len(node{})
-	if len(b) != 1+len(n) || int(b[0]) != head {
-		return fmt.Errorf("node: not a byte string of %d", len(n))
-	}
-	copy(n[:], b[1:])
-	return nil
 }

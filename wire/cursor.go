@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 )
 
 var (
@@ -88,10 +87,6 @@ func (c *cursor) fail(field string, err error) uint64 {
 		c.field, c.err = field, err
 	}
 	return 0
-}
-
-func outside[T any](v, least, most T) error {
-	return fmt.Errorf("%v is not in %v … %v", v, least, most)
 }
 
 // uvarintSize is the number of bytes binary.AppendUvarint appends for v.

@@ -90,5 +90,5 @@
 //	          11 overflow  12 in flight  13 duplicate  14 repaired
 //
 // An id is 1 … 2^32-1, a frame count 1 … [MaxFrameCount], a frame size
-// 1 … [MaxFrame] bytes, a version and a code 1 … 65535.
+// 1 … [MaxFrame] bytes, a version and a [Code] 1 … 65535.
 package wire

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"errors"
+	"cmp"
 	"math"
 )
 
@@ -19,10 +19,10 @@ type Hello struct {
 func (m Hello) number() uint { return TypeHello }
 
 func (m Hello) check() error {
-	return errors.Join(
+	return cmp.Or(
 		checkRange("version", m.Version, 1, math.MaxUint16),
 		checkName("host", m.Host),
-		checkNode("node", m.Node),
+		checkNode(m.Node),
 	)
 }
 

@@ -1,6 +1,6 @@
 package wire
 
-import "errors"
+import "cmp"
 
 // Offer asks the peer to subscribe to a channel of the sender and to mirror it
 // as As: a push. Answered by Accepted or Refused.
@@ -13,9 +13,5 @@ type Offer struct {
 func (m Offer) number() uint { return TypeOffer }
 
 func (m Offer) check() error {
-	err := errors.Join(checkID(m.ID), checkName("channel", m.Channel))
-	if m.As != "" {
-		err = errors.Join(err, checkName("as", m.As))
-	}
-	return err
+	return cmp.Or(checkID(m.ID), checkName("channel", m.Channel), checkName("as", cmp.Or(m.As, m.Channel)))
 }

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -52,9 +52,8 @@ func (c Code) String() string {
 func (m Refused) number() uint { return TypeRefused }
 
 func (m Refused) check() error {
-	var err error
 	if m.Re == 0 {
-		err = fmt.Errorf("type refused: %w", errNone)
+		return fmt.Errorf("type refused: %w", errNone)
 	}
-	return errors.Join(err, checkRange("code", int(m.Code), 1, math.MaxUint16), checkText("text", m.Text))
+	return cmp.Or(checkRange("code", int(m.Code), 1, math.MaxUint16), checkText("text", m.Text))
 }

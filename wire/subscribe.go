@@ -1,6 +1,6 @@
 package wire
 
-import "errors"
+import "cmp"
 
 // Subscribe asks for a channel's frames. Answered by Subscribed or Refused.
 type Subscribe struct {
@@ -14,5 +14,5 @@ type Subscribe struct {
 func (m Subscribe) number() uint { return TypeSubscribe }
 
 func (m Subscribe) check() error {
-	return errors.Join(checkID(m.ID), checkName("channel", m.Channel), m.QoS.check())
+	return cmp.Or(checkID(m.ID), checkName("channel", m.Channel), m.QoS.check())
 }

@@ -1,6 +1,6 @@
 package wire
 
-import "errors"
+import "cmp"
 
 // Subscribed accepts a Subscribe: frames of this epoch follow.
 type Subscribed struct {
@@ -14,5 +14,5 @@ type Subscribed struct {
 func (m Subscribed) number() uint { return TypeSubscribed }
 
 func (m Subscribed) check() error {
-	return errors.Join(checkID(m.ID), checkGeometry(m.FrameCount, m.FrameSize))
+	return cmp.Or(checkID(m.ID), checkGeometry(m.FrameCount, m.FrameSize))
 }

@@ -1,6 +1,6 @@
 package wire
 
-import "errors"
+import "cmp"
 
 // Update replaces a subscription's quality of service.
 type Update struct {
@@ -9,4 +9,4 @@ type Update struct {
 }
 
 func (m Update) number() uint { return TypeUpdate }
-func (m Update) check() error { return errors.Join(checkID(m.ID), m.QoS.check()) }
+func (m Update) check() error { return cmp.Or(checkID(m.ID), m.QoS.check()) }

@@ -1,0 +1,70 @@
+package wire
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func FuzzParse(f *testing.F) {
+	for _, v := range readVectors(f) {
+		if strings.HasPrefix(v.name, "datagram ") {
+			f.Add(v.bytes)
+		}
+	}
+	for _, h := range hostileDatagrams {
+		f.Add(unhex(f, h.hex))
+	}
+	f.Add(mixedDatagram())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := Parse(b)
+		if err != nil {
+			return
+		}
+		out := AppendHeader(nil, d.Header)
+		for e, ok := d.Next(); ok; e, ok = d.Next() {
+			before := len(out)
+			out = appendEntry(out, d.Sent, e)
+			n := len(out) - before
+			if e.Kind == KindFrame && n != FrameSize(d.Sent, e.Frame) || e.Kind == KindPart && n != PartSize(d.Sent, e.Part) {
+				t.Fatalf("%+v: wrong size, want %d", e, n)
+			}
+		}
+		// There is only one way to write a datagram.
+		if !bytes.Equal(out, b) {
+			t.Fatalf("got %x, want %x", out, b)
+		}
+	})
+}
+
+func FuzzParseMessage(f *testing.F) {
+	for _, v := range readVectors(f) {
+		if !strings.HasPrefix(v.name, "datagram ") {
+			f.Add(v.bytes[4:])
+		}
+	}
+	for _, h := range hostileMessages {
+		f.Add(unhex(f, h.hex))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		m, err := ParseMessage(body)
+		if err != nil {
+			return
+		}
+		if _, unknown := m.(Unknown); unknown {
+			return
+		}
+		out, err := AppendMessage(nil, m)
+		if err != nil {
+			t.Fatalf("%+v: %v", m, err)
+		}
+		again, err := ParseMessage(out[4:])
+		if err != nil {
+			t.Fatalf("%+v: %v", m, err)
+		}
+		out2, err := AppendMessage(nil, again)
+		if err != nil || !bytes.Equal(out, out2) {
+			t.Fatalf("got %x, %v, want %x", out2, err, out)
+		}
+	})
+}

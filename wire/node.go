@@ -1,0 +1,24 @@
+package wire
+
+import "fmt"
+
+// node is a node's ID as a message has it. Package cbor by itself would fill a
+// [16]byte from a string of any length.
+type node [16]byte
+
+// UnmarshalCBOR implements cbor.Unmarshaler.
+func (n *node) UnmarshalCBOR(b []byte) error {
+	const head = cborBytes<<5 | len(node{})
+	if len(b) != 1+len(n) || int(b[0]) != head {
+		return fmt.Errorf("node: not a byte string of %d", len(n))
+	}
+	copy(n[:], b[1:])
+	return nil
+}
+
+func checkNode(id [16]byte) error {
+	if id == [16]byte{} {
+		return fmt.Errorf("node: %w", errNone)
+	}
+	return nil
+}

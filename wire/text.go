@@ -1,0 +1,37 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxText is the longest text for people in a message, in bytes.
+const MaxText = 1024
+
+// Text makes a text for people fit to be sent: what cannot be printed becomes
+// a question mark, what is longer than MaxText is cut off.
+func Text(s string) string {
+	var t strings.Builder
+	for _, r := range s {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			r = '?'
+		}
+		if t.Len()+utf8.RuneLen(r) > MaxText {
+			break
+		}
+		t.WriteRune(r)
+	}
+	return t.String()
+}
+
+func checkText(field, s string) error {
+	if len(s) > MaxText {
+		return fmt.Errorf("%s: longer than %d bytes", field, MaxText)
+	}
+	if s != Text(s) {
+		return fmt.Errorf("%s: has what cannot be printed", field)
+	}
+	return nil
+}
