@@ -13,16 +13,16 @@ import (
 // fileID tells one channel file, and one life of it, from another.
 type fileID struct {
 	device, inode uint64
-	born          int64 // ns; 0 where the kernel does not say
-	modified      int64 // ns. On tmpfs stores to a mapping do not change it, but libach's create on an existing file does (ftruncate)
-	memory        bool  // on tmpfs, where modified means something
+	born          int64  // ns; 0 where the kernel does not say
+	reinits       uint64 // how often it was seen to be initialised again; no time of the file tells, as page faults change them all
 	mode          fs.FileMode
 }
 
 func fileIDOf(st *unix.Stat_t) fileID {
-	return fileID{device: st.Dev, inode: st.Ino, modified: st.Mtim.Nano(), mode: fs.FileMode(st.Mode & 0o777)}
+	return fileID{device: st.Dev, inode: st.Ino, mode: fs.FileMode(st.Mode & 0o777)}
 }
 
+// identify returns a file's identity and its length in bytes.
 func identify(file *os.File) (fileID, int64, error) {
 	fd := int(file.Fd())
 	var st unix.Stat_t
@@ -30,13 +30,15 @@ func identify(file *os.File) (fileID, int64, error) {
 		return fileID{}, 0, &fs.PathError{Op: "stat", Path: file.Name(), Err: err}
 	}
 	id := fileIDOf(&st)
-	var volume unix.Statfs_t
-	id.memory = unix.Fstatfs(fd, &volume) == nil && volume.Type == unix.TMPFS_MAGIC
 	var ext unix.Statx_t
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &ext) == nil && ext.Mask&unix.STATX_BTIME != 0 {
 		id.born = ext.Btime.Sec*1e9 + int64(ext.Btime.Nsec)
 	}
 	return id, st.Size, nil
+}
+
+func (id fileID) sameFile(other fileID) bool {
+	return id.device == other.device && id.inode == other.inode && (id.born == other.born || id.born == 0 || other.born == 0)
 }
 
 // epoch hashes the identity with that of the running kernel: inodes of a tmpfs begin anew with each boot.
@@ -45,9 +47,7 @@ func (id fileID) epoch() uint64 {
 	b := binary.BigEndian.AppendUint64(boot, id.device)
 	b = binary.BigEndian.AppendUint64(b, id.inode)
 	b = binary.BigEndian.AppendUint64(b, uint64(id.born))
-	if id.memory {
-		b = binary.BigEndian.AppendUint64(b, uint64(id.modified))
-	}
+	b = binary.BigEndian.AppendUint64(b, id.reinits)
 	sum := sha256.Sum256(b)
 	epoch := binary.BigEndian.Uint64(sum[:])
 	if uint32(epoch) == 0 {

@@ -31,6 +31,23 @@ func (d Dir) Open(name string) (*Channel, error) {
 	}
 }
 
+// Reopen opens what lies under the channel's name now. Of one file it gives another Epoch after ErrReinitialised than before:
+// only c knows that. c itself stays as it is.
+func (c *Channel) Reopen() (*Channel, error) {
+	again, err := c.dir.Open(c.name)
+	if err != nil {
+		return nil, err
+	}
+	if again.file.sameFile(c.file) {
+		again.file.reinits = c.file.reinits
+		if status(c.lost.Load()).code() == statusReinit {
+			again.file.reinits++
+		}
+		again.epoch = again.file.epoch()
+	}
+	return again, nil
+}
+
 func (d Dir) open(name string) (*Channel, error) {
 	file, err := d.openFile(name)
 	if err != nil {

@@ -1,10 +1,7 @@
 package localach
 
 import (
-	"fmt"
 	"io/fs"
-
-	"golang.org/x/sys/unix"
 )
 
 // Stat is a channel's condition at one moment. The words of the header are read one by one without the lock: under a busy
@@ -39,46 +36,4 @@ func (c *Channel) Stat() (Stat, error) {
 	tag, s := c.m.tag()
 	stat.Tag = tag
 	return stat, c.fail(s)
-}
-
-// Check says what is wrong with the channel, if anything: ErrUnlinked, ErrReplaced, ErrReinitialised, ErrTruncated, ErrDirty,
-// ErrForeign or ErrCorrupt. One system call and a look at the header, without the lock: cheap enough for ten times a second.
-func (c *Channel) Check() error {
-	if err := c.enter(); err != nil {
-		return err
-	}
-	defer c.release()
-	if err := c.checkFile(); err != nil {
-		return err
-	}
-	if err := c.fail(c.m.check()); err != nil {
-		return err
-	}
-	seen := c.seen.Load() // before last_seq: frames that come meanwhile are not a step back
-	seq, s := c.m.lastSeq()
-	if s == statusOK && seq < seen {
-		s = statusReinit
-	}
-	c.saw(seq)
-	return c.fail(s)
-}
-
-// checkFile compares what lies under the channel's name with the file that is mapped.
-func (c *Channel) checkFile() error {
-	var st unix.Stat_t
-	switch err := unix.Stat(c.dir.path(c.name), &st); {
-	case err == unix.ENOENT:
-		return fmt.Errorf("channel %s: %w", c.name, ErrUnlinked)
-	case err != nil:
-		return &fs.PathError{Op: "stat", Path: c.dir.path(c.name), Err: err}
-	}
-	switch now := fileIDOf(&st); {
-	case now.device != c.file.device || now.inode != c.file.inode:
-		return fmt.Errorf("channel %s: %w", c.name, ErrReplaced)
-	case uint64(st.Size) < c.geom.bytes():
-		return c.fail(statusFault)
-	case now.modified != c.file.modified && c.file.memory:
-		return c.fail(statusReinit)
-	}
-	return nil
 }
