@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/localach"
+)
+
+func channelCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "channel",
+		Aliases: []string{"ch"},
+		Short:   "Look after the channels of this host",
+		Long: `Create, remove, look at, write and read the Ach channels of this host. No daemon
+and no key is needed. Any program linked with libach sees the same channels.`,
+		Example: `  achbridge ch create imu --frames 16 --size 64
+  achbridge ch put imu hello
+  achbridge ch cat imu --last`,
+	}
+	cmd.AddCommand(
+		channelCreateCommand(a), channelRmCommand(a), channelLsCommand(a), channelInfoCommand(a),
+		channelPutCommand(a), channelCatCommand(a), channelHzCommand(a),
+	)
+	return needsVerb(cmd)
+}
+
+// open opens a channel of this host; its errors carry a cure.
+func (a *app) open(name string) (*localach.Channel, error) {
+	ch, err := a.dir().Open(name)
+	if err != nil {
+		return nil, a.channelError(name, err)
+	}
+	return ch, nil
+}
+
+// channelError says what to do about an error of localach.
+func (a *app) channelError(name string, err error) error {
+	anew := fmt.Sprintf("achbridge channel create %s --replace", name)
+	switch {
+	case errors.Is(err, localach.ErrName):
+		return misused(err, "")
+	case errors.Is(err, fs.ErrNotExist):
+		return nothing(fmt.Errorf("channel %s: there is none in %s", name, a.shm),
+			"achbridge channel ls lists them, achbridge channel create "+name+" makes it")
+	case errors.Is(err, fs.ErrExist):
+		return failed(fmt.Errorf("channel %s: exists already", name), "use it as it is, or replace it (its users must reopen it): "+anew)
+	case errors.Is(err, fs.ErrPermission):
+		return failed(err, "readers of a channel need write permission too: its owner can give it with chmod g+rw or o+rw")
+	case errors.Is(err, localach.ErrReplaced), errors.Is(err, localach.ErrUnlinked), errors.Is(err, localach.ErrReinitialised):
+		return failed(err, "start again to open the channel that is there now")
+	case errors.Is(err, localach.ErrForeign):
+		return failed(err, "make it with a program that uses this host's C library: "+anew)
+	case errors.Is(err, localach.ErrHalfCreated):
+		return failed(err, "try again; when it stays so, make it anew: "+anew)
+	case errors.Is(err, localach.ErrBusy):
+		return failed(err, "find who holds it: achbridge channel info "+name)
+	case errors.Is(err, localach.ErrCorrupt), errors.Is(err, localach.ErrWedged):
+		return failed(err, "only a new channel helps: "+anew)
+	}
+	return failed(err, "")
+}
+
+// channelNames completes the names of this host's channels.
+func (a *app) channelNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	infos, _ := a.dir().List()
+	names := make([]string, 0, len(infos))
+	for _, info := range infos {
+		names = append(names, info.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/localach"
+)
+
+func channelCatCommand(a *app) *cobra.Command {
+	var c cat
+	cmd := &cobra.Command{
+		Use:   "cat NAME",
+		Short: "Write frames to stdout",
+		Long: `Write the frames that the channel holds to stdout, oldest first, nothing between
+them, and stop. With --last only the newest; with --follow go on with every new
+frame; with both begin at the newest. With --hex each frame is one line of
+hexadecimal, which put --hex takes back.`,
+		Example: "  achbridge ch cat imu --last --hex\n  achbridge ch cat imu --follow --count 100 > imu.bin",
+		Args:    takes("NAME"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return c.check(cmd)
+		},
+		ValidArgsFunction: a.channelNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ch, err := a.open(args[0])
+			if err != nil {
+				return err
+			}
+			defer ch.Close()
+			c.out = a.ui.out
+			if err := c.run(cmd.Context(), ch); err != nil {
+				return a.channelError(ch.Name(), err)
+			}
+			if c.written == 0 && cmd.Context().Err() == nil {
+				return nothing(fmt.Errorf("channel %s: no frame", ch.Name()), "--follow waits for one")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&c.last, "last", false, "only the newest frame; with --follow begin with it")
+	cmd.Flags().BoolVar(&c.follow, "follow", false, "wait for new frames")
+	cmd.Flags().IntVar(&c.count, "count", 0, "stop after `N` frames")
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "with --follow: give up when no frame comes for so long (`TIME`)")
+	cmd.Flags().BoolVar(&c.hex, "hex", false, "one line of hexadecimal a frame")
+	return cmd
+}
+
+// cat is what the flags of `channel cat` ask for, and how far it is.
+type cat struct {
+	last, follow, hex bool
+	count             int
+	timeout           time.Duration
+	out               io.Writer
+	written           int
+}
+
+func (c *cat) check(cmd *cobra.Command) error {
+	switch {
+	case cmd.Flags().Changed("count") && c.count < 1:
+		return misused(fmt.Errorf("--count %d: want at least 1", c.count), "")
+	case c.timeout < 0:
+		return misused(fmt.Errorf("--timeout %v: want more than 0", c.timeout), "")
+	case c.timeout > 0 && !c.follow:
+		return misused(errors.New("--timeout needs --follow"), "without --follow nothing is waited for")
+	}
+	return nil
+}
+
+// run writes frames until there are enough, the ring is read empty, nothing
+// came for the timeout, or ctx ends.
+func (c *cat) run(ctx context.Context, ch *localach.Channel) error {
+	f := follower{ch: ch, reader: ch.Reader()}
+	next := f.oldest
+	if c.last {
+		next = f.newest
+	}
+	since, end := time.Now(), ch.LastSeq() // without --follow a fast writer must not keep us
+	for ctx.Err() == nil {
+		frame, err := next(0)
+		if errors.Is(err, os.ErrDeadlineExceeded) && c.follow {
+			if c.timeout > 0 && time.Since(since) > c.timeout {
+				return nil
+			}
+			frame, err = f.wait(next)
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			if c.follow {
+				continue
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.write(frame); err != nil {
+			return err
+		}
+		since, next = time.Now(), f.oldest
+		if c.written == c.count || !c.follow && (c.last || f.reader.Seq() >= end) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (c *cat) write(frame []byte) error {
+	if c.hex {
+		frame = append(hex.AppendEncode(nil, frame), '\n')
+	}
+	if _, err := c.out.Write(frame); err != nil {
+		return err
+	}
+	c.written++
+	return nil
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/localach"
+)
+
+func channelCreateCommand(a *app) *cobra.Command {
+	frames, bytes := 16, size(512)
+	var mode fileMode
+	var replace bool
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create a channel",
+		Long: `Create a channel. It appears at once as a whole: no program sees it half made.
+--size is the nominal size of a frame: one frame may be as large as all frames
+together. Readers of a channel need write permission too.`,
+		Example: "  achbridge ch create imu --frames 64 --size 128\n  achbridge ch create camera --frames 4 --size 512KiB --mode 0660",
+		Args:    takes("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			geometry := localach.Geometry{FrameCount: frames, FrameSize: int(bytes)}
+			if err := geometry.Check(); err != nil {
+				return misused(fmt.Errorf("channel %s: %w", args[0], err), "")
+			}
+			ch, err := a.dir().Create(args[0], localach.CreateConfig{Geometry: geometry, Mode: mode.bits, Replace: replace})
+			if err != nil {
+				return a.channelError(args[0], err)
+			}
+			return ch.Close()
+		},
+	}
+	cmd.Flags().IntVar(&frames, "frames", frames, "number of frames kept")
+	cmd.Flags().Var(&bytes, "size", "`BYTES` of a frame, as in 512 or 64KiB")
+	cmd.Flags().Var(&mode, "mode", "permissions in octal, not touched by the umask (default 0666 less the umask)")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace a channel of that name; programs that use it must reopen it")
+	return cmd
+}
+
+// fileMode is permission bits in octal on the command line.
+type fileMode struct{ bits fs.FileMode }
+
+func (m *fileMode) Type() string { return "MODE" }
+
+func (m *fileMode) String() string {
+	if m.bits == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%04o", m.bits)
+}
+
+func (m *fileMode) Set(text string) error {
+	bits, err := strconv.ParseUint(text, 8, 32)
+	if err != nil || bits == 0 || bits > 0o777 {
+		return fmt.Errorf("mode %q: want octal permission bits, as in 0660", text)
+	}
+	m.bits = fs.FileMode(bits)
+	return nil
+}

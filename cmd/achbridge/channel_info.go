@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/localach"
+)
+
+// channelInfo is what `channel info --json` prints.
+type channelInfo struct {
+	Channel     string     `json:"channel"`
+	FrameCount  int        `json:"frame_count"`
+	FrameSize   int        `json:"frame_size"`
+	Bytes       int64      `json:"bytes"` // of the file
+	Seq         uint64     `json:"seq"`   // of the newest frame
+	Frames      int        `json:"frames"`
+	Mode        string     `json:"mode"`
+	Inode       uint64     `json:"inode"`
+	Dirty       bool       `json:"dirty"`
+	LockOwner   int        `json:"lock_owner"` // thread id, 0: nobody
+	Waiters     int        `json:"waiters"`
+	ForeignCond bool       `json:"foreign_cond"`
+	Mirror      *mirrorTag `json:"mirror"`
+	Problem     string     `json:"problem,omitempty"`
+}
+
+// mirrorTag is what a mirror's file says of its origin.
+type mirrorTag struct {
+	Node  string `json:"node"`
+	Epoch uint64 `json:"epoch"`
+	Seq   uint64 `json:"seq"` // of the last frame put, as the origin counts
+}
+
+func channelInfoCommand(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "info NAME",
+		Short:             "Show one channel",
+		Args:              takes("NAME"),
+		ValidArgsFunction: a.channelNames,
+		RunE: func(_ *cobra.Command, args []string) error {
+			info, err := a.channelInfo(args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.ui.json(info)
+			}
+			return a.showChannel(info)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) channelInfo(name string) (channelInfo, error) {
+	ch, err := a.open(name)
+	if err != nil {
+		return channelInfo{}, err
+	}
+	defer ch.Close()
+	st, err := ch.Stat()
+	if err != nil {
+		return channelInfo{}, a.channelError(name, err)
+	}
+	info := channelInfo{
+		Channel:    name,
+		FrameCount: st.Geometry.FrameCount, FrameSize: st.Geometry.FrameSize, Bytes: st.Bytes,
+		Seq: st.LastSeq, Frames: st.Frames,
+		Mode: fmt.Sprintf("%04o", st.Mode.Perm()), Inode: st.Inode,
+		Dirty: st.Dirty, LockOwner: st.LockOwner, Waiters: st.Waiters, ForeignCond: st.ForeignCond,
+	}
+	if st.Tag != (localach.Tag{}) {
+		info.Mirror = &mirrorTag{Node: hex.EncodeToString(st.Tag.Node[:]), Epoch: st.Tag.Epoch, Seq: st.Tag.Seq}
+	}
+	if err := ch.Check(); err != nil {
+		info.Problem = err.Error()
+	}
+	return info, nil
+}
+
+func (a *app) showChannel(info channelInfo) error {
+	mirror, lock, waiters := "no", "free", fmt.Sprint(info.Waiters)
+	if info.Mirror != nil {
+		mirror = fmt.Sprintf("of node %s, up to its frame %d", info.Mirror.Node, info.Mirror.Seq)
+	}
+	if info.LockOwner != 0 {
+		lock = fmt.Sprintf("held by thread %d", info.LockOwner)
+	}
+	if info.ForeignCond {
+		waiters = "made with another C library: readers that wait are never woken"
+	}
+	return a.ui.fields(
+		"channel", info.Channel,
+		"geometry", geometryText(info.FrameCount, info.FrameSize),
+		"seq", fmt.Sprint(info.Seq),
+		"frames", fmt.Sprint(info.Frames),
+		"mode", info.Mode,
+		"file", fmt.Sprintf("%d bytes, inode %d", info.Bytes, info.Inode),
+		"mirror", mirror,
+		"lock", lock,
+		"waiters", waiters,
+		"problem", info.Problem,
+	)
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/localach"
+)
+
+// channelRow is one channel of this host as `channel ls --json` prints it.
+type channelRow struct {
+	Channel    string `json:"channel"`
+	FrameCount int    `json:"frame_count"`
+	FrameSize  int    `json:"frame_size"`
+	Seq        uint64 `json:"seq"`
+	Mode       string `json:"mode"`
+	Mirror     bool   `json:"mirror"`
+	Error      string `json:"error,omitempty"`
+}
+
+func channelLsCommand(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls [PATTERN]",
+		Short: "List the channels of this host",
+		Long: `List the channels of this host, those that cannot be used too. SEQ is the number
+of frames put so far. PATTERN is a shell pattern: quote it.`,
+		Args:              takes("[PATTERN]"),
+		ValidArgsFunction: a.channelNames,
+		RunE: func(_ *cobra.Command, args []string) error {
+			pattern := "*"
+			if len(args) > 0 {
+				pattern = args[0]
+			}
+			if _, err := path.Match(pattern, ""); err != nil {
+				return misused(fmt.Errorf("pattern %q: %w", pattern, err), "")
+			}
+			infos, err := a.dir().List()
+			if err != nil {
+				return failed(err, "")
+			}
+			rows := channelRows(infos, pattern)
+			if err := a.showChannels(rows, asJSON); err != nil {
+				return err
+			}
+			if len(rows) == 0 {
+				return noChannel(pattern)
+			}
+			return nil
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func noChannel(pattern string) error {
+	if pattern == "*" {
+		return nothing(errors.New("no channels on this host"), "achbridge channel create NAME makes one")
+	}
+	return nothing(fmt.Errorf("no channel %s on this host", pattern), "achbridge channel ls lists all")
+}
+
+func channelRows(infos []localach.Info, pattern string) []channelRow {
+	rows := []channelRow{}
+	for _, info := range infos {
+		if ok, _ := path.Match(pattern, info.Name); !ok {
+			continue
+		}
+		row := channelRow{
+			Channel:    info.Name,
+			FrameCount: info.Geometry.FrameCount,
+			FrameSize:  info.Geometry.FrameSize,
+			Seq:        info.LastSeq,
+			Mode:       fmt.Sprintf("%04o", info.Mode.Perm()),
+			Mirror:     info.Mirror,
+		}
+		if info.Err != nil {
+			row.Error = info.Err.Error()
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func (a *app) showChannels(rows []channelRow, asJSON bool) error {
+	if asJSON {
+		return a.ui.json(rows)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	cells := make([][]string, len(rows))
+	for i, r := range rows {
+		note := r.Error
+		if r.Mirror {
+			note = firstOf(note, "mirror")
+		}
+		cells[i] = []string{r.Channel, geometryText(r.FrameCount, r.FrameSize), fmt.Sprint(r.Seq), r.Mode, note}
+	}
+	return a.ui.table([]string{"CHANNEL", "FRAMES", "SEQ", "MODE", "NOTE"}, cells)
+}
+
+// geometryText prints count and size of frames, "" when unknown.
+func geometryText(count, bytes int) string {
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d x %s", count, bytesText(bytes))
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/localach"
+)
+
+func channelPutCommand(a *app) *cobra.Command {
+	var p put
+	cmd := &cobra.Command{
+		Use:   "put NAME [TEXT]",
+		Short: "Put one frame, or the same one many times",
+		Long: `Put one frame into a channel: TEXT as it stands, without a newline, else all of
+--file, else all of stdin. With --rate the same frame again and again until
+--count frames are put or Ctrl-C.`,
+		Example: "  achbridge ch put imu hello\n  head -c 64 /dev/urandom | achbridge ch put imu --rate 1000\n  achbridge ch put imu --hex '00 11 22 ff'",
+		Args:    takes("NAME", "[TEXT]"),
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			return p.check(cmd, args)
+		},
+		ValidArgsFunction: a.channelNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ch, err := a.open(args[0])
+			if err != nil {
+				return err
+			}
+			defer ch.Close()
+			frame, err := p.frame(a)
+			if err != nil {
+				return err
+			}
+			if err := p.run(cmd.Context(), ch, frame); err != nil {
+				return a.putError(ch, len(frame), err)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&p.hex, "hex", false, "the input is hexadecimal, white space is skipped")
+	cmd.Flags().StringVar(&p.file, "file", "", "read the frame from `FILE`")
+	cmd.Flags().Float64Var(&p.rate, "rate", 0, "put again and again, so many times a second (`HZ`)")
+	cmd.Flags().IntVar(&p.count, "count", 0, "with --rate: stop after `N` frames")
+	return cmd
+}
+
+// put is what the flags of `channel put` ask for.
+type put struct {
+	text  *string
+	hex   bool
+	file  string
+	rate  float64
+	count int
+}
+
+func (p *put) check(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		p.text = &args[1]
+	}
+	switch {
+	case p.text != nil && p.file != "":
+		return misused(errors.New("channel put: the frame is given twice, as TEXT and as --file"), "")
+	case cmd.Flags().Changed("rate") && !(p.rate > 0 && p.rate <= 100_000):
+		return misused(fmt.Errorf("--rate %v: want more than 0 and at most 100000 a second", p.rate), "")
+	case cmd.Flags().Changed("count") && p.count < 1:
+		return misused(fmt.Errorf("--count %d: want at least 1", p.count), "")
+	case p.count > 0 && p.rate == 0:
+		return misused(errors.New("--count needs --rate"), "--rate 10 puts ten frames a second")
+	}
+	return nil
+}
+
+// maxInput keeps a stream without an end from filling the memory; no channel is
+// as large.
+const maxInput = 1 << 30
+
+// frame reads what is to be put.
+func (p *put) frame(a *app) ([]byte, error) {
+	input, name := a.in, "stdin"
+	switch {
+	case p.text != nil:
+		input, name = strings.NewReader(*p.text), "TEXT"
+	case p.file != "":
+		f, err := os.Open(p.file)
+		if err != nil {
+			return nil, failed(err, "")
+		}
+		defer f.Close()
+		input, name = f, p.file
+	default:
+		if f, ok := a.in.(*os.File); ok && isTerminal(f) {
+			a.ui.note("type the frame, end it with Ctrl-D")
+		}
+	}
+	frame, err := io.ReadAll(io.LimitReader(input, maxInput))
+	if err != nil {
+		return nil, failed(fmt.Errorf("%s: %w", name, err), "")
+	}
+	if p.hex {
+		frame, err = hex.DecodeString(strings.Join(strings.Fields(string(frame)), ""))
+		if err != nil {
+			return nil, misused(fmt.Errorf("%s: not hexadecimal: %w", name, err), "")
+		}
+	}
+	if len(frame) == 0 {
+		return nil, misused(fmt.Errorf("%s: empty, and Ach has no empty frames", name), "")
+	}
+	return frame, nil
+}
+
+// run puts frame once, or at the rate asked for until the count or ctx ends.
+// The n-th put is due n periods after the first, whatever the others took.
+func (p *put) run(ctx context.Context, ch *localach.Channel, frame []byte) error {
+	w := ch.Writer()
+	if p.rate == 0 {
+		_, err := w.Put(frame)
+		return errors.Join(err, w.Close())
+	}
+	start := time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return w.Close()
+		case <-timer.C:
+		}
+		if _, err := w.Put(frame); err != nil {
+			return errors.Join(err, w.Close())
+		}
+		if n == p.count {
+			return w.Close()
+		}
+		due := start.Add(time.Duration(float64(n) / p.rate * float64(time.Second)))
+		timer.Reset(time.Until(due))
+	}
+}
+
+// putError adds what helps against a frame that does not fit.
+func (a *app) putError(ch *localach.Channel, n int, err error) error {
+	if errors.Is(err, localach.ErrTooLarge) {
+		return failed(err, fmt.Sprintf("make a larger one: achbridge channel create %s --replace --size %d", ch.Name(), n))
+	}
+	return a.channelError(ch.Name(), err)
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"achbridge/bridge"
+	"achbridge/bridge/transport"
+	"achbridge/discovery"
+	"achbridge/localach"
+)
+
+// running is one daemon: a node, how it finds peers, and how it is told what to
+// do.
+type running struct {
+	log      *slog.Logger
+	settings *settings
+	self     discovery.Peer
+	udp      net.PacketConn
+	endpoint *transport.Endpoint
+	watcher  *localach.Watcher
+	node     *bridge.Node
+	listener net.Listener
+	about    daemonInfo
+	mu       sync.Mutex
+	peers    []discovery.Peer // what discovery found last
+}
+
+// newDaemon opens everything that can fail for a reason the operator can mend;
+// when it returns an error nothing is left open.
+func (a *app) newDaemon(s *settings, log *slog.Logger) (d *running, err error) {
+	w, err := s.wishes()
+	if err != nil {
+		return nil, misused(err, "")
+	}
+	path, err := a.keyFile(s.Key, a.findKey)
+	if err != nil {
+		return nil, err
+	}
+	key, err := readKey(path)
+	if err != nil {
+		return nil, err
+	}
+	socket, err := a.socketFor(s.Control)
+	if err != nil {
+		return nil, err
+	}
+	d = &running{log: log, settings: s}
+	defer func() {
+		if err != nil {
+			d.close()
+			d = nil
+		}
+	}()
+	if d.listener, err = listenControl(socket); err != nil {
+		return d, err
+	}
+	id := a.identity(s.State, log)
+	if d.udp, err = listenUDP(s.Listen); err != nil {
+		return d, err
+	}
+	if d.endpoint, err = transport.Listen(d.udp, transport.Config{Key: key, Node: id, Host: s.Name, Log: log}); err != nil {
+		return d, misused(err, "")
+	}
+	if d.watcher, err = localach.NewWatcher(); err != nil {
+		return d, failed(err, "")
+	}
+	d.node, err = bridge.New(bridge.Config{
+		Host: s.Name, Node: id, Dir: a.dir(), Endpoint: d.endpoint,
+		Source: bridge.ShmSource(a.dir(), d.watcher),
+		Export: s.Export, Relay: s.Relay, Accept: s.Accept, Adopt: s.Adopt,
+		Mirrors: w.mirrors, Pushes: w.pushes, Log: log,
+	})
+	if err != nil {
+		return d, misused(err, "")
+	}
+	d.describe(key.Network(), socket)
+	d.self = discovery.Peer{Host: s.Name, Node: id.String(), Network: key.Network()}
+	return d, nil
+}
+
+// Run works until ctx ends or a part of the daemon fails, and closes
+// everything.
+func (d *running) Run(ctx context.Context) error {
+	defer d.close()
+	d.log.Info("running", "host", d.self.Host, "node", d.self.Node, "network", d.self.Network,
+		"listen", d.about.Listen, "control", d.about.Control, "version", d.about.Version)
+	group, ctx := errgroup.WithContext(ctx)
+	control := &control{node: d.node, found: d.announced, about: d.about, log: d.log}
+	group.Go(func() error { return d.watcher.Run(ctx) })
+	group.Go(func() error { return d.node.Run(ctx) })
+	group.Go(func() error { return control.serve(ctx, d.listener) })
+	d.discover(ctx, group)
+	err := group.Wait()
+	d.log.Info("left", "host", d.self.Host)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// close is safe on a half-made daemon.
+func (d *running) close() {
+	if d.endpoint != nil {
+		d.endpoint.Close()
+	}
+	if d.udp != nil {
+		d.udp.Close()
+	}
+	if d.listener != nil {
+		d.listener.Close()
+	}
+}
+
+// announced are the channels that discovery knows of.
+func (d *running) announced() []bridge.RemoteChannel {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return announcedChannels(members(d.peers, d.self))
+}
+
+// found takes what discovery found.
+func (d *running) found(peers []discovery.Peer) {
+	d.mu.Lock()
+	d.peers = slices.Clone(peers)
+	d.mu.Unlock()
+	d.node.SetPeers(dialable(peers, d.self))
+}
+
+func (d *running) describe(network, socket string) {
+	d.about = daemonInfo{
+		Version: buildOf(debug.ReadBuildInfo()).Version,
+		PID:     os.Getpid(),
+		Network: network,
+		Listen:  d.udp.LocalAddr().String(),
+		Control: socket,
+	}
+}
+
+func (a *app) socketFor(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	path, err := a.controlPath()
+	if err != nil {
+		return "", misused(fmt.Errorf("control socket: %w", err), "--control PATH")
+	}
+	return path, nil
+}
+
+// identity is the node's id; one that cannot be kept is a warning.
+func (a *app) identity(dir string, log *slog.Logger) transport.NodeID {
+	var err error
+	if dir == "" {
+		dir, err = a.statePath()
+	}
+	id := randomIdentity()
+	if err == nil {
+		id, err = nodeIdentity(dir)
+	}
+	if err != nil {
+		log.Warn("node id not kept: this run has its own; peers will take the next one for another host", "err", err)
+	}
+	return id
+}
+
+// listenUDP opens the socket that carries all links.
+func listenUDP(address string) (net.PacketConn, error) {
+	conn, err := net.ListenPacket("udp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, failed(fmt.Errorf("listen %s: the UDP port is in use, perhaps by another daemon", address),
+			"stop that one, or take another port: --listen :PORT (:0 takes any)")
+	case err != nil:
+		return nil, failed(fmt.Errorf("listen %s: %w", address, errors.Unwrap(err)), "--listen :PORT")
+	}
+	return conn, nil
+}

@@ -1,0 +1,39 @@
+package main
+
+import "errors"
+
+// Exit codes: scripts and service units rely on them.
+const (
+	exitOK      = 0
+	exitFailure = 1 // it was asked rightly and did not work
+	exitUsage   = 2 // wrong arguments or configuration: the same call fails again
+	exitNothing = 3 // nothing of that name, or nothing at all, was found
+)
+
+// failure is an error for the person at the terminal: what went wrong with
+// which thing, the cure (a sentence or a command, may be empty), and the exit
+// code.
+type failure struct {
+	err  error
+	cure string
+	code int
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+func failed(err error, cure string) error  { return &failure{err, cure, exitFailure} }
+func misused(err error, cure string) error { return &failure{err, cure, exitUsage} }
+func nothing(err error, cure string) error { return &failure{err, cure, exitNothing} }
+
+// exitCode returns the code of the outermost failure in err; any other error
+// is exitFailure.
+func exitCode(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.code
+	}
+	return exitFailure
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"achbridge/localach"
+)
+
+// follower reads frames of any size from one channel and notices when the
+// channel is not the one of that name any more.
+type follower struct {
+	ch     *localach.Channel
+	reader *localach.Reader
+	buf    []byte
+	looked time.Time // when the channel was last found good
+}
+
+// patience is how long a read waits before it looks whether the channel is
+// still good and whether the verb is to end.
+const patience = 100 * time.Millisecond
+
+// wait calls next with patience, and checks the channel about as often.
+func (f *follower) wait(next func(time.Duration) ([]byte, error)) ([]byte, error) {
+	if now := time.Now(); now.Sub(f.looked) > patience {
+		if err := f.ch.Check(); err != nil {
+			return nil, err
+		}
+		f.looked = now
+	}
+	return next(patience)
+}
+
+// oldest returns the oldest unseen frame; it is valid until the next call.
+func (f *follower) oldest(wait time.Duration) ([]byte, error) {
+	return f.grow(func() (int, error) { return f.reader.NextOldest(f.buf, wait) })
+}
+
+// newest returns the newest unseen frame; it is valid until the next call.
+func (f *follower) newest(wait time.Duration) ([]byte, error) {
+	return f.grow(func() (int, error) { return f.reader.Next(f.buf, wait) })
+}
+
+// grow repeats read with a larger buffer until the frame fits.
+func (f *follower) grow(read func() (int, error)) ([]byte, error) {
+	if f.buf == nil {
+		f.buf = make([]byte, f.ch.Geometry().FrameSize)
+	}
+	for {
+		n, err := read()
+		if !errors.Is(err, io.ErrShortBuffer) {
+			return f.buf[:max(0, min(n, len(f.buf)))], err
+		}
+		f.buf = make([]byte, n)
+	}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/bridge/transport"
+)
+
+func keyCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "key",
+		Short: "Make or show the network key",
+		Long: `Every host that holds the same key is a member of the same network; a host
+without it can neither read nor write. The key is one small file, mode 0600:
+` + systemKey + ` for root, else $XDG_CONFIG_HOME/achbridge/key.
+
+Make it once, then copy the file to every host of the network:
+
+  achbridge key new
+  scp ~/.config/achbridge/key pc:.config/achbridge/key`,
+	}
+	cmd.AddCommand(keyNewCommand(a), keyShowCommand(a))
+	return needsVerb(cmd)
+}
+
+func keyNewCommand(a *app) *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   "new",
+		Short: "Make a network key; never overwrites one",
+		Args:  takes(),
+		RunE: func(*cobra.Command, []string) error {
+			path, err := a.keyFile(path, a.keyPath)
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				return failed(err, "choose another place: --key FILE")
+			}
+			key := transport.NewKey()
+			if err := key.Write(path); errors.Is(err, fs.ErrExist) {
+				return failed(fmt.Errorf("key %s: exists already", path),
+					"use it as it is, or remove the file first: hosts with the old key are then strangers")
+			} else if err != nil {
+				return failed(err, "choose another place: --key FILE")
+			}
+			return a.ui.fields("network", key.Network(), "path", path)
+		},
+	}
+	keyFlag(cmd, &path)
+	return cmd
+}
+
+// keyShown is what `key show --json` prints.
+type keyShown struct {
+	Network string `json:"network"`
+	Path    string `json:"path"`
+	Secret  string `json:"secret,omitempty"`
+}
+
+func keyShowCommand(a *app) *cobra.Command {
+	var path string
+	var secret, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show which network the key belongs to",
+		Long: `Show the network id (public: hosts with the same id have the same key) and the
+path of the key. With --secret print the key itself, as text that is the whole
+content of a key file, so that it can be carried to another host by copy and
+paste or through a pipe. Whoever reads it is a member:
+
+  achbridge key show --secret | ssh pc 'umask 077; cat > .config/achbridge/key'`,
+		Args: takes(),
+		RunE: func(*cobra.Command, []string) error {
+			path, err := a.keyFile(path, a.findKey)
+			if err != nil {
+				return err
+			}
+			key, err := readKey(path)
+			if err != nil {
+				return err
+			}
+			shown := keyShown{Network: key.Network(), Path: path}
+			if secret {
+				text, err := os.ReadFile(path)
+				if err != nil {
+					return failed(err, "")
+				}
+				shown.Secret = strings.TrimSpace(string(text))
+			}
+			switch {
+			case asJSON:
+				return a.ui.json(shown)
+			case secret:
+				return a.ui.line("%s", shown.Secret)
+			}
+			return a.ui.fields("network", shown.Network, "path", shown.Path)
+		},
+	}
+	keyFlag(cmd, &path)
+	cmd.Flags().BoolVar(&secret, "secret", false, "print the key itself")
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func keyFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "key", "", "key `FILE`")
+	_ = cmd.MarkFlagFilename("key")
+}
+
+// keyFile is the path given on the command line, else the one that find gives.
+func (a *app) keyFile(given string, find func() (string, error)) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	path, err := find()
+	if err != nil {
+		return "", misused(err, "name the file: --key FILE")
+	}
+	return path, nil
+}
+
+// readKey reads the network key; its errors say how to get one.
+func readKey(path string) (transport.Key, error) {
+	key, err := transport.ReadKey(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return key, misused(fmt.Errorf("key %s: there is none", path),
+			"achbridge key new, or copy the file from a host of your network")
+	case errors.Is(err, fs.ErrPermission):
+		return key, misused(err, "chmod 600 "+path+" as its owner, or name your own: --key FILE")
+	case err != nil:
+		return key, misused(err, "copy the file again from a host of your network")
+	}
+	return key, nil
+}

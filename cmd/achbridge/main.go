@@ -1,0 +1,41 @@
+// Command achbridge mirrors Ach channels between hosts and looks after the
+// channels of this one. One file per verb, named after it; ui.go alone prints
+// for people.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	os.Exit(start(os.Args[1:]))
+}
+
+// start runs one command line and returns its exit code. The first SIGINT or
+// SIGTERM cancels the verb's context; a second one ends the process at once.
+func start(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	a := &app{
+		ui:  newUI(os.Stdout, os.Stderr),
+		in:  os.Stdin,
+		env: os.Getenv,
+		uid: os.Getuid(),
+	}
+	root := newRoot(a)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return exitOK
+	case !a.ran:
+		return a.misusedBy(cmd, err)
+	}
+	a.ui.fail(err)
+	return exitCode(err)
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"math"
+	"time"
+)
+
+// meter measures the rate of frames over a sliding window. It has no clock:
+// the caller says when a frame was read and what time it is.
+type meter struct {
+	window time.Duration
+	seen   []arrival // oldest first; the first one may lie before the window
+}
+
+// arrival is one frame as it was read.
+type arrival struct {
+	at   time.Time
+	seq  uint64
+	size int
+}
+
+// rate is one report. Frames counts the frames read in the window, Missed
+// those put between them that were gone before they could be read.
+type rate struct {
+	Channel  string  `json:"channel"`
+	WindowS  float64 `json:"window_s"`
+	Frames   int     `json:"frames"`
+	Missed   uint64  `json:"missed"`
+	Hz       float64 `json:"rate_hz"`
+	PeriodMs float64 `json:"period_ms"`
+	JitterMs float64 `json:"jitter_ms"`
+	SizeMin  int     `json:"size_min"`
+	SizeMean float64 `json:"size_mean"`
+	SizeMax  int     `json:"size_max"`
+}
+
+func (m *meter) add(a arrival) {
+	m.seen = append(m.seen, a)
+}
+
+// measure reports on the window that ends at now and forgets what lies before,
+// but for the last frame before it, with which the first interval begins.
+func (m *meter) measure(now time.Time) rate {
+	begin := now.Add(-m.window)
+	drop := 0
+	for drop+1 < len(m.seen) && m.seen[drop+1].at.Before(begin) {
+		drop++
+	}
+	m.seen = append(m.seen[:0], m.seen[drop:]...)
+
+	r := rate{WindowS: m.window.Seconds()}
+	var sum, squares, bytes float64
+	var put uint64
+	var intervals int
+	for i, a := range m.seen {
+		if a.at.Before(begin) {
+			continue
+		}
+		if r.Frames == 0 {
+			r.SizeMin, r.SizeMax = a.size, a.size
+		}
+		r.Frames++
+		r.SizeMin, r.SizeMax = min(r.SizeMin, a.size), max(r.SizeMax, a.size)
+		bytes += float64(a.size)
+		if i == 0 {
+			continue
+		}
+		before := m.seen[i-1]
+		steps := a.seq - before.seq
+		put += steps
+		r.Missed += steps - 1
+		// Frames that were missed share the interval evenly.
+		period := a.at.Sub(before.at).Seconds() * 1000 / float64(steps)
+		sum += period * float64(steps)
+		squares += period * period * float64(steps)
+		intervals++
+	}
+	if r.Frames > 0 {
+		r.SizeMean = bytes / float64(r.Frames)
+	}
+	if intervals > 0 && sum > 0 {
+		mean := sum / float64(put)
+		r.PeriodMs = mean
+		r.Hz = 1000 / mean
+		r.JitterMs = math.Sqrt(max(0, squares/float64(put)-mean*mean))
+	}
+	return r
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"achbridge/bridge"
+)
+
+func pushCommand(a *app) *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   "push CHANNEL HOST[/NAME]",
+		Short: "Have another host mirror a channel of ours",
+		Long: `Tell the running daemon to offer a channel of this host to another one, which
+mirrors it under the same name or NAME. The other host refuses unless it was
+started with --accept and a pattern that matches the name. A host that is not
+there yet is waited for.
+
+The wish lasts as long as the daemon runs; to keep it, start the daemon with
+achbridge run --push, or put it into its configuration file.`,
+		Example:           "  achbridge push goal krang\n  achbridge push goal krang/planner.goal",
+		Args:              takes("CHANNEL", "HOST[/NAME]"),
+		ValidArgsFunction: a.channelNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			wish, err := bridge.ParsePush(args[0], args[1])
+			if err != nil {
+				return misused(err, "")
+			}
+			var status bridge.PushStatus
+			if err := a.client(path).post(cmd.Context(), "/v1/push", wish, &status); err != nil {
+				return err
+			}
+			if status.State == "waiting" {
+				a.ui.note("%s: %s", wish.Host, firstOf(status.Reason, "not there yet; the push begins when it appears"))
+			}
+			return nil
+		},
+	}
+	controlFlag(cmd, &path)
+	return cmd
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/localach"
+)
+
+// app is what a verb may touch of the world outside.
+type app struct {
+	ui  *ui
+	in  io.Reader
+	env func(string) string
+	uid int
+	shm string // directory of the channel files
+	ran bool   // the command line was understood and its verb started
+}
+
+func (a *app) dir() localach.Dir { return localach.Dir(a.shm) }
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "achbridge",
+		Short: "Mirror Ach channels between hosts",
+		Long: `achbridge mirrors Ach channels between hosts, newest frame first.
+
+  achbridge key new                    make the network's key, copy it to every host
+  achbridge run                        on the robot
+  achbridge run --mirror 'krang/*'     on the PC: krang's imu is now krang.imu here
+  achbridge ls                         what can be mirrored
+
+Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			a.ran = true
+		},
+	}
+	root.SetOut(a.ui.out)
+	root.SetErr(a.ui.err)
+	root.SetIn(a.in)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%s: %w", verb(cmd), err)
+	})
+	root.PersistentFlags().StringVar(&a.shm, "shm", firstOf(a.env("ACHBRIDGE_SHM"), string(localach.Shm)),
+		"directory of the channel files")
+	_ = root.PersistentFlags().MarkHidden("shm")
+
+	group := func(id, title string, cmds ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: id, Title: title})
+		for _, c := range cmds {
+			c.GroupID = id
+			root.AddCommand(c)
+		}
+	}
+	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a), statusCommand(a))
+	group("host", "On this host:", channelCommand(a), keyCommand(a))
+	group("rest", "And:", newDemoCommand(), versionCommand(a))
+	root.SetHelpCommandGroupID("rest")
+	root.SetCompletionCommandGroupID("rest")
+	// Commands that need a verb are runnable only to say so.
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
+	return needsVerb(root)
+}
+
+// errNoVerb: the help page is the answer, and the call was wrong all the same.
+var errNoVerb = errors.New("a verb is missing")
+
+// needsVerb makes a command that only groups others answer a missing or
+// unknown verb as wrong usage; cobra alone would print help and succeed.
+func needsVerb(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return errNoVerb
+		}
+		text := fmt.Sprintf("%s: unknown verb %q", verb(cmd), args[0])
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			text += "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return errors.New(text)
+	}
+	cmd.RunE = func(*cobra.Command, []string) error { return nil }
+	if cmd.SuggestionsMinimumDistance == 0 {
+		cmd.SuggestionsMinimumDistance = 2
+	}
+	return cmd
+}
+
+// takes checks positional arguments by their names as the usage line shows
+// them: "NAME", "[TEXT]" (optional), "NAME..." (one or more).
+func takes(names ...string) cobra.PositionalArgs {
+	least, most := 0, len(names)
+	for _, name := range names {
+		if !strings.HasPrefix(name, "[") {
+			least++
+		}
+		if strings.HasSuffix(name, "...") {
+			most = -1
+		}
+	}
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least {
+			return fmt.Errorf("%s: %s is missing", verb(cmd), strings.TrimSuffix(names[len(args)], "..."))
+		}
+		if most >= 0 && len(args) > most {
+			return fmt.Errorf("%s: one argument too many: %q", verb(cmd), args[most])
+		}
+		return nil
+	}
+}
+
+// verb is how an error names a command: "channel create".
+func verb(cmd *cobra.Command) string {
+	_, path, ok := strings.Cut(cmd.CommandPath(), " ")
+	if !ok {
+		return "command line"
+	}
+	return path
+}
+
+// misusedBy answers a command line that cmd could not understand.
+func (a *app) misusedBy(cmd *cobra.Command, err error) int {
+	if errors.Is(err, errNoVerb) {
+		cmd.SetOut(a.ui.err)
+		_ = cmd.Help()
+		return exitUsage
+	}
+	a.ui.fail(misused(err, cmd.CommandPath()+" --help"))
+	return exitUsage
+}
+
+// firstOf returns the first string that is not empty.
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}

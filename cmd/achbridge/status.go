@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/bridge"
+)
+
+func statusCommand(a *app) *cobra.Command {
+	var path string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what the daemon does",
+		Long: `Show what the running daemon does: its peers, its mirrors with the age of their
+newest frame, what it sends to others. --json prints everything it tells.`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var s statusReply
+			answer, err := a.client(path).get(cmd.Context(), "/v1/status", &s)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.ui.json(answer)
+			}
+			return a.showStatus(s)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	controlFlag(cmd, &path)
+	return cmd
+}
+
+func (a *app) showStatus(s statusReply) error {
+	if err := a.ui.fields(
+		"host", s.Host,
+		"node", s.Node,
+		"network", s.Network,
+		"listen", s.Listen,
+		"up", seconds(s.UptimeS),
+		"daemon", fmt.Sprintf("%s, pid %d", s.Version, s.PID),
+	); err != nil {
+		return err
+	}
+	for _, section := range []struct {
+		header []string
+		rows   [][]string
+	}{
+		{[]string{"PEER", "STATE", "ADDRESS", "RTT", "UP", "NOTE"}, peerRows(s.Status)},
+		{[]string{"MIRROR", "OF", "STATE", "SEQ", "AGE", "DELIVERED", "NOTE"}, mirrorRows(s.Mirrors)},
+		{[]string{"EXPORT", "TO", "SEQ", "OFFERED", "DELIVERED", "SUPERSEDED", "LOST"}, exportRows(s.Exports)},
+		{[]string{"PUSH", "TO", "STATE", "NOTE"}, pushRows(s.Pushes)},
+		{[]string{"CHANNEL", "FRAMES", "SEQ", "EXPORTED", "NOTE"}, localRows(s.Locals)},
+	} {
+		if len(section.rows) == 0 {
+			continue
+		}
+		if err := a.ui.line(""); err != nil {
+			return err
+		}
+		if err := a.ui.table(section.header, section.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// peerRows shows the links, then the nodes that are known and not linked.
+func peerRows(s bridge.Status) [][]string {
+	var rows [][]string
+	for _, l := range s.Links {
+		rows = append(rows, []string{l.Peer, "linked", l.Addr, millis(l.RTTms), seconds(l.UpS), ""})
+	}
+	for _, p := range s.Peers {
+		if p.State != "linked" {
+			rows = append(rows, []string{firstOf(p.Host, "?"), p.State, strings.Join(p.Addrs, " "), "", "", p.Error})
+		}
+	}
+	return rows
+}
+
+func mirrorRows(list []bridge.MirrorStatus) [][]string {
+	var rows [][]string
+	for _, m := range list {
+		age := ""
+		if m.AgeMs != nil {
+			age = millis(*m.AgeMs)
+		}
+		rows = append(rows, []string{m.Name, m.Host + "/" + m.Channel, m.State, fmt.Sprint(m.Seq), age, fmt.Sprint(m.Delivered), m.Reason})
+	}
+	return rows
+}
+
+func exportRows(list []bridge.ExportStatus) [][]string {
+	var rows [][]string
+	for _, e := range list {
+		rows = append(rows, []string{e.Channel, e.Peer, fmt.Sprint(e.Seq), fmt.Sprint(e.Offered), fmt.Sprint(e.Delivered), fmt.Sprint(e.Superseded), fmt.Sprint(e.Lost)})
+	}
+	return rows
+}
+
+func pushRows(list []bridge.PushStatus) [][]string {
+	var rows [][]string
+	for _, p := range list {
+		rows = append(rows, []string{p.Channel, p.Host + "/" + firstOf(p.As, p.Channel), p.State, p.Reason})
+	}
+	return rows
+}
+
+func localRows(list []bridge.LocalStatus) [][]string {
+	var rows [][]string
+	for _, c := range list {
+		rows = append(rows, []string{c.Channel, geometryText(c.FrameCount, c.FrameSize), fmt.Sprint(c.Seq), yesNo(c.Exported), c.Reason})
+	}
+	return rows
+}
+
+// millis prints milliseconds with three figures.
+func millis(v float64) string {
+	switch {
+	case v < 10:
+		return fmt.Sprintf("%.2f ms", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f ms", v)
+	case v < 10_000:
+		return fmt.Sprintf("%.0f ms", v)
+	}
+	return seconds(v / 1000)
+}
+
+// seconds prints a duration to the second.
+func seconds(v float64) string {
+	return (time.Duration(v) * time.Second).String()
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"golang.org/x/sys/unix"
+)
+
+// The rules of the terminal:
+//
+//   - What was asked for goes to stdout; everything said about it (errors,
+//     notes, logs) goes to stderr, so that a pipe carries data only.
+//   - Tables have one header line in capitals, columns two spaces apart, "-"
+//     where there is nothing, no lines drawn. Single things are "key: value".
+//   - --json prints the same facts for programs, one document; verbs that go
+//     on for ever print one object a line.
+//   - An error is "achbridge: thing: cause", then, indented, the cure: a
+//     command to type or a sentence.
+//   - A verb that changed something and worked says nothing, unless there is
+//     something the person could not know.
+//   - Colour marks, it never tells: bold header, red error. Only on a
+//     terminal, never when NO_COLOR is set or TERM is dumb.
+type ui struct {
+	out, err io.Writer
+	outColor bool
+	errColor bool
+}
+
+func newUI(out, err *os.File) *ui {
+	plain := os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
+	return &ui{
+		out: out, outColor: !plain && isTerminal(out),
+		err: err, errColor: !plain && isTerminal(err),
+	}
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// table prints rows under header to stdout. Empty cells become "-".
+func (u *ui) table(header []string, rows [][]string) error {
+	var buf bytes.Buffer
+	w := tabwriter.NewWriter(&buf, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, strings.Join(header, "\t"))
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = firstOf(cell, "-")
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	w.Flush()
+	head, rest, _ := strings.Cut(buf.String(), "\n")
+	_, err := fmt.Fprintf(u.out, "%s\n%s", paint(u.outColor, "1", head), rest)
+	return err
+}
+
+// fields prints "key: value" lines to stdout; pairs alternates keys and
+// values, an empty value leaves its line out.
+func (u *ui) fields(pairs ...string) error {
+	w := tabwriter.NewWriter(u.out, 0, 0, 2, ' ', 0)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			fmt.Fprintf(w, "%s:\t%s\n", pairs[i], pairs[i+1])
+		}
+	}
+	return w.Flush()
+}
+
+// line prints one line to stdout.
+func (u *ui) line(format string, args ...any) error {
+	_, err := fmt.Fprintf(u.out, format+"\n", args...)
+	return err
+}
+
+// json prints v as one indented document.
+func (u *ui) json(v any) error {
+	enc := json.NewEncoder(u.out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// jsonLine prints v as one line.
+func (u *ui) jsonLine(v any) error {
+	enc := json.NewEncoder(u.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// note says something beside the data, on stderr.
+func (u *ui) note(format string, args ...any) {
+	fmt.Fprintf(u.err, "achbridge: "+format+"\n", args...)
+}
+
+// fail prints an error and its cure. Of several problems each has its line.
+func (u *ui) fail(err error) {
+	cure := ""
+	if f, ok := errors.AsType[*failure](err); ok {
+		cure = f.cure
+	}
+	name := paint(u.errColor, "31", "achbridge:")
+	for text := range strings.Lines(err.Error()) {
+		text = strings.TrimPrefix(strings.TrimRight(text, "\n"), "achbridge: ")
+		fmt.Fprintln(u.err, name, text)
+	}
+	if cure != "" {
+		fmt.Fprintln(u.err, "  cure:", cure)
+	}
+}
+
+func paint(on bool, code, text string) string {
+	if !on {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// bytesText prints a size as it is written in a command line: exact, with the
+// largest binary unit that divides it.
+func bytesText(n int) string {
+	for _, unit := range sizeUnits {
+		if unit.bytes > 1 && n >= unit.bytes && n%unit.bytes == 0 {
+			return fmt.Sprintf("%d%s", n/unit.bytes, unit.name)
+		}
+	}
+	return fmt.Sprint(n)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// build is what `version --json` prints.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Modified bool   `json:"modified"`
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+func versionCommand(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  takes(),
+		RunE: func(*cobra.Command, []string) error {
+			b := buildOf(debug.ReadBuildInfo())
+			if asJSON {
+				return a.ui.json(b)
+			}
+			line := "achbridge " + b.Version
+			if b.Revision != "" {
+				line += " " + b.Revision[:min(12, len(b.Revision))]
+			}
+			if b.Modified {
+				line += " (modified)"
+			}
+			return a.ui.line("%s, %s, %s/%s", line, b.Go, b.OS, b.Arch)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func buildOf(info *debug.BuildInfo, ok bool) build {
+	b := build{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if !ok {
+		return b
+	}
+	b.Version = firstOf(info.Main.Version, b.Version)
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+// jsonFlag gives a listing verb its --json.
+func jsonFlag(cmd *cobra.Command, asJSON *bool) {
+	cmd.Flags().BoolVar(asJSON, "json", false, "print JSON for programs")
+}
