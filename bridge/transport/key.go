@@ -17,7 +17,9 @@ import (
 // network. The zero Key is no key; Listen refuses it. A Key never shows its
 // bytes, whichever way it is printed or logged, alone or inside another value.
 type Key struct {
-	secret *[keySize]byte // behind a pointer: fmt prints unexported fields of others by reflection
+	// secret is a closure because fmt, which calls no methods on unexported fields
+	// of other types, follows pointers in them.
+	secret func() []byte
 }
 
 const (
@@ -30,10 +32,12 @@ const (
 
 // NewKey makes a new random network key.
 func NewKey() Key {
-	k := Key{secret: new([keySize]byte)}
-	rand.Read(k.secret[:]) // never fails
-	return k
+	b := make([]byte, keySize)
+	rand.Read(b) // never fails
+	return keyOf(b)
 }
+
+func keyOf(b []byte) Key { return Key{secret: func() []byte { return b }} }
 
 // ReadKey reads the key file at path. A missing file gives fs.ErrNotExist, a file
 // that others may read or write fs.ErrPermission; the errors name the cure.
@@ -117,7 +121,7 @@ func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 // text is the form of the key in its file.
 func (k Key) text() string {
-	return keyPrefix + base64.RawURLEncoding.EncodeToString(k.secret[:]) + "\n"
+	return keyPrefix + base64.RawURLEncoding.EncodeToString(k.secret()) + "\n"
 }
 
 var errKeyText = errors.New(`not a key file: want one line "achkey1-" and 43 characters, as written by ` + "`achbridge key new`")
@@ -137,7 +141,5 @@ func parseKey(text string) (Key, error) {
 	if err != nil || len(b) != keySize {
 		return Key{}, errKeyText
 	}
-	k := Key{secret: new([keySize]byte)}
-	copy(k.secret[:], b)
-	return k, nil
+	return keyOf(b), nil
 }

@@ -99,12 +99,15 @@ func quicTLS(t *trust) *tls.Config {
 }
 
 func quicConfig(idle time.Duration) *quic.Config {
+	keepAlive := idle / 4
 	return &quic.Config{
 		Versions:             []quic.Version{quic.Version1},
 		HandshakeIdleTimeout: handshakeTimeout,
-		MaxIdleTimeout:       idle,
-		KeepAlivePeriod:      idle / 4,
-		EnableDatagrams:      true,
+		// The keep-alive that gets no answer starts QUIC's own timer anew
+		// (RFC 9000 section 10.1).
+		MaxIdleTimeout:  idle - keepAlive,
+		KeepAlivePeriod: keepAlive,
+		EnableDatagrams: true,
 		// Twice the largest control message: memory a peer can make us hold.
 		MaxStreamReceiveWindow:     2 << 20,
 		MaxConnectionReceiveWindow: 3 << 20,
@@ -241,8 +244,13 @@ func quicCause(err error) error {
 	if e, ok := errors.AsType[*quic.ApplicationError](err); ok {
 		return &CloseError{Reason: plain(e.ErrorMessage), Remote: e.Remote}
 	}
-	if e, ok := errors.AsType[*quic.TransportError](err); ok && e.Remote && e.ErrorCode == alertBadCertificate {
-		return fmt.Errorf("our certificate was refused: %w", ErrWrongKey)
+	if e, ok := errors.AsType[*quic.TransportError](err); ok && e.Remote {
+		switch e.ErrorCode {
+		case alertBadCertificate:
+			return fmt.Errorf("our certificate was refused: %w", ErrWrongKey)
+		case quic.ApplicationErrorErrorCode: // closed before its reason could be sent
+			return &CloseError{Remote: true}
+		}
 	}
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r
@@ -250,7 +258,9 @@ func quicCause(err error) error {
 	if _, ok := errors.AsType[*quic.StatelessResetError](err); ok {
 		return ErrRestarted
 	}
-	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() { // idle or handshake
+	_, idle := errors.AsType[*quic.IdleTimeoutError](err)
+	_, slow := errors.AsType[*quic.HandshakeTimeoutError](err)
+	if idle || slow {
 		return ErrSilent
 	}
 	return err

@@ -130,7 +130,7 @@ func (k Key) authority() ed25519.PrivateKey {
 
 // derive yields n bytes for one purpose by HKDF-SHA256 (RFC 5869).
 func (k Key) derive(purpose string, n int) []byte {
-	b, err := hkdf.Key(sha256.New, k.secret[:], nil, purpose, n)
+	b, err := hkdf.Key(sha256.New, k.secret(), nil, purpose, n)
 	if err != nil {
 		panic(err) // n is far below the limit of 255 hashes
 	}

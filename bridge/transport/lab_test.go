@@ -1,0 +1,230 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quic-go/quic-go/testutils/simnet"
+	"go.uber.org/goleak"
+)
+
+// oneWay is the delay of the emulated network.
+const oneWay = 5 * time.Millisecond
+
+// lab is where endpoints meet in a test: an emulated network in virtual time, or
+// the loopback interface.
+type lab struct {
+	listen func(net.PacketConn, Config) (*Endpoint, error) // the transport under test
+	bind   func(*testing.T, netip.AddrPort) net.PacketConn
+	cut    func() // from now on nothing arrives anywhere; nil where that cannot be done
+	keys   [2]Key
+
+	sockets map[*Endpoint]net.PacketConn
+	logs    map[*Endpoint]*logBook
+	ports   uint16
+}
+
+// scenario is one behaviour of the contract.
+type scenario func(*testing.T, *lab)
+
+// inBubble runs s in virtual time on an emulated network. The bubble fails the
+// test when a goroutine outlives it.
+func inBubble(listen func(net.PacketConn, Config) (*Endpoint, error), s scenario) func(*testing.T) {
+	return func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			air := &air{}
+			var links []*simnet.SimulatedLink
+			defer func() {
+				for _, l := range links {
+					l.Close()
+				}
+			}()
+			bind := func(_ *testing.T, at netip.AddrPort) net.PacketConn {
+				link := &simnet.SimulatedLink{Latency: oneWay, UploadPacket: air}
+				addr := net.UDPAddrFromAddrPort(at)
+				conn := simnet.NewBlockingSimConn(addr, link)
+				air.AddNode(addr, link)
+				link.Start()
+				links = append(links, link)
+				return conn
+			}
+			l := newLab(listen, bind)
+			l.cut = func() { air.cut.Store(true) }
+			defer l.close()
+			s(t, l)
+		})
+	}
+}
+
+// onLoopback runs s over real sockets, and checks that none stays open.
+func onLoopback(listen func(net.PacketConn, Config) (*Endpoint, error), s scenario) func(*testing.T) {
+	return func(t *testing.T) {
+		defer goleak.VerifyNone(t)
+		bind := func(t *testing.T, at netip.AddrPort) net.PacketConn {
+			if at.Addr() != loopback {
+				at = netip.AddrPortFrom(loopback, 0) // the first bind of a host
+			}
+			conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+			if err != nil {
+				t.Fatalf("bind: %v", err)
+			}
+			return conn
+		}
+		l := newLab(listen, bind)
+		defer l.close()
+		s(t, l)
+	}
+}
+
+var loopback = netip.MustParseAddr("127.0.0.1")
+
+func newLab(listen func(net.PacketConn, Config) (*Endpoint, error), bind func(*testing.T, netip.AddrPort) net.PacketConn) *lab {
+	return &lab{
+		listen: listen, bind: bind,
+		keys:    [2]Key{NewKey(), NewKey()},
+		sockets: make(map[*Endpoint]net.PacketConn),
+		logs:    make(map[*Endpoint]*logBook),
+	}
+}
+
+func (l *lab) close() {
+	for e := range l.sockets {
+		e.Close()
+	}
+}
+
+// node starts an endpoint for host, at a new address.
+func (l *lab) node(t *testing.T, host string) *Endpoint {
+	t.Helper()
+	return l.start(t, Config{Key: l.keys[0], Node: nodeOf(host), Host: host})
+}
+
+func (l *lab) start(t *testing.T, cfg Config) *Endpoint {
+	t.Helper()
+	l.ports++
+	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(l.ports)}), 8076)
+	return l.startAt(t, at, cfg)
+}
+
+func (l *lab) startAt(t *testing.T, at netip.AddrPort, cfg Config) *Endpoint {
+	t.Helper()
+	book := &logBook{}
+	cfg.Log = slog.New(slog.NewTextHandler(book, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	conn := l.bind(t, at)
+	e, err := l.listen(conn, cfg)
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	l.sockets[e], l.logs[e] = conn, book
+	return e
+}
+
+// crash ends an endpoint as SIGKILL would: its socket is gone and no word is said.
+func (l *lab) crash(e *Endpoint) netip.AddrPort {
+	at := e.LocalAddr().(*net.UDPAddr).AddrPort()
+	l.sockets[e].Close()
+	e.Close()
+	return at
+}
+
+// pair is a session between two new nodes: robot, which listened, and pc, which
+// dialled.
+func (l *lab) pair(t *testing.T) (robot, pc *Session) {
+	t.Helper()
+	return l.join(t, l.node(t, "robot"), l.node(t, "pc"))
+}
+
+func (l *lab) join(t *testing.T, listener, dialler *Endpoint) (accepted, dialled *Session) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	dialled, err := dialler.Dial(ctx, listener.LocalAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err = listener.Accept(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return accepted, dialled
+}
+
+// patience is how long a test waits for what must come.
+const patience = 10 * time.Second
+
+func waitDone(t *testing.T, s *Session) error {
+	t.Helper()
+	select {
+	case <-s.Done():
+	case <-time.After(patience):
+		t.Fatalf("session did not end")
+	}
+	return s.Err()
+}
+
+// until waits for a condition that other goroutines bring about.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+// nodeOf gives every host name a node id of its own.
+func nodeOf(host string) NodeID {
+	n := NodeID{0: 0xac}
+	copy(n[1:], host)
+	return n
+}
+
+// forgedPort marks addresses that can be sent from and never reached.
+const forgedPort = 666
+
+// air is the emulated network between the links of the nodes.
+type air struct {
+	simnet.PerfectRouter
+	cut atomic.Bool
+}
+
+func (a *air) SendPacket(p simnet.Packet) error {
+	if a.cut.Load() || p.To.(*net.UDPAddr).Port == forgedPort {
+		return nil
+	}
+	return a.PerfectRouter.SendPacket(p)
+}
+
+// logBook keeps what was logged.
+type logBook struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBook) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// lines returns the lines that contain text.
+func (b *logBook) lines(text string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var found []string
+	for line := range strings.Lines(b.buf.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}

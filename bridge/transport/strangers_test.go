@@ -1,0 +1,348 @@
+package transport
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quic-go/quic-go"
+)
+
+// stranger is a QUIC stack on the same network that keeps none of our rules.
+type stranger struct {
+	*quic.Transport
+	tls  *tls.Config
+	conf *quic.Config
+}
+
+func newStranger(t *testing.T, l *lab, at string, certificates ...tls.Certificate) *stranger {
+	conn := l.bind(t, netip.MustParseAddrPort(at))
+	s := &stranger{
+		Transport: &quic.Transport{Conn: conn},
+		tls:       &tls.Config{NextProtos: []string{alpn}, InsecureSkipVerify: true, Certificates: certificates},
+		conf:      &quic.Config{EnableDatagrams: true, MaxIdleTimeout: time.Minute},
+	}
+	t.Cleanup(func() {
+		s.Close()
+		conn.Close()
+	})
+	return s
+}
+
+func (s *stranger) dial(t *testing.T, e *Endpoint) (*quic.Conn, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return s.Dial(ctx, e.LocalAddr(), s.tls, s.conf)
+}
+
+// refused checks that the endpoint ended the stranger's connection.
+func refused(t *testing.T, conn *quic.Conn, err error) {
+	t.Helper()
+	if err != nil {
+		return
+	}
+	select {
+	case <-conn.Context().Done():
+	case <-time.After(2 * patience):
+		t.Error("the stranger's connection is still up")
+	}
+}
+
+// certificateOf makes the certificate that peer would make with key.
+func certificateOf(t *testing.T, key Key, peer Peer) tls.Certificate {
+	t.Helper()
+	trust, err := newTrust(key, peer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trust.certificate
+}
+
+// selfSigned signs for itself what a node of our network would show.
+func selfSigned(t *testing.T, key Key, peer Peer) tls.Certificate {
+	t.Helper()
+	template, err := x509.ParseCertificate(certificateOf(t, key, peer).Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issue(t, template, &x509.Certificate{Subject: template.Subject}, nil)
+}
+
+// issue makes a certificate for a new key, signed by authority or else by itself.
+func issue(t *testing.T, template, issuer *x509.Certificate, authority ed25519.PrivateKey) tls.Certificate {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if authority == nil {
+		authority = private
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer, public, authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
+}
+
+// withStranger runs a scenario of one node and whoever comes, after which the
+// node must still welcome a member and have handed out nobody else.
+func withStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
+	return inBubble(Listen, func(t *testing.T, l *lab) {
+		robot := l.node(t, "robot")
+		s(t, l, robot)
+		accepted, _ := l.join(t, robot, l.node(t, "pc"))
+		if got := accepted.Peer().Host; got != "pc" {
+			t.Errorf("accepted: got %q, want the member", got)
+		}
+		time.Sleep(2 * handshakeTimeout)
+		synctest.Wait()
+		guard := robot.protocol.(*quicProtocol).guard
+		guard.mu.Lock()
+		defer guard.mu.Unlock()
+		if guard.pending != 0 || len(guard.perHost) != 0 {
+			t.Errorf("pending handshakes: got %d, %v, want none", guard.pending, guard.perHost)
+		}
+	})
+}
+
+func TestGarbageIsIgnored(t *testing.T) {
+	t.Run("", withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
+		conn := l.bind(t, netip.MustParseAddrPort("10.0.1.1:999"))
+		defer conn.Close()
+		dice := mathrand.New(mathrand.NewPCG(1, 2))
+		for i := range 2000 {
+			b := make([]byte, dice.IntN(1400))
+			for j := range b {
+				b[j] = byte(dice.Uint32())
+			}
+			if len(b) > 5 && i%2 == 0 { // as a QUIC version 1 Initial packet
+				copy(b, []byte{0xc0 | b[0]&0x0f, 0, 0, 0, 1, b[5] % 21})
+			}
+			if _, err := conn.WriteTo(b, robot.LocalAddr()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if lines := l.logs[robot].lines(""); len(lines) != 0 {
+			t.Errorf("log: got %q, want nothing", lines)
+		}
+	}))
+}
+
+func TestStrangersAreRefused(t *testing.T) {
+	pc := Peer{Node: nodeOf("pc"), Host: "pc"}
+	for _, c := range []struct {
+		name        string
+		certificate func(*testing.T, *lab) []tls.Certificate
+		change      func(*stranger)
+		want        []string // in the only log line
+	}{
+		{
+			name: "WithoutCertificate",
+			want: []string{"stranger refused", "didn't provide a certificate"},
+		}, {
+			name: "SelfSignedInAMembersName",
+			certificate: func(t *testing.T, l *lab) []tls.Certificate {
+				return []tls.Certificate{selfSigned(t, l.keys[0], pc)}
+			},
+			want: []string{"another network key", "host=pc"},
+		}, {
+			name: "AnotherKeyInAMembersName",
+			certificate: func(t *testing.T, l *lab) []tls.Certificate {
+				return []tls.Certificate{certificateOf(t, l.keys[1], pc)}
+			},
+			want: []string{"another network key", "host=pc", "peer_network="},
+		}, {
+			name: "MembersCertificateWithoutItsPrivateKey",
+			certificate: func(t *testing.T, l *lab) []tls.Certificate {
+				stolen := certificateOf(t, l.keys[0], pc)
+				stolen.PrivateKey = certificateOf(t, l.keys[1], pc).PrivateKey
+				return []tls.Certificate{stolen}
+			},
+			want: []string{"stranger refused", "signature"},
+		}, {
+			name:   "AnotherProtocol",
+			change: func(s *stranger) { s.tls.NextProtos = []string{"h3"} },
+			want:   []string{"stranger refused", "application protocol"},
+		}, {
+			name:   "RefusingOurCertificate",
+			change: func(s *stranger) { s.tls.InsecureSkipVerify = false },
+			want:   []string{"another network key"},
+		},
+	} {
+		t.Run(c.name, withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
+			s := newStranger(t, l, "10.0.1.1:999")
+			if c.certificate != nil {
+				s.tls.Certificates = c.certificate(t, l)
+			}
+			if c.change != nil {
+				c.change(s)
+			}
+			for range 3 {
+				conn, err := s.dial(t, robot)
+				refused(t, conn, err)
+			}
+			nobodyArrives(t, robot)
+			lines := l.logs[robot].lines("")
+			if len(lines) != 1 {
+				t.Fatalf("log: got %q, want one line", lines)
+			}
+			for _, want := range append(c.want, "peer=10.0.1.1:999") {
+				if !strings.Contains(lines[0], want) {
+					t.Errorf("log line %q: want %q in it", lines[0], want)
+				}
+			}
+		}))
+	}
+}
+
+// A member may still be a broken program.
+func TestMemberWithoutWelcomeIsTurnedAway(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		open func(*testing.T, *quic.Conn)
+	}{
+		{"NoStream", func(*testing.T, *quic.Conn) {}},
+		{"WrongByte", func(t *testing.T, conn *quic.Conn) {
+			stream, err := conn.OpenStream()
+			if err != nil {
+				t.Fatal(err)
+			}
+			stream.Write([]byte("GET / HTTP/1.1\r\n"))
+		}},
+		{"StreamEndsAtOnce", func(t *testing.T, conn *quic.Conn) {
+			stream, err := conn.OpenStream()
+			if err != nil {
+				t.Fatal(err)
+			}
+			stream.Close()
+		}},
+	} {
+		t.Run(c.name, withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
+			s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], Peer{Node: nodeOf("odd"), Host: "odd"}))
+			conn, err := s.dial(t, robot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.open(t, conn)
+			refused(t, conn, nil)
+			nobodyArrives(t, robot)
+		}))
+	}
+}
+
+func TestPeerCannotOpenFurtherStreams(t *testing.T) {
+	inBubble(Listen, func(t *testing.T, l *lab) {
+		_, pc := l.pair(t)
+		conn := pc.carrier.(*quicLink).conn
+		if _, err := conn.OpenStream(); err == nil {
+			t.Error("second stream: no error")
+		}
+		if _, err := conn.OpenUniStream(); err == nil {
+			t.Error("unidirectional stream: no error")
+		}
+	})(t)
+}
+
+func TestForgedAddressesDoNotKeepMembersOut(t *testing.T) {
+	t.Run("", withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range 100 {
+			at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 2, byte(i)}), forgedPort)
+			s := newStranger(t, l, at.String())
+			go s.Dial(ctx, robot.LocalAddr(), s.tls, s.conf)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		guard := robot.protocol.(*quicProtocol).guard
+		guard.mu.Lock()
+		pending := guard.pending
+		guard.mu.Unlock()
+		if pending == 0 || pending > crowd {
+			t.Errorf("pending handshakes: got %d, want 1..%d", pending, crowd)
+		}
+		l.join(t, robot, l.node(t, "planner")) // which takes one round trip more
+		cancel()
+	}))
+}
+
+func TestOneHostCannotTakeAllHandshakes(t *testing.T) {
+	guard := newQUICGuard(newRefusals(slog.New(slog.DiscardHandler), ""))
+	addr := func(host, port int) net.Addr { return &net.UDPAddr{IP: net.IPv4(10, 0, byte(host), 1), Port: port} }
+	admit := func(host, port int, proved bool) (context.CancelFunc, error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := guard.admit(ctx, &quic.ClientInfo{RemoteAddr: addr(host, port), AddrVerified: proved})
+		return cancel, err
+	}
+	var ends []context.CancelFunc
+	for i := range maxPendingPerHost {
+		end, err := admit(1, i, true)
+		if err != nil {
+			t.Fatalf("handshake %d: %v", i, err)
+		}
+		ends = append(ends, end)
+	}
+	if _, err := admit(1, 99, true); err == nil {
+		t.Error("one host more than its share: no error")
+	}
+	if _, err := admit(1, 99, false); err != nil {
+		t.Errorf("unproved address: got %v: it must not count for that host", err)
+	}
+	for i := maxPendingPerHost + 1; i < maxPending; i++ {
+		if _, err := admit(2+i/maxPendingPerHost, i, true); err != nil {
+			t.Fatalf("handshake %d: %v", i, err)
+		}
+	}
+	if _, err := admit(99, 1, true); err == nil {
+		t.Error("more than everybody's share: no error")
+	}
+	ends[0]()
+	until(t, "the ended handshake makes room", func() bool {
+		_, err := admit(1, 7, true)
+		return err == nil
+	})
+}
+
+// The dialler meets hostile acceptors.
+func TestDiallerRefusesStrangers(t *testing.T) {
+	robot := Peer{Node: nodeOf("robot"), Host: "robot"}
+	for _, c := range []struct {
+		name        string
+		certificate func(*testing.T, *lab) tls.Certificate
+		verify      error // what the acceptor thinks of us
+		want        error
+	}{
+		{"SelfSigned", func(t *testing.T, l *lab) tls.Certificate { return selfSigned(t, l.keys[0], robot) }, nil, ErrWrongKey},
+		{"AnotherKey", func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[1], robot) }, nil, ErrWrongKey},
+		{"RefusedByAcceptor", func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], robot) }, errors.New("no"), ErrWrongKey},
+		{"NoWelcome", func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], robot) }, nil, ErrSilent},
+	} {
+		t.Run(c.name, inBubble(Listen, func(t *testing.T, l *lab) {
+			s := newStranger(t, l, "10.0.1.1:999", c.certificate(t, l))
+			s.tls.ClientAuth = tls.RequireAnyClientCert
+			s.tls.VerifyConnection = func(tls.ConnectionState) error { return c.verify }
+			if _, err := s.Listen(s.tls, s.conf); err != nil {
+				t.Fatal(err)
+			}
+			pc := l.node(t, "pc")
+			session, err := pc.Dial(t.Context(), s.Conn.LocalAddr())
+			if session != nil || !errors.Is(err, c.want) {
+				t.Errorf("dial: got %v, %v, want %v", session, err, c.want)
+			}
+			if got, want := len(l.logs[pc].lines(ErrWrongKey.Error())), 1; c.want == ErrWrongKey && got != want {
+				t.Errorf("log lines: got %d, want %d", got, want)
+			}
+		}))
+	}
+}
