@@ -133,6 +133,8 @@ func TestQUICPacketsLeaveABusyLinkAtExactlyTheModelledTimes(t *testing.T) {
 			}
 		}
 		time.Sleep(100 * ms)
+		n.mu.Lock() // the tap is called under it
+		defer n.mu.Unlock()
 		if len(got) < 100 || !slices.Equal(got, want[:len(got)]) {
 			t.Errorf("got arrivals %v, want %v", got, want)
 		}

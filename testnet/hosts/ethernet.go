@@ -1,0 +1,168 @@
+package hosts
+
+import (
+	"encoding/binary"
+	"os"
+	"sync"
+	"time"
+
+	"achbridge/testnet"
+)
+
+// ethernet is the switch that the hosts' cables end in. IP packets pass the
+// links of the model; ARP and its like pass at once, unless the link is cut.
+type ethernet struct {
+	start time.Time
+	taps  []*os.File
+	timer *timer
+	done  sync.WaitGroup
+
+	mu     sync.Mutex
+	mesh   *testnet.Mesh[[]byte]
+	learnt map[hardware]int
+	armed  time.Duration // when the timer fires; 0 is never
+	closed bool
+}
+
+type hardware [6]byte
+
+const (
+	headerSize = 14
+	maxFrame   = headerSize + 65535
+)
+
+// startEthernet owns the taps, also on error. Close ends it.
+func startEthernet(seed uint64, names []string, p testnet.Params, taps []*os.File) (*ethernet, error) {
+	timer, err := newTimer()
+	if err != nil {
+		closeAll(taps)
+		return nil, err
+	}
+	e := &ethernet{start: time.Now(), taps: taps, timer: timer, mesh: testnet.NewMesh[[]byte](seed), learnt: map[hardware]int{}}
+	for _, name := range names {
+		e.mesh.AddHost(name, p)
+	}
+	for i := range taps {
+		e.done.Go(func() { e.readFrom(i) })
+	}
+	e.done.Go(e.keepTime)
+	return e, nil
+}
+
+func (e *ethernet) close() {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	closeAll(e.taps)
+	e.timer.file.Close()
+	e.done.Wait()
+}
+
+func (e *ethernet) now() time.Duration { return time.Since(e.start) }
+
+func (e *ethernet) readFrom(port int) {
+	buf := make([]byte, maxFrame)
+	for {
+		n, err := e.taps[port].Read(buf)
+		if err != nil {
+			return // closed, or the host is gone
+		}
+		if n >= headerSize {
+			e.forward(port, append([]byte(nil), buf[:n]...))
+		}
+	}
+}
+
+func (e *ethernet) keepTime() {
+	for e.timer.wait() == nil {
+		e.mu.Lock()
+		e.armed = 0
+		e.deliver()
+		e.mu.Unlock()
+	}
+}
+
+func (e *ethernet) forward(from int, frame []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	to := testnet.Everyone
+	e.learnt[hardware(frame[6:12])] = from
+	if port, known := e.learnt[hardware(frame[:6])]; known && frame[0]&1 == 0 {
+		to = port
+	}
+	if to == from {
+		return
+	}
+	size, modelled := packetSize(frame)
+	if !modelled {
+		e.pass(from, to, frame)
+		return
+	}
+	e.mesh.Send(e.now(), from, to, size, frame)
+	e.deliver()
+}
+
+// pass hands a frame over outside the model.
+func (e *ethernet) pass(from, to int, frame []byte) {
+	for port := range e.taps {
+		if port != from && (to == testnet.Everyone || to == port) && !e.mesh.Cut(from, port) {
+			e.write(port, frame)
+		}
+	}
+}
+
+// deliver hands over what has arrived and sets the timer for the next.
+func (e *ethernet) deliver() {
+	for a, ok := e.mesh.Receive(e.now()); ok; a, ok = e.mesh.Receive(e.now()) {
+		e.write(a.To, a.Payload)
+	}
+	at, ok := e.mesh.Next()
+	if !ok || at == e.armed || e.closed {
+		return
+	}
+	e.armed = at
+	e.timer.set(at - e.now())
+}
+
+// write fails where the host has set its interface down: the frame is lost, as
+// on a cable.
+func (e *ethernet) write(port int, frame []byte) { e.taps[port].Write(frame) }
+
+func (e *ethernet) change(target, text string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.deliver()
+	err := e.mesh.Change(e.now(), target, text)
+	e.deliver()
+	return err
+}
+
+func (e *ethernet) settings() []testnet.Setting {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mesh.Settings()
+}
+
+// packetSize returns the size of the IP packet in a frame, its header
+// included, and whether the model applies to the frame. It does not apply to
+// neighbour discovery (RFC 4861) nor to group membership (IGMP, and MLD, which
+// comes behind a hop-by-hop header): what a host says of itself when its
+// interface comes up must not meet the packets of a measurement.
+func packetSize(frame []byte) (size int, modelled bool) {
+	const (
+		typeIPv4, typeIPv6 = 0x0800, 0x86dd
+		igmp               = 2
+		hopByHop, icmp6    = 0, 58
+		solicit, redirect  = 133, 137 // kinds of neighbour discovery
+	)
+	packet := frame[headerSize:]
+	switch kind := binary.BigEndian.Uint16(frame[12:]); {
+	case kind == typeIPv4 && len(packet) >= 20:
+		return min(int(binary.BigEndian.Uint16(packet[2:])), len(packet)), packet[9] != igmp
+	case kind == typeIPv6 && len(packet) > 40:
+		next, message := packet[6], packet[40]
+		discovery := next == icmp6 && message >= solicit && message <= redirect
+		return min(40+int(binary.BigEndian.Uint16(packet[4:])), len(packet)), next != hopByHop && !discovery
+	}
+	return 0, false
+}
