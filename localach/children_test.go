@@ -1,0 +1,3 @@
+package localach_test
+
+func child(verb string, args []string) {}

@@ -1,0 +1,214 @@
+package localach_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+)
+
+// watchDir collects the events of a directory until the test ends.
+func watchDir(t *testing.T, d localach.Dir) <-chan localach.Event {
+	t.Helper()
+	events, ended := make(chan localach.Event, 10000), make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { ended <- d.Watch(ctx, func(e localach.Event) { events <- e }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Watch: got %v, want context.Canceled", err)
+		}
+	})
+	return events
+}
+
+// expect takes the next events, which are to be these.
+func expect(t *testing.T, events <-chan localach.Event, want ...localach.Event) {
+	t.Helper()
+	for _, w := range want {
+		select {
+		case got := <-events:
+			if got != w {
+				t.Fatalf("got %v, want %v", got, w)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("nothing within 5 s, want %v", w)
+		}
+	}
+}
+
+// expectQuiet proves silence by something that comes after it.
+func expectQuiet(t *testing.T, d localach.Dir, events <-chan localach.Event) {
+	t.Helper()
+	createIn(t, d, "zz-last", 4, 64)
+	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "zz-last"})
+}
+
+func TestWatchReportsWhatIsThereThenWhatChanges(t *testing.T) {
+	d := privateDir(t)
+	createIn(t, d, "joints", 4, 64)
+	createIn(t, d, "imu", 4, 64)
+	events := watchDir(t, d)
+	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"}, localach.Event{Kind: localach.Appeared, Name: "joints"})
+
+	createIn(t, d, "camera", 4, 64)
+	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "camera"})
+	if err := d.Unlink("imu"); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, events, localach.Event{Kind: localach.Vanished, Name: "imu"})
+	createIn(t, d, "imu", 4, 64)
+	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+}
+
+func TestWatchReportsAReplacedFile(t *testing.T) {
+	d := privateDir(t)
+	createIn(t, d, "imu", 4, 64)
+	events := watchDir(t, d)
+	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+
+	c, err := d.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 8, FrameSize: 64}, Replace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+
+	expect(t, events, localach.Event{Kind: localach.Replaced, Name: "imu"})
+	expectQuiet(t, d, events)
+}
+
+func TestWatchReportsAChannelThatGrowsInPlace(t *testing.T) {
+	d := privateDir(t)
+	createIn(t, d, "imu", 4, 64)
+	events := watchDir(t, d)
+	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+
+	runPeer(t, pathOf(d, "imu"), "create", "8", "64", "in-place")
+	expect(t, events, localach.Event{Kind: localach.Replaced, Name: "imu"})
+}
+
+func TestWatchSeesAChannelMadeByLibach(t *testing.T) {
+	d := privateDir(t)
+	events := watchDir(t, d)
+	for range 20 {
+		runPeer(t, pathOf(d, "imu"), "create", "4", "64")
+		expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+		if err := d.Unlink("imu"); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, events, localach.Event{Kind: localach.Vanished, Name: "imu"})
+	}
+}
+
+func TestWatchWaitsUntilAChannelIsComplete(t *testing.T) {
+	d, elsewhere := privateDir(t), privateDir(t)
+	createIn(t, elsewhere, "imu", 4, 64)
+	whole, err := os.ReadFile(pathOf(elsewhere, "imu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := watchDir(t, d)
+	file, err := os.OpenFile(pathOf(d, "imu"), os.O_CREATE|os.O_RDWR|os.O_EXCL, 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	expectQuiet(t, d, events)
+	if err := file.Truncate(int64(len(whole))); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Unlink("zz-last"); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, events, localach.Event{Kind: localach.Vanished, Name: "zz-last"})
+	expectQuiet(t, d, events)
+
+	if _, err := file.WriteAt(whole, 0); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+}
+
+func TestWatchIgnoresWhatIsNoChannel(t *testing.T) {
+	d := privateDir(t)
+	events := watchDir(t, d)
+	for _, name := range []string{"sem.x", "achshm-", "achshm-.draft", ".achbridge-imu-1", "achshm-a b"} {
+		if err := os.WriteFile(filepath.Join(string(d), name), make([]byte, 4096), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(pathOf(d, "dir"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(pathOf(d, "garbage"), []byte("no channel at all"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	expectQuiet(t, d, events)
+}
+
+func TestWatchKeepsTheOrderOfEachName(t *testing.T) {
+	d := privateDir(t)
+	events := watchDir(t, d)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 200 {
+			c, err := d.Create("imu", localach.CreateConfig{Replace: true})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c.Close()
+			if err := d.Unlink("imu"); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	<-done
+	createIn(t, d, "zz-last", 4, 64)
+
+	there := false
+	for e := range events {
+		if e.Name == "zz-last" {
+			break
+		}
+		if appears := e.Kind == localach.Appeared; appears == there {
+			t.Fatalf("got %v while present is %v", e, there)
+		}
+		there = e.Kind != localach.Vanished
+	}
+	if there {
+		t.Error("the last event of a name that is gone: want vanished")
+	}
+}
+
+func TestWatchSaysWhenTheDirectoryGoes(t *testing.T) {
+	d := localach.Dir(filepath.Join(string(privateDir(t)), "sub"))
+	if err := d.Watch(context.Background(), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no directory: got %v, want fs.ErrNotExist", err)
+	}
+	if err := os.Mkdir(string(d), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	watching, ended := make(chan struct{}), make(chan error, 1)
+	createIn(t, d, "imu", 4, 64).Close()
+	go func() { ended <- d.Watch(context.Background(), func(e localach.Event) { watching <- struct{}{} }) }()
+	<-watching
+	go func() { <-watching }()
+	if err := os.RemoveAll(string(d)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("got %v, want fs.ErrNotExist", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("still watching a directory that is gone")
+	}
+}

@@ -1,0 +1,56 @@
+package localach
+
+import "time"
+
+// How often a channel is looked at, and when a silent one is thought of again.
+const (
+	pollFastest = 200 * time.Microsecond
+	pollSlowest = 2 * time.Millisecond
+	pollGrain   = 50 * time.Microsecond
+	looks       = 4 // per interval between frames
+	reviewEvery = 50 * time.Millisecond
+)
+
+// pace estimates the interval between a channel's frames and from it the polling period.
+type pace struct {
+	period   time.Duration
+	interval time.Duration // smoothed, at most looks × pollSlowest
+	seq      uint64
+	at       time.Duration // when seq was first seen
+}
+
+// newPace begins in the middle: what comes first, a frame or silence, moves it.
+func newPace(seq uint64, now time.Duration) pace {
+	return pace{period: time.Millisecond, interval: looks * time.Millisecond, seq: seq, at: now}
+}
+
+// observe takes a look that found seq and says whether the period changed. A last_seq that ran backwards counts as one frame.
+func (p *pace) observe(seq uint64, now time.Duration) bool {
+	frames := uint64(1)
+	if p.seq != 0 && seq > p.seq {
+		frames = seq - p.seq
+	}
+	interval := min((now-p.at)/time.Duration(frames), looks*pollSlowest)
+	p.interval += (interval - p.interval) / 8
+	p.seq, p.at = seq, now
+	return p.adapt()
+}
+
+// silent takes note that nothing came for a while and says whether the period changed.
+func (p *pace) silent(now time.Duration) bool {
+	if now-p.at < 4*p.interval || p.period == pollSlowest {
+		return false
+	}
+	p.interval = min(2*p.interval, looks*pollSlowest)
+	return p.adapt()
+}
+
+// adapt follows the interval, but not its noise: a period that changes costs a new timer.
+func (p *pace) adapt() bool {
+	want := min(max(p.interval/looks, pollFastest), pollSlowest).Round(pollGrain)
+	if want == p.period || want > p.period*4/5 && want < p.period*5/4 {
+		return false
+	}
+	p.period = want
+	return true
+}

@@ -1,0 +1,63 @@
+package localach
+
+import (
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// A slot is one watched last_seq.
+type slot struct {
+	lastSeq *uint64 // in the channel's mapping; nil: empty, or its memory is gone
+	seen    uint64  // last_seq when last looked
+	due     time.Duration
+	period  time.Duration
+}
+
+// lastSeqIn is where last_seq lies in a mapping.
+func lastSeqIn(base unsafe.Pointer) *uint64 { return (*uint64)(unsafe.Add(base, lastSeqOffset)) }
+
+// pollSlots loads last_seq of every slot that is due at now, and appends to changed the numbers of those that differ from
+// before, and of those whose memory is gone (lastSeq is nil then). It survives mappings whose file was truncated.
+//
+// This is Go and not C because it runs thousands of times a second in an otherwise idle process: a cgo call would wake the
+// runtime's monitor thread each time, which costs more than all the rest.
+func pollSlots(slots []slot, now time.Duration, changed []int) []int {
+	for at := 0; at < len(slots); at++ {
+		changed, at = pollFrom(slots, at, now, changed)
+	}
+	return changed
+}
+
+// pollFrom stops early, with the slot's index, at one whose memory is gone.
+func pollFrom(slots []slot, from int, now time.Duration, into []int) (changed []int, at int) {
+	changed, at = into, from
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if at < len(slots) {
+			fault(recover())
+			slots[at].lastSeq = nil
+			changed = append(changed, at)
+		}
+	}()
+	for ; at < len(slots); at++ {
+		s := &slots[at]
+		if s.lastSeq == nil || s.due > now {
+			continue
+		}
+		s.due = now + s.period
+		if seq := atomic.LoadUint64(s.lastSeq); seq != s.seen {
+			s.seen = seq
+			changed = append(changed, at)
+		}
+	}
+	return changed, at
+}
+
+// fault lets pass what the runtime panics with when mapped memory is gone, and no other panic.
+func fault(p any) {
+	if _, ok := p.(interface{ Addr() uintptr }); !ok {
+		panic(p)
+	}
+}

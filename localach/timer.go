@@ -1,0 +1,56 @@
+package localach
+
+import (
+	"os"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// timer is a timerfd read through the runtime's poller: exact to some microseconds, where time.Sleep and time.Timer wake up
+// to a millisecond late.
+type timer struct {
+	file *os.File
+	buf  [8]byte
+}
+
+func newTimer() (*timer, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("timerfd_create", err)
+	}
+	return &timer{file: os.NewFile(uintptr(fd), "timerfd")}, nil
+}
+
+// set makes the timer fire every period from now on; 0 stops it.
+func (t *timer) set(period time.Duration) {
+	conn, err := t.file.SyscallConn()
+	if err != nil {
+		return // closed: the loop has ended
+	}
+	spec := unix.NsecToTimespec(int64(period))
+	_ = conn.Control(func(fd uintptr) {
+		if err := unix.TimerfdSettime(int(fd), 0, &unix.ItimerSpec{Interval: spec, Value: spec}, nil); err != nil {
+			panic("timerfd_settime: " + err.Error()) // a valid descriptor and a valid period leave no way to fail
+		}
+	})
+}
+
+// wait blocks until the timer has fired since the last wait, however often, or interrupt was called (os.ErrDeadlineExceeded).
+// It reads by raw system calls, which never block here: File.Read would wake the runtime's monitor thread each time.
+func (t *timer) wait() error {
+	conn, err := t.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return conn.Read(t.fired)
+}
+
+func (t *timer) fired(fd uintptr) bool {
+	_, _, errno := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&t.buf)), unsafe.Sizeof(t.buf))
+	return errno != unix.EAGAIN
+}
+
+func (t *timer) interrupt() { _ = t.file.SetReadDeadline(time.Unix(1, 0)) }
+func (t *timer) close()     { _ = t.file.Close() }

@@ -1,0 +1,161 @@
+package localach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// A Watcher notices new frames in any number of channels by reading their last_seq from one loop. It never touches a
+// channel's lock or condition variable, so that neither its death nor a foreign libc can harm the channel's users.
+//
+// A channel is looked at about four times per interval between its frames, at most every 200 µs and at least
+// every 2 ms: that is the delay until wake is called. With nothing watched the loop sleeps.
+type Watcher struct {
+	timer *timer
+	start time.Time // the loop counts from here
+
+	mu      sync.Mutex
+	slots   []slot    // parallel to notices
+	notices []*Notice // nil: an empty slot
+	free    []int
+	changed []int         // of the last look
+	tick    time.Duration // 0: disarmed
+	review  time.Duration // when the periods of silent channels are looked at again
+}
+
+// A Notice is the standing wish of one Watch call.
+type Notice struct {
+	watcher *Watcher
+	channel *Channel
+	wake    func(seq uint64)
+	slot    int // -1: closed; guarded by watcher.mu
+	pace    pace
+}
+
+// NewWatcher makes a Watcher; it works while Run runs.
+func NewWatcher() (*Watcher, error) {
+	t, err := newTimer()
+	if err != nil {
+		return nil, fmt.Errorf("watcher: %w", err)
+	}
+	return &Watcher{timer: t, start: time.Now()}, nil
+}
+
+// Run is the loop. It returns ctx.Err() once ctx is done. Run it once: the Watcher is of no use afterwards.
+func (w *Watcher) Run(ctx context.Context) error {
+	defer w.timer.close()
+	stop := context.AfterFunc(ctx, w.timer.interrupt)
+	defer stop()
+	var wakes []wake
+	for {
+		if err := w.timer.wait(); err != nil {
+			if ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+				return ctx.Err()
+			}
+			return fmt.Errorf("watcher: %w", err)
+		}
+		wakes = w.poll(wakes[:0])
+		for _, k := range wakes {
+			k.call(k.seq)
+		}
+	}
+}
+
+type wake struct {
+	call func(uint64)
+	seq  uint64
+}
+
+// Watch has wake called from the loop with the newest sequence number whenever c's last_seq has changed since the last
+// look (the first: now), forwards or, when the channel was initialised again, backwards. It is called once more, and never
+// again, when the memory is gone because the file was truncated. wake must not block. The channel's mapping stays until
+// the Notice is closed, even if c is closed before; a channel closed already is never woken.
+func (w *Watcher) Watch(c *Channel, wake func(seq uint64)) *Notice {
+	n := &Notice{watcher: w, channel: c, wake: wake, slot: -1}
+	base, ok := c.retain()
+	if !ok {
+		return n
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.free) == 0 {
+		w.free = append(w.free, len(w.slots))
+		w.slots = append(w.slots, slot{})
+		w.notices = append(w.notices, nil)
+	}
+	n.slot = w.free[len(w.free)-1]
+	w.free = w.free[:len(w.free)-1]
+	w.notices[n.slot] = n
+	now, seq := time.Since(w.start), c.LastSeq()
+	n.pace = newPace(seq, now)
+	w.slots[n.slot] = slot{lastSeq: lastSeqIn(base), seen: seq, due: now, period: n.pace.period}
+	w.rearm()
+	return n
+}
+
+// Close ends the wish. A call of wake that the loop has already decided on may still come. Closing twice is harmless.
+func (n *Notice) Close() {
+	w := n.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n.slot < 0 {
+		return
+	}
+	w.notices[n.slot] = nil
+	w.slots[n.slot] = slot{}
+	w.free = append(w.free, n.slot)
+	n.slot = -1
+	n.channel.release()
+	w.rearm()
+}
+
+// poll looks at the channels that are due and appends the wakes that follow.
+func (w *Watcher) poll(wakes []wake) []wake {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, repaced := time.Since(w.start), false
+	w.changed = pollSlots(w.slots, now+w.tick/2, w.changed[:0])
+	for _, i := range w.changed {
+		n, s := w.notices[i], &w.slots[i]
+		repaced = n.pace.observe(s.seen, now) || s.lastSeq == nil || repaced
+		s.period = n.pace.period
+		wakes = append(wakes, wake{n.wake, s.seen})
+	}
+	if now >= w.review {
+		w.review = now + reviewEvery
+		repaced = w.slowDown(now) || repaced
+	}
+	if repaced {
+		w.rearm()
+	}
+	return wakes
+}
+
+// slowDown lengthens the periods of the channels that have fallen silent.
+func (w *Watcher) slowDown(now time.Duration) (repaced bool) {
+	for i, n := range w.notices {
+		if n != nil && n.pace.silent(now) {
+			w.slots[i].period = n.pace.period
+			repaced = true
+		}
+	}
+	return repaced
+}
+
+// rearm sets the timer to the smallest period of all channels; the others are looked at on the ticks that fit theirs best.
+func (w *Watcher) rearm() {
+	var tick time.Duration
+	for i, n := range w.notices {
+		if n != nil && w.slots[i].lastSeq != nil && (tick == 0 || n.pace.period < tick) {
+			tick = n.pace.period
+		}
+	}
+	if tick != w.tick {
+		w.tick = tick
+		w.timer.set(tick)
+	}
+}

@@ -1,0 +1,210 @@
+package localach_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+
+	"golang.org/x/sys/unix"
+)
+
+// startWatcher runs a Watcher until the test ends, and checks that it ends when told to.
+func startWatcher(t testing.TB) *localach.Watcher {
+	t.Helper()
+	w, err := localach.NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("Run: got %v, want context.Canceled", err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Error("Run: still running 5 s after its context ended")
+		}
+	})
+	return w
+}
+
+func put(t testing.TB, c *localach.Channel, count uint64) uint64 {
+	t.Helper()
+	w := c.Writer()
+	defer w.Close()
+	seq, err := w.Put(makeFrame(make([]byte, 64), 1, count))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seq
+}
+
+func TestWatcherWakesForEveryNewestFrame(t *testing.T) {
+	c := createIn(t, privateDir(t), "imu", 16, 64)
+	w := startWatcher(t)
+	woken := make(chan uint64, 1000)
+	defer w.Watch(c, func(seq uint64) { woken <- seq }).Close()
+
+	for i := range uint64(50) {
+		want := put(t, c, i+1)
+		select {
+		case got := <-woken:
+			if got != want {
+				t.Fatalf("wake: got sequence %d, want %d", got, want)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("no wake for frame %d", want)
+		}
+	}
+}
+
+func TestWatcherIsWokenByAnotherProcess(t *testing.T) {
+	d := privateDir(t)
+	c := createIn(t, d, "imu", 16, 64)
+	w := startWatcher(t)
+	var newest, calls atomic.Uint64
+	defer w.Watch(c, func(seq uint64) { newest.Store(seq); calls.Add(1) }).Close()
+
+	runPeer(t, pathOf(d, "imu"), "put", "500", "64", "1000000", "1")
+
+	eventually(t, "the last frame noticed", func() bool { return newest.Load() == 500 })
+	if got := calls.Load(); got < 250 {
+		t.Errorf("500 frames at 1 kHz: got %d wakes, want most of them seen one by one", got)
+	}
+}
+
+func TestWatcherStopsWakingAfterClose(t *testing.T) {
+	c := createIn(t, privateDir(t), "imu", 16, 64)
+	w := startWatcher(t)
+	var first, second atomic.Uint64
+	n := w.Watch(c, func(seq uint64) { first.Store(seq) })
+	defer w.Watch(c, func(seq uint64) { second.Store(seq) }).Close()
+
+	put(t, c, 1)
+	eventually(t, "both woken", func() bool { return first.Load() == 1 && second.Load() == 1 })
+	n.Close()
+	n.Close()
+	put(t, c, 2)
+	eventually(t, "the other woken", func() bool { return second.Load() == 2 })
+	if got := first.Load(); got != 1 {
+		t.Errorf("closed notice was woken with %d", got)
+	}
+}
+
+func TestWatcherSurvivesATruncatedFile(t *testing.T) {
+	d := privateDir(t)
+	c, other := createIn(t, d, "imu", 16, 512), createIn(t, d, "joints", 16, 512)
+	w := startWatcher(t)
+	woken, otherSeq := make(chan uint64, 1000), atomic.Uint64{}
+	defer w.Watch(c, func(seq uint64) { woken <- seq }).Close()
+	defer w.Watch(other, otherSeq.Store).Close()
+
+	if err := os.Truncate(pathOf(d, "imu"), 0); err != nil {
+		t.Fatal(err)
+	}
+
+	select {
+	case <-woken:
+	case <-time.After(5 * time.Second):
+		t.Error("no wake to say that the memory is gone")
+	}
+	put(t, other, 1)
+	eventually(t, "the other channel still watched", func() bool { return otherSeq.Load() == 1 })
+}
+
+func TestWatcherKeepsTheMappingOfAClosedChannel(t *testing.T) {
+	d := privateDir(t)
+	c := createIn(t, d, "imu", 16, 64)
+	w := startWatcher(t)
+	var newest atomic.Uint64
+	n := w.Watch(c, newest.Store)
+	c.Close()
+
+	runPeer(t, pathOf(d, "imu"), "put", "1", "64", "0", "1")
+	eventually(t, "the frame noticed", func() bool { return newest.Load() == 1 })
+	n.Close()
+	defer w.Watch(c, func(uint64) { t.Error("a closed channel was woken") }).Close()
+}
+
+func TestWatcherTakesChangesFromEverywhereAtOnce(t *testing.T) {
+	d := privateDir(t)
+	w := startWatcher(t)
+	var group sync.WaitGroup
+	for g := range 4 {
+		c := createIn(t, d, fmt.Sprintf("ch%d", g), 16, 64)
+		group.Go(func() {
+			for i := range uint64(100) {
+				woken := make(chan uint64, 8)
+				var n *localach.Notice
+				n = w.Watch(c, func(seq uint64) {
+					select {
+					case woken <- seq:
+					default:
+					}
+				})
+				put(t, c, i+1)
+				select {
+				case <-woken:
+				case <-time.After(10 * time.Second):
+					t.Error("not woken")
+				}
+				n.Close()
+			}
+			c.Close()
+		})
+	}
+	group.Wait()
+}
+
+// cpuTime is what this process has used.
+func cpuTime(t testing.TB) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkWatch500 watches 500 channels, 20 of them written at 1 kHz by other processes: %core is to stay under 5.
+func BenchmarkWatch500(b *testing.B) {
+	d := privateDir(b)
+	w := startWatcher(b)
+	var wakes atomic.Int64
+	var written []*localach.Channel
+	for i := range 500 {
+		name := fmt.Sprintf("ch%03d", i)
+		c := createIn(b, d, name, 16, 64)
+		defer w.Watch(c, func(uint64) { wakes.Add(1) }).Close()
+		if i < 20 {
+			startPeer(b, pathOf(d, name), "put", "0", "64", "1000000", "1").ready()
+			written = append(written, c)
+		}
+	}
+	frames := func() (sum float64) {
+		for _, c := range written {
+			sum += float64(c.LastSeq())
+		}
+		return sum
+	}
+	eventually(b, "wakes", func() bool { return wakes.Load() > 1000 })
+	for b.Loop() {
+		cpu, start, before, put := cpuTime(b), time.Now(), wakes.Load(), frames()
+		time.Sleep(2 * time.Second)
+		elapsed := time.Since(start)
+		b.ReportMetric(100*float64(cpuTime(b)-cpu)/float64(elapsed), "%core")
+		b.ReportMetric(float64(wakes.Load()-before)/elapsed.Seconds(), "wakes/s")
+		b.ReportMetric((frames()-put)/elapsed.Seconds(), "frames/s")
+	}
+}
