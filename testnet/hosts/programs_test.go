@@ -63,12 +63,16 @@ func ping(args []string) error {
 	if err != nil {
 		return err
 	}
-	for range count {
+	buf := make([]byte, 10)
+	for i := range count {
 		start := time.Now()
-		conn.Write([]byte("ping"))
+		conn.Write([]byte{byte(i)})
 		conn.SetReadDeadline(start.Add(wait))
-		if _, err := conn.Read(make([]byte, 10)); err == nil {
-			fmt.Println(time.Since(start).Nanoseconds())
+		for n, err := conn.Read(buf); err == nil; n, err = conn.Read(buf) {
+			if n == 1 && buf[0] == byte(i) { // not a late one
+				fmt.Println(time.Since(start).Nanoseconds())
+				break
+			}
 		}
 	}
 	return nil
