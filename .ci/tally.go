@@ -137,7 +137,7 @@ func (t *tally) endTest(key test, how string) {
 func (t *tally) fail(key test, said string) {
 	t.failed++
 	t.broken[key.pkg]++
-	fmt.Fprintf(t.out, "FAIL  %s %s\n%s", key.pkg, key.name, said)
+	fmt.Fprintf(t.out, "FAIL  %s %s\n%s", key.pkg, key.name, excerpt(said))
 }
 
 // endPackage counts a failure of its own when the package failed and no test
@@ -152,7 +152,7 @@ func (t *tally) endPackage(e event) {
 			left = append(left, key.name)
 		}
 		if e.Action == "fail" && (key.name != "" || t.broken[e.Package] == 0) {
-			io.WriteString(t.out, said.String())
+			io.WriteString(t.out, excerpt(said.String()))
 		}
 		delete(t.open, key)
 	}
@@ -179,6 +179,18 @@ func (t *tally) excused(said string) bool {
 		}
 	}
 	return false
+}
+
+// excerpt is the beginning and the end of what a test printed: enough for one
+// that waited long, and said so every time it looked.
+func excerpt(said string) string {
+	const first, last = 50, 150
+	lines := strings.SplitAfter(said, "\n")
+	if len(lines) <= first+last {
+		return said
+	}
+	cut := fmt.Sprintf("... %d lines more ...\n", len(lines)-first-last)
+	return strings.Join(lines[:first], "") + cut + strings.Join(lines[len(lines)-last:], "")
 }
 
 // reason is what a test printed, without the lines of the frame around it.

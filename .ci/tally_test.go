@@ -31,6 +31,7 @@ func TestTallyCountsAndTells(t *testing.T) {
 		{name: "a crash names the test", in: dies, counts: "0 passed, 1 failed, 0 skipped", says: "under way: TestD"},
 		{name: "what does not build is a failure", in: unbuilt, counts: "0 passed, 1 failed, 0 skipped", says: "p.go:1: syntax error"},
 		{name: "other lines pass through", in: "go: downloading x\n", counts: "0 passed, 0 failed, 0 skipped", says: "go: downloading x"},
+		{name: "a long story is cut", in: strings.Repeat(strings.SplitAfter(fails, "\n")[0], 500) + fails, counts: "0 passed, 1 failed, 0 skipped", says: "... 302 lines more ..."},
 		{name: "a line without an end counts", in: strings.TrimSpace(passes), counts: "1 passed, 0 failed, 0 skipped"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
