@@ -1,0 +1,195 @@
+package discovery
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	lookAround    = time.Second     // how often interfaces are looked at
+	registerEvery = 5 * time.Second // a changing channel list is registered anew at most this often
+	relinkEvery   = time.Second     // changing interfaces, or a failed attempt
+	againPerLife  = 4               // announcements heard per life by one who loses none
+)
+
+// Announcer keeps one mDNS service for this host on the network.
+type Announcer struct {
+	cfg     Config
+	log     *slog.Logger
+	changed chan struct{} // room for one
+
+	mu       sync.Mutex
+	channels []Channel // wanted, by name
+}
+
+// NewAnnouncer checks all of cfg and reports every problem at once.
+func NewAnnouncer(cfg Config) (*Announcer, error) {
+	if err := cfg.checkAnnounce(); err != nil {
+		return nil, err
+	}
+	if cfg.Self.Life == 0 {
+		cfg.Self.Life = DefaultLife
+	}
+	a := &Announcer{cfg: cfg, log: cfg.logger(), changed: make(chan struct{}, 1)}
+	a.channels = sortedChannels(cfg.Self.Channels)
+	return a, nil
+}
+
+// Update sets the channels to announce and returns at once. It reaches the network within six seconds, at once
+// when the last change is older than that. A channel that may not be announced refuses the whole list. Safe for
+// concurrent use, before and during Run.
+func (a *Announcer) Update(channels []Channel) error {
+	if err := checkChannels(channels); err != nil {
+		return err
+	}
+	sorted := sortedChannels(channels)
+	a.mu.Lock()
+	a.channels = sorted
+	a.mu.Unlock()
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func sortedChannels(channels []Channel) []Channel {
+	c := slices.Clone(channels)
+	slices.SortFunc(c, byName)
+	return c
+}
+
+// Run announces until ctx ends, then says goodbye and returns nil within a second. Networks that are missing
+// or come and go are waited for, not errors. Once per Announcer.
+func (a *Announcer) Run(ctx context.Context) error {
+	r := &running{Announcer: a}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.leave()
+			return nil
+		case <-a.changed:
+		case <-timer.C:
+		}
+		now := time.Now()
+		r.step(now)
+		timer.Reset(r.untilNext(now))
+	}
+}
+
+// running is what Run's goroutine owns.
+type running struct {
+	*Announcer
+	reg      *registration // nil: not registered
+	attempt  time.Time     // last registration or failure
+	announce time.Time     // next repetition
+	trouble  string        // last one logged
+}
+
+// wanted is what should be on the network now.
+func (r *running) wanted() (record, []link, error) {
+	links, err := usableLinks(r.cfg.Interfaces)
+	rec := record{peer: r.cfg.Self, port: uint16(r.cfg.Port)}
+	r.mu.Lock()
+	rec.peer.Channels = r.channels
+	r.mu.Unlock()
+	return rec, links, err
+}
+
+// step brings the network a step nearer to what is wanted.
+func (r *running) step(now time.Time) {
+	rec, links, err := r.wanted()
+	if err == nil && len(links) == 0 {
+		err = noInterface(r.cfg.Interfaces)
+		r.leave()
+	}
+	if err != nil {
+		r.complain(err)
+		return
+	}
+	switch {
+	case r.reg == nil, !sameSockets(r.reg.links, links):
+		if now.Sub(r.attempt) >= relinkEvery {
+			r.register(now, rec, links)
+		}
+	case !samePeer(r.reg.rec.peer, rec.peer):
+		if now.Sub(r.attempt) >= registerEvery {
+			r.register(now, rec, links)
+		}
+	case !sameLinks(r.reg.links, links):
+		r.reg.links = links // zeroconf looks addresses up for every answer: saying them anew is enough
+		r.repeat(now)
+	case !now.Before(r.announce):
+		r.repeat(now)
+	}
+}
+
+// register puts a new registration in the place of the old one. zeroconf cannot end the old one without a
+// goodbye for the host; the new one is there before it, and the announcement right behind it rescues the records.
+func (r *running) register(now time.Time, rec record, links []link) {
+	r.attempt = now
+	reg, err := newRegistration(rec, links)
+	if err != nil {
+		r.complain(err)
+		return
+	}
+	old := r.reg
+	r.reg = reg
+	if old == nil {
+		r.trouble = ""
+		r.log.Info("announcing on the network", "host", rec.peer.Host, "interfaces", namesOf(links), "count", len(rec.peer.Channels))
+		r.schedule(now)
+		return
+	}
+	old.end()
+	r.repeat(now)
+}
+
+func (r *running) repeat(now time.Time) {
+	if err := r.reg.say(r.reg.rec.peer.Life); err != nil {
+		r.complain(err)
+	} else {
+		r.trouble = ""
+	}
+	r.schedule(now)
+}
+
+// schedule sets the next repetition, jittered by a tenth so that hosts switched on together drift apart.
+func (r *running) schedule(now time.Time) {
+	period := r.cfg.Self.Life / againPerLife
+	r.announce = now.Add(period*9/10 + rand.N(period/5+1))
+}
+
+// untilNext is how long step has nothing to do if nothing changes around us.
+func (r *running) untilNext(now time.Time) time.Duration {
+	if r.reg == nil {
+		return lookAround
+	}
+	return min(lookAround, max(0, r.announce.Sub(now)))
+}
+
+// leave says goodbye, twice: zeroconf once, then we, since nothing follows that could make up for a lost packet.
+func (r *running) leave() {
+	if r.reg == nil {
+		return
+	}
+	r.reg.end()
+	if err := r.reg.say(0); err != nil {
+		r.complain(err)
+	}
+	r.reg = nil
+}
+
+// complain logs a trouble when it begins.
+func (r *running) complain(err error) {
+	if err.Error() != r.trouble {
+		r.trouble = err.Error()
+		r.log.Warn("cannot announce, trying on", "err", err)
+	}
+}

@@ -1,0 +1,44 @@
+package discovery
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// quiet is how long Browse listens on after the last thing it learnt.
+const quiet = 700 * time.Millisecond
+
+// Browse looks once who is out there, without a daemon: it collects for timeout at most, and returns earlier when
+// nothing new came for 0.7 s after the first answer. An empty list is not an error; no network to ask on is,
+// unless peers are listed.
+func Browse(ctx context.Context, cfg Config, timeout time.Duration) ([]Peer, error) {
+	b, err := NewBrowser(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b.now = true
+	links, err := usableLinks(cfg.Interfaces)
+	if err == nil && len(links) == 0 && len(cfg.Static) == 0 {
+		err = noInterface(cfg.Interfaces)
+	}
+	if err != nil {
+		return nil, err
+	}
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var peers []Peer
+	enough := time.AfterFunc(timeout, cancel)
+	defer enough.Stop()
+	err = b.Run(ctx, func(ps []Peer) {
+		peers = ps
+		if slices.ContainsFunc(ps, func(p Peer) bool { return p.Node != "" }) {
+			enough.Reset(quiet)
+		}
+	})
+	if err == nil {
+		err = outer.Err()
+	}
+	return peers, err
+}

@@ -1,0 +1,75 @@
+package discovery
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxName is the longest Ach name and the longest DNS label, in bytes.
+const maxName = 63
+
+var errName = errors.New("not 1 to 63 bytes of A-Z a-z 0-9 - _ . that do not begin with a dot")
+
+// HostName makes of any host name one that Ach names and DNS labels take: other bytes, and a dot at the
+// beginning, become '-'. A name longer than 63 bytes is cut and ends in four hex digits of its hash, so that
+// two long names stay two. The empty name stays empty. It is idempotent.
+func HostName(name string) string {
+	b := []byte(name)
+	for i, c := range b {
+		if !isNameByte(c) || i == 0 && c == '.' {
+			b[i] = '-'
+		}
+	}
+	if len(b) <= maxName {
+		return string(b)
+	}
+	sum := sha256.Sum256([]byte(name))
+	return fmt.Sprintf("%s-%s", b[:maxName-5], hex.EncodeToString(sum[:2]))
+}
+
+// checkName accepts what Ach accepts as a channel's name; a host's name is the beginning of one.
+func checkName(name string) error {
+	if len(name) < 1 || len(name) > maxName || name[0] == '.' {
+		return errName
+	}
+	for i := range len(name) {
+		if !isNameByte(name[i]) {
+			return errName
+		}
+	}
+	return nil
+}
+
+func isNameByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
+}
+
+func isHex(s string, digits int) bool {
+	if len(s) != digits {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// label is a valid name as one DNS label in presentation form: of its alphabet only the dot needs escaping.
+func label(host string) string { return strings.ReplaceAll(host, ".", `\.`) }
+
+// fromLabel is the inverse of label; it refuses whatever label does not make.
+func fromLabel(l string) (string, error) {
+	host := strings.ReplaceAll(l, `\.`, ".")
+	if err := checkName(host); err != nil {
+		return "", err
+	}
+	if label(host) != l {
+		return "", errName
+	}
+	return host, nil
+}

@@ -1,0 +1,90 @@
+package discovery
+
+import (
+	"cmp"
+	"net"
+	"net/netip"
+	"slices"
+)
+
+// link is one network interface that multicast is used on.
+type link struct {
+	iface    net.Interface
+	prefixes []netip.Prefix // its addresses with their subnets, sorted
+}
+
+// usableLinks lists the interfaces that can be used now, by index: the named ones that are up or, without
+// names, all that are up and say that they can multicast.
+func usableLinks(names []string) ([]link, error) {
+	ifaces, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	var links []link
+	for _, i := range ifaces {
+		wanted := i.Flags&net.FlagMulticast != 0
+		if len(names) > 0 {
+			wanted = slices.Contains(names, i.Name)
+		}
+		if !wanted || i.Flags&net.FlagUp == 0 {
+			continue
+		}
+		addrs, err := i.Addrs()
+		if err != nil {
+			continue // it has just gone: the next look finds out
+		}
+		links = append(links, link{iface: i, prefixes: prefixesOf(addrs)})
+	}
+	slices.SortFunc(links, func(a, b link) int { return cmp.Compare(a.iface.Index, b.iface.Index) })
+	return links, nil
+}
+
+func prefixesOf(addrs []net.Addr) []netip.Prefix {
+	var ps []netip.Prefix
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			ps = append(ps, p)
+		}
+	}
+	slices.SortFunc(ps, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	return ps
+}
+
+// has says whether the link has an address of the family.
+func (l link) has(f family) bool {
+	return slices.ContainsFunc(l.prefixes, func(p netip.Prefix) bool { return p.Addr().Is6() == (f == ip6) })
+}
+
+// sameSockets says whether sockets made for a also serve b: the same interfaces with the same address families.
+func sameSockets(a, b []link) bool {
+	return slices.EqualFunc(a, b, func(a, b link) bool {
+		return a.iface.Index == b.iface.Index && a.iface.Name == b.iface.Name &&
+			a.has(ip4) == b.has(ip4) && a.has(ip6) == b.has(ip6)
+	})
+}
+
+// sameLinks says whether nothing changed at all, neither an address nor whether a cable is in.
+func sameLinks(a, b []link) bool {
+	return slices.EqualFunc(a, b, func(a, b link) bool {
+		return a.iface.Index == b.iface.Index && a.iface.Name == b.iface.Name && a.iface.Flags == b.iface.Flags &&
+			slices.Equal(a.prefixes, b.prefixes)
+	})
+}
+
+func interfacesOf(links []link) []net.Interface {
+	out := make([]net.Interface, len(links))
+	for i, l := range links {
+		out[i] = l.iface
+	}
+	return out
+}
+
+func namesOf(links []link) []string {
+	out := make([]string, len(links))
+	for i, l := range links {
+		out[i] = l.iface.Name
+	}
+	return out
+}

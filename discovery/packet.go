@@ -1,0 +1,169 @@
+package discovery
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+// Names of the service (RFC 6763). One service per host, whatever its channels.
+const (
+	service     = "_achbridge._udp"
+	domain      = "local"
+	serviceName = service + "." + domain + "."
+)
+
+const (
+	maxPacket    = 9000 // RFC 6762, section 17
+	maxInstances = 32   // services of ours in one packet
+	maxAddrs     = 16   // addresses of one service
+)
+
+// classFlush is the cache-flush bit of a unique record's class (RFC 6762, section 10.2).
+const classFlush = 1 << 15
+
+// packet is what one mDNS message says about our service.
+type packet struct {
+	asked bool     // somebody asks for every host, without answers it knows already
+	found []record // complete announcements
+	gone  []Peer   // goodbyes: Node, or only Host when the goodbye carried no TXT
+}
+
+// record is one host's announcement.
+type record struct {
+	peer  Peer // Host, Node, Network, Life, Channels, More
+	port  uint16
+	addrs []netip.Addr // without zones
+}
+
+// concernsUs says cheaply whether a packet can mention our service: mDNS carries much that does not.
+func concernsUs(b []byte) bool {
+	return len(b) <= maxPacket && bytes.Contains(b, []byte("\x0a_achbridge\x04_udp"))
+}
+
+// parsePacket reads a whole mDNS message from anybody. A bad service in it is left out; the error then says
+// what was wrong with the last such one, and the rest of the packet still counts.
+func parsePacket(b []byte) (packet, error) {
+	var msg dns.Msg
+	if err := msg.Unpack(b); err != nil {
+		return packet{}, err
+	}
+	if msg.Opcode != dns.OpcodeQuery {
+		return packet{}, nil
+	}
+	if !msg.Response {
+		return packet{asked: len(msg.Answer) == 0 && asksForAll(msg.Question)}, nil
+	}
+	return collect(append(msg.Answer, msg.Extra...))
+}
+
+func asksForAll(questions []dns.Question) bool {
+	for _, q := range questions {
+		if q.Name == serviceName && (q.Qtype == dns.TypePTR || q.Qtype == dns.TypeANY) {
+			return true
+		}
+	}
+	return false
+}
+
+// instance gathers the records of one service name.
+type instance struct {
+	name    string
+	srv     *dns.SRV
+	txt     *dns.TXT
+	goodbye bool
+}
+
+func collect(rrs []dns.RR) (packet, error) {
+	instances, addrs, err := gather(rrs)
+	var p packet
+	for _, in := range instances {
+		host, herr := fromLabel(strings.TrimSuffix(in.name, "."+serviceName))
+		if herr != nil {
+			err = herr
+			continue
+		}
+		if in.txt == nil {
+			if in.goodbye {
+				p.gone = append(p.gone, Peer{Host: host})
+			}
+			continue
+		}
+		peer, port, terr := parseTXT(in.txt.Txt)
+		if terr != nil {
+			err = terr
+			continue
+		}
+		peer.Host = host
+		if in.goodbye {
+			p.gone = append(p.gone, peer)
+			continue
+		}
+		r := record{peer: peer, port: uint16(port)}
+		if in.srv != nil {
+			r.port = in.srv.Port
+			r.addrs = addrs[in.srv.Target]
+		}
+		if r.port == 0 {
+			err = errors.New("announcement without a port")
+			continue
+		}
+		p.found = append(p.found, r)
+	}
+	return p, err
+}
+
+// gather sorts records by the service they belong to, in the order of the packet, and addresses by host.
+func gather(rrs []dns.RR) ([]*instance, map[string][]netip.Addr, error) {
+	var instances []*instance
+	var err error
+	of := func(name string, ttl uint32) *instance {
+		for _, in := range instances {
+			if in.name == name {
+				in.goodbye = in.goodbye || ttl == 0
+				return in
+			}
+		}
+		if len(instances) == maxInstances {
+			err = errors.New("packet: more than 32 services")
+			return &instance{}
+		}
+		instances = append(instances, &instance{name: name, goodbye: ttl == 0})
+		return instances[len(instances)-1]
+	}
+	addrs := make(map[string][]netip.Addr)
+	for _, rr := range rrs {
+		h := rr.Header()
+		switch rr := rr.(type) {
+		case *dns.PTR:
+			if h.Name == serviceName && isInstance(rr.Ptr) {
+				of(rr.Ptr, h.Ttl)
+			}
+		case *dns.SRV:
+			if isInstance(h.Name) {
+				of(h.Name, h.Ttl).srv = rr
+			}
+		case *dns.TXT:
+			if isInstance(h.Name) {
+				of(h.Name, h.Ttl).txt = rr
+			}
+		case *dns.A:
+			keepAddr(addrs, h, rr.A)
+		case *dns.AAAA:
+			keepAddr(addrs, h, rr.AAAA)
+		}
+	}
+	return instances, addrs, err
+}
+
+func isInstance(name string) bool { return strings.HasSuffix(name, "."+serviceName) }
+
+func keepAddr(addrs map[string][]netip.Addr, h *dns.RR_Header, ip []byte) {
+	a, ok := netip.AddrFromSlice(ip)
+	if ok && h.Ttl > 0 && len(addrs[h.Name]) < maxAddrs {
+		addrs[h.Name] = append(addrs[h.Name], a.Unmap())
+	}
+}

@@ -1,0 +1,120 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+)
+
+// Defaults and limits of what is announced.
+const (
+	// DefaultPort is the UDP port of QUIC when a static peer names none.
+	DefaultPort = 8076
+	// DefaultLife is how long a host is believed in after it was last heard.
+	DefaultLife = 60 * time.Second
+
+	minLife = time.Second
+	maxLife = time.Hour
+)
+
+// Sources of a Peer.
+const (
+	SourceMDNS   = "mdns"
+	SourceStatic = "static"
+)
+
+// Channel is one channel that a host offers. FrameSize is in bytes.
+type Channel struct {
+	Name                  string
+	FrameCount, FrameSize int
+}
+
+// Peer is one node as discovery knows it: a hint, nothing of it is authenticated. The link's certificate
+// says who really answers.
+type Peer struct {
+	// Host is the host's name, a valid first part of a mirror's name. Of two nodes with the same name in
+	// one network the higher node id reads NAME-ab12. For a static peer it is what the user wrote until
+	// mDNS knows better.
+	Host string
+	// Node is the node id, 32 hex digits; empty for a static peer that mDNS has not heard.
+	Node string
+	// Network is the key's network, 8 hex digits; empty when unknown.
+	Network string
+	// Addrs are the node's UDP addresses, best first.
+	Addrs []netip.AddrPort
+	// Life is how long the peer is believed in after it was last heard; 0 for static peers.
+	Life time.Duration
+	// Channels are the channels named in the announcement, by name; the full catalog travels on the link.
+	Channels []Channel
+	// More is how many channels the announcement had no room for.
+	More int
+	// Source is SourceMDNS, or SourceStatic for a peer that stays in the table for ever.
+	Source string
+}
+
+// Config is what Announcer, Browser and Browse need. The zero value browses on every interface.
+type Config struct {
+	// Self is this node: Host, Node, Network, Life (0 = DefaultLife), Channels and More are announced;
+	// Node keeps a browser from finding itself. Addrs and Source are ignored.
+	Self Peer
+	// Port is the UDP port announced.
+	Port int
+	// Interfaces limits multicast to these names; empty means every interface that is up and can multicast.
+	Interfaces []string
+	// Static are peers that need no multicast; ParseStatic makes them.
+	Static []Static
+	// Log gets changes worth an operator's attention; nil discards them.
+	Log *slog.Logger
+}
+
+// checkBrowse reports every problem that would keep a browser from working.
+func (c Config) checkBrowse() error {
+	var errs []error
+	for i, name := range c.Interfaces {
+		if name == "" {
+			errs = append(errs, fmt.Errorf("discovery.interfaces[%d]: empty: give an interface's name such as eth0", i))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkAnnounce reports every problem of what would be announced.
+func (c Config) checkAnnounce() error {
+	errs := []error{c.checkBrowse()}
+	if err := checkName(c.Self.Host); err != nil {
+		errs = append(errs, fmt.Errorf("host name %q: %w (discovery.HostName makes a good one)", c.Self.Host, err))
+	}
+	if !isHex(c.Self.Node, 32) {
+		errs = append(errs, fmt.Errorf("node id %q: not 32 lower-case hex digits", c.Self.Node))
+	}
+	if !isHex(c.Self.Network, 8) {
+		errs = append(errs, fmt.Errorf("network %q: not 8 lower-case hex digits", c.Self.Network))
+	}
+	if c.Port < 1 || c.Port > 65535 {
+		errs = append(errs, fmt.Errorf("port %d: not between 1 and 65535", c.Port))
+	}
+	if l := c.Self.Life; l != 0 && (l < minLife || l > maxLife || l%time.Second != 0) {
+		errs = append(errs, fmt.Errorf("life %v: not whole seconds between %v and %v", l, minLife, maxLife))
+	}
+	errs = append(errs, checkChannels(c.Self.Channels))
+	return errors.Join(errs...)
+}
+
+func checkChannels(channels []Channel) error {
+	var errs []error
+	for _, ch := range channels {
+		if err := ch.check(); err != nil {
+			errs = append(errs, fmt.Errorf("channel %q: %w", ch.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) logger() *slog.Logger {
+	if c.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Log
+}

@@ -1,0 +1,65 @@
+package discovery
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// hostTarget is the DNS host of our addresses. It is the node's own and not the machine's name: an
+// avahi-daemon on the same machine owns that one, and two machines of one name would mix their addresses.
+func hostTarget(node string) string { return "achbridge-" + node[:12] + "." + domain + "." }
+
+// announcement packs r for one link as an unsolicited response (RFC 6762, section 8.3) whose records live
+// for ttl; ttl 0 is the goodbye (section 10.1).
+func announcement(r record, ttl time.Duration) ([]byte, error) {
+	name := label(r.peer.Host) + "." + serviceName
+	target := hostTarget(r.peer.Node)
+	seconds := uint32(ttl / time.Second)
+	head := func(name string, rrtype, class uint16) dns.RR_Header {
+		return dns.RR_Header{Name: name, Rrtype: rrtype, Class: class, Ttl: seconds}
+	}
+	const unique = dns.ClassINET | classFlush
+	msg := dns.Msg{Compress: true}
+	msg.Response = true
+	msg.Authoritative = true
+	msg.Answer = []dns.RR{
+		&dns.PTR{Hdr: head(serviceName, dns.TypePTR, dns.ClassINET), Ptr: name},
+		&dns.SRV{Hdr: head(name, dns.TypeSRV, unique), Port: r.port, Target: target},
+		&dns.TXT{Hdr: head(name, dns.TypeTXT, unique), Txt: buildTXT(r.peer, int(r.port))},
+	}
+	for _, a := range r.addrs {
+		if a.Is4() {
+			msg.Answer = append(msg.Answer, &dns.A{Hdr: head(target, dns.TypeA, unique), A: net.IP(a.AsSlice())})
+		} else {
+			msg.Answer = append(msg.Answer, &dns.AAAA{Hdr: head(target, dns.TypeAAAA, unique), AAAA: net.IP(a.AsSlice())})
+		}
+	}
+	b, err := msg.Pack()
+	if err != nil {
+		return nil, fmt.Errorf("announcement of %s: %w", r.peer.Host, err)
+	}
+	return b, nil
+}
+
+// addrsOf are the addresses of a link that we announce on it: like zeroconf, an IPv6 link-local one only when
+// there is no other IPv6 address, so that both say the same.
+func addrsOf(l link) []netip.Addr {
+	var near, all []netip.Addr
+	global6 := false
+	for _, p := range l.prefixes {
+		if a := p.Addr(); a.Is6() && a.IsLinkLocalUnicast() {
+			near = append(near, a)
+		} else {
+			global6 = global6 || a.Is6()
+			all = append(all, a)
+		}
+	}
+	if !global6 {
+		all = append(all, near...)
+	}
+	return all[:min(len(all), maxAddrs)]
+}

@@ -1,0 +1,56 @@
+package discovery
+
+import (
+	"testing"
+	"time"
+)
+
+// rounds lets q run to the end of the time given and returns when it asked.
+func rounds(q *questions, end time.Time, links []link, each func(now time.Time)) (asked []time.Duration) {
+	for now := q.next; now.Before(end); now = q.next {
+		if each != nil {
+			each(now)
+		}
+		if q.due(now, links) {
+			asked = append(asked, now.Sub(t0))
+		}
+	}
+	return asked
+}
+
+func TestRoundsSpreadOutToAMinute(t *testing.T) {
+	q := newQuestions(t0)
+	asked := rounds(&q, after(10*time.Minute), []link{testLink(2, "eth0")}, nil)
+	if len(asked) < 13 || len(asked) > 18 || asked[0] != 0 {
+		t.Errorf("got rounds at %v, want about 15 in ten minutes, the first at once", asked)
+	}
+	for i, want := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
+		got := (asked[i+1] - asked[i]).Seconds() / float64(want)
+		if got < 0.9 || got > 1.11 {
+			t.Errorf("got round %d after %v, want about %d s", i+1, asked[i+1]-asked[i], want)
+		}
+	}
+}
+
+func TestSomebodyElsesQuestionCountsAsOurs(t *testing.T) {
+	q := newQuestions(t0)
+	eth, wifi := testLink(2, "eth0"), testLink(3, "wlan0")
+	asked := rounds(&q, after(time.Hour), []link{eth}, func(now time.Time) { q.heard(now, 2) })
+	if len(asked) != 0 {
+		t.Errorf("got rounds at %v although somebody always asked just before", asked)
+	}
+	q = newQuestions(t0)
+	asked = rounds(&q, after(time.Hour), []link{eth, wifi}, func(now time.Time) { q.heard(now, 2) })
+	if len(asked) < 50 {
+		t.Errorf("got %d rounds, want all: nobody asked on wlan0", len(asked))
+	}
+}
+
+func TestNewNetworkStartsRoundsAnew(t *testing.T) {
+	q := newQuestions(t0)
+	rounds(&q, after(10*time.Minute), []link{testLink(2, "eth0")}, nil)
+	q.restart(after(10 * time.Minute))
+	if wait := q.next.Sub(after(10 * time.Minute)); wait < 20*time.Millisecond || wait > 520*time.Millisecond {
+		t.Errorf("got the next round in %v, want within half a second", wait)
+	}
+}

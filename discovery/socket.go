@@ -1,0 +1,127 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+	"golang.org/x/sys/unix"
+)
+
+// family is an address family: multicast needs a socket for each.
+type family int
+
+const (
+	ip4 family = 4
+	ip6 family = 6
+)
+
+const mdnsPort = 5353
+
+// socket is one UDP socket on the mDNS port of one family, shared with every other responder of this host.
+// receive is for one goroutine; Close wakes it.
+type socket struct {
+	family family
+	conn   net.PacketConn
+	v4     *ipv4.PacketConn // exactly one of the two
+	v6     *ipv6.PacketConn
+}
+
+// openSocket binds the port. Until join it receives no multicast, whatever other sockets have joined.
+func openSocket(f family) (*socket, error) {
+	network, group := "udp4", "224.0.0.251:5353"
+	if f == ip6 {
+		network, group = "udp6", "[ff02::fb]:5353"
+	}
+	// Given a group, net binds the wildcard address with SO_REUSEADDR.
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return onlyJoined(f, c) }}
+	conn, err := lc.ListenPacket(context.Background(), network, group)
+	if err != nil {
+		return nil, fmt.Errorf("mdns port: %w", err)
+	}
+	s := &socket{family: f, conn: conn}
+	if f == ip6 {
+		s.v6 = ipv6.NewPacketConn(conn)
+		err = s.v6.SetControlMessage(ipv6.FlagInterface, true)
+	} else {
+		s.v4 = ipv4.NewPacketConn(conn)
+		err = s.v4.SetControlMessage(ipv4.FlagInterface, true)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("mdns port: %w", err), conn.Close())
+	}
+	return s, nil
+}
+
+// onlyJoined turns off IP_MULTICAST_ALL: by default Linux gives a socket the packets of every group that any
+// socket of the host has joined, on interfaces we do not use too.
+func onlyJoined(f family, c syscall.RawConn) error {
+	var err error
+	cerr := c.Control(func(fd uintptr) {
+		if f == ip6 {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL, 0)
+		} else {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)
+		}
+	})
+	return errors.Join(err, cerr)
+}
+
+func (s *socket) group() *net.UDPAddr {
+	if s.family == ip6 {
+		return &net.UDPAddr{IP: net.ParseIP("ff02::fb"), Port: mdnsPort}
+	}
+	return &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: mdnsPort}
+}
+
+// join starts receiving the mDNS group on an interface; joined already is no error.
+func (s *socket) join(i net.Interface) error {
+	var err error
+	if s.v6 != nil {
+		err = s.v6.JoinGroup(&i, s.group())
+	} else {
+		err = s.v4.JoinGroup(&i, s.group())
+	}
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil
+	}
+	return err
+}
+
+// send multicasts b out of one interface; this host's other sockets hear it too.
+func (s *socket) send(b []byte, i net.Interface) error {
+	var err error
+	if s.v6 != nil {
+		_, err = s.v6.WriteTo(b, &ipv6.ControlMessage{IfIndex: i.Index}, s.group())
+	} else {
+		_, err = s.v4.WriteTo(b, &ipv4.ControlMessage{IfIndex: i.Index}, s.group())
+	}
+	return err
+}
+
+// receive blocks for the next packet and says which interface it came in by.
+func (s *socket) receive(b []byte) (n, ifIndex int, from netip.AddrPort, err error) {
+	var src net.Addr
+	if s.v6 != nil {
+		var cm *ipv6.ControlMessage
+		if n, cm, src, err = s.v6.ReadFrom(b); cm != nil {
+			ifIndex = cm.IfIndex
+		}
+	} else {
+		var cm *ipv4.ControlMessage
+		if n, cm, src, err = s.v4.ReadFrom(b); cm != nil {
+			ifIndex = cm.IfIndex
+		}
+	}
+	if u, ok := src.(*net.UDPAddr); ok {
+		from = u.AddrPort()
+	}
+	return n, ifIndex, from, err
+}
+
+func (s *socket) Close() error { return s.conn.Close() }

@@ -1,0 +1,141 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	resolveTimeout = 5 * time.Second
+	resolveAgain   = 30 * time.Second // a name's address can change under a living daemon
+	resolveRetry   = 2 * time.Second
+)
+
+// Static is a peer that the user wrote down. ParseStatic makes it.
+type Static struct {
+	text string // as written
+	dial string // name or address to look up
+	host string // what Peer.Host says until mDNS knows better
+	port uint16
+}
+
+// String is what the user wrote.
+func (s Static) String() string { return s.text }
+
+// ParseStatic reads HOST:PORT, HOST (port 8076), ADDRESS, [ADDRESS]:PORT or an IPv6 address alone; an IPv6
+// link-local address needs its zone (fe80::1%eth0). what is the flag or key the value came from and begins the
+// error, e.g. "--peer".
+func ParseStatic(what, value string) (Static, error) {
+	s := Static{text: value, port: DefaultPort}
+	host, port := splitPort(value)
+	if port != "" {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
+			return Static{}, staticError(what, value, fmt.Sprintf("port %q is not a number from 1 to 65535", port))
+		}
+		s.port = uint16(n)
+	}
+	if err := checkStaticHost(host); err != nil {
+		return Static{}, staticError(what, value, err.Error())
+	}
+	s.dial = host
+	s.host = HostName(strings.TrimSuffix(host, "."))
+	return s, nil
+}
+
+func staticError(what, value, why string) error {
+	return fmt.Errorf("%s %q: %s; write HOST:PORT, for example robot:%d, 192.168.1.10:%[4]d or [fe80::1%%eth0]:%[4]d",
+		what, value, why, DefaultPort)
+}
+
+// splitPort separates the port, if there is one. A host with two colons and no brackets is an IPv6 address.
+func splitPort(value string) (host, port string) {
+	if h, p, err := net.SplitHostPort(value); err == nil {
+		if p == "" {
+			p = "''" // "robot:" wants a port and names none
+		}
+		return h, p
+	}
+	if inner, ok := strings.CutPrefix(value, "["); ok && strings.HasSuffix(inner, "]") {
+		return strings.TrimSuffix(inner, "]"), ""
+	}
+	return value, ""
+}
+
+func checkStaticHost(host string) error {
+	if host == "" {
+		return errors.New("no host")
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		if a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == "" {
+			return errors.New("a link-local address needs its interface, as in fe80::1%eth0")
+		}
+		if a.IsUnspecified() || a.IsMulticast() {
+			return errors.New("not the address of a host")
+		}
+		return nil
+	}
+	if len(host) > 253 {
+		return errors.New("the name is longer than 253 bytes")
+	}
+	for _, l := range strings.Split(strings.TrimSuffix(host, "."), ".") {
+		if checkName(l) != nil || strings.HasPrefix(l, "-") {
+			return fmt.Errorf("%q is neither a host name nor an address", host)
+		}
+	}
+	return nil
+}
+
+// resolve looks the peer up, now.
+func (s Static) resolve(ctx context.Context) ([]netip.AddrPort, error) {
+	if a, err := netip.ParseAddr(s.dial); err == nil {
+		return []netip.AddrPort{netip.AddrPortFrom(a.Unmap(), s.port)}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", s.dial)
+	if err != nil {
+		return nil, fmt.Errorf("peer %s: %w", s.text, err)
+	}
+	var addrs []netip.AddrPort
+	for _, ip := range ips {
+		if a := netip.AddrPortFrom(ip.Unmap(), s.port); !slices.Contains(addrs, a) {
+			addrs = append(addrs, a)
+		}
+	}
+	return addrs[:min(len(addrs), maxPeerAddrs)], nil
+}
+
+// follow resolves the peer again and again until ctx ends and hands on what it finds, an empty list after a
+// failure. A failure is logged when it begins.
+func (s Static) follow(ctx context.Context, log *slog.Logger, tell func([]netip.AddrPort)) {
+	failing := false
+	for {
+		addrs, err := s.resolve(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && !failing {
+			log.Warn("static peer cannot be resolved, trying on", "peer", s.text, "err", err)
+		}
+		failing = err != nil
+		tell(addrs)
+		wait := resolveAgain
+		if failing {
+			wait = resolveRetry
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package discovery
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestStaticPeerForms(t *testing.T) {
+	for text, want := range map[string]Static{
+		"robot":              {dial: "robot", host: "robot", port: 8076},
+		"robot:9000":         {dial: "robot", host: "robot", port: 9000},
+		"robot.lab.example.": {dial: "robot.lab.example.", host: "robot.lab.example", port: 8076},
+		"10.0.0.2":           {dial: "10.0.0.2", host: "10.0.0.2", port: 8076},
+		"10.0.0.2:1":         {dial: "10.0.0.2", host: "10.0.0.2", port: 1},
+		"[fd00::2]:9000":     {dial: "fd00::2", host: "fd00--2", port: 9000},
+		"[fd00::2]":          {dial: "fd00::2", host: "fd00--2", port: 8076},
+		"fd00::2":            {dial: "fd00::2", host: "fd00--2", port: 8076},
+		"[fe80::1%eth0]:1":   {dial: "fe80::1%eth0", host: "fe80--1-eth0", port: 1},
+	} {
+		want.text = text
+		if got, err := ParseStatic("--peer", text); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+}
+
+func TestBadStaticPeerIsRefusedWithTheCure(t *testing.T) {
+	for text, why := range map[string]string{
+		"":                              "no host",
+		":8076":                         "no host",
+		"robot:":                        "not a number",
+		"robot:0":                       "not a number",
+		"robot:65536":                   "not a number",
+		"robot:http":                    "not a number",
+		"robot:+80":                     "not a number",
+		"robot:8076:1":                  "neither a host name nor an address",
+		"[fd00::2":                      "neither a host name nor an address",
+		"my robot":                      "neither a host name nor an address",
+		"-robot":                        "neither a host name nor an address",
+		"robot..lab":                    "neither a host name nor an address",
+		"ro\x00bot":                     "neither a host name nor an address",
+		"robot/imu":                     "neither a host name nor an address",
+		"fe80::1":                       "needs its interface",
+		"[fe80::1]:8076":                "needs its interface",
+		"0.0.0.0:8076":                  "not the address of a host",
+		"224.0.0.251":                   "not the address of a host",
+		strings.Repeat("a.", 200) + "a": "longer than 253",
+	} {
+		_, err := ParseStatic("--peer", text)
+		if err == nil || !strings.Contains(err.Error(), why) || !strings.HasPrefix(err.Error(), "--peer ") ||
+			!strings.Contains(err.Error(), "HOST:PORT, for example robot:8076, 192.168.1.10:8076 or [fe80::1%eth0]:8076") {
+			t.Errorf("%q: got %v, want %q, the flag and the right form", text, err, why)
+		}
+	}
+}
+
+func TestStaticAddressNeedsNoLookUp(t *testing.T) {
+	s, err := ParseStatic("--peer", "[::ffff:10.0.0.2]:9000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	got, err := s.resolve(ctx)
+	if want := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:9000")}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
+func FuzzStatic(f *testing.F) {
+	for _, s := range []string{"robot:1", "[fe80::1%eth0]:2", "10.0.0.1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ParseStatic("--peer", text)
+		if err == nil && (s.port == 0 || s.dial == "" || checkName(s.host) != nil) {
+			t.Fatalf("got %+v for %q", s, text)
+		}
+	})
+}

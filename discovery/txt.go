@@ -1,0 +1,168 @@
+package discovery
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	txtVersion  = "1"
+	maxTXT      = 1000 // bytes of our TXT record: with addresses it still fits one Ethernet packet
+	maxStrings  = 160  // strings of a foreign TXT record
+	maxChannels = 128  // more do not fit maxTXT
+
+	maxFrameCount = 1 << 24
+	maxFrameSize  = 64 << 20
+	maxData       = 1 << 40
+)
+
+var (
+	errVersion  = errors.New("another version of the announcement")
+	errGeometry = fmt.Errorf("frames: not 1..%d frames of 1..%d bytes", maxFrameCount, maxFrameSize)
+)
+
+// check accepts names that Ach accepts and geometries that a host could map.
+func (c Channel) check() error {
+	if err := checkName(c.Name); err != nil {
+		return err
+	}
+	if c.FrameCount < 1 || c.FrameCount > maxFrameCount || c.FrameSize < 1 || c.FrameSize > maxFrameSize ||
+		int64(c.FrameCount)*int64(c.FrameSize) > maxData {
+		return errGeometry
+	}
+	return nil
+}
+
+// buildTXT gives the strings of a TXT record (RFC 6763, section 6): the node, then as many channels as fit
+// maxTXT in the order given, then more=N for the rest. p is valid.
+func buildTXT(p Peer, port int) []string {
+	txt := []string{
+		"v=" + txtVersion,
+		"net=" + p.Network,
+		"node=" + p.Node,
+		"port=" + strconv.Itoa(port),
+		"life=" + strconv.Itoa(int(p.Life/time.Second)),
+	}
+	size := len("more=4294967295") + 1
+	for _, s := range txt {
+		size += len(s) + 1
+	}
+	more := p.More
+	for i, c := range p.Channels {
+		s := fmt.Sprintf("ch.%s=%dx%d", c.Name, c.FrameCount, c.FrameSize)
+		if size += len(s) + 1; size > maxTXT || i == maxChannels {
+			more += len(p.Channels) - i
+			break
+		}
+		txt = append(txt, s)
+	}
+	if more > 0 {
+		txt = append(txt, "more="+strconv.Itoa(more))
+	}
+	return txt
+}
+
+// parseTXT reads what buildTXT wrote, from anybody: any known key with a bad value refuses the record, unknown
+// keys are skipped, of a repeated key the first counts. port is 0 when not said. The strings are in miekg/dns'
+// presentation form, in which no valid value needs an escape.
+func parseTXT(txt []string) (p Peer, port int, err error) {
+	if len(txt) > maxStrings {
+		return Peer{}, 0, fmt.Errorf("txt: more than %d strings", maxStrings)
+	}
+	r := txtReader{seen: make(map[string]bool, len(txt))}
+	for _, s := range txt {
+		if err := r.read(s); err != nil {
+			return Peer{}, 0, err
+		}
+	}
+	if r.version != txtVersion {
+		return Peer{}, 0, errVersion
+	}
+	if r.peer.Node == "" || r.peer.Network == "" {
+		return Peer{}, 0, errors.New("txt: without node or net")
+	}
+	if r.peer.Life == 0 {
+		r.peer.Life = DefaultLife
+	}
+	slices.SortFunc(r.peer.Channels, byName)
+	return r.peer, r.port, nil
+}
+
+func byName(a, b Channel) int { return cmp.Compare(a.Name, b.Name) }
+
+type txtReader struct {
+	seen    map[string]bool
+	version string
+	peer    Peer
+	port    int
+}
+
+func (r *txtReader) read(s string) error {
+	key, value, _ := strings.Cut(s, "=")
+	name, isChannel := strings.CutPrefix(key, "ch.")
+	if !isChannel {
+		key = strings.ToLower(key)
+	}
+	if r.seen[key] {
+		return nil
+	}
+	r.seen[key] = true
+	if isChannel {
+		return r.readChannel(name, value)
+	}
+	switch key {
+	case "v":
+		r.version = value
+	case "net":
+		return hexValue(&r.peer.Network, key, value, 8)
+	case "node":
+		return hexValue(&r.peer.Node, key, value, 32)
+	case "port":
+		return number(&r.port, key, value, 65535)
+	case "more":
+		return number(&r.peer.More, key, value, 1<<20)
+	case "life":
+		var seconds int
+		err := number(&seconds, key, value, int(maxLife/time.Second))
+		r.peer.Life = time.Duration(seconds) * time.Second
+		return err
+	}
+	return nil
+}
+
+func (r *txtReader) readChannel(name, value string) error {
+	count, size, ok := strings.Cut(value, "x")
+	c := Channel{Name: name}
+	if err := errors.Join(number(&c.FrameCount, "count", count, maxFrameCount),
+		number(&c.FrameSize, "size", size, maxFrameSize), c.check()); !ok || err != nil {
+		return fmt.Errorf("txt: ch.%.80q=%.40q: %w", name, value, cmp.Or(err, errGeometry))
+	}
+	if len(r.peer.Channels) == maxChannels {
+		return fmt.Errorf("txt: more than %d channels", maxChannels)
+	}
+	r.peer.Channels = append(r.peer.Channels, c)
+	return nil
+}
+
+func hexValue(dst *string, key, value string, digits int) error {
+	if !isHex(value, digits) || strings.Trim(value, "0") == "" {
+		return fmt.Errorf("txt: %s=%.40q: not %d hex digits", key, value, digits)
+	}
+	*dst = value
+	return nil
+}
+
+// number reads 1..limit in plain decimal: no sign, no leading zero, no blank.
+func number(dst *int, key, value string, limit int) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > limit || strconv.Itoa(n) != value {
+		return fmt.Errorf("txt: %s=%.40q: not a number from 1 to %d", key, value, limit)
+	}
+	*dst = n
+	return nil
+}
