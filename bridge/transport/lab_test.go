@@ -52,8 +52,8 @@ func inBubble(listen func(net.PacketConn, Config) (*Endpoint, error), s scenario
 				link := &simnet.SimulatedLink{Latency: oneWay, UploadPacket: air}
 				addr := net.UDPAddrFromAddrPort(at)
 				conn := simnet.NewBlockingSimConn(addr, link)
-				air.AddNode(addr, link)
 				link.Start()
+				air.AddNode(addr, link) // only now: packets for an earlier owner are on their way
 				links = append(links, link)
 				return conn
 			}

@@ -127,7 +127,8 @@ func resetKey(key Key, node NodeID) *quic.StatelessResetKey {
 
 func (p *quicProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error) {
 	// quic-go panics on other addresses when it writes to a real socket.
-	if _, isUDP := addr.(*net.UDPAddr); !isUDP {
+	_, isUDP := addr.(*net.UDPAddr)
+	if _, isReal := p.conn.(quic.OOBCapablePacketConn); addr == nil || isReal && !isUDP {
 		return nil, fmt.Errorf("not a UDP address: %T", addr)
 	}
 	conn, err := p.transport.Dial(ctx, addr, p.dialTLS, p.dialConf)

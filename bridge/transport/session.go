@@ -14,8 +14,9 @@ var (
 	// ErrSilent says that nothing was heard from the peer: from the first, or for
 	// the idle timeout.
 	ErrSilent = errors.New("peer does not answer")
-	// ErrRestarted says that the peer no longer knows the session: its process
-	// was restarted.
+	// ErrRestarted says that the peer no longer knows the session: its process was
+	// restarted. The first packet of 40 bytes or more that reaches the new process
+	// brings this to light; a session with nothing to send finds ErrSilent.
 	ErrRestarted = errors.New("peer was restarted")
 	// ErrTooLarge says that a datagram is larger than MaxDatagram.
 	ErrTooLarge = errors.New("datagram too large")

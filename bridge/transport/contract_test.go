@@ -1,0 +1,197 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// contract is what every transport must do. The scenarios use nothing but the
+// exported methods.
+var contract = []struct {
+	name string
+	run  scenario
+	// virtual: needs a network that can be cut, or time that costs nothing
+	virtual bool
+}{
+	{"BothEndsKnowEachOther", bothEndsKnowEachOther, false},
+	{"WrongKeyIsRefusedAndLoggedOnBothSides", wrongKeyIsRefused, false},
+	{"OwnNodeIsRefused", ownNodeIsRefused, false},
+	{"ControlCarriesAMebibyteEachWay", controlCarriesAMebibyte, false},
+	{"DatagramsUpToTheLimitArrive", datagramsUpToTheLimit, false},
+	{"BurstArrivesWhole", burstArrivesWhole, false},
+	{"FloodDoesNotStopTheSession", floodDoesNotStop, false},
+	{"VanishedPeerIsNoticed", vanishedPeerIsNoticed, true},
+	{"SilentAddressFailsTheDial", silentAddress, true},
+	{"DialEndsWithItsContext", dialEndsWithContext, true},
+	{"QuietSessionStaysAlive", quietSessionStays, true},
+	{"DiallerClosesWithReason", diallerCloses, false},
+	{"ListenerClosesWithReason", listenerCloses, false},
+	{"RestartedPeerIsNoticed", restartedPeerIsNoticed, false},
+	{"EndpointCloseEndsEverything", endpointCloseEnds, false},
+	{"BrokenSocketIsReported", brokenSocketIsReported, false},
+	{"NodesDialEachOtherAtOnce", nodesDialEachOther, false},
+	{"UnacceptedSessionsAreTurnedAway", unacceptedSessions, false},
+}
+
+func TestQUICKeepsTheContract(t *testing.T) {
+	for _, c := range contract {
+		t.Run(c.name, inBubble(Listen, c.run))
+	}
+}
+
+func TestQUICKeepsTheContractOnLoopback(t *testing.T) {
+	before := openDescriptors(t)
+	for _, c := range contract {
+		if !c.virtual {
+			t.Run(c.name, onLoopback(Listen, c.run))
+		}
+	}
+	if after := openDescriptors(t); after != before {
+		t.Errorf("open descriptors: got %d, want %d as before", after, before)
+	}
+}
+
+// openDescriptors counts them, after the runtime's poller has its own.
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(fds)
+}
+
+func bothEndsKnowEachOther(t *testing.T, l *lab) {
+	robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "Küche pc")
+	robot, pc := l.join(t, robotEnd, pcEnd)
+	if got, want := robot.Peer(), (Peer{Node: nodeOf("Küche pc"), Host: "Küche pc"}); got != want {
+		t.Errorf("robot's peer: got %v, want %v", got, want)
+	}
+	if got, want := pc.Peer(), (Peer{Node: nodeOf("robot"), Host: "robot"}); got != want {
+		t.Errorf("pc's peer: got %v, want %v", got, want)
+	}
+	if robot.Dialled() || !pc.Dialled() {
+		t.Errorf("dialled: got robot %t, pc %t, want false, true", robot.Dialled(), pc.Dialled())
+	}
+	if got, want := pc.RemoteAddr().String(), robotEnd.LocalAddr().String(); got != want {
+		t.Errorf("pc's remote address: got %s, want %s", got, want)
+	}
+	if got, want := robot.RemoteAddr().String(), pcEnd.LocalAddr().String(); got != want {
+		t.Errorf("robot's remote address: got %s, want %s", got, want)
+	}
+	for _, s := range []*Session{robot, pc} {
+		if s.Err() != nil || s.Window() < 10_000 || s.RTT() <= 0 {
+			t.Errorf("fresh session: err %v, window %d, round trip %v", s.Err(), s.Window(), s.RTT())
+		}
+	}
+}
+
+func wrongKeyIsRefused(t *testing.T, l *lab) {
+	ours := l.node(t, "robot")
+	theirs := l.start(t, Config{Key: l.keys[1], Node: nodeOf("spy"), Host: "spy"})
+	for range 3 { // within one second: one line
+		s, err := theirs.Dial(t.Context(), ours.LocalAddr())
+		if s != nil || !errors.Is(err, ErrWrongKey) {
+			t.Fatalf("dial with another key: got %v, %v, want ErrWrongKey", s, err)
+		}
+	}
+	message := ErrWrongKey.Error()
+	until(t, "logged by the listener", func() bool { return len(l.logs[ours].lines(message)) > 0 })
+	for _, side := range []struct {
+		end  *Endpoint
+		want []string
+	}{
+		{ours, []string{"peer=" + theirs.LocalAddr().String(), "network=" + l.keys[0].Network(), "peer_network=" + l.keys[1].Network()}},
+		{theirs, []string{"peer=" + ours.LocalAddr().String(), "network=" + l.keys[1].Network(), "peer_network=" + l.keys[0].Network(), "host=robot"}},
+	} {
+		lines := l.logs[side.end].lines("")
+		if len(lines) != 1 || !strings.Contains(lines[0], message) {
+			t.Errorf("log: got %q, want one line %q", lines, message)
+			continue
+		}
+		for _, want := range side.want {
+			if !strings.Contains(lines[0], want) {
+				t.Errorf("log line %q: want %q in it", lines[0], want)
+			}
+		}
+	}
+	nobodyArrives(t, ours)
+}
+
+func ownNodeIsRefused(t *testing.T, l *lab) {
+	e := l.node(t, "robot")
+	if _, err := e.Dial(t.Context(), e.LocalAddr()); !errors.Is(err, ErrSelf) {
+		t.Errorf("dialling ourselves: got %v, want ErrSelf", err)
+	}
+	copied := l.start(t, Config{Key: l.keys[0], Node: nodeOf("robot"), Host: "copy"})
+	if _, err := copied.Dial(t.Context(), e.LocalAddr()); !errors.Is(err, ErrSelf) {
+		t.Errorf("dialling a copy of our state: got %v, want ErrSelf", err)
+	}
+	nobodyArrives(t, e)
+	if lines := l.logs[e].lines(""); len(lines) != 0 {
+		t.Errorf("log: got %q, want nothing", lines)
+	}
+}
+
+// nobodyArrives checks that Accept has nobody to hand out.
+func nobodyArrives(t *testing.T, e *Endpoint) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if s, err := e.Accept(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("accept: got %v, %v, want nobody", s, err)
+	}
+}
+
+func nodesDialEachOther(t *testing.T, l *lab) {
+	robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
+	dialled := make(chan error, 2)
+	for _, d := range [][2]*Endpoint{{robotEnd, pcEnd}, {pcEnd, robotEnd}} {
+		go func() {
+			_, err := d[0].Dial(t.Context(), d[1].LocalAddr())
+			dialled <- err
+		}()
+	}
+	for range 2 {
+		if err := <-dialled; err != nil {
+			t.Error(err)
+		}
+	}
+	for _, e := range []*Endpoint{robotEnd, pcEnd} {
+		if _, err := e.Accept(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func unacceptedSessions(t *testing.T, l *lab) {
+	robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
+	for range maxArrivals {
+		if _, err := pcEnd.Dial(t.Context(), robotEnd.LocalAddr()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	extra, err := pcEnd.Dial(t.Context(), robotEnd.LocalAddr())
+	if err == nil { // the welcome came before the closing
+		err = waitDone(t, extra)
+	}
+	if !strings.Contains(err.Error(), "closed by peer: too many sessions") {
+		t.Errorf("err: got %v", err)
+	}
+	for range maxArrivals {
+		if _, err := robotEnd.Accept(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.join(t, robotEnd, pcEnd)
+}

@@ -1,0 +1,110 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"testing"
+)
+
+func controlCarriesAMebibyte(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	message := bytes.Repeat([]byte("achbridge catalog "), (1<<20)/18+1)[:1<<20]
+	for _, dir := range [][2]*Session{{robot, pc}, {pc, robot}} {
+		sent := make(chan error, 1)
+		go func() {
+			_, err := dir[0].Control().Write(message)
+			sent <- err
+		}()
+		got := make([]byte, len(message))
+		if _, err := io.ReadFull(dir[1].Control(), got); err != nil {
+			t.Fatalf("read: %v", err)
+		}
+		if err := <-sent; err != nil {
+			t.Fatalf("write: %v", err)
+		}
+		if !bytes.Equal(got, message) {
+			t.Error("control message arrived changed")
+		}
+	}
+}
+
+func datagramsUpToTheLimit(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	limit := pc.MaxDatagram()
+	if limit < 1163 {
+		t.Fatalf("limit: got %d bytes, want 1163 or more", limit)
+	}
+	for _, size := range []int{0, 1, 1163, limit} {
+		sent := bytes.Repeat([]byte{byte(size)}, size)
+		if err := pc.SendDatagram(sent); err != nil {
+			t.Fatalf("send %d bytes: %v", size, err)
+		}
+		got, err := receive(t, robot)
+		if err != nil || !bytes.Equal(got, sent) {
+			t.Fatalf("receive: got %d bytes, %v, want %d", len(got), err, size)
+		}
+	}
+	for _, size := range []int{limit + 1, 64 << 10} {
+		if err := pc.SendDatagram(make([]byte, size)); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("send %d bytes: got %v, want ErrTooLarge", size, err)
+		}
+	}
+}
+
+func receive(t *testing.T, s *Session) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return s.ReceiveDatagram(ctx)
+}
+
+func burstArrivesWhole(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	const count, size = 100, 1000
+	sent := make(chan error, 1)
+	go func() {
+		b := make([]byte, size)
+		for i := range count {
+			binary.BigEndian.PutUint32(b, uint32(i))
+			if err := robot.SendDatagram(b); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	seen := make(map[uint32]bool)
+	for len(seen) < count {
+		b, err := receive(t, pc)
+		if err != nil || len(b) != size {
+			t.Fatalf("receive after %d: got %d bytes, %v", len(seen), len(b), err)
+		}
+		seen[binary.BigEndian.Uint32(b)] = true
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// floodDoesNotStop sends far more than the reader takes: datagrams are lost, the
+// control stream and the session live on.
+func floodDoesNotStop(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	for range 2000 {
+		if err := pc.SendDatagram(make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := pc.Control().Write([]byte("still here")); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 10)
+	if _, err := io.ReadFull(robot.Control(), got); err != nil || string(got) != "still here" {
+		t.Errorf("control: got %q, %v", got, err)
+	}
+	if _, err := receive(t, robot); err != nil {
+		t.Errorf("datagram: %v", err)
+	}
+}

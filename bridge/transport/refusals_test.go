@@ -1,0 +1,42 @@
+package transport
+
+import (
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestRefusalsAreLoggedOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		book := &logBook{}
+		r := newRefusals(slog.New(slog.NewTextHandler(book, nil)), "01234567")
+		addr := func(host, port int) net.Addr { return &net.UDPAddr{IP: net.IPv4(10, 0, 0, byte(host)), Port: port} }
+		for port := range 5 { // one host, whatever its port
+			r.report(addr(1, port), claim{}, ErrWrongKey)
+		}
+		for host := range 100 { // and no more than maxVoices hosts
+			r.report(addr(100+host, 1), claim{}, ErrWrongKey)
+		}
+		if got := len(book.lines("")); got != maxVoices {
+			t.Errorf("lines: got %d, want %d", got, maxVoices)
+		}
+		time.Sleep(refusalPeriod)
+		r.report(addr(1, 1), claim{host: "spy", network: "89abcdef"}, ErrWrongKey)
+		r.report(addr(2, 1), claim{}, errNoCertificate)
+		lines := book.lines("")[maxVoices:]
+		for i, want := range []string{
+			`level=WARN msg="peer has another network key" peer=10.0.0.1:1 host=spy network=01234567 peer_network=89abcdef count=69`,
+			`level=INFO msg="stranger refused" peer=10.0.0.2:1 network=01234567 err="peer showed no certificate"`,
+		} {
+			if i >= len(lines) || !strings.Contains(lines[i], want) {
+				t.Errorf("lines: got %q, want %q", lines, want)
+			}
+		}
+		if len(r.last) > maxVoices {
+			t.Errorf("memory: %d addresses, want at most %d", len(r.last), maxVoices)
+		}
+	})
+}
