@@ -156,10 +156,10 @@ func (t *tally) endPackage(e event) {
 		}
 		delete(t.open, key)
 	}
-	switch e.Action {
-	case "pass":
+	switch {
+	case e.Action == "pass" && t.broken[e.Package] == 0:
 		fmt.Fprintf(t.out, "ok    %s %.1fs\n", e.Package, e.Elapsed)
-	case "fail":
+	case e.Action != "skip":
 		if t.broken[e.Package] == 0 {
 			t.failed++
 		}

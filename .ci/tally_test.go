@@ -25,6 +25,7 @@ func TestTallyCountsAndTells(t *testing.T) {
 		{name: "a failure shows its output", in: passes + fails, counts: "1 passed, 1 failed, 0 skipped", says: "FAIL  p TestB\n    got 1, want 2"},
 		{name: "a skip shows its reason", in: skips, counts: "0 passed, 0 failed, 1 skipped", says: "skip  p TestC: c_test.go:1: needs a Docker Engine"},
 		{name: "a skip is a failure", in: skips, strict: true, counts: "0 passed, 1 failed, 0 skipped", says: "lacks nothing that it names"},
+		{name: "a skip fails its package", in: skips + packed, strict: true, counts: "0 passed, 1 failed, 0 skipped", says: "FAIL  p 1.5s"},
 		{name: "another part is no excuse", in: skips, strict: true, lacks: []string{"root"}, counts: "0 passed, 1 failed, 0 skipped"},
 		{name: "a lacking part excuses", in: skips, strict: true, lacks: []string{"Docker Engine"}, counts: "0 passed, 0 failed, 1 skipped"},
 		{name: "a crash is a failure", in: passes + dies, counts: "1 passed, 1 failed, 0 skipped", says: "panic: help"},
