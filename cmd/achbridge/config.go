@@ -46,17 +46,10 @@ func configError(path string, err error) error {
 	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok && unknown.Token != nil {
 		text = fmt.Sprintf("unknown key %q", unknown.Token.Value)
 	}
-	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
-		text = "want " + kindText(wrong.DstType)
+	if _, ok := errors.AsType[*yaml.UnexpectedNodeTypeError](err); ok {
+		text += "; lists are written ['a', 'b']"
 	}
 	return fmt.Errorf("config %s: %s", where, text)
-}
-
-func kindText(t reflect.Type) string {
-	if t.Kind() == reflect.Slice {
-		return "a list, as in ['a', 'b']"
-	}
-	return "one value of text"
 }
 
 // configKeys are the keys of the configuration file.

@@ -30,6 +30,7 @@ type running struct {
 	endpoint *transport.Endpoint
 	watcher  *localach.Watcher
 	node     *bridge.Node
+	seek     *seek
 	listener net.Listener
 	about    daemonInfo
 	mu       sync.Mutex
@@ -55,7 +56,7 @@ func (a *app) newDaemon(s *settings, log *slog.Logger) (d *running, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d = &running{log: log, settings: s}
+	d = &running{log: log}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -86,6 +87,9 @@ func (a *app) newDaemon(s *settings, log *slog.Logger) (d *running, err error) {
 	}
 	d.describe(key.Network(), socket)
 	d.self = discovery.Peer{Host: s.Name, Node: id.String(), Network: key.Network()}
+	if d.seek, err = newSeek(s, d, w.static); err != nil {
+		return d, misused(err, "")
+	}
 	return d, nil
 }
 
@@ -100,7 +104,7 @@ func (d *running) Run(ctx context.Context) error {
 	group.Go(func() error { return d.watcher.Run(ctx) })
 	group.Go(func() error { return d.node.Run(ctx) })
 	group.Go(func() error { return control.serve(ctx, d.listener) })
-	d.discover(ctx, group)
+	d.seek.run(ctx, group, d.found)
 	err := group.Wait()
 	d.log.Info("left", "host", d.self.Host)
 	if errors.Is(err, context.Canceled) {

@@ -18,7 +18,7 @@ func dialable(found []discovery.Peer, self discovery.Peer) []bridge.Peer {
 		for i, addr := range p.Addrs {
 			addrs[i] = net.UDPAddrFromAddrPort(addr)
 		}
-		peers = append(peers, bridge.Peer{Host: p.Host, Node: p.Node, Addrs: addrs, Static: p.Source == "static"})
+		peers = append(peers, bridge.Peer{Host: p.Host, Node: p.Node, Addrs: addrs, Static: p.Source == discovery.SourceStatic})
 	}
 	return peers
 }

@@ -88,7 +88,7 @@ func (l *ls) ask(ctx context.Context, match address) (list []bridge.RemoteChanne
 
 // search browses the network.
 func (l *ls) search(ctx context.Context, match address) ([]bridge.RemoteChannel, error) {
-	found, err := discovery.Browse(ctx, l.timeout)
+	found, err := discovery.Browse(ctx, discovery.Config{Interfaces: l.interfaces}, l.timeout)
 	if err != nil {
 		return nil, failed(fmt.Errorf("searching the network: %w", err), "")
 	}

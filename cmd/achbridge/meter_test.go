@@ -1,0 +1,55 @@
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestMeterTellsRateJitterAndSizes(t *testing.T) {
+	m := meter{window: time.Second}
+	start := time.Unix(100, 0)
+	for i := range 300 { // every 10 ms, one in two late by 2 ms
+		late := time.Duration(i%2) * 2 * time.Millisecond
+		m.add(arrival{at: start.Add(time.Duration(i)*10*time.Millisecond + late), seq: uint64(i + 1), size: 60 + i%2})
+	}
+	r := m.measure(start.Add(2995 * time.Millisecond))
+
+	if math.Abs(r.Hz-100) > 0.5 || math.Abs(r.JitterMs-2) > 0.05 {
+		t.Errorf("got %.2f Hz, jitter %.3f ms, want 100 Hz, 2 ms", r.Hz, r.JitterMs)
+	}
+	if r.Frames != 100 || r.Missed != 0 || r.SizeMin != 60 || r.SizeMax != 61 || math.Abs(r.SizeMean-60.5) > 0.01 {
+		t.Errorf("got %+v, want 100 frames of 60 to 61 bytes, none missed", r)
+	}
+	if len(m.seen) > 101 {
+		t.Errorf("%d arrivals kept, want those of the window and one before", len(m.seen))
+	}
+}
+
+func TestMeterCountsWhatItMissed(t *testing.T) {
+	m := meter{window: time.Second}
+	start := time.Unix(100, 0)
+	for i := range 10 {
+		m.add(arrival{at: start.Add(time.Duration(i) * 100 * time.Millisecond), seq: uint64(5*i + 1), size: 1})
+	}
+	r := m.measure(start.Add(950 * time.Millisecond))
+
+	if math.Abs(r.Hz-50) > 1e-6 || r.Missed != 36 || r.Frames != 10 {
+		t.Errorf("got %.3f Hz, %d missed, %d frames, want 50, 36, 10", r.Hz, r.Missed, r.Frames)
+	}
+}
+
+func TestMeterKnowsSilence(t *testing.T) {
+	m := meter{window: time.Second}
+	start := time.Unix(100, 0)
+	if r := m.measure(start); r.Hz != 0 || r.Frames != 0 {
+		t.Errorf("got %+v before any frame, want zeros", r)
+	}
+	m.add(arrival{at: start, seq: 7, size: 3})
+	if r := m.measure(start.Add(time.Millisecond)); r.Hz != 0 || r.Frames != 1 {
+		t.Errorf("got %+v after one frame, want no rate yet", r)
+	}
+	if r := m.measure(start.Add(5 * time.Second)); r.Hz != 0 || r.Frames != 0 {
+		t.Errorf("got %+v after 5 s of silence, want zeros", r)
+	}
+}

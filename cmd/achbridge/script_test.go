@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"achbridge": main})
+}
+
+// TestScripts runs the shell sessions in testdata. Each has its own channel
+// directories, so that it never meets the channels of this host: $ROBOT and
+// $PC, of which ACHBRIDGE_SHM names the one in use, and two free UDP ports.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:   "testdata",
+		Setup: setUp,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+			"until": untilTrue,
+		},
+		RequireExplicitExec: true,
+	})
+}
+
+func setUp(env *testscript.Env) error {
+	for _, name := range []string{"ROBOT", "PC"} {
+		dir, err := os.MkdirTemp("/dev/shm", "achbridge-test-")
+		if err != nil {
+			return err
+		}
+		env.Defer(func() { os.RemoveAll(dir) })
+		env.Setenv(name, dir)
+	}
+	for _, name := range []string{"PORT1", "PORT2"} {
+		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		env.Setenv(name, strconv.Itoa(conn.LocalAddr().(*net.UDPAddr).Port))
+	}
+	env.Setenv("ACHBRIDGE_SHM", env.Getenv("ROBOT"))
+	env.Setenv("NO_COLOR", "1")
+	return nil
+}
+
+// exits runs a command and wants its exit code: exits 2 achbridge channel.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARG...]")
+	}
+	code := 0
+	err := ts.Exec(args[1], args[2:]...)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+// untilTrue repeats a command until it succeeds and its output matches, and
+// then runs it once more as exec does: until REGEXP COMMAND [ARG...].
+func untilTrue(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until REGEXP COMMAND [ARG...]")
+	}
+	wanted := regexp.MustCompile("(?m)" + args[0])
+	deadline := time.Now().Add(15 * time.Second)
+	for {
+		cmd := exec.Command(args[1], args[2:]...)
+		cmd.Dir = ts.MkAbs(".")
+		cmd.Env = append(os.Environ(), "ACHBRIDGE_SHM="+ts.Getenv("ACHBRIDGE_SHM"), "NO_COLOR=1")
+		out, err := cmd.CombinedOutput()
+		if err == nil && wanted.Match(out) {
+			ts.Check(ts.Exec(args[1], args[2:]...))
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%q: never %q within 15 s, but %v:\n%s", args[1:], args[0], err, out)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
