@@ -119,7 +119,8 @@ func (m *mapping) flush(p *position) status { return status(C.ach_flush(&m.c, &p
 // putResult is out of the stack's way so that a put allocates nothing.
 type putResult struct{ c C.struct_ach_put }
 
-func (m *mapping) put(r *putResult, frame []byte) status {
+func (m *mapping) put(r *putResult, frame []byte, limit time.Duration) status {
+	r.c.limit_ns = C.int64_t(limit)
 	return status(C.ach_put(&m.c, &r.c, unsafe.Pointer(unsafe.SliceData(frame)), C.size_t(len(frame))))
 }
 

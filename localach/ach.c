@@ -47,8 +47,8 @@ static int check_marks(const struct view *v) {
 	return ACH_OK;
 }
 
-static int lock_clean(const struct view *v) {
-	int status = ach_lock(v->h);
+static int lock_clean(const struct view *v, int64_t limit_ns) {
+	int status = ach_lock(v->h, limit_ns);
 	if (status == ACH_OK && ACH_LOAD(v->h->dirty)) {
 		ach_unlock(v->h);
 		return ACH_DIRTY;
@@ -188,7 +188,7 @@ static int get(void *arg) {
 		if ((status = get_unlocked(&v, g->r, g->buf, g->cap, g->options)) != NEED_LOCK)
 			return status;
 	make_resident(g->buf, g->cap < v.size ? g->cap : v.size, 1);
-	if ((status = lock_clean(&v)))
+	if ((status = lock_clean(&v, ACH_LOCK_NS)))
 		return status;
 	status = get_locked(&v, g->r, g->buf, g->cap, g->options);
 	ach_unlock(v.h);
@@ -204,7 +204,7 @@ static int flush(void *arg) {
 	struct get *g = arg;
 	struct view v = view_of(g->m);
 	int status = check_marks(&v);
-	if (status || (status = lock_clean(&v)))
+	if (status || (status = lock_clean(&v, ACH_LOCK_NS)))
 		return status;
 	uint64_t last = ACH_LOAD(v.h->last_seq), head = ACH_LOAD(v.h->index_head);
 	ach_unlock(v.h);
@@ -332,7 +332,7 @@ static int put(void *arg) {
 	if (a->len > v.size)
 		return ACH_OVERFLOW;
 	make_resident((unsigned char *)a->frame, a->len, 0);
-	if ((status = lock_clean(&v)))
+	if ((status = lock_clean(&v, a->out->limit_ns)))
 		return status;
 	struct plan p;
 	status = plan_put(&v, &p, a->len);
@@ -361,7 +361,7 @@ int ach_wake(const struct ach_map *m) { return ach_guarded(wake, (void *)m); }
 // that point nowhere), broadcasts that hang.
 static int poison(void *arg) {
 	struct view v = view_of(arg);
-	int locked = ach_lock(v.h) == ACH_OK;
+	int locked = ach_lock(v.h, ACH_LOCK_NS) == ACH_OK;
 	for (uint64_t i = 0; i < v.cnt; i++)
 		ACH_STORE(v.index[i].offset, UINT64_MAX);
 	ACH_STORE(v.h->last_seq, ACH_LOAD(v.h->last_seq) + 1);

@@ -101,6 +101,7 @@ struct ach_reader {
 };
 
 struct ach_put {
+	int64_t limit_ns; // in: how long to wait for the lock; at most a short spin when 0
 	uint64_t seq;
 	int32_t waiters; // somebody waits on the condition variable
 };
@@ -134,7 +135,7 @@ int ach_get_tag(const struct ach_map *m, struct ach_tag *t);
 int ach_set_tag(const struct ach_map *m, const struct ach_tag *t);
 
 // Between ach.c, lock.c and cond.c.
-int ach_lock(struct ach_header *h);   // ACH_OK, ACH_BUSY, ACH_FOREIGN or ACH_CORRUPT
+int ach_lock(struct ach_header *h, int64_t limit_ns); // ACH_OK, ACH_BUSY, ACH_FOREIGN or ACH_CORRUPT
 void ach_unlock(struct ach_header *h);
 void ach_lock_lost(void);             // after a fault: give back what this thread held
 int ach_cond_foreign(struct ach_header *h);

@@ -83,7 +83,7 @@ static int queue(uint32_t *word, int64_t end) {
 
 // Poll first: an owner that nobody queues for unlocks without a system call, and owners hold this lock for a memcpy. Queue only
 // when that has not helped for long, so that two writers handing the lock to each other cannot starve us.
-static int contend(uint32_t *word) {
+static int contend(uint32_t *word, int64_t limit_ns) {
 	for (int i = 0; i < 200; i++) {
 		if (ACH_LOAD(*word) == 0 && try_lock(word))
 			return 1;
@@ -92,10 +92,10 @@ static int contend(uint32_t *word) {
 #endif
 	}
 	int64_t start = now_ns(), now = start;
-	for (int i = 0; now - start < ACH_LOCK_NS; i++, now = now_ns()) {
+	for (int i = 0; now - start < limit_ns; i++, now = now_ns()) {
 		if (try_lock(word))
 			return 1;
-		if (now - start > ACH_QUEUE_NS && queue(word, start + ACH_LOCK_NS))
+		if (now - start > ACH_QUEUE_NS && queue(word, start + limit_ns))
 			return 1;
 		struct timespec nap = {0, 50000};
 		if (i < 10)
@@ -106,13 +106,13 @@ static int contend(uint32_t *word) {
 	return 0;
 }
 
-int ach_lock(struct ach_header *h) {
+int ach_lock(struct ach_header *h, int64_t limit_ns) {
 	int kind = ACH_LOAD(h->mutex.__data.__kind);
 	if ((kind != KIND_RELEASE && kind != KIND_DEBUG) || !know_self())
 		return ACH_WRONG(ACH_FOREIGN, ACH_WHY_MUTEX);
 	uint32_t *word = (uint32_t *)&h->mutex.__data.__lock;
 	announce(word);
-	if (!try_lock(word) && !contend(word)) {
+	if (!try_lock(word) && !contend(word, limit_ns)) {
 		announce(NULL);
 		return ACH_BUSY;
 	}

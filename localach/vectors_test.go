@@ -125,7 +125,7 @@ func (p *player) do(op vectorOp) error {
 		if err != nil {
 			return err
 		}
-		if got := p.c.m.put(&p.w.result, frame).code(); int(got) != op.Status {
+		if got := p.c.m.put(&p.w.result, frame, lockLimit).code(); int(got) != op.Status {
 			return fmt.Errorf("got status %d, want %d", got, op.Status)
 		}
 		return p.compareImage(op)

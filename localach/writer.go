@@ -22,11 +22,24 @@ type Writer struct {
 // once a process was killed while it waited (Stuck). A frame may be as long as the whole data area (else ErrTooLarge), not
 // empty (ErrEmpty). Allocates nothing, but for the first waiter's sake.
 func (w *Writer) Put(frame []byte) (seq uint64, err error) {
+	return w.put(frame, lockLimit)
+}
+
+// TryPut is Put for a caller that other work waits for: when the lock is not free within a short spin, a few microseconds, it
+// gives ErrBusy.
+func (w *Writer) TryPut(frame []byte) (seq uint64, err error) {
+	return w.put(frame, 0)
+}
+
+// lockLimit is how long a lock is waited for: ACH_LOCK_NS.
+const lockLimit = 100 * time.Millisecond
+
+func (w *Writer) put(frame []byte, limit time.Duration) (seq uint64, err error) {
 	if err := w.c.enter(); err != nil {
 		return 0, err
 	}
 	defer w.c.release()
-	s := w.c.m.put(&w.result, frame)
+	s := w.c.m.put(&w.result, frame, limit)
 	if s != statusOK {
 		return 0, w.c.fail(s)
 	}

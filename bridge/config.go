@@ -1,0 +1,188 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path"
+	"strings"
+
+	"achbridge/bridge/transport"
+	"achbridge/localach"
+)
+
+// Config says what a node is to do. Patterns are as in path.Match.
+type Config struct {
+	Host     string           // name of this host, as others write it
+	Node     transport.NodeID // identity of this node
+	Dir      localach.Dir     // where the channels are
+	Source   Source           // how the node learns of changes there
+	Endpoint *transport.Endpoint
+
+	Export  []string // local channels that peers may read; nil: all
+	Relay   []string // mirrors that peers may read as well; nil: none
+	Accept  []string // names that peers may push into; nil: none
+	Adopt   []string // existing channels, not made by achbridge, that a mirror may write into
+	Mirrors []Mirror
+	Pushes  []Push
+	Log     *slog.Logger // nil: no log
+}
+
+// Mirror is the wish to have channels of other hosts here.
+type Mirror struct {
+	Host    string `json:"host"`    // pattern
+	Channel string `json:"channel"` // pattern
+	As      string `json:"as,omitempty"`
+}
+
+// Push is the wish that another host mirrors a channel of ours.
+type Push struct {
+	Channel string `json:"channel"`
+	Host    string `json:"host"`
+	As      string `json:"as,omitempty"` // name over there; empty: the same
+}
+
+// Peer is another node that may be dialled.
+type Peer struct {
+	Host   string     // its name; empty when not known yet
+	Node   string     // its node id in hex; empty when not known yet
+	Addrs  []net.Addr // best first
+	Static bool       // listed by the operator: always dialled
+}
+
+// Source is how a node learns what happens to the channels of its directory.
+// ShmSource is the real one; tests in virtual time bring one that polls.
+type Source interface {
+	// Changes calls f for every channel there is and then for every change, until ctx ends.
+	Changes(ctx context.Context, f func(localach.Event)) error
+	// NewData calls f, which does not block, soon after every put into ch. stop ends that.
+	NewData(ch *localach.Channel, f func(seq uint64)) (stop func())
+}
+
+// ShmSource is the Source of a running system: inotify for the directory, and
+// a Watcher, which the caller runs, for the data.
+func ShmSource(dir localach.Dir, w *localach.Watcher) Source { return shmSource{dir, w} }
+
+type shmSource struct {
+	dir     localach.Dir
+	watcher *localach.Watcher
+}
+
+func (s shmSource) Changes(ctx context.Context, f func(localach.Event)) error {
+	return s.dir.Watch(ctx, f)
+}
+
+func (s shmSource) NewData(ch *localach.Channel, f func(seq uint64)) func() {
+	return s.watcher.Watch(ch, f).Close
+}
+
+// ParseMirror reads HOST/CHANNEL or HOST/PATTERN, with ",as=NAME" behind it if
+// the mirror is to have another name.
+func ParseMirror(s string) (Mirror, error) {
+	address, options, _ := strings.Cut(s, ",")
+	host, channel, ok := strings.Cut(strings.TrimPrefix(address, "ach://"), "/")
+	if !ok || host == "" || channel == "" {
+		return Mirror{}, fmt.Errorf("mirror %q: want HOST/CHANNEL or HOST/PATTERN, as in 'krang/*'", s)
+	}
+	m := Mirror{Host: host, Channel: channel}
+	if options != "" {
+		key, value, _ := strings.Cut(options, "=")
+		if key != "as" || value == "" {
+			return Mirror{}, fmt.Errorf("mirror %q: option %q is not known; want as=NAME", s, options)
+		}
+		m.As = value
+	}
+	if err := m.check(); err != nil {
+		return Mirror{}, fmt.Errorf("mirror %q: %w", s, err)
+	}
+	return m, nil
+}
+
+// ParsePush reads CHANNEL and HOST or HOST/NAME.
+func ParsePush(channel, target string) (Push, error) {
+	host, as, _ := strings.Cut(target, "/")
+	p := Push{Channel: channel, Host: host, As: as}
+	if err := p.check(); err != nil {
+		return Push{}, fmt.Errorf("push %s %s: %w", channel, target, err)
+	}
+	return p, nil
+}
+
+func (m Mirror) check() error {
+	if err := errors.Join(checkPattern("host", m.Host), checkPattern("channel", m.Channel)); err != nil {
+		return err
+	}
+	if m.As == "" {
+		return nil
+	}
+	if isPattern(m.Host) || isPattern(m.Channel) {
+		return fmt.Errorf("as %q: one name cannot serve a pattern; name one channel of one host", m.As)
+	}
+	return localach.CheckName(m.As)
+}
+
+func (p Push) check() error {
+	if p.Host == "" || isPattern(p.Host) {
+		return fmt.Errorf("host %q: want the name of one host", p.Host)
+	}
+	return errors.Join(localach.CheckName(p.Channel), localach.CheckName(p.name()))
+}
+
+// name is what the channel is called over there.
+func (p Push) name() string {
+	if p.As != "" {
+		return p.As
+	}
+	return p.Channel
+}
+
+// mirrorName is what the mirror of channel of host is called here.
+func (m Mirror) mirrorName(host, channel string) string {
+	if m.As != "" {
+		return m.As
+	}
+	return host + "." + channel
+}
+
+func (c *Config) check() error {
+	var errs []error
+	if c.Host == "" || strings.ContainsAny(c.Host, "/*?[]\\") {
+		errs = append(errs, fmt.Errorf("name %q: a host needs a name without / * ? [ ] \\", c.Host))
+	}
+	for what, patterns := range map[string][]string{"export": c.Export, "relay": c.Relay, "accept": c.Accept, "adopt": c.Adopt} {
+		for i, p := range patterns {
+			errs = append(errs, checkPattern(fmt.Sprintf("%s[%d]", what, i), p))
+		}
+	}
+	for i, m := range c.Mirrors {
+		if err := m.check(); err != nil {
+			errs = append(errs, fmt.Errorf("mirror[%d]: %w", i, err))
+		}
+	}
+	for i, p := range c.Pushes {
+		if err := p.check(); err != nil {
+			errs = append(errs, fmt.Errorf("push[%d]: %w", i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkPattern(what, p string) error {
+	if _, err := path.Match(p, ""); err != nil || p == "" {
+		return fmt.Errorf("%s %q: not a pattern; * stands for any text, ? for one character, [ab] for one of them", what, p)
+	}
+	return nil
+}
+
+func isPattern(s string) bool { return strings.ContainsAny(s, "*?[\\") }
+
+func matches(patterns []string, name string) bool {
+	for _, p := range patterns {
+		if ok, _ := path.Match(p, name); ok {
+			return true
+		}
+	}
+	return false
+}

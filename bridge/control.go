@@ -1,0 +1,130 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+
+	"achbridge/bridge/transport"
+	"achbridge/wire"
+)
+
+// handle does what a control message of the peer says. An error ends the link.
+func (n *Node) handle(l *link, m wire.Message) error {
+	if n.links[l.peer] != l {
+		return nil
+	}
+	if hello, ok := m.(wire.Hello); ok {
+		return n.hello(l, hello)
+	}
+	if !l.greeted {
+		return errors.New("the peer did not begin with Hello")
+	}
+	switch m := m.(type) {
+	case wire.Catalog:
+		n.catalog(l, m)
+	case wire.Subscribe:
+		n.subscribe(l, m)
+	case wire.Unsubscribe:
+		l.mu.Lock()
+		l.dropExport(m.ID)
+		l.mu.Unlock()
+	case wire.Subscribed:
+		n.subscribed(l, m)
+	case wire.Offer:
+		n.offer(l, m)
+	case wire.Accepted:
+		n.pushAnswered(l, m.ID, "")
+	case wire.Refused:
+		n.refused(l, m)
+	case wire.Bye:
+		return fmt.Errorf("%w: %s", errBye, m.Reason)
+	}
+	return nil // unknown messages are for later versions
+}
+
+var errBye = errors.New("the peer said goodbye")
+
+func (n *Node) hello(l *link, m wire.Hello) error {
+	if m.Version != wire.Version {
+		l.send(wire.Bye{Reason: fmt.Sprintf("version %d is spoken here, not %d", wire.Version, m.Version)})
+		return fmt.Errorf("the peer speaks version %d, we speak %d", m.Version, wire.Version)
+	}
+	if transport.NodeID(m.Node) != l.peer {
+		return fmt.Errorf("the peer calls itself node %x but its certificate says %s", m.Node, l.peer)
+	}
+	l.greeted = true
+	return nil
+}
+
+func (n *Node) catalog(l *link, m wire.Catalog) {
+	if l.catalog == nil || m.Full {
+		l.catalog = make(map[string]wire.Channel)
+	}
+	for _, c := range m.Channels {
+		if len(l.catalog) < maxCatalog {
+			l.catalog[c.Name] = c
+		}
+	}
+	for _, name := range m.Gone {
+		delete(l.catalog, name)
+	}
+	n.changed = true
+}
+
+// maxCatalog is how many channels of one peer we keep account of.
+const maxCatalog = 10000
+
+// subscribe starts to send a channel to the peer.
+func (n *Node) subscribe(l *link, m wire.Subscribe) {
+	ch, err := n.readable(l, m.Channel)
+	if err != nil {
+		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeAbsent, Text: wire.Text(fmt.Sprintf("%s: %v", m.Channel, err))})
+		return
+	}
+	if m.Epoch != ch.Epoch() {
+		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: m.Channel + ": the channel was made anew"})
+		return
+	}
+	last, g := ch.LastSeq(), ch.Geometry()
+	l.send(wire.Subscribed{ID: m.ID, Epoch: m.Epoch, LastSeq: last, FrameCount: g.FrameCount, FrameSize: g.FrameSize})
+	if m.HaveSeq > last {
+		return // it remembers a life that ended unseen, and will ask again
+	}
+	l.addExport(m.ID, ch, m.HaveSeq)
+}
+
+// subscribed takes the answer to our subscription id. A mirror that holds a
+// later frame than the origin has ever put remembers a life of the channel that
+// ended while nobody watched: it begins anew.
+func (n *Node) subscribed(l *link, m wire.Subscribed) {
+	in := l.inbound(m.ID)
+	if in == nil {
+		return
+	}
+	if in.m.begin(m.Epoch, m.LastSeq) {
+		return
+	}
+	n.unsubscribe(l, m.ID)
+	in.m.expect(m.Epoch, 0)
+	in.m.origin.Epoch = 0
+	n.changed = true
+}
+
+func (n *Node) refused(l *link, m wire.Refused) {
+	switch m.Re {
+	case wire.TypeSubscribe:
+		in := l.inbound(m.ID)
+		if in == nil {
+			return
+		}
+		n.unsubscribe(l, m.ID)
+		if m.Code == wire.CodeEpoch {
+			n.changed = true // the catalog that tells the new epoch is on its way
+			return
+		}
+		in.m.refuse(fmt.Sprintf("%s refuses: %s", l.host, m.Text))
+		n.log.Warn("subscription refused", "peer", l.host, "channel", in.m.channel, "err", m.Text)
+	case wire.TypeOffer:
+		n.pushAnswered(l, m.ID, m.Text)
+	}
+}

@@ -1,0 +1,187 @@
+package fresh
+
+import "time"
+
+// Piece is one part of one frame inside a packet. Index is 0 for a frame that
+// travels whole.
+type Piece struct {
+	Sub   uint32
+	Seq   uint64
+	Index int
+}
+
+// Flight keeps account of the packets of one link that carry frames and whose
+// fate is not known yet. The owner records every packet it sends and feeds in
+// the peer's feedback; Flight tells which pieces arrived and which are lost.
+// Not safe for concurrent use. It reuses its memory: in steady state it
+// allocates nothing.
+type Flight struct {
+	packets []packet // in order of number; packets[0] is the oldest open one
+	next    uint64
+	bytes   int
+	left    [256]time.Duration // when the latest packets left, by number
+
+	srtt, rttvar, minRTT time.Duration
+	waiting              bool          // for the first answer to what was sent since unheard
+	unheard              time.Duration // since when nothing new was heard, while waiting
+	arrived, lost        []Piece       // returned slices, valid until the next call
+}
+
+type packet struct {
+	number uint64
+	size   int
+	sent   time.Duration
+	open   bool
+	pieces []Piece
+}
+
+const (
+	// reorderLimit is the number of later packets that must have arrived before a missing one counts as lost (RFC 9002, 6.1.1).
+	reorderLimit = 3
+	// feedbackDelay is the longest a peer holds feedback back, with margin for its timer.
+	feedbackDelay = 15 * time.Millisecond
+	initialRTO    = 250 * time.Millisecond
+)
+
+// NextNumber is the number the next packet of the link carries. Every packet
+// takes one, whether it holds frames or only feedback.
+func (f *Flight) NextNumber(now time.Duration) uint64 {
+	f.next++
+	f.left[f.next%uint64(len(f.left))] = now
+	return f.next
+}
+
+// SentAt is when packet number left; ok is false when that is too long ago.
+func (f *Flight) SentAt(number uint64) (at time.Duration, ok bool) {
+	if number == 0 || number > f.next || f.next-number >= uint64(len(f.left)) {
+		return 0, false
+	}
+	return f.left[number%uint64(len(f.left))], true
+}
+
+// Sent records a packet of size bytes that left at now with these pieces. The
+// pieces are copied.
+func (f *Flight) Sent(now time.Duration, number uint64, size int, pieces []Piece) {
+	if !f.waiting {
+		f.waiting, f.unheard = true, now
+	}
+	if n := len(f.packets); n < cap(f.packets) {
+		f.packets = f.packets[:n+1]
+	} else {
+		f.packets = append(f.packets, packet{})
+	}
+	p := &f.packets[len(f.packets)-1]
+	p.number, p.size, p.sent, p.open = number, size, now, true
+	p.pieces = append(p.pieces[:0], pieces...)
+	f.bytes += size
+}
+
+// Feedback takes one report of the peer: newest is the highest packet number
+// it has, bit i of bitmap says that newest-1-i arrived too. It returns the
+// pieces that are now known to have arrived and those that are lost; both
+// slices are valid until the next call.
+func (f *Flight) Feedback(now time.Duration, newest, bitmap uint64) (arrived, lost []Piece) {
+	f.arrived, f.lost = f.arrived[:0], f.lost[:0]
+	if newest > f.next {
+		return nil, nil // a report about packets we never sent
+	}
+	for i := range f.packets {
+		p := &f.packets[i]
+		if !p.open || p.number > newest {
+			continue
+		}
+		back := newest - p.number
+		switch {
+		case back == 0 || back <= 64 && bitmap&(1<<(back-1)) != 0:
+			f.unheard = now
+			if back == 0 {
+				f.sample(now - p.sent)
+			}
+			f.arrived = append(f.arrived, p.pieces...)
+			f.close(p)
+		case back >= reorderLimit:
+			f.lost = append(f.lost, p.pieces...)
+			f.close(p)
+		}
+	}
+	f.drop()
+	f.waiting = f.waiting && (len(f.arrived) == 0 || f.bytes > 0)
+	return f.arrived, f.lost
+}
+
+// Expire returns the pieces of the packets that nothing was heard of for so
+// long that they must be taken for lost. The slice is valid until the next
+// call.
+func (f *Flight) Expire(now time.Duration) (lost []Piece) {
+	f.lost = f.lost[:0]
+	for i := range f.packets {
+		if p := &f.packets[i]; p.open && now-p.sent >= f.timeout() {
+			f.lost = append(f.lost, p.pieces...)
+			f.close(p)
+		}
+	}
+	f.drop()
+	return f.lost
+}
+
+// NextExpiry is when Expire has to be called next; ok is false when nothing is
+// in flight.
+func (f *Flight) NextExpiry() (at time.Duration, ok bool) {
+	if len(f.packets) == 0 {
+		return 0, false
+	}
+	return f.packets[0].sent + f.timeout(), true
+}
+
+// Bytes is the size of all packets in flight.
+func (f *Flight) Bytes() int { return f.bytes }
+
+// RTT returns the smoothed and the least round-trip time seen, zero before the
+// first sample.
+func (f *Flight) RTT() (smoothed, least time.Duration) { return f.srtt, f.minRTT }
+
+// Silent reports that the path should have answered for max(300 ms, 4 RTT) and
+// has not.
+func (f *Flight) Silent(now time.Duration) bool {
+	return f.waiting && now-f.unheard >= max(300*time.Millisecond, 4*f.srtt)
+}
+
+func (f *Flight) timeout() time.Duration {
+	if f.srtt == 0 {
+		return initialRTO
+	}
+	return f.srtt + 4*f.rttvar + feedbackDelay
+}
+
+// sample smooths the round trip as RFC 9002, 5.3 does.
+func (f *Flight) sample(rtt time.Duration) {
+	if f.srtt == 0 {
+		f.srtt, f.rttvar, f.minRTT = rtt, rtt/2, rtt
+		return
+	}
+	f.minRTT = min(f.minRTT, rtt)
+	f.rttvar += (max(f.srtt-rtt, rtt-f.srtt) - f.rttvar) / 4
+	f.srtt += (rtt - f.srtt) / 8
+}
+
+func (f *Flight) close(p *packet) {
+	p.open = false
+	f.bytes -= p.size
+}
+
+// drop forgets the closed packets at the front and keeps their memory.
+func (f *Flight) drop() {
+	n := 0
+	for n < len(f.packets) && !f.packets[n].open {
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	// Rotate instead of re-slicing, so that the pieces' memory is used again.
+	open := len(f.packets) - n
+	for i := range open {
+		f.packets[i], f.packets[i+n] = f.packets[i+n], f.packets[i]
+	}
+	f.packets = f.packets[:open]
+}

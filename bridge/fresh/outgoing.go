@@ -1,0 +1,81 @@
+package fresh
+
+// Outgoing is one frame on its way to a peer, whole or in parts. At most one
+// frame of a subscription is on its way: what comes after it waits in the
+// ring, where it is replaced by newer data. The zero value is idle.
+type Outgoing struct {
+	Seq   uint64
+	Size  int // bytes of the frame
+	Count int // parts; 1 for a frame that travels whole
+
+	next   int   // first part never sent
+	resend []int // parts known to be lost
+	there  []bool
+	left   int
+	active bool
+}
+
+// Begin starts frame seq of size bytes in count parts; an unfinished one is
+// forgotten.
+func (o *Outgoing) Begin(seq uint64, size, count int) {
+	if cap(o.there) < count {
+		o.there = make([]bool, count)
+	}
+	o.there = o.there[:count]
+	clear(o.there)
+	*o = Outgoing{Seq: seq, Size: size, Count: count, resend: o.resend[:0], there: o.there, left: count, active: true}
+}
+
+// Active reports whether a frame is on its way.
+func (o *Outgoing) Active() bool { return o.active }
+
+// Stop forgets the frame that is on its way.
+func (o *Outgoing) Stop() { o.active = false }
+
+// Pending reports whether a part waits to be sent.
+func (o *Outgoing) Pending() bool {
+	return o.active && (o.next < o.Count || len(o.resend) > 0)
+}
+
+// Next takes the index of the next part to send: lost ones first, since the
+// frame is nearest to complete without them.
+func (o *Outgoing) Next() (index int, ok bool) {
+	if !o.active {
+		return 0, false
+	}
+	for len(o.resend) > 0 {
+		index = o.resend[len(o.resend)-1]
+		o.resend = o.resend[:len(o.resend)-1]
+		if !o.there[index] {
+			return index, true
+		}
+	}
+	if o.next == o.Count {
+		return 0, false
+	}
+	o.next++
+	return o.next - 1, true
+}
+
+// Arrived records that a part is there; true means the frame is now complete.
+func (o *Outgoing) Arrived(seq uint64, index int) bool {
+	if !o.active || seq != o.Seq || index >= o.Count || o.there[index] {
+		return false
+	}
+	o.there[index] = true
+	o.left--
+	if o.left == 0 {
+		o.active = false
+	}
+	return o.left == 0
+}
+
+// Lost records that a part did not arrive; it will be sent again. It reports
+// whether the part belongs to the frame that is on its way.
+func (o *Outgoing) Lost(seq uint64, index int) bool {
+	if !o.active || seq != o.Seq || index >= o.Count || o.there[index] {
+		return false
+	}
+	o.resend = append(o.resend, index)
+	return true
+}

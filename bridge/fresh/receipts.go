@@ -1,0 +1,96 @@
+package fresh
+
+import "time"
+
+// Receipts keeps account of the peer's packets that arrived and says when the
+// peer must be told. Not safe for concurrent use.
+type Receipts struct {
+	newest   uint64
+	bitmap   uint64 // bit i: newest-1-i arrived
+	arrived  time.Duration
+	waiting  int // packets with frames that no report has told of yet
+	since    time.Duration
+	complete bool // one of them ended a frame: its sender waits for us
+	reported time.Duration
+	told     uint64 // newest as the last report had it
+}
+
+const (
+	reportPackets  = 16
+	reportDelay    = 5 * time.Millisecond
+	reportInterval = 500 * time.Microsecond
+	newsInterval   = 50 * time.Millisecond
+)
+
+// Cargo says what a packet brought.
+type Cargo int
+
+// The kinds of packets, as far as feedback is concerned.
+const (
+	Nothing  Cargo = iota // only feedback: it asks for no answer
+	Parts                 // parts of frames that are not complete yet
+	Complete              // at least one frame is now complete
+)
+
+// Received records a packet; false means it was here before.
+func (r *Receipts) Received(now time.Duration, number uint64, cargo Cargo) bool {
+	switch {
+	case number > r.newest:
+		shift := number - r.newest
+		if r.newest == 0 {
+			r.bitmap = 0
+		} else if shift > 64 {
+			r.bitmap = 0
+		} else {
+			r.bitmap = r.bitmap<<shift | 1<<(shift-1)
+		}
+		r.newest, r.arrived = number, now
+	case number == r.newest:
+		return false
+	default:
+		back := r.newest - number
+		if back > 64 || r.bitmap&(1<<(back-1)) != 0 {
+			return false
+		}
+		r.bitmap |= 1 << (back - 1)
+	}
+	if cargo == Nothing {
+		return true
+	}
+	if r.waiting == 0 {
+		r.since = now
+	}
+	r.waiting++
+	r.complete = r.complete || cargo == Complete
+	return true
+}
+
+// Due is when the next report has to leave; ok is false when the peer knows
+// everything. A report that ends a frame's flight leaves at once, but not more
+// often than every 500 µs, since its sender holds back the next frame of that
+// channel until it comes.
+func (r *Receipts) Due() (at time.Duration, ok bool) {
+	switch {
+	case r.waiting == 0:
+		return 0, false
+	case r.complete:
+		return max(r.since, r.reported+reportInterval), true
+	case r.waiting >= reportPackets:
+		return r.since, true
+	}
+	return r.since + reportDelay, true
+}
+
+// News reports that a report would tell something, and that the last one was
+// some time ago: then it rides along with frames, so that the peer, whose
+// packets may all be feedback that asks for no answer, can set its Clock.
+func (r *Receipts) News(now time.Duration) bool {
+	return r.told != r.newest && now-r.reported >= newsInterval
+}
+
+// Report returns what is to be told at now and takes it for told. arrived is
+// when packet newest came in. ok is false before the first packet.
+func (r *Receipts) Report(now time.Duration) (newest, bitmap uint64, arrived time.Duration, ok bool) {
+	r.waiting, r.complete, r.reported, r.told = 0, false, now, r.newest
+	return r.newest, r.bitmap, r.arrived, r.newest != 0
+}

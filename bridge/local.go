@@ -1,0 +1,200 @@
+package bridge
+
+import (
+	"errors"
+	"io/fs"
+
+	"achbridge/localach"
+	"achbridge/wire"
+)
+
+// local is one channel of this host that peers may be allowed to read. It
+// belongs to the node's goroutine; the channel itself may be used by links.
+type local struct {
+	name   string
+	ch     *localach.Channel // nil when it cannot be used
+	tag    localach.Tag      // of the mirror it is; zero for a channel of the robot's own
+	reason string            // why it is not offered, empty when it is
+}
+
+func (l *local) close() {
+	if l.ch != nil {
+		l.ch.Close()
+	}
+}
+
+// damaged reports that the file under an open channel is not what it was.
+func (l *local) damaged() bool { return l.ch != nil && l.ch.Check() != nil }
+
+// localChanged opens a channel that appeared, was replaced or went wrong, and
+// forgets one that is gone. Subscriptions to the old one end; the peers ask
+// again for the new one when they see its epoch in the catalog.
+func (n *Node) localChanged(name string) {
+	old := n.locals[name]
+	fresh := n.openLocal(name, old)
+	if old != nil && fresh != nil && old.ch != nil && fresh.ch != nil && old.ch.Epoch() == fresh.ch.Epoch() && old.ch.Check() == nil {
+		fresh.close() // nothing that matters has changed
+		return
+	}
+	if old != nil {
+		for _, l := range n.links {
+			l.dropExports(name)
+		}
+		old.close()
+	}
+	delete(n.locals, name)
+	if fresh != nil {
+		n.locals[name] = fresh
+	}
+	n.changed = true
+}
+
+// openLocal opens name, or says why it is not offered; nil when there is no
+// such channel.
+func (n *Node) openLocal(name string, old *local) *local {
+	l := &local{name: name}
+	if !n.concerns(name) {
+		l.reason = "not exported: no --export pattern matches"
+		return l
+	}
+	ch, err := n.reopen(name, old)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, fs.ErrPermission):
+		l.reason = "no permission: readers need write permission too (chmod 0660 and a common group)"
+		n.log.Warn("channel cannot be opened", "channel", name, "err", err)
+		return l
+	case err != nil:
+		l.reason = err.Error()
+		n.log.Warn("channel cannot be used", "channel", name, "err", err)
+		return l
+	}
+	l.tag = ch.Tag()
+	if l.tag != (localach.Tag{}) && !matches(n.cfg.Relay, name) {
+		ch.Close()
+		l.reason = "it is a mirror; --relay offers mirrors again"
+		return l
+	}
+	l.ch = ch
+	if !matches(n.cfg.Export, name) && l.tag == (localach.Tag{}) {
+		l.reason = "only pushed: no --export pattern matches"
+	}
+	return l
+}
+
+// concerns reports whether peers may have to do with a channel; others are
+// not even opened.
+func (n *Node) concerns(name string) bool {
+	for _, p := range n.pushes {
+		if p.Channel == name {
+			return true
+		}
+	}
+	return matches(n.cfg.Export, name) || matches(n.cfg.Relay, name)
+}
+
+// reopen opens a channel so that its epoch differs from the one before when
+// the same file was initialised again in place.
+func (n *Node) reopen(name string, old *local) (*localach.Channel, error) {
+	if old != nil && old.ch != nil && errors.Is(old.ch.Check(), localach.ErrReinitialised) {
+		return old.ch.Reopen()
+	}
+	return n.cfg.Dir.Open(name)
+}
+
+// offered returns what peer may read, by name.
+func (n *Node) offered(l *link) map[string]wire.Channel {
+	channels := make(map[string]wire.Channel, len(n.locals))
+	for name, c := range n.locals {
+		if c.ch == nil || c.reason != "" && !l.offered[name] {
+			continue
+		}
+		origin := n.originOf(c)
+		if origin != nil && origin.Node == l.peer {
+			continue // it is the peer's own
+		}
+		g := c.ch.Geometry()
+		if g.FrameSize > wire.MaxFrame || g.FrameCount > wire.MaxFrameCount {
+			continue
+		}
+		channels[name] = wire.Channel{
+			Name: name, FrameCount: g.FrameCount, FrameSize: g.FrameSize,
+			Epoch: c.ch.Epoch(), Origin: origin,
+		}
+	}
+	return channels
+}
+
+// originOf says whose channel a relayed mirror is; nil for one of our own.
+func (n *Node) originOf(c *local) *wire.Origin {
+	if c.tag == (localach.Tag{}) {
+		return nil
+	}
+	o := &wire.Origin{Node: c.tag.Node}
+	if m := n.mirrors[c.name]; m != nil {
+		if m.origin.Origin != nil {
+			return m.origin.Origin
+		}
+		o.Host, o.Channel = m.host, m.channel
+	}
+	return o
+}
+
+// sendCatalog tells the peer what has changed in what it may read.
+func (n *Node) sendCatalog(l *link) {
+	now := n.offered(l)
+	msg := wire.Catalog{Full: l.told == nil}
+	for name, c := range now {
+		if before, ok := l.told[name]; !ok || !sameChannel(before, c) {
+			msg.Channels = append(msg.Channels, c)
+		}
+	}
+	for name := range l.told {
+		if _, ok := now[name]; !ok {
+			msg.Gone = append(msg.Gone, name)
+		}
+	}
+	l.told = now
+	for _, part := range splitCatalog(msg) {
+		l.send(part)
+	}
+}
+
+// catalogPart is how many channels one catalog message carries at most: far
+// below 1 MiB with the longest names.
+const catalogPart = 1000
+
+func splitCatalog(c wire.Catalog) []wire.Catalog {
+	if !c.Full && len(c.Channels) == 0 && len(c.Gone) == 0 {
+		return nil
+	}
+	var parts []wire.Catalog
+	for len(c.Channels) > catalogPart || len(c.Gone) > catalogPart {
+		k, g := min(len(c.Channels), catalogPart), min(len(c.Gone), catalogPart)
+		parts = append(parts, wire.Catalog{Full: c.Full, Channels: c.Channels[:k], Gone: c.Gone[:g]})
+		c = wire.Catalog{Channels: c.Channels[k:], Gone: c.Gone[g:]}
+	}
+	return append(parts, c)
+}
+
+func sameChannel(a, b wire.Channel) bool {
+	if (a.Origin == nil) != (b.Origin == nil) || a.Origin != nil && *a.Origin != *b.Origin {
+		return false
+	}
+	return a.Epoch == b.Epoch && a.FrameCount == b.FrameCount && a.FrameSize == b.FrameSize
+}
+
+// readable returns the channel that a peer asks for, or why it may not have it.
+func (n *Node) readable(l *link, name string) (*localach.Channel, error) {
+	if _, ok := l.told[name]; !ok {
+		return nil, errNotOffered
+	}
+	c := n.locals[name]
+	if c == nil || c.ch == nil {
+		return nil, errNotOffered
+	}
+	return c.ch, nil
+}
+
+var errNotOffered = errors.New("no such channel, or not exported")

@@ -1,0 +1,266 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"achbridge/bridge/transport"
+	"achbridge/localach"
+)
+
+// Node is the bridge of one host: it offers the local channels to its peers
+// and keeps mirrors of theirs. All its tables belong to the goroutine of Run;
+// other goroutines hand it functions. Methods are safe for concurrent use and
+// work while Run does; afterwards they do nothing.
+type Node struct {
+	cfg   Config
+	log   *slog.Logger
+	start time.Time
+	run   uint64 // tells one life of this node from the next
+	do    chan func()
+	ended chan struct{}
+
+	// The rest belongs to the goroutine of Run.
+	work    sync.WaitGroup
+	ctx     context.Context
+	locals  map[string]*local
+	peers   map[string]*peer
+	links   map[transport.NodeID]*link
+	wishes  []Mirror
+	pushes  []*push
+	mirrors map[string]*mirror
+	changed bool // something that reconcile looks at is not as it was
+}
+
+// tick is how often a node looks after what no event tells: files that were
+// damaged in place, hung broadcasts, refused mirrors.
+const tick = 250 * time.Millisecond
+
+// New checks cfg and returns a node that Run starts. It reports every problem
+// of cfg at once.
+func New(cfg Config) (*Node, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if cfg.Export == nil {
+		cfg.Export = []string{"*"}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	n := &Node{
+		cfg:     cfg,
+		log:     cfg.Log,
+		start:   time.Now(),
+		run:     rand.Uint64(),
+		do:      make(chan func(), 64),
+		ended:   make(chan struct{}),
+		locals:  make(map[string]*local),
+		peers:   make(map[string]*peer),
+		links:   make(map[transport.NodeID]*link),
+		wishes:  cfg.Mirrors,
+		mirrors: make(map[string]*mirror),
+	}
+	for _, p := range cfg.Pushes {
+		n.pushes = append(n.pushes, &push{Push: p})
+	}
+	return n, nil
+}
+
+// Run works until ctx ends; then it says goodbye to every peer and returns
+// once everything it started has ended, in less than a second. Mirrors stay as
+// files. A missing peer or channel never ends it. Call it once.
+func (n *Node) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	n.ctx = ctx
+	n.work.Go(func() { n.accept(ctx) })
+	n.work.Go(func() { n.watch(ctx) })
+
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case f := <-n.do:
+			f()
+			n.drain()
+		case <-ticker.C:
+			n.look()
+		case <-ctx.Done():
+		}
+		if n.changed {
+			n.changed = false
+			n.reconcile()
+		}
+	}
+	n.leave(cancel)
+	return nil
+}
+
+// drain runs what has queued up, so that one reconcile serves many changes.
+func (n *Node) drain() {
+	for {
+		select {
+		case f := <-n.do:
+			f()
+		default:
+			return
+		}
+	}
+}
+
+// leave ends every link with a Bye and waits for all goroutines.
+func (n *Node) leave(cancel context.CancelFunc) {
+	var byes sync.WaitGroup
+	for _, l := range n.links {
+		byes.Go(func() { l.bye("the daemon is leaving") })
+	}
+	byes.Wait()
+	cancel()
+	close(n.ended)
+	n.work.Wait()
+	for _, l := range n.links {
+		l.dropAllExports()
+	}
+	for _, m := range n.mirrors {
+		m.close()
+	}
+	for _, l := range n.locals {
+		l.close()
+	}
+}
+
+// post hands f to the node's goroutine.
+func (n *Node) post(f func()) {
+	select {
+	case n.do <- f:
+	case <-n.ended:
+	}
+}
+
+// call hands f to the node's goroutine and waits until it has run; false means
+// the node has ended and f did not run.
+func (n *Node) call(f func()) bool {
+	done := make(chan struct{})
+	n.post(func() { f(); close(done) })
+	select {
+	case <-done:
+		return true
+	case <-n.ended:
+		return false
+	}
+}
+
+// now is the node's clock: time since its start, never stepped.
+func (n *Node) now() time.Duration { return time.Since(n.start) }
+
+// watch follows the channel directory.
+func (n *Node) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := n.cfg.Source.Changes(ctx, func(e localach.Event) {
+			n.post(func() { n.localChanged(e.Name) })
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		n.log.Error("watching channels failed, trying again", "dir", string(n.cfg.Dir), "err", err)
+		pause(ctx, time.Second)
+	}
+}
+
+// accept takes the links that peers open.
+func (n *Node) accept(ctx context.Context) {
+	for {
+		s, err := n.cfg.Endpoint.Accept(ctx)
+		if err != nil {
+			return
+		}
+		n.post(func() { n.linkUp(s) })
+	}
+}
+
+// look is what the node does at every tick.
+func (n *Node) look() {
+	for name, l := range n.locals {
+		if l.damaged() {
+			n.localChanged(name)
+		}
+	}
+	for _, m := range n.mirrors {
+		n.mirrorLook(m)
+	}
+}
+
+// reconcile makes what runs agree with what is wanted.
+func (n *Node) reconcile() {
+	n.dialWanted()
+	for _, l := range n.links {
+		n.offerPushes(l)
+		n.sendCatalog(l)
+	}
+	n.bindMirrors()
+}
+
+// Mirror adds a wish. Channels that match it are mirrored as soon as a peer
+// offers them. A wish that is already there changes nothing.
+func (n *Node) Mirror(m Mirror) error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	n.call(func() {
+		for _, w := range n.wishes {
+			if w == m {
+				return
+			}
+		}
+		n.wishes = append(n.wishes, m)
+		n.changed = true
+	})
+	return nil
+}
+
+// Fate says what becomes of a mirror's file.
+type Fate int
+
+// What Unmirror does with the mirrors' files.
+const (
+	Keep Fate = iota
+	Remove
+)
+
+// Unmirror takes a wish back. Its mirrors stop; their files stay, or go when
+// fate is Remove.
+func (n *Node) Unmirror(m Mirror, fate Fate) error {
+	err := fmt.Errorf("unmirror %s/%s: the daemon has ended", m.Host, m.Channel)
+	n.call(func() { err = n.unmirror(m, fate) })
+	return err
+}
+
+func (n *Node) unmirror(m Mirror, fate Fate) error {
+	for i, w := range n.wishes {
+		if w.Host == m.Host && w.Channel == m.Channel {
+			n.wishes = append(n.wishes[:i:i], n.wishes[i+1:]...)
+			return n.dropUnwanted(fate)
+		}
+	}
+	for _, w := range n.wishes {
+		if matches([]string{w.Host}, m.Host) && matches([]string{w.Channel}, m.Channel) {
+			return fmt.Errorf("unmirror %s/%s: it is mirrored because of %s/%s; take that back instead", m.Host, m.Channel, w.Host, w.Channel)
+		}
+	}
+	return fmt.Errorf("unmirror %s/%s: not mirrored; `achbridge status` lists the mirrors", m.Host, m.Channel)
+}
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

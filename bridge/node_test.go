@@ -1,0 +1,338 @@
+package bridge
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+	"achbridge/testnet"
+)
+
+var wire10ms = testnet.Params{Delay: 10 * time.Millisecond}
+
+// pair is a robot that exports everything and a PC that mirrors all of it.
+func (w *world) pair(link testnet.Params) (robot, pc *host) {
+	robot, pc = w.host("robot", link), w.host("pc", link)
+	robot.run(Config{})
+	pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}}, robot)
+	return robot, pc
+}
+
+func TestMirrorFollows(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu := robot.channel("imu", 16, 64)
+		for i := range uint64(1000) {
+			imu.put(i+1, 64)
+			time.Sleep(time.Millisecond)
+		}
+		pc.follows("robot.imu", 1000, 100*time.Millisecond)
+		if m := pc.mirror("robot.imu"); m.State != stateLive || m.Seq != 1000 || m.AgeMs == nil {
+			t.Errorf("got mirror %+v, want it live at frame 1000 with an age", m)
+		}
+	})
+}
+
+func TestLateJoinerGetsTheLastValueAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		robot.channel("map", 4, 100).put(1, 100)
+		time.Sleep(time.Minute)
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "map"}}}, robot)
+		pc.follows("robot.map", 1, 200*time.Millisecond)
+	})
+}
+
+func TestLargeFramesArriveOverALossyLink(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(testnet.Params{Delay: 5 * time.Millisecond, Rate: 100e6, Queue: 256 << 10, Loss: 0.01})
+		camera := robot.channel("camera", 4, 300_000)
+		for i := range uint64(10) {
+			camera.put(i+1, 300_000)
+			w.within(2*time.Second, "camera", func() bool { return pc.mirror("robot.camera").Seq == i+1 })
+			if n, _ := pc.newest("robot.camera"); n != i+1 {
+				t.Fatalf("got frame %d, want %d", n, i+1)
+			}
+		}
+	})
+}
+
+func TestSmallChannelIsNotHeldUpByALargeOne(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(testnet.Params{Delay: time.Millisecond, Rate: 20e6, Queue: 64 << 10})
+		camera, imu := robot.channel("camera", 4, 500_000), robot.channel("imu", 16, 64)
+		pc.within(w, "imu", func() bool { return pc.mirror("robot.imu").State == stateLive })
+		worst := time.Duration(0)
+		for i := range uint64(1000) {
+			if i%100 == 0 {
+				camera.put(i+1, 500_000)
+			}
+			imu.put(i+1, 64)
+			time.Sleep(time.Millisecond)
+			if _, age := pc.newest("robot.imu"); i > 100 {
+				worst = max(worst, age)
+			}
+		}
+		if worst > 60*time.Millisecond {
+			t.Errorf("imu was %v old beside the camera, want at most 60ms", worst)
+		}
+	})
+}
+
+func (h *host) within(w *world, what string, ok func() bool) { w.within(2*time.Second, what, ok) }
+
+func TestMirrorFollowsAChannelMadeAnew(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		old := robot.channel("imu", 16, 64)
+		for i := range uint64(50) {
+			old.put(i+1, 64)
+		}
+		pc.follows("robot.imu", 50, time.Second)
+		holder, err := pc.dir.Open("robot.imu")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Close()
+
+		old.close()
+		if err := robot.dir.Unlink("imu"); err != nil {
+			t.Fatal(err)
+		}
+		anew := robot.channel("imu", 8, 128)
+		anew.put(1, 128)
+		pc.follows("robot.imu", 1, time.Second)
+		if _, err := holder.Reader().Last(make([]byte, 1024)); !errors.Is(err, localach.ErrCorrupt) {
+			t.Errorf("a reader of the replaced mirror got %v, want ErrCorrupt", err)
+		}
+		if m := pc.mirror("robot.imu"); m.Replaced != 1 {
+			t.Errorf("mirror was replaced %d times, want once", m.Replaced)
+		}
+	})
+}
+
+func TestMirrorKeepsItsFileWhileFramesFit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		old := robot.channel("imu", 16, 64)
+		old.put(7, 64)
+		pc.follows("robot.imu", 7, time.Second)
+		holder, err := pc.dir.Open("robot.imu")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Close()
+		old.close()
+		robot.dir.Unlink("imu")
+		robot.channel("imu", 4, 32).put(1, 32)
+		pc.follows("robot.imu", 1, time.Second)
+		if err := holder.Check(); err != nil {
+			t.Errorf("a reader that kept its handle got %v, want the same file", err)
+		}
+	})
+}
+
+func TestMirrorResumesAfterCut(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu := robot.channel("imu", 16, 64)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, time.Second)
+		w.net.Change("robot", "cut")
+		for i := range uint64(3000) {
+			imu.put(i+2, 64)
+			time.Sleep(time.Millisecond)
+		}
+		w.net.Change("robot", "up")
+		back := pc.follows("robot.imu", 3001, 2*time.Second)
+		t.Logf("followed again %v after the cable was back", back)
+	})
+}
+
+func TestMirrorResumesAfterTheRobotsDaemonRestarts(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu := robot.channel("imu", 16, 64)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, time.Second)
+		robot.stop()
+		imu.put(2, 64)
+		time.Sleep(5 * time.Second)
+		robot.run(robot.cfg)
+		imu.put(3, 64)
+		pc.follows("robot.imu", 3, 6*time.Second)
+	})
+}
+
+func TestRestartedMirrorPutsNothingTwice(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu := robot.channel("imu", 16, 64)
+		imu.put(1, 64)
+		imu.put(2, 64)
+		pc.follows("robot.imu", 2, time.Second)
+		before := lastSeq(t, pc, "robot.imu")
+		pc.stop()
+		pc.run(pc.cfg, robot)
+		w.within(time.Second, "link", func() bool { return pc.mirror("robot.imu").State == stateLive })
+		time.Sleep(time.Second)
+		if after := lastSeq(t, pc, "robot.imu"); after != before {
+			t.Errorf("mirror went from %d to %d puts although nothing new came", before, after)
+		}
+		imu.put(3, 64)
+		pc.follows("robot.imu", 3, 100*time.Millisecond)
+	})
+}
+
+func lastSeq(t *testing.T, h *host, name string) uint64 {
+	t.Helper()
+	ch, err := h.dir.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	return ch.LastSeq()
+}
+
+func TestTwoNodesThatDialEachOtherKeepOneLink(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.host("a", wire10ms), w.host("b", wire10ms)
+		a.channel("x", 4, 64).put(1, 64)
+		b.channel("y", 4, 64).put(2, 64)
+		a.run(Config{Mirrors: []Mirror{{Host: "b", Channel: "y"}}}, b)
+		b.run(Config{Mirrors: []Mirror{{Host: "a", Channel: "x"}}}, a)
+		a.node.SetPeers(asPeers([]*host{b}))
+		a.follows("b.y", 2, time.Second)
+		b.follows("a.x", 1, time.Second)
+		time.Sleep(10 * time.Second)
+		la, lb := a.node.Status().Links, b.node.Status().Links
+		if len(la) != 1 || len(lb) != 1 || !la[0].Dialled || lb[0].Dialled {
+			t.Errorf("got links %+v and %+v, want one, dialled by a", la, lb)
+		}
+		if n := strings.Count(a.log.String()+b.log.String(), "link up"); n > 6 {
+			t.Errorf("links came up %d times", n)
+		}
+	})
+}
+
+func TestMirrorIsNotOfferedAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		other := w.host("other", wire10ms)
+		robot.channel("imu", 16, 64).put(1, 64)
+		pc.follows("robot.imu", 1, time.Second)
+		other.run(Config{Mirrors: []Mirror{{Host: "pc", Channel: "*"}}}, pc)
+		time.Sleep(2 * time.Second)
+		if list := other.node.Channels(); len(list) != 0 {
+			t.Errorf("the PC offers %+v, want nothing", list)
+		}
+	})
+}
+
+func TestRelayedMirrorIsALoopForItsOrigin(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc, other := w.host("robot", wire10ms), w.host("pc", wire10ms), w.host("other", wire10ms)
+		robot.channel("imu", 16, 64).put(1, 64)
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}, Relay: []string{"*"}})
+		other.run(Config{Mirrors: []Mirror{{Host: "pc", Channel: "*"}}, Relay: []string{"*"}}, pc)
+		robot.run(Config{Mirrors: []Mirror{{Host: "other", Channel: "*"}, {Host: "pc", Channel: "*"}}}, pc, other)
+		pc.follows("robot.imu", 1, time.Second)
+		other.follows("pc.robot.imu", 1, time.Second)
+		time.Sleep(2 * time.Second)
+		for _, c := range robot.node.Channels() {
+			if c.MirroredAs != "" && robot.mirror(c.MirroredAs).State == stateLive {
+				t.Errorf("the robot mirrors its own channel from %s as %s", c.Host, c.MirroredAs)
+			}
+		}
+	})
+}
+
+func TestPushIsRefusedUnlessAccepted(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{Accept: []string{"plan"}})
+		pc.run(Config{Export: []string{}}, robot)
+		pc.channel("plan", 4, 64).put(1, 64)
+		pc.channel("gripper", 4, 64).put(1, 64)
+		w.within(time.Second, "link", func() bool { return len(pc.node.Status().Links) == 1 })
+
+		if err := pc.node.Push(w.t.Context(), Push{Channel: "gripper", Host: "robot"}); err == nil || !strings.Contains(err.Error(), "--accept") {
+			t.Errorf("got %v, want a refusal that names --accept", err)
+		}
+		if err := pc.node.Push(w.t.Context(), Push{Channel: "plan", Host: "robot"}); err != nil {
+			t.Errorf("got %v, want the push accepted", err)
+		}
+		robot.follows("plan", 1, time.Second)
+		if n, _ := robot.newest("gripper"); n != 0 {
+			t.Errorf("robot has gripper at %d, want no such channel", n)
+		}
+	})
+}
+
+func TestForeignChannelOfTheMirrorsNameIsLeftAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		robot.channel("imu", 4, 64).put(1, 64)
+		pc.channel("robot.imu", 4, 64).put(99, 64)
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "imu"}}}, robot)
+		w.within(time.Second, "refusal", func() bool { return pc.mirror("robot.imu").State == stateRefused })
+		if n, _ := pc.newest("robot.imu"); n != 99 {
+			t.Errorf("got frame %d in a channel that is not ours, want 99", n)
+		}
+		if m := pc.mirror("robot.imu"); !strings.Contains(m.Reason, "--adopt") {
+			t.Errorf("reason %q does not name the cure", m.Reason)
+		}
+		if err := pc.dir.Unlink("robot.imu"); err != nil {
+			t.Fatal(err)
+		}
+		pc.follows("robot.imu", 1, 2*time.Second)
+	})
+}
+
+func TestUnmirrorRemovesTheFileWhenAsked(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		robot.channel("imu", 4, 64).put(1, 64)
+		wish := Mirror{Host: "robot", Channel: "imu"}
+		pc.run(Config{Mirrors: []Mirror{wish}}, robot)
+		pc.follows("robot.imu", 1, time.Second)
+		if err := pc.node.Unmirror(Mirror{Host: "robot", Channel: "joints"}, Keep); err == nil {
+			t.Error("taking back a wish that does not exist succeeded")
+		}
+		if err := pc.node.Unmirror(wish, Remove); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := pc.newest("robot.imu"); n != 0 {
+			t.Error("the mirror's file is still there")
+		}
+	})
+}
+
+func TestRemovedMirrorComesBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		robot.channel("imu", 4, 64).put(1, 64)
+		pc.follows("robot.imu", 1, time.Second)
+		if err := pc.dir.Unlink("robot.imu"); err != nil {
+			t.Fatal(err)
+		}
+		pc.follows("robot.imu", 1, 2*time.Second)
+	})
+}
+
+func TestNodeLeavesQuickly(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, pc := w.pair(wire10ms)
+		w.within(time.Second, "link", func() bool { return len(pc.node.Status().Links) == 1 })
+		begin := time.Now()
+		pc.stop()
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("leaving took %v, want less than a second", took)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"achbridge/bridge/fresh"
+	"achbridge/wire"
+)
+
+// inbound is one subscription of ours on one link. Its assembly belongs to
+// the goroutine of receive.
+type inbound struct {
+	m        *mirror
+	epoch    uint64
+	limit    int // bytes of the largest frame the origin's channel can hold
+	assembly fresh.Assembly
+}
+
+func (l *link) inbound(id uint32) *inbound {
+	l.inMu.RLock()
+	defer l.inMu.RUnlock()
+	return l.imports[id]
+}
+
+func (l *link) setInbound(id uint32, in *inbound) {
+	l.inMu.Lock()
+	defer l.inMu.Unlock()
+	if in == nil {
+		delete(l.imports, id)
+		return
+	}
+	l.imports[id] = in
+}
+
+// receive takes what the peer sends as datagrams and puts frames into their
+// mirrors. It does nothing that waits: the transport's receive queue is short
+// and drops the newest.
+func (l *link) receive(ctx context.Context) error {
+	bad := 0
+	for {
+		b, err := l.s.ReceiveDatagram(ctx)
+		if err != nil {
+			return err
+		}
+		d, err := wire.Parse(b)
+		if err != nil {
+			if bad++; bad == maxBadDatagrams {
+				return fmt.Errorf("%d datagrams that are not ours, the last: %w", bad, err)
+			}
+			continue
+		}
+		l.take(d, l.n.now())
+	}
+}
+
+// maxBadDatagrams is how many malformed datagrams end a link. They came
+// through authenticated encryption, so they are no line noise.
+const maxBadDatagrams = 100
+
+func (l *link) take(d wire.Datagram, now time.Duration) {
+	cargo := fresh.Nothing
+	var report wire.Feedback
+	reported := false
+	for e, ok := d.Next(); ok; e, ok = d.Next() {
+		switch e.Kind {
+		case wire.KindFrame:
+			cargo = fresh.Complete
+			if in := l.inbound(e.Frame.Sub); in != nil && uint32(in.epoch) == e.Frame.Epoch {
+				in.m.put(in.epoch, e.Frame.Seq, e.Frame.Captured, e.Frame.Data)
+			}
+		case wire.KindPart:
+			if l.takePart(e.Part) {
+				cargo = fresh.Complete
+			}
+			cargo = max(cargo, fresh.Parts)
+		case wire.KindFeedback:
+			report, reported = e.Feedback(), true
+		}
+	}
+	l.mu.Lock()
+	l.receipts.Received(now, d.Number, cargo)
+	if reported {
+		l.feedback(now, d.Sent, report)
+	}
+	l.mu.Unlock()
+	notify(l.wake)
+}
+
+// takePart reports whether the part made its frame complete.
+func (l *link) takePart(p wire.Part) bool {
+	in := l.inbound(p.Sub)
+	if in == nil || uint32(in.epoch) != p.Epoch || p.Size > in.limit {
+		return false
+	}
+	frame, gaveUp := in.assembly.Add(p.Seq, p.Index, p.Count, p.Size, p.Data)
+	if gaveUp {
+		in.m.gaveUp()
+	}
+	if frame == nil {
+		return false
+	}
+	in.m.put(in.epoch, p.Seq, p.Captured, frame)
+	return true
+}

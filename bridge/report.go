@@ -1,0 +1,174 @@
+package bridge
+
+import (
+	"cmp"
+	"net"
+	"slices"
+	"time"
+)
+
+// Status tells what the node does at this moment.
+func (n *Node) Status() Status {
+	var s Status
+	n.call(func() { s = n.status() })
+	return s
+}
+
+func (n *Node) status() Status {
+	now := n.now()
+	s := Status{
+		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(),
+		Links: []LinkStatus{}, Mirrors: []MirrorStatus{}, Exports: []ExportStatus{},
+		Pushes: []PushStatus{}, Locals: []LocalStatus{}, Peers: []PeerStatus{},
+	}
+	for _, l := range n.links {
+		link, exports := l.status(now)
+		s.Links = append(s.Links, link)
+		s.Exports = append(s.Exports, exports...)
+	}
+	for _, m := range n.mirrors {
+		s.Mirrors = append(s.Mirrors, m.status(now))
+	}
+	s.Mirrors = append(s.Mirrors, n.missing()...)
+	for _, p := range n.pushes {
+		s.Pushes = append(s.Pushes, PushStatus{Push: p.Push, State: cmp.Or(p.state, stateWaiting), Reason: p.reason})
+	}
+	for _, l := range n.locals {
+		s.Locals = append(s.Locals, l.status())
+	}
+	for _, p := range n.peers {
+		s.Peers = append(s.Peers, n.peerStatus(p))
+	}
+	slices.SortFunc(s.Links, func(a, b LinkStatus) int { return cmp.Compare(a.Peer, b.Peer) })
+	slices.SortFunc(s.Mirrors, func(a, b MirrorStatus) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Exports, func(a, b ExportStatus) int {
+		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Peer, b.Peer))
+	})
+	slices.SortFunc(s.Locals, func(a, b LocalStatus) int { return cmp.Compare(a.Channel, b.Channel) })
+	slices.SortFunc(s.Peers, func(a, b PeerStatus) int { return cmp.Compare(a.Host, b.Host) })
+	return s
+}
+
+func (l *link) status(now time.Duration) (LinkStatus, []ExportStatus) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	srtt, _ := l.flight.RTT()
+	offset, uncertainty, _ := l.clock.Offset(now)
+	s := LinkStatus{
+		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: "quic", Dialled: l.s.Dialled(),
+		UpS: (now - l.up).Seconds(), RTTms: ms(cmp.Or(srtt, l.s.RTT())), ClockOffsetMs: ms(offset), ClockUncertaintyMs: ms(uncertainty),
+	}
+	exports := make([]ExportStatus, 0, len(l.order))
+	for _, e := range l.order {
+		exports = append(exports, ExportStatus{Channel: e.channel, Peer: l.host, Seq: e.arrived, Accounts: e.accounts()})
+	}
+	return s, exports
+}
+
+func (m *mirror) status(now time.Duration) MirrorStatus {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := MirrorStatus{
+		Host: m.host, Channel: m.channel, Name: m.name, State: cmp.Or(m.state, stateWaiting), Reason: m.reason,
+		Seq: m.tag.Seq, Accounts: m.count, Replaced: m.replaced, Foreign: m.foreign,
+	}
+	if m.link == nil || m.captured == 0 {
+		return s
+	}
+	m.link.mu.Lock()
+	offset, _, ok := m.link.clock.Offset(now)
+	m.link.mu.Unlock()
+	if ok {
+		age := ms(now - (m.captured - offset))
+		s.AgeMs = &age
+	}
+	return s
+}
+
+// missing are the wishes for one exact channel that nothing serves yet.
+func (n *Node) missing() []MirrorStatus {
+	var list []MirrorStatus
+	for _, w := range n.wishes {
+		if isPattern(w.Host) || isPattern(w.Channel) || n.mirrors[w.mirrorName(w.Host, w.Channel)] != nil {
+			continue
+		}
+		reason := "no link to " + w.Host
+		for _, l := range n.links {
+			if l.host == w.Host {
+				reason = w.Host + " does not offer it"
+			}
+		}
+		list = append(list, MirrorStatus{Host: w.Host, Channel: w.Channel, Name: w.mirrorName(w.Host, w.Channel), State: stateWaiting, Reason: reason})
+	}
+	return list
+}
+
+func (l *local) status() LocalStatus {
+	s := LocalStatus{Channel: l.name, Exported: l.ch != nil && l.reason == "", Reason: l.reason}
+	if l.ch != nil {
+		g := l.ch.Geometry()
+		s.FrameCount, s.FrameSize, s.Seq = g.FrameCount, g.FrameSize, l.ch.LastSeq()
+	}
+	return s
+}
+
+func (n *Node) peerStatus(p *peer) PeerStatus {
+	s := PeerStatus{Host: p.Host, Node: p.Node, Addrs: addrStrings(p.Addrs), State: "known"}
+	if p.dialling {
+		s.State = "dialling"
+	}
+	if p.err != nil {
+		s.Error = p.err.Error()
+	}
+	if n.linked(p) {
+		s.State, s.Error = "linked", ""
+	}
+	return s
+}
+
+// Channels are the channels that linked peers offer, ordered by host and name.
+func (n *Node) Channels() []RemoteChannel {
+	list := []RemoteChannel{}
+	n.call(func() {
+		for _, l := range n.links {
+			for _, c := range l.catalog {
+				r := RemoteChannel{
+					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
+					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()},
+				}
+				if as, ok := n.wantedAs(l, c.Name); ok && n.mirrors[as] != nil {
+					r.MirroredAs = as
+				}
+				list = append(list, r)
+			}
+		}
+	})
+	slices.SortFunc(list, func(a, b RemoteChannel) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Channel, b.Channel))
+	})
+	return list
+}
+
+// Exported are the channels that this node offers to everybody, for discovery.
+func (n *Node) Exported() []LocalStatus {
+	list := []LocalStatus{}
+	n.call(func() {
+		for _, l := range n.locals {
+			if s := l.status(); s.Exported {
+				list = append(list, s)
+			}
+		}
+	})
+	slices.SortFunc(list, func(a, b LocalStatus) int { return cmp.Compare(a.Channel, b.Channel) })
+	return list
+}
+
+func addrStrings(addrs []net.Addr) []string {
+	list := make([]string, 0, len(addrs))
+	for _, a := range addrs {
+		list = append(list, a.String())
+	}
+	return list
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

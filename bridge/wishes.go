@@ -1,0 +1,203 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"time"
+
+	"achbridge/localach"
+	"achbridge/wire"
+)
+
+// bindMirrors gives every channel that a peer offers and somebody wants a
+// mirror and a subscription, and ends those that nothing justifies any more.
+func (n *Node) bindMirrors() {
+	n.dropUnwanted(Keep)
+	for _, l := range n.links {
+		for _, c := range l.catalog {
+			if as, ok := n.wantedAs(l, c.Name); ok {
+				n.bind(l, c, as)
+			}
+		}
+	}
+	for _, m := range n.mirrors {
+		if l := m.link; l != nil {
+			if _, ok := l.catalog[m.channel]; !ok {
+				n.unsubscribe(l, m.subID)
+				m.unbind(fmt.Sprintf("%s does not offer %s now", m.host, m.channel))
+			}
+		}
+	}
+}
+
+// wantedAs returns the name under which a channel of a peer is wanted here.
+func (n *Node) wantedAs(l *link, channel string) (name string, ok bool) {
+	for _, w := range n.wishes {
+		if matches([]string{w.Host}, l.host) && matches([]string{w.Channel}, channel) {
+			return w.mirrorName(l.host, channel), true
+		}
+	}
+	return "", false
+}
+
+// bind subscribes mirror name to channel c of l's peer unless it is already.
+func (n *Node) bind(l *link, c wire.Channel, name string) {
+	m := n.mirrors[name]
+	if m == nil {
+		m = &mirror{
+			name: name, host: l.host, channel: c.Name,
+			dir: n.cfg.Dir, adopt: n.cfg.Adopt, log: n.log, spawn: n.work.Go,
+		}
+		n.mirrors[name] = m
+	}
+	switch {
+	case m.host != l.host || m.channel != c.Name:
+		n.log.Warn("two channels want the same mirror", "channel", name, "peer", l.host, "cause", m.host+"/"+m.channel+" has it; use --as")
+		return
+	case m.link != nil && m.link != l:
+		return // a second path to the same host
+	case m.link == l && m.origin.Epoch == c.Epoch:
+		return
+	case c.Origin != nil && c.Origin.Node == n.cfg.Node:
+		m.refuse("loop: it is a channel of this host that " + l.host + " mirrors")
+		return
+	}
+	if m.link == l {
+		n.unsubscribe(l, m.subID)
+	}
+	if n.now() < m.retry && m.origin.Epoch == c.Epoch {
+		return
+	}
+	m.origin = c
+	if err := n.openMirror(m, l, c); err != nil {
+		m.retry = n.now() + time.Second
+		m.refuse(err.Error())
+		return
+	}
+	l.lastID++
+	m.link, m.subID, m.retry = l, l.lastID, 0
+	l.subs[m.subID] = m
+	l.setInbound(m.subID, &inbound{m: m, epoch: c.Epoch, limit: dataSize(c)})
+	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: m.expect(c.Epoch, math.MaxUint64)})
+}
+
+func (n *Node) openMirror(m *mirror, l *link, c wire.Channel) error {
+	if size := dataSize(c); size <= 0 || size > maxMirror {
+		return fmt.Errorf("%s/%s: %d × %d B is more than the %d MiB a mirror may have", l.host, c.Name, c.FrameCount, c.FrameSize, maxMirror>>20)
+	}
+	origin := [16]byte(l.peer)
+	if c.Origin != nil {
+		origin = c.Origin.Node
+	}
+	err := m.open(c, origin)
+	if err != nil && m.retry == 0 {
+		n.log.Warn("mirror refused", "channel", m.name, "peer", l.host, "err", err)
+	}
+	return err
+}
+
+// maxMirror bounds the shared memory that one mirror takes on a peer's word.
+const maxMirror = 1 << 30
+
+// dataSize is the largest frame a channel can hold, in bytes.
+func dataSize(c wire.Channel) int { return c.FrameCount * c.FrameSize }
+
+// unsubscribe ends our subscription id on l.
+func (n *Node) unsubscribe(l *link, id uint32) {
+	m := l.subs[id]
+	if m == nil {
+		return
+	}
+	delete(l.subs, id)
+	l.setInbound(id, nil)
+	l.send(wire.Unsubscribe{ID: id})
+	if m.link == l && m.subID == id {
+		m.link, m.subID = nil, 0
+	}
+}
+
+// dropUnwanted ends the mirrors that no wish covers.
+func (n *Node) dropUnwanted(fate Fate) error {
+	var errs []error
+	for name, m := range n.mirrors {
+		if n.stillWanted(m) {
+			continue
+		}
+		if m.link != nil {
+			n.unsubscribe(m.link, m.subID)
+		}
+		m.close()
+		delete(n.mirrors, name)
+		if fate == Remove {
+			if err := n.cfg.Dir.Unlink(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (n *Node) stillWanted(m *mirror) bool {
+	for _, w := range n.wishes {
+		if matches([]string{w.Host}, m.host) && matches([]string{w.Channel}, m.channel) && w.mirrorName(m.host, m.channel) == m.name {
+			return true
+		}
+	}
+	return false
+}
+
+// mirrorLook heals what happened to a mirror's file behind our back: removed,
+// damaged, its waiters wedged.
+func (n *Node) mirrorLook(m *mirror) {
+	if l := m.link; l != nil {
+		if err := m.look(); err != nil {
+			n.log.Warn("mirror's file is not usable any more", "channel", m.name, "err", err)
+			n.unsubscribe(l, m.subID)
+			m.origin.Epoch = 0
+			n.changed = true
+		}
+		return
+	}
+	if m.retry != 0 && n.now() >= m.retry {
+		n.changed = true
+	}
+}
+
+// wedgedAfter is how long a broadcast may hang before the mirror's file is
+// given up: a local reader was killed while it waited (ach-abi: "What goes
+// wrong in the field").
+const wedgedAfter = time.Second
+
+// look returns why the mirror's file cannot be used any more, and replaces one
+// whose waiters cannot be woken.
+func (m *mirror) look() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.w == nil {
+		return errors.New("it is not open")
+	}
+	if m.w.Stuck() > wedgedAfter && m.owned {
+		m.log.Warn("mirror wedged: a local reader was killed while it waited", "channel", m.name)
+		return m.replace("wedged", 0)
+	}
+	err := m.ch.Check()
+	if errors.Is(err, localach.ErrDirty) && m.owned {
+		return m.replace("somebody died while writing into it", 0)
+	}
+	return err
+}
+
+// dropPushed ends the wishes that a peer's pushes made.
+func (n *Node) dropPushed(l *link) {
+	for _, w := range l.pushed {
+		for i := range n.wishes {
+			if n.wishes[i] == w {
+				n.wishes = append(n.wishes[:i:i], n.wishes[i+1:]...)
+				break
+			}
+		}
+	}
+	l.pushed = nil
+}

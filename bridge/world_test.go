@@ -1,0 +1,273 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"achbridge/bridge/transport"
+	"achbridge/localach"
+	"achbridge/testnet"
+)
+
+// world is a robot's network in virtual time: hosts with channel directories of
+// their own in real shared memory, joined by emulated links.
+type world struct {
+	t     *testing.T
+	net   *testnet.Network
+	key   transport.Key
+	hosts int
+}
+
+// inWorld runs f in virtual time.
+func inWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f(&world{t: t, net: testnet.NewNetwork(1), key: transport.NewKey()})
+	})
+}
+
+// host is one host of the world; its node can be stopped and started.
+type host struct {
+	w      *world
+	name   string
+	dir    localach.Dir
+	net    *testnet.Host
+	number int
+	id     transport.NodeID
+	cfg    Config
+	node   *Node
+	stop   func()
+	log    *logBook
+}
+
+const port = 8076
+
+func (w *world) host(name string, link testnet.Params) *host {
+	w.t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "bridge-test-")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { os.RemoveAll(dir) })
+	h := &host{w: w, name: name, dir: localach.Dir(dir), net: w.net.Host(name, link), number: w.hosts, log: &logBook{}}
+	w.hosts++
+	copy(h.id[:], name)
+	return h
+}
+
+// run starts the host's node, with peers to dial.
+func (h *host) run(cfg Config, peers ...*host) *host {
+	h.w.t.Helper()
+	conn, err := h.net.Listen(port)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(h.log, nil)).With("host", h.name)
+	end, err := transport.Listen(conn, transport.Config{Key: h.w.key, Node: h.id, Host: h.name, Log: log})
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	h.cfg = cfg
+	cfg.Host, cfg.Node, cfg.Dir, cfg.Source, cfg.Endpoint, cfg.Log = h.name, h.id, h.dir, pollSource{h.dir}, end, log
+	h.node, err = New(cfg)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { h.node.Run(ctx) })
+	h.stop = sync.OnceFunc(func() {
+		cancel()
+		run.Wait()
+		end.Close()
+	})
+	h.w.t.Cleanup(h.stop)
+	h.node.SetPeers(asPeers(peers))
+	return h
+}
+
+func asPeers(hosts []*host) []Peer {
+	var peers []Peer
+	for _, p := range hosts {
+		peers = append(peers, Peer{Host: p.name, Node: p.id.String(), Addrs: []net.Addr{p.addr()}, Static: true})
+	}
+	return peers
+}
+
+func (h *host) addr() net.Addr {
+	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(testnet.HostAddr4(h.number), port))
+}
+
+// channel makes a channel of the host.
+func (h *host) channel(name string, count, size int) *channel {
+	h.w.t.Helper()
+	ch, err := h.dir.Create(name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: count, FrameSize: size}})
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	c := &channel{t: h.w.t, ch: ch, w: ch.Writer()}
+	h.w.t.Cleanup(c.close)
+	return c
+}
+
+// channel writes numbered frames.
+type channel struct {
+	t      *testing.T
+	ch     *localach.Channel
+	w      *localach.Writer
+	closed bool
+}
+
+func (c *channel) close() {
+	if !c.closed {
+		c.closed = true
+		c.w.Close()
+		c.ch.Close()
+	}
+}
+
+// put writes a frame of size bytes: its number, the time, and a pattern.
+func (c *channel) put(number uint64, size int) {
+	c.t.Helper()
+	if _, err := c.w.Put(frame(number, size)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func frame(number uint64, size int) []byte {
+	b := bytes.Repeat([]byte{byte(number)}, size)
+	binary.LittleEndian.PutUint64(b, number)
+	binary.LittleEndian.PutUint64(b[8:], uint64(time.Now().UnixNano()))
+	return b
+}
+
+// newest returns the number of the newest frame of a channel of the host, and
+// its age; 0 when there is none.
+func (h *host) newest(name string) (number uint64, age time.Duration) {
+	h.w.t.Helper()
+	ch, err := h.dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0
+	}
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	defer ch.Close()
+	g := ch.Geometry()
+	b := make([]byte, g.FrameCount*g.FrameSize)
+	n, err := ch.Reader().Last(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, 0
+	}
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	number = binary.LittleEndian.Uint64(b)
+	if want := bytes.Repeat([]byte{byte(number)}, n-16); !bytes.Equal(b[16:n], want) {
+		h.w.t.Fatalf("%s: frame %d of %d bytes is damaged", name, number, n)
+	}
+	return number, time.Duration(time.Now().UnixNano() - int64(binary.LittleEndian.Uint64(b[8:])))
+}
+
+// within waits until ok, and fails when that takes longer than limit.
+func (w *world) within(limit time.Duration, what string, ok func() bool) time.Duration {
+	w.t.Helper()
+	begin := time.Now()
+	for !ok() {
+		if time.Since(begin) > limit {
+			w.t.Fatalf("%s: not within %v", what, limit)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return time.Since(begin)
+}
+
+// follows waits until the mirror holds frame number.
+func (h *host) follows(name string, number uint64, limit time.Duration) time.Duration {
+	h.w.t.Helper()
+	return h.w.within(limit, h.name+"'s "+name, func() bool { n, _ := h.newest(name); return n == number })
+}
+
+func (h *host) mirror(name string) MirrorStatus {
+	h.w.t.Helper()
+	for _, m := range h.node.Status().Mirrors {
+		if m.Name == name {
+			return m
+		}
+	}
+	return MirrorStatus{}
+}
+
+// pollSource is a Source in virtual time: it looks at real channels with
+// timers only.
+type pollSource struct{ dir localach.Dir }
+
+func (s pollSource) Changes(ctx context.Context, f func(localach.Event)) error {
+	known := map[string]uint64{}
+	for ctx.Err() == nil {
+		list, err := s.dir.List()
+		if err != nil {
+			return err
+		}
+		now := map[string]uint64{}
+		for _, c := range list {
+			now[c.Name] = c.Inode
+			switch inode, ok := known[c.Name]; {
+			case !ok:
+				f(localach.Event{Kind: localach.Appeared, Name: c.Name})
+			case inode != c.Inode:
+				f(localach.Event{Kind: localach.Replaced, Name: c.Name})
+			}
+		}
+		for name := range known {
+			if _, ok := now[name]; !ok {
+				f(localach.Event{Kind: localach.Vanished, Name: name})
+			}
+		}
+		known = now
+		pause(ctx, 10*time.Millisecond)
+	}
+	return nil
+}
+
+func (s pollSource) NewData(ch *localach.Channel, f func(uint64)) func() {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		for last := ch.LastSeq(); ctx.Err() == nil; pause(ctx, 100*time.Microsecond) {
+			if seq := ch.LastSeq(); seq != last {
+				last = seq
+				f(seq)
+			}
+		}
+	}()
+	return cancel
+}
+
+// logBook keeps what was logged.
+type logBook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBook) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBook) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
