@@ -1,0 +1,9 @@
+// Package hosts makes hosts out of namespaces and joins them by the links of
+// package testnet, whose documentation explains it. Linux 5.8 or newer, root,
+// /dev/net/tun and overlayfs.
+//
+//	lab.go       Start, Close: a set of hosts
+//	node.go      Main, and a host's first process (PID 1)
+//	mounts.go    its files          tap.go  its interface
+//	ethernet.go  the switch         command.go  programs on it
+package hosts

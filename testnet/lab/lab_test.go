@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"achbridge/testnet/hosts"
+)
+
+// The test binary is the program lab, too: with asProgram in its environment,
+// and where it starts itself as a host, a guard or a command.
+const asProgram = "LAB_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+type session struct {
+	*exec.Cmd
+	out, err bytes.Buffer
+	tmp      string
+}
+
+// lab prepares a call of the program. All its processes hold s.tmp in their
+// environment.
+func lab(t *testing.T, args ...string) *session {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{Cmd: exec.Command(exe, args...), tmp: t.TempDir()}
+	s.Stdout, s.Stderr = &s.out, &s.err
+	s.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+s.tmp)
+	s.WaitDelay = 5 * time.Second
+	return s
+}
+
+// needHosts skips the test where there can be none.
+func needHosts(t *testing.T) {
+	t.Helper()
+	if err := hosts.Permitted(); err != nil {
+		if os.Getenv("ACHBRIDGE_NO_SKIP") == "1" && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+}
+
+// run runs the program and returns its exit status.
+func (s *session) run(t *testing.T) int {
+	t.Helper()
+	err := s.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%v; output %s%s", err, &s.out, &s.err)
+	}
+	return s.ProcessState.ExitCode()
+}
+
+// left lists the processes of the session that still run.
+func (s *session) left() (processes []string) {
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range environs {
+		text, _ := os.ReadFile(path)
+		if bytes.Contains(text, []byte("TMPDIR="+s.tmp+"\x00")) {
+			command, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+			processes = append(processes, filepath.Dir(path)+" "+strings.ReplaceAll(string(command), "\x00", " "))
+		}
+	}
+	return processes
+}
+
+// wantNothingLeft waits until all processes of the session are gone. With them
+// go the namespaces, their mounts and their devices: nothing else holds these.
+func (s *session) wantNothingLeft(t *testing.T) {
+	t.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	for len(s.left()) > 0 {
+		if time.Now().After(deadline) {
+			t.Fatalf("got processes left: %q", s.left())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if entries, _ := os.ReadDir(s.tmp); len(entries) > 0 {
+		t.Errorf("got %v left in the temporary folder", entries)
+	}
+}
+
+// waitFor waits until the output holds text. Out is a pipe from the program.
+func waitFor(t *testing.T, out io.Reader, text string) {
+	t.Helper()
+	var got []byte
+	buf := make([]byte, 1000)
+	for !bytes.Contains(got, []byte(text)) {
+		n, err := out.Read(buf)
+		if got = append(got, buf[:n]...); err != nil {
+			t.Fatalf("got %q, want %q", got, text)
+		}
+	}
+}
+
+func TestScriptCommandsHostsAndLinks(t *testing.T) {
+	needHosts(t)
+	const script = `
+		lab addr robot; lab addr -6 pc
+		lab exec robot hostname
+		lab exec pc sh -c 'exit 7'; echo status $?
+		lab exec pc sh -c 'kill -9 $$'; echo status $?
+		lab exec pc no-such-program; echo status $?
+		echo words | lab exec robot cat
+		lab link loss=5%; lab link robot cut; lab link 'robot>pc' delay=50ms rate=2mbit; lab link
+		lab link robot up; lab link | grep '^robot '
+		sleep 1000 & lab exec robot sleep 1000 &
+		exit $1`
+	s := lab(t, "run", "--hosts", "robot,pc", "--link", "delay=10ms", "--", "sh", "-c", script, "script", "42")
+	if got := s.run(t); got != 42 {
+		t.Errorf("got exit status %d, want the script's, 42; %s", got, &s.err)
+	}
+	const want = `10.80.76.1
+fd00:8076::2
+robot
+status 7
+status 137
+status 127
+words
+LINK SENT LOST OVERFLOW CUT TOO BIG PARAMETERS
+robot 0 0 0 0 0 delay=10ms,loss=5%,cut
+pc 0 0 0 0 0 delay=10ms,loss=5%
+robot>pc 0 0 0 0 0 delay=50ms,rate=2mbit,loss=5%
+robot 0 0 0 0 0 delay=10ms,loss=5%
+`
+	var got strings.Builder
+	for line := range strings.Lines(s.out.String()) {
+		got.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
+	}
+	if got.String() != want {
+		t.Errorf("got %s\nwant %s\nerrors %s", &got, want, &s.err)
+	}
+	if !strings.Contains(s.err.String(), "no-such-program: executable file not found") {
+		t.Errorf("got errors %q, want the program that was not found", &s.err)
+	}
+	s.wantNothingLeft(t)
+}
+
+func TestKilledLabLeavesNothingBehind(t *testing.T) {
+	needHosts(t)
+	const script = `
+		setsid sh -c 'trap "" TERM INT HUP; sleep 1000' &
+		lab exec robot sh -c 'trap "" TERM INT HUP; setsid sleep 1000 & sleep 1000' &
+		lab exec robot sh -c 'until test -e /dev/shm; do :; done'
+		echo ready
+		sleep 1000`
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT} {
+		s := lab(t, "run", "--hosts", "robot,pc", "--", "sh", "-c", script)
+		s.Stdout = nil
+		out, err := s.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, out, "ready")
+		if len(s.left()) < 7 {
+			t.Errorf("%v: got only %q before it", sig, s.left())
+		}
+		s.Process.Signal(sig)
+		s.Wait()
+		s.wantNothingLeft(t)
+	}
+}
+
+func TestSignalsReachTheCommandOnTheHost(t *testing.T) {
+	needHosts(t)
+	const script = `
+		lab exec robot sh -c 'trap "exit 9" TERM; echo ready >&2; while :; do sleep 0.01; done' 2>$TMPDIR/out &
+		until grep -q ready $TMPDIR/out; do sleep 0.01; done
+		kill -TERM $!; wait $!; echo status $?
+		rm $TMPDIR/out`
+	s := lab(t, "run", "--hosts", "robot", "--", "sh", "-c", script)
+	if s.run(t); s.out.String() != "status 9\n" {
+		t.Errorf("got %q, want status 9; %s", &s.out, &s.err)
+	}
+	s.wantNothingLeft(t)
+}
+
+func TestKilledExecKillsTheCommandOnTheHost(t *testing.T) {
+	needHosts(t)
+	const script = `
+		lab exec robot sh -c 'echo $$ >/dev/shm/pid; exec sleep 1000' &
+		until lab exec robot test -s /dev/shm/pid; do sleep 0.01; done
+		kill -KILL $!; wait $! 2>/dev/null
+		lab exec robot sh -c 'while kill -0 $(cat /dev/shm/pid) 2>/dev/null; do sleep 0.01; done; echo gone'`
+	s := lab(t, "run", "--hosts", "robot", "--", "sh", "-c", script)
+	if s.run(t); !strings.HasSuffix(s.out.String(), "gone\n") {
+		t.Errorf("got %q, want gone; %s", &s.out, &s.err)
+	}
+}
+
+func TestMistakesAreNamedWithStatusTwo(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"run --hosts robot", []string{"right is lab run --hosts A,B… -- SCRIPT ARGS…"}},
+		{"run --host robot -- true", []string{"unknown flag: --host", "`lab run --help`"}},
+		{"run --hosts robot,robot --link rate=fast -- true", []string{`"robot" is named twice`, `lab: rate: "fast" is not a rate`}},
+		{"run -- true", []string{"hosts: 0 named", "such as robot,pc"}},
+		{"exec robot", []string{"right is lab exec HOST CMD…"}},
+		{"exec robot true", []string{"inside a lab only", "lab run --hosts"}},
+		{"link loss=5", []string{`loss: "5" is not a share; right is 0% to 100%`}},
+		{"link robot", []string{"what to change is missing"}},
+		{"start", []string{`unknown command "start"`}},
+	} {
+		s := lab(t, strings.Fields(c.args)...)
+		if got := s.run(t); got != 2 {
+			t.Errorf("lab %s: got status %d, want 2", c.args, got)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(s.err.String(), want) {
+				t.Errorf("lab %s: got %q, want it to say %q", c.args, &s.err, want)
+			}
+		}
+	}
+}
+
+func TestWithoutRootItSaysWhatToDo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("to give root away it takes root: run it with sudo")
+	}
+	// A folder and a program that anybody can reach.
+	dir, err := os.MkdirTemp("", "lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := lab(t, "run", "--hosts", "robot,pc", "--", "true")
+	program, err := os.ReadFile(s.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Path, s.Dir = filepath.Join(dir, "lab"), dir
+	if err := os.WriteFile(s.Path, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if got := s.run(t); got != 2 || !strings.Contains(s.err.String(), "run it with sudo") {
+		t.Errorf("got status %d, %q, want 2 and what to do", got, &s.err)
+	}
+}

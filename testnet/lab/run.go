@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"achbridge/testnet/hosts"
+)
+
+const socketEnv = "ACHBRIDGE_LAB"
+
+func runCommand() *cobra.Command {
+	var c hosts.Config
+	cmd := &cobra.Command{
+		Use:   "run --hosts A,B… [--link KEY=VALUE,…] [--seed N] -- SCRIPT ARGS…",
+		Short: "Start hosts, run SCRIPT beside them, end them",
+		Long: `Run starts the hosts, then SCRIPT in the network and the files of this machine,
+with the command lab on its PATH. It ends with SCRIPT's exit status and kills
+what SCRIPT left running, on the hosts and here. Signals are passed on to SCRIPT;
+a second one that asks to end kills it.
+
+--link holds for what each host sends: ` + linkKeys,
+		Example: `  lab run --hosts robot,pc --link delay=10ms,rate=1mbit,queue=64KiB,loss=1%,burst=3 -- ./script.sh 10s`,
+		Args:    atLeast(1, "--hosts A,B… -- SCRIPT ARGS…"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return run(c, args) },
+	}
+	cmd.Flags().StringSliceVar(&c.Hosts, "hosts", nil, "names of the hosts, such as robot,pc")
+	cmd.Flags().StringVar(&c.Link, "link", "", "what every host's link is like; the default is perfect")
+	cmd.Flags().Uint64Var(&c.Seed, "seed", 1, "of everything random on the links")
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+const linkKeys = `
+  delay=10ms   one way             jitter=2ms   added at most; keeps the order
+  rate=1mbit   bits per second     queue=64KiB  may wait behind the packet being sent
+  loss=1%      in the long run     burst=3      mean number lost in a row
+  dup=1%       arrive twice        reorder=1%   are overtaken by later ones
+  mtu=1280     larger ones vanish
+  cut          nothing passes      up           the end of a cut
+"none" or 0 takes a limit away.`
+
+func run(c hosts.Config, script []string) error {
+	endWithGoRun()
+	lab, err := hosts.Start(c)
+	if err != nil {
+		// Whatever stops a lab from starting is for the caller to change.
+		return usageError{err}
+	}
+	defer lab.Close()
+	control, err := listen(lab)
+	if err != nil {
+		return err
+	}
+	defer control.close()
+
+	guard, err := startGuard(control.name, script)
+	if err != nil {
+		return err
+	}
+	return guard.wait()
+}
+
+// endWithGoRun makes `go run` take us with it when it is killed: it does not
+// tell its child. The guard cleans up then.
+func endWithGoRun() {
+	parent := fmt.Sprintf("/proc/%d/exe", os.Getppid())
+	if exe, err := os.Readlink(parent); err == nil && filepath.Base(exe) == "go" {
+		unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+	}
+}
+
+// passSignals calls pass with what asks us to end, until stop is called. At a
+// terminal Ctrl-C reaches everybody in our process group without us, and passing
+// it on would make two of it: ownGroup tells that the receiver is not in ours.
+func passSignals(ownGroup bool, pass func(syscall.Signal)) (stop func()) {
+	signals := make(chan os.Signal, 8)
+	done := make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if sig := s.(syscall.Signal); ownGroup || !fromKeyboard(sig) {
+					pass(sig)
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { signal.Stop(signals); close(done) }
+}
+
+func fromKeyboard(s syscall.Signal) bool { return s == syscall.SIGINT || s == syscall.SIGQUIT }
+
+// atTerminal reports whether standard input is a terminal, whose Ctrl-C then
+// goes to everybody in our process group.
+func atTerminal() bool {
+	_, err := unix.IoctlGetTermios(0, unix.TCGETS)
+	return err == nil
+}
+
+// exitStatus is what a shell makes of the end of a process: its status, or 128
+// and the signal.
+func exitStatus(s unix.WaitStatus) error {
+	switch {
+	case s.Signaled():
+		return statusError(128 + int(s.Signal()))
+	case s.ExitStatus() != 0:
+		return statusError(s.ExitStatus())
+	}
+	return nil
+}
+
+// notStarted gives the statuses that shells give: 127 not found, 126 found.
+func notStarted(name string, err error) statusError {
+	var cause *exec.Error
+	if errors.As(err, &cause) {
+		err = cause.Err // without the name, which we say ourselves
+	}
+	status := statusError(126)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
+		status = 127
+	}
+	fmt.Fprintf(os.Stderr, "lab: %s: %v\n", name, err)
+	return status
+}
