@@ -150,7 +150,9 @@ func (c *Channel) fail(s status) error {
 	switch s.code() {
 	case statusOK, statusMissed:
 		return nil
-	case statusFault, statusReinit:
+	case statusFault:
+		c.lost.Store(int32(s)) // also over what a half lost header looked like
+	case statusReinit:
 		c.lost.CompareAndSwap(0, int32(s))
 	}
 	return c.err(s)

@@ -3,6 +3,7 @@ package localach
 import (
 	"fmt"
 	"io/fs"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,13 +11,16 @@ import (
 // Check says what is wrong with the channel, if anything: ErrUnlinked, ErrReplaced, ErrReinitialised, ErrTruncated, ErrDirty,
 // ErrForeign or ErrCorrupt. One system call and a look at the header, without the lock: cheap enough for ten times a second.
 func (c *Channel) Check() error {
+	if c.closed.Load() {
+		return os.ErrClosed
+	}
+	if err := c.checkFile(); err != nil { // first: it tells why the content makes no sense
+		return err
+	}
 	if err := c.enter(); err != nil {
 		return err
 	}
 	defer c.release()
-	if err := c.checkFile(); err != nil {
-		return err
-	}
 	if err := c.fail(c.m.check()); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func TestGeometryCheck(t *testing.T) {
 		{Geometry{1, 1}, ""},
 		{Geometry{1, 3728}, ""},
 		{Geometry{1, 3760}, ""},
-		{Geometry{16, 212}, "16x211"},
+		{Geometry{16, 212}, "16x213"},
 		{Geometry{1, 3752}, "1x3753"},
 		{Geometry{2, 1864}, "2x1865"},
 		{Geometry{0, 8}, "at least 1"},

@@ -40,7 +40,7 @@ func (c *Channel) Reopen() (*Channel, error) {
 	}
 	if again.file.sameFile(c.file) {
 		again.file.reinits = c.file.reinits
-		if status(c.lost.Load()).code() == statusReinit {
+		if c.lost.Load() != 0 { // initialised again, perhaps with fewer bytes than we had mapped
 			again.file.reinits++
 		}
 		again.epoch = again.file.epoch()
@@ -94,7 +94,7 @@ func readHeader(file *os.File) (header, Geometry, error) {
 	}
 	h := parseHeader(&b)
 	switch {
-	case h.magic == 0:
+	case h.magic == 0 || n < 4:
 		return h, Geometry{}, ErrHalfCreated
 	case h.magic != headerMagic:
 		return h, Geometry{}, fmt.Errorf("%w: magic is %#x, not %#x", ErrCorrupt, h.magic, uint32(headerMagic))

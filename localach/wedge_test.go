@@ -44,6 +44,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func TestPutGoesOnWhileABroadcastHangs(t *testing.T) {
 	for name, innerLock := range map[string]bool{"group reference": false, "inner lock": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // Close waits for 1 s
 			c := create(t, tempDir(t), Geometry{})
 			wedge(t, c, innerLock)
 			w, r, buf := c.Writer(), c.Reader(), make([]byte, 16)

@@ -1,0 +1,119 @@
+package localach
+
+import (
+	"errors"
+	"os"
+	"testing"
+)
+
+func TestCheckSeesTheFileGo(t *testing.T) {
+	d := tempDir(t)
+	c := create(t, d, Geometry{})
+	if err := d.Unlink("imu"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); !errors.Is(err, ErrUnlinked) {
+		t.Errorf("got %v, want %v", err, ErrUnlinked)
+	}
+	create(t, d, Geometry{})
+	if err := c.Check(); !errors.Is(err, ErrReplaced) {
+		t.Errorf("got %v, want %v", err, ErrReplaced)
+	}
+}
+
+func TestReplaceGivesTheNameToANewFile(t *testing.T) {
+	d := tempDir(t)
+	old := create(t, d, Geometry{})
+	c, err := d.Create("imu", CreateConfig{Replace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := old.Check(); !errors.Is(err, ErrReplaced) {
+		t.Errorf("got %v, want %v", err, ErrReplaced)
+	}
+	if old.Epoch() == c.Epoch() {
+		t.Error("both files have one epoch")
+	}
+}
+
+// reinitialise is what `ach mk -t` does to a live channel: the same file, as new.
+func reinitialise(t *testing.T, c *Channel, g Geometry) {
+	t.Helper()
+	if err := os.Truncate(c.dir.path(c.name), int64(g.bytes())); err != nil {
+		t.Fatal(err)
+	}
+	clear(c.memory[:min(len(c.memory), int(g.bytes()))])
+	m := mappingOf(c.memory, g)
+	if s := m.init(c.name); s != statusOK {
+		t.Fatal(s)
+	}
+}
+
+func TestReinitialisedInPlaceIsNoticed(t *testing.T) {
+	for name, test := range map[string]struct {
+		geometry Geometry
+		want     error
+	}{
+		"same geometry": {Geometry{8, 64}, ErrReinitialised},
+		"another":       {Geometry{16, 32}, ErrReinitialised},
+		"smaller":       {Geometry{4, 64}, ErrTruncated},
+	} {
+		c := create(t, tempDir(t), Geometry{8, 64})
+		w, r, buf := c.Writer(), c.Reader(), make([]byte, 64)
+		for range 3 {
+			put(t, w, "old")
+		}
+		if _, err := r.Next(buf, 0); err != nil {
+			t.Fatal(err)
+		}
+		reinitialise(t, c, test.geometry)
+		if _, err := r.Next(buf, 0); !errors.Is(err, ErrReinitialised) {
+			t.Errorf("%s: Next: got %v, want %v", name, err, ErrReinitialised)
+		}
+		if err := c.Check(); !errors.Is(err, test.want) {
+			t.Errorf("%s: Check: got %v, want %v", name, err, test.want)
+		}
+		if _, err := w.Put([]byte("x")); !errors.Is(err, test.want) {
+			t.Errorf("%s: Put: got %v, want %v", name, err, test.want)
+		}
+		again, err := c.Reopen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close()
+		if again.Epoch() == c.Epoch() {
+			t.Errorf("%s: the epoch is still %x", name, c.Epoch())
+		}
+		put(t, again.Writer(), "new")
+		n, err := again.Reader().Next(buf, 0)
+		wantFrame(t, buf, n, err, "new")
+	}
+}
+
+func TestCheckSeesSequenceNumbersRunBackwards(t *testing.T) {
+	c := create(t, tempDir(t), Geometry{8, 64})
+	w := c.Writer()
+	put(t, w, "1")
+	put(t, w, "2")
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	reinitialise(t, c, Geometry{8, 64})
+	if err := c.Check(); !errors.Is(err, ErrReinitialised) {
+		t.Errorf("got %v, want %v", err, ErrReinitialised)
+	}
+}
+
+func TestEpochIsNeverZeroAndDiffersByIdentity(t *testing.T) {
+	seen := map[uint64]bool{}
+	for i := range uint64(1000) {
+		for _, id := range []fileID{{inode: i}, {inode: i, device: 1}, {inode: i, born: 1}, {inode: i, reinits: 1}} {
+			e := id.epoch()
+			if uint32(e) == 0 || seen[e] {
+				t.Fatalf("%+v: got %x", id, e)
+			}
+			seen[e] = true
+		}
+	}
+}

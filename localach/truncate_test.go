@@ -1,0 +1,77 @@
+package localach
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+)
+
+// rounds is n in the normal run, stress under ACHBRIDGE_LONG=1.
+func rounds(n, stress int) int {
+	if os.Getenv("ACHBRIDGE_LONG") != "" {
+		return stress
+	}
+	return n
+}
+
+// A file that shrinks while it is read and written would end the process with SIGBUS.
+func TestTruncatedWhileInUse(t *testing.T) {
+	d := tempDir(t)
+	bystander, err := d.Create("bystander", CreateConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bystander.Close()
+	g := Geometry{4, 16384}
+	sizes := []int64{0, 100, 4096, 8192, int64(g.bytes()) / 2}
+	for range rounds(60, 5000) {
+		truncateInUse(t, d, g, sizes[rand.N(len(sizes))])
+	}
+	put(t, bystander.Writer(), "still here")
+	buf := make([]byte, 512)
+	n, err := bystander.Reader().NextOldest(buf, 0)
+	wantFrame(t, buf, n, err, "still here")
+}
+
+func truncateInUse(t *testing.T, d Dir, g Geometry, size int64) {
+	t.Helper()
+	c, err := d.Create("victim", CreateConfig{Geometry: g, Replace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var users sync.WaitGroup
+	use := func(call func() error) {
+		users.Go(func() {
+			for deadline := time.Now().Add(20 * time.Second); ; {
+				if err := call(); errors.Is(err, ErrCorrupt) {
+					return // what is left of the header may look like anything
+				} else if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, ErrBusy) {
+					t.Errorf("cut to %d: got %v, want %v", size, err, ErrCorrupt)
+					return
+				}
+				if time.Now().After(deadline) {
+					t.Errorf("cut to %d: never noticed", size)
+					return
+				}
+			}
+		})
+	}
+	w, newest, oldest := c.Writer(), c.Reader(), c.Reader()
+	frame, bufA, bufB := make([]byte, 16000), make([]byte, 16384), make([]byte, 16384)
+	use(func() error { _, err := w.Put(frame); return err })
+	use(func() error { _, err := newest.Last(bufA); return err })
+	use(func() error { _, err := oldest.NextOldest(bufB, 0); return err })
+	time.Sleep(time.Duration(rand.N(300)) * time.Microsecond)
+	if err := os.Truncate(d.path("victim"), size); err != nil {
+		t.Fatal(err)
+	}
+	users.Wait()
+	if err := c.Check(); !errors.Is(err, ErrTruncated) {
+		t.Errorf("Check: got %v, want %v", err, ErrTruncated)
+	}
+	c.LastSeq()
+}
