@@ -57,7 +57,7 @@ func (h hearing) rank(a netip.Addr) (rank, bool) {
 	case !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || a == broadcast:
 		return 0, false
 	case a.IsLoopback():
-		return rankHeard, from.IsLoopback()
+		return rankSubnet, h.via.contains(a)
 	case a != from && h.ours(a) && !h.ours(from):
 		return 0, false
 	case a.Is6() && a.IsLinkLocalUnicast():

@@ -1,0 +1,304 @@
+package discovery
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what should take far less.
+const patience = 10 * time.Second
+
+func announcing(name, id string) order {
+	o := order{Announce: true}
+	o.Config.Self = Peer{Host: name, Node: node(id), Network: "11111111", Life: time.Minute,
+		Channels: []Channel{{"imu", 16, 64}}}
+	o.Config.Port = 8076
+	return o
+}
+
+func watching() order {
+	o := order{Watch: true}
+	o.Config.Self = Peer{Host: "pc", Node: node("99"), Network: "11111111"}
+	return o
+}
+
+// pair is two hosts on one switch.
+func pair(t *testing.T) (l *lab, robot, pc *host) {
+	t.Helper()
+	t.Parallel()
+	l = newLab(t)
+	l.addSwitch("sw0")
+	robot, pc = l.addHost(), l.addHost()
+	robot.plug("eth0", "sw0", "10.0.0.2/24")
+	pc.plug("eth0", "sw0", "10.0.0.1/24")
+	return l, robot, pc
+}
+
+func named(names ...string) func([]Peer) bool {
+	return func(ps []Peer) bool {
+		var got []string
+		for _, p := range ps {
+			got = append(got, p.Host)
+		}
+		return slices.Equal(got, names)
+	}
+}
+
+func at(addr string) func([]Peer) bool {
+	want := netip.MustParseAddrPort(addr)
+	return func(ps []Peer) bool { return len(ps) == 1 && len(ps[0].Addrs) > 0 && ps[0].Addrs[0] == want }
+}
+
+func TestHostIsFoundAndLeavesWithAGoodbye(t *testing.T) {
+	_, robot, pc := pair(t)
+	w := startNode(t, pc, watching())
+	a := startNode(t, robot, announcing("robot", "a1"))
+	found := w.until("the robot", patience, at("10.0.0.2:8076"))
+	left := make(chan time.Duration)
+	go func() { left <- a.quit() }()
+	gone := w.until("nobody", patience, named())
+	t.Logf("found after %v, gone %v after the order to leave, process over after %v", found, gone, <-left)
+	w.quit()
+}
+
+func TestHostThatWasThereFirstIsFound(t *testing.T) {
+	_, robot, pc := pair(t)
+	first := startNode(t, robot, announcing("robot", "a1"))
+	probe := startNode(t, robot, watching())
+	probe.until("the announcement on its own host", patience, named("robot"))
+	w := startNode(t, pc, watching())
+	t.Logf("found after %v", w.until("the robot", patience, at("10.0.0.2:8076")))
+	first.kill()
+}
+
+func TestAnnouncementCarriesTheWholePeer(t *testing.T) {
+	_, robot, pc := pair(t)
+	w := startNode(t, pc, watching())
+	startNode(t, robot, announcing("robot.lab", "a1"))
+	w.until("the robot", patience, named("robot.lab"))
+	r, _ := w.last()
+	got := r.Peers[0]
+	got.Addrs = got.Addrs[:1]
+	want := announcing("robot.lab", "a1").Config.Self
+	want.Addrs, want.Source = ports("10.0.0.2:8076"), SourceMDNS
+	if !samePeer(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestKilledHostExpiresAndALivingOneDoesNot(t *testing.T) {
+	l, robot, pc := pair(t)
+	third := l.addHost()
+	third.plug("eth0", "sw0", "10.0.0.3/24")
+	w := startNode(t, pc, watching())
+	short := announcing("robot", "a1")
+	short.Config.Self.Life = 2 * time.Second
+	dies := startNode(t, robot, short)
+	short.Config.Self.Host, short.Config.Self.Node = "arm", node("b1")
+	startNode(t, third, short)
+	w.until("both", patience, named("arm", "robot"))
+	dies.kill()
+	t.Logf("gone %v after SIGKILL, life 2s", w.until("only the arm", patience, named("arm")))
+	for i, r := range w.history() {
+		if i > 1 && !slices.ContainsFunc(r.Peers, func(p Peer) bool { return p.Host == "arm" }) {
+			t.Errorf("got table %v, want the living arm in it", r.Peers)
+		}
+	}
+}
+
+func TestRestartAtAnotherPortIsFound(t *testing.T) {
+	_, robot, pc := pair(t)
+	static := watching()
+	static.Peers = []string{"10.0.0.2"}
+	w, s := startNode(t, pc, watching()), startNode(t, pc, static)
+	o := announcing("robot", "a1")
+	old := startNode(t, robot, o)
+	w.until("the robot at 8076", patience, at("10.0.0.2:8076"))
+	old.kill()
+	o.Config.Port = 9000
+	startNode(t, robot, o)
+	w.until("the robot at 9000 alone", patience, func(ps []Peer) bool {
+		return len(ps) == 1 && !slices.ContainsFunc(ps[0].Addrs, func(a netip.AddrPort) bool { return a.Port() != 9000 })
+	})
+	s.until("the robot at 9000 beside the static peer", patience, func(ps []Peer) bool {
+		return slices.ContainsFunc(ps, func(p Peer) bool { return p.Node == node("a1") && p.Addrs[0].Port() == 9000 }) &&
+			slices.ContainsFunc(ps, func(p Peer) bool { return p.Source == SourceStatic })
+	})
+}
+
+func TestChannelListChangesAndTheHostStays(t *testing.T) {
+	l, robot, pc := pair(t)
+	w := startNode(t, pc, watching())
+	a := startNode(t, robot, announcing("robot", "a1"))
+	w.until("the robot", patience, named("robot"))
+	channels := func(want string) func([]Peer) bool {
+		return func(ps []Peer) bool {
+			if len(ps) != 1 {
+				return false
+			}
+			var got []string
+			for _, c := range ps[0].Channels {
+				got = append(got, c.Name)
+			}
+			return strings.Join(got, " ") == want
+		}
+	}
+	counted := l.count("sw0")
+	a.announce("joints")
+	a.announce("joints camera")
+	w.until("the newest list", patience, channels("camera joints"))
+	for i, r := range w.history() {
+		if i > 0 && len(r.Peers) != 1 {
+			t.Errorf("got table %d without the robot: %v", i, r.Peers)
+		}
+	}
+	t.Logf("%d multicast packets until the change was seen", counted())
+}
+
+func TestTwoInterfacesGiveBothAddresses(t *testing.T) {
+	l, robot, pc := pair(t)
+	l.addSwitch("sw1")
+	robot.plug("eth1", "sw1", "10.1.0.2/24")
+	pc.plug("eth1", "sw1", "10.1.0.1/24")
+	w := startNode(t, pc, watching())
+	o := announcing("robot", "a1")
+	o.Config.Self.Life = 2 * time.Second
+	startNode(t, robot, o)
+	has := func(want ...string) func([]Peer) bool {
+		return func(ps []Peer) bool {
+			if len(ps) != 1 {
+				return false
+			}
+			var got []string
+			for _, a := range ps[0].Addrs {
+				if a.Addr().Is4() {
+					got = append(got, a.String())
+				}
+			}
+			return slices.Equal(got, want)
+		}
+	}
+	w.until("both addresses", patience, has("10.0.0.2:8076", "10.1.0.2:8076"))
+	robot.down("eth0")
+	w.until("the second alone", patience, has("10.1.0.2:8076"))
+	robot.up("eth0")
+	w.until("both again", patience, has("10.0.0.2:8076", "10.1.0.2:8076"))
+}
+
+func TestOnlyTheListedInterfaceIsUsed(t *testing.T) {
+	l, robot, pc := pair(t)
+	l.addSwitch("sw1")
+	robot.plug("eth1", "sw1", "10.1.0.2/24")
+	pc.plug("eth1", "sw1", "10.1.0.1/24")
+	counted := l.count("sw0")
+	o := announcing("robot", "a1")
+	o.Config.Interfaces = []string{"eth1"}
+	startNode(t, robot, o)
+	ask := watching()
+	ask.Config.Interfaces = []string{"eth1"}
+	w := startNode(t, pc, ask)
+	w.until("the robot on eth1", patience, at("10.1.0.2:8076"))
+	if n := counted(); n != 0 {
+		t.Errorf("got %d packets on eth0's network, want none", n)
+	}
+}
+
+func TestNetworkThatComesLaterIsUsed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.addSwitch("sw0")
+	robot, pc := l.addHost(), l.addHost()
+	pc.plug("eth0", "sw0", "10.0.0.1/24")
+	w := startNode(t, pc, watching())
+	a := startNode(t, robot, announcing("robot", "a1"))
+	robot.plug("eth0", "sw0", "10.0.0.2/24")
+	w.until("the robot", patience, at("10.0.0.2:8076"))
+	robot.address("eth0", "10.0.0.77/24")
+	w.until("its new address", patience, func(ps []Peer) bool {
+		return len(ps) == 1 && slices.Contains(ps[0].Addrs, netip.MustParseAddrPort("10.0.0.77:8076"))
+	})
+	a.quit()
+}
+
+func TestIPv6AloneIsEnough(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.addSwitch("sw0")
+	robot, pc := l.addHost(), l.addHost()
+	robot.plug("eth0", "sw0")
+	pc.plug("eth0", "sw0")
+	w := startNode(t, pc, watching())
+	startNode(t, robot, announcing("robot", "a1"))
+	w.until("a link-local address with its interface", patience, func(ps []Peer) bool {
+		return len(ps) == 1 && len(ps[0].Addrs) == 1 && ps[0].Addrs[0].Addr().Zone() == "eth0"
+	})
+}
+
+func TestTwoHostsOfOneNameAreBothUsable(t *testing.T) {
+	l, robot, pc := pair(t)
+	third := l.addHost()
+	third.plug("eth0", "sw0", "10.0.0.3/24")
+	w := startNode(t, pc, watching())
+	both := announcing("krang", "b1")
+	both.Watch = true
+	high := startNode(t, robot, both)
+	both.Config.Self.Node = node("a1")
+	low := startNode(t, third, both)
+	w.until("two names", patience, named("krang", "krang-b1ff"))
+	w.until("each at its own address", patience, func(ps []Peer) bool {
+		return len(ps) == 2 && ps[0].Addrs[0] == ports("10.0.0.3:8076")[0] && ps[1].Addrs[0] == ports("10.0.0.2:8076")[0]
+	})
+	high.until("the other as krang", patience, named("krang"))
+	low.until("the other by its second name", patience, named("krang-b1ff"))
+	if r, _ := high.last(); r.SelfHost != "krang-b1ff" {
+		t.Errorf("got %q as its own name, want krang-b1ff", r.SelfHost)
+	}
+	low.quit()
+	w.until("the name back", patience, func(ps []Peer) bool { return named("krang")(ps) && ps[0].Node == node("b1") })
+}
+
+func TestBrowseOnceFindsEverybodyInTime(t *testing.T) {
+	l, robot, pc := pair(t)
+	third := l.addHost()
+	third.plug("eth0", "sw0", "10.0.0.3/24")
+	startNode(t, robot, announcing("robot", "a1"))
+	startNode(t, third, announcing("arm", "b1"))
+	w := startNode(t, pc, watching())
+	w.until("both", patience, named("arm", "robot"))
+	began := time.Now()
+	once := startNode(t, pc, order{Browse: 5 * time.Second})
+	once.until("both", patience, named("arm", "robot"))
+	t.Logf("browsed in %v", time.Since(began))
+	once.quit()
+}
+
+func TestBrowseOnceWithoutANetworkSaysSo(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	once := startNode(t, l.addHost(), order{Browse: time.Second})
+	<-once.done
+	if !strings.Contains(once.end.Err, "no interface is up") || !strings.Contains(once.end.Err, "--peer HOST:PORT") {
+		t.Errorf("got %q, want the cause and the cure", once.end.Err)
+	}
+}
+
+func TestLoopbackIsEnoughForOneMachine(t *testing.T) {
+	t.Parallel()
+	o := announcing("robot", "a1")
+	o.Config.Interfaces = []string{"lo"}
+	o.Config.Self.Node = node(strings.ReplaceAll(time.Now().Format("150405.000000"), ".", ""))
+	ask := watching()
+	ask.Config.Interfaces = []string{"lo"}
+	w := startNode(t, nil, ask)
+	a := startNode(t, nil, o)
+	mine := func(ps []Peer) bool {
+		return slices.ContainsFunc(ps, func(p Peer) bool { return p.Node == o.Config.Self.Node })
+	}
+	w.until("the robot on lo", patience, mine)
+	a.quit()
+	w.until("nobody", patience, func(ps []Peer) bool { return !mine(ps) })
+	w.quit()
+}

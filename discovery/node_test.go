@@ -1,0 +1,277 @@
+package discovery
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// The nodes of the multicast tests are processes of their own: a network namespace belongs to a thread, and
+// goroutines wander. They run this test program again, with their orders in this variable.
+const orders = "ACHBRIDGE_DISCOVERY_NODE"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(orders); text != "" {
+		os.Exit(beNode(text))
+	}
+	os.Exit(m.Run())
+}
+
+// order says what a node process does.
+type order struct {
+	Announce, Watch bool
+	Browse          time.Duration
+	Config          struct {
+		Self       Peer
+		Port       int
+		Interfaces []string
+	}
+	Peers []string // static
+}
+
+// report is a line of a node process.
+type report struct {
+	Peers    []Peer
+	SelfHost string
+	Table    bool   // Peers is a table
+	End      bool   // the last line
+	Leak     string // goroutines that are still there
+	Err      string
+}
+
+// beNode obeys orders until stdin ends; a line on stdin is a new list of channel names.
+func beNode(text string) int {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	cfg := Config{Self: o.Config.Self, Port: o.Config.Port, Interfaces: o.Config.Interfaces,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	for _, p := range o.Peers {
+		s, err := ParseStatic("--peer", p)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+		cfg.Static = append(cfg.Static, s)
+	}
+	out := json.NewEncoder(os.Stdout)
+	end := report{End: true}
+	if err := obey(o, cfg, out); err != nil {
+		end.Err = err.Error()
+	}
+	// zeroconf's prober sleeps on after Shutdown, its receivers notice theirs a moment later.
+	if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/grandcat/zeroconf.(*Server).probe"),
+		goleak.IgnoreAnyFunction("achbridge/discovery.readChannels")); err != nil {
+		end.Leak = err.Error()
+	}
+	out.Encode(end)
+	return 0
+}
+
+func obey(o order, cfg Config, out *json.Encoder) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if o.Browse > 0 {
+		peers, err := Browse(ctx, cfg, o.Browse)
+		out.Encode(report{Peers: peers, Table: true})
+		return err
+	}
+	var wg sync.WaitGroup
+	var a *Announcer
+	var errs [2]error
+	if o.Announce {
+		var err error
+		if a, err = NewAnnouncer(cfg); err != nil {
+			return err
+		}
+		wg.Go(func() { errs[0] = a.Run(ctx) })
+	}
+	if o.Watch {
+		b, err := NewBrowser(cfg)
+		if err != nil {
+			return err
+		}
+		wg.Go(func() {
+			errs[1] = b.Run(ctx, func(ps []Peer) { out.Encode(report{Peers: ps, Table: true, SelfHost: b.SelfHost()}) })
+		})
+	}
+	go readChannels(a, cancel)
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readChannels(a *Announcer, end func()) {
+	defer end()
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		var channels []Channel
+		for _, name := range strings.Fields(in.Text()) {
+			channels = append(channels, Channel{name, 16, 512})
+		}
+		if err := a.Update(channels); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+}
+
+// process is a running node.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	done  chan struct{} // closed when it has ended
+
+	mu     sync.Mutex
+	tables []report // every table it told, oldest first
+	end    report
+	stderr bytes.Buffer
+	moved  chan struct{} // closed and made anew when something above changes
+}
+
+// startNode starts a node on a host, or on this machine when h is nil. It ends with the test at the latest.
+func startNode(t *testing.T, h *host, o order) *process {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, cmd: exec.Command("/proc/self/exe"), done: make(chan struct{}), moved: make(chan struct{})}
+	// zeroconf races by itself; judgeRaces tells its reports from ours.
+	p.cmd.Env = append(os.Environ(), orders+"="+string(text), "GORACE=exitcode=0")
+	stdout, err := p.cmd.StdoutPipe()
+	if err == nil {
+		p.stdin, err = p.cmd.StdinPipe()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := &p.stderr
+	p.cmd.Stderr = errs
+	start := p.cmd.Start
+	if h != nil {
+		start = func() error { return h.start(p.cmd) }
+	}
+	if err := start(); err != nil {
+		t.Fatal(err)
+	}
+	go p.read(stdout)
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("stderr of %s:\n%s", o.Config.Self.Host, errs)
+		}
+		judgeRaces(t, errs.String())
+	})
+	return p
+}
+
+func (p *process) read(stdout io.Reader) {
+	dec := json.NewDecoder(stdout)
+	for {
+		var r report
+		if dec.Decode(&r) != nil {
+			break
+		}
+		p.mu.Lock()
+		if r.Table {
+			p.tables = append(p.tables, r)
+		} else {
+			p.end = r
+		}
+		close(p.moved)
+		p.moved = make(chan struct{})
+		p.mu.Unlock()
+	}
+	p.cmd.Wait()
+	close(p.done)
+}
+
+// judgeRaces fails for every race that zeroconf has no part in.
+func judgeRaces(t *testing.T, stderr string) {
+	t.Helper()
+	for _, part := range strings.Split(stderr, "==================") {
+		if strings.Contains(part, "DATA RACE") && !strings.Contains(part, "grandcat/zeroconf") {
+			t.Errorf("race of our own:\n%s", part)
+		}
+	}
+}
+
+// kill ends the node as a power cut does.
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	<-p.done
+}
+
+// quit ends the node as SIGTERM does and returns how long it took to say that it is through.
+func (p *process) quit() time.Duration {
+	p.t.Helper()
+	asked := time.Now()
+	p.stdin.Close()
+	<-p.done
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.end.End || p.end.Err != "" || p.end.Leak != "" {
+		p.t.Errorf("got end %+v, want one without error or leak", p.end)
+	}
+	return time.Since(asked)
+}
+
+func (p *process) announce(channels string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.stdin, channels+"\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// last is the newest table, and a channel that closes when there is a newer one.
+func (p *process) last() (report, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.tables) == 0 {
+		return report{}, p.moved
+	}
+	return p.tables[len(p.tables)-1], p.moved
+}
+
+// until waits for a table that is as wanted and returns how long it took.
+func (p *process) until(what string, within time.Duration, ok func([]Peer) bool) time.Duration {
+	p.t.Helper()
+	began := time.Now()
+	deadline := time.After(within)
+	for {
+		r, moved := p.last()
+		if ok(r.Peers) {
+			return time.Since(began)
+		}
+		select {
+		case <-moved:
+		case <-deadline:
+			p.t.Fatalf("got %v after %v, want %s", r.Peers, within, what)
+		}
+	}
+}
+
+// history is every table so far.
+func (p *process) history() []report {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tables[:len(p.tables):len(p.tables)]
+}
