@@ -11,6 +11,7 @@ import (
 
 func controlCarriesAMebibyte(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
+	limit := pc.MaxDatagram()
 	message := bytes.Repeat([]byte("achbridge catalog "), (1<<20)/18+1)[:1<<20]
 	for _, dir := range [][2]*Session{{robot, pc}, {pc, robot}} {
 		sent := make(chan error, 1)
@@ -28,6 +29,10 @@ func controlCarriesAMebibyte(t *testing.T, l *lab) {
 		if !bytes.Equal(got, message) {
 			t.Error("control message arrived changed")
 		}
+	}
+	// Packets that had grown by now would be lost on the next, smaller path.
+	if got := pc.MaxDatagram(); got != limit {
+		t.Errorf("largest datagram: got %d bytes, want %d as at first", got, limit)
 	}
 }
 

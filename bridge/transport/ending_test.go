@@ -89,7 +89,7 @@ func checkClose(t *testing.T, closer, other *Session) {
 		_, err := other.ReceiveDatagram(context.Background())
 		reads <- err
 	}()
-	if err := closer.Close("rebooting\x1b[31m " + strings.Repeat("é", 500)); err != nil {
+	if err := closer.Close("rebooting\x1b[31m " + strings.Repeat("é", 5000)); err != nil {
 		t.Errorf("close: %v", err)
 	}
 	if err := closer.Close("again"); err != nil {

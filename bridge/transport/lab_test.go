@@ -69,23 +69,26 @@ func inBubble(listen func(net.PacketConn, Config) (*Endpoint, error), s scenario
 func onLoopback(listen func(net.PacketConn, Config) (*Endpoint, error), s scenario) func(*testing.T) {
 	return func(t *testing.T) {
 		defer goleak.VerifyNone(t)
-		bind := func(t *testing.T, at netip.AddrPort) net.PacketConn {
-			if at.Addr() != loopback {
-				at = netip.AddrPortFrom(loopback, 0) // the first bind of a host
-			}
-			conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
-			if err != nil {
-				t.Fatalf("bind: %v", err)
-			}
-			return conn
-		}
-		l := newLab(listen, bind)
+		l := newLab(listen, func(t *testing.T, at netip.AddrPort) net.PacketConn { return bindLoopback(t, at) })
 		defer l.close()
 		s(t, l)
 	}
 }
 
 var loopback = netip.MustParseAddr("127.0.0.1")
+
+// bindLoopback opens a socket at an address of the loopback interface, or at any
+// port of it when at is elsewhere.
+func bindLoopback(t testing.TB, at netip.AddrPort) net.PacketConn {
+	if at.Addr() != loopback {
+		at = netip.AddrPortFrom(loopback, 0)
+	}
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+	if err != nil {
+		t.Fatalf("bind: %v", err)
+	}
+	return conn
+}
 
 func newLab(listen func(net.PacketConn, Config) (*Endpoint, error), bind func(*testing.T, netip.AddrPort) net.PacketConn) *lab {
 	return &lab{

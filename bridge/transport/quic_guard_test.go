@@ -31,6 +31,10 @@ func TestForgedAddressesDoNotKeepMembersOut(t *testing.T) {
 		}
 		l.join(t, robot, l.node(t, "planner")) // which takes one round trip more
 		cancel()
+		time.Sleep(3 * handshakeTimeout)
+		if lines := l.logs[robot].lines(""); len(lines) != 0 {
+			t.Errorf("log: got %q, want nothing about addresses nobody is at", lines)
+		}
 	})(t)
 }
 

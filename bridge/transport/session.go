@@ -97,7 +97,9 @@ func (s *Session) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 }
 
 // MaxDatagram returns the size in bytes of the largest datagram that can be sent
-// now. It depends on the path, and is at least 1163.
+// now: at least 1163, and usually 1243. It may shrink while the session lives, when
+// the peer moves to another address, so ask before filling each datagram; that
+// costs some 50 ns.
 func (s *Session) MaxDatagram() int { return s.carrier.maxDatagram() }
 
 // Window returns how many bytes in flight the transport carries without queueing
