@@ -50,7 +50,7 @@ func (c *Cmd) Start() error {
 		// Never unlocked: the thread ends with this goroutine, since it cannot
 		// come back to the namespaces of the others.
 		runtime.LockOSThread()
-		err := Enter(c.pid)
+		err := Enter(c.pid, c.Dir)
 		if err == nil {
 			err = c.Cmd.Start()
 		}
@@ -100,8 +100,9 @@ func (c *Cmd) CombinedOutput() ([]byte, error) {
 
 // Enter moves the calling thread into the namespaces of the host whose first
 // process is pid, and the processes that it starts. The caller has locked the
-// thread and does not unlock it. It needs Linux 5.8.
-func Enter(pid int) error {
+// thread and does not unlock it. Dir, where they will start, must exist there.
+// It needs Linux 5.8.
+func Enter(pid int, dir string) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return fmt.Errorf("enter host: process %d: %w", pid, err)
@@ -114,6 +115,9 @@ func Enter(pid int) error {
 	const all = unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
 	if err := unix.Setns(fd, all); err != nil {
 		return fmt.Errorf("enter host: %w", err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("the host has no such working directory (its /run and /dev/shm are its own): %w", err)
 	}
 	return nil
 }

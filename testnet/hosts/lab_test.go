@@ -132,6 +132,14 @@ func TestMulticastReachesEveryHost(t *testing.T) {
 	}
 }
 
+func TestMDNSFindsAServiceOfAnotherHost(t *testing.T) {
+	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}, Link: "delay=2ms"})
+	ready(t, program(l, "robot", "register", "krang"))
+	if got, want := output(t, program(l, "pc", "browse")), "krang [10.80.76.1] 8076"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestHostsKeepTheirFilesAndNamesApart(t *testing.T) {
 	before, _ := filepath.Glob("/etc/achbridge*")
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}})

@@ -1,12 +1,15 @@
 package hosts
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/grandcat/zeroconf"
 )
 
 func TestMain(m *testing.M) {
@@ -23,7 +26,7 @@ func TestMain(m *testing.M) {
 
 // programs run on the hosts of the tests: this test binary under another name.
 var programs = map[string]func(args []string) error{
-	"echo": echo, "ping": ping, "listen": listenMulticast, "say": sayMulticast, "flood": flood, "sink": sink,
+	"register": register, "browse": browse, "echo": echo, "ping": ping, "listen": listenMulticast, "say": sayMulticast, "flood": flood, "sink": sink,
 }
 
 // program prepares one of programs.
@@ -136,4 +139,32 @@ func sink([]string) error {
 		count++
 		conn.SetReadDeadline(last.Add(time.Second / 2))
 	}
+}
+
+// register NAME offers a service by mDNS until it is killed.
+func register(args []string) error {
+	if _, err := zeroconf.Register(args[0], "_test._udp", "local.", 8076, nil, nil); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	select {}
+}
+
+// browse prints the first service that mDNS finds.
+func browse([]string) error {
+	resolver, err := zeroconf.NewResolver()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	found := make(chan *zeroconf.ServiceEntry, 10)
+	if err := resolver.Browse(ctx, "_test._udp", "local.", found); err != nil {
+		return err
+	}
+	for entry := range found {
+		fmt.Println(entry.Instance, entry.AddrIPv4, entry.Port)
+		return nil
+	}
+	return ctx.Err()
 }

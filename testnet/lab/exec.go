@@ -46,7 +46,7 @@ func execOn(host string, command []string) error {
 
 	// This thread is the host's from here on; CMD dies with it.
 	runtime.LockOSThread()
-	if err := hosts.Enter(r.PID); err != nil {
+	if err := hosts.Enter(r.PID, cmd.Dir); err != nil {
 		return err
 	}
 	if err := cmd.Start(); err != nil {

@@ -210,6 +210,20 @@ func TestKilledExecKillsTheCommandOnTheHost(t *testing.T) {
 	}
 }
 
+func TestWorkingDirectoryThatTheHostLacksIsNamed(t *testing.T) {
+	needHosts(t)
+	s := lab(t, "run", "--hosts", "robot", "--", "sh", "-c", "lab exec robot true")
+	dir, err := os.MkdirTemp("/dev/shm", "lab-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s.Dir = dir
+	if got := s.run(t); got != 1 || !strings.Contains(s.err.String(), "the host has no such working directory") || !strings.Contains(s.err.String(), dir) {
+		t.Errorf("got status %d, %q, want 1 and the directory", got, &s.err)
+	}
+}
+
 func TestMistakesAreNamedWithStatusTwo(t *testing.T) {
 	for _, c := range []struct {
 		args string
