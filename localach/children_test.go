@@ -1,3 +1,39 @@
 package localach_test
 
-func child(verb string, args []string) {}
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+)
+
+// startOurs runs this test binary as another process of ours, to be killed: see child.
+func startOurs(t testing.TB, d localach.Dir, verb, name string) *process {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], string(d), name)
+	cmd.Env = append(os.Environ(), "LOCALACH_CHILD="+verb)
+	return start(t, cmd)
+}
+
+// child is what such a process does: wait reads frames until it is killed, and waits for each.
+func child(verb string, args []string) {
+	time.AfterFunc(5*time.Minute, func() { os.Exit(1) }) // whoever was to kill us is gone
+	c, err := localach.Dir(args[0]).Open(filepath.Base(args[1]))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, buf := c.Reader(), make([]byte, 4096)
+	fmt.Println("ready")
+	for verb == "wait" {
+		if _, err := r.Next(buf, time.Minute); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			fmt.Println(err)
+			return
+		}
+	}
+}

@@ -161,6 +161,15 @@ func (p *process) stop() map[string]float64 {
 	return p.result()
 }
 
+// exited says whether the peer has ended, without waiting for it.
+func (p *process) exited() bool {
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	return err != nil || strings.Contains(string(state), ") Z ")
+}
+
+// wait lets the peer end in its own way, which may be by a signal.
+func (p *process) wait() { _ = p.cmd.Wait() }
+
 // kill ends it without a chance to clean up. Killing what has ended is harmless.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()

@@ -1,0 +1,187 @@
+package localach_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"achbridge/localach"
+)
+
+// Writers of the C peer have numbers below oursFrom, ours begin there.
+const oursFrom = 32
+
+// writeUntil puts frames of changing size until stop is set.
+func writeUntil(c *localach.Channel, number uint64, stop *atomic.Bool) error {
+	w := c.Writer()
+	defer w.Close()
+	buf := make([]byte, 500)
+	for n := uint64(1); !stop.Load(); {
+		_, err := w.Put(makeFrame(buf[:64+n*37%400], number, n))
+		if errors.Is(err, localach.ErrBusy) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("writer %d, frame %d: %w", number, n, err)
+		}
+		n++
+	}
+	return nil
+}
+
+// readUntil polls and checks every frame until count of them came from writers that satisfy from.
+func readUntil(c *localach.Channel, count int, from func(writer uint64) bool) error {
+	r, seen, buf := c.Reader(), order{}, make([]byte, 4096)
+	next := r.Next
+	if count%2 == 1 {
+		next = r.NextOldest
+	}
+	for got := 0; got < count; {
+		n, err := next(buf, 0)
+		if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, localach.ErrBusy) {
+			runtime.Gosched()
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("after %d of %d frames: %w", got, count, err)
+		}
+		s, err := checkFrame(buf[:n])
+		if err != nil {
+			return fmt.Errorf("frame %d: %w", r.Seq(), err)
+		}
+		if err := seen.accept(r.Seq(), s); err != nil {
+			return err
+		}
+		if from(s.writer) {
+			got++
+		}
+	}
+	return nil
+}
+
+// 100,000 frames, put by C processes while ours write too, arrive intact and in order at readers of ours.
+func TestOursReadWhatCWrites(t *testing.T) {
+	d := privateDir(t)
+	c := createIn(t, d, "imu", 64, 512)
+	writers := []*process{
+		startPeer(t, pathOf(d, "imu"), "put", "0", "64-500", "0", "1").ready(),
+		startPeer(t, pathOf(d, "imu"), "put", "0", "64-500", "0", "2").ready(),
+	}
+	startPeer(t, pathOf(d, "imu"), "get", "0", "w", "5000").ready()
+	var stop atomic.Bool
+	var group, ours sync.WaitGroup
+	group.Go(func() {
+		if err := writeUntil(c, oursFrom, &stop); err != nil {
+			t.Error(err)
+		}
+	})
+	frames := long(100_000, 50_000) // for each of the two
+	for i := range 2 {
+		ours.Go(func() {
+			if err := readUntil(c, frames+i, func(writer uint64) bool { return writer < oursFrom }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ours.Wait()
+	stop.Store(true)
+	group.Wait()
+
+	for _, w := range writers {
+		if got := w.stop(); got["status"] != 0 {
+			t.Errorf("C writer: got status %v, want 0", got["status"])
+		}
+	}
+}
+
+// 100,000 frames of ours arrive intact and in order at C readers, one that polls and one that waits on the condition variable.
+func TestCReadsWhatOursWrite(t *testing.T) {
+	d := privateDir(t)
+	c := createIn(t, d, "imu", 64, 512)
+	startPeer(t, pathOf(d, "imu"), "put", "0", "64-500", "0", "1").ready()
+	frames := fmt.Sprint(long(100_000, 50_000)) // for each of the two
+	readers := []*process{
+		startPeer(t, pathOf(d, "imu"), "get", frames, "-", "0", fmt.Sprint(oursFrom)).ready(),
+		startPeer(t, pathOf(d, "imu"), "get", frames, "w", "5000", fmt.Sprint(oursFrom)).ready(),
+	}
+	var stop atomic.Bool
+	var group sync.WaitGroup
+	for i := range uint64(2) {
+		group.Go(func() {
+			if err := writeUntil(c, oursFrom+i, &stop); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+
+	for _, r := range readers {
+		if got := r.result(); got["bad"] != 0 || got["back"] != 0 {
+			t.Errorf("C reader: %v frames damaged, %v out of order, of %v", got["bad"], got["back"], got["got"])
+		}
+	}
+	stop.Store(true)
+	group.Wait()
+}
+
+func TestHundredsOfChannelsInOneProcess(t *testing.T) {
+	d := privateDir(t)
+	w := startWatcher(t)
+	const channels, frames = 300, 20
+	var group sync.WaitGroup
+	for i := range channels {
+		c := createIn(t, d, fmt.Sprintf("ch%03d", i), 32, 128)
+		woken := make(chan struct{}, 1)
+		n := w.Watch(c, func(uint64) {
+			select {
+			case woken <- struct{}{}:
+			default:
+			}
+		})
+		group.Go(func() {
+			defer n.Close()
+			if err := relay(c, woken, frames, uint64(i)); err != nil {
+				t.Errorf("channel %d: %v", i, err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// relay puts frames and reads each with two readers, one of which is always a step behind.
+func relay(c *localach.Channel, woken <-chan struct{}, frames, writer uint64) error {
+	w, prompt, late := c.Writer(), c.Reader(), c.Reader()
+	defer w.Close()
+	buf := make([]byte, 128)
+	for n := uint64(1); n <= frames; n++ {
+		if _, err := w.Put(makeFrame(buf[:100], writer, n)); err != nil {
+			return err
+		}
+		<-woken
+		if err := expectCount(prompt, buf, n); err != nil {
+			return fmt.Errorf("prompt reader: %w", err)
+		}
+		if n == 1 {
+			continue
+		}
+		if err := expectCount(late, buf, n-1); err != nil {
+			return fmt.Errorf("late reader: %w", err)
+		}
+	}
+	return nil
+}
+
+func expectCount(r *localach.Reader, buf []byte, want uint64) error {
+	n, err := r.NextOldest(buf, 0)
+	if err != nil {
+		return err
+	}
+	s, err := checkFrame(buf[:n])
+	if err == nil && s.count != want {
+		err = fmt.Errorf("got frame %d, want %d", s.count, want)
+	}
+	return err
+}

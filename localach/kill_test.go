@@ -1,0 +1,164 @@
+package localach_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+)
+
+// A survivor uses a channel that others die on: it goes on, or says ErrDirty and begins anew.
+type survivor struct {
+	t      *testing.T
+	d      localach.Dir
+	c      *localach.Channel
+	w      *localach.Writer
+	r      *localach.Reader
+	buf    []byte
+	dirty  int
+	busy   int
+	count  uint64
+	longer time.Duration // longest call
+}
+
+const killFrame = 100_000 // bytes: long enough under the lock to be killed there
+
+func newSurvivor(t *testing.T) *survivor {
+	s := &survivor{t: t, d: privateDir(t), buf: make([]byte, killFrame)}
+	s.renew()
+	return s
+}
+
+func (s *survivor) renew() {
+	s.t.Helper()
+	c, err := s.d.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: killFrame}, Replace: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	s.c, s.w, s.r = c, c.Writer(), c.Reader()
+}
+
+// timed runs one call and takes note of what it says.
+func (s *survivor) timed(what string, call func() error) {
+	s.t.Helper()
+	start := time.Now()
+	err := call()
+	s.longer = max(s.longer, time.Since(start))
+	switch {
+	case err == nil, errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, localach.ErrBusy):
+		s.busy++
+	case errors.Is(err, localach.ErrDirty):
+		s.dirty++
+		s.renew()
+	default:
+		s.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// use puts a frame and reads the newest, and the oldest unseen.
+func (s *survivor) use() {
+	s.t.Helper()
+	s.count++
+	s.timed("put", func() error {
+		_, err := s.w.Put(makeFrame(s.buf[:64+s.count%1000], oursFrom, s.count))
+		return err
+	})
+	for what, next := range map[string]func([]byte, time.Duration) (int, error){"next": s.r.Next, "next oldest": s.r.NextOldest} {
+		s.timed(what, func() error {
+			n, err := next(s.buf, 0)
+			if err == nil {
+				_, err = checkFrame(s.buf[:n])
+			}
+			return err
+		})
+	}
+}
+
+func (s *survivor) surviveKills(kills int, args ...string) {
+	s.t.Helper()
+	for range kills {
+		p := startPeer(s.t, pathOf(s.d, "imu"), args...).ready()
+		for end := time.Now().Add(time.Duration(rand.IntN(2000)) * time.Microsecond); time.Now().Before(end); {
+			s.use()
+		}
+		p.kill()
+		s.use()
+		s.use()
+	}
+	// One frame more goes all the way, whatever the last of them left.
+	s.use()
+	if _, err := s.w.Put(makeFrame(s.buf[:64], oursFrom, s.count+1)); err != nil {
+		s.t.Fatal(err)
+	}
+	if n, err := s.r.Last(s.buf); err != nil || n != 64 {
+		s.t.Errorf("last frame: got %d bytes and %v, want 64", n, err)
+	}
+	s.t.Logf("%d killed in %s: dirty %d times, busy %d times, longest call %v", kills, args[0], s.dirty, s.busy, s.longer)
+}
+
+func TestOursSurviveWritersKilledInPut(t *testing.T) {
+	newSurvivor(t).surviveKills(long(200, 100), "spin-put", "100000")
+}
+
+func TestOursSurviveReadersKilledInGet(t *testing.T) {
+	newSurvivor(t).surviveKills(long(200, 100), "spin-get")
+}
+
+func TestAWriterKilledInsidePutLeavesErrDirty(t *testing.T) {
+	s := newSurvivor(t)
+	s.use()
+	startPeer(t, pathOf(s.d, "imu"), "die-in-put").wait()
+
+	_, putErr := s.w.Put(s.buf[:64])
+	_, nextErr := s.r.Next(s.buf, time.Second)
+	_, oldestErr := s.r.NextOldest(s.buf, 0)
+	for what, err := range map[string]error{"put": putErr, "next": nextErr, "next oldest": oldestErr, "check": s.c.Check()} {
+		if !errors.Is(err, localach.ErrDirty) || !errors.Is(err, localach.ErrCorrupt) {
+			t.Errorf("%s: got %v, want ErrDirty", what, err)
+		}
+	}
+	s.renew()
+	s.use()
+	if err := s.c.Check(); err != nil {
+		t.Errorf("the channel made anew: %v", err)
+	}
+}
+
+func TestAReaderKilledWithTheLockCostsNothing(t *testing.T) {
+	s := newSurvivor(t)
+	for range 20 {
+		startPeer(t, pathOf(s.d, "imu"), "die-locked").wait()
+		s.use()
+	}
+	if s.dirty != 0 || s.busy != 0 {
+		t.Errorf("got %d times dirty and %d times busy, want none", s.dirty, s.busy)
+	}
+	if got := runPeer(t, pathOf(s.d, "imu"), "put", "10", "64", "0", "1"); got["put"] != 10 {
+		t.Errorf("the C writer after that: got %v frames put, want 10", got["put"])
+	}
+}
+
+func TestAStoppedLockOwnerIsErrBusy(t *testing.T) {
+	s := newSurvivor(t)
+	p := startPeer(t, pathOf(s.d, "imu"), "hold", "100000").ready()
+
+	within(t, 5*time.Second, "put and get beside a stopped owner", func() {
+		if _, err := s.w.Put(s.buf[:64]); !errors.Is(err, localach.ErrBusy) {
+			t.Errorf("put: got %v, want ErrBusy", err)
+		}
+		if _, err := s.r.NextOldest(s.buf, 0); !errors.Is(err, localach.ErrBusy) {
+			t.Errorf("next oldest: got %v, want ErrBusy", err)
+		}
+	})
+
+	p.kill()
+	s.use()
+	if s.busy != 0 || s.dirty != 0 {
+		t.Errorf("after the owner's death: got %d times busy, %d times dirty", s.busy, s.dirty)
+	}
+}
