@@ -35,19 +35,6 @@ func (a *Assembly) Add(seq uint64, index, count, size int, data []byte) (frame [
 	return a.buf, gaveUp
 }
 
-// Skip forgets frames up to seq: something newer is already in the mirror.
-func (a *Assembly) Skip(seq uint64) (gaveUp bool) {
-	if seq <= a.seq && a.left == 0 || seq < a.seq {
-		return false
-	}
-	gaveUp = a.left > 0
-	a.seq, a.left = seq, 0
-	return gaveUp
-}
-
-// Reset forgets everything but the memory: a new epoch begins.
-func (a *Assembly) Reset() { a.seq, a.left = 0, 0 }
-
 func (a *Assembly) begin(seq uint64, count, size int) {
 	if cap(a.buf) < size {
 		a.buf = make([]byte, size)

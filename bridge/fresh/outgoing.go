@@ -29,9 +29,6 @@ func (o *Outgoing) Begin(seq uint64, size, count int) {
 // Active reports whether a frame is on its way.
 func (o *Outgoing) Active() bool { return o.active }
 
-// Stop forgets the frame that is on its way.
-func (o *Outgoing) Stop() { o.active = false }
-
 // Pending reports whether a part waits to be sent.
 func (o *Outgoing) Pending() bool {
 	return o.active && (o.next < o.Count || len(o.resend) > 0)

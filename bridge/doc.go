@@ -1,0 +1,64 @@
+// Package bridge is the node of a host: it offers the host's Ach channels to
+// other nodes and keeps mirrors of theirs.
+//
+// # One frame, robot to PC
+//
+//	localach.Watcher       sees that last_seq of "imu" has moved          export.go  watch
+//	link.pump              the link can take a packet; whose turn is it?   pump.go    fill
+//	export.ready           copies the NEWEST frame out of the ring now     export.go  load
+//	wire.AppendFrame       into a datagram, beside other small frames      pump.go    addWhole
+//	transport.Session      QUIC datagram, over the network                 transport/
+//	link.receive           parses, finds the subscription                  receive.go take
+//	mirror.put             newer than what is there? then into the mirror  mirror.go  write
+//
+// There is no queue on that way. What waits is a set of channels that have
+// something newer; the frames stay in the ring, where newer ones replace them.
+// This is the idea of Ach itself, "the newest message first" (Dantam and
+// Stilman, "Robust and Efficient Communication for Real-Time Multi-Process
+// Robot Software", 2012), carried over the edge of the host: Player 2 has
+// already warned that pushing into a transport's buffer defeats replacement,
+// since what is in the buffer can no longer be replaced.
+//
+// At most one frame of a subscription is on its way: a small one in one
+// datagram with those of other channels, a large one in parts, between which
+// small ones go first. A frame of several parts that is under way is finished,
+// so that ever newer frames cannot starve a large channel. Feedback (which
+// packets arrived) frees the subscription for its next frame and gives
+// round-trip time, loss and the offset of the peer's clock. A lost part, or a
+// lost frame that nothing newer has replaced, is sent again: the newest frame of
+// a channel is always owed to its mirrors. A path that went silent is only
+// probed.
+//
+// # Who owns what
+//
+// Node.Run is one goroutine, and all tables are its own: local channels, peers,
+// links, wishes, mirrors. Others hand it functions (post, call); it never waits
+// for the network. A link has four goroutines: hear and tell serve the control
+// stream, receive and pump the datagrams; what the last two share is under the
+// link's mu. A mirror's file is under the mirror's mu.
+//
+//	node.go     Node, its loop, wishes          wishes.go   wishes -> mirrors and subscriptions
+//	local.go    this host's channels, catalog   mirror.go   a mirror's file, put, replace
+//	peer.go     who is dialled, back-off        push.go     offers, accept
+//	link.go     a link's life, control stream   control.go  what control messages do
+//	pump.go     what goes out                   export.go   a peer's subscription to a channel here
+//	receive.go  what comes in                   report.go   status; status.go its JSON
+//	config.go   Config, how wishes are written  fresh/      the pure parts
+//
+// # Rules that hold whatever happens
+//
+//   - A channel of the robot is only read, and without its lock on x86-64; its
+//     condition variable is never touched (package localach).
+//   - A mirror never goes back: only frames newer than the last put of the
+//     origin's epoch are put. The mirror's file remembers which that was, so
+//     this holds across restarts of either daemon.
+//   - An epoch is one life of a channel. Frames are sent only for the epoch the
+//     subscriber asked for, so nothing of a new life can be taken for the old.
+//   - A file that is not a mirror of ours is never written unless Adopt names
+//     it. A mirror is never exported unless Relay names it, and a channel whose
+//     frames come from the asking node is a loop, refused by its origin's id.
+//   - A mirror whose lock a local process sits on, or whose waiters cannot be
+//     woken (a reader was killed while it waited), holds up nobody else; the
+//     latter gets a new file after a second.
+//   - Everything a peer sends is parsed by package wire before it is believed.
+package bridge

@@ -1,0 +1,202 @@
+package fresh
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+const ms = time.Millisecond
+
+// sentPackets is a flight of n packets, one a millisecond from 1 ms on, each
+// with one piece whose sequence number is the packet's.
+func sentPackets(n int) *Flight {
+	f := &Flight{}
+	for i := range n {
+		at := time.Duration(i+1) * ms
+		number := f.NextNumber(at)
+		f.Sent(at, number, 100, []Piece{{Sub: 1, Seq: number}})
+	}
+	return f
+}
+
+func seqs(pieces []Piece) []uint64 {
+	list := []uint64{}
+	for _, p := range pieces {
+		list = append(list, p.Seq)
+	}
+	return list
+}
+
+func TestFeedbackSettlesPackets(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		newest        uint64
+		bitmap        uint64
+		arrived, lost []uint64
+		left          int
+	}{
+		{"all", 5, 0b1111, []uint64{1, 2, 3, 4, 5}, []uint64{}, 0},
+		{"first only", 1, 0, []uint64{1}, []uint64{}, 4},
+		{"gap too young to be lost", 5, 0b1100, []uint64{1, 2, 5}, []uint64{}, 2},
+		{"gap behind three later ones", 5, 0b0111, []uint64{2, 3, 4, 5}, []uint64{1}, 0},
+		{"about packets never sent", 6, 0b11111, []uint64{}, []uint64{}, 5},
+		{"nothing", 0, 0, []uint64{}, []uint64{}, 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := sentPackets(5)
+			arrived, lost := f.Feedback(20*ms, c.newest, c.bitmap)
+			if !slices.Equal(seqs(arrived), c.arrived) || !slices.Equal(seqs(lost), c.lost) || f.Bytes() != 100*c.left {
+				t.Errorf("got arrived %v, lost %v, %d B in flight; want %v, %v, %d", seqs(arrived), seqs(lost), f.Bytes(), c.arrived, c.lost, 100*c.left)
+			}
+		})
+	}
+}
+
+func TestPacketsBeyondTheBitmapAreLost(t *testing.T) {
+	f := sentPackets(100)
+	arrived, lost := f.Feedback(200*ms, 100, ^uint64(0))
+	if len(arrived) != 65 || len(lost) != 35 || f.Bytes() != 0 {
+		t.Errorf("got %d arrived, %d lost, %d B in flight; want 65, 35, 0", len(arrived), len(lost), f.Bytes())
+	}
+}
+
+func TestRoundTripIsTakenFromTheNewestPacketOnly(t *testing.T) {
+	f := sentPackets(5)
+	f.Feedback(25*ms, 5, 0b1111)
+	if smoothed, least := f.RTT(); smoothed != 20*ms || least != 20*ms {
+		t.Errorf("got %v, least %v; want 20ms", smoothed, least)
+	}
+}
+
+func TestUnansweredPacketsExpire(t *testing.T) {
+	f := sentPackets(2)
+	if lost := f.Expire(1*ms + initialRTO - 1); len(lost) != 0 {
+		t.Errorf("%v expired too early", lost)
+	}
+	at, ok := f.NextExpiry()
+	if !ok || at != 1*ms+initialRTO {
+		t.Errorf("next expiry %v, %v; want %v", at, ok, 1*ms+initialRTO)
+	}
+	if lost := seqs(f.Expire(at)); !slices.Equal(lost, []uint64{1}) {
+		t.Errorf("got %v expired, want packet 1", lost)
+	}
+}
+
+func TestPathIsSilentOnlyWhileAnAnswerIsDue(t *testing.T) {
+	f := sentPackets(1)
+	for _, c := range []struct {
+		at   time.Duration
+		want bool
+	}{{300 * ms, false}, {301 * ms, true}} {
+		if got := f.Silent(c.at); got != c.want {
+			t.Errorf("at %v: silent is %v, want %v", c.at, got, c.want)
+		}
+	}
+	f.Feedback(310*ms, 1, 0)
+	if f.Silent(time.Hour) {
+		t.Error("silent although everything was answered")
+	}
+}
+
+func TestFlightAllocatesNothingInSteadyState(t *testing.T) {
+	f := &Flight{}
+	pieces := []Piece{{Sub: 1}, {Sub: 2}}
+	now := time.Duration(0)
+	step := func() {
+		now += ms
+		number := f.NextNumber(now)
+		f.Sent(now, number, 100, pieces)
+		if number > 8 {
+			f.Feedback(now, number-8, ^uint64(0))
+		}
+	}
+	for range 100 {
+		step()
+	}
+	if n := testing.AllocsPerRun(1000, step); n != 0 {
+		t.Errorf("%v allocations a packet, want none", n)
+	}
+}
+
+func TestReceiptsTellWhatArrived(t *testing.T) {
+	r := &Receipts{}
+	for _, n := range []uint64{3, 1, 4, 70} {
+		if !r.Received(ms, n, Parts) {
+			t.Errorf("packet %d taken for a duplicate", n)
+		}
+	}
+	for _, n := range []uint64{70, 4, 5} {
+		if r.Received(2*ms, n, Parts) {
+			t.Errorf("packet %d, a duplicate or too old to tell, was counted", n)
+		}
+	}
+	newest, bitmap, arrived, ok := r.Report(3 * ms)
+	if newest != 70 || bitmap != 0 || arrived != ms || !ok {
+		// 4 is 66 back: beyond the bitmap.
+		t.Errorf("got %d %b %v %v, want 70 0 1ms", newest, bitmap, arrived, ok)
+	}
+	r.Received(4*ms, 71, Parts)
+	if _, bitmap, _, _ = r.Report(4 * ms); bitmap != 1 {
+		t.Errorf("got bitmap %b, want 1", bitmap)
+	}
+}
+
+func TestReportIsDue(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cargos []Cargo
+		due    time.Duration // after the first packet; negative: not at all
+	}{
+		{"only feedback asks for none", []Cargo{Nothing, Nothing}, -1},
+		{"one part waits", []Cargo{Parts}, reportDelay},
+		{"a complete frame does not", []Cargo{Complete}, 0},
+		{"sixteen parts do not", slices.Repeat([]Cargo{Parts}, reportPackets), 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &Receipts{}
+			for i, cargo := range c.cargos {
+				r.Received(time.Second, uint64(i+1), cargo)
+			}
+			at, ok := r.Due()
+			if ok != (c.due >= 0) || ok && at != time.Second+c.due {
+				t.Errorf("got %v, %v; want %v", at, ok, c.due)
+			}
+			r.Report(time.Second)
+			if _, ok := r.Due(); ok {
+				t.Error("due again although nothing came since")
+			}
+		})
+	}
+}
+
+func TestReportsKeepTheirDistance(t *testing.T) {
+	r := &Receipts{}
+	r.Received(10*ms, 1, Complete)
+	r.Report(10 * ms)
+	r.Received(10*ms+1, 2, Complete)
+	if at, _ := r.Due(); at != 10*ms+reportInterval {
+		t.Errorf("got %v, want %v", at, 10*ms+reportInterval)
+	}
+}
+
+func TestClockTakesTheLeastDelayedSample(t *testing.T) {
+	// The peer's clock is 1 h ahead; packets take 5 ms and 5 ms, or wait 20 ms more on one way.
+	c := &Clock{}
+	const ahead = time.Hour
+	at := time.Second
+	c.Sample(at, at+ahead+25*ms, at+ahead+25*ms, at+30*ms)
+	at += time.Second
+	c.Sample(at, at+ahead+5*ms, at+ahead+8*ms, at+13*ms)
+	offset, uncertainty, ok := c.Offset(at)
+	if !ok || offset != ahead || uncertainty != 5*ms {
+		t.Errorf("got %v ± %v, %v; want 1h ± 5ms", offset, uncertainty, ok)
+	}
+	if _, _, ok := c.Offset(at + time.Minute); ok {
+		t.Error("an estimate a minute old still counts")
+	}
+	c.Sample(at, at, at+time.Second, at) // an impossible exchange
+	if _, _, ok := c.Offset(at); !ok {
+		t.Error("an impossible sample took the good one's place")
+	}
+}

@@ -1,0 +1,188 @@
+package bridge
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+	"achbridge/wire"
+)
+
+// testMirror is a mirror without a node, on real memory and in real time.
+func testMirror(t *testing.T, dir localach.Dir, name string) *mirror {
+	t.Helper()
+	var work sync.WaitGroup
+	m := &mirror{name: name, host: "robot", channel: name, dir: dir, log: slog.New(slog.DiscardHandler), spawn: work.Go}
+	t.Cleanup(func() {
+		m.close()
+		work.Wait()
+	})
+	c := wire.Channel{Name: name, FrameCount: 16, FrameSize: 64, Epoch: 1}
+	if err := m.open(c, [16]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	m.expect(1, 0)
+	return m
+}
+
+func testDir(t *testing.T) localach.Dir {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "bridge-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return localach.Dir(dir)
+}
+
+// newestSeq is the stamp of the newest frame in a channel, 0 when none.
+func newestSeq(t *testing.T, dir localach.Dir, name string) uint64 {
+	t.Helper()
+	ch, err := dir.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	var b [64]byte
+	if _, err := ch.Reader().Last(b[:]); err != nil {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+func eventually(t *testing.T, what string, limit time.Duration, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %v", what, limit)
+		}
+	}
+}
+
+// A process that stopped while it held the mirror's lock is played by its
+// mark: the lock word names a thread that lives.
+func TestMirrorWhoseLockIsTakenHoldsUpNobody(t *testing.T) {
+	dir := testDir(t)
+	stuck, other := testMirror(t, dir, "stuck"), testMirror(t, dir, "other")
+	file, err := os.OpenFile(filepath.Join(string(dir), "achshm-stuck"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	const lockWord = 216 // ach-abi: pthread_mutex_t, its first word
+	if _, err := file.WriteAt(binary.NativeEndian.AppendUint32(nil, uint32(os.Getpid())), lockWord); err != nil {
+		t.Fatal(err)
+	}
+
+	begin := time.Now()
+	for seq := range uint64(100) {
+		stuck.put(1, seq+1, 0, frame(seq+1, 64))
+		other.put(1, seq+1, 0, frame(seq+1, 64))
+	}
+	if took := time.Since(begin); took > 100*time.Millisecond {
+		t.Errorf("100 puts into each took %v: somebody waited for the lock", took)
+	}
+	if got := newestSeq(t, dir, "other"); got != 100 {
+		t.Errorf("the other mirror is at %d, want 100", got)
+	}
+	if _, err := file.WriteAt(make([]byte, 4), lockWord); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the newest frame comes when the lock is free", time.Second, func() bool { return newestSeq(t, dir, "stuck") == 100 })
+	if n := lastPut(t, dir, "stuck"); n > 2 {
+		t.Errorf("%d frames were put afterwards, want only the newest", n)
+	}
+}
+
+func lastPut(t *testing.T, dir localach.Dir, name string) uint64 {
+	t.Helper()
+	ch, err := dir.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	return ch.LastSeq()
+}
+
+func TestLocalReadersKilledWhileTheyWaitStallNoMirror(t *testing.T) {
+	peer := cPeer(t)
+	dir := testDir(t)
+	m, other := testMirror(t, dir, "m"), testMirror(t, dir, "other")
+	path := filepath.Join(string(dir), "achshm-m")
+	kills := 30
+	if os.Getenv("ACHBRIDGE_LONG") == "1" {
+		kills = 100
+	}
+	var worst time.Duration
+	seq := uint64(0)
+	put := func() {
+		seq++
+		for _, m := range []*mirror{m, other} {
+			begin := time.Now()
+			m.put(1, seq, 0, frame(seq, 64))
+			worst = max(worst, time.Since(begin))
+		}
+		if err := m.look(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range kills {
+		reader := exec.Command(peer, path, "wait")
+		out, err := reader.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := reader.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatalf("the C reader did not come up: %v", err)
+		}
+		for range 5 {
+			put()
+			time.Sleep(time.Millisecond)
+		}
+		reader.Process.Kill()
+		reader.Wait()
+		put()
+	}
+	eventually(t, "the wedged mirror gets a new file", 5*time.Second, func() bool {
+		put()
+		return m.replaced > 0
+	})
+	put()
+	if got := newestSeq(t, dir, "m"); got != seq {
+		t.Errorf("the mirror is at %d, want %d", got, seq)
+	}
+	if worst > 500*time.Millisecond {
+		t.Errorf("the longest put took %v", worst)
+	}
+	t.Logf("%d readers killed, file replaced %d times, longest put %v", kills, m.replaced, worst)
+}
+
+// cPeer is localach's C peer, compiled for this run.
+func cPeer(t *testing.T) string {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		if os.Getenv("ACHBRIDGE_NO_SKIP") == "1" {
+			t.Fatal("no C compiler: apt-get install gcc libc6-dev")
+		}
+		t.Skip("no C compiler: apt-get install gcc libc6-dev")
+	}
+	peer := filepath.Join(t.TempDir(), "peer")
+	source := filepath.Join("..", "localach", "testdata", "peer")
+	cmd := exec.Command(cc, "-O2", "-pthread", "-o", peer, filepath.Join(source, "channel.c"), filepath.Join(source, "main.c"))
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatal(fmt.Errorf("%v: %w\n%s", cmd, err, text))
+	}
+	return peer
+}
