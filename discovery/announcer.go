@@ -24,6 +24,7 @@ type Announcer struct {
 
 	mu       sync.Mutex
 	channels []Channel // wanted, by name
+	hidden   int       // wanted too, but not to be named
 }
 
 // NewAnnouncer checks all of cfg and reports every problem at once.
@@ -35,32 +36,24 @@ func NewAnnouncer(cfg Config) (*Announcer, error) {
 		cfg.Self.Life = DefaultLife
 	}
 	a := &Announcer{cfg: cfg, log: cfg.logger(), changed: make(chan struct{}, 1)}
-	a.channels = sortedChannels(cfg.Self.Channels)
+	a.Update(cfg.Self.Channels)
 	return a, nil
 }
 
 // Update sets the channels to announce and returns at once. It reaches the network within six seconds, at once
-// when the last change is older than that. A channel that may not be announced refuses the whole list. Safe for
-// concurrent use, before and during Run.
-func (a *Announcer) Update(channels []Channel) error {
-	if err := checkChannels(channels); err != nil {
-		return err
-	}
-	sorted := sortedChannels(channels)
+// when the last change is older than that. A channel that no other node would accept (its name, its size) is not
+// named but counted in More. Safe for concurrent use, before and during Run.
+func (a *Announcer) Update(channels []Channel) {
+	good := slices.DeleteFunc(slices.Clone(channels), func(c Channel) bool { return c.check() != nil })
+	slices.SortFunc(good, byName)
 	a.mu.Lock()
-	a.channels = sorted
+	a.channels = good
+	a.hidden = len(channels) - len(good)
 	a.mu.Unlock()
 	select {
 	case a.changed <- struct{}{}:
 	default:
 	}
-	return nil
-}
-
-func sortedChannels(channels []Channel) []Channel {
-	c := slices.Clone(channels)
-	slices.SortFunc(c, byName)
-	return c
 }
 
 // Run announces until ctx ends, then says goodbye and returns nil within a second. Networks that are missing
@@ -88,6 +81,7 @@ type running struct {
 	*Announcer
 	reg      *registration // nil: not registered
 	attempt  time.Time     // last registration or failure
+	said     []link        // what the last announcement was about
 	announce time.Time     // next repetition
 	trouble  string        // last one logged
 }
@@ -98,6 +92,7 @@ func (r *running) wanted() (record, []link, error) {
 	rec := record{peer: r.cfg.Self, port: uint16(r.cfg.Port)}
 	r.mu.Lock()
 	rec.peer.Channels = r.channels
+	rec.peer.More += r.hidden
 	r.mu.Unlock()
 	return rec, links, err
 }
@@ -113,20 +108,16 @@ func (r *running) step(now time.Time) {
 		r.complain(err)
 		return
 	}
+	since := now.Sub(r.attempt)
 	switch {
-	case r.reg == nil, !sameSockets(r.reg.links, links):
-		if now.Sub(r.attempt) >= relinkEvery {
-			r.register(now, rec, links)
-		}
-	case !samePeer(r.reg.rec.peer, rec.peer):
-		if now.Sub(r.attempt) >= registerEvery {
-			r.register(now, rec, links)
-		}
-	case !sameLinks(r.reg.links, links):
-		r.reg.links = links // zeroconf looks addresses up for every answer: saying them anew is enough
-		r.repeat(now)
-	case !now.Before(r.announce):
-		r.repeat(now)
+	case r.reg == nil && since < relinkEvery:
+	case r.reg == nil, !sameSockets(r.reg.links, links) && since >= relinkEvery:
+		r.register(now, rec, links)
+	case !samePeer(r.reg.rec.peer, rec.peer) && since >= registerEvery:
+		r.register(now, rec, links)
+	case !sameLinks(r.said, links), !now.Before(r.announce):
+		// A new address needs no new registration: zeroconf looks addresses up for every answer.
+		r.repeat(now, links)
 	}
 }
 
@@ -141,18 +132,20 @@ func (r *running) register(now time.Time, rec record, links []link) {
 	}
 	old := r.reg
 	r.reg = reg
-	if old == nil {
-		r.trouble = ""
-		r.log.Info("announcing on the network", "host", rec.peer.Host, "interfaces", namesOf(links), "count", len(rec.peer.Channels))
-		r.schedule(now)
+	if old != nil {
+		old.end()
+		r.repeat(now, links)
 		return
 	}
-	old.end()
-	r.repeat(now)
+	r.trouble = ""
+	r.log.Info("announcing on the network", "host", rec.peer.Host, "interfaces", namesOf(links), "count", len(rec.peer.Channels))
+	r.said = links
+	r.schedule(now)
 }
 
-func (r *running) repeat(now time.Time) {
-	if err := r.reg.say(r.reg.rec.peer.Life); err != nil {
+func (r *running) repeat(now time.Time, links []link) {
+	r.said = links
+	if err := r.reg.say(links, r.reg.rec.peer.Life); err != nil {
 		r.complain(err)
 	} else {
 		r.trouble = ""
@@ -180,7 +173,7 @@ func (r *running) leave() {
 		return
 	}
 	r.reg.end()
-	if err := r.reg.say(0); err != nil {
+	if err := r.reg.say(r.said, 0); err != nil {
 		r.complain(err)
 	}
 	r.reg = nil

@@ -1,11 +1,15 @@
 package discovery
 
 import (
+	"errors"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netns"
 )
 
 // patience is how long a test waits for what should take far less.
@@ -237,6 +241,27 @@ func TestIPv6AloneIsEnough(t *testing.T) {
 	})
 }
 
+func TestIPv4AloneIsEnough(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.addSwitch("sw0")
+	robot, pc := l.addHost(), l.addHost()
+	for h, addr := range map[*host]string{robot: "10.0.0.2/24", pc: "10.0.0.1/24"} {
+		onThread(t, func() error {
+			return errors.Join(netns.Set(h.ns), os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0))
+		})
+		h.plug("eth0", "sw0", addr)
+	}
+	w := startNode(t, pc, watching())
+	a := startNode(t, robot, announcing("robot", "a1"))
+	w.until("the robot by IPv4", patience, func(ps []Peer) bool {
+		return len(ps) == 1 && slices.Equal(ps[0].Addrs, ports("10.0.0.2:8076"))
+	})
+	a.quit()
+	w.until("nobody", patience, named())
+	w.quit()
+}
+
 func TestTwoHostsOfOneNameAreBothUsable(t *testing.T) {
 	l, robot, pc := pair(t)
 	third := l.addHost()
@@ -282,6 +307,23 @@ func TestBrowseOnceWithoutANetworkSaysSo(t *testing.T) {
 	<-once.done
 	if !strings.Contains(once.end.Err, "no interface is up") || !strings.Contains(once.end.Err, "--peer HOST:PORT") {
 		t.Errorf("got %q, want the cause and the cure", once.end.Err)
+	}
+}
+
+func TestStaticPeerIsResolvedWithoutMulticast(t *testing.T) {
+	t.Parallel()
+	o := watching()
+	o.Config.Interfaces = []string{"no-such-interface"}
+	o.Peers = []string{"localhost:9000", "no-such-host.invalid"}
+	w := startNode(t, nil, o)
+	w.until("localhost with an address, the other without", patience, func(ps []Peer) bool {
+		return named("localhost", "no-such-host.invalid")(ps) && len(ps[0].Addrs) > 0 && ps[0].Addrs[0].Port() == 9000 &&
+			ps[0].Addrs[0].Addr().IsLoopback() && len(ps[1].Addrs) == 0
+	})
+	w.quit()
+	if text := w.stderr.String(); strings.Count(text, "static peer cannot be resolved") > 1 ||
+		!strings.Contains(text, "none of the interfaces no-such-interface is up") {
+		t.Errorf("got log %q, want each trouble once", text)
 	}
 }
 

@@ -126,9 +126,7 @@ func readChannels(a *Announcer, end func()) {
 		for _, name := range strings.Fields(in.Text()) {
 			channels = append(channels, Channel{name, 16, 512})
 		}
-		if err := a.Update(channels); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
+		a.Update(channels)
 	}
 }
 

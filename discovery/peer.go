@@ -98,16 +98,8 @@ func (c Config) checkAnnounce() error {
 	if l := c.Self.Life; l != 0 && (l < minLife || l > maxLife || l%time.Second != 0) {
 		errs = append(errs, fmt.Errorf("life %v: not whole seconds between %v and %v", l, minLife, maxLife))
 	}
-	errs = append(errs, checkChannels(c.Self.Channels))
-	return errors.Join(errs...)
-}
-
-func checkChannels(channels []Channel) error {
-	var errs []error
-	for _, ch := range channels {
-		if err := ch.check(); err != nil {
-			errs = append(errs, fmt.Errorf("channel %q: %w", ch.Name, err))
-		}
+	if c.Self.More < 0 {
+		errs = append(errs, fmt.Errorf("more %d: less than 0", c.Self.More))
 	}
 	return errors.Join(errs...)
 }

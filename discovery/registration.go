@@ -40,8 +40,8 @@ func (r *registration) end() {
 	r.server.Shutdown()
 }
 
-// say multicasts the record on every link, to live for ttl; 0 is a goodbye. It fails only where nothing went out.
-func (r *registration) say(ttl time.Duration) error {
+// say multicasts the record on links, to live for ttl; 0 is a goodbye. It fails only where nothing went out.
+func (r *registration) say(links []link, ttl time.Duration) error {
 	var errs []error
 	sent := false
 	for _, f := range []family{ip4, ip6} {
@@ -50,7 +50,7 @@ func (r *registration) say(ttl time.Duration) error {
 			errs = append(errs, err)
 			continue
 		}
-		for _, l := range r.links {
+		for _, l := range links {
 			if !l.has(f) {
 				continue
 			}

@@ -38,11 +38,8 @@ func (q *questions) restart(now time.Time) {
 
 func (q *questions) heard(now time.Time, ifIndex int) { q.others[ifIndex] = now }
 
-// due says whether to ask now on some of the links, and sets the next time.
+// due says, when next has come, whether to ask on the links, and sets the next time.
 func (q *questions) due(now time.Time, links []link) bool {
-	if now.Before(q.next) || len(links) == 0 {
-		return false
-	}
 	answered := true
 	for _, l := range links {
 		at, ok := q.others[l.iface.Index]
@@ -55,15 +52,15 @@ func (q *questions) due(now time.Time, links []link) bool {
 
 // ask starts a round when it is time.
 func (w *watch) ask(ctx context.Context, now time.Time) {
-	if len(w.links) == 0 && !now.Before(w.questions.next) {
-		w.questions.next = now.Add(lookAround)
-		return
-	}
-	if w.asking || !w.questions.due(now, w.links) {
+	if now.Before(w.questions.next) {
 		return
 	}
 	ifaces, traffic := interfacesOf(w.links), w.traffic()
-	if traffic == 0 {
+	if w.asking || traffic == 0 {
+		w.questions.next = now.Add(roundTime)
+		return
+	}
+	if !w.questions.due(now, w.links) {
 		return
 	}
 	w.asking = true

@@ -137,6 +137,11 @@ func FuzzTXT(f *testing.F) {
 		if port == 0 {
 			port = 1
 		}
+		for _, c := range p.Channels {
+			if err := c.check(); err != nil {
+				t.Fatalf("accepted a channel that no node has: %v", err)
+			}
+		}
 		cfg := Config{Self: p, Port: port}
 		if err := cfg.checkAnnounce(); err != nil {
 			t.Fatalf("accepted what cannot be announced: %v", err)
