@@ -28,6 +28,8 @@ func parseAddress(text string) (address, error) {
 	return address{host, channel}, nil
 }
 
+func (a address) String() string { return a.host + "/" + a.channel }
+
 func (a address) matches(host, channel string) bool {
 	h, _ := path.Match(a.host, host)
 	c, _ := path.Match(a.channel, channel)

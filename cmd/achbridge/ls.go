@@ -69,7 +69,7 @@ func (l *ls) run(ctx context.Context, pattern string) error {
 		return err
 	}
 	if len(list) == 0 {
-		return nothing(fmt.Errorf("no channel %s/%s found in %v", match.host, match.channel, l.timeout),
+		return nothing(fmt.Errorf("no channel %s found in %v", match, l.timeout),
 			"is achbridge run started over there? where multicast is blocked: achbridge run --peer HOST")
 	}
 	return nil
@@ -97,6 +97,9 @@ func (l *ls) search(ctx context.Context, match address) ([]bridge.RemoteChannel,
 		l.ui.note("%d hosts belong to another network (they have another key) and are not shown", hidden)
 	}
 	for _, p := range peers {
+		if len(p.Channels) == 0 {
+			l.ui.note("%s is there and offers no channel", p.Host)
+		}
 		if p.More > 0 {
 			l.ui.note("%s has %d more channels, which only a running daemon can list", p.Host, p.More)
 		}
@@ -126,7 +129,15 @@ func (l *ls) show(list []bridge.RemoteChannel) error {
 	}
 	rows := make([][]string, len(list))
 	for i, c := range list {
-		rows[i] = []string{c.Host + "/" + c.Channel, geometryText(c.FrameCount, c.FrameSize), c.MirroredAs, strings.Join(c.Addrs, " ")}
+		rows[i] = []string{c.Host + "/" + c.Channel, geometryText(c.FrameCount, c.FrameSize), c.MirroredAs, addrsText(c.Addrs)}
 	}
 	return l.ui.table([]string{"CHANNEL", "FRAMES", "MIRRORED AS", "ADDRESS"}, rows)
+}
+
+// addrsText is the best address and how many more there are.
+func addrsText(addrs []string) string {
+	if len(addrs) < 2 {
+		return strings.Join(addrs, "")
+	}
+	return fmt.Sprintf("%s (+%d)", addrs[0], len(addrs)-1)
 }

@@ -27,16 +27,17 @@ Lists are flags given several times. With --config the flags (whole lists too)
 take the place of the file's keys; the file is YAML:
 
   name: planner
-  mirror: ['krang/*', 'krang/imu,as=imu']
+  mirror: ['krang/imu,as=imu', 'krang/*']
   accept: [goal]
 
 Keys: name listen key export relay accept adopt mirror push peers interfaces
-discovery control state log. They mean what the flags mean.
+discovery control state log. They mean what the flags mean; of several mirror
+entries for one channel the first counts.
 
 Files, for root and else for everybody:
-  key      ` + systemKey + `               $XDG_CONFIG_HOME/achbridge/key
-  control  ` + systemControl + `     $XDG_RUNTIME_DIR/achbridge/control.sock
-  state    ` + systemState + `               $XDG_STATE_HOME/achbridge`,
+  key      ` + systemKey + `           $XDG_CONFIG_HOME/achbridge/key
+  control  ` + systemControl + `  $XDG_RUNTIME_DIR/achbridge/control.sock
+  state    ` + systemState + `           $XDG_STATE_HOME/achbridge`,
 		Example: "  achbridge run\n  achbridge run --mirror 'krang/*'\n  achbridge run --peer 192.168.1.20 --mirror krang/imu --accept goal",
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

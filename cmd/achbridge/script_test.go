@@ -25,8 +25,9 @@ func TestScripts(t *testing.T) {
 		Dir:   "testdata",
 		Setup: setUp,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
-			"until": untilTrue,
+			"exits":  exits,
+			"until":  untilTrue,
+			"notify": notify,
 		},
 		RequireExplicitExec: true,
 	})
@@ -93,4 +94,31 @@ func untilTrue(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// notify plays the service manager: what commands report to it is appended to
+// a file, a line each: notify FILE.
+func notify(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: notify FILE")
+	}
+	path := ts.MkAbs(args[0])
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path + ".sock", Net: "unixgram"})
+	ts.Check(err)
+	ts.Defer(func() { conn.Close() })
+	ts.Check(os.WriteFile(path, nil, 0o600))
+	ts.Setenv("NOTIFY_SOCKET", path+".sock")
+	go func() {
+		buf := make([]byte, 1024)
+		for {
+			n, err := conn.Read(buf)
+			if err != nil {
+				return
+			}
+			if f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0); err == nil {
+				f.Write(append(buf[:n:n], '\n'))
+				f.Close()
+			}
+		}
+	}()
 }

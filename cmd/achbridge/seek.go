@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,10 +16,9 @@ import (
 // seek joins discovery and the node: what discovery finds the node may dial,
 // what the node exports discovery announces.
 type seek struct {
-	browser   *discovery.Browser
+	browser   *discovery.Browser   // nil: only those find us who know where we are
 	announcer *discovery.Announcer // nil: this host is not announced
 	node      *bridge.Node
-	log       *slog.Logger
 }
 
 func newSeek(s *settings, d *running, static []discovery.Static) (*seek, error) {
@@ -30,10 +29,13 @@ func newSeek(s *settings, d *running, static []discovery.Static) (*seek, error) 
 		Static:     static,
 		Log:        d.log,
 	}
-	k := &seek{node: d.node, log: d.log}
+	k := &seek{node: d.node}
 	var err error
 	if s.Discovery == discoveryOff {
-		cfg.Interfaces = []string{"(off)"}
+		if len(static) == 0 {
+			return k, nil
+		}
+		cfg.Interfaces = []string{"(off)"} // none of that name: only static peers are looked up
 	} else if k.announcer, err = discovery.NewAnnouncer(cfg); err != nil {
 		return nil, err
 	}
@@ -44,34 +46,48 @@ func newSeek(s *settings, d *running, static []discovery.Static) (*seek, error) 
 // run starts the parts of k in group; found gets every change of the peer
 // table.
 func (k *seek) run(ctx context.Context, group *errgroup.Group, found func([]discovery.Peer)) {
-	group.Go(func() error { return k.browser.Run(ctx, found) })
-	if k.announcer != nil {
-		group.Go(func() error { return k.announcer.Run(ctx) })
-		group.Go(func() error { k.follow(ctx); return nil })
+	if k.browser != nil {
+		group.Go(func() error { return k.browser.Run(ctx, found) })
 	}
+	if k.announcer == nil {
+		return
+	}
+	told := make(chan struct{})
+	group.Go(func() error { k.follow(ctx, told); return nil })
+	group.Go(func() error {
+		<-told // else the first announcement names no channel, and a second one is not made before 5 s
+		return k.announcer.Run(ctx)
+	})
 }
 
-// exportsEvery is how often the exported channels are compared with what is
-// announced.
-const exportsEvery = 500 * time.Millisecond
+const (
+	// exportsFirst is the time in which a node that starts finds its channels.
+	exportsFirst = 200 * time.Millisecond
+	// exportsEvery is how often the exported channels are compared with what is
+	// announced.
+	exportsEvery = 500 * time.Millisecond
+)
 
-// follow keeps the announced channels those that the node exports.
-func (k *seek) follow(ctx context.Context) {
-	tick := time.NewTicker(exportsEvery)
-	defer tick.Stop()
+// follow keeps the announced channels those that the node exports. It closes
+// told after the first time, or when ctx ends.
+func (k *seek) follow(ctx context.Context, told chan struct{}) {
+	tell := sync.OnceFunc(func() { close(told) })
+	defer tell()
+	timer := time.NewTimer(exportsFirst)
+	defer timer.Stop()
 	var last []discovery.Channel
 	for {
-		now := announce(k.node.Exported())
-		if !slices.Equal(now, last) {
-			if err := k.announcer.Update(now); err != nil {
-				k.log.Warn("channels not announced", "err", err)
-			}
-			last = now
-		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-timer.C:
 		}
+		now := announce(k.node.Exported())
+		if !slices.Equal(now, last) {
+			k.announcer.Update(now)
+			last = now
+		}
+		tell()
+		timer.Reset(exportsEvery)
 	}
 }

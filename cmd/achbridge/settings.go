@@ -56,7 +56,8 @@ func hostName(system string) string {
 // flags defines the flags of `run` on cmd with s as their values.
 func (s *settings) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.Name, "name", s.Name, "name of this host for others")
+	f.SortFlags = false
+	f.StringVar(&s.Name, "name", s.Name, "`NAME` of this host for others")
 	f.StringVar(&s.Listen, "listen", s.Listen, "UDP `ADDRESS:PORT` to listen on")
 	f.StringVar(&s.Key, "key", s.Key, "key `FILE` (default: see achbridge key --help)")
 	f.StringArrayVar(&s.Mirror, "mirror", nil, "mirror `HOST/PATTERN[,as=NAME]` here")
@@ -65,7 +66,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.StringArrayVar(&s.Relay, "relay", nil, "let peers also read the mirrors that match `PATTERN` (default none)")
 	f.StringArrayVar(&s.Accept, "accept", nil, "let peers push into channels that match `PATTERN` (default none)")
 	f.StringArrayVar(&s.Adopt, "adopt", nil, "let a mirror use the existing channels that match `PATTERN` (default none)")
-	f.StringArrayVar(&s.Peers, "peer", nil, "dial `HOST[:PORT]` without waiting for discovery")
+	f.StringArrayVar(&s.Peers, "peer", nil, "dial `HOST[:PORT]` at once, whatever is discovered")
 	f.StringArrayVar(&s.Interfaces, "interface", nil, "discover on network `INTERFACE` (default all)")
 	f.Var(&s.Discovery, "discovery", "find peers by mDNS: auto or off")
 	f.Var(noDiscovery{&s.Discovery}, "no-discovery", "the same as --discovery=off")

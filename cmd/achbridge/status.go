@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,7 +77,7 @@ func peerRows(s bridge.Status) [][]string {
 	}
 	for _, p := range s.Peers {
 		if p.State != "linked" {
-			rows = append(rows, []string{firstOf(p.Host, "?"), p.State, strings.Join(p.Addrs, " "), "", "", p.Error})
+			rows = append(rows, []string{firstOf(p.Host, "?"), p.State, addrsText(p.Addrs), "", "", p.Error})
 		}
 	}
 	return rows
