@@ -32,6 +32,7 @@ struct ach_header {
 			uint64_t index_cnt, data_size, data_head, data_free, index_head, index_free;
 			int32_t clock, anon;
 			struct ach_tag tag;
+			uint64_t life; // random, set once by the first of us to open the file; initialising it again clears it
 		};
 	};
 	pthread_mutex_t mutex;
@@ -127,6 +128,7 @@ int ach_get(const struct ach_map *m, struct ach_reader *r, void *buf, size_t cap
 int ach_flush(const struct ach_map *m, struct ach_reader *r);
 int ach_put(const struct ach_map *m, struct ach_put *out, const void *frame, size_t len);
 int ach_last_seq(const struct ach_map *m, uint64_t *seq);
+int ach_life(const struct ach_map *m, uint64_t fresh, uint64_t *life);
 int ach_wait_newer(const struct ach_map *m, uint64_t seq, int64_t wait_ns, int64_t period_ns);
 int ach_wake(const struct ach_map *m);
 int ach_poison(const struct ach_map *m);
@@ -134,7 +136,8 @@ int ach_get_stat(const struct ach_map *m, struct ach_stat *s);
 int ach_get_tag(const struct ach_map *m, struct ach_tag *t);
 int ach_set_tag(const struct ach_map *m, const struct ach_tag *t);
 
-// Between ach.c, lock.c and cond.c.
+// Among the C files.
+int ach_lock_known(struct ach_header *h); // the mutex is of the kind that libach makes with this libc
 int ach_lock(struct ach_header *h, int64_t limit_ns); // ACH_OK, ACH_BUSY, ACH_FOREIGN or ACH_CORRUPT
 void ach_unlock(struct ach_header *h);
 void ach_lock_lost(void);             // after a fault: give back what this thread held
@@ -142,6 +145,7 @@ int ach_cond_foreign(struct ach_header *h);
 int ach_cond_waiters(struct ach_header *h);
 void ach_cond_release(struct ach_header *h);
 
+#define ACH_OWNER_TID 0x3fffffff // of the lock word
 #define ACH_LOAD(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define ACH_ACQUIRE(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define ACH_STORE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELAXED)

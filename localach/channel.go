@@ -2,6 +2,7 @@ package localach
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -13,11 +14,11 @@ import (
 // Channel is one mapping of a channel's file. It is safe for concurrent use by any number of Readers and Writers in
 // several goroutines. Close gives the memory back when the last call in progress has returned.
 type Channel struct {
-	dir   Dir
-	name  string
-	geom  Geometry
-	file  fileID
-	epoch uint64
+	dir  Dir
+	name string
+	geom Geometry
+	file fileID
+	life atomic.Uint64 // mark found or left in the file; 0: not looked at yet
 
 	memory []byte
 	m      mapping
@@ -38,7 +39,21 @@ func (c *Channel) Geometry() Geometry { return c.geom }
 
 // Epoch identifies this life of the channel: two files, or one file before and after it was initialised again, differ.
 // It says nothing about order. Never 0, nor are its low 32 bits.
-func (c *Channel) Epoch() uint64 { return c.epoch }
+func (c *Channel) Epoch() uint64 {
+	c.mark()
+	return c.file.epoch(c.life.Load())
+}
+
+// mark has the file carry the mark of its life, and remembers it. A channel just created stays without until asked for.
+func (c *Channel) mark() {
+	if c.life.Load() != 0 || c.enter() != nil {
+		return
+	}
+	defer c.release()
+	if life, s := c.m.life(rand.Uint64() | 1); s == statusOK {
+		c.life.CompareAndSwap(0, life)
+	}
+}
 
 // LastSeq returns the number of the newest frame, 0 when there was none yet. It never blocks. When the memory is gone it
 // returns the largest number seen before.
@@ -179,6 +194,9 @@ func (c *Channel) err(s status) error {
 }
 
 func (c *Channel) describe(s status) error {
+	if s == statusShrunk {
+		return fmt.Errorf("channel %s: %w (%w)", c.name, ErrReinitialised, ErrTruncated)
+	}
 	switch s.code() {
 	case statusEmpty:
 		return fmt.Errorf("channel %s: %w", c.name, ErrEmpty)

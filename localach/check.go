@@ -26,7 +26,8 @@ func (c *Channel) Check() error {
 	}
 	seen := c.seen.Load() // before last_seq: frames that come meanwhile are not a step back
 	seq, s := c.m.lastSeq()
-	if s == statusOK && seq < seen {
+	life, _ := c.m.life(0)
+	if s == statusOK && (seq < seen || life != c.life.Load()) {
 		s = statusReinit
 	}
 	c.saw(seq)
@@ -46,7 +47,20 @@ func (c *Channel) checkFile() error {
 	case !now.sameFile(c.file):
 		return fmt.Errorf("channel %s: %w", c.name, ErrReplaced)
 	case uint64(st.Size) < c.geom.bytes():
-		return c.fail(statusFault)
+		return c.fail(c.dir.whyShort(c.name))
 	}
 	return nil
+}
+
+// whyShort is statusShrunk when the file that became too short for us is a whole channel, of a smaller geometry.
+func (d Dir) whyShort(name string) status {
+	file, err := d.openFile(name)
+	if err != nil {
+		return statusFault
+	}
+	defer file.Close()
+	if _, _, err := readHeader(file); err != nil {
+		return statusFault
+	}
+	return statusShrunk
 }

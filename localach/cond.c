@@ -59,6 +59,16 @@ int ach_cond_waiters(struct ach_header *h) {
 	return ach_cond_foreign(h) ? 0 : (int)(ACH_LOAD(words[wrefs_word]) >> 3);
 }
 
+static int wake(void *arg) {
+	struct ach_header *h = (struct ach_header *)((const struct ach_map *)arg)->base;
+	if (!ach_cond_foreign(h))
+		pthread_cond_broadcast(&h->cond);
+	return ACH_OK;
+}
+
+// Broadcast. May never return: doc.go, "Four rules".
+int ach_wake(const struct ach_map *m) { return ach_guarded(wake, (void *)m); }
+
 static void wake_all(uint32_t *word) {
 	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

@@ -28,7 +28,7 @@
 //
 // # Reading without the lock
 //
-// On x86-64 the newest frame is read without the lock (get_unlocked in ach.c), so that a reader never delays the writer. The
+// On x86-64 the newest frame is read without the lock (get_unlocked in get.c), so that a reader never delays the writer. The
 // reader loads last_seq, sees the lock word free and dirty clear, loads the newest entry, then sees the lock word still free and
 // last_seq still the same: so the entry is whole, for whoever changes it holds the lock and ends by having moved last_seq. It
 // copies the bytes, and loads the entry again. A writer that reuses any of those bytes has zeroed the entry that lists them

@@ -13,9 +13,8 @@ import (
 // fileID tells one channel file, and one life of it, from another.
 type fileID struct {
 	device, inode uint64
-	born          int64  // ns; 0 where the kernel does not say
-	modified      int64  // ns. ftruncate changes it, but so does the first store to a page of a mapping: a hint, no identity
-	reinits       uint64 // how often it was seen to be initialised again; no time of the file tells, as page faults change them all
+	born          int64 // ns; 0 where the kernel does not say
+	modified      int64 // ns. ftruncate changes it, but so does the first store to a page of a mapping: a hint, no identity
 	mode          fs.FileMode
 }
 
@@ -43,12 +42,16 @@ func (id fileID) sameFile(other fileID) bool {
 }
 
 // epoch hashes the identity with that of the running kernel: inodes of a tmpfs begin anew with each boot.
-func (id fileID) epoch() uint64 {
+//
+// life tells a file that was initialised again in place from what it was before. No property of the file does: its times
+// change with every page fault, and its counters may have caught up. So the first of us to open a channel leaves a random
+// mark in a reserved word of its header, which initialising clears.
+func (id fileID) epoch(life uint64) uint64 {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without /proc: one fewer distinction
 	b := binary.BigEndian.AppendUint64(boot, id.device)
 	b = binary.BigEndian.AppendUint64(b, id.inode)
 	b = binary.BigEndian.AppendUint64(b, uint64(id.born))
-	b = binary.BigEndian.AppendUint64(b, id.reinits)
+	b = binary.BigEndian.AppendUint64(b, life)
 	sum := sha256.Sum256(b)
 	epoch := binary.BigEndian.Uint64(sum[:])
 	if uint32(epoch) == 0 {

@@ -1,11 +1,15 @@
-// The header: made, checked, reported; and the words that are read and written without the lock.
+// The header: made, checked, and made unusable.
 #define _GNU_SOURCE
-#include "ach.h"
+#include "ring.h"
 
-#include <string.h>
 #include <time.h>
 
-#define OWNER_TID 0x3fffffff
+_Static_assert(sizeof(size_t) == 8 && sizeof(void *) == 8, "localach knows the 64-bit layout of Ach channels only");
+_Static_assert(offsetof(struct ach_header, index_cnt) == 88, "index_cnt");
+_Static_assert(offsetof(struct ach_header, tag) == 144 && offsetof(struct ach_header, life) == 192, "tag");
+_Static_assert(offsetof(struct ach_header, mutex) == 216, "mutex");
+_Static_assert(offsetof(struct ach_header, cond) == 216 + sizeof(pthread_mutex_t), "cond");
+_Static_assert(offsetof(struct ach_header, last_seq) == sizeof(struct ach_header) - 8, "last_seq");
 
 static struct ach_header *header_of(const struct ach_map *m) { return (struct ach_header *)m->base; }
 
@@ -71,130 +75,43 @@ int ach_init(const struct ach_map *m, const char *name) {
 static int dead_writer(struct ach_header *h) {
 	uint64_t seq = ACH_ACQUIRE(h->last_seq);
 	for (int i = 0; i < 3; i++)
-		if ((ACH_ACQUIRE(h->mutex.__data.__lock) & OWNER_TID) || !ACH_ACQUIRE(h->dirty))
+		if ((ACH_ACQUIRE(h->mutex.__data.__lock) & ACH_OWNER_TID) || !ACH_ACQUIRE(h->dirty))
 			return 0;
-	return !(ACH_ACQUIRE(h->mutex.__data.__lock) & OWNER_TID) && ACH_ACQUIRE(h->last_seq) == seq;
+	return !(ACH_ACQUIRE(h->mutex.__data.__lock) & ACH_OWNER_TID) && ACH_ACQUIRE(h->last_seq) == seq;
 }
 
 static int check(void *arg) {
-	const struct ach_map *m = arg;
-	struct ach_header *h = header_of(m);
-	const char *base = (const char *)m->base;
-	uint64_t guards[3];
-	memcpy(&guards[0], base + sizeof *h, 8);
-	memcpy(&guards[1], base + sizeof *h + 8 + m->index_cnt * sizeof(struct ach_entry), 8);
-	memcpy(&guards[2], base + m->len - 8, 8);
-	if (ACH_LOAD(h->magic) != ACH_MAGIC)
-		return ACH_WRONG(ACH_CORRUPT, ACH_WHY_MAGIC);
-	if (ACH_LOAD(h->index_cnt) != m->index_cnt || ACH_LOAD(h->data_size) != m->data_size)
-		return ACH_REINIT;
-	if (ACH_LOAD(h->len) != m->len)
+	struct view v = view_of(arg);
+	int status = ring_check(&v);
+	if (status)
+		return status;
+	if (ACH_LOAD(v.h->len) != ((const struct ach_map *)arg)->len)
 		return ACH_WRONG(ACH_CORRUPT, ACH_WHY_LEN);
-	if (guards[0] != ACH_GUARD_HEADER)
-		return ACH_WRONG(ACH_CORRUPT, ACH_WHY_GUARD_HEADER);
-	if (guards[1] != ACH_GUARD_INDEX)
-		return ACH_WRONG(ACH_CORRUPT, ACH_WHY_GUARD_INDEX);
-	if (guards[2] != ACH_GUARD_DATA)
-		return ACH_WRONG(ACH_CORRUPT, ACH_WHY_GUARD_DATA);
-	if ((ACH_LOAD(h->mutex.__data.__kind) & ~2) != 0xb0)
+	if (!ach_lock_known(v.h))
 		return ACH_WRONG(ACH_FOREIGN, ACH_WHY_MUTEX);
-	if (ACH_LOAD(h->index_head) >= m->index_cnt)
+	if (ACH_LOAD(v.h->index_head) >= v.cnt)
 		return ACH_WRONG(ACH_CORRUPT, ACH_WHY_INDEX_HEAD);
-	return dead_writer(h) ? ACH_DIRTY : ACH_OK;
+	return dead_writer(v.h) ? ACH_DIRTY : ACH_OK;
 }
 
 int ach_check(const struct ach_map *m) { return ach_guarded(check, (void *)m); }
 
-struct words {
-	const struct ach_map *m;
-	uint64_t seq;
-	int64_t wait_ns, period_ns;
-	struct ach_stat *stat;
-	struct ach_tag *tag;
-};
-
-static int last_seq(void *arg) {
-	struct words *a = arg;
-	a->seq = ACH_ACQUIRE(header_of(a->m)->last_seq);
+// Make the file unusable for everybody: readers by their next call (guards), readers waiting now (last_seq moves on, to entries
+// that point nowhere), broadcasts that hang.
+static int poison(void *arg) {
+	struct view v = view_of(arg);
+	int locked = ach_lock(v.h, ACH_LOCK_NS) == ACH_OK;
+	for (uint64_t i = 0; i < v.cnt; i++)
+		ACH_STORE(v.index[i].offset, UINT64_MAX);
+	ACH_STORE(v.h->last_seq, ACH_LOAD(v.h->last_seq) + 1);
+	uint64_t broken = 0;
+	memcpy(v.h + 1, &broken, 8);
+	memcpy(v.index + v.cnt, &broken, 8);
+	memcpy(v.data + v.size, &broken, 8);
+	if (locked)
+		ach_unlock(v.h);
+	ach_cond_release(v.h);
 	return ACH_OK;
 }
 
-int ach_last_seq(const struct ach_map *m, uint64_t *seq) {
-	struct words a = {.m = m};
-	int status = ach_guarded(last_seq, &a);
-	if (status == ACH_OK)
-		*seq = a.seq;
-	return status;
-}
-
-static int wait_newer(void *arg) {
-	struct words *a = arg;
-	struct timespec nap = {0, a->period_ns}, start, now;
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	for (;;) {
-		if (ACH_ACQUIRE(header_of(a->m)->last_seq) != a->seq)
-			return ACH_OK;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		if ((now.tv_sec - start.tv_sec) * 1000000000LL + now.tv_nsec - start.tv_nsec >= a->wait_ns)
-			return ACH_STALE;
-		nanosleep(&nap, NULL);
-	}
-}
-
-// Watch last_seq until it is not seq: never the condition variable.
-int ach_wait_newer(const struct ach_map *m, uint64_t seq, int64_t wait_ns, int64_t period_ns) {
-	struct words a = {.m = m, .seq = seq, .wait_ns = wait_ns, .period_ns = period_ns};
-	return ach_guarded(wait_newer, &a);
-}
-
-static int get_stat(void *arg) {
-	struct words *a = arg;
-	struct ach_header *h = header_of(a->m);
-	uint64_t unused = ACH_LOAD(h->index_free);
-	a->stat->last_seq = ACH_ACQUIRE(h->last_seq);
-	a->stat->frames = unused <= a->m->index_cnt ? a->m->index_cnt - unused : 0;
-	a->stat->data_free = ACH_LOAD(h->data_free);
-	a->stat->clock = ACH_LOAD(h->clock);
-	a->stat->dirty = ACH_LOAD(h->dirty) != 0;
-	a->stat->owner = ACH_LOAD(h->mutex.__data.__lock) & OWNER_TID;
-	a->stat->waiters = ach_cond_waiters(h);
-	a->stat->foreign_cond = ach_cond_foreign(h);
-	return ACH_OK;
-}
-
-int ach_get_stat(const struct ach_map *m, struct ach_stat *s) {
-	struct words a = {.m = m, .stat = s};
-	return ach_guarded(get_stat, &a);
-}
-
-static int get_tag(void *arg) {
-	struct words *a = arg;
-	memcpy(a->tag, &header_of(a->m)->tag, sizeof *a->tag);
-	return ACH_OK;
-}
-
-int ach_get_tag(const struct ach_map *m, struct ach_tag *t) {
-	struct words a = {.m = m, .tag = t};
-	return ach_guarded(get_tag, &a);
-}
-
-// A tag half written when its writer dies must never claim a frame that was not put: a changed identity or epoch goes through seq 0.
-static int set_tag(void *arg) {
-	struct words *a = arg;
-	struct ach_tag *to = &header_of(a->m)->tag;
-	if (memcmp(to, a->tag, offsetof(struct ach_tag, seq))) {
-		__atomic_store_n(&to->seq, 0, __ATOMIC_SEQ_CST);
-		__atomic_store_n(&to->magic, 0, __ATOMIC_SEQ_CST);
-		memcpy(to->node, a->tag->node, sizeof to->node);
-		__atomic_store_n(&to->channel, a->tag->channel, __ATOMIC_SEQ_CST);
-		__atomic_store_n(&to->epoch, a->tag->epoch, __ATOMIC_SEQ_CST);
-		__atomic_store_n(&to->magic, a->tag->magic, __ATOMIC_SEQ_CST);
-	}
-	__atomic_store_n(&to->seq, a->tag->seq, __ATOMIC_SEQ_CST);
-	return ACH_OK;
-}
-
-int ach_set_tag(const struct ach_map *m, const struct ach_tag *t) {
-	struct words a = {.m = m, .tag = (struct ach_tag *)t};
-	return ach_guarded(set_tag, &a);
-}
+int ach_poison(const struct ach_map *m) { return ach_guarded(poison, (void *)m); }

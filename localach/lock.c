@@ -106,9 +106,13 @@ static int contend(uint32_t *word, int64_t limit_ns) {
 	return 0;
 }
 
-int ach_lock(struct ach_header *h, int64_t limit_ns) {
+int ach_lock_known(struct ach_header *h) {
 	int kind = ACH_LOAD(h->mutex.__data.__kind);
-	if ((kind != KIND_RELEASE && kind != KIND_DEBUG) || !know_self())
+	return kind == KIND_RELEASE || kind == KIND_DEBUG;
+}
+
+int ach_lock(struct ach_header *h, int64_t limit_ns) {
+	if (!ach_lock_known(h) || !know_self())
 		return ACH_WRONG(ACH_FOREIGN, ACH_WHY_MUTEX);
 	uint32_t *word = (uint32_t *)&h->mutex.__data.__lock;
 	announce(word);

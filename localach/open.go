@@ -31,22 +31,8 @@ func (d Dir) Open(name string) (*Channel, error) {
 	}
 }
 
-// Reopen opens what lies under the channel's name now. Of one file it gives another Epoch after ErrReinitialised than before:
-// only c knows that. c itself stays as it is.
-func (c *Channel) Reopen() (*Channel, error) {
-	again, err := c.dir.Open(c.name)
-	if err != nil {
-		return nil, err
-	}
-	if again.file.sameFile(c.file) {
-		again.file.reinits = c.file.reinits
-		if c.lost.Load() != 0 { // initialised again, perhaps with fewer bytes than we had mapped
-			again.file.reinits++
-		}
-		again.epoch = again.file.epoch()
-	}
-	return again, nil
-}
+// Reopen opens what lies under the channel's name now. c itself stays as it is.
+func (c *Channel) Reopen() (*Channel, error) { return c.dir.Open(c.name) }
 
 func (d Dir) open(name string) (*Channel, error) {
 	file, err := d.openFile(name)
@@ -66,6 +52,7 @@ func (d Dir) open(name string) (*Channel, error) {
 		c.Close()
 		return nil, c.err(s)
 	}
+	c.mark()
 	return c, nil
 }
 
@@ -139,7 +126,7 @@ func (d Dir) mapFile(name string, geom Geometry, file *os.File) (*Channel, error
 	if err != nil {
 		return nil, &fs.PathError{Op: "mmap", Path: file.Name(), Err: err}
 	}
-	c := &Channel{dir: d, name: name, geom: geom, file: id, epoch: id.epoch(), memory: memory, m: mappingOf(memory, geom)}
+	c := &Channel{dir: d, name: name, geom: geom, file: id, memory: memory, m: mappingOf(memory, geom)}
 	c.users.Store(1)
 	if seq, s := c.m.lastSeq(); s == statusOK {
 		c.seen.Store(seq)
