@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"achbridge/bridge"
 )
 
 // client asks the daemon of this host through its control socket.
@@ -111,4 +113,19 @@ func apiError(status int, answer []byte) error {
 		return nothing(err, "")
 	}
 	return failed(err, "")
+}
+
+// remoteNames completes HOST/CHANNEL from what the daemon knows.
+func (a *app) remoteNames(control *string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		if len(args) == 0 {
+			var list []bridge.RemoteChannel
+			_, _ = a.client(*control).get(cmd.Context(), "/v1/channels", &list)
+			for _, c := range list {
+				names = append(names, c.Host+"/"+c.Channel)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
 }

@@ -24,7 +24,6 @@ import (
 // do.
 type running struct {
 	log      *slog.Logger
-	settings *settings
 	self     discovery.Peer
 	udp      net.PacketConn
 	endpoint *transport.Endpoint
@@ -35,7 +34,11 @@ type running struct {
 	about    daemonInfo
 	mu       sync.Mutex
 	peers    []discovery.Peer // what discovery found last
+	told     map[string]bool  // node ids of strangers that the log has named
 }
+
+// maxTold bounds what a noisy network can make us remember.
+const maxTold = 1000
 
 // newDaemon opens everything that can fail for a reason the operator can mend;
 // when it returns an error nothing is left open.
@@ -56,7 +59,7 @@ func (a *app) newDaemon(s *settings, log *slog.Logger) (d *running, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d = &running{log: log}
+	d = &running{log: log, told: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -133,9 +136,15 @@ func (d *running) announced() []bridge.RemoteChannel {
 	return announcedChannels(members(d.peers, d.self))
 }
 
-// found takes what discovery found.
+// found takes what discovery found. Hosts of other networks are told of once.
 func (d *running) found(peers []discovery.Peer) {
 	d.mu.Lock()
+	for _, p := range strangers(peers, d.self) {
+		if !d.told[p.Node] && len(d.told) < maxTold {
+			d.told[p.Node] = true
+			d.log.Info("peer of another network left alone: it has another key", "peer", p.Host, "node", p.Node, "network", p.Network)
+		}
+	}
 	d.peers = slices.Clone(peers)
 	d.mu.Unlock()
 	d.node.SetPeers(dialable(peers, d.self))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net"
+	"slices"
 
 	"achbridge/bridge"
 	"achbridge/discovery"
@@ -27,14 +28,20 @@ func dialable(found []discovery.Peer, self discovery.Peer) []bridge.Peer {
 // their network, as static ones, are taken for members: the link will tell.
 // An empty network of self takes everybody.
 func members(found []discovery.Peer, self discovery.Peer) []discovery.Peer {
-	var kept []discovery.Peer
-	for _, p := range found {
-		stranger := p.Network != "" && self.Network != "" && p.Network != self.Network
-		if !stranger && (p.Node == "" || p.Node != self.Node) {
-			kept = append(kept, p)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(found), func(p discovery.Peer) bool {
+		return strange(p, self) || p.Node != "" && p.Node == self.Node
+	})
+}
+
+// strangers are the peers that say that they belong to another network.
+func strangers(found []discovery.Peer, self discovery.Peer) []discovery.Peer {
+	return slices.DeleteFunc(slices.Clone(found), func(p discovery.Peer) bool {
+		return !strange(p, self)
+	})
+}
+
+func strange(p, self discovery.Peer) bool {
+	return p.Network != "" && self.Network != "" && p.Network != self.Network
 }
 
 // announcedChannels are the channels that peers announce.

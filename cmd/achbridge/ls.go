@@ -24,8 +24,9 @@ they are mirrored here. HOST alone stands for HOST/*; quote patterns.
 
 A running daemon is asked; without one the network is searched for --timeout,
 which needs no key: whoever has one sees the hosts of that network only.`,
-		Example: "  achbridge ls\n  achbridge ls krang\n  achbridge ls '*/imu' --json",
-		Args:    takes("[HOST/PATTERN]"),
+		Example:           "  achbridge ls\n  achbridge ls krang\n  achbridge ls '*/imu' --json",
+		Args:              takes("[HOST/PATTERN]"),
+		ValidArgsFunction: a.remoteNames(&l.control),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pattern := "*/*"
 			if len(args) > 0 {
@@ -92,10 +93,11 @@ func (l *ls) search(ctx context.Context, match address) ([]bridge.RemoteChannel,
 	if err != nil {
 		return nil, failed(fmt.Errorf("searching the network: %w", err), "")
 	}
-	peers := members(found, discovery.Peer{Network: l.network()})
-	if hidden := len(found) - len(peers); hidden > 0 {
-		l.ui.note("%d hosts belong to another network (they have another key) and are not shown", hidden)
+	self := discovery.Peer{Network: l.network()}
+	for _, p := range strangers(found, self) {
+		l.ui.note("%s belongs to another network (it has another key) and is not shown", p.Host)
 	}
+	peers := members(found, self)
 	for _, p := range peers {
 		if len(p.Channels) == 0 {
 			l.ui.note("%s is there and offers no channel", p.Host)

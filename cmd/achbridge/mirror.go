@@ -17,8 +17,9 @@ now and later. A host or channel that is not there yet is waited for.
 
 The wish lasts as long as the daemon runs; to keep it, start the daemon with
 achbridge run --mirror, or put it into its configuration file.`,
-		Example: "  achbridge mirror krang/imu\n  achbridge mirror 'krang/*'\n  achbridge mirror krang/imu --as imu",
-		Args:    takes("HOST/CHANNEL"),
+		Example:           "  achbridge mirror krang/imu\n  achbridge mirror 'krang/*'\n  achbridge mirror krang/imu --as imu",
+		Args:              takes("HOST/CHANNEL"),
+		ValidArgsFunction: a.remoteNames(&path),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := args[0]
 			if as != "" {

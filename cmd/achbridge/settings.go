@@ -13,6 +13,7 @@ import (
 
 	"achbridge/bridge"
 	"achbridge/discovery"
+	"achbridge/localach"
 )
 
 // settings is everything `run` can be told, by flag or by the configuration
@@ -113,6 +114,9 @@ type wishes struct {
 // wishes reads the lists; it reports every mistake at once.
 func (s *settings) wishes() (w wishes, err error) {
 	var errs []error
+	if localach.CheckName(s.Name) != nil {
+		errs = append(errs, fmt.Errorf("name %q: want 1 to 63 of A-Z a-z 0-9 - _ . as mirrors are called NAME.CHANNEL", s.Name))
+	}
 	for i, text := range s.Mirror {
 		m, err := bridge.ParseMirror(text)
 		errs = append(errs, at("mirror", i, err))
