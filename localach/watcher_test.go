@@ -146,8 +146,7 @@ func TestWatcherTakesChangesFromEverywhereAtOnce(t *testing.T) {
 		group.Go(func() {
 			for i := range uint64(100) {
 				woken := make(chan uint64, 8)
-				var n *localach.Notice
-				n = w.Watch(c, func(seq uint64) {
+				n := w.Watch(c, func(seq uint64) {
 					select {
 					case woken <- seq:
 					default:

@@ -10,7 +10,6 @@
 //   die-in-put | die-locked          SIGKILL itself inside put (dirty stays 1), or as a reader that holds the lock
 //   hold MS                          hold the lock that long
 //   bench-put|bench-get COUNT SIZE   ns per operation, one process, no contention
-//   memcpy COUNT SIZE                ns of a bare copy into a ring of that geometry
 //   layout                           offsets as this machine's compiler has them
 //
 // Each prints "ready" once it is at work and one line of key=value at the end; exit 0 only if every frame was intact and in order.
@@ -143,30 +142,17 @@ static int hold(struct channel *c, long ms) {
     return 0;
 }
 
-// bench times COUNT operations; the buffer is touched beforehand, so that neither side pays page faults.
-static int bench(struct channel *c, const char *verb, char **a) {
+// bench times COUNT operations on a buffer that is in memory already.
+static int bench(struct channel *c, int is_put, char **a) {
     size_t count = strtoul(a[0], NULL, 10), size = strtoul(a[1], NULL, 10), len;
-    int is_put = !strcmp(verb, "bench-put"), is_copy = !strcmp(verb, "memcpy");
-    unsigned char *ring = malloc(16 * size);
-    memset(ring, 1, 16 * size);
     frame_make(buffer, size, 1, 1);
-    if (!is_copy && channel_put(c, buffer, size)) return 1;
+    enum status s = channel_put(c, buffer, size);
     ready();
     uint64_t start = now_ns();
-    for (size_t i = 0; i < count; i++) {
-        uint64_t before = is_copy ? now_ns() : 0;
-        enum status s = OK;
-        if (is_copy) memcpy(ring + i % 16 * size, buffer, size);
-        else if (is_put) s = channel_put(c, buffer, size);
-        else s = channel_get(c, buffer, sizeof buffer, &len, LAST | COPY, 0);
-        __asm__ volatile("" ::"r"(ring) : "memory");
-        if (is_copy) sample(now_ns() - before);
-        if (s != OK && s != MISSED) return printf("status=%d\n", s), 1;
-    }
-    printf("ns_per_op=%.1f", (double)(now_ns() - start) / (double)count);
-    print_samples();
-    puts("");
-    return 0;
+    for (size_t i = 0; i < count && (s == OK || s == MISSED); i++)
+        s = is_put ? channel_put(c, buffer, size) : channel_get(c, buffer, sizeof buffer, &len, LAST | COPY, 0);
+    printf("ns_per_op=%.1f status=%d\n", (double)(now_ns() - start) / (double)count, s);
+    return s != OK && s != MISSED;
 }
 
 static int half(const char *path, long bytes) {
@@ -204,6 +190,6 @@ int main(int argc, char **argv) {
     if (!strcmp(verb, "die-in-put")) return die(&c, 1);
     if (!strcmp(verb, "die-locked")) return die(&c, 0);
     if (!strcmp(verb, "hold") && n == 1) return hold(&c, strtol(a[0], NULL, 10));
-    if ((!strncmp(verb, "bench-", 6) || !strcmp(verb, "memcpy")) && n == 2) return bench(&c, verb, a);
+    if (!strncmp(verb, "bench-", 6) && n == 2) return bench(&c, !strcmp(verb, "bench-put"), a);
     return fprintf(stderr, "usage: see main.c\n"), 2;
 }

@@ -1,0 +1,110 @@
+package localach_test
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"achbridge/localach"
+)
+
+// The layouts that ach-abi.md gives, measured on real machines.
+var layouts = map[string]map[string]float64{
+	"amd64": {"header": 320, "mutex": 216, "mutex_size": 40, "cond": 256, "dirty": 304, "last_seq": 312, "index_cnt": 88, "clock": 136, "name": 16, "entry": 24, "total_4x16": 504},
+	"arm64": {"header": 328, "mutex": 216, "mutex_size": 48, "cond": 264, "dirty": 312, "last_seq": 320, "index_cnt": 88, "clock": 136, "name": 16, "entry": 24, "total_4x16": 512},
+}
+
+// A machine compiles and runs C programs, perhaps of another architecture.
+type machine struct {
+	arch, cc string
+	run      []string // what runs its programs
+}
+
+func (m machine) command(bin string, args ...string) *exec.Cmd {
+	line := append(append([]string{}, m.run...), append([]string{bin}, args...)...)
+	return exec.Command(line[0], line[1:]...)
+}
+
+// build compiles a program, and skips the test where the tools for that are missing.
+func (m machine) build(t *testing.T, sources ...string) string {
+	t.Helper()
+	const cure = "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+	for _, tool := range m.run {
+		if _, err := exec.LookPath(tool); err != nil {
+			missing(t, tool, cure)
+		}
+	}
+	bin := filepath.Join(t.TempDir(), "program")
+	err := compile(m.cc, bin, append([]string{"-static"}, sources...)...)
+	if errors.Is(err, exec.ErrNotFound) {
+		missing(t, m.cc, cure)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+var (
+	host    = machine{arch: runtime.GOARCH, cc: "cc"}
+	aarch64 = machine{arch: "arm64", cc: "aarch64-linux-gnu-gcc", run: []string{"qemu-aarch64"}}
+)
+
+func (m machine) checkLayout(t *testing.T) {
+	want := layouts[m.arch]
+	if want == nil {
+		t.Skipf("the layout on %s is not known: add it to ach-abi.md and here", m.arch)
+	}
+	for what, args := range map[string][]string{"ours": {m.build(t, "testdata/layout.c")}, "the peer": {m.build(t, peerSources()...), "-", "layout"}} {
+		got := start(t, m.command(args[0], args[1:]...)).result()
+		for field, offset := range want {
+			if got[field] != offset {
+				t.Errorf("%s: %s: got %v, want %v", what, field, got[field], offset)
+			}
+		}
+	}
+}
+
+func peerSources() []string { return []string{"testdata/peer/channel.c", "testdata/peer/main.c"} }
+
+func TestLayoutOfThisMachine(t *testing.T) { host.checkLayout(t) }
+
+func TestLayoutOfAarch64(t *testing.T) { aarch64.checkLayout(t) }
+
+// Our C parts and the C peer share a channel on aarch64, both ways. The emulator has neither robust lists nor that machine's
+// memory order: the test is about layout and arithmetic.
+func TestOursAndTheCPeerShareAChannelOnAarch64(t *testing.T) {
+	ourSources, err := filepath.Glob("*.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := aarch64.build(t, append([]string{"-Wl,--wrap=syscall", "testdata/roundtrip.c"}, ourSources...)...)
+	peer := aarch64.build(t, peerSources()...)
+	d := privateDir(t)
+	run := func(bin, name string, args ...string) map[string]float64 {
+		t.Helper()
+		return start(t, aarch64.command(bin, append([]string{pathOf(d, name)}, args...)...)).result()
+	}
+
+	const count, size = "100", "500"
+	for _, creator := range []string{"ours", "peer"} {
+		bin := map[string]string{"ours": ours, "peer": peer}[creator]
+		run(bin, creator, "create", count, size)
+		run(peer, creator, "put", count, "64-500", "0", "1")
+		if got := run(ours, creator, "get", count, size); got["frames"] != 100 || got["check"] != 0 {
+			t.Errorf("made by %s, put by the peer: we got %v", creator, got)
+		}
+		run(ours, creator, "put", count, size)
+		if got := run(peer, creator, "get", "50", "-", "0", fmt.Sprint(oursFrom)); got["got"] != 50 {
+			t.Errorf("made by %s, put by us: the peer got %v", creator, got)
+		}
+	}
+	if runtime.GOARCH == "amd64" {
+		if _, err := d.Open("ours"); !errors.Is(err, localach.ErrCorrupt) {
+			t.Errorf("an aarch64 channel opened on amd64: got %v, want ErrCorrupt", err)
+		}
+	}
+}
