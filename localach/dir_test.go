@@ -1,0 +1,77 @@
+package localach
+
+import (
+	"errors"
+	"os"
+	"testing"
+)
+
+func TestListNamesUsableAndUnusableChannelsInOrder(t *testing.T) {
+	d := tempDir(t)
+	for _, name := range []string{"b", "a.b", "z"} {
+		c, err := d.Create(name, CreateConfig{Geometry: Geometry{4, 32}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, c.Writer(), "frame")
+		defer c.Close()
+	}
+	for path, content := range map[string]string{d.path("empty"): "", d.path("junk"): "not a channel at all", string(d) + "/other": "", d.path(".hidden"): ""} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := d.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []struct {
+		name string
+		err  error
+	}{{"a.b", nil}, {"b", nil}, {"empty", ErrHalfCreated}, {"junk", ErrCorrupt}, {"z", nil}}
+	if len(list) != len(want) {
+		t.Fatalf("got %+v, want %v", list, want)
+	}
+	for i, w := range want {
+		got := list[i]
+		if got.Name != w.name || !errors.Is(got.Err, w.err) {
+			t.Errorf("got %s, %v, want %s, %v", got.Name, got.Err, w.name, w.err)
+		}
+		if w.err == nil && (got.Geometry != Geometry{4, 32} || got.LastSeq != 1 || got.Mirror || got.Inode == 0) {
+			t.Errorf("got %+v", got)
+		}
+	}
+}
+
+func TestListingLeavesChannelsAsTheyAre(t *testing.T) {
+	d := tempDir(t)
+	create(t, d, Geometry{})
+	before, err := os.ReadFile(d.path("imu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.List(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile(d.path("imu"))
+	if err != nil || string(after) != string(before) {
+		t.Errorf("the file changed, or: %v", err)
+	}
+}
+
+func TestListSaysWhenThereIsNoDirectory(t *testing.T) {
+	if _, err := Dir("/nonexistent").List(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want %v", err, os.ErrNotExist)
+	}
+}
+
+func TestUnlinkForgetsTheName(t *testing.T) {
+	d := tempDir(t)
+	create(t, d, Geometry{})
+	if err := d.Unlink("imu"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Unlink("imu"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want %v", err, os.ErrNotExist)
+	}
+}
