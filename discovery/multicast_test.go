@@ -1,15 +1,11 @@
 package discovery
 
 import (
-	"errors"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/vishvananda/netns"
 )
 
 // patience is how long a test waits for what should take far less.
@@ -160,106 +156,6 @@ func TestChannelListChangesAndTheHostStays(t *testing.T) {
 		}
 	}
 	t.Logf("%d multicast packets until the change was seen", counted())
-}
-
-func TestTwoInterfacesGiveBothAddresses(t *testing.T) {
-	l, robot, pc := pair(t)
-	l.addSwitch("sw1")
-	robot.plug("eth1", "sw1", "10.1.0.2/24")
-	pc.plug("eth1", "sw1", "10.1.0.1/24")
-	w := startNode(t, pc, watching())
-	o := announcing("robot", "a1")
-	o.Config.Self.Life = 2 * time.Second
-	startNode(t, robot, o)
-	has := func(want ...string) func([]Peer) bool {
-		return func(ps []Peer) bool {
-			if len(ps) != 1 {
-				return false
-			}
-			var got []string
-			for _, a := range ps[0].Addrs {
-				if a.Addr().Is4() {
-					got = append(got, a.String())
-				}
-			}
-			return slices.Equal(got, want)
-		}
-	}
-	w.until("both addresses", patience, has("10.0.0.2:8076", "10.1.0.2:8076"))
-	robot.down("eth0")
-	w.until("the second alone", patience, has("10.1.0.2:8076"))
-	robot.up("eth0")
-	w.until("both again", patience, has("10.0.0.2:8076", "10.1.0.2:8076"))
-}
-
-func TestOnlyTheListedInterfaceIsUsed(t *testing.T) {
-	l, robot, pc := pair(t)
-	l.addSwitch("sw1")
-	robot.plug("eth1", "sw1", "10.1.0.2/24")
-	pc.plug("eth1", "sw1", "10.1.0.1/24")
-	counted := l.count("sw0")
-	o := announcing("robot", "a1")
-	o.Config.Interfaces = []string{"eth1"}
-	startNode(t, robot, o)
-	ask := watching()
-	ask.Config.Interfaces = []string{"eth1"}
-	w := startNode(t, pc, ask)
-	w.until("the robot on eth1", patience, at("10.1.0.2:8076"))
-	if n := counted(); n != 0 {
-		t.Errorf("got %d packets on eth0's network, want none", n)
-	}
-}
-
-func TestNetworkThatComesLaterIsUsed(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	l.addSwitch("sw0")
-	robot, pc := l.addHost(), l.addHost()
-	pc.plug("eth0", "sw0", "10.0.0.1/24")
-	w := startNode(t, pc, watching())
-	a := startNode(t, robot, announcing("robot", "a1"))
-	robot.plug("eth0", "sw0", "10.0.0.2/24")
-	w.until("the robot", patience, at("10.0.0.2:8076"))
-	robot.address("eth0", "10.0.0.77/24")
-	w.until("its new address", patience, func(ps []Peer) bool {
-		return len(ps) == 1 && slices.Contains(ps[0].Addrs, netip.MustParseAddrPort("10.0.0.77:8076"))
-	})
-	a.quit()
-}
-
-func TestIPv6AloneIsEnough(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	l.addSwitch("sw0")
-	robot, pc := l.addHost(), l.addHost()
-	robot.plug("eth0", "sw0")
-	pc.plug("eth0", "sw0")
-	w := startNode(t, pc, watching())
-	startNode(t, robot, announcing("robot", "a1"))
-	w.until("a link-local address with its interface", patience, func(ps []Peer) bool {
-		return len(ps) == 1 && len(ps[0].Addrs) == 1 && ps[0].Addrs[0].Addr().Zone() == "eth0"
-	})
-}
-
-func TestIPv4AloneIsEnough(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	l.addSwitch("sw0")
-	robot, pc := l.addHost(), l.addHost()
-	for h, addr := range map[*host]string{robot: "10.0.0.2/24", pc: "10.0.0.1/24"} {
-		onThread(t, func() error {
-			return errors.Join(netns.Set(h.ns), os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0))
-		})
-		h.plug("eth0", "sw0", addr)
-	}
-	w := startNode(t, pc, watching())
-	a := startNode(t, robot, announcing("robot", "a1"))
-	w.until("the robot by IPv4", patience, func(ps []Peer) bool {
-		return len(ps) == 1 && slices.Equal(ps[0].Addrs, ports("10.0.0.2:8076"))
-	})
-	a.quit()
-	w.until("nobody", patience, named())
-	w.quit()
 }
 
 func TestTwoHostsOfOneNameAreBothUsable(t *testing.T) {
