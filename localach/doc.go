@@ -38,4 +38,10 @@
 // a few times takes the lock. The one exception is libach's own: a frame larger than the nominal frame size can be
 // overwritten by libach while still listed, and then no reader, locked or not, can tell; our Put does not do that.
 // Other architectures order stores less strictly, and libach has no fences between them: there every read takes the lock.
+//
+// # What we leave in a file
+//
+// Two things, in header words that libach reserves, leaves zero and never reads: the Tag of a mirror (bytes 144 to 191), and the
+// mark of a life (192 to 199), random, left by the first of us to open a channel. Initialising the file again in place clears
+// the mark, which nothing else would tell from a channel that went on: so a Channel.Epoch ends.
 package localach

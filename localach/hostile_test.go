@@ -294,22 +294,3 @@ func TestForeignConditionVariableIsReportedAndReadOn(t *testing.T) {
 		t.Errorf("Check: got %v, want nil", err)
 	}
 }
-
-func TestCreateSaysWhenThereIsNoRoom(t *testing.T) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(string(Shm), &st); err != nil {
-		t.Fatal(err)
-	}
-	if int64(st.Bavail)*st.Bsize > maxBytes {
-		dir := t.TempDir()
-		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-			t.Logf("not tested here: needs root to mount a small tmpfs: %v", err)
-			return
-		}
-		defer unix.Unmount(dir, unix.MNT_DETACH)
-		_, err := Dir(dir).Create("big", CreateConfig{Geometry: Geometry{16, 65536}})
-		if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "no room") {
-			t.Errorf("got %v, want no room", err)
-		}
-	}
-}
