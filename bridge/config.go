@@ -143,7 +143,18 @@ func (m Mirror) mirrorName(host, channel string) string {
 	if m.As != "" {
 		return m.As
 	}
-	return host + "." + channel
+	return achName(host) + "." + channel
+}
+
+// achName makes a host's name fit for channels: bytes that Ach does not allow
+// become '-'.
+func achName(host string) string {
+	return strings.Map(func(r rune) rune {
+		if localach.CheckName("x"+string(r)) != nil {
+			return '-'
+		}
+		return r
+	}, host)
 }
 
 func (c *Config) check() error {

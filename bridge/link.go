@@ -18,14 +18,13 @@ import (
 // it: hear and tell for the control stream, receive for what comes in as
 // datagrams, pump for what goes out.
 type link struct {
-	n         *Node
-	s         *transport.Session
-	peer      transport.NodeID
-	host      string // the peer's name
-	dialledAs string // key of the peer that we dialled, empty when it dialled us
-	up        time.Duration
-	cancel    context.CancelFunc
-	wake      chan struct{} // the pump has something to look at
+	n      *Node
+	s      *transport.Session
+	peer   transport.NodeID
+	host   string // the peer's name
+	up     time.Duration
+	cancel context.CancelFunc
+	wake   chan struct{} // the pump has something to look at
 
 	// These belong to the node's goroutine.
 	greeted bool
@@ -62,12 +61,12 @@ const (
 // linkUp starts a link over a new session, unless the peer already has a
 // better one: of two links between two nodes the one that the node with the
 // lower id dialled stays; of two dialled by the same node the newer one.
-func (n *Node) linkUp(s *transport.Session) *link {
+func (n *Node) linkUp(s *transport.Session) {
 	id := s.Peer().Node
 	if old := n.links[id]; old != nil {
 		if dialler(n.cfg.Node, old) != dialler(n.cfg.Node, &link{s: s, peer: id}) && dialler(n.cfg.Node, old) == lower(n.cfg.Node, id) {
 			n.work.Go(func() { s.Close("there is a link already") })
-			return nil
+			return
 		}
 		n.linkDown(old, errors.New("a newer link takes its place"))
 	}
@@ -90,16 +89,29 @@ func (n *Node) linkUp(s *transport.Session) *link {
 		})
 	}
 	n.changed = true
-	return l
 }
 
 // hostName is how the operator knows the peer: discovery's name for this node
-// if there is one (two hosts of one name are told apart there), else its own.
+// if there is one, else its own. Of two hosts of one name the node with the
+// higher id gets a part of its id behind the name.
 func (n *Node) hostName(s *transport.Session) string {
-	if p := n.peers[s.Peer().Node.String()]; p != nil && p.Host != "" {
+	id := s.Peer().Node
+	if p := n.peers[id.String()]; p != nil && p.Host != "" {
 		return p.Host
 	}
-	return s.Peer().Host
+	name := s.Peer().Host
+	for _, other := range n.links {
+		if other.host != name || other.peer == id {
+			continue
+		}
+		n.log.Warn("two hosts have the same name; start one with another --name", "peer", name, "node", id.String(), "other", other.peer.String())
+		if lower(id, other.peer) == id {
+			n.linkDown(other, errors.New("it comes back under a name of its own"))
+			return name
+		}
+		return name + "-" + id.String()[:4]
+	}
+	return name
 }
 
 func dialler(self transport.NodeID, l *link) transport.NodeID {

@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"io/fs"
+	"time"
 
 	"achbridge/localach"
 	"achbridge/wire"
@@ -15,6 +16,7 @@ type local struct {
 	ch     *localach.Channel // nil when it cannot be used
 	tag    localach.Tag      // of the mirror it is; zero for a channel of the robot's own
 	reason string            // why it is not offered, empty when it is
+	again  time.Duration     // when to try again to open it; 0: no need
 }
 
 func (l *local) close() {
@@ -23,8 +25,17 @@ func (l *local) close() {
 	}
 }
 
-// damaged reports that the file under an open channel is not what it was.
-func (l *local) damaged() bool { return l.ch != nil && l.ch.Check() != nil }
+// due reports that the file under an open channel is not what it was, or that
+// it is time to try again one that could not be used.
+func (l *local) due(now time.Duration) bool {
+	if l.ch != nil {
+		return l.ch.Check() != nil
+	}
+	return l.again != 0 && now >= l.again
+}
+
+// openAgain is how often a channel that cannot be used is tried again.
+const openAgain = time.Second
 
 // localChanged opens a channel that appeared, was replaced or went wrong, and
 // forgets one that is gone. Subscriptions to the old one end; the peers ask
@@ -58,16 +69,22 @@ func (n *Node) openLocal(name string, old *local) *local {
 		return l
 	}
 	ch, err := n.reopen(name, old)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	case errors.Is(err, fs.ErrPermission):
-		l.reason = "no permission: readers need write permission too (chmod 0660 and a common group)"
-		n.log.Warn("channel cannot be opened", "channel", name, "err", err)
-		return l
-	case err != nil:
-		l.reason = err.Error()
-		n.log.Warn("channel cannot be used", "channel", name, "err", err)
+	}
+	if err == nil {
+		if err = ch.Check(); err != nil {
+			ch.Close()
+		}
+	}
+	if err != nil {
+		l.reason, l.again = err.Error(), n.now()+openAgain
+		if errors.Is(err, fs.ErrPermission) {
+			l.reason = "no permission: readers need write permission too (chmod 0660 and a common group)"
+		}
+		if old == nil || old.reason != l.reason {
+			n.log.Warn("channel cannot be used", "channel", name, "err", err)
+		}
 		return l
 	}
 	l.tag = ch.Tag()

@@ -186,7 +186,7 @@ func (n *Node) accept(ctx context.Context) {
 // look is what the node does at every tick.
 func (n *Node) look() {
 	for name, l := range n.locals {
-		if l.damaged() {
+		if l.due(n.now()) {
 			n.localChanged(name)
 		}
 	}

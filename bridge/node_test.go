@@ -2,6 +2,9 @@ package bridge
 
 import (
 	"errors"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -76,8 +79,8 @@ func TestSmallChannelIsNotHeldUpByALargeOne(t *testing.T) {
 				worst = max(worst, age)
 			}
 		}
-		if worst > 60*time.Millisecond {
-			t.Errorf("imu was %v old beside the camera, want at most 60ms", worst)
+		if worst > 150*time.Millisecond {
+			t.Errorf("imu was %v old beside the camera, want at most 150ms; one image takes 200ms", worst)
 		}
 	})
 }
@@ -334,5 +337,96 @@ func TestNodeLeavesQuickly(t *testing.T) {
 		if took := time.Since(begin); took > time.Second {
 			t.Errorf("leaving took %v, want less than a second", took)
 		}
+	})
+}
+
+func TestHostsOfOneNameStayUsable(t *testing.T) {
+	inWorld(t, func(w *world) {
+		first, second, pc := w.host("krang", wire10ms), w.host("krang", wire10ms), w.host("pc", wire10ms)
+		first.run(Config{})
+		second.run(Config{})
+		first.channel("imu", 4, 64).put(1, 64)
+		second.channel("imu", 4, 64).put(2, 64)
+		pc.run(Config{Mirrors: []Mirror{{Host: "krang*", Channel: "*"}}})
+		peers := asPeers([]*host{first, second})
+		for i := range peers {
+			peers[i].Host, peers[i].Node = "", "" // listed by address only
+		}
+		pc.node.SetPeers(peers)
+		pc.follows("krang.imu", 1, 2*time.Second)
+		pc.follows("krang-"+second.id.String()[:4]+".imu", 2, 2*time.Second)
+		if !strings.Contains(pc.log.String(), "start one with another --name") {
+			t.Error("the log does not say what to do about the name")
+		}
+	})
+}
+
+func TestPeerThatIsListedTwiceIsLinkedOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}})
+		discovered := asPeers([]*host{robot})[0]
+		discovered.Static = false
+		pc.node.SetPeers([]Peer{discovered, {Addrs: discovered.Addrs, Static: true}})
+		time.Sleep(10 * time.Second)
+		if n := strings.Count(pc.log.String(), "link up"); n > 2 {
+			t.Errorf("the link came up %d times", n)
+		}
+		if n := len(pc.node.Status().Links); n != 1 {
+			t.Errorf("got %d links, want one", n)
+		}
+	})
+}
+
+func TestNodeThatMovedIsDialledAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		robot.channel("imu", 4, 64).put(1, 64)
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}})
+		peer := asPeers([]*host{robot})
+		right := peer[0].Addrs
+		peer[0].Addrs = []net.Addr{&net.UDPAddr{IP: net.IPv4(10, 80, 76, 99), Port: 1}}
+		pc.node.SetPeers(peer)
+		time.Sleep(time.Minute) // the back-off is at its longest
+		peer[0].Addrs = right
+		pc.node.SetPeers(peer)
+		pc.follows("robot.imu", 1, time.Second)
+	})
+}
+
+// A writer that died inside put leaves dirty set for ever: only a new channel
+// helps, and the mirror follows it without anyone's help.
+func TestDirtyChannelIsNamedAndFollowedWhenMadeAnew(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu := robot.channel("imu", 4, 64)
+		imu.put(5, 64)
+		other := robot.channel("other", 4, 64)
+		pc.follows("robot.imu", 5, time.Second)
+		const dirty = 304 // ach-abi
+		file, err := os.OpenFile(filepath.Join(string(robot.dir), "achshm-imu"), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if _, err := file.WriteAt([]byte{1}, dirty); err != nil {
+			t.Fatal(err)
+		}
+		w.within(3*time.Second, "the robot names the dirty channel", func() bool {
+			for _, l := range robot.node.Status().Locals {
+				if l.Channel == "imu" && !l.Exported && l.Reason != "" {
+					return true
+				}
+			}
+			return false
+		})
+		other.put(9, 64)
+		pc.follows("robot.other", 9, time.Second)
+		imu.close()
+		robot.dir.Unlink("imu")
+		robot.channel("imu", 4, 64).put(1, 64)
+		pc.follows("robot.imu", 1, 3*time.Second)
 	})
 }

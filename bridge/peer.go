@@ -1,7 +1,9 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -14,7 +16,8 @@ import (
 // goroutine; its dialler only reads what it was started with.
 type peer struct {
 	Peer
-	dialling bool
+	reached  string             // node id of who answered last
+	stop     context.CancelFunc // ends the dialling that is going on; nil when none is
 	failures int
 	err      error
 }
@@ -36,15 +39,31 @@ func (n *Node) SetPeers(list []Peer) {
 			if known == nil {
 				known = &peer{}
 			} else if !slices.EqualFunc(known.Addrs, p.Addrs, sameAddr) {
-				known.failures = 0 // it moved: try at once
+				known.again() // it moved
 			}
 			known.Peer = p
 			seen[key] = known
+		}
+		for key, p := range n.peers {
+			if seen[key] == nil {
+				p.again()
+			}
 		}
 		n.peers = seen
 		n.changed = true
 	})
 }
+
+// again forgets what dialling has come to so far.
+func (p *peer) again() {
+	p.failures = 0
+	if p.stop != nil {
+		p.stop()
+	}
+}
+
+// node is the id of the node that p is, as far as known.
+func (p *peer) node() string { return cmp.Or(p.Node, p.reached) }
 
 func (p Peer) key() string {
 	if p.Node != "" {
@@ -60,15 +79,31 @@ func sameAddr(a, b net.Addr) bool { return a.String() == b.String() }
 
 // dialWanted dials every peer that somebody wants and no link serves.
 func (n *Node) dialWanted() {
-	for key, p := range n.peers {
-		if p.dialling || len(p.Addrs) == 0 || n.linked(p) || !n.wanted(p) {
+	for _, p := range n.peers {
+		if p.stop != nil || len(p.Addrs) == 0 || n.linked(p) || !n.wanted(p) || n.dialling(p.node()) {
 			continue
 		}
-		p.dialling = true
+		ctx, cancel := context.WithCancel(n.ctx)
+		p.stop = cancel
 		wait := backoff(p.failures)
 		addrs := slices.Clone(p.Addrs)
-		n.work.Go(func() { n.dial(n.ctx, key, addrs, wait) })
+		n.work.Go(func() {
+			s, err := n.dial(ctx, addrs, wait)
+			cancel()
+			n.post(func() { n.dialled(p, s, err) })
+		})
 	}
+}
+
+// dialling reports whether a node is being dialled: one that is both listed and
+// discovered is dialled once.
+func (n *Node) dialling(node string) bool {
+	for _, p := range n.peers {
+		if p.stop != nil && node != "" && p.node() == node {
+			return true
+		}
+	}
+	return false
 }
 
 // wanted reports whether the node has a reason to dial p.
@@ -92,51 +127,49 @@ func (n *Node) wanted(p *peer) bool {
 // linked reports whether a link serves p.
 func (n *Node) linked(p *peer) bool {
 	for id, l := range n.links {
-		if p.Node == id.String() || p.Node == "" && slices.ContainsFunc(p.Addrs, func(a net.Addr) bool { return sameAddr(a, l.s.RemoteAddr()) || l.dialledAs == p.key() }) {
+		if p.node() == id.String() {
+			return true
+		}
+		if p.node() == "" && slices.ContainsFunc(p.Addrs, func(a net.Addr) bool { return sameAddr(a, l.s.RemoteAddr()) }) {
 			return true
 		}
 	}
 	return false
 }
 
-// dial tries the addresses of a peer one after the other and reports to the
-// node's goroutine.
-func (n *Node) dial(ctx context.Context, key string, addrs []net.Addr, wait time.Duration) {
+// dial tries the addresses of a peer one after the other.
+func (n *Node) dial(ctx context.Context, addrs []net.Addr, wait time.Duration) (s *transport.Session, err error) {
 	pause(ctx, wait)
-	var s *transport.Session
-	var err error
 	for _, a := range addrs {
-		if ctx.Err() != nil {
-			return
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 		dctx, cancel := context.WithTimeout(ctx, dialTimeout)
 		s, err = n.cfg.Endpoint.Dial(dctx, a)
 		cancel()
 		if err == nil {
-			break
+			return s, nil
 		}
 	}
-	n.post(func() { n.dialled(key, s, err) })
+	return nil, err
 }
 
-func (n *Node) dialled(key string, s *transport.Session, err error) {
-	p := n.peers[key]
-	if p != nil {
-		p.dialling = false
-		p.err = err
-		p.failures++
-		if err == nil {
-			p.failures = 0
-		} else if p.failures == 1 {
-			n.log.Warn("peer cannot be reached, trying again", "peer", p.Host, "addr", p.Addrs[0].String(), "err", err)
-		}
-	}
+// dialled takes what dialling p has come to.
+func (n *Node) dialled(p *peer, s *transport.Session, err error) {
+	moved := errors.Is(err, context.Canceled)
+	p.stop = nil
 	n.changed = true
-	if s == nil {
+	if s != nil {
+		p.failures, p.err, p.reached = 0, nil, s.Peer().Node.String()
+		n.linkUp(s)
 		return
 	}
-	if l := n.linkUp(s); l != nil {
-		l.dialledAs = key
+	if moved {
+		return
+	}
+	p.err = err
+	if p.failures++; p.failures == 1 && !errors.Is(err, transport.ErrWrongKey) {
+		n.log.Warn("peer cannot be reached, trying again", "peer", cmp.Or(p.Host, p.key()), "addr", p.Addrs[0].String(), "err", err)
 	}
 }
 

@@ -114,7 +114,7 @@ func (l *local) status() LocalStatus {
 
 func (n *Node) peerStatus(p *peer) PeerStatus {
 	s := PeerStatus{Host: p.Host, Node: p.Node, Addrs: addrStrings(p.Addrs), State: "known"}
-	if p.dialling {
+	if p.stop != nil {
 		s.State = "dialling"
 	}
 	if p.err != nil {
@@ -136,7 +136,7 @@ func (n *Node) Channels() []RemoteChannel {
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
 					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()},
 				}
-				if as, ok := n.wantedAs(l, c.Name); ok && n.mirrors[as] != nil {
+				if as, ok := n.wantedAs(l.host, c.Name); ok && n.mirrors[as] != nil {
 					r.MirroredAs = as
 				}
 				list = append(list, r)

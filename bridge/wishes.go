@@ -17,7 +17,7 @@ func (n *Node) bindMirrors() {
 	n.dropUnwanted(Keep)
 	for _, l := range n.links {
 		for _, c := range l.catalog {
-			if as, ok := n.wantedAs(l, c.Name); ok {
+			if as, ok := n.wantedAs(l.host, c.Name); ok {
 				n.bind(l, c, as)
 			}
 		}
@@ -32,11 +32,17 @@ func (n *Node) bindMirrors() {
 	}
 }
 
-// wantedAs returns the name under which a channel of a peer is wanted here.
-func (n *Node) wantedAs(l *link, channel string) (name string, ok bool) {
+// wantedAs returns the name under which a channel of a host is wanted here. A
+// wish for exactly this channel goes before patterns, then the first wins.
+func (n *Node) wantedAs(host, channel string) (name string, ok bool) {
 	for _, w := range n.wishes {
-		if matches([]string{w.Host}, l.host) && matches([]string{w.Channel}, channel) {
-			return w.mirrorName(l.host, channel), true
+		if w.Host == host && w.Channel == channel {
+			return w.mirrorName(host, channel), true
+		}
+	}
+	for _, w := range n.wishes {
+		if matches([]string{w.Host}, host) && matches([]string{w.Channel}, channel) {
+			return w.mirrorName(host, channel), true
 		}
 	}
 	return "", false
@@ -140,12 +146,8 @@ func (n *Node) dropUnwanted(fate Fate) error {
 }
 
 func (n *Node) stillWanted(m *mirror) bool {
-	for _, w := range n.wishes {
-		if matches([]string{w.Host}, m.host) && matches([]string{w.Channel}, m.channel) && w.mirrorName(m.host, m.channel) == m.name {
-			return true
-		}
-	}
-	return false
+	name, ok := n.wantedAs(m.host, m.channel)
+	return ok && name == m.name
 }
 
 // mirrorLook heals what happened to a mirror's file behind our back: removed,

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -27,6 +28,7 @@ type world struct {
 	net   *testnet.Network
 	key   transport.Key
 	hosts int
+	names []string
 }
 
 // inWorld runs f in virtual time.
@@ -53,6 +55,8 @@ type host struct {
 
 const port = 8076
 
+// host adds a host. Its name on the emulated network is its own, so that two
+// hosts may call themselves the same.
 func (w *world) host(name string, link testnet.Params) *host {
 	w.t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "bridge-test-")
@@ -60,10 +64,17 @@ func (w *world) host(name string, link testnet.Params) *host {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { os.RemoveAll(dir) })
-	h := &host{w: w, name: name, dir: localach.Dir(dir), net: w.net.Host(name, link), number: w.hosts, log: &logBook{}}
+	h := &host{w: w, name: name, dir: localach.Dir(dir), net: w.net.Host(strings.Repeat(name, 1+w.named(name)), link), number: w.hosts, log: &logBook{}}
 	w.hosts++
 	copy(h.id[:], name)
+	h.id[15] = byte(h.number + 1)
 	return h
+}
+
+// named counts the hosts of that name.
+func (w *world) named(name string) int {
+	w.names = append(w.names, name)
+	return strings.Count(strings.Join(w.names, " ")+" ", name+" ") - 1
 }
 
 // run starts the host's node, with peers to dial.
