@@ -1,6 +1,7 @@
 package localach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -213,7 +214,8 @@ func (d Dir) look(name string) (identity, error) {
 		return d.lookFromOutside(name)
 	}
 	if err != nil {
-		return identity{}, err
+		id, outside := d.lookFromOutside(name)
+		return id, cmp.Or(outside, err) // no descriptor left, say, tells nothing about the file
 	}
 	defer file.Close()
 	id, size, err := identify(file)

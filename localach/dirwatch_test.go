@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,6 +187,46 @@ func TestWatchKeepsTheOrderOfEachName(t *testing.T) {
 	if there {
 		t.Error("the last event of a name that is gone: want vanished")
 	}
+}
+
+// While the callback takes its time the kernel drops events; what they told of is found all the same.
+func TestWatchFindsWhatAnOverflowHid(t *testing.T) {
+	limit, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
+	if err != nil {
+		missing(t, "/proc/sys/fs/inotify", "mount -t proc proc /proc")
+	}
+	most, _ := strconv.Atoi(strings.TrimSpace(string(limit)))
+	if most > 100_000 {
+		t.Skipf("the queue holds %d events: sysctl fs.inotify.max_queued_events=16384", most)
+	}
+	d := privateDir(t)
+	createIn(t, d, "imu", 4, 64)
+	events, release := make(chan localach.Event, 100), make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- d.Watch(ctx, func(e localach.Event) { events <- e; <-release })
+	}()
+	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+
+	junk := filepath.Join(string(d), "junk")
+	for range most/2 + 1000 { // two events each
+		if err := os.WriteFile(junk, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(junk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	createIn(t, d, "joints", 4, 64)
+	if err := d.Unlink("imu"); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+
+	expect(t, events, localach.Event{Kind: localach.Vanished, Name: "imu"}, localach.Event{Kind: localach.Appeared, Name: "joints"})
+	cancel()
+	<-ended
 }
 
 func TestWatchSaysWhenTheDirectoryGoes(t *testing.T) {

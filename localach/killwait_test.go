@@ -19,7 +19,7 @@ func TestKillingOurWaitingReadersNeverStallsACWriter(t *testing.T) {
 	createIn(t, d, "imu", 16, 64)
 	undisturbed := runPeer(t, pathOf(d, "imu"), "put", "1000", "64", "1000000", "1")
 	writer := startPeer(t, pathOf(d, "imu"), "put", "0", "64", "1000000", "1").ready()
-	kills := long(100, 100)
+	const kills = 100
 	for range kills / 10 {
 		var readers []*process
 		for range 10 {
