@@ -53,9 +53,9 @@
 // own changes to /etc and /var/lib; the rest of the files it shares with this
 // machine. Their interfaces (eth0, a TAP device) end in an Ethernet switch in
 // the process that started them, which applies the model. Multicast reaches
-// everybody, so mDNS works; names resolve by /etc/hosts. Frames without which
-// nothing would pass (ARP, neighbour discovery, group membership) skip the
-// model unless the link is cut. All ends with that process, however it ends.
+// everybody, so mDNS works; names resolve by /etc/hosts. The hosts know one
+// another's hardware addresses from the start; ARP, neighbour discovery and group
+// membership skip the model unless the link is cut. All ends with that process, however it ends.
 // It needs root and /dev/net/tun; it does not need sch_netem.
 //
 //	func TestMain(m *testing.M) {

@@ -5,5 +5,6 @@
 //	lab.go       Start, Close: a set of hosts
 //	node.go      Main, and a host's first process (PID 1)
 //	mounts.go    its files          tap.go  its interface
-//	ethernet.go  the switch         command.go  programs on it
+//	ethernet.go  the switch         timer.go  its clock
+//	command.go   programs on a host  testing.go  a lab that ends with a test
 package hosts

@@ -26,6 +26,9 @@ type ethernet struct {
 
 type hardware [6]byte
 
+// hardwareOf is the address of a host's interface, marked as a private one.
+func hardwareOf(number int) hardware { return hardware{2, 0, 0x80, 0x76, 0, byte(number + 1)} }
+
 const (
 	headerSize = 14
 	maxFrame   = headerSize + 65535
@@ -39,8 +42,8 @@ func startEthernet(seed uint64, names []string, p testnet.Params, taps []*os.Fil
 		return nil, err
 	}
 	e := &ethernet{start: time.Now(), taps: taps, timer: timer, mesh: testnet.NewMesh[[]byte](seed), learnt: map[hardware]int{}}
-	for _, name := range names {
-		e.mesh.AddHost(name, p)
+	for i, name := range names {
+		e.learnt[hardwareOf(i)] = e.mesh.AddHost(name, p)
 	}
 	for i := range taps {
 		e.done.Go(func() { e.readFrom(i) })

@@ -152,7 +152,7 @@ func arrange(conn *os.File, s setup) error {
 		return err
 	}
 	defer unix.Close(tap)
-	if err := configure(s.Number); err != nil {
+	if err := configure(s.Number, len(s.Hosts)); err != nil {
 		return err
 	}
 	return unix.Sendmsg(int(conn.Fd()), []byte("ready"), unix.UnixRights(tap), nil, 0)

@@ -3,8 +3,8 @@ package hosts
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -38,7 +38,7 @@ func openTap() (int, error) {
 }
 
 // configure gives lo and eth0 their addresses and sets them up.
-func configure(number int) error {
+func configure(number, hosts int) error {
 	// No detection of duplicate IPv6 addresses (a second of waiting), no routers.
 	for key, value := range map[string]string{"accept_dad": "0", "dad_transmits": "0", "accept_ra": "0", "router_solicitations": "0"} {
 		// A kernel without IPv6 has none of these; AddrAdd will say so.
@@ -55,8 +55,8 @@ func configure(number int) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", interface0, err)
 	}
-	mac := net.HardwareAddr{2, 0, 0x80, 0x76, 0, byte(number + 1)}
-	if err := netlink.LinkSetHardwareAddr(eth, mac); err != nil {
+	mac := hardwareOf(number)
+	if err := netlink.LinkSetHardwareAddr(eth, mac[:]); err != nil {
 		return fmt.Errorf("%s: set hardware address: %w", interface0, err)
 	}
 	if err := netlink.LinkSetUp(eth); err != nil {
@@ -76,33 +76,24 @@ func configure(number int) error {
 	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: multicast, Scope: netlink.SCOPE_LINK}); err != nil {
 		return fmt.Errorf("%s: add multicast route: %w", interface0, err)
 	}
-	return nil
+	return meetOthers(eth.Attrs().Index, number, hosts)
 }
 
-// timer is a timerfd: Go's own timers are up to a millisecond late when the
-// process has nothing else to do.
-type timer struct {
-	file *os.File
-	fd   int
-}
-
-func newTimer() (*timer, error) {
-	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("timerfd: %w", err)
+// meetOthers makes the other hosts known as neighbours for good, so that no
+// measurement begins with waiting for ARP, whose queue would drop the rest of a
+// burst. An interface that was down forgets them, and ARP takes over.
+func meetOthers(link, number, hosts int) error {
+	for other := range hosts {
+		if other == number {
+			continue
+		}
+		mac := hardwareOf(other)
+		for _, addr := range []netip.Addr{testnet.HostAddr4(other), testnet.HostAddr6(other)} {
+			n := netlink.Neigh{LinkIndex: link, State: netlink.NUD_PERMANENT, IP: addr.AsSlice(), HardwareAddr: mac[:]}
+			if err := netlink.NeighAdd(&n); err != nil {
+				return fmt.Errorf("%s: add neighbour %v: %w", interface0, addr, err)
+			}
+		}
 	}
-	return &timer{os.NewFile(uintptr(fd), "timer"), fd}, nil
-}
-
-// set makes wait return after d, at once if that is past.
-func (t *timer) set(d time.Duration) error {
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(d, 1)))}
-	return unix.TimerfdSettime(t.fd, 0, &spec, nil)
-}
-
-// wait blocks until the timer fires, or is closed: an error.
-func (t *timer) wait() error {
-	var count [8]byte
-	_, err := t.file.Read(count[:])
-	return err
+	return nil
 }
