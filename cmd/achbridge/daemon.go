@@ -40,60 +40,74 @@ type running struct {
 // maxTold bounds what a noisy network can make us remember.
 const maxTold = 1000
 
-// newDaemon opens everything that can fail for a reason the operator can mend;
-// when it returns an error nothing is left open.
-func (a *app) newDaemon(s *settings, log *slog.Logger) (d *running, err error) {
-	w, err := s.wishes()
-	if err != nil {
-		return nil, misused(err, "")
+// plan is what a daemon is to be, read and checked.
+type plan struct {
+	*settings
+	wishes
+	key    transport.Key
+	socket string
+}
+
+func (a *app) plan(s *settings) (p plan, err error) {
+	p.settings = s
+	if p.wishes, err = s.wishes(); err != nil {
+		return p, misused(err, "")
 	}
 	path, err := a.keyFile(s.Key, a.findKey)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	key, err := readKey(path)
+	if p.key, err = readKey(path); err != nil {
+		return p, err
+	}
+	p.socket, err = a.socketFor(s.Control)
+	return p, err
+}
+
+// newDaemon opens everything that can fail for a reason the operator can mend;
+// when it returns an error nothing is left open.
+func (a *app) newDaemon(s *settings, log *slog.Logger) (*running, error) {
+	p, err := a.plan(s)
 	if err != nil {
 		return nil, err
 	}
-	socket, err := a.socketFor(s.Control)
-	if err != nil {
+	d := &running{log: log, told: map[string]bool{}}
+	if err := d.open(a, p); err != nil {
+		d.close()
 		return nil, err
-	}
-	d = &running{log: log, told: map[string]bool{}}
-	defer func() {
-		if err != nil {
-			d.close()
-			d = nil
-		}
-	}()
-	if d.listener, err = listenControl(socket); err != nil {
-		return d, err
-	}
-	id := a.identity(s.State, log)
-	if d.udp, err = listenUDP(s.Listen); err != nil {
-		return d, err
-	}
-	if d.endpoint, err = transport.Listen(d.udp, transport.Config{Key: key, Node: id, Host: s.Name, Log: log}); err != nil {
-		return d, misused(err, "")
-	}
-	if d.watcher, err = localach.NewWatcher(); err != nil {
-		return d, failed(err, "")
-	}
-	d.node, err = bridge.New(bridge.Config{
-		Host: s.Name, Node: id, Dir: a.dir(), Endpoint: d.endpoint,
-		Source: bridge.ShmSource(a.dir(), d.watcher),
-		Export: s.Export, Relay: s.Relay, Accept: s.Accept, Adopt: s.Adopt,
-		Mirrors: w.mirrors, Pushes: w.pushes, Log: log,
-	})
-	if err != nil {
-		return d, misused(err, "")
-	}
-	d.describe(key.Network(), socket)
-	d.self = discovery.Peer{Host: s.Name, Node: id.String(), Network: key.Network()}
-	if d.seek, err = newSeek(s, d, w.static); err != nil {
-		return d, misused(err, "")
 	}
 	return d, nil
+}
+
+func (d *running) open(a *app, p plan) (err error) {
+	if d.listener, err = listenControl(p.socket); err != nil {
+		return err
+	}
+	if d.udp, err = listenUDP(p.Listen); err != nil {
+		return err
+	}
+	id := a.identity(p.State, d.log)
+	if d.endpoint, err = transport.Listen(d.udp, transport.Config{Key: p.key, Node: id, Host: p.Name, Log: d.log}); err != nil {
+		return misused(err, "")
+	}
+	if d.watcher, err = localach.NewWatcher(); err != nil {
+		return failed(err, "")
+	}
+	d.node, err = bridge.New(bridge.Config{
+		Host: p.Name, Node: id, Dir: a.dir(), Endpoint: d.endpoint,
+		Source: bridge.ShmSource(a.dir(), d.watcher),
+		Export: p.Export, Relay: p.Relay, Accept: p.Accept, Adopt: p.Adopt,
+		Mirrors: p.mirrors, Pushes: p.pushes, Log: d.log,
+	})
+	if err != nil {
+		return misused(err, "")
+	}
+	d.describe(p.key.Network(), p.socket)
+	d.self = discovery.Peer{Host: p.Name, Node: id.String(), Network: p.key.Network()}
+	if d.seek, err = newSeek(p, d); err != nil {
+		return misused(err, "")
+	}
+	return nil
 }
 
 // Run works until ctx ends or a part of the daemon fails, and closes
@@ -166,7 +180,7 @@ func (a *app) socketFor(given string) (string, error) {
 	}
 	path, err := a.controlPath()
 	if err != nil {
-		return "", misused(fmt.Errorf("control socket: %w", err), "--control PATH")
+		return "", misused(fmt.Errorf("control socket: no place for it: %w", err), "name one: --control PATH")
 	}
 	return path, nil
 }

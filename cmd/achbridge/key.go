@@ -122,7 +122,7 @@ func (a *app) keyFile(given string, find func() (string, error)) (string, error)
 	}
 	path, err := find()
 	if err != nil {
-		return "", misused(err, "name the file: --key FILE")
+		return "", misused(fmt.Errorf("key: no place for it: %w", err), "name the file: --key FILE")
 	}
 	return path, nil
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -58,7 +58,7 @@ func (a *app) place(system, variable, fallback, file string) (string, error) {
 		base = filepath.Join(a.env("HOME"), fallback)
 	}
 	if !filepath.IsAbs(base) {
-		return "", errors.New("no home for " + firstOf(file, "state") + ": $" + variable + " is not set")
+		return "", fmt.Errorf("$%s is not set", variable)
 	}
 	return filepath.Join(base, "achbridge", file), nil
 }

@@ -21,18 +21,18 @@ type seek struct {
 	node      *bridge.Node
 }
 
-func newSeek(s *settings, d *running, static []discovery.Static) (*seek, error) {
+func newSeek(p plan, d *running) (*seek, error) {
 	cfg := discovery.Config{
 		Self:       d.self,
 		Port:       d.udp.LocalAddr().(*net.UDPAddr).Port,
-		Interfaces: s.Interfaces,
-		Static:     static,
+		Interfaces: p.Interfaces,
+		Static:     p.static,
 		Log:        d.log,
 	}
 	k := &seek{node: d.node}
 	var err error
-	if s.Discovery == discoveryOff {
-		if len(static) == 0 {
+	if p.Discovery == discoveryOff {
+		if len(p.static) == 0 {
 			return k, nil
 		}
 		cfg.Interfaces = []string{"(off)"} // none of that name: only static peers are looked up

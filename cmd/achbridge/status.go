@@ -54,7 +54,7 @@ func (a *app) showStatus(s statusReply) error {
 		{[]string{"MIRROR", "OF", "STATE", "SEQ", "AGE", "DELIVERED", "NOTE"}, mirrorRows(s.Mirrors)},
 		{[]string{"EXPORT", "TO", "SEQ", "OFFERED", "DELIVERED", "SUPERSEDED", "LOST"}, exportRows(s.Exports)},
 		{[]string{"PUSH", "TO", "STATE", "NOTE"}, pushRows(s.Pushes)},
-		{[]string{"CHANNEL", "FRAMES", "SEQ", "EXPORTED", "NOTE"}, localRows(s.Locals)},
+		{[]string{"CHANNEL", "FRAMES", "SEQ", "EXPORTED", "NOTE"}, localRows(s.Status)},
 	} {
 		if len(section.rows) == 0 {
 			continue
@@ -111,10 +111,17 @@ func pushRows(list []bridge.PushStatus) [][]string {
 	return rows
 }
 
-func localRows(list []bridge.LocalStatus) [][]string {
+// localRows shows the channels of this host but those that mirrorRows shows.
+func localRows(s bridge.Status) [][]string {
+	mirrors := map[string]bool{}
+	for _, m := range s.Mirrors {
+		mirrors[m.Name] = true
+	}
 	var rows [][]string
-	for _, c := range list {
-		rows = append(rows, []string{c.Channel, geometryText(c.FrameCount, c.FrameSize), fmt.Sprint(c.Seq), yesNo(c.Exported), c.Reason})
+	for _, c := range s.Locals {
+		if !mirrors[c.Channel] {
+			rows = append(rows, []string{c.Channel, geometryText(c.FrameCount, c.FrameSize), fmt.Sprint(c.Seq), yesNo(c.Exported), c.Reason})
+		}
 	}
 	return rows
 }
