@@ -1,0 +1,132 @@
+package testnet_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+)
+
+// observation is what an observer on a host tells, as it comes. That no view
+// ever sees an older frame after a newer one is checked in all tests.
+type observation struct {
+	t    *testing.T
+	work sync.WaitGroup
+
+	mu   sync.Mutex
+	seen map[string][]sighting // by view
+}
+
+// observe starts an observer on a host.
+func (s *site) observe(host string, views ...string) *observation {
+	s.t.Helper()
+	cmd := s.lab.Command(host, os.Args[0], views...)
+	cmd.Env = append(os.Environ(), asObserver+"=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	o := &observation{t: s.t, seen: map[string][]sighting{}}
+	o.work.Go(func() {
+		for lines := json.NewDecoder(out); ; {
+			var next sighting
+			if lines.Decode(&next) != nil {
+				return
+			}
+			o.mu.Lock()
+			o.seen[next.View] = append(o.seen[next.View], next)
+			o.mu.Unlock()
+		}
+	})
+	s.t.Cleanup(func() {
+		cmd.Process.Kill()
+		o.work.Wait()
+		_ = cmd.Wait() // killed is what it says
+		o.checkOrder()
+	})
+	return o
+}
+
+// checkOrder fails the test where a view has seen an older frame after a newer
+// one, or the same frame put twice.
+func (o *observation) checkOrder() {
+	o.t.Helper()
+	for view, list := range o.seen {
+		var last sighting
+		for _, s := range list {
+			if s.Err != "" {
+				continue
+			}
+			if s.Put < last.Put {
+				o.t.Errorf("%s: went back by %v: got %+v after %+v", view, time.Duration(last.Put-s.Put), s, last)
+			} else if s.Put == last.Put && s.Inode == last.Inode {
+				o.t.Errorf("%s: a frame was put twice: got %+v after %+v", view, s, last)
+			}
+			last = s
+		}
+	}
+}
+
+// first waits for the first sighting of a view that match accepts.
+func (o *observation) first(view, what string, limit time.Duration, match func(sighting) bool) (found sighting) {
+	o.t.Helper()
+	next := 0
+	await(o.t, limit, func() error {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		list := o.seen[view]
+		for ; next < len(list); next++ {
+			if match(list[next]) {
+				found = list[next]
+				return nil
+			}
+		}
+		if next == 0 {
+			return fmt.Errorf("%s: saw nothing, want %s", view, what)
+		}
+		return fmt.Errorf("%s: no %s, last %+v", view, what, list[next-1])
+	})
+	return found
+}
+
+// follows waits until every view named has seen a frame that was put after a
+// moment, and returns how long after it the last of them did; longer than limit
+// is a failure.
+func (o *observation) follows(since moment, limit time.Duration, views ...string) time.Duration {
+	o.t.Helper()
+	var took time.Duration
+	for _, view := range views {
+		s := o.first(view, "frame put since then", limit+patience, func(s sighting) bool { return s.Err == "" && s.Put > int64(since) })
+		took = max(took, time.Duration(s.Time-int64(since)))
+	}
+	if took > limit {
+		o.t.Errorf("followed %v after it could, want at most %v", took, limit)
+	}
+	return took.Round(time.Millisecond)
+}
+
+// last is what a view saw last.
+func (o *observation) last(view string) sighting {
+	o.t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := o.seen[view]
+	if len(list) == 0 {
+		o.t.Fatalf("%s: saw nothing", view)
+	}
+	return list[len(list)-1]
+}
+
+// patience is how much longer than allowed a test waits, to tell how late.
+const patience = 8 * time.Second
+
+// moment is a time of the clock that publishers and observers share.
+type moment int64
+
+func now() moment { return moment(monotonic()) }
