@@ -11,8 +11,6 @@ package localach
 #cgo nocallback ach_flush
 #cgo noescape ach_last_seq
 #cgo nocallback ach_last_seq
-#cgo noescape ach_life
-#cgo nocallback ach_life
 #cgo noescape ach_set_tag
 #cgo nocallback ach_set_tag
 #cgo noescape ach_get_tag
@@ -132,13 +130,6 @@ func (m *mapping) lastSeq() (uint64, status) {
 	var seq C.uint64_t
 	s := status(C.ach_last_seq(&m.c, &seq))
 	return uint64(seq), s
-}
-
-// life returns the mark of this life of the file, 0 for none; fresh, if not 0, becomes it then.
-func (m *mapping) life(fresh uint64) (uint64, status) {
-	var life C.uint64_t
-	s := status(C.ach_life(&m.c, C.uint64_t(fresh), &life))
-	return uint64(life), s
 }
 
 // waitNewer blocks its thread until last_seq is no longer seq, or wait has passed.

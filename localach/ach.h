@@ -32,7 +32,6 @@ struct ach_header {
 			uint64_t index_cnt, data_size, data_head, data_free, index_head, index_free;
 			int32_t clock, anon;
 			struct ach_tag tag;
-			uint64_t life; // random, set once by the first of us to open the file; initialising it again clears it
 		};
 	};
 	pthread_mutex_t mutex;
@@ -128,7 +127,6 @@ int ach_get(const struct ach_map *m, struct ach_reader *r, void *buf, size_t cap
 int ach_flush(const struct ach_map *m, struct ach_reader *r);
 int ach_put(const struct ach_map *m, struct ach_put *out, const void *frame, size_t len);
 int ach_last_seq(const struct ach_map *m, uint64_t *seq);
-int ach_life(const struct ach_map *m, uint64_t fresh, uint64_t *life);
 int ach_wait_newer(const struct ach_map *m, uint64_t seq, int64_t wait_ns, int64_t period_ns);
 int ach_wake(const struct ach_map *m);
 int ach_poison(const struct ach_map *m);

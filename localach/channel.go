@@ -2,7 +2,6 @@ package localach
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -14,11 +13,12 @@ import (
 // Channel is one mapping of a channel's file. It is safe for concurrent use by any number of Readers and Writers in
 // several goroutines. Close gives the memory back when the last call in progress has returned.
 type Channel struct {
-	dir  Dir
-	name string
-	geom Geometry
-	file fileID
-	life atomic.Uint64 // mark found or left in the file; 0: not looked at yet
+	dir   Dir
+	name  string
+	geom  Geometry
+	file  fileID
+	lives int // times this file was seen to be initialised anew before this handle was opened
+	epoch uint64
 
 	memory []byte
 	m      mapping
@@ -37,23 +37,9 @@ func (c *Channel) Name() string { return c.name }
 // Geometry returns the geometry found when the channel was opened. It never changes.
 func (c *Channel) Geometry() Geometry { return c.geom }
 
-// Epoch identifies this life of the channel: two files, or one file before and after it was initialised again, differ.
-// It says nothing about order. Never 0, nor are its low 32 bits.
-func (c *Channel) Epoch() uint64 {
-	c.mark()
-	return c.file.epoch(c.life.Load())
-}
-
-// mark has the file carry the mark of its life, and remembers it. A channel just created stays without until asked for.
-func (c *Channel) mark() {
-	if c.life.Load() != 0 || c.enter() != nil {
-		return
-	}
-	defer c.release()
-	if life, s := c.m.life(rand.Uint64() | 1); s == statusOK {
-		c.life.CompareAndSwap(0, life)
-	}
-}
+// Epoch identifies this life of the channel: two files differ, and so does one file before and after it was initialised
+// again, when the handle that saw it was reopened by Reopen. It says nothing about order. Never 0, nor are its low 32 bits.
+func (c *Channel) Epoch() uint64 { return c.epoch }
 
 // LastSeq returns the number of the newest frame, 0 when there was none yet. It never blocks. When the memory is gone it
 // returns the largest number seen before.

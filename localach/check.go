@@ -26,8 +26,7 @@ func (c *Channel) Check() error {
 	}
 	seen := c.seen.Load() // before last_seq: frames that come meanwhile are not a step back
 	seq, s := c.m.lastSeq()
-	life, _ := c.m.life(0)
-	if s == statusOK && (seq < seen || life != c.life.Load()) {
+	if s == statusOK && seq < seen {
 		s = statusReinit
 	}
 	c.saw(seq)

@@ -41,7 +41,6 @@
 //
 // # What we leave in a file
 //
-// Two things, in header words that libach reserves, leaves zero and never reads: the Tag of a mirror (bytes 144 to 191), and the
-// mark of a life (192 to 199), random, left by the first of us to open a channel. Initialising the file again in place clears
-// the mark, which nothing else would tell from a channel that went on: so a Channel.Epoch ends.
+// In a channel of somebody else's: nothing but what put and get leave. In a mirror: its Tag, in header words that libach
+// reserves, leaves zero and never reads (bytes 144 to 191).
 package localach

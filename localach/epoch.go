@@ -42,16 +42,14 @@ func (id fileID) sameFile(other fileID) bool {
 }
 
 // epoch hashes the identity with that of the running kernel: inodes of a tmpfs begin anew with each boot.
-//
-// life tells a file that was initialised again in place from what it was before. No property of the file does: its times
-// change with every page fault, and its counters may have caught up. So the first of us to open a channel leaves a random
-// mark in a reserved word of its header, which initialising clears.
-func (id fileID) epoch(life uint64) uint64 {
+// lives counts how often the file was seen to be initialised again in place, which no property of the file tells: its times
+// change with every page fault.
+func (id fileID) epoch(lives int) uint64 {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without /proc: one fewer distinction
 	b := binary.BigEndian.AppendUint64(boot, id.device)
 	b = binary.BigEndian.AppendUint64(b, id.inode)
 	b = binary.BigEndian.AppendUint64(b, uint64(id.born))
-	b = binary.BigEndian.AppendUint64(b, life)
+	b = binary.BigEndian.AppendUint64(b, uint64(lives))
 	sum := sha256.Sum256(b)
 	epoch := binary.BigEndian.Uint64(sum[:])
 	if uint32(epoch) == 0 {

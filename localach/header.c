@@ -6,7 +6,7 @@
 
 _Static_assert(sizeof(size_t) == 8 && sizeof(void *) == 8, "localach knows the 64-bit layout of Ach channels only");
 _Static_assert(offsetof(struct ach_header, index_cnt) == 88, "index_cnt");
-_Static_assert(offsetof(struct ach_header, tag) == 144 && offsetof(struct ach_header, life) == 192, "tag");
+_Static_assert(offsetof(struct ach_header, tag) == 144, "tag");
 _Static_assert(offsetof(struct ach_header, mutex) == 216, "mutex");
 _Static_assert(offsetof(struct ach_header, cond) == 216 + sizeof(pthread_mutex_t), "cond");
 _Static_assert(offsetof(struct ach_header, last_seq) == sizeof(struct ach_header) - 8, "last_seq");

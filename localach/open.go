@@ -31,8 +31,20 @@ func (d Dir) Open(name string) (*Channel, error) {
 	}
 }
 
-// Reopen opens what lies under the channel's name now. c itself stays as it is.
-func (c *Channel) Reopen() (*Channel, error) { return c.dir.Open(c.name) }
+// Reopen opens what lies under the channel's name now. When that is the same file, initialised again in place
+// (ErrReinitialised), its Epoch differs from c's. c itself stays as it is.
+func (c *Channel) Reopen() (*Channel, error) {
+	n, err := c.dir.Open(c.name)
+	if err != nil || !n.file.sameFile(c.file) {
+		return n, err
+	}
+	n.lives = c.lives
+	if errors.Is(c.Check(), ErrReinitialised) {
+		n.lives++
+	}
+	n.epoch = n.file.epoch(n.lives)
+	return n, nil
+}
 
 func (d Dir) open(name string) (*Channel, error) {
 	file, err := d.openFile(name)
@@ -52,7 +64,6 @@ func (d Dir) open(name string) (*Channel, error) {
 		c.Close()
 		return nil, c.err(s)
 	}
-	c.mark()
 	return c, nil
 }
 
@@ -126,7 +137,7 @@ func (d Dir) mapFile(name string, geom Geometry, file *os.File) (*Channel, error
 	if err != nil {
 		return nil, &fs.PathError{Op: "mmap", Path: file.Name(), Err: err}
 	}
-	c := &Channel{dir: d, name: name, geom: geom, file: id, memory: memory, m: mappingOf(memory, geom)}
+	c := &Channel{dir: d, name: name, geom: geom, file: id, memory: memory, m: mappingOf(memory, geom), epoch: id.epoch(0)}
 	c.users.Store(1)
 	if seq, s := c.m.lastSeq(); s == statusOK {
 		c.seen.Store(seq)

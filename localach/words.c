@@ -1,4 +1,4 @@
-// What is read and written without the lock: last_seq, the tag, the mark of a life, the words of a status.
+// What is read and written without the lock: last_seq, the tag, the words of a status.
 #define _GNU_SOURCE
 #include "ach.h"
 
@@ -26,23 +26,6 @@ int ach_last_seq(const struct ach_map *m, uint64_t *seq) {
 	int status = ach_guarded(last_seq, &a);
 	if (status == ACH_OK)
 		*seq = a.seq;
-	return status;
-}
-
-static int life(void *arg) {
-	struct words *a = arg;
-	uint64_t *at = &header_of(a->m)->life, seen = ACH_ACQUIRE(*at);
-	if (seen == 0 && a->seq && __atomic_compare_exchange_n(at, &seen, a->seq, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		seen = a->seq;
-	a->seq = seen;
-	return ACH_OK;
-}
-
-// The mark of this life of the file; when there is none yet, fresh becomes it, unless 0.
-int ach_life(const struct ach_map *m, uint64_t fresh, uint64_t *mark) {
-	struct words a = {.m = m, .seq = fresh};
-	int status = ach_guarded(life, &a);
-	*mark = status ? 0 : a.seq;
 	return status;
 }
 
