@@ -275,6 +275,21 @@ func TestPushIsRefusedUnlessAccepted(t *testing.T) {
 	})
 }
 
+// Nothing else happens that would make the node look at its wishes.
+func TestPushOfAnExportedChannelIsOfferedAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{Accept: []string{"plan"}})
+		pc.run(Config{}, robot)
+		pc.channel("plan", 4, 64).put(1, 64)
+		w.within(time.Second, "the channel", func() bool { return len(robot.node.Channels()) == 1 })
+		if err := pc.node.Push(w.t.Context(), Push{Channel: "plan", Host: "robot"}); err != nil {
+			t.Errorf("got %v, want the push accepted", err)
+		}
+		robot.follows("plan", 1, time.Second)
+	})
+}
+
 func TestForeignChannelOfTheMirrorsNameIsLeftAlone(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
