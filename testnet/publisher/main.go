@@ -6,7 +6,9 @@
 // Without --channel it is imu:1000:64, joints:200:3000 and camera:10:300000.
 // Each frame begins with a stamp: sequence number, then time of the put in ns
 // of CLOCK_MONOTONIC, both uint64 little endian. The sequence number is the
-// one Ach gives the frame as long as nobody else writes.
+// one Ach gives the frame as long as nobody else writes. At the end a line of the
+// log tells for each channel how many puts there were, how many failed, and how
+// long the worst took: what a robot's control loop would have felt.
 //
 // With a COMMAND it runs that as its child, for a container that has one
 // process to start and two to run: a signal ends both, the end of the child

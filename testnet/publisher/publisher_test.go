@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +60,17 @@ func TestPublisherRemovesItsChannels(t *testing.T) {
 	}
 	if _, err := dir.Open("imu"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("open: got %v, want %v", err, fs.ErrNotExist)
+	}
+}
+
+func TestPublisherTellsHowThePutsWent(t *testing.T) {
+	var log strings.Builder
+	opts := options{dir: privateDir(t), channels: []stream{{Name: "imu", Rate: 1000, Size: 64}}, limit: 50 * time.Millisecond}
+	if err := opts.run(t.Context(), slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	if want := regexp.MustCompile(`msg=published channel=imu count=[1-9]\d* failed=0 worst_put=\d`); !want.MatchString(log.String()) {
+		t.Errorf("log: got %s, want a line that matches %s", &log, want)
 	}
 }
 

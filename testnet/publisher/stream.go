@@ -76,8 +76,9 @@ type feed struct {
 	channel *localach.Channel
 }
 
-// run puts a frame per period until ctx ends. A period that was missed is left
-// out: two frames at once would be one, to whoever wants the newest.
+// run puts a frame per period until ctx ends, and then logs how that went. A
+// period that was missed is left out: two frames at once would be one, to
+// whoever wants the newest.
 func (f *feed) run(ctx context.Context, log *slog.Logger) error {
 	beat, err := newMetronome(time.Duration(float64(time.Second) / f.Rate))
 	if err != nil {
@@ -88,7 +89,7 @@ func (f *feed) run(ctx context.Context, log *slog.Logger) error {
 
 	writer := f.channel.Writer()
 	frame := make([]byte, f.Size)
-	next, failed, told := f.channel.LastSeq()+1, 0, time.Time{}
+	next, told, result := f.channel.LastSeq()+1, time.Time{}, tally{}
 	for ctx.Err() == nil {
 		if err := beat.wait(); errors.Is(err, os.ErrDeadlineExceeded) {
 			break
@@ -96,14 +97,32 @@ func (f *feed) run(ctx context.Context, log *slog.Logger) error {
 			return err
 		}
 		stamp(frame, next)
-		if seq, err := writer.Put(frame); err == nil {
+		begin := time.Now()
+		seq, err := writer.Put(frame)
+		result.add(time.Since(begin), err)
+		if err == nil {
 			next = seq + 1
-		} else if failed++; time.Since(told) > time.Second {
-			log.Warn("put failed", "channel", f.Name, "err", err, "count", failed)
-			failed, told = 0, time.Now()
+		} else if time.Since(told) > time.Second {
+			log.Warn("put failed", "channel", f.Name, "err", err, "count", result.failed)
+			told = time.Now()
 		}
 	}
+	log.Info("published", "channel", f.Name, "count", result.count, "failed", result.failed, "worst_put", result.worst)
 	return writer.Close()
+}
+
+// tally is what became of a feed's puts.
+type tally struct {
+	count, failed int
+	worst         time.Duration // that a put took, failed or not
+}
+
+func (t *tally) add(took time.Duration, err error) {
+	t.count++
+	if err != nil {
+		t.failed++
+	}
+	t.worst = max(t.worst, took)
 }
 
 // remove takes the channel away, as a robot that shuts down does.
