@@ -136,8 +136,8 @@ func (n *Node) linkDown(l *link, cause error) {
 	delete(n.links, l.peer)
 	l.cancel()
 	n.work.Go(func() { l.s.Close("") })
-	if err := l.s.Err(); err != nil && (cause == nil || errors.Is(cause, context.Canceled)) {
-		cause = err
+	if err := l.s.Err(); err != nil && !errors.Is(cause, errBye) {
+		cause = err // it knows more than who was disturbed first
 	}
 	n.log.Info("link down", "peer", l.host, "err", cause)
 	for _, m := range l.subs {

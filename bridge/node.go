@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -252,7 +253,7 @@ func (n *Node) unmirror(m Mirror, fate Fate) error {
 			return fmt.Errorf("unmirror %s/%s: it is mirrored because of %s/%s; take that back instead", m.Host, m.Channel, w.Host, w.Channel)
 		}
 	}
-	return fmt.Errorf("unmirror %s/%s: not mirrored; `achbridge status` lists the mirrors", m.Host, m.Channel)
+	return fmt.Errorf("unmirror %s/%s: %w: it is not mirrored; `achbridge status` lists the mirrors", m.Host, m.Channel, fs.ErrNotExist)
 }
 
 // pause waits for d or the end of ctx.

@@ -66,6 +66,7 @@ func (n *Node) addPush(p Push, answer chan error) {
 	}
 	n.pushes = append(n.pushes, &push{Push: p, state: stateWaiting, answer: answer})
 	n.localChanged(p.Channel)
+	n.changed = true
 	n.changed = true // the channel may be as it was
 }
 

@@ -9,7 +9,7 @@ import (
 
 // lookAround follows the interfaces: sockets are opened and join as networks come, and a change starts asking anew.
 func (w *watch) lookAround(ctx context.Context, now time.Time) {
-	if now.Sub(w.looked) < lookAround && !w.looked.IsZero() {
+	if w.cfg.StaticOnly || now.Sub(w.looked) < lookAround && !w.looked.IsZero() {
 		return
 	}
 	first := w.looked.IsZero()

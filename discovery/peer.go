@@ -65,6 +65,8 @@ type Config struct {
 	Interfaces []string
 	// Static are peers that need no multicast; ParseStatic makes them.
 	Static []Static
+	// StaticOnly keeps a browser from multicast altogether: no socket, no question.
+	StaticOnly bool
 	// Log gets changes worth an operator's attention; nil discards them.
 	Log *slog.Logger
 }

@@ -221,7 +221,7 @@ func statusOf(err error) int {
 	if _, ok := errors.AsType[badRequest](err); ok {
 		return http.StatusBadRequest
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return http.StatusNotFound
 	}
 	return http.StatusConflict

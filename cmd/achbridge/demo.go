@@ -144,8 +144,9 @@ func (d *demo) run(ctx context.Context, length time.Duration) (demoReport, error
 		start(meters[i].run)
 	}
 	err := d.show(ctx, length, meters, fail)
-	for _, p := range publishers {
-		p.stop.Store(true)
+	for i := range publishers {
+		meters[i].ended.Store(true)
+		publishers[i].stop.Store(true)
 	}
 	pauseUntilQuiet(ctx, meters)
 	cancel()

@@ -14,10 +14,10 @@ func main() {
 	os.Exit(start(os.Args[1:]))
 }
 
-// start runs one command line and returns its exit code. The first SIGINT or
-// SIGTERM cancels the verb's context; a second one ends the process at once.
+// start runs one command line and returns its exit code. The first SIGINT,
+// SIGTERM or SIGHUP cancels the verb's context; a second one ends the process at once.
 func start(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 

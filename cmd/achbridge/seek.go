@@ -35,7 +35,7 @@ func newSeek(p plan, d *running) (*seek, error) {
 		if len(p.static) == 0 {
 			return k, nil
 		}
-		cfg.Interfaces = []string{"(off)"} // none of that name: only static peers are looked up
+		cfg.StaticOnly = true
 	} else if k.announcer, err = discovery.NewAnnouncer(cfg); err != nil {
 		return nil, err
 	}
