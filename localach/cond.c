@@ -7,6 +7,7 @@
 #include "ach.h"
 
 #include <limits.h>
+#include <string.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -61,7 +62,9 @@ int ach_cond_waiters(struct ach_header *h) {
 
 static int wake(void *arg) {
 	struct ach_header *h = (struct ach_header *)((const struct ach_map *)arg)->base;
-	if (!ach_cond_foreign(h))
+	uint64_t guard;
+	memcpy(&guard, h + 1, sizeof guard);
+	if (guard == ACH_GUARD_HEADER && !ach_cond_foreign(h)) // else poisoned: the variable is ruined
 		pthread_cond_broadcast(&h->cond);
 	return ACH_OK;
 }
@@ -82,14 +85,19 @@ void ach_cond_release(struct ach_header *h) {
 	int old = wrefs_word == OLD_WREFS;
 	uint32_t *lock = words + (old ? OLD_LOCK : NEW_LOCK), *signals = words + (old ? OLD_SIGNALS : NEW_SIGNALS);
 	__atomic_store_n((uint64_t *)words + 1, UINT64_MAX / 4 * 2, __ATOMIC_SEQ_CST); // g1_start: every group is closed
-	for (int g = 0; g < 2; g++) {
-		__atomic_fetch_or(signals + g, 1, __ATOMIC_SEQ_CST);
-		wake_all(signals + g);
-		if (old) {
-			__atomic_store_n(words + OLD_REFS + g, 0, __ATOMIC_SEQ_CST);
-			wake_all(words + OLD_REFS + g);
+	// Again and again: a waiter that is let go counts itself out of the group afterwards, below zero, for which a broadcast that has
+	// not looked yet would wait anew.
+	for (int i = 0; i < 40; i++) {
+		for (int g = 0; g < 2; g++) {
+			__atomic_fetch_or(signals + g, 1, __ATOMIC_SEQ_CST);
+			wake_all(signals + g);
+			if (old) {
+				__atomic_store_n(words + OLD_REFS + g, 0, __ATOMIC_SEQ_CST);
+				wake_all(words + OLD_REFS + g);
+			}
 		}
+		__atomic_fetch_and(lock, ~3u, __ATOMIC_SEQ_CST);
+		wake_all(lock);
+		nanosleep(&(struct timespec){0, 1000000}, NULL);
 	}
-	__atomic_fetch_and(lock, ~3u, __ATOMIC_SEQ_CST);
-	wake_all(lock);
 }

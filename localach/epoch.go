@@ -14,12 +14,11 @@ import (
 type fileID struct {
 	device, inode uint64
 	born          int64 // ns; 0 where the kernel does not say
-	modified      int64 // ns. ftruncate changes it, but so does the first store to a page of a mapping: a hint, no identity
 	mode          fs.FileMode
 }
 
 func fileIDOf(st *unix.Stat_t) fileID {
-	return fileID{device: st.Dev, inode: st.Ino, modified: st.Mtim.Nano(), mode: fs.FileMode(st.Mode & 0o777)}
+	return fileID{device: st.Dev, inode: st.Ino, mode: fs.FileMode(st.Mode & 0o777)}
 }
 
 // identify returns a file's identity and its length in bytes.

@@ -2,10 +2,6 @@
 #define _GNU_SOURCE
 #include "ring.h"
 
-static int same_entry(const struct ach_entry *e, const struct ach_entry *seen) {
-	return ACH_LOAD(e->size) == seen->size && ACH_LOAD(e->offset) == seen->offset && ACH_LOAD(e->seq) == seen->seq;
-}
-
 static int check_entry(const struct ach_entry *e, uint64_t data_size) {
 	if (e->offset >= data_size)
 		return ACH_WRONG(ACH_BUG, ACH_WHY_ENTRY_OFFSET);
@@ -63,6 +59,10 @@ static int get_locked(const struct view *v, struct ach_reader *r, void *buf, siz
 #define NEED_LOCK (-1)
 
 #if defined(__x86_64__)
+static int same_entry(const struct ach_entry *e, const struct ach_entry *seen) {
+	return ACH_LOAD(e->size) == seen->size && ACH_LOAD(e->offset) == seen->offset && ACH_LOAD(e->seq) == seen->seq;
+}
+
 // The newest frame without the lock: doc.go says why this is right, and why only on x86-64, whose stores and loads keep their order.
 static int get_unlocked(const struct view *v, struct ach_reader *r, void *buf, size_t cap, int options) {
 	struct ach_header *h = v->h;
