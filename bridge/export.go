@@ -54,15 +54,21 @@ func newExport(id uint32, ch *localach.Channel, haveSeq uint64, now func() time.
 func (e *export) watch(src Source, wake func()) {
 	stop := src.NewData(e.ch, func(seq uint64) {
 		e.noteMu.Lock()
-		if seq != e.newest {
-			e.newest, e.seen = seq, e.now()
-		}
+		e.take(seq)
 		e.noteMu.Unlock()
 		wake()
 	})
 	e.noteMu.Lock()
+	defer e.noteMu.Unlock()
 	e.unwatch = stop
-	e.noteMu.Unlock()
+	e.take(e.ch.LastSeq()) // put after newExport looked and before the watching began
+}
+
+// take needs e.noteMu.
+func (e *export) take(seq uint64) {
+	if seq != e.newest {
+		e.newest, e.seen = seq, e.now()
+	}
 }
 
 func (e *export) stop() {

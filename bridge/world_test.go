@@ -254,8 +254,9 @@ func (s pollSource) Changes(ctx context.Context, f func(localach.Event)) error {
 
 func (s pollSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 	ctx, cancel := context.WithCancel(context.Background())
+	last := ch.LastSeq()
 	go func() {
-		for last := ch.LastSeq(); ctx.Err() == nil; pause(ctx, 100*time.Microsecond) {
+		for ; ctx.Err() == nil; pause(ctx, 100*time.Microsecond) {
 			if seq := ch.LastSeq(); seq != last {
 				last = seq
 				f(seq)

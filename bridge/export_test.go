@@ -1,0 +1,32 @@
+package bridge
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+)
+
+// lateSource begins to look when one more frame has been put.
+type lateSource struct{ w *localach.Writer }
+
+func (lateSource) Changes(context.Context, func(localach.Event)) error { return nil }
+
+func (s lateSource) NewData(*localach.Channel, func(uint64)) func() {
+	s.w.Put([]byte("meanwhile"))
+	return func() {}
+}
+
+func TestFrameThatIsPutWhileASubscriptionBeginsIsNoticed(t *testing.T) {
+	ch, err := testDir(t).Create("estop", localach.CreateConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	e := newExport(1, ch, 0, func() time.Duration { return time.Second })
+	e.watch(lateSource{ch.Writer()}, func() {})
+	if newest, _ := e.note(); newest != 1 {
+		t.Errorf("newest frame: got %d, want 1", newest)
+	}
+}
