@@ -131,6 +131,9 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 		if origin != nil && origin.Node == l.peer {
 			continue // it is the peer's own
 		}
+		if origin != nil && !n.knowsSource(name) {
+			continue // the peer could not tell whether it comes round
+		}
 		g := c.ch.Geometry()
 		if g.FrameSize > wire.MaxFrame || g.FrameCount > wire.MaxFrameCount {
 			continue
@@ -156,6 +159,13 @@ func (n *Node) originOf(c *local) *wire.Origin {
 		o.Host, o.Channel = m.host, m.channel
 	}
 	return o
+}
+
+// knowsSource reports whether a mirror has had a subscription in this life of
+// the daemon: a file alone does not tell which channel it is of.
+func (n *Node) knowsSource(name string) bool {
+	m := n.mirrors[name]
+	return m != nil && m.from != source{}
 }
 
 // sendCatalog tells the peer what has changed in what it may read.

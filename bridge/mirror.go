@@ -27,6 +27,7 @@ type mirror struct {
 	link   *link // that feeds it now
 	subID  uint32
 	origin wire.Channel // as the link's catalog has it
+	from   source       // zero before the first subscription
 	retry  time.Duration
 
 	mu       sync.Mutex

@@ -253,6 +253,32 @@ func TestRelayedMirrorIsALoopForItsOrigin(t *testing.T) {
 	})
 }
 
+// Every host wants all and offers all again: what has come round is refused,
+// whichever way it took.
+func TestHostsThatRelayEverythingToEachOtherMakeNoLoop(t *testing.T) {
+	inWorld(t, func(w *world) {
+		all := Config{Mirrors: []Mirror{{Host: "*", Channel: "*"}}, Relay: []string{"*"}}
+		robot, pc, base := w.host("robot", wire10ms), w.host("pc", wire10ms), w.host("base", wire10ms)
+		robot.channel("imu", 16, 64).put(1, 64)
+		robot.run(all)
+		pc.run(all, robot)
+		base.run(all, robot, pc)
+		pc.follows("robot.imu", 1, time.Second)
+		base.follows("robot.imu", 1, time.Second)
+		pc.stop()
+		pc.run(all, robot, base) // finds its mirror's file, and perhaps the base before the robot
+		pc.follows("robot.imu", 1, time.Second)
+		time.Sleep(2 * time.Second)
+		for _, h := range []*host{robot, pc, base} {
+			for _, m := range h.node.Status().Mirrors {
+				if m.State == stateLive && strings.Contains(m.Name, h.name+".") {
+					t.Errorf("%s mirrors %s, which has been there before", h.name, m.Name)
+				}
+			}
+		}
+	})
+}
+
 func TestPushIsRefusedUnlessAccepted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

@@ -70,6 +70,10 @@ func (n *Node) bind(l *link, c wire.Channel, name string) {
 		m.refuse("loop: it is a channel of this host that " + l.host + " mirrors")
 		return
 	}
+	if twin := n.twinOf(m, c); twin != nil {
+		m.refuse("it is mirrored here already, as " + twin.name)
+		return
+	}
 	if m.link == l {
 		n.unsubscribe(l, m.subID)
 	}
@@ -84,9 +88,38 @@ func (n *Node) bind(l *link, c wire.Channel, name string) {
 	}
 	l.lastID++
 	m.link, m.subID, m.retry = l, l.lastID, 0
+	m.from = sourceOf(l, c)
+	n.changed = true // the mirror may be offered again from now on
 	l.subs[m.subID] = m
 	l.setInbound(m.subID, &inbound{m: m, epoch: c.Epoch, limit: dataSize(c)})
 	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: m.expect(c.Epoch, math.MaxUint64)})
+}
+
+// source is where a channel's frames were first put.
+type source struct {
+	node    [16]byte
+	channel string
+}
+
+func sourceOf(l *link, c wire.Channel) source {
+	if c.Origin != nil {
+		return source{c.Origin.Node, c.Origin.Channel}
+	}
+	return source{l.peer, c.Name}
+}
+
+// twinOf returns another mirror of the channel that c, offered as a mirror, is
+// a mirror of: what comes here a second time may have come round by ourselves.
+func (n *Node) twinOf(m *mirror, c wire.Channel) *mirror {
+	if c.Origin == nil {
+		return nil
+	}
+	for _, other := range n.mirrors {
+		if other != m && other.from == (source{c.Origin.Node, c.Origin.Channel}) {
+			return other
+		}
+	}
+	return nil
 }
 
 func (n *Node) openMirror(m *mirror, l *link, c wire.Channel) error {
