@@ -167,28 +167,35 @@ func frame(number uint64, size int) []byte {
 // its age; 0 when there is none.
 func (h *host) newest(name string) (number uint64, age time.Duration) {
 	h.w.t.Helper()
-	ch, err := h.dir.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	b, err := h.lastFrame(name)
+	if errors.Is(err, localach.ErrCorrupt) {
+		b, err = h.lastFrame(name) // it was replaced while it was open
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return 0, 0
 	}
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
-	defer ch.Close()
-	g := ch.Geometry()
-	b := make([]byte, g.FrameCount*g.FrameSize)
-	n, err := ch.Reader().Last(b)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return 0, 0
-	}
-	if err != nil {
-		h.w.t.Fatal(err)
-	}
+	n := len(b)
 	number = binary.LittleEndian.Uint64(b)
 	if want := bytes.Repeat([]byte{byte(number)}, n-16); !bytes.Equal(b[16:n], want) {
 		h.w.t.Fatalf("%s: frame %d of %d bytes is damaged", name, number, n)
 	}
 	return number, time.Duration(time.Now().UnixNano() - int64(binary.LittleEndian.Uint64(b[8:])))
+}
+
+// lastFrame opens a channel for one look.
+func (h *host) lastFrame(name string) ([]byte, error) {
+	ch, err := h.dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer ch.Close()
+	g := ch.Geometry()
+	b := make([]byte, g.FrameCount*g.FrameSize)
+	n, err := ch.Reader().Last(b)
+	return b[:n], err
 }
 
 // within waits until ok, and fails when that takes longer than limit.
