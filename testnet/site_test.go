@@ -119,6 +119,7 @@ func (s *site) start(host, program string, args ...string) *process {
 	s.t.Helper()
 	p := &process{t: s.t, Cmd: s.lab.Command(host, filepath.Join(s.bin, program), args...)}
 	p.Stderr = &p.log
+	p.began = time.Now()
 	if err := p.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -141,8 +142,9 @@ func (s *site) link(host, change string) {
 // process is a program that runs on a host until somebody ends it.
 type process struct {
 	*hosts.Cmd
-	t   *testing.T
-	log journal
+	t     *testing.T
+	began time.Time
+	log   journal
 }
 
 // kill ends it with SIGKILL.

@@ -1,0 +1,84 @@
+package testnet_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The robot comes first: whatever becomes of the bridge, the robot's writer
+// puts as if it were alone. A put that met a lock held by a stopped or killed
+// daemon would take 100 ms and fail; a broadcast to a killed waiter would never
+// return.
+func TestRobotsWriterIsNotHarmedByTheBridge(t *testing.T) {
+	s := newSite(t, "robot", "pc")
+	alone := s.publish("robot", "imu:1000:64")
+	time.Sleep(time.Second) // the length of the comparison
+	before := alone.puts()
+
+	publisher := s.publish("robot", "imu:1000:64")
+	robot := s.run("robot")
+	s.run("pc", "--mirror", "robot/*")
+	readers := s.observe("pc", keeping)
+	readers.follows(now(), met, keeping)
+	for range 10 { // somewhere inside whatever the daemon does with the channel
+		time.Sleep(rand.N(20 * time.Millisecond))
+		robot.signal(syscall.SIGSTOP)
+		time.Sleep(30 * time.Millisecond)
+		robot.signal(syscall.SIGCONT)
+	}
+	for range 2 {
+		time.Sleep(rand.N(20 * time.Millisecond))
+		robot.kill()
+		robot = s.run("robot")
+		readers.follows(now(), resumed, keeping)
+	}
+	robot.signal(syscall.SIGSTOP)
+	time.Sleep(300 * time.Millisecond)
+	robot.kill()
+	after := publisher.puts()
+
+	t.Logf("alone: %v; with the bridge: %v", before, after)
+	if after.failed != 0 {
+		t.Errorf("failed puts: got %d, want 0", after.failed)
+	}
+	if limit := before.worst + 50*time.Millisecond; after.worst > limit {
+		t.Errorf("worst put: got %v, want at most %v", after.worst, limit)
+	}
+	if after.rate() < before.rate()*3/4 {
+		t.Errorf("puts: got %.0f a second, want about %.0f as without the bridge", after.rate(), before.rate())
+	}
+}
+
+// puts is what a publisher of one channel tells at its end.
+type puts struct {
+	count, failed int
+	worst, lived  time.Duration
+}
+
+// puts ends the publisher.
+func (p *process) puts() puts {
+	p.t.Helper()
+	r := puts{lived: time.Since(p.began)}
+	p.leave()
+	line := p.awaitLog("msg=published", 0)
+	_, numbers, _ := strings.Cut(line, " count=")
+	var worst string
+	_, err := fmt.Sscanf(numbers, "%d failed=%d worst_put=%s", &r.count, &r.failed, &worst)
+	if err == nil {
+		r.worst, err = time.ParseDuration(worst)
+	}
+	if err != nil {
+		p.t.Fatalf("publisher: got %q: %v", line, err)
+	}
+	return r
+}
+
+func (p puts) rate() float64 { return float64(p.count) / p.lived.Seconds() }
+
+func (p puts) String() string {
+	return fmt.Sprintf("%d puts in %v, %d failed, worst %v", p.count, p.lived.Round(time.Millisecond), p.failed, p.worst)
+}
