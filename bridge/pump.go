@@ -58,13 +58,15 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	}
 	box.body, box.pieces = box.body[:0], box.pieces[:0]
 	report, due := l.receipts.Due()
+	reminder, quiet := l.receipts.Reminder()
+	quiet = quiet && reminder <= now
 	if l.mayFill(box, now) {
 		l.addFrames(box, now)
 	}
-	if len(box.body) == 0 && !(due && report <= now) {
+	if len(box.body) == 0 && !quiet && !(due && report <= now) {
 		return nil, l.nextLook(box, now)
 	}
-	if due || l.receipts.News(now) {
+	if due || quiet || l.receipts.News(now) {
 		l.addFeedback(box, now)
 	}
 	number := l.flight.NextNumber(now)
@@ -94,6 +96,9 @@ func (l *link) nextLook(box *outbox, now time.Duration) time.Duration {
 		next = min(next, at)
 	}
 	if at, ok := l.receipts.Due(); ok {
+		next = min(next, at)
+	}
+	if at, ok := l.receipts.Reminder(); ok {
 		next = min(next, at)
 	}
 	if probe := box.probed + probeInterval; probe > now && l.flight.Silent(now) {

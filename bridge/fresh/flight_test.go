@@ -200,3 +200,21 @@ func TestClockTakesTheLeastDelayedSample(t *testing.T) {
 		t.Error("an impossible sample took the good one's place")
 	}
 }
+
+func TestReportIsRepeatedWhileNothingComes(t *testing.T) {
+	r := &Receipts{}
+	if at, ok := r.Reminder(); ok {
+		t.Errorf("before the first packet: got a reminder at %v, want none", at)
+	}
+	r.Received(time.Second, 1, Complete)
+	for _, reported := range []time.Duration{time.Second, 1250 * time.Millisecond} {
+		r.Report(reported)
+		if at, ok := r.Reminder(); !ok || at != reported+250*time.Millisecond {
+			t.Errorf("reported at %v: got a reminder at %v, %v, want 250ms later", reported, at, ok)
+		}
+	}
+	r.Received(2*time.Second, 2, Nothing)
+	if at, _ := r.Reminder(); at != 2250*time.Millisecond {
+		t.Errorf("after a packet at 2s: got a reminder at %v, want 2.25s", at)
+	}
+}

@@ -20,6 +20,7 @@ const (
 	reportDelay    = 5 * time.Millisecond
 	reportInterval = 500 * time.Microsecond
 	newsInterval   = 50 * time.Millisecond
+	reminderAfter  = 250 * time.Millisecond
 )
 
 // Cargo says what a packet brought.
@@ -86,6 +87,14 @@ func (r *Receipts) Due() (at time.Duration, ok bool) {
 // packets may all be feedback that asks for no answer, can set its Clock.
 func (r *Receipts) News(now time.Duration) bool {
 	return r.told != r.newest && now-r.reported >= newsInterval
+}
+
+// Reminder is when to repeat the last report because nothing came since; ok is
+// false before the first packet. A peer that was restarted learns from it that
+// somebody takes it for its former self, and says so (a QUIC stateless reset,
+// which the transport's own keep-alives are too small to provoke).
+func (r *Receipts) Reminder() (at time.Duration, ok bool) {
+	return max(r.arrived, r.reported) + reminderAfter, r.newest != 0
 }
 
 // Report returns what is to be told at now and takes it for told. arrived is
