@@ -140,6 +140,9 @@ func (n *Node) linkDown(l *link, cause error) {
 		cause = err // it knows more than who was disturbed first
 	}
 	n.log.Info("link down", "peer", l.host, "err", cause)
+	if closed, ok := errors.AsType[*transport.CloseError](cause); ok && closed.Remote || errors.Is(cause, errBye) {
+		n.leaving(l.peer)
+	}
 	for _, m := range l.subs {
 		m.unbind("no link to " + l.host)
 	}

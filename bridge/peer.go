@@ -167,9 +167,20 @@ func (n *Node) dialled(p *peer, s *transport.Session, err error) {
 	if moved {
 		return
 	}
+	first := p.err == nil
 	p.err = err
-	if p.failures++; p.failures == 1 && !errors.Is(err, transport.ErrWrongKey) {
+	if p.failures++; first && !errors.Is(err, transport.ErrWrongKey) {
 		n.log.Warn("peer cannot be reached, trying again", "peer", cmp.Or(p.Host, p.key()), "addr", p.Addrs[0].String(), "err", err)
+	}
+}
+
+// leaving has a node that ended its link dialled a moment later: whoever meets
+// it while its last links are closing waits in vain for the rest of a handshake.
+func (n *Node) leaving(id transport.NodeID) {
+	for _, p := range n.peers {
+		if p.node() == id.String() {
+			p.failures = max(p.failures, 1)
+		}
 	}
 }
 
