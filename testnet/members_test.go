@@ -200,7 +200,7 @@ func TestMirrorIsOfferedAgainOnlyByRelay(t *testing.T) {
 
 	pc.leave()
 	s.run("pc", "--mirror", "robot/*", "--relay", "robot.*")
-	took := base.follows(now(), met, "keep:pc.robot.imu")
+	took := base.follows(now(), resumed, "keep:pc.robot.imu")
 	t.Logf("with --relay the robot's frames came after %v", took)
 }
 

@@ -55,6 +55,14 @@ func TestMirrorFollowsAfterTheCableWasCut(t *testing.T) {
 	w.followsAgain("cable cut for 3 s")
 }
 
+// As a service manager restarts it.
+func TestMirrorFollowsAfterTheRobotsDaemonWasRestarted(t *testing.T) {
+	w := startRobotAndPC(t)
+	w.robot.leave()
+	w.run("robot")
+	w.followsAgain("robot's daemon told to leave and restarted")
+}
+
 func TestMirrorFollowsAfterTheRobotsDaemonWasKilled(t *testing.T) {
 	w := startRobotAndPC(t)
 	w.robot.kill()
