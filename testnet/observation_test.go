@@ -53,22 +53,48 @@ func (s *site) observe(host string, views ...string) *observation {
 	return o
 }
 
-// checkOrder fails the test where a view has seen an older frame after a newer
-// one, or the same frame put twice.
+// checkOrder fails the test for every disorder.
 func (o *observation) checkOrder() {
 	o.t.Helper()
 	for view, list := range o.seen {
-		var last sighting
-		for _, s := range list {
-			if s.Err != "" {
-				continue
-			}
-			if s.Put < last.Put {
-				o.t.Errorf("%s: went back by %v: got %+v after %+v", view, time.Duration(last.Put-s.Put), s, last)
-			} else if s.Put == last.Put && s.Inode == last.Inode {
-				o.t.Errorf("%s: a frame was put twice: got %+v after %+v", view, s, last)
-			}
-			last = s
+		for _, d := range disorders(list) {
+			o.t.Errorf("%s: %s", view, d)
+		}
+	}
+}
+
+// disorders are the places where a view has seen an older frame after a newer
+// one, or the same frame put twice.
+func disorders(list []sighting) (found []string) {
+	var last sighting
+	for _, s := range list {
+		switch {
+		case s.Err != "":
+			continue
+		case s.Put < last.Put:
+			found = append(found, fmt.Sprintf("went back by %v: got %+v after %+v", time.Duration(last.Put-s.Put), s, last))
+		case s.Put == last.Put && s.Inode == last.Inode:
+			found = append(found, fmt.Sprintf("a frame was put twice: got %+v after %+v", s, last))
+		}
+		last = s
+	}
+	return found
+}
+
+func TestObservationFindsDisorder(t *testing.T) {
+	frame := func(put int64, inode uint64) sighting { return sighting{Put: put, Inode: inode} }
+	for name, c := range map[string]struct {
+		list []sighting
+		want int
+	}{
+		"ever newer":                 {[]sighting{frame(1, 7), frame(2, 7), {Err: "corrupt"}, frame(5, 8)}, 0},
+		"the newest in a new file":   {[]sighting{frame(1, 7), frame(1, 8)}, 0},
+		"an older one":               {[]sighting{frame(1, 7), frame(3, 7), frame(2, 7), frame(4, 7)}, 1},
+		"an older one in a new file": {[]sighting{frame(3, 7), frame(2, 8)}, 1},
+		"one put twice":              {[]sighting{frame(1, 7), frame(2, 7), frame(2, 7)}, 1},
+	} {
+		if got := disorders(c.list); len(got) != c.want {
+			t.Errorf("%s: got %q, want %d disorders", name, got, c.want)
 		}
 	}
 }
