@@ -21,13 +21,17 @@ type export struct {
 	unwatch func()
 	now     func() time.Duration
 
-	out      fresh.Outgoing
-	buf      []byte        // the frame on its way
+	buf      []byte        // the frame loaded last
+	size     int           // of that frame, bytes
 	captured time.Duration // of that frame, 0 unknown
+	loaded   uint64        // its number: the highest that was copied
+	before   time.Duration // capture time of the frame loaded before it
+	whole    bool          // it travels in one datagram
+	todo     bool          // it is whole and has to be sent, or sent again
 	lost     bool          // a packet of it was lost
-	loaded   uint64        // highest sequence number copied
-	arrived  uint64        // highest one known to have arrived
-	broken   error         // why the channel cannot be read any more
+	out      fresh.Outgoing
+	arrived  uint64 // highest number known to have arrived
+	broken   error  // why the channel cannot be read any more
 	count    Accounts
 	first    uint64 // last_seq before the first frame that was offered
 
@@ -41,7 +45,7 @@ func newExport(id uint32, ch *localach.Channel, haveSeq uint64, now func() time.
 	last := ch.LastSeq()
 	e := &export{
 		id: id, channel: ch.Name(), epoch: ch.Epoch(), ch: ch, r: ch.Reader(), now: now,
-		newest: last, loaded: haveSeq, arrived: haveSeq, first: last,
+		newest: last, loaded: haveSeq, arrived: haveSeq, first: last, size: ch.Geometry().FrameSize,
 	}
 	if last > 0 && haveSeq < last {
 		e.first = last - 1 // the newest frame is owed to a late joiner
@@ -85,26 +89,52 @@ func (e *export) note() (newest uint64, seen time.Duration) {
 	return e.newest, e.seen
 }
 
-// ready makes sure that the frame to be sent next, if there is one, is in buf.
-// A frame in several parts that is under way is finished first: no starvation
-// by ever newer frames. A whole frame that waits is replaced by a newer one.
-// room is what a datagram holds.
-func (e *export) ready(room int) bool {
+// pending reports whether there is something to send, and how urgent it is
+// among equals: the age by which it makes the mirror younger, squared, per byte.
+// Sending in that order gives every channel a share of the link that goes with
+// the square root of its frames' size, which makes the sum of all ages least.
+func (e *export) pending(now time.Duration) (urgency float64, ok bool) {
 	if e.broken != nil {
-		return false
+		return 0, false
 	}
-	if e.out.Active() && (e.out.Count > 1 || !e.out.Pending()) {
+	newest, _ := e.note()
+	if !e.out.Pending() && !e.todo && (e.out.Active() || newest <= e.loaded) {
+		return 0, false
+	}
+	had := e.captured // of the frame that was sent last: what the mirror has, or will
+	if e.todo || e.out.Active() {
+		had = e.before
+	}
+	gain := (now - had).Seconds()
+	return gain * gain / float64(e.size+entryOverhead), true
+}
+
+// entryOverhead is about what a frame costs beside its bytes.
+const entryOverhead = 25
+
+// load makes sure that what is to be sent next is in buf: the newest frame of
+// the ring, unless a frame of several parts is under way. That one is finished
+// first, so that ever newer frames do not starve it.
+func (e *export) load(room int) bool {
+	if e.out.Active() {
 		return e.out.Pending()
 	}
 	newest, seen := e.note()
-	if newest <= e.loaded {
-		return e.out.Pending()
+	if newest > e.loaded {
+		e.copy(seen, room)
 	}
-	return e.load(seen, room) || e.out.Pending()
+	return e.todo || e.out.Pending()
 }
 
-// load copies the newest frame out of the ring.
-func (e *export) load(seen time.Duration, room int) bool {
+// stalled reports that the ring had nothing for us although it seemed so: its
+// lock is taken. The watcher's next note wakes the pump again.
+func (e *export) stalled() bool {
+	newest, _ := e.note()
+	return newest > e.loaded
+}
+
+// copy takes the newest frame out of the ring.
+func (e *export) copy(seen time.Duration, room int) {
 	n, err := e.r.Next(e.buf, 0)
 	for range 2 {
 		if !isShort(err) {
@@ -117,45 +147,56 @@ func (e *export) load(seen time.Duration, room int) bool {
 		if !isNothingNew(err) && !isBusy(err) {
 			e.broken = err
 		}
-		return false
+		return
 	}
 	seq := e.r.Seq()
 	if seq <= e.loaded {
-		return false // the peer has it
+		return // the peer has it
 	}
 	e.account(seq)
-	e.captured = seen
 	if newest, _ := e.note(); seq > newest {
-		e.captured = e.now() // put after the watcher looked
+		seen = e.now() // put after the watcher looked
 	}
-	e.loaded = seq
-	count := 1
-	if n+wire.MaxFrameOverhead > room {
-		count = wire.PartCount(n, room-wire.MaxPartOverhead)
+	e.before, e.captured = e.captured, seen
+	e.loaded, e.size = seq, n
+	e.whole = n+wire.MaxFrameOverhead <= room
+	e.todo = e.whole
+	if e.whole {
+		return
 	}
+	count := wire.PartCount(n, room-wire.MaxPartOverhead)
 	if count == 0 {
 		e.count.Refused++ // larger than the wire allows; offered() keeps such channels out
-		return false
+		return
 	}
 	e.out.Begin(seq, n, count)
-	return true
 }
 
 // account settles what the new frame seq means for those before it.
 func (e *export) account(seq uint64) {
 	e.count.Superseded += seq - e.loaded - 1
-	if e.out.Active() {
-		if e.lost {
-			e.count.Lost++
-		} else {
-			e.count.Superseded++
-		}
+	switch {
+	case e.todo && e.lost:
+		e.count.Lost++
+	case e.todo:
+		e.count.Superseded++
 	}
-	e.lost = false
+	e.todo, e.lost = false, false
 }
 
 // delivered records that a piece has arrived.
 func (e *export) delivered(p fresh.Piece) {
+	if p.Whole {
+		e.arrived = max(e.arrived, p.Seq)
+		e.count.Delivered++
+		if p.Seq == e.loaded {
+			if e.lost {
+				e.count.Repaired++
+			}
+			e.todo, e.lost = false, false
+		}
+		return
+	}
 	if !e.out.Arrived(p.Seq, p.Index) {
 		return
 	}
@@ -167,11 +208,16 @@ func (e *export) delivered(p fresh.Piece) {
 	e.lost = false
 }
 
-// missing records that a piece is lost: it is sent again unless something
-// newer takes its place.
+// missing records that a piece is lost. It is sent again, unless something
+// newer has taken its place.
 func (e *export) missing(p fresh.Piece) {
-	if e.out.Lost(p.Seq, p.Index) {
-		e.lost = true
+	switch {
+	case !p.Whole:
+		e.lost = e.out.Lost(p.Seq, p.Index) || e.lost
+	case e.whole && p.Seq == e.loaded && e.arrived < p.Seq:
+		e.todo, e.lost = true, true
+	default:
+		e.count.Lost++
 	}
 }
 

@@ -48,6 +48,8 @@ type link struct {
 	flight   fresh.Flight
 	receipts fresh.Receipts
 	clock    fresh.Clock
+	pacer    fresh.Pacer
+	held     bool // it is the pacer, not the transport, that frames wait for
 
 	inMu    sync.RWMutex
 	imports map[uint32]*inbound

@@ -20,7 +20,6 @@ type outbox struct {
 	body   []byte
 	packet []byte
 	pieces []fresh.Piece
-	turn   int // whose turn it is among equals
 	probed time.Duration
 }
 
@@ -57,14 +56,21 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 		l.missing(p)
 	}
 	box.body, box.pieces = box.body[:0], box.pieces[:0]
-	report, due := l.receipts.Due()
+	report, due := l.receipts.Due(l.reportDelay())
 	reminder, quiet := l.receipts.Reminder()
 	quiet = quiet && reminder <= now
-	if l.mayFill(box, now) {
+	may, when := l.mayFill(box, now)
+	if may {
 		l.addFrames(box, now)
+		if _, waits := l.choose(now); !waits {
+			l.pacer.Held(now, false)
+		}
+	} else {
+		_, waits := l.choose(now)
+		l.pacer.Held(now, waits && l.held)
 	}
 	if len(box.body) == 0 && !quiet && !(due && report <= now) {
-		return nil, l.nextLook(box, now)
+		return nil, l.nextLook(when, now)
 	}
 	if due || quiet || l.receipts.News(now) {
 		l.addFeedback(box, now)
@@ -74,38 +80,55 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	box.packet = append(box.packet, box.body...)
 	if len(box.pieces) > 0 {
 		l.flight.Sent(now, number, len(box.packet), box.pieces)
+		l.pacer.Sent(now, len(box.packet))
 		box.probed = now
 	}
 	return box.packet, 0
 }
 
-// mayFill reports whether another packet of frames may leave: the transport
-// takes it without queueing, or nothing at all is on its way. A silent path
-// is only probed.
-func (l *link) mayFill(box *outbox, now time.Duration) bool {
+// mayFill reports whether another packet of frames may leave, or from when on:
+// the pacer has room, and the transport takes it without queueing. A silent path
+// is only probed. when is in the far future if only an answer can change it.
+func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Duration) {
 	if l.flight.Silent(now) {
-		return now-box.probed >= probeInterval
+		when = box.probed + probeInterval
+		return now >= when, when
 	}
-	return l.flight.Bytes() == 0 || l.flight.Bytes()+wire.MaxDatagram <= l.s.Window()
+	_, least := l.flight.RTT()
+	theirs, ours := l.s.Window(), l.pacer.Window(least, l.reportDelay())
+	l.held = ours <= theirs
+	if l.flight.Bytes() > 0 && l.flight.Bytes()+wire.MaxDatagram > min(theirs, ours) {
+		return false, now + time.Hour
+	}
+	l.held = true
+	when = l.pacer.Next(now)
+	return when <= now, when
 }
 
-// nextLook is how long the pump may sleep if nothing wakes it.
-func (l *link) nextLook(box *outbox, now time.Duration) time.Duration {
+// reportDelay is how late packets are reported at most, by either side.
+func (l *link) reportDelay() time.Duration { return max(5*time.Millisecond, l.s.RTT()/4) }
+
+// nextLook is how long the pump may sleep if nothing wakes it; when is when
+// frames may leave.
+func (l *link) nextLook(when, now time.Duration) time.Duration {
 	next := now + time.Hour
+	if _, waits := l.choose(now); waits {
+		next = max(when, now+lockRetry)
+	}
 	if at, ok := l.flight.NextExpiry(); ok {
 		next = min(next, at)
 	}
-	if at, ok := l.receipts.Due(); ok {
+	if at, ok := l.receipts.Due(l.reportDelay()); ok {
 		next = min(next, at)
 	}
 	if at, ok := l.receipts.Reminder(); ok {
 		next = min(next, at)
 	}
-	if probe := box.probed + probeInterval; probe > now && l.flight.Silent(now) {
-		next = min(next, probe)
-	}
 	return max(next-now, 0)
 }
+
+// lockRetry is when a channel whose lock was taken is tried again.
+const lockRetry = 100 * time.Microsecond
 
 // room is what entries with frames may take of a datagram: feedback must
 // always fit too.
@@ -113,36 +136,52 @@ func (l *link) room() int {
 	return min(wire.MaxDatagram, l.s.MaxDatagram()) - wire.MaxHeader - feedbackSize
 }
 
-// feedbackSize is the most that our feedback takes: without arrivals and gaps.
-const feedbackSize = 40
+// feedbackSize is what feedback takes, but for the rare report of many packets
+// at once: those find no room for all their arrival times and tell fewer.
+const feedbackSize = 120
 
-// addFrames fills the datagram: first frames that travel whole, of as many
-// channels as fit, then parts of larger ones. Among equals they take turns.
-func (l *link) addFrames(box *outbox, now time.Duration) {
-	n, room := len(l.order), l.room()
-	box.turn++
-	for i := range n {
-		if e := l.order[(box.turn+i)%n]; e.ready(room) && e.out.Count == 1 && len(box.body)+e.out.Size+wire.MaxFrameOverhead <= room {
-			l.addWhole(box, e, now)
+// choose returns the subscription with the greatest benefit that has something
+// to send.
+func (l *link) choose(now time.Duration) (best *export, ok bool) {
+	most := 0.0
+	for _, e := range l.order {
+		if u, pending := e.pending(now); pending && (best == nil || u > most) {
+			best, most = e, u
 		}
 	}
-	for i := range n {
-		if e := l.order[(box.turn+i)%n]; e.out.Count > 1 && e.out.Pending() {
-			if len(box.body) == 0 {
-				l.addPart(box, e, now)
+	return best, best != nil
+}
+
+// addFrames fills the datagram in the order of benefit: with frames that travel
+// whole, of as many channels as fit, or with one part of a larger one.
+func (l *link) addFrames(box *outbox, now time.Duration) {
+	room := l.room()
+	for {
+		e, ok := l.choose(now)
+		switch {
+		case !ok:
+			return
+		case !e.load(room):
+			if e.broken == nil && e.stalled() {
+				return
 			}
+		case e.whole && len(box.body)+e.size+wire.MaxFrameOverhead <= room:
+			l.addWhole(box, e, now)
+		case !e.whole && len(box.body) == 0:
+			l.addPart(box, e, now)
+			return
+		default:
+			return // it leads the next datagram
 		}
 	}
 }
 
 func (l *link) addWhole(box *outbox, e *export, now time.Duration) {
-	if _, ok := e.out.Next(); !ok {
-		return
-	}
+	e.todo = false
 	box.body = wire.AppendFrame(box.body, now, wire.Frame{
-		Sub: e.id, Epoch: uint32(e.epoch), Seq: e.out.Seq, Captured: e.captured, Data: e.buf[:e.out.Size],
+		Sub: e.id, Epoch: uint32(e.epoch), Seq: e.loaded, Captured: e.captured, Data: e.buf[:e.size],
 	})
-	box.pieces = append(box.pieces, fresh.Piece{Sub: e.id, Seq: e.out.Seq})
+	box.pieces = append(box.pieces, fresh.Piece{Sub: e.id, Seq: e.loaded, Whole: true})
 }
 
 func (l *link) addPart(box *outbox, e *export, now time.Duration) {
@@ -160,9 +199,8 @@ func (l *link) addPart(box *outbox, e *export, now time.Duration) {
 }
 
 func (l *link) addFeedback(box *outbox, now time.Duration) {
-	newest, bitmap, arrived, ok := l.receipts.Report(now)
-	if ok {
-		box.body = wire.AppendFeedback(box.body, wire.Feedback{Newest: newest, Bitmap: bitmap, Arrived: arrived})
+	if f, ok := l.receipts.Report(now); ok {
+		box.body = wire.AppendFeedback(box.body, f)
 	}
 }
 
@@ -178,16 +216,24 @@ func (l *link) feedback(now, sent time.Duration, f wire.Feedback) {
 	if at, ok := l.flight.SentAt(f.Newest); ok {
 		l.clock.Sample(at, f.Arrived, sent, now)
 	}
-	arrived, lost := l.flight.Feedback(now, f.Newest, f.Bitmap)
-	for _, p := range arrived {
+	out := l.flight.Feedback(now, sent-f.Arrived, f)
+	for _, p := range out.Arrived {
 		if e := l.exports[p.Sub]; e != nil {
 			e.delivered(p)
 		}
 	}
-	for _, p := range lost {
+	for _, p := range out.Lost {
 		l.missing(p)
 	}
+	_, least := l.flight.RTT()
+	l.pacer.Delivered(now, out.Deliveries, least)
+	if out.LostPackets >= lossBurst {
+		l.pacer.Lost(now)
+	}
 }
+
+// lossBurst is how many packets must be lost at once to mean congestion.
+const lossBurst = 8
 
 func isShort(err error) bool      { return errors.Is(err, io.ErrShortBuffer) }
 func isNothingNew(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

@@ -66,7 +66,7 @@ func (l *link) take(d wire.Datagram, now time.Duration) {
 	for e, ok := d.Next(); ok; e, ok = d.Next() {
 		switch e.Kind {
 		case wire.KindFrame:
-			cargo = fresh.Complete
+			cargo = max(cargo, fresh.Frames)
 			if in := l.inbound(e.Frame.Sub); in != nil && uint32(in.epoch) == e.Frame.Epoch {
 				in.m.put(in.epoch, e.Frame.Seq, e.Frame.Captured, e.Frame.Data)
 			}
@@ -74,7 +74,7 @@ func (l *link) take(d wire.Datagram, now time.Duration) {
 			if l.takePart(e.Part) {
 				cargo = fresh.Complete
 			}
-			cargo = max(cargo, fresh.Parts)
+			cargo = max(cargo, fresh.Frames)
 		case wire.KindFeedback:
 			report, reported = e.Feedback(), true
 		}

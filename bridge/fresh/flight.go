@@ -1,13 +1,18 @@
 package fresh
 
-import "time"
+import (
+	"slices"
+	"time"
 
-// Piece is one part of one frame inside a packet. Index is 0 for a frame that
-// travels whole.
+	"achbridge/wire"
+)
+
+// Piece is what a packet holds of one frame: the whole of it, or one part.
 type Piece struct {
 	Sub   uint32
 	Seq   uint64
-	Index int
+	Index int // of the part
+	Whole bool
 }
 
 // Flight keeps account of the packets of one link that carry frames and whose
@@ -24,7 +29,7 @@ type Flight struct {
 	srtt, rttvar, minRTT time.Duration
 	waiting              bool          // for the first answer to what was sent since unheard
 	unheard              time.Duration // since when nothing new was heard, while waiting
-	arrived, lost        []Piece       // returned slices, valid until the next call
+	out                  Outcome       // what is returned, kept for its memory
 }
 
 type packet struct {
@@ -76,52 +81,74 @@ func (f *Flight) Sent(now time.Duration, number uint64, size int, pieces []Piece
 	f.bytes += size
 }
 
-// Feedback takes one report of the peer: newest is the highest packet number
-// it has, bit i of bitmap says that newest-1-i arrived too. It returns the
-// pieces that are now known to have arrived and those that are lost; both
-// slices are valid until the next call.
-func (f *Flight) Feedback(now time.Duration, newest, bitmap uint64) (arrived, lost []Piece) {
-	f.arrived, f.lost = f.arrived[:0], f.lost[:0]
-	if newest > f.next {
-		return nil, nil // a report about packets we never sent
+// Outcome is what one report of the peer settles. Its slices are valid until
+// the next call of Flight.
+type Outcome struct {
+	Arrived, Lost []Piece
+	Deliveries    []Delivery // of the packets whose arrival time is known, in order of arrival
+	LostPackets   int
+}
+
+// Feedback takes one report of the peer, which held it back for held after the
+// newest packet had arrived.
+func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
+	f.out.Arrived, f.out.Lost, f.out.Deliveries, f.out.LostPackets = f.out.Arrived[:0], f.out.Lost[:0], f.out.Deliveries[:0], 0
+	if r.Newest > f.next {
+		return f.out // about packets that never left
 	}
 	for i := range f.packets {
 		p := &f.packets[i]
-		if !p.open || p.number > newest {
+		if !p.open || p.number > r.Newest {
 			continue
 		}
-		back := newest - p.number
+		back := r.Newest - p.number
 		switch {
-		case back == 0 || back <= 64 && bitmap&(1<<(back-1)) != 0:
+		case back == 0 || back <= 64 && r.Bitmap&(1<<(back-1)) != 0:
 			f.unheard = now
 			if back == 0 {
-				f.sample(now - p.sent)
+				f.sample(now - p.sent - max(held, 0))
 			}
-			f.arrived = append(f.arrived, p.pieces...)
+			f.out.Arrived = append(f.out.Arrived, p.pieces...)
+			f.delivery(p, r)
 			f.close(p)
 		case back >= reorderLimit:
-			f.lost = append(f.lost, p.pieces...)
+			f.out.Lost = append(f.out.Lost, p.pieces...)
+			f.out.LostPackets++
 			f.close(p)
 		}
 	}
+	slices.SortFunc(f.out.Deliveries, func(a, b Delivery) int { return int(a.Arrived - b.Arrived) })
 	f.drop()
-	f.waiting = f.waiting && (len(f.arrived) == 0 || f.bytes > 0)
-	return f.arrived, f.lost
+	f.waiting = f.waiting && (len(f.out.Arrived) == 0 || f.bytes > 0)
+	return f.out
+}
+
+// delivery notes when packet p arrived, if r tells.
+func (f *Flight) delivery(p *packet, r wire.Feedback) {
+	d := Delivery{Size: p.size, Sent: p.sent, Arrived: r.Arrived}
+	if back := r.Newest - p.number; back != 0 {
+		i := slices.IndexFunc(r.Arrivals[:r.ArrivalCount], func(a wire.Arrival) bool { return a.Back == back })
+		if i < 0 {
+			return
+		}
+		d.Arrived -= r.Arrivals[i].Before
+	}
+	f.out.Deliveries = append(f.out.Deliveries, d)
 }
 
 // Expire returns the pieces of the packets that nothing was heard of for so
 // long that they must be taken for lost. The slice is valid until the next
 // call.
 func (f *Flight) Expire(now time.Duration) (lost []Piece) {
-	f.lost = f.lost[:0]
+	f.out.Lost = f.out.Lost[:0]
 	for i := range f.packets {
 		if p := &f.packets[i]; p.open && now-p.sent >= f.timeout() {
-			f.lost = append(f.lost, p.pieces...)
+			f.out.Lost = append(f.out.Lost, p.pieces...)
 			f.close(p)
 		}
 	}
 	f.drop()
-	return f.lost
+	return f.out.Lost
 }
 
 // NextExpiry is when Expire has to be called next; ok is false when nothing is

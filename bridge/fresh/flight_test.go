@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"achbridge/wire"
 )
 
 const ms = time.Millisecond
@@ -45,9 +47,9 @@ func TestFeedbackSettlesPackets(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := sentPackets(5)
-			arrived, lost := f.Feedback(20*ms, c.newest, c.bitmap)
-			if !slices.Equal(seqs(arrived), c.arrived) || !slices.Equal(seqs(lost), c.lost) || f.Bytes() != 100*c.left {
-				t.Errorf("got arrived %v, lost %v, %d B in flight; want %v, %v, %d", seqs(arrived), seqs(lost), f.Bytes(), c.arrived, c.lost, 100*c.left)
+			out := f.Feedback(20*ms, 0, wire.Feedback{Newest: c.newest, Bitmap: c.bitmap})
+			if !slices.Equal(seqs(out.Arrived), c.arrived) || !slices.Equal(seqs(out.Lost), c.lost) || f.Bytes() != 100*c.left {
+				t.Errorf("got arrived %v, lost %v, %d B in flight; want %v, %v, %d", seqs(out.Arrived), seqs(out.Lost), f.Bytes(), c.arrived, c.lost, 100*c.left)
 			}
 		})
 	}
@@ -55,15 +57,15 @@ func TestFeedbackSettlesPackets(t *testing.T) {
 
 func TestPacketsBeyondTheBitmapAreLost(t *testing.T) {
 	f := sentPackets(100)
-	arrived, lost := f.Feedback(200*ms, 100, ^uint64(0))
-	if len(arrived) != 65 || len(lost) != 35 || f.Bytes() != 0 {
-		t.Errorf("got %d arrived, %d lost, %d B in flight; want 65, 35, 0", len(arrived), len(lost), f.Bytes())
+	out := f.Feedback(200*ms, 0, wire.Feedback{Newest: 100, Bitmap: ^uint64(0)})
+	if len(out.Arrived) != 65 || out.LostPackets != 35 || f.Bytes() != 0 {
+		t.Errorf("got %d arrived, %d lost, %d B in flight; want 65, 35, 0", len(out.Arrived), out.LostPackets, f.Bytes())
 	}
 }
 
 func TestRoundTripIsTakenFromTheNewestPacketOnly(t *testing.T) {
 	f := sentPackets(5)
-	f.Feedback(25*ms, 5, 0b1111)
+	f.Feedback(27*ms, 2*ms, wire.Feedback{Newest: 5, Bitmap: 0b1111})
 	if smoothed, least := f.RTT(); smoothed != 20*ms || least != 20*ms {
 		t.Errorf("got %v, least %v; want 20ms", smoothed, least)
 	}
@@ -93,7 +95,7 @@ func TestPathIsSilentOnlyWhileAnAnswerIsDue(t *testing.T) {
 			t.Errorf("at %v: silent is %v, want %v", c.at, got, c.want)
 		}
 	}
-	f.Feedback(310*ms, 1, 0)
+	f.Feedback(310*ms, 0, wire.Feedback{Newest: 1})
 	if f.Silent(time.Hour) {
 		t.Error("silent although everything was answered")
 	}
@@ -108,7 +110,7 @@ func TestFlightAllocatesNothingInSteadyState(t *testing.T) {
 		number := f.NextNumber(now)
 		f.Sent(now, number, 100, pieces)
 		if number > 8 {
-			f.Feedback(now, number-8, ^uint64(0))
+			f.Feedback(now, 0, wire.Feedback{Newest: number - 8, Bitmap: ^uint64(0)})
 		}
 	}
 	for range 100 {
@@ -122,23 +124,25 @@ func TestFlightAllocatesNothingInSteadyState(t *testing.T) {
 func TestReceiptsTellWhatArrived(t *testing.T) {
 	r := &Receipts{}
 	for _, n := range []uint64{3, 1, 4, 70} {
-		if !r.Received(ms, n, Parts) {
+		if !r.Received(ms, n, Frames) {
 			t.Errorf("packet %d taken for a duplicate", n)
 		}
 	}
 	for _, n := range []uint64{70, 4, 5} {
-		if r.Received(2*ms, n, Parts) {
+		if r.Received(2*ms, n, Frames) {
 			t.Errorf("packet %d, a duplicate or too old to tell, was counted", n)
 		}
 	}
-	newest, bitmap, arrived, ok := r.Report(3 * ms)
-	if newest != 70 || bitmap != 0 || arrived != ms || !ok {
+	f, ok := r.Report(3 * ms)
+	if f.Newest != 70 || f.Bitmap != 0 || f.Arrived != ms || f.ArrivalCount != 0 || !ok {
 		// 4 is 66 back: beyond the bitmap.
-		t.Errorf("got %d %b %v %v, want 70 0 1ms", newest, bitmap, arrived, ok)
+		t.Errorf("got %+v %v, want 70 alone at 1ms", f, ok)
 	}
-	r.Received(4*ms, 71, Parts)
-	if _, bitmap, _, _ = r.Report(4 * ms); bitmap != 1 {
-		t.Errorf("got bitmap %b, want 1", bitmap)
+	r.Received(4*ms, 72, Frames)
+	r.Received(5*ms, 73, Frames)
+	f, _ = r.Report(5 * ms)
+	if want := (wire.Arrival{Back: 1, Before: ms}); f.Bitmap != 0b101 || f.ArrivalCount != 1 || f.Arrivals[0] != want {
+		t.Errorf("got bitmap %b and arrivals %v, want 101 and %v", f.Bitmap, f.Arrivals[:f.ArrivalCount], want)
 	}
 }
 
@@ -149,21 +153,21 @@ func TestReportIsDue(t *testing.T) {
 		due    time.Duration // after the first packet; negative: not at all
 	}{
 		{"only feedback asks for none", []Cargo{Nothing, Nothing}, -1},
-		{"one part waits", []Cargo{Parts}, reportDelay},
+		{"one part waits", []Cargo{Frames}, 7 * ms},
 		{"a complete frame does not", []Cargo{Complete}, 0},
-		{"sixteen parts do not", slices.Repeat([]Cargo{Parts}, reportPackets), 0},
+		{"sixteen parts do not", slices.Repeat([]Cargo{Frames}, reportPackets), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &Receipts{}
 			for i, cargo := range c.cargos {
 				r.Received(time.Second, uint64(i+1), cargo)
 			}
-			at, ok := r.Due()
+			at, ok := r.Due(7 * ms)
 			if ok != (c.due >= 0) || ok && at != time.Second+c.due {
 				t.Errorf("got %v, %v; want %v", at, ok, c.due)
 			}
 			r.Report(time.Second)
-			if _, ok := r.Due(); ok {
+			if _, ok := r.Due(7 * ms); ok {
 				t.Error("due again although nothing came since")
 			}
 		})
@@ -175,7 +179,7 @@ func TestReportsKeepTheirDistance(t *testing.T) {
 	r.Received(10*ms, 1, Complete)
 	r.Report(10 * ms)
 	r.Received(10*ms+1, 2, Complete)
-	if at, _ := r.Due(); at != 10*ms+reportInterval {
+	if at, _ := r.Due(7 * ms); at != 10*ms+reportInterval {
 		t.Errorf("got %v, want %v", at, 10*ms+reportInterval)
 	}
 }

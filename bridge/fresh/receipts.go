@@ -1,14 +1,18 @@
 package fresh
 
-import "time"
+import (
+	"time"
+
+	"achbridge/wire"
+)
 
 // Receipts keeps account of the peer's packets that arrived and says when the
 // peer must be told. Not safe for concurrent use.
 type Receipts struct {
 	newest   uint64
-	bitmap   uint64 // bit i: newest-1-i arrived
-	arrived  time.Duration
-	waiting  int // packets with frames that no report has told of yet
+	bitmap   uint64            // bit i: newest-1-i arrived
+	arrived  [64]time.Duration // when the latest arrived, by number
+	waiting  int               // packets with frames that no report has told of yet
 	since    time.Duration
 	complete bool // one of them ended a frame: its sender waits for us
 	reported time.Duration
@@ -17,7 +21,6 @@ type Receipts struct {
 
 const (
 	reportPackets  = 16
-	reportDelay    = 5 * time.Millisecond
 	reportInterval = 500 * time.Microsecond
 	newsInterval   = 50 * time.Millisecond
 	reminderAfter  = 250 * time.Millisecond
@@ -29,8 +32,8 @@ type Cargo int
 // The kinds of packets, as far as feedback is concerned.
 const (
 	Nothing  Cargo = iota // only feedback: it asks for no answer
-	Parts                 // parts of frames that are not complete yet
-	Complete              // at least one frame is now complete
+	Frames                // frames, or parts of such as are not complete yet
+	Complete              // the last part of a frame: its sender waits for word of it
 )
 
 // Received records a packet; false means it was here before.
@@ -45,7 +48,7 @@ func (r *Receipts) Received(now time.Duration, number uint64, cargo Cargo) bool 
 		} else {
 			r.bitmap = r.bitmap<<shift | 1<<(shift-1)
 		}
-		r.newest, r.arrived = number, now
+		r.newest = number
 	case number == r.newest:
 		return false
 	default:
@@ -55,6 +58,7 @@ func (r *Receipts) Received(now time.Duration, number uint64, cargo Cargo) bool 
 		}
 		r.bitmap |= 1 << (back - 1)
 	}
+	r.arrived[number%64] = now
 	if cargo == Nothing {
 		return true
 	}
@@ -66,11 +70,11 @@ func (r *Receipts) Received(now time.Duration, number uint64, cargo Cargo) bool 
 	return true
 }
 
-// Due is when the next report has to leave; ok is false when the peer knows
-// everything. A report that ends a frame's flight leaves at once, but not more
-// often than every 500 µs, since its sender holds back the next frame of that
-// channel until it comes.
-func (r *Receipts) Due() (at time.Duration, ok bool) {
+// Due is when the next report has to leave, at most delay after the first
+// packet it tells of; ok is false when the peer knows everything. The end of a
+// frame of several parts is reported at once, but not more often than every
+// 500 µs, since its sender holds back the next frame of that channel till then.
+func (r *Receipts) Due(delay time.Duration) (at time.Duration, ok bool) {
 	switch {
 	case r.waiting == 0:
 		return 0, false
@@ -79,7 +83,7 @@ func (r *Receipts) Due() (at time.Duration, ok bool) {
 	case r.waiting >= reportPackets:
 		return r.since, true
 	}
-	return r.since + reportDelay, true
+	return r.since + delay, true
 }
 
 // News reports that a report would tell something, and that the last one was
@@ -94,12 +98,22 @@ func (r *Receipts) News(now time.Duration) bool {
 // somebody takes it for its former self, and says so (a QUIC stateless reset,
 // which the transport's own keep-alives are too small to provoke).
 func (r *Receipts) Reminder() (at time.Duration, ok bool) {
-	return max(r.arrived, r.reported) + reminderAfter, r.newest != 0
+	return max(r.arrived[r.newest%64], r.reported) + reminderAfter, r.newest != 0
 }
 
-// Report returns what is to be told at now and takes it for told. arrived is
-// when packet newest came in. ok is false before the first packet.
-func (r *Receipts) Report(now time.Duration) (newest, bitmap uint64, arrived time.Duration, ok bool) {
+// Report returns what is to be told at now and takes it for told: what arrived,
+// and when the packets did that no report has told of. ok is false before the
+// first packet.
+func (r *Receipts) Report(now time.Duration) (f wire.Feedback, ok bool) {
+	f.Newest, f.Bitmap, f.Arrived = r.newest, r.bitmap, r.arrived[r.newest%64]
+	for back := uint64(1); back < 64 && r.newest-back > r.told && back < r.newest && f.ArrivalCount < wire.MaxArrivals; back++ {
+		before := f.Arrived - r.arrived[(r.newest-back)%64]
+		if r.bitmap&(1<<(back-1)) == 0 || before < 0 {
+			continue
+		}
+		f.Arrivals[f.ArrivalCount] = wire.Arrival{Back: back, Before: before}
+		f.ArrivalCount++
+	}
 	r.waiting, r.complete, r.reported, r.told = 0, false, now, r.newest
-	return r.newest, r.bitmap, r.arrived, r.newest != 0
+	return f, r.newest != 0
 }

@@ -1,0 +1,204 @@
+package fresh
+
+import (
+	"math"
+	"time"
+)
+
+// Pacer decides when the next packet of a link may leave, so that what is on
+// its way never becomes a queue: it sends at the rate at which the path
+// delivers, learnt from the arrival times that the peer reports, and bounds what
+// is in flight by that rate times the round trip. Delay is its signal of
+// congestion, isolated loss is not. Not safe for concurrent use.
+//
+// The parts: Transit tells how long the bottleneck's queue is, arrivals at how
+// many bytes a second it delivers while that queue is not empty. A queue longer
+// than about a packet: fall below the delivery rate until it is gone, and stay
+// just below. No queue although we were held back: probe, and grow fast as long
+// as no queue answers. Held back by nothing: learn nothing.
+type Pacer struct {
+	rate    float64       // bytes a second
+	credit  float64       // bytes that may leave now
+	filled  time.Duration // when credit was last topped up
+	limited time.Duration // how long frames waited for us since the last round
+	held    time.Duration // since when they have been waiting; 0: they are not
+	round   time.Duration // when rate was last looked at
+	quiet   time.Duration // no probing before
+	growing float64       // how fast a probe goes, as a power of e per round trip; 0: no probe
+	path    float64       // delivery rate while there was a queue: what the path carries; 0: never seen
+	transit transit
+	arrived arrivals
+}
+
+const (
+	packetBytes  = 1280 // one full packet with its headers
+	headerBytes  = 57   // what UDP, IP and QUIC add to a datagram of ours
+	initialRate  = 10 * packetBytes / 0.020
+	leastRate    = 2 * packetBytes // bytes a second: a packet every half second
+	mostRate     = 1.25e9
+	burstPackets = 2
+	burstTime    = 1500 * time.Microsecond // timers of a real host fire late by about a millisecond
+	below        = 0.98                    // of the delivery rate: what we send at when we know it
+	firstGrowth  = 0.9                     // power of e per round trip, before any queue was seen
+	probeGrowth  = 0.12                    // the same when a probe begins ...
+	mostGrowth   = 0.7                     // ... and when it has met no queue for long
+	probeRounds  = 10                      // round trips between two probes ...
+	probeLeast   = 400 * time.Millisecond  // ... and the time
+	queuePackets = 1.0                     // the queue that is tolerated, in packets at the rate ...
+	queueLeast   = 500 * time.Microsecond  // ... and in time, since real clocks are not exact
+)
+
+// Delivery is what became known of one packet: it left at Sent by our clock
+// and arrived at Arrived by the peer's.
+type Delivery struct {
+	Size          int
+	Sent, Arrived time.Duration
+}
+
+// Delivered takes the packets that a report tells of, in order of arrival; rtt
+// is the least round trip.
+func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration) {
+	if len(list) == 0 {
+		return
+	}
+	p.start()
+	queue := time.Duration(math.MaxInt64)
+	for _, d := range list {
+		p.arrived.add(d)
+		queue = min(queue, p.transit.queue(now, d.Arrived-d.Sent, d.Size))
+	}
+	rtt = max(rtt, time.Millisecond)
+	tolerated := max(queueLeast, p.wire(queuePackets*packetBytes))
+	if queue > tolerated {
+		p.shrink(now, queue, rtt)
+		return
+	}
+	if now-p.round >= rtt/4 {
+		p.grow(now, queue, tolerated, rtt)
+	}
+}
+
+// shrink falls below the rate at which the path delivers now, so that the queue
+// drains within about a round trip. Delay that is not of our making (frames did
+// not wait for us, and arrive as fast as they leave) is none of our business.
+func (p *Pacer) shrink(now, queue, rtt time.Duration) {
+	delivered, sent, ok := p.arrived.rate(p.span(rtt))
+	if !ok || p.waited(now) == 0 && p.growing == 0 && delivered > 0.9*sent {
+		return
+	}
+	p.path, p.growing = delivered, 0
+	p.quiet = now + max(probeRounds*rtt, probeLeast)
+	p.set(below * delivered * (1 - min(0.5, float64(queue)/float64(rtt+queue))))
+	p.nextRound(now)
+}
+
+// grow looks once in a while whether more would pass: gently at first, then
+// faster from round to round as long as no queue answers.
+func (p *Pacer) grow(now, queue, tolerated, rtt time.Duration) {
+	elapsed, waited := now-p.round, p.waited(now)
+	p.nextRound(now)
+	switch {
+	case p.growing > 0 && queue > tolerated/2:
+		p.shrink(now, queue, rtt)
+	case p.rate < below*p.path:
+		if queue < tolerated/4 {
+			p.set(below * p.path) // the queue is gone
+		}
+	case waited < elapsed/2:
+	case p.path == 0:
+		p.raise(firstGrowth, elapsed, rtt)
+	case p.growing > 0 || now >= p.quiet:
+		p.growing = min(max(probeGrowth, p.growing*(1+float64(elapsed)/float64(rtt))), mostGrowth)
+		p.raise(p.growing, elapsed, rtt)
+	}
+}
+
+// raise lets the rate grow by e to the power in a round trip.
+func (p *Pacer) raise(power float64, elapsed, rtt time.Duration) {
+	p.set(p.rate * math.Exp(power*min(1, float64(elapsed)/float64(rtt))))
+}
+
+// span is the time over which a delivery rate is taken.
+func (p *Pacer) span(rtt time.Duration) time.Duration { return max(rtt/2, p.wire(4*packetBytes)) }
+
+// Lost takes a burst of lost packets, or a path that fell silent: it halves.
+func (p *Pacer) Lost(now time.Duration) {
+	p.growing, p.path = 0, p.rate/2
+	p.quiet = now
+	p.set(p.rate / 2)
+	p.nextRound(now)
+}
+
+// Next is when a packet may leave; it may be in the past.
+func (p *Pacer) Next(now time.Duration) time.Duration {
+	p.top(now)
+	if p.credit >= 0 {
+		return now
+	}
+	return now + time.Duration(-p.credit/p.rate*float64(time.Second)) + 1
+}
+
+// Sent takes a packet of size bytes that left at now.
+func (p *Pacer) Sent(now time.Duration, size int) {
+	p.top(now)
+	p.credit -= float64(size + headerBytes)
+}
+
+// Held tells whether frames wait for the pacer from now on: while none do, it
+// learns nothing about what the path could carry.
+func (p *Pacer) Held(now time.Duration, held bool) {
+	switch {
+	case held && p.held == 0:
+		p.held = now
+	case !held && p.held != 0:
+		p.limited += now - p.held
+		p.held = 0
+	}
+}
+
+// Window is how many bytes may be in flight on a path of this round trip when
+// the peer reports as late as delay.
+func (p *Pacer) Window(rtt, delay time.Duration) int {
+	p.start()
+	return int(p.rate*(rtt+delay).Seconds()) + burstPackets*packetBytes
+}
+
+// Rate is what the path is taken to carry, in bytes a second.
+func (p *Pacer) Rate() float64 {
+	p.start()
+	return p.rate
+}
+
+func (p *Pacer) start() {
+	if p.rate == 0 {
+		p.rate = initialRate
+	}
+}
+
+func (p *Pacer) set(rate float64) { p.rate = min(max(rate, leastRate), mostRate) }
+
+// wire is how long size bytes take at the rate.
+func (p *Pacer) wire(size float64) time.Duration {
+	return time.Duration(size / p.rate * float64(time.Second))
+}
+
+func (p *Pacer) top(now time.Duration) {
+	p.start()
+	depth := max((burstPackets-1)*packetBytes, p.rate*burstTime.Seconds())
+	p.credit = min(depth, p.credit+p.rate*(now-p.filled).Seconds())
+	p.filled = now
+}
+
+func (p *Pacer) waited(now time.Duration) time.Duration {
+	if p.held == 0 {
+		return p.limited
+	}
+	return p.limited + now - p.held
+}
+
+func (p *Pacer) nextRound(now time.Duration) {
+	p.round, p.limited = now, 0
+	if p.held != 0 {
+		p.held = now
+	}
+}

@@ -1,0 +1,73 @@
+package fresh
+
+import "time"
+
+// transit tells queueing delay from the rest of a packet's way: the least of
+// the last ten to twenty seconds is the way without a queue. It is kept by size,
+// since a large packet takes longer to transmit on every link of the way. Both
+// clocks may be anywhere; only their drift over that time counts as delay.
+type transit struct {
+	least, former [sizeClasses]time.Duration // of this slot and of the one before; 0: none
+	slot          time.Duration              // when this slot began
+}
+
+const (
+	transitSlot = 10 * time.Second
+	sizeClasses = 8
+	sizeClass   = 180 // bytes
+)
+
+// queue takes one packet's transit and returns how long it queued.
+func (t *transit) queue(now, took time.Duration, size int) time.Duration {
+	if now-t.slot >= transitSlot {
+		t.former, t.least, t.slot = t.least, [sizeClasses]time.Duration{}, now
+	}
+	class := min(size/sizeClass, sizeClasses-1)
+	if took == 0 {
+		took = 1
+	}
+	if t.least[class] == 0 || took < t.least[class] {
+		t.least[class] = took
+	}
+	least := t.least[class]
+	if t.former[class] != 0 {
+		least = min(least, t.former[class])
+	}
+	return took - least
+}
+
+// arrivals remembers when the latest packets left, by our clock, and arrived,
+// by the peer's.
+type arrivals struct {
+	list [64]Delivery
+	n    uint64 // entries ever made; the newest is n-1
+}
+
+func (a *arrivals) add(d Delivery) {
+	a.list[a.n%uint64(len(a.list))] = d
+	a.n++
+}
+
+// rate is the bytes a second at which the packets of the last span, at least
+// three, arrived; sent is the rate at which the same packets left. ok is false
+// when there are too few.
+func (a *arrivals) rate(span time.Duration) (delivered, sent float64, ok bool) {
+	count := min(a.n, uint64(len(a.list)))
+	if count < 3 {
+		return 0, 0, false
+	}
+	newest := &a.list[(a.n-1)%uint64(len(a.list))]
+	oldest, bytes := newest, 0.0
+	for back := uint64(1); back < count; back++ {
+		bytes += float64(oldest.Size + headerBytes)
+		oldest = &a.list[(a.n-1-back)%uint64(len(a.list))]
+		if back >= 2 && newest.Arrived-oldest.Arrived >= span {
+			break
+		}
+	}
+	took, left := newest.Arrived-oldest.Arrived, newest.Sent-oldest.Sent
+	if took <= 0 || left <= 0 {
+		return 0, 0, false
+	}
+	return bytes / took.Seconds(), bytes / left.Seconds(), true
+}
