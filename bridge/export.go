@@ -109,6 +109,11 @@ func (e *export) pending(now time.Duration) (urgency float64, ok bool) {
 	return gain * gain / float64(e.size+entryOverhead), true
 }
 
+// small reports that what comes next is likely to take little of a datagram.
+func (e *export) small() bool { return e.size < smallFrame && !e.out.Active() }
+
+const smallFrame = 300 // bytes
+
 // entryOverhead is about what a frame costs beside its bytes.
 const entryOverhead = 25
 

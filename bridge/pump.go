@@ -102,8 +102,15 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 	}
 	l.held = true
 	when = l.pacer.Next(now)
+	if e, ok := l.choose(now); ok && e.small() && when-now < timerGrain {
+		return true, now
+	}
 	return when <= now, when
 }
+
+// timerGrain is how late the timers of a real host fire: a small frame that
+// would have to wait less leaves at once, on credit.
+const timerGrain = time.Millisecond
 
 // reportDelay is how late packets are reported at most, by either side.
 func (l *link) reportDelay() time.Duration { return max(5*time.Millisecond, l.s.RTT()/4) }

@@ -20,12 +20,14 @@ type Pacer struct {
 	rate    float64       // bytes a second
 	credit  float64       // bytes that may leave now
 	filled  time.Duration // when credit was last topped up
-	limited time.Duration // how long frames waited for us since the last round
-	held    time.Duration // since when they have been waiting; 0: they are not
-	round   time.Duration // when rate was last looked at
-	quiet   time.Duration // no probing before
-	growing float64       // how fast a probe goes, as a power of e per round trip; 0: no probe
 	path    float64       // delivery rate while there was a queue: what the path carries; 0: never seen
+	growing float64       // how fast a probe goes, as a power of e per round trip; 0: no probe
+	quiet   time.Duration // no probing before
+	held    time.Duration // since when frames have been waiting for us; 0: they are not
+	limited time.Duration // how long they did in this round, before held
+	round   time.Duration // when this round began
+	queue   time.Duration // the shortest of this round: what stands, not what passes
+	seen    bool          // queue is known
 	transit transit
 	arrived arrivals
 }
@@ -38,6 +40,7 @@ const (
 	mostRate     = 1.25e9
 	burstPackets = 2
 	burstTime    = 1500 * time.Microsecond // timers of a real host fire late by about a millisecond
+	roundLeast   = 4 * time.Millisecond    // a round is a quarter of the round trip, or this
 	below        = 0.98                    // of the delivery rate: what we send at when we know it
 	firstGrowth  = 0.9                     // power of e per round trip, before any queue was seen
 	probeGrowth  = 0.12                    // the same when a probe begins ...
@@ -45,7 +48,8 @@ const (
 	probeRounds  = 10                      // round trips between two probes ...
 	probeLeast   = 400 * time.Millisecond  // ... and the time
 	queuePackets = 1.0                     // the queue that is tolerated, in packets at the rate ...
-	queueLeast   = 500 * time.Microsecond  // ... and in time, since real clocks are not exact
+	queueLeast   = time.Millisecond        // ... and in time: real hosts take breaks of that length
+	rateSpan     = 10 * time.Millisecond   // over which a delivery rate is taken at least
 )
 
 // Delivery is what became known of one packet: it left at Sent by our clock
@@ -58,53 +62,54 @@ type Delivery struct {
 // Delivered takes the packets that a report tells of, in order of arrival; rtt
 // is the least round trip.
 func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration) {
-	if len(list) == 0 {
-		return
-	}
 	p.start()
-	queue := time.Duration(math.MaxInt64)
 	for _, d := range list {
 		p.arrived.add(d)
-		queue = min(queue, p.transit.queue(now, d.Arrived-d.Sent, d.Size))
+		queue := p.transit.queue(now, d.Arrived-d.Sent, d.Size)
+		if !p.seen || queue < p.queue {
+			p.queue, p.seen = queue, true
+		}
 	}
 	rtt = max(rtt, time.Millisecond)
-	tolerated := max(queueLeast, p.wire(queuePackets*packetBytes))
-	if queue > tolerated {
-		p.shrink(now, queue, rtt)
+	if !p.seen || now-p.round < max(rtt/4, roundLeast) {
 		return
 	}
-	if now-p.round >= rtt/4 {
-		p.grow(now, queue, tolerated, rtt)
+	tolerated := max(queueLeast, p.wire(queuePackets*packetBytes))
+	if p.queue > tolerated || p.growing > 0 && p.queue > tolerated/2 {
+		p.shrink(now, rtt)
+	} else {
+		p.grow(now, tolerated, rtt)
 	}
+	p.nextRound(now)
 }
 
 // shrink falls below the rate at which the path delivers now, so that the queue
-// drains within about a round trip. Delay that is not of our making (frames did
-// not wait for us, and arrive as fast as they leave) is none of our business.
-func (p *Pacer) shrink(now, queue, rtt time.Duration) {
-	delivered, sent, ok := p.arrived.rate(p.span(rtt))
-	if !ok || p.waited(now) == 0 && p.growing == 0 && delivered > 0.9*sent {
+// drains within about a round trip. Delay that is not of our making (what left
+// was less than we allow, and arrives as fast as it left) is not our business.
+func (p *Pacer) shrink(now, rtt time.Duration) {
+	since := time.Duration(0)
+	if p.held != 0 {
+		since = p.held - rtt // what left before that did not load the path
+	}
+	delivered, sent, ok := p.arrived.rate(max(rtt/2, rateSpan), since)
+	if !ok || delivered > 0.9*sent && sent < 0.8*p.rate {
 		return
 	}
 	p.path, p.growing = delivered, 0
 	p.quiet = now + max(probeRounds*rtt, probeLeast)
-	p.set(below * delivered * (1 - min(0.5, float64(queue)/float64(rtt+queue))))
-	p.nextRound(now)
+	p.set(below * delivered * (1 - min(0.5, float64(p.queue)/float64(rtt+p.queue))))
 }
 
 // grow looks once in a while whether more would pass: gently at first, then
 // faster from round to round as long as no queue answers.
-func (p *Pacer) grow(now, queue, tolerated, rtt time.Duration) {
-	elapsed, waited := now-p.round, p.waited(now)
-	p.nextRound(now)
+func (p *Pacer) grow(now, tolerated, rtt time.Duration) {
+	elapsed := now - p.round
 	switch {
-	case p.growing > 0 && queue > tolerated/2:
-		p.shrink(now, queue, rtt)
 	case p.rate < below*p.path:
-		if queue < tolerated/4 {
+		if p.queue < tolerated/4 {
 			p.set(below * p.path) // the queue is gone
 		}
-	case waited < elapsed/2:
+	case p.waited(now) < elapsed/2:
 	case p.path == 0:
 		p.raise(firstGrowth, elapsed, rtt)
 	case p.growing > 0 || now >= p.quiet:
@@ -117,9 +122,6 @@ func (p *Pacer) grow(now, queue, tolerated, rtt time.Duration) {
 func (p *Pacer) raise(power float64, elapsed, rtt time.Duration) {
 	p.set(p.rate * math.Exp(power*min(1, float64(elapsed)/float64(rtt))))
 }
-
-// span is the time over which a delivery rate is taken.
-func (p *Pacer) span(rtt time.Duration) time.Duration { return max(rtt/2, p.wire(4*packetBytes)) }
 
 // Lost takes a burst of lost packets, or a path that fell silent: it halves.
 func (p *Pacer) Lost(now time.Duration) {
@@ -151,7 +153,7 @@ func (p *Pacer) Held(now time.Duration, held bool) {
 	case held && p.held == 0:
 		p.held = now
 	case !held && p.held != 0:
-		p.limited += now - p.held
+		p.limited += now - max(p.held, p.round)
 		p.held = 0
 	}
 }
@@ -193,12 +195,9 @@ func (p *Pacer) waited(now time.Duration) time.Duration {
 	if p.held == 0 {
 		return p.limited
 	}
-	return p.limited + now - p.held
+	return p.limited + now - max(p.held, p.round)
 }
 
 func (p *Pacer) nextRound(now time.Duration) {
-	p.round, p.limited = now, 0
-	if p.held != 0 {
-		p.held = now
-	}
+	p.round, p.limited, p.seen = now, 0, false
 }

@@ -39,7 +39,7 @@ func (t *transit) queue(now, took time.Duration, size int) time.Duration {
 // arrivals remembers when the latest packets left, by our clock, and arrived,
 // by the peer's.
 type arrivals struct {
-	list [64]Delivery
+	list [256]Delivery
 	n    uint64 // entries ever made; the newest is n-1
 }
 
@@ -49,9 +49,9 @@ func (a *arrivals) add(d Delivery) {
 }
 
 // rate is the bytes a second at which the packets of the last span, at least
-// three, arrived; sent is the rate at which the same packets left. ok is false
-// when there are too few.
-func (a *arrivals) rate(span time.Duration) (delivered, sent float64, ok bool) {
+// three, arrived; sent is the rate at which the same packets left. Those that
+// left before since do not count. ok is false when there are too few.
+func (a *arrivals) rate(span, since time.Duration) (delivered, sent float64, ok bool) {
 	count := min(a.n, uint64(len(a.list)))
 	if count < 3 {
 		return 0, 0, false
@@ -59,8 +59,12 @@ func (a *arrivals) rate(span time.Duration) (delivered, sent float64, ok bool) {
 	newest := &a.list[(a.n-1)%uint64(len(a.list))]
 	oldest, bytes := newest, 0.0
 	for back := uint64(1); back < count; back++ {
+		older := &a.list[(a.n-1-back)%uint64(len(a.list))]
+		if back > 2 && older.Sent < since {
+			break
+		}
 		bytes += float64(oldest.Size + headerBytes)
-		oldest = &a.list[(a.n-1-back)%uint64(len(a.list))]
+		oldest = older
 		if back >= 2 && newest.Arrived-oldest.Arrived >= span {
 			break
 		}
