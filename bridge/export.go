@@ -1,6 +1,8 @@
 package bridge
 
 import (
+	"errors"
+	"io"
 	"sync"
 	"time"
 
@@ -22,6 +24,7 @@ type export struct {
 	now     func() time.Duration
 
 	buf      []byte        // the frame loaded last
+	spare    []byte        // what the next one is read into
 	size     int           // of that frame, bytes
 	captured time.Duration // of that frame, 0 unknown
 	loaded   uint64        // its number: the highest that was copied
@@ -30,8 +33,9 @@ type export struct {
 	todo     bool          // it is whole and has to be sent, or sent again
 	lost     bool          // a packet of it was lost
 	out      fresh.Outgoing
-	arrived  uint64 // highest number known to have arrived
-	broken   error  // why the channel cannot be read any more
+	arrived  uint64        // highest number known to have arrived
+	trouble  error         // why the last try to read the channel failed
+	retry    time.Duration // not before
 	count    Accounts
 	first    uint64 // last_seq before the first frame that was offered
 
@@ -94,11 +98,8 @@ func (e *export) note() (newest uint64, seen time.Duration) {
 // Sending in that order gives every channel a share of the link that goes with
 // the square root of its frames' size, which makes the sum of all ages least.
 func (e *export) pending(now time.Duration) (urgency float64, ok bool) {
-	if e.broken != nil {
-		return 0, false
-	}
 	newest, _ := e.note()
-	if !e.out.Pending() && !e.todo && (e.out.Active() || newest <= e.loaded) {
+	if !e.out.Pending() && !e.todo && (e.out.Active() || newest <= e.loaded || now < e.retry) {
 		return 0, false
 	}
 	had := e.captured // of the frame that was sent last: what the mirror has, or will
@@ -120,48 +121,50 @@ const entryOverhead = 25
 // load makes sure that what is to be sent next is in buf: the newest frame of
 // the ring, unless a frame of several parts is under way. That one is finished
 // first, so that ever newer frames do not starve it.
-func (e *export) load(room int) bool {
+func (e *export) load(now time.Duration, room int) bool {
 	if e.out.Active() {
 		return e.out.Pending()
 	}
 	newest, seen := e.note()
-	if newest > e.loaded {
-		e.copy(seen, room)
+	if newest > e.loaded && now >= e.retry {
+		e.copy(seen, now, room)
 	}
 	return e.todo || e.out.Pending()
 }
 
-// stalled reports that the ring had nothing for us although it seemed so: its
-// lock is taken. The watcher's next note wakes the pump again.
-func (e *export) stalled() bool {
-	newest, _ := e.note()
-	return newest > e.loaded
-}
+// How soon a channel is tried again: one whose lock was taken, and one that
+// could not be read (it goes on by itself, or the node finds what is wrong).
+const (
+	tryBusy  = 200 * time.Microsecond
+	tryAgain = 100 * time.Millisecond
+)
 
-// copy takes the newest frame out of the ring.
-func (e *export) copy(seen time.Duration, room int) {
-	n, err := e.r.Next(e.buf, 0)
-	for range 2 {
-		if !isShort(err) {
-			break
-		}
-		e.buf = make([]byte, n)
-		n, err = e.r.Next(e.buf, 0)
+// copy takes the newest frame out of the ring. It reads into a buffer of its
+// own, so that a frame that may have to be sent again stays whole when this
+// fails.
+func (e *export) copy(seen, now time.Duration, room int) {
+	n, err := e.r.TryNext(e.spare)
+	if errors.Is(err, io.ErrShortBuffer) {
+		e.spare = make([]byte, n)
+		n, err = e.r.TryNext(e.spare)
 	}
-	if err != nil {
-		if !isNothingNew(err) && !isBusy(err) {
-			e.broken = err
+	if e.trouble = err; err != nil {
+		e.retry = now + tryAgain
+		if isBusy(err) {
+			e.retry = now + tryBusy
 		}
 		return
 	}
 	seq := e.r.Seq()
 	if seq <= e.loaded {
-		return // the peer has it
+		e.retry = now + tryAgain // it runs backwards: the node will find out
+		return
 	}
 	e.account(seq)
 	if newest, _ := e.note(); seq > newest {
-		seen = e.now() // put after the watcher looked
+		seen = now // put after the watcher looked
 	}
+	e.buf, e.spare = e.spare, e.buf
 	e.before, e.captured = e.captured, seen
 	e.loaded, e.size = seq, n
 	e.whole = n+wire.MaxFrameOverhead <= room
@@ -176,6 +179,8 @@ func (e *export) copy(seen time.Duration, room int) {
 	}
 	e.out.Begin(seq, n, count)
 }
+
+func isBusy(err error) bool { return errors.Is(err, localach.ErrBusy) }
 
 // account settles what the new frame seq means for those before it.
 func (e *export) account(seq uint64) {
@@ -231,6 +236,6 @@ func (e *export) accounts() Accounts {
 	newest, _ := e.note()
 	c := e.count
 	c.Offered = newest - min(e.first, newest)
-	c.InFlight = c.Offered - min(c.Offered, c.Delivered+c.Superseded+c.Lost)
+	c.InFlight = c.Offered - min(c.Offered, c.Delivered+c.Superseded+c.Lost+c.Refused)
 	return c
 }

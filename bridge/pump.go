@@ -2,13 +2,9 @@ package bridge
 
 import (
 	"context"
-	"errors"
-	"io"
-	"os"
 	"time"
 
 	"achbridge/bridge/fresh"
-	"achbridge/localach"
 	"achbridge/wire"
 )
 
@@ -120,7 +116,12 @@ func (l *link) reportDelay() time.Duration { return max(5*time.Millisecond, l.s.
 func (l *link) nextLook(when, now time.Duration) time.Duration {
 	next := now + time.Hour
 	if _, waits := l.choose(now); waits {
-		next = max(when, now+lockRetry)
+		next = when
+	}
+	for _, e := range l.order {
+		if e.retry > now {
+			next = min(next, e.retry)
+		}
 	}
 	if at, ok := l.flight.NextExpiry(); ok {
 		next = min(next, at)
@@ -133,9 +134,6 @@ func (l *link) nextLook(when, now time.Duration) time.Duration {
 	}
 	return max(next-now, 0)
 }
-
-// lockRetry is when a channel whose lock was taken is tried again.
-const lockRetry = 100 * time.Microsecond
 
 // room is what entries with frames may take of a datagram: feedback must
 // always fit too.
@@ -168,10 +166,8 @@ func (l *link) addFrames(box *outbox, now time.Duration) {
 		switch {
 		case !ok:
 			return
-		case !e.load(room):
-			if e.broken == nil && e.stalled() {
-				return
-			}
+		case !e.load(now, room):
+			// It had nothing for us after all; it has to wait for its retry now.
 		case e.whole && len(box.body)+e.size+wire.MaxFrameOverhead <= room:
 			l.addWhole(box, e, now)
 		case !e.whole && len(box.body) == 0:
@@ -241,7 +237,3 @@ func (l *link) feedback(now, sent time.Duration, f wire.Feedback) {
 
 // lossBurst is how many packets must be lost at once to mean congestion.
 const lossBurst = 8
-
-func isShort(err error) bool      { return errors.Is(err, io.ErrShortBuffer) }
-func isNothingNew(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
-func isBusy(err error) bool       { return errors.Is(err, localach.ErrBusy) }

@@ -14,7 +14,8 @@ import (
 type inbound struct {
 	m        *mirror
 	epoch    uint64
-	limit    int // bytes of the largest frame the origin's channel can hold
+	limit    int    // bytes of the largest frame the origin's channel can hold
+	have     uint64 // HaveSeq of our Subscribe
 	assembly fresh.Assembly
 }
 

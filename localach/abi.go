@@ -86,6 +86,7 @@ var culprits = [C.ACH_WHY_COUNT]string{
 const (
 	optLast   = C.ACH_OPT_LAST
 	optCopy   = C.ACH_OPT_COPY
+	optTry    = C.ACH_OPT_TRY
 	optLocked = C.ACH_OPT_LOCKED
 )
 

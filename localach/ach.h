@@ -90,6 +90,7 @@ enum ach_option {
 	ACH_OPT_LAST = 2,
 	ACH_OPT_COPY = 4,
 	ACH_OPT_LOCKED = 1 << 16, // do not try the lock-free read
+	ACH_OPT_TRY = 1 << 17,    // wait for the lock no longer than a short spin
 };
 
 #define ACH_LOCK_NS 100000000LL  // no lock is waited for longer

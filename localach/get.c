@@ -118,7 +118,7 @@ static int get(void *arg) {
 		if ((status = get_unlocked(&v, g->r, g->buf, g->cap, g->options)) != NEED_LOCK)
 			return status;
 	make_resident(g->buf, g->cap < v.size ? g->cap : v.size, 1);
-	if ((status = lock_clean(&v, ACH_LOCK_NS)))
+	if ((status = lock_clean(&v, g->options & ACH_OPT_TRY ? 0 : ACH_LOCK_NS)))
 		return status;
 	status = get_locked(&v, g->r, g->buf, g->cap, g->options);
 	ach_unlock(v.h);

@@ -19,6 +19,12 @@ func (r *Reader) Next(buf []byte, wait time.Duration) (int, error) {
 	return r.get(buf, wait, optLast)
 }
 
+// TryNext is Next without waiting, for a caller that other work waits for: when the lock is needed and not free within a short
+// spin, a few microseconds, it gives ErrBusy.
+func (r *Reader) TryNext(buf []byte) (int, error) {
+	return r.get(buf, 0, optLast|optTry)
+}
+
 // NextOldest is Next for the oldest frame not returned before: libach's get without options. A reader that falls behind the
 // ring skips what is no longer there; Missed counts it.
 func (r *Reader) NextOldest(buf []byte, wait time.Duration) (int, error) {

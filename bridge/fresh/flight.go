@@ -22,11 +22,12 @@ type Piece struct {
 // allocates nothing.
 type Flight struct {
 	packets []packet // in order of number; packets[0] is the oldest open one
-	next    uint64
+	next    uint64 // number given last
 	bytes   int
 	left    [256]time.Duration // when the latest packets left, by number
 
 	srtt, rttvar, minRTT time.Duration
+	sampled              uint64        // newest packet that a round trip was taken from
 	waiting              bool          // for the first answer to what was sent since unheard
 	unheard              time.Duration // since when nothing new was heard, while waiting
 	out                  Outcome       // what is returned, kept for its memory
@@ -36,16 +37,26 @@ type packet struct {
 	number uint64
 	size   int
 	sent   time.Duration
-	open   bool
+	state  packetState
 	pieces []Piece
 }
+
+type packetState uint8
+
+const (
+	closed  packetState = iota // its fate is known
+	open                       // on its way
+	expired                    // taken for lost because nothing was heard; it may still turn out to have arrived
+)
 
 const (
 	// reorderLimit is the number of later packets that must have arrived before a missing one counts as lost (RFC 9002, 6.1.1).
 	reorderLimit = 3
 	// feedbackDelay is the longest a peer holds feedback back, with margin for its timer.
 	feedbackDelay = 15 * time.Millisecond
-	initialRTO    = 250 * time.Millisecond
+	initialRTO    = 500 * time.Millisecond
+	// forgetAfter is how long word of an expired packet is still worth something.
+	forgetAfter = 5 * time.Second
 )
 
 // NextNumber is the number the next packet of the link carries. Every packet
@@ -76,7 +87,7 @@ func (f *Flight) Sent(now time.Duration, number uint64, size int, pieces []Piece
 		f.packets = append(f.packets, packet{})
 	}
 	p := &f.packets[len(f.packets)-1]
-	p.number, p.size, p.sent, p.open = number, size, now, true
+	p.number, p.size, p.sent, p.state = number, size, now, open
 	p.pieces = append(p.pieces[:0], pieces...)
 	f.bytes += size
 }
@@ -96,25 +107,26 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 	if r.Newest > f.next {
 		return f.out // about packets that never left
 	}
+	if sent, ok := f.SentAt(r.Newest); ok && r.Newest > f.sampled {
+		f.sampled = r.Newest
+		f.sample(now - sent - max(held, 0))
+	}
 	for i := range f.packets {
 		p := &f.packets[i]
-		if !p.open || p.number > r.Newest {
+		if p.state == closed || p.number > r.Newest {
 			continue
 		}
 		back := r.Newest - p.number
 		switch {
 		case back == 0 || back <= 64 && r.Bitmap&(1<<(back-1)) != 0:
 			f.unheard = now
-			if back == 0 {
-				f.sample(now - p.sent - max(held, 0))
-			}
 			f.out.Arrived = append(f.out.Arrived, p.pieces...)
 			f.delivery(p, r)
-			f.close(p)
-		case back >= reorderLimit:
+			f.settle(p, closed)
+		case p.state == open && back >= reorderLimit:
 			f.out.Lost = append(f.out.Lost, p.pieces...)
 			f.out.LostPackets++
-			f.close(p)
+			f.settle(p, closed)
 		}
 	}
 	slices.SortFunc(f.out.Deliveries, func(a, b Delivery) int { return int(a.Arrived - b.Arrived) })
@@ -142,9 +154,12 @@ func (f *Flight) delivery(p *packet, r wire.Feedback) {
 func (f *Flight) Expire(now time.Duration) (lost []Piece) {
 	f.out.Lost = f.out.Lost[:0]
 	for i := range f.packets {
-		if p := &f.packets[i]; p.open && now-p.sent >= f.timeout() {
+		switch p := &f.packets[i]; {
+		case p.state == open && now-p.sent >= f.timeout():
 			f.out.Lost = append(f.out.Lost, p.pieces...)
-			f.close(p)
+			f.settle(p, expired)
+		case p.state == expired && now-p.sent >= forgetAfter:
+			f.settle(p, closed)
 		}
 	}
 	f.drop()
@@ -154,10 +169,12 @@ func (f *Flight) Expire(now time.Duration) (lost []Piece) {
 // NextExpiry is when Expire has to be called next; ok is false when nothing is
 // in flight.
 func (f *Flight) NextExpiry() (at time.Duration, ok bool) {
-	if len(f.packets) == 0 {
-		return 0, false
+	for i := range f.packets {
+		if f.packets[i].state == open {
+			return f.packets[i].sent + f.timeout(), true
+		}
 	}
-	return f.packets[0].sent + f.timeout(), true
+	return 0, false
 }
 
 // Bytes is the size of all packets in flight.
@@ -191,15 +208,17 @@ func (f *Flight) sample(rtt time.Duration) {
 	f.srtt += (rtt - f.srtt) / 8
 }
 
-func (f *Flight) close(p *packet) {
-	p.open = false
-	f.bytes -= p.size
+func (f *Flight) settle(p *packet, state packetState) {
+	if p.state == open {
+		f.bytes -= p.size
+	}
+	p.state = state
 }
 
-// drop forgets the closed packets at the front and keeps their memory.
+// drop forgets the settled packets at the front and keeps their memory.
 func (f *Flight) drop() {
 	n := 0
-	for n < len(f.packets) && !f.packets[n].open {
+	for n < len(f.packets) && f.packets[n].state == closed {
 		n++
 	}
 	if n == 0 {
