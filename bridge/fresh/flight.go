@@ -22,7 +22,7 @@ type Piece struct {
 // allocates nothing.
 type Flight struct {
 	packets []packet // in order of number; packets[0] is the oldest open one
-	next    uint64 // number given last
+	next    uint64   // number given last
 	bytes   int
 	left    [256]time.Duration // when the latest packets left, by number
 

@@ -21,8 +21,10 @@ type Pacer struct {
 	credit  float64       // bytes that may leave now
 	filled  time.Duration // when credit was last topped up
 	path    float64       // delivery rate while there was a queue: what the path carries; 0: never seen
-	growing float64       // how fast a probe goes, as a power of e per round trip; 0: no probe
+	growing float64       // the last step of a probe, as a power of e; 0: no probe
 	quiet   time.Duration // no probing before
+	tested  time.Duration // for how long a probe's last step has loaded the path
+	calm    time.Duration // when the effect of the last step down must be here
 	held    time.Duration // since when frames have been waiting for us; 0: they are not
 	limited time.Duration // how long they did in this round, before held
 	round   time.Duration // when this round began
@@ -43,8 +45,8 @@ const (
 	roundLeast   = 4 * time.Millisecond    // a round is a quarter of the round trip, or this
 	below        = 0.98                    // of the delivery rate: what we send at when we know it
 	firstGrowth  = 0.9                     // power of e per round trip, before any queue was seen
-	probeGrowth  = 0.12                    // the same when a probe begins ...
-	mostGrowth   = 0.7                     // ... and when it has met no queue for long
+	probeGrowth  = 0.12                    // the first step of a probe; each is twice the one before ...
+	mostGrowth   = 0.7                     // ... up to this
 	probeRounds  = 10                      // round trips between two probes ...
 	probeLeast   = 400 * time.Millisecond  // ... and the time
 	queuePackets = 1.0                     // the queue that is tolerated, in packets at the rate ...
@@ -75,10 +77,11 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 		return
 	}
 	tolerated := max(queueLeast, p.wire(queuePackets*packetBytes))
-	if p.queue > tolerated || p.growing > 0 && p.queue > tolerated/2 {
+	visible := max(tolerated/4, queueLeast/2)
+	if p.queue > tolerated || p.growing > 0 && p.queue > visible {
 		p.shrink(now, rtt)
 	} else {
-		p.grow(now, tolerated, rtt)
+		p.grow(now, visible, rtt)
 	}
 	p.nextRound(now)
 }
@@ -87,35 +90,43 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 // drains within about a round trip. Delay that is not of our making (what left
 // was less than we allow, and arrives as fast as it left) is not our business.
 func (p *Pacer) shrink(now, rtt time.Duration) {
-	since := time.Duration(0)
-	if p.held != 0 {
-		since = p.held - rtt // what left before that did not load the path
-	}
-	delivered, sent, ok := p.arrived.rate(max(rtt/2, rateSpan), since)
+	// What left before frames had to wait for us did not load the path.
+	delivered, sent, ok := p.arrived.rate(max(rtt/2, rateSpan), p.held)
 	if !ok || delivered > 0.9*sent && sent < 0.8*p.rate {
 		return
 	}
-	p.path, p.growing = delivered, 0
+	if now < p.calm && p.growing == 0 && delivered > 0.7*p.path {
+		return // what the last step down does is yet to be seen
+	}
+	p.path, p.growing, p.calm = delivered, 0, now+p.echo(rtt)
 	p.quiet = now + max(probeRounds*rtt, probeLeast)
 	p.set(below * delivered * (1 - min(0.5, float64(p.queue)/float64(rtt+p.queue))))
 }
 
-// grow looks once in a while whether more would pass: gently at first, then
-// faster from round to round as long as no queue answers.
-func (p *Pacer) grow(now, tolerated, rtt time.Duration) {
+// grow looks once in a while whether more would pass: step by step, each
+// larger than the one before, as long as no queue answers.
+func (p *Pacer) grow(now, visible, rtt time.Duration) {
 	elapsed := now - p.round
 	switch {
 	case p.rate < below*p.path:
-		if p.queue < tolerated/4 {
+		if p.queue < visible {
 			p.set(below * p.path) // the queue is gone
 		}
 	case p.waited(now) < elapsed/2:
 	case p.path == 0:
 		p.raise(firstGrowth, elapsed, rtt)
+	case p.growing > 0 && p.tested < p.echo(rtt)+time.Duration(float64(visible)/p.growing):
+		p.tested += elapsed // the answer to the last step is on its way
 	case p.growing > 0 || now >= p.quiet:
-		p.growing = min(max(probeGrowth, p.growing*(1+float64(elapsed)/float64(rtt))), mostGrowth)
-		p.raise(p.growing, elapsed, rtt)
+		p.growing = min(max(probeGrowth, 2*p.growing), mostGrowth)
+		p.set(p.rate * math.Exp(p.growing))
+		p.tested = 0
 	}
+}
+
+// echo is how long a change of the rate takes to show in the peer's reports.
+func (p *Pacer) echo(rtt time.Duration) time.Duration {
+	return rtt + p.wire(2*packetBytes) + roundLeast
 }
 
 // raise lets the rate grow by e to the power in a round trip.
