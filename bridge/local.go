@@ -82,7 +82,9 @@ func (n *Node) openLocal(name string, old *local) *local {
 		if errors.Is(err, fs.ErrPermission) {
 			l.reason = "no permission: readers need write permission too (chmod 0660 and a common group)"
 		}
-		if old == nil || old.reason != l.reason {
+		if unready(err) && (old == nil || old.ch != nil) {
+			l.reason, l.again = "it is being made", n.now()+tick
+		} else if old == nil || old.reason != l.reason {
 			n.log.Warn("channel cannot be used", "channel", name, "err", err)
 		}
 		return l
@@ -98,6 +100,11 @@ func (n *Node) openLocal(name string, old *local) *local {
 		l.reason = "only pushed: no --export pattern matches"
 	}
 	return l
+}
+
+// unready is what a channel that libach makes in place answers for a moment.
+func unready(err error) bool {
+	return errors.Is(err, localach.ErrHalfCreated) || errors.Is(err, localach.ErrTruncated)
 }
 
 // concerns reports whether peers may have to do with a channel; others are
@@ -117,7 +124,7 @@ func (n *Node) reopen(name string, old *local) (*localach.Channel, error) {
 	if old != nil && old.ch != nil && errors.Is(old.ch.Check(), localach.ErrReinitialised) {
 		return old.ch.Reopen()
 	}
-	return n.cfg.Dir.Open(name)
+	return n.cfg.Dir.TryOpen(name)
 }
 
 // offered returns what peer may read, by name.

@@ -68,7 +68,7 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 		return fmt.Errorf("%w; give it another with --as NAME", err)
 	}
 	id := localach.Tag{Node: node, Channel: channelHash(m.host, m.channel)}
-	ch, err := m.dir.Open(m.name)
+	ch, err := m.dir.TryOpen(m.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		ch, err = m.dir.Create(m.name, localach.CreateConfig{Geometry: geometryOf(c).Grow(), Tag: id})

@@ -196,6 +196,22 @@ func TestOpenWaitsForAHalfCreatedChannel(t *testing.T) {
 	c.Close()
 }
 
+func TestTryOpenDoesNotWaitForAHalfCreatedChannel(t *testing.T) {
+	d := tempDir(t)
+	if err := os.WriteFile(d.path("slow"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	for range 100 {
+		if _, err := d.TryOpen("slow"); !errors.Is(err, ErrHalfCreated) {
+			t.Fatalf("got %v, want ErrHalfCreated", err)
+		}
+	}
+	if took := time.Since(begin); took > halfCreatedFor {
+		t.Errorf("100 tries took %v, want less than one that waits", took)
+	}
+}
+
 func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	d := tempDir(t)
 	if err := os.Mkdir(d.path("dir"), 0o700); err != nil {

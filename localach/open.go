@@ -17,11 +17,8 @@ const halfCreatedFor = 100 * time.Millisecond
 // Open maps an existing channel. Reading needs write permission too (fs.ErrPermission): the lock is in the file. A file that
 // is being created is waited for, up to 100 ms (ErrHalfCreated). fs.ErrNotExist, ErrCorrupt and its kin as the file deserves.
 func (d Dir) Open(name string) (*Channel, error) {
-	if err := CheckName(name); err != nil {
-		return nil, err
-	}
 	for pause, waited := time.Millisecond, time.Duration(0); ; pause *= 2 {
-		c, err := d.open(name)
+		c, err := d.TryOpen(name)
 		unready := errors.Is(err, ErrHalfCreated) || errors.Is(err, ErrTruncated)
 		if !unready || waited+pause > halfCreatedFor {
 			return c, err
@@ -31,10 +28,19 @@ func (d Dir) Open(name string) (*Channel, error) {
 	}
 }
 
-// Reopen opens what lies under the channel's name now. When that is the same file, initialised again in place
-// (ErrReinitialised), its Epoch differs from c's. c itself stays as it is.
+// TryOpen is Open for a caller that other work waits for: a file that is being created gives ErrHalfCreated or ErrTruncated
+// at once, and is to be tried again later.
+func (d Dir) TryOpen(name string) (*Channel, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	return d.open(name)
+}
+
+// Reopen opens what lies under the channel's name now, without waiting, as TryOpen does. When that is the same file,
+// initialised again in place (ErrReinitialised), its Epoch differs from c's. c itself stays as it is.
 func (c *Channel) Reopen() (*Channel, error) {
-	n, err := c.dir.Open(c.name)
+	n, err := c.dir.TryOpen(c.name)
 	if err != nil || !n.file.sameFile(c.file) {
 		return n, err
 	}
