@@ -42,6 +42,7 @@ const (
 	mostRate     = 1.25e9
 	burstPackets = 2
 	burstTime    = 1500 * time.Microsecond // timers of a real host fire late by about a millisecond
+	mostBurst    = 32 * packetBytes        // quic-go queues 128 packets for its reader, and drops the newest
 	roundLeast   = 4 * time.Millisecond    // a round is a quarter of the round trip, or this
 	below        = 0.98                    // of the delivery rate: what we send at when we know it
 	firstGrowth  = 0.9                     // power of e per round trip, before any queue was seen
@@ -91,8 +92,11 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 // was less than we allow, and arrives as fast as it left) is not our business.
 func (p *Pacer) shrink(now, rtt time.Duration) {
 	// What left before frames had to wait for us did not load the path.
-	delivered, sent, ok := p.arrived.rate(max(rtt/2, rateSpan), p.held)
-	if !ok || delivered > 0.9*sent && sent < 0.8*p.rate {
+	delivered, sent, took := p.arrived.rate(max(rtt/2, rateSpan), p.held)
+	if took < rateSpan {
+		delivered = max(delivered, p.rate/2) // too short a look to believe in worse
+	}
+	if took == 0 || delivered > 0.9*sent && sent < 0.8*p.rate {
 		return
 	}
 	if now < p.calm && p.growing == 0 && delivered > 0.7*p.path {
@@ -197,7 +201,7 @@ func (p *Pacer) wire(size float64) time.Duration {
 
 func (p *Pacer) top(now time.Duration) {
 	p.start()
-	depth := max((burstPackets-1)*packetBytes, p.rate*burstTime.Seconds())
+	depth := min(max((burstPackets-1)*packetBytes, p.rate*burstTime.Seconds()), mostBurst)
 	p.credit = min(depth, p.credit+p.rate*(now-p.filled).Seconds())
 	p.filled = now
 }

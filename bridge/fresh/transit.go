@@ -50,11 +50,12 @@ func (a *arrivals) add(d Delivery) {
 
 // rate is the bytes a second at which the packets of the last span, at least
 // three, arrived; sent is the rate at which the same packets left. Those that
-// left before since do not count. ok is false when there are too few.
-func (a *arrivals) rate(span, since time.Duration) (delivered, sent float64, ok bool) {
+// left before since do not count. took is the time between the first and the
+// last arrival, 0 when there are too few.
+func (a *arrivals) rate(span, since time.Duration) (delivered, sent float64, took time.Duration) {
 	count := min(a.n, uint64(len(a.list)))
 	if count < 3 {
-		return 0, 0, false
+		return 0, 0, 0
 	}
 	newest := &a.list[(a.n-1)%uint64(len(a.list))]
 	oldest, bytes := newest, 0.0
@@ -69,9 +70,10 @@ func (a *arrivals) rate(span, since time.Duration) (delivered, sent float64, ok 
 			break
 		}
 	}
-	took, left := newest.Arrived-oldest.Arrived, newest.Sent-oldest.Sent
+	took = newest.Arrived - oldest.Arrived
+	left := newest.Sent - oldest.Sent
 	if took <= 0 || left <= 0 {
-		return 0, 0, false
+		return 0, 0, 0
 	}
-	return bytes / took.Seconds(), bytes / left.Seconds(), true
+	return bytes / took.Seconds(), bytes / left.Seconds(), took
 }
