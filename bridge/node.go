@@ -123,12 +123,12 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	byes.Wait()
 	cancel()
 	close(n.ended)
+	for _, m := range n.mirrors {
+		m.close() // first: what waits for a mirror's lock ends by this
+	}
 	n.work.Wait()
 	for _, l := range n.links {
 		l.dropAllExports()
-	}
-	for _, m := range n.mirrors {
-		m.close()
 	}
 	for _, l := range n.locals {
 		l.close()
