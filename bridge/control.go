@@ -93,19 +93,18 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 	l.addExport(m.ID, ch, m.HaveSeq)
 }
 
-// subscribed takes the answer to our subscription id. A mirror that holds a
-// later frame than the origin has ever put remembers a life of the channel that
-// ended while nobody watched: it begins anew.
+// subscribed takes the answer to our subscription id. A mirror that asked with
+// a later frame than the origin has ever put remembers a life of the channel
+// that ended while nobody watched: it begins anew.
 func (n *Node) subscribed(l *link, m wire.Subscribed) {
 	in := l.inbound(m.ID)
 	if in == nil {
 		return
 	}
-	if in.m.begin(m.Epoch, m.LastSeq) {
+	if in.m.begin(m.Epoch, m.LastSeq, in.have) {
 		return
 	}
 	n.unsubscribe(l, m.ID)
-	in.m.expect(m.Epoch, 0)
 	in.m.origin.Epoch = 0
 	n.changed = true
 }

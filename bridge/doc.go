@@ -43,7 +43,8 @@
 //	link.go     a link's life, control stream   control.go  what control messages do
 //	pump.go     what goes out                   export.go   a peer's subscription to a channel here
 //	receive.go  what comes in                   report.go   status; status.go its JSON
-//	config.go   Config, how wishes are written  fresh/      the pure parts
+//	config.go   Config, how wishes are written  heal.go     mirrors in trouble: locks, new files
+//	fresh/      the pure parts
 //
 // # Rules that hold whatever happens
 //

@@ -29,19 +29,22 @@ type mirror struct {
 	origin wire.Channel // as the link's catalog has it
 	from   source       // zero before the first subscription
 	retry  time.Duration
+	looked time.Duration // when trouble with the file was last dealt with; 0: never
 
 	mu       sync.Mutex
 	state    string
 	reason   string
+	failure  string // of the last put; empty when it was good
 	ch       *localach.Channel
 	w        *localach.Writer
-	tag      localach.Tag
+	tag      localach.Tag  // Seq is the newest frame that the file holds
+	least    uint64        // newest frame of a file that was replaced: older ones are not put
 	owned    bool          // we made the file and may replace it
-	captured time.Duration // of the newest frame, by the origin's clock; 0 unknown
+	owed     bool          // the file lacks the newest frame that came
+	captured time.Duration // of the newest frame, by the peer's clock; 0 unknown
 	putSeq   uint64        // what our last put returned
-	pending  []byte        // newest frame, while the file is locked by somebody
-	waiting  bool          // retry works on pending
-	pendSeq  uint64
+	pending  kept
+	waiting  bool // retryPut works on pending
 	count    Accounts
 	replaced uint64
 	foreign  uint64
@@ -79,10 +82,13 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 			ch.Close()
 			return fmt.Errorf("%s: there is a channel of that name that is not a mirror; remove it, choose another name with --as, or allow writing into it with --adopt %s", m.name, m.name)
 		}
+		if err := ch.Check(); err != nil {
+			ch.Close()
+			return fmt.Errorf("%w; it is not ours to replace: make it anew", err)
+		}
 	case err == nil:
 		m.owned = true
 	case errors.Is(err, localach.ErrCorrupt):
-		// A mirror that somebody damaged heals by a new file, but only what is surely ours may be replaced.
 		err = fmt.Errorf("%s: %w; remove it with `achbridge channel rm %s`", m.name, err, m.name)
 	}
 	if err != nil {
@@ -104,22 +110,31 @@ func (m *mirror) use(ch *localach.Channel, id localach.Tag) {
 }
 
 // expect prepares for frames of life epoch of the origin and returns the last
-// one of it that the mirror holds, at most limit; 0 when it holds none.
-func (m *mirror) expect(epoch, limit uint64) (have uint64) {
+// one of it that the mirror holds; 0 when it holds none.
+func (m *mirror) expect(epoch uint64) (have uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.tag.Epoch != epoch || m.tag.Seq > limit {
-		m.tag.Epoch, m.tag.Seq, m.captured = epoch, 0, 0
+	if m.tag.Epoch != epoch {
+		m.forget(epoch)
 	}
 	return m.tag.Seq
 }
 
+// forget needs m.mu. It begins a life of the origin of which nothing is here.
+func (m *mirror) forget(epoch uint64) {
+	m.tag.Epoch, m.tag.Seq, m.least, m.captured = epoch, 0, 0, 0
+	m.pending.seq = 0
+}
+
 // begin takes the origin's word that frames of life epoch come now, the newest
-// being last; false when the mirror is ahead of that.
-func (m *mirror) begin(epoch, last uint64) bool {
+// being last. False means that we told it, when we asked, of a later frame than
+// that, have: then the mirror forgets what it knows of that life. What it holds
+// by now does not count, since frames may overtake the origin's word.
+func (m *mirror) begin(epoch, last, have uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.tag.Epoch == epoch && m.tag.Seq > last {
+	if m.tag.Epoch == epoch && max(have, m.least) > last {
+		m.forget(epoch)
 		return false
 	}
 	m.state, m.reason = stateLive, ""
@@ -135,34 +150,38 @@ func (m *mirror) put(epoch, seq uint64, captured time.Duration, frame []byte) {
 	switch {
 	case m.w == nil || epoch != m.tag.Epoch:
 		m.count.Refused++
-	case seq <= m.tag.Seq:
+		return
+	case seq <= max(m.tag.Seq, m.pending.seq) || seq < m.least:
 		m.count.Duplicate++
+		return
 	case m.waiting:
-		m.count.Superseded++
-		m.keep(seq, captured, frame)
-	default:
-		m.write(seq, captured, frame)
+		if m.pending.seq != 0 {
+			m.count.Superseded++
+		}
+		m.pending.keep(seq, captured, frame)
+		return
+	}
+	switch err := m.write(seq, captured, frame); {
+	case isBusy(err):
+		m.pending.keep(seq, captured, frame)
+		m.waiting = true
+		m.spawn(m.retryPut)
+	case err != nil:
+		m.fail(err)
 	}
 }
 
-// write needs m.mu.
-func (m *mirror) write(seq uint64, captured time.Duration, frame []byte) {
+// write puts a frame, into a larger file if it does not fit. ErrBusy says that
+// somebody holds the lock: then nothing has happened. Needs m.mu.
+func (m *mirror) write(seq uint64, captured time.Duration, frame []byte) error {
 	if len(frame) > m.ch.Geometry().FrameSize {
 		if err := m.replace("a frame does not fit", len(frame)); err != nil {
-			m.fail(err)
-			return
+			return err
 		}
 	}
 	put, err := m.w.TryPut(frame)
-	switch {
-	case errors.Is(err, localach.ErrBusy):
-		m.keep(seq, captured, frame)
-		m.waiting = true
-		m.spawn(m.retryPut)
-		return
-	case err != nil:
-		m.fail(err)
-		return
+	if err != nil {
+		return err
 	}
 	if put != m.putSeq+1 && m.putSeq != 0 {
 		if m.foreign++; m.foreign == 1 {
@@ -170,9 +189,13 @@ func (m *mirror) write(seq uint64, captured time.Duration, frame []byte) {
 		}
 	}
 	m.putSeq, m.captured = put, captured
-	m.tag.Seq = seq
+	m.tag.Seq, m.owed = seq, false
 	m.mark()
 	m.count.Delivered++
+	if m.failure != "" {
+		m.failure, m.reason = "", ""
+	}
+	return nil
 }
 
 // mark writes into a file of ours what its newest frame is. Needs m.mu.
@@ -181,46 +204,6 @@ func (m *mirror) mark() {
 		m.ch.SetTag(m.tag)
 	}
 }
-
-// keep needs m.mu.
-func (m *mirror) keep(seq uint64, captured time.Duration, frame []byte) {
-	m.pending = append(m.pending[:0], frame...)
-	m.pendSeq, m.captured = seq, captured
-	m.tag.Seq = seq // older ones are duplicates from now on
-}
-
-// retryPut puts the pending frame as soon as the lock is free; newer frames
-// replace it meanwhile.
-func (m *mirror) retryPut() {
-	for {
-		m.mu.Lock()
-		w := m.w
-		if w == nil || m.pendSeq == 0 {
-			m.waiting = false
-			m.mu.Unlock()
-			return
-		}
-		put, err := w.TryPut(m.pending)
-		if err == nil {
-			m.putSeq = put
-			m.mark()
-			m.count.Delivered++
-		}
-		if !isBusy(err) {
-			m.pendSeq, m.waiting = 0, false
-			if err != nil {
-				m.fail(err)
-			}
-			m.mu.Unlock()
-			return
-		}
-		m.mu.Unlock()
-		time.Sleep(busyRetry)
-	}
-}
-
-// busyRetry is how often a mirror whose lock is taken is tried again.
-const busyRetry = time.Millisecond
 
 // gaveUp counts a large frame that a newer one replaced before it was complete.
 func (m *mirror) gaveUp() {
@@ -244,43 +227,30 @@ func (m *mirror) unbind(reason string) {
 	m.state, m.reason = stateWaiting, reason
 }
 
-// fail needs m.mu. The node's next look opens the file again.
-func (m *mirror) fail(err error) {
-	m.count.Refused++
-	if m.reason == err.Error() {
-		return
+// remove takes the mirror's file away. What lies under the name and is not ours
+// stays, and is an error that says so.
+func (m *mirror) remove() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch gone := m.gone(); {
+	case gone:
+		return nil
+	case m.ch == nil || !m.owned || m.ch.Tag() == (localach.Tag{}) || errors.Is(m.ch.Check(), localach.ErrReplaced):
+		return fmt.Errorf("%s is not mirrored any more, but its file stays: achbridge did not make it; remove it with `achbridge channel rm %s`", m.name, m.name)
 	}
-	m.reason = err.Error()
-	m.log.Error("put into mirror failed", "channel", m.name, "err", err)
+	return m.dir.Unlink(m.name)
 }
 
-// replace needs m.mu. It puts a new file with room for frames of size bytes
-// into the place of the mirror's and makes the old one CORRUPT for those who
-// have it open, so that they get an error and not silence.
-func (m *mirror) replace(why string, size int) error {
-	if !m.owned {
-		return fmt.Errorf("%s: %s, and the channel is not ours to replace; make it larger", m.name, why)
+// gone reports that there is no file under the mirror's name. Needs m.mu.
+func (m *mirror) gone() bool {
+	if m.ch != nil {
+		return errors.Is(m.ch.Check(), localach.ErrUnlinked)
 	}
-	old, oldWriter := m.ch, m.w
-	g := old.Geometry()
-	g.FrameSize = max(g.FrameSize, size)
-	info, err := old.Stat()
-	if err != nil {
-		return err
+	ch, err := m.dir.TryOpen(m.name)
+	if err == nil {
+		ch.Close()
 	}
-	ch, err := m.dir.Create(m.name, localach.CreateConfig{Geometry: g.Grow(), Mode: info.Mode.Perm(), Replace: true, Tag: m.tag})
-	if err != nil {
-		return err
-	}
-	m.ch, m.w, m.putSeq = ch, ch.Writer(), 0
-	m.replaced++
-	m.log.Warn("mirror replaced", "channel", m.name, "peer", m.host, "cause", why)
-	m.spawn(func() {
-		old.Poison()
-		oldWriter.Close()
-		old.Close()
-	})
-	return nil
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, localach.ErrName)
 }
 
 // closeFile needs m.mu.

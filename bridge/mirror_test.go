@@ -29,7 +29,7 @@ func testMirror(t *testing.T, dir localach.Dir, name string) *mirror {
 	if err := m.open(c, [16]byte{1}); err != nil {
 		t.Fatal(err)
 	}
-	m.expect(1, 0)
+	m.expect(1)
 	return m
 }
 
@@ -51,11 +51,12 @@ func newestSeq(t *testing.T, dir localach.Dir, name string) uint64 {
 		t.Fatal(err)
 	}
 	defer ch.Close()
-	var b [64]byte
-	if _, err := ch.Reader().Last(b[:]); err != nil {
+	g := ch.Geometry()
+	b := make([]byte, g.FrameCount*g.FrameSize)
+	if _, err := ch.Reader().Last(b); err != nil {
 		return 0
 	}
-	return binary.LittleEndian.Uint64(b[:])
+	return binary.LittleEndian.Uint64(b)
 }
 
 func eventually(t *testing.T, what string, limit time.Duration, ok func() bool) {
@@ -72,15 +73,7 @@ func eventually(t *testing.T, what string, limit time.Duration, ok func() bool) 
 func TestMirrorWhoseLockIsTakenHoldsUpNobody(t *testing.T) {
 	dir := testDir(t)
 	stuck, other := testMirror(t, dir, "stuck"), testMirror(t, dir, "other")
-	file, err := os.OpenFile(filepath.Join(string(dir), "achshm-stuck"), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	const lockWord = 216 // ach-abi: pthread_mutex_t, its first word
-	if _, err := file.WriteAt(binary.NativeEndian.AppendUint32(nil, uint32(os.Getpid())), lockWord); err != nil {
-		t.Fatal(err)
-	}
+	takeLock(t, dir, "stuck")
 
 	begin := time.Now()
 	for seq := range uint64(100) {
@@ -93,12 +86,82 @@ func TestMirrorWhoseLockIsTakenHoldsUpNobody(t *testing.T) {
 	if got := newestSeq(t, dir, "other"); got != 100 {
 		t.Errorf("the other mirror is at %d, want 100", got)
 	}
-	if _, err := file.WriteAt(make([]byte, 4), lockWord); err != nil {
-		t.Fatal(err)
-	}
+	freeLock(t, dir, "stuck")
 	eventually(t, "the newest frame comes when the lock is free", time.Second, func() bool { return newestSeq(t, dir, "stuck") == 100 })
 	if n := lastPut(t, dir, "stuck"); n > 2 {
 		t.Errorf("%d frames were put afterwards, want only the newest", n)
+	}
+}
+
+// takeLock plays a process that stopped inside put or get.
+func takeLock(t *testing.T, dir localach.Dir, name string) {
+	poke(t, dir, name, lockWord, binary.NativeEndian.AppendUint32(nil, uint32(os.Getpid())))
+}
+
+func freeLock(t *testing.T, dir localach.Dir, name string) {
+	poke(t, dir, name, lockWord, make([]byte, 4))
+}
+
+// makeDirty plays a process that died inside put.
+func makeDirty(t *testing.T, dir localach.Dir, name string) {
+	poke(t, dir, name, dirtyWord, []byte{1})
+}
+
+// Of a channel's header, see ach-abi.
+const (
+	lockWord  = 216 // pthread_mutex_t, its first word
+	dirtyWord = 304
+)
+
+func poke(t *testing.T, dir localach.Dir, name string, at int64, b []byte) {
+	t.Helper()
+	file, err := os.OpenFile(filepath.Join(string(dir), "achshm-"+name), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFrameThatOvertakesTheOriginsWordIsNoSignOfAnotherLife(t *testing.T) {
+	m := testMirror(t, testDir(t), "m")
+	have := m.expect(1)
+	m.put(1, 11, 0, frame(11, 64))
+	if !m.begin(1, 10, have) {
+		t.Errorf("the mirror, which asked with frame %d, thinks that the origin went back", have)
+	}
+	if m.begin(1, 10, 11) {
+		t.Error("the mirror, which asked with frame 11, believes an origin that has put only 10")
+	}
+}
+
+func TestFrameThatWaitsForTheLockIsNotReportedAsPut(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	m.put(1, 1, 0, frame(1, 64))
+	takeLock(t, dir, "m")
+	m.put(1, 2, 0, frame(2, 64))
+	if s := m.status(0); s.Seq != 1 {
+		t.Errorf("got frame %d in status while it waits, want 1", s.Seq)
+	}
+	freeLock(t, dir, "m")
+	eventually(t, "the frame that waited", time.Second, func() bool { return m.status(0).Seq == 2 })
+}
+
+func TestFailureIsForgottenWithTheNextGoodPut(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	makeDirty(t, dir, "m")
+	m.put(1, 1, 0, frame(1, 64))
+	if m.status(0).Reason == "" {
+		t.Error("a put into a dirty file gave no reason")
+	}
+	poke(t, dir, "m", dirtyWord, []byte{0})
+	m.put(1, 2, 0, frame(2, 64))
+	if s := m.status(0); s.Reason != "" || s.Seq != 2 {
+		t.Errorf("got reason %q at frame %d after a good put, want none at 2", s.Reason, s.Seq)
 	}
 }
 
@@ -130,7 +193,7 @@ func TestLocalReadersKilledWhileTheyWaitStallNoMirror(t *testing.T) {
 			m.put(1, seq, 0, frame(seq, 64))
 			worst = max(worst, time.Since(begin))
 		}
-		if err := m.look(); err != nil {
+		if _, err := m.look(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,11 +3,8 @@ package bridge
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"math"
 	"time"
 
-	"achbridge/localach"
 	"achbridge/wire"
 )
 
@@ -91,8 +88,9 @@ func (n *Node) bind(l *link, c wire.Channel, name string) {
 	m.from = sourceOf(l, c)
 	n.changed = true // the mirror may be offered again from now on
 	l.subs[m.subID] = m
-	l.setInbound(m.subID, &inbound{m: m, epoch: c.Epoch, limit: dataSize(c)})
-	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: m.expect(c.Epoch, math.MaxUint64)})
+	have := m.expect(c.Epoch)
+	l.setInbound(m.subID, &inbound{m: m, epoch: c.Epoch, have: have, limit: dataSize(c)})
+	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have})
 }
 
 // source is where a channel's frames were first put.
@@ -167,13 +165,11 @@ func (n *Node) dropUnwanted(fate Fate) error {
 		if m.link != nil {
 			n.unsubscribe(m.link, m.subID)
 		}
+		if fate == Remove {
+			errs = append(errs, m.remove())
+		}
 		m.close()
 		delete(n.mirrors, name)
-		if fate == Remove {
-			if err := n.cfg.Dir.Unlink(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, err)
-			}
-		}
 	}
 	return errors.Join(errs...)
 }
@@ -181,47 +177,6 @@ func (n *Node) dropUnwanted(fate Fate) error {
 func (n *Node) stillWanted(m *mirror) bool {
 	name, ok := n.wantedAs(m.host, m.channel)
 	return ok && name == m.name
-}
-
-// mirrorLook heals what happened to a mirror's file behind our back: removed,
-// damaged, its waiters wedged.
-func (n *Node) mirrorLook(m *mirror) {
-	if l := m.link; l != nil {
-		if err := m.look(); err != nil {
-			n.log.Warn("mirror's file is not usable any more", "channel", m.name, "err", err)
-			n.unsubscribe(l, m.subID)
-			m.origin.Epoch = 0
-			n.changed = true
-		}
-		return
-	}
-	if m.retry != 0 && n.now() >= m.retry {
-		n.changed = true
-	}
-}
-
-// wedgedAfter is how long a broadcast may hang before the mirror's file is
-// given up: a local reader was killed while it waited (ach-abi: "What goes
-// wrong in the field").
-const wedgedAfter = time.Second
-
-// look returns why the mirror's file cannot be used any more, and replaces one
-// whose waiters cannot be woken.
-func (m *mirror) look() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.w == nil {
-		return errors.New("it is not open")
-	}
-	if m.w.Stuck() > wedgedAfter && m.owned {
-		m.log.Warn("mirror wedged: a local reader was killed while it waited", "channel", m.name)
-		return m.replace("wedged", 0)
-	}
-	err := m.ch.Check()
-	if errors.Is(err, localach.ErrDirty) && m.owned {
-		return m.replace("somebody died while writing into it", 0)
-	}
-	return err
 }
 
 // dropPushed ends the wishes that a peer's pushes made.

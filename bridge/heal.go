@@ -1,0 +1,156 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"achbridge/localach"
+)
+
+// lookAgain is how often a mirror whose file is in trouble asks its origin for
+// the newest frame again.
+const lookAgain = time.Second
+
+// mirrorLook heals what happened to a mirror's file behind our back: removed,
+// damaged, its waiters wedged. The newest frame is asked for again when the
+// file does not hold it: nothing newer may ever come.
+func (n *Node) mirrorLook(m *mirror) {
+	l := m.link
+	if l == nil {
+		if m.retry != 0 && n.now() >= m.retry {
+			n.changed = true
+		}
+		return
+	}
+	owed, err := m.look()
+	soon := m.looked != 0 && n.now() < m.looked+lookAgain
+	if err == nil && !owed || soon {
+		return
+	}
+	if err != nil {
+		n.log.Warn("mirror's file is not usable any more", "channel", m.name, "err", err)
+	}
+	m.looked = n.now()
+	n.unsubscribe(l, m.subID)
+	n.changed = true
+}
+
+// wedgedAfter is how long a broadcast may hang before the mirror's file is
+// given up: a local reader was killed while it waited (ach-abi: "What goes
+// wrong in the field").
+const wedgedAfter = time.Second
+
+// look returns why the mirror's file cannot be used any more, and replaces one
+// of ours that cannot be written or whose waiters cannot be woken. owed means
+// that the file lacks the newest frame.
+func (m *mirror) look() (owed bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.w == nil {
+		return false, errors.New("it is not open")
+	}
+	err = m.ch.Check() // first: a file that is not there any more is not to be replaced
+	switch {
+	case m.owned && errors.Is(err, localach.ErrDirty):
+		err = m.replace("somebody died while writing into it", 0)
+	case err == nil && m.owned && m.w.Stuck() > wedgedAfter:
+		m.log.Warn("mirror wedged: a local reader was killed while it waited", "channel", m.name)
+		err = m.replace("wedged", 0)
+	}
+	return m.owed && !m.waiting, err
+}
+
+// replace needs m.mu. It puts a new file with room for frames of size bytes
+// into the place of the mirror's and makes the old one CORRUPT for those who
+// have it open, so that they get an error and not silence. The new file is
+// empty. What somebody else has put under the name is left alone.
+func (m *mirror) replace(why string, size int) error {
+	if !m.owned {
+		return fmt.Errorf("%s: %s, and the channel is not ours to replace; make it larger", m.name, why)
+	}
+	old, oldWriter := m.ch, m.w
+	err := old.Check()
+	if errors.Is(err, localach.ErrReplaced) || errors.Is(err, localach.ErrReinitialised) {
+		return err
+	}
+	g := old.Geometry()
+	g.FrameSize = max(g.FrameSize, size)
+	info, statErr := old.Stat()
+	if statErr != nil {
+		return statErr
+	}
+	tag := m.tag
+	tag.Seq = 0
+	ch, err := m.dir.Create(m.name, localach.CreateConfig{
+		Geometry: g.Grow(), Mode: info.Mode.Perm(), Tag: tag,
+		Replace: !errors.Is(err, localach.ErrUnlinked),
+	})
+	if err != nil {
+		return err
+	}
+	m.least = max(m.least, m.tag.Seq)
+	m.ch, m.w, m.putSeq = ch, ch.Writer(), 0
+	m.tag, m.owed = tag, true
+	m.replaced++
+	m.log.Warn("mirror replaced", "channel", m.name, "peer", m.host, "cause", why)
+	m.spawn(func() {
+		old.Poison()
+		oldWriter.Close()
+		old.Close()
+	})
+	return nil
+}
+
+// fail needs m.mu. The node's next look asks for the frame again, and opens the
+// file anew if that is what is wrong.
+func (m *mirror) fail(err error) {
+	m.count.Refused++
+	m.owed = true
+	m.reason = err.Error()
+	if m.failure == m.reason {
+		return
+	}
+	m.failure = m.reason
+	m.log.Error("put into mirror failed", "channel", m.name, "err", err)
+}
+
+// kept is the newest frame that came while the mirror's lock was taken.
+type kept struct {
+	frame    []byte
+	seq      uint64 // 0: none
+	captured time.Duration
+}
+
+func (k *kept) keep(seq uint64, captured time.Duration, frame []byte) {
+	k.frame = append(k.frame[:0], frame...)
+	k.seq, k.captured = seq, captured
+}
+
+// busyRetry is how often a mirror whose lock is taken is tried again.
+const busyRetry = time.Millisecond
+
+// retryPut puts the pending frame as soon as the lock is free; newer frames
+// replace it meanwhile. It ends when the mirror is closed.
+func (m *mirror) retryPut() {
+	for m.putPending() {
+		time.Sleep(busyRetry)
+	}
+}
+
+// putPending reports whether the lock is still taken.
+func (m *mirror) putPending() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.w != nil && m.pending.seq != 0 {
+		err := m.write(m.pending.seq, m.pending.captured, m.pending.frame)
+		if isBusy(err) {
+			return true
+		}
+		if err != nil {
+			m.fail(err)
+		}
+	}
+	m.pending.seq, m.waiting = 0, false
+	return false
+}
