@@ -1,7 +1,9 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"achbridge/bridge/fresh"
@@ -16,6 +18,7 @@ type outbox struct {
 	body   []byte
 	packet []byte
 	pieces []fresh.Piece
+	turns  []turn
 	probed time.Duration
 }
 
@@ -157,27 +160,40 @@ func (l *link) choose(now time.Duration) (best *export, ok bool) {
 	return best, best != nil
 }
 
+// turn is a subscription that has something to send.
+type turn struct {
+	e       *export
+	urgency float64
+}
+
 // addFrames fills the datagram in the order of benefit: with frames that travel
 // whole, of as many channels as fit, or with one part of a larger one.
 func (l *link) addFrames(box *outbox, now time.Duration) {
+	box.turns = box.turns[:0]
+	for _, e := range l.order {
+		if u, pending := e.pending(now); pending {
+			box.turns = append(box.turns, turn{e, u})
+		}
+	}
+	slices.SortFunc(box.turns, func(a, b turn) int { return cmp.Compare(b.urgency, a.urgency) })
 	room := l.room()
-	for {
-		e, ok := l.choose(now)
-		switch {
-		case !ok:
+	for _, t := range box.turns {
+		switch e := t.e; {
+		case room-len(box.body) < smallestEntry:
 			return
 		case !e.load(now, room):
-			// It had nothing for us after all; it has to wait for its retry now.
-		case e.whole && len(box.body)+e.size+wire.MaxFrameOverhead <= room:
-			l.addWhole(box, e, now)
+			// It had nothing for us after all; it is tried again later.
 		case !e.whole && len(box.body) == 0:
 			l.addPart(box, e, now)
 			return
-		default:
-			return // it leads the next datagram
+		case e.whole && len(box.body)+e.size+wire.MaxFrameOverhead <= room:
+			l.addWhole(box, e, now)
 		}
 	}
 }
+
+// smallestEntry is less than any frame takes in a datagram.
+const smallestEntry = wire.MaxFrameOverhead + 1
 
 func (l *link) addWhole(box *outbox, e *export, now time.Duration) {
 	e.todo = false
