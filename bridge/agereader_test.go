@@ -1,0 +1,152 @@
+package bridge
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+)
+
+// ageReader reads a mirror in order, as any program would, and keeps how old its
+// newest frame was each time it looked, by the stamp in the frame alone: looking
+// often at equal intervals is what makes the age time-weighted.
+type ageReader struct {
+	t      *testing.T
+	ch     *localach.Channel
+	r      *localach.Reader
+	buf    []byte
+	stamp  time.Duration // of the newest frame, since the first one's
+	ages   []float64     // ms
+	frames []arrival
+}
+
+// arrival is one frame that was seen in a mirror. Times count from the first
+// frame.
+type arrival struct {
+	number    uint64
+	stamp, at time.Duration
+}
+
+// openAgeReader opens a mirror, which must be closed.
+func openAgeReader(t *testing.T, dir localach.Dir, name string) *ageReader {
+	t.Helper()
+	ch, err := dir.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := ch.Geometry()
+	return &ageReader{t: t, ch: ch, r: ch.Reader(), buf: make([]byte, g.FrameCount*g.FrameSize)}
+}
+
+// look takes one sample, at a time since begin.
+func (a *ageReader) look(begin time.Time, at time.Duration) {
+	for a.ch.LastSeq() > a.r.Seq() { // a call that finds nothing would cost more
+		n, err := a.r.NextOldest(a.buf, 0)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		b := a.buf[:n]
+		number := binary.LittleEndian.Uint64(b)
+		if b[n-1] != byte(number) || b[n/2] != byte(number) {
+			a.t.Errorf("%s: frame %d is damaged", a.ch.Name(), number)
+		}
+		a.stamp = time.Duration(int64(binary.LittleEndian.Uint64(b[8:])) - begin.UnixNano())
+		a.frames = append(a.frames, arrival{number, a.stamp, at})
+	}
+	a.ages = append(a.ages, float64(at-a.stamp)/1e6)
+}
+
+// stat is what became of one channel in one window with one seed. Times are in
+// ms where nothing else is said.
+type stat struct {
+	floor, formula float64 // of the mean: by the oracle, and as reckoned
+	mean, p99, max float64
+	alone          float64 // p99 with the link to itself
+	perSecond      float64
+	missing        int     // frames put in the window that never came
+	late           int     // frames past their budget when they came
+	unexcused      int     // frames missing or late of which fewer than three packets were lost
+	gap            float64 // s, the longest without a frame
+	fresh          float64 // from the return of the link to the first frame within its budget
+	way            float64 // the greatest age of a frame when it came
+}
+
+// sum makes a stat of the samples and frames of window w.
+func (a *ageReader) sum(w window, b *bench, l load) stat {
+	s := ageStat(cut(a.ages, w, b.s.step()))
+	budget := l.budget
+	if budget == 0 {
+		budget = 100 * milli
+	}
+	last, at := w.from, map[uint64]arrival{}
+	s.fresh = 1e9
+	for _, f := range a.frames {
+		at[f.number] = f
+		if f.at >= b.s.back && f.at-f.stamp <= budget {
+			s.fresh = min(s.fresh, float64(f.at-b.s.back)/1e6)
+		}
+		if f.at < w.from || f.at >= w.to {
+			continue
+		}
+		s.gap, last = max(s.gap, (f.at-last).Seconds()), f.at
+		s.perSecond += 1 / (w.to - w.from).Seconds()
+		s.way = max(s.way, float64(f.at-f.stamp)/1e6)
+		if f.at-f.stamp > budget {
+			s.late++
+		}
+	}
+	s.gap = max(s.gap, (w.to - last).Seconds())
+	phase := b.phases[slices.Index(b.s.loads, l)]
+	for number := uint64(1); number == 1 || !l.once; number++ {
+		put := phase + l.start + time.Duration(number-1)*l.period
+		if put >= w.to-second {
+			break // time enough to arrive
+		}
+		f, came := at[number]
+		if put < w.from || came && f.at-f.stamp <= budget {
+			continue
+		}
+		if !came {
+			s.missing++
+		}
+		if b.lost(put, put+l.period, l.size) < 3 {
+			s.unexcused++
+		}
+	}
+	return s
+}
+
+// lost counts the packets lost in a time that could have held a frame of size.
+func (b *bench) lost(from, to time.Duration, size int) (n int) {
+	for _, p := range b.losses {
+		if p.at >= from && p.at < to && p.size >= size {
+			n++
+		}
+	}
+	return n
+}
+
+// cut returns the samples of window w.
+func cut(ages []float64, w window, step time.Duration) []float64 {
+	return ages[min(int(w.from/step), len(ages)):min(int(w.to/step), len(ages))]
+}
+
+func ageStat(ages []float64) stat {
+	s := stat{}
+	if len(ages) == 0 {
+		return s
+	}
+	sorted := slices.Sorted(slices.Values(ages))
+	for _, v := range sorted {
+		s.mean += v / float64(len(sorted))
+	}
+	s.p99, s.max = sorted[(len(sorted)-1)*99/100], sorted[len(sorted)-1]
+	return s
+}

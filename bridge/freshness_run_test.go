@@ -1,0 +1,235 @@
+package bridge
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"achbridge/bridge/transport"
+	"achbridge/localach"
+	"achbridge/testnet"
+)
+
+// bench is one run of a scenario: sending nodes on one host, whose link they
+// share, and one that mirrors all they have.
+type bench struct {
+	*world
+	s       scenario
+	seed    uint64
+	params  testnet.Params
+	senders []*host
+	sources []*putSource
+	pc      *host
+	phases  []time.Duration // of the loads
+	losses  []loss
+}
+
+// loss is one packet from the senders that the link lost.
+type loss struct {
+	at   time.Duration // since the first frame
+	size int
+}
+
+// run measures one scenario with one seed.
+func (s scenario) run(t *testing.T, seed uint64) (readers []*ageReader, b *bench) {
+	params, err := testnet.ParseParams(s.link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b = &bench{s: s, seed: seed, params: params, world: &world{t: t, net: testnet.NewNetwork(seed), key: transport.NewKey()}}
+		random := rand.New(rand.NewPCG(seed, 1))
+		for _, l := range s.loads {
+			b.phases = append(b.phases, time.Duration(random.Int64N(int64(l.period))))
+		}
+		readers = b.measure()
+	})
+	return readers, b
+}
+
+func (b *bench) measure() (readers []*ageReader) {
+	channels := b.connect()
+	for _, l := range b.s.loads {
+		r := openAgeReader(b.t, b.pc.dir, b.mirrorOf(l))
+		defer r.ch.Close()
+		readers = append(readers, r)
+	}
+	begin, end := time.Now(), warmUp+b.s.span()
+	b.tap(begin)
+	var work sync.WaitGroup
+	defer work.Wait()
+	for i, l := range b.s.loads {
+		work.Go(func() { l.write(channels[i], b.sources[l.node], begin.Add(b.phases[i]), end) })
+	}
+	work.Go(func() {
+		for _, c := range b.s.changes {
+			time.Sleep(time.Until(begin.Add(c.at)))
+			if err := b.net.Change("", c.text); err != nil {
+				b.t.Error(err)
+			}
+		}
+	})
+	for at := time.Duration(0); at < end; at += b.s.step() {
+		time.Sleep(time.Until(begin.Add(at)))
+		for _, r := range readers {
+			r.look(begin, at)
+		}
+	}
+	return readers
+}
+
+func (b *bench) mirrorOf(l load) string { return b.senders[l.node].name + "." + l.channel }
+
+func (s scenario) span() time.Duration { return cmp.Or(s.length, 8*second) }
+func (s scenario) step() time.Duration { return cmp.Or(s.look, 241*time.Microsecond) }
+
+// connect starts the nodes, and returns the loads' channels when all of them
+// are mirrored. The channels are there before the node, since putSource does
+// not look for new ones often.
+func (b *bench) connect() (channels []*channel) {
+	names := []string{"robot", "drone"}[:1+slices.MaxFunc(b.s.loads, func(x, y load) int { return x.node - y.node }).node]
+	for i, name := range names {
+		h := b.host(name, b.params)
+		if i > 0 {
+			h.net, h.number = b.senders[0].net, b.senders[0].number // one egress for both
+		}
+		b.senders, b.sources = append(b.senders, h), append(b.sources, &putSource{dir: h.dir})
+	}
+	for _, l := range b.s.loads {
+		channels = append(channels, b.senders[l.node].channel(l.channel, 16, l.size))
+	}
+	b.pc = b.host("pc", b.params)
+	var mirrors []Mirror
+	var peers []Peer
+	for i, h := range b.senders {
+		h.runAt(port+i, b.sources[i], Config{})
+		mirrors = append(mirrors, Mirror{Host: h.name, Channel: "*"})
+		at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(testnet.HostAddr4(h.number), uint16(port+i)))
+		peers = append(peers, Peer{Host: h.name, Node: h.id.String(), Addrs: []net.Addr{at}, Static: true})
+	}
+	b.pc.runAt(port, &putSource{dir: b.pc.dir}, Config{Mirrors: mirrors})
+	b.pc.node.SetPeers(peers)
+	for _, l := range b.s.loads {
+		b.within(10*second, b.mirrorOf(l), func() bool { return b.pc.mirror(b.mirrorOf(l)).State == stateLive })
+	}
+	return channels
+}
+
+// runAt is run on a port of its own and with another source.
+func (h *host) runAt(port int, source Source, cfg Config) {
+	h.w.t.Helper()
+	conn, err := h.net.Listen(port)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(h.log, nil))
+	end, err := transport.Listen(conn, transport.Config{Key: h.w.key, Node: h.id, Host: h.name, Log: log})
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	cfg.Host, cfg.Node, cfg.Dir, cfg.Source, cfg.Endpoint, cfg.Log = h.name, h.id, h.dir, source, end, log
+	if h.node, err = New(cfg); err != nil {
+		h.w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { h.node.Run(ctx) })
+	h.w.t.Cleanup(func() {
+		cancel()
+		run.Wait()
+		end.Close()
+	})
+}
+
+// write puts frames until end.
+func (l load) write(c *channel, source *putSource, begin time.Time, end time.Duration) {
+	for number := uint64(1); ; number++ {
+		at := l.start + time.Duration(number-1)*l.period
+		if at >= end || l.once && number > 1 {
+			return
+		}
+		time.Sleep(time.Until(begin.Add(at)))
+		c.put(number, l.size)
+		source.noticed(c.ch)
+	}
+}
+
+// tap notes the senders' packets that are lost.
+func (b *bench) tap(begin time.Time) {
+	offset := time.Duration(-1)
+	from := testnet.HostAddr4(b.senders[0].number)
+	b.net.Tap(func(e testnet.Event) {
+		if offset < 0 {
+			offset = time.Since(begin) - e.At
+		}
+		if e.What == testnet.WhatSent && e.From.Addr() == from && e.Sent.Fate == testnet.Lost {
+			b.losses = append(b.losses, loss{e.At + offset, len(e.Payload)})
+		}
+	})
+}
+
+// putSource is a Source that is told of every put: a watcher whose period is
+// zero. The real one's adds up to its period to every age.
+type putSource struct {
+	dir  localach.Dir
+	mu   sync.Mutex
+	next int
+	tell map[string]map[int]func(uint64)
+}
+
+func (s *putSource) Changes(ctx context.Context, f func(localach.Event)) error {
+	known := map[string]bool{}
+	for ; ctx.Err() == nil; pause(ctx, second) {
+		list, err := s.dir.List()
+		if err != nil {
+			return err
+		}
+		for _, c := range list {
+			if !known[c.Name] {
+				known[c.Name] = true
+				f(localach.Event{Kind: localach.Appeared, Name: c.Name})
+			}
+		}
+	}
+	return nil
+}
+
+func (s *putSource) NewData(ch *localach.Channel, f func(uint64)) func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tell == nil {
+		s.tell = map[string]map[int]func(uint64){}
+	}
+	if s.tell[ch.Name()] == nil {
+		s.tell[ch.Name()] = map[int]func(uint64){}
+	}
+	s.next++
+	id := s.next
+	s.tell[ch.Name()][id] = f
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.tell[ch.Name()], id)
+	}
+}
+
+// noticed tells of the newest frame, outside the lock, which stop takes too.
+func (s *putSource) noticed(ch *localach.Channel) {
+	var tell []func(uint64)
+	s.mu.Lock()
+	for _, f := range s.tell[ch.Name()] {
+		tell = append(tell, f)
+	}
+	s.mu.Unlock()
+	for _, f := range tell {
+		f(ch.LastSeq())
+	}
+}

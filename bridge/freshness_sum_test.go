@@ -1,0 +1,108 @@
+package bridge
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// results are what a scenario gave with all seeds.
+type results struct {
+	s     scenario
+	keys  []key // in the order of the table
+	stats map[key][]stat
+}
+
+// key is one line of the table.
+type key struct{ class, window string }
+
+// measure runs the scenario with every seed.
+func (s scenario) measure(t *testing.T) *results {
+	r := &results{s: s, stats: map[key][]stat{}}
+	for seed := uint64(1); seed <= seeds; seed++ {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			readers, b := s.run(t, seed)
+			alone := s.measureAlone(t, seed)
+			for _, w := range s.allWindows() {
+				r.add(readers, b, w, alone)
+			}
+		})
+	}
+	return r
+}
+
+func (s scenario) allWindows() []window {
+	if len(s.windows) > 0 {
+		return s.windows
+	}
+	return []window{{"", warmUp, warmUp + s.span()}}
+}
+
+// measureAlone returns the p99 of each load that has the link to itself.
+func (s scenario) measureAlone(t *testing.T, seed uint64) (p99 []float64) {
+	for i := range s.loads {
+		if !s.alone {
+			p99 = append(p99, 0)
+			continue
+		}
+		only := s
+		only.loads = s.loads[i : i+1]
+		readers, b := only.run(t, seed)
+		p99 = append(p99, readers[0].sum(s.allWindows()[0], b, s.loads[i]).p99)
+	}
+	return p99
+}
+
+// add makes the lines of one window with one seed: the channels of a class
+// together, their means averaged and the worst of the rest.
+func (r *results) add(readers []*ageReader, b *bench, w window, alone []float64) {
+	lines, count := map[key]stat{}, map[key]float64{}
+	for i, l := range r.s.loads {
+		k := key{l.class, w.name}
+		if k.class == "" {
+			k.class = l.channel
+		}
+		if !slices.Contains(r.keys, k) {
+			r.keys = append(r.keys, k)
+		}
+		s := readers[i].sum(w, b, l)
+		s.alone = alone[i]
+		s.formula = formula(l, b.at(w.from))
+		s.floor = ageStat(cut(b.oracle(i), w, r.s.step())).mean
+		lines[k] = lines[k].and(s)
+		count[k]++
+	}
+	for k, s := range lines {
+		n := count[k]
+		s.mean, s.floor, s.formula, s.perSecond = s.mean/n, s.floor/n, s.formula/n, s.perSecond/n
+		r.stats[k] = append(r.stats[k], s)
+	}
+}
+
+// and adds what is averaged and takes the worse of the rest.
+func (s stat) and(o stat) stat {
+	return stat{
+		floor: s.floor + o.floor, formula: s.formula + o.formula, mean: s.mean + o.mean, perSecond: s.perSecond + o.perSecond,
+		p99: max(s.p99, o.p99), max: max(s.max, o.max), alone: max(s.alone, o.alone), missing: s.missing + o.missing,
+		late: s.late + o.late, unexcused: s.unexcused + o.unexcused, gap: max(s.gap, o.gap), fresh: max(s.fresh, o.fresh), way: max(s.way, o.way),
+	}
+}
+
+// sum returns a line's means over the seeds, and the worst of them.
+func (r *results) sum(k key) (mean, worst stat) {
+	n := float64(len(r.stats[k]))
+	for _, s := range r.stats[k] {
+		mean, worst = mean.and(s), worst.and(s)
+	}
+	mean.mean, mean.floor, mean.formula, mean.perSecond = mean.mean/n, mean.floor/n, mean.formula/n, mean.perSecond/n
+	return mean, worst
+}
+
+// spread is how far apart the means of the seeds are, as a share.
+func (r *results) spread(k key) float64 {
+	least, most, sum := r.stats[k][0].mean, 0.0, 0.0
+	for _, s := range r.stats[k] {
+		least, most, sum = min(least, s.mean), max(most, s.mean), sum+s.mean
+	}
+	return (most - least) / (sum / float64(len(r.stats[k])))
+}
