@@ -152,7 +152,6 @@ func (n *Node) linkDown(l *link, cause error) {
 	for _, p := range n.pushes {
 		p.linkDown(l)
 	}
-	n.dropPushed(l)
 	n.changed = true
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,7 +64,7 @@ func New(cfg Config) (*Node, error) {
 		locals:  make(map[string]*local),
 		peers:   make(map[string]*peer),
 		links:   make(map[transport.NodeID]*link),
-		wishes:  cfg.Mirrors,
+		wishes:  slices.Clone(cfg.Mirrors),
 		mirrors: make(map[string]*mirror),
 	}
 	for _, p := range cfg.Pushes {
@@ -242,9 +243,15 @@ func (n *Node) Unmirror(m Mirror, fate Fate) error {
 }
 
 func (n *Node) unmirror(m Mirror, fate Fate) error {
-	for i, w := range n.wishes {
-		if w.Host == m.Host && w.Channel == m.Channel {
-			n.wishes = append(n.wishes[:i:i], n.wishes[i+1:]...)
+	n.changed = true // a wish that stood behind this one may come into its own
+	is := func(w Mirror) bool { return w.Host == m.Host && w.Channel == m.Channel }
+	if i := slices.IndexFunc(n.wishes, is); i >= 0 {
+		n.wishes = slices.Delete(n.wishes, i, i+1)
+		return n.dropUnwanted(fate)
+	}
+	for _, l := range n.links {
+		if i := slices.IndexFunc(l.pushed, is); i >= 0 {
+			l.pushed = slices.Delete(l.pushed, i, i+1)
 			return n.dropUnwanted(fate)
 		}
 	}

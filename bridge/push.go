@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"achbridge/wire"
@@ -17,12 +18,13 @@ type push struct {
 	id     uint32
 	state  string
 	reason string
-	answer chan error // somebody waits for the peer's answer; may be nil
+	answer []chan error // who waits for the peer's answer; each has room for it
 }
 
 const (
 	pushAccepted = "accepted"
 	pushAnswer   = 2 * time.Second
+	maxPushed    = 256 // pushes of one peer that we take
 )
 
 func (p *push) linkDown(l *link) {
@@ -44,30 +46,48 @@ func (n *Node) Push(ctx context.Context, p Push) error {
 	}
 	t := time.NewTimer(pushAnswer)
 	defer t.Stop()
+	var late error // nil: it waits, and status tells
 	select {
 	case err := <-answer:
 		return err
 	case <-t.C:
-		return nil // waiting; status tells
 	case <-ctx.Done():
-		return ctx.Err()
+		late = ctx.Err()
+	}
+	n.call(func() { n.forgetWaiter(answer) })
+	select {
+	case err := <-answer:
+		return err // it came meanwhile
+	default:
+		return late
 	}
 }
 
 func (n *Node) addPush(p Push, answer chan error) {
 	for _, known := range n.pushes {
-		if known.Push == p {
-			known.answer = answer
-			if known.state == pushAccepted {
-				answer <- nil
-			}
-			return
+		if known.Push != p {
+			continue
 		}
+		known.answer = append(known.answer, answer)
+		switch known.state {
+		case pushAccepted:
+			known.reply(nil)
+		case stateRefused:
+			known.link, n.changed = nil, true // ask once more
+		}
+		return
 	}
-	n.pushes = append(n.pushes, &push{Push: p, state: stateWaiting, answer: answer})
+	n.pushes = append(n.pushes, &push{Push: p, state: stateWaiting, answer: []chan error{answer}})
 	n.localChanged(p.Channel)
-	n.changed = true
-	n.changed = true // the channel may be as it was
+	n.changed = true // even if the channel is as it was
+}
+
+// forgetWaiter takes answer away from the push it waits for: from now on that
+// is a wish like one of the configuration, which a refusal does not end.
+func (n *Node) forgetWaiter(answer chan error) {
+	for _, p := range n.pushes {
+		p.answer = slices.DeleteFunc(p.answer, func(c chan error) bool { return c == answer })
+	}
 }
 
 // offerPushes offers what is to be pushed to l's peer and was not yet.
@@ -97,17 +117,35 @@ func (n *Node) offer(l *link, m wire.Offer) {
 			Text: fmt.Sprintf("%s does not accept %s; start it with --accept %s", n.cfg.Host, m.As, m.As)})
 		return
 	}
-	if other := n.mirrors[m.As]; other != nil && (other.host != l.host || other.channel != m.Channel) {
-		l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: wire.CodeConflict,
-			Text: fmt.Sprintf("%s is written by %s already", m.As, other.host)})
+	w := Mirror{Host: l.host, Channel: m.Channel, As: m.As}
+	if code, text := n.pushConflict(l, w); text != "" {
+		n.log.Warn("push refused", "peer", l.host, "channel", m.As, "cause", text)
+		l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: code, Text: wire.Text(text)})
 		return
 	}
-	w := Mirror{Host: l.host, Channel: m.Channel, As: m.As}
-	l.pushed = append(l.pushed, w)
-	// In front, so that a pattern of ours does not give it another name.
-	n.wishes = append([]Mirror{w}, n.wishes...)
-	n.changed = true
+	if !slices.Contains(l.pushed, w) {
+		l.pushed = append(l.pushed, w)
+		n.changed = true
+	}
 	l.send(wire.Accepted{ID: m.ID})
+}
+
+// pushConflict says what stands against w, which l's peer wants to push; text
+// is empty when nothing does. What the operator has named goes before a push,
+// and a push before patterns.
+func (n *Node) pushConflict(l *link, w Mirror) (code wire.Code, text string) {
+	if other := n.mirrors[w.As]; other != nil && (other.host != w.Host || other.channel != w.Channel) {
+		return wire.CodeConflict, fmt.Sprintf("%s is written by %s already", w.As, other.host)
+	}
+	for _, known := range slices.Concat(n.wishes, l.pushed) {
+		if known.Host == w.Host && known.Channel == w.Channel && known.mirrorName(w.Host, w.Channel) != w.As {
+			return wire.CodeConflict, fmt.Sprintf("%s has %s already, as %s", n.cfg.Host, w.Channel, known.mirrorName(w.Host, w.Channel))
+		}
+	}
+	if len(l.pushed) >= maxPushed && !slices.Contains(l.pushed, w) {
+		return wire.CodeLimit, fmt.Sprintf("%s takes at most %d pushes of one host", n.cfg.Host, maxPushed)
+	}
+	return 0, ""
 }
 
 // pushAnswered takes the peer's answer to an offer; reason is empty when it
@@ -135,10 +173,10 @@ func (n *Node) pushAnswered(l *link, id uint32, reason string) {
 
 // reply reports whether somebody waited for the answer.
 func (p *push) reply(err error) bool {
-	if p.answer == nil {
-		return false
-	}
-	p.answer <- err
+	waiters := p.answer
 	p.answer = nil
-	return true
+	for _, c := range waiters {
+		c <- err
+	}
+	return len(waiters) > 0
 }

@@ -88,7 +88,7 @@ func (m *mirror) status(now time.Duration) MirrorStatus {
 // missing are the wishes for one exact channel that nothing serves yet.
 func (n *Node) missing() []MirrorStatus {
 	var list []MirrorStatus
-	for _, w := range n.wishes {
+	for _, w := range slices.Concat(n.wishes, n.pushed()) {
 		if isPattern(w.Host) || isPattern(w.Channel) || n.mirrors[w.mirrorName(w.Host, w.Channel)] != nil {
 			continue
 		}

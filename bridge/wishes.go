@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"achbridge/wire"
@@ -30,9 +31,10 @@ func (n *Node) bindMirrors() {
 }
 
 // wantedAs returns the name under which a channel of a host is wanted here. A
-// wish for exactly this channel goes before patterns, then the first wins.
+// wish for exactly this channel goes before what the host pushes, and that
+// before patterns, of which the first wins.
 func (n *Node) wantedAs(host, channel string) (name string, ok bool) {
-	for _, w := range n.wishes {
+	for _, w := range slices.Concat(n.wishes, n.pushed()) {
 		if w.Host == host && w.Channel == channel {
 			return w.mirrorName(host, channel), true
 		}
@@ -43,6 +45,15 @@ func (n *Node) wantedAs(host, channel string) (name string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// pushed are the wishes that the peers' pushes have made here.
+func (n *Node) pushed() []Mirror {
+	var list []Mirror
+	for _, l := range n.links {
+		list = append(list, l.pushed...)
+	}
+	return list
 }
 
 // bind subscribes mirror name to channel c of l's peer unless it is already.
@@ -177,17 +188,4 @@ func (n *Node) dropUnwanted(fate Fate) error {
 func (n *Node) stillWanted(m *mirror) bool {
 	name, ok := n.wantedAs(m.host, m.channel)
 	return ok && name == m.name
-}
-
-// dropPushed ends the wishes that a peer's pushes made.
-func (n *Node) dropPushed(l *link) {
-	for _, w := range l.pushed {
-		for i := range n.wishes {
-			if n.wishes[i] == w {
-				n.wishes = append(n.wishes[:i:i], n.wishes[i+1:]...)
-				break
-			}
-		}
-	}
-	l.pushed = nil
 }

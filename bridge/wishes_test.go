@@ -31,3 +31,19 @@ func TestUnmirrorLeavesAChannelThatIsNotOurs(t *testing.T) {
 		})
 	}
 }
+
+func TestUnmirroredChannelFallsBackToAPattern(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		robot.channel("imu", 4, 64).put(1, 64)
+		exact := Mirror{Host: "robot", Channel: "imu", As: "imu"}
+		pc.run(Config{Mirrors: []Mirror{exact, {Host: "robot", Channel: "*"}}}, robot)
+		pc.follows("imu", 1, time.Second)
+		time.Sleep(time.Second)
+		if err := pc.node.Unmirror(exact, Keep); err != nil {
+			t.Fatal(err)
+		}
+		pc.follows("robot.imu", 1, time.Second)
+	})
+}

@@ -1,0 +1,99 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/wire"
+)
+
+// pushing is a PC that is linked to a robot which accepts what plan* names.
+func (w *world) pushing() (robot, pc *host) {
+	w.t.Helper()
+	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
+	robot.run(Config{Accept: []string{"plan*"}})
+	pc.run(Config{}, robot)
+	w.within(time.Second, "link", func() bool { return len(pc.node.Status().Links) == 1 })
+	return robot, pc
+}
+
+func TestPushLeavesTheMirrorThatTheOperatorNamed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		imu := robot.channel("imu", 4, 64)
+		imu.put(1, 64)
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "imu"}}, Accept: []string{"plan"}}, robot)
+		pc.follows("robot.imu", 1, time.Second)
+		err := robot.node.Push(w.t.Context(), Push{Channel: "imu", Host: "pc", As: "plan"})
+		if err == nil || !strings.Contains(err.Error(), "as robot.imu") {
+			t.Errorf("got %v, want a refusal that names the mirror there is", err)
+		}
+		imu.put(2, 64)
+		pc.follows("robot.imu", 2, time.Second)
+	})
+}
+
+// Nobody reads the answers of those who gave up waiting.
+func TestAnswersThatNobodyWaitsForHoldUpNobody(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pushing()
+		pc.channel("plan", 4, 64).put(1, 64)
+		p := Push{Channel: "plan", Host: "robot"}
+		if err := pc.node.Push(w.t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		gone, cancel := context.WithCancel(w.t.Context())
+		cancel()
+		for range 10 {
+			pc.node.Push(gone, p)
+		}
+		robot.stop()
+		robot.run(robot.cfg)
+		w.within(10*time.Second, "the push is accepted again", func() bool {
+			return pc.node.Status().Pushes[0].State == pushAccepted
+		})
+	})
+}
+
+func TestPushThatWasReportedAsWaitingOutlivesARefusal(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		pc.run(Config{}, robot)
+		pc.channel("plan", 4, 64).put(1, 64)
+		if err := pc.node.Push(w.t.Context(), Push{Channel: "plan", Host: "robot"}); err != nil {
+			t.Fatal(err)
+		}
+		robot.run(Config{})
+		w.within(10*time.Second, "the refusal", func() bool {
+			list := pc.node.Status().Pushes
+			return len(list) == 1 && list[0].State == stateRefused
+		})
+		robot.stop()
+		robot.run(Config{Accept: []string{"plan"}})
+		robot.follows("plan", 1, 10*time.Second)
+	})
+}
+
+func TestPeerCannotAddAWishTwiceNorWithoutEnd(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pushing()
+		pc.node.call(func() {
+			for _, l := range pc.node.links {
+				for i := range uint32(2 * maxPushed) {
+					l.send(wire.Offer{ID: i + 1, Channel: "plan", As: "plan"})
+					l.send(wire.Offer{ID: i + 1, Channel: fmt.Sprintf("c%d", i), As: fmt.Sprintf("plan%d", i)})
+				}
+			}
+		})
+		time.Sleep(5 * time.Second)
+		wishes := 0
+		robot.node.call(func() { wishes = len(robot.node.pushed()) })
+		if wishes != maxPushed {
+			t.Errorf("%d wishes of a peer, want %d", wishes, maxPushed)
+		}
+	})
+}
