@@ -11,6 +11,7 @@ import (
 
 	"achbridge/bridge/transport"
 	"achbridge/localach"
+	"achbridge/wire"
 )
 
 // Config says what a node is to do. Patterns are as in path.Match.
@@ -159,8 +160,9 @@ func achName(host string) string {
 
 func (c *Config) check() error {
 	var errs []error
-	if c.Host == "" || strings.ContainsAny(c.Host, "/*?[]\\") {
-		errs = append(errs, fmt.Errorf("name %q: a host needs a name without / * ? [ ] \\", c.Host))
+	hello := wire.Hello{Version: wire.Version, Host: c.Host, Node: transport.NodeID{1}}
+	if _, err := wire.AppendMessage(nil, hello); err != nil {
+		errs = append(errs, fmt.Errorf("name: %w; choose another with --name", err))
 	}
 	for what, patterns := range map[string][]string{"export": c.Export, "relay": c.Relay, "accept": c.Accept, "adopt": c.Adopt} {
 		for i, p := range patterns {

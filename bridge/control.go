@@ -17,7 +17,7 @@ func (n *Node) handle(l *link, m wire.Message) error {
 		return n.hello(l, hello)
 	}
 	if !l.greeted {
-		return errors.New("the peer did not begin with Hello")
+		return unwelcome(l.host + " did not begin with Hello")
 	}
 	switch m := m.(type) {
 	case wire.Catalog:
@@ -46,13 +46,12 @@ var errBye = errors.New("the peer said goodbye")
 
 func (n *Node) hello(l *link, m wire.Hello) error {
 	if m.Version != wire.Version {
-		l.send(wire.Bye{Reason: fmt.Sprintf("version %d is spoken here, not %d", wire.Version, m.Version)})
-		return fmt.Errorf("the peer speaks version %d, we speak %d", m.Version, wire.Version)
+		return unwelcome(fmt.Sprintf("%s speaks version %d of the protocol, %s speaks %d: update the older one", n.cfg.Host, wire.Version, l.host, m.Version))
 	}
 	if transport.NodeID(m.Node) != l.peer {
-		return fmt.Errorf("the peer calls itself node %x but its certificate says %s", m.Node, l.peer)
+		return unwelcome(fmt.Sprintf("%s calls itself node %x, but its certificate says %s", l.host, m.Node, l.peer))
 	}
-	l.greeted = true
+	l.greeted, l.run = true, m.Run
 	return nil
 }
 
@@ -61,7 +60,7 @@ func (n *Node) catalog(l *link, m wire.Catalog) {
 		l.catalog = make(map[string]wire.Channel)
 	}
 	for _, c := range m.Channels {
-		if len(l.catalog) < maxCatalog {
+		if _, known := l.catalog[c.Name]; known || len(l.catalog) < maxCatalog {
 			l.catalog[c.Name] = c
 		}
 	}

@@ -40,7 +40,8 @@
 //	node.go     Node, its loop, wishes          wishes.go   wishes -> mirrors and subscriptions
 //	local.go    this host's channels, catalog   mirror.go   a mirror's file, put, replace
 //	peer.go     who is dialled, back-off        push.go     offers, accept
-//	link.go     a link's life, control stream   control.go  what control messages do
+//	link.go     a link's life                   stream.go   its control stream
+//	hostname.go what a peer is called here      control.go  what control messages do
 //	pump.go     what goes out                   export.go   a peer's subscription to a channel here
 //	receive.go  what comes in                   report.go   status; status.go its JSON
 //	config.go   Config, how wishes are written  heal.go     mirrors in trouble: locks, new files

@@ -3,8 +3,6 @@ package bridge
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -23,11 +21,12 @@ type link struct {
 	peer   transport.NodeID
 	host   string // the peer's name
 	up     time.Duration
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	wake   chan struct{} // the pump has something to look at
 
 	// These belong to the node's goroutine.
 	greeted bool
+	run     uint64                  // the life of the peer's daemon, from its Hello
 	catalog map[string]wire.Channel // what the peer offers; nil before its first catalog
 	told    map[string]wire.Channel // what the peer knows of ours; nil before the first
 	offered map[string]bool         // channels that a push lets the peer read
@@ -55,10 +54,9 @@ type link struct {
 	imports map[uint32]*inbound
 }
 
-const (
-	maxControlBacklog = 4 << 20 // bytes a peer may leave unread before the link ends
-	byeTimeout        = 300 * time.Millisecond
-)
+// settled is how long a link must have lived to count as a good one: only then
+// is the peer dialled at once when it ends.
+const settled = 3 * time.Second
 
 // linkUp starts a link over a new session, unless the peer already has a
 // better one: of two links between two nodes the one that the node with the
@@ -72,7 +70,8 @@ func (n *Node) linkUp(s *transport.Session) {
 		}
 		n.linkDown(old, errors.New("a newer link takes its place"))
 	}
-	ctx, cancel := context.WithCancel(n.ctx)
+	// Not ended by the node's context: there is a Bye to say after that.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(n.ctx))
 	l := &link{
 		n: n, s: s, peer: id, host: n.hostName(s), up: n.now(), cancel: cancel,
 		wake: make(chan struct{}, 1), outUp: make(chan struct{}, 1), said: make(chan struct{}),
@@ -84,36 +83,13 @@ func (n *Node) linkUp(s *transport.Session) {
 	l.send(wire.Hello{Version: wire.Version, Host: n.cfg.Host, Node: n.cfg.Node, Run: n.run})
 	for _, f := range []func(context.Context) error{l.hear, l.tell, l.receive, l.pump} {
 		n.work.Go(func() {
-			err := f(ctx)
-			cancel()
-			s.Close("")
-			n.post(func() { n.linkDown(l, err) })
+			cancel(f(ctx))
+			cause := context.Cause(ctx) // the first of the four knows why
+			s.Close(lastWord(cause))
+			n.post(func() { n.linkDown(l, cause) })
 		})
 	}
 	n.changed = true
-}
-
-// hostName is how the operator knows the peer: discovery's name for this node
-// if there is one, else its own. Of two hosts of one name the node with the
-// higher id gets a part of its id behind the name.
-func (n *Node) hostName(s *transport.Session) string {
-	id := s.Peer().Node
-	if p := n.peers[id.String()]; p != nil && p.Host != "" {
-		return p.Host
-	}
-	name := s.Peer().Host
-	for _, other := range n.links {
-		if other.host != name || other.peer == id {
-			continue
-		}
-		n.log.Warn("two hosts have the same name; start one with another --name", "peer", name, "node", id.String(), "other", other.peer.String())
-		if lower(id, other.peer) == id {
-			n.linkDown(other, errors.New("it comes back under a name of its own"))
-			return name
-		}
-		return name + "-" + id.String()[:4]
-	}
-	return name
 }
 
 func dialler(self transport.NodeID, l *link) transport.NodeID {
@@ -136,16 +112,18 @@ func (n *Node) linkDown(l *link, cause error) {
 		return
 	}
 	delete(n.links, l.peer)
-	l.cancel()
-	n.work.Go(func() { l.s.Close("") })
-	if err := l.s.Err(); err != nil && !errors.Is(cause, errBye) {
+	l.cancel(cause)
+	n.work.Go(func() { l.s.Close(lastWord(cause)) })
+	if err := l.s.Err(); err != nil && !errors.Is(cause, errBye) && lastWord(cause) == "" {
 		cause = err // it knows more than who was disturbed first
 	}
 	n.log.Info("link down", "peer", l.host, "err", cause)
+	n.unlinked(l, cause)
 	if closed, ok := errors.AsType[*transport.CloseError](cause); ok && closed.Remote || errors.Is(cause, errBye) {
 		n.leaving(l.peer)
 	}
-	for _, m := range l.subs {
+	for id, m := range l.subs {
+		l.setInbound(id, nil)
 		m.unbind("no link to " + l.host)
 	}
 	l.dropAllExports()
@@ -153,103 +131,6 @@ func (n *Node) linkDown(l *link, cause error) {
 		p.linkDown(l)
 	}
 	n.changed = true
-}
-
-// bye tells the peer that we leave and waits a moment until it is written.
-func (l *link) bye(reason string) {
-	l.send(wire.Bye{Reason: reason})
-	t := time.NewTimer(byeTimeout)
-	defer t.Stop()
-	select {
-	case <-l.said:
-	case <-l.s.Done():
-	case <-t.C:
-	}
-	l.s.Close(reason)
-}
-
-// send queues a control message. It never blocks; a peer that does not read
-// loses its link.
-func (l *link) send(m wire.Message) {
-	b, err := wire.AppendMessage(nil, m)
-	if err != nil {
-		l.n.log.Error("control message cannot be sent", "peer", l.host, "err", err)
-		return
-	}
-	l.outMu.Lock()
-	l.out = append(l.out, b)
-	l.outB += len(b)
-	_, bye := m.(wire.Bye)
-	l.last = l.last || bye
-	full := l.outB > maxControlBacklog
-	l.outMu.Unlock()
-	if full {
-		l.cancel() // its goroutines end and with them the link
-		return
-	}
-	notify(l.outUp)
-}
-
-// tell writes queued control messages until the link ends.
-func (l *link) tell(ctx context.Context) error {
-	for {
-		l.outMu.Lock()
-		out, last := l.out, l.last
-		l.out, l.outB = nil, 0
-		l.outMu.Unlock()
-		for _, b := range out {
-			if _, err := l.s.Control().Write(b); err != nil {
-				return fmt.Errorf("control stream: %w", err)
-			}
-		}
-		if last {
-			close(l.said)
-			return nil
-		}
-		if out != nil {
-			continue
-		}
-		select {
-		case <-l.outUp:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// hear reads control messages and hands them to the node's goroutine.
-func (l *link) hear(ctx context.Context) error {
-	var head [4]byte
-	for {
-		if _, err := io.ReadFull(l.s.Control(), head[:]); err != nil {
-			return fmt.Errorf("control stream: %w", err)
-		}
-		size, err := wire.MessageSize(head)
-		if err != nil {
-			return err
-		}
-		body := make([]byte, size)
-		if _, err := io.ReadFull(l.s.Control(), body); err != nil {
-			return fmt.Errorf("control stream: %w", err)
-		}
-		m, err := wire.ParseMessage(body)
-		if err != nil {
-			return err
-		}
-		done := make(chan error, 1)
-		l.n.post(func() { done <- l.n.handle(l, m) })
-		// One message at a time: a peer cannot fill the node's queue.
-		select {
-		case err = <-done:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-l.n.ended:
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
 
 // dropExports ends the peer's subscriptions to a channel.

@@ -42,6 +42,9 @@ type Node struct {
 // damaged in place, hung broadcasts, refused mirrors.
 const tick = 250 * time.Millisecond
 
+// helloTimeout is how long a peer may take to say who it is.
+const helloTimeout = 5 * time.Second
+
 // New checks cfg and returns a node that Run starts. It reports every problem
 // of cfg at once.
 func New(cfg Config) (*Node, error) {
@@ -119,7 +122,10 @@ func (n *Node) drain() {
 func (n *Node) leave(cancel context.CancelFunc) {
 	var byes sync.WaitGroup
 	for _, l := range n.links {
-		byes.Go(func() { l.bye("the daemon is leaving") })
+		byes.Go(func() {
+			l.bye("the daemon is leaving")
+			l.cancel(nil)
+		})
 	}
 	byes.Wait()
 	cancel()
@@ -190,6 +196,11 @@ func (n *Node) look() {
 	for name, l := range n.locals {
 		if l.due(n.now()) {
 			n.localChanged(name)
+		}
+	}
+	for _, l := range n.links {
+		if !l.greeted && n.now() > l.up+helloTimeout {
+			n.linkDown(l, unwelcome(l.host+" does not say Hello"))
 		}
 	}
 	for _, m := range n.mirrors {

@@ -160,7 +160,7 @@ func (n *Node) dialled(p *peer, s *transport.Session, err error) {
 	p.stop = nil
 	n.changed = true
 	if s != nil {
-		p.failures, p.err, p.reached = 0, nil, s.Peer().Node.String()
+		p.err, p.reached = nil, s.Peer().Node.String()
 		n.linkUp(s)
 		return
 	}
@@ -171,6 +171,23 @@ func (n *Node) dialled(p *peer, s *transport.Session, err error) {
 	p.err = err
 	if p.failures++; first && !errors.Is(err, transport.ErrWrongKey) {
 		n.log.Warn("peer cannot be reached, trying again", "peer", cmp.Or(p.Host, p.key()), "addr", p.Addrs[0].String(), "err", err)
+	}
+}
+
+// unlinked lets the back-off towards a peer grow unless its link was a good one:
+// a peer that never gets as far as that is not to be dialled at the pace of round
+// trips.
+func (n *Node) unlinked(l *link, cause error) {
+	good := l.greeted && n.now() >= l.up+settled
+	for _, p := range n.peers {
+		switch {
+		case p.node() != l.peer.String():
+		case good:
+			p.failures = 0
+		default:
+			p.failures++
+			p.err = cause
+		}
 	}
 }
 

@@ -1,0 +1,130 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"achbridge/wire"
+)
+
+const (
+	maxControlBacklog = 4 << 20 // bytes a peer may leave unread before the link ends
+	byeTimeout        = 300 * time.Millisecond
+)
+
+var errUnread = errors.New("the peer does not read its control stream")
+
+// bye tells the peer that we leave and waits a moment until it is written.
+func (l *link) bye(reason string) {
+	l.send(wire.Bye{Reason: reason})
+	t := time.NewTimer(byeTimeout)
+	defer t.Stop()
+	select {
+	case <-l.said:
+	case <-l.s.Done():
+	case <-t.C:
+	}
+	l.s.Close(reason)
+}
+
+// send queues a control message. It never blocks; a peer that does not read
+// loses its link.
+func (l *link) send(m wire.Message) {
+	b, err := wire.AppendMessage(nil, m)
+	if err != nil {
+		l.n.log.Error("control message cannot be sent", "peer", l.host, "err", err)
+		return
+	}
+	l.outMu.Lock()
+	l.out = append(l.out, b)
+	l.outB += len(b)
+	_, bye := m.(wire.Bye)
+	l.last = l.last || bye
+	full := l.outB > maxControlBacklog
+	l.outMu.Unlock()
+	if full {
+		l.cancel(errUnread) // its goroutines end and with them the link
+		return
+	}
+	notify(l.outUp)
+}
+
+// tell writes queued control messages until the link ends.
+func (l *link) tell(ctx context.Context) error {
+	for {
+		l.outMu.Lock()
+		out, last := l.out, l.last
+		l.out, l.outB = nil, 0
+		l.outMu.Unlock()
+		for _, b := range out {
+			if _, err := l.s.Control().Write(b); err != nil {
+				return fmt.Errorf("control stream: %w", err)
+			}
+		}
+		if last {
+			close(l.said)
+			<-ctx.Done() // the reason goes with the end of the session
+			return ctx.Err()
+		}
+		if out != nil {
+			continue
+		}
+		select {
+		case <-l.outUp:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// hear reads control messages and hands them to the node's goroutine.
+func (l *link) hear(ctx context.Context) error {
+	var head [4]byte
+	for {
+		if _, err := io.ReadFull(l.s.Control(), head[:]); err != nil {
+			return fmt.Errorf("control stream: %w", err)
+		}
+		size, err := wire.MessageSize(head)
+		if err != nil {
+			return err
+		}
+		body := make([]byte, size)
+		if _, err := io.ReadFull(l.s.Control(), body); err != nil {
+			return fmt.Errorf("control stream: %w", err)
+		}
+		m, err := wire.ParseMessage(body)
+		if err != nil {
+			return err
+		}
+		done := make(chan error, 1)
+		l.n.post(func() { done <- l.n.handle(l, m) })
+		// One message at a time: a peer cannot fill the node's queue.
+		select {
+		case err = <-done:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.n.ended:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// unwelcome ends a link to a peer that cannot be served. Its text is for the
+// operators on both sides.
+type unwelcome string
+
+func (u unwelcome) Error() string { return string(u) }
+
+// lastWord is what the peer is told when its link ends because of err.
+func lastWord(err error) string {
+	if u, ok := errors.AsType[unwelcome](err); ok {
+		return string(u)
+	}
+	return ""
+}
