@@ -45,7 +45,7 @@
 //	pump.go     what goes out                   export.go   a peer's subscription to a channel here
 //	receive.go  what comes in                   report.go   status; status.go its JSON
 //	config.go   Config, how wishes are written  heal.go     mirrors in trouble: locks, new files
-//	fresh/      the pure parts
+//	space.go    what peers may make us take     fresh/      the pure parts
 //
 // # Rules that hold whatever happens
 //

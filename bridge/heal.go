@@ -82,13 +82,14 @@ func (m *mirror) replace(why string, size int) error {
 	}
 	tag := m.tag
 	tag.Seq = 0
-	ch, err := m.dir.Create(m.name, localach.CreateConfig{
+	ch, err := m.create(localach.CreateConfig{
 		Geometry: g.Grow(), Mode: info.Mode.Perm(), Tag: tag,
 		Replace: !errors.Is(err, localach.ErrUnlinked),
 	})
 	if err != nil {
 		return err
 	}
+	m.space.add(-fileBytes(old.Geometry()))
 	m.least = max(m.least, m.tag.Seq)
 	m.ch, m.w, m.putSeq = ch, ch.Writer(), 0
 	m.tag, m.owed = tag, true

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -168,11 +169,17 @@ func (l *link) dropExport(id uint32) {
 	e.stop()
 }
 
-// addExport starts a subscription of the peer, in place of one with the same id.
+// addExport starts a subscription of the peer, in place of one with the same id
+// or to the same channel: a peer has no more of them than we offer channels.
 func (l *link) addExport(id uint32, ch *localach.Channel, haveSeq uint64) *export {
 	e := newExport(id, ch, haveSeq, l.n.now)
 	l.mu.Lock()
 	l.dropExport(id)
+	for _, old := range slices.Clone(l.order) {
+		if old.channel == e.channel {
+			l.dropExport(old.id)
+		}
+	}
 	l.exports[id] = e
 	l.order = append(l.order, e)
 	l.mu.Unlock()

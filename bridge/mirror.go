@@ -19,6 +19,7 @@ import (
 type mirror struct {
 	name, host, channel string
 	dir                 localach.Dir
+	space               *space
 	adopt               []string
 	log                 *slog.Logger
 	spawn               func(func()) // starts a goroutine that the node waits for
@@ -74,7 +75,7 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 	ch, err := m.dir.TryOpen(m.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		ch, err = m.dir.Create(m.name, localach.CreateConfig{Geometry: geometryOf(c).Grow(), Tag: id})
+		ch, err = m.create(localach.CreateConfig{Geometry: geometryOf(c).Grow(), Tag: id})
 		m.owned = true
 	case err == nil && ch.Tag() == (localach.Tag{}):
 		m.owned = false
@@ -88,6 +89,7 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 		}
 	case err == nil:
 		m.owned = true
+		m.space.add(fileBytes(ch.Geometry()))
 	case errors.Is(err, localach.ErrCorrupt):
 		err = fmt.Errorf("%s: %w; remove it with `achbridge channel rm %s`", m.name, err, m.name)
 	}
@@ -96,6 +98,19 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 	}
 	m.use(ch, id)
 	return nil
+}
+
+// create makes a file if there is room for it. Needs m.mu.
+func (m *mirror) create(cfg localach.CreateConfig) (*localach.Channel, error) {
+	size := fileBytes(cfg.Geometry)
+	if err := m.space.take(size); err != nil {
+		return nil, fmt.Errorf("%s: %w", m.name, err)
+	}
+	ch, err := m.dir.Create(m.name, cfg)
+	if err != nil {
+		m.space.add(-size)
+	}
+	return ch, err
 }
 
 // use needs m.mu.
@@ -260,6 +275,9 @@ func (m *mirror) closeFile() {
 	}
 	w, ch := m.w, m.ch
 	m.w, m.ch = nil, nil
+	if m.owned {
+		m.space.add(-fileBytes(ch.Geometry()))
+	}
 	m.spawn(func() {
 		w.Close()
 		ch.Close()

@@ -20,7 +20,7 @@ import (
 func testMirror(t *testing.T, dir localach.Dir, name string) *mirror {
 	t.Helper()
 	var work sync.WaitGroup
-	m := &mirror{name: name, host: "robot", channel: name, dir: dir, log: slog.New(slog.DiscardHandler), spawn: work.Go}
+	m := &mirror{name: name, host: "robot", channel: name, dir: dir, space: newSpace(dir), log: slog.New(slog.DiscardHandler), spawn: work.Go}
 	t.Cleanup(func() {
 		m.close()
 		work.Wait()

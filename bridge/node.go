@@ -35,6 +35,7 @@ type Node struct {
 	wishes  []Mirror
 	pushes  []*push
 	mirrors map[string]*mirror
+	space   *space
 	changed bool // something that reconcile looks at is not as it was
 }
 
@@ -69,6 +70,7 @@ func New(cfg Config) (*Node, error) {
 		links:   make(map[transport.NodeID]*link),
 		wishes:  slices.Clone(cfg.Mirrors),
 		mirrors: make(map[string]*mirror),
+		space:   newSpace(cfg.Dir),
 	}
 	for _, p := range cfg.Pushes {
 		n.pushes = append(n.pushes, &push{Push: p})

@@ -62,7 +62,7 @@ func (n *Node) bind(l *link, c wire.Channel, name string) {
 	if m == nil {
 		m = &mirror{
 			name: name, host: l.host, channel: c.Name,
-			dir: n.cfg.Dir, adopt: n.cfg.Adopt, log: n.log, spawn: n.work.Go,
+			dir: n.cfg.Dir, space: n.space, adopt: n.cfg.Adopt, log: n.log, spawn: n.work.Go,
 		}
 		n.mirrors[name] = m
 	}
@@ -100,7 +100,7 @@ func (n *Node) bind(l *link, c wire.Channel, name string) {
 	n.changed = true // the mirror may be offered again from now on
 	l.subs[m.subID] = m
 	have := m.expect(c.Epoch)
-	l.setInbound(m.subID, &inbound{m: m, epoch: c.Epoch, have: have, limit: dataSize(c)})
+	l.setInbound(m.subID, &inbound{m: m, epoch: c.Epoch, have: have, limit: largestFrame(c)})
 	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have})
 }
 
@@ -132,25 +132,22 @@ func (n *Node) twinOf(m *mirror, c wire.Channel) *mirror {
 }
 
 func (n *Node) openMirror(m *mirror, l *link, c wire.Channel) error {
-	if size := dataSize(c); size <= 0 || size > maxMirror {
-		return fmt.Errorf("%s/%s: %d × %d B is more than the %d MiB a mirror may have", l.host, c.Name, c.FrameCount, c.FrameSize, maxMirror>>20)
-	}
 	origin := [16]byte(l.peer)
 	if c.Origin != nil {
 		origin = c.Origin.Node
 	}
-	err := m.open(c, origin)
+	err := error(nil)
+	if sum := l.assembling() + largestFrame(c); sum > maxAssembly {
+		err = fmt.Errorf("%s/%s: frames of up to %d MiB, with those of the other mirrors of %s %d MiB, are more than the %d MiB one host may have under way; mirror fewer of its channels",
+			l.host, c.Name, largestFrame(c)>>20, l.host, sum>>20, maxAssembly>>20)
+	} else {
+		err = m.open(c, origin)
+	}
 	if err != nil && m.retry == 0 {
 		n.log.Warn("mirror refused", "channel", m.name, "peer", l.host, "err", err)
 	}
 	return err
 }
-
-// maxMirror bounds the shared memory that one mirror takes on a peer's word.
-const maxMirror = 1 << 30
-
-// dataSize is the largest frame a channel can hold, in bytes.
-func dataSize(c wire.Channel) int { return c.FrameCount * c.FrameSize }
 
 // unsubscribe ends our subscription id on l.
 func (n *Node) unsubscribe(l *link, id uint32) {

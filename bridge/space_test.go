@@ -1,0 +1,81 @@
+package bridge
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/wire"
+)
+
+func TestMirrorsTakeAtMostHalfOfTheFreeMemory(t *testing.T) {
+	free := int64(1000)
+	s := &space{free: func() (int64, error) { return free, nil }}
+	take := func(size int64) error {
+		err := s.take(size)
+		if err == nil {
+			free -= size
+		}
+		return err
+	}
+	if err := take(300); err != nil {
+		t.Errorf("300 of 1000: got %v, want room", err)
+	}
+	if err := take(300); err == nil {
+		t.Error("600 of 1000: got room, want none")
+	}
+	if err := take(200); err != nil {
+		t.Errorf("500 of 1000: got %v, want room", err)
+	}
+	s.add(-300)
+	free += 300
+	if err := take(300); err != nil {
+		t.Errorf("300 given back: got %v, want room", err)
+	}
+}
+
+func TestMirrorForWhichThereIsNoRoomIsRefusedByName(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	m.put(1, 1, 0, frame(1, 64))
+	m.space.free = func() (int64, error) { return 20_000, nil }
+	m.put(1, 2, 0, frame(2, 5000))
+	if s := m.status(0); s.Seq != 1 || !strings.Contains(s.Reason, "m: a mirror of") {
+		t.Errorf("got frame %d, reason %q; want the small file kept and a reason that names it", s.Seq, s.Reason)
+	}
+}
+
+func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
+	huge := wire.Channel{Name: "huge", FrameCount: 16, FrameSize: 16 << 20}
+	l := &link{host: "robot", subs: map[uint32]*mirror{}}
+	for id := range uint32(maxAssembly / wire.MaxFrame) {
+		l.subs[id] = &mirror{origin: huge}
+	}
+	n := &Node{log: slog.New(slog.DiscardHandler)}
+	m := &mirror{name: "robot.huge"}
+	if err := n.openMirror(m, l, huge); err == nil || !strings.Contains(err.Error(), "robot/huge") {
+		t.Errorf("got %v, want a refusal that names the channel", err)
+	}
+}
+
+func TestPeerHasOneSubscriptionToAChannel(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		robot.channel("imu", 4, 64).put(1, 64)
+		pc.run(Config{}, robot)
+		w.within(time.Second, "the channel", func() bool { return len(pc.node.Channels()) == 1 })
+		pc.node.call(func() {
+			for _, l := range pc.node.links {
+				for i := range uint32(200) {
+					l.send(wire.Subscribe{ID: i + 1, Channel: "imu", Epoch: l.catalog["imu"].Epoch})
+				}
+			}
+		})
+		time.Sleep(time.Second)
+		if n := len(robot.node.Status().Exports); n != 1 {
+			t.Errorf("the peer has %d subscriptions to one channel, want 1", n)
+		}
+	})
+}
