@@ -18,6 +18,7 @@ type peer struct {
 	Peer
 	reached  string             // node id of who answered last
 	stop     context.CancelFunc // ends the dialling that is going on; nil when none is
+	moved    bool               // its link leads to where it is no longer listed
 	failures int
 	err      error
 }
@@ -40,6 +41,7 @@ func (n *Node) SetPeers(list []Peer) {
 				known = &peer{}
 			} else if !slices.EqualFunc(known.Addrs, p.Addrs, sameAddr) {
 				known.again() // it moved
+				known.moved = n.leftBehind(known.Peer, p)
 			}
 			known.Peer = p
 			seen[key] = known
@@ -52,6 +54,19 @@ func (n *Node) SetPeers(list []Peer) {
 		n.peers = seen
 		n.changed = true
 	})
+}
+
+// leftBehind reports that the link to a peer leads to an address that was
+// listed for it before and is not any more: there is no need to wait until the
+// link falls silent.
+func (n *Node) leftBehind(before, now Peer) bool {
+	for id, l := range n.links {
+		at := func(a net.Addr) bool { return sameAddr(a, l.s.RemoteAddr()) }
+		if id.String() == now.Node && slices.ContainsFunc(before.Addrs, at) && !slices.ContainsFunc(now.Addrs, at) {
+			return true
+		}
+	}
+	return false
 }
 
 // again forgets what dialling has come to so far.
@@ -80,11 +95,11 @@ func sameAddr(a, b net.Addr) bool { return a.String() == b.String() }
 // dialWanted dials every peer that somebody wants and no link serves.
 func (n *Node) dialWanted() {
 	for _, p := range n.peers {
-		if p.stop != nil || len(p.Addrs) == 0 || n.linked(p) || !n.wanted(p) || n.dialling(p.node()) {
+		if p.stop != nil || len(p.Addrs) == 0 || n.linked(p) && !p.moved || !n.wanted(p) || n.dialling(p.node()) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(n.ctx)
-		p.stop = cancel
+		p.stop, p.moved = cancel, false
 		wait := backoff(p.failures)
 		addrs := slices.Clone(p.Addrs)
 		n.work.Go(func() {

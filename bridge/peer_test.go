@@ -1,0 +1,26 @@
+package bridge
+
+import (
+	"testing"
+	"time"
+)
+
+// The robot roams to another address and has no time to say so: its new place
+// is known to discovery long before the old link falls silent.
+func TestLinkedPeerThatMovedIsDialledAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		before, after, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
+		after.id = before.id
+		before.run(Config{})
+		before.channel("imu", 4, 64).put(1, 64)
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}}, before)
+		pc.follows("robot.imu", 1, time.Second)
+		if err := w.net.Change("robot", "cut"); err != nil {
+			t.Fatal(err)
+		}
+		after.run(Config{})
+		after.channel("imu", 4, 64).put(2, 64)
+		pc.node.SetPeers(asPeers([]*host{after}))
+		pc.follows("robot.imu", 2, 500*time.Millisecond)
+	})
+}
