@@ -38,7 +38,7 @@
 // link's mu. A mirror's file is under the mirror's mu.
 //
 //	node.go     Node, its loop, wishes          wishes.go   wishes -> mirrors and subscriptions
-//	local.go    this host's channels, catalog   mirror.go   a mirror's file, put, replace
+//	local.go    this host's channels, catalog   mirror.go   a mirror, put; mirrorfile.go its file
 //	peer.go     who is dialled, back-off        push.go     offers, accept
 //	link.go     a link's life                   stream.go   its control stream
 //	hostname.go what a peer is called here      control.go  what control messages do

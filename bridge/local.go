@@ -14,7 +14,8 @@ import (
 type local struct {
 	name   string
 	ch     *localach.Channel // nil when it cannot be used
-	tag    localach.Tag      // of the mirror it is; zero for a channel of the robot's own
+	tag    localach.Tag      // of the mirror it is; zero for others
+	mirror bool              // it is a mirror: one by its tag, or one we write into
 	reason string            // why it is not offered, empty when it is
 	again  time.Duration     // when to try again to open it; 0: no need
 }
@@ -44,7 +45,9 @@ func (n *Node) localChanged(name string) {
 	old := n.locals[name]
 	fresh := n.openLocal(name, old)
 	if old != nil && fresh != nil && old.ch != nil && fresh.ch != nil && old.ch.Epoch() == fresh.ch.Epoch() && old.ch.Check() == nil {
-		fresh.close() // nothing that matters has changed
+		fresh.close()
+		n.changed = n.changed || old.mirror != fresh.mirror
+		old.mirror, old.reason = fresh.mirror, fresh.reason
 		return
 	}
 	if old != nil {
@@ -90,13 +93,14 @@ func (n *Node) openLocal(name string, old *local) *local {
 		return l
 	}
 	l.tag = ch.Tag()
-	if l.tag != (localach.Tag{}) && !matches(n.cfg.Relay, name) {
+	l.mirror = l.tag != (localach.Tag{}) || n.knowsSource(name)
+	if l.mirror && !matches(n.cfg.Relay, name) {
 		ch.Close()
 		l.reason = "it is a mirror; --relay offers mirrors again"
 		return l
 	}
 	l.ch = ch
-	if !matches(n.cfg.Export, name) && l.tag == (localach.Tag{}) {
+	if !matches(n.cfg.Export, name) && !l.mirror {
 		l.reason = "only pushed: no --export pattern matches"
 	}
 	return l
@@ -155,17 +159,24 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 
 // originOf says whose channel a relayed mirror is; nil for one of our own.
 func (n *Node) originOf(c *local) *wire.Origin {
-	if c.tag == (localach.Tag{}) {
+	m := n.mirrors[c.name]
+	switch {
+	case !c.mirror:
 		return nil
+	case m == nil:
+		return &wire.Origin{Node: c.tag.Node}
+	case m.origin.Origin != nil:
+		return m.origin.Origin
 	}
-	o := &wire.Origin{Node: c.tag.Node}
-	if m := n.mirrors[c.name]; m != nil {
-		if m.origin.Origin != nil {
-			return m.origin.Origin
-		}
-		o.Host, o.Channel = m.host, m.channel
+	return &wire.Origin{Node: m.from.node, Host: m.host, Channel: m.channel}
+}
+
+// adopted looks again at the channel that m writes into, or does no more,
+// although achbridge did not make it: nothing in the file tells.
+func (n *Node) adopted(m *mirror) {
+	if !m.owned && m.from != (source{}) {
+		n.localChanged(m.name)
 	}
-	return o
 }
 
 // knowsSource reports whether a mirror has had a subscription in this life of

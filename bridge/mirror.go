@@ -1,10 +1,6 @@
 package bridge
 
 import (
-	"errors"
-	"fmt"
-	"hash/fnv"
-	"io/fs"
 	"log/slog"
 	"sync"
 	"time"
@@ -30,7 +26,9 @@ type mirror struct {
 	origin wire.Channel // as the link's catalog has it
 	from   source       // zero before the first subscription
 	retry  time.Duration
-	looked time.Duration // when trouble with the file was last dealt with; 0: never
+	run    uint64          // life of the peer's daemon that captured counts in
+	rivals map[string]bool // channels that wanted this name too, and were named in the log
+	looked time.Duration   // when trouble with the file was last dealt with; 0: never
 
 	mu       sync.Mutex
 	state    string
@@ -58,72 +56,6 @@ const (
 	stateRefused = "refused"
 )
 
-// open makes the mirror's file usable for what c, first put by node, describes:
-// its own file is taken up again, a missing one is created; any other is left alone.
-func (m *mirror) open(c wire.Channel, node [16]byte) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.ch != nil && m.ch.Check() == nil {
-		m.tag.Node = node
-		return nil
-	}
-	m.closeFile()
-	if err := localach.CheckName(m.name); err != nil {
-		return fmt.Errorf("%w; give it another with --as NAME", err)
-	}
-	id := localach.Tag{Node: node, Channel: channelHash(m.host, m.channel)}
-	ch, err := m.dir.TryOpen(m.name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		ch, err = m.create(localach.CreateConfig{Geometry: geometryOf(c).Grow(), Tag: id})
-		m.owned = true
-	case err == nil && ch.Tag() == (localach.Tag{}):
-		m.owned = false
-		if !matches(m.adopt, m.name) {
-			ch.Close()
-			return fmt.Errorf("%s: there is a channel of that name that is not a mirror; remove it, choose another name with --as, or allow writing into it with --adopt %s", m.name, m.name)
-		}
-		if err := ch.Check(); err != nil {
-			ch.Close()
-			return fmt.Errorf("%w; it is not ours to replace: make it anew", err)
-		}
-	case err == nil:
-		m.owned = true
-		m.space.add(fileBytes(ch.Geometry()))
-	case errors.Is(err, localach.ErrCorrupt):
-		err = fmt.Errorf("%s: %w; remove it with `achbridge channel rm %s`", m.name, err, m.name)
-	}
-	if err != nil {
-		return err
-	}
-	m.use(ch, id)
-	return nil
-}
-
-// create makes a file if there is room for it. Needs m.mu.
-func (m *mirror) create(cfg localach.CreateConfig) (*localach.Channel, error) {
-	size := fileBytes(cfg.Geometry)
-	if err := m.space.take(size); err != nil {
-		return nil, fmt.Errorf("%s: %w", m.name, err)
-	}
-	ch, err := m.dir.Create(m.name, cfg)
-	if err != nil {
-		m.space.add(-size)
-	}
-	return ch, err
-}
-
-// use needs m.mu.
-func (m *mirror) use(ch *localach.Channel, id localach.Tag) {
-	m.ch, m.w = ch, ch.Writer()
-	m.tag, m.putSeq = ch.Tag(), ch.LastSeq()
-	if m.tag.Channel != id.Channel {
-		m.tag = id
-	}
-	m.tag.Node = id.Node
-	m.mark()
-}
-
 // expect prepares for frames of life epoch of the origin and returns the last
 // one of it that the mirror holds; 0 when it holds none.
 func (m *mirror) expect(epoch uint64) (have uint64) {
@@ -133,6 +65,17 @@ func (m *mirror) expect(epoch uint64) (have uint64) {
 		m.forget(epoch)
 	}
 	return m.tag.Seq
+}
+
+// changeClock forgets a capture time that counts in the life of another daemon.
+func (m *mirror) changeClock(run uint64) {
+	if m.run == run {
+		return
+	}
+	m.run = run
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.captured, m.pending.captured = 0, 0
 }
 
 // forget needs m.mu. It begins a life of the origin of which nothing is here.
@@ -213,13 +156,6 @@ func (m *mirror) write(seq uint64, captured time.Duration, frame []byte) error {
 	return nil
 }
 
-// mark writes into a file of ours what its newest frame is. Needs m.mu.
-func (m *mirror) mark() {
-	if m.owned {
-		m.ch.SetTag(m.tag)
-	}
-}
-
 // gaveUp counts a large frame that a newer one replaced before it was complete.
 func (m *mirror) gaveUp() {
 	m.mu.Lock()
@@ -240,63 +176,4 @@ func (m *mirror) unbind(reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state, m.reason = stateWaiting, reason
-}
-
-// remove takes the mirror's file away. What lies under the name and is not ours
-// stays, and is an error that says so.
-func (m *mirror) remove() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch gone := m.gone(); {
-	case gone:
-		return nil
-	case m.ch == nil || !m.owned || m.ch.Tag() == (localach.Tag{}) || errors.Is(m.ch.Check(), localach.ErrReplaced):
-		return fmt.Errorf("%s is not mirrored any more, but its file stays: achbridge did not make it; remove it with `achbridge channel rm %s`", m.name, m.name)
-	}
-	return m.dir.Unlink(m.name)
-}
-
-// gone reports that there is no file under the mirror's name. Needs m.mu.
-func (m *mirror) gone() bool {
-	if m.ch != nil {
-		return errors.Is(m.ch.Check(), localach.ErrUnlinked)
-	}
-	ch, err := m.dir.TryOpen(m.name)
-	if err == nil {
-		ch.Close()
-	}
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, localach.ErrName)
-}
-
-// closeFile needs m.mu.
-func (m *mirror) closeFile() {
-	if m.w == nil {
-		return
-	}
-	w, ch := m.w, m.ch
-	m.w, m.ch = nil, nil
-	if m.owned {
-		m.space.add(-fileBytes(ch.Geometry()))
-	}
-	m.spawn(func() {
-		w.Close()
-		ch.Close()
-	})
-}
-
-func (m *mirror) close() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.closeFile()
-}
-
-func geometryOf(c wire.Channel) localach.Geometry {
-	return localach.Geometry{FrameCount: c.FrameCount, FrameSize: c.FrameSize}
-}
-
-// channelHash tells in a mirror's tag which channel it is of.
-func channelHash(host, channel string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(host + "/" + channel))
-	return h.Sum64()
 }

@@ -68,7 +68,7 @@ func (n *Node) bind(l *link, c wire.Channel, name string) {
 	}
 	switch {
 	case m.host != l.host || m.channel != c.Name:
-		n.log.Warn("two channels want the same mirror", "channel", name, "peer", l.host, "cause", m.host+"/"+m.channel+" has it; use --as")
+		n.rival(m, l, c)
 		return
 	case m.link != nil && m.link != l:
 		return // a second path to the same host
@@ -99,9 +99,24 @@ func (n *Node) bind(l *link, c wire.Channel, name string) {
 	m.from = sourceOf(l, c)
 	n.changed = true // the mirror may be offered again from now on
 	l.subs[m.subID] = m
+	m.changeClock(l.run)
+	n.adopted(m)
 	have := m.expect(c.Epoch)
 	l.setInbound(m.subID, &inbound{m: m, epoch: c.Epoch, have: have, limit: largestFrame(c)})
 	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have})
+}
+
+// rival names a channel whose mirror would have a name that is taken, once.
+func (n *Node) rival(m *mirror, l *link, c wire.Channel) {
+	other := l.host + "/" + c.Name
+	if m.rivals[other] {
+		return
+	}
+	if m.rivals == nil {
+		m.rivals = make(map[string]bool)
+	}
+	m.rivals[other] = true
+	n.log.Warn("two channels want the same mirror", "channel", m.name, "peer", l.host, "cause", m.host+"/"+m.channel+" has it; give "+other+" another name with --as")
 }
 
 // source is where a channel's frames were first put.
@@ -178,6 +193,7 @@ func (n *Node) dropUnwanted(fate Fate) error {
 		}
 		m.close()
 		delete(n.mirrors, name)
+		n.adopted(m)
 	}
 	return errors.Join(errs...)
 }

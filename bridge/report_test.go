@@ -1,0 +1,31 @@
+package bridge
+
+import (
+	"testing"
+	"time"
+)
+
+// Capture times count from the start of the robot's daemon: those of its former
+// life mean nothing in the next.
+func TestAgeIsUnknownAfterTheRobotsDaemonRestarts(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu, other := robot.channel("imu", 16, 64), robot.channel("other", 16, 64)
+		time.Sleep(5 * time.Second)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, time.Second)
+		robot.stop()
+		robot.run(robot.cfg)
+		w.within(10*time.Second, "link", func() bool { return pc.mirror("robot.imu").State == stateLive })
+		for i := range uint64(100) { // sets the clock of the link
+			other.put(i+1, 64)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if m := pc.mirror("robot.imu"); m.AgeMs != nil {
+			t.Errorf("got an age of %v ms, want none", *m.AgeMs)
+		}
+		if m := pc.mirror("robot.other"); m.AgeMs == nil {
+			t.Error("got no age for a frame of this life")
+		}
+	})
+}
