@@ -93,18 +93,20 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 		when = box.probed + probeInterval
 		return now >= when, when
 	}
+	first, ok := l.choose(now)
+	small, need := ok && first.small(), wire.MaxDatagram
+	if small {
+		need = smallFrame
+	}
 	_, least := l.flight.RTT()
 	theirs, ours := l.s.Window(), l.pacer.Window(least, l.reportDelay())
 	l.held = ours <= theirs
-	if l.flight.Bytes() > 0 && l.flight.Bytes()+wire.MaxDatagram > min(theirs, ours) {
+	if l.flight.Bytes() > 0 && l.flight.Bytes()+need > min(theirs, ours) {
 		return false, now + time.Hour
 	}
 	l.held = true
 	when = l.pacer.Next(now)
-	if e, ok := l.choose(now); ok && e.small() && when-now < timerGrain {
-		return true, now
-	}
-	return when <= now, when
+	return when <= now || small && when-now < timerGrain, when
 }
 
 // timerGrain is how late the timers of a real host fire: a small frame that
