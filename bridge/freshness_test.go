@@ -13,7 +13,6 @@ import (
 var notYet = []string{
 	"rate step: state drop, 1st s max ms",
 	"rate step: state 1 Mbit/s spread",
-	"loss 5%: imu spread",
 	"outage: imu ms to first fresh",
 	"two nodes: first spread",
 	"two nodes: second spread",
