@@ -30,6 +30,7 @@ type Pacer struct {
 	round   time.Duration // when this round began
 	queue   time.Duration // the shortest of this round: what stands, not what passes
 	seen    bool          // queue is known
+	best    best          // delivery rate that the path has shown
 	transit transit
 	arrived arrivals
 }
@@ -40,6 +41,7 @@ const (
 	initialRate  = 10 * packetBytes / 0.020
 	leastRate    = 2 * packetBytes // bytes a second: a packet every half second
 	mostRate     = 1.25e9
+	firstWindow  = 10 * packetBytes // RFC 9002, 7.2
 	burstPackets = 2
 	burstTime    = 1500 * time.Microsecond // timers of a real host fire late by about a millisecond
 	mostBurst    = 32 * packetBytes        // quic-go queues 128 packets for its reader, and drops the newest
@@ -78,6 +80,9 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 		return
 	}
 	tolerated := max(queueLeast, p.wire(queuePackets*packetBytes))
+	if delivered, _, took := p.arrived.rate(max(rtt/2, rateSpan), 0); took > 0 {
+		p.best.note(now, delivered)
+	}
 	visible := max(tolerated/4, queueLeast/2)
 	if p.queue > tolerated || p.growing > 0 && p.queue > visible {
 		p.shrink(now, rtt)
@@ -103,6 +108,7 @@ func (p *Pacer) shrink(now, rtt time.Duration) {
 		return // what the last step down does is yet to be seen
 	}
 	p.path, p.growing, p.calm = delivered, 0, now+p.echo(rtt)
+	p.best.fall(now, delivered)
 	p.quiet = now + max(probeRounds*rtt, probeLeast)
 	p.set(below * delivered * (1 - min(0.5, float64(p.queue)/float64(rtt+p.queue))))
 }
@@ -174,10 +180,13 @@ func (p *Pacer) Held(now time.Duration, held bool) {
 }
 
 // Window is how many bytes may be in flight on a path of this round trip when
-// the peer reports as late as delay.
+// the peer reports as late as delay. Above the first few packets it needs proof:
+// the path has delivered at such a rate lately. So when it slows down, what is
+// in flight is little more than it carried before.
 func (p *Pacer) Window(rtt, delay time.Duration) int {
 	p.start()
-	return int(p.rate*(rtt+delay).Seconds()) + burstPackets*packetBytes
+	late := max(delay/2, delay-rtt/4) // on long ways the average delay is enough
+	return max(int(min(p.rate, p.best.rate())*(rtt+late).Seconds())+burstPackets*packetBytes, firstWindow)
 }
 
 // Rate is what the path is taken to carry, in bytes a second.

@@ -77,3 +77,21 @@ func (a *arrivals) rate(span, since time.Duration) (delivered, sent float64, too
 	}
 	return bytes / took.Seconds(), bytes / left.Seconds(), took
 }
+
+// best is the greatest rate of the last ten to twenty seconds.
+type best struct {
+	now, former float64 // of this slot and of the one before
+	slot        time.Duration
+}
+
+func (b *best) note(now time.Duration, rate float64) {
+	if now-b.slot >= transitSlot {
+		b.former, b.now, b.slot = b.now, 0, now
+	}
+	b.now = max(b.now, rate)
+}
+
+// fall forgets what was greater: the path has changed.
+func (b *best) fall(now time.Duration, rate float64) { b.now, b.former, b.slot = rate, 0, now }
+
+func (b *best) rate() float64 { return max(b.now, b.former) }
