@@ -95,7 +95,7 @@ func sameAddr(a, b net.Addr) bool { return a.String() == b.String() }
 // dialWanted dials every peer that somebody wants and no link serves.
 func (n *Node) dialWanted() {
 	for _, p := range n.peers {
-		if p.stop != nil || len(p.Addrs) == 0 || n.linked(p) && !p.moved || !n.wanted(p) || n.dialling(p.node()) {
+		if p.stop != nil || len(p.Addrs) == 0 || n.linked(p) && !p.moved || !n.wanted(p) || n.dialling(p) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(n.ctx)
@@ -110,11 +110,20 @@ func (n *Node) dialWanted() {
 	}
 }
 
-// dialling reports whether a node is being dialled: one that is both listed and
-// discovered is dialled once.
-func (n *Node) dialling(node string) bool {
-	for _, p := range n.peers {
-		if p.stop != nil && node != "" && p.node() == node {
+// dialling reports whether the node that p is, or may be, is being dialled: one
+// that is both listed and discovered is dialled once.
+func (n *Node) dialling(p *peer) bool {
+	for _, other := range n.peers {
+		if other.stop == nil {
+			continue
+		}
+		if p.node() != "" && p.node() == other.node() {
+			return true
+		}
+		shared := func(a net.Addr) bool {
+			return slices.ContainsFunc(other.Addrs, func(b net.Addr) bool { return sameAddr(a, b) })
+		}
+		if (p.node() == "" || other.node() == "") && slices.ContainsFunc(p.Addrs, shared) {
 			return true
 		}
 	}
