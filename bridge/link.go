@@ -114,8 +114,9 @@ func (n *Node) linkDown(l *link, cause error) {
 	}
 	delete(n.links, l.peer)
 	l.cancel(cause)
-	n.work.Go(func() { l.s.Close(lastWord(cause)) })
-	if err := l.s.Err(); err != nil && !errors.Is(cause, errBye) && lastWord(cause) == "" {
+	word := lastWord(cause)
+	n.work.Go(func() { l.s.Close(word) })
+	if err := l.s.Err(); err != nil && !errors.Is(cause, errBye) && word == "" {
 		cause = err // it knows more than who was disturbed first
 	}
 	n.log.Info("link down", "peer", l.host, "err", cause)
