@@ -81,6 +81,7 @@ func (n *Node) linkUp(s *transport.Session) {
 	}
 	n.links[id] = l
 	n.log.Info("link up", "peer", l.host, "node", id.String(), "addr", s.RemoteAddr().String(), "dialled", s.Dialled())
+	l.flight.Begin(s.RTT())
 	l.send(wire.Hello{Version: wire.Version, Host: n.cfg.Host, Node: n.cfg.Node, Run: n.run})
 	for _, f := range []func(context.Context) error{l.hear, l.tell, l.receive, l.pump} {
 		n.work.Go(func() {

@@ -183,6 +183,8 @@ func (l *link) addFrames(box *outbox, now time.Duration) {
 		switch e := t.e; {
 		case room-len(box.body) < smallestEntry:
 			return
+		case len(box.body) > 0 && (e.out.Active() || len(box.body)+e.size+wire.MaxFrameOverhead > room):
+			// It does not fit any more, and stays in the ring until it does.
 		case !e.load(now, room):
 			// It had nothing for us after all; it is tried again later.
 		case !e.whole && len(box.body) == 0:

@@ -190,6 +190,14 @@ func (f *Flight) Silent(now time.Duration) bool {
 	return f.waiting && now-f.unheard >= max(300*time.Millisecond, 4*f.srtt)
 }
 
+// Begin tells the round trip that the transport's handshake took, 0 if it is not
+// known.
+func (f *Flight) Begin(rtt time.Duration) {
+	if rtt > 0 {
+		f.srtt, f.rttvar, f.minRTT = rtt, rtt/2, rtt
+	}
+}
+
 func (f *Flight) timeout() time.Duration {
 	if f.srtt == 0 {
 		return initialRTO
