@@ -19,15 +19,39 @@
 // already warned that pushing into a transport's buffer defeats replacement,
 // since what is in the buffer can no longer be replaced.
 //
-// At most one frame of a subscription is on its way: a small one in one
-// datagram with those of other channels, a large one in parts, between which
-// small ones go first. A frame of several parts that is under way is finished,
-// so that ever newer frames cannot starve a large channel. Feedback (which
-// packets arrived) frees the subscription for its next frame and gives
-// round-trip time, loss and the offset of the peer's clock. A lost part, or a
-// lost frame that nothing newer has replaced, is sent again: the newest frame of
-// a channel is always owed to its mirrors. A path that went silent is only
-// probed.
+// # What may leave, and when
+//
+// A link keeps in flight only what the path carries without a queue. The peer
+// reports which packets arrived and when, by its own clock; from that
+// fresh.Pacer learns how long packets stand in the bottleneck's queue (their way
+// against the least of the last seconds) and how fast the bottleneck delivers
+// while there is one. It sends just below that rate, tries a little more now and
+// then, and falls below it as soon as a queue stands for a round. Isolated loss
+// is no signal; a burst of it halves the rate. What is in flight is bounded by
+// what the path has lately shown to carry, so that not much more is under way
+// when it suddenly slows down. A path that went silent is only probed.
+//
+// Whose turn it is: the subscription with the greatest a²/s, where a is the age
+// that its next packet takes off the mirror and s the size of its frame. If every
+// channel i is sent once in a_i at a size of s_i, the link carries the sum of
+// s_i/a_i, and the sum of the ages is least when every a_i²/s_i is the same.
+//
+// A frame that fits travels whole, in one datagram with those of other channels;
+// several of one channel may be under way, since waiting for each would cost a
+// round trip of age. A larger one goes in parts, one frame of a subscription at a
+// time, and small ones pass between its parts. It is finished before a newer one
+// begins, so that ever newer frames cannot starve a large channel: replacing what
+// is already being sent is worse when send times are constant (peers with the
+// opposite rule deliver nothing at all once a frame takes longer than a period).
+//
+// A lost part, or a lost frame that nothing newer has replaced, is sent again:
+// the newest frame of a channel is always owed to its mirrors.
+//
+// The least mean age of a source with period T over a way of delay P, on which a
+// frame takes S, is P + S + T/2 if S <= T, else P + T/2 + 1.5 S (Kaul, Yates and
+// Gruteser, "Real-time status: how often should one update?", 2012, for periodic
+// sources and constant S). TestFreshness holds the node to a few percent of it,
+// in virtual time, with real QUIC over emulated links.
 //
 // # Who owns what
 //
