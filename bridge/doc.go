@@ -5,7 +5,7 @@
 //
 //	localach.Watcher       sees that last_seq of "imu" has moved          export.go  watch
 //	link.pump              the link can take a packet; whose turn is it?   pump.go    fill
-//	export.ready           copies the NEWEST frame out of the ring now     export.go  load
+//	export.load            copies the NEWEST frame out of the ring now     export.go  copy
 //	wire.AppendFrame       into a datagram, beside other small frames      pump.go    addWhole
 //	transport.Session      QUIC datagram, over the network                 transport/
 //	link.receive           parses, finds the subscription                  receive.go take
