@@ -23,6 +23,7 @@ const (
 	// the code only tells a closed session from one that never came to be.
 	codeClosed    quic.ApplicationErrorCode = 0
 	codeUnwelcome quic.ApplicationErrorCode = 1
+	codeSelf      quic.ApplicationErrorCode = 2 // the peer has our own node id
 
 	// alertBadCertificate is how QUIC carries the TLS alert that a peer sends
 	// whose VerifyConnection failed (RFC 9001 section 4.8, RFC 8446 section 6).
@@ -168,11 +169,12 @@ type welcome func(context.Context, *quic.Conn) (*quic.Stream, error)
 // certificate of our network.
 func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome) (*Session, error) {
 	peer, err := p.trust.verify(conn.ConnectionState().TLS.PeerCertificates)
+	code := codeUnwelcome
 	if err == nil && peer.Node == p.trust.self.Node {
-		err = ErrSelf
+		err, code = ErrSelf, codeSelf
 	}
 	if err != nil {
-		conn.CloseWithError(codeUnwelcome, plain(err.Error()))
+		conn.CloseWithError(code, plain(err.Error()))
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, ErrSilent)
@@ -243,6 +245,9 @@ func (p *quicProtocol) close() {
 // quicCause says in this package's words why a connection came to nothing.
 func quicCause(err error) error {
 	if e, ok := errors.AsType[*quic.ApplicationError](err); ok {
+		if e.Remote && e.ErrorCode == codeSelf {
+			return ErrSelf // the other end of us saw it first
+		}
 		return &CloseError{Reason: plain(e.ErrorMessage), Remote: e.Remote}
 	}
 	if e, ok := errors.AsType[*quic.TransportError](err); ok && e.Remote {

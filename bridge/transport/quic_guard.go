@@ -133,7 +133,9 @@ func (g *quicGuard) ended(a *attempt, cause error) {
 	}
 	cause = quicCause(cause)
 	_, closed := errors.AsType[*CloseError](cause) // speaks only who has been let in
-	if closed || errors.Is(cause, ErrSilent) || errors.Is(cause, quic.ErrTransportClosed) {
+	local, ok := errors.AsType[*quic.TransportError](cause)
+	leaving := ok && !local.Remote && local.ErrorCode == quic.ConnectionRefused // we take nobody in any more
+	if closed || leaving || errors.Is(cause, ErrSelf) || errors.Is(cause, ErrSilent) || errors.Is(cause, quic.ErrTransportClosed) {
 		return
 	}
 	if errors.Is(cause, ErrWrongKey) && claim.network == g.refusals.network {
