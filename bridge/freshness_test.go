@@ -11,6 +11,7 @@ import (
 // notYet lists the bars that the engine does not reach: they are printed as
 // "above the bar" and fail nothing. A bar is tightened by deleting its line.
 var notYet = []string{
+	"mixed overload: camera spread", // 0.4 to 2.1 % from run to run
 	"outage: imu ms to first fresh",
 	"two nodes: first spread",
 	"two nodes: second spread",

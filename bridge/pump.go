@@ -93,14 +93,17 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 		when = box.probed + probeInterval
 		return now >= when, when
 	}
-	first, ok := l.choose(now)
-	small, need := ok && first.small(), wire.MaxDatagram
-	if small {
-		need = smallFrame
-	}
 	_, least := l.flight.RTT()
 	theirs, ours := l.s.Window(), l.pacer.Window(least, l.reportDelay())
 	l.held = ours <= theirs
+	first, ok := l.choose(now)
+	small, need := ok && first.small(), wire.MaxDatagram
+	switch {
+	case small:
+		need = smallFrame
+	case ok && !first.whole:
+		theirs -= theirs / windowReserve
+	}
 	if l.flight.Bytes() > 0 && l.flight.Bytes()+need > min(theirs, ours) {
 		return false, now + time.Hour
 	}
@@ -108,6 +111,10 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 	when = l.pacer.Next(now)
 	return when <= now || small && when-now < timerGrain, when
 }
+
+// windowReserve is the share of the transport's window that parts of large
+// frames leave to whole ones, which would else wait for word of one of them.
+const windowReserve = 16
 
 // timerGrain is how late the timers of a real host fire: a small frame that
 // would have to wait less leaves at once, on credit.

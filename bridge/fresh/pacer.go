@@ -98,17 +98,18 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 func (p *Pacer) shrink(now, rtt time.Duration) {
 	// What left before frames had to wait for us did not load the path.
 	delivered, sent, took := p.arrived.rate(max(rtt/2, rateSpan), p.held)
-	if took < rateSpan {
-		delivered = max(delivered, p.rate/2) // too short a look to believe in worse
-	}
-	if took == 0 || delivered > 0.9*sent && sent < 0.8*p.rate {
+	idle := sent < 0.8*p.rate // less left than we allow
+	if took == 0 || idle && delivered > 0.9*sent {
 		return
+	}
+	if idle || took < rateSpan {
+		delivered = max(delivered, p.rate/2) // too short a look, or too little load, to believe in worse
 	}
 	if now < p.calm && p.growing == 0 && delivered > 0.7*p.path {
 		return // what the last step down does is yet to be seen
 	}
 	p.path, p.growing, p.calm = delivered, 0, now+p.echo(rtt)
-	p.best.fall(now, delivered)
+	p.best.fall(now, max(delivered, p.best.rate()/2))
 	p.quiet = now + max(probeRounds*rtt, probeLeast)
 	p.set(below * delivered * (1 - min(0.5, float64(p.queue)/float64(rtt+p.queue))))
 }
