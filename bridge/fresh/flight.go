@@ -1,6 +1,7 @@
 package fresh
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -129,7 +130,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 			f.settle(p, closed)
 		}
 	}
-	slices.SortFunc(f.out.Deliveries, func(a, b Delivery) int { return int(a.Arrived - b.Arrived) })
+	slices.SortFunc(f.out.Deliveries, func(a, b Delivery) int { return cmp.Compare(a.Arrived, b.Arrived) })
 	f.drop()
 	f.waiting = f.waiting && (len(f.out.Arrived) == 0 || f.bytes > 0)
 	return f.out

@@ -11,7 +11,7 @@ import (
 // is in flight by that rate times the round trip. Delay is its signal of
 // congestion, isolated loss is not. Not safe for concurrent use.
 //
-// The parts: Transit tells how long the bottleneck's queue is, arrivals at how
+// The parts: transit tells how long the bottleneck's queue is, arrivals at how
 // many bytes a second it delivers while that queue is not empty. A queue longer
 // than about a packet: fall below the delivery rate until it is gone, and stay
 // just below. No queue although we were held back: probe, and grow fast as long

@@ -41,9 +41,7 @@ func (r *Receipts) Received(now time.Duration, number uint64, cargo Cargo) bool 
 	switch {
 	case number > r.newest:
 		shift := number - r.newest
-		if r.newest == 0 {
-			r.bitmap = 0
-		} else if shift > 64 {
+		if r.newest == 0 || shift > 64 {
 			r.bitmap = 0
 		} else {
 			r.bitmap = r.bitmap<<shift | 1<<(shift-1)
