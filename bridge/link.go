@@ -80,6 +80,7 @@ func (n *Node) linkUp(s *transport.Session) {
 		exports: make(map[uint32]*export), imports: make(map[uint32]*inbound),
 	}
 	n.links[id] = l
+	n.reached(id)
 	n.log.Info("link up", "peer", l.host, "node", id.String(), "addr", s.RemoteAddr().String(), "dialled", s.Dialled())
 	l.flight.Begin(s.RTT())
 	l.send(wire.Hello{Version: wire.Version, Host: n.cfg.Host, Node: n.cfg.Node, Run: n.run})

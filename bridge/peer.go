@@ -41,7 +41,7 @@ func (n *Node) SetPeers(list []Peer) {
 				known = &peer{}
 			} else if !slices.EqualFunc(known.Addrs, p.Addrs, sameAddr) {
 				known.again() // it moved
-				known.moved = n.leftBehind(known.Peer, p)
+				known.moved = known.moved || n.leftBehind(known.Peer, p)
 			}
 			known.Peer = p
 			seen[key] = known
@@ -67,6 +67,15 @@ func (n *Node) leftBehind(before, now Peer) bool {
 		}
 	}
 	return false
+}
+
+// reached notes that a link leads to where a node is now.
+func (n *Node) reached(id transport.NodeID) {
+	for _, p := range n.peers {
+		if p.node() == id.String() {
+			p.moved = false
+		}
+	}
 }
 
 // again forgets what dialling has come to so far.
@@ -99,7 +108,7 @@ func (n *Node) dialWanted() {
 			continue
 		}
 		ctx, cancel := context.WithCancel(n.ctx)
-		p.stop, p.moved = cancel, false
+		p.stop = cancel
 		wait := backoff(p.failures)
 		addrs := slices.Clone(p.Addrs)
 		n.work.Go(func() {
