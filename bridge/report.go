@@ -2,7 +2,9 @@ package bridge
 
 import (
 	"cmp"
+	"errors"
 	"net"
+	"os"
 	"slices"
 	"time"
 )
@@ -60,7 +62,11 @@ func (l *link) status(now time.Duration) (LinkStatus, []ExportStatus) {
 	}
 	exports := make([]ExportStatus, 0, len(l.order))
 	for _, e := range l.order {
-		exports = append(exports, ExportStatus{Channel: e.channel, Peer: l.host, Seq: e.arrived, Accounts: e.accounts()})
+		export := ExportStatus{Channel: e.channel, Peer: l.host, Seq: e.arrived, Accounts: e.accounts()}
+		if e.trouble != nil && !errors.Is(e.trouble, os.ErrDeadlineExceeded) {
+			export.Reason = e.trouble.Error()
+		}
+		exports = append(exports, export)
 	}
 	return s, exports
 }

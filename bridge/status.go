@@ -45,7 +45,8 @@ type MirrorStatus struct {
 type ExportStatus struct {
 	Channel  string `json:"channel"`
 	Peer     string `json:"peer"`
-	Seq      uint64 `json:"seq"` // newest frame known to have arrived
+	Seq      uint64 `json:"seq"`              // newest frame known to have arrived
+	Reason   string `json:"reason,omitempty"` // why the channel could not be read when last tried
 	Accounts `json:"frames"`
 }
 

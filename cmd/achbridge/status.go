@@ -52,7 +52,7 @@ func (a *app) showStatus(s statusReply) error {
 	}{
 		{[]string{"PEER", "STATE", "ADDRESS", "RTT", "UP", "NOTE"}, peerRows(s.Status)},
 		{[]string{"MIRROR", "OF", "STATE", "SEQ", "AGE", "DELIVERED", "NOTE"}, mirrorRows(s.Mirrors)},
-		{[]string{"EXPORT", "TO", "SEQ", "OFFERED", "DELIVERED", "SUPERSEDED", "LOST"}, exportRows(s.Exports)},
+		{[]string{"EXPORT", "TO", "SEQ", "OFFERED", "DELIVERED", "SUPERSEDED", "LOST", "NOTE"}, exportRows(s.Exports)},
 		{[]string{"PUSH", "TO", "STATE", "NOTE"}, pushRows(s.Pushes)},
 		{[]string{"CHANNEL", "FRAMES", "SEQ", "EXPORTED", "NOTE"}, localRows(s.Status)},
 	} {
@@ -98,7 +98,7 @@ func mirrorRows(list []bridge.MirrorStatus) [][]string {
 func exportRows(list []bridge.ExportStatus) [][]string {
 	var rows [][]string
 	for _, e := range list {
-		rows = append(rows, []string{e.Channel, e.Peer, fmt.Sprint(e.Seq), fmt.Sprint(e.Offered), fmt.Sprint(e.Delivered), fmt.Sprint(e.Superseded), fmt.Sprint(e.Lost)})
+		rows = append(rows, []string{e.Channel, e.Peer, fmt.Sprint(e.Seq), fmt.Sprint(e.Offered), fmt.Sprint(e.Delivered), fmt.Sprint(e.Superseded), fmt.Sprint(e.Lost), e.Reason})
 	}
 	return rows
 }
