@@ -18,7 +18,7 @@ type outbox struct {
 	body   []byte
 	packet []byte
 	pieces []fresh.Piece
-	turns  []turn
+	turns  []turn // of those that wait, the greatest benefit first
 	probed time.Duration
 }
 
@@ -58,18 +58,21 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	report, due := l.receipts.Due(l.reportDelay())
 	reminder, quiet := l.receipts.Reminder()
 	quiet = quiet && reminder <= now
+	l.line(box, now)
 	may, when := l.mayFill(box, now)
 	if may {
 		l.addFrames(box, now)
-		if _, waits := l.choose(now); !waits {
-			l.pacer.Held(now, false)
-		}
-	} else {
-		_, waits := l.choose(now)
+	}
+	waits := slices.ContainsFunc(box.turns, func(t turn) bool { _, pending := t.e.pending(now); return pending })
+	if !may || !waits {
 		l.pacer.Held(now, waits && l.held)
 	}
 	if len(box.body) == 0 && !quiet && !(due && report <= now) {
-		return nil, l.nextLook(when, now)
+		next := now + time.Hour
+		if waits {
+			next = when
+		}
+		return nil, l.nextLook(next, now)
 	}
 	if due || quiet || l.receipts.News(now) {
 		l.addFeedback(box, now)
@@ -96,13 +99,14 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 	_, least := l.flight.RTT()
 	theirs, ours := l.s.Window(), l.pacer.Window(least, l.reportDelay())
 	l.held = ours <= theirs
-	first, ok := l.choose(now)
-	small, need := ok && first.small(), wire.MaxDatagram
-	switch {
-	case small:
-		need = smallFrame
-	case ok && !first.whole:
-		theirs -= theirs / windowReserve
+	small, need := false, wire.MaxDatagram
+	if len(box.turns) > 0 {
+		switch first := box.turns[0].e; {
+		case first.small():
+			small, need = true, smallFrame
+		case !first.whole:
+			theirs -= theirs / windowReserve
+		}
 	}
 	if l.flight.Bytes() > 0 && l.flight.Bytes()+need > min(theirs, ours) {
 		return false, now + time.Hour
@@ -123,13 +127,9 @@ const timerGrain = time.Millisecond
 // reportDelay is how late packets are reported at most, by either side.
 func (l *link) reportDelay() time.Duration { return max(5*time.Millisecond, l.s.RTT()/4) }
 
-// nextLook is how long the pump may sleep if nothing wakes it; when is when
-// frames may leave.
-func (l *link) nextLook(when, now time.Duration) time.Duration {
-	next := now + time.Hour
-	if _, waits := l.choose(now); waits {
-		next = when
-	}
+// nextLook is how long the pump may sleep if nothing wakes it; next is when
+// frames that wait may leave.
+func (l *link) nextLook(next, now time.Duration) time.Duration {
 	for _, e := range l.order {
 		if e.retry > now {
 			next = min(next, e.retry)
@@ -157,27 +157,15 @@ func (l *link) room() int {
 // at once: those find no room for all their arrival times and tell fewer.
 const feedbackSize = 120
 
-// choose returns the subscription with the greatest benefit that has something
-// to send.
-func (l *link) choose(now time.Duration) (best *export, ok bool) {
-	most := 0.0
-	for _, e := range l.order {
-		if u, pending := e.pending(now); pending && (best == nil || u > most) {
-			best, most = e, u
-		}
-	}
-	return best, best != nil
-}
-
 // turn is a subscription that has something to send.
 type turn struct {
 	e       *export
 	urgency float64
 }
 
-// addFrames fills the datagram in the order of benefit: with frames that travel
-// whole, of as many channels as fit, or with one part of a larger one.
-func (l *link) addFrames(box *outbox, now time.Duration) {
+// line puts the subscriptions that have something to send into the order of
+// benefit.
+func (l *link) line(box *outbox, now time.Duration) {
 	box.turns = box.turns[:0]
 	for _, e := range l.order {
 		if u, pending := e.pending(now); pending {
@@ -185,6 +173,11 @@ func (l *link) addFrames(box *outbox, now time.Duration) {
 		}
 	}
 	slices.SortFunc(box.turns, func(a, b turn) int { return cmp.Compare(b.urgency, a.urgency) })
+}
+
+// addFrames fills the datagram in the order of benefit: with frames that travel
+// whole, of as many channels as fit, or with one part of a larger one.
+func (l *link) addFrames(box *outbox, now time.Duration) {
 	room := l.room()
 	for _, t := range box.turns {
 		switch e := t.e; {
