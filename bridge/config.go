@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"path"
+	"slices"
 	"strings"
 
 	"achbridge/bridge/transport"
@@ -192,10 +193,15 @@ func checkPattern(what, p string) error {
 func isPattern(s string) bool { return strings.ContainsAny(s, "*?[\\") }
 
 func matches(patterns []string, name string) bool {
-	for _, p := range patterns {
-		if ok, _ := path.Match(p, name); ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(p string) bool { return match(p, name) })
+}
+
+func match(pattern, name string) bool {
+	ok, _ := path.Match(pattern, name)
+	return ok
+}
+
+// covers reports whether the wish is for a channel of a host.
+func (m Mirror) covers(host, channel string) bool {
+	return match(m.Host, host) && match(m.Channel, channel)
 }

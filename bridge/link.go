@@ -65,7 +65,7 @@ const settled = 3 * time.Second
 func (n *Node) linkUp(s *transport.Session) {
 	id := s.Peer().Node
 	if old := n.links[id]; old != nil {
-		if dialler(n.cfg.Node, old) != dialler(n.cfg.Node, &link{s: s, peer: id}) && dialler(n.cfg.Node, old) == lower(n.cfg.Node, id) {
+		if first := n.dialler(old.s); first != n.dialler(s) && first == lower(n.cfg.Node, id) {
 			n.work.Go(func() { s.Close("there is a link already") })
 			return
 		}
@@ -95,11 +95,12 @@ func (n *Node) linkUp(s *transport.Session) {
 	n.changed = true
 }
 
-func dialler(self transport.NodeID, l *link) transport.NodeID {
-	if l.s.Dialled() {
-		return self
+// dialler is the node that dialled a session of ours.
+func (n *Node) dialler(s *transport.Session) transport.NodeID {
+	if s.Dialled() {
+		return n.cfg.Node
 	}
-	return l.peer
+	return s.Peer().Node
 }
 
 func lower(a, b transport.NodeID) transport.NodeID {
@@ -174,7 +175,7 @@ func (l *link) dropExport(id uint32) {
 
 // addExport starts a subscription of the peer, in place of one with the same id
 // or to the same channel: a peer has no more of them than we offer channels.
-func (l *link) addExport(id uint32, ch *localach.Channel, haveSeq uint64) *export {
+func (l *link) addExport(id uint32, ch *localach.Channel, haveSeq uint64) {
 	e := newExport(id, ch, haveSeq, l.n.now)
 	l.mu.Lock()
 	l.dropExport(id)
@@ -188,7 +189,6 @@ func (l *link) addExport(id uint32, ch *localach.Channel, haveSeq uint64) *expor
 	l.mu.Unlock()
 	e.watch(l.n.cfg.Source, func() { notify(l.wake) })
 	notify(l.wake)
-	return e
 }
 
 // notify wakes whoever waits on c, or the next one who will.

@@ -269,7 +269,7 @@ func (n *Node) unmirror(m Mirror, fate Fate) error {
 		}
 	}
 	for _, w := range n.wishes {
-		if matches([]string{w.Host}, m.Host) && matches([]string{w.Channel}, m.Channel) {
+		if w.covers(m.Host, m.Channel) {
 			return fmt.Errorf("unmirror %s/%s: it is mirrored because of %s/%s; take that back instead", m.Host, m.Channel, w.Host, w.Channel)
 		}
 	}

@@ -145,7 +145,7 @@ func (n *Node) wanted(p *peer) bool {
 		return true
 	}
 	for _, w := range n.wishes {
-		if matches([]string{w.Host}, p.Host) {
+		if match(w.Host, p.Host) {
 			return true
 		}
 	}

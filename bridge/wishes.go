@@ -40,7 +40,7 @@ func (n *Node) wantedAs(host, channel string) (name string, ok bool) {
 		}
 	}
 	for _, w := range n.wishes {
-		if matches([]string{w.Host}, host) && matches([]string{w.Channel}, channel) {
+		if w.covers(host, channel) {
 			return w.mirrorName(host, channel), true
 		}
 	}

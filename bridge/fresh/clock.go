@@ -7,8 +7,7 @@ import "time"
 // seconds counts, since the least delayed packet was the least disturbed (the
 // minimum filter of NTP, RFC 5905, 10). No wall clock is involved.
 type Clock struct {
-	samples [clockSamples]sample
-	n       int
+	samples [clockSamples]sample // at 0: none
 }
 
 type sample struct {
@@ -30,10 +29,9 @@ func (c *Clock) Sample(sent, arrived, reported, now time.Duration) {
 	}
 	s := sample{at: now, offset: ((arrived - sent) + (reported - now)) / 2, rtt: rtt}
 	slot := &c.samples[int(now/clockSlot)%clockSamples]
-	if c.n == 0 || slot.at/clockSlot != now/clockSlot || rtt <= slot.rtt {
+	if slot.at == 0 || slot.at/clockSlot != now/clockSlot || rtt <= slot.rtt {
 		*slot = s
 	}
-	c.n++
 }
 
 // Offset is the peer's clock minus ours; uncertainty is half the round trip of

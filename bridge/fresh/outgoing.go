@@ -1,12 +1,12 @@
 package fresh
 
-// Outgoing is one frame on its way to a peer, whole or in parts. At most one
-// frame of a subscription is on its way: what comes after it waits in the
-// ring, where it is replaced by newer data. The zero value is idle.
+// Outgoing is a frame of several parts on its way to a peer. Of a subscription at
+// most one is under way: what comes after it waits in the ring, where it is
+// replaced by newer data. The zero value is idle.
 type Outgoing struct {
 	Seq   uint64
 	Size  int // bytes of the frame
-	Count int // parts; 1 for a frame that travels whole
+	Count int // parts
 
 	next   int   // first part never sent
 	resend []int // parts known to be lost
