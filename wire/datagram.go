@@ -34,14 +34,16 @@ const (
 	KindFrame    Kind = 1
 	KindPart     Kind = 2
 	KindFeedback Kind = 3
+	KindMark     Kind = 4
 )
 
-// Entry is one entry of a datagram: Kind says which of Frame, Part and
-// Feedback holds it. Their Data is part of the bytes given to Parse.
+// Entry is one entry of a datagram: Kind says which of Frame, Part, Feedback
+// and Mark holds it. Their Data is part of the bytes given to Parse.
 type Entry struct {
 	Kind  Kind
 	Frame Frame
 	Part  Part
+	Mark  Mark
 
 	feedback cursor
 }
@@ -90,17 +92,20 @@ func (d *Datagram) Next() (e Entry, ok bool) {
 }
 
 func (e *Entry) parse(c *cursor, sent time.Duration) {
-	e.Kind = Kind(c.u8("type", math.MaxUint8))
-	switch e.Kind {
-	case KindFrame:
-		e.Frame = parseFrame(c, sent)
-	case KindPart:
-		e.Part = parsePart(c, sent)
-	case KindFeedback:
+	b := byte(c.u8("type", math.MaxUint8))
+	e.Kind = Kind(b & kindBits)
+	switch {
+	case e.Kind == KindFrame:
+		e.Frame = parseFrame(c, b, sent)
+	case e.Kind == KindPart:
+		e.Part = parsePart(c, b, sent)
+	case b == byte(KindFeedback):
 		e.feedback = *c
 		parseFeedback(c)
+	case b == byte(KindMark):
+		e.Mark = parseMark(c)
 	default:
-		c.fail("type", outside(e.Kind, KindFrame, KindFeedback))
+		c.fail("type", fmt.Errorf("%#02x is unknown", b))
 	}
 }
 

@@ -16,7 +16,7 @@ func TestFrameMaximaAreReached(t *testing.T) {
 		t.Errorf("header: got %d bytes, want %d", len(head), MaxHeader)
 	}
 	data := make([]byte, MaxDatagram-MaxHeader-MaxFrameOverhead)
-	f := Frame{Sub: math.MaxUint32, Epoch: math.MaxUint32, Seq: math.MaxUint64, Captured: 1, Data: data}
+	f := Frame{Sub: math.MaxUint32, Epoch: math.MaxUint32, Seq: math.MaxUint64, Captured: 1, Codec: CodecZstd, RawSize: MaxFrame, Data: data}
 	b := AppendFrame(head, sent, f)
 	if len(b) != MaxDatagram || FrameSize(sent, f) != MaxDatagram-MaxHeader {
 		t.Errorf("frame: got %d and %d bytes, want %d", len(b), FrameSize(sent, f), MaxDatagram)
@@ -183,6 +183,8 @@ func appendEntry(b []byte, sent time.Duration, e Entry) []byte {
 		return AppendFrame(b, sent, e.Frame)
 	case KindPart:
 		return AppendPart(b, sent, e.Part)
+	case KindMark:
+		return AppendMark(b, e.Mark)
 	}
 	return AppendFeedback(b, e.Feedback())
 }

@@ -1,15 +1,29 @@
 package wire
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
-// Ledger is the sender's account of what became of the frames of the
-// subscriptions it serves, once a second.
+// Ledger tells what became of the frames of the link's subscriptions, once a
+// second, both ways: the two sides know different parts of it.
 type Ledger struct {
-	Channels []Account `cbor:"1,keyasint,omitempty"` // at most MaxChannels
+	// Serving has the peer's subscriptions that the sender of this message
+	// serves, Holding its own. IDs are the subscriber's in both. Together at
+	// most MaxChannels.
+	Serving []Account `cbor:"1,keyasint,omitempty"`
+	Holding []Account `cbor:"2,keyasint,omitempty"`
 }
 
-// Account counts the frames of one subscription. Offered is the sum of the
-// fields from Delivered to InFlight; Duplicate and Repaired stand beside it.
+// Account counts the frames of one subscription. When both sides' accounts are
+// put together
+//
+//	Offered = Delivered + LateKept + Superseded + RateLimited + Expired +
+//	          Lost + Late + Refused + Overflow + InFlight
+//
+// Duplicate and Repaired stand beside it. The subscriber itself counts only
+// Delivered, LateKept, Late, Refused, Superseded (overtaken, or replaced while
+// the mirror was locked) and Duplicate.
 type Account struct {
 	ID          uint32 `cbor:"1,keyasint,omitempty"` // of the subscription
 	Offered     uint64 `cbor:"2,keyasint,omitempty"`
@@ -30,12 +44,17 @@ type Account struct {
 func (m Ledger) number() uint { return TypeLedger }
 
 func (m Ledger) check() error {
-	if err := checkRange("accounts", len(m.Channels), 0, MaxChannels); err != nil {
-		return err
-	}
-	for i := range m.Channels {
-		if err := checkID(m.Channels[i].ID); err != nil {
-			return fmt.Errorf("accounts[%d]: %w", i, err)
+	return cmp.Or(
+		checkRange("accounts", len(m.Serving)+len(m.Holding), 0, MaxChannels),
+		checkAccounts("serving", m.Serving),
+		checkAccounts("holding", m.Holding),
+	)
+}
+
+func checkAccounts(field string, accounts []Account) error {
+	for i := range accounts {
+		if err := checkID(accounts[i].ID); err != nil {
+			return fmt.Errorf("%s[%d]: %w", field, i, err)
 		}
 	}
 	return nil

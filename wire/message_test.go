@@ -41,7 +41,8 @@ func TestAppendRefusesWhatThePeerWould(t *testing.T) {
 		"message catalog: channels: 2049":                 Catalog{Channels: make([]Channel, MaxChannels+1)},
 		"message catalog: gone: 2049":                     Catalog{Gone: make([]string, MaxChannels+1)},
 		"message catalog: channels[0]: name: miss":        Catalog{Channels: make([]Channel, 1)},
-		"message ledger: accounts: 2049":                  Ledger{Channels: make([]Account, MaxChannels+1)},
+		"message ledger: accounts: 2049":                  Ledger{Serving: make([]Account, MaxChannels), Holding: make([]Account, 1)},
+		"message ledger: holding[0]: id: missing":         Ledger{Holding: make([]Account, 1)},
 		"message subscribe: id: missing":                  Subscribe{Channel: "a"},
 		"message subscribed: frame count: 0":              Subscribed{ID: 1},
 		"message update: priority: -1":                    Update{ID: 1, QoS: QoS{Priority: -1}},
@@ -148,8 +149,9 @@ func largestLedger() Ledger {
 		Late: n, Refused: n, Overflow: n, InFlight: n, Duplicate: n, Repaired: n,
 	}
 	var m Ledger
-	for range MaxChannels {
-		m.Channels = append(m.Channels, a)
+	for range MaxChannels / 2 {
+		m.Serving = append(m.Serving, a)
+		m.Holding = append(m.Holding, a)
 	}
 	return m
 }

@@ -9,7 +9,7 @@ import (
 // Limits of a part.
 const (
 	MaxParts        = 1 << 16
-	MaxPartOverhead = 39 // bytes AppendPart appends at most, without the data
+	MaxPartOverhead = 43 // bytes AppendPart appends at most, without the data
 )
 
 // Part is one part of a frame that does not fit into a datagram. Data holds
@@ -17,7 +17,7 @@ const (
 // Index * PartLen(Size, Count, 0).
 type Part struct {
 	Frame
-	Size  int // bytes of the whole frame
+	Size  int // bytes of the whole frame as it travels: compressed, with a Codec
 	Index int // from 0
 	Count int // parts of the frame
 }
@@ -47,8 +47,7 @@ func PartLen(size, count, index int) int {
 // AppendPart appends p to dst, inside a datagram sent at sent. The rest is as
 // with AppendFrame.
 func AppendPart(dst []byte, sent time.Duration, p Part) []byte {
-	dst = append(dst, byte(KindPart))
-	dst = appendIdentity(dst, sent, &p.Frame)
+	dst = appendIdentity(dst, KindPart, sent, &p.Frame)
 	dst = binary.AppendUvarint(dst, uint64(p.Size))
 	dst = binary.AppendUvarint(dst, uint64(p.Index))
 	dst = binary.AppendUvarint(dst, uint64(p.Count))
@@ -57,12 +56,12 @@ func AppendPart(dst []byte, sent time.Duration, p Part) []byte {
 
 // PartSize is the number of bytes AppendPart appends.
 func PartSize(sent time.Duration, p Part) int {
-	return 1 + identitySize(sent, &p.Frame) + uvarintSize(uint64(p.Size)) +
+	return identitySize(sent, &p.Frame) + uvarintSize(uint64(p.Size)) +
 		uvarintSize(uint64(p.Index)) + uvarintSize(uint64(p.Count)) + len(p.Data)
 }
 
-func parsePart(c *cursor, sent time.Duration) Part {
-	p := Part{Frame: parseIdentity(c, sent)}
+func parsePart(c *cursor, kind byte, sent time.Duration) Part {
+	p := Part{Frame: parseIdentity(c, kind, sent)}
 	p.Size = int(c.uvarint("part size", 1, MaxFrame))
 	p.Index = int(c.uvarint("part index", 0, MaxParts-1))
 	p.Count = int(c.uvarint("part count", 1, MaxParts))

@@ -6,20 +6,21 @@ import (
 )
 
 // QoS is the quality of service a subscription asks for. The zero value of a
-// field means the default. Values of Mode, Compress and Late that a node does
-// not know are for it to refuse.
+// field means the default. Values of Mode, Compress, Late and Class that a node
+// does not know are for it to refuse.
 type QoS struct {
 	Budget   time.Duration `cbor:"1,keyasint,omitempty"` // latency budget, ns on the wire
 	MaxRate  uint32        `cbor:"2,keyasint,omitempty"` // mHz
-	Priority int           `cbor:"3,keyasint,omitempty"` // 1 … 7, 7 most urgent
+	Priority int           `cbor:"3,keyasint,omitempty"` // 1 + priority: 1 … 8, 8 most urgent
 	Mode     uint8         `cbor:"4,keyasint,omitempty"`
 	Compress uint8         `cbor:"5,keyasint,omitempty"`
 	Late     uint8         `cbor:"6,keyasint,omitempty"`
+	Class    uint8         `cbor:"7,keyasint,omitempty"`
 }
 
 func (q QoS) check() error {
 	if q.Budget < 0 {
 		return fmt.Errorf("budget: %v is negative", q.Budget)
 	}
-	return checkRange("priority", q.Priority, 0, 7)
+	return checkRange("priority", q.Priority, 0, 8)
 }

@@ -1,0 +1,160 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+)
+
+// StreamHeader begins a reliable stream: the frames of one subscription, of
+// one epoch, all of them and in order. Records follow it until the end.
+type StreamHeader struct {
+	Sub   uint32 // ID of the subscription, from 1
+	Epoch uint64 // of the channel
+}
+
+// Record is one frame on a reliable stream.
+type Record struct {
+	Seq      uint64        // the origin's sequence number, greater than the one before
+	Captured time.Duration // since the sender's node started; 0: unknown
+	Missed   uint64        // frames that the ring lost between the record before and this one
+	Codec    Codec         // of Data
+	RawSize  int           // bytes of the frame before compression, 1 … MaxFrame; 0 with CodecNone
+	Data     []byte        // not empty
+}
+
+// AppendStreamHeader appends h to dst. The peer refuses a Sub of 0.
+func AppendStreamHeader(dst []byte, h StreamHeader) []byte {
+	dst = binary.AppendUvarint(dst, uint64(h.Sub))
+	return binary.BigEndian.AppendUint64(dst, h.Epoch)
+}
+
+// AppendRecord appends r to dst. A negative capture time counts as unknown. The
+// peer refuses what the comments of Record do not allow, an unknown Codec, and
+// a Missed that is more than the sequence numbers left out before Seq.
+func AppendRecord(dst []byte, r Record) []byte {
+	dst = binary.AppendUvarint(dst, r.Seq)
+	dst = binary.AppendUvarint(dst, uint64(max(r.Captured, 0)))
+	dst = binary.AppendUvarint(dst, r.Missed)
+	dst = append(dst, byte(r.Codec))
+	if r.Codec != CodecNone {
+		dst = binary.AppendUvarint(dst, uint64(r.RawSize))
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(r.Data)))
+	return append(dst, r.Data...)
+}
+
+// ReadStreamHeader reads a stream's header and not a byte more, as r's Read
+// blocks. It returns io.EOF for a stream without a byte, io.ErrUnexpectedEOF
+// (wrapped) when it ends inside the header.
+func ReadStreamHeader(r io.Reader) (StreamHeader, error) {
+	s := source{in: oneByte{r}}
+	h := StreamHeader{
+		Sub:   uint32(s.uvarint("sub", 1, math.MaxUint32)),
+		Epoch: s.u64("epoch"),
+	}
+	if s.err == io.EOF {
+		return StreamHeader{}, io.EOF
+	}
+	if s.err != nil {
+		return StreamHeader{}, fmt.Errorf("stream header: %s: %w", s.field, s.err)
+	}
+	return h, nil
+}
+
+// oneByte reads single bytes without a buffer that takes what follows.
+type oneByte struct{ r io.Reader }
+
+func (o oneByte) ReadByte() (byte, error) {
+	var b [1]byte
+	_, err := io.ReadFull(o.r, b[:])
+	return b[0], err
+}
+
+// RecordReader reads the records of one stream. One goroutine at a time.
+type RecordReader struct {
+	in    *bufio.Reader
+	limit uint64
+	buf   []byte // of the present record's Data
+	last  uint64 // its sequence number; 0: none yet
+	err   error  // that ended the stream
+}
+
+// NewRecordReader reads records from r, which stands behind a stream's header.
+// It reads ahead 4 KiB at most. Limit, 1 … MaxFrame, is the most bytes that a
+// record may have, before and after compression, and so what one buffer for
+// all of them grows to: the frame size of the channel.
+func NewRecordReader(r io.Reader, limit int) *RecordReader {
+	return &RecordReader{
+		in:    bufio.NewReaderSize(r, 4<<10),
+		limit: uint64(min(max(limit, 0), MaxFrame)),
+	}
+}
+
+// Next returns the next record; it blocks as the stream's Read does. Data is
+// valid until the next call. It returns io.EOF when the stream ends between
+// records, io.ErrUnexpectedEOF (wrapped) when it ends inside one. An error
+// names the field, and is what every later call returns.
+func (r *RecordReader) Next() (Record, error) {
+	if r.err != nil {
+		return Record{}, r.err
+	}
+	s := source{in: r.in}
+	record := r.head(&s)
+	if s.err == nil {
+		_, err := io.ReadFull(r.in, record.Data)
+		s.fail("data", s.inside(err))
+	}
+	if s.err != nil {
+		r.err = s.err
+		if r.err != io.EOF {
+			r.err = fmt.Errorf("record: %s: %w", s.field, s.err)
+		}
+		return Record{}, r.err
+	}
+	r.last = record.Seq
+	return record, nil
+}
+
+var errMissed = errors.New("more than the sequence numbers left out")
+
+// head reads a record up to its data, for which it makes room.
+func (r *RecordReader) head(s *source) Record {
+	record := Record{Seq: s.uvarint("seq", 1, math.MaxUint64)}
+	if record.Seq <= r.last {
+		s.fail("seq", errNoOrder)
+		return Record{}
+	}
+	record.Captured = time.Duration(s.uvarint("captured", 0, math.MaxInt64))
+	record.Missed = s.uvarint("missed", 0, math.MaxUint64)
+	if record.Missed >= record.Seq-r.last {
+		s.fail("missed", errMissed)
+	}
+	record.Codec = Codec(s.u8("codec"))
+	if record.Codec > CodecZstd {
+		s.fail("codec", outside(record.Codec, CodecNone, CodecZstd))
+	}
+	if record.Codec != CodecNone {
+		record.RawSize = int(s.uvarint("raw size", 1, r.limit))
+	}
+	size := int(s.uvarint("size", 1, r.limit))
+	if s.err == nil {
+		record.Data = r.room(size)
+	}
+	return record
+}
+
+// room grows the buffer by doubling, so that records of growing size cost few
+// allocations.
+func (r *RecordReader) room(size int) []byte {
+	if size > cap(r.buf) {
+		n := min(max(size, 2*cap(r.buf)), int(r.limit))
+		r.buf = nil
+		r.buf = make([]byte, n)
+	}
+	return r.buf[:size]
+}

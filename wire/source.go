@@ -1,0 +1,70 @@
+package wire
+
+import (
+	"encoding/binary"
+	"io"
+)
+
+// source reads fields from a stream as a cursor does from a datagram: the first
+// error stays, together with the name of its field; what is read after it is
+// zero. It takes no byte more than the fields have.
+type source struct {
+	in    io.ByteReader
+	begun bool // at least one byte was read
+	field string
+	err   error
+}
+
+// uvarint reads a number from least to most.
+func (s *source) uvarint(field string, least, most uint64) uint64 {
+	// With one byte more than the longest varint, a cursor sees that it is too long.
+	var b [binary.MaxVarintLen64 + 1]byte
+	n := 0
+	for n == 0 || n < len(b) && b[n-1] >= 0x80 {
+		b[n] = s.u8(field)
+		n++
+	}
+	c := cursor{rest: b[:n]}
+	v := c.uvarint(field, least, most)
+	s.fail(field, c.err)
+	if s.err != nil {
+		return 0
+	}
+	return v
+}
+
+func (s *source) u64(field string) uint64 {
+	var b [8]byte
+	for i := range b {
+		b[i] = s.u8(field)
+	}
+	return binary.BigEndian.Uint64(b[:])
+}
+
+func (s *source) u8(field string) byte {
+	if s.err != nil {
+		return 0
+	}
+	b, err := s.in.ReadByte()
+	if err != nil {
+		s.fail(field, s.inside(err))
+		return 0
+	}
+	s.begun = true
+	return b
+}
+
+// inside makes the stream's end an unexpected one, except before its first byte.
+func (s *source) inside(err error) error {
+	if err == io.EOF && s.begun {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// fail keeps the first error; nil is none.
+func (s *source) fail(field string, err error) {
+	if s.err == nil && err != nil {
+		s.field, s.err = field, err
+	}
+}
