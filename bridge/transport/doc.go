@@ -1,19 +1,22 @@
 // Package transport joins two nodes of one network by authenticated sessions.
 //
 // An Endpoint owns one UDP socket, on which it both listens and dials. A Session
-// is one association of two nodes: unreliable datagrams for frames, and one
-// reliable ordered stream for control messages. Nothing above this package can
-// tell by which protocol a session runs:
+// is one association of two nodes: unreliable datagrams for frames, one reliable
+// ordered stream for control messages, and further ones, each in one direction, for
+// whoever must have every frame. Nothing above this package can tell by which
+// protocol a session runs:
 //
-//	endpoint.go   Endpoint: sessions in, sessions out; the book of live sessions
-//	session.go    Session, and carrier, what a protocol must offer to be one
-//	quic.go       the QUIC endpoint: dial, accept, the welcome on the control stream
-//	quic_link.go  the QUIC carrier
-//	quic_guard.go handshakes of strangers: how many, and what became of them
-//	trust.go      the authority and certificates that a network key stands for
-//	identity.go   who a certificate says its holder is
-//	key.go        the network key and its file
-//	refusals.go   the log lines about refused peers, at most one a second
+//	endpoint.go     Endpoint: sessions in, sessions out; the book of live sessions
+//	session.go      Session, and carrier, what a protocol must offer to be one
+//	stream.go       SendStream and ReceiveStream, beside the control stream
+//	quic.go         the QUIC endpoint: dial, accept, the welcome on the control stream
+//	quic_link.go    the QUIC carrier: datagrams, addresses, the end
+//	quic_stream.go  its streams
+//	quic_guard.go   handshakes of strangers: how many, and what became of them
+//	trust.go        the authority and certificates that a network key stands for
+//	identity.go     who a certificate says its holder is
+//	key.go          the network key and its file
+//	refusals.go     the log lines about refused peers, at most one a second
 //
 // # Trust
 //

@@ -11,7 +11,7 @@ import (
 
 func vanishedPeerIsNoticed(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
-	l.cut()
+	l.air.lose(1)
 	start := time.Now()
 	for _, s := range []*Session{robot, pc} {
 		if err := waitDone(t, s); !errors.Is(err, ErrSilent) {
@@ -31,7 +31,7 @@ func vanishedPeerIsNoticed(t *testing.T, l *lab) {
 
 func silentAddress(t *testing.T, l *lab) {
 	robot, pc := l.node(t, "robot"), l.node(t, "pc")
-	l.cut()
+	l.air.lose(1)
 	start := time.Now()
 	_, err := pc.Dial(t.Context(), robot.LocalAddr())
 	if took := time.Since(start); !errors.Is(err, ErrSilent) || took > handshakeTimeout+time.Second {
@@ -43,7 +43,7 @@ func dialEndsWithContext(t *testing.T, l *lab) {
 	robot, pc := l.node(t, "robot"), l.node(t, "pc")
 	for _, after := range []time.Duration{0, oneWay, 3 * oneWay, 100 * oneWay} {
 		if after == 100*oneWay {
-			l.cut()
+			l.air.lose(1)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), after)
 		start := time.Now()

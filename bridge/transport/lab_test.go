@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,8 +25,11 @@ const oneWay = 5 * time.Millisecond
 type lab struct {
 	listen func(net.PacketConn, Config) (*Endpoint, error) // the transport under test
 	bind   func(*testing.T, netip.AddrPort) net.PacketConn
-	cut    func() // from now on nothing arrives anywhere; nil where that cannot be done
-	keys   [2]Key
+	air    *air // what is between the nodes; nil where that is out of our hands
+	// pair is a session between two new nodes: robot, which listened, and pc, which
+	// dialled.
+	pair func(*testing.T) (robot, pc *Session)
+	keys [2]Key
 
 	sockets map[*Endpoint]net.PacketConn
 	logs    map[*Endpoint]*logBook
@@ -41,7 +44,7 @@ type scenario func(*testing.T, *lab)
 func inBubble(listen func(net.PacketConn, Config) (*Endpoint, error), s scenario) func(*testing.T) {
 	return func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			air := &air{}
+			air := &air{dice: rand.New(rand.NewPCG(1, 2))}
 			var links []*simnet.SimulatedLink
 			defer func() {
 				for _, l := range links {
@@ -58,7 +61,7 @@ func inBubble(listen func(net.PacketConn, Config) (*Endpoint, error), s scenario
 				return conn
 			}
 			l := newLab(listen, bind)
-			l.cut = func() { air.cut.Store(true) }
+			l.air = air
 			defer l.close()
 			s(t, l)
 		})
@@ -91,12 +94,17 @@ func bindLoopback(t testing.TB, at netip.AddrPort) net.PacketConn {
 }
 
 func newLab(listen func(net.PacketConn, Config) (*Endpoint, error), bind func(*testing.T, netip.AddrPort) net.PacketConn) *lab {
-	return &lab{
+	l := &lab{
 		listen: listen, bind: bind,
 		keys:    [2]Key{NewKey(), NewKey()},
 		sockets: make(map[*Endpoint]net.PacketConn),
 		logs:    make(map[*Endpoint]*logBook),
 	}
+	l.pair = func(t *testing.T) (robot, pc *Session) {
+		t.Helper()
+		return l.join(t, l.node(t, "robot"), l.node(t, "pc"))
+	}
+	return l
 }
 
 func (l *lab) close() {
@@ -137,13 +145,6 @@ func (l *lab) crash(e *Endpoint) netip.AddrPort {
 	l.sockets[e].Close()
 	e.Close()
 	return at
-}
-
-// pair is a session between two new nodes: robot, which listened, and pc, which
-// dialled.
-func (l *lab) pair(t *testing.T) (robot, pc *Session) {
-	t.Helper()
-	return l.join(t, l.node(t, "robot"), l.node(t, "pc"))
 }
 
 func (l *lab) join(t *testing.T, listener, dialler *Endpoint) (accepted, dialled *Session) {
@@ -197,14 +198,27 @@ const forgedPort = 666
 // air is the emulated network between the links of the nodes.
 type air struct {
 	simnet.PerfectRouter
-	cut atomic.Bool
+
+	mu   sync.Mutex
+	loss float64 // share of the packets that get lost
+	dice *rand.Rand
 }
 
 func (a *air) SendPacket(p simnet.Packet) error {
-	if a.cut.Load() || p.To.(*net.UDPAddr).Port == forgedPort {
+	a.mu.Lock()
+	lost := a.dice.Float64() < a.loss
+	a.mu.Unlock()
+	if lost || p.To.(*net.UDPAddr).Port == forgedPort {
 		return nil
 	}
 	return a.PerfectRouter.SendPacket(p)
+}
+
+// lose makes the air lose a share of the packets from now on; 1 cuts all ties.
+func (a *air) lose(share float64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.loss = share
 }
 
 // logBook keeps what was logged.

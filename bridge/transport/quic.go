@@ -83,6 +83,16 @@ func listenQUIC(conn net.PacketConn, e *Endpoint, t *trust, cfg Config) (*quicPr
 	return p, nil
 }
 
+// The flow-control windows, in bytes. One stream holds at most streamWindow of
+// connectionWindow when nobody reads it, so that some thirty such streams do not
+// stop the others, the control stream among them. The window of a stream that is
+// read fast grows to maxStreamWindow, which at 20 ms round trip carries 200 Mbit/s.
+const (
+	streamWindow     = 128 << 10
+	maxStreamWindow  = 512 << 10
+	connectionWindow = 4 << 20
+)
+
 // quicTLS is what both sides of a handshake have in common. The standard
 // verification, which looks at dates and names, gives way to trust.verify.
 func quicTLS(t *trust) *tls.Config {
@@ -109,10 +119,18 @@ func quicConfig(idle time.Duration) *quic.Config {
 		MaxIdleTimeout:  idle - keepAlive,
 		KeepAlivePeriod: keepAlive,
 		EnableDatagrams: true,
-		// Twice the largest control message: memory a peer can make us hold.
-		MaxStreamReceiveWindow:     2 << 20,
-		MaxConnectionReceiveWindow: 3 << 20,
-		MaxIncomingUniStreams:      -1,
+		// What bounds the memory that a peer can make us hold: connectionWindow of
+		// bytes that have arrived and nobody has read, and maxStreams streams. (One
+		// that sends in pieces of a byte makes quic-go spend some hundred bytes on
+		// each.) These limits go out with our first answer, but nobody can use them
+		// before its certificate was accepted: QUIC processes no stream earlier
+		// (RFC 9001 section 5.7), and there is no early data. A member can, until
+		// handshakeTimeout ends the wait for its welcome.
+		InitialStreamReceiveWindow:     streamWindow,
+		MaxStreamReceiveWindow:         maxStreamWindow,
+		InitialConnectionReceiveWindow: connectionWindow,
+		MaxConnectionReceiveWindow:     connectionWindow,
+		MaxIncomingUniStreams:          maxStreams,
 		// Packets of 1280 bytes (1200 where the interface takes no more) carry every
 		// frame. Larger ones, once discovered, would be lost for ever after the robot
 		// moves to a path with a smaller limit, and the control stream with them.
@@ -191,9 +209,10 @@ func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome) (*
 		conn.CloseWithError(codeUnwelcome, plain(err.Error()))
 		return nil, quicCause(err)
 	}
+	stream.SetPriority(controlUrgency, true)
 	return &Session{
 		carrier: &quicLink{conn: conn},
-		control: &quicControl{stream: stream},
+		control: quicControl{stream},
 		done:    conn.Context().Done(),
 		peer:    peer,
 	}, nil

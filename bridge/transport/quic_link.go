@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
@@ -65,22 +64,3 @@ func (l *quicLink) err() error {
 }
 
 func (l *quicLink) close(reason string) { l.conn.CloseWithError(codeClosed, reason) }
-
-// quicControl is the control stream; its errors are those of the session.
-type quicControl struct{ stream *quic.Stream }
-
-func (c *quicControl) Read(b []byte) (int, error) {
-	n, err := c.stream.Read(b)
-	if err != nil && err != io.EOF {
-		err = quicCause(err)
-	}
-	return n, err
-}
-
-func (c *quicControl) Write(b []byte) (int, error) {
-	n, err := c.stream.Write(b)
-	if err != nil {
-		err = quicCause(err)
-	}
-	return n, err
-}

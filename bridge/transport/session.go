@@ -55,11 +55,14 @@ type Session struct {
 // good interface because it is the seam between protocols: whatever is not here,
 // nothing above can come to depend on. A carrier is handed over after the welcome,
 // is closed by one close, by its peer, or by silence, whichever comes first, and
-// holds no goroutine and no descriptor once the session's done channel is closed.
+// holds no goroutine and no descriptor once the session's done channel is closed;
+// whoever was blocked in it or in one of its streams is free by then, or at once.
 // Errors are those of session.go; anything else is an error of the network.
 type carrier interface {
 	sendDatagram([]byte) error
 	receiveDatagram(context.Context) ([]byte, error)
+	openStream() (SendStream, error)
+	acceptStream(context.Context) (ReceiveStream, error)
 	maxDatagram() int
 	window() int
 	rtt() time.Duration

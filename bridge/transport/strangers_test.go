@@ -240,15 +240,12 @@ func TestMemberWithoutWelcomeIsTurnedAway(t *testing.T) {
 	}
 }
 
-func TestPeerCannotOpenFurtherStreams(t *testing.T) {
+func TestPeerCannotOpenFurtherControlStreams(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		_, pc := l.pair(t)
 		conn := pc.carrier.(*quicLink).conn
 		if _, err := conn.OpenStream(); err == nil {
 			t.Error("second stream: no error")
-		}
-		if _, err := conn.OpenUniStream(); err == nil {
-			t.Error("unidirectional stream: no error")
 		}
 	})(t)
 }

@@ -1,0 +1,314 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// mebibyte is content in which no two places look alike.
+func mebibyte() []byte {
+	b := make([]byte, 0, 1<<20)
+	for i := uint32(0); len(b) < 1<<20; i++ {
+		b = append(b, byte(i), byte(i>>8), byte(i>>16), byte(i*i))
+	}
+	return b
+}
+
+func openStream(t *testing.T, s *Session) SendStream {
+	t.Helper()
+	stream, err := s.OpenStream()
+	if err != nil {
+		t.Fatalf("open stream: %v", err)
+	}
+	return stream
+}
+
+func acceptStream(t *testing.T, s *Session) ReceiveStream {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := s.AcceptStream(ctx)
+	if err != nil {
+		t.Fatalf("accept stream: %v", err)
+	}
+	return stream
+}
+
+// joinStream opens a stream from one session to the other, where its first byte
+// has been read.
+func joinStream(t *testing.T, from, to *Session) (SendStream, ReceiveStream) {
+	t.Helper()
+	out := openStream(t, from)
+	write(t, out, "!")
+	in := acceptStream(t, to)
+	if _, err := io.ReadFull(in, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return out, in
+}
+
+func write(t *testing.T, w io.Writer, text string) {
+	t.Helper()
+	if n, err := w.Write([]byte(text)); err != nil || n != len(text) {
+		t.Fatalf("write: got %d, %v, want %d", n, err, len(text))
+	}
+}
+
+// fill writes until an error comes, which it reports.
+func fill(w io.Writer) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		chunk := make([]byte, 1100)
+		for {
+			if _, err := w.Write(chunk); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	return ended
+}
+
+// soon returns what comes out of c, or fails the test.
+func soon(t *testing.T, what string, c <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-c:
+		return err
+	case <-time.After(patience):
+		t.Fatalf("%s: still blocked", what)
+		return nil
+	}
+}
+
+func streamCarriesAMebibyte(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	message := mebibyte()
+	for _, dir := range [][2]*Session{{robot, pc}, {pc, robot}} {
+		out := openStream(t, dir[0])
+		sent := make(chan error, 1)
+		go func() {
+			_, err := out.Write(message)
+			out.Close()
+			sent <- err
+		}()
+		got, err := io.ReadAll(acceptStream(t, dir[1]))
+		if err != nil || !bytes.Equal(got, message) {
+			t.Errorf("read: got %d bytes, %v, want %d as they were written", len(got), err, len(message))
+		}
+		if err := soon(t, "write", sent); err != nil {
+			t.Errorf("write: %v", err)
+		}
+		if _, err := out.Write([]byte("more")); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("write after close: got %v, want net.ErrClosed", err)
+		}
+	}
+}
+
+func streamSurvivesLoss(t *testing.T, l *lab) {
+	l.pair = func(pair func(*testing.T) (robot, pc *Session)) func(*testing.T) (robot, pc *Session) {
+		return func(t *testing.T) (robot, pc *Session) {
+			robot, pc = pair(t)
+			l.air.lose(0.05)
+			return robot, pc
+		}
+	}(l.pair)
+	streamCarriesAMebibyte(t, l)
+}
+
+func streamsArriveInOrder(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	const count = 5
+	var out []SendStream
+	for range count {
+		out = append(out, openStream(t, robot))
+	}
+	for i := count - 1; i >= 0; i-- { // written in another order than opened
+		write(t, out[i], string(rune('a'+i)))
+		out[i].Close()
+	}
+	for i := range count {
+		got, err := io.ReadAll(acceptStream(t, pc))
+		if want := string(rune('a' + i)); err != nil || string(got) != want {
+			t.Errorf("stream %d: got %q, %v, want %q", i, got, err, want)
+		}
+	}
+}
+
+func resetEndsStream(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	out, in := joinStream(t, robot, pc)
+	ended := fill(out) // blocks sooner or later, as nobody reads
+	out.Reset()
+	if err := soon(t, "write", ended); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("write: got %v, want net.ErrClosed", err)
+	}
+	if _, err := io.Copy(io.Discard, in); !errors.Is(err, ErrReset) {
+		t.Errorf("read: got %v, want ErrReset", err)
+	}
+	in.Stop()
+	out.Reset()
+	out.Close()
+
+	openStream(t, robot).Reset() // before its first byte
+	if _, err := acceptStream(t, pc).Read(make([]byte, 1)); !errors.Is(err, ErrReset) {
+		t.Errorf("read: got %v, want ErrReset", err)
+	}
+}
+
+func stoppedReaderEndsWriter(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	out, in := joinStream(t, robot, pc)
+	read := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, in)
+		read <- err
+	}()
+	ended := fill(out)
+	in.Stop()
+	if err := soon(t, "read", read); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("read: got %v, want net.ErrClosed", err)
+	}
+	if err := soon(t, "write", ended); !errors.Is(err, ErrStopped) {
+		t.Errorf("write: got %v, want ErrStopped", err)
+	}
+	out.Close()
+	in.Stop()
+}
+
+func unreadStreamHoldsUpNobody(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	unread, _ := joinStream(t, robot, pc)
+	ended := fill(unread)
+	out, in := joinStream(t, robot, pc)
+	for range 100 {
+		write(t, out, "step")
+		if _, err := io.ReadFull(in, make([]byte, 4)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := robot.SendDatagram([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := receive(t, pc); err != nil {
+		t.Errorf("datagram: %v", err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("unread stream: write ended with %v, want it to block", err)
+	default:
+	}
+	unread.Reset()
+	soon(t, "write", ended)
+}
+
+func streamLimitIsAnError(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	var out []SendStream
+	for range maxStreams {
+		out = append(out, openStream(t, pc))
+	}
+	if _, err := pc.OpenStream(); !errors.Is(err, ErrStreamLimit) {
+		t.Fatalf("one stream more: got %v, want ErrStreamLimit", err)
+	}
+	openStream(t, robot).Reset() // the other direction has a limit of its own
+	out[0].Close()
+	out[1].Reset()
+	write(t, out[2], "x")
+	if _, err := io.ReadAll(acceptStream(t, robot)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := acceptStream(t, robot).Read(make([]byte, 1)); !errors.Is(err, ErrReset) {
+		t.Fatal(err)
+	}
+	acceptStream(t, robot).Stop()
+	for range 3 {
+		until(t, "an ended stream makes room", func() bool {
+			_, err := pc.OpenStream()
+			return err == nil
+		})
+	}
+	if _, err := pc.OpenStream(); !errors.Is(err, ErrStreamLimit) {
+		t.Errorf("one stream more: got %v, want ErrStreamLimit", err)
+	}
+}
+
+// unreadStreamsLeaveControl: thirty streams that stand still take no room from
+// the control stream.
+func unreadStreamsLeaveControl(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	var streams []SendStream
+	var ended []<-chan error
+	for range 30 {
+		out := openStream(t, robot)
+		streams, ended = append(streams, out), append(ended, fill(out))
+	}
+	message := mebibyte()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := robot.Control().Write(message)
+		sent <- err
+	}()
+	got := make([]byte, len(message))
+	if _, err := io.ReadFull(pc.Control(), got); err != nil || !bytes.Equal(got, message) {
+		t.Errorf("control: got other bytes, %v", err)
+	}
+	if err := soon(t, "control", sent); err != nil {
+		t.Errorf("control: %v", err)
+	}
+	for i, out := range streams {
+		out.Reset()
+		soon(t, "write", ended[i])
+	}
+}
+
+func acceptStreamEndsWithContext(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := robot.AcceptStream(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("accept: got %v, want context.DeadlineExceeded", err)
+	}
+	joinStream(t, pc, robot) // the next call finds what came meanwhile
+}
+
+func closeEndsBlockedStreams(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	blocked := make(map[string]<-chan error)
+	start := func(what string, f func() error) {
+		ended := make(chan error, 1)
+		go func() { ended <- f() }()
+		blocked[what] = ended
+	}
+	for name, dir := range map[string][2]*Session{"robot": {robot, pc}, "pc": {pc, robot}} {
+		full, _ := joinStream(t, dir[0], dir[1])
+		blocked[name+"'s write"] = fill(full)
+		_, in := joinStream(t, dir[1], dir[0])
+		start(name+"'s read", func() error {
+			_, err := in.Read(make([]byte, 1))
+			return err
+		})
+		start(name+"'s accept", func() error {
+			_, err := dir[0].AcceptStream(context.Background())
+			return err
+		})
+	}
+	pc.Close("rebooting")
+	waitDone(t, robot)
+	for what, c := range blocked {
+		err, ok := errors.AsType[*CloseError](soon(t, what, c))
+		if !ok || err.Reason != "rebooting" {
+			t.Errorf("%s: got %v, want the end of the session", what, err)
+		}
+	}
+	for _, s := range []*Session{robot, pc} {
+		if _, err := s.OpenStream(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("open: got %v, want net.ErrClosed", err)
+		}
+	}
+}
