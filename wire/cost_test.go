@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"testing"
 	"time"
 )
@@ -29,12 +30,22 @@ func datagramOf() []byte {
 func TestDatagramsAllocateNothing(t *testing.T) {
 	buf := make([]byte, 0, 2*MaxDatagram)
 	frame, part, feedback, in := imu(), cameraPart(), fullFeedback(), mixedDatagram()
+	mark := Mark{Sub: 5, Bytes: 1500}
+	compressed, compressedPart := frame, part
+	compressed.Codec, compressed.RawSize, compressed.Owed = CodecS2, 200, true
+	compressedPart.Frame.Codec, compressedPart.RawSize = CodecZstd, 600_000
 	var sum int
 	for name, f := range map[string]func(){
 		"AppendHeader":   func() { AppendHeader(buf, Header{Number: 1, Sent: sentAt}) },
 		"AppendFrame":    func() { AppendFrame(buf, sentAt, frame) },
 		"AppendPart":     func() { AppendPart(buf, sentAt, part) },
 		"AppendFeedback": func() { AppendFeedback(buf, feedback) },
+		"AppendMark":     func() { AppendMark(buf, mark) },
+		"compressed": func() {
+			AppendFrame(buf, sentAt, compressed)
+			AppendPart(buf, sentAt, compressedPart)
+			sum += FrameSize(sentAt, compressed) + PartSize(sentAt, compressedPart)
+		},
 		"FrameSize":      func() { sum += FrameSize(sentAt, frame) },
 		"PartSize":       func() { sum += PartSize(sentAt, part) },
 		"Parse and Next": func() { sum += read(in) },
@@ -42,6 +53,29 @@ func TestDatagramsAllocateNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(100, f); n != 0 {
 			t.Errorf("%s: got %v allocations, want 0", name, n)
 		}
+	}
+}
+
+func TestRecordsAllocateNothing(t *testing.T) {
+	const runs = 100
+	buf := make([]byte, 0, 1<<10)
+	record := Record{Captured: sentAt, Codec: CodecS2, RawSize: 200, Data: make([]byte, 64)}
+	var in []byte
+	for record.Seq = 1; record.Seq <= runs+2; record.Seq++ {
+		in = AppendRecord(in, record)
+	}
+	if n := testing.AllocsPerRun(runs, func() { AppendRecord(buf, record) }); n != 0 {
+		t.Errorf("AppendRecord: got %v allocations, want 0", n)
+	}
+	records := NewRecordReader(bytes.NewReader(in), 1<<10)
+	next := func() {
+		if _, err := records.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next() // makes the buffer
+	if n := testing.AllocsPerRun(runs, next); n != 0 {
+		t.Errorf("Next: got %v allocations, want 0", n)
 	}
 }
 
@@ -59,6 +93,8 @@ func read(b []byte) (sum int) {
 		case KindFeedback:
 			f := e.Feedback()
 			sum += f.GapCount
+		case KindMark:
+			sum += e.Mark.Bytes
 		}
 	}
 	return sum
@@ -95,6 +131,24 @@ func BenchmarkReadFrames(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		read(in)
+	}
+	framesPerSecond(b, n)
+}
+
+func BenchmarkReadRecords(b *testing.B) {
+	const n = 1000
+	var in []byte
+	for seq := range uint64(n) {
+		in = AppendRecord(in, Record{Seq: seq + 1, Captured: sentAt, Data: make([]byte, 64)})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		records := NewRecordReader(bytes.NewReader(in), 64)
+		for range n {
+			if _, err := records.Next(); err != nil {
+				b.Fatal(err)
+			}
+		}
 	}
 	framesPerSecond(b, n)
 }

@@ -21,18 +21,12 @@ type cursor struct {
 
 // uvarint reads a number from least to most.
 func (c *cursor) uvarint(field string, least, most uint64) uint64 {
-	v, n := binary.Uvarint(c.rest)
-	switch {
-	case c.err != nil:
+	if c.err != nil {
 		return 0
-	case n == 0:
-		return c.fail(field, errShort)
-	case n < 0:
-		return c.fail(field, errVarint)
-	case n > 1 && c.rest[n-1] == 0:
-		return c.fail(field, errOverlong)
-	case v < least || v > most:
-		return c.fail(field, outside(v, least, most))
+	}
+	v, n, err := uvarint(c.rest, least, most)
+	if err != nil {
+		return c.fail(field, err)
 	}
 	c.rest = c.rest[n:]
 	return v
@@ -87,6 +81,22 @@ func (c *cursor) fail(field string, err error) uint64 {
 		c.field, c.err = field, err
 	}
 	return 0
+}
+
+// uvarint reads a number from least to most, and how many bytes it has.
+func uvarint(b []byte, least, most uint64) (v uint64, n int, err error) {
+	v, n = binary.Uvarint(b)
+	switch {
+	case n == 0:
+		err = errShort
+	case n < 0:
+		err = errVarint
+	case n > 1 && b[n-1] == 0:
+		err = errOverlong
+	case v < least || v > most:
+		err = outside(v, least, most)
+	}
+	return v, n, err
 }
 
 // uvarintSize is the number of bytes binary.AppendUvarint appends for v.

@@ -44,6 +44,32 @@ func TestFeedbackMaximumIsReached(t *testing.T) {
 	mustParse(t, append(AppendHeader(nil, Header{Number: 1}), b...))
 }
 
+func TestMarkMaximumIsReached(t *testing.T) {
+	b := AppendMark(nil, Mark{Sub: math.MaxUint32, Bytes: math.MaxInt64})
+	if len(b) != MaxMark {
+		t.Errorf("got %d bytes, want %d", len(b), MaxMark)
+	}
+	mustParse(t, append(AppendHeader(nil, Header{Number: 1}), b...))
+}
+
+// The codec has three bits: a larger number must not become another codec.
+func TestUnknownCodecIsRefused(t *testing.T) {
+	for codec := CodecZstd + 1; codec != 0; codec++ {
+		b := AppendFrame(AppendHeader(nil, Header{Number: 1}), 0, Frame{Sub: 1, Seq: 1, Codec: codec, RawSize: 1, Data: []byte{1}})
+		_, err := Parse(b)
+		refused(t, err, "datagram: ", "codec")
+	}
+}
+
+func TestRawSizeIsOnlySentWithACodec(t *testing.T) {
+	f := Frame{Sub: 1, Seq: 1, RawSize: 1000, Data: []byte{1}}
+	d := mustParse(t, AppendFrame(AppendHeader(nil, Header{Number: 1}), 0, f))
+	f.RawSize = 0
+	if e, _ := d.Next(); !reflect.DeepEqual(e.Frame, f) {
+		t.Errorf("got %+v, want %+v", e.Frame, f)
+	}
+}
+
 func TestDatagramCanBeFilledExactly(t *testing.T) {
 	const sent = time.Second
 	f := Frame{Sub: 3, Epoch: 9, Seq: 300, Captured: sent - time.Millisecond}
@@ -194,8 +220,9 @@ func mixedDatagram() []byte {
 	b := AppendHeader(nil, Header{Number: 77, Sent: sent})
 	b = AppendFeedback(b, fullFeedback())
 	b = AppendFrame(b, sent, Frame{Sub: 1, Epoch: 7, Seq: 1000, Captured: sent - time.Millisecond, Data: make([]byte, 64)})
+	b = AppendMark(b, Mark{Sub: 3, Bytes: 5000})
 	return AppendPart(b, sent, Part{
-		Frame: Frame{Sub: 2, Epoch: 7, Seq: 9, Captured: sent, Data: make([]byte, PartLen(3000, 6, 5))},
+		Frame: Frame{Owed: true, Codec: CodecZstd, RawSize: 9000, Sub: 2, Epoch: 7, Seq: 9, Captured: sent, Data: make([]byte, PartLen(3000, 6, 5))},
 		Size:  3000, Index: 5, Count: 6,
 	})
 }

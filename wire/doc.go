@@ -3,11 +3,13 @@
 // safe for concurrent use; a Datagram belongs to one goroutine.
 //
 // Two nodes speak over one link (TLS ALPN "achbridge/1"): control messages on
-// its control stream, frames and feedback in its datagrams. Everything a peer
+// its control stream, frames and feedback in its datagrams, and on a reliable
+// stream of its own each subscription that wants every frame. Everything a peer
 // sends is hostile until parsed here: every count, length and name has a
-// limit, and an error names the field that broke it. Whatever Parse or
-// ParseMessage returns is within the limits, and nothing else is: whether a
-// subscription, a channel or a part exists is for the caller to find out.
+// limit, and an error names the field that broke it. Whatever Parse,
+// ParseMessage or a RecordReader returns is within the limits, and nothing else
+// is: whether a subscription, a channel or a part exists, and whether compressed
+// bytes are as many as they claim, is for the caller to find out.
 //
 // # Datagrams
 //
@@ -20,18 +22,22 @@
 //	header    packet number  uvarint  1 … 2^63-1, counted per link and direction
 //	          send time      uvarint
 //
-//	frame     type           u8       1
+//	frame     type           u8       bits 0 … 3: 1
+//	                                  bit 4: owed, the debt to the newest frame of the ring
+//	                                  bits 5 … 7: codec; 0: none, 1: S2 block, 2: Zstandard frame
 //	          sub            uvarint  1 … 2^32-1, the subscription's ID
 //	          epoch          u32      low 32 bits of the channel's epoch
 //	          seq            uvarint  1 … 2^64-1, the origin's sequence number
 //	          captured       uvarint  0: unknown, else 1 + send time - capture time;
 //	                                  at most the send time
+//	          raw size       uvarint  only with a codec: 1 … MaxFrame, bytes of the
+//	                                  frame before compression
 //	          size           uvarint  1 … bytes left in the datagram
 //	          data           size bytes
 //
-//	part      type           u8       2
-//	          sub … captured          as in frame
-//	          size           uvarint  1 … MaxFrame, of the whole frame
+//	part      type           u8       bits 0 … 3: 2; the others as in frame
+//	          sub … raw size          as in frame
+//	          size           uvarint  1 … MaxFrame, of the whole frame, compressed with a codec
 //	          index          uvarint  0 … count-1
 //	          count          uvarint  1 … MaxParts, none of the parts empty
 //	          data                    ceil(size/count) bytes; the last part: the rest
@@ -50,9 +56,33 @@
 //	            first        uvarint  index of the first missing part
 //	            count        uvarint  1 … MaxParts-first
 //
+//	mark      type           u8       4
+//	          sub            uvarint  1 … 2^32-1
+//	          bytes          uvarint  1 … 2^63-1, that left with this packet on the
+//	                                  subscription's reliable stream
+//
 // Version 1 has no other entries: an unknown type is an error of the whole
 // datagram, since its length cannot be known. Arrivals of packets that were
 // overtaken by newest are only in the bitmap.
+//
+// # Reliable streams
+//
+// A stream has the frames of one subscription and epoch: a header, then records
+// until the end. Its varints are as short as a datagram's. The receiver sets a
+// limit to the size of a record, the channel's frame size; records of other
+// sizes, or whose sequence numbers do not increase, end the stream.
+//
+//	header    sub            uvarint  1 … 2^32-1, the subscription's ID
+//	          epoch          u64      the channel's epoch
+//
+//	record    seq            uvarint  1 … 2^64-1, greater than the one before
+//	          captured       uvarint  0: unknown, else the capture time; at most 2^63-1
+//	          missed         uvarint  frames that the ring lost between the record before
+//	                                  and this one; at most the numbers left out by seq
+//	          codec          u8       0: none, 1: S2 block, 2: Zstandard frame
+//	          raw size       uvarint  only with a codec: 1 … limit
+//	          size           uvarint  1 … limit
+//	          data           size bytes
 //
 // # Control messages
 //
@@ -73,22 +103,23 @@
 //	 2 Catalog      1 full (bool)  2 channels (Channel …)  3 gone (name …)
 //	 3 Subscribe    1! id  2! channel (name)  3 epoch  4 have seq  5 QoS
 //	 4 Subscribed   1! id  2 epoch  3 last seq  4! frame count  5! frame size
-//	 5 Update       1! id  2 QoS
+//	 5 Update       1! id  2 QoS  3 have seq  4 owed (bool)
 //	 6 Unsubscribe  1! id
 //	 7 Offer        1! id  2! channel (name)  3 as (name; without: channel)
 //	 8 Accepted     1! id
 //	 9 Refused      1 id  2! type refused  3! code  4 text
-//	10 Ledger       1 accounts (Account …)
+//	10 Ledger       1 serving (Account …)  2 holding (Account …)
 //	11 Bye          1 reason (text)
 //
 //	Channel   1! name  2! frame count  3! frame size  4 epoch  5 last seq  6 Origin
 //	Origin    1! node  2! host (name)  3! channel (name)
-//	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority (1 … 7)
-//	          4 mode (u8)  5 compress (u8)  6 late (u8)
+//	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority + 1 (1 … 8;
+//	          without: the default)  4 mode (u8)  5 compress (u8)  6 late (u8)  7 class (u8)
 //	Account   1! id  2 offered  3 delivered  4 late kept  5 superseded
 //	          6 rate limited  7 expired  8 lost  9 late  10 refused
 //	          11 overflow  12 in flight  13 duplicate  14 repaired
 //
 // An id is 1 … 2^32-1, a frame count 1 … [MaxFrameCount], a frame size
-// 1 … [MaxFrame] bytes, a version and a [Code] 1 … 65535.
+// 1 … [MaxFrame] bytes, the accounts of a Ledger at most [MaxChannels] in both
+// lists together, a version and a [Code] 1 … 65535.
 package wire

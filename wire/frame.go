@@ -48,8 +48,8 @@ const (
 // after sent counts as sent: the clock was read again in between.
 //
 // Data may lie in dst's spare capacity, MaxFrameOverhead or more bytes behind
-// its end: it is moved into place. The peer refuses a Sub or Seq of 0, an unknown Codec
-// and empty Data.
+// its end: it is moved into place. The peer refuses an unknown Codec and what the comments of
+// Frame do not allow.
 func AppendFrame(dst []byte, sent time.Duration, f Frame) []byte {
 	dst = appendIdentity(dst, KindFrame, sent, &f)
 	dst = binary.AppendUvarint(dst, uint64(len(f.Data)))

@@ -2,13 +2,13 @@ package wire
 
 import (
 	"bytes"
-	"strings"
+	"io"
 	"testing"
 )
 
 func FuzzParse(f *testing.F) {
 	for _, v := range readVectors(f) {
-		if strings.HasPrefix(v.name, "datagram ") {
+		if v.kind() == "datagram" {
 			f.Add(v.bytes)
 		}
 	}
@@ -39,7 +39,7 @@ func FuzzParse(f *testing.F) {
 
 func FuzzParseMessage(f *testing.F) {
 	for _, v := range readVectors(f) {
-		if !strings.HasPrefix(v.name, "datagram ") {
+		if v.kind() != "datagram" && v.kind() != "stream" {
 			f.Add(v.bytes[4:])
 		}
 	}
@@ -65,6 +65,33 @@ func FuzzParseMessage(f *testing.F) {
 		out2, err := AppendMessage(nil, again)
 		if err != nil || !bytes.Equal(out, out2) {
 			t.Fatalf("got %x, %v, want %x", out2, err, out)
+		}
+	})
+}
+
+func FuzzReadStream(f *testing.F) {
+	for _, v := range readVectors(f) {
+		if v.kind() == "stream" {
+			f.Add(v.bytes)
+		}
+	}
+	for _, h := range hostileStreams {
+		f.Add(unhex(f, h.hex))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := readStream(bytes.NewReader(b), streamLimit)
+		for _, r := range s.Records {
+			if len(r.Data) > streamLimit || r.RawSize > streamLimit {
+				t.Fatalf("%+v: above %d bytes", r, streamLimit)
+			}
+		}
+		if len(b) == 0 || err != nil && s.Sub == 0 {
+			return
+		}
+		// There is only one way to write what was read.
+		out := s.append(nil)
+		if !bytes.HasPrefix(b, out) || err == io.EOF && len(out) != len(b) {
+			t.Fatalf("%v: got %x, want %x", err, out, b)
 		}
 	})
 }

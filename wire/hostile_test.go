@@ -58,6 +58,21 @@ var hostileDatagrams = []hostile{
 	{"gap of seq 0", "01 00 03 01 0000000000000000 00 00 01 01 00 00 01", "gap seq: 0"},
 	{"gap of nothing", "01 00 03 01 0000000000000000 00 00 01 01 01 00 00", "gap count: 0"},
 	{"gap past MaxParts", "01 00 03 01 0000000000000000 00 00 01 01 01 ffff03 02", "gap count: 2 is not in 1 … 1"},
+	{"unknown codec", "01 00 61 01 00000001 01 00 01 01 aa", "type: codec: 3 is not in 0 … 2"},
+	{"codec and a later bit", "01 00 a1 01 00000001 01 00 01 01 aa", "type: codec: 5 is not in 0 … 2"},
+	{"part of an unknown codec", "01 00 72 01 00000001 01 00 01 01 00 01 aa", "type: codec: 3"},
+	{"raw size 0", "01 00 21 01 00000001 01 00 00 01 aa", "raw size: 0 is not in 1"},
+	{"raw size above MaxFrame", "01 00 41 01 00000001 01 00 81808020 01 aa", "raw size: 67108865"},
+	{"raw size of 2^63", "01 00 22 01 00000001 01 00 80808080808080808001 01 00 01 aa", "raw size: 9223372036854775808"},
+	{"raw size cut", "01 00 21 01 00000001 01 00", "raw size: cut short"},
+	{"owed feedback", "01 00 13 01 0000000000000000 00 00 00", "type: 0x13 is unknown"},
+	{"owed mark", "01 00 14 01 01", "type: 0x14 is unknown"},
+	{"compressed mark", "01 00 24 01 01", "type: 0x24 is unknown"},
+	{"mark of sub 0", "01 00 04 00 01", "mark sub: 0"},
+	{"mark of sub beyond 32 bits", "01 00 04 8080808010 01", "mark sub: 4294967296"},
+	{"mark of nothing", "01 00 04 01 00", "mark bytes: 0 is not in 1"},
+	{"mark beyond 63 bits", "01 00 04 01 80808080808080808001", "mark bytes: 9223372036854775808"},
+	{"mark cut", "01 00 04 01", "mark bytes: cut short"},
 	{"feedback cut", "01 00 03 01 00000000000000", "feedback bitmap: cut short"},
 }
 
@@ -114,6 +129,10 @@ var hostileMessages = []hostile{
 	{"negative budget", "82 05 a2 0101 02 a1 0120", "budget: -1ns is negative"},
 	{"budget beyond 63 bits", "82 05 a2 0101 02 a1 011bffffffffffffffff", "message update"},
 	{"priority 9", "82 05 a2 0101 02 a1 0309", "priority: 9 is not in 0 … 8"},
+	{"negative priority", "82 05 a2 0101 02 a1 0320", "priority: -1"},
+	{"class 256", "82 05 a2 0101 02 a1 07190100", "message update"},
+	{"negative have seq", "82 05 a2 0101 0320", "message update"},
+	{"owed that is a number", "82 05 a2 0101 0401", "message update"},
 	{"mode 256", "82 05 a2 0101 02 a1 04190100", "message update"},
 	{"refused nothing", "82 09 a1 0301", "type refused: missing"},
 	{"code 0", "82 09 a1 0203", "code: 0"},
@@ -121,6 +140,8 @@ var hostileMessages = []hostile{
 	{"escape sequence", "82 0b a1 01 621b63", "reason: has what cannot be printed"},
 	{"account without id", "82 0a a1 01 81 a1 0205", "serving[0]: id: missing"},
 	{"account without id of the other side", "82 0a a2 01 81 a1 0101 02 81 a0", "holding[0]: id: missing"},
+	{"accounts that are too many together", "82 0a a2 01 990400" + strings.Repeat("a10101", 1024) +
+		"02 990401" + strings.Repeat("a10101", 1025), "ledger: accounts: 2049 is not in 0 … 2048"},
 	{"negative count", "82 0a a1 01 81 a2 0101 0220", "message ledger"},
 }
 

@@ -17,17 +17,19 @@ type source struct {
 
 // uvarint reads a number from least to most.
 func (s *source) uvarint(field string, least, most uint64) uint64 {
-	// With one byte more than the longest varint, a cursor sees that it is too long.
+	// Room for one byte too many, to tell that a varint is too long.
 	var b [binary.MaxVarintLen64 + 1]byte
 	n := 0
 	for n == 0 || n < len(b) && b[n-1] >= 0x80 {
 		b[n] = s.u8(field)
 		n++
 	}
-	c := cursor{rest: b[:n]}
-	v := c.uvarint(field, least, most)
-	s.fail(field, c.err)
 	if s.err != nil {
+		return 0
+	}
+	v, _, err := uvarint(b[:n], least, most)
+	if err != nil {
+		s.fail(field, err)
 		return 0
 	}
 	return v

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"reflect"
 	"strings"
@@ -11,9 +12,14 @@ import (
 
 // vector is one block of testdata/vectors.txt.
 type vector struct {
-	name   string // "datagram …" or the message's name, then what it shows
+	name   string // "datagram …", "stream …" or the message's name, then what it shows
 	fields string // JSON of the Go value; data in base64
 	bytes  []byte
+}
+
+func (v vector) kind() string {
+	kind, _, _ := strings.Cut(v.name, " ")
+	return kind
 }
 
 // datagram is what a vector of a datagram has as fields.
@@ -23,6 +29,7 @@ type datagram struct {
 		Frame    *Frame    `json:",omitempty"`
 		Part     *Part     `json:",omitempty"`
 		Feedback *Feedback `json:",omitempty"`
+		Mark     *Mark     `json:",omitempty"`
 	}
 }
 
@@ -30,9 +37,12 @@ func TestVectors(t *testing.T) {
 	vectors := readVectors(t)
 	for _, v := range vectors {
 		t.Run(v.name, func(t *testing.T) {
-			if strings.HasPrefix(v.name, "datagram ") {
+			switch v.kind() {
+			case "datagram":
 				checkDatagramVector(t, v)
-			} else {
+			case "stream":
+				checkStreamVector(t, v)
+			default:
 				checkMessageVector(t, v)
 			}
 		})
@@ -45,7 +55,7 @@ func TestEveryMessageHasAVector(t *testing.T) {
 	for _, k := range kinds[1:] {
 		found := false
 		for _, v := range vectors {
-			found = found || strings.HasPrefix(v.name, k.name+" ")
+			found = found || v.kind() == k.name
 		}
 		if !found {
 			t.Errorf("%s: no vector in testdata/vectors.txt", k.name)
@@ -63,6 +73,8 @@ func checkDatagramVector(t *testing.T, v vector) {
 			b = AppendFrame(b, want.Sent, *e.Frame)
 		case e.Part != nil:
 			b = AppendPart(b, want.Sent, *e.Part)
+		case e.Mark != nil:
+			b = AppendMark(b, *e.Mark)
 		default:
 			b = AppendFeedback(b, *e.Feedback)
 		}
@@ -79,6 +91,7 @@ func checkDatagramVector(t *testing.T, v vector) {
 		w := want.Entries[i]
 		ok := e.Kind == KindFrame && reflect.DeepEqual(&e.Frame, w.Frame) ||
 			e.Kind == KindPart && reflect.DeepEqual(&e.Part, w.Part) ||
+			e.Kind == KindMark && reflect.DeepEqual(&e.Mark, w.Mark) ||
 			e.Kind == KindFeedback && w.Feedback != nil && e.Feedback() == *w.Feedback
 		if !ok {
 			t.Errorf("parse: entry %d: got %+v, want %+v", i+1, e, w)
@@ -86,8 +99,20 @@ func checkDatagramVector(t *testing.T, v vector) {
 	}
 }
 
+func checkStreamVector(t *testing.T, v vector) {
+	var want stream
+	unjson(t, v.fields, &want)
+	if b := want.append(nil); !bytes.Equal(b, v.bytes) {
+		t.Errorf("append: got %x, want %x", b, v.bytes)
+	}
+	got, err := readStream(bytes.NewReader(v.bytes), MaxFrame)
+	if err != io.EOF || !reflect.DeepEqual(got, want) {
+		t.Errorf("read: got %+v, %v, want %+v", got, err, want)
+	}
+}
+
 func checkMessageVector(t *testing.T, v vector) {
-	kind, _, _ := strings.Cut(v.name, " ")
+	kind := v.kind()
 	var want Message
 	for i, k := range kinds {
 		if k.name == kind && i > 0 {
