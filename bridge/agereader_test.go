@@ -21,12 +21,12 @@ type ageReader struct {
 	buf    []byte
 	stamp  time.Duration // of the newest frame, since the first one's
 	ages   []float64     // ms
-	frames []arrival
+	frames []sighting
 }
 
-// arrival is one frame that was seen in a mirror. Times count from the first
+// sighting is one frame that was seen in a mirror. Times count from the first
 // frame.
-type arrival struct {
+type sighting struct {
 	number    uint64
 	stamp, at time.Duration
 }
@@ -58,7 +58,7 @@ func (a *ageReader) look(begin time.Time, at time.Duration) {
 			a.t.Errorf("%s: frame %d is damaged", a.ch.Name(), number)
 		}
 		a.stamp = time.Duration(int64(binary.LittleEndian.Uint64(b[8:])) - begin.UnixNano())
-		a.frames = append(a.frames, arrival{number, a.stamp, at})
+		a.frames = append(a.frames, sighting{number, a.stamp, at})
 	}
 	a.ages = append(a.ages, float64(at-a.stamp)/1e6)
 }
@@ -71,7 +71,8 @@ type stat struct {
 	alone          float64 // p99 with the link to itself
 	perSecond      float64
 	missing        int     // frames put in the window that never came
-	late           int     // frames past their budget when they came
+	seen           int     // frames that came
+	late           int     // frames past their budget when they came, that the mirror does not count as late_kept
 	unexcused      int     // frames missing or late of which fewer than three packets were lost
 	gap            float64 // s, the longest without a frame
 	fresh          float64 // from the return of the link to the first frame within its budget
@@ -81,11 +82,8 @@ type stat struct {
 // sum makes a stat of the samples and frames of window w.
 func (a *ageReader) sum(w window, b *bench, l load) stat {
 	s := ageStat(cut(a.ages, w, b.s.step()))
-	budget := l.budget
-	if budget == 0 {
-		budget = 100 * milli
-	}
-	last, at := w.from, map[uint64]arrival{}
+	budget := l.qos.budget()
+	last, at := w.from, map[uint64]sighting{}
 	s.fresh = 1e9
 	for _, f := range a.frames {
 		at[f.number] = f
@@ -96,12 +94,14 @@ func (a *ageReader) sum(w window, b *bench, l load) stat {
 			continue
 		}
 		s.gap, last = max(s.gap, (f.at-last).Seconds()), f.at
+		s.seen++
 		s.perSecond += 1 / (w.to - w.from).Seconds()
 		s.way = max(s.way, float64(f.at-f.stamp)/1e6)
 		if f.at-f.stamp > budget {
 			s.late++
 		}
 	}
+	s.late = max(0, s.late-int(b.kept[a.ch.Name()]))
 	s.gap = max(s.gap, (w.to - last).Seconds())
 	phase := b.phases[slices.Index(b.s.loads, l)]
 	for number := uint64(1); number == 1 || !l.once; number++ {

@@ -37,6 +37,7 @@ type Mirror struct {
 	Host    string `json:"host"`    // pattern
 	Channel string `json:"channel"` // pattern
 	As      string `json:"as,omitempty"`
+	QoS     QoS    `json:"qos"`
 }
 
 // Push is the wish that another host mirrors a channel of ours.
@@ -80,26 +81,42 @@ func (s shmSource) NewData(ch *localach.Channel, f func(seq uint64)) func() {
 	return s.watcher.Watch(ch, f).Close
 }
 
-// ParseMirror reads HOST/CHANNEL or HOST/PATTERN, with ",as=NAME" behind it if
-// the mirror is to have another name.
+// ParseMirror reads HOST/CHANNEL or HOST/PATTERN, with options behind it:
+// as=NAME if the mirror is to have another name, and those of QoS, as in
+// "krang/*,budget=20ms,priority=7".
 func ParseMirror(s string) (Mirror, error) {
-	address, options, _ := strings.Cut(s, ",")
+	address, options, more := strings.Cut(s, ",")
 	host, channel, ok := strings.Cut(strings.TrimPrefix(address, "ach://"), "/")
 	if !ok || host == "" || channel == "" {
 		return Mirror{}, fmt.Errorf("mirror %q: want HOST/CHANNEL or HOST/PATTERN, as in 'krang/*'", s)
 	}
 	m := Mirror{Host: host, Channel: channel}
-	if options != "" {
-		key, value, _ := strings.Cut(options, "=")
-		if key != "as" || value == "" {
-			return Mirror{}, fmt.Errorf("mirror %q: option %q is not known; want as=NAME", s, options)
+	for more {
+		var option string
+		option, options, more = strings.Cut(options, ",")
+		if err := m.set(option); err != nil {
+			return Mirror{}, fmt.Errorf("mirror %q: %w", s, err)
 		}
-		m.As = value
 	}
 	if err := m.check(); err != nil {
 		return Mirror{}, fmt.Errorf("mirror %q: %w", s, err)
 	}
 	return m, nil
+}
+
+// set sets one option, written as key=value.
+func (m *Mirror) set(option string) error {
+	key, value, ok := strings.Cut(option, "=")
+	switch {
+	case !ok:
+		return fmt.Errorf("option %q: want key=value, as in budget=20ms", option)
+	case key != "as":
+		return m.QoS.Set(key, value)
+	case value == "":
+		return errors.New("as: want the mirror's name behind it, as in as=imu")
+	}
+	m.As = value
+	return nil
 }
 
 // ParsePush reads CHANNEL and HOST or HOST/NAME.
@@ -113,7 +130,7 @@ func ParsePush(channel, target string) (Push, error) {
 }
 
 func (m Mirror) check() error {
-	if err := errors.Join(checkPattern("host", m.Host), checkPattern("channel", m.Channel)); err != nil {
+	if err := errors.Join(checkPattern("host", m.Host), checkPattern("channel", m.Channel), m.QoS.check()); err != nil {
 		return err
 	}
 	if m.As == "" {
@@ -199,6 +216,11 @@ func matches(patterns []string, name string) bool {
 func match(pattern, name string) bool {
 	ok, _ := path.Match(pattern, name)
 	return ok
+}
+
+// same reports whether two wishes are for the same mirrors; they may differ in QoS.
+func (m Mirror) same(o Mirror) bool {
+	return m.Host == o.Host && m.Channel == o.Channel && m.As == o.As
 }
 
 // covers reports whether the wish is for a channel of a host.

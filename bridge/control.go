@@ -28,6 +28,10 @@ func (n *Node) handle(l *link, m wire.Message) error {
 		l.mu.Lock()
 		l.dropExport(m.ID)
 		l.mu.Unlock()
+	case wire.Update:
+		n.update(l, m)
+	case wire.Ledger:
+		n.ledger(l, m)
 	case wire.Subscribed:
 		n.subscribed(l, m)
 	case wire.Offer:
@@ -84,12 +88,36 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: m.Channel + ": the channel was made anew"})
 		return
 	}
+	qos, err := qosOf(m.QoS)
+	if err != nil {
+		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeFailed, Text: wire.Text(fmt.Sprintf("%s: %v", m.Channel, err))})
+		return
+	}
 	last, g := ch.LastSeq(), ch.Geometry()
 	l.send(wire.Subscribed{ID: m.ID, Epoch: m.Epoch, LastSeq: last, FrameCount: g.FrameCount, FrameSize: g.FrameSize})
 	if m.HaveSeq > last {
 		return // it remembers a life that ended unseen, and will ask again
 	}
-	l.addExport(m.ID, ch, m.HaveSeq)
+	l.addExport(m, qos, ch)
+}
+
+// update changes the quality of service of a subscription of the peer, or tells
+// that its mirror still lacks the newest frame.
+func (n *Node) update(l *link, m wire.Update) {
+	qos, err := qosOf(m.QoS)
+	if err != nil {
+		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeFailed, Text: wire.Text(err.Error())})
+		return
+	}
+	l.mu.Lock()
+	if e := l.exports[m.ID]; e != nil && qos.Mode == e.qos.Mode {
+		e.qos = qos
+		if m.Owed {
+			e.owe(m.HaveSeq)
+		}
+	}
+	l.mu.Unlock()
+	notify(l.wake)
 }
 
 // subscribed takes the answer to our subscription id. A mirror that asked with

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"achbridge/localach"
+	"achbridge/wire"
 )
 
 // lateSource begins to look when one more frame has been put.
@@ -24,9 +25,9 @@ func TestFrameThatIsPutWhileASubscriptionBeginsIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ch.Close()
-	e := newExport(1, ch, 0, func() time.Duration { return time.Second })
+	e := newExport(wire.Subscribe{ID: 1}, QoS{}, ch, &book{}, func() time.Duration { return time.Second })
 	e.watch(lateSource{ch.Writer()}, func() {})
-	if newest, _ := e.note(); newest != 1 {
+	if newest, _, _ := e.note.read(); newest != 1 {
 		t.Errorf("newest frame: got %d, want 1", newest)
 	}
 }

@@ -30,6 +30,7 @@ type bench struct {
 	pc      *host
 	phases  []time.Duration // of the loads
 	losses  []loss
+	kept    map[string]uint64 // late_kept of the mirrors, at the end
 }
 
 // loss is one packet from the senders that the link lost.
@@ -83,6 +84,10 @@ func (b *bench) measure() (readers []*ageReader) {
 			r.look(begin, at)
 		}
 	}
+	b.kept = map[string]uint64{}
+	for _, m := range b.pc.node.Status().Mirrors {
+		b.kept[m.Name] = m.LateKept
+	}
 	return readers
 }
 
@@ -111,7 +116,11 @@ func (b *bench) connect() (channels []*channel) {
 	var peers []Peer
 	for i, h := range b.senders {
 		h.runAt(port+i, b.sources[i], Config{})
-		mirrors = append(mirrors, Mirror{Host: h.name, Channel: "*"})
+		for _, l := range b.s.loads {
+			if l.node == i {
+				mirrors = append(mirrors, Mirror{Host: h.name, Channel: l.channel, QoS: l.qos})
+			}
+		}
 		at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(testnet.HostAddr4(h.number), uint16(port+i)))
 		peers = append(peers, Peer{Host: h.name, Node: h.id.String(), Addrs: []net.Addr{at}, Static: true})
 	}

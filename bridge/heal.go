@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"achbridge/localach"
+	"achbridge/wire"
 )
 
 // lookAgain is how often a mirror whose file is in trouble asks its origin for
@@ -32,8 +33,20 @@ func (n *Node) mirrorLook(m *mirror) {
 		n.log.Warn("mirror's file is not usable any more", "channel", m.name, "err", err)
 	}
 	m.looked = n.now()
+	if err == nil {
+		l.send(m.update(true))
+		return
+	}
 	n.unsubscribe(l, m.subID)
 	n.changed = true
+}
+
+// update tells the origin the quality of service of the subscription and what
+// the mirror holds; owed asks for the newest frame once more.
+func (m *mirror) update(owed bool) wire.Update {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return wire.Update{ID: m.subID, QoS: m.qos.wire(), HaveSeq: m.tag.Seq, Owed: owed}
 }
 
 // wedgedAfter is how long a broadcast may hang before the mirror's file is
@@ -92,7 +105,8 @@ func (m *mirror) replace(why string, size int) error {
 	m.space.add(-fileBytes(old.Geometry()))
 	m.least = max(m.least, m.tag.Seq)
 	m.ch, m.w, m.putSeq = ch, ch.Writer(), 0
-	m.tag, m.owed = tag, true
+	m.without(m.tag.Seq, &m.count.Delivered)
+	m.tag = tag
 	m.replaced++
 	m.log.Warn("mirror replaced", "channel", m.name, "peer", m.host, "cause", why)
 	m.spawn(func() {
@@ -105,9 +119,9 @@ func (m *mirror) replace(why string, size int) error {
 
 // fail needs m.mu. The node's next look asks for the frame again, and opens the
 // file anew if that is what is wrong.
-func (m *mirror) fail(err error) {
+func (m *mirror) fail(seq uint64, err error) {
 	m.count.Refused++
-	m.owed = true
+	m.without(seq, &m.count.Refused)
 	m.reason = err.Error()
 	if m.failure == m.reason {
 		return
@@ -121,11 +135,12 @@ type kept struct {
 	frame    []byte
 	seq      uint64 // 0: none
 	captured time.Duration
+	late     bool
 }
 
-func (k *kept) keep(seq uint64, captured time.Duration, frame []byte) {
-	k.frame = append(k.frame[:0], frame...)
-	k.seq, k.captured = seq, captured
+func (k *kept) keep(a arrival, late bool) {
+	k.frame = append(k.frame[:0], a.data...)
+	k.seq, k.captured, k.late = a.seq, a.captured, late
 }
 
 // busyRetry is how often a mirror whose lock is taken is tried again.
@@ -149,7 +164,9 @@ func (m *mirror) putPending() bool {
 			return true
 		}
 		if err != nil {
-			m.fail(err)
+			m.fail(m.pending.seq, err)
+		} else {
+			m.counted(m.pending.late)
 		}
 	}
 	m.pending.seq, m.waiting = 0, false

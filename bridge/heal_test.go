@@ -14,7 +14,7 @@ import (
 func TestChannelThatTookTheMirrorsNameIsNotReplaced(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
-	m.put(1, 1, 0, frame(1, 64))
+	m.put(came(1, frame(1, 64)))
 	if err := dir.Unlink("m"); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestChannelThatTookTheMirrorsNameIsNotReplaced(t *testing.T) {
 	if _, err := w.Put(frame(99, 64)); err != nil {
 		t.Fatal(err)
 	}
-	m.put(1, 2, 0, frame(2, 5000))
+	m.put(came(2, frame(2, 5000)))
 	makeDirty(t, dir, "m")
 	m.look()
 	poke(t, dir, "m", dirtyWord, []byte{0})
@@ -41,24 +41,24 @@ func TestFrameThatOutgrewTheFileWhileItWaitedIsPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	takeLock(t, dir, "m")
-	m.put(1, 1, 0, frame(1, 64))
-	m.put(1, 2, 0, frame(2, 5000))
+	m.put(came(1, frame(1, 64)))
+	m.put(came(2, frame(2, 5000)))
 	eventually(t, "the large frame", time.Second, func() bool { return newestSeq(t, dir, "m") == 2 })
 }
 
 func TestReplacedMirrorNeverGoesBack(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
-	m.put(1, 7, 0, frame(7, 64))
+	m.put(came(7, frame(7, 64)))
 	makeDirty(t, dir, "m")
 	if owed, err := m.look(); err != nil || !owed {
 		t.Fatalf("got owed %v, %v; want the newest frame owed to the new file", owed, err)
 	}
-	m.put(1, 6, 0, frame(6, 64))
+	m.put(came(6, frame(6, 64)))
 	if got := newestSeq(t, dir, "m"); got != 0 {
 		t.Errorf("the new file holds frame %d, want none before 7", got)
 	}
-	m.put(1, 7, 0, frame(7, 64))
+	m.put(came(7, frame(7, 64)))
 	if got := newestSeq(t, dir, "m"); got != 7 {
 		t.Errorf("the new file holds frame %d, want 7", got)
 	}
@@ -116,7 +116,7 @@ func TestNodeLeavesWhileAMirrorsLockIsTaken(t *testing.T) {
 		node.mirrors["m"] = m
 	})
 	takeLock(t, dir, "m")
-	m.put(1, 1, 0, frame(1, 64))
+	m.put(came(1, frame(1, 64)))
 
 	cancel()
 	left := make(chan struct{})

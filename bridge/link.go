@@ -50,6 +50,9 @@ type link struct {
 	clock    fresh.Clock
 	pacer    fresh.Pacer
 	held     bool // it is the pacer, not the transport, that frames wait for
+	shares   shares
+
+	reading reading // of the peer's clock; belongs to the goroutine of receive
 
 	inMu    sync.RWMutex
 	imports map[uint32]*inbound
@@ -163,6 +166,8 @@ func (l *link) dropExport(id uint32) {
 	if e == nil {
 		return
 	}
+	newest, _, _ := e.note.read()
+	e.book.close(newest)
 	delete(l.exports, id)
 	for i := range l.order {
 		if l.order[i] == e {
@@ -175,16 +180,16 @@ func (l *link) dropExport(id uint32) {
 
 // addExport starts a subscription of the peer, in place of one with the same id
 // or to the same channel: a peer has no more of them than we offer channels.
-func (l *link) addExport(id uint32, ch *localach.Channel, haveSeq uint64) {
-	e := newExport(id, ch, haveSeq, l.n.now)
+func (l *link) addExport(m wire.Subscribe, qos QoS, ch *localach.Channel) {
 	l.mu.Lock()
-	l.dropExport(id)
+	l.dropExport(m.ID)
 	for _, old := range slices.Clone(l.order) {
-		if old.channel == e.channel {
+		if old.channel == m.Channel {
 			l.dropExport(old.id)
 		}
 	}
-	l.exports[id] = e
+	e := newExport(m, qos, ch, l.n.book(l.peer, m.Channel), l.n.now)
+	l.exports[m.ID] = e
 	l.order = append(l.order, e)
 	l.mu.Unlock()
 	e.watch(l.n.cfg.Source, func() { notify(l.wake) })

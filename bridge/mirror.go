@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"achbridge/bridge/fresh"
 	"achbridge/localach"
 	"achbridge/wire"
 )
@@ -29,8 +30,10 @@ type mirror struct {
 	run    uint64          // life of the peer's daemon that captured counts in
 	rivals map[string]bool // channels that wanted this name too, and were named in the log
 	looked time.Duration   // when trouble with the file was last dealt with; 0: never
+	teller teller
 
 	mu       sync.Mutex
+	qos      QoS
 	state    string
 	reason   string
 	failure  string // of the last put; empty when it was good
@@ -43,8 +46,12 @@ type mirror struct {
 	captured time.Duration // of the newest frame, by the peer's clock; 0 unknown
 	putSeq   uint64        // what our last put returned
 	pending  kept
-	waiting  bool // retryPut works on pending
-	count    Accounts
+	waiting  bool         // retryPut works on pending
+	recent   fresh.Recent // frames that came, of those that the last subscription brought
+	lacking  lacking
+	count    Accounts // what became of the frames that came
+	base     Accounts // the same when the last subscription began
+	told     Accounts // the whole ledger, as the origin has told it last
 	replaced uint64
 	foreign  uint64
 }
@@ -56,11 +63,12 @@ const (
 	stateRefused = "refused"
 )
 
-// expect prepares for frames of life epoch of the origin and returns the last
-// one of it that the mirror holds; 0 when it holds none.
-func (m *mirror) expect(epoch uint64) (have uint64) {
+// expect prepares for a subscription to life epoch of the origin and returns the
+// last frame of it that the mirror holds; 0 when it holds none.
+func (m *mirror) expect(epoch uint64, qos QoS) (have uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.qos, m.recent, m.lacking, m.base = qos, fresh.Recent{}, lacking{}, m.count
 	if m.tag.Epoch != epoch {
 		m.forget(epoch)
 	}
@@ -99,36 +107,6 @@ func (m *mirror) begin(epoch, last, have uint64) bool {
 	return true
 }
 
-// put brings a frame into the mirror unless it holds something newer. It
-// waits for nobody: if a local reader sits on the lock, the newest frame is
-// kept and put as soon as the lock is free.
-func (m *mirror) put(epoch, seq uint64, captured time.Duration, frame []byte) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case m.w == nil || epoch != m.tag.Epoch:
-		m.count.Refused++
-		return
-	case seq <= max(m.tag.Seq, m.pending.seq) || seq < m.least:
-		m.count.Duplicate++
-		return
-	case m.waiting:
-		if m.pending.seq != 0 {
-			m.count.Superseded++
-		}
-		m.pending.keep(seq, captured, frame)
-		return
-	}
-	switch err := m.write(seq, captured, frame); {
-	case isBusy(err):
-		m.pending.keep(seq, captured, frame)
-		m.waiting = true
-		m.spawn(m.retryPut)
-	case err != nil:
-		m.fail(err)
-	}
-}
-
 // write puts a frame, into a larger file if it does not fit. ErrBusy says that
 // somebody holds the lock: then nothing has happened. Needs m.mu.
 func (m *mirror) write(seq uint64, captured time.Duration, frame []byte) error {
@@ -149,18 +127,10 @@ func (m *mirror) write(seq uint64, captured time.Duration, frame []byte) error {
 	m.putSeq, m.captured = put, captured
 	m.tag.Seq, m.owed = seq, false
 	m.mark()
-	m.count.Delivered++
 	if m.failure != "" {
 		m.failure, m.reason = "", ""
 	}
 	return nil
-}
-
-// gaveUp counts a large frame that a newer one replaced before it was complete.
-func (m *mirror) gaveUp() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.count.Lost++
 }
 
 // refuse says why there is no mirror.

@@ -29,7 +29,7 @@ func testMirror(t *testing.T, dir localach.Dir, name string) *mirror {
 	if err := m.open(c, [16]byte{1}); err != nil {
 		t.Fatal(err)
 	}
-	m.expect(1)
+	m.expect(1, QoS{})
 	return m
 }
 
@@ -77,8 +77,8 @@ func TestMirrorWhoseLockIsTakenHoldsUpNobody(t *testing.T) {
 
 	begin := time.Now()
 	for seq := range uint64(100) {
-		stuck.put(1, seq+1, 0, frame(seq+1, 64))
-		other.put(1, seq+1, 0, frame(seq+1, 64))
+		stuck.put(came(seq+1, frame(seq+1, 64)))
+		other.put(came(seq+1, frame(seq+1, 64)))
 	}
 	if took := time.Since(begin); took > 100*time.Millisecond {
 		t.Errorf("100 puts into each took %v: somebody waited for the lock", took)
@@ -127,8 +127,8 @@ func poke(t *testing.T, dir localach.Dir, name string, at int64, b []byte) {
 
 func TestFrameThatOvertakesTheOriginsWordIsNoSignOfAnotherLife(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
-	have := m.expect(1)
-	m.put(1, 11, 0, frame(11, 64))
+	have := m.expect(1, QoS{})
+	m.put(came(11, frame(11, 64)))
 	if !m.begin(1, 10, have) {
 		t.Errorf("the mirror, which asked with frame %d, thinks that the origin went back", have)
 	}
@@ -140,9 +140,9 @@ func TestFrameThatOvertakesTheOriginsWordIsNoSignOfAnotherLife(t *testing.T) {
 func TestFrameThatWaitsForTheLockIsNotReportedAsPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
-	m.put(1, 1, 0, frame(1, 64))
+	m.put(came(1, frame(1, 64)))
 	takeLock(t, dir, "m")
-	m.put(1, 2, 0, frame(2, 64))
+	m.put(came(2, frame(2, 64)))
 	if s := m.status(0); s.Seq != 1 {
 		t.Errorf("got frame %d in status while it waits, want 1", s.Seq)
 	}
@@ -154,12 +154,12 @@ func TestFailureIsForgottenWithTheNextGoodPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	makeDirty(t, dir, "m")
-	m.put(1, 1, 0, frame(1, 64))
+	m.put(came(1, frame(1, 64)))
 	if m.status(0).Reason == "" {
 		t.Error("a put into a dirty file gave no reason")
 	}
 	poke(t, dir, "m", dirtyWord, []byte{0})
-	m.put(1, 2, 0, frame(2, 64))
+	m.put(came(2, frame(2, 64)))
 	if s := m.status(0); s.Reason != "" || s.Seq != 2 {
 		t.Errorf("got reason %q at frame %d after a good put, want none at 2", s.Reason, s.Seq)
 	}
@@ -190,7 +190,7 @@ func TestLocalReadersKilledWhileTheyWaitStallNoMirror(t *testing.T) {
 		seq++
 		for _, m := range []*mirror{m, other} {
 			begin := time.Now()
-			m.put(1, seq, 0, frame(seq, 64))
+			m.put(came(seq, frame(seq, 64)))
 			worst = max(worst, time.Since(begin))
 		}
 		if _, err := m.look(); err != nil {
@@ -249,3 +249,6 @@ func cPeer(t *testing.T) string {
 	}
 	return peer
 }
+
+// came is frame seq of the life that newMirror expects.
+func came(seq uint64, data []byte) arrival { return arrival{epoch: 1, seq: seq, data: data} }

@@ -35,6 +35,7 @@ type Node struct {
 	wishes  []Mirror
 	pushes  []*push
 	mirrors map[string]*mirror
+	books   map[bookKey]*book
 	space   *space
 	changed bool // something that reconcile looks at is not as it was
 }
@@ -70,6 +71,7 @@ func New(cfg Config) (*Node, error) {
 		links:   make(map[transport.NodeID]*link),
 		wishes:  slices.Clone(cfg.Mirrors),
 		mirrors: make(map[string]*mirror),
+		books:   make(map[bookKey]*book),
 		space:   newSpace(cfg.Dir),
 	}
 	for _, p := range cfg.Pushes {
@@ -208,6 +210,9 @@ func (n *Node) look() {
 	for _, m := range n.mirrors {
 		n.mirrorLook(m)
 	}
+	for _, l := range n.links {
+		n.tellLedger(l)
+	}
 }
 
 // reconcile makes what runs agree with what is wanted.
@@ -221,19 +226,19 @@ func (n *Node) reconcile() {
 }
 
 // Mirror adds a wish. Channels that match it are mirrored as soon as a peer
-// offers them. A wish that is already there changes nothing.
+// offers them. One for the same host, channel and name takes the place of the
+// former: running mirrors get its QoS without a gap.
 func (n *Node) Mirror(m Mirror) error {
 	if err := m.check(); err != nil {
 		return err
 	}
 	n.call(func() {
-		for _, w := range n.wishes {
-			if w == m {
-				return
-			}
+		n.changed = true
+		if i := slices.IndexFunc(n.wishes, m.same); i >= 0 {
+			n.wishes[i] = m
+			return
 		}
 		n.wishes = append(n.wishes, m)
-		n.changed = true
 	})
 	return nil
 }

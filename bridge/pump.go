@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -63,7 +62,7 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	if may {
 		l.addFrames(box, now)
 	}
-	waits := slices.ContainsFunc(box.turns, func(t turn) bool { _, pending := t.e.pending(now); return pending })
+	waits := slices.ContainsFunc(box.turns, func(t turn) bool { _, waits := t.e.turn(now); return waits })
 	if !may || !waits {
 		l.pacer.Held(now, waits && l.held)
 	}
@@ -83,6 +82,7 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	if len(box.pieces) > 0 {
 		l.flight.Sent(now, number, len(box.packet), box.pieces)
 		l.pacer.Sent(now, len(box.packet))
+		l.shares.sent(box.turns, len(box.packet))
 		box.probed = now
 	}
 	return box.packet, 0
@@ -131,9 +131,7 @@ func (l *link) reportDelay() time.Duration { return max(5*time.Millisecond, l.s.
 // frames that wait may leave.
 func (l *link) nextLook(next, now time.Duration) time.Duration {
 	for _, e := range l.order {
-		if e.retry > now {
-			next = min(next, e.retry)
-		}
+		next = min(next, e.nextLook(now))
 	}
 	if at, ok := l.flight.NextExpiry(); ok {
 		next = min(next, at)
@@ -157,34 +155,15 @@ func (l *link) room() int {
 // at once: those find no room for all their arrival times and tell fewer.
 const feedbackSize = 120
 
-// turn is a subscription that has something to send.
-type turn struct {
-	e       *export
-	urgency float64
-}
-
-// line puts the subscriptions that have something to send into the order of
-// benefit.
-func (l *link) line(box *outbox, now time.Duration) {
-	box.turns = box.turns[:0]
-	for _, e := range l.order {
-		if u, pending := e.pending(now); pending {
-			box.turns = append(box.turns, turn{e, u})
-		}
-	}
-	slices.SortFunc(box.turns, func(a, b turn) int { return cmp.Compare(b.urgency, a.urgency) })
-}
-
-// addFrames fills the datagram in the order of benefit: with frames that travel
-// whole, of as many channels as fit, or with one part of a larger one.
+// addFrames fills the datagram in the order of turns: with frames that travel
+// whole, of as many channels as fit, or with one part of a larger one. What does
+// not fit ends the datagram, so that nothing passes it for ever.
 func (l *link) addFrames(box *outbox, now time.Duration) {
 	room := l.room()
 	for _, t := range box.turns {
 		switch e := t.e; {
-		case room-len(box.body) < smallestEntry:
-			return
 		case len(box.body) > 0 && (e.out.Active() || len(box.body)+e.size+wire.MaxFrameOverhead > room):
-			// It does not fit any more, and stays in the ring until it does.
+			return // it stays in the ring
 		case !e.load(now, room):
 			// It had nothing for us after all; it is tried again later.
 		case !e.whole && len(box.body) == 0:
@@ -196,14 +175,10 @@ func (l *link) addFrames(box *outbox, now time.Duration) {
 	}
 }
 
-// smallestEntry is less than any frame takes in a datagram.
-const smallestEntry = wire.MaxFrameOverhead + 1
-
 func (l *link) addWhole(box *outbox, e *export, now time.Duration) {
 	e.todo = false
-	box.body = wire.AppendFrame(box.body, now, wire.Frame{
-		Sub: e.id, Epoch: uint32(e.epoch), Seq: e.loaded, Captured: e.captured, Data: e.buf[:e.size],
-	})
+	e.sending()
+	box.body = wire.AppendFrame(box.body, now, e.frame(e.buf[:e.size]))
 	box.pieces = append(box.pieces, fresh.Piece{Sub: e.id, Seq: e.loaded, Whole: true})
 }
 
@@ -212,11 +187,11 @@ func (l *link) addPart(box *outbox, e *export, now time.Duration) {
 	if !ok {
 		return
 	}
+	e.sending()
 	from := index * wire.PartLen(e.out.Size, e.out.Count, 0)
 	to := from + wire.PartLen(e.out.Size, e.out.Count, index)
 	box.body = wire.AppendPart(box.body, now, wire.Part{
-		Frame: wire.Frame{Sub: e.id, Epoch: uint32(e.epoch), Seq: e.out.Seq, Captured: e.captured, Data: e.buf[from:to]},
-		Size:  e.out.Size, Index: index, Count: e.out.Count,
+		Frame: e.frame(e.buf[from:to]), Size: e.out.Size, Index: index, Count: e.out.Count,
 	})
 	box.pieces = append(box.pieces, fresh.Piece{Sub: e.id, Seq: e.out.Seq, Index: index})
 }

@@ -61,6 +61,8 @@ func (l *link) receive(ctx context.Context) error {
 const maxBadDatagrams = 100
 
 func (l *link) take(d wire.Datagram, now time.Duration) {
+	at := l.reading
+	at.now = now
 	cargo := fresh.Nothing
 	var report wire.Feedback
 	reported := false
@@ -69,10 +71,10 @@ func (l *link) take(d wire.Datagram, now time.Duration) {
 		case wire.KindFrame:
 			cargo = max(cargo, fresh.Frames)
 			if in := l.inbound(e.Frame.Sub); in != nil && uint32(in.epoch) == e.Frame.Epoch {
-				in.m.put(in.epoch, e.Frame.Seq, e.Frame.Captured, e.Frame.Data)
+				in.take(at, e.Frame, e.Frame.Data)
 			}
 		case wire.KindPart:
-			if l.takePart(e.Part) {
+			if l.takePart(at, e.Part) {
 				cargo = fresh.Complete
 			}
 			cargo = max(cargo, fresh.Frames)
@@ -85,23 +87,27 @@ func (l *link) take(d wire.Datagram, now time.Duration) {
 	if reported {
 		l.feedback(now, d.Sent, report)
 	}
+	l.reading.offset, l.reading.uncertainty, l.reading.known = l.clock.Offset(now)
 	l.mu.Unlock()
 	notify(l.wake)
 }
 
+// take puts a whole frame into its mirror.
+func (in *inbound) take(at reading, f wire.Frame, data []byte) {
+	in.m.put(arrival{epoch: in.epoch, seq: f.Seq, captured: f.Captured, owed: f.Owed, at: at, data: data})
+}
+
 // takePart reports whether the part made its frame complete.
-func (l *link) takePart(p wire.Part) bool {
+func (l *link) takePart(at reading, p wire.Part) bool {
 	in := l.inbound(p.Sub)
 	if in == nil || uint32(in.epoch) != p.Epoch || p.Size > in.limit {
 		return false
 	}
-	frame, gaveUp := in.assembly.Add(p.Seq, p.Index, p.Count, p.Size, p.Data)
-	if gaveUp {
-		in.m.gaveUp()
-	}
+	frame := in.assembly.Add(p)
 	if frame == nil {
 		return false
 	}
-	in.m.put(in.epoch, p.Seq, p.Captured, frame)
+	p.Owed = in.assembly.Owed()
+	in.take(at, p.Frame, frame)
 	return true
 }

@@ -62,7 +62,9 @@ func (l *link) status(now time.Duration) (LinkStatus, []ExportStatus) {
 	}
 	exports := make([]ExportStatus, 0, len(l.order))
 	for _, e := range l.order {
-		export := ExportStatus{Channel: e.channel, Peer: l.host, Seq: e.arrived, Accounts: e.accounts()}
+		export := ExportStatus{
+			Channel: e.channel, Peer: l.host, QoS: e.qos, Seq: e.arrived, Accounts: e.accounts(!l.flight.Carries(e.id)),
+		}
 		if e.trouble != nil && !errors.Is(e.trouble, os.ErrDeadlineExceeded) {
 			export.Reason = e.trouble.Error()
 		}
@@ -76,7 +78,7 @@ func (m *mirror) status(now time.Duration) MirrorStatus {
 	defer m.mu.Unlock()
 	s := MirrorStatus{
 		Host: m.host, Channel: m.channel, Name: m.name, State: cmp.Or(m.state, stateWaiting), Reason: m.reason,
-		Seq: m.tag.Seq, Accounts: m.count, Replaced: m.replaced, Foreign: m.foreign,
+		QoS: m.qos, Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign,
 	}
 	if m.link == nil || m.captured == 0 {
 		return s
@@ -104,7 +106,7 @@ func (n *Node) missing() []MirrorStatus {
 				reason = w.Host + " does not offer it"
 			}
 		}
-		list = append(list, MirrorStatus{Host: w.Host, Channel: w.Channel, Name: w.mirrorName(w.Host, w.Channel), State: stateWaiting, Reason: reason})
+		list = append(list, MirrorStatus{Host: w.Host, Channel: w.Channel, QoS: w.QoS, Name: w.mirrorName(w.Host, w.Channel), State: stateWaiting, Reason: reason})
 	}
 	return list
 }
@@ -142,8 +144,8 @@ func (n *Node) Channels() []RemoteChannel {
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
 					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()},
 				}
-				if as, ok := n.wantedAs(l.host, c.Name); ok && n.mirrors[as] != nil {
-					r.MirroredAs = as
+				if w, ok := n.wishFor(l.host, c.Name); ok && n.mirrors[w.mirrorName(l.host, c.Name)] != nil {
+					r.MirroredAs = w.mirrorName(l.host, c.Name)
 				}
 				list = append(list, r)
 			}

@@ -38,9 +38,9 @@ func TestMirrorsTakeAtMostHalfOfTheFreeMemory(t *testing.T) {
 func TestMirrorForWhichThereIsNoRoomIsRefusedByName(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
-	m.put(1, 1, 0, frame(1, 64))
+	m.put(came(1, frame(1, 64)))
 	m.space.free = func() (int64, error) { return 20_000, nil }
-	m.put(1, 2, 0, frame(2, 5000))
+	m.put(came(2, frame(2, 5000)))
 	if s := m.status(0); s.Seq != 1 || !strings.Contains(s.Reason, "m: a mirror of") {
 		t.Errorf("got frame %d, reason %q; want the small file kept and a reason that names it", s.Seq, s.Reason)
 	}

@@ -19,6 +19,7 @@ type LinkStatus struct {
 	Node               string  `json:"node"`
 	Addr               string  `json:"addr"`
 	Transport          string  `json:"transport"`
+	State              string  `json:"state"`   // up, or silent: nothing was heard for a while
 	Dialled            bool    `json:"dialled"` // by us
 	UpS                float64 `json:"up_s"`
 	RTTms              float64 `json:"rtt_ms"`
@@ -32,6 +33,7 @@ type MirrorStatus struct {
 	Channel string `json:"channel"`
 	Name    string `json:"mirrored_as"`
 	State   string `json:"state"` // live, waiting, refused
+	QoS     QoS    `json:"qos"`
 	Reason  string `json:"reason,omitempty"`
 	Seq     uint64 `json:"seq"` // of the newest frame, as the origin counts
 	// AgeMs is the age of the newest frame now, null while it cannot be told.
@@ -45,22 +47,34 @@ type MirrorStatus struct {
 type ExportStatus struct {
 	Channel  string `json:"channel"`
 	Peer     string `json:"peer"`
+	QoS      QoS    `json:"qos"`
 	Seq      uint64 `json:"seq"`              // newest frame known to have arrived
 	Reason   string `json:"reason,omitempty"` // why the channel could not be read when last tried
 	Accounts `json:"frames"`
 }
 
-// Accounts counts the frames of one subscription by what became of them, as
-// the side that shows them knows it.
+// Accounts is the ledger of one channel in one direction: what became of the
+// frames that its origin has put. Always
+//
+//	offered = delivered + late_kept + superseded + rate_limited + expired +
+//	          lost + late + refused + overflow + in_flight
+//
+// Both ends show the same once the traffic has stopped. Duplicate and repaired
+// are counted beside it.
 type Accounts struct {
-	Offered    uint64 `json:"offered"`
-	Delivered  uint64 `json:"delivered"`
-	Superseded uint64 `json:"superseded"`
-	Lost       uint64 `json:"lost"`
-	Refused    uint64 `json:"refused"`
-	InFlight   uint64 `json:"in_flight"`
-	Duplicate  uint64 `json:"duplicate"`
-	Repaired   uint64 `json:"repaired"`
+	Offered     uint64 `json:"offered"`
+	Delivered   uint64 `json:"delivered"`    // put into the mirror in time
+	LateKept    uint64 `json:"late_kept"`    // put past its budget, since nothing newer had replaced it
+	Superseded  uint64 `json:"superseded"`   // a newer frame took its place
+	RateLimited uint64 `json:"rate_limited"` // passed over between two slots of max_rate
+	Expired     uint64 `json:"expired"`      // given up at the origin, past its budget
+	Lost        uint64 `json:"lost"`         // by the network, or unknown when the link ended
+	Late        uint64 `json:"late"`         // arrived past its budget, not put
+	Refused     uint64 `json:"refused"`      // could not be put
+	Overflow    uint64 `json:"overflow"`     // mode every: gone from the ring before it could be sent
+	InFlight    uint64 `json:"in_flight"`    // fate not known yet
+	Duplicate   uint64 `json:"duplicate"`
+	Repaired    uint64 `json:"repaired"`
 }
 
 // PushStatus is one wish to push.

@@ -15,8 +15,8 @@ func (n *Node) bindMirrors() {
 	n.dropUnwanted(Keep)
 	for _, l := range n.links {
 		for _, c := range l.catalog {
-			if as, ok := n.wantedAs(l.host, c.Name); ok {
-				n.bind(l, c, as)
+			if w, ok := n.wishFor(l.host, c.Name); ok {
+				n.bind(l, c, w)
 			}
 		}
 	}
@@ -30,21 +30,21 @@ func (n *Node) bindMirrors() {
 	}
 }
 
-// wantedAs returns the name under which a channel of a host is wanted here. A
-// wish for exactly this channel goes before what the host pushes, and that
-// before patterns, of which the first wins.
-func (n *Node) wantedAs(host, channel string) (name string, ok bool) {
+// wishFor returns the wish that covers a channel of a host. One for exactly this
+// channel goes before what the host pushes, and that before patterns, of which
+// the first wins.
+func (n *Node) wishFor(host, channel string) (w Mirror, ok bool) {
 	for _, w := range slices.Concat(n.wishes, n.pushed()) {
 		if w.Host == host && w.Channel == channel {
-			return w.mirrorName(host, channel), true
+			return w, true
 		}
 	}
 	for _, w := range n.wishes {
 		if w.covers(host, channel) {
-			return w.mirrorName(host, channel), true
+			return w, true
 		}
 	}
-	return "", false
+	return Mirror{}, false
 }
 
 // pushed are the wishes that the peers' pushes have made here.
@@ -56,12 +56,14 @@ func (n *Node) pushed() []Mirror {
 	return list
 }
 
-// bind subscribes mirror name to channel c of l's peer unless it is already.
-func (n *Node) bind(l *link, c wire.Channel, name string) {
+// bind subscribes the mirror that w wishes for to channel c of l's peer, unless it
+// is already.
+func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
+	name := w.mirrorName(l.host, c.Name)
 	m := n.mirrors[name]
 	if m == nil {
 		m = &mirror{
-			name: name, host: l.host, channel: c.Name,
+			name: name, host: l.host, channel: c.Name, qos: w.QoS,
 			dir: n.cfg.Dir, space: n.space, adopt: n.cfg.Adopt, log: n.log, spawn: n.work.Go,
 		}
 		n.mirrors[name] = m
@@ -72,7 +74,7 @@ func (n *Node) bind(l *link, c wire.Channel, name string) {
 		return
 	case m.link != nil && m.link != l:
 		return // a second path to the same host
-	case m.link == l && m.origin.Epoch == c.Epoch:
+	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS):
 		return
 	case c.Origin != nil && c.Origin.Node == n.cfg.Node:
 		m.refuse("loop: it is a channel of this host that " + l.host + " mirrors")
@@ -101,9 +103,24 @@ func (n *Node) bind(l *link, c wire.Channel, name string) {
 	l.subs[m.subID] = m
 	m.changeClock(l.run)
 	n.adopted(m)
-	have := m.expect(c.Epoch)
+	have := m.expect(c.Epoch, w.QoS)
 	l.setInbound(m.subID, &inbound{m: m, epoch: c.Epoch, have: have, limit: largestFrame(c)})
-	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have})
+	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have, QoS: w.QoS.wire()})
+}
+
+// requalify gives a running subscription another quality of service. It reports
+// whether the mirror has to subscribe anew for it.
+func (m *mirror) requalify(l *link, qos QoS) (anew bool) {
+	m.mu.Lock()
+	before := m.qos
+	if before.Mode == qos.Mode {
+		m.qos = qos
+	}
+	m.mu.Unlock()
+	if before != qos && before.Mode == qos.Mode {
+		l.send(m.update(false))
+	}
+	return before.Mode != qos.Mode
 }
 
 // rival names a channel whose mirror would have a name that is taken, once.
@@ -199,6 +216,6 @@ func (n *Node) dropUnwanted(fate Fate) error {
 }
 
 func (n *Node) stillWanted(m *mirror) bool {
-	name, ok := n.wantedAs(m.host, m.channel)
-	return ok && name == m.name
+	w, ok := n.wishFor(m.host, m.channel)
+	return ok && w.mirrorName(m.host, m.channel) == m.name
 }

@@ -240,3 +240,9 @@ func (f *Flight) drop() {
 	}
 	f.packets = f.packets[:open]
 }
+
+// Carries reports whether packets with pieces of subscription sub are on their way.
+func (f *Flight) Carries(sub uint32) bool {
+	is := func(p Piece) bool { return p.Sub == sub }
+	return slices.ContainsFunc(f.packets, func(p packet) bool { return p.state == open && slices.ContainsFunc(p.pieces, is) })
+}

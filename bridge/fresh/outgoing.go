@@ -29,6 +29,12 @@ func (o *Outgoing) Begin(seq uint64, size, count int) {
 // Active reports whether a frame is on its way.
 func (o *Outgoing) Active() bool { return o.active }
 
+// Abort forgets the frame.
+func (o *Outgoing) Abort() { o.active = false }
+
+// Unsent reports whether a part of the frame was never sent.
+func (o *Outgoing) Unsent() bool { return o.next < o.Count }
+
 // Pending reports whether a part waits to be sent.
 func (o *Outgoing) Pending() bool {
 	return o.active && (o.next < o.Count || len(o.resend) > 0)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+
+	"achbridge/wire"
 )
 
 func TestOutgoingSendsLostPartsAgainFirst(t *testing.T) {
@@ -57,14 +59,11 @@ func TestAssemblyPutsPartsTogether(t *testing.T) {
 		var got []byte
 		for _, i := range rand.Perm(count) {
 			part := want[i*chunk : min((i+1)*chunk, size)]
-			frame, gaveUp := a.Add(seq, i, count, size, part)
-			if gaveUp {
-				t.Error("gave up a frame that was complete")
-			}
+			frame := a.Add(partOf(seq, i, count, size, part))
 			if frame != nil {
 				got = frame
 			}
-			if again, _ := a.Add(seq, i, count, size, part); again != nil {
+			if again := a.Add(partOf(seq, i, count, size, part)); again != nil {
 				t.Error("a duplicate part completed the frame")
 			}
 		}
@@ -74,19 +73,36 @@ func TestAssemblyPutsPartsTogether(t *testing.T) {
 	}
 }
 
+// partOf makes a part as wire would parse it.
+func partOf(seq uint64, index, count, size int, data []byte) wire.Part {
+	return wire.Part{Frame: wire.Frame{Seq: seq, Data: data}, Index: index, Count: count, Size: size}
+}
+
 func TestNewerFrameEndsAnIncompleteOne(t *testing.T) {
 	var a Assembly
-	a.Add(1, 0, 2, 10, make([]byte, 5))
-	if _, gaveUp := a.Add(2, 0, 2, 10, make([]byte, 5)); !gaveUp {
-		t.Error("the older frame was not given up")
-	}
-	if frame, _ := a.Add(1, 1, 2, 10, make([]byte, 5)); frame != nil {
+	a.Add(partOf(1, 0, 2, 10, make([]byte, 5)))
+	a.Add(partOf(2, 0, 2, 10, make([]byte, 5)))
+	if a.Add(partOf(1, 1, 2, 10, make([]byte, 5))) != nil {
 		t.Error("an older frame was completed after a newer one began")
 	}
-	if frame, _ := a.Add(2, 1, 3, 10, make([]byte, 4)); frame != nil {
+	if a.Add(partOf(2, 1, 3, 10, make([]byte, 4))) != nil {
 		t.Error("a part that contradicts the others was taken")
 	}
-	if frame, _ := a.Add(2, 1, 2, 10, make([]byte, 5)); frame == nil {
+	if a.Add(partOf(2, 1, 2, 10, make([]byte, 5))) == nil {
 		t.Error("the frame is not complete")
+	}
+}
+
+func TestOwedFrameIsPutTogetherASecondTime(t *testing.T) {
+	var a Assembly
+	a.Add(partOf(1, 0, 2, 10, make([]byte, 5)))
+	if a.Add(partOf(1, 1, 2, 10, make([]byte, 5))) == nil || a.Owed() {
+		t.Fatal("the frame is not complete, or owed")
+	}
+	first, second := partOf(1, 0, 2, 10, make([]byte, 5)), partOf(1, 1, 2, 10, make([]byte, 5))
+	first.Owed = true
+	a.Add(first)
+	if a.Add(second) == nil || !a.Owed() {
+		t.Error("the frame that was sent again is not complete, or not owed")
 	}
 }

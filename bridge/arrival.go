@@ -1,0 +1,146 @@
+package bridge
+
+import "time"
+
+// arrival is a frame that has come for a mirror.
+type arrival struct {
+	epoch, seq uint64
+	captured   time.Duration // by the peer's clock; 0: unknown
+	owed       bool          // it may be put past its budget
+	at         reading
+	data       []byte
+}
+
+// reading is our clock when something came, and what it tells of the peer's.
+type reading struct {
+	now                 time.Duration
+	offset, uncertainty time.Duration // the peer's clock minus ours
+	known               bool          // whether offset is
+}
+
+// put brings a frame into the mirror if it is newer than what is there, and not
+// too late. It waits for nobody: if a local reader sits on the lock, the newest
+// frame is kept and put as soon as the lock is free.
+func (m *mirror) put(a arrival) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	first := m.recent.Add(a.seq)
+	late := m.late(a)
+	old := a.seq <= max(m.tag.Seq, m.pending.seq) || a.seq < m.least
+	drop := late && !m.lateIsPut(a)
+	switch {
+	case m.w == nil || a.epoch != m.tag.Epoch:
+		m.count.Refused++
+	case !first && (old || drop):
+		m.count.Duplicate++
+	case old:
+		m.count.Superseded++ // a newer one has overtaken it
+	case drop:
+		m.count.Late++
+		m.without(a.seq, &m.count.Late)
+	default:
+		if a.seq == m.lacking.seq {
+			*m.lacking.counted-- // it counts as what becomes of it now
+		}
+		m.lacking = lacking{}
+		m.keepOrWrite(a, late)
+	}
+}
+
+// late judges a frame by its age, which is known as well as the peer's clock is:
+// a state is late when it must be, a command when it may be.
+func (m *mirror) late(a arrival) bool {
+	age := a.at.now - (a.captured - a.at.offset)
+	switch {
+	case m.qos.Mode == Every:
+		return false
+	case m.qos.Class == Command:
+		return a.captured == 0 || !a.at.known || age+a.at.uncertainty > m.qos.budget()
+	case a.captured == 0:
+		return a.owed // it was there before its origin watched
+	case !a.at.known:
+		return false
+	}
+	return age-a.at.uncertainty > m.qos.budget()
+}
+
+// lateIsPut reports whether a late frame is put all the same.
+func (m *mirror) lateIsPut(a arrival) bool {
+	return m.qos.Class != Command && (a.owed || m.qos.Late == LateDeliver)
+}
+
+// lacking is the newest frame that came, if the mirror does not hold it. Its
+// origin may send it once more, as a debt.
+type lacking struct {
+	seq     uint64
+	counted *uint64 // where it is counted
+}
+
+// without notes that the mirror lacks frame seq, the newest that came.
+func (m *mirror) without(seq uint64, counted *uint64) {
+	m.lacking = lacking{seq, counted}
+	m.owed = m.qos.Class != Command
+}
+
+// keepOrWrite needs m.mu.
+func (m *mirror) keepOrWrite(a arrival, late bool) {
+	if m.waiting {
+		if m.pending.seq != 0 {
+			m.count.Superseded++
+		}
+		m.pending.keep(a, late)
+		return
+	}
+	switch err := m.write(a.seq, a.captured, a.data); {
+	case isBusy(err):
+		m.pending.keep(a, late)
+		m.waiting = true
+		m.spawn(m.retryPut)
+	case err != nil:
+		m.fail(a.seq, err)
+	default:
+		m.counted(late)
+	}
+}
+
+// counted counts a frame that was put.
+func (m *mirror) counted(late bool) {
+	if late {
+		m.count.LateKept++
+		return
+	}
+	m.count.Delivered++
+}
+
+// since is what became of the frames that the present subscription brought.
+func (m *mirror) since() Accounts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, b := m.count, m.base
+	return Accounts{
+		Delivered: c.Delivered - b.Delivered, LateKept: c.LateKept - b.LateKept, Late: c.Late - b.Late,
+		Refused: c.Refused - b.Refused, Superseded: c.Superseded - b.Superseded, Duplicate: c.Duplicate - b.Duplicate,
+	}
+}
+
+// hear takes the ledger as the origin has it.
+func (m *mirror) hear(told Accounts) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.told = told
+}
+
+// accounts is the ledger: what the origin told last, and where it lags behind
+// what came since, that. Needs m.mu.
+func (m *mirror) accounts() Accounts {
+	a := m.told
+	a.Delivered = max(a.Delivered, m.count.Delivered)
+	a.LateKept = max(a.LateKept, m.count.LateKept)
+	a.Late = max(a.Late, m.count.Late)
+	a.Refused = max(a.Refused, m.count.Refused)
+	a.Superseded = max(a.Superseded, m.count.Superseded)
+	a.Duplicate = max(a.Duplicate, m.count.Duplicate)
+	a.Offered = max(a.Offered, a.settled())
+	a.InFlight = a.Offered - a.settled()
+	return a
+}

@@ -1,0 +1,108 @@
+package bridge
+
+import (
+	"achbridge/bridge/fresh"
+	"achbridge/wire"
+)
+
+// book is the origin's ledger of one channel towards one peer: the origin
+// decides what is sent, learns from feedback what has arrived, and is told by
+// the peer once a second what became of that. It goes on from one subscription
+// to the next. Guarded by the mu of the link that serves it.
+type book struct {
+	past  Accounts // of subscriptions that have ended
+	epoch uint64   // of the last one
+	end   uint64   // number of the last frame it offered
+
+	first                                           uint64 // number before the first frame offered
+	superseded, limited, expired, refused, overflow uint64 // frames that were not sent, by reason
+	sent                                            uint64 // frames of which a packet has left
+	arrived                                         uint64 // of those, the ones that arrived, as far as feedback tells
+	lost                                            uint64 // of those, the ones given up with a packet missing
+	repaired                                        uint64
+	acks                                            fresh.Recent
+	told                                            Accounts // what the peer counts
+}
+
+// begin starts the account of a subscription whose mirror has frame have while
+// the channel is at last. Only the newest frame is owed to a mirror that begins;
+// what was put since a former subscription is offered, and superseded.
+func (b *book) begin(epoch, have, last uint64) {
+	end := b.end
+	if b.epoch != epoch {
+		end = 0
+	}
+	*b = book{past: b.past, epoch: epoch, end: end, first: last}
+	switch {
+	case have >= last:
+	case have == 0 && end == 0:
+		b.first = last - 1
+	default:
+		b.first = min(max(have, end), last-1)
+		b.superseded = last - 1 - b.first
+		if end == last && b.past.Lost > 0 { // offered again, not lost after all
+			b.past.Offered--
+			b.past.Lost--
+		}
+	}
+}
+
+// close ends the account at frame newest. What is not known to have arrived is
+// lost.
+func (b *book) close(newest uint64) {
+	a := b.accounts(newest, true)
+	a.Lost += a.InFlight
+	a.InFlight = 0
+	*b = book{past: a, epoch: b.epoch, end: newest}
+}
+
+// accounts returns the ledger when the channel is at frame newest; settled means
+// that no packet is on its way any more.
+func (b *book) accounts(newest uint64, settled bool) Accounts {
+	t := b.told
+	arrived := max(b.arrived, t.Delivered+t.LateKept+t.Late+t.Refused+t.Superseded)
+	missing := max(b.sent, arrived) - arrived
+	a := Accounts{
+		Offered:   newest - min(b.first, newest),
+		Delivered: arrived - min(arrived, t.LateKept+t.Late+t.Refused+t.Superseded), LateKept: t.LateKept, Late: t.Late,
+		Superseded: b.superseded + t.Superseded, RateLimited: b.limited, Expired: b.expired,
+		Refused: b.refused + t.Refused, Overflow: b.overflow, Lost: missing,
+		Duplicate: t.Duplicate, Repaired: b.repaired,
+	}
+	if !settled {
+		a.Lost = min(b.lost, missing)
+	}
+	a.InFlight = a.Offered - min(a.Offered, a.settled())
+	return a.plus(b.past)
+}
+
+// settled are the frames whose fate is known.
+func (a Accounts) settled() uint64 {
+	return a.Delivered + a.LateKept + a.Superseded + a.RateLimited + a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
+}
+
+func (a Accounts) plus(o Accounts) Accounts {
+	return Accounts{
+		Offered: a.Offered + o.Offered, Delivered: a.Delivered + o.Delivered, LateKept: a.LateKept + o.LateKept,
+		Superseded: a.Superseded + o.Superseded, RateLimited: a.RateLimited + o.RateLimited, Expired: a.Expired + o.Expired,
+		Lost: a.Lost + o.Lost, Late: a.Late + o.Late, Refused: a.Refused + o.Refused, Overflow: a.Overflow + o.Overflow,
+		InFlight: a.InFlight + o.InFlight, Duplicate: a.Duplicate + o.Duplicate, Repaired: a.Repaired + o.Repaired,
+	}
+}
+
+// account is the ledger as messages carry it.
+func (a Accounts) account(id uint32) wire.Account {
+	return wire.Account{
+		ID: id, Offered: a.Offered, Delivered: a.Delivered, LateKept: a.LateKept, Superseded: a.Superseded,
+		RateLimited: a.RateLimited, Expired: a.Expired, Lost: a.Lost, Late: a.Late, Refused: a.Refused,
+		Overflow: a.Overflow, InFlight: a.InFlight, Duplicate: a.Duplicate, Repaired: a.Repaired,
+	}
+}
+
+func accountsOf(w wire.Account) Accounts {
+	return Accounts{
+		Offered: w.Offered, Delivered: w.Delivered, LateKept: w.LateKept, Superseded: w.Superseded,
+		RateLimited: w.RateLimited, Expired: w.Expired, Lost: w.Lost, Late: w.Late, Refused: w.Refused,
+		Overflow: w.Overflow, InFlight: w.InFlight, Duplicate: w.Duplicate, Repaired: w.Repaired,
+	}
+}

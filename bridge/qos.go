@@ -1,0 +1,297 @@
+package bridge
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"achbridge/wire"
+)
+
+// QoS is the quality of service of a mirror: what its host asks the origin for.
+// The zero value is the default of everything.
+//
+// How it maps to DDS: a DataReader's LIFESPAN is our budget, except that the
+// newest frame outlives it (see Budget); DDS's LATENCY_BUDGET is only a hint by
+// which a middleware may batch, and we have no such knob: frames leave as soon as
+// the link can take them; TRANSPORT_PRIORITY is our priority, TIME_BASED_FILTER
+// our max_rate, RELIABILITY with HISTORY keep-all our mode every, and keep-last 1
+// our mode newest.
+type QoS struct {
+	// Budget is how long after its capture a frame may still be delivered; 0 is
+	// DefaultBudget. Past it a frame is dropped and counted, but the newest frame
+	// of the ring is owed to the mirror as long as nothing newer replaces it: it
+	// comes late, behind everything else, and is counted late_kept.
+	Budget   time.Duration
+	MaxRate  Rate     // frames a second at most; always the newest at its slot
+	Priority Priority // 7 is the most urgent
+	Mode     Mode
+	Compress Compress
+	Late     Late
+	Class    Class
+}
+
+// DefaultBudget is the latency budget of a mirror that asks for none.
+const DefaultBudget = 100 * time.Millisecond
+
+// budget is the budget that applies.
+func (q QoS) budget() time.Duration {
+	if q.Budget == 0 {
+		return DefaultBudget
+	}
+	return q.Budget
+}
+
+// Rate is a number of frames per 1000 seconds; 0 is no limit.
+type Rate uint32
+
+// Interval is the time from one frame to the next, 0 without a limit.
+func (r Rate) Interval() time.Duration {
+	if r == 0 {
+		return 0
+	}
+	return time.Duration(1000 * float64(time.Second) / float64(r))
+}
+
+// Hz is the limit in frames a second.
+func (r Rate) Hz() float64 { return float64(r) / 1000 }
+
+// String prints the frames a second.
+func (r Rate) String() string { return strconv.FormatFloat(r.Hz(), 'f', -1, 64) }
+
+// ParseRate reads frames a second, from 0.001.
+func ParseRate(s string) (Rate, error) {
+	f, err := strconv.ParseFloat(strings.TrimSuffix(strings.ToLower(s), "hz"), 64)
+	if err != nil || !(f >= 0.001 && f*1000 <= math.MaxUint32) {
+		return 0, fmt.Errorf("%q: want frames a second, as in 200 or 0.5", s)
+	}
+	return Rate(math.Round(f * 1000)), nil
+}
+
+// Priority is one more than the number that users write, so that its zero value
+// is the default, 4.
+type Priority uint8
+
+// Level is the priority as a number: 0 … 7.
+func (p Priority) Level() int {
+	if p == 0 {
+		return 4
+	}
+	return int(p) - 1
+}
+
+// String prints the number.
+func (p Priority) String() string { return strconv.Itoa(p.Level()) }
+
+// ParsePriority reads 0 … 7.
+func ParsePriority(s string) (Priority, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > 7 {
+		return 0, fmt.Errorf("%q: want 0 … 7, 7 is the most urgent, 4 the default", s)
+	}
+	return Priority(n + 1), nil
+}
+
+// Mode says which frames a mirror gets.
+type Mode uint8
+
+// The modes.
+const (
+	Newest Mode = iota // the newest, whenever the link can take one
+	Every              // all, in order, as far back as the ring reaches
+)
+
+var modes = []string{"newest", "every"}
+
+// String prints the mode as ParseMode reads it.
+func (m Mode) String() string { return word(modes, m) }
+
+// ParseMode reads newest or every.
+func ParseMode(s string) (Mode, error) { return parseWord[Mode](modes, s) }
+
+// Compress says how large frames are made smaller on their way.
+type Compress uint8
+
+// The ways to compress.
+const (
+	CompressAuto Compress = iota // where it pays: measured, frame by frame
+	CompressNone
+	CompressS2
+	CompressZstd
+)
+
+var compressions = []string{"auto", "none", "s2", "zstd"}
+
+// String prints the way as ParseCompress reads it.
+func (c Compress) String() string { return word(compressions, c) }
+
+// ParseCompress reads auto, none, s2 or zstd.
+func ParseCompress(s string) (Compress, error) { return parseWord[Compress](compressions, s) }
+
+// Late says what becomes of a frame that arrives past its budget.
+type Late uint8
+
+// What becomes of late frames.
+const (
+	LateDrop    Late = iota // counted, not put
+	LateDeliver             // put; the budget then bounds nothing
+)
+
+var lates = []string{"drop", "deliver"}
+
+// String prints the fate as ParseLate reads it.
+func (l Late) String() string { return word(lates, l) }
+
+// ParseLate reads drop or deliver.
+func ParseLate(s string) (Late, error) { return parseWord[Late](lates, s) }
+
+// Class says what a channel's frames mean to who reads them.
+type Class uint8
+
+// The classes.
+const (
+	State   Class = iota // the newest is worth having, however old
+	Command              // never put when it may be past its budget
+)
+
+var classes = []string{"state", "command"}
+
+// String prints the class as ParseClass reads it.
+func (c Class) String() string { return word(classes, c) }
+
+// ParseClass reads state or command.
+func ParseClass(s string) (Class, error) { return parseWord[Class](classes, s) }
+
+func word[T ~uint8](words []string, v T) string {
+	if int(v) >= len(words) {
+		return strconv.Itoa(int(v))
+	}
+	return words[v]
+}
+
+func parseWord[T ~uint8](words []string, s string) (T, error) {
+	i := slices.Index(words, s)
+	if i < 0 {
+		return 0, fmt.Errorf("%q: want %s", s, strings.Join(words, " or "))
+	}
+	return T(i), nil
+}
+
+// ParseBudget reads a duration above zero.
+func ParseBudget(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q: want a time above zero, as in 100ms or 1s", s)
+	}
+	return d, nil
+}
+
+// Set sets one option from its text; key is as in --mirror HOST/PATTERN,key=value.
+func (q *QoS) Set(key, value string) (err error) {
+	switch key {
+	case "budget":
+		q.Budget, err = ParseBudget(value)
+	case "max_rate":
+		q.MaxRate, err = ParseRate(value)
+	case "priority":
+		q.Priority, err = ParsePriority(value)
+	case "mode":
+		q.Mode, err = ParseMode(value)
+	case "compress":
+		q.Compress, err = ParseCompress(value)
+	case "late":
+		q.Late, err = ParseLate(value)
+	case "class":
+		q.Class, err = ParseClass(value)
+	default:
+		return fmt.Errorf("option %q is not known; there are budget, max_rate, priority, mode, compress, late, class and as", key)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %w", key, err)
+	}
+	return nil
+}
+
+// check refuses what contradicts itself.
+func (q QoS) check() error {
+	if q.Budget < 0 {
+		return fmt.Errorf("budget %v: want a time above zero", q.Budget)
+	}
+	if q.Mode == Every && (q.MaxRate != 0 || q.Class == Command) {
+		return fmt.Errorf("mode every sends all frames, however late: it goes neither with max_rate nor with class command")
+	}
+	if q.Class == Command && q.Late == LateDeliver {
+		return fmt.Errorf("class command never delivers late: it does not go with late deliver")
+	}
+	return nil
+}
+
+// qosJSON is QoS as the control API and status have it: with its defaults filled in.
+type qosJSON struct {
+	BudgetMs  float64 `json:"budget_ms"`
+	MaxRateHz float64 `json:"max_rate_hz,omitempty"`
+	Priority  int     `json:"priority"`
+	Mode      string  `json:"mode"`
+	Compress  string  `json:"compress"`
+	Late      string  `json:"late"`
+	Class     string  `json:"class"`
+}
+
+// MarshalJSON shows what applies, defaults included.
+func (q QoS) MarshalJSON() ([]byte, error) {
+	return json.Marshal(qosJSON{
+		BudgetMs: ms(q.budget()), MaxRateHz: q.MaxRate.Hz(), Priority: q.Priority.Level(),
+		Mode: q.Mode.String(), Compress: q.Compress.String(), Late: q.Late.String(), Class: q.Class.String(),
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (q *QoS) UnmarshalJSON(b []byte) error {
+	v := qosJSON{Priority: 4, Mode: modes[0], Compress: compressions[0], Late: lates[0], Class: classes[0]}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*q = QoS{}
+	for key, value := range map[string]string{"priority": strconv.Itoa(v.Priority), "mode": v.Mode, "compress": v.Compress, "late": v.Late, "class": v.Class} {
+		if err := q.Set(key, value); err != nil {
+			return fmt.Errorf("qos: %w", err)
+		}
+	}
+	if v.MaxRateHz != 0 {
+		if err := q.Set("max_rate", strconv.FormatFloat(v.MaxRateHz, 'f', -1, 64)); err != nil {
+			return fmt.Errorf("qos: %w", err)
+		}
+	}
+	q.Budget = time.Duration(v.BudgetMs * float64(time.Millisecond))
+	return q.check()
+}
+
+// wire is the QoS as messages carry it.
+func (q QoS) wire() wire.QoS {
+	return wire.QoS{
+		Budget: q.Budget, MaxRate: uint32(q.MaxRate), Priority: int(q.Priority),
+		Mode: uint8(q.Mode), Compress: uint8(q.Compress), Late: uint8(q.Late), Class: uint8(q.Class),
+	}
+}
+
+// qosOf reads a peer's QoS; an error names what this version does not know.
+func qosOf(w wire.QoS) (QoS, error) {
+	q := QoS{
+		Budget: w.Budget, MaxRate: Rate(w.MaxRate), Priority: Priority(w.Priority),
+		Mode: Mode(w.Mode), Compress: Compress(w.Compress), Late: Late(w.Late), Class: Class(w.Class),
+	}
+	for _, e := range []struct {
+		what  string
+		v     uint8
+		words []string
+	}{{"mode", w.Mode, modes}, {"compress", w.Compress, compressions}, {"late", w.Late, lates}, {"class", w.Class, classes}} {
+		if int(e.v) >= len(e.words) {
+			return QoS{}, fmt.Errorf("%s %d is not known here: update the older achbridge", e.what, e.v)
+		}
+	}
+	return q, q.check()
+}

@@ -1,0 +1,168 @@
+package bridge
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"achbridge/wire"
+)
+
+// turn is a subscription that has something to send.
+type turn struct {
+	e       *export
+	level   int     // its priority now: 7 goes first
+	rank    int     // level, or above all when the level's share has come due
+	urgency float64 // among those of the same level
+}
+
+const (
+	levels     = 8
+	lowerShare = 0.05 // of the bytes: what each lower priority that waits is sure of
+	shareDue   = wire.MaxDatagram
+)
+
+// shares is what the priorities that wait behind others have coming, in bytes.
+type shares [levels]float64
+
+// line puts the subscriptions that have something to send in order: by priority,
+// and those of one priority by benefit. A lower priority whose share has grown to
+// a packet goes before all.
+func (l *link) line(box *outbox, now time.Duration) {
+	box.turns = box.turns[:0]
+	var waits [levels]bool
+	for _, e := range l.order {
+		e.expire(now)
+		if t, ok := e.turn(now); ok {
+			box.turns = append(box.turns, t)
+			waits[t.level] = true
+		}
+	}
+	due := l.shares.due(waits)
+	for i := range box.turns {
+		t := &box.turns[i]
+		if t.rank = t.level; t.level == due {
+			t.rank = levels
+		}
+	}
+	slices.SortFunc(box.turns, func(a, b turn) int {
+		return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(b.urgency, a.urgency))
+	})
+}
+
+// due returns the priority that has waited for its share longest, -1 when none
+// has. What does not wait has nothing coming.
+func (s *shares) due(waits [levels]bool) int {
+	due := -1
+	for p := range s {
+		if !waits[p] {
+			s[p] = 0
+		}
+		if s[p] >= shareDue && (due < 0 || s[p] > s[due]) {
+			due = p
+		}
+	}
+	return due
+}
+
+// sent counts a datagram of size bytes that was filled in the order of turns.
+func (s *shares) sent(turns []turn, size int) {
+	if len(turns) == 0 {
+		return
+	}
+	first := turns[0].level
+	s[first] = max(0, s[first]-float64(size))
+	var counted [levels]bool
+	for _, t := range turns {
+		if t.level < first && !counted[t.level] {
+			counted[t.level] = true
+			s[t.level] += lowerShare * float64(size)
+		}
+	}
+}
+
+// expire ends what is past its budget. A frame on its way is given up when a
+// newer one is there to send instead; otherwise it is the debt that is owed to
+// the mirror, and goes on as such. A command is never owed.
+func (e *export) expire(now time.Duration) {
+	newest, seen, _ := e.note.read()
+	command := e.qos.Class == Command
+	if e.busy() && !e.owed && e.over(e.captured, now) {
+		e.owed = true
+	}
+	if e.busy() && e.owed && (command || newest > e.loaded) {
+		e.giveUp()
+	}
+	if command && !e.busy() && newest > e.loaded && e.over(seen, now) {
+		e.pass(newest, newest)
+		e.book.expired++
+		e.loaded, e.left = newest, false
+	}
+}
+
+// busy reports whether the frame that was loaded last is not settled yet.
+func (e *export) busy() bool { return e.todo || e.out.Active() }
+
+// over reports that a frame captured then is past its budget. One that was put
+// before we watched is, for all we know.
+func (e *export) over(captured, now time.Duration) bool {
+	if e.qos.Late == LateDeliver || e.qos.Mode == Every {
+		return false
+	}
+	return captured == 0 || now > captured+e.qos.budget()
+}
+
+// giveUp ends a frame that is past its budget. If all of it has left, it may
+// still arrive.
+func (e *export) giveUp() {
+	switch {
+	case e.left && e.out.Active() && e.out.Unsent():
+		e.book.sent--
+		e.book.expired++
+	case e.left:
+		e.book.lost++
+	default:
+		e.book.expired++
+	}
+	e.todo = false
+	e.out.Abort()
+	e.captured = e.before // the mirror does not become any younger by it
+}
+
+// turn reports whether there is something to send, at which priority, and how
+// urgent it is among equals: the age by which it makes the mirror younger,
+// squared, per byte. Sending in that order gives every channel a share of the
+// link that goes with the square root of its frames' size, which makes the sum
+// of all ages least.
+func (e *export) turn(now time.Duration) (t turn, ok bool) {
+	newest, seen, slot := e.note.read()
+	had, owed := e.before, e.owed // of the frame that the mirror has, or will have
+	switch {
+	case e.out.Active():
+		ok = e.out.Pending()
+	case newest > e.loaded && now >= e.retry && now >= slot:
+		ok, owed = true, e.over(seen, now)
+		if !e.todo {
+			had = e.captured
+		}
+	default:
+		ok = e.todo
+	}
+	if !ok {
+		return turn{}, false
+	}
+	gain := (now - had).Seconds()
+	t = turn{e: e, level: e.qos.Priority.Level(), urgency: gain * gain / float64(e.size+entryOverhead)}
+	if owed {
+		t.level = 0
+	}
+	return t, true
+}
+
+// entryOverhead is about what a frame costs beside its bytes.
+const entryOverhead = 25
+
+// small reports that what comes next is likely to take little of a datagram.
+func (e *export) small() bool { return e.size < smallFrame && !e.out.Active() }
+
+const smallFrame = 300 // bytes
