@@ -20,7 +20,7 @@ import (
 //
 //	GET  /v1/status                                    statusReply
 //	GET  /v1/channels?match=HOST/PATTERN               []bridge.RemoteChannel
-//	POST /v1/mirror   {"host","channel","as"}          []bridge.MirrorStatus, those that the wish made so far
+//	POST /v1/mirror   {"host","channel","as","qos"}    []bridge.MirrorStatus, those that the wish made so far
 //	POST /v1/unmirror {"host","channel","remove"}      {}
 //	POST /v1/push     {"channel","host","as"}          bridge.PushStatus
 //
@@ -124,7 +124,8 @@ func (c *control) channels(match string) ([]bridge.RemoteChannel, error) {
 // comes of it.
 const settle = 1500 * time.Millisecond
 
-// mirror adds the wish and waits a little for its mirrors to run.
+// mirror adds the wish, or puts it in the place of one that differs only in its
+// quality of service, and waits a little for its mirrors to run.
 func (c *control) mirror(ctx context.Context, m bridge.Mirror) ([]bridge.MirrorStatus, error) {
 	if err := c.node.Mirror(m); err != nil {
 		return nil, badRequest{err}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"achbridge/localach"
 )
@@ -45,6 +46,9 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found.`,
 	root.SetErr(a.ui.err)
 	root.SetIn(a.in)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			err = fmt.Errorf("--%s: %w", bad.GetFlag().Name, errors.Unwrap(bad))
+		}
 		return fmt.Errorf("%s: %w", verb(cmd), err)
 	})
 	root.PersistentFlags().StringVar(&a.shm, "shm", firstOf(a.env("ACHBRIDGE_SHM"), string(localach.Shm)),

@@ -27,18 +27,23 @@ Lists are flags given several times. With --config the flags (whole lists too)
 take the place of the file's keys; the file is YAML:
 
   name: planner
-  mirror: ['krang/imu,as=imu', 'krang/*']
+  mirror: ['krang/imu,as=imu,budget=20ms', 'krang/*']
   accept: [goal]
 
 Keys: name listen key export relay accept adopt mirror push peers interfaces
-discovery control state log. They mean what the flags mean; of several mirror
-entries for one channel the first counts.
+discovery control state log. They mean what the flags mean.
+
+A mirror entry is HOST/PATTERN and, behind commas, options in any order (in a
+list of the file it needs quotes): as=NAME and what achbridge mirror --help tells
+of: budget=TIME max_rate=HZ priority=0..7 mode=newest|every late=drop|deliver
+compress=auto|none|s2|zstd class=state|command. Of several entries for one channel
+the one that names it exactly counts, else the first.
 
 Files, for root and else for everybody:
   key      ` + systemKey + `           $XDG_CONFIG_HOME/achbridge/key
   control  ` + systemControl + `  $XDG_RUNTIME_DIR/achbridge/control.sock
   state    ` + systemState + `           $XDG_STATE_HOME/achbridge`,
-		Example: "  achbridge run\n  achbridge run --mirror 'krang/*'\n  achbridge run --peer 192.168.1.20 --mirror krang/imu --accept goal",
+		Example: "  achbridge run\n  achbridge run --mirror 'krang/*'\n  achbridge run --mirror 'krang/imu,budget=20ms,priority=7' --mirror 'krang/*'\n  achbridge run --peer 192.168.1.20 --mirror krang/imu --accept goal",
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if config != "" {

@@ -61,7 +61,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.StringVar(&s.Name, "name", s.Name, "`NAME` of this host for others")
 	f.StringVar(&s.Listen, "listen", s.Listen, "UDP `ADDRESS:PORT` to listen on")
 	f.StringVar(&s.Key, "key", s.Key, "key `FILE` (default: see achbridge key --help)")
-	f.StringArrayVar(&s.Mirror, "mirror", nil, "mirror `HOST/PATTERN[,as=NAME]` here")
+	f.StringArrayVar(&s.Mirror, "mirror", nil, "mirror `HOST/PATTERN[,KEY=VALUE]` here, options as above")
 	f.StringArrayVar(&s.Push, "push", nil, "have another host mirror a channel of ours: `\"CHANNEL HOST[/NAME]\"`")
 	f.StringArrayVar(&s.Export, "export", nil, "let peers read the channels that match `PATTERN` (default all)")
 	f.StringArrayVar(&s.Relay, "relay", nil, "let peers also read the mirrors that match `PATTERN` (default none)")

@@ -16,7 +16,10 @@ func statusCommand(a *app) *cobra.Command {
 		Use:   "status",
 		Short: "Show what the daemon does",
 		Long: `Show what the running daemon does: its peers, its mirrors with the age of their
-newest frame, what it sends to others. --json prints everything it tells.`,
+newest frame, what it sends to others. QOS is what is served otherwise than by
+default, DROPPED why frames did not get into it: superseded by a newer one,
+rate_limited, expired before they could leave, lost, late at their arrival,
+refused, overflow (gone from the ring in mode every). --json prints everything.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var s statusReply
@@ -52,7 +55,9 @@ func (a *app) showStatus(s statusReply) error {
 	}{
 		{[]string{"PEER", "STATE", "ADDRESS", "RTT", "UP", "NOTE"}, peerRows(s.Status)},
 		{[]string{"MIRROR", "OF", "STATE", "SEQ", "AGE", "DELIVERED", "NOTE"}, mirrorRows(s.Mirrors)},
-		{[]string{"EXPORT", "TO", "SEQ", "OFFERED", "DELIVERED", "SUPERSEDED", "LOST", "NOTE"}, exportRows(s.Exports)},
+		{[]string{"MIRROR", "QOS", "DROPPED"}, mirrorServiceRows(s.Mirrors)},
+		{[]string{"EXPORT", "TO", "SEQ", "OFFERED", "DELIVERED", "NOTE"}, exportRows(s.Exports)},
+		{[]string{"EXPORT", "TO", "QOS", "DROPPED"}, exportServiceRows(s.Exports)},
 		{[]string{"PUSH", "TO", "STATE", "NOTE"}, pushRows(s.Pushes)},
 		{[]string{"CHANNEL", "FRAMES", "SEQ", "EXPORTED", "NOTE"}, localRows(s.Status)},
 	} {
@@ -73,7 +78,11 @@ func (a *app) showStatus(s statusReply) error {
 func peerRows(s bridge.Status) [][]string {
 	var rows [][]string
 	for _, l := range s.Links {
-		rows = append(rows, []string{l.Peer, "linked", l.Addr, millis(l.RTTms), seconds(l.UpS), ""})
+		state := "linked"
+		if l.State == "silent" {
+			state = l.State
+		}
+		rows = append(rows, []string{l.Peer, state, l.Addr, millis(l.RTTms), seconds(l.UpS), ""})
 	}
 	for _, p := range s.Peers {
 		if p.State != "linked" {
@@ -90,7 +99,20 @@ func mirrorRows(list []bridge.MirrorStatus) [][]string {
 		if m.AgeMs != nil {
 			age = millis(*m.AgeMs)
 		}
-		rows = append(rows, []string{m.Name, m.Host + "/" + m.Channel, m.State, fmt.Sprint(m.Seq), age, fmt.Sprint(m.Delivered), m.Reason})
+		rows = append(rows, []string{m.Name, m.Host + "/" + m.Channel, m.State, fmt.Sprint(m.Seq), age, deliveredText(m.Accounts), m.Reason})
+	}
+	return rows
+}
+
+// mirrorServiceRows shows the mirrors that are served otherwise than by default,
+// and those that lack frames.
+func mirrorServiceRows(list []bridge.MirrorStatus) [][]string {
+	var rows [][]string
+	for _, m := range list {
+		qos, drops := qosText(bridge.QoS{}, m.QoS), dropsText(m.Accounts)
+		if qos != "" || drops != "" {
+			rows = append(rows, []string{m.Name, qos, drops})
+		}
 	}
 	return rows
 }
@@ -98,7 +120,18 @@ func mirrorRows(list []bridge.MirrorStatus) [][]string {
 func exportRows(list []bridge.ExportStatus) [][]string {
 	var rows [][]string
 	for _, e := range list {
-		rows = append(rows, []string{e.Channel, e.Peer, fmt.Sprint(e.Seq), fmt.Sprint(e.Offered), fmt.Sprint(e.Delivered), fmt.Sprint(e.Superseded), fmt.Sprint(e.Lost), e.Reason})
+		rows = append(rows, []string{e.Channel, e.Peer, fmt.Sprint(e.Seq), fmt.Sprint(e.Offered), deliveredText(e.Accounts), e.Reason})
+	}
+	return rows
+}
+
+func exportServiceRows(list []bridge.ExportStatus) [][]string {
+	var rows [][]string
+	for _, e := range list {
+		qos, drops := qosText(bridge.QoS{}, e.QoS), dropsText(e.Accounts)
+		if qos != "" || drops != "" {
+			rows = append(rows, []string{e.Channel, e.Peer, qos, drops})
+		}
 	}
 	return rows
 }

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/bridge"
+)
+
+func TestFlagsOfAWishAreReadAsItsOptions(t *testing.T) {
+	for _, c := range []struct {
+		flags []string
+		want  string // beside the defaults
+	}{
+		{nil, ""},
+		{[]string{"--budget", "20ms", "--max-rate", "0.5", "--priority", "0"}, "budget 20ms, max_rate 0.5, priority 0"},
+		{[]string{"--compress=s2", "--late=deliver", "--mode=every"}, "mode every, compress s2, late deliver"},
+		{[]string{"--budget=100ms", "--priority=4", "--mode=newest", "--compress=auto", "--late=drop", "--class=state"}, ""},
+	} {
+		cmd := &cobra.Command{}
+		addQoSFlags(cmd)
+		if err := cmd.ParseFlags(c.flags); err != nil {
+			t.Fatal(err)
+		}
+		m, err := bridge.ParseMirror(withQoS("krang/imu", cmd.Flags()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := qosText(bridge.QoS{}, m.QoS); got != c.want || m.Host != "krang" || m.Channel != "imu" {
+			t.Errorf("%q: got %q of %s/%s, want %q of krang/imu", c.flags, got, m.Host, m.Channel, c.want)
+		}
+	}
+}
+
+func TestEveryWordThatIsCompletedIsTaken(t *testing.T) {
+	for _, o := range qosOptions {
+		for _, word := range o.words {
+			var q bridge.QoS
+			if err := q.Set(o.key, word); err != nil || o.text(q) != word {
+				t.Errorf("%s=%s: got %q, %v, want the same", o.key, word, o.text(q), err)
+			}
+		}
+	}
+}

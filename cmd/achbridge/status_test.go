@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/bridge"
+)
+
+// busy is the status of a host on a bad link.
+func busy() statusReply {
+	age := 12.3
+	frames := bridge.Accounts{
+		Offered: 3_600_000, Delivered: 3_512_345, LateKept: 2, Superseded: 87_630, Expired: 2, Late: 3, InFlight: 18,
+	}
+	return statusReply{Status: bridge.Status{
+		Links: []bridge.LinkStatus{{Peer: "krang", State: "silent", Addr: "192.168.1.20:8076", RTTms: 20.1, UpS: 3600}},
+		Mirrors: []bridge.MirrorStatus{
+			{
+				Host: "krang", Channel: "imu", Name: "krang.imu", State: "live", Seq: 3_600_000, AgeMs: &age,
+				QoS: bridge.QoS{Budget: 20 * time.Millisecond, Priority: 8}, Accounts: frames,
+			},
+			{
+				Host: "krang", Channel: "legs", Name: "krang.legs", State: "live", Seq: 5,
+				QoS: bridge.QoS{Budget: bridge.DefaultBudget}, Accounts: bridge.Accounts{Offered: 5, Delivered: 5},
+			},
+		},
+		Exports: []bridge.ExportStatus{{Channel: "goal", Peer: "krang", Seq: 3_600_000, QoS: bridge.QoS{MaxRate: 500_000}, Accounts: frames}},
+	}}
+}
+
+func TestStatusTellsWhatIsNotTheDefaultAndWhyFramesWereDropped(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{ui: &ui{out: &out}}
+	if err := a.showStatus(busy()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"krang  silent  192.168.1.20:8076  20.1 ms  1h0m0s  -",
+		"krang.imu   krang/imu   live   3600000  12.3 ms  3512347 (2 late)  -",
+		"krang.imu  budget 20ms, priority 7  superseded 87630, expired 2, late 3",
+		"goal    krang  3600000  3600000  3512347 (2 late)  -",
+		"goal    krang  max_rate 500  superseded 87630, expired 2, late 3",
+	} {
+		if !strings.Contains(out.String(), "\n"+want+"\n") {
+			t.Errorf("no line %q in\n%s", want, out.String())
+		}
+	}
+	if n := strings.Count(out.String(), "\nkrang.legs"); n != 1 {
+		t.Errorf("got %d lines of a mirror with nothing to tell, want 1:\n%s", n, out.String())
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := len(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns, want 80 at most: %s", n, line)
+		}
+	}
+}
