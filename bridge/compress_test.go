@@ -1,0 +1,245 @@
+package bridge
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"testing"
+	"time"
+
+	"achbridge/wire"
+)
+
+// payloads are what robots send, by name.
+func payloads() map[string][]byte {
+	rng := rand.New(rand.NewPCG(1, 1))
+	random := make([]byte, 1_000_000)
+	for i := range random {
+		random[i] = byte(rng.Uint32())
+	}
+	return map[string][]byte{
+		"image 1 MB": image(rng, 1000, 1000), "scan 3 kB": scan(rng, 720),
+		"grid 64 kB": grid(256), "random 1 MB": random, "random 3 kB": random[:3000],
+	}
+}
+
+// image is a smooth gradient with the noise of a sensor, one byte a pixel.
+func image(rng *rand.Rand, width, height int) []byte {
+	b := make([]byte, width*height)
+	for i := range b {
+		x, y := float64(i%width), float64(i/width)
+		b[i] = byte(100 + 50*math.Sin(x/200) + 50*math.Cos(y/300) + 1.5*rng.NormFloat64())
+	}
+	return b
+}
+
+// scan is the distances a laser scanner saw in a room, in metres, as float32.
+func scan(rng *rand.Rand, beams int) []byte {
+	b := make([]byte, 0, 4*beams)
+	for i := range beams {
+		angle := 2 * math.Pi * float64(i) / float64(beams)
+		wall := 4 / max(math.Abs(math.Sin(angle)), math.Abs(math.Cos(angle)))
+		mm := math.Round(1000 * (wall + 0.01*rng.NormFloat64()))
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(mm/1000)))
+	}
+	return b
+}
+
+// grid is a map of side × side cells: unknown, free, and a wall around a room.
+func grid(side int) []byte {
+	b := make([]byte, side*side)
+	for i := range b {
+		x, y := i%side-side/2, i/side-side/2
+		switch r := max(x, -x, y, -y); {
+		case r > side/3:
+			b[i] = 0xff
+		case r == side/3:
+			b[i] = 100
+		}
+	}
+	return b
+}
+
+func TestWhatGainsTooLittleGoesAsItIs(t *testing.T) {
+	for _, want := range []Compress{CompressS2, CompressZstd} {
+		p := packer{want: want, with: newCompressor(), now: stopped}
+		frame := payloads()["random 3 kB"]
+		got, codec := p.pack(frame, 1e6)
+		if codec != wire.CodecNone || &got[0] != &frame[0] {
+			t.Errorf("%d: got codec %d, %d bytes, want the frame itself", want, codec, len(got))
+		}
+	}
+}
+
+func TestCompressionIsTriedWhereItIsWanted(t *testing.T) {
+	for _, c := range []struct {
+		want Compress
+		size int
+		rate float64
+		plan wire.Codec
+	}{
+		{CompressNone, 1 << 20, 1e5, wire.CodecNone},
+		{CompressS2, 127, 1e5, wire.CodecNone},
+		{CompressS2, 128, 0, wire.CodecS2},
+		{CompressZstd, 127, 1e5, wire.CodecNone},
+		{CompressZstd, 128, 0, wire.CodecZstd},
+		{CompressAuto, 4095, 1e5, wire.CodecNone},
+		{CompressAuto, 4096, 1e5, wire.CodecS2},
+		{CompressAuto, 4096, 0, wire.CodecNone}, // a rate that is not known yet
+	} {
+		p := packer{want: c.want}
+		if got := p.plan(c.size, c.rate); got != c.plan {
+			t.Errorf("%v: got %d, want %d", c, got, c.plan)
+		}
+	}
+}
+
+// stopped is a clock by which everything takes no time.
+func stopped() time.Duration { return 0 }
+
+// sample says what a codec makes of frames of 10 kB.
+type sample map[wire.Codec]form
+
+const sampleSize = 10_000
+
+// run plans count frames and returns how many were packed by each codec.
+func (s sample) run(p *packer, rate float64, count int) map[wire.Codec]int {
+	used := map[wire.Codec]int{}
+	for range count {
+		codec := p.plan(sampleSize, rate)
+		used[codec]++
+		if codec != wire.CodecNone {
+			p.learn(codec, sampleSize, s[codec])
+		}
+	}
+	return used
+}
+
+func gives(size int, took time.Duration) form { return form{data: make([]byte, size), took: took} }
+
+func TestAutoTakesWhatIsSoonest(t *testing.T) {
+	frames := sample{wire.CodecS2: gives(8000, 20*time.Microsecond), wire.CodecZstd: gives(5000, 100*time.Microsecond)}
+	for _, c := range []struct {
+		name string
+		rate float64 // without: 10 kB/rate; s2: 40 µs + 8 kB/rate; zstd: 200 µs + 5 kB/rate
+		want wire.Codec
+	}{
+		{"a slow link", 1e6, wire.CodecZstd},   // 10.0 ms; 8.04 ms; 5.2 ms
+		{"a faster one", 2.5e7, wire.CodecS2},  // 400 µs; 360 µs; 400 µs
+		{"a fast one", 1.25e8, wire.CodecNone}, // 80 µs; 104 µs; 240 µs
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var p packer
+			frames.run(&p, c.rate, 100)
+			if used := frames.run(&p, c.rate, 1000); used[c.want] < 950 {
+				t.Errorf("got %v of 1000 frames by codec, want nearly all by %d", used, c.want)
+			}
+		})
+	}
+}
+
+func TestCompressedImagesCostNextToNothing(t *testing.T) {
+	var p packer
+	jpeg := sample{wire.CodecS2: {took: time.Microsecond}, wire.CodecZstd: {took: time.Microsecond}}
+	used := jpeg.run(&p, 1e5, 10_000)
+	// The first frame, then after 16, 32 … 1024, 1024 … more: 1 + 6 + 8.
+	if used[wire.CodecS2] != 15 || used[wire.CodecZstd] != 15 {
+		t.Errorf("got %v of 10000 frames by codec, want 15 tries each", used)
+	}
+}
+
+func TestAutoFollowsTheRateAtOnce(t *testing.T) {
+	var p packer
+	frames := sample{wire.CodecS2: gives(5000, 50*time.Microsecond)}
+	frames.run(&p, 1.25e8, 1000)
+	if got := p.plan(sampleSize, 1e6); got != wire.CodecS2 {
+		t.Errorf("got codec %d after the rate fell, want s2", got)
+	}
+}
+
+func TestAutoFollowsTheFrames(t *testing.T) {
+	var p packer
+	sample{}.run(&p, 1e6, 5000)
+	raw := sample{wire.CodecS2: gives(7000, time.Microsecond)}
+	if used := raw.run(&p, 1e6, 2*mostPause); used[wire.CodecS2] < mostPause-16 {
+		t.Errorf("got %v by codec, want s2 after %d frames at most", used, mostPause)
+	}
+	if used := (sample{}).run(&p, 1e6, 100); used[wire.CodecS2] > 24 {
+		t.Errorf("got %v by codec when nothing is gained any more, want s2 given up", used)
+	}
+}
+
+func TestPackMeasuresWithTheClock(t *testing.T) {
+	frame := payloads()["grid 64 kB"]
+	var now, step time.Duration
+	p := packer{with: newCompressor(), now: func() time.Duration { now += step; return now }}
+	packed := 0
+	count := func() int {
+		packed = 0
+		for range 100 {
+			if _, codec := p.pack(frame, 1.25e6); codec != wire.CodecNone { // 52 ms without
+				packed++
+			}
+		}
+		return packed
+	}
+	step = time.Second
+	if count(); packed > 10 {
+		t.Errorf("got %d of 100 frames packed by a processor that needs 1 s each, want a few tries", packed)
+	}
+	p.trials = [len(codecs)]trial{}
+	step = time.Millisecond
+	if count(); packed < 90 {
+		t.Errorf("got %d of 100 frames packed in 1 ms each, want nearly all", packed)
+	}
+}
+
+func TestPackingAllocatesNothing(t *testing.T) {
+	skipUnderRace(t)
+	for name, frame := range payloads() {
+		for _, want := range []Compress{CompressS2, CompressZstd, CompressAuto} {
+			p := packer{want: want, with: newCompressor(), now: stopped}
+			var u unpacker
+			step := func() {
+				packed, codec := p.pack(frame, 1e6)
+				if _, err := u.unpack(codec, len(frame), len(frame), packed); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 40 { // auto tries both codecs
+				step()
+			}
+			if n := testing.AllocsPerRun(20, step); n != 0 {
+				t.Errorf("%s, compress %d: got %v allocations a frame, want none", name, want, n)
+			}
+		}
+	}
+}
+
+// skipUnderRace skips a test of allocations that uses zstd.
+func skipUnderRace(t *testing.T) {
+	t.Helper()
+	info, _ := debug.ReadBuildInfo()
+	if info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		t.Skip("zstd keeps memory in a sync.Pool, which forgets at random under -race: run it without")
+	}
+}
+
+func BenchmarkCompress(b *testing.B) {
+	for name, frame := range payloads() {
+		for codec, codecName := range map[wire.Codec]string{wire.CodecS2: "s2", wire.CodecZstd: "zstd"} {
+			b.Run(codecName+"/"+name, func(b *testing.B) {
+				c := newCompressor()
+				packed, _ := c.compress(codec, nil, frame)
+				b.ReportAllocs()
+				b.SetBytes(int64(len(frame)))
+				for b.Loop() {
+					packed, _ = c.compress(codec, packed, frame)
+				}
+				b.ReportMetric(float64(len(packed))/float64(len(frame)), "size/raw")
+			})
+		}
+	}
+}
