@@ -20,13 +20,13 @@ func payloads() map[string][]byte {
 		random[i] = byte(rng.Uint32())
 	}
 	return map[string][]byte{
-		"image 1 MB": image(rng, 1000, 1000), "scan 3 kB": scan(rng, 720),
-		"grid 64 kB": grid(256), "random 1 MB": random, "random 3 kB": random[:3000],
+		"image 1 MB": cameraImage(rng, 1000, 1000), "scan 3 kB": laserScan(rng, 720),
+		"grid 64 kB": gridMap(256), "random 1 MB": random, "random 3 kB": random[:3000],
 	}
 }
 
-// image is a smooth gradient with the noise of a sensor, one byte a pixel.
-func image(rng *rand.Rand, width, height int) []byte {
+// cameraImage is a smooth gradient with the noise of a sensor, one byte a pixel.
+func cameraImage(rng *rand.Rand, width, height int) []byte {
 	b := make([]byte, width*height)
 	for i := range b {
 		x, y := float64(i%width), float64(i/width)
@@ -35,8 +35,8 @@ func image(rng *rand.Rand, width, height int) []byte {
 	return b
 }
 
-// scan is the distances a laser scanner saw in a room, in metres, as float32.
-func scan(rng *rand.Rand, beams int) []byte {
+// laserScan is the distances a laser scanner saw in a room, in metres, as float32.
+func laserScan(rng *rand.Rand, beams int) []byte {
 	b := make([]byte, 0, 4*beams)
 	for i := range beams {
 		angle := 2 * math.Pi * float64(i) / float64(beams)
@@ -47,8 +47,8 @@ func scan(rng *rand.Rand, beams int) []byte {
 	return b
 }
 
-// grid is a map of side × side cells: unknown, free, and a wall around a room.
-func grid(side int) []byte {
+// gridMap is a map of side × side cells: unknown, free, and a wall around a room.
+func gridMap(side int) []byte {
 	b := make([]byte, side*side)
 	for i := range b {
 		x, y := i%side-side/2, i/side-side/2
