@@ -43,6 +43,7 @@ var contract = []struct {
 	{"UnreadStreamsLeaveControlAlone", unreadStreamsLeaveControl, onSessions},
 	{"AcceptStreamEndsWithItsContext", acceptStreamEndsWithContext, onSessions},
 	{"CloseEndsBlockedStreams", closeEndsBlockedStreams, onSessions},
+	{"DatagramsOvertakeStreams", datagramsOvertakeStreams, onAir},
 	{"VanishedPeerIsNoticed", vanishedPeerIsNoticed, onAir},
 	{"SilentAddressFailsTheDial", silentAddress, onAir},
 	{"DialEndsWithItsContext", dialEndsWithContext, onAir},

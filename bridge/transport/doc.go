@@ -13,6 +13,7 @@
 //	quic_link.go    the QUIC carrier: datagrams, addresses, the end
 //	quic_stream.go  its streams
 //	quic_guard.go   handshakes of strangers: how many, and what became of them
+//	pipe.go         sessions without a network, for tests; pipe_stream.go, their streams
 //	trust.go        the authority and certificates that a network key stands for
 //	identity.go     who a certificate says its holder is
 //	key.go          the network key and its file

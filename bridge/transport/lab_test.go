@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"strings"
@@ -16,9 +15,6 @@ import (
 	"github.com/quic-go/quic-go/testutils/simnet"
 	"go.uber.org/goleak"
 )
-
-// oneWay is the delay of the emulated network.
-const oneWay = 5 * time.Millisecond
 
 // lab is where endpoints meet in a test: an emulated network in virtual time, or
 // the loopback interface.
@@ -44,7 +40,7 @@ type scenario func(*testing.T, *lab)
 func inBubble(listen func(net.PacketConn, Config) (*Endpoint, error), s scenario) func(*testing.T) {
 	return func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			air := &air{dice: rand.New(rand.NewPCG(1, 2))}
+			air := newAir()
 			var links []*simnet.SimulatedLink
 			defer func() {
 				for _, l := range links {
@@ -52,7 +48,7 @@ func inBubble(listen func(net.PacketConn, Config) (*Endpoint, error), s scenario
 				}
 			}()
 			bind := func(_ *testing.T, at netip.AddrPort) net.PacketConn {
-				link := &simnet.SimulatedLink{Latency: oneWay, UploadPacket: air}
+				link := &simnet.SimulatedLink{LatencyFunc: air.delay, UploadPacket: air}
 				addr := net.UDPAddrFromAddrPort(at)
 				conn := simnet.NewBlockingSimConn(addr, link)
 				link.Start()
@@ -190,35 +186,6 @@ func nodeOf(host string) NodeID {
 	n := NodeID{0: 0xac}
 	copy(n[1:], host)
 	return n
-}
-
-// forgedPort marks addresses that can be sent from and never reached.
-const forgedPort = 666
-
-// air is the emulated network between the links of the nodes.
-type air struct {
-	simnet.PerfectRouter
-
-	mu   sync.Mutex
-	loss float64 // share of the packets that get lost
-	dice *rand.Rand
-}
-
-func (a *air) SendPacket(p simnet.Packet) error {
-	a.mu.Lock()
-	lost := a.dice.Float64() < a.loss
-	a.mu.Unlock()
-	if lost || p.To.(*net.UDPAddr).Port == forgedPort {
-		return nil
-	}
-	return a.PerfectRouter.SendPacket(p)
-}
-
-// lose makes the air lose a share of the packets from now on; 1 cuts all ties.
-func (a *air) lose(share float64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.loss = share
 }
 
 // logBook keeps what was logged.

@@ -84,9 +84,11 @@ func listenQUIC(conn net.PacketConn, e *Endpoint, t *trust, cfg Config) (*quicPr
 }
 
 // The flow-control windows, in bytes. One stream holds at most streamWindow of
-// connectionWindow when nobody reads it, so that some thirty such streams do not
-// stop the others, the control stream among them. The window of a stream that is
-// read fast grows to maxStreamWindow, which at 20 ms round trip carries 200 Mbit/s.
+// connectionWindow when nobody reads it, so that some twenty such streams do not
+// stop the others, the control stream among them (quic-go makes room only when a
+// quarter of a window has been read, so they must leave as much). The window of a
+// stream that is read fast grows to maxStreamWindow, which at 20 ms round trip
+// carries 200 Mbit/s.
 const (
 	streamWindow     = 128 << 10
 	maxStreamWindow  = 512 << 10

@@ -78,9 +78,11 @@ func streamCause(err, remote error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
-	if e, ok := errors.AsType[*quic.StreamError](err); ok && e.Remote {
+	e, ended := errors.AsType[*quic.StreamError](err)
+	switch {
+	case ended && e.Remote:
 		return remote
-	} else if ok || errors.Is(err, quic.ErrStreamClosed) {
+	case ended || errors.Is(err, quic.ErrStreamClosed):
 		return net.ErrClosed
 	}
 	return quicCause(err)

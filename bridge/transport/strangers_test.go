@@ -189,6 +189,9 @@ func TestStrangersAreRefused(t *testing.T) {
 			}
 			for range 3 {
 				conn, err := s.dial(t, robot)
+				if err == nil { // it has seen our certificate, and we not yet its own
+					openEveryStream(conn)
+				}
 				refused(t, conn, err)
 			}
 			nobodyArrives(t, robot)
@@ -205,6 +208,17 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
+// openEveryStream opens and fills as many streams as a peer allows, and counts them.
+func openEveryStream(conn *quic.Conn) int {
+	for n := 0; ; n++ {
+		stream, err := conn.OpenUniStream()
+		if err != nil {
+			return n
+		}
+		go stream.Write(make([]byte, 2*maxStreamWindow))
+	}
+}
+
 // A member may still be a broken program.
 func TestMemberWithoutWelcomeIsTurnedAway(t *testing.T) {
 	for _, c := range []struct {
@@ -212,6 +226,11 @@ func TestMemberWithoutWelcomeIsTurnedAway(t *testing.T) {
 		open func(*testing.T, *quic.Conn)
 	}{
 		{"NoStream", func(*testing.T, *quic.Conn) {}},
+		{"EveryOtherStream", func(t *testing.T, conn *quic.Conn) {
+			if got := openEveryStream(conn); got != maxStreams {
+				t.Errorf("streams beside the control stream: got %d, want %d", got, maxStreams)
+			}
+		}},
 		{"WrongByte", func(t *testing.T, conn *quic.Conn) {
 			stream, err := conn.OpenStream()
 			if err != nil {

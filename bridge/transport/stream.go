@@ -60,15 +60,17 @@ type ReceiveStream interface {
 // OpenStream opens a stream to the peer, who may learn of it only by the first
 // Write, Close or Reset. It never blocks: ErrStreamLimit says that maxStreams, 256,
 // are open already.
+//
+// Datagrams and the control stream overtake other streams in the transport. All of
+// them share one congestion window, though: a writer that just writes on fills it,
+// and the path's queue. Each datagram then waits for an acknowledgement to make
+// room, two packets' time at most in the steady state, and afterwards in that queue.
+// One that keeps the bytes in flight below Window delays no datagram here.
 func (s *Session) OpenStream() (SendStream, error) { return s.carrier.openStream() }
 
 // AcceptStream returns the next stream that the peer opened, in the order in which
 // it opened them. It blocks until there is one, ctx is done, or the session has
 // ended (Err). One goroutine at a time.
-//
-// Datagrams overtake streams in the transport, and the control stream does too. All
-// streams share the session's congestion window with the datagrams, though: whoever
-// writes more than the path carries fills it for both.
 func (s *Session) AcceptStream(ctx context.Context) (ReceiveStream, error) {
 	return s.carrier.acceptStream(ctx)
 }

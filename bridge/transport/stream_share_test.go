@@ -1,0 +1,117 @@
+package transport
+
+import (
+	"bytes"
+	"io"
+	"testing"
+	"time"
+)
+
+// What streams leave to each other, to the control stream and to datagrams.
+
+func unreadStreamHoldsUpNobody(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	unread, _ := joinStream(t, robot, pc)
+	ended := fill(unread)
+	out, in := joinStream(t, robot, pc)
+	for range 100 {
+		write(t, out, "step")
+		if _, err := io.ReadFull(in, make([]byte, 4)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := robot.SendDatagram([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := receive(t, pc); err != nil {
+		t.Errorf("datagram: %v", err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("unread stream: write ended with %v, want it to block", err)
+	default:
+	}
+	unread.Reset()
+	soon(t, "write", ended)
+}
+
+// unreadStreamsLeaveControl: twenty streams that stand still take no room from
+// the control stream.
+func unreadStreamsLeaveControl(t *testing.T, l *lab) {
+	robot, pc := l.pair(t)
+	for range 20 {
+		out, full := openStream(t, robot), make(chan error, 1)
+		go func() {
+			_, err := out.Write(make([]byte, streamWindow))
+			full <- err
+		}()
+		if err := soon(t, "what a stream takes unread", full); err != nil {
+			t.Fatal(err)
+		}
+	}
+	message := mebibyte()
+	sent, read := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := robot.Control().Write(message)
+		sent <- err
+	}()
+	got := make([]byte, len(message))
+	go func() {
+		_, err := io.ReadFull(pc.Control(), got)
+		read <- err
+	}()
+	if err := soon(t, "control", sent); err != nil {
+		t.Errorf("control: %v", err)
+	}
+	if err := soon(t, "control", read); err != nil || !bytes.Equal(got, message) {
+		t.Errorf("control: got other bytes, %v", err)
+	}
+}
+
+// datagramsOvertakeStreams: beside a writer that keeps to what the path carries a
+// datagram leaves at once. Beside one that fills the congestion window it waits for
+// the next acknowledgement, of which there is one for every second packet.
+func datagramsOvertakeStreams(t *testing.T, l *lab) {
+	const (
+		rate   = 1_250_000 // 10 Mbit/s
+		packet = quicPacket * time.Second / rate
+	)
+	robot, pc := l.pair(t)
+	l.air.narrow(rate)
+	for _, c := range []struct {
+		every time.Duration // the writer's period
+		want  time.Duration
+	}{{2 * packet, 0}, {0, 2 * packet}} {
+		out, in := joinStream(t, robot, pc)
+		go io.Copy(io.Discard, in)
+		ended := fill(pacedWriter{out, c.every})
+		time.Sleep(10 * oneWay) // past the first window, which leaves in one burst
+		for i := range 200 {
+			time.Sleep(4*packet + time.Duration(i%7)*packet/7)
+			start := time.Now()
+			if err := robot.SendDatagram(make([]byte, 1000)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := receive(t, pc); err != nil {
+				t.Fatal(err)
+			}
+			onTheWay, ok := l.air.arrivedAfter(robot.RemoteAddr())
+			if waited := time.Since(start) - onTheWay; !ok || waited > c.want {
+				t.Errorf("beside a write every %v datagram %d left after %v, want %v", c.every, i, waited, c.want)
+			}
+		}
+		out.Reset()
+		soon(t, "write", ended)
+	}
+}
+
+// pacedWriter rests after every write.
+type pacedWriter struct {
+	io.Writer
+	every time.Duration
+}
+
+func (w pacedWriter) Write(b []byte) (int, error) {
+	defer time.Sleep(w.every)
+	return w.Writer.Write(b)
+}
