@@ -79,7 +79,7 @@ type lacking struct {
 // without notes that the mirror lacks frame seq, the newest that came.
 func (m *mirror) without(seq uint64, counted *uint64) {
 	m.lacking = lacking{seq, counted}
-	m.owed = m.qos.Class != Command
+	m.owed = m.qos.Class != Command && m.qos.Mode == Newest
 }
 
 // keepOrWrite needs m.mu.

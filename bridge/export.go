@@ -38,6 +38,7 @@ type export struct {
 	arrived  uint64        // highest number known to have arrived
 	trouble  error         // why the last try to read the channel failed
 	retry    time.Duration // not before
+	tape     *tape         // mode every; nil in mode newest
 	teller   teller
 
 	note
@@ -51,7 +52,17 @@ type note struct {
 	seen   time.Duration // when it saw it, 0: before we watched
 	slot   time.Duration // when the next frame may leave
 	passed uint64        // newest frame that was there before the slot
+	log    []sight       // mode every: when each of the latest frames was seen first; nil in mode newest
+	logged int           // sights ever made
 }
+
+// sight is when the watcher saw that a channel had come to frame seq.
+type sight struct {
+	seq uint64
+	at  time.Duration
+}
+
+const maxSights = 4096
 
 // newExport prepares a subscription for a peer that has frame have already.
 func newExport(m wire.Subscribe, qos QoS, ch *localach.Channel, b *book, now func() time.Duration) *export {
@@ -59,6 +70,12 @@ func newExport(m wire.Subscribe, qos QoS, ch *localach.Channel, b *book, now fun
 	e := &export{
 		id: m.ID, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, ch: ch, r: ch.Reader(), now: now, book: b,
 		loaded: m.HaveSeq, arrived: m.HaveSeq, size: ch.Geometry().FrameSize, note: note{newest: last},
+	}
+	if qos.Mode == Every {
+		e.tape = newTape(m.ID, ch, m.HaveSeq)
+		e.note.log = make([]sight, min(ch.Geometry().FrameCount, maxSights))
+		b.beginAll(e.epoch, m.HaveSeq, last)
+		return e
 	}
 	if m.HaveSeq < last {
 		e.loaded = last - 1 // the newest frame is owed to a late joiner
@@ -86,9 +103,31 @@ func (n *note) take(seq uint64, now time.Duration) {
 		return
 	}
 	n.newest, n.seen = seq, now
+	if n.log != nil {
+		n.log[n.logged%len(n.log)] = sight{seq, now}
+		n.logged++
+	}
 	if now < n.slot {
 		n.passed = seq
 	}
+}
+
+// when is the capture time of frame seq in mode every, 0 when it was put before we
+// watched or too long ago.
+func (n *note) when(seq uint64) (at time.Duration) {
+	n.Lock()
+	defer n.Unlock()
+	for back := 1; back <= min(n.logged, len(n.log)); back++ {
+		s := n.log[(n.logged-back)%len(n.log)]
+		if s.seq < seq {
+			return at
+		}
+		at = s.at
+	}
+	if n.logged > len(n.log) || n.logged == 0 {
+		return 0
+	}
+	return at
 }
 
 func (n *note) read() (newest uint64, seen, slot time.Duration) {
@@ -119,10 +158,13 @@ func (e *export) stop() {
 	if e.unwatch != nil {
 		e.unwatch()
 	}
+	if e.tape != nil {
+		e.tape.stop()
+	}
 }
 
 // accounts returns the ledger; settled as for book.accounts.
 func (e *export) accounts(settled bool) Accounts {
 	newest, _, _ := e.note.read()
-	return e.book.accounts(newest, settled && !e.todo && !e.out.Active())
+	return e.book.accounts(newest, settled && !e.busy() && e.tape == nil)
 }

@@ -47,6 +47,33 @@ func (b *book) begin(epoch, have, last uint64) {
 	}
 }
 
+// beginAll is begin for mode every: all that the ring still holds behind frame
+// have is owed. What was given up for lost when a link ended is offered again.
+func (b *book) beginAll(epoch, have, last uint64) {
+	end := b.end
+	if b.epoch != epoch {
+		end = 0
+	}
+	*b = book{past: b.past, epoch: epoch, end: end, first: last}
+	if have == 0 && end == 0 {
+		return // the first record tells how far back the ring reaches
+	}
+	again := min(max(end, have)-have, b.past.Lost)
+	b.past.Offered -= again
+	b.past.Lost -= again
+	b.first = max(end, have) - again
+}
+
+// recorded counts frame seq of mode every, which missed others before it are
+// gone from the ring.
+func (b *book) recorded(seq, missed uint64) {
+	if b.sent == 0 && b.end == 0 && b.first >= seq { // nobody has missed what was gone when the subscription began
+		b.first, missed = seq-1, 0
+	}
+	b.overflow += missed
+	b.sent++
+}
+
 // close ends the account at frame newest. What is not known to have arrived is
 // lost.
 func (b *book) close(newest uint64) {

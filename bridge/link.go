@@ -13,9 +13,9 @@ import (
 	"achbridge/wire"
 )
 
-// link is the authenticated association with one peer. Four goroutines serve
+// link is the authenticated association with one peer. Five goroutines serve
 // it: hear and tell for the control stream, receive for what comes in as
-// datagrams, pump for what goes out.
+// datagrams, pump for what goes out, playback for the streams of mode every.
 type link struct {
 	n      *Node
 	s      *transport.Session
@@ -87,10 +87,10 @@ func (n *Node) linkUp(s *transport.Session) {
 	n.log.Info("link up", "peer", l.host, "node", id.String(), "addr", s.RemoteAddr().String(), "dialled", s.Dialled())
 	l.flight.Begin(s.RTT())
 	l.send(wire.Hello{Version: wire.Version, Host: n.cfg.Host, Node: n.cfg.Node, Run: n.run})
-	for _, f := range []func(context.Context) error{l.hear, l.tell, l.receive, l.pump} {
+	for _, f := range []func(context.Context) error{l.hear, l.tell, l.receive, l.pump, l.playback} {
 		n.work.Go(func() {
 			cancel(f(ctx))
-			cause := context.Cause(ctx) // the first of the four knows why
+			cause := context.Cause(ctx) // the first of the five knows why
 			s.Close(lastWord(cause))
 			n.post(func() { n.linkDown(l, cause) })
 		})
@@ -191,6 +191,9 @@ func (l *link) addExport(m wire.Subscribe, qos QoS, ch *localach.Channel) {
 	e := newExport(m, qos, ch, l.n.book(l.peer, m.Channel), l.n.now)
 	l.exports[m.ID] = e
 	l.order = append(l.order, e)
+	if e.tape != nil {
+		l.playTape(e)
+	}
 	l.mu.Unlock()
 	e.watch(l.n.cfg.Source, func() { notify(l.wake) })
 	notify(l.wake)

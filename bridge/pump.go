@@ -17,6 +17,7 @@ type outbox struct {
 	body   []byte
 	packet []byte
 	pieces []fresh.Piece
+	stream int    // bytes that leave with it on a reliable stream
 	turns  []turn // of those that wait, the greatest benefit first
 	probed time.Duration
 }
@@ -53,7 +54,7 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	for _, p := range l.flight.Expire(now) {
 		l.missing(p)
 	}
-	box.body, box.pieces = box.body[:0], box.pieces[:0]
+	box.body, box.pieces, box.stream = box.body[:0], box.pieces[:0], 0
 	report, due := l.receipts.Due(l.reportDelay())
 	reminder, quiet := l.receipts.Reminder()
 	quiet = quiet && reminder <= now
@@ -79,10 +80,10 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	number := l.flight.NextNumber(now)
 	box.packet = wire.AppendHeader(box.packet[:0], wire.Header{Number: number, Sent: now})
 	box.packet = append(box.packet, box.body...)
-	if len(box.pieces) > 0 {
-		l.flight.Sent(now, number, len(box.packet), box.pieces)
-		l.pacer.Sent(now, len(box.packet))
-		l.shares.sent(box.turns, len(box.packet))
+	if size := len(box.packet) + box.stream; len(box.pieces) > 0 || box.stream > 0 {
+		l.flight.Sent(now, number, size, box.pieces)
+		l.pacer.Sent(now, size)
+		l.shares.sent(box.turns, size)
 		box.probed = now
 	}
 	return box.packet, 0
@@ -162,8 +163,12 @@ func (l *link) addFrames(box *outbox, now time.Duration) {
 	room := l.room()
 	for _, t := range box.turns {
 		switch e := t.e; {
-		case len(box.body) > 0 && (e.out.Active() || len(box.body)+e.size+wire.MaxFrameOverhead > room):
+		case len(box.body) > 0 && (e.tape != nil || e.out.Active() || len(box.body)+e.size+wire.MaxFrameOverhead > room):
 			return // it stays in the ring
+		case e.tape != nil:
+			if l.addTape(box, e, now); box.stream > 0 {
+				return
+			}
 		case !e.load(now, room):
 			// It had nothing for us after all; it is tried again later.
 		case !e.whole && len(box.body) == 0:

@@ -78,6 +78,8 @@ func (l *link) take(d wire.Datagram, now time.Duration) {
 				cargo = fresh.Complete
 			}
 			cargo = max(cargo, fresh.Frames)
+		case wire.KindMark:
+			cargo = max(cargo, fresh.Frames)
 		case wire.KindFeedback:
 			report, reported = e.Feedback(), true
 		}

@@ -135,6 +135,9 @@ func (e *export) giveUp() {
 // link that goes with the square root of its frames' size, which makes the sum
 // of all ages least.
 func (e *export) turn(now time.Duration) (t turn, ok bool) {
+	if e.tape != nil {
+		return e.tapeTurn(now)
+	}
 	newest, seen, slot := e.note.read()
 	had, owed := e.before, e.owed // of the frame that the mirror has, or will have
 	switch {

@@ -108,6 +108,11 @@ type position struct{ c C.struct_ach_reader }
 // newPosition is that of libach's freshly opened handle: nothing seen, entry 1 expected.
 func newPosition() position { return position{C.struct_ach_reader{next_index: 1}} }
 
+// positionAfter is that of a reader that has seen frame seq.
+func positionAfter(seq uint64) position {
+	return position{C.struct_ach_reader{next_index: 1, seq: C.uint64_t(seq)}}
+}
+
 func (p *position) seq() uint64       { return uint64(p.c.seq) }
 func (p *position) nextIndex() uint64 { return uint64(p.c.next_index) }
 func (p *position) size() int         { return int(p.c.size) }

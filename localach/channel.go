@@ -60,6 +60,10 @@ func (c *Channel) LastSeq() uint64 {
 // Reader returns a new reader, which has seen nothing yet.
 func (c *Channel) Reader() *Reader { return &Reader{c: c, at: newPosition()} }
 
+// ReaderAfter returns a new reader that has seen the frames up to seq: NextOldest goes on behind it, or with the oldest frame
+// there is. A seq above LastSeq gives ErrReinitialised.
+func (c *Channel) ReaderAfter(seq uint64) *Reader { return &Reader{c: c, at: positionAfter(seq)} }
+
 // Writer returns a new writer. Close it before the channel.
 func (c *Channel) Writer() *Writer { return &Writer{c: c} }
 

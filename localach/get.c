@@ -18,6 +18,16 @@ static int took(struct ach_reader *r, const struct ach_entry *e, uint64_t next) 
 	return missed ? ACH_MISSED : ACH_OK;
 }
 
+// The entry of frame seq, or the oldest when that is not in the ring any more. Entries follow one another as frames do. libach
+// finds the next frame by its reader's next_index alone; a reader made by ReaderAfter has none.
+static uint64_t find(const struct view *v, uint64_t seq, uint64_t last, uint64_t newest, uint64_t oldest) {
+	uint64_t back = last - seq;
+	if (back >= v->cnt)
+		return oldest;
+	uint64_t i = (newest + v->cnt - back) % v->cnt;
+	return ACH_LOAD(v->index[i].seq) == seq ? i : oldest;
+}
+
 // The entry that libach's get would return.
 static int choose(const struct view *v, const struct ach_reader *r, int options, uint64_t *chosen) {
 	uint64_t last = ACH_LOAD(v->h->last_seq), head = ACH_LOAD(v->h->index_head), unused = ACH_LOAD(v->h->index_free);
@@ -35,7 +45,7 @@ static int choose(const struct view *v, const struct ach_reader *r, int options,
 	else if (ACH_LOAD(v->index[next].seq) == r->seq + 1)
 		*chosen = next;
 	else
-		*chosen = last == r->seq ? newest : (head + unused) % v->cnt;
+		*chosen = last == r->seq ? newest : find(v, r->seq + 1, last, newest, (head + unused) % v->cnt);
 	return ACH_OK;
 }
 

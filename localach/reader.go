@@ -31,6 +31,11 @@ func (r *Reader) NextOldest(buf []byte, wait time.Duration) (int, error) {
 	return r.get(buf, wait, 0)
 }
 
+// TryNextOldest is NextOldest without waiting, as TryNext is Next.
+func (r *Reader) TryNextOldest(buf []byte) (int, error) {
+	return r.get(buf, 0, optTry)
+}
+
 // Last copies the newest frame into buf, seen or not. os.ErrDeadlineExceeded when the channel has none yet.
 func (r *Reader) Last(buf []byte) (int, error) {
 	return r.get(buf, 0, optLast|optCopy)

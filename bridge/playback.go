@@ -1,0 +1,85 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"achbridge/bridge/transport"
+	"achbridge/wire"
+)
+
+// playback takes the streams that the peer opens: one for each of our
+// subscriptions in mode every.
+func (l *link) playback(ctx context.Context) error {
+	for {
+		s, err := l.s.AcceptStream(ctx)
+		if err != nil {
+			return err
+		}
+		l.n.work.Go(func() {
+			defer s.Stop()
+			if err := l.record(s); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, transport.ErrReset) && l.s.Err() == nil {
+				l.n.log.Warn("stream of a mirror failed", "peer", l.host, "err", err)
+			}
+		})
+	}
+}
+
+// record puts the frames of one stream into its mirror, in order, for as long as
+// the subscription lasts. A mirror whose lock is taken holds up only its stream,
+// and so the peer, whose ring then drops the oldest.
+func (l *link) record(s transport.ReceiveStream) error {
+	h, err := wire.ReadStreamHeader(s)
+	if err != nil {
+		return err
+	}
+	in := l.inbound(h.Sub)
+	if in == nil || in.epoch != h.Epoch {
+		return nil // it ended meanwhile
+	}
+	records := wire.NewRecordReader(s, in.limit)
+	for {
+		r, err := records.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", in.m.name, err)
+		}
+		a := arrival{epoch: in.epoch, seq: r.Seq, captured: r.Captured, data: r.Data}
+		for in.m.putNext(a) {
+			time.Sleep(busyRetry)
+			if l.inbound(h.Sub) != in {
+				return nil
+			}
+		}
+	}
+}
+
+// putNext puts the next frame of mode every. It reports whether the mirror's lock
+// was taken, in which case nothing has happened.
+func (m *mirror) putNext(a arrival) (busy bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.w == nil || a.epoch != m.tag.Epoch:
+		m.count.Refused++
+	case a.seq <= m.tag.Seq || a.seq < m.least:
+		m.count.Duplicate++
+	default:
+		err := m.write(a.seq, a.captured, a.data)
+		if isBusy(err) {
+			return true
+		}
+		if err != nil {
+			m.fail(a.seq, err)
+			return false
+		}
+		m.count.Delivered++
+	}
+	return false
+}
