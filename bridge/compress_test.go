@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime/debug"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/testnet"
 	"achbridge/wire"
 )
 
@@ -241,5 +243,47 @@ func BenchmarkCompress(b *testing.B) {
 				b.ReportMetric(float64(len(packed))/float64(len(frame)), "size/raw")
 			})
 		}
+	}
+}
+
+func TestCompressedFramesArriveWhole(t *testing.T) {
+	for _, c := range []struct {
+		size int
+		qos  QoS
+	}{
+		{800, QoS{Compress: CompressZstd}},
+		{800, QoS{Compress: CompressS2}},
+		{3000, QoS{Compress: CompressS2}}, // packed, it fits a datagram
+		{300_000, QoS{Compress: CompressZstd, Budget: time.Second}},
+		{300_000, QoS{Compress: CompressAuto, Budget: time.Second}},
+		{3000, QoS{Compress: CompressZstd, Mode: Every}},
+	} {
+		t.Run(fmt.Sprint(c.qos.Compress, c.qos.Mode, c.size), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				slow, err := testnet.ParseParams("delay=10ms,rate=1mbit,queue=64KiB")
+				if err != nil {
+					t.Fatal(err)
+				}
+				robot := w.host("robot", slow)
+				grid := robot.channel("grid", 16, c.size)
+				robot.run(Config{})
+				var readers []*host
+				for _, name := range []string{"pc", "tablet"} {
+					readers = append(readers, w.host(name, slow).run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: c.qos}}}, robot))
+				}
+				for _, h := range readers {
+					w.within(2*time.Second, "live", func() bool { return h.mirror("robot.grid").State == stateLive })
+				}
+				for number := uint64(1); number <= 20; number++ {
+					grid.put(number, c.size)
+					time.Sleep(100 * time.Millisecond) // 300 kB would take 2.4 s as they are
+					for _, h := range readers {
+						if got, _ := h.newest("robot.grid"); got != number {
+							t.Fatalf("%s: got frame %d after 100 ms, want %d", h.name, got, number)
+						}
+					}
+				}
+			})
+		})
 	}
 }

@@ -79,11 +79,12 @@ const maxCatalog = 10000
 
 // subscribe starts to send a channel to the peer.
 func (n *Node) subscribe(l *link, m wire.Subscribe) {
-	ch, err := n.readable(l, m.Channel)
+	local, err := n.readable(l, m.Channel)
 	if err != nil {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeAbsent, Text: wire.Text(fmt.Sprintf("%s: %v", m.Channel, err))})
 		return
 	}
+	ch := local.ch
 	if m.Epoch != ch.Epoch() {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: m.Channel + ": the channel was made anew"})
 		return
@@ -98,7 +99,7 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 	if m.HaveSeq > last {
 		return // it remembers a life that ended unseen, and will ask again
 	}
-	l.addExport(m, qos, ch)
+	l.addExport(m, qos, local)
 }
 
 // update changes the quality of service of a subscription of the peer, or tells
@@ -111,7 +112,7 @@ func (n *Node) update(l *link, m wire.Update) {
 	}
 	l.mu.Lock()
 	if e := l.exports[m.ID]; e != nil && qos.Mode == e.qos.Mode {
-		e.qos = qos
+		e.qos, e.packer.want = qos, qos.Compress
 		if m.Owed {
 			e.owe(m.HaveSeq)
 		}

@@ -206,4 +206,3 @@ func TestModeChangesWhileAMirrorRuns(t *testing.T) {
 		consecutive(t, numbers(), 1, 4)
 	})
 }
-

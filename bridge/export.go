@@ -22,10 +22,17 @@ type export struct {
 	unwatch func()
 	now     func() time.Duration
 	book    *book
+	copies  *snapshots // of the channel's large frames
 
-	buf      []byte        // the frame loaded last
+	data     []byte     // the frame loaded last, as it is sent: in buf, in packer's memory, or in shared
+	shared   *snapshot  // holds that frame; nil when it is ours alone
+	codec    wire.Codec // of data
+	packing  wire.Codec // that shared is being packed with; data is not there yet
+	packer   packer
+	buf      []byte        // that frame, when it was small
 	spare    []byte        // what the next one is read into
-	size     int           // of that frame, bytes
+	raw      int           // of that frame, bytes, as it is in the ring
+	size     int           // of data
 	captured time.Duration // of that frame, 0 unknown
 	loaded   uint64        // its number: the highest that was copied
 	before   time.Duration // capture time of the frame loaded before it
@@ -65,11 +72,12 @@ type sight struct {
 const maxSights = 4096
 
 // newExport prepares a subscription for a peer that has frame have already.
-func newExport(m wire.Subscribe, qos QoS, ch *localach.Channel, b *book, now func() time.Duration) *export {
-	last := ch.LastSeq()
+func newExport(m wire.Subscribe, qos QoS, c *local, b *book, now func() time.Duration) *export {
+	ch, last := c.ch, c.ch.LastSeq()
+	c.copies.join()
 	e := &export{
-		id: m.ID, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, ch: ch, r: ch.Reader(), now: now, book: b,
-		loaded: m.HaveSeq, arrived: m.HaveSeq, size: ch.Geometry().FrameSize, note: note{newest: last},
+		id: m.ID, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, ch: ch, r: ch.Reader(), now: now, book: b, copies: c.copies,
+		loaded: m.HaveSeq, arrived: m.HaveSeq, raw: ch.Geometry().FrameSize, size: ch.Geometry().FrameSize, note: note{newest: last},
 	}
 	if qos.Mode == Every {
 		e.tape = newTape(m.ID, ch, m.HaveSeq)
@@ -161,6 +169,10 @@ func (e *export) stop() {
 	if e.tape != nil {
 		e.tape.stop()
 	}
+	if e.shared != nil {
+		e.shared.release()
+	}
+	e.copies.leave()
 }
 
 // accounts returns the ledger; settled as for book.accounts.

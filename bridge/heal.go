@@ -130,6 +130,17 @@ func (m *mirror) fail(seq uint64, err error) {
 	m.log.Error("put into mirror failed", "channel", m.name, "err", err)
 }
 
+// refuseFrame counts a frame that cannot be what its origin put.
+func (m *mirror) refuseFrame(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.count.Refused++
+	if m.failure != err.Error() {
+		m.failure, m.reason = err.Error(), err.Error()
+		m.log.Error("frame refused", "channel", m.name, "peer", m.host, "err", err)
+	}
+}
+
 // kept is the newest frame that came while the mirror's lock was taken.
 type kept struct {
 	frame    []byte

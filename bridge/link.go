@@ -9,7 +9,6 @@ import (
 
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/transport"
-	"achbridge/localach"
 	"achbridge/wire"
 )
 
@@ -24,6 +23,7 @@ type link struct {
 	up     time.Duration
 	cancel context.CancelCauseFunc
 	wake   chan struct{} // the pump has something to look at
+	awake  func()        // says so
 
 	// These belong to the node's goroutine.
 	greeted bool
@@ -52,7 +52,9 @@ type link struct {
 	held     bool // it is the pacer, not the transport, that frames wait for
 	shares   shares
 
-	reading reading // of the peer's clock; belongs to the goroutine of receive
+	packing *compressor // of small frames; the pump's
+	unpack  unpacker    // belongs to the goroutine of receive
+	reading reading     // of the peer's clock; belongs to the goroutine of receive
 
 	inMu    sync.RWMutex
 	imports map[uint32]*inbound
@@ -80,8 +82,9 @@ func (n *Node) linkUp(s *transport.Session) {
 		n: n, s: s, peer: id, host: n.hostName(s), up: n.now(), cancel: cancel,
 		wake: make(chan struct{}, 1), outUp: make(chan struct{}, 1), said: make(chan struct{}),
 		offered: make(map[string]bool), subs: make(map[uint32]*mirror),
-		exports: make(map[uint32]*export), imports: make(map[uint32]*inbound),
+		packing: newCompressor(), exports: make(map[uint32]*export), imports: make(map[uint32]*inbound),
 	}
+	l.awake = func() { notify(l.wake) }
 	n.links[id] = l
 	n.reached(id)
 	n.log.Info("link up", "peer", l.host, "node", id.String(), "addr", s.RemoteAddr().String(), "dialled", s.Dialled())
@@ -180,7 +183,7 @@ func (l *link) dropExport(id uint32) {
 
 // addExport starts a subscription of the peer, in place of one with the same id
 // or to the same channel: a peer has no more of them than we offer channels.
-func (l *link) addExport(m wire.Subscribe, qos QoS, ch *localach.Channel) {
+func (l *link) addExport(m wire.Subscribe, qos QoS, c *local) {
 	l.mu.Lock()
 	l.dropExport(m.ID)
 	for _, old := range slices.Clone(l.order) {
@@ -188,15 +191,16 @@ func (l *link) addExport(m wire.Subscribe, qos QoS, ch *localach.Channel) {
 			l.dropExport(old.id)
 		}
 	}
-	e := newExport(m, qos, ch, l.n.book(l.peer, m.Channel), l.n.now)
+	e := newExport(m, qos, c, l.n.book(l.peer, m.Channel), l.n.now)
+	e.packer = packer{want: qos.Compress, with: l.packing, now: l.n.now}
 	l.exports[m.ID] = e
 	l.order = append(l.order, e)
 	if e.tape != nil {
 		l.playTape(e)
 	}
 	l.mu.Unlock()
-	e.watch(l.n.cfg.Source, func() { notify(l.wake) })
-	notify(l.wake)
+	e.watch(l.n.cfg.Source, l.awake)
+	l.awake()
 }
 
 // notify wakes whoever waits on c, or the next one who will.

@@ -10,16 +10,24 @@ import (
 	"achbridge/wire"
 )
 
-// load makes sure that what is to be sent next is in buf: the newest frame of
+// load makes sure that what is to be sent next is in data: the newest frame of
 // the ring, unless a frame of several parts is under way. That one is finished
 // first, so that ever newer frames do not starve it.
-func (e *export) load(now time.Duration, room int) bool {
-	if e.out.Active() {
+func (l *link) load(e *export, now time.Duration, room int) bool {
+	if e.packing != wire.CodecNone {
+		l.pack(e, room)
+	}
+	if e.out.Active() || e.packing != wire.CodecNone {
 		return e.out.Pending()
 	}
 	newest, seen, slot := e.note.read()
-	if newest > e.loaded && now >= e.retry && now >= slot {
-		e.copy(seen, now, room)
+	if newest <= e.loaded || now < e.retry || now < slot {
+		return e.todo
+	}
+	if e.raw+wire.MaxFrameOverhead > room {
+		l.share(e, newest, seen, now, room)
+	} else {
+		e.copy(seen, now, room, l.pacer.Rate())
 	}
 	return e.todo || e.out.Pending()
 }
@@ -31,47 +39,108 @@ const (
 	tryAgain = 100 * time.Millisecond
 )
 
-// copy takes the newest frame out of the ring. It reads into a buffer of its
+// copy takes a small newest frame out of the ring. It reads into a buffer of its
 // own, so that a frame that may have to be sent again stays whole when this
 // fails.
-func (e *export) copy(seen, now time.Duration, room int) {
+func (e *export) copy(seen, now time.Duration, room int, rate float64) {
 	n, err := e.r.TryNext(e.spare)
 	if errors.Is(err, io.ErrShortBuffer) {
 		e.spare = make([]byte, n)
 		n, err = e.r.TryNext(e.spare)
 	}
-	if e.trouble = err; err != nil {
-		e.retry = now + tryAgain
-		if isBusy(err) {
-			e.retry = now + tryBusy
-		}
+	if e.failed(err, now) {
 		return
 	}
-	seq := e.r.Seq()
-	if seq <= e.loaded {
-		e.retry = now + tryAgain // it runs backwards: the node will find out
-		return
-	}
-	passed := e.note.next(now, e.qos.MaxRate.Interval())
-	e.pass(seq, passed)
-	if newest, _, _ := e.note.read(); seq > newest {
+	if newest, _, _ := e.note.read(); e.r.Seq() > newest {
 		seen = now // put after the watcher looked
 	}
+	if !e.begin(e.r.Seq(), n, seen, now) {
+		return
+	}
 	e.buf, e.spare = e.spare, e.buf
-	e.before, e.captured = e.captured, seen
-	e.loaded, e.size, e.left = seq, n, false
-	e.owed = e.over(seen, now)
-	e.whole = n+wire.MaxFrameOverhead <= room
+	data, codec := e.packer.pack(e.buf[:n], rate)
+	e.send(data, codec, room)
+}
+
+// share takes a large newest frame from the snapshots that all links share.
+func (l *link) share(e *export, newest uint64, seen, now time.Duration, room int) {
+	s, err := e.copies.take(newest, seen)
+	if e.failed(err, now) {
+		return
+	}
+	if !e.begin(s.seq, len(s.data), s.captured, now) {
+		s.release()
+		return
+	}
+	e.shared, e.packing = s, e.packer.plan(len(s.data), l.pacer.Rate())
+	if e.packing == wire.CodecNone {
+		e.send(s.data, wire.CodecNone, room)
+		return
+	}
+	l.pack(e, room)
+}
+
+// pack goes on with the shared frame if it is packed by now; else the pump is
+// woken when it is.
+func (l *link) pack(e *export, room int) {
+	f, ready := e.shared.packed(e.packing, l.n.work.Go, l.awake)
+	if !ready {
+		return
+	}
+	e.packer.learn(e.packing, len(e.shared.data), f)
+	codec := e.packing
+	e.packing = wire.CodecNone
+	if f.data == nil {
+		e.send(e.shared.data, wire.CodecNone, room)
+		return
+	}
+	e.send(f.data, codec, room)
+}
+
+// failed notes why the channel could not be read, and when to try again.
+func (e *export) failed(err error, now time.Duration) bool {
+	if e.trouble = err; err == nil {
+		return false
+	}
+	e.retry = now + tryAgain
+	if isBusy(err) {
+		e.retry = now + tryBusy
+	}
+	return true
+}
+
+// begin makes frame seq the loaded one. False means that the ring runs backwards:
+// the node will find out.
+func (e *export) begin(seq uint64, size int, captured, now time.Duration) bool {
+	if seq <= e.loaded {
+		e.retry = now + tryAgain
+		return false
+	}
+	e.pass(seq, e.note.next(now, e.qos.MaxRate.Interval()))
+	if e.shared != nil {
+		e.shared.release()
+		e.shared = nil
+	}
+	e.before, e.captured = e.captured, captured
+	e.loaded, e.raw, e.left = seq, size, false
+	e.owed = e.over(captured, now)
+	return true
+}
+
+// send has data sent as the loaded frame.
+func (e *export) send(data []byte, codec wire.Codec, room int) {
+	e.data, e.codec, e.size = data, codec, len(data)
+	e.whole = len(data)+wire.MaxFrameOverhead <= room
 	e.todo = e.whole
 	if e.whole {
 		return
 	}
-	count := wire.PartCount(n, room-wire.MaxPartOverhead)
+	count := wire.PartCount(len(data), room-wire.MaxPartOverhead)
 	if count == 0 {
 		e.book.refused++ // larger than the wire allows; offered() keeps such channels out
 		return
 	}
-	e.out.Begin(seq, n, count)
+	e.out.Begin(e.loaded, len(data), count)
 }
 
 func isBusy(err error) bool { return errors.Is(err, localach.ErrBusy) }
@@ -94,7 +163,7 @@ func (e *export) pass(seq, passed uint64) {
 
 // frame is an entry with data of the loaded frame.
 func (e *export) frame(data []byte) wire.Frame {
-	return wire.Frame{Sub: e.id, Epoch: uint32(e.epoch), Seq: e.loaded, Captured: e.captured, Owed: e.owed, Data: data}
+	return wire.Frame{Sub: e.id, Epoch: uint32(e.epoch), Seq: e.loaded, Captured: e.captured, Owed: e.owed, Codec: e.codec, RawSize: e.raw, Data: data}
 }
 
 // nextLook is when something changes here by itself, in the far future if nothing

@@ -14,6 +14,7 @@ import (
 type local struct {
 	name   string
 	ch     *localach.Channel // nil when it cannot be used
+	copies *snapshots        // of its large frames
 	tag    localach.Tag      // of the mirror it is; zero for others
 	mirror bool              // it is a mirror: one by its tag, or one we write into
 	reason string            // why it is not offered, empty when it is
@@ -99,7 +100,7 @@ func (n *Node) openLocal(name string, old *local) *local {
 		l.reason = "it is a mirror; --relay offers mirrors again"
 		return l
 	}
-	l.ch = ch
+	l.ch, l.copies = ch, newSnapshots(ch, n.packing, n.now)
 	if !matches(n.cfg.Export, name) && !l.mirror {
 		l.reason = "only pushed: no --export pattern matches"
 	}
@@ -231,7 +232,7 @@ func sameChannel(a, b wire.Channel) bool {
 }
 
 // readable returns the channel that a peer asks for, or why it may not have it.
-func (n *Node) readable(l *link, name string) (*localach.Channel, error) {
+func (n *Node) readable(l *link, name string) (*local, error) {
 	if _, ok := l.told[name]; !ok {
 		return nil, errNotOffered
 	}
@@ -239,7 +240,7 @@ func (n *Node) readable(l *link, name string) (*localach.Channel, error) {
 	if c == nil || c.ch == nil {
 		return nil, errNotOffered
 	}
-	return c.ch, nil
+	return c, nil
 }
 
 var errNotOffered = errors.New("no such channel, or not exported")

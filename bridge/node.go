@@ -36,6 +36,7 @@ type Node struct {
 	pushes  []*push
 	mirrors map[string]*mirror
 	books   map[bookKey]*book
+	packing *compressor // of large frames, which links share
 	space   *space
 	changed bool // something that reconcile looks at is not as it was
 }
@@ -72,6 +73,7 @@ func New(cfg Config) (*Node, error) {
 		wishes:  slices.Clone(cfg.Mirrors),
 		mirrors: make(map[string]*mirror),
 		books:   make(map[bookKey]*book),
+		packing: newCompressor(),
 		space:   newSpace(cfg.Dir),
 	}
 	for _, p := range cfg.Pushes {

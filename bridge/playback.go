@@ -41,7 +41,7 @@ func (l *link) record(s transport.ReceiveStream) error {
 	if in == nil || in.epoch != h.Epoch {
 		return nil // it ended meanwhile
 	}
-	records := wire.NewRecordReader(s, in.limit)
+	records, packed := wire.NewRecordReader(s, in.limit), unpacker{}
 	for {
 		r, err := records.Next()
 		if err == io.EOF {
@@ -50,7 +50,12 @@ func (l *link) record(s transport.ReceiveStream) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", in.m.name, err)
 		}
-		a := arrival{epoch: in.epoch, seq: r.Seq, captured: r.Captured, data: r.Data}
+		data, err := packed.unpack(r.Codec, r.RawSize, in.limit, r.Data)
+		if err != nil {
+			in.m.refuseFrame(err)
+			continue
+		}
+		a := arrival{epoch: in.epoch, seq: r.Seq, captured: r.Captured, data: data}
 		for in.m.putNext(a) {
 			time.Sleep(busyRetry)
 			if l.inbound(h.Sub) != in {

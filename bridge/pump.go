@@ -169,7 +169,7 @@ func (l *link) addFrames(box *outbox, now time.Duration) {
 			if l.addTape(box, e, now); box.stream > 0 {
 				return
 			}
-		case !e.load(now, room):
+		case !l.load(e, now, room):
 			// It had nothing for us after all; it is tried again later.
 		case !e.whole && len(box.body) == 0:
 			l.addPart(box, e, now)
@@ -183,7 +183,7 @@ func (l *link) addFrames(box *outbox, now time.Duration) {
 func (l *link) addWhole(box *outbox, e *export, now time.Duration) {
 	e.todo = false
 	e.sending()
-	box.body = wire.AppendFrame(box.body, now, e.frame(e.buf[:e.size]))
+	box.body = wire.AppendFrame(box.body, now, e.frame(e.data))
 	box.pieces = append(box.pieces, fresh.Piece{Sub: e.id, Seq: e.loaded, Whole: true})
 }
 
@@ -196,7 +196,7 @@ func (l *link) addPart(box *outbox, e *export, now time.Duration) {
 	from := index * wire.PartLen(e.out.Size, e.out.Count, 0)
 	to := from + wire.PartLen(e.out.Size, e.out.Count, index)
 	box.body = wire.AppendPart(box.body, now, wire.Part{
-		Frame: e.frame(e.buf[from:to]), Size: e.out.Size, Index: index, Count: e.out.Count,
+		Frame: e.frame(e.data[from:to]), Size: e.out.Size, Index: index, Count: e.out.Count,
 	})
 	box.pieces = append(box.pieces, fresh.Piece{Sub: e.id, Seq: e.out.Seq, Index: index})
 }

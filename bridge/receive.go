@@ -71,7 +71,7 @@ func (l *link) take(d wire.Datagram, now time.Duration) {
 		case wire.KindFrame:
 			cargo = max(cargo, fresh.Frames)
 			if in := l.inbound(e.Frame.Sub); in != nil && uint32(in.epoch) == e.Frame.Epoch {
-				in.take(at, e.Frame, e.Frame.Data)
+				l.put(in, at, e.Frame, e.Frame.Data)
 			}
 		case wire.KindPart:
 			if l.takePart(at, e.Part) {
@@ -94,8 +94,13 @@ func (l *link) take(d wire.Datagram, now time.Duration) {
 	notify(l.wake)
 }
 
-// take puts a whole frame into its mirror.
-func (in *inbound) take(at reading, f wire.Frame, data []byte) {
+// put brings a frame, which data holds as it came, into its mirror.
+func (l *link) put(in *inbound, at reading, f wire.Frame, data []byte) {
+	data, err := l.unpack.unpack(f.Codec, f.RawSize, in.limit, data)
+	if err != nil {
+		in.m.refuseFrame(err)
+		return
+	}
 	in.m.put(arrival{epoch: in.epoch, seq: f.Seq, captured: f.Captured, owed: f.Owed, at: at, data: data})
 }
 
@@ -110,6 +115,6 @@ func (l *link) takePart(at reading, p wire.Part) bool {
 		return false
 	}
 	p.Owed = in.assembly.Owed()
-	in.take(at, p.Frame, frame)
+	l.put(in, at, p.Frame, frame)
 	return true
 }

@@ -21,6 +21,7 @@ type snapshots struct {
 	now  func() time.Duration
 
 	mu     sync.Mutex
+	links  int // that may take
 	r      *localach.Reader
 	newest *snapshot   // nil: none was taken
 	unused []*snapshot // as many as links have ever held at a time, and one
@@ -105,11 +106,21 @@ func (s *snapshots) memory() *snapshot {
 	return next
 }
 
-// forget gives back all memory that no link holds, for when the last link that
-// sends the channel ends. The next take copies the newest frame again.
-func (s *snapshots) forget() {
+// join counts a link that sends the channel, which has to leave in the end.
+func (s *snapshots) join() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.links++
+}
+
+// leave gives back all memory that no link holds when the last one leaves. The
+// next take copies the newest frame again.
+func (s *snapshots) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.links--; s.links > 0 {
+		return
+	}
 	if s.newest != nil {
 		s.drop(s.newest)
 	}
@@ -173,6 +184,14 @@ func (s *snapshot) packed(codec wire.Codec, spawn func(func()), done func()) (f 
 		spawn(p.work)
 	}
 	return form{}, false
+}
+
+// ready reports whether packed has the frame as codec makes it.
+func (s *snapshot) ready(codec wire.Codec) bool {
+	i := slices.Index(codecs[:], codec)
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	return i < 0 || s.packs[i].ready
 }
 
 // makePacked makes the form of codec number i and tells who waits for it.

@@ -32,6 +32,9 @@ type tape struct {
 // one packet.
 const tapePiece = 1100
 
+// mostPacked is the largest frame that is packed while the pump waits, in bytes.
+const mostPacked = 64 << 10
+
 // newTape prepares the stream of subscription id, whose mirror has frame have.
 func newTape(id uint32, ch *localach.Channel, have uint64) *tape {
 	t := &tape{
@@ -104,7 +107,7 @@ func (e *export) tapeTurn(now time.Duration) (t turn, ok bool) {
 // word of the one is word of the other.
 func (l *link) addTape(box *outbox, e *export, now time.Duration) {
 	t := e.tape
-	for len(t.rest) < tapePiece && e.nextRecord(now) {
+	for len(t.rest) < tapePiece && e.nextRecord(now, l.pacer.Rate()) {
 	}
 	piece := t.rest[:min(len(t.rest), tapePiece)]
 	if len(piece) == 0 {
@@ -117,7 +120,7 @@ func (l *link) addTape(box *outbox, e *export, now time.Duration) {
 }
 
 // nextRecord encodes the next frame of the ring behind what waits to be granted.
-func (e *export) nextRecord(now time.Duration) bool {
+func (e *export) nextRecord(now time.Duration, rate float64) bool {
 	newest, _, _ := e.note.read()
 	if newest <= e.loaded || now < e.retry {
 		return false
@@ -139,7 +142,13 @@ func (e *export) nextRecord(now time.Duration) bool {
 	e.book.recorded(seq, missed)
 	e.captured, e.loaded, e.size = e.note.when(seq), seq, n
 	t.record = t.record[:copy(t.record, t.rest)]
-	t.record = wire.AppendRecord(t.record, wire.Record{Seq: seq, Captured: e.captured, Missed: missed, Data: t.frame[:n]})
+	data, codec := t.frame[:n], wire.CodecNone
+	if n <= mostPacked {
+		data, codec = e.packer.pack(data, rate)
+	}
+	t.record = wire.AppendRecord(t.record, wire.Record{
+		Seq: seq, Captured: e.captured, Missed: missed, Codec: codec, RawSize: n, Data: data,
+	})
 	t.rest = t.record
 	return true
 }

@@ -101,7 +101,7 @@ func (e *export) expire(now time.Duration) {
 }
 
 // busy reports whether the frame that was loaded last is not settled yet.
-func (e *export) busy() bool { return e.todo || e.out.Active() }
+func (e *export) busy() bool { return e.todo || e.out.Active() || e.packing != wire.CodecNone }
 
 // over reports that a frame captured then is past its budget. One that was put
 // before we watched is, for all we know.
@@ -124,7 +124,7 @@ func (e *export) giveUp() {
 	default:
 		e.book.expired++
 	}
-	e.todo = false
+	e.todo, e.packing = false, wire.CodecNone
 	e.out.Abort()
 	e.captured = e.before // the mirror does not become any younger by it
 }
@@ -141,6 +141,8 @@ func (e *export) turn(now time.Duration) (t turn, ok bool) {
 	newest, seen, slot := e.note.read()
 	had, owed := e.before, e.owed // of the frame that the mirror has, or will have
 	switch {
+	case e.packing != wire.CodecNone:
+		ok = e.shared.ready(e.packing)
 	case e.out.Active():
 		ok = e.out.Pending()
 	case newest > e.loaded && now >= e.retry && now >= slot:
