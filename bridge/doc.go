@@ -5,11 +5,11 @@
 //
 //	localach.Watcher       sees that last_seq of "imu" has moved          export.go  watch
 //	link.pump              the link can take a packet; whose turn is it?   pump.go    fill
-//	export.load            copies the NEWEST frame out of the ring now     export.go  copy
+//	link.load              copies the NEWEST frame out of the ring now     load.go
 //	wire.AppendFrame       into a datagram, beside other small frames      pump.go    addWhole
 //	transport.Session      QUIC datagram, over the network                 transport/
 //	link.receive           parses, finds the subscription                  receive.go take
-//	mirror.put             newer than what is there? then into the mirror  mirror.go  write
+//	mirror.put             newer? not too late? then into the mirror       arrival.go
 //
 // There is no queue on that way. What waits is a set of channels that have
 // something newer; the frames stay in the ring, where newer ones replace them.
@@ -31,21 +31,64 @@
 // what the path has lately shown to carry, so that not much more is under way
 // when it suddenly slows down. A path that went silent is only probed.
 //
-// Whose turn it is: the subscription with the greatest a²/s, where a is the age
-// that its next packet takes off the mirror and s the size of its frame. If every
-// channel i is sent once in a_i at a size of s_i, the link carries the sum of
-// s_i/a_i, and the sum of the ages is least when every a_i²/s_i is the same.
+// # Whose turn it is
+//
+// Priority first, 7 before 0; but what waits behind others is still sure of 5 % of
+// the bytes for each priority. Of equal priority goes the subscription with the
+// greatest a²/s, where a is the age that its next packet takes off the mirror and s
+// the size of its frame. If every channel i is sent once in a_i at a size of s_i,
+// the link carries the sum of s_i/a_i, and the sum of the ages is least when every
+// a_i²/s_i is the same.
 //
 // A frame that fits travels whole, in one datagram with those of other channels;
 // several of one channel may be under way, since waiting for each would cost a
 // round trip of age. A larger one goes in parts, one frame of a subscription at a
-// time, and small ones pass between its parts. It is finished before a newer one
+// time, and others pass between its parts. It is finished before a newer one
 // begins, so that ever newer frames cannot starve a large channel: replacing what
 // is already being sent is worse when send times are constant (peers with the
 // opposite rule deliver nothing at all once a frame takes longer than a period).
+// It is copied once, and packed once, for all links that send it (snapshot.go).
 //
-// A lost part, or a lost frame that nothing newer has replaced, is sent again:
-// the newest frame of a channel is always owed to its mirrors.
+// max_rate opens a slot every 1/rate; what the ring holds then is sent, and what
+// came before it is counted as rate_limited.
+//
+// # The budget and the debt
+//
+// A frame's age is known from its capture time (when the watcher saw it first) and
+// from the peer's clock, whose offset fresh.Clock takes from the two-way stamps in
+// feedback: theta = ((t1-t0)+(t2-t3))/2, of the sample with the least round trip
+// (RFC 5905). No wall clock is asked. Within its budget a lost part, or a lost frame
+// that nothing newer has replaced, is sent again. Past it, the frame is given up as
+// soon as something newer is in the ring (expired), and what arrives all the same
+// is not put (late). But the newest frame of the ring is owed to its mirrors: after
+// every subscription, and as long as nothing newer has replaced it, it goes on past
+// its budget, behind everything else, and counts as late_kept. A mirror that had to
+// turn down a late frame, and gets nothing newer, asks for it (wire.Update). A state
+// is late when age - uncertainty > budget; a command when age + uncertainty >
+// budget, and it is never owed: an old command must not be replayed.
+//
+// DDS calls the end of a frame's use LIFESPAN; the debt is what it does not have.
+// Its DEADLINE, the longest time between two frames, is another matter, and its
+// LATENCY_BUDGET only allows a middleware to wait and batch: ours never waits.
+//
+// Mode every is for logs and events: all frames, in order, over a reliable stream
+// of the subscription's own (tape.go, playback.go). The pump grants the stream one
+// piece at a time, with a mark in a datagram, so that the pacer hears of it and
+// nothing newer stands behind it. What the ring loses meanwhile is counted as
+// overflow.
+//
+// # The ledger
+//
+// Of every channel and direction
+//
+//	offered = delivered + late_kept + superseded + rate_limited + expired +
+//	          lost + late + refused + overflow + in_flight
+//
+// The origin knows what it did not send and why, and from feedback what arrived; the
+// mirror knows what became of that. They tell each other once a second
+// (exchange.go), and show the same when traffic rests.
+//
+// # How fresh it can be
 //
 // The least mean age of a source with period T over a way of delay P, on which a
 // frame takes S, is P + S + T/2 if S <= T, else P + T/2 + 1.5 S (Kaul, Yates and
@@ -57,18 +100,24 @@
 //
 // Node.Run is one goroutine, and all tables are its own: local channels, peers,
 // links, wishes, mirrors. Others hand it functions (post, call); it never waits
-// for the network. A link has four goroutines: hear and tell serve the control
-// stream, receive and pump the datagrams; what the last two share is under the
-// link's mu. A mirror's file is under the mirror's mu.
+// for the network. A link has five goroutines: hear and tell serve the control
+// stream, receive and pump the datagrams, playback the streams of mode every; what
+// receive and pump share is under the link's mu. A mirror's file is under the
+// mirror's mu.
 //
 //	node.go     Node, its loop, wishes          wishes.go   wishes -> mirrors and subscriptions
-//	local.go    this host's channels, catalog   mirror.go   a mirror, put; mirrorfile.go its file
+//	local.go    this host's channels, catalog   mirror.go   a mirror; mirrorfile.go its file
 //	peer.go     who is dialled, back-off        push.go     offers, accept
 //	link.go     a link's life                   stream.go   its control stream
 //	hostname.go what a peer is called here      control.go  what control messages do
-//	pump.go     what goes out                   export.go   a peer's subscription to a channel here
-//	receive.go  what comes in                   report.go   status; status.go its JSON
-//	config.go   Config, how wishes are written  heal.go     mirrors in trouble: locks, new files
+//	pump.go     what goes out                   receive.go  what comes in
+//	turn.go     whose turn it is                arrival.go  newer, in time: put
+//	export.go   a peer's subscription           load.go     from the ring into packets
+//	tape.go     mode every, out                 playback.go mode every, in
+//	compress.go unpack.go                       snapshot.go one copy for all links
+//	ledger.go   the origin's account            exchange.go what both sides tell
+//	qos.go      quality of service              config.go   Config, how wishes are written
+//	report.go   status; status.go its JSON      heal.go     mirrors in trouble: locks, new files
 //	space.go    what peers may make us take     fresh/      the pure parts
 //
 // # Rules that hold whatever happens

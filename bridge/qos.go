@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -15,7 +16,7 @@ import (
 // QoS is the quality of service of a mirror: what its host asks the origin for.
 // The zero value is the default of everything.
 //
-// How it maps to DDS: a DataReader's LIFESPAN is our budget, except that the
+// How it maps to DDS: LIFESPAN is our budget, but the reader sets it, and the
 // newest frame outlives it (see Budget); DDS's LATENCY_BUDGET is only a hint by
 // which a middleware may batch, and we have no such knob: frames leave as soon as
 // the link can take them; TRANSPORT_PRIORITY is our priority, TIME_BASED_FILTER
@@ -63,11 +64,14 @@ func (r Rate) Hz() float64 { return float64(r) / 1000 }
 // String prints the frames a second.
 func (r Rate) String() string { return strconv.FormatFloat(r.Hz(), 'f', -1, 64) }
 
-// ParseRate reads frames a second, from 0.001.
+// ParseRate reads frames a second, from 0.001, or none.
 func ParseRate(s string) (Rate, error) {
+	if s == "none" {
+		return 0, nil
+	}
 	f, err := strconv.ParseFloat(strings.TrimSuffix(strings.ToLower(s), "hz"), 64)
 	if err != nil || !(f >= 0.001 && f*1000 <= math.MaxUint32) {
-		return 0, fmt.Errorf("%q: want frames a second, as in 200 or 0.5", s)
+		return 0, fmt.Errorf("%q: want frames a second, as in 200 or 0.5, or none", s)
 	}
 	return Rate(math.Round(f * 1000)), nil
 }
@@ -252,8 +256,10 @@ func (q QoS) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON writes.
 func (q *QoS) UnmarshalJSON(b []byte) error {
 	v := qosJSON{Priority: 4, Mode: modes[0], Compress: compressions[0], Late: lates[0], Class: classes[0]}
-	if err := json.Unmarshal(b, &v); err != nil {
-		return err
+	in := json.NewDecoder(bytes.NewReader(b))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&v); err != nil {
+		return fmt.Errorf("qos: %w", err)
 	}
 	*q = QoS{}
 	for key, value := range map[string]string{"priority": strconv.Itoa(v.Priority), "mode": v.Mode, "compress": v.Compress, "late": v.Late, "class": v.Class} {
