@@ -25,24 +25,28 @@ func (m *mirror) put(a arrival) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	first := m.recent.Add(a.seq)
+	again := !first && a.seq == m.lacking.seq // it came before, and the file lacks it
 	late := m.late(a)
+	stray := m.w == nil || a.epoch != m.tag.Epoch
 	old := a.seq <= max(m.tag.Seq, m.pending.seq) || a.seq < m.least
 	drop := late && !m.lateIsPut(a)
 	switch {
-	case m.w == nil || a.epoch != m.tag.Epoch:
-		m.count.Refused++
-	case !first && (old || drop):
+	case !first && (!again || stray || old || drop):
 		m.count.Duplicate++
+	case stray:
+		m.count.Refused++
 	case old:
 		m.count.Superseded++ // a newer one has overtaken it
 	case drop:
 		m.count.Late++
 		m.without(a.seq, &m.count.Late)
 	default:
-		if a.seq == m.lacking.seq {
+		if again && m.lacking.counted != nil {
 			*m.lacking.counted-- // it counts as what becomes of it now
 		}
-		m.lacking = lacking{}
+		if a.seq >= m.lacking.seq {
+			m.lacking = lacking{}
+		}
 		m.keepOrWrite(a, late)
 	}
 }
@@ -73,11 +77,15 @@ func (m *mirror) lateIsPut(a arrival) bool {
 // origin may send it once more, as a debt.
 type lacking struct {
 	seq     uint64
-	counted *uint64 // where it is counted
+	counted *uint64 // where it is counted, nil if in no account of this subscription
 }
 
-// without notes that the mirror lacks frame seq, the newest that came.
+// without notes that the mirror lacks frame seq, unless one that is newer still
+// is lacking.
 func (m *mirror) without(seq uint64, counted *uint64) {
+	if seq < m.lacking.seq {
+		return
+	}
 	m.lacking = lacking{seq, counted}
 	m.owed = m.qos.Class != Command && m.qos.Mode == Newest
 }
@@ -105,41 +113,31 @@ func (m *mirror) keepOrWrite(a arrival, late bool) {
 
 // counted counts a frame that was put.
 func (m *mirror) counted(late bool) {
+	m.held = &m.count.Delivered
 	if late {
-		m.count.LateKept++
-		return
+		m.held = &m.count.LateKept
 	}
-	m.count.Delivered++
+	*m.held++
 }
 
 // since is what became of the frames that the present subscription brought.
 func (m *mirror) since() Accounts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c, b := m.count, m.base
-	return Accounts{
-		Delivered: c.Delivered - b.Delivered, LateKept: c.LateKept - b.LateKept, Late: c.Late - b.Late,
-		Refused: c.Refused - b.Refused, Superseded: c.Superseded - b.Superseded, Duplicate: c.Duplicate - b.Duplicate,
-	}
+	return m.count.minus(m.base)
 }
 
 // hear takes the ledger as the origin has it.
 func (m *mirror) hear(told Accounts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.told = told
+	m.told, m.heard = told, m.count
 }
 
-// accounts is the ledger: what the origin told last, and where it lags behind
-// what came since, that. Needs m.mu.
+// accounts is the ledger: what the origin told last, and what came since. Needs
+// m.mu.
 func (m *mirror) accounts() Accounts {
-	a := m.told
-	a.Delivered = max(a.Delivered, m.count.Delivered)
-	a.LateKept = max(a.LateKept, m.count.LateKept)
-	a.Late = max(a.Late, m.count.Late)
-	a.Refused = max(a.Refused, m.count.Refused)
-	a.Superseded = max(a.Superseded, m.count.Superseded)
-	a.Duplicate = max(a.Duplicate, m.count.Duplicate)
+	a := m.told.plus(m.count.minus(m.heard))
 	a.Offered = max(a.Offered, a.settled())
 	a.InFlight = a.Offered - a.settled()
 	return a

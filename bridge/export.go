@@ -41,6 +41,7 @@ type export struct {
 	left     bool          // a packet of it has left
 	lost     bool          // a packet of it was lost
 	owed     bool          // it is sent as the debt to the newest frame, whatever its age
+	again    bool          // it has arrived, and is sent once more
 	out      fresh.Outgoing
 	arrived  uint64        // highest number known to have arrived
 	trouble  error         // why the last try to read the channel failed

@@ -105,7 +105,7 @@ func (m *mirror) replace(why string, size int) error {
 	m.space.add(-fileBytes(old.Geometry()))
 	m.least = max(m.least, m.tag.Seq)
 	m.ch, m.w, m.putSeq = ch, ch.Writer(), 0
-	m.without(m.tag.Seq, &m.count.Delivered)
+	m.without(m.tag.Seq, m.held)
 	m.tag = tag
 	m.replaced++
 	m.log.Warn("mirror replaced", "channel", m.name, "peer", m.host, "cause", why)

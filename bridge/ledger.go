@@ -38,11 +38,23 @@ func (b *book) begin(epoch, have, last uint64) {
 	case have == 0 && end == 0:
 		b.first = last - 1
 	default:
-		b.first = min(max(have, end), last-1)
-		b.superseded = last - 1 - b.first
-		if end == last && b.past.Lost > 0 { // offered again, not lost after all
+		b.first = min(max(have, end), last)
+		b.superseded = last - min(b.first+1, last)
+		if b.first == last {
+			b.reopen()
+		}
+	}
+}
+
+// reopen offers the newest frame once more. What became of it the first time,
+// most likely that it was lost, does not count.
+func (b *book) reopen() {
+	b.first--
+	for _, fate := range []*uint64{&b.past.Lost, &b.past.Late, &b.past.Expired, &b.past.Refused, &b.past.Delivered, &b.past.LateKept} {
+		if *fate > 0 {
+			*fate--
 			b.past.Offered--
-			b.past.Lost--
+			return
 		}
 	}
 }
@@ -114,6 +126,14 @@ func (a Accounts) plus(o Accounts) Accounts {
 		Superseded: a.Superseded + o.Superseded, RateLimited: a.RateLimited + o.RateLimited, Expired: a.Expired + o.Expired,
 		Lost: a.Lost + o.Lost, Late: a.Late + o.Late, Refused: a.Refused + o.Refused, Overflow: a.Overflow + o.Overflow,
 		InFlight: a.InFlight + o.InFlight, Duplicate: a.Duplicate + o.Duplicate, Repaired: a.Repaired + o.Repaired,
+	}
+}
+
+// minus is what was added to the counts of a mirror since they were o.
+func (a Accounts) minus(o Accounts) Accounts {
+	return Accounts{
+		Delivered: a.Delivered - o.Delivered, LateKept: a.LateKept - o.LateKept, Late: a.Late - o.Late,
+		Refused: a.Refused - o.Refused, Superseded: a.Superseded - o.Superseded, Duplicate: a.Duplicate - o.Duplicate,
 	}
 }
 

@@ -122,7 +122,7 @@ func (e *export) begin(seq uint64, size int, captured, now time.Duration) bool {
 		e.shared = nil
 	}
 	e.before, e.captured = e.captured, captured
-	e.loaded, e.raw, e.left = seq, size, false
+	e.loaded, e.raw, e.left, e.again = seq, size, false, false
 	e.owed = e.over(captured, now)
 	return true
 }
@@ -153,6 +153,7 @@ func (e *export) pass(seq, passed uint64) {
 	e.book.limited += limited
 	e.book.superseded += skipped - limited
 	switch {
+	case e.again: // the mirror counts it
 	case e.todo && e.left:
 		e.book.lost++
 	case e.todo:
@@ -228,7 +229,13 @@ func (e *export) owe(have uint64) {
 	if have >= e.loaded || newest > e.loaded || e.busy() || !e.left || e.qos.Class == Command || e.tape != nil {
 		return
 	}
-	e.owed, e.arrived = true, min(e.arrived, have)
+	if !e.left { // the mirror had it when it subscribed, and has lost it since
+		e.loaded, e.arrived = newest-1, have
+		e.book.reopen()
+		return
+	}
+	e.owed, e.again = true, e.arrived >= e.loaded
+	e.arrived = min(e.arrived, have)
 	if e.whole {
 		e.todo = true
 		return

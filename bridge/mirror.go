@@ -49,9 +49,11 @@ type mirror struct {
 	waiting  bool         // retryPut works on pending
 	recent   fresh.Recent // frames that came, of those that the last subscription brought
 	lacking  lacking
+	held     *uint64  // where the newest frame of the file is counted, nil as for lacking
 	count    Accounts // what became of the frames that came
 	base     Accounts // the same when the last subscription began
 	told     Accounts // the whole ledger, as the origin has told it last
+	heard    Accounts // count at that time
 	replaced uint64
 	foreign  uint64
 }
@@ -68,7 +70,11 @@ const (
 func (m *mirror) expect(epoch uint64, qos QoS) (have uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.qos, m.recent, m.lacking, m.base = qos, fresh.Recent{}, lacking{}, m.count
+	if m.pending.seq != 0 {
+		m.pending.seq = 0 // it comes again
+		m.count.Superseded++
+	}
+	m.qos, m.recent, m.lacking, m.held, m.owed, m.base = qos, fresh.Recent{}, lacking{}, nil, false, m.count
 	if m.tag.Epoch != epoch {
 		m.forget(epoch)
 	}
@@ -125,7 +131,7 @@ func (m *mirror) write(seq uint64, captured time.Duration, frame []byte) error {
 		}
 	}
 	m.putSeq, m.captured = put, captured
-	m.tag.Seq, m.owed = seq, false
+	m.tag.Seq, m.owed = seq, seq < m.lacking.seq
 	m.mark()
 	if m.failure != "" {
 		m.failure, m.reason = "", ""

@@ -116,13 +116,14 @@ func (e *export) over(captured, now time.Duration) bool {
 // still arrive.
 func (e *export) giveUp() {
 	switch {
-	case e.left && e.out.Active() && e.out.Unsent():
+	case e.again: // the mirror counts it
+	case !e.left:
+		e.book.expired++
+	case e.out.Active() && e.out.Unsent():
 		e.book.sent--
 		e.book.expired++
-	case e.left:
-		e.book.lost++
 	default:
-		e.book.expired++
+		e.book.lost++
 	}
 	e.todo, e.packing = false, wire.CodecNone
 	e.out.Abort()

@@ -1,0 +1,123 @@
+package bridge
+
+import (
+	"testing"
+	"time"
+
+	"achbridge/localach"
+	"achbridge/testnet"
+)
+
+// flow is one channel of a robot that a PC mirrors. What the nodes say of it is
+// held against last_seq of both channels, as it is in shared memory.
+type flow struct {
+	*world
+	robot, pc *host
+	source    *putSource
+	data      *channel
+	size      int
+	copy      *localach.Channel // the mirror
+	number    uint64            // put last
+	before    uint64            // frames of former lives of the channel
+}
+
+const flowName = "robot.data"
+
+// flow starts both nodes and waits until the empty channel is mirrored.
+func (w *world) flow(link string, qos QoS, size int) *flow {
+	w.t.Helper()
+	params, err := testnet.ParseParams(link)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	f := &flow{world: w, robot: w.host("robot", params), pc: w.host("pc", params), size: size}
+	f.source = &putSource{dir: f.robot.dir}
+	f.data = f.robot.channel("data", 16, size)
+	f.robot.runAt(port, f.source, Config{})
+	f.pc.runAt(port, &putSource{dir: f.pc.dir}, Config{Mirrors: []Mirror{{Host: "robot", Channel: "data", QoS: qos}}})
+	f.pc.node.SetPeers(asPeers([]*host{f.robot}))
+	w.within(10*time.Second, "mirror", func() bool { return f.pc.mirror(flowName).State == stateLive })
+	if f.copy, err = f.pc.dir.Open(flowName); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { f.copy.Close() })
+	return f
+}
+
+// put puts the next frame.
+func (f *flow) put() {
+	f.number++
+	f.data.put(f.number, f.size)
+	f.source.noticed(f.data.ch)
+}
+
+// anew makes the channel anew, under the same name.
+func (f *flow) anew() {
+	f.t.Helper()
+	f.before += f.data.ch.LastSeq()
+	f.data.close()
+	if err := f.robot.dir.Unlink("data"); err != nil {
+		f.t.Fatal(err)
+	}
+	f.data = f.robot.channel("data", 16, f.size)
+}
+
+// stream puts a frame every period for a while and calls each after each.
+func (f *flow) stream(period, long time.Duration, each func(at time.Duration)) {
+	begin := time.Now()
+	for at := time.Duration(0); at < long; at += period {
+		time.Sleep(time.Until(begin.Add(at)))
+		f.put()
+		each(at)
+	}
+	time.Sleep(time.Until(begin.Add(long)))
+}
+
+// requalify gives the running mirror another quality of service.
+func (f *flow) requalify(qos QoS) {
+	f.t.Helper()
+	if err := f.pc.node.Mirror(Mirror{Host: "robot", Channel: "data", QoS: qos}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *flow) change(text string) {
+	f.t.Helper()
+	if err := f.net.Change("robot", text); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// robotSays and pcSays are the two nodes' accounts of the channel.
+func (f *flow) robotSays() Accounts {
+	for _, e := range f.robot.node.Status().Exports {
+		if e.Channel == "data" {
+			return e.Accounts
+		}
+	}
+	return Accounts{}
+}
+
+func (f *flow) pcSays() Accounts { return f.pc.mirror(flowName).Accounts }
+
+// puts is how many frames the robot has put; kept how many its mirror took.
+func (f *flow) puts() uint64 { return f.before + f.data.ch.LastSeq() }
+func (f *flow) kept() uint64 { return f.copy.LastSeq() }
+
+// subscription is the number under which the mirror is fed now.
+func (f *flow) subscription() (id uint32) {
+	f.pc.node.call(func() { id = f.pc.node.mirrors[flowName].subID })
+	return id
+}
+
+// holds waits until the mirror holds frame number.
+func (f *flow) holds(number uint64, limit time.Duration) time.Duration {
+	f.t.Helper()
+	return f.pc.follows(flowName, number, limit)
+}
+
+// inFlow is inWorld with a flow.
+func inFlow(t *testing.T, link string, qos QoS, size int, run func(f *flow)) {
+	t.Helper()
+	inWorld(t, func(w *world) { run(w.flow(link, qos, size)) })
+}

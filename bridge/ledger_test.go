@@ -1,0 +1,224 @@
+package bridge
+
+import (
+	"cmp"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// ledgerCase is traffic whose accounts are audited.
+type ledgerCase struct {
+	name   string
+	link   string
+	qos    QoS
+	size   int
+	period time.Duration
+	long   time.Duration                   // 0: 3 s
+	calm   time.Duration                   // after which the accounts must agree, 0: 1 s
+	at     map[time.Duration]func(f *flow) // what happens meanwhile
+	sees   func(a Accounts) bool           // the case is about this: it must happen
+}
+
+var ledgerCases = []ledgerCase{
+	{
+		name: "clean", link: "delay=10ms,rate=100mbit", size: 64, period: milli,
+		sees: func(a Accounts) bool { return a.Delivered == a.Offered },
+	},
+	{
+		name: "5 % lost", link: "delay=10ms,rate=100mbit,loss=5%", size: 64, period: milli,
+		sees: func(a Accounts) bool { return a.Lost > 0 },
+	},
+	{
+		name: "30 % lost, reordered and doubled", link: "delay=10ms,rate=100mbit,loss=30%,reorder=20%,dup=20%", size: 64, period: milli,
+		sees: func(a Accounts) bool { return a.Lost > 0 && a.Superseded > 0 },
+	},
+	{
+		name: "sparse on a bad link", link: "delay=10ms,rate=100mbit,loss=30%,reorder=20%,dup=20%", size: 3000, period: 50 * milli,
+		long: 10 * second, calm: 4 * second, // messages of the control stream are lost too
+		sees: func(a Accounts) bool { return a.Repaired > 0 },
+	},
+	{
+		name: "saturated, small", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 64, period: milli,
+		sees: func(a Accounts) bool { return a.Delivered > 0 },
+	},
+	{
+		name: "saturated, a packet", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 1000, period: milli,
+		sees: func(a Accounts) bool { return a.Superseded > 0 },
+	},
+	{
+		name: "saturated, three packets", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 3000, period: 5 * milli, qos: QoS{Budget: second},
+		sees: func(a Accounts) bool { return a.Superseded > 0 && a.Delivered > 0 },
+	},
+	{
+		name: "saturated, large, late", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 20_000, period: 40 * milli, long: 5 * second,
+		sees: func(a Accounts) bool { return a.Expired > 0 },
+	},
+	{
+		name: "max_rate", link: "delay=10ms,rate=100mbit", size: 64, period: milli, qos: QoS{MaxRate: 100_000},
+		sees: func(a Accounts) bool { return a.RateLimited > 8*a.Offered/10 },
+	},
+	{
+		name: "way longer than the budget", link: "delay=10ms,rate=100mbit", size: 64, period: milli, qos: QoS{Budget: 30 * milli},
+		at:   map[time.Duration]func(f *flow){second: func(f *flow) { f.change("delay=100ms") }},
+		sees: func(a Accounts) bool { return a.Late > 100 && a.LateKept > 0 },
+	},
+	{
+		name: "budget below the jitter, lossy", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=20%,dup=10%", size: 64, period: 5 * milli, qos: QoS{Budget: 15 * milli},
+		long: 10 * second,
+		sees: func(a Accounts) bool { return a.Late > 0 && a.Delivered > 0 },
+	},
+	{
+		name: "large, budget near the delay, sparse", link: "delay=10ms,rate=2mbit,loss=5%,reorder=5%,dup=5%", size: 5000, period: 300 * milli, qos: QoS{Budget: 40 * milli},
+		long: 20 * second,
+		sees: func(a Accounts) bool { return a.LateKept > 0 },
+	},
+	{
+		name: "late deliver", link: "delay=10ms,rate=1mbit,loss=5%,queue=32KiB", size: 5000, period: 20 * milli, qos: QoS{Budget: 20 * milli, Late: LateDeliver},
+		sees: func(a Accounts) bool { return a.LateKept > 0 && a.Late == 0 },
+	},
+	{
+		name: "command", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=10%,dup=10%", size: 64, period: 5 * milli, qos: QoS{Budget: 25 * milli, Class: Command},
+		sees: func(a Accounts) bool { return a.Late > 0 && a.LateKept == 0 },
+	},
+	{
+		name: "command on a full link", link: "delay=10ms,rate=200kbit,queue=32KiB", size: 1000, period: 100 * milli, qos: QoS{Budget: 60 * milli, Class: Command},
+		sees: func(a Accounts) bool { return a.Offered > 0 && a.LateKept == 0 && a.RateLimited == 0 },
+	},
+	{
+		name: "mirror's lock held", link: "delay=10ms,rate=100mbit,loss=2%,dup=5%", size: 64, period: milli,
+		at: map[time.Duration]func(f *flow){
+			second:       func(f *flow) { takeLock(f.t, f.pc.dir, flowName) },
+			1500 * milli: func(f *flow) { freeLock(f.t, f.pc.dir, flowName) },
+		},
+		sees: func(a Accounts) bool { return a.Superseded > 400 },
+	},
+	{
+		name: "quality changed", link: "delay=10ms,rate=100mbit,loss=2%", size: 64, period: milli,
+		at: map[time.Duration]func(f *flow){
+			500 * milli:  func(f *flow) { f.requalify(QoS{MaxRate: 50_000}) },
+			1000 * milli: func(f *flow) { f.change("delay=100ms"); f.requalify(QoS{Budget: 5 * milli}) },
+			1500 * milli: func(f *flow) { f.requalify(QoS{Class: Command}) },
+			2000 * milli: func(f *flow) { f.requalify(QoS{Late: LateDeliver, Budget: milli}) },
+			2500 * milli: func(f *flow) { f.requalify(QoS{}) },
+		},
+		sees: func(a Accounts) bool { return a.RateLimited > 0 && a.Late > 0 && a.LateKept > 0 },
+	},
+}
+
+// TestLedger audits both nodes' accounts: the identity at every look, and when
+// the traffic has been over for a second the same accounts on both sides, which
+// agree with shared memory.
+func TestLedger(t *testing.T) {
+	for _, c := range ledgerCases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			inFlow(t, c.link, c.qos, c.size, func(f *flow) { c.audit(f) })
+		})
+	}
+}
+
+func (c ledgerCase) audit(f *flow) {
+	look := time.Duration(0)
+	f.stream(c.period, cmp.Or(c.long, 3*second), func(at time.Duration) {
+		if do := c.at[at]; do != nil {
+			do(f)
+		}
+		if at >= look {
+			look += 7 * milli
+			f.balances()
+		}
+	})
+	time.Sleep(cmp.Or(c.calm, second))
+	f.agrees()
+	if a := f.robotSays(); !c.sees(a) {
+		f.t.Errorf("the case has not happened: %+v", a)
+	}
+}
+
+// balances holds both accounts against the identity.
+func (f *flow) balances() {
+	f.t.Helper()
+	for who, a := range map[string]Accounts{"robot": f.robotSays(), "pc": f.pcSays()} {
+		if got := a.settled() + a.InFlight; got != a.Offered {
+			f.t.Fatalf("%s's accounts have %d frames offered and %d that something became of: %+v", who, a.Offered, got, a)
+		}
+		if a.Offered > f.puts() {
+			f.t.Fatalf("%s's accounts have %d frames offered, and %d were put: %+v", who, a.Offered, f.puts(), a)
+		}
+	}
+}
+
+// A link that ends takes with it what was on its way, and the last word about
+// it: of the frames of its last second the origin does not know whether they
+// were put. Both lives are in the account, and every frame once.
+func TestLedgerGoesOnAfterACut(t *testing.T) {
+	for _, size := range []int{64, 5000} {
+		for _, qos := range []QoS{{}, {Budget: 15 * milli}, {Class: Command}, {MaxRate: 20_000}} {
+			t.Run(fmt.Sprintf("%d bytes, %+v", size, qos), func(t *testing.T) {
+				t.Parallel()
+				inFlow(t, "delay=10ms,jitter=5ms,rate=100mbit,loss=2%", qos, size, func(f *flow) {
+					look := func(time.Duration) { f.balances() }
+					f.stream(5*milli, second, look)
+					f.change("cut")
+					f.stream(5*milli, 5*second, look)
+					f.change("up")
+					f.stream(5*milli, 3*second, look)
+					time.Sleep(second)
+					f.agreesBut(200)
+				})
+			})
+		}
+	}
+}
+
+func TestLedgerOfAQuietChannelDoesNotGrowWithItsLinks(t *testing.T) {
+	for _, qos := range []QoS{{}, {Class: Command}} {
+		t.Run(qos.Class.String(), func(t *testing.T) {
+			inFlow(t, "delay=10ms,rate=100mbit", qos, 64, func(f *flow) {
+				f.change("cut")
+				f.put()
+				for range 3 {
+					time.Sleep(10 * second)
+					f.change("up")
+					time.Sleep(5 * second)
+					f.agrees()
+					f.change("cut")
+				}
+			})
+		})
+	}
+}
+
+// The channel is made anew while its mirror goes on.
+func TestLedgerGoesOnWithANewLifeOfTheChannel(t *testing.T) {
+	inFlow(t, "delay=10ms,rate=100mbit,loss=2%", QoS{}, 64, func(f *flow) {
+		look := func(time.Duration) { f.balances() }
+		f.stream(milli, second, look)
+		f.anew()
+		time.Sleep(second)
+		f.stream(milli, second, look)
+		time.Sleep(second)
+		f.agrees()
+	})
+}
+
+// agrees holds both accounts against each other and against shared memory.
+func (f *flow) agrees() {
+	f.t.Helper()
+	f.agreesBut(0)
+}
+
+// agreesBut allows that nobody has told of some frames whether they were put.
+func (f *flow) agreesBut(unknown uint64) {
+	f.t.Helper()
+	f.balances()
+	robot, pc := f.robotSays(), f.pcSays()
+	if robot != pc {
+		f.t.Errorf("the two sides differ:\nrobot %+v\npc    %+v", robot, pc)
+	}
+	put := robot.Delivered + robot.LateKept
+	if robot.Offered != f.puts() || max(put, f.kept())-min(put, f.kept()) > unknown || robot.InFlight != 0 {
+		f.t.Errorf("%d frames were put into the channel and %d into its mirror; the accounts say %+v", f.puts(), f.kept(), robot)
+	}
+}
