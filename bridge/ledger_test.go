@@ -51,7 +51,7 @@ var ledgerCases = []ledgerCase{
 		sees: func(a Accounts) bool { return a.Superseded > 0 && a.Delivered > 0 },
 	},
 	{
-		name: "saturated, large, late", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 20_000, period: 40 * milli, long: 5 * second,
+		name: "saturated, large, late", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 20_000, period: 40 * milli, qos: QoS{Compress: CompressNone}, long: 5 * second,
 		sees: func(a Accounts) bool { return a.Expired > 0 },
 	},
 	{
@@ -69,12 +69,12 @@ var ledgerCases = []ledgerCase{
 		sees: func(a Accounts) bool { return a.Late > 0 && a.Delivered > 0 },
 	},
 	{
-		name: "large, budget near the delay, sparse", link: "delay=10ms,rate=2mbit,loss=5%,reorder=5%,dup=5%", size: 5000, period: 300 * milli, qos: QoS{Budget: 40 * milli},
+		name: "large, budget near the delay, sparse", link: "delay=10ms,rate=2mbit,loss=5%,reorder=5%,dup=5%", size: 5000, period: 300 * milli, qos: QoS{Compress: CompressNone, Budget: 40 * milli},
 		long: 20 * second,
 		sees: func(a Accounts) bool { return a.LateKept > 0 },
 	},
 	{
-		name: "late deliver", link: "delay=10ms,rate=1mbit,loss=5%,queue=32KiB", size: 5000, period: 20 * milli, qos: QoS{Budget: 20 * milli, Late: LateDeliver},
+		name: "late deliver", link: "delay=10ms,rate=1mbit,loss=5%,queue=32KiB", size: 5000, period: 20 * milli, qos: QoS{Compress: CompressNone, Budget: 20 * milli, Late: LateDeliver},
 		sees: func(a Accounts) bool { return a.LateKept > 0 && a.Late == 0 },
 	},
 	{

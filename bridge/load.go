@@ -226,7 +226,7 @@ func (e *export) missing(p fresh.Piece) {
 // only frame have. If there is something newer, that is on its way by itself.
 func (e *export) owe(have uint64) {
 	newest, _, _ := e.note.read()
-	if have >= e.loaded || newest > e.loaded || e.busy() || !e.left || e.qos.Class == Command || e.tape != nil {
+	if have >= e.loaded || newest > e.loaded || e.busy() || e.qos.Class == Command || e.tape != nil {
 		return
 	}
 	if !e.left { // the mirror had it when it subscribed, and has lost it since
