@@ -35,8 +35,9 @@ func (n *Node) tellLedger(l *link) {
 	every := max(time.Second, time.Duration(len(l.order)+len(l.subs))*time.Second/ledgerRate)
 	var m wire.Ledger
 	l.mu.Lock()
+	carried := l.flight.Carried()
 	for _, e := range l.order {
-		a := e.accounts(!l.flight.Carries(e.id))
+		a := e.accounts(!carried[e.id])
 		if e.teller.due(now, every, a, func(a Accounts) uint64 { return a.Offered }) {
 			m.Serving = append(m.Serving, a.account(e.id))
 		}

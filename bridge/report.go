@@ -60,10 +60,10 @@ func (l *link) status(now time.Duration) (LinkStatus, []ExportStatus) {
 		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: "quic", Dialled: l.s.Dialled(),
 		UpS: (now - l.up).Seconds(), RTTms: ms(cmp.Or(srtt, l.s.RTT())), ClockOffsetMs: ms(offset), ClockUncertaintyMs: ms(uncertainty),
 	}
-	exports := make([]ExportStatus, 0, len(l.order))
+	exports, carried := make([]ExportStatus, 0, len(l.order)), l.flight.Carried()
 	for _, e := range l.order {
 		export := ExportStatus{
-			Channel: e.channel, Peer: l.host, QoS: e.qos, Seq: e.arrived, Accounts: e.accounts(!l.flight.Carries(e.id)),
+			Channel: e.channel, Peer: l.host, QoS: e.qos, Seq: e.arrived, Accounts: e.accounts(!carried[e.id]),
 		}
 		if e.trouble != nil && !errors.Is(e.trouble, os.ErrDeadlineExceeded) {
 			export.Reason = e.trouble.Error()

@@ -241,8 +241,13 @@ func (f *Flight) drop() {
 	f.packets = f.packets[:open]
 }
 
-// Carries reports whether packets with pieces of subscription sub are on their way.
-func (f *Flight) Carries(sub uint32) bool {
-	is := func(p Piece) bool { return p.Sub == sub }
-	return slices.ContainsFunc(f.packets, func(p packet) bool { return p.state == open && slices.ContainsFunc(p.pieces, is) })
+// Carried returns the subscriptions of which pieces are on their way.
+func (f *Flight) Carried() map[uint32]bool {
+	subs := make(map[uint32]bool)
+	for i := range f.packets {
+		for _, p := range f.packets[i].pieces {
+			subs[p.Sub] = subs[p.Sub] || f.packets[i].state == open
+		}
+	}
+	return subs
 }
