@@ -112,6 +112,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 		f.sampled = r.Newest
 		f.sample(now - sent - max(held, 0))
 	}
+	heard := false
 	for i := range f.packets {
 		p := &f.packets[i]
 		if p.state == closed || p.number > r.Newest {
@@ -120,7 +121,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 		back := r.Newest - p.number
 		switch {
 		case back == 0 || back <= 64 && r.Bitmap&(1<<(back-1)) != 0:
-			f.unheard = now
+			f.unheard, heard = now, true
 			f.out.Arrived = append(f.out.Arrived, p.pieces...)
 			f.delivery(p, r)
 			f.settle(p, closed)
@@ -132,7 +133,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 	}
 	slices.SortFunc(f.out.Deliveries, func(a, b Delivery) int { return cmp.Compare(a.Arrived, b.Arrived) })
 	f.drop()
-	f.waiting = f.waiting && (len(f.out.Arrived) == 0 || f.bytes > 0)
+	f.waiting = f.waiting && (!heard || f.bytes > 0)
 	return f.out
 }
 

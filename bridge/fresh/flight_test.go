@@ -101,6 +101,15 @@ func TestPathIsSilentOnlyWhileAnAnswerIsDue(t *testing.T) {
 	}
 }
 
+func TestPacketWithoutPiecesIsAnsweredToo(t *testing.T) {
+	var f Flight
+	f.Sent(0, f.NextNumber(0), 1000, nil) // what it tells of went over a stream
+	f.Feedback(20*time.Millisecond, 0, wire.Feedback{Newest: 1})
+	if f.Silent(time.Hour) {
+		t.Error("silent although the only packet was answered")
+	}
+}
+
 func TestFlightAllocatesNothingInSteadyState(t *testing.T) {
 	f := &Flight{}
 	pieces := []Piece{{Sub: 1}, {Sub: 2}}
