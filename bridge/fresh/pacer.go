@@ -16,6 +16,11 @@ import (
 // than about a packet: fall below the delivery rate until it is gone, and stay
 // just below. No queue although we were held back: probe, and grow fast as long
 // as no queue answers. Held back by nothing: learn nothing.
+//
+// Several pacers that share a bottleneck come to equal rates as those of TCP do
+// (Chiu and Jain, 1989): all fall in proportion, but the first step of a probe
+// is as many packets whatever the rate, so a smaller one gains more by it, and
+// it probes more often.
 type Pacer struct {
 	rate    float64       // bytes a second
 	credit  float64       // bytes that may leave now
@@ -26,10 +31,12 @@ type Pacer struct {
 	tested  time.Duration // for how long a probe's last step has loaded the path
 	calm    time.Duration // when the effect of the last step down must be here
 	held    time.Duration // since when frames have been waiting for us; 0: they are not
-	limited time.Duration // how long they did in this round, before held
+	freed   time.Duration // when they last ceased to
+	loaded  time.Duration // since when we have sent all that we may
+	limited time.Duration // how long frames waited in this round, before held
 	round   time.Duration // when this round began
 	queue   time.Duration // the shortest of this round: what stands, not what passes
-	seen    bool          // queue is known
+	seen    int           // packets that queue is the shortest of
 	best    best          // delivery rate that the path has shown
 	transit transit
 	arrived arrivals
@@ -48,13 +55,22 @@ const (
 	roundLeast   = 4 * time.Millisecond    // a round is a quarter of the round trip, or this
 	below        = 0.98                    // of the delivery rate: what we send at when we know it
 	firstGrowth  = 0.9                     // power of e per round trip, before any queue was seen
-	probeGrowth  = 0.12                    // the first step of a probe; each is twice the one before ...
-	mostGrowth   = 0.7                     // ... up to this
+	probePackets = 0.37                    // the first step of a probe, in packets more in the pipe; each is twice the one before ...
+	probeGrowth  = 0.35                    // the most that the first may be, as a power of e
+	mostGrowth   = 0.7                     // ... and that any may be
+	mostUnproven = 2                       // times the best delivery rate is the most that we grow to
 	probeRounds  = 10                      // round trips between two probes ...
 	probeLeast   = 400 * time.Millisecond  // ... and the time
-	queuePackets = 1.0                     // the queue that is tolerated, in packets at the rate ...
+	fullPipe     = 2.3                     // packets: with fewer in the pipe we probe more often ...
+	oftenest     = 0.3                     // ... down to this part of the time
+	probeGain    = 1.03                    // a probe that won us so much from others ...
+	afterGain    = 0.5                     // ... is followed by the next in this part of the time
+	probeLook    = 5                       // packets of a probe's step that must have queued: one may have met another's
+	queuePackets = 0.5                     // the queue that is tolerated, in packets at the rate ...
 	queueLeast   = time.Millisecond        // ... and in time: real hosts take breaks of that length
 	rateSpan     = 10 * time.Millisecond   // over which a delivery rate is taken at least
+	longSpan     = 10                      // packets over which it is taken while it changes little
+	rateFell     = 0.7                     // below this part of the former one the path has changed
 )
 
 // Delivery is what became known of one packet: it left at Sent by our clock
@@ -71,12 +87,13 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 	for _, d := range list {
 		p.arrived.add(d)
 		queue := p.transit.queue(now, d.Arrived-d.Sent, d.Size)
-		if !p.seen || queue < p.queue {
-			p.queue, p.seen = queue, true
+		if p.seen == 0 || queue < p.queue {
+			p.queue = queue
 		}
+		p.seen++
 	}
 	rtt = max(rtt, time.Millisecond)
-	if !p.seen || now-p.round < max(rtt/4, roundLeast) {
+	if p.seen == 0 || now-p.round < max(rtt/4, roundLeast) {
 		return
 	}
 	tolerated := max(queueLeast, p.wire(queuePackets*packetBytes))
@@ -84,6 +101,9 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 		p.best.note(now, delivered)
 	}
 	visible := max(tolerated/4, queueLeast/2)
+	if p.growing > 0 && p.seen < probeLook && p.queue < tolerated {
+		return
+	}
 	if p.queue > tolerated || p.growing > 0 && p.queue > visible {
 		p.shrink(now, rtt)
 	} else {
@@ -96,22 +116,47 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 // drains within about a round trip. Delay that is not of our making (what left
 // was less than we allow, and arrives as fast as it left) is not our business.
 func (p *Pacer) shrink(now, rtt time.Duration) {
-	// What left before frames had to wait for us did not load the path.
-	delivered, sent, took := p.arrived.rate(max(rtt/2, rateSpan), p.held)
-	idle := sent < 0.8*p.rate // less left than we allow
+	delivered, sent, took := p.delivery(rtt)
+	idle := sent < 0.8*p.rate && p.waited(now) < (now-p.round)/2 // less left than we allow
 	if took == 0 || idle && delivered > 0.9*sent {
 		return
 	}
 	if idle || took < rateSpan {
 		delivered = max(delivered, p.rate/2) // too short a look, or too little load, to believe in worse
 	}
-	if now < p.calm && p.growing == 0 && delivered > 0.7*p.path {
+	if now < p.calm && p.growing == 0 && delivered > rateFell*p.path {
 		return // what the last step down does is yet to be seen
 	}
+	p.quiet = now + p.pause(rtt, delivered)
 	p.path, p.growing, p.calm = delivered, 0, now+p.echo(rtt)
 	p.best.fall(now, max(delivered, p.best.rate()/2))
-	p.quiet = now + max(probeRounds*rtt, probeLeast)
 	p.set(below * delivered * (1 - min(0.5, float64(p.queue)/float64(rtt+p.queue))))
+}
+
+// delivery is the rate at which the path delivers while we load it, the rate at
+// which the same packets left, and the time over which both are taken. What left
+// before frames had to wait for us did not load the path.
+func (p *Pacer) delivery(rtt time.Duration) (delivered, sent float64, took time.Duration) {
+	delivered, sent, took = p.arrived.rate(max(rtt/2, rateSpan), p.loaded)
+	// So short a look depends on how our packets mix with those of others.
+	if long, _, _ := p.arrived.rate(max(2*rtt, p.wire(longSpan*packetBytes)), p.loaded); delivered > rateFell*long {
+		delivered = long
+	}
+	return delivered, sent, took
+}
+
+// pause is how long not to probe, now that the path is known to deliver so much.
+func (p *Pacer) pause(rtt time.Duration, delivered float64) time.Duration {
+	part := max(oftenest, min(1, p.pipe(rtt)/fullPipe))
+	if p.growing > 0 && delivered > probeGain*p.path {
+		part *= afterGain
+	}
+	return time.Duration(part * float64(max(probeRounds*rtt, probeLeast)))
+}
+
+// pipe is how many packets are under way at the rate, where no queue is.
+func (p *Pacer) pipe(rtt time.Duration) float64 {
+	return p.rate * (rtt + roundLeast).Seconds() / packetBytes
 }
 
 // grow looks once in a while whether more would pass: step by step, each
@@ -124,12 +169,14 @@ func (p *Pacer) grow(now, visible, rtt time.Duration) {
 			p.set(below * p.path) // the queue is gone
 		}
 	case p.waited(now) < elapsed/2:
+	case p.rate >= mostUnproven*p.best.rate():
+		// It is not the rate that we are held back by.
 	case p.path == 0:
 		p.raise(firstGrowth, elapsed, rtt)
 	case p.growing > 0 && p.tested < p.echo(rtt)+time.Duration(float64(visible)/p.growing):
 		p.tested += elapsed // the answer to the last step is on its way
 	case p.growing > 0 || now >= p.quiet:
-		p.growing = min(max(probeGrowth, 2*p.growing), mostGrowth)
+		p.growing = min(max(min(probeGrowth, probePackets/p.pipe(rtt)), 2*p.growing), mostGrowth)
 		p.set(p.rate * math.Exp(p.growing))
 		p.tested = 0
 	}
@@ -174,9 +221,12 @@ func (p *Pacer) Held(now time.Duration, held bool) {
 	switch {
 	case held && p.held == 0:
 		p.held = now
+		if now-p.freed > p.wire(p.depth()) {
+			p.loaded = now
+		}
 	case !held && p.held != 0:
 		p.limited += now - max(p.held, p.round)
-		p.held = 0
+		p.held, p.freed = 0, now
 	}
 }
 
@@ -211,9 +261,13 @@ func (p *Pacer) wire(size float64) time.Duration {
 
 func (p *Pacer) top(now time.Duration) {
 	p.start()
-	depth := min(max((burstPackets-1)*packetBytes, p.rate*burstTime.Seconds()), mostBurst)
-	p.credit = min(depth, p.credit+p.rate*(now-p.filled).Seconds())
+	p.credit = min(p.depth(), p.credit+p.rate*(now-p.filled).Seconds())
 	p.filled = now
+}
+
+// depth is the most that may leave at once.
+func (p *Pacer) depth() float64 {
+	return min(max((burstPackets-1)*packetBytes, p.rate*burstTime.Seconds()), mostBurst)
 }
 
 func (p *Pacer) waited(now time.Duration) time.Duration {
@@ -224,5 +278,5 @@ func (p *Pacer) waited(now time.Duration) time.Duration {
 }
 
 func (p *Pacer) nextRound(now time.Duration) {
-	p.round, p.limited, p.seen = now, 0, false
+	p.round, p.limited, p.seen = now, 0, 0
 }

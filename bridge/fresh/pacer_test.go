@@ -5,134 +5,88 @@ import (
 	"time"
 )
 
-// path is a bottleneck of rate bytes a second behind a fixed delay, and a peer
-// that reports every packet 10 ms later. It drives a Pacer as a link does.
-type path struct {
-	rate    float64
-	pacer   Pacer
-	now     time.Duration
-	free    time.Duration // when the bottleneck has sent all it has
-	flying  []Delivery
-	inPipe  int
-	sent    float64
-	longest time.Duration // queue met since it was cleared
-}
-
-const (
-	oneWay = 10 * time.Millisecond
-	rtt    = 2 * oneWay
-	// peersClock is what the peer's clock shows at our zero.
-	peersClock = time.Hour
-)
-
-// run offers packets of size bytes, as many as the pacer lets through, or one
-// every period.
-func (p *path) run(length time.Duration, size int, period time.Duration) {
-	next := p.now
-	for end := p.now + length; p.now < end; p.now += 100 * time.Microsecond {
-		p.report()
-		for p.now >= next {
-			p.pacer.Held(p.now, true)
-			if p.pacer.Next(p.now) > p.now || p.inPipe+size > p.pacer.Window(rtt, 0) {
-				break
-			}
-			if period > 0 {
-				p.pacer.Held(p.now, false)
-				next += period
-			}
-			p.send(size)
-		}
-	}
-}
-
-func (p *path) send(size int) {
-	p.free = max(p.free, p.now)
-	p.longest = max(p.longest, p.free-p.now)
-	p.free += time.Duration(float64(size+headerBytes) / p.rate * float64(time.Second))
-	p.flying = append(p.flying, Delivery{Size: size, Sent: p.now, Arrived: p.free + oneWay + peersClock})
-	p.inPipe += size
-	p.sent += float64(size + headerBytes)
-	p.pacer.Sent(p.now, size)
-}
-
-// report tells the pacer what the peer's reports say by now.
-func (p *path) report() {
-	n := 0
-	for n < len(p.flying) && p.flying[n].Arrived+oneWay <= p.now+peersClock {
-		p.inPipe -= p.flying[n].Size
-		n++
-	}
-	if n > 0 {
-		p.pacer.Delivered(p.now, p.flying[:n], rtt)
-		p.flying = p.flying[n:]
-	}
-}
-
-// carried is the share of the path that was used since the last call.
-func (p *path) carried(length time.Duration) float64 {
-	share := p.sent / (p.rate * length.Seconds())
-	p.sent = 0
-	return share
-}
-
-const mbit = 1e6 / 8
-
 func TestPacerFillsThePathWithoutAQueue(t *testing.T) {
 	for _, rate := range []float64{0.5 * mbit, 1 * mbit, 10 * mbit, 100 * mbit} {
-		p := &path{rate: rate}
-		p.run(5*time.Second, 1000, 0)
-		p.carried(1)
-		p.longest = 0
-		p.run(10*time.Second, 1000, 0)
-		if share := p.carried(10 * time.Second); share < 0.90 || share > 1.001 {
-			t.Errorf("%.1f Mbit/s: carried %.0f %% of what the path can, want at least 90 %%", rate/mbit, 100*share)
+		for _, delay := range []time.Duration{0, 5 * ms} {
+			p, f := alone(rate)
+			f.delay = delay
+			p.run(5 * time.Second)
+			f.clear()
+			p.run(10 * time.Second)
+			if share := f.carried(p, 10*time.Second); share < 0.90 || share > 1.001 {
+				t.Errorf("%.1f Mbit/s, reported after %v: carried %.0f %% of what the path can, want at least 90 %%", rate/mbit, delay, 100*share)
+			}
+			packet := time.Duration(1060 / rate * float64(time.Second))
+			if limit := 3*packet + 5*time.Millisecond; f.longest > limit {
+				t.Errorf("%.1f Mbit/s, reported after %v: the queue was %v long, want at most %v", rate/mbit, delay, f.longest, limit)
+			}
 		}
-		packet := time.Duration(1060 / rate * float64(time.Second))
-		if limit := 3*packet + 5*time.Millisecond; p.longest > limit {
-			t.Errorf("%.1f Mbit/s: the queue was %v long, want at most %v", rate/mbit, p.longest, limit)
+	}
+}
+
+func TestPacersShareAPath(t *testing.T) {
+	for _, c := range []struct {
+		rate float64
+		most float64 // the larger share
+	}{{2 * mbit, 0.55}, {10 * mbit, 0.58}, {100 * mbit, 0.58}} {
+		for late := range time.Duration(8) {
+			first, second := &flow{size: 1000, delay: 5 * ms}, &flow{size: 1000, delay: 5 * ms}
+			p := &path{rate: c.rate, flows: []*flow{first}}
+			p.run(5*time.Second + late*13*ms)
+			p.flows = append(p.flows, second)
+			p.run(5 * time.Second)
+			first.clear()
+			second.clear()
+			p.run(20 * time.Second)
+			a, b := first.carried(p, 20*time.Second), second.carried(p, 20*time.Second)
+			if larger := max(a, b) / (a + b); larger > c.most || a+b < 0.90 {
+				t.Errorf("%.0f Mbit/s: the first carried %.0f %%, the second %.0f %%, want shares of at most %.0f %% and 90 %% together",
+					c.rate/mbit, 100*a, 100*b, 100*c.most)
+			}
 		}
 	}
 }
 
 func TestPacerFollowsTheRateOfThePath(t *testing.T) {
-	p := &path{rate: 10 * mbit}
-	p.run(5*time.Second, 1000, 0)
+	p, f := alone(10 * mbit)
+	p.run(5 * time.Second)
 	p.rate = 1 * mbit
-	p.longest = 0
-	p.run(time.Second, 1000, 0)
-	if p.longest > 300*time.Millisecond {
-		t.Errorf("after the drop the queue grew to %v", p.longest)
+	f.clear()
+	p.run(time.Second)
+	if f.longest > 300*time.Millisecond {
+		t.Errorf("after the drop the queue grew to %v", f.longest)
 	}
-	p.longest = 0
-	p.run(4*time.Second, 1000, 0)
-	if p.longest > 40*time.Millisecond {
-		t.Errorf("a second after the drop the queue is still %v", p.longest)
+	f.clear()
+	p.run(4 * time.Second)
+	if f.longest > 40*time.Millisecond {
+		t.Errorf("a second after the drop the queue is still %v", f.longest)
 	}
 	p.rate = 10 * mbit
-	p.run(time.Second, 1000, 0)
-	p.carried(1)
-	p.run(time.Second, 1000, 0)
-	if share := p.carried(time.Second); share < 0.85 {
+	p.run(time.Second)
+	f.clear()
+	p.run(time.Second)
+	if share := f.carried(p, time.Second); share < 0.85 {
 		t.Errorf("a second after the rise %.0f %% of the path is used, want at least 85 %%", 100*share)
 	}
 }
 
 func TestPacerLearnsNothingFromALightLoad(t *testing.T) {
-	p := &path{rate: 100 * mbit}
-	p.run(time.Second, 1000, 0)
-	before := p.pacer.Rate()
-	p.run(20*time.Second, 100, 10*time.Millisecond)
-	if after := p.pacer.Rate(); after < before {
+	p, f := alone(100 * mbit)
+	p.run(time.Second)
+	before := f.pacer.Rate()
+	f.size, f.period = 100, 10*ms
+	p.run(20 * time.Second)
+	if after := f.pacer.Rate(); after < before {
 		t.Errorf("the rate fell from %.0f to %.0f B/s although nothing was held back", before, after)
 	}
 }
 
 func TestPacerHalvesAfterABurstOfLoss(t *testing.T) {
-	p := &path{rate: 10 * mbit}
-	p.run(2*time.Second, 1000, 0)
-	before := p.pacer.Rate()
-	p.pacer.Lost(p.now)
-	if after := p.pacer.Rate(); after != before/2 {
+	p, f := alone(10 * mbit)
+	p.run(2 * time.Second)
+	before := f.pacer.Rate()
+	f.pacer.Lost(p.now)
+	if after := f.pacer.Rate(); after != before/2 {
 		t.Errorf("got %.0f B/s, want half of %.0f", after, before)
 	}
 }
