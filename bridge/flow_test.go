@@ -26,10 +26,8 @@ const flowName = "robot.data"
 // flow starts both nodes and waits until the empty channel is mirrored.
 func (w *world) flow(link string, qos QoS, size int) *flow {
 	w.t.Helper()
-	params, err := testnet.ParseParams(link)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	params := mustParams(w.t, link)
+	qos.Compress = CompressNone // test frames would all but vanish
 	f := &flow{world: w, robot: w.host("robot", params), pc: w.host("pc", params), size: size}
 	f.source = &putSource{dir: f.robot.dir}
 	f.data = f.robot.channel("data", 16, size)
@@ -37,11 +35,21 @@ func (w *world) flow(link string, qos QoS, size int) *flow {
 	f.pc.runAt(port, &putSource{dir: f.pc.dir}, Config{Mirrors: []Mirror{{Host: "robot", Channel: "data", QoS: qos}}})
 	f.pc.node.SetPeers(asPeers([]*host{f.robot}))
 	w.within(10*time.Second, "mirror", func() bool { return f.pc.mirror(flowName).State == stateLive })
+	var err error
 	if f.copy, err = f.pc.dir.Open(flowName); err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { f.copy.Close() })
 	return f
+}
+
+func mustParams(t *testing.T, text string) testnet.Params {
+	t.Helper()
+	params, err := testnet.ParseParams(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return params
 }
 
 // put puts the next frame.
@@ -76,6 +84,7 @@ func (f *flow) stream(period, long time.Duration, each func(at time.Duration)) {
 // requalify gives the running mirror another quality of service.
 func (f *flow) requalify(qos QoS) {
 	f.t.Helper()
+	qos.Compress = CompressNone
 	if err := f.pc.node.Mirror(Mirror{Host: "robot", Channel: "data", QoS: qos}); err != nil {
 		f.t.Fatal(err)
 	}

@@ -17,8 +17,9 @@ type outbox struct {
 	body   []byte
 	packet []byte
 	pieces []fresh.Piece
-	stream int    // bytes that leave with it on a reliable stream
-	turns  []turn // of those that wait, the greatest benefit first
+	stream int         // bytes that leave with it on a reliable stream
+	spent  [levels]int // bytes of body and stream, by priority
+	turns  []turn      // of those that wait, the greatest benefit first
 	probed time.Duration
 }
 
@@ -54,7 +55,7 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	for _, p := range l.flight.Expire(now) {
 		l.missing(p)
 	}
-	box.body, box.pieces, box.stream = box.body[:0], box.pieces[:0], 0
+	box.body, box.pieces, box.stream, box.spent = box.body[:0], box.pieces[:0], 0, [levels]int{}
 	report, due := l.receipts.Due(l.reportDelay())
 	reminder, quiet := l.receipts.Reminder()
 	quiet = quiet && reminder <= now
@@ -83,7 +84,7 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	if size := len(box.packet) + box.stream; len(box.pieces) > 0 || box.stream > 0 {
 		l.flight.Sent(now, number, size, box.pieces)
 		l.pacer.Sent(now, size)
-		l.shares.sent(box.turns, size)
+		l.shares.sent(box.turns, box.spent, size)
 		box.probed = now
 	}
 	return box.packet, 0
@@ -162,22 +163,32 @@ const feedbackSize = 120
 func (l *link) addFrames(box *outbox, now time.Duration) {
 	room := l.room()
 	for _, t := range box.turns {
-		switch e := t.e; {
-		case len(box.body) > 0 && (e.tape != nil || e.out.Active() || len(box.body)+e.size+wire.MaxFrameOverhead > room):
-			return // it stays in the ring
-		case e.tape != nil:
-			if l.addTape(box, e, now); box.stream > 0 {
-				return
-			}
-		case !l.load(e, now, room):
-			// It had nothing for us after all; it is tried again later.
-		case !e.whole && len(box.body) == 0:
-			l.addPart(box, e, now)
+		before := len(box.body) + box.stream
+		more := l.addTurn(box, t.e, now, room)
+		box.spent[t.level] += len(box.body) + box.stream - before
+		if !more {
 			return
-		case e.whole && len(box.body)+e.size+wire.MaxFrameOverhead <= room:
-			l.addWhole(box, e, now)
 		}
 	}
+}
+
+// addTurn reports whether the datagram may take more.
+func (l *link) addTurn(box *outbox, e *export, now time.Duration, room int) (more bool) {
+	switch {
+	case len(box.body) > 0 && (e.tape != nil || e.out.Active() || len(box.body)+e.size+wire.MaxFrameOverhead > room):
+		return false // it stays in the ring
+	case e.tape != nil:
+		l.addTape(box, e, now)
+		return box.stream == 0
+	case !l.load(e, now, room):
+		// It had nothing for us after all; it is tried again later.
+	case !e.whole && len(box.body) == 0:
+		l.addPart(box, e, now)
+		return false
+	case e.whole && len(box.body)+e.size+wire.MaxFrameOverhead <= room:
+		l.addWhole(box, e, now)
+	}
+	return true
 }
 
 func (l *link) addWhole(box *outbox, e *export, now time.Duration) {

@@ -50,35 +50,38 @@ func (l *link) line(box *outbox, now time.Duration) {
 	})
 }
 
-// due returns the priority that has waited for its share longest, -1 when none
-// has. What does not wait has nothing coming.
+// due returns the waiting priority that has most coming, -1 when none has a
+// packet.
 func (s *shares) due(waits [levels]bool) int {
 	due := -1
 	for p := range s {
-		if !waits[p] {
-			s[p] = 0
-		}
-		if s[p] >= shareDue && (due < 0 || s[p] > s[due]) {
+		if waits[p] && s[p] >= shareDue && (due < 0 || s[p] > s[due]) {
 			due = p
 		}
 	}
 	return due
 }
 
-// sent counts a datagram of size bytes that was filled in the order of turns.
-func (s *shares) sent(turns []turn, size int) {
+// sent counts a datagram of size bytes that was filled in the order of turns;
+// each priority spent so much of it, and the first one pays for the rest.
+func (s *shares) sent(turns []turn, spent [levels]int, size int) {
 	if len(turns) == 0 {
 		return
 	}
 	first := turns[0].level
-	s[first] = max(0, s[first]-float64(size))
-	var counted [levels]bool
+	var earns [levels]bool
 	for _, t := range turns {
-		if t.level < first && !counted[t.level] {
-			counted[t.level] = true
-			s[t.level] += lowerShare * float64(size)
+		earns[t.level] = t.level < first
+	}
+	rest := size
+	for p := range s {
+		rest -= spent[p]
+		s[p] = max(0, s[p]-float64(spent[p]))
+		if earns[p] {
+			s[p] += lowerShare * float64(size)
 		}
 	}
+	s[first] = max(0, s[first]-float64(rest))
 }
 
 // expire ends what is past its budget. A frame on its way is given up when a
