@@ -225,6 +225,9 @@ func (q QoS) check() error {
 	if q.Budget < 0 {
 		return fmt.Errorf("budget %v: want a time above zero", q.Budget)
 	}
+	if q.Priority > levels {
+		return fmt.Errorf("priority %v: want 0 … 7", q.Priority)
+	}
 	if q.Mode == Every && (q.MaxRate != 0 || q.Class == Command) {
 		return fmt.Errorf("mode every sends all frames, however late: it goes neither with max_rate nor with class command")
 	}
@@ -272,7 +275,11 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("qos: %w", err)
 		}
 	}
-	q.Budget = time.Duration(v.BudgetMs * float64(time.Millisecond))
+	if v.BudgetMs != 0 {
+		if err := q.Set("budget", strconv.FormatFloat(v.BudgetMs, 'f', -1, 64)+"ms"); err != nil {
+			return fmt.Errorf("qos: %w", err)
+		}
+	}
 	return q.check()
 }
 
@@ -298,6 +305,9 @@ func qosOf(w wire.QoS) (QoS, error) {
 		if int(e.v) >= len(e.words) {
 			return QoS{}, fmt.Errorf("%s %d is not known here: update the older achbridge", e.what, e.v)
 		}
+	}
+	if w.Priority < 0 || w.Priority > levels {
+		return QoS{}, fmt.Errorf("priority %d: want 0 … 7", w.Priority-1)
 	}
 	return q, q.check()
 }
