@@ -137,7 +137,17 @@ func (m *mirror) hear(told Accounts) {
 // accounts is the ledger: what the origin told last, and what came since. Needs
 // m.mu.
 func (m *mirror) accounts() Accounts {
-	a := m.told.plus(m.count.minus(m.heard))
+	a, c, h := m.told, m.count, m.heard
+	for _, n := range [...]struct {
+		now         *uint64
+		count, then uint64
+	}{
+		{&a.Delivered, c.Delivered, h.Delivered}, {&a.LateKept, c.LateKept, h.LateKept}, {&a.Late, c.Late, h.Late},
+		{&a.Refused, c.Refused, h.Refused}, {&a.Superseded, c.Superseded, h.Superseded}, {&a.Duplicate, c.Duplicate, h.Duplicate},
+	} {
+		*n.now += n.count
+		*n.now -= min(n.then, *n.now) // a frame that was late when we heard may not be late any more
+	}
 	a.Offered = max(a.Offered, a.settled())
 	a.InFlight = a.Offered - a.settled()
 	return a

@@ -115,3 +115,15 @@ func TestFrameThatWaitsForTheLockWhenTheLinkEndsIsCountedOnce(t *testing.T) {
 		t.Errorf("got %+v of the new subscription, want one frame delivered", got)
 	}
 }
+
+// The origin has not heard yet that the frame came late when it comes again.
+func TestDebtThatIsPaidBeforeTheOriginHearsOfItIsCountedOnce(t *testing.T) {
+	m := testMirror(t, testDir(t), "m")
+	m.put(lateFor(1, false))
+	m.hear(Accounts{Offered: 1, Delivered: 1})
+	m.put(lateFor(1, true))
+	got := m.status(0).Accounts
+	if got.settled()+got.InFlight != got.Offered || got.Late != 0 || got.LateKept != 1 {
+		t.Errorf("got %+v, want one frame kept late and none late", got)
+	}
+}
