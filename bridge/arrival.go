@@ -60,10 +60,8 @@ func (m *mirror) late(a arrival) bool {
 		return false
 	case m.qos.Class == Command:
 		return a.captured == 0 || !a.at.known || age+a.at.uncertainty > m.qos.budget()
-	case a.captured == 0:
-		return a.owed // it was there before its origin watched
-	case !a.at.known:
-		return false
+	case a.captured == 0 || !a.at.known:
+		return a.owed // its origin knows
 	}
 	return age-a.at.uncertainty > m.qos.budget()
 }

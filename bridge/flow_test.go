@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -129,4 +130,24 @@ func (f *flow) holds(number uint64, limit time.Duration) time.Duration {
 func inFlow(t *testing.T, link string, qos QoS, size int, run func(f *flow)) {
 	t.Helper()
 	inWorld(t, func(w *world) { run(w.flow(link, qos, size)) })
+}
+
+// record reads the mirror while run runs, and returns the frames that came.
+func (f *flow) record(run func()) []sighting {
+	f.t.Helper()
+	r := openAgeReader(f.t, f.pc.dir, flowName)
+	defer r.ch.Close()
+	begin, ended := time.Now(), make(chan struct{})
+	var work sync.WaitGroup
+	work.Go(func() { run(); close(ended) })
+	for at := time.Duration(0); ; at += 100 * time.Microsecond {
+		time.Sleep(time.Until(begin.Add(at)))
+		r.look(begin, at)
+		select {
+		case <-ended:
+			work.Wait()
+			return r.frames
+		default:
+		}
+	}
 }

@@ -21,6 +21,7 @@ type outbox struct {
 	spent  [levels]int // bytes of body and stream, by priority
 	turns  []turn      // of those that wait, the greatest benefit first
 	probed time.Duration
+	asked  time.Duration // when the peer's clock was asked for; 0: never
 }
 
 // pump sends what the peer has subscribed to, newest first, and feedback for
@@ -68,10 +69,11 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	if !may || !waits {
 		l.pacer.Held(now, waits && l.held)
 	}
-	if len(box.body) == 0 && !quiet && !(due && report <= now) {
-		next := now + time.Hour
+	ask := l.askClock(box, now)
+	if len(box.body) == 0 && !quiet && !(due && report <= now) && ask > now {
+		next := ask
 		if waits {
-			next = when
+			next = min(next, when)
 		}
 		return nil, l.nextLook(next, now)
 	}
@@ -88,6 +90,20 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 		box.probed = now
 	}
 	return box.packet, 0
+}
+
+// askClock returns when to ask for the peer's clock, at once for a datagram that
+// is due now: until it is known, no command may be put. A datagram without entries
+// asks, since it has to be reported; the far future when there is no need.
+func (l *link) askClock(box *outbox, now time.Duration) time.Duration {
+	if _, _, known := l.clock.Offset(now); known {
+		return now + time.Hour
+	}
+	if at := box.asked + probeInterval; box.asked != 0 && at > now {
+		return at
+	}
+	box.asked = now
+	return now
 }
 
 // mayFill reports whether another packet of frames may leave, or from when on:

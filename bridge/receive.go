@@ -63,10 +63,10 @@ const maxBadDatagrams = 100
 func (l *link) take(d wire.Datagram, now time.Duration) {
 	at := l.reading
 	at.now = now
-	cargo := fresh.Nothing
 	var report wire.Feedback
-	reported := false
+	cargo, reported, empty := fresh.Nothing, false, true
 	for e, ok := d.Next(); ok; e, ok = d.Next() {
+		empty = false
 		switch e.Kind {
 		case wire.KindFrame:
 			cargo = max(cargo, fresh.Frames)
@@ -83,6 +83,9 @@ func (l *link) take(d wire.Datagram, now time.Duration) {
 		case wire.KindFeedback:
 			report, reported = e.Feedback(), true
 		}
+	}
+	if empty { // it asks for nothing but an answer
+		cargo = fresh.Frames
 	}
 	l.mu.Lock()
 	l.receipts.Received(now, d.Number, cargo)

@@ -1,0 +1,236 @@
+package bridge
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// What the mirror of a frame says that is captured at 0, comes at age by our clock
+// and has a budget of 100 ms. The peer's clock is known to ± uncertainty.
+func TestLateIsJudgedByWhatIsKnownOfTheClock(t *testing.T) {
+	for _, c := range []struct {
+		class            Class
+		age, uncertainty time.Duration
+		unknown          bool // the peer's clock
+		before           bool // it was put before its origin watched
+		owed, late       bool
+	}{
+		{age: 100 * milli},
+		{age: 101 * milli, late: true},
+		{age: 110 * milli, uncertainty: 10 * milli}, // it may be in time
+		{age: 111 * milli, uncertainty: 10 * milli, late: true},
+		{age: 999 * milli, unknown: true},
+		{age: 999 * milli, unknown: true, owed: true, late: true},
+		{age: 999 * milli, before: true},
+		{age: 999 * milli, before: true, owed: true, late: true},
+		{class: Command, age: 90 * milli, uncertainty: 10 * milli},
+		{class: Command, age: 91 * milli, uncertainty: 10 * milli, late: true}, // it may be late
+		{class: Command, age: milli, unknown: true, late: true},
+		{class: Command, age: milli, before: true, late: true},
+		{class: Command, age: 101 * milli, owed: true, late: true},
+	} {
+		m := &mirror{qos: QoS{Class: c.class}}
+		const captured = time.Minute
+		const offset = 40 * time.Hour // the peer's daemon has run for longer
+		a := arrival{captured: captured + offset, owed: c.owed, at: reading{now: captured + c.age, offset: offset, uncertainty: c.uncertainty, known: !c.unknown}}
+		if c.before {
+			a.captured = 0
+		}
+		if got := m.late(a); got != c.late {
+			t.Errorf("%+v: got late %v", c, got)
+		}
+		if c.class == Command && c.late && m.lateIsPut(a) {
+			t.Errorf("%+v: a late command is put", c)
+		}
+	}
+}
+
+func TestLateFrameIsNotPut(t *testing.T) {
+	inFlow(t, "delay=10ms,rate=100mbit", QoS{Budget: 30 * milli}, 64, func(f *flow) {
+		f.put()
+		f.holds(1, 30*milli)
+		f.change("delay=60ms")
+		for range 100 { // each comes late, and the next one is there by then
+			f.put()
+			time.Sleep(20 * milli)
+		}
+		if a := f.pcSays(); f.kept() > 3 || a.Late < 40 {
+			t.Errorf("%d frames were put, %d counted late; want at most the debt now and then, and the rest late", f.kept(), a.Late)
+		}
+	})
+}
+
+// After a frame that comes late nothing newer follows: the mirror asks for it.
+func TestNewestFrameIsPutOnceAlthoughItIsLate(t *testing.T) {
+	for _, size := range []int{64, 5000} {
+		inFlow(t, "delay=10ms,rate=100mbit", QoS{Budget: 40 * milli}, size, func(f *flow) {
+			f.put()
+			f.holds(1, 50*milli)
+			f.change("delay=100ms")
+			f.put()
+			time.Sleep(120 * milli)
+			if a := f.pcSays(); f.kept() != 1 || a.Late != 1 {
+				t.Fatalf("%d frames were put and %d were late, want one each", f.kept(), a.Late)
+			}
+			f.holds(2, tick+250*milli)
+			time.Sleep(5 * second)
+			f.agrees()
+			if a := f.pcSays(); a.LateKept != 1 || a.Late != 0 {
+				t.Errorf("got %+v, want the frame kept late, once", a)
+			}
+		})
+	}
+}
+
+func TestNewestFrameIsOwedAfterAnOutage(t *testing.T) {
+	for _, cut := range []time.Duration{500 * milli, 20 * second} { // with the same link, and with another
+		inFlow(t, "delay=10ms,rate=100mbit", QoS{}, 64, func(f *flow) {
+			f.put()
+			f.holds(1, 50*milli)
+			time.Sleep(second)
+			f.change("cut")
+			f.put()
+			f.put()
+			time.Sleep(cut)
+			f.change("up")
+			f.holds(3, 5*second)
+			time.Sleep(2 * second)
+			f.agrees()
+			if a := f.pcSays(); a.LateKept != 1 {
+				t.Errorf("cut for %v: got %+v, want one frame kept late", cut, a)
+			}
+		})
+	}
+}
+
+func TestNewestFrameIsOwedToANewSubscription(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		imu := robot.channel("data", 16, 64)
+		imu.put(1, 64)
+		imu.put(2, 64)
+		time.Sleep(time.Minute)
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Budget: milli}}}}, robot)
+		pc.follows(flowName, 2, 2*second)
+		time.Sleep(2 * second)
+		if a := pc.mirror(flowName).Accounts; a != (Accounts{Offered: 1, LateKept: 1}) {
+			t.Errorf("got %+v, want one frame kept late", a)
+		}
+	})
+}
+
+// One frame takes 170 ms of the link, its budget is 100 ms.
+func TestLargeFramePastItsBudget(t *testing.T) {
+	const link, size = "delay=10ms,rate=1mbit,queue=64KiB", 20_000
+	t.Run("goes on when nothing is newer", func(t *testing.T) {
+		inFlow(t, link, QoS{}, size, func(f *flow) {
+			f.put()
+			f.holds(1, 300*milli)
+			time.Sleep(2 * second)
+			if a := f.pcSays(); a != (Accounts{Offered: 1, LateKept: 1}) {
+				t.Errorf("got %+v, want one frame kept late", a)
+			}
+		})
+	})
+	t.Run("is given up for a newer one", func(t *testing.T) {
+		inFlow(t, link, QoS{}, size, func(f *flow) {
+			f.put()
+			time.Sleep(50 * milli)
+			f.put()
+			f.holds(2, 350*milli) // 60 ms more than alone: what had left of the first
+			time.Sleep(2 * second)
+			if a := f.pcSays(); a != (Accounts{Offered: 2, Expired: 1, LateKept: 1}) || f.kept() != 1 {
+				t.Errorf("got %+v and %d frames put, want the first expired and the second kept late", a, f.kept())
+			}
+		})
+	})
+	t.Run("is finished within it", func(t *testing.T) {
+		inFlow(t, link, QoS{Budget: second}, size, func(f *flow) {
+			f.put()
+			time.Sleep(50 * milli)
+			f.put()
+			f.holds(1, 300*milli)
+			f.holds(2, 300*milli)
+		})
+	})
+	t.Run("is put with late=deliver", func(t *testing.T) {
+		inFlow(t, link, QoS{Budget: milli, Late: LateDeliver}, size, func(f *flow) {
+			f.stream(300*milli, 6*second, func(time.Duration) {})
+			time.Sleep(second)
+			f.agrees()
+			if a := f.pcSays(); a.LateKept < 15 || a.LateKept+a.Superseded != 20 {
+				t.Errorf("got %+v, want 20 frames kept late but for a few that a newer one replaced", a)
+			}
+		})
+	})
+}
+
+func TestCommandIsNeverPutLate(t *testing.T) {
+	command := QoS{Budget: 80 * milli, Class: Command}
+	t.Run("on a long way", func(t *testing.T) {
+		inFlow(t, "delay=10ms,rate=100mbit", command, 64, func(f *flow) {
+			f.stream(10*milli, second, func(time.Duration) {})
+			time.Sleep(100 * milli)
+			if f.kept() != 100 {
+				t.Errorf("%d commands were put in time, want 100", f.kept())
+			}
+			f.change("delay=100ms")
+			f.stream(100*milli, second, func(time.Duration) {})
+			time.Sleep(10 * second)
+			if a := f.pcSays(); f.kept() != 100 || a.LateKept != 0 || a.Late != 10 {
+				t.Errorf("%d commands were put, and %+v; want 100 put and 10 late", f.kept(), a)
+			}
+		})
+	})
+	for _, cut := range []time.Duration{200 * milli, 20 * second} {
+		t.Run(fmt.Sprintf("after %v without a link", cut), func(t *testing.T) {
+			inFlow(t, "delay=10ms,rate=100mbit", command, 64, func(f *flow) {
+				f.change("cut")
+				f.put()
+				time.Sleep(cut)
+				f.change("up")
+				time.Sleep(10 * second)
+				if a := f.pcSays(); f.kept() != 0 || a.LateKept != 0 {
+					t.Errorf("the command was put: %+v", a)
+				}
+			})
+		})
+	}
+	t.Run("from before the subscription", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+			robot.run(Config{})
+			robot.channel("data", 16, 64).put(1, 64)
+			pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Budget: time.Hour, Class: Command}}}}, robot)
+			w.within(2*second, "mirror", func() bool { return pc.mirror(flowName).State == stateLive })
+			time.Sleep(10 * second)
+			a := robot.node.Status().Exports[0].Accounts
+			if n, _ := pc.newest(flowName); n != 0 || a.Delivered+a.LateKept != 0 || a.settled() != a.Offered {
+				t.Errorf("the mirror has command %d, and its origin's account is %+v", n, a)
+			}
+		})
+	})
+}
+
+// On a link that has carried nothing the clocks are known all the same.
+func TestFirstCommandIsPut(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Minute} {
+		for _, link := range []string{"delay=10ms", "delay=10ms,loss=30%"} {
+			inFlow(t, link, QoS{Class: Command, Budget: 5 * second}, 64, func(f *flow) {
+				time.Sleep(500*milli + wait)
+				f.put()
+				f.holds(1, 4*second)
+			})
+		}
+	}
+}
+
+func TestBudgetWithoutEndIsABudget(t *testing.T) {
+	inFlow(t, "delay=10ms,rate=100mbit", QoS{Budget: 1<<63 - 1, Class: Command}, 64, func(f *flow) {
+		time.Sleep(500 * milli)
+		f.put()
+		f.holds(1, 50*milli)
+	})
+}
