@@ -66,7 +66,7 @@ func (n *Node) ledger(l *link, m wire.Ledger) {
 	defer l.mu.Unlock()
 	for _, a := range m.Holding {
 		if e := l.exports[a.ID]; e != nil {
-			e.book.told = accountsOf(a)
+			e.book.hear(accountsOf(a))
 		}
 	}
 }

@@ -161,6 +161,21 @@ func (n *note) next(now, interval time.Duration) (passed uint64) {
 	return n.passed
 }
 
+// hurry lets the next frame leave no later than at an interval that is in force
+// from now on.
+func (n *note) hurry(now, interval time.Duration) {
+	n.Lock()
+	defer n.Unlock()
+	n.slot = min(n.slot, now+interval)
+}
+
+// passedOver is the newest frame that was there before the slot.
+func (n *note) passedOver() uint64 {
+	n.Lock()
+	defer n.Unlock()
+	return n.passed
+}
+
 func (e *export) stop() {
 	e.note.Lock()
 	defer e.note.Unlock()

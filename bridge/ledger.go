@@ -86,6 +86,13 @@ func (b *book) recorded(seq, missed uint64) {
 	b.sent++
 }
 
+// hear takes what the peer counts, unless it claims more frames than were sent.
+func (b *book) hear(told Accounts) {
+	if max(told.Delivered, told.LateKept, told.Late, told.Refused, told.Superseded) <= b.sent {
+		b.told = told
+	}
+}
+
 // close ends the account at frame newest. What is not known to have arrived is
 // lost.
 func (b *book) close(newest uint64) {

@@ -97,7 +97,7 @@ func (e *export) expire(now time.Duration) {
 		e.giveUp()
 	}
 	if command && !e.busy() && newest > e.loaded && e.over(seen, now) {
-		e.pass(newest, newest)
+		e.pass(newest, e.note.passedOver())
 		e.book.expired++
 		e.loaded, e.left = newest, false
 	}
@@ -112,7 +112,7 @@ func (e *export) over(captured, now time.Duration) bool {
 	if e.qos.Late == LateDeliver || e.qos.Mode == Every {
 		return false
 	}
-	return captured == 0 || now > captured+e.qos.budget()
+	return captured == 0 || now-captured > e.qos.budget()
 }
 
 // giveUp ends a frame that is past its budget. If all of it has left, it may
