@@ -9,9 +9,13 @@ import (
 	"achbridge/wire"
 )
 
-// lookAgain is how often a mirror whose file is in trouble asks its origin for
-// the newest frame again.
-const lookAgain = time.Second
+// lookAgain is how soon a mirror whose file is in trouble, or lacks the newest
+// frame, asks its origin again; for the same frame each time after twice as
+// long, up to lookSeldom, since it may never fit.
+const (
+	lookAgain  = time.Second
+	lookSeldom = time.Minute
+)
 
 // mirrorLook heals what happened to a mirror's file behind our back: removed,
 // damaged, its waiters wedged. The newest frame is asked for again when the
@@ -25,7 +29,11 @@ func (n *Node) mirrorLook(m *mirror) {
 		return
 	}
 	owed, err := m.look()
-	soon := m.looked != 0 && n.now() < m.looked+lookAgain
+	wait, seq := lookAgain, m.lacks()
+	if owed && seq == m.asked {
+		wait = m.wait
+	}
+	soon := m.looked != 0 && n.now() < m.looked+wait
 	if err == nil && !owed || soon {
 		return
 	}
@@ -34,11 +42,19 @@ func (n *Node) mirrorLook(m *mirror) {
 	}
 	m.looked = n.now()
 	if err == nil {
+		m.asked, m.wait = seq, min(2*wait, lookSeldom)
 		l.send(m.update(true))
 		return
 	}
 	n.unsubscribe(l, m.subID)
 	n.changed = true
+}
+
+// lacks is the newest frame that came and is not in the file, 0 when there is none.
+func (m *mirror) lacks() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lacking.seq
 }
 
 // update tells the origin the quality of service of the subscription and what

@@ -40,23 +40,25 @@ func (b *book) begin(epoch, have, last uint64) {
 	default:
 		b.first = min(max(have, end), last)
 		b.superseded = last - min(b.first+1, last)
-		if b.first == last {
-			b.reopen()
-		}
+		b.reopen(last)
 	}
 }
 
-// reopen offers the newest frame once more. What became of it the first time,
-// most likely that it was lost, does not count.
-func (b *book) reopen() {
+// reopen offers frame newest once more, unless the present account has it. What
+// became of it in the past, most likely that it was lost, does not count.
+func (b *book) reopen(newest uint64) bool {
+	if b.first != newest || newest == 0 {
+		return false
+	}
 	b.first--
 	for _, fate := range []*uint64{&b.past.Lost, &b.past.Late, &b.past.Expired, &b.past.Refused, &b.past.Delivered, &b.past.LateKept} {
 		if *fate > 0 {
 			*fate--
 			b.past.Offered--
-			return
+			break
 		}
 	}
+	return true
 }
 
 // beginAll is begin for mode every: all that the ring still holds behind frame

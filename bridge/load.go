@@ -229,9 +229,10 @@ func (e *export) owe(have uint64) {
 	if have >= e.loaded || newest > e.loaded || e.busy() || e.qos.Class == Command || e.tape != nil {
 		return
 	}
-	if !e.left { // the mirror had it when it subscribed, and has lost it since
-		e.loaded, e.arrived = newest-1, have
-		e.book.reopen()
+	if !e.left {
+		if e.book.reopen(newest) { // the mirror had it when it subscribed, and has lost it since
+			e.loaded, e.arrived = newest-1, have
+		}
 		return
 	}
 	e.owed, e.again = true, e.arrived >= e.loaded

@@ -30,6 +30,8 @@ type mirror struct {
 	run    uint64          // life of the peer's daemon that captured counts in
 	rivals map[string]bool // channels that wanted this name too, and were named in the log
 	looked time.Duration   // when trouble with the file was last dealt with; 0: never
+	asked  uint64          // frame that was asked for then
+	wait   time.Duration   // until it is asked for again
 	teller teller
 
 	mu       sync.Mutex

@@ -1,0 +1,93 @@
+package bridge
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"achbridge/testnet"
+	"achbridge/wire"
+)
+
+// says has the PC's node send messages of its own to the robot, in the name of the
+// mirror.
+func (f *flow) says(make func(id uint32) wire.Message) {
+	f.pc.node.call(func() {
+		m := f.pc.node.mirrors[flowName]
+		m.link.send(make(m.subID))
+	})
+}
+
+func TestPeerThatCountsWhatItNeverGotSpoilsNoAccount(t *testing.T) {
+	inFlow(t, "delay=10ms,rate=100mbit", QoS{}, 64, func(f *flow) {
+		look := 0
+		f.stream(milli, 2*second, func(time.Duration) {
+			const most = math.MaxUint64
+			if look++; look%10 == 0 {
+				f.says(func(id uint32) wire.Message {
+					return wire.Ledger{Holding: []wire.Account{
+						{ID: id, Delivered: most, LateKept: most, Late: most, Refused: most, Superseded: most},
+						{ID: id, Delivered: most}, {ID: id, Late: 1 << 63, Refused: 1 << 63}, {ID: 99, Delivered: 5},
+					}}
+				})
+				f.balances()
+			}
+		})
+		time.Sleep(second)
+		f.agrees()
+	})
+}
+
+// Updates with every extreme, one after the other, harm nobody.
+func TestUpdatesWithExtremesHarmNobody(t *testing.T) {
+	inFlow(t, "delay=10ms,rate=10mbit,loss=2%", QoS{}, 3000, func(f *flow) {
+		all := []wire.QoS{
+			{Budget: math.MaxInt64}, {Budget: 1}, {MaxRate: math.MaxUint32}, {MaxRate: 1}, {Priority: 8}, {Priority: 1},
+			{Late: 1, Budget: 1}, {Class: 1, Budget: 1}, {Class: 1, Budget: math.MaxInt64}, {Mode: 1}, {Compress: 3}, {Class: 200},
+		}
+		i := 0
+		f.stream(3*milli, 3*second, func(time.Duration) {
+			i++
+			for _, have := range []uint64{0, f.number, f.number - 1, math.MaxUint64} {
+				if all[i%len(all)].Class == 200 {
+					continue // it would be refused, and that ends the mirror
+				}
+				f.says(func(id uint32) wire.Message {
+					return wire.Update{ID: id, QoS: all[i%len(all)], HaveSeq: have, Owed: true}
+				})
+			}
+			f.balances()
+		})
+		f.says(func(id uint32) wire.Message { return wire.Update{ID: id} })
+		f.holds(f.number, 2*second)
+		time.Sleep(second)
+		f.balances()
+	})
+}
+
+// The file is not ours, and the frames do not fit: asking for the newest again
+// and again must not fill the link.
+func TestFrameThatNeverFitsIsSentEverMoreSeldom(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		pc.channel(flowName, 4, 64)
+		robot.channel("data", 4, 100_000).put(1, 100_000)
+		robot.runAt(port, &putSource{dir: robot.dir}, Config{})
+		bytes := 0
+		w.net.Tap(func(e testnet.Event) {
+			if e.What == testnet.WhatSent && e.From.Addr() == testnet.HostAddr4(robot.number) {
+				bytes += len(e.Payload)
+			}
+		})
+		wish := Mirror{Host: "robot", Channel: "data", QoS: QoS{Compress: CompressNone}}
+		pc.runAt(port, &putSource{dir: pc.dir}, Config{Mirrors: []Mirror{wish}, Adopt: []string{flowName}})
+		pc.node.SetPeers(asPeers([]*host{robot}))
+		time.Sleep(5 * time.Minute)
+		if a := pc.mirror(flowName).Accounts; a != (Accounts{Offered: 1, Refused: 1}) {
+			t.Errorf("got %+v, want one frame refused", a)
+		}
+		if frames := bytes / 100_000; frames < 2 || frames > 15 {
+			t.Errorf("the frame was sent %d times in five minutes, want 2 to 15", frames)
+		}
+	})
+}
