@@ -3,9 +3,10 @@ package fresh
 import "time"
 
 // Clock estimates how far the peer's clock is from ours from the two-way time
-// stamps in feedback: the sample with the least round trip of the last ten
-// seconds counts, since the least delayed packet was the least disturbed (the
-// minimum filter of NTP, RFC 5905, 10). No wall clock is involved.
+// stamps in feedback. A sample is wrong by half its round trip at most, and by
+// what the clocks have drifted since; of those of the last ten seconds the one
+// with the least of both counts (the clock filter of NTP, RFC 5905, 10). No wall
+// clock is involved.
 type Clock struct {
 	samples [clockSamples]sample // at 0: none
 }
@@ -17,7 +18,14 @@ type sample struct {
 const (
 	clockSamples = 16
 	clockSlot    = 640 * time.Millisecond // 16 slots make about ten seconds
+	mostDrift    = 10_000                 // a clock gains or loses one part in so many: 100 ppm
 )
+
+// uncertainty is how far the peer's clock may be from what s says at now. The
+// sample is as old as the packet that it began with.
+func (s sample) uncertainty(now time.Duration) time.Duration {
+	return s.rtt/2 + max(now-s.at+s.rtt, 0)/mostDrift
+}
 
 // Sample takes one exchange: our packet left at sent (our clock), reached the
 // peer at arrived (its clock); the peer's report left at reported (its clock)
@@ -29,22 +37,25 @@ func (c *Clock) Sample(sent, arrived, reported, now time.Duration) {
 	}
 	s := sample{at: now, offset: ((arrived - sent) + (reported - now)) / 2, rtt: rtt}
 	slot := &c.samples[int(now/clockSlot)%clockSamples]
-	if slot.at == 0 || slot.at/clockSlot != now/clockSlot || rtt <= slot.rtt {
+	if slot.at == 0 || slot.at/clockSlot != now/clockSlot || s.uncertainty(now) <= slot.uncertainty(now) {
 		*slot = s
 	}
 }
 
-// Offset is the peer's clock minus ours; uncertainty is half the round trip of
-// the sample it rests on. ok is false before the first sample.
+// Offset is the peer's clock minus ours, wrong by uncertainty at most. ok is
+// false before the first sample, and when the last is older than ten seconds.
 func (c *Clock) Offset(now time.Duration) (offset, uncertainty time.Duration, ok bool) {
 	best, found := sample{}, false
 	for _, s := range c.samples {
 		if s.at == 0 || now-s.at > clockSamples*clockSlot {
 			continue
 		}
-		if !found || s.rtt < best.rtt {
+		if !found || s.uncertainty(now) < best.uncertainty(now) {
 			best, found = s, true
 		}
 	}
-	return best.offset, best.rtt / 2, found
+	if !found {
+		return 0, 0, false
+	}
+	return best.offset, best.uncertainty(now), true
 }
