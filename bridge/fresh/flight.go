@@ -123,7 +123,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 		case back == 0 || back <= 64 && r.Bitmap&(1<<(back-1)) != 0:
 			f.unheard, heard = now, true
 			f.out.Arrived = append(f.out.Arrived, p.pieces...)
-			f.delivery(p, r)
+			f.delivery(p, r, now-max(held, 0))
 			f.settle(p, closed)
 		case p.state == open && back >= reorderLimit:
 			f.out.Lost = append(f.out.Lost, p.pieces...)
@@ -137,15 +137,17 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 	return f.out
 }
 
-// delivery notes when packet p arrived, if r tells.
-func (f *Flight) delivery(p *packet, r wire.Feedback) {
-	d := Delivery{Size: p.size, Sent: p.sent, Arrived: r.Arrived}
+// delivery notes when packet p arrived, if r tells. The newest one's report would
+// be here at prompt, had the peer not held it back.
+func (f *Flight) delivery(p *packet, r wire.Feedback, prompt time.Duration) {
+	d := Delivery{Size: p.size, Sent: p.sent, Arrived: r.Arrived, RTT: prompt - p.sent}
 	if back := r.Newest - p.number; back != 0 {
 		i := slices.IndexFunc(r.Arrivals[:r.ArrivalCount], func(a wire.Arrival) bool { return a.Back == back })
 		if i < 0 {
 			return
 		}
 		d.Arrived -= r.Arrivals[i].Before
+		d.RTT -= r.Arrivals[i].Before
 	}
 	f.out.Deliveries = append(f.out.Deliveries, d)
 }

@@ -1,6 +1,7 @@
 package fresh
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -201,9 +202,9 @@ func TestClockTakesTheLeastDelayedSample(t *testing.T) {
 	c.Sample(at, at+ahead+25*ms, at+ahead+25*ms, at+30*ms)
 	at += time.Second
 	c.Sample(at, at+ahead+5*ms, at+ahead+8*ms, at+13*ms)
-	offset, uncertainty, ok := c.Offset(at)
-	if !ok || offset != ahead || uncertainty != 5*ms {
-		t.Errorf("got %v ± %v, %v; want 1h ± 5ms", offset, uncertainty, ok)
+	offset, uncertainty, ok := c.Offset(at + 13*ms)
+	if want := 5*ms + time.Microsecond; !ok || offset != ahead || uncertainty != want {
+		t.Errorf("got %v ± %v, %v; want 1h ± %v", offset, uncertainty, ok, want)
 	}
 	if _, _, ok := c.Offset(at + time.Minute); ok {
 		t.Error("an estimate a minute old still counts")
@@ -211,6 +212,44 @@ func TestClockTakesTheLeastDelayedSample(t *testing.T) {
 	c.Sample(at, at, at+time.Second, at) // an impossible exchange
 	if _, _, ok := c.Offset(at); !ok {
 		t.Error("an impossible sample took the good one's place")
+	}
+}
+
+func TestClockKeepsTheTrueOffsetInItsBounds(t *testing.T) {
+	for _, ahead := range []time.Duration{-2 * 8760 * time.Hour, 0, 2 * 8760 * time.Hour} {
+		for _, ppm := range []time.Duration{-100, 0, 100} {
+			c := &Clock{}
+			random := rand.New(rand.NewPCG(1, 2))
+			peers := func(at time.Duration) time.Duration { return ahead + at + at*ppm/1e6 }
+			delay := func() time.Duration { return 5*ms + time.Duration(random.ExpFloat64()*float64(3*ms)) }
+			var now time.Duration
+			for now = time.Second; now < 10*time.Minute; now += time.Duration(random.Int64N(int64(time.Second))) {
+				arrived := now + delay()
+				back := arrived + delay()
+				c.Sample(now, peers(arrived), peers(arrived), back)
+				for at := back; at < back+4*time.Second; at += 500 * ms { // and nothing more is heard
+					offset, uncertainty, ok := c.Offset(at)
+					if wrong := (peers(at) - at - offset).Abs(); !ok || wrong > uncertainty {
+						t.Fatalf("%v ahead, %d ppm, at %v: wrong by %v, want at most %v", ahead, ppm, at, wrong, uncertainty)
+					}
+				}
+			}
+			if _, uncertainty, _ := c.Offset(now); uncertainty > 8*ms {
+				t.Errorf("%v ahead, %d ppm: uncertain by %v, want at most 8ms on a way of 5ms", ahead, ppm, uncertainty)
+			}
+		}
+	}
+}
+
+func TestRoundTripsOfEveryDelivery(t *testing.T) {
+	f := sentPackets(3) // at 1, 2 and 3 ms
+	r := wire.Feedback{Newest: 3, Bitmap: 0b11, Arrived: time.Hour + 13*ms, ArrivalCount: 2}
+	r.Arrivals[0], r.Arrivals[1] = wire.Arrival{Back: 1, Before: ms / 2}, wire.Arrival{Back: 2, Before: 2 * ms}
+	out := f.Feedback(28*ms, 5*ms, r)
+	for i, want := range []time.Duration{20 * ms, 20*ms + ms/2, 20 * ms} {
+		if got := out.Deliveries[i].RTT; got != want {
+			t.Errorf("packet %d: got %v, want %v", i+1, got, want)
+		}
 	}
 }
 

@@ -38,7 +38,8 @@ type Pacer struct {
 	queue   time.Duration // the shortest of this round: what stands, not what passes
 	seen    int           // packets that queue is the shortest of
 	best    best          // delivery rate that the path has shown
-	transit transit
+	transit transit       // of the ways there, by both clocks
+	trips   transit       // of the ways there and back, by ours
 	arrived arrivals
 }
 
@@ -74,10 +75,12 @@ const (
 )
 
 // Delivery is what became known of one packet: it left at Sent by our clock
-// and arrived at Arrived by the peer's.
+// and arrived at Arrived by the peer's. RTT is its way there and the report's
+// way back, without what the peer held it; 0: not known.
 type Delivery struct {
 	Size          int
 	Sent, Arrived time.Duration
+	RTT           time.Duration
 }
 
 // Delivered takes the packets that a report tells of, in order of arrival; rtt
@@ -87,6 +90,9 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 	for _, d := range list {
 		p.arrived.add(d)
 		queue := p.transit.queue(now, d.Arrived-d.Sent, d.Size)
+		if d.RTT > 0 {
+			queue = min(queue, p.trips.queue(now, d.RTT, d.Size))
+		}
 		if p.seen == 0 || queue < p.queue {
 			p.queue = queue
 		}

@@ -47,6 +47,27 @@ func TestPacersShareAPath(t *testing.T) {
 	}
 }
 
+func TestPacerIsNotMisledByDrift(t *testing.T) {
+	const length = 5 * time.Minute
+	for _, rate := range []float64{1 * mbit, 10 * mbit, 100 * mbit} {
+		run := func(drift float64) (share float64, longest time.Duration) {
+			p, f := alone(rate)
+			f.delay, f.drift = 5*ms, drift
+			p.run(5 * time.Second)
+			f.clear()
+			p.run(length)
+			return f.carried(p, length), f.longest
+		}
+		share, longest := run(0)
+		for _, drift := range []float64{-100e-6, 100e-6} {
+			if got, queue := run(drift); got < 0.97*share || queue > longest+longest/4+ms {
+				t.Errorf("%.0f Mbit/s, %+.0f ppm: carried %.1f %% with a queue of at most %v, want %.1f %% and %v as without drift",
+					rate/mbit, drift*1e6, 100*got, queue, 100*share, longest)
+			}
+		}
+	}
+}
+
 func TestPacerFollowsTheRateOfThePath(t *testing.T) {
 	p, f := alone(10 * mbit)
 	p.run(5 * time.Second)

@@ -79,7 +79,7 @@ func (f *flow) send(p *path) {
 	p.free += time.Duration(float64(f.size+headerBytes) / p.rate * float64(time.Second))
 	arrives := p.free + oneWay
 	shown := peersClock + arrives + time.Duration(float64(arrives)*f.drift)
-	f.flying = append(f.flying, underWay{Delivery{Size: f.size, Sent: p.now, Arrived: shown}, arrives})
+	f.flying = append(f.flying, underWay{Delivery{Size: f.size, Sent: p.now, Arrived: shown, RTT: arrives + oneWay - p.now}, arrives})
 	f.inPipe += f.size
 	f.sent += float64(f.size + headerBytes)
 	f.pacer.Sent(p.now, f.size)

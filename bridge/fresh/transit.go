@@ -4,8 +4,12 @@ import "time"
 
 // transit tells queueing delay from the rest of a packet's way: the least of
 // the last ten to twenty seconds is the way without a queue. It is kept by size,
-// since a large packet takes longer to transmit on every link of the way. Both
-// clocks may be anywhere; only their drift over that time counts as delay.
+// since a large packet takes longer to transmit on every link of the way.
+//
+// The way there takes two clocks. They may be anywhere, but crystals that differ
+// by 100 ppm drift apart by 2 ms in that time, which looks like a queue. The way
+// there and back takes one, but has the queue of the way back in it. A queue that
+// both show is one on the way there.
 type transit struct {
 	least, former [sizeClasses]time.Duration // of this slot and of the one before; 0: none
 	slot          time.Duration              // when this slot began
