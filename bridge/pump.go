@@ -77,7 +77,7 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 		}
 		return nil, l.nextLook(next, now)
 	}
-	if due || quiet || l.receipts.News(now) {
+	if due && report <= now || quiet || l.receipts.News(now) {
 		l.addFeedback(box, now)
 	}
 	number := l.flight.NextNumber(now)
@@ -115,7 +115,7 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 		return now >= when, when
 	}
 	_, least := l.flight.RTT()
-	theirs, ours := l.s.Window(), l.pacer.Window(least, l.reportDelay())
+	theirs, ours := l.s.Window(), l.pacer.Window(least, max(l.reportDelay(), l.flight.Reported()))
 	l.held = ours <= theirs
 	small, need := false, wire.MaxDatagram
 	if len(box.turns) > 0 {
@@ -229,7 +229,7 @@ func (l *link) addPart(box *outbox, e *export, now time.Duration) {
 }
 
 func (l *link) addFeedback(box *outbox, now time.Duration) {
-	if f, ok := l.receipts.Report(now); ok {
+	if f, ok := l.receipts.Report(now, len(box.body)); ok {
 		box.body = wire.AppendFeedback(box.body, f)
 	}
 }

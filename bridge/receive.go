@@ -52,7 +52,7 @@ func (l *link) receive(ctx context.Context) error {
 			}
 			continue
 		}
-		l.take(d, l.n.now())
+		l.take(d, len(b), l.n.now())
 	}
 }
 
@@ -60,7 +60,7 @@ func (l *link) receive(ctx context.Context) error {
 // through authenticated encryption, so they are no line noise.
 const maxBadDatagrams = 100
 
-func (l *link) take(d wire.Datagram, now time.Duration) {
+func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 	at := l.reading
 	at.now = now
 	var report wire.Feedback
@@ -88,7 +88,7 @@ func (l *link) take(d wire.Datagram, now time.Duration) {
 		cargo = fresh.Frames
 	}
 	l.mu.Lock()
-	l.receipts.Received(now, d.Number, cargo)
+	l.receipts.Received(now, d.Number, size, cargo)
 	if reported {
 		l.feedback(now, d.Sent, report)
 	}

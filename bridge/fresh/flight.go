@@ -28,6 +28,7 @@ type Flight struct {
 	left    [256]time.Duration // when the latest packets left, by number
 
 	srtt, rttvar, minRTT time.Duration
+	late                 time.Duration // how long the peer holds word of a packet back
 	sampled              uint64        // newest packet that a round trip was taken from
 	waiting              bool          // for the first answer to what was sent since unheard
 	unheard              time.Duration // since when nothing new was heard, while waiting
@@ -53,8 +54,9 @@ const (
 const (
 	// reorderLimit is the number of later packets that must have arrived before a missing one counts as lost (RFC 9002, 6.1.1).
 	reorderLimit = 3
-	// feedbackDelay is the longest a peer holds feedback back, with margin for its timer.
+	// feedbackDelay is how long a peer that has credit for feedback holds it back, with margin for its timer.
 	feedbackDelay = 15 * time.Millisecond
+	timerMargin   = 10 * time.Millisecond
 	initialRTO    = 500 * time.Millisecond
 	// forgetAfter is how long word of an expired packet is still worth something.
 	forgetAfter = 5 * time.Second
@@ -131,6 +133,13 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 			f.settle(p, closed)
 		}
 	}
+	if len(f.out.Deliveries) > 0 {
+		late := time.Duration(0)
+		for _, d := range f.out.Deliveries {
+			late = max(late, now-d.Sent-d.RTT)
+		}
+		f.late = max(late, f.late-(f.late-late)/8)
+	}
 	slices.SortFunc(f.out.Deliveries, func(a, b Delivery) int { return cmp.Compare(a.Arrived, b.Arrived) })
 	f.drop()
 	f.waiting = f.waiting && (!heard || f.bytes > 0)
@@ -188,6 +197,9 @@ func (f *Flight) Bytes() int { return f.bytes }
 // first sample.
 func (f *Flight) RTT() (smoothed, least time.Duration) { return f.srtt, f.minRTT }
 
+// Reported is how long the peer lately held back word of a packet, at most.
+func (f *Flight) Reported() time.Duration { return f.late }
+
 // Silent reports that the path should have answered for max(300 ms, 4 RTT) and
 // has not.
 func (f *Flight) Silent(now time.Duration) bool {
@@ -206,7 +218,7 @@ func (f *Flight) timeout() time.Duration {
 	if f.srtt == 0 {
 		return initialRTO
 	}
-	return f.srtt + 4*f.rttvar + feedbackDelay
+	return f.srtt + 4*f.rttvar + max(feedbackDelay, f.late+timerMargin)
 }
 
 // sample smooths the round trip as RFC 9002, 5.3 does.

@@ -1,7 +1,6 @@
 package fresh
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -131,116 +130,6 @@ func TestFlightAllocatesNothingInSteadyState(t *testing.T) {
 	}
 }
 
-func TestReceiptsTellWhatArrived(t *testing.T) {
-	r := &Receipts{}
-	for _, n := range []uint64{3, 1, 4, 70} {
-		if !r.Received(ms, n, Frames) {
-			t.Errorf("packet %d taken for a duplicate", n)
-		}
-	}
-	for _, n := range []uint64{70, 4, 5} {
-		if r.Received(2*ms, n, Frames) {
-			t.Errorf("packet %d, a duplicate or too old to tell, was counted", n)
-		}
-	}
-	f, ok := r.Report(3 * ms)
-	if f.Newest != 70 || f.Bitmap != 0 || f.Arrived != ms || f.ArrivalCount != 0 || !ok {
-		// 4 is 66 back: beyond the bitmap.
-		t.Errorf("got %+v %v, want 70 alone at 1ms", f, ok)
-	}
-	r.Received(4*ms, 72, Frames)
-	r.Received(5*ms, 73, Frames)
-	f, _ = r.Report(5 * ms)
-	if want := (wire.Arrival{Back: 1, Before: ms}); f.Bitmap != 0b101 || f.ArrivalCount != 1 || f.Arrivals[0] != want {
-		t.Errorf("got bitmap %b and arrivals %v, want 101 and %v", f.Bitmap, f.Arrivals[:f.ArrivalCount], want)
-	}
-}
-
-func TestReportIsDue(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		cargos []Cargo
-		due    time.Duration // after the first packet; negative: not at all
-	}{
-		{"only feedback asks for none", []Cargo{Nothing, Nothing}, -1},
-		{"one part waits", []Cargo{Frames}, 7 * ms},
-		{"a complete frame does not", []Cargo{Complete}, 0},
-		{"sixteen parts do not", slices.Repeat([]Cargo{Frames}, reportPackets), 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := &Receipts{}
-			for i, cargo := range c.cargos {
-				r.Received(time.Second, uint64(i+1), cargo)
-			}
-			at, ok := r.Due(7 * ms)
-			if ok != (c.due >= 0) || ok && at != time.Second+c.due {
-				t.Errorf("got %v, %v; want %v", at, ok, c.due)
-			}
-			r.Report(time.Second)
-			if _, ok := r.Due(7 * ms); ok {
-				t.Error("due again although nothing came since")
-			}
-		})
-	}
-}
-
-func TestReportsKeepTheirDistance(t *testing.T) {
-	r := &Receipts{}
-	r.Received(10*ms, 1, Complete)
-	r.Report(10 * ms)
-	r.Received(10*ms+1, 2, Complete)
-	if at, _ := r.Due(7 * ms); at != 10*ms+reportInterval {
-		t.Errorf("got %v, want %v", at, 10*ms+reportInterval)
-	}
-}
-
-func TestClockTakesTheLeastDelayedSample(t *testing.T) {
-	// The peer's clock is 1 h ahead; packets take 5 ms and 5 ms, or wait 20 ms more on one way.
-	c := &Clock{}
-	const ahead = time.Hour
-	at := time.Second
-	c.Sample(at, at+ahead+25*ms, at+ahead+25*ms, at+30*ms)
-	at += time.Second
-	c.Sample(at, at+ahead+5*ms, at+ahead+8*ms, at+13*ms)
-	offset, uncertainty, ok := c.Offset(at + 13*ms)
-	if want := 5*ms + time.Microsecond; !ok || offset != ahead || uncertainty != want {
-		t.Errorf("got %v ± %v, %v; want 1h ± %v", offset, uncertainty, ok, want)
-	}
-	if _, _, ok := c.Offset(at + time.Minute); ok {
-		t.Error("an estimate a minute old still counts")
-	}
-	c.Sample(at, at, at+time.Second, at) // an impossible exchange
-	if _, _, ok := c.Offset(at); !ok {
-		t.Error("an impossible sample took the good one's place")
-	}
-}
-
-func TestClockKeepsTheTrueOffsetInItsBounds(t *testing.T) {
-	for _, ahead := range []time.Duration{-2 * 8760 * time.Hour, 0, 2 * 8760 * time.Hour} {
-		for _, ppm := range []time.Duration{-100, 0, 100} {
-			c := &Clock{}
-			random := rand.New(rand.NewPCG(1, 2))
-			peers := func(at time.Duration) time.Duration { return ahead + at + at*ppm/1e6 }
-			delay := func() time.Duration { return 5*ms + time.Duration(random.ExpFloat64()*float64(3*ms)) }
-			var now time.Duration
-			for now = time.Second; now < 10*time.Minute; now += time.Duration(random.Int64N(int64(time.Second))) {
-				arrived := now + delay()
-				back := arrived + delay()
-				c.Sample(now, peers(arrived), peers(arrived), back)
-				for at := back; at < back+4*time.Second; at += 500 * ms { // and nothing more is heard
-					offset, uncertainty, ok := c.Offset(at)
-					if wrong := (peers(at) - at - offset).Abs(); !ok || wrong > uncertainty {
-						t.Fatalf("%v ahead, %d ppm, at %v: wrong by %v, want at most %v", ahead, ppm, at, wrong, uncertainty)
-					}
-				}
-			}
-			if _, uncertainty, _ := c.Offset(now); uncertainty > 8*ms {
-				t.Errorf("%v ahead, %d ppm: uncertain by %v, want at most 8ms on a way of 5ms", ahead, ppm, uncertainty)
-			}
-		}
-	}
-}
-
 func TestRoundTripsOfEveryDelivery(t *testing.T) {
 	f := sentPackets(3) // at 1, 2 and 3 ms
 	r := wire.Feedback{Newest: 3, Bitmap: 0b11, Arrived: time.Hour + 13*ms, ArrivalCount: 2}
@@ -253,20 +142,14 @@ func TestRoundTripsOfEveryDelivery(t *testing.T) {
 	}
 }
 
-func TestReportIsRepeatedWhileNothingComes(t *testing.T) {
-	r := &Receipts{}
-	if at, ok := r.Reminder(); ok {
-		t.Errorf("before the first packet: got a reminder at %v, want none", at)
+func TestPacketsExpireLaterWhenReportsAreLate(t *testing.T) {
+	f := sentPackets(4) // at 1 to 4 ms
+	f.Feedback(63*ms, 40*ms, wire.Feedback{Newest: 3, Bitmap: 0b11, Arrived: time.Hour})
+	if got := f.Reported(); got != 40*ms {
+		t.Errorf("word was held back for %v, want 40ms", got)
 	}
-	r.Received(time.Second, 1, Complete)
-	for _, reported := range []time.Duration{time.Second, 1250 * time.Millisecond} {
-		r.Report(reported)
-		if at, ok := r.Reminder(); !ok || at != reported+250*time.Millisecond {
-			t.Errorf("reported at %v: got a reminder at %v, %v, want 250ms later", reported, at, ok)
-		}
-	}
-	r.Received(2*time.Second, 2, Nothing)
-	if at, _ := r.Reminder(); at != 2250*time.Millisecond {
-		t.Errorf("after a packet at 2s: got a reminder at %v, want 2.25s", at)
+	at, _ := f.NextExpiry()
+	if want := 4*ms + 20*ms + 4*10*ms + 40*ms + timerMargin; at != want {
+		t.Errorf("the packet that is left expires at %v, want %v", at, want)
 	}
 }

@@ -7,7 +7,11 @@ import (
 )
 
 // Receipts keeps account of the peer's packets that arrived and says when the
-// peer must be told. Not safe for concurrent use.
+// peer must be told. Feedback takes a twentieth of the bytes that it answers, so
+// on a slow link a report tells of several packets; but the end of a large frame,
+// and what comes after a pause, is told at once. Small packets may cost more than
+// a twentieth, 20 bytes each: where loss has shrunk the transport's window, late
+// word of them holds up the next ones. Not safe for concurrent use.
 type Receipts struct {
 	newest   uint64
 	bitmap   uint64            // bit i: newest-1-i arrived
@@ -17,13 +21,21 @@ type Receipts struct {
 	complete bool // one of them ended a frame: its sender waits for us
 	reported time.Duration
 	told     uint64 // newest as the last report had it
+	credit   int    // bytes that feedback may take, times feedbackPart
 }
 
 const (
 	reportPackets  = 16
+	mostUnreported = 48 // packets: what is not in the next bitmap counts as lost
 	reportInterval = 500 * time.Microsecond
-	newsInterval   = 50 * time.Millisecond
+	newsInterval   = 50 * time.Millisecond // a report so long after the last one needs no credit
 	reminderAfter  = 250 * time.Millisecond
+	feedbackPart   = 20   // bytes of frames that allow for one of feedback ...
+	smallPacket    = 400  // bytes: no packet counts as less
+	feedbackBurst  = 1000 // bytes of feedback that may be saved up, or owed
+	reportBytes    = 100  // of a report that travels alone, with all headers
+	rideBytes      = 40   // of one that rides along with frames
+	ownHeader      = wire.MaxHeader + headerBytes
 )
 
 // Cargo says what a packet brought.
@@ -36,25 +48,10 @@ const (
 	Complete              // the last part of a frame: its sender waits for word of it
 )
 
-// Received records a packet; false means it was here before.
-func (r *Receipts) Received(now time.Duration, number uint64, cargo Cargo) bool {
-	switch {
-	case number > r.newest:
-		shift := number - r.newest
-		if r.newest == 0 || shift > 64 {
-			r.bitmap = 0
-		} else {
-			r.bitmap = r.bitmap<<shift | 1<<(shift-1)
-		}
-		r.newest = number
-	case number == r.newest:
+// Received records a packet of size bytes; false means it was here before.
+func (r *Receipts) Received(now time.Duration, number uint64, size int, cargo Cargo) bool {
+	if !r.record(number) {
 		return false
-	default:
-		back := r.newest - number
-		if back > 64 || r.bitmap&(1<<(back-1)) != 0 {
-			return false
-		}
-		r.bitmap |= 1 << (back - 1)
 	}
 	r.arrived[number%64] = now
 	if cargo == Nothing {
@@ -65,30 +62,60 @@ func (r *Receipts) Received(now time.Duration, number uint64, cargo Cargo) bool 
 	}
 	r.waiting++
 	r.complete = r.complete || cargo == Complete
+	r.credit = min(r.credit+max(size+headerBytes, smallPacket), feedbackBurst*feedbackPart)
 	return true
 }
 
-// Due is when the next report has to leave, at most delay after the first
-// packet it tells of; ok is false when the peer knows everything. The end of a
-// frame of several parts is reported at once, but not more often than every
-// 500 µs, since its sender holds back the next frame of that channel till then.
+// record reports whether the packet is new.
+func (r *Receipts) record(number uint64) bool {
+	switch {
+	case number > r.newest:
+		shift := number - r.newest
+		if r.newest == 0 || shift > 64 {
+			r.bitmap = 0
+		} else {
+			r.bitmap = r.bitmap<<shift | 1<<(shift-1)
+		}
+		r.newest = number
+		return true
+	case number == r.newest:
+		return false
+	}
+	back := r.newest - number
+	if back > 64 || r.bitmap&(1<<(back-1)) != 0 {
+		return false
+	}
+	r.bitmap |= 1 << (back - 1)
+	return true
+}
+
+// Due is when the next report has to leave: delay after the first packet that it
+// tells of, or later, when the credit allows; ok is false when the peer knows
+// everything. The end of a frame of several parts is reported at once, but not
+// more often than every 500 µs, since its sender holds back the next frame of
+// that channel till then.
 func (r *Receipts) Due(delay time.Duration) (at time.Duration, ok bool) {
 	switch {
 	case r.waiting == 0:
 		return 0, false
 	case r.complete:
 		return max(r.since, r.reported+reportInterval), true
+	case r.waiting >= mostUnreported:
+		return r.since, true
+	case r.credit < reportBytes*feedbackPart:
+		return max(r.since+delay, r.reported+newsInterval), true
 	case r.waiting >= reportPackets:
 		return r.since, true
 	}
 	return r.since + delay, true
 }
 
-// News reports that a report would tell something, and that the last one was
-// some time ago: then it rides along with frames, so that the peer, whose
-// packets may all be feedback that asks for no answer, can set its Clock.
+// News reports that a report should ride along with frames: it would tell
+// something, and either the credit allows it or the last one was some time ago,
+// so that a peer whose packets are all feedback, which asks for no answer, can
+// set its Clock.
 func (r *Receipts) News(now time.Duration) bool {
-	return r.told != r.newest && now-r.reported >= newsInterval
+	return r.waiting > 0 && r.credit >= rideBytes*feedbackPart || r.told != r.newest && now-r.reported >= newsInterval
 }
 
 // Reminder is when to repeat the last report because nothing came since; ok is
@@ -99,10 +126,10 @@ func (r *Receipts) Reminder() (at time.Duration, ok bool) {
 	return max(r.arrived[r.newest%64], r.reported) + reminderAfter, r.newest != 0
 }
 
-// Report returns what is to be told at now and takes it for told: what arrived,
-// and when the packets did that no report has told of. ok is false before the
-// first packet.
-func (r *Receipts) Report(now time.Duration) (f wire.Feedback, ok bool) {
+// Report returns what is to be told at now, in a packet that has so many bytes
+// of frames, and takes it for told: what arrived, and when the packets did that
+// no report has told of. ok is false before the first packet.
+func (r *Receipts) Report(now time.Duration, frames int) (f wire.Feedback, ok bool) {
 	f.Newest, f.Bitmap, f.Arrived = r.newest, r.bitmap, r.arrived[r.newest%64]
 	for back := uint64(1); back < 64 && r.newest-back > r.told && back < r.newest && f.ArrivalCount < wire.MaxArrivals; back++ {
 		before := f.Arrived - r.arrived[(r.newest-back)%64]
@@ -113,5 +140,17 @@ func (r *Receipts) Report(now time.Duration) (f wire.Feedback, ok bool) {
 		f.ArrivalCount++
 	}
 	r.waiting, r.complete, r.reported, r.told = 0, false, now, r.newest
+	r.spend(f, frames)
 	return f, r.newest != 0
+}
+
+// spend takes f from the credit. What is told at once whatever the credit leaves
+// debts, but not for long.
+func (r *Receipts) spend(f wire.Feedback, frames int) {
+	var buf [wire.MaxFeedback]byte
+	cost := len(wire.AppendFeedback(buf[:0], f))
+	if frames == 0 {
+		cost += ownHeader
+	}
+	r.credit = max(r.credit-cost*feedbackPart, -feedbackBurst*feedbackPart)
 }
