@@ -1,7 +1,6 @@
 package fresh
 
 import (
-	"cmp"
 	"math"
 	"time"
 )
@@ -133,10 +132,6 @@ func (p *Pacer) shrink(now, rtt time.Duration) {
 	}
 	if now < p.calm && p.growing == 0 && delivered > rateFell*p.path {
 		return // what the last step down does is yet to be seen
-	}
-	if former := cmp.Or(p.path, p.best.rate()); delivered < rateFell*former {
-		p.transit.slower(1/delivered - 1/former)
-		p.trips.slower(1/delivered - 1/former)
 	}
 	p.quiet = now + p.pause(rtt, delivered)
 	p.path, p.growing, p.calm = delivered, 0, now+p.echo(rtt)
