@@ -1,6 +1,7 @@
 package fresh
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -132,6 +133,10 @@ func (p *Pacer) shrink(now, rtt time.Duration) {
 	}
 	if now < p.calm && p.growing == 0 && delivered > rateFell*p.path {
 		return // what the last step down does is yet to be seen
+	}
+	if former := cmp.Or(p.path, p.best.rate()); delivered < rateFell*former {
+		p.transit.slower(1/delivered - 1/former)
+		p.trips.slower(1/delivered - 1/former)
 	}
 	p.quiet = now + p.pause(rtt, delivered)
 	p.path, p.growing, p.calm = delivered, 0, now+p.echo(rtt)

@@ -12,6 +12,7 @@ import "time"
 // both show is one on the way there.
 type transit struct {
 	least, former [sizeClasses]time.Duration // of this slot and of the one before; 0: none
+	size          [sizeClasses]int           // of the latest packet
 	slot          time.Duration              // when this slot began
 }
 
@@ -27,6 +28,7 @@ func (t *transit) queue(now, took time.Duration, size int) time.Duration {
 		t.former, t.least, t.slot = t.least, [sizeClasses]time.Duration{}, now
 	}
 	class := min(size/sizeClass, sizeClasses-1)
+	t.size[class] = size
 	if took == 0 {
 		took = 1
 	}
@@ -38,6 +40,19 @@ func (t *transit) queue(now, took time.Duration, size int) time.Duration {
 		least = min(least, t.former[class])
 	}
 	return took - least
+}
+
+// slower tells that the bottleneck now takes so many seconds more for a byte: its
+// queue is not what that adds to the way. If it is less, the next packets tell.
+func (t *transit) slower(perByte float64) {
+	for class := range sizeClasses {
+		more := time.Duration(perByte * float64(t.size[class]+headerBytes) * float64(time.Second))
+		for _, least := range []*time.Duration{&t.least[class], &t.former[class]} {
+			if *least != 0 {
+				*least += more
+			}
+		}
+	}
 }
 
 // arrivals remembers when the latest packets left, by our clock, and arrived,
