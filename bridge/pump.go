@@ -143,7 +143,7 @@ const windowReserve = 16
 const timerGrain = time.Millisecond
 
 // reportDelay is how late packets are reported at most, by either side.
-func (l *link) reportDelay() time.Duration { return max(5*time.Millisecond, l.s.RTT()/4) }
+func (l *link) reportDelay() time.Duration { return max(3*time.Millisecond, l.s.RTT()/8) }
 
 // nextLook is how long the pump may sleep if nothing wakes it; next is when
 // frames that wait may leave.

@@ -67,7 +67,7 @@ const (
 	oftenest     = 0.3                     // ... down to this part of the time
 	probeGain    = 1.03                    // a probe that won us so much from others ...
 	afterGain    = 0.5                     // ... is followed by the next in this part of the time
-	probeLook    = 5                       // packets of a probe's step that must have queued: one may have met another's
+	probeLook    = 4                       // packets of a probe's step that must have queued: one may have met another's
 	queuePackets = 0.5                     // the queue that is tolerated, in packets at the rate ...
 	queueLeast   = time.Millisecond        // ... and in time: real hosts take breaks of that length
 	rateSpan     = 10 * time.Millisecond   // over which a delivery rate is taken at least

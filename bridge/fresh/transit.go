@@ -42,11 +42,15 @@ func (t *transit) queue(now, took time.Duration, size int) time.Duration {
 	return took - least
 }
 
+// surely is the part of what longer transmission adds that is taken for sure: too
+// little makes a queue look longer than it is, too much would hide one.
+const surely = 0.8
+
 // slower tells that the bottleneck now takes so many seconds more for a byte: its
-// queue is not what that adds to the way. If it is less, the next packets tell.
+// queue is not what that adds to the way.
 func (t *transit) slower(perByte float64) {
 	for class := range sizeClasses {
-		more := time.Duration(perByte * float64(t.size[class]+headerBytes) * float64(time.Second))
+		more := time.Duration(surely * perByte * float64(t.size[class]+headerBytes) * float64(time.Second))
 		for _, least := range []*time.Duration{&t.least[class], &t.former[class]} {
 			if *least != 0 {
 				*least += more
