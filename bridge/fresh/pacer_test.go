@@ -13,8 +13,8 @@ func TestPacerFillsThePathWithoutAQueue(t *testing.T) {
 			p.run(5 * time.Second)
 			f.clear()
 			p.run(10 * time.Second)
-			if share := f.carried(p, 10*time.Second); share < 0.90 || share > 1.001 {
-				t.Errorf("%.1f Mbit/s, reported after %v: carried %.0f %% of what the path can, want at least 90 %%", rate/mbit, delay, 100*share)
+			if share := f.carried(p, 10*time.Second); share < 0.85 || share > 1.001 {
+				t.Errorf("%.1f Mbit/s, reported after %v: carried %.0f %% of what the path can, want at least 85 %%", rate/mbit, delay, 100*share)
 			}
 			packet := time.Duration(1060 / rate * float64(time.Second))
 			if limit := 3*packet + 5*time.Millisecond; f.longest > limit {
