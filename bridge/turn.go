@@ -130,7 +130,6 @@ func (e *export) giveUp() {
 	}
 	e.todo, e.packing = false, wire.CodecNone
 	e.out.Abort()
-	e.captured = e.before // the mirror does not become any younger by it
 }
 
 // turn reports whether there is something to send, at which priority, and how

@@ -231,3 +231,15 @@ func TestNobodyStarves(t *testing.T) {
 		})
 	}
 }
+
+// Every large frame takes longer than its budget, and a newer one is there by
+// then: none of them ever comes, however old the mirror.
+func TestHopelessChannelDoesNotStarveItsEquals(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hopeless := stream{30_000, 100 * milli, QoS{Compress: CompressNone}}
+		got := w.share("delay=10ms,rate=1mbit,queue=32KiB", 10*second, hopeless, stream{1000, milli, QoS{}}, stream{64, 100 * milli, QoS{}})
+		if got[1] < 200 || got[2] < 80 {
+			t.Errorf("%.0f and %.0f frames came in 10 s beside %.0f large ones, want 200 and 80 at least", got[1], got[2], got[0])
+		}
+	})
+}
