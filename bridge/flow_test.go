@@ -28,7 +28,7 @@ const flowName = "robot.data"
 func (w *world) flow(link string, qos QoS, size int) *flow {
 	w.t.Helper()
 	params := mustParams(w.t, link)
-	qos.Compress = CompressNone // test frames would all but vanish
+	qos = unpacked(qos)
 	f := &flow{world: w, robot: w.host("robot", params), pc: w.host("pc", params), size: size}
 	f.source = &putSource{dir: f.robot.dir}
 	f.data = f.robot.channel("data", 16, size)
@@ -42,6 +42,15 @@ func (w *world) flow(link string, qos QoS, size int) *flow {
 	}
 	w.t.Cleanup(func() { f.copy.Close() })
 	return f
+}
+
+// unpacked makes frames travel as they are unless qos says how: test frames would
+// all but vanish.
+func unpacked(qos QoS) QoS {
+	if qos.Compress == CompressAuto {
+		qos.Compress = CompressNone
+	}
+	return qos
 }
 
 func mustParams(t *testing.T, text string) testnet.Params {
@@ -85,7 +94,7 @@ func (f *flow) stream(period, long time.Duration, each func(at time.Duration)) {
 // requalify gives the running mirror another quality of service.
 func (f *flow) requalify(qos QoS) {
 	f.t.Helper()
-	qos.Compress = CompressNone
+	qos = unpacked(qos)
 	if err := f.pc.node.Mirror(Mirror{Host: "robot", Channel: "data", QoS: qos}); err != nil {
 		f.t.Fatal(err)
 	}

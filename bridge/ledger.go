@@ -62,7 +62,8 @@ func (b *book) reopen(newest uint64) bool {
 }
 
 // beginAll is begin for mode every: all that the ring still holds behind frame
-// have is owed. What was given up for lost when a link ended is offered again.
+// have is owed. What was given up for lost when a link ended is offered again, and
+// what was gone by then is missed again.
 func (b *book) beginAll(epoch, have, last uint64) {
 	end := b.end
 	if b.epoch != epoch {
@@ -72,10 +73,13 @@ func (b *book) beginAll(epoch, have, last uint64) {
 	if have == 0 && end == 0 {
 		return // the first record tells how far back the ring reaches
 	}
-	again := min(max(end, have)-have, b.past.Lost)
-	b.past.Offered -= again
-	b.past.Lost -= again
-	b.first = max(end, have) - again
+	again := max(end, have) - have
+	lost := min(again, b.past.Lost)
+	gone := min(again-lost, b.past.Overflow)
+	b.past.Offered -= lost + gone
+	b.past.Lost -= lost
+	b.past.Overflow -= gone
+	b.first = max(end, have) - lost - gone
 }
 
 // recorded counts frame seq of mode every, which missed others before it are

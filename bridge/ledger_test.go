@@ -64,7 +64,7 @@ var ledgerCases = []ledgerCase{
 		sees: func(a Accounts) bool { return a.Late > 100 && a.LateKept > 0 },
 	},
 	{
-		name: "budget below the jitter, lossy", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=20%,dup=10%", size: 64, period: 5 * milli, qos: QoS{Budget: 15 * milli},
+		name: "budget below the jitter, lossy", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=20%,dup=10%", size: 64, period: 5 * milli, qos: QoS{Budget: 5 * milli},
 		long: 10 * second,
 		sees: func(a Accounts) bool { return a.Late > 0 && a.Delivered > 0 },
 	},
@@ -92,6 +92,26 @@ var ledgerCases = []ledgerCase{
 			1500 * milli: func(f *flow) { freeLock(f.t, f.pc.dir, flowName) },
 		},
 		sees: func(a Accounts) bool { return a.Superseded > 400 },
+	},
+	{
+		name: "packed", link: "delay=10ms,rate=1mbit,loss=5%,queue=32KiB", size: 300_000, period: 50 * milli, qos: QoS{Compress: CompressZstd},
+		sees: func(a Accounts) bool { return a.Delivered > 0 },
+	},
+	{
+		name: "every", link: "delay=10ms,rate=10mbit,loss=2%", size: 200, period: 2 * milli, qos: QoS{Mode: Every},
+		sees: func(a Accounts) bool { return a.Delivered == a.Offered },
+	},
+	{
+		name: "every, more than the link takes", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 1000, period: milli, qos: QoS{Mode: Every},
+		sees: func(a Accounts) bool { return a.Overflow > 0 && a.Delivered+a.Overflow == a.Offered },
+	},
+	{
+		name: "every, mirror's lock held", link: "delay=10ms,rate=10mbit", size: 200, period: 5 * milli, qos: QoS{Mode: Every},
+		at: map[time.Duration]func(f *flow){
+			second:       func(f *flow) { takeLock(f.t, f.pc.dir, flowName) },
+			1500 * milli: func(f *flow) { freeLock(f.t, f.pc.dir, flowName) },
+		},
+		sees: func(a Accounts) bool { return a.Delivered > 0 },
 	},
 	{
 		name: "quality changed", link: "delay=10ms,rate=100mbit,loss=2%", size: 64, period: milli,
@@ -154,7 +174,7 @@ func (f *flow) balances() {
 // were put. Both lives are in the account, and every frame once.
 func TestLedgerGoesOnAfterACut(t *testing.T) {
 	for _, size := range []int{64, 5000} {
-		for _, qos := range []QoS{{}, {Budget: 15 * milli}, {Class: Command}, {MaxRate: 20_000}} {
+		for _, qos := range []QoS{{}, {Budget: 15 * milli}, {Class: Command}, {MaxRate: 20_000}, {Mode: Every}} {
 			t.Run(fmt.Sprintf("%d bytes, %+v", size, qos), func(t *testing.T) {
 				t.Parallel()
 				inFlow(t, "delay=10ms,jitter=5ms,rate=100mbit,loss=2%", qos, size, func(f *flow) {
@@ -164,6 +184,7 @@ func TestLedgerGoesOnAfterACut(t *testing.T) {
 					f.stream(5*milli, 5*second, look)
 					f.change("up")
 					f.stream(5*milli, 3*second, look)
+					f.within(5*second, "rest", func() bool { return f.robotSays().InFlight == 0 })
 					time.Sleep(second)
 					f.agreesBut(200)
 				})
@@ -187,6 +208,47 @@ func TestLedgerOfAQuietChannelDoesNotGrowWithItsLinks(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestLedgerGoesOnWhenADaemonRestarts(t *testing.T) {
+	for _, qos := range []QoS{{}, {Mode: Every}} {
+		for _, who := range []string{"pc", "robot"} {
+			t.Run(who+" "+qos.Mode.String(), func(t *testing.T) {
+				t.Parallel()
+				inWorld(t, func(w *world) {
+					f := &flow{world: w, robot: w.host("robot", wire10ms), pc: w.host("pc", wire10ms), source: &putSource{}, size: 64}
+					f.data = f.robot.channel("data", 16, 64)
+					f.robot.run(Config{})
+					f.pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "data", QoS: qos}}}, f.robot)
+					w.within(2*second, "mirror", func() bool { return f.pc.mirror(flowName).State == stateLive })
+					f.stream(5*milli, 2*second, func(time.Duration) { f.balances() })
+					time.Sleep(second)
+					before := f.robotSays()
+					if who == "pc" {
+						f.pc.stop()
+						f.pc.run(f.pc.cfg, f.robot)
+					} else {
+						f.robot.stop()
+						f.robot.run(f.robot.cfg)
+					}
+					w.within(10*second, "mirror", func() bool { return f.pc.mirror(flowName).State == stateLive })
+					f.stream(5*milli, 2*second, func(time.Duration) { f.balances() })
+					time.Sleep(2 * second)
+					robot, pc := f.robotSays(), f.pcSays()
+					if robot != pc {
+						t.Errorf("the two sides differ:\nrobot %+v\npc    %+v", robot, pc)
+					}
+					want := f.puts()
+					if who == "robot" {
+						want -= before.Offered // it has forgotten
+					}
+					if robot.Offered != want || robot.InFlight != 0 {
+						t.Errorf("got %+v, want %d frames offered", robot, want)
+					}
+				})
+			})
+		}
 	}
 }
 
