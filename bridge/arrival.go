@@ -54,16 +54,22 @@ func (m *mirror) put(a arrival) {
 // late judges a frame by its age, which is known as well as the peer's clock is:
 // a state is late when it must be, a command when it may be.
 func (m *mirror) late(a arrival) bool {
-	age := a.at.now - (a.captured - a.at.offset)
 	switch {
 	case m.qos.Mode == Every:
 		return false
-	case m.qos.Class == Command:
-		return a.captured == 0 || !a.at.known || age+a.at.uncertainty > m.qos.budget()
 	case a.captured == 0 || !a.at.known:
-		return a.owed // its origin knows
+		return a.owed || m.qos.Class == Command // the origin knows, or nobody
 	}
-	return age-a.at.uncertainty > m.qos.budget()
+	return m.left(a) < 0
+}
+
+// left is what is left of a frame's budget, when its age is known.
+func (m *mirror) left(a arrival) time.Duration {
+	age := a.at.now - (a.captured - a.at.offset)
+	if m.qos.Class == Command {
+		return m.qos.budget() - max(0, age+a.at.uncertainty)
+	}
+	return m.qos.budget() - max(0, age-a.at.uncertainty)
 }
 
 // lateIsPut reports whether a late frame is put all the same.
@@ -94,12 +100,12 @@ func (m *mirror) keepOrWrite(a arrival, late bool) {
 		if m.pending.seq != 0 {
 			m.count.Superseded++
 		}
-		m.pending.keep(a, late)
+		m.keep(a, late)
 		return
 	}
 	switch err := m.write(a.seq, a.captured, a.data); {
 	case isBusy(err):
-		m.pending.keep(a, late)
+		m.keep(a, late)
 		m.waiting = true
 		m.spawn(m.retryPut)
 	case err != nil:

@@ -214,6 +214,24 @@ func TestCommandIsNeverPutLate(t *testing.T) {
 	})
 }
 
+// A local reader sits on the mirror's lock until the budget is over.
+func TestFrameThatBecomesLateBeforeTheLockIsFree(t *testing.T) {
+	for class, want := range map[Class]Accounts{State: {LateKept: 1}, Command: {Late: 1}} {
+		inFlow(t, "delay=10ms,rate=100mbit", QoS{Class: class}, 64, func(f *flow) {
+			time.Sleep(500 * milli)
+			takeLock(t, f.pc.dir, flowName)
+			f.put()
+			time.Sleep(200 * milli)
+			freeLock(t, f.pc.dir, flowName)
+			time.Sleep(2 * second)
+			want.Offered = 1
+			if a := f.pcSays(); a != want || f.kept() != want.LateKept {
+				t.Errorf("%v: got %+v and %d frames put, want %+v", class, a, f.kept(), want)
+			}
+		})
+	}
+}
+
 // On a link that has carried nothing the clocks are known all the same.
 func TestFirstCommandIsPut(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Minute} {

@@ -163,11 +163,15 @@ type kept struct {
 	seq      uint64 // 0: none
 	captured time.Duration
 	late     bool
+	until    time.Time // then it becomes late; zero: nobody knows
 }
 
-func (k *kept) keep(a arrival, late bool) {
-	k.frame = append(k.frame[:0], a.data...)
-	k.seq, k.captured, k.late = a.seq, a.captured, late
+// keep needs m.mu.
+func (m *mirror) keep(a arrival, late bool) {
+	m.pending = kept{frame: append(m.pending.frame[:0], a.data...), seq: a.seq, captured: a.captured, late: late}
+	if !late && a.captured != 0 && a.at.known {
+		m.pending.until = time.Now().Add(m.left(a))
+	}
 }
 
 // busyRetry is how often a mirror whose lock is taken is tried again.
@@ -185,7 +189,15 @@ func (m *mirror) retryPut() {
 func (m *mirror) putPending() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.w != nil && m.pending.seq != 0 {
+	if p := &m.pending; !p.until.IsZero() && time.Now().After(p.until) {
+		p.late = true
+	}
+	switch {
+	case m.w == nil || m.pending.seq == 0:
+	case m.pending.late && m.qos.Class == Command:
+		m.count.Late++
+		m.without(m.pending.seq, &m.count.Late)
+	default:
 		err := m.write(m.pending.seq, m.pending.captured, m.pending.frame)
 		if isBusy(err) {
 			return true
