@@ -18,10 +18,11 @@ type Receipts struct {
 	arrived  [64]time.Duration // when the latest arrived, by number
 	waiting  int               // packets with frames that no report has told of yet
 	since    time.Duration
-	complete bool // one of them ended a frame: its sender waits for us
-	reported time.Duration
-	told     uint64 // newest as the last report had it
-	credit   int    // bytes that feedback may take, times feedbackPart
+	complete bool          // one of them ended a frame: its sender waits for us
+	reported time.Duration // when packets with frames were last told of
+	repeated time.Duration // when anything was
+	told     uint64        // newest as the last report had it
+	credit   int           // bytes that feedback may take, times feedbackPart
 }
 
 const (
@@ -115,7 +116,7 @@ func (r *Receipts) Due(delay time.Duration) (at time.Duration, ok bool) {
 // so that a peer whose packets are all feedback, which asks for no answer, can
 // set its Clock.
 func (r *Receipts) News(now time.Duration) bool {
-	return r.waiting > 0 && r.credit >= rideBytes*feedbackPart || r.told != r.newest && now-r.reported >= newsInterval
+	return r.waiting > 0 && r.credit >= rideBytes*feedbackPart || r.told != r.newest && now-r.repeated >= newsInterval
 }
 
 // Reminder is when to repeat the last report because nothing came since; ok is
@@ -123,7 +124,7 @@ func (r *Receipts) News(now time.Duration) bool {
 // somebody takes it for its former self, and says so (a QUIC stateless reset,
 // which the transport's own keep-alives are too small to provoke).
 func (r *Receipts) Reminder() (at time.Duration, ok bool) {
-	return max(r.arrived[r.newest%64], r.reported) + reminderAfter, r.newest != 0
+	return max(r.arrived[r.newest%64], r.repeated) + reminderAfter, r.newest != 0
 }
 
 // Report returns what is to be told at now, in a packet that has so many bytes
@@ -139,8 +140,11 @@ func (r *Receipts) Report(now time.Duration, frames int) (f wire.Feedback, ok bo
 		f.Arrivals[f.ArrivalCount] = wire.Arrival{Back: back, Before: before}
 		f.ArrivalCount++
 	}
-	r.waiting, r.complete, r.reported, r.told = 0, false, now, r.newest
-	r.spend(f, frames)
+	if r.waiting > 0 { // a reminder does not delay word of what comes next
+		r.spend(f, frames)
+		r.reported = now
+	}
+	r.waiting, r.complete, r.repeated, r.told = 0, false, now, r.newest
 	return f, r.newest != 0
 }
 

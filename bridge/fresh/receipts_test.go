@@ -151,3 +151,23 @@ func TestReportWithoutCredit(t *testing.T) {
 		}
 	}
 }
+
+// On an idle link only reminders are sent; the first packet after one is told of as
+// soon as any other after a pause.
+func TestReminderDelaysNoReport(t *testing.T) {
+	r := &Receipts{}
+	now := time.Second
+	for n := range uint64(4) { // small ones, which leave no credit
+		r.Received(now, n+1, 30, Frames)
+		r.Report(now, 0)
+	}
+	for range 100 {
+		now, _ = r.Reminder()
+		r.Report(now, 0)
+	}
+	now += ms
+	r.Received(now, 5, 64, Frames)
+	if at, ok := r.Due(5 * ms); !ok || at != now+5*ms {
+		t.Errorf("got %v, %v; want %v", at, ok, now+5*ms)
+	}
+}
