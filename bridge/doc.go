@@ -116,7 +116,7 @@
 //	tape.go     mode every, out                 playback.go mode every, in
 //	compress.go unpack.go                       snapshot.go one copy for all links
 //	ledger.go   the origin's account            exchange.go what both sides tell
-//	qos.go      quality of service              config.go   Config, how wishes are written
+//	qos.go      quality of service; options.go  config.go   Config, how wishes are written
 //	report.go   status; status.go its JSON      heal.go     mirrors in trouble: locks, new files
 //	space.go    what peers may make us take     fresh/      the pure parts
 //

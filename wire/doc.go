@@ -14,7 +14,7 @@
 // # Datagrams
 //
 // A datagram is at most [MaxDatagram] bytes: a header, then entries until the
-// end. It may have none. "uvarint" is the unsigned varint of encoding/binary
+// end. One that has none asks to be told that it arrived. "uvarint" is the unsigned varint of encoding/binary
 // in its shortest form; a longer form is refused. u32 and u64 are big-endian.
 // Times are nanoseconds of the sender's CLOCK_MONOTONIC since its node
 // started, at most 2^63-1.
