@@ -57,11 +57,18 @@ func dialEndsWithContext(t *testing.T, l *lab) {
 
 func quietSessionStays(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
-	wait := time.NewTimer(3 * defaultIdleTimeout / 2)
-	select {
-	case <-robot.Done():
-	case <-pc.Done():
-	case <-wait.C:
+	heard := [2]uint64{}
+	for at := time.Duration(0); at < 3*defaultIdleTimeout/2; at += KeepAlive + 4*oneWay {
+		select {
+		case <-robot.Done():
+		case <-pc.Done():
+		case <-time.After(KeepAlive + 4*oneWay):
+		}
+		now := [2]uint64{robot.Heard(), pc.Heard()}
+		if now[0] == heard[0] || now[1] == heard[1] {
+			t.Fatalf("heard: got %v packets after %v, and %v before", now, at, heard)
+		}
+		heard = now
 	}
 	if robot.Err() != nil || pc.Err() != nil {
 		t.Errorf("err: got %v and %v, want both alive", robot.Err(), pc.Err())

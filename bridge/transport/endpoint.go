@@ -19,13 +19,18 @@ type Config struct {
 	Log  *slog.Logger
 
 	// IdleTimeout is how long a peer may be silent before its session ends with
-	// ErrSilent; 0 means 2 s. A quarter of it is the keep-alive period. On a path
-	// so slow that three retransmissions take longer, it is that long.
+	// ErrSilent; 0 means 10 s, which outlives what befalls a wireless link. Nobody
+	// has to wait for that: Session.Heard tells much sooner. On a path so slow that
+	// three retransmissions take longer, it is that long.
 	IdleTimeout time.Duration
 }
 
+// KeepAlive is how long the peer of a session leaves us without any packet, or a
+// quarter of the idle timeout if that is less.
+const KeepAlive = 250 * time.Millisecond
+
 const (
-	defaultIdleTimeout = 2 * time.Second
+	defaultIdleTimeout = 10 * time.Second
 	minIdleTimeout     = 100 * time.Millisecond
 
 	// handshakeTimeout bounds each step of getting to know a peer.

@@ -159,7 +159,7 @@ func (l *lab) join(t *testing.T, listener, dialler *Endpoint) (accepted, dialled
 }
 
 // patience is how long a test waits for what must come.
-const patience = 10 * time.Second
+const patience = 15 * time.Second
 
 func waitDone(t *testing.T, s *Session) error {
 	t.Helper()

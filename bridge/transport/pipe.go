@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -54,6 +55,7 @@ type pipeEnd struct {
 	done     chan struct{} // closed after cause is set
 	received chan []byte
 	arrivals chan *pipeStream // has room for all that the other end may open
+	asked    atomic.Uint64    // times that heard was called
 
 	// Under pipe.mu.
 	cause error
@@ -144,6 +146,9 @@ func (e *pipeEnd) acceptStream(ctx context.Context) (ReceiveStream, error) {
 func (e *pipeEnd) maxDatagram() int { return pipeDatagram }
 
 func (e *pipeEnd) window() int { return pipeWindow }
+
+// heard grows whenever it is asked for: what nobody can cut lives.
+func (e *pipeEnd) heard() uint64 { return e.asked.Add(1) }
 
 func (e *pipeEnd) rtt() time.Duration { return pipeRTT }
 

@@ -112,7 +112,7 @@ func quicTLS(t *trust) *tls.Config {
 }
 
 func quicConfig(idle time.Duration) *quic.Config {
-	keepAlive := idle / 4
+	keepAlive := min(idle/4, KeepAlive)
 	return &quic.Config{
 		Versions:             []quic.Version{quic.Version1},
 		HandshakeIdleTimeout: handshakeTimeout,

@@ -53,6 +53,8 @@ func (l *quicLink) window() int {
 
 func (l *quicLink) rtt() time.Duration { return l.conn.ConnectionStats().SmoothedRTT }
 
+func (l *quicLink) heard() uint64 { return l.conn.ConnectionStats().PacketsReceived }
+
 func (l *quicLink) remoteAddr() net.Addr { return l.conn.RemoteAddr() }
 
 func (l *quicLink) err() error {

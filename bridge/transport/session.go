@@ -66,6 +66,7 @@ type carrier interface {
 	maxDatagram() int
 	window() int
 	rtt() time.Duration
+	heard() uint64
 	remoteAddr() net.Addr
 	err() error // nil until done
 	close(reason string)
@@ -112,6 +113,11 @@ func (s *Session) Window() int { return s.carrier.window() }
 // RTT returns the smoothed round-trip time as the transport sees it, including
 // the peer's delay in acknowledging.
 func (s *Session) RTT() time.Duration { return s.carrier.rtt() }
+
+// Heard counts the peer's packets that have arrived, of whatever kind. On a session
+// that lives it grows at least every KeepAlive and a round trip, even when neither
+// end has anything to say, unless packets are lost.
+func (s *Session) Heard() uint64 { return s.carrier.heard() }
 
 // Done is closed when the session has ended, for whatever reason.
 func (s *Session) Done() <-chan struct{} { return s.done }
