@@ -9,8 +9,12 @@ import (
 	"achbridge/wire"
 )
 
-// probeInterval is how often a path that went silent is tried.
-const probeInterval = 50 * time.Millisecond
+// How often a path that went silent is tried, and one whose transport takes no
+// more until it hears of what it has sent.
+const (
+	probeInterval = 50 * time.Millisecond
+	slowProbes    = 250 * time.Millisecond
+)
 
 // outbox is the pump's own memory: the datagram that is being made.
 type outbox struct {
@@ -22,6 +26,7 @@ type outbox struct {
 	turns  []turn      // of those that wait, the greatest benefit first
 	probed time.Duration
 	asked  time.Duration // when the peer's clock was asked for; 0: never
+	hollow bool          // it is a probe without entries, which asks for an answer
 }
 
 // pump sends what the peer has subscribed to, newest first, and feedback for
@@ -56,7 +61,7 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	for _, p := range l.flight.Expire(now) {
 		l.missing(p)
 	}
-	box.body, box.pieces, box.stream, box.spent = box.body[:0], box.pieces[:0], 0, [levels]int{}
+	box.body, box.pieces, box.stream, box.hollow, box.spent = box.body[:0], box.pieces[:0], 0, false, [levels]int{}
 	report, due := l.receipts.Due(l.reportDelay())
 	reminder, quiet := l.receipts.Reminder()
 	quiet = quiet && reminder <= now
@@ -70,20 +75,20 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 		l.pacer.Held(now, waits && l.held)
 	}
 	ask := l.askClock(box, now)
-	if len(box.body) == 0 && !quiet && !(due && report <= now) && ask > now {
+	if len(box.body) == 0 && !box.hollow && !quiet && !(due && report <= now) && ask > now {
 		next := ask
 		if waits {
 			next = min(next, when)
 		}
 		return nil, l.nextLook(next, now)
 	}
-	if due && report <= now || quiet || l.receipts.News(now) {
+	if !box.hollow && (due && report <= now || quiet || l.receipts.News(now)) {
 		l.addFeedback(box, now)
 	}
 	number := l.flight.NextNumber(now)
 	box.packet = wire.AppendHeader(box.packet[:0], wire.Header{Number: number, Sent: now})
 	box.packet = append(box.packet, box.body...)
-	if size := len(box.packet) + box.stream; len(box.pieces) > 0 || box.stream > 0 {
+	if size := len(box.packet) + box.stream; len(box.pieces) > 0 || box.stream > 0 || box.hollow {
 		l.flight.Sent(now, number, size, box.pieces)
 		l.pacer.Sent(now, size)
 		l.shares.sent(box.turns, box.spent, size)
@@ -108,12 +113,11 @@ func (l *link) askClock(box *outbox, now time.Duration) time.Duration {
 
 // mayFill reports whether another packet of frames may leave, or from when on:
 // the pacer has room, and the transport takes it without queueing. A silent path
-// is only probed. when is in the far future if only an answer can change it.
+// is only probed, without frames once half of the transport's window has left
+// unanswered: the transport holds it until it hears of it, and with a full window
+// only its own timer would find the path again, as late as half the cut was long.
+// when is in the far future if only an answer can change it.
 func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Duration) {
-	if l.flight.Silent(now) {
-		when = box.probed + probeInterval
-		return now >= when, when
-	}
 	_, least := l.flight.RTT()
 	theirs, ours := l.s.Window(), l.pacer.Window(least, max(l.reportDelay(), l.flight.Reported()))
 	l.held = ours <= theirs
@@ -125,6 +129,18 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 		case !first.whole:
 			theirs -= theirs / windowReserve
 		}
+	}
+	fits := l.flight.Held()+need <= theirs/2
+	if l.flight.Silent(now) || !fits && l.flight.Overdue(now) {
+		interval := probeInterval
+		if l.flight.Held()+smallFrame > theirs {
+			interval = slowProbes // they may have to wait for the transport
+		}
+		if when = box.probed + interval; now < when {
+			return false, when
+		}
+		box.hollow = !fits && len(box.turns) > 0
+		return fits, now + interval
 	}
 	if l.flight.Bytes() > 0 && l.flight.Bytes()+need > min(theirs, ours) {
 		return false, now + time.Hour

@@ -25,6 +25,7 @@ type Flight struct {
 	packets []packet // in order of number; packets[0] is the oldest open one
 	next    uint64   // number given last
 	bytes   int
+	held    int                // bytes in flight when news came last, and all sent since
 	left    [256]time.Duration // when the latest packets left, by number
 
 	srtt, rttvar, minRTT time.Duration
@@ -32,6 +33,8 @@ type Flight struct {
 	sampled              uint64        // newest packet that a round trip was taken from
 	waiting              bool          // for the first answer to what was sent since unheard
 	unheard              time.Duration // since when nothing new was heard, while waiting
+	tried                time.Duration // since when packets have left on end and none was answered, while waiting
+	asked                time.Duration // when the latest packet left
 	out                  Outcome       // what is returned, kept for its memory
 }
 
@@ -58,6 +61,8 @@ const (
 	feedbackDelay = 15 * time.Millisecond
 	timerMargin   = 10 * time.Millisecond
 	initialRTO    = 500 * time.Millisecond
+	// overhead is what the transport adds to a packet, in bytes.
+	overhead = 40
 	// forgetAfter is how long word of an expired packet is still worth something.
 	forgetAfter = 5 * time.Second
 )
@@ -82,8 +87,12 @@ func (f *Flight) SentAt(number uint64) (at time.Duration, ok bool) {
 // pieces are copied.
 func (f *Flight) Sent(now time.Duration, number uint64, size int, pieces []Piece) {
 	if !f.waiting {
-		f.waiting, f.unheard = true, now
+		f.waiting, f.unheard, f.tried = true, now, now
 	}
+	if now-f.asked >= f.patience() {
+		f.tried = now
+	}
+	f.asked = now
 	if n := len(f.packets); n < cap(f.packets) {
 		f.packets = f.packets[:n+1]
 	} else {
@@ -93,6 +102,7 @@ func (f *Flight) Sent(now time.Duration, number uint64, size int, pieces []Piece
 	p.number, p.size, p.sent, p.state = number, size, now, open
 	p.pieces = append(p.pieces[:0], pieces...)
 	f.bytes += size
+	f.held += size + overhead
 }
 
 // Outcome is what one report of the peer settles. Its slices are valid until
@@ -123,7 +133,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 		back := r.Newest - p.number
 		switch {
 		case back == 0 || back <= 64 && r.Bitmap&(1<<(back-1)) != 0:
-			f.unheard, heard = now, true
+			f.unheard, f.tried, heard = now, now, true
 			f.out.Arrived = append(f.out.Arrived, p.pieces...)
 			f.delivery(p, r, now-max(held, 0))
 			f.settle(p, closed)
@@ -142,6 +152,9 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 	}
 	slices.SortFunc(f.out.Deliveries, func(a, b Delivery) int { return cmp.Compare(a.Arrived, b.Arrived) })
 	f.drop()
+	if heard {
+		f.held = f.bytes
+	}
 	f.waiting = f.waiting && (!heard || f.bytes > 0)
 	return f.out
 }
@@ -193,6 +206,15 @@ func (f *Flight) NextExpiry() (at time.Duration, ok bool) {
 // Bytes is the size of all packets in flight.
 func (f *Flight) Bytes() int { return f.bytes }
 
+// Held is what the transport may still take to be on its way, in bytes: unlike
+// us it gives up nothing as long as it hears nothing.
+func (f *Flight) Held() int { return f.held }
+
+// Overdue reports that no answer has come for so long that packets must be lost.
+func (f *Flight) Overdue(now time.Duration) bool {
+	return f.waiting && now-f.unheard >= f.timeout()
+}
+
 // RTT returns the smoothed and the least round-trip time seen, zero before the
 // first sample.
 func (f *Flight) RTT() (smoothed, least time.Duration) { return f.srtt, f.minRTT }
@@ -203,8 +225,17 @@ func (f *Flight) Reported() time.Duration { return f.late }
 // Silent reports that the path should have answered for max(300 ms, 4 RTT) and
 // has not.
 func (f *Flight) Silent(now time.Duration) bool {
-	return f.waiting && now-f.unheard >= max(300*time.Millisecond, 4*f.srtt)
+	return f.waiting && now-f.unheard >= f.patience()
 }
+
+// Unanswered reports that the peer has told of nothing since then although packets
+// were sent for max(300 ms, 4 RTT) on end, and still are. Silent may be the end of
+// one packet that was lost and not sent again; this is a path that carries nothing.
+func (f *Flight) Unanswered(now time.Duration) (since time.Duration, ok bool) {
+	return f.tried, f.waiting && f.asked-f.tried >= f.patience() && now-f.asked < f.patience()
+}
+
+func (f *Flight) patience() time.Duration { return max(300*time.Millisecond, 4*f.srtt) }
 
 // Begin tells the round trip that the transport's handshake took, 0 if it is not
 // known.

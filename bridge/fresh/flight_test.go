@@ -101,6 +101,44 @@ func TestPathIsSilentOnlyWhileAnAnswerIsDue(t *testing.T) {
 	}
 }
 
+// A packet that was lost and is not sent again (a command past its budget) is no
+// sign that the path carries nothing.
+func TestPathIsUnansweredOnlyWhileItIsTried(t *testing.T) {
+	var f Flight
+	f.Sent(0, f.NextNumber(0), 100, nil)
+	if _, is := f.Unanswered(time.Second); is || !f.Silent(time.Second) {
+		t.Error("unanswered because of one packet")
+	}
+	for at := time.Second; at < 2*time.Second; at += 50 * time.Millisecond {
+		f.Sent(at, f.NextNumber(at), 100, nil)
+	}
+	if since, is := f.Unanswered(2 * time.Second); !is || since != time.Second {
+		t.Errorf("got %v, %v, want unanswered since the first of many", since, is)
+	}
+	if _, is := f.Unanswered(3 * time.Second); is {
+		t.Error("unanswered long after the last packet")
+	}
+}
+
+func TestTransportHoldsWhatWeHaveGivenUp(t *testing.T) {
+	var f Flight
+	for range 3 {
+		f.Sent(0, f.NextNumber(0), 1000, nil)
+	}
+	if f.Overdue(100*time.Millisecond) || !f.Overdue(initialRTO) {
+		t.Error("overdue: want it when packets are taken for lost")
+	}
+	f.Expire(time.Second)
+	if f.Bytes() != 0 || f.Held() < 3000 {
+		t.Errorf("got %d bytes in flight and %d held, want none and all", f.Bytes(), f.Held())
+	}
+	f.Sent(time.Second, f.NextNumber(time.Second), 1000, nil)
+	f.Feedback(time.Second, 0, wire.Feedback{Newest: 4})
+	if f.Held() != 0 || f.Overdue(time.Hour) {
+		t.Errorf("got %d bytes held after an answer, want none", f.Held())
+	}
+}
+
 func TestPacketWithoutPiecesIsAnsweredToo(t *testing.T) {
 	var f Flight
 	f.Sent(0, f.NextNumber(0), 1000, nil) // what it tells of went over a stream
