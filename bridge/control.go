@@ -10,7 +10,7 @@ import (
 
 // handle does what a control message of the peer says. An error ends the link.
 func (n *Node) handle(l *link, m wire.Message) error {
-	if n.links[l.peer] != l {
+	if n.links[l.peer] != l && n.spares[l.peer] != l {
 		return nil
 	}
 	if hello, ok := m.(wire.Hello); ok {
@@ -56,6 +56,7 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 		return unwelcome(fmt.Sprintf("%s calls itself node %x, but its certificate says %s", l.host, m.Node, l.peer))
 	}
 	l.greeted, l.run = true, m.Run
+	n.challenge(l)
 	return nil
 }
 

@@ -29,7 +29,20 @@
 // then, and falls below it as soon as a queue stands for a round. Isolated loss
 // is no signal; a burst of it halves the rate. What is in flight is bounded by
 // what the path has lately shown to carry, so that not much more is under way
-// when it suddenly slows down. A path that went silent is only probed.
+// when it suddenly slows down. A path that went silent is only probed, and with
+// next to nothing once half of the transport's window has left unanswered: the
+// transport gives up nothing as long as it hears nothing, and with a full window
+// only its own timer would find the path again, as late as half the cut was long.
+//
+// # When nothing is heard
+//
+// A link is silent when frames that we keep sending are not answered, or nothing at
+// all comes, for max(300 ms, 4 RTT) longer than it should. Its session lives on
+// for 10 s, because the probes on it are the quickest way to know that the path is
+// back: a mirror is fresh again within a tenth of a second. Meanwhile the peer is
+// dialled as if there were no link, and a link to the same host under another node
+// id gets the mirrors. Which of two sessions stays is for the end that dialled the
+// new one to say (spare.go).
 //
 // # Whose turn it is
 //
@@ -109,6 +122,7 @@
 //	local.go    this host's channels, catalog   mirror.go   a mirror; mirrorfile.go its file
 //	peer.go     who is dialled, back-off        push.go     offers, accept
 //	link.go     a link's life                   stream.go   its control stream
+//	silence.go  links that are not heard        spare.go    which of two links stays
 //	hostname.go what a peer is called here      control.go  what control messages do
 //	pump.go     what goes out                   receive.go  what comes in
 //	turn.go     whose turn it is                arrival.go  newer, in time: put

@@ -8,7 +8,8 @@ import (
 
 // hostName is how the operator knows the peer: discovery's name for this node
 // if there is one, else its own. Of two hosts of one name the node with the
-// higher id gets a part of its id behind the name.
+// higher id gets a part of its id behind the name; but a link on which nothing is
+// heard any more leaves its name to the newcomer.
 func (n *Node) hostName(s *transport.Session) string {
 	id := s.Peer().Node
 	if p := n.peers[id.String()]; p != nil && p.Host != "" {
@@ -18,6 +19,10 @@ func (n *Node) hostName(s *transport.Session) string {
 	for _, other := range n.links {
 		if other.host != name || other.peer == id {
 			continue
+		}
+		if _, silent := other.quiet(n.now()); silent {
+			n.linkDown(other, errors.New("its host is node "+id.String()+" now"))
+			return name
 		}
 		n.log.Warn("two hosts have the same name; start one with another --name", "peer", name, "node", id.String(), "other", other.peer.String())
 		if lower(id, other.peer) == id {

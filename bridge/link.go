@@ -24,6 +24,7 @@ type link struct {
 	cancel context.CancelCauseFunc
 	wake   chan struct{} // the pump has something to look at
 	awake  func()        // says so
+	taken  chan struct{} // closed when it is the link to its peer, and no spare any more
 
 	// These belong to the node's goroutine.
 	greeted bool
@@ -34,6 +35,7 @@ type link struct {
 	subs    map[uint32]*mirror      // our subscriptions
 	lastID  uint32
 	pushed  []Mirror // wishes that the peer's pushes made here
+	silence
 
 	outMu sync.Mutex
 	out   [][]byte // control messages not written yet
@@ -64,63 +66,67 @@ type link struct {
 // is the peer dialled at once when it ends.
 const settled = 3 * time.Second
 
-// linkUp starts a link over a new session, unless the peer already has a
-// better one: of two links between two nodes the one that the node with the
-// lower id dialled stays; of two dialled by the same node the newer one.
-func (n *Node) linkUp(s *transport.Session) {
-	id := s.Peer().Node
-	if old := n.links[id]; old != nil {
-		if first := n.dialler(old.s); first != n.dialler(s) && first == lower(n.cfg.Node, id) {
-			n.work.Go(func() { s.Close("there is a link already") })
-			return
-		}
-		n.linkDown(old, errors.New("a newer link takes its place"))
-	}
-	// Not ended by the node's context: there is a Bye to say after that.
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(n.ctx))
+// newLink makes a link of a session with host. It does nothing before serve.
+func (n *Node) newLink(s *transport.Session, host string) *link {
 	l := &link{
-		n: n, s: s, peer: id, host: n.hostName(s), up: n.now(), cancel: cancel,
-		wake: make(chan struct{}, 1), outUp: make(chan struct{}, 1), said: make(chan struct{}),
+		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heard: n.now()},
+		wake: make(chan struct{}, 1), taken: make(chan struct{}), outUp: make(chan struct{}, 1), said: make(chan struct{}),
 		offered: make(map[string]bool), subs: make(map[uint32]*mirror),
 		packing: newCompressor(), exports: make(map[uint32]*export), imports: make(map[uint32]*inbound),
 	}
 	l.awake = func() { notify(l.wake) }
-	n.links[id] = l
-	n.reached(id)
-	n.log.Info("link up", "peer", l.host, "node", id.String(), "addr", s.RemoteAddr().String(), "dialled", s.Dialled())
 	l.flight.Begin(s.RTT())
-	l.send(wire.Hello{Version: wire.Version, Host: n.cfg.Host, Node: n.cfg.Node, Run: n.run})
+	return l
+}
+
+// serve says Hello and starts the link's goroutines.
+func (l *link) serve() {
+	// Not ended by the node's context: there is a Bye to say after that.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(l.n.ctx))
+	l.cancel = cancel
+	l.send(wire.Hello{Version: wire.Version, Host: l.n.cfg.Host, Node: l.n.cfg.Node, Run: l.n.run})
 	for _, f := range []func(context.Context) error{l.hear, l.tell, l.receive, l.pump, l.playback} {
-		n.work.Go(func() {
+		l.n.work.Go(func() {
 			cancel(f(ctx))
 			cause := context.Cause(ctx) // the first of the five knows why
-			s.Close(lastWord(cause))
-			n.post(func() { n.linkDown(l, cause) })
+			l.s.Close(lastWord(cause))
+			l.n.post(func() { l.n.linkDown(l, cause) })
 		})
 	}
+}
+
+// take makes l, which is served, the link to its peer.
+func (n *Node) take(l *link) {
+	if n.spares[l.peer] == l {
+		delete(n.spares, l.peer)
+	}
+	if old := n.links[l.peer]; old != nil {
+		n.drop(old, errors.New("a newer link takes its place"))
+	}
+	n.links[l.peer] = l
+	n.reached(l.peer)
+	n.log.Info("link up", "peer", l.host, "node", l.peer.String(), "addr", l.s.RemoteAddr().String(), "dialled", l.s.Dialled())
+	close(l.taken)
 	n.changed = true
 }
 
-// dialler is the node that dialled a session of ours.
-func (n *Node) dialler(s *transport.Session) transport.NodeID {
-	if s.Dialled() {
-		return n.cfg.Node
-	}
-	return s.Peer().Node
-}
-
-func lower(a, b transport.NodeID) transport.NodeID {
-	if a.String() < b.String() {
-		return a
-	}
-	return b
-}
-
-// linkDown forgets a link; its goroutines end by themselves.
+// linkDown forgets a link, for which its spare steps in; its goroutines end by
+// themselves.
 func (n *Node) linkDown(l *link, cause error) {
-	if n.links[l.peer] != l {
-		return
+	spare := n.spares[l.peer]
+	switch {
+	case n.links[l.peer] == l:
+		n.drop(l, cause)
+		if spare != nil {
+			n.take(spare)
+		}
+	case spare == l:
+		n.dropSpare(l, cause)
 	}
+}
+
+// drop forgets a link.
+func (n *Node) drop(l *link, cause error) {
 	delete(n.links, l.peer)
 	l.cancel(cause)
 	word := lastWord(cause)

@@ -32,6 +32,7 @@ type Node struct {
 	locals  map[string]*local
 	peers   map[string]*peer
 	links   map[transport.NodeID]*link
+	spares  map[transport.NodeID]*link // see spare.go; where there is one, there is a link
 	wishes  []Mirror
 	pushes  []*push
 	mirrors map[string]*mirror
@@ -70,6 +71,7 @@ func New(cfg Config) (*Node, error) {
 		locals:  make(map[string]*local),
 		peers:   make(map[string]*peer),
 		links:   make(map[transport.NodeID]*link),
+		spares:  make(map[transport.NodeID]*link),
 		wishes:  slices.Clone(cfg.Mirrors),
 		mirrors: make(map[string]*mirror),
 		books:   make(map[bookKey]*book),
@@ -132,6 +134,9 @@ func (n *Node) leave(cancel context.CancelFunc) {
 			l.bye("the daemon is leaving")
 			l.cancel(nil)
 		})
+	}
+	for _, l := range n.spares {
+		l.cancel(nil)
 	}
 	byes.Wait()
 	cancel()
@@ -207,6 +212,14 @@ func (n *Node) look() {
 	for _, l := range n.links {
 		if !l.greeted && n.now() > l.up+helloTimeout {
 			n.linkDown(l, unwelcome(l.host+" does not say Hello"))
+			continue
+		}
+		n.listen(l)
+	}
+	for _, l := range n.spares {
+		n.challenge(l)
+		if n.spares[l.peer] == l && n.now() > l.up+helloTimeout {
+			n.dropSpare(l, unwelcome("there is a link already"))
 		}
 	}
 	for _, m := range n.mirrors {

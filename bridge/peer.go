@@ -101,10 +101,15 @@ func (p Peer) key() string {
 
 func sameAddr(a, b net.Addr) bool { return a.String() == b.String() }
 
-// dialWanted dials every peer that somebody wants and no link serves.
+// dialWanted dials every peer that somebody wants and no link serves; a silent
+// link does not.
 func (n *Node) dialWanted() {
 	for _, p := range n.peers {
-		if p.stop != nil || len(p.Addrs) == 0 || n.linked(p) && !p.moved || !n.wanted(p) || n.dialling(p) {
+		old := n.linkTo(p)
+		if p.moved {
+			old = nil // whatever is heard on it
+		}
+		if p.stop != nil || len(p.Addrs) == 0 || old != nil && !old.silent || !n.wanted(p) || n.dialling(p) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(n.ctx)
@@ -113,8 +118,11 @@ func (n *Node) dialWanted() {
 		addrs := slices.Clone(p.Addrs)
 		n.work.Go(func() {
 			s, err := n.dial(ctx, addrs, wait)
+			if s != nil && old != nil {
+				pause(ctx, 2*probeInterval+s.RTT()) // the path is back: old may be heard any moment
+			}
 			cancel()
-			n.post(func() { n.dialled(p, s, err) })
+			n.post(func() { n.dialled(p, old, s, err) })
 		})
 	}
 }
@@ -157,17 +165,17 @@ func (n *Node) wanted(p *peer) bool {
 	return false
 }
 
-// linked reports whether a link serves p.
-func (n *Node) linked(p *peer) bool {
+// linkTo returns the link to the node that p is, nil when there is none.
+func (n *Node) linkTo(p *peer) *link {
 	for id, l := range n.links {
 		if p.node() == id.String() {
-			return true
+			return l
 		}
 		if p.node() == "" && slices.ContainsFunc(p.Addrs, func(a net.Addr) bool { return sameAddr(a, l.s.RemoteAddr()) }) {
-			return true
+			return l
 		}
 	}
-	return false
+	return nil
 }
 
 // dial tries the addresses of a peer one after the other.
@@ -187,22 +195,34 @@ func (n *Node) dial(ctx context.Context, addrs []net.Addr, wait time.Duration) (
 	return nil, err
 }
 
-// dialled takes what dialling p has come to.
-func (n *Node) dialled(p *peer, s *transport.Session, err error) {
+// dialled takes what dialling p has come to, which was dialled because old, if not
+// nil, was silent.
+func (n *Node) dialled(p *peer, old *link, s *transport.Session, err error) {
 	moved := errors.Is(err, context.Canceled)
 	p.stop = nil
 	n.changed = true
 	if s != nil {
 		p.err, p.reached = nil, s.Peer().Node.String()
+		if old != nil && n.links[s.Peer().Node] == old {
+			if _, silent := old.quiet(n.now()); !silent {
+				n.listen(old)
+				n.work.Go(func() { s.Close("the link that there is was heard again") })
+				return
+			}
+		}
 		n.linkUp(s)
 		return
 	}
 	if moved {
 		return
 	}
+	p.failures++
+	if l := n.linkTo(p); l != nil && l.silent {
+		return // the log tells it
+	}
 	first := p.err == nil
 	p.err = err
-	if p.failures++; first && !errors.Is(err, transport.ErrWrongKey) {
+	if first && !errors.Is(err, transport.ErrWrongKey) {
 		n.log.Warn("peer cannot be reached, trying again", "peer", cmp.Or(p.Host, p.key()), "addr", p.Addrs[0].String(), "err", err)
 	}
 }

@@ -57,8 +57,11 @@ func (l *link) status(now time.Duration) (LinkStatus, []ExportStatus) {
 	srtt, _ := l.flight.RTT()
 	offset, uncertainty, _ := l.clock.Offset(now)
 	s := LinkStatus{
-		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: "quic", Dialled: l.s.Dialled(),
+		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: "quic", State: stateUp, Dialled: l.s.Dialled(),
 		UpS: (now - l.up).Seconds(), RTTms: ms(cmp.Or(srtt, l.s.RTT())), ClockOffsetMs: ms(offset), ClockUncertaintyMs: ms(uncertainty),
+	}
+	if l.silent {
+		s.State, s.SilentS = stateSilent, (now - l.since).Seconds()
 	}
 	exports, carried := make([]ExportStatus, 0, len(l.order)), l.flight.Carried()
 	for _, e := range l.order {
@@ -80,13 +83,16 @@ func (m *mirror) status(now time.Duration) MirrorStatus {
 		Host: m.host, Channel: m.channel, Name: m.name, State: cmp.Or(m.state, stateWaiting), Reason: m.reason,
 		QoS: m.qos, Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign,
 	}
-	if m.link == nil || m.captured == 0 {
+	if m.link == nil {
 		return s
+	}
+	if m.link.silent && s.State == stateLive {
+		s.State, s.Reason = stateWaiting, m.link.silentText(now)
 	}
 	m.link.mu.Lock()
 	offset, _, ok := m.link.clock.Offset(now)
 	m.link.mu.Unlock()
-	if ok {
+	if ok && m.captured != 0 {
 		age := ms(now - (m.captured - offset))
 		s.AgeMs = &age
 	}
@@ -128,7 +134,7 @@ func (n *Node) peerStatus(p *peer) PeerStatus {
 	if p.err != nil {
 		s.Error = p.err.Error()
 	}
-	if n.linked(p) {
+	if n.linkTo(p) != nil {
 		s.State, s.Error = "linked", ""
 	}
 	return s
@@ -139,6 +145,9 @@ func (n *Node) Channels() []RemoteChannel {
 	list := []RemoteChannel{}
 	n.call(func() {
 		for _, l := range n.links {
+			if l.silent && n.now() > l.since+goneAfter {
+				continue
+			}
 			for _, c := range l.catalog {
 				r := RemoteChannel{
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,

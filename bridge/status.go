@@ -19,7 +19,8 @@ type LinkStatus struct {
 	Node               string  `json:"node"`
 	Addr               string  `json:"addr"`
 	Transport          string  `json:"transport"`
-	State              string  `json:"state"`   // up, or silent: nothing was heard for a while
+	State              string  `json:"state"` // up, or silent: nothing is heard though it should be
+	SilentS            float64 `json:"silent_s,omitempty"`
 	Dialled            bool    `json:"dialled"` // by us
 	UpS                float64 `json:"up_s"`
 	RTTms              float64 `json:"rtt_ms"`

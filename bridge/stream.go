@@ -80,7 +80,8 @@ func (l *link) tell(ctx context.Context) error {
 	}
 }
 
-// hear reads control messages and hands them to the node's goroutine.
+// hear reads control messages and hands them to the node's goroutine; as long as
+// the link is a spare, only the Hello.
 func (l *link) hear(ctx context.Context) error {
 	var head [4]byte
 	for {
@@ -111,6 +112,11 @@ func (l *link) hear(ctx context.Context) error {
 		}
 		if err != nil {
 			return err
+		}
+		select {
+		case <-l.taken:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 	case m.host != l.host || m.channel != c.Name:
 		n.rival(m, l, c)
 		return
-	case m.link != nil && m.link != l:
+	case m.link != nil && m.link != l && (l.silent || !m.link.silent):
 		return // a second path to the same host
 	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS):
 		return
@@ -84,8 +84,8 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 		m.refuse("it is mirrored here already, as " + twin.name)
 		return
 	}
-	if m.link == l {
-		n.unsubscribe(l, m.subID)
+	if m.link != nil {
+		n.unsubscribe(m.link, m.subID)
 	}
 	if n.now() < m.retry && m.origin.Epoch == c.Epoch {
 		return

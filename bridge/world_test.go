@@ -48,6 +48,7 @@ type host struct {
 	number int
 	id     transport.NodeID
 	cfg    Config
+	dials  []*host
 	node   *Node
 	stop   func()
 	log    *logBook
@@ -89,7 +90,7 @@ func (h *host) run(cfg Config, peers ...*host) *host {
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
-	h.cfg = cfg
+	h.cfg, h.dials = cfg, peers
 	cfg.Host, cfg.Node, cfg.Dir, cfg.Source, cfg.Endpoint, cfg.Log = h.name, h.id, h.dir, pollSource{h.dir}, end, log
 	h.node, err = New(cfg)
 	if err != nil {

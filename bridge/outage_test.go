@@ -1,0 +1,195 @@
+package bridge
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+// streams puts frames of size bytes every 5 ms until the test ends.
+
+func (c *channel) streams(size int) {
+	stop := make(chan struct{})
+	var work sync.WaitGroup
+	work.Go(func() {
+		for i := uint64(1); ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+				c.put(i, size)
+			}
+		}
+	})
+	c.t.Cleanup(func() {
+		close(stop)
+		work.Wait()
+	})
+}
+
+// freshWithin waits until a channel of the host holds a frame that is within the
+
+// default budget.
+
+func (h *host) freshWithin(limit time.Duration, name string) time.Duration {
+	h.w.t.Helper()
+	return h.w.within(limit, "a fresh frame in "+h.name+"'s "+name, func() bool {
+		n, age := h.newest(name)
+		return n > 0 && age <= 100*time.Millisecond
+	})
+}
+
+func (w *world) change(target, text string) {
+	w.t.Helper()
+	if err := w.net.Change(target, text); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// vanish ends the host's node as SIGKILL would: nobody hears of it.
+
+func (h *host) vanish() {
+	h.w.t.Helper()
+	h.w.change(h.name, "cut")
+	h.stop()
+	time.Sleep(100 * time.Millisecond) // what it said at its end is lost by then
+	h.w.change(h.name, "up")
+}
+
+// said counts the lines of the host's log that hold text.
+
+// link is the host's link, if it has just one.
+
+// streaming is a PC that mirrors what a robot streams, once it does; start says
+
+// who dials.
+
+func (w *world) streaming(start func(robot, pc *host), size int) (robot, pc *host) {
+	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
+	start(robot, pc)
+	robot.channel("imu", 16, size).streams(size)
+	pc.freshWithin(10*time.Second, "robot.imu")
+	time.Sleep(settled)
+	return robot, pc
+}
+
+var diallers = map[string]func(robot, pc *host){"PC dials": pcDials, "robot dials": robotDials, "both dial": bothDial}
+
+var allOfTheRobot = Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}}
+
+func pcDials(robot, pc *host) {
+	robot.run(Config{})
+	pc.run(allOfTheRobot, robot)
+}
+
+func robotDials(robot, pc *host) {
+	pc.run(allOfTheRobot)
+	robot.run(Config{}, pc)
+}
+
+func bothDial(robot, pc *host) {
+	pc.run(allOfTheRobot, robot)
+	robot.run(Config{}, pc)
+}
+
+// A session outlives a cut that is shorter than its idle timeout, and its probes
+
+// find the path again. After a longer one the peer is dialled: then it depends on
+
+// the longest back-off, and how often an unanswered handshake is repeated.
+
+func TestMirrorIsFreshSoonAfterAnOutage(t *testing.T) {
+	for outage, limit := range map[time.Duration]time.Duration{
+		100 * time.Millisecond: 150 * time.Millisecond,
+		time.Second:            150 * time.Millisecond,
+		3 * time.Second:        150 * time.Millisecond,
+		9 * time.Second:        150 * time.Millisecond,
+		30 * time.Second:       lastBackoff + 500*time.Millisecond,
+	} {
+		for who, start := range diallers {
+			for what, size := range map[string]int{"small": 64, "packet": 1000, "parts": 20_000} {
+				if size > 64 && (who != "PC dials" || outage > 10*time.Second) {
+					continue
+				}
+				t.Run(outage.String()+", "+who+", "+what, func(t *testing.T) {
+					t.Parallel()
+					inWorld(t, func(w *world) {
+						robot, pc := w.streaming(start, size)
+						ups := robot.said("link up") + pc.said("link up")
+						w.change("robot", "cut")
+						time.Sleep(outage)
+						w.change("robot", "up")
+						t.Logf("fresh again after %v", pc.freshWithin(limit, "robot.imu"))
+						time.Sleep(time.Second)
+						if now := robot.said("link up") + pc.said("link up"); now != ups && outage < 10*time.Second {
+							t.Errorf("links came up %d times, want the old one kept", now-ups)
+						}
+						if robot.link().State != stateUp || pc.link().State != stateUp || pc.mirror("robot.imu").State != stateLive {
+							t.Errorf("got links %+v and %+v, want them up and the mirror live", robot.link(), pc.link())
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A user learns within a second that a peer is gone, and once; the link goes when
+
+// its session does.
+
+// Lost packets on a path that carries others are no silence.
+
+// Whoever hears nothing, or gets no answer, knows it; the other end goes on. No
+
+// handshake can be completed, and when the path is whole again nothing needs one.
+
+func TestOneWayCutLeavesTheLinkAlone(t *testing.T) {
+	for way, fed := range map[string]bool{"robot>pc": false, "pc>robot": true} {
+		for who, start := range diallers {
+			t.Run(way+", "+who, func(t *testing.T) {
+				inWorld(t, func(w *world) {
+					robot, pc := w.streaming(start, 64)
+					ups := robot.said("link up") + pc.said("link up")
+					w.change(way, "cut")
+					w.within(time.Second, "silence", func() bool { return robot.link().State == stateSilent })
+					time.Sleep(2 * time.Second)
+					if m := pc.mirror("robot.imu"); (m.State == stateLive) != fed || (*m.AgeMs < 200) != fed {
+						t.Errorf("got mirror %+v of age %v ms, want it fed: %v", m, *m.AgeMs, fed)
+					}
+					w.change(way, "up")
+					pc.freshWithin(150*time.Millisecond, "robot.imu")
+					time.Sleep(5 * time.Second)
+					if now := robot.said("link up") + pc.said("link up"); now != ups {
+						t.Errorf("links came up %d times, want the old one kept", now-ups)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The same node in a new process: its packets tell that it does not know the link,
+
+// whoever dials.
+
+func TestRestartedPeerIsFollowedAtOnce(t *testing.T) {
+	for who, start := range diallers {
+		t.Run(who, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc := w.streaming(start, 64)
+				robot.vanish()
+				robot.run(robot.cfg, robot.dials...)
+				t.Logf("followed after %v", pc.freshWithin(time.Second, "robot.imu"))
+			})
+		})
+	}
+}
+
+// The same host, perhaps re-flashed, as another node: nothing tells that the old
+
+// one is gone for ever but that it is silent.
+
+// Two robots may be called the same. One that is silent for a while does not lose
+
+// its name to the other, which has been there all the time.
