@@ -114,10 +114,11 @@ func (n *Node) update(l *link, m wire.Update) {
 	l.mu.Lock()
 	if e := l.exports[m.ID]; e != nil && qos.Mode == e.qos.Mode {
 		e.qos, e.packer.want = qos, qos.Compress
-		e.note.hurry(n.now(), qos.MaxRate.Interval())
+		e.noted = e.note.hurry(n.now(), qos.MaxRate.Interval())
 		if m.Owed {
 			e.owe(m.HaveSeq)
 		}
+		l.rouse(e)
 	}
 	l.mu.Unlock()
 	notify(l.wake)

@@ -48,20 +48,29 @@ type export struct {
 	retry    time.Duration // not before
 	tape     *tape         // mode every; nil in mode newest
 	teller   teller
+	active   bool // the pump looks at it
+	ended    bool
 
 	note
+	noted noted // the note as the pump last heard it
 }
 
 // note is what the watcher tells of a channel. The slots of max_rate are here,
 // since what comes before one is passed over because of it.
 type note struct {
 	sync.Mutex
+	noted
+	told   bool    // the pump was told since it last heard
+	passed uint64  // newest frame that was there before the slot
+	log    []sight // mode every: when each of the latest frames was seen first; nil in mode newest
+	logged int     // sights ever made
+}
+
+// noted is what the pump reads of a note.
+type noted struct {
 	newest uint64        // last_seq as the watcher saw it
 	seen   time.Duration // when it saw it, 0: before we watched
 	slot   time.Duration // when the next frame may leave
-	passed uint64        // newest frame that was there before the slot
-	log    []sight       // mode every: when each of the latest frames was seen first; nil in mode newest
-	logged int           // sights ever made
 }
 
 // sight is when the watcher saw that a channel had come to frame seq.
@@ -78,7 +87,7 @@ func newExport(m wire.Subscribe, qos QoS, c *local, b *book, now func() time.Dur
 	c.copies.join()
 	e := &export{
 		id: m.ID, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, ch: ch, r: ch.Reader(), now: now, book: b, copies: c.copies,
-		loaded: m.HaveSeq, arrived: m.HaveSeq, raw: ch.Geometry().FrameSize, size: ch.Geometry().FrameSize, note: note{newest: last},
+		loaded: m.HaveSeq, arrived: m.HaveSeq, raw: ch.Geometry().FrameSize, size: ch.Geometry().FrameSize, note: note{noted: noted{newest: last}}, noted: noted{newest: last},
 	}
 	if qos.Mode == Every {
 		e.tape = newTape(m.ID, ch, m.HaveSeq)
@@ -93,23 +102,27 @@ func newExport(m wire.Subscribe, qos QoS, c *local, b *book, now func() time.Dur
 	return e
 }
 
-// watch starts to note new data; wake is called after each note.
-func (e *export) watch(src Source, wake func()) {
-	stop := src.NewData(e.ch, func(seq uint64) {
-		e.note.take(seq, e.now())
-		wake()
-	})
+// watch starts to note new data; tell is called after the first note since the
+// last one was heard.
+func (e *export) watch(src Source, tell func()) {
+	take := func(seq uint64) {
+		if e.note.take(seq, e.now()) {
+			tell()
+		}
+	}
+	stop := src.NewData(e.ch, take)
 	e.note.Lock()
 	e.unwatch = stop
 	e.note.Unlock()
-	e.note.take(e.ch.LastSeq(), e.now()) // put after newExport looked and before the watching began
+	take(e.ch.LastSeq()) // put after newExport looked and before the watching began
 }
 
-func (n *note) take(seq uint64, now time.Duration) {
+// take reports whether the pump has to be told.
+func (n *note) take(seq uint64, now time.Duration) (tell bool) {
 	n.Lock()
 	defer n.Unlock()
 	if seq == n.newest {
-		return
+		return false
 	}
 	n.newest, n.seen = seq, now
 	if n.log != nil {
@@ -119,6 +132,8 @@ func (n *note) take(seq uint64, now time.Duration) {
 	if now < n.slot {
 		n.passed = seq
 	}
+	tell, n.told = !n.told, true
+	return tell
 }
 
 // when is the capture time of frame seq in mode every, 0 when it was put before we
@@ -139,15 +154,23 @@ func (n *note) when(seq uint64) (at time.Duration) {
 	return at
 }
 
-func (n *note) read() (newest uint64, seen, slot time.Duration) {
+func (n *note) read() noted {
 	n.Lock()
 	defer n.Unlock()
-	return n.newest, n.seen, n.slot
+	return n.noted
+}
+
+// hear is read for the pump, which is told of the next one.
+func (n *note) hear() noted {
+	n.Lock()
+	defer n.Unlock()
+	n.told = false
+	return n.noted
 }
 
 // next begins the wait for the next slot, interval after the one that is used
-// now, and returns the newest frame that was passed over before this one.
-func (n *note) next(now, interval time.Duration) (passed uint64) {
+// now, and returns it and the newest frame that was passed over before this one.
+func (n *note) next(now, interval time.Duration) (slot time.Duration, passed uint64) {
 	n.Lock()
 	defer n.Unlock()
 	switch {
@@ -158,15 +181,16 @@ func (n *note) next(now, interval time.Duration) (passed uint64) {
 	default:
 		n.slot = now + interval
 	}
-	return n.passed
+	return n.slot, n.passed
 }
 
 // hurry lets the next frame leave no later than at an interval that is in force
 // from now on.
-func (n *note) hurry(now, interval time.Duration) {
+func (n *note) hurry(now, interval time.Duration) noted {
 	n.Lock()
 	defer n.Unlock()
 	n.slot = min(n.slot, now+interval)
+	return n.noted
 }
 
 // passedOver is the newest frame that was there before the slot.
@@ -193,6 +217,5 @@ func (e *export) stop() {
 
 // accounts returns the ledger; settled as for book.accounts.
 func (e *export) accounts(settled bool) Accounts {
-	newest, _, _ := e.note.read()
-	return e.book.accounts(newest, settled && !e.busy() && e.tape == nil)
+	return e.book.accounts(e.note.read().newest, settled && !e.busy() && e.tape == nil)
 }

@@ -27,7 +27,7 @@ func TestFrameThatIsPutWhileASubscriptionBeginsIsNoticed(t *testing.T) {
 	defer ch.Close()
 	e := newExport(wire.Subscribe{ID: 1}, QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, nil)}, &book{}, func() time.Duration { return time.Second })
 	e.watch(lateSource{ch.Writer()}, func() {})
-	if newest, _, _ := e.note.read(); newest != 1 {
+	if newest := e.note.read().newest; newest != 1 {
 		t.Errorf("newest frame: got %d, want 1", newest)
 	}
 }

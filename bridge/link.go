@@ -46,7 +46,8 @@ type link struct {
 
 	mu       sync.Mutex // guards the rest: what pump and receive share
 	exports  map[uint32]*export
-	order    []*export // the same, in the order in which they take turns
+	order    []*export // the same, in the order in which they came
+	active   []*export // of those, the ones that the pump looks at
 	flight   fresh.Flight
 	receipts fresh.Receipts
 	clock    fresh.Clock
@@ -54,6 +55,7 @@ type link struct {
 	held     bool // it is the pacer, not the transport, that frames wait for
 	shares   shares
 
+	news    news        // has a lock of its own
 	packing *compressor // of small frames; the pump's
 	unpack  unpacker    // belongs to the goroutine of receive
 	reading reading     // of the peer's clock; belongs to the goroutine of receive
@@ -175,8 +177,8 @@ func (l *link) dropExport(id uint32) {
 	if e == nil {
 		return
 	}
-	newest, _, _ := e.note.read()
-	e.book.close(newest)
+	e.book.close(e.note.read().newest)
+	e.ended = true
 	delete(l.exports, id)
 	for i := range l.order {
 		if l.order[i] == e {
@@ -201,11 +203,16 @@ func (l *link) addExport(m wire.Subscribe, qos QoS, c *local) {
 	e.packer = packer{want: qos.Compress, with: l.packing, now: l.n.now}
 	l.exports[m.ID] = e
 	l.order = append(l.order, e)
+	l.rouse(e)
 	if e.tape != nil {
 		l.playTape(e)
 	}
 	l.mu.Unlock()
-	e.watch(l.n.cfg.Source, l.awake)
+	e.watch(l.n.cfg.Source, func() {
+		if l.news.add(e) {
+			l.awake()
+		}
+	})
 	l.awake()
 }
 

@@ -20,14 +20,14 @@ func (l *link) load(e *export, now time.Duration, room int) bool {
 	if e.out.Active() || e.packing != wire.CodecNone {
 		return e.out.Pending()
 	}
-	newest, seen, slot := e.note.read()
-	if newest <= e.loaded || now < e.retry || now < slot {
+	at := e.note.read()
+	if at.newest <= e.loaded || now < e.retry || now < at.slot {
 		return e.todo
 	}
 	if e.raw+wire.MaxFrameOverhead > room {
-		l.share(e, newest, seen, now, room)
+		l.share(e, at, now, room)
 	} else {
-		e.copy(seen, now, room, l.pacer.Rate())
+		e.copy(at, now, room, l.pacer.Rate())
 	}
 	return e.todo || e.out.Pending()
 }
@@ -42,7 +42,7 @@ const (
 // copy takes a small newest frame out of the ring. It reads into a buffer of its
 // own, so that a frame that may have to be sent again stays whole when this
 // fails.
-func (e *export) copy(seen, now time.Duration, room int, rate float64) {
+func (e *export) copy(at noted, now time.Duration, room int, rate float64) {
 	n, err := e.r.TryNext(e.spare)
 	if errors.Is(err, io.ErrShortBuffer) {
 		e.spare = make([]byte, n)
@@ -51,10 +51,10 @@ func (e *export) copy(seen, now time.Duration, room int, rate float64) {
 	if e.failed(err, now) {
 		return
 	}
-	if newest, _, _ := e.note.read(); e.r.Seq() > newest {
-		seen = now // put after the watcher looked
+	if e.r.Seq() > at.newest {
+		at.seen = now // put after the watcher looked
 	}
-	if !e.begin(e.r.Seq(), n, seen, now) {
+	if !e.begin(e.r.Seq(), n, at.seen, now) {
 		return
 	}
 	e.buf, e.spare = e.spare, e.buf
@@ -63,8 +63,8 @@ func (e *export) copy(seen, now time.Duration, room int, rate float64) {
 }
 
 // share takes a large newest frame from the snapshots that all links share.
-func (l *link) share(e *export, newest uint64, seen, now time.Duration, room int) {
-	s, err := e.copies.take(newest, seen)
+func (l *link) share(e *export, at noted, now time.Duration, room int) {
+	s, err := e.copies.take(at.newest, at.seen)
 	if e.failed(err, now) {
 		return
 	}
@@ -116,7 +116,9 @@ func (e *export) begin(seq uint64, size int, captured, now time.Duration) bool {
 		e.retry = now + tryAgain
 		return false
 	}
-	e.pass(seq, e.note.next(now, e.qos.MaxRate.Interval()))
+	slot, passed := e.note.next(now, e.qos.MaxRate.Interval())
+	e.noted.slot = slot
+	e.pass(seq, passed)
 	if e.shared != nil {
 		e.shared.release()
 		e.shared = nil
@@ -170,10 +172,9 @@ func (e *export) frame(data []byte) wire.Frame {
 // nextLook is when something changes here by itself, in the far future if nothing
 // does.
 func (e *export) nextLook(now time.Duration) time.Duration {
-	newest, _, slot := e.note.read()
 	next := now + time.Hour
-	if newest > e.loaded {
-		for _, at := range [...]time.Duration{e.retry, slot, e.captured + e.qos.budget()} {
+	if e.noted.newest > e.loaded {
+		for _, at := range [...]time.Duration{e.retry, e.noted.slot, e.captured + e.qos.budget()} {
 			if at > now {
 				next = min(next, at)
 			}
@@ -225,7 +226,7 @@ func (e *export) missing(p fresh.Piece) {
 // owe sends the newest frame once more, past its budget or not: the mirror has
 // only frame have. If there is something newer, that is on its way by itself.
 func (e *export) owe(have uint64) {
-	newest, _, _ := e.note.read()
+	newest := e.note.read().newest
 	if have >= e.loaded || newest > e.loaded || e.busy() || e.qos.Class == Command || e.tape != nil {
 		return
 	}

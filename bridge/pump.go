@@ -23,7 +23,7 @@ type outbox struct {
 	pieces []fresh.Piece
 	stream int         // bytes that leave with it on a reliable stream
 	spent  [levels]int // bytes of body and stream, by priority
-	turns  []turn      // of those that wait, the greatest benefit first
+	line   line
 	probed time.Duration
 	asked  time.Duration // when the peer's clock was asked for; 0: never
 	hollow bool          // it is a probe without entries, which asks for an answer
@@ -65,12 +65,12 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	report, due := l.receipts.Due(l.reportDelay())
 	reminder, quiet := l.receipts.Reminder()
 	quiet = quiet && reminder <= now
-	l.line(box, now)
+	l.lineUp(&box.line, now)
 	may, when := l.mayFill(box, now)
 	if may {
 		l.addFrames(box, now)
 	}
-	waits := slices.ContainsFunc(box.turns, func(t turn) bool { _, waits := t.e.turn(now); return waits })
+	waits := slices.ContainsFunc(box.line.turns, func(t turn) bool { _, waits := t.e.turn(now); return waits })
 	if !may || !waits {
 		l.pacer.Held(now, waits && l.held)
 	}
@@ -91,7 +91,7 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	if size := len(box.packet) + box.stream; len(box.pieces) > 0 || box.stream > 0 || box.hollow {
 		l.flight.Sent(now, number, size, box.pieces)
 		l.pacer.Sent(now, size)
-		l.shares.sent(box.turns, box.spent, size)
+		l.shares.sent(&box.line, box.spent, size)
 		box.probed = now
 	}
 	return box.packet, 0
@@ -122,11 +122,11 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 	theirs, ours := l.s.Window(), l.pacer.Window(least, max(l.reportDelay(), l.flight.Reported()))
 	l.held = ours <= theirs
 	small, need := false, wire.MaxDatagram
-	if len(box.turns) > 0 {
-		switch first := box.turns[0].e; {
-		case first.small():
+	if t, ok := box.line.first(); ok {
+		switch {
+		case t.e.small():
 			small, need = true, smallFrame
-		case !first.whole:
+		case !t.e.whole:
 			theirs -= theirs / windowReserve
 		}
 	}
@@ -164,7 +164,7 @@ func (l *link) reportDelay() time.Duration { return max(3*time.Millisecond, l.s.
 // nextLook is how long the pump may sleep if nothing wakes it; next is when
 // frames that wait may leave.
 func (l *link) nextLook(next, now time.Duration) time.Duration {
-	for _, e := range l.order {
+	for _, e := range l.active {
 		next = min(next, e.nextLook(now))
 	}
 	if at, ok := l.flight.NextExpiry(); ok {
@@ -194,7 +194,7 @@ const feedbackSize = 120
 // not fit ends the datagram, so that nothing passes it for ever.
 func (l *link) addFrames(box *outbox, now time.Duration) {
 	room := l.room()
-	for _, t := range box.turns {
+	for t, ok := box.line.first(); ok; t, ok = box.line.next() {
 		before := len(box.body) + box.stream
 		more := l.addTurn(box, t.e, now, room)
 		box.spent[t.level] += len(box.body) + box.stream - before
@@ -254,6 +254,7 @@ func (l *link) addFeedback(box *outbox, now time.Duration) {
 func (l *link) missing(p fresh.Piece) {
 	if e := l.exports[p.Sub]; e != nil {
 		e.missing(p)
+		l.rouse(e)
 	}
 }
 

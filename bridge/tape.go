@@ -95,8 +95,7 @@ func (l *link) playTape(e *export) {
 
 // tapeTurn is turn for mode every. It is urgent as the age of what it sends next.
 func (e *export) tapeTurn(now time.Duration) (t turn, ok bool) {
-	newest, _, _ := e.note.read()
-	if e.tape.busy || e.tape.err != nil || len(e.tape.rest) == 0 && (newest <= e.loaded || now < e.retry) {
+	if e.tape.busy || e.tape.err != nil || len(e.tape.rest) == 0 && (e.noted.newest <= e.loaded || now < e.retry) {
 		return turn{}, false
 	}
 	gain := (now - e.captured).Seconds()
@@ -121,8 +120,7 @@ func (l *link) addTape(box *outbox, e *export, now time.Duration) {
 
 // nextRecord encodes the next frame of the ring behind what waits to be granted.
 func (e *export) nextRecord(now time.Duration, rate float64) bool {
-	newest, _, _ := e.note.read()
-	if newest <= e.loaded || now < e.retry {
+	if e.note.read().newest <= e.loaded || now < e.retry {
 		return false
 	}
 	t := e.tape

@@ -1,8 +1,6 @@
 package bridge
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"achbridge/wire"
@@ -25,31 +23,6 @@ const (
 // shares is what the priorities that wait behind others have coming, in bytes.
 type shares [levels]float64
 
-// line puts the subscriptions that have something to send in order: by priority,
-// and those of one priority by benefit. A lower priority whose share has grown to
-// a packet goes before all.
-func (l *link) line(box *outbox, now time.Duration) {
-	box.turns = box.turns[:0]
-	var waits [levels]bool
-	for _, e := range l.order {
-		e.expire(now)
-		if t, ok := e.turn(now); ok {
-			box.turns = append(box.turns, t)
-			waits[t.level] = true
-		}
-	}
-	due := l.shares.due(waits)
-	for i := range box.turns {
-		t := &box.turns[i]
-		if t.rank = t.level; t.level == due {
-			t.rank = levels
-		}
-	}
-	slices.SortFunc(box.turns, func(a, b turn) int {
-		return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(b.urgency, a.urgency))
-	})
-}
-
 // due returns the waiting priority that has most coming, -1 when none has a
 // packet.
 func (s *shares) due(waits [levels]bool) int {
@@ -62,33 +35,28 @@ func (s *shares) due(waits [levels]bool) int {
 	return due
 }
 
-// sent counts a datagram of size bytes that was filled in the order of turns;
+// sent counts a datagram of size bytes that was filled in the order of a line;
 // each priority spent so much of it, and the first one pays for the rest.
-func (s *shares) sent(turns []turn, spent [levels]int, size int) {
-	if len(turns) == 0 {
+func (s *shares) sent(w *line, spent [levels]int, size int) {
+	if len(w.turns) == 0 {
 		return
-	}
-	first := turns[0].level
-	var earns [levels]bool
-	for _, t := range turns {
-		earns[t.level] = t.level < first
 	}
 	rest := size
 	for p := range s {
 		rest -= spent[p]
 		s[p] = max(0, s[p]-float64(spent[p]))
-		if earns[p] {
+		if w.waits[p] && p < w.level {
 			s[p] += lowerShare * float64(size)
 		}
 	}
-	s[first] = max(0, s[first]-float64(rest))
+	s[w.level] = max(0, s[w.level]-float64(rest))
 }
 
 // expire ends what is past its budget. A frame on its way is given up when a
 // newer one is there to send instead; otherwise it is the debt that is owed to
 // the mirror, and goes on as such. A command is never owed.
 func (e *export) expire(now time.Duration) {
-	newest, seen, _ := e.note.read()
+	newest, seen := e.noted.newest, e.noted.seen
 	command := e.qos.Class == Command
 	if e.busy() && !e.owed && e.over(e.captured, now) {
 		e.owed = true
@@ -141,7 +109,7 @@ func (e *export) turn(now time.Duration) (t turn, ok bool) {
 	if e.tape != nil {
 		return e.tapeTurn(now)
 	}
-	newest, seen, slot := e.note.read()
+	newest, seen, slot := e.noted.newest, e.noted.seen, e.noted.slot
 	had, owed := e.before, e.owed // of the frame that the mirror has, or will have
 	switch {
 	case e.packing != wire.CodecNone:

@@ -14,14 +14,23 @@ import (
 func waits(level, size int, had time.Duration) *export {
 	return &export{
 		channel: fmt.Sprintf("%d of %d bytes from %v", level, size, had), qos: QoS{Priority: Priority(level + 1)}, book: &book{},
-		size: size, captured: had, loaded: 1, note: note{newest: 2, seen: time.Second},
+		size: size, captured: had, loaded: 1, noted: noted{newest: 2, seen: time.Second},
 	}
 }
 
+// linkOf is a link with these subscriptions.
+func linkOf(list ...*export) *link {
+	l := &link{}
+	for _, e := range list {
+		l.rouse(e)
+	}
+	return l
+}
+
 func inLine(l *link, now time.Duration) (list []*export) {
-	box := &outbox{}
-	l.line(box, now)
-	for _, t := range box.turns {
+	var line line
+	l.lineUp(&line, now)
+	for t, ok := line.first(); ok; t, ok = line.next() {
 		list = append(list, t.e)
 	}
 	return list
@@ -40,7 +49,7 @@ func TestTurnsGoByPriorityAndThenByAgeSquaredPerByte(t *testing.T) {
 	}
 	l := &link{}
 	for _, i := range []int{3, 6, 0, 4, 1, 5, 2} {
-		l.order = append(l.order, want[i])
+		l.rouse(want[i])
 	}
 	if got := inLine(l, now); !slices.Equal(got, want) {
 		t.Errorf("got the order %v, want %v", names(got), names(want))
@@ -57,9 +66,8 @@ func names(list []*export) (names []string) {
 func TestFrameThatIsOwedGoesAtTheLowestPriority(t *testing.T) {
 	now := time.Minute // far past every budget
 	owed, fresh := waits(7, 10, 0), waits(1, 1000, 0)
-	fresh.seen = now
-	l := &link{order: []*export{owed, fresh}}
-	if got := inLine(l, now); !slices.Equal(got, []*export{fresh, owed}) {
+	fresh.noted.seen = now
+	if got := inLine(linkOf(owed, fresh), now); !slices.Equal(got, []*export{fresh, owed}) {
 		t.Errorf("got the order %v, want the frame in time first", names(got))
 	}
 }
@@ -70,17 +78,17 @@ func TestEveryLowerPriorityIsSureOfItsShare(t *testing.T) {
 	now := time.Second + 50*milli
 	l := &link{}
 	for level := range levels {
-		l.order = append(l.order, waits(level, 1000, now-20*milli))
+		l.rouse(waits(level, 1000, now-20*milli))
 	}
 	var bytes [levels]float64
 	longest, last := [levels]int{}, [levels]int{}
-	box := &outbox{}
+	var line line
 	for i := range packets {
-		l.line(box, now)
-		level := box.turns[0].level
+		l.lineUp(&line, now)
+		level := line.level
 		bytes[level] += 1.0 / packets
 		longest[level], last[level] = max(longest[level], i-last[level]), i
-		l.shares.sent(box.turns, [levels]int{}, shareDue)
+		l.shares.sent(&line, [levels]int{}, shareDue)
 	}
 	for level, got := range bytes[:levels-1] {
 		// It gets 5 % of what more urgent ones send: of all but its own, the lowest.
@@ -99,26 +107,27 @@ func TestEveryLowerPriorityIsSureOfItsShare(t *testing.T) {
 func TestWhatDoesNotWaitEarnsNothing(t *testing.T) {
 	now := time.Second + 50*milli
 	urgent, seldom := waits(7, 1000, now-20*milli), waits(0, 1000, now-20*milli)
-	l := &link{order: []*export{urgent, seldom}}
-	box := &outbox{}
+	l := linkOf(urgent, seldom)
+	var line line
 	seldom.loaded = 2
 	for range 1000 {
-		l.line(box, now)
-		l.shares.sent(box.turns, [levels]int{}, shareDue)
+		l.lineUp(&line, now)
+		l.shares.sent(&line, [levels]int{}, shareDue)
 	}
 	seldom.loaded = 1
+	l.rouse(seldom)
 	for i := range 19 {
-		if l.line(box, now); box.turns[0].e == seldom {
+		if l.lineUp(&line, now); line.turns[0].e == seldom {
 			t.Fatalf("it goes first after %d packets, on a share from before it waited", i)
 		}
-		l.shares.sent(box.turns, [levels]int{}, shareDue)
+		l.shares.sent(&line, [levels]int{}, shareDue)
 	}
 }
 
 // The datagram is one of a lower priority's turn, but mostly filled by others.
 func TestPriorityPaysForWhatItSpends(t *testing.T) {
 	s := shares{0: 1200, 4: 600}
-	s.sent([]turn{{level: 0}, {level: 7}, {level: 4}}, [levels]int{0: 90, 4: 300, 7: 700}, 1150)
+	s.sent(&line{turns: make([]turn, 3), level: 0, waits: [levels]bool{0: true, 4: true, 7: true}}, [levels]int{0: 90, 4: 300, 7: 700}, 1150)
 	if want := (shares{0: 1200 - 90 - 60, 4: 300}); s != want {
 		t.Errorf("got %v, want %v", s, want)
 	}
@@ -179,9 +188,9 @@ func TestUrgentChannelThatFillsTheLinkLeavesTheOthersTheirShare(t *testing.T) {
 func TestEqualsShareByTheRootOfTheirSize(t *testing.T) {
 	const small, large = 300, 4800
 	now := time.Second
-	l := &link{}
+	l := linkOf()
 	for i := range 40 {
-		l.order = append(l.order, waits(4, []int{small, large}[i%2]-entryOverhead, now))
+		l.rouse(waits(4, []int{small, large}[i%2]-entryOverhead, now))
 	}
 	frames := map[int]float64{}
 	for range 10_000 {
@@ -189,8 +198,8 @@ func TestEqualsShareByTheRootOfTheirSize(t *testing.T) {
 		frames[e.size+entryOverhead]++
 		now += time.Duration(e.size+entryOverhead) * time.Microsecond
 		e.captured = now
-		for _, e := range l.order {
-			e.seen = now
+		for _, e := range l.active {
+			e.noted.seen = now
 		}
 	}
 	if ratio := frames[small] / frames[large]; math.Abs(ratio/4-1) > 0.05 {
