@@ -52,7 +52,8 @@ type link struct {
 	receipts fresh.Receipts
 	clock    fresh.Clock
 	pacer    fresh.Pacer
-	held     bool // it is the pacer, not the transport, that frames wait for
+	held     bool          // it is the pacer, not the transport, that frames wait for
+	look     time.Duration // when the pump looks again by itself; 0: it is about to
 	shares   shares
 
 	news    news        // has a lock of its own

@@ -80,8 +80,11 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 		if waits {
 			next = min(next, when)
 		}
-		return nil, l.nextLook(next, now)
+		again = l.nextLook(next, now)
+		l.look = now + again
+		return nil, again
 	}
+	l.look = 0
 	if !box.hollow && (due && report <= now || quiet || l.receipts.News(now)) {
 		l.addFeedback(box, now)
 	}
@@ -139,7 +142,7 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 		if when = box.probed + interval; now < when {
 			return false, when
 		}
-		box.hollow = !fits && len(box.turns) > 0
+		box.hollow = !fits && len(box.line.turns) > 0
 		return fits, now + interval
 	}
 	if l.flight.Bytes() > 0 && l.flight.Bytes()+need > min(theirs, ours) {

@@ -63,7 +63,7 @@ const maxBadDatagrams = 100
 func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 	at := l.reading
 	at.now = now
-	var report wire.Feedback
+	var feedback wire.Feedback
 	cargo, reported, empty := fresh.Nothing, false, true
 	for e, ok := d.Next(); ok; e, ok = d.Next() {
 		empty = false
@@ -81,7 +81,7 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 		case wire.KindMark:
 			cargo = max(cargo, fresh.Frames)
 		case wire.KindFeedback:
-			report, reported = e.Feedback(), true
+			feedback, reported = e.Feedback(), true
 		}
 	}
 	if empty { // it asks for nothing but an answer
@@ -90,11 +90,15 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 	l.mu.Lock()
 	l.receipts.Received(now, d.Number, size, cargo)
 	if reported {
-		l.feedback(now, d.Sent, report)
+		l.feedback(now, d.Sent, feedback)
 	}
 	l.reading.offset, l.reading.uncertainty, l.reading.known = l.clock.Offset(now)
+	report, due := l.receipts.Due(l.reportDelay())
+	wake := reported || due && report < l.look
 	l.mu.Unlock()
-	notify(l.wake)
+	if wake {
+		notify(l.wake)
+	}
 }
 
 // put brings a frame, which data holds as it came, into its mirror.
