@@ -83,7 +83,7 @@ func (l *link) share(e *export, at noted, now time.Duration, room int) {
 // pack goes on with the shared frame if it is packed by now; else the pump is
 // woken when it is.
 func (l *link) pack(e *export, room int) {
-	f, ready := e.shared.packed(e.packing, l.n.work.Go, l.awake)
+	f, ready := e.shared.packed(e.packing, l.n.packers.start, l.awake)
 	if !ready {
 		return
 	}

@@ -38,6 +38,7 @@ type Node struct {
 	mirrors map[string]*mirror
 	books   map[bookKey]*book
 	packing *compressor // of large frames, which links share
+	packers jobs        // that do it
 	space   *space
 	changed bool // something that reconcile looks at is not as it was
 }
@@ -78,6 +79,7 @@ func New(cfg Config) (*Node, error) {
 		packing: newCompressor(),
 		space:   newSpace(cfg.Dir),
 	}
+	n.packers.group = &n.work
 	for _, p := range cfg.Pushes {
 		n.pushes = append(n.pushes, &push{Push: p})
 	}
