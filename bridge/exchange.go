@@ -62,13 +62,30 @@ func (n *Node) ledger(l *link, m wire.Ledger) {
 			mirror.hear(accountsOf(a))
 		}
 	}
+	if answer := l.settle(m.Holding); len(answer) > 0 {
+		l.send(wire.Ledger{Serving: answer})
+	}
+}
+
+// settle takes what the peer counts, and answers where the traffic rests: both
+// sides then have the same account.
+func (l *link) settle(holding []wire.Account) (answer []wire.Account) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, a := range m.Holding {
-		if e := l.exports[a.ID]; e != nil {
-			e.book.hear(accountsOf(a))
+	carried := l.flight.Carried()
+	for _, a := range holding {
+		e := l.exports[a.ID]
+		if e == nil {
+			continue
+		}
+		e.book.hear(accountsOf(a))
+		now := e.accounts(!carried[e.id])
+		if rests := now.Offered == e.teller.before.Offered; rests && now != e.teller.said {
+			e.teller.said = now
+			answer = append(answer, now.account(e.id))
 		}
 	}
+	return answer
 }
 
 // bookKey names an account: a peer, and a channel that it reads.
