@@ -39,7 +39,8 @@ static void print_samples(void) {
     size_t n = sampled < SAMPLES ? sampled : SAMPLES;
     if (n == 0) return;
     qsort(samples, n, sizeof *samples, ascending);
-    printf(" p50_ns=%lu p99_ns=%lu max_ns=%lu", (unsigned long)samples[n / 2], (unsigned long)samples[n * 99 / 100], (unsigned long)samples[n - 1]);
+    printf(" p50_ns=%lu p99_ns=%lu p999_ns=%lu max_ns=%lu", (unsigned long)samples[n / 2], (unsigned long)samples[n * 99 / 100],
+           (unsigned long)samples[n * 999 / 1000], (unsigned long)samples[n - 1]);
 }
 
 static size_t pick_size(const char *spec) {

@@ -1,0 +1,140 @@
+package bridge
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// plainPeer compiles the C program of localach's tests, which uses channels as libach
+// does, and shares no line with us.
+func plainPeer(b *testing.B) (program string) {
+	b.Helper()
+	if _, err := exec.LookPath("cc"); err != nil {
+		if os.Getenv("ACHBRIDGE_NO_SKIP") == "1" {
+			b.Fatal(err)
+		}
+		b.Skip("a C compiler is missing: apt-get install gcc libc6-dev")
+	}
+	program = filepath.Join(b.TempDir(), "peer")
+	sources, err := filepath.Glob("../localach/testdata/peer/*.c")
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := exec.Command("cc", append([]string{"-O2", "-pthread", "-o", program}, sources...)...).CombinedOutput()
+	if err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// figures are what the C program says at its end.
+func figures(text []byte) map[string]float64 {
+	all := map[string]float64{}
+	for _, field := range strings.Fields(string(text)) {
+		if key, value, ok := strings.Cut(field, "="); ok {
+			all[key], _ = strconv.ParseFloat(value, 64)
+		}
+	}
+	return all
+}
+
+// puts is a channel that a C writer feeds at 1 kHz, and what may read it.
+type puts struct {
+	hosts         hostsUnderLoad
+	program, path string
+	size          int
+}
+
+// The states of the channel: nobody reads it, it is mirrored, or one C reader waits
+// on its condition variable.
+const (
+	unwatched = iota
+	mirrored
+	waitedFor
+)
+
+// write has the C program put for half a second in a state of the channel, and
+// returns how long its puts took, in ns.
+func (p *puts) write(b *testing.B, state int) map[string]float64 {
+	b.Helper()
+	switch state {
+	case mirrored:
+		p.hosts.receiver.ask("mirror robot/*")
+		defer func() {
+			if p.hosts.receiver.spent().Frames == 0 {
+				b.Fatal("no frame has come to the mirror")
+			}
+			p.hosts.receiver.ask("unmirror robot/*")
+		}()
+		time.Sleep(100 * time.Millisecond) // it has subscribed by then
+	case waitedFor:
+		reader := exec.Command(p.program, p.path, "get", "0", "wl", "5000")
+		if err := reader.Start(); err != nil {
+			b.Fatal(err)
+		}
+		defer func() {
+			reader.Process.Signal(syscall.SIGTERM)
+			reader.Wait()
+		}()
+	}
+	out, err := exec.Command(p.program, p.path, "put", "500", strconv.Itoa(p.size), "1000000", "1").Output()
+	if err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return figures(out)
+}
+
+// BenchmarkPutLatency is how long the puts of a process at 1 kHz take when its
+// channel is mirrored, as a ratio to the same channel that nobody reads (p50 and p99:
+// at most 1.1), and to the same with one plain C reader waiting (at most 1): medians
+// of ten rounds in ABBA order.
+func BenchmarkPutLatency(b *testing.B) {
+	program := plainPeer(b)
+	for _, size := range []int{64, 300_000} {
+		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
+			for b.Loop() {
+				h, dir := newHosts(b, 1, size, 1)
+				p := &puts{hosts: h, program: program, path: filepath.Join(string(dir), "achshm-c0"), size: size}
+				rounds := [3]map[string][]float64{{}, {}, {}}
+				order := []int{unwatched, mirrored, waitedFor}
+				for range 10 {
+					for _, state := range order {
+						for key, value := range p.write(b, state) {
+							rounds[state][key] = append(rounds[state][key], value)
+						}
+					}
+					slices.Reverse(order)
+				}
+				for _, key := range []string{"p50", "p99", "p999"} {
+					all := func(state int) []float64 { return rounds[state][key+"_ns"] }
+					b.ReportMetric(median(all(unwatched)), key+"-ns-unwatched")
+					b.ReportMetric(median(ratios(all(mirrored), all(unwatched))), key+"-mirrored/unwatched≤1.1")
+					b.ReportMetric(median(ratios(all(mirrored), all(waitedFor))), key+"-mirrored/waited≤1")
+				}
+				b.ReportMetric(0, "ns/op")
+				h.receiver.end()
+				h.sender.end()
+			}
+		})
+	}
+}
+
+func ratios(a, b []float64) (r []float64) {
+	for i := range a {
+		r = append(r, a[i]/b[i])
+	}
+	return r
+}
+
+func median(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}
