@@ -270,21 +270,20 @@ func (f *Flight) settle(p *packet, state packetState) {
 	p.state = state
 }
 
-// drop forgets the settled packets at the front and keeps their memory.
+// drop forgets the settled packets, also those behind one that may stay open for
+// long. They go to the end, where the memory of their pieces is used again.
 func (f *Flight) drop() {
 	n := 0
-	for n < len(f.packets) && f.packets[n].state == closed {
+	for i := range f.packets {
+		if f.packets[i].state == closed {
+			continue
+		}
+		if n != i {
+			f.packets[n], f.packets[i] = f.packets[i], f.packets[n]
+		}
 		n++
 	}
-	if n == 0 {
-		return
-	}
-	// Rotate instead of re-slicing, so that the pieces' memory is used again.
-	open := len(f.packets) - n
-	for i := range open {
-		f.packets[i], f.packets[i+n] = f.packets[i+n], f.packets[i]
-	}
-	f.packets = f.packets[:open]
+	f.packets = f.packets[:n]
 }
 
 // Carried returns the subscriptions of which pieces are on their way.

@@ -168,6 +168,20 @@ func TestFlightAllocatesNothingInSteadyState(t *testing.T) {
 	}
 }
 
+// A packet that nothing was heard of may stay open for seconds.
+func TestLostPacketKeepsNoOtherOne(t *testing.T) {
+	f := sentPackets(1)
+	f.Expire(ms + initialRTO)
+	for i := range 1000 {
+		at := initialRTO + time.Duration(2+i)*ms
+		f.Sent(at, f.NextNumber(at), 100, []Piece{{Sub: 1}})
+		f.Feedback(at+ms, 0, wire.Feedback{Newest: f.next})
+	}
+	if got := len(f.packets); got != 1 {
+		t.Errorf("got %d packets to look at, want the lost one", got)
+	}
+}
+
 func TestRoundTripsOfEveryDelivery(t *testing.T) {
 	f := sentPackets(3) // at 1, 2 and 3 ms
 	r := wire.Feedback{Newest: 3, Bitmap: 0b11, Arrived: time.Hour + 13*ms, ArrivalCount: 2}
