@@ -1,0 +1,175 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"achbridge/bridge/transport"
+	"achbridge/localach"
+)
+
+// relay is a channel of one node and its mirror at another, joined by a pipe: all
+// there is between a put and the mirror's put, but for the network and the watcher.
+type relay struct {
+	t        testing.TB
+	w        *localach.Writer
+	mirrored *localach.Channel
+	frame    []byte
+	wake     func(uint64)
+}
+
+// handSource is a Source that is told of new data by who puts it.
+type handSource struct {
+	names []string
+	wake  chan func(uint64)
+}
+
+func (s handSource) Changes(ctx context.Context, f func(localach.Event)) error {
+	for _, name := range s.names {
+		f(localach.Event{Kind: localach.Appeared, Name: name})
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (s handSource) NewData(_ *localach.Channel, f func(uint64)) func() {
+	s.wake <- f
+	return func() {}
+}
+
+// newRelay mirrors a channel with frames of size bytes.
+func newRelay(t testing.TB, size int, options string) *relay {
+	t.Helper()
+	robot, pc := shmDir(t), shmDir(t)
+	ch, err := robot.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 16, FrameSize: size}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := &handSource{names: []string{"imu"}, wake: make(chan func(uint64), 1)}
+	origin := startNode(t, "robot", robot, source)
+	reader := startNode(t, "pc", pc, &handSource{})
+	there, back := transport.Pipe(transport.Peer{Node: origin.cfg.Node, Host: "robot"}, transport.Peer{Node: reader.cfg.Node, Host: "pc"})
+	origin.call(func() { origin.linkUp(there) })
+	reader.call(func() { reader.linkUp(back) })
+	m, err := ParseMirror(strings.TrimSuffix("robot/imu,"+options, ","))
+	if err == nil {
+		err = reader.Mirror(m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{t: t, w: ch.Writer(), frame: make([]byte, size), wake: <-source.wake}
+	r.mirrored, err = pc.Open("robot.imu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.w.Close()
+		r.mirrored.Close()
+		ch.Close()
+	})
+	return r
+}
+
+// startNode starts a node that has no peers.
+func startNode(t testing.TB, host string, dir localach.Dir, source Source) *Node {
+	t.Helper()
+	end, id, err := listenAnywhere(host, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := New(Config{Host: host, Node: id, Dir: dir, Source: source, Endpoint: end})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { n.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		run.Wait()
+		end.Close()
+	})
+	return n
+}
+
+// shmDir is a directory of its own in shared memory.
+func shmDir(t testing.TB) localach.Dir {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "bridge-cost-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return localach.Dir(dir)
+}
+
+// carry puts a frame and waits until the mirror has it.
+func (r *relay) carry() {
+	seq, err := r.w.Put(r.frame)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	before := r.mirrored.LastSeq()
+	r.wake(seq)
+	for begin := time.Now(); r.mirrored.LastSeq() == before; {
+		runtime.Gosched()
+		if time.Since(begin) > 10*time.Second {
+			r.t.Fatalf("frame %d is not in the mirror", seq)
+		}
+	}
+}
+
+// TestFramesCostNoAllocation allows what transport.Pipe says that it allocates, and
+// a quarter of an allocation a frame for the life of the daemons beside the frames:
+// their looks, their ledgers, what grows once.
+func TestFramesCostNoAllocation(t *testing.T) {
+	const perSlab = 218
+	for _, c := range []struct {
+		name                  string
+		size, packets, frames int
+		options               string
+	}{
+		{"one packet", 64, 1, 20000, ""},
+		{"many packets", 20000, 19, 2000, "compress=none"},
+		{"many packets, packed", 20000, 1, 2000, "compress=s2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRelay(t, c.size, c.options)
+			for range c.frames / 4 {
+				r.carry()
+			}
+			var before, after runtime.MemStats
+			begin := time.Now()
+			runtime.ReadMemStats(&before)
+			for range c.frames {
+				r.carry()
+			}
+			runtime.ReadMemStats(&after)
+			got := after.Mallocs - before.Mallocs
+			if most := c.frames*c.packets/perSlab + c.frames/4; got > uint64(most) {
+				t.Errorf("got %d allocations for %d frames, want at most %d", got, c.frames, most)
+			}
+			t.Logf("%d allocations for %d frames in %v", got, c.frames, time.Since(begin))
+		})
+	}
+}
+
+// BenchmarkRelay is the time of our own packages alone, both ends, in one process.
+func BenchmarkRelay(b *testing.B) {
+	for _, size := range []int{64, 20000} {
+		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
+			r := newRelay(b, size, "compress=none")
+			b.ReportAllocs()
+			for b.Loop() {
+				r.carry()
+			}
+		})
+	}
+}
