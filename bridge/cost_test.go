@@ -130,6 +130,7 @@ func (r *relay) carry() {
 // a quarter of an allocation a frame for the life of the daemons beside the frames:
 // their looks, their ledgers, what grows once.
 func TestFramesCostNoAllocation(t *testing.T) {
+	skipUnderRace(t)
 	const perSlab = 218
 	for _, c := range []struct {
 		name                  string

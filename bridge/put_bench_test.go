@@ -1,16 +1,22 @@
 package bridge
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"achbridge/localach"
 )
 
 // plainPeer compiles the C program of localach's tests, which uses channels as libach
@@ -76,7 +82,7 @@ func (p *puts) write(b *testing.B, state int) map[string]float64 {
 		}()
 		time.Sleep(100 * time.Millisecond) // it has subscribed by then
 	case waitedFor:
-		reader := exec.Command(p.program, p.path, "get", "0", "wl", "5000")
+		reader := exec.Command(p.program, p.path, "get", "0", "wl", "300") // and at its end it waits so long
 		if err := reader.Start(); err != nil {
 			b.Fatal(err)
 		}
@@ -85,23 +91,56 @@ func (p *puts) write(b *testing.B, state int) map[string]float64 {
 			reader.Wait()
 		}()
 	}
-	out, err := exec.Command(p.program, p.path, "put", "500", strconv.Itoa(p.size), "1000000", "1").Output()
-	if err != nil {
-		b.Fatalf("%v: %s", err, out)
+	writer := exec.Command(p.program, p.path, "put", "500", strconv.Itoa(p.size), "1000000", "1")
+	var out bytes.Buffer
+	writer.Stdout = &out
+	var err error
+	onCore(0, func() { err = writer.Start() })
+	if err == nil {
+		err = writer.Wait()
 	}
-	return figures(out)
+	if err != nil {
+		b.Fatalf("%v: %s", err, &out)
+	}
+	return figures(out.Bytes())
+}
+
+// onCore has what f starts run on one processor only, if there are several.
+func onCore(number int, f func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all, one unix.CPUSet
+	if unix.SchedGetaffinity(0, &all) != nil || all.Count() < 2 {
+		f()
+		return
+	}
+	for cpu := range 1024 {
+		if all.IsSet(cpu) {
+			if number == 0 {
+				one.Set(cpu)
+			}
+			number--
+		}
+	}
+	unix.SchedSetaffinity(0, &one)
+	defer unix.SchedSetaffinity(0, &all)
+	f()
 }
 
 // BenchmarkPutLatency is how long the puts of a process at 1 kHz take when its
 // channel is mirrored, as a ratio to the same channel that nobody reads (p50 and p99:
 // at most 1.1), and to the same with one plain C reader waiting (at most 1): medians
-// of ten rounds in ABBA order.
+// of ten rounds in ABBA order. The writer has a processor of its own, as control loops
+// have: else it is the scheduler that is measured, above all with large frames, of
+// which the nodes send as many as they have time for.
 func BenchmarkPutLatency(b *testing.B) {
 	program := plainPeer(b)
 	for _, size := range []int{64, 300_000} {
 		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
 			for b.Loop() {
-				h, dir := newHosts(b, 1, size, 1)
+				var h hostsUnderLoad
+				var dir localach.Dir
+				onCore(1, func() { h, dir = newHosts(b, 1, size, 1) })
 				p := &puts{hosts: h, program: program, path: filepath.Join(string(dir), "achshm-c0"), size: size}
 				rounds := [3]map[string][]float64{{}, {}, {}}
 				order := []int{unwatched, mirrored, waitedFor}
