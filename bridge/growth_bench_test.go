@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// growth tells how the cost of a run with n of something compares to n times that
-// of the run before: more than 1 is faster than linear growth.
+// growth tells how the cost of each frame, or of each channel or peer, compares to that
+// of the run before, with fewer of them: more than 1 is faster than linear growth of
+// the whole.
 type growth struct {
 	b    *testing.B
-	n    int
 	last map[string]float64
 }
 
-func (g *growth) report(n int, what string, cost float64) {
-	g.b.ReportMetric(cost, fmt.Sprintf("%s-at-%d", what, n))
+func (g *growth) report(n int, what string, each float64) {
+	g.b.ReportMetric(each, fmt.Sprintf("%s-at-%d", what, n))
 	if before, ok := g.last[what]; ok {
-		g.b.ReportMetric(cost/before/(float64(n)/float64(g.n)), fmt.Sprintf("%s-at-%d/linear≤1", what, n))
+		g.b.ReportMetric(each/before, fmt.Sprintf("%s-at-%d/linear≤1", what, n))
 	}
-	g.last[what] = cost
+	g.last[what] = each
 }
 
 // grow measures a sender and its receivers, whose frames come at rate in all.
@@ -31,11 +31,10 @@ func (g *growth) grow(channels, peers, of int) {
 	h.flows(float64(channels * peers * hz / 2))
 	sent, received := h.costs(during)
 	h.sender.ask("free")
-	g.report(of, "sender-ms/s", sent.CPU.Seconds()*1e3/during.Seconds())
-	g.report(of, "receiver-ms/s", received.CPU.Seconds()*1e3/during.Seconds())
-	g.report(of, "sender-MB", float64(h.sender.spent().Memory)/1e6)
+	g.report(of, "sender-ns/frame", float64(sent.CPU)/float64(sent.Frames))
+	g.report(of, "receiver-ns/frame", float64(received.CPU)/float64(received.Frames))
+	g.report(of, "sender-kB/each", float64(h.sender.spent().Memory)/1e3/float64(of))
 	h.end()
-	g.n = of
 }
 
 // BenchmarkChannels is what nodes cost for 1, 10, 100 and 500 channels of 64 bytes at
