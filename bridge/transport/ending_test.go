@@ -55,17 +55,17 @@ func dialEndsWithContext(t *testing.T, l *lab) {
 	}
 }
 
-// patience is how much later than KeepAlive the peer may be heard before package bridge takes it for silent.
-const patience = 300 * time.Millisecond
+// overdue is how much later than KeepAlive the peer may be heard before package bridge takes it for silent.
+const overdue = 300 * time.Millisecond
 
 func quietSessionStays(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
 	heard := [2]uint64{}
-	for at := time.Duration(0); at < 3*defaultIdleTimeout/2; at += KeepAlive + patience {
+	for at := time.Duration(0); at < 3*defaultIdleTimeout/2; at += KeepAlive + overdue {
 		select {
 		case <-robot.Done():
 		case <-pc.Done():
-		case <-time.After(KeepAlive + patience):
+		case <-time.After(KeepAlive + overdue):
 		}
 		now := [2]uint64{robot.Heard(), pc.Heard()}
 		if now[0] == heard[0] || now[1] == heard[1] {
