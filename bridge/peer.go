@@ -186,7 +186,7 @@ func (n *Node) dial(ctx context.Context, addrs []net.Addr, wait time.Duration) (
 			return nil, err
 		}
 		dctx, cancel := context.WithTimeout(ctx, dialTimeout)
-		s, err = n.cfg.Endpoint.Dial(dctx, a)
+		s, err = n.cfg.Endpoint.Dial(dctx, transport.Addrs{QUIC: a})
 		cancel()
 		if err == nil {
 			return s, nil

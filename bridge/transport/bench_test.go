@@ -18,7 +18,7 @@ func benchPair(b *testing.B) (robot, pc *Session) {
 		b.Cleanup(func() { e.Close() })
 		ends = append(ends, e)
 	}
-	pc, err := ends[1].Dial(context.Background(), ends[0].LocalAddr())
+	pc, err := ends[1].Dial(context.Background(), ends[0].LocalAddrs())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -57,17 +57,35 @@ var contract = []struct {
 	{"UnacceptedSessionsAreTurnedAway", unacceptedSessions, onEndpoints},
 }
 
-func TestQUICKeepsTheContract(t *testing.T) {
+// transports are the ways of listening on a socket.
+var transports = []struct {
+	name   string
+	listen func(net.PacketConn, Config) (*Endpoint, error)
+}{
+	{"QUIC", Listen},
+	{"SCTP", listenOverSCTP},
+}
+
+func listenOverSCTP(conn net.PacketConn, cfg Config) (*Endpoint, error) {
+	cfg.SCTP = conn
+	return Listen(nil, cfg)
+}
+
+func TestTransportsKeepTheContract(t *testing.T) {
 	for _, c := range contract {
-		t.Run(c.name, inBubble(Listen, c.run))
+		for _, tr := range transports {
+			t.Run(c.name+"/"+tr.name, inBubble(tr.listen, c.run))
+		}
 	}
 }
 
-func TestQUICKeepsTheContractOnLoopback(t *testing.T) {
+func TestTransportsKeepTheContractOnLoopback(t *testing.T) {
 	before := openDescriptors(t)
 	for _, c := range contract {
-		if c.stage <= onEndpoints {
-			t.Run(c.name, onLoopback(Listen, c.run))
+		for _, tr := range transports {
+			if c.stage <= onEndpoints {
+				t.Run(c.name+"/"+tr.name, onLoopback(tr.listen, c.run))
+			}
 		}
 	}
 	if after := openDescriptors(t); after != before {
@@ -119,7 +137,7 @@ func wrongKeyIsRefused(t *testing.T, l *lab) {
 	ours := l.node(t, "robot")
 	theirs := l.start(t, Config{Key: l.keys[1], Node: nodeOf("spy"), Host: "spy"})
 	for range 3 { // within one second: one line
-		s, err := theirs.Dial(t.Context(), ours.LocalAddr())
+		s, err := theirs.Dial(t.Context(), ours.LocalAddrs())
 		if s != nil || !errors.Is(err, ErrWrongKey) {
 			t.Fatalf("dial with another key: got %v, %v, want ErrWrongKey", s, err)
 		}
@@ -149,11 +167,11 @@ func wrongKeyIsRefused(t *testing.T, l *lab) {
 
 func ownNodeIsRefused(t *testing.T, l *lab) {
 	e := l.node(t, "robot")
-	if _, err := e.Dial(t.Context(), e.LocalAddr()); !errors.Is(err, ErrSelf) {
+	if _, err := e.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, ErrSelf) {
 		t.Errorf("dialling ourselves: got %v, want ErrSelf", err)
 	}
 	copied := l.start(t, Config{Key: l.keys[0], Node: nodeOf("robot"), Host: "copy"})
-	if _, err := copied.Dial(t.Context(), e.LocalAddr()); !errors.Is(err, ErrSelf) {
+	if _, err := copied.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, ErrSelf) {
 		t.Errorf("dialling a copy of our state: got %v, want ErrSelf", err)
 	}
 	nobodyArrives(t, e)
@@ -177,7 +195,7 @@ func nodesDialEachOther(t *testing.T, l *lab) {
 	dialled := make(chan error, 2)
 	for _, d := range [][2]*Endpoint{{robotEnd, pcEnd}, {pcEnd, robotEnd}} {
 		go func() {
-			_, err := d[0].Dial(t.Context(), d[1].LocalAddr())
+			_, err := d[0].Dial(t.Context(), d[1].LocalAddrs())
 			dialled <- err
 		}()
 	}
@@ -196,11 +214,11 @@ func nodesDialEachOther(t *testing.T, l *lab) {
 func unacceptedSessions(t *testing.T, l *lab) {
 	robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
 	for range maxArrivals {
-		if _, err := pcEnd.Dial(t.Context(), robotEnd.LocalAddr()); err != nil {
+		if _, err := pcEnd.Dial(t.Context(), robotEnd.LocalAddrs()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	extra, err := pcEnd.Dial(t.Context(), robotEnd.LocalAddr())
+	extra, err := pcEnd.Dial(t.Context(), robotEnd.LocalAddrs())
 	if err == nil { // the welcome came before the closing
 		err = waitDone(t, extra)
 	}

@@ -33,7 +33,7 @@ func silentAddress(t *testing.T, l *lab) {
 	robot, pc := l.node(t, "robot"), l.node(t, "pc")
 	l.air.lose(1)
 	start := time.Now()
-	_, err := pc.Dial(t.Context(), robot.LocalAddr())
+	_, err := pc.Dial(t.Context(), robot.LocalAddrs())
 	if took := time.Since(start); !errors.Is(err, ErrSilent) || took > handshakeTimeout+time.Second {
 		t.Errorf("dial: got %v after %v, want ErrSilent after %v", err, took, handshakeTimeout)
 	}
@@ -47,7 +47,7 @@ func dialEndsWithContext(t *testing.T, l *lab) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), after)
 		start := time.Now()
-		_, err := pc.Dial(ctx, robot.LocalAddr())
+		_, err := pc.Dial(ctx, robot.LocalAddrs())
 		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > after+time.Millisecond {
 			t.Errorf("dial with %v: got %v after %v, want context.DeadlineExceeded", after, err, took)
 		}
@@ -163,7 +163,7 @@ func endpointCloseEnds(t *testing.T, l *lab) {
 	if err := <-accepted; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("accept: got %v, want net.ErrClosed", err)
 	}
-	if _, err := robotEnd.Dial(t.Context(), pcEnd.LocalAddr()); !errors.Is(err, net.ErrClosed) {
+	if _, err := robotEnd.Dial(t.Context(), pcEnd.LocalAddrs()); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("dial: got %v, want net.ErrClosed", err)
 	}
 	if _, _, err := l.sockets[robotEnd].ReadFrom(nil); !errors.Is(err, net.ErrClosed) {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,10 @@ type Config struct {
 	Node NodeID // identity of this node, kept over restarts
 	Host string // name of this host: 1..63 bytes, no '/', no control characters
 	Log  *slog.Logger
+
+	// SCTP is the socket for sessions over SCTP; nil means none. The endpoint owns
+	// it as it owns the other.
+	SCTP net.PacketConn
 
 	// IdleTimeout is how long a peer may be silent before its session ends with
 	// ErrSilent; 0 means 10 s, which outlives what befalls a wireless link. Nobody
@@ -61,11 +66,11 @@ func (c Config) check() error {
 }
 
 // Endpoint is this node's place on the network: sessions in, by Accept, and
-// sessions out, by Dial, over one socket. Safe for concurrent use.
+// sessions out, by Dial, over one socket for each protocol. Safe for concurrent use.
 type Endpoint struct {
-	addr     net.Addr
-	protocol protocol
-	refusals *refusals
+	addrs      Addrs
+	quic, sctp protocol // nil without a socket
+	refusals   *refusals
 
 	arrivals chan *Session
 	closed   chan struct{} // closed after cause is set
@@ -75,6 +80,10 @@ type Endpoint struct {
 	cause    error
 	wg       sync.WaitGroup // one per session; grows only under mu while sessions is not nil
 }
+
+// Addrs is where a node listens, by protocol. A protocol without an address is not
+// used.
+type Addrs struct{ QUIC, SCTP net.Addr }
 
 // protocol is an Endpoint's way of making sessions. It hands those that arrive to
 // Endpoint.arrived, and says by Endpoint.fail that there will be no more.
@@ -86,11 +95,15 @@ type protocol interface {
 	close()
 }
 
-// Listen starts an endpoint on conn, over QUIC. The endpoint then owns conn, and
-// Close closes it; when Listen fails conn stays the caller's.
+// Listen starts an endpoint on conn, over QUIC, and on cfg.SCTP; one of the two may
+// be nil. The endpoint then owns them, and Close closes them; when Listen fails
+// they stay the caller's.
 func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
+	}
+	if conn == nil && cfg.SCTP == nil {
+		return nil, errors.New("listen: no socket")
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -103,21 +116,30 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	e := &Endpoint{
-		addr:     conn.LocalAddr(),
 		refusals: newRefusals(cfg.Log, trust.network),
 		arrivals: make(chan *Session, maxArrivals),
 		closed:   make(chan struct{}),
 		sessions: make(map[*Session]struct{}),
 	}
-	e.protocol, err = listenQUIC(conn, e, trust, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+	if conn != nil {
+		e.addrs.QUIC = conn.LocalAddr()
+		e.quic, err = listenQUIC(conn, e, trust, cfg)
+		if err != nil {
+			return nil, fmt.Errorf("listen: %w", err)
+		}
+	}
+	if cfg.SCTP != nil {
+		e.addrs.SCTP = cfg.SCTP.LocalAddr()
+		e.sctp = listenSCTP(cfg.SCTP, e, trust, cfg)
 	}
 	return e, nil
 }
 
-// LocalAddr returns the address of the socket.
-func (e *Endpoint) LocalAddr() net.Addr { return e.addr }
+// LocalAddr returns the address of the socket, of that for QUIC if there are two.
+func (e *Endpoint) LocalAddr() net.Addr { return cmp.Or(e.addrs.QUIC, e.addrs.SCTP) }
+
+// LocalAddrs returns the addresses of the sockets.
+func (e *Endpoint) LocalAddrs() Addrs { return e.addrs }
 
 // Accept returns the next session that a peer dialled. It blocks until there is
 // one, ctx is done, or the endpoint is closed (net.ErrClosed) or has failed.
@@ -131,29 +153,6 @@ func (e *Endpoint) Accept(ctx context.Context) (*Session, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("accept: %w", context.Cause(ctx))
 	}
-}
-
-// Dial makes a session with the node at addr, whoever that is. It returns when
-// both ends have proved who they are, and gives up after some 5 s without an
-// answer, or when ctx is done. A node of another network gives ErrWrongKey, which
-// Dial has then already logged, at most once a second for each address; our own
-// node id gives ErrSelf.
-func (e *Endpoint) Dial(ctx context.Context, addr net.Addr) (*Session, error) {
-	s, err := e.protocol.dial(ctx, addr)
-	if err != nil {
-		if errors.Is(err, ErrWrongKey) {
-			var r refusal
-			if refused, ok := errors.AsType[*refusal](err); ok {
-				r = *refused
-			}
-			e.refusals.report(addr, r.claim, ErrWrongKey)
-		}
-		return nil, fmt.Errorf("dial %v: %w", addr, err)
-	}
-	if !e.enter(s) {
-		return nil, fmt.Errorf("dial %v: %w", addr, net.ErrClosed)
-	}
-	return s, nil
 }
 
 // Close ends every session, telling its peer so, and closes the socket. It waits,
@@ -175,7 +174,11 @@ func (e *Endpoint) Close() error {
 	case <-said:
 	case <-timer.C:
 	}
-	e.protocol.close()
+	for _, p := range []protocol{e.quic, e.sctp} {
+		if p != nil {
+			p.close()
+		}
+	}
 	<-said
 	e.wg.Wait()
 	return nil

@@ -147,7 +147,7 @@ func (l *lab) join(t *testing.T, listener, dialler *Endpoint) (accepted, dialled
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	dialled, err := dialler.Dial(ctx, listener.LocalAddr())
+	dialled, err := dialler.Dial(ctx, listener.LocalAddrs())
 	if err != nil {
 		t.Fatal(err)
 	}

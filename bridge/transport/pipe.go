@@ -73,6 +73,8 @@ func newPipeEnd(p *pipe, addr pipeAddr) *pipeEnd {
 	}
 }
 
+func (e *pipeEnd) name() string { return "pipe" }
+
 func (e *pipeEnd) sendDatagram(b []byte) error {
 	if len(b) > pipeDatagram {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(b), pipeDatagram)

@@ -22,7 +22,7 @@ func TestForgedAddressesDoNotKeepMembersOut(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		guard := robot.protocol.(*quicProtocol).guard
+		guard := robot.quic.(*quicProtocol).guard
 		guard.mu.Lock()
 		pending := guard.pending
 		guard.mu.Unlock()

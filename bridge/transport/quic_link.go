@@ -18,6 +18,8 @@ type quicLink struct{ conn *quic.Conn }
 // quicPacket is the size of the packets we send, see quicConfig.
 const quicPacket = 1280
 
+func (l *quicLink) name() string { return "quic" }
+
 func (l *quicLink) sendDatagram(b []byte) error {
 	err := l.conn.SendDatagram(b)
 	if err == nil {

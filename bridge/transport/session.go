@@ -59,6 +59,7 @@ type Session struct {
 // whoever was blocked in it or in one of its streams is free by then, or at once.
 // Errors are those of session.go; anything else is an error of the network.
 type carrier interface {
+	name() string
 	sendDatagram([]byte) error
 	receiveDatagram(context.Context) ([]byte, error)
 	openStream() (SendStream, error)
@@ -74,6 +75,9 @@ type carrier interface {
 
 // Peer returns who the other end proved to be.
 func (s *Session) Peer() Peer { return s.peer }
+
+// Transport names the protocol: quic, sctp, or pipe.
+func (s *Session) Transport() string { return s.carrier.name() }
 
 // Dialled tells whether this end dialled.
 func (s *Session) Dialled() bool { return s.dialled }

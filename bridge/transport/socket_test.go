@@ -67,7 +67,7 @@ func TestEndpointClosesOverAStuckSocket(t *testing.T) {
 		defer cancel()
 		stuck.Store(true)
 		var dialling sync.WaitGroup
-		dialling.Go(func() { pcEnd.Dial(dialCtx, robotEnd.LocalAddr()) })
+		dialling.Go(func() { pcEnd.Dial(dialCtx, robotEnd.LocalAddrs()) })
 		if err := pc.SendDatagram([]byte("x")); err != nil {
 			t.Fatal(err)
 		}

@@ -106,7 +106,7 @@ func withStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
 		}
 		time.Sleep(2 * handshakeTimeout)
 		synctest.Wait()
-		guard := robot.protocol.(*quicProtocol).guard
+		guard := robot.quic.(*quicProtocol).guard
 		guard.mu.Lock()
 		defer guard.mu.Unlock()
 		if guard.pending != 0 || len(guard.perHost) != 0 {
@@ -291,7 +291,7 @@ func TestDiallerRefusesStrangers(t *testing.T) {
 				t.Fatal(err)
 			}
 			pc := l.node(t, "pc")
-			session, err := pc.Dial(t.Context(), s.Conn.LocalAddr())
+			session, err := pc.Dial(t.Context(), Addrs{QUIC: s.Conn.LocalAddr()})
 			if session != nil || !errors.Is(err, c.want) {
 				t.Errorf("dial: got %v, %v, want %v", session, err, c.want)
 			}

@@ -155,8 +155,11 @@ func TestDialRefusesWhatIsNoUDPAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	for _, addr := range []net.Addr{nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}} {
-		if _, err := e.Dial(context.Background(), addr); err == nil || !strings.Contains(err.Error(), "UDP address") {
+	if _, err := e.Dial(context.Background(), Addrs{}); err == nil || !strings.Contains(err.Error(), "no address") {
+		t.Errorf("dial nowhere: got %v", err)
+	}
+	for _, addr := range []net.Addr{&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}} {
+		if _, err := e.Dial(context.Background(), Addrs{QUIC: addr}); err == nil || !strings.Contains(err.Error(), "UDP address") {
 			t.Errorf("dial %v: got %v", addr, err)
 		}
 	}

@@ -1,0 +1,110 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// headStart is how long QUIC may take for a session before SCTP is tried as well.
+const headStart = 250 * time.Millisecond
+
+// Dial makes a session with the node at to, whoever that is. With two addresses
+// QUIC is tried first, and SCTP when QUIC has failed or has no session after 250 ms;
+// the session that is there first is kept. Dial returns when both ends have proved
+// who they are, and gives up after some 5 s without an answer, or when ctx is done. A
+// node of another network gives ErrWrongKey, which Dial has then already logged, at
+// most once a second for each address; our own node id gives ErrSelf.
+func (e *Endpoint) Dial(ctx context.Context, to Addrs) (*Session, error) {
+	var ways []way
+	if e.quic != nil && to.QUIC != nil {
+		ways = append(ways, way{e.quic, to.QUIC})
+	}
+	if e.sctp != nil && to.SCTP != nil {
+		ways = append(ways, way{e.sctp, to.SCTP})
+	}
+	switch len(ways) {
+	case 0:
+		return nil, errors.New("dial: no address for a transport that is switched on")
+	case 1:
+		return e.dialOne(ctx, ways[0])
+	}
+	return e.dialBoth(ctx, ways[0], ways[1])
+}
+
+// way is how to reach a node.
+type way struct {
+	over protocol
+	addr net.Addr
+}
+
+func (e *Endpoint) dialOne(ctx context.Context, w way) (*Session, error) {
+	s, err := w.over.dial(ctx, w.addr)
+	if err != nil {
+		if errors.Is(err, ErrWrongKey) {
+			var r refusal
+			if refused, ok := errors.AsType[*refusal](err); ok {
+				r = *refused
+			}
+			e.refusals.report(w.addr, r.claim, ErrWrongKey)
+		}
+		return nil, fmt.Errorf("dial %v: %w", w.addr, err)
+	}
+	if !e.enter(s) {
+		return nil, fmt.Errorf("dial %v: %w", w.addr, net.ErrClosed)
+	}
+	return s, nil
+}
+
+// dialBoth returns the session that is there first. It waits for the end of the
+// other attempt, which it calls off.
+func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		s   *Session
+		err error
+	}
+	results := make(chan result, 2)
+	failed := make(chan struct{})
+	go func() {
+		s, err := e.dialOne(ctx, first)
+		if err != nil {
+			close(failed)
+		}
+		results <- result{s, err}
+	}()
+	go func() {
+		timer := time.NewTimer(headStart)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-failed:
+		case <-ctx.Done():
+			results <- result{err: context.Cause(ctx)}
+			return
+		}
+		s, err := e.dialOne(ctx, second)
+		results <- result{s, err}
+	}()
+	var kept *Session
+	var errs []error
+	for range 2 {
+		r := <-results
+		switch {
+		case r.err != nil:
+			errs = append(errs, r.err)
+		case kept != nil:
+			r.s.Close("the other transport was there first")
+		default:
+			kept = r.s
+			cancel()
+		}
+	}
+	if kept != nil {
+		return kept, nil
+	}
+	return nil, errors.Join(errs...)
+}

@@ -1,0 +1,220 @@
+package transport
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/pion/dtls/v3"
+)
+
+// sctpProtocol makes sessions over SCTP (RFC 9260) inside DTLS 1.2 (RFC 6347,
+// RFC 8261) over UDP.
+type sctpProtocol struct {
+	endpoint *Endpoint
+	trust    *trust
+	socket   *sctpSocket
+	idle     time.Duration
+	guard    *sctpGuard
+
+	ctx  context.Context // ends the handshakes that are under way
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu    sync.Mutex
+	links map[*sctpLink]struct{} // nil once closed
+	cause error                  // why
+}
+
+func listenSCTP(conn net.PacketConn, e *Endpoint, t *trust, cfg Config) *sctpProtocol {
+	p := &sctpProtocol{
+		endpoint: e,
+		trust:    t,
+		socket:   newSCTPSocket(conn, cfg.Node, resetter{cfg.Key.derive("achbridge/1 sctp reset", 32)}),
+		idle:     cfg.IdleTimeout,
+		guard:    newSCTPGuard(),
+		links:    make(map[*sctpLink]struct{}),
+	}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.socket.admit = p.admit
+	p.socket.run(func(err error) {
+		p.shut(err)
+		p.endpoint.fail(err)
+	})
+	return p
+}
+
+// knockPeriod is after what time without an answer a dialler knocks again, and
+// repeats its hello.
+const knockPeriod = 200 * time.Millisecond
+
+func (p *sctpProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error) {
+	if addr == nil {
+		return nil, errors.New("no address")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, ErrSilent)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+	if ctx.Err() != nil {
+		return nil, p.why(ctx)
+	}
+	var key pathKey
+	rand.Read(key.attempt[:]) // never fails
+	path := newSCTPPath(p.socket, key, shim{kind: kindToListener, attempt: key.attempt})
+	p.socket.remember(path)
+	s, err := p.dialOver(ctx, path, addr)
+	if err != nil {
+		path.Close()
+		if ctx.Err() != nil {
+			return nil, p.why(ctx)
+		}
+		return nil, err
+	}
+	s.dialled = true
+	return s, nil
+}
+
+// why tells for what reason a handshake's context has ended.
+func (p *sctpProtocol) why(ctx context.Context) error {
+	if p.ctx.Err() != nil {
+		return net.ErrClosed
+	}
+	return context.Cause(ctx)
+}
+
+func (p *sctpProtocol) dialOver(ctx context.Context, path *sctpPath, addr net.Addr) (*Session, error) {
+	rtt, err := p.knock(ctx, path, addr)
+	if err != nil {
+		return nil, err
+	}
+	m := &sctpMeeting{p: p, path: path}
+	conn, err := dtls.ClientWithOptions(path, addr, m.clientOptions()...)
+	if err != nil {
+		return nil, err
+	}
+	return m.meet(ctx, conn, askHello, rtt)
+}
+
+// knock gets the cookie that the listener wants to see, and returns the round trip.
+func (p *sctpProtocol) knock(ctx context.Context, path *sctpPath, addr net.Addr) (time.Duration, error) {
+	ticker := time.NewTicker(knockPeriod)
+	defer ticker.Stop()
+	for {
+		sent := time.Now()
+		p.socket.send(appendShim(nil, shim{kind: kindKnock, attempt: path.key.attempt}), addr)
+		select {
+		case path.shim.proof = <-path.cookies:
+			return time.Since(sent), nil
+		case <-ticker.C:
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// admit is called by the socket's reader for every new path to us.
+func (p *sctpProtocol) admit(path *sctpPath, from net.Addr) bool {
+	host := hostPart(from)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.links == nil || !p.guard.enter(host) {
+		return false
+	}
+	p.wg.Go(func() {
+		defer p.guard.leave(host)
+		p.serve(path, from)
+	})
+	return true
+}
+
+// serve is the acceptor's side of a handshake. The session is handed on before the
+// dialler knows: sessions arrive in the order in which they were dialled.
+func (p *sctpProtocol) serve(path *sctpPath, from net.Addr) {
+	ctx, cancel := context.WithTimeout(p.ctx, handshakeTimeout)
+	defer cancel()
+	m := &sctpMeeting{p: p, path: path}
+	conn, err := dtls.ServerWithOptions(path, from, m.serverOptions()...)
+	if err != nil {
+		path.Close()
+		return
+	}
+	s, err := m.meet(ctx, conn, hearFirstHello, 0)
+	if err != nil {
+		path.Close()
+		m.report(ctx, from, err)
+		return
+	}
+	p.endpoint.arrived(s)
+	conn.Write(m.ownHello()) // drops it if the session has been turned away
+}
+
+// enter writes l into the book, so that the end of the socket ends it. When the
+// socket has ended already it says why.
+func (p *sctpProtocol) enter(l *sctpLink) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.links == nil {
+		return p.cause
+	}
+	p.links[l] = struct{}{}
+	return nil
+}
+
+func (p *sctpProtocol) leave(l *sctpLink) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
+}
+
+// shut ends every link, and lets no more in.
+func (p *sctpProtocol) shut(cause error) {
+	p.mu.Lock()
+	links := p.links
+	if links != nil {
+		p.links, p.cause = nil, cause
+	}
+	p.mu.Unlock()
+	for l := range links {
+		l.end(cause)
+	}
+	p.stop()
+}
+
+func (p *sctpProtocol) close() {
+	p.shut(net.ErrClosed)
+	p.socket.close()
+	p.wg.Wait()
+}
+
+// sctpGuard bounds what handshakes cost that are not complete. All of them come
+// from proved addresses.
+type sctpGuard struct {
+	mu      sync.Mutex
+	pending int
+	perHost map[string]int
+}
+
+func newSCTPGuard() *sctpGuard { return &sctpGuard{perHost: make(map[string]int)} }
+
+func (g *sctpGuard) enter(host string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pending >= maxPending || g.perHost[host] >= maxPendingPerHost {
+		return false
+	}
+	g.pending++
+	g.perHost[host]++
+	return true
+}
+
+func (g *sctpGuard) leave(host string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pending--
+	if g.perHost[host]--; g.perHost[host] == 0 {
+		delete(g.perHost, host)
+	}
+}

@@ -1,0 +1,112 @@
+package transport
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/pion/sctp"
+)
+
+func (l *sctpLink) sendDatagram(b []byte) error {
+	if len(b) > sctpPayload {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(b), sctpPayload)
+	}
+	format := sctp.PayloadProtocolIdentifier(datagramFormat)
+	if len(b) == 0 {
+		format, b = noBytesFormat, []byte{0}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.queued >= shortQueue && l.cause == nil {
+		l.changed.Wait()
+	}
+	if l.cause != nil {
+		return l.cause
+	}
+	if _, err := l.datagrams.WriteSCTP(b, format); err != nil {
+		return fmt.Errorf("association: %w", err)
+	}
+	l.queued++
+	l.inQueue += len(b)
+	return nil
+}
+
+// receive takes datagrams out of the association, so that they never count against
+// what the peer may send.
+func (l *sctpLink) receive() {
+	b := make([]byte, largestPacket)
+	for {
+		n, format, err := l.datagrams.ReadSCTP(b)
+		if err != nil {
+			l.broke(err)
+			return
+		}
+		d := append([]byte{}, b[:n]...)
+		if format == noBytesFormat {
+			d = d[:0]
+		}
+		select {
+		case l.received <- d:
+		default:
+		}
+	}
+}
+
+func (l *sctpLink) receiveDatagram(ctx context.Context) ([]byte, error) {
+	select {
+	case d := <-l.received: // also after the end
+		return d, nil
+	default:
+	}
+	select {
+	case d := <-l.received:
+		return d, nil
+	case <-l.ending:
+		return nil, l.fault()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (l *sctpLink) maxDatagram() int { return sctpPayload }
+
+// window is the congestion window, or what the peer takes if that is less, without
+// what waits in SCTP already.
+func (l *sctpLink) window() int {
+	l.mu.Lock()
+	waiting := l.inQueue
+	l.mu.Unlock()
+	flying := l.assoc.BufferedAmount() - waiting
+	return max(0, min(int(l.assoc.CWND()), int(l.assoc.RWND())+flying)-sctpMTU-waiting)
+}
+
+// sent notes a DATA chunk that leaves.
+func (l *sctpLink) sent(chunk []byte) {
+	if len(chunk) < dataHeader {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if binary.BigEndian.Uint16(chunk[8:]) != datagramNumber {
+		l.streams.sent(binary.BigEndian.Uint32(chunk[4:]))
+		return
+	}
+	l.queued--
+	l.inQueue -= len(chunk) - dataHeader
+	if l.queued == shortQueue-1 {
+		l.changed.Broadcast()
+	}
+}
+
+// urge has SCTP look at its queue again. After a lost tail it sends two packets for
+// each time it is woken, whatever the window (its TLR), and leaves the rest for the
+// next acknowledgement.
+func (l *sctpLink) urge() {
+	l.mu.Lock()
+	waiting := l.queued > 0
+	l.mu.Unlock()
+	if waiting {
+		l.datagrams.Write(nil)
+	}
+}

@@ -1,0 +1,46 @@
+package transport
+
+import "time"
+
+// sctpFlight bounds what streams have under way, acknowledged by nobody yet: a
+// congestion window as in RFC 5681, because the association's own is held open for
+// datagrams. The zero value is not ready.
+type sctpFlight struct {
+	limit, threshold int // bytes
+	credit           int // acknowledged bytes towards the next step
+	cut              time.Time
+}
+
+const (
+	firstFlight = 10 * sctpPayload
+	leastFlight = 4 * sctpPayload
+	// mostFlight leaves datagrams half of the association's window.
+	mostFlight = sctpWindow / 2
+)
+
+func newSCTPFlight() sctpFlight { return sctpFlight{limit: firstFlight, threshold: mostFlight} }
+
+// acked grows the limit, if it was the limit that held somebody up.
+func (f *sctpFlight) acked(n int, full bool) {
+	if !full || n <= 0 {
+		return
+	}
+	if f.limit < f.threshold {
+		f.limit = min(f.limit+n, mostFlight)
+		return
+	}
+	if f.credit += n; f.credit >= f.limit {
+		f.credit -= f.limit
+		f.limit = min(f.limit+sctpPayload, mostFlight)
+	}
+}
+
+// lost halves the limit, once in a round trip.
+func (f *sctpFlight) lost(now time.Time, rtt time.Duration) {
+	if now.Sub(f.cut) < rtt {
+		return
+	}
+	f.cut, f.credit = now, 0
+	f.limit = max(f.limit/2, leastFlight)
+	f.threshold = f.limit
+}

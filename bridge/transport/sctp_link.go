@@ -1,0 +1,276 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/pion/dtls/v3"
+	"github.com/pion/sctp"
+)
+
+// sctpLink is the carrier over SCTP.
+type sctpLink struct {
+	p     *sctpProtocol
+	path  *sctpPath
+	conn  *dtls.Conn
+	assoc *sctp.Association
+	token proof // with which the peer would say that it has forgotten us
+
+	datagrams *sctp.Stream
+	words     *sctp.Stream // see sctp_stream.go
+	received  chan []byte
+	control   sctpControl
+	arrivals  chan *sctpReceiveStream // has room for all that the peer may open
+
+	ending chan struct{} // closed once cause is set
+	done   chan struct{} // closed when nothing of the link runs any more
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex
+	changed  sync.Cond // L is mu: anything below
+	cause    error
+	packets  uint64 // that have come
+	lastCame time.Time
+	srtt     time.Duration
+	beatInfo string // of the heartbeat under way
+	beatAt   time.Time
+	queued   int // datagrams that SCTP has not sent yet
+	inQueue  int // their bytes
+	streams  sctpStreams
+}
+
+const (
+	// sctpPayload is the largest message that goes in one packet, in bytes: the same
+	// 1280 bytes of UDP payload as over QUIC, less those of the DTLS record (13 header,
+	// 8 connection id, 8 nonce, 1 type, 16 tag) and those of SCTP, rounded down to
+	// four.
+	sctpPayload = (sctpMTU - sctpHeader - dataHeader) &^ 3
+	sctpMTU     = quicPacket - 46
+
+	// sctpWindow is the least congestion window, in bytes. See sctpOptions.
+	sctpWindow = 1 << 20
+	// sctpBuffer is how many bytes a peer may have us hold that have arrived.
+	sctpBuffer = 2 << 20
+	// sctpRTO is the retransmission timer.
+	sctpRTO = 500 * time.Millisecond
+
+	// shortQueue is how many datagrams wait in SCTP before SendDatagram blocks.
+	shortQueue = 32
+	// linkQueue is how many datagrams wait to be received, as many as over QUIC.
+	linkQueue = 128
+
+	// Stream numbers, the same in each direction.
+	controlNumber   = 0
+	datagramNumber  = 1
+	wordsNumber     = 2
+	firstNumber     = 3
+	datagramFormat  = 0xac01 // payload protocol ids: a datagram,
+	noBytesFormat   = 0xac02 // and one of no bytes, which SCTP cannot carry
+	streamFormat    = 0xac03 // see sctp_stream.go
+	streamEndFormat = 0xac04
+	streamCutFormat = 0xac05
+	wordFormat      = 0xac06
+)
+
+// sctpOptions say how the library runs an association.
+func sctpOptions(conn net.Conn) []sctp.ClientOption {
+	return []sctp.ClientOption{
+		sctp.WithNetConn(conn),
+		sctp.WithLoggerFactory(silentLogs()),
+		sctp.WithMTU(sctpMTU),
+		sctp.WithEnableZeroChecksum(true),
+		sctp.WithEnableInterleaving(false),
+		sctp.WithMaxReceiveBufferSize(sctpBuffer),
+		sctp.WithMinCwnd(sctpWindow),
+		sctp.WithRTOMax(float64(sctpRTO.Milliseconds())),
+	}
+}
+
+// newSCTPLink starts the association that both hellos have described.
+func newSCTPLink(m *sctpMeeting, conn *dtls.Conn, remote []byte, rtt time.Duration) (*sctpLink, error) {
+	l := &sctpLink{
+		p: m.p, path: m.path, conn: conn,
+		token:    m.p.socket.resets.token(m.peer.Node, m.path.outgoing()),
+		received: make(chan []byte, linkQueue),
+		arrivals: make(chan *sctpReceiveStream, maxStreams),
+		ending:   make(chan struct{}), done: make(chan struct{}),
+		lastCame: time.Now(), srtt: rtt,
+	}
+	l.changed.L = &l.mu
+	tap := &sctpTap{Conn: conn, link: l}
+	if m.path.key.addr != "" {
+		tap.answer = m.ownHello()
+	}
+	l.streams.init(l)
+	var err error
+	l.assoc, err = sctp.ClientContext(context.Background(), append(sctpOptions(tap), sctp.WithSNAP(m.token, remote))...)
+	if err != nil {
+		return nil, fmt.Errorf("association: %w", err)
+	}
+	if err := l.begin(); err != nil {
+		l.assoc.Close()
+		l.wg.Wait()
+		return nil, err
+	}
+	return l, nil
+}
+
+// begin starts everything that runs for the link.
+func (l *sctpLink) begin() error {
+	var control *sctp.Stream
+	for _, s := range []struct {
+		number uint16
+		stream **sctp.Stream
+	}{{controlNumber, &control}, {datagramNumber, &l.datagrams}, {wordsNumber, &l.words}} {
+		var err error
+		if *s.stream, err = l.assoc.OpenStream(s.number, 0); err != nil {
+			return fmt.Errorf("association: %w", err)
+		}
+	}
+	l.datagrams.SetReliabilityParams(true, sctp.ReliabilityTypeRexmit, 0)
+	if err := l.p.enter(l); err != nil {
+		return err
+	}
+	l.p.socket.expect(l.token, l)
+	l.mu.Lock()
+	l.streams.attach(&l.streams.tracks[0], control)
+	l.mu.Unlock()
+	l.wg.Go(l.receive)
+	l.wg.Go(l.listen)
+	l.wg.Go(l.accept)
+	go l.run()
+	return nil
+}
+
+// run watches over the link until it ends, and clears it away.
+func (l *sctpLink) run() {
+	l.watch()
+	l.mu.Lock()
+	cause := l.cause
+	l.mu.Unlock()
+	if e, ok := errors.AsType[*CloseError](cause); ok && !e.Remote {
+		l.assoc.Abort(e.Reason) // bounded, as the path never blocks
+	}
+	l.assoc.Close()
+	l.conn.Close()
+	l.path.Close()
+	l.wg.Wait()
+	l.p.socket.unexpect(l.token)
+	l.p.leave(l)
+	close(l.done)
+}
+
+// watch returns when the link is to end: it ends it itself when nothing is heard.
+func (l *sctpLink) watch() {
+	beat := min(l.p.idle/4, KeepAlive)
+	timer := time.NewTimer(beat)
+	defer timer.Stop()
+	for {
+		select {
+		case <-l.ending:
+			return
+		case <-timer.C:
+		}
+		l.mu.Lock()
+		silent := time.Since(l.lastCame)
+		l.mu.Unlock()
+		if silent >= l.p.idle {
+			l.end(ErrSilent)
+			return
+		}
+		l.assoc.ActiveHeartbeat()
+		timer.Reset(min(beat, l.p.idle-silent))
+	}
+}
+
+// end makes the link end for a reason, the first of which counts.
+func (l *sctpLink) end(cause error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endLocked(cause)
+}
+
+func (l *sctpLink) endLocked(cause error) {
+	if l.cause != nil {
+		return
+	}
+	l.cause = cause
+	close(l.ending)
+	l.changed.Broadcast()
+}
+
+// broke ends the link because the association has, for which the peer's goodbye
+// has given the reason, if there was any.
+func (l *sctpLink) broke(err error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, dtls.ErrConnClosed) {
+		l.end(&CloseError{Remote: true})
+		return
+	}
+	l.end(fmt.Errorf("association: %w", err))
+}
+
+func (l *sctpLink) name() string { return "sctp" }
+
+func (l *sctpLink) rtt() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.srtt
+}
+
+func (l *sctpLink) heard() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.packets
+}
+
+func (l *sctpLink) remoteAddr() net.Addr { return l.conn.RemoteAddr() }
+
+// fault is why the link ends.
+func (l *sctpLink) fault() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cause
+}
+
+func (l *sctpLink) err() error {
+	select {
+	case <-l.done:
+		return l.fault()
+	default:
+		return nil
+	}
+}
+
+func (l *sctpLink) close(reason string) { l.end(&CloseError{Reason: reason}) }
+
+// hear notes that something authentic came from the peer.
+func (l *sctpLink) hear(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lastCame = now
+	l.packets++
+}
+
+// beat notes a heartbeat that leaves.
+func (l *sctpLink) beat(chunk []byte, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.beatInfo, l.beatAt = heartbeatInfo(chunk), now
+}
+
+// beaten notes the answer to one. It alone gives the round trip: acknowledgements
+// of data may be delayed by 200 ms.
+func (l *sctpLink) beaten(chunk []byte, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.beatInfo == "" || heartbeatInfo(chunk) != l.beatInfo {
+		return
+	}
+	l.beatInfo = ""
+	l.srtt += (now.Sub(l.beatAt) - l.srtt) / 4
+}

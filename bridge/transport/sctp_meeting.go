@@ -1,0 +1,246 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/pion/dtls/v3"
+	"github.com/pion/logging"
+	"github.com/pion/sctp"
+)
+
+// sctpMeeting is one handshake, until it is a session or nothing.
+//
+// After knock and cookie comes DTLS, in two round trips, and then one record each
+// way, the hello: welcomeByte and the INIT chunk that SCTP would else exchange
+// itself, in two round trips more (draft-hancke-tsvwg-snap). The dialler repeats
+// its hello until it has the answer.
+type sctpMeeting struct {
+	p     *sctpProtocol
+	path  *sctpPath
+	claim claim // of a dialler, from its greeting
+	peer  Peer
+	token []byte // our INIT chunk
+	fault error  // what we have against the peer's certificate
+}
+
+// handshakePacket is the size of DTLS handshake packets, in bytes.
+const handshakePacket = 1200
+
+// maxChain is how many certificates we look at: one that newTrust issues stands
+// alone, and trust.verify says so.
+const maxChain = 2
+
+// maxHello is more than any hello takes.
+const maxHello = 512
+
+func (m *sctpMeeting) options() []dtls.Option {
+	return []dtls.Option{
+		dtls.WithCertificates(m.p.trust.certificate),
+		dtls.WithCipherSuites(dtls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+		dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
+		dtls.WithSupportedProtocols(alpn),
+		// The standard verification, which looks at dates and names, gives way to
+		// trust.verify.
+		dtls.WithInsecureSkipVerify(true),
+		dtls.WithVerifyPeerCertificate(m.verify),
+		dtls.WithConnectionIDGenerator(func() []byte { return m.path.id[:] }),
+		dtls.WithMTU(handshakePacket),
+		dtls.WithFlightInterval(knockPeriod),
+		dtls.WithReplayProtectionWindow(1024),
+		dtls.WithLoggerFactory(silentLogs()),
+	}
+}
+
+func (m *sctpMeeting) clientOptions() []dtls.ClientOption {
+	// Names the network we mean, for the other side's log.
+	options := []dtls.ClientOption{dtls.WithServerName(m.p.trust.network + serverSuffix)}
+	for _, o := range m.options() {
+		options = append(options, o)
+	}
+	return options
+}
+
+func (m *sctpMeeting) serverOptions() []dtls.ServerOption {
+	options := []dtls.ServerOption{
+		dtls.WithClientAuth(dtls.RequireAnyClientCert),
+		dtls.WithInsecureSkipVerifyHello(true), // the shim has done it
+		dtls.WithGetCertificate(func(h *dtls.ClientHelloInfo) (*tls.Certificate, error) {
+			if network, named := strings.CutSuffix(h.ServerName, serverSuffix); named && isNetwork(network) {
+				m.claim.network = network
+			}
+			return &m.p.trust.certificate, nil
+		}),
+	}
+	for _, o := range m.options() {
+		options = append(options, o)
+	}
+	return options
+}
+
+// silentLogs keeps the libraries quiet: what they see, strangers can cause.
+func silentLogs() logging.LoggerFactory {
+	return &logging.DefaultLoggerFactory{Writer: io.Discard, DefaultLogLevel: logging.LogLevelDisabled}
+}
+
+func (m *sctpMeeting) verify(raw [][]byte, _ [][]*x509.Certificate) error {
+	m.peer, m.fault = m.identify(raw)
+	return m.fault
+}
+
+func (m *sctpMeeting) identify(raw [][]byte) (Peer, error) {
+	if len(raw) > maxChain {
+		return Peer{}, errBadCertificate
+	}
+	var chain []*x509.Certificate
+	for _, der := range raw {
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			return Peer{}, errBadCertificate
+		}
+		chain = append(chain, cert)
+	}
+	return m.p.trust.verify(chain)
+}
+
+// hello is one side of the exchange that follows DTLS. It returns the peer's INIT.
+type hello func(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error)
+
+// meet makes a session of a connection, or closes it; rtt is zero if unknown.
+func (m *sctpMeeting) meet(ctx context.Context, conn *dtls.Conn, do hello, rtt time.Duration) (*Session, error) {
+	s, err := m.shake(ctx, conn, do, rtt)
+	if err != nil {
+		conn.Close()
+		return nil, m.cause(err)
+	}
+	return s, nil
+}
+
+func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do hello, rtt time.Duration) (*Session, error) {
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	state, ok := conn.ConnectionState()
+	switch {
+	case !ok || state.NegotiatedProtocol != alpn:
+		return nil, errors.New("peer speaks another application protocol")
+	case m.peer.Node == m.p.trust.self.Node:
+		return nil, ErrSelf
+	case m.path.outgoing() == cid{}:
+		return nil, errors.New("peer has no connection id")
+	}
+	m.path.known.Store(true)
+	var err error
+	if m.token, err = sctp.GenerateOutOfBandToken(sctpOptions(conn)...); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	remote, err := do(m, ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if rtt == 0 {
+		rtt = time.Since(start)
+	}
+	l, err := newSCTPLink(m, conn, remote, rtt)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{carrier: l, control: l.control, done: l.done, peer: m.peer}, nil
+}
+
+// ownHello is what we say.
+func (m *sctpMeeting) ownHello() []byte { return append([]byte{welcomeByte}, m.token...) }
+
+// askHello is the dialler's side.
+func askHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
+	for {
+		if _, err := conn.Write(m.ownHello()); err != nil {
+			return nil, err
+		}
+		token, err := hearHello(ctx, conn, knockPeriod)
+		if netErr, ok := errors.AsType[net.Error](err); !ok || !netErr.Timeout() || ctx.Err() != nil {
+			return token, err
+		}
+	}
+}
+
+// hearFirstHello is the acceptor's side. It answers when it has the session, see
+// serve. The answer may be lost, and is then asked for again, see sctpTap.
+func hearFirstHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
+	return hearHello(ctx, conn, handshakeTimeout)
+}
+
+// hearHello waits for the peer's hello. What else comes, came too early.
+func hearHello(ctx context.Context, conn *dtls.Conn, wait time.Duration) ([]byte, error) {
+	conn.SetReadDeadline(time.Now().Add(wait))
+	disarm := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer func() {
+		if disarm() {
+			conn.SetReadDeadline(time.Time{})
+		}
+	}()
+	b := make([]byte, largestPacket)
+	for {
+		n, err := conn.Read(b)
+		switch {
+		case err != nil:
+			return nil, err
+		case n > 0 && b[0] == welcomeByte && n <= maxHello:
+			return b[1:n], nil
+		case n > 0 && b[0] != sctpFirstByte:
+			return nil, fmt.Errorf("welcome: got byte %#x, want %#x", b[0], welcomeByte)
+		}
+		for typ, chunk := range chunks(b[:n]) {
+			if typ == chunkAbort { // it was turned away at once
+				return nil, &CloseError{Reason: abortReason(chunk), Remote: true}
+			}
+		}
+	}
+}
+
+// cause says in this package's words why a handshake failed.
+func (m *sctpMeeting) cause(err error) error {
+	if m.fault != nil {
+		return m.fault
+	}
+	if _, closed := errors.AsType[*CloseError](err); closed || errors.Is(err, ErrSelf) {
+		return err
+	}
+	// The alert is of a type that pion keeps to itself.
+	if strings.Contains(err.Error(), "BadCertificate") {
+		return fmt.Errorf("our certificate was refused: %w", ErrWrongKey)
+	}
+	if errors.Is(err, io.EOF) {
+		return &CloseError{Remote: true}
+	}
+	if netErr, ok := errors.AsType[net.Error](err); ok && netErr.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		return ErrSilent
+	}
+	return err
+}
+
+// report logs a dialler that was refused, or refused us, unless it was a member or
+// nothing was wrong: an answer lost, our own closing.
+func (m *sctpMeeting) report(ctx context.Context, from net.Addr, err error) {
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		m.p.endpoint.refusals.report(from, refused.claim, refused.err)
+		return
+	}
+	_, closed := errors.AsType[*CloseError](err)
+	if m.peer != (Peer{}) || closed || ctx.Err() != nil || errors.Is(err, ErrSelf) || errors.Is(err, ErrSilent) || errors.Is(err, net.ErrClosed) {
+		return
+	}
+	if errors.Is(err, ErrWrongKey) && m.claim.network == m.p.trust.network {
+		// It meant our network and refused us all the same.
+		err = errors.New("peer refused our certificate")
+	}
+	m.p.endpoint.refusals.report(from, m.claim, err)
+}

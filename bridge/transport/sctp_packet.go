@@ -1,0 +1,144 @@
+package transport
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"net"
+	"time"
+)
+
+// Once two ends know each other, what travels between them is plain DTLS: records
+// with a connection id (RFC 9146), by which each end finds the session, wherever
+// the packet comes from. What comes before that stands behind a shim, which makes
+// the same exchange as a DTLS HelloVerifyRequest, but keeps nothing of it: a
+// listener has no state for an address that has not proved to be one.
+//
+//	byte 0      shimMagic, which is no DTLS content type
+//	byte 1      kind
+//	bytes 2-9   attempt: chosen by the dialler, tells its attempts apart
+//	bytes 10-25 proof: the listener's cookie for address and attempt (knock and
+//	            toDialler leave it zero), or the token of a reset
+//	bytes 26-   DTLS records, with toListener and toDialler only
+//
+// No answer is longer than what it answers.
+const (
+	shimMagic = 0xac
+	shimSize  = 2 + attemptSize + proofSize
+
+	attemptSize = 8
+	proofSize   = 16
+
+	kindKnock      = 1 // dialler: may I?
+	kindCookie     = 2 // listener: then show this
+	kindToListener = 3 // handshake
+	kindToDialler  = 4 // handshake
+	kindReset      = 5 // I know no session of that id any more
+
+	// recordCID is the DTLS content type of a record with a connection id, which
+	// follows type, version, epoch and sequence number.
+	recordCID = 25
+	cidOffset = 11
+	cidSize   = 8
+	// minResettable is the size of the smallest packet that is answered by a reset.
+	minResettable = 40
+)
+
+type (
+	attemptID [attemptSize]byte
+	proof     [proofSize]byte
+	cid       [cidSize]byte
+)
+
+// shim is what precedes the records of a handshake.
+type shim struct {
+	kind    byte
+	attempt attemptID
+	proof   proof
+}
+
+func appendShim(dst []byte, s shim) []byte {
+	dst = append(dst, shimMagic, s.kind)
+	dst = append(dst, s.attempt[:]...)
+	return append(dst, s.proof[:]...)
+}
+
+// parseShim returns the shim of a packet and what follows, which is part of b.
+func parseShim(b []byte) (s shim, records []byte, ok bool) {
+	if len(b) < shimSize || b[0] != shimMagic || b[1] < kindKnock || b[1] > kindReset {
+		return shim{}, nil, false
+	}
+	s.kind = b[1]
+	copy(s.attempt[:], b[2:])
+	copy(s.proof[:], b[2+attemptSize:])
+	return s, b[shimSize:], true
+}
+
+// parseCID returns the connection id of a packet's first record.
+func parseCID(b []byte) (id cid, ok bool) {
+	if len(b) < cidOffset+cidSize || b[0] != recordCID {
+		return cid{}, false
+	}
+	copy(id[:], b[cidOffset:])
+	return id, true
+}
+
+// findCID returns the connection id of the first record that has one, of a packet
+// of ours.
+func findCID(b []byte) (id cid, ok bool) {
+	for len(b) > cidOffset+2 && b[0] != recordCID {
+		b = b[min(len(b), cidOffset+2+int(binary.BigEndian.Uint16(b[cidOffset:]))):]
+	}
+	return parseCID(b)
+}
+
+func randomCID() (id cid) {
+	rand.Read(id[:]) // never fails
+	return id
+}
+
+// cookieLife is how long a cookie is good for, at least; at most it is twice that.
+const cookieLife = 10 * time.Second
+
+// cookieJar makes and checks cookies without remembering any.
+type cookieJar struct{ secret []byte }
+
+func newCookieJar() cookieJar {
+	j := cookieJar{make([]byte, sha256.Size)}
+	rand.Read(j.secret) // never fails
+	return j
+}
+
+// cookie proves, shown by whoever holds it, that packets to addr reach him.
+func (j cookieJar) cookie(addr net.Addr, attempt attemptID, now time.Time) proof {
+	return j.at(addr, attempt, now.UnixNano()/int64(cookieLife))
+}
+
+func (j cookieJar) valid(p proof, addr net.Addr, attempt attemptID, now time.Time) bool {
+	slot := now.UnixNano() / int64(cookieLife)
+	this, last := j.at(addr, attempt, slot), j.at(addr, attempt, slot-1)
+	return hmac.Equal(p[:], this[:]) || hmac.Equal(p[:], last[:])
+}
+
+func (j cookieJar) at(addr net.Addr, attempt attemptID, slot int64) (p proof) {
+	m := hmac.New(sha256.New, j.secret)
+	m.Write(binary.BigEndian.AppendUint64(nil, uint64(slot)))
+	m.Write(attempt[:])
+	m.Write([]byte(addr.String()))
+	copy(p[:], m.Sum(nil))
+	return p
+}
+
+// resetter makes the tokens by which a node says, without any state, that it does
+// not know a session any more. They are the same in every run of a node, and every
+// member can tell which are to be expected of it.
+type resetter struct{ secret []byte }
+
+func (r resetter) token(node NodeID, id cid) (p proof) {
+	m := hmac.New(sha256.New, r.secret)
+	m.Write(node[:])
+	m.Write(id[:])
+	copy(p[:], m.Sum(nil))
+	return p
+}

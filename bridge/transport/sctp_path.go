@@ -1,0 +1,184 @@
+package transport
+
+import (
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// sctpPath is the packets of one association, in and out of the socket they
+// share: the net.PacketConn under a DTLS connection. Neither direction blocks
+// anybody else: what cannot be taken at once is dropped, as a network would.
+type sctpPath struct {
+	socket  *sctpSocket
+	key     pathKey
+	shim    shim // of what it sends in the handshake
+	id      cid  // of what arrives for it
+	cookies chan proof
+	in      chan sctpPacket
+	closed  chan struct{}
+	once    sync.Once
+	// known is set when the peer is. Until then, it may have us look at allowance
+	// bytes, which belongs to the socket's reader.
+	known     atomic.Bool
+	allowance int
+	// leaving makes the next packet, an abort, the last one: there is nothing left to
+	// say, and the peer's DTLS would forget the abort over an alert that follows.
+	leaving atomic.Bool
+
+	mu      sync.Mutex
+	expired chan struct{} // closed while the read deadline is past
+	goodbye []byte        // the last packet, kept to be repeated
+	theirs  cid           // connection id of what it sends, zero until it has one
+}
+
+// pathKey tells handshakes apart. addr is empty for those that we began.
+type pathKey struct {
+	addr    string
+	attempt attemptID
+}
+
+// sctpPacket is a packet and where it comes from or goes to.
+type sctpPacket struct {
+	b    []byte
+	addr net.Addr
+}
+
+const (
+	// pathQueue is how many packets wait for the goroutine that decrypts them.
+	pathQueue = 256
+	// strangerAllowance is how many bytes of handshake a peer may send. A complete
+	// one takes less than 2000; a DTLS stack would else collect megabytes of parts.
+	strangerAllowance = 32 << 10
+)
+
+func newSCTPPath(s *sctpSocket, key pathKey, sh shim) *sctpPath {
+	return &sctpPath{
+		socket: s, key: key, shim: sh, id: randomCID(),
+		cookies: make(chan proof, 1), in: make(chan sctpPacket, pathQueue),
+		closed: make(chan struct{}), expired: make(chan struct{}), allowance: strangerAllowance,
+	}
+}
+
+// deliver takes a packet from the socket's reader.
+func (p *sctpPath) deliver(b []byte, from net.Addr) {
+	if !p.known.Load() {
+		if p.allowance -= len(b); p.allowance < 0 {
+			return
+		}
+	}
+	select {
+	case p.in <- sctpPacket{append([]byte(nil), b...), from}:
+	default:
+	}
+}
+
+// ReadFrom returns the next packet.
+func (p *sctpPath) ReadFrom(b []byte) (int, net.Addr, error) {
+	p.mu.Lock()
+	expired := p.expired
+	p.mu.Unlock()
+	select {
+	case packet := <-p.in:
+		return copy(b, packet.b), packet.addr, nil
+	case <-p.closed:
+		return 0, nil, net.ErrClosed
+	case <-expired:
+		return 0, nil, os.ErrDeadlineExceeded
+	}
+}
+
+// WriteTo sends b, which it copies.
+func (p *sctpPath) WriteTo(b []byte, to net.Addr) (int, error) {
+	var packet []byte
+	n := len(b)
+	b = plainAlert(b)
+	if theirs, ok := findCID(b); ok {
+		p.mu.Lock()
+		p.theirs = theirs
+		p.mu.Unlock()
+	}
+	if b[0] != recordCID {
+		packet = appendShim(make([]byte, 0, shimSize+len(b)), p.shim)
+	}
+	packet = append(packet, b...)
+	if p.leaving.Load() {
+		p.mu.Lock()
+		said := p.goodbye != nil
+		if !said {
+			p.goodbye = packet
+		}
+		p.mu.Unlock()
+		if said {
+			return n, nil
+		}
+	}
+	p.socket.send(packet, to)
+	return n, nil
+}
+
+// plainAlert unwraps an alert that pion/dtls sends in the middle of a handshake: it
+// puts it in a record with a connection id, though in clear, which the other end,
+// pion/dtls too, cannot read. Anything else is returned as it is.
+func plainAlert(b []byte) []byte {
+	const size = cidOffset + cidSize + 2 + 3 // of an alert, level and description, and its type
+	if _, ok := parseCID(b); !ok || len(b) != size || b[3] != 0 || b[4] != 0 {
+		return b
+	}
+	alert := append([]byte{b[size-1]}, b[1:cidOffset]...)
+	return append(alert, 0, 2, b[size-3], b[size-2])
+}
+
+// outgoing returns the connection id that our packets carry.
+func (p *sctpPath) outgoing() cid {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.theirs
+}
+
+// lastWord returns the goodbye, if one was said.
+func (p *sctpPath) lastWord() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.goodbye
+}
+
+// Close ends the path. Packets that come now find nobody, or the goodbye.
+func (p *sctpPath) Close() error {
+	p.once.Do(func() {
+		p.socket.forget(p)
+		close(p.closed)
+	})
+	return nil
+}
+
+// SetReadDeadline knows two times only, which is what is asked of it: none, and
+// any that is past.
+func (p *sctpPath) SetReadDeadline(t time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	past := false
+	select {
+	case <-p.expired:
+		past = true
+	default:
+	}
+	switch {
+	case t.IsZero() && past:
+		p.expired = make(chan struct{})
+	case !t.IsZero() && !past:
+		close(p.expired)
+	}
+	return nil
+}
+
+// SetWriteDeadline does nothing: no write blocks.
+func (p *sctpPath) SetWriteDeadline(time.Time) error { return nil }
+
+// SetDeadline is SetReadDeadline.
+func (p *sctpPath) SetDeadline(t time.Time) error { return p.SetReadDeadline(t) }
+
+// LocalAddr returns the address of the socket.
+func (p *sctpPath) LocalAddr() net.Addr { return p.socket.conn.LocalAddr() }

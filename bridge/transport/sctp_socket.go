@@ -1,0 +1,248 @@
+package transport
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// sctpSocket shares a socket among associations. Its reader finds the path of each
+// packet and never waits for one; its writer alone may be blocked by the network
+// card.
+type sctpSocket struct {
+	conn    net.PacketConn
+	node    NodeID
+	cookies cookieJar
+	resets  resetter
+	// admit takes a path that a dialler with a proved address asks for, or says no.
+	admit   func(*sctpPath, net.Addr) bool
+	out     chan sctpPacket
+	done    chan struct{} // closed when the socket is to be
+	flushed chan struct{} // closed when the writer has ended
+
+	mu        sync.Mutex
+	byID      map[cid]*sctpPath
+	byAttempt map[pathKey]*sctpPath
+	byToken   map[proof]*sctpLink // whom a reset would end
+	parted    []parting           // oldest first
+	wg        sync.WaitGroup
+	once      sync.Once
+}
+
+const (
+	// socketQueue is how many packets wait for the network card.
+	socketQueue = 512
+	// largestPacket is more than any of ours.
+	largestPacket = 2048
+)
+
+// kernelBuffer is how many bytes the kernel is asked to hold for the reader, as by
+// quic-go. Less, and a burst is lost while the reader waits for a core.
+const kernelBuffer = 7 << 20
+
+func newSCTPSocket(conn net.PacketConn, node NodeID, resets resetter) *sctpSocket {
+	if c, ok := conn.(interface{ SetReadBuffer(int) error }); ok {
+		c.SetReadBuffer(kernelBuffer) // what it gives has to do
+	}
+	return &sctpSocket{
+		conn: conn, node: node, cookies: newCookieJar(), resets: resets,
+		out: make(chan sctpPacket, socketQueue), done: make(chan struct{}), flushed: make(chan struct{}),
+		byID: make(map[cid]*sctpPath), byAttempt: make(map[pathKey]*sctpPath), byToken: make(map[proof]*sctpLink),
+	}
+}
+
+// parting is a session that has ended here and may live on at the peer: who still
+// sends for it hears the goodbye again.
+type parting struct {
+	id      cid
+	goodbye []byte // nil when we did not end it
+	until   time.Time
+}
+
+const (
+	// partingLife is longer than anybody speaks into silence.
+	partingLife = 5 * time.Second
+	maxPartings = 1024
+)
+
+// run moves packets until the socket is closed or breaks, which it reports.
+func (s *sctpSocket) run(broke func(error)) {
+	s.wg.Go(s.write)
+	s.wg.Go(func() { broke(s.read()) })
+}
+
+// flushTimeout bounds how long the last packets may take to leave.
+const flushTimeout = 100 * time.Millisecond
+
+func (s *sctpSocket) close() {
+	s.once.Do(func() {
+		close(s.done)
+		timer := time.NewTimer(flushTimeout)
+		defer timer.Stop()
+		select {
+		case <-s.flushed:
+		case <-timer.C:
+		}
+		s.conn.Close() // frees the writer
+	})
+	s.wg.Wait()
+}
+
+func (s *sctpSocket) read() error {
+	b := make([]byte, largestPacket)
+	for {
+		n, from, err := s.conn.ReadFrom(b)
+		if err != nil {
+			return err
+		}
+		s.sort(b[:n], from)
+	}
+}
+
+// write sends what is queued, at the end too. A packet that cannot leave is lost.
+func (s *sctpSocket) write() {
+	defer close(s.flushed)
+	for {
+		select {
+		case p := <-s.out:
+			s.conn.WriteTo(p.b, p.addr)
+			continue
+		default:
+		}
+		select {
+		case p := <-s.out:
+			s.conn.WriteTo(p.b, p.addr)
+		case <-s.done:
+			return
+		}
+	}
+}
+
+// send queues a packet, which then belongs to the socket.
+func (s *sctpSocket) send(b []byte, to net.Addr) {
+	select {
+	case s.out <- sctpPacket{b, to}:
+	default:
+	}
+}
+
+// sort finds out whom a packet is for. Anybody on the network can have sent it.
+func (s *sctpSocket) sort(b []byte, from net.Addr) {
+	if id, ok := parseCID(b); ok {
+		s.mu.Lock()
+		path := s.byID[id]
+		var last *parting
+		if path == nil {
+			last = s.parting(id, time.Now())
+		}
+		s.mu.Unlock()
+		switch {
+		case path != nil:
+			path.deliver(b, from)
+		case last != nil:
+			if last.goodbye != nil && len(b) >= minResettable {
+				s.send(last.goodbye, from)
+			}
+		case len(b) >= minResettable:
+			s.send(appendShim(nil, shim{kind: kindReset, proof: s.resets.token(s.node, id)}), from)
+		}
+		return
+	}
+	sh, records, ok := parseShim(b)
+	if !ok {
+		return
+	}
+	switch sh.kind {
+	case kindKnock:
+		s.send(appendShim(nil, shim{kindCookie, sh.attempt, s.cookies.cookie(from, sh.attempt, time.Now())}), from)
+	case kindCookie:
+		if path := s.attempt(pathKey{attempt: sh.attempt}); path != nil {
+			select {
+			case path.cookies <- sh.proof:
+			default:
+			}
+		}
+	case kindToListener:
+		s.toListener(sh, records, from)
+	case kindToDialler:
+		if path := s.attempt(pathKey{attempt: sh.attempt}); path != nil {
+			path.deliver(records, from)
+		}
+	case kindReset:
+		s.mu.Lock()
+		link := s.byToken[sh.proof]
+		s.mu.Unlock()
+		if link != nil {
+			link.end(ErrRestarted)
+		}
+	}
+}
+
+// toListener is the only place where a packet can bring a new path to life.
+func (s *sctpSocket) toListener(sh shim, records []byte, from net.Addr) {
+	key := pathKey{from.String(), sh.attempt}
+	path := s.attempt(key)
+	if path == nil {
+		if !s.cookies.valid(sh.proof, from, sh.attempt, time.Now()) {
+			return
+		}
+		path = newSCTPPath(s, key, shim{kind: kindToDialler, attempt: sh.attempt})
+		s.remember(path)
+		if !s.admit(path, from) {
+			path.Close()
+			return
+		}
+	}
+	path.deliver(records, from)
+}
+
+func (s *sctpSocket) attempt(key pathKey) *sctpPath {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byAttempt[key]
+}
+
+func (s *sctpSocket) remember(p *sctpPath) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byAttempt[p.key] = p
+	s.byID[p.id] = p
+}
+
+func (s *sctpSocket) forget(p *sctpPath) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byAttempt, p.key)
+	delete(s.byID, p.id)
+	if p.known.Load() {
+		now := time.Now()
+		s.parting(cid{}, now)
+		s.parted = append(s.parted[max(0, len(s.parted)+1-maxPartings):], parting{p.id, p.lastWord(), now.Add(partingLife)})
+	}
+}
+
+// parting returns what has become of a session, and forgets the oldest. Needs mu.
+func (s *sctpSocket) parting(id cid, now time.Time) *parting {
+	for len(s.parted) > 0 && now.After(s.parted[0].until) {
+		s.parted = s.parted[1:]
+	}
+	for i := range s.parted {
+		if s.parted[i].id == id {
+			return &parting{goodbye: s.parted[i].goodbye}
+		}
+	}
+	return nil
+}
+
+// expect names the link that ends when the peer says by token that it forgot it.
+func (s *sctpSocket) expect(token proof, l *sctpLink) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byToken[token] = l
+}
+
+func (s *sctpSocket) unexpect(token proof) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byToken, token)
+}

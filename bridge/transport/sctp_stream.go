@@ -1,0 +1,259 @@
+package transport
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+
+	"github.com/pion/sctp"
+)
+
+// Streams over SCTP. The protocol has flow control for an association only, so that
+// one stream that nobody reads would stop the others, and it has no end of a stream
+// that could be told from its loss. So each of 256 streams has a number of its own
+// in each direction, from firstNumber on, and carries messages of three formats:
+// bytes, the end, the cut (a reset); the last two hold the stream's generation. A
+// number is used again when the reader is done with it. What else is to be said
+// about a stream goes over number 2, as words:
+//
+//	byte 0     kind
+//	bytes 1-2  index: 0 is the control stream, i is number firstNumber+i-1
+//	bytes 3-6  generation (open) or bytes (credit), else zero
+const (
+	wordSize = 7
+
+	wordOpen   = 1 // writer: here is a stream
+	wordCredit = 2 // reader: so many bytes have been read
+	wordStop   = 3 // reader: cut it, please
+	wordDone   = 4 // reader: the end has come and nothing waits to be read
+
+	// creditStep is from how many bytes on credit is given. All that is read and not
+	// given together leaves most of connectionWindow.
+	creditStep = streamWindow / 16
+)
+
+// word is something said about a stream.
+type word struct {
+	kind  byte
+	index uint16
+	n     uint32
+}
+
+func appendWord(dst []byte, w word) []byte {
+	dst = append(dst, w.kind)
+	dst = binary.BigEndian.AppendUint16(dst, w.index)
+	return binary.BigEndian.AppendUint32(dst, w.n)
+}
+
+func parseWord(b []byte) (w word, ok bool) {
+	if len(b) != wordSize {
+		return word{}, false
+	}
+	w = word{b[0], binary.BigEndian.Uint16(b[1:]), binary.BigEndian.Uint32(b[3:])}
+	return w, w.kind >= wordOpen && w.kind <= wordDone && w.index <= maxStreams
+}
+
+// sctpStreams is the streams of a link, under its mu.
+type sctpStreams struct {
+	link    *sctpLink
+	tracks  [1 + maxStreams]sctpTrack
+	abroad  int // bytes of ours, but for control, for which we have no credit yet
+	unread  int // bytes of theirs, but for control, that nobody has read
+	flight  sctpFlight
+	written int    // bytes given to SCTP
+	acked   int    // of them, when progress last looked
+	held    int    // writers that wait for the flight
+	tsn     uint32 // the last one sent first
+	began   bool   // tsn is known
+}
+
+// sctpTrack is one index, in both directions.
+type sctpTrack struct {
+	index  uint16
+	stream *sctp.Stream // nil until used
+	out    *sctpSendStream
+	in     *sctpReceiveStream
+	outGen byte // of the next stream
+	inGen  byte
+}
+
+func (s *sctpStreams) init(l *sctpLink) {
+	s.link, s.flight = l, newSCTPFlight()
+	for i := range s.tracks {
+		s.tracks[i].index = uint16(i)
+	}
+	control := &s.tracks[0]
+	control.out = &sctpSendStream{s: s, track: control, credit: streamWindow}
+	control.in = &sctpReceiveStream{s: s, track: control, opened: true}
+	l.control = sctpControl{control.in, control.out}
+}
+
+// attach makes a stream of the association that of its track, and reads it from
+// then on. Needs mu.
+func (s *sctpStreams) attach(t *sctpTrack, stream *sctp.Stream) {
+	if t.stream == nil {
+		t.stream = stream
+		s.link.wg.Go(func() { s.fill(t) })
+	}
+}
+
+// say sends a word. Needs mu.
+func (s *sctpStreams) say(w word) {
+	s.send(s.link.words, appendWord(nil, w), wordFormat)
+}
+
+// send gives a message to SCTP. Its only error is the end of the association, which
+// everybody comes to know otherwise. Needs mu.
+func (s *sctpStreams) send(stream *sctp.Stream, b []byte, format sctp.PayloadProtocolIdentifier) {
+	if n, err := stream.WriteSCTP(b, format); err == nil {
+		s.written += n
+	}
+}
+
+// flying returns the bytes that SCTP has and the peer has not acknowledged.
+func (s *sctpStreams) flying() int {
+	return s.link.assoc.BufferedAmount() - int(s.link.datagrams.BufferedAmount())
+}
+
+// sent notes a chunk that leaves. Needs mu.
+func (s *sctpStreams) sent(tsn uint32) {
+	if s.began && int32(tsn-s.tsn) <= 0 {
+		s.flight.lost(s.link.clock(), s.link.srtt)
+		return
+	}
+	s.began, s.tsn = true, tsn
+}
+
+// progress lets writers go on for which acknowledgements have made room.
+func (l *sctpLink) progress() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &l.streams
+	if s.held == 0 {
+		return
+	}
+	flying := s.flying()
+	if acked := s.written - flying; acked > s.acked {
+		s.flight.acked(acked-s.acked, true)
+		s.acked = acked
+	}
+	if flying < s.flight.limit {
+		l.changed.Broadcast()
+	}
+}
+
+func (l *sctpLink) openStream() (SendStream, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause != nil {
+		return nil, l.cause
+	}
+	s := &l.streams
+	for i := 1; i < len(s.tracks); i++ {
+		t := &s.tracks[i]
+		if t.out != nil {
+			continue
+		}
+		if t.stream == nil {
+			stream, err := l.assoc.OpenStream(firstNumber+t.index-1, streamFormat)
+			if err != nil {
+				return nil, net.ErrClosed
+			}
+			s.attach(t, stream)
+		}
+		t.out = &sctpSendStream{s: s, track: t, gen: t.outGen, credit: streamWindow}
+		t.outGen++
+		s.say(word{wordOpen, t.index, uint32(t.out.gen)})
+		return t.out, nil
+	}
+	return nil, ErrStreamLimit
+}
+
+func (l *sctpLink) acceptStream(ctx context.Context) (ReceiveStream, error) {
+	select {
+	case <-l.ending: // what nobody accepted ends with the session
+		return nil, l.fault()
+	default:
+	}
+	select {
+	case s := <-l.arrivals:
+		return s, nil
+	case <-l.ending:
+		return nil, l.fault()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// accept takes in the numbers that the peer uses first.
+func (l *sctpLink) accept() {
+	for {
+		stream, err := l.assoc.AcceptStream()
+		if err != nil {
+			return // receive tells why
+		}
+		number := stream.StreamIdentifier()
+		l.mu.Lock()
+		switch {
+		case number >= firstNumber+maxStreams:
+			l.violated("stream number out of range")
+		case number >= firstNumber:
+			l.streams.attach(&l.streams.tracks[1+number-firstNumber], stream)
+		}
+		l.mu.Unlock()
+	}
+}
+
+// listen takes in what the peer says about streams.
+func (l *sctpLink) listen() {
+	b := make([]byte, largestPacket)
+	for {
+		n, _, err := l.words.ReadSCTP(b)
+		if err != nil {
+			l.broke(err)
+			return
+		}
+		l.mu.Lock()
+		if w, ok := parseWord(b[:n]); !ok || !l.streams.heard(w) {
+			l.violated("bad word about a stream")
+		}
+		l.mu.Unlock()
+	}
+}
+
+// heard does what a word asks for, and tells whether it makes sense. Needs mu.
+func (s *sctpStreams) heard(w word) bool {
+	t := &s.tracks[w.index]
+	out := t.out
+	if w.kind != wordOpen && out == nil || w.kind != wordCredit && w.index == 0 {
+		return false
+	}
+	switch w.kind {
+	case wordOpen:
+		in := s.incoming(t)
+		if in.opened || uint32(in.gen) != w.n {
+			return false
+		}
+		in.opened = true
+		s.link.arrivals <- in // there is room for one of each index
+	case wordCredit:
+		if uint64(out.credit)+uint64(w.n) > streamWindow {
+			return false
+		}
+		out.credit += int(w.n)
+		if w.index != 0 {
+			s.abroad -= int(w.n)
+		}
+	case wordStop:
+		out.stopped = true
+		out.finish(streamCutFormat)
+	case wordDone:
+		if !out.finished {
+			return false
+		}
+		s.abroad -= streamWindow - out.credit
+		t.out = nil
+	}
+	s.link.changed.Broadcast()
+	return true
+}

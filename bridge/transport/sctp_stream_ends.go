@@ -1,0 +1,266 @@
+package transport
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/pion/sctp"
+)
+
+// sctpSendStream is the writing end of a stream, under the link's mu.
+type sctpSendStream struct {
+	s        *sctpStreams
+	track    *sctpTrack
+	gen      byte
+	credit   int  // bytes that the reader has room for
+	closed   bool // by Close or Reset
+	stopped  bool // by the reader
+	finished bool // end or cut has been sent
+}
+
+func (w *sctpSendStream) Write(b []byte) (written int, err error) {
+	l := w.s.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for written < len(b) {
+		switch {
+		case w.closed:
+			return written, net.ErrClosed
+		case w.stopped:
+			return written, ErrStopped
+		case l.cause != nil:
+			return written, l.cause
+		}
+		n := min(len(b)-written, sctpPayload, w.credit)
+		if w.track.index != 0 {
+			n = min(n, connectionWindow-w.s.abroad)
+		}
+		if n <= 0 {
+			l.changed.Wait()
+			continue
+		}
+		if flying := w.s.flying(); flying > 0 && flying+n > w.s.flight.limit {
+			w.s.hold(flying)
+			continue
+		}
+		w.s.send(w.track.stream, b[written:written+n], streamFormat)
+		written += n
+		w.credit -= n
+		if w.track.index != 0 {
+			w.s.abroad += n
+		}
+	}
+	return written, nil
+}
+
+// hold waits until the flight may have room. Needs mu.
+func (s *sctpStreams) hold(flying int) {
+	if s.held == 0 {
+		s.acked = s.written - flying
+	}
+	s.held++
+	s.link.changed.Wait()
+	s.held--
+}
+
+func (w *sctpSendStream) Close() { w.shut(streamEndFormat) }
+
+func (w *sctpSendStream) Reset() { w.shut(streamCutFormat) }
+
+func (w *sctpSendStream) shut(format sctp.PayloadProtocolIdentifier) {
+	l := w.s.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.closed && format == streamEndFormat || w.track.out != w {
+		return
+	}
+	w.closed = true
+	w.finish(format)
+	l.changed.Broadcast()
+}
+
+// finish sends the end, or the cut, which may follow the end. Needs mu.
+func (w *sctpSendStream) finish(format sctp.PayloadProtocolIdentifier) {
+	if w.finished && format == streamEndFormat {
+		return
+	}
+	w.finished = true
+	w.s.send(w.track.stream, []byte{w.gen}, format)
+}
+
+// sctpReceiveStream is the reading end, under the link's mu. It lives in its track
+// until it is over and its end or cut has come.
+type sctpReceiveStream struct {
+	s        *sctpStreams
+	track    *sctpTrack
+	gen      byte
+	opened   bool // its word has come, and not only what it carries
+	unread   bytes.Buffer
+	returned int  // bytes that have been read and not given as credit
+	ended    bool // by the writer
+	cut      bool // by the writer
+	stopped  bool // by the reader
+	over     bool // its reader has seen the end or has stopped it
+}
+
+// incoming returns the stream that the peer uses a track for. Needs mu.
+func (s *sctpStreams) incoming(t *sctpTrack) *sctpReceiveStream {
+	if t.in == nil {
+		t.in = &sctpReceiveStream{s: s, track: t, gen: t.inGen}
+		t.inGen++
+	}
+	return t.in
+}
+
+// fill takes what comes out of the association, so that it never counts against
+// what the peer may send.
+func (s *sctpStreams) fill(t *sctpTrack) {
+	b := make([]byte, largestPacket)
+	for {
+		n, format, err := t.stream.ReadSCTP(b)
+		if err != nil {
+			s.link.broke(err)
+			return
+		}
+		s.link.mu.Lock()
+		if !s.take(t, b[:n], format) {
+			s.link.violated("a stream carries what it may not")
+		}
+		s.link.mu.Unlock()
+	}
+}
+
+// take tells whether the peer may send what it has sent. Needs mu.
+func (s *sctpStreams) take(t *sctpTrack, b []byte, format sctp.PayloadProtocolIdentifier) bool {
+	switch format {
+	case streamFormat:
+		in := s.incoming(t)
+		if in.ended || in.cut || in.unread.Len()+len(b) > streamWindow {
+			return false
+		}
+		if in.stopped {
+			return true
+		}
+		in.unread.Write(b)
+		if t.index != 0 {
+			s.unread += len(b)
+		}
+	case streamEndFormat, streamCutFormat:
+		if len(b) != 1 || t.index == 0 {
+			return false
+		}
+		in := t.in
+		if in == nil && b[0] == t.inGen {
+			in = s.incoming(t)
+		}
+		if in == nil || in.gen != b[0] {
+			return format == streamCutFormat // it followed the end
+		}
+		if format == streamEndFormat {
+			in.ended = true
+		} else if !in.over || in.stopped {
+			in.cut = true
+			in.drop()
+		}
+		in.leave()
+	default:
+		return false
+	}
+	s.link.changed.Broadcast()
+	return s.unread <= connectionWindow
+}
+
+func (r *sctpReceiveStream) Read(b []byte) (int, error) {
+	l := r.s.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		switch {
+		case r.stopped:
+			return 0, net.ErrClosed
+		case r.cut:
+			r.over = true
+			r.leave()
+			return 0, ErrReset
+		case r.ended && r.over:
+			return 0, io.EOF // seen before the session ended
+		case l.cause != nil:
+			return 0, l.cause
+		case r.unread.Len() > 0:
+			n, _ := r.unread.Read(b)
+			r.credit(n)
+			return n, nil
+		case r.ended:
+			r.over = true
+			r.leave()
+			return 0, io.EOF
+		case len(b) == 0:
+			return 0, nil
+		}
+		l.changed.Wait()
+	}
+}
+
+// credit gives back what has been read. Needs mu.
+func (r *sctpReceiveStream) credit(n int) {
+	if r.track.index != 0 {
+		r.s.unread -= n
+	}
+	if r.returned += n; r.returned >= creditStep && !r.ended {
+		r.s.say(word{wordCredit, r.track.index, uint32(r.returned)})
+		r.returned = 0
+	}
+}
+
+func (r *sctpReceiveStream) Stop() {
+	l := r.s.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.over {
+		return
+	}
+	r.stopped, r.over = true, true
+	r.drop()
+	if !r.ended && !r.cut {
+		r.s.say(word{wordStop, r.track.index, 0})
+	}
+	r.leave()
+	l.changed.Broadcast()
+}
+
+// drop forgets what nobody will read. Needs mu.
+func (r *sctpReceiveStream) drop() {
+	if r.track.index != 0 {
+		r.s.unread -= r.unread.Len()
+	}
+	r.unread = bytes.Buffer{}
+}
+
+// leave makes room for another stream, when both sides are done with this. Needs mu.
+func (r *sctpReceiveStream) leave() {
+	if r.over && (r.ended || r.cut) && r.track.in == r {
+		r.track.in = nil
+		r.s.say(word{wordDone, r.track.index, 0})
+	}
+}
+
+// sctpControl is the control stream. It never ends by itself.
+type sctpControl struct {
+	in  *sctpReceiveStream
+	out *sctpSendStream
+}
+
+func (c sctpControl) Read(b []byte) (int, error) { return c.in.Read(b) }
+
+func (c sctpControl) Write(b []byte) (int, error) { return c.out.Write(b) }
+
+// violated ends the link because the peer breaks the rules. Needs mu.
+func (l *sctpLink) violated(how string) {
+	l.endLocked(fmt.Errorf("peer breaks the protocol: %s", how))
+}
+
+// clock is the time of what happens now.
+func (l *sctpLink) clock() time.Time { return time.Now() }

@@ -1,0 +1,131 @@
+package transport
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/pion/dtls/v3"
+)
+
+// sctpTap is the conn that pion/sctp gets: the DTLS connection, on which it reads
+// along. That way we learn what the library does not tell: when a datagram has
+// left its queue, that something was sent a second time, how long a heartbeat took,
+// and with which words the peer aborts.
+type sctpTap struct {
+	*dtls.Conn
+	link   *sctpLink
+	answer []byte // to a hello that comes again; nil for a dialler
+}
+
+const (
+	// sctpFirstByte begins every SCTP packet: pion's port is always 5000. It is not
+	// welcomeByte.
+	sctpFirstByte = 5000 >> 8
+
+	sctpHeader = 12 // bytes, as the common header
+	dataHeader = 16 // bytes, of a DATA chunk
+
+	chunkData         = 0
+	chunkHeartbeat    = 4
+	chunkHeartbeatAck = 5
+	chunkAbort        = 6
+	causeUser         = 12 // abort by the user: the reason follows
+)
+
+// Read returns the next SCTP packet. It is called by the one goroutine that
+// handles them, so what came before has been handled.
+func (t *sctpTap) Read(b []byte) (int, error) {
+	t.link.progress()
+	for {
+		n, err := t.Conn.Read(b)
+		if err != nil {
+			if gone(err) {
+				return n, err
+			}
+			continue // an alert that is only a warning
+		}
+		now := time.Now()
+		t.link.hear(now)
+		if n == 0 || b[0] != sctpFirstByte {
+			if n > 0 && b[0] == welcomeByte && t.answer != nil {
+				t.Conn.Write(t.answer)
+			}
+			continue
+		}
+		for typ, chunk := range chunks(b[:n]) {
+			switch typ {
+			case chunkHeartbeatAck:
+				t.link.beaten(chunk, now)
+			case chunkAbort:
+				t.link.end(&CloseError{Reason: abortReason(chunk), Remote: true})
+			}
+		}
+		return n, nil
+	}
+}
+
+// gone tells whether a read error is the end.
+func gone(err error) bool {
+	netErr, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, dtls.ErrConnClosed) || ok && netErr.Timeout()
+}
+
+// Write sends an SCTP packet.
+func (t *sctpTap) Write(b []byte) (int, error) {
+	data := false
+	for typ, chunk := range chunks(b) {
+		switch typ {
+		case chunkData:
+			data = true
+			t.link.sent(chunk)
+		case chunkAbort:
+			t.link.path.leaving.Store(true)
+		case chunkHeartbeat:
+			t.link.beat(chunk, time.Now())
+		}
+	}
+	n, err := t.Conn.Write(b)
+	if data {
+		t.link.urge()
+	}
+	return n, err
+}
+
+// chunks goes through the chunks of an SCTP packet, each with its header, as far as
+// they are whole.
+func chunks(b []byte) func(yield func(typ byte, chunk []byte) bool) {
+	return func(yield func(byte, []byte) bool) {
+		if len(b) < sctpHeader {
+			return
+		}
+		for b = b[sctpHeader:]; len(b) >= 4; {
+			n := int(binary.BigEndian.Uint16(b[2:]))
+			if n < 4 || n > len(b) || !yield(b[0], b[:n]) {
+				return
+			}
+			b = b[min(len(b), (n+3)&^3):]
+		}
+	}
+}
+
+// abortReason returns the words of an ABORT chunk.
+func abortReason(chunk []byte) string {
+	for b := chunk[4:]; len(b) >= 4; {
+		n := int(binary.BigEndian.Uint16(b[2:]))
+		if n < 4 || n > len(b) {
+			return ""
+		}
+		if binary.BigEndian.Uint16(b) == causeUser {
+			return plain(string(b[4:n]))
+		}
+		b = b[min(len(b), (n+3)&^3):]
+	}
+	return ""
+}
+
+// heartbeatInfo returns what tells a heartbeat from another, as a parameter with
+// its header.
+func heartbeatInfo(chunk []byte) string { return string(chunk[4:]) }
