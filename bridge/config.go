@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"path"
 	"slices"
 	"strings"
@@ -49,10 +48,10 @@ type Push struct {
 
 // Peer is another node that may be dialled.
 type Peer struct {
-	Host   string     // its name; empty when not known yet
-	Node   string     // its node id in hex; empty when not known yet
-	Addrs  []net.Addr // best first
-	Static bool       // listed by the operator: always dialled
+	Host   string            // its name; empty when not known yet
+	Node   string            // its node id in hex; empty when not known yet
+	Addrs  []transport.Addrs // best first
+	Static bool              // listed by the operator: always dialled
 }
 
 // Source is how a node learns what happens to the channels of its directory.

@@ -103,6 +103,7 @@ func (b *bench) connect() (channels []*channel) {
 	names := []string{"robot", "drone"}[:1+slices.MaxFunc(b.s.loads, func(x, y load) int { return x.node - y.node }).node]
 	for i, name := range names {
 		h := b.host(name, b.params)
+		h.over = b.s.over
 		if i > 0 {
 			h.net, h.number = b.senders[0].net, b.senders[0].number // one egress for both
 		}
@@ -112,6 +113,7 @@ func (b *bench) connect() (channels []*channel) {
 		channels = append(channels, b.senders[l.node].channel(l.channel, 16, l.size))
 	}
 	b.pc = b.host("pc", b.params)
+	b.pc.over = b.s.over
 	var mirrors []Mirror
 	var peers []Peer
 	for i, h := range b.senders {
@@ -122,7 +124,7 @@ func (b *bench) connect() (channels []*channel) {
 			}
 		}
 		at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(testnet.HostAddr4(h.number), uint16(port+i)))
-		peers = append(peers, Peer{Host: h.name, Node: h.id.String(), Addrs: []net.Addr{at}, Static: true})
+		peers = append(peers, Peer{Host: h.name, Node: h.id.String(), Addrs: []transport.Addrs{{QUIC: at, SCTP: at}}, Static: true})
 	}
 	b.pc.runAt(port, &putSource{dir: b.pc.dir}, Config{Mirrors: mirrors})
 	b.pc.node.SetPeers(peers)
@@ -140,7 +142,12 @@ func (h *host) runAt(port int, source Source, cfg Config) {
 		h.w.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(h.log, nil))
-	end, err := transport.Listen(conn, transport.Config{Key: h.w.key, Node: h.id, Host: h.name, Log: log})
+	tc := transport.Config{Key: h.w.key, Node: h.id, Host: h.name, Log: log}
+	var quic net.PacketConn = conn
+	if h.over == "sctp" {
+		quic, tc.SCTP = nil, conn
+	}
+	end, err := transport.Listen(quic, tc)
 	if err != nil {
 		h.w.t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ var notYet = []string{
 // how old it may be at the other.
 type scenario struct {
 	name    string
+	over    string // transport; filled in by TestFreshness
 	link    string // both directions, in testnet's text form
 	loads   []load
 	length  time.Duration // of the measurement, after warmUp; 0 is 8 s
@@ -30,6 +31,7 @@ type scenario struct {
 	share   int           // how many senders share the rate, for the floor; 0 is 1
 	back    time.Duration // when the link returns from an outage
 	bars    []bar
+	sctp    []bar // more of them, for SCTP only
 }
 
 // load is one channel that is written periodically, by one node of the sending
@@ -75,6 +77,9 @@ var measures = map[string]func(stat) float64{
 	"ms to first fresh": func(s stat) float64 { return s.fresh },
 	"ms on the way":     func(s stat) float64 { return s.way },
 }
+
+// overs are the transports that every scenario runs over.
+var overs = []string{"quic", "sctp"}
 
 const (
 	seeds      = 5
@@ -130,7 +135,8 @@ var scenarios = []scenario{
 		bars:  []bar{{"pose", "", "frames unexcused", 0}},
 	},
 	{
-		name: "loss, large", link: "delay=10ms,rate=50mbit,loss=1%", // reported only: QUIC's own congestion control is the limit
+		name: "loss, large", link: "delay=10ms,rate=50mbit,loss=1%", // QUIC's own congestion control is the limit
+		sctp:  []bar{{"camera", "", "frames missing", 4}}, // of 80: 95 % are there in time
 		loads: []load{{channel: "camera", size: 100_000, period: 100 * milli, qos: QoS{Budget: 250 * milli, Compress: CompressNone}}},
 	},
 	{
@@ -185,27 +191,31 @@ func humanoid() (loads []load) {
 }
 
 // TestFreshness measures how old mirrors are, in virtual time, with real nodes
-// and the real quic-go, against what the link allows. The seed fixes the
+// and the real quic-go and pion/sctp, against what the link allows. The seed fixes the
 // link's luck and the sources' phases. What is left to chance (which of two
 // goroutines runs first, QUIC's connection ids and skipped packet numbers, from
 // global randomness that tests running in parallel cannot seed) moves a mean
 // by less than the spread that is asserted.
 func TestFreshness(t *testing.T) {
-	lines := make([]strings.Builder, len(scenarios))
+	lines := make([]strings.Builder, len(overs)*len(scenarios))
 	t.Cleanup(func() {
-		fmt.Fprintf(t.Output(), "%-24s %-8s %-12s %8s %8s %8s %6s %8s %8s %8s %7s\n", "scenario", "channel", "window",
+		fmt.Fprintf(t.Output(), "%-24s %-4s %-8s %-12s %8s %8s %8s %6s %8s %8s %8s %7s\n", "scenario", "over", "channel", "window",
 			"floor", "formula", "mean", "ratio", "p99", "max ms", "per s", "spread")
 		for i := range lines {
 			fmt.Fprint(t.Output(), lines[i].String())
 		}
 	})
 	for i, s := range scenarios {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			r := s.measure(t)
-			r.print(&lines[i])
-			r.judge(t, &lines[i])
-		})
+		for j, over := range overs {
+			s.over = over
+			line := &lines[i*len(overs)+j]
+			t.Run(s.name+"/"+over, func(t *testing.T) {
+				t.Parallel()
+				r := s.measure(t)
+				r.print(line)
+				r.judge(t, line)
+			})
+		}
 	}
 }
 
@@ -215,14 +225,18 @@ func (r *results) print(b *strings.Builder) {
 			break // one frame has no mean age
 		}
 		m, worst := r.sum(k)
-		fmt.Fprintf(b, "%-24s %-8s %-12s %8.2f %8.2f %8.2f %6.2f %8.2f %8.2f %8.1f %6.1f%%\n", r.s.name, k.class, k.window,
+		fmt.Fprintf(b, "%-24s %-4s %-8s %-12s %8.2f %8.2f %8.2f %6.2f %8.2f %8.2f %8.1f %6.1f%%\n", r.s.name, r.s.over, k.class, k.window,
 			m.floor, m.formula, m.mean, m.mean/m.floor, worst.p99, worst.max, m.perSecond, 100*r.spread(k))
 	}
 }
 
 // judge holds the results against the bars.
 func (r *results) judge(t *testing.T, b *strings.Builder) {
-	for _, bar := range r.s.bars {
+	bars := r.s.bars
+	if r.s.over == "sctp" {
+		bars = slices.Concat(bars, r.s.sctp)
+	}
+	for _, bar := range bars {
 		k := key{bar.class, bar.window}
 		var got []float64
 		for _, s := range r.stats[k] {
@@ -236,9 +250,17 @@ func (r *results) judge(t *testing.T, b *strings.Builder) {
 	}
 }
 
+// title names the row; without a transport it is QUIC.
+func (r *results) title() string {
+	if r.s.over == "quic" {
+		return r.s.name
+	}
+	return r.s.name + " over " + r.s.over
+}
+
 // hold checks one bar against what every seed gave.
 func (r *results) hold(t *testing.T, b *strings.Builder, is bar, got []float64) {
-	name := strings.Join(strings.Fields(fmt.Sprintf("%s: %s %s %s", r.s.name, is.class, is.window, is.what)), " ")
+	name := strings.Join(strings.Fields(fmt.Sprintf("%s: %s %s %s", r.title(), is.class, is.window, is.what)), " ")
 	within := slices.Max(got) <= is.limit
 	switch known := slices.Contains(notYet, name); {
 	case within && known:

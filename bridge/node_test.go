@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/transport"
 	"achbridge/localach"
 	"achbridge/testnet"
 )
@@ -428,7 +429,7 @@ func TestNodeThatMovedIsDialledAtOnce(t *testing.T) {
 		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}})
 		peer := asPeers([]*host{robot})
 		right := peer[0].Addrs
-		peer[0].Addrs = []net.Addr{&net.UDPAddr{IP: net.IPv4(10, 80, 76, 99), Port: 1}}
+		peer[0].Addrs = []transport.Addrs{{QUIC: &net.UDPAddr{IP: net.IPv4(10, 80, 76, 99), Port: 1}}}
 		pc.node.SetPeers(peer)
 		time.Sleep(time.Minute) // the back-off is at its longest
 		peer[0].Addrs = right

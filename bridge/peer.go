@@ -39,7 +39,7 @@ func (n *Node) SetPeers(list []Peer) {
 			known := n.peers[key]
 			if known == nil {
 				known = &peer{}
-			} else if !slices.EqualFunc(known.Addrs, p.Addrs, sameAddr) {
+			} else if !slices.EqualFunc(known.Addrs, p.Addrs, sameAddrs) {
 				known.again() // it moved
 				known.moved = known.moved || n.leftBehind(known.Peer, p)
 			}
@@ -61,7 +61,7 @@ func (n *Node) SetPeers(list []Peer) {
 // link falls silent.
 func (n *Node) leftBehind(before, now Peer) bool {
 	for id, l := range n.links {
-		at := func(a net.Addr) bool { return sameAddr(a, l.s.RemoteAddr()) }
+		at := func(a transport.Addrs) bool { return a.Include(l.s.RemoteAddr()) }
 		if id.String() == now.Node && slices.ContainsFunc(before.Addrs, at) && !slices.ContainsFunc(now.Addrs, at) {
 			return true
 		}
@@ -99,7 +99,16 @@ func (p Peer) key() string {
 	return p.Host
 }
 
-func sameAddr(a, b net.Addr) bool { return a.String() == b.String() }
+func sameAddrs(a, b transport.Addrs) bool {
+	return sameAddr(a.QUIC, b.QUIC) && sameAddr(a.SCTP, b.SCTP)
+}
+
+func sameAddr(a, b net.Addr) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.String() == b.String()
+}
 
 // dialWanted dials every peer that somebody wants and no link serves; a silent
 // link does not.
@@ -137,8 +146,10 @@ func (n *Node) dialling(p *peer) bool {
 		if p.node() != "" && p.node() == other.node() {
 			return true
 		}
-		shared := func(a net.Addr) bool {
-			return slices.ContainsFunc(other.Addrs, func(b net.Addr) bool { return sameAddr(a, b) })
+		shared := func(a transport.Addrs) bool {
+			return slices.ContainsFunc(other.Addrs, func(b transport.Addrs) bool {
+				return a.QUIC != nil && b.Include(a.QUIC) || a.SCTP != nil && b.Include(a.SCTP)
+			})
 		}
 		if (p.node() == "" || other.node() == "") && slices.ContainsFunc(p.Addrs, shared) {
 			return true
@@ -171,7 +182,7 @@ func (n *Node) linkTo(p *peer) *link {
 		if p.node() == id.String() {
 			return l
 		}
-		if p.node() == "" && slices.ContainsFunc(p.Addrs, func(a net.Addr) bool { return sameAddr(a, l.s.RemoteAddr()) }) {
+		if p.node() == "" && slices.ContainsFunc(p.Addrs, func(a transport.Addrs) bool { return a.Include(l.s.RemoteAddr()) }) {
 			return l
 		}
 	}
@@ -179,14 +190,14 @@ func (n *Node) linkTo(p *peer) *link {
 }
 
 // dial tries the addresses of a peer one after the other.
-func (n *Node) dial(ctx context.Context, addrs []net.Addr, wait time.Duration) (s *transport.Session, err error) {
+func (n *Node) dial(ctx context.Context, addrs []transport.Addrs, wait time.Duration) (s *transport.Session, err error) {
 	pause(ctx, wait)
 	for _, a := range addrs {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		dctx, cancel := context.WithTimeout(ctx, dialTimeout)
-		s, err = n.cfg.Endpoint.Dial(dctx, transport.Addrs{QUIC: a})
+		s, err = n.cfg.Endpoint.Dial(dctx, a)
 		cancel()
 		if err == nil {
 			return s, nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"achbridge/bridge/transport"
 )
 
 // The robot roams to another address and has no time to say so: its new place
@@ -25,7 +27,7 @@ func TestLinkedPeerThatMovedIsDialledAtOnce(t *testing.T) {
 		peers := asPeers([]*host{after})
 		pc.node.SetPeers(peers)
 		// What is learnt of its addresses a moment later changes nothing.
-		peers[0].Addrs = append(slices.Clone(peers[0].Addrs), &net.UDPAddr{IP: net.IPv6loopback, Port: port})
+		peers[0].Addrs = append(slices.Clone(peers[0].Addrs), transport.Addrs{QUIC: &net.UDPAddr{IP: net.IPv6loopback, Port: port}})
 		pc.node.SetPeers(peers)
 		pc.follows("robot.imu", 2, 500*time.Millisecond)
 	})

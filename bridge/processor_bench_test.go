@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/transport"
 	"achbridge/localach"
 )
 
@@ -179,7 +180,7 @@ func bareSenderRole(args []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := end.Dial(context.Background(), addr)
+	s, err := end.Dial(context.Background(), transport.Addrs{QUIC: addr})
 	if err != nil {
 		return err
 	}

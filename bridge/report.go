@@ -3,10 +3,11 @@ package bridge
 import (
 	"cmp"
 	"errors"
-	"net"
 	"os"
 	"slices"
 	"time"
+
+	"achbridge/bridge/transport"
 )
 
 // Status tells what the node does at this moment.
@@ -57,7 +58,7 @@ func (l *link) status(now time.Duration) (LinkStatus, []ExportStatus) {
 	srtt, _ := l.flight.RTT()
 	offset, uncertainty, _ := l.clock.Offset(now)
 	s := LinkStatus{
-		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: "quic", State: stateUp, Dialled: l.s.Dialled(),
+		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: l.s.Transport(), State: stateUp, Dialled: l.s.Dialled(),
 		UpS: (now - l.up).Seconds(), RTTms: ms(cmp.Or(srtt, l.s.RTT())), ClockOffsetMs: ms(offset), ClockUncertaintyMs: ms(uncertainty),
 	}
 	if l.silent {
@@ -180,7 +181,7 @@ func (n *Node) Exported() []LocalStatus {
 	return list
 }
 
-func addrStrings(addrs []net.Addr) []string {
+func addrStrings(addrs []transport.Addrs) []string {
 	list := make([]string, 0, len(addrs))
 	for _, a := range addrs {
 		list = append(list, a.String())

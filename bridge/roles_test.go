@@ -79,7 +79,7 @@ func nodesRole(args []string) error {
 			if err != nil {
 				return err
 			}
-			n.SetPeers([]Peer{{Addrs: []net.Addr{addr}, Static: true}})
+			n.SetPeers([]Peer{{Addrs: []transport.Addrs{{QUIC: addr}}, Static: true}})
 		}
 		nodes = append(nodes, n)
 	}

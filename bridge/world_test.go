@@ -43,6 +43,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 type host struct {
 	w      *world
 	name   string
+	over   string // transport of runAt; "" is quic
 	dir    localach.Dir
 	net    *testnet.Host
 	number int
@@ -112,7 +113,7 @@ func (h *host) run(cfg Config, peers ...*host) *host {
 func asPeers(hosts []*host) []Peer {
 	var peers []Peer
 	for _, p := range hosts {
-		peers = append(peers, Peer{Host: p.name, Node: p.id.String(), Addrs: []net.Addr{p.addr()}, Static: true})
+		peers = append(peers, Peer{Host: p.name, Node: p.id.String(), Addrs: []transport.Addrs{{QUIC: p.addr()}}, Static: true})
 	}
 	return peers
 }

@@ -85,6 +85,24 @@ type Endpoint struct {
 // used.
 type Addrs struct{ QUIC, SCTP net.Addr }
 
+// Include tells whether addr is one of them.
+func (a Addrs) Include(addr net.Addr) bool {
+	for _, own := range []net.Addr{a.QUIC, a.SCTP} {
+		if own != nil && own.String() == addr.String() {
+			return true
+		}
+	}
+	return false
+}
+
+// String returns the one that is tried first.
+func (a Addrs) String() string {
+	if first := cmp.Or(a.QUIC, a.SCTP); first != nil {
+		return first.String()
+	}
+	return "nowhere"
+}
+
 // protocol is an Endpoint's way of making sessions. It hands those that arrive to
 // Endpoint.arrived, and says by Endpoint.fail that there will be no more.
 type protocol interface {

@@ -195,7 +195,7 @@ func (d *demo) nodes(start func(func(context.Context) error)) error {
 			return node.Run(ctx)
 		})
 		if i == 1 {
-			node.SetPeers([]bridge.Peer{{Host: "robot", Addrs: []net.Addr{robotAddr}, Static: true}})
+			node.SetPeers([]bridge.Peer{{Host: "robot", Addrs: []transport.Addrs{{QUIC: robotAddr}}, Static: true}})
 		}
 	}
 	return nil

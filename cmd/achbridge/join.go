@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"achbridge/bridge"
+	"achbridge/bridge/transport"
 	"achbridge/discovery"
 )
 
@@ -15,9 +16,9 @@ import (
 func dialable(found []discovery.Peer, self discovery.Peer) []bridge.Peer {
 	var peers []bridge.Peer
 	for _, p := range members(found, self) {
-		addrs := make([]net.Addr, len(p.Addrs))
+		addrs := make([]transport.Addrs, len(p.Addrs))
 		for i, addr := range p.Addrs {
-			addrs[i] = net.UDPAddrFromAddrPort(addr)
+			addrs[i] = transport.Addrs{QUIC: net.UDPAddrFromAddrPort(addr)}
 		}
 		peers = append(peers, bridge.Peer{Host: p.Host, Node: p.Node, Addrs: addrs, Static: p.Source == discovery.SourceStatic})
 	}
