@@ -57,6 +57,10 @@ func (t *sctpTap) Read(b []byte) (int, error) {
 		}
 		for typ, chunk := range chunks(b[:n]) {
 			switch typ {
+			case chunkData:
+				t.link.arrived(chunk)
+			case chunkSack:
+				t.link.acknowledged(chunk, now)
 			case chunkHeartbeatAck:
 				t.link.beaten(chunk, now)
 			case chunkAbort:
@@ -75,6 +79,13 @@ func gone(err error) bool {
 
 // Write sends an SCTP packet.
 func (t *sctpTap) Write(b []byte) (int, error) {
+	if isForward(b) {
+		t.link.skip(b, time.Now())
+		return len(b), nil
+	}
+	if isSack(b) && t.link.needless(time.Now()) {
+		return len(b), nil
+	}
 	data := false
 	for typ, chunk := range chunks(b) {
 		switch typ {

@@ -1,0 +1,233 @@
+package transport
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	mathrand "math/rand/v2"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pion/dtls/v3"
+)
+
+// sctpStranger dials with DTLS alone, and keeps none of our rules.
+type sctpStranger struct {
+	p       *sctpProtocol // its socket and no more
+	options []dtls.ClientOption
+}
+
+func newSCTPStranger(t *testing.T, l *lab, at string) *sctpStranger {
+	socket := newSCTPSocket(l.bind(t, netip.MustParseAddrPort(at)), nodeOf("stranger"), resetter{})
+	socket.admit = func(*sctpPath, net.Addr) bool { return false }
+	socket.run(func(error) {})
+	t.Cleanup(socket.close)
+	return &sctpStranger{p: &sctpProtocol{socket: socket}, options: []dtls.ClientOption{
+		dtls.WithInsecureSkipVerify(true), dtls.WithSupportedProtocols(alpn), dtls.WithLoggerFactory(silentLogs()),
+		dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
+	}}
+}
+
+// path begins an attempt that has a cookie.
+func (s *sctpStranger) path(t *testing.T, e *Endpoint) *sctpPath {
+	t.Helper()
+	var key pathKey
+	rand.Read(key.attempt[:])
+	path := newSCTPPath(s.p.socket, key, shim{kind: kindToListener, attempt: key.attempt})
+	s.p.socket.remember(path)
+	t.Cleanup(func() { path.Close() })
+	if _, err := s.p.knock(t.Context(), path, e.LocalAddr()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (s *sctpStranger) dial(t *testing.T, e *Endpoint) error {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	conn, err := dtls.ClientWithOptions(s.path(t, e), e.LocalAddr(), s.options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	_, err = conn.Read(make([]byte, 100))
+	return err
+}
+
+// withSCTPStranger runs a scenario of one node and whoever comes, after which the
+// node must still welcome a member and hold nothing of anybody else.
+func withSCTPStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
+	return inBubble(listenOverSCTP, func(t *testing.T, l *lab) {
+		robot := l.node(t, "robot")
+		s(t, l, robot)
+		accepted, _ := l.join(t, robot, l.node(t, "pc"))
+		if got := accepted.Peer().Host; got != "pc" {
+			t.Errorf("accepted: got %q, want the member", got)
+		}
+		time.Sleep(2 * handshakeTimeout)
+		synctest.Wait()
+		if pending, paths := held(robot); pending != 0 || paths != 1 {
+			t.Errorf("held: got %d handshakes and %d paths, want only the member's path", pending, paths)
+		}
+	})
+}
+
+// held returns how many handshakes are pending, and how many paths there are.
+func held(e *Endpoint) (pending, paths int) {
+	p := e.sctp.(*sctpProtocol)
+	p.guard.mu.Lock()
+	defer p.guard.mu.Unlock()
+	p.socket.mu.Lock()
+	defer p.socket.mu.Unlock()
+	return p.guard.pending, len(p.socket.byAttempt)
+}
+
+func TestGarbageIsIgnoredOverSCTP(t *testing.T) {
+	withSCTPStranger(func(t *testing.T, l *lab, robot *Endpoint) {
+		conn := l.bind(t, netip.MustParseAddrPort("10.0.1.1:999"))
+		defer conn.Close()
+		dice := mathrand.New(mathrand.NewPCG(1, 2))
+		for i := range 3000 {
+			b := make([]byte, dice.IntN(1400))
+			for j := range b {
+				b[j] = byte(dice.Uint32())
+			}
+			if len(b) > shimSize {
+				switch i % 3 {
+				case 0:
+					b[0], b[1] = shimMagic, 1+b[1]%kindReset
+				case 1:
+					b[0] = recordCID
+				}
+			}
+			if _, err := conn.WriteTo(b, robot.LocalAddr()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if lines := l.logs[robot].lines(""); len(lines) != 0 {
+			t.Errorf("log: got %q, want nothing", lines)
+		}
+	})(t)
+}
+
+func TestForgedAddressesCostNothingOverSCTP(t *testing.T) {
+	withSCTPStranger(func(t *testing.T, l *lab, robot *Endpoint) {
+		for i := range 100 {
+			at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 2, byte(i)}), forgedPort)
+			conn := l.bind(t, at)
+			defer conn.Close()
+			hello := append(appendShim(nil, shim{kind: kindKnock}), make([]byte, 200)...)
+			conn.WriteTo(hello, robot.LocalAddr())
+			hello[1] = kindToListener
+			conn.WriteTo(hello, robot.LocalAddr())
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if pending, paths := held(robot); pending+paths != 0 {
+			t.Errorf("held: got %d handshakes and %d paths, want nothing", pending, paths)
+		}
+	})(t)
+}
+
+// A host that can be reached may begin handshakes, and never finish them.
+func TestHalfOpenHandshakesAreBoundedOverSCTP(t *testing.T) {
+	withSCTPStranger(func(t *testing.T, l *lab, robot *Endpoint) {
+		s := newSCTPStranger(t, l, "10.0.1.1:999")
+		for range 3 * maxPendingPerHost {
+			path := s.path(t, robot)
+			for range 100 { // parts of messages that never become whole
+				part := []byte{22, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0x03, 0xf4, 1, 0xff, 0, 0, 0, 0, 0, 0, 1, 0, 0x03, 0xe8}
+				path.WriteTo(append(part, make([]byte, 1000)...), robot.LocalAddr())
+			}
+		}
+		time.Sleep(handshakeTimeout / 2)
+		synctest.Wait()
+		if pending, paths := held(robot); pending != maxPendingPerHost || paths != maxPendingPerHost {
+			t.Errorf("held: got %d handshakes and %d paths, want %d", pending, paths, maxPendingPerHost)
+		}
+		p := robot.sctp.(*sctpProtocol)
+		p.socket.mu.Lock()
+		defer p.socket.mu.Unlock()
+		for _, path := range p.socket.byAttempt {
+			if len(path.in) != 0 || path.allowance >= 0 {
+				t.Errorf("path: got %d packets waiting and an allowance of %d, want it used up", len(path.in), path.allowance)
+			}
+		}
+	})(t)
+}
+
+func TestStrangersAreRefusedOverSCTP(t *testing.T) {
+	pc := Peer{Node: nodeOf("pc"), Host: "pc"}
+	with := func(c tls.Certificate) []dtls.ClientOption { return []dtls.ClientOption{dtls.WithCertificates(c)} }
+	for _, c := range []struct {
+		name    string
+		options func(*testing.T, *lab) []dtls.ClientOption
+		want    []string // in the only log line
+	}{
+		{"WithoutCertificate", func(*testing.T, *lab) []dtls.ClientOption { return nil },
+			[]string{"stranger refused"}},
+		{"SelfSignedInAMembersName", func(t *testing.T, l *lab) []dtls.ClientOption { return with(selfSigned(t, l.keys[0], pc)) },
+			[]string{"another network key", "host=pc"}},
+		{"AnotherKeyInAMembersName", func(t *testing.T, l *lab) []dtls.ClientOption { return with(certificateOf(t, l.keys[1], pc)) },
+			[]string{"another network key", "host=pc", "peer_network="}},
+		{"MembersCertificateWithoutItsPrivateKey", func(t *testing.T, l *lab) []dtls.ClientOption {
+			stolen := certificateOf(t, l.keys[0], pc)
+			stolen.PrivateKey = certificateOf(t, l.keys[1], pc).PrivateKey
+			return with(stolen)
+		}, []string{"stranger refused"}},
+		{"AnotherProtocol", func(t *testing.T, l *lab) []dtls.ClientOption {
+			return append(with(certificateOf(t, l.keys[0], pc)), dtls.WithSupportedProtocols("webrtc"))
+		}, []string{"stranger refused"}},
+		{"RefusingOurCertificate", func(t *testing.T, l *lab) []dtls.ClientOption {
+			return append(with(certificateOf(t, l.keys[0], pc)), dtls.WithVerifyPeerCertificate(func([][]byte, [][]*x509.Certificate) error {
+				return errors.New("no")
+			}))
+		}, []string{"another network key"}},
+	} {
+		t.Run(c.name, withSCTPStranger(func(t *testing.T, l *lab, robot *Endpoint) {
+			s := newSCTPStranger(t, l, "10.0.1.1:999")
+			s.options = append(s.options, dtls.WithConnectionIDGenerator(func() []byte { id := randomCID(); return id[:] }))
+			s.options = append(s.options, c.options(t, l)...)
+			for range 3 {
+				if err := s.dial(t, robot); err == nil {
+					t.Error("the stranger heard something")
+				}
+			}
+			nobodyArrives(t, robot)
+			lines := l.logs[robot].lines("")
+			if len(lines) != 1 {
+				t.Fatalf("log: got %q, want one line", lines)
+			}
+			for _, want := range append(c.want, "peer=10.0.1.1:999") {
+				if !strings.Contains(lines[0], want) {
+					t.Errorf("log line %q: want %q in it", lines[0], want)
+				}
+			}
+		}))
+	}
+}
+
+func TestForgedResetDoesNotEndASession(t *testing.T) {
+	inBubble(listenOverSCTP, func(t *testing.T, l *lab) {
+		robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
+		_, pc := l.join(t, robotEnd, pcEnd)
+		conn := l.bind(t, netip.MustParseAddrPort("10.0.1.1:999"))
+		defer conn.Close()
+		theirs := pc.carrier.(*sctpLink).path.outgoing()
+		forged := resetter{[]byte("another network")}.token(nodeOf("robot"), theirs)
+		conn.WriteTo(appendShim(nil, shim{kind: kindReset, proof: forged}), pcEnd.LocalAddr())
+		time.Sleep(time.Second)
+		if err := pc.Err(); err != nil {
+			t.Errorf("err: got %v, want none", err)
+		}
+	})(t)
+}
