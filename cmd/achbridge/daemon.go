@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,7 +24,7 @@ import (
 type running struct {
 	log      *slog.Logger
 	self     discovery.Peer
-	udp      net.PacketConn
+	udp      sockets
 	endpoint *transport.Endpoint
 	watcher  *localach.Watcher
 	node     *bridge.Node
@@ -83,11 +82,11 @@ func (d *running) open(a *app, p plan) (err error) {
 	if d.listener, err = listenControl(p.socket); err != nil {
 		return err
 	}
-	if d.udp, err = listenUDP(p.Listen); err != nil {
+	if d.udp, err = listenUDP(p.Listen, p.Transport); err != nil {
 		return err
 	}
 	id := a.identity(p.State, d.log)
-	if d.endpoint, err = transport.Listen(d.udp, transport.Config{Key: p.key, Node: id, Host: p.Name, Log: d.log}); err != nil {
+	if d.endpoint, err = d.udp.listen(transport.Config{Key: p.key, Node: id, Host: p.Name, Log: d.log}); err != nil {
 		return misused(err, "")
 	}
 	if d.watcher, err = localach.NewWatcher(); err != nil {
@@ -135,9 +134,7 @@ func (d *running) close() {
 	if d.endpoint != nil {
 		d.endpoint.Close()
 	}
-	if d.udp != nil {
-		d.udp.Close()
-	}
+	d.udp.close()
 	if d.listener != nil {
 		d.listener.Close()
 	}
@@ -169,7 +166,7 @@ func (d *running) describe(network, socket string) {
 		Version: buildOf(debug.ReadBuildInfo()).Version,
 		PID:     os.Getpid(),
 		Network: network,
-		Listen:  d.udp.LocalAddr().String(),
+		Listen:  d.udp.at.String(),
 		Control: socket,
 	}
 }
@@ -199,17 +196,4 @@ func (a *app) identity(dir string, log *slog.Logger) transport.NodeID {
 		log.Warn("node id not kept: this run has its own; peers will take the next one for another host", "err", err)
 	}
 	return id
-}
-
-// listenUDP opens the socket that carries all links.
-func listenUDP(address string) (net.PacketConn, error) {
-	conn, err := net.ListenPacket("udp", address)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, failed(fmt.Errorf("listen %s: the UDP port is in use, perhaps by another daemon", address),
-			"stop that one, or take another port: --listen :PORT (:0 takes any)")
-	case err != nil:
-		return nil, failed(fmt.Errorf("listen %s: %w", address, errors.Unwrap(err)), "--listen :PORT")
-	}
-	return conn, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -63,18 +62,19 @@ type quantiles struct {
 func newDemoCommand() *cobra.Command {
 	var length time.Duration
 	var asJSON bool
+	over := transportQUIC
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show the bridge at work on this machine alone: no root, no key, no second host",
 		Long: `demo makes three channels of a robot in this machine's shared memory, runs a
-robot's node and a PC's node over loopback QUIC with a throw-away key, and
+robot's node and a PC's node over loopback with a throw-away key, and
 measures how old the newest frame in each mirror is, by a reader of its own.
 It removes everything it made, also on Ctrl-C.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			d := &demo{dir: localach.Shm, prefix: fmt.Sprintf("demo-%d.", os.Getpid()), out: cmd.OutOrStdout(), quiet: asJSON}
+			d := &demo{dir: localach.Shm, prefix: fmt.Sprintf("demo-%d.", os.Getpid()), out: cmd.OutOrStdout(), over: over, quiet: asJSON}
 			report, err := d.run(ctx, length)
 			if err != nil {
 				return err
@@ -91,6 +91,7 @@ It removes everything it made, also on Ctrl-C.`,
 		},
 	}
 	cmd.Flags().DurationVar(&length, "for", 10*time.Second, "how long to run")
+	cmd.Flags().Var(&over, "transport", "join them over quic or sctp")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object at the end")
 	return cmd
 }
@@ -100,6 +101,7 @@ type demo struct {
 	dir    localach.Dir
 	prefix string
 	out    io.Writer
+	over   transportMode
 	quiet  bool
 }
 
@@ -157,7 +159,7 @@ func (d *demo) run(ctx context.Context, length time.Duration) (demoReport, error
 	return d.report(publishers, meters, loop), nil
 }
 
-// nodes starts the robot's node and the PC's, joined by loopback QUIC.
+// nodes starts the robot's node and the PC's, joined over loopback.
 func (d *demo) nodes(start func(func(context.Context) error)) error {
 	watcher, err := localach.NewWatcher()
 	if err != nil {
@@ -170,17 +172,17 @@ func (d *demo) nodes(start func(func(context.Context) error)) error {
 		robot.Export = append(robot.Export, d.origin(c))
 		pc.Mirrors = append(pc.Mirrors, bridge.Mirror{Host: "robot", Channel: d.origin(c), As: d.mirror(c)})
 	}
-	var robotAddr net.Addr
+	var robotAddrs transport.Addrs
 	for i, cfg := range []*bridge.Config{&robot, &pc} {
-		conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		udp, err := listenUDP("127.0.0.1:0", d.over)
 		if err != nil {
 			return err
 		}
 		cfg.Node = transport.NodeID{byte(i + 1)}
 		cfg.Dir, cfg.Source, cfg.Log = d.dir, bridge.ShmSource(d.dir, watcher), slog.New(slog.DiscardHandler)
-		cfg.Endpoint, err = transport.Listen(conn, transport.Config{Key: key, Node: cfg.Node, Host: cfg.Host, Log: cfg.Log})
+		cfg.Endpoint, err = udp.listen(transport.Config{Key: key, Node: cfg.Node, Host: cfg.Host, Log: cfg.Log})
 		if err != nil {
-			conn.Close()
+			udp.close()
 			return err
 		}
 		node, err := bridge.New(*cfg)
@@ -188,14 +190,14 @@ func (d *demo) nodes(start func(func(context.Context) error)) error {
 			return err
 		}
 		if i == 0 {
-			robotAddr = conn.LocalAddr()
+			robotAddrs = cfg.Endpoint.LocalAddrs()
 		}
 		start(func(ctx context.Context) error {
 			defer cfg.Endpoint.Close()
 			return node.Run(ctx)
 		})
 		if i == 1 {
-			node.SetPeers([]bridge.Peer{{Host: "robot", Addrs: []transport.Addrs{{QUIC: robotAddr}}, Static: true}})
+			node.SetPeers([]bridge.Peer{{Host: "robot", Addrs: []transport.Addrs{robotAddrs}, Static: true}})
 		}
 	}
 	return nil

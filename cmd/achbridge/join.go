@@ -18,7 +18,7 @@ func dialable(found []discovery.Peer, self discovery.Peer) []bridge.Peer {
 	for _, p := range members(found, self) {
 		addrs := make([]transport.Addrs, len(p.Addrs))
 		for i, addr := range p.Addrs {
-			addrs[i] = transport.Addrs{QUIC: net.UDPAddrFromAddrPort(addr)}
+			addrs[i] = bothOf(net.UDPAddrFromAddrPort(addr))
 		}
 		peers = append(peers, bridge.Peer{Host: p.Host, Node: p.Node, Addrs: addrs, Static: p.Source == discovery.SourceStatic})
 	}

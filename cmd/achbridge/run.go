@@ -30,8 +30,8 @@ take the place of the file's keys; the file is YAML:
   mirror: ['krang/imu,as=imu,budget=20ms', 'krang/*']
   accept: [goal]
 
-Keys: name listen key export relay accept adopt mirror push peers interfaces
-discovery control state log. They mean what the flags mean.
+Keys: name listen transport key export relay accept adopt mirror push peers
+interfaces discovery control state log. They mean what the flags mean.
 
 A mirror entry is HOST/PATTERN and, behind commas, options in any order (in a
 list of the file it needs quotes): as=NAME and what achbridge mirror --help tells

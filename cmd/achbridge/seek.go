@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -24,7 +23,7 @@ type seek struct {
 func newSeek(p plan, d *running) (*seek, error) {
 	cfg := discovery.Config{
 		Self:       d.self,
-		Port:       d.udp.LocalAddr().(*net.UDPAddr).Port,
+		Port:       d.udp.at.Port,
 		Interfaces: p.Interfaces,
 		Static:     p.static,
 		Log:        d.log,

@@ -21,6 +21,7 @@ import (
 type settings struct {
 	Name       string        `yaml:"name"`
 	Listen     string        `yaml:"listen"`
+	Transport  transportMode `yaml:"transport"`
 	Key        string        `yaml:"key"`
 	Export     []string      `yaml:"export"`
 	Relay      []string      `yaml:"relay"`
@@ -43,6 +44,7 @@ func defaultSettings() settings {
 	return settings{
 		Name:      hostName(host),
 		Listen:    defaultListen,
+		Transport: transportAuto,
 		Discovery: discoveryAuto,
 	}
 }
@@ -60,6 +62,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.SortFlags = false
 	f.StringVar(&s.Name, "name", s.Name, "`NAME` of this host for others")
 	f.StringVar(&s.Listen, "listen", s.Listen, "UDP `ADDRESS:PORT` to listen on")
+	f.Var(&s.Transport, "transport", "links over quic, sctp (on the next port), or auto: QUIC, else SCTP")
 	f.StringVar(&s.Key, "key", s.Key, "key `FILE` (default: see achbridge key --help)")
 	f.StringArrayVar(&s.Mirror, "mirror", nil, "mirror `HOST/PATTERN[,KEY=VALUE]` here, options as above")
 	f.StringArrayVar(&s.Push, "push", nil, "have another host mirror a channel of ours: `\"CHANNEL HOST[/NAME]\"`")

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"achbridge/bridge/transport"
+)
+
+// transportMode says over what links run.
+type transportMode string
+
+const (
+	transportAuto transportMode = "auto" // QUIC, or else SCTP
+	transportQUIC transportMode = "quic"
+	transportSCTP transportMode = "sctp"
+)
+
+func (m *transportMode) String() string { return string(*m) }
+func (m *transportMode) Type() string   { return "TRANSPORT" }
+
+func (m *transportMode) Set(text string) error {
+	switch v := transportMode(text); v {
+	case transportAuto, transportQUIC, transportSCTP:
+		*m = v
+		return nil
+	}
+	return fmt.Errorf("transport %q: want auto, quic or sctp", text)
+}
+
+func (m *transportMode) UnmarshalText(text []byte) error { return m.Set(string(text)) }
+
+// sockets carry all links: QUIC on a port, SCTP on the next one.
+type sockets struct {
+	quic, sctp net.PacketConn // nil when switched off
+	at         *net.UDPAddr   // where QUIC is, or would be
+}
+
+// anyPortTries is how often two ports in a row are looked for.
+const anyPortTries = 32
+
+// listenUDP opens the sockets of a mode; port 0 of address takes any.
+func listenUDP(address string, mode transportMode) (s sockets, err error) {
+	at, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return sockets{}, failed(fmt.Errorf("listen %s: %w", address, err), "--listen :PORT")
+	}
+	for range anyPortTries {
+		if s, err = openUDP(at, mode); err == nil || at.Port != 0 || !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return sockets{}, failed(fmt.Errorf("listen %s: the UDP port is in use, perhaps by another daemon", address),
+			"stop that one, or take another port: --listen :PORT (:0 takes any; SCTP takes the next, unless --transport=quic)")
+	case err != nil:
+		return sockets{}, failed(fmt.Errorf("listen %s: %w", address, errors.Unwrap(err)), "--listen :PORT")
+	}
+	return s, nil
+}
+
+func openUDP(at *net.UDPAddr, mode transportMode) (s sockets, err error) {
+	own := *at
+	s.at = &own
+	if mode != transportSCTP || own.Port == 0 {
+		if s.quic, err = net.ListenPacket("udp", own.String()); err != nil {
+			return sockets{}, err
+		}
+		own = *s.quic.LocalAddr().(*net.UDPAddr)
+	}
+	if mode != transportQUIC {
+		if s.sctp, err = net.ListenPacket("udp", nextPort(&own).String()); err != nil {
+			s.close()
+			return sockets{}, err
+		}
+	}
+	if mode == transportSCTP && s.quic != nil { // it only held a place
+		s.quic.Close()
+		s.quic = nil
+	}
+	return s, nil
+}
+
+// nextPort is where SCTP is, if QUIC is at addr.
+func nextPort(addr *net.UDPAddr) *net.UDPAddr {
+	next := *addr
+	next.Port++
+	return &next
+}
+
+// bothOf is where a node may listen that is found at addr.
+func bothOf(addr *net.UDPAddr) transport.Addrs {
+	if addr.Port == 65535 {
+		return transport.Addrs{QUIC: addr}
+	}
+	return transport.Addrs{QUIC: addr, SCTP: nextPort(addr)}
+}
+
+// listen starts an endpoint on the sockets, which it then owns.
+func (s sockets) listen(cfg transport.Config) (*transport.Endpoint, error) {
+	cfg.SCTP = s.sctp
+	return transport.Listen(s.quic, cfg)
+}
+
+func (s sockets) close() {
+	for _, conn := range []net.PacketConn{s.quic, s.sctp} {
+		if conn != nil {
+			conn.Close()
+		}
+	}
+}
