@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
+	"time"
 
 	"github.com/pion/sctp"
 )
@@ -118,7 +119,7 @@ func (s *sctpStreams) flying() int {
 // sent notes a chunk that leaves. Needs mu.
 func (s *sctpStreams) sent(tsn uint32) {
 	if s.began && int32(tsn-s.tsn) <= 0 {
-		s.flight.lost(s.link.clock(), s.link.srtt)
+		s.flight.lost(time.Now(), s.link.srtt)
 		return
 	}
 	s.began, s.tsn = true, tsn

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"time"
 
 	"github.com/pion/sctp"
 )
@@ -261,6 +260,3 @@ func (c sctpControl) Write(b []byte) (int, error) { return c.out.Write(b) }
 func (l *sctpLink) violated(how string) {
 	l.endLocked(fmt.Errorf("peer breaks the protocol: %s", how))
 }
-
-// clock is the time of what happens now.
-func (l *sctpLink) clock() time.Time { return time.Now() }
