@@ -44,7 +44,7 @@ func defaultSettings() settings {
 	return settings{
 		Name:      hostName(host),
 		Listen:    defaultListen,
-		Transport: transportAuto,
+		Transport: transportQUIC,
 		Discovery: discoveryAuto,
 	}
 }
