@@ -223,10 +223,14 @@ func TestPackingAllocatesNothing(t *testing.T) {
 // skipUnderRace skips a test of allocations where memory is kept in a sync.Pool.
 func skipUnderRace(t *testing.T) {
 	t.Helper()
-	info, _ := debug.ReadBuildInfo()
-	if info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+	if underRace() {
 		t.Skip("a sync.Pool forgets at random under -race: run it without")
 	}
+}
+
+func underRace() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 func BenchmarkCompress(b *testing.B) {
