@@ -100,7 +100,7 @@ var ledgerCases = []ledgerCase{
 	},
 	{
 		name: "every", link: "delay=10ms,rate=10mbit,loss=2%", size: 200, period: 2 * milli, qos: QoS{Mode: Every},
-		sees: func(a Accounts) bool { return a.Delivered == a.Offered },
+		sees: func(a Accounts) bool { return a.Delivered > 9*a.Offered/10 && a.Delivered+a.Overflow == a.Offered }, // 16 frames last for 32 ms
 	},
 	{
 		name: "every, more than the link takes", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 1000, period: milli, qos: QoS{Mode: Every},
