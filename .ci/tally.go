@@ -2,10 +2,12 @@
 // wants to see of it (one line per package, the whole output of a test that
 // failed, the reason of one that was skipped) and at the end the counts:
 //
-//	go test -json ./... 2>&1 | go run ./.ci [-lacks PART]... [-counts FILE]
+//	go test -json ./... 2>&1 | go run ./.ci [-lacks PART]... [-counts FILE] [-again FILE]
 //
 // Under ACHBRIDGE_NO_SKIP=1 a skip is a failure, unless its reason names a PART
-// that the machine lacks. Exit code 1 when anything failed.
+// that the machine lacks. Exit code 1 when anything failed; then -again lists the
+// tests that may have failed for want of time, a line "PACKAGE TEST" each, and
+// nothing if anything failed otherwise: a skip, a crash, a data race.
 package main
 
 import (
@@ -26,9 +28,13 @@ func main() {
 		return nil
 	})
 	counts := flag.String("counts", "", "write the closing line to `FILE` too")
+	again := flag.String("again", "", "write the tests worth another try to `FILE`")
 	flag.Parse()
 
 	err := t.read(os.Stdin)
+	if err == nil && *again != "" {
+		err = os.WriteFile(*again, []byte(t.worthAnotherTry()), 0o644)
+	}
 	fmt.Println(t)
 	if err == nil && *counts != "" {
 		err = os.WriteFile(*counts, []byte(t.String()+"\n"), 0o644)
@@ -61,6 +67,9 @@ type tally struct {
 
 	open   map[test]*strings.Builder // started and not ended: what they printed
 	broken map[string]int            // failures per package
+
+	slow   []test // failed, without their subtests
+	beyond bool   // something failed that another try would not excuse
 }
 
 type test struct{ pkg, name string }
@@ -71,6 +80,17 @@ func newTally(out io.Writer) *tally {
 
 func (t *tally) String() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, t.skipped)
+}
+
+// worthAnotherTry are the lines for -again.
+func (t *tally) worthAnotherTry() string {
+	var lines strings.Builder
+	if !t.beyond {
+		for _, key := range t.slow {
+			fmt.Fprintln(&lines, key.pkg, key.name)
+		}
+	}
+	return lines.String()
 }
 
 // read consumes events to the end. Lines that are none are passed on.
@@ -126,7 +146,12 @@ func (t *tally) endTest(key test, how string) {
 		t.passed++
 	case how == "fail":
 		t.fail(key, said)
+		if !strings.Contains(key.name, "/") {
+			t.slow = append(t.slow, key)
+		}
+		t.beyond = t.beyond || strings.Contains(said, "DATA RACE") || strings.Contains(said, "race detected")
 	case t.strict && !t.excused(said):
+		t.beyond = true
 		t.fail(key, said+"    a skip, and this machine lacks nothing that it names\n")
 	default:
 		t.skipped++
@@ -163,6 +188,7 @@ func (t *tally) endPackage(e event) {
 		if t.broken[e.Package] == 0 {
 			t.failed++
 		}
+		t.beyond = t.beyond || t.broken[e.Package] == 0 || len(left) > 0
 		fmt.Fprintf(t.out, "FAIL  %s %.1fs", e.Package, e.Elapsed)
 		if len(left) > 0 {
 			fmt.Fprintf(t.out, ", with these under way: %s", strings.Join(left, " "))

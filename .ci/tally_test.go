@@ -51,3 +51,25 @@ func TestTallyCountsAndTells(t *testing.T) {
 		})
 	}
 }
+
+func TestTallyTellsWhatIsWorthAnotherTry(t *testing.T) {
+	const part = `{"Action":"fail","Package":"p","Test":"TestB/part"}` + "\n"
+	race := strings.Replace(fails, "got 1, want 2", "WARNING: DATA RACE", 1)
+	for name, c := range map[string]struct{ in, want string }{
+		"all is well":       {passes, ""},
+		"a failure":         {passes + part + fails, "p TestB\n"},
+		"a data race":       {fails + race, ""},
+		"a crash":           {fails + dies, ""},
+		"what is not built": {fails + strings.ReplaceAll(unbuilt, `"p"`, `"q"`), ""},
+		"a skip":            {fails + skips, ""},
+	} {
+		sum := newTally(&strings.Builder{})
+		sum.strict = true
+		if err := sum.read(strings.NewReader(c.in)); err != nil {
+			t.Fatal(err)
+		}
+		if got := sum.worthAnotherTry(); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import "time"
 
 // arrival is a frame that has come for a mirror.
 type arrival struct {
+	from       *inbound
 	epoch, seq uint64
 	captured   time.Duration // by the peer's clock; 0: unknown
 	owed       bool          // it may be put past its budget
@@ -20,10 +21,15 @@ type reading struct {
 
 // put brings a frame into the mirror if it is newer than what is there, and not
 // too late. It waits for nobody: if a local reader sits on the lock, the newest
-// frame is kept and put as soon as the lock is free.
+// frame is kept and put as soon as the lock is free. A frame of a subscription that
+// has ended since it came is as good as lost: the next one brings the newest, and
+// numbers of another life must not be taken for those that it brings.
 func (m *mirror) put(a arrival) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if a.from != m.feed {
+		return
+	}
 	first := m.recent.Add(a.seq)
 	again := !first && a.seq == m.lacking.seq // it came before, and the file lacks it
 	late := m.late(a)
@@ -103,7 +109,7 @@ func (m *mirror) keepOrWrite(a arrival, late bool) {
 		m.keep(a, late)
 		return
 	}
-	switch err := m.write(a.seq, a.captured, a.data); {
+	switch err := m.write(a.seq, a.captured, a.at, a.data); {
 	case isBusy(err):
 		m.keep(a, late)
 		m.waiting = true

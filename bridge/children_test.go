@@ -45,6 +45,10 @@ func TestMain(m *testing.M) {
 // keyFile is the variable that names the file with the network key of all children.
 const keyFile = "BRIDGE_CHILD_KEY"
 
+// overVar is the variable that names the transport of the children that are started
+// from now on, if that is not QUIC.
+const overVar = "BRIDGE_CHILD_OVER"
+
 var roles = map[string]func(args []string) error{
 	"nodes": nodesRole, "writer": writerRole, "bare-sender": bareSenderRole, "bare-receiver": bareReceiverRole,
 	"echo": echoRole, "ping": pingRole,

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"achbridge/bridge/transport"
 	"achbridge/localach"
@@ -22,12 +24,12 @@ type Config struct {
 	Source   Source           // how the node learns of changes there
 	Endpoint *transport.Endpoint
 
-	Export  []string // local channels that peers may read; nil: all
+	Export  Grants   // local channels that peers may read; nil: all
 	Relay   []string // mirrors that peers may read as well; nil: none
-	Accept  []string // names that peers may push into; nil: none
+	Accept  Grants   // names that peers may push into; nil: none
 	Adopt   []string // existing channels, not made by achbridge, that a mirror may write into
-	Mirrors []Mirror
-	Pushes  []Push
+	Mirrors Mirrors
+	Pushes  Pushes
 	Log     *slog.Logger // nil: no log
 }
 
@@ -35,15 +37,22 @@ type Config struct {
 type Mirror struct {
 	Host    string `json:"host"`    // pattern
 	Channel string `json:"channel"` // pattern
-	As      string `json:"as,omitempty"`
-	QoS     QoS    `json:"qos"`
+	// As is the mirror's name, in which {host} and {channel} stand for those of
+	// the origin; empty: HOST.CHANNEL.
+	As       string   `json:"as,omitempty"`
+	QoS      QoS      `json:"qos"`
+	FileMode FileMode `json:"-"` // of the mirror's file, when it is made
+	Deny     bool     `json:"-"` // a rule that there is to be no mirror, whatever other rules say
+	From     string   `json:"-"` // where the wish is written, for people
 }
 
 // Push is the wish that another host mirrors a channel of ours.
 type Push struct {
-	Channel string `json:"channel"`
+	Channel string `json:"channel"` // a pattern in the configuration
 	Host    string `json:"host"`
-	As      string `json:"as,omitempty"` // name over there; empty: the same
+	As      string `json:"as,omitempty"` // name over there, in which {channel} stands for ours; empty: the same
+	Deny    bool   `json:"-"`            // a rule that there is to be no push; Host is then a pattern
+	From    string `json:"-"`            // where the wish is written, for people
 }
 
 // Peer is another node that may be dialled.
@@ -52,6 +61,9 @@ type Peer struct {
 	Node   string            // its node id in hex; empty when not known yet
 	Addrs  []transport.Addrs // best first
 	Static bool              // listed by the operator: always dialled
+	// Over is the only transport by which to be linked with it, as
+	// transport.Session.Transport names them; empty means any.
+	Over string
 }
 
 // Source is how a node learns what happens to the channels of its directory.
@@ -61,6 +73,9 @@ type Source interface {
 	Changes(ctx context.Context, f func(localach.Event)) error
 	// NewData calls f, which does not block, soon after every put into ch. stop ends that.
 	NewData(ch *localach.Channel, f func(seq uint64)) (stop func())
+	// Looked is a moment that every frame was put after, or just before, of which NewData has not told when Looked is
+	// called: long ago only when the process stood still.
+	Looked() time.Time
 }
 
 // ShmSource is the Source of a running system: inotify for the directory, and
@@ -80,9 +95,11 @@ func (s shmSource) NewData(ch *localach.Channel, f func(seq uint64)) func() {
 	return s.watcher.Watch(ch, f).Close
 }
 
+func (s shmSource) Looked() time.Time { return s.watcher.Looked() }
+
 // ParseMirror reads HOST/CHANNEL or HOST/PATTERN, with options behind it:
-// as=NAME if the mirror is to have another name, and those of QoS, as in
-// "krang/*,budget=20ms,priority=7".
+// as=NAME if the mirror is to have another name, file_mode=0660, and those of
+// QoS, as in "krang/*,budget=20ms,priority=7".
 func ParseMirror(s string) (Mirror, error) {
 	address, options, more := strings.Cut(s, ",")
 	host, channel, ok := strings.Cut(strings.TrimPrefix(address, "ach://"), "/")
@@ -97,7 +114,7 @@ func ParseMirror(s string) (Mirror, error) {
 			return Mirror{}, fmt.Errorf("mirror %q: %w", s, err)
 		}
 	}
-	if err := m.check(); err != nil {
+	if err := m.Check(); err != nil {
 		return Mirror{}, fmt.Errorf("mirror %q: %w", s, err)
 	}
 	return m, nil
@@ -106,9 +123,20 @@ func ParseMirror(s string) (Mirror, error) {
 // set sets one option, written as key=value.
 func (m *Mirror) set(option string) error {
 	key, value, ok := strings.Cut(option, "=")
-	switch {
-	case !ok:
+	if !ok {
 		return fmt.Errorf("option %q: want key=value, as in budget=20ms", option)
+	}
+	return m.Set(key, value)
+}
+
+// Set sets one option: as, file_mode, or one of QoS.
+func (m *Mirror) Set(key, value string) (err error) {
+	switch {
+	case key == "file_mode":
+		if m.FileMode, err = ParseFileMode(value); err != nil {
+			return fmt.Errorf("file_mode %w", err)
+		}
+		return nil
 	case key != "as":
 		return m.QoS.Set(key, value)
 	case value == "":
@@ -128,17 +156,18 @@ func ParsePush(channel, target string) (Push, error) {
 	return p, nil
 }
 
-func (m Mirror) check() error {
-	if err := errors.Join(checkPattern("host", m.Host), checkPattern("channel", m.Channel), m.QoS.check()); err != nil {
+// Check refuses what no mirror can be.
+func (m Mirror) Check() error {
+	if err := errors.Join(checkPattern("host", m.Host), checkPattern("channel", m.Channel), m.QoS.Check(), m.QoS.OnStale.check()); err != nil {
 		return err
 	}
 	if m.As == "" {
 		return nil
 	}
-	if isPattern(m.Host) || isPattern(m.Channel) {
-		return fmt.Errorf("as %q: one name cannot serve a pattern; name one channel of one host", m.As)
+	if isPattern(m.Host) && !strings.Contains(m.As, "{host}") || isPattern(m.Channel) && !strings.Contains(m.As, "{channel}") {
+		return fmt.Errorf("as %q: one name cannot serve a pattern; name one channel of one host, or put {host} and {channel} into it", m.As)
 	}
-	return localach.CheckName(m.As)
+	return checkTemplate(m.As)
 }
 
 func (p Push) check() error {
@@ -148,25 +177,40 @@ func (p Push) check() error {
 	return errors.Join(localach.CheckName(p.Channel), localach.CheckName(p.name()))
 }
 
-// name is what the channel is called over there.
-func (p Push) name() string {
-	if p.As != "" {
-		return p.As
+// Check checks a push of the configuration, which may be for a pattern.
+func (p Push) Check() error {
+	if p.Deny {
+		return errors.Join(checkPattern("channel", p.Channel), checkPattern("host", p.Host))
 	}
-	return p.Channel
+	if !isPattern(p.Channel) {
+		return p.check()
+	}
+	if p.As != "" && !strings.Contains(p.As, "{channel}") {
+		return fmt.Errorf("as %q: one name cannot serve a pattern; put {channel} into it", p.As)
+	}
+	return errors.Join(checkPattern("channel", p.Channel), Push{Channel: "c", Host: p.Host, As: p.As}.check())
 }
 
-// mirrorName is what the mirror of channel of host is called here.
-func (m Mirror) mirrorName(host, channel string) string {
-	if m.As != "" {
-		return m.As
-	}
-	return achName(host) + "." + channel
+// name is what the channel is called over there.
+func (p Push) name() string { return p.Name(p.Channel) }
+
+// Name is what a channel that p is for is called over there.
+func (p Push) Name(channel string) string { return expand(cmp.Or(p.As, "{channel}"), "", channel) }
+
+// Same reports whether two wishes are for the same push.
+func (p Push) Same(o Push) bool { return p.Channel == o.Channel && p.Host == o.Host && p.As == o.As }
+
+// Name is what the mirror of channel of host is called here.
+func (m Mirror) Name(host, channel string) string {
+	return expand(cmp.Or(m.As, "{host}.{channel}"), host, channel)
 }
 
 // achName makes a host's name fit for channels: bytes that Ach does not allow
 // become '-'.
 func achName(host string) string {
+	if localach.CheckName(host) == nil {
+		return host
+	}
 	return strings.Map(func(r rune) rune {
 		if localach.CheckName("x"+string(r)) != nil {
 			return '-'
@@ -181,22 +225,30 @@ func (c *Config) check() error {
 	if _, err := wire.AppendMessage(nil, hello); err != nil {
 		errs = append(errs, fmt.Errorf("name: %w; choose another with --name", err))
 	}
-	for what, patterns := range map[string][]string{"export": c.Export, "relay": c.Relay, "accept": c.Accept, "adopt": c.Adopt} {
+	errs = append(errs, c.Export.check("export"), c.Accept.check("accept"))
+	for what, patterns := range map[string][]string{"relay": c.Relay, "adopt": c.Adopt} {
 		for i, p := range patterns {
 			errs = append(errs, checkPattern(fmt.Sprintf("%s[%d]", what, i), p))
 		}
 	}
 	for i, m := range c.Mirrors {
-		if err := m.check(); err != nil {
-			errs = append(errs, fmt.Errorf("mirror[%d]: %w", i, err))
+		if err := m.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", cmp.Or(m.From, fmt.Sprintf("mirror[%d]", i)), err))
 		}
 	}
 	for i, p := range c.Pushes {
-		if err := p.check(); err != nil {
-			errs = append(errs, fmt.Errorf("push[%d]: %w", i, err))
+		if err := p.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", cmp.Or(p.From, fmt.Sprintf("push[%d]", i)), err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// settle fills in what an empty list stands for.
+func (c *Config) settle() {
+	if c.Export == nil {
+		c.Export = GrantTo("*")
+	}
 }
 
 func checkPattern(what, p string) error {

@@ -40,6 +40,8 @@ func (n *Node) handle(l *link, m wire.Message) error {
 		n.pushAnswered(l, m.ID, "")
 	case wire.Refused:
 		n.refused(l, m)
+	case wire.Revocations:
+		return n.revocations(l, m)
 	case wire.Bye:
 		return fmt.Errorf("%w: %s", errBye, m.Reason)
 	}
@@ -64,6 +66,7 @@ func (n *Node) catalog(l *link, m wire.Catalog) {
 	if l.catalog == nil || m.Full {
 		l.catalog = make(map[string]wire.Channel)
 	}
+	n.unbar(l, m.Channels)
 	for _, c := range m.Channels {
 		if _, known := l.catalog[c.Name]; known || len(l.catalog) < maxCatalog {
 			l.catalog[c.Name] = c
@@ -71,6 +74,9 @@ func (n *Node) catalog(l *link, m wire.Catalog) {
 	}
 	for _, name := range m.Gone {
 		delete(l.catalog, name)
+	}
+	if len(m.Gone) > 0 {
+		n.endGone(l) // at once: the next message may offer the same again
 	}
 	n.changed = true
 }
@@ -90,9 +96,20 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: m.Channel + ": the channel was made anew"})
 		return
 	}
-	qos, err := qosOf(m.QoS)
+	asked, err := qosOf(m.QoS)
 	if err != nil {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeFailed, Text: wire.Text(fmt.Sprintf("%s: %v", m.Channel, err))})
+		return
+	}
+	qos, err := n.permit(l, m.Channel, asked)
+	if err != nil {
+		n.forbid(l, m.ID, m.Channel, err)
+		return
+	}
+	if !l.mayRead(m) {
+		l.warn("subscription of a peer refused", "channel", m.Channel, "cause", "it has too many")
+		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeLimit,
+			Text: wire.Text(fmt.Sprintf("%s: %s lets one host read %d channels", m.Channel, n.cfg.Host, maxSubscriptions))})
 		return
 	}
 	last, g := ch.LastSeq(), ch.Geometry()
@@ -100,7 +117,7 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 	if m.HaveSeq > last {
 		return // it remembers a life that ended unseen, and will ask again
 	}
-	l.addExport(m, qos, local)
+	l.addExport(m, permitted{asked, qos}, local)
 }
 
 // update changes the quality of service of a subscription of the peer, or tells
@@ -112,16 +129,30 @@ func (n *Node) update(l *link, m wire.Update) {
 		return
 	}
 	l.mu.Lock()
-	if e := l.exports[m.ID]; e != nil && qos.Mode == e.qos.Mode {
-		e.qos, e.packer.want = qos, qos.Compress
-		e.noted = e.note.hurry(n.now(), qos.MaxRate.Interval())
-		if m.Owed {
-			e.owe(m.HaveSeq)
-		}
-		l.rouse(e)
+	defer l.mu.Unlock()
+	e := l.exports[m.ID]
+	if e == nil || qos.Mode != e.qos.Mode {
+		return
 	}
-	l.mu.Unlock()
-	notify(l.wake)
+	granted, err := n.permit(l, e.channel, qos)
+	if err != nil {
+		n.forbid(l, m.ID, e.channel, err)
+		l.dropExport(m.ID)
+		return
+	}
+	l.requalify(e, permitted{qos, granted})
+	if m.Owed {
+		e.owe(m.HaveSeq)
+	}
+	l.rouse(e)
+	l.awake()
+}
+
+// requalify has a subscription of the peer served otherwise from now on, after
+// which it is to be roused. Needs l.mu.
+func (l *link) requalify(e *export, p permitted) {
+	e.asked, e.qos, e.packer.want = p.asked, p.granted, p.granted.Compress
+	e.noted = e.note.requalify(l.n.now(), p.granted)
 }
 
 // subscribed takes the answer to our subscription id. A mirror that asked with
@@ -152,8 +183,11 @@ func (n *Node) refused(l *link, m wire.Refused) {
 			n.changed = true // the catalog that tells the new epoch is on its way
 			return
 		}
+		if m.Code == wire.CodeForbidden || m.Code == wire.CodeLimit {
+			in.m.bar(in.epoch)
+		}
 		in.m.refuse(fmt.Sprintf("%s refuses: %s", l.host, m.Text))
-		n.log.Warn("subscription refused", "peer", l.host, "channel", in.m.channel, "err", m.Text)
+		l.warn("subscription refused", "channel", in.m.channel, "err", m.Text)
 	case wire.TypeOffer:
 		n.pushAnswered(l, m.ID, m.Text)
 	}

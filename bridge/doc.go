@@ -44,6 +44,18 @@
 // id gets the mirrors. Which of two sessions stays is for the end that dialled the
 // new one to say (spare.go).
 //
+// # QUIC or SCTP
+//
+// Where a peer may be linked over both, its link begins over the one that has a
+// session first, and QUIC has a head start of 250 ms (transport.Endpoint.Dial): so
+// it is QUIC, unless QUIC is filtered or is late. The link keeps its transport as
+// long as it lives, and is not moved because the other one is there now, or might do
+// better: what a move costs is sure, and whether the loss on a path comes of
+// congestion, for which QUIC is right, or not, a link cannot tell. It is chosen
+// anew when the link falls silent: a port that is filtered while a link runs moves
+// it to the other transport, 1.2 to 1.5 s later. Peer.Over is the operator's choice
+// for one peer; it holds whichever end dials (choice.go).
+//
 // # Whose turn it is
 //
 // Priority first, 7 before 0; but what waits behind others is still sure of 5 % of
@@ -70,10 +82,11 @@
 // A frame's age is known from its capture time (when the watcher saw it first) and
 // from the peer's clock, whose offset fresh.Clock takes from the two-way stamps in
 // feedback: theta = ((t1-t0)+(t2-t3))/2, of the sample with the least round trip
-// (RFC 5905). No wall clock is asked. Within its budget a lost part, or a lost frame
-// that nothing newer has replaced, is sent again. Past it, the frame is given up as
-// soon as something newer is in the ring (expired), and what arrives all the same
-// is not put (late). But the newest frame of the ring is owed to its mirrors: after
+// (RFC 5905). No wall clock is asked. A command that is seen first after the daemon
+// was stopped may have been put right after the look before, and counts from then.
+// Within its budget a lost part, or a lost frame that nothing newer has replaced, is
+// sent again. Past it, the frame is given up as soon as something newer is in the
+// ring (expired), and what arrives all the same is not put (late). But the newest frame of the ring is owed to its mirrors: after
 // every subscription, and as long as nothing newer has replaced it, it goes on past
 // its budget, behind everything else, and counts as late_kept. A mirror that had to
 // turn down a late frame, and gets nothing newer, asks for it (wire.Update). A state
@@ -81,7 +94,7 @@
 // budget, and it is never owed: an old command must not be replayed.
 //
 // DDS calls the end of a frame's use LIFESPAN; the debt is what it does not have.
-// Its DEADLINE, the longest time between two frames, is another matter, and its
+// Its DEADLINE, the longest time between two frames, is our deadline (below); its
 // LATENCY_BUDGET only allows a middleware to wait and batch: ours never waits.
 //
 // Mode every is for logs and events: all frames, in order, over a reliable stream
@@ -89,6 +102,34 @@
 // piece at a time, with a mark in a datagram, so that the pacer hears of it and
 // nothing newer stands behind it. What the ring loses meanwhile is counted as
 // overflow.
+//
+// # Commands
+//
+// A deadline is the longest time without a frame after which a mirror is stale: in
+// status, with the time since, and in the log, at most once a second (stale.go). It
+// belongs to the host that has the mirror, as a wish for it or the rule that accepts a
+// push says; the origin does not learn it. Only frames that were put count: a writer
+// whose commands all come late is lost.
+//
+// A command channel (class command) drives something. Its frames are never put when
+// they may be past the budget, and never owed, so that none of before an outage comes
+// after it. When its writer is lost, no frame came within the deadline, on_stale puts a
+// safe frame, read when the rule was, into the mirror: once, and not again before a
+// command was put. It comes at the deadline, however the writer was lost: its program
+// or host stopped, the path is cut, a rule took the push back. A node that ends in good
+// order puts it before it ends. Nothing else does: when the daemon of the robot dies,
+// or its machine hangs, nothing is written. The robot's own watchdog, which looks at
+// the age of what it reads, stays mandatory. Through a relay each hop has a budget of
+// its own.
+//
+// One host at a time writes a mirror, whatever its class: a second that pushes into it
+// is refused, by the name of the first, until the subscription of the first has ended
+// and its safe frame was put (command.go). The link of a writer that vanished lives on
+// for 10 s; a command channel is free already when that link is silent and the deadline
+// is over. A writer whose host is heard keeps its channel though its program rests.
+// Nobody is put in by himself: who was refused has to ask again (achbridge push), or
+// to link again, since nobody expects a robot to obey another from one moment to the
+// next. The former writer is told who took its place.
 //
 // # The ledger
 //
@@ -99,7 +140,8 @@
 //
 // The origin knows what it did not send and why, and from feedback what arrived; the
 // mirror knows what became of that. They tell each other once a second
-// (exchange.go), and show the same when traffic rests.
+// (exchange.go), and show the same when traffic rests. What a mirror had not told
+// when its link ended it tells when it subscribes again (book.settle).
 //
 // # How fresh it can be
 //
@@ -120,10 +162,11 @@
 //
 //	node.go     Node, its loop, wishes          wishes.go   wishes -> mirrors and subscriptions
 //	local.go    this host's channels, catalog   mirror.go   a mirror; mirrorfile.go its file
-//	peer.go     who is dialled, back-off        push.go     offers, accept
+//	peer.go     who is dialled                  push.go     offers, accept
+//	backoff.go  how often, for how long         control.go  what control messages do
 //	link.go     a link's life                   stream.go   its control stream
 //	silence.go  links that are not heard        spare.go    which of two links stays
-//	hostname.go what a peer is called here      control.go  what control messages do
+//	choice.go   QUIC or SCTP, by peer           hostname.go what a peer is called here
 //	pump.go     what goes out                   receive.go  what comes in
 //	turn.go     whose turn it is                arrival.go  newer, in time: put
 //	export.go   a peer's subscription           load.go     from the ring into packets
@@ -131,8 +174,12 @@
 //	compress.go unpack.go                       snapshot.go one copy for all links
 //	ledger.go   the origin's account            exchange.go what both sides tell
 //	qos.go      quality of service; options.go  config.go   Config, how wishes are written
+//	grant.go    rules: who may use what         permit.go   rules for what runs; Apply
+//	asked.go    wishes while it runs            pushrules.go rules -> pushes; qostable.go
 //	report.go   status; status.go its JSON      heal.go     mirrors in trouble: locks, new files
-//	space.go    what peers may make us take     fresh/      the pure parts
+//	stale.go    deadlines; onstale.go           command.go  one writer at a time
+//	space.go    what peers may make us take     limits.go   the table of all limits
+//	fresh/      the pure parts
 //
 // # Rules that hold whatever happens
 //

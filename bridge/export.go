@@ -17,10 +17,12 @@ type export struct {
 	channel string
 	epoch   uint64
 	qos     QoS
+	asked   QoS // what the peer asked for; rules may grant less
 	ch      *localach.Channel
 	r       *localach.Reader
 	unwatch func()
 	now     func() time.Duration
+	looked  func() time.Duration // Source.Looked, by the same clock
 	book    *book
 	copies  *snapshots // of the channel's large frames
 
@@ -46,6 +48,7 @@ type export struct {
 	arrived  uint64        // highest number known to have arrived
 	trouble  error         // why the last try to read the channel failed
 	retry    time.Duration // not before
+	busyFor  time.Duration // from try to try, while the channel's lock is taken
 	tape     *tape         // mode every; nil in mode newest
 	teller   teller
 	active   bool // the pump looks at it
@@ -60,6 +63,7 @@ type export struct {
 type note struct {
 	sync.Mutex
 	noted
+	strict bool    // a command: what was seen late may have been put long ago
 	told   bool    // the pump was told since it last heard
 	passed uint64  // newest frame that was there before the slot
 	log    []sight // mode every: when each of the latest frames was seen first; nil in mode newest
@@ -69,8 +73,9 @@ type note struct {
 // noted is what the pump reads of a note.
 type noted struct {
 	newest uint64        // last_seq as the watcher saw it
-	seen   time.Duration // when it saw it, 0: before we watched
+	seen   time.Duration // its capture time: when it saw it, 0: before we watched
 	slot   time.Duration // when the next frame may leave
+	next   time.Duration // load: the capture time of a frame that is newer than newest
 }
 
 // sight is when the watcher saw that a channel had come to frame seq.
@@ -86,9 +91,11 @@ func newExport(m wire.Subscribe, qos QoS, c *local, b *book, now func() time.Dur
 	ch, last := c.ch, c.ch.LastSeq()
 	c.copies.join()
 	e := &export{
-		id: m.ID, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, ch: ch, r: ch.Reader(), now: now, book: b, copies: c.copies,
+		looked: now,
+		id:     m.ID, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, ch: ch, r: ch.Reader(), now: now, book: b, copies: c.copies,
 		loaded: m.HaveSeq, arrived: m.HaveSeq, raw: ch.Geometry().FrameSize, size: ch.Geometry().FrameSize, note: note{noted: noted{newest: last}}, noted: noted{newest: last},
 	}
+	e.note.strict = qos.Class == Command
 	if qos.Mode == Every {
 		e.tape = newTape(m.ID, ch, m.HaveSeq)
 		e.note.log = make([]sight, min(ch.Geometry().FrameCount, maxSights))
@@ -106,7 +113,8 @@ func newExport(m wire.Subscribe, qos QoS, c *local, b *book, now func() time.Dur
 // last one was heard.
 func (e *export) watch(src Source, tell func()) {
 	take := func(seq uint64) {
-		if e.note.take(seq, e.now()) {
+		now := e.now()
+		if e.note.take(seq, now, e.unseen(now)) {
 			tell()
 		}
 	}
@@ -117,14 +125,32 @@ func (e *export) watch(src Source, tell func()) {
 	take(e.ch.LastSeq()) // put after newExport looked and before the watching began
 }
 
-// take reports whether the pump has to be told.
-func (n *note) take(seq uint64, now time.Duration) (tell bool) {
+// unseen is the least capture time of a frame that nobody has noted by now. That
+// is now, unless the daemon stood still: then the frame may have come at any time
+// of that.
+func (e *export) unseen(now time.Duration) time.Duration {
+	if looked := e.looked(); now-looked > standstill {
+		return max(looked, 1)
+	}
+	return now
+}
+
+// standstill is how long nobody looked at a channel when the daemon was stopped,
+// or got no processor: ten times the watcher's longest period.
+const standstill = 20 * time.Millisecond
+
+// take notes frame seq, which came between since and now. It reports whether the
+// pump has to be told.
+func (n *note) take(seq uint64, now, since time.Duration) (tell bool) {
 	n.Lock()
 	defer n.Unlock()
 	if seq == n.newest {
 		return false
 	}
 	n.newest, n.seen = seq, now
+	if n.strict {
+		n.seen = since
+	}
 	if n.log != nil {
 		n.log[n.logged%len(n.log)] = sight{seq, now}
 		n.logged++
@@ -184,12 +210,13 @@ func (n *note) next(now, interval time.Duration) (slot time.Duration, passed uin
 	return n.slot, n.passed
 }
 
-// hurry lets the next frame leave no later than at an interval that is in force
-// from now on.
-func (n *note) hurry(now, interval time.Duration) noted {
+// requalify takes another quality of service: the next frame leaves no later than
+// at the interval that is in force from now on.
+func (n *note) requalify(now time.Duration, qos QoS) noted {
 	n.Lock()
 	defer n.Unlock()
-	n.slot = min(n.slot, now+interval)
+	n.slot = min(n.slot, now+qos.MaxRate.Interval())
+	n.strict = qos.Class == Command
 	return n.noted
 }
 

@@ -19,6 +19,8 @@ func (s lateSource) NewData(*localach.Channel, func(uint64)) func() {
 	return func() {}
 }
 
+func (lateSource) Looked() time.Time { return time.Now() }
+
 func TestFrameThatIsPutWhileASubscriptionBeginsIsNoticed(t *testing.T) {
 	ch, err := testDir(t).Create("estop", localach.CreateConfig{})
 	if err != nil {
@@ -29,5 +31,39 @@ func TestFrameThatIsPutWhileASubscriptionBeginsIsNoticed(t *testing.T) {
 	e.watch(lateSource{ch.Writer()}, func() {})
 	if newest := e.note.read().newest; newest != 1 {
 		t.Errorf("newest frame: got %d, want 1", newest)
+	}
+}
+
+// A daemon that was stopped sees only now what came meanwhile.
+func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
+	ch, err := testDir(t).Create("goal", localach.CreateConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	now := func() time.Duration { return 10 * time.Second }
+	for _, c := range []struct {
+		class  Class
+		looked time.Duration
+		want   time.Duration
+	}{
+		{Command, 5 * time.Second, 5 * time.Second},
+		{Command, now() - 2*time.Millisecond, now()},
+		{State, 5 * time.Second, now()},
+	} {
+		e := newExport(wire.Subscribe{ID: 1}, QoS{Class: c.class}, &local{ch: ch, copies: newSnapshots(ch, nil, now)}, &book{}, now)
+		e.looked = func() time.Duration { return c.looked }
+		e.watch(lateSource{ch.Writer()}, func() {})
+		if got := e.note.read().seen; got != c.want {
+			t.Errorf("%v, looked at last at %v: got capture time %v, want %v", c.class, c.looked, got, c.want)
+		}
+		e.noted = e.note.read()
+		if _, err := ch.Writer().Put([]byte("not noted yet")); err != nil {
+			t.Fatal(err)
+		}
+		(&link{}).load(e, now(), wire.MaxDatagram)
+		if e.loaded != ch.LastSeq() || e.captured != c.want {
+			t.Errorf("%v, looked at last at %v: got frame %d captured at %v, want %d at %v", c.class, c.looked, e.loaded, e.captured, ch.LastSeq(), c.want)
+		}
 	}
 }

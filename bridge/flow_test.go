@@ -102,7 +102,13 @@ func (f *flow) requalify(qos QoS) {
 
 func (f *flow) change(text string) {
 	f.t.Helper()
-	if err := f.net.Change("robot", text); err != nil {
+	f.changeAt("robot", text)
+}
+
+// changeAt changes a target of the network.
+func (f *flow) changeAt(target, text string) {
+	f.t.Helper()
+	if err := f.net.Change(target, text); err != nil {
 		f.t.Fatal(err)
 	}
 }

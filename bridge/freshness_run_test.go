@@ -158,11 +158,12 @@ func (h *host) runAt(port int, source Source, cfg Config) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
 	run.Go(func() { h.node.Run(ctx) })
-	h.w.t.Cleanup(func() {
+	h.stop = sync.OnceFunc(func() {
 		cancel()
 		run.Wait()
 		end.Close()
 	})
+	h.w.t.Cleanup(h.stop)
 }
 
 // write puts frames until end.
@@ -217,6 +218,8 @@ func (s *putSource) Changes(ctx context.Context, f func(localach.Event)) error {
 	}
 	return nil
 }
+
+func (s *putSource) Looked() time.Time { return time.Now() }
 
 func (s *putSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 	s.mu.Lock()

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 )
@@ -23,7 +22,7 @@ type key struct{ class, window string }
 func (s scenario) measure(t *testing.T) *results {
 	r := &results{s: s, stats: map[key][]stat{}}
 	last := uint64(seeds)
-	if underRace() || s.over == "sctp" && os.Getenv("ACHBRIDGE_LONG") == "" {
+	if underRace() || s.over == "sctp" && !isLong() {
 		last = 1
 	}
 	for seed := uint64(1); seed <= last; seed++ {

@@ -23,7 +23,7 @@ const (
 func (n *Node) mirrorLook(m *mirror) {
 	l := m.link
 	if l == nil {
-		if m.retry != 0 && n.now() >= m.retry {
+		if m.retry != 0 && n.now() >= m.retry || m.parting {
 			n.changed = true
 		}
 		return
@@ -143,7 +143,7 @@ func (m *mirror) fail(seq uint64, err error) {
 		return
 	}
 	m.failure = m.reason
-	m.log.Error("put into mirror failed", "channel", m.name, "err", err)
+	m.complain("put into mirror failed", err)
 }
 
 // refuseFrame counts a frame that cannot be what its origin put.
@@ -153,8 +153,19 @@ func (m *mirror) refuseFrame(err error) {
 	m.count.Refused++
 	if m.failure != err.Error() {
 		m.failure, m.reason = err.Error(), err.Error()
-		m.log.Error("frame refused", "channel", m.name, "peer", m.host, "err", err)
+		m.complain("frame refused", err)
 	}
+}
+
+// complain logs what is wrong with frames, at most once a second: a peer can have
+// every frame be wrong in another way. Needs m.mu.
+func (m *mirror) complain(message string, err error) {
+	now := time.Now()
+	if !m.complained.IsZero() && now.Sub(m.complained) < logPeriod {
+		return
+	}
+	m.complained = now
+	m.log.Error(message, "channel", m.name, "peer", m.host, "err", err)
 }
 
 // kept is the newest frame that came while the mirror's lock was taken.
@@ -162,26 +173,32 @@ type kept struct {
 	frame    []byte
 	seq      uint64 // 0: none
 	captured time.Duration
+	at       reading   // when it came,
+	came     time.Time // which is this
 	late     bool
 	until    time.Time // then it becomes late; zero: nobody knows
 }
 
 // keep needs m.mu.
 func (m *mirror) keep(a arrival, late bool) {
-	m.pending = kept{frame: append(m.pending.frame[:0], a.data...), seq: a.seq, captured: a.captured, late: late}
+	m.pending = kept{frame: append(m.pending.frame[:0], a.data...), seq: a.seq, captured: a.captured, at: a.at, came: time.Now(), late: late}
 	if !late && a.captured != 0 && a.at.known {
 		m.pending.until = time.Now().Add(m.left(a))
 	}
 }
 
-// busyRetry is how often a mirror whose lock is taken is tried again.
-const busyRetry = time.Millisecond
+// A mirror whose lock is taken is tried again after busyRetry, and ever less often,
+// down to once in busySeldom: its owner may be stopped for hours.
+const (
+	busyRetry  = time.Millisecond
+	busySeldom = 10 * time.Millisecond
+)
 
 // retryPut puts the pending frame as soon as the lock is free; newer frames
 // replace it meanwhile. It ends when the mirror is closed.
 func (m *mirror) retryPut() {
-	for m.putPending() {
-		time.Sleep(busyRetry)
+	for wait := busyRetry; m.putPending(); wait = min(wait*5/4, busySeldom) {
+		time.Sleep(wait)
 	}
 }
 
@@ -198,7 +215,7 @@ func (m *mirror) putPending() bool {
 		m.count.Late++
 		m.without(m.pending.seq, &m.count.Late)
 	default:
-		err := m.write(m.pending.seq, m.pending.captured, m.pending.frame)
+		err := m.write(m.pending.seq, m.pending.captured, m.pending.now(), m.pending.frame)
 		if isBusy(err) {
 			return true
 		}

@@ -62,6 +62,36 @@ func TestSilentHostKeepsItsNameFromItsTwin(t *testing.T) {
 	})
 }
 
+// Discovery finds the twins one after the other: the first link comes up while
+// its host is the only krang.
+func TestHostWhoseTwinIsFoundLaterIsRenamed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		first, second, pc := w.host("krang", wire10ms), w.host("krang", wire10ms), w.host("pc", wire10ms)
+		first.id[0], second.id[0] = 255, 1
+		first.run(Config{})
+		second.run(Config{})
+		first.channel("imu", 16, 64).streams(64)
+		second.channel("imu", 16, 64).streams(64)
+		pc.run(Config{Mirrors: []Mirror{{Host: "krang*", Channel: "*"}}})
+		peers := asPeers([]*host{first, second})
+		for i := range peers {
+			peers[i].Host = "krang"
+		}
+		pc.node.SetPeers(peers[:1])
+		pc.freshWithin(2*time.Second, "krang.imu")
+		renamed := "krang-" + first.id.String()[:4]
+		peers[0].Host = renamed
+		pc.node.SetPeers(peers)
+		pc.freshWithin(2*time.Second, renamed+".imu")
+		pc.freshWithin(2*time.Second, "krang.imu")
+		for _, l := range pc.node.Status().Links {
+			if want := map[string]string{first.id.String(): renamed, second.id.String(): "krang"}[l.Node]; l.Peer != want {
+				t.Errorf("got a link to %s as %s, want it as %s", l.Node, l.Peer, want)
+			}
+		}
+	})
+}
+
 func linked(h *host) (list []string) {
 	for _, l := range h.node.Status().Links {
 		list = append(list, l.Peer+" "+l.Node)

@@ -1,6 +1,8 @@
 package bridge
 
 import (
+	"math"
+
 	"achbridge/bridge/fresh"
 	"achbridge/wire"
 )
@@ -22,6 +24,16 @@ type book struct {
 	repaired                                        uint64
 	acks                                            fresh.Recent
 	told                                            Accounts // what the peer counts
+
+	reader reader
+	closed *book // the account of the last subscription as it was when it was closed
+}
+
+// reader is the mirror that an account is about.
+type reader struct {
+	run  uint64   // life of the peer's daemon
+	id   uint32   // of the mirror in it; 0: not told
+	held Accounts // what it had counted when the subscription began
 }
 
 // begin starts the account of a subscription whose mirror has frame have while
@@ -32,7 +44,7 @@ func (b *book) begin(epoch, have, last uint64) {
 	if b.epoch != epoch {
 		end = 0
 	}
-	*b = book{past: b.past, epoch: epoch, end: end, first: last}
+	*b = book{past: b.past, epoch: epoch, end: end, first: last, reader: b.reader}
 	switch {
 	case have >= last:
 	case have == 0 && end == 0:
@@ -69,7 +81,7 @@ func (b *book) beginAll(epoch, have, last uint64) {
 	if b.epoch != epoch {
 		end = 0
 	}
-	*b = book{past: b.past, epoch: epoch, end: end, first: last}
+	*b = book{past: b.past, epoch: epoch, end: end, first: last, reader: b.reader}
 	if have == 0 && end == 0 {
 		return // the first record tells how far back the ring reaches
 	}
@@ -100,12 +112,41 @@ func (b *book) hear(told Accounts) {
 }
 
 // close ends the account at frame newest. What is not known to have arrived is
-// lost.
+// lost, unless the peer tells when it subscribes again.
 func (b *book) close(newest uint64) {
+	closed := *b
 	a := b.accounts(newest, true)
 	a.Lost += a.InFlight
 	a.InFlight = 0
-	*b = book{past: a, epoch: b.epoch, end: newest}
+	*b = book{past: a, epoch: b.epoch, end: newest, reader: b.reader, closed: &closed}
+}
+
+// settle closes the last account once more, now that its mirror subscribes anew
+// and tells what it has counted in all: the difference came of that subscription,
+// since no other was served in between. What cannot be is not believed.
+func (b *book) settle(by reader) {
+	before := b.reader
+	if c := b.closed; c != nil && by.id != 0 && by.id == before.id && by.run == before.run {
+		if got, ok := by.held.grownFrom(before.held); ok && got.arrived() <= c.sent {
+			c.told, c.arrived = got, got.arrived()
+			c.close(b.end)
+			b.past = c.past
+		}
+	}
+	b.reader, b.closed = by, nil
+}
+
+// arrived are the frames that came to a mirror which counts a.
+func (a Accounts) arrived() uint64 {
+	return a.Delivered + a.LateKept + a.Late + a.Refused + a.Superseded
+}
+
+// grownFrom is minus, and false when a count is less than it was, or greater than
+// any mirror's can be.
+func (a Accounts) grownFrom(o Accounts) (grown Accounts, ok bool) {
+	grown = a.minus(o)
+	const most = math.MaxUint64 / 8 // a count that went back has wrapped around
+	return grown, max(grown.Delivered, grown.LateKept, grown.Late, grown.Refused, grown.Superseded, grown.Duplicate) < most
 }
 
 // accounts returns the ledger when the channel is at frame newest; settled means

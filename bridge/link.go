@@ -28,13 +28,19 @@ type link struct {
 
 	// These belong to the node's goroutine.
 	greeted bool
+	listed  uint64                  // number of the newest list of revocations that the peer is known to have
 	run     uint64                  // the life of the peer's daemon, from its Hello
 	catalog map[string]wire.Channel // what the peer offers; nil before its first catalog
 	told    map[string]wire.Channel // what the peer knows of ours; nil before the first
+	ended   map[string][]uint32     // its subscriptions that we have ended since it was told, by channel
 	offered map[string]bool         // channels that a push lets the peer read
 	subs    map[uint32]*mirror      // our subscriptions
 	lastID  uint32
-	pushed  []Mirror // wishes that the peer's pushes made here
+	pushed  []pushed        // wishes that the peer's pushes made here
+	turned  []wire.Offer    // pushes of the peer that our rules refuse
+	refused map[string]bool // channels that our rules have refused to the peer
+	full    bool            // the log has it that not all of its channels are mirrored
+	gripes  complaints
 	silence
 
 	outMu sync.Mutex
@@ -74,7 +80,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 	l := &link{
 		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heard: n.now()},
 		wake: make(chan struct{}, 1), taken: make(chan struct{}), outUp: make(chan struct{}, 1), said: make(chan struct{}),
-		offered: make(map[string]bool), subs: make(map[uint32]*mirror),
+		ended: make(map[string][]uint32), offered: make(map[string]bool), refused: make(map[string]bool), subs: make(map[uint32]*mirror),
 		packing: newCompressor(), exports: make(map[uint32]*export), imports: make(map[uint32]*inbound),
 	}
 	l.awake = func() { notify(l.wake) }
@@ -108,6 +114,7 @@ func (n *Node) take(l *link) {
 	}
 	n.links[l.peer] = l
 	n.reached(l.peer)
+	n.pin(l)
 	n.log.Info("link up", "peer", l.host, "node", l.peer.String(), "addr", l.s.RemoteAddr().String(), "dialled", l.s.Dialled())
 	close(l.taken)
 	n.changed = true
@@ -134,7 +141,7 @@ func (n *Node) drop(l *link, cause error) {
 	l.cancel(cause)
 	word := lastWord(cause)
 	n.work.Go(func() { l.s.Close(word) })
-	if err := l.s.Err(); err != nil && !errors.Is(cause, errBye) && word == "" {
+	if err := l.s.Err(); err != nil && !errors.Is(cause, errBye) && word == "" && !closedByUs(err) {
 		cause = err // it knows more than who was disturbed first
 	}
 	n.log.Info("link down", "peer", l.host, "err", cause)
@@ -153,12 +160,19 @@ func (n *Node) drop(l *link, cause error) {
 	n.changed = true
 }
 
-// dropExports ends the peer's subscriptions to a channel.
+// closedByUs reports that a session ended because we closed it, and so knows nothing.
+func closedByUs(err error) bool {
+	closed, ok := errors.AsType[*transport.CloseError](err)
+	return ok && !closed.Remote
+}
+
+// dropExports ends the peer's subscriptions to a channel; the next catalog says why.
 func (l *link) dropExports(channel string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, e := range l.exports {
 		if e.channel == channel {
+			l.ended[channel] = append(l.ended[channel], id)
 			l.dropExport(id)
 		}
 	}
@@ -192,7 +206,7 @@ func (l *link) dropExport(id uint32) {
 
 // addExport starts a subscription of the peer, in place of one with the same id
 // or to the same channel: a peer has no more of them than we offer channels.
-func (l *link) addExport(m wire.Subscribe, qos QoS, c *local) {
+func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
 	l.mu.Lock()
 	l.dropExport(m.ID)
 	for _, old := range slices.Clone(l.order) {
@@ -200,8 +214,12 @@ func (l *link) addExport(m wire.Subscribe, qos QoS, c *local) {
 			l.dropExport(old.id)
 		}
 	}
-	e := newExport(m, qos, c, l.n.book(l.peer, m.Channel), l.n.now)
-	e.packer = packer{want: qos.Compress, with: l.packing, now: l.n.now}
+	b := l.n.book(l.peer, m.Channel)
+	b.settle(reader{run: l.run, id: m.Held.ID, held: accountsOf(m.Held)})
+	e := newExport(m, p.granted, c, b, l.n.now)
+	e.asked = p.asked
+	e.packer = packer{want: p.granted.Compress, with: l.packing, now: l.n.now}
+	e.looked = func() time.Duration { return l.n.cfg.Source.Looked().Sub(l.n.start) }
 	l.exports[m.ID] = e
 	l.order = append(l.order, e)
 	l.rouse(e)

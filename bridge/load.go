@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"io"
+	"os"
 	"time"
 
 	"achbridge/bridge/fresh"
@@ -20,7 +21,12 @@ func (l *link) load(e *export, now time.Duration, room int) bool {
 	if e.out.Active() || e.packing != wire.CodecNone {
 		return e.out.Pending()
 	}
+	next := now
+	if e.qos.Class == Command {
+		next = e.unseen(now) // before the note is read: what comes in between is not noted
+	}
 	at := e.note.read()
+	at.next = next
 	if at.newest <= e.loaded || now < e.retry || now < at.slot {
 		return e.todo
 	}
@@ -32,11 +38,13 @@ func (l *link) load(e *export, now time.Duration, room int) bool {
 	return e.todo || e.out.Pending()
 }
 
-// How soon a channel is tried again: one whose lock was taken, and one that
-// could not be read (it goes on by itself, or the node finds what is wrong).
+// How soon a channel is tried again: one whose lock was taken, at first and when it
+// stays taken, and one that could not be read (it goes on by itself, or the node
+// finds what is wrong).
 const (
-	tryBusy  = 200 * time.Microsecond
-	tryAgain = 100 * time.Millisecond
+	tryBusy   = 200 * time.Microsecond
+	trySeldom = 10 * time.Millisecond
+	tryAgain  = 100 * time.Millisecond
 )
 
 // copy takes a small newest frame out of the ring. It reads into a buffer of its
@@ -52,7 +60,7 @@ func (e *export) copy(at noted, now time.Duration, room int, rate float64) {
 		return
 	}
 	if e.r.Seq() > at.newest {
-		at.seen = now // put after the watcher looked
+		at.seen = at.next // put after the watcher looked
 	}
 	if !e.begin(e.r.Seq(), n, at.seen, now) {
 		return
@@ -68,7 +76,13 @@ func (l *link) share(e *export, at noted, now time.Duration, room int) {
 	if e.failed(err, now) {
 		return
 	}
-	if !e.begin(s.seq, len(s.data), s.captured, now) {
+	captured := s.captured
+	if e.qos.Class == Command { // for which what other links made of it is not enough
+		if captured = at.seen; s.seq > at.newest {
+			captured = at.next
+		}
+	}
+	if !e.begin(s.seq, len(s.data), captured, now) {
 		s.release()
 		return
 	}
@@ -100,11 +114,13 @@ func (l *link) pack(e *export, room int) {
 // failed notes why the channel could not be read, and when to try again.
 func (e *export) failed(err error, now time.Duration) bool {
 	if e.trouble = err; err == nil {
+		e.busyFor = 0
 		return false
 	}
 	e.retry = now + tryAgain
-	if isBusy(err) {
-		e.retry = now + tryBusy
+	if isBusy(err) || errors.Is(err, os.ErrDeadlineExceeded) {
+		e.busyFor = min(max(tryBusy, e.busyFor*5/4), trySeldom)
+		e.retry = now + e.busyFor
 	}
 	return true
 }

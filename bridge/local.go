@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -43,8 +44,12 @@ const openAgain = time.Second
 // forgets one that is gone. Subscriptions to the old one end; the peers ask
 // again for the new one when they see its epoch in the catalog.
 func (n *Node) localChanged(name string) {
+	n.planPush(name)
 	old := n.locals[name]
 	fresh := n.openLocal(name, old)
+	if fresh == nil || fresh.mirror {
+		n.unplanPush(name)
+	}
 	if old != nil && fresh != nil && old.ch != nil && fresh.ch != nil && old.ch.Epoch() == fresh.ch.Epoch() && old.ch.Check() == nil {
 		fresh.close()
 		n.changed = n.changed || old.mirror != fresh.mirror
@@ -54,6 +59,7 @@ func (n *Node) localChanged(name string) {
 	if old != nil {
 		for _, l := range n.links {
 			l.dropExports(name)
+			l.takeBack(name)
 		}
 		old.close()
 	}
@@ -62,6 +68,15 @@ func (n *Node) localChanged(name string) {
 		n.locals[name] = fresh
 	}
 	n.changed = true
+}
+
+// takeBack tells the peer that a channel is not offered. If the next catalog has it
+// again, even in the same life, the peer must know that its subscription is over.
+func (l *link) takeBack(name string) {
+	if _, ok := l.told[name]; ok {
+		delete(l.told, name)
+		l.send(wire.Catalog{Gone: []string{name}})
+	}
 }
 
 // openLocal opens name, or says why it is not offered; nil when there is no
@@ -80,6 +95,9 @@ func (n *Node) openLocal(name string, old *local) *local {
 		if err = ch.Check(); err != nil {
 			ch.Close()
 		}
+	}
+	if errors.Is(err, localach.ErrCorrupt) && !unready(err) {
+		err = fmt.Errorf("%w; remove it with `achbridge channel rm %s` and let its publisher make it anew", err, name)
 	}
 	if err != nil {
 		l.reason, l.again = err.Error(), n.now()+openAgain
@@ -101,7 +119,7 @@ func (n *Node) openLocal(name string, old *local) *local {
 		return l
 	}
 	l.ch, l.copies = ch, newSnapshots(ch, n.packing, n.now)
-	if !matches(n.cfg.Export, name) && !l.mirror {
+	if !l.mirror && !n.cfg.Export.some(name) {
 		l.reason = "only pushed: no --export pattern matches"
 	}
 	return l
@@ -120,7 +138,7 @@ func (n *Node) concerns(name string) bool {
 			return true
 		}
 	}
-	return matches(n.cfg.Export, name) || matches(n.cfg.Relay, name)
+	return n.cfg.Export.some(name) || matches(n.cfg.Relay, name)
 }
 
 // reopen opens a channel so that its epoch differs from the one before when
@@ -201,10 +219,27 @@ func (n *Node) sendCatalog(l *link) {
 			msg.Gone = append(msg.Gone, name)
 		}
 	}
+	l.endUntold(now)
 	l.told = now
 	for _, part := range splitCatalog(msg) {
 		l.send(part)
 	}
+}
+
+// endUntold ends subscriptions on the peer's side too where the catalog does not
+// tell that we ended them: the channel was opened anew and is what it was. The peer
+// will ask for it again.
+func (l *link) endUntold(now map[string]wire.Channel) {
+	for name, ids := range l.ended {
+		before, told := l.told[name]
+		if c, still := now[name]; !told || !still || !sameChannel(before, c) {
+			continue
+		}
+		for _, id := range ids {
+			l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: wire.Text(name + ": the channel was opened anew")})
+		}
+	}
+	clear(l.ended)
 }
 
 // catalogPart is how many channels one catalog message carries at most: far

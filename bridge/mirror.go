@@ -14,10 +14,12 @@ import (
 // link and the daemon; its tag says whose it is and which frame it holds, so
 // that no frame is put twice and none after a newer one.
 type mirror struct {
+	id                  uint32 // among all the mirrors of this run of the daemon
 	name, host, channel string
 	dir                 localach.Dir
 	space               *space
 	adopt               []string
+	mode                FileMode // of a file that is made
 	log                 *slog.Logger
 	spawn               func(func()) // starts a goroutine that the node waits for
 
@@ -27,14 +29,18 @@ type mirror struct {
 	origin wire.Channel // as the link's catalog has it
 	from   source       // zero before the first subscription
 	retry  time.Duration
+	barred barred          // what the origin's rules refuse
 	run    uint64          // life of the peer's daemon that captured counts in
 	rivals map[string]bool // channels that wanted this name too, and were named in the log
 	looked time.Duration   // when trouble with the file was last dealt with; 0: never
 	asked  uint64          // frame that was asked for then
 	wait   time.Duration   // until it is asked for again
 	teller teller
+	// parting: nobody wants it any more, and it stays until its safe frame is put
+	parting bool
 
 	mu       sync.Mutex
+	feed     *inbound // the subscription that frames may come from
 	qos      QoS
 	state    string
 	reason   string
@@ -46,7 +52,8 @@ type mirror struct {
 	owned    bool          // we made the file and may replace it
 	owed     bool          // the file lacks the newest frame that came
 	captured time.Duration // of the newest frame, by the peer's clock; 0 unknown
-	putSeq   uint64        // what our last put returned
+	ages     ages
+	putSeq   uint64 // what our last put returned
 	pending  kept
 	waiting  bool         // retryPut works on pending
 	recent   fresh.Recent // frames that came, of those that the last subscription brought
@@ -58,6 +65,9 @@ type mirror struct {
 	heard    Accounts // count at that time
 	replaced uint64
 	foreign  uint64
+
+	complained time.Time // of frames, in the log
+	vigil      vigil
 }
 
 // States of a mirror.
@@ -65,22 +75,32 @@ const (
 	stateWaiting = "waiting"
 	stateLive    = "live"
 	stateRefused = "refused"
+	stateStale   = "stale" // live, but no frame came within the deadline
 )
 
 // expect prepares for a subscription to life epoch of the origin and returns the
-// last frame of it that the mirror holds; 0 when it holds none.
-func (m *mirror) expect(epoch uint64, qos QoS) (have uint64) {
+// last frame of it that the mirror holds, 0 when it holds none, and what it has
+// counted so far.
+func (m *mirror) expect(epoch uint64, qos QoS) (have uint64, counted Accounts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.pending.seq != 0 {
 		m.pending.seq = 0 // it comes again
 		m.count.Superseded++
 	}
-	m.qos, m.recent, m.lacking, m.held, m.owed, m.base = qos, fresh.Recent{}, lacking{}, nil, false, m.count
+	m.feed, m.qos, m.recent, m.lacking, m.held, m.owed, m.base = nil, qos, fresh.Recent{}, lacking{}, nil, false, m.count
 	if m.tag.Epoch != epoch {
 		m.forget(epoch)
 	}
-	return m.tag.Seq
+	return m.tag.Seq, m.count
+}
+
+// feedFrom lets the frames of a subscription in, for which the mirror was prepared
+// by expect.
+func (m *mirror) feedFrom(in *inbound) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.feed = in
 }
 
 // changeClock forgets a capture time that counts in the life of another daemon.
@@ -117,7 +137,20 @@ func (m *mirror) begin(epoch, last, have uint64) bool {
 
 // write puts a frame, into a larger file if it does not fit. ErrBusy says that
 // somebody holds the lock: then nothing has happened. Needs m.mu.
-func (m *mirror) write(seq uint64, captured time.Duration, frame []byte) error {
+func (m *mirror) write(seq uint64, captured time.Duration, at reading, frame []byte) error {
+	if err := m.tryPut(frame); err != nil {
+		return err
+	}
+	m.age(captured, at)
+	m.captured = captured
+	m.tag.Seq, m.owed = seq, seq < m.lacking.seq
+	m.mark()
+	m.fed()
+	return nil
+}
+
+// tryPut puts any frame, as write does. Needs m.mu.
+func (m *mirror) tryPut(frame []byte) error {
 	if len(frame) > m.ch.Geometry().FrameSize {
 		if err := m.replace("a frame does not fit", len(frame)); err != nil {
 			return err
@@ -132,9 +165,7 @@ func (m *mirror) write(seq uint64, captured time.Duration, frame []byte) error {
 			m.log.Warn("somebody else writes into a mirror", "channel", m.name, "peer", m.host)
 		}
 	}
-	m.putSeq, m.captured = put, captured
-	m.tag.Seq, m.owed = seq, seq < m.lacking.seq
-	m.mark()
+	m.putSeq = put
 	if m.failure != "" {
 		m.failure, m.reason = "", ""
 	}
@@ -146,6 +177,13 @@ func (m *mirror) refuse(reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state, m.reason = stateRefused, reason
+}
+
+// bar remembers that the origin's rules refuse the mirror as it is asked for.
+func (m *mirror) bar(epoch uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.barred = barred{epoch, m.qos}
 }
 
 // unbind says that nobody feeds the mirror now.

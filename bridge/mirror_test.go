@@ -127,7 +127,7 @@ func poke(t *testing.T, dir localach.Dir, name string, at int64, b []byte) {
 
 func TestFrameThatOvertakesTheOriginsWordIsNoSignOfAnotherLife(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
-	have := m.expect(1, QoS{})
+	have, _ := m.expect(1, QoS{})
 	m.put(came(11, frame(11, 64)))
 	if !m.begin(1, 10, have) {
 		t.Errorf("the mirror, which asked with frame %d, thinks that the origin went back", have)
@@ -181,7 +181,7 @@ func TestLocalReadersKilledWhileTheyWaitStallNoMirror(t *testing.T) {
 	m, other := testMirror(t, dir, "m"), testMirror(t, dir, "other")
 	path := filepath.Join(string(dir), "achshm-m")
 	kills := 30
-	if os.Getenv("ACHBRIDGE_LONG") == "1" {
+	if isLong() {
 		kills = 100
 	}
 	var worst time.Duration

@@ -24,10 +24,10 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 		return fmt.Errorf("%w; give it another with --as NAME", err)
 	}
 	id := localach.Tag{Node: node, Channel: channelHash(m.host, m.channel)}
-	ch, err := m.dir.TryOpen(m.name)
+	ch, err := m.takeUp()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		ch, err = m.create(localach.CreateConfig{Geometry: geometryOf(c).Grow(), Tag: id})
+		ch, err = m.create(localach.CreateConfig{Geometry: geometryOf(c).Grow(), Mode: fs.FileMode(m.mode), Tag: id})
 		m.owned = true
 	case err == nil && ch.Tag() == (localach.Tag{}):
 		m.owned = false
@@ -52,6 +52,20 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 	return nil
 }
 
+// takeUp opens the file that is there. It has all its memory then: no put will
+// meet a hole.
+func (m *mirror) takeUp() (*localach.Channel, error) {
+	ch, err := m.dir.TryOpen(m.name)
+	if err != nil {
+		return nil, err
+	}
+	if err := ch.Reserve(); err != nil {
+		ch.Close()
+		return nil, err
+	}
+	return ch, nil
+}
+
 // create makes a file if there is room for it. Needs m.mu.
 func (m *mirror) create(cfg localach.CreateConfig) (*localach.Channel, error) {
 	size := fileBytes(cfg.Geometry)
@@ -74,6 +88,9 @@ func (m *mirror) use(ch *localach.Channel, id localach.Tag) {
 	}
 	m.tag.Node = id.Node
 	m.mark()
+	if m.owned && m.putSeq > 0 && !m.endsSafe() {
+		m.vigil.armed = true // a command of our last life, maybe
+	}
 }
 
 // mark writes into a file of ours what its newest frame is. Needs m.mu.
@@ -128,6 +145,7 @@ func (m *mirror) closeFile() {
 func (m *mirror) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.endVigil()
 	m.closeFile()
 }
 

@@ -2,11 +2,8 @@ package bridge
 
 import (
 	"context"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,13 +30,20 @@ type Node struct {
 	peers   map[string]*peer
 	links   map[transport.NodeID]*link
 	spares  map[transport.NodeID]*link // see spare.go; where there is one, there is a link
-	wishes  []Mirror
+	asked   []Mirror                   // wishes that were asked for while it ran; those of the configuration are in cfg
 	pushes  []*push
 	mirrors map[string]*mirror
+	made    uint32 // mirrors, in this run
 	books   map[bookKey]*book
 	packing *compressor // of large frames, which links share
 	packers jobs        // that do it
 	space   *space
+
+	pins      map[string]transport.NodeID // which node a host was last, by name
+	mirrorsOf map[string]int              // how many of mirrors are of which host
+	newcomers allowance                   // lines in the log about sessions that are turned away
+	turned    int                         // of those since the last line
+
 	changed bool // something that reconcile looks at is not as it was
 }
 
@@ -56,9 +60,7 @@ func New(cfg Config) (*Node, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	if cfg.Export == nil {
-		cfg.Export = []string{"*"}
-	}
+	cfg.settle()
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -73,16 +75,18 @@ func New(cfg Config) (*Node, error) {
 		peers:   make(map[string]*peer),
 		links:   make(map[transport.NodeID]*link),
 		spares:  make(map[transport.NodeID]*link),
-		wishes:  slices.Clone(cfg.Mirrors),
 		mirrors: make(map[string]*mirror),
+
+		pins:      make(map[string]transport.NodeID),
+		mirrorsOf: make(map[string]int),
+		newcomers: allowance{burst: 1, every: logPeriod},
+
 		books:   make(map[bookKey]*book),
 		packing: newCompressor(),
 		space:   newSpace(cfg.Dir),
 	}
 	n.packers.group = &n.work
-	for _, p := range cfg.Pushes {
-		n.pushes = append(n.pushes, &push{Push: p})
-	}
+	n.planPushes()
 	return n, nil
 }
 
@@ -98,6 +102,7 @@ func (n *Node) Run(ctx context.Context) error {
 
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
+	var rested <-chan time.Time // nil: it is
 	for ctx.Err() == nil {
 		select {
 		case f := <-n.do:
@@ -105,11 +110,17 @@ func (n *Node) Run(ctx context.Context) error {
 			n.drain()
 		case <-ticker.C:
 			n.look()
+		case <-rested:
+			rested = nil
 		case <-ctx.Done():
 		}
-		if n.changed {
+		if n.changed && rested == nil {
 			n.changed = false
+			began := n.now()
 			n.reconcile()
+			if pause := rest(n.now() - began); pause > 0 {
+				rested = time.After(pause)
+			}
 		}
 	}
 	n.leave(cancel)
@@ -229,6 +240,7 @@ func (n *Node) look() {
 	}
 	for _, l := range n.links {
 		n.tellLedger(l)
+		n.tellRevocations(l)
 	}
 }
 
@@ -240,62 +252,6 @@ func (n *Node) reconcile() {
 		n.sendCatalog(l)
 	}
 	n.bindMirrors()
-}
-
-// Mirror adds a wish. Channels that match it are mirrored as soon as a peer
-// offers them. One for the same host, channel and name takes the place of the
-// former: running mirrors get its QoS without a gap.
-func (n *Node) Mirror(m Mirror) error {
-	if err := m.check(); err != nil {
-		return err
-	}
-	n.call(func() {
-		n.changed = true
-		if i := slices.IndexFunc(n.wishes, m.same); i >= 0 {
-			n.wishes[i] = m
-			return
-		}
-		n.wishes = append(n.wishes, m)
-	})
-	return nil
-}
-
-// Fate says what becomes of a mirror's file.
-type Fate int
-
-// What Unmirror does with the mirrors' files.
-const (
-	Keep Fate = iota
-	Remove
-)
-
-// Unmirror takes a wish back. Its mirrors stop; their files stay, or go when
-// fate is Remove.
-func (n *Node) Unmirror(m Mirror, fate Fate) error {
-	err := fmt.Errorf("unmirror %s/%s: the daemon has ended", m.Host, m.Channel)
-	n.call(func() { err = n.unmirror(m, fate) })
-	return err
-}
-
-func (n *Node) unmirror(m Mirror, fate Fate) error {
-	n.changed = true // a wish that stood behind this one may come into its own
-	is := func(w Mirror) bool { return w.Host == m.Host && w.Channel == m.Channel }
-	if i := slices.IndexFunc(n.wishes, is); i >= 0 {
-		n.wishes = slices.Delete(n.wishes, i, i+1)
-		return n.dropUnwanted(fate)
-	}
-	for _, l := range n.links {
-		if i := slices.IndexFunc(l.pushed, is); i >= 0 {
-			l.pushed = slices.Delete(l.pushed, i, i+1)
-			return n.dropUnwanted(fate)
-		}
-	}
-	for _, w := range n.wishes {
-		if w.covers(m.Host, m.Channel) {
-			return fmt.Errorf("unmirror %s/%s: it is mirrored because of %s/%s; take that back instead", m.Host, m.Channel, w.Host, w.Channel)
-		}
-	}
-	return fmt.Errorf("unmirror %s/%s: %w: it is not mirrored; `achbridge status` lists the mirrors", m.Host, m.Channel, fs.ErrNotExist)
 }
 
 // pause waits for d or the end of ctx.

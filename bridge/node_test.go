@@ -39,6 +39,23 @@ func TestMirrorFollows(t *testing.T) {
 	})
 }
 
+// A handle may be lost while the channel is not: its peers see the same channel as
+// before in the catalog, but their subscriptions have ended.
+func TestMirrorFollowsAfterItsChannelWasOpenedAnew(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu := robot.channel("imu", 16, 64)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, time.Second)
+		robot.node.call(func() {
+			robot.node.locals["imu"].ch.Close()
+			robot.node.localChanged("imu")
+		})
+		imu.put(2, 64)
+		pc.follows("robot.imu", 2, 100*time.Millisecond)
+	})
+}
+
 func TestLateJoinerGetsTheLastValueAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -283,8 +300,8 @@ func TestHostsThatRelayEverythingToEachOtherMakeNoLoop(t *testing.T) {
 func TestPushIsRefusedUnlessAccepted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.run(Config{Accept: []string{"plan"}})
-		pc.run(Config{Export: []string{}}, robot)
+		robot.run(Config{Accept: GrantTo("plan")})
+		pc.run(Config{Export: GrantTo()}, robot)
 		pc.channel("plan", 4, 64).put(1, 64)
 		pc.channel("gripper", 4, 64).put(1, 64)
 		w.within(time.Second, "link", func() bool { return len(pc.node.Status().Links) == 1 })
@@ -306,7 +323,7 @@ func TestPushIsRefusedUnlessAccepted(t *testing.T) {
 func TestPushOfAnExportedChannelIsOfferedAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.run(Config{Accept: []string{"plan"}})
+		robot.run(Config{Accept: GrantTo("plan")})
 		pc.run(Config{}, robot)
 		pc.channel("plan", 4, 64).put(1, 64)
 		w.within(time.Second, "the channel", func() bool { return len(robot.node.Channels()) == 1 })

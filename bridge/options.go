@@ -26,6 +26,14 @@ func (r Rate) Hz() float64 { return float64(r) / 1000 }
 // String prints the frames a second.
 func (r Rate) String() string { return strconv.FormatFloat(r.Hz(), 'f', -1, 64) }
 
+// limit prints the frames a second as ParseRate reads them.
+func (r Rate) limit() string {
+	if r == 0 {
+		return "none"
+	}
+	return r.String()
+}
+
 // ParseRate reads frames a second, from 0.001, or none.
 func ParseRate(s string) (Rate, error) {
 	if s == "none" {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
+	"fmt"
 	"net"
 	"slices"
 	"time"
@@ -21,13 +21,12 @@ type peer struct {
 	moved    bool               // its link leads to where it is no longer listed
 	failures int
 	err      error
+	unlisted bool          // it is kept because it is missed
+	linked   bool          // there was a good link to it that ended without a goodbye,
+	ended    time.Duration // then
 }
 
-const (
-	dialTimeout  = 1500 * time.Millisecond // for one address
-	firstBackoff = 100 * time.Millisecond
-	lastBackoff  = 5 * time.Second
-)
+const dialTimeout = 1500 * time.Millisecond // for one address
 
 // SetPeers replaces the list of nodes that may be dialled. Links that run are
 // not touched.
@@ -39,15 +38,20 @@ func (n *Node) SetPeers(list []Peer) {
 			known := n.peers[key]
 			if known == nil {
 				known = &peer{}
-			} else if !slices.EqualFunc(known.Addrs, p.Addrs, sameAddrs) {
+			} else if known.Over != p.Over || !slices.EqualFunc(known.Addrs, p.Addrs, sameAddrs) {
 				known.again() // it moved
 				known.moved = known.moved || n.leftBehind(known.Peer, p)
 			}
-			known.Peer = p
+			known.Peer, known.unlisted = p, false
 			seen[key] = known
 		}
 		for key, p := range n.peers {
-			if seen[key] == nil {
+			switch {
+			case seen[key] != nil:
+			case n.missed(p):
+				p.unlisted = true
+				seen[key] = p
+			default:
 				p.again()
 			}
 		}
@@ -113,20 +117,30 @@ func sameAddr(a, b net.Addr) bool {
 // dialWanted dials every peer that somebody wants and no link serves; a silent
 // link does not.
 func (n *Node) dialWanted() {
-	for _, p := range n.peers {
+	for key, p := range n.peers {
 		old := n.linkTo(p)
-		if p.moved {
+		if p.unlisted && !n.missed(p) {
+			p.again()
+			delete(n.peers, key)
+			continue
+		}
+		if p.moved || old != nil && !p.takes(old.s) {
 			old = nil // whatever is heard on it
 		}
 		if p.stop != nil || len(p.Addrs) == 0 || old != nil && !old.silent || !n.wanted(p) || n.dialling(p) {
 			continue
 		}
+		addrs := n.dialAddrs(p.Peer)
+		if len(addrs) == 0 {
+			n.unreached(p, n.noTransport(p.Peer))
+			continue
+		}
 		ctx, cancel := context.WithCancel(n.ctx)
 		p.stop = cancel
-		wait := backoff(p.failures)
-		addrs := slices.Clone(p.Addrs)
+		wait := n.backoff(p, old)
+		node := p.Node
 		n.work.Go(func() {
-			s, err := n.dial(ctx, addrs, wait)
+			s, err := n.dial(ctx, addrs, node, wait)
 			if s != nil && old != nil {
 				pause(ctx, 2*probeInterval+s.RTT()) // the path is back: old may be heard any moment
 			}
@@ -163,7 +177,7 @@ func (n *Node) wanted(p *peer) bool {
 	if p.Static {
 		return true
 	}
-	for _, w := range n.wishes {
+	for _, w := range n.wishes() {
 		if match(w.Host, p.Host) {
 			return true
 		}
@@ -178,30 +192,51 @@ func (n *Node) wanted(p *peer) bool {
 
 // linkTo returns the link to the node that p is, nil when there is none.
 func (n *Node) linkTo(p *peer) *link {
-	for id, l := range n.links {
-		if p.node() == id.String() {
-			return l
-		}
-		if p.node() == "" && slices.ContainsFunc(p.Addrs, func(a transport.Addrs) bool { return a.Include(l.s.RemoteAddr()) }) {
+	for _, l := range n.links {
+		if p.isAt(l.s) {
 			return l
 		}
 	}
 	return nil
 }
 
-// dial tries the addresses of a peer one after the other.
-func (n *Node) dial(ctx context.Context, addrs []transport.Addrs, wait time.Duration) (s *transport.Session, err error) {
+// isAt reports whether p is the node at the other end of a session: by its id, or
+// by its address as long as that is not known.
+func (p *peer) isAt(s *transport.Session) bool {
+	if p.node() != "" {
+		return p.node() == s.Peer().Node.String()
+	}
+	return slices.ContainsFunc(p.Addrs, func(a transport.Addrs) bool { return a.Include(s.RemoteAddr()) })
+}
+
+// dial tries the addresses of a peer one after the other. Where another node than
+// the wanted one answers, "" for any, it tries the rest first.
+func (n *Node) dial(ctx context.Context, addrs []transport.Addrs, node string, wait time.Duration) (other *transport.Session, err error) {
 	pause(ctx, wait)
 	for _, a := range addrs {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+		if ctx.Err() != nil {
+			err = ctx.Err()
+			break
 		}
 		dctx, cancel := context.WithTimeout(ctx, dialTimeout)
-		s, err = n.cfg.Endpoint.Dial(dctx, a)
+		s, failure := n.cfg.Endpoint.Dial(dctx, a)
 		cancel()
-		if err == nil {
+		switch {
+		case failure != nil:
+			err = failure
+		case node == "" || node == s.Peer().Node.String():
+			if other != nil {
+				other.Close("it is not you that is wanted")
+			}
 			return s, nil
+		case other == nil:
+			other = s
+		default:
+			s.Close("it is not you that is wanted")
 		}
+	}
+	if other != nil {
+		return other, nil
 	}
 	return nil, err
 }
@@ -212,8 +247,21 @@ func (n *Node) dialled(p *peer, old *link, s *transport.Session, err error) {
 	moved := errors.Is(err, context.Canceled)
 	p.stop = nil
 	n.changed = true
+	if s != nil && n.astray(p, s) {
+		other := s
+		p.linked = false
+		n.work.Go(func() { other.Close("there is a link already") })
+		s, err = nil, fmt.Errorf("%s, node %s, answers there", other.Peer().Host, other.Peer().Node)
+	}
+	if s != nil && n.links[s.Peer().Node] == nil && n.crowded(s) {
+		n.turnAway(s)
+		s, err = nil, errTooManyLinks
+	}
 	if s != nil {
 		p.err, p.reached = nil, s.Peer().Node.String()
+		if p.Node != "" && p.Node != p.reached {
+			p.failures, p.linked = p.failures+1, false // another node lives at its address now
+		}
 		if old != nil && n.links[s.Peer().Node] == old {
 			if _, silent := old.quiet(n.now()); !silent {
 				n.listen(old)
@@ -231,6 +279,11 @@ func (n *Node) dialled(p *peer, old *link, s *transport.Session, err error) {
 	if l := n.linkTo(p); l != nil && l.silent {
 		return // the log tells it
 	}
+	n.unreached(p, err)
+}
+
+// unreached notes why p cannot be linked, and logs it when that begins.
+func (n *Node) unreached(p *peer, err error) {
 	first := p.err == nil
 	p.err = err
 	if first && !errors.Is(err, transport.ErrWrongKey) {
@@ -238,39 +291,15 @@ func (n *Node) dialled(p *peer, old *link, s *transport.Session, err error) {
 	}
 }
 
-// unlinked lets the back-off towards a peer grow unless its link was a good one:
-// a peer that never gets as far as that is not to be dialled at the pace of round
-// trips.
-func (n *Node) unlinked(l *link, cause error) {
-	good := l.greeted && n.now() >= l.up+settled
-	for _, p := range n.peers {
-		switch {
-		case p.node() != l.peer.String():
-		case good:
-			p.failures = 0
-		default:
-			p.failures++
-			p.err = cause
-		}
+// astray reports that a session with another node came of dialling p, whose address
+// that node has now, and that there is a link to it which works. Without one the
+// session is welcome: p's host may have come back as that node.
+func (n *Node) astray(p *peer, s *transport.Session) bool {
+	id := s.Peer().Node
+	l := n.links[id]
+	if p.Node == "" || p.Node == id.String() || l == nil {
+		return false
 	}
-}
-
-// leaving has a node that ended its link dialled a moment later: whoever meets
-// it while its last links are closing waits in vain for the rest of a handshake.
-func (n *Node) leaving(id transport.NodeID) {
-	for _, p := range n.peers {
-		if p.node() == id.String() {
-			p.failures = max(p.failures, 1)
-		}
-	}
-}
-
-// backoff grows from 0.1 s to 5 s, with a random third, so that hosts which
-// lost the same switch do not all come back in the same millisecond.
-func backoff(failures int) time.Duration {
-	if failures == 0 {
-		return 0
-	}
-	d := min(firstBackoff<<min(failures-1, 10), lastBackoff)
-	return d - time.Duration(rand.Int64N(int64(d)/3))
+	_, silent := l.quiet(n.now())
+	return !silent
 }

@@ -55,12 +55,13 @@ func (l *link) record(s transport.ReceiveStream) error {
 			in.m.refuseFrame(err)
 			continue
 		}
-		a := arrival{epoch: in.epoch, seq: r.Seq, captured: r.Captured, data: data}
-		for in.m.putNext(a) {
-			time.Sleep(busyRetry)
+		a := arrival{epoch: in.epoch, seq: r.Seq, captured: r.Captured, at: l.readClock(), data: data}
+		for wait := busyRetry; in.m.putNext(a); wait = min(wait*5/4, busySeldom) {
+			time.Sleep(wait)
 			if l.inbound(h.Sub) != in {
 				return nil
 			}
+			a.at = l.readClock()
 		}
 	}
 }
@@ -76,7 +77,7 @@ func (m *mirror) putNext(a arrival) (busy bool) {
 	case a.seq <= m.tag.Seq || a.seq < m.least:
 		m.count.Duplicate++
 	default:
-		err := m.write(a.seq, a.captured, a.data)
+		err := m.write(a.seq, a.captured, a.at, a.data)
 		if isBusy(err) {
 			return true
 		}

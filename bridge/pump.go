@@ -190,7 +190,7 @@ func (l *link) room() int {
 
 // feedbackSize is what feedback takes, but for the rare report of many packets
 // at once: those find no room for all their arrival times and tell fewer.
-const feedbackSize = 120
+const feedbackSize = 100
 
 // addFrames fills the datagram in the order of turns: with frames that travel
 // whole, of as many channels as fit, or with one part of a larger one. What does

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 // node's goroutine.
 type push struct {
 	Push
+	asked  bool  // for while the daemon ran: it outlives a change of the configuration
 	link   *link // that it was offered on
 	id     uint32
 	state  string
@@ -64,10 +66,15 @@ func (n *Node) Push(ctx context.Context, p Push) error {
 }
 
 func (n *Node) addPush(p Push, answer chan error) {
+	if rule, ok := n.cfg.Pushes.Denial(p.Channel, p.Host); ok {
+		answer <- fmt.Errorf("push %s: %s denies it", p.Channel, cmp.Or(rule.From, "the configuration"))
+		return
+	}
 	for _, known := range n.pushes {
-		if known.Push != p {
+		if !known.Same(p) {
 			continue
 		}
+		known.asked = true
 		known.answer = append(known.answer, answer)
 		switch known.state {
 		case pushAccepted:
@@ -77,7 +84,7 @@ func (n *Node) addPush(p Push, answer chan error) {
 		}
 		return
 	}
-	n.pushes = append(n.pushes, &push{Push: p, state: stateWaiting, answer: []chan error{answer}})
+	n.pushes = append(n.pushes, &push{Push: p, asked: true, state: stateWaiting, answer: []chan error{answer}})
 	n.localChanged(p.Channel)
 	n.changed = true // even if the channel is as it was
 }
@@ -111,39 +118,77 @@ func (n *Node) offer(l *link, m wire.Offer) {
 	if m.As == "" {
 		m.As = m.Channel
 	}
-	if !matches(n.cfg.Accept, m.As) {
-		n.log.Warn("push refused", "peer", l.host, "channel", m.As, "cause", "no --accept pattern matches")
+	rule, err := n.acceptable(l, m)
+	if err != nil {
+		l.turn(m)
+		l.warn("push refused", "channel", m.As, "cause", err)
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: wire.CodeForbidden,
-			Text: fmt.Sprintf("%s does not accept %s; start it with --accept %s", n.cfg.Host, m.As, m.As)})
+			Text: wire.Text(fmt.Sprintf("%s does not accept %s: %v", n.cfg.Host, m.As, err))})
 		return
 	}
-	w := Mirror{Host: l.host, Channel: m.Channel, As: m.As}
-	if code, text := n.pushConflict(l, w); text != "" {
-		n.log.Warn("push refused", "peer", l.host, "channel", m.As, "cause", text)
+	w := pushed{acceptedAs(rule, l.host, m), m.ID}
+	if code, text := n.pushConflict(l, w.Mirror); text != "" {
+		l.warn("push refused", "channel", m.As, "cause", text)
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: code, Text: wire.Text(text)})
 		return
 	}
-	if !slices.Contains(l.pushed, w) {
-		l.pushed = append(l.pushed, w)
-		n.changed = true
-	}
+	l.pushed = append(slices.DeleteFunc(l.pushed, w.again), w)
+	n.changed = true
 	l.send(wire.Accepted{ID: m.ID})
+}
+
+// pushed is a wish that a peer's push has made here.
+type pushed struct {
+	Mirror
+	offer uint32
+}
+
+// again reports whether o is for the same channel and name.
+func (p pushed) again(o pushed) bool { return p.same(o.Mirror) }
+
+// acceptable returns the rule by which a peer may push what it offers.
+func (n *Node) acceptable(l *link, m wire.Offer) (Grant, error) {
+	rule, err := n.cfg.Accept.For(m.As, l.host)
+	if errors.Is(err, errNoGrant) {
+		return rule, fmt.Errorf("%w; start it with --accept %s", err, m.As)
+	}
+	if deny, ok := n.cfg.Mirrors.Denial(l.host, m.Channel); ok && err == nil {
+		err = deniedBy(deny.From)
+	}
+	return rule, err
+}
+
+// acceptedAs is the wish that an accepted push makes.
+func acceptedAs(rule Grant, host string, m wire.Offer) Mirror {
+	return Mirror{Host: host, Channel: m.Channel, As: m.As, QoS: rule.QoS, FileMode: rule.FileMode, From: rule.From}
+}
+
+// turn remembers an offer that the rules refuse, in case they change.
+func (l *link) turn(m wire.Offer) {
+	l.turned = slices.DeleteFunc(l.turned, func(o wire.Offer) bool { return o.Channel == m.Channel && o.As == m.As })
+	if len(l.turned) < maxPushed {
+		l.turned = append(l.turned, m)
+	}
 }
 
 // pushConflict says what stands against w, which l's peer wants to push; text
 // is empty when nothing does. What the operator has named goes before a push,
 // and a push before patterns.
 func (n *Node) pushConflict(l *link, w Mirror) (code wire.Code, text string) {
-	if other := n.mirrors[w.As]; other != nil && (other.host != w.Host || other.channel != w.Channel) {
-		return wire.CodeConflict, fmt.Sprintf("%s is written by %s already", w.As, other.host)
+	if other := n.writerOf(w.As, w.Host, w.Channel); other != "" && !n.depose(w.As, l.host) {
+		return wire.CodeConflict, fmt.Sprintf("%s is written by %s already", w.As, other)
 	}
-	for _, known := range slices.Concat(n.wishes, l.pushed) {
-		if known.Host == w.Host && known.Channel == w.Channel && known.mirrorName(w.Host, w.Channel) != w.As {
-			return wire.CodeConflict, fmt.Sprintf("%s has %s already, as %s", n.cfg.Host, w.Channel, known.mirrorName(w.Host, w.Channel))
+	for _, known := range slices.Concat(n.wishes(), n.pushed()) {
+		if known.Host == w.Host && known.Channel == w.Channel && known.Name(w.Host, w.Channel) != w.As {
+			return wire.CodeConflict, fmt.Sprintf("%s has %s already, as %s", n.cfg.Host, w.Channel, known.Name(w.Host, w.Channel))
 		}
 	}
-	if len(l.pushed) >= maxPushed && !slices.Contains(l.pushed, w) {
+	known := slices.ContainsFunc(l.pushed, pushed{Mirror: w}.again)
+	if len(l.pushed) >= maxPushed && !known {
 		return wire.CodeLimit, fmt.Sprintf("%s takes at most %d pushes of one host", n.cfg.Host, maxPushed)
+	}
+	if len(n.pushed()) >= maxAllPushed && !known {
+		return wire.CodeLimit, fmt.Sprintf("%s takes at most %d pushes", n.cfg.Host, maxAllPushed)
 	}
 	return 0, ""
 }
@@ -156,11 +201,14 @@ func (n *Node) pushAnswered(l *link, id uint32, reason string) {
 			continue
 		}
 		if reason == "" {
+			if p.state == stateRefused { // its rules have changed
+				l.offered[p.Channel], n.changed = true, true
+			}
 			p.state, p.reason = pushAccepted, ""
 			p.reply(nil)
 			return
 		}
-		n.log.Warn("push refused by the peer", "peer", l.host, "channel", p.Channel, "err", reason)
+		l.warn("push refused by the peer", "channel", p.Channel, "err", reason)
 		p.state, p.reason = stateRefused, reason
 		delete(l.offered, p.Channel)
 		if p.reply(fmt.Errorf("push %s: %s", p.Channel, reason)) {

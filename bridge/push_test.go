@@ -14,7 +14,7 @@ import (
 func (w *world) pushing() (robot, pc *host) {
 	w.t.Helper()
 	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
-	robot.run(Config{Accept: []string{"plan*"}})
+	robot.run(Config{Accept: GrantTo("plan*")})
 	pc.run(Config{}, robot)
 	w.within(time.Second, "link", func() bool { return len(pc.node.Status().Links) == 1 })
 	return robot, pc
@@ -26,7 +26,7 @@ func TestPushLeavesTheMirrorThatTheOperatorNamed(t *testing.T) {
 		robot.run(Config{})
 		imu := robot.channel("imu", 4, 64)
 		imu.put(1, 64)
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "imu"}}, Accept: []string{"plan"}}, robot)
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "imu"}}, Accept: GrantTo("plan")}, robot)
 		pc.follows("robot.imu", 1, time.Second)
 		err := robot.node.Push(w.t.Context(), Push{Channel: "imu", Host: "pc", As: "plan"})
 		if err == nil || !strings.Contains(err.Error(), "as robot.imu") {
@@ -73,7 +73,7 @@ func TestPushThatWasReportedAsWaitingOutlivesARefusal(t *testing.T) {
 			return len(list) == 1 && list[0].State == stateRefused
 		})
 		robot.stop()
-		robot.run(Config{Accept: []string{"plan"}})
+		robot.run(Config{Accept: GrantTo("plan")})
 		robot.follows("plan", 1, 10*time.Second)
 	})
 }

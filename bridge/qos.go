@@ -31,6 +31,12 @@ type QoS struct {
 	Compress Compress
 	Late     Late
 	Class    Class
+
+	// Deadline is the longest time without a frame after which the mirror is stale,
+	// and the writer of a command channel lost; 0 is none. OnStale is what a command
+	// channel gets then. Both are the mirror's own: its origin does not learn them.
+	Deadline time.Duration
+	OnStale  OnStale
 }
 
 // DefaultBudget is the latency budget of a mirror that asks for none.
@@ -53,34 +59,8 @@ func ParseBudget(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Set sets one option from its text; key is as in --mirror HOST/PATTERN,key=value.
-func (q *QoS) Set(key, value string) (err error) {
-	switch key {
-	case "budget":
-		q.Budget, err = ParseBudget(value)
-	case "max_rate":
-		q.MaxRate, err = ParseRate(value)
-	case "priority":
-		q.Priority, err = ParsePriority(value)
-	case "mode":
-		q.Mode, err = ParseMode(value)
-	case "compress":
-		q.Compress, err = ParseCompress(value)
-	case "late":
-		q.Late, err = ParseLate(value)
-	case "class":
-		q.Class, err = ParseClass(value)
-	default:
-		return fmt.Errorf("option %q is not known; there are budget, max_rate, priority, mode, compress, late, class and as", key)
-	}
-	if err != nil {
-		return fmt.Errorf("%s %w", key, err)
-	}
-	return nil
-}
-
-// check refuses what contradicts itself.
-func (q QoS) check() error {
+// Check refuses what contradicts itself.
+func (q QoS) Check() error {
 	if q.Budget < 0 {
 		return fmt.Errorf("budget %v: want a time above zero", q.Budget)
 	}
@@ -92,6 +72,12 @@ func (q QoS) check() error {
 	}
 	if q.Class == Command && q.Late == LateDeliver {
 		return fmt.Errorf("class command never delivers late: it does not go with late deliver")
+	}
+	if q.Deadline < 0 || q.Deadline > 0 && q.Deadline < leastDeadline {
+		return fmt.Errorf("deadline %v: want 1ms at least, or none", q.Deadline)
+	}
+	if q.OnStale.File != "" && (q.Class != Command || q.Deadline == 0) {
+		return fmt.Errorf("on_stale %v: only a command channel with a deadline gets a safe frame; give it class command and deadline TIME", q.OnStale)
 	}
 	return nil
 }
@@ -105,14 +91,29 @@ type qosJSON struct {
 	Compress  string  `json:"compress"`
 	Late      string  `json:"late"`
 	Class     string  `json:"class"`
+
+	DeadlineMs   float64 `json:"deadline_ms,omitempty"`
+	OnStale      string  `json:"on_stale,omitempty"`
+	OnStaleFrame []byte  `json:"on_stale_frame,omitempty"` // in wishes; status leaves it out
 }
 
 // MarshalJSON shows what applies, defaults included.
 func (q QoS) MarshalJSON() ([]byte, error) {
-	return json.Marshal(qosJSON{
+	v := qosJSON{
 		BudgetMs: ms(q.budget()), MaxRateHz: q.MaxRate.Hz(), Priority: q.Priority.Level(),
 		Mode: q.Mode.String(), Compress: q.Compress.String(), Late: q.Late.String(), Class: q.Class.String(),
-	})
+		DeadlineMs: ms(q.Deadline),
+	}
+	if q.OnStale.File != "" {
+		v.OnStale, v.OnStaleFrame = q.OnStale.String(), []byte(q.OnStale.Frame)
+	}
+	return json.Marshal(v)
+}
+
+// shown is the QoS without the bytes of its safe frame, for status.
+func (q QoS) shown() QoS {
+	q.OnStale.Frame = ""
+	return q
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -134,12 +135,19 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("qos: %w", err)
 		}
 	}
-	if v.BudgetMs != 0 {
-		if err := q.Set("budget", strconv.FormatFloat(v.BudgetMs, 'f', -1, 64)+"ms"); err != nil {
+	for key, value := range map[string]float64{"budget": v.BudgetMs, "deadline": v.DeadlineMs} {
+		if value == 0 {
+			continue
+		}
+		if err := q.Set(key, strconv.FormatFloat(value, 'f', -1, 64)+"ms"); err != nil {
 			return fmt.Errorf("qos: %w", err)
 		}
 	}
-	return q.check()
+	var err error
+	if q.OnStale, err = parseOnStale(v.OnStale, v.OnStaleFrame); err != nil {
+		return fmt.Errorf("qos: %w", err)
+	}
+	return q.Check()
 }
 
 // wire is the QoS as messages carry it.
@@ -168,5 +176,5 @@ func qosOf(w wire.QoS) (QoS, error) {
 	if w.Priority < 0 || w.Priority > levels {
 		return QoS{}, fmt.Errorf("priority %d: want 0 … 7", w.Priority-1)
 	}
-	return q, q.check()
+	return q, q.Check()
 }

@@ -108,7 +108,7 @@ func TestBadQoSOptionSaysWhatIsWanted(t *testing.T) {
 		{"compress", "gzip", "compress \"gzip\": want auto or none or s2 or zstd"},
 		{"late", "keep", "late \"keep\": want drop or deliver"},
 		{"class", "", "class \"\": want state or command"},
-		{"deadline", "1s", "option \"deadline\" is not known; there are budget, max_rate, priority, mode, compress, late, class"},
+		{"lifespan", "1s", "option \"lifespan\" is not known; there are budget, max_rate, priority, mode, compress, late, class, deadline, on_stale"},
 	} {
 		q := QoS{}
 		err := q.Set(c.key, c.value)

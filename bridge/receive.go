@@ -97,7 +97,7 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 	wake := reported || due && report < l.look
 	l.mu.Unlock()
 	if wake {
-		notify(l.wake)
+		l.awake()
 	}
 }
 
@@ -108,7 +108,7 @@ func (l *link) put(in *inbound, at reading, f wire.Frame, data []byte) {
 		in.m.refuseFrame(err)
 		return
 	}
-	in.m.put(arrival{epoch: in.epoch, seq: f.Seq, captured: f.Captured, owed: f.Owed, at: at, data: data})
+	in.m.put(arrival{from: in, epoch: in.epoch, seq: f.Seq, captured: f.Captured, owed: f.Owed, at: at, data: data})
 }
 
 // takePart reports whether the part made its frame complete.

@@ -105,7 +105,7 @@ func TestFrameThatWaitsForTheLockWhenTheLinkEndsIsCountedOnce(t *testing.T) {
 	m := testMirror(t, dir, "m")
 	takeLock(t, dir, "m")
 	m.put(came(1, frame(1, 64)))
-	if have := m.expect(1, QoS{}); have != 0 {
+	if have, _ := m.expect(1, QoS{}); have != 0 {
 		t.Errorf("the mirror says that it has frame %d, want none", have)
 	}
 	m.put(came(1, frame(1, 64)))

@@ -61,13 +61,17 @@ func (l *link) status(now time.Duration) (LinkStatus, []ExportStatus) {
 		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: l.s.Transport(), State: stateUp, Dialled: l.s.Dialled(),
 		UpS: (now - l.up).Seconds(), RTTms: ms(cmp.Or(srtt, l.s.RTT())), ClockOffsetMs: ms(offset), ClockUncertaintyMs: ms(uncertainty),
 	}
+	if path := l.pacer.Path(); path > 0 {
+		mbit := path * 8 / 1e6
+		s.PathMbit = &mbit
+	}
 	if l.silent {
 		s.State, s.SilentS = stateSilent, (now - l.since).Seconds()
 	}
 	exports, carried := make([]ExportStatus, 0, len(l.order)), l.flight.Carried()
 	for _, e := range l.order {
 		export := ExportStatus{
-			Channel: e.channel, Peer: l.host, QoS: e.qos, Seq: e.arrived, Accounts: e.accounts(!carried[e.id]),
+			Channel: e.channel, Peer: l.host, QoS: e.qos, Seq: e.arrived, Bytes: e.size, Accounts: e.accounts(!carried[e.id]),
 		}
 		if e.trouble != nil && !errors.Is(e.trouble, os.ErrDeadlineExceeded) {
 			export.Reason = e.trouble.Error()
@@ -82,38 +86,51 @@ func (m *mirror) status(now time.Duration) MirrorStatus {
 	defer m.mu.Unlock()
 	s := MirrorStatus{
 		Host: m.host, Channel: m.channel, Name: m.name, State: cmp.Or(m.state, stateWaiting), Reason: m.reason,
-		QoS: m.qos, Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign,
+		QoS: m.qos.shown(), Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign, Safe: m.vigil.safe,
 	}
-	if m.link == nil {
-		return s
+	m.showStale(&s)
+	if m.link != nil {
+		if m.link.silent && (s.State == stateLive || s.State == stateStale) {
+			s.State, s.Reason = stateWaiting, m.link.silentText(now)
+		}
+		m.learn(m.link.clockAt(now))
 	}
-	if m.link.silent && s.State == stateLive {
-		s.State, s.Reason = stateWaiting, m.link.silentText(now)
-	}
-	m.link.mu.Lock()
-	offset, _, ok := m.link.clock.Offset(now)
-	m.link.mu.Unlock()
-	if ok && m.captured != 0 {
-		age := ms(now - (m.captured - offset))
-		s.AgeMs = &age
-	}
+	s.AgeMs, s.Age = m.ages.status(now)
 	return s
+}
+
+// showStale needs m.mu.
+func (m *mirror) showStale(s *MirrorStatus) {
+	if !m.vigil.stale {
+		return
+	}
+	now := time.Now()
+	s.StaleS = now.Sub(m.vigil.last.Add(m.qos.Deadline)).Seconds()
+	if s.State == stateLive {
+		s.State, s.Reason = stateStale, cmp.Or(s.Reason, m.staleText(now))
+	}
 }
 
 // missing are the wishes for one exact channel that nothing serves yet.
 func (n *Node) missing() []MirrorStatus {
 	var list []MirrorStatus
-	for _, w := range slices.Concat(n.wishes, n.pushed()) {
-		if isPattern(w.Host) || isPattern(w.Channel) || n.mirrors[w.mirrorName(w.Host, w.Channel)] != nil {
+	told := map[string]bool{}
+	for _, w := range slices.Concat(n.wishes(), n.pushed()) {
+		name := w.Name(w.Host, w.Channel)
+		if isPattern(w.Host) || isPattern(w.Channel) || n.mirrors[name] != nil || told[name] {
 			continue
 		}
+		if rule, ok := n.wishFor(w.Host, w.Channel); !ok || rule.Name(w.Host, w.Channel) != name {
+			continue // another goes before it
+		}
+		told[name] = true
 		reason := "no link to " + w.Host
 		for _, l := range n.links {
 			if l.host == w.Host {
 				reason = w.Host + " does not offer it"
 			}
 		}
-		list = append(list, MirrorStatus{Host: w.Host, Channel: w.Channel, QoS: w.QoS, Name: w.mirrorName(w.Host, w.Channel), State: stateWaiting, Reason: reason})
+		list = append(list, MirrorStatus{Host: w.Host, Channel: w.Channel, QoS: w.QoS.shown(), Name: name, State: stateWaiting, Reason: reason})
 	}
 	return list
 }
@@ -135,8 +152,11 @@ func (n *Node) peerStatus(p *peer) PeerStatus {
 	if p.err != nil {
 		s.Error = p.err.Error()
 	}
-	if n.linkTo(p) != nil {
+	switch {
+	case n.linkTo(p) != nil:
 		s.State, s.Error = "linked", ""
+	case p.unlisted:
+		s.State = "missed"
 	}
 	return s
 }
@@ -154,8 +174,8 @@ func (n *Node) Channels() []RemoteChannel {
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
 					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()},
 				}
-				if w, ok := n.wishFor(l.host, c.Name); ok && n.mirrors[w.mirrorName(l.host, c.Name)] != nil {
-					r.MirroredAs = w.mirrorName(l.host, c.Name)
+				if w, ok := n.wishFor(l.host, c.Name); ok && n.mirrors[w.Name(l.host, c.Name)] != nil {
+					r.MirroredAs = w.Name(l.host, c.Name)
 				}
 				list = append(list, r)
 			}

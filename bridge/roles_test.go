@@ -31,8 +31,22 @@ func listenAnywhere(host string, number byte) (*transport.Endpoint, transport.No
 	if err != nil {
 		return nil, id, err
 	}
-	end, err := transport.Listen(conn, transport.Config{Key: key, Node: id, Host: host})
+	c := transport.Config{Key: key, Node: id, Host: host}
+	if os.Getenv(overVar) == overSCTP {
+		c.SCTP = conn
+		end, err := transport.Listen(nil, c)
+		return end, id, err
+	}
+	end, err := transport.Listen(conn, c)
 	return end, id, err
+}
+
+// listeningAt is an endpoint of listenAnywhere, seen from elsewhere.
+func listeningAt(addr net.Addr) transport.Addrs {
+	if os.Getenv(overVar) == overSCTP {
+		return transport.Addrs{SCTP: addr}
+	}
+	return transport.Addrs{QUIC: addr}
 }
 
 // portOf is where an endpoint listens.
@@ -79,7 +93,7 @@ func nodesRole(args []string) error {
 			if err != nil {
 				return err
 			}
-			n.SetPeers([]Peer{{Addrs: []transport.Addrs{{QUIC: addr}}, Static: true}})
+			n.SetPeers([]Peer{{Addrs: []transport.Addrs{listeningAt(addr)}, Static: true}})
 		}
 		nodes = append(nodes, n)
 	}

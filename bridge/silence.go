@@ -85,3 +85,15 @@ func (n *Node) succeed(l *link) {
 		return
 	}
 }
+
+// ListedMissing reports whether a peer that was listed, and not only discovered, has
+// no link, or one on which nothing is heard.
+func (n *Node) ListedMissing() (missing bool) {
+	n.call(func() {
+		for _, p := range n.peers {
+			l := n.linkTo(p)
+			missing = missing || p.Static && (l == nil || l.silent)
+		}
+	})
+	return missing
+}

@@ -88,3 +88,21 @@ func TestLossyLinkIsNotSilent(t *testing.T) {
 		})
 	}
 }
+
+func TestListedPeerIsMissingWhileItIsNotHeard(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		pc.run(Config{}, robot)
+		for _, change := range []string{"up", "cut", "up"} {
+			w.change("robot", change)
+			missing := change == "cut"
+			w.within(time.Second, change, func() bool { return pc.node.ListedMissing() == missing })
+		}
+		w.change("robot", "cut")
+		w.within(15*time.Second, "link down", func() bool { return len(pc.node.Status().Links) == 0 })
+		if !pc.node.ListedMissing() || robot.node.ListedMissing() {
+			t.Errorf("without a link: got %v for who lists and %v for who is listed, want true and false", pc.node.ListedMissing(), robot.node.ListedMissing())
+		}
+	})
+}

@@ -21,6 +21,7 @@ const maxAssembly = 256 << 20
 // directory: together they take at most half of what would be free there
 // without them. Safe for concurrent use.
 type space struct {
+	dir  localach.Dir
 	free func() (int64, error) // bytes
 
 	mu   sync.Mutex
@@ -28,7 +29,7 @@ type space struct {
 }
 
 func newSpace(dir localach.Dir) *space {
-	return &space{free: func() (int64, error) { return freeBytes(dir) }}
+	return &space{dir: dir, free: func() (int64, error) { return freeBytes(dir) }}
 }
 
 func freeBytes(dir localach.Dir) (int64, error) {
@@ -47,9 +48,12 @@ func (s *space) take(size int64) error {
 	if err != nil {
 		return err
 	}
-	if limit := (free + s.used) / 2; size > maxMirror || s.used+size > limit {
-		return fmt.Errorf("a mirror of %d KiB is too much: one may have %d MiB, and all together, which have %d KiB, half of the free memory, %d KiB",
-			size>>10, maxMirror>>20, s.used>>10, limit>>10)
+	if size > maxMirror {
+		return fmt.Errorf("a mirror of %d MiB is too much: one may have %d", size>>20, maxMirror>>20)
+	}
+	if limit := (free + s.used) / 2; s.used+size > limit {
+		return fmt.Errorf("no room in %s for a mirror of %d KiB: %d are free, and of those and the %d that mirrors have they may take half; remove files there, or enlarge it: mount -o remount,size=…",
+			s.dir, size>>10, free>>10, s.used>>10)
 	}
 	s.used += size
 	return nil
@@ -63,8 +67,11 @@ func (s *space) add(size int64) {
 	s.used += size
 }
 
-// fileBytes is about what a channel takes: index and data.
-func fileBytes(g localach.Geometry) int64 { return int64(g.FrameCount) * int64(g.FrameSize+24) }
+// fileBytes is about what a channel takes: its header, index and data, in pages.
+func fileBytes(g localach.Geometry) int64 {
+	const header, page = 512, 4096
+	return (header + int64(g.FrameCount)*int64(g.FrameSize+24) + page - 1) / page * page
+}
 
 // dataSize is the largest frame a channel can hold, in bytes.
 func dataSize(c wire.Channel) int { return c.FrameCount * c.FrameSize }

@@ -41,18 +41,18 @@ func TestMirrorForWhichThereIsNoRoomIsRefusedByName(t *testing.T) {
 	m.put(came(1, frame(1, 64)))
 	m.space.free = func() (int64, error) { return 20_000, nil }
 	m.put(came(2, frame(2, 5000)))
-	if s := m.status(0); s.Seq != 1 || !strings.Contains(s.Reason, "m: a mirror of") {
+	if s := m.status(0); s.Seq != 1 || !strings.Contains(s.Reason, "m: no room in") {
 		t.Errorf("got frame %d, reason %q; want the small file kept and a reason that names it", s.Seq, s.Reason)
 	}
 }
 
 func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 	huge := wire.Channel{Name: "huge", FrameCount: 16, FrameSize: 16 << 20}
-	l := &link{host: "robot", subs: map[uint32]*mirror{}}
+	n := &Node{log: slog.New(slog.DiscardHandler)}
+	l := &link{n: n, host: "robot", subs: map[uint32]*mirror{}}
 	for id := range uint32(maxAssembly / wire.MaxFrame) {
 		l.subs[id] = &mirror{origin: huge}
 	}
-	n := &Node{log: slog.New(slog.DiscardHandler)}
 	m := &mirror{name: "robot.huge"}
 	if err := n.openMirror(m, l, huge); err == nil || !strings.Contains(err.Error(), "robot/huge") {
 		t.Errorf("got %v, want a refusal that names the channel", err)

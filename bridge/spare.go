@@ -15,7 +15,17 @@ import (
 
 // linkUp takes a new session, as the link to its peer or as a spare.
 func (n *Node) linkUp(s *transport.Session) {
+	if !n.allows(s) {
+		n.log.Info("session refused: its peer is to be linked over another transport", "peer", s.Peer().Host,
+			"addr", s.RemoteAddr().String(), "transport", s.Transport())
+		n.work.Go(func() { s.Close("not over " + s.Transport() + ": this node wants the other transport") })
+		return
+	}
 	old := n.links[s.Peer().Node]
+	if old == nil && n.crowded(s) {
+		n.turnAway(s)
+		return
+	}
 	if old == nil {
 		l := n.newLink(s, n.hostName(s))
 		l.serve()
@@ -56,7 +66,7 @@ func (n *Node) challenge(l *link) {
 // alive the one that the node with the lower id dialled stays; of two dialled by
 // the same node the newer one.
 func (n *Node) replaces(l, old *link) bool {
-	if _, silent := old.quiet(n.now()); silent {
+	if _, silent := old.quiet(n.now()); silent || !n.allows(old.s) {
 		return true
 	}
 	if l.greeted && old.greeted && l.run != old.run {

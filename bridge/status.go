@@ -15,17 +15,20 @@ type Status struct {
 
 // LinkStatus is one authenticated association with another node.
 type LinkStatus struct {
-	Peer               string  `json:"peer"` // host name
-	Node               string  `json:"node"`
-	Addr               string  `json:"addr"`
-	Transport          string  `json:"transport"`
-	State              string  `json:"state"` // up, or silent: nothing is heard though it should be
-	SilentS            float64 `json:"silent_s,omitempty"`
-	Dialled            bool    `json:"dialled"` // by us
-	UpS                float64 `json:"up_s"`
-	RTTms              float64 `json:"rtt_ms"`
-	ClockOffsetMs      float64 `json:"clock_offset_ms"` // its monotonic clock minus ours
-	ClockUncertaintyMs float64 `json:"clock_uncertainty_ms"`
+	Peer      string  `json:"peer"` // host name
+	Node      string  `json:"node"`
+	Addr      string  `json:"addr"`
+	Transport string  `json:"transport"`
+	State     string  `json:"state"` // up, or silent: nothing is heard though it should be
+	SilentS   float64 `json:"silent_s,omitempty"`
+	Dialled   bool    `json:"dialled"` // by us
+	UpS       float64 `json:"up_s"`
+	RTTms     float64 `json:"rtt_ms"`
+	// PathMbit is what the way to the peer was measured to carry when it was last
+	// full, in Mbit/s; null: it never was.
+	PathMbit           *float64 `json:"path_mbit"`
+	ClockOffsetMs      float64  `json:"clock_offset_ms"` // its monotonic clock minus ours
+	ClockUncertaintyMs float64  `json:"clock_uncertainty_ms"`
 }
 
 // MirrorStatus is one local copy of a remote channel, wanted or running.
@@ -33,15 +36,22 @@ type MirrorStatus struct {
 	Host    string `json:"host"`
 	Channel string `json:"channel"`
 	Name    string `json:"mirrored_as"`
-	State   string `json:"state"` // live, waiting, refused
+	State   string `json:"state"` // live, stale, waiting, refused
 	QoS     QoS    `json:"qos"`
 	Reason  string `json:"reason,omitempty"`
 	Seq     uint64 `json:"seq"` // of the newest frame, as the origin counts
-	// AgeMs is the age of the newest frame now, null while it cannot be told.
-	AgeMs    *float64 `json:"age_ms"`
+	// AgeMs is the age of the newest frame now, null while it cannot be told. It
+	// grows while nothing comes, also without a link.
+	AgeMs *float64 `json:"age_ms"`
+	// Age is what the age was over time, null before it was known.
+	Age      *AgeStatus `json:"age"`
 	Accounts `json:"frames"`
 	Replaced uint64 `json:"replaced"` // times the mirror's file had to be replaced
 	Foreign  uint64 `json:"foreign_puts"`
+	// StaleS is for how long its deadline has been over, whatever the state; Safe how
+	// often the safe frame of on_stale was put.
+	StaleS float64 `json:"stale_s,omitempty"`
+	Safe   uint64  `json:"safe_puts,omitempty"`
 }
 
 // ExportStatus is one subscription of a peer to a channel of ours.
@@ -50,6 +60,7 @@ type ExportStatus struct {
 	Peer     string `json:"peer"`
 	QoS      QoS    `json:"qos"`
 	Seq      uint64 `json:"seq"`              // newest frame known to have arrived
+	Bytes    int    `json:"frame_bytes"`      // of the frame sent last, as it was sent
 	Reason   string `json:"reason,omitempty"` // why the channel could not be read when last tried
 	Accounts `json:"frames"`
 }
@@ -100,7 +111,7 @@ type PeerStatus struct {
 	Host  string   `json:"host"`
 	Node  string   `json:"node,omitempty"`
 	Addrs []string `json:"addrs"`
-	State string   `json:"state"` // linked, dialling, known
+	State string   `json:"state"` // linked, dialling, known; missed: nothing tells of it any more, and it is dialled for a while
 	Error string   `json:"error,omitempty"`
 }
 

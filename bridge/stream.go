@@ -84,6 +84,7 @@ func (l *link) tell(ctx context.Context) error {
 // the link is a spare, only the Hello.
 func (l *link) hear(ctx context.Context) error {
 	var head [4]byte
+	pace := allowance{burst: controlBurst, every: controlPeriod}
 	for {
 		if _, err := io.ReadFull(l.s.Control(), head[:]); err != nil {
 			return fmt.Errorf("control stream: %w", err)
@@ -99,6 +100,9 @@ func (l *link) hear(ctx context.Context) error {
 		m, err := wire.ParseMessage(body)
 		if err != nil {
 			return err
+		}
+		if wait := pace.use(l.n.now(), 1+size/controlUnit); wait > 0 {
+			pause(ctx, wait) // the stream's flow control has the peer wait too
 		}
 		done := make(chan error, 1)
 		l.n.post(func() { done <- l.n.handle(l, m) })

@@ -3,7 +3,6 @@ package bridge
 import (
 	"errors"
 	"io"
-	"os"
 	"time"
 
 	"achbridge/bridge/transport"
@@ -88,7 +87,7 @@ func (l *link) playTape(e *export) {
 				e.trouble = err
 			}
 			l.mu.Unlock()
-			notify(l.wake)
+			l.awake()
 		})
 	})
 }
@@ -129,11 +128,7 @@ func (e *export) nextRecord(now time.Duration, rate float64) bool {
 		t.frame = make([]byte, n)
 		n, err = t.r.TryNextOldest(t.frame)
 	}
-	if e.trouble = err; err != nil {
-		e.retry = now + tryAgain
-		if isBusy(err) || errors.Is(err, os.ErrDeadlineExceeded) {
-			e.retry = now + tryBusy
-		}
+	if e.failed(err, now) {
 		return false
 	}
 	seq, missed := t.r.Seq(), t.r.Missed()

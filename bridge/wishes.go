@@ -13,45 +13,108 @@ import (
 // mirror and a subscription, and ends those that nothing justifies any more.
 func (n *Node) bindMirrors() {
 	n.dropUnwanted(Keep)
+	mirrored := n.mirrored()
 	for _, l := range n.links {
 		for _, c := range l.catalog {
+			if l.full && !mirrored[[2]string{l.host, c.Name}] {
+				continue
+			}
 			if w, ok := n.wishFor(l.host, c.Name); ok {
 				n.bind(l, c, w)
 			}
 		}
 	}
-	for _, m := range n.mirrors {
-		if l := m.link; l != nil {
-			if _, ok := l.catalog[m.channel]; !ok {
-				n.unsubscribe(l, m.subID)
-				m.unbind(fmt.Sprintf("%s does not offer %s now", m.host, m.channel))
-			}
+	for _, l := range n.links {
+		n.endGone(l)
+	}
+}
+
+// endGone ends the subscriptions to what the peer of l does not offer any more.
+func (n *Node) endGone(l *link) {
+	for id, m := range l.subs {
+		if _, ok := l.catalog[m.channel]; !ok {
+			n.unsubscribe(l, id)
+			m.unbind(fmt.Sprintf("%s does not offer %s now", m.host, m.channel))
 		}
 	}
 }
 
-// wishFor returns the wish that covers a channel of a host. One for exactly this
-// channel goes before what the host pushes, and that before patterns, of which
-// the first wins.
-func (n *Node) wishFor(host, channel string) (w Mirror, ok bool) {
-	for _, w := range slices.Concat(n.wishes, n.pushed()) {
-		if w.Host == host && w.Channel == channel {
-			return w, true
-		}
+// wishes are those that were asked for and those of the configuration.
+func (n *Node) wishes() []Mirror {
+	return slices.DeleteFunc(slices.Concat(n.asked, n.cfg.Mirrors), func(w Mirror) bool { return w.Deny })
+}
+
+// without returns list less what is meant; list stays as it is.
+func without(list []Mirror, is func(Mirror) bool) []Mirror {
+	return slices.DeleteFunc(slices.Clone(list), is)
+}
+
+// Mirrors are rules in their order: those that deny are looked at first, then
+// the first that matches counts.
+type Mirrors []Mirror
+
+// Denial returns the rule that says that a channel of a host is not mirrored.
+func (ms Mirrors) Denial(host, channel string) (Mirror, bool) {
+	return firstOf(ms, func(w Mirror) bool { return w.Deny && w.covers(host, channel) })
+}
+
+// For returns the rule by which a channel of a host is mirrored, if there is one
+// and none denies it.
+func (ms Mirrors) For(host, channel string) (Mirror, bool) {
+	if _, no := ms.Denial(host, channel); no {
+		return Mirror{}, false
 	}
-	for _, w := range n.wishes {
-		if w.covers(host, channel) {
-			return w, true
-		}
+	return firstOf(ms, func(w Mirror) bool { return !w.Deny && w.covers(host, channel) })
+}
+
+// Wish returns the wish because of which the node mirrors a channel of a host:
+// a rule, one that was asked for, or a push. Denied ones have none.
+func (n *Node) Wish(host, channel string) (w Mirror, ok bool) {
+	n.call(func() { w, ok = n.wishFor(host, channel) })
+	return w, ok
+}
+
+// wishFor returns the wish that covers a channel of a host, unless a rule denies
+// it. Of the configuration the first rule that matches counts. A wish for
+// exactly this channel goes before what the host pushes, and that before
+// patterns; among either, what was asked for goes before the configuration.
+func (n *Node) wishFor(host, channel string) (Mirror, bool) {
+	if _, no := n.cfg.Mirrors.Denial(host, channel); no {
+		return Mirror{}, false
 	}
-	return Mirror{}, false
+	exactly := func(w Mirror) bool { return w.Host == host && w.Channel == channel }
+	covers := func(w Mirror) bool { return !w.Deny && w.covers(host, channel) }
+	rule, ruled := n.cfg.Mirrors.For(host, channel)
+	if w, ok := firstOf(n.asked, exactly); ok {
+		return w, true
+	}
+	if ruled && exactly(rule) {
+		return rule, true
+	}
+	if w, ok := firstOf(n.pushed(), exactly); ok {
+		return w, true
+	}
+	if w, ok := firstOf(n.asked, covers); ok {
+		return w, true
+	}
+	return rule, ruled
+}
+
+func firstOf[T any](list []T, is func(T) bool) (first T, ok bool) {
+	i := slices.IndexFunc(list, is)
+	if i < 0 {
+		return first, false
+	}
+	return list[i], true
 }
 
 // pushed are the wishes that the peers' pushes have made here.
 func (n *Node) pushed() []Mirror {
 	var list []Mirror
 	for _, l := range n.links {
-		list = append(list, l.pushed...)
+		for _, p := range l.pushed {
+			list = append(list, p.Mirror)
+		}
 	}
 	return list
 }
@@ -59,11 +122,20 @@ func (n *Node) pushed() []Mirror {
 // bind subscribes the mirror that w wishes for to channel c of l's peer, unless it
 // is already.
 func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
-	name := w.mirrorName(l.host, c.Name)
+	name := w.Name(l.host, c.Name)
 	m := n.mirrors[name]
 	if m == nil {
+		if why := n.roomForMirror(l); why != "" {
+			if !l.full {
+				l.warn("mirror refused", "channel", c.Name, "cause", why)
+			}
+			l.full = true
+			return
+		}
+		n.mirrorsOf[l.host]++
+		n.made++
 		m = &mirror{
-			name: name, host: l.host, channel: c.Name, qos: w.QoS,
+			id: n.made, name: name, host: l.host, channel: c.Name, qos: w.QoS, mode: w.FileMode,
 			dir: n.cfg.Dir, space: n.space, adopt: n.cfg.Adopt, log: n.log, spawn: n.work.Go,
 		}
 		n.mirrors[name] = m
@@ -74,6 +146,8 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 		return
 	case m.link != nil && m.link != l && (l.silent || !m.link.silent):
 		return // a second path to the same host
+	case m.link == nil && m.barred == (barred{c.Epoch, w.QoS}):
+		return // it would be refused again
 	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS):
 		return
 	case c.Origin != nil && c.Origin.Node == n.cfg.Node:
@@ -99,13 +173,19 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 	l.lastID++
 	m.link, m.subID, m.retry = l, l.lastID, 0
 	m.from = sourceOf(l, c)
+	if c.Origin == nil {
+		n.endDetours(m)
+	}
 	n.changed = true // the mirror may be offered again from now on
 	l.subs[m.subID] = m
 	m.changeClock(l.run)
 	n.adopted(m)
-	have := m.expect(c.Epoch, w.QoS)
-	l.setInbound(m.subID, &inbound{m: m, epoch: c.Epoch, have: have, limit: largestFrame(c)})
-	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have, QoS: w.QoS.wire()})
+	have, counted := m.expect(c.Epoch, w.QoS)
+	in := &inbound{m: m, epoch: c.Epoch, have: have, limit: largestFrame(c)}
+	m.feedFrom(in)
+	m.watchDeadline()
+	l.setInbound(m.subID, in)
+	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have, QoS: w.QoS.wire(), Held: counted.account(m.id)})
 }
 
 // requalify gives a running subscription another quality of service. It reports
@@ -117,7 +197,8 @@ func (m *mirror) requalify(l *link, qos QoS) (anew bool) {
 		m.qos = qos
 	}
 	m.mu.Unlock()
-	if before != qos && before.Mode == qos.Mode {
+	m.watchDeadline()
+	if before.wire() != qos.wire() && before.Mode == qos.Mode {
 		l.send(m.update(false))
 	}
 	return before.Mode != qos.Mode
@@ -133,7 +214,7 @@ func (n *Node) rival(m *mirror, l *link, c wire.Channel) {
 		m.rivals = make(map[string]bool)
 	}
 	m.rivals[other] = true
-	n.log.Warn("two channels want the same mirror", "channel", m.name, "peer", l.host, "cause", m.host+"/"+m.channel+" has it; give "+other+" another name with --as")
+	l.warn("two channels want the same mirror", "channel", m.name, "cause", m.host+"/"+m.channel+" has it; give "+other+" another name with --as")
 }
 
 // source is where a channel's frames were first put.
@@ -163,6 +244,17 @@ func (n *Node) twinOf(m *mirror, c wire.Channel) *mirror {
 	return nil
 }
 
+// endDetours ends the mirrors to which the frames of m came by way of others,
+// before they came directly.
+func (n *Node) endDetours(m *mirror) {
+	for _, other := range n.mirrors {
+		if other != m && other.from == m.from && other.link != nil {
+			n.unsubscribe(other.link, other.subID)
+			other.refuse("it is mirrored here already, as " + m.name)
+		}
+	}
+}
+
 func (n *Node) openMirror(m *mirror, l *link, c wire.Channel) error {
 	origin := [16]byte(l.peer)
 	if c.Origin != nil {
@@ -176,7 +268,7 @@ func (n *Node) openMirror(m *mirror, l *link, c wire.Channel) error {
 		err = m.open(c, origin)
 	}
 	if err != nil && m.retry == 0 {
-		n.log.Warn("mirror refused", "channel", m.name, "peer", l.host, "err", err)
+		l.warn("mirror refused", "channel", m.name, "err", err)
 	}
 	return err
 }
@@ -200,6 +292,10 @@ func (n *Node) dropUnwanted(fate Fate) error {
 	var errs []error
 	for name, m := range n.mirrors {
 		if n.stillWanted(m) {
+			m.parting = false
+			continue
+		}
+		if fate == Keep && n.part(m) {
 			continue
 		}
 		if m.link != nil {
@@ -210,12 +306,38 @@ func (n *Node) dropUnwanted(fate Fate) error {
 		}
 		m.close()
 		delete(n.mirrors, name)
+		if n.mirrorsOf[m.host]--; n.mirrorsOf[m.host] == 0 {
+			delete(n.mirrorsOf, m.host)
+		}
+		for _, l := range n.links {
+			l.full = false
+		}
 		n.adopted(m)
 	}
 	return errors.Join(errs...)
 }
 
+// barred is what an origin's rules have refused us, and would again.
+type barred struct {
+	epoch uint64
+	qos   QoS
+}
+
+// unbar has channels asked for again that l's peer names anew: its rules may have
+// changed. It looks at each mirror once, however many channels there are.
+func (n *Node) unbar(l *link, named []wire.Channel) {
+	names := make(map[string]bool, len(named))
+	for _, c := range named {
+		names[c.Name] = true
+	}
+	for _, m := range n.mirrors {
+		if m.host == l.host && names[m.channel] {
+			m.barred = barred{}
+		}
+	}
+}
+
 func (n *Node) stillWanted(m *mirror) bool {
 	w, ok := n.wishFor(m.host, m.channel)
-	return ok && w.mirrorName(m.host, m.channel) == m.name
+	return ok && w.Name(m.host, m.channel) == m.name
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,9 @@ type world struct {
 	names []string
 }
 
+// isLong tells whether this is the long run, for ACHBRIDGE_LONG=1.
+func isLong() bool { return os.Getenv("ACHBRIDGE_LONG") == "1" }
+
 // inWorld runs f in virtual time.
 func inWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
@@ -43,16 +47,19 @@ func inWorld(t *testing.T, f func(w *world)) {
 type host struct {
 	w      *world
 	name   string
-	over   string // transport of runAt; "" is quic
+	over   string // transport of the node; "" is quic, auto is both and not for runAt
 	dir    localach.Dir
 	net    *testnet.Host
 	number int
-	id     transport.NodeID
-	cfg    Config
-	dials  []*host
-	node   *Node
-	stop   func()
-	log    *logBook
+	// filtered, if not nil, is a port to which nothing that run's sockets send gets.
+	filtered *atomic.Int32
+	id       transport.NodeID
+	key      transport.Key // of its own; the world's unless it is set
+	cfg      Config
+	dials    []*host
+	node     *Node
+	stop     func()
+	log      *logBook
 }
 
 const port = 8076
@@ -82,12 +89,13 @@ func (w *world) named(name string) int {
 // run starts the host's node, with peers to dial.
 func (h *host) run(cfg Config, peers ...*host) *host {
 	h.w.t.Helper()
-	conn, err := h.net.Listen(port)
-	if err != nil {
-		h.w.t.Fatal(err)
-	}
+	quic, sctp := h.sockets()
 	log := slog.New(slog.NewTextHandler(h.log, nil)).With("host", h.name)
-	end, err := transport.Listen(conn, transport.Config{Key: h.w.key, Node: h.id, Host: h.name, Log: log})
+	key := h.w.key
+	if h.key.Network() != "" {
+		key = h.key
+	}
+	end, err := transport.Listen(quic, transport.Config{Key: key, Node: h.id, Host: h.name, Log: log, SCTP: sctp})
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
@@ -260,6 +268,8 @@ func (s pollSource) Changes(ctx context.Context, f func(localach.Event)) error {
 	}
 	return nil
 }
+
+func (s pollSource) Looked() time.Time { return time.Now() }
 
 func (s pollSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 	ctx, cancel := context.WithCancel(context.Background())

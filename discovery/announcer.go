@@ -25,6 +25,7 @@ type Announcer struct {
 	mu       sync.Mutex
 	channels []Channel // wanted, by name
 	hidden   int       // wanted too, but not to be named
+	network  string    // told of
 }
 
 // NewAnnouncer checks all of cfg and reports every problem at once.
@@ -35,7 +36,7 @@ func NewAnnouncer(cfg Config) (*Announcer, error) {
 	if cfg.Self.Life == 0 {
 		cfg.Self.Life = DefaultLife
 	}
-	a := &Announcer{cfg: cfg, log: cfg.logger(), changed: make(chan struct{}, 1)}
+	a := &Announcer{cfg: cfg, log: cfg.logger(), changed: make(chan struct{}, 1), network: cfg.Self.Network}
 	a.Update(cfg.Self.Channels)
 	return a, nil
 }
@@ -50,6 +51,22 @@ func (a *Announcer) Update(channels []Channel) {
 	a.channels = good
 	a.hidden = len(channels) - len(good)
 	a.mu.Unlock()
+	a.wake()
+}
+
+// Join sets the network to announce, as soon as Update does the channels. It panics at what is no network. Safe for
+// concurrent use, before and during Run.
+func (a *Announcer) Join(network string) {
+	if !isHex(network, 8) {
+		panic("discovery: not a network: " + network)
+	}
+	a.mu.Lock()
+	a.network = network
+	a.mu.Unlock()
+	a.wake()
+}
+
+func (a *Announcer) wake() {
 	select {
 	case a.changed <- struct{}{}:
 	default:
@@ -92,6 +109,7 @@ func (r *running) wanted() (record, []link, error) {
 	rec := record{peer: r.cfg.Self, port: uint16(r.cfg.Port)}
 	r.mu.Lock()
 	rec.peer.Channels = r.channels
+	rec.peer.Network = r.network
 	rec.peer.More += r.hidden
 	r.mu.Unlock()
 	return rec, links, err

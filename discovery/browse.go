@@ -11,7 +11,7 @@ const quiet = 700 * time.Millisecond
 
 // Browse looks once who is out there, without a daemon: it collects for timeout at most, and returns earlier when
 // nothing new came for 0.7 s after the first answer. An empty list is not an error; no network to ask on is,
-// unless peers are listed.
+// unless peers or domains are listed.
 func Browse(ctx context.Context, cfg Config, timeout time.Duration) ([]Peer, error) {
 	b, err := NewBrowser(cfg)
 	if err != nil {
@@ -19,7 +19,7 @@ func Browse(ctx context.Context, cfg Config, timeout time.Duration) ([]Peer, err
 	}
 	b.now = true
 	links, err := usableLinks(cfg.Interfaces)
-	if err == nil && len(links) == 0 && len(cfg.Static) == 0 {
+	if err == nil && len(links) == 0 && len(cfg.Static)+len(cfg.Domains) == 0 {
 		err = noInterface(cfg.Interfaces)
 	}
 	if err != nil {
@@ -33,7 +33,7 @@ func Browse(ctx context.Context, cfg Config, timeout time.Duration) ([]Peer, err
 	defer enough.Stop()
 	err = b.Run(ctx, func(ps []Peer) {
 		peers = ps
-		if slices.ContainsFunc(ps, func(p Peer) bool { return p.Node != "" }) {
+		if slices.ContainsFunc(ps, func(p Peer) bool { return p.Source != SourceStatic || p.Node != "" }) {
 			enough.Reset(quiet)
 		}
 	})

@@ -15,8 +15,9 @@ type Browser struct {
 	log *slog.Logger
 	now bool // ask at once, not after the random delay of a daemon
 
-	mu   sync.Mutex
-	host string
+	mu     sync.Mutex
+	host   string
+	sooner chan struct{} // closed by LookUp
 }
 
 // NewBrowser checks all of cfg that browsing uses and reports every problem at once.
@@ -24,7 +25,22 @@ func NewBrowser(cfg Config) (*Browser, error) {
 	if err := cfg.checkBrowse(); err != nil {
 		return nil, err
 	}
-	return &Browser{cfg: cfg, log: cfg.logger(), host: cfg.Self.Host}, nil
+	return &Browser{cfg: cfg, log: cfg.logger(), host: cfg.Self.Host, sooner: make(chan struct{})}, nil
+}
+
+// LookUp has the names of the listed peers looked up now, not only every half minute: for when one of them is not
+// where it was. Safe for concurrent use; it does not wait.
+func (b *Browser) LookUp() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.sooner)
+	b.sooner = make(chan struct{})
+}
+
+func (b *Browser) lookedUp() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sooner
 }
 
 // SelfHost is the name others know this node by: Self.Host, or NAME-ab12 while a node with a lower id has the
@@ -74,6 +90,8 @@ type event struct {
 	asked  bool // the round that was running is over
 	static *Static
 	addrs  []netip.AddrPort // of static
+	domain *Domain
+	hosts  []record // of domain
 }
 
 // heardPacket is a packet as it was parsed, and where it came from.
@@ -110,9 +128,14 @@ func (w *watch) start(ctx context.Context) {
 	for _, s := range w.cfg.Static {
 		if w.table.Resolved(s, nil) {
 			w.helpers.Go(func() {
-				s.follow(ctx, w.log, func(addrs []netip.AddrPort) { w.send(ctx, event{static: &s, addrs: addrs}) })
+				s.follow(ctx, w.log, w.lookedUp, func(addrs []netip.AddrPort) { w.send(ctx, event{static: &s, addrs: addrs}) })
 			})
 		}
+	}
+	for _, d := range w.cfg.Domains {
+		w.helpers.Go(func() {
+			d.follow(ctx, nameServers{conf: "/etc/resolv.conf"}, w.log, func(hosts []record) { w.send(ctx, event{domain: &d, hosts: hosts}) })
+		})
 	}
 }
 
@@ -142,6 +165,8 @@ func (w *watch) learn(now time.Time, e event) bool {
 			Addrs: hearing{links: w.links}.addresses(*e.hint)})
 	case e.static != nil:
 		return w.table.Resolved(*e.static, e.addrs)
+	case e.domain != nil:
+		return w.learnZone(*e.domain, e.hosts)
 	case e.asked:
 		w.asking = false
 	case e.closed != 0:
@@ -160,13 +185,36 @@ func (w *watch) learnPacket(now time.Time, p heardPacket) (changed bool) {
 		w.questions.heard(now, via.iface.Index)
 	}
 	for _, r := range p.found {
-		s := Sighting{Peer: r.peer, Addrs: h.addresses(r), Via: via.iface.Name + "/" + string('0'+rune(p.family))}
+		s := Sighting{Peer: r.peer, Addrs: h.addresses(r), Via: wayOf(via, p.family)}
 		changed = w.seen(now, s) || changed
 	}
 	for _, who := range p.gone {
 		w.table.Gone(now, who)
 	}
+	for _, who := range p.left {
+		w.table.Left(now, who)
+	}
 	return changed
+}
+
+// learnZone leaves out whoever has no address but ours: that is this host, or one that cannot be reached.
+func (w *watch) learnZone(d Domain, hosts []record) (changed bool) {
+	links, err := usableLinks(nil) // multicast may be switched off
+	if err != nil {
+		links = w.links
+	}
+	var peers []Peer
+	for _, r := range hosts {
+		p := r.peer
+		p.Port = r.port
+		for _, a := range (hearing{links: links}).addresses(r) {
+			p.Addrs = append(p.Addrs, a.AddrPort)
+		}
+		if len(p.Addrs) > 0 {
+			peers = append(peers, p)
+		}
+	}
+	return w.table.Listed(d.String(), peers)
 }
 
 func (w *watch) linkOf(ifIndex int) (link, bool) {

@@ -43,3 +43,20 @@ func TestChannelsNobodyWouldAcceptAreOnlyCounted(t *testing.T) {
 		t.Errorf("got %v and %d more, want arm, imu and 2 more", got, rec.peer.More)
 	}
 }
+
+func TestAnotherNetworkIsAnnounced(t *testing.T) {
+	a, err := NewAnnouncer(Config{Self: robot(), Port: 8076})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{Announcer: a}
+	before, _, err := r.wanted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Join("0123abcd")
+	after, _, err := r.wanted()
+	if err != nil || after.peer.Network != "0123abcd" || samePeer(before.peer, after.peer) {
+		t.Errorf("got network %s, %v, want 0123abcd to be announced anew", after.peer.Network, err)
+	}
+}

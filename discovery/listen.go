@@ -28,6 +28,7 @@ func (w *watch) lookAround(ctx context.Context, now time.Time) {
 		w.questions.restart(now)
 	}
 	if changed {
+		w.table.Cut(func(via string) bool { return !w.heardBy(via) })
 		w.join(ip4)
 		w.join(ip6)
 	}
@@ -36,6 +37,13 @@ func (w *watch) lookAround(ctx context.Context, now time.Time) {
 	if open {
 		w.trouble = ""
 	}
+}
+
+// wayOf names the interface and family that something is heard through.
+func wayOf(l link, f family) string { return l.iface.Name + "/" + string('0'+rune(f)) }
+
+func (w *watch) heardBy(via string) bool {
+	return slices.ContainsFunc(w.links, func(l link) bool { return via == wayOf(l, ip4) || via == wayOf(l, ip6) })
 }
 
 // listen opens the family's socket where the family is there, with a goroutine of its own.
@@ -115,7 +123,7 @@ func hear(s *socket, log *slog.Logger, tell func(event)) {
 				said, bad = time.Now(), 0
 			}
 		}
-		if p.asked || len(p.found)+len(p.gone) > 0 {
+		if p.asked || len(p.found)+len(p.gone)+len(p.left) > 0 {
 			tell(event{packet: &heardPacket{packet: p, family: s.family, ifIndex: ifIndex, from: from.Addr()}})
 		}
 	}

@@ -77,13 +77,15 @@ func TestHostThatWasThereFirstIsFound(t *testing.T) {
 func TestAnnouncementCarriesTheWholePeer(t *testing.T) {
 	_, robot, pc := pair(t)
 	w := startNode(t, pc, watching())
-	startNode(t, robot, announcing("robot.lab", "a1"))
+	o := announcing("robot.lab", "a1")
+	o.Config.Self.Ports = Ports{SCTP: 9077}
+	startNode(t, robot, o)
 	w.until("the robot", patience, named("robot.lab"))
 	r, _ := w.last()
 	got := r.Peers[0]
 	got.Addrs = got.Addrs[:1]
-	want := announcing("robot.lab", "a1").Config.Self
-	want.Addrs, want.Source = ports("10.0.0.2:8076"), SourceMDNS
+	want := o.Config.Self
+	want.Addrs, want.Port, want.Source = ports("10.0.0.2:8076"), 8076, SourceMDNS
 	if !samePeer(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

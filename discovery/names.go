@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,7 +19,9 @@ func (t *Table) Peers() []Peer {
 		peers = append(peers, p)
 	}
 	slices.SortFunc(peers, comparePeers)
-	for _, s := range t.static {
+	peers = t.withListed(peers, names)
+	for _, text := range slices.Sorted(maps.Keys(t.static)) {
+		s := t.static[text]
 		if i := slices.IndexFunc(peers, func(p Peer) bool { return sameNode(s, p) }); i >= 0 {
 			peers[i] = fold(peers[i], s)
 			continue
@@ -46,6 +49,11 @@ func (t *Table) names() map[string]string {
 	for _, e := range t.nodes {
 		all = append(all, e.peer)
 	}
+	t.eachListed(func(p Peer) {
+		if p.Node != "" && t.nodes[p.Node] == nil {
+			all = append(all, p)
+		}
+	})
 	if t.self.Node != "" {
 		all = append(all, t.self)
 	}
@@ -99,7 +107,7 @@ func firstLabel(host string) string {
 // fold joins a static peer to the node that was heard: what was heard is newer, what was written stays for when
 // mDNS falls silent.
 func fold(heard, static Peer) Peer {
-	heard.Source = SourceStatic
+	heard.Source, heard.Transport = SourceStatic, cmp.Or(heard.Transport, static.Transport)
 	heard.Addrs = slices.Clone(heard.Addrs)
 	for _, a := range static.Addrs {
 		if !slices.Contains(heard.Addrs, a) {

@@ -122,6 +122,22 @@ func TestStaticPeerAndAnnouncementOfOneNodeAreOne(t *testing.T) {
 	wantHosts(t, table, "robot.lab.example")
 }
 
+func TestWishForATransportHoldsForThePeerHoweverItIsFound(t *testing.T) {
+	table := NewTable(Peer{})
+	s, _ := ParseStatic("--peer", "robot")
+	s.Transport = "sctp"
+	table.Resolved(s, ports("10.0.0.2:8076"))
+	if got := table.Peers()[0].Transport; got != "sctp" {
+		t.Errorf("listed: got transport %q, want sctp", got)
+	}
+	for _, at := range []string{"10.0.0.2:8076", "10.0.0.2:9000"} {
+		see(t, table, t0, sighting("robot", "a1", at))
+		if got := table.Peers(); len(got) != 1 || got[0].Transport != "sctp" {
+			t.Errorf("heard at %s: got %+v, want one robot over sctp", at, got)
+		}
+	}
+}
+
 func TestStaticPeersOfOneMachineStayApart(t *testing.T) {
 	table := NewTable(Peer{})
 	for _, text := range []string{"10.0.0.2:9001", "10.0.0.2:9002"} {

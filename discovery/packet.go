@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -30,6 +31,7 @@ type packet struct {
 	asked bool     // somebody asks for every host, without answers it knows already
 	found []record // complete announcements
 	gone  []Peer   // goodbyes: Node, or only Host when the goodbye carried no TXT
+	left  []Peer   // goodbyes of hosts that will not be back in a moment
 }
 
 // record is one host's announcement.
@@ -99,7 +101,11 @@ func collect(rrs []dns.RR) (packet, error) {
 		}
 		peer.Host = host
 		if in.goodbye {
-			p.gone = append(p.gone, peer)
+			if slices.Contains(in.txt.Txt, byeString) {
+				p.left = append(p.left, peer)
+			} else {
+				p.gone = append(p.gone, peer)
+			}
 			continue
 		}
 		r := record{peer: peer, port: uint16(port)}

@@ -82,7 +82,7 @@ func TestLargestAnnouncementFitsAPacket(t *testing.T) {
 
 func TestGoodbyeReadsBack(t *testing.T) {
 	got := parsed(t, announced(t, 0))
-	if want := (packet{gone: []Peer{robot()}}); !reflect.DeepEqual(got, want) {
+	if want := (packet{left: []Peer{robot()}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -179,8 +179,8 @@ func FuzzPacket(f *testing.F) {
 	f.Add([]byte("\x00\x00\x84\x00\x00\x00\x00\x01\x00\x00\x00\x00\x0a_achbridge\x04_udp"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, _ := parsePacket(b)
-		if len(p.found)+len(p.gone) > maxInstances {
-			t.Fatalf("got %d services", len(p.found)+len(p.gone))
+		if n := len(p.found) + len(p.gone) + len(p.left); n > maxInstances {
+			t.Fatalf("got %d services", n)
 		}
 		for _, r := range p.found {
 			cfg := Config{Self: r.peer, Port: int(r.port)}
@@ -188,7 +188,7 @@ func FuzzPacket(f *testing.F) {
 				t.Fatalf("accepted what cannot be announced: %v, %d addresses", err, len(r.addrs))
 			}
 		}
-		for _, who := range p.gone {
+		for _, who := range append(p.gone, p.left...) {
 			if checkName(who.Host) != nil {
 				t.Fatalf("accepted the host name %q", who.Host)
 			}

@@ -23,6 +23,7 @@ const (
 const (
 	SourceMDNS   = "mdns"
 	SourceStatic = "static"
+	SourceDNS    = "dns-sd"
 )
 
 // Channel is one channel that a host offers. FrameSize is in bytes.
@@ -38,26 +39,46 @@ type Peer struct {
 	// one network the higher node id reads NAME-ab12. For a static peer it is what the user wrote until
 	// mDNS knows better.
 	Host string
-	// Node is the node id, 32 hex digits; empty for a static peer that mDNS has not heard.
+	// Node is the node id, 32 hex digits; empty for a static peer that mDNS has not heard, and for one of a Domain
+	// whose zone does not tell it.
 	Node string
 	// Network is the key's network, 8 hex digits; empty when unknown.
 	Network string
 	// Addrs are the node's UDP addresses, best first.
 	Addrs []netip.AddrPort
+	// Port is the port announced, which the addresses have that were heard; 0 when none was.
+	Port uint16
+	// Ports are where the node says that it listens, at the addresses with Port.
+	Ports Ports
+	// Transport is what the user wants of a listed peer, as Static.Transport.
+	Transport string
 	// Life is how long the peer is believed in after it was last heard; 0 for static peers.
 	Life time.Duration
 	// Channels are the channels named in the announcement, by name; the full catalog travels on the link.
 	Channels []Channel
 	// More is how many channels the announcement had no room for.
 	More int
-	// Source is SourceMDNS, or SourceStatic for a peer that stays in the table for ever.
+	// Source is SourceMDNS, SourceDNS for a peer of a Domain that was not heard, or SourceStatic for a peer that
+	// stays in the table for ever.
 	Source string
+}
+
+// Ports are UDP ports by transport: 0 is a transport that a node does not listen on. The zero value says nothing.
+type Ports struct{ QUIC, SCTP uint16 }
+
+var errOnePort = errors.New("quic and sctp at one port")
+
+func (p Ports) check() error {
+	if p.QUIC == p.SCTP && p.QUIC != 0 {
+		return errOnePort
+	}
+	return nil
 }
 
 // Config is what Announcer, Browser and Browse need. The zero value browses on every interface.
 type Config struct {
-	// Self is this node: Host, Node, Network, Life (0 = DefaultLife), Channels and More are announced;
-	// Node keeps a browser from finding itself. Addrs and Source are ignored.
+	// Self is this node: Host, Node, Network, Ports, Life (0 = DefaultLife), Channels and More are announced;
+	// Node keeps a browser from finding itself. Addrs, Port, Transport and Source are ignored.
 	Self Peer
 	// Port is the UDP port announced.
 	Port int
@@ -65,6 +86,8 @@ type Config struct {
 	Interfaces []string
 	// Static are peers that need no multicast; ParseStatic makes them.
 	Static []Static
+	// Domains are DNS domains whose zones list hosts; they need no multicast either.
+	Domains []Domain
 	// StaticOnly keeps a browser from multicast altogether: no socket, no question.
 	StaticOnly bool
 	// Log gets changes worth an operator's attention; nil discards them.
@@ -100,6 +123,7 @@ func (c Config) checkAnnounce() error {
 	if l := c.Self.Life; l != 0 && (l < minLife || l > maxLife || l%time.Second != 0) {
 		errs = append(errs, fmt.Errorf("life %v: not whole seconds between %v and %v", l, minLife, maxLife))
 	}
+	errs = append(errs, c.Self.Ports.check())
 	if c.Self.More < 0 {
 		errs = append(errs, fmt.Errorf("more %d: less than 0", c.Self.More))
 	}

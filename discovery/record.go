@@ -13,8 +13,12 @@ import (
 // avahi-daemon on the same machine owns that one, and two machines of one name would mix their addresses.
 func hostTarget(node string) string { return "achbridge-" + node[:12] + "." + domain + "." }
 
+// byeString in the TXT record of a goodbye says that the host leaves. Without it a goodbye may only be zeroconf
+// ending a registration whose successor is there already.
+const byeString = "bye=1"
+
 // announcement packs r for one link as an unsolicited response (RFC 6762, section 8.3) whose records live
-// for ttl; ttl 0 is the goodbye (section 10.1).
+// for ttl; ttl 0 is the goodbye (section 10.1), which says with byeString that it is meant.
 func announcement(r record, ttl time.Duration) ([]byte, error) {
 	name := label(r.peer.Host) + "." + serviceName
 	target := hostTarget(r.peer.Node)
@@ -23,13 +27,17 @@ func announcement(r record, ttl time.Duration) ([]byte, error) {
 		return dns.RR_Header{Name: name, Rrtype: rrtype, Class: class, Ttl: seconds}
 	}
 	const unique = dns.ClassINET | classFlush
+	txt := buildTXT(r.peer, int(r.port))
+	if ttl == 0 {
+		txt = append(txt, byeString)
+	}
 	msg := dns.Msg{Compress: true}
 	msg.Response = true
 	msg.Authoritative = true
 	msg.Answer = []dns.RR{
 		&dns.PTR{Hdr: head(serviceName, dns.TypePTR, dns.ClassINET), Ptr: name},
 		&dns.SRV{Hdr: head(name, dns.TypeSRV, unique), Port: r.port, Target: target},
-		&dns.TXT{Hdr: head(name, dns.TypeTXT, unique), Txt: buildTXT(r.peer, int(r.port))},
+		&dns.TXT{Hdr: head(name, dns.TypeTXT, unique), Txt: txt},
 	}
 	for _, a := range r.addrs {
 		if a.Is4() {

@@ -22,6 +22,7 @@ const (
 type questions struct {
 	next     time.Time
 	interval time.Duration
+	rounds   int               // since the beginning, asked or left out
 	others   map[int]time.Time // by interface: when somebody else last asked
 }
 
@@ -31,7 +32,7 @@ func newQuestions(now time.Time) questions {
 
 // restart begins anew, spread over half a second: a switch that comes back wakes every host at once.
 func (q *questions) restart(now time.Time) {
-	q.interval = firstRound
+	q.interval, q.rounds = firstRound, 0
 	q.next = now.Add(20*time.Millisecond + rand.N(500*time.Millisecond))
 	clear(q.others)
 }
@@ -47,7 +48,21 @@ func (q *questions) due(now time.Time, links []link) bool {
 	}
 	q.next = now.Add(q.interval*9/10 + rand.N(q.interval/5))
 	q.interval = min(2*q.interval, lastRound)
+	q.rounds++
 	return !answered
+}
+
+// families says which of the open families a round that is due asks on. zeroconf's resolver asks every question
+// twice, and its responder answers on both families what it hears on one: asked on both, a host sends eight
+// packets. So only the first two rounds of a network do that, and the later ones take turns.
+func (q *questions) families(open zeroconf.IPType) zeroconf.IPType {
+	switch {
+	case open != zeroconf.IPv4AndIPv6 || q.rounds <= 2:
+		return open
+	case q.rounds%2 == 1:
+		return zeroconf.IPv4
+	}
+	return zeroconf.IPv6
 }
 
 // ask starts a round when it is time.
@@ -64,6 +79,7 @@ func (w *watch) ask(ctx context.Context, now time.Time) {
 		return
 	}
 	w.asking = true
+	traffic = w.questions.families(traffic)
 	w.helpers.Go(func() {
 		err := round(ctx, ifaces, traffic, func(r record) { w.send(ctx, event{hint: &r}) })
 		if err != nil {

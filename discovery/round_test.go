@@ -1,8 +1,11 @@
 package discovery
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/grandcat/zeroconf"
 )
 
 // rounds lets q run to the end of the time given and returns when it asked.
@@ -52,5 +55,28 @@ func TestNewNetworkStartsRoundsAnew(t *testing.T) {
 	q.restart(after(10 * time.Minute))
 	if wait := q.next.Sub(after(10 * time.Minute)); wait < 20*time.Millisecond || wait > 520*time.Millisecond {
 		t.Errorf("got the next round in %v, want within half a second", wait)
+	}
+}
+
+func TestLaterRoundsTakeTurnsWithTheFamilies(t *testing.T) {
+	const both = zeroconf.IPv4AndIPv6
+	q := newQuestions(t0)
+	asked := func() (on []zeroconf.IPType) {
+		for range 5 {
+			q.due(q.next, nil)
+			on = append(on, q.families(both))
+			if got := q.families(zeroconf.IPv6); got != zeroconf.IPv6 {
+				t.Errorf("got questions on %v, want them on the only family", got)
+			}
+		}
+		return on
+	}
+	want := []zeroconf.IPType{both, both, zeroconf.IPv4, zeroconf.IPv6, zeroconf.IPv4}
+	if got := asked(); !slices.Equal(got, want) {
+		t.Errorf("got questions on %v, want %v", got, want)
+	}
+	q.restart(t0)
+	if got := asked(); !slices.Equal(got, want) {
+		t.Errorf("on a new network: got questions on %v, want %v", got, want)
 	}
 }

@@ -23,6 +23,10 @@ const (
 
 const mdnsPort = 5353
 
+// receiveBuffer holds what twenty hosts send at once when they are switched on, while this process waits for a
+// processor: over a thousand packets.
+const receiveBuffer = 2 << 20
+
 // socket is one UDP socket on the mDNS port of one family, shared with every other responder of this host.
 // receive is for one goroutine; Close wakes it.
 type socket struct {
@@ -39,7 +43,7 @@ func openSocket(f family) (*socket, error) {
 		network, group = "udp6", "[ff02::fb]:5353"
 	}
 	// Given a group, net binds the wildcard address with SO_REUSEADDR.
-	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return onlyJoined(f, c) }}
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return setOptions(f, c) }}
 	conn, err := lc.ListenPacket(context.Background(), network, group)
 	if err != nil {
 		return nil, fmt.Errorf("mdns port: %w", err)
@@ -58,15 +62,19 @@ func openSocket(f family) (*socket, error) {
 	return s, nil
 }
 
-// onlyJoined turns off IP_MULTICAST_ALL: by default Linux gives a socket the packets of every group that any
+// setOptions enlarges the receive buffer and turns off IP_MULTICAST_ALL: by default Linux gives a socket the packets of every group that any
 // socket of the host has joined, on interfaces we do not use too.
-func onlyJoined(f family, c syscall.RawConn) error {
+func setOptions(f family, c syscall.RawConn) error {
 	var err error
 	cerr := c.Control(func(fd uintptr) {
 		if f == ip6 {
 			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL, 0)
 		} else {
 			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)
+		}
+		// Only root may have more than net.core.rmem_max; others get that much.
+		if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 		}
 	})
 	return errors.Join(err, cerr)

@@ -21,6 +21,10 @@ const (
 
 // Static is a peer that the user wrote down. ParseStatic makes it.
 type Static struct {
+	// Transport is by what the user wants to be joined to the peer, in the words of whoever joins them; its Peer
+	// has it, however it is found.
+	Transport string
+
 	text string // as written
 	dial string // name or address to look up
 	host string // what Peer.Host says until mDNS knows better
@@ -115,10 +119,11 @@ func (s Static) resolve(ctx context.Context) ([]netip.AddrPort, error) {
 }
 
 // follow resolves the peer again and again until ctx ends and hands on what it finds, an empty list after a
-// failure. A failure is logged when it begins.
-func (s Static) follow(ctx context.Context, log *slog.Logger, tell func([]netip.AddrPort)) {
+// failure; it does so early when the channel closes that sooner gives. A failure is logged when it begins.
+func (s Static) follow(ctx context.Context, log *slog.Logger, sooner func() <-chan struct{}, tell func([]netip.AddrPort)) {
 	failing := false
 	for {
+		early := sooner()
 		addrs, err := s.resolve(ctx)
 		if ctx.Err() != nil {
 			return
@@ -136,6 +141,7 @@ func (s Static) follow(ctx context.Context, log *slog.Logger, tell func([]netip.
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
+		case <-early:
 		}
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestStaticPeerForms(t *testing.T) {
@@ -68,6 +71,40 @@ func TestStaticAddressNeedsNoLookUp(t *testing.T) {
 	if want := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:9000")}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
+}
+
+func TestListedPeersAreLookedUpSoonerWhenAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := ParseStatic("--peer", "10.0.0.2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := NewBrowser(Config{Static: []Static{s}, StaticOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		var last, count atomic.Int64
+		ctx, cancel := context.WithCancel(t.Context())
+		go s.follow(ctx, b.log, b.lookedUp, func([]netip.AddrPort) {
+			last.Store(int64(time.Since(begin)))
+			count.Add(1)
+		})
+		look := func(wait, want time.Duration, wantCount int64) {
+			t.Helper()
+			time.Sleep(wait)
+			synctest.Wait()
+			if got := time.Duration(last.Load()); got != want || count.Load() != wantCount {
+				t.Errorf("after %v: got look-up %d at %v, want number %d at %v", time.Since(begin), count.Load(), got, wantCount, want)
+			}
+		}
+		look(3*time.Second, 0, 1)
+		b.LookUp()
+		look(0, 3*time.Second, 2)
+		look(resolveAgain, 3*time.Second+resolveAgain, 3)
+		cancel()
+		synctest.Wait()
+	})
 }
 
 func FuzzStatic(f *testing.F) {

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -37,7 +38,8 @@ type Table struct {
 	self   Peer
 	nodes  map[string]*entry // by node id
 	left   map[string]time.Time
-	static map[string]Peer // by what the user wrote
+	static map[string]Peer   // by what the user wrote
+	listed map[string][]Peer // by domain
 }
 
 type entry struct {
@@ -51,11 +53,12 @@ type entry struct {
 type way struct {
 	addrs   []Address
 	expires time.Time
+	spare   bool // good until the node is heard otherwise
 }
 
 // NewTable returns an empty table of the node self, which never sees itself but takes part in naming.
 func NewTable(self Peer) *Table {
-	return &Table{self: self, nodes: map[string]*entry{}, left: map[string]time.Time{}, static: map[string]Peer{}}
+	return &Table{self: self, nodes: map[string]*entry{}, left: map[string]time.Time{}, static: map[string]Peer{}, listed: map[string][]Peer{}}
 }
 
 // Seen learns an announcement: it makes or renews the peer, for its Life from now. ErrFull refuses a new one.
@@ -104,13 +107,27 @@ func (e *entry) learn(s Sighting) bool {
 		clear(e.ways) // the node restarted at another port: every older address is dead
 	}
 	if _, known := e.ways[s.Via]; known || len(e.ways) < maxWays {
-		e.ways[s.Via] = way{addrs: s.Addrs, expires: e.expires}
+		e.ways[s.Via] = way{addrs: s.Addrs, expires: e.expires, spare: s.Hearsay}
+	}
+	if !s.Hearsay {
+		maps.DeleteFunc(e.ways, func(via string, w way) bool { return w.spare && via != s.Via })
 	}
 	before := e.peer
 	e.peer = s.Peer
-	e.peer.Source = SourceMDNS
+	e.peer.Source, e.peer.Port = SourceMDNS, firstPort(s.Addrs)
 	e.merge()
 	return !samePeer(before, e.peer)
+}
+
+// Cut learns that nothing is heard any more through the ways for which gone is true, since their interface is no
+// more. What was heard through them stays the best that is known of a node until it is heard again.
+func (t *Table) Cut(gone func(via string) bool) {
+	for _, e := range t.nodes {
+		for via, w := range e.ways {
+			w.spare = w.spare || gone(via)
+			e.ways[via] = w
+		}
+	}
 }
 
 func (e *entry) port() uint16 {
@@ -153,6 +170,13 @@ func (t *Table) Gone(now time.Time, who Peer) {
 	}
 }
 
+// Left learns a goodbye that is meant. The peer leaves the table with the next Expire.
+func (t *Table) Left(now time.Time, who Peer) {
+	if e := t.nodes[who.Node]; e != nil {
+		e.leaves = now
+	}
+}
+
 func (t *Table) onlyNode(host string) (id string) {
 	for n, e := range t.nodes {
 		if e.peer.Host == host {
@@ -169,7 +193,7 @@ func (t *Table) onlyNode(host string) (id string) {
 // a name server that is down says nothing about the robot.
 func (t *Table) Resolved(s Static, addrs []netip.AddrPort) (changed bool) {
 	old, known := t.static[s.text]
-	p := Peer{Host: s.host, Addrs: addrs, Source: SourceStatic}
+	p := Peer{Host: s.host, Addrs: addrs, Transport: s.Transport, Source: SourceStatic}
 	if known && len(addrs) == 0 {
 		p.Addrs = old.Addrs
 	}
@@ -237,5 +261,6 @@ func (t *Table) Next() time.Time {
 
 func samePeer(a, b Peer) bool {
 	return a.Host == b.Host && a.Node == b.Node && a.Network == b.Network && a.Life == b.Life && a.More == b.More &&
-		a.Source == b.Source && slices.Equal(a.Addrs, b.Addrs) && slices.Equal(a.Channels, b.Channels)
+		a.Source == b.Source && a.Port == b.Port && a.Ports == b.Ports && a.Transport == b.Transport &&
+		slices.Equal(a.Addrs, b.Addrs) && slices.Equal(a.Channels, b.Channels)
 }

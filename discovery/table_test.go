@@ -110,6 +110,22 @@ func TestGoodbyeRemovesThePeerAfterHalfASecond(t *testing.T) {
 	wantHosts(t, table, "")
 }
 
+func TestHostThatSaysThatItLeavesIsGoneAtOnce(t *testing.T) {
+	table := NewTable(Peer{})
+	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076"))
+	table.Gone(t0, Peer{Node: node("a1")}) // zeroconf's comes first
+	table.Left(t0, Peer{Node: node("a1")})
+	table.Left(t0, Peer{Node: node("c1")})
+	if next := table.Next(); !next.Equal(t0) || !table.Expire(t0) {
+		t.Errorf("got %v as the next time to look, want now", next)
+	}
+	wantHosts(t, table, "")
+	old := sighting("robot", "a1", "10.0.0.2:8076")
+	old.Hearsay = true
+	see(t, table, after(time.Millisecond), old)
+	wantHosts(t, table, "")
+}
+
 func TestAnnouncementAfterAGoodbyeRescuesThePeer(t *testing.T) {
 	table := NewTable(Peer{})
 	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076"))
@@ -209,6 +225,32 @@ func TestInterfaceThatFallsSilentLosesItsAddresses(t *testing.T) {
 	wantAddrs(t, table, "10.1.0.2:8076")
 }
 
+func TestAddressesOfAnInterfaceThatIsGoneLastUntilThePeerIsHeardAgain(t *testing.T) {
+	table := NewTable(Peer{})
+	see(t, table, t0, sighting("robot", "1", "10.0.0.2:8076"))
+	table.Cut(func(via string) bool { return via == "eth0/4" })
+	if got, want := table.Peers()[0].Addrs, ports("10.0.0.2:8076"); !slices.Equal(got, want) {
+		t.Errorf("without the interface: got %v, want %v", got, want)
+	}
+	moved := sighting("robot", "1", "10.0.0.5:8076")
+	moved.Via = "eth1/4"
+	see(t, table, after(time.Second), moved)
+	if got, want := table.Peers()[0].Addrs, ports("10.0.0.5:8076"); !slices.Equal(got, want) {
+		t.Errorf("heard on another: got %v, want %v", got, want)
+	}
+}
+
+func TestWhatIsHeardReplacesHearsay(t *testing.T) {
+	table := NewTable(Peer{})
+	hearsay := sighting("robot", "1", "10.0.0.2:8076")
+	hearsay.Via, hearsay.Hearsay = "round", true
+	see(t, table, t0, hearsay)
+	see(t, table, after(time.Second), sighting("robot", "1", "10.0.0.5:8076"))
+	if got, want := table.Peers()[0].Addrs, ports("10.0.0.5:8076"); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestRestartAtAnotherPortReplacesEveryAddress(t *testing.T) {
 	table := NewTable(Peer{})
 	wifi := sighting("robot", "a1", "10.1.0.2:8076")
@@ -217,6 +259,23 @@ func TestRestartAtAnotherPortReplacesEveryAddress(t *testing.T) {
 	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076"))
 	see(t, table, after(time.Second), sighting("robot", "a1", "10.0.0.2:9000"))
 	wantAddrs(t, table, "10.0.0.2:9000")
+}
+
+func TestRestartWithOtherTransportsIsAChange(t *testing.T) {
+	table := NewTable(Peer{})
+	s := sighting("robot", "a1", "10.0.0.2:8076")
+	s.Peer.Ports = Ports{QUIC: 8076}
+	see(t, table, t0, s)
+	if see(t, table, after(time.Second), s) {
+		t.Error("the same again is a change")
+	}
+	s.Peer.Ports = Ports{SCTP: 8077}
+	if !see(t, table, after(time.Second), s) {
+		t.Error("another transport is no change")
+	}
+	if p := table.Peers()[0]; p.Port != 8076 || p.Ports != s.Peer.Ports {
+		t.Errorf("got port %d and %+v, want 8076 and %+v", p.Port, p.Ports, s.Peer.Ports)
+	}
 }
 
 func TestNewNodeIDAtTheSameAddressReplacesTheOldOne(t *testing.T) {

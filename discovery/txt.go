@@ -48,6 +48,12 @@ func buildTXT(p Peer, port int) []string {
 		"port=" + strconv.Itoa(port),
 		"life=" + strconv.Itoa(int(p.Life/time.Second)),
 	}
+	if p.Ports.QUIC != 0 {
+		txt = append(txt, "quic="+strconv.Itoa(int(p.Ports.QUIC)))
+	}
+	if p.Ports.SCTP != 0 {
+		txt = append(txt, "sctp="+strconv.Itoa(int(p.Ports.SCTP)))
+	}
 	size := len("more=4294967295") + 1
 	for _, s := range txt {
 		size += len(s) + 1
@@ -85,6 +91,9 @@ func parseTXT(txt []string) (p Peer, port int, err error) {
 	}
 	if r.peer.Node == "" || r.peer.Network == "" {
 		return Peer{}, 0, errors.New("txt: without node or net")
+	}
+	if err := r.peer.Ports.check(); err != nil {
+		return Peer{}, 0, fmt.Errorf("txt: %w", err)
 	}
 	if r.peer.Life == 0 {
 		r.peer.Life = DefaultLife
@@ -124,6 +133,10 @@ func (r *txtReader) read(s string) error {
 		return hexValue(&r.peer.Node, key, value, 32)
 	case "port":
 		return number(&r.port, key, value, 65535)
+	case "quic":
+		return portValue(&r.peer.Ports.QUIC, key, value)
+	case "sctp":
+		return portValue(&r.peer.Ports.SCTP, key, value)
 	case "more":
 		return number(&r.peer.More, key, value, 1<<20)
 	case "life":
@@ -155,6 +168,13 @@ func hexValue(dst *string, key, value string, digits int) error {
 	}
 	*dst = value
 	return nil
+}
+
+func portValue(dst *uint16, key, value string) error {
+	var port int
+	err := number(&port, key, value, 65535)
+	*dst = uint16(port)
+	return err
 }
 
 // number reads 1..limit in plain decimal: no sign, no leading zero, no blank.

@@ -10,14 +10,13 @@ import (
 )
 
 func robot() Peer {
-	return Peer{Host: "robot", Node: node("a1"), Network: "11111111", Life: 10 * time.Second, Channels: []Channel{
-		{"camera", 4, 300000}, {"imu", 16, 64},
-	}}
+	return Peer{Host: "robot", Node: node("a1"), Network: "11111111", Life: 10 * time.Second, Ports: Ports{8076, 8077},
+		Channels: []Channel{{"camera", 4, 300000}, {"imu", 16, 64}}}
 }
 
 func TestTXTSaysWhatTheDesignSays(t *testing.T) {
 	got := strings.Join(buildTXT(robot(), 8076), " ")
-	want := "v=1 net=11111111 node=" + node("a1") + " port=8076 life=10 ch.camera=4x300000 ch.imu=16x64"
+	want := "v=1 net=11111111 node=" + node("a1") + " port=8076 life=10 quic=8076 sctp=8077 ch.camera=4x300000 ch.imu=16x64"
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -29,6 +28,25 @@ func TestTXTReadsBack(t *testing.T) {
 	want.Host = ""
 	if err != nil || port != 9000 || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %d, %v, want %+v, 9000", got, port, err, want)
+	}
+}
+
+func TestOnlyTransportsListenedOnAreAnnounced(t *testing.T) {
+	for want, ports := range map[string]Ports{
+		"":                    {},
+		"quic=8076":           {QUIC: 8076},
+		"sctp=8077":           {SCTP: 8077},
+		"quic=8076 sctp=8077": {QUIC: 8076, SCTP: 8077},
+	} {
+		p := robot()
+		p.Channels, p.Ports = nil, ports
+		txt := buildTXT(p, 8076)
+		if got := strings.Join(txt[5:], " "); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got, _, err := parseTXT(txt); err != nil || got.Ports != ports {
+			t.Errorf("got %+v, %v, want %+v", got.Ports, err, ports)
+		}
 	}
 }
 
@@ -84,6 +102,18 @@ func TestForeignTXTIsRefused(t *testing.T) {
 		"port 0":               with("port=0"),
 		"port 65536":           with("port=65536"),
 		"port with blank":      with("port= 80"),
+		"quic at port 0":       with("quic=0"),
+		"quic at 65536":        with("quic=65536"),
+		"quic without a port":  with("quic"),
+		"quic at a name":       with("quic=https"),
+		"negative quic":        with("quic=-1"),
+		"sctp at port 0":       with("sctp=0"),
+		"sctp at 65536":        with("sctp=65536"),
+		"sctp past 16 bits":    with("sctp=73613"),
+		"sctp with sign":       with("sctp=+8077"),
+		"sctp with zero":       with("sctp=08077"),
+		"sctp at two ports":    with("sctp=8077,8078"),
+		"one port for both":    with("quic=8076", "sctp=8076"),
 		"more than all":        with("more=99999999999999999999"),
 		"empty channel":        with("ch.=1x1"),
 		"hidden channel":       with("ch..imu=1x1"),
@@ -127,6 +157,9 @@ func TestAnotherVersionIsNamed(t *testing.T) {
 
 func FuzzTXT(f *testing.F) {
 	f.Add(strings.Join(buildTXT(robot(), 8076), "\n"))
+	f.Add("v=1\nnet=11111111\nnode=" + node("a1") + "\nsctp=8077\nquic=8076\nport=9")
+	f.Add("v=1\nnet=11111111\nnode=" + node("a1") + "\nquic=65535\nsctp=65535")
+	f.Add("v=1\nnet=11111111\nnode=" + node("a1") + "\nsctp=0\nquic=\nSCTP=70000")
 	f.Add("v=1\nnet=11111111\nnode=" + node("a1") + "\nch.=0x0\nmore=1")
 	f.Fuzz(func(t *testing.T, s string) {
 		p, port, err := parseTXT(strings.Split(s, "\n"))
@@ -148,7 +181,7 @@ func FuzzTXT(f *testing.F) {
 		}
 		again, _, err := parseTXT(buildTXT(p, port))
 		again.Host = "robot"
-		if err != nil || len(again.Channels)+again.More != len(p.Channels)+p.More {
+		if err != nil || again.Ports != p.Ports || len(again.Channels)+again.More != len(p.Channels)+p.More {
 			t.Fatalf("got %+v, %v, want %+v", again, err, p)
 		}
 	})

@@ -56,12 +56,8 @@ func (d Dir) build(name string, cfg CreateConfig, file *os.File) (*Channel, erro
 			return nil, err
 		}
 	}
-	size := int64(cfg.Geometry.bytes())
-	if err := unix.Fallocate(int(file.Fd()), 0, 0, size); err != nil {
-		if errors.Is(err, unix.ENOSPC) {
-			return nil, fmt.Errorf("no room in %s for %d bytes: %w (remove channels, or enlarge it: mount -o remount,size=…)", d, size, err)
-		}
-		return nil, &fs.PathError{Op: "fallocate", Path: file.Name(), Err: err}
+	if err := d.reserve(file, cfg.Geometry); err != nil {
+		return nil, err
 	}
 	c, err := d.mapFile(name, cfg.Geometry, file)
 	if err != nil {
@@ -76,6 +72,44 @@ func (d Dir) build(name string, cfg CreateConfig, file *os.File) (*Channel, erro
 		return nil, c.err(s)
 	}
 	return c, nil
+}
+
+// reserve takes the memory of all of a channel's file, whose content stays.
+func (d Dir) reserve(file *os.File, g Geometry) error {
+	size := int64(g.bytes())
+	err := unix.Fallocate(int(file.Fd()), 0, 0, size)
+	if errors.Is(err, unix.ENOSPC) {
+		return fmt.Errorf("no room in %s for %d bytes: %w (remove channels, or enlarge it: mount -o remount,size=…)", d, size, err)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "fallocate", Path: file.Name(), Err: err}
+	}
+	return nil
+}
+
+// Reserve takes memory for the holes of the channel's file. A file that was copied, or made by a program that only set its
+// size, gets memory when it is first written to, and when there is none left the put that needs it fails half-way and leaves the
+// channel dirty. For those who are about to write into a channel that they have not created. It does not block.
+func (c *Channel) Reserve() error {
+	file, err := c.dir.openFile(c.name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: file.Name(), Err: err}
+	}
+	switch {
+	case !fileIDOf(&st).sameFile(c.file):
+		return fmt.Errorf("channel %s: %w", c.name, ErrReplaced)
+	case st.Blocks*512 >= st.Size:
+		return nil
+	}
+	if err := c.dir.reserve(file, c.geom); err != nil {
+		return describeFailure(c.name, err)
+	}
+	return nil
 }
 
 func publish(draft, path string, replace bool) error {

@@ -67,18 +67,11 @@ static int try_lock(uint32_t *word) {
 	return (seen & FUTEX_OWNER_DIED) && futex(word, FUTEX_TRYLOCK_PI, NULL) == 0;
 }
 
-// Wait in the kernel's queue until the monotonic time end.
+// Wait in the kernel's queue until the monotonic time end. Before Linux 5.14 this fails at once, and polling goes on: the older
+// call waits by the wall clock, for years if that is set back meanwhile.
 static int queue(uint32_t *word, int64_t end) {
 	struct timespec until = {end / 1000000000, end % 1000000000};
-	if (futex(word, FUTEX_LOCK_PI2, &until) == 0)
-		return 1;
-	if (errno != ENOSYS)
-		return 0;
-	clock_gettime(CLOCK_REALTIME, &until); // before Linux 5.14
-	int64_t ns = until.tv_nsec + (end - now_ns());
-	until.tv_sec += ns / 1000000000;
-	until.tv_nsec = ns % 1000000000;
-	return ns > 0 && futex(word, FUTEX_LOCK_PI, &until) == 0;
+	return futex(word, FUTEX_LOCK_PI2, &until) == 0;
 }
 
 // Poll first: an owner that nobody queues for unlocks without a system call, and owners hold this lock for a memcpy. Queue only

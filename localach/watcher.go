@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,6 +18,8 @@ import (
 type Watcher struct {
 	timer *timer
 	start time.Time // the loop counts from here
+
+	looked atomic.Int64 // as Looked, in ns since start
 
 	mu      sync.Mutex
 	slots   []slot    // parallel to notices
@@ -51,14 +54,14 @@ func (w *Watcher) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, w.timer.interrupt)
 	defer stop()
 	var wakes []wake
-	for {
+	for looked := time.Duration(0); ; w.looked.Store(int64(looked)) {
 		if err := w.timer.wait(); err != nil {
 			if ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 				return ctx.Err()
 			}
 			return fmt.Errorf("watcher: %w", err)
 		}
-		wakes = w.poll(wakes[:0])
+		wakes, looked = w.poll(wakes[:0])
 		for _, k := range wakes {
 			k.call(k.seq)
 		}
@@ -69,6 +72,11 @@ type wake struct {
 	call func(uint64)
 	seq  uint64
 }
+
+// Looked returns when the loop looked last, of those times after which every wake has been called: a frame of which no wake has
+// told yet was put after it, or at most 2 ms before. With something watched it is long ago only when the whole process stood
+// still. It never blocks.
+func (w *Watcher) Looked() time.Time { return w.start.Add(time.Duration(w.looked.Load())) }
 
 // Watch has wake called from the loop with the newest sequence number whenever c's last_seq has changed since the last
 // look (the first: now), forwards or, when the channel was initialised again, backwards. It is called once more, and never
@@ -91,6 +99,9 @@ func (w *Watcher) Watch(c *Channel, wake func(seq uint64)) *Notice {
 	w.free = w.free[:len(w.free)-1]
 	w.notices[n.slot] = n
 	now, seq := time.Since(w.start), c.LastSeq()
+	if w.tick == 0 {
+		w.looked.Store(int64(now)) // nothing was to be looked at
+	}
 	n.pace = newPace(seq, now)
 	w.slots[n.slot] = slot{lastSeq: lastSeqIn(base), seen: seq, due: now, period: n.pace.period}
 	w.rearm()
@@ -114,10 +125,11 @@ func (n *Notice) Close() {
 }
 
 // poll looks at the channels that are due and appends the wakes that follow.
-func (w *Watcher) poll(wakes []wake) []wake {
+func (w *Watcher) poll(wakes []wake) (due []wake, now time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now, repaced := time.Since(w.start), false
+	now = time.Since(w.start) // before any look: a stop in between is no look
+	repaced := false
 	w.changed = pollSlots(w.slots, now+w.tick/2, w.changed[:0])
 	for _, i := range w.changed {
 		n, s := w.notices[i], &w.slots[i]
@@ -132,7 +144,7 @@ func (w *Watcher) poll(wakes []wake) []wake {
 	if repaced {
 		w.rearm()
 	}
-	return wakes
+	return wakes, now
 }
 
 // slowDown lengthens the periods of the channels that have fallen silent.

@@ -84,6 +84,26 @@ func TestWatcherIsWokenByAnotherProcess(t *testing.T) {
 	}
 }
 
+func TestWatcherTellsWhenItLookedLast(t *testing.T) {
+	c := createIn(t, privateDir(t), "imu", 16, 64)
+	w := startWatcher(t)
+	time.Sleep(20 * time.Millisecond) // nothing is looked at, which says nothing of what is watched from now on
+	begin := time.Now()
+	late := make(chan time.Duration, 1000)
+	defer w.Watch(c, func(uint64) { late <- time.Since(w.Looked()) }).Close()
+	if looked := w.Looked(); looked.Before(begin) {
+		t.Errorf("got a look %v before the watching began, want one since", begin.Sub(looked))
+	}
+	eventually(t, "another look", func() bool { return w.Looked().After(begin.Add(time.Millisecond)) })
+
+	before := w.Looked()
+	put(t, c, 1)
+	if got := <-late; got <= 0 {
+		t.Errorf("inside wake: got a look in %v, want the one before", got)
+	}
+	eventually(t, "a look after the wake", func() bool { return w.Looked().After(before) })
+}
+
 func TestWatcherStopsWakingAfterClose(t *testing.T) {
 	c := createIn(t, privateDir(t), "imu", 16, 64)
 	w := startWatcher(t)

@@ -1,139 +1,180 @@
 package testnet_test
 
 import (
-	"context"
-	"encoding/binary"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 )
 
-// The containers of docker-compose.yml, as a user starts them: every channel
-// the robot publishes can be read on the planner, and moves on.
-func TestComposePlannerFollowsRobot(t *testing.T) {
-	compose := startCompose(t)
-	for _, channel := range []string{"robot.imu", "robot.joints", "robot.camera"} {
-		first := compose.awaitFrameAfter("planner", channel, 0)
-		second := compose.awaitFrameAfter("planner", channel, first)
-		t.Logf("%s: frame %d, then %d", channel, first, second)
+var services = []string{"robot", "planner", "operator"}
+
+// copied are the mirrors of docker-compose.yml: by service, as a reader there
+// names them.
+var copied = mirrors{
+	"robot":    {"plan"},
+	"planner":  {"robot.imu", "robot.joints", "robot.camera"},
+	"operator": {"robot.camera", "robot.joints", "planner.plan"},
+}
+
+// ofRobot are the mirrors that the planner has of a robot.
+func ofRobot(name string) mirrors {
+	return mirrors{"planner": {name + ".imu", name + ".joints", name + ".camera"}}
+}
+
+// The hosts of docker-compose.yml as a user starts them, and what the network of a
+// robot does to them. The short run has one fault, ACHBRIDGE_LONG=1 all of them.
+func TestCompose(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	c := startCompose(t, "docker-compose.yml")
+	c.step("start", started)
+	c.step("kill robot", func(c *compose) { c.kill("robot") })
+	if !isLong() {
+		return
 	}
-	compose.awaitHealthy("robot")
-	compose.awaitHealthy("planner")
-}
-
-// compose is a running project of docker-compose.yml.
-type compose struct {
-	t       *testing.T
-	command []string
-}
-
-// startCompose builds the image, starts the services and takes them down at
-// the end of the test; what they logged is shown when it failed.
-func startCompose(t *testing.T) *compose {
-	t.Helper()
-	c := &compose{t: t, command: composeCommand(t)}
-	must(t, "bash", "image/build.sh")
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("%s", must(t, c.command[0], append(c.command[1:], "logs", "--no-color", "--tail=40")...))
+	for _, service := range services {
+		if service != "robot" {
+			c.step("kill "+service, func(c *compose) { c.kill(service) })
 		}
-		must(t, c.command[0], append(c.command[1:], "down", "--volumes", "--timeout", "5")...)
-	})
-	must(t, c.command[0], append(c.command[1:], "up", "--build", "--detach")...)
-	return c
+		c.step("restart "+service, func(c *compose) { c.restart(service) })
+		c.step("pause "+service, func(c *compose) { c.pause(service, 0) })
+		c.step("partition "+service, func(c *compose) { c.partition(service) })
+	}
+	c.step("pause for longer than a link lives", func(c *compose) { c.pause("robot", 12*time.Second) })
+	c.step("a robot joins and takes the address of another", func(c *compose) { c.join() })
+	c.step("names collide", func(c *compose) { c.collide() })
 }
 
-// composeCommand is docker-compose or docker compose with our file and a
-// project of our own, so that a user's containers are not touched.
-func composeCommand(t *testing.T) []string {
-	t.Helper()
-	if out, err := exec.Command("docker", "info").CombinedOutput(); err != nil {
-		t.Skipf("needs a running Docker Engine (apt-get install docker.io docker-compose, or your distribution's): docker info: %v: %s", err, lastLine(out))
+// The same hosts without multicast.
+func TestComposeWithListedPeers(t *testing.T) {
+	longRun(t)
+	c := startCompose(t, "docker-compose.yml", "docker-compose.unicast.yml")
+	c.step("start", started)
+	for _, service := range services {
+		c.step("kill "+service, func(c *compose) { c.kill(service) })
+		c.step("partition "+service, func(c *compose) { c.partition(service) })
 	}
-	args := []string{"-f", "../docker-compose.yml", "-p", "achbridge-test"}
-	for _, command := range [][]string{{"docker-compose"}, {"docker", "compose"}} {
-		if exec.Command(command[0], append(command[1:], "version")...).Run() == nil {
-			return append(command, args...)
-		}
-	}
-	t.Skip("needs docker-compose: apt-get install docker-compose, or Docker's compose plugin")
-	return nil
+	c.step("the robot comes back at another address", func(c *compose) { c.move("robot") })
 }
 
-// awaitFrameAfter reads the newest frame of a channel in a service's container
-// until its stamp is past seq, and returns the stamp.
-func (c *compose) awaitFrameAfter(service, channel string, seq uint64) uint64 {
+func started(c *compose) {
+	c.follow(copied)
+	for _, service := range services {
+		c.healthy(service)
+	}
+}
+
+// kill ends a service as a power cut does and starts it again once the others have
+// noticed.
+func (c *compose) kill(service string) {
 	c.t.Helper()
-	var got uint64
+	c.docker("kill", c.ids[service])
+	c.missed(service)
+	c.docker("start", c.ids[service])
+	c.follow(copied)
+}
+
+func (c *compose) restart(service string) {
+	c.t.Helper()
+	c.compose("restart", "--timeout", "5", service)
+	c.follow(copied)
+}
+
+// pause stops the processes of a service until the others have noticed, and for as
+// long as least.
+func (c *compose) pause(service string, least time.Duration) {
+	c.t.Helper()
+	c.docker("pause", c.ids[service])
+	begin := time.Now()
+	c.missed(service)
+	time.Sleep(least - time.Since(begin))
+	c.docker("unpause", c.ids[service])
+	c.follow(copied)
+}
+
+// partition takes a service off the network until the others have noticed.
+func (c *compose) partition(service string) {
+	c.t.Helper()
+	c.disconnect(service)
+	c.missed(service)
+	c.connect(service)
+	c.follow(copied)
+}
+
+// move gives a service another address, its former one to a stranger.
+func (c *compose) move(service string) {
+	c.t.Helper()
+	before := c.address(service)
+	c.disconnect(service)
+	c.missed(service)
+	c.start("stranger", "publisher", "--channel", "noise:10:64")
+	defer c.remove("stranger")
+	c.connect(service)
+	if after := c.address(service); after == before {
+		c.t.Fatalf("%s: got its former address %s, want another", service, after)
+	}
+	c.soon(c.follow(copied))
+}
+
+// soon is what a new address must not take longer than: less than the half minute
+// after which names are looked up, and hosts announced, anyway.
+func (c *compose) soon(took time.Duration) {
+	c.t.Helper()
+	if limit := 15 * time.Second; took > limit {
+		c.t.Errorf("got %v until a new address was used, want %v at most", took, limit)
+	}
+}
+
+// join has a robot come that docker-compose.yml does not name, at the address that
+// the other one had before.
+func (c *compose) join() {
+	c.t.Helper()
+	before := c.address("robot")
+	c.disconnect("robot")
+	c.missed("robot")
+	c.startRobot("krang2", "krang2")
+	defer c.remove("krang2")
+	if got := c.address("krang2"); got != before {
+		c.t.Fatalf("krang2: got the address %s, want that of robot, %s", got, before)
+	}
+	c.connect("robot")
+	c.soon(c.follow(copied))
+	c.follow(ofRobot("krang2"))
+	c.must("planner", "achbridge", "push", "plan", "krang2")
+	c.follow(mirrors{"krang2": {"plan"}})
+}
+
+// collide has two robots of one name: both can be used, and the log of one says
+// what to do. Doing that helps.
+func (c *compose) collide() {
+	c.t.Helper()
+	c.startRobot("first", "krang")
+	defer c.remove("first")
+	c.follow(ofRobot("krang"))
+	c.startRobot("second", "krang")
+	defer c.remove("second")
+	var both []string
 	c.await(func() error {
-		frame, err := c.in(service, "achbridge", "channel", "cat", channel, "--last", "--count", "1")
-		if err != nil {
-			return err
-		}
-		if len(frame) < 8 {
-			return fmt.Errorf("%s: a frame of %d bytes, want one with a stamp", channel, len(frame))
-		}
-		if got = binary.LittleEndian.Uint64(frame); got <= seq {
-			return fmt.Errorf("%s: frame %d, want one after %d", channel, got, seq)
+		both = c.linked("planner", "krang")
+		if len(both) != 2 {
+			return fmt.Errorf("planner: got links to %q, want to two hosts called krang", both)
 		}
 		return nil
 	})
-	return got
-}
-
-// awaitHealthy waits for what the service's health check asks.
-func (c *compose) awaitHealthy(service string) {
-	c.t.Helper()
+	for _, name := range both {
+		c.follow(ofRobot(name))
+	}
+	c.follow(copied)
+	const advice = "another node has this host's name: others see this one under a longer name; start one of them with --name"
 	c.await(func() error {
-		_, err := c.in(service, "achbridge", "status")
-		return err
+		if logs := c.logs("first") + c.logs("second"); !strings.Contains(logs, advice) {
+			return fmt.Errorf("logs of both: got\n%s\nwant %q", logs, advice)
+		}
+		return nil
 	})
-}
 
-// in runs a command in a service's container and returns its standard output.
-func (c *compose) in(service string, command ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
-	defer cancel()
-	args := append(append(c.command[1:len(c.command):len(c.command)], "exec", "-T", service), command...)
-	var complaint strings.Builder
-	cmd := exec.CommandContext(ctx, c.command[0], args...)
-	cmd.Stderr = &complaint
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w: %s", service, strings.Join(command, " "), err, lastLine([]byte(complaint.String())))
-	}
-	return out, nil
-}
-
-// await repeats a question until it has no error.
-func (c *compose) await(ask func() error) {
-	c.t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
-	for {
-		err := ask()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("after 60 s: %v", err)
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
-}
-
-// must runs a command that has to work, and returns what it printed.
-func must(t *testing.T, name string, args ...string) []byte {
-	t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-	}
-	return out
-}
-
-func lastLine(out []byte) string {
-	text := strings.TrimSpace(string(out))
-	return text[strings.LastIndexByte(text, '\n')+1:]
+	c.remove("second")
+	c.startRobot("second", "lakota")
+	c.follow(ofRobot("krang"))
+	c.follow(ofRobot("lakota"))
 }

@@ -28,13 +28,13 @@ const asObserver = "ACHBRIDGE_TEST_OBSERVER"
 type sighting struct {
 	View  string `json:"view"`
 	Time  int64  `json:"t"`     // when it was seen, in ns of CLOCK_MONOTONIC, which all hosts of a lab share
+	Since int64  `json:"since"` // when keep last found no newer frame than the one before, as Time: it was put after that
 	Inode uint64 `json:"inode"` // of the channel's file
 	Seq   uint64 `json:"seq"`   // Ach's number in this file
 	Stamp uint64 `json:"stamp"` // the publisher's number
 	Put   int64  `json:"put"`   // when the publisher put it, as Time
 	Size  int    `json:"size"`  // in bytes
 	Err   string `json:"err"`   // instead of a frame
-
 }
 
 // observe runs the views until the process is killed, and returns its exit
@@ -75,8 +75,11 @@ func (v *view) keep() {
 	for ; err != nil; ch, err = localach.Shm.Open(v.channel) {
 		pauseBriefly()
 	}
-	inode := inodeOf(ch)
+	inode, since := inodeOf(ch), int64(0)
 	for r := ch.Reader(); ; {
+		if now := monotonic(); ch.LastSeq() == r.Seq() {
+			since = now
+		}
 		n, err := r.NextOldest(v.buf, 5*time.Millisecond)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, localach.ErrBusy):
@@ -84,7 +87,9 @@ func (v *view) keep() {
 			v.tell(sighting{Inode: inode, Err: err.Error()})
 			return
 		default:
-			v.tell(read(v.buf[:n], r.Seq(), inode))
+			seen := read(v.buf[:n], r.Seq(), inode)
+			seen.Since = since
+			v.tell(seen)
 		}
 	}
 }

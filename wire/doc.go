@@ -101,7 +101,7 @@
 //
 //	 1 Hello        1! version  2! host (name)  3! node  4 run
 //	 2 Catalog      1 full (bool)  2 channels (Channel …)  3 gone (name …)
-//	 3 Subscribe    1! id  2! channel (name)  3 epoch  4 have seq  5 QoS
+//	 3 Subscribe    1! id  2! channel (name)  3 epoch  4 have seq  5 QoS  6 held (Account)
 //	 4 Subscribed   1! id  2 epoch  3 last seq  4! frame count  5! frame size
 //	 5 Update       1! id  2 QoS  3 have seq  4 owed (bool)
 //	 6 Unsubscribe  1! id
@@ -110,12 +110,14 @@
 //	 9 Refused      1 id  2! type refused  3! code  4 text
 //	10 Ledger       1 serving (Account …)  2 holding (Account …)
 //	11 Bye          1 reason (text)
+//	12 Revocations  1! list (1 … MaxRevocations bytes)
 //
 //	Channel   1! name  2! frame count  3! frame size  4 epoch  5 last seq  6 Origin
 //	Origin    1! node  2! host (name)  3! channel (name)
 //	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority + 1 (1 … 8;
 //	          without: the default)  4 mode (u8)  5 compress (u8)  6 late (u8)  7 class (u8)
-//	Account   1! id  2 offered  3 delivered  4 late kept  5 superseded
+//	Account   1! id (of the subscription; in held of the mirror)  2 offered
+//	          3 delivered  4 late kept  5 superseded
 //	          6 rate limited  7 expired  8 lost  9 late  10 refused
 //	          11 overflow  12 in flight  13 duplicate  14 repaired
 //

@@ -27,10 +27,11 @@ const (
 	TypeRefused     uint = 9
 	TypeLedger      uint = 10
 	TypeBye         uint = 11
+	TypeRevocations uint = 12
 )
 
 // Message is a control message: Hello, Catalog, Subscribe, Subscribed, Update,
-// Unsubscribe, Offer, Accepted, Refused, Ledger or Bye, and from ParseMessage
+// Unsubscribe, Offer, Accepted, Refused, Ledger, Bye or Revocations, and from ParseMessage
 // also Unknown, never a pointer to one.
 type Message interface {
 	number() uint // the message's type on the wire
@@ -61,6 +62,7 @@ var kinds = [...]struct {
 	TypeRefused:     {"refused", decode[Refused]},
 	TypeLedger:      {"ledger", decode[Ledger]},
 	TypeBye:         {"bye", decode[Bye]},
+	TypeRevocations: {"revocations", decode[Revocations]},
 }
 
 // AppendMessage appends m to dst, with its length in front. A message that the

@@ -12,7 +12,7 @@ import (
 
 func TestUnknownMessageIsNoError(t *testing.T) {
 	for in, want := range map[string]uint{
-		"82 0c a0": 12, "82 00 a0": 0, "82 1b7fffffffffffffff a10102": math.MaxInt64, "82 18 63 f6": 99,
+		"82 0d a0": 13, "82 00 a0": 0, "82 1b7fffffffffffffff a10102": math.MaxInt64, "82 18 63 f6": 99,
 	} {
 		m, err := ParseMessage(unhex(t, in))
 		if err != nil || m != (Unknown{Type: want}) {
@@ -44,10 +44,13 @@ func TestAppendRefusesWhatThePeerWould(t *testing.T) {
 		"message ledger: accounts: 2049":                  Ledger{Serving: make([]Account, MaxChannels), Holding: make([]Account, 1)},
 		"message ledger: holding[0]: id: missing":         Ledger{Holding: make([]Account, 1)},
 		"message subscribe: id: missing":                  Subscribe{Channel: "a"},
+		"message subscribe: held: id: missing":            Subscribe{ID: 1, Channel: "a", Held: Account{Late: 1}},
 		"message subscribed: frame count: 0":              Subscribed{ID: 1},
 		"message update: priority: -1":                    Update{ID: 1, QoS: QoS{Priority: -1}},
 		"message offer: as \"a b\":":                      Offer{ID: 1, Channel: "a", As: "a b"},
 		"message bye: reason: has what cannot be printed": Bye{Reason: "a\nb"},
+		"message revocations: list: 0 is not in 1 …":      Revocations{},
+		"message revocations: list: 65537 is not in 1 …":  Revocations{List: make([]byte, MaxRevocations+1)},
 		"message of type 99: cannot be sent":              Unknown{Type: 99},
 		"message refused: code: 65536 is not in 1 …":      Refused{Re: TypeHello, Code: 1 << 16},
 	} {

@@ -5,8 +5,9 @@ import "time"
 // Clock estimates how far the peer's clock is from ours from the two-way time
 // stamps in feedback. A sample is wrong by half its round trip at most, and by
 // what the clocks have drifted since; of those of the last ten seconds the one
-// with the least of both counts (the clock filter of NTP, RFC 5905, 10). No wall
-// clock is involved.
+// with the least of both counts (the clock filter of NTP, RFC 5905, 10). A host
+// that is suspended has its monotonic clock stand still: samples that contradict
+// each other tell that, and then the latest alone counts. No wall clock is involved.
 type Clock struct {
 	samples [clockSamples]sample // at 0: none
 }
@@ -19,6 +20,7 @@ const (
 	clockSamples = 16
 	clockSlot    = 640 * time.Millisecond // 16 slots make about ten seconds
 	mostDrift    = 10_000                 // a clock gains or loses one part in so many: 100 ppm
+	clockStep    = time.Millisecond       // samples that miss each other by less are no contradiction
 )
 
 // uncertainty is how far the peer's clock may be from what s says at now. The
@@ -36,10 +38,23 @@ func (c *Clock) Sample(sent, arrived, reported, now time.Duration) {
 		return
 	}
 	s := sample{at: now, offset: ((arrived - sent) + (reported - now)) / 2, rtt: rtt}
+	if c.contradicts(s) {
+		c.samples = [clockSamples]sample{}
+	}
 	slot := &c.samples[int(now/clockSlot)%clockSamples]
 	if slot.at == 0 || slot.at/clockSlot != now/clockSlot || s.uncertainty(now) <= slot.uncertainty(now) {
 		*slot = s
 	}
+}
+
+// contradicts reports that a sample cannot be right together with one that is kept.
+func (c *Clock) contradicts(s sample) bool {
+	for _, o := range c.samples {
+		if o.at != 0 && (s.offset-o.offset).Abs() > s.uncertainty(s.at)+o.uncertainty(s.at)+clockStep {
+			return true
+		}
+	}
+	return false
 }
 
 // Offset is the peer's clock minus ours, wrong by uncertainty at most. ok is

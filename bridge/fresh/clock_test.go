@@ -52,3 +52,25 @@ func TestClockKeepsTheTrueOffsetInItsBounds(t *testing.T) {
 		}
 	}
 }
+
+// A host that was suspended comes back with its clock behind: what was known of it
+// is wrong, by as long as it slept.
+func TestClockFollowsAHostThatWasSuspended(t *testing.T) {
+	for _, slept := range []time.Duration{-5 * time.Second, 100 * ms, 5 * time.Second, time.Hour} {
+		c, at := &Clock{}, time.Second
+		for range 20 { // the best samples that there are
+			c.Sample(at, at+1*ms, at+1*ms, at+2*ms)
+			at += 500 * ms
+		}
+		c.Sample(at, at+slept+10*ms, at+slept+15*ms, at+30*ms)
+		offset, uncertainty, ok := c.Offset(at + 30*ms)
+		if wrong := (offset - slept).Abs(); !ok || wrong > uncertainty {
+			t.Errorf("suspended for %v: got %v ± %v, %v; want it within its bounds again", slept, offset, uncertainty, ok)
+		}
+		at += time.Second
+		c.Sample(at, at+slept+1*ms, at+slept+1*ms, at+2*ms)
+		if _, uncertainty, _ := c.Offset(at + 2*ms); uncertainty > 2*ms {
+			t.Errorf("suspended for %v: got an uncertainty of %v, want that of the best sample since", slept, uncertainty)
+		}
+	}
+}

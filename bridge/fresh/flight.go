@@ -171,7 +171,9 @@ func (f *Flight) delivery(p *packet, r wire.Feedback, prompt time.Duration) {
 		d.Arrived -= r.Arrivals[i].Before
 		d.RTT -= r.Arrivals[i].Before
 	}
-	f.out.Deliveries = append(f.out.Deliveries, d)
+	if d.RTT >= 0 { // else a host was suspended in between, as for sample
+		f.out.Deliveries = append(f.out.Deliveries, d)
+	}
 }
 
 // Expire returns the pieces of the packets that nothing was heard of for so
@@ -252,8 +254,13 @@ func (f *Flight) timeout() time.Duration {
 	return f.srtt + 4*f.rttvar + max(feedbackDelay, f.late+timerMargin)
 }
 
-// sample smooths the round trip as RFC 9002, 5.3 does.
+// sample smooths the round trip as RFC 9002, 5.3 does. One that is less than
+// nothing is none: our clock stood still for a part of it, or the peer is wrong
+// about how long it held the report back.
 func (f *Flight) sample(rtt time.Duration) {
+	if rtt < 0 {
+		return
+	}
 	if f.srtt == 0 {
 		f.srtt, f.rttvar, f.minRTT = rtt, rtt/2, rtt
 		return

@@ -71,6 +71,20 @@ func TestRoundTripIsTakenFromTheNewestPacketOnly(t *testing.T) {
 	}
 }
 
+// As a host sees it that was suspended while a packet was on its way.
+func TestRoundTripOfLessThanNothingIsNone(t *testing.T) {
+	f := sentPackets(5)
+	f.Feedback(27*ms, 2*ms, wire.Feedback{Newest: 4, Bitmap: 0b111})
+	before, _ := f.RTT()
+	out := f.Feedback(30*ms, 5*time.Second, wire.Feedback{Newest: 5, Bitmap: 0b1111})
+	if smoothed, least := f.RTT(); smoothed != before || least != before {
+		t.Errorf("got %v, least %v; want %v as before", smoothed, least, before)
+	}
+	if len(out.Arrived) != 1 || len(out.Deliveries) != 0 {
+		t.Errorf("got %d arrived and %d deliveries, want 1, of which it is not known when", len(out.Arrived), len(out.Deliveries))
+	}
+}
+
 func TestUnansweredPacketsExpire(t *testing.T) {
 	f := sentPackets(2)
 	if lost := f.Expire(1*ms + initialRTO - 1); len(lost) != 0 {

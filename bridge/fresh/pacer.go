@@ -27,6 +27,7 @@ type Pacer struct {
 	credit  float64       // bytes that may leave now
 	filled  time.Duration // when credit was last topped up
 	path    float64       // delivery rate while there was a queue: what the path carries; 0: never seen
+	full    float64       // the same as it was measured last, 0 after a loss that left us guessing
 	growing float64       // the last step of a probe, as a power of e; 0: no probe
 	quiet   time.Duration // no probing before
 	tested  time.Duration // for how long a probe's last step has loaded the path
@@ -139,7 +140,7 @@ func (p *Pacer) shrink(now, rtt time.Duration) {
 		p.trips.slower(1/delivered - 1/former)
 	}
 	p.quiet = now + p.pause(rtt, delivered)
-	p.path, p.growing, p.calm = delivered, 0, now+p.echo(rtt)
+	p.path, p.full, p.growing, p.calm = delivered, delivered, 0, now+p.echo(rtt)
 	p.best.fall(now, max(delivered, p.best.rate()/2))
 	p.set(below * delivered * (1 - min(0.5, float64(p.queue)/float64(rtt+p.queue))))
 }
@@ -205,7 +206,7 @@ func (p *Pacer) raise(power float64, elapsed, rtt time.Duration) {
 
 // Lost takes a burst of lost packets, or a path that fell silent: it halves.
 func (p *Pacer) Lost(now time.Duration) {
-	p.growing, p.path = 0, p.rate/2
+	p.growing, p.path, p.full = 0, p.rate/2, 0
 	p.quiet = now
 	p.set(p.rate / 2)
 	p.nextRound(now)
@@ -256,6 +257,10 @@ func (p *Pacer) Rate() float64 {
 	p.start()
 	return p.rate
 }
+
+// Path is what the path delivered when it was last seen full, in bytes a second;
+// 0: it never was, or not since packets were lost in a burst.
+func (p *Pacer) Path() float64 { return p.full }
 
 func (p *Pacer) start() {
 	if p.rate == 0 {

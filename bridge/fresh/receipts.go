@@ -13,15 +13,14 @@ import (
 // a twentieth, 20 bytes each: where loss has shrunk the transport's window, late
 // word of them holds up the next ones. Not safe for concurrent use.
 type Receipts struct {
-	newest   uint64
-	bitmap   uint64            // bit i: newest-1-i arrived
+	packets  Recent
 	arrived  [64]time.Duration // when the latest arrived, by number
 	waiting  int               // packets with frames that no report has told of yet
 	since    time.Duration
 	complete bool          // one of them ended a frame: its sender waits for us
 	reported time.Duration // when packets with frames were last told of
 	repeated time.Duration // when anything was
-	told     uint64        // newest as the last report had it
+	told     uint64        // packets.newest as the last report had it
 	credit   int           // bytes that feedback may take, times feedbackPart
 }
 
@@ -51,7 +50,7 @@ const (
 
 // Received records a packet of size bytes; false means it was here before.
 func (r *Receipts) Received(now time.Duration, number uint64, size int, cargo Cargo) bool {
-	if !r.record(number) {
+	if !r.packets.Add(number) {
 		return false
 	}
 	r.arrived[number%64] = now
@@ -64,29 +63,6 @@ func (r *Receipts) Received(now time.Duration, number uint64, size int, cargo Ca
 	r.waiting++
 	r.complete = r.complete || cargo == Complete
 	r.credit = min(r.credit+max(size+headerBytes, smallPacket), feedbackBurst*feedbackPart)
-	return true
-}
-
-// record reports whether the packet is new.
-func (r *Receipts) record(number uint64) bool {
-	switch {
-	case number > r.newest:
-		shift := number - r.newest
-		if r.newest == 0 || shift > 64 {
-			r.bitmap = 0
-		} else {
-			r.bitmap = r.bitmap<<shift | 1<<(shift-1)
-		}
-		r.newest = number
-		return true
-	case number == r.newest:
-		return false
-	}
-	back := r.newest - number
-	if back > 64 || r.bitmap&(1<<(back-1)) != 0 {
-		return false
-	}
-	r.bitmap |= 1 << (back - 1)
 	return true
 }
 
@@ -116,7 +92,7 @@ func (r *Receipts) Due(delay time.Duration) (at time.Duration, ok bool) {
 // so that a peer whose packets are all feedback, which asks for no answer, can
 // set its Clock.
 func (r *Receipts) News(now time.Duration) bool {
-	return r.waiting > 0 && r.credit >= rideBytes*feedbackPart || r.told != r.newest && now-r.repeated >= newsInterval
+	return r.waiting > 0 && r.credit >= rideBytes*feedbackPart || r.told != r.packets.newest && now-r.repeated >= newsInterval
 }
 
 // Reminder is when to repeat the last report because nothing came since; ok is
@@ -124,17 +100,17 @@ func (r *Receipts) News(now time.Duration) bool {
 // somebody takes it for its former self, and says so (a QUIC stateless reset,
 // which the transport's own keep-alives are too small to provoke).
 func (r *Receipts) Reminder() (at time.Duration, ok bool) {
-	return max(r.arrived[r.newest%64], r.repeated) + reminderAfter, r.newest != 0
+	return max(r.arrived[r.packets.newest%64], r.repeated) + reminderAfter, r.packets.newest != 0
 }
 
 // Report returns what is to be told at now, in a packet that has so many bytes
 // of frames, and takes it for told: what arrived, and when the packets did that
 // no report has told of. ok is false before the first packet.
 func (r *Receipts) Report(now time.Duration, frames int) (f wire.Feedback, ok bool) {
-	f.Newest, f.Bitmap, f.Arrived = r.newest, r.bitmap, r.arrived[r.newest%64]
-	for back := uint64(1); back < 64 && r.newest-back > r.told && back < r.newest && f.ArrivalCount < wire.MaxArrivals; back++ {
-		before := f.Arrived - r.arrived[(r.newest-back)%64]
-		if r.bitmap&(1<<(back-1)) == 0 || before < 0 {
+	f.Newest, f.Bitmap, f.Arrived = r.packets.newest, r.packets.bitmap, r.arrived[r.packets.newest%64]
+	for back := uint64(1); back < 64 && r.packets.newest-back > r.told && back < r.packets.newest && f.ArrivalCount < wire.MaxArrivals; back++ {
+		before := f.Arrived - r.arrived[(r.packets.newest-back)%64]
+		if r.packets.bitmap&(1<<(back-1)) == 0 || before < 0 {
 			continue
 		}
 		f.Arrivals[f.ArrivalCount] = wire.Arrival{Back: back, Before: before}
@@ -144,8 +120,8 @@ func (r *Receipts) Report(now time.Duration, frames int) (f wire.Feedback, ok bo
 		r.spend(f, frames)
 		r.reported = now
 	}
-	r.waiting, r.complete, r.repeated, r.told = 0, false, now, r.newest
-	return f, r.newest != 0
+	r.waiting, r.complete, r.repeated, r.told = 0, false, now, r.packets.newest
+	return f, r.packets.newest != 0
 }
 
 // spend takes f from the credit. What is told at once whatever the credit leaves

@@ -3,6 +3,7 @@ package transport
 import (
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -19,12 +20,17 @@ const forgedPort = 666
 type air struct {
 	simnet.PerfectRouter
 
-	mu      sync.Mutex
-	dice    *rand.Rand
-	loss    float64              // share of the packets that get lost
-	rate    int                  // of the bottleneck before each node, in bytes a second; 0 is none
-	busy    map[string]time.Time // by receiver: until when its bottleneck has packets queued
-	journey map[arrival]time.Duration
+	mu               sync.Mutex
+	dice             *rand.Rand
+	loss             float64              // share of the packets that get lost
+	rate             int                  // of the bottleneck before each node, in bytes a second; 0 is none
+	busy             map[string]time.Time // by receiver: until when its bottleneck has packets queued
+	journey          map[arrival]time.Duration
+	counter          *int   // of packets; nil is none
+	liar             string // address of who sends in the name of victim
+	victim           net.Addr
+	inName, atVictim int                 // bytes
+	nat              map[string]net.Addr // by inside address: what it looks like from elsewhere
 }
 
 // arrival is when and where a packet comes out of a bottleneck; no two are the same.
@@ -38,17 +44,78 @@ func newAir() *air {
 		dice:    rand.New(rand.NewPCG(1, 2)),
 		busy:    make(map[string]time.Time),
 		journey: make(map[arrival]time.Duration),
+		nat:     make(map[string]net.Addr),
 	}
 }
 
 func (a *air) SendPacket(p simnet.Packet) error {
 	a.mu.Lock()
 	lost := a.dice.Float64() < a.loss
+	if a.counter != nil {
+		*a.counter++
+	}
+	reachable := a.route(&p)
 	a.mu.Unlock()
-	if lost || p.To.(*net.UDPAddr).Port == forgedPort {
+	if lost || !reachable || p.To.(*net.UDPAddr).Port == forgedPort {
 		return nil
 	}
 	return a.PerfectRouter.SendPacket(p)
+}
+
+// lie makes all packets of a node say from now on that they come from a victim.
+func (a *air) lie(node, victim net.Addr) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.liar, a.victim = node.String(), victim
+}
+
+// lies returns how many bytes were sent in the victim's name, and to it.
+func (a *air) lies() (from, to int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.inName, a.atVictim
+}
+
+// route puts the outside address of a sender in its packet, and the inside address
+// of the receiver; it tells whether anybody is there. Needs mu.
+func (a *air) route(p *simnet.Packet) bool {
+	if a.victim != nil {
+		switch {
+		case p.From.String() == a.liar:
+			p.From = a.victim
+			a.inName += len(p.Data)
+		case p.To.String() == a.victim.String():
+			a.atVictim += len(p.Data)
+			return false
+		}
+	}
+	if outside := a.nat[p.From.String()]; outside != nil {
+		p.From = outside
+	}
+	to := p.To.String()
+	for inside, outside := range a.nat {
+		switch to {
+		case inside:
+			return false
+		case outside.String():
+			p.To = net.UDPAddrFromAddrPort(netip.MustParseAddrPort(inside))
+		}
+	}
+	return true
+}
+
+// translate gives a node another address from now on, as a NAT does.
+func (a *air) translate(inside, outside net.Addr) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.nat[inside.String()] = outside
+}
+
+// outside returns the address that others see of a node.
+func (a *air) outside(inside net.Addr) net.Addr {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.nat[inside.String()]
 }
 
 // lose makes the air lose a share of the packets from now on; 1 cuts all ties.
@@ -56,6 +123,13 @@ func (a *air) lose(share float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.loss = share
+}
+
+// count counts packets in n from now on; nil ends it.
+func (a *air) count(n *int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.counter = n
 }
 
 // narrow puts a bottleneck with an endless queue before each node.

@@ -14,7 +14,8 @@ const headStart = 250 * time.Millisecond
 // Dial makes a session with the node at to, whoever that is. With two addresses
 // QUIC is tried first, and SCTP when QUIC has failed or has no session after 250 ms;
 // the session that is there first is kept. Dial returns when both ends have proved
-// who they are, and gives up after some 5 s without an answer, or when ctx is done. A
+// who they are, and gives up after some 5 s without an answer,
+// or when ctx is done; at its deadline that is ErrSilent too. A
 // node of another network gives ErrWrongKey, which Dial has then already logged, at
 // most once a second for each address; our own node id gives ErrSelf.
 func (e *Endpoint) Dial(ctx context.Context, to Addrs) (*Session, error) {
@@ -42,6 +43,9 @@ type way struct {
 
 func (e *Endpoint) dialOne(ctx context.Context, w way) (*Session, error) {
 	s, err := w.over.dial(ctx, w.addr)
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrSilent) {
+		err = fmt.Errorf("%w: %w", ErrSilent, err)
+	}
 	if err != nil {
 		if errors.Is(err, ErrWrongKey) {
 			var r refusal
@@ -52,8 +56,8 @@ func (e *Endpoint) dialOne(ctx context.Context, w way) (*Session, error) {
 		}
 		return nil, fmt.Errorf("dial %v: %w", w.addr, err)
 	}
-	if !e.enter(s) {
-		return nil, fmt.Errorf("dial %v: %w", w.addr, net.ErrClosed)
+	if err := e.enter(s); err != nil {
+		return nil, fmt.Errorf("dial %v: %w", w.addr, err)
 	}
 	return s, nil
 }

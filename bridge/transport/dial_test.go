@@ -2,6 +2,7 @@ package transport
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"testing"
@@ -62,7 +63,14 @@ func TestDialNamesWhatFailedOverBoth(t *testing.T) {
 // bothNodes starts two nodes with both transports, between whom packets to one port
 // of the first get lost.
 func bothNodes(t *testing.T, filtered int) (robot, pc *Endpoint) {
-	n, key := testnet.NewNetwork(1), NewKey()
+	robot, pc, _ = nodesOnTestnet(t, filtered)
+	return robot, pc
+}
+
+// nodesOnTestnet is bothNodes, with their network.
+func nodesOnTestnet(t *testing.T, filtered int) (robot, pc *Endpoint, n *testnet.Network) {
+	n = testnet.NewNetwork(1)
+	key := NewKey()
 	params, err := testnet.ParseParams("delay=10ms")
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +92,7 @@ func bothNodes(t *testing.T, filtered int) (robot, pc *Endpoint) {
 		t.Cleanup(func() { e.Close() })
 		return e
 	}
-	return start("robot"), start("pc")
+	return start("robot"), start("pc"), n
 }
 
 // filterConn loses what is sent to a port.
@@ -98,4 +106,23 @@ func (c filterConn) WriteTo(b []byte, to net.Addr) (int, error) {
 		return len(b), nil
 	}
 	return c.PacketConn.WriteTo(b, to)
+}
+
+// Whatever part of the handshake gets lost.
+func TestDialSurvivesLoss(t *testing.T) {
+	for _, tr := range transports {
+		t.Run(tr.name, func(t *testing.T) {
+			for seed := range uint64(30) {
+				inBubble(tr.listen, func(t *testing.T, l *lab) {
+					robot, pc := l.node(t, "robot"), l.node(t, "pc")
+					l.air.dice = rand.New(rand.NewPCG(seed, 0))
+					l.air.lose(0.2)
+					accepted, dialled := l.join(t, robot, pc)
+					l.air.lose(0)
+					controlWorks(t, accepted, dialled)
+					controlWorks(t, dialled, accepted)
+				})(t)
+			}
+		})
+	}
 }

@@ -13,19 +13,26 @@
 //	quic.go         the QUIC endpoint: dial, accept, the welcome on the control stream
 //	quic_link.go    the QUIC carrier: datagrams, addresses, the end
 //	quic_stream.go  its streams
-//	quic_guard.go   handshakes of strangers: how many, and what became of them
+//	quic_guard.go   handshakes of strangers, and what became of them; handshakes.go, how many
 //	dial.go         one protocol or the other: QUIC first, SCTP 250 ms later
 //	sctp.go         the SCTP endpoint: dial, accept, who may begin a handshake
 //	sctp_meeting.go DTLS and the hello, in which both ends exchange their INIT
 //	sctp_packet.go  what precedes DTLS: knock, cookie, reset
-//	sctp_socket.go  one socket for many associations; sctp_path.go, one of them
-//	sctp_link.go    the SCTP carrier; sctp_datagram.go, its datagrams
+//	sctp_socket.go  one socket for many associations; sctp_path.go, one of them;
+//	sctp_place.go, where its peer is; sctp_buffer.go, what the kernel holds
+//	sctp_link.go    the SCTP carrier; sctp_datagram.go, its datagrams; sctp_life.go, heartbeats
 //	sctp_stream.go  its streams; sctp_stream_ends.go, sctp_flight.go
+//	sctp_backlog.go what a peer may have wait
 //	sctp_tap.go     what is read along under SCTP; sctp_thin.go, what is held back
+//	queue.go        what has arrived, until the end or after it
 //	pipe.go         sessions without a network, for tests; pipe_stream.go, their streams
-//	trust.go        the authority and certificates that a network key stands for
+//	trust.go        who is a member, as the key says
 //	identity.go     who a certificate says its holder is
-//	key.go          the network key and its file
+//	key.go          the network key, one or two; key_file.go, its file
+//	rekey.go        another key, or a list of revocations, while sessions run
+//	authority.go    who issues the certificates of hosts; host_key.go, those
+//	revocations.go  the numbered list of those that count no more
+//	trust_shared.go trust in a key that all share; trust_host.go, in an authority
 //	refusals.go     the log lines about refused peers, at most one a second
 //
 // # Trust
@@ -34,8 +41,16 @@
 // certificate authority; each node issues its own certificate in memory, naming
 // its host and node id. Both sides of a session present one and accept only the
 // authority's signature. Validity dates are never looked at: a robot's clock may
-// be years off. There is no plaintext mode, no resumption and no early data, so
-// nothing that a session delivers can have been replayed from another.
+// be years off. With one key for all, any member can name itself anything.
+//
+// Or each host holds a certificate of its own, for one year and one name, from an
+// authority whose key is on no robot. By it the node signs, in memory, a certificate
+// for 24 hours, which it shows with the host's behind it. Then nobody can take another
+// host's name or node id, dates count, by the system's clock, and the authority can
+// revoke: by a numbered list, which nodes pass on.
+//
+// There is no plaintext mode, no resumption and no early data, so nothing that a
+// session delivers can have been replayed from another.
 //
 // # QUIC or SCTP
 //
@@ -46,6 +61,11 @@
 // links that lose packets at random: of frames of 100 kB at 10 Hz, over 50 Mbit/s
 // with 1 % loss and a round trip of 20 ms, QUIC delivers 1.6 a second, SCTP 10; with
 // 5 % none and still 10.
+//
+// A path must carry packets of 1280 bytes of IP, as every one of IPv6 does, for QUIC
+// and for the usual datagrams; both protocols send none longer. Where it does not, down
+// to 576 bytes, QUIC cannot work, and Dial says what it needs; SCTP notices when it
+// begins, at the price of 400 ms, and announces datagrams of 472 bytes.
 //
 // # The welcome
 //

@@ -8,15 +8,16 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Config says who we are on the network. The zero value of the optional fields
 // works.
 type Config struct {
-	Key  Key    // network key
-	Node NodeID // identity of this node, kept over restarts
-	Host string // name of this host: 1..63 bytes, no '/', no control characters
+	Key  Key    // network key, or the certificate of this host
+	Node NodeID // identity of this node, kept over restarts; Key.Node if that is not zero
+	Host string // name of this host: 1..63 bytes, no '/', no control characters; that of Key if it has one
 	Log  *slog.Logger
 
 	// SCTP is the socket for sessions over SCTP; nil means none. The endpoint owns
@@ -50,12 +51,13 @@ const (
 // check reports every mistake at once.
 func (c Config) check() error {
 	var errs []error
-	if c.Key.secret == nil {
+	if c.Key.held == nil {
 		errs = append(errs, errors.New("no network key: make one with `achbridge key new`"))
 	}
 	if c.Node == (NodeID{}) {
 		errs = append(errs, errors.New("no node id"))
 	}
+	errs = append(errs, c.Key.fits(Peer{Node: c.Node, Host: c.Host}))
 	if err := checkHost(c.Host); err != nil {
 		errs = append(errs, err)
 	}
@@ -71,12 +73,15 @@ type Endpoint struct {
 	addrs      Addrs
 	quic, sctp protocol // nil without a socket
 	refusals   *refusals
+	log        *slog.Logger
+	trust      atomic.Pointer[trust] // stored under mu
 
 	arrivals chan *Session
 	closed   chan struct{} // closed after cause is set
 
 	mu       sync.Mutex
 	sessions map[*Session]struct{} // nil once closed
+	revoked  *Revocations          // the newest that is known; nil without any
 	cause    error
 	wg       sync.WaitGroup // one per session; grows only under mu while sessions is not nil
 }
@@ -129,26 +134,28 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	if cfg.IdleTimeout == 0 {
 		cfg.IdleTimeout = defaultIdleTimeout
 	}
-	trust, err := newTrust(cfg.Key, Peer{Node: cfg.Node, Host: cfg.Host})
+	t, err := newTrust(cfg.Key, Peer{Node: cfg.Node, Host: cfg.Host}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	e := &Endpoint{
-		refusals: newRefusals(cfg.Log, trust.network),
+		log:      cfg.Log,
 		arrivals: make(chan *Session, maxArrivals),
 		closed:   make(chan struct{}),
 		sessions: make(map[*Session]struct{}),
 	}
+	e.trust.Store(t)
+	e.refusals = newRefusals(cfg.Log, func() string { return e.trusted().network() })
 	if conn != nil {
 		e.addrs.QUIC = conn.LocalAddr()
-		e.quic, err = listenQUIC(conn, e, trust, cfg)
+		e.quic, err = listenQUIC(conn, e, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
 	if cfg.SCTP != nil {
 		e.addrs.SCTP = cfg.SCTP.LocalAddr()
-		e.sctp = listenSCTP(cfg.SCTP, e, trust, cfg)
+		e.sctp = listenSCTP(cfg.SCTP, e, cfg)
 	}
 	return e, nil
 }
@@ -224,7 +231,7 @@ func (e *Endpoint) shut(cause error) []*Session {
 
 // arrived takes a session that a peer dialled to whoever calls Accept.
 func (e *Endpoint) arrived(s *Session) {
-	if !e.enter(s) {
+	if err := e.enter(s); err != nil {
 		return
 	}
 	select {
@@ -234,19 +241,25 @@ func (e *Endpoint) arrived(s *Session) {
 	}
 }
 
-// enter writes s into the book until it ends. After Close it ends s instead.
-func (e *Endpoint) enter(s *Session) bool {
+// enter writes s into the book until it ends. After Close, or when s has been
+// overtaken by a change of trust, it ends s instead and says why.
+func (e *Endpoint) enter(s *Session) error {
 	e.mu.Lock()
-	open := e.sessions != nil
-	if open {
+	var err error
+	reason := "endpoint closed"
+	if e.sessions == nil {
+		err = net.ErrClosed
+	} else if err = e.trusted().stands(s.proof); err != nil {
+		reason = noLonger(err)
+	} else {
 		e.sessions[s] = struct{}{}
 		e.wg.Go(func() { e.leave(s) })
 	}
 	e.mu.Unlock()
-	if !open {
-		s.Close("endpoint closed")
+	if err != nil {
+		s.Close(reason)
 	}
-	return open
+	return err
 }
 
 func (e *Endpoint) leave(s *Session) {

@@ -40,7 +40,7 @@ type Peer struct {
 	Host string
 }
 
-// A certificate names its holder's host as common name and its node as the one
+// A certificate names its holder's host as common name and, under a shared key, its node as the one
 // URI among the alternative names; the issuer's common name tells the network.
 const (
 	nodeScheme   = "achbridge"

@@ -1,116 +1,133 @@
 package transport
 
 import (
+	"bytes"
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 	"strings"
-	"syscall"
 )
 
-// Key is a network key: 32 random bytes that make their holder a member of the
-// network. The zero Key is no key; Listen refuses it. A Key never shows its
-// bytes, whichever way it is printed or logged, alone or inside another value.
+// Key is what makes its holder a member of a network. It is one of two things: the
+// certificate of one host, which an Authority has issued; or a network key, 32 random
+// bytes that all members share. Of these there are two while a fleet changes its key:
+// the first signs for this node, and whoever holds either is a member. The zero Key is
+// no key; Listen refuses it. A Key never shows its secrets, whichever way it is printed
+// or logged, alone or inside another value.
 type Key struct {
-	// secret is a closure because fmt, which calls no methods on unexported fields
+	// held is a closure because fmt, which calls no methods on unexported fields
 	// of other types, follows pointers in them.
-	secret func() []byte
+	held func() keyring
+}
+
+// keyring is what a key file holds.
+type keyring struct {
+	secrets [][]byte // one or two network keys
+	host    *hostKey // or this
 }
 
 const (
 	keySize   = 32
 	keyPrefix = "achkey1-"
-	// maxKeyFile bounds what is read of a key file, to name the error instead
-	// of reading a device for ever.
-	maxKeyFile = 1 << 10
+	maxKeys   = 2
 )
 
 // NewKey makes a new random network key.
 func NewKey() Key {
 	b := make([]byte, keySize)
 	rand.Read(b) // never fails
-	return keyOf(b)
+	return keyOf(keyring{secrets: [][]byte{b}})
 }
 
-func keyOf(b []byte) Key { return Key{secret: func() []byte { return b }} }
-
-// ReadKey reads the key file at path. A missing file gives fs.ErrNotExist, a file
-// that others may read or write fs.ErrPermission; the errors name the cure.
-func ReadKey(path string) (Key, error) {
-	// Without O_NONBLOCK a FIFO at this path would block for ever.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Key{}, fmt.Errorf("network key %s: %w: make one with `achbridge key new`, or copy it from another host of the network", path, fs.ErrNotExist)
-	}
-	if err != nil {
-		return Key{}, fmt.Errorf("network key: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return Key{}, fmt.Errorf("network key: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return Key{}, fmt.Errorf("network key %s: not a regular file", path)
-	}
-	if loose := info.Mode().Perm() & 0o077; loose != 0 {
-		return Key{}, fmt.Errorf("network key %s: %w: mode %04o lets others at it: chmod 600 %s",
-			path, fs.ErrPermission, info.Mode().Perm(), path)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
-	if err != nil {
-		return Key{}, fmt.Errorf("network key: %w", err)
-	}
-	k, err := parseKey(string(text))
-	if err != nil {
-		return Key{}, fmt.Errorf("network key %s: %w", path, err)
-	}
-	return k, nil
-}
-
-// Write stores the key at path with mode 0600. It never overwrites: an existing
-// file gives fs.ErrExist. The directory must exist.
-func (k Key) Write(path string) error {
-	if k.secret == nil {
-		return fmt.Errorf("network key %s: no key to write", path)
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("network key %s: %w and is kept: remove it first, or choose another path", path, fs.ErrExist)
-	}
-	if err != nil {
-		return fmt.Errorf("network key: %w", err)
-	}
-	_, err = f.WriteString(k.text())
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		os.Remove(path) // half a key is worse than none
-		return fmt.Errorf("network key: %w", err)
-	}
-	return nil
-}
+func keyOf(r keyring) Key { return Key{held: func() keyring { return r }} }
 
 // Network names the network this key belongs to: 8 hexadecimal digits of the
 // SHA-256 of the authority's public key. It is public and reveals nothing of the
 // key. Empty for the zero Key.
 func (k Key) Network() string {
-	if k.secret == nil {
+	if k.held == nil {
 		return ""
 	}
-	return networkOf(k.authority())
+	return k.Networks()[0]
 }
 
-// String says which network the key belongs to, never the key.
+// Networks names the networks whose members this key takes for its own: of two
+// keys those of both, Network first.
+func (k Key) Networks() []string {
+	var names []string
+	if h := k.host(); h != nil {
+		return []string{networkOf(h.authority.PublicKey.(ed25519.PublicKey))}
+	}
+	if k.held != nil {
+		for _, secret := range k.held().secrets {
+			names = append(names, networkOf(publicOf(authorityOf(secret))))
+		}
+	}
+	return names
+}
+
+// The three steps by which a fleet changes its key: every host gets a second key
+// before any signs by it, and drops the first one when none does any more.
+var (
+	errHostKey = errors.New("this is the certificate of a host: see achbridge ca")
+	errTwoKeys = errors.New("there are two keys already: a change of keys is under way")
+	errOneKey  = errors.New("there is one key, and no change of keys under way")
+)
+
+// Add returns a key that also takes the holders of second for members.
+func (k Key) Add(second Key) (Key, error) {
+	mine, theirs := k.held().secrets, second.held().secrets
+	switch {
+	case k.host() != nil || second.host() != nil:
+		return Key{}, errHostKey
+	case len(mine)+len(theirs) > maxKeys:
+		return Key{}, errTwoKeys
+	}
+	return keyOf(keyring{secrets: append(mine[:1:1], theirs...)}), nil
+}
+
+// Swap returns a key that signs by the second one and still takes the holders of
+// the first for members.
+func (k Key) Swap() (Key, error) {
+	s, err := k.twoSecrets()
+	if err != nil {
+		return Key{}, err
+	}
+	return keyOf(keyring{secrets: [][]byte{s[1], s[0]}}), nil
+}
+
+// Drop returns the first of two keys alone.
+func (k Key) Drop() (Key, error) {
+	s, err := k.twoSecrets()
+	if err != nil {
+		return Key{}, err
+	}
+	return keyOf(keyring{secrets: s[:1]}), nil
+}
+
+func (k Key) twoSecrets() ([][]byte, error) {
+	switch {
+	case k.host() != nil:
+		return nil, errHostKey
+	case len(k.held().secrets) != maxKeys:
+		return nil, errOneKey
+	}
+	return k.held().secrets, nil
+}
+
+// String says which networks the key belongs to, never the key.
 func (k Key) String() string {
-	if k.secret == nil {
+	if k.held == nil {
 		return "no network key"
 	}
-	return "key of network " + k.Network()
+	if host := k.Host(); host != "" {
+		return "certificate of host " + host + " of network " + k.Network()
+	}
+	return "key of network " + strings.Join(k.Networks(), " and ")
 }
 
 // Format prints String for every verb and flag.
@@ -121,25 +138,50 @@ func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 // text is the form of the key in its file.
 func (k Key) text() string {
-	return keyPrefix + base64.RawURLEncoding.EncodeToString(k.secret()) + "\n"
+	if h := k.host(); h != nil {
+		return h.text()
+	}
+	var b strings.Builder
+	for _, secret := range k.held().secrets {
+		b.WriteString(keyPrefix + base64.RawURLEncoding.EncodeToString(secret) + "\n")
+	}
+	return b.String()
 }
 
-var errKeyText = errors.New(`not a key file: want one line "achkey1-" and 43 characters, as written by ` + "`achbridge key new`")
+var errKeyText = errors.New(`not a key file: want one line "achkey1-" and 43 characters, as written by ` + "`achbridge key new`" + `, or two of them`)
 
 // parseKey parses the text of a key file. Its errors never repeat the text.
 func parseKey(text string) (Key, error) {
-	line := strings.TrimRight(text, " \t\r\n")
-	encoded, ok := strings.CutPrefix(line, keyPrefix)
-	if !ok {
+	if strings.HasPrefix(text, "-----BEGIN") {
+		return parseHostKey(text)
+	}
+	lines := strings.Split(strings.TrimRight(text, " \t\r\n"), "\n")
+	if len(lines) > maxKeys {
 		return Key{}, errKeyText
 	}
+	var r keyring
+	for _, line := range lines {
+		secret, err := parseSecret(strings.TrimRight(line, " \t\r"))
+		if err != nil {
+			return Key{}, err
+		}
+		r.secrets = append(r.secrets, secret)
+	}
+	if len(r.secrets) == maxKeys && bytes.Equal(r.secrets[0], r.secrets[1]) {
+		return Key{}, errors.New("not a key file: it has the same key twice")
+	}
+	return keyOf(r), nil
+}
+
+func parseSecret(line string) ([]byte, error) {
+	encoded, ok := strings.CutPrefix(line, keyPrefix)
 	// Strict: one key has one spelling. DecodeString itself skips \r and \n.
-	if strings.ContainsAny(encoded, "\r\n") {
-		return Key{}, errKeyText
+	if !ok || strings.ContainsAny(encoded, "\r\n") {
+		return nil, errKeyText
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
 	if err != nil || len(b) != keySize {
-		return Key{}, errKeyText
+		return nil, errKeyText
 	}
-	return keyOf(b), nil
+	return b, nil
 }

@@ -130,12 +130,12 @@ func TestKeyIsNeverShown(t *testing.T) {
 		shown += fmt.Sprintf(verb+verb+verb+verb, key, &key, hidden{key}, []any{key, Config{Key: key}})
 	}
 	for _, secret := range []string{
-		base64.RawURLEncoding.EncodeToString(key.secret())[:8],
-		base64.StdEncoding.EncodeToString(key.secret())[:8],
-		hex.EncodeToString(key.secret())[:8],
-		strings.ToUpper(hex.EncodeToString(key.secret())[:8]),
-		strings.Trim(fmt.Sprint(key.secret()[:4]), "[]"),
-		string(key.secret()[:4]),
+		base64.RawURLEncoding.EncodeToString(key.held().secrets[0])[:8],
+		base64.StdEncoding.EncodeToString(key.held().secrets[0])[:8],
+		hex.EncodeToString(key.held().secrets[0])[:8],
+		strings.ToUpper(hex.EncodeToString(key.held().secrets[0])[:8]),
+		strings.Trim(fmt.Sprint(key.held().secrets[0][:4]), "[]"),
+		string(key.held().secrets[0][:4]),
 	} {
 		if strings.Contains(shown, secret) {
 			t.Errorf("the key is visible as %q", secret)
@@ -172,7 +172,7 @@ func FuzzKeyFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		key, err := parseKey(text)
 		if err != nil {
-			if key.secret != nil {
+			if key.held != nil {
 				t.Error("an error and a key")
 			}
 			return

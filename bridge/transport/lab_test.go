@@ -125,7 +125,7 @@ func (l *lab) start(t *testing.T, cfg Config) *Endpoint {
 func (l *lab) startAt(t *testing.T, at netip.AddrPort, cfg Config) *Endpoint {
 	t.Helper()
 	book := &logBook{}
-	cfg.Log = slog.New(slog.NewTextHandler(book, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	cfg.Log = slog.New(slog.NewTextHandler(book, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	conn := l.bind(t, at)
 	e, err := l.listen(conn, cfg)
 	if err != nil {

@@ -98,19 +98,7 @@ func (e *pipeEnd) sendDatagram(b []byte) error {
 }
 
 func (e *pipeEnd) receiveDatagram(ctx context.Context) ([]byte, error) {
-	select {
-	case d := <-e.received: // also after the end
-		return d, nil
-	default:
-	}
-	select {
-	case d := <-e.received:
-		return d, nil
-	case <-e.done:
-		return nil, e.cause
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return lastly(ctx, e.received, e.done, e.err)
 }
 
 func (e *pipeEnd) openStream() (SendStream, error) {
@@ -130,19 +118,11 @@ func (e *pipeEnd) openStream() (SendStream, error) {
 }
 
 func (e *pipeEnd) acceptStream(ctx context.Context) (ReceiveStream, error) {
-	select {
-	case <-e.done: // what nobody accepted ends with the session
-		return nil, e.cause
-	default:
+	s, err := nextUnless(ctx, e.arrivals, e.done, e.err) // what nobody accepted ends with the session
+	if err != nil {
+		return nil, err
 	}
-	select {
-	case s := <-e.arrivals:
-		return pipeReceiveStream{s}, nil
-	case <-e.done:
-		return nil, e.cause
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return pipeReceiveStream{s}, nil
 }
 
 func (e *pipeEnd) maxDatagram() int { return pipeDatagram }

@@ -33,7 +33,6 @@ const (
 // quicProtocol makes sessions over QUIC (RFC 9000, RFC 9221).
 type quicProtocol struct {
 	endpoint  *Endpoint
-	trust     *trust
 	conn      net.PacketConn
 	transport *quic.Transport
 	listener  *quic.Listener
@@ -45,11 +44,10 @@ type quicProtocol struct {
 	wg   sync.WaitGroup
 }
 
-func listenQUIC(conn net.PacketConn, e *Endpoint, t *trust, cfg Config) (*quicProtocol, error) {
+func listenQUIC(conn net.PacketConn, e *Endpoint, cfg Config) (*quicProtocol, error) {
 	guard := newQUICGuard(e.refusals)
 	p := &quicProtocol{
 		endpoint: e,
-		trust:    t,
 		conn:     conn,
 		guard:    guard,
 		transport: &quic.Transport{
@@ -58,15 +56,12 @@ func listenQUIC(conn net.PacketConn, e *Endpoint, t *trust, cfg Config) (*quicPr
 			VerifySourceAddress: guard.crowded,
 			ConnContext:         guard.admit,
 		},
-		dialTLS:  quicTLS(t),
+		dialTLS:  quicTLS(e),
 		dialConf: quicConfig(cfg.IdleTimeout),
 	}
-	// Names the network we mean, so that the other side can log it when it turns
-	// out to be another. Discovery announces it in the clear as well.
-	p.dialTLS.ServerName = t.network + serverSuffix
 	p.dialConf.MaxIncomingStreams = -1
 
-	listenTLS := quicTLS(t)
+	listenTLS := quicTLS(e)
 	listenTLS.ClientAuth = tls.RequireAnyClientCert
 	listenTLS.GetConfigForClient = guard.hello
 	listenConf := quicConfig(cfg.IdleTimeout)
@@ -97,15 +92,18 @@ const (
 
 // quicTLS is what both sides of a handshake have in common. The standard
 // verification, which looks at dates and names, gives way to trust.verify.
-func quicTLS(t *trust) *tls.Config {
+func quicTLS(e *Endpoint) *tls.Config {
 	return &tls.Config{
-		MinVersion:             tls.VersionTLS13,
-		NextProtos:             []string{alpn},
-		Certificates:           []tls.Certificate{t.certificate},
+		MinVersion:     tls.VersionTLS13,
+		NextProtos:     []string{alpn},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return e.trusted().certificate() },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return e.trusted().certificate()
+		},
 		InsecureSkipVerify:     true,
 		SessionTicketsDisabled: true,
 		VerifyConnection: func(cs tls.ConnectionState) error {
-			_, err := t.verify(cs.PeerCertificates)
+			_, err := e.trusted().verify(cs.PeerCertificates)
 			return err
 		},
 	}
@@ -133,9 +131,9 @@ func quicConfig(idle time.Duration) *quic.Config {
 		InitialConnectionReceiveWindow: connectionWindow,
 		MaxConnectionReceiveWindow:     connectionWindow,
 		MaxIncomingUniStreams:          maxStreams,
-		// Packets of 1280 bytes (1200 where the interface takes no more) carry every
-		// frame. Larger ones, once discovered, would be lost for ever after the robot
-		// moves to a path with a smaller limit, and the control stream with them.
+		// Larger packets, once discovered, would be lost for ever after the robot moves
+		// to a path with a smaller limit, and the control stream with them.
+		InitialPacketSize:       quicPacket,
 		DisablePathMTUDiscovery: true,
 	}
 }
@@ -152,9 +150,18 @@ func (p *quicProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error
 	if _, isReal := p.conn.(quic.OOBCapablePacketConn); addr == nil || isReal && !isUDP {
 		return nil, fmt.Errorf("not a UDP address: %T", addr)
 	}
-	conn, err := p.transport.Dial(ctx, addr, p.dialTLS, p.dialConf)
-	if err != nil {
-		return nil, quicCause(err)
+	// Names the network we mean, so that the other side can log it when it turns
+	// out to be another. Discovery announces it in the clear as well.
+	dialTLS := p.dialTLS.Clone()
+	dialTLS.ServerName = p.endpoint.trusted().network() + serverSuffix
+	conn, err := p.transport.Dial(ctx, addr, dialTLS, p.dialConf)
+	switch err = quicCause(err); {
+	case errors.Is(err, ErrSilent):
+		return nil, fmt.Errorf("%w, if packets of %d bytes pass, which QUIC needs", err, quicPacket)
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("%w, if packets of %d bytes pass, which QUIC needs: %w", ErrSilent, quicPacket, err)
+	case err != nil:
+		return nil, err
 	}
 	s, err := p.meet(ctx, conn, askWelcome)
 	if err != nil {
@@ -188,9 +195,10 @@ type welcome func(context.Context, *quic.Conn) (*quic.Stream, error)
 // meet makes a session of a connection, or closes it. The peer has shown a
 // certificate of our network.
 func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome) (*Session, error) {
-	peer, err := p.trust.verify(conn.ConnectionState().TLS.PeerCertificates)
+	chain, trust := conn.ConnectionState().TLS.PeerCertificates, p.endpoint.trusted()
+	peer, err := trust.verify(chain)
 	code := codeUnwelcome
-	if err == nil && peer.Node == p.trust.self.Node {
+	if err == nil && peer.Node == trust.self.Node {
 		err, code = ErrSelf, codeSelf
 	}
 	if err != nil {
@@ -217,6 +225,7 @@ func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome) (*
 		control: quicControl{stream},
 		done:    conn.Context().Done(),
 		peer:    peer,
+		proof:   chain,
 	}, nil
 }
 

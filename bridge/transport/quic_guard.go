@@ -16,20 +16,13 @@ import (
 // for the log: quic-go tells nobody about connections it never hands out.
 type quicGuard struct {
 	refusals *refusals
-
-	mu      sync.Mutex
-	pending int
-	perHost map[string]int // pending ones whose address is proved
+	handshakes
 }
 
 const (
 	// crowd is how many handshakes may be pending before newcomers must first
 	// prove their address (QUIC Retry): from there on forged addresses get nowhere.
 	crowd = 8
-	// maxPending and maxPendingPerHost refuse newcomers outright. Only proved
-	// addresses count for a host, so that nobody can be locked out by forgery.
-	maxPending        = 128
-	maxPendingPerHost = 16
 
 	serverSuffix = ".achbridge"
 )
@@ -37,7 +30,7 @@ const (
 var errCrowded = errors.New("too many handshakes pending")
 
 func newQUICGuard(r *refusals) *quicGuard {
-	return &quicGuard{refusals: r, perHost: make(map[string]int)}
+	return &quicGuard{refusals: r, handshakes: newHandshakes()}
 }
 
 // attempt is one incoming connection until the welcome.
@@ -53,11 +46,7 @@ type attempt struct {
 type attemptKey struct{}
 
 // crowded is quic.Transport.VerifySourceAddress.
-func (g *quicGuard) crowded(net.Addr) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.pending >= crowd
-}
+func (g *quicGuard) crowded(net.Addr) bool { return g.atLeast(crowd) }
 
 // admit is quic.Transport.ConnContext: it counts the attempt in, and out again
 // when the connection ends or authenticated says so.
@@ -66,14 +55,8 @@ func (g *quicGuard) admit(ctx context.Context, info *quic.ClientInfo) (context.C
 	if info.AddrVerified {
 		host = hostPart(info.RemoteAddr)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.pending >= maxPending || host != "" && g.perHost[host] >= maxPendingPerHost {
+	if !g.enter(host) {
 		return nil, errCrowded
-	}
-	g.pending++
-	if host != "" {
-		g.perHost[host]++
 	}
 	a := &attempt{addr: info.RemoteAddr, release: sync.OnceFunc(func() { g.leave(host) })}
 	context.AfterFunc(ctx, func() {
@@ -81,18 +64,6 @@ func (g *quicGuard) admit(ctx context.Context, info *quic.ClientInfo) (context.C
 		g.ended(a, context.Cause(ctx))
 	})
 	return context.WithValue(ctx, attemptKey{}, a), nil
-}
-
-func (g *quicGuard) leave(host string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.pending--
-	if host == "" {
-		return
-	}
-	if g.perHost[host]--; g.perHost[host] == 0 {
-		delete(g.perHost, host)
-	}
 }
 
 // hello is tls.Config.GetConfigForClient. It changes nothing, but notes which
@@ -138,7 +109,7 @@ func (g *quicGuard) ended(a *attempt, cause error) {
 	if closed || leaving || errors.Is(cause, ErrSelf) || errors.Is(cause, ErrSilent) || errors.Is(cause, quic.ErrTransportClosed) {
 		return
 	}
-	if errors.Is(cause, ErrWrongKey) && claim.network == g.refusals.network {
+	if errors.Is(cause, ErrWrongKey) && claim.network == g.refusals.network() {
 		// It meant our network and refused us all the same.
 		cause = errors.New("peer refused our certificate")
 	}

@@ -13,7 +13,7 @@ import (
 // is counted in the next line.
 type refusals struct {
 	log     *slog.Logger
-	network string // ours
+	network func() string // ours
 
 	mu     sync.Mutex
 	last   map[string]time.Time // by host part of the address
@@ -25,7 +25,7 @@ const (
 	maxVoices     = 32
 )
 
-func newRefusals(log *slog.Logger, network string) *refusals {
+func newRefusals(log *slog.Logger, network func() string) *refusals {
 	return &refusals{log: log, network: network, last: make(map[string]time.Time)}
 }
 
@@ -40,7 +40,7 @@ func (r *refusals) report(addr net.Addr, c claim, err error) {
 	if c.host != "" {
 		attrs = append(attrs, "host", c.host)
 	}
-	attrs = append(attrs, "network", r.network)
+	attrs = append(attrs, "network", r.network())
 	if c.network != "" {
 		attrs = append(attrs, "peer_network", c.network)
 	}

@@ -12,7 +12,7 @@ import (
 func TestRefusalsAreLoggedOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book := &logBook{}
-		r := newRefusals(slog.New(slog.NewTextHandler(book, nil)), "01234567")
+		r := newRefusals(slog.New(slog.NewTextHandler(book, nil)), func() string { return "01234567" })
 		addr := func(host, port int) net.Addr { return &net.UDPAddr{IP: net.IPv4(10, 0, 0, byte(host)), Port: port} }
 		for port := range 5 { // one host, whatever its port
 			r.report(addr(1, port), claim{}, ErrWrongKey)

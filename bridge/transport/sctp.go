@@ -15,10 +15,9 @@ import (
 // RFC 8261) over UDP.
 type sctpProtocol struct {
 	endpoint *Endpoint
-	trust    *trust
 	socket   *sctpSocket
 	idle     time.Duration
-	guard    *sctpGuard
+	pending  handshakes // all of them from proved addresses
 
 	ctx  context.Context // ends the handshakes that are under way
 	stop context.CancelFunc
@@ -29,15 +28,16 @@ type sctpProtocol struct {
 	cause error                  // why
 }
 
-func listenSCTP(conn net.PacketConn, e *Endpoint, t *trust, cfg Config) *sctpProtocol {
+func listenSCTP(conn net.PacketConn, e *Endpoint, cfg Config) *sctpProtocol {
 	p := &sctpProtocol{
 		endpoint: e,
-		trust:    t,
 		socket:   newSCTPSocket(conn, cfg.Node, resetter{cfg.Key.derive("achbridge/1 sctp reset", 32)}),
 		idle:     cfg.IdleTimeout,
-		guard:    newSCTPGuard(),
+		pending:  newHandshakes(),
 		links:    make(map[*sctpLink]struct{}),
 	}
+	receive, send := growBuffers(conn)
+	cfg.Log.Debug("socket buffers", "transport", "sctp", "receive", receive, "send", send, "want", kernelBuffer)
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.socket.admit = p.admit
 	p.socket.run(func(err error) {
@@ -63,7 +63,7 @@ func (p *sctpProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error
 	}
 	var key pathKey
 	rand.Read(key.attempt[:]) // never fails
-	path := newSCTPPath(p.socket, key, shim{kind: kindToListener, attempt: key.attempt})
+	path := newSCTPPath(p.socket, key, shim{kind: kindToListener, attempt: key.attempt}, addr)
 	p.socket.remember(path)
 	s, err := p.dialOver(ctx, path, addr)
 	if err != nil {
@@ -90,7 +90,7 @@ func (p *sctpProtocol) dialOver(ctx context.Context, path *sctpPath, addr net.Ad
 	if err != nil {
 		return nil, err
 	}
-	m := &sctpMeeting{p: p, path: path}
+	m := &sctpMeeting{p: p, trust: p.endpoint.trusted(), path: path}
 	conn, err := dtls.ClientWithOptions(path, addr, m.clientOptions()...)
 	if err != nil {
 		return nil, err
@@ -120,11 +120,11 @@ func (p *sctpProtocol) admit(path *sctpPath, from net.Addr) bool {
 	host := hostPart(from)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.links == nil || !p.guard.enter(host) {
+	if p.links == nil || !p.pending.enter(host) {
 		return false
 	}
 	p.wg.Go(func() {
-		defer p.guard.leave(host)
+		defer p.pending.leave(host)
 		p.serve(path, from)
 	})
 	return true
@@ -135,7 +135,7 @@ func (p *sctpProtocol) admit(path *sctpPath, from net.Addr) bool {
 func (p *sctpProtocol) serve(path *sctpPath, from net.Addr) {
 	ctx, cancel := context.WithTimeout(p.ctx, handshakeTimeout)
 	defer cancel()
-	m := &sctpMeeting{p: p, path: path}
+	m := &sctpMeeting{p: p, trust: p.endpoint.trusted(), path: path}
 	conn, err := dtls.ServerWithOptions(path, from, m.serverOptions()...)
 	if err != nil {
 		path.Close()
@@ -187,34 +187,4 @@ func (p *sctpProtocol) close() {
 	p.shut(net.ErrClosed)
 	p.socket.close()
 	p.wg.Wait()
-}
-
-// sctpGuard bounds what handshakes cost that are not complete. All of them come
-// from proved addresses.
-type sctpGuard struct {
-	mu      sync.Mutex
-	pending int
-	perHost map[string]int
-}
-
-func newSCTPGuard() *sctpGuard { return &sctpGuard{perHost: make(map[string]int)} }
-
-func (g *sctpGuard) enter(host string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.pending >= maxPending || g.perHost[host] >= maxPendingPerHost {
-		return false
-	}
-	g.pending++
-	g.perHost[host]++
-	return true
-}
-
-func (g *sctpGuard) leave(host string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.pending--
-	if g.perHost[host]--; g.perHost[host] == 0 {
-		delete(g.perHost, host)
-	}
 }

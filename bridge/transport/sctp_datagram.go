@@ -9,8 +9,8 @@ import (
 )
 
 func (l *sctpLink) sendDatagram(b []byte) error {
-	if len(b) > sctpPayload {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(b), sctpPayload)
+	if most := l.maxDatagram(); len(b) > most {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(b), most)
 	}
 	format := sctp.PayloadProtocolIdentifier(datagramFormat)
 	if len(b) == 0 {
@@ -54,22 +54,10 @@ func (l *sctpLink) receive() {
 }
 
 func (l *sctpLink) receiveDatagram(ctx context.Context) ([]byte, error) {
-	select {
-	case d := <-l.received: // also after the end
-		return d, nil
-	default:
-	}
-	select {
-	case d := <-l.received:
-		return d, nil
-	case <-l.ending:
-		return nil, l.fault()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return lastly(ctx, l.received, l.ending, l.fault)
 }
 
-func (l *sctpLink) maxDatagram() int { return sctpPayload }
+func (l *sctpLink) maxDatagram() int { return (l.mtu - sctpHeader - dataHeader) &^ 3 }
 
 // window is the congestion window, or what the peer takes if that is less, without
 // what waits in SCTP already.
@@ -78,7 +66,7 @@ func (l *sctpLink) window() int {
 	waiting := l.inQueue
 	l.mu.Unlock()
 	flying := l.assoc.BufferedAmount() - waiting
-	return max(0, min(int(l.assoc.CWND()), int(l.assoc.RWND())+flying)-sctpMTU-waiting)
+	return max(0, min(int(l.assoc.CWND()), int(l.assoc.RWND())+flying)-l.mtu-waiting)
 }
 
 // sent notes a DATA chunk that leaves.

@@ -19,6 +19,7 @@ type sctpLink struct {
 	path  *sctpPath
 	conn  *dtls.Conn
 	assoc *sctp.Association
+	mtu   int   // sctpMTU or sctpNarrow
 	token proof // with which the peer would say that it has forgotten us
 
 	datagrams *sctp.Stream
@@ -26,6 +27,8 @@ type sctpLink struct {
 	received  chan []byte
 	control   sctpControl
 	arrivals  chan *sctpReceiveStream // has room for all that the peer may open
+	backlog   sctpBacklog
+	writing   sync.Mutex // held while a packet is written
 
 	ending chan struct{} // closed once cause is set
 	done   chan struct{} // closed when nothing of the link runs any more
@@ -35,6 +38,7 @@ type sctpLink struct {
 	changed  sync.Cond // L is mu: anything below
 	cause    error
 	packets  uint64 // that have come
+	header   []byte // of our packets; nil until the first
 	lastCame time.Time
 	srtt     time.Duration
 	beatInfo string // of the heartbeat under way
@@ -46,12 +50,15 @@ type sctpLink struct {
 }
 
 const (
-	// sctpPayload is the largest message that goes in one packet, in bytes: the same
-	// 1280 bytes of UDP payload as over QUIC, less those of the DTLS record (13 header,
-	// 8 connection id, 8 nonce, 1 type, 16 tag) and those of SCTP, rounded down to
-	// four.
+	// sctpPayload is the largest message that goes in one packet, in bytes, on a path
+	// that carries packets as over QUIC.
 	sctpPayload = (sctpMTU - sctpHeader - dataHeader) &^ 3
-	sctpMTU     = quicPacket - 46
+	// sctpMTU is the size of an SCTP packet then: without the DTLS record (13 header, 8
+	// connection id, 8 nonce, 1 type, 16 tag). sctpNarrow is it elsewhere: what IPv4
+	// delivers everywhere, 576 bytes with its header and UDP's (RFC 1122 section 3.3.2).
+	sctpMTU    = quicPacket - sealSize
+	sctpNarrow = 576 - 28 - sealSize
+	sealSize   = 46
 
 	// sctpWindow is the least congestion window, in bytes. See sctpOptions.
 	sctpWindow = 1 << 20
@@ -59,9 +66,6 @@ const (
 	sctpBuffer = 2 << 20
 	// sctpRTO is the retransmission timer.
 	sctpRTO = 500 * time.Millisecond
-
-	// rttPeriod is how often the round trip is measured on a busy path.
-	rttPeriod = time.Second
 
 	// shortQueue is how many datagrams wait in SCTP before SendDatagram blocks.
 	shortQueue = 32
@@ -102,11 +106,11 @@ const (
 //
 // The heartbeat is ours, see watch, and so is the end of a peer that is silent: the
 // library knows neither. What it says too often is held back, see sctp_thin.go.
-func sctpOptions(conn net.Conn) []sctp.ClientOption {
+func sctpOptions(conn net.Conn, mtu int) []sctp.ClientOption {
 	return []sctp.ClientOption{
 		sctp.WithNetConn(conn),
 		sctp.WithLoggerFactory(silentLogs()),
-		sctp.WithMTU(sctpMTU),
+		sctp.WithMTU(uint32(mtu)),
 		sctp.WithEnableZeroChecksum(true),
 		sctp.WithEnableInterleaving(false),
 		sctp.WithMaxReceiveBufferSize(sctpBuffer),
@@ -118,7 +122,7 @@ func sctpOptions(conn net.Conn) []sctp.ClientOption {
 // newSCTPLink starts the association that both hellos have described.
 func newSCTPLink(m *sctpMeeting, conn *dtls.Conn, remote []byte, rtt time.Duration) (*sctpLink, error) {
 	l := &sctpLink{
-		p: m.p, path: m.path, conn: conn,
+		p: m.p, path: m.path, conn: conn, mtu: m.mtu,
 		token:    m.p.socket.resets.token(m.peer.Node, m.path.outgoing()),
 		received: make(chan []byte, linkQueue),
 		arrivals: make(chan *sctpReceiveStream, maxStreams),
@@ -132,7 +136,7 @@ func newSCTPLink(m *sctpMeeting, conn *dtls.Conn, remote []byte, rtt time.Durati
 	}
 	l.streams.init(l)
 	var err error
-	l.assoc, err = sctp.ClientContext(context.Background(), append(sctpOptions(tap), sctp.WithSNAP(m.token, remote))...)
+	l.assoc, err = sctp.ClientContext(context.Background(), append(sctpOptions(tap, l.mtu), sctp.WithSNAP(m.token, remote))...)
 	if err != nil {
 		return nil, fmt.Errorf("association: %w", err)
 	}
@@ -161,6 +165,7 @@ func (l *sctpLink) begin() error {
 		return err
 	}
 	l.p.socket.expect(l.token, l)
+	l.path.link.Store(l)
 	l.mu.Lock()
 	l.streams.attach(&l.streams.tracks[0], control)
 	l.mu.Unlock()
@@ -190,33 +195,6 @@ func (l *sctpLink) run() {
 	l.p.socket.unexpect(l.token)
 	l.p.leave(l)
 	close(l.done)
-}
-
-// watch returns when the link is to end: it ends it itself when nothing is heard.
-func (l *sctpLink) watch() {
-	beat := min(l.p.idle/4, KeepAlive)
-	timer := time.NewTimer(beat)
-	defer timer.Stop()
-	for {
-		select {
-		case <-l.ending:
-			return
-		case <-timer.C:
-		}
-		l.mu.Lock()
-		silent, sampled := time.Since(l.lastCame), time.Since(l.beatAt)
-		l.mu.Unlock()
-		if silent >= l.p.idle {
-			l.end(ErrSilent)
-			return
-		}
-		wait := beat - silent
-		if wait <= 0 || sampled >= rttPeriod {
-			l.assoc.ActiveHeartbeat()
-			wait = beat
-		}
-		timer.Reset(min(wait, l.p.idle-silent))
-	}
 }
 
 // end makes the link end for a reason, the first of which counts.
@@ -259,7 +237,7 @@ func (l *sctpLink) heard() uint64 {
 	return l.packets
 }
 
-func (l *sctpLink) remoteAddr() net.Addr { return l.conn.RemoteAddr() }
+func (l *sctpLink) remoteAddr() net.Addr { return l.path.peerAddr() }
 
 // fault is why the link ends.
 func (l *sctpLink) fault() error {
@@ -278,30 +256,3 @@ func (l *sctpLink) err() error {
 }
 
 func (l *sctpLink) close(reason string) { l.end(&CloseError{Reason: reason}) }
-
-// hear notes that something authentic came from the peer.
-func (l *sctpLink) hear(now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lastCame = now
-	l.packets++
-}
-
-// beat notes a heartbeat that leaves.
-func (l *sctpLink) beat(chunk []byte, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.beatInfo, l.beatAt = heartbeatInfo(chunk), now
-}
-
-// beaten notes the answer to one. It alone gives the round trip: acknowledgements
-// of data may be delayed by 200 ms.
-func (l *sctpLink) beaten(chunk []byte, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.beatInfo == "" || heartbeatInfo(chunk) != l.beatInfo {
-		return
-	}
-	l.beatInfo = ""
-	l.srtt += (now.Sub(l.beatAt) - l.srtt) / 4
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -21,29 +22,38 @@ import (
 // After knock and cookie comes DTLS, in two round trips, and then one record each
 // way, the hello: welcomeByte and the INIT chunk that SCTP would else exchange
 // itself, in two round trips more (draft-hancke-tsvwg-snap). The dialler repeats
-// its hello until it has the answer.
+// its hello until it has the answer. The hello is as long as the longest packets of
+// the session, at first: they pass if the answer comes, which is as long. If none
+// comes for wideTries, the dialler says it without the padding, and the session makes
+// do with packets that pass everywhere.
 type sctpMeeting struct {
 	p     *sctpProtocol
+	trust *trust // as it was when the handshake began
 	path  *sctpPath
 	claim claim // of a dialler, from its greeting
 	peer  Peer
+	proof []*x509.Certificate
 	token []byte // our INIT chunk
+	mtu   int    // of the session, in bytes of SCTP packet: sctpMTU or sctpNarrow
 	fault error  // what we have against the peer's certificate
 }
 
-// handshakePacket is the size of DTLS handshake packets, in bytes.
-const handshakePacket = 1200
+const (
+	// handshakePacket is what pion/dtls takes for the size of packets in the handshake:
+	// theirs is up to 51 bytes more, with headers and shim, and passes everywhere.
+	handshakePacket = 480
+	// wideTries is how often a dialler tries long packets.
+	wideTries = 2
+)
 
-// maxChain is how many certificates we look at: one that newTrust issues stands
-// alone, and trust.verify says so.
+// maxChain is how many certificates we look at: what an anchor shows has no more.
 const maxChain = 2
 
-// maxHello is more than any hello takes.
+// maxHello is more than the INIT chunk of any hello takes, in bytes.
 const maxHello = 512
 
 func (m *sctpMeeting) options() []dtls.Option {
 	return []dtls.Option{
-		dtls.WithCertificates(m.p.trust.certificate),
 		dtls.WithCipherSuites(dtls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
 		dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
 		dtls.WithSupportedProtocols(alpn),
@@ -61,7 +71,10 @@ func (m *sctpMeeting) options() []dtls.Option {
 
 func (m *sctpMeeting) clientOptions() []dtls.ClientOption {
 	// Names the network we mean, for the other side's log.
-	options := []dtls.ClientOption{dtls.WithServerName(m.p.trust.network + serverSuffix)}
+	options := []dtls.ClientOption{
+		dtls.WithServerName(m.trust.network() + serverSuffix),
+		dtls.WithGetClientCertificate(func(*dtls.CertificateRequestInfo) (*tls.Certificate, error) { return m.trust.certificate() }),
+	}
 	for _, o := range m.options() {
 		options = append(options, o)
 	}
@@ -76,7 +89,7 @@ func (m *sctpMeeting) serverOptions() []dtls.ServerOption {
 			if network, named := strings.CutSuffix(h.ServerName, serverSuffix); named && isNetwork(network) {
 				m.claim.network = network
 			}
-			return &m.p.trust.certificate, nil
+			return m.trust.certificate()
 		}),
 	}
 	for _, o := range m.options() {
@@ -107,10 +120,11 @@ func (m *sctpMeeting) identify(raw [][]byte) (Peer, error) {
 		}
 		chain = append(chain, cert)
 	}
-	return m.p.trust.verify(chain)
+	m.proof = chain
+	return m.trust.verify(chain)
 }
 
-// hello is one side of the exchange that follows DTLS. It returns the peer's INIT.
+// hello is one side of the exchange that follows DTLS. It returns what the peer says.
 type hello func(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error)
 
 // meet makes a session of a connection, or closes it; rtt is zero if unknown.
@@ -131,21 +145,26 @@ func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do hello, rtt 
 	switch {
 	case !ok || state.NegotiatedProtocol != alpn:
 		return nil, errors.New("peer speaks another application protocol")
-	case m.peer.Node == m.p.trust.self.Node:
+	case m.peer.Node == m.trust.self.Node:
 		return nil, ErrSelf
 	case m.path.outgoing() == cid{}:
 		return nil, errors.New("peer has no connection id")
 	}
 	m.path.known.Store(true)
 	var err error
-	if m.token, err = sctp.GenerateOutOfBandToken(sctpOptions(conn)...); err != nil {
+	if m.token, err = sctp.GenerateOutOfBandToken(sctpOptions(conn, sctpMTU)...); err != nil {
 		return nil, err
 	}
 	start := time.Now()
-	remote, err := do(m, ctx, conn)
+	heard, err := do(m, ctx, conn)
 	if err != nil {
 		return nil, err
 	}
+	remote, mtu, ok := parseHello(heard)
+	if !ok {
+		return nil, errors.New("welcome: not a hello")
+	}
+	m.mtu = mtu
 	if rtt == 0 {
 		rtt = time.Since(start)
 	}
@@ -153,21 +172,53 @@ func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do hello, rtt 
 	if err != nil {
 		return nil, err
 	}
-	return &Session{carrier: l, control: l.control, done: l.done, peer: m.peer}, nil
+	return &Session{carrier: l, control: l.control, done: l.done, peer: m.peer, proof: m.proof}, nil
 }
 
-// ownHello is what we say.
-func (m *sctpMeeting) ownHello() []byte { return append([]byte{welcomeByte}, m.token...) }
+// appendHello appends welcomeByte and the INIT chunk, padded to mtu unless that is
+// sctpNarrow.
+func appendHello(dst, token []byte, mtu int) []byte {
+	dst = append(append(dst, welcomeByte), token...)
+	if mtu == sctpNarrow {
+		return dst
+	}
+	return append(dst, make([]byte, max(0, mtu-1-len(token)))...)
+}
+
+// parseHello returns the INIT chunk, which is part of b, and how large packets are to
+// be.
+func parseHello(b []byte) (token []byte, mtu int, ok bool) {
+	if len(b) < 1+4 || b[0] != welcomeByte {
+		return nil, 0, false
+	}
+	n := int(binary.BigEndian.Uint16(b[1+2:]))
+	if n < 4 || n > maxHello || n > len(b)-1 {
+		return nil, 0, false
+	}
+	mtu = sctpNarrow
+	if len(b) >= sctpMTU {
+		mtu = sctpMTU
+	}
+	return b[1 : 1+n], mtu, true
+}
+
+// ownHello is what an acceptor says.
+func (m *sctpMeeting) ownHello() []byte { return appendHello(nil, m.token, m.mtu) }
 
 // askHello is the dialler's side.
 func askHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
-	for {
-		if _, err := conn.Write(m.ownHello()); err != nil {
+	m.path.sealed.Store(true) // the last flight of DTLS is the acceptor's
+	for try := 1; ; try++ {
+		mtu := sctpMTU
+		if try > wideTries {
+			mtu = sctpNarrow
+		}
+		if _, err := conn.Write(appendHello(nil, m.token, mtu)); err != nil {
 			return nil, err
 		}
-		token, err := hearHello(ctx, conn, knockPeriod)
+		heard, err := hearHello(ctx, conn, knockPeriod)
 		if netErr, ok := errors.AsType[net.Error](err); !ok || !netErr.Timeout() || ctx.Err() != nil {
-			return token, err
+			return heard, err
 		}
 	}
 }
@@ -175,7 +226,9 @@ func askHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, err
 // hearFirstHello is the acceptor's side. It answers when it has the session, see
 // serve. The answer may be lost, and is then asked for again, see sctpTap.
 func hearFirstHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
-	return hearHello(ctx, conn, handshakeTimeout)
+	heard, err := hearHello(ctx, conn, handshakeTimeout)
+	m.path.sealed.Store(err == nil) // until now it may have missed the end of DTLS
+	return heard, err
 }
 
 // hearHello waits for the peer's hello. What else comes, came too early.
@@ -193,8 +246,8 @@ func hearHello(ctx context.Context, conn *dtls.Conn, wait time.Duration) ([]byte
 		switch {
 		case err != nil:
 			return nil, err
-		case n > 0 && b[0] == welcomeByte && n <= maxHello:
-			return b[1:n], nil
+		case n > 0 && b[0] == welcomeByte:
+			return b[:n], nil
 		case n > 0 && b[0] != sctpFirstByte:
 			return nil, fmt.Errorf("welcome: got byte %#x, want %#x", b[0], welcomeByte)
 		}
@@ -238,7 +291,7 @@ func (m *sctpMeeting) report(ctx context.Context, from net.Addr, err error) {
 	if m.peer != (Peer{}) || closed || ctx.Err() != nil || errors.Is(err, ErrSelf) || errors.Is(err, ErrSilent) || errors.Is(err, net.ErrClosed) {
 		return
 	}
-	if errors.Is(err, ErrWrongKey) && m.claim.network == m.p.trust.network {
+	if errors.Is(err, ErrWrongKey) && m.claim.network == m.trust.network() {
 		// It meant our network and refused us all the same.
 		err = errors.New("peer refused our certificate")
 	}

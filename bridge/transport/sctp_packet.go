@@ -93,6 +93,19 @@ func findCID(b []byte) (id cid, ok bool) {
 	return parseCID(b)
 }
 
+// sealed tells whether a packet is nothing but records with a connection id, encrypted.
+// Once there are keys a peer sends no others, but pion/dtls would obey them.
+func sealed(b []byte) bool {
+	const header = cidOffset + cidSize + 2
+	for len(b) > 0 {
+		if len(b) < header || b[0] != recordCID || b[3] == 0 && b[4] == 0 {
+			return false
+		}
+		b = b[min(len(b), header+int(binary.BigEndian.Uint16(b[header-2:]))):]
+	}
+	return true
+}
+
 func randomCID() (id cid) {
 	rand.Read(id[:]) // never fails
 	return id

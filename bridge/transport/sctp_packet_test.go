@@ -1,10 +1,14 @@
 package transport
 
 import (
+	"context"
 	"encoding/hex"
+	"io"
 	"net"
 	"testing"
 	"time"
+
+	"github.com/pion/sctp"
 )
 
 func TestShimIsLaidOutAsDocumented(t *testing.T) {
@@ -62,6 +66,7 @@ func FuzzPacketsFromAnybody(f *testing.F) {
 	}
 	f.Add(append([]byte{recordCID, 254, 253}, make([]byte, 60)...))
 	f.Add([]byte{shimMagic})
+	f.Add(append(record(recordCID, 1, make([]byte, cidSize), make([]byte, 30)), record(23, 0, nil, []byte("x"))...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := newSCTPSocket(deafConn{addr: from}, nodeOf("robot"), resetter{[]byte("secret")})
 		s.admit = func(*sctpPath, net.Addr) bool {
@@ -84,6 +89,9 @@ func FuzzPacketsFromAnybody(f *testing.F) {
 		}
 		findCID(b)
 		plainAlert(b)
+		if _, ok := parseCID(b); sealed(b) && len(b) > 0 && !ok {
+			t.Errorf("%x: sealed, and without a connection id", b)
+		}
 	})
 }
 
@@ -108,7 +116,80 @@ func FuzzPacketsOfAMember(f *testing.F) {
 				l.beaten(chunk, time.Now())
 			case chunkData:
 				l.sent(chunk)
+				l.backlog.admit(chunk)
+				l.arrived(chunk)
+			case chunkSack:
+				l.acknowledged(chunk, time.Now())
+				l.backlog.acknowledge(chunk)
 			}
+		}
+		isForward(b)
+		isSack(b)
+	})
+}
+
+// FuzzHelloOfAMember feeds the INIT chunk of a hello, and a packet that follows it, to
+// an association of the library's.
+func FuzzHelloOfAMember(f *testing.F) {
+	conn, _ := net.Pipe()
+	own, err := sctp.GenerateOutOfBandToken(sctpOptions(conn, sctpMTU)...)
+	if err != nil {
+		f.Fatal(err)
+	}
+	head := append([]byte{sctpFirstByte, 0x88, sctpFirstByte, 0x88}, own[4:8]...)
+	head = append(head, 0, 0, 0, 0)
+	f.Add(own, append(head, chunkData, 3, 0, 17, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0xac, 1, 'x', 0, 0, 0))
+	f.Add(own[:20], head)
+	f.Add([]byte{1, 0, 0, 4}, []byte{})
+	f.Add([]byte{}, []byte{welcomeByte})
+	f.Fuzz(func(t *testing.T, remote, packet []byte) {
+		token, mtu, ok := parseHello(append([]byte{welcomeByte}, remote...))
+		if again, size, valid := parseHello(appendHello(nil, token, mtu)); ok && (!valid || string(again) != string(token) || size != mtu) {
+			t.Errorf("hello: got %x, %d, %t, want %x, %d", again, size, valid, token, mtu)
+		}
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		assoc, err := sctp.ClientContext(context.Background(), append(sctpOptions(ours, sctpMTU), sctp.WithSNAP(own, remote))...)
+		if err != nil {
+			ours.Close()
+			return
+		}
+		go io.Copy(io.Discard, theirs)
+		theirs.SetWriteDeadline(time.Now().Add(time.Second))
+		theirs.Write(packet)
+		assoc.Close()
+	})
+}
+
+// FuzzWordsAboutStreams feeds what a member says about streams, and in them. Each
+// message is its length, the stream, the format, and its bytes.
+func FuzzWordsAboutStreams(f *testing.F) {
+	message := func(stream, format byte, b ...byte) []byte { return append([]byte{byte(len(b)), stream, format}, b...) }
+	f.Add(append(message(0, 3, 'x'), message(0, 4, 0)...))
+	f.Add(append(message(255, 0, appendWord(nil, word{wordOpen, 1, 0})...), message(1, 5, 0)...))
+	f.Add(message(255, 0, appendWord(nil, word{wordCredit, 0, 1 << 31})...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l := &sctpLink{
+			arrivals: make(chan *sctpReceiveStream, maxStreams), ending: make(chan struct{}),
+			words: &sctp.Stream{},
+		}
+		l.changed.L = &l.mu
+		l.streams.init(l)
+		for len(b) >= 3 {
+			n := min(int(b[0]), len(b)-3)
+			body := b[3:][:n]
+			if w, ok := parseWord(body); b[1] == 255 {
+				// Only what opens has a stream to do it to, without an association.
+				if ok && w.kind == wordOpen {
+					l.streams.heard(w)
+				}
+			} else {
+				l.streams.take(&l.streams.tracks[b[1]], body, sctp.PayloadProtocolIdentifier(0xac00+int(b[2])))
+			}
+			b = b[3+n:]
+		}
+		if l.streams.unread < 0 || len(l.arrivals) > maxStreams {
+			t.Errorf("unread: got %d bytes, and %d arrivals", l.streams.unread, len(l.arrivals))
 		}
 	})
 }

@@ -24,11 +24,16 @@ type sctpPath struct {
 	// bytes, which belongs to the socket's reader.
 	known     atomic.Bool
 	allowance int
+	// sealed is set when the peer has keys and knows that we have: whatever is in
+	// clear is not from it any more.
+	sealed atomic.Bool
 	// leaving makes the next packet, an abort, the last one: there is nothing left to
 	// say, and the peer's DTLS would forget the abort over an alert that follows.
 	leaving atomic.Bool
+	link    atomic.Pointer[sctpLink] // nil until there is one
 
 	mu      sync.Mutex
+	place   sctpPlace
 	expired chan struct{} // closed while the read deadline is past
 	goodbye []byte        // the last packet, kept to be repeated
 	theirs  cid           // connection id of what it sends, zero until it has one
@@ -54,16 +59,20 @@ const (
 	strangerAllowance = 32 << 10
 )
 
-func newSCTPPath(s *sctpSocket, key pathKey, sh shim) *sctpPath {
+func newSCTPPath(s *sctpSocket, key pathKey, sh shim, peer net.Addr) *sctpPath {
 	return &sctpPath{
 		socket: s, key: key, shim: sh, id: randomCID(),
 		cookies: make(chan proof, 1), in: make(chan sctpPacket, pathQueue),
 		closed: make(chan struct{}), expired: make(chan struct{}), allowance: strangerAllowance,
+		place: sctpPlace{proved: peer},
 	}
 }
 
 // deliver takes a packet from the socket's reader.
 func (p *sctpPath) deliver(b []byte, from net.Addr) {
+	if p.sealed.Load() && !sealed(b) {
+		return
+	}
 	if !p.known.Load() {
 		if p.allowance -= len(b); p.allowance < 0 {
 			return
@@ -75,8 +84,11 @@ func (p *sctpPath) deliver(b []byte, from net.Addr) {
 	}
 }
 
-// ReadFrom returns the next packet.
+// ReadFrom returns the next packet, when DTLS is done with the one before.
 func (p *sctpPath) ReadFrom(b []byte) (int, net.Addr, error) {
+	if l := p.link.Load(); l != nil {
+		l.follow()
+	}
 	p.mu.Lock()
 	expired := p.expired
 	p.mu.Unlock()
@@ -90,8 +102,8 @@ func (p *sctpPath) ReadFrom(b []byte) (int, net.Addr, error) {
 	}
 }
 
-// WriteTo sends b, which it copies.
-func (p *sctpPath) WriteTo(b []byte, to net.Addr) (int, error) {
+// WriteTo sends b, which it copies, to the peer: DTLS may have heard it from elsewhere.
+func (p *sctpPath) WriteTo(b []byte, _ net.Addr) (int, error) {
 	var packet []byte
 	n := len(b)
 	b = plainAlert(b)
@@ -115,7 +127,7 @@ func (p *sctpPath) WriteTo(b []byte, to net.Addr) (int, error) {
 			return n, nil
 		}
 	}
-	p.socket.send(packet, to)
+	p.socket.send(packet, p.destination())
 	return n, nil
 }
 

@@ -36,14 +36,7 @@ const (
 	largestPacket = 2048
 )
 
-// kernelBuffer is how many bytes the kernel is asked to hold for the reader, as by
-// quic-go. Less, and a burst is lost while the reader waits for a core.
-const kernelBuffer = 7 << 20
-
 func newSCTPSocket(conn net.PacketConn, node NodeID, resets resetter) *sctpSocket {
-	if c, ok := conn.(interface{ SetReadBuffer(int) error }); ok {
-		c.SetReadBuffer(kernelBuffer) // what it gives has to do
-	}
 	return &sctpSocket{
 		conn: conn, node: node, cookies: newCookieJar(), resets: resets,
 		out: make(chan sctpPacket, socketQueue), done: make(chan struct{}), flushed: make(chan struct{}),
@@ -55,7 +48,9 @@ func newSCTPSocket(conn net.PacketConn, node NodeID, resets resetter) *sctpSocke
 // sends for it hears the goodbye again.
 type parting struct {
 	id      cid
-	goodbye []byte // nil when we did not end it
+	peer    net.Addr // where it was
+	goodbye []byte   // nil when we did not end it
+	said    time.Time
 	until   time.Time
 }
 
@@ -63,6 +58,8 @@ const (
 	// partingLife is longer than anybody speaks into silence.
 	partingLife = 5 * time.Second
 	maxPartings = 1024
+	// goodbyePeriod is how often a goodbye is said at most.
+	goodbyePeriod = 20 * time.Millisecond
 )
 
 // run moves packets until the socket is closed or breaks, which it reports.
@@ -131,18 +128,12 @@ func (s *sctpSocket) sort(b []byte, from net.Addr) {
 	if id, ok := parseCID(b); ok {
 		s.mu.Lock()
 		path := s.byID[id]
-		var last *parting
-		if path == nil {
-			last = s.parting(id, time.Now())
-		}
+		parted := path == nil && s.parting(id, time.Now())
 		s.mu.Unlock()
 		switch {
 		case path != nil:
 			path.deliver(b, from)
-		case last != nil:
-			if last.goodbye != nil && len(b) >= minResettable {
-				s.send(last.goodbye, from)
-			}
+		case parted:
 		case len(b) >= minResettable:
 			s.send(appendShim(nil, shim{kind: kindReset, proof: s.resets.token(s.node, id)}), from)
 		}
@@ -186,7 +177,7 @@ func (s *sctpSocket) toListener(sh shim, records []byte, from net.Addr) {
 		if !s.cookies.valid(sh.proof, from, sh.attempt, time.Now()) {
 			return
 		}
-		path = newSCTPPath(s, key, shim{kind: kindToDialler, attempt: sh.attempt})
+		path = newSCTPPath(s, key, shim{kind: kindToDialler, attempt: sh.attempt}, from)
 		s.remember(path)
 		if !s.admit(path, from) {
 			path.Close()
@@ -217,21 +208,29 @@ func (s *sctpSocket) forget(p *sctpPath) {
 	if p.known.Load() {
 		now := time.Now()
 		s.parting(cid{}, now)
-		s.parted = append(s.parted[max(0, len(s.parted)+1-maxPartings):], parting{p.id, p.lastWord(), now.Add(partingLife)})
+		last := parting{id: p.id, peer: p.peerAddr(), goodbye: p.lastWord(), said: now, until: now.Add(partingLife)}
+		s.parted = append(s.parted[max(0, len(s.parted)+1-maxPartings):], last)
 	}
 }
 
-// parting returns what has become of a session, and forgets the oldest. Needs mu.
-func (s *sctpSocket) parting(id cid, now time.Time) *parting {
+// parting tells whether a session has ended here, in which case it says goodbye again
+// to where the peer was, whoever it is that sends; it forgets the oldest. Needs mu.
+func (s *sctpSocket) parting(id cid, now time.Time) bool {
 	for len(s.parted) > 0 && now.After(s.parted[0].until) {
 		s.parted = s.parted[1:]
 	}
 	for i := range s.parted {
-		if s.parted[i].id == id {
-			return &parting{goodbye: s.parted[i].goodbye}
+		last := &s.parted[i]
+		if last.id != id {
+			continue
 		}
+		if last.goodbye != nil && now.Sub(last.said) >= goodbyePeriod {
+			last.said = now
+			s.send(last.goodbye, last.peer)
+		}
+		return true
 	}
-	return nil
+	return false
 }
 
 // expect names the link that ends when the peer says by token that it forgot it.

@@ -39,7 +39,7 @@ func (s *sctpStranger) path(t *testing.T, e *Endpoint) *sctpPath {
 	t.Helper()
 	var key pathKey
 	rand.Read(key.attempt[:])
-	path := newSCTPPath(s.p.socket, key, shim{kind: kindToListener, attempt: key.attempt})
+	path := newSCTPPath(s.p.socket, key, shim{kind: kindToListener, attempt: key.attempt}, e.LocalAddr())
 	s.p.socket.remember(path)
 	t.Cleanup(func() { path.Close() })
 	if _, err := s.p.knock(t.Context(), path, e.LocalAddr()); err != nil {
@@ -84,11 +84,11 @@ func withSCTPStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
 // held returns how many handshakes are pending, and how many paths there are.
 func held(e *Endpoint) (pending, paths int) {
 	p := e.sctp.(*sctpProtocol)
-	p.guard.mu.Lock()
-	defer p.guard.mu.Unlock()
+	p.pending.mu.Lock()
+	defer p.pending.mu.Unlock()
 	p.socket.mu.Lock()
 	defer p.socket.mu.Unlock()
-	return p.guard.pending, len(p.socket.byAttempt)
+	return p.pending.pending, len(p.socket.byAttempt)
 }
 
 func TestGarbageIsIgnoredOverSCTP(t *testing.T) {

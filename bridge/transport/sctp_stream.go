@@ -100,6 +100,10 @@ func (s *sctpStreams) attach(t *sctpTrack, stream *sctp.Stream) {
 
 // say sends a word. Needs mu.
 func (s *sctpStreams) say(w word) {
+	if s.link.words.BufferedAmount() > maxWords {
+		s.link.violated("it does not take in what is said about streams")
+		return
+	}
 	s.send(s.link.words, appendWord(nil, w), wordFormat)
 }
 
@@ -171,19 +175,11 @@ func (l *sctpLink) openStream() (SendStream, error) {
 }
 
 func (l *sctpLink) acceptStream(ctx context.Context) (ReceiveStream, error) {
-	select {
-	case <-l.ending: // what nobody accepted ends with the session
-		return nil, l.fault()
-	default:
+	s, err := nextUnless(ctx, l.arrivals, l.ending, l.fault) // what nobody accepted ends with the session
+	if err != nil {
+		return nil, err
 	}
-	select {
-	case s := <-l.arrivals:
-		return s, nil
-	case <-l.ending:
-		return nil, l.fault()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return s, nil
 }
 
 // accept takes in the numbers that the peer uses first.
@@ -195,10 +191,7 @@ func (l *sctpLink) accept() {
 		}
 		number := stream.StreamIdentifier()
 		l.mu.Lock()
-		switch {
-		case number >= firstNumber+maxStreams:
-			l.violated("stream number out of range")
-		case number >= firstNumber:
+		if number >= firstNumber {
 			l.streams.attach(&l.streams.tracks[1+number-firstNumber], stream)
 		}
 		l.mu.Unlock()
@@ -214,6 +207,7 @@ func (l *sctpLink) listen() {
 			l.broke(err)
 			return
 		}
+		l.backlog.read(wordsNumber)
 		l.mu.Lock()
 		if w, ok := parseWord(b[:n]); !ok || !l.streams.heard(w) {
 			l.violated("bad word about a stream")

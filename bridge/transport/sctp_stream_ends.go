@@ -33,7 +33,7 @@ func (w *sctpSendStream) Write(b []byte) (written int, err error) {
 		case l.cause != nil:
 			return written, l.cause
 		}
-		n := min(len(b)-written, sctpPayload, w.credit)
+		n := min(len(b)-written, l.maxDatagram(), w.credit)
 		if w.track.index != 0 {
 			n = min(n, connectionWindow-w.s.abroad)
 		}
@@ -124,6 +124,7 @@ func (s *sctpStreams) fill(t *sctpTrack) {
 			s.link.broke(err)
 			return
 		}
+		s.link.backlog.read(t.stream.StreamIdentifier())
 		s.link.mu.Lock()
 		if !s.take(t, b[:n], format) {
 			s.link.violated("a stream carries what it may not")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/pion/dtls/v3"
@@ -18,6 +19,7 @@ type sctpTap struct {
 	*dtls.Conn
 	link   *sctpLink
 	answer []byte // to a hello that comes again; nil for a dialler
+	header sync.Once
 }
 
 const (
@@ -58,11 +60,16 @@ func (t *sctpTap) Read(b []byte) (int, error) {
 		for typ, chunk := range chunks(b[:n]) {
 			switch typ {
 			case chunkData:
+				if !t.link.backlog.admit(chunk) {
+					t.link.end(errBacklog)
+					return 0, net.ErrClosed
+				}
 				t.link.arrived(chunk)
 			case chunkSack:
 				t.link.acknowledged(chunk, now)
 			case chunkHeartbeatAck:
 				t.link.beaten(chunk, now)
+				t.link.path.answered(chunk, t.RemoteAddr())
 			case chunkAbort:
 				t.link.end(&CloseError{Reason: abortReason(chunk), Remote: true})
 			}
@@ -83,9 +90,15 @@ func (t *sctpTap) Write(b []byte) (int, error) {
 		t.link.skip(b, time.Now())
 		return len(b), nil
 	}
+	for typ, chunk := range chunks(b) {
+		if typ == chunkSack {
+			t.link.backlog.acknowledge(chunk)
+		}
+	}
 	if isSack(b) && t.link.needless(time.Now()) {
 		return len(b), nil
 	}
+	t.header.Do(func() { t.link.keepHeader(b) })
 	data := false
 	for typ, chunk := range chunks(b) {
 		switch typ {
@@ -98,7 +111,7 @@ func (t *sctpTap) Write(b []byte) (int, error) {
 			t.link.beat(chunk, time.Now())
 		}
 	}
-	n, err := t.Conn.Write(b)
+	n, err := t.link.write(b, nil)
 	if data {
 		t.link.urge()
 	}

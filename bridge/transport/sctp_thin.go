@@ -115,7 +115,7 @@ func (l *sctpLink) skip(packet []byte, now time.Time) {
 		over := l.cause != nil
 		l.mu.Unlock()
 		if !over {
-			l.conn.Write(word)
+			l.write(word, nil)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -48,7 +49,9 @@ type Session struct {
 	control io.ReadWriter
 	done    <-chan struct{}
 	peer    Peer
+	proof   []*x509.Certificate // by which it proved that; nil in a pipe
 	dialled bool
+	judged  bool // it ends, since its peer is not trusted any more; under Endpoint.mu
 }
 
 // carrier is what a protocol must offer to carry a Session. It is larger than a
@@ -105,9 +108,9 @@ func (s *Session) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 }
 
 // MaxDatagram returns the size in bytes of the largest datagram that can be sent
-// now: at least 1163, and usually 1243. It may shrink while the session lives, when
-// the peer moves to another address, so ask before filling each datagram; that
-// costs some 50 ns.
+// now: 1195 over QUIC, 1156 over SCTP, and 472 there on a path that does not carry 1280
+// bytes of IP. It may change while the session lives, so ask before filling each
+// datagram; that costs some 50 ns.
 func (s *Session) MaxDatagram() int { return s.carrier.maxDatagram() }
 
 // Window returns how many bytes in flight the transport carries without queueing

@@ -60,11 +60,15 @@ func refused(t *testing.T, conn *quic.Conn, err error) {
 // certificateOf makes the certificate that peer would make with key.
 func certificateOf(t *testing.T, key Key, peer Peer) tls.Certificate {
 	t.Helper()
-	trust, err := newTrust(key, peer)
+	trust, err := newTrust(key, peer, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return trust.certificate
+	c, err := trust.certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *c
 }
 
 // selfSigned signs for itself what a node of our network would show.

@@ -3,18 +3,13 @@ package transport
 import (
 	"crypto/ed25519"
 	"crypto/hkdf"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/big"
-	"net/url"
 	"slices"
-	"time"
 )
 
 // ErrWrongKey says that the peer holds another network key, or none.
@@ -32,72 +27,59 @@ var (
 const networkDigits = 8
 
 // trust is one node's standing in its network: its own certificate, and the means
-// to tell members from strangers. It does not keep the network key. Immutable.
+// to tell members from strangers. It is immutable: what changes it makes another.
 type trust struct {
-	self        Peer
-	network     string
-	authority   ed25519.PublicKey
-	certificate tls.Certificate
+	self     Peer
+	networks []string // ours first
+	anchor
 }
 
-func newTrust(key Key, self Peer) (*trust, error) {
-	authority := key.authority()
-	t := &trust{self: self, network: networkOf(authority), authority: authority.Public().(ed25519.PublicKey)}
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
+// anchor is what trust rests on.
+type anchor interface {
+	// certificate is what this node shows.
+	certificate() (*tls.Certificate, error)
+	// identify tells who the holder of a presented chain of at least one is. Whoever
+	// our authority did not sign gives ErrWrongKey.
+	identify(chain []*x509.Certificate) (Peer, error)
+	// stands tells why the holder of a chain that was identified once is no longer
+	// trusted, nil as long as it is.
+	stands(chain []*x509.Certificate) error
+}
+
+func newTrust(key Key, self Peer, revoked *Revocations) (*trust, error) {
+	t := &trust{self: self, networks: key.Networks()}
+	if h := key.host(); h != nil {
+		t.anchor = newHostAnchor(h, revoked)
+		return t, nil
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
+	var err error
+	if t.anchor, err = newSharedAnchor(key, self); err != nil {
+		return nil, err
 	}
-	template := &x509.Certificate{
-		SerialNumber:          serial.Add(serial, big.NewInt(1)),
-		Subject:               pkix.Name{CommonName: self.Host},
-		URIs:                  []*url.URL{nodeURI(self.Node)},
-		NotBefore:             time.Unix(0, 0).UTC(), // dates carry no meaning here
-		NotAfter:              time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
-		KeyUsage:              x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true,
-	}
-	issuer := &x509.Certificate{Subject: pkix.Name{CommonName: issuerPrefix + t.network}}
-	der, err := x509.CreateCertificate(rand.Reader, template, issuer, public, authority)
-	if err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
-	}
-	t.certificate = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
 	return t, nil
 }
 
-// verify tells who the holder of a presented chain is. Whoever our authority did
-// not sign gives ErrWrongKey, inside a *refusal.
+// network is the one whose authority signs for us.
+func (t *trust) network() string { return t.networks[0] }
+
+// verify tells who the holder of a presented chain is, or gives a *refusal.
 func (t *trust) verify(chain []*x509.Certificate) (Peer, error) {
 	if len(chain) == 0 {
 		return Peer{}, errNoCertificate
 	}
-	cert := chain[0]
-	if cert.SignatureAlgorithm != x509.PureEd25519 || !ed25519.Verify(t.authority, cert.RawTBSCertificate, cert.Signature) {
-		return Peer{}, &refusal{claim: claimOf(cert), err: ErrWrongKey}
-	}
-	if err := checkUsage(chain); err != nil {
-		return Peer{}, &refusal{claim: claimOf(cert), err: err}
-	}
-	peer, err := peerOf(cert)
+	peer, err := t.identify(chain)
 	if err != nil {
-		return Peer{}, &refusal{claim: claimOf(cert), err: err}
+		return Peer{}, &refusal{claim: claimOf(chain[0]), err: err}
 	}
 	return peer, nil
 }
 
-// checkUsage insists on exactly what newTrust issues, so that a certificate made
-// by a member for another purpose is not taken for a node's.
-func checkUsage(chain []*x509.Certificate) error {
-	cert := chain[0]
+// checkUsage insists on what a session certificate of ours is, so that one made by
+// a member for another purpose is not taken for a node's.
+func checkUsage(cert *x509.Certificate) error {
 	_, isEd25519 := cert.PublicKey.(ed25519.PublicKey)
 	switch {
-	case len(chain) != 1,
-		!isEd25519,
+	case !isEd25519,
 		cert.IsCA,
 		cert.KeyUsage != x509.KeyUsageDigitalSignature,
 		!slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageClientAuth),
@@ -123,21 +105,20 @@ func (r *refusal) Error() string {
 
 func (r *refusal) Unwrap() error { return r.err }
 
-// authority derives the network's certificate authority.
-func (k Key) authority() ed25519.PrivateKey {
-	return ed25519.NewKeyFromSeed(k.derive("achbridge/1 authority", ed25519.SeedSize))
-}
-
 // derive yields n bytes for one purpose by HKDF-SHA256 (RFC 5869).
-func (k Key) derive(purpose string, n int) []byte {
-	b, err := hkdf.Key(sha256.New, k.secret(), nil, purpose, n)
+func derive(secret []byte, purpose string, n int) []byte {
+	b, err := hkdf.Key(sha256.New, secret, nil, purpose, n)
 	if err != nil {
 		panic(err) // n is far below the limit of 255 hashes
 	}
 	return b
 }
 
-func networkOf(authority ed25519.PrivateKey) string {
-	sum := sha256.Sum256(authority.Public().(ed25519.PublicKey))
+func publicOf(private ed25519.PrivateKey) ed25519.PublicKey {
+	return private.Public().(ed25519.PublicKey)
+}
+
+func networkOf(authority ed25519.PublicKey) string {
+	sum := sha256.Sum256(authority)
 	return hex.EncodeToString(sum[:networkDigits/2])
 }

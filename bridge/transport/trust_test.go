@@ -22,15 +22,15 @@ import (
 func TestCertificateNamesHostAndNode(t *testing.T) {
 	key := NewKey()
 	self := Peer{Node: nodeOf("robot"), Host: strings.Repeat("ü", 31)}
-	mine, err := newTrust(key, self)
+	mine, err := newTrust(key, self, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := newTrust(key, Peer{Node: nodeOf("pc"), Host: "pc"})
+	other, err := newTrust(key, Peer{Node: nodeOf("pc"), Host: "pc"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert := parseLeaf(t, mine.certificate.Certificate[0])
+	cert := parseLeaf(t, shown(t, mine)[0])
 	got, err := other.verify([]*x509.Certificate{cert})
 	if err != nil || got != self {
 		t.Errorf("verify: got %v, %v, want %v", got, err, self)
@@ -38,8 +38,8 @@ func TestCertificateNamesHostAndNode(t *testing.T) {
 	if cert.NotBefore.Year() != 1970 || cert.NotAfter.Year() != 9999 {
 		t.Errorf("dates: got %v to %v", cert.NotBefore, cert.NotAfter)
 	}
-	if len(mine.certificate.Certificate[0]) > 1024 {
-		t.Errorf("certificate: %d bytes, want what fits a packet", len(mine.certificate.Certificate[0]))
+	if len(shown(t, mine)[0]) > 1024 {
+		t.Errorf("certificate: %d bytes, want what fits a packet", len(shown(t, mine)[0]))
 	}
 }
 
@@ -55,7 +55,7 @@ func parseLeaf(t *testing.T, der []byte) *x509.Certificate {
 // Whatever a member signs that newTrust would not, is refused.
 func TestOddCertificatesAreRefused(t *testing.T) {
 	key := NewKey()
-	pc, err := newTrust(key, Peer{Node: nodeOf("pc"), Host: "pc"})
+	pc, err := newTrust(key, Peer{Node: nodeOf("pc"), Host: "pc"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestOddCertificatesAreRefused(t *testing.T) {
 			template.RawSubject = nil // or it would win
 			change(&template)
 			issuer := &x509.Certificate{Subject: good.Issuer}
-			cert := parseLeaf(t, issue(t, &template, issuer, key.authority()).Certificate[0])
+			cert := parseLeaf(t, issue(t, &template, issuer, authorityOf(key.held().secrets[0])).Certificate[0])
 			_, err := pc.verify([]*x509.Certificate{cert})
 			fine := name == "nothing" || name == "past" || name == "future"
 			if (err == nil) != fine || errors.Is(err, ErrWrongKey) {
@@ -116,7 +116,7 @@ func TestOddCertificatesAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		der, err := x509.CreateCertificate(rand.Reader, good, &x509.Certificate{Subject: good.Issuer}, private.Public(), key.authority())
+		der, err := x509.CreateCertificate(rand.Reader, good, &x509.Certificate{Subject: good.Issuer}, private.Public(), authorityOf(key.held().secrets[0]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,11 +190,11 @@ func TestNodeIDHasOneSpelling(t *testing.T) {
 // FuzzCertificate feeds what a stranger may show before we know who it is.
 func FuzzCertificate(f *testing.F) {
 	key := NewKey()
-	node, err := newTrust(key, Peer{Node: nodeOf("pc"), Host: "pc"})
+	node, err := newTrust(key, Peer{Node: nodeOf("pc"), Host: "pc"}, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(node.certificate.Certificate[0])
+	f.Add(shown(f, node)[0])
 	f.Fuzz(func(t *testing.T, der []byte) {
 		cert, err := x509.ParseCertificate(der)
 		if err != nil {
@@ -206,7 +206,7 @@ func FuzzCertificate(f *testing.F) {
 		if peer, err := peerOf(cert); err == nil && (!speakable(peer.Host) || peer.Host == "" || peer.Node == (NodeID{})) {
 			t.Errorf("peer %q", peer)
 		}
-		if peer, err := node.verify([]*x509.Certificate{cert}); err == nil && !bytes.Equal(der, node.certificate.Certificate[0]) {
+		if peer, err := node.verify([]*x509.Certificate{cert}); err == nil && !bytes.Equal(der, shown(t, node)[0]) {
 			t.Errorf("verified without a signature: %v", peer)
 		}
 	})
@@ -220,4 +220,14 @@ func speakable(host string) bool {
 		}
 	}
 	return len(host) <= 63 && utf8.ValidString(host)
+}
+
+// shown is the chain that a node presents.
+func shown(t testing.TB, node *trust) [][]byte {
+	t.Helper()
+	c, err := node.certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Certificate
 }

@@ -30,10 +30,14 @@ func parseAddress(text string) (address, error) {
 
 func (a address) String() string { return a.host + "/" + a.channel }
 
-func (a address) matches(host, channel string) bool {
+func (a address) matchesHost(host string) bool {
 	h, _ := path.Match(a.host, host)
+	return h
+}
+
+func (a address) matches(host, channel string) bool {
 	c, _ := path.Match(a.channel, channel)
-	return h && c
+	return c && a.matchesHost(host)
 }
 
 // filter keeps the channels that match. It never returns nil: in JSON nothing

@@ -34,7 +34,7 @@ func controlFlag(cmd *cobra.Command, path *string) {
 }
 
 func (a *app) client(path string) *client {
-	c := &client{path: firstOf(path, a.findControl())}
+	c := &client{path: firstOf(path, a.env(envName("control")), a.findControl())}
 	c.http = http.Client{
 		Timeout: 10 * time.Second,
 		Transport: &http.Transport{

@@ -3,60 +3,230 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
+	"net"
 	"os"
-	"reflect"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"github.com/spf13/pflag"
+
+	"achbridge/bridge"
+	"achbridge/discovery"
+	"achbridge/localach"
 )
 
-// readConfig reads a configuration file into s. Keys that the file does not
-// name keep their value; a key that does not exist is an error with its line.
-func readConfig(path string, s *settings) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return misused(fmt.Errorf("config: %w", err), "")
-	}
-	defer f.Close()
-	dec := yaml.NewDecoder(f, yaml.DisallowUnknownField())
-	err = dec.Decode(s)
-	if errors.Is(err, io.EOF) {
-		return nil // an empty file
-	}
-	if err != nil {
-		return misused(configError(path, err), "known keys: "+strings.Join(configKeys(), " "))
-	}
-	if err := dec.Decode(&settings{}); !errors.Is(err, io.EOF) {
-		return misused(fmt.Errorf("config %s: more than one document", path), "leave out the line ---")
-	}
-	return nil
+// config is what the flags, the environment and the file come to, checked. Each
+// setting knows where it was written.
+type config struct {
+	settings
+	path string            // of the file; empty: there is none
+	from map[string]origin // by key; those that are missing have their default
+
+	export  bridge.Grants
+	accept  bridge.Grants
+	mirrors bridge.Mirrors
+	pushes  bridge.Pushes
+	static  []discovery.Static
+	domains []discovery.Domain
+	rules   map[string]rule // by path, as read
 }
 
-// configError puts file and line in front, and speaks of keys, not of Go.
-func configError(path string, err error) error {
-	where, text := path, err.Error()
-	at, ok := errors.AsType[yaml.Error](err)
-	if ok {
-		text = at.GetMessage()
-		if at.GetToken() != nil {
-			where = fmt.Sprintf("%s:%d", path, at.GetToken().Position.Line)
+// configSource is where a configuration is read from, as often as is asked.
+type configSource struct {
+	path  string // of the file; empty: there is none
+	env   func(string) string
+	given []givenFlag
+}
+
+// givenFlag is a flag of the command line with its texts.
+type givenFlag struct {
+	name  string
+	texts []string
+}
+
+// source finds the configuration: the file that is named by flag or environment,
+// else the user's, else the system's if there is one.
+func (a *app) source(path string, flags *pflag.FlagSet) configSource {
+	src := configSource{path: firstOf(path, a.env(envName("config")), a.findConfig()), env: a.env}
+	if flags != nil {
+		src.given = givenFlags(flags)
+	}
+	return src
+}
+
+// envName is the environment variable of a key.
+func envName(key string) string { return "ACHBRIDGE_" + strings.ToUpper(key) }
+
+// load reads everything. An error is problems, all of them, unless the file
+// cannot be read at all.
+func (src configSource) load() (*config, error) {
+	if src.path == "" {
+		return src.read("", nil)
+	}
+	text, err := os.ReadFile(src.path)
+	if err != nil {
+		return nil, misused(fmt.Errorf("config: %w", err), cureOf(err))
+	}
+	return src.read(src.path, text)
+}
+
+// read makes the configuration of the text of the file, the environment and the
+// flags.
+func (src configSource) read(path string, text []byte) (*config, error) {
+	c := &config{settings: defaultSettings(), path: path, from: map[string]origin{}, rules: map[string]rule{}}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.flags(flags)
+	b := &ruleBuilder{}
+	entries, found := parseConfig(path, text)
+	b.problems = found
+	c.takeFile(flags, entries, b)
+	c.takeEnv(flags, src.env, b)
+	c.takeFlags(flags, src.given, b)
+	c.build(b)
+	if err := b.err(); err != nil {
+		return nil, misused(err, "")
+	}
+	return c, nil
+}
+
+func cureOf(err error) string {
+	if errors.Is(err, fs.ErrPermission) {
+		return "let the daemon's user read it, or name another file: --config FILE"
+	}
+	return "name the file that there is: --config FILE, or ACHBRIDGE_CONFIG"
+}
+
+// takeFile sets what the file says.
+func (c *config) takeFile(flags *pflag.FlagSet, entries []entry, b *ruleBuilder) {
+	for _, e := range entries {
+		flag := flags.Lookup(e.key.flagName())
+		c.from[e.key.name] = e.at
+		switch list := flag.Value.(type) {
+		case *ruleFlag:
+			*list.rules = e.rules
+		case pflag.SliceValue:
+			texts := make([]string, len(e.values))
+			for i, v := range e.values {
+				texts[i] = v.text
+				c.from[fmt.Sprintf("%s[%d]", e.key.name, i)] = v.at
+			}
+			b.check(e.at, list.Replace(texts))
+		default:
+			c.from[e.key.name] = e.values[0].at
+			c.set(flag, e.values[0], b)
 		}
 	}
-	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok && unknown.Token != nil {
-		text = fmt.Sprintf("unknown key %q", unknown.Token.Value)
-	}
-	if _, ok := errors.AsType[*yaml.UnexpectedNodeTypeError](err); ok {
-		text += "; lists are written ['a', 'b']"
-	}
-	return fmt.Errorf("config %s: %s", where, text)
 }
 
-// configKeys are the keys of the configuration file.
-func configKeys() []string {
-	var keys []string
-	for f := range reflect.TypeFor[settings]().Fields() {
-		keys = append(keys, f.Tag.Get("yaml"))
+// takeEnv puts the environment over the file.
+func (c *config) takeEnv(flags *pflag.FlagSet, env func(string) string, b *ruleBuilder) {
+	for _, key := range configKeys {
+		if name := key.variable(); name != "" && env(name) != "" {
+			at := origin{Source: name}
+			c.from[key.name] = at
+			c.set(flags.Lookup(key.flagName()), value{env(name), at}, b)
+		}
 	}
-	return keys
+}
+
+// takeFlags puts the command line over both; a list that is given takes the
+// place of the whole list.
+func (c *config) takeFlags(flags *pflag.FlagSet, given []givenFlag, b *ruleBuilder) {
+	for _, g := range given {
+		flag := flags.Lookup(g.name)
+		key := keyOfFlag(g.name)
+		at := origin{Source: "--" + g.name}
+		c.from[key] = at
+		switch list := flag.Value.(type) {
+		case *ruleFlag:
+			*list.rules = list.read(g.texts)
+		case pflag.SliceValue:
+			for i := range g.texts {
+				c.from[fmt.Sprintf("%s[%d]", key, i)] = at
+			}
+			b.check(at, list.Replace(g.texts))
+		default:
+			c.set(flag, value{g.texts[0], at}, b)
+		}
+	}
+}
+
+// set sets a scalar as its flag would, whose errors are put into the words of
+// the file.
+func (c *config) set(flag *pflag.Flag, v value, b *ruleBuilder) {
+	if err := flag.Value.Set(v.text); err != nil {
+		b.check(v.at, errors.New(strings.TrimPrefix(err.Error(), flag.Name+" ")))
+	}
+}
+
+// build makes of the lists what the daemon takes, and checks all.
+func (c *config) build(b *ruleBuilder) {
+	lists := c.ruleLists()
+	for _, key := range configKeys {
+		if key.kind != ruleSet {
+			continue
+		}
+		rules := *lists[key.name]
+		for i, r := range rules {
+			rules[i] = b.read(key.name, r)
+			c.rules[r.at.Path] = rules[i]
+		}
+	}
+	if c.from["export"] != (origin{}) {
+		c.export = b.grants("export", c.Export)
+	}
+	c.accept = b.grants("accept", c.Accept)
+	c.mirrors = b.mirrors(c.Mirror)
+	c.pushes = b.pushes(c.Push)
+	for i, text := range c.Peers {
+		at := c.placeOf("peers", i)
+		p, err := listedPeer("", text, c.Transport)
+		if err != nil {
+			b.add(at, "%s", strings.TrimSpace(err.Error()))
+		}
+		c.static = append(c.static, p)
+	}
+	for i, text := range c.Domains {
+		d, err := discovery.ParseDomain("", text)
+		if err != nil {
+			b.add(c.placeOf("domains", i), "%s", strings.TrimSpace(err.Error()))
+		}
+		c.domains = append(c.domains, d)
+	}
+	b.check(origin{}.or(c.placeOf("peers", -1)), checkListed(c.static)) // which names the entries
+	for i, text := range c.Relay {
+		b.check(c.placeOf("relay", i), bridge.Grant{Channels: []string{text}}.Check())
+	}
+	for i, text := range c.Adopt {
+		b.check(c.placeOf("adopt", i), bridge.Grant{Channels: []string{text}}.Check())
+	}
+	if localach.CheckName(c.Name) != nil {
+		b.add(c.placeOf("name", -1), "%q: want 1 to 63 of A-Z a-z 0-9 - _ . as mirrors are called NAME.CHANNEL", c.Name)
+	}
+	if _, err := net.ResolveUDPAddr("udp", c.Listen); err != nil {
+		b.add(c.placeOf("listen", -1), "%q: want :PORT or ADDRESS:PORT, as in %s", c.Listen, defaultListen)
+	}
+}
+
+// placeOf is where a key, or the i-th entry of its list, is written.
+func (c *config) placeOf(key string, i int) origin {
+	at := c.from[key]
+	at.Path = key
+	if i < 0 {
+		return at
+	}
+	path := fmt.Sprintf("%s[%d]", key, i)
+	if entry, ok := c.from[path]; ok {
+		at = entry
+	}
+	at.Path = path
+	return at
+}
+
+// wanted is the configuration as a node takes it.
+func (c *config) wanted() bridge.Config {
+	return bridge.Config{
+		Host: c.Name, Export: c.export, Relay: c.Relay, Accept: c.accept, Adopt: c.Adopt,
+		Mirrors: c.mirrors, Pushes: c.pushes,
+	}
 }

@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"runtime"
 	"time"
 
 	"achbridge/bridge"
@@ -19,17 +21,25 @@ import (
 // permissions are the access control.
 //
 //	GET  /v1/status                                    statusReply
-//	GET  /v1/channels?match=HOST/PATTERN               []bridge.RemoteChannel
+//	GET  /v1/channels?match=HOST/PATTERN&wait=TIME     []bridge.RemoteChannel, after linking to hosts that have
+//	                                                   more than they announce, for that long at most
+//	GET  /v1/unlisted?match=HOST/PATTERN               []unlisted
 //	POST /v1/mirror   {"host","channel","as","qos"}    []bridge.MirrorStatus, those that the wish made so far
 //	POST /v1/unmirror {"host","channel","remove"}      {}
 //	POST /v1/push     {"channel","host","as"}          bridge.PushStatus
+//	GET  /v1/explain?channel=HOST/CHANNEL              explanation
+//	POST /v1/reload   {}                               reloadReply
+//	GET  /v1/age?of=HOST/CHANNEL|MIRROR&window=TIME    bridge.AgeReport, after that time
 //
 // An error is {"error": text} with a status of 4xx or 5xx.
 type control struct {
-	node  *bridge.Node
-	found func() []bridge.RemoteChannel // channels known by discovery
-	about daemonInfo
-	log   *slog.Logger
+	node    *bridge.Node
+	found   func() []bridge.RemoteChannel // channels known by discovery
+	more    *reveal
+	about   func() daemonInfo
+	reload  func() (reloadReply, error)
+	explain func(channel string) (explanation, error)
+	log     *slog.Logger
 }
 
 // daemonInfo is what status tells of the daemon beside its node.
@@ -38,11 +48,17 @@ type daemonInfo struct {
 	PID     int    `json:"pid"`
 	Network string `json:"network"`
 	Listen  string `json:"listen"`
+	HTTP    string `json:"http,omitempty"` // where it serves metrics
 	Control string `json:"control"`
+	// CertificateEnds is when the certificate of this host ends; not there without one.
+	CertificateEnds *time.Time `json:"certificate_ends,omitempty"`
+	// Revocations is the number of the list that counts.
+	Revocations uint64 `json:"revocations,omitempty"`
 }
 
 type statusReply struct {
 	daemonInfo
+	Goroutines int `json:"goroutines"` // of the daemon; more at each look is a leak to report
 	bridge.Status
 }
 
@@ -76,10 +92,14 @@ func (c *control) serve(ctx context.Context, ln net.Listener) error {
 func (c *control) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, statusReply{c.about, c.node.Status()}, nil)
+		reply(w, statusReply{c.about(), runtime.NumGoroutine(), c.node.Status()}, nil)
 	})
 	mux.HandleFunc("GET /v1/channels", func(w http.ResponseWriter, r *http.Request) {
-		list, err := c.channels(firstOf(r.URL.Query().Get("match"), "*/*"))
+		list, err := c.channels(r.Context(), r.URL.Query())
+		reply(w, list, err)
+	})
+	mux.HandleFunc("GET /v1/unlisted", func(w http.ResponseWriter, r *http.Request) {
+		list, err := c.unlisted(r.URL.Query())
 		reply(w, list, err)
 	})
 	mux.HandleFunc("POST /v1/mirror", func(w http.ResponseWriter, r *http.Request) {
@@ -107,17 +127,45 @@ func (c *control) routes() http.Handler {
 		}
 		reply(w, status, err)
 	})
+	mux.HandleFunc("GET /v1/explain", func(w http.ResponseWriter, r *http.Request) {
+		e, err := c.explain(r.URL.Query().Get("channel"))
+		reply(w, e, err)
+	})
+	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, _ *http.Request) {
+		r, err := c.reload()
+		reply(w, r, err)
+	})
+	mux.HandleFunc("GET /v1/age", func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the window may be longer
+		report, err := c.age(r.Context(), r.URL.Query())
+		reply(w, report, err)
+	})
 	return mux
 }
 
 // channels are those that linked peers offer, and for the other hosts those
 // that they announce.
-func (c *control) channels(match string) ([]bridge.RemoteChannel, error) {
-	a, err := parseAddress(match)
+func (c *control) channels(ctx context.Context, query url.Values) ([]bridge.RemoteChannel, error) {
+	a, err := parseAddress(firstOf(query.Get("match"), "*/*"))
 	if err != nil {
 		return nil, badRequest{err}
 	}
+	if text := query.Get("wait"); text != "" {
+		limit, err := time.ParseDuration(text)
+		if err != nil || limit <= 0 {
+			return nil, badRequest{fmt.Errorf("wait %q: want a time such as 1s", text)}
+		}
+		c.more.look(ctx, a, limit)
+	}
 	return a.filter(mergeChannels(c.node.Channels(), c.found())), nil
+}
+
+func (c *control) unlisted(query url.Values) ([]unlisted, error) {
+	a, err := parseAddress(firstOf(query.Get("match"), "*/*"))
+	if err != nil {
+		return nil, badRequest{err}
+	}
+	return c.more.gaps(a), nil
 }
 
 // settle is how long a request that edits what is wanted waits to see what
@@ -127,6 +175,7 @@ const settle = 1500 * time.Millisecond
 // mirror adds the wish, or puts it in the place of one that differs only in its
 // quality of service, and waits a little for its mirrors to run.
 func (c *control) mirror(ctx context.Context, m bridge.Mirror) ([]bridge.MirrorStatus, error) {
+	m.From = asked
 	if err := c.node.Mirror(m); err != nil {
 		return nil, badRequest{err}
 	}
@@ -163,7 +212,7 @@ func (c *control) push(ctx context.Context, p bridge.Push) (bridge.PushStatus, e
 		return bridge.PushStatus{}, err
 	}
 	for _, s := range c.node.Status().Pushes {
-		if s.Push == p {
+		if s.Same(p) {
 			return s, nil
 		}
 	}

@@ -29,16 +29,16 @@ func startDaemon(t *testing.T) *client {
 		t.Fatal(err)
 	}
 	a := &app{ui: &ui{out: io.Discard, err: io.Discard}, env: os.Getenv, shm: shm}
-	d, err := a.newDaemon(&settings{
+	d, err := a.newDaemon(&config{settings: settings{
 		Name: "krang", Listen: "127.0.0.1:0", Key: key, Discovery: discoveryOff,
 		Control: filepath.Join(dir, "sock"), State: filepath.Join(dir, "state"),
-	}, slog.New(slog.DiscardHandler))
+	}}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- runDaemon(ctx, d) }()
+	go func() { done <- runDaemon(ctx, d, nil) }()
 	t.Cleanup(func() {
 		cancel()
 		select {

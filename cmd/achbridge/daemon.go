@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -30,47 +33,60 @@ type running struct {
 	node     *bridge.Node
 	seek     *seek
 	listener net.Listener
-	about    daemonInfo
+	http     net.Listener // nil: off
+	trust    *standing
+	about    daemonInfo // but what changes, see info
+	more     *reveal
+	dialMu   sync.Mutex // the node gets its peers in the order in which they were found
 	mu       sync.Mutex
 	peers    []discovery.Peer // what discovery found last
 	told     map[string]bool  // node ids of strangers that the log has named
+
+	load      func() (*config, error) // reads the configuration again
+	level     *slog.LevelVar          // of the log
+	reloading sync.Mutex
+	current   atomic.Pointer[config]
 }
+
+// config is what the daemon was told last. Nobody changes it.
+func (d *running) config() *config { return d.current.Load() }
 
 // maxTold bounds what a noisy network can make us remember.
 const maxTold = 1000
 
 // plan is what a daemon is to be, read and checked.
 type plan struct {
-	*settings
-	wishes
-	key    transport.Key
+	*config
+	trust  *standing
 	socket string
 }
 
-func (a *app) plan(s *settings) (p plan, err error) {
-	p.settings = s
-	if p.wishes, err = s.wishes(); err != nil {
-		return p, misused(err, "")
-	}
-	path, err := a.keyFile(s.Key, a.findKey)
+func (a *app) plan(c *config) (p plan, err error) {
+	p.config = c
+	path, err := a.keyFile(c.Key, a.findKey)
 	if err != nil {
 		return p, err
 	}
-	if p.key, err = readKey(path); err != nil {
+	if p.trust, err = newStanding(path); err != nil {
 		return p, err
 	}
-	p.socket, err = a.socketFor(s.Control)
+	if err := c.nameBy(p.trust.held()); err != nil {
+		return p, err
+	}
+	p.socket, err = a.socketFor(c.Control)
 	return p, err
 }
 
 // newDaemon opens everything that can fail for a reason the operator can mend;
 // when it returns an error nothing is left open.
-func (a *app) newDaemon(s *settings, log *slog.Logger) (*running, error) {
-	p, err := a.plan(s)
+func (a *app) newDaemon(c *config, log *slog.Logger) (*running, error) {
+	p, err := a.plan(c)
 	if err != nil {
 		return nil, err
 	}
-	d := &running{log: log, told: map[string]bool{}}
+	d := &running{log: log, told: map[string]bool{}, level: &slog.LevelVar{}}
+	d.load = func() (*config, error) { return c, nil }
+	d.current.Store(c)
 	if err := d.open(a, p); err != nil {
 		d.close()
 		return nil, err
@@ -82,27 +98,34 @@ func (d *running) open(a *app, p plan) (err error) {
 	if d.listener, err = listenControl(p.socket); err != nil {
 		return err
 	}
+	if d.http, err = p.HTTP.listen(); err != nil {
+		return err
+	}
 	if d.udp, err = listenUDP(p.Listen, p.Transport); err != nil {
 		return err
 	}
-	id := a.identity(p.State, d.log)
-	if d.endpoint, err = d.udp.listen(transport.Config{Key: p.key, Node: id, Host: p.Name, Log: d.log}); err != nil {
+	id := p.trust.held().Node()
+	if id == (transport.NodeID{}) {
+		id = a.identity(p.State, d.log)
+	}
+	if d.endpoint, err = d.udp.listen(transport.Config{Key: p.trust.held(), Node: id, Host: p.Name, Log: d.log}); err != nil {
 		return misused(err, "")
 	}
 	if d.watcher, err = localach.NewWatcher(); err != nil {
 		return failed(err, "")
 	}
-	d.node, err = bridge.New(bridge.Config{
-		Host: p.Name, Node: id, Dir: a.dir(), Endpoint: d.endpoint,
-		Source: bridge.ShmSource(a.dir(), d.watcher),
-		Export: p.Export, Relay: p.Relay, Accept: p.Accept, Adopt: p.Adopt,
-		Mirrors: p.mirrors, Pushes: p.pushes, Log: d.log,
-	})
+	cfg := p.wanted()
+	cfg.Node, cfg.Dir, cfg.Endpoint, cfg.Log = id, a.dir(), d.endpoint, d.log
+	cfg.Source = bridge.ShmSource(a.dir(), d.watcher)
+	d.node, err = bridge.New(cfg)
 	if err != nil {
 		return misused(err, "")
 	}
-	d.describe(p.key.Network(), p.socket)
-	d.self = discovery.Peer{Host: p.Name, Node: id.String(), Network: p.key.Network()}
+	d.trust = p.trust
+	d.recall(a.stateFile(p.State, "revoked"))
+	d.describe(p.socket)
+	d.self = discovery.Peer{Host: p.Name, Node: id.String(), Network: p.trust.held().Network(), Ports: d.udp.ports()}
+	d.more = &reveal{node: d.node, found: d.members, dial: d.dial, asked: map[string]time.Time{}}
 	if d.seek, err = newSeek(p, d); err != nil {
 		return misused(err, "")
 	}
@@ -114,12 +137,21 @@ func (d *running) open(a *app, p plan) (err error) {
 func (d *running) Run(ctx context.Context) error {
 	defer d.close()
 	d.log.Info("running", "host", d.self.Host, "node", d.self.Node, "network", d.self.Network,
-		"listen", d.about.Listen, "control", d.about.Control, "version", d.about.Version)
+		"listen", d.about.Listen, "control", d.about.Control, "config", d.config().path, "version", d.about.Version)
 	group, ctx := errgroup.WithContext(ctx)
-	control := &control{node: d.node, found: d.announced, about: d.about, log: d.log}
+	control := &control{node: d.node, found: d.announced, more: d.more, about: d.info, reload: d.reload, explain: d.explain, log: d.log}
 	group.Go(func() error { return d.watcher.Run(ctx) })
 	group.Go(func() error { return d.node.Run(ctx) })
+	group.Go(func() error { return d.watchFit(ctx) })
+	group.Go(func() error { d.watchTrust(ctx); return nil })
 	group.Go(func() error { return control.serve(ctx, d.listener) })
+	if d.http != nil {
+		group.Go(func() error { return serveHTTP(ctx, d.http, httpRoutes(d.node, d.info), d.log) })
+	}
+	group.Go(func() error {
+		manager{d.log}.watch(ctx, func() { d.node.Status() })
+		return nil
+	})
 	d.seek.run(ctx, group, d.found)
 	err := group.Wait()
 	d.log.Info("left", "host", d.self.Host)
@@ -129,28 +161,42 @@ func (d *running) Run(ctx context.Context) error {
 	return err
 }
 
+// explain says which rules apply to HOST/CHANNEL as things are.
+func (d *running) explain(channel string) (explanation, error) {
+	e, err := d.config().explain(channel, d.node.Wish)
+	if err != nil {
+		return e, badRequest{err}
+	}
+	return e, nil
+}
+
 // close is safe on a half-made daemon.
 func (d *running) close() {
 	if d.endpoint != nil {
 		d.endpoint.Close()
 	}
 	d.udp.close()
-	if d.listener != nil {
-		d.listener.Close()
+	for _, ln := range []net.Listener{d.listener, d.http} {
+		if ln != nil {
+			ln.Close()
+		}
 	}
 }
 
 // announced are the channels that discovery knows of.
-func (d *running) announced() []bridge.RemoteChannel {
+func (d *running) announced() []bridge.RemoteChannel { return announcedChannels(d.members()) }
+
+// members are the hosts of our network that discovery knows of.
+func (d *running) members() []discovery.Peer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return announcedChannels(members(d.peers, d.self))
+	return members(d.peers, d.membership())
 }
 
 // found takes what discovery found. Hosts of other networks are told of once.
 func (d *running) found(peers []discovery.Peer) {
 	d.mu.Lock()
-	for _, p := range strangers(peers, d.self) {
+	for _, p := range strangers(peers, d.membership()) {
 		if !d.told[p.Node] && len(d.told) < maxTold {
 			d.told[p.Node] = true
 			d.log.Info("peer of another network left alone: it has another key", "peer", p.Host, "node", p.Node, "network", p.Network)
@@ -158,16 +204,30 @@ func (d *running) found(peers []discovery.Peer) {
 	}
 	d.peers = slices.Clone(peers)
 	d.mu.Unlock()
-	d.node.SetPeers(dialable(peers, d.self))
+	d.dial()
 }
 
-func (d *running) describe(network, socket string) {
+// dial gives the node what discovery found, and has it dial whom it must for its
+// channels.
+func (d *running) dial() {
+	d.dialMu.Lock()
+	defer d.dialMu.Unlock()
+	peers := dialable(d.members(), d.membership())
+	for i := range peers {
+		peers[i].Static = peers[i].Static || d.more.wants(peers[i].Host)
+	}
+	d.node.SetPeers(peers)
+}
+
+func (d *running) describe(socket string) {
 	d.about = daemonInfo{
 		Version: buildOf(debug.ReadBuildInfo()).Version,
 		PID:     os.Getpid(),
-		Network: network,
 		Listen:  d.udp.at.String(),
 		Control: socket,
+	}
+	if d.http != nil {
+		d.about.HTTP = d.http.Addr().String()
 	}
 }
 
@@ -180,6 +240,17 @@ func (a *app) socketFor(given string) (string, error) {
 		return "", misused(fmt.Errorf("control socket: no place for it: %w", err), "name one: --control PATH")
 	}
 	return path, nil
+}
+
+// stateFile is a file in the state directory, "" when there is none.
+func (a *app) stateFile(dir, file string) string {
+	if dir == "" {
+		var err error
+		if dir, err = a.statePath(); err != nil {
+			return ""
+		}
+	}
+	return filepath.Join(dir, file)
 }
 
 // identity is the node's id; one that cannot be kept is a warning.

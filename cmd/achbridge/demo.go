@@ -167,9 +167,9 @@ func (d *demo) nodes(start func(func(context.Context) error)) error {
 	}
 	start(watcher.Run)
 	key := transport.NewKey()
-	robot, pc := bridge.Config{Host: "robot", Export: []string{}}, bridge.Config{Host: "pc", Export: []string{}}
+	robot, pc := bridge.Config{Host: "robot", Export: bridge.Grants{}}, bridge.Config{Host: "pc", Export: bridge.Grants{}}
 	for _, c := range demoChannels {
-		robot.Export = append(robot.Export, d.origin(c))
+		robot.Export = append(robot.Export, bridge.GrantTo(d.origin(c))...)
 		pc.Mirrors = append(pc.Mirrors, bridge.Mirror{Host: "robot", Channel: d.origin(c), As: d.mirror(c)})
 	}
 	var robotAddrs transport.Addrs

@@ -8,6 +8,7 @@ const (
 	exitFailure = 1 // it was asked rightly and did not work
 	exitUsage   = 2 // wrong arguments or configuration: the same call fails again
 	exitNothing = 3 // nothing of that name, or nothing at all, was found
+	exitOver    = 4 // what was measured is over the limit that was given
 )
 
 // failure is an error for the person at the terminal: what went wrong with
@@ -25,6 +26,7 @@ func (f *failure) Unwrap() error { return f.err }
 func failed(err error, cure string) error  { return &failure{err, cure, exitFailure} }
 func misused(err error, cure string) error { return &failure{err, cure, exitUsage} }
 func nothing(err error, cure string) error { return &failure{err, cure, exitNothing} }
+func tooMuch(err error, cure string) error { return &failure{err, cure, exitOver} }
 
 // exitCode returns the code of the outermost failure in err; any other error
 // is exitFailure.

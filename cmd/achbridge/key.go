@@ -18,15 +18,28 @@ func keyCommand(a *app) *cobra.Command {
 		Use:   "key",
 		Short: "Make or show the network key",
 		Long: `Every host that holds the same key is a member of the same network; a host
-without it can neither read nor write. The key is one small file, mode 0600:
+without it can neither read nor write. (achbridge ca gives every host a key of its
+own instead.) The key is one small file, mode 0600:
 ` + systemKey + ` for root, else $XDG_CONFIG_HOME/achbridge/key.
 
 Make it once, then copy the file to every host of the network:
 
   achbridge key new
-  scp ~/.config/achbridge/key pc:.config/achbridge/key`,
+  scp ~/.config/achbridge/key pc:.config/achbridge/key
+
+To change the key of hosts that go on working, in three steps; each is done on
+one host, and its file copied to all the others before the next one begins:
+
+  achbridge key add     a second key: both are good, this one is not yet used
+  achbridge key swap    the second key is used, the old one still good
+  achbridge key drop    the old key is good no more
+
+A running daemon takes the changed file within seconds. Links go on while both
+ends have a key in common; one that was made by a key which is dropped is made
+anew at once.`,
 	}
 	cmd.AddCommand(keyNewCommand(a), keyShowCommand(a))
+	cmd.AddCommand(keyChangeCommands(a)...)
 	return needsVerb(cmd)
 }
 
@@ -61,6 +74,9 @@ func keyNewCommand(a *app) *cobra.Command {
 // keyShown is what `key show --json` prints.
 type keyShown struct {
 	Network string `json:"network"`
+	Also    string `json:"also,omitempty"` // the network of the second key
+	Host    string `json:"host,omitempty"` // the only one that the key is for
+	Ends    string `json:"ends,omitempty"` // the day on which it does
 	Path    string `json:"path"`
 	Secret  string `json:"secret,omitempty"`
 }
@@ -72,7 +88,8 @@ func keyShowCommand(a *app) *cobra.Command {
 		Use:   "show",
 		Short: "Show which network the key belongs to",
 		Long: `Show the network id (public: hosts with the same id have the same key) and the
-path of the key. With --secret print the key itself, as text that is the whole
+path of the key. While the key is being changed there are two: the first is used,
+also names the other. With --secret print the key itself, as text that is the whole
 content of a key file, so that it can be carried to another host by copy and
 paste or through a pipe. Whoever reads it is a member:
 
@@ -87,7 +104,7 @@ paste or through a pipe. Whoever reads it is a member:
 			if err != nil {
 				return err
 			}
-			shown := keyShown{Network: key.Network(), Path: path}
+			shown := shownKey(key, path)
 			if secret {
 				text, err := os.ReadFile(path)
 				if err != nil {
@@ -101,13 +118,17 @@ paste or through a pipe. Whoever reads it is a member:
 			case secret:
 				return a.ui.line("%s", shown.Secret)
 			}
-			return a.ui.fields("network", shown.Network, "path", shown.Path)
+			return a.showKey(shown)
 		},
 	}
 	keyFlag(cmd, &path)
 	cmd.Flags().BoolVar(&secret, "secret", false, "print the key itself")
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+func (a *app) showKey(k keyShown) error {
+	return a.ui.fields("network", k.Network, "also", k.Also, "host", k.Host, "ends", k.Ends, "path", k.Path)
 }
 
 func keyFlag(cmd *cobra.Command, path *string) {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"achbridge/bridge/transport"
+	"achbridge/discovery"
 )
 
 // transportMode says over what links run.
@@ -29,8 +30,6 @@ func (m *transportMode) Set(text string) error {
 	}
 	return fmt.Errorf("transport %q: want auto, quic or sctp", text)
 }
-
-func (m *transportMode) UnmarshalText(text []byte) error { return m.Set(string(text)) }
 
 // sockets carry all links: QUIC on a port, SCTP on the next one.
 type sockets struct {
@@ -91,7 +90,18 @@ func nextPort(addr *net.UDPAddr) *net.UDPAddr {
 	return &next
 }
 
-// bothOf is where a node may listen that is found at addr.
+// ports are those of the sockets.
+func (s sockets) ports() (p discovery.Ports) {
+	if s.quic != nil {
+		p.QUIC = uint16(s.quic.LocalAddr().(*net.UDPAddr).Port)
+	}
+	if s.sctp != nil {
+		p.SCTP = uint16(s.sctp.LocalAddr().(*net.UDPAddr).Port)
+	}
+	return p
+}
+
+// bothOf is where a node may listen that is found at addr and has not said more.
 func bothOf(addr *net.UDPAddr) transport.Addrs {
 	if addr.Port == 65535 {
 		return transport.Addrs{QUIC: addr}

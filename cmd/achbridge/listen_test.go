@@ -5,6 +5,8 @@ import (
 	"net"
 	"syscall"
 	"testing"
+
+	"achbridge/discovery"
 )
 
 func TestSCTPListensOnTheNextPort(t *testing.T) {
@@ -29,5 +31,25 @@ func TestSCTPListensOnTheNextPort(t *testing.T) {
 			t.Errorf("%s: the same ports again: got %v, want EADDRINUSE", c.mode, err)
 		}
 		s.close()
+	}
+}
+
+func TestNodeSaysOnWhatItListens(t *testing.T) {
+	for mode, both := range map[transportMode][2]bool{transportAuto: {true, true}, transportQUIC: {true, false}, transportSCTP: {false, true}} {
+		s, err := listenUDP("127.0.0.1:0", mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.close()
+		var want discovery.Ports
+		if both[0] {
+			want.QUIC = uint16(s.at.Port)
+		}
+		if both[1] {
+			want.SCTP = uint16(s.at.Port) + 1
+		}
+		if got := s.ports(); got != want {
+			t.Errorf("%s: got %+v, want %+v", mode, got, want)
+		}
 	}
 }

@@ -14,10 +14,11 @@ func main() {
 	os.Exit(start(os.Args[1:]))
 }
 
-// start runs one command line and returns its exit code. The first SIGINT,
-// SIGTERM or SIGHUP cancels the verb's context; a second one ends the process at once.
+// start runs one command line and returns its exit code. The first SIGINT or
+// SIGTERM cancels the verb's context; a second one ends the process at once. So
+// does SIGHUP, except for a daemon, which reads its configuration again.
 func start(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 

@@ -29,13 +29,19 @@ last word. With --class command it does not come. --late deliver delivers all.
 order, as far back as the ring reaches, for logs and events; it goes neither with
 --max-rate nor with --class command. --compress auto does it where it pays.
 
+A mirror that gets no frame for its --deadline is stale: status shows it, and the
+log. A command channel can then have a safe frame, once: --on-stale put:FILE, which
+is read now. It is this daemon that puts it, also when it ends in good order. When
+it is killed nothing is put: the robot's own watchdog stays mandatory.
+
 The wish lasts as long as the daemon runs; to keep it, start the daemon with
 achbridge run --mirror, or put it into its configuration file.`,
 		Example: `  achbridge mirror krang/imu
   achbridge mirror 'krang/*'
   achbridge mirror krang/imu --as imu --budget 20ms --priority 7
   achbridge mirror krang/camera --max-rate 5 --compress zstd
-  achbridge mirror krang/log --mode every`,
+  achbridge mirror krang/log --mode every
+  achbridge mirror planner/goal --class command --deadline 200ms --on-stale put:stop`,
 		Args:              takes("HOST/CHANNEL"),
 		ValidArgsFunction: a.remoteNames(&path),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,24 +1,34 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
 
-// Places of files: root's are the system's, everybody else's follow the XDG
-// base directories. Reading verbs try the user's place first, then the
-// system's, so that a user reaches the daemon of the host.
+// Places of files: root's are the system's, those of a service are the
+// directories that systemd made for it (systemd.exec(5), RuntimeDirectory=),
+// everybody else's follow the XDG base directories. Reading verbs try the user's
+// place first, then the system's, so that a user reaches the daemon of the host.
 
 const (
 	systemKey     = "/etc/achbridge/key"
+	systemCA      = "/etc/achbridge/ca"
+	systemConfig  = "/etc/achbridge/achbridge.yaml"
 	systemControl = "/run/achbridge/control.sock"
 	systemState   = "/var/lib/achbridge"
 )
 
 // keyPath is where `key new` writes and, when it exists, where others read.
 func (a *app) keyPath() (string, error) {
-	return a.place(systemKey, "XDG_CONFIG_HOME", ".config", "key")
+	return keyPlace.of(a)
+}
+
+// caPath is the directory of the authority.
+func (a *app) caPath() (string, error) {
+	return caPlace.of(a)
 }
 
 // findKey is the key file to read: the user's when there is one, else the
@@ -28,9 +38,25 @@ func (a *app) findKey() (string, error) {
 	return firstPresent(own, systemKey), err
 }
 
+// findConfig is the configuration file to read when none is named: the user's,
+// else the system's; empty when there is none.
+func (a *app) findConfig() string {
+	own, err := configPlace.of(a)
+	if err != nil {
+		own = systemConfig
+	}
+	path := firstPresent(own, systemConfig)
+	_, err = os.Stat(path)
+	somebodyElses := path != systemConfig && errors.Is(err, fs.ErrPermission) // $HOME of whoever started us
+	if somebodyElses || errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return path
+}
+
 // controlPath is where `run` listens.
 func (a *app) controlPath() (string, error) {
-	return a.place(systemControl, "XDG_RUNTIME_DIR", "", "control.sock")
+	return controlPlace.of(a)
 }
 
 // findControl is the socket on which to ask a daemon.
@@ -44,23 +70,41 @@ func (a *app) findControl() string {
 
 // statePath is the directory in which a node remembers who it is.
 func (a *app) statePath() (string, error) {
-	return a.place(systemState, "XDG_STATE_HOME", ".local/state", "")
+	return statePlace.of(a)
 }
 
-// place returns the system's path for root, else file in achbridge's folder
-// under the directory that variable names, or under home/fallback.
-func (a *app) place(system, variable, fallback, file string) (string, error) {
-	if a.uid == 0 {
-		return system, nil
+// place says where a file is, by who asks.
+type place struct {
+	system   string // for root
+	service  string // variable that names the directory which systemd made
+	user     string // variable that names the user's base directory
+	fallback string // that directory below home, when the variable is not set
+	file     string // in our folder; empty for the folder itself
+}
+
+var (
+	keyPlace     = place{systemKey, "CONFIGURATION_DIRECTORY", "XDG_CONFIG_HOME", ".config", "key"}
+	caPlace      = place{systemCA, "CONFIGURATION_DIRECTORY", "XDG_CONFIG_HOME", ".config", "ca"}
+	configPlace  = place{systemConfig, "CONFIGURATION_DIRECTORY", "XDG_CONFIG_HOME", ".config", "achbridge.yaml"}
+	controlPlace = place{systemControl, "RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR", "", "control.sock"}
+	statePlace   = place{systemState, "STATE_DIRECTORY", "XDG_STATE_HOME", ".local/state", ""}
+)
+
+func (p place) of(a *app) (string, error) {
+	if dir := a.env(p.service); filepath.IsAbs(dir) {
+		return filepath.Join(dir, p.file), nil
 	}
-	base := a.env(variable)
-	if base == "" && fallback != "" && a.env("HOME") != "" {
-		base = filepath.Join(a.env("HOME"), fallback)
+	if a.uid == 0 {
+		return p.system, nil
+	}
+	base := a.env(p.user)
+	if base == "" && p.fallback != "" && a.env("HOME") != "" {
+		base = filepath.Join(a.env("HOME"), p.fallback)
 	}
 	if !filepath.IsAbs(base) {
-		return "", fmt.Errorf("$%s is not set", variable)
+		return "", fmt.Errorf("$%s is not set", p.user)
 	}
-	return filepath.Join(base, "achbridge", file), nil
+	return filepath.Join(base, "achbridge", p.file), nil
 }
 
 func firstPresent(own, system string) string {

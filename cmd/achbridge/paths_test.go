@@ -15,6 +15,9 @@ func TestPlacesOfFiles(t *testing.T) {
 		{"user with XDG", 1000, map[string]string{"HOME": "/home/ann", "XDG_CONFIG_HOME": "/cfg", "XDG_STATE_HOME": "/st"},
 			"/cfg/achbridge/key", "", "/st/achbridge"},
 		{"user with nothing", 1000, nil, "", "", ""},
+		{"service", 999, map[string]string{"HOME": "/nonexistent", "CONFIGURATION_DIRECTORY": "/etc/achbridge", "RUNTIME_DIRECTORY": "/run/achbridge", "STATE_DIRECTORY": "/var/lib/achbridge"},
+			systemKey, systemControl, systemState},
+		{"service of root", 0, map[string]string{"RUNTIME_DIRECTORY": "/run/other"}, systemKey, "/run/other/control.sock", systemState},
 		{"relative XDG", 1000, map[string]string{"XDG_CONFIG_HOME": "cfg"}, "", "", ""},
 	} {
 		a := &app{uid: c.uid, env: func(k string) string { return c.env[k] }}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,49 +11,13 @@ import (
 	"achbridge/bridge"
 )
 
-// qosOptions are the options of a wish: keys behind the address in
-// `run --mirror` and in the configuration file, flags of `mirror`, where - takes
-// the place of _.
-var qosOptions = []qosOption{
-	{"budget", "TIME", nil, "drop frames older than this",
-		func(q bridge.QoS) string { return cmp.Or(q.Budget, bridge.DefaultBudget).String() }},
-	{"max_rate", "HZ", nil, "frames a second at most",
-		func(q bridge.QoS) string { return rateText(q.MaxRate) }},
-	{"priority", "0..7", strings.Split("01234567", ""), "7 goes first, 0 last",
-		func(q bridge.QoS) string { return q.Priority.String() }},
-	{"mode", "", []string{"newest", "every"}, "which frames to send",
-		func(q bridge.QoS) string { return q.Mode.String() }},
-	{"compress", "", []string{"auto", "none", "s2", "zstd"}, "make frames smaller",
-		func(q bridge.QoS) string { return q.Compress.String() }},
-	{"late", "", []string{"drop", "deliver"}, "what arrives past its budget",
-		func(q bridge.QoS) string { return q.Late.String() }},
-	{"class", "", []string{"state", "command"}, "what the frames are",
-		func(q bridge.QoS) string { return q.Class.String() }},
-}
-
-type qosOption struct {
-	key   string
-	kind  string   // of the value, in the help; empty: the words are
-	words []string // that the value may be; nil: something else
-	usage string
-	text  func(bridge.QoS) string
-}
-
-func (o qosOption) flag() string { return strings.ReplaceAll(o.key, "_", "-") }
-
-func rateText(r bridge.Rate) string {
-	if r == 0 {
-		return "none"
-	}
-	return r.String()
-}
-
-// addQoSFlags gives cmd the options as flags, which withQoS reads.
+// addQoSFlags gives cmd the options as flags, - in the place of _, which withQoS reads.
 func addQoSFlags(cmd *cobra.Command) {
-	for _, o := range qosOptions {
-		cmd.Flags().Var(&qosValue{o, o.text(bridge.QoS{})}, o.flag(), o.usage)
-		_ = cmd.RegisterFlagCompletionFunc(o.flag(),
-			cobra.FixedCompletions(o.words, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
+	for _, o := range bridge.Options() {
+		flag := strings.ReplaceAll(o.Key, "_", "-")
+		cmd.Flags().Var(&qosValue{o, o.Text(bridge.QoS{})}, flag, o.Usage)
+		_ = cmd.RegisterFlagCompletionFunc(flag,
+			cobra.FixedCompletions(o.Words, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
 	}
 }
 
@@ -63,7 +26,7 @@ func addQoSFlags(cmd *cobra.Command) {
 func withQoS(address string, given *pflag.FlagSet) string {
 	given.Visit(func(f *pflag.Flag) {
 		if v, ok := f.Value.(*qosValue); ok {
-			address += "," + v.key + "=" + v.value
+			address += "," + v.Key + "=" + v.value
 		}
 	})
 	return address
@@ -71,16 +34,16 @@ func withQoS(address string, given *pflag.FlagSet) string {
 
 // qosValue is the value of one of the flags.
 type qosValue struct {
-	qosOption
+	bridge.Option
 	value string
 }
 
-func (v *qosValue) Type() string   { return firstOf(v.kind, strings.Join(v.words, "|")) }
+func (v *qosValue) Type() string   { return firstOf(v.Kind, strings.Join(v.Words, "|")) }
 func (v *qosValue) String() string { return v.value }
 
 func (v *qosValue) Set(text string) error {
-	if err := new(bridge.QoS).Set(v.key, text); err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), v.key+" ")) // the flag is named already
+	if err := new(bridge.QoS).Set(v.Key, text); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), v.Key+" ")) // the flag is named already
 	}
 	v.value = text
 	return nil
@@ -89,9 +52,9 @@ func (v *qosValue) Set(text string) error {
 // qosText says what of to is not as in from, "" when all is.
 func qosText(from, to bridge.QoS) string {
 	var list []string
-	for _, o := range qosOptions {
-		if text := o.text(to); text != o.text(from) {
-			list = append(list, o.key+" "+text)
+	for _, o := range bridge.Options() {
+		if text := o.Text(to); text != o.Text(from) {
+			list = append(list, o.Key+" "+text)
 		}
 	}
 	return strings.Join(list, ", ")

@@ -34,11 +34,11 @@ func TestFlagsOfAWishAreReadAsItsOptions(t *testing.T) {
 }
 
 func TestEveryWordThatIsCompletedIsTaken(t *testing.T) {
-	for _, o := range qosOptions {
-		for _, word := range o.words {
+	for _, o := range bridge.Options() {
+		for _, word := range o.Words {
 			var q bridge.QoS
-			if err := q.Set(o.key, word); err != nil || o.text(q) != word {
-				t.Errorf("%s=%s: got %q, %v, want the same", o.key, word, o.text(q), err)
+			if err := q.Set(o.Key, word); err != nil || o.Text(q) != word {
+				t.Errorf("%s=%s: got %q, %v, want the same", o.Key, word, o.Text(q), err)
 			}
 		}
 	}

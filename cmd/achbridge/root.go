@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -35,11 +38,17 @@ func newRoot(a *app) *cobra.Command {
   achbridge run --mirror 'krang/*'     on the PC: krang's imu is now krang.imu here
   achbridge ls                         what can be mirrored
 
-Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found.`,
+Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
+4 over the limit that was given.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRun: func(*cobra.Command, []string) {
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
 			a.ran = true
+			if cmd.Name() != "run" {
+				ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
+				context.AfterFunc(ctx, stop)
+				cmd.SetContext(ctx)
+			}
 		},
 	}
 	root.SetOut(a.ui.out)
@@ -62,9 +71,10 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found.`,
 			root.AddCommand(c)
 		}
 	}
-	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a), statusCommand(a))
-	group("host", "On this host:", channelCommand(a), keyCommand(a))
-	group("rest", "And:", newDemoCommand(), versionCommand(a))
+	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a), statusCommand(a), ageCommand(a))
+	group("host", "On this host:", channelCommand(a), keyCommand(a), caCommand(a))
+	group("config", "Configuration:", checkCommand(a), explainCommand(a), reloadCommand(a))
+	group("rest", "And:", newDemoCommand(), versionCommand(a), manCommand())
 	root.SetHelpCommandGroupID("rest")
 	root.SetCompletionCommandGroupID("rest")
 	// Commands that need a verb are runnable only to say so.

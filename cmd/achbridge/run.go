@@ -5,6 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/signal"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -13,7 +16,7 @@ import (
 
 func runCommand(a *app) *cobra.Command {
 	s := defaultSettings()
-	var config string
+	var path string
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the daemon of this host",
@@ -23,74 +26,132 @@ ends because a peer or a channel is missing. SIGTERM or Ctrl-C end it in less th
 two seconds, with a goodbye to its peers. Logs go to stderr.
 
 Patterns are as in the shell (quote them): * any text, ? one character, [ab].
-Lists are flags given several times. With --config the flags (whole lists too)
-take the place of the file's keys; the file is YAML:
+Lists are flags given several times. A flag goes before the environment, that
+before the configuration file, that before the default; a list is taken from one
+of them as a whole. The variables: ` + variablesText() + `.
+The file is YAML:
 
   name: planner
-  mirror: ['krang/imu,as=imu,budget=20ms', 'krang/*']
+  mirror:
+    - {match: krang/imu, as: imu, budget: 20ms}
+    - krang/*
   accept: [goal]
 
-Keys: name listen transport key export relay accept adopt mirror push peers
-interfaces discovery control state log. They mean what the flags mean.
+Its keys mean what the flags mean: ` + wrapped(keyNames(), 45, 79) + `.
 
-A mirror entry is HOST/PATTERN and, behind commas, options in any order (in a
-list of the file it needs quotes): as=NAME and what achbridge mirror --help tells
-of: budget=TIME max_rate=HZ priority=0..7 mode=newest|every late=drop|deliver
-compress=auto|none|s2|zstd class=state|command. Of several entries for one channel
-the one that names it exactly counts, else the first.
+A domain's zone lists hosts as DNS-SD has it, with or without the TXT record that
+achbridge announces:
 
-Files, for root and else for everybody:
-  key      ` + systemKey + `           $XDG_CONFIG_HOME/achbridge/key
-  control  ` + systemControl + `  $XDG_RUNTIME_DIR/achbridge/control.sock
-  state    ` + systemState + `           $XDG_STATE_HOME/achbridge`,
-		Example: "  achbridge run\n  achbridge run --mirror 'krang/*'\n  achbridge run --mirror 'krang/imu,budget=20ms,priority=7' --mirror 'krang/*'\n  achbridge run --peer 192.168.1.20 --mirror krang/imu --accept goal",
+  _achbridge._udp.robots.example.com.        PTR  krang._achbridge._udp.robots.example.com.
+  krang._achbridge._udp.robots.example.com.  SRV  0 0 8076 krang.example.com.
+
+--transport says on what the node listens, and what it dials: with auto both, QUIC
+on the port of --listen and SCTP on the next. A link then runs over QUIC, or over
+SCTP where QUIC has no answer within 250 ms, until it ends or falls silent. Behind
+a peer, as in 'krang,transport=sctp', it holds for the links with that peer alone,
+however it is found and whichever end dials. PORT is that of the peer's --listen.
+
+export, accept, mirror and push hold rules: a PATTERN (in mirror HOST/PATTERN, in
+push "CHANNEL HOST[/NAME]") with options behind commas, or a mapping of match, or
+deny, and options. Rules that deny come first; then the first that matches a
+channel counts. The options of a mirror are as, file_mode, and what achbridge
+mirror --help tells of; hosts says who may read (export) or write (accept).
+achbridge check looks a configuration through, achbridge explain HOST/CHANNEL
+names the rule that applies. SIGHUP, and achbridge reload, read it again.
+
+Files, for root and else for everybody, the user's before the system's; --config
+or ACHBRIDGE_CONFIG names another configuration:
+  config   ` + systemConfig + `   $XDG_CONFIG_HOME/achbridge/achbridge.yaml
+  key      ` + systemKey + `              $XDG_CONFIG_HOME/achbridge/key
+  control  ` + systemControl + `     $XDG_RUNTIME_DIR/achbridge/control.sock
+  state    ` + systemState + `              $XDG_STATE_HOME/achbridge`,
+		Example: "  achbridge run\n  achbridge run --mirror 'krang/*'\n  achbridge run --mirror 'krang/imu,budget=20ms,priority=7' --mirror 'krang/*'\n  achbridge run --peer 192.168.1.20 --mirror krang/imu --accept goal\n  achbridge run --transport auto --peer krang,transport=sctp",
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if config != "" {
-				if err := s.underlay(config, cmd.Flags()); err != nil {
-					return err
-				}
-			}
-			log := slog.New(slog.NewTextHandler(a.ui.err, &slog.HandlerOptions{Level: s.Log}))
-			d, err := a.newDaemon(&s, log)
+			hangups := make(chan os.Signal, 1)
+			signal.Notify(hangups, syscall.SIGHUP)
+			defer signal.Stop(hangups)
+			load := func() (*config, error) { return a.source(path, cmd.Flags()).load() }
+			c, err := load()
 			if err != nil {
 				return err
 			}
-			return runDaemon(cmd.Context(), d)
+			level := &slog.LevelVar{}
+			level.Set(c.Log.Level)
+			d, err := a.newDaemon(c, slog.New(slog.NewTextHandler(a.ui.err, &slog.HandlerOptions{Level: level})))
+			if err != nil {
+				return err
+			}
+			d.load, d.level = load, level
+			if a.uid == 0 {
+				d.log.Warn("running as root, which nothing here needs: a user who may read and write the channels is enough, as in the package's achbridge.service")
+			}
+			return runDaemon(cmd.Context(), d, hangups)
 		},
 	}
-	s.flags(cmd)
-	cmd.Flags().StringVar(&config, "config", "", "configuration `FILE` in YAML")
+	s.flags(cmd.Flags())
+	_ = cmd.MarkFlagFilename("key")
+	_ = cmd.MarkFlagDirname("state")
+	cmd.Flags().StringVar(&path, "config", "", "configuration `FILE` in YAML (default: see above)")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
+}
+
+// variablesText names the environment variables of the keys.
+func variablesText() string {
+	var names []string
+	for _, k := range configKeys {
+		if k.variable() != "" {
+			names = append(names, k.variable())
+		}
+	}
+	return wrapped(names, 34, 79)
+}
+
+// wrapped joins words, with line breaks where width is used up; the first line has
+// used some of it already.
+func wrapped(words []string, used, width int) string {
+	var b strings.Builder
+	for i, w := range words {
+		switch {
+		case i > 0 && used+1+len(w) > width:
+			b.WriteByte('\n')
+			used = 0
+		case i > 0:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(w)
+		used += len(w)
+	}
+	return b.String()
 }
 
 // leaveTime is how long the daemon takes at most to say goodbye.
 const leaveTime = 1800 * time.Millisecond
 
 // runDaemon runs d until ctx ends, tells the service manager about it, and
-// returns in time even when something hangs.
-func runDaemon(ctx context.Context, d *running) error {
+// returns in time even when something hangs. At every hangup the configuration
+// is read again.
+func runDaemon(ctx context.Context, d *running, hangups <-chan os.Signal) error {
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
-	tell(d.log, daemon.SdNotifyReady)
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
+	manager := manager{log: d.log}
+	manager.tell(daemon.SdNotifyReady)
+	for ctx.Err() == nil {
+		select {
+		case err := <-done:
+			return err
+		case <-hangups:
+			_, _ = d.reload() // the log tells
+		case <-ctx.Done():
+		}
 	}
-	tell(d.log, daemon.SdNotifyStopping)
+	manager.tell(daemon.SdNotifyStopping)
 	select {
 	case err := <-done:
 		return err
 	case <-time.After(leaveTime):
 		return failed(errors.New("leaving took too long: left without a goodbye to everybody"), "")
-	}
-}
-
-// tell notifies systemd when it is there.
-func tell(log *slog.Logger, state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		log.Warn("service manager not told", "state", state, "err", err, "socket", os.Getenv("NOTIFY_SOCKET"))
 	}
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -34,6 +37,7 @@ func TestScripts(t *testing.T) {
 			"until":  untilTrue,
 			"notify": notify,
 			"keys":   keys,
+			"fetch":  fetch,
 		},
 		RequireExplicitExec: true,
 	})
@@ -159,5 +163,25 @@ func collectKeys(v any, path string, found map[string]bool) {
 		for _, value := range v {
 			collectKeys(value, path+"[]", found)
 		}
+	}
+}
+
+// fetch prints a page of the daemon whose control socket is named, and wants the
+// status code: fetch 200 pc.sock /metrics.
+func fetch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: fetch CODE CONTROL PATH")
+	}
+	var s statusReply
+	_, err := (&app{env: ts.Getenv}).client(ts.MkAbs(args[1])).get(context.Background(), "/v1/status", &s)
+	ts.Check(err)
+	resp, err := http.Get("http://" + s.HTTP + args[2])
+	ts.Check(err)
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	_, _ = ts.Stdout().Write(page)
+	if strconv.Itoa(resp.StatusCode) != args[0] {
+		ts.Fatalf("status %s, want %s", resp.Status, args[0])
 	}
 }

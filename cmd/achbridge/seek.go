@@ -26,12 +26,13 @@ func newSeek(p plan, d *running) (*seek, error) {
 		Port:       d.udp.at.Port,
 		Interfaces: p.Interfaces,
 		Static:     p.static,
+		Domains:    p.domains,
 		Log:        d.log,
 	}
 	k := &seek{node: d.node}
 	var err error
 	if p.Discovery == discoveryOff {
-		if len(p.static) == 0 {
+		if len(p.static)+len(p.domains) == 0 {
 			return k, nil
 		}
 		cfg.StaticOnly = true
@@ -47,6 +48,7 @@ func newSeek(p plan, d *running) (*seek, error) {
 func (k *seek) run(ctx context.Context, group *errgroup.Group, found func([]discovery.Peer)) {
 	if k.browser != nil {
 		group.Go(func() error { return k.browser.Run(ctx, found) })
+		group.Go(func() error { k.lookUp(ctx); return nil })
 	}
 	if k.announcer == nil {
 		return
@@ -57,6 +59,26 @@ func (k *seek) run(ctx context.Context, group *errgroup.Group, found func([]disc
 		<-told // else the first announcement names no channel, and a second one is not made before 5 s
 		return k.announcer.Run(ctx)
 	})
+}
+
+// lookUpEvery is how often the names of listed peers are looked up while one of
+// them is missing.
+const lookUpEvery = 2 * time.Second
+
+// lookUp has a listed peer that is missing looked for where its name leads to now.
+func (k *seek) lookUp(ctx context.Context) {
+	tick := time.NewTicker(lookUpEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if k.node.ListedMissing() {
+			k.browser.LookUp()
+		}
+	}
 }
 
 const (
@@ -88,5 +110,12 @@ func (k *seek) follow(ctx context.Context, told chan struct{}) {
 		}
 		tell()
 		timer.Reset(exportsEvery)
+	}
+}
+
+// join announces this host as a member of another network.
+func (k *seek) join(network string) {
+	if k.announcer != nil {
+		k.announcer.Join(network)
 	}
 }

@@ -4,37 +4,36 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
+	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"achbridge/bridge"
 	"achbridge/discovery"
-	"achbridge/localach"
 )
 
-// settings is everything `run` can be told, by flag or by the configuration
-// file. Lists hold the same text in both.
+// settings is everything `run` can be told, by flag, environment or file, as
+// text. Lists hold the same text in all of them.
 type settings struct {
-	Name       string        `yaml:"name"`
-	Listen     string        `yaml:"listen"`
-	Transport  transportMode `yaml:"transport"`
-	Key        string        `yaml:"key"`
-	Export     []string      `yaml:"export"`
-	Relay      []string      `yaml:"relay"`
-	Accept     []string      `yaml:"accept"`
-	Adopt      []string      `yaml:"adopt"`
-	Mirror     []string      `yaml:"mirror"`
-	Push       []string      `yaml:"push"`
-	Peers      []string      `yaml:"peers"`
-	Interfaces []string      `yaml:"interfaces"`
-	Discovery  discoveryMode `yaml:"discovery"`
-	Control    string        `yaml:"control"`
-	State      string        `yaml:"state"`
-	Log        slog.Level    `yaml:"log"`
+	Name       string
+	Listen     string
+	Transport  transportMode
+	Key        string
+	Export     []rule
+	Relay      []string
+	Accept     []rule
+	Adopt      []string
+	Mirror     []rule
+	Push       []rule
+	Peers      []string
+	Domains    []string
+	Interfaces []string
+	Discovery  discoveryMode
+	HTTP       httpAddress
+	Control    string
+	State      string
+	Log        logLevel
 }
 
 const defaultListen = ":8076"
@@ -56,113 +55,132 @@ func hostName(system string) string {
 	return discovery.HostName(name)
 }
 
-// flags defines the flags of `run` on cmd with s as their values.
-func (s *settings) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
+// ruleLists are the lists of rules by their names.
+func (s *settings) ruleLists() map[string]*[]rule {
+	return map[string]*[]rule{"export": &s.Export, "accept": &s.Accept, "mirror": &s.Mirror, "push": &s.Push}
+}
+
+// flags defines the flags of `run` with s as their values.
+func (s *settings) flags(f *pflag.FlagSet) {
 	f.SortFlags = false
+	rules := func(name, usage string) { f.Var(&ruleFlag{name, s.ruleLists()[name]}, name, usage) }
 	f.StringVar(&s.Name, "name", s.Name, "`NAME` of this host for others")
 	f.StringVar(&s.Listen, "listen", s.Listen, "UDP `ADDRESS:PORT` to listen on")
-	f.Var(&s.Transport, "transport", "links over quic, sctp (on the next port), or auto: QUIC, else SCTP")
+	f.Var(&s.Transport, "transport", "links over quic, sctp (on the next port), or auto: both, QUIC first")
 	f.StringVar(&s.Key, "key", s.Key, "key `FILE` (default: see achbridge key --help)")
-	f.StringArrayVar(&s.Mirror, "mirror", nil, "mirror `HOST/PATTERN[,KEY=VALUE]` here, options as above")
-	f.StringArrayVar(&s.Push, "push", nil, "have another host mirror a channel of ours: `\"CHANNEL HOST[/NAME]\"`")
-	f.StringArrayVar(&s.Export, "export", nil, "let peers read the channels that match `PATTERN` (default all)")
+	rules("mirror", "mirror `HOST/PATTERN[,KEY=VALUE]` here, options as above")
+	rules("push", "have another host mirror a channel of ours: `\"CHANNEL HOST[/NAME]\"`")
+	rules("export", "let peers read the channels that match `PATTERN[,KEY=VALUE]` (default all)")
 	f.StringArrayVar(&s.Relay, "relay", nil, "let peers also read the mirrors that match `PATTERN` (default none)")
-	f.StringArrayVar(&s.Accept, "accept", nil, "let peers push into channels that match `PATTERN` (default none)")
+	rules("accept", "let peers push into channels that match `PATTERN[,KEY=VALUE]` (default none)")
 	f.StringArrayVar(&s.Adopt, "adopt", nil, "let a mirror use the existing channels that match `PATTERN` (default none)")
-	f.StringArrayVar(&s.Peers, "peer", nil, "dial `HOST[:PORT]` at once, whatever is discovered")
+	f.StringArrayVar(&s.Peers, "peer", nil, "dial `PEER` at once, HOST[:PORT][,transport=quic|sctp], whatever is discovered")
+	f.StringArrayVar(&s.Domains, "domain", nil, "find peers also in the DNS zone of `DOMAIN`, by unicast DNS-SD")
 	f.StringArrayVar(&s.Interfaces, "interface", nil, "discover on network `INTERFACE` (default all)")
 	f.Var(&s.Discovery, "discovery", "find peers by mDNS: auto or off")
 	f.Var(noDiscovery{&s.Discovery}, "no-discovery", "the same as --discovery=off")
 	f.Lookup("no-discovery").NoOptDefVal = "true"
+	f.Var(&s.HTTP, "http", "serve metrics on this TCP `ADDRESS:PORT`; :PORT is this host alone (default off)")
 	f.StringVar(&s.Control, "control", s.Control, "`PATH` of the control socket (default: see achbridge run --help)")
 	f.StringVar(&s.State, "state", s.State, "`DIR` in which the node remembers its identity")
-	f.TextVar(&s.Log, "log", s.Log, "log `LEVEL`: debug, info, warn, error")
-	_ = cmd.MarkFlagFilename("key")
-	_ = cmd.MarkFlagDirname("state")
+	f.Var(&s.Log, "log", "log `LEVEL`: debug, info, warn, error")
 }
 
-// underlay puts the configuration file beneath the flags that were given: a
-// flag, a whole list too, takes the place of the file's key.
-func (s *settings) underlay(path string, given *pflag.FlagSet) error {
-	set := map[*pflag.Flag][]string{}
-	given.Visit(func(f *pflag.Flag) {
+// keyOfFlag is the key of the file that means the same as a flag.
+func keyOfFlag(flag string) string {
+	for _, k := range configKeys {
+		if k.flagName() == flag {
+			return k.name
+		}
+	}
+	return flag
+}
+
+// givenFlags are the flags that were set on the command line and have a key.
+func givenFlags(flags *pflag.FlagSet) (given []givenFlag) {
+	flags.Visit(func(f *pflag.Flag) {
+		if _, ok := f.Value.(noDiscovery); ok {
+			f = flags.Lookup("discovery")
+		}
+		if _, ok := keyNamed(keyOfFlag(f.Name)); !ok {
+			return
+		}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
-			set[f] = list.GetSlice()
+			given = append(given, givenFlag{f.Name, list.GetSlice()})
 		} else {
-			set[f] = []string{f.Value.String()}
+			given = append(given, givenFlag{f.Name, []string{f.Value.String()}})
 		}
 	})
-	if err := readConfig(path, s); err != nil {
-		return err
-	}
-	var errs []error
-	for f, values := range set {
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			errs = append(errs, list.Replace(values))
-		} else {
-			errs = append(errs, f.Value.Set(values[0]))
-		}
-	}
-	return errors.Join(errs...)
+	return given
 }
 
-// wishes are what the lists of the settings say.
-type wishes struct {
-	mirrors []bridge.Mirror
-	pushes  []bridge.Push
-	static  []discovery.Static
-}
-
-// wishes reads the lists; it reports every mistake at once.
-func (s *settings) wishes() (w wishes, err error) {
+// parseDomains reads the DNS domains of a flag or key; it reports every mistake.
+func parseDomains(what string, list []string) (domains []discovery.Domain, err error) {
 	var errs []error
-	if localach.CheckName(s.Name) != nil {
-		errs = append(errs, fmt.Errorf("name %q: want 1 to 63 of A-Z a-z 0-9 - _ . as mirrors are called NAME.CHANNEL", s.Name))
-	}
-	for i, text := range s.Mirror {
-		m, err := bridge.ParseMirror(text)
-		errs = append(errs, at("mirror", i, err))
-		w.mirrors = append(w.mirrors, m)
-	}
-	for i, text := range s.Push {
-		p, err := parsePush(text)
-		errs = append(errs, at("push", i, err))
-		w.pushes = append(w.pushes, p)
-	}
-	for i, text := range s.Peers {
-		p, err := discovery.ParseStatic(fmt.Sprintf("peers[%d]", i), text)
+	for _, text := range list {
+		d, err := discovery.ParseDomain(what, text)
 		errs = append(errs, err)
-		w.static = append(w.static, p)
+		domains = append(domains, d)
 	}
-	if _, err := net.ResolveUDPAddr("udp", s.Listen); err != nil {
-		errs = append(errs, fmt.Errorf("listen %q: want :PORT or ADDRESS:PORT, as in %s", s.Listen, defaultListen))
-	}
-	return w, errors.Join(errs...)
+	return domains, errors.Join(errs...)
 }
 
-// at says in which entry of a list an error is.
-func at(list string, i int, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s[%d]: %w", list, i, err)
+// ruleFlag is a flag that adds a rule to a list.
+type ruleFlag struct {
+	name  string
+	rules *[]rule
 }
 
-func parsePush(text string) (bridge.Push, error) {
-	channel, target, ok := strings.Cut(strings.TrimSpace(text), " ")
-	if !ok {
-		return bridge.Push{}, fmt.Errorf("%q: want \"CHANNEL HOST[/NAME]\"", text)
+func (r *ruleFlag) String() string { return "" }
+func (r *ruleFlag) Type() string   { return "stringArray" }
+
+func (r *ruleFlag) Set(text string) error { return r.Append(text) }
+
+func (r *ruleFlag) Append(text string) error {
+	*r.rules = r.read(append(r.GetSlice(), text))
+	return nil
+}
+
+func (r *ruleFlag) Replace(texts []string) error {
+	*r.rules = r.read(texts)
+	return nil
+}
+
+func (r *ruleFlag) GetSlice() (texts []string) {
+	for _, rule := range *r.rules {
+		texts = append(texts, rule.text)
 	}
-	return bridge.ParsePush(channel, strings.TrimSpace(target))
+	return texts
+}
+
+// read makes rules of texts on the command line.
+func (r *ruleFlag) read(texts []string) []rule {
+	rules := make([]rule, len(texts))
+	for i, text := range texts {
+		rules[i] = rule{text: text, at: origin{Source: "--" + r.name, Path: fmt.Sprintf("%s[%d]", r.name, i)}}
+	}
+	return rules
+}
+
+// logLevel is what is worth a line in the log.
+type logLevel struct{ slog.Level }
+
+func (l *logLevel) String() string { return strings.ToLower(l.Level.String()) }
+func (l *logLevel) Type() string   { return "LEVEL" }
+
+func (l *logLevel) Set(text string) error {
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, text) {
+		return fmt.Errorf("log %q: want debug, info, warn or error", text)
+	}
+	return l.UnmarshalText([]byte(text))
 }
 
 // discoveryMode says how peers are found.
 type discoveryMode string
 
 const (
-	discoveryAuto discoveryMode = "auto" // mDNS and static peers
-	discoveryOff  discoveryMode = "off"  // static peers only
+	discoveryAuto discoveryMode = "auto" // mDNS, domains and static peers
+	discoveryOff  discoveryMode = "off"  // domains and static peers only
 )
 
 func (d *discoveryMode) String() string { return string(*d) }
@@ -176,8 +194,6 @@ func (d *discoveryMode) Set(text string) error {
 	}
 	return fmt.Errorf("discovery %q: want auto or off", text)
 }
-
-func (d *discoveryMode) UnmarshalText(text []byte) error { return d.Set(string(text)) }
 
 // noDiscovery is the flag --no-discovery.
 type noDiscovery struct{ mode *discoveryMode }

@@ -16,10 +16,11 @@ func busy() statusReply {
 		Offered: 3_600_000, Delivered: 3_512_345, LateKept: 2, Superseded: 87_630, Expired: 2, Late: 3, InFlight: 18,
 	}
 	return statusReply{Status: bridge.Status{
-		Links: []bridge.LinkStatus{{Peer: "krang", State: "silent", Addr: "192.168.1.20:8076", RTTms: 20.1, UpS: 3600}},
+		Links: []bridge.LinkStatus{{Peer: "krang", State: "silent", Addr: "192.168.1.20:8076", Transport: "quic", RTTms: 20.1, UpS: 3600}},
 		Mirrors: []bridge.MirrorStatus{
 			{
 				Host: "krang", Channel: "imu", Name: "krang.imu", State: "live", Seq: 3_600_000, AgeMs: &age,
+				Age: &bridge.AgeStatus{Window: &bridge.AgeFigures{MeanMs: 10.52, P99Ms: 1234.5}},
 				QoS: bridge.QoS{Budget: 20 * time.Millisecond, Priority: 8}, Accounts: frames,
 			},
 			{
@@ -38,8 +39,8 @@ func TestStatusTellsWhatIsNotTheDefaultAndWhyFramesWereDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"krang  silent  192.168.1.20:8076  20.1 ms  1h0m0s  -",
-		"krang.imu   krang/imu   live   3600000  12.3 ms  3512347 (2 late)  -",
+		"krang  silent  192.168.1.20:8076  quic  20.1 ms  1h0m0s  -",
+		"krang.imu   krang/imu   live   3512347 (2 late)  12.3 ms  10.5 ms  1234 ms  -",
 		"krang.imu  budget 20ms, priority 7  superseded 87630, expired 2, late 3",
 		"goal    krang  3600000  3600000  3512347 (2 late)  -",
 		"goal    krang  max_rate 500  superseded 87630, expired 2, late 3",

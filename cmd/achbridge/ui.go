@@ -76,6 +76,24 @@ func (u *ui) fields(pairs ...string) error {
 	return w.Flush()
 }
 
+// again prints what show prints, in the place of what it printed before where
+// stdout is a terminal that may be painted; else a blank line goes between them.
+func (u *ui) again(before int, show func(*ui) error) error {
+	var buf bytes.Buffer
+	if u.outColor {
+		buf.WriteString("\x1b[H\x1b[2J")
+	} else if before > 0 {
+		buf.WriteByte('\n')
+	}
+	page := *u
+	page.out = &buf
+	if err := show(&page); err != nil {
+		return err
+	}
+	_, err := u.out.Write(buf.Bytes())
+	return err
+}
+
 // line prints one line to stdout.
 func (u *ui) line(format string, args ...any) error {
 	_, err := fmt.Fprintf(u.out, format+"\n", args...)
@@ -115,6 +133,25 @@ func (u *ui) fail(err error) {
 	}
 	if cure != "" {
 		fmt.Fprintln(u.err, "  cure:", cure)
+	}
+}
+
+// problems prints mistakes in a file, whose lines are given, each under its
+// place with the line that it is on.
+func (u *ui) problems(list []problem, lines []string) {
+	for _, p := range list {
+		u.fail(p)
+		if p.Line < 1 || p.Line > len(lines) {
+			continue
+		}
+		line := strings.TrimRight(lines[p.Line-1], "\r")
+		before := []rune(line)[:max(0, min(p.Column-1, len([]rune(line))))]
+		for i, r := range before {
+			if r != '\t' {
+				before[i] = ' '
+			}
+		}
+		fmt.Fprintf(u.err, "%5d | %s\n      | %s%s\n", p.Line, line, string(before), paint(u.errColor, "31", "^"))
 	}
 }
 

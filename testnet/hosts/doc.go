@@ -6,5 +6,6 @@
 //	node.go      Main, and a host's first process (PID 1)
 //	mounts.go    its files          tap.go  its interface
 //	ethernet.go  the switch         timer.go  its clock
+//	listen.go    what hosts send     cable.go  pulled out and put in
 //	command.go   programs on a host  testing.go  a lab that ends with a test
 package hosts

@@ -13,15 +13,18 @@ import (
 // links of the model; ARP and its like pass at once, unless the link is cut.
 type ethernet struct {
 	start time.Time
+	names []string
 	taps  []*os.File
 	timer *timer
 	done  sync.WaitGroup
 
-	mu     sync.Mutex
-	mesh   *testnet.Mesh[[]byte]
-	learnt map[hardware]int
-	armed  time.Duration // when the timer fires; 0 is never
-	closed bool
+	mu        sync.Mutex
+	mesh      *testnet.Mesh[[]byte]
+	learnt    map[hardware]int
+	rebound   map[int]mapping
+	listeners []*Listener
+	armed     time.Duration // when the timer fires; 0 is never
+	closed    bool
 }
 
 type hardware [6]byte
@@ -41,7 +44,7 @@ func startEthernet(seed uint64, names []string, p testnet.Params, taps []*os.Fil
 		closeAll(taps)
 		return nil, err
 	}
-	e := &ethernet{start: time.Now(), taps: taps, timer: timer, mesh: testnet.NewMesh[[]byte](seed), learnt: map[hardware]int{}}
+	e := &ethernet{start: time.Now(), names: names, taps: taps, timer: timer, mesh: testnet.NewMesh[[]byte](seed), learnt: map[hardware]int{}, rebound: map[int]mapping{}}
 	for i, name := range names {
 		e.learnt[hardwareOf(i)] = e.mesh.AddHost(name, p)
 	}
@@ -88,6 +91,7 @@ func (e *ethernet) keepTime() {
 func (e *ethernet) forward(from int, frame []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.tell(from, frame)
 	to := testnet.Everyone
 	e.learnt[hardware(frame[6:12])] = from
 	if port, known := e.learnt[hardware(frame[:6])]; known && frame[0]&1 == 0 {
@@ -99,6 +103,9 @@ func (e *ethernet) forward(from int, frame []byte) {
 	size, modelled := packetSize(frame)
 	if !modelled {
 		e.pass(from, to, frame)
+		return
+	}
+	if to != testnet.Everyone && !e.translate(from, to, frame) {
 		return
 	}
 	e.mesh.Send(e.now(), from, to, size, frame)

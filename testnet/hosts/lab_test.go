@@ -97,6 +97,37 @@ func TestCutSilencesAHostUntilItIsUp(t *testing.T) {
 	}
 }
 
+// What answers from another port than it was asked at is not heard.
+func TestReboundPortIsReachedWhereItAppears(t *testing.T) {
+	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}})
+	ready(t, program(l, "robot", "echo"))
+	rebind := func(outside uint16) {
+		t.Helper()
+		if err := l.Rebind("robot", 7, outside); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(to string, want int, wait time.Duration) {
+		t.Helper()
+		if times := roundTrips(t, l, to, 3, wait); len(times) != want {
+			t.Errorf("%s: got %d answers, want %d", to, len(times), want)
+		}
+	}
+	for _, outside := range []string{"40007", "40008"} {
+		port, _ := strconv.ParseUint(outside, 10, 16)
+		rebind(uint16(port))
+		check("robot:"+outside, 3, 2*time.Second)
+		check("[fd00:8076::1]:"+outside, 3, 2*time.Second)
+		check("robot:7", 0, 50*time.Millisecond)
+	}
+	check("robot:40007", 0, 50*time.Millisecond)
+	rebind(0)
+	check("robot:7", 3, 2*time.Second)
+	if err := l.Rebind("krang", 7, 8); err == nil || !strings.Contains(err.Error(), "hosts are robot, pc") {
+		t.Errorf("got %v, want the hosts there are", err)
+	}
+}
+
 func TestLinkHasTheRateAndQueueThatAreSet(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot", "pc"}, Link: "rate=1mbit,queue=10000"})
 	var each time.Duration

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 // programs run on the hosts of the tests: this test binary under another name.
 var programs = map[string]func(args []string) error{
 	"register": register, "browse": browse, "echo": echo, "ping": ping, "listen": listenMulticast, "say": sayMulticast, "flood": flood, "sink": sink,
+	"carrier": carrier,
 }
 
 // program prepares one of programs.
@@ -54,7 +55,7 @@ func echo([]string) error {
 	}
 }
 
-// ping HOST COUNT WAIT prints the round trip times, in ns, of those that came
+// ping HOST[:PORT] COUNT WAIT prints the round trip times, in ns, of those that came
 // back.
 func ping(args []string) error {
 	count, _ := strconv.Atoi(args[1])
@@ -62,7 +63,11 @@ func ping(args []string) error {
 	if err != nil {
 		return err
 	}
-	conn, err := net.Dial("udp", net.JoinHostPort(args[0], "7"))
+	target := args[0]
+	if _, _, err := net.SplitHostPort(target); err != nil {
+		target = net.JoinHostPort(target, "7")
+	}
+	conn, err := net.Dial("udp", target)
 	if err != nil {
 		return err
 	}

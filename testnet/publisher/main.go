@@ -8,7 +8,8 @@
 // of CLOCK_MONOTONIC, both uint64 little endian. The sequence number is the
 // one Ach gives the frame as long as nobody else writes. At the end a line of the
 // log tells for each channel how many puts there were, how many failed, and how
-// long the worst took: what a robot's control loop would have felt.
+// long the worst took: what a robot's control loop would have felt. SIGUSR1 brings
+// that end early: the channels stay until the publisher is ended, and rest.
 //
 // With a COMMAND it runs that as its child, for a container that has one
 // process to start and two to run: a signal ends both, the end of the child
@@ -99,6 +100,8 @@ func (o options) run(ctx context.Context, log *slog.Logger) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	feeding, stop := signal.NotifyContext(ctx, syscall.SIGUSR1)
+	defer stop()
 
 	tasks := []func() error{}
 	for _, s := range o.channels {
@@ -108,7 +111,13 @@ func (o options) run(ctx context.Context, log *slog.Logger) error {
 		}
 		defer feed.remove(log)
 		log.Info("publishing", "channel", s.Name, "hz", s.Rate, "bytes", s.Size)
-		tasks = append(tasks, func() error { return feed.run(ctx, log) })
+		tasks = append(tasks, func() error {
+			err := feed.run(feeding, log)
+			if err == nil {
+				<-ctx.Done()
+			}
+			return err
+		})
 	}
 	if len(o.child) > 0 {
 		tasks = append(tasks, func() error { return runChild(ctx, o.child) })

@@ -74,6 +74,19 @@ func TestPublisherTellsHowThePutsWent(t *testing.T) {
 	}
 }
 
+func TestPublisherToldToRestLeavesItsChannels(t *testing.T) {
+	dir := privateDir(t)
+	var log strings.Builder
+	opts := options{dir: dir, channels: []stream{{Name: "imu", Rate: 1000, Size: 64}},
+		child: []string{"sh", "-c", `kill -USR1 "$PPID"; sleep 0.1; cp "$0" "$0.rests"; sleep 0.05; cmp "$0" "$0.rests"`, filepath.Join(string(dir), "achshm-imu")}}
+	if err := opts.run(t.Context(), slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+		t.Errorf("run: got %v, want that the channel is there and does not change", err)
+	}
+	if n := strings.Count(log.String(), "msg=published"); n != 1 {
+		t.Errorf("log: told %d times how the puts went, want once:\n%s", n, &log)
+	}
+}
+
 func TestChildEndsThePublisher(t *testing.T) {
 	opts := options{dir: privateDir(t), channels: []stream{{Name: "imu", Rate: 1000, Size: 64}}, child: []string{"sh", "-c", "exit 7"}}
 	err := opts.run(t.Context(), slog.New(slog.DiscardHandler))

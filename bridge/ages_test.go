@@ -1,0 +1,149 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"testing"
+	"time"
+)
+
+// TestAgesAreThoseOfAReader compares what the node tells of an age with what a
+// program sees that looks at the mirror all the time and goes by the stamps in its
+// frames: over a good link, a lossy one, and through an outage.
+func TestAgesAreThoseOfAReader(t *testing.T) {
+	for _, c := range []struct {
+		name, change, back string
+		mode               Mode
+	}{
+		{name: "good"},
+		{name: "lossy", change: "loss=20%", back: "loss=0%"},
+		{name: "outage", change: "cut", back: "up"},
+		{name: "every", mode: Every},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot := w.host("robot", wire10ms)
+				imu := robot.channel("imu", 64, 64)
+				robot.run(Config{})
+				qos := QoS{Budget: 18 * time.Millisecond, Mode: c.mode}
+				pc := w.host("pc", wire10ms).run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "imu", QoS: qos}}}, robot)
+				w.within(2*time.Second, "live", func() bool { return pc.mirror("robot.imu").State == stateLive })
+				compareAges(t, w, imu, pc, [2]string{c.change, c.back})
+			})
+		})
+	}
+}
+
+func compareAges(t *testing.T, w *world, imu *channel, pc *host, changes [2]string) {
+	for i := range uint64(100) { // sets the clock of the link
+		imu.put(i+1, 64)
+		time.Sleep(10 * time.Millisecond)
+	}
+	r := openAgeReader(t, pc.dir, "robot.imu")
+	defer r.ch.Close()
+	begin, step := time.Now(), 241*time.Microsecond
+	end, number := 14*time.Second, uint64(100)
+	for at := time.Duration(0); at < end; at += step {
+		time.Sleep(time.Until(begin.Add(at)))
+		if at/(7*time.Millisecond) != (at-step)/(7*time.Millisecond) {
+			number++
+			imu.put(number, 64)
+		}
+		for i, text := range changes {
+			if when := time.Duration(6+3*i) * second; text != "" && at >= when && at-step < when {
+				if err := w.net.Change("", text); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		r.look(begin, at)
+	}
+	m := pc.mirror("robot.imu")
+	got, over := m.Age.Window, 0.0
+	samples := cut(r.ages, window{from: end - time.Duration(got.WindowS*1e9), to: end}, step)
+	want := ageStat(samples)
+	for _, v := range samples {
+		if v > 18 {
+			over += step.Seconds() / got.WindowS
+		}
+	}
+	const within = 0.5 // the way is as long in both directions, so the clocks are known well
+	for _, c := range []struct {
+		what            string
+		got, want, most float64
+	}{
+		{"mean", got.MeanMs, want.mean, within},
+		{"p99", got.P99Ms, want.p99, 1 + want.p99/100}, // of few high ages one more or less in the window moves it
+		{"peak", got.PeakMs, want.max, within},
+		{"age now", *m.AgeMs, r.ages[len(r.ages)-1], within},
+		{"share over budget", got.OverBudget, over, 0.03},
+	} {
+		if math.Abs(c.got-c.want) > c.most {
+			t.Errorf("%s: got %.3f, a reader %.3f: more than %.3f apart", c.what, c.got, c.want, c.most)
+		}
+	}
+	if got.WindowS < 10 || got.WindowS > 11.1 {
+		t.Errorf("a window of %v s, want 10 to 11", got.WindowS)
+	}
+}
+
+func TestAgeGrowsWithoutALink(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu := robot.channel("imu", 16, 64)
+		time.Sleep(5 * time.Second)
+		for i := range uint64(50) {
+			imu.put(i+1, 64)
+			time.Sleep(10 * time.Millisecond)
+		}
+		robot.stop()
+		time.Sleep(30 * time.Second)
+		_, age := pc.newest("robot.imu")
+		m := pc.mirror("robot.imu")
+		if m.AgeMs == nil || math.Abs(*m.AgeMs-ms(age)) > 1+m.Age.UncertaintyMs {
+			t.Fatalf("got an age of %v, a reader %v", m.AgeMs, age)
+		}
+		if w := m.Age.Window; w.OverBudget < 0.999 || w.P99Ms < 29e3 {
+			t.Errorf("got %+v of a mirror without a link for 30 s, want all of it over budget", w)
+		}
+	})
+}
+
+func TestNodeWatchesAnAge(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu := robot.channel("imu", 16, 64)
+		if _, err := pc.node.Age(context.Background(), "robot.legs", second); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a mirror that is not there: got %v, want %v", err, fs.ErrNotExist)
+		}
+		time.Sleep(5 * time.Second)
+		stop := time.Now().Add(20 * time.Second)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := uint64(1); time.Now().Before(stop); i++ {
+				imu.put(i, 64)
+				time.Sleep(20 * time.Millisecond)
+			}
+		}()
+		time.Sleep(5 * time.Second)
+		r, err := pc.node.Age(context.Background(), "robot.imu", 2*second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Window; math.Abs(got.WindowS-2) > 0.001 || math.Abs(got.MeanMs-20) > 1+r.UncertaintyMs {
+			t.Errorf("got %+v, want a mean of 20 ms (10 ms of way and half a period) over 2 s", got)
+		}
+		if r.Host != "robot" || r.Channel != "imu" || r.Name != "robot.imu" || r.BudgetMs != 100 {
+			t.Errorf("got %+v", r)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(second, cancel)
+		if _, err := pc.node.Age(ctx, "robot.imu", time.Hour); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want %v", err, context.Canceled)
+		}
+		<-done
+	})
+}

@@ -1,0 +1,82 @@
+package bridge
+
+import (
+	"testing"
+	"time"
+)
+
+// Discovery forgets a host that is cut off, and hears of it again some time after
+// the network is back.
+func TestMirrorIsFreshSoonAfterItsPeerWasForgotten(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.streaming(pcDials, 64)
+		w.change("robot", "cut")
+		time.Sleep(20 * time.Second)
+		pc.node.SetPeers(nil)
+		time.Sleep(40 * time.Second)
+		w.change("robot", "up")
+		t.Logf("fresh again after %v", pc.freshWithin(2*time.Second, "robot.imu"))
+		if got := pc.link().Node; got != robot.id.String() {
+			t.Errorf("linked to %v, want %v", got, robot.id)
+		}
+	})
+}
+
+func TestPeerThatDoesNotComeBackIsForgotten(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, pc := w.streaming(pcDials, 64)
+		w.change("robot", "cut")
+		time.Sleep(20 * time.Second)
+		pc.node.SetPeers(nil)
+		time.Sleep(missedFor - time.Minute)
+		if got := pc.node.Status().Peers; len(got) != 1 || got[0].State != "missed" {
+			t.Errorf("after %v: got peers %+v, want one that is missed", missedFor-time.Minute, got)
+		}
+		time.Sleep(time.Minute)
+		if got := pc.node.Status().Peers; len(got) != 0 {
+			t.Errorf("after %v: got peers %+v, want none", missedFor, got)
+		}
+	})
+}
+
+func TestPeerThatSaidGoodbyeIsNotMissed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.streaming(pcDials, 64)
+		pc.node.SetPeers(nil) // heard by multicast, before the link has heard it
+		if got := pc.node.Status().Peers; len(got) != 1 {
+			t.Errorf("while there is a link: got peers %+v, want one", got)
+		}
+		robot.stop()
+		w.within(time.Second, "no peer", func() bool { return len(pc.node.Status().Peers) == 0 })
+	})
+}
+
+// Where the missed peer was another node lives now.
+func TestPeerWhoseAddressHasAnotherNodeIsNotMissed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.streaming(pcDials, 64)
+		robot.vanish()
+		robot.id[0] ^= 1
+		robot.run(robot.cfg)
+		pc.node.SetPeers(nil)
+		w.within(20*time.Second, "no peer", func() bool { return len(pc.node.Status().Peers) == 0 })
+	})
+}
+
+func TestBackoffGrowsWithTheTimeThatAPeerIsGone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		n := w.host("pc", wire10ms)
+		n.run(Config{})
+		time.Sleep(time.Hour)
+		for gone, most := range map[time.Duration]time.Duration{
+			time.Second: returnBackoff, 50 * time.Second: returnBackoff, 2 * time.Minute: 1200 * time.Millisecond, 30 * time.Minute: lastBackoff,
+		} {
+			n.node.call(func() {
+				p := &peer{failures: 100, linked: true, ended: n.node.now() - gone}
+				if got := n.node.backoff(p, nil); got > most || got < most*2/3 {
+					t.Errorf("gone for %v: got %v, want %v or up to a third less", gone, got, most)
+				}
+			})
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package bridge
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"achbridge/wire"
+)
+
+// What testnet/model has found: things that happen between two steps that look
+// like one.
+
+// A frame is unpacked, which takes milliseconds for a large one, while the
+// origin's channel is made anew and subscribed to.
+func TestFrameOfAnEarlierLifeIsNotTakenForOneOfThisLife(t *testing.T) {
+	for _, earlier := range []uint64{1, 1000} {
+		dir := testDir(t)
+		m := testMirror(t, dir, "m")
+		was, is := &inbound{m: m, epoch: 1}, &inbound{m: m, epoch: 2}
+		m.feedFrom(was)
+		m.expect(2, QoS{})
+		m.feedFrom(is)
+		m.put(arrival{from: was, epoch: 1, seq: earlier, data: frame(earlier, 64)})
+		m.put(arrival{from: is, epoch: 2, seq: 1, data: frame(1, 64)})
+		if got := newestSeq(t, dir, "m"); got != 1 {
+			t.Errorf("after frame %d of an earlier life: got frame %d in the mirror, want the new life's frame 1", earlier, got)
+		}
+	}
+}
+
+// The file is away and back before the node has told its peers.
+func TestMirrorFollowsAChannelThatWasAwayForAMoment(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu := robot.channel("imu", 16, 64)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, time.Second)
+
+		file := filepath.Join(string(robot.dir), "achshm-imu")
+		robot.node.call(func() {
+			for _, step := range [][2]string{{file, file + "-away"}, {file + "-away", file}} {
+				if err := os.Rename(step[0], step[1]); err != nil {
+					t.Error(err)
+				}
+				robot.node.localChanged("imu")
+			}
+		})
+		imu.put(2, 64)
+		pc.follows("robot.imu", 2, time.Second)
+	})
+}
+
+// Both messages come before the node gets round to what they mean.
+func TestChannelThatIsTakenBackAndOfferedAgainIsSubscribedAnew(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		robot.channel("imu", 16, 64).put(1, 64)
+		pc.follows("robot.imu", 1, time.Second)
+
+		var before, after uint32
+		pc.node.call(func() {
+			m := pc.node.mirrors["robot.imu"]
+			l := m.link
+			before = m.subID
+			again := l.catalog["imu"]
+			pc.node.catalog(l, wire.Catalog{Gone: []string{"imu"}})
+			pc.node.catalog(l, wire.Catalog{Channels: []wire.Channel{again}})
+		})
+		w.within(time.Second, "a subscription", func() bool {
+			pc.node.call(func() { after = pc.node.mirrors["robot.imu"].subID })
+			return after != 0
+		})
+		if after == before {
+			t.Errorf("subscription: got %d as before, want another", after)
+		}
+	})
+}

@@ -1,0 +1,353 @@
+package bridge
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/wire"
+)
+
+const (
+	goalDeadline = 200 * time.Millisecond
+	stopNumber   = 1 << 40 // of the safe frame
+	goalPeriod   = 10 * time.Millisecond
+)
+
+// commanding is a robot that accepts commands, and a PC whose commands it gets.
+type commanding struct {
+	*world
+	robot, pc *host
+	rules     Grants // of the robot
+	source    *putSource
+	goal      *channel // the PC's
+	number    uint64
+	seen      *ageReader
+	began     time.Time
+}
+
+// goalRules let anybody command a robot.
+func goalRules() Grants {
+	return Grants{{Channels: []string{"goal"}, QoS: QoS{
+		Class: Command, Budget: 50 * time.Millisecond, Compress: CompressNone, Deadline: goalDeadline,
+		OnStale: OnStale{File: "stop", Frame: string(frame(stopNumber, 64))},
+	}}}
+}
+
+// inCommand is inWorld with a PC that commands a robot.
+func inCommand(t *testing.T, run func(c *commanding)) {
+	t.Helper()
+	inWorld(t, func(w *world) {
+		c := &commanding{world: w, robot: w.host("robot", wire10ms), pc: w.host("pc", wire10ms), rules: goalRules()}
+		c.robot.runAt(port, &putSource{dir: c.robot.dir}, Config{Accept: c.rules})
+		c.source = &putSource{dir: c.pc.dir}
+		c.goal = c.pc.channel("goal", 16, 64)
+		c.pc.runAt(port, c.source, Config{Pushes: []Push{{Channel: "goal", Host: "robot"}}})
+		c.pc.node.SetPeers(asPeers([]*host{c.robot}))
+		w.within(5*time.Second, "the push", func() bool { return c.robot.mirror("goal").State == stateLive })
+		time.Sleep(100 * time.Millisecond) // the clocks know each other
+		c.began = time.Now()
+		c.seen = openAgeReader(t, c.robot.dir, "goal")
+		defer c.seen.ch.Close()
+		run(c)
+	})
+}
+
+// put puts one command.
+func (c *commanding) put() {
+	c.number++
+	c.goal.put(c.number, 64)
+	c.source.noticed(c.goal.ch)
+}
+
+// commands puts commands for a while.
+func (c *commanding) commands(long time.Duration) {
+	c.t.Helper()
+	for end := time.Now().Add(long); time.Now().Before(end); {
+		c.put()
+		c.watch(goalPeriod)
+	}
+}
+
+// watch looks at the robot's channel every half millisecond for a while.
+func (c *commanding) watch(long time.Duration) {
+	c.t.Helper()
+	for end := time.Now().Add(long); time.Now().Before(end); {
+		time.Sleep(time.Millisecond / 2)
+		c.seen.look(c.began, time.Since(c.began))
+	}
+}
+
+// stops returns how long after the command before it each safe frame came.
+func (c *commanding) stops() (after []time.Duration) {
+	for i, s := range c.seen.frames {
+		if s.number == stopNumber && i > 0 {
+			after = append(after, s.at-c.seen.frames[i-1].at)
+		}
+	}
+	return after
+}
+
+// stoppedOnce fails unless the safe frame came once, and in time.
+func (c *commanding) stoppedOnce() {
+	c.t.Helper()
+	after := c.stops()
+	if len(after) != 1 {
+		c.t.Errorf("got %d safe frames, want one", len(after))
+		return
+	}
+	c.t.Logf("safe frame %v after the last command", after[0])
+	if after[0] < goalDeadline-time.Millisecond || after[0] > goalDeadline+10*time.Millisecond {
+		c.t.Errorf("safe frame came %v after the last command, want it within 10 ms after %v", after[0], goalDeadline)
+	}
+}
+
+func TestSafeFrameComesOnceWithinTheDeadlineWhenTheWriterIsLost(t *testing.T) {
+	for how, lose := range map[string]func(c *commanding){
+		"the program stops":    func(*commanding) {},
+		"the path is cut":      func(c *commanding) { c.change("pc", "cut") },
+		"the daemon is killed": func(c *commanding) { c.pc.vanish() },
+		"the daemon leaves":    func(c *commanding) { c.pc.stop() },
+		"a rule takes it back": func(c *commanding) {
+			if err := c.robot.node.Apply(Config{}); err != nil {
+				c.t.Error(err)
+			}
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			inCommand(t, func(c *commanding) {
+				c.commands(time.Second)
+				if n := len(c.stops()); n != 0 {
+					t.Fatalf("%d safe frames while commands came", n)
+				}
+				go lose(c)
+				c.watch(15 * time.Second) // longer than a silent link lives
+				c.stoppedOnce()
+				if c.robot.said("mirror stale") != 1 {
+					t.Errorf("log: got %d lines of a stale mirror, want one", c.robot.said("mirror stale"))
+				}
+			})
+		})
+	}
+}
+
+func TestSafeFrameComesAgainOnlyAfterANewCommand(t *testing.T) {
+	inCommand(t, func(c *commanding) {
+		c.watch(time.Second)
+		if n := len(c.seen.frames); n != 0 {
+			t.Fatalf("%d frames before the first command, want none", n)
+		}
+		for range 3 {
+			c.commands(300 * time.Millisecond)
+			c.watch(3 * time.Second)
+		}
+		after := c.stops()
+		if len(after) != 3 || slices.Max(after) > goalDeadline+10*time.Millisecond {
+			t.Errorf("got safe frames %v after the last commands, want three after %v", after, goalDeadline)
+		}
+		m := c.robot.mirror("goal")
+		if m.State != stateStale || m.Safe != 3 || m.StaleS < 2 || m.StaleS > 3 || !strings.Contains(m.Reason, "the safe frame was put") {
+			t.Errorf("got %s for %v s (%s), %d safe frames; want it stale for 2.8 s, 3 safe frames", m.State, m.StaleS, m.Reason, m.Safe)
+		}
+	})
+}
+
+func TestRobotsDaemonThatLeavesPutsTheSafeFrameFirst(t *testing.T) {
+	inCommand(t, func(c *commanding) {
+		c.commands(200 * time.Millisecond)
+		c.robot.stop()
+		c.watch(time.Second)
+		if n := len(c.stops()); n != 1 {
+			t.Errorf("got %d safe frames, want one", n)
+		}
+		c.robot.runAt(port, &putSource{dir: c.robot.dir}, Config{Accept: c.rules})
+		c.watch(10 * time.Second)
+		if n := len(c.stops()); n != 1 || c.robot.mirror("goal").State != stateStale {
+			t.Errorf("got %d safe frames after it came back, want no other; mirror %+v", n, c.robot.mirror("goal"))
+		}
+	})
+}
+
+func TestFlappingMirrorIsToldOnceASecond(t *testing.T) {
+	inCommand(t, func(c *commanding) {
+		for range 20 {
+			c.put()
+			c.watch(goalDeadline + goalDeadline/4)
+		}
+		lines := c.robot.said("mirror stale") + c.robot.said("mirror fresh")
+		if n := len(c.stops()); n != 20 || lines > 6 || lines < 2 {
+			t.Errorf("got %d safe frames and %d lines in 5 s, want 20 and at most one line a second", n, lines)
+		}
+	})
+}
+
+func TestNoCommandIsReplayedAfterAnOutage(t *testing.T) {
+	for _, outage := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second, 15 * time.Second} {
+		t.Run(outage.String(), func(t *testing.T) {
+			inCommand(t, func(c *commanding) {
+				c.commands(200 * time.Millisecond)
+				c.change("pc", "cut")
+				c.commands(50 * time.Millisecond) // nobody gets these, and the last is the newest of the ring
+				c.watch(outage)
+				c.change("pc", "up")
+				c.watch(10 * time.Second)
+				for _, s := range c.seen.frames {
+					if age := s.at - s.stamp; s.number != stopNumber && age > 50*time.Millisecond+time.Millisecond/2 {
+						t.Errorf("command %d came %v old", s.number, age)
+					}
+				}
+				c.stoppedOnce()
+				if m := c.robot.mirror("goal"); m.Late != 0 {
+					t.Errorf("%d old commands travelled", m.Late)
+				}
+				before := len(c.seen.frames)
+				c.commands(500 * time.Millisecond)
+				if got := len(c.seen.frames) - before; got < 40 {
+					t.Errorf("%d of 50 commands came after the outage", got)
+				}
+			})
+		})
+	}
+}
+
+// second is another PC that wants to command the robot.
+func (c *commanding) second() *host {
+	c.t.Helper()
+	other := c.host("rival", wire10ms)
+	other.runAt(port, &putSource{dir: other.dir}, Config{Pushes: []Push{{Channel: "goal", Host: "robot"}}})
+	other.channel("goal", 16, 64).put(1<<20, 64)
+	other.node.SetPeers(asPeers([]*host{c.robot}))
+	return other
+}
+
+// pushState is what became of the host's one push.
+func (h *host) pushState() PushStatus {
+	if list := h.node.Status().Pushes; len(list) == 1 {
+		return list[0]
+	}
+	return PushStatus{}
+}
+
+// asksAgain has the host offer its push once more, as a person would.
+func (h *host) asksAgain() error {
+	return h.node.Push(h.w.t.Context(), Push{Channel: "goal", Host: "robot"})
+}
+
+func TestSecondWriterIsRefusedByNameUntilTheFirstIsGone(t *testing.T) {
+	inCommand(t, func(c *commanding) {
+		c.commands(200 * time.Millisecond)
+		rival := c.second()
+		c.within(5*time.Second, "the refusal", func() bool { return rival.pushState().State == stateRefused })
+		if reason := rival.pushState().Reason; !strings.Contains(reason, "goal is written by pc already") {
+			t.Errorf("got %q, want the name of the writer", reason)
+		}
+		c.pc.stop()
+		c.robot.node.call(func() {
+			offer := Mirror{Host: "rival", Channel: "goal", As: "goal"}
+			if _, text := c.robot.node.pushConflict(c.robot.node.linkNamed("rival"), offer); !strings.Contains(text, "pc") {
+				t.Errorf("got %q before the safe frame was put, want a refusal", text)
+			}
+		})
+		c.watch(goalDeadline + tick + 100*time.Millisecond)
+		if n := len(c.stops()); n != 1 {
+			t.Errorf("%d safe frames, want one", n)
+		}
+		c.watch(10 * time.Second)
+		if got := rival.pushState().State; got == pushAccepted {
+			t.Error("the second writer took over without being asked to")
+		}
+		if err := rival.asksAgain(); err != nil {
+			t.Errorf("after the first writer is gone: %v", err)
+		}
+		c.within(time.Second, "the mirror", func() bool { return c.robot.mirror("goal").State == stateStale })
+		w := c.robot.mirror("goal")
+		if w.Host != "rival" {
+			t.Errorf("got %q as the writer, want rival", w.Host)
+		}
+	})
+}
+
+// Both offers are there before either channel is bound.
+func TestOfTwoWritersThatComeAtOnceOneIsRefused(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot := w.host("robot", wire10ms)
+		robot.runAt(port, &putSource{dir: robot.dir}, Config{Accept: goalRules()})
+		for _, name := range []string{"left", "right"} {
+			pc := w.host(name, wire10ms)
+			pc.runAt(port, &putSource{dir: pc.dir}, Config{})
+			pc.node.SetPeers(asPeers([]*host{robot}))
+		}
+		w.within(5*time.Second, "links", func() bool { return len(robot.node.Status().Links) == 2 })
+		robot.node.call(func() { // the catalogs have no goal: nothing can be bound
+			for i, l := range []*link{robot.node.linkNamed("left"), robot.node.linkNamed("right")} {
+				robot.node.offer(l, wire.Offer{ID: uint32(i + 1), Channel: "goal", As: "goal"})
+			}
+			if list := robot.node.pushed(); len(list) != 1 || list[0].Host != "left" {
+				t.Errorf("got pushes %+v, want that of left alone", list)
+			}
+		})
+	})
+}
+
+// linkNamed is the link to a host.
+func (n *Node) linkNamed(host string) *link {
+	for _, l := range n.links {
+		if l.host == host {
+			return l
+		}
+	}
+	return nil
+}
+
+func TestWriterThatIsSilentPastTheDeadlineMayBeReplaced(t *testing.T) {
+	inCommand(t, func(c *commanding) {
+		c.commands(200 * time.Millisecond)
+		rival := c.second()
+		c.within(5*time.Second, "the refusal", func() bool { return rival.pushState().State == stateRefused })
+		c.commands(100 * time.Millisecond)
+		c.watch(3 * time.Second) // the writer's program rests, its host is there
+		if rival.asksAgain() == nil {
+			t.Error("the writer's host is heard, and its channel was given away")
+		}
+		c.change("pc", "cut")
+		c.watch(2 * time.Second)
+		if err := rival.asksAgain(); err != nil {
+			t.Errorf("after the writer's host was silent for 2 s: %v", err)
+		}
+		c.change("pc", "up")
+		c.commands(3 * time.Second)
+		for _, s := range c.seen.frames[len(c.seen.frames)-3:] {
+			if s.number < 1<<20 && s.at > time.Since(c.began)-2*time.Second {
+				t.Errorf("command %d of the former writer was put", s.number)
+			}
+		}
+		if p := c.pc.pushState(); p.State != stateRefused || !strings.Contains(p.Reason, "written by rival") {
+			t.Errorf("the former writer has %s (%s), want it refused for rival", p.State, p.Reason)
+		}
+	})
+}
+
+// Whatever the origin says: it may be an older one, or a hostile one.
+func TestMirrorPutsNoOldCommandWhateverItsOriginSays(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "goal")
+	m.qos = QoS{Class: Command, Budget: 50 * time.Millisecond}
+	now := reading{now: 10 * time.Second, uncertainty: 20 * time.Millisecond, known: true}
+	for what, a := range map[string]arrival{
+		"owed":                 {seq: 1, owed: true, captured: 5 * time.Second, at: now},
+		"of unknown age":       {seq: 2, owed: true, at: now},
+		"perhaps too old":      {seq: 3, captured: now.now - 40*time.Millisecond, at: now},
+		"by a clock not known": {seq: 4, captured: now.now, at: reading{now: now.now}},
+	} {
+		a.epoch, a.data = m.tag.Epoch, frame(a.seq, 64)
+		m.put(a)
+		if got := newestSeq(t, dir, "goal"); got != 0 {
+			t.Errorf("a command that is %s was put", what)
+		}
+	}
+	m.put(arrival{epoch: m.tag.Epoch, seq: 9, captured: now.now - 20*time.Millisecond, at: now, data: frame(9, 64)})
+	if got := newestSeq(t, dir, "goal"); got != 9 {
+		t.Errorf("a command in time: got frame %d, want 9", got)
+	}
+}

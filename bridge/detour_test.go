@@ -1,0 +1,33 @@
+package bridge
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// A host hears of a channel from one that relays it, and of its origin later: the
+// frames then come directly, and once.
+func TestChannelThatIsRelayedTooComesDirectly(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, base, pc := w.host("robot", wire10ms), w.host("base", wire10ms), w.host("pc", wire10ms)
+		imu := robot.channel("imu", 4, 64)
+		robot.run(Config{})
+		all := []Mirror{{Host: "*", Channel: "*"}}
+		base.run(Config{Mirrors: all, Relay: []string{"*"}}, robot)
+		pc.run(Config{Mirrors: all}, base)
+		imu.put(1, 64)
+		pc.follows("base.robot.imu", 1, 5*time.Second)
+		pc.node.SetPeers(asPeers([]*host{robot, base}))
+		pc.follows("robot.imu", 1, 5*time.Second)
+		for i := uint64(2); i < 100; i++ {
+			imu.put(i, 64)
+			time.Sleep(10 * milli)
+		}
+		pc.follows("robot.imu", 99, time.Second)
+		detour := pc.mirror("base.robot.imu")
+		if detour.State != stateRefused || !strings.Contains(detour.Reason, "as robot.imu") || detour.Seq > 50 {
+			t.Errorf("got %s (%s) at frame %d, want it refused for robot.imu", detour.State, detour.Reason, detour.Seq)
+		}
+	})
+}

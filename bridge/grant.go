@@ -1,0 +1,162 @@
+package bridge
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"achbridge/localach"
+)
+
+// Grant is a rule about channels of this host and the peers that may read them
+// (export) or write them (accept). Rules that deny are looked at first; then the
+// first whose Channels match decides: the peers that its Hosts name may, the
+// others may not, whatever rules come later.
+type Grant struct {
+	Channels []string // patterns
+	Hosts    []string // patterns of the names of peers; nil: every member
+	Deny     bool     // they may not
+
+	// QoS is, for accept, that of the mirror that a push makes; the zero value
+	// leaves it to the push. For export MaxRate and Priority are the most that a
+	// peer gets; nothing else counts.
+	QoS      QoS
+	FileMode FileMode // accept: of the mirror's file
+	From     string   // where the rule is written, for people
+}
+
+// Grants are rules in their order.
+type Grants []Grant
+
+// GrantTo lets every member use the channels that match one of the patterns.
+func GrantTo(patterns ...string) Grants {
+	list := make(Grants, 0, len(patterns))
+	for _, p := range patterns {
+		list = append(list, Grant{Channels: []string{p}})
+	}
+	return list
+}
+
+// errNoGrant: no rule is about the channel.
+var errNoGrant = errors.New("no rule names it")
+
+// For returns the rule that lets host use channel, or an error that says why
+// none does, fit for the host to read.
+func (gs Grants) For(channel, host string) (Grant, error) {
+	if err := gs.denied(channel, host); err != nil {
+		return Grant{}, err
+	}
+	for _, g := range gs {
+		if g.Deny || !matches(g.Channels, channel) {
+			continue
+		}
+		if !g.allows(host) {
+			return g, fmt.Errorf("%s does not name the host %s", cmp.Or(g.From, "the rule for it"), host)
+		}
+		return g, nil
+	}
+	return Grant{}, errNoGrant
+}
+
+// denied says which rule denies host the channel, nil when none does.
+func (gs Grants) denied(channel, host string) error {
+	g, ok := firstOf(gs, func(g Grant) bool { return g.Deny && matches(g.Channels, channel) && g.allows(host) })
+	if !ok {
+		return nil
+	}
+	return deniedBy(g.From)
+}
+
+// deniedBy is what a rule that denies says, fit for a peer to read.
+func deniedBy(from string) error { return fmt.Errorf("%s denies it", cmp.Or(from, "a rule")) }
+
+// some reports whether there may be a peer that may use channel.
+func (gs Grants) some(channel string) bool {
+	open := func(g Grant) bool { return !g.Deny && matches(g.Channels, channel) }
+	shut := func(g Grant) bool { return g.Deny && g.Hosts == nil && matches(g.Channels, channel) }
+	return slices.ContainsFunc(gs, open) && !slices.ContainsFunc(gs, shut)
+}
+
+func (g Grant) allows(host string) bool { return g.Hosts == nil || matches(g.Hosts, host) }
+
+// limit lowers what a peer asks for to what an export rule grants.
+func (g Grant) limit(q QoS) (QoS, error) {
+	if most := g.QoS.MaxRate; most != 0 && (q.MaxRate == 0 || q.MaxRate > most) {
+		if q.Mode == Every {
+			return q, fmt.Errorf("%s allows %v frames a second, so mode every is not possible", cmp.Or(g.From, "the rule for it"), most)
+		}
+		q.MaxRate = most
+	}
+	if most := g.QoS.Priority; most != 0 && q.Priority.Level() > most.Level() {
+		q.Priority = most
+	}
+	return q, nil
+}
+
+func (gs Grants) check(what string) error {
+	var errs []error
+	for i, g := range gs {
+		if err := g.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", cmp.Or(g.From, fmt.Sprintf("%s[%d]", what, i)), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Check refuses what no rule can be.
+func (g Grant) Check() error {
+	var errs []error
+	for _, p := range g.Channels {
+		errs = append(errs, checkPattern("channel", p))
+	}
+	for _, p := range g.Hosts {
+		errs = append(errs, checkPattern("host", p))
+	}
+	return errors.Join(append(errs, g.QoS.Check(), g.QoS.OnStale.check())...)
+}
+
+// FileMode are the permission bits of a mirror's file; 0 leaves them to the
+// umask, as libach does.
+type FileMode uint16
+
+// String prints the bits in octal.
+func (m FileMode) String() string {
+	if m == 0 {
+		return "umask"
+	}
+	return fmt.Sprintf("%04o", uint16(m))
+}
+
+// ParseFileMode reads 0660 or 660. Whoever reads a channel writes its lock, so
+// read goes with write.
+func ParseFileMode(s string) (FileMode, error) {
+	v, err := strconv.ParseUint(strings.TrimPrefix(s, "0o"), 8, 16)
+	if err != nil || v == 0 || v > 0o666 || v&0o111 != 0 {
+		return 0, fmt.Errorf("%q: want permission bits in octal, as in 0660", s)
+	}
+	if v&0o600 != 0o600 {
+		return 0, fmt.Errorf("%q: the owner, achbridge, has to read and write it, as in 0660", s)
+	}
+	for _, who := range []uint64{0o060, 0o006} {
+		if some := v & who; some != 0 && some != who {
+			return 0, fmt.Errorf("%q: readers need write permission too (the lock is in the file), as in 0660 or 0666", s)
+		}
+	}
+	return FileMode(v), nil
+}
+
+// expand puts the names into the template of a mirror's name.
+func expand(template, host, channel string) string {
+	return strings.NewReplacer("{host}", achName(host), "{channel}", channel).Replace(template)
+}
+
+// checkTemplate refuses a name that no mirror can have.
+func checkTemplate(as string) error {
+	if err := localach.CheckName(expand(as, "h", "c")); err != nil {
+		return fmt.Errorf("as %q: %w; {host} and {channel} stand for the names of the origin", as, err)
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package bridge
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"achbridge/wire"
+)
+
+// feeding is a member that feeds one mirror of the PC's.
+func (s *siege) feeding(size int) (evil *member, id uint32) {
+	s.t.Helper()
+	evil = s.member("evil", s.pc)
+	evil.offers(wire.Channel{Name: "lie", FrameCount: 4, FrameSize: size, Epoch: 1})
+	return evil, evil.serves("lie")
+}
+
+func TestPartsThatOverlapOrNeverEndHarmNobody(t *testing.T) {
+	const size = 1 << 20
+	inSiege(t, func(s *siege) {
+		evil, id := s.feeding(size)
+		chunk := bytes.Repeat([]byte{0xee}, 1000)
+		held := s.withstand(10*time.Second, func() {
+			seq := uint64(1) // ever newer frames, none of which ends
+			for i := range 20_000 {
+				p := wire.Part{Frame: wire.Frame{Sub: id, Epoch: 1, Seq: seq, Data: chunk}, Size: 4 * 1000 * 1000, Index: i % 3000, Count: 4000}
+				switch i % 8 {
+				case 0: // the same part, with other bytes
+					p.Data, p.Index = bytes.Repeat([]byte{byte(i)}, 1000), 7
+				case 1: // the same frame, in other parts
+					p.Size, p.Count, p.Index = 4100*1000, 4100, 4050
+				case 2:
+					seq++
+				case 3: // larger than the channel's frames
+					p.Seq = 1 << 50
+					p.Size, p.Count, p.Index = 60*1000*1000, 60*1000, 0
+				case 4: // 4 GiB, of which wire makes an error that does not end the link
+					evil.number++
+					b := wire.AppendHeader(nil, wire.Header{Number: evil.number, Sent: time.Duration(evil.number)})
+					if i < 8*(maxBadDatagrams-1) {
+						evil.s.SendDatagram(binary.AppendUvarint(append(b, 2, 1, 1, 0, 0, 0, 5, 0), 4<<30))
+					}
+					continue
+				}
+				evil.parts(p)
+				if i%20 == 0 {
+					time.Sleep(5 * milli)
+				}
+			}
+		})
+		if held > 6<<20 {
+			t.Errorf("%d KiB held, want the 4 MiB of the largest frame and little more", held>>10)
+		}
+		m := s.pc.mirror("evil.lie")
+		if m.State != stateLive || m.Delivered+m.LateKept != 0 {
+			t.Errorf("got mirror %+v, want it live and without a frame", m)
+		}
+		const last = 1 << 40
+		evil.parts(wire.Part{Frame: wire.Frame{Sub: id, Epoch: 1, Seq: last, Owed: true, Data: frame(last, 64)[:32]}, Size: 64, Index: 0, Count: 2})
+		evil.parts(wire.Part{Frame: wire.Frame{Sub: id, Epoch: 1, Seq: last, Owed: true, Data: frame(last, 64)[32:]}, Size: 64, Index: 1, Count: 2})
+		s.pc.follows("evil.lie", last, time.Second)
+	})
+}
+
+func TestMalformedDatagramsEndTheLink(t *testing.T) {
+	inSiege(t, func(s *siege) {
+		evil, _ := s.feeding(64)
+		s.withstand(2*time.Second, func() {
+			for range 2 * maxBadDatagrams {
+				evil.s.SendDatagram(binary.AppendUvarint([]byte{1, 0, 2, 1, 1, 0, 0, 0, 5, 0}, 4<<30))
+				time.Sleep(milli)
+			}
+		})
+		s.pc.logged(fmt.Sprint(maxBadDatagrams, " datagrams that are not ours"), 1)
+	})
+}
+
+func TestSequenceNumbersThatJumpOrRunBackwardsHarmNobody(t *testing.T) {
+	inSiege(t, func(s *siege) {
+		evil, id := s.feeding(64)
+		give := func(seq uint64) {
+			evil.frames(wire.Frame{Sub: id, Epoch: 1, Seq: seq, Owed: true, Data: frame(seq, 64)})
+		}
+		const top = 1 << 60
+		held := s.withstand(5*time.Second, func() {
+			give(7)
+			time.Sleep(100 * milli)
+			give(top)
+			time.Sleep(100 * milli)
+			for i := range uint64(2000) {
+				give(top - i)
+				give(i + 1)
+				time.Sleep(milli)
+			}
+			give(1<<64 - 1)
+			time.Sleep(100 * milli)
+			give(top + 1)
+		})
+		m := s.pc.mirror("evil.lie")
+		if puts := m.Delivered + m.LateKept; puts != 3 || m.Seq != 1<<64-1 {
+			t.Errorf("%d frames were put, the newest %d; want three, and that of the greatest number", puts, m.Seq)
+		}
+		if sum := m.settled() + m.InFlight; sum != m.Offered {
+			t.Errorf("accounts do not balance: %+v", m.Accounts)
+		}
+		if held > 4<<20 {
+			t.Errorf("%d KiB held, want next to nothing", held>>10)
+		}
+		evil.offers(wire.Channel{Name: "lie", FrameCount: 4, FrameSize: 64, Epoch: 2}) // another life begins at 1
+		time.Sleep(100 * milli)
+		list := messages[wire.Subscribe](evil)
+		again := list[len(list)-1]
+		evil.say(wire.Subscribed{ID: again.ID, Epoch: 2, LastSeq: 1, FrameCount: 4, FrameSize: 64})
+		evil.frames(wire.Frame{Sub: again.ID, Epoch: 2, Seq: 1, Owed: true, Data: frame(1, 64)})
+		s.pc.follows("evil.lie", 1, time.Second)
+	})
+}
+
+func TestCompressionBombsAreRefused(t *testing.T) {
+	enc, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bomb := enc.EncodeAll(make([]byte, 8<<20), nil)
+	inSiege(t, func(s *siege) {
+		evil, id := s.feeding(64)
+		if len(bomb) > 1100 {
+			t.Fatalf("the bomb has %d bytes and does not fit a datagram", len(bomb))
+		}
+		sent := uint64(0)
+		peak := int64(0)
+		before := heap()
+		held := s.withstand(5*time.Second, func() {
+			for i := range 300 {
+				for _, raw := range []int{64, 256, 8 << 20, wire.MaxFrame} { // the channel holds 256 bytes
+					sent++
+					codec := wire.CodecZstd
+					if i%2 == 1 {
+						codec = wire.CodecS2
+					}
+					evil.frames(wire.Frame{Sub: id, Epoch: 1, Seq: sent, Owed: true, Codec: codec, RawSize: raw, Data: bomb})
+				}
+				time.Sleep(10 * milli)
+				if i%50 == 0 {
+					peak = max(peak, heap()-before)
+				}
+			}
+		})
+		t.Logf("%d KiB at most while they came", peak>>10)
+		m := s.pc.mirror("evil.lie")
+		if m.Refused < sent*9/10 || m.Delivered+m.LateKept != 0 {
+			t.Errorf("%d of %d refused, %+v", m.Refused, sent, m.Accounts)
+		}
+		if held > 4<<20 || peak > 8<<20 {
+			t.Errorf("%d KiB held, %d at most; want less than the bomb holds", held>>10, peak>>10)
+		}
+		s.pc.logged("frame refused", 10)
+	})
+}
+
+// A host's name is its certificate's word: with the shared key anybody can write any.
+func TestNameThatAnotherNodeTakesIsReported(t *testing.T) {
+	inSiege(t, func(s *siege) {
+		twin := s.host("pc", siegeWire)
+		s.withstand(5*time.Second, func() {
+			for variant := range byte(5) {
+				twin.attacks(s.robot, variant+1)
+				time.Sleep(500 * milli)
+			}
+		})
+		names := map[string]string{}
+		for _, l := range s.robot.node.Status().Links {
+			names[l.Peer] = l.Node
+		}
+		if len(names) != 6 || names["pc"] != s.pc.id.String() {
+			t.Errorf("got links %v, want pc to be the node that was there first", names)
+		}
+		s.robot.logged("two hosts have the same name", 5)
+		s.pc.stop()
+		s.within(time.Second, "the end of the link", func() bool { return len(s.robot.node.Status().Links) == 5 })
+		twin.attacks(s.robot, 77)
+		time.Sleep(500 * milli)
+		s.robot.logged("host name is used by another node than before", 1)
+	})
+}
+
+func TestLinksBeyondTheirNumberAreTurnedAwayButForListedPeers(t *testing.T) {
+	inSiege(t, func(s *siege) {
+		h := s.host("evil", siegeWire)
+		s.withstand(10*time.Second, func() {
+			for i := range byte(maxLinks + 20) {
+				h.name = fmt.Sprintf("evil%d", i)
+				h.tries(s.robot, i)
+			}
+		})
+		if n := len(s.robot.node.Status().Links); n != maxLinks {
+			t.Errorf("%d links, want %d", n, maxLinks)
+		}
+		s.robot.logged("too many links", 12)
+		friend := s.host("friend", siegeWire)
+		s.robot.node.SetPeers(asPeers([]*host{friend}))
+		friend.runAt(port, &putSource{dir: friend.dir}, Config{})
+		s.within(10*time.Second, "the listed peer", func() bool { return len(friend.node.Status().Links) == 1 })
+	})
+}

@@ -1,0 +1,93 @@
+package bridge
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"achbridge/bridge/transport"
+	"achbridge/localach"
+	"achbridge/wire"
+)
+
+func TestAllowanceLetsABurstThroughAndThenOneInEvery(t *testing.T) {
+	a := allowance{burst: 3, every: time.Second}
+	for i := range 3 {
+		if wait := a.use(0, 1); wait != 0 {
+			t.Errorf("use %d: got a wait of %v, want none", i, wait)
+		}
+	}
+	if a.take(0) {
+		t.Error("got a fourth at once, want none")
+	}
+	if wait := a.use(0, 2); wait != 2*time.Second {
+		t.Errorf("two more: got a wait of %v, want 2s", wait)
+	}
+	if !a.take(10 * time.Second) {
+		t.Error("later: got none, want one")
+	}
+}
+
+// Many small files are larger than what is in them.
+func TestSmallMirrorsCountWithThePagesThatTheyTake(t *testing.T) {
+	dir := testDir(t)
+	g := localach.Geometry{FrameCount: 1, FrameSize: 1}
+	ch, err := dir.Create("small", localach.CreateConfig{Geometry: g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	if got := fileBytes(g); got < 4096 {
+		t.Errorf("%v counts as %d bytes, want a page", g, got)
+	}
+}
+
+func TestPushesOfAllPeersAreLimited(t *testing.T) {
+	n := &Node{cfg: Config{Host: "robot"}, links: nil, mirrors: map[string]*mirror{}}
+	n.links = linksWith(maxAllPushed)
+	l := &link{n: n, host: "late"}
+	if code, text := n.pushConflict(l, Mirror{Host: "late", Channel: "c", As: "c"}); code != wire.CodeLimit {
+		t.Errorf("got %v %q, want the limit", code, text)
+	}
+	n.links = linksWith(maxAllPushed - 1)
+	if _, text := n.pushConflict(l, Mirror{Host: "late", Channel: "c", As: "c"}); text != "" {
+		t.Errorf("below the limit: got %q", text)
+	}
+}
+
+func TestMirrorsOfAllHostsAreLimited(t *testing.T) {
+	n := &Node{mirrors: map[string]*mirror{}}
+	l := &link{host: "evil"}
+	if why := n.roomForMirror(l); why != "" {
+		t.Errorf("the first: got %q", why)
+	}
+	for i := range maxMirrors {
+		n.mirrors[string(rune(i))] = &mirror{}
+	}
+	if why := n.roomForMirror(l); why == "" {
+		t.Error("got room for one more")
+	}
+}
+
+func TestNodeRestsLongerThanItReconciles(t *testing.T) {
+	if got := rest(10 * time.Millisecond); got < 30*time.Millisecond {
+		t.Errorf("got a rest of %v after 10 ms, want 30 at least", got)
+	}
+	if got := rest(0); got != 0 {
+		t.Errorf("got a rest of %v after nothing", got)
+	}
+}
+
+// linksWith are links with so many pushes.
+func linksWith(pushes int) map[transport.NodeID]*link {
+	links := map[transport.NodeID]*link{}
+	for i := range pushes {
+		id := transport.NodeID{byte(i / maxPushed), 1}
+		if links[id] == nil {
+			links[id] = &link{host: string(rune('a' + i/maxPushed))}
+		}
+		name := fmt.Sprintf("in%d", i)
+		links[id].pushed = append(links[id].pushed, pushed{Mirror: Mirror{Host: links[id].host, Channel: name, As: name}})
+	}
+	return links
+}

@@ -1,0 +1,109 @@
+package bridge
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// OnStale is what becomes of a command channel whose writer is lost: no frame came
+// within the deadline. The zero value keeps the last command. Values can be compared.
+type OnStale struct {
+	File  string // where the safe frame was read; empty: keep
+	Frame string // the safe frame's bytes
+}
+
+const (
+	keepStale = "keep"
+	putStale  = "put:"
+)
+
+// ParseOnStale reads keep, or put:FILE, and then the safe frame from the file.
+func ParseOnStale(s string) (OnStale, error) {
+	file, put := strings.CutPrefix(s, putStale)
+	switch {
+	case s == keepStale:
+		return OnStale{}, nil
+	case !put || file == "":
+		return OnStale{}, fmt.Errorf("%q: want keep, or put:FILE with a file that holds the safe frame", s)
+	}
+	frame, err := readSafe(file)
+	if err != nil {
+		return OnStale{}, fmt.Errorf("%q: the safe frame cannot be used: %w", s, err)
+	}
+	return OnStale{file, frame}, nil
+}
+
+func readSafe(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	frame, err := io.ReadAll(io.LimitReader(f, maxSafeFrame+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(frame) == 0:
+		return "", errors.New("the file is empty")
+	case len(frame) > maxSafeFrame:
+		return "", fmt.Errorf("the file is larger than %d KiB", maxSafeFrame>>10)
+	}
+	return string(frame), nil
+}
+
+// String prints it as ParseOnStale reads it.
+func (o OnStale) String() string {
+	if o.File == "" {
+		return keepStale
+	}
+	return putStale + o.File
+}
+
+// check refuses one that came without its frame.
+func (o OnStale) check() error {
+	if o.File != "" && (o.Frame == "" || len(o.Frame) > maxSafeFrame) {
+		return fmt.Errorf("on_stale %v: the safe frame is missing, or larger than %d KiB", o, maxSafeFrame>>10)
+	}
+	return nil
+}
+
+// parseOnStale takes what the control API carries: the frame comes with it, since a
+// daemon reads no file because somebody else names it.
+func parseOnStale(text string, frame []byte) (OnStale, error) {
+	file, put := strings.CutPrefix(cmp.Or(text, keepStale), putStale)
+	if !put && file != keepStale || put && file == "" {
+		return OnStale{}, fmt.Errorf("on_stale %q: want keep, or put:FILE", text)
+	}
+	if !put {
+		return OnStale{}, nil
+	}
+	return OnStale{file, string(frame)}, nil
+}
+
+// leastDeadline is the shortest deadline: below it the timers of the system are
+// what is late.
+const leastDeadline = time.Millisecond
+
+// ParseDeadline reads a time of at least 1 ms; none and 0 are no deadline.
+func ParseDeadline(s string) (time.Duration, error) {
+	if s == "none" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > 0 && d < leastDeadline {
+		return 0, fmt.Errorf("%q: want a time of 1ms at least, as in 200ms, or none", s)
+	}
+	return d, nil
+}
+
+func deadlineText(d time.Duration) string {
+	if d == 0 {
+		return "none"
+	}
+	return d.String()
+}

@@ -1,0 +1,124 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+
+	"achbridge/wire"
+)
+
+// permitted is the quality of service that a peer asked for, and what it gets.
+type permitted struct{ asked, granted QoS }
+
+// permit returns how l's peer may read a channel that it asks for, or why it may
+// not. A channel that we push to it is the operator's own wish.
+func (n *Node) permit(l *link, channel string, asked QoS) (QoS, error) {
+	if l.offered[channel] {
+		return asked, nil
+	}
+	if err := n.cfg.Export.denied(channel, l.host); err != nil {
+		return QoS{}, err
+	}
+	if c := n.locals[channel]; c != nil && c.mirror {
+		return asked, nil // relayed
+	}
+	rule, err := n.cfg.Export.For(channel, l.host)
+	if err != nil {
+		return QoS{}, err
+	}
+	return rule.limit(asked)
+}
+
+// forbid tells the peer why it may not read a channel.
+func (n *Node) forbid(l *link, id uint32, channel string, cause error) {
+	l.refused[channel] = true
+	l.warn("subscription of a peer refused", "channel", channel, "cause", cause)
+	l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: wire.CodeForbidden,
+		Text: wire.Text(fmt.Sprintf("it does not let %s read %s: %v", l.host, channel, cause))})
+}
+
+// Apply makes cfg what is wanted from now on, as if the node had been started
+// with it: Export, Relay, Accept, Adopt, Mirrors and Pushes; the rest stays as it
+// was. Mirrors and pushes that were asked for while the node ran stay too. An
+// error changes nothing. Subscriptions that cfg leaves as they are go on
+// undisturbed.
+func (n *Node) Apply(cfg Config) error {
+	cfg.Host = n.cfg.Host // it never changes
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	cfg.settle()
+	if !n.call(func() { n.apply(cfg) }) {
+		return errors.New("the daemon has ended")
+	}
+	return nil
+}
+
+func (n *Node) apply(cfg Config) {
+	n.cfg.Export, n.cfg.Relay, n.cfg.Accept, n.cfg.Adopt = cfg.Export, cfg.Relay, cfg.Accept, cfg.Adopt
+	n.cfg.Mirrors, n.cfg.Pushes = cfg.Mirrors, cfg.Pushes
+	n.planPushes()
+	for name := range n.locals {
+		n.localChanged(name)
+	}
+	for _, m := range n.mirrors {
+		m.mu.Lock()
+		m.adopt = cfg.Adopt
+		m.mu.Unlock()
+		if m.link == nil {
+			m.retry = 0
+		}
+	}
+	for _, l := range n.links {
+		n.judgeExports(l)
+		n.judgePushes(l)
+	}
+	n.changed = true
+}
+
+// judgeExports looks at what l's peer reads by rules that may have changed.
+func (n *Node) judgeExports(l *link) {
+	for channel := range l.refused {
+		if _, err := n.permit(l, channel, QoS{}); err == nil {
+			delete(l.refused, channel)
+			delete(l.told, channel) // named anew, it is asked for again
+		}
+	}
+	l.mu.Lock()
+	for id, e := range l.exports {
+		granted, err := n.permit(l, e.channel, e.asked)
+		if err != nil {
+			l.dropExport(id)
+			n.forbid(l, id, e.channel, err)
+		} else if granted != e.qos {
+			l.requalify(e, permitted{e.asked, granted})
+			l.rouse(e)
+		}
+	}
+	l.mu.Unlock()
+	l.awake()
+}
+
+// judgePushes looks at what l's peer pushes, and at what it was not let.
+func (n *Node) judgePushes(l *link) {
+	kept := l.pushed[:0:0]
+	for _, p := range l.pushed {
+		m := wire.Offer{ID: p.offer, Channel: p.Channel, As: p.As}
+		rule, err := n.acceptable(l, m)
+		if err != nil {
+			n.offer(l, m) // which refuses it
+			continue
+		}
+		kept = append(kept, pushed{acceptedAs(rule, l.host, m), p.offer})
+	}
+	l.pushed = kept
+	turned := l.turned
+	l.turned = nil
+	for _, m := range turned {
+		if _, err := n.acceptable(l, m); err != nil {
+			l.turn(m) // the peer knows
+			continue
+		}
+		n.offer(l, m)
+	}
+}

@@ -1,0 +1,193 @@
+package bridge
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// reading is a PC that mirrors all of a robot with these rules.
+func (w *world) reading(export Grants) (robot, pc *host, imu *channel) {
+	w.t.Helper()
+	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
+	robot.run(Config{Export: export})
+	imu = robot.channel("imu", 64, 64)
+	imu.put(1, 64)
+	pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}}, robot)
+	return robot, pc, imu
+}
+
+func TestHostThatARuleDoesNotNameIsToldWhy(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc, imu := w.reading(Grants{{Channels: []string{"imu"}, Hosts: []string{"planner"}, From: "export[0]"}})
+		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.imu").State == stateRefused })
+		if reason := pc.mirror("robot.imu").Reason; !strings.Contains(reason, "robot refuses") || !strings.Contains(reason, "export[0] does not name the host pc") {
+			t.Errorf("got %q, want the rule and the host", reason)
+		}
+		for i := range uint64(50) { // things that make both look again
+			imu.put(2+i, 64)
+			robot.channel("other"+string(rune('a'+i%26))+string(rune('a'+i/26)), 4, 64)
+			time.Sleep(20 * time.Millisecond)
+		}
+		if n, _ := pc.newest("robot.imu"); n != 0 {
+			t.Errorf("the PC has frame %d, want none", n)
+		}
+		if got := strings.Count(robot.log.String(), "channel=imu"); got != 1 {
+			t.Errorf("asked %d times for what is refused, want once", got)
+		}
+	})
+}
+
+func TestChangedRulesActOnWhatRuns(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc, imu := w.reading(nil)
+		pc.follows("robot.imu", 1, time.Second)
+		apply := func(export Grants) {
+			w.t.Helper()
+			if err := robot.node.Apply(Config{Export: export}); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		apply(Grants{{Channels: []string{"imu"}, Deny: true, Hosts: []string{"pc"}}, {Channels: []string{"*"}}})
+		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.imu").State == stateRefused })
+		imu.put(2, 64)
+		time.Sleep(time.Second)
+		if n, _ := pc.newest("robot.imu"); n != 1 {
+			t.Errorf("frame %d came after it was denied", n)
+		}
+		apply(Grants{{Channels: []string{"*"}, QoS: QoS{MaxRate: 2000}}})
+		pc.follows("robot.imu", 2, time.Second)
+		if got := robot.node.Status().Exports[0].QoS.MaxRate; got != 2000 {
+			t.Errorf("got %v frames a second, want the rule's 2", got)
+		}
+		apply(Grants{{Channels: []string{"*"}}})
+		if got := robot.node.Status().Exports[0].QoS.MaxRate; got != 0 {
+			t.Errorf("got %v frames a second, want no limit, as the PC asked", got)
+		}
+		apply(Grants{})
+		w.within(time.Second, "it is not offered any more", func() bool { return pc.mirror("robot.imu").State == stateWaiting })
+	})
+}
+
+func TestWrongConfigurationChangesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc, imu := w.reading(nil)
+		pc.follows("robot.imu", 1, time.Second)
+		err := robot.node.Apply(Config{Export: Grants{}, Mirrors: []Mirror{{Host: "[", Channel: "imu"}}})
+		if err == nil || !strings.Contains(err.Error(), "mirror[0]") {
+			t.Errorf("got %v, want an error that names mirror[0]", err)
+		}
+		imu.put(2, 64)
+		pc.follows("robot.imu", 2, time.Second)
+	})
+}
+
+// Every frame of a channel whose rules stay arrives, in one subscription, while
+// the rules of all others change.
+func TestChannelsWhoseRulesStayDoNotMissAFrame(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc, imu := w.reading(nil)
+		joints := robot.channel("joints", 64, 64)
+		joints.put(1, 64)
+		pc.follows("robot.joints", 1, time.Second)
+		id := pc.subscription("robot.imu")
+		for i := range uint64(200) {
+			imu.put(2+i, 64)
+			time.Sleep(5 * time.Millisecond)
+			if i%10 != 0 {
+				continue
+			}
+			every := QoS{Budget: time.Duration(1+i) * time.Millisecond, Mode: Mode(i / 10 % 2)}
+			mirrors := []Mirror{{Host: "robot", Channel: "joints", QoS: every}, {Host: "robot", Channel: "*"}}
+			if err := pc.node.Apply(Config{Mirrors: mirrors, Accept: GrantTo("a*")}); err != nil {
+				t.Fatal(err)
+			}
+			if err := robot.node.Apply(Config{Export: Grants{{Channels: []string{"joints"}, QoS: QoS{Priority: Priority(1 + i%8)}}, {Channels: []string{"*"}}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pc.follows("robot.imu", 201, time.Second)
+		time.Sleep(2 * time.Second) // the accounts settle
+		m := pc.mirror("robot.imu")
+		if m.Delivered+m.LateKept != 201 || m.Seq != 201 { // the first is late: it was there before
+			t.Errorf("delivered %d of 201: %+v", m.Delivered, m.Accounts)
+		}
+		if again := pc.subscription("robot.imu"); again != id {
+			t.Errorf("subscription %d, want still %d", again, id)
+		}
+	})
+}
+
+// subscription is the id of the mirror's subscription.
+func (h *host) subscription(name string) (id uint32) {
+	h.node.call(func() { id = h.node.mirrors[name].subID })
+	return id
+}
+
+func TestPushesFollowTheRulesOfBothSides(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{Accept: Grants{{Channels: []string{"goal"}, Hosts: []string{"planner"}, From: "accept[0]"}}})
+		goal := pc.channel("goal", 8, 64)
+		goal.put(1, 64)
+		pc.channel("goat", 8, 64).put(1, 64)
+		pc.run(Config{Export: Grants{}, Pushes: []Push{{Channel: "goat", Host: "*", Deny: true}, {Channel: "goa?", Host: "robot"}}}, robot)
+		state := func(want string) func() bool {
+			return func() bool { s := pc.node.Status().Pushes; return len(s) == 1 && s[0].State == want }
+		}
+		w.within(time.Second, "the refusal", state(stateRefused))
+		if reason := pc.node.Status().Pushes[0].Reason; !strings.Contains(reason, "robot does not accept goal: accept[0] does not name the host pc") {
+			t.Errorf("got %q, want the rule and the host", reason)
+		}
+		if err := robot.node.Apply(Config{Accept: Grants{{Channels: []string{"goal"}, QoS: QoS{Priority: 8}, FileMode: 0o600}}}); err != nil {
+			t.Fatal(err)
+		}
+		robot.follows("goal", 1, time.Second)
+		w.within(time.Second, "the push is accepted", state(pushAccepted))
+		if got := robot.mirror("goal").QoS.Priority.Level(); got != 7 {
+			t.Errorf("priority %v, want that of the rule", got)
+		}
+		if list, err := robot.dir.List(); err != nil || len(list) != 1 || list[0].Mode != 0o600 {
+			t.Errorf("got %+v, %v, want one file of mode 0600", list, err)
+		}
+		if err := robot.node.Apply(Config{}); err != nil {
+			t.Fatal(err)
+		}
+		w.within(time.Second, "the refusal", state(stateRefused))
+		goal.put(2, 64)
+		time.Sleep(time.Second)
+		if n, _ := robot.newest("goal"); n != 1 {
+			t.Errorf("frame %d came after the push was refused", n)
+		}
+		if err := pc.node.Apply(Config{Export: Grants{}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := pc.node.Status().Pushes; len(got) != 0 {
+			t.Errorf("got %+v, want no push", got)
+		}
+	})
+}
+
+func TestFirstRuleThatMatchesMakesTheMirror(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		for _, name := range []string{"imu", "debug1", "joints"} {
+			robot.channel(name, 4, 64).put(1, 64)
+		}
+		pc.run(Config{Mirrors: []Mirror{
+			{Host: "robot", Channel: "i*", As: "{channel}.of.{host}", FileMode: 0o600},
+			{Host: "*", Channel: "*"},
+			{Host: "robot", Channel: "imu", QoS: QoS{Budget: 1}},
+			{Host: "*", Channel: "debug*", Deny: true, From: "mirror[3]"},
+		}}, robot)
+		pc.follows("imu.of.robot", 1, time.Second)
+		pc.follows("robot.joints", 1, time.Second)
+		if got := len(pc.node.Status().Mirrors); got != 2 {
+			t.Errorf("%d mirrors, want 2: %+v", got, pc.node.Status().Mirrors)
+		}
+		if err := pc.node.Mirror(Mirror{Host: "robot", Channel: "debug1"}); err == nil || !strings.Contains(err.Error(), "mirror[3] denies it") {
+			t.Errorf("got %v, want the rule that denies it", err)
+		}
+	})
+}

@@ -1,0 +1,172 @@
+package bridge
+
+import (
+	"fmt"
+	"time"
+)
+
+// vigil notices that a mirror gets no frame for its deadline, and that it gets one
+// again. It is under the mirror's mu; judge runs in a goroutine of its own, so that
+// the deadline of one mirror does not wait for what the node does for others.
+type vigil struct {
+	wake   chan struct{} // there is something to judge
+	done   chan struct{} // closed when the mirror is; nil: nobody watches yet
+	last   time.Time     // when a frame was put last; before the first, when the mirror was made
+	stale  bool
+	told   bool // as the log has it
+	toldAt time.Time
+	lapses int    // times it became stale since then
+	armed  bool   // the newest frame of the file is, for all we know, a command
+	safe   uint64 // safe frames put
+}
+
+const (
+	tellStale  = time.Second // the log has a mirror fresh or stale at most once in that time
+	longWait   = time.Hour
+	safeAgain  = 100 * time.Millisecond // a safe frame that could not be put is tried again
+	lastTrials = 20                     // of the safe frame, when its mirror ends
+)
+
+// watchDeadline has the deadline of m.qos watched from now on.
+func (m *mirror) watchDeadline() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := &m.vigil
+	if m.qos.Deadline == 0 {
+		v.stale = false
+	}
+	switch {
+	case v.done != nil:
+		notify(v.wake)
+		return
+	case m.qos.Deadline == 0:
+		return
+	}
+	if v.last.IsZero() {
+		v.last = time.Now()
+	}
+	wake, done := make(chan struct{}, 1), make(chan struct{})
+	v.wake, v.done = wake, done
+	m.spawn(func() {
+		t := time.NewTimer(0)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+			case <-wake:
+			case <-done:
+				return
+			}
+			t.Reset(m.judge(time.Now()))
+		}
+	})
+}
+
+// judge looks whether the mirror is stale, and returns when to look again.
+func (m *mirror) judge(now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := &m.vigil
+	left := longWait
+	if d := m.qos.Deadline; d != 0 {
+		left = v.last.Add(d).Sub(now)
+	}
+	switch {
+	case left > 0:
+		v.stale = false
+	case !v.stale:
+		v.stale = true
+		v.lapses++
+	}
+	if v.stale {
+		left = m.putSafe()
+	}
+	return min(left, m.tellStale(now))
+}
+
+// fed notes that a frame was put. Needs m.mu.
+func (m *mirror) fed() {
+	v := &m.vigil
+	v.last, v.armed = time.Now(), true
+	if v.stale {
+		v.stale = false
+		notify(v.wake)
+	}
+}
+
+// tellStale logs what changed, and returns when there is more to log. Needs m.mu.
+func (m *mirror) tellStale(now time.Time) time.Duration {
+	v := &m.vigil
+	if v.stale == v.told {
+		return longWait
+	}
+	if wait := v.toldAt.Add(tellStale).Sub(now); !v.toldAt.IsZero() && wait > 0 {
+		return wait
+	}
+	if v.stale {
+		m.log.Warn("mirror stale", "channel", m.name, "peer", m.host, "deadline", m.qos.Deadline, "on_stale", m.qos.OnStale.String(), "count", v.lapses)
+	} else {
+		m.log.Info("mirror fresh", "channel", m.name, "peer", m.host)
+	}
+	v.told, v.toldAt, v.lapses = v.stale, now, 0
+	return longWait
+}
+
+// owesSafe reports whether the safe frame is to follow the last command. Needs m.mu.
+func (m *mirror) owesSafe() bool { return m.qos.OnStale.File != "" && m.vigil.armed }
+
+// putSafe puts the safe frame, once after the last command, and returns when to try
+// again. Needs m.mu.
+func (m *mirror) putSafe() time.Duration {
+	if !m.owesSafe() {
+		return longWait
+	}
+	if m.w == nil {
+		return safeAgain // its file is in trouble, which the node tells and heals
+	}
+	switch err := m.tryPut([]byte(m.qos.OnStale.Frame)); {
+	case isBusy(err):
+		return busyRetry
+	case err != nil:
+		if m.failure != err.Error() {
+			m.failure, m.reason = err.Error(), err.Error()
+			m.complain("safe frame cannot be put", err)
+		}
+		return safeAgain
+	}
+	m.vigil.armed, m.captured = false, 0
+	m.vigil.safe++
+	return longWait
+}
+
+// endsSafe reports whether the newest frame of the file is the safe frame: it needs no
+// other. Needs m.mu.
+func (m *mirror) endsSafe() bool {
+	r := m.ch.Reader()
+	frame := make([]byte, len(m.qos.OnStale.Frame)+1)
+	n, err := r.TryNext(frame)
+	return err == nil && string(frame[:n]) == m.qos.OnStale.Frame
+}
+
+// endVigil needs m.mu. What is still owed then is put now: nobody will later.
+func (m *mirror) endVigil() {
+	for range lastTrials {
+		if m.w == nil || m.putSafe() != busyRetry {
+			break
+		}
+		time.Sleep(busyRetry)
+	}
+	if m.vigil.done != nil {
+		close(m.vigil.done)
+		m.vigil.done = nil
+	}
+}
+
+// staleText says what a stale mirror lacks. Needs m.mu.
+func (m *mirror) staleText(now time.Time) string {
+	text := fmt.Sprintf("no frame for %v, its deadline is %v", now.Sub(m.vigil.last).Round(10*time.Millisecond), m.qos.Deadline)
+	if m.qos.OnStale.File != "" && !m.vigil.armed && m.vigil.safe > 0 {
+		text += "; the safe frame was put"
+	}
+	return text
+}

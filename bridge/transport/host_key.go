@@ -1,0 +1,120 @@
+package transport
+
+import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// hostKey is the key of one host of a network that has an authority.
+type hostKey struct {
+	authority   *x509.Certificate
+	certificate *x509.Certificate  // of the host, by the authority
+	private     ed25519.PrivateKey // of that
+	host        string
+	node        NodeID
+	// members is a secret that all hosts share. It proves nothing: it serves for
+	// what a node says of itself after it has lost its sessions.
+	members []byte
+}
+
+var errHostText = errors.New("not a host's key: want the file that `achbridge ca issue` has written")
+
+// hostKeyOf checks what belongs together, and completes it.
+func hostKeyOf(h hostKey) (Key, error) {
+	host, ok := hostOf(h.certificate)
+	if !ok || h.certificate.CheckSignatureFrom(h.authority) != nil ||
+		!publicOf(h.private).Equal(h.certificate.PublicKey) || len(h.members) != keySize {
+		return Key{}, errHostText
+	}
+	h.host, h.node = host, hostNode(h.authority.PublicKey.(ed25519.PublicKey), host)
+	return keyOf(keyring{host: &h}), nil
+}
+
+// hostOf returns the one host that an authority's certificate is for.
+func hostOf(cert *x509.Certificate) (host string, ok bool) {
+	if !cert.PermittedDNSDomainsCritical || len(cert.PermittedDNSDomains) != 1 {
+		return "", false
+	}
+	domain := cert.PermittedDNSDomains[0]
+	host = strings.TrimSuffix(domain, dnsOf(""))
+	return host, domain == dnsOf(host) && checkIssuable(host) == nil
+}
+
+func (h *hostKey) text() string {
+	return encodeBlock(blockCertificate, h.certificate.Raw) + encodeBlock(blockCertificate, h.authority.Raw) +
+		encodePrivate(h.private) + encodeBlock(blockMembers, h.members)
+}
+
+// parseHostKey parses the text of a host's key. Its errors never repeat the text.
+func parseHostKey(text string) (Key, error) {
+	blocks, ok := decodeBlocks(text, blockCertificate, blockCertificate, blockPrivate, blockMembers)
+	if !ok {
+		return Key{}, errHostText
+	}
+	certificate, ok1 := parseCertificate(blocks[0])
+	authority, ok2 := parseCertificate(blocks[1])
+	private, ok3 := parsePrivate(blocks[2])
+	if !ok1 || !ok2 || !ok3 {
+		return Key{}, errHostText
+	}
+	return hostKeyOf(hostKey{authority: authority, certificate: certificate, private: private, members: blocks[3]})
+}
+
+// host is nil unless k is the key of one host.
+func (k Key) host() *hostKey {
+	if k.held == nil {
+		return nil
+	}
+	return k.held().host
+}
+
+// Host is the name of the host that k is for, "" when k is for any.
+func (k Key) Host() string {
+	if h := k.host(); h != nil {
+		return h.host
+	}
+	return ""
+}
+
+// Node is the node id that the holder of k has; zero when it may choose.
+func (k Key) Node() NodeID {
+	if h := k.host(); h != nil {
+		return h.node
+	}
+	return NodeID{}
+}
+
+// fits tells whether a node that has k may be self.
+func (k Key) fits(self Peer) error {
+	h := k.host()
+	switch {
+	case h == nil:
+		return nil
+	case self.Host != h.host:
+		return fmt.Errorf("host name %q: the certificate is for %q", self.Host, h.host)
+	case self.Node != h.node:
+		return fmt.Errorf("node id %v: that of the certificate is %v", self.Node, h.node)
+	}
+	return nil
+}
+
+// Ends is when the host's certificate ends; zero when k has none.
+func (k Key) Ends() time.Time {
+	if h := k.host(); h != nil {
+		return h.certificate.NotAfter
+	}
+	return time.Time{}
+}
+
+// Serial is the number of the host's certificate, by which it is revoked, in
+// hexadecimal digits; "" when k has none.
+func (k Key) Serial() string {
+	if h := k.host(); h != nil {
+		return h.certificate.SerialNumber.Text(16)
+	}
+	return ""
+}

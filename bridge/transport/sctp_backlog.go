@@ -1,0 +1,70 @@
+package transport
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync/atomic"
+)
+
+// sctpBacklog bounds what a peer may have wait in the association, in either
+// direction. The library bounds bytes alone, and looks at all that waits in a stream
+// for each chunk that comes: 100000 chunks of a byte each would have cost a core, and
+// a hundred times their bytes.
+//
+// A peer that keeps the rules sends no message in parts, datagrams alone out of order,
+// and has no more wait in order than is under way at once, behind one that was lost.
+type sctpBacklog struct {
+	total   atomic.Int32 // messages that have come and were not read
+	waiting [numbers]atomic.Int32
+}
+
+const (
+	// numbers is how many stream numbers there are.
+	numbers = firstNumber + maxStreams
+	// maxWaiting is the flight of all streams, in messages of 32 bytes, and
+	// maxWaitingEach what one has credit for.
+	maxWaiting     = mostFlight / 32
+	maxWaitingEach = streamWindow / 32
+	// maxWords is how many bytes of words may be unacknowledged: more than any streams
+	// give cause for at once.
+	maxWords = 64 << 10
+
+	// Flags of a DATA chunk.
+	dataEnds      = 1
+	dataBegins    = 2
+	dataUnordered = 4
+)
+
+var errBacklog = errors.New("peer breaks the protocol: what it sends can only wait")
+
+// admit tells whether the peer may send a DATA chunk.
+func (b *sctpBacklog) admit(chunk []byte) bool {
+	if len(chunk) < dataHeader {
+		return true // the library sees to it
+	}
+	flags, number := chunk[1], binary.BigEndian.Uint16(chunk[8:])
+	if number >= numbers || flags&dataBegins == 0 || flags&dataEnds == 0 {
+		return false
+	}
+	if number == datagramNumber {
+		return flags&dataUnordered != 0 // it does not wait, being whole
+	}
+	return flags&dataUnordered == 0 && b.waiting[number].Add(1) <= maxWaitingEach && b.total.Add(1) <= maxWaiting
+}
+
+// read notes a message that has been taken out of the association.
+func (b *sctpBacklog) read(number uint16) {
+	b.total.Add(-1)
+	b.waiting[number].Add(-1)
+}
+
+// acknowledge notes a SACK of ours. One with the whole window says that nothing waits,
+// whatever came twice or was dropped.
+func (b *sctpBacklog) acknowledge(chunk []byte) {
+	if len(chunk) < 12 || binary.BigEndian.Uint32(chunk[8:]) != sctpBuffer || b.total.Swap(0) == 0 {
+		return
+	}
+	for i := range b.waiting {
+		b.waiting[i].Store(0)
+	}
+}

@@ -1,0 +1,47 @@
+package transport
+
+import (
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernelBuffer is how many bytes the kernel is asked to hold in each direction, as by
+// quic-go: SCTP begins with a window of 1 MiB, and Linux's usual buffer takes some 90
+// packets. Less, and a burst is lost while the reader waits for a core.
+const kernelBuffer = 7 << 20
+
+// growBuffers asks for kernelBuffer, beyond net.core.rmem_max and wmem_max if we may
+// (CAP_NET_ADMIN), and returns what it got, in bytes as Linux counts them: with its
+// bookkeeping, for which it doubles what it is asked. Zero is unknown.
+func growBuffers(conn net.PacketConn) (receive, send int) {
+	if c, ok := conn.(interface {
+		SetReadBuffer(int) error
+		SetWriteBuffer(int) error
+	}); ok {
+		c.SetReadBuffer(kernelBuffer) // what it gives has to do
+		c.SetWriteBuffer(kernelBuffer)
+	}
+	c, ok := conn.(syscall.Conn)
+	if !ok {
+		return 0, 0
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, 0
+	}
+	raw.Control(func(fd uintptr) {
+		receive = growBuffer(int(fd), unix.SO_RCVBUF, unix.SO_RCVBUFFORCE)
+		send = growBuffer(int(fd), unix.SO_SNDBUF, unix.SO_SNDBUFFORCE)
+	})
+	return receive, send
+}
+
+func growBuffer(fd, option, force int) int {
+	got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
+	if err == nil && got < kernelBuffer && unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, kernelBuffer) == nil {
+		got, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
+	}
+	return got
+}

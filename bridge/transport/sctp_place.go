@@ -1,0 +1,141 @@
+package transport
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"net"
+	"time"
+)
+
+// sctpPlace is where the peer of a session is, under the path's mu.
+//
+// An authentic record, newer than all others, may come from anywhere: the peer has
+// moved, or a member lies about its address, or somebody else was faster with a copy.
+// So what we send goes to the old place until the new one, asked by a heartbeat with
+// a nonce, has answered (RFC 9260 section 5.4, as RFC 9146 section 6 wants it).
+type sctpPlace struct {
+	proved net.Addr
+	aim    net.Addr // where the packet goes that is being written, if elsewhere
+
+	asked net.Addr // what place may be the new one
+	nonce [nonceSize]byte
+	at    time.Time // of the question
+}
+
+const (
+	// askPeriod is how often we ask at most, whoever sends us from wherever.
+	askPeriod = 50 * time.Millisecond
+	// nonceSize is not that of a heartbeat of pion/sctp, which the library would take
+	// the answer for.
+	nonceSize = 16
+
+	heartbeatNonce = 8 // offset in the chunk
+	paramHeartbeat = 1
+)
+
+// sameAddr compares addresses without allocating, if they are UDP's.
+func sameAddr(a, b net.Addr) bool {
+	if a == b {
+		return true
+	}
+	x, isUDP := a.(*net.UDPAddr)
+	y, areUDP := b.(*net.UDPAddr)
+	if isUDP && areUDP {
+		return x.Port == y.Port && x.IP.Equal(y.IP) && x.Zone == y.Zone
+	}
+	return a.String() == b.String()
+}
+
+// destination is where the packet goes that is being written.
+func (p *sctpPath) destination() net.Addr {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.place.aim != nil {
+		return p.place.aim
+	}
+	return p.place.proved
+}
+
+// peerAddr is where the peer proved to be.
+func (p *sctpPath) peerAddr() net.Addr {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.place.proved
+}
+
+// aim directs the packets written from now on to an address, or with nil to the
+// proved one.
+func (p *sctpPath) aim(to net.Addr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.place.aim = to
+}
+
+// ask returns the nonce for a place, unless it is the proved one or we have asked
+// just now.
+func (p *sctpPath) ask(at net.Addr) (nonce [nonceSize]byte, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sameAddr(at, p.place.proved) {
+		return nonce, false
+	}
+	now := time.Now()
+	if now.Sub(p.place.at) < askPeriod {
+		return nonce, false
+	}
+	rand.Read(nonce[:]) // never fails
+	p.place.asked, p.place.nonce, p.place.at = at, nonce, now
+	return nonce, true
+}
+
+// answered makes the place that was asked the proved one, if the peer is there still.
+func (p *sctpPath) answered(chunk []byte, at net.Addr) {
+	if len(chunk) != heartbeatNonce+nonceSize {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.place.asked == nil || [nonceSize]byte(chunk[heartbeatNonce:]) != p.place.nonce || !sameAddr(at, p.place.asked) {
+		return
+	}
+	p.place.proved, p.place.asked = at, nil
+}
+
+// follow asks whether the peer is where its newest record came from. It is called
+// when DTLS has looked at all packets so far.
+func (l *sctpLink) follow() {
+	at := l.conn.RemoteAddr()
+	if nonce, ok := l.path.ask(at); ok {
+		l.mu.Lock()
+		header := l.header
+		l.mu.Unlock()
+		l.write(appendHeartbeat(header[:len(header):len(header)], nonce), at)
+	}
+}
+
+// keepHeader keeps the common header of our packets: ports, tag and no checksum.
+func (l *sctpLink) keepHeader(packet []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.header = append(append([]byte(nil), packet[:8]...), 0, 0, 0, 0)
+}
+
+// appendHeartbeat appends a HEARTBEAT chunk to the common header of a packet.
+func appendHeartbeat(packet []byte, nonce [nonceSize]byte) []byte {
+	packet = append(packet, chunkHeartbeat, 0)
+	packet = binary.BigEndian.AppendUint16(packet, heartbeatNonce+nonceSize)
+	packet = binary.BigEndian.AppendUint16(packet, paramHeartbeat)
+	packet = binary.BigEndian.AppendUint16(packet, 4+nonceSize)
+	return append(packet, nonce[:]...)
+}
+
+// write sends an SCTP packet, to the peer's proved place unless told otherwise.
+func (l *sctpLink) write(b []byte, to net.Addr) (int, error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if to != nil {
+		l.path.aim(to)
+		defer l.path.aim(nil)
+	}
+	return l.conn.Write(b)
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/bridge/transport"
+)
+
+func caCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ca",
+		Short: "Give every host a key of its own",
+		Long: `With one key for all, any member can name itself anything, and a stolen key is
+only taken away by changing it everywhere. The other way is an authority, which
+gives each host a key of its own: a certificate for that name alone, good for one
+year. Then rules that name hosts bind, and one host can be shut out.
+
+  achbridge ca init                  once, on a machine that is no robot
+  achbridge ca issue krang           writes krang.key: krang's key file
+  scp krang.key krang:.config/achbridge/key
+
+Again before the year is over; the running daemon takes the new file. Status and
+the log tell of it 30 days before. Dates count: the clocks of the hosts must be
+right to the hour. A host that is lost or stolen:
+
+  achbridge ca revoke krang
+  scp ~/.config/achbridge/ca/revoked pc:.config/achbridge/key.revoked
+
+One host is enough: the list, FILE.revoked beside the key FILE, is read by the
+running daemon, which passes it on to the others, and they to theirs.
+
+The authority is a directory: ` + systemCA + ` for root, else
+$XDG_CONFIG_HOME/achbridge/ca. Keep a copy of it where no thief finds it.`,
+	}
+	cmd.AddCommand(caInitCommand(a), caIssueCommand(a), caRevokeCommand(a))
+	return needsVerb(cmd)
+}
+
+func caFlag(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, "dir", "", "`DIR` of the authority")
+	_ = cmd.MarkFlagDirname("dir")
+}
+
+// ca is the directory that was named, else the usual one.
+func (a *app) ca(given string) (caDir, error) {
+	if given != "" {
+		return caDir(given), nil
+	}
+	path, err := a.caPath()
+	if err != nil {
+		return "", misused(fmt.Errorf("authority: no place for it: %w", err), "name one: --dir DIR")
+	}
+	return caDir(path), nil
+}
+
+// openCA reads the authority.
+func (a *app) openCA(given string) (caDir, transport.Authority, error) {
+	dir, err := a.ca(given)
+	if err != nil {
+		return "", transport.Authority{}, err
+	}
+	authority, err := transport.ReadAuthority(dir.authority())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = misused(fmt.Errorf("authority %s: there is none", dir), "achbridge ca init, or name its directory: --dir DIR")
+	case errors.Is(err, fs.ErrPermission):
+		err = misused(err, "chmod 600 "+dir.authority()+" as its owner")
+	case err != nil:
+		err = misused(err, "take it from your copy")
+	}
+	return dir, authority, err
+}
+
+func caInitCommand(a *app) *cobra.Command {
+	var given string
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make an authority; never overwrites one",
+		Args:  takes(),
+		RunE: func(*cobra.Command, []string) error {
+			dir, err := a.ca(given)
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(string(dir), 0o700); err != nil {
+				return failed(err, "choose another place: --dir DIR")
+			}
+			authority, err := transport.NewAuthority(time.Now())
+			if err != nil {
+				return failed(err, "")
+			}
+			if err := authority.Write(dir.authority()); errors.Is(err, fs.ErrExist) {
+				return failed(fmt.Errorf("authority %s: exists already", dir), "use it as it is, or choose another place: --dir DIR")
+			} else if err != nil {
+				return failed(err, "choose another place: --dir DIR")
+			}
+			return a.ui.fields("network", authority.Network(), "path", string(dir))
+		},
+	}
+	caFlag(cmd, &given)
+	return cmd
+}
+
+func caIssueCommand(a *app) *cobra.Command {
+	var given, out string
+	cmd := &cobra.Command{
+		Use:   "issue HOST",
+		Short: "Write the key of one host, good for a year",
+		Args:  takes("HOST"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, authority, err := a.openCA(given)
+			if err != nil {
+				return err
+			}
+			key, err := authority.Issue(args[0], time.Now())
+			if err != nil {
+				return misused(err, "")
+			}
+			path := firstOf(out, args[0]+".key")
+			// First the record: what is not in it cannot be revoked.
+			if err := dir.record(caEntry{key.Serial(), key.Host(), key.Ends()}); err != nil {
+				return failed(err, "")
+			}
+			if err := key.Write(path); err != nil {
+				return failed(err, "choose another place: --out FILE")
+			}
+			return a.ui.fields("host", key.Host(), "network", key.Network(), "ends", dayOf(key.Ends()), "path", path)
+		},
+	}
+	caFlag(cmd, &given)
+	cmd.Flags().StringVar(&out, "out", "", "key `FILE` to write (default HOST.key)")
+	return cmd
+}
+
+func caRevokeCommand(a *app) *cobra.Command {
+	var given string
+	cmd := &cobra.Command{
+		Use:   "revoke HOST",
+		Short: "Shut a host out: none of its keys is good any more",
+		Args:  takes("HOST"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, authority, err := a.openCA(given)
+			if err != nil {
+				return err
+			}
+			list, err := dir.revoke(authority, args[0], time.Now())
+			if errors.Is(err, errNoneIssued) {
+				return failed(fmt.Errorf("host %s: %w", args[0], err), "see "+dir.issued()+" for those that were issued")
+			} else if err != nil {
+				return failed(err, "")
+			}
+			if err := a.ui.fields("host", args[0], "list", fmt.Sprint(list.Number()), "path", dir.revoked()); err != nil {
+				return err
+			}
+			a.ui.note("copy it to one host, beside its key: key.revoked; the others get it from there")
+			return nil
+		},
+	}
+	caFlag(cmd, &given)
+	return cmd
+}
+
+func dayOf(t time.Time) string { return t.Format(time.DateOnly) }

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"achbridge/bridge/transport"
+)
+
+// caDir is the directory of a network's authority: its secret, a line for every
+// certificate that it has issued, and the list of those that it has revoked. It
+// belongs on no robot.
+type caDir string
+
+func (d caDir) authority() string { return filepath.Join(string(d), "authority") }
+func (d caDir) issued() string    { return filepath.Join(string(d), "issued") }
+func (d caDir) revoked() string   { return filepath.Join(string(d), "revoked") }
+
+// caEntry is a certificate that was issued.
+type caEntry struct {
+	serial, host string
+	ends         time.Time
+}
+
+// record adds a certificate to those that were issued. A line is SERIAL HOST END.
+func (d caDir) record(e caEntry) error {
+	f, err := os.OpenFile(d.issued(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, e.serial, e.host, e.ends.UTC().Format(time.RFC3339))
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// entries are the certificates that have not ended.
+func (d caDir) entries(now time.Time) ([]caEntry, error) {
+	text, err := os.ReadFile(d.issued())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []caEntry
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		words := strings.Fields(line)
+		if len(words) != 3 {
+			return nil, fmt.Errorf("%s:%d: want SERIAL HOST END", d.issued(), n)
+		}
+		ends, err := time.Parse(time.RFC3339, words[2])
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", d.issued(), n, err)
+		}
+		if ends.After(now) {
+			list = append(list, caEntry{words[0], words[1], ends})
+		}
+	}
+	return list, nil
+}
+
+// list is the list of revocations as it is; nil when nothing was revoked yet.
+func (d caDir) list() (*transport.Revocations, error) {
+	text, err := os.ReadFile(d.revoked())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := transport.ParseRevocations(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.revoked(), err)
+	}
+	return r, nil
+}
+
+// errNoneIssued says that there is nothing to revoke.
+var errNoneIssued = errors.New("no certificate of that host is good")
+
+// revoke makes the next list, which has all certificates of host too, and writes it
+// in the place of the last.
+func (d caDir) revoke(a transport.Authority, host string, now time.Time) (*transport.Revocations, error) {
+	entries, err := d.entries(now)
+	if err != nil {
+		return nil, err
+	}
+	last, err := d.list()
+	if err != nil {
+		return nil, err
+	}
+	var serials []string
+	more := false
+	for _, e := range entries {
+		if e.host == host || last.Has(e.serial) {
+			more = more || !last.Has(e.serial)
+			serials = append(serials, e.serial)
+		}
+	}
+	if !more {
+		return nil, errNoneIssued
+	}
+	next, err := a.Revoke(last.Number()+1, serials, now)
+	if err != nil {
+		return nil, err
+	}
+	return next, replaceFile(d.revoked(), next.Text())
+}
+
+// replaceFile writes a public file in the place of another: a reader finds the old
+// one or the new one.
+func replaceFile(path, text string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".achbridge-")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}

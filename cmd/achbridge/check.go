@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/bridge"
+	"achbridge/localach"
+)
+
+func checkCommand(a *app) *cobra.Command {
+	c := checker{app: a}
+	cmd := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Look a configuration through",
+		Long: `Look through the configuration FILE, or the one that achbridge run would read, and
+the environment. All mistakes are told, each with its place and what would be
+right; the exit code is then 2. Nothing is changed.
+
+Of a good configuration it prints what would happen to each channel that is there:
+those of this host, and those of other hosts when a daemon runs here. With a
+daemon it also says which of the subscriptions that are served cannot hold their
+budget over the link as it was measured, and how fresh they can be at best; --rate
+assumes links of that rate instead, and has the mirrors that the configuration
+asks for looked at too.`,
+		Example: "  achbridge check\n  achbridge check new.yaml\n  achbridge check --rate 180Mbit",
+		Args:    takes("[FILE]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				c.file = args[0]
+			}
+			return c.run(cmd.Context())
+		},
+	}
+	cmd.Flags().Var(&c.rate, "rate", "assume that links carry this much, as in 20Mbit")
+	jsonFlag(cmd, &c.asJSON)
+	controlFlag(cmd, &c.control)
+	return cmd
+}
+
+// checker is what the flags of `check` ask for.
+type checker struct {
+	*app
+	file    string
+	control string
+	rate    bitRate
+	asJSON  bool
+}
+
+// checkReport is what check answers. Lists are never null.
+type checkReport struct {
+	File     string    `json:"file"` // empty: there is none
+	Problems problems  `json:"problems"`
+	Channels []verdict `json:"channels"`
+	Warnings []string  `json:"warnings"`
+}
+
+func (c *checker) run(ctx context.Context) error {
+	src := c.source(c.file, nil)
+	r := checkReport{File: src.path, Problems: problems{}, Channels: []verdict{}, Warnings: []string{}}
+	cfg, err := src.load()
+	if ps, ok := errors.AsType[problems](err); ok {
+		r.Problems = ps
+		return c.wrong(r)
+	} else if err != nil {
+		return err
+	}
+	daemon := c.look(ctx, cfg)
+	r.Channels = append(c.locals(cfg, daemon), remotes(cfg, daemon)...)
+	r.Warnings = append(append(r.Warnings, cfg.unreached()...), c.unfit(cfg, daemon)...)
+	if c.asJSON {
+		return c.ui.json(r)
+	}
+	return c.show(r, daemon)
+}
+
+// wrong tells the problems, each with its line of the file.
+func (c *checker) wrong(r checkReport) error {
+	if c.asJSON {
+		if err := c.ui.json(r); err != nil {
+			return err
+		}
+	} else {
+		text, _ := os.ReadFile(r.File) // without it there are no excerpts
+		c.ui.problems(r.Problems, strings.Split(string(text), "\n"))
+	}
+	count := "1 mistake"
+	if len(r.Problems) > 1 {
+		count = fmt.Sprintf("%d mistakes", len(r.Problems))
+	}
+	return misused(fmt.Errorf("%s: %s", firstOf(r.File, "configuration"), count), "")
+}
+
+// looked is what two looks at a running daemon have told.
+type looked struct {
+	there         bool
+	before, after bridge.Status
+	apart         time.Duration
+	channels      []bridge.RemoteChannel
+}
+
+// lookFor is how long frames are counted.
+const lookFor = time.Second
+
+func (c *checker) look(ctx context.Context, cfg *config) (l looked) {
+	daemon := c.client(firstOf(c.control, cfg.Control))
+	if _, err := daemon.get(ctx, "/v1/status", &l.before); err != nil {
+		return l
+	}
+	begin := time.Now()
+	if len(l.before.Exports) > 0 || c.rate > 0 {
+		until(ctx, lookFor, func() bool { return false })
+	}
+	_, err := daemon.get(ctx, "/v1/status", &l.after)
+	if err == nil {
+		_, err = daemon.get(ctx, "/v1/channels", &l.channels)
+	}
+	l.there, l.apart = err == nil, time.Since(begin)
+	return l
+}
+
+// locals are the verdicts on the channels of this host; mirrors are left out.
+func (c *checker) locals(cfg *config, daemon looked) (list []verdict) {
+	mirrors := map[string]bool{}
+	for _, m := range daemon.after.Mirrors {
+		mirrors[m.Name] = true
+	}
+	names, err := c.dir().List()
+	if err != nil {
+		c.ui.note("channels of this host: %v", err)
+	}
+	for _, info := range names {
+		if mirrors[info.Name] || c.isMirror(info.Name) {
+			continue
+		}
+		for _, v := range cfg.verdicts(cfg.Name, info.Name, nil) {
+			if v.Verb == "export" || v.Applies || v.Verb == "push" {
+				list = append(list, v)
+			}
+		}
+	}
+	return list
+}
+
+func (c *checker) isMirror(name string) bool {
+	ch, err := c.dir().TryOpen(name)
+	if err != nil {
+		return false
+	}
+	defer ch.Close()
+	return ch.Tag() != localach.Tag{}
+}
+
+// remotes are the verdicts on the channels of other hosts.
+func remotes(cfg *config, daemon looked) (list []verdict) {
+	for _, r := range daemon.channels {
+		list = append(list, cfg.mirrorVerdict(r.Host, r.Channel, nil))
+	}
+	return list
+}
+
+// unfit says what links cannot do: what is served, and with a rate given what
+// the configuration wants.
+func (c *checker) unfit(cfg *config, daemon looked) (list []string) {
+	demands := demandsOf(daemon.before, daemon.after, daemon.apart, c.rate)
+	if c.rate > 0 {
+		demands = append(demands, c.wanted(cfg, daemon)...)
+	}
+	for _, d := range demands {
+		if text := d.problem(); text != "" {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// wanted are the mirrors that the configuration makes of the channels that are
+// there, with frames as large as their rings take.
+func (c *checker) wanted(cfg *config, daemon looked) (list []demand) {
+	seq := map[string]uint64{}
+	for _, m := range daemon.before.Mirrors {
+		seq[m.Host+"/"+m.Channel] = m.Seq
+	}
+	now := map[string]uint64{}
+	for _, m := range daemon.after.Mirrors {
+		now[m.Host+"/"+m.Channel] = m.Seq
+	}
+	for _, r := range daemon.channels {
+		m, ok := cfg.mirrors.For(r.Host, r.Channel)
+		if !ok {
+			continue
+		}
+		name := r.Host + "/" + r.Channel
+		d := demand{what: name, bytes: r.FrameSize, budget: budgetOf(m.QoS), every: m.QoS.Mode == bridge.Every, rate: float64(c.rate)}
+		if then, ok := seq[name]; ok && now[name] >= then {
+			d.hz = float64(now[name]-then) / daemon.apart.Seconds()
+		}
+		d.hz = limited(d.hz, m.QoS.MaxRate)
+		list = append(list, d)
+	}
+	return list
+}
+
+func (c *checker) show(r checkReport, daemon looked) error {
+	if err := c.ui.line("%s", firstOf(r.File, "no configuration file")+": good"); err != nil {
+		return err
+	}
+	if len(r.Channels) > 0 {
+		sortVerdicts(r.Channels)
+		rows := make([][]string, len(r.Channels))
+		for i, v := range r.Channels {
+			rows[i] = []string{v.Channel, v.Result, v.Rule, v.From, v.setText()}
+		}
+		if err := c.ui.line(""); err != nil {
+			return err
+		}
+		if err := c.ui.table([]string{"CHANNEL", "RESULT", "RULE", "FROM", "OPTIONS"}, rows); err != nil {
+			return err
+		}
+	}
+	if !daemon.there {
+		c.ui.note("no daemon is running here, so the channels of other hosts are not known")
+	}
+	for _, w := range r.Warnings {
+		c.ui.note("%s", w)
+	}
+	return nil
+}

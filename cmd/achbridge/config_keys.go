@@ -1,0 +1,120 @@
+package main
+
+import (
+	"slices"
+
+	"achbridge/bridge"
+)
+
+// kind is what a key of the configuration holds.
+type kind int
+
+const (
+	oneValue kind = iota
+	aList
+	ruleSet
+)
+
+// configKey is one key at the top of the configuration file. What reads it is
+// the flag of the same meaning.
+type configKey struct {
+	name    string
+	kind    kind
+	flag    string   // when it is not called as the key
+	words   []string // that the value may be
+	example string
+	doc     string
+}
+
+func (k configKey) flagName() string { return firstOf(k.flag, k.name) }
+
+// variable is the environment variable that sets the key; lists have none.
+func (k configKey) variable() string {
+	if k.kind != oneValue {
+		return ""
+	}
+	return envName(k.name)
+}
+
+// configKeys are the keys in the order in which people read them; the schema for
+// editors is made from them.
+var configKeys = []configKey{
+	{name: "name", example: "krang", doc: "Name of this host for others (default: the system's host name). Mirrors of its channels are called NAME.CHANNEL."},
+	{name: "listen", example: ":8076", doc: "UDP address and port to listen on. SCTP takes the next port."},
+	{name: "transport", words: []string{"quic", "sctp", "auto"}, doc: "What links run over; auto takes QUIC, and SCTP where QUIC has no answer."},
+	{name: "key", example: "/etc/achbridge/key", doc: "File of the network's key."},
+	{name: "peers", kind: aList, flag: "peer", example: "192.168.1.20", doc: "Hosts that are dialled at once, whatever is discovered: HOST[:PORT][,transport=quic|sctp|auto]."},
+	{name: "domains", kind: aList, flag: "domain", example: "robots.example.com", doc: "DNS domains whose zones list hosts, by unicast DNS-SD."},
+	{name: "interfaces", kind: aList, flag: "interface", example: "eth0", doc: "Network interfaces on which to discover and be discovered (default: all)."},
+	{name: "discovery", words: []string{"auto", "off"}, doc: "Find peers by mDNS, or only those that peers lists."},
+	{name: "export", kind: ruleSet, example: "imu*", doc: "Which channels of this host others may read (default: all), who may, and how much of them."},
+	{name: "relay", kind: aList, example: "krang.*", doc: "Mirrors that others may read as well (default: none)."},
+	{name: "accept", kind: ruleSet, example: "goal", doc: "Which channels others may push here (default: none), who may, and how they are mirrored."},
+	{name: "adopt", kind: aList, example: "goal", doc: "Existing channels, not made by achbridge, that a mirror may write into (default: none)."},
+	{name: "mirror", kind: ruleSet, example: "krang/*", doc: "Which channels of other hosts to have here, and how."},
+	{name: "push", kind: ruleSet, example: "goal krang", doc: "Which channels of this host other hosts are to have."},
+	{name: "http", example: ":9476", doc: "TCP address and port on which to serve metrics (default: off). A port alone is open to this host only."},
+	{name: "control", example: "/run/achbridge/control.sock", doc: "Path of the control socket."},
+	{name: "state", example: "/var/lib/achbridge", doc: "Directory in which the node remembers its identity."},
+	{name: "log", words: []string{"debug", "info", "warn", "error"}, doc: "What is worth a line in the log."},
+}
+
+func keyNamed(name string) (configKey, bool) {
+	i := slices.IndexFunc(configKeys, func(k configKey) bool { return k.name == name })
+	if i < 0 {
+		return configKey{}, false
+	}
+	return configKeys[i], true
+}
+
+func keyNames() []string {
+	names := make([]string, len(configKeys))
+	for i, k := range configKeys {
+		names[i] = k.name
+	}
+	return names
+}
+
+// ruleKey is one key of a rule.
+type ruleKey struct {
+	name    string
+	lists   []string // whose rules take it
+	many    bool     // one value or a list of them
+	words   []string
+	example string
+	doc     string
+}
+
+// ruleKeys are the keys of rules: which channels, who, and how. Those of how are
+// bridge's.
+func ruleKeys() []ruleKey {
+	all := []string{"export", "accept", "mirror", "push"}
+	in, reads := []string{"accept", "mirror"}, []string{"accept", "mirror", "export"}
+	keys := []ruleKey{
+		{name: "match", lists: all, many: true, example: "imu*", doc: "Channels that the rule is for, as patterns; in mirror HOST/PATTERN. The first rule that matches a channel counts."},
+		{name: "deny", lists: all, many: true, example: "debug*", doc: "In place of match: channels that are left alone, whatever other rules say, in whatever order."},
+		{name: "hosts", lists: []string{"export", "accept", "push"}, many: true, example: "planner", doc: "Hosts that the rule lets read (export) or write (accept), as patterns (default: every host with the key); in push the hosts to push to."},
+		{name: "as", lists: []string{"mirror", "push"}, example: "{host}.{channel}", doc: "Name of the mirror; {host} and {channel} stand for those of the origin."},
+		{name: "file_mode", lists: in, example: "0660", doc: "Permission bits of the mirror's file when it is made (default: 0666 less the umask)."},
+	}
+	examples := map[string]string{"budget": "20ms", "max_rate": "200", "priority": "7", "deadline": "200ms", "on_stale": "put:/etc/achbridge/stop"}
+	docs := map[string]string{
+		"max_rate": "Frames a second at most, each time the newest; in export the most that a peer may ask for.",
+		"priority": "7 goes first, 0 last; in export the most that a peer may ask for.",
+	}
+	for _, o := range bridge.Options() {
+		k := ruleKey{name: o.Key, lists: in, words: o.Words, example: examples[o.Key], doc: firstOf(docs[o.Key], sentence(o.Usage)) + " Default: " + o.Text(bridge.QoS{}) + "."}
+		if docs[o.Key] != "" {
+			k.lists = reads
+		}
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// ruleKeysOf are the keys that the rules of a list take.
+func ruleKeysOf(list string) []ruleKey {
+	return slices.DeleteFunc(ruleKeys(), func(k ruleKey) bool { return !slices.Contains(k.lists, list) })
+}
+
+func sentence(text string) string { return string(text[0]-'a'+'A') + text[1:] + "." }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// manCommand writes the manual pages of all verbs; the packages are made with it.
+func manCommand() *cobra.Command {
+	var date string
+	cmd := &cobra.Command{
+		Use:    "man DIR",
+		Short:  "Write the manual pages into a directory",
+		Hidden: true,
+		Args:   takes("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			header := &doc.GenManHeader{Section: "1", Source: "achbridge", Manual: "Ach channels between hosts"}
+			if date != "" {
+				day, err := time.Parse(time.DateOnly, date)
+				if err != nil {
+					return misused(fmt.Errorf("--date %q: want a day, as in 2026-01-31", date), "")
+				}
+				header.Date = &day
+			}
+			root := cmd.Root()
+			root.DisableAutoGenTag = true
+			forPrint(root)
+			if err := doc.GenManTree(root, header, args[0]); err != nil {
+				return failed(fmt.Errorf("manual pages: %w", err), "")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&date, "date", "", "`DAY` that the pages bear")
+	return cmd
+}
+
+// block is where a help text shows something as it is typed.
+var block = regexp.MustCompile(`(?m)((?:^ {2,}.*\n?)+)`)
+
+// forPrint makes the help texts of cmd and all below it fit for the Markdown that
+// the pages are made of, and takes out of them what is so on this host alone.
+func forPrint(cmd *cobra.Command) {
+	cmd.Long = block.ReplaceAllStringFunc(cmd.Long, func(text string) string {
+		return "\n" + regexp.MustCompile(`(?m)^`).ReplaceAllString(text, "  ") + "\n"
+	})
+	if name := cmd.Flags().Lookup("name"); name != nil {
+		name.DefValue = "this host's"
+	}
+	for _, c := range cmd.Commands() {
+		forPrint(c)
+	}
+}

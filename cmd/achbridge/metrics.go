@@ -1,0 +1,161 @@
+package main
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"achbridge/bridge"
+)
+
+// metrics are what Prometheus collects, made of a node's status at each scrape.
+// Names are as Prometheus wants them: seconds, bytes, _total for what only grows.
+// A channel is called as on this host; its peer is where it comes from, or goes.
+type metrics struct {
+	status func() bridge.Status
+	about  func() daemonInfo
+
+	mu   sync.Mutex
+	sure map[fateKey]uint64 // what was told last of a count that may take one back
+}
+
+// maxSeries is how many mirrors, and how many exports, have series of their own; of
+// more only their number is told.
+const maxSeries = 1000
+
+func newMetrics(status func() bridge.Status, about func() daemonInfo) *metrics {
+	return &metrics{status: status, about: about, sure: map[fateKey]uint64{}}
+}
+
+func metric(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("achbridge_"+name, help, labels, nil)
+}
+
+var (
+	buildInfo    = metric("build_info", "Always 1; the labels tell of the daemon.", "version", "goversion", "host", "network")
+	uptime       = metric("uptime_seconds", "Since the daemon began.")
+	omitted      = metric("omitted_channels", "Mirrors and exports that have no series of their own, there being too many.", "direction")
+	linkUp       = metric("link_up", "1 while the peer is heard, 0 while its link is silent.", "peer", "transport")
+	linkRTT      = metric("link_rtt_seconds", "Round trip to the peer.", "peer")
+	linkRate     = metric("link_rate_bytes_per_second", "What the way to the peer was measured to carry when it was last full.", "peer")
+	clockOffset  = metric("clock_offset_seconds", "The peer's monotonic clock minus ours.", "peer")
+	clockUnsure  = metric("clock_uncertainty_seconds", "What the clock offset may be off.", "peer")
+	mirrorLive   = metric("mirror_live", "1 while the mirror is fed.", "channel", "peer")
+	ageNow       = metric("age_now_seconds", "Age of the newest frame of a mirror.", "channel", "peer")
+	ageAll       = metric("age_seconds", "Age of the newest frame of a mirror, as if looked at every millisecond: buckets count milliseconds.", "channel", "peer")
+	agePeak      = metric("peak_age_seconds", "Greatest age in the last ten seconds.", "channel", "peer")
+	ageUnsure    = metric("age_uncertainty_seconds", "What ages may be off.", "channel", "peer")
+	overBudget   = metric("deadline_violation_seconds_total", "Time in which the age was over the mirror's budget.", "channel", "peer")
+	framesTotal  = metric("frames_total", "What became of the frames that the origin put.", "channel", "peer", "direction", "reason")
+	framesFlying = metric("frames_in_flight", "Frames whose fate is not known yet.", "channel", "peer", "direction")
+)
+
+// Describe tells of nothing beforehand, since channels come and go.
+func (m *metrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect makes all series.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	s := m.status()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	told := map[fateKey]uint64{}
+	about := m.about()
+	gauge(out, buildInfo, 1, about.Version, runtime.Version(), s.Host, about.Network)
+	gauge(out, uptime, s.UptimeS)
+	seen := map[string]bool{}
+	for _, l := range s.Links {
+		if !seen[l.Peer] {
+			seen[l.Peer] = true
+			collectLink(out, l)
+		}
+	}
+	gauge(out, omitted, float64(max(0, len(s.Mirrors)-maxSeries)), "in")
+	gauge(out, omitted, float64(max(0, len(s.Exports)-maxSeries)), "out")
+	for _, c := range s.Mirrors[:min(len(s.Mirrors), maxSeries)] {
+		collectMirror(out, c)
+		m.collectFrames(out, told, [3]string{c.Name, c.Host, "in"}, c.Accounts)
+	}
+	for _, e := range s.Exports[:min(len(s.Exports), maxSeries)] {
+		m.collectFrames(out, told, [3]string{e.Channel, e.Peer, "out"}, e.Accounts)
+	}
+	m.sure = told
+}
+
+func collectLink(out chan<- prometheus.Metric, l bridge.LinkStatus) {
+	gauge(out, linkUp, truth(l.State == "up"), l.Peer, l.Transport)
+	gauge(out, linkRTT, l.RTTms/1000, l.Peer)
+	gauge(out, clockOffset, l.ClockOffsetMs/1000, l.Peer)
+	gauge(out, clockUnsure, l.ClockUncertaintyMs/1000, l.Peer)
+	if l.PathMbit != nil {
+		gauge(out, linkRate, *l.PathMbit*1e6/8, l.Peer)
+	}
+}
+
+func collectMirror(out chan<- prometheus.Metric, m bridge.MirrorStatus) {
+	gauge(out, mirrorLive, truth(m.State == "live"), m.Name, m.Host)
+	if m.AgeMs != nil {
+		gauge(out, ageNow, *m.AgeMs/1000, m.Name, m.Host)
+	}
+	if m.Age == nil {
+		return
+	}
+	gauge(out, ageUnsure, m.Age.UncertaintyMs/1000, m.Name, m.Host)
+	if m.Age.Window != nil {
+		gauge(out, agePeak, m.Age.Window.PeakMs/1000, m.Name, m.Host)
+	}
+	t := m.Age.Total
+	over := t.OverBudget * t.WindowS
+	out <- prometheus.MustNewConstMetric(overBudget, prometheus.CounterValue, over, m.Name, m.Host)
+	buckets := map[float64]uint64{}
+	for _, b := range m.Age.Buckets {
+		buckets[b.Le.Seconds()] = uint64(b.Time / time.Millisecond)
+	}
+	count := t.WindowS * 1000
+	out <- prometheus.MustNewConstHistogram(ageAll, uint64(count), t.MeanMs/1000*count, buckets, m.Name, m.Host)
+}
+
+// fateKey is one series of frames_total: channel, peer, direction and reason.
+type fateKey struct {
+	of     [3]string
+	reason string
+}
+
+// takenBack is how many frames a count may take back, since they came after all:
+// less than that is no new beginning.
+const takenBack = 100
+
+// collectFrames tells the ledger. Prometheus takes a count that shrinks for one that
+// began anew, so one that takes a frame back stands still until it has grown again.
+func (m *metrics) collectFrames(out chan<- prometheus.Metric, told map[fateKey]uint64, of [3]string, a bridge.Accounts) {
+	for _, f := range []struct {
+		reason string
+		count  uint64
+	}{
+		{"delivered", a.Delivered}, {"late_kept", a.LateKept}, {"superseded", a.Superseded}, {"rate_limited", a.RateLimited},
+		{"expired", a.Expired}, {"lost", a.Lost}, {"late", a.Late}, {"refused", a.Refused}, {"overflow", a.Overflow},
+	} {
+		key, count := fateKey{of, f.reason}, f.count
+		if _, twice := told[key]; twice {
+			return
+		}
+		if sure := m.sure[key]; count < sure && sure-count < takenBack && count > 0 {
+			count = sure
+		}
+		told[key] = count
+		out <- prometheus.MustNewConstMetric(framesTotal, prometheus.CounterValue, float64(count), of[0], of[1], of[2], f.reason)
+	}
+	gauge(out, framesFlying, float64(a.InFlight), of[:]...)
+}
+
+func gauge(out chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"achbridge/bridge"
+)
+
+// watched is a host whose mirror was 5 ms old on the average over 100 s, of which 2
+// were over its budget.
+func watched() bridge.Status {
+	age, path := 4.0, 20.0
+	figures := &bridge.AgeFigures{MeanMs: 5, P99Ms: 9, PeakMs: 250, OverBudget: 0.02, WindowS: 100}
+	return bridge.Status{
+		Host: "planner", UptimeS: 120,
+		Links: []bridge.LinkStatus{{Peer: "krang", Transport: "quic", State: "up", RTTms: 2, PathMbit: &path, ClockOffsetMs: 1500, ClockUncertaintyMs: 1}},
+		Mirrors: []bridge.MirrorStatus{{
+			Host: "krang", Channel: "imu", Name: "krang.imu", State: "live", AgeMs: &age,
+			Age: &bridge.AgeStatus{UncertaintyMs: 1, Window: figures, Total: figures, Buckets: []bridge.AgeBucket{
+				{Le: 5 * time.Millisecond, Time: 60 * time.Second}, {Le: 10 * time.Millisecond, Time: 99 * time.Second},
+			}},
+			Accounts: bridge.Accounts{Offered: 1100, Delivered: 1000, Superseded: 80, Late: 15, InFlight: 5},
+		}},
+		Exports: []bridge.ExportStatus{{Channel: "goal", Peer: "krang", Accounts: bridge.Accounts{Offered: 7, Delivered: 7}}},
+	}
+}
+
+func TestMetricsAreWhatTheStatusSays(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(newMetrics(watched, func() daemonInfo { return daemonInfo{Version: "v1", Network: "cafe"} }))
+	want := `
+# HELP achbridge_age_seconds Age of the newest frame of a mirror, as if looked at every millisecond: buckets count milliseconds.
+# TYPE achbridge_age_seconds histogram
+achbridge_age_seconds_bucket{channel="krang.imu",peer="krang",le="0.005"} 60000
+achbridge_age_seconds_bucket{channel="krang.imu",peer="krang",le="0.01"} 99000
+achbridge_age_seconds_bucket{channel="krang.imu",peer="krang",le="+Inf"} 100000
+achbridge_age_seconds_sum{channel="krang.imu",peer="krang"} 500
+achbridge_age_seconds_count{channel="krang.imu",peer="krang"} 100000
+# HELP achbridge_clock_offset_seconds The peer's monotonic clock minus ours.
+# TYPE achbridge_clock_offset_seconds gauge
+achbridge_clock_offset_seconds{peer="krang"} 1.5
+# HELP achbridge_deadline_violation_seconds_total Time in which the age was over the mirror's budget.
+# TYPE achbridge_deadline_violation_seconds_total counter
+achbridge_deadline_violation_seconds_total{channel="krang.imu",peer="krang"} 2
+# HELP achbridge_link_rate_bytes_per_second What the way to the peer was measured to carry when it was last full.
+# TYPE achbridge_link_rate_bytes_per_second gauge
+achbridge_link_rate_bytes_per_second{peer="krang"} 2.5e+06
+# HELP achbridge_link_rtt_seconds Round trip to the peer.
+# TYPE achbridge_link_rtt_seconds gauge
+achbridge_link_rtt_seconds{peer="krang"} 0.002
+# HELP achbridge_peak_age_seconds Greatest age in the last ten seconds.
+# TYPE achbridge_peak_age_seconds gauge
+achbridge_peak_age_seconds{channel="krang.imu",peer="krang"} 0.25
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "achbridge_age_seconds", "achbridge_clock_offset_seconds",
+		"achbridge_deadline_violation_seconds_total", "achbridge_link_rate_bytes_per_second", "achbridge_link_rtt_seconds", "achbridge_peak_age_seconds"); err != nil {
+		t.Error(err)
+	}
+	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
+		t.Errorf("promtool would say: %v, %v", problems, err)
+	}
+	if got := testutil.CollectAndCount(newMetrics(watched, func() daemonInfo { return daemonInfo{} }), "achbridge_frames_total"); got != 18 {
+		t.Errorf("%d series of frames, want 9 for the mirror and 9 for the export", got)
+	}
+}
+
+func TestMetricsStayFewWithManyChannels(t *testing.T) {
+	many := func() bridge.Status {
+		s := watched()
+		for i := range 5000 {
+			m := s.Mirrors[0]
+			m.Name = fmt.Sprint("m", i)
+			s.Mirrors = append(s.Mirrors, m)
+			s.Exports = append(s.Exports, s.Exports[0]) // the same one twice is told once
+		}
+		return s
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(newMetrics(many, func() daemonInfo { return daemonInfo{} }))
+	if n, err := testutil.GatherAndCount(registry, "achbridge_frames_total"); err != nil || n != 9*(maxSeries+1) {
+		t.Errorf("got %d series, %v, want those of %d mirrors and one export", n, err, maxSeries)
+	}
+	want := `
+# HELP achbridge_omitted_channels Mirrors and exports that have no series of their own, there being too many.
+# TYPE achbridge_omitted_channels gauge
+achbridge_omitted_channels{direction="in"} 4001
+achbridge_omitted_channels{direction="out"} 4001
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "achbridge_omitted_channels"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFramesThatCameAfterAllAreNoNewBeginning(t *testing.T) {
+	s := watched()
+	m := newMetrics(func() bridge.Status { return s }, func() daemonInfo { return daemonInfo{} })
+	for _, c := range []struct{ late, want uint64 }{{15, 15}, {14, 15}, {15, 15}, {17, 17}, {0, 0}} {
+		s.Mirrors[0].Late = c.late
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(m)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := -1.0
+		for _, f := range families {
+			for _, series := range f.GetMetric() {
+				if text := series.String(); f.GetName() == "achbridge_frames_total" && strings.Contains(text, `"late"`) && strings.Contains(text, `"in"`) {
+					got = series.GetCounter().GetValue()
+				}
+			}
+		}
+		if got != float64(c.want) {
+			t.Errorf("late %d: told %v, want %d", c.late, got, c.want)
+		}
+	}
+}
+
+func TestPortAloneIsOpenToThisHostOnly(t *testing.T) {
+	for text, want := range map[string]string{":0": "127.0.0.1:", "0.0.0.0:0": "[::]:", "127.0.0.1:0": "127.0.0.1:"} {
+		var h httpAddress
+		if err := h.Set(text); err != nil {
+			t.Fatal(err)
+		}
+		ln, err := h.listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ln.Addr().String(); !strings.HasPrefix(got, want) && !strings.HasPrefix(got, text[:len(text)-1]) {
+			t.Errorf("http %s listens on %s, want %s", text, got, want)
+		}
+		ln.Close()
+	}
+	var off httpAddress
+	if ln, err := off.listen(); ln != nil || err != nil {
+		t.Errorf("off: got %v, %v", ln, err)
+	}
+}

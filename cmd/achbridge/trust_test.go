@@ -1,0 +1,48 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/bridge/transport"
+	"achbridge/discovery"
+)
+
+func TestEndOfTheCertificateIsToldOnceADay(t *testing.T) {
+	now := time.Now()
+	authority, err := transport.NewAuthority(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := authority.Issue("krang", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	d := &running{log: slog.New(slog.NewTextHandler(&log, nil)), trust: &standing{key: key}, self: discovery.Peer{Host: "krang"}}
+	for _, c := range []struct {
+		before time.Duration // the end
+		want   string
+	}{
+		{31 * 24 * time.Hour, ""},
+		{30*24*time.Hour - time.Minute, "ends soon"},
+		{30*24*time.Hour - time.Hour, ""},
+		{29*24*time.Hour - time.Minute, "ends soon"},
+		{-time.Second, "has ended"},
+	} {
+		log.Reset()
+		d.warnOfEnd(key.Ends().Add(-c.before))
+		if got := log.String(); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%v before the end: got %q, want %q", c.before, got, c.want)
+		}
+	}
+	d.trust.hold(transport.NewKey())
+	log.Reset()
+	d.warnOfEnd(now.AddDate(100, 0, 0))
+	if log.Len() != 0 {
+		t.Errorf("a shared key: got %q, want nothing", log.String())
+	}
+}

@@ -1,0 +1,84 @@
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	lookAgain = 30 * time.Second // where a zone does not say how long it holds
+	lookRetry = 2 * time.Second  // after a failure
+	soonest   = time.Second
+	latest    = time.Hour
+)
+
+// Domain is a DNS domain whose zone lists hosts (RFC 6763 by unicast DNS), for networks that carry no multicast.
+// ParseDomain makes it.
+type Domain struct{ name string } // in lower case, with the dot at the end
+
+// String is the domain without the dot at its end.
+func (d Domain) String() string { return strings.TrimSuffix(d.name, ".") }
+
+// ParseDomain reads a DNS domain. what is the flag or key the value came from and begins the error.
+func ParseDomain(what, value string) (Domain, error) {
+	name := strings.ToLower(dns.Fqdn(value))
+	wrong := func(why string) (Domain, error) {
+		return Domain{}, fmt.Errorf("%s %q: %s; write a domain such as robots.example.com", what, value, why)
+	}
+	if len(service)+1+len(name) > 254 {
+		return wrong("longer than a DNS name can be")
+	}
+	for l := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
+		if checkName(l) != nil {
+			return wrong("not a DNS domain")
+		}
+	}
+	if dns.IsSubDomain("local.", name) {
+		return wrong("names under local belong to mDNS, which is asked without this")
+	}
+	return Domain{name}, nil
+}
+
+// follow looks the zone up again whenever its records expire, until ctx ends, and hands on what it says. While no
+// server answers nothing is handed on: a name server that is down says nothing about the robots. A failure is
+// logged when it begins.
+func (d Domain) follow(ctx context.Context, ask nameServers, log *slog.Logger, tell func([]record)) {
+	failing := ""
+	for {
+		z, err := d.look(ctx, ask)
+		if ctx.Err() != nil {
+			return
+		}
+		wait := lookRetry
+		if err == nil {
+			tell(z.hosts)
+			err, wait = z.bad, z.holds()
+		}
+		if err != nil && err.Error() != failing {
+			log.Warn("domain cannot be read, trying on", "domain", d.String(), "err", err)
+		}
+		failing = ""
+		if err != nil {
+			failing = err.Error()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait + rand.N(wait/10+1)): // hosts switched on together drift apart
+		}
+	}
+}
+
+// holds is when to look again.
+func (z zone) holds() time.Duration {
+	if z.ttl == 0 {
+		return lookAgain
+	}
+	return min(max(z.ttl, soonest), latest)
+}

@@ -1,0 +1,241 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// zoneServer is a name server on this machine with the records given.
+type zoneServer struct {
+	records []dns.RR
+	rcode   int  // what it answers when it is not 0
+	short   bool // by UDP every answer is truncated
+}
+
+func (z *zoneServer) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
+	var m dns.Msg
+	m.SetReply(q)
+	m.Rcode = z.rcode
+	_, udp := w.RemoteAddr().(*net.UDPAddr)
+	if m.Truncated = z.short && udp; !m.Truncated && z.rcode == 0 {
+		known := false
+		for _, rr := range z.records {
+			same := strings.EqualFold(rr.Header().Name, q.Question[0].Name)
+			known = known || same
+			if same && rr.Header().Rrtype == q.Question[0].Qtype {
+				m.Answer = append(m.Answer, rr)
+			}
+		}
+		if !known {
+			m.Rcode = dns.RcodeNameError
+		}
+	}
+	w.WriteMsg(&m)
+}
+
+// start serves on a port of 127.0.0.1, by UDP and TCP, for as long as the test
+// lasts.
+func (z *zoneServer) start(t *testing.T) (port string) {
+	t.Helper()
+	for range 20 {
+		packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := net.Listen("tcp", packets.LocalAddr().String())
+		if err != nil { // another program has this one
+			packets.Close()
+			continue
+		}
+		for _, s := range []*dns.Server{{PacketConn: packets, Handler: z}, {Listener: stream, Handler: z}} {
+			go s.ActivateAndServe()
+			t.Cleanup(func() { s.Shutdown() })
+		}
+		_, port, _ = net.SplitHostPort(packets.LocalAddr().String())
+		return port
+	}
+	t.Fatal("no port is free for both UDP and TCP")
+	return ""
+}
+
+// asked gives name servers at a port, in the order of a resolv.conf.
+func asked(t *testing.T, port string, servers ...string) nameServers {
+	t.Helper()
+	n := nameServers{conf: filepath.Join(t.TempDir(), "resolv.conf"), port: port}
+	text := ""
+	for _, s := range servers {
+		text += "nameserver " + s + "\n"
+	}
+	if err := os.WriteFile(n.conf, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func zoneOf(t *testing.T, text string) []dns.RR {
+	t.Helper()
+	var list []dns.RR
+	for p := dns.NewZoneParser(strings.NewReader(text), "robots.example.com.", ""); ; {
+		rr, ok := p.Next()
+		if !ok {
+			if err := p.Err(); err != nil {
+				t.Fatal(err)
+			}
+			return list
+		}
+		list = append(list, rr)
+	}
+}
+
+var robots = Domain{"robots.example.com."}
+
+const zoneText = `
+_achbridge._udp       60 PTR krang._achbridge._udp
+_achbridge._udp       60 PTR Left\ Arm\.1._achbridge._udp
+_achbridge._udp       60 PTR KRANG._achbridge._udp
+_achbridge._udp       60 PTR elsewhere._http._tcp
+krang._achbridge._udp 20 SRV 10 0 9000 backup
+krang._achbridge._udp 20 SRV 0 0 8076 krang
+krang._achbridge._udp 20 TXT "v=1" "net=11111111" "node=a1ffffffffffffffffffffffffffffff" "ch.imu=16x64" "more=3"
+krang                 5  A    192.0.2.7
+krang                 30 AAAA 2001:db8::7
+krang                 30 AAAA fe80::7
+Left\ Arm\.1._achbridge._udp 60 SRV 0 0 8076 arm
+Left\ Arm\.1._achbridge._udp 60 TXT ""
+arm                   60 A    192.0.2.8
+`
+
+func TestZoneIsRead(t *testing.T) {
+	for name, z := range map[string]*zoneServer{"by udp": {}, "by tcp": {short: true}} {
+		z.records = zoneOf(t, zoneText)
+		got, err := robots.look(t.Context(), asked(t, z.start(t), "127.0.0.1"))
+		if err != nil || got.bad != nil {
+			t.Errorf("%s: got %v and %v, want no error", name, err, got.bad)
+		}
+		if got.ttl != 5*time.Second {
+			t.Errorf("%s: got %v until it is read again, want that of the shortest record, 5s", name, got.ttl)
+		}
+		if len(got.hosts) != 2 {
+			t.Fatalf("%s: got %+v, want two hosts", name, got.hosts)
+		}
+		arm, krang := got.hosts[0], got.hosts[1]
+		if arm.peer.Host != "Left-Arm.1" || arm.peer.Node != "" || arm.port != 8076 || !slices.Equal(arm.addrs, addrs("192.0.2.8")) {
+			t.Errorf("%s: got %+v, want Left-Arm.1 at 192.0.2.8:8076, of which nothing more is said", name, arm)
+		}
+		if krang.peer.Host != "krang" || krang.peer.Node != node("a1") || krang.peer.More != 3 || krang.port != 8076 ||
+			!slices.Equal(krang.addrs, addrs("192.0.2.7", "2001:db8::7")) {
+			t.Errorf("%s: got %+v, want krang as its TXT record says, at the first SRV record's port", name, krang)
+		}
+	}
+}
+
+func addrs(texts ...string) (list []netip.Addr) {
+	for _, text := range texts {
+		list = append(list, netip.MustParseAddr(text))
+	}
+	return list
+}
+
+func TestHostWithWrongRecordsIsLeftOutAlone(t *testing.T) {
+	for name, c := range map[string]struct{ change, why string }{
+		"no SRV":       {`bad._achbridge._udp 60 TXT ""`, "no SRV record"},
+		"no port":      {`bad._achbridge._udp 60 SRV 0 0 0 arm`, "names no port"},
+		"not offered":  {`bad._achbridge._udp 60 SRV 0 0 8076 .`, "names no port"},
+		"no address":   {`bad._achbridge._udp 60 SRV 0 0 8076 nowhere`, "no address for nowhere.robots.example.com."},
+		"TXT nonsense": {"bad._achbridge._udp 60 SRV 0 0 8076 arm\nbad._achbridge._udp 60 TXT \"v=1\" \"net=x\"", "not 8 hex digits"},
+	} {
+		z := &zoneServer{records: zoneOf(t, zoneText+"_achbridge._udp 60 PTR bad._achbridge._udp\n"+c.change)}
+		got, err := robots.look(t.Context(), asked(t, z.start(t), "127.0.0.1"))
+		if err != nil || len(got.hosts) != 2 || !errors.Is(got.bad, errRecord) || !strings.Contains(got.bad.Error(), c.why) {
+			t.Errorf("%s: got %d hosts, %v and %v, want the two others and %q", name, len(got.hosts), err, got.bad, c.why)
+		}
+	}
+}
+
+func TestDomainWithoutHostsIsNoFailure(t *testing.T) {
+	z := &zoneServer{records: zoneOf(t, "krang 5 A 192.0.2.7")}
+	got, err := robots.look(t.Context(), asked(t, z.start(t), "127.0.0.1"))
+	if err != nil || got.bad != nil || len(got.hosts) != 0 || got.holds() != lookAgain {
+		t.Errorf("got %+v, %v, want no host, and another look after %v", got, err, lookAgain)
+	}
+}
+
+func TestNextNameServerIsAskedWhenOneFails(t *testing.T) {
+	z := &zoneServer{records: zoneOf(t, zoneText)}
+	ask := asked(t, z.start(t), "127.0.0.9", "127.0.0.1") // nobody answers at the first
+	if got, err := robots.look(t.Context(), ask); err != nil || len(got.hosts) != 2 {
+		t.Errorf("got %+v, %v, want both hosts", got, err)
+	}
+	broken := &zoneServer{rcode: dns.RcodeServerFailure}
+	if _, err := robots.look(t.Context(), asked(t, broken.start(t), "127.0.0.9", "127.0.0.1")); err == nil || !strings.Contains(err.Error(), "SERVFAIL") {
+		t.Errorf("got %v, want that the name server fails", err)
+	}
+	if _, err := robots.look(t.Context(), nameServers{conf: os.DevNull}); err == nil || !strings.Contains(err.Error(), "no name server") {
+		t.Errorf("got %v, want that there is no name server", err)
+	}
+}
+
+func TestZoneWithTooManyHostsIsReadInPart(t *testing.T) {
+	text := "arm 60 A 192.0.2.8\n"
+	for i := range maxZoneHosts + 5 {
+		text += fmt.Sprintf("_achbridge._udp 60 PTR h%d._achbridge._udp\nh%[1]d._achbridge._udp 60 SRV 0 0 8076 arm\n", i)
+	}
+	z := &zoneServer{records: zoneOf(t, text), short: true}
+	got, err := robots.look(t.Context(), asked(t, z.start(t), "127.0.0.1"))
+	if err != nil || len(got.hosts) != maxZoneHosts || got.bad == nil {
+		t.Errorf("got %d hosts, %v and %v, want %d and that there are more", len(got.hosts), err, got.bad, maxZoneHosts)
+	}
+}
+
+func TestFollowReadsAgainWhenTheRecordsHaveExpired(t *testing.T) {
+	z := &zoneServer{records: zoneOf(t, strings.ReplaceAll(zoneText, "krang                 5 ", "krang 1 "))}
+	ask := asked(t, z.start(t), "127.0.0.1")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	looks := 0
+	robots.follow(ctx, ask, Config{}.logger(), func(hosts []record) {
+		if looks++; looks == 3 {
+			cancel()
+		}
+	})
+	if looks != 3 {
+		t.Errorf("got %d looks in %v at records of 1 s, want 3", looks, patience)
+	}
+}
+
+func TestDomainsThatCannotBe(t *testing.T) {
+	for value, why := range map[string]string{
+		"": "not a DNS domain", "a..b": "not a DNS domain", "robots example": "not a DNS domain", "local": "mDNS", "x.local.": "mDNS",
+		strings.Repeat("a.", 120) + "abc": "longer", strings.Repeat("a", 64) + ".de": "not a DNS domain",
+	} {
+		if _, err := ParseDomain("--domain", value); err == nil || !strings.Contains(err.Error(), why) || !strings.HasPrefix(err.Error(), "--domain") {
+			t.Errorf("%q: got %v, want %q", value, err, why)
+		}
+	}
+	for _, value := range []string{"robots.example.com", "Robots.Example.COM."} {
+		if d, err := ParseDomain("--domain", value); err != nil || d.String() != "robots.example.com" {
+			t.Errorf("%q: got %v, %v, want robots.example.com", value, d, err)
+		}
+	}
+}
+
+func TestInstanceLabels(t *testing.T) {
+	for name, want := range map[string]string{
+		`krang._achbridge._udp.x.`: "krang", `Left\ Arm\.1._achbridge`: "Left Arm.1", `B\195\188ro.x`: "Büro", `a\\b.x`: `a\b`, `end\`: `end\`, `\25`: "25", "": "",
+	} {
+		if got := instanceLabel(name); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	answerTimeout = 1500 * time.Millisecond // of one server
+	maxServers    = 3                       // as in resolv.conf(5)
+	askTimes      = 2                       // all servers, one after the other
+	payload       = 1232                    // bytes of an answer by UDP; longer ones come by TCP
+)
+
+// nameServers are those that a resolv.conf(5) file names at the moment: they change with a host's network.
+type nameServers struct {
+	conf string // the file
+	port string // for tests; empty is 53
+}
+
+// answer is what a name server says to one question.
+type answer struct {
+	records []dns.RR      // of the type asked for; none where the name or the type does not exist
+	ttl     time.Duration // the shortest of them, or that of there being none; 0 is not known
+}
+
+// question asks one server after the other until one answers. That there is no such name is an answer.
+func (n nameServers) question(ctx context.Context, name string, kind uint16) (answer, error) {
+	conf, err := dns.ClientConfigFromFile(n.conf)
+	if err == nil && len(conf.Servers) == 0 {
+		err = errors.New("no name server in it")
+	}
+	if err != nil {
+		return answer{}, fmt.Errorf("%s: %w", n.conf, err)
+	}
+	var q dns.Msg
+	q.SetQuestion(name, kind)
+	q.SetEdns0(payload, false)
+	for range askTimes {
+		for _, server := range conf.Servers[:min(len(conf.Servers), maxServers)] {
+			var reply *dns.Msg
+			if reply, err = exchange(ctx, &q, net.JoinHostPort(server, cmp.Or(n.port, conf.Port))); err == nil {
+				return answerIn(reply, kind), nil
+			}
+			if ctx.Err() != nil {
+				return answer{}, ctx.Err()
+			}
+		}
+	}
+	return answer{}, fmt.Errorf("%s %s: %w", name, dns.TypeToString[kind], err)
+}
+
+// exchange asks one server, by TCP when the answer is too long for UDP.
+func exchange(ctx context.Context, q *dns.Msg, server string) (*dns.Msg, error) {
+	for _, network := range []string{"udp", "tcp"} {
+		client := dns.Client{Net: network, Timeout: answerTimeout}
+		reply, _, err := client.ExchangeContext(ctx, q, server)
+		switch {
+		case err != nil:
+			return nil, err
+		case reply.Rcode != dns.RcodeSuccess && reply.Rcode != dns.RcodeNameError:
+			return nil, fmt.Errorf("name server %s: %s", server, dns.RcodeToString[reply.Rcode])
+		case !reply.Truncated:
+			return reply, nil
+		}
+	}
+	return nil, fmt.Errorf("name server %s: answer truncated", server)
+}
+
+// recordsOf are the records of an answer as what they are. Those without any data are not.
+func recordsOf[T dns.RR](a answer) (list []T) {
+	for _, rr := range a.records {
+		if r, ok := rr.(T); ok {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// answerIn leaves out the names by which the answer was reached (CNAME).
+func answerIn(reply *dns.Msg, kind uint16) (a answer) {
+	shorter := func(seconds uint32) {
+		if ttl := time.Duration(seconds) * time.Second; a.ttl == 0 || ttl < a.ttl {
+			a.ttl = ttl
+		}
+	}
+	for _, rr := range reply.Answer {
+		shorter(rr.Header().Ttl)
+		if rr.Header().Rrtype == kind {
+			a.records = append(a.records, rr)
+		}
+	}
+	if len(reply.Answer) > 0 {
+		return a
+	}
+	for _, rr := range reply.Ns {
+		if soa, ok := rr.(*dns.SOA); ok { // RFC 2308, section 5
+			shorter(min(soa.Minttl, soa.Hdr.Ttl))
+		}
+	}
+	return a
+}

@@ -1,0 +1,174 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	maxZoneHosts = 256 // of one domain
+	askAtOnce    = 8   // hosts of a zone looked up at the same time
+)
+
+// zone is what one look at a domain found.
+type zone struct {
+	hosts []record      // by name
+	ttl   time.Duration // the shortest of what was read; 0 where nothing tells
+	bad   error         // the last host that was left out, and why
+}
+
+// look reads the hosts of the domain. It fails as a whole when a question stays without an answer; a host whose
+// records are wrong is left out alone.
+func (d Domain) look(ctx context.Context, ask nameServers) (z zone, err error) {
+	list, err := ask.question(ctx, service+"."+d.name, dns.TypePTR)
+	if err != nil {
+		return zone{}, err
+	}
+	z.keep(list)
+	instances := instancesOf(list, d)
+	if len(instances) > maxZoneHosts {
+		instances, z.bad = instances[:maxZoneHosts], fmt.Errorf("more than %d hosts", maxZoneHosts)
+	}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(askAtOnce)
+	for _, name := range instances {
+		group.Go(func() error {
+			read, r, err := readHost(ctx, ask, name)
+			mu.Lock()
+			defer mu.Unlock()
+			z.keep(read...)
+			switch {
+			case errors.Is(err, errRecord):
+				z.bad = err
+				return nil
+			case err == nil:
+				z.hosts = append(z.hosts, r)
+			}
+			return err
+		})
+	}
+	err = group.Wait()
+	slices.SortFunc(z.hosts, func(a, b record) int { return cmp.Compare(a.peer.Host, b.peer.Host) })
+	return z, err
+}
+
+// keep lets the zone hold no longer than the answers do.
+func (z *zone) keep(answers ...answer) {
+	for _, a := range answers {
+		if z.ttl == 0 || a.ttl > 0 && a.ttl < z.ttl {
+			z.ttl = a.ttl
+		}
+	}
+}
+
+// instancesOf are the services that the list names, each once.
+func instancesOf(list answer, d Domain) (names []string) {
+	for _, rr := range recordsOf[*dns.PTR](list) {
+		name := rr.Ptr
+		inZone := strings.HasSuffix(strings.ToLower(name), "."+service+"."+d.name)
+		if inZone && !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// errRecord is a host whose records are wrong.
+var errRecord = errors.New("not a host of ours")
+
+// readHost looks one service up: where it is and what it says. A TXT record without v= says nothing: what is
+// written by hand into a zone cannot know a node id.
+func readHost(ctx context.Context, ask nameServers, name string) (read []answer, r record, err error) {
+	wrong := func(why string) ([]answer, record, error) {
+		return read, record{}, fmt.Errorf("%s: %w: %s", name, errRecord, why)
+	}
+	places, err := ask.question(ctx, name, dns.TypeSRV)
+	if err != nil {
+		return nil, record{}, err
+	}
+	says, err := ask.question(ctx, name, dns.TypeTXT)
+	if err != nil {
+		return nil, record{}, err
+	}
+	read = []answer{places, says}
+	for _, rr := range recordsOf[*dns.TXT](says) {
+		txt := rr.Txt
+		if !slices.ContainsFunc(txt, func(s string) bool { return strings.HasPrefix(s, "v=") }) {
+			continue
+		}
+		if r.peer, _, err = parseTXT(txt); err != nil {
+			return wrong(err.Error())
+		}
+		break
+	}
+	r.peer.Host = HostName(instanceLabel(name))
+	list := recordsOf[*dns.SRV](places)
+	if len(list) == 0 {
+		return wrong("no SRV record")
+	}
+	place := slices.MinFunc(list, func(a, b *dns.SRV) int { return cmp.Compare(a.Priority, b.Priority) })
+	if r.port = place.Port; r.port == 0 || place.Target == "." {
+		return wrong("its SRV record names no port")
+	}
+	for _, kind := range []uint16{dns.TypeA, dns.TypeAAAA} {
+		at, err := ask.question(ctx, place.Target, kind)
+		if err != nil {
+			return nil, record{}, err
+		}
+		read = append(read, at)
+		r.addrs = append(r.addrs, addressesIn(at)...)
+	}
+	if len(r.addrs) == 0 {
+		return wrong("no address for " + place.Target)
+	}
+	r.addrs = r.addrs[:min(len(r.addrs), maxAddrs)]
+	return read, r, nil
+}
+
+// addressesIn leaves out link-local ones: a zone cannot say which of our links it means.
+func addressesIn(a answer) (addrs []netip.Addr) {
+	keep := func(ip []byte) {
+		if addr, ok := netip.AddrFromSlice(ip); ok && !addr.Unmap().IsLinkLocalUnicast() {
+			addrs = append(addrs, addr.Unmap())
+		}
+	}
+	for _, rr := range recordsOf[*dns.A](a) {
+		keep(rr.A)
+	}
+	for _, rr := range recordsOf[*dns.AAAA](a) {
+		keep(rr.AAAA)
+	}
+	return addrs
+}
+
+// instanceLabel is the first label of a name in its presentation form (RFC 4343, section 2.1), as bytes.
+func instanceLabel(name string) string {
+	var label []byte
+	for i := 0; i < len(name) && name[i] != '.'; i++ {
+		if name[i] != '\\' || i+1 == len(name) {
+			label = append(label, name[i])
+			continue
+		}
+		i++
+		if i+3 <= len(name) && isDigits(name[i:i+3]) {
+			label = append(label, (name[i]-'0')*100+(name[i+1]-'0')*10+name[i+2]-'0')
+			i += 2
+			continue
+		}
+		label = append(label, name[i])
+	}
+	return string(label)
+}
+
+func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Make the Debian packages in dist/:
+#
+#   bash packaging/build.sh              # amd64 and arm64
+#   bash packaging/build.sh amd64
+#
+# Needs Go and, for the architecture that this machine is not, Debian's cross
+# compiler (apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross). The
+# program is linked against this machine's libc, dynamically, since it has to share
+# the layout of a mutex with the libach programs of the host where it runs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4 # later ones need modules that are not on the proxy
+release=0.1.0
+
+# Counts up with every commit, and says which one it is.
+version() {
+	echo "$release+$(git rev-list --count HEAD).$(git rev-parse --short=8 HEAD)"
+}
+
+compiler() {
+	case $1 in
+	"$(go env GOHOSTARCH)") echo gcc ;;
+	arm64) echo aarch64-linux-gnu-gcc ;;
+	amd64) echo x86_64-linux-gnu-gcc ;;
+	*) echo "no package for $1; there are amd64 and arm64" >&2 && return 1 ;;
+	esac
+}
+
+# The newest version of glibc's symbols that a program uses is the oldest that it
+# runs with.
+oldest_libc() {
+	grep -aoE 'GLIBC_2\.[0-9]+' "$1" | sort -Vu | tail -n 1 | sed 's/GLIBC_//'
+}
+
+# Pages and completions are the same everywhere: made by the program for this
+# machine, of this very source.
+pages() {
+	local host=$1/host day
+	day=$(git log -1 --format=%cs)
+	go build -o "$host" ./cmd/achbridge
+	mkdir -p "$1/man" "$1/completion"
+	"$host" man --date "$day" "$1/man"
+	gzip -9n "$1"/man/*.1
+	"$host" completion bash >"$1/completion/achbridge.bash"
+	"$host" completion zsh >"$1/completion/_achbridge"
+	"$host" completion fish >"$1/completion/achbridge.fish"
+}
+
+built=$(mktemp -d)
+trap 'rm -rf "$built"' EXIT
+pages "$built"
+mkdir -p dist
+for arch in "${@:-amd64 arm64}"; do
+	for arch in $arch; do
+		CC=$(compiler "$arch")
+		export CC
+		CGO_ENABLED=1 GOARCH=$arch go build -trimpath -ldflags '-s -w' -o "$built/achbridge" ./cmd/achbridge
+		CC= VERSION=$(version) ARCH=$arch LIBC=$(oldest_libc "$built/achbridge") BUILT=$built \
+			go run "$nfpm" package --config packaging/nfpm.yaml --packager deb --target dist/
+	done
+done

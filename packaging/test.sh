@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# Try the packages in dist/ on a fresh Debian system: install, start the daemon as its
+# unit says, mirror a channel, upgrade, purge; and run the one for arm64 under qemu.
+#
+#   bash packaging/build.sh && bash packaging/test.sh
+#
+# As root, with debootstrap, iproute2 and qemu-user of Debian. DEBIAN=DIR takes the
+# system from there instead of fetching one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fail() {
+	echo "FAILED: $*" >&2
+	exit 1
+}
+
+# wait_for TEXT COMMAND...: until the command prints TEXT, some 10 s.
+wait_for() {
+	local text=$1 out try
+	shift
+	for try in $(seq 100); do
+		out=$("$@" 2>&1) || true
+		[[ $out != *"$text"* ]] || return 0
+		sleep 0.1
+	done
+	fail "never \"$text\" from: $*, but: $out"
+}
+
+# --- inside: namespaces of our own, the root still the machine's ---------------
+
+enter=(env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root)
+inside() { chroot "$root" "${enter[@]}" "$@"; }
+
+exec_inside() { exec chroot "$root" "${enter[@]}" "$@"; } # for a process whose number counts
+
+# What a service manager would do, by the lines of the unit itself.
+unit() { sed -n "s/^$1=//p" "$root/lib/systemd/system/achbridge.service" | head -n 1; }
+
+start() {
+	local before command
+	before=$(unit ExecStartPre) && inside ${before#-+}
+	command=$(unit ExecStart)
+	install -d -m 755 "$root/run/achbridge"
+	install -d -m 750 "$root/var/lib/achbridge"
+	inside chown achbridge:ach /run/achbridge /var/lib/achbridge
+	exec_inside setpriv --reuid "$(unit User)" --regid "$(unit Group)" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all \
+		env CONFIGURATION_DIRECTORY=/etc/achbridge RUNTIME_DIRECTORY=/run/achbridge STATE_DIRECTORY=/var/lib/achbridge \
+		sh -c "umask $(unit UMask) && exec $command" 2>>"$work/daemon.log" &
+	daemon=$!
+	wait_for "pid $daemon" inside achbridge status
+}
+
+stop() {
+	kill "$daemon"
+	wait "$daemon" || fail "the daemon did not leave in peace: $(tail -n 5 "$work/daemon.log")"
+}
+
+# A robot on the same machine: its channels lie elsewhere.
+robot() {
+	install -d "$root/dev/shm/robot"
+	ACHBRIDGE_SHM="$root/dev/shm/robot" "$work/achbridge" "$@"
+}
+
+try_package() {
+	echo '- fresh system'
+	mount --make-rprivate /
+	mount --bind "$root" "$root"
+	mount -t proc proc "$root/proc"
+	mount -t tmpfs tmpfs "$root/run"
+	mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+	mount --bind /dev "$root/dev"
+	mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+	ip link set lo up
+	inventory >"$work/before"
+
+	echo '- install'
+	cp "$deb" "$newer" "$root/tmp/"
+	inside dpkg -i "/tmp/$(basename "$deb")"
+	inside systemd-analyze verify --man=no /lib/systemd/system/achbridge.service
+	inside systemd-analyze security --offline=true --threshold=20 achbridge.service | tail -n 1
+
+	echo '- start'
+	wait_for 'achbridge key new' inside achbridge run --config /etc/achbridge/achbridge.yaml
+	inside achbridge key new
+	start
+	[ "$(inside stat -c %U:%a /etc/achbridge/key)" = achbridge:600 ] || fail "key: $(inside stat -c %U:%a /etc/achbridge/key)"
+	grep -q 'CapEff:.*0000000000000000' "/proc/$daemon/status" || fail "the daemon has capabilities: $(grep -E "Name|Cap|Uid" "/proc/$daemon/status")"
+
+	echo '- mirror a channel, and have one mirrored that the group ach may open'
+	inside achbridge channel create plan --frames 8 --size 64
+	inside chgrp ach /dev/shm/achshm-plan
+	inside chmod 660 /dev/shm/achshm-plan
+	robot channel create imu --frames 8 --size 64
+	robot run --name krang --key "$root/etc/achbridge/key" --control "$work/robot.sock" --state "$work/robot" \
+		--listen 127.0.0.1:9100 --peer 127.0.0.1 --no-discovery --mirror '*/plan' 2>"$work/robot.log" &
+	wait_for linked inside achbridge status
+	inside achbridge mirror krang/imu
+	printf one | robot channel put imu
+	wait_for one inside achbridge channel cat krang.imu --last --count 1
+	printf two | inside achbridge channel put plan
+	wait_for two robot channel cat "$(hostname).plan" --last --count 1
+
+	echo '- a channel that it may not open is named, with the cure'
+	inside achbridge channel create secret --frames 8 --size 64
+	inside chmod 600 /dev/shm/achshm-secret
+	wait_for 'permission' inside achbridge status
+
+	echo '- upgrade'
+	echo '# ours' >>"$root/etc/achbridge/achbridge.yaml"
+	stop
+	inside dpkg -i "/tmp/$(basename "$newer")"
+	grep -q '^# ours' "$root/etc/achbridge/achbridge.yaml" || fail 'the upgrade lost the configuration'
+	start
+	wait_for linked inside achbridge status
+	inside achbridge mirror krang/imu
+	printf three | robot channel put imu
+	wait_for three inside achbridge channel cat krang.imu --last --count 1
+	stop
+
+	echo '- remove and purge'
+	inside dpkg --remove achbridge 2>&1 | grep -v '^dpkg: warning' || true
+	[ -f "$root/etc/achbridge/key" ] || fail 'the key was lost at removal'
+	inside dpkg --purge achbridge
+	[ ! -e "$root/dev/shm/achshm-krang.imu" ] || fail 'a mirror is left'
+	[ -e "$root/dev/shm/achshm-plan" ] || fail "the purge took a channel that is not achbridge's"
+	inventory >"$work/after"
+	diff "$work/before" "$work/after" || fail 'the purge left the above'
+}
+
+# All files but those that dpkg, adduser and the linker's cache write about themselves.
+inventory() {
+	(cd "$root" && find etc usr var lib -xdev ! -path 'var/lib/dpkg/*' ! -path 'var/log/*' ! -path 'etc/*-' ! -path '*/ld.so.cache' ! -path 'var/cache/*' ! -path 'etc/.pwd.lock' -printf '%p %M\n' | sort)
+	ls -d "$root"/run/achbridge 2>/dev/null || true
+	cut -d: -f1 "$root/etc/passwd" "$root/etc/group" | sort
+}
+
+# --- outside -----------------------------------------------------------------
+
+try_arm64() {
+	local arm="$work/arm64" sysroot=/usr/aarch64-linux-gnu
+	echo '- arm64 under qemu'
+	dpkg-deb -x "$1" "$arm"
+	install -d "$work/shm"
+	achbridge() { ACHBRIDGE_SHM="$work/shm" qemu-aarch64 -L "$sysroot" "$arm/usr/bin/achbridge" "$@"; }
+	achbridge version
+	achbridge channel create imu --frames 8 --size 64
+	wait_for '8 x 64' achbridge channel ls # putting a frame needs robust futexes, which qemu-user lacks
+}
+
+# One version later, and otherwise the same.
+repack() {
+	dpkg-deb -R "$1" "$work/repack"
+	sed -i 's/^Version: .*/&.1/' "$work/repack/DEBIAN/control"
+	dpkg-deb --root-owner-group -Znone -b "$work/repack" "$2" >/dev/null
+}
+
+if [ "${1-}" = inside ]; then
+	try_package
+	exit
+fi
+
+[ "$(id -u)" = 0 ] || fail 'needs root'
+work=$(mktemp -d)
+trap 'rm -rf --one-file-system "$work"' EXIT
+root=$work/debian
+arch=$(dpkg --print-architecture)
+deb=$(ls -t dist/achbridge_*_"$arch".deb | head -n 1)
+newer=$work/newer.deb
+repack "$deb" "$newer"
+dpkg-deb -x "$deb" "$work/own"
+cp "$work/own/usr/bin/achbridge" "$work/achbridge"
+if [ -n "${DEBIAN-}" ]; then
+	cp -a "$DEBIAN" "$root"
+else
+	debootstrap --variant=minbase --include=systemd,adduser bookworm "$root" >"$work/debootstrap.log" || fail "debootstrap: $(tail -n 5 "$work/debootstrap.log")"
+fi
+export work root deb newer
+unshare --mount --net --pid --fork --kill-child --mount-proc bash "$0" inside </dev/null
+for arm in $(ls -t dist/achbridge_*_arm64.deb | head -n 1); do try_arm64 "$arm"; done
+echo ok

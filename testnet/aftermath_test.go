@@ -1,0 +1,251 @@
+package testnet_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"achbridge/bridge"
+)
+
+// ordeal is a set of hosts over which a fault comes. Whatever it is: all mirrors
+// follow again within resumed once it is over, nothing past its budget is put but
+// what is counted as late_kept, the accounts of both ends close and agree with
+// shared memory, no writer was held up, and nothing leaks.
+//
+//	o := s.brace(ordeal{publishers: …, daemons: …, readers: …})
+//	s.link("robot", "cut")
+//	time.Sleep(time.Second)
+//	s.link("robot", "up")
+//	o.aftermath("cut for 1 s", now())
+//
+// A fault that comes more than once calls recovers after each time.
+type ordeal struct {
+	*site
+	publishers []*process          // the robot's writers
+	daemons    map[string]*process // by host; a fault that replaces one puts the new one here
+	readers    []*observation
+	restarted  bool // a daemon was replaced, and has forgotten what was in its accounts
+	replaced   bool // a mirror's file was replaced, and with it the number of frames put into it
+
+	began  moment
+	calm   since         // the same, to know how calm the machine has been
+	first  since         // when braced
+	worst  time.Duration // age of the newest frame in any view so far
+	before map[string]footprint
+	kept   uint64 // late_kept of all mirrors before the fault
+}
+
+// brace returns when all readers follow and the hosts are at rest.
+func (s *site) brace(o ordeal) *ordeal {
+	s.t.Helper()
+	o.site, o.before = s, map[string]footprint{}
+	for _, r := range o.readers {
+		r.follows(now(), met, r.views...)
+	}
+	for host := range o.daemons {
+		o.before[host] = o.usual(host)
+		o.kept += lateKept(s.status(host))
+	}
+	o.began, o.calm, o.first = now(), sinceNow(), sinceNow()
+	return &o
+}
+
+// recovers checks that every view follows within resumed of the moment when the
+// fault was over, that no frame in it was older than the fault explains, and
+// tells both; the next fault begins now.
+func (o *ordeal) recovers(fault string, over moment) {
+	o.t.Helper()
+	var took, worst time.Duration
+	for _, r := range o.readers {
+		took = max(took, r.follows(over, resumed, r.views...))
+		worst = max(worst, r.worstAge(o.began))
+	}
+	long := time.Duration(over - o.began)
+	if limit := long + o.calm.allows(resumed+lateness); worst > limit {
+		o.t.Errorf("%s: age: got %v, want at most %v", fault, worst, limit)
+	}
+	o.t.Logf("fault %-48s lasted %7v  followed after %6v  worst age %7v", fault, long.Round(time.Millisecond), took, worst.Round(time.Millisecond))
+	o.began, o.calm, o.worst = now(), sinceNow(), max(o.worst, worst)
+}
+
+// aftermath is recovers for the last fault, and checks all the rest. It ends the
+// publishers' work: their channels stay, and rest.
+func (o *ordeal) aftermath(fault string, over moment) {
+	o.t.Helper()
+	o.recovers(fault, over)
+	o.leaksNothing()
+	o.heldUpNoWriter()
+	o.ledgerCloses()
+	o.putsNothingLate()
+}
+
+// leaksNothing waits until every host is as it was: sessions that the fault has
+// left behind may live for a while.
+func (o *ordeal) leaksNothing() {
+	o.t.Helper()
+	begin, first := now(), error(nil)
+	for host, before := range o.before {
+		await(o.t, 20*time.Second, func() error {
+			err := o.footprint(host).within(before)
+			first = cmp.Or(first, err)
+			return err
+		})
+	}
+	if first != nil {
+		o.t.Logf("as before after %v; until then: %v", time.Duration(now()-begin).Round(time.Millisecond), first)
+	}
+}
+
+// lockLimit is after how long a put fails that cannot have the lock.
+const lockLimit = 100 * time.Millisecond
+
+// heldUpNoWriter ends the publishers' work and looks how long their puts took. A
+// lock that somebody sat on would make one fail after 100 ms; a condition
+// variable whose waiter was killed would never let it return.
+func (o *ordeal) heldUpNoWriter() {
+	o.t.Helper()
+	limit := o.first.allows(lockLimit)
+	for _, p := range o.publishers {
+		p.signal(syscall.SIGUSR1)
+		for _, r := range p.published() {
+			o.t.Logf("channel %s: %d puts, %d failed, worst %v", r.channel, r.count, r.failed, r.worst)
+			if r.failed != 0 || r.worst > limit {
+				o.t.Errorf("channel %s: got %d failed puts and one of %v, want none, and at most %v", r.channel, r.failed, r.worst, limit)
+			}
+		}
+	}
+}
+
+// ledgerCloses waits until the accounts of both ends have come to rest.
+func (o *ordeal) ledgerCloses() {
+	o.t.Helper()
+	await(o.t, 10*time.Second, func() error {
+		said := map[string]daemonStatus{}
+		for host := range o.daemons {
+			said[host] = o.status(host)
+		}
+		var errs []error
+		for host := range said {
+			for _, m := range said[host].Mirrors {
+				errs = append(errs, o.audit(said, host, m))
+			}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// audit holds the account of a mirror on a host against the identity, against
+// what the origin says, and against what is in shared memory.
+func (o *ordeal) audit(said map[string]daemonStatus, host string, m bridge.MirrorStatus) error {
+	if m.State == "refused" {
+		return nil // there is none: it would have been a loop, for instance
+	}
+	name := fmt.Sprintf("%s on %s", m.Name, host)
+	if m.State != "live" || m.InFlight != 0 || settledFrames(m.Accounts) != m.Offered {
+		return fmt.Errorf("%s: got %s and %+v, want it live and closed", name, m.State, m.Accounts)
+	}
+	if origin, ours := said[m.Host]; ours {
+		at := slices.IndexFunc(origin.Exports, func(e bridge.ExportStatus) bool { return e.Channel == m.Channel && e.Peer == host })
+		if at < 0 {
+			return fmt.Errorf("%s: %s serves nothing of it", name, m.Host)
+		}
+		if there := origin.Exports[at].Accounts; there != m.Accounts {
+			return fmt.Errorf("%s: the two ends differ:\nmirror %+v\norigin %+v", name, m.Accounts, there)
+		}
+	}
+	if o.restarted || o.replaced {
+		return nil
+	}
+	if put := o.putsInto(host, m.Name); put != m.Delivered+m.LateKept {
+		return fmt.Errorf("%s: %d frames were put into it, and %d are accounted for: %+v", name, put, m.Delivered+m.LateKept, m.Accounts)
+	}
+	return nil
+}
+
+// settledFrames are the frames whose fate an account knows.
+func settledFrames(a bridge.Accounts) uint64 {
+	return a.Delivered + a.LateKept + a.Superseded + a.RateLimited + a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
+}
+
+// putsNothingLate holds the frames that were seen late against late_kept.
+func (o *ordeal) putsNothingLate() {
+	o.t.Helper()
+	seen, kept := 0, uint64(0)
+	if o.restarted {
+		kept = o.kept + 2 // nobody knows any more what was counted in between
+	}
+	for host := range o.daemons {
+		kept += lateKept(o.status(host))
+	}
+	for _, r := range o.readers {
+		for _, view := range r.views {
+			if strings.HasPrefix(view, "keep:") {
+				seen += r.late(view, bridge.DefaultBudget+o.first.allows(lateness))
+			}
+		}
+	}
+	if uint64(seen) > kept {
+		o.t.Errorf("late frames: %d were put, and %d are accounted for as late_kept", seen, kept)
+	}
+}
+
+// lateness is what this machine, busy with other things, may add to the age of a
+// frame where no budget can see it: between a put and the watcher, and between
+// the mirror's decision and its put.
+const lateness = 100 * time.Millisecond
+
+func lateKept(s daemonStatus) (sum uint64) {
+	for _, m := range s.Mirrors {
+		sum += m.LateKept
+	}
+	return sum
+}
+
+// late counts the frames of a view that were past limit when they were put.
+func (o *observation) late(view string, limit time.Duration) (count int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.seen[view] {
+		if s.Err == "" && s.Since-s.Put > int64(limit) {
+			count++
+		}
+	}
+	return count
+}
+
+// worstAge is the greatest age since a moment of the newest frame that a view had:
+// just before it got a newer one.
+func (o *observation) worstAge(since moment) (worst time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, view := range o.views {
+		list := o.seen[view]
+		for i := 1; i < len(list); i++ {
+			if list[i].Time > int64(since) && list[i-1].Err == "" {
+				worst = max(worst, time.Duration(list[i].Time-list[i-1].Put))
+			}
+		}
+	}
+	return worst
+}
+
+func TestObservationFindsLateFrames(t *testing.T) {
+	o := &observation{views: []string{"v"}, seen: map[string][]sighting{"v": {
+		{Put: 10, Since: 9, Time: 15}, {Put: 20, Since: 28, Time: 40}, {Put: 50, Since: 90, Time: 91}, {Put: 60, Since: 59, Time: 300},
+	}}}
+	if got := o.late("v", 20); got != 1 {
+		t.Errorf("got %d late frames, want 1: that the last one was seen late is the observer's fault", got)
+	}
+	if got, want := o.worstAge(40), 250*time.Nanosecond; got != want {
+		t.Errorf("worst age: got %v, want %v", got, want)
+	}
+	if got, want := o.worstAge(300), time.Duration(0); got != want {
+		t.Errorf("worst age of what came later: got %v, want %v", got, want)
+	}
+}

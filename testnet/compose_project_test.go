@@ -1,0 +1,226 @@
+package testnet_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// compose is a running project of docker-compose.yml.
+type compose struct {
+	t       *testing.T
+	project string
+	command []string          // docker-compose with our files and project
+	ids     map[string]string // containers by service, or by the name they were started under
+}
+
+// startCompose builds the image and starts the services of files; at the end of the
+// test it removes all that it made, and shows what was logged when it failed.
+func startCompose(t *testing.T, files ...string) *compose {
+	t.Helper()
+	c := &compose{t: t, command: composeCommand(t), project: fmt.Sprintf("%s%d", projects, os.Getpid()), ids: map[string]string{}}
+	removeLeftovers(t, c.command)
+	for _, file := range files {
+		c.command = append(c.command, "-f", "../"+file)
+	}
+	c.command = append(c.command, "-p", c.project)
+	c.run("bash", "image/build.sh")
+	t.Cleanup(c.end)
+	c.compose("up", "--build", "--detach")
+	for _, service := range services {
+		c.ids[service] = strings.TrimSpace(c.compose("ps", "-q", service))
+	}
+	return c
+}
+
+// composeCommand is docker-compose or docker compose.
+func composeCommand(t *testing.T) []string {
+	t.Helper()
+	if out, err := exec.Command("docker", "info").CombinedOutput(); err != nil {
+		t.Skipf("needs a running Docker Engine (apt-get install docker.io docker-compose, or your distribution's): docker info: %v: %s", err, lastLine(out))
+	}
+	for _, command := range [][]string{{"docker-compose"}, {"docker", "compose"}} {
+		if exec.Command(command[0], append(command[1:], "version")...).Run() == nil {
+			return command
+		}
+	}
+	t.Skip("needs docker-compose: apt-get install docker-compose, or Docker's compose plugin")
+	return nil
+}
+
+// projects is how the names of our projects begin; the process id of the test
+// follows. Nobody's containers but those are touched.
+const projects = "achbridge-test-"
+
+// removeLeftovers removes what tests left behind that did not live to do it.
+func removeLeftovers(t *testing.T, command []string) {
+	t.Helper()
+	out, err := exec.Command("docker", "ps", "-a", "--format", `{{.Label "com.docker.compose.project"}}`).Output()
+	if err != nil {
+		t.Fatalf("docker ps: %v", err)
+	}
+	done := map[string]bool{}
+	for _, project := range strings.Fields(string(out)) {
+		found := regexp.MustCompile(`^` + projects + `(\d+)$`).FindStringSubmatch(project)
+		if found == nil || done[project] {
+			continue
+		}
+		if pid, _ := strconv.Atoi(found[1]); syscall.Kill(pid, 0) == syscall.ESRCH {
+			done[project] = true
+			c := &compose{t: t, project: project, command: append(command[:len(command):len(command)], "-f", "../docker-compose.yml", "-p", project)}
+			c.down()
+		}
+	}
+}
+
+// end takes the project down and sees to it that nothing of it is left.
+func (c *compose) end() {
+	if c.t.Failed() {
+		for name, id := range c.ids {
+			out, _ := exec.Command("docker", "logs", "--tail", "60", id).CombinedOutput()
+			c.t.Logf("%s:\n%s", name, out)
+		}
+	}
+	c.down()
+	label := "label=com.docker.compose.project=" + c.project
+	for _, left := range []string{
+		c.docker("ps", "--all", "--quiet", "--filter", label),
+		c.docker("network", "ls", "--quiet", "--filter", label),
+		c.docker("images", "--quiet", "--filter", "reference="+c.project+"*"),
+	} {
+		if left != "" {
+			c.t.Errorf("left behind: %s", left)
+		}
+	}
+}
+
+func (c *compose) down() {
+	ids := strings.Fields(c.docker("ps", "--quiet", "--filter", "status=paused", "--filter", "label=com.docker.compose.project="+c.project))
+	for _, id := range ids {
+		c.docker("unpause", id)
+	}
+	c.compose("down", "--rmi", "local", "--volumes", "--timeout", "5")
+}
+
+// step is a part of the test; those behind it need that it went well.
+func (c *compose) step(name string, f func(*compose)) {
+	c.t.Helper()
+	ok := c.t.Run(name, func(t *testing.T) {
+		part := *c
+		part.t = t
+		f(&part)
+	})
+	if !ok {
+		c.t.FailNow()
+	}
+}
+
+// startRobot runs one more robot, called host on the network, beside those of
+// docker-compose.yml.
+func (c *compose) startRobot(name, host string) {
+	c.t.Helper()
+	c.start(name, "publisher", "--", "achbridge", "run", "--key", "/run/secrets/network_key", "--accept", "plan", "--name", host)
+}
+
+// start runs a command as a host of the project.
+func (c *compose) start(name string, command ...string) {
+	c.t.Helper()
+	container := c.project + "_" + name
+	c.compose(append([]string{"run", "--detach", "--no-deps", "--name", container, "robot"}, command...)...)
+	c.ids[name] = container
+}
+
+// remove ends a host that start has started, and forgets it.
+func (c *compose) remove(name string) {
+	c.t.Helper()
+	if c.ids[name] != "" && !c.t.Failed() { // else its log is still to be shown
+		c.docker("rm", "--force", c.ids[name])
+		delete(c.ids, name)
+	}
+}
+
+func (c *compose) network() string { return c.project + "_default" }
+
+func (c *compose) disconnect(name string) {
+	c.t.Helper()
+	c.docker("network", "disconnect", c.network(), c.ids[name])
+}
+
+// connect takes back disconnect; docker-compose, too, makes the service's name one
+// that can be looked up.
+func (c *compose) connect(name string) {
+	c.t.Helper()
+	c.docker("network", "connect", "--alias", name, c.network(), c.ids[name])
+}
+
+func (c *compose) address(name string) string {
+	c.t.Helper()
+	var networks map[string]struct{ IPAddress string }
+	c.inspect(name, "{{json .NetworkSettings.Networks}}", &networks)
+	return networks[c.network()].IPAddress
+}
+
+func (c *compose) inspect(name, format string, v any) {
+	c.t.Helper()
+	if err := json.Unmarshal([]byte(c.docker("inspect", "--format", format, c.ids[name])), v); err != nil {
+		c.t.Fatalf("docker inspect %s: %v", name, err)
+	}
+}
+
+func (c *compose) logs(name string) string {
+	c.t.Helper()
+	return c.docker("logs", c.ids[name])
+}
+
+func (c *compose) compose(args ...string) string {
+	c.t.Helper()
+	return c.run(c.command[0], append(c.command[1:len(c.command):len(c.command)], args...)...)
+}
+
+func (c *compose) docker(args ...string) string {
+	c.t.Helper()
+	return c.run("docker", args...)
+}
+
+// must runs a command in a container.
+func (c *compose) must(name string, command ...string) {
+	c.t.Helper()
+	c.docker(append([]string{"exec", c.ids[name]}, command...)...)
+}
+
+// run runs a command that has to work and returns what it printed.
+func (c *compose) run(name string, args ...string) string {
+	c.t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// ask runs a command in a container and returns its standard output.
+func (c *compose) ask(name string, command ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	defer cancel()
+	var complaint strings.Builder
+	cmd := exec.CommandContext(ctx, "docker", append([]string{"exec", c.ids[name]}, command...)...)
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s: %s: %w: %s", name, strings.Join(command, " "), err, strings.TrimSpace(complaint.String()))
+	}
+	return out, err
+}
+
+func lastLine(out []byte) string {
+	text := strings.TrimSpace(string(out))
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

@@ -1,0 +1,142 @@
+package testnet_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"achbridge/testnet/hosts"
+)
+
+// field is a site of many hosts alike: host00, host01 ... each with fifty
+// channels and, once started, a daemon.
+type field struct {
+	*site
+	names   []string
+	daemons map[string]*process
+	air     *air
+}
+
+// channelsEach is how many channels a host of a field has.
+const channelsEach = 50
+
+// channelName is a name as robots have them: fifty do not fit an announcement.
+func channelName(i int) string { return fmt.Sprintf("left_arm_joint%02d", i) }
+
+// newField makes n hosts with their channels, and a visitor without any, and no
+// daemon yet.
+func newField(t *testing.T, n int) *field {
+	t.Helper()
+	f := &field{daemons: map[string]*process{}}
+	for i := range n {
+		f.names = append(f.names, fmt.Sprintf("host%02d", i))
+	}
+	f.site = &site{t: t, lab: hosts.StartTest(t, hosts.Config{Hosts: append(f.names, visitor), Link: "delay=1ms"})}
+	var err error
+	if f.bin, err = programs(); err != nil {
+		t.Fatal(err)
+	}
+	f.air = listenToAir(f.lab)
+	key := f.newKey(f.names[0])
+	var channels []string
+	for i := range channelsEach {
+		channels = append(channels, channelName(i)+":0.1:64")
+	}
+	for _, host := range f.names {
+		f.install(host, key)
+		f.publish(host, channels...)
+	}
+	f.install(visitor, key)
+	return f
+}
+
+// startAll starts a daemon on every host, those named with the arguments given,
+// and returns when all are up.
+func (f *field) startAll(args map[string][]string) (began, up time.Time) {
+	f.t.Helper()
+	began = time.Now()
+	for _, host := range f.names {
+		f.daemons[host] = f.run(host, args[host]...)
+	}
+	for _, host := range f.names {
+		f.daemons[host].awaitLog("msg=running", 30*time.Second)
+	}
+	return began, time.Now()
+}
+
+// air counts the mDNS packets that hosts send, each once however many hear it.
+type air struct {
+	mu   sync.Mutex
+	sent []packetInAir // by time
+}
+
+type packetInAir struct {
+	at   time.Time
+	host string
+	size int
+}
+
+func listenToAir(l *hosts.Lab) *air {
+	a := &air{}
+	l.Listen(func(host string, frame []byte) {
+		if !isMulticastDNS(frame) {
+			return
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.sent = append(a.sent, packetInAir{time.Now(), host, len(frame)})
+	})
+	return a
+}
+
+// isMulticastDNS tells whether an Ethernet frame goes to a group and to UDP port
+// 5353.
+func isMulticastDNS(frame []byte) bool {
+	const header, udp, port = 14, 17, 5353
+	if frame[0]&1 == 0 || len(frame) < header+20 {
+		return false
+	}
+	packet := frame[header:]
+	var kind byte
+	var payload []byte
+	switch packet[0] >> 4 {
+	case 4:
+		kind, payload = packet[9], packet[min(len(packet), int(packet[0]&15)*4):]
+	case 6:
+		kind, payload = packet[6], packet[min(len(packet), 40):]
+	}
+	return kind == udp && len(payload) >= 8 && binary.BigEndian.Uint16(payload[2:]) == port
+}
+
+// between counts packets and their bytes.
+func (a *air) between(from, to time.Time) (packets, bytes int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range a.sent {
+		if !p.at.Before(from) && p.at.Before(to) {
+			packets++
+			bytes += p.size
+		}
+	}
+	return packets, bytes
+}
+
+// peak is the most packets in any second of a time.
+func (a *air) peak(from, to time.Time) (most int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var window []time.Time
+	for _, p := range a.sent {
+		if p.at.Before(from) || !p.at.Before(to) {
+			continue
+		}
+		window = append(window, p.at)
+		old := slices.IndexFunc(window, func(t time.Time) bool { return p.at.Sub(t) < time.Second })
+		window = window[old:]
+		most = max(most, len(window))
+	}
+	return most
+}

@@ -1,0 +1,107 @@
+package testnet_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// yearsApart is by how much the monotonic clocks of two hosts differ: one has been
+// up for three years, say.
+const yearsApart = "100000000" // s
+
+func TestMirrorsFollowBetweenHostsWhoseClocksAreYearsApart(t *testing.T) {
+	if _, err := os.Stat("/proc/self/ns/time"); err != nil {
+		t.Skipf("%v: it needs root and a kernel with time namespaces (Linux 5.6, CONFIG_TIME_NS)", err)
+	}
+	for name, oldest := range map[string]string{"origin": "robot", "mirror": "pc"} {
+		t.Run(name, func(t *testing.T) {
+			if name == "mirror" {
+				longRun(t)
+			}
+			s := newSite(t, "robot", "pc")
+			s.publish("robot", "imu:200:64", "joints:50:3000")
+			s.publish("pc", "goal:20:64")
+			run := func(host string, args ...string) {
+				if host == oldest {
+					s.startUnder(host, []string{"unshare", "--time", "--fork", "--kill-child", "--monotonic", yearsApart, "--boottime", yearsApart}, "achbridge", append([]string{"run"}, args...)...)
+					return
+				}
+				s.run(host, args...)
+			}
+			run("robot", "--mirror", "pc/goal,as=goal,class=command")
+			run("pc", "--mirror", "robot/*")
+			readers := s.observe("pc", keeping, reopening, parts)
+			goals := s.observe("robot", "keep:goal")
+			begin := now()
+			readers.follows(begin, met, keeping, reopening, parts)
+			goals.follows(begin, met, "keep:goal") // which needs a clock that is known
+			s.link("robot", "cut")
+			s.link("robot", "up")
+			t.Logf("clocks %s s apart: followed again after %v", yearsApart, readers.follows(now(), resumed, keeping, reopening, parts))
+			if goals.last("keep:goal").Err != "" {
+				t.Errorf("goal: got %q", goals.last("keep:goal").Err)
+			}
+		})
+	}
+}
+
+// A robot's wall clock may be off by years, and be stepped while it works: nothing
+// may be decided by it. Go's time.Now carries a monotonic reading, by which times
+// are compared and subtracted as long as nobody takes it away; these are the ways
+// to do that, or to ask the wall clock.
+var wallClock = regexp.MustCompile(`\.(Unix|UnixNano|UnixMilli|UnixMicro|UTC|Local)\(|\.(Round|Truncate)\(0\)|time\.(Unix|Date|Parse)\(|CLOCK_REALTIME|gettimeofday`)
+
+// harmless are the lines that decide nothing by it, by their file and a part of
+// the line.
+var harmless = [][2]string{
+	{"", "Deadline(time.Unix(1, 0))"},          // a deadline that is past, whatever the time
+	{"transport/trust_shared.go", "NotBefore"}, // of certificates, which are good
+	{"transport/trust_shared.go", "NotAfter"},  // for all times
+	{"transport/trust_host.go", "now.UTC()"},   // where dates count, as the operator has wished
+	{"achbridge/ca_dir.go", "time.RFC3339"},    // the same
+	{"achbridge/man.go", "time.Parse"},         // of the day that manual pages bear
+	{"transport/sctp_packet.go", "cookieLife"}, // a clock that is stepped in the middle of a handshake costs that handshake
+}
+
+func TestNothingIsDecidedByTheWallClock(t *testing.T) {
+	for _, dir := range []string{"../bridge", "../cmd", "../discovery", "../localach", "../wire"} {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && d.Name() == "testdata":
+				return filepath.SkipDir
+			case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"), strings.HasSuffix(path, ".c"):
+				return checkClock(t, path)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// checkClock fails the test for every line of a file that asks for the wall clock.
+func checkClock(t *testing.T, path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		excused := slices.ContainsFunc(harmless, func(h [2]string) bool {
+			return strings.HasSuffix(path, h[0]) && strings.Contains(line, h[1])
+		})
+		if code, _, _ := strings.Cut(line, "//"); wallClock.MatchString(code) && !excused {
+			t.Errorf("%s:%d: %s: got the wall clock, want a difference of time.Now, or an entry in harmless", path, number, strings.TrimSpace(line))
+		}
+	}
+	return nil
+}

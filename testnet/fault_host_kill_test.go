@@ -1,0 +1,116 @@
+package testnet_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// kills is how often daemons are killed at random moments; ACHBRIDGE_KILLS says
+// another number.
+func kills(t *testing.T) int {
+	text := os.Getenv("ACHBRIDGE_KILLS")
+	if text == "" {
+		return long(300, 10)
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("ACHBRIDGE_KILLS: %q: want how often to kill, 1 or more", text)
+	}
+	return n
+}
+
+// The daemons of both sides are killed while they work, start, meet, or notice
+// that the other one is dead.
+func TestMirrorsFollowAfterDaemonsWereKilledAtRandomMoments(t *testing.T) {
+	s := newSite(t, "robot", "pc")
+	publisher := s.publish("robot", "imu:1000:64", "joints:50:3000", "camera:10:100000")
+	start := map[string]func() *process{
+		"robot": func() *process { return s.run("robot") },
+		"pc":    func() *process { return s.run("pc", "--mirror", "robot/*") },
+	}
+	own := s.observe("robot", "keep:imu", "keep:joints", "keep:camera") // goes on with the handles that it has
+	o := s.brace(ordeal{
+		publishers: []*process{publisher}, daemons: map[string]*process{"robot": start["robot"](), "pc": start["pc"]()},
+		readers:   []*observation{own, s.observe("pc", "reopen:robot.imu", "reopen:robot.joints", "reopen:robot.camera")},
+		restarted: true, replaced: true, // a put that was cut off costs the file
+	})
+	const spree = 5 // kills, of which one may hit what the one before began
+	var killed moment
+	count := kills(t)
+	for n := range count {
+		if n > 0 && n%spree == 0 {
+			o.recovers(fmt.Sprintf("%d daemons killed, to %d in all", spree, n), killed)
+		}
+		sometime(400 * time.Millisecond)
+		host := []string{"robot", "pc"}[rand.IntN(2)]
+		o.daemons[host].kill()
+		killed = now()
+		o.daemons[host] = start[host]()
+	}
+	o.aftermath(fmt.Sprintf("the last of %d daemons killed", count), killed)
+}
+
+// A put into a mirror that is cut off leaves a file that nobody can trust. It is
+// replaced, and its readers are told.
+func TestMirrorFollowsAfterItsDaemonWasKilledInsidePut(t *testing.T) {
+	s := newSite(t, "robot", "pc")
+	publisher := s.publish("robot", "camera:5:1000000", "imu:200:64")
+	robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/*")
+	kept := s.observe("pc", "keep:robot.camera")
+	o := s.brace(ordeal{
+		publishers: []*process{publisher}, daemons: map[string]*process{"robot": robot, "pc": pc},
+		readers:   []*observation{s.observe("pc", keeping, reopening, "reopen:robot.camera")},
+		restarted: true, replaced: true,
+	})
+	cutOff, begin := 0, kept.last("keep:robot.camera")
+	var killed moment
+	for n := range long(10, 1) {
+		if n > 0 {
+			o.recovers("mirror's daemon killed inside put", killed)
+		}
+		if s.killHolding(o.daemons["pc"], "pc", "robot.camera") {
+			cutOff++
+		}
+		killed = now()
+		o.daemons["pc"] = s.run("pc", "--mirror", "robot/*")
+	}
+	o.aftermath("mirror's daemon killed inside put", killed)
+	if cutOff == 0 {
+		t.Fatal("no put was cut off: the test shows nothing")
+	}
+	told := kept.first("keep:robot.camera", "error", patience, func(s sighting) bool { return s.Err != "" })
+	if told.Inode != begin.Inode {
+		t.Errorf("reader of the old file: got inode %d, want %d", told.Inode, begin.Inode)
+	}
+}
+
+// A daemon killed with the lock of a channel of the robot in hand costs the robot
+// nothing: the kernel gives the lock to who comes next.
+func TestRobotGoesOnAfterItsDaemonWasKilledInsideGet(t *testing.T) {
+	longRun(t)
+	s := newSite(t, "robot", "pc")
+	publisher := s.publish("robot", "log:5:200000")
+	robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/log,mode=every") // every frame is read with the lock
+	own := s.observe("robot", "keep:log")
+	o := s.brace(ordeal{
+		publishers: []*process{publisher}, daemons: map[string]*process{"robot": robot, "pc": pc},
+		readers: []*observation{own, s.observe("pc", "reopen:robot.log")}, restarted: true,
+	})
+	var killed moment
+	for n := range 5 {
+		if n > 0 {
+			o.recovers("robot's daemon killed inside get", killed)
+		}
+		if s.killHolding(o.daemons["robot"], "robot", "log") {
+			t.Error("the robot's channel is dirty: the daemon has written into it")
+		}
+		killed = now()
+		own.follows(killed, resumed, "keep:log") // without any daemon
+		o.daemons["robot"] = s.run("robot")
+	}
+	o.aftermath("robot's daemon killed inside get", killed)
+}

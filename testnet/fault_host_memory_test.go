@@ -1,0 +1,101 @@
+package testnet_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What lies in the shared memory of a host beside the channels: a program that
+// uses all of it.
+const (
+	shmSize = "24m"
+	fill    = `mount -o remount,size=` + shmSize + ` /dev/shm; ! head -c 1G /dev/zero >/dev/shm/filler 2>/dev/null; [ $(stat -fc %a /dev/shm) = 0 ]`
+	drain   = `rm /dev/shm/filler`
+)
+
+// A mirror that cannot be made is named; the others go on; it is made when there
+// is room, without anybody's help.
+func TestMirrorAppearsOnceThereIsRoomInSharedMemory(t *testing.T) {
+	o := startOrdeal(t)
+	pc := o.daemons["pc"]
+	o.shell("pc", fill)
+	late := o.publish("robot", "gps:20:5000")
+	line := pc.awaitLog("mirror refused", met)
+	if !strings.Contains(line, "channel=robot.gps") || !strings.Contains(line, "no room in /dev/shm") {
+		t.Errorf("got log line %q, want that /dev/shm is full", line)
+	}
+	o.readers[0].follows(now(), resumed, o.readers[0].views...)
+	gps := o.observe("pc", "keep:robot.gps")
+	o.shell("pc", drain)
+	freed := now()
+	took := gps.follows(freed, resumed, "keep:robot.gps")
+	t.Logf("mirror made and fed %v after there was room", took)
+	o.grew(late, "gps")
+	o.aftermath("shared memory of the PC full", freed)
+}
+
+// A file with holes gets its memory when they are written to. A put into one for
+// which there is none must not end the daemon, nor leave a channel dirty: neither a
+// mirror, nor a channel of somebody else that the daemon may write into.
+func TestMirrorsWithHolesSurviveFullSharedMemory(t *testing.T) {
+	s := newSite(t, "robot", "pc")
+	publisher := s.publish("robot", "imu:200:64", "joints:50:3000", "camera:20:100000")
+	robot := s.run("robot")
+	first := s.run("pc", "--mirror", "robot/imu", "--mirror", "robot/joints")
+	s.observe("pc", keeping, parts).follows(now(), met, keeping, parts)
+	first.leave()
+	full := now()
+	if err := s.startPeer("pc", "robot.camera", "create", "16", "100000").Wait(); err != nil {
+		t.Fatal(err)
+	}
+	s.shell("pc", `fallocate --punch-hole --offset 8192 --length 36864 /dev/shm/achshm-robot.joints
+		fallocate --punch-hole --offset 8192 --length 1048576 /dev/shm/achshm-robot.camera
+		`+fill)
+	pc := s.run("pc", "--mirror", "robot/*", "--adopt", "robot.camera")
+	readers := s.observe("pc", keeping, reopening, "reopen:robot.camera")
+	readers.follows(now(), met, keeping) // it is whole
+	for _, name := range []string{"robot.camera", "robot.joints"} {
+		line := pc.awaitLog("msg=\"mirror refused\" peer=robot channel="+name, met)
+		if !strings.Contains(line, "no room in /dev/shm") {
+			t.Errorf("got log line %q, want that there is no room", line)
+		}
+	}
+	pc.alive()
+	s.shell("pc", drain)
+	freed := now()
+	await(t, resumed, func() error { // before anybody looks: frames lay where the hole was
+		for _, m := range s.status("pc").Mirrors {
+			if m.Channel == "joints" && m.State == "live" && m.Delivered > 1 {
+				return nil
+			}
+		}
+		return fmt.Errorf("robot.joints is not fed: %+v", s.status("pc").Mirrors)
+	})
+	o := s.brace(ordeal{
+		publishers: []*process{publisher}, daemons: map[string]*process{"robot": robot, "pc": pc},
+		readers: []*observation{readers, s.observe("pc", parts)}, restarted: true, replaced: true,
+	})
+	o.began = full
+	readers.follows(freed, resumed, readers.views...)
+	for _, name := range []string{"robot.camera", "robot.joints"} {
+		if stat, err := s.channel("pc", name).Stat(); err != nil || stat.Dirty {
+			t.Errorf("%s: got %+v and %v, want it clean", name, stat, err)
+		}
+	}
+	o.aftermath("mirrors with holes, shared memory full", freed)
+}
+
+// A robot whose shared memory is full cannot make channels; those that it has go
+// on.
+func TestRobotsChannelsGoOnInFullSharedMemory(t *testing.T) {
+	longRun(t)
+	o := startOrdeal(t)
+	o.shell("robot", fill)
+	full := now()
+	o.recovers("shared memory of the robot full", full)
+	time.Sleep(long(5*time.Second, 300*time.Millisecond)) // what goes wrong then, if anything
+	o.shell("robot", drain)
+	o.aftermath("shared memory of the robot free again", now())
+}

@@ -1,0 +1,92 @@
+package testnet_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// A publisher is killed again and again, and may be cut off inside put: then its
+// channel is dirty for ever, as with libach, and only a new one helps. The daemon
+// says so, and everything else goes on.
+func TestMirrorsFollowAfterThePublisherWasKilledAtRandomMoments(t *testing.T) {
+	s := newSite(t, "robot", "pc")
+	beside := s.publish("robot", "joints:50:3000")
+	camera := s.publish("robot", "camera:20:100000")
+	robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/*")
+	o := s.brace(ordeal{
+		publishers: []*process{beside}, daemons: map[string]*process{"robot": robot, "pc": pc},
+		readers: []*observation{s.observe("pc", parts, "reopen:robot.camera")}, replaced: true,
+	})
+	dirty := 0
+	var published moment
+	count := long(50, 3)
+	for n := range count {
+		if n > 0 {
+			o.recovers("publisher killed", published)
+		}
+		if n == 0 {
+			s.killWriting(camera, "robot", "camera")
+		} else {
+			sometime(50 * time.Millisecond)
+			camera.kill()
+		}
+		if s.renew("robot", "camera") {
+			dirty++
+		}
+		camera = s.publish("robot", "camera:20:100000")
+		published = now()
+	}
+	o.aftermath("publisher killed inside put", published)
+	if dirty == 0 {
+		t.Error("no put was cut off: the test shows nothing")
+	}
+	line := robot.awaitLog("a writer died inside put", patience)
+	if !strings.Contains(line, "channel=camera") || !strings.Contains(line, "achbridge channel rm camera") {
+		t.Errorf("log of the robot: got %q, want the channel and the cure", line)
+	}
+	t.Logf("%d publishers killed, %d of them inside put", count, dirty)
+}
+
+// renew removes a channel that a writer has left dirty, as the daemon's log advises.
+func (s *site) renew(host, name string) (dirty bool) {
+	s.t.Helper()
+	stat, err := s.channel(host, name).Stat()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if stat.Dirty {
+		time.Sleep(500 * time.Millisecond) // nobody comes at once
+		s.must(host, "channel", "rm", name)
+	}
+	return stat.Dirty
+}
+
+// A program that dies with the lock of a channel in hand, before it has changed
+// anything, costs nothing: neither in the robot's channel nor in its mirror.
+func TestMirrorsFollowAfterAProgramDiedWithTheLock(t *testing.T) {
+	o := startOrdeal(t)
+	for range long(50, 5) {
+		for host, channel := range map[string]string{"robot": "imu", "pc": "robot.imu"} {
+			_ = o.startPeer(host, channel, "die-locked").Wait() // by SIGKILL, which is what it is for
+		}
+	}
+	o.aftermath("programs died with the lock, on both sides", now())
+}
+
+// A program that dies inside put into a mirror leaves it dirty. The mirror is the
+// daemon's own, which gives it a new file.
+func TestMirrorIsReplacedAfterAnotherWriterDiedInIt(t *testing.T) {
+	longRun(t)
+	s := newSite(t, "robot", "pc")
+	publisher := s.publish("robot", "imu:200:64", "joints:50:3000")
+	pc := s.run("pc", "--mirror", "robot/*")
+	o := s.brace(ordeal{
+		publishers: []*process{publisher}, daemons: map[string]*process{"robot": s.run("robot"), "pc": pc},
+		readers: []*observation{s.observe("pc", reopening, parts)}, replaced: true,
+	})
+	_ = s.startPeer("pc", "robot.imu", "die-in-put").Wait()
+	died := now()
+	pc.awaitLog("mirror replaced", resumed)
+	o.aftermath("another writer died inside put into a mirror", died)
+}

@@ -1,0 +1,272 @@
+package testnet_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+)
+
+// What befalls a host itself: its processes are killed or stopped, its shared
+// memory is full, its channels are taken away. fault_host_*_test.go.
+
+// memory is where a host has its channels, seen from outside the host: to be
+// looked at and never to be locked, for the lock of a channel names its owner as
+// the host's own processes know it.
+func (s *site) memory(host string) localach.Dir {
+	s.t.Helper()
+	return localach.Dir(s.inside(host, "/dev/shm"))
+}
+
+// inside is the path of a host's file, seen from outside.
+func (s *site) inside(host, path string) string {
+	s.t.Helper()
+	pid, err := s.lab.PID(host)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return filepath.Join("/proc", strconv.Itoa(pid), "root", path)
+}
+
+// channel opens a channel of a host, to be looked at.
+func (s *site) channel(host, name string) *localach.Channel {
+	s.t.Helper()
+	ch, err := s.memory(host).Open(name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { ch.Close() })
+	return ch
+}
+
+// shell runs a script on a host.
+func (s *site) shell(host, script string, args ...string) string {
+	s.t.Helper()
+	out, err := s.lab.Command(host, "sh", append([]string{"-ec", script}, args...)...).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("%s on %s: %v\n%s", script, host, err, out)
+	}
+	return string(out)
+}
+
+// startUnder starts one of the programs by another one, which becomes it or waits
+// for it: prlimit, setpriv, unshare.
+func (s *site) startUnder(host string, wrapper []string, program string, args ...string) *process {
+	s.t.Helper()
+	found, err := exec.LookPath(wrapper[0])
+	if err != nil {
+		s.t.Fatalf("%v: it is in Debian's util-linux", err)
+	}
+	line := append([]string{filepath.Join(s.bin, program)}, args...)
+	if filepath.IsAbs(program) {
+		line[0] = program
+	}
+	bin, err := filepath.Rel(s.bin, found)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.start(host, bin, append(wrapper[1:len(wrapper):len(wrapper)], line...)...)
+}
+
+// startPeer starts the C program that uses one channel of a host on plain
+// pthreads, as libach does.
+func (s *site) startPeer(host, channel string, args ...string) *process {
+	s.t.Helper()
+	bin, err := achPeer()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	rel, err := filepath.Rel(s.bin, bin)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.start(host, rel, append([]string{"/dev/shm/achshm-" + channel}, args...)...)
+}
+
+var achPeer = sync.OnceValues(func() (string, error) {
+	dir, err := programs()
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "peer")
+	const src = "../localach/testdata/peer/"
+	out, err := exec.Command("cc", "-O2", "-pthread", "-o", bin, src+"channel.c", src+"main.c").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("cc: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+// freeze stops a process and returns when all its threads stand still.
+func (p *process) freeze() moment {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	await(p.t, 5*time.Second, func() error {
+		if states := p.states(); strings.Trim(states, "T") != "" {
+			return fmt.Errorf("%s: threads are in states %q, want all stopped", filepath.Base(p.Path), states)
+		}
+		return nil
+	})
+	return now()
+}
+
+// thaw lets a process go on, and returns a moment before that.
+func (p *process) thaw() moment {
+	p.t.Helper()
+	at := now()
+	p.signal(syscall.SIGCONT)
+	return at
+}
+
+// states has a letter for each thread.
+func (p *process) states() string {
+	var states strings.Builder
+	for _, task := range p.tasks() {
+		if fields := afterName(filepath.Join(task, "stat")); len(fields) > 0 {
+			states.WriteString(fields[0])
+		}
+	}
+	return states.String()
+}
+
+func (p *process) tasks() []string {
+	list, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", p.Process.Pid))
+	return list
+}
+
+// afterName are the fields of a stat file of /proc behind the program's name,
+// which may hold anything.
+func afterName(path string) []string {
+	text, _ := os.ReadFile(path)
+	_, rest, _ := bytes.Cut(text, []byte(") "))
+	return strings.Fields(string(rest))
+}
+
+// processor is the time that a process has spent computing.
+func (p *process) processor() time.Duration {
+	p.t.Helper()
+	fields := afterName(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+	if len(fields) < 13 {
+		p.t.Fatalf("%s: it has ended", filepath.Base(p.Path))
+	}
+	const tick = 10 * time.Millisecond // USER_HZ
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * tick
+}
+
+// load is the share of one processor that a process takes during a while.
+func (p *process) load(during time.Duration) float64 {
+	p.t.Helper()
+	begin, before := time.Now(), p.processor()
+	time.Sleep(during) // the length of the measurement
+	return (p.processor() - before).Seconds() / time.Since(begin).Seconds()
+}
+
+// alive fails the test if the process has ended.
+func (p *process) alive() {
+	p.t.Helper()
+	if err := p.Process.Signal(syscall.Signal(0)); err != nil || strings.Contains(p.states(), "Z") {
+		p.t.Fatalf("%s: it has ended", filepath.Base(p.Path))
+	}
+}
+
+// threads are the ids that the host knows the threads of a process by.
+func (p *process) threads() map[int]bool {
+	ids := map[int]bool{}
+	for _, task := range p.tasks() {
+		text, _ := os.ReadFile(filepath.Join(task, "status"))
+		for line := range strings.Lines(string(text)) {
+			if list, ok := strings.CutPrefix(line, "NSpid:"); ok {
+				fields := strings.Fields(list)
+				id, _ := strconv.Atoi(fields[len(fields)-1])
+				ids[id] = true
+			}
+		}
+	}
+	return ids
+}
+
+// killHolding kills a process while it holds the lock of a channel: it is inside
+// a put or a get. It reports whether a put was cut off.
+func (s *site) killHolding(p *process, host, channel string) (dirty bool) {
+	s.t.Helper()
+	return s.killInside(p, host, channel, func(localach.Stat) bool { return true })
+}
+
+// killWriting kills a process while a put of it has changed a part of the channel.
+func (s *site) killWriting(p *process, host, channel string) {
+	s.t.Helper()
+	s.killInside(p, host, channel, func(stat localach.Stat) bool { return stat.Dirty })
+}
+
+// killInside is killHolding for a moment that match accepts.
+func (s *site) killInside(p *process, host, channel string, match func(localach.Stat) bool) (dirty bool) {
+	s.t.Helper()
+	ch := s.channel(host, channel)
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		ids := p.threads()
+		for round := time.Now(); time.Since(round) < 200*time.Millisecond; {
+			if stat, err := ch.Stat(); err != nil || !ids[stat.LockOwner] {
+				continue
+			}
+			p.freeze()
+			if stat, err := ch.Stat(); err == nil && ids[stat.LockOwner] && match(stat) {
+				p.kill()
+				return stat.Dirty
+			}
+			p.thaw()
+		}
+	}
+	s.t.Fatalf("%s was never caught inside a call on %s", filepath.Base(p.Path), channel)
+	return false
+}
+
+// sometime is a moment that nothing foresees.
+func sometime(limit time.Duration) { time.Sleep(rand.N(limit)) }
+
+// awaitOwner waits until somebody keeps the lock of a channel.
+func awaitOwner(t *testing.T, ch *localach.Channel) {
+	t.Helper()
+	owner, since := 0, time.Now()
+	await(t, patience, func() error {
+		stat, err := ch.Stat()
+		if err != nil {
+			return err
+		}
+		if stat.LockOwner != owner || owner == 0 {
+			owner, since = stat.LockOwner, time.Now()
+		}
+		if time.Since(since) < 50*time.Millisecond {
+			return fmt.Errorf("lock of %s: owner is %d, want one that keeps it", ch.Name(), owner)
+		}
+		return nil
+	})
+}
+
+// grew takes note that the robot has got a publisher with more channels, which are
+// mirrored.
+func (o *ordeal) grew(publisher *process, channels ...string) {
+	o.publishers = append(o.publishers, publisher)
+	for host, before := range o.before {
+		for _, name := range channels {
+			if host != "robot" {
+				name = "robot." + name
+			}
+			before.channels = append(before.channels, name)
+		}
+		slices.Sort(before.channels)
+		o.before[host] = before
+	}
+}

@@ -1,0 +1,101 @@
+package testnet_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"achbridge/bridge"
+)
+
+// daemonStatus is what `achbridge status --json` tells.
+type daemonStatus struct {
+	Goroutines int `json:"goroutines"`
+	bridge.Status
+}
+
+// status asks the daemon of a host.
+func (s *site) status(host string) (status daemonStatus) {
+	s.t.Helper()
+	if err := json.Unmarshal([]byte(s.must(host, "status", "--json")), &status); err != nil {
+		s.t.Fatalf("status of %s: %v", host, err)
+	}
+	return status
+}
+
+// footprint is what a daemon holds, and the channels of its host.
+type footprint struct {
+	goroutines, descriptors int
+	resident                int // bytes
+	channels                []string
+}
+
+// memorySlack is what the heap may be larger by when nothing leaks: the collector
+// lets it double before it looks, and what a fault needed once is kept.
+const memorySlack = 32 << 20
+
+// within reports what f has more than before, or otherwise.
+func (f footprint) within(before footprint) error {
+	switch {
+	case f.goroutines > before.goroutines:
+		return fmt.Errorf("goroutines: got %d, want at most %d as before", f.goroutines, before.goroutines)
+	case f.descriptors > before.descriptors:
+		return fmt.Errorf("descriptors: got %d, want at most %d as before", f.descriptors, before.descriptors)
+	case f.resident > before.resident+memorySlack:
+		return fmt.Errorf("memory: got %d KiB, want about %d as before", f.resident>>10, before.resident>>10)
+	case !slices.Equal(f.channels, before.channels):
+		return fmt.Errorf("shared memory: got %v, want %v as before", f.channels, before.channels)
+	}
+	return nil
+}
+
+// usual is the most that the daemon of a host holds in half a second: a question
+// to the network opens sockets for a moment.
+func (o *ordeal) usual(host string) (most footprint) {
+	o.t.Helper()
+	for range 5 {
+		f := o.footprint(host)
+		most.goroutines = max(most.goroutines, f.goroutines)
+		most.descriptors = max(most.descriptors, f.descriptors)
+		most.resident = max(most.resident, f.resident)
+		most.channels = f.channels
+		time.Sleep(100 * time.Millisecond)
+	}
+	return most
+}
+
+func (o *ordeal) footprint(host string) footprint {
+	o.t.Helper()
+	pid := o.daemons[host].Process.Pid
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		o.t.Fatalf("daemon of %s: %v", host, err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	var size, resident int
+	if err == nil {
+		_, err = fmt.Fscan(strings.NewReader(string(text)), &size, &resident)
+	}
+	if err != nil {
+		o.t.Fatalf("daemon of %s: memory: %v", host, err)
+	}
+	return footprint{
+		goroutines: o.status(host).Goroutines, descriptors: len(open), resident: resident * os.Getpagesize(),
+		channels: o.channels(host),
+	}
+}
+
+// putsInto is how many frames were ever put into a channel of a host.
+func (s *site) putsInto(host, channel string) uint64 {
+	s.t.Helper()
+	var info struct {
+		Seq uint64 `json:"seq"`
+	}
+	if err := json.Unmarshal([]byte(s.must(host, "channel", "info", channel, "--json")), &info); err != nil {
+		s.t.Fatalf("channel %s of %s: %v", channel, host, err)
+	}
+	return info.Seq
+}

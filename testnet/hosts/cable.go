@@ -1,0 +1,34 @@
+package hosts
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Plug puts the cable of a host in, or pulls it out: unlike "cut" the host
+// notices, as its interface loses its carrier, and keeps its addresses. A switch
+// that loses its power does that to all hosts at once.
+func (l *Lab) Plug(host string, in bool) error {
+	i, err := l.find(host)
+	if err != nil {
+		return err
+	}
+	carrier := 0
+	if in {
+		carrier = 1
+	}
+	conn, err := l.net.taps[i].SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = conn.Control(func(fd uintptr) { failed = unix.IoctlSetPointerInt(int(fd), unix.TUNSETCARRIER, carrier) })
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return fmt.Errorf("host %s: set carrier: %w", host, err)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package testnet_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// usage is what a process takes of its host: bytes of memory, in all and without
+// the channels and the program's file; descriptors; threads.
+type usage struct {
+	resident, anonymous, descriptors, threads int
+}
+
+func (u usage) String() string {
+	return fmt.Sprintf("%.1f MiB, %.1f MiB of its own, %d descriptors, %d threads",
+		float64(u.resident)/(1<<20), float64(u.anonymous)/(1<<20), u.descriptors, u.threads)
+}
+
+// usage reads what the kernel counts of a process that runs.
+func (p *process) usage() (u usage, err error) {
+	dir := fmt.Sprintf("/proc/%d", p.Process.Pid)
+	text, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		return u, err
+	}
+	open, err := os.ReadDir(filepath.Join(dir, "fd"))
+	if err != nil {
+		return u, err
+	}
+	u.descriptors = len(open)
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		number, _, _ := strings.Cut(strings.TrimSpace(value), " ")
+		n, _ := strconv.Atoi(number) // of other lines
+		switch key {
+		case "VmRSS":
+			u.resident = n << 10
+		case "RssAnon":
+			u.anonymous = n << 10
+		case "Threads":
+			u.threads = n
+		}
+	}
+	if u.resident == 0 || u.anonymous == 0 || u.threads == 0 {
+		return u, fmt.Errorf("%s: no VmRSS, RssAnon and Threads in\n%s", dir, text)
+	}
+	return u, nil
+}
+
+// levels are the usages of the daemons that live through a soak.
+func (w *soak) levels() map[string]usage {
+	w.t.Helper()
+	levels := map[string]usage{}
+	for host, p := range map[string]*process{"robot": w.robot, "pc": w.pc} {
+		u, err := p.usage()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		levels[host] = u
+	}
+	return levels
+}
+
+// backAt waits until the daemons have no more descriptors than they had, and
+// hardly more threads: Go keeps those that it once needed.
+func (w *soak) backAt(before map[string]usage) {
+	w.t.Helper()
+	await(w.t, patience, func() error {
+		for host, u := range w.levels() {
+			if u.descriptors > before[host].descriptors || u.threads > before[host].threads+moreThreads {
+				return fmt.Errorf("daemon of %s: got %v, want not more than %v", host, u, before[host])
+			}
+		}
+		return nil
+	})
+}
+
+const moreThreads = 8
+
+// history is the usage of processes, taken every second.
+type history struct {
+	t      *testing.T
+	names  []string
+	usages [][]usage
+	stop   chan struct{}
+	done   chan struct{}
+}
+
+// sample watches the daemons of robot and PC until their claim is made.
+func sample(t *testing.T, robot, pc *process) *history {
+	t.Helper()
+	h := &history{t: t, names: []string{"robot", "pc"}, usages: make([][]usage, 2), stop: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(h.done)
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-h.stop:
+				return
+			case <-ticker.C:
+			}
+			for i, p := range []*process{robot, pc} {
+				u, err := p.usage()
+				if err != nil {
+					h.t.Errorf("daemon of %s: %v", h.names[i], err)
+					return
+				}
+				h.usages[i] = append(h.usages[i], u)
+			}
+		}
+	}()
+	t.Cleanup(h.end)
+	return h
+}
+
+func (h *history) end() {
+	select {
+	case <-h.stop:
+	default:
+		close(h.stop)
+	}
+	<-h.done
+}
+
+// memoryClaim is the least soak whose thirds can be compared.
+const memoryClaim = 5 * time.Minute
+
+// claim ends the watch. A soak that was long enough must not have grown.
+func (h *history) claim(length time.Duration) {
+	h.t.Helper()
+	h.end()
+	for i, list := range h.usages {
+		if len(list) < 3 {
+			h.t.Fatalf("daemon of %s: got %d samples, want 3", h.names[i], len(list))
+		}
+		first, middle, last := thirds(list)
+		h.t.Logf("daemon of %s: peaks of the thirds: %v; %v; %v; slope of the last two: %.2f MiB/h, of its own %.2f MiB/h",
+			h.names[i], first, middle, last, slope(list[len(list)/3:], resident), slope(list[len(list)/3:], anonymous))
+		if err := grown(list); err != nil && length >= memoryClaim {
+			h.t.Errorf("daemon of %s: %v", h.names[i], err)
+		}
+	}
+}
+
+// grown reports a peak of memory that is more than 5 % higher in the last third
+// than in the middle one.
+func grown(list []usage) error {
+	if _, middle, last := thirds(list); float64(last.resident) > 1.05*float64(middle.resident) {
+		return fmt.Errorf("peak memory: got %v in the last third, want at most 1.05 times the %v of the middle third", last, middle)
+	}
+	return nil
+}
+
+func TestSoakSeesMemoryThatGrows(t *testing.T) {
+	for name, c := range map[string]struct {
+		perSample int
+		want      bool
+	}{"steady": {0, false}, "0.2 % a sample": {20_000, true}, "shrinking": {-20_000, false}} {
+		var list []usage
+		for i := range 300 {
+			list = append(list, usage{resident: 10_000_000 + i*c.perSample})
+		}
+		if err := grown(list); (err != nil) != c.want {
+			t.Errorf("%s: got %v, want an error: %v", name, err, c.want)
+		}
+	}
+}
+
+// thirds are the peaks of each.
+func thirds(list []usage) (first, middle, last usage) {
+	n := len(list) / 3
+	return peak(list[:n]), peak(list[n : 2*n]), peak(list[2*n:])
+}
+
+// peak is the most of each.
+func peak(list []usage) (most usage) {
+	for _, u := range list {
+		most.resident, most.anonymous = max(most.resident, u.resident), max(most.anonymous, u.anonymous)
+		most.descriptors, most.threads = max(most.descriptors, u.descriptors), max(most.threads, u.threads)
+	}
+	return most
+}
+
+func resident(u usage) int  { return u.resident }
+func anonymous(u usage) int { return u.anonymous }
+
+// slope is how fast a usage grows, by least squares, in MiB an hour.
+func slope(list []usage, of func(usage) int) float64 {
+	var x, y, xx, xy float64
+	for i, u := range list {
+		at, mib := float64(i)/3600, float64(of(u))/(1<<20)
+		x, y, xx, xy = x+at, y+mib, xx+at*at, xy+at*mib
+	}
+	n := float64(len(list))
+	return (n*xy - x*y) / (n*xx - x*x)
+}

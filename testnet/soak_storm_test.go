@@ -1,0 +1,98 @@
+package testnet_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// storm is what happens to the hosts of a soak, one thing after the other. Its
+// draw depends on nothing but the seed.
+type storm struct {
+	*soak
+	random *rand.Rand
+	asleep map[string]bool // channels that the PC does not mirror now
+	counts counts
+}
+
+// counts is how often each thing happened.
+type counts struct{ cuts, links, subscriptions, restarts int }
+
+func (c counts) String() string {
+	return fmt.Sprintf("%d cuts, %d other changes of a link, %d subscriptions ended or begun, %d restarts of the operator's daemon",
+		c.cuts, c.links, c.subscriptions, c.restarts)
+}
+
+// fine is a link as the lab made it.
+const fine = "up,delay=5ms,jitter=0,rate=none,queue=none,loss=0,burst=none,dup=0,reorder=0"
+
+// strike lets one thing happen, and time pass.
+func (s *storm) strike() {
+	s.t.Helper()
+	host := []string{"robot", "pc", "operator"}[s.random.IntN(3)]
+	between := func(least, most int) int { return least + s.random.IntN(most-least+1) }
+	switch n := s.random.IntN(20); {
+	case n < 4:
+		s.counts.cuts++
+		s.link(host, "cut")
+		s.last(100, 1500)
+		s.link(host, "up")
+	case n < 11:
+		s.counts.links++
+		s.link(host, []string{
+			fmt.Sprintf("loss=%d%%,burst=%d", between(1, 20), between(1, 5)),
+			fmt.Sprintf("rate=%dmbit,queue=%dKiB", between(2, 60), between(16, 256)),
+			fmt.Sprintf("delay=%dms,jitter=%dms", between(0, 80), between(0, 20)),
+			fmt.Sprintf("dup=%d%%,reorder=%d%%", between(1, 20), between(1, 20)),
+		}[s.random.IntN(4)])
+		s.last(200, 3000)
+		s.link(host, fine)
+	case n < 18:
+		s.counts.subscriptions++
+		s.subscribe(soakNames()[s.random.IntN(30)])
+		s.last(0, 300)
+	case n < 19:
+		s.counts.restarts++
+		s.operator.kill()
+		s.last(0, 2000)
+		s.switchOn()
+	default:
+		s.last(0, 1000)
+	}
+	s.last(0, 500)
+}
+
+// last waits for a time drawn, in milliseconds: as long as the fault is to be.
+func (s *storm) last(least, most int) {
+	time.Sleep(time.Duration(least+s.random.IntN(most-least+1)) * time.Millisecond)
+}
+
+// subscribe ends the PC's mirror of a channel, or makes it again.
+func (s *storm) subscribe(channel string) {
+	s.t.Helper()
+	switch remove := s.random.IntN(2) == 0; {
+	case slices.Contains(slow, channel):
+		return
+	case s.asleep[channel]:
+		s.must("pc", "mirror", "robot/"+channel)
+	case remove:
+		s.must("pc", "unmirror", "robot/"+channel, "--rm")
+	default:
+		s.must("pc", "unmirror", "robot/"+channel)
+	}
+	s.asleep[channel] = !s.asleep[channel]
+}
+
+// calm makes everything as it was before.
+func (s *storm) calm() {
+	s.t.Helper()
+	for _, host := range []string{"robot", "pc", "operator"} {
+		s.link(host, fine)
+	}
+	for _, channel := range soakNames() {
+		if s.asleep[channel] {
+			s.subscribe(channel)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package testnet_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// A day at the robot's, as long as ACHBRIDGE_SOAK says: thirty channels, a PC
+// whose subscriptions come and go, an operator's station that is switched off and
+// on, and a network that does not stay as it is for two seconds. The daemons of
+// robot and PC run through all of it. Without ACHBRIDGE_SOAK it is only seen that
+// the day can be told; the claim about memory needs enough of it (memoryClaim).
+// ACHBRIDGE_SEED repeats the choice of the faults.
+func TestSoak(t *testing.T) {
+	length, seed := soakLength(t), soakSeed(t)
+	t.Logf("%v with ACHBRIDGE_SEED=%d", length, seed)
+	w := startSoak(t)
+	calm := w.levels()
+	samples := sample(t, w.robot, w.pc)
+	s := storm{soak: w, random: rand.New(rand.NewPCG(seed, 0)), asleep: map[string]bool{}}
+	for end := time.Now().Add(length); time.Now().Before(end); {
+		s.strike()
+	}
+	w.publisher.undisturbed(w.control) // which removes the channels
+	s.calm()
+	t.Logf("faults: %v", s.counts)
+	w.publisher = w.publish("robot", soakChannels()...)
+	w.follow()
+
+	w.publisher.stop()
+	w.holdTheLastFrame()
+	w.accountForEveryFrame()
+	w.backAt(calm)
+	w.neverRestarted()
+	samples.claim(length)
+}
+
+// soakLength is how long the faults go on.
+func soakLength(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("ACHBRIDGE_SOAK")
+	if text == "" {
+		return 8 * time.Second
+	}
+	length, err := time.ParseDuration(text)
+	if err != nil || length <= 0 {
+		t.Fatalf("ACHBRIDGE_SOAK=%s: want a time such as 10m or 1h", text)
+	}
+	return length
+}
+
+func soakSeed(t *testing.T) uint64 {
+	t.Helper()
+	text := os.Getenv("ACHBRIDGE_SEED")
+	if text == "" {
+		return rand.Uint64()
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("ACHBRIDGE_SEED=%s: want a number", text)
+	}
+	return seed
+}
+
+// soakChannels are 28 small channels and two large ones, as the publisher takes
+// them: 4,700 frames and 4.4 MB a second.
+func soakChannels() (list []string) {
+	rates := []int{1000, 500, 200, 200, 100, 100, 50, 50, 50, 20, 20, 10, 10, 10}
+	sizes := []int{64, 200, 500, 1000, 1100, 1300, 2000, 3000, 100}
+	for i := range 28 {
+		list = append(list, fmt.Sprintf("%s:%d:%d", small(i), rates[i%len(rates)], sizes[i%len(sizes)]))
+	}
+	return append(list, "scan:10:100000", "camera:3:300000")
+}
+
+func small(i int) string { return fmt.Sprintf("c%02d", i) }
+
+// soakNames are the channels' names.
+func soakNames() (names []string) {
+	for i := range 28 {
+		names = append(names, small(i))
+	}
+	return append(names, "scan", "camera")
+}
+
+// slow are channels of 50 Hz that are never unmirrored, so that two readers on the
+// PC see their frames from beginning to end, and in order (observation.checkOrder).
+var slow = []string{small(6), small(7)}
+
+// soak is the robot, its PC and its operator's station.
+type soak struct {
+	*site
+	robot, pc, operator *process
+	publisher, control  *process // control: what nobody mirrors
+	readers             *observation
+}
+
+func startSoak(t *testing.T) *soak {
+	t.Helper()
+	w := &soak{site: newSite(t, "robot", "pc", "operator")}
+	w.control = w.publish("robot", "alone:1000:64")
+	w.publisher = w.publish("robot", soakChannels()...)
+	w.robot = w.measured("robot", "--export", "c*", "--export", "scan")
+	args := []string{}
+	for _, name := range soakNames() { // each by name: a wish can only be taken back as it was made
+		args = append(args, "--mirror", "robot/"+name)
+	}
+	w.pc = w.measured("pc", args...)
+	w.switchOn()
+	w.readers = w.observe("pc", "keep:robot."+slow[0], "reopen:robot."+slow[1])
+	w.readers.follows(now(), met, "keep:robot."+slow[0], "reopen:robot."+slow[1])
+	w.follow()
+	return w
+}
+
+// measured starts a daemon whose memory is watched. Go collects garbage when the heap
+// has doubled since the last time, so that the peak shows twice what happened to be
+// in use then: copies of large frames for two links, or for none. With GOGC=25 it
+// shows what the daemon keeps.
+func (w *soak) measured(host string, args ...string) *process {
+	return w.startWith([]string{"GOGC=25"}, host, "achbridge", append([]string{"run"}, args...)...)
+}
+
+// switchOn starts the operator's daemon.
+func (w *soak) switchOn() {
+	w.operator = w.run("operator", "--mirror", "robot/c*", "--mirror", "robot/scan")
+}
+
+// follow waits until all mirrors get frames that are put from now on.
+func (w *soak) follow() {
+	w.t.Helper()
+	before := map[string]uint64{}
+	for _, c := range w.state("robot").Locals {
+		before[c.Channel] = c.Seq
+	}
+	for _, host := range []string{"pc", "operator"} {
+		await(w.t, met+patience, func() error {
+			mirrors := w.mirrors(host)
+			for _, name := range soakNames() {
+				if m, ok := mirrors[name]; !ok || m.State != "live" || m.Seq <= before[name] {
+					return fmt.Errorf("mirror of %s on %s: got %+v, want it live and past frame %d", name, host, m, before[name])
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// neverRestarted checks that the daemons that were to live through it did.
+func (w *soak) neverRestarted() {
+	w.t.Helper()
+	for host, p := range map[string]*process{"robot": w.robot, "pc": w.pc} {
+		if up, lived := w.state(host).UptimeS, time.Since(p.began).Seconds(); up < lived-5 {
+			w.t.Errorf("daemon of %s: up for %.0f s, want %.0f s", host, up, lived)
+		}
+	}
+}
