@@ -91,8 +91,7 @@ func newExport(m wire.Subscribe, qos QoS, c *local, b *book, now func() time.Dur
 	ch, last := c.ch, c.ch.LastSeq()
 	c.copies.join()
 	e := &export{
-		looked: now,
-		id:     m.ID, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, ch: ch, r: ch.Reader(), now: now, book: b, copies: c.copies,
+		id: m.ID, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, ch: ch, r: ch.Reader(), now: now, looked: now, book: b, copies: c.copies,
 		loaded: m.HaveSeq, arrived: m.HaveSeq, raw: ch.Geometry().FrameSize, size: ch.Geometry().FrameSize, note: note{noted: noted{newest: last}}, noted: noted{newest: last},
 	}
 	e.note.strict = qos.Class == Command

@@ -138,12 +138,8 @@ func (m *mirror) replace(why string, size int) error {
 func (m *mirror) fail(seq uint64, err error) {
 	m.count.Refused++
 	m.without(seq, &m.count.Refused)
-	m.reason = err.Error()
-	if m.failure == m.reason {
-		return
-	}
-	m.failure = m.reason
-	m.complain("put into mirror failed", err)
+	m.reason = err.Error() // waiting frames leave reasons of their own
+	m.failed("put into mirror failed", err)
 }
 
 // refuseFrame counts a frame that cannot be what its origin put.
@@ -151,9 +147,14 @@ func (m *mirror) refuseFrame(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.count.Refused++
-	if m.failure != err.Error() {
-		m.failure, m.reason = err.Error(), err.Error()
-		m.complain("frame refused", err)
+	m.failed("frame refused", err)
+}
+
+// failed says once what is wrong now. Needs m.mu.
+func (m *mirror) failed(message string, err error) {
+	if text := err.Error(); m.failure != text {
+		m.failure, m.reason = text, text
+		m.complain(message, err)
 	}
 }
 
@@ -197,9 +198,14 @@ const (
 // retryPut puts the pending frame as soon as the lock is free; newer frames
 // replace it meanwhile. It ends when the mirror is closed.
 func (m *mirror) retryPut() {
-	for wait := busyRetry; m.putPending(); wait = min(wait*5/4, busySeldom) {
+	for wait := busyRetry; m.putPending(); wait = longer(wait, busyRetry, busySeldom) {
 		time.Sleep(wait)
 	}
+}
+
+// longer is how long to wait after wait was not enough.
+func longer(wait, least, most time.Duration) time.Duration {
+	return min(max(least, wait*5/4), most)
 }
 
 // putPending reports whether the lock is still taken.

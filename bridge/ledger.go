@@ -36,15 +36,21 @@ type reader struct {
 	held Accounts // what it had counted when the subscription began
 }
 
+// open starts an account that offers nothing yet, and returns the last frame that
+// the one before it offered of the same epoch.
+func (b *book) open(epoch, last uint64) (end uint64) {
+	if b.epoch == epoch {
+		end = b.end
+	}
+	*b = book{past: b.past, epoch: epoch, end: end, first: last, reader: b.reader}
+	return end
+}
+
 // begin starts the account of a subscription whose mirror has frame have while
 // the channel is at last. Only the newest frame is owed to a mirror that begins;
 // what was put since a former subscription is offered, and superseded.
 func (b *book) begin(epoch, have, last uint64) {
-	end := b.end
-	if b.epoch != epoch {
-		end = 0
-	}
-	*b = book{past: b.past, epoch: epoch, end: end, first: last, reader: b.reader}
+	end := b.open(epoch, last)
 	switch {
 	case have >= last:
 	case have == 0 && end == 0:
@@ -77,11 +83,7 @@ func (b *book) reopen(newest uint64) bool {
 // have is owed. What was given up for lost when a link ended is offered again, and
 // what was gone by then is missed again.
 func (b *book) beginAll(epoch, have, last uint64) {
-	end := b.end
-	if b.epoch != epoch {
-		end = 0
-	}
-	*b = book{past: b.past, epoch: epoch, end: end, first: last, reader: b.reader}
+	end := b.open(epoch, last)
 	if have == 0 && end == 0 {
 		return // the first record tells how far back the ring reaches
 	}
@@ -153,7 +155,7 @@ func (a Accounts) grownFrom(o Accounts) (grown Accounts, ok bool) {
 // that no packet is on its way any more.
 func (b *book) accounts(newest uint64, settled bool) Accounts {
 	t := b.told
-	arrived := max(b.arrived, t.Delivered+t.LateKept+t.Late+t.Refused+t.Superseded)
+	arrived := max(b.arrived, t.arrived())
 	missing := max(b.sent, arrived) - arrived
 	a := Accounts{
 		Offered:   newest - min(b.first, newest),

@@ -119,7 +119,7 @@ func (e *export) failed(err error, now time.Duration) bool {
 	}
 	e.retry = now + tryAgain
 	if isBusy(err) || errors.Is(err, os.ErrDeadlineExceeded) {
-		e.busyFor = min(max(tryBusy, e.busyFor*5/4), trySeldom)
+		e.busyFor = longer(e.busyFor, tryBusy, trySeldom)
 		e.retry = now + e.busyFor
 	}
 	return true

@@ -24,18 +24,27 @@ const (
 
 // ParseOnStale reads keep, or put:FILE, and then the safe frame from the file.
 func ParseOnStale(s string) (OnStale, error) {
-	file, put := strings.CutPrefix(s, putStale)
-	switch {
-	case s == keepStale:
-		return OnStale{}, nil
-	case !put || file == "":
-		return OnStale{}, fmt.Errorf("%q: want keep, or put:FILE with a file that holds the safe frame", s)
+	file, err := safeFile(s)
+	if err != nil || file == "" {
+		return OnStale{}, err
 	}
 	frame, err := readSafe(file)
 	if err != nil {
 		return OnStale{}, fmt.Errorf("%q: the safe frame cannot be used: %w", s, err)
 	}
 	return OnStale{file, frame}, nil
+}
+
+// safeFile returns FILE of put:FILE, and nothing for keep.
+func safeFile(s string) (string, error) {
+	if s == keepStale {
+		return "", nil
+	}
+	file, put := strings.CutPrefix(s, putStale)
+	if !put || file == "" {
+		return "", fmt.Errorf("%q: want keep, or put:FILE with a file that holds the safe frame", s)
+	}
+	return file, nil
 }
 
 func readSafe(file string) (string, error) {
@@ -75,11 +84,11 @@ func (o OnStale) check() error {
 // parseOnStale takes what the control API carries: the frame comes with it, since a
 // daemon reads no file because somebody else names it.
 func parseOnStale(text string, frame []byte) (OnStale, error) {
-	file, put := strings.CutPrefix(cmp.Or(text, keepStale), putStale)
-	if !put && file != keepStale || put && file == "" {
-		return OnStale{}, fmt.Errorf("on_stale %q: want keep, or put:FILE", text)
+	file, err := safeFile(cmp.Or(text, keepStale))
+	if err != nil {
+		return OnStale{}, fmt.Errorf("on_stale %w", err)
 	}
-	if !put {
+	if file == "" {
 		return OnStale{}, nil
 	}
 	return OnStale{file, string(frame)}, nil

@@ -56,7 +56,7 @@ func (l *link) record(s transport.ReceiveStream) error {
 			continue
 		}
 		a := arrival{epoch: in.epoch, seq: r.Seq, captured: r.Captured, at: l.readClock(), data: data}
-		for wait := busyRetry; in.m.putNext(a); wait = min(wait*5/4, busySeldom) {
+		for wait := busyRetry; in.m.putNext(a); wait = longer(wait, busyRetry, busySeldom) {
 			time.Sleep(wait)
 			if l.inbound(h.Sub) != in {
 				return nil

@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 )
@@ -21,7 +20,7 @@ type Option struct {
 var options = []Option{
 	{"budget", "TIME", nil, "drop frames older than this",
 		func(q *QoS, s string) (err error) { q.Budget, err = ParseBudget(s); return },
-		func(q QoS) string { return cmp.Or(q.Budget, DefaultBudget).String() }},
+		func(q QoS) string { return q.budget().String() }},
 	{"max_rate", "HZ", nil, "frames a second at most",
 		func(q *QoS, s string) (err error) { q.MaxRate, err = ParseRate(s); return },
 		func(q QoS) string { return q.MaxRate.limit() }},

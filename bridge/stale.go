@@ -128,10 +128,7 @@ func (m *mirror) putSafe() time.Duration {
 	case isBusy(err):
 		return busyRetry
 	case err != nil:
-		if m.failure != err.Error() {
-			m.failure, m.reason = err.Error(), err.Error()
-			m.complain("safe frame cannot be put", err)
-		}
+		m.failed("safe frame cannot be put", err)
 		return safeAgain
 	}
 	m.vigil.armed, m.captured = false, 0

@@ -34,6 +34,9 @@ func hostKeyOf(h hostKey) (Key, error) {
 	return keyOf(keyring{host: &h}), nil
 }
 
+// serialOf is the number by which lists of revocations name a certificate.
+func serialOf(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }
+
 // hostOf returns the one host that an authority's certificate is for.
 func hostOf(cert *x509.Certificate) (host string, ok bool) {
 	if !cert.PermittedDNSDomainsCritical || len(cert.PermittedDNSDomains) != 1 {
@@ -114,7 +117,7 @@ func (k Key) Ends() time.Time {
 // hexadecimal digits; "" when k has none.
 func (k Key) Serial() string {
 	if h := k.host(); h != nil {
-		return h.certificate.SerialNumber.Text(16)
+		return serialOf(h.certificate)
 	}
 	return ""
 }

@@ -53,7 +53,7 @@ func (e *Endpoint) Revoke(list []byte) (taken bool, err error) {
 	e.revoked = r
 	e.adopt(&trust{self: t.self, networks: t.networks, anchor: anchor.revoking(r)})
 	e.log.Info("list of revocations taken", "number", r.Number(), "count", len(r.serials))
-	if r.Has(anchor.key.certificate.SerialNumber.Text(16)) {
+	if r.Has(serialOf(anchor.key.certificate)) {
 		e.log.Error("the certificate of this host is revoked: nobody will link with it", "host", t.self.Host)
 	}
 	return true, nil

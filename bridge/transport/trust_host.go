@@ -156,7 +156,7 @@ func (a *hostAnchor) stands(chain []*x509.Certificate) error {
 		return ErrWrongKey
 	}
 	host, now := chain[1], time.Now()
-	if a.revoked.Has(host.SerialNumber.Text(16)) {
+	if a.revoked.Has(serialOf(host)) {
 		return errRevoked
 	}
 	if now.Before(host.NotBefore) || now.After(host.NotAfter) {

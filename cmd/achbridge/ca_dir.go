@@ -65,9 +65,9 @@ func (d caDir) entries(now time.Time) ([]caEntry, error) {
 	return list, nil
 }
 
-// list is the list of revocations as it is; nil when nothing was revoked yet.
-func (d caDir) list() (*transport.Revocations, error) {
-	text, err := os.ReadFile(d.revoked())
+// readRevocations reads a file with a list; there is none without a file.
+func readRevocations(path string) (*transport.Revocations, error) {
+	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -76,7 +76,7 @@ func (d caDir) list() (*transport.Revocations, error) {
 	}
 	r, err := transport.ParseRevocations(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", d.revoked(), err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return r, nil
 }
@@ -91,7 +91,7 @@ func (d caDir) revoke(a transport.Authority, host string, now time.Time) (*trans
 	if err != nil {
 		return nil, err
 	}
-	last, err := d.list()
+	last, err := readRevocations(d.revoked())
 	if err != nil {
 		return nil, err
 	}

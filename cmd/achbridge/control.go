@@ -81,12 +81,7 @@ func (c *control) serve(ctx context.Context, ln net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(c.log.Handler(), slog.LevelWarn),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
-	stop := context.AfterFunc(ctx, func() { srv.Close() })
-	defer stop()
-	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("control socket: %w", err)
-	}
-	return nil
+	return serveUntil(ctx, srv, ln, "control socket")
 }
 
 func (c *control) routes() http.Handler {

@@ -143,7 +143,7 @@ func (d *running) Run(ctx context.Context) error {
 	group.Go(func() error { return d.watcher.Run(ctx) })
 	group.Go(func() error { return d.node.Run(ctx) })
 	group.Go(func() error { return d.watchFit(ctx) })
-	group.Go(func() error { d.watchTrust(ctx); return nil })
+	group.Go(func() error { return d.watchTrust(ctx) })
 	group.Go(func() error { return control.serve(ctx, d.listener) })
 	if d.http != nil {
 		group.Go(func() error { return serveHTTP(ctx, d.http, httpRoutes(d.node, d.info), d.log) })

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -96,7 +97,7 @@ func demandsOf(before, after bridge.Status, apart time.Duration, rate bitRate) (
 		link := links[e.Peer]
 		d := demand{
 			what: e.Channel + " for " + e.Peer, bytes: e.Bytes, every: e.QoS.Mode == bridge.Every,
-			budget: budgetOf(e.QoS), rate: float64(rate), delay: time.Duration(link.RTTms / 2 * float64(time.Millisecond)),
+			budget: cmp.Or(e.QoS.Budget, bridge.DefaultBudget), rate: float64(rate), delay: time.Duration(link.RTTms / 2 * float64(time.Millisecond)),
 		}
 		if known {
 			d.hz = limited(float64(e.Offered-then)/apart.Seconds(), e.QoS.MaxRate)
@@ -107,13 +108,6 @@ func demandsOf(before, after bridge.Status, apart time.Duration, rate bitRate) (
 		list = append(list, d)
 	}
 	return list
-}
-
-func budgetOf(q bridge.QoS) time.Duration {
-	if q.Budget == 0 {
-		return bridge.DefaultBudget
-	}
-	return q.Budget
 }
 
 // limited is a rate of frames that max_rate, if there is one, holds down.
@@ -133,21 +127,14 @@ const (
 
 // watchFit says once of every subscription that its link cannot do what it asks.
 func (d *running) watchFit(ctx context.Context) error {
-	tick := time.NewTicker(fitEvery)
-	defer tick.Stop()
 	before, at, seen := d.node.Status(), time.Now(), map[string]int{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	return repeat(ctx, fitEvery, func() {
 		after, now := d.node.Status(), time.Now()
 		for _, text := range unfit(seen, demandsOf(before, after, now.Sub(at), 0)) {
 			d.log.Warn("a link cannot do what is asked of it", "cause", text)
 		}
 		before, at = after, now
-	}
+	})
 }
 
 // unfit returns what is to be said of demands; seen counts in how many looks in a

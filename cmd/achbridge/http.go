@@ -99,10 +99,15 @@ func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.L
 		MaxHeaderBytes:    maxRequest,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
+	return serveUntil(ctx, srv, ln, "http")
+}
+
+// serveUntil has srv answer on ln until ctx ends, and closes ln. Its errors begin with what.
+func serveUntil(ctx context.Context, srv *http.Server, ln net.Listener, what string) error {
 	stop := context.AfterFunc(ctx, func() { srv.Close() })
 	defer stop()
 	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("http: %w", err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }

@@ -96,11 +96,7 @@ paste or through a pipe. Whoever reads it is a member:
   achbridge key show --secret | ssh pc 'umask 077; cat > .config/achbridge/key'`,
 		Args: takes(),
 		RunE: func(*cobra.Command, []string) error {
-			path, err := a.keyFile(path, a.findKey)
-			if err != nil {
-				return err
-			}
-			key, err := readKey(path)
+			key, path, err := a.openKey(path)
 			if err != nil {
 				return err
 			}
@@ -146,6 +142,15 @@ func (a *app) keyFile(given string, find func() (string, error)) (string, error)
 		return "", misused(fmt.Errorf("key: no place for it: %w", err), "name the file: --key FILE")
 	}
 	return path, nil
+}
+
+// openKey reads the key file that is given, else the one that is found.
+func (a *app) openKey(given string) (key transport.Key, path string, err error) {
+	if path, err = a.keyFile(given, a.findKey); err != nil {
+		return key, path, err
+	}
+	key, err = readKey(path)
+	return key, path, err
 }
 
 // readKey reads the network key; its errors say how to get one.

@@ -27,11 +27,7 @@ func (a *app) keyChange(use, short, cure string, change func(transport.Key) (tra
 		Long:  short + ".\nSee achbridge key --help for the three steps of a change of keys.",
 		Args:  takes(),
 		RunE: func(*cobra.Command, []string) error {
-			path, err := a.keyFile(path, a.findKey)
-			if err != nil {
-				return err
-			}
-			key, err := readKey(path)
+			key, path, err := a.openKey(path)
 			if err != nil {
 				return err
 			}

@@ -129,14 +129,8 @@ const takenBack = 100
 // collectFrames tells the ledger. Prometheus takes a count that shrinks for one that
 // began anew, so one that takes a frame back stands still until it has grown again.
 func (m *metrics) collectFrames(out chan<- prometheus.Metric, told map[fateKey]uint64, of [3]string, a bridge.Accounts) {
-	for _, f := range []struct {
-		reason string
-		count  uint64
-	}{
-		{"delivered", a.Delivered}, {"late_kept", a.LateKept}, {"superseded", a.Superseded}, {"rate_limited", a.RateLimited},
-		{"expired", a.Expired}, {"lost", a.Lost}, {"late", a.Late}, {"refused", a.Refused}, {"overflow", a.Overflow},
-	} {
-		key, count := fateKey{of, f.reason}, f.count
+	for _, f := range append([]fate{{"delivered", a.Delivered}, {"late_kept", a.LateKept}}, dropsOf(a)...) {
+		key, count := fateKey{of, f.name}, f.count
 		if _, twice := told[key]; twice {
 			return
 		}
@@ -144,7 +138,7 @@ func (m *metrics) collectFrames(out chan<- prometheus.Metric, told map[fateKey]u
 			count = sure
 		}
 		told[key] = count
-		out <- prometheus.MustNewConstMetric(framesTotal, prometheus.CounterValue, float64(count), of[0], of[1], of[2], f.reason)
+		out <- prometheus.MustNewConstMetric(framesTotal, prometheus.CounterValue, float64(count), of[0], of[1], of[2], f.name)
 	}
 	gauge(out, framesFlying, float64(a.InFlight), of[:]...)
 }

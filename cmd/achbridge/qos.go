@@ -64,18 +64,26 @@ func qosText(from, to bridge.QoS) string {
 // "" when all did.
 func dropsText(a bridge.Accounts) string {
 	var list []string
-	for _, cause := range []struct {
-		name  string
-		count uint64
-	}{
-		{"superseded", a.Superseded}, {"rate_limited", a.RateLimited}, {"expired", a.Expired}, {"lost", a.Lost},
-		{"late", a.Late}, {"refused", a.Refused}, {"overflow", a.Overflow},
-	} {
-		if cause.count > 0 {
-			list = append(list, fmt.Sprintf("%s %d", cause.name, cause.count))
+	for _, d := range dropsOf(a) {
+		if d.count > 0 {
+			list = append(list, fmt.Sprintf("%s %d", d.name, d.count))
 		}
 	}
 	return strings.Join(list, ", ")
+}
+
+// fate is what became of a number of frames.
+type fate struct {
+	name  string
+	count uint64
+}
+
+// dropsOf are the causes for which frames did not get into the mirror.
+func dropsOf(a bridge.Accounts) []fate {
+	return []fate{
+		{"superseded", a.Superseded}, {"rate_limited", a.RateLimited}, {"expired", a.Expired}, {"lost", a.Lost},
+		{"late", a.Late}, {"refused", a.Refused}, {"overflow", a.Overflow},
+	}
 }
 
 // deliveredText is how many frames got into the mirror, and how many of them

@@ -48,7 +48,7 @@ func newSeek(p plan, d *running) (*seek, error) {
 func (k *seek) run(ctx context.Context, group *errgroup.Group, found func([]discovery.Peer)) {
 	if k.browser != nil {
 		group.Go(func() error { return k.browser.Run(ctx, found) })
-		group.Go(func() error { k.lookUp(ctx); return nil })
+		group.Go(func() error { return k.lookUp(ctx) })
 	}
 	if k.announcer == nil {
 		return
@@ -66,19 +66,12 @@ func (k *seek) run(ctx context.Context, group *errgroup.Group, found func([]disc
 const lookUpEvery = 2 * time.Second
 
 // lookUp has a listed peer that is missing looked for where its name leads to now.
-func (k *seek) lookUp(ctx context.Context) {
-	tick := time.NewTicker(lookUpEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+func (k *seek) lookUp(ctx context.Context) error {
+	return repeat(ctx, lookUpEvery, func() {
 		if k.node.ListedMissing() {
 			k.browser.LookUp()
 		}
-	}
+	})
 }
 
 const (

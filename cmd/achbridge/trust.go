@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -51,20 +49,13 @@ func (s *standing) hold(key transport.Key) {
 const trustEvery = time.Second
 
 // watchTrust has changes of the files take effect, until ctx ends.
-func (d *running) watchTrust(ctx context.Context) {
-	tick := time.NewTicker(trustEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			d.followKey()
-			d.followList()
-			d.endpoint.Review()
-			d.warnOfEnd(time.Now())
-		}
-	}
+func (d *running) watchTrust(ctx context.Context) error {
+	return repeat(ctx, trustEvery, func() {
+		d.followKey()
+		d.followList()
+		d.endpoint.Review()
+		d.warnOfEnd(time.Now())
+	})
 }
 
 // followKey takes over a key file that has changed. One that cannot be read, or
@@ -129,15 +120,8 @@ func (d *running) followList() {
 
 // takeList reads a file with a list, if there is one.
 func (d *running) takeList(path string) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	var list *transport.Revocations
-	if err == nil {
-		list, err = transport.ParseRevocations(string(text))
-	}
-	if err == nil {
+	list, err := readRevocations(path)
+	if err == nil && list != nil {
 		_, err = d.endpoint.Revoke(list.Bytes())
 	}
 	if err != nil {

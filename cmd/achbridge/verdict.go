@@ -62,26 +62,15 @@ func (c *config) exportVerdict(channel string) verdict {
 	if grants == nil {
 		grants = bridge.GrantTo("*")
 	}
-	v := c.grantVerdict("export", channel, grants)
-	v.Result = readers(v.Result, "nobody may read it", " may read it")
-	return v
+	return c.grantVerdict("export", "may read it", channel, grants)
 }
 
 func (c *config) acceptVerdict(channel string) verdict {
-	v := c.grantVerdict("accept", channel, c.accept)
-	v.Result = readers(v.Result, "nobody may push into it", " may push into it")
-	return v
+	return c.grantVerdict("accept", "may push into it", channel, c.accept)
 }
 
-func readers(who, nobody, verb string) string {
-	if strings.HasPrefix(who, ":") {
-		return nobody + who
-	}
-	return who + verb
-}
-
-// grantVerdict says in Result who may, or, behind a colon, why nobody.
-func (c *config) grantVerdict(verb, channel string, grants bridge.Grants) verdict {
+// grantVerdict says in Result who may do what, or why nobody.
+func (c *config) grantVerdict(verb, what, channel string, grants bridge.Grants) verdict {
 	var shut []string
 	for _, g := range grants {
 		if !g.Deny || !matchesAny(g.Channels, channel) {
@@ -89,7 +78,7 @@ func (c *config) grantVerdict(verb, channel string, grants bridge.Grants) verdic
 		}
 		if g.Hosts == nil {
 			v := c.ruled(verb, c.Name+"/"+channel, g.From)
-			v.Result = ": " + g.From + " denies it"
+			v.Result = "nobody " + what + ": " + g.From + " denies it"
 			return v
 		}
 		shut = append(shut, g.Hosts...)
@@ -97,7 +86,7 @@ func (c *config) grantVerdict(verb, channel string, grants bridge.Grants) verdic
 	i := slices.IndexFunc(grants, func(g bridge.Grant) bool { return !g.Deny && matchesAny(g.Channels, channel) })
 	if i < 0 {
 		v := c.ruled(verb, c.Name+"/"+channel, "")
-		v.Result = ": no rule names it"
+		v.Result = "nobody " + what + ": no rule names it"
 		return v
 	}
 	g := grants[i]
@@ -109,6 +98,7 @@ func (c *config) grantVerdict(verb, channel string, grants bridge.Grants) verdic
 	if shut != nil {
 		v.Result += ", but not " + andList(shut) + ","
 	}
+	v.Result += " " + what
 	v.Options = c.options(g.From, bridge.Mirror{QoS: g.QoS, FileMode: g.FileMode})
 	if verb == "export" { // what is not set is not limited
 		v.Options = slices.DeleteFunc(v.Options, func(o optionValue) bool { return o.From == "default" })
