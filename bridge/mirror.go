@@ -138,26 +138,28 @@ func (m *mirror) begin(epoch, last, have uint64) bool {
 // write puts a frame, into a larger file if it does not fit. ErrBusy says that
 // somebody holds the lock: then nothing has happened. Needs m.mu.
 func (m *mirror) write(seq uint64, captured time.Duration, at reading, frame []byte) error {
-	if err := m.tryPut(frame); err != nil {
+	if err := m.tryPut(seq, frame); err != nil {
 		return err
 	}
 	m.age(captured, at)
 	m.captured = captured
 	m.tag.Seq, m.owed = seq, seq < m.lacking.seq
-	m.mark()
 	m.fed()
 	return nil
 }
 
-// tryPut puts any frame, as write does. Needs m.mu.
-func (m *mirror) tryPut(frame []byte) error {
+// tryPut puts a frame after which frame seq of the origin is the newest in the file.
+// Needs m.mu.
+func (m *mirror) tryPut(seq uint64, frame []byte) error {
 	if len(frame) > m.ch.Geometry().FrameSize {
 		if err := m.replace("a frame does not fit", len(frame)); err != nil {
 			return err
 		}
 	}
+	m.markNext(seq, 1) // before: killed after the put, we would put it again
 	put, err := m.w.TryPut(frame)
 	if err != nil {
+		m.mark()
 		return err
 	}
 	if put != m.putSeq+1 && m.putSeq != 0 {

@@ -94,9 +94,15 @@ func (m *mirror) use(ch *localach.Channel, id localach.Tag) {
 }
 
 // mark writes into a file of ours what its newest frame is. Needs m.mu.
-func (m *mirror) mark() {
+func (m *mirror) mark() { m.markNext(m.tag.Seq, 0) }
+
+// markNext writes into a file of ours which frame of the origin its newest is after
+// that many more puts, of which a crash may leave out one. Needs m.mu.
+func (m *mirror) markNext(seq, puts uint64) {
 	if m.owned {
-		m.ch.SetTag(m.tag)
+		tag := m.tag
+		tag.Seq = seq
+		m.ch.SetTag(tag, m.ch.LastSeq()+puts)
 	}
 }
 

@@ -124,7 +124,7 @@ func (m *mirror) putSafe() time.Duration {
 	if m.w == nil {
 		return safeAgain // its file is in trouble, which the node tells and heals
 	}
-	switch err := m.tryPut([]byte(m.qos.OnStale.Frame)); {
+	switch err := m.tryPut(m.tag.Seq, []byte(m.qos.OnStale.Frame)); {
 	case isBusy(err):
 		return busyRetry
 	case err != nil:

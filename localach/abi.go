@@ -171,28 +171,32 @@ func (m *mapping) stat() (Stat, status) {
 }
 
 func (m *mapping) tag() (Tag, status) {
-	var t C.struct_ach_tag
-	if code := status(C.ach_get_tag(&m.c, &t)); code != statusOK {
+	last, code := m.lastSeq() // first: a put in between is then not claimed
+	if code != statusOK {
 		return Tag{}, code
 	}
-	return tagOf(&t), statusOK
+	var t C.struct_ach_tag
+	if code = status(C.ach_get_tag(&m.c, &t)); code != statusOK {
+		return Tag{}, code
+	}
+	return tagOf(&t, last), statusOK
 }
 
-func tagOf(t *C.struct_ach_tag) Tag {
+func tagOf(t *C.struct_ach_tag, last uint64) Tag {
 	if t.magic != C.ACH_TAG_MAGIC {
 		return Tag{}
 	}
-	tag := Tag{Channel: uint64(t.channel), Epoch: uint64(t.epoch), Seq: uint64(t.seq)}
+	tag := Tag{Channel: uint64(t.channel), Epoch: uint64(t.epoch), Seq: uint64(t.ahead) + last}
 	for i := range tag.Node {
 		tag.Node[i] = byte(t.node[i])
 	}
 	return tag
 }
 
-func (m *mapping) setTag(tag Tag) status {
+func (m *mapping) setTag(tag Tag, at uint64) status {
 	var t C.struct_ach_tag
 	if tag != (Tag{}) {
-		t = C.struct_ach_tag{magic: C.ACH_TAG_MAGIC, channel: C.uint64_t(tag.Channel), epoch: C.uint64_t(tag.Epoch), seq: C.uint64_t(tag.Seq)}
+		t = C.struct_ach_tag{magic: C.ACH_TAG_MAGIC, channel: C.uint64_t(tag.Channel), epoch: C.uint64_t(tag.Epoch), ahead: C.uint64_t(tag.Seq - at)}
 		for i, b := range tag.Node {
 			t.node[i] = C.uint8_t(b)
 		}
@@ -215,5 +219,5 @@ func parseHeader(b *[headerBytes]byte) header {
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&h)), headerBytes), b[:])
 	var layout C.struct_ach_layout
 	C.ach_layout(&h, &layout)
-	return header{uint32(h.magic), uint64(h.len), uint64(layout.index_cnt), uint64(layout.data_size), uint64(h.last_seq), tagOf(&layout.tag)}
+	return header{uint32(h.magic), uint64(h.len), uint64(layout.index_cnt), uint64(layout.data_size), uint64(h.last_seq), tagOf(&layout.tag, uint64(h.last_seq))}
 }

@@ -19,7 +19,7 @@
 struct ach_tag {
 	uint64_t magic;
 	uint8_t node[16];
-	uint64_t channel, epoch, seq;
+	uint64_t channel, epoch, ahead; // ahead: the origin's numbers minus ours
 };
 
 struct ach_header {

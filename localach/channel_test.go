@@ -219,14 +219,40 @@ func TestTagIsKeptInTheFile(t *testing.T) {
 	if got := again.Tag(); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	want.Seq = 6
-	if err := again.SetTag(want); err != nil {
+	want.Epoch, want.Seq = 5, 6
+	if err := again.SetTag(want, 0); err != nil {
 		t.Fatal(err)
 	}
 	list, err := d.List()
 	if err != nil || len(list) != 1 || list[0].Tag != want || !list[0].Mirror {
 		t.Errorf("List: got %+v, %v", list, err)
 	}
+}
+
+func TestTagIsRightWhetherThePutItWasWrittenForCameAbout(t *testing.T) {
+	c := create(t, tempDir(t), Geometry{})
+	w := c.Writer()
+	defer w.Close()
+	held := func(want uint64) {
+		t.Helper()
+		if got := c.Tag().Seq; got != want {
+			t.Errorf("got frame %d of the origin, want %d", got, want)
+		}
+	}
+	for _, seq := range []uint64{1, 7, 9} {
+		if err := c.SetTag(Tag{Channel: 3, Epoch: 4, Seq: seq}, c.LastSeq()+1); err != nil {
+			t.Fatal(err)
+		}
+		held(seq - 1) // it has all before that, or something newer than what it lacks
+		if _, err := w.Put([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		held(seq)
+	}
+	if err := c.SetTag(Tag{Channel: 3, Epoch: 5}, c.LastSeq()); err != nil {
+		t.Fatal(err)
+	}
+	held(0)
 }
 
 func TestClosedChannelAnswersErrClosed(t *testing.T) {
@@ -254,7 +280,7 @@ func TestFramesAllocateNothing(t *testing.T) {
 		"Last":       func() { r.Last(buf) },
 		"stale Next": func() { r.Next(buf, 0) },
 		"LastSeq":    func() { c.LastSeq() },
-		"SetTag":     func() { c.SetTag(tag) },
+		"SetTag":     func() { c.SetTag(tag, 0) },
 		"too large":  func() { w.Put(make([]byte, 16*512+1)) },
 	}
 	for name, call := range calls {

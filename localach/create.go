@@ -65,7 +65,7 @@ func (d Dir) build(name string, cfg CreateConfig, file *os.File) (*Channel, erro
 	}
 	s := c.m.init(name)
 	if s == statusOK && cfg.Tag != (Tag{}) {
-		s = c.m.setTag(cfg.Tag)
+		s = c.m.setTag(cfg.Tag, 0)
 	}
 	if s != statusOK {
 		c.Close()

@@ -52,7 +52,7 @@ func tryEverything(t *testing.T, c *Channel) {
 	}
 	c.Stat()
 	c.Check()
-	c.SetTag(c.Tag())
+	c.SetTag(c.Tag(), c.LastSeq())
 	for range 3 {
 		w.Put(buf[:7])
 	}

@@ -80,19 +80,22 @@ int ach_get_tag(const struct ach_map *m, struct ach_tag *t) {
 	return ach_guarded(get_tag, &a);
 }
 
-// A tag half written when its writer dies must never claim a frame that was not put: a changed identity or epoch goes through seq 0.
+// A tag half written when its writer dies must never claim a frame that was not put: a changed epoch goes through no frame, a
+// changed identity through no tag.
 static int set_tag(void *arg) {
 	struct words *a = arg;
 	struct ach_tag *to = &header_of(a->m)->tag;
-	if (memcmp(to, a->tag, offsetof(struct ach_tag, seq))) {
-		__atomic_store_n(&to->seq, 0, __ATOMIC_SEQ_CST);
-		__atomic_store_n(&to->magic, 0, __ATOMIC_SEQ_CST);
-		memcpy(to->node, a->tag->node, sizeof to->node);
-		__atomic_store_n(&to->channel, a->tag->channel, __ATOMIC_SEQ_CST);
+	if (memcmp(to, a->tag, offsetof(struct ach_tag, ahead))) {
+		__atomic_store_n(&to->ahead, -header_of(a->m)->last_seq, __ATOMIC_SEQ_CST);
+		if (memcmp(to, a->tag, offsetof(struct ach_tag, epoch))) {
+			__atomic_store_n(&to->magic, 0, __ATOMIC_SEQ_CST);
+			memcpy(to->node, a->tag->node, sizeof to->node);
+			__atomic_store_n(&to->channel, a->tag->channel, __ATOMIC_SEQ_CST);
+		}
 		__atomic_store_n(&to->epoch, a->tag->epoch, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&to->magic, a->tag->magic, __ATOMIC_SEQ_CST);
 	}
-	__atomic_store_n(&to->seq, a->tag->seq, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&to->ahead, a->tag->ahead, __ATOMIC_SEQ_CST);
 	return ACH_OK;
 }
 

@@ -26,9 +26,8 @@
  *	it comes, too, if something moves for ever          ltl arrives, with weak fairness
  *
  * BROKEN_... takes one part of the protocol away, to see the claim fail.
- * KILLED_IN_PUT lets the mirror's daemon die between a put and the note of it in
- * the file: the newest frame is then put a second time. That is known, and the
- * other order would be worse: a frame noted and never put is never asked for.
+ * KILLED_IN_PUT lets the mirror's daemon die between the note in the file of a
+ * frame that comes next and its put: the note then says that all before it is there.
  *
  * A frame is one packet here. Not in the model: mode every, commands (never owed),
  * max_rate, the ledger, a file replaced by a larger one, who dials, and a channel
@@ -478,26 +477,33 @@ inline place(whose, frame)
 	assert(whose >= gotEpoch);                              /* no return to an earlier life */
 #ifndef LIVES_ONLY
 	assert(whose != gotEpoch || frame >= gotSeq);           /* no return to an older frame */
-#ifndef TWICE_IS_FINE
 	assert(whose != gotEpoch || frame != gotSeq);           /* no frame twice */
-#endif
 #endif
 	gotEpoch = whose; gotSeq = frame
 }
 
+inline mark(frame)              /* mirrorfile.go */
+{
+#ifndef BROKEN_TAG
+	fileEpoch = tagEpoch; fileSeq = frame
+#else
+	skip
+#endif
+}
+
 inline write(frame)             /* mirror.go, into a file whose lock is free */
 {
-	place(whose, frame);
-	tagSeq = frame; owed = frame < lacking;
 	if
-#ifndef BROKEN_TAG
-	:: fileEpoch = tagEpoch; fileSeq = tagSeq       /* mark */
-#else
-	:: skip
-#endif
 #ifdef KILLED_IN_PUT
-	:: mayEnd -> faults--; restartMirror()          /* before it */
+	:: mayEnd -> faults--; mark(frame - 1); restartMirror()
 #endif
+	:: place(whose, frame); tagSeq = frame; owed = frame < lacking;
+		if
+		:: mark(frame)
+#ifdef BROKEN_MARK
+		:: mayEnd -> faults--; restartMirror()  /* as if the mark came after the put */
+#endif
+		fi
 	fi
 }
 
