@@ -35,8 +35,8 @@ func TestMirrorsFollowOnAPathTooSmallForQUIC(t *testing.T) {
 	o := s.brace(ordeal{
 		publishers: []*process{publisher},
 		daemons: map[string]*process{
-			"robot": s.run("robot", "--transport", "auto"),
-			"pc":    s.run("pc", "--mirror", "robot/*", "--transport", "auto"),
+			"robot": s.run("robot"),
+			"pc":    s.run("pc", "--mirror", "robot/*"),
 		},
 		readers: []*observation{s.observe("pc", keeping, reopening, parts)},
 	})

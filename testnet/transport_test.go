@@ -96,13 +96,25 @@ func TestMirrorComesOverTheTransportThatIsNotFiltered(t *testing.T) {
 			s := newFilteredSite(t, "robot", "pc")
 			s.set(c.filter)
 			s.publish("robot", "imu:200:64")
-			s.run("robot", "--transport=auto").awaitLog("msg=running", met)
+			s.run("robot").awaitLog("msg=running", met)
 			readers := s.observe("pc", keeping)
-			s.run("pc", "--transport=auto", "--peer=robot", "--mirror=robot/*").awaitLog("msg=running", met)
+			s.run("pc", "--peer=robot", "--mirror=robot/*").awaitLog("msg=running", met)
 			took := readers.follows(now(), resumed, keeping)
 			s.linkedOver("pc", c.want, patience)
 			t.Logf("mirrored over %s %v after both ran", c.want, took)
 		})
+	}
+}
+
+func TestHostsThatHearBothTransportsTakeQUIC(t *testing.T) {
+	s := newSite(t, "robot", "pc")
+	s.publish("robot", "imu:200:64")
+	s.run("robot")
+	readers := s.observe("pc", keeping)
+	s.run("pc", "--mirror=robot/*")
+	readers.follows(now(), resumed, keeping)
+	for _, host := range []string{"robot", "pc"} {
+		s.linkedOver(host, "quic", patience)
 	}
 }
 
@@ -115,8 +127,8 @@ func TestMirrorGoesOnOverTheOtherTransportWhenItsOwnIsFiltered(t *testing.T) {
 		t.Run(f.String(), func(t *testing.T) {
 			s := newFilteredSite(t, "robot", "pc")
 			s.publish("robot", "imu:200:64")
-			s.run("robot", "--transport=auto")
-			s.run("pc", "--transport=auto", "--mirror=robot/*")
+			s.run("robot")
+			s.run("pc", "--mirror=robot/*")
 			readers := s.observe("pc", keeping)
 			readers.follows(now(), met, keeping)
 			s.linkedOver("pc", "quic", patience)
@@ -140,8 +152,8 @@ func TestListedPeerIsLinkedOverTheTransportItIsListedWith(t *testing.T) {
 	s := newSite(t, "robot", "pc")
 	s.publish("robot", "imu:200:64")
 	s.publish("pc", "goal:200:64")
-	s.run("robot", "--transport=auto", "--mirror=pc/*")
-	s.run("pc", "--transport=auto", "--peer=robot,transport=sctp", "--mirror=robot/*")
+	s.run("robot", "--mirror=pc/*")
+	s.run("pc", "--peer=robot,transport=sctp", "--mirror=robot/*")
 	atPC, atRobot := s.observe("pc", keeping), s.observe("robot", "keep:pc.goal")
 	atPC.follows(now(), met, keeping)
 	atRobot.follows(now(), met, "keep:pc.goal")
@@ -156,7 +168,7 @@ func TestRobotWithOneTransportIsFoundByMulticastWhereItListens(t *testing.T) {
 			s := newSite(t, "robot", "pc")
 			s.publish("robot", "imu:200:64")
 			s.run("robot", "--transport="+over, "--listen=:9000")
-			s.run("pc", "--transport=auto", "--mirror=robot/*")
+			s.run("pc", "--mirror=robot/*")
 			readers := s.observe("pc", keeping)
 			readers.follows(now(), met, keeping)
 			s.linkedOver("pc", over, patience)

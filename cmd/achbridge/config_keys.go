@@ -41,7 +41,7 @@ func (k configKey) variable() string {
 var configKeys = []configKey{
 	{name: "name", example: "krang", doc: "Name of this host for others (default: the system's host name). Mirrors of its channels are called NAME.CHANNEL."},
 	{name: "listen", example: ":8076", doc: "UDP address and port to listen on. SCTP takes the next port."},
-	{name: "transport", words: []string{"quic", "sctp", "auto"}, doc: "What links run over; auto takes QUIC, and SCTP where QUIC has no answer."},
+	{name: "transport", words: []string{"auto", "quic", "sctp"}, doc: "What links run over; auto, the default, takes QUIC, and SCTP where QUIC has no answer."},
 	{name: "key", example: "/etc/achbridge/key", doc: "File of the network's key."},
 	{name: "peers", kind: aList, flag: "peer", example: "192.168.1.20", doc: "Hosts that are dialled at once, whatever is discovered: HOST[:PORT][,transport=quic|sctp|auto]."},
 	{name: "domains", kind: aList, flag: "domain", example: "robots.example.com", doc: "DNS domains whose zones list hosts, by unicast DNS-SD."},

@@ -91,7 +91,7 @@ It removes everything it made, also on Ctrl-C.`,
 		},
 	}
 	cmd.Flags().DurationVar(&length, "for", 10*time.Second, "how long to run")
-	cmd.Flags().Var(&over, "transport", "join them over quic or sctp")
+	cmd.Flags().Var(&over, "transport", "join them over quic, sctp or auto")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object at the end")
 	return cmd
 }

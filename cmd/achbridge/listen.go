@@ -37,6 +37,8 @@ type sockets struct {
 	at         *net.UDPAddr   // where QUIC is, or would be
 }
 
+const lastPort = 65535
+
 // anyPortTries is how often two ports in a row are looked for.
 const anyPortTries = 32
 
@@ -46,6 +48,10 @@ func listenUDP(address string, mode transportMode) (s sockets, err error) {
 	if err != nil {
 		return sockets{}, failed(fmt.Errorf("listen %s: %w", address, err), "--listen :PORT")
 	}
+	if at.Port == lastPort && mode != transportQUIC {
+		return sockets{}, failed(fmt.Errorf("listen %s: no port is left for SCTP, which takes the next one", address),
+			"--listen with a lower port, or --transport=quic")
+	}
 	for range anyPortTries {
 		if s, err = openUDP(at, mode); err == nil || at.Port != 0 || !errors.Is(err, syscall.EADDRINUSE) {
 			break
@@ -53,12 +59,22 @@ func listenUDP(address string, mode transportMode) (s sockets, err error) {
 	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return sockets{}, failed(fmt.Errorf("listen %s: the UDP port is in use, perhaps by another daemon", address),
+		return sockets{}, failed(fmt.Errorf("listen %s: UDP port %s is in use, perhaps by another daemon", address, portOf(err)),
 			"stop that one, or take another port: --listen :PORT (:0 takes any; SCTP takes the next, unless --transport=quic)")
 	case err != nil:
 		return sockets{}, failed(fmt.Errorf("listen %s: %w", address, errors.Unwrap(err)), "--listen :PORT")
 	}
 	return s, nil
+}
+
+// portOf is the port that could not be opened.
+func portOf(err error) string {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok {
+		return "?"
+	}
+	_, port, _ := net.SplitHostPort(op.Addr.String())
+	return port
 }
 
 func openUDP(at *net.UDPAddr, mode transportMode) (s sockets, err error) {
@@ -103,7 +119,7 @@ func (s sockets) ports() (p discovery.Ports) {
 
 // bothOf is where a node may listen that is found at addr and has not said more.
 func bothOf(addr *net.UDPAddr) transport.Addrs {
-	if addr.Port == 65535 {
+	if addr.Port == lastPort {
 		return transport.Addrs{QUIC: addr}
 	}
 	return transport.Addrs{QUIC: addr, SCTP: nextPort(addr)}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -50,6 +52,28 @@ func TestNodeSaysOnWhatItListens(t *testing.T) {
 		}
 		if got := s.ports(); got != want {
 			t.Errorf("%s: got %+v, want %+v", mode, got, want)
+		}
+	}
+}
+
+func TestPortThatIsTakenIsNamed(t *testing.T) {
+	other, err := listenUDP("127.0.0.1:0", transportSCTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.close()
+	_, err = listenUDP(other.at.String(), transportAuto)
+	if want := fmt.Sprintf("UDP port %d is in use", other.at.Port+1); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("where another has the port for SCTP: got %v, want %q", err, want)
+	}
+	if s, err := listenUDP(other.at.String(), transportQUIC); err != nil {
+		t.Errorf("without SCTP: got %v", err)
+	} else {
+		s.close()
+	}
+	for _, mode := range []transportMode{transportAuto, transportSCTP} {
+		if _, err := listenUDP("127.0.0.1:65535", mode); err == nil || !strings.Contains(err.Error(), "no port is left for SCTP") {
+			t.Errorf("%s on the last port: got %v, want that SCTP has none", mode, err)
 		}
 	}
 }

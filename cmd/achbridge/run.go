@@ -47,9 +47,10 @@ achbridge announces:
 
 --transport says on what the node listens, and what it dials: with auto both, QUIC
 on the port of --listen and SCTP on the next. A link then runs over QUIC, or over
-SCTP where QUIC has no answer within 250 ms, until it ends or falls silent. Behind
-a peer, as in 'krang,transport=sctp', it holds for the links with that peer alone,
-however it is found and whichever end dials. PORT is that of the peer's --listen.
+SCTP where QUIC has no answer within 250 ms, until it ends or falls silent. Take
+sctp for a peer where links lose packets and frames are large. Behind a peer, as in
+'krang,transport=sctp', it holds for the links with that peer alone, however it is
+found and whichever end dials. PORT is that of the peer's --listen.
 
 export, accept, mirror and push hold rules: a PATTERN (in mirror HOST/PATTERN, in
 push "CHANNEL HOST[/NAME]") with options behind commas, or a mapping of match, or
@@ -65,7 +66,7 @@ or ACHBRIDGE_CONFIG names another configuration:
   key      ` + systemKey + `              $XDG_CONFIG_HOME/achbridge/key
   control  ` + systemControl + `     $XDG_RUNTIME_DIR/achbridge/control.sock
   state    ` + systemState + `              $XDG_STATE_HOME/achbridge`,
-		Example: "  achbridge run\n  achbridge run --mirror 'krang/*'\n  achbridge run --mirror 'krang/imu,budget=20ms,priority=7' --mirror 'krang/*'\n  achbridge run --peer 192.168.1.20 --mirror krang/imu --accept goal\n  achbridge run --transport auto --peer krang,transport=sctp",
+		Example: "  achbridge run\n  achbridge run --mirror 'krang/*'\n  achbridge run --mirror 'krang/imu,budget=20ms,priority=7' --mirror 'krang/*'\n  achbridge run --peer 192.168.1.20 --mirror krang/imu --accept goal\n  achbridge run --peer krang,transport=sctp",
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			hangups := make(chan os.Signal, 1)

@@ -53,12 +53,12 @@ func setUp(env *testscript.Env) error {
 		env.Setenv(name, dir)
 	}
 	for _, name := range []string{"PORT1", "PORT2"} {
-		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+		s, err := listenUDP("127.0.0.1:0", transportAuto)
 		if err != nil {
 			return err
 		}
-		defer conn.Close()
-		env.Setenv(name, strconv.Itoa(conn.LocalAddr().(*net.UDPAddr).Port))
+		defer s.close()
+		env.Setenv(name, strconv.Itoa(s.at.Port))
 	}
 	env.Setenv("ACHBRIDGE_SHM", env.Getenv("ROBOT"))
 	env.Setenv("NO_COLOR", "1")

@@ -43,7 +43,7 @@ func defaultSettings() settings {
 	return settings{
 		Name:      hostName(host),
 		Listen:    defaultListen,
-		Transport: transportQUIC,
+		Transport: transportAuto,
 		Discovery: discoveryAuto,
 	}
 }
@@ -66,7 +66,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	rules := func(name, usage string) { f.Var(&ruleFlag{name, s.ruleLists()[name]}, name, usage) }
 	f.StringVar(&s.Name, "name", s.Name, "`NAME` of this host for others")
 	f.StringVar(&s.Listen, "listen", s.Listen, "UDP `ADDRESS:PORT` to listen on")
-	f.Var(&s.Transport, "transport", "links over quic, sctp (on the next port), or auto: both, QUIC first")
+	f.Var(&s.Transport, "transport", "what links run over: auto (QUIC, else SCTP on the next port), quic, or sctp")
 	f.StringVar(&s.Key, "key", s.Key, "key `FILE` (default: see achbridge key --help)")
 	rules("mirror", "mirror `HOST/PATTERN[,KEY=VALUE]` here, options as above")
 	rules("push", "have another host mirror a channel of ours: `\"CHANNEL HOST[/NAME]\"`")
