@@ -62,12 +62,10 @@ func (n *Node) Age(ctx context.Context, name string, window time.Duration) (AgeR
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := n.now()
-	age, status := m.ages.status(now)
-	r := AgeReport{Host: m.host, Channel: m.channel, Name: name, BudgetMs: ms(m.qos.budget()), AgeMs: age, Window: ageFigures(m.ages.End(watch, now))}
-	if status != nil {
-		r.UncertaintyMs = status.UncertaintyMs
-	}
-	return r, ctx.Err()
+	return AgeReport{
+		Host: m.host, Channel: m.channel, Name: name, BudgetMs: ms(m.qos.budget()), AgeMs: m.ages.now(now),
+		UncertaintyMs: ms(m.ages.uncertainty), Window: ageFigures(m.ages.End(watch, now)),
+	}, ctx.Err()
 }
 
 func (n *Node) learnAge(m *mirror) {
@@ -104,20 +102,61 @@ func (m *mirror) learn(at reading) {
 	}
 }
 
-func (a *ages) status(now time.Duration) (age *float64, s *AgeStatus) {
-	if v, ok := a.Now(now); ok {
-		v := ms(v)
-		age = &v
+// now is the age at now, nil while nobody knows.
+func (a *ages) now(now time.Duration) *float64 {
+	v, ok := a.Now(now)
+	if !ok {
+		return nil
 	}
+	age := ms(v)
+	return &age
+}
+
+// agesOver is nil before an age was known.
+func (m *mirror) agesOver(now time.Duration) *AgeStatus {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := &m.ages
 	total, under := a.Total(now)
 	if total.Span == 0 {
-		return age, nil
+		return nil
 	}
-	s = &AgeStatus{UncertaintyMs: ms(a.uncertainty), Window: ageFigures(a.Window(now)), Total: ageFigures(total)}
+	s := &AgeStatus{UncertaintyMs: ms(a.uncertainty), Window: ageFigures(a.Window(now)), Total: ageFigures(total)}
 	for i, t := range under {
 		s.Buckets = append(s.Buckets, AgeBucket{fresh.AgeBounds[i], t})
 	}
-	return age, s
+	return s
+}
+
+// AgeLately is what the age of a mirror was for a while.
+type AgeLately struct {
+	Name   string
+	State  string // of the mirror, at its end
+	MeanMs float64
+	PeakMs float64
+	Known  bool // whether the age was
+}
+
+// Lately tells of all mirrors, in no order, what their ages were since it was called
+// last: it is for one caller, who draws them over time. It takes a µs for each.
+func (n *Node) Lately() []AgeLately {
+	var list []AgeLately
+	n.call(func() {
+		for _, m := range n.mirrors {
+			list = append(list, m.lately(n.now()))
+		}
+	})
+	return list
+}
+
+func (m *mirror) lately(now time.Duration) AgeLately {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.link != nil {
+		m.learn(m.link.clockAt(now))
+	}
+	s := m.ages.Lately(now)
+	return AgeLately{m.name, m.stateNow(), ms(s.Mean), ms(s.Peak), s.Span > 0}
 }
 
 func ageFigures(s fresh.AgeStat) *AgeFigures {

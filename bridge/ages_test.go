@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"reflect"
 	"testing"
 	"time"
 )
@@ -145,5 +146,50 @@ func TestNodeWatchesAnAge(t *testing.T) {
 			t.Errorf("got %v, want %v", err, context.Canceled)
 		}
 		<-done
+	})
+}
+
+// TestLatelyTellsOfEachMirrorAsTheStatusDoes: what is drawn over time is what the
+// sums are made of, and a look that sums nothing up tells all else the same.
+func TestLatelyTellsOfEachMirrorAsTheStatusDoes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot := w.host("robot", wire10ms)
+		imu := robot.channel("imu", 64, 64)
+		robot.run(Config{})
+		qos := QoS{Deadline: 500 * time.Millisecond}
+		pc := w.host("pc", wire10ms).run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "imu", QoS: qos}}}, robot)
+		w.within(2*time.Second, "live", func() bool { return pc.mirror("robot.imu").State == stateLive })
+		number := uint64(0)
+		feed := func(during time.Duration) AgeLately {
+			for range during / (10 * time.Millisecond) {
+				number++
+				imu.put(number, 64)
+				time.Sleep(10 * time.Millisecond)
+			}
+			list := pc.node.Lately()
+			if len(list) != 1 {
+				t.Fatalf("got %v, want one mirror", list)
+			}
+			return list[0]
+		}
+		feed(2 * time.Second)
+		for range 12 {
+			feed(time.Second)
+		}
+		got, status, glance := feed(time.Second), pc.node.Status().Mirrors[0], pc.node.Glance().Mirrors[0]
+		if want := status.Age.Window; math.Abs(got.MeanMs-want.MeanMs) > 0.1 || math.Abs(got.PeakMs-want.PeakMs) > 1 || got.State != stateLive || !got.Known {
+			t.Errorf("got %+v, want about %+v", got, *want)
+		}
+		if status.Age = nil; !reflect.DeepEqual(glance, status) {
+			t.Errorf("a glance: got %+v, want %+v", glance, status)
+		}
+		time.Sleep(time.Second)
+		if got := feed(0); got.State != stateStale || got.PeakMs < 1000 {
+			t.Errorf("after a second without a frame: got %+v, want a stale mirror more than a second old", got)
+		}
+		pc.stop()
+		if pc.node.Alive() {
+			t.Error("a node that has ended is alive")
+		}
 	})
 }

@@ -3,6 +3,7 @@ package bridge
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -10,12 +11,29 @@ import (
 	"achbridge/bridge/transport"
 )
 
-// Status tells what the node does at this moment.
+// Status tells what the node does at this moment. What the ages were over time is
+// summed up by the caller, some 50 µs for each mirror, while the node goes on.
 func (n *Node) Status() Status {
+	var s Status
+	var mirrors map[string]*mirror
+	n.call(func() { s, mirrors = n.status(), maps.Clone(n.mirrors) })
+	for i := range s.Mirrors {
+		if m := mirrors[s.Mirrors[i].Name]; m != nil {
+			s.Mirrors[i].Age = m.agesOver(n.now())
+		}
+	}
+	return s
+}
+
+// Glance is Status but for what the ages were over time, which is most of its work.
+func (n *Node) Glance() Status {
 	var s Status
 	n.call(func() { s = n.status() })
 	return s
 }
+
+// Alive waits until the node answers; false means that it has ended.
+func (n *Node) Alive() bool { return n.call(func() {}) }
 
 func (n *Node) status() Status {
 	now := n.now()
@@ -85,18 +103,31 @@ func (m *mirror) status(now time.Duration) MirrorStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := MirrorStatus{
-		Host: m.host, Channel: m.channel, Name: m.name, State: cmp.Or(m.state, stateWaiting), Reason: m.reason,
+		Host: m.host, Channel: m.channel, Name: m.name, State: m.stateNow(), Reason: m.reason,
 		QoS: m.qos.shown(), Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign, Safe: m.vigil.safe,
 	}
 	m.showStale(&s)
 	if m.link != nil {
-		if m.link.silent && (s.State == stateLive || s.State == stateStale) {
-			s.State, s.Reason = stateWaiting, m.link.silentText(now)
+		if m.link.silent && m.state == stateLive {
+			s.Reason = m.link.silentText(now)
 		}
 		m.learn(m.link.clockAt(now))
 	}
-	s.AgeMs, s.Age = m.ages.status(now)
+	s.AgeMs = m.ages.now(now)
 	return s
+}
+
+// stateNow needs m.mu, and belongs to the node's goroutine.
+func (m *mirror) stateNow() string {
+	switch {
+	case m.state != stateLive:
+		return cmp.Or(m.state, stateWaiting)
+	case m.link != nil && m.link.silent:
+		return stateWaiting
+	case m.vigil.stale:
+		return stateStale
+	}
+	return stateLive
 }
 
 // showStale needs m.mu.
@@ -106,8 +137,8 @@ func (m *mirror) showStale(s *MirrorStatus) {
 	}
 	now := time.Now()
 	s.StaleS = now.Sub(m.vigil.last.Add(m.qos.Deadline)).Seconds()
-	if s.State == stateLive {
-		s.State, s.Reason = stateStale, cmp.Or(s.Reason, m.staleText(now))
+	if s.State == stateStale {
+		s.Reason = cmp.Or(s.Reason, m.staleText(now))
 	}
 }
 

@@ -23,6 +23,7 @@ type Ages struct {
 	last    sawtooth            // the slots of the window before the present one
 	summed  bool                // whether last is
 	watched []*sawtooth
+	lately  sawtooth // since the last call of Lately; without counts
 }
 
 // AgeWindow is the time that the sliding window covers at least; at most it is a
@@ -101,6 +102,15 @@ func (a *Ages) Total(now time.Duration) (AgeStat, [len(AgeBounds)]time.Duration)
 	return sum.stat(bands), sum.under(bands)
 }
 
+// Lately tells of the time since it was called last, but for the quantiles, and is
+// quick.
+func (a *Ages) Lately(now time.Duration) AgeStat {
+	a.fill(now)
+	s := a.lately.stat(nil)
+	a.lately = sawtooth{}
+	return s
+}
+
 // Watch begins a window of its own at now, which End ends.
 func (a *Ages) Watch(now time.Duration) *AgeWatch {
 	a.fill(now)
@@ -163,6 +173,7 @@ func (a *Ages) line(to time.Duration) {
 	}
 	low, high := a.from-a.born, to-a.born
 	a.slots[0].add(low, high, a.budget)
+	a.lately.add(low, high, a.budget)
 	if !a.present.count(low, high) {
 		a.slots[0].count(low, high)
 	}

@@ -191,6 +191,28 @@ func TestAgeWatchIsAWindowOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestLatelyIsTheTimeSinceTheLastLook(t *testing.T) {
+	var a Ages
+	if s := a.Lately(time.Second); s != (AgeStat{}) {
+		t.Errorf("before the first frame: got %+v, want nothing", s)
+	}
+	a.Put(time.Second, time.Second-5*msec, 8*msec)
+	a.Put(time.Second+10*msec, time.Second+5*msec, 8*msec)
+	for _, c := range []struct {
+		at   time.Duration
+		want AgeStat
+	}{
+		{time.Second + 20*msec, AgeStat{Span: 20 * msec, Mean: 10 * msec, Peak: 15 * msec, Over: 14 * msec}},
+		{time.Second + 30*msec, AgeStat{Span: 10 * msec, Mean: 20 * msec, Peak: 25 * msec, Over: 10 * msec}},
+		{time.Second + 30*msec, AgeStat{}},
+	} {
+		got := a.Lately(c.at)
+		if got.Mean = got.Mean.Round(time.Microsecond); got != c.want {
+			t.Errorf("at %v: got %+v, want %+v", c.at, got, c.want)
+		}
+	}
+}
+
 func TestPutIntoAgesAllocatesNothing(t *testing.T) {
 	var a Ages
 	now, i := time.Duration(0), 0

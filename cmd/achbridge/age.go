@@ -127,7 +127,7 @@ func (c *control) age(ctx context.Context, query url.Values) (r bridge.AgeReport
 	if err != nil {
 		return r, badRequest{err}
 	}
-	for _, m := range c.node.Status().Mirrors {
+	for _, m := range c.node.Glance().Mirrors {
 		if of != m.Name && strings.TrimPrefix(of, "ach://") != m.Host+"/"+m.Channel {
 			continue
 		}

@@ -178,7 +178,7 @@ func (c *control) mirror(ctx context.Context, m bridge.Mirror) ([]bridge.MirrorS
 	until(ctx, settle, func() bool {
 		made = []bridge.MirrorStatus{}
 		waiting := false
-		for _, s := range c.node.Status().Mirrors {
+		for _, s := range c.node.Glance().Mirrors {
 			if (address{m.Host, m.Channel}).matches(s.Host, s.Channel) {
 				made = append(made, s)
 				waiting = waiting || s.State == "waiting"
@@ -206,7 +206,7 @@ func (c *control) push(ctx context.Context, p bridge.Push) (bridge.PushStatus, e
 	if err := c.node.Push(ctx, p); err != nil {
 		return bridge.PushStatus{}, err
 	}
-	for _, s := range c.node.Status().Pushes {
+	for _, s := range c.node.Glance().Pushes {
 		if s.Same(p) {
 			return s, nil
 		}

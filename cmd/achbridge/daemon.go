@@ -149,7 +149,7 @@ func (d *running) Run(ctx context.Context) error {
 		group.Go(func() error { return serveHTTP(ctx, d.http, httpRoutes(d.node, d.info), d.log) })
 	}
 	group.Go(func() error {
-		manager{d.log}.watch(ctx, func() { d.node.Status() })
+		manager{d.log}.watch(ctx, func() { d.node.Alive() })
 		return nil
 	})
 	d.seek.run(ctx, group, d.found)

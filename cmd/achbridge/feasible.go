@@ -127,9 +127,9 @@ const (
 
 // watchFit says once of every subscription that its link cannot do what it asks.
 func (d *running) watchFit(ctx context.Context) error {
-	before, at, seen := d.node.Status(), time.Now(), map[string]int{}
+	before, at, seen := d.node.Glance(), time.Now(), map[string]int{}
 	return repeat(ctx, fitEvery, func() {
-		after, now := d.node.Status(), time.Now()
+		after, now := d.node.Glance(), time.Now()
 		for _, text := range unfit(seen, demandsOf(before, after, now.Sub(at), 0)) {
 			d.log.Warn("a link cannot do what is asked of it", "cause", text)
 		}

@@ -67,13 +67,13 @@ func httpRoutes(node *bridge.Node, about func() daemonInfo) http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		var err error
-		if node.Status().Host == "" {
+		if !node.Alive() {
 			err = errors.New("the node has ended")
 		}
 		health(w, err)
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		health(w, idle(node.Status()))
+		health(w, idle(node.Glance()))
 	})
 	return mux
 }
