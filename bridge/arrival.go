@@ -31,6 +31,7 @@ func (m *mirror) put(a arrival) {
 		return
 	}
 	first := m.recent.Add(a.seq)
+	m.measure(a, first)
 	again := !first && a.seq == m.lacking.seq // it came before, and the file lacks it
 	late := m.late(a)
 	stray := m.w == nil || a.epoch != m.tag.Epoch
@@ -55,6 +56,23 @@ func (m *mirror) put(a arrival) {
 		}
 		m.keepOrWrite(a, late)
 	}
+}
+
+// measure notes how large a frame is that came, and how long it took. Needs m.mu.
+func (m *mirror) measure(a arrival, first bool) {
+	m.bytes = len(a.data)
+	if first && a.captured != 0 && a.at.known {
+		m.transit = max(a.at.now-(a.captured-a.at.offset), 1)
+	}
+}
+
+// transitMs needs m.mu.
+func (m *mirror) transitMs() *float64 {
+	if m.transit == 0 {
+		return nil
+	}
+	v := ms(m.transit)
+	return &v
 }
 
 // late judges a frame by its age, which is known as well as the peer's clock is:
@@ -113,6 +131,7 @@ func (m *mirror) keepOrWrite(a arrival, late bool) {
 	case isBusy(err):
 		m.keep(a, late)
 		m.waiting = true
+		m.waits.start(a.at.now)
 		m.spawn(m.retryPut)
 	case err != nil:
 		m.fail(a.seq, err)

@@ -62,7 +62,7 @@ func (n *Node) part(m *mirror) bool {
 	}
 	if m.link != nil {
 		n.unsubscribe(m.link, m.subID)
-		m.unbind("its writer is gone; the safe frame follows at the deadline")
+		m.unbind(CauseRule, "its writer is gone; the safe frame follows at the deadline")
 	}
 	return true
 }

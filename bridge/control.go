@@ -37,7 +37,7 @@ func (n *Node) handle(l *link, m wire.Message) error {
 	case wire.Offer:
 		n.offer(l, m)
 	case wire.Accepted:
-		n.pushAnswered(l, m.ID, "")
+		n.pushAnswered(l, m.ID, "", "")
 	case wire.Refused:
 		n.refused(l, m)
 	case wire.Revocations:
@@ -86,9 +86,10 @@ const maxCatalog = 10000
 
 // subscribe starts to send a channel to the peer.
 func (n *Node) subscribe(l *link, m wire.Subscribe) {
-	local, err := n.readable(l, m.Channel)
-	if err != nil {
-		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeAbsent, Text: wire.Text(fmt.Sprintf("%s: %v", m.Channel, err))})
+	local := n.readable(l, m.Channel)
+	if local == nil {
+		code, text := n.withheld(l, m.Channel)
+		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: code, Text: wire.Text(text)})
 		return
 	}
 	ch := local.ch
@@ -174,6 +175,9 @@ func (n *Node) subscribed(l *link, m wire.Subscribed) {
 func (n *Node) refused(l *link, m wire.Refused) {
 	switch m.Re {
 	case wire.TypeSubscribe:
+		if l.answered(m) {
+			return
+		}
 		in := l.inbound(m.ID)
 		if in == nil {
 			return
@@ -186,9 +190,9 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		if m.Code == wire.CodeForbidden || m.Code == wire.CodeLimit {
 			in.m.bar(in.epoch)
 		}
-		in.m.refuse(fmt.Sprintf("%s refuses: %s", l.host, m.Text))
+		in.m.refuse(causeOfRefusal(m), fmt.Sprintf("%s refuses: %s", l.host, m.Text))
 		l.warn("subscription refused", "channel", in.m.channel, "err", m.Text)
 	case wire.TypeOffer:
-		n.pushAnswered(l, m.ID, m.Text)
+		n.pushAnswered(l, m.ID, m.Text, causeOfRefusal(m))
 	}
 }

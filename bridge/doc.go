@@ -177,6 +177,7 @@
 //	grant.go    rules: who may use what         permit.go   rules for what runs; Apply
 //	asked.go    wishes while it runs            pushrules.go rules -> pushes; qostable.go
 //	report.go   status; status.go its JSON      heal.go     mirrors in trouble: locks, new files
+//	cause.go    why, in a word; ask.go          traffic.go  what links carry and lose
 //	stale.go    deadlines; onstale.go           command.go  one writer at a time
 //	space.go    what peers may make us take     limits.go   the table of all limits
 //	fresh/      the pure parts

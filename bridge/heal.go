@@ -138,7 +138,7 @@ func (m *mirror) replace(why string, size int) error {
 func (m *mirror) fail(seq uint64, err error) {
 	m.count.Refused++
 	m.without(seq, &m.count.Refused)
-	m.reason = err.Error() // waiting frames leave reasons of their own
+	m.reason, m.cause = err.Error(), causeOf(err) // waiting frames leave reasons of their own
 	m.failed("put into mirror failed", err)
 }
 
@@ -153,7 +153,7 @@ func (m *mirror) refuseFrame(err error) {
 // failed says once what is wrong now. Needs m.mu.
 func (m *mirror) failed(message string, err error) {
 	if text := err.Error(); m.failure != text {
-		m.failure, m.reason = text, text
+		m.failure, m.reason, m.cause = text, text, causeOf(err)
 		m.complain(message, err)
 	}
 }
@@ -232,5 +232,6 @@ func (m *mirror) putPending() bool {
 		}
 	}
 	m.pending.seq, m.waiting = 0, false
+	m.waits.stop(m.pending.now().now)
 	return false
 }

@@ -36,10 +36,11 @@ type link struct {
 	offered map[string]bool         // channels that a push lets the peer read
 	subs    map[uint32]*mirror      // our subscriptions
 	lastID  uint32
-	pushed  []pushed        // wishes that the peer's pushes made here
-	turned  []wire.Offer    // pushes of the peer that our rules refuse
-	refused map[string]bool // channels that our rules have refused to the peer
-	full    bool            // the log has it that not all of its channels are mirrored
+	pushed  []pushed                     // wishes that the peer's pushes made here
+	turned  []wire.Offer                 // pushes of the peer that our rules refuse
+	refused map[string]bool              // channels that our rules have refused to the peer
+	asked   map[uint32]chan wire.Refused // who waits for an answer of Ask
+	full    bool                         // the log has it that not all of its channels are mirrored
 	gripes  complaints
 	silence
 
@@ -61,6 +62,7 @@ type link struct {
 	held     bool          // it is the pacer, not the transport, that frames wait for
 	look     time.Duration // when the pump looks again by itself; 0: it is about to
 	shares   shares
+	traffic  traffic
 
 	news    news        // has a lock of its own
 	packing *compressor // of small frames; the pump's
@@ -80,7 +82,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 	l := &link{
 		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heard: n.now()},
 		wake: make(chan struct{}, 1), taken: make(chan struct{}), outUp: make(chan struct{}, 1), said: make(chan struct{}),
-		ended: make(map[string][]uint32), offered: make(map[string]bool), refused: make(map[string]bool), subs: make(map[uint32]*mirror),
+		ended: make(map[string][]uint32), offered: make(map[string]bool), refused: make(map[string]bool), subs: make(map[uint32]*mirror), asked: make(map[uint32]chan wire.Refused),
 		packing: newCompressor(), exports: make(map[uint32]*export), imports: make(map[uint32]*inbound),
 	}
 	l.awake = func() { notify(l.wake) }
@@ -151,7 +153,7 @@ func (n *Node) drop(l *link, cause error) {
 	}
 	for id, m := range l.subs {
 		l.setInbound(id, nil)
-		m.unbind("no link to " + l.host)
+		m.unbind(CausePeerMissing, "no link to "+l.host)
 	}
 	l.dropAllExports()
 	for _, p := range n.pushes {

@@ -19,6 +19,7 @@ type local struct {
 	tag    localach.Tag      // of the mirror it is; zero for others
 	mirror bool              // it is a mirror: one by its tag, or one we write into
 	reason string            // why it is not offered, empty when it is
+	cause  Cause             // of that
 	again  time.Duration     // when to try again to open it; 0: no need
 }
 
@@ -53,7 +54,7 @@ func (n *Node) localChanged(name string) {
 	if old != nil && fresh != nil && old.ch != nil && fresh.ch != nil && old.ch.Epoch() == fresh.ch.Epoch() && old.ch.Check() == nil {
 		fresh.close()
 		n.changed = n.changed || old.mirror != fresh.mirror
-		old.mirror, old.reason = fresh.mirror, fresh.reason
+		old.mirror, old.reason, old.cause = fresh.mirror, fresh.reason, fresh.cause
 		return
 	}
 	if old != nil {
@@ -84,7 +85,7 @@ func (l *link) takeBack(name string) {
 func (n *Node) openLocal(name string, old *local) *local {
 	l := &local{name: name}
 	if !n.concerns(name) {
-		l.reason = "not exported: no --export pattern matches"
+		l.reason, l.cause = "not exported: no --export pattern matches", CauseExportRule
 		return l
 	}
 	ch, err := n.reopen(name, old)
@@ -100,7 +101,7 @@ func (n *Node) openLocal(name string, old *local) *local {
 		err = fmt.Errorf("%w; remove it with `achbridge channel rm %s` and let its publisher make it anew", err, name)
 	}
 	if err != nil {
-		l.reason, l.again = err.Error(), n.now()+openAgain
+		l.reason, l.cause, l.again = err.Error(), causeOf(err), n.now()+openAgain
 		if errors.Is(err, fs.ErrPermission) {
 			l.reason = "no permission: readers need write permission too (chmod 0660 and a common group)"
 		}
@@ -115,12 +116,12 @@ func (n *Node) openLocal(name string, old *local) *local {
 	l.mirror = l.tag != (localach.Tag{}) || n.knowsSource(name)
 	if l.mirror && !matches(n.cfg.Relay, name) {
 		ch.Close()
-		l.reason = "it is a mirror; --relay offers mirrors again"
+		l.reason, l.cause = "it is a mirror; --relay offers mirrors again", CauseExportRule
 		return l
 	}
 	l.ch, l.copies = ch, newSnapshots(ch, n.packing, n.now)
 	if !l.mirror && !n.cfg.Export.some(name) {
-		l.reason = "only pushed: no --export pattern matches"
+		l.reason, l.cause = "only pushed: no --export pattern matches", CauseExportRule
 	}
 	return l
 }
@@ -266,16 +267,11 @@ func sameChannel(a, b wire.Channel) bool {
 	return a.Epoch == b.Epoch && a.FrameCount == b.FrameCount && a.FrameSize == b.FrameSize
 }
 
-// readable returns the channel that a peer asks for, or why it may not have it.
-func (n *Node) readable(l *link, name string) (*local, error) {
-	if _, ok := l.told[name]; !ok {
-		return nil, errNotOffered
-	}
+// readable returns the channel that a peer asks for, nil when it is not offered to it.
+func (n *Node) readable(l *link, name string) *local {
 	c := n.locals[name]
-	if c == nil || c.ch == nil {
-		return nil, errNotOffered
+	if _, ok := l.told[name]; !ok || c == nil || c.ch == nil {
+		return nil
 	}
-	return c, nil
+	return c
 }
-
-var errNotOffered = errors.New("no such channel, or not exported")

@@ -44,6 +44,7 @@ type mirror struct {
 	qos      QoS
 	state    string
 	reason   string
+	cause    Cause  // of the reason
 	failure  string // of the last put; empty when it was good
 	ch       *localach.Channel
 	w        *localach.Writer
@@ -53,9 +54,12 @@ type mirror struct {
 	owed     bool          // the file lacks the newest frame that came
 	captured time.Duration // of the newest frame, by the peer's clock; 0 unknown
 	ages     ages
-	putSeq   uint64 // what our last put returned
+	putSeq   uint64        // what our last put returned
+	bytes    int           // of the frame that came last
+	transit  time.Duration // how old it was then; 0: unknown
 	pending  kept
 	waiting  bool         // retryPut works on pending
+	waits    stopwatch    // for how long it has in all
 	recent   fresh.Recent // frames that came, of those that the last subscription brought
 	lacking  lacking
 	held     *uint64  // where the newest frame of the file is counted, nil as for lacking
@@ -131,7 +135,7 @@ func (m *mirror) begin(epoch, last, have uint64) bool {
 		m.forget(epoch)
 		return false
 	}
-	m.state, m.reason = stateLive, ""
+	m.state, m.reason, m.cause = stateLive, "", ""
 	return true
 }
 
@@ -169,16 +173,16 @@ func (m *mirror) tryPut(seq uint64, frame []byte) error {
 	}
 	m.putSeq = put
 	if m.failure != "" {
-		m.failure, m.reason = "", ""
+		m.failure, m.reason, m.cause = "", "", ""
 	}
 	return nil
 }
 
 // refuse says why there is no mirror.
-func (m *mirror) refuse(reason string) {
+func (m *mirror) refuse(cause Cause, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state, m.reason = stateRefused, reason
+	m.state, m.reason, m.cause = stateRefused, reason, cause
 }
 
 // bar remembers that the origin's rules refuse the mirror as it is asked for.
@@ -189,9 +193,9 @@ func (m *mirror) bar(epoch uint64) {
 }
 
 // unbind says that nobody feeds the mirror now.
-func (m *mirror) unbind(reason string) {
+func (m *mirror) unbind(cause Cause, reason string) {
 	m.link = nil
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state, m.reason = stateWaiting, reason
+	m.state, m.reason, m.cause = stateWaiting, reason, cause
 }

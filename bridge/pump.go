@@ -74,6 +74,7 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	if !may || !waits {
 		l.pacer.Held(now, waits && l.held)
 	}
+	l.traffic.wait(now, waits && !may)
 	ask := l.askClock(box, now)
 	if len(box.body) == 0 && !box.hollow && !quiet && !(due && report <= now) && ask > now {
 		next := ask
@@ -91,6 +92,7 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	number := l.flight.NextNumber(now)
 	box.packet = wire.AppendHeader(box.packet[:0], wire.Header{Number: number, Sent: now})
 	box.packet = append(box.packet, box.body...)
+	l.traffic.out(len(box.packet) + box.stream)
 	if size := len(box.packet) + box.stream; len(box.pieces) > 0 || box.stream > 0 || box.hollow {
 		l.flight.Sent(now, number, size, box.pieces)
 		l.pacer.Sent(now, size)

@@ -20,6 +20,7 @@ type push struct {
 	id     uint32
 	state  string
 	reason string
+	cause  Cause
 	answer []chan error // who waits for the peer's answer; each has room for it
 }
 
@@ -31,7 +32,7 @@ const (
 
 func (p *push) linkDown(l *link) {
 	if p.link == l {
-		p.link, p.state, p.reason = nil, stateWaiting, "no link to "+p.Host
+		p.link, p.state, p.reason, p.cause = nil, stateWaiting, "no link to "+p.Host, CausePeerMissing
 	}
 }
 
@@ -195,7 +196,7 @@ func (n *Node) pushConflict(l *link, w Mirror) (code wire.Code, text string) {
 
 // pushAnswered takes the peer's answer to an offer; reason is empty when it
 // accepted.
-func (n *Node) pushAnswered(l *link, id uint32, reason string) {
+func (n *Node) pushAnswered(l *link, id uint32, reason string, cause Cause) {
 	for i, p := range n.pushes {
 		if p.link != l || p.id != id {
 			continue
@@ -204,12 +205,12 @@ func (n *Node) pushAnswered(l *link, id uint32, reason string) {
 			if p.state == stateRefused { // its rules have changed
 				l.offered[p.Channel], n.changed = true, true
 			}
-			p.state, p.reason = pushAccepted, ""
+			p.state, p.reason, p.cause = pushAccepted, "", ""
 			p.reply(nil)
 			return
 		}
 		l.warn("push refused by the peer", "channel", p.Channel, "err", reason)
-		p.state, p.reason = stateRefused, reason
+		p.state, p.reason, p.cause = stateRefused, reason, cause
 		delete(l.offered, p.Channel)
 		if p.reply(fmt.Errorf("push %s: %s", p.Channel, reason)) {
 			n.pushes = append(n.pushes[:i:i], n.pushes[i+1:]...)

@@ -89,6 +89,7 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 	}
 	l.mu.Lock()
 	l.receipts.Received(now, d.Number, size, cargo)
+	l.traffic.in(size)
 	if reported {
 		l.feedback(now, d.Sent, feedback)
 	}

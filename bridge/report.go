@@ -52,7 +52,7 @@ func (n *Node) status() Status {
 	}
 	s.Mirrors = append(s.Mirrors, n.missing()...)
 	for _, p := range n.pushes {
-		s.Pushes = append(s.Pushes, PushStatus{Push: p.Push, State: cmp.Or(p.state, stateWaiting), Reason: p.reason})
+		s.Pushes = append(s.Pushes, PushStatus{Push: p.Push, State: cmp.Or(p.state, stateWaiting), Reason: p.reason, Cause: p.cause})
 	}
 	for _, l := range n.locals {
 		s.Locals = append(s.Locals, l.status())
@@ -78,6 +78,7 @@ func (l *link) status(now time.Duration) (LinkStatus, []ExportStatus) {
 	s := LinkStatus{
 		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: l.s.Transport(), State: stateUp, Dialled: l.s.Dialled(),
 		UpS: (now - l.up).Seconds(), RTTms: ms(cmp.Or(srtt, l.s.RTT())), ClockOffsetMs: ms(offset), ClockUncertaintyMs: ms(uncertainty),
+		DatagramBytes: l.s.MaxDatagram(), Traffic: l.traffic.status(now, &l.flight, &l.receipts),
 	}
 	if path := l.pacer.Path(); path > 0 {
 		mbit := path * 8 / 1e6
@@ -103,13 +104,14 @@ func (m *mirror) status(now time.Duration) MirrorStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := MirrorStatus{
-		Host: m.host, Channel: m.channel, Name: m.name, State: m.stateNow(), Reason: m.reason,
+		Host: m.host, Channel: m.channel, Name: m.name, State: m.stateNow(), Reason: m.reason, Cause: m.cause,
+		Bytes: m.bytes, TransitMs: m.transitMs(), LockWaitS: m.waits.total(now).Seconds(),
 		QoS: m.qos.shown(), Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign, Safe: m.vigil.safe,
 	}
 	m.showStale(&s)
 	if m.link != nil {
 		if m.link.silent && m.state == stateLive {
-			s.Reason = m.link.silentText(now)
+			s.Reason, s.Cause = m.link.silentText(now), CausePeerSilent
 		}
 		m.learn(m.link.clockAt(now))
 	}
@@ -155,19 +157,19 @@ func (n *Node) missing() []MirrorStatus {
 			continue // another goes before it
 		}
 		told[name] = true
-		reason := "no link to " + w.Host
+		cause, reason := CausePeerMissing, "no link to "+w.Host
 		for _, l := range n.links {
 			if l.host == w.Host {
-				reason = w.Host + " does not offer it"
+				cause, reason = CauseNoChannel, w.Host+" does not offer it"
 			}
 		}
-		list = append(list, MirrorStatus{Host: w.Host, Channel: w.Channel, QoS: w.QoS.shown(), Name: name, State: stateWaiting, Reason: reason})
+		list = append(list, MirrorStatus{Host: w.Host, Channel: w.Channel, QoS: w.QoS.shown(), Name: name, State: stateWaiting, Reason: reason, Cause: cause})
 	}
 	return list
 }
 
 func (l *local) status() LocalStatus {
-	s := LocalStatus{Channel: l.name, Exported: l.ch != nil && l.reason == "", Reason: l.reason}
+	s := LocalStatus{Channel: l.name, Exported: l.ch != nil && l.reason == "", Reason: l.reason, Cause: l.cause}
 	if l.ch != nil {
 		g := l.ch.Geometry()
 		s.FrameCount, s.FrameSize, s.Seq = g.FrameCount, g.FrameSize, l.ch.LastSeq()
@@ -181,11 +183,11 @@ func (n *Node) peerStatus(p *peer) PeerStatus {
 		s.State = "dialling"
 	}
 	if p.err != nil {
-		s.Error = p.err.Error()
+		s.Error, s.Cause = p.err.Error(), causeOf(p.err)
 	}
 	switch {
 	case n.linkTo(p) != nil:
-		s.State, s.Error = "linked", ""
+		s.State, s.Error, s.Cause = "linked", "", ""
 	case p.unlisted:
 		s.State = "missed"
 	}

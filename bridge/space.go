@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -32,6 +33,11 @@ func newSpace(dir localach.Dir) *space {
 	return &space{dir: dir, free: func() (int64, error) { return freeBytes(dir) }}
 }
 
+var (
+	errNoRoom  = errors.New("no room")
+	errTooMuch = errors.New("too much")
+)
+
 func freeBytes(dir localach.Dir) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(string(dir), &st); err != nil {
@@ -49,11 +55,11 @@ func (s *space) take(size int64) error {
 		return err
 	}
 	if size > maxMirror {
-		return fmt.Errorf("a mirror of %d MiB is too much: one may have %d", size>>20, maxMirror>>20)
+		return fmt.Errorf("a mirror of %d MiB is %w: one may have %d", size>>20, errTooMuch, maxMirror>>20)
 	}
 	if limit := (free + s.used) / 2; s.used+size > limit {
-		return fmt.Errorf("no room in %s for a mirror of %d KiB: %d are free, and of those and the %d that mirrors have they may take half; remove files there, or enlarge it: mount -o remount,size=…",
-			s.dir, size>>10, free>>10, s.used>>10)
+		return fmt.Errorf("%w in %s for a mirror of %d KiB: %d are free, and of those and the %d that mirrors have they may take half; remove files there, or enlarge it: mount -o remount,size=…",
+			errNoRoom, s.dir, size>>10, free>>10, s.used>>10)
 	}
 	s.used += size
 	return nil

@@ -29,6 +29,9 @@ type LinkStatus struct {
 	PathMbit           *float64 `json:"path_mbit"`
 	ClockOffsetMs      float64  `json:"clock_offset_ms"` // its monotonic clock minus ours
 	ClockUncertaintyMs float64  `json:"clock_uncertainty_ms"`
+	// DatagramBytes is the largest that the path carries at once, without the headers.
+	DatagramBytes int `json:"datagram_bytes"`
+	Traffic       `json:"traffic"`
 }
 
 // MirrorStatus is one local copy of a remote channel, wanted or running.
@@ -39,7 +42,15 @@ type MirrorStatus struct {
 	State   string `json:"state"` // live, stale, waiting, refused
 	QoS     QoS    `json:"qos"`
 	Reason  string `json:"reason,omitempty"`
-	Seq     uint64 `json:"seq"` // of the newest frame, as the origin counts
+	Cause   Cause  `json:"cause,omitempty"` // of the reason, when it is one that programs may ask for
+	Seq     uint64 `json:"seq"`             // of the newest frame, as the origin counts
+	// Bytes is the size of the frame that came last, and TransitMs how old it was when it
+	// did, in time or late; null while that cannot be told.
+	Bytes     int      `json:"frame_bytes"`
+	TransitMs *float64 `json:"transit_ms"`
+	// LockWaitS is for how long frames have waited in all for a local process to let go of
+	// the mirror's lock.
+	LockWaitS float64 `json:"lock_wait_s,omitempty"`
 	// AgeMs is the age of the newest frame now, null while it cannot be told. It
 	// grows while nothing comes, also without a link.
 	AgeMs *float64 `json:"age_ms"`
@@ -94,6 +105,7 @@ type PushStatus struct {
 	Push
 	State  string `json:"state"` // waiting, accepted, refused
 	Reason string `json:"reason,omitempty"`
+	Cause  Cause  `json:"cause,omitempty"`
 }
 
 // LocalStatus is one channel of this host.
@@ -104,6 +116,7 @@ type LocalStatus struct {
 	Seq        uint64 `json:"seq"`
 	Exported   bool   `json:"exported"`
 	Reason     string `json:"reason,omitempty"` // why it is not, or what is wrong with it
+	Cause      Cause  `json:"cause,omitempty"`
 }
 
 // PeerStatus is one other node that we know of.
@@ -113,6 +126,7 @@ type PeerStatus struct {
 	Addrs []string `json:"addrs"`
 	State string   `json:"state"` // linked, dialling, known; missed: nothing tells of it any more, and it is dialled for a while
 	Error string   `json:"error,omitempty"`
+	Cause Cause    `json:"cause,omitempty"` // of the error
 }
 
 // RemoteChannel is one channel that a linked peer offers.

@@ -34,7 +34,7 @@ func (n *Node) endGone(l *link) {
 	for id, m := range l.subs {
 		if _, ok := l.catalog[m.channel]; !ok {
 			n.unsubscribe(l, id)
-			m.unbind(fmt.Sprintf("%s does not offer %s now", m.host, m.channel))
+			m.unbind(CauseNoChannel, fmt.Sprintf("%s does not offer %s now", m.host, m.channel))
 		}
 	}
 }
@@ -151,11 +151,11 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS):
 		return
 	case c.Origin != nil && c.Origin.Node == n.cfg.Node:
-		m.refuse("loop: it is a channel of this host that " + l.host + " mirrors")
+		m.refuse(CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")
 		return
 	}
 	if twin := n.twinOf(m, c); twin != nil {
-		m.refuse("it is mirrored here already, as " + twin.name)
+		m.refuse(CauseRule, "it is mirrored here already, as "+twin.name)
 		return
 	}
 	if m.link != nil {
@@ -167,7 +167,7 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 	m.origin = c
 	if err := n.openMirror(m, l, c); err != nil {
 		m.retry = n.now() + time.Second
-		m.refuse(err.Error())
+		m.refuse(causeOf(err), err.Error())
 		return
 	}
 	l.lastID++
@@ -250,7 +250,7 @@ func (n *Node) endDetours(m *mirror) {
 	for _, other := range n.mirrors {
 		if other != m && other.from == m.from && other.link != nil {
 			n.unsubscribe(other.link, other.subID)
-			other.refuse("it is mirrored here already, as " + m.name)
+			other.refuse(CauseRule, "it is mirrored here already, as "+m.name)
 		}
 	}
 }

@@ -20,14 +20,16 @@ type Code int
 
 // The reasons of version 1.
 const (
-	CodeVersion   Code = 1 // the version cannot be served
-	CodeAbsent    Code = 2 // no such channel or subscription
-	CodeForbidden Code = 3 // not exported, or not accepted
-	CodeLoop      Code = 4 // the frames come from the asking node
-	CodeLimit     Code = 5 // too many, or too large
-	CodeConflict  Code = 6 // the ID or the name is in use
-	CodeFailed    Code = 7 // everything else: see the text
-	CodeEpoch     Code = 8 // that life of the channel is over, the catalog tells the present one
+	CodeVersion   Code = 1  // the version cannot be served
+	CodeAbsent    Code = 2  // no such channel or subscription
+	CodeForbidden Code = 3  // not exported, or not accepted
+	CodeLoop      Code = 4  // the frames come from the asking node
+	CodeLimit     Code = 5  // too many, or too large
+	CodeConflict  Code = 6  // the ID or the name is in use
+	CodeFailed    Code = 7  // everything else: see the text
+	CodeEpoch     Code = 8  // that life of the channel is over, the catalog tells the present one
+	CodeAccess    Code = 9  // the origin's daemon may not open the channel's file
+	CodeCorrupt   Code = 10 // the channel's file is damaged
 )
 
 var codes = [...]string{
@@ -39,6 +41,8 @@ var codes = [...]string{
 	CodeConflict:  "conflict",
 	CodeFailed:    "failed",
 	CodeEpoch:     "epoch over",
+	CodeAccess:    "access",
+	CodeCorrupt:   "corrupt",
 }
 
 // String is for logs and status.

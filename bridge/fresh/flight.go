@@ -35,6 +35,7 @@ type Flight struct {
 	unheard              time.Duration // since when nothing new was heard, while waiting
 	tried                time.Duration // since when packets have left on end and none was answered, while waiting
 	asked                time.Duration // when the latest packet left
+	sent, lost           uint64        // packets with frames, and those of them that did not arrive as far as is known
 	out                  Outcome       // what is returned, kept for its memory
 }
 
@@ -101,6 +102,7 @@ func (f *Flight) Sent(now time.Duration, number uint64, size int, pieces []Piece
 	p := &f.packets[len(f.packets)-1]
 	p.number, p.size, p.sent, p.state = number, size, now, open
 	p.pieces = append(p.pieces[:0], pieces...)
+	f.sent++
 	f.bytes += size
 	f.held += size + overhead
 }
@@ -134,12 +136,16 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 		switch {
 		case back == 0 || back <= 64 && r.Bitmap&(1<<(back-1)) != 0:
 			f.unheard, f.tried, heard = now, now, true
+			if p.state == expired {
+				f.lost--
+			}
 			f.out.Arrived = append(f.out.Arrived, p.pieces...)
 			f.delivery(p, r, now-max(held, 0))
 			f.settle(p, closed)
 		case p.state == open && back >= reorderLimit:
 			f.out.Lost = append(f.out.Lost, p.pieces...)
 			f.out.LostPackets++
+			f.lost++
 			f.settle(p, closed)
 		}
 	}
@@ -185,6 +191,7 @@ func (f *Flight) Expire(now time.Duration) (lost []Piece) {
 		switch p := &f.packets[i]; {
 		case p.state == open && now-p.sent >= f.timeout():
 			f.out.Lost = append(f.out.Lost, p.pieces...)
+			f.lost++
 			f.settle(p, expired)
 		case p.state == expired && now-p.sent >= forgetAfter:
 			f.settle(p, closed)
@@ -204,6 +211,10 @@ func (f *Flight) NextExpiry() (at time.Duration, ok bool) {
 	}
 	return 0, false
 }
+
+// Count returns how many packets with frames have left, and how many of them have not
+// arrived, as far as is known.
+func (f *Flight) Count() (sent, lost uint64) { return f.sent, f.lost }
 
 // Bytes is the size of all packets in flight.
 func (f *Flight) Bytes() int { return f.bytes }

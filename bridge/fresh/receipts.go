@@ -22,6 +22,7 @@ type Receipts struct {
 	repeated time.Duration // when anything was
 	told     uint64        // packets.newest as the last report had it
 	credit   int           // bytes that feedback may take, times feedbackPart
+	count    uint64        // packets that arrived
 }
 
 const (
@@ -53,6 +54,7 @@ func (r *Receipts) Received(now time.Duration, number uint64, size int, cargo Ca
 	if !r.packets.Add(number) {
 		return false
 	}
+	r.count++
 	r.arrived[number%64] = now
 	if cargo == Nothing {
 		return true
@@ -64,6 +66,12 @@ func (r *Receipts) Received(now time.Duration, number uint64, size int, cargo Ca
 	r.complete = r.complete || cargo == Complete
 	r.credit = min(r.credit+max(size+headerBytes, smallPacket), feedbackBurst*feedbackPart)
 	return true
+}
+
+// Count returns how many packets have arrived, and how many of lower numbers than the
+// newest have not.
+func (r *Receipts) Count() (arrived, missing uint64) {
+	return r.count, r.packets.newest - min(r.count, r.packets.newest)
 }
 
 // Due is when the next report has to leave: delay after the first packet that it

@@ -133,10 +133,10 @@ func forgeries(a, other Authority, now time.Time) map[string]struct {
 		want   error
 	}{
 		"another authority":         {func(f *forgery) { f.authority = other }, ErrWrongKey},
-		"host has ended":            {func(f *forgery) { f.host.NotBefore, f.host.NotAfter = now.Add(-400*day), now.Add(-time.Minute) }, errNotNow},
-		"host is not good yet":      {func(f *forgery) { f.host.NotBefore = now.Add(time.Minute) }, errNotNow},
-		"session has ended":         {func(f *forgery) { f.session.NotBefore, f.session.NotAfter = now.Add(-day), now.Add(-time.Second) }, errNotNow},
-		"session is not good yet":   {func(f *forgery) { f.session.NotBefore, f.session.NotAfter = now.Add(time.Minute), now.Add(day) }, errNotNow},
+		"host has ended":            {func(f *forgery) { f.host.NotBefore, f.host.NotAfter = now.Add(-400*day), now.Add(-time.Minute) }, ErrNotNow},
+		"host is not good yet":      {func(f *forgery) { f.host.NotBefore = now.Add(time.Minute) }, ErrNotNow},
+		"session has ended":         {func(f *forgery) { f.session.NotBefore, f.session.NotAfter = now.Add(-day), now.Add(-time.Second) }, ErrNotNow},
+		"session is not good yet":   {func(f *forgery) { f.session.NotBefore, f.session.NotAfter = now.Add(time.Minute), now.Add(day) }, ErrNotNow},
 		"session for too long":      {func(f *forgery) { f.session.NotAfter = now.Add(sessionLife) }, errBadCertificate},
 		"another host":              {named("pc"), errBadCertificate},
 		"a name below":              {named("x.robot"), errBadCertificate},
@@ -170,7 +170,7 @@ func forgeries(a, other Authority, now time.Time) map[string]struct {
 		"the host's own": {func(f *forgery) {
 			f.chain = func(_, h []byte, _ func(*x509.Certificate) []byte) [][]byte { return [][]byte{h, h} }
 		}, errBadCertificate},
-		"revoked": {func(f *forgery) { f.host.SerialNumber = big.NewInt(0xbad) }, errRevoked},
+		"revoked": {func(f *forgery) { f.host.SerialNumber = big.NewInt(0xbad) }, ErrRevoked},
 	}
 }
 
@@ -317,8 +317,8 @@ func TestSessionCertificatesAreRenewed(t *testing.T) {
 		if len(serials) < 4 {
 			t.Errorf("session certificates in three days: got %d, want a new one each time that half of its life is over", len(serials))
 		}
-		if _, err := robot.verify(first); !errors.Is(err, errNotNow) {
-			t.Errorf("the first one after three days: got %v, want %v", err, errNotNow)
+		if _, err := robot.verify(first); !errors.Is(err, ErrNotNow) {
+			t.Errorf("the first one after three days: got %v, want %v", err, ErrNotNow)
 		}
 		if err := robot.stands(first); err != nil {
 			t.Errorf("a session of three days ago: got %v, want it to live on", err)

@@ -12,8 +12,10 @@ import (
 )
 
 var (
-	errRevoked = errors.New("peer's certificate is revoked")
-	errNotNow  = errors.New("peer's certificate is not good now")
+	// ErrRevoked says that the authority has taken the peer's certificate back.
+	ErrRevoked = errors.New("peer's certificate is revoked")
+	// ErrNotNow says that the peer's certificate has ended, or that a clock is wrong.
+	ErrNotNow = errors.New("peer's certificate is not good now")
 )
 
 const (
@@ -129,7 +131,7 @@ func (a *hostAnchor) vouched(cert, host *x509.Certificate) error {
 }
 
 func notNow(cert *x509.Certificate, now time.Time) error {
-	return fmt.Errorf("%w: it is good from %s to %s, and the clock here says %s", errNotNow,
+	return fmt.Errorf("%w: it is good from %s to %s, and the clock here says %s", ErrNotNow,
 		cert.NotBefore.Format(time.RFC3339), cert.NotAfter.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 }
 
@@ -157,7 +159,7 @@ func (a *hostAnchor) stands(chain []*x509.Certificate) error {
 	}
 	host, now := chain[1], time.Now()
 	if a.revoked.Has(serialOf(host)) {
-		return errRevoked
+		return ErrRevoked
 	}
 	if now.Before(host.NotBefore) || now.After(host.NotAfter) {
 		return notNow(host, now)

@@ -1,0 +1,86 @@
+package bridge
+
+import (
+	"testing"
+	"time"
+
+	"achbridge/bridge/transport"
+)
+
+// What keeps a mirror or a push from working is told in a word for programs too.
+func TestStatusTellsTheCause(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{Export: Grants{{Channels: []string{"plan"}, Hosts: []string{"planner"}}, {Channels: []string{"*"}}}})
+		robot.channel("plan", 4, 64)
+		robot.channel("imu", 4, 64)
+		large := robot.channel("large", 16, 1<<20)
+		large.put(1, 64)
+		pc.channel("goal", 4, 64)
+		pc.channel("robot.imu", 4, 64) // somebody else's
+		pc.run(Config{
+			Mirrors: []Mirror{
+				{Host: "robot", Channel: "*"}, {Host: "robot", Channel: "arms"}, {Host: "nobody", Channel: "imu"},
+			},
+			Pushes: Pushes{{Channel: "goal", Host: "robot"}},
+		}, robot)
+		pc.node.call(func() { pc.node.space.free = func() (int64, error) { return 1 << 20, nil } })
+		time.Sleep(2 * time.Second)
+		causes := map[string]Cause{}
+		s := pc.node.Status()
+		for _, m := range s.Mirrors {
+			causes[m.Name] = m.Cause
+		}
+		for _, p := range s.Pushes {
+			causes["push "+p.Channel] = p.Cause
+		}
+		for name, want := range map[string]Cause{
+			"robot.plan": CauseExportRule, "robot.arms": CauseNoChannel, "nobody.imu": CausePeerMissing,
+			"robot.large": CauseShmFull, "robot.imu": CauseOther, "push goal": CauseAcceptRule,
+		} {
+			if causes[name] != want {
+				t.Errorf("%s: got %q, want %q", name, causes[name], want)
+			}
+		}
+		if peer := s.Peers[0]; peer.Cause != "" {
+			t.Errorf("a linked peer: got %q, want no cause", peer.Cause)
+		}
+	})
+}
+
+func TestUnlinkedPeerHasItsCause(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.key = transport.NewKey()
+		robot.run(Config{})
+		pc.run(Config{}, robot)
+		cause := func() Cause { return pc.node.Status().Peers[0].Cause }
+		w.within(5*time.Second, "another key", func() bool { return cause() == CauseKey })
+		robot.stop()
+		w.within(20*time.Second, "no answer", func() bool { return cause() == CausePeerSilent })
+	})
+}
+
+// A reader that is stopped with the lock of a mirror makes its frames wait.
+func TestMirrorTellsForHowLongItsLockWasTaken(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu := robot.channel("imu", 16, 64)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, time.Second)
+		if got := pc.mirror("robot.imu").LockWaitS; got != 0 {
+			t.Errorf("got %v s, want none before", got)
+		}
+		takeLock(t, pc.dir, "robot.imu")
+		imu.put(2, 64)
+		time.Sleep(time.Second)
+		during := pc.mirror("robot.imu").LockWaitS
+		freeLock(t, pc.dir, "robot.imu")
+		pc.follows("robot.imu", 2, time.Second)
+		after := pc.mirror("robot.imu").LockWaitS
+		time.Sleep(time.Second)
+		if still := pc.mirror("robot.imu").LockWaitS; during < 0.9 || after > 1.1 || still != after {
+			t.Errorf("got %.3f s, then %.3f, then %.3f, want about 1 and no more", during, after, still)
+		}
+	})
+}
