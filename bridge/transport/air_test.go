@@ -23,6 +23,7 @@ type air struct {
 	mu               sync.Mutex
 	dice             *rand.Rand
 	loss             float64              // share of the packets that get lost
+	missing          int                  // which packet gets lost, counted from now; 0 is none
 	rate             int                  // of the bottleneck before each node, in bytes a second; 0 is none
 	busy             map[string]time.Time // by receiver: until when its bottleneck has packets queued
 	journey          map[arrival]time.Duration
@@ -51,6 +52,10 @@ func newAir() *air {
 func (a *air) SendPacket(p simnet.Packet) error {
 	a.mu.Lock()
 	lost := a.dice.Float64() < a.loss
+	if a.missing > 0 {
+		a.missing--
+		lost = lost || a.missing == 0
+	}
 	if a.counter != nil {
 		*a.counter++
 	}
@@ -123,6 +128,13 @@ func (a *air) lose(share float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.loss = share
+}
+
+// loseOne makes the air lose the nth packet from now on, 1 being the next.
+func (a *air) loseOne(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.missing = n
 }
 
 // count counts packets in n from now on; nil ends it.

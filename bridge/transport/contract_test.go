@@ -29,6 +29,7 @@ var contract = []struct {
 	{"BothEndsKnowEachOther", bothEndsKnowEachOther, onEndpoints},
 	{"WrongKeyIsRefusedAndLoggedOnBothSides", wrongKeyIsRefused, onEndpoints},
 	{"OwnNodeIsRefused", ownNodeIsRefused, onEndpoints},
+	{"OwnNodeIsRefusedWhateverIsLost", ownNodeIsRefusedWhateverIsLost, onAir},
 	{"ControlCarriesAMebibyteEachWay", controlCarriesAMebibyte, onSessions},
 	{"DatagramsUpToTheLimitArrive", datagramsUpToTheLimit, onSessions},
 	{"BurstArrivesWhole", burstArrivesWhole, onSessions},
@@ -176,6 +177,23 @@ func ownNodeIsRefused(t *testing.T, l *lab) {
 	copied := l.start(t, Config{Key: l.keys[0], Node: nodeOf("robot"), Host: "copy"})
 	if _, err := copied.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, ErrSelf) {
 		t.Errorf("dialling a copy of our state: got %v, want ErrSelf", err)
+	}
+	nobodyArrives(t, e)
+	if lines := l.logs[e].lines(""); len(lines) != 0 {
+		t.Errorf("log: got %q, want nothing", lines)
+	}
+}
+
+// The end that refuses first says goodbye, which may come before the last packet of
+// its handshake does, or instead of it.
+func ownNodeIsRefusedWhateverIsLost(t *testing.T, l *lab) {
+	e := l.node(t, "robot")
+	copied := l.start(t, Config{Key: l.keys[0], Node: nodeOf("robot"), Host: "copy"})
+	for n := 1; n <= 20; n++ { // no handshake that fails has more packets
+		l.air.loseOne(n)
+		if _, err := copied.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, ErrSelf) {
+			t.Errorf("packet %d lost: got %v, want ErrSelf", n, err)
+		}
 	}
 	nobodyArrives(t, e)
 	if lines := l.logs[e].lines(""); len(lines) != 0 {

@@ -68,7 +68,7 @@ func (p *sctpProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error
 	s, err := p.dialOver(ctx, path, addr)
 	if err != nil {
 		path.Close()
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && !errors.Is(err, ErrSelf) {
 			return nil, p.why(ctx)
 		}
 		return nil, err

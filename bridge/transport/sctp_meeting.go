@@ -264,7 +264,12 @@ func (m *sctpMeeting) cause(err error) error {
 	if m.fault != nil {
 		return m.fault
 	}
-	if _, closed := errors.AsType[*CloseError](err); closed || errors.Is(err, ErrSelf) {
+	// It has proved who it is before the handshake ends, and when it is us it may see so
+	// first, and end it.
+	if m.peer.Node == m.trust.self.Node {
+		return ErrSelf
+	}
+	if _, closed := errors.AsType[*CloseError](err); closed {
 		return err
 	}
 	// The alert is of a type that pion keeps to itself.
