@@ -169,15 +169,41 @@ func TestRobotsDaemonThatLeavesPutsTheSafeFrameFirst(t *testing.T) {
 	})
 }
 
-func TestFlappingMirrorIsToldOnceASecond(t *testing.T) {
+func TestFlappingMirrorIsToldSeldomAndEachMissCounts(t *testing.T) {
 	inCommand(t, func(c *commanding) {
-		for range 20 {
+		for range 200 {
 			c.put()
 			c.watch(goalDeadline + goalDeadline/4)
 		}
-		lines := c.robot.said("mirror stale") + c.robot.said("mirror fresh")
-		if n := len(c.stops()); n != 20 || lines > 6 || lines < 2 {
-			t.Errorf("got %d safe frames and %d lines in 5 s, want 20 and at most one line a second", n, lines)
+		for range 20 {
+			c.put()
+			c.watch(goalDeadline / 2)
+		}
+		if n := len(c.stops()); n != 200 {
+			t.Errorf("got %d safe frames, want 200", n)
+		}
+		stale, missed, fresh := c.robot.events(MirrorStale), c.robot.events(DeadlineMissed), c.robot.events(MirrorFresh)
+		if len(stale) != 1 || len(fresh) != 1 || len(missed) < 3 || len(missed) > 6 {
+			t.Errorf("got %d stale, %d missed, %d fresh in 52 s, want 1, one each 10 s, 1", len(stale), len(missed), len(fresh))
+		}
+		sum := 0
+		for _, e := range missed {
+			sum += e.Count
+		}
+		if sum != 199 || c.robot.node.Status().Events[DeadlineMissed] != 199 {
+			t.Errorf("got %d misses, %d in status, want 199 after the first", sum, c.robot.node.Status().Events[DeadlineMissed])
+		}
+	})
+}
+
+func TestMirrorThatIsStaleAgainAndAgainIsToldEverMoreSeldom(t *testing.T) {
+	inCommand(t, func(c *commanding) {
+		for range 60 {
+			c.commands(2 * time.Second)
+			c.watch(time.Second)
+		}
+		if n := len(c.robot.events(MirrorStale)) + len(c.robot.events(MirrorFresh)); n > 5 {
+			t.Errorf("got %d events of stale and fresh in 3 min, want at most 5", n)
 		}
 	})
 }

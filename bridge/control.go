@@ -108,7 +108,7 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 		return
 	}
 	if !l.mayRead(m) {
-		l.warn("subscription of a peer refused", "channel", m.Channel, "cause", "it has too many")
+		l.refusal("subscription of a peer refused", Event{Channel: m.Channel, Text: "it has too many"})
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeLimit,
 			Text: wire.Text(fmt.Sprintf("%s: %s lets one host read %d channels", m.Channel, n.cfg.Host, maxSubscriptions))})
 		return
@@ -191,7 +191,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 			in.m.bar(in.epoch)
 		}
 		in.m.refuse(causeOfRefusal(m), fmt.Sprintf("%s refuses: %s", l.host, m.Text))
-		l.warn("subscription refused", "channel", in.m.channel, "err", m.Text)
+		l.refusal("subscription refused", Event{Channel: in.m.channel, Mirror: in.m.name, Text: m.Text})
 	case wire.TypeOffer:
 		n.pushAnswered(l, m.ID, m.Text, causeOfRefusal(m))
 	}

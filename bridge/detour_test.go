@@ -29,5 +29,8 @@ func TestChannelThatIsRelayedTooComesDirectly(t *testing.T) {
 		if detour.State != stateRefused || !strings.Contains(detour.Reason, "as robot.imu") || detour.Seq > 50 {
 			t.Errorf("got %s (%s) at frame %d, want it refused for robot.imu", detour.State, detour.Reason, detour.Seq)
 		}
+		if loops := pc.events(Loop); len(loops) != 1 || loops[0].Mirror != "base.robot.imu" || loops[0].Host != "base" {
+			t.Errorf("got the events %+v, want one of the loop", loops)
+		}
 	})
 }

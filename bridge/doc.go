@@ -106,7 +106,8 @@
 // # Commands
 //
 // A deadline is the longest time without a frame after which a mirror is stale: in
-// status, with the time since, and in the log, at most once a second (stale.go). It
+// status, with the time since, and among the events. One that goes to and fro is told
+// stale until it has been fresh for a second, or longer if it does so often (stale.go). It
 // belongs to the host that has the mirror, as a wish for it or the rule that accepts a
 // push says; the origin does not learn it. Only frames that were put count: a writer
 // whose commands all come late is lost.
@@ -180,6 +181,7 @@
 //	cause.go    why, in a word; ask.go          traffic.go  what links carry and lose
 //	stale.go    deadlines; onstale.go           command.go  one writer at a time
 //	space.go    what peers may make us take     limits.go   the table of all limits
+//	events.go   what happened: log, followers
 //	fresh/      the pure parts
 //
 // # Rules that hold whatever happens

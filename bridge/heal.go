@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"achbridge/localach"
@@ -124,7 +125,7 @@ func (m *mirror) replace(why string, size int) error {
 	m.without(m.tag.Seq, m.held)
 	m.tag = tag
 	m.replaced++
-	m.log.Warn("mirror replaced", "channel", m.name, "peer", m.host, "cause", why)
+	m.events.tell(slog.LevelWarn, "mirror replaced", m.event(MirrorReplaced, why), "cause", why)
 	m.spawn(func() {
 		old.Poison()
 		oldWriter.Close()
@@ -166,7 +167,7 @@ func (m *mirror) complain(message string, err error) {
 		return
 	}
 	m.complained = now
-	m.log.Error(message, "channel", m.name, "peer", m.host, "err", err)
+	m.events.tell(slog.LevelError, message, m.event(Refused, message+": "+err.Error()), "err", err)
 }
 
 // kept is the newest frame that came while the mirror's lock was taken.

@@ -65,7 +65,7 @@ func (n *Node) pin(l *link) {
 	before, known := n.pins[l.host]
 	switch {
 	case known && before != l.peer:
-		l.warn("host name is used by another node than before", "node", l.peer.String(), "before", before.String())
+		l.warn("host name is used by another node than before", Event{Kind: HostChanged, Text: "its name is used by another node than before"}, "node", l.peer.String(), "before", before.String())
 	case !known && len(n.pins) >= maxPins:
 		return
 	}

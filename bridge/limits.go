@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -90,8 +91,8 @@ type complaints struct {
 	left int // lines left out since the last one
 }
 
-// warn logs what the peer of l has brought about.
-func (l *link) warn(message string, args ...any) {
+// warn tells what the peer of l has brought about.
+func (l *link) warn(message string, e Event, args ...any) {
 	if l.gripes.burst == 0 {
 		l.gripes.allowance = allowance{burst: logBurst, every: logPeriod}
 	}
@@ -103,7 +104,15 @@ func (l *link) warn(message string, args ...any) {
 		args = append(args, "left_out", l.gripes.left)
 		l.gripes.left = 0
 	}
-	l.n.log.Warn(message, append([]any{"peer", l.host}, args...)...)
+	e.Host = l.host
+	l.n.events.tell(slog.LevelWarn, message, e, args...)
+}
+
+// refusal tells that something of the peer of l, or for it, was refused; why is in
+// the text of e.
+func (l *link) refusal(message string, e Event) {
+	e.Kind = Refused
+	l.warn(message, e, "cause", e.Text)
 }
 
 var errTooManyLinks = errors.New("too many links")
@@ -126,7 +135,8 @@ func (n *Node) crowded(s *transport.Session) bool {
 func (n *Node) turnAway(s *transport.Session) {
 	n.turned++
 	if n.newcomers.take(n.now()) {
-		n.log.Warn("session refused: too many links", "peer", s.Peer().Host, "addr", s.RemoteAddr().String(), "count", n.turned)
+		n.events.tell(slog.LevelWarn, "session refused: too many links",
+			Event{Kind: Refused, Host: s.Peer().Host, Text: "session: too many links", Count: n.turned}, "addr", s.RemoteAddr().String(), "count", n.turned)
 		n.turned = 0
 	}
 	n.work.Go(func() { s.Close(fmt.Sprintf("%s has %d links already; list this peer there", n.cfg.Host, maxLinks)) })

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -58,6 +59,7 @@ type link struct {
 	flight   fresh.Flight
 	receipts fresh.Receipts
 	clock    fresh.Clock
+	stepped  time.Duration // of the peer's clock against ours, since the node looked
 	pacer    fresh.Pacer
 	held     bool          // it is the pacer, not the transport, that frames wait for
 	look     time.Duration // when the pump looks again by itself; 0: it is about to
@@ -117,7 +119,8 @@ func (n *Node) take(l *link) {
 	n.links[l.peer] = l
 	n.reached(l.peer)
 	n.pin(l)
-	n.log.Info("link up", "peer", l.host, "node", l.peer.String(), "addr", l.s.RemoteAddr().String(), "dialled", l.s.Dialled())
+	n.events.tell(slog.LevelInfo, "link up", Event{Kind: LinkUp, Host: l.host, Text: "over " + l.s.Transport() + " with " + l.s.RemoteAddr().String()},
+		"node", l.peer.String(), "addr", l.s.RemoteAddr().String(), "dialled", l.s.Dialled())
 	close(l.taken)
 	n.changed = true
 }
@@ -146,7 +149,7 @@ func (n *Node) drop(l *link, cause error) {
 	if err := l.s.Err(); err != nil && !errors.Is(cause, errBye) && word == "" && !closedByUs(err) {
 		cause = err // it knows more than who was disturbed first
 	}
-	n.log.Info("link down", "peer", l.host, "err", cause)
+	n.events.tell(slog.LevelInfo, "link down", Event{Kind: LinkDown, Host: l.host, Text: cause.Error()}, "err", cause)
 	n.unlinked(l, cause)
 	if closed, ok := errors.AsType[*transport.CloseError](cause); ok && closed.Remote || errors.Is(cause, errBye) {
 		n.leaving(l.peer)

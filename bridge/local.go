@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"time"
 
 	"achbridge/localach"
@@ -108,7 +109,7 @@ func (n *Node) openLocal(name string, old *local) *local {
 		if unready(err) && (old == nil || old.ch != nil) {
 			l.reason, l.again = "it is being made", n.now()+tick
 		} else if old == nil || old.reason != l.reason {
-			n.log.Warn("channel cannot be used", "channel", name, "err", err)
+			n.events.tell(slog.LevelWarn, "channel cannot be used", Event{Kind: Unusable, Channel: name, Text: l.reason}, "err", err)
 		}
 		return l
 	}

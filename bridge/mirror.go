@@ -21,6 +21,7 @@ type mirror struct {
 	adopt               []string
 	mode                FileMode // of a file that is made
 	log                 *slog.Logger
+	events              *journal
 	spawn               func(func()) // starts a goroutine that the node waits for
 
 	// These belong to the node's goroutine.
@@ -168,7 +169,7 @@ func (m *mirror) tryPut(seq uint64, frame []byte) error {
 	}
 	if put != m.putSeq+1 && m.putSeq != 0 {
 		if m.foreign++; m.foreign == 1 {
-			m.log.Warn("somebody else writes into a mirror", "channel", m.name, "peer", m.host)
+			m.events.tell(slog.LevelWarn, "somebody else writes into a mirror", m.event(ForeignWriter, "somebody else writes into it"))
 		}
 	}
 	m.putSeq = put
@@ -183,6 +184,21 @@ func (m *mirror) refuse(cause Cause, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state, m.reason, m.cause = stateRefused, reason, cause
+}
+
+// loop refuses a mirror whose frames would come here twice, or come round, by l.
+func (m *mirror) loop(l *link, cause Cause, reason string) {
+	m.mu.Lock()
+	told := m.state == stateRefused && m.reason == reason
+	m.mu.Unlock()
+	m.refuse(cause, reason)
+	if !told {
+		l.warn("mirror refused: it comes round", Event{Kind: Loop, Channel: m.channel, Mirror: m.name, Text: reason}, "cause", reason)
+	}
+}
+
+func (m *mirror) event(kind EventKind, text string) Event {
+	return Event{Kind: kind, Host: m.host, Channel: m.channel, Mirror: m.name, Text: text}
 }
 
 // bar remembers that the origin's rules refuse the mirror as it is asked for.

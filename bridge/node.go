@@ -44,6 +44,9 @@ type Node struct {
 	newcomers allowance                   // lines in the log about sessions that are turned away
 	turned    int                         // of those since the last line
 
+	events journal
+	wall   wallClock
+
 	changed bool // something that reconcile looks at is not as it was
 }
 
@@ -86,6 +89,7 @@ func New(cfg Config) (*Node, error) {
 		space:   newSpace(cfg.Dir),
 	}
 	n.packers.group = &n.work
+	n.events.log = n.log
 	n.planPushes()
 	return n, nil
 }
@@ -217,6 +221,7 @@ func (n *Node) accept(ctx context.Context) {
 
 // look is what the node does at every tick.
 func (n *Node) look() {
+	n.lookAtClocks()
 	for name, l := range n.locals {
 		if l.due(n.now()) {
 			n.localChanged(name)

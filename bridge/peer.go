@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"time"
@@ -287,7 +288,8 @@ func (n *Node) unreached(p *peer, err error) {
 	first := p.err == nil
 	p.err = err
 	if first && !errors.Is(err, transport.ErrWrongKey) {
-		n.log.Warn("peer cannot be reached, trying again", "peer", cmp.Or(p.Host, p.key()), "addr", p.Addrs[0].String(), "err", err)
+		n.events.tell(slog.LevelWarn, "peer cannot be reached, trying again",
+			Event{Kind: PeerUnreachable, Host: cmp.Or(p.Host, p.key()), Text: err.Error()}, "addr", p.Addrs[0].String(), "err", err)
 	}
 }
 

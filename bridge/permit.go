@@ -32,7 +32,7 @@ func (n *Node) permit(l *link, channel string, asked QoS) (QoS, error) {
 // forbid tells the peer why it may not read a channel.
 func (n *Node) forbid(l *link, id uint32, channel string, cause error) {
 	l.refused[channel] = true
-	l.warn("subscription of a peer refused", "channel", channel, "cause", cause)
+	l.refusal("subscription of a peer refused", Event{Channel: channel, Text: cause.Error()})
 	l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: wire.CodeForbidden,
 		Text: wire.Text(fmt.Sprintf("it does not let %s read %s: %v", l.host, channel, cause))})
 }

@@ -266,7 +266,7 @@ func (l *link) missing(p fresh.Piece) {
 // feedback takes a report of the peer about our packets. Needs l.mu.
 func (l *link) feedback(now, sent time.Duration, f wire.Feedback) {
 	if at, ok := l.flight.SentAt(f.Newest); ok {
-		l.clock.Sample(at, f.Arrived, sent, now)
+		l.stepped += l.clock.Sample(at, f.Arrived, sent, now)
 	}
 	out := l.flight.Feedback(now, sent-f.Arrived, f)
 	for _, p := range out.Arrived {

@@ -122,14 +122,14 @@ func (n *Node) offer(l *link, m wire.Offer) {
 	rule, err := n.acceptable(l, m)
 	if err != nil {
 		l.turn(m)
-		l.warn("push refused", "channel", m.As, "cause", err)
+		l.refusal("push refused", Event{Channel: m.Channel, Mirror: m.As, Text: err.Error()})
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: wire.CodeForbidden,
 			Text: wire.Text(fmt.Sprintf("%s does not accept %s: %v", n.cfg.Host, m.As, err))})
 		return
 	}
 	w := pushed{acceptedAs(rule, l.host, m), m.ID}
 	if code, text := n.pushConflict(l, w.Mirror); text != "" {
-		l.warn("push refused", "channel", m.As, "cause", text)
+		l.refusal("push refused", Event{Channel: m.Channel, Mirror: m.As, Text: text})
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: code, Text: wire.Text(text)})
 		return
 	}
@@ -209,7 +209,7 @@ func (n *Node) pushAnswered(l *link, id uint32, reason string, cause Cause) {
 			p.reply(nil)
 			return
 		}
-		l.warn("push refused by the peer", "channel", p.Channel, "err", reason)
+		l.refusal("push refused by the peer", Event{Channel: p.Channel, Text: reason})
 		p.state, p.reason, p.cause = stateRefused, reason, cause
 		delete(l.offered, p.Channel)
 		if p.reply(fmt.Errorf("push %s: %s", p.Channel, reason)) {

@@ -40,7 +40,7 @@ func (n *Node) status() Status {
 	s := Status{
 		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(),
 		Links: []LinkStatus{}, Mirrors: []MirrorStatus{}, Exports: []ExportStatus{},
-		Pushes: []PushStatus{}, Locals: []LocalStatus{}, Peers: []PeerStatus{},
+		Pushes: []PushStatus{}, Locals: []LocalStatus{}, Peers: []PeerStatus{}, Events: n.events.counted(),
 	}
 	for _, l := range n.links {
 		link, exports := l.status(now)

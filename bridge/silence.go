@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"achbridge/bridge/transport"
@@ -59,11 +60,11 @@ func (n *Node) listen(l *link) {
 	}
 	l.silent, n.changed = silent, true
 	if silent {
-		n.log.Info("link silent", "peer", l.host, "node", l.peer.String())
+		n.events.tell(slog.LevelInfo, "link silent", Event{Kind: LinkSilent, Host: l.host, Text: l.silentText(n.now())}, "node", l.peer.String())
 		n.succeed(l)
 		return
 	}
-	n.log.Info("link heard again", "peer", l.host, "node", l.peer.String())
+	n.events.tell(slog.LevelInfo, "link heard again", Event{Kind: LinkHeard, Host: l.host, Text: "heard again"}, "node", l.peer.String())
 	for _, p := range n.peers {
 		if p.node() == l.peer.String() {
 			p.again()

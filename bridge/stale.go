@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -13,15 +14,19 @@ type vigil struct {
 	done   chan struct{} // closed when the mirror is; nil: nobody watches yet
 	last   time.Time     // when a frame was put last; before the first, when the mirror was made
 	stale  bool
-	told   bool // as the log has it
-	toldAt time.Time
-	lapses int    // times it became stale since then
-	armed  bool   // the newest frame of the file is, for all we know, a command
-	safe   uint64 // safe frames put
+	told   bool          // that it is stale, as the events have it
+	toldAt time.Time     // that it is stale or fresh, or how often it missed its deadline
+	ended  time.Time     // when it was fresh again, if told is not so any more
+	calm   time.Duration // for how long it must be fresh to be told so
+	lapses int           // times it became stale since toldAt
+	armed  bool          // the newest frame of the file is, for all we know, a command
+	safe   uint64        // safe frames put
 }
 
 const (
-	tellStale  = time.Second // the log has a mirror fresh or stale at most once in that time
+	leastCalm  = time.Second      // for so long a mirror must be fresh to be told so, and twice
+	mostCalm   = time.Minute      // as long each time it was stale again within mostCalm, up to that
+	tellMisses = 10 * time.Second // meanwhile the deadlines that it misses are told so often
 	longWait   = time.Hour
 	safeAgain  = 100 * time.Millisecond // a safe frame that could not be put is tried again
 	lastTrials = 20                     // of the safe frame, when its mirror ends
@@ -33,7 +38,7 @@ func (m *mirror) watchDeadline() {
 	defer m.mu.Unlock()
 	v := &m.vigil
 	if m.qos.Deadline == 0 {
-		v.stale = false
+		v.refresh(time.Now())
 	}
 	switch {
 	case v.done != nil:
@@ -73,7 +78,7 @@ func (m *mirror) judge(now time.Time) time.Duration {
 	}
 	switch {
 	case left > 0:
-		v.stale = false
+		v.refresh(now)
 	case !v.stale:
 		v.stale = true
 		v.lapses++
@@ -89,27 +94,54 @@ func (m *mirror) fed() {
 	v := &m.vigil
 	v.last, v.armed = time.Now(), true
 	if v.stale {
-		v.stale = false
+		v.refresh(v.last)
 		notify(v.wake)
 	}
 }
 
-// tellStale logs what changed, and returns when there is more to log. Needs m.mu.
+// refresh notes that it is not stale at now.
+func (v *vigil) refresh(now time.Time) {
+	if v.stale {
+		v.stale, v.ended = false, now
+	}
+}
+
+// tellStale tells what changed, and returns when there may be more to tell. A mirror
+// that goes to and fro is stale until it has been fresh for a while. Needs m.mu.
 func (m *mirror) tellStale(now time.Time) time.Duration {
 	v := &m.vigil
-	if v.stale == v.told {
+	switch {
+	case !v.told && !v.stale:
+		return longWait
+	case !v.told:
+		if v.calm *= 2; v.toldAt.IsZero() || now.Sub(v.toldAt) > mostCalm {
+			v.calm = leastCalm
+		}
+		v.calm = min(v.calm, mostCalm)
+		m.events.tell(slog.LevelWarn, "mirror stale", m.event(MirrorStale, m.staleText(now)), "deadline", m.qos.Deadline, "on_stale", m.qos.OnStale.String())
+		v.told, v.toldAt, v.lapses = true, now, 0
 		return longWait
 	}
-	if wait := v.toldAt.Add(tellStale).Sub(now); !v.toldAt.IsZero() && wait > 0 {
-		return wait
-	}
+	fresh := v.ended.Add(v.calm).Sub(now)
 	if v.stale {
-		m.log.Warn("mirror stale", "channel", m.name, "peer", m.host, "deadline", m.qos.Deadline, "on_stale", m.qos.OnStale.String(), "count", v.lapses)
-	} else {
-		m.log.Info("mirror fresh", "channel", m.name, "peer", m.host)
+		fresh = longWait
 	}
-	v.told, v.toldAt, v.lapses = v.stale, now, 0
-	return longWait
+	misses := v.toldAt.Add(tellMisses).Sub(now)
+	if v.lapses == 0 {
+		misses = longWait
+	}
+	if v.lapses > 0 && (fresh <= 0 || misses <= 0) {
+		e := m.event(DeadlineMissed, fmt.Sprintf("no frame within its deadline of %v, %d more times", m.qos.Deadline, v.lapses))
+		e.Count = v.lapses
+		m.events.tell(slog.LevelWarn, "deadline missed", e, "deadline", m.qos.Deadline, "count", v.lapses)
+		v.toldAt, v.lapses, misses = now, 0, longWait
+	}
+	if fresh <= 0 {
+		m.events.tell(slog.LevelInfo, "mirror fresh", m.event(MirrorFresh, fmt.Sprintf("frames have come in time for %v", now.Sub(v.ended).Round(10*time.Millisecond))))
+		v.told, v.toldAt = false, now
+		return longWait
+	}
+	return min(fresh, misses)
 }
 
 // owesSafe reports whether the safe frame is to follow the last command. Needs m.mu.

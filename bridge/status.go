@@ -11,6 +11,8 @@ type Status struct {
 	Pushes  []PushStatus   `json:"pushes"`
 	Locals  []LocalStatus  `json:"channels"`
 	Peers   []PeerStatus   `json:"peers"`
+	// Events counts what happened since the daemon began, as the metrics have it.
+	Events map[EventKind]uint64 `json:"-"`
 }
 
 // LinkStatus is one authenticated association with another node.

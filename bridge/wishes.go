@@ -127,7 +127,7 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 	if m == nil {
 		if why := n.roomForMirror(l); why != "" {
 			if !l.full {
-				l.warn("mirror refused", "channel", c.Name, "cause", why)
+				l.refusal("mirror refused", Event{Channel: c.Name, Text: why})
 			}
 			l.full = true
 			return
@@ -136,7 +136,7 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 		n.made++
 		m = &mirror{
 			id: n.made, name: name, host: l.host, channel: c.Name, qos: w.QoS, mode: w.FileMode,
-			dir: n.cfg.Dir, space: n.space, adopt: n.cfg.Adopt, log: n.log, spawn: n.work.Go,
+			dir: n.cfg.Dir, space: n.space, adopt: n.cfg.Adopt, log: n.log, events: &n.events, spawn: n.work.Go,
 		}
 		n.mirrors[name] = m
 	}
@@ -151,11 +151,11 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS):
 		return
 	case c.Origin != nil && c.Origin.Node == n.cfg.Node:
-		m.refuse(CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")
+		m.loop(l, CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")
 		return
 	}
 	if twin := n.twinOf(m, c); twin != nil {
-		m.refuse(CauseRule, "it is mirrored here already, as "+twin.name)
+		m.loop(l, CauseRule, "it is mirrored here already, as "+twin.name)
 		return
 	}
 	if m.link != nil {
@@ -214,7 +214,7 @@ func (n *Node) rival(m *mirror, l *link, c wire.Channel) {
 		m.rivals = make(map[string]bool)
 	}
 	m.rivals[other] = true
-	l.warn("two channels want the same mirror", "channel", m.name, "cause", m.host+"/"+m.channel+" has it; give "+other+" another name with --as")
+	l.refusal("two channels want the same mirror", Event{Channel: c.Name, Mirror: m.name, Text: m.host + "/" + m.channel + " has it; give " + other + " another name with --as"})
 }
 
 // source is where a channel's frames were first put.
@@ -249,8 +249,9 @@ func (n *Node) twinOf(m *mirror, c wire.Channel) *mirror {
 func (n *Node) endDetours(m *mirror) {
 	for _, other := range n.mirrors {
 		if other != m && other.from == m.from && other.link != nil {
-			n.unsubscribe(other.link, other.subID)
-			other.refuse(CauseRule, "it is mirrored here already, as "+m.name)
+			l := other.link
+			n.unsubscribe(l, other.subID)
+			other.loop(l, CauseRule, "it is mirrored here already, as "+m.name)
 		}
 	}
 }
@@ -268,7 +269,7 @@ func (n *Node) openMirror(m *mirror, l *link, c wire.Channel) error {
 		err = m.open(c, origin)
 	}
 	if err != nil && m.retry == 0 {
-		l.warn("mirror refused", "channel", m.name, "err", err)
+		l.refusal("mirror refused", Event{Channel: c.Name, Mirror: m.name, Text: err.Error()})
 	}
 	return err
 }

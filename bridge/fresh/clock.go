@@ -31,20 +31,25 @@ func (s sample) uncertainty(now time.Duration) time.Duration {
 
 // Sample takes one exchange: our packet left at sent (our clock), reached the
 // peer at arrived (its clock); the peer's report left at reported (its clock)
-// and is here at now (our clock).
-func (c *Clock) Sample(sent, arrived, reported, now time.Duration) {
+// and is here at now (our clock). step is by how much its clock has moved against
+// ours since, if one of them stood still; else 0.
+func (c *Clock) Sample(sent, arrived, reported, now time.Duration) (step time.Duration) {
 	rtt := (now - sent) - (reported - arrived)
 	if rtt < 0 {
-		return
+		return 0
 	}
 	s := sample{at: now, offset: ((arrived - sent) + (reported - now)) / 2, rtt: rtt}
 	if c.contradicts(s) {
+		if before, _, ok := c.Offset(now); ok {
+			step = s.offset - before
+		}
 		c.samples = [clockSamples]sample{}
 	}
 	slot := &c.samples[int(now/clockSlot)%clockSamples]
 	if slot.at == 0 || slot.at/clockSlot != now/clockSlot || s.uncertainty(now) <= slot.uncertainty(now) {
 		*slot = s
 	}
+	return step
 }
 
 // contradicts reports that a sample cannot be right together with one that is kept.

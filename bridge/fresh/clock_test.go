@@ -59,10 +59,14 @@ func TestClockFollowsAHostThatWasSuspended(t *testing.T) {
 	for _, slept := range []time.Duration{-5 * time.Second, 100 * ms, 5 * time.Second, time.Hour} {
 		c, at := &Clock{}, time.Second
 		for range 20 { // the best samples that there are
-			c.Sample(at, at+1*ms, at+1*ms, at+2*ms)
+			if step := c.Sample(at, at+1*ms, at+1*ms, at+2*ms); step != 0 {
+				t.Errorf("got a step of %v before it was suspended", step)
+			}
 			at += 500 * ms
 		}
-		c.Sample(at, at+slept+10*ms, at+slept+15*ms, at+30*ms)
+		if step := c.Sample(at, at+slept+10*ms, at+slept+15*ms, at+30*ms); (step - slept).Abs() > 15*ms {
+			t.Errorf("suspended for %v: got a step of %v", slept, step)
+		}
 		offset, uncertainty, ok := c.Offset(at + 30*ms)
 		if wrong := (offset - slept).Abs(); !ok || wrong > uncertainty {
 			t.Errorf("suspended for %v: got %v ± %v, %v; want it within its bounds again", slept, offset, uncertainty, ok)

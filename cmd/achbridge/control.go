@@ -30,6 +30,8 @@ import (
 //	GET  /v1/explain?channel=HOST/CHANNEL              explanation
 //	POST /v1/reload   {}                               reloadReply
 //	GET  /v1/age?of=HOST/CHANNEL|MIRROR&window=TIME    bridge.AgeReport, after that time
+//	GET  /v1/events?after=SEQ&wait=TIME                bridge.EventList: what happened after event SEQ, at once
+//	                                                   if there is something, else after that time at most
 //
 // An error is {"error": text} with a status of 4xx or 5xx.
 type control struct {
@@ -134,6 +136,11 @@ func (c *control) routes() http.Handler {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the window may be longer
 		report, err := c.age(r.Context(), r.URL.Query())
 		reply(w, report, err)
+	})
+	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		list, err := c.events(r.Context(), r.URL.Query())
+		reply(w, list, err)
 	})
 	return mux
 }

@@ -49,6 +49,7 @@ var (
 	ageUnsure    = metric("age_uncertainty_seconds", "What ages may be off.", "channel", "peer")
 	overBudget   = metric("deadline_violation_seconds_total", "Time in which the age was over the mirror's budget.", "channel", "peer")
 	framesTotal  = metric("frames_total", "What became of the frames that the origin put.", "channel", "peer", "direction", "reason")
+	eventsTotal  = metric("events_total", "What happened; achbridge events tells of each.", "kind")
 	framesFlying = metric("frames_in_flight", "Frames whose fate is not known yet.", "channel", "peer", "direction")
 )
 
@@ -64,6 +65,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	about := m.about()
 	gauge(out, buildInfo, 1, about.Version, runtime.Version(), s.Host, about.Network)
 	gauge(out, uptime, s.UptimeS)
+	for _, kind := range bridge.EventKinds {
+		counter(out, eventsTotal, float64(s.Events[kind]), string(kind))
+	}
 	seen := map[string]bool{}
 	for _, l := range s.Links {
 		if !seen[l.Peer] {
@@ -107,7 +111,7 @@ func collectMirror(out chan<- prometheus.Metric, m bridge.MirrorStatus) {
 	}
 	t := m.Age.Total
 	over := t.OverBudget * t.WindowS
-	out <- prometheus.MustNewConstMetric(overBudget, prometheus.CounterValue, over, m.Name, m.Host)
+	counter(out, overBudget, over, m.Name, m.Host)
 	buckets := map[float64]uint64{}
 	for _, b := range m.Age.Buckets {
 		buckets[b.Le.Seconds()] = uint64(b.Time / time.Millisecond)
@@ -138,13 +142,17 @@ func (m *metrics) collectFrames(out chan<- prometheus.Metric, told map[fateKey]u
 			count = sure
 		}
 		told[key] = count
-		out <- prometheus.MustNewConstMetric(framesTotal, prometheus.CounterValue, float64(count), of[0], of[1], of[2], f.name)
+		counter(out, framesTotal, float64(count), of[0], of[1], of[2], f.name)
 	}
 	gauge(out, framesFlying, float64(a.InFlight), of[:]...)
 }
 
 func gauge(out chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
 	out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func counter(out chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 }
 
 func truth(b bool) float64 {

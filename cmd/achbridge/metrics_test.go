@@ -27,6 +27,7 @@ func watched() bridge.Status {
 			}},
 			Accounts: bridge.Accounts{Offered: 1100, Delivered: 1000, Superseded: 80, Late: 15, InFlight: 5},
 		}},
+		Events:  map[bridge.EventKind]uint64{bridge.LinkUp: 2},
 		Exports: []bridge.ExportStatus{{Channel: "goal", Peer: "krang", Accounts: bridge.Accounts{Offered: 7, Delivered: 7}}},
 	}
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 
+	"achbridge/bridge"
 	"achbridge/bridge/transport"
 )
 
@@ -145,7 +147,7 @@ func (d *running) warnOfEnd(now time.Time) {
 	if now.After(ends) {
 		text = "the certificate of this host has ended: nobody links with it"
 	}
-	d.log.Warn(text, "ends", dayOf(ends), "cure", "achbridge ca issue "+d.self.Host)
+	d.node.Tell(slog.LevelWarn, text, bridge.Event{Kind: bridge.CertificateEnds, Text: text}, "ends", dayOf(ends), "cure", "achbridge ca issue "+d.self.Host)
 }
 
 // nameBy gives the host the name that its key is for. Another name is an error.

@@ -1,0 +1,125 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// events are those of one kind that the node keeps; "" is any.
+func (h *host) events(kind EventKind) []Event {
+	h.w.t.Helper()
+	l, err := h.node.Events(ended(), 0)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	return slices.DeleteFunc(l.Events, func(e Event) bool { return kind != "" && e.Kind != kind })
+}
+
+// ended is a context that waits for nothing.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func TestEventsTellOfALinkAndItsMirror(t *testing.T) {
+	inFlow(t, "delay=5ms", QoS{Deadline: 200 * milli}, 64, func(f *flow) {
+		f.stream(50*milli, time.Second, func(time.Duration) {})
+		f.change("cut")
+		f.stream(50*milli, 2*time.Second, func(time.Duration) {})
+		f.change("up")
+		f.stream(50*milli, 3*time.Second, func(time.Duration) {})
+		f.change("cut")
+		f.stream(50*milli, 15*time.Second, func(time.Duration) {})
+		var got []string
+		for _, e := range f.pc.events("") {
+			got = append(got, string(e.Kind))
+			if e.Host != "robot" || e.Text == "" || e.Kind == MirrorStale && (e.Mirror != flowName || e.Channel != "data") {
+				t.Errorf("event %+v does not name what it is about", e)
+			}
+		}
+		want := "link_up mirror_stale link_silent link_heard mirror_fresh mirror_stale link_silent link_down peer_unreachable"
+		if strings.Join(got, " ") != want {
+			t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
+		}
+	})
+}
+
+func TestFollowerIsWokenByNewsAndNeverWaitedFor(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.host("pc", wire10ms).run(Config{})
+		tell := func(i int) {
+			pc.node.Tell(slog.LevelInfo, "something", Event{Kind: Refused, Text: fmt.Sprint(i)})
+		}
+		go func() {
+			time.Sleep(time.Second)
+			tell(1)
+		}()
+		began := time.Now()
+		l, err := pc.node.Events(context.Background(), 0)
+		if waited := time.Since(began); err != nil || len(l.Events) != 1 || l.Events[0].Seq != 1 || waited != time.Second {
+			t.Fatalf("got %+v, %v after %v, want the first event after 1 s", l, err, waited)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if l, err := pc.node.Events(ctx, 1); err != nil || len(l.Events) != 0 || time.Since(began) != 61*time.Second {
+			t.Errorf("got %+v, %v after %v, want nothing until its time is over", l, err, time.Since(began))
+		}
+		for i := range 1000 { // nobody follows, and it takes no time
+			tell(i + 2)
+		}
+		if time.Since(began) != 61*time.Second {
+			t.Error("the node waited for a follower")
+		}
+		l, err = pc.node.Events(ended(), 101)
+		if err != nil || l.Missed != 1001-101-keptEvents || len(l.Events) != keptEvents || l.Events[0].Text != fmt.Sprint(1001-keptEvents+1) || l.Events[keptEvents-1].Seq != 1001 {
+			t.Errorf("got %d events after %d that are missed, %v, want the newest %d", len(l.Events), l.Missed, err, keptEvents)
+		}
+		if l, _ := pc.node.Events(ended(), 5000); len(l.Events) != keptEvents {
+			t.Errorf("who counts in another run got %d events, want all", len(l.Events))
+		}
+		pc.stop()
+		if _, err := pc.node.Events(context.Background(), 1001); err == nil {
+			t.Error("a node that has ended was waited for")
+		}
+	})
+}
+
+func TestRefusalsAreEventsOnBothSides(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.channel("imu", 4, 64)
+		pc.channel("goal", 4, 64)
+		robot.run(Config{Export: Grants{{Channels: []string{"*"}, Hosts: []string{"base"}, From: "export[0]"}}})
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "imu"}}, Pushes: []Push{{Channel: "goal", Host: "robot"}}}, robot)
+		w.within(5*time.Second, "refusals", func() bool { return len(pc.events(Refused)) == 2 && len(robot.events(Refused)) == 2 })
+		for _, e := range append(pc.events(Refused), robot.events(Refused)...) {
+			named := e.Channel == "imu" && strings.Contains(e.Text, "export[0] does not name the host pc") ||
+				e.Channel == "goal" && strings.Contains(e.Text, "no rule names it")
+			if !named {
+				t.Errorf("event %+v does not say what was refused, and why", e)
+			}
+		}
+	})
+}
+
+func TestWallClockThatStepsIsNoticed(t *testing.T) {
+	var w wallClock
+	for i, look := range []struct{ wall, mono, want time.Duration }{
+		{1000 * time.Hour, 0, 0},
+		{1000*time.Hour + 250*milli, 250 * milli, 0},
+		{1000*time.Hour + 501*milli, 500 * milli, 0}, // it is slewed
+		{1001*time.Hour + 751*milli, 750 * milli, time.Hour},
+		{1001*time.Hour + 1001*milli, time.Second, 0},
+		{999 * time.Hour, 1250 * milli, -2*time.Hour - 1251*milli},
+	} {
+		if got := w.look(look.wall, look.mono); got != look.want {
+			t.Errorf("look %d: got a step of %v, want %v", i, got, look.want)
+		}
+	}
+}
