@@ -35,7 +35,7 @@ func (n *Node) depose(name, by string) bool {
 	if i < 0 {
 		return false // it was wished for here
 	}
-	offer := l.pushed[i].offer
+	offer := l.pushed[i].offer.ID
 	l.pushed = slices.Delete(l.pushed, i, i+1)
 	n.log.Warn("writer of a command channel replaced: it is silent past its deadline", "channel", name, "peer", m.host, "by", by)
 	l.send(wire.Refused{ID: offer, Re: wire.TypeOffer, Code: wire.CodeConflict,

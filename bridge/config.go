@@ -51,8 +51,11 @@ type Push struct {
 	Channel string `json:"channel"` // a pattern in the configuration
 	Host    string `json:"host"`
 	As      string `json:"as,omitempty"` // name over there, in which {channel} stands for ours; empty: the same
-	Deny    bool   `json:"-"`            // a rule that there is to be no push; Host is then a pattern
-	From    string `json:"-"`            // where the wish is written, for people
+	// QoS is what the peer is asked to ask for, as far as its rule leaves it open. More
+	// than its MaxRate and Priority the peer does not get.
+	QoS  QoS    `json:"qos"`
+	Deny bool   `json:"-"` // a rule that there is to be no push; Host is then a pattern
+	From string `json:"-"` // where the wish is written, for people
 }
 
 // Peer is another node that may be dialled.
@@ -174,7 +177,14 @@ func (p Push) check() error {
 	if p.Host == "" || isPattern(p.Host) {
 		return fmt.Errorf("host %q: want the name of one host", p.Host)
 	}
-	return errors.Join(localach.CheckName(p.Channel), localach.CheckName(p.name()))
+	return errors.Join(localach.CheckName(p.Channel), localach.CheckName(p.name()), p.checkQoS())
+}
+
+func (p Push) checkQoS() error {
+	if p.QoS.Deadline != 0 || p.QoS.OnStale != (OnStale{}) {
+		return fmt.Errorf("deadline and on_stale are for the host that has the mirror: set them in the rule by which %s accepts it", p.Host)
+	}
+	return p.QoS.Check()
 }
 
 // Check checks a push of the configuration, which may be for a pattern.
@@ -188,7 +198,7 @@ func (p Push) Check() error {
 	if p.As != "" && !strings.Contains(p.As, "{channel}") {
 		return fmt.Errorf("as %q: one name cannot serve a pattern; put {channel} into it", p.As)
 	}
-	return errors.Join(checkPattern("channel", p.Channel), Push{Channel: "c", Host: p.Host, As: p.As}.check())
+	return errors.Join(checkPattern("channel", p.Channel), Push{Channel: "c", Host: p.Host, As: p.As, QoS: p.QoS}.check())
 }
 
 // name is what the channel is called over there.

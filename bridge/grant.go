@@ -20,10 +20,11 @@ type Grant struct {
 	Hosts    []string // patterns of the names of peers; nil: every member
 	Deny     bool     // they may not
 
-	// QoS is, for accept, that of the mirror that a push makes; the zero value
-	// leaves it to the push. For export MaxRate and Priority are the most that a
-	// peer gets; nothing else counts.
+	// QoS is, for accept, that of the mirror that a push makes; what neither it nor
+	// Says sets is left to the push. For export MaxRate and Priority are the most that
+	// a peer gets; nothing else counts.
 	QoS      QoS
+	Says     []string // keys of the options that are as QoS has them even if that is their default
 	FileMode FileMode // accept: of the mirror's file
 	From     string   // where the rule is written, for people
 }
@@ -92,6 +93,27 @@ func (g Grant) limit(q QoS) (QoS, error) {
 	}
 	if most := g.QoS.Priority; most != 0 && q.Priority.Level() > most.Level() {
 		q.Priority = most
+	}
+	return q, nil
+}
+
+// over is the QoS of the mirror that a push makes: what the rule sets, and else what
+// the push asks for. An error says how they contradict each other.
+func (g Grant) over(asked QoS) (QoS, error) {
+	q := g.QoS
+	for _, o := range options {
+		if o.Here || slices.Contains(g.Says, o.Key) || o.Text(q) != o.Text(QoS{}) || o.Text(asked) == o.Text(QoS{}) {
+			continue
+		}
+		if o.Key == "budget" && g.QoS.Class == Command && asked.budget() > g.QoS.budget() {
+			continue // what the rule calls a command gets no older because a peer says so
+		}
+		if err := q.Set(o.Key, o.Text(asked)); err != nil {
+			return q, err
+		}
+	}
+	if err := q.Check(); err != nil {
+		return q, fmt.Errorf("%s and what the push asks for contradict each other: %w", cmp.Or(g.From, "the rule for it"), err)
 	}
 	return q, nil
 }

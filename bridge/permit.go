@@ -14,7 +14,7 @@ type permitted struct{ asked, granted QoS }
 // not. A channel that we push to it is the operator's own wish.
 func (n *Node) permit(l *link, channel string, asked QoS) (QoS, error) {
 	if l.offered[channel] {
-		return asked, nil
+		return n.limitPushed(l, channel, asked)
 	}
 	if err := n.cfg.Export.denied(channel, l.host); err != nil {
 		return QoS{}, err
@@ -27,6 +27,16 @@ func (n *Node) permit(l *link, channel string, asked QoS) (QoS, error) {
 		return QoS{}, err
 	}
 	return rule.limit(asked)
+}
+
+// limitPushed lowers what l's peer asks for of a channel that is pushed to it to what
+// the push allows.
+func (n *Node) limitPushed(l *link, channel string, asked QoS) (QoS, error) {
+	p, ok := firstOf(n.pushes, func(p *push) bool { return p.Host == l.host && p.Channel == channel })
+	if !ok {
+		return asked, nil
+	}
+	return Grant{QoS: p.QoS, From: p.From}.limit(asked)
 }
 
 // forbid tells the peer why it may not read a channel.
@@ -103,13 +113,12 @@ func (n *Node) judgeExports(l *link) {
 func (n *Node) judgePushes(l *link) {
 	kept := l.pushed[:0:0]
 	for _, p := range l.pushed {
-		m := wire.Offer{ID: p.offer, Channel: p.Channel, As: p.As}
-		rule, err := n.acceptable(l, m)
+		wish, err := n.acceptable(l, p.offer)
 		if err != nil {
-			n.offer(l, m) // which refuses it
+			n.offer(l, p.offer) // which refuses it
 			continue
 		}
-		kept = append(kept, pushed{acceptedAs(rule, l.host, m), p.offer})
+		kept = append(kept, pushed{wish, p.offer})
 	}
 	l.pushed = kept
 	turned := l.turned

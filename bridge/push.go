@@ -37,7 +37,8 @@ func (p *push) linkDown(l *link) {
 }
 
 // Push adds a wish to push and waits until the peer has accepted it, at most
-// two seconds. A wish that the peer refuses is dropped and its reason returned;
+// two seconds. One for the same channel, host and name takes the place of the
+// former, whose subscription gets its QoS without a gap. A wish that the peer refuses is dropped and its reason returned;
 // one whose peer or channel is missing stays and waits for it.
 func (n *Node) Push(ctx context.Context, p Push) error {
 	if err := p.check(); err != nil {
@@ -77,11 +78,11 @@ func (n *Node) addPush(p Push, answer chan error) {
 		}
 		known.asked = true
 		known.answer = append(known.answer, answer)
-		switch known.state {
-		case pushAccepted:
+		switch {
+		case known.QoS != p.QoS || known.state == stateRefused:
+			known.Push, known.link, n.changed = p, nil, true // ask once more
+		case known.state == pushAccepted:
 			known.reply(nil)
-		case stateRefused:
-			known.link, n.changed = nil, true // ask once more
 		}
 		return
 	}
@@ -109,7 +110,8 @@ func (n *Node) offerPushes(l *link) {
 		p.link, p.id, p.state = l, l.lastID, stateWaiting
 		l.offered[p.Channel] = true
 		n.sendCatalog(l)
-		l.send(wire.Offer{ID: p.id, Channel: p.Channel, As: p.name()})
+		l.send(wire.Offer{ID: p.id, Channel: p.Channel, As: p.name(), QoS: p.QoS.wire()})
+		n.judgeExports(l) // a push that was changed may allow less
 	}
 }
 
@@ -119,7 +121,7 @@ func (n *Node) offer(l *link, m wire.Offer) {
 	if m.As == "" {
 		m.As = m.Channel
 	}
-	rule, err := n.acceptable(l, m)
+	wish, err := n.acceptable(l, m)
 	if err != nil {
 		l.turn(m)
 		l.refusal("push refused", Event{Channel: m.Channel, Mirror: m.As, Text: err.Error()})
@@ -127,7 +129,7 @@ func (n *Node) offer(l *link, m wire.Offer) {
 			Text: wire.Text(fmt.Sprintf("%s does not accept %s: %v", n.cfg.Host, m.As, err))})
 		return
 	}
-	w := pushed{acceptedAs(rule, l.host, m), m.ID}
+	w := pushed{wish, m}
 	if code, text := n.pushConflict(l, w.Mirror); text != "" {
 		l.refusal("push refused", Event{Channel: m.Channel, Mirror: m.As, Text: text})
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: code, Text: wire.Text(text)})
@@ -141,27 +143,31 @@ func (n *Node) offer(l *link, m wire.Offer) {
 // pushed is a wish that a peer's push has made here.
 type pushed struct {
 	Mirror
-	offer uint32
+	offer wire.Offer
 }
 
 // again reports whether o is for the same channel and name.
 func (p pushed) again(o pushed) bool { return p.same(o.Mirror) }
 
-// acceptable returns the rule by which a peer may push what it offers.
-func (n *Node) acceptable(l *link, m wire.Offer) (Grant, error) {
+// acceptable returns the wish that a peer's offer makes here, or says why the rules
+// do not let it.
+func (n *Node) acceptable(l *link, m wire.Offer) (Mirror, error) {
 	rule, err := n.cfg.Accept.For(m.As, l.host)
 	if errors.Is(err, errNoGrant) {
-		return rule, fmt.Errorf("%w; start it with --accept %s", err, m.As)
+		return Mirror{}, fmt.Errorf("%w; start it with --accept %s", err, m.As)
 	}
 	if deny, ok := n.cfg.Mirrors.Denial(l.host, m.Channel); ok && err == nil {
 		err = deniedBy(deny.From)
 	}
-	return rule, err
-}
-
-// acceptedAs is the wish that an accepted push makes.
-func acceptedAs(rule Grant, host string, m wire.Offer) Mirror {
-	return Mirror{Host: host, Channel: m.Channel, As: m.As, QoS: rule.QoS, FileMode: rule.FileMode, From: rule.From}
+	if err != nil {
+		return Mirror{}, err
+	}
+	asked, err := qosOf(m.QoS)
+	if err != nil {
+		return Mirror{}, err
+	}
+	qos, err := rule.over(asked)
+	return Mirror{Host: l.host, Channel: m.Channel, As: m.As, QoS: qos, FileMode: rule.FileMode, From: rule.From}, err
 }
 
 // turn remembers an offer that the rules refuse, in case they change.

@@ -51,9 +51,16 @@ func (n *Node) planPush(channel string) {
 		if !ok || isPattern(p.Channel) && n.isMirror(channel) {
 			continue
 		}
-		p = Push{Channel: channel, Host: p.Host, As: expand(p.As, "", channel), From: p.From}
-		if !slices.ContainsFunc(n.pushes, func(known *push) bool { return known.Same(p) }) {
+		p = Push{Channel: channel, Host: p.Host, As: expand(p.As, "", channel), QoS: p.QoS, From: p.From}
+		known, ok := firstOf(n.pushes, func(known *push) bool { return known.Same(p) })
+		switch {
+		case !ok:
 			n.pushes = append(n.pushes, &push{Push: p, state: stateWaiting})
+		case !known.asked && known.QoS != p.QoS:
+			known.link = nil // it is offered anew
+			fallthrough
+		case !known.asked:
+			known.Push = p
 		}
 	}
 }

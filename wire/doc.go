@@ -105,7 +105,7 @@
 //	 4 Subscribed   1! id  2 epoch  3 last seq  4! frame count  5! frame size
 //	 5 Update       1! id  2 QoS  3 have seq  4 owed (bool)
 //	 6 Unsubscribe  1! id
-//	 7 Offer        1! id  2! channel (name)  3 as (name; without: channel)
+//	 7 Offer        1! id  2! channel (name)  3 as (name; without: channel)  4 QoS
 //	 8 Accepted     1! id
 //	 9 Refused      1 id  2! type refused  3! code  4 text
 //	10 Ledger       1 serving (Account …)  2 holding (Account …)

@@ -8,10 +8,11 @@ type Offer struct {
 	ID      uint32 `cbor:"1,keyasint,omitempty"` // chosen by the sender, in use only once per link
 	Channel string `cbor:"2,keyasint,omitempty"`
 	As      string `cbor:"3,keyasint,omitempty"` // name on the peer's host; empty: Channel
+	QoS     QoS    `cbor:"4,keyasint,omitzero"`  // that the sender wishes for; the peer's rules go before it
 }
 
 func (m Offer) number() uint { return TypeOffer }
 
 func (m Offer) check() error {
-	return cmp.Or(checkID(m.ID), checkName("channel", m.Channel), checkName("as", cmp.Or(m.As, m.Channel)))
+	return cmp.Or(checkID(m.ID), checkName("channel", m.Channel), checkName("as", cmp.Or(m.As, m.Channel)), m.QoS.check())
 }

@@ -99,13 +99,16 @@ func ruleKeys() []ruleKey {
 	}
 	examples := map[string]string{"budget": "20ms", "max_rate": "200", "priority": "7", "deadline": "200ms", "on_stale": "put:/etc/achbridge/stop"}
 	docs := map[string]string{
-		"max_rate": "Frames a second at most, each time the newest; in export the most that a peer may ask for.",
-		"priority": "7 goes first, 0 last; in export the most that a peer may ask for.",
+		"max_rate": "Frames a second at most, each time the newest; in export and push the most that a peer may ask for.",
+		"priority": "7 goes first, 0 last; in export and push the most that a peer may ask for.",
 	}
 	for _, o := range bridge.Options() {
 		k := ruleKey{name: o.Key, lists: in, words: o.Words, example: examples[o.Key], doc: firstOf(docs[o.Key], sentence(o.Usage)) + " Default: " + o.Text(bridge.QoS{}) + "."}
 		if docs[o.Key] != "" {
 			k.lists = reads
+		}
+		if !o.Here {
+			k.lists = append(slices.Clone(k.lists), "push")
 		}
 		keys = append(keys, k)
 	}

@@ -197,6 +197,9 @@ func (b *ruleBuilder) grants(list string, rules []rule) bridge.Grants {
 		var m bridge.Mirror
 		if b.how(r, &m) {
 			g.QoS, g.FileMode = m.QoS, m.FileMode
+			for _, o := range r.options {
+				g.Says = append(g.Says, o.key)
+			}
 			b.check(r.at, g.QoS.Check())
 		}
 		grants = append(grants, g)
@@ -238,14 +241,14 @@ func (b *ruleBuilder) pushes(rules []rule) (pushes []bridge.Push) {
 		case !named && channels != nil:
 			b.add(r.at, "names no host; want hosts: HOST")
 		}
-		as := ""
-		if o, ok := r.option("as"); ok && len(o.values) > 0 {
-			as = o.values[0].text
-		}
+		var how bridge.Mirror
+		good := b.how(r, &how)
 		for _, channel := range channels {
 			for _, host := range targets {
-				p := bridge.Push{Channel: channel.text, Host: host.text, As: as, Deny: deny, From: r.at.Path}
-				b.check(r.at, p.Check())
+				p := bridge.Push{Channel: channel.text, Host: host.text, As: how.As, QoS: how.QoS, Deny: deny, From: r.at.Path}
+				if good {
+					b.check(r.at, p.Check())
+				}
 				pushes = append(pushes, p)
 			}
 		}

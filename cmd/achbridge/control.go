@@ -26,7 +26,7 @@ import (
 //	GET  /v1/unlisted?match=HOST/PATTERN               []unlisted
 //	POST /v1/mirror   {"host","channel","as","qos"}    []bridge.MirrorStatus, those that the wish made so far
 //	POST /v1/unmirror {"host","channel","remove"}      {}
-//	POST /v1/push     {"channel","host","as"}          bridge.PushStatus
+//	POST /v1/push     {"channel","host","as","qos"}    bridge.PushStatus
 //	GET  /v1/explain?channel=HOST/CHANNEL              explanation
 //	POST /v1/reload   {}                               reloadReply
 //	GET  /v1/age?of=HOST/CHANNEL|MIRROR&window=TIME    bridge.AgeReport, after that time
@@ -210,6 +210,7 @@ func (c *control) push(ctx context.Context, p bridge.Push) (bridge.PushStatus, e
 	if _, err := bridge.ParsePush(p.Channel, p.Host+"/"+p.As); err != nil {
 		return bridge.PushStatus{}, badRequest{err}
 	}
+	p.From = "achbridge push"
 	if err := c.node.Push(ctx, p); err != nil {
 		return bridge.PushStatus{}, err
 	}

@@ -58,7 +58,7 @@ achbridge run --mirror, or put it into its configuration file.`,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&as, "as", "", "`NAME` of the mirror (default HOST.CHANNEL)")
-	addQoSFlags(cmd)
+	addQoSFlags(cmd, bridge.Options())
 	controlFlag(cmd, &path)
 	return cmd
 }

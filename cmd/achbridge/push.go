@@ -16,13 +16,24 @@ mirrors it under the same name or NAME. The other host refuses unless it was
 started with --accept and a pattern that matches the name. A host that is not
 there yet is waited for.
 
+The options are those of achbridge mirror. The rule by which the other host accepts
+the channel goes before them; --max-rate and --priority bound it all the same.
+The same call with other options changes a push while it runs, without a gap; what
+is not given goes back to its default.
+
 The wish lasts as long as the daemon runs; to keep it, start the daemon with
 achbridge run --push, or put it into its configuration file.`,
-		Example:           "  achbridge push goal krang\n  achbridge push goal krang/planner.goal",
+		Example:           "  achbridge push goal krang\n  achbridge push goal krang/planner.goal\n  achbridge push camera krang --max-rate 5 --compress zstd",
 		Args:              takes("CHANNEL", "HOST[/NAME]"),
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			wish, err := bridge.ParsePush(args[0], args[1])
+			if err == nil {
+				err = setQoS(&wish.QoS, cmd.Flags())
+			}
+			if err == nil {
+				err = wish.QoS.Check()
+			}
 			if err != nil {
 				return misused(err, "")
 			}
@@ -36,6 +47,8 @@ achbridge run --push, or put it into its configuration file.`,
 			return nil
 		},
 	}
+	cmd.Flags().SortFlags = false
+	addQoSFlags(cmd, pushOptions())
 	controlFlag(cmd, &path)
 	return cmd
 }

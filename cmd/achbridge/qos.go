@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,9 +12,9 @@ import (
 	"achbridge/bridge"
 )
 
-// addQoSFlags gives cmd the options as flags, - in the place of _, which withQoS reads.
-func addQoSFlags(cmd *cobra.Command) {
-	for _, o := range bridge.Options() {
+// addQoSFlags gives cmd options as flags, - in the place of _, which withQoS reads.
+func addQoSFlags(cmd *cobra.Command, options []bridge.Option) {
+	for _, o := range options {
 		flag := strings.ReplaceAll(o.Key, "_", "-")
 		cmd.Flags().Var(&qosValue{o, o.Text(bridge.QoS{})}, flag, o.Usage)
 		_ = cmd.RegisterFlagCompletionFunc(flag,
@@ -30,6 +31,21 @@ func withQoS(address string, given *pflag.FlagSet) string {
 		}
 	})
 	return address
+}
+
+// pushOptions are the options that a push can ask for.
+func pushOptions() []bridge.Option {
+	return slices.DeleteFunc(slices.Clone(bridge.Options()), func(o bridge.Option) bool { return o.Here })
+}
+
+// setQoS sets the flags that were given.
+func setQoS(q *bridge.QoS, given *pflag.FlagSet) (err error) {
+	given.Visit(func(f *pflag.Flag) {
+		if v, ok := f.Value.(*qosValue); ok {
+			err = errors.Join(err, q.Set(v.Key, v.value))
+		}
+	})
+	return err
 }
 
 // qosValue is the value of one of the flags.

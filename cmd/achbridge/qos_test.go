@@ -19,7 +19,7 @@ func TestFlagsOfAWishAreReadAsItsOptions(t *testing.T) {
 		{[]string{"--budget=100ms", "--priority=4", "--mode=newest", "--compress=auto", "--late=drop", "--class=state"}, ""},
 	} {
 		cmd := &cobra.Command{}
-		addQoSFlags(cmd)
+		addQoSFlags(cmd, bridge.Options())
 		if err := cmd.ParseFlags(c.flags); err != nil {
 			t.Fatal(err)
 		}

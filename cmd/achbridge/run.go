@@ -56,7 +56,9 @@ export, accept, mirror and push hold rules: a PATTERN (in mirror HOST/PATTERN, i
 push "CHANNEL HOST[/NAME]") with options behind commas, or a mapping of match, or
 deny, and options. Rules that deny come first; then the first that matches a
 channel counts. The options of a mirror are as, file_mode, and what achbridge
-mirror --help tells of; hosts says who may read (export) or write (accept).
+mirror --help tells of; those of a push are in achbridge push --help, and what the
+rule that accepts it says goes before them. hosts says who may read (export) or
+write (accept).
 achbridge check looks a configuration through, achbridge explain HOST/CHANNEL
 names the rule that applies. SIGHUP, and achbridge reload, read it again.
 

@@ -230,7 +230,7 @@ func exportServiceRows(list []bridge.ExportStatus) [][]string {
 func pushRows(list []bridge.PushStatus) [][]string {
 	var rows [][]string
 	for _, p := range list {
-		rows = append(rows, []string{p.Channel, p.Host + "/" + firstOf(p.As, p.Channel), p.State, p.Reason})
+		rows = append(rows, []string{p.Channel, p.Host + "/" + firstOf(p.As, p.Channel), p.State, firstOf(p.Reason, qosText(bridge.QoS{}, p.QoS))})
 	}
 	return rows
 }

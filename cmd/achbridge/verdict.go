@@ -101,9 +101,31 @@ func (c *config) grantVerdict(verb, what, channel string, grants bridge.Grants) 
 	v.Result += " " + what
 	v.Options = c.options(g.From, bridge.Mirror{QoS: g.QoS, FileMode: g.FileMode})
 	if verb == "export" { // what is not set is not limited
-		v.Options = slices.DeleteFunc(v.Options, func(o optionValue) bool { return o.From == "default" })
+		v.Options = thoseSet(v.Options)
+	} else {
+		leaveToPush(v.Options, g.QoS)
 	}
 	return v
+}
+
+// thoseSet are the options that are not left to their defaults.
+func thoseSet(list []optionValue) []optionValue {
+	return slices.DeleteFunc(list, func(o optionValue) bool { return o.From == "default" })
+}
+
+// leaveToPush says of the options that a push may ask for, and that its rule leaves
+// open, that they are the push's.
+func leaveToPush(list []optionValue, rule bridge.QoS) {
+	for _, o := range pushOptions() {
+		i := slices.IndexFunc(list, func(v optionValue) bool { return v.Option == o.Key })
+		switch {
+		case list[i].From != "default":
+		case o.Key == "budget" && rule.Class == bridge.Command:
+			list[i].Value = "as pushed, at most " + list[i].Value
+		default:
+			list[i].Value = "as pushed"
+		}
+	}
 }
 
 func (c *config) mirrorVerdict(host, channel string, wish wishFunc) verdict {
@@ -137,6 +159,7 @@ func (c *config) pushVerdicts(channel string) (list []verdict) {
 		done = append(done, p.Host)
 		v := c.ruled("push", c.Name+"/"+channel, p.From)
 		v.Applies, v.Result = true, "pushed to "+p.Host+" as "+p.Name(channel)
+		v.Options = thoseSet(c.options(p.From, bridge.Mirror{QoS: p.QoS}))
 		if d, no := c.pushes.Denial(channel, p.Host); no {
 			v = c.ruled("push", v.Channel, d.From)
 			v.Result = "not pushed to " + p.Host + ": " + d.From + " denies it"
