@@ -64,42 +64,46 @@ func TestLateFrameIsNotPut(t *testing.T) {
 // After a frame that comes late nothing newer follows: the mirror asks for it.
 func TestNewestFrameIsPutOnceAlthoughItIsLate(t *testing.T) {
 	for _, size := range []int{64, 5000} {
-		inFlow(t, "delay=10ms,rate=100mbit", QoS{Budget: 40 * milli}, size, func(f *flow) {
-			f.put()
-			f.holds(1, 50*milli)
-			f.change("delay=100ms")
-			f.put()
-			time.Sleep(120 * milli)
-			if a := f.pcSays(); f.kept() != 1 || a.Late != 1 {
-				t.Fatalf("%d frames were put and %d were late, want one each", f.kept(), a.Late)
-			}
-			f.holds(2, tick+250*milli)
-			time.Sleep(5 * second)
-			f.agrees()
-			if a := f.pcSays(); a.LateKept != 1 || a.Late != 0 {
-				t.Errorf("got %+v, want the frame kept late, once", a)
-			}
+		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
+			inFlow(t, "delay=10ms,rate=100mbit", QoS{Budget: 40 * milli}, size, func(f *flow) {
+				f.put()
+				f.holds(1, 50*milli)
+				f.change("delay=100ms")
+				f.put()
+				time.Sleep(120 * milli)
+				if a := f.pcSays(); f.kept() != 1 || a.Late != 1 {
+					t.Fatalf("%d frames were put and %d were late, want one each", f.kept(), a.Late)
+				}
+				f.holds(2, tick+250*milli)
+				time.Sleep(5 * second)
+				f.agrees()
+				if a := f.pcSays(); a.LateKept != 1 || a.Late != 0 {
+					t.Errorf("got %+v, want the frame kept late, once", a)
+				}
+			})
 		})
 	}
 }
 
 func TestNewestFrameIsOwedAfterAnOutage(t *testing.T) {
 	for _, cut := range []time.Duration{500 * milli, 20 * second} { // with the same link, and with another
-		inFlow(t, "delay=10ms,rate=100mbit", QoS{}, 64, func(f *flow) {
-			f.put()
-			f.holds(1, 50*milli)
-			time.Sleep(second)
-			f.change("cut")
-			f.put()
-			f.put()
-			time.Sleep(cut)
-			f.change("up")
-			f.holds(3, 5*second)
-			time.Sleep(2 * second)
-			f.agrees()
-			if a := f.pcSays(); a.LateKept != 1 {
-				t.Errorf("cut for %v: got %+v, want one frame kept late", cut, a)
-			}
+		t.Run(cut.String(), func(t *testing.T) {
+			inFlow(t, "delay=10ms,rate=100mbit", QoS{}, 64, func(f *flow) {
+				f.put()
+				f.holds(1, 50*milli)
+				time.Sleep(second)
+				f.change("cut")
+				f.put()
+				f.put()
+				time.Sleep(cut)
+				f.change("up")
+				f.holds(3, 5*second)
+				time.Sleep(2 * second)
+				f.agrees()
+				if a := f.pcSays(); a.LateKept != 1 {
+					t.Errorf("cut for %v: got %+v, want one frame kept late", cut, a)
+				}
+			})
 		})
 	}
 }
@@ -217,17 +221,19 @@ func TestCommandIsNeverPutLate(t *testing.T) {
 // A local reader sits on the mirror's lock until the budget is over.
 func TestFrameThatBecomesLateBeforeTheLockIsFree(t *testing.T) {
 	for class, want := range map[Class]Accounts{State: {LateKept: 1}, Command: {Late: 1}} {
-		inFlow(t, "delay=10ms,rate=100mbit", QoS{Class: class}, 64, func(f *flow) {
-			time.Sleep(500 * milli)
-			takeLock(t, f.pc.dir, flowName)
-			f.put()
-			time.Sleep(200 * milli)
-			freeLock(t, f.pc.dir, flowName)
-			time.Sleep(2 * second)
-			want.Offered = 1
-			if a := f.pcSays(); a != want || f.kept() != want.LateKept {
-				t.Errorf("%v: got %+v and %d frames put, want %+v", class, a, f.kept(), want)
-			}
+		t.Run(class.String(), func(t *testing.T) {
+			inFlow(t, "delay=10ms,rate=100mbit", QoS{Class: class}, 64, func(f *flow) {
+				time.Sleep(500 * milli)
+				takeLock(t, f.pc.dir, flowName)
+				f.put()
+				time.Sleep(200 * milli)
+				freeLock(t, f.pc.dir, flowName)
+				time.Sleep(2 * second)
+				want.Offered = 1
+				if a := f.pcSays(); a != want || f.kept() != want.LateKept {
+					t.Errorf("%v: got %+v and %d frames put, want %+v", class, a, f.kept(), want)
+				}
+			})
 		})
 	}
 }
@@ -236,10 +242,12 @@ func TestFrameThatBecomesLateBeforeTheLockIsFree(t *testing.T) {
 func TestFirstCommandIsPut(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Minute} {
 		for _, link := range []string{"delay=10ms", "delay=10ms,loss=30%"} {
-			inFlow(t, link, QoS{Class: Command, Budget: 5 * second}, 64, func(f *flow) {
-				time.Sleep(500*milli + wait)
-				f.put()
-				f.holds(1, 4*second)
+			t.Run(fmt.Sprintf("after %v on %s", wait, link), func(t *testing.T) {
+				inFlow(t, link, QoS{Class: Command, Budget: 5 * second}, 64, func(f *flow) {
+					time.Sleep(500*milli + wait)
+					f.put()
+					f.holds(1, 4*second)
+				})
 			})
 		}
 	}

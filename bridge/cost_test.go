@@ -139,9 +139,9 @@ func TestFramesCostNoAllocation(t *testing.T) {
 		size, packets, frames int
 		options               string
 	}{
-		{"one packet", 64, 1, 20000, ""},
-		{"many packets", 20000, 19, 2000, "compress=none"},
-		{"many packets, packed", 20000, 1, 2000, "compress=s2"},
+		{"one packet", 64, 1, 8000, ""},
+		{"many packets", 20000, 19, 1000, "compress=none"},
+		{"many packets, packed", 20000, 1, 1000, "compress=s2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRelay(t, c.size, c.options)

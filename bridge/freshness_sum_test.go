@@ -1,8 +1,10 @@
 package bridge
 
 import (
+	"flag"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -16,14 +18,12 @@ type results struct {
 // key is one line of the table.
 type key struct{ class, window string }
 
-// measure runs the scenario with every seed; with one where races are looked for,
-// which takes ten times as long and does not depend on it, and over SCTP, which
-// takes longer than QUIC, unless ACHBRIDGE_LONG is set.
+// measure runs the scenario with as many seeds as there is time for.
 func (s scenario) measure(t *testing.T) *results {
 	r := &results{s: s, stats: map[key][]stat{}}
-	last := uint64(seeds)
-	if underRace() || s.over == "sctp" && !isLong() {
-		last = 1
+	last := s.seeds()
+	if last == 0 {
+		t.Skip("long: set ACHBRIDGE_LONG=1")
 	}
 	for seed := uint64(1); seed <= last; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -35,6 +35,19 @@ func (s scenario) measure(t *testing.T) *results {
 		})
 	}
 	return r
+}
+
+// seeds is how many: all in the long run; all over QUIC and one over SCTP when the test
+// is asked for by name; every day one over QUIC, and over SCTP if it is about that.
+func (s scenario) seeds() uint64 {
+	asked := strings.Contains(flag.Lookup("test.run").Value.String(), "TestFreshness")
+	switch {
+	case isLong(), asked && s.over == "quic":
+		return allSeeds
+	case asked, s.over == "quic", s.sctp != nil:
+		return 1
+	}
+	return 0
 }
 
 func (s scenario) allWindows() []window {

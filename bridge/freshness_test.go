@@ -89,7 +89,7 @@ var measures = map[string]func(stat) float64{
 var overs = []string{"quic", "sctp"}
 
 const (
-	seeds      = 5
+	allSeeds   = 5
 	warmUp     = 2 * time.Second
 	mostSpread = 0.02 // of the mean over the seeds, wherever the mean has a bar
 	second     = time.Second

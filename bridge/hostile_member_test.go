@@ -187,11 +187,11 @@ type siege struct {
 
 var siegeWire = testnet.Params{Delay: 5 * milli, Rate: 100_000_000}
 
-// inSiege is inWorld with a robot that accepts what in* names and a PC that mirrors
+// inSiege is inLoneWorld with a robot that accepts what in* names and a PC that mirrors
 // the robot's data, and all of every host called evil.
 func inSiege(t *testing.T, run func(s *siege)) {
 	t.Helper()
-	inWorld(t, func(w *world) {
+	inLoneWorld(t, func(w *world) {
 		s := &siege{world: w, robot: w.host("robot", siegeWire), pc: w.host("pc", siegeWire)}
 		s.source = &putSource{dir: s.robot.dir}
 		s.data = s.robot.channel("data", 16, 64)

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -10,31 +11,33 @@ import (
 
 func TestFrameForANewFileIsCountedOnce(t *testing.T) {
 	for _, known := range []bool{false, true} {
-		inWorld(t, func(w *world) {
-			robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-			goal := robot.channel("data", 16, 64)
-			if !known {
-				goal.put(1, 64) // before its capture time could be known
-			}
-			robot.run(Config{})
-			pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "data"}}}, robot)
-			w.within(2*second, "mirror", func() bool { return pc.mirror(flowName).State == stateLive })
-			if known {
-				goal.put(1, 64)
-			}
-			pc.follows(flowName, 1, 2*second)
-			time.Sleep(second)
-			makeDirty(t, pc.dir, flowName)
-			w.within(2*second, "a new file", func() bool { return pc.mirror(flowName).Replaced == 1 })
-			pc.follows(flowName, 1, 2*second)
-			time.Sleep(2 * second)
-			got := pc.mirror(flowName).Accounts
-			if want := (Accounts{Offered: 1, LateKept: 1}); got != want && (!known || got != Accounts{Offered: 1, Delivered: 1}) {
-				t.Errorf("got %+v, want %+v", got, want)
-			}
-			if there := robot.node.Status().Exports[0].Accounts; there != got {
-				t.Errorf("the origin has %+v, its mirror %+v", there, got)
-			}
+		t.Run(fmt.Sprintf("captured %v", known), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+				goal := robot.channel("data", 16, 64)
+				if !known {
+					goal.put(1, 64) // before its capture time could be known
+				}
+				robot.run(Config{})
+				pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "data"}}}, robot)
+				w.within(2*second, "mirror", func() bool { return pc.mirror(flowName).State == stateLive })
+				if known {
+					goal.put(1, 64)
+				}
+				pc.follows(flowName, 1, 2*second)
+				time.Sleep(second)
+				makeDirty(t, pc.dir, flowName)
+				w.within(2*second, "a new file", func() bool { return pc.mirror(flowName).Replaced == 1 })
+				pc.follows(flowName, 1, 2*second)
+				time.Sleep(2 * second)
+				got := pc.mirror(flowName).Accounts
+				if want := (Accounts{Offered: 1, LateKept: 1}); got != want && (!known || got != Accounts{Offered: 1, Delivered: 1}) {
+					t.Errorf("got %+v, want %+v", got, want)
+				}
+				if there := robot.node.Status().Exports[0].Accounts; there != got {
+					t.Errorf("the origin has %+v, its mirror %+v", there, got)
+				}
+			})
 		})
 	}
 }

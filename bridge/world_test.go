@@ -35,8 +35,16 @@ type world struct {
 // isLong tells whether this is the long run, for ACHBRIDGE_LONG=1.
 func isLong() bool { return os.Getenv("ACHBRIDGE_LONG") == "1" }
 
-// inWorld runs f in virtual time.
+// inWorld runs f in virtual time, beside other worlds.
 func inWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	inLoneWorld(t, f)
+}
+
+// inLoneWorld is inWorld for what no other test may run beside: it measures the memory
+// of the process, say.
+func inLoneWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f(&world{t: t, net: testnet.NewNetwork(1), key: transport.NewKey()})
@@ -275,7 +283,7 @@ func (s pollSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 	ctx, cancel := context.WithCancel(context.Background())
 	last := ch.LastSeq()
 	go func() {
-		for ; ctx.Err() == nil; pause(ctx, 100*time.Microsecond) {
+		for ; ctx.Err() == nil; pause(ctx, 250*time.Microsecond) {
 			if seq := ch.LastSeq(); seq != last {
 				last = seq
 				f(seq)
