@@ -202,18 +202,6 @@ func (p *process) threads() map[int]bool {
 // a put or a get. It reports whether a put was cut off.
 func (s *site) killHolding(p *process, host, channel string) (dirty bool) {
 	s.t.Helper()
-	return s.killInside(p, host, channel, func(localach.Stat) bool { return true })
-}
-
-// killWriting kills a process while a put of it has changed a part of the channel.
-func (s *site) killWriting(p *process, host, channel string) {
-	s.t.Helper()
-	s.killInside(p, host, channel, func(stat localach.Stat) bool { return stat.Dirty })
-}
-
-// killInside is killHolding for a moment that match accepts.
-func (s *site) killInside(p *process, host, channel string, match func(localach.Stat) bool) (dirty bool) {
-	s.t.Helper()
 	ch := s.channel(host, channel)
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		ids := p.threads()
@@ -222,7 +210,7 @@ func (s *site) killInside(p *process, host, channel string, match func(localach.
 				continue
 			}
 			p.freeze()
-			if stat, err := ch.Stat(); err == nil && ids[stat.LockOwner] && match(stat) {
+			if stat, err := ch.Stat(); err == nil && ids[stat.LockOwner] {
 				p.kill()
 				return stat.Dirty
 			}

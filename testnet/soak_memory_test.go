@@ -4,21 +4,24 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// usage is what a process takes of its host: bytes of memory, in all and without
-// the channels and the program's file; descriptors; threads.
+// usage is what a process takes of its host: bytes of memory, in all, without the
+// channels and the program's file, and of the channels; descriptors; threads.
 type usage struct {
-	resident, anonymous, descriptors, threads int
+	resident, anonymous, shared, descriptors, threads int
 }
 
 func (u usage) String() string {
-	return fmt.Sprintf("%.1f MiB, %.1f MiB of its own, %d descriptors, %d threads",
-		float64(u.resident)/(1<<20), float64(u.anonymous)/(1<<20), u.descriptors, u.threads)
+	mib := func(n int) float64 { return float64(n) / (1 << 20) }
+	return fmt.Sprintf("%.1f MiB (%.1f of its own, %.1f of channels), %d descriptors, %d threads",
+		mib(u.resident), mib(u.anonymous), mib(u.shared), u.descriptors, u.threads)
 }
 
 // usage reads what the kernel counts of a process that runs.
@@ -42,6 +45,8 @@ func (p *process) usage() (u usage, err error) {
 			u.resident = n << 10
 		case "RssAnon":
 			u.anonymous = n << 10
+		case "RssShmem":
+			u.shared = n << 10
 		case "Threads":
 			u.threads = n
 		}
@@ -82,19 +87,23 @@ func (w *soak) backAt(before map[string]usage) {
 
 const moreThreads = 8
 
+// thirds are what a soak consists of.
+const thirds = 3
+
 // history is the usage of processes, taken every second.
 type history struct {
 	t      *testing.T
 	names  []string
-	usages [][]usage
+	usages [][thirds][]usage
+	third  atomic.Int32 // which it is now
 	stop   chan struct{}
 	done   chan struct{}
 }
 
-// sample watches the daemons of robot and PC until their claim is made.
+// sample watches the daemons of robot and PC until the end.
 func sample(t *testing.T, robot, pc *process) *history {
 	t.Helper()
-	h := &history{t: t, names: []string{"robot", "pc"}, usages: make([][]usage, 2), stop: make(chan struct{}), done: make(chan struct{})}
+	h := &history{t: t, names: []string{"robot", "pc"}, usages: make([][thirds][]usage, 2), stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(h.done)
 		ticker := time.NewTicker(time.Second)
@@ -111,13 +120,17 @@ func sample(t *testing.T, robot, pc *process) *history {
 					h.t.Errorf("daemon of %s: %v", h.names[i], err)
 					return
 				}
-				h.usages[i] = append(h.usages[i], u)
+				third := &h.usages[i][h.third.Load()]
+				*third = append(*third, u)
 			}
 		}
 	}()
 	t.Cleanup(h.end)
 	return h
 }
+
+// begin says which third begins.
+func (h *history) begin(third int) { h.third.Store(int32(third)) }
 
 func (h *history) end() {
 	select {
@@ -131,18 +144,19 @@ func (h *history) end() {
 // memoryClaim is the least soak whose thirds can be compared.
 const memoryClaim = 5 * time.Minute
 
-// claim ends the watch. A soak that was long enough must not have grown.
+// claim looks at what was sampled. A soak that was long enough must not have grown.
 func (h *history) claim(length time.Duration) {
 	h.t.Helper()
-	h.end()
-	for i, list := range h.usages {
-		if len(list) < 3 {
-			h.t.Fatalf("daemon of %s: got %d samples, want 3", h.names[i], len(list))
+	for i, parts := range h.usages {
+		for third, list := range parts {
+			if len(list) == 0 {
+				h.t.Fatalf("daemon of %s: got no samples in third %d", h.names[i], third)
+			}
 		}
-		first, middle, last := thirds(list)
+		late := slices.Concat(parts[1], parts[2])
 		h.t.Logf("daemon of %s: peaks of the thirds: %v; %v; %v; slope of the last two: %.2f MiB/h, of its own %.2f MiB/h",
-			h.names[i], first, middle, last, slope(list[len(list)/3:], resident), slope(list[len(list)/3:], anonymous))
-		if err := grown(list); err != nil && length >= memoryClaim {
+			h.names[i], peak(parts[0]), peak(parts[1]), peak(parts[2]), slope(late, resident), slope(late, anonymous))
+		if err := grown(peak(parts[1]), peak(parts[2])); err != nil && length >= memoryClaim {
 			h.t.Errorf("daemon of %s: %v", h.names[i], err)
 		}
 	}
@@ -150,8 +164,8 @@ func (h *history) claim(length time.Duration) {
 
 // grown reports a peak of memory that is more than 5 % higher in the last third
 // than in the middle one.
-func grown(list []usage) error {
-	if _, middle, last := thirds(list); float64(last.resident) > 1.05*float64(middle.resident) {
+func grown(middle, last usage) error {
+	if float64(last.resident) > 1.05*float64(middle.resident) {
 		return fmt.Errorf("peak memory: got %v in the last third, want at most 1.05 times the %v of the middle third", last, middle)
 	}
 	return nil
@@ -163,25 +177,19 @@ func TestSoakSeesMemoryThatGrows(t *testing.T) {
 		want      bool
 	}{"steady": {0, false}, "0.2 % a sample": {20_000, true}, "shrinking": {-20_000, false}} {
 		var list []usage
-		for i := range 300 {
+		for i := range 200 {
 			list = append(list, usage{resident: 10_000_000 + i*c.perSample})
 		}
-		if err := grown(list); (err != nil) != c.want {
+		if err := grown(peak(list[:100]), peak(list[100:])); (err != nil) != c.want {
 			t.Errorf("%s: got %v, want an error: %v", name, err, c.want)
 		}
 	}
 }
 
-// thirds are the peaks of each.
-func thirds(list []usage) (first, middle, last usage) {
-	n := len(list) / 3
-	return peak(list[:n]), peak(list[n : 2*n]), peak(list[2*n:])
-}
-
 // peak is the most of each.
 func peak(list []usage) (most usage) {
 	for _, u := range list {
-		most.resident, most.anonymous = max(most.resident, u.resident), max(most.anonymous, u.anonymous)
+		most.resident, most.anonymous, most.shared = max(most.resident, u.resident), max(most.anonymous, u.anonymous), max(most.shared, u.shared)
 		most.descriptors, most.threads = max(most.descriptors, u.descriptors), max(most.threads, u.threads)
 	}
 	return most
