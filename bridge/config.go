@@ -164,6 +164,11 @@ func (m Mirror) Check() error {
 	if err := errors.Join(checkPattern("host", m.Host), checkPattern("channel", m.Channel), m.QoS.Check(), m.QoS.OnStale.check()); err != nil {
 		return err
 	}
+	if m.QoS.Meta && !isPattern(m.Host+m.Channel) && !m.Deny {
+		if err := checkMetaName(m.Name(m.Host, m.Channel)); err != nil {
+			return err
+		}
+	}
 	if m.As == "" {
 		return nil
 	}
@@ -181,8 +186,8 @@ func (p Push) check() error {
 }
 
 func (p Push) checkQoS() error {
-	if p.QoS.Deadline != 0 || p.QoS.OnStale != (OnStale{}) {
-		return fmt.Errorf("deadline and on_stale are for the host that has the mirror: set them in the rule by which %s accepts it", p.Host)
+	if p.QoS.Deadline != 0 || p.QoS.OnStale != (OnStale{}) || p.QoS.Meta {
+		return fmt.Errorf("deadline, on_stale and meta are for the host that has the mirror: set them in the rule by which %s accepts it", p.Host)
 	}
 	return p.QoS.Check()
 }

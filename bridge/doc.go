@@ -180,6 +180,7 @@
 //	report.go   status; status.go its JSON      heal.go     mirrors in trouble: locks, new files
 //	cause.go    why, in a word; ask.go          traffic.go  what links carry and lose
 //	stale.go    deadlines; onstale.go           command.go  one writer at a time
+//	companion.go  NAME.meta                     meta.go     its frames
 //	space.go    what peers may make us take     limits.go   the table of all limits
 //	events.go   what happened: log, followers
 //	fresh/      the pure parts

@@ -81,6 +81,11 @@ func (gs Grants) some(channel string) bool {
 	return slices.ContainsFunc(gs, open) && !slices.ContainsFunc(gs, shut)
 }
 
+// names reports whether a rule that allows names exactly channel.
+func (gs Grants) names(channel string) bool {
+	return slices.ContainsFunc(gs, func(g Grant) bool { return !g.Deny && slices.Contains(g.Channels, channel) })
+}
+
 func (g Grant) allows(host string) bool { return g.Hosts == nil || matches(g.Hosts, host) }
 
 // limit lowers what a peer asks for to what an export rule grants.

@@ -23,6 +23,12 @@ const (
 // file does not hold it: nothing newer may ever come.
 func (n *Node) mirrorLook(m *mirror) {
 	l := m.link
+	m.tendMeta(func() reading {
+		if l == nil {
+			return reading{}
+		}
+		return l.readClock()
+	})
 	if l == nil {
 		if m.retry != 0 && n.now() >= m.retry || m.parting {
 			n.changed = true
@@ -125,6 +131,7 @@ func (m *mirror) replace(why string, size int) error {
 	m.without(m.tag.Seq, m.held)
 	m.tag = tag
 	m.replaced++
+	m.tellEmpty()
 	m.events.tell(slog.LevelWarn, "mirror replaced", m.event(MirrorReplaced, why), "cause", why)
 	m.spawn(func() {
 		old.Poison()

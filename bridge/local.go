@@ -114,7 +114,13 @@ func (n *Node) openLocal(name string, old *local) *local {
 		return l
 	}
 	l.tag = ch.Tag()
-	l.mirror = l.tag != (localach.Tag{}) || n.knowsSource(name)
+	_, meta := MetaOf(name, l.tag)
+	l.mirror = l.tag != (localach.Tag{}) && !meta || n.knowsSource(name)
+	if meta && !n.cfg.Export.names(name) {
+		ch.Close()
+		l.reason = "it tells of a mirror here, by this host's clock; only an --export of exactly this name offers it"
+		return l
+	}
 	if l.mirror && !matches(n.cfg.Relay, name) {
 		ch.Close()
 		l.reason, l.cause = "it is a mirror; --relay offers mirrors again", CauseExportRule

@@ -23,6 +23,7 @@ type mirror struct {
 	log                 *slog.Logger
 	events              *journal
 	spawn               func(func()) // starts a goroutine that the node waits for
+	clock               hostClock
 
 	// These belong to the node's goroutine.
 	link   *link // that feeds it now
@@ -73,6 +74,8 @@ type mirror struct {
 
 	complained time.Time // of frames, in the log
 	vigil      vigil
+	meta       *companion // nil: none
+	silent     bool       // nothing is heard of the host that feeds it
 }
 
 // States of a mirror.
@@ -137,6 +140,7 @@ func (m *mirror) begin(epoch, last, have uint64) bool {
 		return false
 	}
 	m.state, m.reason, m.cause = stateLive, "", ""
+	m.tell()
 	return true
 }
 
@@ -150,6 +154,7 @@ func (m *mirror) write(seq uint64, captured time.Duration, at reading, frame []b
 	m.captured = captured
 	m.tag.Seq, m.owed = seq, seq < m.lacking.seq
 	m.fed()
+	m.tellPut(captured, at)
 	return nil
 }
 
@@ -184,6 +189,7 @@ func (m *mirror) refuse(cause Cause, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state, m.reason, m.cause = stateRefused, reason, cause
+	m.tell()
 }
 
 // loop refuses a mirror whose frames would come here twice, or come round, by l.
@@ -214,4 +220,5 @@ func (m *mirror) unbind(cause Cause, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state, m.reason, m.cause = stateWaiting, reason, cause
+	m.tell()
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // testMirror is a mirror without a node, on real memory and in real time.
-func testMirror(t *testing.T, dir localach.Dir, name string) *mirror {
+func testMirror(t testing.TB, dir localach.Dir, name string) *mirror {
 	t.Helper()
 	var work sync.WaitGroup
 	m := &mirror{name: name, host: "robot", channel: name, dir: dir, space: newSpace(dir), log: slog.New(slog.DiscardHandler), spawn: work.Go}
@@ -33,7 +33,7 @@ func testMirror(t *testing.T, dir localach.Dir, name string) *mirror {
 	return m
 }
 
-func testDir(t *testing.T) localach.Dir {
+func testDir(t testing.TB) localach.Dir {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "bridge-test-")
 	if err != nil {

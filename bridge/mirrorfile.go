@@ -29,6 +29,9 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 	case errors.Is(err, fs.ErrNotExist):
 		ch, err = m.create(localach.CreateConfig{Geometry: geometryOf(c).Grow(), Mode: fs.FileMode(m.mode), Tag: id})
 		m.owned = true
+	case err == nil && isMeta(ch):
+		ch.Close()
+		return fmt.Errorf("%s: it is the companion of another mirror, which has meta; give this one another name with --as", m.name)
 	case err == nil && ch.Tag() == (localach.Tag{}):
 		m.owned = false
 		if !matches(m.adopt, m.name) {
@@ -111,6 +114,7 @@ func (m *mirror) markNext(seq, puts uint64) {
 func (m *mirror) remove() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.endMeta()
 	switch gone := m.gone(); {
 	case gone:
 		return nil
@@ -152,6 +156,7 @@ func (m *mirror) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.endVigil()
+	m.closeMeta()
 	m.closeFile()
 }
 

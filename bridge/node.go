@@ -19,6 +19,7 @@ type Node struct {
 	cfg   Config
 	log   *slog.Logger
 	start time.Time
+	clock hostClock
 	run   uint64 // tells one life of this node from the next
 	do    chan func()
 	ended chan struct{}
@@ -88,6 +89,7 @@ func New(cfg Config) (*Node, error) {
 		packing: newCompressor(),
 		space:   newSpace(cfg.Dir),
 	}
+	n.clock = newHostClock(n.start)
 	n.packers.group = &n.work
 	n.events.log = n.log
 	n.planPushes()

@@ -37,6 +37,10 @@ type QoS struct {
 	// channel gets then. Both are the mirror's own: its origin does not learn them.
 	Deadline time.Duration
 	OnStale  OnStale
+
+	// Meta gives the mirror a companion channel, NAME.meta, see Meta. It is the
+	// mirror's own too.
+	Meta bool
 }
 
 // DefaultBudget is the latency budget of a mirror that asks for none.
@@ -95,6 +99,7 @@ type qosJSON struct {
 	DeadlineMs   float64 `json:"deadline_ms,omitempty"`
 	OnStale      string  `json:"on_stale,omitempty"`
 	OnStaleFrame []byte  `json:"on_stale_frame,omitempty"` // in wishes; status leaves it out
+	Meta         bool    `json:"meta,omitempty"`
 }
 
 // MarshalJSON shows what applies, defaults included.
@@ -102,7 +107,7 @@ func (q QoS) MarshalJSON() ([]byte, error) {
 	v := qosJSON{
 		BudgetMs: ms(q.budget()), MaxRateHz: q.MaxRate.Hz(), Priority: q.Priority.Level(),
 		Mode: q.Mode.String(), Compress: q.Compress.String(), Late: q.Late.String(), Class: q.Class.String(),
-		DeadlineMs: ms(q.Deadline),
+		DeadlineMs: ms(q.Deadline), Meta: q.Meta,
 	}
 	if q.OnStale.File != "" {
 		v.OnStale, v.OnStaleFrame = q.OnStale.String(), []byte(q.OnStale.Frame)
@@ -124,7 +129,7 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 	if err := in.Decode(&v); err != nil {
 		return fmt.Errorf("qos: %w", err)
 	}
-	*q = QoS{}
+	*q = QoS{Meta: v.Meta}
 	for key, value := range map[string]string{"priority": strconv.Itoa(v.Priority), "mode": v.Mode, "compress": v.Compress, "late": v.Late, "class": v.Class} {
 		if err := q.Set(key, value); err != nil {
 			return fmt.Errorf("qos: %w", err)

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -48,6 +49,16 @@ var options = []Option{
 	{"on_stale", "keep|put:FILE", nil, "what a stale command channel gets", true,
 		func(q *QoS, s string) (err error) { q.OnStale, err = ParseOnStale(s); return },
 		func(q QoS) string { return q.OnStale.String() }},
+	{"meta", "", switches, "tell in NAME.meta how old the mirror is", true,
+		func(q *QoS, s string) (err error) { q.Meta, err = parseSwitch(s); return },
+		func(q QoS) string { return strconv.FormatBool(q.Meta) }},
+}
+
+var switches = []string{"false", "true"}
+
+func parseSwitch(s string) (bool, error) {
+	i, err := parseWord[uint8](switches, s)
+	return i == 1, err
 }
 
 // Options are the keys of a QoS. Callers do not change them.

@@ -59,6 +59,9 @@ func (n *Node) listen(l *link) {
 		return
 	}
 	l.silent, n.changed = silent, true
+	for _, m := range l.subs {
+		m.hush(silent)
+	}
 	if silent {
 		n.events.tell(slog.LevelInfo, "link silent", Event{Kind: LinkSilent, Host: l.host, Text: l.silentText(n.now())}, "node", l.peer.String())
 		n.succeed(l)

@@ -54,7 +54,7 @@ func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 		l.subs[id] = &mirror{origin: huge}
 	}
 	m := &mirror{name: "robot.huge"}
-	if err := n.openMirror(m, l, huge); err == nil || !strings.Contains(err.Error(), "robot/huge") {
+	if err := n.openMirror(m, l, huge, QoS{}); err == nil || !strings.Contains(err.Error(), "robot/huge") {
 		t.Errorf("got %v, want a refusal that names the channel", err)
 	}
 }

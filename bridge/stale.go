@@ -86,6 +86,7 @@ func (m *mirror) judge(now time.Time) time.Duration {
 	if v.stale {
 		left = m.putSafe()
 	}
+	m.tell()
 	return min(left, m.tellStale(now))
 }
 
@@ -165,6 +166,7 @@ func (m *mirror) putSafe() time.Duration {
 	}
 	m.vigil.armed, m.captured = false, 0
 	m.vigil.safe++
+	m.tellSafe(time.Now())
 	return longWait
 }
 

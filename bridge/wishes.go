@@ -136,7 +136,7 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 		n.made++
 		m = &mirror{
 			id: n.made, name: name, host: l.host, channel: c.Name, qos: w.QoS, mode: w.FileMode,
-			dir: n.cfg.Dir, space: n.space, adopt: n.cfg.Adopt, log: n.log, events: &n.events, spawn: n.work.Go,
+			dir: n.cfg.Dir, space: n.space, adopt: n.cfg.Adopt, log: n.log, events: &n.events, spawn: n.work.Go, clock: n.clock,
 		}
 		n.mirrors[name] = m
 	}
@@ -165,7 +165,7 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 		return
 	}
 	m.origin = c
-	if err := n.openMirror(m, l, c); err != nil {
+	if err := n.openMirror(m, l, c, w.QoS); err != nil {
 		m.retry = n.now() + time.Second
 		m.refuse(causeOf(err), err.Error())
 		return
@@ -183,6 +183,7 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 	have, counted := m.expect(c.Epoch, w.QoS)
 	in := &inbound{m: m, epoch: c.Epoch, have: have, limit: largestFrame(c)}
 	m.feedFrom(in)
+	m.hush(l.silent)
 	m.watchDeadline()
 	l.setInbound(m.subID, in)
 	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have, QoS: w.QoS.wire(), Held: counted.account(m.id)})
@@ -197,6 +198,9 @@ func (m *mirror) requalify(l *link, qos QoS) (anew bool) {
 		m.qos = qos
 	}
 	m.mu.Unlock()
+	if before.Mode == qos.Mode && before.Meta != qos.Meta && m.accompany(qos.Meta) != nil {
+		return true // it says why there
+	}
 	m.watchDeadline()
 	if before.wire() != qos.wire() && before.Mode == qos.Mode {
 		l.send(m.update(false))
@@ -256,7 +260,7 @@ func (n *Node) endDetours(m *mirror) {
 	}
 }
 
-func (n *Node) openMirror(m *mirror, l *link, c wire.Channel) error {
+func (n *Node) openMirror(m *mirror, l *link, c wire.Channel, qos QoS) error {
 	origin := [16]byte(l.peer)
 	if c.Origin != nil {
 		origin = c.Origin.Node
@@ -265,8 +269,8 @@ func (n *Node) openMirror(m *mirror, l *link, c wire.Channel) error {
 	if sum := l.assembling() + largestFrame(c); sum > maxAssembly {
 		err = fmt.Errorf("%s/%s: frames of up to %d MiB, with those of the other mirrors of %s %d MiB, are more than the %d MiB one host may have under way; mirror fewer of its channels",
 			l.host, c.Name, largestFrame(c)>>20, l.host, sum>>20, maxAssembly>>20)
-	} else {
-		err = m.open(c, origin)
+	} else if err = m.open(c, origin); err == nil {
+		err = m.accompany(qos.Meta)
 	}
 	if err != nil && m.retry == 0 {
 		l.refusal("mirror refused", Event{Channel: c.Name, Mirror: m.name, Text: err.Error()})

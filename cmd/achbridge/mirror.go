@@ -34,6 +34,9 @@ log. A command channel can then have a safe frame, once: --on-stale put:FILE, wh
 is read now. It is this daemon that puts it, also when it ends in good order. When
 it is killed nothing is put: the robot's own watchdog stays mandatory.
 
+With --meta a channel NAME.meta beside the mirror tells programs how old it is and
+what feeds it, also when nothing arrives any more; the README says how to read it.
+
 The wish lasts as long as the daemon runs; to keep it, start the daemon with
 achbridge run --mirror, or put it into its configuration file.`,
 		Example: `  achbridge mirror krang/imu

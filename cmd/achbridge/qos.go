@@ -17,6 +17,9 @@ func addQoSFlags(cmd *cobra.Command, options []bridge.Option) {
 	for _, o := range options {
 		flag := strings.ReplaceAll(o.Key, "_", "-")
 		cmd.Flags().Var(&qosValue{o, o.Text(bridge.QoS{})}, flag, o.Usage)
+		if isSwitch(o.Words) {
+			cmd.Flags().Lookup(flag).NoOptDefVal = "true"
+		}
 		_ = cmd.RegisterFlagCompletionFunc(flag,
 			cobra.FixedCompletions(o.Words, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
 	}
@@ -54,7 +57,16 @@ type qosValue struct {
 	value string
 }
 
-func (v *qosValue) Type() string   { return firstOf(v.Kind, strings.Join(v.Words, "|")) }
+// isSwitch reports whether the words of an option are those of one that is on or off.
+func isSwitch(words []string) bool { return slices.Equal(words, []string{"false", "true"}) }
+
+func (v *qosValue) Type() string {
+	if isSwitch(v.Words) {
+		return "bool"
+	}
+	return firstOf(v.Kind, strings.Join(v.Words, "|"))
+}
+
 func (v *qosValue) String() string { return v.value }
 
 func (v *qosValue) Set(text string) error {

@@ -58,6 +58,8 @@ func scalarSchema(words []string, example string) schema {
 		return schema{"type": []string{"string", "number"}, "examples": []string{example}}
 	case strings.Join(words, "") == "01234567":
 		return schema{"type": "integer", "minimum": 0, "maximum": 7}
+	case isSwitch(words):
+		return schema{"type": "boolean"}
 	}
 	return schema{"enum": words}
 }

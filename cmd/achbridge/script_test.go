@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -60,6 +61,11 @@ func setUp(env *testscript.Env) error {
 		defer s.close()
 		env.Setenv(name, strconv.Itoa(s.at.Port))
 	}
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		return err
+	}
+	env.Setenv("EXAMPLES", examples)
 	env.Setenv("ACHBRIDGE_SHM", env.Getenv("ROBOT"))
 	env.Setenv("NO_COLOR", "1")
 	return nil
@@ -93,7 +99,7 @@ func untilTrue(ts *testscript.TestScript, neg bool, args []string) {
 	for {
 		cmd := exec.Command(args[1], args[2:]...)
 		cmd.Dir = ts.MkAbs(".")
-		cmd.Env = append(os.Environ(), "ACHBRIDGE_SHM="+ts.Getenv("ACHBRIDGE_SHM"), "NO_COLOR=1")
+		cmd.Env = append(os.Environ(), "ACHBRIDGE_SHM="+ts.Getenv("ACHBRIDGE_SHM"), "NO_COLOR=1", "EXAMPLES="+ts.Getenv("EXAMPLES"))
 		out, err := cmd.CombinedOutput()
 		if err == nil && wanted.Match(out) {
 			ts.Check(ts.Exec(args[1], args[2:]...))

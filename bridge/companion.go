@@ -1,0 +1,298 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"achbridge/localach"
+)
+
+// companion is the channel NAME.meta of a mirror, see Meta. It is under the mirror's
+// mu and lasts as long as the mirror has the option.
+type companion struct {
+	name  string
+	ch    *localach.Channel
+	w     *localach.Writer
+	frame Meta // as it was composed last
+	told  Meta // as the channel has it,
+	blank bool // unless it has nothing yet
+	ended bool // nobody feeds the mirror any more
+	retry time.Time
+	buf   []byte // of its own, as cgo wants it
+
+	failure string // as the log has it
+}
+
+const (
+	metaSuffix = ".meta"
+	// maxMirrorName is how long the name of a mirror with a companion may be.
+	maxMirrorName = 58
+	// The ring is as deep as the mirror's, so that who reads every frame finds what
+	// was told of it, within these bounds.
+	leastMetaFrames, mostMetaFrames = 16, 1024
+	// metaRetry is how long a companion whose lock is taken is left alone: it must
+	// not slow the mirror.
+	metaRetry = 10 * time.Millisecond
+)
+
+// MetaOf returns the mirror that a channel tells of, if it is a companion.
+func MetaOf(channel string, tag localach.Tag) (mirror string, ok bool) {
+	mirror, ok = strings.CutSuffix(channel, metaSuffix)
+	return mirror, ok && tag.Channel == metaMark(mirror)
+}
+
+func isMeta(ch *localach.Channel) bool {
+	_, ok := MetaOf(ch.Name(), ch.Tag())
+	return ok
+}
+
+// metaMark stands in the tag of a companion's file for its mirror. No channel of
+// another host has it, since every host has a name.
+func metaMark(mirror string) uint64 { return channelHash("", mirror) }
+
+// checkMetaName refuses a mirror whose companion could not have its name.
+func checkMetaName(mirror string) error {
+	if len(mirror) > maxMirrorName {
+		return fmt.Errorf("%s: longer than %d bytes, so that there is no name for its companion %s; give it a shorter one with as=NAME (--as), or leave meta out", mirror, maxMirrorName, mirror+metaSuffix)
+	}
+	return nil
+}
+
+// accompany gives an open mirror its companion, or takes it away.
+func (m *mirror) accompany(wanted bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case !wanted:
+		m.endMeta()
+		if ch, err := m.dir.TryOpen(m.name + metaSuffix); err == nil {
+			if isMeta(ch) {
+				_ = m.dir.Unlink(ch.Name()) // of an earlier life of the daemon
+			}
+			ch.Close()
+		}
+		return nil
+	case m.meta != nil:
+		return nil
+	}
+	if err := checkMetaName(m.name); err != nil {
+		return err
+	}
+	c := &companion{name: m.name + metaSuffix, blank: true, buf: make([]byte, MetaSize)}
+	if err := m.openMeta(c); err != nil {
+		return err
+	}
+	m.meta = c
+	m.tell()
+	return nil
+}
+
+// openMeta needs m.mu. It takes up the companion's file, with what it tells of the
+// frame that the mirror holds, or makes one.
+func (m *mirror) openMeta(c *companion) error {
+	ch, err := m.dir.TryOpen(c.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m.createMeta(c, false)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; remove it with `achbridge channel rm %s`", err, c.name)
+	}
+	if !isMeta(ch) {
+		ch.Close()
+		return fmt.Errorf("%s: there is a channel of that name that is not the companion of %s; remove it, give the mirror another name with --as, or leave meta out", c.name, m.name)
+	}
+	if errors.Join(ch.Check(), ch.Reserve()) != nil {
+		ch.Poison()
+		ch.Close()
+		return m.createMeta(c, true)
+	}
+	m.space.add(fileBytes(ch.Geometry()))
+	c.ch, c.w = ch, ch.Writer()
+	if n, err := ch.Reader().TryNext(c.buf); err == nil {
+		if last, err := ParseMeta(c.buf[:n]); err == nil && last.Epoch == m.tag.Epoch && last.Seq == m.tag.Seq && last.MirrorSeq == m.putSeq {
+			c.frame, c.told, c.blank = last, last, false
+		}
+	}
+	return nil
+}
+
+// createMeta needs m.mu. It makes a file with the permissions of the mirror's, in the
+// place of one that is there or not.
+func (m *mirror) createMeta(c *companion, replace bool) error {
+	like, err := m.ch.Stat()
+	if err != nil {
+		return err
+	}
+	g := localach.Geometry{FrameCount: min(max(like.Geometry.FrameCount, leastMetaFrames), mostMetaFrames), FrameSize: MetaSize}.Grow()
+	if err := m.space.take(fileBytes(g)); err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	ch, err := m.dir.Create(c.name, localach.CreateConfig{
+		Geometry: g, Mode: like.Mode.Perm(), Replace: replace,
+		Tag: localach.Tag{Node: m.tag.Node, Channel: metaMark(m.name)},
+	})
+	if err != nil {
+		m.space.add(-fileBytes(g))
+		return err
+	}
+	c.ch, c.w, c.blank = ch, ch.Writer(), true
+	return nil
+}
+
+// tellPut tells of the frame that was just put. Needs m.mu.
+func (m *mirror) tellPut(captured time.Duration, at reading) {
+	if m.meta == nil {
+		return
+	}
+	f := &m.meta.frame
+	f.Epoch, f.Seq, f.MirrorSeq, f.Safe = m.tag.Epoch, m.tag.Seq, m.putSeq, false
+	f.Put = m.clock.of(m.vigil.last.Sub(m.clock.start))
+	m.tellCaptured(captured, at)
+	m.tell()
+}
+
+// tellCaptured needs m.mu, and that there is a companion.
+func (m *mirror) tellCaptured(captured time.Duration, at reading) {
+	f := &m.meta.frame
+	f.Captured, f.Uncertainty = 0, 0
+	if captured != 0 && at.known {
+		f.Captured, f.Uncertainty = m.clock.of(captured-at.offset), at.uncertainty
+	}
+}
+
+// tellSafe tells that the safe frame was put. Needs m.mu.
+func (m *mirror) tellSafe(now time.Time) {
+	if m.meta == nil {
+		return
+	}
+	f := &m.meta.frame
+	f.MirrorSeq, f.Safe, f.Captured, f.Uncertainty = m.putSeq, true, 0, 0
+	f.Put = m.clock.of(now.Sub(m.clock.start))
+	m.tell()
+}
+
+// tellEmpty tells that the mirror has a new file, without a frame. Needs m.mu.
+func (m *mirror) tellEmpty() {
+	if m.meta != nil {
+		m.meta.frame = Meta{Epoch: m.tag.Epoch}
+		m.tell()
+	}
+}
+
+// hush notes that the link is silent, or heard.
+func (m *mirror) hush(silent bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.silent = silent
+	m.tell()
+}
+
+// tell tells what has changed. It waits for nobody: when the companion's lock is
+// taken, the next call that comes later tells it. Needs m.mu.
+func (m *mirror) tell() {
+	c := m.meta
+	if c == nil {
+		return
+	}
+	c.frame.Link, c.frame.Stale, c.frame.Deadline = m.metaLink(), m.vigil.stale, m.qos.Deadline
+	if c.frame == c.told && !c.blank || !c.retry.IsZero() && time.Now().Before(c.retry) {
+		return
+	}
+	c.retry = time.Time{}
+	switch _, err := c.w.TryPut(c.frame.Append(c.buf[:0])); {
+	case err != nil:
+		c.retry = time.Now().Add(metaRetry)
+	default:
+		c.told, c.blank = c.frame, false
+	}
+}
+
+// metaLink needs m.mu, and that there is a companion.
+func (m *mirror) metaLink() MetaLink {
+	switch {
+	case m.meta.ended:
+		return MetaDown
+	case m.state == stateRefused:
+		return MetaRefused
+	case m.state != stateLive:
+		return MetaDown
+	case m.silent:
+		return MetaSilent
+	}
+	return MetaUp
+}
+
+// tendMeta heals the companion's file, and tells what could not be told before: the
+// age of a frame that came before the peer's clock was known.
+func (m *mirror) tendMeta(read func() reading) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.meta
+	if c == nil {
+		return
+	}
+	if err := c.ch.Check(); err != nil || c.w.Stuck() > wedgedAfter {
+		m.renewMeta(err)
+	}
+	if c.frame.Captured == 0 && m.captured != 0 && !c.frame.Safe && c.frame.Seq == m.tag.Seq {
+		m.tellCaptured(m.captured, read())
+	}
+	m.tell()
+}
+
+// renewMeta makes the companion's file anew, unless somebody else has put one in its
+// place. err is what is wrong with it, nil when its waiters cannot be woken. Needs m.mu.
+func (m *mirror) renewMeta(err error) {
+	c := m.meta
+	if m.ch == nil {
+		return
+	}
+	old, oldWriter := c.ch, c.w
+	if !errors.Is(err, localach.ErrReplaced) {
+		err = m.createMeta(c, !errors.Is(err, localach.ErrUnlinked))
+	}
+	if err != nil {
+		if c.failure != err.Error() {
+			c.failure = err.Error()
+			m.log.Warn("companion of a mirror is not usable", "channel", c.name, "peer", m.host, "err", err)
+		}
+		return
+	}
+	c.failure, c.retry = "", time.Time{}
+	m.space.add(-fileBytes(old.Geometry()))
+	m.spawn(func() {
+		old.Poison()
+		oldWriter.Close()
+		old.Close()
+	})
+}
+
+// endMeta takes the companion away, file and all. Needs m.mu.
+func (m *mirror) endMeta() {
+	if m.meta == nil {
+		return
+	}
+	if m.meta.ch.Check() == nil {
+		_ = m.dir.Unlink(m.meta.name)
+	}
+	m.closeMeta()
+}
+
+// closeMeta leaves the companion with the word that nobody feeds the mirror. Needs m.mu.
+func (m *mirror) closeMeta() {
+	c := m.meta
+	if c == nil {
+		return
+	}
+	c.ended, c.retry = true, time.Time{}
+	m.tell()
+	m.meta = nil
+	m.space.add(-fileBytes(c.ch.Geometry()))
+	m.spawn(func() {
+		c.w.Close()
+		c.ch.Close()
+	})
+}

@@ -1,0 +1,433 @@
+package bridge
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"achbridge/localach"
+)
+
+const flowMeta = flowName + metaSuffix
+
+// metas are the frames of a companion channel, oldest first, when all that happens at
+// this moment has happened.
+func (h *host) metas(name string) (list []Meta) {
+	h.w.t.Helper()
+	synctest.Wait()
+	return metasIn(h.w.t, h.dir, name)
+}
+
+func metasIn(t *testing.T, dir localach.Dir, name string) (list []Meta) {
+	t.Helper()
+	ch, err := dir.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	r, b := ch.Reader(), make([]byte, MetaSize)
+	for {
+		n, err := r.TryNextOldest(b)
+		if err != nil {
+			return list
+		}
+		m, err := ParseMeta(b[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, m)
+	}
+}
+
+// meta is the newest.
+func (h *host) meta(name string) Meta {
+	h.w.t.Helper()
+	list := h.metas(name)
+	if len(list) == 0 {
+		h.w.t.Fatalf("%s has no frame", name)
+	}
+	return list[len(list)-1]
+}
+
+// monotonic is what CLOCK_MONOTONIC of the host would be at t, were time not virtual.
+func (h *host) monotonic(t time.Time) time.Duration { return h.node.clock.of(t.Sub(h.node.start)) }
+
+func TestCompanionTellsTheAgeToTheNanosecond(t *testing.T) {
+	inFlow(t, "delay=5ms", QoS{Meta: true, Deadline: 70 * milli}, 64, func(f *flow) {
+		time.Sleep(time.Second) // the clocks are compared
+		for range 3 {
+			f.put()
+			put := time.Now()
+			f.holds(f.number, time.Second)
+			m, state := f.pc.meta(flowMeta), f.pc.mirror(flowName)
+			if off := m.Captured - f.pc.monotonic(put); off != 0 || m.Uncertainty < 5*milli || m.Uncertainty > 5010*time.Microsecond {
+				t.Errorf("captured %v ± %v after the put, want 0 ± half a round trip", off, m.Uncertainty)
+			}
+			if age := ms(f.pc.monotonic(time.Now()) - m.Captured); *state.AgeMs != age {
+				t.Errorf("by the companion it is %v ms old, by status %v", age, *state.AgeMs)
+			}
+			if way := m.Put - f.pc.monotonic(put); way != 5*milli {
+				t.Errorf("put into the mirror %v after the robot's put, want 5 ms", way)
+			}
+			epoch := f.data.ch.Epoch()
+			if m.Link != MetaUp || m.Stale || m.Safe || m.Epoch != epoch || m.Seq != f.number || m.MirrorSeq != f.copy.LastSeq() || m.Deadline != 70*milli {
+				t.Errorf("got %+v of frame %d of life %d", m, f.number, epoch)
+			}
+		}
+	})
+}
+
+// The first frame comes before anything has told the robot's clock.
+func TestCompanionLearnsTheAgeOfTheFirstFrame(t *testing.T) {
+	inFlow(t, "delay=5ms", QoS{Meta: true}, 64, func(f *flow) {
+		f.put()
+		put := time.Now()
+		f.holds(1, time.Second)
+		if m := f.pc.meta(flowMeta); m.Seq != 1 || m.Captured != 0 || m.Uncertainty != 0 {
+			t.Fatalf("got %+v, want frame 1 of unknown age", m)
+		}
+		f.within(time.Second, "age", func() bool { return f.pc.meta(flowMeta).Captured != 0 })
+		if m := f.pc.meta(flowMeta); m.Captured != f.pc.monotonic(put) || m.Seq != 1 {
+			t.Errorf("frame %d is from %v, want %v", m.Seq, m.Captured, f.pc.monotonic(put))
+		}
+	})
+}
+
+func TestCompanionTellsWhatFeedsTheMirror(t *testing.T) {
+	inFlow(t, "delay=5ms", QoS{Meta: true, Deadline: 100 * milli}, 64, func(f *flow) {
+		time.Sleep(time.Second)
+		f.put()
+		f.holds(1, time.Second)
+		put := f.pc.meta(flowMeta).Put
+		time.Sleep(95 * milli)
+		if m := f.pc.meta(flowMeta); m.Stale {
+			t.Error("stale before the deadline")
+		}
+		time.Sleep(time.Second)
+		f.put()
+		f.holds(2, time.Second)
+		told := len(f.pc.metas(flowMeta))
+		f.change("cut")
+		f.within(2*time.Second, "silent link", func() bool { return f.pc.link().State == stateSilent })
+		if m := f.pc.meta(flowMeta); m.Link != MetaSilent || !m.Stale || m.Seq != 2 {
+			t.Errorf("got %+v while the link is silent", m)
+		}
+		f.within(11*time.Second, "no link", func() bool { return f.pc.link().State == "" })
+		if m := f.pc.meta(flowMeta); m.Link != MetaDown || m.Captured == 0 {
+			t.Errorf("got %+v without a link", m)
+		}
+		f.change("up")
+		f.within(5*time.Second, "mirror live", func() bool { return f.pc.meta(flowMeta).Link == MetaUp })
+		f.put()
+		f.holds(3, time.Second)
+		var got []string
+		for _, m := range f.pc.metas(flowMeta)[told:] {
+			text := m.Link.String()
+			if m.Stale {
+				text += " stale"
+			}
+			got = append(got, text)
+		}
+		if want := "up stale, silent stale, down stale, up stale, up"; strings.Join(got, ", ") != want {
+			t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
+		}
+		for _, m := range f.pc.metas(flowMeta) {
+			if m.Seq == 1 && m.Put != put {
+				t.Errorf("frame 1 was put at %v, then at %v", put, m.Put)
+			}
+		}
+		f.robot.stop()
+		f.within(time.Second, "down", func() bool { return f.pc.meta(flowMeta).Link == MetaDown })
+	})
+}
+
+func TestCompanionTellsThatTheOriginRefuses(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.channel("imu", 16, 64).put(1, 64)
+		robot.run(Config{})
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Meta: true, Compress: CompressNone}}}}, robot)
+		pc.follows("robot.imu", 1, 2*time.Second)
+		// The robot's rules change: a rule that limits the rate bars mode every.
+		rules := robot.cfg
+		rules.Export = Grants{{Channels: []string{"*"}, QoS: QoS{MaxRate: 1000}, From: "export[0]"}}
+		if err := robot.node.Apply(rules); err != nil {
+			t.Fatal(err)
+		}
+		if err := pc.node.Mirror(Mirror{Host: "robot", Channel: "imu", QoS: QoS{Meta: true, Mode: Every}}); err != nil {
+			t.Fatal(err)
+		}
+		w.within(3*time.Second, "refusal", func() bool { return pc.mirror("robot.imu").State == stateRefused })
+		if m := pc.meta("robot.imu.meta"); m.Link != MetaRefused || m.Seq != 1 {
+			t.Errorf("got %+v", m)
+		}
+	})
+}
+
+func TestCompanionTellsOfTheSafeFrame(t *testing.T) {
+	qos := QoS{Meta: true, Class: Command, Deadline: 100 * milli, OnStale: OnStale{File: "stop", Frame: "stop!"}}
+	inFlow(t, "delay=5ms", qos, 64, func(f *flow) {
+		time.Sleep(time.Second)
+		f.put()
+		f.holds(1, time.Second)
+		f.within(time.Second, "safe frame", func() bool { return f.pc.mirror(flowName).Safe == 1 })
+		m := f.pc.meta(flowMeta)
+		if !m.Safe || !m.Stale || m.Captured != 0 || m.MirrorSeq != f.copy.LastSeq() || m.Seq != 1 {
+			t.Errorf("got %+v of the safe frame, which is frame %d of the mirror", m, f.copy.LastSeq())
+		}
+		f.put()
+		f.within(time.Second, "next command", func() bool { return f.pc.meta(flowMeta).Seq == 2 })
+		if m := f.pc.meta(flowMeta); m.Safe || m.Stale || m.Captured == 0 {
+			t.Errorf("got %+v of the command after it", m)
+		}
+	})
+}
+
+func TestCompanionComesAndGoesWithTheOption(t *testing.T) {
+	inFlow(t, "delay=5ms", QoS{}, 64, func(f *flow) {
+		there := func() bool {
+			_, err := os.Stat(filepath.Join(string(f.pc.dir), "achshm-"+flowMeta))
+			return err == nil
+		}
+		f.put()
+		f.holds(1, time.Second)
+		if there() {
+			t.Fatal("a mirror without the option has a companion")
+		}
+		sub := f.subscription()
+		f.requalify(QoS{Meta: true})
+		f.within(time.Second, "companion", there)
+		f.put()
+		f.holds(2, time.Second)
+		if m := f.pc.meta(flowMeta); m.Seq != 2 || m.Link != MetaUp {
+			t.Errorf("got %+v, want frame 2", m)
+		}
+		f.requalify(QoS{})
+		f.within(time.Second, "no companion", func() bool { return !there() })
+		f.put()
+		f.holds(3, time.Second)
+		if f.subscription() != sub {
+			t.Error("the mirror subscribed anew for it")
+		}
+		f.requalify(QoS{Meta: true})
+		f.within(time.Second, "companion", there)
+		if err := f.pc.node.Unmirror(Mirror{Host: "robot", Channel: "data"}, Remove); err != nil {
+			t.Fatal(err)
+		}
+		// The rule of the configuration makes it anew at once, without meta.
+		f.within(time.Second, "no companion", func() bool { return !there() })
+	})
+}
+
+// What a companion tells counts by the clock of its host, so it outlives the daemon
+// but not the host.
+func TestCompanionIsTakenUpAgainByTheNextDaemon(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		imu := robot.channel("imu", 16, 64)
+		robot.run(Config{})
+		cfg := Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Meta: true, Compress: CompressNone}, FileMode: 0o660}}}
+		pc.run(cfg, robot)
+		w.within(2*time.Second, "mirror live", func() bool { return pc.mirror("robot.imu").State == stateLive })
+		time.Sleep(time.Second)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, 2*time.Second)
+		before := pc.meta("robot.imu.meta")
+		pc.stop()
+		left := pc.meta("robot.imu.meta")
+		if left.Link != MetaDown || left.Captured != before.Captured {
+			t.Errorf("got %+v when the daemon had ended, of %+v", left, before)
+		}
+		pc.run(cfg, robot)
+		w.within(2*time.Second, "mirror live", func() bool { return pc.mirror("robot.imu").State == stateLive })
+		if m := pc.meta("robot.imu.meta"); m.Link != MetaUp || m.Captured != before.Captured || m.Seq != 1 || m.MirrorSeq != before.MirrorSeq {
+			t.Errorf("got %+v of the same frame, want it as %+v", m, before)
+		}
+		st, err := os.Stat(filepath.Join(string(pc.dir), "achshm-robot.imu.meta"))
+		if err != nil || st.Mode().Perm() != 0o660 {
+			t.Errorf("got mode %v, %v, want 0660 as the mirror", st.Mode(), err)
+		}
+	})
+}
+
+func TestCompanionIsOfferedOnlyByItsExactName(t *testing.T) {
+	for name, c := range map[string]struct {
+		export Grants
+		want   bool
+	}{
+		"everything":   {GrantTo("*"), false},
+		"a pattern":    {GrantTo("robot.imu.met?"), false},
+		"its own name": {GrantTo("robot.imu.meta"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc, third := w.host("robot", wire10ms), w.host("pc", wire10ms), w.host("third", wire10ms)
+				robot.channel("imu", 16, 64).put(1, 64)
+				robot.run(Config{})
+				pc.run(Config{Export: c.export, Relay: []string{"*"}, Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Meta: true, Compress: CompressNone}}}}, robot)
+				third.run(Config{Mirrors: []Mirror{{Host: "pc", Channel: "*"}}}, pc)
+				pc.follows("robot.imu", 1, 2*time.Second)
+				third.follows("pc.robot.imu", 1, 2*time.Second)
+				time.Sleep(time.Second)
+				if got := third.mirror("pc.robot.imu.meta").State == stateLive; got != c.want {
+					t.Errorf("the companion is mirrored by another host: %v, want %v", got, c.want)
+				}
+				if c.want {
+					if m := third.meta("pc.robot.imu.meta"); m.Seq != 1 {
+						t.Errorf("got %+v over there", m)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestMirrorWithoutRoomForTheNameOfItsCompanionIsRefused(t *testing.T) {
+	long := strings.Repeat("c", 53) // robot. and that are 59 bytes
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.channel(long, 16, 64).put(1, 64)
+		robot.channel(long[1:], 16, 64).put(1, 64)
+		robot.run(Config{})
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Meta: true}}}}, robot)
+		pc.follows("robot."+long[1:], 1, 2*time.Second)
+		m := pc.mirror("robot." + long)
+		if m.State != stateRefused || !strings.Contains(m.Reason, "longer than 58 bytes") || !strings.Contains(m.Reason, "as=NAME") {
+			t.Errorf("got %s: %s", m.State, m.Reason)
+		}
+	})
+	if _, err := ParseMirror("robot/" + long + ",meta=true"); err == nil || !strings.Contains(err.Error(), "longer than 58 bytes") {
+		t.Errorf("the wish for it: got %v", err)
+	}
+}
+
+func TestChannelInThePlaceOfACompanionIsLeftAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.channel("imu", 16, 64).put(1, 64)
+		mine := pc.channel("robot.imu.meta", 16, 64)
+		mine.put(7, 64)
+		robot.run(Config{})
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Meta: true}}}}, robot)
+		w.within(2*time.Second, "refusal", func() bool { return pc.mirror("robot.imu").State == stateRefused })
+		if m := pc.mirror("robot.imu"); !strings.Contains(m.Reason, "that is not the companion of robot.imu; remove it") {
+			t.Errorf("got %s", m.Reason)
+		}
+		if mine.ch.LastSeq() != 1 || mine.ch.Check() != nil {
+			t.Error("somebody wrote into it")
+		}
+	})
+}
+
+// A mirror whose name is that of another's companion must not write into its file.
+func TestMirrorDoesNotTakeTheFileOfACompanion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.channel("imu", 16, 64).put(1, 64)
+		robot.run(Config{})
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "imu", QoS: QoS{Meta: true, Compress: CompressNone}}, {Host: "robot", Channel: "imu.meta"}}}, robot)
+		pc.follows("robot.imu", 1, 2*time.Second)
+		robot.channel("imu.meta", 16, 64).put(1, 64)
+		w.within(2*time.Second, "refusal", func() bool { return pc.mirror("robot.imu.meta").State == stateRefused })
+		if m := pc.mirror("robot.imu.meta"); !strings.Contains(m.Reason, "the companion of another mirror") {
+			t.Errorf("got %s", m.Reason)
+		}
+		if m := pc.meta("robot.imu.meta"); m.Seq != 1 {
+			t.Errorf("got %+v", m)
+		}
+	})
+}
+
+func TestCompanionWhoseLockIsTakenHoldsUpNoPut(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	if err := m.accompany(true); err != nil {
+		t.Fatal(err)
+	}
+	takeLock(t, dir, "m.meta")
+	begin := time.Now()
+	for seq := range uint64(1000) {
+		m.put(came(seq+1, frame(seq+1, 64)))
+	}
+	if took := time.Since(begin); took > 200*time.Millisecond {
+		t.Errorf("1000 puts took %v: somebody waited for the lock", took)
+	}
+	if got := newestSeq(t, dir, "m"); got != 1000 {
+		t.Errorf("the mirror is at %d, want 1000", got)
+	}
+	freeLock(t, dir, "m.meta")
+	eventually(t, "the newest is told when the lock is free", time.Second, func() bool {
+		m.tendMeta(func() reading { return reading{} })
+		return m.meta.told.Seq == 1000
+	})
+}
+
+func TestCompanionThatIsDamagedOrRemovedIsMadeAnew(t *testing.T) {
+	for what, harm := range map[string]func(t *testing.T, dir localach.Dir){
+		"dirty":   func(t *testing.T, dir localach.Dir) { makeDirty(t, dir, "m.meta") },
+		"removed": func(t *testing.T, dir localach.Dir) { _ = dir.Unlink("m.meta") },
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := testDir(t)
+			m := testMirror(t, dir, "m")
+			if err := m.accompany(true); err != nil {
+				t.Fatal(err)
+			}
+			m.put(came(1, frame(1, 64)))
+			harm(t, dir)
+			m.put(came(2, frame(2, 64)))
+			m.tendMeta(func() reading { return reading{} })
+			if list := metasIn(t, dir, "m.meta"); len(list) == 0 || list[len(list)-1].Seq != 2 {
+				t.Errorf("got %+v, want frame 2", list)
+			}
+		})
+	}
+}
+
+func TestMetaIsWhatItsLayoutSays(t *testing.T) {
+	m := Meta{Link: MetaSilent, Stale: true, Safe: true, Epoch: 0x0101, Seq: 2, MirrorSeq: 3, Captured: 4, Put: 5, Uncertainty: 6, Deadline: 7}
+	b := m.Append(nil)
+	want := "AMTA\x01\x02\x03\x00"
+	for _, v := range []byte{1, 2, 3, 4, 5, 6, 7} {
+		word := []byte{v, 0, 0, 0, 0, 0, 0, 0}
+		if v == 1 {
+			word[1] = 1
+		}
+		want += string(word)
+	}
+	if string(b) != want {
+		t.Errorf("got %x, want %x", b, want)
+	}
+	if got, err := ParseMeta(b); err != nil || got != m {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	other := append([]byte{}, b...)
+	other[4] = 2
+	for _, bad := range [][]byte{b[:63], append(b, 0), []byte(strings.Repeat("x", 64)), other} {
+		if _, err := ParseMeta(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+// BenchmarkPut is what a companion adds to a put into a mirror.
+func BenchmarkPut(b *testing.B) {
+	for name, meta := range map[string]bool{"alone": false, "with meta": true} {
+		b.Run(name, func(b *testing.B) {
+			m := testMirror(b, testDir(b), "m")
+			if err := m.accompany(meta); err != nil {
+				b.Fatal(err)
+			}
+			f := frame(1, 64)
+			b.ReportAllocs()
+			seq := uint64(0)
+			for b.Loop() {
+				seq++
+				m.put(arrival{epoch: 1, seq: seq, data: f, captured: 1, at: reading{known: true}})
+			}
+		})
+	}
+}

@@ -1,0 +1,120 @@
+package bridge
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Meta is what the companion channel NAME.meta of a mirror with option meta tells of
+// it, anew beside each put and whenever its link state changes. A program in any
+// language can refuse old data by it, also when nothing arrives any more: the age of
+// the mirror's newest frame is CLOCK_MONOTONIC now minus Captured, and may be off by
+// Uncertainty. A frame of the companion has 64 bytes, little-endian:
+//
+//	offset  size  field
+//	     0     4  "AMTA"
+//	     4     1  1, the version of this layout
+//	     5     1  link: 0 down, 1 up, 2 silent, 3 refused
+//	     6     2  flags: 1 stale, 2 safe frame
+//	     8     8  epoch        life of the origin's channel that the frame is of
+//	    16     8  seq          number of the frame there; 0: no frame yet
+//	    24     8  mirror seq   number of the frame in the mirror, as ach_get has it
+//	    32     8  captured     when the origin's daemon saw the frame, in ns of this
+//	                           host's CLOCK_MONOTONIC; 0: not known
+//	    40     8  put          when it was put into the mirror, likewise; 0: not known
+//	    48     8  uncertainty  of captured, in ns, by what is known of the origin's clock
+//	    56     8  deadline     of the mirror, in ns; 0: none
+//
+// A daemon that was killed leaves the link up: only the age tells.
+type Meta struct {
+	Link                  MetaLink
+	Stale                 bool // no frame came for the deadline
+	Safe                  bool // the newest frame of the mirror is the safe frame of on_stale
+	Epoch, Seq, MirrorSeq uint64
+	Captured, Put         time.Duration // of CLOCK_MONOTONIC
+	Uncertainty, Deadline time.Duration
+}
+
+// MetaLink is what feeds the mirror.
+type MetaLink uint8
+
+// The link states.
+const (
+	MetaDown    MetaLink = iota // no link, or the origin does not offer the channel
+	MetaUp                      // frames come when the origin puts some
+	MetaSilent                  // the origin's host is not heard
+	MetaRefused                 // a rule, or the mirror's file; the daemon's log says why
+)
+
+var metaLinks = []string{"down", "up", "silent", "refused"}
+
+// String prints the state as people read it.
+func (l MetaLink) String() string { return word(metaLinks, l) }
+
+// MetaSize is the size in bytes of a companion's frames.
+const MetaSize = 64
+
+const (
+	metaMagic   = "AMTA"
+	metaVersion = 1
+	metaStale   = 1 << 0
+	metaSafe    = 1 << 1
+)
+
+// Append appends the frame that tells m.
+func (m Meta) Append(dst []byte) []byte {
+	flags := uint16(0)
+	if m.Stale {
+		flags |= metaStale
+	}
+	if m.Safe {
+		flags |= metaSafe
+	}
+	dst = append(dst, metaMagic...)
+	dst = append(dst, metaVersion, byte(m.Link))
+	dst = binary.LittleEndian.AppendUint16(dst, flags)
+	for _, v := range [...]uint64{m.Epoch, m.Seq, m.MirrorSeq, uint64(m.Captured), uint64(m.Put), uint64(m.Uncertainty), uint64(m.Deadline)} {
+		dst = binary.LittleEndian.AppendUint64(dst, v)
+	}
+	return dst
+}
+
+// ParseMeta reads what Append writes.
+func ParseMeta(b []byte) (Meta, error) {
+	if len(b) != MetaSize || string(b[:4]) != metaMagic {
+		return Meta{}, fmt.Errorf("not a frame of a companion channel: %d bytes", len(b))
+	}
+	if b[4] != metaVersion {
+		return Meta{}, fmt.Errorf("frame of a companion channel: version %d is not known here", b[4])
+	}
+	word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
+	flags := binary.LittleEndian.Uint16(b[6:])
+	return Meta{
+		Link: MetaLink(b[5]), Stale: flags&metaStale != 0, Safe: flags&metaSafe != 0,
+		Epoch: word(8), Seq: word(16), MirrorSeq: word(24),
+		Captured: time.Duration(word(32)), Put: time.Duration(word(40)),
+		Uncertainty: time.Duration(word(48)), Deadline: time.Duration(word(56)),
+	}, nil
+}
+
+// hostClock turns times of a node into those of the host's CLOCK_MONOTONIC, on which
+// Go's monotonic time runs too.
+type hostClock struct {
+	start time.Time     // of the node
+	at    time.Duration // CLOCK_MONOTONIC then
+}
+
+func newHostClock(start time.Time) hostClock {
+	var ts unix.Timespec
+	before := time.Since(start)
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic("clock_gettime: " + err.Error()) // there is no Linux without it
+	}
+	return hostClock{start, time.Duration(ts.Nano()) - (before+time.Since(start))/2}
+}
+
+// of is CLOCK_MONOTONIC at a time since the node's start.
+func (c hostClock) of(t time.Duration) time.Duration { return c.at + t }

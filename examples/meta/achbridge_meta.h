@@ -1,0 +1,60 @@
+// Reads the frames of NAME.meta, the companion channel that a mirror with option meta
+// has: how old its newest frame is, and what feeds it. Header only, needs nothing but
+// the C library; the layout is that of achbridge's bridge/meta.go.
+#ifndef ACHBRIDGE_META_H
+#define ACHBRIDGE_META_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#define ACHBRIDGE_META_SIZE 64
+
+enum achbridge_link { ACHBRIDGE_DOWN, ACHBRIDGE_UP, ACHBRIDGE_SILENT, ACHBRIDGE_REFUSED };
+
+struct achbridge_meta {
+    uint8_t link;
+    int stale;             // no frame came for the mirror's deadline
+    int safe;              // the newest frame is the safe frame of on_stale
+    uint64_t epoch, seq;   // of the frame, as its origin counts; seq 0: no frame yet
+    uint64_t mirror_seq;   // of the frame in the mirror: seq_num of the ach_channel_t that got it
+    int64_t captured_ns;   // of CLOCK_MONOTONIC here; 0: not known
+    int64_t put_ns;        // likewise
+    int64_t uncertainty_ns;
+    int64_t deadline_ns;   // 0: none
+};
+
+static inline uint64_t achbridge_word(const unsigned char *b) {
+    uint64_t v = 0;
+    for (int i = 7; i >= 0; i--) v = v << 8 | b[i];
+    return v;
+}
+
+// achbridge_meta_parse returns 0, or -1 for what is no such frame.
+static inline int achbridge_meta_parse(struct achbridge_meta *m, const void *frame, size_t size) {
+    const unsigned char *b = frame;
+    if (size != ACHBRIDGE_META_SIZE || memcmp(b, "AMTA\1", 5) != 0) return -1;
+    m->link = b[5];
+    m->stale = b[6] & 1;
+    m->safe = b[6] >> 1 & 1;
+    m->epoch = achbridge_word(b + 8);
+    m->seq = achbridge_word(b + 16);
+    m->mirror_seq = achbridge_word(b + 24);
+    m->captured_ns = (int64_t)achbridge_word(b + 32);
+    m->put_ns = (int64_t)achbridge_word(b + 40);
+    m->uncertainty_ns = (int64_t)achbridge_word(b + 48);
+    m->deadline_ns = (int64_t)achbridge_word(b + 56);
+    return 0;
+}
+
+// achbridge_meta_age_ns is how old the mirror's newest frame may be at this moment,
+// -1 when nobody knows: refuse it then. It grows while nothing arrives.
+static inline int64_t achbridge_meta_age_ns(const struct achbridge_meta *m) {
+    struct timespec now;
+    if (m->captured_ns == 0) return -1;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - m->captured_ns + m->uncertainty_ns;
+}
+
+#endif
