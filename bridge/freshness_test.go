@@ -19,7 +19,6 @@ var notYet = []string{
 	"two nodes over sctp: second spread",
 	"mixed overload: camera spread", // 0.6 to 2.1 %
 	"mixed overload over sctp: camera spread",
-	"loss, sparse over sctp: pose frames unexcused", // of 1500, with five seeds, up to 4 in one gap of 0.8 s
 	"rate step over sctp: state drop, 1st s max ms", // 242 to 254: a frame of 9 ms more or less
 }
 

@@ -29,6 +29,7 @@ type Flight struct {
 	left    [256]time.Duration // when the latest packets left, by number
 
 	srtt, rttvar, minRTT time.Duration
+	guessed              bool          // they are what Begin was told
 	late                 time.Duration // how long the peer holds word of a packet back
 	sampled              uint64        // newest packet that a round trip was taken from
 	waiting              bool          // for the first answer to what was sent since unheard
@@ -251,10 +252,11 @@ func (f *Flight) Unanswered(now time.Duration) (since time.Duration, ok bool) {
 func (f *Flight) patience() time.Duration { return max(300*time.Millisecond, 4*f.srtt) }
 
 // Begin tells the round trip that the transport's handshake took, 0 if it is not
-// known.
+// known. It counts until the first packet is answered: it has what was waited for
+// packets of the handshake that were lost.
 func (f *Flight) Begin(rtt time.Duration) {
 	if rtt > 0 {
-		f.srtt, f.rttvar, f.minRTT = rtt, rtt/2, rtt
+		f.srtt, f.rttvar, f.minRTT, f.guessed = rtt, rtt/2, rtt, true
 	}
 }
 
@@ -272,11 +274,13 @@ func (f *Flight) sample(rtt time.Duration) {
 	if rtt < 0 {
 		return
 	}
-	if f.srtt == 0 {
-		f.srtt, f.rttvar, f.minRTT = rtt, rtt/2, rtt
+	if f.minRTT == 0 || f.minRTT > rtt {
+		f.minRTT = rtt
+	}
+	if f.srtt == 0 || f.guessed {
+		f.srtt, f.rttvar, f.guessed = rtt, rtt/2, false
 		return
 	}
-	f.minRTT = min(f.minRTT, rtt)
 	f.rttvar += (max(f.srtt-rtt, rtt-f.srtt) - f.rttvar) / 4
 	f.srtt += (rtt - f.srtt) / 8
 }

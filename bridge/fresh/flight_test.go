@@ -72,6 +72,22 @@ func TestRoundTripIsTakenFromTheNewestPacketOnly(t *testing.T) {
 }
 
 // As a host sees it that was suspended while a packet was on its way.
+// A handshake whose packets were lost has taken 200 ms over a path of 20: were that
+// averaged in, nothing lost in the first seconds would be sent again in time.
+func TestFirstAnswerReplacesTheRoundTripOfTheHandshake(t *testing.T) {
+	f := &Flight{}
+	f.Begin(200 * ms)
+	f.Sent(0, f.NextNumber(0), 100, nil)
+	f.Feedback(20*ms, 0, wire.Feedback{Newest: 1})
+	if smoothed, least := f.RTT(); smoothed != 20*ms || least != 20*ms {
+		t.Errorf("round trip: got %v, at least %v, want 20 ms", smoothed, least)
+	}
+	f.Sent(100*ms, f.NextNumber(100*ms), 100, nil)
+	if at, ok := f.NextExpiry(); !ok || at > 180*ms {
+		t.Errorf("the next packet expires: got %v, %v, want before 180 ms", at, ok)
+	}
+}
+
 func TestRoundTripOfLessThanNothingIsNone(t *testing.T) {
 	f := sentPackets(5)
 	f.Feedback(27*ms, 2*ms, wire.Feedback{Newest: 4, Bitmap: 0b111})
