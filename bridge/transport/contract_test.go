@@ -49,6 +49,7 @@ var contract = []struct {
 	{"SilentAddressFailsTheDial", silentAddress, onAir},
 	{"DialEndsWithItsContext", dialEndsWithContext, onAir},
 	{"QuietSessionStaysAlive", quietSessionStays, onAir},
+	{"RoundTripForgetsTheHandshake", roundTripForgetsHandshake, onAir},
 	{"MovedPeerKeepsTheSession", movedPeerKeepsSession, onAir},
 	{"QuietMovedPeerKeepsTheSession", quietMovedPeerKeepsSession, onAir},
 	{"LiarCannotAimTheSessionAtAVictim", liarCannotAimAtVictim, onAir},
@@ -229,6 +230,23 @@ func nodesDialEachOther(t *testing.T, l *lab) {
 		if _, err := e.Accept(t.Context()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// What was waited for packets of the handshake is no part of the round trip.
+func roundTripForgetsHandshake(t *testing.T, l *lab) {
+	robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
+	for n := 1; n <= 14; n++ {
+		l.air.loseOne(n)
+		robot, pc := l.join(t, robotEnd, pcEnd)
+		time.Sleep(time.Second)
+		for _, s := range []*Session{robot, pc} {
+			if rtt := s.RTT(); rtt < 2*oneWay || rtt > 4*oneWay {
+				t.Errorf("packet %d lost, dialled %t: round trip %v, want %v", n, s.Dialled(), rtt, 2*oneWay)
+			}
+		}
+		pc.Close("")
+		waitDone(t, robot)
 	}
 }
 

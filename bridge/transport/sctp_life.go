@@ -1,9 +1,13 @@
 package transport
 
-import "time"
+import (
+	"crypto/rand"
+	"time"
+)
 
-// What shows that the peer lives, and how far away it is: SCTP's heartbeats, of which
-// the library sends none by itself.
+// What shows that the peer lives, and how far away it is: SCTP's heartbeats. The
+// library sends none by itself, and those that it can be told to send are empty, so
+// that nobody answers them.
 
 // rttPeriod is how often the round trip is measured on a busy path.
 const rttPeriod = time.Second
@@ -28,7 +32,7 @@ func (l *sctpLink) watch() {
 		}
 		wait := beat - silent
 		if wait <= 0 || sampled >= rttPeriod {
-			l.assoc.ActiveHeartbeat()
+			l.beat()
 			wait = beat
 		}
 		timer.Reset(min(wait, l.p.idle-silent))
@@ -43,21 +47,29 @@ func (l *sctpLink) hear(now time.Time) {
 	l.packets++
 }
 
-// beat notes a heartbeat that leaves.
-func (l *sctpLink) beat(chunk []byte, now time.Time) {
+// beat sends a heartbeat.
+func (l *sctpLink) beat() {
+	var nonce [nonceSize]byte
+	rand.Read(nonce[:]) // never fails
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.beatInfo, l.beatAt = heartbeatInfo(chunk), now
+	l.beatNonce, l.beatAt, l.beating = nonce, time.Now(), true
+	l.mu.Unlock()
+	l.write(l.heartbeat(nonce), nil)
 }
 
 // beaten notes the answer to one. It alone gives the round trip: acknowledgements
-// of data may be delayed by 200 ms.
+// of data may be delayed by 200 ms. The first gives it all: what is known from the
+// handshake may have waited for packets that were lost.
 func (l *sctpLink) beaten(chunk []byte, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.beatInfo == "" || heartbeatInfo(chunk) != l.beatInfo {
+	if !l.beating || len(chunk) != heartbeatNonce+nonceSize || [nonceSize]byte(chunk[heartbeatNonce:]) != l.beatNonce {
 		return
 	}
-	l.beatInfo = ""
-	l.srtt += (now.Sub(l.beatAt) - l.srtt) / 4
+	rtt := now.Sub(l.beatAt)
+	if !l.timed {
+		l.srtt = rtt
+	}
+	l.beating, l.timed = false, true
+	l.srtt += (rtt - l.srtt) / 4
 }

@@ -15,12 +15,13 @@ import (
 
 // sctpLink is the carrier over SCTP.
 type sctpLink struct {
-	p     *sctpProtocol
-	path  *sctpPath
-	conn  *dtls.Conn
-	assoc *sctp.Association
-	mtu   int   // sctpMTU or sctpNarrow
-	token proof // with which the peer would say that it has forgotten us
+	p      *sctpProtocol
+	path   *sctpPath
+	conn   *dtls.Conn
+	assoc  *sctp.Association
+	mtu    int              // sctpMTU or sctpNarrow
+	header [sctpHeader]byte // of our packets
+	token  proof            // with which the peer would say that it has forgotten us
 
 	datagrams *sctp.Stream
 	words     *sctp.Stream // see sctp_stream.go
@@ -34,19 +35,20 @@ type sctpLink struct {
 	done   chan struct{} // closed when nothing of the link runs any more
 	wg     sync.WaitGroup
 
-	mu       sync.Mutex
-	changed  sync.Cond // L is mu: anything below
-	cause    error
-	packets  uint64 // that have come
-	header   []byte // of our packets; nil until the first
-	lastCame time.Time
-	srtt     time.Duration
-	beatInfo string // of the heartbeat under way
-	beatAt   time.Time
-	queued   int // datagrams that SCTP has not sent yet
-	inQueue  int // their bytes
-	streams  sctpStreams
-	forward  sctpForward
+	mu        sync.Mutex
+	changed   sync.Cond // L is mu: anything below
+	cause     error
+	packets   uint64 // that have come
+	lastCame  time.Time
+	srtt      time.Duration
+	timed     bool            // by a heartbeat
+	beatNonce [nonceSize]byte // of the last heartbeat
+	beatAt    time.Time
+	beating   bool // it is under way
+	queued    int  // datagrams that SCTP has not sent yet
+	inQueue   int  // their bytes
+	streams   sctpStreams
+	forward   sctpForward
 }
 
 const (
@@ -123,6 +125,7 @@ func sctpOptions(conn net.Conn, mtu int) []sctp.ClientOption {
 func newSCTPLink(m *sctpMeeting, conn *dtls.Conn, remote []byte, rtt time.Duration) (*sctpLink, error) {
 	l := &sctpLink{
 		p: m.p, path: m.path, conn: conn, mtu: m.mtu,
+		header:   headerTo(remote),
 		token:    m.p.socket.resets.token(m.peer.Node, m.path.outgoing()),
 		received: make(chan []byte, linkQueue),
 		arrivals: make(chan *sctpReceiveStream, maxStreams),

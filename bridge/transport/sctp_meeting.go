@@ -49,6 +49,9 @@ const (
 // maxChain is how many certificates we look at: what an anchor shows has no more.
 const maxChain = 2
 
+// minInit is the size of an INIT chunk without parameters, in bytes.
+const minInit = 20
+
 // maxHello is more than the INIT chunk of any hello takes, in bytes.
 const maxHello = 512
 
@@ -192,7 +195,7 @@ func parseHello(b []byte) (token []byte, mtu int, ok bool) {
 		return nil, 0, false
 	}
 	n := int(binary.BigEndian.Uint16(b[1+2:]))
-	if n < 4 || n > maxHello || n > len(b)-1 {
+	if n < minInit || n > maxHello || n > len(b)-1 {
 		return nil, 0, false
 	}
 	mtu = sctpNarrow

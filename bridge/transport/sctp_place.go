@@ -106,23 +106,21 @@ func (p *sctpPath) answered(chunk []byte, at net.Addr) {
 func (l *sctpLink) follow() {
 	at := l.conn.RemoteAddr()
 	if nonce, ok := l.path.ask(at); ok {
-		l.mu.Lock()
-		header := l.header
-		l.mu.Unlock()
-		l.write(appendHeartbeat(header[:len(header):len(header)], nonce), at)
+		l.write(l.heartbeat(nonce), at)
 	}
 }
 
-// keepHeader keeps the common header of our packets: ports, tag and no checksum.
-func (l *sctpLink) keepHeader(packet []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.header = append(append([]byte(nil), packet[:8]...), 0, 0, 0, 0)
+// headerTo is the common header of packets to a peer with that INIT chunk: ports, tag
+// and no checksum.
+func headerTo(init []byte) [sctpHeader]byte {
+	header := [sctpHeader]byte{sctpFirstByte, sctpPort & 0xff, sctpFirstByte, sctpPort & 0xff}
+	copy(header[4:], init[4:8])
+	return header
 }
 
-// appendHeartbeat appends a HEARTBEAT chunk to the common header of a packet.
-func appendHeartbeat(packet []byte, nonce [nonceSize]byte) []byte {
-	packet = append(packet, chunkHeartbeat, 0)
+// heartbeat is a packet that asks the peer to repeat a nonce.
+func (l *sctpLink) heartbeat(nonce [nonceSize]byte) []byte {
+	packet := append(l.header[:], chunkHeartbeat, 0)
 	packet = binary.BigEndian.AppendUint16(packet, heartbeatNonce+nonceSize)
 	packet = binary.BigEndian.AppendUint16(packet, paramHeartbeat)
 	packet = binary.BigEndian.AppendUint16(packet, 4+nonceSize)

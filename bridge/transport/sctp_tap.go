@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/pion/dtls/v3"
@@ -19,13 +18,13 @@ type sctpTap struct {
 	*dtls.Conn
 	link   *sctpLink
 	answer []byte // to a hello that comes again; nil for a dialler
-	header sync.Once
 }
 
 const (
 	// sctpFirstByte begins every SCTP packet: pion's port is always 5000. It is not
 	// welcomeByte.
-	sctpFirstByte = 5000 >> 8
+	sctpFirstByte = sctpPort >> 8
+	sctpPort      = 5000
 
 	sctpHeader = 12 // bytes, as the common header
 	dataHeader = 16 // bytes, of a DATA chunk
@@ -98,7 +97,6 @@ func (t *sctpTap) Write(b []byte) (int, error) {
 	if isSack(b) && t.link.needless(time.Now()) {
 		return len(b), nil
 	}
-	t.header.Do(func() { t.link.keepHeader(b) })
 	data := false
 	for typ, chunk := range chunks(b) {
 		switch typ {
@@ -107,8 +105,6 @@ func (t *sctpTap) Write(b []byte) (int, error) {
 			t.link.sent(chunk)
 		case chunkAbort:
 			t.link.path.leaving.Store(true)
-		case chunkHeartbeat:
-			t.link.beat(chunk, time.Now())
 		}
 	}
 	n, err := t.link.write(b, nil)
@@ -149,7 +145,3 @@ func abortReason(chunk []byte) string {
 	}
 	return ""
 }
-
-// heartbeatInfo returns what tells a heartbeat from another, as a parameter with
-// its header.
-func heartbeatInfo(chunk []byte) string { return string(chunk[4:]) }
