@@ -26,6 +26,7 @@ type compose struct {
 // test it removes all that it made, and shows what was logged when it failed.
 func startCompose(t *testing.T, files ...string) *compose {
 	t.Helper()
+	realHosts(t)
 	c := &compose{t: t, command: composeCommand(t), project: fmt.Sprintf("%s%d", projects, os.Getpid()), ids: map[string]string{}}
 	removeLeftovers(t, c.command)
 	for _, file := range files {

@@ -30,6 +30,7 @@ func channelName(i int) string { return fmt.Sprintf("left_arm_joint%02d", i) }
 // daemon yet.
 func newField(t *testing.T, n int) *field {
 	t.Helper()
+	realHosts(t)
 	f := &field{daemons: map[string]*process{}}
 	for i := range n {
 		f.names = append(f.names, fmt.Sprintf("host%02d", i))

@@ -65,6 +65,8 @@ var harmless = [][2]string{
 	{"transport/trust_host.go", "now.UTC()"},   // where dates count, as the operator has wished
 	{"achbridge/ca_dir.go", "time.RFC3339"},    // the same
 	{"achbridge/man.go", "time.Parse"},         // of the day that manual pages bear
+	{"bridge/events.go", "n.wall.look"},        // which tells that it was stepped, and no more
+	{"achbridge/events.go", "Local()"},         // as a person reads it
 	{"transport/sctp_packet.go", "cookieLife"}, // a clock that is stepped in the middle of a handshake costs that handshake
 }
 

@@ -16,6 +16,15 @@ func long[T any](stress, normal T) T {
 	return normal
 }
 
+// realHosts skips a test that starts real daemons where -short leaves them out: for
+// the race detector, with which they are not built.
+func realHosts(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("emulated hosts: run without -short")
+	}
+}
+
 // longRun skips a test that is not for every day.
 func longRun(t *testing.T) {
 	t.Helper()

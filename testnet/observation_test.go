@@ -129,7 +129,7 @@ func (o *observation) first(view, what string, limit time.Duration, match func(s
 func (o *observation) follows(since moment, limit time.Duration, views ...string) time.Duration {
 	o.t.Helper()
 	var took time.Duration
-	start := sinceNow()
+	start := sinceThen(since)
 	for _, view := range views {
 		s := o.first(view, "frame put since then", limit+patience, func(s sighting) bool { return s.Err == "" && s.Put > int64(since) })
 		took = max(took, time.Duration(s.Time-int64(since)))
@@ -158,4 +158,8 @@ const patience = 8 * time.Second
 // moment is a time of the clock that publishers and observers share.
 type moment int64
 
-func now() moment { return moment(monotonic()) }
+func now() moment {
+	m := moment(monotonic())
+	stalls.Store(m, stalled())
+	return m
+}

@@ -3,6 +3,7 @@ package testnet_test
 import (
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 )
@@ -35,6 +36,18 @@ type since struct {
 
 func sinceNow() since { return since{time.Now(), stalled()} }
 
+// stalls is what stalled said at each moment that a test has taken.
+var stalls sync.Map // of time.Duration, by moment
+
+// sinceThen is since for a moment that a test has taken with now.
+func sinceThen(m moment) since {
+	s := sinceNow()
+	if stall, ok := stalls.Load(m); ok {
+		s.stall = stall.(time.Duration)
+	}
+	return s
+}
+
 // allows is a limit for what happens from s on: itself, and as much more as the
 // machine stalled meanwhile, since what is tried may have waited that long. On an
 // idle machine it is the limit.
@@ -51,5 +64,10 @@ func TestLimitGrowsByWhatTheMachineStalledAndNoFurther(t *testing.T) {
 		if got := s.allows(time.Second); got < want || got > want+200*time.Millisecond && want < mostAllowed*time.Second {
 			t.Errorf("after a stall of %v: got %v, want %v", stall, got, want)
 		}
+	}
+	before := now()
+	stalls.Store(before, stalled()-300*time.Millisecond)
+	if got := sinceThen(before).allows(time.Second); got < 1300*time.Millisecond {
+		t.Errorf("after a moment with a stall of 300 ms: got %v, want 1.3 s", got)
 	}
 }

@@ -46,6 +46,7 @@ type site struct {
 // newSite makes hosts joined by cables of 5 ms. They end with the test.
 func newSite(t *testing.T, names ...string) *site {
 	t.Helper()
+	realHosts(t)
 	t.Parallel() // each site is a world of its own
 	s := &site{t: t, lab: hosts.StartTest(t, hosts.Config{Hosts: names, Link: "delay=5ms"})}
 	var err error
