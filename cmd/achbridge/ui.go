@@ -156,7 +156,7 @@ func (u *ui) problems(list []problem, lines []string) {
 }
 
 func paint(on bool, code, text string) string {
-	if !on {
+	if !on || text == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
