@@ -34,7 +34,7 @@ func (m *mirror) put(a arrival) {
 	m.measure(a, first)
 	again := !first && a.seq == m.lacking.seq // it came before, and the file lacks it
 	late := m.late(a)
-	stray := m.w == nil || a.epoch != m.tag.Epoch
+	stray := !m.ready() || a.epoch != m.tag.Epoch
 	old := a.seq <= max(m.tag.Seq, m.pending.seq) || a.seq < m.least
 	drop := late && !m.lateIsPut(a)
 	switch {
@@ -56,6 +56,16 @@ func (m *mirror) put(a arrival) {
 		}
 		m.keepOrWrite(a, late)
 	}
+}
+
+// ready reports whether there is a file; frames may overtake the origin's word that
+// it lets us read. Needs m.mu.
+func (m *mirror) ready() bool {
+	if err := m.make(); err != nil {
+		m.planned = nil // the node's next look opens it anew
+		m.failed("mirror cannot be made", err)
+	}
+	return m.w != nil
 }
 
 // measure notes how large a frame is that came, and how long it took. Needs m.mu.

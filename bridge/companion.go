@@ -65,6 +65,12 @@ func checkMetaName(mirror string) error {
 func (m *mirror) accompany(wanted bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.attend(wanted)
+}
+
+// attend is accompany; it needs m.mu. A mirror whose file is planned gets its
+// companion with that.
+func (m *mirror) attend(wanted bool) error {
 	switch {
 	case !wanted:
 		m.endMeta()
@@ -78,7 +84,7 @@ func (m *mirror) accompany(wanted bool) error {
 	case m.meta != nil:
 		return nil
 	}
-	if err := checkMetaName(m.name); err != nil {
+	if err := checkMetaName(m.name); err != nil || m.planned != nil {
 		return err
 	}
 	c := &companion{name: m.name + metaSuffix, blank: true, buf: make([]byte, MetaSize)}

@@ -164,10 +164,16 @@ func (n *Node) subscribed(l *link, m wire.Subscribed) {
 	if in == nil {
 		return
 	}
-	if in.m.begin(m.Epoch, m.LastSeq, in.have) {
+	ok, err := in.m.begin(m.Epoch, m.LastSeq, in.have)
+	if ok {
+		in.m.retry = 0
 		return
 	}
 	n.unsubscribe(l, m.ID)
+	if err != nil {
+		n.noFile(l, in.m, err)
+		return
+	}
 	in.m.origin.Epoch = 0
 	n.changed = true
 }
@@ -183,6 +189,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 			return
 		}
 		n.unsubscribe(l, m.ID)
+		in.m.retry = 0
 		if m.Code == wire.CodeEpoch {
 			n.changed = true // the catalog that tells the new epoch is on its way
 			return

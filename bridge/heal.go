@@ -83,7 +83,10 @@ const wedgedAfter = time.Second
 func (m *mirror) look() (owed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.w == nil {
+	switch {
+	case m.planned != nil:
+		return false, nil
+	case m.w == nil:
 		return false, errors.New("it is not open")
 	}
 	err = m.ch.Check() // first: a file that is not there any more is not to be replaced

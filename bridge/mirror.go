@@ -46,8 +46,9 @@ type mirror struct {
 	qos      QoS
 	state    string
 	reason   string
-	cause    Cause  // of the reason
-	failure  string // of the last put; empty when it was good
+	cause    Cause                  // of the reason
+	failure  string                 // of the last put; empty when it was good
+	planned  *localach.CreateConfig // of the file, until it is made; nil: there is one, or is to be none
 	ch       *localach.Channel
 	w        *localach.Writer
 	tag      localach.Tag  // Seq is the newest frame that the file holds
@@ -131,17 +132,21 @@ func (m *mirror) forget(epoch uint64) {
 // begin takes the origin's word that frames of life epoch come now, the newest
 // being last. False means that we told it, when we asked, of a later frame than
 // that, have: then the mirror forgets what it knows of that life. What it holds
-// by now does not count, since frames may overtake the origin's word.
-func (m *mirror) begin(epoch, last, have uint64) bool {
+// by now does not count, since frames may overtake the origin's word. An error says
+// why there can be no file for them.
+func (m *mirror) begin(epoch, last, have uint64) (ok bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.tag.Epoch == epoch && max(have, m.least) > last {
 		m.forget(epoch)
-		return false
+		return false, nil
+	}
+	if err := m.make(); err != nil {
+		return false, err
 	}
 	m.state, m.reason, m.cause = stateLive, "", ""
 	m.tell()
-	return true
+	return true, nil
 }
 
 // write puts a frame, into a larger file if it does not fit. ErrBusy says that
@@ -188,7 +193,7 @@ func (m *mirror) tryPut(seq uint64, frame []byte) error {
 func (m *mirror) refuse(cause Cause, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state, m.reason, m.cause = stateRefused, reason, cause
+	m.state, m.reason, m.cause, m.planned = stateRefused, reason, cause, nil
 	m.tell()
 }
 

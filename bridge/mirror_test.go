@@ -19,8 +19,20 @@ import (
 // testMirror is a mirror without a node, on real memory and in real time.
 func testMirror(t testing.TB, dir localach.Dir, name string) *mirror {
 	t.Helper()
+	m := plannedMirror(t, dir, name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.make(); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// plannedMirror is one whose origin has not answered yet.
+func plannedMirror(t testing.TB, dir localach.Dir, name string) *mirror {
+	t.Helper()
 	var work sync.WaitGroup
-	m := &mirror{name: name, host: "robot", channel: name, dir: dir, space: newSpace(dir), log: slog.New(slog.DiscardHandler), spawn: work.Go}
+	m := &mirror{name: name, host: "robot", channel: name, dir: dir, space: newSpace(dir), log: slog.New(slog.DiscardHandler), events: &journal{log: slog.New(slog.DiscardHandler), counts: map[EventKind]uint64{}}, spawn: work.Go}
 	t.Cleanup(func() {
 		m.close()
 		work.Wait()
@@ -129,10 +141,10 @@ func TestFrameThatOvertakesTheOriginsWordIsNoSignOfAnotherLife(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
 	have, _ := m.expect(1, QoS{})
 	m.put(came(11, frame(11, 64)))
-	if !m.begin(1, 10, have) {
+	if ok, _ := m.begin(1, 10, have); !ok {
 		t.Errorf("the mirror, which asked with frame %d, thinks that the origin went back", have)
 	}
-	if m.begin(1, 10, 11) {
+	if ok, _ := m.begin(1, 10, 11); ok {
 		t.Error("the mirror, which asked with frame 11, believes an origin that has put only 10")
 	}
 }

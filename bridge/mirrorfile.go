@@ -10,8 +10,9 @@ import (
 	"achbridge/wire"
 )
 
-// open makes the mirror's file usable for what c, first put by node, describes:
-// its own file is taken up again, a missing one is created; any other is left alone.
+// open makes the mirror's file usable for what c, first put by node, describes: its
+// own file is taken up again, a missing one is planned if there is room for it, and
+// made when the origin lets us read (make); any other is left alone.
 func (m *mirror) open(c wire.Channel, node [16]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -27,8 +28,8 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 	ch, err := m.takeUp()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		ch, err = m.create(localach.CreateConfig{Geometry: geometryOf(c).Grow(), Mode: fs.FileMode(m.mode), Tag: id})
-		m.owned = true
+		m.owned, m.tag, m.putSeq = true, id, 0
+		return m.plan(localach.CreateConfig{Geometry: geometryOf(c).Grow(), Mode: fs.FileMode(m.mode)})
 	case err == nil && isMeta(ch):
 		ch.Close()
 		return fmt.Errorf("%s: it is the companion of another mirror, which has meta; give this one another name with --as", m.name)
@@ -67,6 +68,35 @@ func (m *mirror) takeUp() (*localach.Channel, error) {
 		return nil, err
 	}
 	return ch, nil
+}
+
+// plan has the file made as soon as it is needed, or says why there is no room for
+// it. Needs m.mu.
+func (m *mirror) plan(cfg localach.CreateConfig) error {
+	size := fileBytes(cfg.Geometry)
+	if err := m.space.take(size); err != nil {
+		return fmt.Errorf("%s: %w", m.name, err)
+	}
+	m.space.add(-size)
+	m.planned = &cfg
+	return nil
+}
+
+// make makes the file that was planned: a channel that may not be read is to leave
+// none behind. Needs m.mu.
+func (m *mirror) make() error {
+	if m.planned == nil {
+		return nil
+	}
+	cfg := *m.planned
+	cfg.Tag = m.tag
+	ch, err := m.create(cfg)
+	if err != nil {
+		return err
+	}
+	m.planned = nil
+	m.ch, m.w, m.putSeq = ch, ch.Writer(), ch.LastSeq()
+	return m.attend(m.qos.Meta)
 }
 
 // create makes a file if there is room for it. Needs m.mu.
@@ -138,6 +168,7 @@ func (m *mirror) gone() bool {
 
 // closeFile needs m.mu.
 func (m *mirror) closeFile() {
+	m.planned = nil
 	if m.w == nil {
 		return
 	}

@@ -72,7 +72,7 @@ func (m *mirror) putNext(a arrival) (busy bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case m.w == nil || a.epoch != m.tag.Epoch:
+	case !m.ready() || a.epoch != m.tag.Epoch:
 		m.count.Refused++
 	case a.seq <= m.tag.Seq || a.seq < m.least:
 		m.count.Duplicate++

@@ -166,12 +166,11 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 	}
 	m.origin = c
 	if err := n.openMirror(m, l, c, w.QoS); err != nil {
-		m.retry = n.now() + time.Second
-		m.refuse(causeOf(err), err.Error())
+		n.noFile(l, m, err)
 		return
 	}
 	l.lastID++
-	m.link, m.subID, m.retry = l, l.lastID, 0
+	m.link, m.subID = l, l.lastID
 	m.from = sourceOf(l, c)
 	if c.Origin == nil {
 		n.endDetours(m)
@@ -272,10 +271,17 @@ func (n *Node) openMirror(m *mirror, l *link, c wire.Channel, qos QoS) error {
 	} else if err = m.open(c, origin); err == nil {
 		err = m.accompany(qos.Meta)
 	}
-	if err != nil && m.retry == 0 {
-		l.refusal("mirror refused", Event{Channel: c.Name, Mirror: m.name, Text: err.Error()})
-	}
 	return err
+}
+
+// noFile notes that there can be no file for m's frames now, and tells it when that
+// begins.
+func (n *Node) noFile(l *link, m *mirror, err error) {
+	if m.retry == 0 {
+		l.refusal("mirror refused", Event{Channel: m.channel, Mirror: m.name, Text: err.Error()})
+	}
+	m.retry = n.now() + time.Second
+	m.refuse(causeOf(err), err.Error())
 }
 
 // unsubscribe ends our subscription id on l.
