@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"runtime"
 	"sync"
 	"time"
@@ -40,13 +41,19 @@ var (
 	linkUp       = metric("link_up", "1 while the peer is heard, 0 while its link is silent.", "peer", "transport")
 	linkRTT      = metric("link_rtt_seconds", "Round trip to the peer.", "peer")
 	linkRate     = metric("link_rate_bytes_per_second", "What the way to the peer was measured to carry when it was last full.", "peer")
+	linkSent     = metric("link_sent_packets_total", "Packets with frames that left for the peer, since the link came up.", "peer")
+	linkLost     = metric("link_lost_packets_total", "Of those, the ones that did not arrive, by what the peer reports.", "peer")
+	linkBytes    = metric("link_bytes_total", "Bytes of frames and reports over the link, since it came up.", "peer", "direction")
 	clockOffset  = metric("clock_offset_seconds", "The peer's monotonic clock minus ours.", "peer")
 	clockUnsure  = metric("clock_uncertainty_seconds", "What the clock offset may be off.", "peer")
 	mirrorLive   = metric("mirror_live", "1 while the mirror is fed.", "channel", "peer")
 	ageNow       = metric("age_now_seconds", "Age of the newest frame of a mirror.", "channel", "peer")
 	ageAll       = metric("age_seconds", "Age of the newest frame of a mirror, as if looked at every millisecond: buckets count milliseconds.", "channel", "peer")
+	ageMean      = metric("mean_age_seconds", "Age on the average of the last ten seconds.", "channel", "peer")
+	ageP99       = metric("p99_age_seconds", "Age that was not exceeded in 99 % of the last ten seconds.", "channel", "peer")
 	agePeak      = metric("peak_age_seconds", "Greatest age in the last ten seconds.", "channel", "peer")
 	ageUnsure    = metric("age_uncertainty_seconds", "What ages may be off.", "channel", "peer")
+	budget       = metric("budget_seconds", "What the mirror's latency budget is.", "channel", "peer")
 	overBudget   = metric("deadline_violation_seconds_total", "Time in which the age was over the mirror's budget.", "channel", "peer")
 	framesTotal  = metric("frames_total", "What became of the frames that the origin put.", "channel", "peer", "direction", "reason")
 	eventsTotal  = metric("events_total", "What happened; achbridge events tells of each.", "kind")
@@ -90,6 +97,10 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 func collectLink(out chan<- prometheus.Metric, l bridge.LinkStatus) {
 	gauge(out, linkUp, truth(l.State == "up"), l.Peer, l.Transport)
 	gauge(out, linkRTT, l.RTTms/1000, l.Peer)
+	count(out, linkSent, l.Sent, l.Peer)
+	count(out, linkLost, l.Lost, l.Peer)
+	count(out, linkBytes, l.SentBytes, l.Peer, "out")
+	count(out, linkBytes, l.ReceivedBytes, l.Peer, "in")
 	gauge(out, clockOffset, l.ClockOffsetMs/1000, l.Peer)
 	gauge(out, clockUnsure, l.ClockUncertaintyMs/1000, l.Peer)
 	if l.PathMbit != nil {
@@ -99,6 +110,7 @@ func collectLink(out chan<- prometheus.Metric, l bridge.LinkStatus) {
 
 func collectMirror(out chan<- prometheus.Metric, m bridge.MirrorStatus) {
 	gauge(out, mirrorLive, truth(m.State == "live"), m.Name, m.Host)
+	gauge(out, budget, cmp.Or(m.QoS.Budget, bridge.DefaultBudget).Seconds(), m.Name, m.Host)
 	if m.AgeMs != nil {
 		gauge(out, ageNow, *m.AgeMs/1000, m.Name, m.Host)
 	}
@@ -107,6 +119,8 @@ func collectMirror(out chan<- prometheus.Metric, m bridge.MirrorStatus) {
 	}
 	gauge(out, ageUnsure, m.Age.UncertaintyMs/1000, m.Name, m.Host)
 	if m.Age.Window != nil {
+		gauge(out, ageMean, m.Age.Window.MeanMs/1000, m.Name, m.Host)
+		gauge(out, ageP99, m.Age.Window.P99Ms/1000, m.Name, m.Host)
 		gauge(out, agePeak, m.Age.Window.PeakMs/1000, m.Name, m.Host)
 	}
 	t := m.Age.Total
@@ -153,6 +167,10 @@ func gauge(out chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels .
 
 func counter(out chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
 	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}
+
+func count(out chan<- prometheus.Metric, d *prometheus.Desc, n uint64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 }
 
 func truth(b bool) float64 {

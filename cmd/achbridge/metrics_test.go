@@ -19,7 +19,7 @@ func watched() bridge.Status {
 	figures := &bridge.AgeFigures{MeanMs: 5, P99Ms: 9, PeakMs: 250, OverBudget: 0.02, WindowS: 100}
 	return bridge.Status{
 		Host: "planner", UptimeS: 120,
-		Links: []bridge.LinkStatus{{Peer: "krang", Transport: "quic", State: "up", RTTms: 2, PathMbit: &path, ClockOffsetMs: 1500, ClockUncertaintyMs: 1}},
+		Links: []bridge.LinkStatus{{Peer: "krang", Transport: "quic", State: "up", RTTms: 2, PathMbit: &path, ClockOffsetMs: 1500, ClockUncertaintyMs: 1, Traffic: bridge.Traffic{Sent: 100, Lost: 3}}},
 		Mirrors: []bridge.MirrorStatus{{
 			Host: "krang", Channel: "imu", Name: "krang.imu", State: "live", AgeMs: &age,
 			Age: &bridge.AgeStatus{UncertaintyMs: 1, Window: figures, Total: figures, Buckets: []bridge.AgeBucket{
@@ -58,9 +58,22 @@ achbridge_link_rtt_seconds{peer="krang"} 0.002
 # HELP achbridge_peak_age_seconds Greatest age in the last ten seconds.
 # TYPE achbridge_peak_age_seconds gauge
 achbridge_peak_age_seconds{channel="krang.imu",peer="krang"} 0.25
+# HELP achbridge_budget_seconds What the mirror's latency budget is.
+# TYPE achbridge_budget_seconds gauge
+achbridge_budget_seconds{channel="krang.imu",peer="krang"} 0.1
+# HELP achbridge_mean_age_seconds Age on the average of the last ten seconds.
+# TYPE achbridge_mean_age_seconds gauge
+achbridge_mean_age_seconds{channel="krang.imu",peer="krang"} 0.005
+# HELP achbridge_p99_age_seconds Age that was not exceeded in 99 % of the last ten seconds.
+# TYPE achbridge_p99_age_seconds gauge
+achbridge_p99_age_seconds{channel="krang.imu",peer="krang"} 0.009
+# HELP achbridge_link_lost_packets_total Of those, the ones that did not arrive, by what the peer reports.
+# TYPE achbridge_link_lost_packets_total counter
+achbridge_link_lost_packets_total{peer="krang"} 3
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "achbridge_age_seconds", "achbridge_clock_offset_seconds",
-		"achbridge_deadline_violation_seconds_total", "achbridge_link_rate_bytes_per_second", "achbridge_link_rtt_seconds", "achbridge_peak_age_seconds"); err != nil {
+		"achbridge_deadline_violation_seconds_total", "achbridge_link_rate_bytes_per_second", "achbridge_link_rtt_seconds", "achbridge_peak_age_seconds", "achbridge_budget_seconds",
+		"achbridge_mean_age_seconds", "achbridge_p99_age_seconds", "achbridge_link_lost_packets_total"); err != nil {
 		t.Error(err)
 	}
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
