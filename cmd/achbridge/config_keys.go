@@ -53,7 +53,7 @@ var configKeys = []configKey{
 	{name: "adopt", kind: aList, example: "goal", doc: "Existing channels, not made by achbridge, that a mirror may write into (default: none)."},
 	{name: "mirror", kind: ruleSet, example: "krang/*", doc: "Which channels of other hosts to have here, and how."},
 	{name: "push", kind: ruleSet, example: "goal krang", doc: "Which channels of this host other hosts are to have."},
-	{name: "http", example: ":9476", doc: "TCP address and port on which to serve metrics (default: off). A port alone is open to this host only."},
+	{name: "http", example: ":9476", doc: "TCP address and port on which to serve a web page and metrics (default: off). A port alone is open to this host only."},
 	{name: "control", example: "/run/achbridge/control.sock", doc: "Path of the control socket."},
 	{name: "state", example: "/var/lib/achbridge", doc: "Directory in which the node remembers its identity."},
 	{name: "log", words: []string{"debug", "info", "warn", "error"}, doc: "What is worth a line in the log."},

@@ -50,7 +50,7 @@ type daemonInfo struct {
 	PID     int    `json:"pid"`
 	Network string `json:"network"`
 	Listen  string `json:"listen"`
-	HTTP    string `json:"http,omitempty"` // where it serves metrics
+	HTTP    string `json:"http,omitempty"` // where it serves its page and metrics
 	Control string `json:"control"`
 	// CertificateEnds is when the certificate of this host ends; not there without one.
 	CertificateEnds *time.Time `json:"certificate_ends,omitempty"`

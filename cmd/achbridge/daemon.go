@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -146,7 +147,10 @@ func (d *running) Run(ctx context.Context) error {
 	group.Go(func() error { return d.watchTrust(ctx) })
 	group.Go(func() error { return control.serve(ctx, d.listener) })
 	if d.http != nil {
-		group.Go(func() error { return serveHTTP(ctx, d.http, httpRoutes(d.node, d.info), d.log) })
+		o := &overview{look: func() statusReply { return statusReply{d.info(), runtime.NumGoroutine(), d.node.Status()} }}
+		f := newFeed(o, d.node)
+		group.Go(func() error { f.run(ctx); return nil })
+		group.Go(func() error { return serveHTTP(ctx, d.http, httpRoutes(d.node, d.info, o, f), d.log) })
 	}
 	group.Go(func() error {
 		manager{d.log}.watch(ctx, func() { d.node.Alive() })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 
 	"achbridge/bridge"
 )
@@ -56,14 +57,18 @@ func (h httpAddress) listen() (net.Listener, error) {
 
 // httpRoutes are the pages:
 //
+//	/         a web page for people (page/), fed by /events
+//	/events   server-sent events, see feed
 //	/metrics  for Prometheus
 //	/healthz  200 while the daemon answers
 //	/readyz   200 while every mirror is live and every push accepted, as in
 //	          status --check; else 503 and which is not
-func httpRoutes(node *bridge.Node, about func() daemonInfo) http.Handler {
+func httpRoutes(node *bridge.Node, about func() daemonInfo, o *overview, f *feed) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newMetrics(node.Status, about))
+	registry.MustRegister(newMetrics(func() bridge.Status { s, _ := o.now(); return s.Status }, about))
 	mux := http.NewServeMux()
+	mux.Handle("GET /", page())
+	mux.Handle("GET /events", f)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		var err error
@@ -89,6 +94,9 @@ func health(w http.ResponseWriter, err error) {
 	_, _ = io.WriteString(w, "ok\n") // the asker is gone, or it works
 }
 
+// mostConns is how many connections are served at a time; who comes later waits.
+const mostConns = 100
+
 // serveHTTP answers on ln until ctx ends, and closes ln.
 func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
@@ -106,7 +114,7 @@ func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.L
 func serveUntil(ctx context.Context, srv *http.Server, ln net.Listener, what string) error {
 	stop := context.AfterFunc(ctx, func() { srv.Close() })
 	defer stop()
-	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := srv.Serve(netutil.LimitListener(ln, mostConns)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil

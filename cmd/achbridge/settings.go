@@ -80,7 +80,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.Var(&s.Discovery, "discovery", "find peers by mDNS: auto or off")
 	f.Var(noDiscovery{&s.Discovery}, "no-discovery", "the same as --discovery=off")
 	f.Lookup("no-discovery").NoOptDefVal = "true"
-	f.Var(&s.HTTP, "http", "serve metrics on this TCP `ADDRESS:PORT`; :PORT is this host alone (default off)")
+	f.Var(&s.HTTP, "http", "serve a web page and metrics on this TCP `ADDRESS:PORT`; :PORT is this host alone (default off)")
 	f.StringVar(&s.Control, "control", s.Control, "`PATH` of the control socket (default: see achbridge run --help)")
 	f.StringVar(&s.State, "state", s.State, "`DIR` in which the node remembers its identity")
 	f.Var(&s.Log, "log", "log `LEVEL`: debug, info, warn, error")

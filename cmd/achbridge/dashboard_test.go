@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	dashboard = "../../packaging/grafana/achbridge.json"
+	alerts    = "../../packaging/prometheus/achbridge.rules.yaml"
+)
+
+// TestAlertsAreGivenWhenTheyShould has promtool check the rules, and try them on series
+// that are good and bad.
+func TestAlertsAreGivenWhenTheyShould(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skipf("promtool: %v (apt-get install prometheus)", err)
+	}
+	for _, args := range [][]string{
+		{"check", "rules", alerts},
+		{"test", "rules", strings.Replace(alerts, ".yaml", ".test.yaml", 1)},
+	} {
+		if out, err := exec.Command(promtool, args...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %q: %v\n%s", args, err, out)
+		}
+	}
+	tried := textOf(t, strings.Replace(alerts, ".yaml", ".test.yaml", 1))
+	for _, alert := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(textOf(t, alerts), -1) {
+		if !strings.Contains(tried, "alertname: "+alert[1]+"\n        exp_alerts:") {
+			t.Errorf("no test has %s given", alert[1])
+		}
+	}
+}
+
+// TestDashboardAndAlertsNameWhatIsExported compares their metrics with those that two
+// linked daemons tell, one of which mirrors a channel of the other.
+func TestDashboardAndAlertsNameWhatIsExported(t *testing.T) {
+	key := newKeyFile(t)
+	robot := daemonFor(t, key, "krang")
+	feedChannels(t, robot.shm, 10*time.Millisecond, "imu")
+	pc := daemonFor(t, key, "planner", "--peer", net.JoinHostPort("127.0.0.1", strconv.Itoa(robot.udp)), "--mirror", "krang/*")
+	wanted := map[string]string{}
+	for _, file := range []string{dashboard, alerts} {
+		for _, name := range regexp.MustCompile(`achbridge_\w+`).FindAllString(textOf(t, file), -1) {
+			wanted[name] = file
+		}
+	}
+	// the path has to be full before anybody knows what it carries
+	delete(wanted, "achbridge_link_rate_bytes_per_second")
+	var missing []string
+	if !soon(func() bool {
+		resp, err := http.Get("http://" + pc.address + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		missing = missing[:0]
+		for name, file := range wanted {
+			if !regexp.MustCompile(`(?m)^` + name + `[{ ]`).Match(text) {
+				missing = append(missing, name+" of "+file)
+			}
+		}
+		return err == nil && len(missing) == 0
+	}) {
+		slices.Sort(missing)
+		t.Errorf("never exported: %q", missing)
+	}
+	if len(wanted) < 15 {
+		t.Errorf("only %d metrics are named", len(wanted))
+	}
+}
+
+func TestDashboardIsWhole(t *testing.T) {
+	var d struct {
+		Title  string
+		Panels []struct {
+			ID      int
+			Title   string
+			GridPos struct{ X, Y, W, H int }
+			Targets []struct{ Expr string }
+		}
+		Templating struct{ List []struct{ Name string } }
+	}
+	if err := json.Unmarshal([]byte(textOf(t, dashboard)), &d); err != nil {
+		t.Fatal(err)
+	}
+	var known []string
+	for _, v := range d.Templating.List {
+		known = append(known, v.Name)
+	}
+	taken := map[[2]int]string{}
+	for _, p := range d.Panels {
+		if len(p.Targets) == 0 {
+			t.Errorf("%s shows nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			for _, v := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(target.Expr, -1) {
+				if v[1] != "__rate_interval" && !slices.Contains(known, v[1]) {
+					t.Errorf("%s: $%s is no variable of the dashboard", p.Title, v[1])
+				}
+			}
+		}
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
+					t.Fatalf("%s lies on %s, or beside the grid", p.Title, other)
+				}
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+	}
+}
+
+func textOf(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/flate"
+
+	"achbridge/bridge"
+)
+
+// feed tells browsers what the daemon does, as server-sent events (WHATWG HTML,
+// 9.2): what all get is made and packed once, and who is slow is cut off and may
+// come back. The data of an event is JSON in one line:
+//
+//	ages    map of mirror to ageTrack: first of the last minutes, then each second's
+//	status  statusReply, as of status --json; first, then once a second
+//	events  []bridge.Event, oldest first: first those that are kept, then new ones
+//
+// Without the first ages nothing is to be kept from before.
+type feed struct {
+	overview *overview
+	lately   func() []bridge.AgeLately
+	events   func(ctx context.Context, after uint64) (bridge.EventList, error)
+
+	mu      sync.Mutex
+	past    map[string]*ageTrack
+	kept    []bridge.Event
+	viewers map[*viewer]bool
+	shown   time.Time // when the last status was made that all have got
+	welcome chunk     // what a new viewer gets first; empty: to be made
+	packer  *flate.Writer
+}
+
+// ageTrack is the age of a mirror over time, an entry for each second.
+type ageTrack struct {
+	MeanMs milliList `json:"mean_ms"`
+	PeakMs milliList `json:"peak_ms"`
+	State  string    `json:"state"` // a letter each: live, stale, waiting, refused
+}
+
+// milliList are times in ms, told to three figures or to the µs; NaN is null: not
+// known.
+type milliList []float32
+
+func (l milliList) MarshalJSON() ([]byte, error) {
+	text := []byte{'['}
+	for i, v := range l {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		if v != v {
+			text = append(text, "null"...)
+			continue
+		}
+		text = strconv.AppendFloat(text, float64(v), 'f', places(v), 32)
+	}
+	return append(text, ']'), nil
+}
+
+func places(ms float32) int {
+	switch {
+	case ms < 1:
+		return 3
+	case ms < 10:
+		return 2
+	case ms < 100:
+		return 1
+	}
+	return 0
+}
+
+const (
+	feedEvery  = time.Second
+	feedPast   = 180 // seconds of ages that a new viewer gets
+	feedTracks = 1000
+	feedKept   = 200 // events
+
+	mostViewers = 32
+	viewerLag   = 4                // chunks that a viewer may be behind
+	viewerWrite = 10 * time.Second // for one of them
+)
+
+// viewer is one browser.
+type viewer struct {
+	chunks chan []byte // closed when it is cut off
+	packed bool
+}
+
+// chunk is a piece of the stream; packed is a piece of a deflate stream (RFC 1951)
+// that is whole in itself and ends at a byte, so that any may follow any.
+type chunk struct{ plain, packed []byte }
+
+// gzipHeader begins a stream of packed chunks (RFC 1952), which has no end.
+const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+
+func newFeed(o *overview, node *bridge.Node) *feed {
+	return &feed{overview: o, lately: node.Lately, events: node.Events, past: map[string]*ageTrack{}, viewers: map[*viewer]bool{}}
+}
+
+// run works until ctx ends. While nobody looks it only notes the ages.
+func (f *feed) run(ctx context.Context) {
+	var followed sync.WaitGroup
+	followed.Go(func() { f.follow(ctx) })
+	defer followed.Wait()
+	tick := time.NewTicker(feedEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			f.second(f.lately())
+		}
+	}
+}
+
+// second takes the ages of a second and tells who looks.
+func (f *feed) second(list []bridge.AgeLately) {
+	var status statusReply
+	var made time.Time
+	if f.watched() {
+		status, made = f.overview.now()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.note(list)
+	f.welcome = chunk{}
+	if len(f.viewers) == 0 {
+		return
+	}
+	text := message(nil, "ages", now)
+	if made.After(f.shown) {
+		f.shown = made
+		text = message(text, "status", status)
+	}
+	f.send(text)
+}
+
+func (f *feed) watched() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.viewers) > 0
+}
+
+// follow tells events as they come, until ctx ends or the node does.
+func (f *feed) follow(ctx context.Context) {
+	last := uint64(0)
+	for {
+		l, err := f.events(ctx, last)
+		if err != nil || ctx.Err() != nil {
+			return
+		}
+		last = l.Events[len(l.Events)-1].Seq
+		f.happened(l.Events)
+		select { // many at a time are told as one
+		case <-ctx.Done():
+			return
+		case <-time.After(feedEvery / 10):
+		}
+	}
+}
+
+func (f *feed) happened(events []bridge.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.kept = append(f.kept, events...)
+	f.kept = slices.Clone(f.kept[max(0, len(f.kept)-feedKept):])
+	f.welcome = chunk{}
+	if len(f.viewers) > 0 {
+		f.send(message(nil, "events", events))
+	}
+}
+
+// note needs f.mu. It keeps the ages of a second, and forgets mirrors that are no
+// more.
+func (f *feed) note(list []bridge.AgeLately) (now map[string]*ageTrack) {
+	now = map[string]*ageTrack{}
+	for _, l := range list {
+		track := f.past[l.Name]
+		if track == nil {
+			if len(f.past) >= feedTracks {
+				continue
+			}
+			track = &ageTrack{}
+			f.past[l.Name] = track
+		}
+		mean, peak := float32(l.MeanMs), float32(l.PeakMs)
+		if !l.Known {
+			mean, peak = float32(math.NaN()), float32(math.NaN())
+		}
+		now[l.Name] = &ageTrack{milliList{mean}, milliList{peak}, l.State[:1]}
+		track.add(now[l.Name])
+	}
+	for name := range f.past {
+		if now[name] == nil {
+			delete(f.past, name)
+		}
+	}
+	return now
+}
+
+func (a *ageTrack) add(o *ageTrack) {
+	drop := max(0, len(a.MeanMs)+1-feedPast)
+	a.MeanMs = append(a.MeanMs[drop:], o.MeanMs...)
+	a.PeakMs = append(a.PeakMs[drop:], o.PeakMs...)
+	a.State = a.State[drop:] + o.State
+}
+
+// message appends one server-sent event to text.
+func message(text []byte, event string, data any) []byte {
+	body, err := json.Marshal(data)
+	if err != nil {
+		panic(err) // our own types
+	}
+	return fmt.Appendf(text, "event: %s\ndata: %s\n\n", event, body)
+}
+
+// send needs f.mu. It never waits: a viewer that has not read what it got is cut off.
+func (f *feed) send(text []byte) {
+	c := f.pack(text)
+	for v := range f.viewers {
+		select {
+		case v.chunks <- c.of(v):
+		default:
+			delete(f.viewers, v)
+			close(v.chunks)
+		}
+	}
+}
+
+// pack needs f.mu.
+func (f *feed) pack(text []byte) chunk {
+	var packed bytes.Buffer
+	if f.packer == nil {
+		f.packer, _ = flate.NewWriter(&packed, flate.BestSpeed)
+	} else {
+		f.packer.Reset(&packed)
+	}
+	_, _ = f.packer.Write(text) // into memory
+	_ = f.packer.Flush()
+	return chunk{text, packed.Bytes()}
+}
+
+func (c chunk) of(v *viewer) []byte {
+	if v.packed {
+		return c.packed
+	}
+	return c.plain
+}
+
+// enter adds a viewer, whose first chunk is there already; false: there are too many.
+func (f *feed) enter(packed bool) (*viewer, bool) {
+	status, _ := f.overview.now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.viewers) == mostViewers {
+		return nil, false
+	}
+	if f.welcome.plain == nil {
+		text := message([]byte("retry: 1000\n\n"), "ages", f.past)
+		text = message(text, "events", append([]bridge.Event{}, f.kept...))
+		text = message(text, "status", status)
+		f.welcome = f.pack(text)
+	}
+	v := &viewer{chunks: make(chan []byte, viewerLag), packed: packed}
+	v.chunks <- f.welcome.of(v)
+	f.viewers[v] = true
+	return v, true
+}
+
+func (f *feed) leave(v *viewer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.viewers, v)
+}
+
+// ServeHTTP tells one browser until it goes, is cut off, or the server ends.
+func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v, ok := f.enter(strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"))
+	if !ok {
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, fmt.Sprintf("%d browsers look already; close one", mostViewers), http.StatusServiceUnavailable)
+		return
+	}
+	defer f.leave(v)
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Accel-Buffering", "no") // for who has nginx in front
+	if v.packed {
+		h.Set("Content-Encoding", "gzip")
+		_, _ = io.WriteString(w, gzipHeader) // the first write that fails tells
+	}
+	out := http.NewResponseController(w)
+	for {
+		select {
+		case c, ok := <-v.chunks:
+			if !ok {
+				return
+			}
+			if err := out.SetWriteDeadline(time.Now().Add(viewerWrite)); err != nil {
+				return
+			}
+			if _, err := w.Write(c); err != nil {
+				return
+			}
+			if err := out.Flush(); err != nil {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"sync"
+	"time"
+)
+
+// overview is the status as all share it who watch over HTTP. Safe for concurrent
+// use.
+type overview struct {
+	look func() statusReply
+
+	mu    sync.Mutex
+	last  statusReply
+	made  time.Time     // zero: not yet
+	share time.Duration // how long last is good for
+}
+
+// A status is good for a second, but for those who look once a second; and so long
+// that making them takes a fortieth of one processor at most.
+const (
+	overviewGood = 900 * time.Millisecond
+	overviewRest = 40
+)
+
+// now returns a status that is hardly older than a second, unless one takes more than
+// 25 ms, and when it was made. Nobody changes it.
+func (o *overview) now() (statusReply, time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	began := time.Now()
+	if o.made.IsZero() || began.Sub(o.made) > o.share {
+		o.last = o.look()
+		o.made = time.Now()
+		o.share = max(overviewGood, overviewRest*o.made.Sub(began))
+	}
+	return o.last, o.made
+}

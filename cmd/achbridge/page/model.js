@@ -1,0 +1,158 @@
+// What the daemon has told, and what follows from it. Nothing here touches the page.
+
+export const past = 180; // seconds of ages that are kept
+const looks = 11;        // statuses that are kept, about one a second: rates are over ten seconds
+
+// What became of frames, in the order of a frame's way. Bad: somebody may want it otherwise.
+export const fates = [
+  { key: "delivered", text: "delivered" },
+  { key: "late_kept", text: "delivered late", bad: true },
+  { key: "superseded", text: "superseded" },
+  { key: "rate_limited", text: "rate limited" },
+  { key: "expired", text: "expired", bad: true },
+  { key: "lost", text: "lost", bad: true },
+  { key: "late", text: "late", bad: true },
+  { key: "refused", text: "refused", bad: true },
+  { key: "overflow", text: "overflow", bad: true },
+];
+
+export const drops = fates.filter((f) => f.key !== "delivered" && f.key !== "late_kept");
+
+// Levels of trouble, the worst first, and what they are called.
+export const levels = ["refused", "stale", "waiting", "late", "drops", "old", "fine"];
+
+export class Model {
+  status = null;
+  events = [];
+  tracks = new Map(); // of mirrors by name: {mean, peak, state}, an entry for each second
+  seen = [];          // statuses, newest last
+  told = 0;           // when something was told last, by performance.now()
+
+  // ages takes those of one second more, or all that are to be known.
+  ages(all, afresh, now) {
+    this.told = now;
+    if (afresh) this.tracks = new Map();
+    for (const name of this.tracks.keys()) if (!Object.hasOwn(all, name)) this.tracks.delete(name);
+    for (const [name, a] of Object.entries(all)) {
+      let t = this.tracks.get(name);
+      if (!t) this.tracks.set(name, (t = { mean: [], peak: [], state: "" }));
+      t.mean = t.mean.concat(a.mean_ms).slice(-past);
+      t.peak = t.peak.concat(a.peak_ms).slice(-past);
+      t.state = (t.state + a.state).slice(-past);
+    }
+  }
+
+  happened(list, afresh) {
+    this.events = (afresh ? list : this.events.concat(list)).slice(-200);
+  }
+
+  takes(s) {
+    const last = this.seen.at(-1);
+    if (last && (s.uptime_s < last.uptime_s || s.pid !== last.pid)) this.seen = []; // it was started anew
+    else if (last && s.uptime_s === last.uptime_s) return;
+    this.status = s;
+    this.seen.push(s);
+    if (this.seen.length > looks) this.seen.shift();
+    const first = this.seen[0];
+    this.span = s.uptime_s - first.uptime_s;
+    this.beforeMirrors = new Map(first.mirrors.map((m) => [m.mirrored_as, m]));
+    this.beforeExports = new Map(first.exports.map((e) => [e.peer + "\0" + e.channel, e]));
+    this.beforeLinks = new Map(first.links.map((l) => [l.node, l]));
+  }
+
+  // since is what was added to the counts of a mirror, export or traffic in the last seconds.
+  since(now, before, key) {
+    return before && now[key] >= before[key] ? now[key] - before[key] : 0;
+  }
+
+  rates(now, before) {
+    const r = {};
+    for (const f of [...fates, { key: "offered" }]) r[f.key] = this.span > 0 ? this.since(now, before, f.key) / this.span : 0;
+    return r;
+  }
+
+  mirrors() {
+    return this.status.mirrors.map((m) => {
+      const rates = this.rates(m.frames, this.beforeMirrors.get(m.mirrored_as)?.frames);
+      return { m, name: m.mirrored_as, rates, level: level(m, rates), track: this.tracks.get(m.mirrored_as) };
+    });
+  }
+
+  exports() {
+    return this.status.exports.map((e) => ({ e, rates: this.rates(e.frames, this.beforeExports.get(e.peer + "\0" + e.channel)?.frames) }));
+  }
+
+  // hosts are those that are linked or known, or something is wanted of.
+  hosts() {
+    const s = this.status, hosts = new Map();
+    const host = (name) => {
+      if (!hosts.has(name)) hosts.set(name, { name, state: "unknown", mirrors: 0, live: 0, exports: 0, rateIn: 0, rateOut: 0 });
+      return hosts.get(name);
+    };
+    for (const p of s.peers) {
+      if (p.state === "linked") continue; // its link tells more
+      Object.assign(host(p.host || p.addrs[0] || "?"), { state: p.state, error: p.error });
+    }
+    for (const l of s.links) {
+      const was = this.beforeLinks.get(l.node)?.traffic, t = l.traffic;
+      const d = (key) => this.since(t, was, key);
+      Object.assign(host(l.peer), {
+        link: l, state: l.state === "up" ? "linked" : l.state, error: "",
+        lossOut: share(d("packets_lost"), d("packets_sent")),
+        lossIn: share(d("packets_missed"), d("packets_received") + d("packets_missed")),
+        bitsOut: this.span > 0 ? (8 * d("sent_bytes")) / this.span : 0,
+        bitsIn: this.span > 0 ? (8 * d("received_bytes")) / this.span : 0,
+      });
+    }
+    for (const { m, rates } of this.mirrors()) {
+      const h = host(m.host);
+      h.mirrors++;
+      h.live += m.state === "live";
+      h.rateIn += rates.delivered + rates.late_kept;
+    }
+    for (const { e, rates } of this.exports()) {
+      const h = host(e.peer);
+      h.exports++;
+      h.rateOut += rates.delivered + rates.late_kept;
+    }
+    const trouble = (h) => (h.state === "silent" ? 0 : h.mirrors && h.live < h.mirrors ? 1 : h.state !== "linked" ? 2 : 3);
+    return [...hosts.values()].sort((a, b) => trouble(a) - trouble(b) || order(a.name, b.name));
+  }
+}
+
+function share(part, whole) {
+  return whole > 0 ? part / whole : 0;
+}
+
+// level says what is wrong with a mirror. One is old when its age goes over its budget
+// though its frames come in time: they are put too seldom.
+function level(m, rates) {
+  if (m.state !== "live") return m.state;
+  if (rates.late_kept + rates.late + rates.expired > 0) return "late";
+  if (rates.lost + rates.refused + rates.overflow > 0) return "drops";
+  const w = m.age?.window;
+  return w && w.p99_ms > m.qos.budget_ms ? "old" : "fine";
+}
+
+const compare = new Intl.Collator("en", { numeric: true }).compare;
+export function order(a, b) { return compare(a, b) || (a < b ? -1 : a > b ? 1 : 0); }
+
+// Ways to sort what mirrors() returns. The worst come in steps, so that they do not
+// change places all the time.
+const step = (v) => (v > 0 ? Math.floor(2 * Math.log2(v)) : -99);
+const ageOf = (x) => x.m.age?.window?.p99_ms ?? x.m.age_ms ?? 0;
+const dropsOf = (x) => drops.reduce((sum, f) => sum + x.rates[f.key], 0);
+const ways = {
+  worst: (a, b) => levels.indexOf(a.level) - levels.indexOf(b.level) || step(ageOf(b) / b.m.qos.budget_ms) - step(ageOf(a) / a.m.qos.budget_ms),
+  name: () => 0,
+  age: (a, b) => step(ageOf(b)) - step(ageOf(a)),
+  drops: (a, b) => step(dropsOf(b)) - step(dropsOf(a)),
+  rate: (a, b) => step(b.rates.delivered) - step(a.rates.delivered),
+};
+
+// pick returns the mirrors that have all the words, sorted.
+export function pick(mirrors, words, way) {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const has = (x) => wanted.every((w) => `${x.name} ${x.m.host}/${x.m.channel} ${x.m.state} ${x.level}`.toLowerCase().includes(w));
+  return mirrors.filter(has).sort((a, b) => ways[way](a, b) || order(a.name, b.name));
+}

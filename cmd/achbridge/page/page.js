@@ -1,0 +1,165 @@
+// The page: what the daemon tells, and where it is shown. Names of hosts and channels
+// are only ever text.
+
+import { connect } from "./line.js";
+import { Model, drops, levels, pick } from "./model.js";
+import { Fleet } from "./fleet.js";
+import { Detail } from "./detail.js";
+import { draw } from "./plot.js";
+import { count, duration, millis, rate } from "./text.js";
+
+const $ = (selector) => document.querySelector(selector);
+const model = new Model();
+const fleet = new Fleet($("#fleet svg"), $("#allpeers"));
+const detail = new Detail($("#detail"), model);
+const cards = new Map(); // of mirrors by name
+const onScreen = new IntersectionObserver((list) => list.forEach((e) => {
+  e.target.seen = e.isIntersecting;
+  if (e.isIntersecting) paint(e.target);
+}), { rootMargin: "200px" });
+let order = "";
+
+connect($("#line"), {
+  ages(all, afresh) {
+    model.ages(all, afresh, performance.now());
+    for (const { box } of cards.values()) if (box.seen) paint(box);
+    detail.paint();
+  },
+  status(s) {
+    model.takes(s);
+    show();
+  },
+  events(list, afresh) {
+    model.happened(list, afresh);
+    showEvents();
+  },
+});
+
+$("#filter").addEventListener("input", show);
+$("#sort").addEventListener("change", show);
+$("#allevents").addEventListener("click", () => showEvents($("#events").classList.toggle("all")));
+$("#allsent").addEventListener("click", () => ($("#sent").classList.toggle("all"), show()));
+addEventListener("resize", () => (show(), detail.paint()));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => cards.forEach(({ box }) => paint(box)));
+
+function show() {
+  const s = model.status;
+  if (!s) return;
+  const mirrors = model.mirrors();
+  const troubled = mirrors.filter((x) => x.level !== "fine" && x.level !== "old").length;
+  document.title = (troubled ? `(${troubled}) ` : "") + s.host + " · achbridge";
+  $("#host").textContent = s.host;
+  const told = levels.map((l) => [l, mirrors.filter((x) => x.level === l).length]).filter(([, n]) => n);
+  $("#summary").replaceChildren(...told.map(([l, n]) => text("span", "tag " + l, `${n} ${called[l]}`)));
+  $("#about").textContent = `achbridge ${s.version}, up ${duration(s.uptime_s)} · node ${s.node.slice(0, 8)} · network ${s.network} · listens on ${s.listen}`;
+  fleet.show(s.host, model.hosts(), s.mirrors.length || s.exports.length ? `↓ ${s.mirrors.length}  ↑ ${s.exports.length} ch.` : "no channels");
+  showMirrors(mirrors);
+  showSent();
+  detail.show();
+}
+
+const called = { refused: "refused", stale: "stale", waiting: "waiting", late: "late", drops: "dropping", old: "over budget", fine: "fine" };
+
+function showMirrors(mirrors) {
+  const grid = $("#mirrors .grid"), empty = $("#mirrors > .empty");
+  const list = pick(mirrors, $("#filter").value, $("#sort").value);
+  $("#count").textContent = list.length === mirrors.length ? mirrors.length : `${list.length} of ${mirrors.length}`;
+  grid.classList.toggle("dense", list.length > 60);
+  empty.hidden = list.length > 0;
+  empty.textContent = mirrors.length ? "No mirror has all of these words." : "This host mirrors nothing. See: achbridge ls, achbridge mirror --help";
+  const names = list.map((x) => x.name);
+  for (const [name, { box }] of cards) {
+    if (names.includes(name)) continue;
+    onScreen.unobserve(box);
+    box.remove();
+    cards.delete(name);
+  }
+  for (const x of list) tell(cards.get(x.name) ?? card(x.name), x);
+  if (order !== names.join("\0") || grid.children.length !== names.length) {
+    order = names.join("\0");
+    grid.append(...names.map((name) => cards.get(name).box));
+  }
+}
+
+function card(name) {
+  const box = document.createElement("li"), button = document.createElement("button");
+  const c = { box, button, name: text("span", "name", name), tag: text("span", "tag", ""), plot: document.createElement("canvas"), figures: text("span", "figures", ""), rates: text("span", "rates", "") };
+  button.append(c.name, c.tag, c.plot, c.figures, c.rates);
+  button.addEventListener("click", () => detail.open(name));
+  button.title = name;
+  box.append(button);
+  box.mirror = name;
+  cards.set(name, c);
+  onScreen.observe(box);
+  return c;
+}
+
+function tell(c, { m, rates, level }) {
+  const w = m.age?.window;
+  put(c.box, "className", level);
+  put(c.tag, "textContent", level === "fine" ? "" : called[level]);
+  put(c.tag, "className", "tag " + level);
+  const known = m.age_ms !== null;
+  put(c.figures, "textContent", known ? `${millis(m.age_ms)}${w ? ` · mean ${millis(w.mean_ms)} · p99 ${millis(w.p99_ms)}` : ""}` : "age not known");
+  put(c.rates, "textContent", m.state === "refused" || m.state === "waiting" ? m.reason ?? "" : [rate(rates.delivered + rates.late_kept), ...dropsText(rates)].join(" · "));
+  c.budget = m.qos.budget_ms;
+}
+
+function dropsText(rates) {
+  return drops.filter((f) => rates[f.key] > 0).sort((a, b) => rates[b.key] - rates[a.key]).map((f) => `${f.text} ${rate(rates[f.key])}`);
+}
+
+function paint(box) {
+  const c = cards.get(box.mirror);
+  if (c) draw(c.plot, model.tracks.get(box.mirror), c.budget);
+}
+
+const someSent = 20;
+
+function showSent() {
+  const list = model.exports().sort((a, b) => dropped(b.rates) - dropped(a.rates)), all = $("#sent").classList.contains("all");
+  $("#sent").hidden = list.length === 0;
+  $("#sentcount").textContent = list.length;
+  $("#allsent").hidden = list.length <= someSent;
+  $("#allsent").textContent = all ? "show fewer" : `show all ${list.length}`;
+  const body = $("#sent tbody"), shown = all ? list : list.slice(0, someSent);
+  while (body.rows.length > shown.length) body.deleteRow(-1);
+  shown.forEach(({ e, rates }, i) => {
+    const row = body.rows[i] ?? body.insertRow(), cells = [e.channel, e.peer, rate(rates.offered), count(e.frames.delivered + e.frames.late_kept), e.reason ?? dropsText(rates).join(", ")];
+    cells.forEach((t, j) => {
+      const cell = row.cells[j] ?? row.insertCell();
+      if (j === 2 || j === 3) cell.className = "n";
+      put(cell, "textContent", t);
+    });
+  });
+}
+
+const dropped = (rates) => Math.round(Math.log2(1 + rates.lost + rates.late + rates.expired + rates.refused + rates.overflow));
+
+function showEvents() {
+  const some = 7, all = $("#events").classList.contains("all"), list = model.events.slice(all ? -200 : -some).reverse();
+  $("#allevents").hidden = model.events.length <= some;
+  $("#allevents").textContent = all ? "show fewer" : `show ${model.events.length}`;
+  $("#events ol").replaceChildren(...(list.length ? list.map(line) : [text("li", "empty", "Nothing has happened since this daemon began.")]));
+}
+
+function line(e) {
+  const li = document.createElement("li"), at = new Date(e.time), when = text("time", "", at.toLocaleTimeString("en-GB"));
+  when.dateTime = e.time;
+  when.title = at.toLocaleString("en-GB");
+  const about = e.mirror || (e.channel ? `${e.host}/${e.channel}` : e.host);
+  li.append(when, text("b", e.kind, e.kind.replaceAll("_", " ")), about ? text("span", "name", about) : "", text("span", "", e.text + (e.count > 1 ? ` (${e.count} times)` : "")));
+  return li;
+}
+
+function text(tag, className, content) {
+  const e = document.createElement(tag);
+  e.className = className;
+  e.textContent = content;
+  return e;
+}
+
+// put changes what is otherwise: the browser need not lay out what stays.
+function put(e, key, value) {
+  if (e[key] !== String(value)) e[key] = value;
+}

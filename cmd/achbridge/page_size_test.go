@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// TestPageAtAnySize looks at the page with 1, 30 and 300 channels, of which some are in
+// trouble, on a desk and on a phone. With ACHBRIDGE_SHOTS=DIR it leaves pictures there
+// for people to look at, and takes its time for some history in them.
+func TestPageAtAnySize(t *testing.T) {
+	if os.Getenv("ACHBRIDGE_LONG") != "1" {
+		t.Skip("long: set ACHBRIDGE_LONG=1")
+	}
+	dir := os.Getenv("ACHBRIDGE_SHOTS")
+	b := newBrowser(t)
+	for _, c := range []struct {
+		channels int
+		hosts    []string
+		mirrors  []string
+		period   time.Duration
+	}{
+		{1, []string{"krang"}, []string{"krang/*"}, 10 * time.Millisecond},
+		{30, []string{"krang", "atlas", "dock"}, []string{"krang/arm*,budget=12ms", "krang/*", "atlas/leg-03,deadline=150ms", "atlas/*", "dock/camera-0*", "mule/goal"}, 25 * time.Millisecond},
+		{300, []string{"krang", "atlas", "dock", "mule", "hubo"}, []string{"krang/arm*,budget=80ms", "*/*"}, 150 * time.Millisecond},
+	} {
+		t.Run(fmt.Sprint(c.channels), func(t *testing.T) {
+			b.t = t
+			key := newKeyFile(t)
+			args := []string{}
+			for _, m := range c.mirrors {
+				args = append(args, "--mirror", m)
+			}
+			pc := daemonFor(t, key, "planner", args...)
+			feedChannels(t, pc.shm, 50*time.Millisecond, "goal", "plan")
+			var halt []func()
+			for h, host := range c.hosts {
+				d := daemonFor(t, key, host, "--export", "[^w]*", "--mirror", "planner/*", "--peer", fmt.Sprintf("127.0.0.1:%d", pc.udp))
+				kinds := []string{"imu", "arm-left", "leg", "camera", "wheel"}
+				for i := h; i < c.channels; i += len(c.hosts) {
+					name := fmt.Sprintf("%s-%02d", kinds[i%len(kinds)], i)
+					halt = append(halt, feedChannels(t, d.shm, c.period+time.Duration(i%7)*c.period/3, name))
+				}
+			}
+			past := func(long time.Duration) {
+				if dir != "" {
+					time.Sleep(long)
+				}
+			}
+			past(30 * time.Second)
+			for i := 3; i < len(halt); i += 17 {
+				halt[i]()
+			}
+			past(15 * time.Second)
+			for _, scheme := range []string{"light", "dark"} {
+				call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+				for _, size := range []struct {
+					name          string
+					width, height int64
+					dense         float64
+				}{{"desktop", 1280, 900, 1}, {"phone", 390, 844, 2}} {
+					do(b, chromedp.EmulateViewport(size.width, size.height, chromedp.EmulateScale(size.dense)))
+					do(b, chromedp.Navigate("http://"+pc.address+"/"))
+					b.wait(fmt.Sprintf(`document.querySelectorAll(".grid li").length >= %d`, c.channels*4/5))
+					past(3 * time.Second) // for rates
+					save := func(what string) {
+						if wide := valueOf[int](b, `document.scrollingElement.scrollWidth`); wide > int(size.width) {
+							t.Errorf("on %s%s, the page is %d pixels wide, want %d at most", size.name, what, wide, size.width)
+						}
+						if dir == "" {
+							return
+						}
+						path := filepath.Join(dir, fmt.Sprintf("%03d-%s-%s%s.png", c.channels, size.name, scheme, what))
+						if err := os.WriteFile(path, do(b, chromedp.CaptureScreenshot()), 0o644); err != nil {
+							t.Fatal(err)
+						}
+					}
+					save("")
+					valueOf[any](b, `scrollTo(0, document.querySelector("#mirrors").offsetTop - 50)`)
+					past(time.Second)
+					save("-channels")
+					valueOf[any](b, `document.querySelector(".grid button").click()`)
+					b.wait(`document.querySelector("dialog .ledger").innerText.includes("superseded")`)
+					past(time.Second)
+					save("-detail")
+				}
+			}
+			b.clean("http://" + pc.address + "/")
+			do(b, chromedp.Navigate("about:blank")) // before the daemon ends
+			b.asked, b.problems = nil, nil
+		})
+	}
+}

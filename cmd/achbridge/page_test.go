@@ -1,0 +1,387 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	cdplog "github.com/chromedp/cdproto/log"
+
+	"achbridge/localach"
+)
+
+// browser is a headless Chromium with one page, and what was wrong in it.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string // errors of the page, in its console
+	asked    []string // all that it has asked for
+}
+
+// newBrowser starts one that ends with the test.
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skipf("chromium: %v (apt-get install chromium)", err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))
+	alloc, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, end := chromedp.NewContext(alloc)
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx) // waits until it has ended
+		end()
+	})
+	b := &browser{t: t, ctx: ctx}
+	if err := chromedp.Listen(ctx, b.hear); err != nil {
+		t.Fatal(err)
+	}
+	call(b, network.Enable, network.EnableParams{})
+	call(b, cdplog.Enable, cdp.Empty{})
+	call(b, runtime.Enable, cdp.Empty{})
+	return b
+}
+
+func (b *browser) hear(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	problem := ""
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		problem = e.ExceptionDetails.Text
+		if o := e.ExceptionDetails.Exception; o != nil {
+			problem += " " + o.Description
+		}
+	case *runtime.EventConsoleAPICalled:
+		problem = fmt.Sprintf("console.%s", e.Type)
+		for _, o := range e.Args {
+			problem += fmt.Sprintf(" %s%s", o.Value, o.Description)
+		}
+	case *cdplog.EventEntryAdded:
+		problem = fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL)
+	case *network.EventRequestWillBeSent:
+		b.asked = append(b.asked, e.Request.URL)
+	}
+	if problem != "" && !slices.Contains(b.problems, problem) {
+		b.problems = append(b.problems, problem)
+	}
+}
+
+// clean fails the test unless the page has had no error and asked only what begins
+// with its own address.
+func (b *browser) clean(origin string) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.problems {
+		b.t.Errorf("in the console: %s", p)
+	}
+	for _, url := range b.asked {
+		if !strings.HasPrefix(url, origin) {
+			b.t.Errorf("the page asks for %s, want nothing but %s", url, origin)
+		}
+	}
+	if len(b.asked) < 5 {
+		b.t.Errorf("requests: got %q, want the page and its parts", b.asked)
+	}
+}
+
+// do does one thing in the page.
+func do[T any](b *browser, what chromedp.Action[T]) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	defer cancel()
+	v, err := chromedp.Run(ctx, what)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return v
+}
+
+// call gives the browser a command of its protocol.
+func call[P, R any](b *browser, command cdp.Command[P, R], params P) {
+	b.t.Helper()
+	do(b, chromedp.Func(func(ctx context.Context, page *chromedp.Target) error {
+		_, err := cdp.Call(ctx, page, command, params)
+		return err
+	}))
+}
+
+// valueOf is that of a JavaScript expression.
+func valueOf[T any](b *browser, expression string) T {
+	b.t.Helper()
+	return do(b, chromedp.Evaluate[T](expression))
+}
+
+// wait waits until a JavaScript expression is true.
+func (b *browser) wait(expression string) {
+	b.t.Helper()
+	if !soon(func() bool { return valueOf[bool](b, expression) }) {
+		b.t.Fatalf("never %s; the page reads:\n%s\nits console: %q", expression, valueOf[string](b, "document.body.innerText"), b.problems)
+	}
+}
+
+// soon repeats a question until the answer is yes; false: never in a good while.
+func soon(done func() bool) bool {
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}
+
+// daemonProcess is a real daemon with a directory of channels of its own.
+type daemonProcess struct {
+	t       *testing.T
+	shm     localach.Dir
+	dir     string
+	args    []string
+	cmd     *exec.Cmd
+	udp     int
+	address string // of its page
+}
+
+// daemonFor starts one that ends with the test.
+func daemonFor(t *testing.T, key, name string, args ...string) *daemonProcess {
+	t.Helper()
+	shm, err := os.MkdirTemp("/dev/shm", "achbridge-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(shm) })
+	d := &daemonProcess{t: t, shm: localach.Dir(shm), dir: t.TempDir(), udp: freePort(t, "udp")}
+	d.address = fmt.Sprintf("127.0.0.1:%d", freePort(t, "tcp"))
+	d.args = append([]string{"run", "--name", name, "--key", key, "--no-discovery", "--transport", "quic",
+		"--listen", fmt.Sprintf("127.0.0.1:%d", d.udp), "--control", d.control(), "--state", filepath.Join(d.dir, "state"), "--http", d.address}, args...)
+	d.start()
+	t.Cleanup(d.stop)
+	return d
+}
+
+func (d *daemonProcess) control() string { return filepath.Join(d.dir, "control.sock") }
+
+func (d *daemonProcess) start() {
+	d.t.Helper()
+	d.cmd = exec.Command("achbridge", d.args...)
+	d.cmd.Env = append(os.Environ(), "ACHBRIDGE_SHM="+string(d.shm))
+	log, err := os.OpenFile(filepath.Join(d.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer log.Close()
+	d.cmd.Stderr = log
+	if err := d.cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	if !soon(func() bool { _, err := d.status(); return err == nil }) {
+		text, _ := os.ReadFile(log.Name())
+		d.t.Fatalf("the daemon does not answer:\n%s", text)
+	}
+}
+
+// stop does nothing when it has ended.
+func (d *daemonProcess) stop() {
+	if d.cmd.ProcessState == nil {
+		_ = d.cmd.Process.Signal(syscall.SIGTERM)
+		_ = d.cmd.Wait()
+	}
+}
+
+func (d *daemonProcess) status() (s statusReply, err error) {
+	_, err = (&app{env: os.Getenv}).client(d.control()).get(context.Background(), "/v1/status", &s)
+	return s, err
+}
+
+func freePort(t *testing.T, kind string) int {
+	t.Helper()
+	if kind == "udp" {
+		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.LocalAddr().(*net.UDPAddr).Port
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).Port
+}
+
+// feedChannels makes channels and puts a frame into each every period, the later the
+// number the longer, until the test ends or stop is called.
+func feedChannels(t *testing.T, dir localach.Dir, period time.Duration, names ...string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var feeders sync.WaitGroup
+	for i, name := range names {
+		ch, err := dir.Create(name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 8, FrameSize: 64}})
+		if errors.Is(err, os.ErrExist) {
+			ch, err = dir.Open(name)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := ch.Writer()
+		feeders.Go(func() {
+			defer ch.Close()
+			defer w.Close()
+			tick := time.NewTicker(period + period*time.Duration(i)/20)
+			defer tick.Stop()
+			for {
+				select {
+				case <-tick.C:
+					_, _ = w.Put(make([]byte, 64))
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	stop = func() { cancel(); feeders.Wait() }
+	t.Cleanup(stop)
+	return stop
+}
+
+func newKeyFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "key")
+	if out, err := exec.Command("achbridge", "key", "new", "--key", path).CombinedOutput(); err != nil {
+		t.Fatalf("key new: %v\n%s", err, out)
+	}
+	return path
+}
+
+// card is the JavaScript expression for what the card of a mirror says.
+func card(name string) string {
+	return fmt.Sprintf(`(document.querySelector('.grid button[title=%q]')?.innerText ?? "")`, name)
+}
+
+// A host that is wished for may be called anything: the page shows it as it is.
+const badHost = "<img src=x onerror=alert(1)>"
+
+func TestPageShowsWhatTheDaemonDoes(t *testing.T) {
+	if os.Getenv("ACHBRIDGE_LONG") != "1" {
+		t.Skip("long: set ACHBRIDGE_LONG=1")
+	}
+	b := newBrowser(t)
+	key := newKeyFile(t)
+	robot := daemonFor(t, key, "krang")
+	feedChannels(t, robot.shm, 10*time.Millisecond, "imu", "joints")
+	peer := fmt.Sprintf("127.0.0.1:%d", robot.udp)
+	pc := daemonFor(t, key, "planner", "--peer", peer, "--mirror", "krang/*", "--mirror", badHost+"/legs")
+	origin := "http://" + pc.address + "/"
+
+	do(b, chromedp.Navigate(origin))
+	b.wait(card("krang.imu") + `.includes("p99")`)
+	b.wait(`document.querySelector("#line").innerText == "live"`)
+	b.wait(`document.querySelector("#fleet svg").textContent.includes("krang")`)
+	b.wait(`document.querySelector("#events").innerText.includes("link up")`)
+	if title := valueOf[string](b, "document.title"); !strings.Contains(title, "planner") {
+		t.Errorf("title: got %q, want one with the host", title)
+	}
+
+	t.Run("its ages are those of the status", func(t *testing.T) {
+		do(b, chromedp.Click(`.grid button[title="krang.imu"]`))
+		cell := `document.querySelector("dialog .ages").rows[%d].cells[%d].innerText`
+		var shown, want string
+		if !soon(func() bool {
+			s, err := pc.status()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var mean, p99, total, told float64
+			_, err1 := fmt.Sscanf(valueOf[string](b, fmt.Sprintf(cell, 1, 1)), "%f ms", &mean)
+			_, err2 := fmt.Sscanf(valueOf[string](b, fmt.Sprintf(cell, 3, 1)), "%f ms", &p99)
+			_, err3 := fmt.Sscanf(valueOf[string](b, fmt.Sprintf(cell, 1, 2)), "%f ms", &total)
+			for _, m := range s.Mirrors {
+				if m.Name == "krang.imu" && m.Age != nil && m.Age.Window != nil {
+					told = m.Age.Total.MeanMs
+					shown, want = fmt.Sprintf("%.2f %.2f", mean, p99), fmt.Sprintf("%.2f %.2f", m.Age.Window.MeanMs, m.Age.Window.P99Ms)
+					// the status is up to a second younger than the page
+					return errors.Join(err1, err2, err3) == nil && math.Abs(mean-m.Age.Window.MeanMs) < 1+mean/10 && math.Abs(p99-m.Age.Window.P99Ms) < 1+p99/10 && math.Abs(total-told) < 1+total/5
+				}
+			}
+			return false
+		}) {
+			t.Errorf("mean and p99 of krang.imu: the page shows %s, status tells %s", shown, want)
+		}
+		b.wait(`document.querySelector("dialog .ledger").innerText.includes("superseded")`)
+		b.wait(`[...document.querySelectorAll("canvas")].some((c) => c.width && c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v))`)
+		valueOf[any](b, `document.querySelector("dialog").close()`)
+	})
+
+	t.Run("it follows without being asked", func(t *testing.T) {
+		feedChannels(t, robot.shm, 10*time.Millisecond, "hand-left")
+		b.wait(card("krang.hand-left") + `.includes("p99")`)
+		b.wait(`document.querySelector("#filter").value == "" && document.querySelectorAll(".grid li").length == 4`)
+		do(b, chromedp.SendKeys("#filter", "hand"))
+		b.wait(`document.querySelectorAll(".grid li").length == 1`)
+		valueOf[any](b, `f = document.querySelector("#filter"), f.value = "", f.dispatchEvent(new Event("input"))`)
+		b.wait(`document.querySelectorAll(".grid li").length == 4`)
+	})
+
+	t.Run("names are only text", func(t *testing.T) {
+		b.wait(fmt.Sprintf(`document.querySelector("#mirrors .grid").innerText.includes(%q)`, badHost))
+		b.wait(fmt.Sprintf(`document.querySelector("#fleet svg").textContent.includes(%q)`, badHost[:15]))
+		if n := valueOf[int](b, `document.querySelectorAll("img").length`); n != 0 {
+			t.Errorf("got %d images, want none: a name was taken for HTML", n)
+		}
+	})
+	b.clean(origin)
+
+	t.Run("it comes back with the daemon", func(t *testing.T) {
+		pc.stop()
+		b.wait(`document.querySelector("#line").innerText.includes("no word")`)
+		pc.start()
+		b.wait(`document.querySelector("#line").innerText == "live"`)
+		b.wait(card("krang.imu") + `.includes("p99")`)
+	})
+}
+
+func TestPageKeepsToItself(t *testing.T) {
+	d := daemonFor(t, newKeyFile(t), "krang")
+	for _, path := range []string{"", "page.js", "page.css", "icon.svg", "nothing"} {
+		resp, err := http.Get("http://" + d.address + "/" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if want := map[bool]int{true: 404, false: 200}[path == "nothing"]; resp.StatusCode != want {
+			t.Errorf("/%s: got %s, want %d", path, resp.Status, want)
+		}
+		if policy := resp.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; script-src 'self';") {
+			t.Errorf("/%s: policy %q", path, policy)
+		}
+		for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("} {
+			if strings.Contains(string(body), bad) {
+				t.Errorf("/%s has %s", path, bad)
+			}
+		}
+	}
+}
