@@ -359,10 +359,10 @@ func TestRevocationEndsTheSessionsOfThatHostAlone(t *testing.T) {
 		if taken, err := robot.Revoke(revoked(t, a, 1, thief.Key).Bytes()); !taken || err != nil {
 			t.Fatalf("revoke: got %v, %v", taken, err)
 		}
-		if err := waitDone(t, gone); !strings.Contains(err.Error(), "revoked") {
+		if err := waitDone(t, gone); !strings.Contains(err.Error(), "your certificate is revoked") {
 			t.Errorf("session of the revoked: got %v, want the reason", err)
 		}
-		if _, err := thiefs.Dial(t.Context(), robot.LocalAddrs()); !errors.Is(err, ErrWrongKey) {
+		if _, err := thiefs.Dial(t.Context(), robot.LocalAddrs()); !errors.Is(err, ErrRevoked) {
 			t.Errorf("the revoked dials: got %v, want to be refused", err)
 		}
 		if err := kept.Err(); err != nil {
@@ -374,6 +374,54 @@ func TestRevocationEndsTheSessionsOfThatHostAlone(t *testing.T) {
 		}
 		l.join(t, robot, l.start(t, again))
 	})
+}
+
+// Whichever end dials, both learn what is wrong with the certificate, and whose it is;
+// neither takes the other for a member of another network.
+func TestBothEndsLearnWhyACertificateIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		made func(now time.Time) time.Time
+		want error
+	}{
+		{"revoked", func(now time.Time) time.Time { return now }, ErrRevoked},
+		{"ended", func(now time.Time) time.Time { return now.AddDate(-2, 0, 0) }, ErrNotNow},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			overBoth(t, func(t *testing.T, l *lab) {
+				a := newAuthority(t)
+				key, err := a.Issue("thief", c.made(time.Now()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				robot := l.start(t, issued(t, a, "robot"))
+				thief := l.start(t, Config{Key: key, Node: key.Node(), Host: "thief"})
+				if c.want == ErrRevoked {
+					if taken, err := robot.Revoke(revoked(t, a, 1, key).Bytes()); !taken || err != nil {
+						t.Fatalf("revoke: got %v, %v", taken, err)
+					}
+				}
+				for _, d := range []struct {
+					by, to         *Endpoint
+					told, answered string // what the dialler's error says, and the log of the other end
+				}{{thief, robot, "our ", "peer's "}, {robot, thief, "peer's ", "our "}} {
+					_, err := d.by.Dial(t.Context(), d.to.LocalAddrs())
+					if want := d.told + c.want.Error(); !errors.Is(err, c.want) || errors.Is(err, ErrWrongKey) || !strings.Contains(err.Error(), want) {
+						t.Errorf("dialling: got %v, want %q", err, want)
+					}
+					want := d.answered + c.want.Error()
+					until(t, "logged: "+want, func() bool { return len(l.logs[d.to].lines(want)) == 1 })
+				}
+				for _, e := range []*Endpoint{robot, thief} {
+					for _, line := range l.logs[e].lines("msg") {
+						if strings.Contains(line, ErrWrongKey.Error()) || strings.Contains(line, "network=") {
+							t.Errorf("log: got %q, want nothing of another network", line)
+						}
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestOnlyNewerListsOfOurAuthorityCount(t *testing.T) {

@@ -34,6 +34,7 @@
 //	revocations.go  the numbered list of those that count no more
 //	trust_shared.go trust in a key that all share; trust_host.go, in an authority
 //	refusals.go     the log lines about refused peers, at most one a second
+//	alert.go        what a refused peer is told
 //
 // # Trust
 //

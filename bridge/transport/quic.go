@@ -25,9 +25,8 @@ const (
 	codeUnwelcome quic.ApplicationErrorCode = 1
 	codeSelf      quic.ApplicationErrorCode = 2 // the peer has our own node id
 
-	// alertBadCertificate is how QUIC carries the TLS alert that a peer sends
-	// whose VerifyConnection failed (RFC 9001 section 4.8, RFC 8446 section 6).
-	alertBadCertificate quic.TransportErrorCode = 0x100 + 42
+	// firstAlert is how QUIC carries alert 0 of TLS (RFC 9001 section 4.8).
+	firstAlert quic.TransportErrorCode = 0x100
 )
 
 // quicProtocol makes sessions over QUIC (RFC 9000, RFC 9221).
@@ -104,6 +103,9 @@ func quicTLS(e *Endpoint) *tls.Config {
 		SessionTicketsDisabled: true,
 		VerifyConnection: func(cs tls.ConnectionState) error {
 			_, err := e.trusted().verify(cs.PeerCertificates)
+			if err != nil {
+				err = fmt.Errorf("%w%.0w", err, tls.AlertError(alertOf(err)))
+			}
 			return err
 		},
 	}
@@ -281,10 +283,10 @@ func quicCause(err error) error {
 		return &CloseError{Reason: plain(e.ErrorMessage), Remote: e.Remote}
 	}
 	if e, ok := errors.AsType[*quic.TransportError](err); ok && e.Remote {
-		switch e.ErrorCode {
-		case alertBadCertificate:
-			return fmt.Errorf("our certificate was refused: %w", ErrWrongKey)
-		case quic.ApplicationErrorErrorCode: // closed before its reason could be sent
+		if told := toldBy(byte(e.ErrorCode - firstAlert)); e.ErrorCode.IsCryptoError() && told != nil {
+			return told
+		}
+		if e.ErrorCode == quic.ApplicationErrorErrorCode { // closed before its reason could be sent
 			return &CloseError{Remote: true}
 		}
 	}

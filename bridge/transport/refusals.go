@@ -40,18 +40,28 @@ func (r *refusals) report(addr net.Addr, c claim, err error) {
 	if c.host != "" {
 		attrs = append(attrs, "host", c.host)
 	}
+	if errors.Is(err, ErrRevoked) || errors.Is(err, ErrNotNow) { // the network is the same
+		r.log.Warn("certificate refused", counted(append(attrs, "err", err), silent)...)
+		return
+	}
 	attrs = append(attrs, "network", r.network())
 	if c.network != "" {
 		attrs = append(attrs, "peer_network", c.network)
 	}
-	if silent > 0 {
-		attrs = append(attrs, "count", silent)
-	}
+	attrs = counted(attrs, silent)
 	if errors.Is(err, ErrWrongKey) {
 		r.log.Warn(ErrWrongKey.Error(), attrs...)
 		return
 	}
 	r.log.Info("stranger refused", append(attrs, "err", err)...)
+}
+
+// counted adds how many lines were left out.
+func counted(attrs []any, silent int) []any {
+	if silent == 0 {
+		return attrs
+	}
+	return append(attrs, "count", silent)
 }
 
 // due tells whether a line about addr may be logged now, and how many were not

@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // trusted is what counts now.
@@ -107,6 +108,9 @@ func (e *Endpoint) review() {
 func noLonger(err error) string {
 	if errors.Is(err, ErrWrongKey) {
 		return "this node has changed its key, and yours is of another network"
+	}
+	if rest, ok := strings.CutPrefix(err.Error(), "peer's "); ok {
+		return "your " + rest
 	}
 	return err.Error()
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pion/dtls/v3"
+	"github.com/pion/dtls/v3/pkg/protocol/alert"
 	"github.com/pion/logging"
 	"github.com/pion/sctp"
 )
@@ -108,6 +109,9 @@ func silentLogs() logging.LoggerFactory {
 
 func (m *sctpMeeting) verify(raw [][]byte, _ [][]*x509.Certificate) error {
 	m.peer, m.fault = m.identify(raw)
+	if m.fault != nil {
+		m.path.verdict.Store(uint32(alertOf(m.fault)))
+	}
 	return m.fault
 }
 
@@ -275,9 +279,11 @@ func (m *sctpMeeting) cause(err error) error {
 	if _, closed := errors.AsType[*CloseError](err); closed {
 		return err
 	}
-	// The alert is of a type that pion keeps to itself.
-	if strings.Contains(err.Error(), "BadCertificate") {
-		return fmt.Errorf("our certificate was refused: %w", ErrWrongKey)
+	for _, a := range []byte{alertBad, alertRevoked, alertExpired} {
+		// The alert is of a type that pion keeps to itself.
+		if strings.HasSuffix(err.Error(), ": "+alert.Description(a).String()) {
+			return toldBy(a)
+		}
 	}
 	if errors.Is(err, io.EOF) {
 		return &CloseError{Remote: true}

@@ -38,9 +38,10 @@ const (
 
 	// recordCID is the DTLS content type of a record with a connection id, which
 	// follows type, version, epoch and sequence number.
-	recordCID = 25
-	cidOffset = 11
-	cidSize   = 8
+	recordCID   = 25
+	recordAlert = 21
+	cidOffset   = 11
+	cidSize     = 8
 	// minResettable is the size of the smallest packet that is answered by a reset.
 	minResettable = 40
 )

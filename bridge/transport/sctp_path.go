@@ -30,6 +30,8 @@ type sctpPath struct {
 	// leaving makes the next packet, an abort, the last one: there is nothing left to
 	// say, and the peer's DTLS would forget the abort over an alert that follows.
 	leaving atomic.Bool
+	// verdict is the alert for a peer whose certificate is refused.
+	verdict atomic.Uint32
 	link    atomic.Pointer[sctpLink] // nil until there is one
 
 	mu      sync.Mutex
@@ -106,7 +108,7 @@ func (p *sctpPath) ReadFrom(b []byte) (int, net.Addr, error) {
 func (p *sctpPath) WriteTo(b []byte, _ net.Addr) (int, error) {
 	var packet []byte
 	n := len(b)
-	b = plainAlert(b)
+	b = p.judge(plainAlert(b))
 	if theirs, ok := findCID(b); ok {
 		p.mu.Lock()
 		p.theirs = theirs
@@ -141,6 +143,15 @@ func plainAlert(b []byte) []byte {
 	}
 	alert := append([]byte{b[size-1]}, b[1:cidOffset]...)
 	return append(alert, 0, 2, b[size-3], b[size-2])
+}
+
+// judge has an alert of pion/dtls that a certificate is bad say what is wrong with it.
+func (p *sctpPath) judge(b []byte) []byte {
+	const size = cidOffset + 2 + 2
+	if verdict := p.verdict.Load(); verdict != 0 && len(b) == size && b[0] == recordAlert && b[size-1] == alertBad {
+		return append(b[:size-1:size-1], byte(verdict))
+	}
+	return b
 }
 
 // outgoing returns the connection id that our packets carry.

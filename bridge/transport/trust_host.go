@@ -12,10 +12,11 @@ import (
 )
 
 var (
-	// ErrRevoked says that the authority has taken the peer's certificate back.
-	ErrRevoked = errors.New("peer's certificate is revoked")
-	// ErrNotNow says that the peer's certificate has ended, or that a clock is wrong.
-	ErrNotNow = errors.New("peer's certificate is not good now")
+	// ErrRevoked says that the authority has taken a certificate back: the peer's or,
+	// as the text tells then, ours.
+	ErrRevoked = errors.New("certificate is revoked")
+	// ErrNotNow says that one has ended, or that a clock is wrong.
+	ErrNotNow = errors.New("certificate is not good now")
 )
 
 const (
@@ -131,7 +132,7 @@ func (a *hostAnchor) vouched(cert, host *x509.Certificate) error {
 }
 
 func notNow(cert *x509.Certificate, now time.Time) error {
-	return fmt.Errorf("%w: it is good from %s to %s, and the clock here says %s", ErrNotNow,
+	return fmt.Errorf("peer's %w: it is good from %s to %s, and the clock here says %s", ErrNotNow,
 		cert.NotBefore.Format(time.RFC3339), cert.NotAfter.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 }
 
@@ -159,7 +160,7 @@ func (a *hostAnchor) stands(chain []*x509.Certificate) error {
 	}
 	host, now := chain[1], time.Now()
 	if a.revoked.Has(serialOf(host)) {
-		return ErrRevoked
+		return fmt.Errorf("peer's %w", ErrRevoked)
 	}
 	if now.Before(host.NotBefore) || now.After(host.NotAfter) {
 		return notNow(host, now)
