@@ -30,7 +30,11 @@ func (e *Endpoint) Dial(ctx context.Context, to Addrs) (*Session, error) {
 	case 0:
 		return nil, errors.New("dial: no address for a transport that is switched on")
 	case 1:
-		return e.dialOne(ctx, ways[0])
+		s, err := e.dialOne(ctx, ways[0])
+		if err != nil {
+			return nil, fmt.Errorf("dial %v: %w", ways[0].addr, err)
+		}
+		return s, nil
 	}
 	return e.dialBoth(ctx, ways[0], ways[1])
 }
@@ -54,10 +58,10 @@ func (e *Endpoint) dialOne(ctx context.Context, w way) (*Session, error) {
 			}
 			e.refusals.report(w.addr, r.claim, ErrWrongKey)
 		}
-		return nil, fmt.Errorf("dial %v: %w", w.addr, err)
+		return nil, err
 	}
 	if err := e.enter(s); err != nil {
-		return nil, fmt.Errorf("dial %v: %w", w.addr, err)
+		return nil, err
 	}
 	return s, nil
 }
@@ -68,6 +72,7 @@ func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, e
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type result struct {
+		way int
 		s   *Session
 		err error
 	}
@@ -78,7 +83,7 @@ func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, e
 		if err != nil {
 			close(failed)
 		}
-		results <- result{s, err}
+		results <- result{0, s, err}
 	}()
 	go func() {
 		timer := time.NewTimer(headStart)
@@ -87,19 +92,19 @@ func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, e
 		case <-timer.C:
 		case <-failed:
 		case <-ctx.Done():
-			results <- result{err: context.Cause(ctx)}
+			results <- result{way: 1, err: context.Cause(ctx)}
 			return
 		}
 		s, err := e.dialOne(ctx, second)
-		results <- result{s, err}
+		results <- result{1, s, err}
 	}()
 	var kept *Session
-	var errs []error
+	var errs [2]error
 	for range 2 {
 		r := <-results
 		switch {
 		case r.err != nil:
-			errs = append(errs, r.err)
+			errs[r.way] = r.err
 		case kept != nil:
 			r.s.Close("the other transport was there first")
 		default:
@@ -110,5 +115,10 @@ func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, e
 	if kept != nil {
 		return kept, nil
 	}
-	return nil, errors.Join(errs...)
+	for _, same := range []error{ErrSelf, ErrWrongKey, ErrRevoked, ErrNotNow, ErrSilent} {
+		if errors.Is(errs[0], same) && errors.Is(errs[1], same) {
+			return nil, fmt.Errorf("dial %v or %v: %w", first.addr, second.addr, errs[1])
+		}
+	}
+	return nil, fmt.Errorf("dial %v: %w; %v: %w", first.addr, errs[0], second.addr, errs[1])
 }
