@@ -10,6 +10,7 @@ type arrival struct {
 	owed       bool          // it may be put past its budget
 	at         reading
 	data       []byte
+	sent       int // bytes that it took on its way
 }
 
 // reading is our clock when something came, and what it tells of the peer's.
@@ -70,7 +71,7 @@ func (m *mirror) ready() bool {
 
 // measure notes how large a frame is that came, and how long it took. Needs m.mu.
 func (m *mirror) measure(a arrival, first bool) {
-	m.bytes = len(a.data)
+	m.bytes = a.sent
 	if first && a.captured != 0 && a.at.known {
 		m.transit = max(a.at.now-(a.captured-a.at.offset), 1)
 	}

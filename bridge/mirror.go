@@ -58,7 +58,7 @@ type mirror struct {
 	captured time.Duration // of the newest frame, by the peer's clock; 0 unknown
 	ages     ages
 	putSeq   uint64        // what our last put returned
-	bytes    int           // of the frame that came last
+	bytes    int           // that the frame which came last took on its way
 	transit  time.Duration // how old it was then; 0: unknown
 	pending  kept
 	waiting  bool         // retryPut works on pending

@@ -55,7 +55,7 @@ func (l *link) record(s transport.ReceiveStream) error {
 			in.m.refuseFrame(err)
 			continue
 		}
-		a := arrival{epoch: in.epoch, seq: r.Seq, captured: r.Captured, at: l.readClock(), data: data}
+		a := arrival{epoch: in.epoch, seq: r.Seq, captured: r.Captured, at: l.readClock(), data: data, sent: len(r.Data)}
 		for wait := busyRetry; in.m.putNext(a); wait = longer(wait, busyRetry, busySeldom) {
 			time.Sleep(wait)
 			if l.inbound(h.Sub) != in {
@@ -77,6 +77,7 @@ func (m *mirror) putNext(a arrival) (busy bool) {
 	case a.seq <= m.tag.Seq || a.seq < m.least:
 		m.count.Duplicate++
 	default:
+		m.measure(a, true)
 		err := m.write(a.seq, a.captured, a.at, a.data)
 		if isBusy(err) {
 			return true

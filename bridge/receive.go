@@ -104,12 +104,13 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 
 // put brings a frame, which data holds as it came, into its mirror.
 func (l *link) put(in *inbound, at reading, f wire.Frame, data []byte) {
+	sent := len(data)
 	data, err := l.unpack.unpack(f.Codec, f.RawSize, in.limit, data)
 	if err != nil {
 		in.m.refuseFrame(err)
 		return
 	}
-	in.m.put(arrival{from: in, epoch: in.epoch, seq: f.Seq, captured: f.Captured, owed: f.Owed, at: at, data: data})
+	in.m.put(arrival{from: in, epoch: in.epoch, seq: f.Seq, captured: f.Captured, owed: f.Owed, at: at, data: data, sent: sent})
 }
 
 // takePart reports whether the part made its frame complete.

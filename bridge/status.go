@@ -46,8 +46,8 @@ type MirrorStatus struct {
 	Reason  string `json:"reason,omitempty"`
 	Cause   Cause  `json:"cause,omitempty"` // of the reason, when it is one that programs may ask for
 	Seq     uint64 `json:"seq"`             // of the newest frame, as the origin counts
-	// Bytes is the size of the frame that came last, and TransitMs how old it was when it
-	// did, in time or late; null while that cannot be told.
+	// Bytes is the size of the frame that came last, as it was sent, and TransitMs how old
+	// it was when it did, in time or late; null while that cannot be told.
 	Bytes     int      `json:"frame_bytes"`
 	TransitMs *float64 `json:"transit_ms"`
 	// LockWaitS is for how long frames have waited in all for a local process to let go of

@@ -30,11 +30,7 @@ func (e *Endpoint) Dial(ctx context.Context, to Addrs) (*Session, error) {
 	case 0:
 		return nil, errors.New("dial: no address for a transport that is switched on")
 	case 1:
-		s, err := e.dialOne(ctx, ways[0])
-		if err != nil {
-			return nil, fmt.Errorf("dial %v: %w", ways[0].addr, err)
-		}
-		return s, nil
+		return e.dialOne(ctx, ways[0])
 	}
 	return e.dialBoth(ctx, ways[0], ways[1])
 }
@@ -58,10 +54,10 @@ func (e *Endpoint) dialOne(ctx context.Context, w way) (*Session, error) {
 			}
 			e.refusals.report(w.addr, r.claim, ErrWrongKey)
 		}
-		return nil, err
+		return nil, fmt.Errorf("dial %v: %w", w.addr, err)
 	}
 	if err := e.enter(s); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("dial %v: %w", w.addr, err)
 	}
 	return s, nil
 }
@@ -72,7 +68,6 @@ func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, e
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type result struct {
-		way int
 		s   *Session
 		err error
 	}
@@ -83,7 +78,7 @@ func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, e
 		if err != nil {
 			close(failed)
 		}
-		results <- result{0, s, err}
+		results <- result{s, err}
 	}()
 	go func() {
 		timer := time.NewTimer(headStart)
@@ -92,19 +87,19 @@ func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, e
 		case <-timer.C:
 		case <-failed:
 		case <-ctx.Done():
-			results <- result{way: 1, err: context.Cause(ctx)}
+			results <- result{err: context.Cause(ctx)}
 			return
 		}
 		s, err := e.dialOne(ctx, second)
-		results <- result{1, s, err}
+		results <- result{s, err}
 	}()
 	var kept *Session
-	var errs [2]error
+	var errs []error
 	for range 2 {
 		r := <-results
 		switch {
 		case r.err != nil:
-			errs[r.way] = r.err
+			errs = append(errs, r.err)
 		case kept != nil:
 			r.s.Close("the other transport was there first")
 		default:
@@ -115,10 +110,5 @@ func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, e
 	if kept != nil {
 		return kept, nil
 	}
-	for _, same := range []error{ErrSelf, ErrWrongKey, ErrRevoked, ErrNotNow, ErrSilent} {
-		if errors.Is(errs[0], same) && errors.Is(errs[1], same) {
-			return nil, fmt.Errorf("dial %v or %v: %w", first.addr, second.addr, errs[1])
-		}
-	}
-	return nil, fmt.Errorf("dial %v: %w; %v: %w", first.addr, errs[0], second.addr, errs[1])
+	return nil, errors.Join(errs...)
 }
