@@ -1,0 +1,97 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// Probe is what came of sending one question by multicast out of an interface.
+type Probe struct {
+	Interface string
+	IPv6      bool
+	Err       error // nil: it left, and came back to this host
+}
+
+// probeFor is how long a question may take to come back to the host that asked it.
+const probeFor = 300 * time.Millisecond
+
+// ProbeMulticast asks by multicast who is there, on each of the named interfaces or on all that can be used,
+// and looks whether the question is heard on this host. An error is that there is no such interface. It takes
+// a third of a second.
+func ProbeMulticast(ctx context.Context, interfaces []string) ([]Probe, error) {
+	links, err := usableLinks(interfaces)
+	if err == nil && len(links) == 0 {
+		err = noInterface(interfaces)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []Probe
+	var work sync.WaitGroup
+	for _, l := range links {
+		for _, f := range []family{ip4, ip6} {
+			if l.has(f) {
+				list = append(list, Probe{Interface: l.iface.Name, IPv6: f == ip6})
+			}
+		}
+	}
+	i := 0
+	for _, l := range links {
+		for _, f := range []family{ip4, ip6} {
+			if l.has(f) {
+				p := &list[i]
+				work.Go(func() { p.Err = probe(ctx, l, f) })
+				i++
+			}
+		}
+	}
+	work.Wait()
+	return list, nil
+}
+
+func probe(ctx context.Context, l link, f family) error {
+	s, err := openSocket(f)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.join(l.iface); err != nil {
+		return fmt.Errorf("cannot join the group: %w", err)
+	}
+	var question dns.Msg
+	question.SetQuestion(serviceName, dns.TypePTR)
+	question.RecursionDesired = false
+	question.Id = uint16(1 + rand.N(65535)) // nobody minds (RFC 6762, section 18.1), and we know it again
+	b, err := question.Pack()
+	if err != nil {
+		return err
+	}
+	if err := s.send(b, l.iface); err != nil {
+		return fmt.Errorf("cannot send to the group: %w", err)
+	}
+	deadline := time.Now().Add(probeFor)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	if err := s.conn.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	buf := make([]byte, maxPacket+1)
+	for {
+		n, ifIndex, _, err := s.receive(buf)
+		if err != nil {
+			return errNotHeard
+		}
+		if n >= 2 && ifIndex == l.iface.Index && uint16(buf[0])<<8|uint16(buf[1]) == question.Id {
+			return nil
+		}
+	}
+}
+
+var errNotHeard = errors.New("what is sent to the group is not heard on this host: a firewall drops it")
