@@ -30,6 +30,7 @@ import (
 //	GET  /v1/explain?channel=HOST/CHANNEL              explanation
 //	POST /v1/reload   {}                               reloadReply
 //	GET  /v1/age?of=HOST/CHANNEL|MIRROR&window=TIME    bridge.AgeReport, after that time
+//	GET  /v1/why?of=CHANNEL&window=TIME                whyReport, after that time
 //	GET  /v1/events?after=SEQ&wait=TIME                bridge.EventList: what happened after event SEQ, at once
 //	                                                   if there is something, else after that time at most
 //
@@ -41,6 +42,7 @@ type control struct {
 	about   func() daemonInfo
 	reload  func() (reloadReply, error)
 	explain func(channel string) (explanation, error)
+	why     func(context.Context, url.Values) (whyReport, error)
 	log     *slog.Logger
 }
 
@@ -131,6 +133,11 @@ func (c *control) routes() http.Handler {
 	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, _ *http.Request) {
 		r, err := c.reload()
 		reply(w, r, err)
+	})
+	mux.HandleFunc("GET /v1/why", func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the window may be longer
+		report, err := c.why(r.Context(), r.URL.Query())
+		reply(w, report, err)
 	})
 	mux.HandleFunc("GET /v1/age", func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the window may be longer

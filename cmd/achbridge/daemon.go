@@ -32,6 +32,7 @@ type running struct {
 	endpoint *transport.Endpoint
 	watcher  *localach.Watcher
 	node     *bridge.Node
+	dir      localach.Dir
 	seek     *seek
 	listener net.Listener
 	http     net.Listener // nil: off
@@ -117,6 +118,7 @@ func (d *running) open(a *app, p plan) (err error) {
 	}
 	cfg := p.wanted()
 	cfg.Node, cfg.Dir, cfg.Endpoint, cfg.Log = id, a.dir(), d.endpoint, d.log
+	d.dir = a.dir()
 	cfg.Source = bridge.ShmSource(a.dir(), d.watcher)
 	d.node, err = bridge.New(cfg)
 	if err != nil {
@@ -140,7 +142,7 @@ func (d *running) Run(ctx context.Context) error {
 	d.log.Info("running", "host", d.self.Host, "node", d.self.Node, "network", d.self.Network,
 		"listen", d.about.Listen, "control", d.about.Control, "config", d.config().path, "version", d.about.Version)
 	group, ctx := errgroup.WithContext(ctx)
-	control := &control{node: d.node, found: d.announced, more: d.more, about: d.info, reload: d.reload, explain: d.explain, log: d.log}
+	control := &control{node: d.node, found: d.announced, more: d.more, about: d.info, reload: d.reload, explain: d.explain, why: d.why, log: d.log}
 	group.Go(func() error { return d.watcher.Run(ctx) })
 	group.Go(func() error { return d.node.Run(ctx) })
 	group.Go(func() error { return d.watchFit(ctx) })

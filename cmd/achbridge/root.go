@@ -71,8 +71,8 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 			root.AddCommand(c)
 		}
 	}
-	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a), statusCommand(a), ageCommand(a), eventsCommand(a), topCommand(a))
-	group("host", "On this host:", channelCommand(a), keyCommand(a), caCommand(a))
+	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a), statusCommand(a), ageCommand(a), whyCommand(a), eventsCommand(a), topCommand(a))
+	group("host", "On this host:", channelCommand(a), keyCommand(a), caCommand(a), doctorCommand(a))
 	group("config", "Configuration:", checkCommand(a), explainCommand(a), reloadCommand(a))
 	group("rest", "And:", newDemoCommand(), versionCommand(a), manCommand())
 	root.SetHelpCommandGroupID("rest")
