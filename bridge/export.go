@@ -37,6 +37,7 @@ type export struct {
 	size     int           // of data
 	captured time.Duration // of that frame, 0 unknown
 	loaded   uint64        // its number: the highest that was copied
+	copied   uint64        // the highest of this subscription; 0: none yet
 	before   time.Duration // capture time of the frame loaded before it
 	whole    bool          // it travels in one datagram
 	todo     bool          // it is whole and has to be sent, or sent again
@@ -243,5 +244,9 @@ func (e *export) stop() {
 
 // accounts returns the ledger; settled as for book.accounts.
 func (e *export) accounts(settled bool) Accounts {
-	return e.book.accounts(e.note.read().newest, settled && !e.busy() && e.tape == nil)
+	return e.book.accounts(e.newest(), settled && !e.busy() && e.tape == nil)
 }
+
+// newest is the number of the newest frame that is known: one may be copied out of the
+// ring before the watcher has seen it.
+func (e *export) newest() uint64 { return max(e.note.read().newest, e.copied) }

@@ -67,3 +67,28 @@ func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 		}
 	}
 }
+
+// The ring may hold a frame that the watcher has not seen yet.
+func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
+	ch, err := testDir(t).Create("imu", localach.CreateConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	b, now := &book{}, func() time.Duration { return time.Second }
+	e := newExport(wire.Subscribe{ID: 1}, QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, now)}, b, now)
+	e.watch(lateSource{ch.Writer()}, func() {})
+	if _, err := ch.Writer().Put([]byte("not noticed yet")); err != nil {
+		t.Fatal(err)
+	}
+	l := &link{exports: map[uint32]*export{1: e}, order: []*export{e}}
+	l.load(e, now(), wire.MaxDatagram)
+	e.sending()
+	if a, want := e.accounts(false), (Accounts{Offered: 2, Superseded: 1, InFlight: 1}); a != want {
+		t.Errorf("got %+v, want %+v", a, want)
+	}
+	l.dropExport(1)
+	if want := (Accounts{Offered: 2, Superseded: 1, Lost: 1}); b.past != want {
+		t.Errorf("when the subscription has ended: got %+v, want %+v", b.past, want)
+	}
+}

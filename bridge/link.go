@@ -197,7 +197,7 @@ func (l *link) dropExport(id uint32) {
 	if e == nil {
 		return
 	}
-	e.book.close(e.note.read().newest)
+	e.book.close(e.newest())
 	e.ended = true
 	delete(l.exports, id)
 	for i := range l.order {

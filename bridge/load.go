@@ -140,7 +140,7 @@ func (e *export) begin(seq uint64, size int, captured, now time.Duration) bool {
 		e.shared = nil
 	}
 	e.before, e.captured = e.captured, captured
-	e.loaded, e.raw, e.left, e.again = seq, size, false, false
+	e.loaded, e.copied, e.raw, e.left, e.again = seq, seq, size, false, false
 	e.owed = e.over(captured, now)
 	return true
 }

@@ -133,7 +133,7 @@ func (e *export) nextRecord(now time.Duration, rate float64) bool {
 	}
 	seq, missed := t.r.Seq(), t.r.Missed()
 	e.book.recorded(seq, missed)
-	e.captured, e.loaded, e.size = e.note.when(seq), seq, n
+	e.captured, e.loaded, e.copied, e.size = e.note.when(seq), seq, seq, n
 	t.record = t.record[:copy(t.record, t.rest)]
 	data, codec := t.frame[:n], wire.CodecNone
 	if n <= mostPacked {
