@@ -14,7 +14,7 @@ import (
 func kills(t *testing.T) int {
 	text := os.Getenv("ACHBRIDGE_KILLS")
 	if text == "" {
-		return long(300, 10)
+		return long(100, 10)
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -68,7 +68,7 @@ func TestMirrorFollowsAfterItsDaemonWasKilledInsidePut(t *testing.T) {
 	})
 	cutOff, begin := 0, kept.last("keep:robot.camera")
 	var killed moment
-	for n := range long(10, 1) {
+	for n := range long(5, 1) {
 		if n > 0 {
 			o.recovers("mirror's daemon killed inside put", killed)
 		}

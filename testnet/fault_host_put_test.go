@@ -20,7 +20,7 @@ func TestMirrorsFollowAfterThePublisherWasKilledAtRandomMoments(t *testing.T) {
 	})
 	dirty := 0
 	var published moment
-	count := long(50, 3)
+	count := long(20, 3)
 	for n := range count {
 		if n > 0 {
 			o.recovers("publisher killed", published)
