@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge"
 	"achbridge/bridge/transport"
 	"achbridge/discovery"
 )
@@ -22,7 +23,11 @@ func TestEndOfTheCertificateIsToldOnceADay(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	d := &running{log: slog.New(slog.NewTextHandler(&log, nil)), trust: &standing{key: key}, self: discovery.Peer{Host: "krang"}}
+	node, err := bridge.New(bridge.Config{Host: "krang", Log: slog.New(slog.NewTextHandler(&log, nil))}) // which never runs
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &running{node: node, trust: &standing{key: key}, self: discovery.Peer{Host: "krang"}}
 	for _, c := range []struct {
 		before time.Duration // the end
 		want   string
