@@ -73,6 +73,7 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 	}
 	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a), statusCommand(a), ageCommand(a), whyCommand(a), eventsCommand(a), topCommand(a))
 	group("host", "On this host:", channelCommand(a), keyCommand(a), caCommand(a), doctorCommand(a))
+	group("files", "Recordings:", recordCommand(a), playCommand(a), infoCommand(a))
 	group("config", "Configuration:", checkCommand(a), explainCommand(a), reloadCommand(a))
 	group("rest", "And:", newDemoCommand(), versionCommand(a), manCommand())
 	root.SetHelpCommandGroupID("rest")

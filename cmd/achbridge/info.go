@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/recording"
+)
+
+func infoCommand(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "info FILE",
+		Short: "Show what is in a recording",
+		Long: `Show what is in a recording: its channels with their frames, rates and sizes. MISSED
+is what the recorder was too late for; LATE how old the frames of a mirror were when
+they came (mean and worst), where the mirror had the option meta; DROPPED why others
+did not come, as in status. The whole file is read for it.
+
+Of a file that was cut short, because the recorder was killed or the disk was full,
+what is whole is shown.`,
+		Example: "  achbridge info run.mcap\n  achbridge info run.mcap --json",
+		Args:    takes("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := recording.Summarize(args[0])
+			if err != nil {
+				return fileError(args[0], err)
+			}
+			if asJSON {
+				return a.ui.json(s)
+			}
+			return a.showRecording(s)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) showRecording(s recording.Summary) error {
+	start, end := "", "properly"
+	if s.Start != nil {
+		start = s.Start.Local().Format("2006-01-02 15:04:05.000")
+	}
+	if !s.Complete {
+		end = "cut short; this is what is whole"
+	}
+	if err := a.ui.fields(
+		"file", s.File,
+		"size", roughBytes(s.Bytes),
+		"host", s.Host,
+		"start", start,
+		"duration", roughTime(time.Duration(s.Seconds*float64(time.Second))),
+		"frames", fmt.Sprint(s.Frames),
+		"missed", fmt.Sprint(s.Missed),
+		"ended", end,
+	); err != nil {
+		return err
+	}
+	if len(s.Channels) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for _, c := range s.Channels {
+		late := ""
+		if c.Late != nil {
+			late = fmt.Sprintf("%.1f, %.1f ms", c.Late.MeanMs, c.Late.MaxMs)
+		}
+		rows = append(rows, []string{c.Channel, fmt.Sprint(c.Frames), rateText(c.Hz), sizesText(c), fmt.Sprint(c.Missed), late, causesText(c.Drops)})
+	}
+	if err := a.ui.line(""); err != nil {
+		return err
+	}
+	return a.ui.table([]string{"CHANNEL", "FRAMES", "RATE", "SIZE", "MISSED", "LATE", "DROPPED"}, rows)
+}
+
+func rateText(hz float64) string {
+	if hz == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f Hz", hz)
+}
+
+func sizesText(c recording.ChannelSummary) string {
+	switch {
+	case c.Frames == 0:
+		return ""
+	case c.SizeMin == c.SizeMax:
+		return bytesText(c.SizeMin)
+	}
+	return bytesText(c.SizeMin) + " to " + bytesText(c.SizeMax)
+}
+
+func causesText(drops map[string]uint64) string {
+	var list []string
+	for _, cause := range slices.Sorted(maps.Keys(drops)) {
+		list = append(list, fmt.Sprintf("%s %d", cause, drops[cause]))
+	}
+	return strings.Join(list, ", ")
+}

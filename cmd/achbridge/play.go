@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/localach"
+	"achbridge/recording"
+)
+
+func playCommand(a *app) *cobra.Command {
+	play := recording.Play{Rate: 1}
+	var remap []string
+	cmd := &cobra.Command{
+		Use:   "play FILE [PATTERN...]",
+		Short: "Put the frames of a recording back into channels",
+		Long: `Put the frames of a recording into Ach channels of this host, timed as they were
+captured; where the file does not know when that was, as they were read. With
+--as-recorded all are put when they were read, that is as late as they came over the
+network. --rate 2 takes half of the time.
+
+PATTERNs choose among the channels of the file. A channel that is not there is made
+with the geometry and the permissions that it had, and stays. A mirror of this host is
+not written into; --remap puts the frames under another name.`,
+		Example: `  achbridge play run.mcap
+  achbridge play run.mcap --as-recorded 'krang.*'
+  achbridge play run.mcap krang.imu --remap krang.imu=imu --rate 0.5`,
+		Args: takes("FILE", "[PATTERN]..."),
+		PreRunE: func(_ *cobra.Command, args []string) (err error) {
+			if !(play.Rate > 0 && play.Rate <= 1000) {
+				return misused(fmt.Errorf("--rate %v: want more than 0 and 1000 at most", play.Rate), "")
+			}
+			if play.Remap, err = recording.Remapping(remap); err != nil {
+				return misused(fmt.Errorf("--remap %w", err), "")
+			}
+			return checkPatterns(args[1:])
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			play.Dir, play.File, play.Patterns = a.dir(), args[0], args[1:]
+			return a.play(cmd.Context(), play)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().Float64Var(&play.Rate, "rate", play.Rate, "so many times as fast (`FACTOR`)")
+	cmd.Flags().BoolVar(&play.AsRecorded, "as-recorded", false, "put frames when they were read, not when they were captured")
+	cmd.Flags().StringArrayVar(&remap, "remap", nil, "put the frames of channel A into B (`A=B`)")
+	return cmd
+}
+
+// lateNote is how late a frame may be put without a word.
+const lateNote = 10 * time.Millisecond
+
+func (a *app) play(ctx context.Context, play recording.Play) error {
+	played, err := play.Run(ctx)
+	if played.Frames > 0 {
+		if err := a.ui.line("%s: put %s in %s", play.File, framesText(played.Frames, played.Channels), roughTime(played.Took)); err != nil {
+			return err
+		}
+	}
+	if played.Others > 0 {
+		a.ui.note("%s of the file are left out: they are no Ach channels", countText(uint64(played.Others), "topic"))
+	}
+	if err != nil {
+		return a.playError(play.File, err)
+	}
+	if !played.Complete {
+		a.ui.note("%s was cut short; this is what is whole", play.File)
+	}
+	if played.Late > lateNote {
+		a.ui.note("some frames were put late, by %v at most: this host was busy", played.Late.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// playError says what to do about an error of playing.
+func (a *app) playError(file string, err error) error {
+	where, named := errors.AsType[*recording.ChannelError](err)
+	switch {
+	case errors.Is(err, recording.ErrNothing):
+		return nothing(err, "see what it has: achbridge info "+file)
+	case errors.Is(err, localach.ErrName):
+		return misused(err, "")
+	case !named:
+		return fileError(file, err)
+	case errors.Is(err, recording.ErrMirror):
+		return failed(err, fmt.Sprintf("put the frames under another name: --remap %s=NAME; or remove what is left of the mirror: achbridge channel rm %s", where.Topic.Channel, where.Channel))
+	case errors.Is(err, recording.ErrSmall), errors.Is(err, localach.ErrTooLarge):
+		return failed(err, fmt.Sprintf("make it larger: achbridge channel create %s --replace --frames %d --size %d; or put the frames under another name: --remap %s=NAME",
+			where.Channel, where.Topic.FrameCount, max(where.Topic.FrameSize, where.Size), where.Topic.Channel))
+	}
+	return a.channelError(where.Channel, err)
+}
+
+// fileError says what to do about a file that cannot be read.
+func fileError(file string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nothing(fmt.Errorf("%s: there is no such file", file), "")
+	case errors.Is(err, recording.ErrFormat):
+		return failed(err, "achbridge record makes such files")
+	}
+	return failed(err, "")
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/bridge"
+	"achbridge/recording"
+)
+
+func recordCommand(a *app) *cobra.Command {
+	var file, control string
+	var maxSize size
+	var maxTime time.Duration
+	cmd := &cobra.Command{
+		Use:   "record [PATTERN...]",
+		Short: "Record channels of this host into a file",
+		Long: `Record the frames of this host's channels, mirrors among them, into an MCAP file,
+until Ctrl-C. PATTERNs (quoted) name the channels, as in the shell; without one all
+are recorded. Channels that appear later are too. A channel of another host has to be
+mirrored here first.
+
+It reads as any reader of Ach, and nobody waits for it: frames that came and went
+before they could be read, because the disk is slow, are counted as missed. They
+stand in the file under achbridge/drops, and so does what the ledger of a running
+daemon says did not get into the recorded mirrors.
+
+Of each frame the file has the time when it was read, and for mirrors with the option
+meta (achbridge mirror --meta) also when it was captured at its origin.
+
+With --max-size or --max-time the recording goes into several files, run-0001.mcap and
+so on for run.mcap, each complete in itself. Every second what came is handed to the
+system: when the recorder is killed, the file ends with what was handed over.
+
+The files open in Foxglove and with the mcap tools; a frame is there as its bytes.`,
+		Example: `  achbridge record -o run.mcap
+  achbridge record imu 'krang.*' -o run.mcap --max-size 64MiB
+  achbridge info run.mcap
+  achbridge play run.mcap`,
+		Args: takes("[PATTERN]..."),
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			return checkRecord(cmd, args, file, maxSize, maxTime)
+		},
+		ValidArgsFunction: a.channelNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.record(cmd.Context(), recording.Config{
+				Dir: a.dir(), Patterns: args, Note: a.ui.note, Mirrors: a.mirrors(control),
+				Files: recording.Files{Path: file, MaxSize: int64(maxSize), MaxTime: maxTime},
+			})
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVarP(&file, "output", "o", "", "`FILE` to write, as in run.mcap; it must not be there yet")
+	cmd.Flags().Var(&maxSize, "max-size", "begin another file before this one has more `BYTES`, as in 64MiB")
+	cmd.Flags().DurationVar(&maxTime, "max-time", 0, "begin another file after `TIME`, as in 10m")
+	_ = cmd.MarkFlagFilename("output", "mcap")
+	controlFlag(cmd, &control)
+	return cmd
+}
+
+func checkRecord(cmd *cobra.Command, patterns []string, file string, maxSize size, maxTime time.Duration) error {
+	switch {
+	case file == "":
+		return misused(errors.New("record: no file is named"), "name one: achbridge record -o run.mcap")
+	case cmd.Flags().Changed("max-size") && maxSize < 64<<10:
+		return misused(fmt.Errorf("--max-size %v: want 64KiB at least", &maxSize), "")
+	case cmd.Flags().Changed("max-time") && maxTime < time.Second:
+		return misused(fmt.Errorf("--max-time %v: want 1s at least", maxTime), "")
+	}
+	return checkPatterns(patterns)
+}
+
+// checkPatterns refuses what names no channels of this host.
+func checkPatterns(patterns []string) error {
+	for _, p := range patterns {
+		if strings.Contains(p, "/") {
+			return misused(fmt.Errorf("%q: want a channel of this host, and there is no / in their names", p),
+				"of another host, mirror it first: achbridge mirror "+p)
+		}
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			return misused(fmt.Errorf("%q: not a pattern", p), "* stands for any text, ? for one character, [ab] for one of them")
+		}
+	}
+	return nil
+}
+
+// mirrors asks a daemon, if there is one.
+func (a *app) mirrors(control string) func(context.Context) ([]bridge.MirrorStatus, error) {
+	return func(ctx context.Context) ([]bridge.MirrorStatus, error) {
+		var s statusReply
+		_, err := a.client(control).get(ctx, "/v1/status", &s)
+		return s.Mirrors, err
+	}
+}
+
+// record records, and says what came of it.
+func (a *app) record(ctx context.Context, cfg recording.Config) error {
+	system, _ := os.Hostname()
+	cfg.Host = hostName(system)
+	cfg.Files.Facts = map[string]string{"host": cfg.Host, "version": buildOf(debug.ReadBuildInfo()).Version}
+	report, err := recording.Run(ctx, cfg)
+	for i, f := range report.Files {
+		if i < len(report.Files)-1 {
+			if err := a.ui.line("%s: %s", f.Path, roughBytes(f.Bytes)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := a.ui.line("%s: %s; %s in %s, missed %d", f.Path, roughBytes(f.Bytes),
+			framesText(report.Frames, report.Channels), roughTime(report.Took), report.Missed); err != nil {
+			return err
+		}
+	}
+	return recordError(err)
+}
+
+// recordError says what to do about an error of a recording.
+func recordError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, recording.ErrExists):
+		return failed(err, "remove it, or choose another name: a recording is never written over")
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		return failed(fmt.Errorf("recording ended: %w", err),
+			"make room and record into another file; achbridge info and play read this one up to there")
+	case errors.Is(err, fs.ErrNotExist):
+		return failed(err, "make the directory first")
+	case errors.Is(err, fs.ErrPermission):
+		return failed(err, "choose a place where you may write")
+	}
+	return failed(err, "")
+}
+
+func framesText(frames uint64, channels int) string {
+	return fmt.Sprintf("%s of %s", countText(frames, "frame"), countText(uint64(channels), "channel"))
+}
+
+func countText(n uint64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// roughBytes is a size as people compare sizes.
+func roughBytes(n int64) string {
+	for _, unit := range sizeUnits {
+		if unit.bytes > 1 && n >= int64(unit.bytes) {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(unit.bytes), unit.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+func roughTime(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}

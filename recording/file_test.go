@@ -1,0 +1,290 @@
+package recording
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/foxglove/mcap/go/mcap"
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+)
+
+func message(n uint64, at time.Time) mcap.Message {
+	t := uint64(at.UnixNano())
+	return mcap.Message{Sequence: uint32(n), LogTime: t, PublishTime: t, Data: binary.LittleEndian.AppendUint64(nil, n)}
+}
+
+// written is a file of that many frames of imu, each second one in a chunk of its own.
+func written(t *testing.T, frames int) (path string, chunks []int64) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "run.mcap")
+	w, err := newWriter(path, map[string]string{"host": "host"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic := Topic{Channel: "imu", FrameCount: 16, FrameSize: 64, Mode: "0660"}
+	for n := range frames {
+		if err := w.frame(topic, message(uint64(n+1), time.Unix(1000, int64(n)*1e6))); err != nil {
+			t.Fatal(err)
+		}
+		if n%2 == 1 {
+			if err := w.flush(); err != nil {
+				t.Fatal(err)
+			}
+			chunks = append(chunks, w.whole)
+		}
+	}
+	if _, err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	return path, chunks
+}
+
+// A file may be cut at any byte: what is in whole chunks is read, and nothing else.
+func TestFileCutShortIsReadUpToItsLastChunk(t *testing.T) {
+	path, _ := written(t, 8)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.mcap")
+	most, step := 0, 11
+	if os.Getenv("ACHBRIDGE_LONG") == "1" {
+		step = 1
+	}
+	for size := len(mcap.Magic); size < len(text); size += step {
+		if err := os.WriteFile(cut, text[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		list, whole := all(t, cut)
+		got := numbers(list, "imu")
+		if !slices.Equal(got, upTo(1, uint64(len(got)))) || len(got)%2 != 0 || len(got) < most {
+			t.Fatalf("cut after %d bytes: got frames %v, %d before", size, got, most)
+		}
+		if whole && size < len(text)-200 && len(got) < 8 {
+			t.Fatalf("cut after %d of %d bytes: nobody notices", size, len(text))
+		}
+		most = len(got)
+	}
+	if most != 8 {
+		t.Errorf("at most %d frames were read", most)
+	}
+}
+
+func TestDamagedAndForeignFilesAreRefused(t *testing.T) {
+	path, chunks := written(t, 20)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := slices.Clone(text)
+	damaged[(chunks[0]+chunks[1])/2] ^= 0xff
+	for name, c := range map[string]struct {
+		text   []byte
+		format bool
+	}{
+		"no mcap": {[]byte("no such thing at all"), true}, "empty": {nil, true}, "a byte flipped": {damaged, false},
+	} {
+		other := filepath.Join(t.TempDir(), "other.mcap")
+		if err := os.WriteFile(other, c.text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Summarize(other)
+		if err == nil || errors.Is(err, ErrFormat) != c.format {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := Summarize(filepath.Join(path, "..", "none.mcap")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: got %v", err)
+	}
+	if _, err := Summarize(filepath.Dir(path)); err == nil {
+		t.Error("a directory was read")
+	}
+}
+
+// The reader of the library, which the mcap tools use, takes the index.
+func TestFileIsReadByItsIndex(t *testing.T) {
+	path, _ := written(t, 21)
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r, err := mcap.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	info, err := r.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := info.Statistics; s.MessageCount != 21 || s.ChunkCount != 11 || s.ChannelCount != 1 || s.MessageStartTime != 1000e9 || s.MessageEndTime != 1000e9+20e6 || s.ChannelMessageCounts[1] != 21 {
+		t.Errorf("got statistics %+v", s)
+	}
+	it, err := r.Messages(mcap.UsingIndex(true), mcap.InOrder(mcap.ReverseLogTimeOrder), mcap.WithTopics([]string{"imu"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := uint64(21); n > 0; n-- {
+		_, c, m, err := it.NextInto(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if binary.LittleEndian.Uint64(m.Data) != n || c.Topic != "imu" || c.Metadata["frame_size"] != "64" {
+			t.Errorf("got %+v of %+v, want frame %d", m, c, n)
+		}
+	}
+	if _, _, _, err := it.NextInto(nil); !errors.Is(err, io.EOF) {
+		t.Errorf("behind the first: %v", err)
+	}
+}
+
+// What mcap doctor checks: the checksums of both sections, and that each index leads to
+// what it says.
+func TestFileHasItsChecksums(t *testing.T) {
+	path, _ := written(t, 21)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const footer = 9 + 20
+	end := len(text) - len(mcap.Magic) - footer
+	f, err := mcap.ParseFooter(text[end+9 : end+footer])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := crc32.ChecksumIEEE(text[f.SummaryStart : end+footer-4]); f.SummaryCRC != want || want == 0 {
+		t.Errorf("summary: got %x, want %x", f.SummaryCRC, want)
+	}
+	dataEnd := int(f.SummaryStart) - 9 - 4
+	if got, want := binary.LittleEndian.Uint32(text[dataEnd+9:]), crc32.ChecksumIEEE(text[:dataEnd]); mcap.OpCode(text[dataEnd]) != mcap.OpDataEnd || got != want {
+		t.Errorf("data: got %x, want %x", got, want)
+	}
+	checkIndexes(t, path, text)
+}
+
+// checkIndexes follows every index of the file: to the chunks, from there to what is told
+// of each channel's messages, from there to the messages.
+func checkIndexes(t *testing.T, path string, text []byte) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r, err := mcap.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := r.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range info.MetadataIndexes {
+		if mcap.OpCode(text[m.Offset]) != mcap.OpMetadata {
+			t.Errorf("there is no metadata where the index says")
+		}
+	}
+	unpack, err := zstd.NewReader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unpack.Close()
+	record := func(b []byte, at uint64) (mcap.OpCode, []byte) {
+		n := binary.LittleEndian.Uint64(b[at+1:])
+		return mcap.OpCode(b[at]), b[at+9 : at+9+n]
+	}
+	messages := 0
+	for _, c := range info.ChunkIndexes {
+		op, body := record(text, c.ChunkStartOffset)
+		chunk, err := mcap.ParseChunk(body)
+		if err != nil || op != mcap.OpChunk || uint64(len(body)+9) != c.ChunkLength {
+			t.Fatalf("no chunk at %d: %v", c.ChunkStartOffset, err)
+		}
+		records, err := unpack.DecodeAll(chunk.Records, nil)
+		if err != nil || uint64(len(records)) != chunk.UncompressedSize || crc32.ChecksumIEEE(records) != chunk.UncompressedCRC {
+			t.Fatalf("the chunk at %d does not unpack: %v", c.ChunkStartOffset, err)
+		}
+		for id, at := range c.MessageIndexOffsets {
+			op, body := record(text, at)
+			index, err := mcap.ParseMessageIndex(body)
+			if err != nil || op != mcap.OpMessageIndex || index.ChannelID != id {
+				t.Fatalf("no index of channel %d at %d: %v", id, at, err)
+			}
+			for _, e := range index.Records {
+				op, body := record(records, e.Offset)
+				m, err := mcap.ParseMessage(body)
+				if err != nil || op != mcap.OpMessage || m.ChannelID != id || m.LogTime != e.Timestamp || m.LogTime < c.MessageStartTime || m.LogTime > c.MessageEndTime {
+					t.Errorf("index of channel %d: got %+v, %v at %d, want a message of %d", id, m, err, e.Offset, e.Timestamp)
+				}
+				messages++
+			}
+		}
+	}
+	if uint64(messages) != info.Statistics.MessageCount {
+		t.Errorf("the indexes lead to %d messages, there are %d", messages, info.Statistics.MessageCount)
+	}
+}
+
+// The disk is a tmpfs of a MiB.
+func TestFullDiskEndsTheRecordingWithAFileThatIsWhole(t *testing.T) {
+	dir, path := fullDisk(t), ""
+	path = filepath.Join(dir, "run.mcap")
+	w, err := newWriter(path, map[string]string{"host": "host"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic := Topic{Channel: "noise", FrameCount: 16, FrameSize: 64, Mode: "0660"}
+	noise := make([]byte, 32<<10)
+	random, err := os.Open("/dev/urandom")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer random.Close()
+	n := uint64(0)
+	for err == nil && n < 1000 {
+		n++
+		if _, err := io.ReadFull(random, noise); err != nil {
+			t.Fatal(err)
+		}
+		binary.LittleEndian.PutUint64(noise, n)
+		m := message(n, time.Now())
+		m.Data = noise
+		if err = w.frame(topic, m); err == nil {
+			err = w.flush()
+		}
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("got %v after %d frames, want that the disk is full", err, n)
+	}
+	w.file.Close()
+	list, whole := all(t, path)
+	if got := numbers(list, "noise"); whole || !slices.Equal(got, upTo(1, n-1)) || n < 3 {
+		t.Errorf("got %v frames of %d, whole: %v", len(got), n-1, whole)
+	}
+	if st, err := os.Stat(path); err != nil || st.Size() != w.whole {
+		t.Errorf("the file has %d bytes, %d are whole", st.Size(), w.whole)
+	}
+}
+
+// fullDisk is a file system of a MiB.
+func fullDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		if os.Getenv("ACHBRIDGE_NO_SKIP") == "1" && os.Getuid() == 0 {
+			t.Fatal(err)
+		}
+		t.Skipf("no tmpfs can be mounted, which needs root: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+	return dir
+}

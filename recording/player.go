@@ -1,0 +1,336 @@
+package recording
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"achbridge/localach"
+)
+
+// Play says what to put back, and how.
+type Play struct {
+	Dir        localach.Dir
+	File       string
+	Patterns   []string          // of the channels in the file; none: all
+	Remap      map[string]string // names to put under, by those in the file
+	Rate       float64           // 1: as fast as it was
+	AsRecorded bool              // when frames were read, not when they were captured
+}
+
+// Played is what came of it.
+type Played struct {
+	Channels int           `json:"channels"`
+	Frames   uint64        `json:"frames"`
+	Took     time.Duration `json:"-"`
+	Late     time.Duration `json:"-"`        // the most that a frame was put after its time
+	Others   int           `json:"others"`   // topics that are no Ach channels
+	Complete bool          `json:"complete"` // the file was not cut short
+}
+
+// Errors of playing.
+var (
+	ErrNothing = errors.New("nothing of the file is to be played")
+	ErrMirror  = errors.New("it is a mirror, which achbridge writes")
+	ErrSmall   = errors.New("its frames are too small")
+)
+
+// ChannelError is what is wrong with a channel that is to be played into.
+type ChannelError struct {
+	Channel string
+	Topic   Topic // as it was recorded
+	Size    int   // of the frame, with ErrSmall
+	Err     error
+}
+
+func (e *ChannelError) Error() string { return fmt.Sprintf("channel %s: %v", e.Channel, e.Err) }
+func (e *ChannelError) Unwrap() error { return e.Err }
+
+// A frame may have been captured before frames that were read earlier, so the player
+// reads ahead of what it puts: this far, and this much.
+const (
+	aheadTime  = time.Minute
+	aheadBytes = 64 << 20
+)
+
+// player puts the frames of one file.
+type player struct {
+	Play
+	r       *Reader
+	outs    map[string]*out // by the name in the file
+	skipped map[string]bool
+	others  map[string]bool
+	ahead   frames
+	bytes   int
+	n       int       // frames read
+	read    time.Time // log time of the last
+	ended   error
+	played  Played
+}
+
+// out is a channel that is played into.
+type out struct {
+	ch   *localach.Channel
+	w    *localach.Writer
+	last time.Time // when the frame before is to be put: they stay in their order
+}
+
+// Run puts the frames until the file or ctx ends. What it had put by then is told in
+// either case.
+func (p Play) Run(ctx context.Context) (Played, error) {
+	if err := p.check(); err != nil {
+		return Played{}, err
+	}
+	r, err := Open(p.File)
+	if err != nil {
+		return Played{}, err
+	}
+	defer r.Close()
+	b := player{Play: p, r: r, outs: map[string]*out{}, skipped: map[string]bool{}, others: map[string]bool{}}
+	defer b.close()
+	begun := time.Now()
+	err = b.run(ctx)
+	b.played.Took, b.played.Channels, b.played.Others = time.Since(begun), len(b.outs), len(b.others)
+	b.played.Complete = !errors.Is(b.ended, ErrCut)
+	return b.played, err
+}
+
+func (p Play) check() error {
+	if !(p.Rate > 0 && p.Rate <= 1000) {
+		return fmt.Errorf("rate %v: want more than 0 and 1000 at most", p.Rate)
+	}
+	for _, pattern := range p.Patterns {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			return fmt.Errorf("pattern %q: %w", pattern, path.ErrBadPattern)
+		}
+	}
+	to := map[string]string{}
+	for _, from := range slices.Sorted(maps.Keys(p.Remap)) {
+		name := p.Remap[from]
+		if err := localach.CheckName(name); err != nil {
+			return err
+		}
+		if other, twice := to[name]; twice {
+			return fmt.Errorf("%s and %s cannot both be put into %s", other, from, name)
+		}
+		to[name] = from
+	}
+	return nil
+}
+
+func (p *player) run(ctx context.Context) error {
+	if err := p.fill(); err != nil {
+		return err
+	}
+	if len(p.ahead) == 0 {
+		return fmt.Errorf("%s: %w", p.File, ErrNothing)
+	}
+	first, start := p.start(), time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for len(p.ahead) > 0 {
+		f := heap.Pop(&p.ahead).(frame)
+		p.bytes -= len(f.data)
+		due := start.Add(time.Duration(float64(f.at.Sub(first)) / p.Rate))
+		timer.Reset(time.Until(due))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		if err := p.put(f); err != nil {
+			return err
+		}
+		p.played.Late = max(p.played.Late, time.Since(due))
+		if err := p.fill(); err != nil {
+			return err
+		}
+	}
+	if errors.Is(p.ended, io.EOF) || errors.Is(p.ended, ErrCut) {
+		return nil
+	}
+	return p.ended
+}
+
+// start is where the timing begins: with the first frame that was read. What was
+// captured long before, a frame that was in a ring already, is put at once.
+func (p *player) start() time.Time {
+	first := p.ahead[0]
+	for _, f := range p.ahead {
+		if f.n < first.n {
+			first = f
+		}
+	}
+	if p.AsRecorded {
+		return first.at
+	}
+	earliest := first.log
+	for _, f := range p.ahead {
+		if f.at.Before(earliest) && first.log.Sub(f.at) < time.Second {
+			earliest = f.at
+		}
+	}
+	return earliest
+}
+
+// fill reads ahead.
+func (p *player) fill() error {
+	for p.ended == nil {
+		if len(p.ahead) > 0 && (p.bytes > aheadBytes || p.read.Sub(p.ahead[0].at) > aheadTime) {
+			return nil
+		}
+		record, err := p.r.Next()
+		if err != nil {
+			p.ended = err
+			return nil
+		}
+		if err := p.take(record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take keeps a frame until it is due.
+func (p *player) take(r Record) error {
+	if r.Topic == nil {
+		if r.Drop == nil {
+			p.others[r.Name] = true
+		}
+		return nil
+	}
+	o, err := p.out(*r.Topic)
+	if err != nil || o == nil {
+		return err
+	}
+	at := r.Publish
+	if p.AsRecorded {
+		at = r.Log
+	}
+	if at.Before(o.last) {
+		at = o.last
+	}
+	o.last = at
+	heap.Push(&p.ahead, frame{at: at, log: r.Log, n: p.n, topic: *r.Topic, data: slices.Clone(r.Data)})
+	p.n++
+	p.bytes += len(r.Data)
+	p.read = r.Log
+	return nil
+}
+
+// out is where a topic goes; nil: nowhere.
+func (p *player) out(t Topic) (*out, error) {
+	if o := p.outs[t.Channel]; o != nil || p.skipped[t.Channel] {
+		return o, nil
+	}
+	if len(p.Patterns) > 0 && !slices.ContainsFunc(p.Patterns, func(pattern string) bool { ok, _ := path.Match(pattern, t.Channel); return ok }) {
+		p.skipped[t.Channel] = true
+		return nil, nil
+	}
+	name := t.Channel
+	if other, ok := p.Remap[name]; ok {
+		name = other
+	}
+	ch, err := p.open(name, t)
+	if err != nil {
+		return nil, &ChannelError{Channel: name, Topic: t, Err: err}
+	}
+	o := &out{ch: ch, w: ch.Writer()}
+	p.outs[t.Channel] = o
+	return o, nil
+}
+
+// open opens the channel that a topic goes into, or makes it as it was.
+func (p *player) open(name string, t Topic) (*localach.Channel, error) {
+	for from, o := range p.outs {
+		if o.ch.Name() == name {
+			return nil, fmt.Errorf("%s of the file goes there, too", from)
+		}
+	}
+	ch, err := p.Dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		mode, _ := strconv.ParseUint(t.Mode, 8, 9)
+		geometry := localach.Geometry{FrameCount: t.FrameCount, FrameSize: t.FrameSize}
+		return p.Dir.Create(name, localach.CreateConfig{Geometry: geometry.Grow(), Mode: fs.FileMode(mode)})
+	}
+	if err == nil && ch.Tag() != (localach.Tag{}) {
+		ch.Close()
+		return nil, ErrMirror
+	}
+	return ch, err
+}
+
+func (p *player) put(f frame) error {
+	o := p.outs[f.topic.Channel]
+	if len(f.data) > o.ch.Geometry().FrameSize && len(f.data) <= f.topic.FrameSize {
+		return &ChannelError{Channel: o.ch.Name(), Topic: f.topic, Size: len(f.data), Err: fmt.Errorf("%w: they have %d bytes, one of those recorded %d", ErrSmall, o.ch.Geometry().FrameSize, len(f.data))}
+	}
+	if _, err := o.w.Put(f.data); err != nil {
+		return &ChannelError{Channel: o.ch.Name(), Topic: f.topic, Size: len(f.data), Err: err}
+	}
+	p.played.Frames++
+	return nil
+}
+
+func (p *player) close() {
+	for _, o := range p.outs {
+		o.w.Close()
+		o.ch.Close()
+	}
+}
+
+// frame waits for its time.
+type frame struct {
+	at, log time.Time // when it is to be put, by the file; when it was read
+	n       int       // its place in the file
+	topic   Topic
+	data    []byte
+}
+
+// frames is a heap, the first to be put on top.
+type frames []frame
+
+func (f frames) Len() int { return len(f) }
+
+func (f frames) Less(i, j int) bool {
+	if !f[i].at.Equal(f[j].at) {
+		return f[i].at.Before(f[j].at)
+	}
+	return f[i].n < f[j].n
+}
+
+func (f frames) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
+func (f *frames) Push(x any)   { *f = append(*f, x.(frame)) }
+
+func (f *frames) Pop() any {
+	last := len(*f) - 1
+	x := (*f)[last]
+	(*f)[last] = frame{}
+	*f = (*f)[:last]
+	return x
+}
+
+// Remapping reads A=B.
+func Remapping(list []string) (map[string]string, error) {
+	m := map[string]string{}
+	for _, text := range list {
+		from, to, ok := strings.Cut(text, "=")
+		if !ok || from == "" || to == "" {
+			return nil, fmt.Errorf("%q: want NAME=OTHER, as in krang.imu=imu", text)
+		}
+		if _, twice := m[from]; twice {
+			return nil, fmt.Errorf("%s is there twice", from)
+		}
+		m[from] = to
+	}
+	return m, nil
+}

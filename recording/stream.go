@@ -1,0 +1,151 @@
+package recording
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"achbridge/bridge"
+	"achbridge/localach"
+)
+
+// stream is one channel that is recorded.
+type stream struct {
+	topic  *Topic
+	ch     *localach.Channel
+	r      *localach.Reader
+	notice *localach.Notice
+	due    atomic.Bool // there may be something to read
+	began  bool        // a frame was read
+	buf    []byte
+	meta   *companion // nil: nobody tells when frames were captured
+	missed uint64
+}
+
+// openStream begins with the newest frame of a channel that was there before the
+// recording, and with the oldest of one that came later.
+func openStream(dir localach.Dir, name, host string, later bool) (*stream, error) {
+	ch, err := dir.TryOpen(name)
+	if err != nil {
+		return nil, err
+	}
+	st, err := ch.Stat()
+	if err = errors.Join(err, ch.Check()); err != nil {
+		ch.Close()
+		return nil, err
+	}
+	s := &stream{ch: ch, r: ch.Reader(), buf: make([]byte, st.Geometry.FrameSize)}
+	s.topic = &Topic{
+		Channel: name, Host: host, FrameCount: st.Geometry.FrameCount, FrameSize: st.Geometry.FrameSize,
+		Mode: fmt.Sprintf("%04o", st.Mode.Perm()),
+	}
+	if last := ch.LastSeq(); !later && last > 0 {
+		s.r = ch.ReaderAfter(last - 1)
+	}
+	if s.meta = openCompanion(dir, name); s.meta != nil {
+		s.topic.Times = "origin"
+	}
+	return s, nil
+}
+
+// next reads the oldest frame not read yet. It never waits: os.ErrDeadlineExceeded says
+// that there is none, localach.ErrBusy that the lock is taken. missed counts the frames
+// before it that were gone. The bytes hold until the next call.
+func (s *stream) next() (frame []byte, missed uint64, err error) {
+	for {
+		n, err := s.r.TryNextOldest(s.buf)
+		if errors.Is(err, io.ErrShortBuffer) {
+			s.buf = make([]byte, n)
+			continue
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if s.began {
+			missed = s.r.Missed()
+		}
+		s.began = true
+		s.missed += missed
+		return s.buf[:n], missed, nil
+	}
+}
+
+func (s *stream) close() {
+	if s.notice != nil {
+		s.notice.Close()
+	}
+	s.meta.close()
+	s.ch.Close()
+}
+
+// companion is the channel NAME.meta of a mirror, by which it is known when frames were
+// captured.
+type companion struct {
+	ch   *localach.Channel
+	r    *localach.Reader
+	buf  []byte
+	told []told // in order of seq
+}
+
+// told is when frame seq of the mirror was captured, by CLOCK_MONOTONIC; 0: not known.
+type told struct {
+	seq      uint64
+	captured time.Duration
+}
+
+func openCompanion(dir localach.Dir, mirror string) *companion {
+	ch, err := dir.TryOpen(mirror + ".meta")
+	if err != nil {
+		return nil
+	}
+	if _, ok := bridge.MetaOf(ch.Name(), ch.Tag()); !ok {
+		ch.Close()
+		return nil
+	}
+	return &companion{ch: ch, r: ch.Reader(), buf: make([]byte, ch.Geometry().FrameSize)}
+}
+
+// captured is when frame seq of the mirror was captured. pending says that the daemon
+// has not told of it yet.
+func (c *companion) captured(seq uint64) (at time.Duration, pending bool) {
+	if c == nil {
+		return 0, false
+	}
+	for {
+		n, err := c.r.TryNextOldest(c.buf)
+		if err != nil {
+			break
+		}
+		if m, err := bridge.ParseMeta(c.buf[:n]); err == nil {
+			if k := len(c.told); k > 0 && c.told[k-1].seq == m.MirrorSeq {
+				c.told[k-1].captured = m.Captured // it is known better now
+			} else {
+				c.told = append(c.told, told{m.MirrorSeq, m.Captured})
+			}
+		}
+	}
+	drop := 0
+	for drop < len(c.told) && c.told[drop].seq < seq {
+		drop++
+	}
+	c.told = append(c.told[:0], c.told[drop:]...)
+	if len(c.told) == 0 {
+		return 0, true
+	}
+	if c.told[0].seq == seq {
+		at = c.told[0].captured
+	}
+	return at, false
+}
+
+func (c *companion) close() {
+	if c != nil {
+		c.ch.Close()
+	}
+}
+
+// none reports that err only says that there is nothing to read.
+func none(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

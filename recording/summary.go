@@ -1,0 +1,151 @@
+package recording
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+)
+
+// Summary is what is in a file.
+type Summary struct {
+	File     string           `json:"file"`
+	Bytes    int64            `json:"bytes"`
+	Complete bool             `json:"complete"` // false: it was cut short, and this is what is whole
+	Host     string           `json:"host,omitempty"`
+	Start    *time.Time       `json:"start"` // log time of the first frame; null: there is none
+	End      *time.Time       `json:"end"`
+	Seconds  float64          `json:"duration_s"`
+	Frames   uint64           `json:"frames"`
+	Missed   uint64           `json:"missed"` // that the recorder was too late for
+	Channels []ChannelSummary `json:"channels"`
+}
+
+// ChannelSummary is what is in a file of one channel.
+type ChannelSummary struct {
+	Channel    string  `json:"channel"`
+	Origin     string  `json:"origin,omitempty"` // HOST/CHANNEL of a mirror
+	FrameCount int     `json:"frame_count"`      // of the channel; 0: it is none of Ach
+	FrameSize  int     `json:"frame_size"`
+	Frames     uint64  `json:"frames"`
+	Bytes      uint64  `json:"bytes"`
+	SizeMin    int     `json:"size_min"`
+	SizeMax    int     `json:"size_max"`
+	Hz         float64 `json:"rate_hz"`
+	Missed     uint64  `json:"missed"`
+	// Late is how long after their capture frames were read; null: not known.
+	Late *Lateness `json:"late"`
+	// Drops are frames that did not get into the mirror, by cause.
+	Drops map[string]uint64 `json:"drops,omitempty"`
+
+	first, last time.Time
+	late        time.Duration
+}
+
+// Lateness sums up how old frames were when they were recorded.
+type Lateness struct {
+	MeanMs float64 `json:"mean_ms"`
+	MaxMs  float64 `json:"max_ms"`
+}
+
+// Summarize reads a whole file. One that was cut short is summed up as far as it goes.
+func Summarize(path string) (Summary, error) {
+	r, err := Open(path)
+	if err != nil {
+		return Summary{}, err
+	}
+	defer r.Close()
+	s := Summary{File: path}
+	if st, err := os.Stat(path); err == nil {
+		s.Bytes = st.Size()
+	}
+	channels := map[string]*ChannelSummary{}
+	for {
+		record, err := r.Next()
+		if errors.Is(err, io.EOF) || errors.Is(err, ErrCut) {
+			s.Complete = errors.Is(err, io.EOF)
+			break
+		}
+		if err != nil {
+			return s, err
+		}
+		s.add(channels, record)
+	}
+	s.Host = r.Facts["host"]
+	s.finish(channels)
+	return s, nil
+}
+
+func (s *Summary) add(channels map[string]*ChannelSummary, r Record) {
+	name := r.Name
+	if r.Drop != nil {
+		name = r.Drop.Channel
+	}
+	c := channels[name]
+	if c == nil {
+		c = &ChannelSummary{Channel: name}
+		channels[name] = c
+	}
+	switch {
+	case r.Drop == nil:
+		c.add(r)
+		s.Frames++
+		if s.Start == nil {
+			s.Start = &r.Log
+		}
+		s.End = &r.Log
+	case r.Drop.Cause == "missed":
+		c.Missed += r.Drop.Count
+		s.Missed += r.Drop.Count
+	default:
+		if c.Drops == nil {
+			c.Drops = map[string]uint64{}
+		}
+		c.Drops[r.Drop.Cause] += r.Drop.Count
+	}
+}
+
+func (c *ChannelSummary) add(r Record) {
+	n := len(r.Data)
+	if c.Frames == 0 {
+		c.first, c.SizeMin = r.Log, n
+	}
+	c.last = r.Log
+	c.Frames++
+	c.Bytes += uint64(n)
+	c.SizeMin, c.SizeMax = min(c.SizeMin, n), max(c.SizeMax, n)
+	if r.Topic == nil {
+		return
+	}
+	c.FrameCount, c.FrameSize, c.Origin = r.Topic.FrameCount, r.Topic.FrameSize, cmp.Or(r.Topic.Origin, c.Origin)
+	if r.Topic.Times != "" {
+		if c.Late == nil {
+			c.Late = &Lateness{}
+		}
+		late := r.Log.Sub(r.Publish)
+		c.late += late
+		c.Late.MaxMs = max(c.Late.MaxMs, ms(late))
+	}
+}
+
+func (s *Summary) finish(channels map[string]*ChannelSummary) {
+	if s.Start != nil {
+		s.Seconds = s.End.Sub(*s.Start).Seconds()
+	}
+	s.Channels = []ChannelSummary{}
+	for _, name := range slices.Sorted(maps.Keys(channels)) {
+		c := channels[name]
+		if span := c.last.Sub(c.first).Seconds(); span > 0 {
+			c.Hz = float64(c.Frames-1) / span
+		}
+		if c.Late != nil {
+			c.Late.MeanMs = ms(c.late) / float64(c.Frames)
+		}
+		s.Channels = append(s.Channels, *c)
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

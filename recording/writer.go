@@ -1,0 +1,277 @@
+package recording
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"time"
+
+	"github.com/foxglove/mcap/go/mcap"
+	"github.com/klauspost/compress/zstd"
+)
+
+// DropsTopic is the topic of what is not in the file.
+const DropsTopic = "achbridge/drops"
+
+// metadataName is that of the file's own metadata.
+const metadataName = "achbridge"
+
+// Topic describes a recorded channel.
+type Topic struct {
+	Channel    string
+	Host       string // on which it was recorded
+	FrameCount int
+	FrameSize  int
+	Mode       string // permissions of its file, in octal
+	Origin     string // of a mirror, HOST/CHANNEL; empty: none, or not known
+	Times      string // "origin" where publish times are known
+}
+
+func (t Topic) metadata() map[string]string {
+	m := map[string]string{
+		"ach": t.Channel, "host": t.Host,
+		"frame_count": fmt.Sprint(t.FrameCount), "frame_size": fmt.Sprint(t.FrameSize), "mode": t.Mode,
+	}
+	if t.Origin != "" {
+		m["origin"] = t.Origin
+	}
+	if t.Times != "" {
+		m["times"] = t.Times
+	}
+	return m
+}
+
+// Drop is one event on DropsTopic.
+type Drop struct {
+	Channel string `json:"channel"`
+	Cause   string `json:"cause"`
+	Count   uint64 `json:"count"`
+	Total   uint64 `json:"total"` // of this cause since the recording began
+}
+
+const dropSchema = `{"type":"object","properties":{"channel":{"type":"string"},"cause":{"type":"string"},"count":{"type":"integer"},"total":{"type":"integer"}}}`
+
+const (
+	chunkSize  = 1 << 20     // a chunk is closed when it is as large, before compression,
+	chunkEvery = time.Second // or that long after it was begun
+)
+
+// writer writes one file. The chunks are its own: mcap.Writer closes one only when a
+// message comes, and what a crash may cost is to be bounded in time.
+type writer struct {
+	file    *os.File
+	buffer  *bufio.Writer
+	out     *mcap.Writer // header, whole chunks, end
+	records *mcap.Writer // what is in the chunk, into chunk
+	chunk   bytes.Buffer
+	zstd    *zstd.Encoder
+	packed  []byte
+
+	topics  map[Topic]uint16
+	drops   uint16 // 0: there were none
+	order   []uint16
+	indexes map[uint16]*mcap.MessageIndex
+	counts  map[uint16]uint64
+	first   uint64 // log time of the oldest message in the chunk
+	last    uint64
+	begun   time.Time // the chunk; zero: it is empty
+	whole   int64     // the file is good up to here
+}
+
+// newWriter makes the file, which must not be there. facts are the file's metadata.
+func newWriter(path string, facts map[string]string) (*writer, error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{
+		file: file, buffer: bufio.NewWriterSize(file, 64<<10),
+		topics: map[Topic]uint16{}, indexes: map[uint16]*mcap.MessageIndex{}, counts: map[uint16]uint64{},
+	}
+	err = w.begin(facts)
+	if err != nil {
+		file.Close()
+		os.Remove(path)
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *writer) begin(facts map[string]string) (err error) {
+	if w.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1)); err != nil {
+		return err
+	}
+	if w.out, err = mcap.NewWriter(w.buffer, &mcap.WriterOptions{IncludeCRC: true}); err != nil {
+		return err
+	}
+	if w.records, err = mcap.NewWriter(&w.chunk, &mcap.WriterOptions{SkipMagic: true}); err != nil {
+		return err
+	}
+	if err := w.out.WriteHeader(&mcap.Header{Library: "achbridge"}); err != nil {
+		return err
+	}
+	if err := w.out.WriteMetadata(&mcap.Metadata{Name: metadataName, Metadata: facts}); err != nil {
+		return err
+	}
+	return w.settle()
+}
+
+// frame writes a frame of a topic.
+func (w *writer) frame(t Topic, m mcap.Message) error {
+	id, ok := w.topics[t]
+	if !ok {
+		var err error
+		if id, err = w.add(&mcap.Channel{Topic: t.Channel, Metadata: t.metadata()}); err != nil {
+			return err
+		}
+		w.topics[t] = id
+	}
+	return w.message(id, m)
+}
+
+// drop writes an event on DropsTopic.
+func (w *writer) drop(at uint64, d Drop) error {
+	if w.drops == 0 {
+		schema := &mcap.Schema{ID: 1, Name: "achbridge.Drop", Encoding: "jsonschema", Data: []byte(dropSchema)}
+		if err := w.records.WriteSchema(schema); err != nil {
+			return err
+		}
+		w.out.AddSchema(schema)
+		var err error
+		if w.drops, err = w.add(&mcap.Channel{SchemaID: schema.ID, Topic: DropsTopic, MessageEncoding: "json"}); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return w.message(w.drops, mcap.Message{LogTime: at, PublishTime: at, Data: text})
+}
+
+// maxTopics is how many channels a file can tell apart.
+const maxTopics = 1<<16 - 1
+
+func (w *writer) add(c *mcap.Channel) (id uint16, err error) {
+	if len(w.order) == maxTopics {
+		return 0, fmt.Errorf("more than %d channels in one file", maxTopics)
+	}
+	c.ID = uint16(len(w.order) + 1)
+	if err := w.records.WriteChannel(c); err != nil {
+		return 0, err
+	}
+	w.out.AddChannel(c)
+	w.order = append(w.order, c.ID)
+	w.indexes[c.ID] = &mcap.MessageIndex{ChannelID: c.ID}
+	return c.ID, nil
+}
+
+func (w *writer) message(id uint16, m mcap.Message) error {
+	m.ChannelID = id
+	w.indexes[id].Add(m.LogTime, uint64(w.chunk.Len()))
+	if err := w.records.WriteMessage(&m); err != nil {
+		return err
+	}
+	w.counts[id]++
+	if w.begun.IsZero() {
+		w.begun, w.first, w.last = time.Now(), m.LogTime, m.LogTime
+	}
+	w.first, w.last = min(w.first, m.LogTime), max(w.last, m.LogTime)
+	if w.chunk.Len() >= chunkSize {
+		return w.flush()
+	}
+	return nil
+}
+
+// flush ends the chunk, and has the kernel take it. When that fails, the file ends
+// with the chunk before.
+func (w *writer) flush() error {
+	if w.chunk.Len() == 0 {
+		return nil
+	}
+	if w.begun.IsZero() {
+		w.first, w.last = 0, 0 // of topics alone
+	}
+	w.packed = w.zstd.EncodeAll(w.chunk.Bytes(), w.packed[:0])
+	c := &mcap.Chunk{
+		MessageStartTime: w.first, MessageEndTime: w.last, UncompressedSize: uint64(w.chunk.Len()),
+		UncompressedCRC: crc32.ChecksumIEEE(w.chunk.Bytes()), Compression: string(mcap.CompressionZSTD), Records: w.packed,
+	}
+	var indexes []*mcap.MessageIndex
+	stats := w.out.Statistics
+	for _, id := range w.order {
+		if !w.indexes[id].IsEmpty() {
+			indexes = append(indexes, w.indexes[id])
+		}
+		if n := w.counts[id]; n > 0 {
+			stats.MessageCount += n
+			stats.ChannelMessageCounts[id] += n
+		}
+	}
+	if err := w.out.WriteChunkWithIndexes(c, indexes); err != nil {
+		return w.cut(err)
+	}
+	if w.chunk.Cap() > 4*chunkSize {
+		w.chunk = bytes.Buffer{} // a large frame has grown it
+	}
+	w.chunk.Reset()
+	w.begun = time.Time{}
+	for _, index := range indexes {
+		index.Reset()
+	}
+	clear(w.counts)
+	return w.settle()
+}
+
+// settle has the kernel take what is written.
+func (w *writer) settle() error {
+	if err := w.buffer.Flush(); err != nil {
+		return w.cut(err)
+	}
+	w.whole = int64(w.out.Offset())
+	return nil
+}
+
+// cut makes the file end where it is whole, since err kept it from going on.
+func (w *writer) cut(err error) error {
+	_ = w.file.Truncate(w.whole)
+	return err
+}
+
+// due reports whether the chunk has waited so long.
+func (w *writer) due(now time.Time, wait time.Duration) bool {
+	return !w.begun.IsZero() && now.Sub(w.begun) >= wait
+}
+
+// size is about what the file will have if it is ended now, at most.
+func (w *writer) size() int64 {
+	waiting := uint64(0)
+	for _, n := range w.counts {
+		waiting += n
+	}
+	perChunk := int64(100 + 10*len(w.order))
+	end := int64(len(w.out.ChunkIndexes)+1)*perChunk + int64(len(w.order))*400 + 1024
+	return w.whole + int64(w.chunk.Len()) + int64(waiting)*16 + end
+}
+
+// close ends the file, and returns its size.
+func (w *writer) close() (bytes int64, err error) {
+	defer w.file.Close()
+	defer w.zstd.Close()
+	start := w.out.Statistics.MessageStartTime
+	empty := w.begun.IsZero()
+	if err := w.flush(); err != nil {
+		return w.whole, err
+	}
+	if empty {
+		w.out.Statistics.MessageStartTime = start // a chunk of topics alone has no time
+	}
+	if err := w.out.Close(); err != nil {
+		return w.whole, w.cut(err)
+	}
+	err = w.settle()
+	return w.whole, err
+}
