@@ -182,7 +182,7 @@
 //	stale.go    deadlines; onstale.go           command.go  one writer at a time
 //	companion.go  NAME.meta                     meta.go     its frames
 //	space.go    what peers may make us take     limits.go   the table of all limits
-//	events.go   what happened: log, followers
+//	events.go   what happened: log, followers   peek.go     mirrors for who looks for a while
 //	fresh/      the pure parts
 //
 // # Rules that hold whatever happens

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"time"
 
 	"achbridge/localach"
@@ -121,7 +122,7 @@ func (n *Node) openLocal(name string, old *local) *local {
 		l.reason = "it tells of a mirror here, by this host's clock; only an --export of exactly this name offers it"
 		return l
 	}
-	if l.mirror && !matches(n.cfg.Relay, name) {
+	if l.mirror && (!matches(n.cfg.Relay, name) || strings.HasPrefix(name, peekPrefix)) {
 		ch.Close()
 		l.reason, l.cause = "it is a mirror; --relay offers mirrors again", CauseExportRule
 		return l

@@ -23,6 +23,7 @@ type mirror struct {
 	log                 *slog.Logger
 	events              *journal
 	spawn               func(func()) // starts a goroutine that the node waits for
+	peek                bool         // it is for who looks, and goes with him
 	clock               hostClock
 
 	// These belong to the node's goroutine.

@@ -46,6 +46,8 @@ type Node struct {
 	turned    int                         // of those since the last line
 
 	events journal
+	peeks  []*peek
+	peeked int // in this run
 	wall   wallClock
 
 	changed bool // something that reconcile looks at is not as it was
@@ -103,6 +105,7 @@ func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n.ctx = ctx
+	n.sweepPeeks()
 	n.work.Go(func() { n.accept(ctx) })
 	n.work.Go(func() { n.watch(ctx) })
 
@@ -161,6 +164,9 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	cancel()
 	close(n.ended)
 	for _, m := range n.mirrors {
+		if m.peek {
+			_ = m.remove() // it is gone already, or goes now
+		}
 		m.close() // first: what waits for a mirror's lock ends by this
 	}
 	n.work.Wait()

@@ -183,6 +183,11 @@ func (n *Node) wanted(p *peer) bool {
 			return true
 		}
 	}
+	for _, w := range n.peeks {
+		if w.Host == p.Host {
+			return true
+		}
+	}
 	for _, w := range n.pushes {
 		if w.Host == p.Host {
 			return true

@@ -106,7 +106,7 @@ func (m *mirror) status(now time.Duration) MirrorStatus {
 	s := MirrorStatus{
 		Host: m.host, Channel: m.channel, Name: m.name, State: m.stateNow(), Reason: m.reason, Cause: m.cause,
 		Bytes: m.bytes, TransitMs: m.transitMs(), LockWaitS: m.waits.total(now).Seconds(),
-		QoS: m.qos.shown(), Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign, Safe: m.vigil.safe,
+		QoS: m.qos.shown(), Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign, Safe: m.vigil.safe, Temporary: m.peek,
 	}
 	m.showStale(&s)
 	if m.link != nil {

@@ -61,6 +61,8 @@ type MirrorStatus struct {
 	Accounts `json:"frames"`
 	Replaced uint64 `json:"replaced"` // times the mirror's file had to be replaced
 	Foreign  uint64 `json:"foreign_puts"`
+	// Temporary: it is there for somebody who looks at the channel, and goes with him.
+	Temporary bool `json:"temporary,omitempty"`
 	// StaleS is for how long its deadline has been over, whatever the state; Safe how
 	// often the safe frame of on_stale was put.
 	StaleS float64 `json:"stale_s,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"achbridge/wire"
@@ -77,7 +78,8 @@ func (n *Node) Wish(host, channel string) (w Mirror, ok bool) {
 // wishFor returns the wish that covers a channel of a host, unless a rule denies
 // it. Of the configuration the first rule that matches counts. A wish for
 // exactly this channel goes before what the host pushes, and that before
-// patterns; among either, what was asked for goes before the configuration.
+// patterns; among either, what was asked for goes before the configuration. Who
+// looks at a channel for a while comes last.
 func (n *Node) wishFor(host, channel string) (Mirror, bool) {
 	if _, no := n.cfg.Mirrors.Denial(host, channel); no {
 		return Mirror{}, false
@@ -97,7 +99,10 @@ func (n *Node) wishFor(host, channel string) (Mirror, bool) {
 	if w, ok := firstOf(n.asked, covers); ok {
 		return w, true
 	}
-	return rule, ruled
+	if ruled {
+		return rule, true
+	}
+	return n.peekFor(host, channel)
 }
 
 func firstOf[T any](list []T, is func(T) bool) (first T, ok bool) {
@@ -137,6 +142,7 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 		m = &mirror{
 			id: n.made, name: name, host: l.host, channel: c.Name, qos: w.QoS, mode: w.FileMode,
 			dir: n.cfg.Dir, space: n.space, adopt: n.cfg.Adopt, log: n.log, events: &n.events, spawn: n.work.Go, clock: n.clock,
+			peek: strings.HasPrefix(name, n.peekNames()),
 		}
 		n.mirrors[name] = m
 	}
@@ -312,7 +318,9 @@ func (n *Node) dropUnwanted(fate Fate) error {
 		if m.link != nil {
 			n.unsubscribe(m.link, m.subID)
 		}
-		if fate == Remove {
+		if m.peek {
+			_ = m.remove() // nobody is to wait for an answer
+		} else if fate == Remove {
 			errs = append(errs, m.remove())
 		}
 		m.close()

@@ -26,6 +26,7 @@ exceeded for half and 99 % of the time) are weighted by time; peak is the greate
 All may be off by what is known of the other host's clock, and begin when the
 other daemon saw the frame in its channel.
 
+A channel that is not mirrored is, as long as it takes: at the lowest priority.
 With --fail-over it exits with 4 when p99 is over that, and with 1 when the age
 could not be told.`,
 		Example: "  achbridge age krang/imu\n  achbridge age krang.imu --window 30s --fail-over 50ms",
@@ -137,7 +138,21 @@ func (c *control) age(ctx context.Context, query url.Values) (r bridge.AgeReport
 		}
 		return r, err
 	}
-	return r, noMirror(of)
+	return c.ageForAWhile(ctx, of, window)
+}
+
+// ageForAWhile measures the age of a mirror that is made for it.
+func (c *control) ageForAWhile(ctx context.Context, of string, window time.Duration) (r bridge.AgeReport, err error) {
+	a, err := oneChannel(of)
+	if err != nil {
+		return r, noMirror(of)
+	}
+	m, end, err := c.lookAt(ctx, a)
+	if err != nil {
+		return r, err
+	}
+	defer end()
+	return c.node.Age(ctx, m.Name, window)
 }
 
 // noMirror says that there is no mirror of that name, or of that channel.

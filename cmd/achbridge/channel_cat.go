@@ -30,19 +30,7 @@ hexadecimal, which put --hex takes back.`,
 		},
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ch, err := a.open(args[0])
-			if err != nil {
-				return err
-			}
-			defer ch.Close()
-			c.out = a.ui.out
-			if err := c.run(cmd.Context(), ch); err != nil {
-				return a.channelError(ch.Name(), err)
-			}
-			if c.written == 0 && cmd.Context().Err() == nil {
-				return nothing(fmt.Errorf("channel %s: no frame", ch.Name()), "--follow waits for one")
-			}
-			return nil
+			return a.cat(cmd.Context(), nil, args[0], &c)
 		},
 	}
 	cmd.Flags().BoolVar(&c.last, "last", false, "only the newest frame; with --follow begin with it")
@@ -53,13 +41,28 @@ hexadecimal, which put --hex takes back.`,
 	return cmd
 }
 
-// cat is what the flags of `channel cat` ask for, and how far it is.
+// cat is what the flags of echo and of `channel cat` ask for, and how far it is.
 type cat struct {
-	last, follow, hex bool
-	count             int
-	timeout           time.Duration
-	out               io.Writer
-	written           int
+	last, follow bool
+	hex, dump    bool // neither: the bytes alone
+	count        int
+	timeout      time.Duration
+	out          io.Writer
+	written      int
+}
+
+// cat writes frames of a channel of this host, or of HOST/CHANNEL.
+func (a *app) cat(ctx context.Context, from *client, of string, c *cat) error {
+	c.out = a.ui.out
+	err := a.follow(ctx, from, of, func(l view) error { return c.run(l.ctx, l.Channel) })
+	if err == nil && c.written == 0 && ctx.Err() == nil {
+		cure := "is its writer running?"
+		if !c.follow {
+			cure = "--follow waits for one"
+		}
+		return nothing(fmt.Errorf("channel %s: no frame", of), cure)
+	}
+	return err
 }
 
 func (c *cat) check(cmd *cobra.Command) error {
@@ -112,8 +115,11 @@ func (c *cat) run(ctx context.Context, ch *localach.Channel) error {
 }
 
 func (c *cat) write(frame []byte) error {
-	if c.hex {
+	switch {
+	case c.hex:
 		frame = append(hex.AppendEncode(nil, frame), '\n')
+	case c.dump:
+		frame = fmt.Appendf(nil, "--- %s  %d bytes\n%s", time.Now().Format("15:04:05.000000"), len(frame), hex.Dump(frame))
 	}
 	if _, err := c.out.Write(frame); err != nil {
 		return err

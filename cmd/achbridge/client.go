@@ -115,6 +115,15 @@ func apiError(status int, answer []byte) error {
 	return failed(err, "")
 }
 
+// anyNames completes HOST/CHANNEL and the names of this host's channels.
+func (a *app) anyNames(control *string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		remote, _ := a.remoteNames(control)(cmd, args, typed)
+		local, directive := a.channelNames(cmd, args, typed)
+		return append(remote, local...), directive
+	}
+}
+
 // remoteNames completes HOST/CHANNEL from what the daemon knows.
 func (a *app) remoteNames(control *string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

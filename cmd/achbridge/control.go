@@ -33,6 +33,8 @@ import (
 //	GET  /v1/why?of=CHANNEL&window=TIME                whyReport, after that time
 //	GET  /v1/events?after=SEQ&wait=TIME                bridge.EventList: what happened after event SEQ, at once
 //	                                                   if there is something, else after that time at most
+//	GET  /v1/peek?of=HOST/CHANNEL                      peekReply: a mirror to look at, which is there for as long as
+//	                                                   the asker keeps the connection
 //
 // An error is {"error": text} with a status of 4xx or 5xx.
 type control struct {
@@ -144,6 +146,7 @@ func (c *control) routes() http.Handler {
 		report, err := c.age(r.Context(), r.URL.Query())
 		reply(w, report, err)
 	})
+	mux.HandleFunc("GET /v1/peek", c.peek)
 	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		list, err := c.events(r.Context(), r.URL.Query())

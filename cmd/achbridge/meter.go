@@ -28,10 +28,23 @@ type rate struct {
 	Missed   uint64  `json:"missed"`
 	Hz       float64 `json:"rate_hz"`
 	PeriodMs float64 `json:"period_ms"`
-	JitterMs float64 `json:"jitter_ms"`
-	SizeMin  int     `json:"size_min"`
-	SizeMean float64 `json:"size_mean"`
-	SizeMax  int     `json:"size_max"`
+	// PeriodMinMs and PeriodMaxMs are the least and the greatest.
+	PeriodMinMs float64 `json:"period_min_ms"`
+	PeriodMaxMs float64 `json:"period_max_ms"`
+	JitterMs    float64 `json:"jitter_ms"`
+	SizeMin     int     `json:"size_min"`
+	SizeMean    float64 `json:"size_mean"`
+	SizeMax     int     `json:"size_max"`
+	// BytesPerS are those of the frames that were put.
+	BytesPerS float64 `json:"bytes_per_s"`
+}
+
+// sizes is one size, or from which to which.
+func (r rate) sizes() string {
+	if r.SizeMax == r.SizeMin {
+		return bytesText(r.SizeMin)
+	}
+	return bytesText(r.SizeMin) + " to " + bytesText(r.SizeMax)
 }
 
 func (m *meter) add(a arrival) {
@@ -73,6 +86,10 @@ func (m *meter) measure(now time.Time) rate {
 		period := a.at.Sub(before.at).Seconds() * 1000 / float64(steps)
 		sum += period * float64(steps)
 		squares += period * period * float64(steps)
+		if intervals == 0 {
+			r.PeriodMinMs = period
+		}
+		r.PeriodMinMs, r.PeriodMaxMs = min(r.PeriodMinMs, period), max(r.PeriodMaxMs, period)
 		intervals++
 	}
 	if r.Frames > 0 {
@@ -82,6 +99,7 @@ func (m *meter) measure(now time.Time) rate {
 		mean := sum / float64(put)
 		r.PeriodMs = mean
 		r.Hz = 1000 / mean
+		r.BytesPerS = r.Hz * r.SizeMean
 		r.JitterMs = math.Sqrt(max(0, squares/float64(put)-mean*mean))
 	}
 	return r

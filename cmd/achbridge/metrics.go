@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,6 +67,7 @@ func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 // Collect makes all series.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	s := m.status()
+	s.Mirrors = slices.DeleteFunc(s.Mirrors, func(c bridge.MirrorStatus) bool { return c.Temporary }) // their names are ever new
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	told := map[fateKey]uint64{}

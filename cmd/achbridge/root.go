@@ -71,7 +71,8 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 			root.AddCommand(c)
 		}
 	}
-	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a), statusCommand(a), ageCommand(a), whyCommand(a), eventsCommand(a), topCommand(a))
+	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a))
+	group("look", "To see what is going on:", statusCommand(a), topCommand(a), whyCommand(a), ageCommand(a), eventsCommand(a), hzCommand(a), bwCommand(a), echoCommand(a))
 	group("host", "On this host:", channelCommand(a), keyCommand(a), caCommand(a), doctorCommand(a))
 	group("files", "Recordings:", recordCommand(a), playCommand(a), infoCommand(a))
 	group("config", "Configuration:", checkCommand(a), explainCommand(a), reloadCommand(a))

@@ -97,7 +97,7 @@ func (a *app) watchStatus(ctx context.Context, c *client, asJSON bool) error {
 func idle(s bridge.Status) error {
 	var errs []error
 	for _, m := range s.Mirrors {
-		if m.State != "live" {
+		if m.State != "live" && !m.Temporary {
 			errs = append(errs, fmt.Errorf("mirror %s is %s: %s", m.Name, m.State, firstOf(m.Reason, "no answer yet")))
 		}
 	}

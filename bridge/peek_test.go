@@ -1,0 +1,126 @@
+package bridge
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+)
+
+// peeked returns the mirrors for who looks that a host has, as status tells of them
+// and as files.
+func (h *host) peeked() (list []MirrorStatus, files int) {
+	h.w.t.Helper()
+	for _, m := range h.node.Status().Mirrors {
+		if m.Temporary {
+			list = append(list, m)
+		}
+	}
+	infos, err := h.dir.List()
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	for _, c := range infos {
+		if strings.HasPrefix(c.Name, peekPrefix) {
+			files++
+		}
+	}
+	return list, files
+}
+
+func (h *host) look(channel string) func() {
+	h.w.t.Helper()
+	end, err := h.node.Peek("robot", channel)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	return end
+}
+
+func TestWhoLooksHasAMirrorUntilTheLastOneGoes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		imu := robot.channel("imu", 4, 64)
+		robot.run(Config{})
+		pc.run(Config{Relay: []string{"*"}})
+		pc.node.SetPeers([]Peer{{Host: "robot", Node: robot.id.String(), Addrs: asPeers([]*host{robot})[0].Addrs}}) // not listed: dialled because somebody looks
+		imu.put(1, 64)
+		first, second := pc.look("imu"), pc.look("imu")
+		w.within(5*time.Second, "a mirror", func() bool { list, _ := pc.peeked(); return len(list) == 1 && list[0].State == stateLive })
+		list, _ := pc.peeked()
+		pc.follows(list[0].Name, 1, time.Second)
+		if q := list[0].QoS; q.Priority.Level() != 0 || q.Late != LateDeliver {
+			t.Errorf("looking takes from others: %+v", q)
+		}
+		for _, c := range pc.node.Exported() {
+			t.Errorf("%s is offered to others", c.Channel)
+		}
+		first()
+		first()
+		time.Sleep(time.Second)
+		imu.put(2, 64)
+		pc.follows(list[0].Name, 2, time.Second)
+		second()
+		w.within(time.Second, "its end", func() bool { list, files := pc.peeked(); return len(list) == 0 && files == 0 })
+		w.within(time.Second, "the robot's part of it", func() bool { return len(robot.node.Status().Exports) == 0 })
+	})
+}
+
+func TestWhoLooksTakesTheMirrorThatIsThere(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.channel("imu", 4, 64).put(1, 64)
+		robot.run(Config{})
+		pc.run(Config{}, robot)
+		end := pc.look("imu")
+		defer end()
+		w.within(5*time.Second, "a mirror", func() bool { list, _ := pc.peeked(); return len(list) == 1 && list[0].State == stateLive })
+		wish := Mirror{Host: "robot", Channel: "*"}
+		if err := pc.node.Mirror(wish); err != nil {
+			t.Fatal(err)
+		}
+		pc.follows("robot.imu", 1, time.Second)
+		if list, files := pc.peeked(); len(list) != 0 || files != 0 {
+			t.Errorf("beside a mirror there are %d mirrors for who looks, and %d files", len(list), files)
+		}
+		if err := pc.node.Unmirror(wish, Remove); err != nil {
+			t.Fatal(err)
+		}
+		w.within(time.Second, "a mirror for who still looks", func() bool { list, _ := pc.peeked(); return len(list) == 1 && list[0].State == stateLive })
+		pc.stop()
+		if _, files := pc.peeked(); files != 0 {
+			t.Errorf("the node left %d files", files)
+		}
+	})
+}
+
+func TestLookingIsRefusedWhereARuleDeniesIt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.host("pc", wire10ms).run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "secret", Deny: true, From: "mirror[0]"}}})
+		for channel, want := range map[string]string{"secret": "mirror[0] denies it", "im*": "no pattern", "": "not a pattern"} {
+			if _, err := pc.node.Peek("robot", channel); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: got %v, want %q", channel, err, want)
+			}
+		}
+	})
+}
+
+func TestLeftoversOfWhoLookedAreSwept(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.host("pc", wire10ms)
+		names := peekPrefix + pc.id.String()[:8] + "-"
+		for name, tag := range map[string]localach.Tag{names + "7": {Node: [16]byte{1}, Channel: 1}, names + "8": {}, peekPrefix + "00112233-1": {Node: [16]byte{1}, Channel: 1}} {
+			ch, err := pc.dir.Create(name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 2, FrameSize: 8}, Tag: tag})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ch.Close()
+		}
+		pc.run(Config{})
+		w.within(time.Second, "two files that are not ours", func() bool { _, files := pc.peeked(); return files == 2 })
+		if _, err := pc.dir.Open(names + "7"); err == nil {
+			t.Error("the file of the daemon before is still there")
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+)
+
+func echoCommand(a *app) *cobra.Command {
+	c := cat{last: true, follow: true, dump: true}
+	var path string
+	var raw, once bool
+	cmd := &cobra.Command{
+		Use:   "echo HOST/CHANNEL|NAME",
+		Short: "Print frames as they come",
+		Long: `Print the newest frame of a channel and every one that comes after it, in
+hexadecimal and as text. With --hex a frame is one line of hexadecimal, which
+channel put --hex takes back; with --raw its bytes, and nothing between them. With
+--once only the first, and if there is none yet it is waited for.` + remoteHelp,
+		Example: example("echo", "krang/imu", "krang/imu --once --raw > imu.bin"),
+		Args:    takes("HOST/CHANNEL|NAME"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if raw && c.hex {
+				return misused(errors.New("--hex and --raw: one of them"), "")
+			}
+			if once && cmd.Flags().Changed("count") {
+				return misused(errors.New("--once and --count: one of them"), "")
+			}
+			c.dump = !raw && !c.hex
+			err := c.check(cmd)
+			if once {
+				c.count = 1
+			}
+			return err
+		},
+		ValidArgsFunction: a.anyNames(&path),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.cat(cmd.Context(), a.client(path), args[0], &c)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&c.hex, "hex", false, "one line of hexadecimal a frame")
+	cmd.Flags().BoolVar(&raw, "raw", false, "the bytes alone")
+	cmd.Flags().BoolVar(&once, "once", false, "one frame")
+	cmd.Flags().IntVar(&c.count, "count", 0, "stop after `N` frames")
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "give up when no frame comes for so long (`TIME`)")
+	controlFlag(cmd, &path)
+	return cmd
+}

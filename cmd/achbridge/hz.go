@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func hzCommand(a *app) *cobra.Command {
+	return rateCommand(a, rateVerb{
+		use:   "hz HOST/CHANNEL|NAME",
+		short: "Measure how often frames come",
+		long: `Print every second, over the last --window: frames put per second, the mean time
+between two frames, the least and the greatest, their standard deviation (jitter),
+sizes, and how many frames came and went before they could be read (missed).`,
+		print: func(ui *ui, r rate) error {
+			return ui.line("%8.1f Hz  period %.3f ms (%.3f to %.3f)  jitter %.3f ms  size %s  missed %d  window %d",
+				r.Hz, r.PeriodMs, r.PeriodMinMs, r.PeriodMaxMs, r.JitterMs, r.sizes(), r.Missed, r.Frames)
+		},
+	})
+}
+
+func bwCommand(a *app) *cobra.Command {
+	return rateCommand(a, rateVerb{
+		use:   "bw HOST/CHANNEL|NAME",
+		short: "Measure how many bytes frames take",
+		long: `Print every second, over the last --window: bytes per second of the frames that
+were put, how many frames there were, the mean of their sizes, the least and the
+greatest.`,
+		print: func(ui *ui, r rate) error {
+			return ui.line("%12s  from %d frames in %gs  size %.0f (%s)", bytesPerSecond(r.BytesPerS), r.Frames, r.WindowS, r.SizeMean, r.sizes())
+		},
+	})
+}
+
+// rateVerb is a verb that prints what a meter has measured.
+type rateVerb struct {
+	use, short, long string
+	print            func(*ui, rate) error
+}
+
+// remoteHelp is what hz, bw and echo say of channels of other hosts.
+const remoteHelp = `
+
+HOST/CHANNEL is a channel of another host, looked at through the running daemon: in
+its mirror where there is one, else in a mirror of its own, which has the lowest
+priority and goes when you do. NAME is a channel, or a mirror, of this host; no
+daemon is needed.`
+
+func rateCommand(a *app, v rateVerb) *cobra.Command {
+	h := &hz{print: v.print}
+	var path string
+	cmd := &cobra.Command{
+		Use:     v.use,
+		Short:   v.short,
+		Long:    v.long + remoteHelp,
+		Example: example(v.use, "krang/imu", "krang.imu --window 5s --count 1 --json"),
+		Args:    takes("HOST/CHANNEL|NAME"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return h.check(cmd)
+		},
+		ValidArgsFunction: a.anyNames(&path),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.hz(cmd.Context(), a.client(path), args[0], h)
+		},
+	}
+	h.flags(cmd)
+	controlFlag(cmd, &path)
+	return cmd
+}
+
+// bytesPerSecond prints a rate with three figures.
+func bytesPerSecond(v float64) string {
+	for _, unit := range []string{"B/s", "kB/s", "MB/s"} {
+		if v < 999.5 {
+			return fmt.Sprintf("%.3g %s", v, unit)
+		}
+		v /= 1000
+	}
+	return fmt.Sprintf("%.3g GB/s", v)
+}
+
+// example shows a verb with what follows it.
+func example(use string, tails ...string) string {
+	verb, _, _ := strings.Cut(use, " ")
+	lines := make([]string, len(tails))
+	for i, tail := range tails {
+		lines[i] = "  achbridge " + verb + " " + tail
+	}
+	return strings.Join(lines, "\n")
+}
