@@ -117,7 +117,15 @@ var ailments = []ailment{
 	},
 	{
 		name: "the same on the robot", on: "robot", of: "imu",
-		cause: "publisher_stopped", tells: []string{"nothing is put into imu"}, often: true,
+		cause: "publisher_stopped", tells: []string{"nothing is put into imu", "publisher (pid ", "which is stopped", "kill -CONT"}, often: true,
+	},
+	{
+		name: "publisher gone", of: "done", on: "robot", comes: func(c *clinic) {
+			c.must("robot", "channel", "create", "done")
+			c.must("robot", "channel", "put", "done", "bye")
+			c.shell("robot", "chmod 0666 /dev/shm/achshm-done")
+		},
+		cause: "publisher_stopped", tells: []string{"no other process has it open: its publisher is gone"},
 	},
 	{
 		name: "budget too short", of: "robot/map", comes: func(c *clinic) {
@@ -136,7 +144,7 @@ var ailments = []ailment{
 	{name: "export rule for others", of: "robot/plan", cause: "export_rule", tells: []string{"export[1] does not name the host pc"}},
 	{name: "export rule that denies", of: "robot/secret", cause: "export_rule", tells: []string{"export[0] denies it"}},
 	{name: "the same on the robot", on: "robot", of: "secret", cause: "export_rule", tells: []string{"export[0], /etc/achbridge/achbridge.yaml:2"}},
-	{name: "no such channel", of: "robot/legs", cause: "no_channel", tells: []string{"there is no such channel", "robot offers imu, map"}},
+	{name: "no such channel", of: "robot/legs", cause: "no_channel", tells: []string{"there is no such channel", "robot offers done, imu, map"}},
 	{name: "nobody asked for it", of: "elsewhere/imu", cause: "rule", tells: []string{"no rule names it", "achbridge mirror elsewhere/imu"}},
 	{
 		name: "push refused", of: "goal", comes: func(c *clinic) {

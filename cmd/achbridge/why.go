@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"achbridge/bridge"
 )
 
 // whyWindow is how long why watches unless it is told otherwise: the hosts tell each
@@ -52,12 +56,13 @@ It exits with 0 when all is well, else with 1.`,
 func (a *app) why(ctx context.Context, c *client, of string, window time.Duration, asJSON bool) error {
 	c.http.Timeout += window
 	var r whyReport
-	answer, err := c.get(ctx, "/v1/why?"+url.Values{"of": {of}, "window": {window.String()}}.Encode(), &r)
+	_, err := c.get(ctx, "/v1/why?"+url.Values{"of": {of}, "window": {window.String()}}.Encode(), &r)
 	if err != nil {
 		return err
 	}
+	a.addUsers(&r)
 	if asJSON {
-		err = a.ui.json(answer)
+		err = a.ui.json(r)
 	} else {
 		err = a.showWhy(r)
 	}
@@ -65,6 +70,40 @@ func (a *app) why(ctx context.Context, c *client, of string, window time.Duratio
 		err = failed(fmt.Errorf("%s: %s", r.Of, r.Cause), "")
 	}
 	return err
+}
+
+// addUsers tells which processes have a channel of this host open into which nothing is
+// put. The daemon may not see them: the packaged unit hides them from it.
+func (a *app) addUsers(r *whyReport) {
+	_, channel, _ := strings.Cut(r.Of, "/")
+	if r.Mirror != "" || r.Cause != bridge.CausePublisherStopped {
+		return
+	}
+	channels, hidden := sharersOf(&patient{app: a})
+	var list []string
+	for _, s := range channels[channel] {
+		text := s.String()
+		if processState(s.pid) == "T" {
+			text += ", which is stopped"
+			r.Cure = fmt.Sprintf("let it go on: kill -CONT %d", s.pid)
+		}
+		list = append(list, text)
+	}
+	switch {
+	case hidden > 0 && os.Geteuid() != 0:
+		r.Evidence = append(r.Evidence, "as root this would tell which processes have it open")
+	case len(list) < 2: // the daemon alone
+		r.Evidence = append(r.Evidence, "no other process has it open: its publisher is gone")
+	default:
+		r.Evidence = append(r.Evidence, "it is open in "+andList(list))
+	}
+}
+
+// processState is the letter that ps shows.
+func processState(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(text), ") ")
+	return rest[:min(1, len(rest))]
 }
 
 func (a *app) showWhy(r whyReport) error {

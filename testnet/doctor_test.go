@@ -1,0 +1,111 @@
+package testnet_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// checkup is one line of achbridge doctor.
+type checkup struct{ Check, State, Text, Cure string }
+
+// doctor has a host looked over, and returns the lines by their names.
+func (s *site) doctor(host string) (map[string]checkup, int) {
+	s.t.Helper()
+	stdout, stderr, code := s.verb(host, "doctor", "--json")
+	var report struct{ Checks []checkup }
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
+		s.t.Fatalf("doctor on %s: %v\n%s%s", host, err, stdout, stderr)
+	}
+	list := map[string]checkup{}
+	for _, c := range report.Checks {
+		list[c.Check] = c
+	}
+	return list, code
+}
+
+// A host that is good, and then one thing after the other that is not.
+func TestDoctorFindsWhatIsWrongWithAHost(t *testing.T) {
+	longRun(t)
+	s := newSite(t, "robot", "pc")
+	s.publish("robot", "imu:20:64")
+	s.run("robot").awaitLog("msg=running", 10*time.Second)
+	pc := s.run("pc", "--mirror", "robot/*")
+	pc.awaitLog("link up", 10*time.Second)
+	peer, err := achPeer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.must("pc", "channel", "create", "lonely")
+	static := filepath.Join(s.bin, "static-peer")
+	if out, err := exec.Command("cc", "-O2", "-pthread", "-static", "-o", static, "../localach/testdata/peer/channel.c", "../localach/testdata/peer/main.c").CombinedOutput(); err != nil {
+		t.Fatalf("cc -static: %v\n%s", err, out)
+	}
+	s.observe("pc", keeping).follows(now(), met, keeping)
+
+	good, code := s.doctor("pc")
+	for name, tells := range map[string]string{
+		"daemon": "as host pc", "key": "network ", "shared memory": "are free in /dev/shm", "channels": "2 channels, 1 of them mirrors",
+		"libc": "2 processes share 2 channels", "ports": "the daemon listens at", "multicast": "works on eth0", "hosts": "there are robot", "paths": "to robot 1195 in a datagram over quic",
+	} {
+		if c := good[name]; c.State != "ok" || !strings.Contains(c.Text, tells) {
+			t.Errorf("%s: got %+v, want it good, and that it tells %q", name, c, tells)
+		}
+	}
+	if code != 0 {
+		t.Errorf("got exit code %d of a good host, want 0\n%+v", code, good)
+	}
+
+	for _, c := range []struct {
+		name, comes, goes   string
+		holder              []string // what starts a program that sits on a channel of the daemon,
+		by                  string   // which is this
+		check, state, tells string
+	}{
+		{name: "no multicast", comes: "ip link set eth0 multicast off", goes: "ip link set eth0 multicast on", check: "multicast", state: "failure", tells: "no interface is up that can multicast"},
+		{name: "firewall", comes: "nft add table ip t; nft 'add chain ip t in { type filter hook input priority 0; }'; nft add rule ip t in udp dport 5353 drop", goes: "nft delete table ip t",
+			check: "multicast", state: "warning", tells: "eth0 (IPv4): what is sent to the group is not heard"},
+		{name: "full shared memory", comes: fill, goes: drain, check: "shared memory", state: "failure", tells: "it is full"},
+		{name: "little room", comes: "mount -o remount,size=8m /dev/shm", goes: "mount -o remount,size=64m /dev/shm", check: "shared memory", state: "warning", tells: "mirrors may take half"},
+		{name: "corrupt channel", comes: "echo no channel >/dev/shm/achshm-junk", goes: "rm /dev/shm/achshm-junk", check: "channels", state: "failure", tells: "channel rm junk"},
+		{name: "small path", comes: "ip link set eth0 mtu 1200", goes: "ip link set eth0 mtu 1500", check: "paths", state: "failure", tells: "eth0 carries 1200 bytes"},
+		{name: "key for all to read", comes: "chmod 644 /etc/achbridge/key", goes: "chmod 600 /etc/achbridge/key", check: "key", state: "failure", tells: "chmod 600 /etc/achbridge/key"},
+		{
+			name: "another PID namespace", holder: []string{"unshare", "--pid", "--fork", "--kill-child"}, by: peer,
+			check: "libc", state: "failure", tells: "different PID namespaces",
+		},
+		{name: "no C library", holder: []string{"setsid"}, by: static, check: "libc", state: "warning", tells: "no C library that is known here"},
+		{name: "read-only", comes: "mount -t tmpfs -o ro tmpfs /dev/shm", goes: "umount /dev/shm", check: "shared memory", state: "failure", tells: "read-only"},
+	} {
+		if _, err := exec.LookPath("nft"); c.name == "firewall" && err != nil {
+			t.Logf("%s: not tried: there is no nft (apt install nftables)", c.name)
+			continue
+		}
+		var holder *process
+		if c.comes != "" {
+			s.shell("pc", c.comes)
+		}
+		if c.holder != nil {
+			holder = s.startUnder("pc", c.holder, c.by, "/dev/shm/achshm-lonely", "hold", "600000")
+		}
+		await(t, 20*time.Second, func() error {
+			list, code := s.doctor("pc")
+			got := list[c.check]
+			if got.State != c.state || !strings.Contains(got.Text+"\n"+got.Cure, c.tells) || got.Cure == "" || (code == 1) != (c.state == "failure") {
+				return fmt.Errorf("%s: exit code %d and %+v, want %s that tells %q", c.name, code, got, c.state, c.tells)
+			}
+			t.Logf("%s: %s: %s\n  cure: %s", c.name, got.State, got.Text, got.Cure)
+			return nil
+		})
+		if holder != nil {
+			holder.kill()
+		}
+		if c.goes != "" {
+			s.shell("pc", c.goes)
+		}
+	}
+}
