@@ -53,8 +53,10 @@
 // better: what a move costs is sure, and whether the loss on a path comes of
 // congestion, for which QUIC is right, or not, a link cannot tell. It is chosen
 // anew when the link falls silent: a port that is filtered while a link runs moves
-// it to the other transport, 1.2 to 1.5 s later. Peer.Over is the operator's choice
-// for one peer; it holds whichever end dials (choice.go).
+// it to the other transport, 1.2 to 1.5 s later. And when its path comes to carry
+// small packets only, which is noticed by what is lost (fresh.Width): some 2 s later it
+// runs over SCTP, with packets that pass (narrow.go). Peer.Over is the operator's
+// choice for one peer; it holds whichever end dials (choice.go).
 //
 // # Whose turn it is
 //
@@ -168,6 +170,7 @@
 //	link.go     a link's life                   stream.go   its control stream
 //	silence.go  links that are not heard        spare.go    which of two links stays
 //	choice.go   QUIC or SCTP, by peer           hostname.go what a peer is called here
+//	narrow.go   a path that carries less now
 //	pump.go     what goes out                   receive.go  what comes in
 //	turn.go     whose turn it is                arrival.go  newer, in time: put
 //	export.go   a peer's subscription           load.go     from the ring into packets

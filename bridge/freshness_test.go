@@ -19,7 +19,7 @@ var notYet = []string{
 	"two nodes over sctp: second spread",
 	"mixed overload: camera spread", // 0.6 to 2.1 %
 	"mixed overload over sctp: camera spread",
-	"rate step over sctp: state drop, 1st s max ms", // 242 to 254: a frame of 9 ms more or less
+	"rate step over sctp: state drop, 1st s max ms", // 234 to 254, by 26 or 27 packets of 9 ms: see transport/doc.go
 }
 
 // scenario is one row of the table: what is written at one end of a link, and

@@ -42,6 +42,7 @@ type link struct {
 	refused map[string]bool              // channels that our rules have refused to the peer
 	asked   map[uint32]chan wire.Refused // who waits for an answer of Ask
 	full    bool                         // the log has it that not all of its channels are mirrored
+	narrow  bool                         // the log has it that only small packets arrive
 	gripes  complaints
 	silence
 

@@ -240,6 +240,9 @@ func (n *Node) look() {
 			n.linkDown(l, unwelcome(l.host+" does not say Hello"))
 			continue
 		}
+		if n.narrowed(l) {
+			continue
+		}
 		n.listen(l)
 	}
 	for _, l := range n.spares {

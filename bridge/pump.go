@@ -94,7 +94,7 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	box.packet = append(box.packet, box.body...)
 	l.traffic.out(len(box.packet) + box.stream)
 	if size := len(box.packet) + box.stream; len(box.pieces) > 0 || box.stream > 0 || box.hollow {
-		l.flight.Sent(now, number, size, box.pieces)
+		l.flight.Sent(now, number, size, len(box.packet), box.pieces)
 		l.pacer.Sent(now, size)
 		l.shares.sent(&box.line, box.spent, size)
 		box.probed = now

@@ -36,13 +36,15 @@ type Flight struct {
 	unheard              time.Duration // since when nothing new was heard, while waiting
 	tried                time.Duration // since when packets have left on end and none was answered, while waiting
 	asked                time.Duration // when the latest packet left
-	sent, lost           uint64        // packets with frames, and those of them that did not arrive as far as is known
-	out                  Outcome       // what is returned, kept for its memory
+	width                Width
+	sent, lost           uint64  // packets with frames, and those of them that did not arrive as far as is known
+	out                  Outcome // what is returned, kept for its memory
 }
 
 type packet struct {
 	number uint64
 	size   int
+	width  int // bytes of its datagram
 	sent   time.Duration
 	state  packetState
 	pieces []Piece
@@ -85,9 +87,9 @@ func (f *Flight) SentAt(number uint64) (at time.Duration, ok bool) {
 	return f.left[number%uint64(len(f.left))], true
 }
 
-// Sent records a packet of size bytes that left at now with these pieces. The
-// pieces are copied.
-func (f *Flight) Sent(now time.Duration, number uint64, size int, pieces []Piece) {
+// Sent records a packet that left at now with these pieces, which are copied: a
+// datagram of width bytes, and what left on streams with it, of size bytes together.
+func (f *Flight) Sent(now time.Duration, number uint64, size, width int, pieces []Piece) {
 	if !f.waiting {
 		f.waiting, f.unheard, f.tried = true, now, now
 	}
@@ -101,7 +103,7 @@ func (f *Flight) Sent(now time.Duration, number uint64, size int, pieces []Piece
 		f.packets = append(f.packets, packet{})
 	}
 	p := &f.packets[len(f.packets)-1]
-	p.number, p.size, p.sent, p.state = number, size, now, open
+	p.number, p.size, p.width, p.sent, p.state = number, size, width, now, open
 	p.pieces = append(p.pieces[:0], pieces...)
 	f.sent++
 	f.bytes += size
@@ -140,6 +142,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 			if p.state == expired {
 				f.lost--
 			}
+			f.width.Arrived(p.sent, p.width)
 			f.out.Arrived = append(f.out.Arrived, p.pieces...)
 			f.delivery(p, r, now-max(held, 0))
 			f.settle(p, closed)
@@ -147,6 +150,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 			f.out.Lost = append(f.out.Lost, p.pieces...)
 			f.out.LostPackets++
 			f.lost++
+			f.width.Lost(p.sent, p.width)
 			f.settle(p, closed)
 		}
 	}
@@ -193,6 +197,7 @@ func (f *Flight) Expire(now time.Duration) (lost []Piece) {
 		case p.state == open && now-p.sent >= f.timeout():
 			f.out.Lost = append(f.out.Lost, p.pieces...)
 			f.lost++
+			f.width.Lost(p.sent, p.width)
 			f.settle(p, expired)
 		case p.state == expired && now-p.sent >= forgetAfter:
 			f.settle(p, closed)
@@ -219,6 +224,9 @@ func (f *Flight) Count() (sent, lost uint64) { return f.sent, f.lost }
 
 // Bytes is the size of all packets in flight.
 func (f *Flight) Bytes() int { return f.bytes }
+
+// Narrow reports that the path has come to carry small packets only.
+func (f *Flight) Narrow(now time.Duration) bool { return f.width.Narrow(now) }
 
 // Held is what the transport may still take to be on its way, in bytes: unlike
 // us it gives up nothing as long as it hears nothing.

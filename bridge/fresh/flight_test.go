@@ -17,7 +17,7 @@ func sentPackets(n int) *Flight {
 	for i := range n {
 		at := time.Duration(i+1) * ms
 		number := f.NextNumber(at)
-		f.Sent(at, number, 100, []Piece{{Sub: 1, Seq: number}})
+		f.Sent(at, number, 100, 100, []Piece{{Sub: 1, Seq: number}})
 	}
 	return f
 }
@@ -77,12 +77,12 @@ func TestRoundTripIsTakenFromTheNewestPacketOnly(t *testing.T) {
 func TestFirstAnswerReplacesTheRoundTripOfTheHandshake(t *testing.T) {
 	f := &Flight{}
 	f.Begin(200 * ms)
-	f.Sent(0, f.NextNumber(0), 100, nil)
+	f.Sent(0, f.NextNumber(0), 100, 100, nil)
 	f.Feedback(20*ms, 0, wire.Feedback{Newest: 1})
 	if smoothed, least := f.RTT(); smoothed != 20*ms || least != 20*ms {
 		t.Errorf("round trip: got %v, at least %v, want 20 ms", smoothed, least)
 	}
-	f.Sent(100*ms, f.NextNumber(100*ms), 100, nil)
+	f.Sent(100*ms, f.NextNumber(100*ms), 100, 100, nil)
 	if at, ok := f.NextExpiry(); !ok || at > 180*ms {
 		t.Errorf("the next packet expires: got %v, %v, want before 180 ms", at, ok)
 	}
@@ -135,12 +135,12 @@ func TestPathIsSilentOnlyWhileAnAnswerIsDue(t *testing.T) {
 // sign that the path carries nothing.
 func TestPathIsUnansweredOnlyWhileItIsTried(t *testing.T) {
 	var f Flight
-	f.Sent(0, f.NextNumber(0), 100, nil)
+	f.Sent(0, f.NextNumber(0), 100, 100, nil)
 	if _, is := f.Unanswered(time.Second); is || !f.Silent(time.Second) {
 		t.Error("unanswered because of one packet")
 	}
 	for at := time.Second; at < 2*time.Second; at += 50 * time.Millisecond {
-		f.Sent(at, f.NextNumber(at), 100, nil)
+		f.Sent(at, f.NextNumber(at), 100, 100, nil)
 	}
 	if since, is := f.Unanswered(2 * time.Second); !is || since != time.Second {
 		t.Errorf("got %v, %v, want unanswered since the first of many", since, is)
@@ -153,7 +153,7 @@ func TestPathIsUnansweredOnlyWhileItIsTried(t *testing.T) {
 func TestTransportHoldsWhatWeHaveGivenUp(t *testing.T) {
 	var f Flight
 	for range 3 {
-		f.Sent(0, f.NextNumber(0), 1000, nil)
+		f.Sent(0, f.NextNumber(0), 1000, 1000, nil)
 	}
 	if f.Overdue(100*time.Millisecond) || !f.Overdue(initialRTO) {
 		t.Error("overdue: want it when packets are taken for lost")
@@ -162,7 +162,7 @@ func TestTransportHoldsWhatWeHaveGivenUp(t *testing.T) {
 	if f.Bytes() != 0 || f.Held() < 3000 {
 		t.Errorf("got %d bytes in flight and %d held, want none and all", f.Bytes(), f.Held())
 	}
-	f.Sent(time.Second, f.NextNumber(time.Second), 1000, nil)
+	f.Sent(time.Second, f.NextNumber(time.Second), 1000, 1000, nil)
 	f.Feedback(time.Second, 0, wire.Feedback{Newest: 4})
 	if f.Held() != 0 || f.Overdue(time.Hour) {
 		t.Errorf("got %d bytes held after an answer, want none", f.Held())
@@ -171,7 +171,7 @@ func TestTransportHoldsWhatWeHaveGivenUp(t *testing.T) {
 
 func TestPacketWithoutPiecesIsAnsweredToo(t *testing.T) {
 	var f Flight
-	f.Sent(0, f.NextNumber(0), 1000, nil) // what it tells of went over a stream
+	f.Sent(0, f.NextNumber(0), 1000, 1000, nil) // what it tells of went over a stream
 	f.Feedback(20*time.Millisecond, 0, wire.Feedback{Newest: 1})
 	if f.Silent(time.Hour) {
 		t.Error("silent although the only packet was answered")
@@ -185,7 +185,7 @@ func TestFlightAllocatesNothingInSteadyState(t *testing.T) {
 	step := func() {
 		now += ms
 		number := f.NextNumber(now)
-		f.Sent(now, number, 100, pieces)
+		f.Sent(now, number, 100, 100, pieces)
 		if number > 8 {
 			f.Feedback(now, 0, wire.Feedback{Newest: number - 8, Bitmap: ^uint64(0)})
 		}
@@ -204,7 +204,7 @@ func TestLostPacketKeepsNoOtherOne(t *testing.T) {
 	f.Expire(ms + initialRTO)
 	for i := range 1000 {
 		at := initialRTO + time.Duration(2+i)*ms
-		f.Sent(at, f.NextNumber(at), 100, []Piece{{Sub: 1}})
+		f.Sent(at, f.NextNumber(at), 100, 100, []Piece{{Sub: 1}})
 		f.Feedback(at+ms, 0, wire.Feedback{Newest: f.next})
 	}
 	if got := len(f.packets); got != 1 {

@@ -50,6 +50,11 @@
 // host's name or node id, dates count, by the system's clock, and the authority can
 // revoke: by a numbered list, which nodes pass on.
 //
+// Who is on the path, sees packets and can send others, can keep a handshake from its
+// end, as he could by cutting the path: until there are keys nothing proves who sent an
+// alert of DTLS 1.2, or a close in QUIC's first round trip. Dial fails then, with what
+// the forgery says, and is to be tried again. A session that is there he cannot end.
+//
 // There is no plaintext mode, no resumption and no early data, so nothing that a
 // session delivers can have been replayed from another.
 //
@@ -63,10 +68,17 @@
 // with 1 % loss and a round trip of 20 ms, QUIC delivers 1.6 a second, SCTP 10; with
 // 5 % none and still 10.
 //
+// The longer packets cost most where a path becomes slower at once. When one of 20 ms
+// falls from 10 to 1 Mbit/s, 26 or 27 packets with a frame of 1000 bytes are under way
+// before the first word of it is back, and stand in line for 8.98 ms each over SCTP, 8.55
+// over QUIC: the oldest frame is 244 or 253 ms old then, over QUIC 233 or 243.
+//
 // A path must carry packets of 1280 bytes of IP, as every one of IPv6 does, for QUIC
 // and for the usual datagrams; both protocols send none longer. Where it does not, down
 // to 576 bytes, QUIC cannot work, and Dial says what it needs; SCTP notices when it
-// begins, at the price of 400 ms, and announces datagrams of 472 bytes.
+// begins, at the price of 400 ms, and announces datagrams of 472 bytes. What a session
+// found when it began it keeps: when the path carries less later, package bridge has
+// another made.
 //
 // # The welcome
 //
