@@ -14,9 +14,15 @@ cd "$(dirname "$0")/.."
 nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4 # later ones need modules that are not on the proxy
 release=0.1.0
 
-# Counts up with every commit, and says which one it is.
+# The tag that HEAD has or comes after, else the release and when HEAD was committed,
+# and which commit it is: a later one is a later version, in a shallow clone too.
 version() {
-	echo "$release+$(git rev-list --count HEAD).$(git rev-parse --short=8 HEAD)"
+	local tag
+	if tag=$(git describe --tags --abbrev=8 --match 'v[0-9]*' 2>/dev/null); then
+		sed -E 's/-([0-9]+)-g([0-9a-f]+)$/+\1.\2/' <<<"${tag#v}"
+		return
+	fi
+	TZ=UTC0 git log -1 --date=format-local:%Y%m%d%H%M%S --abbrev=8 --format="$release+%cd.%h"
 }
 
 compiler() {
@@ -39,7 +45,7 @@ oldest_libc() {
 pages() {
 	local host=$1/host day
 	day=$(git log -1 --format=%cs)
-	go build -o "$host" ./cmd/achbridge
+	go build -ldflags "$stamp" -o "$host" ./cmd/achbridge
 	mkdir -p "$1/man" "$1/completion"
 	"$host" man --date "$day" "$1/man"
 	gzip -9n "$1"/man/*.1
@@ -48,6 +54,8 @@ pages() {
 	"$host" completion fish >"$1/completion/achbridge.fish"
 }
 
+version=$(version)
+stamp="-X main.release=$version"
 built=$(mktemp -d)
 trap 'rm -rf "$built"' EXIT
 pages "$built"
@@ -56,8 +64,8 @@ for arch in "${@:-amd64 arm64}"; do
 	for arch in $arch; do
 		CC=$(compiler "$arch")
 		export CC
-		CGO_ENABLED=1 GOARCH=$arch go build -trimpath -ldflags '-s -w' -o "$built/achbridge" ./cmd/achbridge
-		CC= VERSION=$(version) ARCH=$arch LIBC=$(oldest_libc "$built/achbridge") BUILT=$built \
+		CGO_ENABLED=1 GOARCH=$arch go build -trimpath -ldflags "-s -w $stamp" -o "$built/achbridge" ./cmd/achbridge
+		CC= VERSION=$version ARCH=$arch LIBC=$(oldest_libc "$built/achbridge") BUILT=$built \
 			go run "$nfpm" package --config packaging/nfpm.yaml --packager deb --target dist/
 	done
 done

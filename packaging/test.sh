@@ -79,6 +79,10 @@ try_package() {
 	inside systemd-analyze verify --man=no /lib/systemd/system/achbridge.service
 	inside systemd-analyze security --offline=true --threshold=20 achbridge.service | tail -n 1
 
+	local version
+	version=$(dpkg-deb -f "$deb" Version)
+	[[ $(inside achbridge version) == "achbridge ${version//\~/-}"[,\ ]* ]] || fail "version: $(inside achbridge version), of package $version"
+
 	echo '- start'
 	wait_for 'achbridge key new' inside achbridge run --config /etc/achbridge/achbridge.yaml
 	inside achbridge key new

@@ -17,6 +17,10 @@ type build struct {
 	Arch     string `json:"arch"`
 }
 
+// release is the version that a package was built as; empty: it is none. The linker
+// sets it (packaging/build.sh).
+var release string
+
 func versionCommand(a *app) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -43,11 +47,11 @@ func versionCommand(a *app) *cobra.Command {
 }
 
 func buildOf(info *debug.BuildInfo, ok bool) build {
-	b := build{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	b := build{Version: firstOf(release, "(devel)"), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if !ok {
 		return b
 	}
-	b.Version = firstOf(info.Main.Version, b.Version)
+	b.Version = firstOf(release, info.Main.Version, b.Version)
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
