@@ -159,7 +159,8 @@ func (n *Node) reopen(name string, old *local) (*localach.Channel, error) {
 	return n.cfg.Dir.TryOpen(name)
 }
 
-// offered returns what peer may read, by name.
+// offered returns what peer may read, by name, and what it may not but others may:
+// those are marked, so that people there see why they lack them.
 func (n *Node) offered(l *link) map[string]wire.Channel {
 	channels := make(map[string]wire.Channel, len(n.locals))
 	for name, c := range n.locals {
@@ -177,9 +178,10 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 		if g.FrameSize > wire.MaxFrame || g.FrameCount > wire.MaxFrameCount {
 			continue
 		}
+		_, denied := n.permit(l, name, QoS{})
 		channels[name] = wire.Channel{
 			Name: name, FrameCount: g.FrameCount, FrameSize: g.FrameSize,
-			Epoch: c.ch.Epoch(), Origin: origin,
+			Epoch: c.ch.Epoch(), Origin: origin, Closed: denied != nil,
 		}
 	}
 	return channels
@@ -272,7 +274,7 @@ func sameChannel(a, b wire.Channel) bool {
 	if (a.Origin == nil) != (b.Origin == nil) || a.Origin != nil && *a.Origin != *b.Origin {
 		return false
 	}
-	return a.Epoch == b.Epoch && a.FrameCount == b.FrameCount && a.FrameSize == b.FrameSize
+	return a.Closed == b.Closed && a.Epoch == b.Epoch && a.FrameCount == b.FrameCount && a.FrameSize == b.FrameSize
 }
 
 // readable returns the channel that a peer asks for, nil when it is not offered to it.

@@ -20,6 +20,9 @@ func (w *world) reading(export Grants) (robot, pc *host, imu *channel) {
 func TestHostThatARuleDoesNotNameIsToldWhy(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, imu := w.reading(Grants{{Channels: []string{"imu"}, Hosts: []string{"planner"}, From: "export[0]"}})
+		if err := pc.node.Mirror(Mirror{Host: "robot", Channel: "imu"}); err != nil {
+			t.Fatal(err)
+		}
 		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.imu").State == stateRefused })
 		if reason := pc.mirror("robot.imu").Reason; !strings.Contains(reason, "robot refuses") || !strings.Contains(reason, "export[0] does not name the host pc") {
 			t.Errorf("got %q, want the rule and the host", reason)
@@ -188,6 +191,44 @@ func TestFirstRuleThatMatchesMakesTheMirror(t *testing.T) {
 		}
 		if err := pc.node.Mirror(Mirror{Host: "robot", Channel: "debug1"}); err == nil || !strings.Contains(err.Error(), "mirror[3] denies it") {
 			t.Errorf("got %v, want the rule that denies it", err)
+		}
+	})
+}
+
+func TestChannelThatIsNotForAPeerIsMarkedThereAndNoPatternAsksForIt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		shut := Grants{{Channels: []string{"debug"}, Hosts: []string{"planner"}, From: "export[0]"}, {Channels: []string{"*"}}}
+		robot.run(Config{Export: shut})
+		robot.channel("imu", 4, 64).put(1, 64)
+		robot.channel("debug", 4, 64).put(1, 64)
+		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}}, robot)
+		pc.follows("robot.imu", 1, time.Second)
+		closed := func() bool {
+			for _, c := range pc.node.Channels() {
+				if c.Channel == "debug" {
+					return c.Closed
+				}
+			}
+			t.Fatalf("debug is not listed")
+			return false
+		}
+		if !closed() || pc.mirror("robot.debug").State != "" || robot.said("refused") != 0 {
+			t.Errorf("got closed %v, mirror %+v and log\n%s\nwant it marked, and that nobody has asked for it", closed(), pc.mirror("robot.debug"), robot.log)
+		}
+		if err := pc.node.Mirror(Mirror{Host: "robot", Channel: "debug"}); err != nil { // who names it is told why not
+			t.Fatal(err)
+		}
+		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.debug").State == stateRefused })
+		if reason := pc.mirror("robot.debug").Reason; !strings.Contains(reason, "export[0] does not name the host pc") {
+			t.Errorf("got reason %q, want the rule", reason)
+		}
+		if err := robot.node.Apply(Config{}); err != nil {
+			t.Fatal(err)
+		}
+		pc.follows("robot.debug", 1, time.Second)
+		if closed() {
+			t.Error("the channel is marked although the rule is gone")
 		}
 	})
 }

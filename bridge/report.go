@@ -205,7 +205,7 @@ func (n *Node) Channels() []RemoteChannel {
 			for _, c := range l.catalog {
 				r := RemoteChannel{
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
-					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()},
+					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()}, Closed: c.Closed,
 				}
 				if w, ok := n.wishFor(l.host, c.Name); ok && n.mirrors[w.Name(l.host, c.Name)] != nil {
 					r.MirroredAs = w.Name(l.host, c.Name)

@@ -142,4 +142,5 @@ type RemoteChannel struct {
 	Node       string   `json:"node"`
 	Addrs      []string `json:"addrs"`
 	MirroredAs string   `json:"mirrored_as"`
+	Closed     bool     `json:"closed,omitempty"` // its host does not let this one read it
 }

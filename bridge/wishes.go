@@ -20,9 +20,12 @@ func (n *Node) bindMirrors() {
 			if l.full && !mirrored[[2]string{l.host, c.Name}] {
 				continue
 			}
-			if w, ok := n.wishFor(l.host, c.Name); ok {
-				n.bind(l, c, w)
+			w, ok := n.wishFor(l.host, c.Name)
+			exact := w.Host == l.host && w.Channel == c.Name
+			if !ok || c.Closed && !exact && !mirrored[[2]string{l.host, c.Name}] {
+				continue // a pattern is for what there is to have; who names it is told why not
 			}
+			n.bind(l, c, w)
 		}
 	}
 	for _, l := range n.links {

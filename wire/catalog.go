@@ -25,6 +25,7 @@ type Channel struct {
 	Epoch      uint64  `cbor:"4,keyasint,omitempty"`
 	LastSeq    uint64  `cbor:"5,keyasint,omitempty"` // 0: no frame yet
 	Origin     *Origin `cbor:"6,keyasint,omitempty"` // of a mirror; nil: the host's own
+	Closed     bool    `cbor:"7,keyasint,omitempty"` // the peer may not read it
 }
 
 // Origin is where the frames of a mirror come from.

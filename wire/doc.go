@@ -113,6 +113,7 @@
 //	12 Revocations  1! list (1 … MaxRevocations bytes)
 //
 //	Channel   1! name  2! frame count  3! frame size  4 epoch  5 last seq  6 Origin
+//	          7 closed (bool)
 //	Origin    1! node  2! host (name)  3! channel (name)
 //	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority + 1 (1 … 8;
 //	          without: the default)  4 mode (u8)  5 compress (u8)  6 late (u8)  7 class (u8)

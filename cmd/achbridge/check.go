@@ -161,7 +161,7 @@ func (c *checker) isMirror(name string) bool {
 // remotes are the verdicts on the channels of other hosts.
 func remotes(cfg *config, daemon looked) (list []verdict) {
 	for _, r := range daemon.channels {
-		list = append(list, cfg.mirrorVerdict(r.Host, r.Channel, nil))
+		list = append(list, cfg.mirrorVerdict(r.Host, r.Channel, nil).unlessClosed(r))
 	}
 	return list
 }

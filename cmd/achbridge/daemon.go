@@ -173,6 +173,13 @@ func (d *running) explain(channel string) (explanation, error) {
 	if err != nil {
 		return e, badRequest{err}
 	}
+	for _, r := range d.node.Channels() {
+		for i, v := range e.Verdicts {
+			if v.Channel == r.Host+"/"+r.Channel {
+				e.Verdicts[i] = v.unlessClosed(r)
+			}
+		}
+	}
 	return e, nil
 }
 

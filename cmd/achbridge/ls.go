@@ -26,7 +26,8 @@ they are mirrored here. HOST alone stands for HOST/*; quote patterns.
 A running daemon is asked; it links to the hosts in question where that tells more
 than they announce. Without a daemon the network is searched for --timeout, which
 needs no key (whoever has one sees the hosts of that network only), and shows what
-is announced: of a host with many channels that is not all.`,
+is announced: of a host with many channels that is not all, and whether its rules
+let this host read them is not known.`,
 		Example:           "  achbridge ls\n  achbridge ls krang\n  achbridge ls '*/imu' --json",
 		Args:              takes("[HOST/PATTERN]"),
 		ValidArgsFunction: a.remoteNames(&l.control),
@@ -172,9 +173,17 @@ func (l *ls) show(list []bridge.RemoteChannel) error {
 	}
 	rows := make([][]string, len(list))
 	for i, c := range list {
-		rows[i] = []string{c.Host + "/" + c.Channel, geometryText(c.FrameCount, c.FrameSize), c.MirroredAs, addrsText(c.Addrs)}
+		rows[i] = []string{c.Host + "/" + c.Channel, geometryText(c.FrameCount, c.FrameSize), mirroredText(c), addrsText(c.Addrs)}
 	}
 	return l.ui.table([]string{"CHANNEL", "FRAMES", "MIRRORED AS", "ADDRESS"}, rows)
+}
+
+// mirroredText is the name of the mirror, or why there can be none.
+func mirroredText(c bridge.RemoteChannel) string {
+	if c.Closed {
+		return "not for this host"
+	}
+	return c.MirroredAs
 }
 
 // addrsText is the best address and how many more there are.

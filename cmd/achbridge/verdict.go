@@ -150,6 +150,14 @@ func (c *config) mirrorVerdict(host, channel string, wish wishFunc) verdict {
 	return v
 }
 
+// unlessClosed says of a mirror that is wanted that its origin has none for us.
+func (v verdict) unlessClosed(r bridge.RemoteChannel) verdict {
+	if r.Closed && v.Verb == "mirror" && v.Applies {
+		v.Applies, v.Result = false, "not for this host, as "+r.Host+" says; else "+v.Result
+	}
+	return v
+}
+
 func (c *config) pushVerdicts(channel string) (list []verdict) {
 	var done []string
 	for _, p := range c.pushes {
