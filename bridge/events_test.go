@@ -50,6 +50,31 @@ func TestEventsTellOfALinkAndItsMirror(t *testing.T) {
 	})
 }
 
+func TestLinkThatIsSilentAgainAndAgainIsToldSeldom(t *testing.T) {
+	inFlow(t, "delay=5ms", QoS{}, 64, func(f *flow) {
+		silences := 0
+		for range 40 {
+			f.change("cut")
+			f.stream(20*milli, 800*milli, func(time.Duration) {})
+			if f.robot.link().State == stateSilent {
+				silences++
+			}
+			f.change("up")
+			f.stream(20*milli, 700*milli, func(time.Duration) {})
+		}
+		f.stream(20*milli, 15*time.Second, func(time.Duration) {})
+		f.change("cut")
+		f.stream(20*milli, 800*milli, func(time.Duration) {})
+		silent, heard, sum := f.robot.events(LinkSilent), f.robot.events(LinkHeard), 0
+		for _, e := range silent {
+			sum += max(1, e.Count)
+		}
+		if silences < 30 || sum != silences+1 || len(silent) > 4+7+1 || len(heard) != len(silent)-1 {
+			t.Errorf("of %d silences in a minute %d were told with %d events, and %d times that it was heard again", silences+1, sum, len(silent), len(heard))
+		}
+	})
+}
+
 func TestFollowerIsWokenByNewsAndNeverWaitedFor(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", wire10ms).run(Config{})

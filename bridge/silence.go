@@ -14,7 +14,10 @@ import (
 type silence struct {
 	packets uint64        // of the peer, as counted last
 	heard   time.Duration // when that had grown
-	silent  bool          // it is in the log
+	silent  bool          // it is silent
+	noted   bool          // so the events have it
+	tells   allowance     // of silences that are told
+	untold  int           // of those since the last one that was
 	since   time.Duration // nothing was heard, if silent
 }
 
@@ -63,16 +66,42 @@ func (n *Node) listen(l *link) {
 		m.hush(silent)
 	}
 	if silent {
-		n.events.tell(slog.LevelInfo, "link silent", Event{Kind: LinkSilent, Host: l.host, Text: l.silentText(n.now())}, "node", l.peer.String())
+		n.tellSilent(l)
 		n.succeed(l)
 		return
 	}
-	n.events.tell(slog.LevelInfo, "link heard again", Event{Kind: LinkHeard, Host: l.host, Text: "heard again"}, "node", l.peer.String())
+	if l.noted {
+		l.noted = false
+		n.events.tell(slog.LevelInfo, "link heard again", Event{Kind: LinkHeard, Host: l.host, Text: "heard again"}, "node", l.peer.String())
+	}
 	for _, p := range n.peers {
 		if p.node() == l.peer.String() {
 			p.again()
 		}
 	}
+}
+
+// Of a link that is silent again and again, so many silences are told at once, and then
+// one in a while, with their number.
+const (
+	silenceBurst = 4
+	silenceEvery = 10 * time.Second
+)
+
+func (n *Node) tellSilent(l *link) {
+	if l.tells.burst == 0 {
+		l.tells = allowance{burst: silenceBurst, every: silenceEvery}
+	}
+	l.untold++
+	if l.noted = l.tells.take(n.now()); !l.noted {
+		return
+	}
+	e := Event{Kind: LinkSilent, Host: l.host, Text: l.silentText(n.now())}
+	if l.untold > 1 {
+		e.Count = l.untold
+	}
+	n.events.tell(slog.LevelInfo, "link silent", e, "node", l.peer.String(), "count", l.untold)
+	l.untold = 0
 }
 
 // succeed ends a silent link whose host has come back as another node: one that
