@@ -169,15 +169,19 @@ func (p *process) kill() {
 }
 
 // leave ends it with SIGTERM and returns how long that took; it must leave in
-// peace.
+// peace. On a busy machine the kernel may keep a daemon longer than that waits, which
+// has said goodbye: close waits for other processors where a descriptor of inotify
+// is closed, and for the making of network namespaces where a multicast socket is.
 func (p *process) leave() time.Duration {
 	p.t.Helper()
-	begin := time.Now()
+	begin := sinceNow()
 	p.signal(syscall.SIGTERM)
-	if err := p.Wait(); err != nil {
+	err := p.Wait()
+	busy := stalled()-begin.stall > time.Second && strings.Contains(p.log.String(), "leaving took too long")
+	if err != nil && !busy {
 		p.t.Errorf("%s: got %v after SIGTERM, want a peaceful end", filepath.Base(p.Path), err)
 	}
-	return time.Since(begin)
+	return time.Since(begin.at)
 }
 
 func (p *process) signal(sig syscall.Signal) {
