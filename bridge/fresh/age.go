@@ -19,6 +19,7 @@ type Ages struct {
 	begun   time.Duration       // of the present slot
 	slots   [ageSlots]*sawtooth // nil before the first frame; the present one is the first
 	present counter             // what is not in the present slot yet
+	counted bool                // whether that is anything
 	past    sawtooth            // all slots before the present one
 	last    sawtooth            // the slots of the window before the present one
 	summed  bool                // whether last is
@@ -73,7 +74,7 @@ func (a *Ages) Window(now time.Duration) AgeStat {
 		return AgeStat{}
 	}
 	a.fill(now)
-	a.present.moveTo(a.slots[0])
+	a.settle()
 	if !a.summed {
 		a.last.reset()
 		for _, s := range a.slots[1:] {
@@ -94,7 +95,7 @@ func (a *Ages) Total(now time.Duration) (AgeStat, [len(AgeBounds)]time.Duration)
 		return AgeStat{}, [len(AgeBounds)]time.Duration{}
 	}
 	a.fill(now)
-	a.present.moveTo(a.slots[0])
+	a.settle()
 	var sum sawtooth
 	sum.merge(&a.past)
 	sum.merge(a.slots[0])
@@ -156,7 +157,7 @@ func (a *Ages) fill(now time.Duration) {
 			at += gone / ageSlot * ageSlot
 		}
 		a.line(at)
-		a.present.moveTo(a.slots[0])
+		a.settle()
 		a.past.merge(a.slots[0])
 		oldest := a.slots[ageSlots-1]
 		copy(a.slots[1:], a.slots[:])
@@ -164,6 +165,14 @@ func (a *Ages) fill(now time.Duration) {
 		a.slots[0], a.begun, a.summed = oldest, at, false
 	}
 	a.line(now)
+}
+
+// settle has the counts of the present slot in it.
+func (a *Ages) settle() {
+	if a.counted {
+		a.present.moveTo(a.slots[0])
+		a.counted = false
+	}
 }
 
 // line counts the straight line from what is counted to a time.
@@ -174,7 +183,9 @@ func (a *Ages) line(to time.Duration) {
 	low, high := a.from-a.born, to-a.born
 	a.slots[0].add(low, high, a.budget)
 	a.lately.add(low, high, a.budget)
-	if !a.present.count(low, high) {
+	if a.present.count(low, high) {
+		a.counted = true
+	} else {
 		a.slots[0].count(low, high)
 	}
 	for _, s := range a.watched {

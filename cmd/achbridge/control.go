@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"runtime"
 	"time"
 
 	"achbridge/bridge"
@@ -41,7 +40,7 @@ type control struct {
 	node    *bridge.Node
 	found   func() []bridge.RemoteChannel // channels known by discovery
 	more    *reveal
-	about   func() daemonInfo
+	status  func() statusReply
 	reload  func() (reloadReply, error)
 	explain func(channel string) (explanation, error)
 	why     func(context.Context, url.Values) (whyReport, error)
@@ -93,7 +92,7 @@ func (c *control) serve(ctx context.Context, ln net.Listener) error {
 func (c *control) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, statusReply{c.about(), runtime.NumGoroutine(), c.node.Status()}, nil)
+		reply(w, c.status(), nil)
 	})
 	mux.HandleFunc("GET /v1/channels", func(w http.ResponseWriter, r *http.Request) {
 		list, err := c.channels(r.Context(), r.URL.Query())

@@ -142,14 +142,14 @@ func (d *running) Run(ctx context.Context) error {
 	d.log.Info("running", "host", d.self.Host, "node", d.self.Node, "network", d.self.Network,
 		"listen", d.about.Listen, "control", d.about.Control, "config", d.config().path, "version", d.about.Version)
 	group, ctx := errgroup.WithContext(ctx)
-	control := &control{node: d.node, found: d.announced, more: d.more, about: d.info, reload: d.reload, explain: d.explain, why: d.why, log: d.log}
+	o := &overview{look: func() statusReply { return statusReply{d.info(), runtime.NumGoroutine(), d.node.Status()} }}
+	control := &control{node: d.node, found: d.announced, more: d.more, status: o.fresh, reload: d.reload, explain: d.explain, why: d.why, log: d.log}
 	group.Go(func() error { return d.watcher.Run(ctx) })
 	group.Go(func() error { return d.node.Run(ctx) })
 	group.Go(func() error { return d.watchFit(ctx) })
 	group.Go(func() error { return d.watchTrust(ctx) })
 	group.Go(func() error { return control.serve(ctx, d.listener) })
 	if d.http != nil {
-		o := &overview{look: func() statusReply { return statusReply{d.info(), runtime.NumGoroutine(), d.node.Status()} }}
 		f := newFeed(o, d.node)
 		group.Go(func() error { f.run(ctx); return nil })
 		group.Go(func() error { return serveHTTP(ctx, d.http, httpRoutes(d.node, d.info, o, f), d.log) })

@@ -199,6 +199,10 @@ func TestOverviewIsSharedAndCostsLittle(t *testing.T) {
 			if looks != c.looks {
 				t.Errorf("a status that takes %v: made %d times in ten seconds, want %d", c.takes, looks, c.looks)
 			}
+			o.fresh()
+			if _, made := o.now(); looks != c.looks+1 || time.Since(made) > time.Millisecond {
+				t.Errorf("a fresh status, and one right after: made %d times, want once", looks-c.looks)
+			}
 		}
 	})
 }

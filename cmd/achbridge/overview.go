@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// overview is the status as all share it who watch over HTTP. Safe for concurrent
-// use.
+// overview is the daemon's status: made for who asks on the control socket, and shared
+// by all who watch over HTTP. Safe for concurrent use.
 type overview struct {
 	look func() statusReply
 
@@ -28,11 +28,24 @@ const (
 func (o *overview) now() (statusReply, time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	began := time.Now()
-	if o.made.IsZero() || began.Sub(o.made) > o.share {
-		o.last = o.look()
-		o.made = time.Now()
-		o.share = max(overviewGood, overviewRest*o.made.Sub(began))
+	if o.made.IsZero() || time.Since(o.made) > o.share {
+		o.renew()
 	}
 	return o.last, o.made
+}
+
+// fresh returns the status of this moment, which then serves who watches too.
+func (o *overview) fresh() statusReply {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.renew()
+	return o.last
+}
+
+// renew needs o.mu.
+func (o *overview) renew() {
+	began := time.Now()
+	o.last = o.look()
+	o.made = time.Now()
+	o.share = max(overviewGood, overviewRest*o.made.Sub(began))
 }

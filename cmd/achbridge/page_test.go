@@ -45,6 +45,12 @@ func newBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Skipf("chromium: %v (apt-get install chromium)", err)
 	}
+	return startBrowser(t, path)
+}
+
+// startBrowser starts the program at path, which is Chromium or becomes it.
+func startBrowser(t *testing.T, path string) *browser {
+	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))
 	alloc, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
@@ -154,7 +160,7 @@ func soon(done func() bool) bool {
 
 // daemonProcess is a real daemon with a directory of channels of its own.
 type daemonProcess struct {
-	t       *testing.T
+	t       testing.TB
 	shm     localach.Dir
 	dir     string
 	args    []string
@@ -164,7 +170,7 @@ type daemonProcess struct {
 }
 
 // daemonFor starts one that ends with the test.
-func daemonFor(t *testing.T, key, name string, args ...string) *daemonProcess {
+func daemonFor(t testing.TB, key, name string, args ...string) *daemonProcess {
 	t.Helper()
 	shm, err := os.MkdirTemp("/dev/shm", "achbridge-test-")
 	if err != nil {
@@ -214,7 +220,7 @@ func (d *daemonProcess) status() (s statusReply, err error) {
 	return s, err
 }
 
-func freePort(t *testing.T, kind string) int {
+func freePort(t testing.TB, kind string) int {
 	t.Helper()
 	if kind == "udp" {
 		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -267,7 +273,7 @@ func feedChannels(t *testing.T, dir localach.Dir, period time.Duration, names ..
 	return stop
 }
 
-func newKeyFile(t *testing.T) string {
+func newKeyFile(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "key")
 	if out, err := exec.Command("achbridge", "key", "new", "--key", path).CombinedOutput(); err != nil {
