@@ -27,8 +27,8 @@ func TestPageAtAnySize(t *testing.T) {
 		period   time.Duration
 	}{
 		{1, []string{"krang"}, []string{"krang/*"}, 10 * time.Millisecond},
-		{30, []string{"krang", "atlas", "dock"}, []string{"krang/arm*,budget=12ms", "krang/*", "atlas/leg-03,deadline=150ms", "atlas/*", "dock/camera-0*", "mule/goal"}, 25 * time.Millisecond},
-		{300, []string{"krang", "atlas", "dock", "mule", "hubo"}, []string{"krang/arm*,budget=80ms", "*/*"}, 150 * time.Millisecond},
+		{30, []string{"krang", "atlas", "dock"}, []string{"krang/arm*,budget=12ms", "krang/wheel*,deadline=150ms", "krang/*", "atlas/*", "dock/*", "mule/goal"}, 25 * time.Millisecond},
+		{300, []string{"krang", "atlas", "dock", "mule", "hubo"}, []string{"krang/arm*,budget=80ms", "krang/camera*,deadline=1s", "*/*,budget=1s"}, 150 * time.Millisecond},
 	} {
 		t.Run(fmt.Sprint(c.channels), func(t *testing.T) {
 			b.t = t
@@ -41,7 +41,7 @@ func TestPageAtAnySize(t *testing.T) {
 			feedChannels(t, pc.shm, 50*time.Millisecond, "goal", "plan")
 			var halt []func()
 			for h, host := range c.hosts {
-				d := daemonFor(t, key, host, "--export", "[^w]*", "--mirror", "planner/*", "--peer", fmt.Sprintf("127.0.0.1:%d", pc.udp))
+				d := daemonFor(t, key, host, "--mirror", "planner/*", "--peer", fmt.Sprintf("127.0.0.1:%d", pc.udp))
 				kinds := []string{"imu", "arm-left", "leg", "camera", "wheel"}
 				for i := h; i < c.channels; i += len(c.hosts) {
 					name := fmt.Sprintf("%s-%02d", kinds[i%len(kinds)], i)

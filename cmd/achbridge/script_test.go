@@ -20,10 +20,13 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"achbridge/testnet/hosts"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"achbridge": main})
+	hosts.Main()
+	testscript.Main(m, map[string]func(){"achbridge": main, "age-reader": ageReader})
 }
 
 // TestScripts runs the shell sessions in testdata. Each has its own channel

@@ -4,6 +4,7 @@ import { bits, millis, percent } from "./text.js";
 
 const most = 16; // hosts that are drawn unless all are asked for
 const box = { w: 144, h: 54 };
+const words = 165; // pixels that what is said of a link takes: so far it is straight
 
 export class Fleet {
   all = false;
@@ -60,9 +61,9 @@ export class Fleet {
   link(hub, at, { wide, right }) {
     const from = wide ? { x: right ? hub.x + box.w : hub.x, y: hub.y + box.h / 2 } : { x: 22, y: hub.y + box.h };
     const to = { x: right ? at.x : at.x + box.w, y: at.y + box.h / 2 };
-    const bend = (from.x + to.x) / 2;
+    const near = to.x + (right ? -1 : 1) * Math.min(words, Math.abs(to.x - from.x) - 30), bend = (from.x + near) / 2;
     const way = (d) => wide
-      ? `M${from.x} ${from.y + d}C${bend} ${from.y + d} ${bend} ${to.y + d} ${to.x} ${to.y + d}`
+      ? `M${from.x} ${from.y + d}C${bend} ${from.y + d} ${bend} ${to.y + d} ${near} ${to.y + d}H${to.x}`
       : `M${from.x + d} ${from.y}V${to.y - 14}Q${from.x + d} ${to.y - d} ${from.x + 14} ${to.y - d}H${to.x}`;
     const g = el("g", { class: "link" }, this.svg);
     const node = { g, out: el("path", { d: way(3.5), class: "way out" }, g), in: el("path", { d: way(-3.5), class: "way in" }, g) };

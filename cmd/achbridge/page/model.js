@@ -124,12 +124,12 @@ function share(part, whole) {
   return whole > 0 ? part / whole : 0;
 }
 
-// level says what is wrong with a mirror. One is old when its age goes over its budget
+// level says what is wrong with a mirror; one frame in a hundred is nothing. One is old when its age goes over its budget
 // though its frames come in time: they are put too seldom.
 function level(m, rates) {
   if (m.state !== "live") return m.state;
-  if (rates.late_kept + rates.late + rates.expired > 0) return "late";
-  if (rates.lost + rates.refused + rates.overflow > 0) return "drops";
+  if (share(rates.late_kept + rates.late + rates.expired, rates.offered) > 0.01) return "late";
+  if (share(rates.lost + rates.refused + rates.overflow, rates.offered) > 0.01) return "drops";
   const w = m.age?.window;
   return w && w.p99_ms > m.qos.budget_ms ? "old" : "fine";
 }

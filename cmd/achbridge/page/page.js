@@ -51,6 +51,7 @@ function show() {
   $("#host").textContent = s.host;
   const told = levels.map((l) => [l, mirrors.filter((x) => x.level === l).length]).filter(([, n]) => n);
   $("#summary").replaceChildren(...told.map(([l, n]) => text("span", "tag " + l, `${n} ${called[l]}`)));
+  $("#about").dataset.uptime = s.uptime_s; // of what is shown, for tests
   $("#about").textContent = `achbridge ${s.version}, up ${duration(s.uptime_s)} · node ${s.node.slice(0, 8)} · network ${s.network} · listens on ${s.listen}`;
   fleet.show(s.host, model.hosts(), s.mirrors.length || s.exports.length ? `↓ ${s.mirrors.length}  ↑ ${s.exports.length} ch.` : "no channels");
   showMirrors(mirrors);
@@ -83,8 +84,10 @@ function showMirrors(mirrors) {
 
 function card(name) {
   const box = document.createElement("li"), button = document.createElement("button");
-  const c = { box, button, name: text("span", "name", name), tag: text("span", "tag", ""), plot: document.createElement("canvas"), figures: text("span", "figures", ""), rates: text("span", "rates", "") };
-  button.append(c.name, c.tag, c.plot, c.figures, c.rates);
+  const c = { box, button, name: text("span", "name", name), tag: text("span", "tag", ""), plot: document.createElement("canvas"), age: text("span", "", ""), mean: text("span", "mean", ""), p99: text("span", "", ""), rates: text("span", "rates", "") };
+  const figures = text("span", "figures", "");
+  figures.append(c.age, c.mean, c.p99);
+  button.append(c.name, c.tag, c.plot, figures, c.rates);
   button.addEventListener("click", () => detail.open(name));
   button.title = name;
   box.append(button);
@@ -99,9 +102,10 @@ function tell(c, { m, rates, level }) {
   put(c.box, "className", level);
   put(c.tag, "textContent", level === "fine" ? "" : called[level]);
   put(c.tag, "className", "tag " + level);
-  const known = m.age_ms !== null;
-  put(c.figures, "textContent", known ? `${millis(m.age_ms)}${w ? ` · mean ${millis(w.mean_ms)} · p99 ${millis(w.p99_ms)}` : ""}` : "age not known");
-  put(c.rates, "textContent", m.state === "refused" || m.state === "waiting" ? m.reason ?? "" : [rate(rates.delivered + rates.late_kept), ...dropsText(rates)].join(" · "));
+  put(c.age, "textContent", m.age_ms === null ? "age not known" : millis(m.age_ms));
+  put(c.mean, "textContent", w ? "mean " + millis(w.mean_ms) : "");
+  put(c.p99, "textContent", w ? "p99 " + millis(w.p99_ms) : "");
+  put(c.rates, "textContent", m.state !== "live" ? m.reason ?? "" : [rate(rates.delivered + rates.late_kept), ...dropsText(rates)].join(" · "));
   c.budget = m.qos.budget_ms;
 }
 
@@ -137,9 +141,9 @@ function showSent() {
 const dropped = (rates) => Math.round(Math.log2(1 + rates.lost + rates.late + rates.expired + rates.refused + rates.overflow));
 
 function showEvents() {
-  const some = 7, all = $("#events").classList.contains("all"), list = model.events.slice(all ? -200 : -some).reverse();
+  const some = 5, all = $("#events").classList.contains("all"), list = model.events.slice(all ? -200 : -some).reverse();
   $("#allevents").hidden = model.events.length <= some;
-  $("#allevents").textContent = all ? "show fewer" : `show ${model.events.length}`;
+  $("#allevents").textContent = all ? "show fewer" : `show all ${model.events.length}`;
   $("#events ol").replaceChildren(...(list.length ? list.map(line) : [text("li", "empty", "Nothing has happened since this daemon began.")]));
 }
 

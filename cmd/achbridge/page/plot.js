@@ -27,7 +27,7 @@ export function draw(canvas, track, budget, scale) {
   const left = scale ? 52 : 0, bottom = height - (scale ? 18 : 0), top = scale ? 8 : 3;
   const high = scale && track ? Math.max(1, Math.ceil(Math.log10(Math.max(1, ...track.peak) / budget))) : 1;
   const x = (i, n) => left + ((past - n + i + 1) / past) * (width - left);
-  const y = (ms) => bottom - Math.min(1, Math.max(0, (Math.log10(Math.max(ms, 1e-6) / budget) + 3) / (3 + high))) * (bottom - top);
+  const y = (ms) => bottom - Math.min(1, Math.max(0, (Math.log10(Math.max(ms, 1e-6) / budget) + 2) / (2 + high))) * (bottom - top);
   if (track) tints(c, track, x, top, bottom, color);
   if (scale) axes(c, { left, width, height, bottom, budget, high, y, color });
   if (track) {
@@ -69,7 +69,7 @@ function axes(c, { left, width, height, bottom, budget, high, y, color }) {
   c.lineWidth = 1;
   c.textBaseline = "middle";
   c.textAlign = "right";
-  for (let e = Math.ceil(Math.log10(budget) - 3); e <= Math.log10(budget) + high + 1e-9; e++) {
+  for (let e = Math.ceil(Math.log10(budget) - 2); e <= Math.log10(budget) + high + 1e-9; e++) {
     const at = Math.round(y(10 ** e)) + 0.5;
     line(c, left, at, width);
     if (Math.abs(at - y(budget)) > 11 || 10 ** e === budget) c.fillText(e >= 3 ? 10 ** (e - 3) + " s" : 10 ** e + " ms", left - 5, at);

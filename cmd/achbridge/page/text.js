@@ -2,6 +2,7 @@
 
 export function millis(v) {
   if (v === null || v === undefined) return "–";
+  if (v < 0) return "−" + millis(-v);
   if (v < 10) return v.toFixed(2) + " ms";
   if (v < 100) return v.toFixed(1) + " ms";
   if (v < 10e3) return v.toFixed(0) + " ms";
