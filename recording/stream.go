@@ -56,7 +56,7 @@ func openStream(dir localach.Dir, name, host string, later bool) (*stream, error
 // before it that were gone. The bytes hold until the next call.
 func (s *stream) next() (frame []byte, missed uint64, err error) {
 	for {
-		n, err := s.r.TryNextOldest(s.buf)
+		n, err := s.read()
 		if errors.Is(err, io.ErrShortBuffer) {
 			s.buf = make([]byte, n)
 			continue
@@ -71,6 +71,21 @@ func (s *stream) next() (frame []byte, missed uint64, err error) {
 		s.missed += missed
 		return s.buf[:n], missed, nil
 	}
+}
+
+// read takes the frame without the channel's lock, where that is possible, when it is
+// the only one: then nobody is held up by us, not even for the time of a copy.
+func (s *stream) read() (int, error) {
+	seen := s.r.Seq()
+	if !s.began || s.ch.LastSeq() != seen+1 {
+		return s.r.TryNextOldest(s.buf)
+	}
+	n, err := s.r.TryNext(s.buf)
+	if err == nil && s.r.Seq() != seen+1 {
+		s.r = s.ch.ReaderAfter(seen) // another one came meanwhile: one after the other
+		return s.r.TryNextOldest(s.buf)
+	}
+	return n, err
 }
 
 func (s *stream) close() {
