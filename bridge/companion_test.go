@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -411,6 +412,23 @@ func TestMetaIsWhatItsLayoutSays(t *testing.T) {
 			t.Errorf("%q was taken", bad)
 		}
 	}
+}
+
+func FuzzParseMeta(f *testing.F) {
+	f.Add(Meta{Link: MetaUp, Stale: true, Epoch: 1, Seq: 2, MirrorSeq: 3, Captured: 4, Put: 5, Uncertainty: 6, Deadline: 7}.Append(nil))
+	f.Add([]byte("AMTA"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := ParseMeta(b)
+		if err != nil {
+			return
+		}
+		again := m.Append(nil)
+		b[6] &= metaStale | metaSafe // flags of later versions are not known here
+		b[7] = 0
+		if !bytes.Equal(again, b) {
+			t.Errorf("got %x, want %x", again, b)
+		}
+	})
 }
 
 // BenchmarkPut is what a companion adds to a put into a mirror.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/bridge"
 	"achbridge/localach"
 )
 
@@ -24,6 +25,7 @@ type channelInfo struct {
 	Waiters     int        `json:"waiters"`
 	ForeignCond bool       `json:"foreign_cond"`
 	Mirror      *mirrorTag `json:"mirror"`
+	MetaOf      string     `json:"meta_of,omitempty"` // the mirror that this channel tells of, see mirror --meta
 	Problem     string     `json:"problem,omitempty"`
 }
 
@@ -73,7 +75,9 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 		Mode: fmt.Sprintf("%04o", st.Mode.Perm()), Inode: st.Inode,
 		Dirty: st.Dirty, LockOwner: st.LockOwner, Waiters: st.Waiters, ForeignCond: st.ForeignCond,
 	}
-	if st.Tag != (localach.Tag{}) {
+	if mirror, ok := bridge.MetaOf(name, st.Tag); ok {
+		info.MetaOf = mirror
+	} else if st.Tag != (localach.Tag{}) {
 		info.Mirror = &mirrorTag{Node: hex.EncodeToString(st.Tag.Node[:]), Epoch: st.Tag.Epoch, Seq: st.Tag.Seq}
 	}
 	if err := ch.Check(); err != nil {
@@ -101,6 +105,7 @@ func (a *app) showChannel(info channelInfo) error {
 		"mode", info.Mode,
 		"file", fmt.Sprintf("%d bytes, inode %d", info.Bytes, info.Inode),
 		"mirror", mirror,
+		"tells of", info.MetaOf,
 		"lock", lock,
 		"waiters", waiters,
 		"problem", info.Problem,

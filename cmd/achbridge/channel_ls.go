@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/bridge"
 	"achbridge/localach"
 )
 
@@ -18,6 +19,7 @@ type channelRow struct {
 	Seq        uint64 `json:"seq"`
 	Mode       string `json:"mode"`
 	Mirror     bool   `json:"mirror"`
+	MetaOf     string `json:"meta_of,omitempty"` // the mirror that this channel tells of, see mirror --meta
 	Error      string `json:"error,omitempty"`
 }
 
@@ -77,6 +79,9 @@ func channelRows(infos []localach.Info, pattern string) []channelRow {
 			Mode:       fmt.Sprintf("%04o", info.Mode.Perm()),
 			Mirror:     info.Mirror,
 		}
+		if mirror, ok := bridge.MetaOf(info.Name, info.Tag); ok {
+			row.Mirror, row.MetaOf = false, mirror
+		}
 		if info.Err != nil {
 			row.Error = info.Err.Error()
 		}
@@ -97,6 +102,9 @@ func (a *app) showChannels(rows []channelRow, asJSON bool) error {
 		note := r.Error
 		if r.Mirror {
 			note = firstOf(note, "mirror")
+		}
+		if r.MetaOf != "" {
+			note = firstOf(note, "tells of "+r.MetaOf)
 		}
 		cells[i] = []string{r.Channel, geometryText(r.FrameCount, r.FrameSize), fmt.Sprint(r.Seq), r.Mode, note}
 	}

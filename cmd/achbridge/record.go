@@ -116,6 +116,9 @@ func (a *app) record(ctx context.Context, cfg recording.Config) error {
 			}
 			continue
 		}
+		if err != nil {
+			break // how much of it is in the file, only the file tells
+		}
 		if err := a.ui.line("%s: %s; %s in %s, missed %d", f.Path, roughBytes(f.Bytes),
 			framesText(report.Frames, report.Channels), roughTime(report.Took), report.Missed); err != nil {
 			return err
