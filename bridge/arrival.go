@@ -63,7 +63,6 @@ func (m *mirror) put(a arrival) {
 // it lets us read. Needs m.mu.
 func (m *mirror) ready() bool {
 	if err := m.make(); err != nil {
-		m.planned = nil // the node's next look opens it anew
 		m.failed("mirror cannot be made", err)
 	}
 	return m.w != nil

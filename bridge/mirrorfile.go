@@ -90,13 +90,19 @@ func (m *mirror) make() error {
 	}
 	cfg := *m.planned
 	cfg.Tag = m.tag
+	m.planned = nil // if it cannot be made, the node's next look opens it anew
 	ch, err := m.create(cfg)
 	if err != nil {
 		return err
 	}
-	m.planned = nil
 	m.ch, m.w, m.putSeq = ch, ch.Writer(), ch.LastSeq()
-	return m.attend(m.qos.Meta)
+	if err := m.attend(m.qos.Meta); err != nil {
+		_ = m.dir.Unlink(m.name) // made a moment ago: there is to be no mirror without it
+		m.closeFile()
+		m.planned = &cfg
+		return err
+	}
+	return nil
 }
 
 // create makes a file if there is room for it. Needs m.mu.
