@@ -42,8 +42,11 @@ type Mirror struct {
 	As       string   `json:"as,omitempty"`
 	QoS      QoS      `json:"qos"`
 	FileMode FileMode `json:"-"` // of the mirror's file, when it is made
-	Deny     bool     `json:"-"` // a rule that there is to be no mirror, whatever other rules say
-	From     string   `json:"-"` // where the wish is written, for people
+	// Over is the only transport of the links with the hosts that the wish is for;
+	// empty means any. One link carries all channels of a host.
+	Over string `json:"transport,omitempty"`
+	Deny bool   `json:"-"` // a rule that there is to be no mirror, whatever other rules say
+	From string `json:"-"` // where the wish is written, for people
 }
 
 // Push is the wish that another host mirrors a channel of ours.
@@ -54,6 +57,7 @@ type Push struct {
 	// QoS is what the peer is asked to ask for, as far as its rule leaves it open. More
 	// than its MaxRate and Priority the peer does not get.
 	QoS  QoS    `json:"qos"`
+	Over string `json:"-"` // as in Mirror; of a rule
 	Deny bool   `json:"-"` // a rule that there is to be no push; Host is then a pattern
 	From string `json:"-"` // where the wish is written, for people
 }
@@ -140,6 +144,9 @@ func (m *Mirror) Set(key, value string) (err error) {
 			return fmt.Errorf("file_mode %w", err)
 		}
 		return nil
+	case key == "transport":
+		m.Over, err = ParseTransport(value)
+		return err
 	case key != "as":
 		return m.QoS.Set(key, value)
 	case value == "":
@@ -163,6 +170,9 @@ func ParsePush(channel, target string) (Push, error) {
 func (m Mirror) Check() error {
 	if err := errors.Join(checkPattern("host", m.Host), checkPattern("channel", m.Channel), m.QoS.Check(), m.QoS.OnStale.check()); err != nil {
 		return err
+	}
+	if m.Over != "" && m.Over != overQUIC && m.Over != overSCTP {
+		return fmt.Errorf("transport %q: want quic or sctp", m.Over)
 	}
 	if m.QoS.Meta && !isPattern(m.Host+m.Channel) && !m.Deny {
 		if err := checkMetaName(m.Name(m.Host, m.Channel)); err != nil {

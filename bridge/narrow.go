@@ -38,7 +38,7 @@ func (n *Node) mayUseSCTP(l *link) bool {
 		if p.node() != l.peer.String() {
 			continue
 		}
-		for _, a := range n.dialAddrs(p.Peer) {
+		for _, a := range n.dialAddrs(p) {
 			if a.SCTP != nil {
 				return true
 			}

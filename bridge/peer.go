@@ -17,7 +17,8 @@ import (
 // goroutine; its dialler only reads what it was started with.
 type peer struct {
 	Peer
-	reached  string             // node id of who answered last
+	reached  string             // node id of who answered last,
+	met      string             // and its host name
 	stop     context.CancelFunc // ends the dialling that is going on; nil when none is
 	moved    bool               // its link leads to where it is no longer listed
 	failures int
@@ -94,6 +95,9 @@ func (p *peer) again() {
 // node is the id of the node that p is, as far as known.
 func (p *peer) node() string { return cmp.Or(p.Node, p.reached) }
 
+// name is the name of its host, as far as known.
+func (p *peer) name() string { return cmp.Or(p.Host, p.met) }
+
 func (p Peer) key() string {
 	if p.Node != "" {
 		return p.Node
@@ -125,15 +129,15 @@ func (n *Node) dialWanted() {
 			delete(n.peers, key)
 			continue
 		}
-		if p.moved || old != nil && !p.takes(old.s) {
+		if p.moved || old != nil && !n.takes(p.Peer, old.s) {
 			old = nil // whatever is heard on it
 		}
 		if p.stop != nil || len(p.Addrs) == 0 || old != nil && !old.silent || !n.wanted(p) || n.dialling(p) {
 			continue
 		}
-		addrs := n.dialAddrs(p.Peer)
+		addrs := n.dialAddrs(p)
 		if len(addrs) == 0 {
-			n.unreached(p, n.noTransport(p.Peer))
+			n.unreached(p, n.noTransport(p))
 			continue
 		}
 		ctx, cancel := context.WithCancel(n.ctx)
@@ -264,7 +268,7 @@ func (n *Node) dialled(p *peer, old *link, s *transport.Session, err error) {
 		s, err = nil, errTooManyLinks
 	}
 	if s != nil {
-		p.err, p.reached = nil, s.Peer().Node.String()
+		p.err, p.reached, p.met = nil, s.Peer().Node.String(), s.Peer().Host
 		if p.Node != "" && p.Node != p.reached {
 			p.failures, p.linked = p.failures+1, false // another node lives at its address now
 		}

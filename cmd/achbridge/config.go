@@ -186,6 +186,7 @@ func (c *config) build(b *ruleBuilder) {
 		}
 		c.static = append(c.static, p)
 	}
+	c.checkTransports(b)
 	for i, text := range c.Domains {
 		d, err := discovery.ParseDomain("", text)
 		if err != nil {

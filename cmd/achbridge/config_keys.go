@@ -95,6 +95,7 @@ func ruleKeys() []ruleKey {
 		{name: "deny", lists: all, many: true, example: "debug*", doc: "In place of match: channels that are left alone, whatever other rules say, in whatever order."},
 		{name: "hosts", lists: []string{"export", "accept", "push"}, many: true, example: "planner", doc: "Hosts that the rule lets read (export) or write (accept), as patterns (default: every host with the key); in push the hosts to push to."},
 		{name: "as", lists: []string{"mirror", "push"}, example: "{host}.{channel}", doc: "Name of the mirror; {host} and {channel} stand for those of the origin."},
+		{name: "transport", lists: []string{"mirror", "push"}, words: []string{"quic", "sctp"}, doc: "What the link with the hosts that the rule names runs over; it carries all channels of a host (default: as transport at the top says)."},
 		{name: "file_mode", lists: in, example: "0660", doc: "Permission bits of the mirror's file when it is made (default: 0666 less the umask)."},
 	}
 	examples := map[string]string{"budget": "20ms", "max_rate": "200", "priority": "7", "deadline": "200ms", "on_stale": "put:/etc/achbridge/stop"}

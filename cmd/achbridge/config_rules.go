@@ -245,7 +245,7 @@ func (b *ruleBuilder) pushes(rules []rule) (pushes []bridge.Push) {
 		good := b.how(r, &how)
 		for _, channel := range channels {
 			for _, host := range targets {
-				p := bridge.Push{Channel: channel.text, Host: host.text, As: how.As, QoS: how.QoS, Deny: deny, From: r.at.Path}
+				p := bridge.Push{Channel: channel.text, Host: host.text, As: how.As, QoS: how.QoS, Over: how.Over, Deny: deny, From: r.at.Path}
 				if good {
 					b.check(r.at, p.Check())
 				}

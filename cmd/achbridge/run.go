@@ -50,7 +50,8 @@ on the port of --listen and SCTP on the next. A link then runs over QUIC, or ove
 SCTP where QUIC has no answer within 250 ms, until it ends or falls silent. Take
 sctp for a peer where links lose packets and frames are large. Behind a peer, as in
 'krang,transport=sctp', it holds for the links with that peer alone, however it is
-found and whichever end dials. PORT is that of the peer's --listen.
+found and whichever end dials. So it is with transport in a rule of mirror or push,
+for the hosts that the rule names. PORT is that of the peer's --listen.
 
 export, accept, mirror and push hold rules: a PATTERN (in mirror HOST/PATTERN, in
 push "CHANNEL HOST[/NAME]") with options behind commas, or a mapping of match, or

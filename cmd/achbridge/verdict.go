@@ -193,6 +193,9 @@ func (c *config) options(rule string, m bridge.Mirror) (list []optionValue) {
 	for _, o := range bridge.Options() {
 		put(o.Key, o.Text(m.QoS), o.Text(bridge.QoS{}))
 	}
+	if o, ok := r.option("transport"); ok {
+		put(o.key, o.values[0].text, "")
+	}
 	put("file_mode", m.FileMode.String(), bridge.FileMode(0).String())
 	return list
 }
