@@ -67,10 +67,10 @@ func newRelay(t testing.TB, size int, options string) *relay {
 		t.Fatal(err)
 	}
 	r := &relay{t: t, w: ch.Writer(), frame: make([]byte, size), wake: <-source.wake}
-	r.mirrored, err = pc.Open("robot.imu")
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "the mirror's file", 10*time.Second, func() bool {
+		r.mirrored, err = pc.Open("robot.imu")
+		return err == nil
+	})
 	t.Cleanup(func() {
 		r.w.Close()
 		r.mirrored.Close()

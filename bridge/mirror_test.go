@@ -71,7 +71,7 @@ func newestSeq(t *testing.T, dir localach.Dir, name string) uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-func eventually(t *testing.T, what string, limit time.Duration, ok func() bool) {
+func eventually(t testing.TB, what string, limit time.Duration, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(limit); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
