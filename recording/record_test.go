@@ -362,7 +362,9 @@ func TestFilesEndBeforeTheyAreTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	for n := range uint64(100) {
+	cam.put(1)
+	there(t, filepath.Join(filepath.Dir(path), "run-0001.mcap"), "cam", 1)
+	for n := uint64(1); n < 100; n++ {
 		if _, err := io.ReadFull(file, noise); err != nil {
 			t.Fatal(err)
 		}
