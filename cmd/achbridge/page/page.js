@@ -152,7 +152,7 @@ function line(e) {
   when.dateTime = e.time;
   when.title = at.toLocaleString("en-GB");
   const about = e.mirror || (e.channel ? `${e.host}/${e.channel}` : e.host);
-  li.append(when, text("b", e.kind, e.kind.replaceAll("_", " ")), about ? text("span", "name", about) : "", text("span", "", e.text + (e.count > 1 ? ` (${e.count} times)` : "")));
+  li.append(when, text("b", e.kind, e.kind.replaceAll("_", " ")), about ? text("span", "name", about) : "", text("span", "", e.text));
   return li;
 }
 
