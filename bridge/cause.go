@@ -35,6 +35,7 @@ const (
 	CauseBudget           Cause = "budget" // too short for the frame's size, the link's rate and the way
 	CauseClock            Cause = "clock"  // the other host's is not known well enough
 	CauseShmFull          Cause = "shm_full"
+	CauseHostBusy         Cause = "host_busy"     // a daemon does not get the processor in time
 	CauseReceiverSlow     Cause = "receiver_slow" // a local process sits on the mirror's lock
 	CauseCorrupt          Cause = "corrupt"       // a channel's file is
 	CauseLimit            Cause = "limit"         // one of doc.go's, or of limits.go, is reached

@@ -29,6 +29,7 @@ import (
 //	GET  /v1/explain?channel=HOST/CHANNEL              explanation
 //	POST /v1/reload   {}                               reloadReply
 //	GET  /v1/age?of=HOST/CHANNEL|MIRROR&window=TIME    bridge.AgeReport, after that time
+//	GET  /v1/setup                                     daemonSetup
 //	GET  /v1/why?of=CHANNEL&window=TIME                whyReport, after that time
 //	GET  /v1/events?after=SEQ&wait=TIME                bridge.EventList: what happened after event SEQ, at once
 //	                                                   if there is something, else after that time at most
@@ -43,6 +44,7 @@ type control struct {
 	status  func() statusReply
 	reload  func() (reloadReply, error)
 	explain func(channel string) (explanation, error)
+	setup   func() daemonSetup
 	why     func(context.Context, url.Values) (whyReport, error)
 	log     *slog.Logger
 }
@@ -59,6 +61,16 @@ type daemonInfo struct {
 	CertificateEnds *time.Time `json:"certificate_ends,omitempty"`
 	// Revocations is the number of the list that counts.
 	Revocations uint64 `json:"revocations,omitempty"`
+}
+
+// daemonSetup is how a daemon was told to look at its host, by whatever flags. Paths are
+// absolute.
+type daemonSetup struct {
+	Config     string   `json:"config"` // empty: there is none
+	Key        string   `json:"key"`
+	State      string   `json:"state"` // empty: the usual place
+	Discovery  string   `json:"discovery"`
+	Interfaces []string `json:"interfaces"` // empty: all
 }
 
 type statusReply struct {
@@ -135,6 +147,7 @@ func (c *control) routes() http.Handler {
 		r, err := c.reload()
 		reply(w, r, err)
 	})
+	mux.HandleFunc("GET /v1/setup", func(w http.ResponseWriter, _ *http.Request) { reply(w, c.setup(), nil) })
 	mux.HandleFunc("GET /v1/why", func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the window may be longer
 		report, err := c.why(r.Context(), r.URL.Query())

@@ -143,7 +143,7 @@ func (d *running) Run(ctx context.Context) error {
 		"listen", d.about.Listen, "control", d.about.Control, "config", d.config().path, "version", d.about.Version)
 	group, ctx := errgroup.WithContext(ctx)
 	o := &overview{look: func() statusReply { return statusReply{d.info(), runtime.NumGoroutine(), d.node.Status()} }}
-	control := &control{node: d.node, found: d.announced, more: d.more, status: o.fresh, reload: d.reload, explain: d.explain, why: d.why, log: d.log}
+	control := &control{node: d.node, found: d.announced, more: d.more, status: o.fresh, reload: d.reload, explain: d.explain, setup: d.setup, why: d.why, log: d.log}
 	group.Go(func() error { return d.watcher.Run(ctx) })
 	group.Go(func() error { return d.node.Run(ctx) })
 	group.Go(func() error { return d.watchFit(ctx) })
@@ -242,6 +242,23 @@ func (d *running) describe(socket string) {
 	if d.http != nil {
 		d.about.HTTP = d.http.Addr().String()
 	}
+}
+
+// setup is what the daemon was told.
+func (d *running) setup() daemonSetup {
+	c := d.config()
+	return daemonSetup{
+		Config: absolute(c.path), Key: absolute(d.trust.path), State: absolute(c.State),
+		Discovery: c.Discovery.String(), Interfaces: slices.Concat([]string{}, c.Interfaces),
+	}
+}
+
+// absolute is a path from wherever it is read; "" stays.
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); path != "" && err == nil {
+		return full
+	}
+	return path
 }
 
 func (a *app) socketFor(given string) (string, error) {

@@ -21,6 +21,7 @@ type snapshot struct {
 	told          word               // what the origin says why it does not offer this one
 	around        surroundings
 	file          fileFacts // of the channel here, or of its mirror
+	load          string    // of this host
 }
 
 // word is what a peer answered, empty when it did not.

@@ -25,6 +25,9 @@ type flow struct {
 	packets float64 // of which that is
 	mbit    float64 // that the link carried in all
 	path    float64 // Mbit/s that it carries, as measured; 0: not known
+	origin  string  // the host that sends
+	here    string  // the host that tells
+	load    string  // its load
 	full    float64 // share of the time in which frames waited for the link; -1: not known here
 }
 
@@ -41,6 +44,7 @@ const (
 	fewest    = 20   // packets that tell a share
 	fullMuch  = 0.5
 	nearlyAll = 0.9
+	crowdMbit = 0.1 // less than that is what the hosts tell each other
 	lockMuch  = 0.2 // of the time
 )
 
@@ -113,10 +117,14 @@ func (f *flow) short() (finding, bool) {
 	switch {
 	case tight && f.late() >= shortfall && f.missing() < shortfall && f.hz*f.sending() < nearlyAll && !f.crowded():
 		return f.tooTight(), true // it would be late on a link of its own too
-	case f.busy() || f.missing() >= shortfall:
+	case f.busy() || f.missing() >= shortfall && f.full < 0 && f.crowded():
 		return f.tooMuch(), true
+	case f.missing() >= shortfall:
+		return f.starved(), true
 	case tight:
 		return f.tooTight(), true
+	case f.frames.Expired+f.frames.Late+f.frames.LateKept >= fewFrames:
+		return f.starved(), true
 	}
 	return finding{}, false
 }
@@ -124,7 +132,17 @@ func (f *flow) short() (finding, bool) {
 // crowded reports that the link carries more of other channels, so that the time which a
 // frame took tells nothing of the link.
 func (f *flow) crowded() bool {
-	return f.path == 0 && f.mbit > 2*f.hz*float64(f.bytes)*8/1e6
+	return f.path == 0 && f.mbit > crowdMbit && f.mbit > 2*f.hz*float64(f.bytes)*8/1e6
+}
+
+// starved is a daemon that does not send in time, though the link has room.
+func (f *flow) starved() finding {
+	r := finding{Cause: bridge.CauseHostBusy, Text: "frames of " + f.what + " leave late or not at all, though the link " + f.to + " has room",
+		Evidence: []string{f.rateText(), f.fateText()}, Cure: "give the daemon of " + f.origin + " the processor in time: look at top there, and at its nice level"}
+	if f.load != "" {
+		r.Evidence = append(r.Evidence, "load of "+f.here+": "+f.load)
+	}
+	return r
 }
 
 // tooTight is a budget that no frame can meet.
@@ -211,7 +229,7 @@ func (s *snapshot) mirrorFlow(m bridge.MirrorStatus) []finding {
 func (s *snapshot) flowFrom(before, m bridge.MirrorStatus, link bridge.LinkStatus) flow {
 	f := flow{
 		what: m.Name, to: "from " + s.host, s: s.apart.Seconds(), frames: grown(before.Accounts, m.Accounts), qos: m.QoS, bytes: m.Bytes,
-		way: link.RTTms / 2000, full: -1,
+		way: link.RTTms / 2000, full: -1, origin: s.host, here: s.after.Host, load: s.load,
 	}
 	f.hz = float64(max(f.frames.Offered, less(m.Seq, before.Seq))) / f.s
 	if m.TransitMs != nil {

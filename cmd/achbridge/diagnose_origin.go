@@ -144,6 +144,7 @@ func (s *snapshot) flowTo(e, old bridge.ExportStatus, hz float64) flow {
 	was, _ := linkOf(s.before, e.Peer)
 	f := flow{
 		what: e.Channel, to: "to " + e.Peer, s: s.apart.Seconds(), hz: hz, frames: grown(old.Accounts, e.Accounts), qos: e.QoS, bytes: e.Bytes,
+		origin: s.host, here: s.after.Host, load: s.load,
 		way: link.RTTms / 2000, full: min(1, max(0, link.FullS-was.FullS)/s.apart.Seconds()),
 	}
 	if link.PathMbit != nil {

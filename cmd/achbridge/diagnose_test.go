@@ -99,6 +99,16 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			m.Seq, m.Bytes, m.TransitMs, m.Accounts = 60, 100_000, &transit, bridge.Accounts{Offered: 60, LateKept: 60}
 			l.ReceivedBytes = 800_000
 		}), bridge.CauseBudget, "a budget of 1.1s at least"},
+		"a daemon gets no processor": {sample(func(s *snapshot, m mirror, l link) {
+			m.Delivered, m.Superseded, s.load = 5840, 160, "25.0 on 2 processors"
+		}), bridge.CauseHostBusy, "load of pc: 25.0 on 2 processors"},
+		"a daemon gets it late": {sample(func(s *snapshot, m mirror, l link) {
+			m.Delivered, m.LateKept = 5960, 40
+		}), bridge.CauseHostBusy, "late_kept 40"},
+		"others fill the link": {sample(func(s *snapshot, m mirror, l link) {
+			m.Delivered, m.Superseded = 5840, 160
+			l.ReceivedBytes = 10_000_000
+		}), bridge.CauseLinkRate, "carries less"},
 		"late behind others": {sample(func(s *snapshot, m mirror, l link) {
 			transit := 250.0
 			m.Bytes, m.TransitMs, m.Delivered, m.LateKept = 100, &transit, 5900, 100
@@ -249,6 +259,9 @@ func TestDiagnoseLooksAtTheOriginToo(t *testing.T) {
 		"link too slow": {originSample(func(s *snapshot, c local, e export, l link) {
 			e.Bytes, e.Delivered, e.Superseded, l.FullS, l.PathMbit = 5000, 5840, 160, 1.9, &mbit
 		}), bridge.CauseLinkRate, "frames waited for the link 95 % of the time"},
+		"this daemon gets no processor": {originSample(func(s *snapshot, c local, e export, l link) {
+			e.Delivered, e.Superseded, l.FullS = 5840, 160, 0.1
+		}), bridge.CauseHostBusy, "give the daemon of robot the processor"},
 		"loss": {originSample(func(s *snapshot, c local, e export, l link) {
 			l.Lost, e.Delivered, e.Lost, l.FullS = 50, 5950, 50, 1.9
 		}), bridge.CauseLoss, "to pc loses 25 %"},

@@ -63,11 +63,10 @@ type doctorReport struct {
 // patient is a host that is looked over.
 type patient struct {
 	*app
-	config  *config
-	wrong   error        // why it cannot be loaded; config is then the default
-	control string       // socket that was asked
-	daemon  *statusReply // nil: none runs
-	asked   error        // why it could not be asked
+	config *config
+	wrong  error        // why it cannot be loaded; config is then the default
+	daemon *statusReply // nil: none runs
+	asked  error        // why it could not be asked
 }
 
 // checks are all that doctor does, in the order in which it is shown. Each is a
@@ -120,17 +119,30 @@ func (a *app) doctor(ctx context.Context, control, file string, asJSON bool) err
 // patient finds out what the checks have in common.
 func (a *app) patient(ctx context.Context, control, file string) *patient {
 	p := &patient{app: a}
-	p.config, p.wrong = a.source(file, nil).load()
-	if p.wrong != nil {
-		p.config = &config{settings: defaultSettings()}
-	}
+	p.read(file)
 	c := a.client(firstOf(control, p.config.Control))
-	p.control = c.path
 	var s statusReply
-	if _, p.asked = c.get(ctx, "/v1/status", &s); p.asked == nil {
-		p.daemon = &s
+	if _, p.asked = c.get(ctx, "/v1/status", &s); p.asked != nil {
+		return p
+	}
+	p.daemon = &s
+	var told daemonSetup
+	if _, err := c.get(ctx, "/v1/setup", &told); err == nil && file == "" {
+		if told.Config != absolute(p.config.path) {
+			p.read(told.Config)
+		}
+		p.config.Key, p.config.State, p.config.Interfaces = told.Key, told.State, told.Interfaces
+		_ = p.config.Discovery.Set(told.Discovery) // it was one once
 	}
 	return p
+}
+
+// read loads a configuration, "" for the usual one.
+func (p *patient) read(file string) {
+	p.config, p.wrong = p.source(file, nil).load()
+	if p.wrong != nil {
+		p.config = &config{settings: defaultSettings(), path: file}
+	}
 }
 
 // showDoctor prints a line for each check; a cure goes below it.
@@ -143,13 +155,14 @@ func (a *app) showDoctor(r doctorReport) error {
 		case doubt:
 			state = paint(a.ui.outColor, "33", state)
 		}
-		if err := a.ui.line("%s  %-13s  %s", state, c.Check, c.Text); err != nil {
+		const indent = 25
+		if err := a.ui.line("%s  %-13s  %s", state, c.Check, a.ui.wrap(indent, c.Text)); err != nil {
 			return err
 		}
 		if c.Cure == "" || c.State == fit {
 			continue
 		}
-		if err := a.ui.line("%25scure: %s", "", c.Cure); err != nil {
+		if err := a.ui.line("%*s%s", indent, "", a.ui.wrap(indent, "cure: "+c.Cure)); err != nil {
 			return err
 		}
 	}

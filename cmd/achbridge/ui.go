@@ -94,6 +94,23 @@ func (u *ui) again(before int, show func(*ui) error) error {
 	return err
 }
 
+// wrap breaks a text that begins so many columns from the left between its words, where
+// a terminal ends, and indents its further lines as much. For anything but a terminal it
+// stays one line.
+func (u *ui) wrap(indent int, text string) string {
+	out, ok := u.out.(*os.File)
+	if !ok || !isTerminal(out) {
+		return text
+	}
+	width, _ := sizeOf(out)
+	return indented(indent, width, text)
+}
+
+func indented(indent, width int, text string) string {
+	lines := wrapped(strings.Fields(text), 0, max(width-indent, 20))
+	return strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", indent))
+}
+
 // line prints one line to stdout.
 func (u *ui) line(format string, args ...any) error {
 	_, err := fmt.Fprintf(u.out, format+"\n", args...)

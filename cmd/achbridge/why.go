@@ -30,7 +30,7 @@ mirror; or, where it comes from, a channel of this host.
 
 The verdict is one of: well, publisher_stopped, publisher_slow, no_channel, rule,
 export_rule, accept_rule, file_mode, key, revoked, certificate, peer_missing,
-peer_silent, multicast_blocked, link_rate, loss, budget, clock, shm_full,
+peer_silent, multicast_blocked, link_rate, loss, budget, clock, host_busy, shm_full,
 receiver_slow, corrupt, limit, loop, other; --json has it as "cause".
 
 It exits with 0 when all is well, else with 1.`,
@@ -115,5 +115,13 @@ func (a *app) showWhy(r whyReport) error {
 	for _, n := range r.Notes {
 		pairs = append(pairs, "also", string(n.Cause)+": "+n.Text)
 	}
-	return a.ui.fields(pairs...)
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			continue
+		}
+		if err := a.ui.line("%-9s  %s", pairs[i]+":", a.ui.wrap(11, pairs[i+1])); err != nil {
+			return err
+		}
+	}
+	return nil
 }

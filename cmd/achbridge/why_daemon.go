@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"os/user"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,7 +60,7 @@ func (d *running) why(ctx context.Context, query url.Values) (r whyReport, err e
 	if e, err := d.config().explain(s.name(), d.node.Wish); err == nil {
 		s.rules = e.Verdicts
 	}
-	s.file = d.fileFacts(name)
+	s.file, s.load = d.fileFacts(name), loadText()
 	d.askOrigin(ctx, &s)
 	if _, known := localOf(s.after, s.channel); s.self && !known && !s.file.there && len(s.pushes()) == 0 {
 		return r, noChannelHere(query.Get("of"))
@@ -245,6 +246,16 @@ func (d *running) fileFacts(name string) (f fileFacts) {
 		ch.Close()
 	}
 	return f
+}
+
+// loadText is how many threads want a processor, and how many there are.
+func loadText() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	minute, _, _ := strings.Cut(string(text), " ")
+	if minute == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s on %d processors", minute, runtime.NumCPU())
 }
 
 func channelFile(dir localach.Dir, name string) string { return string(dir) + "/achshm-" + name }
