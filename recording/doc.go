@@ -29,8 +29,10 @@
 // all whole ones and says that the file was cut short. When the machine itself goes, what
 // the kernel had not written yet is gone too.
 //
-//	recorder.go  channels -> queue             writer.go  one file, in chunks
-//	stream.go    one channel, as it is read    files.go   several: rotation
-//	queue.go     between reader and disk       reader.go  a file, as it is read
-//	player.go    a file -> channels            summary.go what is in a file
+//	recorder.go  rings -> queue                channels.go  which ones, as they come and go
+//	stream.go    one channel, as it is read    ledger.go    what did not get into mirrors
+//	queue.go     queue -> files                files.go     one after the other: rotation
+//	writer.go    one file, in chunks           reader.go    a file, as it is read
+//	player.go    a file -> channels            ahead.go     frames in order of their capture
+//	summary.go   what is in a file
 package recording

@@ -3,6 +3,8 @@ package recording
 import (
 	"sync"
 	"time"
+
+	"github.com/foxglove/mcap/go/mcap"
 )
 
 // queue is what was read and is not written yet. The reader never waits for the disk:
@@ -87,4 +89,54 @@ func poke(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
+}
+
+// write has the files take what was read, until the reader has ended.
+func (r *recorder) write(out *files, ended <-chan struct{}) (err error) {
+	defer func() {
+		if err != nil {
+			out.fail()
+		}
+	}()
+	tick := time.NewTicker(takeEvery)
+	defer tick.Stop()
+	var b batch
+	for {
+		last := false
+		select {
+		case <-r.queue.ready:
+		case <-tick.C:
+		case <-ended:
+			last = true
+		}
+		b = r.queue.take(b)
+		if err := b.write(out); err != nil {
+			return err
+		}
+		if err := out.flush(); err != nil {
+			return err
+		}
+		if last {
+			return out.close()
+		}
+	}
+}
+
+func (b batch) write(out *files) error {
+	at := 0
+	for _, i := range b.items {
+		if i.topic == nil {
+			if err := out.drop(uint64(i.log), i.drop); err != nil {
+				return err
+			}
+			continue
+		}
+		data := b.data[at : at+i.size]
+		at += i.size
+		m := mcap.Message{Sequence: uint32(i.seq), LogTime: uint64(i.log), PublishTime: uint64(i.publish), Data: data}
+		if err := out.frame(*i.topic, m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
