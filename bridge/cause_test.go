@@ -20,7 +20,7 @@ func TestStatusTellsTheCause(t *testing.T) {
 		pc.channel("robot.imu", 4, 64) // somebody else's
 		pc.run(Config{
 			Mirrors: []Mirror{
-				{Host: "robot", Channel: "*"}, {Host: "robot", Channel: "arms"}, {Host: "nobody", Channel: "imu"},
+				{Host: "robot", Channel: "plan"}, {Host: "robot", Channel: "*"}, {Host: "robot", Channel: "arms"}, {Host: "nobody", Channel: "imu"},
 			},
 			Pushes: Pushes{{Channel: "goal", Host: "robot"}},
 		}, robot)
