@@ -104,6 +104,9 @@ try_package() {
 	printf two | inside achbridge channel put plan
 	wait_for two robot channel cat "$(hostname).plan" --last --count 1
 
+	echo '- reload'
+	wait_for 'nothing changed' inside $(unit ExecReload)
+
 	echo '- a channel that it may not open is named, with the cure'
 	inside achbridge channel create secret --frames 8 --size 64
 	inside chmod 600 /dev/shm/achshm-secret
