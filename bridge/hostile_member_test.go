@@ -191,19 +191,34 @@ var siegeWire = testnet.Params{Delay: 5 * milli, Rate: 100_000_000}
 // the robot's data, and all of every host called evil.
 func inSiege(t *testing.T, run func(s *siege)) {
 	t.Helper()
+	inSiegeOver(t, overQUIC, run)
+}
+
+// inSiegeOver is inSiege with a transport of choice.
+func inSiegeOver(t *testing.T, over string, run func(s *siege)) {
+	t.Helper()
 	inLoneWorld(t, func(w *world) {
 		s := &siege{world: w, robot: w.host("robot", siegeWire), pc: w.host("pc", siegeWire)}
+		s.robot.over, s.pc.over = over, over
 		s.source = &putSource{dir: s.robot.dir}
 		s.data = s.robot.channel("data", 16, 64)
 		s.robot.runAt(port, s.source, Config{Accept: GrantTo("in*")})
 		s.pc.runAt(port, &putSource{dir: s.pc.dir}, Config{Mirrors: []Mirror{{Host: "robot", Channel: "data"}, {Host: "evil", Channel: "*"}}})
-		s.pc.node.SetPeers(asPeers([]*host{s.robot}))
+		s.pc.node.SetPeers([]Peer{{Host: s.robot.name, Node: s.robot.id.String(), Addrs: []transport.Addrs{s.door()}, Static: true}})
 		w.within(10*time.Second, "mirror", func() bool { return s.pc.mirror(flowName).State == stateLive })
 		s.reader = openAgeReader(t, s.pc.dir, flowName)
 		defer s.reader.ch.Close()
 		s.began = time.Now()
 		run(s)
 	})
+}
+
+// door is where the robot is reached.
+func (s *siege) door() transport.Addrs {
+	if s.robot.over == overSCTP {
+		return transport.Addrs{SCTP: s.robot.addr()}
+	}
+	return transport.Addrs{QUIC: s.robot.addr()}
 }
 
 // age streams for a while and returns the mean and the greatest age, in ms, of what
