@@ -44,6 +44,15 @@ func TestEndOfTheCertificateIsToldOnceADay(t *testing.T) {
 			t.Errorf("%v before the end: got %q, want %q", c.before, got, c.want)
 		}
 	}
+	events, err := node.Events(t.Context(), 0)
+	if err != nil || len(events.Events) != 3 {
+		t.Fatalf("got %+v, %v, want an event for each line", events, err)
+	}
+	for _, e := range events.Events {
+		if e.Kind != bridge.CertificateEnds {
+			t.Errorf("got %+v, want %s", e, bridge.CertificateEnds)
+		}
+	}
 	d.trust.hold(transport.NewKey())
 	log.Reset()
 	d.warnOfEnd(now.AddDate(100, 0, 0))
