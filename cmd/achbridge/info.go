@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"achbridge/recording"
+	"achbridge/cmd/achbridge/recording"
 )
 
 func infoCommand(a *app) *cobra.Command {

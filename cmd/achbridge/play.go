@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/cmd/achbridge/recording"
 	"achbridge/localach"
-	"achbridge/recording"
 )
 
 func playCommand(a *app) *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge"
-	"achbridge/recording"
+	"achbridge/cmd/achbridge/recording"
 )
 
 func recordCommand(a *app) *cobra.Command {

@@ -1,5 +1,5 @@
-// Package examples_test compiles and runs the examples that read NAME.meta.
-package examples_test
+// Package packaging_test compiles and runs the examples that read NAME.meta.
+package packaging_test
 
 import (
 	"bufio"
@@ -51,7 +51,7 @@ func TestReaderInCRefusesOldData(t *testing.T) {
 	cc := tool(t, "cc", "apt-get install gcc libc6-dev")
 	program := filepath.Join(t.TempDir(), "fresh")
 	peer := "../localach/testdata/peer"
-	if out, err := exec.Command(cc, "-O2", "-Wall", "-Werror", "-pthread", "-o", program, "-I", "testdata", "-I", peer, "meta/fresh.c", peer+"/channel.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command(cc, "-O2", "-Wall", "-Werror", "-pthread", "-o", program, "-I", "testdata", "-I", peer, "examples/fresh.c", peer+"/channel.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	dir, put := companion(t)
@@ -84,7 +84,7 @@ func TestReaderInCRefusesOldData(t *testing.T) {
 func TestReaderInPythonNoticesThatNothingArrives(t *testing.T) {
 	python := tool(t, "python3", "apt-get install python3")
 	in, frames := io.Pipe()
-	cmd := exec.Command(python, "meta/fresh.py", "1000")
+	cmd := exec.Command(python, "examples/fresh.py", "1000")
 	cmd.Stdin, cmd.Stderr = in, os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
