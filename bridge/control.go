@@ -92,11 +92,6 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: code, Text: wire.Text(text)})
 		return
 	}
-	ch := local.ch
-	if m.Epoch != ch.Epoch() {
-		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: m.Channel + ": the channel was made anew"})
-		return
-	}
 	asked, err := qosOf(m.QoS)
 	if err != nil {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeFailed, Text: wire.Text(fmt.Sprintf("%s: %v", m.Channel, err))})
@@ -105,6 +100,11 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 	qos, err := n.permit(l, m.Channel, asked)
 	if err != nil {
 		n.forbid(l, m.ID, m.Channel, err)
+		return
+	}
+	ch := local.ch
+	if m.Epoch != ch.Epoch() {
+		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: m.Channel + ": the channel was made anew"})
 		return
 	}
 	if !l.mayRead(m) {

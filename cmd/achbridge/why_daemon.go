@@ -109,7 +109,7 @@ func (s *snapshot) resolve(of, self string) (name string, err error) {
 // askOrigin asks the origin why it does not offer the channel, if it does not.
 func (d *running) askOrigin(ctx context.Context, s *snapshot) {
 	for _, c := range d.node.Channels() {
-		if c.Host == s.host {
+		if c.Host == s.host && !c.Closed {
 			s.offers = append(s.offers, c.Channel)
 		}
 	}
