@@ -64,7 +64,7 @@ func setUp(env *testscript.Env) error {
 		defer s.close()
 		env.Setenv(name, strconv.Itoa(s.at.Port))
 	}
-	examples, err := filepath.Abs("../../examples")
+	examples, err := filepath.Abs("../../packaging/examples")
 	if err != nil {
 		return err
 	}
