@@ -85,7 +85,7 @@ var ailments = []ailment{
 	{name: "nothing", cause: "well", tells: []string{"frames a second are put, of 11.7 KiB", "link: round trip"}, often: true},
 	{
 		name: "rate=1mbit", comes: func(c *clinic) { c.link("", "rate=1mbit") },
-		cause: "link_rate", tells: []string{"the link from robot carries less", "Mbit/s", "superseded"}, often: true,
+		cause: "link_rate", tells: []string{"the link from robot carries less", "bit/s", "superseded"}, often: true,
 	},
 	{
 		name: "the same on the robot", on: "robot", of: "imu",
