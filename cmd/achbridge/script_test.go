@@ -71,6 +71,7 @@ func setUp(env *testscript.Env) error {
 	env.Setenv("EXAMPLES", examples)
 	env.Setenv("ACHBRIDGE_SHM", env.Getenv("ROBOT"))
 	env.Setenv("NO_COLOR", "1")
+	env.Setenv("GORACE", os.Getenv("GORACE"))
 	return nil
 }
 
