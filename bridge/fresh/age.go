@@ -21,8 +21,8 @@ type Ages struct {
 	present counter             // what is not in the present slot yet
 	counted bool                // whether that is anything
 	past    sawtooth            // all slots before the present one
-	last    sawtooth            // the slots of the window before the present one
-	summed  bool                // whether last is
+	last    window              // the slots of the window before the present one
+	sum     sawtooth            // what is told of, to use its memory again
 	watched []*sawtooth
 	lately  sawtooth // since the last call of Lately; without counts
 }
@@ -75,16 +75,8 @@ func (a *Ages) Window(now time.Duration) AgeStat {
 	}
 	a.fill(now)
 	a.settle()
-	if !a.summed {
-		a.last.reset()
-		for _, s := range a.slots[1:] {
-			a.last.merge(s)
-		}
-		a.summed = true
-	}
-	var sum sawtooth
-	sum.merge(&a.last)
-	sum.merge(a.slots[0])
+	older, newer := a.last.of(a.slots[1:])
+	sum := a.sumOf(older, newer, a.slots[0])
 	return sum.stat(sum.bands())
 }
 
@@ -96,11 +88,45 @@ func (a *Ages) Total(now time.Duration) (AgeStat, [len(AgeBounds)]time.Duration)
 	}
 	a.fill(now)
 	a.settle()
-	var sum sawtooth
-	sum.merge(&a.past)
-	sum.merge(a.slots[0])
+	sum := a.sumOf(&a.past, a.slots[0])
 	bands := sum.bands()
 	return sum.stat(bands), sum.under(bands)
+}
+
+// sumOf is good until it is called again.
+func (a *Ages) sumOf(list ...*sawtooth) *sawtooth {
+	a.sum.reset()
+	for _, s := range list {
+		a.sum.merge(s)
+	}
+	return &a.sum
+}
+
+// window sums up the latest slots that have ended, without adding up all of them each
+// time one more has: sums of those before some moment, and one of those since.
+type window struct {
+	upTo  [ageSlots]sawtooth // the newest n slots of that moment; made when they are asked for
+	ended int                // slots since
+	since sawtooth           // the sum of the first added of them
+	added int
+	known bool
+}
+
+// of returns two sums that make up that of all slots, the newest of which is first.
+func (w *window) of(slots []*sawtooth) (older, newer *sawtooth) {
+	if !w.known || w.ended >= len(slots) {
+		for i, s := range slots {
+			w.upTo[i+1].reset()
+			w.upTo[i+1].merge(&w.upTo[i])
+			w.upTo[i+1].merge(s)
+		}
+		w.since.reset()
+		w.ended, w.added, w.known = 0, 0, true
+	}
+	for ; w.added < w.ended; w.added++ {
+		w.since.merge(slots[w.ended-w.added-1])
+	}
+	return &w.upTo[len(slots)-w.ended], &w.since
 }
 
 // Lately tells of the time since it was called last, but for the quantiles, and is
@@ -162,7 +188,8 @@ func (a *Ages) fill(now time.Duration) {
 		oldest := a.slots[ageSlots-1]
 		copy(a.slots[1:], a.slots[:])
 		oldest.reset()
-		a.slots[0], a.begun, a.summed = oldest, at, false
+		a.slots[0], a.begun = oldest, at
+		a.last.ended++
 	}
 	a.line(now)
 }

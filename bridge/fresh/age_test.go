@@ -258,3 +258,34 @@ func BenchmarkAges(b *testing.B) {
 		})
 	}
 }
+
+func TestWindowDoesNotDependOnHowOftenItIsAskedFor(t *testing.T) {
+	replay := func(until time.Duration, asked func(*Ages, time.Duration)) AgeStat {
+		var a Ages
+		random := rand.New(rand.NewPCG(1, 2))
+		for at := time.Duration(0); at < until; at += time.Duration(random.IntN(int(40 * time.Millisecond))) {
+			a.Put(at, at-time.Duration(random.IntN(int(20*time.Millisecond))), 15*time.Millisecond)
+			asked(&a, at)
+		}
+		return a.Window(until)
+	}
+	for until := time.Second; until < 40*time.Second; until += 1300 * time.Millisecond {
+		seldom := replay(until, func(*Ages, time.Duration) {})
+		often := replay(until, func(a *Ages, at time.Duration) { a.Window(at) })
+		at := time.Duration(0)
+		sometimes := replay(until, func(a *Ages, now time.Duration) {
+			if now-at > 3100*time.Millisecond {
+				at = now
+				a.Window(now)
+			}
+		})
+		for _, got := range []AgeStat{often, sometimes} {
+			if got.Mean -= seldom.Mean; got.Mean.Abs() > time.Nanosecond {
+				t.Errorf("after %v: the mean is off by %v", until, got.Mean)
+			}
+			if got.Mean = seldom.Mean; got != seldom {
+				t.Errorf("after %v: got %+v, want %+v", until, got, seldom)
+			}
+		}
+	}
+}
