@@ -67,11 +67,18 @@ func (f *flow) arrived() float64 {
 // missing is the share of the frames that should come and do not; a few are between the
 // looks, or came when a processor was busy.
 func (f *flow) missing() float64 {
-	e := f.expected()
-	if (e-f.arrived())*f.s < fewFrames {
+	if (f.expected()-f.arrived())*f.s < fewFrames {
 		return 0
 	}
-	return 1 - f.arrived()/e
+	return f.gone()
+}
+
+// gone is that share of however few frames.
+func (f *flow) gone() float64 {
+	if e := f.expected(); e > 0 {
+		return 1 - f.arrived()/e
+	}
+	return 0
 }
 
 // late is the share of the frames that were past their budget, of all that were not
@@ -105,10 +112,11 @@ func (f *flow) busy() bool {
 
 // short is what the link does to the frames that do not come, or come late.
 func (f *flow) short() (finding, bool) {
-	if f.missing() < shortfall && f.late() < shortfall {
+	lossy := f.packets >= fewest && f.loss >= lossMuch // then each frame counts
+	if f.missing() < shortfall && f.late() < shortfall && !(lossy && f.gone() >= shortfall) {
 		return finding{}, false
 	}
-	if f.packets >= fewest && f.loss >= lossMuch {
+	if lossy {
 		return finding{Cause: bridge.CauseLoss, Text: fmt.Sprintf("the way %s loses %.0f %% of the packets", f.to, 100*f.loss),
 			Evidence: []string{f.rateText(), f.fateText()},
 			Cure:     "mend the radio link or cable; for large frames --transport sctp on both hosts helps: it does not slow down for loss"}, true

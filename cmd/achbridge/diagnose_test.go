@@ -89,6 +89,11 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			l.Received, l.Missed = 5940, 60
 			m.Delivered, m.Lost = 5940, 60
 		}), bridge.CauseLoss, "loses 30 % of the packets"},
+		"loss of few frames": {sample(func(s *snapshot, m mirror, l link) {
+			l.Received, l.Missed = 5940, 60
+			s.before.Mirrors[0].Seq, s.before.Mirrors[0].Accounts = 5980, bridge.Accounts{Offered: 5980, Delivered: 5980}
+			m.Delivered, m.Lost = 5997, 3
+		}), bridge.CauseLoss, "loses 30 % of the packets"},
 		"loss that hurts nobody": {sample(func(s *snapshot, m mirror, l link) {
 			l.Received, l.Missed = 5988, 12
 			m.Delivered, m.Superseded = 5988, 12
