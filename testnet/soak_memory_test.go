@@ -204,7 +204,7 @@ func TestSoakSeesMemoryThatGrows(t *testing.T) {
 		}
 	}
 	flat := slices.Repeat([]usage{{resident: 10_000_000}}, 100)
-	for burst, want := range map[int]bool{10_800_000: false, 11_500_000: true} {
+	for burst, want := range map[int]bool{12_000_000: false, 13_000_000: true} {
 		with := slices.Clone(flat)
 		with[50].resident = burst
 		if err := grown(flat, with); (err != nil) != want {
