@@ -27,7 +27,8 @@ type companion struct {
 }
 
 const (
-	metaSuffix = ".meta"
+	// MetaSuffix is what the name of a companion has behind its mirror's.
+	MetaSuffix = ".meta"
 	// maxMirrorName is how long the name of a mirror with a companion may be.
 	maxMirrorName = 58
 	// The ring is as deep as the mirror's, so that who reads every frame finds what
@@ -40,7 +41,7 @@ const (
 
 // MetaOf returns the mirror that a channel tells of, if it is a companion.
 func MetaOf(channel string, tag localach.Tag) (mirror string, ok bool) {
-	mirror, ok = strings.CutSuffix(channel, metaSuffix)
+	mirror, ok = strings.CutSuffix(channel, MetaSuffix)
 	return mirror, ok && tag.Channel == metaMark(mirror)
 }
 
@@ -56,7 +57,7 @@ func metaMark(mirror string) uint64 { return channelHash("", mirror) }
 // checkMetaName refuses a mirror whose companion could not have its name.
 func checkMetaName(mirror string) error {
 	if len(mirror) > maxMirrorName {
-		return fmt.Errorf("%s: longer than %d bytes, so that there is no name for its companion %s; give it a shorter one with as=NAME (--as), or leave meta out", mirror, maxMirrorName, mirror+metaSuffix)
+		return fmt.Errorf("%s: longer than %d bytes, so that there is no name for its companion %s; give it a shorter one with as=NAME (--as), or leave meta out", mirror, maxMirrorName, mirror+MetaSuffix)
 	}
 	return nil
 }
@@ -74,7 +75,7 @@ func (m *mirror) attend(wanted bool) error {
 	switch {
 	case !wanted:
 		m.endMeta()
-		if ch, err := m.dir.TryOpen(m.name + metaSuffix); err == nil {
+		if ch, err := m.dir.TryOpen(m.name + MetaSuffix); err == nil {
 			if isMeta(ch) {
 				_ = m.dir.Unlink(ch.Name()) // of an earlier life of the daemon
 			}
@@ -87,7 +88,7 @@ func (m *mirror) attend(wanted bool) error {
 	if err := checkMetaName(m.name); err != nil || m.planned != nil {
 		return err
 	}
-	c := &companion{name: m.name + metaSuffix, blank: true, buf: make([]byte, MetaSize)}
+	c := &companion{name: m.name + MetaSuffix, blank: true, buf: make([]byte, MetaSize)}
 	if err := m.openMeta(c); err != nil {
 		return err
 	}
@@ -269,11 +270,7 @@ func (m *mirror) renewMeta(err error) {
 	}
 	c.failure, c.retry = "", time.Time{}
 	m.space.add(-fileBytes(old.Geometry()))
-	m.spawn(func() {
-		old.Poison()
-		oldWriter.Close()
-		old.Close()
-	})
+	m.discard(old, oldWriter)
 }
 
 // endMeta takes the companion away, file and all. Needs m.mu.
@@ -297,8 +294,5 @@ func (m *mirror) closeMeta() {
 	m.tell()
 	m.meta = nil
 	m.space.add(-fileBytes(c.ch.Geometry()))
-	m.spawn(func() {
-		c.w.Close()
-		c.ch.Close()
-	})
+	m.letGo(c.ch, c.w)
 }

@@ -12,7 +12,7 @@ import (
 	"achbridge/localach"
 )
 
-const flowMeta = flowName + metaSuffix
+const flowMeta = flowName + MetaSuffix
 
 // metas are the frames of a companion channel, oldest first, when all that happens at
 // this moment has happened.

@@ -136,11 +136,7 @@ func (m *mirror) replace(why string, size int) error {
 	m.replaced++
 	m.tellEmpty()
 	m.events.tell(slog.LevelWarn, "mirror replaced", m.event(MirrorReplaced, why), "cause", why)
-	m.spawn(func() {
-		old.Poison()
-		oldWriter.Close()
-		old.Close()
-	})
+	m.discard(old, oldWriter)
 	return nil
 }
 

@@ -141,7 +141,7 @@ func (m *mirror) markNext(seq, puts uint64) {
 	if m.owned {
 		tag := m.tag
 		tag.Seq = seq
-		m.ch.SetTag(tag, m.ch.LastSeq()+puts)
+		m.ch.SetTag(tag, puts)
 	}
 }
 
@@ -183,7 +183,21 @@ func (m *mirror) closeFile() {
 	if m.owned {
 		m.space.add(-fileBytes(ch.Geometry()))
 	}
+	m.letGo(ch, w)
+}
+
+// letGo closes a file in a goroutine of its own: a broadcast of the writer may hang.
+func (m *mirror) letGo(ch *localach.Channel, w *localach.Writer) {
 	m.spawn(func() {
+		w.Close()
+		ch.Close()
+	})
+}
+
+// discard is letGo of a file that was replaced: those who have it open get CORRUPT.
+func (m *mirror) discard(ch *localach.Channel, w *localach.Writer) {
+	m.spawn(func() {
+		ch.Poison()
 		w.Close()
 		ch.Close()
 	})

@@ -193,10 +193,10 @@ func tagOf(t *C.struct_ach_tag, last uint64) Tag {
 	return tag
 }
 
-func (m *mapping) setTag(tag Tag, at uint64) status {
+func (m *mapping) setTag(tag Tag, puts uint64) status {
 	var t C.struct_ach_tag
 	if tag != (Tag{}) {
-		t = C.struct_ach_tag{magic: C.ACH_TAG_MAGIC, channel: C.uint64_t(tag.Channel), epoch: C.uint64_t(tag.Epoch), ahead: C.uint64_t(tag.Seq - at)}
+		t = C.struct_ach_tag{magic: C.ACH_TAG_MAGIC, channel: C.uint64_t(tag.Channel), epoch: C.uint64_t(tag.Epoch), ahead: C.uint64_t(tag.Seq - puts)}
 		for i, b := range tag.Node {
 			t.node[i] = C.uint8_t(b)
 		}

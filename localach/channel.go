@@ -80,15 +80,15 @@ func (c *Channel) Tag() Tag {
 	return tag
 }
 
-// SetTag stores who makes this mirror, and that frame tag.Seq of the origin is, or is to be the next put, frame at of this
-// channel. One goroutine at a time; it allocates nothing. A change of anything but Seq passes through Seq 0: a reader, and
+// SetTag stores who makes this mirror, and that its newest frame after that many more puts is frame tag.Seq of the origin.
+// One goroutine at a time; it allocates nothing. A change of anything but Seq passes through Seq 0: a reader, and
 // whoever finds the file after a crash, never sees a Seq beside another Epoch.
-func (c *Channel) SetTag(tag Tag, at uint64) error {
+func (c *Channel) SetTag(tag Tag, puts uint64) error {
 	if err := c.enter(); err != nil {
 		return err
 	}
 	defer c.release()
-	return c.fail(c.m.setTag(tag, at))
+	return c.fail(c.m.setTag(tag, puts))
 }
 
 // Poison makes the file unusable for everybody who has it open: they get CORRUPT, and those who wait on its condition

@@ -36,11 +36,11 @@ func (c *Channel) Check() error {
 // checkFile compares what lies under the channel's name with the file that is mapped.
 func (c *Channel) checkFile() error {
 	var st unix.Stat_t
-	switch err := unix.Stat(c.dir.path(c.name), &st); {
+	switch err := unix.Stat(c.dir.Path(c.name), &st); {
 	case err == unix.ENOENT:
 		return fmt.Errorf("channel %s: %w", c.name, ErrUnlinked)
 	case err != nil:
-		return &fs.PathError{Op: "stat", Path: c.dir.path(c.name), Err: err}
+		return &fs.PathError{Op: "stat", Path: c.dir.Path(c.name), Err: err}
 	}
 	switch now := fileIDOf(&st); {
 	case !now.sameFile(c.file):

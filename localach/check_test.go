@@ -40,7 +40,7 @@ func TestReplaceGivesTheNameToANewFile(t *testing.T) {
 // reinitialise is what `ach mk -t` does to a live channel: the same file, as new.
 func reinitialise(t *testing.T, c *Channel, g Geometry) {
 	t.Helper()
-	if err := os.Truncate(c.dir.path(c.name), int64(g.bytes())); err != nil {
+	if err := os.Truncate(c.dir.Path(c.name), int64(g.bytes())); err != nil {
 		t.Fatal(err)
 	}
 	clear(c.memory[:min(len(c.memory), int(g.bytes()))])

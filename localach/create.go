@@ -43,7 +43,7 @@ func (d Dir) Create(name string, cfg CreateConfig) (*Channel, error) {
 	if err != nil {
 		return nil, describeFailure(name, err)
 	}
-	if err := publish(draft, d.path(name), cfg.Replace); err != nil {
+	if err := publish(draft, d.Path(name), cfg.Replace); err != nil {
 		c.Close()
 		return nil, describeFailure(name, err)
 	}

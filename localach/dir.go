@@ -13,14 +13,15 @@ type Dir string
 // Shm is where libach keeps them.
 const Shm Dir = "/dev/shm"
 
-func (d Dir) path(name string) string { return filepath.Join(string(d), filePrefix+name) }
+// Path is where the file of a channel is, or would be.
+func (d Dir) Path(name string) string { return filepath.Join(string(d), filePrefix+name) }
 
 // Unlink removes the channel's name. Who has it open keeps it, and is not told (Channel.Check finds out).
 func (d Dir) Unlink(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	return os.Remove(d.path(name))
+	return os.Remove(d.Path(name))
 }
 
 // Info is what a directory tells of a channel without mapping it.
@@ -57,7 +58,7 @@ func (d Dir) List() ([]Info, error) {
 
 // info is false for a file that vanished meanwhile.
 func (d Dir) info(name string) (Info, bool) {
-	st, err := os.Lstat(d.path(name))
+	st, err := os.Lstat(d.Path(name))
 	if err != nil {
 		return Info{}, false
 	}

@@ -19,7 +19,7 @@ func TestListNamesUsableAndUnusableChannelsInOrder(t *testing.T) {
 		put(t, c.Writer(), "frame")
 		defer c.Close()
 	}
-	for path, content := range map[string]string{d.path("empty"): "", d.path("junk"): "not a channel at all", string(d) + "/other": "", d.path(".hidden"): ""} {
+	for path, content := range map[string]string{d.Path("empty"): "", d.Path("junk"): "not a channel at all", string(d) + "/other": "", d.Path(".hidden"): ""} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -49,14 +49,14 @@ func TestListNamesUsableAndUnusableChannelsInOrder(t *testing.T) {
 func TestListingLeavesChannelsAsTheyAre(t *testing.T) {
 	d := tempDir(t)
 	create(t, d, Geometry{})
-	before, err := os.ReadFile(d.path("imu"))
+	before, err := os.ReadFile(d.Path("imu"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.List(); err != nil {
 		t.Fatal(err)
 	}
-	after, err := os.ReadFile(d.path("imu"))
+	after, err := os.ReadFile(d.Path("imu"))
 	if err != nil || string(after) != string(before) {
 		t.Errorf("the file changed, or: %v", err)
 	}

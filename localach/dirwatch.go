@@ -228,7 +228,7 @@ func (d Dir) look(name string) (identity, error) {
 
 func (d Dir) lookFromOutside(name string) (identity, error) {
 	var st unix.Stat_t
-	if err := unix.Lstat(d.path(name), &st); err != nil {
+	if err := unix.Lstat(d.Path(name), &st); err != nil {
 		return identity{}, err
 	}
 	return identity{inode: st.Ino, size: st.Size}, nil

@@ -58,7 +58,7 @@ func TestAnIncompleteFileIsLookedAtLessAndLessOften(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	w := dirWatch{dir: Dir(dir), known: map[string]known{}, report: func(e Event) { t.Errorf("got %v", e) }}
-	path := w.dir.path("imu")
+	path := w.dir.Path("imu")
 	if err := os.WriteFile(path, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -163,7 +163,7 @@ func TestOpenRefusesShortFiles(t *testing.T) {
 	for size, want := range map[int64]error{0: ErrHalfCreated, 3: ErrHalfCreated, 100: ErrTruncated, headerBytes: ErrTruncated, 8000: ErrTruncated} {
 		d := tempDir(t)
 		create(t, d, Geometry{})
-		if err := os.Truncate(d.path("imu"), size); err != nil {
+		if err := os.Truncate(d.Path("imu"), size); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := d.Open("imu"); !errors.Is(err, want) {
@@ -175,11 +175,11 @@ func TestOpenRefusesShortFiles(t *testing.T) {
 func TestOpenWaitsForAHalfCreatedChannel(t *testing.T) {
 	d := tempDir(t)
 	create(t, d, Geometry{})
-	whole, err := os.ReadFile(d.path("imu"))
+	whole, err := os.ReadFile(d.Path("imu"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.Create(d.path("slow"))
+	file, err := os.Create(d.Path("slow"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestOpenWaitsForAHalfCreatedChannel(t *testing.T) {
 
 func TestTryOpenDoesNotWaitForAHalfCreatedChannel(t *testing.T) {
 	d := tempDir(t)
-	if err := os.WriteFile(d.path("slow"), nil, 0o666); err != nil {
+	if err := os.WriteFile(d.Path("slow"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Now()
@@ -214,13 +214,13 @@ func TestTryOpenDoesNotWaitForAHalfCreatedChannel(t *testing.T) {
 
 func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	d := tempDir(t)
-	if err := os.Mkdir(d.path("dir"), 0o700); err != nil {
+	if err := os.Mkdir(d.Path("dir"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mkfifo(d.path("fifo"), 0o600); err != nil {
+	if err := unix.Mkfifo(d.Path("fifo"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/dev/zero", d.path("link")); err != nil {
+	if err := os.Symlink("/dev/zero", d.Path("link")); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"dir", "fifo", "link"} {
@@ -238,7 +238,7 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 func TestOpenSaysThatReadersNeedWritePermission(t *testing.T) {
 	d := tempDir(t)
 	create(t, d, Geometry{})
-	if err := errors.Join(os.Chmod(string(d), 0o755), os.Chmod(d.path("imu"), 0o444)); err != nil {
+	if err := errors.Join(os.Chmod(string(d), 0o755), os.Chmod(d.Path("imu"), 0o444)); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error)

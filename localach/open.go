@@ -75,7 +75,7 @@ func (d Dir) open(name string) (*Channel, error) {
 
 func (d Dir) openFile(name string) (*os.File, error) {
 	// O_NONBLOCK: whatever a name may turn out to be, opening it must not hang.
-	file, err := os.OpenFile(d.path(name), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	file, err := os.OpenFile(d.Path(name), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("channel %s: %w (readers need write permission too: chmod it, or create it with another umask)", name, err)
 	}

@@ -66,7 +66,7 @@ func truncateInUse(t *testing.T, d Dir, g Geometry, size int64) {
 	use(func() error { _, err := newest.Last(bufA); return err })
 	use(func() error { _, err := oldest.NextOldest(bufB, 0); return err })
 	time.Sleep(time.Duration(rand.N(300)) * time.Microsecond)
-	if err := os.Truncate(d.path("victim"), size); err != nil {
+	if err := os.Truncate(d.Path("victim"), size); err != nil {
 		t.Fatal(err)
 	}
 	users.Wait()

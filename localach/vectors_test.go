@@ -205,7 +205,7 @@ func (r *Reader) compare(op vectorOp) error {
 
 // compareImage compares the whole file but mutex and condition variable.
 func (p *player) compareImage(op vectorOp) error {
-	got, err := os.ReadFile(p.dir.path(p.c.Name()))
+	got, err := os.ReadFile(p.dir.Path(p.c.Name()))
 	if err != nil {
 		return err
 	}

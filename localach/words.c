@@ -81,12 +81,13 @@ int ach_get_tag(const struct ach_map *m, struct ach_tag *t) {
 }
 
 // A tag half written when its writer dies must never claim a frame that was not put: a changed epoch goes through no frame, a
-// changed identity through no tag.
+// changed identity through no tag. The new tag comes with ahead as if nothing had been put yet.
 static int set_tag(void *arg) {
 	struct words *a = arg;
 	struct ach_tag *to = &header_of(a->m)->tag;
+	uint64_t last = a->tag->magic ? header_of(a->m)->last_seq : 0;
 	if (memcmp(to, a->tag, offsetof(struct ach_tag, ahead))) {
-		__atomic_store_n(&to->ahead, -header_of(a->m)->last_seq, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&to->ahead, -last, __ATOMIC_SEQ_CST);
 		if (memcmp(to, a->tag, offsetof(struct ach_tag, epoch))) {
 			__atomic_store_n(&to->magic, 0, __ATOMIC_SEQ_CST);
 			memcpy(to->node, a->tag->node, sizeof to->node);
@@ -95,7 +96,7 @@ static int set_tag(void *arg) {
 		__atomic_store_n(&to->epoch, a->tag->epoch, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&to->magic, a->tag->magic, __ATOMIC_SEQ_CST);
 	}
-	__atomic_store_n(&to->ahead, a->tag->ahead, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&to->ahead, a->tag->ahead - last, __ATOMIC_SEQ_CST);
 	return ACH_OK;
 }
 

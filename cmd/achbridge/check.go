@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,7 +197,7 @@ func (c *checker) wanted(cfg *config, daemon looked) (list []demand) {
 			continue
 		}
 		name := r.Host + "/" + r.Channel
-		d := demand{what: name, bytes: r.FrameSize, budget: cmp.Or(m.QoS.Budget, bridge.DefaultBudget), every: m.QoS.Mode == bridge.Every, rate: float64(c.rate)}
+		d := demand{what: name, bytes: r.FrameSize, budget: budgetOf(m.QoS), every: m.QoS.Mode == bridge.Every, rate: float64(c.rate)}
 		if then, ok := seq[name]; ok && now[name] >= then {
 			d.hz = float64(now[name]-then) / daemon.apart.Seconds()
 		}

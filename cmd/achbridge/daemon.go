@@ -125,7 +125,7 @@ func (d *running) open(a *app, p plan) (err error) {
 		return misused(err, "")
 	}
 	d.trust = p.trust
-	d.recall(a.stateFile(p.State, "revoked"))
+	d.recall(a.stateFile(p.State, revokedFile))
 	d.describe(p.socket)
 	d.self = discovery.Peer{Host: p.Name, Node: id.String(), Network: p.trust.held().Network(), Ports: d.udp.ports()}
 	d.more = &reveal{node: d.node, found: d.members, dial: d.dial, asked: map[string]time.Time{}}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,10 +146,8 @@ func (s *snapshot) refused(m bridge.MirrorStatus) finding {
 
 // notOffered is a channel that the linked origin does not have for us.
 func (s *snapshot) notOffered(m bridge.MirrorStatus) finding {
-	for _, name := range s.offers {
-		if name == s.channel {
-			return finding{Cause: bridge.CauseOther, Text: fmt.Sprintf("%s is offered, and about to be mirrored: %s", s.name(), firstOf(m.Reason, "ask again"))}
-		}
+	if slices.Contains(s.offers, s.channel) {
+		return finding{Cause: bridge.CauseOther, Text: fmt.Sprintf("%s is offered, and about to be mirrored: %s", s.name(), firstOf(m.Reason, "ask again"))}
 	}
 	f := finding{Cause: bridge.CauseNoChannel, Text: s.host + " does not offer " + s.channel}
 	if s.told.cause != "" {

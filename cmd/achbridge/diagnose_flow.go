@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -357,6 +356,3 @@ func grown(a, b bridge.Accounts) bridge.Accounts {
 
 // less is a less b, and not below zero.
 func less(a, b uint64) uint64 { return a - min(a, b) }
-
-// budgetOf is the budget that applies.
-func budgetOf(q bridge.QoS) time.Duration { return cmp.Or(q.Budget, bridge.DefaultBudget) }

@@ -54,6 +54,14 @@ type result struct {
 	Cure  string  `json:"cure,omitempty"`
 }
 
+// worsen takes over what one of several things has come to, with its cure, if it is
+// worse than the others.
+func (r *result) worsen(state fitness, cure string) {
+	if state == failing || r.State == fit {
+		r.State, r.Cure = state, cure
+	}
+}
+
 // doctorReport is what `doctor --json` prints.
 type doctorReport struct {
 	Fit    bool     `json:"fit"` // nothing fails

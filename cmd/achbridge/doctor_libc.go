@@ -41,9 +41,7 @@ func checkSharers(_ context.Context, p *patient) result {
 			people[s.pid] = true
 		}
 		if state, text, cure := judgeSharers(channels[name]); state != fit {
-			if state == failing || r.State == fit {
-				r.State, r.Cure = state, cure
-			}
+			r.worsen(state, cure)
 			list = append(list, name+": "+text)
 		}
 	}
@@ -132,7 +130,7 @@ func channelFiles(p *patient) map[fileID]string {
 	files := map[fileID]string{}
 	infos, _ := p.dir().List()
 	for _, c := range infos {
-		if info, err := os.Stat(channelFile(p.dir(), c.Name)); err == nil {
+		if info, err := os.Stat(p.dir().Path(c.Name)); err == nil {
 			st := info.Sys().(*syscall.Stat_t)
 			files[fileID{unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino}] = c.Name
 		}
@@ -160,8 +158,7 @@ func mappedFiles(text []byte) map[fileID]string {
 
 func describeSharer(pid int, mapped map[fileID]string) *sharer {
 	s := &sharer{pid: pid, libc: "none"}
-	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	s.name = firstOf(strings.TrimSpace(string(name)), "?")
+	s.name = firstOf(processName(pid), "?")
 	s.namespace, _ = os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
 	for _, path := range mapped {
 		switch base := filepath.Base(path); {

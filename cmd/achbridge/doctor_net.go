@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -98,11 +98,7 @@ func checkPorts(_ context.Context, p *patient) result {
 	}
 	s, err := listenUDP(p.config.Listen, p.config.Transport)
 	if err != nil {
-		cure := "another port: --listen :PORT"
-		if f, ok := errors.AsType[*failure](err); ok {
-			cure = firstOf(f.cure, cure)
-		}
-		return result{State: failing, Text: err.Error(), Cure: cure}
+		return result{State: failing, Text: err.Error(), Cure: cmp.Or(cureIn(err), "another port: --listen :PORT")}
 	}
 	defer s.close()
 	return result{State: fit, Text: "UDP " + s.at.String() + " is free"}

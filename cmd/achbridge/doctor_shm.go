@@ -26,10 +26,7 @@ func checkShm(_ context.Context, p *patient) result {
 	if err := unix.Statfs(p.shm, &st); err != nil {
 		return result{State: failing, Text: p.shm + ": " + err.Error(), Cure: "mount -t tmpfs -o mode=1777 tmpfs " + p.shm}
 	}
-	text, err := freeText(p.shm)
-	if err != nil {
-		return result{State: failing, Text: err.Error()}
-	}
+	text := freeText(p.shm, &st)
 	const remount = "mount -o remount,"
 	used := 1 - float64(st.Bavail)/float64(max(st.Blocks, 1))
 	free := int64(st.Bavail) * int64(st.Bsize)
@@ -84,10 +81,7 @@ func checkChannels(_ context.Context, p *patient) result {
 	r := result{State: fit}
 	var list []string
 	add := func(state fitness, name, text, cure string) {
-		if state == failing || r.State == fit {
-			r.State = state
-			r.Cure = cure
-		}
+		r.worsen(state, cure)
 		list = append(list, name+": "+text)
 	}
 	who, mirrors := p.account(), 0
@@ -95,13 +89,13 @@ func checkChannels(_ context.Context, p *patient) result {
 		if c.Mirror {
 			mirrors++
 		}
-		if !who.mayWrite(channelFile(p.dir(), c.Name)) {
+		if !who.mayWrite(p.dir().Path(c.Name)) {
 			mode := ""
-			if info, err := os.Stat(channelFile(p.dir(), c.Name)); err == nil {
+			if info, err := os.Stat(p.dir().Path(c.Name)); err == nil {
 				mode = modeText(info)
 			}
 			add(doubt, c.Name, "the daemon, "+userText(who.uid, who.gid)+", may not use it: "+mode,
-				fmt.Sprintf("chmod 0660 %s, and a group that the daemon is in", channelFile(p.dir(), c.Name)))
+				fmt.Sprintf("chmod 0660 %s, and a group that the daemon is in", p.dir().Path(c.Name)))
 			continue
 		}
 		if state, text, cure := p.lookAt(c); state != fit {

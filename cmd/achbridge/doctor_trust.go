@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,11 +37,7 @@ func checkKey(_ context.Context, p *patient) result {
 }
 
 func wrongKey(err error) result {
-	r := result{State: failing, Text: err.Error(), Cure: "achbridge key new, or copy the file from a host of your network"}
-	if f, ok := errors.AsType[*failure](err); ok {
-		r.Cure = firstOf(f.cure, r.Cure)
-	}
-	return r
+	return result{State: failing, Text: err.Error(), Cure: cmp.Or(cureIn(err), "achbridge key new, or copy the file from a host of your network")}
 }
 
 // checkTrust looks at what the key is worth.
@@ -72,12 +69,8 @@ func (p *patient) checkTrust(key transport.Key, path string, now time.Time) resu
 // revocations are the newest list that this host has: beside the key, or where the daemon
 // keeps what it was told.
 func (p *patient) revocations(key string) (newest *transport.Revocations) {
-	for _, path := range []string{key + ".revoked", p.stateFile(p.config.State, "revoked")} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		if list, err := transport.ParseRevocations(string(text)); err == nil && list.Number() > newest.Number() {
+	for _, path := range []string{revokedBeside(key), p.stateFile(p.config.State, revokedFile)} {
+		if list, err := readRevocations(path); err == nil && list.Number() > newest.Number() {
 			newest = list
 		}
 	}

@@ -39,3 +39,11 @@ func exitCode(err error) int {
 	}
 	return exitFailure
 }
+
+// cureIn is the cure of the outermost failure in err, "" when there is none.
+func cureIn(err error) string {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.cure
+	}
+	return ""
+}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -97,7 +96,7 @@ func demandsOf(before, after bridge.Status, apart time.Duration, rate bitRate) (
 		link := links[e.Peer]
 		d := demand{
 			what: e.Channel + " for " + e.Peer, bytes: e.Bytes, every: e.QoS.Mode == bridge.Every,
-			budget: cmp.Or(e.QoS.Budget, bridge.DefaultBudget), rate: float64(rate), delay: time.Duration(link.RTTms / 2 * float64(time.Millisecond)),
+			budget: budgetOf(e.QoS), rate: float64(rate), delay: time.Duration(link.RTTms / 2 * float64(time.Millisecond)),
 		}
 		if known {
 			d.hz = limited(float64(e.Offered-then)/apart.Seconds(), e.QoS.MaxRate)

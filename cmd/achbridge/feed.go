@@ -113,16 +113,7 @@ func (f *feed) run(ctx context.Context) {
 	var followed sync.WaitGroup
 	followed.Go(func() { f.follow(ctx) })
 	defer followed.Wait()
-	tick := time.NewTicker(feedEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			f.second(f.lately())
-		}
-	}
+	_ = repeat(ctx, feedEvery, func() { f.second(f.lately()) }) // its end is that of ctx
 }
 
 // second takes the ages of a second and tells who looks.

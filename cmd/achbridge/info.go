@@ -89,10 +89,8 @@ func sizesText(c recording.ChannelSummary) string {
 	switch {
 	case c.Frames == 0:
 		return ""
-	case c.SizeMin == c.SizeMax:
-		return bytesText(c.SizeMin)
 	}
-	return bytesText(c.SizeMin) + " to " + bytesText(c.SizeMax)
+	return sizeRange(c.SizeMin, c.SizeMax)
 }
 
 func causesText(drops map[string]uint64) string {

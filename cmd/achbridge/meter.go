@@ -41,10 +41,7 @@ type rate struct {
 
 // sizes is one size, or from which to which.
 func (r rate) sizes() string {
-	if r.SizeMax == r.SizeMin {
-		return bytesText(r.SizeMin)
-	}
-	return bytesText(r.SizeMin) + " to " + bytesText(r.SizeMax)
+	return sizeRange(r.SizeMin, r.SizeMax)
 }
 
 func (m *meter) add(a arrival) {

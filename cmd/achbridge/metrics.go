@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"runtime"
 	"slices"
 	"sync"
@@ -112,7 +111,7 @@ func collectLink(out chan<- prometheus.Metric, l bridge.LinkStatus) {
 
 func collectMirror(out chan<- prometheus.Metric, m bridge.MirrorStatus) {
 	gauge(out, mirrorLive, truth(m.State == "live"), m.Name, m.Host)
-	gauge(out, budget, cmp.Or(m.QoS.Budget, bridge.DefaultBudget).Seconds(), m.Name, m.Host)
+	gauge(out, budget, budgetOf(m.QoS).Seconds(), m.Name, m.Host)
 	if m.AgeMs != nil {
 		gauge(out, ageNow, *m.AgeMs/1000, m.Name, m.Host)
 	}
@@ -149,7 +148,7 @@ const takenBack = 100
 // collectFrames tells the ledger. Prometheus takes a count that shrinks for one that
 // began anew, so one that takes a frame back stands still until it has grown again.
 func (m *metrics) collectFrames(out chan<- prometheus.Metric, told map[fateKey]uint64, of [3]string, a bridge.Accounts) {
-	for _, f := range append([]fate{{"delivered", a.Delivered}, {"late_kept", a.LateKept}}, dropsOf(a)...) {
+	for _, f := range fatesOf(a) {
 		key, count := fateKey{of, f.name}, f.count
 		if _, twice := told[key]; twice {
 			return

@@ -68,10 +68,8 @@ func (c *control) lookAt(ctx context.Context, a address) (found bridge.MirrorSta
 	began := time.Now()
 	until(ctx, peekWait, func() bool {
 		s := c.node.Glance()
-		for _, m := range s.Mirrors {
-			if m.Host == a.host && m.Channel == a.channel {
-				found = m
-			}
+		if m, ok := mirrorOf(s, a.host, a.channel); ok {
+			found = m
 		}
 		dialled := slices.ContainsFunc(s.Peers, func(p bridge.PeerStatus) bool { return p.Host == a.host && p.State != "linked" })
 		return found.State != "" && found.State != "waiting" || !dialled && time.Since(began) > peekSoon
@@ -88,10 +86,8 @@ func (c *control) lookAt(ctx context.Context, a address) (found bridge.MirrorSta
 
 // absent says why there is nothing of a channel.
 func (c *control) absent(a address) error {
-	for _, l := range c.node.Glance().Links {
-		if l.Peer == a.host {
-			return notThere{fmt.Errorf("%s: %s offers no such channel; achbridge ls %s lists those that it does", a, a.host, a.host)}
-		}
+	if _, linked := linkOf(c.node.Glance(), a.host); linked {
+		return notThere{fmt.Errorf("%s: %s offers no such channel; achbridge ls %s lists those that it does", a, a.host, a.host)}
 	}
 	return notThere{fmt.Errorf("%s: no link to %s; achbridge status tells of the peers", a, a.host)}
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -88,6 +90,9 @@ func qosText(from, to bridge.QoS) string {
 	return strings.Join(list, ", ")
 }
 
+// budgetOf is the budget that applies.
+func budgetOf(q bridge.QoS) time.Duration { return cmp.Or(q.Budget, bridge.DefaultBudget) }
+
 // dropsText says what became of the frames that did not get into the mirror,
 // "" when all did.
 func dropsText(a bridge.Accounts) string {
@@ -104,6 +109,11 @@ func dropsText(a bridge.Accounts) string {
 type fate struct {
 	name  string
 	count uint64
+}
+
+// fatesOf are the fates that frames can have.
+func fatesOf(a bridge.Accounts) []fate {
+	return append([]fate{{"delivered", a.Delivered}, {"late_kept", a.LateKept}}, dropsOf(a)...)
 }
 
 // dropsOf are the causes for which frames did not get into the mirror.

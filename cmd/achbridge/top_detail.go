@@ -96,8 +96,7 @@ func figuresLine(what string, f *bridge.AgeFigures) []string {
 // ledgerLines say what became of the frames, two fates on a line; those of which
 // there are none are left out.
 func ledgerLines(a bridge.Accounts) []string {
-	fates := append([]fate{{"delivered", a.Delivered}, {"late_kept", a.LateKept}}, dropsOf(a)...)
-	fates = append(fates, fate{"in_flight", a.InFlight})
+	fates := append(fatesOf(a), fate{"in_flight", a.InFlight})
 	var cells []string
 	for _, f := range fates {
 		if f.count > 0 {
@@ -116,29 +115,27 @@ func ledgerLines(a bridge.Accounts) []string {
 }
 
 func (m topModel) linkLines(peer string, in bool) []string {
-	for _, l := range m.status.Links {
-		if l.Peer != peer {
-			continue
-		}
-		state := "up " + seconds(l.UpS)
-		if l.State != "up" {
-			state = m.paint("31", "silent "+seconds(l.SilentS))
-		}
-		path := "never full"
-		if l.PathMbit != nil {
-			path = fmt.Sprintf("%.3g Mbit/s when full", *l.PathMbit)
-		}
-		lost, packets := l.Lost, l.Sent
-		if in {
-			lost, packets = l.Missed, l.Received+l.Missed
-		}
-		return []string{
-			fmt.Sprintf("link    %s over %s with %s, %s", l.Peer, l.Transport, l.Addr, state),
-			fmt.Sprintf("  round trip %s, path %s, lost %.2f %% of %d packets", millis(l.RTTms), path, 100*float64(lost)/float64(max(1, packets)), packets),
-			fmt.Sprintf("  clock %s %s %s against ours", millis(l.ClockOffsetMs), m.plusMinus(), millis(l.ClockUncertaintyMs)),
-		}
+	l, ok := linkOf(m.status.Status, peer)
+	if !ok {
+		return []string{"link    none with " + peer}
 	}
-	return []string{"link    none with " + peer}
+	state := "up " + seconds(l.UpS)
+	if l.State != "up" {
+		state = m.paint("31", "silent "+seconds(l.SilentS))
+	}
+	path := "never full"
+	if l.PathMbit != nil {
+		path = fmt.Sprintf("%.3g Mbit/s when full", *l.PathMbit)
+	}
+	lost, packets := l.Lost, l.Sent
+	if in {
+		lost, packets = l.Missed, l.Received+l.Missed
+	}
+	return []string{
+		fmt.Sprintf("link    %s over %s with %s, %s", l.Peer, l.Transport, l.Addr, state),
+		fmt.Sprintf("  round trip %s, path %s, lost %.2f %% of %d packets", millis(l.RTTms), path, 100*float64(lost)/float64(max(1, packets)), packets),
+		fmt.Sprintf("  clock %s %s %s against ours", millis(l.ClockOffsetMs), m.plusMinus(), millis(l.ClockUncertaintyMs)),
+	}
 }
 
 // channelEvents are the newest events of a channel and of the link with its peer, as

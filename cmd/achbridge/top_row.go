@@ -3,7 +3,6 @@ package main
 import (
 	"math"
 	"strings"
-	"time"
 
 	"achbridge/bridge"
 )
@@ -46,11 +45,7 @@ func mirrorTopRow(c bridge.MirrorStatus, past *topPast) topRow {
 		key: inKey(c), name: c.Name, of: c.Host + "/" + c.Channel, state: c.State, reason: c.Reason, in: true,
 		age: math.NaN(), mean: math.NaN(), p99: math.NaN(), ages: past.ages(),
 	}
-	budget := c.QoS.Budget
-	if budget == 0 {
-		budget = bridge.DefaultBudget
-	}
-	r.budget = float64(budget) / float64(time.Millisecond)
+	r.budget = msOf(budgetOf(c.QoS))
 	if c.AgeMs != nil {
 		r.age = *c.AgeMs
 	}

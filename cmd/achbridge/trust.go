@@ -82,8 +82,12 @@ func (d *running) followKey() {
 	d.log.Info("key file read again", "path", d.trust.path, "networks", key.Networks())
 }
 
-// besideKey is the list of revocations that an operator puts beside the key file.
-func (s *standing) besideKey() string { return s.path + ".revoked" }
+// revokedFile is where a host keeps the list of revocations that it was told, among
+// its state.
+const revokedFile = "revoked"
+
+// revokedBeside is the list of revocations that an operator puts beside the key file.
+func revokedBeside(key string) string { return key + ".revoked" }
 
 // recall has the list of revocations count that counted when the daemon ran last,
 // and the one beside the key file.
@@ -102,9 +106,10 @@ func (d *running) followList() {
 	if d.trust.held().Host() == "" {
 		return
 	}
-	if now := stampOf(d.trust.besideKey()); now != d.trust.list {
+	beside := revokedBeside(d.trust.path)
+	if now := stampOf(beside); now != d.trust.list {
 		d.trust.list = now
-		d.takeList(d.trust.besideKey())
+		d.takeList(beside)
 	}
 	list := d.endpoint.Revocations()
 	if list.Number() <= d.trust.had || d.trust.kept == "" {

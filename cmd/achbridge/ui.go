@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -139,10 +138,7 @@ func (u *ui) note(format string, args ...any) {
 
 // fail prints an error and its cure. Of several problems each has its line.
 func (u *ui) fail(err error) {
-	cure := ""
-	if f, ok := errors.AsType[*failure](err); ok {
-		cure = f.cure
-	}
+	cure := cureIn(err)
 	name := paint(u.errColor, "31", "achbridge:")
 	for text := range strings.Lines(err.Error()) {
 		text = strings.TrimPrefix(strings.TrimRight(text, "\n"), "achbridge: ")
@@ -188,6 +184,14 @@ func bytesText(n int) string {
 		}
 	}
 	return fmt.Sprint(n)
+}
+
+// sizeRange is one size, or from which to which.
+func sizeRange(least, most int) string {
+	if least == most {
+		return bytesText(least)
+	}
+	return bytesText(least) + " to " + bytesText(most)
 }
 
 func yesNo(b bool) string {

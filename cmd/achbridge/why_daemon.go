@@ -53,7 +53,7 @@ func (d *running) why(ctx context.Context, query url.Values) (r whyReport, err e
 	if report, err := d.node.Age(ctx, name, window); err == nil {
 		s.age = report.Window
 	} else {
-		until(ctx, window, func() bool { return false })
+		rest(ctx, window)
 	}
 	beside.Wait()
 	s.after, s.apart = d.node.Status(), time.Since(begin)
@@ -130,11 +130,9 @@ func (d *running) surroundings(ctx context.Context, host string) (a surroundings
 	if host == d.self.Host {
 		return a
 	}
-	known := false
-	for _, s := range []bridge.Status{d.node.Glance()} {
-		known = slices.ContainsFunc(s.Peers, func(p bridge.PeerStatus) bool { return p.Host == host }) ||
-			slices.ContainsFunc(s.Links, func(l bridge.LinkStatus) bool { return l.Peer == host })
-	}
+	s := d.node.Glance()
+	_, known := linkOf(s, host)
+	known = known || slices.ContainsFunc(s.Peers, func(p bridge.PeerStatus) bool { return p.Host == host })
 	for _, p := range d.members() {
 		a.seen = append(a.seen, p.Host)
 	}
@@ -228,13 +226,14 @@ func quicAnswers(ctx context.Context, at string) bool {
 // fileFacts look at the file of a channel or mirror of this host.
 func (d *running) fileFacts(name string) (f fileFacts) {
 	f.daemon = userText(os.Geteuid(), os.Getegid())
-	if free, err := freeText(string(d.dir)); err == nil {
-		f.free = free
+	var st unix.Statfs_t
+	if unix.Statfs(string(d.dir), &st) == nil {
+		f.free = freeText(string(d.dir), &st)
 	}
 	if localach.CheckName(name) != nil {
 		return f
 	}
-	info, err := os.Lstat(channelFile(d.dir, name))
+	info, err := os.Lstat(d.dir.Path(name))
 	if err != nil {
 		return f
 	}
@@ -258,8 +257,6 @@ func loadText() string {
 	return fmt.Sprintf("%s on %d processors", minute, runtime.NumCPU())
 }
 
-func channelFile(dir localach.Dir, name string) string { return string(dir) + "/achshm-" + name }
-
 // modeText is a file's permission bits and owners.
 func modeText(info fs.FileInfo) string {
 	text := fmt.Sprintf("mode %04o", info.Mode().Perm())
@@ -281,20 +278,21 @@ func userText(uid, gid int) string {
 	return name + ":" + group
 }
 
+// processName is the name of a process or thread, "" when it is not to be seen.
+func processName(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return strings.TrimSpace(string(text))
+}
+
 // processText names the process of a thread.
 func processText(thread int) string {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", thread))
-	if name := strings.TrimSpace(string(text)); name != "" {
+	if name := processName(thread); name != "" {
 		return fmt.Sprintf("thread %d (%s)", thread, name)
 	}
 	return fmt.Sprintf("thread %d, which is not to be seen from here", thread)
 }
 
-// freeText says how much room a directory has.
-func freeText(dir string) (string, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s of %s are free in %s", aboutBytes(int(st.Bavail)*int(st.Bsize)), aboutBytes(int(st.Blocks)*int(st.Bsize)), dir), nil
+// freeText says how much room a directory has, by its file system.
+func freeText(dir string, st *unix.Statfs_t) string {
+	return fmt.Sprintf("%s of %s are free in %s", aboutBytes(int(st.Bavail)*int(st.Bsize)), aboutBytes(int(st.Blocks)*int(st.Bsize)), dir)
 }

@@ -35,7 +35,7 @@ func (r *recorder) changed(e localach.Event) {
 		_ = r.drainOne(s) // what it held is still there for us
 		r.forget(s)
 	}
-	if mirror, ok := strings.CutSuffix(e.Name, ".meta"); ok {
+	if mirror, ok := strings.CutSuffix(e.Name, bridge.MetaSuffix); ok {
 		if s := r.streams[mirror]; s != nil {
 			r.attach(s)
 		}

@@ -112,7 +112,7 @@ type told struct {
 }
 
 func openCompanion(dir localach.Dir, mirror string) *companion {
-	ch, err := dir.TryOpen(mirror + ".meta")
+	ch, err := dir.TryOpen(mirror + bridge.MetaSuffix)
 	if err != nil {
 		return nil
 	}
