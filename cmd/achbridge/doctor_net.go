@@ -165,15 +165,14 @@ func checkPaths(_ context.Context, p *patient) result {
 		}
 		list = append(list, fmt.Sprintf("%s carries %d bytes", i.Name, i.MTU))
 		if i.MTU < quicPath {
-			r.State, r.Cure = failing, fmt.Sprintf("ip link set %s mtu 1500; or transport: sctp on both hosts", i.Name)
+			r.worsen(failing, fmt.Sprintf("ip link set %s mtu 1500; or transport: sctp on both hosts", i.Name))
 		}
 	}
 	if p.daemon != nil {
 		for _, l := range p.daemon.Links {
 			list = append(list, fmt.Sprintf("to %s %d in a datagram over %s", l.Peer, l.DatagramBytes, l.Transport))
 			if l.DatagramBytes < quicLoad/2 {
-				r.State = max(r.State, doubt)
-				r.Cure = firstOf(r.Cure, "find the link on the way to "+l.Peer+" that carries less than 1280 bytes: tracepath")
+				r.worsen(doubt, "find the link on the way to "+l.Peer+" that carries less than 1280 bytes: tracepath")
 			}
 		}
 	}

@@ -233,3 +233,20 @@ func TestLongLinesAreWrappedWhereTheTerminalEnds(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+func TestWorstOfSeveralFindingsCounts(t *testing.T) {
+	r := result{State: fit}
+	for _, step := range []struct {
+		state, want fitness
+		cure, cured string
+	}{
+		{doubt, doubt, "first", "first"},
+		{doubt, doubt, "second", "first"},
+		{failing, failing, "third", "third"},
+		{doubt, failing, "fourth", "third"},
+	} {
+		if r.worsen(step.state, step.cure); r.State != step.want || r.Cure != step.cured {
+			t.Errorf("after %s, %s: got %s, %s, want %s, %s", step.state, step.cure, r.State, r.Cure, step.want, step.cured)
+		}
+	}
+}
