@@ -26,6 +26,11 @@ const lowest Priority = 1
 // peekPrefix begins the names of mirrors for who looks; the node follows.
 const peekPrefix = "peek-"
 
+// IsPeek tells a mirror that is there for who looks, and goes with him.
+func IsPeek(channel string, tag localach.Tag) bool {
+	return tag != (localach.Tag{}) && strings.HasPrefix(channel, peekPrefix)
+}
+
 // Peek has a channel of another host mirrored until end is called, which may be called
 // twice. An error is that the channel cannot be, or must not be.
 func (n *Node) Peek(host, channel string) (end func(), err error) {

@@ -12,7 +12,8 @@ import (
 )
 
 // wanted reports whether a channel is to be recorded. Companions of mirrors are only by
-// their exact name: what they tell is in the publish times.
+// their exact name: what they tell is in the publish times. So are mirrors that go with
+// who looks at them.
 func (r *recorder) wanted(name string) bool {
 	if slices.Contains(r.Patterns, name) {
 		return true
@@ -26,7 +27,7 @@ func (r *recorder) wanted(name string) bool {
 	}
 	defer ch.Close()
 	_, companion := bridge.MetaOf(name, ch.Tag())
-	return !companion
+	return !companion && !bridge.IsPeek(name, ch.Tag())
 }
 
 // changed follows the directory.

@@ -190,19 +190,26 @@ func TestEveryFrameIsRecordedOnce(t *testing.T) {
 	}
 }
 
-func TestPatternsChooseAndCompanionsAreLeftOut(t *testing.T) {
+func TestPatternsChooseAndWhatTheDaemonKeepsForItselfIsLeftOut(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	names := []string{"imu", "joints", "krang.imu", "krang.imu.meta"}
 	for _, name := range names {
 		create(t, dir, name, 16, 64).put(1)
 	}
 	mirror(t, dir, "krang.cam")
+	peek := create(t, dir, "peek-00112233-1", 16, 64)
+	peek.put(1)
+	if err := peek.ch.SetTag(localach.Tag{Node: [16]byte{1}, Channel: 1}, 0); err != nil {
+		t.Fatal(err)
+	}
+	create(t, dir, "peek-a-boo", 16, 64).put(1) // some robot's
 	for _, c := range []struct {
 		patterns, want []string
 	}{
-		{nil, []string{"imu", "joints", "krang.cam", "krang.imu", "krang.imu.meta"}},
+		{nil, []string{"imu", "joints", "krang.cam", "krang.imu", "krang.imu.meta", "peek-a-boo"}},
 		{[]string{"i*", "krang.*"}, []string{"imu", "krang.cam", "krang.imu", "krang.imu.meta"}},
 		{[]string{"krang.cam.meta"}, []string{"krang.cam.meta"}},
+		{[]string{"peek-00112233-1"}, []string{"peek-00112233-1"}},
 	} {
 		os.Remove(path)
 		end := record(t, Config{Dir: dir, Patterns: c.patterns, Files: Files{Path: path}})
