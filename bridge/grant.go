@@ -44,31 +44,46 @@ func GrantTo(patterns ...string) Grants {
 // errNoGrant: no rule is about the channel.
 var errNoGrant = errors.New("no rule names it")
 
+// About returns the rules about channel: those that deny it, and the one that says who
+// may use it, ok when there is one.
+func (gs Grants) About(channel string) (denials Grants, rule Grant, ok bool) {
+	for _, g := range gs {
+		switch {
+		case !matches(g.Channels, channel):
+		case g.Deny:
+			denials = append(denials, g)
+		case !ok:
+			rule, ok = g, true
+		}
+	}
+	return denials, rule, ok
+}
+
 // For returns the rule that lets host use channel, or an error that says why
 // none does, fit for the host to read.
 func (gs Grants) For(channel, host string) (Grant, error) {
 	if err := gs.denied(channel, host); err != nil {
 		return Grant{}, err
 	}
-	for _, g := range gs {
-		if g.Deny || !matches(g.Channels, channel) {
-			continue
-		}
-		if !g.allows(host) {
-			return g, fmt.Errorf("%s does not name the host %s", cmp.Or(g.From, "the rule for it"), host)
-		}
-		return g, nil
+	_, g, ok := gs.About(channel)
+	switch {
+	case !ok:
+		return g, errNoGrant
+	case !g.allows(host):
+		return g, fmt.Errorf("%s does not name the host %s", cmp.Or(g.From, "the rule for it"), host)
 	}
-	return Grant{}, errNoGrant
+	return g, nil
 }
 
 // denied says which rule denies host the channel, nil when none does.
 func (gs Grants) denied(channel, host string) error {
-	g, ok := firstOf(gs, func(g Grant) bool { return g.Deny && matches(g.Channels, channel) && g.allows(host) })
-	if !ok {
-		return nil
+	denials, _, _ := gs.About(channel)
+	for _, g := range denials {
+		if g.allows(host) {
+			return deniedBy(g.From)
+		}
 	}
-	return deniedBy(g.From)
+	return nil
 }
 
 // deniedBy is what a rule that denies says, fit for a peer to read.
@@ -76,9 +91,8 @@ func deniedBy(from string) error { return fmt.Errorf("%s denies it", cmp.Or(from
 
 // some reports whether there may be a peer that may use channel.
 func (gs Grants) some(channel string) bool {
-	open := func(g Grant) bool { return !g.Deny && matches(g.Channels, channel) }
-	shut := func(g Grant) bool { return g.Deny && g.Hosts == nil && matches(g.Channels, channel) }
-	return slices.ContainsFunc(gs, open) && !slices.ContainsFunc(gs, shut)
+	denials, _, ok := gs.About(channel)
+	return ok && !slices.ContainsFunc(denials, func(g Grant) bool { return g.Hosts == nil })
 }
 
 // names reports whether a rule that allows names exactly channel.

@@ -100,20 +100,21 @@ func ParseMeta(b []byte) (Meta, error) {
 	}, nil
 }
 
-// hostClock turns times of a node into those of the host's CLOCK_MONOTONIC, on which
-// Go's monotonic time runs too.
-type hostClock struct {
-	start time.Time     // of the node
-	at    time.Duration // CLOCK_MONOTONIC then
-}
-
-func newHostClock(start time.Time) hostClock {
+// Monotonic is the host's CLOCK_MONOTONIC at t, a time that has Go's monotonic reading,
+// which runs on the same clock.
+func Monotonic(t time.Time) time.Duration {
 	var ts unix.Timespec
-	before := time.Since(start)
+	before := time.Since(t)
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
 		panic("clock_gettime: " + err.Error()) // there is no Linux without it
 	}
-	return hostClock{start, time.Duration(ts.Nano()) - (before+time.Since(start))/2}
+	return time.Duration(ts.Nano()) - (before+time.Since(t))/2
+}
+
+// hostClock turns times of a node into those of the host's CLOCK_MONOTONIC.
+type hostClock struct {
+	start time.Time     // of the node
+	at    time.Duration // CLOCK_MONOTONIC then
 }
 
 // of is CLOCK_MONOTONIC at a time since the node's start.

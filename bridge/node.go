@@ -91,7 +91,7 @@ func New(cfg Config) (*Node, error) {
 		packing: newCompressor(),
 		space:   newSpace(cfg.Dir),
 	}
-	n.clock = newHostClock(n.start)
+	n.clock = hostClock{n.start, Monotonic(n.start)}
 	n.packers.group = &n.work
 	n.events.log = n.log
 	n.planPushes()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
 	"time"
 
@@ -40,7 +39,7 @@ func (n *Node) SetPeers(list []Peer) {
 			known := n.peers[key]
 			if known == nil {
 				known = &peer{}
-			} else if known.Over != p.Over || !slices.EqualFunc(known.Addrs, p.Addrs, sameAddrs) {
+			} else if known.Over != p.Over || !slices.EqualFunc(known.Addrs, p.Addrs, transport.Addrs.Equal) {
 				known.again() // it moved
 				known.moved = known.moved || n.leftBehind(known.Peer, p)
 			}
@@ -106,17 +105,6 @@ func (p Peer) key() string {
 		return p.Addrs[0].String()
 	}
 	return p.Host
-}
-
-func sameAddrs(a, b transport.Addrs) bool {
-	return sameAddr(a.QUIC, b.QUIC) && sameAddr(a.SCTP, b.SCTP)
-}
-
-func sameAddr(a, b net.Addr) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.String() == b.String()
 }
 
 // dialWanted dials every peer that somebody wants and no link serves; a silent

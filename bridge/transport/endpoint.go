@@ -90,14 +90,26 @@ type Endpoint struct {
 // used.
 type Addrs struct{ QUIC, SCTP net.Addr }
 
+// Equal tells whether b are the same two.
+func (a Addrs) Equal(b Addrs) bool { return sameAddr(a.QUIC, b.QUIC) && sameAddr(a.SCTP, b.SCTP) }
+
+// sameAddr compares addresses, each of which may be nil, without allocating if they
+// are UDP's.
+func sameAddr(a, b net.Addr) bool {
+	if a == nil || b == nil || a == b {
+		return a == b
+	}
+	x, isUDP := a.(*net.UDPAddr)
+	y, areUDP := b.(*net.UDPAddr)
+	if isUDP && areUDP {
+		return x.Port == y.Port && x.IP.Equal(y.IP) && x.Zone == y.Zone
+	}
+	return a.String() == b.String()
+}
+
 // Include tells whether addr is one of them.
 func (a Addrs) Include(addr net.Addr) bool {
-	for _, own := range []net.Addr{a.QUIC, a.SCTP} {
-		if own != nil && own.String() == addr.String() {
-			return true
-		}
-	}
-	return false
+	return sameAddr(a.QUIC, addr) || sameAddr(a.SCTP, addr)
 }
 
 // String returns the one that is tried first.

@@ -33,19 +33,6 @@ const (
 	paramHeartbeat = 1
 )
 
-// sameAddr compares addresses without allocating, if they are UDP's.
-func sameAddr(a, b net.Addr) bool {
-	if a == b {
-		return true
-	}
-	x, isUDP := a.(*net.UDPAddr)
-	y, areUDP := b.(*net.UDPAddr)
-	if isUDP && areUDP {
-		return x.Port == y.Port && x.IP.Equal(y.IP) && x.Zone == y.Zone
-	}
-	return a.String() == b.String()
-}
-
 // destination is where the packet goes that is being written.
 func (p *sctpPath) destination() net.Addr {
 	p.mu.Lock()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -122,7 +123,7 @@ func caIssueCommand(a *app) *cobra.Command {
 			if err != nil {
 				return misused(err, "")
 			}
-			path := firstOf(out, args[0]+".key")
+			path := cmp.Or(out, args[0]+".key")
 			// First the record: what is not in it cannot be revoked.
 			if err := dir.record(caEntry{key.Serial(), key.Host(), key.Ends()}); err != nil {
 				return failed(err, "")

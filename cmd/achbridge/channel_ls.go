@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -101,10 +102,10 @@ func (a *app) showChannels(rows []channelRow, asJSON bool) error {
 	for i, r := range rows {
 		note := r.Error
 		if r.Mirror {
-			note = firstOf(note, "mirror")
+			note = cmp.Or(note, "mirror")
 		}
 		if r.MetaOf != "" {
-			note = firstOf(note, "tells of "+r.MetaOf)
+			note = cmp.Or(note, "tells of "+r.MetaOf)
 		}
 		cells[i] = []string{r.Channel, geometryText(r.FrameCount, r.FrameSize), fmt.Sprint(r.Seq), r.Mode, note}
 	}

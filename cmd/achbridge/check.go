@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,7 +95,7 @@ func (c *checker) wrong(r checkReport) error {
 	if len(r.Problems) > 1 {
 		count = fmt.Sprintf("%d mistakes", len(r.Problems))
 	}
-	return misused(fmt.Errorf("%s: %s", firstOf(r.File, "configuration"), count), "")
+	return misused(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), count), "")
 }
 
 // looked is what two looks at a running daemon have told.
@@ -109,7 +110,7 @@ type looked struct {
 const lookFor = time.Second
 
 func (c *checker) look(ctx context.Context, cfg *config) (l looked) {
-	daemon := c.client(firstOf(c.control, cfg.Control))
+	daemon := c.client(cmp.Or(c.control, cfg.Control))
 	if _, err := daemon.get(ctx, "/v1/status", &l.before); err != nil {
 		return l
 	}
@@ -208,7 +209,7 @@ func (c *checker) wanted(cfg *config, daemon looked) (list []demand) {
 }
 
 func (c *checker) show(r checkReport, daemon looked) error {
-	if err := c.ui.line("%s", firstOf(r.File, "no configuration file")+": good"); err != nil {
+	if err := c.ui.line("%s", cmp.Or(r.File, "no configuration file")+": good"); err != nil {
 		return err
 	}
 	if len(r.Channels) > 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,7 +35,7 @@ func controlFlag(cmd *cobra.Command, path *string) {
 }
 
 func (a *app) client(path string) *client {
-	c := &client{path: firstOf(path, a.env(envName("control")), a.findControl())}
+	c := &client{path: cmp.Or(path, a.env(envName("control")), a.findControl())}
 	c.http = http.Client{
 		Timeout: 10 * time.Second,
 		Transport: &http.Transport{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,7 +48,7 @@ type givenFlag struct {
 // source finds the configuration: the file that is named by flag or environment,
 // else the user's, else the system's if there is one.
 func (a *app) source(path string, flags *pflag.FlagSet) configSource {
-	src := configSource{path: firstOf(path, a.env(envName("config")), a.findConfig()), env: a.env}
+	src := configSource{path: cmp.Or(path, a.env(envName("config")), a.findConfig()), env: a.env}
 	if flags != nil {
 		src.given = givenFlags(flags)
 	}

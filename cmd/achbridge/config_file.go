@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -199,7 +200,7 @@ func (p *configParser) entry(in pair) (entry, bool) {
 	case !ok:
 		p.add(in.at, "%s", unknown(in.key, keyNames()))
 	case key.kind == oneValue:
-		v, good := p.scalar(in.value, in.at, firstOf(key.example, orList(key.words)))
+		v, good := p.scalar(in.value, in.at, cmp.Or(key.example, orList(key.words)))
 		e.values, ok = []value{v}, good
 	case key.kind == aList:
 		e.values, ok = p.list(in.value, in.at, key.example)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 
 	"achbridge/bridge"
@@ -19,6 +20,8 @@ const (
 // the flag of the same meaning.
 type configKey struct {
 	name    string
+	of      func(*config) any // points to its value
+	fixed   bool              // a running daemon does not change it
 	kind    kind
 	flag    string   // when it is not called as the key
 	words   []string // that the value may be
@@ -26,7 +29,7 @@ type configKey struct {
 	doc     string
 }
 
-func (k configKey) flagName() string { return firstOf(k.flag, k.name) }
+func (k configKey) flagName() string { return cmp.Or(k.flag, k.name) }
 
 // variable is the environment variable that sets the key; lists have none.
 func (k configKey) variable() string {
@@ -39,24 +42,24 @@ func (k configKey) variable() string {
 // configKeys are the keys in the order in which people read them; the schema for
 // editors is made from them.
 var configKeys = []configKey{
-	{name: "name", example: "krang", doc: "Name of this host for others (default: the system's host name). Mirrors of its channels are called NAME.CHANNEL."},
-	{name: "listen", example: ":8076", doc: "UDP address and port to listen on. SCTP takes the next port."},
-	{name: "transport", words: []string{"auto", "quic", "sctp"}, doc: "What links run over; auto, the default, takes QUIC, and SCTP where QUIC has no answer."},
-	{name: "key", example: "/etc/achbridge/key", doc: "File of the network's key."},
-	{name: "peers", kind: aList, flag: "peer", example: "192.168.1.20", doc: "Hosts that are dialled at once, whatever is discovered: HOST[:PORT][,transport=quic|sctp|auto]."},
-	{name: "domains", kind: aList, flag: "domain", example: "robots.example.com", doc: "DNS domains whose zones list hosts, by unicast DNS-SD."},
-	{name: "interfaces", kind: aList, flag: "interface", example: "eth0", doc: "Network interfaces on which to discover and be discovered (default: all)."},
-	{name: "discovery", words: []string{"auto", "off"}, doc: "Find peers by mDNS, or only those that peers lists."},
-	{name: "export", kind: ruleSet, example: "imu*", doc: "Which channels of this host others may read (default: all), who may, and how much of them."},
-	{name: "relay", kind: aList, example: "krang.*", doc: "Mirrors that others may read as well (default: none)."},
-	{name: "accept", kind: ruleSet, example: "goal", doc: "Which channels others may push here (default: none), who may, and how they are mirrored."},
-	{name: "adopt", kind: aList, example: "goal", doc: "Existing channels, not made by achbridge, that a mirror may write into (default: none)."},
-	{name: "mirror", kind: ruleSet, example: "krang/*", doc: "Which channels of other hosts to have here, and how."},
-	{name: "push", kind: ruleSet, example: "goal krang", doc: "Which channels of this host other hosts are to have."},
-	{name: "http", example: ":9476", doc: "TCP address and port on which to serve a web page and metrics (default: off). A port alone is open to this host only."},
-	{name: "control", example: "/run/achbridge/control.sock", doc: "Path of the control socket."},
-	{name: "state", example: "/var/lib/achbridge", doc: "Directory in which the node remembers its identity."},
-	{name: "log", words: []string{"debug", "info", "warn", "error"}, doc: "What is worth a line in the log."},
+	{name: "name", of: func(c *config) any { return &c.Name }, fixed: true, example: "krang", doc: "Name of this host for others (default: the system's host name). Mirrors of its channels are called NAME.CHANNEL."},
+	{name: "listen", of: func(c *config) any { return &c.Listen }, fixed: true, example: ":8076", doc: "UDP address and port to listen on. SCTP takes the next port."},
+	{name: "transport", of: func(c *config) any { return &c.Transport }, fixed: true, words: []string{"auto", "quic", "sctp"}, doc: "What links run over; auto, the default, takes QUIC, and SCTP where QUIC has no answer."},
+	{name: "key", of: func(c *config) any { return &c.Key }, fixed: true, example: "/etc/achbridge/key", doc: "File of the network's key."},
+	{name: "peers", of: func(c *config) any { return &c.Peers }, fixed: true, kind: aList, flag: "peer", example: "192.168.1.20", doc: "Hosts that are dialled at once, whatever is discovered: HOST[:PORT][,transport=quic|sctp|auto]."},
+	{name: "domains", of: func(c *config) any { return &c.Domains }, fixed: true, kind: aList, flag: "domain", example: "robots.example.com", doc: "DNS domains whose zones list hosts, by unicast DNS-SD."},
+	{name: "interfaces", of: func(c *config) any { return &c.Interfaces }, fixed: true, kind: aList, flag: "interface", example: "eth0", doc: "Network interfaces on which to discover and be discovered (default: all)."},
+	{name: "discovery", of: func(c *config) any { return &c.Discovery }, fixed: true, words: []string{"auto", "off"}, doc: "Find peers by mDNS, or only those that peers lists."},
+	{name: "export", of: func(c *config) any { return &c.export }, kind: ruleSet, example: "imu*", doc: "Which channels of this host others may read (default: all), who may, and how much of them."},
+	{name: "relay", of: func(c *config) any { return &c.Relay }, kind: aList, example: "krang.*", doc: "Mirrors that others may read as well (default: none)."},
+	{name: "accept", of: func(c *config) any { return &c.accept }, kind: ruleSet, example: "goal", doc: "Which channels others may push here (default: none), who may, and how they are mirrored."},
+	{name: "adopt", of: func(c *config) any { return &c.Adopt }, kind: aList, example: "goal", doc: "Existing channels, not made by achbridge, that a mirror may write into (default: none)."},
+	{name: "mirror", of: func(c *config) any { return &c.mirrors }, kind: ruleSet, example: "krang/*", doc: "Which channels of other hosts to have here, and how."},
+	{name: "push", of: func(c *config) any { return &c.pushes }, kind: ruleSet, example: "goal krang", doc: "Which channels of this host other hosts are to have."},
+	{name: "http", of: func(c *config) any { return &c.HTTP }, fixed: true, example: ":9476", doc: "TCP address and port on which to serve a web page and metrics (default: off). A port alone is open to this host only."},
+	{name: "control", of: func(c *config) any { return &c.Control }, fixed: true, example: "/run/achbridge/control.sock", doc: "Path of the control socket."},
+	{name: "state", of: func(c *config) any { return &c.State }, fixed: true, example: "/var/lib/achbridge", doc: "Directory in which the node remembers its identity."},
+	{name: "log", of: func(c *config) any { return &c.Log }, words: []string{"debug", "info", "warn", "error"}, doc: "What is worth a line in the log."},
 }
 
 func keyNamed(name string) (configKey, bool) {
@@ -104,7 +107,7 @@ func ruleKeys() []ruleKey {
 		"priority": "7 goes first, 0 last; in export and push the most that a peer may ask for.",
 	}
 	for _, o := range bridge.Options() {
-		k := ruleKey{name: o.Key, lists: in, words: o.Words, example: examples[o.Key], doc: firstOf(docs[o.Key], sentence(o.Usage)) + " Default: " + o.Text(bridge.QoS{}) + "."}
+		k := ruleKey{name: o.Key, lists: in, words: o.Words, example: examples[o.Key], doc: cmp.Or(docs[o.Key], sentence(o.Usage)) + " Default: " + o.Text(bridge.QoS{}) + "."}
 		if docs[o.Key] != "" {
 			k.lists = reads
 		}

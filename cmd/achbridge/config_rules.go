@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,7 +68,7 @@ func (p *configParser) ruleOf(list configKey, n ast.Node, under origin) rule {
 			continue
 		}
 		o := ruleOption{key: in.key, at: in.at}
-		example := firstOf(keys[i].example, orList(keys[i].words))
+		example := cmp.Or(keys[i].example, orList(keys[i].words))
 		if _, several := in.value.(*ast.SequenceNode); several && keys[i].many {
 			o.values, _ = p.list(in.value, in.at, example)
 		} else if v, ok := p.scalar(in.value, in.at, example); ok {

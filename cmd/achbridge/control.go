@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,7 +171,7 @@ func (c *control) routes() http.Handler {
 // channels are those that linked peers offer, and for the other hosts those
 // that they announce.
 func (c *control) channels(ctx context.Context, query url.Values) ([]bridge.RemoteChannel, error) {
-	a, err := parseAddress(firstOf(query.Get("match"), "*/*"))
+	a, err := parseAddress(cmp.Or(query.Get("match"), "*/*"))
 	if err != nil {
 		return nil, badRequest{err}
 	}
@@ -185,7 +186,7 @@ func (c *control) channels(ctx context.Context, query url.Values) ([]bridge.Remo
 }
 
 func (c *control) unlisted(query url.Values) ([]unlisted, error) {
-	a, err := parseAddress(firstOf(query.Get("match"), "*/*"))
+	a, err := parseAddress(cmp.Or(query.Get("match"), "*/*"))
 	if err != nil {
 		return nil, badRequest{err}
 	}

@@ -20,13 +20,7 @@ import (
 // little-endian u64; the time is nanoseconds of CLOCK_MONOTONIC.
 const stampSize = 16
 
-func monotonic() int64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // the clock that every Linux has
-	}
-	return t.Nano()
-}
+func monotonic() int64 { return readClock(unix.CLOCK_MONOTONIC).Nanoseconds() }
 
 // publisher puts frames into a channel at a steady rate.
 type publisher struct {

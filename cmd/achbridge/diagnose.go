@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -147,7 +148,7 @@ func (s *snapshot) refused(m bridge.MirrorStatus) finding {
 // notOffered is a channel that the linked origin does not have for us.
 func (s *snapshot) notOffered(m bridge.MirrorStatus) finding {
 	if slices.Contains(s.offers, s.channel) {
-		return finding{Cause: bridge.CauseOther, Text: fmt.Sprintf("%s is offered, and about to be mirrored: %s", s.name(), firstOf(m.Reason, "ask again"))}
+		return finding{Cause: bridge.CauseOther, Text: fmt.Sprintf("%s is offered, and about to be mirrored: %s", s.name(), cmp.Or(m.Reason, "ask again"))}
 	}
 	f := finding{Cause: bridge.CauseNoChannel, Text: s.host + " does not offer " + s.channel}
 	if s.told.cause != "" {

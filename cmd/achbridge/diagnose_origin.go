@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"achbridge/bridge"
@@ -80,7 +81,7 @@ func (s *snapshot) hidden(c bridge.LocalStatus) finding {
 	for _, v := range s.rules {
 		if v.Verb == "export" {
 			f.Text = s.channel + ": " + v.Result
-			f.Evidence = append(f.Evidence, firstOf(v.Rule, "export")+", "+v.From)
+			f.Evidence = append(f.Evidence, cmp.Or(v.Rule, "export")+", "+v.From)
 		}
 	}
 	return f
@@ -106,7 +107,7 @@ func (s *snapshot) pushFindings() (list []finding) {
 			list = append(list, f)
 			continue
 		}
-		f := finding{Cause: p.Cause, Text: fmt.Sprintf("%s does not take %s: %s", p.Host, s.channel, firstOf(p.Reason, "no answer yet"))}
+		f := finding{Cause: p.Cause, Text: fmt.Sprintf("%s does not take %s: %s", p.Host, s.channel, cmp.Or(p.Reason, "no answer yet"))}
 		if cure := s.cure(p.Cause); cure != "" {
 			f.Cure = "on " + p.Host + ": " + cure
 		} else {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,7 +129,7 @@ func (a *app) doctor(ctx context.Context, control, file string, asJSON bool) err
 func (a *app) patient(ctx context.Context, control, file string) *patient {
 	p := &patient{app: a}
 	p.read(file)
-	c := a.client(firstOf(control, p.config.Control))
+	c := a.client(cmp.Or(control, p.config.Control))
 	var s statusReply
 	if _, p.asked = c.get(ctx, "/v1/status", &s); p.asked != nil {
 		return p
@@ -181,7 +182,7 @@ func checkConfiguration(_ context.Context, p *patient) result {
 	if p.wrong != nil {
 		return result{State: failing, Text: strings.ReplaceAll(strings.TrimSpace(p.wrong.Error()), "\n", "; "), Cure: "achbridge check"}
 	}
-	return result{State: fit, Text: firstOf(p.config.path, "no file: all as by default")}
+	return result{State: fit, Text: cmp.Or(p.config.path, "no file: all as by default")}
 }
 
 func checkDaemon(_ context.Context, p *patient) result {

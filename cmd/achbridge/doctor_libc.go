@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,7 +159,7 @@ func mappedFiles(text []byte) map[fileID]string {
 
 func describeSharer(pid int, mapped map[fileID]string) *sharer {
 	s := &sharer{pid: pid, libc: "none"}
-	s.name = firstOf(processName(pid), "?")
+	s.name = cmp.Or(processName(pid), "?")
 	s.namespace, _ = os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
 	for _, path := range mapped {
 		switch base := filepath.Base(path); {

@@ -99,7 +99,7 @@ func unitResult(out string) result {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		is[key] = value
 	}
-	text := fmt.Sprintf("%s is %s (%s), %s at boot", unitName, is["ActiveState"], is["SubState"], firstOf(is["UnitFileState"], "not started"))
+	text := fmt.Sprintf("%s is %s (%s), %s at boot", unitName, is["ActiveState"], is["SubState"], cmp.Or(is["UnitFileState"], "not started"))
 	if n := is["NRestarts"]; n != "" && n != "0" {
 		text += ", was started anew " + n + " times"
 	}

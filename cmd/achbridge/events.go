@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -151,7 +152,7 @@ func eventText(e bridge.Event, layout string) string {
 	if e.Count > 1 && e.Kind != bridge.DeadlineMissed {
 		text += fmt.Sprintf(" (%d times)", e.Count)
 	}
-	return fmt.Sprintf("%s  %-16s  %-12s  %s", e.Time.Local().Format(layout), e.Kind, firstOf(e.Mirror, e.Channel, e.Host, "-"), text)
+	return fmt.Sprintf("%s  %-16s  %-12s  %s", e.Time.Local().Format(layout), e.Kind, cmp.Or(e.Mirror, e.Channel, e.Host, "-"), text)
 }
 
 // mostEventWait is how long a request waits for events at most.
@@ -159,11 +160,11 @@ const mostEventWait = time.Minute
 
 // events answers a follower.
 func (c *control) events(ctx context.Context, query url.Values) (bridge.EventList, error) {
-	after, err := strconv.ParseUint(firstOf(query.Get("after"), "0"), 10, 64)
+	after, err := strconv.ParseUint(cmp.Or(query.Get("after"), "0"), 10, 64)
 	if err != nil {
 		return bridge.EventList{}, badRequest{fmt.Errorf("after %q: want the number of an event", query.Get("after"))}
 	}
-	wait, err := time.ParseDuration(firstOf(query.Get("wait"), "0s"))
+	wait, err := time.ParseDuration(cmp.Or(query.Get("wait"), "0s"))
 	if err != nil || wait < 0 || wait > mostEventWait {
 		return bridge.EventList{}, badRequest{fmt.Errorf("wait %q: want a time up to %v, as in 5s", query.Get("wait"), mostEventWait)}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -83,7 +84,7 @@ func (c *config) explain(channel string, wish wishFunc) (explanation, error) {
 }
 
 func (a *app) showExplanation(e explanation) error {
-	if err := a.ui.fields("channel", e.Channel, "config", firstOf(e.File, "no file")); err != nil {
+	if err := a.ui.fields("channel", e.Channel, "config", cmp.Or(e.File, "no file")); err != nil {
 		return err
 	}
 	rows, options := [][]string{}, [][]string{}

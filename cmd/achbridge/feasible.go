@@ -68,16 +68,6 @@ func (d demand) problem() string {
 
 func msOf(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// aboutBytes prints a size with three figures.
-func aboutBytes(n int) string {
-	for _, unit := range sizeUnits {
-		if unit.bytes > 1 && n >= unit.bytes {
-			return fmt.Sprintf("%.3g %s", float64(n)/float64(unit.bytes), unit.name)
-		}
-	}
-	return fmt.Sprintf("%d B", n)
-}
-
 // demandsOf are the subscriptions that a daemon serves, by two looks at it some
 // time apart. rate is what every link carries; 0: what was measured. Links that
 // never were full carry more than is known, and channels at rest need nothing:

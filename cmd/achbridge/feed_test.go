@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -59,7 +60,7 @@ func TestFeedTellsHistoryAndThenEachSecond(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					event = firstOf(after(line, "event: "), event)
+					event = cmp.Or(after(line, "event: "), event)
 					data = after(line, "data: ")
 				}
 				return event, data

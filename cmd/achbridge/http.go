@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,7 @@ func (h httpAddress) listen() (net.Listener, error) {
 	if err != nil {
 		return nil, misused(fmt.Errorf("http %s: %w", h, err), "--http :PORT")
 	}
-	ln, err := net.Listen("tcp", net.JoinHostPort(firstOf(host, "127.0.0.1"), port))
+	ln, err := net.Listen("tcp", net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port))
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, failed(fmt.Errorf("http %s: the TCP port is in use", h), "take another one: --http :PORT (:0 takes any)")
 	}

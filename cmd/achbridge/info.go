@@ -51,7 +51,7 @@ func (a *app) showRecording(s recording.Summary) error {
 	}
 	if err := a.ui.fields(
 		"file", s.File,
-		"size", roughBytes(s.Bytes),
+		"size", aboutBytes(s.Bytes),
 		"host", s.Host,
 		"start", start,
 		"duration", roughTime(time.Duration(s.Seconds*float64(time.Second))),

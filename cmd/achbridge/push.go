@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge"
@@ -42,7 +43,7 @@ achbridge run --push, or put it into its configuration file.`,
 				return err
 			}
 			if status.State == "waiting" {
-				a.ui.note("%s: %s", wish.Host, firstOf(status.Reason, "not there yet; the push begins when it appears"))
+				a.ui.note("%s: %s", wish.Host, cmp.Or(status.Reason, "not there yet; the push begins when it appears"))
 			}
 			return nil
 		},

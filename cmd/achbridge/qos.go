@@ -66,7 +66,7 @@ func (v *qosValue) Type() string {
 	if isSwitch(v.Words) {
 		return "bool"
 	}
-	return firstOf(v.Kind, strings.Join(v.Words, "|"))
+	return cmp.Or(v.Kind, strings.Join(v.Words, "|"))
 }
 
 func (v *qosValue) String() string { return v.value }

@@ -28,7 +28,8 @@ func recordCommand(a *app) *cobra.Command {
 		Long: `Record the frames of this host's channels, mirrors among them, into an MCAP file,
 until Ctrl-C. PATTERNs (quoted) name the channels, as in the shell; without one all
 are recorded. Channels that appear later are too. A channel of another host has to be
-mirrored here first.
+mirrored here first. What the daemon keeps beside them, NAME.meta and the peek-… that
+hz, bw and echo look at, is only recorded by its exact name.
 
 It reads as any reader of Ach, and nobody waits for it: frames that came and went
 before they could be read, because the disk is slow, are counted as missed. They
@@ -111,7 +112,7 @@ func (a *app) record(ctx context.Context, cfg recording.Config) error {
 	report, err := recording.Run(ctx, cfg)
 	for i, f := range report.Files {
 		if i < len(report.Files)-1 {
-			if err := a.ui.line("%s: %s", f.Path, roughBytes(f.Bytes)); err != nil {
+			if err := a.ui.line("%s: %s", f.Path, aboutBytes(f.Bytes)); err != nil {
 				return err
 			}
 			continue
@@ -119,7 +120,7 @@ func (a *app) record(ctx context.Context, cfg recording.Config) error {
 		if err != nil {
 			break // how much of it is in the file, only the file tells
 		}
-		if err := a.ui.line("%s: %s; %s in %s, missed %d", f.Path, roughBytes(f.Bytes),
+		if err := a.ui.line("%s: %s; %s in %s, missed %d", f.Path, aboutBytes(f.Bytes),
 			framesText(report.Frames, report.Channels), roughTime(report.Took), report.Missed); err != nil {
 			return err
 		}
@@ -154,16 +155,6 @@ func countText(n uint64, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// roughBytes is a size as people compare sizes.
-func roughBytes(n int64) string {
-	for _, unit := range sizeUnits {
-		if unit.bytes > 1 && n >= int64(unit.bytes) {
-			return fmt.Sprintf("%.1f %s", float64(n)/float64(unit.bytes), unit.name)
-		}
-	}
-	return fmt.Sprintf("%d B", n)
 }
 
 func roughTime(d time.Duration) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -47,7 +48,7 @@ func (a *app) showReload(r reloadReply) error {
 	if len(r.Changed) > 0 {
 		text = "in effect now: " + strings.Join(r.Changed, ", ")
 	}
-	if err := a.ui.line("%s: %s", firstOf(r.File, "no configuration file"), text); err != nil {
+	if err := a.ui.line("%s: %s", cmp.Or(r.File, "no configuration file"), text); err != nil {
 		return err
 	}
 	if len(r.Restart) > 0 {
@@ -62,9 +63,6 @@ type reloadReply struct {
 	Changed []string `json:"changed"` // in effect now
 	Restart []string `json:"restart"` // changed, and in effect after a restart
 }
-
-// fixedKeys are the keys that a running daemon does not change.
-var fixedKeys = []string{"name", "listen", "transport", "key", "peers", "domains", "interfaces", "discovery", "http", "control", "state"}
 
 // reload reads the configuration again and has the node do what it says. An
 // error has changed nothing.
@@ -102,22 +100,19 @@ func (d *running) reload() (reloadReply, error) {
 
 // reloading is what systemd wants to be told, with the time.
 func reloading() string {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it never fails
-	return fmt.Sprintf("%s\nMONOTONIC_USEC=%d", daemon.SdNotifyReloading, now.Nano()/1000)
+	return fmt.Sprintf("%s\nMONOTONIC_USEC=%d", daemon.SdNotifyReloading, readClock(unix.CLOCK_MONOTONIC).Microseconds())
 }
 
 // changes are the keys whose values are not those of before.
 func (c *config) changes(before *config) (now, restart []string) {
 	now, restart = []string{}, []string{}
-	old := before.values()
-	for key, v := range c.values() {
+	for _, key := range configKeys {
 		switch {
-		case reflect.DeepEqual(v, old[key]):
-		case slices.Contains(fixedKeys, key):
-			restart = append(restart, key)
+		case reflect.DeepEqual(key.of(c), key.of(before)):
+		case key.fixed:
+			restart = append(restart, key.name)
 		default:
-			now = append(now, key)
+			now = append(now, key.name)
 		}
 	}
 	slices.Sort(now)
@@ -128,21 +123,11 @@ func (c *config) changes(before *config) (now, restart []string) {
 // keepFixed takes over from before what a running daemon does not change, so
 // that c is what runs.
 func (c *config) keepFixed(before *config) {
-	c.Name, c.Listen, c.Transport, c.Key = before.Name, before.Listen, before.Transport, before.Key
-	c.Peers, c.Interfaces, c.Discovery = before.Peers, before.Interfaces, before.Discovery
-	c.HTTP, c.Control, c.State, c.static = before.HTTP, before.Control, before.State, before.static
-	c.Domains, c.domains = before.Domains, before.domains
-	for _, key := range fixedKeys {
-		c.from[key] = before.from[key]
+	for _, key := range configKeys {
+		if key.fixed {
+			reflect.ValueOf(key.of(c)).Elem().Set(reflect.ValueOf(key.of(before)).Elem())
+			c.from[key.name] = before.from[key.name]
+		}
 	}
-}
-
-// values are the settings by key.
-func (c *config) values() map[string]any {
-	return map[string]any{
-		"name": c.Name, "listen": c.Listen, "transport": c.Transport, "key": c.Key, "peers": slices.Clone(c.Peers), "domains": slices.Clone(c.Domains),
-		"interfaces": slices.Clone(c.Interfaces), "discovery": c.Discovery, "http": c.HTTP, "control": c.Control, "state": c.State,
-		"export": c.export, "relay": slices.Clone(c.Relay), "accept": c.accept, "adopt": slices.Clone(c.Adopt),
-		"mirror": c.mirrors, "push": c.pushes, "log": c.Log,
-	}
+	c.static, c.domains = before.static, before.domains
 }

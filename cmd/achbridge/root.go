@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 		}
 		return fmt.Errorf("%s: %w", verb(cmd), err)
 	})
-	root.PersistentFlags().StringVar(&a.shm, "shm", firstOf(a.env("ACHBRIDGE_SHM"), string(localach.Shm)),
+	root.PersistentFlags().StringVar(&a.shm, "shm", cmp.Or(a.env("ACHBRIDGE_SHM"), string(localach.Shm)),
 		"directory of the channel files")
 	_ = root.PersistentFlags().MarkHidden("shm")
 
@@ -148,14 +149,4 @@ func (a *app) misusedBy(cmd *cobra.Command, err error) int {
 	}
 	a.ui.fail(misused(err, cmd.CommandPath()+" --help"))
 	return exitUsage
-}
-
-// firstOf returns the first string that is not empty.
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,12 +99,12 @@ func idle(s bridge.Status) error {
 	var errs []error
 	for _, m := range s.Mirrors {
 		if m.State != "live" && !m.Temporary {
-			errs = append(errs, fmt.Errorf("mirror %s is %s: %s", m.Name, m.State, firstOf(m.Reason, "no answer yet")))
+			errs = append(errs, fmt.Errorf("mirror %s is %s: %s", m.Name, m.State, cmp.Or(m.Reason, "no answer yet")))
 		}
 	}
 	for _, p := range s.Pushes {
 		if p.State != "accepted" {
-			errs = append(errs, fmt.Errorf("push %s to %s is %s: %s", p.Channel, p.Host, p.State, firstOf(p.Reason, "no answer yet")))
+			errs = append(errs, fmt.Errorf("push %s to %s is %s: %s", p.Channel, p.Host, p.State, cmp.Or(p.Reason, "no answer yet")))
 		}
 	}
 	if len(errs) == 0 {
@@ -174,7 +175,7 @@ func peerRows(s bridge.Status) [][]string {
 	}
 	for _, p := range s.Peers {
 		if p.State != "linked" {
-			rows = append(rows, []string{firstOf(p.Host, "?"), p.State, addrsText(p.Addrs), "", "", "", p.Error})
+			rows = append(rows, []string{cmp.Or(p.Host, "?"), p.State, addrsText(p.Addrs), "", "", "", p.Error})
 		}
 	}
 	return rows
@@ -230,7 +231,7 @@ func exportServiceRows(list []bridge.ExportStatus) [][]string {
 func pushRows(list []bridge.PushStatus) [][]string {
 	var rows [][]string
 	for _, p := range list {
-		rows = append(rows, []string{p.Channel, p.Host + "/" + firstOf(p.As, p.Channel), p.State, firstOf(p.Reason, qosText(bridge.QoS{}, p.QoS))})
+		rows = append(rows, []string{p.Channel, p.Host + "/" + cmp.Or(p.As, p.Channel), p.State, cmp.Or(p.Reason, qosText(bridge.QoS{}, p.QoS))})
 	}
 	return rows
 }

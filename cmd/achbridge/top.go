@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ func sized(_ tea.Model, msg tea.Msg) tea.Msg {
 
 // isUTF8 reports whether the locale can show more than ASCII.
 func isUTF8(env func(string) string) bool {
-	locale := strings.ToLower(firstOf(env("LC_ALL"), env("LC_CTYPE"), env("LANG")))
+	locale := strings.ToLower(cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG")))
 	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
 }
 

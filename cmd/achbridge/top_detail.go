@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -14,7 +15,7 @@ const topBars = 4
 func (m topModel) detailPage(r topRow) []string {
 	lines := []string{
 		m.apart(m.paint("1", r.name)+"   "+r.about()+"   "+r.state, m.at.Format("15:04:05")),
-		firstOf(m.lostLine(), m.paint("31", r.reason)),
+		cmp.Or(m.lostLine(), m.paint("31", r.reason)),
 	}
 	var a bridge.Accounts
 	peer := r.of
@@ -27,7 +28,7 @@ func (m topModel) detailPage(r topRow) []string {
 	for _, e := range m.status.Exports {
 		if outKey(e) == r.key {
 			a = e.Accounts
-			lines = append(lines, "qos     "+firstOf(qosText(bridge.QoS{}, e.QoS), "default"), framesLine(r, e.Bytes, e.Seq))
+			lines = append(lines, "qos     "+cmp.Or(qosText(bridge.QoS{}, e.QoS), "default"), framesLine(r, e.Bytes, e.Seq))
 		}
 	}
 	lines = append(lines, "")
@@ -52,7 +53,7 @@ func (r topRow) about() string {
 
 func (m topModel) mirrorLines(c bridge.MirrorStatus, r topRow) []string {
 	lines := []string{
-		"qos     " + firstOf(qosText(bridge.QoS{}, c.QoS), fmt.Sprintf("default, budget %v", bridge.DefaultBudget)),
+		"qos     " + cmp.Or(qosText(bridge.QoS{}, c.QoS), fmt.Sprintf("default, budget %v", bridge.DefaultBudget)),
 		fmt.Sprintf("age     %s now", millisOr(r.age)),
 	}
 	if c.Age != nil {

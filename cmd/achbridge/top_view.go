@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -242,7 +243,7 @@ func (m topModel) eventLine() string {
 
 func topEventText(e bridge.Event) string {
 	text := fmt.Sprintf("%s %s", e.Time.Local().Format("15:04:05"), e.Kind)
-	return text + " " + firstOf(e.Mirror, e.Channel, e.Host) + ": " + e.Text
+	return text + " " + cmp.Or(e.Mirror, e.Channel, e.Host) + ": " + e.Text
 }
 
 func (m topModel) keysLine(first, last int) string {

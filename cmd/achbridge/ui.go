@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -53,7 +54,7 @@ func (u *ui) table(header []string, rows [][]string) error {
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			cells[i] = firstOf(cell, "-")
+			cells[i] = cmp.Or(cell, "-")
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
@@ -184,6 +185,20 @@ func bytesText(n int) string {
 		}
 	}
 	return fmt.Sprint(n)
+}
+
+// aboutBytes prints a size as people compare sizes, with three figures.
+func aboutBytes[N int | int64](n N) string {
+	for _, unit := range sizeUnits {
+		if unit.bytes > 1 && n >= N(unit.bytes) {
+			v, figures := float64(n)/float64(unit.bytes), 3
+			if v >= 999.5 {
+				figures = 4
+			}
+			return fmt.Sprintf("%.*g %s", figures, v, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
 }
 
 // sizeRange is one size, or from which to which.

@@ -71,26 +71,21 @@ func (c *config) acceptVerdict(channel string) verdict {
 
 // grantVerdict says in Result who may do what, or why nobody.
 func (c *config) grantVerdict(verb, what, channel string, grants bridge.Grants) verdict {
+	denials, g, ok := grants.About(channel)
 	var shut []string
-	for _, g := range grants {
-		if !g.Deny || !matchesAny(g.Channels, channel) {
-			continue
-		}
-		if g.Hosts == nil {
-			v := c.ruled(verb, c.Name+"/"+channel, g.From)
-			v.Result = "nobody " + what + ": " + g.From + " denies it"
+	for _, d := range denials {
+		if d.Hosts == nil {
+			v := c.ruled(verb, c.Name+"/"+channel, d.From)
+			v.Result = "nobody " + what + ": " + d.From + " denies it"
 			return v
 		}
-		shut = append(shut, g.Hosts...)
+		shut = append(shut, d.Hosts...)
 	}
-	i := slices.IndexFunc(grants, func(g bridge.Grant) bool { return !g.Deny && matchesAny(g.Channels, channel) })
-	if i < 0 {
-		v := c.ruled(verb, c.Name+"/"+channel, "")
+	v := c.ruled(verb, c.Name+"/"+channel, g.From)
+	if !ok {
 		v.Result = "nobody " + what + ": no rule names it"
 		return v
 	}
-	g := grants[i]
-	v := c.ruled(verb, c.Name+"/"+channel, g.From)
 	v.Applies, v.Result = true, "every host with the key"
 	if g.Hosts != nil {
 		v.Result = andList(g.Hosts)

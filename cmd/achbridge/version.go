@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 
@@ -47,11 +48,11 @@ func versionCommand(a *app) *cobra.Command {
 }
 
 func buildOf(info *debug.BuildInfo, ok bool) build {
-	b := build{Version: firstOf(release, "(devel)"), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	b := build{Version: cmp.Or(release, "(devel)"), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if !ok {
 		return b
 	}
-	b.Version = firstOf(release, info.Main.Version, b.Version)
+	b.Version = cmp.Or(release, info.Main.Version, b.Version)
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -35,7 +36,7 @@ type whyReport struct {
 // why says what keeps a channel from being fresh: HOST/CHANNEL, the name of a mirror, or
 // a channel of this host. It watches for a while.
 func (d *running) why(ctx context.Context, query url.Values) (r whyReport, err error) {
-	window, err := time.ParseDuration(firstOf(query.Get("window"), whyWindow.String()))
+	window, err := time.ParseDuration(cmp.Or(query.Get("window"), whyWindow.String()))
 	if err == nil {
 		err = checkWindow("window", window)
 	}

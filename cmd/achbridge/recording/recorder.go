@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"achbridge/bridge"
 	"achbridge/localach"
@@ -80,12 +79,8 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		totals: map[[2]string]uint64{}, present: map[string]bool{}, origins: map[string]string{},
 		ledger: make(chan []bridge.MirrorStatus), events: make(chan localach.Event),
 	}
-	var ts unix.Timespec
 	r.begun = time.Now()
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return Report{}, err
-	}
-	r.mono = time.Duration(ts.Nano()) - time.Since(r.begun)
+	r.mono = bridge.Monotonic(r.begun)
 	if err := r.lookAround(ctx); err != nil {
 		return Report{}, err
 	}
