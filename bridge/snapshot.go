@@ -24,9 +24,16 @@ type snapshots struct {
 	links  int // that may take
 	r      *localach.Reader
 	newest *snapshot   // nil: none was taken
-	unused []*snapshot // as many as links have ever held at a time, and one
-	spare  [][]byte    // memory for packed forms
+	unused []*snapshot // for the next frames; at most mostUnused
+	spare  [][]byte    // memory for packed forms; at most mostSpare
 }
+
+// What waits for its next use. It suffices as long as links keep pace with one another.
+// That they hold frames of several ages is rare, and its memory is not kept.
+const (
+	mostUnused = 1
+	mostSpare  = len(codecs)
+)
 
 // snapshot is one frame, for the links that took it until each has released it.
 // Nobody writes to it meanwhile.
@@ -80,7 +87,7 @@ func (s *snapshots) copy(noted uint64, seen time.Duration) error {
 		n, err = s.r.TryNext(next.data)
 	}
 	if err != nil {
-		s.unused = append(s.unused, next)
+		s.unused = keep(s.unused, next, mostUnused)
 		return err
 	}
 	next.data, next.seq, next.captured = next.data[:n], s.r.Seq(), seen
@@ -146,11 +153,19 @@ func (s *snapshots) drop(old *snapshot) {
 	for i := range old.packs {
 		p := &old.packs[i]
 		if p.data != nil {
-			s.spare = append(s.spare, p.data)
+			s.spare = keep(s.spare, p.data, mostSpare)
 		}
 		*p = packedFrame{waiting: p.waiting[:0], work: p.work}
 	}
-	s.unused = append(s.unused, old)
+	s.unused = keep(s.unused, old, mostUnused)
+}
+
+// keep adds to what waits for its next use, unless that is enough.
+func keep[T any](list []T, more T, most int) []T {
+	if len(list) >= most {
+		return list
+	}
+	return append(list, more)
 }
 
 // packed returns the frame as codec makes it, when it is ready; it is valid until
@@ -207,7 +222,7 @@ func (s *snapshot) makePacked(i int) {
 	if worth {
 		p.data = buf
 	} else {
-		of.spare = append(of.spare, buf)
+		of.spare = keep(of.spare, buf, mostSpare)
 	}
 	of.mu.Unlock()
 	for _, done := range p.waiting { // nobody joins any more

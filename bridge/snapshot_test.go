@@ -146,6 +146,29 @@ func TestMemoryComesBackAfterTheLastRelease(t *testing.T) {
 	}
 }
 
+func TestMemoryOfFramesOfManyAgesIsNotKept(t *testing.T) {
+	r := newRing(t, 100_000)
+	var held []*snapshot
+	var todo later
+	for seq := range uint64(5) {
+		r.put(seq+1, 100_000)
+		s := r.mustTake(seq + 1)
+		s.packed(wire.CodecS2, todo.spawn, func() {})
+		held = append(held, s)
+	}
+	for i, s := range held {
+		todo[i]()
+		s.release()
+	}
+	if len(r.unused) > mostUnused || len(r.spare) > mostSpare {
+		t.Errorf("got %d frames and %d forms kept, want at most %d and %d", len(r.unused), len(r.spare), mostUnused, mostSpare)
+	}
+	r.put(6, 100_000)
+	if s := r.mustTake(6); s.data[0] != 6 {
+		t.Errorf("got a frame of %d, want the sixth", s.data[0])
+	}
+}
+
 func TestThreeLinksHaveAFramePackedOnce(t *testing.T) {
 	for _, codec := range codecs {
 		r := newRing(t, 200_000)
