@@ -125,10 +125,10 @@ func startSoak(t *testing.T) *soak {
 
 // measured starts a daemon whose memory is watched. Go collects garbage when the heap
 // has doubled since the last time, so that the peak shows twice what happened to be
-// in use then: copies of large frames for two links, or for none. With GOGC=25 it
+// in use then: copies of large frames for two links, or for none. With GOGC=10 it
 // shows what the daemon keeps.
 func (w *soak) measured(host string, args ...string) *process {
-	return w.startWith([]string{"GOGC=25"}, host, "achbridge", append([]string{"run"}, args...)...)
+	return w.startWith([]string{"GOGC=10"}, host, "achbridge", append([]string{"run"}, args...)...)
 }
 
 // switchOn starts the operator's daemon.
