@@ -17,6 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"achbridge/bridge/transport"
 	"achbridge/localach"
 	"achbridge/testnet"
@@ -251,7 +253,15 @@ type pollSource struct{ dir localach.Dir }
 
 func (s pollSource) Changes(ctx context.Context, f func(localach.Event)) error {
 	known := map[string]uint64{}
-	for ctx.Err() == nil {
+	settled := int64(-1) // since when the directory is as it was listed
+	for ; ctx.Err() == nil; pause(ctx, 10*time.Millisecond) {
+		changed := s.changed()
+		if changed == settled {
+			continue
+		}
+		if settled = -1; changed < stampNow() {
+			settled = changed
+		}
 		list, err := s.dir.List()
 		if err != nil {
 			return err
@@ -272,9 +282,27 @@ func (s pollSource) Changes(ctx context.Context, f func(localach.Event)) error {
 			}
 		}
 		known = now
-		pause(ctx, 10*time.Millisecond)
 	}
 	return nil
+}
+
+// changed tells when a name in the directory came or went last, in ns of the clock that
+// stamps files.
+func (s pollSource) changed() int64 {
+	var st unix.Stat_t
+	if unix.Stat(string(s.dir), &st) != nil {
+		return 0 // List has the error
+	}
+	return st.Mtim.Nano()
+}
+
+// stampNow is the stamp that a change would get now. That clock, which is the machine's
+// also in virtual time, goes in steps of milliseconds: what was stamped in this step may
+// not be the last of it.
+func stampNow() int64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) // it is there
+	return now.Nano()
 }
 
 func (s pollSource) Looked() time.Time { return time.Now() }
@@ -283,7 +311,14 @@ func (s pollSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 	ctx, cancel := context.WithCancel(context.Background())
 	last := ch.LastSeq()
 	go func() {
-		for ; ctx.Err() == nil; pause(ctx, 250*time.Microsecond) {
+		tick := time.NewTicker(250 * time.Microsecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
 			if seq := ch.LastSeq(); seq != last {
 				last = seq
 				f(seq)
