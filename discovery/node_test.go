@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,6 +26,11 @@ const orders = "ACHBRIDGE_DISCOVERY_NODE"
 func TestMain(m *testing.M) {
 	if text := os.Getenv(orders); text != "" {
 		os.Exit(beNode(text))
+	}
+	// Nodes mostly wait for each other: eight tests at a time, unless -parallel says
+	// otherwise.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
