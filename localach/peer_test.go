@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -25,21 +26,25 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	code := m.Run()
-	if dir, err := peerBinary(); err == nil {
-		os.RemoveAll(filepath.Dir(dir))
+	if dir := peerIn.Load(); dir != nil {
+		os.RemoveAll(*dir)
 	}
 	os.Exit(code)
 }
 
-// peerBinary compiles the C peer, once per run.
+// peerBinary compiles the C peer, once per run, if any test asks for it.
 var peerBinary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "localach-peer-")
 	if err != nil {
 		return "", err
 	}
+	peerIn.Store(&dir)
 	bin := filepath.Join(dir, "peer")
 	return bin, compile("cc", bin, "testdata/peer/channel.c", "testdata/peer/main.c")
 })
+
+// peerIn is the directory that peerBinary made; TestMain removes it.
+var peerIn atomic.Pointer[string]
 
 // compile fails with the compiler's own words, or with exec.ErrNotFound.
 func compile(cc, out string, args ...string) error {
