@@ -20,12 +20,14 @@ func topCommand(a *app) *cobra.Command {
 		Use:   "top",
 		Short: "Watch all channels, the worst first",
 		Long: `Watch the channels that the running daemon mirrors and sends, on the whole
-terminal, once a second; the worst come first. USED is the share of its budget that
-the age of a mirror takes up: its P99 over the last ten seconds, or its age now if
-that is more. RATE is frames put into a mirror each second, DROP frames that did
-not get there, but for those beyond max_rate. The bars show the mean age of each
-second, the newest on the right, as high as the highest, or a quarter of the budget
-if that is more. ! marks what is over its budget or not live. IMU > PC is sent there.
+terminal, once a second; the worst come first: refused, waiting, stale, and then by
+USED. That is the share of its budget that the age of a mirror takes up: its P99 over
+the last ten seconds, or its age now if that is more, less the time between two frames
+of the channel, for so old it becomes of itself. RATE is frames put into a mirror each
+second, DROP frames that did not get there, but for those beyond max_rate. The bars
+show the mean age of each second, the newest on the right, as high as the highest, or a
+quarter of the budget if that is more. ! marks what is over its budget or not live.
+IMU > PC is sent there.
 
   up, down, page up, page down, home, end    choose a channel
   Enter, Esc    all about one channel: its ledger, its link, its events; and back

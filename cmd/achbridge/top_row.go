@@ -13,7 +13,7 @@ type topRow struct {
 	state, reason string
 	age, mean     float64 // ms
 	p99, budget   float64 // ms
-	used          float64 // share of the budget
+	used          float64 // share of the budget, beyond the time between two frames
 	rate, drops   float64 // a second
 	ages          []float64
 	in            bool // it is a mirror
@@ -52,10 +52,11 @@ func mirrorTopRow(c bridge.MirrorStatus, past *topPast) topRow {
 	if c.Age != nil && c.Age.Window != nil {
 		r.mean, r.p99 = c.Age.Window.MeanMs, c.Age.Window.P99Ms
 	}
-	r.used = r.p99 / r.budget
-	if !(r.used > r.age/r.budget) && !math.IsNaN(r.age) {
-		r.used = r.age / r.budget
+	oldest := r.p99
+	if !(oldest > r.age) && !math.IsNaN(r.age) {
+		oldest = r.age
 	}
+	r.used = max(0, oldest-past.period(c)) / r.budget
 	r.rate, r.drops = past.rates()
 	return r
 }
@@ -117,6 +118,24 @@ func (p *topPast) rates() (put, dropped float64) {
 		return sum - a.RateLimited
 	})
 	return put, dropped
+}
+
+// leastFrames are enough to tell how often they come.
+const leastFrames = 10
+
+// period is the time between two frames that a mirror is to get, in ms: lately, else
+// since the first; 0: not known. So old a channel's newest frame becomes of itself.
+func (p *topPast) period(c bridge.MirrorStatus) (ms float64) {
+	first, last := p.samples[0], p.samples[len(p.samples)-1]
+	if n := int64(last.done.Offered - first.done.Offered); n >= leastFrames {
+		ms = 1000 * (last.up - first.up) / float64(n)
+	} else if c.Age != nil && c.Age.Total != nil && c.Offered > 0 {
+		ms = 1000 * c.Age.Total.WindowS / float64(c.Offered)
+	}
+	if most := c.QoS.MaxRate.Hz(); most > 0 {
+		ms = max(ms, 1000/most)
+	}
+	return ms
 }
 
 // ages are the mean ages between two looks, not a number where they are not known.

@@ -192,6 +192,38 @@ func TestTopSortsTheWorstFirst(t *testing.T) {
 	}
 }
 
+// TestTopLeavesSlowChannelsAlone: what is put once in ten seconds is ten seconds old
+// without anybody's fault, what is put often, or not any more, is not.
+func TestTopLeavesSlowChannelsAlone(t *testing.T) {
+	begun, old, older := 40.0, 9900.0, 25_000.0
+	slow := func(name string, age float64, rate bridge.Rate, every float64) bridge.MirrorStatus {
+		return bridge.MirrorStatus{
+			Host: "krang", Channel: name, Name: name, State: "live", QoS: bridge.QoS{MaxRate: rate}, AgeMs: &age,
+			Age:      &bridge.AgeStatus{Window: &bridge.AgeFigures{P99Ms: age}, Total: &bridge.AgeFigures{WindowS: begun}},
+			Accounts: bridge.Accounts{Offered: uint64(begun / every)},
+		}
+	}
+	rare, err := bridge.ParseRate("0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		mirror bridge.MirrorStatus
+		bad    bool
+	}{
+		{"put once in ten seconds", slow("log", old, 0, 10), false},
+		{"not put any more", slow("log", older, 0, 10), true},
+		{"put at 10 Hz", slow("camera", old, 0, 0.1), true},
+		{"put at 10 Hz, and asked for once in ten seconds", slow("camera", old, rare, 0.1), false},
+	} {
+		past := (&topPast{}).with(topSample{begun, topAge{}, c.mirror.Accounts})
+		if r := mirrorTopRow(c.mirror, past); r.bad() != c.bad {
+			t.Errorf("%s: its budget is used to %.2f, bad %v, want %v", c.name, r.used, r.bad(), c.bad)
+		}
+	}
+}
+
 func TestTopKeepsTheChosenChannelWhereverItGoes(t *testing.T) {
 	m := topOf(30, 80, 24).after("down down down")
 	row, _ := m.shown()
