@@ -48,6 +48,7 @@ type surroundings struct {
 // fileFacts are what the file of a channel on this host says.
 type fileFacts struct {
 	there  bool
+	mirror bool   // the daemon made it
 	mode   string // mode and owner
 	daemon string // the user that the daemon runs as
 	holder string // the process that holds its lock

@@ -17,6 +17,9 @@ func (s *snapshot) origin() []finding {
 	}
 	before, _ := localOf(s.before, s.channel)
 	hz := float64(less(c.Seq, before.Seq)) / s.apart.Seconds()
+	if hz == 0 && s.file.mirror {
+		return []finding{s.unfed()}
+	}
 	if hz == 0 {
 		list = append(list, s.silentPublisher(c))
 	}
@@ -62,6 +65,24 @@ func (s *snapshot) localFile(c bridge.LocalStatus, there bool) (finding, bool) {
 	return finding{}, false
 }
 
+// unfed is a mirror's file that stayed here when nobody asked for the mirror any more, or
+// when the host was gone that pushed it.
+func (s *snapshot) unfed() finding {
+	f := finding{Cause: bridge.CausePeerMissing, Text: s.channel + " is a mirror that nothing feeds now: nothing asks for it here, and no linked host pushes it",
+		Cure: "look whether the host that it is of runs; or achbridge mirror HOST/CHANNEL --as " + s.channel}
+	for _, v := range s.rules {
+		if v.Verb == "accept" {
+			f.Evidence = append(f.Evidence, v.Result)
+		}
+	}
+	for _, p := range s.after.Peers {
+		if p.State != "linked" {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s is not linked: %s", p.Host, cmp.Or(p.Error, p.State)))
+		}
+	}
+	return f
+}
+
 func (s *snapshot) silentPublisher(c bridge.LocalStatus) finding {
 	f := finding{Cause: bridge.CausePublisherStopped, Text: "nothing is put into " + s.channel, Cure: "look at its publisher"}
 	f.Evidence = append(f.Evidence, fmt.Sprintf("it stays at frame %d for %.3g s", c.Seq, s.apart.Seconds()))
@@ -79,7 +100,7 @@ func (s *snapshot) silentPublisher(c bridge.LocalStatus) finding {
 func (s *snapshot) hidden(c bridge.LocalStatus) finding {
 	f := finding{Cause: bridge.CauseExportRule, Text: s.channel + " is offered to nobody: " + c.Reason, Cure: s.cure(bridge.CauseExportRule)}
 	for _, v := range s.rules {
-		if v.Verb == "export" {
+		if v.Verb == "export" && !v.Applies {
 			f.Text = s.channel + ": " + v.Result
 			f.Evidence = append(f.Evidence, cmp.Or(v.Rule, "export")+", "+v.From)
 		}

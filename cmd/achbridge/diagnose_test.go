@@ -253,6 +253,14 @@ func TestDiagnoseLooksAtTheOriginToo(t *testing.T) {
 			e.Channel, c.Cause, c.Reason = "", bridge.CauseExportRule, "not exported"
 			s.rules = []verdict{{Verb: "export", Result: "nobody may read it: export[0] denies it", Rule: "export[0]", From: "a.yaml:2"}}
 		}), bridge.CauseExportRule, "export[0], a.yaml:2"},
+		"a mirror that is put into here": {originSample(func(s *snapshot, c local, e export, l link) {
+			e.Channel, c.Cause, c.Reason, s.file.mirror = "", bridge.CauseExportRule, "it is a mirror", true
+			s.rules = []verdict{{Verb: "export", Applies: true, Result: "every host with the key may read it"}}
+		}), bridge.CauseExportRule, "is offered to nobody: it is a mirror"},
+		"pushed by a host that is gone": {originSample(func(s *snapshot, c local, e export, l link) {
+			e.Channel, c.Cause, c.Reason, c.Seq, s.file.mirror = "", bridge.CauseExportRule, "it is a mirror", 5800, true
+			s.after.Peers = []bridge.PeerStatus{{Host: "planner", State: "dialling", Error: "peer does not answer"}}
+		}), bridge.CausePeerMissing, "planner is not linked: peer does not answer"},
 		"push refused": {originSample(func(s *snapshot, c local, e export, l link) {
 			e.Channel = ""
 			s.after.Pushes = []bridge.PushStatus{{Push: bridge.Push{Channel: "imu", Host: "pc"}, State: "refused", Cause: bridge.CauseAcceptRule, Reason: "pc does not accept imu"}}

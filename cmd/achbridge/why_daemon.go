@@ -240,6 +240,8 @@ func (d *running) fileFacts(name string) (f fileFacts) {
 	}
 	f.there, f.mode = true, modeText(info)
 	if ch, err := d.dir.TryOpen(name); err == nil {
+		_, companion := bridge.MetaOf(name, ch.Tag())
+		f.mirror = ch.Tag() != (localach.Tag{}) && !companion
 		if stat, err := ch.Stat(); err == nil && stat.LockOwner != 0 {
 			f.holder = processText(stat.LockOwner)
 		}
