@@ -108,7 +108,7 @@ func (d *running) open(a *app, p plan) (err error) {
 	}
 	id := p.trust.held().Node()
 	if id == (transport.NodeID{}) {
-		id = a.identity(p.State, d.log)
+		id = a.identity(p.State, p.Name, d.log)
 	}
 	if d.endpoint, err = d.udp.listen(transport.Config{Key: p.trust.held(), Node: id, Host: p.Name, Log: d.log}); err != nil {
 		return misused(err, "")
@@ -284,14 +284,14 @@ func (a *app) stateFile(dir, file string) string {
 }
 
 // identity is the node's id; one that cannot be kept is a warning.
-func (a *app) identity(dir string, log *slog.Logger) transport.NodeID {
+func (a *app) identity(dir, host string, log *slog.Logger) transport.NodeID {
 	var err error
 	if dir == "" {
 		dir, err = a.statePath()
 	}
 	id := randomIdentity()
 	if err == nil {
-		id, err = nodeIdentity(dir)
+		id, err = nodeIdentity(dir, host)
 	}
 	if err != nil {
 		log.Warn("node id not kept: this run has its own; peers will take the next one for another host", "err", err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,26 +13,33 @@ import (
 	"achbridge/bridge/transport"
 )
 
-// nodeIdentity returns the id of this node, which it keeps in dir so that
-// peers know the node again after a restart. When it cannot be kept the id is
-// good for this run only and err says why.
-func nodeIdentity(dir string) (transport.NodeID, error) {
-	path := filepath.Join(dir, "node")
+// nodeIdentity returns the id of the node of host, which peers know again after a
+// restart. It comes from a number that is kept in dir and from the name: of hosts made
+// from one disk image, which have the number in common, each has an id of its own as
+// soon as it has a name of its own. When the number cannot be kept the id is good for
+// this run only and err says why.
+func nodeIdentity(dir, host string) (transport.NodeID, error) {
+	number, err := keptNumber(filepath.Join(dir, "node"))
+	sum := sha256.Sum256(append(number[:], host...))
+	return transport.NodeID(sum[:len(number)]), err
+}
+
+func keptNumber(path string) (transport.NodeID, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return newIdentity(path)
+		return newNumber(path)
 	}
 	if err != nil {
 		return randomIdentity(), err
 	}
-	id, err := transport.ParseNodeID(strings.TrimSpace(string(text)))
+	number, err := transport.ParseNodeID(strings.TrimSpace(string(text)))
 	if err != nil {
 		return randomIdentity(), fmt.Errorf("%s: %w; remove the file to get a new one", path, err)
 	}
-	return id, nil
+	return number, nil
 }
 
-func newIdentity(path string) (transport.NodeID, error) {
+func newNumber(path string) (transport.NodeID, error) {
 	id := randomIdentity()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return id, err
