@@ -19,7 +19,7 @@ func ageCommand(a *app) *cobra.Command {
 	q := ageQuery{window: 10 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "age HOST/CHANNEL|MIRROR",
-		Short: "Measure how old what a mirror holds is",
+		Short: "Measure how old the frames of a mirror are",
 		Long: `Watch a mirror for a while and tell how old its newest frame was: the age that a
 program sees which looks at the mirror at any moment. mean, p50 and p99 (not
 exceeded for half and 99 % of the time) are weighted by time; peak is the greatest.

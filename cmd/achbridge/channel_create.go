@@ -34,7 +34,7 @@ together. Readers of a channel need write permission too.`,
 			return ch.Close()
 		},
 	}
-	cmd.Flags().IntVar(&frames, "frames", frames, "number of frames kept")
+	cmd.Flags().IntVar(&frames, "frames", frames, "keep `N` frames")
 	cmd.Flags().Var(&bytes, "size", "`BYTES` of a frame, as in 512 or 64KiB")
 	cmd.Flags().Var(&mode, "mode", "permissions in octal, not touched by the umask (default 0666 less the umask)")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace a channel of that name; programs that use it must reopen it")

@@ -90,7 +90,7 @@ It removes everything it made, also on Ctrl-C.`,
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&length, "for", 10*time.Second, "how long to run")
+	cmd.Flags().DurationVar(&length, "for", 10*time.Second, "run for this `TIME`")
 	cmd.Flags().Var(&over, "transport", "join them over quic, sctp or auto")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object at the end")
 	return cmd

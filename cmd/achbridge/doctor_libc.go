@@ -48,6 +48,8 @@ func checkSharers(_ context.Context, p *patient) result {
 	}
 	if r.Text = strings.Join(list, "; "); len(people) == 0 {
 		r.Text = "no process has a channel open"
+	} else if r.Text == "" && len(people) == 1 {
+		r.Text = fmt.Sprintf("one process has %d channels open", len(channels))
 	} else if r.Text == "" {
 		r.Text = fmt.Sprintf("%d processes share %d channels, with one C library and one set of process ids", len(people), len(channels))
 	}

@@ -33,7 +33,7 @@ func (h *httpAddress) Set(text string) error {
 		return nil
 	}
 	if _, err := net.ResolveTCPAddr("tcp", text); err != nil {
-		return fmt.Errorf("http %q: want :PORT, ADDRESS:PORT or off, as in :9476", text)
+		return fmt.Errorf("%q: want :PORT, ADDRESS:PORT or off, as in :9476", text)
 	}
 	*h = httpAddress(text)
 	return nil

@@ -96,15 +96,13 @@ func needsVerb(cmd *cobra.Command) *cobra.Command {
 			return errNoVerb
 		}
 		text := fmt.Sprintf("%s: unknown verb %q", verb(cmd), args[0])
+		cmd.SuggestionsMinimumDistance = max(1, min(2, len(args[0])/3)) // nobody means top by foo
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			text += "; did you mean " + strings.Join(near, " or ") + "?"
 		}
 		return errors.New(text)
 	}
 	cmd.RunE = func(*cobra.Command, []string) error { return nil }
-	if cmd.SuggestionsMinimumDistance == 0 {
-		cmd.SuggestionsMinimumDistance = 2
-	}
 	return cmd
 }
 
