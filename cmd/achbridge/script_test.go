@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -26,6 +27,11 @@ import (
 
 func TestMain(m *testing.M) {
 	hosts.Main()
+	// Scripts mostly wait for what daemons do: four at a time, unless -parallel says
+	// otherwise.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"achbridge": main, "age-reader": ageReader})
 }
 
