@@ -4,6 +4,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"achbridge/testnet"
 )
 
 // streams puts frames of size bytes every 5 ms until the test ends.
@@ -128,6 +130,30 @@ func TestMirrorIsFreshSoonAfterAnOutage(t *testing.T) {
 			}
 		}
 	}
+}
+
+// How few packets arrive over a path that is cut is not what it carries, though the
+// first that do again may be late as in a queue. Over SCTP, whose window never holds
+// frames back, it is the pacer that must know.
+func TestCutPathIsNotTakenForASlowOne(t *testing.T) {
+	inWorld(t, func(w *world) {
+		trembling := testnet.Params{Delay: 10 * time.Millisecond, Jitter: 6 * time.Millisecond}
+		robot, pc := w.host("robot", trembling), w.host("pc", trembling)
+		robot.over, pc.over = overSCTP, overSCTP
+		robot.run(Config{})
+		pc.run(allOfTheRobot)
+		pc.node.SetPeers([]Peer{robot.asPeer("")})
+		robot.channel("imu", 16, 3000).streams(3000)
+		pc.freshWithin(10*time.Second, "robot.imu")
+		time.Sleep(settled)
+		for range 8 {
+			w.change("robot>pc", "cut")
+			time.Sleep(time.Second)
+			w.change("robot>pc", "up")
+			t.Logf("fresh again after %v", pc.freshWithin(150*time.Millisecond, "robot.imu"))
+			time.Sleep(2 * time.Second)
+		}
+	})
 }
 
 // A user learns within a second that a peer is gone, and once; the link goes when

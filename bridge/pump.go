@@ -268,7 +268,11 @@ func (l *link) feedback(now, sent time.Duration, f wire.Feedback) {
 	if at, ok := l.flight.SentAt(f.Newest); ok {
 		l.stepped += l.clock.Sample(at, f.Arrived, sent, now)
 	}
+	silent := l.flight.Silent(now)
 	out := l.flight.Feedback(now, sent-f.Arrived, f)
+	if silent && len(out.Deliveries) > 0 {
+		l.pacer.Resumed(now)
+	}
 	for _, p := range out.Arrived {
 		if e := l.exports[p.Sub]; e != nil {
 			e.delivered(p)

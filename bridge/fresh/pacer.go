@@ -212,6 +212,17 @@ func (p *Pacer) Lost(now time.Duration) {
 	p.nextRound(now)
 }
 
+// Resumed says that a path which was silent is heard again: how few packets came in
+// that time tells nothing of the rate at which it delivers, and frames did not wait
+// for us.
+func (p *Pacer) Resumed(now time.Duration) {
+	p.arrived, p.growing, p.loaded = arrivals{}, 0, now
+	if p.held != 0 {
+		p.held = now
+	}
+	p.nextRound(now)
+}
+
 // Next is when a packet may leave; it may be in the past.
 func (p *Pacer) Next(now time.Duration) time.Duration {
 	p.top(now)
