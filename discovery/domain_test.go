@@ -186,6 +186,30 @@ func TestNextNameServerIsAskedWhenOneFails(t *testing.T) {
 	}
 }
 
+// Nothing that is asked holds up who leaves.
+func TestSilentNameServerIsLeftAtOnce(t *testing.T) {
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	_, port, _ := net.SplitHostPort(silent.LocalAddr().String())
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		silent.ReadFrom(make([]byte, payload))
+		cancel()
+	}()
+	conf := asked(t, port, "127.0.0.1")
+	begin := time.Now()
+	_, err = robots.look(ctx, conf)
+	if took := time.Since(begin); took >= answerTimeout {
+		t.Errorf("it was waited for, %v", took)
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that it was canceled", err)
+	}
+}
+
 func TestZoneWithTooManyHostsIsReadInPart(t *testing.T) {
 	text := "arm 60 A 192.0.2.8\n"
 	for i := range maxZoneHosts + 5 {

@@ -60,7 +60,7 @@ func (n nameServers) question(ctx context.Context, name string, kind uint16) (an
 func exchange(ctx context.Context, q *dns.Msg, server string) (*dns.Msg, error) {
 	for _, network := range []string{"udp", "tcp"} {
 		client := dns.Client{Net: network, Timeout: answerTimeout}
-		reply, _, err := client.ExchangeContext(ctx, q, server)
+		reply, err := askBy(ctx, client, q, server)
 		switch {
 		case err != nil:
 			return nil, err
@@ -71,6 +71,18 @@ func exchange(ctx context.Context, q *dns.Msg, server string) (*dns.Msg, error) 
 		}
 	}
 	return nil, fmt.Errorf("name server %s: answer truncated", server)
+}
+
+// askBy is client.ExchangeContext, which waits for the answer also when ctx has ended.
+func askBy(ctx context.Context, client dns.Client, q *dns.Msg, server string) (*dns.Msg, error) {
+	conn, err := client.DialContext(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	reply, _, err := client.ExchangeWithConnContext(ctx, q, conn)
+	return reply, err
 }
 
 // recordsOf are the records of an answer as what they are. Those without any data are not.
