@@ -26,6 +26,7 @@ type Announcer struct {
 	channels []Channel // wanted, by name
 	hidden   int       // wanted too, but not to be named
 	network  string    // told of
+	said     spoken    // last
 }
 
 // NewAnnouncer checks all of cfg and reports every problem at once.
@@ -73,9 +74,36 @@ func (a *Announcer) wake() {
 	}
 }
 
-// Run announces until ctx ends, then says goodbye and returns nil within a second. Networks that are missing
+// Run announces until ctx ends, then says goodbye at once and returns nil within a second. Networks that are missing
 // or come and go are waited for, not errors. Once per Announcer.
 func (a *Announcer) Run(ctx context.Context) error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		a.announce(ctx)
+	}()
+	<-ctx.Done()
+	// announce, which does so too, may be waiting for the kernel: where a registration begins or ends.
+	if err := a.spoken().say(0); err != nil {
+		a.log.Warn("cannot say goodbye", "err", err)
+	}
+	await(ended)
+	return nil
+}
+
+func (a *Announcer) spoken() spoken {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.said
+}
+
+func (a *Announcer) setSpoken(s spoken) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.said = s
+}
+
+func (a *Announcer) announce(ctx context.Context) {
 	r := &running{Announcer: a}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -83,7 +111,7 @@ func (a *Announcer) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			r.leave()
-			return nil
+			return
 		case <-a.changed:
 		case <-timer.C:
 		}
@@ -93,14 +121,13 @@ func (a *Announcer) Run(ctx context.Context) error {
 	}
 }
 
-// running is what Run's goroutine owns.
+// running is what announce's goroutine owns.
 type running struct {
 	*Announcer
-	reg      *registration // nil: not registered
-	attempt  time.Time     // last registration or failure
-	said     []link        // what the last announcement was about
-	announce time.Time     // next repetition
-	trouble  string        // last one logged
+	reg     *registration // nil: not registered
+	attempt time.Time     // last registration or failure
+	again   time.Time     // next repetition
+	trouble string        // last one logged
 }
 
 // wanted is what should be on the network now.
@@ -133,7 +160,7 @@ func (r *running) step(now time.Time) {
 		r.register(now, rec, links)
 	case !samePeer(r.reg.rec.peer, rec.peer) && since >= registerEvery:
 		r.register(now, rec, links)
-	case !sameLinks(r.said, links), !now.Before(r.announce):
+	case !sameLinks(r.spoken().links, links), !now.Before(r.again):
 		// A new address needs no new registration: zeroconf looks addresses up for every answer.
 		r.repeat(now, links)
 	}
@@ -143,8 +170,11 @@ func (r *running) step(now time.Time) {
 // goodbye for the host; the new one is there before it, and the announcement right behind it rescues the records.
 func (r *running) register(now time.Time, rec record, links []link) {
 	r.attempt = now
+	before := r.spoken()
+	r.setSpoken(spoken{rec, links}) // sooner than others may hear it
 	reg, err := newRegistration(rec, links)
 	if err != nil {
+		r.setSpoken(before)
 		r.complain(err)
 		return
 	}
@@ -157,13 +187,13 @@ func (r *running) register(now time.Time, rec record, links []link) {
 	}
 	r.trouble = ""
 	r.log.Info("announcing on the network", "host", rec.peer.Host, "interfaces", namesOf(links), "count", len(rec.peer.Channels))
-	r.said = links
 	r.schedule(now)
 }
 
 func (r *running) repeat(now time.Time, links []link) {
-	r.said = links
-	if err := r.reg.say(links, r.reg.rec.peer.Life); err != nil {
+	s := spoken{r.reg.rec, links}
+	r.setSpoken(s)
+	if err := s.say(s.rec.peer.Life); err != nil {
 		r.complain(err)
 	} else {
 		r.trouble = ""
@@ -174,7 +204,7 @@ func (r *running) repeat(now time.Time, links []link) {
 // schedule sets the next repetition, jittered by a tenth so that hosts switched on together drift apart.
 func (r *running) schedule(now time.Time) {
 	period := r.cfg.Self.Life / againPerLife
-	r.announce = now.Add(period*9/10 + rand.N(period/5+1))
+	r.again = now.Add(period*9/10 + rand.N(period/5+1))
 }
 
 // untilNext is how long step has nothing to do if nothing changes around us.
@@ -182,18 +212,19 @@ func (r *running) untilNext(now time.Time) time.Duration {
 	if r.reg == nil {
 		return lookAround
 	}
-	return min(lookAround, max(0, r.announce.Sub(now)))
+	return min(lookAround, max(0, r.again.Sub(now)))
 }
 
-// leave says goodbye, twice: zeroconf once, then we, since nothing follows that could make up for a lost packet.
+// leave says goodbye, behind what Run may have said, twice: zeroconf once, then we, since nothing follows that could make up for a lost packet.
 func (r *running) leave() {
 	if r.reg == nil {
 		return
 	}
 	r.reg.end()
-	if err := r.reg.say(r.said, 0); err != nil {
+	if err := r.spoken().say(0); err != nil {
 		r.complain(err)
 	}
+	r.setSpoken(spoken{})
 	r.reg = nil
 }
 

@@ -51,10 +51,34 @@ func (b *Browser) SelfHost() string {
 	return b.host
 }
 
-// Run browses until ctx ends and then returns nil. f gets the whole table whenever it changes, from one
-// goroutine at a time; while it runs, nothing is learnt. The slice is f's, what is in it must not be changed.
+// Run browses until ctx ends and then returns nil within a second. f gets the whole table whenever it changes, from
+// one goroutine at a time; while it runs, nothing is learnt. The slice is f's, what is in it must not be changed.
 // Networks that are missing or come and go are waited for. Once per Browser.
 func (b *Browser) Run(ctx context.Context, f func([]Peer)) error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.browse(ctx, f)
+	}()
+	<-ctx.Done()
+	await(ended)
+	return nil
+}
+
+// endTime is how long the end of what uses sockets of a multicast group is waited for. The kernel closes them, has
+// them join and lists interfaces under one lock of the whole machine, which others may hold for a second: when
+// networks, or namespaces of containers, come and go.
+const endTime = 500 * time.Millisecond
+
+// await waits for an end, or leaves a goroutine to the kernel after endTime.
+func await(ended <-chan struct{}) {
+	select {
+	case <-ended:
+	case <-time.After(endTime):
+	}
+}
+
+func (b *Browser) browse(ctx context.Context, f func([]Peer)) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watch{Browser: b, table: NewTable(b.cfg.Self), events: make(chan event, 64), told: f}
 	defer w.wait()
@@ -66,7 +90,7 @@ func (b *Browser) Run(ctx context.Context, f func([]Peer)) error {
 		var changed bool
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case e := <-w.events:
 			changed = w.learn(time.Now(), e)
 		case <-timer.C:
@@ -75,7 +99,7 @@ func (b *Browser) Run(ctx context.Context, f func([]Peer)) error {
 		changed = w.table.Expire(now) || changed
 		w.lookAround(ctx, now)
 		w.ask(ctx, now)
-		if changed {
+		if changed && ctx.Err() == nil {
 			w.tell()
 		}
 		timer.Reset(w.untilNext(now))

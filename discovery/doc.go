@@ -49,7 +49,7 @@
 //     there before the old one ends, and a complete announcement follows right behind the goodbye. RFC 6762,
 //     section 10.1 wants it so: listeners keep records for a second after a goodbye, so that others can rescue
 //     them. Our table keeps a peer for half of one; the host is never gone in between. A host that leaves sends a
-//     goodbye of its own behind that one, which says that it is meant (bye=1): listeners drop the host at once.
+//     goodbye of its own before and behind that one, which says that it is meant (bye=1): listeners drop the host at once.
 //   - Shutdown waits on a WaitGroup that the receivers enter by themselves. Younger than 100 ms a server is not
 //     shut down. The race detector still reports that WaitGroup; it is the one report that remains. The prober
 //     sleeps on for up to 3.5 s after Shutdown and its writes then fail, which does nothing.

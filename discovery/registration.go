@@ -40,32 +40,39 @@ func (r *registration) end() {
 	r.server.Shutdown()
 }
 
-// say multicasts the record on links, to live for ttl; 0 is a goodbye. It fails only where nothing went out.
-func (r *registration) say(links []link, ttl time.Duration) error {
+// spoken is a record, and where it is said; the zero value is said nowhere.
+type spoken struct {
+	rec   record
+	links []link
+}
+
+// say multicasts the record, to live for ttl; 0 is a goodbye. It fails only where nothing went out. It never waits for
+// what others do with networks: its sockets join no group.
+func (s spoken) say(ttl time.Duration) error {
 	var errs []error
 	sent := false
 	for _, f := range []family{ip4, ip6} {
-		s, err := openSocket(f)
+		out, err := openSocket(f)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		for _, l := range links {
+		for _, l := range s.links {
 			if !l.has(f) {
 				continue
 			}
-			rec := r.rec
+			rec := s.rec
 			rec.addrs = addrsOf(l)
 			b, err := announcement(rec, ttl)
 			if err == nil {
-				err = s.send(b, l.iface)
+				err = out.send(b, l.iface)
 			}
 			if err != nil {
 				errs = append(errs, fmt.Errorf("announcement on %s: %w", l.iface.Name, err))
 			}
 			sent = sent || err == nil
 		}
-		s.Close()
+		out.Close()
 	}
 	if sent {
 		return nil

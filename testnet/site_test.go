@@ -169,9 +169,7 @@ func (p *process) kill() {
 }
 
 // leave ends it with SIGTERM and returns how long that took; it must leave in
-// peace. On a busy machine the kernel may keep a daemon longer than that waits, which
-// has said goodbye: close waits for other processors where a descriptor of inotify
-// is closed, and for the making of network namespaces where a multicast socket is.
+// peace, unless the machine had no processor for it in time.
 func (p *process) leave() time.Duration {
 	p.t.Helper()
 	begin := sinceNow()

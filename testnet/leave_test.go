@@ -1,0 +1,99 @@
+package testnet_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A kernel that is busy, with networks or with anything at all, is slow to close what
+// is a member of a multicast group, and inotify. The goodbyes do not wait for that, and
+// who has said them has left in peace.
+func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
+	for name, meanwhile := range map[string]func(*site, *process){
+		"at rest": func(*site, *process) {},
+		"as its networks change": func(s *site, robot *process) {
+			s.eth0("robot", without(func(ip net.IP) bool { return !isIPv4(ip) })) // it registers anew
+			await(t, met, robot.closes)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, "robot", "pc", "other")
+			s.publish("robot", "imu:200:64")
+			robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/*")
+			s.run("other")
+			pc.awaitLog("link up", met)
+			await(t, met, func() error {
+				if list, code := s.ls("other", "--timeout", "1ms"); code != codeOK {
+					return fmt.Errorf("got %v and exit code %d, want the robot's channel", list, code)
+				}
+				return nil
+			})
+			s.slowToClose("robot", robot)
+			meanwhile(s, robot)
+
+			robot.signal(syscall.SIGTERM)
+
+			pc.awaitLog("the daemon is leaving", time.Second)
+			await(t, time.Second, func() error { // which has no link to it
+				if list, code := s.ls("other", "--timeout", "1ms"); code != codeNothing {
+					return fmt.Errorf("got %v and exit code %d, want nothing and %d", list, code, codeNothing)
+				}
+				return nil
+			})
+			robot.awaitLog("msg=left", 2*time.Second)
+			if err := robot.Wait(); err != nil {
+				t.Errorf("got %v after SIGTERM, want a peaceful end", err)
+			}
+		})
+	}
+}
+
+// slowToClose has the kernel take five seconds to close the sockets for multicast DNS that
+// a process has now, and its inotify.
+func (s *site) slowToClose(host string, p *process) {
+	s.t.Helper()
+	args := []string{"-f", "-qq", "-o", os.DevNull, "-e", "trace=close", "-e", "inject=close:delay_enter=5000000",
+		"-P", "anon_inode:inotify", "-p", fmt.Sprint(p.Process.Pid)}
+	for _, inode := range strings.Fields(s.shell(host, `awk '$2 ~ /:14E9$/ { print $10 }' /proc/net/udp /proc/net/udp6`)) {
+		args = append(args, "-P", "socket:["+inode+"]")
+	}
+	slow := exec.Command("strace", args...)
+	err := slow.Start()
+	if errors.Is(err, exec.ErrNotFound) && os.Getenv("ACHBRIDGE_NO_SKIP") != "1" {
+		s.t.Skip("no strace: it is in Debian's package of that name")
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		slow.Process.Kill()
+		_ = slow.Wait() // killed is what it says
+	})
+	await(s.t, met, func() error {
+		for _, task := range p.tasks() {
+			if text, _ := os.ReadFile(filepath.Join(task, "status")); strings.Contains(string(text), "TracerPid:\t0\n") {
+				return fmt.Errorf("%s is not traced yet", task)
+			}
+		}
+		return nil
+	})
+}
+
+// closes is nil while a thread of the process closes something.
+func (p *process) closes() error {
+	for _, task := range p.tasks() {
+		text, _ := os.ReadFile(filepath.Join(task, "syscall"))
+		if number, _, _ := strings.Cut(string(text), " "); number == fmt.Sprint(syscall.SYS_CLOSE) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s closes nothing", filepath.Base(p.Path))
+}
