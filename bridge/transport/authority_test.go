@@ -326,6 +326,46 @@ func TestSessionCertificatesAreRenewed(t *testing.T) {
 	})
 }
 
+// A robot without a battery for its clock begins in 1970. When its clock has been set,
+// the certificate of 1970 must not be shown any more, however short ago that was by the
+// monotonic clock, which a time keeps unless it is taken away.
+func TestSessionCertificateIsAsOldAsTheWallClockSays(t *testing.T) {
+	key := issued(t, newAuthority(t), "robot").Key
+	a := newHostAnchor(key.host(), nil)
+	if _, err := a.certificate(); err != nil {
+		t.Fatal(err)
+	}
+	for what, at := range map[string]time.Time{"beginning": a.session.from, "end": a.session.through} {
+		if at.IsZero() || at != at.Round(0) {
+			t.Errorf("%s of the session certificate: got %v, want a time of the wall clock alone", what, at)
+		}
+	}
+}
+
+// Who sets the clock of a host back by years does not cut its links.
+func TestSessionsOutliveAClockThatIsSetBack(t *testing.T) {
+	a := newAuthority(t)
+	early, err := a.Issue("robot", time.Now().AddDate(0, 6, 0)) // as a clock sees it that is half a year slow
+	if err != nil {
+		t.Fatal(err)
+	}
+	robot, pc := newHostAnchor(early.host(), nil), newHostAnchor(issued(t, a, "pc").Key.host(), nil)
+	own, err := robot.certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chain []*x509.Certificate
+	for _, der := range own.Certificate {
+		chain = append(chain, parseLeaf(t, der))
+	}
+	if err := pc.stands(chain); err != nil {
+		t.Errorf("a session: got %v, want it to live on", err)
+	}
+	if _, err := pc.identify(chain); !errors.Is(err, ErrNotNow) {
+		t.Errorf("a new one: got %v, want %v", err, ErrNotNow)
+	}
+}
+
 // When a host's certificate ends, so do its sessions.
 func TestSessionsEndWithTheCertificateOfTheirHost(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {

@@ -63,7 +63,7 @@ func (a *hostAnchor) certificate() (*tls.Certificate, error) {
 	s := a.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now := time.Now().Round(0) // by the wall clock, as the peer will look at it: it may have been set since the last time
 	if now.Before(s.from) || now.Add(sessionSpare).After(s.through) {
 		own, err := a.issue(now)
 		if err != nil {
@@ -153,7 +153,8 @@ func bound(cert, host *x509.Certificate) (string, error) {
 }
 
 // stands does not look at the dates of a session certificate: a session lives on
-// when that by which it was begun has ended.
+// when that by which it was begun has ended. Nor at when the host's begins, which was
+// in the past when the session was: only a clock that was set wrong can say otherwise.
 func (a *hostAnchor) stands(chain []*x509.Certificate) error {
 	if len(chain) != 2 || chain[1].CheckSignatureFrom(a.key.authority) != nil {
 		return ErrWrongKey
@@ -162,7 +163,7 @@ func (a *hostAnchor) stands(chain []*x509.Certificate) error {
 	if a.revoked.Has(serialOf(host)) {
 		return fmt.Errorf("peer's %w", ErrRevoked)
 	}
-	if now.Before(host.NotBefore) || now.After(host.NotAfter) {
+	if now.After(host.NotAfter) {
 		return notNow(host, now)
 	}
 	return nil
