@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -52,6 +53,20 @@ func TestMirrorsFollowAfterDaemonsWereKilledAtRandomMoments(t *testing.T) {
 		o.daemons[host] = start[host]()
 	}
 	o.aftermath(fmt.Sprintf("the last of %d daemons killed", count), killed)
+}
+
+// The service manager's watchdog ends a daemon that does not answer by SIGABRT. Go then
+// exits with 2, as for a panic, which is our code for wrong arguments: the unit does not
+// start a daemon again that ended so.
+func TestDaemonThatIsAbortedDiesOfTheSignal(t *testing.T) {
+	s := newSite(t, "robot")
+	robot := s.run("robot")
+	robot.awaitLog("msg=running", met)
+	robot.signal(syscall.SIGABRT)
+	_ = robot.Wait() // that it did not leave in peace is what it says
+	if status := robot.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() {
+		t.Errorf("aborted: got %v, want that a signal ended it", robot.ProcessState)
+	}
 }
 
 // A put into a mirror that is cut off leaves a file that nobody can trust. It is

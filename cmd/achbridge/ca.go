@@ -27,8 +27,10 @@ year. Then rules that name hosts bind, and one host can be shut out.
   scp krang.key krang:.config/achbridge/key
 
 Again before the year is over; the running daemon takes the new file. Status and
-the log tell of it 30 days before. Dates count: the clocks of the hosts must be
-right to the hour. A host that is lost or stolen:
+the log tell of it 30 days before. Dates count: the clocks of two hosts must be
+right to the hour when they link. A robot that boots in 1970 has its links as soon
+as its clock is set; one that may never be set needs the shared key, which asks for
+no date. A host that is lost or stolen:
 
   achbridge ca revoke krang
   scp ~/.config/achbridge/ca/revoked pc:.config/achbridge/key.revoked

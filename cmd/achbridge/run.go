@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -87,6 +88,9 @@ or ACHBRIDGE_CONFIG names another configuration:
 				return err
 			}
 			d.load, d.level = load, level
+			// A panic, or a watchdog's SIGABRT, then ends us by a signal. Go would exit with 2,
+			// which is exitUsage: who starts daemons would think that it is of no use.
+			debug.SetTraceback("crash")
 			if a.uid == 0 {
 				d.log.Warn("running as root, which nothing here needs: a user who may read and write the channels is enough, as in the package's achbridge.service")
 			}
