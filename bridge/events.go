@@ -177,8 +177,20 @@ type wallClock struct {
 }
 
 // look returns by how much the wall clock moved against the monotonic one since the
-// last look, 0 when it did not.
-func (w *wallClock) look(wall, mono time.Duration) time.Duration {
+// last look, 0 when it did not. read asks both, one after the other: time that passes
+// in between, on a host that is busy, is a step that the second reading takes back.
+func (w *wallClock) look(read func() (wall, mono time.Duration)) time.Duration {
+	step := w.moved(read())
+	if step != 0 {
+		step += w.moved(read())
+	}
+	if step.Abs() < leastStep {
+		return 0
+	}
+	return step
+}
+
+func (w *wallClock) moved(wall, mono time.Duration) time.Duration {
 	step := (wall - w.wall) - (mono - w.mono)
 	known := w.looked
 	w.wall, w.mono, w.looked = wall, mono, true
@@ -191,8 +203,11 @@ func (w *wallClock) look(wall, mono time.Duration) time.Duration {
 // lookAtClocks tells of clocks that stepped: the wall clock of this host, and the
 // clocks of peers against ours.
 func (n *Node) lookAtClocks() {
-	now := time.Now()
-	if step := n.wall.look(time.Duration(now.UnixNano()), now.Sub(n.start)); step != 0 {
+	both := func() (wall, mono time.Duration) {
+		now := time.Now()
+		return time.Duration(now.UnixNano()), now.Sub(n.start)
+	}
+	if step := n.wall.look(both); step != 0 {
 		n.events.tell(slog.LevelWarn, "wall clock stepped", Event{
 			Kind: ClockStep, Text: fmt.Sprintf("wall clock of this host moved by %v: it was set, or the host was suspended; ages do not depend on it", step.Round(time.Millisecond)),
 		}, "step", step)

@@ -143,8 +143,22 @@ func TestWallClockThatStepsIsNoticed(t *testing.T) {
 		{1001*time.Hour + 1001*milli, time.Second, 0},
 		{999 * time.Hour, 1250 * milli, -2*time.Hour - 1251*milli},
 	} {
-		if got := w.look(look.wall, look.mono); got != look.want {
+		if got := w.look(func() (wall, mono time.Duration) { return look.wall, look.mono }); got != look.want {
 			t.Errorf("look %d: got a step of %v, want %v", i, got, look.want)
+		}
+	}
+}
+
+func TestWallClockDoesNotStepWhileItIsRead(t *testing.T) {
+	var w wallClock
+	readings := [][2]time.Duration{{0, 0}, {250 * milli, 850 * milli}, {851 * milli, 851 * milli}, {1100 * milli, 1100 * milli}}
+	for i := 0; len(readings) > 0; i++ {
+		step := w.look(func() (wall, mono time.Duration) {
+			wall, mono, readings = readings[0][0], readings[0][1], readings[1:]
+			return wall, mono
+		})
+		if step != 0 {
+			t.Errorf("look %d: got a step of %v, and time has passed between the two clocks", i, step)
 		}
 	}
 }
