@@ -26,7 +26,8 @@
 // fresh.Pacer learns how long packets stand in the bottleneck's queue (their way
 // against the least of the last seconds) and how fast the bottleneck delivers
 // while there is one. It sends just below that rate, tries a little more now and
-// then, and falls below it as soon as a queue stands for a round. Isolated loss
+// then, and falls below it as soon as a queue stands for a round. What stands as long
+// as before though less left is no queue: the way has become longer. Isolated loss
 // is no signal; a burst of it halves the rate. What is in flight is bounded by
 // what the path has lately shown to carry, so that not much more is under way
 // when it suddenly slows down. A path that went silent is only probed, and with

@@ -125,6 +125,12 @@ var scenarios = []scenario{
 		bars: []bar{{"state", "drop, 1st s", "max ms", 250}, {"state", "1 Mbit/s", "mean/floor", 1.3}, {"state", "rise, after", "mean/floor", 1.1}},
 	},
 	{
+		name: "longer way", link: "delay=2ms,rate=20mbit,queue=256KiB", loads: []load{first, camera}, length: 10 * second,
+		changes: []change{{warmUp + 3*second, "delay=30ms"}},
+		windows: []window{{"before", warmUp, warmUp + 3*second}, {"change, 2 s", warmUp + 3*second, warmUp + 5*second}, {"after", warmUp + 5*second, warmUp + 10*second}},
+		bars:    []bar{{"imu", "after", "max ms", 80}, {"camera", "after", "longest gap s", 0.3}},
+	},
+	{
 		name: "mixed", link: "delay=10ms,rate=20mbit,queue=256KiB", alone: true, loads: []load{first, camera},
 		bars: []bar{{"imu", "", "p99/p99 alone", 1.6}, {"camera", "", "mean/floor", 1.2}, {"camera", "", "frames missing", 0}},
 	},

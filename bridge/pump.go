@@ -282,7 +282,7 @@ func (l *link) feedback(now, sent time.Duration, f wire.Feedback) {
 		l.missing(p)
 	}
 	_, least := l.flight.RTT()
-	l.pacer.Delivered(now, out.Deliveries, least)
+	l.flight.Longer(l.pacer.Delivered(now, out.Deliveries, least))
 	if out.LostPackets >= lossBurst {
 		l.pacer.Lost(now)
 	}

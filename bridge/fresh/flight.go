@@ -28,17 +28,18 @@ type Flight struct {
 	held    int                // bytes in flight when news came last, and all sent since
 	left    [256]time.Duration // when the latest packets left, by number
 
-	srtt, rttvar, minRTT time.Duration
-	guessed              bool          // they are what Begin was told
-	late                 time.Duration // how long the peer holds word of a packet back
-	sampled              uint64        // newest packet that a round trip was taken from
-	waiting              bool          // for the first answer to what was sent since unheard
-	unheard              time.Duration // since when nothing new was heard, while waiting
-	tried                time.Duration // since when packets have left on end and none was answered, while waiting
-	asked                time.Duration // when the latest packet left
-	width                Width
-	sent, lost           uint64  // packets with frames, and those of them that did not arrive as far as is known
-	out                  Outcome // what is returned, kept for its memory
+	srtt, rttvar time.Duration
+	least        least         // round trip
+	guessed      bool          // they are what Begin was told
+	late         time.Duration // how long the peer holds word of a packet back
+	sampled      uint64        // newest packet that a round trip was taken from
+	waiting      bool          // for the first answer to what was sent since unheard
+	unheard      time.Duration // since when nothing new was heard, while waiting
+	tried        time.Duration // since when packets have left on end and none was answered, while waiting
+	asked        time.Duration // when the latest packet left
+	width        Width
+	sent, lost   uint64  // packets with frames, and those of them that did not arrive as far as is known
+	out          Outcome // what is returned, kept for its memory
 }
 
 type packet struct {
@@ -127,7 +128,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 	}
 	if sent, ok := f.SentAt(r.Newest); ok && r.Newest > f.sampled {
 		f.sampled = r.Newest
-		f.sample(now - sent - max(held, 0))
+		f.sample(now, now-sent-max(held, 0))
 	}
 	heard := false
 	for i := range f.packets {
@@ -237,9 +238,12 @@ func (f *Flight) Overdue(now time.Duration) bool {
 	return f.waiting && now-f.unheard >= f.timeout()
 }
 
-// RTT returns the smoothed and the least round-trip time seen, zero before the
-// first sample.
-func (f *Flight) RTT() (smoothed, least time.Duration) { return f.srtt, f.minRTT }
+// RTT returns the smoothed round-trip time and the least of the last ten to twenty
+// seconds, zero before the first sample.
+func (f *Flight) RTT() (smoothed, least time.Duration) { return f.srtt, f.least.value() }
+
+// Longer tells that the way has become so much longer.
+func (f *Flight) Longer(by time.Duration) { f.least.longer(by) }
 
 // Reported is how long the peer lately held back word of a packet, at most.
 func (f *Flight) Reported() time.Duration { return f.late }
@@ -264,7 +268,7 @@ func (f *Flight) patience() time.Duration { return max(300*time.Millisecond, 4*f
 // packets of the handshake that were lost.
 func (f *Flight) Begin(rtt time.Duration) {
 	if rtt > 0 {
-		f.srtt, f.rttvar, f.minRTT, f.guessed = rtt, rtt/2, rtt, true
+		f.srtt, f.rttvar, f.least, f.guessed = rtt, rtt/2, least{now: rtt}, true
 	}
 }
 
@@ -278,13 +282,11 @@ func (f *Flight) timeout() time.Duration {
 // sample smooths the round trip as RFC 9002, 5.3 does. One that is less than
 // nothing is none: our clock stood still for a part of it, or the peer is wrong
 // about how long it held the report back.
-func (f *Flight) sample(rtt time.Duration) {
+func (f *Flight) sample(now, rtt time.Duration) {
 	if rtt < 0 {
 		return
 	}
-	if f.minRTT == 0 || f.minRTT > rtt {
-		f.minRTT = rtt
-	}
+	f.least.note(now, rtt)
 	if f.srtt == 0 || f.guessed {
 		f.srtt, f.rttvar, f.guessed = rtt, rtt/2, false
 		return

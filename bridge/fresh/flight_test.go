@@ -88,6 +88,37 @@ func TestFirstAnswerReplacesTheRoundTripOfTheHandshake(t *testing.T) {
 	}
 }
 
+// A path may become longer while its link lives.
+func TestLeastRoundTripIsForgotten(t *testing.T) {
+	f := &Flight{}
+	answer := func(at, rtt time.Duration) {
+		number := f.NextNumber(at)
+		f.Sent(at, number, 100, 100, nil)
+		f.Feedback(at+rtt, 0, wire.Feedback{Newest: number})
+	}
+	answer(0, 2*ms)
+	for at := time.Second; at <= 8*time.Second; at += time.Second {
+		answer(at, 60*ms)
+	}
+	if _, least := f.RTT(); least != 2*ms {
+		t.Errorf("least round trip after 8 s: got %v, want 2ms", least)
+	}
+	for at := 9 * time.Second; at <= 22*time.Second; at += time.Second {
+		answer(at, 60*ms)
+	}
+	if _, least := f.RTT(); least != 60*ms {
+		t.Errorf("least round trip 21 s after the last of 2 ms: got %v, want 60ms", least)
+	}
+	f.Longer(40 * ms)
+	if _, least := f.RTT(); least != 100*ms {
+		t.Errorf("the way has become 40 ms longer: got %v, want 100ms", least)
+	}
+	answer(23*time.Second, 90*ms)
+	if _, least := f.RTT(); least != 90*ms {
+		t.Errorf("a round trip of 90 ms is less than was thought: got %v", least)
+	}
+}
+
 func TestRoundTripOfLessThanNothingIsNone(t *testing.T) {
 	f := sentPackets(5)
 	f.Feedback(27*ms, 2*ms, wire.Feedback{Newest: 4, Bitmap: 0b111})

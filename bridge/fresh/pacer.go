@@ -15,8 +15,9 @@ import (
 // The parts: transit tells how long the bottleneck's queue is, arrivals at how
 // many bytes a second it delivers while that queue is not empty. A queue longer
 // than about a packet: fall below the delivery rate until it is gone, and stay
-// just below. No queue although we were held back: probe, and grow fast as long
-// as no queue answers. Held back by nothing: learn nothing.
+// just below. A queue that stays though less left than the path carries: the way has
+// become longer, which is not our business. No queue although we were held back: probe,
+// and grow fast as long as no queue answers. Held back by nothing: learn nothing.
 //
 // Several pacers that share a bottleneck come to equal rates as those of TCP do
 // (Chiu and Jain, 1989): all fall in proportion, but the first step of a probe
@@ -32,6 +33,11 @@ type Pacer struct {
 	quiet   time.Duration // no probing before
 	tested  time.Duration // for how long a probe's last step has loaded the path
 	calm    time.Duration // when the effect of the last step down must be here
+	fell    time.Duration // when that was
+	stood   time.Duration // the queue when the last step began to show; 0: there is none
+	slowed  time.Duration // what slower has taken off it
+	sure    bool          // path was measured then, not guessed
+	others  int           // rounds on end with a queue that is not of our making
 	held    time.Duration // since when frames have been waiting for us; 0: they are not
 	freed   time.Duration // when they last ceased to
 	loaded  time.Duration // since when we have sent all that we may
@@ -71,8 +77,11 @@ const (
 	probeLook    = 4                       // packets of a probe's step that must have queued: one may have met another's
 	queuePackets = 0.5                     // the queue that is tolerated, in packets at the rate ...
 	queueLeast   = time.Millisecond        // ... and in time: real hosts take breaks of that length
+	othersRounds = 20                      // after so many such rounds what looks like a queue is the way
+	longQueue    = 4                       // times the tolerated one: the step down for it is given time
 	rateSpan     = 10 * time.Millisecond   // over which a delivery rate is taken at least
 	longSpan     = 10                      // packets over which it is taken while it changes little
+	stoodStill   = 2                       // times the delivery rate is that without its longest gap, if there was one
 	rateFell     = 0.7                     // below this part of the former one the path has changed
 )
 
@@ -86,8 +95,9 @@ type Delivery struct {
 }
 
 // Delivered takes the packets that a report tells of, in order of arrival; rtt
-// is the least round trip.
-func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration) {
+// is the least round trip. It returns by how much the way there has become longer,
+// when that is found out.
+func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration) (longer time.Duration) {
 	p.start()
 	for _, d := range list {
 		p.arrived.add(d)
@@ -102,7 +112,7 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 	}
 	rtt = max(rtt, time.Millisecond)
 	if p.seen == 0 || now-p.round < max(rtt/4, roundLeast) {
-		return
+		return 0
 	}
 	tolerated := max(queueLeast, p.wire(queuePackets*packetBytes))
 	if delivered, _, took := p.arrived.rate(max(rtt/2, rateSpan), 0); took > 0 {
@@ -110,39 +120,104 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 	}
 	visible := max(tolerated/4, queueLeast/2)
 	if p.growing > 0 && p.seen < probeLook && p.queue < tolerated {
-		return
+		return 0
 	}
-	if p.queue > tolerated || p.growing > 0 && p.queue > visible {
-		p.shrink(now, rtt)
-	} else {
+	switch {
+	case p.queue > visible && p.stands(tolerated):
+		longer = p.lengthen(now, rtt)
+	case p.queue > tolerated && p.drains(tolerated):
+	case p.queue > tolerated || p.growing > 0 && p.queue > visible:
+		longer = p.shrink(now, rtt)
+	default:
+		p.others = 0
 		p.grow(now, visible, rtt)
 	}
+	switch {
+	case p.queue < visible:
+		p.stood = 0
+	case p.stood != 0 && p.arrived.newest().Sent <= p.fell:
+		p.stood = p.queue // the step down does not show yet
+	}
 	p.nextRound(now)
+	return longer
+}
+
+// emptied is what must be gone of the queue that we have stepped down for: as much as
+// the path carried more than left since.
+func (p *Pacer) emptied() time.Duration {
+	return time.Duration((1 - p.rate/p.path) * float64(p.arrived.newest().Sent-p.fell))
+}
+
+// drains reports that it is too early to see whether a step down for a long queue does
+// what it should.
+func (p *Pacer) drains(tolerated time.Duration) bool {
+	return p.steppedDown() && p.stood >= longQueue*tolerated && p.queue < p.stood+tolerated && p.emptied() < p.stood
+}
+
+// stands reports that what looks like a queue is none that we could drain: half of it
+// should be gone, and it is as long as it was. The way has become longer, or others fill it.
+func (p *Pacer) stands(tolerated time.Duration) bool {
+	if !p.steppedDown() {
+		return false
+	}
+	emptied := p.emptied()
+	return emptied >= max(p.stood/2, 2*tolerated) && (p.queue-p.stood).Abs() < emptied/4
+}
+
+// steppedDown reports that there is a queue for which we have stepped down from a rate
+// that was measured.
+func (p *Pacer) steppedDown() bool { return p.stood != 0 && p.sure && p.growing == 0 }
+
+// lengthen takes what stands for the way itself, and goes back to the rate at which the
+// path delivered before we stepped down for it.
+func (p *Pacer) lengthen(now, rtt time.Duration) (longer time.Duration) {
+	longer = p.queue + p.slowed
+	p.transit.longer(p.queue)
+	p.trips.longer(p.queue)
+	p.sure, p.stood, p.slowed, p.others = false, 0, 0, 0
+	p.quiet = now + p.pause(rtt+longer, p.path)
+	p.set(max(p.rate, below*p.path))
+	return longer
 }
 
 // shrink falls below the rate at which the path delivers now, so that the queue
 // drains within about a round trip. Delay that is not of our making (what left
-// was less than we allow, and arrives as fast as it left) is not our business.
-func (p *Pacer) shrink(now, rtt time.Duration) {
+// was less than we allow, and arrives as fast as it left) is not our business; if it
+// stays, it is the way's. It returns what Delivered does.
+func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 	delivered, sent, took := p.delivery(rtt)
 	idle := sent < 0.8*p.rate && p.waited(now) < (now-p.round)/2 // less left than we allow
-	if took == 0 || idle && delivered > 0.9*sent {
-		return
+	if took == 0 {
+		return 0
 	}
-	if idle || took < rateSpan {
+	if idle && delivered > 0.9*sent {
+		if p.others++; p.others < othersRounds {
+			return 0
+		}
+		return p.lengthen(now, rtt)
+	}
+	p.others = 0
+	guessed := idle || took < rateSpan
+	if guessed {
 		delivered = max(delivered, p.rate/2) // too short a look, or too little load, to believe in worse
 	}
-	if now < p.calm && p.growing == 0 && delivered > rateFell*p.path {
-		return // what the last step down does is yet to be seen
+	seen := now >= p.calm && p.arrived.newest().Sent > p.fell
+	if !seen && p.growing == 0 && (delivered > rateFell*p.path || delivered > 0.9*sent) {
+		return 0 // what the last step down does is yet to be seen
+	}
+	if p.stood == 0 {
+		p.slowed = 0
 	}
 	if former := cmp.Or(p.path, p.best.rate()); delivered < rateFell*former {
-		p.transit.slower(1/delivered - 1/former)
-		p.trips.slower(1/delivered - 1/former)
+		p.slowed += p.transit.slower(1/delivered-1/former, p.arrived.newest().Size)
+		p.trips.slower(1/delivered-1/former, 0)
 	}
 	p.quiet = now + p.pause(rtt, delivered)
 	p.path, p.full, p.growing, p.calm = delivered, delivered, 0, now+p.echo(rtt)
+	p.fell, p.stood, p.sure = now, p.queue, !guessed
 	p.best.fall(now, max(delivered, p.best.rate()/2))
 	p.set(below * delivered * (1 - min(0.5, float64(p.queue)/float64(rtt+p.queue))))
+	return 0
 }
 
 // delivery is the rate at which the path delivers while we load it, the rate at
@@ -153,6 +228,10 @@ func (p *Pacer) delivery(rtt time.Duration) (delivered, sent float64, took time.
 	// So short a look depends on how our packets mix with those of others.
 	if long, _, _ := p.arrived.rate(max(2*rtt, p.wire(longSpan*packetBytes)), p.loaded); delivered > rateFell*long {
 		delivered = long
+	}
+	// And it depends on whether the path stood still for a moment, as a radio does.
+	if steady := p.arrived.steady(max(rtt/2, rateSpan), p.loaded); steady > stoodStill*delivered {
+		delivered = max(delivered, min(steady, cmp.Or(p.path, p.best.rate())))
 	}
 	return delivered, sent, took
 }
@@ -206,7 +285,7 @@ func (p *Pacer) raise(power float64, elapsed, rtt time.Duration) {
 
 // Lost takes a burst of lost packets, or a path that fell silent: it halves.
 func (p *Pacer) Lost(now time.Duration) {
-	p.growing, p.path, p.full = 0, p.rate/2, 0
+	p.growing, p.path, p.full, p.sure = 0, p.rate/2, 0, false
 	p.quiet = now
 	p.set(p.rate / 2)
 	p.nextRound(now)

@@ -91,6 +91,50 @@ func TestPacerFollowsTheRateOfThePath(t *testing.T) {
 	}
 }
 
+// What a path takes longer, since the robot went over to another access point, or into
+// a tunnel, looks like a queue that nothing drains.
+func TestPacerFollowsAWayThatBecomesLonger(t *testing.T) {
+	for _, rate := range []float64{1 * mbit, 10 * mbit, 100 * mbit} {
+		for _, extra := range []time.Duration{5 * ms, 20 * ms, 50 * ms} {
+			p, f := alone(rate)
+			f.delay = 3 * ms
+			p.run(5 * time.Second)
+			p.extra = extra
+			p.run(time.Second)
+			f.clear()
+			p.run(2 * time.Second)
+			if share := f.carried(p, 2*time.Second); share < 0.75 {
+				t.Errorf("%.0f Mbit/s: a second after the way has become %v longer %.0f %% of the path is used, want at least 75 %%", rate/mbit, extra, 100*share)
+			}
+			packet := time.Duration(1060 / rate * float64(time.Second))
+			if limit := 4*packet + 5*time.Millisecond; f.longest > limit {
+				t.Errorf("%.0f Mbit/s: the way has become %v longer: the queue was %v long then, want at most %v", rate/mbit, extra, f.longest, limit)
+			}
+		}
+	}
+}
+
+// It may become slower at once: then there is a queue too.
+func TestPacerFollowsAWayThatBecomesLongerAndSlower(t *testing.T) {
+	for _, rate := range []float64{2 * mbit, 5 * mbit, 10 * mbit} {
+		for _, extra := range []time.Duration{20 * ms, 50 * ms} {
+			p, f := alone(20 * mbit)
+			f.delay = 3 * ms
+			p.run(5 * time.Second)
+			p.rate, p.extra = rate, extra
+			p.run(3 * time.Second)
+			f.clear()
+			p.run(3 * time.Second)
+			if share := f.carried(p, 3*time.Second); share < 0.90 || f.longest > 25*ms {
+				t.Errorf("%v longer and %.0f Mbit/s instead of 20: carried %.0f %% with a queue of at most %v, want at least 90 %% and at most 25 ms", extra, rate/mbit, 100*share, f.longest)
+			}
+			if miss := (f.longer - extra).Abs(); miss > extra/5 {
+				t.Errorf("the way was found to be %v longer, want %v within a fifth", f.longer, extra)
+			}
+		}
+	}
+}
+
 func TestPacerLearnsNothingFromALightLoad(t *testing.T) {
 	p, f := alone(100 * mbit)
 	p.run(time.Second)

@@ -6,6 +6,7 @@ import "time"
 // drive a Pacer each as a link does.
 type path struct {
 	rate  float64
+	extra time.Duration // what the way there takes beyond oneWay
 	now   time.Duration
 	free  time.Duration // when the bottleneck has sent all it has
 	flows []*flow
@@ -25,6 +26,7 @@ type flow struct {
 	inPipe  int
 	sent    float64
 	longest time.Duration // queue met since it was cleared
+	longer  time.Duration // what the pacer has found the way to take beyond oneWay
 }
 
 type underWay struct {
@@ -62,7 +64,7 @@ func (f *flow) offer(p *path) {
 	}
 	for p.now >= f.next {
 		f.pacer.Held(p.now, true)
-		if f.pacer.Next(p.now) > p.now || f.inPipe > 0 && f.inPipe+f.size > f.pacer.Window(rtt, f.delay) {
+		if f.pacer.Next(p.now) > p.now || f.inPipe > 0 && f.inPipe+f.size > f.pacer.Window(rtt+f.longer, f.delay) {
 			return
 		}
 		if f.period > 0 {
@@ -77,7 +79,7 @@ func (f *flow) send(p *path) {
 	p.free = max(p.free, p.now)
 	f.longest = max(f.longest, p.free-p.now)
 	p.free += time.Duration(float64(f.size+headerBytes) / p.rate * float64(time.Second))
-	arrives := p.free + oneWay
+	arrives := p.free + oneWay + p.extra
 	shown := peersClock + arrives + time.Duration(float64(arrives)*f.drift)
 	f.flying = append(f.flying, underWay{Delivery{Size: f.size, Sent: p.now, Arrived: shown, RTT: arrives + oneWay - p.now}, arrives})
 	f.inPipe += f.size
@@ -100,7 +102,7 @@ func (f *flow) report(now time.Duration) {
 		f.inPipe -= d.Size
 	}
 	f.flying = f.flying[len(list):]
-	f.pacer.Delivered(now, list, rtt)
+	f.longer += f.pacer.Delivered(now, list, rtt+f.longer)
 }
 
 // clear forgets what was measured so far.

@@ -47,13 +47,29 @@ func (t *transit) queue(now, took time.Duration, size int) time.Duration {
 const surely = 0.8
 
 // slower tells that the bottleneck now takes so many seconds more for a byte: its
-// queue is not what that adds to the way.
-func (t *transit) slower(perByte float64) {
+// queue is not what that adds to the way. It returns what it adds for a packet of size
+// bytes.
+func (t *transit) slower(perByte float64, size int) time.Duration {
+	longer := func(size int) time.Duration {
+		return time.Duration(surely * perByte * float64(size+headerBytes) * float64(time.Second))
+	}
 	for class := range sizeClasses {
-		more := time.Duration(surely * perByte * float64(t.size[class]+headerBytes) * float64(time.Second))
+		more := longer(t.size[class])
 		for _, least := range []*time.Duration{&t.least[class], &t.former[class]} {
 			if *least != 0 {
 				*least += more
+			}
+		}
+	}
+	return longer(size)
+}
+
+// longer tells that the way itself takes so much more: that is no queue.
+func (t *transit) longer(by time.Duration) {
+	for class := range sizeClasses {
+		for _, least := range []*time.Duration{&t.least[class], &t.former[class]} {
+			if *least != 0 {
+				*least += by
 			}
 		}
 	}
@@ -71,34 +87,99 @@ func (a *arrivals) add(d Delivery) {
 	a.n++
 }
 
+// newest is the packet that arrived last; of no size when there was none.
+func (a *arrivals) newest() Delivery {
+	if a.n == 0 {
+		return Delivery{}
+	}
+	return a.list[(a.n-1)%uint64(len(a.list))]
+}
+
 // rate is the bytes a second at which the packets of the last span, at least
 // three, arrived; sent is the rate at which the same packets left. Those that
 // left before since do not count. took is the time between the first and the
 // last arrival, 0 when there are too few.
 func (a *arrivals) rate(span, since time.Duration) (delivered, sent float64, took time.Duration) {
-	count := min(a.n, uint64(len(a.list)))
-	if count < 3 {
+	l := a.look(span, since)
+	if l.took <= 0 || l.left <= 0 {
 		return 0, 0, 0
 	}
+	return l.bytes / l.took.Seconds(), l.bytes / l.left.Seconds(), l.took
+}
+
+// steady is the rate at which they arrived but for the longest gap, in which the path
+// may have carried nothing.
+func (a *arrivals) steady(span, since time.Duration) float64 {
+	l := a.look(span, since)
+	if l.took <= l.gap {
+		return mostRate
+	}
+	return (l.bytes - l.gapBytes) / (l.took - l.gap).Seconds()
+}
+
+// look is what arrived in some time: its bytes are those of all packets but the first.
+type look struct {
+	bytes      float64
+	took, left time.Duration // from the first to the last: as they arrived, as they left
+	gap        time.Duration // the longest between two arrivals
+	gapBytes   float64       // of the packet behind it
+}
+
+func (a *arrivals) look(span, since time.Duration) (l look) {
+	count := min(a.n, uint64(len(a.list)))
+	if count < 3 {
+		return l
+	}
 	newest := &a.list[(a.n-1)%uint64(len(a.list))]
-	oldest, bytes := newest, 0.0
+	oldest := newest
 	for back := uint64(1); back < count; back++ {
 		older := &a.list[(a.n-1-back)%uint64(len(a.list))]
 		if back > 2 && older.Sent < since {
 			break
 		}
-		bytes += float64(oldest.Size + headerBytes)
+		bytes := float64(oldest.Size + headerBytes)
+		l.bytes += bytes
+		if gap := oldest.Arrived - older.Arrived; gap > l.gap {
+			l.gap, l.gapBytes = gap, bytes
+		}
 		oldest = older
 		if back >= 2 && newest.Arrived-oldest.Arrived >= span {
 			break
 		}
 	}
-	took = newest.Arrived - oldest.Arrived
-	left := newest.Sent - oldest.Sent
-	if took <= 0 || left <= 0 {
-		return 0, 0, 0
+	l.took, l.left = newest.Arrived-oldest.Arrived, newest.Sent-oldest.Sent
+	return l
+}
+
+// least is the least time of the last ten to twenty seconds.
+type least struct {
+	now, former time.Duration // of this slot and of the one before; 0: none
+	slot        time.Duration
+}
+
+func (l *least) note(now, took time.Duration) {
+	if now-l.slot >= transitSlot {
+		l.former, l.now, l.slot = l.now, 0, now
 	}
-	return bytes / took.Seconds(), bytes / left.Seconds(), took
+	if took = max(took, 1); l.now == 0 || took < l.now {
+		l.now = took
+	}
+}
+
+// value is 0 before the first note.
+func (l *least) value() time.Duration {
+	if l.former == 0 || l.now != 0 && l.now < l.former {
+		return l.now
+	}
+	return l.former
+}
+
+func (l *least) longer(by time.Duration) {
+	for _, t := range []*time.Duration{&l.now, &l.former} {
+		if *t != 0 {
+			*t += by
+		}
+	}
 }
 
 // best is the greatest rate of the last ten to twenty seconds.
