@@ -270,7 +270,7 @@ func (l *link) feedback(now, sent time.Duration, f wire.Feedback) {
 	}
 	silent := l.flight.Silent(now)
 	out := l.flight.Feedback(now, sent-f.Arrived, f)
-	if silent && len(out.Deliveries) > 0 {
+	if silent && !l.flight.Silent(now) {
 		l.pacer.Resumed(now)
 	}
 	for _, p := range out.Arrived {
