@@ -5,7 +5,7 @@
 #   bash packaging/build.sh && bash packaging/test.sh
 #
 # As root, with debootstrap, iproute2 and qemu-user of Debian. DEBIAN=DIR takes the
-# system from there instead of fetching one.
+# system from there instead of fetching one by packaging/debian.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -179,7 +179,7 @@ cp "$work/own/usr/bin/achbridge" "$work/achbridge"
 if [ -n "${DEBIAN-}" ]; then
 	cp -a "$DEBIAN" "$root"
 else
-	debootstrap --variant=minbase --include=systemd,adduser bookworm "$root" >"$work/debootstrap.log" || fail "debootstrap: $(tail -n 5 "$work/debootstrap.log")"
+	bash packaging/debian.sh "$root"
 fi
 export work root deb newer
 unshare --mount --net --pid --fork --kill-child --mount-proc bash "$0" inside </dev/null

@@ -1,0 +1,175 @@
+package testnet_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The wall clock of all hosts is stepped by years, which no namespace can do: these
+// tests are for a machine that is there for nothing else (packaging/vm.sh).
+
+// wallClockOf holds the one that the hosts share with this machine.
+var wallClockOf sync.Mutex
+
+// newDatedSite is newSite, with the clock to itself until the test ends; then it is
+// set right.
+func newDatedSite(t *testing.T, names ...string) *site {
+	t.Helper()
+	if os.Getenv("ACHBRIDGE_CLOCK") != "step" {
+		t.Skip("a machine whose clock may be stepped: bash packaging/vm.sh makes one")
+	}
+	s := newSite(t, names...)
+	wallClockOf.Lock()
+	today := s.today()
+	t.Cleanup(func() {
+		setDate(t, today())
+		wallClockOf.Unlock()
+	})
+	return s
+}
+
+// today tells the date as it would be had nobody stepped the clock from now on.
+func (*site) today() func() time.Time {
+	begin := time.Now()
+	return func() time.Time { return begin.Add(time.Since(begin)) }
+}
+
+func setDate(t *testing.T, date time.Time) {
+	t.Helper()
+	to := unix.NsecToTimespec(date.UnixNano())
+	if err := unix.ClockSettime(unix.CLOCK_REALTIME, &to); err != nil {
+		t.Fatalf("date: %v", err)
+	}
+}
+
+// batteryless is what the clock says of a computer without a battery for it.
+var batteryless = time.Date(1970, 1, 2, 0, 0, 0, 0, time.UTC)
+
+// redialled is how long it may take at most until a peer is dialled again that
+// could not be linked with, and mirrored.
+const redialled = 5*time.Second + resumed
+
+func TestMirrorsFollowWhileTheWallClockIsStepped(t *testing.T) {
+	s := newDatedSite(t, "robot", "pc")
+	goals := s.publish("pc", "goal:10:64")
+	today := s.today()
+	publisher := s.publish("robot", "imu:20:64", "joints:10:3000")
+	o := s.brace(ordeal{
+		publishers: []*process{publisher, goals},
+		daemons: map[string]*process{
+			"robot": s.run("robot", "--mirror", "pc/goal,as=goal,class=command"),
+			"pc":    s.run("pc", "--mirror", "robot/*"),
+		},
+		readers: []*observation{s.observe("pc", keeping, parts)},
+	})
+	up := o.allLinks()
+	for i, step := range []struct {
+		what string
+		to   func() time.Time
+	}{
+		{"30 years ahead", func() time.Time { return today().AddDate(30, 0, 0) }},
+		{"back to 2001", func() time.Time { return time.Date(2001, 9, 9, 1, 46, 40, 0, time.UTC) }},
+		{"back to 1970", func() time.Time { return batteryless }},
+		{"ahead, past the end of 32 bits", func() time.Time { return time.Date(2038, 1, 19, 3, 14, 6, 0, time.UTC) }},
+		{"back to today", today},
+	} {
+		setDate(t, step.to())
+		o.recovers("wall clock "+step.what, now())
+		time.Sleep(2 * time.Second) // a daemon looks at its trust and its clocks every second
+		o.recovers("2 s later", now())
+		o.tellsAges(step.what, i+1)
+	}
+	if got := o.allLinks(); got != up {
+		t.Errorf("links: got %q, want %q as before: none is made anew", got, up)
+	}
+	o.aftermath("wall clock at rest", now())
+}
+
+// allLinks is how often each daemon has said that a link came up.
+func (o *ordeal) allLinks() string {
+	return fmt.Sprintf("robot %d, pc %d", o.linksUp("robot"), o.linksUp("pc"))
+}
+
+// tellsAges checks that every daemon knows how old its mirrors are, and has told of
+// so many steps.
+func (o *ordeal) tellsAges(step string, steps int) {
+	o.t.Helper()
+	for host, daemon := range o.daemons {
+		for _, m := range o.status(host).Mirrors {
+			if m.AgeMs == nil || *m.AgeMs < 0 || *m.AgeMs > float64(patience.Milliseconds()) || m.State != "live" {
+				o.t.Errorf("%s: %s on %s: got %s and an age of %v ms, want it live and young", step, m.Name, host, m.State, show(m.AgeMs))
+			}
+		}
+		await(o.t, resumed, func() error {
+			if told := strings.Count(daemon.log.String(), `msg="wall clock stepped"`); told < steps {
+				return fmt.Errorf("%s: daemon of %s told of %d steps, want %d", step, host, told, steps)
+			}
+			return nil
+		})
+	}
+}
+
+// show tells an age that may be unknown.
+func show(ms *float64) string {
+	if ms == nil {
+		return "unknown"
+	}
+	return fmt.Sprint(*ms)
+}
+
+// With certificates dates count. So a robot that boots in 1970 has no link, and says
+// why, until its clock is set: then it has one at once. A clock that is set back later
+// cuts nothing; past the end of a certificate it does, for as long as it is there.
+func TestHostsWithCertificatesMeetWhenTheirClockIsSet(t *testing.T) {
+	for _, transport := range []string{"quic", "sctp"} {
+		t.Run(transport, func(t *testing.T) {
+			s := newDatedSite(t, "robot", "pc")
+			today := s.today()
+			s.issue("robot", "pc")
+			s.publish("robot", "imu:20:64")
+			setDate(t, batteryless)
+			robot := s.run("robot", "--transport", transport)
+			pc := s.run("pc", "--mirror", "robot/*", "--transport", transport)
+			robot.awaitLog("our certificate is not good now", 2*met) // both are in 1970, and each says it of the other
+
+			setDate(t, today())
+			set, readers := now(), s.observe("pc", keeping)
+			t.Logf("mirrored %v after the clock was set", readers.follows(set, redialled, keeping))
+			o := ordeal{site: s, daemons: map[string]*process{"robot": robot, "pc": pc}}
+			up := o.linksUp("pc")
+
+			setDate(t, batteryless)
+			time.Sleep(3 * time.Second) // the daemons look at whom they trust every second
+			readers.follows(now(), resumed, keeping)
+			if got := o.linksUp("pc"); got != up {
+				t.Errorf("clock set back to 1970: links: got %d times up, want %d as before", got, up)
+			}
+
+			setDate(t, today().AddDate(30, 0, 0))
+			pc.awaitLog("peer is not trusted any more", met)
+			time.Sleep(2 * time.Second) // some refusals
+			setDate(t, today())
+			t.Logf("mirrored again %v after the clock was set", readers.follows(now(), redialled, keeping))
+		})
+	}
+}
+
+// issue gives each host a certificate of a new authority instead of the shared key.
+func (s *site) issue(names ...string) {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	ca := filepath.Join(dir, "ca")
+	s.must(names[0], "ca", "init", "--dir", ca)
+	for _, host := range names {
+		key := filepath.Join(dir, host)
+		s.must(names[0], "ca", "issue", host, "--dir", ca, "--out", key)
+		s.install(host, key)
+	}
+}
