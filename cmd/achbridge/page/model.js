@@ -125,13 +125,19 @@ function share(part, whole) {
 }
 
 // level says what is wrong with a mirror; one frame in a hundred is nothing. One is old when its age goes over its budget
-// though its frames come in time: they are put too seldom.
+// by more than the time between two frames.
 function level(m, rates) {
   if (m.state !== "live") return m.state;
   if (share(rates.late_kept + rates.late + rates.expired, rates.offered) > 0.01) return "late";
   if (share(rates.lost + rates.refused + rates.overflow, rates.offered) > 0.01) return "drops";
-  const w = m.age?.window;
-  return w && w.p99_ms > m.qos.budget_ms ? "old" : "fine";
+  return used(m, rates) > 1 ? "old" : "fine";
+}
+
+// used is the share of its budget that a mirror's age takes, beyond the time between two frames: nothing when that is not
+// known, as less than one is put in two seconds.
+function used(m, rates) {
+  const age = m.age?.window?.p99_ms ?? m.age_ms ?? 0, rate = rates.offered - rates.rate_limited;
+  return rate > 0.5 ? Math.max(0, age - 1000 / rate) / m.qos.budget_ms : 0;
 }
 
 const compare = new Intl.Collator("en", { numeric: true }).compare;
@@ -143,7 +149,7 @@ const step = (v) => (v > 0 ? Math.floor(2 * Math.log2(v)) : -99);
 const ageOf = (x) => x.m.age?.window?.p99_ms ?? x.m.age_ms ?? 0;
 const dropsOf = (x) => drops.reduce((sum, f) => sum + x.rates[f.key], 0);
 const ways = {
-  worst: (a, b) => levels.indexOf(a.level) - levels.indexOf(b.level) || step(ageOf(b) / b.m.qos.budget_ms) - step(ageOf(a) / a.m.qos.budget_ms),
+  worst: (a, b) => levels.indexOf(a.level) - levels.indexOf(b.level) || step(used(b.m, b.rates)) - step(used(a.m, a.rates)),
   name: () => 0,
   age: (a, b) => step(ageOf(b)) - step(ageOf(a)),
   drops: (a, b) => step(dropsOf(b)) - step(dropsOf(a)),
