@@ -169,11 +169,12 @@ func (p *Pacer) stands(tolerated time.Duration) bool {
 func (p *Pacer) steppedDown() bool { return p.stood != 0 && p.sure && p.growing == 0 }
 
 // lengthen takes what stands for the way itself, and goes back to the rate at which the
-// path delivered before we stepped down for it.
+// path delivered before we stepped down for it. How long packets take on it is learnt
+// anew, since what slower added to that depends on their size: a millisecond too little
+// for some would look like a queue for ever.
 func (p *Pacer) lengthen(now, rtt time.Duration) (longer time.Duration) {
 	longer = p.queue + p.slowed
-	p.transit.longer(p.queue)
-	p.trips.longer(p.queue)
+	p.transit, p.trips = transit{}, transit{}
 	p.sure, p.stood, p.slowed, p.others = false, 0, 0, 0
 	p.quiet = now + p.pause(rtt+longer, p.path)
 	p.set(max(p.rate, below*p.path))

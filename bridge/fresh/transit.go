@@ -64,17 +64,6 @@ func (t *transit) slower(perByte float64, size int) time.Duration {
 	return longer(size)
 }
 
-// longer tells that the way itself takes so much more: that is no queue.
-func (t *transit) longer(by time.Duration) {
-	for class := range sizeClasses {
-		for _, least := range []*time.Duration{&t.least[class], &t.former[class]} {
-			if *least != 0 {
-				*least += by
-			}
-		}
-	}
-}
-
 // arrivals remembers when the latest packets left, by our clock, and arrived,
 // by the peer's.
 type arrivals struct {
