@@ -239,7 +239,7 @@ qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1G -nodefaults -di
 	-drive "file=$work/disk,format=raw,if=none,id=disk,cache=unsafe" -device nvme,drive=disk,serial=1 \
 	-kernel "$work/vmlinuz" -append 'console=ttyS0 root=/dev/nvme0n1 rw panic=-1 systemd.getty_auto=0 systemd.mask=timers.target' &
 computer=$!
-trap 'kill "$computer" 2>/dev/null; rm -rf --one-file-system "$work"' EXIT
+trap 'kill "$computer" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
 touch "$work/said"
 tail --pid="$computer" -f "$work/said" | sed -u 's/\r$//'
 wait "$computer" || fail 'qemu'
