@@ -283,13 +283,16 @@ func (n *Node) openMirror(m *mirror, l *link, c wire.Channel, qos QoS) error {
 	return err
 }
 
+// retryFile is how long after a file could not be made it is tried again.
+const retryFile = 500 * time.Millisecond
+
 // noFile notes that there can be no file for m's frames now, and tells it when that
 // begins.
 func (n *Node) noFile(l *link, m *mirror, err error) {
 	if m.retry == 0 {
 		l.refusal("mirror refused", Event{Channel: m.channel, Mirror: m.name, Text: err.Error()})
 	}
-	m.retry = n.now() + time.Second
+	m.retry = n.now() + retryFile
 	m.refuse(causeOf(err), err.Error())
 }
 
