@@ -82,7 +82,7 @@ type stat struct {
 // sum makes a stat of the samples and frames of window w.
 func (a *ageReader) sum(w window, b *bench, l load) stat {
 	s := ageStat(cut(a.ages, w, b.s.step()))
-	budget := l.qos.budget()
+	budget := l.qos.EffectiveBudget()
 	last, at := w.from, map[uint64]sighting{}
 	s.fresh = 1e9
 	for _, f := range a.frames {

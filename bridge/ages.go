@@ -7,52 +7,16 @@ import (
 	"time"
 
 	"achbridge/bridge/fresh"
+	"achbridge/bridge/status"
 )
-
-// AgeStatus is how old a mirror's newest frame was over time: each number is of
-// the time that a reader had a frame of that age, not of the frames.
-type AgeStatus struct {
-	// UncertaintyMs is what every age may be off, by what is known of the origin's
-	// clock. The age begins when the origin's daemon saw the frame in its channel.
-	UncertaintyMs float64     `json:"uncertainty_ms"`
-	Window        *AgeFigures `json:"window"` // the last ten seconds, up to one more; null: the age was not known then
-	Total         *AgeFigures `json:"total"`  // since the first frame whose age was known
-	// Buckets are how long the age was at most so much since the first frame.
-	Buckets []AgeBucket `json:"-"`
-}
-
-// AgeFigures sums up an age over time. A quantile is right to 8 µs or 0.4 %.
-type AgeFigures struct {
-	MeanMs     float64 `json:"mean_ms"`
-	P50Ms      float64 `json:"p50_ms"`      // not exceeded during half of the time
-	P99Ms      float64 `json:"p99_ms"`      // not exceeded during 99 % of the time
-	PeakMs     float64 `json:"peak_ms"`     // the greatest, before a frame ended it or now
-	OverBudget float64 `json:"over_budget"` // share of the time above the mirror's budget, 0 to 1
-	WindowS    float64 `json:"window_s"`    // over how much time; time of unknown age does not count
-}
-
-// AgeBucket is the time at ages of at most Le.
-type AgeBucket struct{ Le, Time time.Duration }
-
-// AgeReport is what the age of one mirror was during a window.
-type AgeReport struct {
-	Host     string   `json:"host"`
-	Channel  string   `json:"channel"`
-	Name     string   `json:"mirrored_as"`
-	BudgetMs float64  `json:"budget_ms"`
-	AgeMs    *float64 `json:"age_ms"` // at its end; null while it cannot be told
-	// UncertaintyMs is what every age may be off, by what is known of the origin's clock.
-	UncertaintyMs float64     `json:"uncertainty_ms"`
-	Window        *AgeFigures `json:"window"` // null: the age was not known
-}
 
 // Age watches the age of mirror name for a window, and waits that long. An error is
 // fs.ErrNotExist when there is no such mirror, or ctx's.
-func (n *Node) Age(ctx context.Context, name string, window time.Duration) (AgeReport, error) {
+func (n *Node) Age(ctx context.Context, name string, window time.Duration) (status.AgeReport, error) {
 	var m *mirror
 	n.call(func() { m = n.mirrors[name] })
 	if m == nil {
-		return AgeReport{}, fmt.Errorf("mirror %s: %w", name, fs.ErrNotExist)
+		return status.AgeReport{}, fmt.Errorf("mirror %s: %w", name, fs.ErrNotExist)
 	}
 	m.mu.Lock()
 	watch := m.ages.Watch(n.now())
@@ -62,8 +26,11 @@ func (n *Node) Age(ctx context.Context, name string, window time.Duration) (AgeR
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := n.now()
-	return AgeReport{
-		Host: m.host, Channel: m.channel, Name: name, BudgetMs: ms(m.qos.budget()), AgeMs: m.ages.now(now),
+	age := m.ages.now(now)
+	period, known := m.pace.period(m.qos)
+	periodMs, _ := dueMs(age, period, known)
+	return status.AgeReport{
+		Host: m.host, Channel: m.channel, Name: name, BudgetMs: ms(m.qos.EffectiveBudget()), AgeMs: age, PeriodMs: periodMs,
 		UncertaintyMs: ms(m.ages.uncertainty), Window: ageFigures(m.ages.End(watch, now)),
 	}, ctx.Err()
 }
@@ -87,10 +54,10 @@ type ages struct {
 func (m *mirror) age(captured time.Duration, at reading) {
 	m.learn(at)
 	if captured == 0 || !at.known {
-		m.ages.Lapse(at.now, m.qos.budget())
+		m.ages.Lapse(at.now, m.overAt())
 		return
 	}
-	m.ages.Put(at.now, captured-at.offset, m.qos.budget())
+	m.ages.Put(at.now, captured-at.offset, m.overAt())
 	m.ages.uncertainty = at.uncertainty
 }
 
@@ -113,7 +80,7 @@ func (a *ages) now(now time.Duration) *float64 {
 }
 
 // agesOver is nil before an age was known.
-func (m *mirror) agesOver(now time.Duration) *AgeStatus {
+func (m *mirror) agesOver(now time.Duration) *status.Age {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := &m.ages
@@ -121,26 +88,17 @@ func (m *mirror) agesOver(now time.Duration) *AgeStatus {
 	if total.Span == 0 {
 		return nil
 	}
-	s := &AgeStatus{UncertaintyMs: ms(a.uncertainty), Window: ageFigures(a.Window(now)), Total: ageFigures(total)}
+	s := &status.Age{UncertaintyMs: ms(a.uncertainty), Window: ageFigures(a.Window(now)), Total: ageFigures(total)}
 	for i, t := range under {
-		s.Buckets = append(s.Buckets, AgeBucket{fresh.AgeBounds[i], t})
+		s.Buckets = append(s.Buckets, status.AgeBucket{Le: fresh.AgeBounds[i], Time: t})
 	}
 	return s
 }
 
-// AgeLately is what the age of a mirror was for a while.
-type AgeLately struct {
-	Name   string
-	State  string // of the mirror, at its end
-	MeanMs float64
-	PeakMs float64
-	Known  bool // whether the age was
-}
-
 // Lately tells of all mirrors, in no order, what their ages were since it was called
 // last: it is for one caller, who draws them over time. It takes a µs for each.
-func (n *Node) Lately() []AgeLately {
-	var list []AgeLately
+func (n *Node) Lately() []status.AgeLately {
+	var list []status.AgeLately
 	n.call(func() {
 		for _, m := range n.mirrors {
 			list = append(list, m.lately(n.now()))
@@ -149,21 +107,21 @@ func (n *Node) Lately() []AgeLately {
 	return list
 }
 
-func (m *mirror) lately(now time.Duration) AgeLately {
+func (m *mirror) lately(now time.Duration) status.AgeLately {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.link != nil {
 		m.learn(m.link.clockAt(now))
 	}
 	s := m.ages.Lately(now)
-	return AgeLately{m.name, m.stateNow(), ms(s.Mean), ms(s.Peak), s.Span > 0}
+	return status.AgeLately{Name: m.name, State: m.stateNow(), MeanMs: ms(s.Mean), PeakMs: ms(s.Peak), Known: s.Span > 0}
 }
 
-func ageFigures(s fresh.AgeStat) *AgeFigures {
+func ageFigures(s fresh.AgeStat) *status.AgeFigures {
 	if s.Span == 0 {
 		return nil
 	}
-	return &AgeFigures{
+	return &status.AgeFigures{
 		MeanMs: ms(s.Mean), P50Ms: ms(s.P50), P99Ms: ms(s.P99), PeakMs: ms(s.Peak),
 		OverBudget: s.Over.Seconds() / s.Span.Seconds(), WindowS: s.Span.Seconds(),
 	}
@@ -175,6 +133,7 @@ func (l *link) clockAt(now time.Duration) reading {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.offset, r.uncertainty, r.known = l.clock.Offset(now)
+	r.suspended = l.clock.KnownAt()
 	return r
 }
 

@@ -1,6 +1,11 @@
 package bridge
 
-import "time"
+import (
+	"time"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+)
 
 // arrival is a frame that has come for a mirror.
 type arrival struct {
@@ -18,6 +23,7 @@ type reading struct {
 	now                 time.Duration
 	offset, uncertainty time.Duration // the peer's clock minus ours
 	known               bool          // whether offset is
+	suspended           time.Duration // for how long this host had been in all, when that was learnt
 }
 
 // put brings a frame into the mirror if it is newer than what is there, and not
@@ -48,6 +54,7 @@ func (m *mirror) put(a arrival) {
 	case drop:
 		m.count.Late++
 		m.without(a.seq, &m.count.Late)
+		m.ages.Limit(a.at.now, m.overAt())
 	default:
 		if again && m.lacking.counted != nil {
 			*m.lacking.counted-- // it counts as what becomes of it now
@@ -65,12 +72,16 @@ func (m *mirror) ready() bool {
 	if err := m.make(); err != nil {
 		m.failed("mirror cannot be made", err)
 	}
-	return m.w != nil
+	return m.w != nil && !m.ending
 }
 
-// measure notes how large a frame is that came, and how long it took. Needs m.mu.
+// measure notes how large a frame is that came, how long it took, and how often such
+// come. Needs m.mu.
 func (m *mirror) measure(a arrival, first bool) {
 	m.bytes = a.sent
+	if first && a.epoch == m.tag.Epoch {
+		m.pace.Add(a.seq, a.captured)
+	}
 	if first && a.captured != 0 && a.at.known {
 		m.transit = max(a.at.now-(a.captured-a.at.offset), 1)
 	}
@@ -89,10 +100,12 @@ func (m *mirror) transitMs() *float64 {
 // a state is late when it must be, a command when it may be.
 func (m *mirror) late(a arrival) bool {
 	switch {
-	case m.qos.Mode == Every:
+	case m.qos.Mode == rule.Every:
 		return false
+	case m.qos.Class == rule.Command && m.clock.slept(a.at):
+		return true
 	case a.captured == 0 || !a.at.known:
-		return a.owed || m.qos.Class == Command // the origin knows, or nobody
+		return a.owed || m.qos.Class == rule.Command // the origin knows, or nobody
 	}
 	return m.left(a) < 0
 }
@@ -100,15 +113,15 @@ func (m *mirror) late(a arrival) bool {
 // left is what is left of a frame's budget, when its age is known.
 func (m *mirror) left(a arrival) time.Duration {
 	age := a.at.now - (a.captured - a.at.offset)
-	if m.qos.Class == Command {
-		return m.qos.budget() - max(0, age+a.at.uncertainty)
+	if m.qos.Class == rule.Command {
+		return m.qos.EffectiveBudget() - max(0, age+a.at.uncertainty)
 	}
-	return m.qos.budget() - max(0, age-a.at.uncertainty)
+	return m.qos.EffectiveBudget() - max(0, age-a.at.uncertainty)
 }
 
 // lateIsPut reports whether a late frame is put all the same.
 func (m *mirror) lateIsPut(a arrival) bool {
-	return m.qos.Class != Command && (a.owed || m.qos.Late == LateDeliver)
+	return m.qos.Class != rule.Command && (a.owed || m.qos.Late == rule.LateDeliver)
 }
 
 // lacking is the newest frame that came, if the mirror does not hold it. Its
@@ -125,7 +138,7 @@ func (m *mirror) without(seq uint64, counted *uint64) {
 		return
 	}
 	m.lacking = lacking{seq, counted}
-	m.owed = m.qos.Class != Command && m.qos.Mode == Newest
+	m.owed = m.qos.Class != rule.Command && m.qos.Mode == rule.Newest
 }
 
 // keepOrWrite needs m.mu.
@@ -160,34 +173,24 @@ func (m *mirror) counted(late bool) {
 }
 
 // since is what became of the frames that the present subscription brought.
-func (m *mirror) since() Accounts {
+func (m *mirror) since() ledger.Accounts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.count.minus(m.base)
+	return m.count.Minus(m.base)
 }
 
-// hear takes the ledger as the origin has it.
-func (m *mirror) hear(told Accounts) {
+// hear takes the ledger as the origin has it, unless no channel can have so many frames:
+// what the account adds up to would wrap around.
+func (m *mirror) hear(told ledger.Accounts) {
+	if told.Most() > ledger.MostFrames {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.told, m.heard = told, m.count
+	m.pace.hear(told)
 }
 
 // accounts is the ledger: what the origin told last, and what came since. Needs
 // m.mu.
-func (m *mirror) accounts() Accounts {
-	a, c, h := m.told, m.count, m.heard
-	for _, n := range [...]struct {
-		now         *uint64
-		count, then uint64
-	}{
-		{&a.Delivered, c.Delivered, h.Delivered}, {&a.LateKept, c.LateKept, h.LateKept}, {&a.Late, c.Late, h.Late},
-		{&a.Refused, c.Refused, h.Refused}, {&a.Superseded, c.Superseded, h.Superseded}, {&a.Duplicate, c.Duplicate, h.Duplicate},
-	} {
-		*n.now += n.count
-		*n.now -= min(n.then, *n.now) // a frame that was late when we heard may not be late any more
-	}
-	a.Offered = max(a.Offered, a.settled())
-	a.InFlight = a.Offered - a.settled()
-	return a
-}
+func (m *mirror) accounts() ledger.Accounts { return m.told.With(m.count, m.heard) }

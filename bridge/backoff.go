@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
 )
 
 const (
@@ -13,8 +13,6 @@ const (
 	// A peer that was there is dialled more often at first: how long it takes to
 	// notice that a network is back is to be little against how long it was gone.
 	returnBackoff = 500 * time.Millisecond // until it is gone for a hundred times as long
-	// missedFor is how long a peer is dialled that is not listed any more.
-	missedFor = 10 * time.Minute
 )
 
 // backoff is how long to wait before p is dialled again; silent is the link to
@@ -40,13 +38,6 @@ func backoff(failures int, most time.Duration) time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/3))
 }
 
-// missed reports that p is to be dialled though it is not listed any more: its
-// link ended without a goodbye, or is there. What listed it may be as cut off as
-// we are, and slower to hear of it again.
-func (n *Node) missed(p *peer) bool {
-	return n.linkTo(p) != nil || p.linked && n.now()-p.ended < missedFor
-}
-
 // unlinked lets the back-off towards a peer grow unless its link was a good one:
 // a peer that never gets as far as that is not to be dialled at the pace of round
 // trips.
@@ -55,22 +46,22 @@ func (n *Node) unlinked(l *link, cause error) {
 	for _, p := range n.peers {
 		switch {
 		case p.node() != l.peer.String():
-		case good:
-			p.failures, p.linked, p.ended = 0, true, n.now()
-		default:
+		case !good:
 			p.failures++
-			p.linked = false
+			p.linked, p.ended = false, n.now()
 			p.err = cause
+		case p.proved || p.Static || p.lists(l.s.RemoteAddr()):
+			p.failures, p.linked, p.ended = 0, true, n.now()
 		}
 	}
 }
 
 // leaving has a node that ended its link dialled a moment later: whoever meets
 // it while its last links are closing waits in vain for the rest of a handshake.
-func (n *Node) leaving(id transport.NodeID) {
+func (n *Node) leaving(id trust.NodeID) {
 	for _, p := range n.peers {
 		if p.node() == id.String() {
-			p.failures, p.linked = max(p.failures, 1), false
+			p.failures, p.linked, p.left = max(p.failures, 1), false, true
 		}
 	}
 }

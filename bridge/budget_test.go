@@ -4,13 +4,17 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 )
 
 // What the mirror of a frame says that is captured at 0, comes at age by our clock
 // and has a budget of 100 ms. The peer's clock is known to ± uncertainty.
 func TestLateIsJudgedByWhatIsKnownOfTheClock(t *testing.T) {
 	for _, c := range []struct {
-		class            Class
+		class            rule.Class
 		age, uncertainty time.Duration
 		unknown          bool // the peer's clock
 		before           bool // it was put before its origin watched
@@ -24,13 +28,13 @@ func TestLateIsJudgedByWhatIsKnownOfTheClock(t *testing.T) {
 		{age: 999 * milli, unknown: true, owed: true, late: true},
 		{age: 999 * milli, before: true},
 		{age: 999 * milli, before: true, owed: true, late: true},
-		{class: Command, age: 90 * milli, uncertainty: 10 * milli},
-		{class: Command, age: 91 * milli, uncertainty: 10 * milli, late: true}, // it may be late
-		{class: Command, age: milli, unknown: true, late: true},
-		{class: Command, age: milli, before: true, late: true},
-		{class: Command, age: 101 * milli, owed: true, late: true},
+		{class: rule.Command, age: 90 * milli, uncertainty: 10 * milli},
+		{class: rule.Command, age: 91 * milli, uncertainty: 10 * milli, late: true}, // it may be late
+		{class: rule.Command, age: milli, unknown: true, late: true},
+		{class: rule.Command, age: milli, before: true, late: true},
+		{class: rule.Command, age: 101 * milli, owed: true, late: true},
 	} {
-		m := &mirror{qos: QoS{Class: c.class}}
+		m := &mirror{qos: rule.QoS{Class: c.class}}
 		const captured = time.Minute
 		const offset = 40 * time.Hour // the peer's daemon has run for longer
 		a := arrival{captured: captured + offset, owed: c.owed, at: reading{now: captured + c.age, offset: offset, uncertainty: c.uncertainty, known: !c.unknown}}
@@ -40,14 +44,14 @@ func TestLateIsJudgedByWhatIsKnownOfTheClock(t *testing.T) {
 		if got := m.late(a); got != c.late {
 			t.Errorf("%+v: got late %v", c, got)
 		}
-		if c.class == Command && c.late && m.lateIsPut(a) {
+		if c.class == rule.Command && c.late && m.lateIsPut(a) {
 			t.Errorf("%+v: a late command is put", c)
 		}
 	}
 }
 
 func TestLateFrameIsNotPut(t *testing.T) {
-	inFlow(t, "delay=10ms,rate=100mbit", QoS{Budget: 30 * milli}, 64, func(f *flow) {
+	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Budget: 30 * milli}, 64, func(f *flow) {
 		f.put()
 		f.holds(1, 30*milli)
 		f.change("delay=60ms")
@@ -65,7 +69,7 @@ func TestLateFrameIsNotPut(t *testing.T) {
 func TestNewestFrameIsPutOnceAlthoughItIsLate(t *testing.T) {
 	for _, size := range []int{64, 5000} {
 		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
-			inFlow(t, "delay=10ms,rate=100mbit", QoS{Budget: 40 * milli}, size, func(f *flow) {
+			inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Budget: 40 * milli}, size, func(f *flow) {
 				f.put()
 				f.holds(1, 50*milli)
 				f.change("delay=100ms")
@@ -88,7 +92,7 @@ func TestNewestFrameIsPutOnceAlthoughItIsLate(t *testing.T) {
 func TestNewestFrameIsOwedAfterAnOutage(t *testing.T) {
 	for _, cut := range []time.Duration{500 * milli, 20 * second} { // with the same link, and with another
 		t.Run(cut.String(), func(t *testing.T) {
-			inFlow(t, "delay=10ms,rate=100mbit", QoS{}, 64, func(f *flow) {
+			inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{}, 64, func(f *flow) {
 				f.put()
 				f.holds(1, 50*milli)
 				time.Sleep(second)
@@ -116,10 +120,10 @@ func TestNewestFrameIsOwedToANewSubscription(t *testing.T) {
 		imu.put(1, 64)
 		imu.put(2, 64)
 		time.Sleep(time.Minute)
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Budget: milli}}}}, robot)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Budget: milli}}}}, robot)
 		pc.follows(flowName, 2, 2*second)
 		time.Sleep(2 * second)
-		if a := pc.mirror(flowName).Accounts; a != (Accounts{Offered: 1, LateKept: 1}) {
+		if a := pc.mirror(flowName).Accounts; a != (ledger.Accounts{Offered: 1, LateKept: 1}) {
 			t.Errorf("got %+v, want one frame kept late", a)
 		}
 	})
@@ -129,29 +133,29 @@ func TestNewestFrameIsOwedToANewSubscription(t *testing.T) {
 func TestLargeFramePastItsBudget(t *testing.T) {
 	const link, size = "delay=10ms,rate=1mbit,queue=64KiB", 20_000
 	t.Run("goes on when nothing is newer", func(t *testing.T) {
-		inFlow(t, link, QoS{}, size, func(f *flow) {
+		inFlow(t, link, rule.QoS{}, size, func(f *flow) {
 			f.put()
 			f.holds(1, 300*milli)
 			time.Sleep(2 * second)
-			if a := f.pcSays(); a != (Accounts{Offered: 1, LateKept: 1}) {
+			if a := f.pcSays(); a != (ledger.Accounts{Offered: 1, LateKept: 1}) {
 				t.Errorf("got %+v, want one frame kept late", a)
 			}
 		})
 	})
 	t.Run("is given up for a newer one", func(t *testing.T) {
-		inFlow(t, link, QoS{}, size, func(f *flow) {
+		inFlow(t, link, rule.QoS{}, size, func(f *flow) {
 			f.put()
 			time.Sleep(50 * milli)
 			f.put()
 			f.holds(2, 350*milli) // 60 ms more than alone: what had left of the first
 			time.Sleep(2 * second)
-			if a := f.pcSays(); a != (Accounts{Offered: 2, Expired: 1, LateKept: 1}) || f.kept() != 1 {
+			if a := f.pcSays(); a != (ledger.Accounts{Offered: 2, Expired: 1, LateKept: 1}) || f.kept() != 1 {
 				t.Errorf("got %+v and %d frames put, want the first expired and the second kept late", a, f.kept())
 			}
 		})
 	})
 	t.Run("is finished within it", func(t *testing.T) {
-		inFlow(t, link, QoS{Budget: second}, size, func(f *flow) {
+		inFlow(t, link, rule.QoS{Budget: second}, size, func(f *flow) {
 			f.put()
 			time.Sleep(50 * milli)
 			f.put()
@@ -160,7 +164,7 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 		})
 	})
 	t.Run("is put with late=deliver", func(t *testing.T) {
-		inFlow(t, link, QoS{Budget: milli, Late: LateDeliver}, size, func(f *flow) {
+		inFlow(t, link, rule.QoS{Budget: milli, Late: rule.LateDeliver}, size, func(f *flow) {
 			f.stream(300*milli, 6*second, func(time.Duration) {})
 			time.Sleep(second)
 			f.agrees()
@@ -172,7 +176,7 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 }
 
 func TestCommandIsNeverPutLate(t *testing.T) {
-	command := QoS{Budget: 80 * milli, Class: Command}
+	command := rule.QoS{Budget: 80 * milli, Class: rule.Command}
 	t.Run("on a long way", func(t *testing.T) {
 		inFlow(t, "delay=10ms,rate=100mbit", command, 64, func(f *flow) {
 			f.stream(10*milli, second, func(time.Duration) {})
@@ -207,11 +211,11 @@ func TestCommandIsNeverPutLate(t *testing.T) {
 			robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 			robot.run(Config{})
 			robot.channel("data", 16, 64).put(1, 64)
-			pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Budget: time.Hour, Class: Command}}}}, robot)
-			w.within(2*second, "mirror", func() bool { return pc.mirror(flowName).State == stateLive })
+			pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Budget: time.Hour, Class: rule.Command}}}}, robot)
+			w.within(2*second, "mirror", func() bool { return pc.mirror(flowName).State == status.MirrorLive })
 			time.Sleep(10 * second)
 			a := robot.node.Status().Exports[0].Accounts
-			if n, _ := pc.newest(flowName); n != 0 || a.Delivered+a.LateKept != 0 || a.settled() != a.Offered {
+			if n, _ := pc.newest(flowName); n != 0 || a.Delivered+a.LateKept != 0 || a.Settled() != a.Offered {
 				t.Errorf("the mirror has command %d, and its origin's account is %+v", n, a)
 			}
 		})
@@ -220,9 +224,9 @@ func TestCommandIsNeverPutLate(t *testing.T) {
 
 // A local reader sits on the mirror's lock until the budget is over.
 func TestFrameThatBecomesLateBeforeTheLockIsFree(t *testing.T) {
-	for class, want := range map[Class]Accounts{State: {LateKept: 1}, Command: {Late: 1}} {
+	for class, want := range map[rule.Class]ledger.Accounts{rule.State: {LateKept: 1}, rule.Command: {Late: 1}} {
 		t.Run(class.String(), func(t *testing.T) {
-			inFlow(t, "delay=10ms,rate=100mbit", QoS{Class: class}, 64, func(f *flow) {
+			inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Class: class}, 64, func(f *flow) {
 				time.Sleep(500 * milli)
 				takeLock(t, f.pc.dir, flowName)
 				f.put()
@@ -243,7 +247,7 @@ func TestFirstCommandIsPut(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Minute} {
 		for _, link := range []string{"delay=10ms", "delay=10ms,loss=30%"} {
 			t.Run(fmt.Sprintf("after %v on %s", wait, link), func(t *testing.T) {
-				inFlow(t, link, QoS{Class: Command, Budget: 5 * second}, 64, func(f *flow) {
+				inFlow(t, link, rule.QoS{Class: rule.Command, Budget: 5 * second}, 64, func(f *flow) {
 					time.Sleep(500*milli + wait)
 					f.put()
 					f.holds(1, 4*second)
@@ -254,7 +258,7 @@ func TestFirstCommandIsPut(t *testing.T) {
 }
 
 func TestBudgetWithoutEndIsABudget(t *testing.T) {
-	inFlow(t, "delay=10ms,rate=100mbit", QoS{Budget: 1<<63 - 1, Class: Command}, 64, func(f *flow) {
+	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Budget: 1<<63 - 1, Class: rule.Command}, 64, func(f *flow) {
 		time.Sleep(500 * milli)
 		f.put()
 		f.holds(1, 50*milli)

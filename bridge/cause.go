@@ -6,90 +6,64 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
 	"achbridge/localach"
 	"achbridge/wire"
 )
 
-// Cause is why frames do not come, or come late, in a word for programs. Those that are
-// listed here stay what they are; there may be more.
-type Cause string
-
-// What can be the matter with a channel.
-const (
-	CausePublisherStopped Cause = "publisher_stopped"
-	CausePublisherSlow    Cause = "publisher_slow" // it puts less often than the deadline asks for
-	CauseNoChannel        Cause = "no_channel"     // its origin has none of that name, or does not offer it
-	CauseRule             Cause = "rule"           // the configuration of this host does not ask for it, or denies it
-	CauseExportRule       Cause = "export_rule"    // the origin's rules do not let it be read
-	CauseAcceptRule       Cause = "accept_rule"    // a push is refused by the rules of whom it is for
-	CauseFileMode         Cause = "file_mode"      // a channel's file may not be opened or made
-	CauseKey              Cause = "key"            // the hosts have different keys
-	CauseRevoked          Cause = "revoked"        // a host's certificate is
-	CauseCertificate      Cause = "certificate"    // it has ended, or a clock is wrong
-	CausePeerMissing      Cause = "peer_missing"   // never seen
-	CausePeerSilent       Cause = "peer_silent"    // known, and does not answer
-	CauseMulticast        Cause = "multicast_blocked"
-	CauseLinkRate         Cause = "link_rate"
-	CauseLoss             Cause = "loss"
-	CauseBudget           Cause = "budget" // too short for the frame's size, the link's rate and the way
-	CauseClock            Cause = "clock"  // the other host's is not known well enough
-	CauseShmFull          Cause = "shm_full"
-	CauseHostBusy         Cause = "host_busy"     // a daemon does not get the processor in time
-	CauseReceiverSlow     Cause = "receiver_slow" // a local process sits on the mirror's lock
-	CauseCorrupt          Cause = "corrupt"       // a channel's file is
-	CauseLimit            Cause = "limit"         // one of doc.go's, or of limits.go, is reached
-	CauseLoop             Cause = "loop"
-	CauseOther            Cause = "other" // see the text
-)
-
 // causeOf is what an error comes of, "" without one.
-func causeOf(err error) Cause {
+func causeOf(err error) status.Cause {
 	switch {
 	case err == nil:
 		return ""
 	case errors.Is(err, errNoRoom), errors.Is(err, unix.ENOSPC):
-		return CauseShmFull
+		return status.CauseShmFull
 	case errors.Is(err, fs.ErrPermission):
-		return CauseFileMode
-	case errors.Is(err, transport.ErrRevoked):
-		return CauseRevoked
-	case errors.Is(err, transport.ErrNotNow):
-		return CauseCertificate
-	case errors.Is(err, transport.ErrWrongKey):
-		return CauseKey
+		return status.CauseFileMode
+	case errors.Is(err, trust.ErrRevoked):
+		return status.CauseRevoked
+	case errors.Is(err, trust.ErrNotNow):
+		return status.CauseCertificate
+	case errors.Is(err, trust.ErrWrongKey):
+		return status.CauseKey
 	case errors.Is(err, transport.ErrSilent):
-		return CausePeerSilent
+		return status.CausePeerSilent
 	case errors.Is(err, localach.ErrBusy), errors.Is(err, localach.ErrWedged):
-		return CauseReceiverSlow
+		return status.CauseReceiverSlow
 	case errors.Is(err, localach.ErrCorrupt), errors.Is(err, localach.ErrHalfCreated):
-		return CauseCorrupt
+		return status.CauseCorrupt
+	case errors.Is(err, errFrameSize):
+		return status.CauseFrameSize
+	case errors.Is(err, localach.ErrHole), errors.Is(err, errGiant):
+		return status.CauseBadFrame
 	case errors.Is(err, errTooMuch):
-		return CauseLimit
+		return status.CauseLimit
 	}
-	return CauseOther
+	return status.CauseOther
 }
 
 // causeOfRefusal is what a peer's no comes of.
-func causeOfRefusal(m wire.Refused) Cause {
+func causeOfRefusal(m wire.Refused) status.Cause {
 	switch m.Code {
 	case wire.CodeForbidden:
 		if m.Re == wire.TypeOffer {
-			return CauseAcceptRule
+			return status.CauseAcceptRule
 		}
-		return CauseExportRule
+		return status.CauseExportRule
 	case wire.CodeAbsent:
-		return CauseNoChannel
+		return status.CauseNoChannel
 	case wire.CodeAccess:
-		return CauseFileMode
+		return status.CauseFileMode
 	case wire.CodeCorrupt:
-		return CauseCorrupt
+		return status.CauseCorrupt
 	case wire.CodeLimit:
-		return CauseLimit
+		return status.CauseLimit
 	case wire.CodeLoop:
-		return CauseLoop
+		return status.CauseLoop
 	case wire.CodeConflict:
-		return CauseRule
+		return status.CauseRule
 	}
-	return CauseOther
+	return status.CauseOther
 }

@@ -4,14 +4,16 @@ import (
 	"testing"
 	"time"
 
-	"achbridge/bridge/transport"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/bridge/trust"
 )
 
 // What keeps a mirror or a push from working is told in a word for programs too.
 func TestStatusTellsTheCause(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.run(Config{Export: Grants{{Channels: []string{"plan"}, Hosts: []string{"planner"}}, {Channels: []string{"*"}}}})
+		robot.run(Config{Export: rule.Grants{{Channels: []string{"plan"}, Hosts: []string{"planner"}}, {Channels: []string{"*"}}}})
 		robot.channel("plan", 4, 64)
 		robot.channel("imu", 4, 64)
 		large := robot.channel("large", 16, 1<<20)
@@ -19,14 +21,14 @@ func TestStatusTellsTheCause(t *testing.T) {
 		pc.channel("goal", 4, 64)
 		pc.channel("robot.imu", 4, 64) // somebody else's
 		pc.run(Config{
-			Mirrors: []Mirror{
+			Mirrors: []rule.Mirror{
 				{Host: "robot", Channel: "plan"}, {Host: "robot", Channel: "*"}, {Host: "robot", Channel: "arms"}, {Host: "nobody", Channel: "imu"},
 			},
-			Pushes: Pushes{{Channel: "goal", Host: "robot"}},
+			Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}},
 		}, robot)
 		pc.node.call(func() { pc.node.space.free = func() (int64, error) { return 1 << 20, nil } })
 		time.Sleep(2 * time.Second)
-		causes := map[string]Cause{}
+		causes := map[string]status.Cause{}
 		s := pc.node.Status()
 		for _, m := range s.Mirrors {
 			causes[m.Name] = m.Cause
@@ -34,9 +36,9 @@ func TestStatusTellsTheCause(t *testing.T) {
 		for _, p := range s.Pushes {
 			causes["push "+p.Channel] = p.Cause
 		}
-		for name, want := range map[string]Cause{
-			"robot.plan": CauseExportRule, "robot.arms": CauseNoChannel, "nobody.imu": CausePeerMissing,
-			"robot.large": CauseShmFull, "robot.imu": CauseOther, "push goal": CauseAcceptRule,
+		for name, want := range map[string]status.Cause{
+			"robot.plan": status.CauseExportRule, "robot.arms": status.CauseNoChannel, "nobody.imu": status.CausePeerMissing,
+			"robot.large": status.CauseShmFull, "robot.imu": status.CauseOther, "push goal": status.CauseAcceptRule,
 		} {
 			if causes[name] != want {
 				t.Errorf("%s: got %q, want %q", name, causes[name], want)
@@ -51,13 +53,13 @@ func TestStatusTellsTheCause(t *testing.T) {
 func TestUnlinkedPeerHasItsCause(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.key = transport.NewKey()
+		robot.key = trust.NewKey()
 		robot.run(Config{})
 		pc.run(Config{}, robot)
-		cause := func() Cause { return pc.node.Status().Peers[0].Cause }
-		w.within(5*time.Second, "another key", func() bool { return cause() == CauseKey })
+		cause := func() status.Cause { return pc.node.Status().Peers[0].Cause }
+		w.within(5*time.Second, "another key", func() bool { return cause() == status.CauseKey })
 		robot.stop()
-		w.within(20*time.Second, "no answer", func() bool { return cause() == CausePeerSilent })
+		w.within(20*time.Second, "no answer", func() bool { return cause() == status.CausePeerSilent })
 	})
 }
 

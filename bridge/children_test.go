@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
 	"achbridge/testnet/hosts"
 )
 
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Setenv(keyFile, filepath.Join(dir, "key"))
-	if err := transport.NewKey().Write(os.Getenv(keyFile)); err != nil {
+	if err := trust.NewKey().Write(os.Getenv(keyFile)); err != nil {
 		panic(err)
 	}
 	code := m.Run()
@@ -51,7 +51,7 @@ const overVar = "BRIDGE_CHILD_OVER"
 
 var roles = map[string]func(args []string) error{
 	"nodes": nodesRole, "writer": writerRole, "bare-sender": bareSenderRole, "bare-receiver": bareReceiverRole,
-	"echo": echoRole, "ping": pingRole,
+	"echo": echoRole, "ping": pingRole, "putting": puttingRole, "killed-put": killedPutRole,
 }
 
 // child is a process that plays a role. It answers every line it gets.

@@ -3,6 +3,9 @@ package bridge
 import (
 	"testing"
 	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 )
 
 // The hosts' clocks are those of their nodes, which count from their start: here
@@ -13,10 +16,10 @@ func TestAgeIsRightWhateverTheClocksShow(t *testing.T) {
 		imu := robot.channel("imu", 16, 64)
 		robot.run(Config{})
 		time.Sleep(time.Minute)
-		pc := w.host("pc", wire10ms).run(Config{Mirrors: []Mirror{
-			{Host: "robot", Channel: "imu", QoS: QoS{Budget: 25 * time.Millisecond, Class: Command}}, // 10 ms of way, 10 of uncertainty
+		pc := w.host("pc", wire10ms).run(Config{Mirrors: []rule.Mirror{
+			{Host: "robot", Channel: "imu", QoS: rule.QoS{Budget: 25 * time.Millisecond, Class: rule.Command}}, // 10 ms of way, 10 of uncertainty
 		}}, robot)
-		w.within(2*time.Second, "live", func() bool { return pc.mirror("robot.imu").State == stateLive })
+		w.within(2*time.Second, "live", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
 		for i := range 500 {
 			imu.put(uint64(i+1), 64)
 			time.Sleep(10 * time.Millisecond)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/wire"
 )
 
@@ -14,7 +16,7 @@ func (n *Node) writerOf(name, host, channel string) string {
 		return m.host
 	}
 	for _, w := range slices.Concat(n.wishes(), n.pushed()) {
-		exact := !isPattern(w.Host) && !isPattern(w.Channel)
+		exact := !rule.IsPattern(w.Host) && !rule.IsPattern(w.Channel)
 		if exact && w.Name(w.Host, w.Channel) == name && (w.Host != host || w.Channel != channel) {
 			return w.Host
 		}
@@ -48,7 +50,7 @@ func (n *Node) depose(name, by string) bool {
 func (m *mirror) lost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.qos.Class == Command && m.vigil.stale && !m.owesSafe()
+	return m.qos.Class == rule.Command && m.vigil.stale && !m.owesSafe()
 }
 
 // part keeps a mirror that nobody wants any more until the safe frame that it owes
@@ -62,7 +64,7 @@ func (n *Node) part(m *mirror) bool {
 	}
 	if m.link != nil {
 		n.unsubscribe(m.link, m.subID)
-		m.unbind(CauseRule, "its writer is gone; the safe frame follows at the deadline")
+		m.unbind(status.CauseRule, "its writer is gone; the safe frame follows at the deadline")
 	}
 	return true
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/wire"
 )
 
@@ -19,7 +21,7 @@ const (
 type commanding struct {
 	*world
 	robot, pc *host
-	rules     Grants // of the robot
+	rules     rule.Grants // of the robot
 	source    *putSource
 	goal      *channel // the PC's
 	number    uint64
@@ -28,24 +30,30 @@ type commanding struct {
 }
 
 // goalRules let anybody command a robot.
-func goalRules() Grants {
-	return Grants{{Channels: []string{"goal"}, QoS: QoS{
-		Class: Command, Budget: 50 * time.Millisecond, Compress: CompressNone, Deadline: goalDeadline,
-		OnStale: OnStale{File: "stop", Frame: string(frame(stopNumber, 64))},
+func goalRules() rule.Grants {
+	return rule.Grants{{Channels: []string{"goal"}, QoS: rule.QoS{
+		Class: rule.Command, Budget: 50 * time.Millisecond, Compress: rule.CompressNone, Deadline: goalDeadline,
+		OnStale: rule.OnStale{File: "stop", Frame: string(frame(stopNumber, 64))},
 	}}}
 }
 
 // inCommand is inWorld with a PC that commands a robot.
 func inCommand(t *testing.T, run func(c *commanding)) {
 	t.Helper()
+	inCommandBy(t, goalRules(), run)
+}
+
+// inCommandBy is inCommand of a robot with those rules.
+func inCommandBy(t *testing.T, rules rule.Grants, run func(c *commanding)) {
+	t.Helper()
 	inWorld(t, func(w *world) {
-		c := &commanding{world: w, robot: w.host("robot", wire10ms), pc: w.host("pc", wire10ms), rules: goalRules()}
+		c := &commanding{world: w, robot: w.host("robot", wire10ms), pc: w.host("pc", wire10ms), rules: rules}
 		c.robot.runAt(port, &putSource{dir: c.robot.dir}, Config{Accept: c.rules})
 		c.source = &putSource{dir: c.pc.dir}
 		c.goal = c.pc.channel("goal", 16, 64)
-		c.pc.runAt(port, c.source, Config{Pushes: []Push{{Channel: "goal", Host: "robot"}}})
+		c.pc.runAt(port, c.source, Config{Pushes: []rule.Push{{Channel: "goal", Host: "robot"}}})
 		c.pc.node.SetPeers(asPeers([]*host{c.robot}))
-		w.within(5*time.Second, "the push", func() bool { return c.robot.mirror("goal").State == stateLive })
+		w.within(5*time.Second, "the push", func() bool { return c.robot.mirror("goal").State == status.MirrorLive })
 		time.Sleep(100 * time.Millisecond) // the clocks know each other
 		c.began = time.Now()
 		c.seen = openAgeReader(t, c.robot.dir, "goal")
@@ -147,7 +155,7 @@ func TestSafeFrameComesAgainOnlyAfterANewCommand(t *testing.T) {
 			t.Errorf("got safe frames %v after the last commands, want three after %v", after, goalDeadline)
 		}
 		m := c.robot.mirror("goal")
-		if m.State != stateStale || m.Safe != 3 || m.StaleS < 2 || m.StaleS > 3 || !strings.Contains(m.Reason, "the safe frame was put") {
+		if m.State != status.MirrorStale || m.Safe != 3 || m.StaleS < 2 || m.StaleS > 3 || !strings.Contains(m.Reason, "the safe frame was put") {
 			t.Errorf("got %s for %v s (%s), %d safe frames; want it stale for 2.8 s, 3 safe frames", m.State, m.StaleS, m.Reason, m.Safe)
 		}
 	})
@@ -163,7 +171,7 @@ func TestRobotsDaemonThatLeavesPutsTheSafeFrameFirst(t *testing.T) {
 		}
 		c.robot.runAt(port, &putSource{dir: c.robot.dir}, Config{Accept: c.rules})
 		c.watch(10 * time.Second)
-		if n := len(c.stops()); n != 1 || c.robot.mirror("goal").State != stateStale {
+		if n := len(c.stops()); n != 1 || c.robot.mirror("goal").State != status.MirrorStale {
 			t.Errorf("got %d safe frames after it came back, want no other; mirror %+v", n, c.robot.mirror("goal"))
 		}
 	})
@@ -182,7 +190,7 @@ func TestFlappingMirrorIsToldSeldomAndEachMissCounts(t *testing.T) {
 		if n := len(c.stops()); n != 200 {
 			t.Errorf("got %d safe frames, want 200", n)
 		}
-		stale, missed, fresh := c.robot.events(MirrorStale), c.robot.events(DeadlineMissed), c.robot.events(MirrorFresh)
+		stale, missed, fresh := c.robot.events(status.EventMirrorStale), c.robot.events(status.EventDeadlineMissed), c.robot.events(status.EventMirrorFresh)
 		if len(stale) != 1 || len(fresh) != 1 || len(missed) < 3 || len(missed) > 6 {
 			t.Errorf("got %d stale, %d missed, %d fresh in 52 s, want 1, one each 10 s, 1", len(stale), len(missed), len(fresh))
 		}
@@ -190,8 +198,8 @@ func TestFlappingMirrorIsToldSeldomAndEachMissCounts(t *testing.T) {
 		for _, e := range missed {
 			sum += e.Count
 		}
-		if sum != 199 || c.robot.node.Status().Events[DeadlineMissed] != 199 {
-			t.Errorf("got %d misses, %d in status, want 199 after the first", sum, c.robot.node.Status().Events[DeadlineMissed])
+		if sum != 199 || c.robot.node.Status().Events[status.EventDeadlineMissed] != 199 {
+			t.Errorf("got %d misses, %d in status, want 199 after the first", sum, c.robot.node.Status().Events[status.EventDeadlineMissed])
 		}
 	})
 }
@@ -202,7 +210,7 @@ func TestMirrorThatIsStaleAgainAndAgainIsToldEverMoreSeldom(t *testing.T) {
 			c.commands(2 * time.Second)
 			c.watch(time.Second)
 		}
-		if n := len(c.robot.events(MirrorStale)) + len(c.robot.events(MirrorFresh)); n > 5 {
+		if n := len(c.robot.events(status.EventMirrorStale)) + len(c.robot.events(status.EventMirrorFresh)); n > 5 {
 			t.Errorf("got %d events of stale and fresh in 3 min, want at most 5", n)
 		}
 	})
@@ -241,36 +249,36 @@ func TestNoCommandIsReplayedAfterAnOutage(t *testing.T) {
 func (c *commanding) second() *host {
 	c.t.Helper()
 	other := c.host("rival", wire10ms)
-	other.runAt(port, &putSource{dir: other.dir}, Config{Pushes: []Push{{Channel: "goal", Host: "robot"}}})
+	other.runAt(port, &putSource{dir: other.dir}, Config{Pushes: []rule.Push{{Channel: "goal", Host: "robot"}}})
 	other.channel("goal", 16, 64).put(1<<20, 64)
 	other.node.SetPeers(asPeers([]*host{c.robot}))
 	return other
 }
 
 // pushState is what became of the host's one push.
-func (h *host) pushState() PushStatus {
+func (h *host) pushState() status.Push {
 	if list := h.node.Status().Pushes; len(list) == 1 {
 		return list[0]
 	}
-	return PushStatus{}
+	return status.Push{}
 }
 
 // asksAgain has the host offer its push once more, as a person would.
 func (h *host) asksAgain() error {
-	return h.node.Push(h.w.t.Context(), Push{Channel: "goal", Host: "robot"})
+	return h.node.Push(h.w.t.Context(), rule.Push{Channel: "goal", Host: "robot"})
 }
 
 func TestSecondWriterIsRefusedByNameUntilTheFirstIsGone(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.commands(200 * time.Millisecond)
 		rival := c.second()
-		c.within(5*time.Second, "the refusal", func() bool { return rival.pushState().State == stateRefused })
+		c.within(5*time.Second, "the refusal", func() bool { return rival.pushState().State == status.PushRefused })
 		if reason := rival.pushState().Reason; !strings.Contains(reason, "goal is written by pc already") {
 			t.Errorf("got %q, want the name of the writer", reason)
 		}
 		c.pc.stop()
 		c.robot.node.call(func() {
-			offer := Mirror{Host: "rival", Channel: "goal", As: "goal"}
+			offer := rule.Mirror{Host: "rival", Channel: "goal", As: "goal"}
 			if _, text := c.robot.node.pushConflict(c.robot.node.linkNamed("rival"), offer); !strings.Contains(text, "pc") {
 				t.Errorf("got %q before the safe frame was put, want a refusal", text)
 			}
@@ -280,13 +288,13 @@ func TestSecondWriterIsRefusedByNameUntilTheFirstIsGone(t *testing.T) {
 			t.Errorf("%d safe frames, want one", n)
 		}
 		c.watch(10 * time.Second)
-		if got := rival.pushState().State; got == pushAccepted {
+		if got := rival.pushState().State; got == status.PushAccepted {
 			t.Error("the second writer took over without being asked to")
 		}
 		if err := rival.asksAgain(); err != nil {
 			t.Errorf("after the first writer is gone: %v", err)
 		}
-		c.within(time.Second, "the mirror", func() bool { return c.robot.mirror("goal").State == stateStale })
+		c.within(time.Second, "the mirror", func() bool { return c.robot.mirror("goal").State == status.MirrorStale })
 		w := c.robot.mirror("goal")
 		if w.Host != "rival" {
 			t.Errorf("got %q as the writer, want rival", w.Host)
@@ -330,7 +338,7 @@ func TestWriterThatIsSilentPastTheDeadlineMayBeReplaced(t *testing.T) {
 	inCommand(t, func(c *commanding) {
 		c.commands(200 * time.Millisecond)
 		rival := c.second()
-		c.within(5*time.Second, "the refusal", func() bool { return rival.pushState().State == stateRefused })
+		c.within(5*time.Second, "the refusal", func() bool { return rival.pushState().State == status.PushRefused })
 		c.commands(100 * time.Millisecond)
 		c.watch(3 * time.Second) // the writer's program rests, its host is there
 		if rival.asksAgain() == nil {
@@ -348,7 +356,7 @@ func TestWriterThatIsSilentPastTheDeadlineMayBeReplaced(t *testing.T) {
 				t.Errorf("command %d of the former writer was put", s.number)
 			}
 		}
-		if p := c.pc.pushState(); p.State != stateRefused || !strings.Contains(p.Reason, "written by rival") {
+		if p := c.pc.pushState(); p.State != status.PushRefused || !strings.Contains(p.Reason, "written by rival") {
 			t.Errorf("the former writer has %s (%s), want it refused for rival", p.State, p.Reason)
 		}
 	})
@@ -358,7 +366,7 @@ func TestWriterThatIsSilentPastTheDeadlineMayBeReplaced(t *testing.T) {
 func TestMirrorPutsNoOldCommandWhateverItsOriginSays(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "goal")
-	m.qos = QoS{Class: Command, Budget: 50 * time.Millisecond}
+	m.qos = rule.QoS{Class: rule.Command, Budget: 50 * time.Millisecond}
 	now := reading{now: 10 * time.Second, uncertainty: 20 * time.Millisecond, known: true}
 	for what, a := range map[string]arrival{
 		"owed":                 {seq: 1, owed: true, captured: 5 * time.Second, at: now},

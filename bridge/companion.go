@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 )
 
@@ -16,10 +18,10 @@ type companion struct {
 	name  string
 	ch    *localach.Channel
 	w     *localach.Writer
-	frame Meta // as it was composed last
-	told  Meta // as the channel has it,
-	blank bool // unless it has nothing yet
-	ended bool // nobody feeds the mirror any more
+	frame status.Meta // as it was composed last
+	told  status.Meta // as the channel has it,
+	blank bool        // unless it has nothing yet
+	ended bool        // nobody feeds the mirror any more
 	retry time.Time
 	buf   []byte // of its own, as cgo wants it
 
@@ -27,10 +29,6 @@ type companion struct {
 }
 
 const (
-	// MetaSuffix is what the name of a companion has behind its mirror's.
-	MetaSuffix = ".meta"
-	// maxMirrorName is how long the name of a mirror with a companion may be.
-	maxMirrorName = 58
 	// The ring is as deep as the mirror's, so that who reads every frame finds what
 	// was told of it, within these bounds.
 	leastMetaFrames, mostMetaFrames = 16, 1024
@@ -41,7 +39,7 @@ const (
 
 // MetaOf returns the mirror that a channel tells of, if it is a companion.
 func MetaOf(channel string, tag localach.Tag) (mirror string, ok bool) {
-	mirror, ok = strings.CutSuffix(channel, MetaSuffix)
+	mirror, ok = strings.CutSuffix(channel, rule.MetaSuffix)
 	return mirror, ok && tag.Channel == metaMark(mirror)
 }
 
@@ -53,14 +51,6 @@ func isMeta(ch *localach.Channel) bool {
 // metaMark stands in the tag of a companion's file for its mirror. No channel of
 // another host has it, since every host has a name.
 func metaMark(mirror string) uint64 { return channelHash("", mirror) }
-
-// checkMetaName refuses a mirror whose companion could not have its name.
-func checkMetaName(mirror string) error {
-	if len(mirror) > maxMirrorName {
-		return fmt.Errorf("%s: longer than %d bytes, so that there is no name for its companion %s; give it a shorter one with as=NAME (--as), or leave meta out", mirror, maxMirrorName, mirror+MetaSuffix)
-	}
-	return nil
-}
 
 // accompany gives an open mirror its companion, or takes it away.
 func (m *mirror) accompany(wanted bool) error {
@@ -75,7 +65,7 @@ func (m *mirror) attend(wanted bool) error {
 	switch {
 	case !wanted:
 		m.endMeta()
-		if ch, err := m.dir.TryOpen(m.name + MetaSuffix); err == nil {
+		if ch, err := m.dir.TryOpen(m.name + rule.MetaSuffix); err == nil {
 			if isMeta(ch) {
 				_ = m.dir.Unlink(ch.Name()) // of an earlier life of the daemon
 			}
@@ -85,10 +75,10 @@ func (m *mirror) attend(wanted bool) error {
 	case m.meta != nil:
 		return nil
 	}
-	if err := checkMetaName(m.name); err != nil || m.planned != nil {
+	if err := rule.CheckMetaName(m.name); err != nil || m.planned != nil {
 		return err
 	}
-	c := &companion{name: m.name + MetaSuffix, blank: true, buf: make([]byte, MetaSize)}
+	c := &companion{name: m.name + rule.MetaSuffix, blank: true, buf: make([]byte, status.MetaSize)}
 	if err := m.openMeta(c); err != nil {
 		return err
 	}
@@ -116,10 +106,10 @@ func (m *mirror) openMeta(c *companion) error {
 		ch.Close()
 		return m.createMeta(c, true)
 	}
-	m.space.add(fileBytes(ch.Geometry()))
+	m.space.add(fileBytes(ch.Geometry()), "")
 	c.ch, c.w = ch, ch.Writer()
 	if n, err := ch.Reader().TryNext(c.buf); err == nil {
-		if last, err := ParseMeta(c.buf[:n]); err == nil && last.Epoch == m.tag.Epoch && last.Seq == m.tag.Seq && last.MirrorSeq == m.putSeq {
+		if last, err := status.ParseMeta(c.buf[:n]); err == nil && last.Epoch == m.tag.Epoch && last.Seq == m.tag.Seq && last.MirrorSeq == m.putSeq {
 			c.frame, c.told, c.blank = last, last, false
 		}
 	}
@@ -133,8 +123,8 @@ func (m *mirror) createMeta(c *companion, replace bool) error {
 	if err != nil {
 		return err
 	}
-	g := localach.Geometry{FrameCount: min(max(like.Geometry.FrameCount, leastMetaFrames), mostMetaFrames), FrameSize: MetaSize}.Grow()
-	if err := m.space.take(fileBytes(g)); err != nil {
+	g := localach.Geometry{FrameCount: min(max(like.Geometry.FrameCount, leastMetaFrames), mostMetaFrames), FrameSize: status.MetaSize}.Grow()
+	if err := m.space.take(fileBytes(g), ""); err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	ch, err := m.dir.Create(c.name, localach.CreateConfig{
@@ -142,7 +132,7 @@ func (m *mirror) createMeta(c *companion, replace bool) error {
 		Tag: localach.Tag{Node: m.tag.Node, Channel: metaMark(m.name)},
 	})
 	if err != nil {
-		m.space.add(-fileBytes(g))
+		m.space.add(-fileBytes(g), "")
 		return err
 	}
 	c.ch, c.w, c.blank = ch, ch.Writer(), true
@@ -184,7 +174,7 @@ func (m *mirror) tellSafe(now time.Time) {
 // tellEmpty tells that the mirror has a new file, without a frame. Needs m.mu.
 func (m *mirror) tellEmpty() {
 	if m.meta != nil {
-		m.meta.frame = Meta{Epoch: m.tag.Epoch}
+		m.meta.frame = status.Meta{Epoch: m.tag.Epoch}
 		m.tell()
 	}
 }
@@ -218,18 +208,18 @@ func (m *mirror) tell() {
 }
 
 // metaLink needs m.mu, and that there is a companion.
-func (m *mirror) metaLink() MetaLink {
+func (m *mirror) metaLink() status.MetaLink {
 	switch {
 	case m.meta.ended:
-		return MetaDown
-	case m.state == stateRefused:
-		return MetaRefused
-	case m.state != stateLive:
-		return MetaDown
+		return status.MetaDown
+	case m.state == status.MirrorRefused, m.state == status.MirrorLive && m.refusesAll(time.Now()):
+		return status.MetaRefused
+	case m.state != status.MirrorLive:
+		return status.MetaDown
 	case m.silent:
-		return MetaSilent
+		return status.MetaSilent
 	}
-	return MetaUp
+	return status.MetaUp
 }
 
 // tendMeta heals the companion's file, and tells what could not be told before: the
@@ -269,7 +259,7 @@ func (m *mirror) renewMeta(err error) {
 		return
 	}
 	c.failure, c.retry = "", time.Time{}
-	m.space.add(-fileBytes(old.Geometry()))
+	m.space.add(-fileBytes(old.Geometry()), "")
 	m.discard(old, oldWriter)
 }
 
@@ -293,6 +283,6 @@ func (m *mirror) closeMeta() {
 	c.ended, c.retry = true, time.Time{}
 	m.tell()
 	m.meta = nil
-	m.space.add(-fileBytes(c.ch.Geometry()))
+	m.space.add(-fileBytes(c.ch.Geometry()), "")
 	m.letGo(c.ch, c.w)
 }

@@ -9,33 +9,35 @@ import (
 	"testing/synctest"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 )
 
-const flowMeta = flowName + MetaSuffix
+const flowMeta = flowName + rule.MetaSuffix
 
 // metas are the frames of a companion channel, oldest first, when all that happens at
 // this moment has happened.
-func (h *host) metas(name string) (list []Meta) {
+func (h *host) metas(name string) (list []status.Meta) {
 	h.w.t.Helper()
 	synctest.Wait()
 	return metasIn(h.w.t, h.dir, name)
 }
 
-func metasIn(t *testing.T, dir localach.Dir, name string) (list []Meta) {
+func metasIn(t *testing.T, dir localach.Dir, name string) (list []status.Meta) {
 	t.Helper()
 	ch, err := dir.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ch.Close()
-	r, b := ch.Reader(), make([]byte, MetaSize)
+	r, b := ch.Reader(), make([]byte, status.MetaSize)
 	for {
 		n, err := r.TryNextOldest(b)
 		if err != nil {
 			return list
 		}
-		m, err := ParseMeta(b[:n])
+		m, err := status.ParseMeta(b[:n])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +46,7 @@ func metasIn(t *testing.T, dir localach.Dir, name string) (list []Meta) {
 }
 
 // meta is the newest.
-func (h *host) meta(name string) Meta {
+func (h *host) meta(name string) status.Meta {
 	h.w.t.Helper()
 	list := h.metas(name)
 	if len(list) == 0 {
@@ -57,7 +59,7 @@ func (h *host) meta(name string) Meta {
 func (h *host) monotonic(t time.Time) time.Duration { return h.node.clock.of(t.Sub(h.node.start)) }
 
 func TestCompanionTellsTheAgeToTheNanosecond(t *testing.T) {
-	inFlow(t, "delay=5ms", QoS{Meta: true, Deadline: 70 * milli}, 64, func(f *flow) {
+	inFlow(t, "delay=5ms", rule.QoS{Meta: true, Deadline: 70 * milli}, 64, func(f *flow) {
 		time.Sleep(time.Second) // the clocks are compared
 		for range 3 {
 			f.put()
@@ -74,7 +76,7 @@ func TestCompanionTellsTheAgeToTheNanosecond(t *testing.T) {
 				t.Errorf("put into the mirror %v after the robot's put, want 5 ms", way)
 			}
 			epoch := f.data.ch.Epoch()
-			if m.Link != MetaUp || m.Stale || m.Safe || m.Epoch != epoch || m.Seq != f.number || m.MirrorSeq != f.copy.LastSeq() || m.Deadline != 70*milli {
+			if m.Link != status.MetaUp || m.Stale || m.Safe || m.Epoch != epoch || m.Seq != f.number || m.MirrorSeq != f.copy.LastSeq() || m.Deadline != 70*milli {
 				t.Errorf("got %+v of frame %d of life %d", m, f.number, epoch)
 			}
 		}
@@ -83,7 +85,7 @@ func TestCompanionTellsTheAgeToTheNanosecond(t *testing.T) {
 
 // The first frame comes before anything has told the robot's clock.
 func TestCompanionLearnsTheAgeOfTheFirstFrame(t *testing.T) {
-	inFlow(t, "delay=5ms", QoS{Meta: true}, 64, func(f *flow) {
+	inFlow(t, "delay=5ms", rule.QoS{Meta: true}, 64, func(f *flow) {
 		f.put()
 		put := time.Now()
 		f.holds(1, time.Second)
@@ -98,7 +100,7 @@ func TestCompanionLearnsTheAgeOfTheFirstFrame(t *testing.T) {
 }
 
 func TestCompanionTellsWhatFeedsTheMirror(t *testing.T) {
-	inFlow(t, "delay=5ms", QoS{Meta: true, Deadline: 100 * milli}, 64, func(f *flow) {
+	inFlow(t, "delay=5ms", rule.QoS{Meta: true, Deadline: 100 * milli}, 64, func(f *flow) {
 		time.Sleep(time.Second)
 		f.put()
 		f.holds(1, time.Second)
@@ -112,16 +114,16 @@ func TestCompanionTellsWhatFeedsTheMirror(t *testing.T) {
 		f.holds(2, time.Second)
 		told := len(f.pc.metas(flowMeta))
 		f.change("cut")
-		f.within(2*time.Second, "silent link", func() bool { return f.pc.link().State == stateSilent })
-		if m := f.pc.meta(flowMeta); m.Link != MetaSilent || !m.Stale || m.Seq != 2 {
+		f.within(2*time.Second, "silent link", func() bool { return f.pc.link().State == status.LinkSilent })
+		if m := f.pc.meta(flowMeta); m.Link != status.MetaSilent || !m.Stale || m.Seq != 2 {
 			t.Errorf("got %+v while the link is silent", m)
 		}
 		f.within(11*time.Second, "no link", func() bool { return f.pc.link().State == "" })
-		if m := f.pc.meta(flowMeta); m.Link != MetaDown || m.Captured == 0 {
+		if m := f.pc.meta(flowMeta); m.Link != status.MetaDown || m.Captured == 0 {
 			t.Errorf("got %+v without a link", m)
 		}
 		f.change("up")
-		f.within(5*time.Second, "mirror live", func() bool { return f.pc.meta(flowMeta).Link == MetaUp })
+		f.within(5*time.Second, "mirror live", func() bool { return f.pc.meta(flowMeta).Link == status.MetaUp })
 		f.put()
 		f.holds(3, time.Second)
 		var got []string
@@ -141,7 +143,7 @@ func TestCompanionTellsWhatFeedsTheMirror(t *testing.T) {
 			}
 		}
 		f.robot.stop()
-		f.within(time.Second, "down", func() bool { return f.pc.meta(flowMeta).Link == MetaDown })
+		f.within(time.Second, "down", func() bool { return f.pc.meta(flowMeta).Link == status.MetaDown })
 	})
 }
 
@@ -150,26 +152,26 @@ func TestCompanionTellsThatTheOriginRefuses(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.channel("imu", 16, 64).put(1, 64)
 		robot.run(Config{})
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Meta: true, Compress: CompressNone}}}}, robot)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Meta: true, Compress: rule.CompressNone}}}}, robot)
 		pc.follows("robot.imu", 1, 2*time.Second)
 		// The robot's rules change: a rule that limits the rate bars mode every.
 		rules := robot.cfg
-		rules.Export = Grants{{Channels: []string{"*"}, QoS: QoS{MaxRate: 1000}, From: "export[0]"}}
+		rules.Export = rule.Grants{{Channels: []string{"*"}, QoS: rule.QoS{MaxRate: 1000}, From: "export[0]"}}
 		if err := robot.node.Apply(rules); err != nil {
 			t.Fatal(err)
 		}
-		if err := pc.node.Mirror(Mirror{Host: "robot", Channel: "imu", QoS: QoS{Meta: true, Mode: Every}}); err != nil {
+		if err := pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "imu", QoS: rule.QoS{Meta: true, Mode: rule.Every}}); err != nil {
 			t.Fatal(err)
 		}
-		w.within(3*time.Second, "refusal", func() bool { return pc.mirror("robot.imu").State == stateRefused })
-		if m := pc.meta("robot.imu.meta"); m.Link != MetaRefused || m.Seq != 1 {
+		w.within(3*time.Second, "refusal", func() bool { return pc.mirror("robot.imu").State == status.MirrorRefused })
+		if m := pc.meta("robot.imu.meta"); m.Link != status.MetaRefused || m.Seq != 1 {
 			t.Errorf("got %+v", m)
 		}
 	})
 }
 
 func TestCompanionTellsOfTheSafeFrame(t *testing.T) {
-	qos := QoS{Meta: true, Class: Command, Deadline: 100 * milli, OnStale: OnStale{File: "stop", Frame: "stop!"}}
+	qos := rule.QoS{Meta: true, Class: rule.Command, Deadline: 100 * milli, OnStale: rule.OnStale{File: "stop", Frame: "stop!"}}
 	inFlow(t, "delay=5ms", qos, 64, func(f *flow) {
 		time.Sleep(time.Second)
 		f.put()
@@ -188,7 +190,7 @@ func TestCompanionTellsOfTheSafeFrame(t *testing.T) {
 }
 
 func TestCompanionComesAndGoesWithTheOption(t *testing.T) {
-	inFlow(t, "delay=5ms", QoS{}, 64, func(f *flow) {
+	inFlow(t, "delay=5ms", rule.QoS{}, 64, func(f *flow) {
 		there := func() bool {
 			_, err := os.Stat(filepath.Join(string(f.pc.dir), "achshm-"+flowMeta))
 			return err == nil
@@ -199,23 +201,23 @@ func TestCompanionComesAndGoesWithTheOption(t *testing.T) {
 			t.Fatal("a mirror without the option has a companion")
 		}
 		sub := f.subscription()
-		f.requalify(QoS{Meta: true})
+		f.requalify(rule.QoS{Meta: true})
 		f.within(time.Second, "companion", there)
 		f.put()
 		f.holds(2, time.Second)
-		if m := f.pc.meta(flowMeta); m.Seq != 2 || m.Link != MetaUp {
+		if m := f.pc.meta(flowMeta); m.Seq != 2 || m.Link != status.MetaUp {
 			t.Errorf("got %+v, want frame 2", m)
 		}
-		f.requalify(QoS{})
+		f.requalify(rule.QoS{})
 		f.within(time.Second, "no companion", func() bool { return !there() })
 		f.put()
 		f.holds(3, time.Second)
 		if f.subscription() != sub {
 			t.Error("the mirror subscribed anew for it")
 		}
-		f.requalify(QoS{Meta: true})
+		f.requalify(rule.QoS{Meta: true})
 		f.within(time.Second, "companion", there)
-		if err := f.pc.node.Unmirror(Mirror{Host: "robot", Channel: "data"}, Remove); err != nil {
+		if err := f.pc.node.Unmirror(rule.Mirror{Host: "robot", Channel: "data"}, Remove); err != nil {
 			t.Fatal(err)
 		}
 		// The rule of the configuration makes it anew at once, without meta.
@@ -230,21 +232,21 @@ func TestCompanionIsTakenUpAgainByTheNextDaemon(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		imu := robot.channel("imu", 16, 64)
 		robot.run(Config{})
-		cfg := Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Meta: true, Compress: CompressNone}, FileMode: 0o660}}}
+		cfg := Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Meta: true, Compress: rule.CompressNone}, FileMode: 0o660}}}
 		pc.run(cfg, robot)
-		w.within(2*time.Second, "mirror live", func() bool { return pc.mirror("robot.imu").State == stateLive })
+		w.within(2*time.Second, "mirror live", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
 		time.Sleep(time.Second)
 		imu.put(1, 64)
 		pc.follows("robot.imu", 1, 2*time.Second)
 		before := pc.meta("robot.imu.meta")
 		pc.stop()
 		left := pc.meta("robot.imu.meta")
-		if left.Link != MetaDown || left.Captured != before.Captured {
+		if left.Link != status.MetaDown || left.Captured != before.Captured {
 			t.Errorf("got %+v when the daemon had ended, of %+v", left, before)
 		}
 		pc.run(cfg, robot)
-		w.within(2*time.Second, "mirror live", func() bool { return pc.mirror("robot.imu").State == stateLive })
-		if m := pc.meta("robot.imu.meta"); m.Link != MetaUp || m.Captured != before.Captured || m.Seq != 1 || m.MirrorSeq != before.MirrorSeq {
+		w.within(2*time.Second, "mirror live", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
+		if m := pc.meta("robot.imu.meta"); m.Link != status.MetaUp || m.Captured != before.Captured || m.Seq != 1 || m.MirrorSeq != before.MirrorSeq {
 			t.Errorf("got %+v of the same frame, want it as %+v", m, before)
 		}
 		st, err := os.Stat(filepath.Join(string(pc.dir), "achshm-robot.imu.meta"))
@@ -256,24 +258,24 @@ func TestCompanionIsTakenUpAgainByTheNextDaemon(t *testing.T) {
 
 func TestCompanionIsOfferedOnlyByItsExactName(t *testing.T) {
 	for name, c := range map[string]struct {
-		export Grants
+		export rule.Grants
 		want   bool
 	}{
-		"everything":   {GrantTo("*"), false},
-		"a pattern":    {GrantTo("robot.imu.met?"), false},
-		"its own name": {GrantTo("robot.imu.meta"), true},
+		"everything":   {rule.GrantTo("*"), false},
+		"a pattern":    {rule.GrantTo("robot.imu.met?"), false},
+		"its own name": {rule.GrantTo("robot.imu.meta"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				robot, pc, third := w.host("robot", wire10ms), w.host("pc", wire10ms), w.host("third", wire10ms)
 				robot.channel("imu", 16, 64).put(1, 64)
 				robot.run(Config{})
-				pc.run(Config{Export: c.export, Relay: []string{"*"}, Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Meta: true, Compress: CompressNone}}}}, robot)
-				third.run(Config{Mirrors: []Mirror{{Host: "pc", Channel: "*"}}}, pc)
+				pc.run(Config{Export: c.export, Relay: []string{"*"}, Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Meta: true, Compress: rule.CompressNone}}}}, robot)
+				third.run(Config{Mirrors: []rule.Mirror{{Host: "pc", Channel: "*"}}}, pc)
 				pc.follows("robot.imu", 1, 2*time.Second)
 				third.follows("pc.robot.imu", 1, 2*time.Second)
 				time.Sleep(time.Second)
-				if got := third.mirror("pc.robot.imu.meta").State == stateLive; got != c.want {
+				if got := third.mirror("pc.robot.imu.meta").State == status.MirrorLive; got != c.want {
 					t.Errorf("the companion is mirrored by another host: %v, want %v", got, c.want)
 				}
 				if c.want {
@@ -293,14 +295,14 @@ func TestMirrorWithoutRoomForTheNameOfItsCompanionIsRefused(t *testing.T) {
 		robot.channel(long, 16, 64).put(1, 64)
 		robot.channel(long[1:], 16, 64).put(1, 64)
 		robot.run(Config{})
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Meta: true}}}}, robot)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Meta: true}}}}, robot)
 		pc.follows("robot."+long[1:], 1, 2*time.Second)
 		m := pc.mirror("robot." + long)
-		if m.State != stateRefused || !strings.Contains(m.Reason, "longer than 58 bytes") || !strings.Contains(m.Reason, "as=NAME") {
+		if m.State != status.MirrorRefused || !strings.Contains(m.Reason, "longer than 58 bytes") || !strings.Contains(m.Reason, "as=NAME") {
 			t.Errorf("got %s: %s", m.State, m.Reason)
 		}
 	})
-	if _, err := ParseMirror("robot/" + long + ",meta=true"); err == nil || !strings.Contains(err.Error(), "longer than 58 bytes") {
+	if _, err := rule.ParseMirror("robot/"+long+",meta=true", nil); err == nil || !strings.Contains(err.Error(), "longer than 58 bytes") {
 		t.Errorf("the wish for it: got %v", err)
 	}
 }
@@ -312,8 +314,8 @@ func TestChannelInThePlaceOfACompanionIsLeftAlone(t *testing.T) {
 		mine := pc.channel("robot.imu.meta", 16, 64)
 		mine.put(7, 64)
 		robot.run(Config{})
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: QoS{Meta: true}}}}, robot)
-		w.within(2*time.Second, "refusal", func() bool { return pc.mirror("robot.imu").State == stateRefused })
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Meta: true}}}}, robot)
+		w.within(2*time.Second, "refusal", func() bool { return pc.mirror("robot.imu").State == status.MirrorRefused })
 		if m := pc.mirror("robot.imu"); !strings.Contains(m.Reason, "that is not the companion of robot.imu; remove it") {
 			t.Errorf("got %s", m.Reason)
 		}
@@ -329,10 +331,10 @@ func TestMirrorDoesNotTakeTheFileOfACompanion(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.channel("imu", 16, 64).put(1, 64)
 		robot.run(Config{})
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "imu", QoS: QoS{Meta: true, Compress: CompressNone}}, {Host: "robot", Channel: "imu.meta"}}}, robot)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "imu", QoS: rule.QoS{Meta: true, Compress: rule.CompressNone}}, {Host: "robot", Channel: "imu.meta"}}}, robot)
 		pc.follows("robot.imu", 1, 2*time.Second)
 		robot.channel("imu.meta", 16, 64).put(1, 64)
-		w.within(2*time.Second, "refusal", func() bool { return pc.mirror("robot.imu.meta").State == stateRefused })
+		w.within(2*time.Second, "refusal", func() bool { return pc.mirror("robot.imu.meta").State == status.MirrorRefused })
 		if m := pc.mirror("robot.imu.meta"); !strings.Contains(m.Reason, "the companion of another mirror") {
 			t.Errorf("got %s", m.Reason)
 		}
@@ -389,7 +391,7 @@ func TestCompanionThatIsDamagedOrRemovedIsMadeAnew(t *testing.T) {
 }
 
 func TestMetaIsWhatItsLayoutSays(t *testing.T) {
-	m := Meta{Link: MetaSilent, Stale: true, Safe: true, Epoch: 0x0101, Seq: 2, MirrorSeq: 3, Captured: 4, Put: 5, Uncertainty: 6, Deadline: 7}
+	m := status.Meta{Link: status.MetaSilent, Stale: true, Safe: true, Epoch: 0x0101, Seq: 2, MirrorSeq: 3, Captured: 4, Put: 5, Uncertainty: 6, Deadline: 7}
 	b := m.Append(nil)
 	want := "AMTA\x01\x02\x03\x00"
 	for _, v := range []byte{1, 2, 3, 4, 5, 6, 7} {
@@ -402,28 +404,28 @@ func TestMetaIsWhatItsLayoutSays(t *testing.T) {
 	if string(b) != want {
 		t.Errorf("got %x, want %x", b, want)
 	}
-	if got, err := ParseMeta(b); err != nil || got != m {
+	if got, err := status.ParseMeta(b); err != nil || got != m {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	other := append([]byte{}, b...)
 	other[4] = 2
 	for _, bad := range [][]byte{b[:63], append(b, 0), []byte(strings.Repeat("x", 64)), other} {
-		if _, err := ParseMeta(bad); err == nil {
+		if _, err := status.ParseMeta(bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
 	}
 }
 
 func FuzzParseMeta(f *testing.F) {
-	f.Add(Meta{Link: MetaUp, Stale: true, Epoch: 1, Seq: 2, MirrorSeq: 3, Captured: 4, Put: 5, Uncertainty: 6, Deadline: 7}.Append(nil))
+	f.Add(status.Meta{Link: status.MetaUp, Stale: true, Epoch: 1, Seq: 2, MirrorSeq: 3, Captured: 4, Put: 5, Uncertainty: 6, Deadline: 7}.Append(nil))
 	f.Add([]byte("AMTA"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := ParseMeta(b)
+		m, err := status.ParseMeta(b)
 		if err != nil {
 			return
 		}
 		again := m.Append(nil)
-		b[6] &= metaStale | metaSafe // flags of later versions are not known here
+		b[6] &= status.MetaStale | status.MetaSafe // flags of later versions are not known here
 		b[7] = 0
 		if !bytes.Equal(again, b) {
 			t.Errorf("got %x, want %x", again, b)

@@ -8,6 +8,7 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 
+	"achbridge/bridge/rule"
 	"achbridge/wire"
 )
 
@@ -22,7 +23,7 @@ import (
 // A way that does not pay is tried again after 16, 32 … 1024 frames, so that
 // frames that are compressed already, such as JPEG images, cost next to nothing.
 type packer struct {
-	want   Compress
+	want   rule.Compress
 	with   *compressor          // pack's
 	now    func() time.Duration // pack's, to see how long it takes
 	trials [len(codecs)]trial
@@ -74,11 +75,11 @@ func (p *packer) pack(frame []byte, rate float64) ([]byte, wire.Codec) {
 // counts them; what came of it is to be told to learn.
 func (p *packer) plan(size int, rate float64) wire.Codec {
 	switch {
-	case p.want == CompressS2 && size >= leastWanted:
+	case p.want == rule.CompressS2 && size >= leastWanted:
 		return wire.CodecS2
-	case p.want == CompressZstd && size >= leastWanted:
+	case p.want == rule.CompressZstd && size >= leastWanted:
 		return wire.CodecZstd
-	case p.want == CompressAuto && size >= leastAuto && rate > 0:
+	case p.want == rule.CompressAuto && size >= leastAuto && rate > 0:
 		return p.auto(rate)
 	}
 	return wire.CodecNone

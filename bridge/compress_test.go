@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/testnet"
 	"achbridge/wire"
 )
@@ -65,7 +67,7 @@ func gridMap(side int) []byte {
 }
 
 func TestWhatGainsTooLittleGoesAsItIs(t *testing.T) {
-	for _, want := range []Compress{CompressS2, CompressZstd} {
+	for _, want := range []rule.Compress{rule.CompressS2, rule.CompressZstd} {
 		p := packer{want: want, with: newCompressor(), now: stopped}
 		frame := payloads()["random 3 kB"]
 		got, codec := p.pack(frame, 1e6)
@@ -77,19 +79,19 @@ func TestWhatGainsTooLittleGoesAsItIs(t *testing.T) {
 
 func TestCompressionIsTriedWhereItIsWanted(t *testing.T) {
 	for _, c := range []struct {
-		want Compress
+		want rule.Compress
 		size int
 		rate float64
 		plan wire.Codec
 	}{
-		{CompressNone, 1 << 20, 1e5, wire.CodecNone},
-		{CompressS2, 127, 1e5, wire.CodecNone},
-		{CompressS2, 128, 0, wire.CodecS2},
-		{CompressZstd, 127, 1e5, wire.CodecNone},
-		{CompressZstd, 128, 0, wire.CodecZstd},
-		{CompressAuto, 4095, 1e5, wire.CodecNone},
-		{CompressAuto, 4096, 1e5, wire.CodecS2},
-		{CompressAuto, 4096, 0, wire.CodecNone}, // a rate that is not known yet
+		{rule.CompressNone, 1 << 20, 1e5, wire.CodecNone},
+		{rule.CompressS2, 127, 1e5, wire.CodecNone},
+		{rule.CompressS2, 128, 0, wire.CodecS2},
+		{rule.CompressZstd, 127, 1e5, wire.CodecNone},
+		{rule.CompressZstd, 128, 0, wire.CodecZstd},
+		{rule.CompressAuto, 4095, 1e5, wire.CodecNone},
+		{rule.CompressAuto, 4096, 1e5, wire.CodecS2},
+		{rule.CompressAuto, 4096, 0, wire.CodecNone}, // a rate that is not known yet
 	} {
 		p := packer{want: c.want}
 		if got := p.plan(c.size, c.rate); got != c.plan {
@@ -201,7 +203,7 @@ func TestPackMeasuresWithTheClock(t *testing.T) {
 func TestPackingAllocatesNothing(t *testing.T) {
 	skipUnderRace(t)
 	for name, frame := range payloads() {
-		for _, want := range []Compress{CompressS2, CompressZstd, CompressAuto} {
+		for _, want := range []rule.Compress{rule.CompressS2, rule.CompressZstd, rule.CompressAuto} {
 			p := packer{want: want, with: newCompressor(), now: stopped}
 			var u unpacker
 			step := func() {
@@ -253,14 +255,14 @@ func BenchmarkCompress(b *testing.B) {
 func TestCompressedFramesArriveWhole(t *testing.T) {
 	for _, c := range []struct {
 		size int
-		qos  QoS
+		qos  rule.QoS
 	}{
-		{800, QoS{Compress: CompressZstd}},
-		{800, QoS{Compress: CompressS2}},
-		{3000, QoS{Compress: CompressS2}}, // packed, it fits a datagram
-		{300_000, QoS{Compress: CompressZstd, Budget: time.Second}},
-		{300_000, QoS{Compress: CompressAuto, Budget: time.Second}},
-		{3000, QoS{Compress: CompressZstd, Mode: Every}},
+		{800, rule.QoS{Compress: rule.CompressZstd}},
+		{800, rule.QoS{Compress: rule.CompressS2}},
+		{3000, rule.QoS{Compress: rule.CompressS2}}, // packed, it fits a datagram
+		{300_000, rule.QoS{Compress: rule.CompressZstd, Budget: time.Second}},
+		{300_000, rule.QoS{Compress: rule.CompressAuto, Budget: time.Second}},
+		{3000, rule.QoS{Compress: rule.CompressZstd, Mode: rule.Every}},
 	} {
 		t.Run(fmt.Sprint(c.qos.Compress, c.qos.Mode, c.size), func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -273,10 +275,10 @@ func TestCompressedFramesArriveWhole(t *testing.T) {
 				robot.run(Config{})
 				var readers []*host
 				for _, name := range []string{"pc", "tablet"} {
-					readers = append(readers, w.host(name, slow).run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*", QoS: c.qos}}}, robot))
+					readers = append(readers, w.host(name, slow).run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: c.qos}}}, robot))
 				}
 				for _, h := range readers {
-					w.within(2*time.Second, "live", func() bool { return h.mirror("robot.grid").State == stateLive })
+					w.within(2*time.Second, "live", func() bool { return h.mirror("robot.grid").State == status.MirrorLive })
 				}
 				for number := uint64(1); number <= 20; number++ {
 					grid.put(number, c.size)

@@ -15,3 +15,13 @@ func TestHostNamesThatPeersWouldRefuseAreRefused(t *testing.T) {
 		t.Errorf("krang-2.lab: got %v, want it accepted", err)
 	}
 }
+
+func TestErrorsOfAConfigurationComeInAFixedOrder(t *testing.T) {
+	bad := []string{"["}
+	for range 50 {
+		_, err := New(Config{Host: "krang", Relay: bad, Adopt: bad})
+		if err == nil || strings.Index(err.Error(), "relay[0]") > strings.Index(err.Error(), "adopt[0]") {
+			t.Fatalf("got %v, want relay before adopt", err)
+		}
+	}
+}

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"achbridge/bridge/transport"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
 
@@ -54,8 +56,11 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 	if m.Version != wire.Version {
 		return unwelcome(fmt.Sprintf("%s speaks version %d of the protocol, %s speaks %d: update the older one", n.cfg.Host, wire.Version, l.host, m.Version))
 	}
-	if transport.NodeID(m.Node) != l.peer {
+	if trust.NodeID(m.Node) != l.peer {
 		return unwelcome(fmt.Sprintf("%s calls itself node %x, but its certificate says %s", l.host, m.Node, l.peer))
+	}
+	if m.Host != l.s.Peer().Host {
+		return unwelcome(fmt.Sprintf("%s calls itself host %s, but its certificate says %s", l.host, m.Host, l.s.Peer().Host))
 	}
 	l.greeted, l.run = true, m.Run
 	n.challenge(l)
@@ -64,25 +69,22 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 
 func (n *Node) catalog(l *link, m wire.Catalog) {
 	if l.catalog == nil || m.Full {
-		l.catalog = make(map[string]wire.Channel)
+		l.catalog, l.leftOut, l.omitted, l.sought = make(map[string]wire.Channel), 0, nil, nil
 	}
 	n.unbar(l, m.Channels)
-	for _, c := range m.Channels {
-		if _, known := l.catalog[c.Name]; known || len(l.catalog) < maxCatalog {
-			l.catalog[c.Name] = c
-		}
-	}
+	n.learn(l, m.Channels)
 	for _, name := range m.Gone {
+		if _, known := l.catalog[name]; !known {
+			l.notOmitted(name)
+		}
 		delete(l.catalog, name)
+		delete(l.sought, name)
 	}
 	if len(m.Gone) > 0 {
 		n.endGone(l) // at once: the next message may offer the same again
 	}
 	n.changed = true
 }
-
-// maxCatalog is how many channels of one peer we keep account of.
-const maxCatalog = 10000
 
 // subscribe starts to send a channel to the peer.
 func (n *Node) subscribe(l *link, m wire.Subscribe) {
@@ -92,7 +94,7 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: code, Text: wire.Text(text)})
 		return
 	}
-	asked, err := qosOf(m.QoS)
+	asked, err := rule.QoSFromWire(m.QoS)
 	if err != nil {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeFailed, Text: wire.Text(fmt.Sprintf("%s: %v", m.Channel, err))})
 		return
@@ -104,11 +106,15 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 	}
 	ch := local.ch
 	if m.Epoch != ch.Epoch() {
+		if m.Epoch == 0 { // a question: it is told again, since the peer may have left it out
+			delete(l.told, m.Channel)
+			n.changed = true
+		}
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: m.Channel + ": the channel was made anew"})
 		return
 	}
 	if !l.mayRead(m) {
-		l.refusal("subscription of a peer refused", Event{Channel: m.Channel, Text: "it has too many"})
+		l.refusal("subscription of a peer refused", status.Event{Channel: m.Channel, Text: "it has too many"})
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeLimit,
 			Text: wire.Text(fmt.Sprintf("%s: %s lets one host read %d channels", m.Channel, n.cfg.Host, maxSubscriptions))})
 		return
@@ -124,7 +130,7 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 // update changes the quality of service of a subscription of the peer, or tells
 // that its mirror still lacks the newest frame.
 func (n *Node) update(l *link, m wire.Update) {
-	qos, err := qosOf(m.QoS)
+	qos, err := rule.QoSFromWire(m.QoS)
 	if err != nil {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeFailed, Text: wire.Text(err.Error())})
 		return
@@ -198,7 +204,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 			in.m.bar(in.epoch)
 		}
 		in.m.refuse(causeOfRefusal(m), fmt.Sprintf("%s refuses: %s", l.host, m.Text))
-		l.refusal("subscription refused", Event{Channel: in.m.channel, Mirror: in.m.name, Text: m.Text})
+		l.refusal("subscription refused", status.Event{Channel: in.m.channel, Mirror: in.m.name, Text: m.Text})
 	case wire.TypeOffer:
 		n.pushAnswered(l, m.ID, m.Text, causeOfRefusal(m))
 	}

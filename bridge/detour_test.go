@@ -4,6 +4,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/wire"
 )
 
 // A host hears of a channel from one that relays it, and of its origin later: the
@@ -13,7 +17,7 @@ func TestChannelThatIsRelayedTooComesDirectly(t *testing.T) {
 		robot, base, pc := w.host("robot", wire10ms), w.host("base", wire10ms), w.host("pc", wire10ms)
 		imu := robot.channel("imu", 4, 64)
 		robot.run(Config{})
-		all := []Mirror{{Host: "*", Channel: "*"}}
+		all := []rule.Mirror{{Host: "*", Channel: "*"}}
 		base.run(Config{Mirrors: all, Relay: []string{"*"}}, robot)
 		pc.run(Config{Mirrors: all}, base)
 		imu.put(1, 64)
@@ -26,11 +30,36 @@ func TestChannelThatIsRelayedTooComesDirectly(t *testing.T) {
 		}
 		pc.follows("robot.imu", 99, time.Second)
 		detour := pc.mirror("base.robot.imu")
-		if detour.State != stateRefused || !strings.Contains(detour.Reason, "as robot.imu") || detour.Seq > 50 {
+		if detour.State != status.MirrorRefused || !strings.Contains(detour.Reason, "as robot.imu") || detour.Seq > 50 {
 			t.Errorf("got %s (%s) at frame %d, want it refused for robot.imu", detour.State, detour.Reason, detour.Seq)
 		}
-		if loops := pc.events(Loop); len(loops) != 1 || loops[0].Mirror != "base.robot.imu" || loops[0].Host != "base" {
+		if loops := pc.events(status.EventLoop); len(loops) != 1 || loops[0].Mirror != "base.robot.imu" || loops[0].Host != "base" {
 			t.Errorf("got the events %+v, want one of the loop", loops)
+		}
+	})
+}
+
+// However often a channel is relayed, it is known by whose it is: else it could come
+// round, or twice, without that being noticed.
+func TestRelayOfARelayTellsWhoseTheChannelIs(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, base, pc := w.host("robot", wire10ms), w.host("base", wire10ms), w.host("pc", wire10ms)
+		robot.channel("imu", 4, 64).put(1, 64)
+		robot.run(Config{})
+		base.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "imu"}}, Relay: []string{"*"}}, robot)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "base", Channel: "robot.imu"}}, Relay: []string{"*"}}, base)
+		pc.follows("base.robot.imu", 1, 5*time.Second)
+		var got *wire.Origin
+		w.within(5*time.Second, "the relay's relay", func() bool {
+			pc.node.call(func() {
+				if c := pc.node.locals["base.robot.imu"]; c != nil {
+					got = pc.node.originOf(c)
+				}
+			})
+			return got != nil
+		})
+		if want := (wire.Origin{Node: robot.id, Host: "robot", Channel: "imu"}); *got != want {
+			t.Errorf("got %+v, want %+v", *got, want)
 		}
 	})
 }

@@ -8,16 +8,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 )
 
 // events are those of one kind that the node keeps; "" is any.
-func (h *host) events(kind EventKind) []Event {
+func (h *host) events(kind status.EventKind) []status.Event {
 	h.w.t.Helper()
 	l, err := h.node.Events(ended(), 0)
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
-	return slices.DeleteFunc(l.Events, func(e Event) bool { return kind != "" && e.Kind != kind })
+	return slices.DeleteFunc(l.Events, func(e status.Event) bool { return kind != "" && e.Kind != kind })
 }
 
 // ended is a context that waits for nothing.
@@ -28,7 +31,7 @@ func ended() context.Context {
 }
 
 func TestEventsTellOfALinkAndItsMirror(t *testing.T) {
-	inFlow(t, "delay=5ms", QoS{Deadline: 200 * milli}, 64, func(f *flow) {
+	inFlow(t, "delay=5ms", rule.QoS{Deadline: 200 * milli}, 64, func(f *flow) {
 		f.stream(50*milli, time.Second, func(time.Duration) {})
 		f.change("cut")
 		f.stream(50*milli, 2*time.Second, func(time.Duration) {})
@@ -39,7 +42,7 @@ func TestEventsTellOfALinkAndItsMirror(t *testing.T) {
 		var got []string
 		for _, e := range f.pc.events("") {
 			got = append(got, string(e.Kind))
-			if e.Host != "robot" || e.Text == "" || e.Kind == MirrorStale && (e.Mirror != flowName || e.Channel != "data") {
+			if e.Host != "robot" || e.Text == "" || e.Kind == status.EventMirrorStale && (e.Mirror != flowName || e.Channel != "data") {
 				t.Errorf("event %+v does not name what it is about", e)
 			}
 		}
@@ -51,12 +54,12 @@ func TestEventsTellOfALinkAndItsMirror(t *testing.T) {
 }
 
 func TestLinkThatIsSilentAgainAndAgainIsToldSeldom(t *testing.T) {
-	inFlow(t, "delay=5ms", QoS{}, 64, func(f *flow) {
+	inFlow(t, "delay=5ms", rule.QoS{}, 64, func(f *flow) {
 		silences := 0
 		for range 40 {
 			f.change("cut")
 			f.stream(20*milli, 800*milli, func(time.Duration) {})
-			if f.robot.link().State == stateSilent {
+			if f.robot.link().State == status.LinkSilent {
 				silences++
 			}
 			f.change("up")
@@ -65,7 +68,7 @@ func TestLinkThatIsSilentAgainAndAgainIsToldSeldom(t *testing.T) {
 		f.stream(20*milli, 15*time.Second, func(time.Duration) {})
 		f.change("cut")
 		f.stream(20*milli, 800*milli, func(time.Duration) {})
-		silent, heard, sum := f.robot.events(LinkSilent), f.robot.events(LinkHeard), 0
+		silent, heard, sum := f.robot.events(status.EventLinkSilent), f.robot.events(status.EventLinkHeard), 0
 		for _, e := range silent {
 			sum += max(1, e.Count)
 		}
@@ -79,7 +82,7 @@ func TestFollowerIsWokenByNewsAndNeverWaitedFor(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", wire10ms).run(Config{})
 		tell := func(i int) {
-			pc.node.Tell(slog.LevelInfo, "something", Event{Kind: Refused, Text: fmt.Sprint(i)})
+			pc.node.Tell(slog.LevelInfo, "something", status.Event{Kind: status.EventRefused, Text: fmt.Sprint(i)})
 		}
 		go func() {
 			time.Sleep(time.Second)
@@ -102,10 +105,10 @@ func TestFollowerIsWokenByNewsAndNeverWaitedFor(t *testing.T) {
 			t.Error("the node waited for a follower")
 		}
 		l, err = pc.node.Events(ended(), 101)
-		if err != nil || l.Missed != 1001-101-keptEvents || len(l.Events) != keptEvents || l.Events[0].Text != fmt.Sprint(1001-keptEvents+1) || l.Events[keptEvents-1].Seq != 1001 {
-			t.Errorf("got %d events after %d that are missed, %v, want the newest %d", len(l.Events), l.Missed, err, keptEvents)
+		if err != nil || l.Missed != 1001-101-status.KeptEvents || len(l.Events) != status.KeptEvents || l.Events[0].Text != fmt.Sprint(1001-status.KeptEvents+1) || l.Events[status.KeptEvents-1].Seq != 1001 {
+			t.Errorf("got %d events after %d that are missed, %v, want the newest %d", len(l.Events), l.Missed, err, status.KeptEvents)
 		}
-		if l, _ := pc.node.Events(ended(), 5000); len(l.Events) != keptEvents {
+		if l, _ := pc.node.Events(ended(), 5000); len(l.Events) != status.KeptEvents {
 			t.Errorf("who counts in another run got %d events, want all", len(l.Events))
 		}
 		pc.stop()
@@ -120,10 +123,12 @@ func TestRefusalsAreEventsOnBothSides(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.channel("imu", 4, 64)
 		pc.channel("goal", 4, 64)
-		robot.run(Config{Export: Grants{{Channels: []string{"*"}, Hosts: []string{"base"}, From: "export[0]"}}})
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "imu"}}, Pushes: []Push{{Channel: "goal", Host: "robot"}}}, robot)
-		w.within(5*time.Second, "refusals", func() bool { return len(pc.events(Refused)) == 2 && len(robot.events(Refused)) == 2 })
-		for _, e := range append(pc.events(Refused), robot.events(Refused)...) {
+		robot.run(Config{Export: rule.Grants{{Channels: []string{"*"}, Hosts: []string{"base"}, From: "export[0]"}}})
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "imu"}}, Pushes: []rule.Push{{Channel: "goal", Host: "robot"}}}, robot)
+		w.within(5*time.Second, "refusals", func() bool {
+			return len(pc.events(status.EventRefused)) == 2 && len(robot.events(status.EventRefused)) == 2
+		})
+		for _, e := range append(pc.events(status.EventRefused), robot.events(status.EventRefused)...) {
 			named := e.Channel == "imu" && strings.Contains(e.Text, "export[0] does not name the host pc") ||
 				e.Channel == "goal" && strings.Contains(e.Text, "no rule names it")
 			if !named {

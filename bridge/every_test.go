@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
 	"achbridge/testnet"
 )
 
@@ -36,7 +38,7 @@ func (h *host) follow(name string) (numbers func() []uint64) {
 }
 
 func every(h *host, channel string) Config {
-	return Config{Mirrors: []Mirror{{Host: h.name, Channel: channel, QoS: QoS{Mode: Every}}}}
+	return Config{Mirrors: []rule.Mirror{{Host: h.name, Channel: channel, QoS: rule.QoS{Mode: rule.Every}}}}
 }
 
 // consecutive checks that list is first, first+1, … last.
@@ -141,7 +143,7 @@ func TestEveryCountsWhatTheRingLost(t *testing.T) {
 		if n := len(list); n < 250 || list[n-1] != frames {
 			t.Errorf("got %d frames, the last is %d; want at least 250, the last %d", n, list[n-1], frames)
 		}
-		for _, a := range []Accounts{pc.mirror("robot.events").Accounts, robot.node.Status().Exports[0].Accounts} {
+		for _, a := range []ledger.Accounts{pc.mirror("robot.events").Accounts, robot.node.Status().Exports[0].Accounts} {
 			if a.Offered != frames || a.Delivered != uint64(len(list)) || a.Overflow != frames-a.Delivered {
 				t.Errorf("ledger: got %+v, want %d offered, %d delivered and the rest overflow", a, frames, len(list))
 			}
@@ -159,7 +161,7 @@ func TestEveryHoldsUpNoFresherChannel(t *testing.T) {
 		events, imu := robot.channel("events", 64, 1000), robot.channel("imu", 16, 64)
 		robot.run(Config{})
 		cfg := every(robot, "events")
-		cfg.Mirrors = append(cfg.Mirrors, Mirror{Host: "robot", Channel: "imu", QoS: QoS{Priority: priority7}})
+		cfg.Mirrors = append(cfg.Mirrors, rule.Mirror{Host: "robot", Channel: "imu", QoS: rule.QoS{Priority: priority7}})
 		pc.run(cfg, robot)
 		pc.follow("robot.events")
 		pc.follow("robot.imu")
@@ -191,12 +193,12 @@ func TestModeChangesWhileAMirrorRuns(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		events := robot.channel("events", 64, 64)
 		robot.run(Config{})
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "events"}}}, robot)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "events"}}}, robot)
 		events.put(1, 64)
 		pc.follows("robot.events", 1, 2*time.Second)
 		numbers := pc.follow("robot.events")
-		for i, mode := range []Mode{Every, Newest, Every} {
-			if err := pc.node.Mirror(Mirror{Host: "robot", Channel: "events", QoS: QoS{Mode: mode}}); err != nil {
+		for i, mode := range []rule.Mode{rule.Every, rule.Newest, rule.Every} {
+			if err := pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "events", QoS: rule.QoS{Mode: mode}}); err != nil {
 				t.Fatal(err)
 			}
 			number := uint64(i + 2)
@@ -204,5 +206,49 @@ func TestModeChangesWhileAMirrorRuns(t *testing.T) {
 			pc.follows("robot.events", number, 2*time.Second)
 		}
 		consecutive(t, numbers(), 1, 4)
+	})
+}
+
+// Loss shrinks the transport's window to a few packets, and then a burst of frames fills
+// it while all reports are lost. The stream goes on as soon as the transport has heard
+// that its packets arrived.
+func TestEveryGoesOnSoonAfterItsReportsWereLost(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		events := robot.channel("events", 4096, 64)
+		robot.run(Config{})
+		pc.run(every(robot, "events"), robot)
+		numbers := pc.follow("robot.events")
+		put, came, stood, longest := uint64(0), 0, 0, 0
+		burst := func(frames int) {
+			for range frames {
+				put++
+				events.put(put, 64)
+			}
+		}
+		for i := range 8000 {
+			switch i % 500 {
+			case 0:
+				w.change("robot", "loss=15%")
+			case 300:
+				w.change("robot", "loss=0")
+				w.change("pc", "cut")
+				burst(600)
+			case 345:
+				w.change("pc", "up")
+			}
+			burst(1)
+			time.Sleep(time.Millisecond)
+			stood++
+			if list := numbers(); len(list) > came {
+				came, stood = len(list), 0
+			}
+			if i%500 > 300 {
+				longest = max(longest, stood)
+			}
+		}
+		if longest > 350 {
+			t.Errorf("after 45 ms without reports the stream stood still for %d ms, want at most 350", longest)
+		}
 	})
 }

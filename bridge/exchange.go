@@ -3,7 +3,9 @@ package bridge
 import (
 	"time"
 
-	"achbridge/bridge/transport"
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/status"
+	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
 
@@ -11,55 +13,41 @@ import (
 // that has come to rest is told once more at once.
 const ledgerRate = 50
 
-// teller decides when an account is told again.
-type teller struct {
-	said, before Accounts
-	at           time.Duration
-}
-
-// due reports whether to tell a now; moving is what grows as long as there is
-// traffic.
-func (t *teller) due(now, every time.Duration, a Accounts, moving func(Accounts) uint64) bool {
-	rests := moving(a) == moving(t.before)
-	t.before = a
-	if a == t.said || !rests && now < t.at+every {
-		return false
-	}
-	t.said, t.at = a, now
-	return true
-}
-
 // tellLedger tells l's peer what has changed in the accounts of both directions.
 func (n *Node) tellLedger(l *link) {
 	now := n.now()
 	every := max(time.Second, time.Duration(len(l.order)+len(l.subs))*time.Second/ledgerRate)
-	var m wire.Ledger
+	m := wire.Ledger{Path: l.pathNews(now)}
 	l.mu.Lock()
 	carried := l.flight.Carried()
 	for _, e := range l.order {
 		a := e.accounts(!carried[e.id])
-		if e.teller.due(now, every, a, func(a Accounts) uint64 { return a.Offered }) {
-			m.Serving = append(m.Serving, a.account(e.id))
+		if e.teller.Due(now, every, a, func(a ledger.Accounts) uint64 { return a.Offered }) {
+			m.Serving = append(m.Serving, e.tellOf(a.ToWire(e.id)))
 		}
 	}
 	l.mu.Unlock()
 	for id, mirror := range l.subs {
-		if a := mirror.since(); mirror.teller.due(now, every, a, Accounts.settled) {
-			m.Holding = append(m.Holding, a.account(id))
+		if a := mirror.since(); mirror.teller.Due(now, every, a, ledger.Accounts.Settled) {
+			m.Holding = append(m.Holding, mirror.tellOf(a.ToWire(id), now))
 		}
 	}
-	for len(m.Serving)+len(m.Holding) > 0 {
+	for m.Path != nil || len(m.Serving)+len(m.Holding) > 0 {
 		s, h := min(len(m.Serving), wire.MaxChannels/2), min(len(m.Holding), wire.MaxChannels/2)
-		l.send(wire.Ledger{Serving: m.Serving[:s], Holding: m.Holding[:h]})
-		m.Serving, m.Holding = m.Serving[s:], m.Holding[h:]
+		l.send(wire.Ledger{Serving: m.Serving[:s], Holding: m.Holding[:h], Path: m.Path})
+		m = wire.Ledger{Serving: m.Serving[s:], Holding: m.Holding[h:]}
 	}
 }
 
 // ledger takes what the peer tells.
 func (n *Node) ledger(l *link, m wire.Ledger) {
+	if m.Path != nil {
+		l.theirs = m.Path
+	}
 	for _, a := range m.Serving {
 		if mirror := l.subs[a.ID]; mirror != nil {
-			mirror.hear(accountsOf(a))
+			mirror.hear(ledger.FromWire(a))
+			mirror.hearCause(status.Cause(a.Cause))
 		}
 	}
 	if answer := l.settle(m.Holding); len(answer) > 0 {
@@ -78,11 +66,12 @@ func (l *link) settle(holding []wire.Account) (answer []wire.Account) {
 		if e == nil {
 			continue
 		}
-		e.book.hear(accountsOf(a))
+		e.book.Hear(ledger.FromWire(a))
+		e.reader = sightOf(a)
 		now := e.accounts(!carried[e.id])
-		if rests := now.Offered == e.teller.before.Offered; rests && now != e.teller.said {
-			e.teller.said = now
-			answer = append(answer, now.account(e.id))
+		if rests := now.Offered == e.teller.Before.Offered; rests && now != e.teller.Said {
+			e.teller.Said = now
+			answer = append(answer, e.tellOf(now.ToWire(e.id)))
 		}
 	}
 	return answer
@@ -90,7 +79,7 @@ func (l *link) settle(holding []wire.Account) (answer []wire.Account) {
 
 // bookKey names an account: a peer, and a channel that it reads.
 type bookKey struct {
-	peer    transport.NodeID
+	peer    trust.NodeID
 	channel string
 }
 
@@ -98,11 +87,11 @@ type bookKey struct {
 const maxBooks = 10000
 
 // book returns the account of a channel towards a peer.
-func (n *Node) book(peer transport.NodeID, channel string) *book {
+func (n *Node) book(peer trust.NodeID, channel string) *ledger.Book {
 	key := bookKey{peer, channel}
 	b := n.books[key]
 	if b == nil {
-		b = &book{}
+		b = &ledger.Book{}
 		if len(n.books) < maxBooks {
 			n.books[key] = b
 		}

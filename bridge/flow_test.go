@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 	"achbridge/testnet"
 )
@@ -25,7 +28,7 @@ type flow struct {
 const flowName = "robot.data"
 
 // flow starts both nodes and waits until the empty channel is mirrored.
-func (w *world) flow(link string, qos QoS, size int) *flow {
+func (w *world) flow(link string, qos rule.QoS, size int) *flow {
 	w.t.Helper()
 	params := mustParams(w.t, link)
 	qos = unpacked(qos)
@@ -33,9 +36,9 @@ func (w *world) flow(link string, qos QoS, size int) *flow {
 	f.source = &putSource{dir: f.robot.dir}
 	f.data = f.robot.channel("data", 16, size)
 	f.robot.runAt(port, f.source, Config{})
-	f.pc.runAt(port, &putSource{dir: f.pc.dir}, Config{Mirrors: []Mirror{{Host: "robot", Channel: "data", QoS: qos}}})
+	f.pc.runAt(port, &putSource{dir: f.pc.dir}, Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "data", QoS: qos}}})
 	f.pc.node.SetPeers(asPeers([]*host{f.robot}))
-	w.within(10*time.Second, "mirror", func() bool { return f.pc.mirror(flowName).State == stateLive })
+	w.within(10*time.Second, "mirror", func() bool { return f.pc.mirror(flowName).State == status.MirrorLive })
 	var err error
 	if f.copy, err = f.pc.dir.Open(flowName); err != nil {
 		w.t.Fatal(err)
@@ -46,9 +49,9 @@ func (w *world) flow(link string, qos QoS, size int) *flow {
 
 // unpacked makes frames travel as they are unless qos says how: test frames would
 // all but vanish.
-func unpacked(qos QoS) QoS {
-	if qos.Compress == CompressAuto {
-		qos.Compress = CompressNone
+func unpacked(qos rule.QoS) rule.QoS {
+	if qos.Compress == rule.CompressAuto {
+		qos.Compress = rule.CompressNone
 	}
 	return qos
 }
@@ -92,10 +95,10 @@ func (f *flow) stream(period, long time.Duration, each func(at time.Duration)) {
 }
 
 // requalify gives the running mirror another quality of service.
-func (f *flow) requalify(qos QoS) {
+func (f *flow) requalify(qos rule.QoS) {
 	f.t.Helper()
 	qos = unpacked(qos)
-	if err := f.pc.node.Mirror(Mirror{Host: "robot", Channel: "data", QoS: qos}); err != nil {
+	if err := f.pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "data", QoS: qos}); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -114,16 +117,16 @@ func (f *flow) changeAt(target, text string) {
 }
 
 // robotSays and pcSays are the two nodes' accounts of the channel.
-func (f *flow) robotSays() Accounts {
+func (f *flow) robotSays() ledger.Accounts {
 	for _, e := range f.robot.node.Status().Exports {
 		if e.Channel == "data" {
 			return e.Accounts
 		}
 	}
-	return Accounts{}
+	return ledger.Accounts{}
 }
 
-func (f *flow) pcSays() Accounts { return f.pc.mirror(flowName).Accounts }
+func (f *flow) pcSays() ledger.Accounts { return f.pc.mirror(flowName).Accounts }
 
 // puts is how many frames the robot has put; kept how many its mirror took.
 func (f *flow) puts() uint64 { return f.before + f.data.ch.LastSeq() }
@@ -142,7 +145,7 @@ func (f *flow) holds(number uint64, limit time.Duration) time.Duration {
 }
 
 // inFlow is inWorld with a flow.
-func inFlow(t *testing.T, link string, qos QoS, size int, run func(f *flow)) {
+func inFlow(t *testing.T, link string, qos rule.QoS, size int, run func(f *flow)) {
 	t.Helper()
 	inWorld(t, func(w *world) { run(w.flow(link, qos, size)) })
 }

@@ -3,6 +3,7 @@ package bridge
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -13,7 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
 	"achbridge/localach"
 	"achbridge/testnet"
 )
@@ -46,7 +50,7 @@ func (s scenario) run(t *testing.T, seed uint64) (readers []*ageReader, b *bench
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		b = &bench{s: s, seed: seed, params: params, world: &world{t: t, net: testnet.NewNetwork(seed), key: transport.NewKey()}}
+		b = &bench{s: s, seed: seed, params: params, world: &world{t: t, net: testnet.NewNetwork(seed), key: trust.NewKey()}}
 		random := rand.New(rand.NewPCG(seed, 1))
 		for _, l := range s.loads {
 			b.phases = append(b.phases, time.Duration(random.Int64N(int64(l.period))))
@@ -114,13 +118,13 @@ func (b *bench) connect() (channels []*channel) {
 	}
 	b.pc = b.host("pc", b.params)
 	b.pc.over = b.s.over
-	var mirrors []Mirror
+	var mirrors []rule.Mirror
 	var peers []Peer
 	for i, h := range b.senders {
 		h.runAt(port+i, b.sources[i], Config{})
 		for _, l := range b.s.loads {
 			if l.node == i {
-				mirrors = append(mirrors, Mirror{Host: h.name, Channel: l.channel, QoS: l.qos})
+				mirrors = append(mirrors, rule.Mirror{Host: h.name, Channel: l.channel, QoS: l.qos})
 			}
 		}
 		at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(testnet.HostAddr4(h.number), uint16(port+i)))
@@ -129,7 +133,7 @@ func (b *bench) connect() (channels []*channel) {
 	b.pc.runAt(port, &putSource{dir: b.pc.dir}, Config{Mirrors: mirrors})
 	b.pc.node.SetPeers(peers)
 	for _, l := range b.s.loads {
-		b.within(10*second, b.mirrorOf(l), func() bool { return b.pc.mirror(b.mirrorOf(l)).State == stateLive })
+		b.within(10*second, b.mirrorOf(l), func() bool { return b.pc.mirror(b.mirrorOf(l)).State == status.MirrorLive })
 	}
 	return channels
 }
@@ -142,7 +146,7 @@ func (h *host) runAt(port int, source Source, cfg Config) {
 		h.w.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(h.log, nil))
-	tc := transport.Config{Key: h.w.key, Node: h.id, Host: h.name, Log: log}
+	tc := transport.Config{Key: h.w.key, Node: h.id, Host: h.name, Log: log, ResetSecret: sha256.Sum256(h.id[:])}
 	var quic net.PacketConn = conn
 	if h.over == "sctp" {
 		quic, tc.SCTP = nil, conn
@@ -151,6 +155,7 @@ func (h *host) runAt(port int, source Source, cfg Config) {
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
+	cfg.suspended = func() time.Duration { return time.Duration(h.slept.Load()) }
 	cfg.Host, cfg.Node, cfg.Dir, cfg.Source, cfg.Endpoint, cfg.Log = h.name, h.id, h.dir, source, end, log
 	if h.node, err = New(cfg); err != nil {
 		h.w.t.Fatal(err)

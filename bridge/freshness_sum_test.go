@@ -47,7 +47,7 @@ func (s scenario) seeds() uint64 {
 	switch {
 	case isLong(), asked && s.over == "quic":
 		return allSeeds
-	case asked, s.over == "quic", s.sctp != nil:
+	case asked, s.over == "quic", s.sctp != nil && s.quic == nil:
 		return 1
 	}
 	return 0

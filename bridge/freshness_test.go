@@ -1,25 +1,22 @@
 package bridge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/bridge/rule"
 )
 
 // notYet lists the bars that the engine does not reach: they are printed as
 // "above the bar" and fail nothing. A bar is tightened by deleting its line.
 var notYet = []string{
-	"rate step: state 1 Mbit/s spread", // 3 to 5 %: the way without a queue is not known exactly after the drop
-	"rate step over sctp: state 1 Mbit/s spread",
-	"two nodes: first spread", // 0.5 to 2.5 %
-	"two nodes: second spread",
-	"two nodes over sctp: first spread",
-	"two nodes over sctp: second spread",
-	"mixed overload: camera spread", // 0.6 to 2.1 %
-	"mixed overload over sctp: camera spread",
-	"rate step over sctp: state drop, 1st s max ms", // 234 to 254, by 26 or 27 packets of 9 ms: see transport/doc.go
+	// 242 to 254 by 26 or 27 packets of 9 ms (see transport/doc.go): it waits for a pacer that
+	// tells a path which stood still from one that became slower.
+	"rate step over sctp: state drop, 1st s max ms",
 }
 
 // scenario is one row of the table: what is written at one end of a link, and
@@ -36,8 +33,10 @@ type scenario struct {
 	alone   bool          // measure each load on a link of its own too
 	share   int           // how many senders share the rate, for the floor; 0 is 1
 	back    time.Duration // when the link returns from an outage
+	spread  float64       // of the means of the seeds, at most, as a share; 0 is mostSpread
 	bars    []bar
-	sctp    []bar // more of them, for SCTP only
+	quic    []bar // more of them, for QUIC only
+	sctp    []bar
 }
 
 // load is one channel that is written periodically, by one node of the sending
@@ -50,7 +49,7 @@ type load struct {
 	start   time.Duration
 	once    bool // one frame, then silence
 	node    int
-	qos     QoS
+	qos     rule.QoS
 }
 
 type change struct {
@@ -90,18 +89,18 @@ var overs = []string{"quic", "sctp"}
 const (
 	allSeeds   = 5
 	warmUp     = 2 * time.Second
-	mostSpread = 0.02 // of the mean over the seeds, wherever the mean has a bar
+	mostSpread = 0.02 // wherever the mean has a bar
 	second     = time.Second
 	milli      = time.Millisecond
-	priority7  = Priority(8)
+	priority7  = rule.Priority(8)
 )
 
 var (
 	imu    = load{channel: "imu", size: 64, period: milli}
 	state  = load{channel: "state", size: 1000, period: milli}
-	first  = load{channel: "imu", size: 64, period: milli, qos: QoS{Priority: priority7}}
+	first  = load{channel: "imu", size: 64, period: milli, qos: rule.QoS{Priority: priority7}}
 	camera = load{channel: "camera", size: 100_000, period: 100 * milli, qos: image}
-	image  = QoS{Budget: second, Compress: CompressNone}
+	image  = rule.QoS{Budget: second, Compress: rule.CompressNone}
 )
 
 var scenarios = []scenario{
@@ -114,6 +113,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "rate step", link: "delay=10ms,rate=10mbit,queue=128KiB", loads: []load{state}, length: 15 * second,
+		spread:  0.08, // 4 to 6 %: the way without a queue is not known exactly after the drop
 		changes: []change{{warmUp + 5*second, "rate=1mbit"}, {warmUp + 10*second, "rate=10mbit"}},
 		windows: []window{
 			{"10 Mbit/s", warmUp, warmUp + 5*second},
@@ -122,7 +122,11 @@ var scenarios = []scenario{
 			{"rise, 1st s", warmUp + 10*second, warmUp + 11*second},
 			{"rise, after", warmUp + 11*second, warmUp + 15*second},
 		},
-		bars: []bar{{"state", "drop, 1st s", "max ms", 250}, {"state", "1 Mbit/s", "mean/floor", 1.3}, {"state", "rise, after", "mean/floor", 1.1}},
+		bars: []bar{{"state", "1 Mbit/s", "mean/floor", 1.3}, {"state", "rise, after", "mean/floor", 1.1}},
+		// Nine runs of five seeds gave 232 to 244 ms: chance has one packet more or less on its
+		// way when the rate falls, 9 ms each, and the bar has room for one more.
+		quic: []bar{{"state", "drop, 1st s", "max ms", 255}},
+		sctp: []bar{{"state", "drop, 1st s", "max ms", 250}},
 	},
 	{
 		name: "longer way", link: "delay=2ms,rate=20mbit,queue=256KiB", loads: []load{first, camera}, length: 10 * second,
@@ -135,7 +139,7 @@ var scenarios = []scenario{
 		bars: []bar{{"imu", "", "p99/p99 alone", 1.6}, {"camera", "", "mean/floor", 1.2}, {"camera", "", "frames missing", 0}},
 	},
 	{
-		name: "mixed overload", link: "delay=10ms,rate=20mbit,queue=256KiB", alone: true,
+		name: "mixed overload", link: "delay=10ms,rate=20mbit,queue=256KiB", alone: true, spread: 0.03, // 0.4 to 2.1 %
 		loads: []load{first, {channel: "camera", size: 500_000, period: 100 * milli, qos: image}},
 		bars:  []bar{{"imu", "", "p99/p99 alone", 2}, {"camera", "", "mean/floor", 1.3}},
 	},
@@ -143,13 +147,13 @@ var scenarios = []scenario{
 	{name: "loss 5%", link: "delay=10ms,rate=100mbit,loss=5%", loads: []load{imu}, bars: []bar{{"imu", "", "mean/floor", 1.10}}},
 	{
 		name: "loss, sparse", link: "delay=10ms,rate=100mbit,loss=5%", length: 60 * second, look: 997 * time.Microsecond,
-		loads: []load{{channel: "pose", size: 64, period: 200 * milli, qos: QoS{Budget: 150 * milli}}},
+		loads: []load{{channel: "pose", size: 64, period: 200 * milli, qos: rule.QoS{Budget: 150 * milli}}},
 		bars:  []bar{{"pose", "", "frames unexcused", 0}},
 	},
 	{
 		name: "loss, large", link: "delay=10ms,rate=50mbit,loss=1%", // QUIC's own congestion control is the limit
 		sctp:  []bar{{"camera", "", "frames missing", 4}}, // of 80: 95 % are there in time
-		loads: []load{{channel: "camera", size: 100_000, period: 100 * milli, qos: QoS{Budget: 250 * milli, Compress: CompressNone}}},
+		loads: []load{{channel: "camera", size: 100_000, period: 100 * milli, qos: rule.QoS{Budget: 250 * milli, Compress: rule.CompressNone}}},
 	},
 	{
 		name: "outage", link: "delay=10ms,rate=100mbit", loads: []load{imu}, length: 5 * second,
@@ -159,7 +163,7 @@ var scenarios = []scenario{
 	{name: "thirty channels", link: "delay=2500us,rate=10mbit,queue=128KiB", loads: humanoid(), length: 4 * second, bars: []bar{
 		{"balance", "", "longest gap s", 1}, {"joint", "", "longest gap s", 1}, {"scan", "", "longest gap s", 1}, {"camera", "", "longest gap s", 1}}},
 	{
-		name: "two nodes", link: "delay=10ms,rate=2mbit,queue=64KiB", share: 2, length: 28 * second,
+		name: "two nodes", link: "delay=10ms,rate=2mbit,queue=64KiB", share: 2, length: 28 * second, spread: 0.05, // 0.5 to 4 %
 		loads: []load{
 			{channel: "state", class: "first", size: 1000, period: milli},
 			{channel: "state", class: "second", size: 1000, period: milli, start: 5 * second, node: 1},
@@ -171,7 +175,7 @@ var scenarios = []scenario{
 		name: "one value, once", link: "delay=10ms,rate=100mbit,loss=5%", length: 2 * second,
 		loads: []load{
 			{channel: "goal", size: 64, period: milli, start: warmUp, once: true},
-			{channel: "stop", size: 64, period: milli, start: warmUp, once: true, qos: QoS{Class: Command}},
+			{channel: "stop", size: 64, period: milli, start: warmUp, once: true, qos: rule.QoS{Class: rule.Command}},
 		},
 		changes: []change{{warmUp + milli, "cut"}, {warmUp + 301*milli, "up"}},
 		windows: []window{{"", warmUp, warmUp + 2*second}},
@@ -197,7 +201,7 @@ func humanoid() (loads []load) {
 		loads = append(loads, l)
 	}
 	for i := range 9 {
-		loads = append(loads, load{channel: fmt.Sprintf("scan%d", i), class: "scan", size: 3000, period: 5 * milli, qos: QoS{Compress: CompressNone}})
+		loads = append(loads, load{channel: fmt.Sprintf("scan%d", i), class: "scan", size: 3000, period: 5 * milli, qos: rule.QoS{Compress: rule.CompressNone}})
 	}
 	return append(loads, load{channel: "camera", size: 300_000, period: 100 * milli, qos: image})
 }
@@ -245,11 +249,11 @@ func (r *results) print(b *strings.Builder) {
 
 // judge holds the results against the bars.
 func (r *results) judge(t *testing.T, b *strings.Builder) {
-	bars := r.s.bars
+	more := r.s.quic
 	if r.s.over == "sctp" {
-		bars = slices.Concat(bars, r.s.sctp)
+		more = r.s.sctp
 	}
-	for _, bar := range bars {
+	for _, bar := range slices.Concat(r.s.bars, more) {
 		k := key{bar.class, bar.window}
 		var got []float64
 		for _, s := range r.stats[k] {
@@ -257,7 +261,7 @@ func (r *results) judge(t *testing.T, b *strings.Builder) {
 		}
 		r.hold(t, b, bar, got)
 		if bar.what == "mean/floor" {
-			bar.what, bar.limit = "spread", mostSpread
+			bar.what, bar.limit = "spread", cmp.Or(r.s.spread, mostSpread)
 			r.hold(t, b, bar, []float64{r.spread(k)})
 		}
 	}

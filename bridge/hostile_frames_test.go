@@ -9,6 +9,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"achbridge/bridge/status"
 	"achbridge/wire"
 )
 
@@ -57,7 +58,7 @@ func TestPartsThatOverlapOrNeverEndHarmNobody(t *testing.T) {
 			t.Errorf("%d KiB held, want the 4 MiB of the largest frame and little more", held>>10)
 		}
 		m := s.pc.mirror("evil.lie")
-		if m.State != stateLive || m.Delivered+m.LateKept != 0 {
+		if m.State != status.MirrorLive || m.Delivered+m.LateKept != 0 {
 			t.Errorf("got mirror %+v, want it live and without a frame", m)
 		}
 		const last = 1 << 40
@@ -105,7 +106,7 @@ func TestSequenceNumbersThatJumpOrRunBackwardsHarmNobody(t *testing.T) {
 		if puts := m.Delivered + m.LateKept; puts != 3 || m.Seq != 1<<64-1 {
 			t.Errorf("%d frames were put, the newest %d; want three, and that of the greatest number", puts, m.Seq)
 		}
-		if sum := m.settled() + m.InFlight; sum != m.Offered {
+		if sum := m.Settled() + m.InFlight; sum != m.Offered {
 			t.Errorf("accounts do not balance: %+v", m.Accounts)
 		}
 		if held > 4<<20 {
@@ -190,6 +191,7 @@ func TestNameThatAnotherNodeTakesIsReported(t *testing.T) {
 }
 
 func TestLinksBeyondTheirNumberAreTurnedAwayButForListedPeers(t *testing.T) {
+	longRun(t)
 	inSiege(t, func(s *siege) {
 		h := s.host("evil", siegeWire)
 		s.withstand(10*time.Second, func() {

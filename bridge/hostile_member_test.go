@@ -11,6 +11,8 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/testnet"
 	"achbridge/wire"
@@ -202,10 +204,10 @@ func inSiegeOver(t *testing.T, over string, run func(s *siege)) {
 		s.robot.over, s.pc.over = over, over
 		s.source = &putSource{dir: s.robot.dir}
 		s.data = s.robot.channel("data", 16, 64)
-		s.robot.runAt(port, s.source, Config{Accept: GrantTo("in*")})
-		s.pc.runAt(port, &putSource{dir: s.pc.dir}, Config{Mirrors: []Mirror{{Host: "robot", Channel: "data"}, {Host: "evil", Channel: "*"}}})
+		s.robot.runAt(port, s.source, Config{Accept: rule.GrantTo("in*")})
+		s.pc.runAt(port, &putSource{dir: s.pc.dir}, Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "data"}, {Host: "evil", Channel: "*"}}})
 		s.pc.node.SetPeers([]Peer{{Host: s.robot.name, Node: s.robot.id.String(), Addrs: []transport.Addrs{s.door()}, Static: true}})
-		w.within(10*time.Second, "mirror", func() bool { return s.pc.mirror(flowName).State == stateLive })
+		w.within(10*time.Second, "mirror", func() bool { return s.pc.mirror(flowName).State == status.MirrorLive })
 		s.reader = openAgeReader(t, s.pc.dir, flowName)
 		defer s.reader.ch.Close()
 		s.began = time.Now()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
 )
 
 // Somebody without the key floods the port with bytes of no meaning and with
@@ -26,7 +27,7 @@ func TestStrangersFloodHarmsNobody(t *testing.T) {
 					}
 					conns[i] = conn
 				}
-				end, err := transport.Listen(conns[0], transport.Config{Key: transport.NewKey(), Node: h.id, Host: h.name, SCTP: conns[1]})
+				end, err := transport.Listen(conns[0], transport.Config{Key: trust.NewKey(), Node: h.id, Host: h.name, SCTP: conns[1]})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
 	"achbridge/testnet"
 	"achbridge/wire"
 )
@@ -19,7 +21,7 @@ func (f *flow) says(make func(id uint32) wire.Message) {
 }
 
 func TestPeerThatCountsWhatItNeverGotSpoilsNoAccount(t *testing.T) {
-	inFlow(t, "delay=10ms,rate=100mbit", QoS{}, 64, func(f *flow) {
+	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{}, 64, func(f *flow) {
 		look := 0
 		f.stream(milli, 2*second, func(time.Duration) {
 			const most = math.MaxUint64
@@ -40,7 +42,7 @@ func TestPeerThatCountsWhatItNeverGotSpoilsNoAccount(t *testing.T) {
 
 // Updates with every extreme, one after the other, harm nobody.
 func TestUpdatesWithExtremesHarmNobody(t *testing.T) {
-	inFlow(t, "delay=10ms,rate=10mbit,loss=2%", QoS{}, 3000, func(f *flow) {
+	inFlow(t, "delay=10ms,rate=10mbit,loss=2%", rule.QoS{}, 3000, func(f *flow) {
 		all := []wire.QoS{
 			{Budget: math.MaxInt64}, {Budget: 1}, {MaxRate: math.MaxUint32}, {MaxRate: 1}, {Priority: 8}, {Priority: 1},
 			{Late: 1, Budget: 1}, {Class: 1, Budget: 1}, {Class: 1, Budget: math.MaxInt64}, {Mode: 1}, {Compress: 3}, {Class: 200},
@@ -79,11 +81,11 @@ func TestFrameThatNeverFitsIsSentEverMoreSeldom(t *testing.T) {
 				bytes += len(e.Payload)
 			}
 		})
-		wish := Mirror{Host: "robot", Channel: "data", QoS: QoS{Compress: CompressNone}}
-		pc.runAt(port, &putSource{dir: pc.dir}, Config{Mirrors: []Mirror{wish}, Adopt: []string{flowName}})
+		wish := rule.Mirror{Host: "robot", Channel: "data", QoS: rule.QoS{Compress: rule.CompressNone}}
+		pc.runAt(port, &putSource{dir: pc.dir}, Config{Mirrors: []rule.Mirror{wish}, Adopt: []string{flowName}})
 		pc.node.SetPeers(asPeers([]*host{robot}))
 		time.Sleep(5 * time.Minute)
-		if a := pc.mirror(flowName).Accounts; a != (Accounts{Offered: 1, Refused: 1}) {
+		if a := pc.mirror(flowName).Accounts; a != (ledger.Accounts{Offered: 1, Refused: 1}) {
 			t.Errorf("got %+v, want one frame refused", a)
 		}
 		if frames := bytes / 100_000; frames < 2 || frames > 15 {

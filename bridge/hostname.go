@@ -2,54 +2,85 @@ package bridge
 
 import (
 	"errors"
+	"strings"
 
+	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
 )
 
-// hostName is how the operator knows the peer: the name that it has proved, where
-// certificates bind names; else discovery's name for this node if there is one, else
-// its own. Of two hosts of one name the node with the
-// higher id gets a part of its id behind the name; but a link on which nothing is
-// heard any more leaves its name to the newcomer.
+// hostName is what the peer of a new session is called here: the name in its
+// certificate, whatever it is listed or announced as. Where certificates do not bind
+// names, two linked hosts may have one: then the node with the higher id, this one
+// counts too, gets a part of its id behind the name. But a link on which nothing is heard
+// any more leaves its name to the newcomer.
 func (n *Node) hostName(s *transport.Session) string {
+	id, name := s.Peer().Node, s.Peer().Host
 	if n.cfg.Endpoint.NamesBind() {
-		return s.Peer().Host
-	}
-	id := s.Peer().Node
-	name := s.Peer().Host
-	if p := n.peers[id.String()]; p != nil && p.Host != "" {
-		name = p.Host // a link that came up before discovery knew of both hosts may have the same
+		return name
 	}
 	for _, other := range n.links {
 		if other.host != name || other.peer == id {
 			continue
 		}
 		if _, silent := other.quiet(n.now()); silent {
-			n.linkDown(other, errors.New("its host is node "+id.String()+" now"))
-			return name
+			n.endLinks(other, errors.New("its host is node "+id.String()+" now"))
+			continue
 		}
 		n.log.Warn("two hosts have the same name; start one with another --name", "peer", name, "node", id.String(), "other", other.peer.String())
-		if lower(id, other.peer) == id {
-			n.linkDown(other, errors.New("it comes back under a name of its own"))
-			return name
+		if lower(id, other.peer) != id {
+			return n.ownName(name, id)
 		}
-		return n.ownName(name, id)
+		n.endLinks(other, errors.New("it comes back under a name of its own"))
+	}
+	if name == n.cfg.Host {
+		n.log.Warn("a linked host has the name of this one; start one of them with another --name", "peer", name, "node", id.String())
+		if lower(id, n.cfg.Node) != id {
+			return n.ownName(name, id)
+		}
 	}
 	return name
 }
 
+// endLinks ends a link and its spare, which has the same name.
+func (n *Node) endLinks(l *link, cause error) {
+	if spare := n.spares[l.peer]; spare != nil {
+		n.dropSpare(spare, cause)
+	}
+	n.linkDown(l, cause)
+}
+
+const (
+	maxHostName = 63 // bytes
+	nameDigits  = 4  // of a node's id, behind the name, if they are enough
+)
+
 // ownName is name with as much of the node's id behind it as tells it from all
-// others that are linked: ids can be chosen, too.
-func (n *Node) ownName(name string, id transport.NodeID) string {
-	taken := map[string]bool{}
+// others that are linked and from this host: ids can be chosen, too.
+func (n *Node) ownName(name string, id trust.NodeID) string {
+	taken := map[string]bool{n.cfg.Host: true}
 	for _, other := range n.links {
 		taken[other.host] = taken[other.host] || other.peer != id
 	}
-	digits := 4
-	for taken[name+"-"+id.String()[:digits]] && digits < len(id.String()) {
-		digits += 4
+	digits := nameDigits
+	for taken[longName(name, id.String()[:digits])] && digits < len(id.String()) {
+		digits += nameDigits
 	}
-	return name + "-" + id.String()[:digits]
+	return longName(name, id.String()[:digits])
+}
+
+// longName is a name with some digits of a node's id behind it, and no longer than a
+// host's name may be.
+func longName(name, digits string) string {
+	cut := name[:min(len(name), maxHostName-1-len(digits))]
+	return strings.ToValidUTF8(cut, "") + "-" + digits
+}
+
+// isTwin reports whether a host that is called long has the name short, behind which a
+// part of its node's id stands.
+func isTwin(long, short string) bool {
+	digits, ok := strings.CutPrefix(long, short+"-")
+	return ok && len(digits) >= nameDigits && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // maxPins bounds how many names are remembered.
@@ -65,7 +96,7 @@ func (n *Node) pin(l *link) {
 	before, known := n.pins[l.host]
 	switch {
 	case known && before != l.peer:
-		l.warn("host name is used by another node than before", Event{Kind: HostChanged, Text: "its name is used by another node than before"}, "node", l.peer.String(), "before", before.String())
+		l.warn("host name is used by another node than before", status.Event{Kind: status.EventHostChanged, Text: "its name is used by another node than before"}, "node", l.peer.String(), "before", before.String())
 	case !known && len(n.pins) >= maxPins:
 		return
 	}

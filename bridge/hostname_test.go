@@ -4,6 +4,9 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/trust"
 )
 
 func TestHostThatComesBackAsAnotherNodeKeepsItsMirrors(t *testing.T) {
@@ -43,7 +46,7 @@ func TestSilentHostKeepsItsNameFromItsTwin(t *testing.T) {
 		first.run(Config{})
 		second.run(Config{})
 		first.channel("imu", 16, 64).streams(64)
-		pc.run(Config{Mirrors: []Mirror{{Host: "krang*", Channel: "*"}}})
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "krang*", Channel: "*"}}})
 		peers := asPeers([]*host{first, second})
 		for i := range peers {
 			peers[i].Host, peers[i].Node = "", ""
@@ -72,7 +75,7 @@ func TestHostWhoseTwinIsFoundLaterIsRenamed(t *testing.T) {
 		second.run(Config{})
 		first.channel("imu", 16, 64).streams(64)
 		second.channel("imu", 16, 64).streams(64)
-		pc.run(Config{Mirrors: []Mirror{{Host: "krang*", Channel: "*"}}})
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "krang*", Channel: "*"}}})
 		peers := asPeers([]*host{first, second})
 		for i := range peers {
 			peers[i].Host = "krang"
@@ -97,4 +100,12 @@ func linked(h *host) (list []string) {
 		list = append(list, l.Peer+" "+l.Node)
 	}
 	return list
+}
+
+// A host may itself be called what its peer would be called that has another's name.
+func TestNoPeerGetsTheNameOfThisHost(t *testing.T) {
+	n := &Node{cfg: Config{Host: "krang-ab12"}}
+	if got := n.ownName("krang", trust.NodeID{0xab, 0x12, 0xcd, 0x34}); got != "krang-ab12cd34" {
+		t.Errorf("got %s, want krang-ab12cd34", got)
+	}
 }

@@ -6,84 +6,88 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 )
 
 // ledgerCase is traffic whose accounts are audited.
 type ledgerCase struct {
 	name   string
 	link   string
-	qos    QoS
+	qos    rule.QoS
 	size   int
 	period time.Duration
 	long   time.Duration                   // 0: 3 s
 	at     map[time.Duration]func(f *flow) // what happens meanwhile
-	sees   func(a Accounts) bool           // the case is about this: it must happen
+	sees   func(a ledger.Accounts) bool    // the case is about this: it must happen
 }
 
 var ledgerCases = []ledgerCase{
 	{
 		name: "clean", link: "delay=10ms,rate=100mbit", size: 64, period: milli,
-		sees: func(a Accounts) bool { return a.Delivered == a.Offered },
+		sees: func(a ledger.Accounts) bool { return a.Delivered == a.Offered },
 	},
 	{
 		name: "5 % lost", link: "delay=10ms,rate=100mbit,loss=5%", size: 64, period: milli,
-		sees: func(a Accounts) bool { return a.Lost > 0 },
+		sees: func(a ledger.Accounts) bool { return a.Lost > 0 },
 	},
 	{
 		name: "30 % lost, reordered and doubled", link: "delay=10ms,rate=100mbit,loss=30%,reorder=20%,dup=20%", size: 64, period: milli,
-		sees: func(a Accounts) bool { return a.Lost > 0 && a.Superseded > 0 },
+		sees: func(a ledger.Accounts) bool { return a.Lost > 0 && a.Superseded > 0 },
 	},
 	{
 		name: "sparse on a bad link", link: "delay=10ms,rate=100mbit,loss=30%,reorder=20%,dup=20%", size: 3000, period: 50 * milli,
 		long: 10 * second,
-		sees: func(a Accounts) bool { return a.Delivered > 0 && a.Lost > 0 },
+		sees: func(a ledger.Accounts) bool { return a.Delivered > 0 && a.Lost > 0 },
 	},
 	{
 		name: "saturated, small", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 64, period: milli,
-		sees: func(a Accounts) bool { return a.Delivered > 0 },
+		sees: func(a ledger.Accounts) bool { return a.Delivered > 0 },
 	},
 	{
 		name: "saturated, a packet", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 1000, period: milli,
-		sees: func(a Accounts) bool { return a.Superseded > 0 },
+		sees: func(a ledger.Accounts) bool { return a.Superseded > 0 },
 	},
 	{
-		name: "saturated, three packets", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 3000, period: 5 * milli, qos: QoS{Budget: second},
-		sees: func(a Accounts) bool { return a.Superseded > 0 && a.Delivered > 0 },
+		name: "saturated, three packets", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 3000, period: 5 * milli, qos: rule.QoS{Budget: second},
+		sees: func(a ledger.Accounts) bool { return a.Superseded > 0 && a.Delivered > 0 },
 	},
 	{
-		name: "saturated, large, late", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 20_000, period: 40 * milli, qos: QoS{Compress: CompressNone}, long: 5 * second,
-		sees: func(a Accounts) bool { return a.Expired > 0 },
+		name: "saturated, large, late", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 20_000, period: 40 * milli, qos: rule.QoS{Compress: rule.CompressNone}, long: 5 * second,
+		sees: func(a ledger.Accounts) bool { return a.Expired > 0 },
 	},
 	{
-		name: "max_rate", link: "delay=10ms,rate=100mbit", size: 64, period: milli, qos: QoS{MaxRate: 100_000},
-		sees: func(a Accounts) bool { return a.RateLimited > 8*a.Offered/10 },
+		name: "max_rate", link: "delay=10ms,rate=100mbit", size: 64, period: milli, qos: rule.QoS{MaxRate: 100_000},
+		sees: func(a ledger.Accounts) bool { return a.RateLimited > 8*a.Offered/10 },
 	},
 	{
-		name: "way longer than the budget", link: "delay=10ms,rate=100mbit", size: 64, period: milli, qos: QoS{Budget: 30 * milli},
+		name: "way longer than the budget", link: "delay=10ms,rate=100mbit", size: 64, period: milli, qos: rule.QoS{Budget: 30 * milli},
 		at:   map[time.Duration]func(f *flow){second: func(f *flow) { f.change("delay=100ms") }},
-		sees: func(a Accounts) bool { return a.Late > 100 && a.LateKept > 0 },
+		sees: func(a ledger.Accounts) bool { return a.Late > 100 && a.LateKept > 0 },
 	},
 	{
-		name: "budget below the jitter, lossy", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=20%,dup=10%", size: 64, period: 5 * milli, qos: QoS{Budget: 5 * milli},
+		name: "budget below the jitter, lossy", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=20%,dup=10%", size: 64, period: 5 * milli, qos: rule.QoS{Budget: 5 * milli},
 		long: 10 * second,
-		sees: func(a Accounts) bool { return a.Late > 0 && a.Delivered > 0 },
+		sees: func(a ledger.Accounts) bool { return a.Late > 0 && a.Delivered > 0 },
 	},
 	{
-		name: "large, budget near the delay, sparse", link: "delay=10ms,rate=2mbit,loss=5%,reorder=5%,dup=5%", size: 5000, period: 300 * milli, qos: QoS{Compress: CompressNone, Budget: 40 * milli},
+		name: "large, budget near the delay, sparse", link: "delay=10ms,rate=2mbit,loss=5%,reorder=5%,dup=5%", size: 5000, period: 300 * milli, qos: rule.QoS{Compress: rule.CompressNone, Budget: 40 * milli},
 		long: 20 * second,
-		sees: func(a Accounts) bool { return a.LateKept > 0 },
+		sees: func(a ledger.Accounts) bool { return a.LateKept > 0 },
 	},
 	{
-		name: "late deliver", link: "delay=10ms,rate=1mbit,loss=5%,queue=32KiB", size: 5000, period: 20 * milli, qos: QoS{Compress: CompressNone, Budget: 20 * milli, Late: LateDeliver},
-		sees: func(a Accounts) bool { return a.LateKept > 0 && a.Late == 0 },
+		name: "late deliver", link: "delay=10ms,rate=1mbit,loss=5%,queue=32KiB", size: 5000, period: 20 * milli, qos: rule.QoS{Compress: rule.CompressNone, Budget: 20 * milli, Late: rule.LateDeliver},
+		sees: func(a ledger.Accounts) bool { return a.LateKept > 0 && a.Late == 0 },
 	},
 	{
-		name: "command", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=10%,dup=10%", size: 64, period: 5 * milli, qos: QoS{Budget: 25 * milli, Class: Command},
-		sees: func(a Accounts) bool { return a.Late > 0 && a.LateKept == 0 },
+		name: "command", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=10%,dup=10%", size: 64, period: 5 * milli, qos: rule.QoS{Budget: 25 * milli, Class: rule.Command},
+		sees: func(a ledger.Accounts) bool { return a.Late > 0 && a.LateKept == 0 },
 	},
 	{
-		name: "command on a full link", link: "delay=10ms,rate=200kbit,queue=32KiB", size: 1000, period: 100 * milli, qos: QoS{Budget: 60 * milli, Class: Command},
-		sees: func(a Accounts) bool { return a.Offered > 0 && a.LateKept == 0 && a.RateLimited == 0 },
+		name: "command on a full link", link: "delay=10ms,rate=200kbit,queue=32KiB", size: 1000, period: 100 * milli, qos: rule.QoS{Budget: 60 * milli, Class: rule.Command},
+		sees: func(a ledger.Accounts) bool { return a.Offered > 0 && a.LateKept == 0 && a.RateLimited == 0 },
 	},
 	{
 		name: "mirror's lock held", link: "delay=10ms,rate=100mbit,loss=2%,dup=5%", size: 64, period: milli,
@@ -91,38 +95,40 @@ var ledgerCases = []ledgerCase{
 			second:       func(f *flow) { takeLock(f.t, f.pc.dir, flowName) },
 			1500 * milli: func(f *flow) { freeLock(f.t, f.pc.dir, flowName) },
 		},
-		sees: func(a Accounts) bool { return a.Superseded > 400 },
+		sees: func(a ledger.Accounts) bool { return a.Superseded > 400 },
 	},
 	{
-		name: "packed", link: "delay=10ms,rate=1mbit,loss=5%,queue=32KiB", size: 300_000, period: 50 * milli, qos: QoS{Compress: CompressZstd},
-		sees: func(a Accounts) bool { return a.Delivered > 0 },
+		name: "packed", link: "delay=10ms,rate=1mbit,loss=5%,queue=32KiB", size: 300_000, period: 50 * milli, qos: rule.QoS{Compress: rule.CompressZstd},
+		sees: func(a ledger.Accounts) bool { return a.Delivered > 0 },
 	},
 	{
-		name: "every", link: "delay=10ms,rate=10mbit,loss=2%", size: 200, period: 2 * milli, qos: QoS{Mode: Every},
-		sees: func(a Accounts) bool { return a.Delivered > 9*a.Offered/10 && a.Delivered+a.Overflow == a.Offered }, // 16 frames last for 32 ms
+		name: "every", link: "delay=10ms,rate=10mbit,loss=2%", size: 200, period: 2 * milli, qos: rule.QoS{Mode: rule.Every},
+		sees: func(a ledger.Accounts) bool {
+			return a.Delivered > 9*a.Offered/10 && a.Delivered+a.Overflow == a.Offered
+		}, // 16 frames last for 32 ms
 	},
 	{
-		name: "every, more than the link takes", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 1000, period: milli, qos: QoS{Mode: Every},
-		sees: func(a Accounts) bool { return a.Overflow > 0 && a.Delivered+a.Overflow == a.Offered },
+		name: "every, more than the link takes", link: "delay=10ms,rate=1mbit,queue=32KiB", size: 1000, period: milli, qos: rule.QoS{Mode: rule.Every},
+		sees: func(a ledger.Accounts) bool { return a.Overflow > 0 && a.Delivered+a.Overflow == a.Offered },
 	},
 	{
-		name: "every, mirror's lock held", link: "delay=10ms,rate=10mbit", size: 200, period: 5 * milli, qos: QoS{Mode: Every},
+		name: "every, mirror's lock held", link: "delay=10ms,rate=10mbit", size: 200, period: 5 * milli, qos: rule.QoS{Mode: rule.Every},
 		at: map[time.Duration]func(f *flow){
 			second:       func(f *flow) { takeLock(f.t, f.pc.dir, flowName) },
 			1500 * milli: func(f *flow) { freeLock(f.t, f.pc.dir, flowName) },
 		},
-		sees: func(a Accounts) bool { return a.Delivered > 0 },
+		sees: func(a ledger.Accounts) bool { return a.Delivered > 0 },
 	},
 	{
 		name: "quality changed", link: "delay=10ms,rate=100mbit,loss=2%", size: 64, period: milli,
 		at: map[time.Duration]func(f *flow){
-			500 * milli:  func(f *flow) { f.requalify(QoS{MaxRate: 50_000}) },
-			1000 * milli: func(f *flow) { f.change("delay=100ms"); f.requalify(QoS{Budget: 5 * milli}) },
-			1500 * milli: func(f *flow) { f.requalify(QoS{Class: Command}) },
-			2000 * milli: func(f *flow) { f.requalify(QoS{Late: LateDeliver, Budget: milli}) },
-			2500 * milli: func(f *flow) { f.requalify(QoS{}) },
+			500 * milli:  func(f *flow) { f.requalify(rule.QoS{MaxRate: 50_000}) },
+			1000 * milli: func(f *flow) { f.change("delay=100ms"); f.requalify(rule.QoS{Budget: 5 * milli}) },
+			1500 * milli: func(f *flow) { f.requalify(rule.QoS{Class: rule.Command}) },
+			2000 * milli: func(f *flow) { f.requalify(rule.QoS{Late: rule.LateDeliver, Budget: milli}) },
+			2500 * milli: func(f *flow) { f.requalify(rule.QoS{}) },
 		},
-		sees: func(a Accounts) bool { return a.RateLimited > 0 && a.Late > 0 && a.LateKept > 0 },
+		sees: func(a ledger.Accounts) bool { return a.RateLimited > 0 && a.Late > 0 && a.LateKept > 0 },
 	},
 }
 
@@ -162,8 +168,8 @@ func (c ledgerCase) audit(f *flow) {
 // balances holds both accounts against the identity.
 func (f *flow) balances() {
 	f.t.Helper()
-	for who, a := range map[string]Accounts{"robot": f.robotSays(), "pc": f.pcSays()} {
-		if got := a.settled() + a.InFlight; got != a.Offered {
+	for who, a := range map[string]ledger.Accounts{"robot": f.robotSays(), "pc": f.pcSays()} {
+		if got := a.Settled() + a.InFlight; got != a.Offered {
 			f.t.Fatalf("%s's accounts have %d frames offered and %d that something became of: %+v", who, a.Offered, got, a)
 		}
 		if a.Offered > f.puts() {
@@ -176,9 +182,9 @@ func (f *flow) balances() {
 // it: what became of the frames of its last second the mirror tells when it
 // subscribes again. Both lives are in the account, and every frame once.
 func TestLedgerGoesOnAfterACut(t *testing.T) {
-	sizes, kinds := []int{64}, []QoS{{}, {Mode: Every}}
+	sizes, kinds := []int{64}, []rule.QoS{{}, {Mode: rule.Every}}
 	if isLong() {
-		sizes, kinds = append(sizes, 5000), append(kinds, QoS{Budget: 15 * milli}, QoS{Class: Command}, QoS{MaxRate: 20_000})
+		sizes, kinds = append(sizes, 5000), append(kinds, rule.QoS{Budget: 15 * milli}, rule.QoS{Class: rule.Command}, rule.QoS{MaxRate: 20_000})
 	}
 	for _, size := range sizes {
 		for _, qos := range kinds {
@@ -213,7 +219,7 @@ func (f *flow) goesOnAfter(target string, long time.Duration) {
 }
 
 func TestLedgerOfAQuietChannelDoesNotGrowWithItsLinks(t *testing.T) {
-	for _, qos := range []QoS{{}, {Class: Command}} {
+	for _, qos := range []rule.QoS{{}, {Class: rule.Command}} {
 		t.Run(qos.Class.String(), func(t *testing.T) {
 			inFlow(t, "delay=10ms,rate=100mbit", qos, 64, func(f *flow) {
 				f.change("cut")
@@ -231,15 +237,15 @@ func TestLedgerOfAQuietChannelDoesNotGrowWithItsLinks(t *testing.T) {
 }
 
 func TestLedgerGoesOnWhenADaemonRestarts(t *testing.T) {
-	for _, qos := range []QoS{{}, {Mode: Every}} {
+	for _, qos := range []rule.QoS{{}, {Mode: rule.Every}} {
 		for _, who := range []string{"pc", "robot"} {
 			t.Run(who+" "+qos.Mode.String(), func(t *testing.T) {
 				inWorld(t, func(w *world) {
 					f := &flow{world: w, robot: w.host("robot", wire10ms), pc: w.host("pc", wire10ms), source: &putSource{}, size: 64}
 					f.data = f.robot.channel("data", 16, 64)
 					f.robot.run(Config{})
-					f.pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "data", QoS: qos}}}, f.robot)
-					w.within(2*second, "mirror", func() bool { return f.pc.mirror(flowName).State == stateLive })
+					f.pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "data", QoS: qos}}}, f.robot)
+					w.within(2*second, "mirror", func() bool { return f.pc.mirror(flowName).State == status.MirrorLive })
 					f.stream(5*milli, 2*second, func(time.Duration) { f.balances() })
 					time.Sleep(second)
 					before := f.robotSays()
@@ -250,7 +256,7 @@ func TestLedgerGoesOnWhenADaemonRestarts(t *testing.T) {
 						f.robot.stop()
 						f.robot.run(f.robot.cfg)
 					}
-					w.within(10*second, "mirror", func() bool { return f.pc.mirror(flowName).State == stateLive })
+					w.within(10*second, "mirror", func() bool { return f.pc.mirror(flowName).State == status.MirrorLive })
 					f.stream(5*milli, 2*second, func(time.Duration) { f.balances() })
 					time.Sleep(2 * second)
 					robot, pc := f.robotSays(), f.pcSays()
@@ -272,7 +278,7 @@ func TestLedgerGoesOnWhenADaemonRestarts(t *testing.T) {
 
 // The channel is made anew while its mirror goes on.
 func TestLedgerGoesOnWithANewLifeOfTheChannel(t *testing.T) {
-	inFlow(t, "delay=10ms,rate=100mbit,loss=2%", QoS{}, 64, func(f *flow) {
+	inFlow(t, "delay=10ms,rate=100mbit,loss=2%", rule.QoS{}, 64, func(f *flow) {
 		look := func(time.Duration) { f.balances() }
 		f.stream(milli, second, look)
 		f.anew()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/wire"
 )
@@ -18,9 +19,16 @@ import (
 //	what                                           limit             where
 //	links                                          128; listed peers and their addresses always
 //	                                                                 limits.go
-//	handshakes in progress                         128, 16 of one host, from the 8th on the
-//	                                               address must be proved
-//	                                                                 transport/quic_guard.go
+//	dials to what is only announced                8 at once, then 4 a second, by turns of those
+//	                                               who announce it; one address each
+//	                                                                 claim.go
+//	handshakes in progress                         128 without a whole ClientHello and 128 with one;
+//	                                               a newcomer has the oldest of the largest source
+//	                                               make room; 16 more for addresses that are listed
+//	                                               or had a session within a day; over QUIC, from
+//	                                               the 8th on, the address must be proved
+//	                                                                 transport/handshakes.go
+//	nodes remembered by what they proved           256, for an hour  proved.go
 //	time to say Hello                              5 s               node.go
 //	control message                                1 MiB, 2048 entries
 //	                                                                 wire/message.go
@@ -28,30 +36,45 @@ import (
 //	                                               as one more       limits.go
 //	control messages that a peer leaves unread     4 MiB             stream.go
 //	malformed datagrams of a link                  100               receive.go
-//	catalog of a peer                              10000 channels    control.go
+//	catalog of a peer                              10000 channels, and 1024 that a wish names;
+//	                                               10000 names of others are remembered
+//	                                                                 catalog.go
 //	subscriptions of a peer                        1024, one for each channel
 //	                                                                 limits.go, link.go
-//	mirrors of one host's channels                 1024              limits.go
-//	mirrors of all hosts                           4096              limits.go
+//	mirrors of one host's channels                 1024, of which patterns leave 64 to what is
+//	                                               named exactly     limits.go
+//	mirrors of all hosts                           4096, likewise    limits.go
 //	pushes of a peer                               256               push.go
 //	pushes of all peers                            1024              limits.go
 //	frame                                          64 MiB, 65536 parts
 //	                                                                 wire/frame.go, part.go
-//	large frames of a peer under way               256 MiB           space.go
+//	large frames of a peer under way               256 MiB, of which channels above 1 MiB that no
+//	                                               wish names leave a quarter
+//	                                                                 space.go
 //	memory to unpack a frame                       the frame of the channel and 512 KiB
 //	                                                                 unpack.go
 //	shared memory of a mirror                      1 GiB             space.go
 //	shared memory of all mirrors                   half of what would be free without them
 //	                                                                 space.go
+//	of that, of those above 1 MiB that patterns    half for those of one host, three quarters in
+//	or pushes bring                                all            space.go
 //	streams of mode every, of one peer             256               transport/stream.go
 //	accounts of what peers read                    10000             exchange.go
-//	safe frame of on_stale                         32 KiB            limits.go
+//	local channels                                 40000, of the users with most are left out;
+//	                                               131072 names are remembered
+//	                                                                 crowd.go, localach/dirwatch.go
+//	memory for frames of local channels
+//	                                               256 MiB, by whatever they claim; over it
+//	                                               the largest are refused
+//	                                                                 memory.go
+//	safe frame of on_stale                         32 KiB            rule/onstale.go
 const (
 	maxLinks         = 128
 	maxSubscriptions = 1024 // of a peer to our channels, and mirrors that we have of its channels
 	maxMirrors       = 4096
 	maxAllPushed     = 1024
-	maxSafeFrame     = 32 << 10
+	maxLocals        = 40_000    // channels of this host
+	maxFrames        = 256 << 20 // bytes: of copies of local channels' frames
 
 	controlBurst  = 1024
 	controlPeriod = 2 * time.Millisecond
@@ -60,6 +83,11 @@ const (
 	logBurst  = 20
 	logPeriod = time.Second
 )
+
+// MemoryGoal is from how many bytes on, for debug.SetMemoryLimit, a daemon had better
+// collect its garbage more eagerly: twice what the copies of frames may take, and half
+// of that for all else. It is no hard limit: a daemon that is killed puts no safe frame.
+const MemoryGoal = 3 * maxFrames
 
 // allowance lets something happen burst times at once, and then once in every. The
 // zero value of free is a full one.
@@ -77,12 +105,20 @@ func (a *allowance) use(now time.Duration, n int) (wait time.Duration) {
 
 // take takes one if it is there now.
 func (a *allowance) take(now time.Duration) bool {
-	if max(a.free, now)+a.every-now > time.Duration(a.burst)*a.every {
+	if !a.has(now) {
 		return false
 	}
 	a.use(now, 1)
 	return true
 }
+
+// has reports whether there is one now.
+func (a *allowance) has(now time.Duration) bool {
+	return max(a.free, now)+a.every-now <= time.Duration(a.burst)*a.every
+}
+
+// giveBack undoes a take.
+func (a *allowance) giveBack() { a.free -= a.every }
 
 // complaints are the lines that a link brings into the log. They belong to the
 // node's goroutine.
@@ -92,7 +128,7 @@ type complaints struct {
 }
 
 // warn tells what the peer of l has brought about.
-func (l *link) warn(message string, e Event, args ...any) {
+func (l *link) warn(message string, e status.Event, args ...any) {
 	if l.gripes.burst == 0 {
 		l.gripes.allowance = allowance{burst: logBurst, every: logPeriod}
 	}
@@ -105,13 +141,13 @@ func (l *link) warn(message string, e Event, args ...any) {
 		l.gripes.left = 0
 	}
 	e.Host = l.host
-	l.n.events.tell(slog.LevelWarn, message, e, args...)
+	l.n.events.Tell(slog.LevelWarn, message, e, args...)
 }
 
 // refusal tells that something of the peer of l, or for it, was refused; why is in
 // the text of e.
-func (l *link) refusal(message string, e Event) {
-	e.Kind = Refused
+func (l *link) refusal(message string, e status.Event) {
+	e.Kind = status.EventRefused
 	l.warn(message, e, "cause", e.Text)
 }
 
@@ -124,7 +160,7 @@ func (n *Node) crowded(s *transport.Session) bool {
 		return false
 	}
 	for _, p := range n.peers {
-		if p.Static && p.isAt(s) {
+		if p.Static && p.isListedAt(s) {
 			return false
 		}
 	}
@@ -135,21 +171,28 @@ func (n *Node) crowded(s *transport.Session) bool {
 func (n *Node) turnAway(s *transport.Session) {
 	n.turned++
 	if n.newcomers.take(n.now()) {
-		n.events.tell(slog.LevelWarn, "session refused: too many links",
-			Event{Kind: Refused, Host: s.Peer().Host, Text: "session: too many links", Count: n.turned}, "addr", s.RemoteAddr().String(), "count", n.turned)
+		n.events.Tell(slog.LevelWarn, "session refused: too many links",
+			status.Event{Kind: status.EventRefused, Host: s.Peer().Host, Text: "session: too many links", Count: n.turned}, "addr", s.RemoteAddr().String(), "count", n.turned)
 		n.turned = 0
 	}
 	n.work.Go(func() { s.Close(fmt.Sprintf("%s has %d links already; list this peer there", n.cfg.Host, maxLinks)) })
 }
 
+// keptFree is the part of the room for mirrors that patterns leave to what a wish names.
+const keptFree = 16
+
 // roomForMirror says why there can be no further mirror of a channel of l's peer, ""
-// if there can.
-func (n *Node) roomForMirror(l *link) string {
+// if there can; named: a wish names the channel.
+func (n *Node) roomForMirror(l *link, named bool) string {
+	most, all := maxSubscriptions, maxMirrors
+	if !named {
+		most, all = most-most/keptFree, all-all/keptFree
+	}
 	switch {
-	case n.mirrorsOf[l.host] >= maxSubscriptions:
-		return fmt.Sprintf("%d of its channels are mirrored already", maxSubscriptions)
-	case len(n.mirrors) >= maxMirrors:
-		return fmt.Sprintf("there are %d mirrors already", maxMirrors)
+	case n.mirrorsOf[l.host] >= most:
+		return fmt.Sprintf("%d of its channels are mirrored already", most)
+	case len(n.mirrors) >= all:
+		return fmt.Sprintf("there are %d mirrors already", all)
 	}
 	return ""
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"achbridge/bridge/transport"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/trust"
 	"achbridge/localach"
 	"achbridge/wire"
 )
@@ -46,11 +47,11 @@ func TestPushesOfAllPeersAreLimited(t *testing.T) {
 	n := &Node{cfg: Config{Host: "robot"}, links: nil, mirrors: map[string]*mirror{}}
 	n.links = linksWith(maxAllPushed)
 	l := &link{n: n, host: "late"}
-	if code, text := n.pushConflict(l, Mirror{Host: "late", Channel: "c", As: "c"}); code != wire.CodeLimit {
+	if code, text := n.pushConflict(l, rule.Mirror{Host: "late", Channel: "c", As: "c"}); code != wire.CodeLimit {
 		t.Errorf("got %v %q, want the limit", code, text)
 	}
 	n.links = linksWith(maxAllPushed - 1)
-	if _, text := n.pushConflict(l, Mirror{Host: "late", Channel: "c", As: "c"}); text != "" {
+	if _, text := n.pushConflict(l, rule.Mirror{Host: "late", Channel: "c", As: "c"}); text != "" {
 		t.Errorf("below the limit: got %q", text)
 	}
 }
@@ -58,13 +59,13 @@ func TestPushesOfAllPeersAreLimited(t *testing.T) {
 func TestMirrorsOfAllHostsAreLimited(t *testing.T) {
 	n := &Node{mirrors: map[string]*mirror{}}
 	l := &link{host: "evil"}
-	if why := n.roomForMirror(l); why != "" {
+	if why := n.roomForMirror(l, true); why != "" {
 		t.Errorf("the first: got %q", why)
 	}
 	for i := range maxMirrors {
 		n.mirrors[string(rune(i))] = &mirror{}
 	}
-	if why := n.roomForMirror(l); why == "" {
+	if why := n.roomForMirror(l, true); why == "" {
 		t.Error("got room for one more")
 	}
 }
@@ -79,15 +80,15 @@ func TestNodeRestsLongerThanItReconciles(t *testing.T) {
 }
 
 // linksWith are links with so many pushes.
-func linksWith(pushes int) map[transport.NodeID]*link {
-	links := map[transport.NodeID]*link{}
+func linksWith(pushes int) map[trust.NodeID]*link {
+	links := map[trust.NodeID]*link{}
 	for i := range pushes {
-		id := transport.NodeID{byte(i / maxPushed), 1}
+		id := trust.NodeID{byte(i / maxPushed), 1}
 		if links[id] == nil {
 			links[id] = &link{host: string(rune('a' + i/maxPushed))}
 		}
 		name := fmt.Sprintf("in%d", i)
-		links[id].pushed = append(links[id].pushed, pushed{Mirror: Mirror{Host: links[id].host, Channel: name, As: name}})
+		links[id].pushed = append(links[id].pushed, pushed{Mirror: rule.Mirror{Host: links[id].host, Channel: name, As: name}})
 	}
 	return links
 }

@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"achbridge/bridge/fresh"
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
 
@@ -19,7 +22,7 @@ import (
 type link struct {
 	n      *Node
 	s      *transport.Session
-	peer   transport.NodeID
+	peer   trust.NodeID
 	host   string // the peer's name
 	up     time.Duration
 	cancel context.CancelCauseFunc
@@ -32,6 +35,11 @@ type link struct {
 	listed  uint64                  // number of the newest list of revocations that the peer is known to have
 	run     uint64                  // the life of the peer's daemon, from its Hello
 	catalog map[string]wire.Channel // what the peer offers; nil before its first catalog
+	leftOut int                     // channels of the peer that are not in it; some may count twice
+	omitted map[string]bool         // of those, those whose names are remembered
+	cut     bool                    // the log has that
+	sought  map[string]bool         // of those, the ones that were asked for
+	behind  bool                    // the peer is not told of all that is offered yet
 	told    map[string]wire.Channel // what the peer knows of ours; nil before the first
 	ended   map[string][]uint32     // its subscriptions that we have ended since it was told, by channel
 	offered map[string]bool         // channels that a push lets the peer read
@@ -44,16 +52,17 @@ type link struct {
 	full    bool                         // the log has it that not all of its channels are mirrored
 	narrow  bool                         // the log has it that only small packets arrive
 	gripes  complaints
+	theirs  *wire.Path // what the peer told last of the way from it; nil: nothing
 	silence
 
-	outMu sync.Mutex
-	out   [][]byte // control messages not written yet
+	outMu lock[ofLeaf] // guards what follows
+	out   [][]byte     // control messages not written yet
 	outB  int
 	last  bool // the last of out is a Bye
 	outUp chan struct{}
 	said  chan struct{} // closed when a Bye has been written
 
-	mu       sync.Mutex // guards the rest: what pump and receive share
+	mu       lock[ofLink] // guards what pump and receive share
 	exports  map[uint32]*export
 	order    []*export // the same, in the order in which they came
 	active   []*export // of those, the ones that the pump looks at
@@ -66,13 +75,14 @@ type link struct {
 	look     time.Duration // when the pump looks again by itself; 0: it is about to
 	shares   shares
 	traffic  traffic
+	pathTold pathTeller
 
 	news    news        // has a lock of its own
 	packing *compressor // of small frames; the pump's
 	unpack  unpacker    // belongs to the goroutine of receive
 	reading reading     // of the peer's clock; belongs to the goroutine of receive
 
-	inMu    sync.RWMutex
+	inMu    sync.RWMutex // guards what follows; nothing else is locked under it
 	imports map[uint32]*inbound
 }
 
@@ -90,6 +100,8 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 	}
 	l.awake = func() { notify(l.wake) }
 	l.flight.Begin(s.RTT())
+	l.clock.Suspended(l.up, n.clock.suspended())
+	l.reading.suspended = l.clock.KnownAt()
 	return l
 }
 
@@ -118,9 +130,10 @@ func (n *Node) take(l *link) {
 		n.drop(old, errors.New("a newer link takes its place"))
 	}
 	n.links[l.peer] = l
-	n.reached(l.peer)
+	n.prove(l)
+	n.arrived(l)
 	n.pin(l)
-	n.events.tell(slog.LevelInfo, "link up", Event{Kind: LinkUp, Host: l.host, Text: "over " + l.s.Transport() + " with " + l.s.RemoteAddr().String()},
+	n.events.Tell(slog.LevelInfo, "link up", status.Event{Kind: status.EventLinkUp, Host: l.host, Text: "over " + l.s.Transport().String() + " with " + l.s.RemoteAddr().String()},
 		"node", l.peer.String(), "addr", l.s.RemoteAddr().String(), "dialled", l.s.Dialled())
 	close(l.taken)
 	n.changed = true
@@ -150,14 +163,14 @@ func (n *Node) drop(l *link, cause error) {
 	if err := l.s.Err(); err != nil && !errors.Is(cause, errBye) && word == "" && !closedByUs(err) {
 		cause = err // it knows more than who was disturbed first
 	}
-	n.events.tell(slog.LevelInfo, "link down", Event{Kind: LinkDown, Host: l.host, Text: cause.Error()}, "err", cause)
+	n.events.Tell(slog.LevelInfo, "link down", status.Event{Kind: status.EventLinkDown, Host: l.host, Text: cause.Error()}, "err", cause)
 	n.unlinked(l, cause)
 	if closed, ok := errors.AsType[*transport.CloseError](cause); ok && closed.Remote || errors.Is(cause, errBye) {
 		n.leaving(l.peer)
 	}
 	for id, m := range l.subs {
 		l.setInbound(id, nil)
-		m.unbind(CausePeerMissing, "no link to "+l.host)
+		m.unbind(status.CausePeerMissing, "no link to "+l.host)
 	}
 	l.dropAllExports()
 	for _, p := range n.pushes {
@@ -198,7 +211,7 @@ func (l *link) dropExport(id uint32) {
 	if e == nil {
 		return
 	}
-	e.book.close(e.newest())
+	e.book.Close(e.newest())
 	e.ended = true
 	delete(l.exports, id)
 	for i := range l.order {
@@ -221,10 +234,12 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
 		}
 	}
 	b := l.n.book(l.peer, m.Channel)
-	b.settle(reader{run: l.run, id: m.Held.ID, held: accountsOf(m.Held)})
+	b.Settle(ledger.Reader{Run: l.run, ID: m.Held.ID, Held: ledger.FromWire(m.Held)})
 	e := newExport(m, p.granted, c, b, l.n.now)
 	e.asked = p.asked
 	e.packer = packer{want: p.granted.Compress, with: l.packing, now: l.n.now}
+	e.suspended = l.n.clock.suspended
+	e.asleep = e.suspended()
 	e.looked = func() time.Duration { return l.n.cfg.Source.Looked().Sub(l.n.start) }
 	l.exports[m.ID] = e
 	l.order = append(l.order, e)

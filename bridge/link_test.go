@@ -70,6 +70,7 @@ func TestBothSidesSayWhyAPeerIsNotServed(t *testing.T) {
 	}{
 		"version": {wire.Hello{Version: wire.Version + 1, Host: "robot", Node: [16]byte{1}}, "update the older one"},
 		"node":    {wire.Hello{Version: wire.Version, Host: "robot", Node: [16]byte{9}}, "its certificate says"},
+		"host":    {wire.Hello{Version: wire.Version, Host: "krang", Node: [16]byte{1}}, "its certificate says"},
 		"other":   {wire.Accepted{ID: 1}, "did not begin with Hello"},
 		"silence": {nil, "does not say Hello"},
 	} {

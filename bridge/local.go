@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"strings"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 	"achbridge/wire"
 )
@@ -21,8 +22,29 @@ type local struct {
 	tag    localach.Tag      // of the mirror it is; zero for others
 	mirror bool              // it is a mirror: one by its tag, or one we write into
 	reason string            // why it is not offered, empty when it is
-	cause  Cause             // of that
+	cause  status.Cause      // of that
 	again  time.Duration     // when to try again to open it; 0: no need
+	check  time.Duration     // when to look again whether it is as it was opened
+	owner  uint32            // of its file
+	left   bool              // it is not open because there are too many
+
+	largest int           // bytes of the largest frame seen, if above the nominal size
+	sized   time.Duration // when its ring was looked through for it; 0: never
+}
+
+// sizeAgain is how old what is known of a channel's largest frame may be.
+const sizeAgain = time.Second
+
+// largestFrame is the largest frame of an open channel that was seen, in bytes, 0 while
+// none was above the nominal size.
+func (l *local) largestFrame(now time.Duration) int {
+	if l.sized == 0 || now >= l.sized+sizeAgain {
+		l.sized = max(now, 1)
+		if n := min(l.ch.LargestFrame(), wire.MaxFrame); n > l.ch.Geometry().FrameSize {
+			l.largest = max(l.largest, n)
+		}
+	}
+	return l.largest
 }
 
 func (l *local) close() {
@@ -64,11 +86,16 @@ func (n *Node) localChanged(name string) {
 			l.dropExports(name)
 			l.takeBack(name)
 		}
-		old.close()
+		n.shut(old)
 	}
 	delete(n.locals, name)
 	if fresh != nil {
 		n.locals[name] = fresh
+		if fresh.ch != nil {
+			n.opened++
+			n.openedBy[fresh.owner]++
+			n.makeRoom(fresh)
+		}
 	}
 	n.changed = true
 }
@@ -87,7 +114,7 @@ func (l *link) takeBack(name string) {
 func (n *Node) openLocal(name string, old *local) *local {
 	l := &local{name: name}
 	if !n.concerns(name) {
-		l.reason, l.cause = "not exported: no --export pattern matches", CauseExportRule
+		l.reason, l.cause = "not exported: no --export pattern matches", status.CauseExportRule
 		return l
 	}
 	ch, err := n.reopen(name, old)
@@ -96,42 +123,65 @@ func (n *Node) openLocal(name string, old *local) *local {
 	}
 	if err == nil {
 		if err = ch.Check(); err != nil {
+			l.tag = ch.Tag()
 			ch.Close()
 		}
 	}
 	if errors.Is(err, localach.ErrCorrupt) && !unready(err) {
-		err = fmt.Errorf("%w; remove it with `achbridge channel rm %s` and let its publisher make it anew", err, name)
+		err = fmt.Errorf("%w; %s", err, l.whatHelps(err))
 	}
 	if err != nil {
-		l.reason, l.cause, l.again = err.Error(), causeOf(err), n.now()+openAgain
+		l.reason, l.cause, l.again = err.Error(), causeOf(err), n.now()+openAgain+n.spread()
 		if errors.Is(err, fs.ErrPermission) {
 			l.reason = "no permission: readers need write permission too (chmod 0660 and a common group)"
 		}
 		if unready(err) && (old == nil || old.ch != nil) {
 			l.reason, l.again = "it is being made", n.now()+tick
 		} else if old == nil || old.reason != l.reason {
-			n.events.tell(slog.LevelWarn, "channel cannot be used", Event{Kind: Unusable, Channel: name, Text: l.reason}, "err", err)
+			n.gripe("channel cannot be used", status.Event{Kind: status.EventUnusable, Channel: name, Text: l.reason}, "err", err)
 		}
 		return l
 	}
 	l.tag = ch.Tag()
 	_, meta := MetaOf(name, l.tag)
 	l.mirror = l.tag != (localach.Tag{}) && !meta || n.knowsSource(name)
-	if meta && !n.cfg.Export.names(name) {
+	if meta && !n.cfg.Export.NamesExactly(name) {
 		ch.Close()
 		l.reason = "it tells of a mirror here, by this host's clock; only an --export of exactly this name offers it"
 		return l
 	}
-	if l.mirror && (!matches(n.cfg.Relay, name) || strings.HasPrefix(name, peekPrefix)) {
+	if l.mirror && (!rule.Matches(n.cfg.Relay, name) || strings.HasPrefix(name, peekPrefix)) {
 		ch.Close()
-		l.reason, l.cause = "it is a mirror; --relay offers mirrors again", CauseExportRule
+		l.reason, l.cause = "it is a mirror; --relay offers mirrors again", status.CauseExportRule
 		return l
 	}
+	if why := Unsendable(ch.Geometry()); why != "" {
+		ch.Close()
+		l.reason, l.cause = why, status.CauseLimit
+		return l
+	}
+	l.owner = ch.Owner()
 	l.ch, l.copies = ch, newSnapshots(ch, n.packing, n.now)
-	if !l.mirror && !n.cfg.Export.some(name) {
-		l.reason, l.cause = "only pushed: no --export pattern matches", CauseExportRule
+	l.copies.within(n.frames)
+	l.copies.spawn, l.copies.huge = n.packers.start, n.huge
+	if !l.mirror && !n.cfg.Export.AnyPeer(name) {
+		l.reason, l.cause = "only pushed: no --export pattern matches", status.CauseExportRule
 	}
 	return l
+}
+
+// Unsendable says why no peer could have a mirror of such a channel, and what to do; ""
+// when one could.
+func Unsendable(g localach.Geometry) string {
+	switch size := fileBytes(g); {
+	case g.FrameSize > wire.MaxFrame:
+		return fmt.Sprintf("frames of %d MiB are too large, %d MiB is the most; make it with smaller frames", g.FrameSize>>20, wire.MaxFrame>>20)
+	case g.FrameCount > wire.MaxFrameCount:
+		return fmt.Sprintf("%d frames are too many, %d is the most; make it with fewer", g.FrameCount, wire.MaxFrameCount)
+	case size > maxMirror:
+		return fmt.Sprintf("a ring of %d MiB is too large, %d MiB is the most; make it with fewer or smaller frames", size>>20, maxMirror>>20)
+	}
+	return ""
 }
 
 // unready is what a channel that libach makes in place answers for a moment.
@@ -147,7 +197,7 @@ func (n *Node) concerns(name string) bool {
 			return true
 		}
 	}
-	return n.cfg.Export.some(name) || matches(n.cfg.Relay, name)
+	return n.cfg.Export.AnyPeer(name) || rule.Matches(n.cfg.Relay, name)
 }
 
 // reopen opens a channel so that its epoch differs from the one before when
@@ -175,13 +225,10 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 			continue // the peer could not tell whether it comes round
 		}
 		g := c.ch.Geometry()
-		if g.FrameSize > wire.MaxFrame || g.FrameCount > wire.MaxFrameCount {
-			continue
-		}
-		_, denied := n.permit(l, name, QoS{})
+		_, denied := n.permit(l, name, rule.QoS{})
 		channels[name] = wire.Channel{
 			Name: name, FrameCount: g.FrameCount, FrameSize: g.FrameSize,
-			Epoch: c.ch.Epoch(), Origin: origin, Closed: denied != nil,
+			Epoch: c.ch.Epoch(), Origin: origin, Closed: denied != nil, Largest: c.largestFrame(n.now()),
 		}
 	}
 	return channels
@@ -219,19 +266,8 @@ func (n *Node) knowsSource(name string) bool {
 // sendCatalog tells the peer what has changed in what it may read.
 func (n *Node) sendCatalog(l *link) {
 	now := n.offered(l)
-	msg := wire.Catalog{Full: l.told == nil}
-	for name, c := range now {
-		if before, ok := l.told[name]; !ok || !sameChannel(before, c) {
-			msg.Channels = append(msg.Channels, c)
-		}
-	}
-	for name := range l.told {
-		if _, ok := now[name]; !ok {
-			msg.Gone = append(msg.Gone, name)
-		}
-	}
 	l.endUntold(now)
-	l.told = now
+	msg := l.changes(now)
 	for _, part := range splitCatalog(msg) {
 		l.send(part)
 	}
@@ -274,7 +310,7 @@ func sameChannel(a, b wire.Channel) bool {
 	if (a.Origin == nil) != (b.Origin == nil) || a.Origin != nil && *a.Origin != *b.Origin {
 		return false
 	}
-	return a.Closed == b.Closed && a.Epoch == b.Epoch && a.FrameCount == b.FrameCount && a.FrameSize == b.FrameSize
+	return a.Closed == b.Closed && a.Epoch == b.Epoch && a.FrameCount == b.FrameCount && a.FrameSize == b.FrameSize && a.Largest == b.Largest
 }
 
 // readable returns the channel that a peer asks for, nil when it is not offered to it.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"achbridge/bridge/rule"
 )
 
 func TestHalfCreatedChannelsHoldUpNobody(t *testing.T) {
@@ -37,8 +39,8 @@ func TestAdoptedMirrorIsNotOfferedAgain(t *testing.T) {
 		robot.run(Config{})
 		robot.channel("imu", 4, 64).put(1, 64)
 		pc.channel("robot.imu", 4, 64)
-		wish := Mirror{Host: "robot", Channel: "imu"}
-		pc.run(Config{Mirrors: []Mirror{wish}, Adopt: []string{"robot.imu"}}, robot)
+		wish := rule.Mirror{Host: "robot", Channel: "imu"}
+		pc.run(Config{Mirrors: []rule.Mirror{wish}, Adopt: []string{"robot.imu"}}, robot)
 		pc.follows("robot.imu", 1, time.Second)
 		other.run(Config{}, pc)
 		w.within(time.Second, "link", func() bool { return len(other.node.Status().Links) == 1 })

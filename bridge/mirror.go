@@ -2,10 +2,12 @@ package bridge
 
 import (
 	"log/slog"
-	"sync"
 	"time"
 
 	"achbridge/bridge/fresh"
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 	"achbridge/wire"
 )
@@ -19,9 +21,9 @@ type mirror struct {
 	dir                 localach.Dir
 	space               *space
 	adopt               []string
-	mode                FileMode // of a file that is made
+	mode                rule.FileMode // of a file that is made
 	log                 *slog.Logger
-	events              *journal
+	events              *status.Journal
 	spawn               func(func()) // starts a goroutine that the node waits for
 	peek                bool         // it is for who looks, and goes with him
 	clock               hostClock
@@ -38,16 +40,16 @@ type mirror struct {
 	looked time.Duration   // when trouble with the file was last dealt with; 0: never
 	asked  uint64          // frame that was asked for then
 	wait   time.Duration   // until it is asked for again
-	teller teller
+	teller ledger.Teller
 	// parting: nobody wants it any more, and it stays until its safe frame is put
 	parting bool
 
-	mu       sync.Mutex
-	feed     *inbound // the subscription that frames may come from
-	qos      QoS
-	state    string
+	mu       lock[ofMirror] // guards the rest
+	feed     *inbound       // the subscription that frames may come from
+	qos      rule.QoS
+	state    status.MirrorState
 	reason   string
-	cause    Cause                  // of the reason
+	cause    status.Cause           // of the reason
 	failure  string                 // of the last put; empty when it was good
 	planned  *localach.CreateConfig // of the file, until it is made; nil: there is one, or is to be none
 	ch       *localach.Channel
@@ -55,9 +57,12 @@ type mirror struct {
 	tag      localach.Tag  // Seq is the newest frame that the file holds
 	least    uint64        // newest frame of a file that was replaced: older ones are not put
 	owned    bool          // we made the file and may replace it
+	wide     string        // as whose its memory is counted, as for space.take
+	puts     *putRecord    // what was put into a file that is not ours; nil: none was opened yet
 	owed     bool          // the file lacks the newest frame that came
 	captured time.Duration // of the newest frame, by the peer's clock; 0 unknown
 	ages     ages
+	pace     pace
 	putSeq   uint64        // what our last put returned
 	bytes    int           // that the frame which came last took on its way
 	transit  time.Duration // how old it was then; 0: unknown
@@ -66,32 +71,29 @@ type mirror struct {
 	waits    stopwatch    // for how long it has in all
 	recent   fresh.Recent // frames that came, of those that the last subscription brought
 	lacking  lacking
-	held     *uint64  // where the newest frame of the file is counted, nil as for lacking
-	count    Accounts // what became of the frames that came
-	base     Accounts // the same when the last subscription began
-	told     Accounts // the whole ledger, as the origin has told it last
-	heard    Accounts // count at that time
-	replaced uint64
-	foreign  uint64
+	held     *uint64         // where the newest frame of the file is counted, nil as for lacking
+	count    ledger.Accounts // what became of the frames that came
+	base     ledger.Accounts // the same when the last subscription began
+	// originCause is why the origin cannot read the channel, as it told last
+	originCause status.Cause
+	told        ledger.Accounts // the whole ledger, as the origin has told it last
+	heard       ledger.Accounts // count at that time
+	replaced    uint64
+	foreign     uint64 // frames that somebody else has put
+	contest     contest
 
+	refusing   time.Time // since when every frame is refused; zero: the last one was put
 	complained time.Time // of frames, in the log
 	vigil      vigil
 	meta       *companion // nil: none
 	silent     bool       // nothing is heard of the host that feeds it
+	ending     bool       // nothing but a safe frame is put any more
 }
-
-// States of a mirror.
-const (
-	stateWaiting = "waiting"
-	stateLive    = "live"
-	stateRefused = "refused"
-	stateStale   = "stale" // live, but no frame came within the deadline
-)
 
 // expect prepares for a subscription to life epoch of the origin and returns the
 // last frame of it that the mirror holds, 0 when it holds none, and what it has
 // counted so far.
-func (m *mirror) expect(epoch uint64, qos QoS) (have uint64, counted Accounts) {
+func (m *mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger.Accounts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.pending.seq != 0 {
@@ -102,6 +104,10 @@ func (m *mirror) expect(epoch uint64, qos QoS) (have uint64, counted Accounts) {
 	if m.tag.Epoch != epoch {
 		m.forget(epoch)
 	}
+	if qos.Mode == rule.Newest && m.ch != nil && m.ch.LastSeq() == 0 {
+		m.least, m.tag.Seq = max(m.least, m.tag.Seq), 0 // of mode every: the file lacks the newest frame
+	}
+	m.beginContest()
 	return m.tag.Seq, m.count
 }
 
@@ -122,11 +128,12 @@ func (m *mirror) changeClock(run uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.captured, m.pending.captured = 0, 0
+	m.pace.Rest()
 }
 
 // forget needs m.mu. It begins a life of the origin of which nothing is here.
 func (m *mirror) forget(epoch uint64) {
-	m.tag.Epoch, m.tag.Seq, m.least, m.captured = epoch, 0, 0, 0
+	m.tag.Epoch, m.tag.Seq, m.least, m.captured, m.pace = epoch, 0, 0, 0, pace{}
 	m.pending.seq = 0
 }
 
@@ -145,7 +152,7 @@ func (m *mirror) begin(epoch, last, have uint64) (ok bool, err error) {
 	if err := m.make(); err != nil {
 		return false, err
 	}
-	m.state, m.reason, m.cause = stateLive, "", ""
+	m.state, m.reason, m.cause, m.refusing = status.MirrorLive, "", "", time.Time{}
 	m.tell()
 	return true, nil
 }
@@ -167,7 +174,7 @@ func (m *mirror) write(seq uint64, captured time.Duration, at reading, frame []b
 // tryPut puts a frame after which frame seq of the origin is the newest in the file.
 // Needs m.mu.
 func (m *mirror) tryPut(seq uint64, frame []byte) error {
-	if len(frame) > m.ch.Geometry().FrameSize {
+	if len(frame) > dataBytes(m.ch.Geometry()) {
 		if err := m.replace("a frame does not fit", len(frame)); err != nil {
 			return err
 		}
@@ -178,39 +185,36 @@ func (m *mirror) tryPut(seq uint64, frame []byte) error {
 		m.mark()
 		return err
 	}
-	if put != m.putSeq+1 && m.putSeq != 0 {
-		if m.foreign++; m.foreign == 1 {
-			m.events.tell(slog.LevelWarn, "somebody else writes into a mirror", m.event(ForeignWriter, "somebody else writes into it"))
-		}
-	}
+	m.lookForOthers(put, 1)
 	m.putSeq = put
 	if m.failure != "" {
-		m.failure, m.reason, m.cause = "", "", ""
+		m.failure, m.reason, m.cause, m.refusing = "", "", "", time.Time{}
 	}
 	return nil
 }
 
 // refuse says why there is no mirror.
-func (m *mirror) refuse(cause Cause, reason string) {
+func (m *mirror) refuse(cause status.Cause, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state, m.reason, m.cause, m.planned = stateRefused, reason, cause, nil
+	m.state, m.reason, m.cause, m.planned = status.MirrorRefused, reason, cause, nil
+	m.endContest("we do not write into it any more")
 	m.tell()
 }
 
 // loop refuses a mirror whose frames would come here twice, or come round, by l.
-func (m *mirror) loop(l *link, cause Cause, reason string) {
+func (m *mirror) loop(l *link, cause status.Cause, reason string) {
 	m.mu.Lock()
-	told := m.state == stateRefused && m.reason == reason
+	told := m.state == status.MirrorRefused && m.reason == reason
 	m.mu.Unlock()
 	m.refuse(cause, reason)
 	if !told {
-		l.warn("mirror refused: it comes round", Event{Kind: Loop, Channel: m.channel, Mirror: m.name, Text: reason}, "cause", reason)
+		l.warn("mirror refused: it comes round", status.Event{Kind: status.EventLoop, Channel: m.channel, Mirror: m.name, Text: reason}, "cause", reason)
 	}
 }
 
-func (m *mirror) event(kind EventKind, text string) Event {
-	return Event{Kind: kind, Host: m.host, Channel: m.channel, Mirror: m.name, Text: text}
+func (m *mirror) event(kind status.EventKind, text string) status.Event {
+	return status.Event{Kind: kind, Host: m.host, Channel: m.channel, Mirror: m.name, Text: text}
 }
 
 // bar remembers that the origin's rules refuse the mirror as it is asked for.
@@ -221,10 +225,11 @@ func (m *mirror) bar(epoch uint64) {
 }
 
 // unbind says that nobody feeds the mirror now.
-func (m *mirror) unbind(cause Cause, reason string) {
+func (m *mirror) unbind(cause status.Cause, reason string) {
 	m.link = nil
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state, m.reason, m.cause = stateWaiting, reason, cause
+	m.state, m.reason, m.cause = status.MirrorWaiting, reason, cause
+	m.endContest("we do not write into it any more")
 	m.tell()
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 	"achbridge/wire"
 )
@@ -28,20 +30,26 @@ func testMirror(t testing.TB, dir localach.Dir, name string) *mirror {
 	return m
 }
 
+// bareMirror is a mirror that has not opened anything yet.
+func bareMirror(dir localach.Dir, name string, spawn func(func())) *mirror {
+	log := slog.New(slog.DiscardHandler)
+	return &mirror{name: name, host: "robot", channel: name, dir: dir, space: newSpace(dir), log: log, events: &status.Journal{Log: log}, spawn: spawn}
+}
+
 // plannedMirror is one whose origin has not answered yet.
 func plannedMirror(t testing.TB, dir localach.Dir, name string) *mirror {
 	t.Helper()
 	var work sync.WaitGroup
-	m := &mirror{name: name, host: "robot", channel: name, dir: dir, space: newSpace(dir), log: slog.New(slog.DiscardHandler), events: &journal{log: slog.New(slog.DiscardHandler), counts: map[EventKind]uint64{}}, spawn: work.Go}
+	m := bareMirror(dir, name, work.Go)
 	t.Cleanup(func() {
-		m.close()
+		m.close(func() {})
 		work.Wait()
 	})
 	c := wire.Channel{Name: name, FrameCount: 16, FrameSize: 64, Epoch: 1}
 	if err := m.open(c, [16]byte{1}); err != nil {
 		t.Fatal(err)
 	}
-	m.expect(1, QoS{})
+	m.expect(1, rule.QoS{})
 	return m
 }
 
@@ -139,7 +147,7 @@ func poke(t *testing.T, dir localach.Dir, name string, at int64, b []byte) {
 
 func TestFrameThatOvertakesTheOriginsWordIsNoSignOfAnotherLife(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
-	have, _ := m.expect(1, QoS{})
+	have, _ := m.expect(1, rule.QoS{})
 	m.put(came(11, frame(11, 64)))
 	if ok, _ := m.begin(1, 10, have); !ok {
 		t.Errorf("the mirror, which asked with frame %d, thinks that the origin went back", have)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"time"
 
+	"achbridge/bridge/rule"
 	"achbridge/localach"
 	"achbridge/wire"
 )
@@ -16,9 +18,15 @@ import (
 func (m *mirror) open(c wire.Channel, node [16]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ch != nil && m.ch.Check() == nil {
-		m.tag.Node = node
-		return nil
+	if m.ch != nil {
+		err := m.ch.Check()
+		if err == nil {
+			m.tag.Node = node
+			return nil
+		}
+		if m.puts != nil && errors.Is(err, localach.ErrReinitialised) {
+			m.puts.forget()
+		}
 	}
 	m.closeFile()
 	if err := localach.CheckName(m.name); err != nil {
@@ -29,13 +37,16 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		m.owned, m.tag, m.putSeq = true, id, 0
-		return m.plan(localach.CreateConfig{Geometry: geometryOf(c).Grow(), Mode: fs.FileMode(m.mode)})
+		if m.planFor(geometryFor(c)) == nil {
+			return nil
+		}
+		return m.planFor(geometryOf(c))
 	case err == nil && isMeta(ch):
 		ch.Close()
 		return fmt.Errorf("%s: it is the companion of another mirror, which has meta; give this one another name with --as", m.name)
 	case err == nil && ch.Tag() == (localach.Tag{}):
 		m.owned = false
-		if !matches(m.adopt, m.name) {
+		if !rule.Matches(m.adopt, m.name) {
 			ch.Close()
 			return fmt.Errorf("%s: there is a channel of that name that is not a mirror; remove it, choose another name with --as, or allow writing into it with --adopt %s", m.name, m.name)
 		}
@@ -43,9 +54,13 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 			ch.Close()
 			return fmt.Errorf("%w; it is not ours to replace: make it anew", err)
 		}
+		if err := m.remember(); err != nil {
+			ch.Close()
+			return err
+		}
 	case err == nil:
 		m.owned = true
-		m.space.add(fileBytes(ch.Geometry()))
+		m.space.add(fileBytes(ch.Geometry()), m.wide)
 	case errors.Is(err, localach.ErrCorrupt):
 		err = fmt.Errorf("%s: %w; remove it with `achbridge channel rm %s`", m.name, err, m.name)
 	}
@@ -70,14 +85,15 @@ func (m *mirror) takeUp() (*localach.Channel, error) {
 	return ch, nil
 }
 
-// plan has the file made as soon as it is needed, or says why there is no room for
+// planFor has the file made as soon as it is needed, or says why there is no room for
 // it. Needs m.mu.
-func (m *mirror) plan(cfg localach.CreateConfig) error {
+func (m *mirror) planFor(g localach.Geometry) error {
+	cfg := localach.CreateConfig{Geometry: g.Grow(), Mode: fs.FileMode(m.mode)}
 	size := fileBytes(cfg.Geometry)
-	if err := m.space.take(size); err != nil {
+	if err := m.space.take(size, m.wide); err != nil {
 		return fmt.Errorf("%s: %w", m.name, err)
 	}
-	m.space.add(-size)
+	m.space.add(-size, m.wide)
 	m.planned = &cfg
 	return nil
 }
@@ -96,6 +112,7 @@ func (m *mirror) make() error {
 		return err
 	}
 	m.ch, m.w, m.putSeq = ch, ch.Writer(), ch.LastSeq()
+	m.contest.seen = m.putSeq
 	if err := m.attend(m.qos.Meta); err != nil {
 		_ = m.dir.Unlink(m.name) // made a moment ago: there is to be no mirror without it
 		m.closeFile()
@@ -108,12 +125,12 @@ func (m *mirror) make() error {
 // create makes a file if there is room for it. Needs m.mu.
 func (m *mirror) create(cfg localach.CreateConfig) (*localach.Channel, error) {
 	size := fileBytes(cfg.Geometry)
-	if err := m.space.take(size); err != nil {
+	if err := m.space.take(size, m.wide); err != nil {
 		return nil, fmt.Errorf("%s: %w", m.name, err)
 	}
 	ch, err := m.dir.Create(m.name, cfg)
 	if err != nil {
-		m.space.add(-size)
+		m.space.add(-size, m.wide)
 	}
 	return ch, err
 }
@@ -122,27 +139,51 @@ func (m *mirror) create(cfg localach.CreateConfig) (*localach.Channel, error) {
 func (m *mirror) use(ch *localach.Channel, id localach.Tag) {
 	m.ch, m.w = ch, ch.Writer()
 	m.tag, m.putSeq = ch.Tag(), ch.LastSeq()
+	m.contest.seen = m.putSeq
+	ours := m.owned && m.putSeq > 0
+	if !m.owned {
+		m.tag, ours = m.puts.recall(ch)
+	}
 	if m.tag.Channel != id.Channel {
-		m.tag = id
+		m.tag, ours = id, m.owned && ours
 	}
 	m.tag.Node = id.Node
-	m.mark()
-	if m.owned && m.putSeq > 0 && !m.endsSafe() {
+	if m.owned {
+		m.mark()
+	}
+	if ours && !m.endsSafe() {
 		m.vigil.armed = true // a command of our last life, maybe
 	}
 }
 
-// mark writes into a file of ours what its newest frame is. Needs m.mu.
+// remember opens the record of what was put into a channel that is not ours. Without
+// one a frame might be put twice, so that there is no mirror then. Needs m.mu.
+func (m *mirror) remember() error {
+	if m.puts != nil {
+		return nil
+	}
+	r, err := openPutRecord(m.dir, m.name)
+	if err != nil {
+		return fmt.Errorf("%s: what is put into it cannot be remembered: %w", m.name, err)
+	}
+	m.puts = r
+	return nil
+}
+
+// mark writes down what the newest frame of the file is. Needs m.mu.
 func (m *mirror) mark() { m.markNext(m.tag.Seq, 0) }
 
-// markNext writes into a file of ours which frame of the origin its newest is after
-// that many more puts, of which a crash may leave out one. Needs m.mu.
+// markNext writes down which frame of the origin the newest of the file is after that
+// many more puts, of which a crash may leave out one: in a file of ours, or in the
+// record of one that is not. Needs m.mu.
 func (m *mirror) markNext(seq, puts uint64) {
-	if m.owned {
-		tag := m.tag
-		tag.Seq = seq
-		m.ch.SetTag(tag, puts)
+	if !m.owned {
+		m.puts.note(m.ch, m.tag, seq)
+		return
 	}
+	tag := m.tag
+	tag.Seq = seq
+	m.ch.SetTag(tag, puts)
 }
 
 // remove takes the mirror's file away. What lies under the name and is not ours
@@ -181,7 +222,7 @@ func (m *mirror) closeFile() {
 	w, ch := m.w, m.ch
 	m.w, m.ch = nil, nil
 	if m.owned {
-		m.space.add(-fileBytes(ch.Geometry()))
+		m.space.add(-fileBytes(ch.Geometry()), m.wide)
 	}
 	m.letGo(ch, w)
 }
@@ -203,17 +244,53 @@ func (m *mirror) discard(ch *localach.Channel, w *localach.Writer) {
 	})
 }
 
-func (m *mirror) close() {
+// close lets go of the mirror at once, unless somebody sits on its lock while a safe
+// frame is owed: then it takes up to lastTrials of busyRetry, in a goroutine that calls
+// closed at its end, and close returns false.
+func (m *mirror) close(closed func()) bool {
+	if !m.putLast() {
+		m.shut()
+		return true
+	}
+	m.spawn(func() {
+		for range lastTrials {
+			time.Sleep(busyRetry)
+			if !m.putLast() {
+				break
+			}
+		}
+		m.shut()
+		closed()
+	})
+	return false
+}
+
+func (m *mirror) shut() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.endVigil()
 	m.closeMeta()
 	m.closeFile()
+	if m.puts != nil {
+		m.puts.close()
+		m.puts = nil
+	}
 }
 
 func geometryOf(c wire.Channel) localach.Geometry {
 	return localach.Geometry{FrameCount: c.FrameCount, FrameSize: c.FrameSize}
 }
+
+// geometryFor is that of a mirror whose frame size is no less than the largest frame of
+// c that was seen.
+func geometryFor(c wire.Channel) localach.Geometry {
+	g := geometryOf(c)
+	g.FrameSize = min(max(g.FrameSize, c.Largest), largestFrame(c))
+	return g
+}
+
+// dataBytes is the largest frame that a channel of a geometry can hold.
+func dataBytes(g localach.Geometry) int { return g.FrameCount * g.FrameSize }
 
 // channelHash tells in a mirror's tag which channel it is of.
 func channelHash(host, channel string) uint64 {

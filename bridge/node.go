@@ -2,12 +2,16 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
 
-	"achbridge/bridge/transport"
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/bridge/trust"
 	"achbridge/localach"
 )
 
@@ -25,32 +29,44 @@ type Node struct {
 	ended chan struct{}
 
 	// The rest belongs to the goroutine of Run.
-	work    sync.WaitGroup
-	ctx     context.Context
-	locals  map[string]*local
-	peers   map[string]*peer
-	links   map[transport.NodeID]*link
-	spares  map[transport.NodeID]*link // see spare.go; where there is one, there is a link
-	asked   []Mirror                   // wishes that were asked for while it ran; those of the configuration are in cfg
-	pushes  []*push
-	mirrors map[string]*mirror
-	made    uint32 // mirrors, in this run
-	books   map[bookKey]*book
-	packing *compressor // of large frames, which links share
-	packers jobs        // that do it
-	space   *space
+	work     sync.WaitGroup
+	ctx      context.Context
+	locals   map[string]*local
+	opened   int            // of those, the ones that are
+	openedBy map[uint32]int // by the owner of the file
+	mayOpen  int            // of those
+	gripes   complaints     // about them
+	peers    map[string]*peer
+	links    map[trust.NodeID]*link
+	spares   map[trust.NodeID]*link // see second_link.go; where there is one, there is a link
+	asked    []rule.Mirror          // wishes that were asked for while it ran; those of the configuration are in cfg
+	pushes   []*push
+	mirrors  map[string]*mirror
+	ending   map[string]bool // mirrors that are none any more, and have not let go of their files yet
+	made     uint32          // mirrors, in this run
+	books    map[bookKey]*ledger.Book
+	packing  *compressor // of large frames, which links share
+	packers  jobs        // that do it, and copy them
+	huge     lane        // for the largest
+	frames   *memory     // of copies of local channels' frames
+	space    *space
 
-	pins      map[string]transport.NodeID // which node a host was last, by name
-	mirrorsOf map[string]int              // how many of mirrors are of which host
-	newcomers allowance                   // lines in the log about sessions that are turned away
-	turned    int                         // of those since the last line
+	pins      map[string]trust.NodeID // which node a host was last, by name
+	mirrorsOf map[string]int          // how many of mirrors are of which host
+	dials     claimDials              // the budget of dials to peers that are only announced
+	newcomers allowance               // lines in the log about sessions that are turned away
+	turned    int                     // of those since the last line
 
-	events journal
+	events status.Journal
 	peeks  []*peek
 	peeked int // in this run
 	wall   wallClock
+	asleep time.Duration // for how long the host had been suspended in all, at the last look
+	slept  time.Duration // for how long it was since the wall clock was looked at
 
-	changed bool // something that reconcile looks at is not as it was
+	changed bool             // something that reconcile looks at is not as it was
+	rested  <-chan time.Time // when the node may reconcile again; nil: it may now
+	applied []chan struct{}  // closed after the next reconcile
 }
 
 // tick is how often a node looks after what no event tells: files that were
@@ -71,29 +87,40 @@ func New(cfg Config) (*Node, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{
-		cfg:     cfg,
-		log:     cfg.Log,
-		start:   time.Now(),
-		run:     rand.Uint64(),
-		do:      make(chan func(), 64),
-		ended:   make(chan struct{}),
-		locals:  make(map[string]*local),
-		peers:   make(map[string]*peer),
-		links:   make(map[transport.NodeID]*link),
-		spares:  make(map[transport.NodeID]*link),
-		mirrors: make(map[string]*mirror),
+		cfg:      cfg,
+		log:      cfg.Log,
+		start:    time.Now(),
+		run:      rand.Uint64(),
+		do:       make(chan func(), 64),
+		ended:    make(chan struct{}),
+		locals:   make(map[string]*local),
+		openedBy: make(map[uint32]int),
+		mayOpen:  maxLocals,
+		gripes:   complaints{allowance: allowance{burst: logBurst, every: logPeriod}},
+		peers:    make(map[string]*peer),
+		links:    make(map[trust.NodeID]*link),
+		spares:   make(map[trust.NodeID]*link),
+		mirrors:  make(map[string]*mirror),
+		ending:   make(map[string]bool),
 
-		pins:      make(map[string]transport.NodeID),
+		pins:      make(map[string]trust.NodeID),
 		mirrorsOf: make(map[string]int),
+		dials:     newClaimDials(),
 		newcomers: allowance{burst: 1, every: logPeriod},
 
-		books:   make(map[bookKey]*book),
+		books:   make(map[bookKey]*ledger.Book),
 		packing: newCompressor(),
+		huge:    newLane(),
+		frames:  newMemory(maxFrames),
 		space:   newSpace(cfg.Dir),
 	}
-	n.clock = hostClock{n.start, Monotonic(n.start)}
+	n.clock = hostClock{start: n.start, at: status.Monotonic(n.start), suspended: cfg.suspended, woke: n.woke}
+	if n.clock.suspended == nil {
+		n.clock.suspended = localach.Suspended
+	}
+	n.asleep = n.clock.suspended()
 	n.packers.group = &n.work
-	n.events.log = n.log
+	n.events.Log = n.log
 	n.planPushes()
 	return n, nil
 }
@@ -111,7 +138,6 @@ func (n *Node) Run(ctx context.Context) error {
 
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	var rested <-chan time.Time // nil: it is
 	for ctx.Err() == nil {
 		select {
 		case f := <-n.do:
@@ -119,16 +145,16 @@ func (n *Node) Run(ctx context.Context) error {
 			n.drain()
 		case <-ticker.C:
 			n.look()
-		case <-rested:
-			rested = nil
+		case <-n.rested:
+			n.rested = nil
 		case <-ctx.Done():
 		}
-		if n.changed && rested == nil {
+		if n.changed && n.rested == nil {
 			n.changed = false
 			began := n.now()
 			n.reconcile()
 			if pause := rest(n.now() - began); pause > 0 {
-				rested = time.After(pause)
+				n.rested = time.After(pause)
 			}
 		}
 	}
@@ -136,15 +162,11 @@ func (n *Node) Run(ctx context.Context) error {
 	return nil
 }
 
-// drain runs what has queued up, so that one reconcile serves many changes.
+// drain runs what has queued up, so that one reconcile serves many changes. What comes
+// meanwhile has to wait: else whoever brings more about all the time stops the ticks.
 func (n *Node) drain() {
-	for {
-		select {
-		case f := <-n.do:
-			f()
-		default:
-			return
-		}
+	for range len(n.do) {
+		(<-n.do)()
 	}
 }
 
@@ -167,7 +189,7 @@ func (n *Node) leave(cancel context.CancelFunc) {
 		if m.peek {
 			_ = m.remove() // it is gone already, or goes now
 		}
-		m.close() // first: what waits for a mirror's lock ends by this
+		m.close(func() {}) // first: what waits for a mirror's lock ends by this
 	}
 	n.work.Wait()
 	for _, l := range n.links {
@@ -199,6 +221,31 @@ func (n *Node) call(f func()) bool {
 	}
 }
 
+var errEnded = errors.New("the daemon has ended")
+
+// change hands f to the node's goroutine and waits until f has run and, unless it failed,
+// until what runs here agrees with it. It does not wait for peers. The error is f's, or
+// errEnded.
+func (n *Node) change(f func() error) (err error) {
+	done := make(chan struct{})
+	if !n.call(func() {
+		if err = f(); err != nil {
+			close(done)
+			return
+		}
+		n.changed = true
+		n.applied = append(n.applied, done)
+	}) {
+		return errEnded
+	}
+	select {
+	case <-done:
+		return err
+	case <-n.ended:
+		return errEnded
+	}
+}
+
 // now is the node's clock: time since its start, never stepped.
 func (n *Node) now() time.Duration { return time.Since(n.start) }
 
@@ -206,7 +253,9 @@ func (n *Node) now() time.Duration { return time.Since(n.start) }
 func (n *Node) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := n.cfg.Source.Changes(ctx, func(e localach.Event) {
-			n.post(func() { n.localChanged(e.Name) })
+			if wait := restAfter(n.changeLocal(e.Name)); wait > 0 {
+				pause(ctx, wait)
+			}
 		})
 		if ctx.Err() != nil {
 			return
@@ -214,6 +263,28 @@ func (n *Node) watch(ctx context.Context) {
 		n.log.Error("watching channels failed, trying again", "dir", string(n.cfg.Dir), "err", err)
 		pause(ctx, time.Second)
 	}
+}
+
+// slowChange is how long a look at a channel may take without a rest after it.
+const slowChange = 5 * time.Millisecond
+
+// restAfter is the pause of who follows the channel directory after a change that took
+// a while: a giant channel that is replaced all the time must not keep the node busy.
+func restAfter(took time.Duration) time.Duration {
+	if took < slowChange {
+		return 0
+	}
+	return rest(took)
+}
+
+// changeLocal has the node look at a channel, and returns how long that took it.
+func (n *Node) changeLocal(name string) (took time.Duration) {
+	n.call(func() {
+		began := n.now()
+		n.localChanged(name)
+		took = n.now() - began
+	})
+	return took
 }
 
 // accept takes the links that peers open.
@@ -230,12 +301,10 @@ func (n *Node) accept(ctx context.Context) {
 // look is what the node does at every tick.
 func (n *Node) look() {
 	n.lookAtClocks()
-	for name, l := range n.locals {
-		if l.due(n.now()) {
-			n.localChanged(name)
-		}
-	}
+	n.changed = n.changed || n.dials.waiting
+	n.lookAtLocals()
 	for _, l := range n.links {
+		n.changed = n.changed || l.behind
 		if !l.greeted && n.now() > l.up+helloTimeout {
 			n.linkDown(l, unwelcome(l.host+" does not say Hello"))
 			continue
@@ -251,12 +320,14 @@ func (n *Node) look() {
 			n.dropSpare(l, unwelcome("there is a link already"))
 		}
 	}
+	n.forgetProved()
 	for _, m := range n.mirrors {
 		n.mirrorLook(m)
 	}
 	for _, l := range n.links {
 		n.tellLedger(l)
 		n.tellRevocations(l)
+		n.seekOmitted(l)
 	}
 }
 
@@ -268,6 +339,10 @@ func (n *Node) reconcile() {
 		n.sendCatalog(l)
 	}
 	n.bindMirrors()
+	for _, done := range n.applied {
+		close(done)
+	}
+	n.applied = nil
 }
 
 // pause waits for d or the end of ctx.

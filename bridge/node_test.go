@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/localach"
 	"achbridge/testnet"
@@ -20,7 +22,7 @@ var wire10ms = testnet.Params{Delay: 10 * time.Millisecond}
 func (w *world) pair(link testnet.Params) (robot, pc *host) {
 	robot, pc = w.host("robot", link), w.host("pc", link)
 	robot.run(Config{})
-	pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}}, robot)
+	pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
 	return robot, pc
 }
 
@@ -33,7 +35,7 @@ func TestMirrorFollows(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		pc.follows("robot.imu", 1000, 100*time.Millisecond)
-		if m := pc.mirror("robot.imu"); m.State != stateLive || m.Seq != 1000 || m.AgeMs == nil {
+		if m := pc.mirror("robot.imu"); m.State != status.MirrorLive || m.Seq != 1000 || m.AgeMs == nil {
 			t.Errorf("got mirror %+v, want it live at frame 1000 with an age", m)
 		}
 	})
@@ -62,7 +64,7 @@ func TestLateJoinerGetsTheLastValueAtOnce(t *testing.T) {
 		robot.run(Config{})
 		robot.channel("map", 4, 100).put(1, 100)
 		time.Sleep(time.Minute)
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "map"}}}, robot)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "map"}}}, robot)
 		pc.follows("robot.map", 1, 200*time.Millisecond)
 	})
 }
@@ -85,7 +87,7 @@ func TestSmallChannelIsNotHeldUpByALargeOne(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(testnet.Params{Delay: time.Millisecond, Rate: 20e6, Queue: 64 << 10})
 		camera, imu := robot.channel("camera", 4, 500_000), robot.channel("imu", 16, 64)
-		pc.within(w, "imu", func() bool { return pc.mirror("robot.imu").State == stateLive })
+		pc.within(w, "imu", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
 		worst := time.Duration(0)
 		for i := range uint64(1000) {
 			if i%100 == 0 {
@@ -123,8 +125,8 @@ func TestMirrorFollowsAChannelMadeAnew(t *testing.T) {
 		if err := robot.dir.Unlink("imu"); err != nil {
 			t.Fatal(err)
 		}
-		anew := robot.channel("imu", 8, 128)
-		anew.put(1, 128)
+		anew := robot.channel("imu", 8, 2048)
+		anew.put(1, 2048) // the old mirror holds 16 times 64
 		pc.follows("robot.imu", 1, time.Second)
 		if _, err := holder.Reader().Last(make([]byte, 1024)); !errors.Is(err, localach.ErrCorrupt) {
 			t.Errorf("a reader of the replaced mirror got %v, want ErrCorrupt", err)
@@ -198,7 +200,7 @@ func TestRestartedMirrorPutsNothingTwice(t *testing.T) {
 		before := lastSeq(t, pc, "robot.imu")
 		pc.stop()
 		pc.run(pc.cfg, robot)
-		w.within(time.Second, "link", func() bool { return pc.mirror("robot.imu").State == stateLive })
+		w.within(time.Second, "link", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
 		time.Sleep(time.Second)
 		if after := lastSeq(t, pc, "robot.imu"); after != before {
 			t.Errorf("mirror went from %d to %d puts although nothing new came", before, after)
@@ -223,8 +225,8 @@ func TestTwoNodesThatDialEachOtherKeepOneLink(t *testing.T) {
 		a, b := w.host("a", wire10ms), w.host("b", wire10ms)
 		a.channel("x", 4, 64).put(1, 64)
 		b.channel("y", 4, 64).put(2, 64)
-		a.run(Config{Mirrors: []Mirror{{Host: "b", Channel: "y"}}}, b)
-		b.run(Config{Mirrors: []Mirror{{Host: "a", Channel: "x"}}}, a)
+		a.run(Config{Mirrors: []rule.Mirror{{Host: "b", Channel: "y"}}}, b)
+		b.run(Config{Mirrors: []rule.Mirror{{Host: "a", Channel: "x"}}}, a)
 		a.node.SetPeers(asPeers([]*host{b}))
 		a.follows("b.y", 2, time.Second)
 		b.follows("a.x", 1, time.Second)
@@ -245,7 +247,7 @@ func TestMirrorIsNotOfferedAgain(t *testing.T) {
 		other := w.host("other", wire10ms)
 		robot.channel("imu", 16, 64).put(1, 64)
 		pc.follows("robot.imu", 1, time.Second)
-		other.run(Config{Mirrors: []Mirror{{Host: "pc", Channel: "*"}}}, pc)
+		other.run(Config{Mirrors: []rule.Mirror{{Host: "pc", Channel: "*"}}}, pc)
 		time.Sleep(2 * time.Second)
 		if list := other.node.Channels(); len(list) != 0 {
 			t.Errorf("the PC offers %+v, want nothing", list)
@@ -257,14 +259,14 @@ func TestRelayedMirrorIsALoopForItsOrigin(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, other := w.host("robot", wire10ms), w.host("pc", wire10ms), w.host("other", wire10ms)
 		robot.channel("imu", 16, 64).put(1, 64)
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}, Relay: []string{"*"}})
-		other.run(Config{Mirrors: []Mirror{{Host: "pc", Channel: "*"}}, Relay: []string{"*"}}, pc)
-		robot.run(Config{Mirrors: []Mirror{{Host: "other", Channel: "*"}, {Host: "pc", Channel: "*"}}}, pc, other)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}, Relay: []string{"*"}})
+		other.run(Config{Mirrors: []rule.Mirror{{Host: "pc", Channel: "*"}}, Relay: []string{"*"}}, pc)
+		robot.run(Config{Mirrors: []rule.Mirror{{Host: "other", Channel: "*"}, {Host: "pc", Channel: "*"}}}, pc, other)
 		pc.follows("robot.imu", 1, time.Second)
 		other.follows("pc.robot.imu", 1, time.Second)
 		time.Sleep(2 * time.Second)
 		for _, c := range robot.node.Channels() {
-			if c.MirroredAs != "" && robot.mirror(c.MirroredAs).State == stateLive {
+			if c.MirroredAs != "" && robot.mirror(c.MirroredAs).State == status.MirrorLive {
 				t.Errorf("the robot mirrors its own channel from %s as %s", c.Host, c.MirroredAs)
 			}
 		}
@@ -275,7 +277,7 @@ func TestRelayedMirrorIsALoopForItsOrigin(t *testing.T) {
 // whichever way it took.
 func TestHostsThatRelayEverythingToEachOtherMakeNoLoop(t *testing.T) {
 	inWorld(t, func(w *world) {
-		all := Config{Mirrors: []Mirror{{Host: "*", Channel: "*"}}, Relay: []string{"*"}}
+		all := Config{Mirrors: []rule.Mirror{{Host: "*", Channel: "*"}}, Relay: []string{"*"}}
 		robot, pc, base := w.host("robot", wire10ms), w.host("pc", wire10ms), w.host("base", wire10ms)
 		robot.channel("imu", 16, 64).put(1, 64)
 		robot.run(all)
@@ -289,7 +291,7 @@ func TestHostsThatRelayEverythingToEachOtherMakeNoLoop(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		for _, h := range []*host{robot, pc, base} {
 			for _, m := range h.node.Status().Mirrors {
-				if m.State == stateLive && strings.Contains(m.Name, h.name+".") {
+				if m.State == status.MirrorLive && strings.Contains(m.Name, h.name+".") {
 					t.Errorf("%s mirrors %s, which has been there before", h.name, m.Name)
 				}
 			}
@@ -300,16 +302,16 @@ func TestHostsThatRelayEverythingToEachOtherMakeNoLoop(t *testing.T) {
 func TestPushIsRefusedUnlessAccepted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.run(Config{Accept: GrantTo("plan")})
-		pc.run(Config{Export: GrantTo()}, robot)
+		robot.run(Config{Accept: rule.GrantTo("plan")})
+		pc.run(Config{Export: rule.GrantTo()}, robot)
 		pc.channel("plan", 4, 64).put(1, 64)
 		pc.channel("gripper", 4, 64).put(1, 64)
 		w.within(time.Second, "link", func() bool { return len(pc.node.Status().Links) == 1 })
 
-		if err := pc.node.Push(w.t.Context(), Push{Channel: "gripper", Host: "robot"}); err == nil || !strings.Contains(err.Error(), "--accept") {
+		if err := pc.node.Push(w.t.Context(), rule.Push{Channel: "gripper", Host: "robot"}); err == nil || !strings.Contains(err.Error(), "--accept") {
 			t.Errorf("got %v, want a refusal that names --accept", err)
 		}
-		if err := pc.node.Push(w.t.Context(), Push{Channel: "plan", Host: "robot"}); err != nil {
+		if err := pc.node.Push(w.t.Context(), rule.Push{Channel: "plan", Host: "robot"}); err != nil {
 			t.Errorf("got %v, want the push accepted", err)
 		}
 		robot.follows("plan", 1, time.Second)
@@ -323,11 +325,11 @@ func TestPushIsRefusedUnlessAccepted(t *testing.T) {
 func TestPushOfAnExportedChannelIsOfferedAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.run(Config{Accept: GrantTo("plan")})
+		robot.run(Config{Accept: rule.GrantTo("plan")})
 		pc.run(Config{}, robot)
 		pc.channel("plan", 4, 64).put(1, 64)
 		w.within(time.Second, "the channel", func() bool { return len(robot.node.Channels()) == 1 })
-		if err := pc.node.Push(w.t.Context(), Push{Channel: "plan", Host: "robot"}); err != nil {
+		if err := pc.node.Push(w.t.Context(), rule.Push{Channel: "plan", Host: "robot"}); err != nil {
 			t.Errorf("got %v, want the push accepted", err)
 		}
 		robot.follows("plan", 1, time.Second)
@@ -340,8 +342,8 @@ func TestForeignChannelOfTheMirrorsNameIsLeftAlone(t *testing.T) {
 		robot.run(Config{})
 		robot.channel("imu", 4, 64).put(1, 64)
 		pc.channel("robot.imu", 4, 64).put(99, 64)
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "imu"}}}, robot)
-		w.within(time.Second, "refusal", func() bool { return pc.mirror("robot.imu").State == stateRefused })
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "imu"}}}, robot)
+		w.within(time.Second, "refusal", func() bool { return pc.mirror("robot.imu").State == status.MirrorRefused })
 		if n, _ := pc.newest("robot.imu"); n != 99 {
 			t.Errorf("got frame %d in a channel that is not ours, want 99", n)
 		}
@@ -360,10 +362,10 @@ func TestUnmirrorRemovesTheFileWhenAsked(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
 		robot.channel("imu", 4, 64).put(1, 64)
-		wish := Mirror{Host: "robot", Channel: "imu"}
-		pc.run(Config{Mirrors: []Mirror{wish}}, robot)
+		wish := rule.Mirror{Host: "robot", Channel: "imu"}
+		pc.run(Config{Mirrors: []rule.Mirror{wish}}, robot)
 		pc.follows("robot.imu", 1, time.Second)
-		if err := pc.node.Unmirror(Mirror{Host: "robot", Channel: "joints"}, Keep); err == nil {
+		if err := pc.node.Unmirror(rule.Mirror{Host: "robot", Channel: "joints"}, Keep); err == nil {
 			t.Error("taking back a wish that does not exist succeeded")
 		}
 		if err := pc.node.Unmirror(wish, Remove); err != nil {
@@ -406,7 +408,7 @@ func TestHostsOfOneNameStayUsable(t *testing.T) {
 		second.run(Config{})
 		first.channel("imu", 4, 64).put(1, 64)
 		second.channel("imu", 4, 64).put(2, 64)
-		pc.run(Config{Mirrors: []Mirror{{Host: "krang*", Channel: "*"}}})
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "krang*", Channel: "*"}}})
 		peers := asPeers([]*host{first, second})
 		for i := range peers {
 			peers[i].Host, peers[i].Node = "", "" // listed by address only
@@ -424,7 +426,7 @@ func TestPeerThatIsListedTwiceIsLinkedOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}})
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}})
 		discovered := asPeers([]*host{robot})[0]
 		discovered.Static = false
 		pc.node.SetPeers([]Peer{discovered, {Addrs: discovered.Addrs, Static: true}})
@@ -443,7 +445,7 @@ func TestNodeThatMovedIsDialledAtOnce(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
 		robot.channel("imu", 4, 64).put(1, 64)
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}})
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}})
 		peer := asPeers([]*host{robot})
 		right := peer[0].Addrs
 		peer[0].Addrs = []transport.Addrs{{QUIC: &net.UDPAddr{IP: net.IPv4(10, 80, 76, 99), Port: 1}}}
@@ -488,4 +490,29 @@ func TestDirtyChannelIsNamedAndFollowedWhenMadeAnew(t *testing.T) {
 		robot.channel("imu", 4, 64).put(1, 64)
 		pc.follows("robot.imu", 1, 3*time.Second)
 	})
+}
+
+// Whoever has work queued up for the node all the time does not stop its ticks.
+func TestNodeDoesNotWaitUntilNothingIsQueued(t *testing.T) {
+	n := &Node{do: make(chan func(), 2)}
+	done := 0
+	var more func()
+	more = func() {
+		if done++; done < 1000 {
+			n.do <- more
+		}
+	}
+	n.do <- more
+	if n.drain(); done != 1 {
+		t.Errorf("got %d pieces of work done, want the one that was there", done)
+	}
+}
+
+func TestSlowLookAtAChannelIsFollowedByARest(t *testing.T) {
+	if got := restAfter(slowChange / 2); got != 0 {
+		t.Errorf("got a rest of %v after a quick look, want none", got)
+	}
+	if got := restAfter(100 * time.Millisecond); got != restShare*100*time.Millisecond {
+		t.Errorf("got a rest of %v after 100 ms, want %v", got, restShare*100*time.Millisecond)
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/testnet"
 )
 
@@ -73,7 +75,7 @@ func (w *world) streaming(start func(robot, pc *host), size int) (robot, pc *hos
 
 var diallers = map[string]func(robot, pc *host){"PC dials": pcDials, "robot dials": robotDials, "both dial": bothDial}
 
-var allOfTheRobot = Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}}
+var allOfTheRobot = Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}
 
 func pcDials(robot, pc *host) {
 	robot.run(Config{})
@@ -122,7 +124,7 @@ func TestMirrorIsFreshSoonAfterAnOutage(t *testing.T) {
 						if now := robot.said("link up") + pc.said("link up"); now != ups && outage < 10*time.Second {
 							t.Errorf("links came up %d times, want the old one kept", now-ups)
 						}
-						if robot.link().State != stateUp || pc.link().State != stateUp || pc.mirror("robot.imu").State != stateLive {
+						if robot.link().State != status.LinkUp || pc.link().State != status.LinkUp || pc.mirror("robot.imu").State != status.MirrorLive {
 							t.Errorf("got links %+v and %+v, want them up and the mirror live", robot.link(), pc.link())
 						}
 					})
@@ -173,9 +175,9 @@ func TestOneWayCutLeavesTheLinkAlone(t *testing.T) {
 					robot, pc := w.streaming(start, 64)
 					ups := robot.said("link up") + pc.said("link up")
 					w.change(way, "cut")
-					w.within(time.Second, "silence", func() bool { return robot.link().State == stateSilent })
+					w.within(time.Second, "silence", func() bool { return robot.link().State == status.LinkSilent })
 					time.Sleep(2 * time.Second)
-					if m := pc.mirror("robot.imu"); (m.State == stateLive) != fed || (*m.AgeMs < 200) != fed {
+					if m := pc.mirror("robot.imu"); (m.State == status.MirrorLive) != fed || (*m.AgeMs < 200) != fed {
 						t.Errorf("got mirror %+v of age %v ms, want it fed: %v", m, *m.AgeMs, fed)
 					}
 					w.change(way, "up")

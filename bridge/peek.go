@@ -2,12 +2,12 @@ package bridge
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
+	"achbridge/bridge/rule"
 	"achbridge/localach"
 )
 
@@ -16,12 +16,12 @@ import (
 // at. Else there is a mirror of its own, of the lowest priority, so that looking takes
 // nothing from others, and its file goes with the last who looks.
 type peek struct {
-	Mirror
+	rule.Mirror
 	users int
 }
 
 // lowest is priority 0.
-const lowest Priority = 1
+const lowest rule.Priority = 1
 
 // peekPrefix begins the names of mirrors for who looks; the node follows.
 const peekPrefix = "peek-"
@@ -34,16 +34,16 @@ func IsPeek(channel string, tag localach.Tag) bool {
 // Peek has a channel of another host mirrored until end is called, which may be called
 // twice. An error is that the channel cannot be, or must not be.
 func (n *Node) Peek(host, channel string) (end func(), err error) {
-	w := Mirror{Host: host, Channel: channel, QoS: QoS{Priority: lowest, Late: LateDeliver}, From: "somebody who looks at it"}
+	w := rule.Mirror{Host: host, Channel: channel, QoS: rule.QoS{Priority: lowest, Late: rule.LateDeliver}, From: "somebody who looks at it"}
 	err = w.Check()
-	if err == nil && (isPattern(host) || isPattern(channel)) {
+	if err == nil && (rule.IsPattern(host) || rule.IsPattern(channel)) {
 		err = fmt.Errorf("%s/%s: one channel can be looked at, no pattern", host, channel)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if !n.call(func() { err = n.addPeek(w) }) {
-		return nil, errors.New("the daemon has ended")
+		return nil, errEnded
 	}
 	if err != nil {
 		return nil, err
@@ -51,9 +51,9 @@ func (n *Node) Peek(host, channel string) (end func(), err error) {
 	return sync.OnceFunc(func() { n.post(func() { n.endPeek(host, channel) }) }), nil
 }
 
-func (n *Node) addPeek(w Mirror) error {
-	if rule, ok := n.cfg.Mirrors.Denial(w.Host, w.Channel); ok {
-		return fmt.Errorf("%s/%s: %s denies it", w.Host, w.Channel, cmp.Or(rule.From, "the configuration"))
+func (n *Node) addPeek(w rule.Mirror) error {
+	if found, ok := n.cfg.Mirrors.Denial(w.Host, w.Channel); ok {
+		return fmt.Errorf("%s/%s: %s denies it", w.Host, w.Channel, cmp.Or(found.From, "the configuration"))
 	}
 	n.changed = true
 	for _, p := range n.peeks {
@@ -80,13 +80,13 @@ func (n *Node) endPeek(host, channel string) {
 }
 
 // peekFor returns the wish of who looks at a channel of a host.
-func (n *Node) peekFor(host, channel string) (Mirror, bool) {
+func (n *Node) peekFor(host, channel string) (rule.Mirror, bool) {
 	for _, p := range n.peeks {
 		if p.Host == host && p.Channel == channel {
 			return p.Mirror, true
 		}
 	}
-	return Mirror{}, false
+	return rule.Mirror{}, false
 }
 
 // peekNames is what the names of this node's mirrors for who looks begin with.

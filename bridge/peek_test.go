@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 )
 
 // peeked returns the mirrors for who looks that a host has, as status tells of them
 // and as files.
-func (h *host) peeked() (list []MirrorStatus, files int) {
+func (h *host) peeked() (list []status.Mirror, files int) {
 	h.w.t.Helper()
 	for _, m := range h.node.Status().Mirrors {
 		if m.Temporary {
@@ -47,10 +49,10 @@ func TestWhoLooksHasAMirrorUntilTheLastOneGoes(t *testing.T) {
 		pc.node.SetPeers([]Peer{{Host: "robot", Node: robot.id.String(), Addrs: asPeers([]*host{robot})[0].Addrs}}) // not listed: dialled because somebody looks
 		imu.put(1, 64)
 		first, second := pc.look("imu"), pc.look("imu")
-		w.within(5*time.Second, "a mirror", func() bool { list, _ := pc.peeked(); return len(list) == 1 && list[0].State == stateLive })
+		w.within(5*time.Second, "a mirror", func() bool { list, _ := pc.peeked(); return len(list) == 1 && list[0].State == status.MirrorLive })
 		list, _ := pc.peeked()
 		pc.follows(list[0].Name, 1, time.Second)
-		if q := list[0].QoS; q.Priority.Level() != 0 || q.Late != LateDeliver {
+		if q := list[0].QoS; q.Priority.Level() != 0 || q.Late != rule.LateDeliver {
 			t.Errorf("looking takes from others: %+v", q)
 		}
 		for _, c := range pc.node.Exported() {
@@ -75,8 +77,8 @@ func TestWhoLooksTakesTheMirrorThatIsThere(t *testing.T) {
 		pc.run(Config{}, robot)
 		end := pc.look("imu")
 		defer end()
-		w.within(5*time.Second, "a mirror", func() bool { list, _ := pc.peeked(); return len(list) == 1 && list[0].State == stateLive })
-		wish := Mirror{Host: "robot", Channel: "*"}
+		w.within(5*time.Second, "a mirror", func() bool { list, _ := pc.peeked(); return len(list) == 1 && list[0].State == status.MirrorLive })
+		wish := rule.Mirror{Host: "robot", Channel: "*"}
 		if err := pc.node.Mirror(wish); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +89,7 @@ func TestWhoLooksTakesTheMirrorThatIsThere(t *testing.T) {
 		if err := pc.node.Unmirror(wish, Remove); err != nil {
 			t.Fatal(err)
 		}
-		w.within(time.Second, "a mirror for who still looks", func() bool { list, _ := pc.peeked(); return len(list) == 1 && list[0].State == stateLive })
+		w.within(time.Second, "a mirror for who still looks", func() bool { list, _ := pc.peeked(); return len(list) == 1 && list[0].State == status.MirrorLive })
 		pc.stop()
 		if _, files := pc.peeked(); files != 0 {
 			t.Errorf("the node left %d files", files)
@@ -97,7 +99,7 @@ func TestWhoLooksTakesTheMirrorThatIsThere(t *testing.T) {
 
 func TestLookingIsRefusedWhereARuleDeniesIt(t *testing.T) {
 	inWorld(t, func(w *world) {
-		pc := w.host("pc", wire10ms).run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "secret", Deny: true, From: "mirror[0]"}}})
+		pc := w.host("pc", wire10ms).run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "secret", Deny: true, From: "mirror[0]"}}})
 		for channel, want := range map[string]string{"secret": "mirror[0] denies it", "im*": "no pattern", "": "not a pattern"} {
 			if _, err := pc.node.Peek("robot", channel); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: got %v, want %q", channel, err, want)

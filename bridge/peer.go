@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
+	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
 )
 
 // peer is another node that may be dialled. It belongs to the node's
@@ -22,20 +23,31 @@ type peer struct {
 	moved    bool               // its link leads to where it is no longer listed
 	failures int
 	err      error
-	unlisted bool          // it is kept because it is missed
 	linked   bool          // there was a good link to it that ended without a goodbye,
 	ended    time.Duration // then
+
+	claim // of a peer that is only announced
+
+	// Of a node that has proved itself (proved.go); of what is listed or announced these are empty.
+	proved bool
+	called string // what its link was called here
+	left   bool   // it said goodbye
 }
 
 const dialTimeout = 1500 * time.Millisecond // for one address
 
-// SetPeers replaces the list of nodes that may be dialled. Links that run are
-// not touched.
+// SetPeers replaces the list of nodes that may be dialled. Nothing of it is believed but
+// that somebody may answer at an address: who that is, its certificate says. Links that
+// run are not touched.
 func (n *Node) SetPeers(list []Peer) {
+	n.cfg.Endpoint.Expect(listedAddrs(list))
 	n.call(func() {
 		seen := make(map[string]*peer, len(list))
 		for _, p := range list {
 			key := p.key()
+			for seen[key] != nil {
+				key += "'" // the same is said of several addresses
+			}
 			known := n.peers[key]
 			if known == nil {
 				known = &peer{}
@@ -43,22 +55,30 @@ func (n *Node) SetPeers(list []Peer) {
 				known.again() // it moved
 				known.moved = known.moved || n.leftBehind(known.Peer, p)
 			}
-			known.Peer, known.unlisted = p, false
+			known.Peer = p
 			seen[key] = known
 		}
 		for key, p := range n.peers {
 			switch {
-			case seen[key] != nil:
-			case n.missed(p):
-				p.unlisted = true
+			case p.proved:
 				seen[key] = p
-			default:
+			case seen[key] == nil:
 				p.again()
 			}
 		}
 		n.peers = seen
 		n.changed = true
 	})
+}
+
+// listedAddrs is where the peers are that the operator has listed.
+func listedAddrs(list []Peer) (addrs []transport.Addrs) {
+	for _, p := range list {
+		if p.Static {
+			addrs = append(addrs, p.Addrs...)
+		}
+	}
+	return addrs
 }
 
 // leftBehind reports that the link to a peer leads to an address that was
@@ -74,11 +94,18 @@ func (n *Node) leftBehind(before, now Peer) bool {
 	return false
 }
 
-// reached notes that a link leads to where a node is now.
-func (n *Node) reached(id transport.NodeID) {
+// arrived notes that a link leads to a node, so that nobody dials it any more.
+func (n *Node) arrived(l *link) {
 	for _, p := range n.peers {
-		if p.node() == id.String() {
-			p.moved = false
+		if p.Node == "" && p.lists(l.s.RemoteAddr()) {
+			p.reached, p.met = l.peer.String(), l.s.Peer().Host
+		}
+		if !p.isAt(l.s) {
+			continue
+		}
+		p.moved = false
+		if p.stop != nil && n.stays(l) {
+			p.stop()
 		}
 	}
 }
@@ -94,12 +121,12 @@ func (p *peer) again() {
 // node is the id of the node that p is, as far as known.
 func (p *peer) node() string { return cmp.Or(p.Node, p.reached) }
 
-// name is the name of its host, as far as known.
-func (p *peer) name() string { return cmp.Or(p.Host, p.met) }
-
 func (p Peer) key() string {
+	if p.Source != "" {
+		return p.claimKey()
+	}
 	if p.Node != "" {
-		return p.Node
+		return p.Node + " " + p.Host
 	}
 	if len(p.Addrs) > 0 {
 		return p.Addrs[0].String()
@@ -110,17 +137,17 @@ func (p Peer) key() string {
 // dialWanted dials every peer that somebody wants and no link serves; a silent
 // link does not.
 func (n *Node) dialWanted() {
-	for key, p := range n.peers {
-		old := n.linkTo(p)
-		if p.unlisted && !n.missed(p) {
-			p.again()
-			delete(n.peers, key)
+	var claims []candidate
+	n.dials.waiting = false
+	for _, p := range n.peers {
+		if n.later(p) {
 			continue
 		}
-		if p.moved || old != nil && !n.takes(p.Peer, old.s) {
+		old := n.linkTo(p)
+		if p.moved || old != nil && !n.takes(p, old.s) {
 			old = nil // whatever is heard on it
 		}
-		if p.stop != nil || len(p.Addrs) == 0 || old != nil && !old.silent || !n.wanted(p) || n.dialling(p) {
+		if p.stop != nil || len(p.Addrs) == 0 || old != nil && !old.silent || !n.wanted(p) || p.Source == "" && n.dialling(p) {
 			continue
 		}
 		addrs := n.dialAddrs(p)
@@ -128,64 +155,38 @@ func (n *Node) dialWanted() {
 			n.unreached(p, n.noTransport(p))
 			continue
 		}
-		ctx, cancel := context.WithCancel(n.ctx)
-		p.stop = cancel
-		wait := n.backoff(p, old)
-		node := p.Node
-		n.work.Go(func() {
-			s, err := n.dial(ctx, addrs, node, wait)
-			if s != nil && old != nil {
-				pause(ctx, 2*probeInterval+s.RTT()) // the path is back: old may be heard any moment
+		addrs, elsewhere := n.leftOver(p, addrs)
+		if len(addrs) == 0 {
+			if elsewhere != nil {
+				n.unreached(p, elsewhere)
 			}
-			cancel()
-			n.post(func() { n.dialled(p, old, s, err) })
-		})
-	}
-}
-
-// dialling reports whether the node that p is, or may be, is being dialled: one
-// that is both listed and discovered is dialled once.
-func (n *Node) dialling(p *peer) bool {
-	for _, other := range n.peers {
-		if other.stop == nil {
 			continue
 		}
-		if p.node() != "" && p.node() == other.node() {
-			return true
+		if p.Source != "" {
+			claims = append(claims, candidate{p, old, addrs})
+			continue
 		}
-		shared := func(a transport.Addrs) bool {
-			return slices.ContainsFunc(other.Addrs, func(b transport.Addrs) bool {
-				return a.QUIC != nil && b.Include(a.QUIC) || a.SCTP != nil && b.Include(a.SCTP)
-			})
-		}
-		if (p.node() == "" || other.node() == "") && slices.ContainsFunc(p.Addrs, shared) {
-			return true
-		}
+		n.startDial(p, old, addrs, n.backoff(p, old))
 	}
-	return false
+	n.dialClaims(claims)
 }
 
-// wanted reports whether the node has a reason to dial p.
-func (n *Node) wanted(p *peer) bool {
-	if p.Static {
-		return true
+// startDial dials p at addrs after wait; old is its link that is silent, if there is one.
+func (n *Node) startDial(p *peer, old *link, addrs []transport.Addrs, wait time.Duration) {
+	ctx, cancel := context.WithCancel(n.ctx)
+	p.stop = cancel
+	if !p.proved && n.proof(p.node()) != nil {
+		wait += headStart
 	}
-	for _, w := range n.wishes() {
-		if match(w.Host, p.Host) {
-			return true
+	node := p.Node
+	n.work.Go(func() {
+		s, err := n.dial(ctx, addrs, node, wait)
+		if s != nil && old != nil {
+			pause(ctx, 2*probeInterval+s.RTT()) // the path is back: old may be heard any moment
 		}
-	}
-	for _, w := range n.peeks {
-		if w.Host == p.Host {
-			return true
-		}
-	}
-	for _, w := range n.pushes {
-		if w.Host == p.Host {
-			return true
-		}
-	}
-	return false
+		cancel()
+		n.post(func() { n.dialled(p, old, s, err) })
+	})
 }
 
 // linkTo returns the link to the node that p is, nil when there is none.
@@ -204,7 +205,13 @@ func (p *peer) isAt(s *transport.Session) bool {
 	if p.node() != "" {
 		return p.node() == s.Peer().Node.String()
 	}
-	return slices.ContainsFunc(p.Addrs, func(a transport.Addrs) bool { return a.Include(s.RemoteAddr()) })
+	return p.lists(s.RemoteAddr())
+}
+
+// isListedAt reports whether what is said of a listed peer is meant for the node at the
+// other end of a session: the operator lists addresses, so whoever is there is meant.
+func (p *peer) isListedAt(s *transport.Session) bool {
+	return p.isAt(s) || p.Static && p.lists(s.RemoteAddr())
 }
 
 // dial tries the addresses of a peer one after the other. Where another node than
@@ -245,11 +252,18 @@ func (n *Node) dialled(p *peer, old *link, s *transport.Session, err error) {
 	moved := errors.Is(err, context.Canceled)
 	p.stop = nil
 	n.changed = true
-	if s != nil && n.astray(p, s) {
-		other := s
-		p.linked = false
-		n.work.Go(func() { other.Close("there is a link already") })
-		s, err = nil, fmt.Errorf("%s, node %s, answers there", other.Peer().Host, other.Peer().Node)
+	n.settleClaim(p, old, s)
+	if s != nil && n.needless(p, old, s) {
+		second := s
+		n.work.Go(func() { second.Close("there is a link already") })
+		n.vacate(s)
+		if p.Node != "" && p.Node != s.Peer().Node.String() {
+			p.linked = false
+			s, err = nil, answersThere(s)
+		} else {
+			p.err, p.reached, p.met = nil, s.Peer().Node.String(), s.Peer().Host
+			return
+		}
 	}
 	if s != nil && n.links[s.Peer().Node] == nil && n.crowded(s) {
 		n.turnAway(s)
@@ -280,25 +294,16 @@ func (n *Node) dialled(p *peer, old *link, s *transport.Session, err error) {
 	n.unreached(p, err)
 }
 
-// unreached notes why p cannot be linked, and logs it when that begins.
+// unreached notes why p cannot be linked, and tells it when that begins. Of what is only
+// announced it tells little: anybody can announce any number of hosts.
 func (n *Node) unreached(p *peer, err error) {
 	first := p.err == nil
 	p.err = err
-	if first && !errors.Is(err, transport.ErrWrongKey) {
-		n.events.tell(slog.LevelWarn, "peer cannot be reached, trying again",
-			Event{Kind: PeerUnreachable, Host: cmp.Or(p.Host, p.key()), Text: err.Error()}, "addr", p.Addrs[0].String(), "err", err)
+	if !first || errors.Is(err, trust.ErrWrongKey) || !p.proved && n.proof(p.node()) != nil {
+		return
 	}
-}
-
-// astray reports that a session with another node came of dialling p, whose address
-// that node has now, and that there is a link to it which works. Without one the
-// session is welcome: p's host may have come back as that node.
-func (n *Node) astray(p *peer, s *transport.Session) bool {
-	id := s.Peer().Node
-	l := n.links[id]
-	if p.Node == "" || p.Node == id.String() || l == nil {
-		return false
+	if n.mayTell(p) {
+		n.events.Tell(slog.LevelWarn, "peer cannot be reached, trying again",
+			status.Event{Kind: status.EventPeerUnreachable, Host: cmp.Or(n.nameOf(p), p.key()), Text: err.Error()}, "addr", p.Addrs[0].String(), "err", err)
 	}
-	_, silent := l.quiet(n.now())
-	return !silent
 }

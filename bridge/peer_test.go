@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
 )
 
 // The robot roams to another address and has no time to say so: its new place
@@ -18,7 +20,7 @@ func TestLinkedPeerThatMovedIsDialledAtOnce(t *testing.T) {
 		after.id = before.id
 		before.run(Config{})
 		before.channel("imu", 4, 64).put(1, 64)
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}}, before)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, before)
 		pc.follows("robot.imu", 1, time.Second)
 		if err := w.net.Change("robot", "cut"); err != nil {
 			t.Fatal(err)
@@ -40,10 +42,10 @@ func TestAddressOfAnotherDisturbsNoLink(t *testing.T) {
 		krang, pc := w.host("krang", wire10ms), w.host("pc", wire10ms)
 		krang.run(Config{})
 		krang.channel("imu", 16, 64).streams(64)
-		pc.run(Config{Mirrors: []Mirror{{Host: "*", Channel: "*"}}}, krang)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "*", Channel: "*"}}}, krang)
 		pc.freshWithin(time.Second, "krang.imu")
 		listed := asPeers([]*host{krang, krang})
-		listed[1].Host, listed[1].Node = "robot", transport.NodeID{1}.String()
+		listed[1].Host, listed[1].Node = "robot", trust.NodeID{1}.String()
 		pc.node.SetPeers(listed)
 		time.Sleep(10 * time.Second)
 		if got, want := strings.Count(pc.log.String(), "link up"), 1; got != want {
@@ -65,7 +67,7 @@ func TestRobotIsFoundBehindTheAddressOfAnother(t *testing.T) {
 		robot.run(Config{})
 		krang.channel("imu", 16, 64).streams(64)
 		robot.channel("imu", 16, 64).streams(64)
-		pc.run(Config{Mirrors: []Mirror{{Host: "*", Channel: "*"}}}, krang)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "*", Channel: "*"}}}, krang)
 		pc.freshWithin(time.Second, "krang.imu")
 		listed := asPeers([]*host{krang, robot})
 		listed[1].Addrs = slices.Concat(listed[0].Addrs, listed[1].Addrs)

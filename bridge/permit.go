@@ -1,48 +1,49 @@
 package bridge
 
 import (
-	"errors"
 	"fmt"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/wire"
 )
 
 // permitted is the quality of service that a peer asked for, and what it gets.
-type permitted struct{ asked, granted QoS }
+type permitted struct{ asked, granted rule.QoS }
 
 // permit returns how l's peer may read a channel that it asks for, or why it may
 // not. A channel that we push to it is the operator's own wish.
-func (n *Node) permit(l *link, channel string, asked QoS) (QoS, error) {
+func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
 	if l.offered[channel] {
 		return n.limitPushed(l, channel, asked)
 	}
-	if err := n.cfg.Export.denied(channel, l.host); err != nil {
-		return QoS{}, err
+	if err := n.cfg.Export.Denied(channel, l.host); err != nil {
+		return rule.QoS{}, err
 	}
 	if c := n.locals[channel]; c != nil && c.mirror {
 		return asked, nil // relayed
 	}
-	rule, err := n.cfg.Export.For(channel, l.host)
+	found, err := n.cfg.Export.For(channel, l.host)
 	if err != nil {
-		return QoS{}, err
+		return rule.QoS{}, err
 	}
-	return rule.limit(asked)
+	return found.Limit(asked)
 }
 
 // limitPushed lowers what l's peer asks for of a channel that is pushed to it to what
 // the push allows.
-func (n *Node) limitPushed(l *link, channel string, asked QoS) (QoS, error) {
+func (n *Node) limitPushed(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
 	p, ok := firstOf(n.pushes, func(p *push) bool { return p.Host == l.host && p.Channel == channel })
 	if !ok {
 		return asked, nil
 	}
-	return Grant{QoS: p.QoS, From: p.From}.limit(asked)
+	return rule.Grant{QoS: p.QoS, From: p.From}.Limit(asked)
 }
 
 // forbid tells the peer why it may not read a channel.
 func (n *Node) forbid(l *link, id uint32, channel string, cause error) {
 	l.refused[channel] = true
-	l.refusal("subscription of a peer refused", Event{Channel: channel, Text: cause.Error()})
+	l.refusal("subscription of a peer refused", status.Event{Channel: channel, Text: cause.Error()})
 	l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: wire.CodeForbidden,
 		Text: wire.Text(fmt.Sprintf("it does not let %s read %s: %v", l.host, channel, cause))})
 }
@@ -58,10 +59,7 @@ func (n *Node) Apply(cfg Config) error {
 		return err
 	}
 	cfg.settle()
-	if !n.call(func() { n.apply(cfg) }) {
-		return errors.New("the daemon has ended")
-	}
-	return nil
+	return n.change(func() error { n.apply(cfg); return nil })
 }
 
 func (n *Node) apply(cfg Config) {
@@ -83,13 +81,12 @@ func (n *Node) apply(cfg Config) {
 		n.judgeExports(l)
 		n.judgePushes(l)
 	}
-	n.changed = true
 }
 
 // judgeExports looks at what l's peer reads by rules that may have changed.
 func (n *Node) judgeExports(l *link) {
 	for channel := range l.refused {
-		if _, err := n.permit(l, channel, QoS{}); err == nil {
+		if _, err := n.permit(l, channel, rule.QoS{}); err == nil {
 			delete(l.refused, channel)
 			delete(l.told, channel) // named anew, it is asked for again
 		}

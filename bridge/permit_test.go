@@ -4,26 +4,29 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 )
 
 // reading is a PC that mirrors all of a robot with these rules.
-func (w *world) reading(export Grants) (robot, pc *host, imu *channel) {
+func (w *world) reading(export rule.Grants) (robot, pc *host, imu *channel) {
 	w.t.Helper()
 	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
 	robot.run(Config{Export: export})
 	imu = robot.channel("imu", 64, 64)
 	imu.put(1, 64)
-	pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}}, robot)
+	pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
 	return robot, pc, imu
 }
 
 func TestHostThatARuleDoesNotNameIsToldWhy(t *testing.T) {
 	inWorld(t, func(w *world) {
-		robot, pc, imu := w.reading(Grants{{Channels: []string{"imu"}, Hosts: []string{"planner"}, From: "export[0]"}})
-		if err := pc.node.Mirror(Mirror{Host: "robot", Channel: "imu"}); err != nil {
+		robot, pc, imu := w.reading(rule.Grants{{Channels: []string{"imu"}, Hosts: []string{"planner"}, From: "export[0]"}})
+		if err := pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "imu"}); err != nil {
 			t.Fatal(err)
 		}
-		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.imu").State == stateRefused })
+		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.imu").State == status.MirrorRefused })
 		if reason := pc.mirror("robot.imu").Reason; !strings.Contains(reason, "robot refuses") || !strings.Contains(reason, "export[0] does not name the host pc") {
 			t.Errorf("got %q, want the rule and the host", reason)
 		}
@@ -45,30 +48,30 @@ func TestChangedRulesActOnWhatRuns(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, imu := w.reading(nil)
 		pc.follows("robot.imu", 1, time.Second)
-		apply := func(export Grants) {
+		apply := func(export rule.Grants) {
 			w.t.Helper()
 			if err := robot.node.Apply(Config{Export: export}); err != nil {
 				w.t.Fatal(err)
 			}
 		}
-		apply(Grants{{Channels: []string{"imu"}, Deny: true, Hosts: []string{"pc"}}, {Channels: []string{"*"}}})
-		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.imu").State == stateRefused })
+		apply(rule.Grants{{Channels: []string{"imu"}, Deny: true, Hosts: []string{"pc"}}, {Channels: []string{"*"}}})
+		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.imu").State == status.MirrorRefused })
 		imu.put(2, 64)
 		time.Sleep(time.Second)
 		if n, _ := pc.newest("robot.imu"); n != 1 {
 			t.Errorf("frame %d came after it was denied", n)
 		}
-		apply(Grants{{Channels: []string{"*"}, QoS: QoS{MaxRate: 2000}}})
+		apply(rule.Grants{{Channels: []string{"*"}, QoS: rule.QoS{MaxRate: 2000}}})
 		pc.follows("robot.imu", 2, time.Second)
 		if got := robot.node.Status().Exports[0].QoS.MaxRate; got != 2000 {
 			t.Errorf("got %v frames a second, want the rule's 2", got)
 		}
-		apply(Grants{{Channels: []string{"*"}}})
+		apply(rule.Grants{{Channels: []string{"*"}}})
 		if got := robot.node.Status().Exports[0].QoS.MaxRate; got != 0 {
 			t.Errorf("got %v frames a second, want no limit, as the PC asked", got)
 		}
-		apply(Grants{})
-		w.within(time.Second, "it is not offered any more", func() bool { return pc.mirror("robot.imu").State == stateWaiting })
+		apply(rule.Grants{})
+		w.within(time.Second, "it is not offered any more", func() bool { return pc.mirror("robot.imu").State == status.MirrorWaiting })
 	})
 }
 
@@ -76,7 +79,7 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc, imu := w.reading(nil)
 		pc.follows("robot.imu", 1, time.Second)
-		err := robot.node.Apply(Config{Export: Grants{}, Mirrors: []Mirror{{Host: "[", Channel: "imu"}}})
+		err := robot.node.Apply(Config{Export: rule.Grants{}, Mirrors: []rule.Mirror{{Host: "[", Channel: "imu"}}})
 		if err == nil || !strings.Contains(err.Error(), "mirror[0]") {
 			t.Errorf("got %v, want an error that names mirror[0]", err)
 		}
@@ -100,12 +103,12 @@ func TestChannelsWhoseRulesStayDoNotMissAFrame(t *testing.T) {
 			if i%10 != 0 {
 				continue
 			}
-			every := QoS{Budget: time.Duration(1+i) * time.Millisecond, Mode: Mode(i / 10 % 2)}
-			mirrors := []Mirror{{Host: "robot", Channel: "joints", QoS: every}, {Host: "robot", Channel: "*"}}
-			if err := pc.node.Apply(Config{Mirrors: mirrors, Accept: GrantTo("a*")}); err != nil {
+			every := rule.QoS{Budget: time.Duration(1+i) * time.Millisecond, Mode: rule.Mode(i / 10 % 2)}
+			mirrors := []rule.Mirror{{Host: "robot", Channel: "joints", QoS: every}, {Host: "robot", Channel: "*"}}
+			if err := pc.node.Apply(Config{Mirrors: mirrors, Accept: rule.GrantTo("a*")}); err != nil {
 				t.Fatal(err)
 			}
-			if err := robot.node.Apply(Config{Export: Grants{{Channels: []string{"joints"}, QoS: QoS{Priority: Priority(1 + i%8)}}, {Channels: []string{"*"}}}}); err != nil {
+			if err := robot.node.Apply(Config{Export: rule.Grants{{Channels: []string{"joints"}, QoS: rule.QoS{Priority: rule.Priority(1 + i%8)}}, {Channels: []string{"*"}}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -130,23 +133,23 @@ func (h *host) subscription(name string) (id uint32) {
 func TestPushesFollowTheRulesOfBothSides(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.run(Config{Accept: Grants{{Channels: []string{"goal"}, Hosts: []string{"planner"}, From: "accept[0]"}}})
+		robot.run(Config{Accept: rule.Grants{{Channels: []string{"goal"}, Hosts: []string{"planner"}, From: "accept[0]"}}})
 		goal := pc.channel("goal", 8, 64)
 		goal.put(1, 64)
 		pc.channel("goat", 8, 64).put(1, 64)
-		pc.run(Config{Export: Grants{}, Pushes: []Push{{Channel: "goat", Host: "*", Deny: true}, {Channel: "goa?", Host: "robot"}}}, robot)
-		state := func(want string) func() bool {
+		pc.run(Config{Export: rule.Grants{}, Pushes: []rule.Push{{Channel: "goat", Host: "*", Deny: true}, {Channel: "goa?", Host: "robot"}}}, robot)
+		state := func(want status.PushState) func() bool {
 			return func() bool { s := pc.node.Status().Pushes; return len(s) == 1 && s[0].State == want }
 		}
-		w.within(time.Second, "the refusal", state(stateRefused))
+		w.within(time.Second, "the refusal", state(status.PushRefused))
 		if reason := pc.node.Status().Pushes[0].Reason; !strings.Contains(reason, "robot does not accept goal: accept[0] does not name the host pc") {
 			t.Errorf("got %q, want the rule and the host", reason)
 		}
-		if err := robot.node.Apply(Config{Accept: Grants{{Channels: []string{"goal"}, QoS: QoS{Priority: 8}, FileMode: 0o600}}}); err != nil {
+		if err := robot.node.Apply(Config{Accept: rule.Grants{{Channels: []string{"goal"}, QoS: rule.QoS{Priority: 8}, FileMode: 0o600}}}); err != nil {
 			t.Fatal(err)
 		}
 		robot.follows("goal", 1, time.Second)
-		w.within(time.Second, "the push is accepted", state(pushAccepted))
+		w.within(time.Second, "the push is accepted", state(status.PushAccepted))
 		if got := robot.mirror("goal").QoS.Priority.Level(); got != 7 {
 			t.Errorf("priority %v, want that of the rule", got)
 		}
@@ -156,13 +159,13 @@ func TestPushesFollowTheRulesOfBothSides(t *testing.T) {
 		if err := robot.node.Apply(Config{}); err != nil {
 			t.Fatal(err)
 		}
-		w.within(time.Second, "the refusal", state(stateRefused))
+		w.within(time.Second, "the refusal", state(status.PushRefused))
 		goal.put(2, 64)
 		time.Sleep(time.Second)
 		if n, _ := robot.newest("goal"); n != 1 {
 			t.Errorf("frame %d came after the push was refused", n)
 		}
-		if err := pc.node.Apply(Config{Export: Grants{}}); err != nil {
+		if err := pc.node.Apply(Config{Export: rule.Grants{}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := pc.node.Status().Pushes; len(got) != 0 {
@@ -178,10 +181,10 @@ func TestFirstRuleThatMatchesMakesTheMirror(t *testing.T) {
 		for _, name := range []string{"imu", "debug1", "joints"} {
 			robot.channel(name, 4, 64).put(1, 64)
 		}
-		pc.run(Config{Mirrors: []Mirror{
+		pc.run(Config{Mirrors: []rule.Mirror{
 			{Host: "robot", Channel: "i*", As: "{channel}.of.{host}", FileMode: 0o600},
 			{Host: "*", Channel: "*"},
-			{Host: "robot", Channel: "imu", QoS: QoS{Budget: 1}},
+			{Host: "robot", Channel: "imu", QoS: rule.QoS{Budget: 1}},
 			{Host: "*", Channel: "debug*", Deny: true, From: "mirror[3]"},
 		}}, robot)
 		pc.follows("imu.of.robot", 1, time.Second)
@@ -189,7 +192,7 @@ func TestFirstRuleThatMatchesMakesTheMirror(t *testing.T) {
 		if got := len(pc.node.Status().Mirrors); got != 2 {
 			t.Errorf("%d mirrors, want 2: %+v", got, pc.node.Status().Mirrors)
 		}
-		if err := pc.node.Mirror(Mirror{Host: "robot", Channel: "debug1"}); err == nil || !strings.Contains(err.Error(), "mirror[3] denies it") {
+		if err := pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "debug1"}); err == nil || !strings.Contains(err.Error(), "mirror[3] denies it") {
 			t.Errorf("got %v, want the rule that denies it", err)
 		}
 	})
@@ -198,11 +201,11 @@ func TestFirstRuleThatMatchesMakesTheMirror(t *testing.T) {
 func TestChannelThatIsNotForAPeerIsMarkedThereAndNoPatternAsksForIt(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		shut := Grants{{Channels: []string{"debug"}, Hosts: []string{"planner"}, From: "export[0]"}, {Channels: []string{"*"}}}
+		shut := rule.Grants{{Channels: []string{"debug"}, Hosts: []string{"planner"}, From: "export[0]"}, {Channels: []string{"*"}}}
 		robot.run(Config{Export: shut})
 		robot.channel("imu", 4, 64).put(1, 64)
 		robot.channel("debug", 4, 64).put(1, 64)
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}}, robot)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
 		pc.follows("robot.imu", 1, time.Second)
 		closed := func() bool {
 			for _, c := range pc.node.Channels() {
@@ -216,10 +219,10 @@ func TestChannelThatIsNotForAPeerIsMarkedThereAndNoPatternAsksForIt(t *testing.T
 		if !closed() || pc.mirror("robot.debug").State != "" || robot.said("refused") != 0 {
 			t.Errorf("got closed %v, mirror %+v and log\n%s\nwant it marked, and that nobody has asked for it", closed(), pc.mirror("robot.debug"), robot.log)
 		}
-		if err := pc.node.Mirror(Mirror{Host: "robot", Channel: "debug"}); err != nil { // who names it is told why not
+		if err := pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "debug"}); err != nil { // who names it is told why not
 			t.Fatal(err)
 		}
-		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.debug").State == stateRefused })
+		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.debug").State == status.MirrorRefused })
 		if reason := pc.mirror("robot.debug").Reason; !strings.Contains(reason, "export[0] does not name the host pc") {
 			t.Errorf("got reason %q, want the rule", reason)
 		}

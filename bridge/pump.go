@@ -9,8 +9,8 @@ import (
 	"achbridge/wire"
 )
 
-// How often a path that went silent is tried, and one whose transport takes no
-// more until it hears of what it has sent.
+// How often a path that went silent is tried, and how often one whose transport
+// takes no more: its window is full, and it has heard nothing since the last try.
 const (
 	probeInterval = 50 * time.Millisecond
 	slowProbes    = 250 * time.Millisecond
@@ -25,6 +25,7 @@ type outbox struct {
 	spent  [levels]int // bytes of body and stream, by priority
 	line   line
 	probed time.Duration
+	heard  uint64        // packets that the transport had heard then
 	asked  time.Duration // when the peer's clock was asked for; 0: never
 	hollow bool          // it is a probe without entries, which asks for an answer
 }
@@ -71,8 +72,12 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 		l.addFrames(box, now)
 	}
 	waits := slices.ContainsFunc(box.line.turns, func(t turn) bool { _, waits := t.e.turn(now); return waits })
-	if !may || !waits {
-		l.pacer.Held(now, waits && l.held)
+	switch {
+	case may && waits:
+	case waits && l.held:
+		l.pacer.Hold(now)
+	default:
+		l.pacer.Free(now)
 	}
 	l.traffic.wait(now, waits && !may)
 	ask := l.askClock(box, now)
@@ -97,7 +102,7 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 		l.flight.Sent(now, number, size, len(box.packet), box.pieces)
 		l.pacer.Sent(now, size)
 		l.shares.sent(&box.line, box.spent, size)
-		box.probed = now
+		box.probed, box.heard = now, l.s.Heard()
 	}
 	return box.packet, 0
 }
@@ -138,11 +143,11 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 	fits := l.flight.Held()+need <= theirs/2
 	if l.flight.Silent(now) || !fits && l.flight.Overdue(now) {
 		interval := probeInterval
-		if l.flight.Held()+smallFrame > theirs {
-			interval = slowProbes // they may have to wait for the transport
+		if l.flight.Held()+smallFrame > theirs && l.s.Heard() == box.heard {
+			interval = slowProbes // a probe would wait in the transport
 		}
 		if when = box.probed + interval; now < when {
-			return false, when
+			return false, min(when, now+probeInterval) // look then whether it has heard
 		}
 		box.hollow = !fits && len(box.line.turns) > 0
 		return fits, now + interval

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/wire"
 )
 
@@ -14,7 +16,7 @@ import (
 func (w *world) pushing() (robot, pc *host) {
 	w.t.Helper()
 	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
-	robot.run(Config{Accept: GrantTo("plan*")})
+	robot.run(Config{Accept: rule.GrantTo("plan*")})
 	pc.run(Config{}, robot)
 	w.within(time.Second, "link", func() bool { return len(pc.node.Status().Links) == 1 })
 	return robot, pc
@@ -26,9 +28,9 @@ func TestPushLeavesTheMirrorThatTheOperatorNamed(t *testing.T) {
 		robot.run(Config{})
 		imu := robot.channel("imu", 4, 64)
 		imu.put(1, 64)
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "imu"}}, Accept: GrantTo("plan")}, robot)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "imu"}}, Accept: rule.GrantTo("plan")}, robot)
 		pc.follows("robot.imu", 1, time.Second)
-		err := robot.node.Push(w.t.Context(), Push{Channel: "imu", Host: "pc", As: "plan"})
+		err := robot.node.Push(w.t.Context(), rule.Push{Channel: "imu", Host: "pc", As: "plan"})
 		if err == nil || !strings.Contains(err.Error(), "as robot.imu") {
 			t.Errorf("got %v, want a refusal that names the mirror there is", err)
 		}
@@ -42,7 +44,7 @@ func TestAnswersThatNobodyWaitsForHoldUpNobody(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pushing()
 		pc.channel("plan", 4, 64).put(1, 64)
-		p := Push{Channel: "plan", Host: "robot"}
+		p := rule.Push{Channel: "plan", Host: "robot"}
 		if err := pc.node.Push(w.t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +56,7 @@ func TestAnswersThatNobodyWaitsForHoldUpNobody(t *testing.T) {
 		robot.stop()
 		robot.run(robot.cfg)
 		w.within(10*time.Second, "the push is accepted again", func() bool {
-			return pc.node.Status().Pushes[0].State == pushAccepted
+			return pc.node.Status().Pushes[0].State == status.PushAccepted
 		})
 	})
 }
@@ -64,16 +66,16 @@ func TestPushThatWasReportedAsWaitingOutlivesARefusal(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		pc.run(Config{}, robot)
 		pc.channel("plan", 4, 64).put(1, 64)
-		if err := pc.node.Push(w.t.Context(), Push{Channel: "plan", Host: "robot"}); err != nil {
+		if err := pc.node.Push(w.t.Context(), rule.Push{Channel: "plan", Host: "robot"}); err != nil {
 			t.Fatal(err)
 		}
 		robot.run(Config{})
 		w.within(10*time.Second, "the refusal", func() bool {
 			list := pc.node.Status().Pushes
-			return len(list) == 1 && list[0].State == stateRefused
+			return len(list) == 1 && list[0].State == status.PushRefused
 		})
 		robot.stop()
-		robot.run(Config{Accept: GrantTo("plan")})
+		robot.run(Config{Accept: rule.GrantTo("plan")})
 		robot.follows("plan", 1, 10*time.Second)
 	})
 }

@@ -3,10 +3,12 @@ package bridge
 import (
 	"testing"
 	"time"
+
+	"achbridge/bridge/rule"
 )
 
 func TestMaxRateSendsTheNewestAtItsSlot(t *testing.T) {
-	inFlow(t, "delay=10ms,rate=100mbit", QoS{MaxRate: 200_000}, 64, func(f *flow) {
+	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{MaxRate: 200_000}, 64, func(f *flow) {
 		got := f.record(func() {
 			f.stream(milli, 5*second, func(time.Duration) {})
 			time.Sleep(50 * milli)
@@ -33,7 +35,7 @@ func TestMaxRateSendsTheNewestAtItsSlot(t *testing.T) {
 
 // The slot that was reserved at the old rate may be far away.
 func TestMaxRateThatIsRaisedAppliesAtOnce(t *testing.T) {
-	inFlow(t, "delay=10ms,rate=100mbit", QoS{MaxRate: 1}, 64, func(f *flow) { // one in 1000 s
+	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{MaxRate: 1}, 64, func(f *flow) { // one in 1000 s
 		count := func(long time.Duration) uint64 {
 			before := f.kept()
 			f.stream(milli, long, func(time.Duration) {})
@@ -41,10 +43,10 @@ func TestMaxRateThatIsRaisedAppliesAtOnce(t *testing.T) {
 			return f.kept() - before
 		}
 		for _, step := range []struct {
-			rate        Rate
+			rate        rule.Rate
 			least, most uint64
 		}{{1, 0, 0}, {100_000, 99, 101}, {10_000, 9, 11}, {0, 1000, 1000}, {1, 0, 0}, {500_000, 499, 501}} {
-			f.requalify(QoS{MaxRate: step.rate})
+			f.requalify(rule.QoS{MaxRate: step.rate})
 			count(50 * milli) // it takes 10 ms to the origin
 			if n := count(second); n < step.least || n > step.most {
 				t.Errorf("%d frames came in a second at max_rate %v, want %d to %d", n, step.rate, step.least, step.most)
@@ -58,15 +60,15 @@ func TestMaxRateThatIsRaisedAppliesAtOnce(t *testing.T) {
 // A channel at 1 kHz whose mirror changes ten times misses nothing but what the
 // quality of service itself takes.
 func TestQualityOfServiceChangesWithoutAGap(t *testing.T) {
-	for name, list := range map[string][]QoS{
+	for name, list := range map[string][]rule.QoS{
 		"budget":   {{Budget: second}, {Budget: 50 * milli}},
 		"priority": {{Priority: 8}, {Priority: 1}},
-		"late":     {{Late: LateDeliver}, {Late: LateDrop}},
-		"class":    {{Class: Command}, {Class: State}},
+		"late":     {{Late: rule.LateDeliver}, {Late: rule.LateDrop}},
+		"class":    {{Class: rule.Command}, {Class: rule.State}},
 		"max_rate": {{MaxRate: 100_000}, {}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inFlow(t, "delay=10ms,rate=100mbit", QoS{}, 64, func(f *flow) {
+			inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{}, 64, func(f *flow) {
 				id := f.subscription()
 				got := f.record(func() {
 					f.stream(milli, 2*second, func(at time.Duration) {

@@ -94,6 +94,7 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 		l.feedback(now, d.Sent, feedback)
 	}
 	l.reading.offset, l.reading.uncertainty, l.reading.known = l.clock.Offset(now)
+	l.reading.suspended = l.clock.KnownAt()
 	report, due := l.receipts.Due(l.reportDelay())
 	wake := reported || due && report < l.look
 	l.mu.Unlock()

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 )
 
 // A frame may come to a mirror more than once: it is counted once, as what
@@ -19,8 +23,8 @@ func TestFrameForANewFileIsCountedOnce(t *testing.T) {
 					goal.put(1, 64) // before its capture time could be known
 				}
 				robot.run(Config{})
-				pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "data"}}}, robot)
-				w.within(2*second, "mirror", func() bool { return pc.mirror(flowName).State == stateLive })
+				pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "data"}}}, robot)
+				w.within(2*second, "mirror", func() bool { return pc.mirror(flowName).State == status.MirrorLive })
 				if known {
 					goal.put(1, 64)
 				}
@@ -31,7 +35,7 @@ func TestFrameForANewFileIsCountedOnce(t *testing.T) {
 				pc.follows(flowName, 1, 2*second)
 				time.Sleep(2 * second)
 				got := pc.mirror(flowName).Accounts
-				if want := (Accounts{Offered: 1, LateKept: 1}); got != want && (!known || got != Accounts{Offered: 1, Delivered: 1}) {
+				if want := (ledger.Accounts{Offered: 1, LateKept: 1}); got != want && (!known || got != ledger.Accounts{Offered: 1, Delivered: 1}) {
 					t.Errorf("got %+v, want %+v", got, want)
 				}
 				if there := robot.node.Status().Exports[0].Accounts; there != got {
@@ -50,13 +54,13 @@ func TestMirrorThatLosesAFrameOfAFormerLinkGetsItAgain(t *testing.T) {
 		pc.follows("robot.map", 7, time.Second)
 		pc.stop()
 		pc.run(pc.cfg, robot)
-		w.within(2*second, "mirror", func() bool { return pc.mirror("robot.map").State == stateLive })
+		w.within(2*second, "mirror", func() bool { return pc.mirror("robot.map").State == status.MirrorLive })
 		makeDirty(t, pc.dir, "robot.map")
 		w.within(2*second, "a new file", func() bool { return pc.mirror("robot.map").Replaced == 1 })
 		pc.follows("robot.map", 7, 2*second)
 		time.Sleep(2 * second)
 		got, there := pc.mirror("robot.map").Accounts, robot.node.Status().Exports[0].Accounts
-		if got != there || got.settled() != 1 || got.Offered != 1 {
+		if got != there || got.Settled() != 1 || got.Offered != 1 {
 			t.Errorf("got %+v, and %+v at the origin, want one frame", got, there)
 		}
 	})
@@ -74,7 +78,7 @@ func TestLateFramesThatOvertakeEachOtherAreCountedOnce(t *testing.T) {
 	m.put(lateFor(2, false))
 	m.put(lateFor(1, false))
 	m.put(lateFor(2, true))
-	if want := (Accounts{LateKept: 1, Late: 1}); m.count != want {
+	if want := (ledger.Accounts{LateKept: 1, Late: 1}); m.count != want {
 		t.Errorf("got %+v, want %+v", m.count, want)
 	}
 }
@@ -87,7 +91,7 @@ func TestOlderFrameInTimeDoesNotPayTheDebt(t *testing.T) {
 		t.Errorf("got owed %v, %v; frame 2 came late and nothing replaced it: want it owed", owed, err)
 	}
 	m.put(lateFor(2, true))
-	if want := (Accounts{Delivered: 1, LateKept: 1}); m.count != want {
+	if want := (ledger.Accounts{Delivered: 1, LateKept: 1}); m.count != want {
 		t.Errorf("got %+v, want %+v", m.count, want)
 	}
 }
@@ -98,7 +102,7 @@ func TestStrayFrameThatComesTwiceIsCountedOnce(t *testing.T) {
 	stray.epoch = 9
 	m.put(stray)
 	m.put(stray)
-	if want := (Accounts{Refused: 1, Duplicate: 1}); m.count != want {
+	if want := (ledger.Accounts{Refused: 1, Duplicate: 1}); m.count != want {
 		t.Errorf("got %+v, want %+v", m.count, want)
 	}
 }
@@ -108,13 +112,13 @@ func TestFrameThatWaitsForTheLockWhenTheLinkEndsIsCountedOnce(t *testing.T) {
 	m := testMirror(t, dir, "m")
 	takeLock(t, dir, "m")
 	m.put(came(1, frame(1, 64)))
-	if have, _ := m.expect(1, QoS{}); have != 0 {
+	if have, _ := m.expect(1, rule.QoS{}); have != 0 {
 		t.Errorf("the mirror says that it has frame %d, want none", have)
 	}
 	m.put(came(1, frame(1, 64)))
 	freeLock(t, dir, "m")
 	eventually(t, "the frame that waited", time.Second, func() bool { return newestSeq(t, dir, "m") == 1 })
-	if got := m.since(); got != (Accounts{Delivered: 1}) {
+	if got := m.since(); got != (ledger.Accounts{Delivered: 1}) {
 		t.Errorf("got %+v of the new subscription, want one frame delivered", got)
 	}
 }
@@ -123,10 +127,10 @@ func TestFrameThatWaitsForTheLockWhenTheLinkEndsIsCountedOnce(t *testing.T) {
 func TestDebtThatIsPaidBeforeTheOriginHearsOfItIsCountedOnce(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
 	m.put(lateFor(1, false))
-	m.hear(Accounts{Offered: 1, Delivered: 1})
+	m.hear(ledger.Accounts{Offered: 1, Delivered: 1})
 	m.put(lateFor(1, true))
 	got := m.status(0).Accounts
-	if got.settled()+got.InFlight != got.Offered || got.Late != 0 || got.LateKept != 1 {
+	if got.Settled()+got.InFlight != got.Offered || got.Late != 0 || got.LateKept != 1 {
 		t.Errorf("got %+v, want one frame kept late and none late", got)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 )
 
@@ -29,19 +31,19 @@ func (h *host) has(name string) bool {
 func TestMirrorThatIsRefusedLeavesNoFile(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.run(Config{Export: Grants{{Channels: []string{"imu"}}}})
+		robot.run(Config{Export: rule.Grants{{Channels: []string{"imu"}}}})
 		robot.channel("imu", 4, 64).put(1, 64)
 		pc.run(Config{}, robot)
 		w.within(time.Second, "the channel", func() bool { return len(pc.node.Channels()) == 1 })
-		robot.node.call(func() { robot.node.cfg.Export = Grants{{Channels: []string{"imu"}, Hosts: []string{"nobody"}}} })
-		if err := pc.node.Mirror(Mirror{Host: "robot", Channel: "imu", QoS: QoS{Meta: true}}); err != nil {
+		robot.node.call(func() { robot.node.cfg.Export = rule.Grants{{Channels: []string{"imu"}, Hosts: []string{"nobody"}}} })
+		if err := pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "imu", QoS: rule.QoS{Meta: true}}); err != nil {
 			t.Fatal(err)
 		}
 		w.within(time.Second, "the refusal", func() bool {
 			if pc.has("robot.imu") || pc.has("robot.imu.meta") {
 				t.Fatal("there is a file before the robot lets the PC read")
 			}
-			return pc.mirror("robot.imu").State == stateRefused
+			return pc.mirror("robot.imu").State == status.MirrorRefused
 		})
 		time.Sleep(5 * time.Second) // several looks at the mirror
 		if pc.has("robot.imu") || pc.has("robot.imu.meta") {
@@ -63,12 +65,12 @@ func TestMirrorThatIsRefusedLaterKeepsItsFile(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
 		robot.channel("imu", 4, 64).put(1, 64)
-		pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "imu"}}}, robot)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "imu"}}}, robot)
 		pc.follows("robot.imu", 1, time.Second)
-		if err := robot.node.Apply(Config{Export: Grants{}}); err != nil {
+		if err := robot.node.Apply(Config{Export: rule.Grants{}}); err != nil {
 			t.Fatal(err)
 		}
-		w.within(time.Second, "the end of the mirror", func() bool { return pc.mirror("robot.imu").State != stateLive })
+		w.within(time.Second, "the end of the mirror", func() bool { return pc.mirror("robot.imu").State != status.MirrorLive })
 		if number, _ := pc.newest("robot.imu"); number != 1 {
 			t.Errorf("the mirror holds frame %d, want 1", number)
 		}
@@ -80,13 +82,13 @@ func TestMirrorThatIsRefusedLaterKeepsItsFile(t *testing.T) {
 func TestFileOfAMirrorIsMadeByWhatComesFirst(t *testing.T) {
 	dir := testDir(t)
 	m := plannedMirror(t, dir, "m")
-	m.expect(1, QoS{})
+	m.expect(1, rule.QoS{})
 	m.put(came(1, frame(1, 64)))
 	if got := newestSeq(t, dir, "m"); got != 1 {
 		t.Errorf("the mirror is at %d, want 1", got)
 	}
 	other := plannedMirror(t, dir, "o")
-	have, _ := other.expect(1, QoS{})
+	have, _ := other.expect(1, rule.QoS{})
 	ch, err := dir.Create("o", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 2, FrameSize: 8}})
 	if err != nil {
 		t.Fatal(err)
@@ -125,10 +127,10 @@ func TestRoomThatIsGoneWhenTheFileIsMadeIsWaitedFor(t *testing.T) {
 			}
 		})
 		pc.node.SetPeers(asPeers([]*host{robot}))
-		if err := pc.node.Mirror(Mirror{Host: "robot", Channel: "imu"}); err != nil {
+		if err := pc.node.Mirror(rule.Mirror{Host: "robot", Channel: "imu"}); err != nil {
 			t.Fatal(err)
 		}
-		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.imu").State == stateRefused })
+		w.within(time.Second, "the refusal", func() bool { return pc.mirror("robot.imu").State == status.MirrorRefused })
 		if m := pc.mirror("robot.imu"); !strings.Contains(m.Reason, "no room in") || pc.has("robot.imu") {
 			t.Errorf("got %+v, want no file and no room", m)
 		}

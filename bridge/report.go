@@ -2,19 +2,19 @@ package bridge
 
 import (
 	"cmp"
-	"errors"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 )
 
 // Status tells what the node does at this moment. What the ages were over time is
 // summed up by the caller, some 50 µs for each mirror, while the node goes on.
-func (n *Node) Status() Status {
-	var s Status
+func (n *Node) Status() status.Report {
+	var s status.Report
 	var mirrors map[string]*mirror
 	n.call(func() { s, mirrors = n.status(), maps.Clone(n.mirrors) })
 	for i := range s.Mirrors {
@@ -26,8 +26,8 @@ func (n *Node) Status() Status {
 }
 
 // Glance is Status but for what the ages were over time, which is most of its work.
-func (n *Node) Glance() Status {
-	var s Status
+func (n *Node) Glance() status.Report {
+	var s status.Report
 	n.call(func() { s = n.status() })
 	return s
 }
@@ -35,15 +35,16 @@ func (n *Node) Glance() Status {
 // Alive waits until the node answers; false means that it has ended.
 func (n *Node) Alive() bool { return n.call(func() {}) }
 
-func (n *Node) status() Status {
+func (n *Node) status() status.Report {
 	now := n.now()
-	s := Status{
+	s := status.Report{
 		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(),
-		Links: []LinkStatus{}, Mirrors: []MirrorStatus{}, Exports: []ExportStatus{},
-		Pushes: []PushStatus{}, Locals: []LocalStatus{}, Peers: []PeerStatus{}, Events: n.events.counted(),
+		Links: []status.Link{}, Mirrors: []status.Mirror{}, Exports: []status.Subscription{},
+		Pushes: []status.Push{}, Locals: []status.Local{}, Peers: []status.Peer{}, Events: n.events.Counted(),
 	}
 	for _, l := range n.links {
 		link, exports := l.status(now)
+		link.LeftOut = l.leftOut
 		s.Links = append(s.Links, link)
 		s.Exports = append(s.Exports, exports...)
 	}
@@ -52,124 +53,143 @@ func (n *Node) status() Status {
 	}
 	s.Mirrors = append(s.Mirrors, n.missing()...)
 	for _, p := range n.pushes {
-		s.Pushes = append(s.Pushes, PushStatus{Push: p.Push, State: cmp.Or(p.state, stateWaiting), Reason: p.reason, Cause: p.cause})
+		s.Pushes = append(s.Pushes, status.Push{Push: p.Push, State: cmp.Or(p.state, status.PushWaiting), Reason: p.reason, Cause: p.cause})
 	}
 	for _, l := range n.locals {
 		s.Locals = append(s.Locals, l.status())
 	}
-	for _, p := range n.peers {
-		s.Peers = append(s.Peers, n.peerStatus(p))
-	}
-	slices.SortFunc(s.Links, func(a, b LinkStatus) int { return cmp.Compare(a.Peer, b.Peer) })
-	slices.SortFunc(s.Mirrors, func(a, b MirrorStatus) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(s.Exports, func(a, b ExportStatus) int {
+	s.Peers = append(s.Peers, n.peersStatus()...)
+	slices.SortFunc(s.Links, func(a, b status.Link) int { return cmp.Compare(a.Peer, b.Peer) })
+	slices.SortFunc(s.Mirrors, func(a, b status.Mirror) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Exports, func(a, b status.Subscription) int {
 		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Peer, b.Peer))
 	})
-	slices.SortFunc(s.Locals, func(a, b LocalStatus) int { return cmp.Compare(a.Channel, b.Channel) })
-	slices.SortFunc(s.Peers, func(a, b PeerStatus) int { return cmp.Compare(a.Host, b.Host) })
+	slices.SortFunc(s.Locals, func(a, b status.Local) int { return cmp.Compare(a.Channel, b.Channel) })
+	slices.SortStableFunc(s.Peers, func(a, b status.Peer) int { return cmp.Compare(a.Host, b.Host) })
+	s.Peers = onePerHost(s.Peers)
 	return s
 }
 
-func (l *link) status(now time.Duration) (LinkStatus, []ExportStatus) {
+func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	srtt, _ := l.flight.RTT()
 	offset, uncertainty, _ := l.clock.Offset(now)
-	s := LinkStatus{
-		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: l.s.Transport(), State: stateUp, Dialled: l.s.Dialled(),
+	s := status.Link{
+		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: l.s.Transport(), State: status.LinkUp, Dialled: l.s.Dialled(),
 		UpS: (now - l.up).Seconds(), RTTms: ms(cmp.Or(srtt, l.s.RTT())), ClockOffsetMs: ms(offset), ClockUncertaintyMs: ms(uncertainty),
-		DatagramBytes: l.s.MaxDatagram(), Traffic: l.traffic.status(now, &l.flight, &l.receipts),
+		Inbound: inboundPath(l.theirs), DatagramBytes: l.s.MaxDatagram(), Traffic: l.traffic.status(now, &l.flight, &l.receipts),
 	}
 	if path := l.pacer.Path(); path > 0 {
 		mbit := path * 8 / 1e6
 		s.PathMbit = &mbit
 	}
 	if l.silent {
-		s.State, s.SilentS = stateSilent, (now - l.since).Seconds()
+		s.State, s.SilentS = status.LinkSilent, (now - l.since).Seconds()
 	}
-	exports, carried := make([]ExportStatus, 0, len(l.order)), l.flight.Carried()
+	exports, carried := make([]status.Subscription, 0, len(l.order)), l.flight.Carried()
 	for _, e := range l.order {
-		export := ExportStatus{
+		export := status.Subscription{
 			Channel: e.channel, Peer: l.host, QoS: e.qos, Seq: e.arrived, Bytes: e.size, Accounts: e.accounts(!carried[e.id]),
 		}
-		if e.trouble != nil && !errors.Is(e.trouble, os.ErrDeadlineExceeded) {
-			export.Reason = e.trouble.Error()
+		e.reader.show(&export)
+		export.AgeMs, export.PeriodMs, export.DueMs = e.note.due(now, e.qos)
+		if e.unreadable() {
+			export.Reason, export.Cause = e.trouble.Error(), causeOf(e.trouble)
 		}
 		exports = append(exports, export)
 	}
 	return s, exports
 }
 
-func (m *mirror) status(now time.Duration) MirrorStatus {
+func (m *mirror) status(now time.Duration) status.Mirror {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := MirrorStatus{
+	s := status.Mirror{
 		Host: m.host, Channel: m.channel, Name: m.name, State: m.stateNow(), Reason: m.reason, Cause: m.cause,
-		Bytes: m.bytes, TransitMs: m.transitMs(), LockWaitS: m.waits.total(now).Seconds(),
-		QoS: m.qos.shown(), Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign, Safe: m.vigil.safe, Temporary: m.peek,
+		Bytes: m.bytes, TransitMs: m.transitMs(), OriginCause: m.originCause, LockWaitS: m.waits.total(now).Seconds(),
+		QoS: m.qos.WithoutFrame(), Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign, Safe: m.vigil.safe, Temporary: m.peek,
 	}
 	m.showStale(&s)
 	if m.link != nil {
-		if m.link.silent && m.state == stateLive {
-			s.Reason, s.Cause = m.link.silentText(now), CausePeerSilent
+		if m.link.silent && m.state == status.MirrorLive {
+			s.Reason, s.Cause = m.link.silentText(now), status.CausePeerSilent
 		}
 		m.learn(m.link.clockAt(now))
 	}
+	m.showContest(&s)
 	s.AgeMs = m.ages.now(now)
+	period, known := m.pace.period(m.qos)
+	s.PeriodMs, s.DueMs = dueMs(s.AgeMs, period, known)
 	return s
 }
 
 // stateNow needs m.mu, and belongs to the node's goroutine.
-func (m *mirror) stateNow() string {
+func (m *mirror) stateNow() status.MirrorState {
 	switch {
-	case m.state != stateLive:
-		return cmp.Or(m.state, stateWaiting)
+	case m.state != status.MirrorLive:
+		return cmp.Or(m.state, status.MirrorWaiting)
 	case m.link != nil && m.link.silent:
-		return stateWaiting
+		return status.MirrorWaiting
+	case m.refusesAll(time.Now()):
+		return status.MirrorRefused
 	case m.vigil.stale:
-		return stateStale
+		return status.MirrorStale
 	}
-	return stateLive
+	return status.MirrorLive
 }
 
 // showStale needs m.mu.
-func (m *mirror) showStale(s *MirrorStatus) {
+func (m *mirror) showStale(s *status.Mirror) {
 	if !m.vigil.stale {
 		return
 	}
 	now := time.Now()
 	s.StaleS = now.Sub(m.vigil.last.Add(m.qos.Deadline)).Seconds()
-	if s.State == stateStale {
+	if s.State == status.MirrorStale {
 		s.Reason = cmp.Or(s.Reason, m.staleText(now))
 	}
 }
 
 // missing are the wishes for one exact channel that nothing serves yet.
-func (n *Node) missing() []MirrorStatus {
-	var list []MirrorStatus
+func (n *Node) missing() []status.Mirror {
+	var list []status.Mirror
 	told := map[string]bool{}
 	for _, w := range slices.Concat(n.wishes(), n.pushed()) {
 		name := w.Name(w.Host, w.Channel)
-		if isPattern(w.Host) || isPattern(w.Channel) || n.mirrors[name] != nil || told[name] {
+		if rule.IsPattern(w.Host) || rule.IsPattern(w.Channel) || n.mirrors[name] != nil || told[name] {
 			continue
 		}
-		if rule, ok := n.wishFor(w.Host, w.Channel); !ok || rule.Name(w.Host, w.Channel) != name {
+		if found, ok := n.wishFor(w.Host, w.Channel); !ok || found.Name(w.Host, w.Channel) != name {
 			continue // another goes before it
 		}
 		told[name] = true
-		cause, reason := CausePeerMissing, "no link to "+w.Host
+		cause, reason := status.CausePeerMissing, "no link to "+w.Host+n.otherwise(w.Host)
 		for _, l := range n.links {
 			if l.host == w.Host {
-				cause, reason = CauseNoChannel, w.Host+" does not offer it"
+				cause, reason = status.CauseNoChannel, w.Host+" does not offer it"
 			}
 		}
-		list = append(list, MirrorStatus{Host: w.Host, Channel: w.Channel, QoS: w.QoS.shown(), Name: name, State: stateWaiting, Reason: reason, Cause: cause})
+		list = append(list, status.Mirror{Host: w.Host, Channel: w.Channel, QoS: w.QoS.WithoutFrame(), Name: name, State: status.MirrorWaiting, Reason: reason, Cause: cause})
 	}
 	return list
 }
 
-func (l *local) status() LocalStatus {
-	s := LocalStatus{Channel: l.name, Exported: l.ch != nil && l.reason == "", Reason: l.reason, Cause: l.cause}
+// otherwise says under which name the host is linked that is listed as host; it begins
+// with a colon, and is empty when there is none.
+func (n *Node) otherwise(host string) string {
+	for _, p := range n.peers {
+		for _, l := range n.links {
+			if p.Static && p.Host == host && l.host != host && p.isListedAt(l.s) {
+				return ": the peer listed as " + host + " is " + l.host + ", use that name"
+			}
+		}
+	}
+	return ""
+}
+
+func (l *local) status() status.Local {
+	s := status.Local{Channel: l.name, Exported: l.ch != nil && l.reason == "", Reason: l.reason, Cause: l.cause}
 	if l.ch != nil {
 		g := l.ch.Geometry()
 		s.FrameCount, s.FrameSize, s.Seq = g.FrameCount, g.FrameSize, l.ch.LastSeq()
@@ -177,33 +197,71 @@ func (l *local) status() LocalStatus {
 	return s
 }
 
-func (n *Node) peerStatus(p *peer) PeerStatus {
-	s := PeerStatus{Host: p.Host, Node: p.Node, Addrs: addrStrings(p.Addrs), State: "known"}
-	if p.stop != nil {
-		s.State = "dialling"
+// peersStatus are the nodes that have proved themselves, each with all that is listed or
+// announced of it, and then what else is.
+func (n *Node) peersStatus() []status.Peer {
+	var list []status.Peer
+	told := map[*peer]bool{}
+	for _, p := range n.peers {
+		if !p.proved || !n.awaited(p) {
+			continue
+		}
+		about := n.toldOf(p)
+		if len(about) == 0 && n.linkTo(p) == nil && !n.wanted(p) {
+			continue // nobody misses it
+		}
+		for _, q := range about {
+			told[q] = true
+		}
+		list = append(list, n.peerStatus(append([]*peer{p}, about...)))
 	}
-	if p.err != nil {
-		s.Error, s.Cause = p.err.Error(), causeOf(p.err)
+	for _, p := range n.peers {
+		if !p.proved && !told[p] {
+			list = append(list, n.peerStatus([]*peer{p}))
+		}
+	}
+	return list
+}
+
+// peerStatus tells of one node, of which several things are known; the first counts most.
+func (n *Node) peerStatus(about []*peer) status.Peer {
+	p := about[0]
+	s := status.Peer{Host: n.nameOf(p), Node: p.Node, Addrs: []string{}, State: status.PeerKnown}
+	for _, q := range about {
+		for _, a := range addrStrings(q.Addrs) {
+			if !slices.Contains(s.Addrs, a) {
+				s.Addrs = append(s.Addrs, a)
+			}
+		}
+		if q.stop != nil {
+			s.State = status.PeerDialling
+		}
+		if s.Error == "" && q.err != nil {
+			s.Error, s.Cause = q.err.Error(), causeOf(q.err)
+		}
+		if q.Static && q.Host != s.Host {
+			s.ListedAs = q.Host
+		}
 	}
 	switch {
 	case n.linkTo(p) != nil:
-		s.State, s.Error, s.Cause = "linked", "", ""
-	case p.unlisted:
-		s.State = "missed"
+		s.State, s.Error, s.Cause = status.PeerLinked, "", ""
+	case p.proved && len(about) == 1:
+		s.State = status.PeerMissed
 	}
 	return s
 }
 
 // Channels are the channels that linked peers offer, ordered by host and name.
-func (n *Node) Channels() []RemoteChannel {
-	list := []RemoteChannel{}
+func (n *Node) Channels() []status.RemoteChannel {
+	list := []status.RemoteChannel{}
 	n.call(func() {
 		for _, l := range n.links {
 			if l.silent && n.now() > l.since+goneAfter {
 				continue
 			}
 			for _, c := range l.catalog {
-				r := RemoteChannel{
+				r := status.RemoteChannel{
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
 					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()}, Closed: c.Closed,
 				}
@@ -214,15 +272,15 @@ func (n *Node) Channels() []RemoteChannel {
 			}
 		}
 	})
-	slices.SortFunc(list, func(a, b RemoteChannel) int {
+	slices.SortFunc(list, func(a, b status.RemoteChannel) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Channel, b.Channel))
 	})
 	return list
 }
 
 // Exported are the channels that this node offers to everybody, for discovery.
-func (n *Node) Exported() []LocalStatus {
-	list := []LocalStatus{}
+func (n *Node) Exported() []status.Local {
+	list := []status.Local{}
 	n.call(func() {
 		for _, l := range n.locals {
 			if s := l.status(); s.Exported {
@@ -230,7 +288,7 @@ func (n *Node) Exported() []LocalStatus {
 			}
 		}
 	})
-	slices.SortFunc(list, func(a, b LocalStatus) int { return cmp.Compare(a.Channel, b.Channel) })
+	slices.SortFunc(list, func(a, b status.Local) int { return cmp.Compare(a.Channel, b.Channel) })
 	return list
 }
 

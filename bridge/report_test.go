@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"achbridge/bridge/status"
 )
 
 // Capture times count from the start of the robot's daemon: those of its former
@@ -17,7 +19,7 @@ func TestAgeGoesOnWhenTheRobotsDaemonRestarts(t *testing.T) {
 		pc.follows("robot.imu", 1, time.Second)
 		robot.stop()
 		robot.run(robot.cfg)
-		w.within(10*time.Second, "link", func() bool { return pc.mirror("robot.imu").State == stateLive })
+		w.within(10*time.Second, "link", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
 		for i := range uint64(100) { // sets the clock of the link
 			other.put(i+1, 64)
 			time.Sleep(10 * time.Millisecond)

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -15,15 +16,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
 	"achbridge/localach"
 )
 
 // listenAnywhere is an endpoint at a port of all interfaces.
-func listenAnywhere(host string, number byte) (*transport.Endpoint, transport.NodeID, error) {
-	id := transport.NodeID{0: 1, 15: number}
+func listenAnywhere(host string, number byte) (*transport.Endpoint, trust.NodeID, error) {
+	id := trust.NodeID{0: 1, 15: number}
 	copy(id[1:], host)
-	key, err := transport.ReadKey(os.Getenv(keyFile))
+	key, err := trust.ReadKey(os.Getenv(keyFile))
 	if err != nil {
 		return nil, id, err
 	}
@@ -51,7 +54,8 @@ func listeningAt(addr net.Addr) transport.Addrs {
 
 // portOf is where an endpoint listens.
 func portOf(end *transport.Endpoint) string {
-	return strconv.Itoa(end.LocalAddr().(*net.UDPAddr).Port)
+	at := end.LocalAddrs()
+	return strconv.Itoa(cmp.Or(at.QUIC, at.SCTP).(*net.UDPAddr).Port)
 }
 
 // nodesRole is HOST COUNT DIR [PEER]: as many nodes of their own directories, DIR0
@@ -103,7 +107,7 @@ func nodesRole(args []string) error {
 			debug.FreeOSMemory()
 			return nil
 		}
-		m, err := ParseMirror(what)
+		m, err := rule.ParseMirror(what, nil)
 		for _, n := range nodes {
 			if verb == "mirror" {
 				err = n.Mirror(m)
@@ -123,7 +127,7 @@ func countAll(nodes []*Node, s *spent) {
 				l.mu.Lock()
 				s.Packets += l.flight.NextNumber(n.now()) - 1
 				for _, e := range l.order {
-					s.Frames += e.book.sent
+					s.Frames += e.book.Sent
 				}
 				l.mu.Unlock()
 			}

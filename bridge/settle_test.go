@@ -2,68 +2,127 @@ package bridge
 
 import (
 	"math"
+	"math/big"
 	"testing"
+
+	"achbridge/bridge/ledger"
 )
 
 // cutOff is the account of a subscription whose link ended after ten frames: six
 // are known to have come, and the mirror has counted what it counts since before.
-func cutOff(by reader) *book {
-	b := &book{}
-	b.settle(by)
-	b.begin(1, 20, 20)
-	b.sent, b.arrived = 10, 6
-	b.close(30)
+func cutOff(by ledger.Reader) *ledger.Book {
+	b := &ledger.Book{}
+	b.Settle(by)
+	b.Begin(1, 20, 20)
+	b.Sent, b.Arrived = 10, 6
+	b.Close(30)
 	return b
 }
 
-var firstReader = reader{run: 1, id: 3, held: Accounts{Delivered: 100, Late: 7}}
+var firstReader = ledger.Reader{Run: 1, ID: 3, Held: ledger.Accounts{Delivered: 100, Late: 7}}
 
 func TestAccountOfALinkThatEndedIsSettledByItsMirror(t *testing.T) {
 	b := cutOff(firstReader)
-	if want := (Accounts{Offered: 10, Delivered: 6, Lost: 4}); b.past != want {
-		t.Errorf("when the link ended: got %+v, want %+v", b.past, want)
+	if want := (ledger.Accounts{Offered: 10, Delivered: 6, Lost: 4}); b.Past != want {
+		t.Errorf("when the link ended: got %+v, want %+v", b.Past, want)
 	}
-	again := reader{run: 1, id: 3, held: Accounts{Delivered: 107, Late: 9}}
-	b.settle(again)
-	if want := (Accounts{Offered: 10, Delivered: 7, Late: 2, Lost: 1}); b.past != want {
-		t.Errorf("when the mirror has told: got %+v, want %+v", b.past, want)
+	again := ledger.Reader{Run: 1, ID: 3, Held: ledger.Accounts{Delivered: 107, Late: 9}}
+	b.Settle(again)
+	if want := (ledger.Accounts{Offered: 10, Delivered: 7, Late: 2, Lost: 1}); b.Past != want {
+		t.Errorf("when the mirror has told: got %+v, want %+v", b.Past, want)
 	}
-	b.settle(again)
-	if want := (Accounts{Offered: 10, Delivered: 7, Late: 2, Lost: 1}); b.past != want {
-		t.Errorf("when it has told again: got %+v, want %+v", b.past, want)
+	b.Settle(again)
+	if want := (ledger.Accounts{Offered: 10, Delivered: 7, Late: 2, Lost: 1}); b.Past != want {
+		t.Errorf("when it has told again: got %+v, want %+v", b.Past, want)
 	}
 }
 
 func TestAccountIsNotSettledByWhatCannotBe(t *testing.T) {
-	for name, by := range map[string]reader{
-		"nothing told":             {run: 1},
-		"another mirror":           {run: 1, id: 4, held: Accounts{Delivered: 103, Late: 7}},
-		"the daemon was restarted": {run: 2, id: 3, held: Accounts{Delivered: 103, Late: 7}},
-		"more than was sent":       {run: 1, id: 3, held: Accounts{Delivered: 111, Late: 7}},
-		"a count that went back":   {run: 1, id: 3, held: Accounts{Delivered: 99, Late: 7}},
-		"counts with a sum of 2^64 and 3": {run: 1, id: 3, held: Accounts{
+	for name, by := range map[string]ledger.Reader{
+		"nothing told":             {Run: 1},
+		"another mirror":           {Run: 1, ID: 4, Held: ledger.Accounts{Delivered: 103, Late: 7}},
+		"the daemon was restarted": {Run: 2, ID: 3, Held: ledger.Accounts{Delivered: 103, Late: 7}},
+		"more than was sent":       {Run: 1, ID: 3, Held: ledger.Accounts{Delivered: 111, Late: 7}},
+		"a count that went back":   {Run: 1, ID: 3, Held: ledger.Accounts{Delivered: 99, Late: 7}},
+		"counts with a sum of 2^64 and 3": {Run: 1, ID: 3, Held: ledger.Accounts{
 			Delivered: 100 + math.MaxUint64/2, LateKept: math.MaxUint64 / 2, Late: 7 + 5,
 		}},
-		"all that a number holds": {run: 1, id: 3, held: Accounts{
+		"all that a number holds": {Run: 1, ID: 3, Held: ledger.Accounts{
 			Delivered: math.MaxUint64, LateKept: math.MaxUint64, Late: math.MaxUint64, Refused: math.MaxUint64, Superseded: math.MaxUint64, Duplicate: math.MaxUint64,
 		}},
 	} {
 		b := cutOff(firstReader)
-		b.settle(by)
-		if want := (Accounts{Offered: 10, Delivered: 6, Lost: 4}); b.past != want {
-			t.Errorf("%s: got %+v, want %+v as before", name, b.past, want)
+		b.Settle(by)
+		if want := (ledger.Accounts{Offered: 10, Delivered: 6, Lost: 4}); b.Past != want {
+			t.Errorf("%s: got %+v, want %+v as before", name, b.Past, want)
 		}
-		if b.reader != by {
-			t.Errorf("%s: got %+v for the next time, want %+v", name, b.reader, by)
+		if b.Reader != by {
+			t.Errorf("%s: got %+v for the next time, want %+v", name, b.Reader, by)
 		}
 	}
 }
 
 // A peer of an older version tells nothing.
 func TestAccountOfAMirrorThatTellsNothingStays(t *testing.T) {
-	b := cutOff(reader{run: 1})
-	b.settle(reader{run: 1})
-	if want := (Accounts{Offered: 10, Delivered: 6, Lost: 4}); b.past != want {
-		t.Errorf("got %+v, want %+v as before", b.past, want)
+	b := cutOff(ledger.Reader{Run: 1})
+	b.Settle(ledger.Reader{Run: 1})
+	if want := (ledger.Accounts{Offered: 10, Delivered: 6, Lost: 4}); b.Past != want {
+		t.Errorf("got %+v, want %+v as before", b.Past, want)
+	}
+}
+
+// A member may tell anything. What it tells is not believed if it is more than was
+// sent, and the identity of the account holds.
+func TestAccountIsNotTakenFromALyingMember(t *testing.T) {
+	for name, lie := range map[string]ledger.Accounts{
+		"one count above what was sent": {Delivered: 11},
+		"a sum above what was sent":     {Delivered: 6, LateKept: 6},
+		"each count all that was sent":  {Delivered: 10, LateKept: 10, Late: 10, Refused: 10, Superseded: 10},
+		"a sum that wraps around":       {Delivered: 1 << 63, LateKept: 1 << 63, Late: 3},
+		"all that a number holds":       {Superseded: math.MaxUint64},
+	} {
+		b := &ledger.Book{}
+		b.Begin(1, 20, 20)
+		b.Sent, b.Arrived = 10, 6
+		b.Hear(ledger.Accounts{Delivered: 5, Late: 1})
+		before := b.Accounts(30, true)
+		b.Hear(lie)
+		got := b.Accounts(30, true)
+		if got != before {
+			t.Errorf("%s: got %+v, want %+v as before", name, got, before)
+		}
+		if got.Settled()+got.InFlight != got.Offered {
+			t.Errorf("%s: %+v does not add up", name, got)
+		}
+	}
+	b := &ledger.Book{}
+	b.Begin(1, 20, 20)
+	b.Sent = 10
+	honest := ledger.Accounts{Delivered: 4, LateKept: 1, Late: 2, Refused: 1, Superseded: 2}
+	if b.Hear(honest); b.Told != honest {
+		t.Errorf("got %+v, want %+v: it is all that was sent", b.Told, honest)
+	}
+}
+
+// What an origin tells of a channel cannot upset the account of its mirror.
+func TestMirrorsAccountAddsUpWhateverItsOriginTells(t *testing.T) {
+	for name, told := range map[string]ledger.Accounts{
+		"a count near 2^64":   {Offered: 10, Delivered: math.MaxUint64 - 1},
+		"a sum that wraps":    {Offered: 10, Delivered: 1 << 63, Lost: 1 << 63, Late: 3},
+		"more than it offers": {Offered: 10, Delivered: 8, Lost: 8},
+		"less than it offers": {Offered: 10, Delivered: 3},
+	} {
+		m := testMirror(t, testDir(t), "m")
+		m.put(came(1, frame(1, 64)))
+		m.hear(told)
+		m.put(came(2, frame(2, 64)))
+		a := m.status(0).Accounts
+		sum := new(big.Int)
+		for _, n := range []uint64{a.Delivered, a.LateKept, a.Superseded, a.RateLimited, a.Expired, a.Lost, a.Late, a.Refused, a.Overflow, a.InFlight} {
+			sum.Add(sum, new(big.Int).SetUint64(n))
+		}
+		if sum.Cmp(new(big.Int).SetUint64(a.Offered)) != 0 {
+			t.Errorf("%s: %+v does not add up", name, a)
+		}
 	}
 }

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync"
 	"time"
+
+	"github.com/klauspost/compress/s2"
 
 	"achbridge/localach"
 	"achbridge/wire"
@@ -13,19 +14,25 @@ import (
 
 // snapshots copies the newest frames of one local channel out of its ring, each
 // once for all links that send it. Safe for concurrent use. It never waits for the
-// channel's lock; a call waits while another copies, 0.1 ms for 1 MB. The newest
-// copy is kept until a newer one takes its place, for links that come to it later.
+// channel's lock, and takes 10 µs at most: a frame of more than copiedAtOnce bytes
+// is copied in a goroutine. The newest copy is kept until a newer one takes its
+// place, for links that come to it later.
 type snapshots struct {
-	ch   *localach.Channel
-	with *compressor
-	now  func() time.Duration
+	ch    *localach.Channel
+	with  *compressor
+	now   func() time.Duration
+	spawn func(func()) // calls a function in another goroutine
+	huge  lane         // for what would take a processor for long
+	stock *stock       // what the memory of the copies comes from
 
-	mu     sync.Mutex
-	links  int // that may take
-	r      *localach.Reader
-	newest *snapshot   // nil: none was taken
-	unused []*snapshot // for the next frames; at most mostUnused
-	spare  [][]byte    // memory for packed forms; at most mostSpare
+	mu      lock[ofSnapshots]
+	links   []*membership // that may take
+	r       *localach.Reader
+	newest  *snapshot   // nil: none was taken
+	refused *refusal    // the newest frame that cannot be sent; nil: none
+	unused  []*snapshot // for the next frames; at most mostUnused
+	spare   [][]byte    // memory for packed forms; at most mostSpare
+	large   largeCopy
 }
 
 // What waits for its next use. It suffices as long as links keep pace with one another.
@@ -34,6 +41,9 @@ const (
 	mostUnused = 1
 	mostSpare  = len(codecs)
 )
+
+// membership is a link that may take snapshots of a channel.
+type membership struct{ nudge func() }
 
 // snapshot is one frame, for the links that took it until each has released it.
 // Nobody writes to it meanwhile.
@@ -58,17 +68,31 @@ type packedFrame struct {
 // newSnapshots prepares for a channel. with is used in goroutines of packed's
 // callers; now gives capture times, and measures how long packing takes.
 func newSnapshots(ch *localach.Channel, with *compressor, now func() time.Duration) *snapshots {
-	return &snapshots{ch: ch, with: with, now: now, r: ch.Reader()}
+	s := &snapshots{ch: ch, with: with, now: now, r: ch.Reader(), spawn: func(f func()) { go f() }}
+	s.within(newMemory(maxFrames))
+	s.large.work = s.copyLarge
+	return s
 }
+
+// within has the memory of the copies come from m.
+func (s *snapshots) within(m *memory) { s.stock = m.stock(s.ch.Name(), s.ch.Owner(), s.evict) }
 
 // take returns frame noted or a newer one, for the caller to release. seen is when
 // frame noted was seen to be there (0: unknown): its capture time. Who takes a frame
 // first says so for all; one that is newer than noted is captured now. When
-// the frame cannot be read it gives the errors of localach.Reader.TryNext.
+// the frame cannot be read it gives the errors of localach.Reader.TryNext, or those
+// of stock.take; errCopying when it is being copied: await tells when to ask again;
+// and a *refusal when it cannot be sent at all.
 func (s *snapshots) take(noted uint64, seen time.Duration) (*snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.newest == nil || s.newest.seq < noted {
+	switch {
+	case s.newest != nil && s.newest.seq >= noted:
+	case s.refused != nil && s.refused.seq >= noted:
+		return nil, s.refused
+	case s.large.busy:
+		return nil, errCopying
+	default:
 		if err := s.copy(noted, seen); err != nil {
 			return nil, err
 		}
@@ -81,24 +105,48 @@ func (s *snapshots) take(noted uint64, seen time.Duration) (*snapshot, error) {
 // stays what it is when this fails.
 func (s *snapshots) copy(noted uint64, seen time.Duration) error {
 	next := s.memory()
-	n, err := s.r.TryNext(next.data[:cap(next.data)])
-	for tries := 0; errors.Is(err, io.ErrShortBuffer) && tries < 3; tries++ { // they may grow meanwhile
-		next.data = make([]byte, n+n/8)
-		n, err = s.r.TryNext(next.data)
+	n, err := s.r.TryNext(next.data[:min(cap(next.data), copiedAtOnce)])
+	for tries := 0; errors.Is(err, io.ErrShortBuffer) && n <= copiedAtOnce && tries < 3; tries++ { // they may grow meanwhile
+		if err = s.grow(next, n); err == nil {
+			n, err = s.r.TryNext(next.data[:min(cap(next.data), copiedAtOnce)])
+		}
+	}
+	if errors.Is(err, io.ErrShortBuffer) && n > copiedAtOnce && n <= wire.MaxFrame {
+		s.beginLarge(next, noted, seen)
+		return errCopying
 	}
 	if err != nil {
-		s.unused = keep(s.unused, next, mostUnused)
-		return err
+		s.keep(next)
+		return s.failure(s.r, n, err)
 	}
-	next.data, next.seq, next.captured = next.data[:n], s.r.Seq(), seen
-	if next.seq > noted {
-		next.captured = s.now() // put after the watcher looked
+	if s.r.Seq() > noted {
+		seen = s.now() // put after the watcher looked
 	}
-	next.users = 1
+	s.accept(next, s.r.Seq(), n, seen)
+	return nil
+}
+
+// accept makes next the newest snapshot. Needs s.mu.
+func (s *snapshots) accept(next *snapshot, seq uint64, size int, captured time.Duration) {
+	next.data, next.seq, next.captured, next.users = next.data[:size], seq, captured, 1
 	if s.newest != nil {
 		s.drop(s.newest)
 	}
 	s.newest = next
+}
+
+// grow gives next memory for a frame of n bytes.
+func (s *snapshots) grow(next *snapshot, n int) error {
+	if cap(next.data) >= n {
+		return nil
+	}
+	s.stock.give(cap(next.data))
+	next.data = nil
+	want := max(n, min(n+n/8, wire.MaxFrame)) // the next ones may be a little larger
+	if err := s.stock.take(want); err != nil {
+		return err
+	}
+	next.data = make([]byte, want)
 	return nil
 }
 
@@ -113,26 +161,61 @@ func (s *snapshots) memory() *snapshot {
 	return next
 }
 
-// join counts a link that sends the channel, which has to leave in the end.
-func (s *snapshots) join() {
+// join counts a link that sends the channel, which has to leave in the end. nudge is
+// called when it has to look whether it may keep the frame that it has.
+func (s *snapshots) join(nudge func()) *membership {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.links++
+	m := &membership{nudge}
+	s.links = append(s.links, m)
+	return m
 }
 
 // leave gives back all memory that no link holds when the last one leaves. The
 // next take copies the newest frame again.
-func (s *snapshots) leave() {
+func (s *snapshots) leave(m *membership) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.links--; s.links > 0 {
-		return
+	s.links = slices.DeleteFunc(s.links, func(o *membership) bool { return o == m })
+	if len(s.links) == 0 {
+		s.forget()
+		s.refused = nil
 	}
+}
+
+// used reports whether a link may take.
+func (s *snapshots) used() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.links) > 0
+}
+
+// forget gives back the memory that no link holds. Needs s.mu.
+func (s *snapshots) forget() {
+	s.large.dropped = s.large.busy
+	s.r = s.ch.Reader() // which has not seen what is forgotten
 	if s.newest != nil {
 		s.drop(s.newest)
 	}
-	s.newest, s.unused, s.spare = nil, nil, nil
-	s.r = s.ch.Reader()
+	s.newest = nil
+	for _, old := range s.unused {
+		s.stock.give(cap(old.data))
+	}
+	for _, buf := range s.spare {
+		s.stock.give(cap(buf))
+	}
+	s.unused, s.spare = nil, nil
+}
+
+// evict gives back what no link holds, and has the links let go of the rest.
+func (s *snapshots) evict() {
+	s.mu.Lock()
+	s.forget()
+	links := slices.Clone(s.links)
+	s.mu.Unlock()
+	for _, m := range links {
+		m.nudge()
+	}
 }
 
 // release lets go of the snapshot and of its packed forms. Each user once.
@@ -153,19 +236,30 @@ func (s *snapshots) drop(old *snapshot) {
 	for i := range old.packs {
 		p := &old.packs[i]
 		if p.data != nil {
-			s.spare = keep(s.spare, p.data, mostSpare)
+			s.keepPacked(p.data)
 		}
 		*p = packedFrame{waiting: p.waiting[:0], work: p.work}
 	}
-	s.unused = keep(s.unused, old, mostUnused)
+	s.keep(old)
 }
 
-// keep adds to what waits for its next use, unless that is enough.
-func keep[T any](list []T, more T, most int) []T {
-	if len(list) >= most {
-		return list
+// keep has a snapshot's memory wait for its next use, unless enough does. Needs s.mu.
+func (s *snapshots) keep(old *snapshot) {
+	if len(s.unused) >= mostUnused || s.stock.evicted() {
+		s.stock.give(cap(old.data))
+		old.data = nil
+		return
 	}
-	return append(list, more)
+	s.unused = append(s.unused, old)
+}
+
+// keepPacked is keep for the memory of a packed form.
+func (s *snapshots) keepPacked(buf []byte) {
+	if len(s.spare) >= mostSpare || s.stock.evicted() {
+		s.stock.give(cap(buf))
+		return
+	}
+	s.spare = append(s.spare, buf)
 }
 
 // packed returns the frame as codec makes it, when it is ready; it is valid until
@@ -212,17 +306,18 @@ func (s *snapshot) ready(codec wire.Codec) bool {
 // makePacked makes the form of codec number i and tells who waits for it.
 func (s *snapshot) makePacked(i int) {
 	of, p := s.of, &s.packs[i]
-	buf := of.packMemory()
+	leave := of.huge.enter(len(s.data))
 	begin := of.now()
-	buf, worth := of.with.compress(codecs[i], buf, s.data)
+	buf, worth := of.compress(codecs[i], s.data)
 	took := of.now() - begin
+	leave()
 
 	of.mu.Lock()
 	p.ready, p.took = true, took
 	if worth {
 		p.data = buf
 	} else {
-		of.spare = keep(of.spare, buf, mostSpare)
+		of.keepPacked(buf)
 	}
 	of.mu.Unlock()
 	for _, done := range p.waiting { // nobody joins any more
@@ -230,6 +325,20 @@ func (s *snapshot) makePacked(i int) {
 	}
 	clear(p.waiting) // no link is held by what it asked for
 	s.release()
+}
+
+// compress makes frame smaller as compressor.compress does, in memory that is to be
+// kept. Where there is none left the frame stays as it is.
+func (s *snapshots) compress(codec wire.Codec, frame []byte) (packed []byte, worth bool) {
+	buf := s.packMemory()
+	had := cap(buf)
+	need := max(0, s2.MaxEncodedLen(len(frame))-had)
+	if s.stock.take(need) != nil {
+		return buf, false
+	}
+	packed, worth = s.with.compress(codec, buf, frame)
+	s.stock.give(had + need - cap(packed))
+	return packed, worth
 }
 
 func (s *snapshots) packMemory() []byte {

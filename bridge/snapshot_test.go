@@ -41,6 +41,12 @@ func newRing(t *testing.T, size int) *ring {
 func (r *ring) mustTake(noted uint64) *snapshot {
 	r.t.Helper()
 	s, err := r.take(noted, time.Second)
+	for err == errCopying {
+		done := make(chan struct{})
+		r.await(func() { close(done) })
+		<-done
+		s, err = r.take(noted, time.Second)
+	}
 	if err != nil {
 		r.t.Fatalf("frame %d: %v", noted, err)
 	}
@@ -103,8 +109,7 @@ func TestForgottenFrameIsCopiedAgain(t *testing.T) {
 	r := newRing(t, 10_000)
 	r.put(1, 5000)
 	held := r.mustTake(1)
-	r.join()
-	r.leave()
+	r.leave(r.join(func() {}))
 	again := r.mustTake(1)
 	if again == held || again.seq != 1 || !bytes.Equal(again.data, held.data) {
 		t.Errorf("got frame %d, want frame 1 copied again", again.seq)

@@ -3,7 +3,6 @@ package bridge
 import (
 	"errors"
 	"fmt"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -14,19 +13,28 @@ import (
 // maxMirror bounds the shared memory that one mirror takes on a peer's word.
 const maxMirror = 1 << 30
 
+// smallMirror is up to how much shared memory a mirror counts as small.
+const smallMirror = 1 << 20
+
 // maxAssembly bounds the memory in which one peer's large frames are put
 // together: one frame of each subscription.
 const maxAssembly = 256 << 20
 
+// maxWideAssembly is the part of it for channels above smallMirror that no wish names.
+const maxWideAssembly = maxAssembly * 3 / 4
+
 // space keeps mirrors, whose size is a peer's word, from filling the channel
 // directory: together they take at most half of what would be free there
-// without them. Safe for concurrent use.
+// without them. What patterns and pushes bring that is not small leaves room in that
+// for the rest, however early it comes: of one host it takes at most half of it, of all
+// hosts three quarters. Safe for concurrent use.
 type space struct {
 	dir  localach.Dir
 	free func() (int64, error) // bytes
 
-	mu   sync.Mutex
-	used int64 // by the mirrors that are open
+	mu   lock[ofLeaf]
+	used int64            // by the mirrors that are open
+	wide map[string]int64 // by those of them above smallMirror that a pattern or a push brought, by host
 }
 
 func newSpace(dir localach.Dir) *space {
@@ -36,6 +44,8 @@ func newSpace(dir localach.Dir) *space {
 var (
 	errNoRoom  = errors.New("no room")
 	errTooMuch = errors.New("too much")
+
+	errFrameSize = errors.New("does not fit")
 )
 
 func freeBytes(dir localach.Dir) (int64, error) {
@@ -46,8 +56,9 @@ func freeBytes(dir localach.Dir) (int64, error) {
 	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
-// take reserves room for a new file, or says why there is none.
-func (s *space) take(size int64) error {
+// take reserves room for a new file, or says why there is none. host is whose channel
+// it is if a pattern or a push brought it, else "".
+func (s *space) take(size int64, host string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	free, err := s.free()
@@ -57,20 +68,68 @@ func (s *space) take(size int64) error {
 	if size > maxMirror {
 		return fmt.Errorf("a mirror of %d MiB is %w: one may have %d", size>>20, errTooMuch, maxMirror>>20)
 	}
-	if limit := (free + s.used) / 2; s.used+size > limit {
+	limit := (free + s.used) / 2
+	if s.used+size > limit {
 		return fmt.Errorf("%w in %s for a mirror of %d KiB: %d are free, and of those and the %d that mirrors have they may take half; remove files there, or enlarge it: mount -o remount,size=…",
 			errNoRoom, s.dir, size>>10, free>>10, s.used>>10)
 	}
-	s.used += size
+	if err := s.leaves(limit, size, host); err != nil {
+		return err
+	}
+	s.count(size, host)
 	return nil
 }
 
-// add counts a file that is there already; a negative size, one that is no
-// longer ours to count.
-func (s *space) add(size int64) {
+// leaves says what keeps a mirror from being made that would leave too little of limit.
+func (s *space) leaves(limit, size int64, host string) error {
+	if host == "" || size <= smallMirror {
+		return nil
+	}
+	all := size
+	for _, n := range s.wide {
+		all += n
+	}
+	whose, part := "of "+host, limit/2
+	if s.wide[host]+size <= part {
+		whose, part = "of all hosts", limit*3/4
+		if all <= part {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w in %s for a mirror of %d KiB that no wish names: such mirrors %s, above %d KiB each, may take %d in all; name the channel in a wish of its own",
+		errNoRoom, s.dir, size>>10, whose, smallMirror>>10, part>>10)
+}
+
+// add counts a file that is there already, of host as for take; a negative size, one
+// that is no longer ours to count.
+func (s *space) add(size int64, host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.count(size, host)
+}
+
+// count needs s.mu.
+func (s *space) count(size int64, host string) {
 	s.used += size
+	if host == "" || max(size, -size) <= smallMirror {
+		return
+	}
+	if s.wide == nil {
+		s.wide = make(map[string]int64)
+	}
+	if s.wide[host] += size; s.wide[host] == 0 {
+		delete(s.wide, host)
+	}
+}
+
+// countFor sets as whose the memory of the mirror's file is counted, if there is none yet:
+// for host as in space.take.
+func (m *mirror) countFor(host string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ch == nil {
+		m.wide = host
+	}
 }
 
 // fileBytes is about what a channel takes: its header, index and data, in pages.
@@ -88,6 +147,20 @@ func (l *link) assembling() (bytes int) {
 		bytes += largestFrame(m.origin)
 	}
 	return bytes
+}
+
+// mayAssemble says why there is no memory for large frames of c; host as for space.take.
+func (l *link) mayAssemble(c wire.Channel, host string) error {
+	most, cure := maxAssembly, "mirror fewer of its channels"
+	if host != "" && largestFrame(c) > smallMirror {
+		most, cure = maxWideAssembly, "name the channel in a wish of its own, or "+cure
+	}
+	sum := l.assembling() + largestFrame(c)
+	if sum <= most {
+		return nil
+	}
+	return fmt.Errorf("%s/%s: frames of up to %d KiB, with those of the other mirrors of %s %d MiB, are %w: it may have %d MiB under way; %s",
+		l.host, c.Name, largestFrame(c)>>10, l.host, sum>>20, errTooMuch, most>>20, cure)
 }
 
 // largestFrame is the largest that may come of a channel, in bytes.

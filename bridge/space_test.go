@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/wire"
 )
 
@@ -13,7 +15,7 @@ func TestMirrorsTakeAtMostHalfOfTheFreeMemory(t *testing.T) {
 	free := int64(1000)
 	s := &space{free: func() (int64, error) { return free, nil }}
 	take := func(size int64) error {
-		err := s.take(size)
+		err := s.take(size, "")
 		if err == nil {
 			free -= size
 		}
@@ -28,7 +30,7 @@ func TestMirrorsTakeAtMostHalfOfTheFreeMemory(t *testing.T) {
 	if err := take(200); err != nil {
 		t.Errorf("500 of 1000: got %v, want room", err)
 	}
-	s.add(-300)
+	s.add(-300, "")
 	free += 300
 	if err := take(300); err != nil {
 		t.Errorf("300 given back: got %v, want room", err)
@@ -54,8 +56,37 @@ func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 		l.subs[id] = &mirror{origin: huge}
 	}
 	m := &mirror{name: "robot.huge"}
-	if err := n.openMirror(m, l, huge, QoS{}); err == nil || !strings.Contains(err.Error(), "robot/huge") {
+	if err := n.openMirror(m, l, huge, rule.QoS{}); err == nil || !strings.Contains(err.Error(), "robot/huge") {
 		t.Errorf("got %v, want a refusal that names the channel", err)
+	}
+}
+
+// A giant that came first keeps out neither what is small nor what is named.
+func TestGiantsLeaveMemoryForLargeFramesOfOthers(t *testing.T) {
+	n := &Node{log: slog.New(slog.DiscardHandler), asked: []rule.Mirror{{Host: "robot", Channel: "*"}, {Host: "robot", Channel: "map"}}}
+	l := &link{n: n, host: "robot", subs: map[uint32]*mirror{}}
+	of := func(name string, size int) wire.Channel {
+		return wire.Channel{Name: name, FrameCount: 1, FrameSize: size, Epoch: 1}
+	}
+	dir := testDir(t)
+	for i, step := range []struct {
+		c    wire.Channel
+		fits bool
+	}{
+		{of("giant0", 64<<20), true}, {of("giant1", 64<<20), true}, {of("giant2", 64<<20), true}, {of("giant3", 2<<20), false},
+		{of("imu", 1<<20), true}, {of("map", 60<<20), true}, {of("camera", 1<<20), true}, {of("joints", 1<<20), true},
+		{of("state", 1<<20), true}, {of("arm", 512<<10), false},
+	} {
+		m := bareMirror(dir, "robot."+step.c.Name, func(f func()) { f() })
+		m.space.free = func() (int64, error) { return 8 << 30, nil }
+		err := n.openMirror(m, l, step.c, rule.QoS{})
+		if (err == nil) != step.fits || err != nil && (causeOf(err) != status.CauseLimit || !strings.Contains(err.Error(), "robot/"+step.c.Name)) {
+			t.Errorf("%s: got %v, cause %q, want it taken: %v", step.c.Name, err, causeOf(err), step.fits)
+		}
+		if step.fits {
+			m.origin = step.c
+			l.subs[uint32(i)] = m
+		}
 	}
 }
 

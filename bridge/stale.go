@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"achbridge/bridge/status"
 )
 
 // vigil notices that a mirror gets no frame for its deadline, and that it gets one
@@ -119,7 +121,7 @@ func (m *mirror) tellStale(now time.Time) time.Duration {
 			v.calm = leastCalm
 		}
 		v.calm = min(v.calm, mostCalm)
-		m.events.tell(slog.LevelWarn, "mirror stale", m.event(MirrorStale, m.staleText(now)), "deadline", m.qos.Deadline, "on_stale", m.qos.OnStale.String())
+		m.events.Tell(slog.LevelWarn, "mirror stale", m.event(status.EventMirrorStale, m.staleText(now)), "deadline", m.qos.Deadline, "on_stale", m.qos.OnStale.String())
 		v.told, v.toldAt, v.lapses = true, now, 0
 		return longWait
 	}
@@ -132,13 +134,13 @@ func (m *mirror) tellStale(now time.Time) time.Duration {
 		misses = longWait
 	}
 	if v.lapses > 0 && (fresh <= 0 || misses <= 0) {
-		e := m.event(DeadlineMissed, fmt.Sprintf("no frame within its deadline of %v, %d more times", m.qos.Deadline, v.lapses))
+		e := m.event(status.EventDeadlineMissed, fmt.Sprintf("no frame within its deadline of %v, %d more times", m.qos.Deadline, v.lapses))
 		e.Count = v.lapses
-		m.events.tell(slog.LevelWarn, "deadline missed", e, "deadline", m.qos.Deadline, "count", v.lapses)
+		m.events.Tell(slog.LevelWarn, "deadline missed", e, "deadline", m.qos.Deadline, "count", v.lapses)
 		v.toldAt, v.lapses, misses = now, 0, longWait
 	}
 	if fresh <= 0 {
-		m.events.tell(slog.LevelInfo, "mirror fresh", m.event(MirrorFresh, fmt.Sprintf("frames have come in time for %v", now.Sub(v.ended).Round(10*time.Millisecond))))
+		m.events.Tell(slog.LevelInfo, "mirror fresh", m.event(status.EventMirrorFresh, fmt.Sprintf("frames have come in time for %v", now.Sub(v.ended).Round(10*time.Millisecond))))
 		v.told, v.toldAt = false, now
 		return longWait
 	}
@@ -179,14 +181,17 @@ func (m *mirror) endsSafe() bool {
 	return err == nil && string(frame[:n]) == m.qos.OnStale.Frame
 }
 
-// endVigil needs m.mu. What is still owed then is put now: nobody will later.
+// putLast puts what is still owed when the mirror ends, since nobody will later. It
+// reports whether the lock was taken, and is to be tried again.
+func (m *mirror) putLast() (busy bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ending, m.pending.seq = true, 0
+	return m.w != nil && m.putSafe() == busyRetry
+}
+
+// endVigil needs m.mu.
 func (m *mirror) endVigil() {
-	for range lastTrials {
-		if m.w == nil || m.putSafe() != busyRetry {
-			break
-		}
-		time.Sleep(busyRetry)
-	}
 	if m.vigil.done != nil {
 		close(m.vigil.done)
 		m.vigil.done = nil

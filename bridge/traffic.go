@@ -4,24 +4,8 @@ import (
 	"time"
 
 	"achbridge/bridge/fresh"
+	"achbridge/bridge/status"
 )
-
-// Traffic counts what a link has carried since it came up. Packets are ours, without
-// what the transport sends on its own; bytes are without its headers. Two looks give
-// rates.
-type Traffic struct {
-	Sent      uint64 `json:"packets_sent"` // with frames, or asking for an answer
-	Lost      uint64 `json:"packets_lost"` // of those, by what the peer reports
-	SentBytes uint64 `json:"sent_bytes"`
-	Received  uint64 `json:"packets_received"`
-	// Missed are the packets of the peer that did not come: by their numbers, so that it
-	// includes those that are still to come.
-	Missed        uint64 `json:"packets_missed"`
-	ReceivedBytes uint64 `json:"received_bytes"`
-	// FullS is for how long frames have waited because the path, by what is known of it,
-	// could take no more.
-	FullS float64 `json:"full_s"`
-}
 
 // traffic is under the link's mu.
 type traffic struct {
@@ -41,8 +25,8 @@ func (t *traffic) wait(now time.Duration, full bool) {
 	}
 }
 
-func (t *traffic) status(now time.Duration, f *fresh.Flight, r *fresh.Receipts) Traffic {
-	s := Traffic{SentBytes: t.sent, ReceivedBytes: t.received, FullS: t.full.total(now).Seconds()}
+func (t *traffic) status(now time.Duration, f *fresh.Flight, r *fresh.Receipts) status.Traffic {
+	s := status.Traffic{SentBytes: t.sent, ReceivedBytes: t.received, FullS: t.full.total(now).Seconds()}
 	s.Sent, s.Lost = f.Count()
 	s.Received, s.Missed = r.Count()
 	return s

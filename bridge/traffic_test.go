@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/testnet"
 )
 
@@ -23,9 +25,9 @@ func TestLinkCountsWhatItLosesAndCarries(t *testing.T) {
 			inWorld(t, func(w *world) {
 				robot, pc := w.host("robot", c.link), w.host("pc", wire10ms)
 				robot.run(Config{})
-				pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}}, robot)
+				pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
 				imu := robot.channel("imu", 64, size)
-				w.within(5*time.Second, "link", func() bool { return pc.mirror("robot.imu").State == stateLive })
+				w.within(5*time.Second, "link", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
 				for i := range uint64(frames) {
 					imu.put(i+1, size)
 					time.Sleep(5 * time.Millisecond)
@@ -77,9 +79,9 @@ func TestLinkTellsForHowLongItWasFull(t *testing.T) {
 				}
 				robot, pc := w.host("robot", link), w.host("pc", link)
 				robot.run(Config{})
-				pc.run(Config{Mirrors: []Mirror{{Host: "robot", Channel: "*"}}}, robot)
+				pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
 				imu := robot.channel("imu", 64, 1000)
-				w.within(5*time.Second, "link", func() bool { return pc.mirror("robot.imu").State == stateLive })
+				w.within(5*time.Second, "link", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
 				var before float64
 				for i := range uint64(2000) { // 4 Mbit/s
 					if i == 1000 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/wire"
 )
 
@@ -16,8 +18,10 @@ func (n *Node) bindMirrors() {
 	n.dropUnwanted(Keep)
 	mirrored := n.mirrored()
 	for _, l := range n.links {
-		for _, c := range l.catalog {
-			if l.full && !mirrored[[2]string{l.host, c.Name}] {
+		n.seek(l)
+		named := n.named(l)
+		for _, c := range n.inTurn(l) {
+			if l.full && !named[c.Name] && !mirrored[[2]string{l.host, c.Name}] {
 				continue
 			}
 			w, ok := n.wishFor(l.host, c.Name)
@@ -38,42 +42,24 @@ func (n *Node) endGone(l *link) {
 	for id, m := range l.subs {
 		if _, ok := l.catalog[m.channel]; !ok {
 			n.unsubscribe(l, id)
-			m.unbind(CauseNoChannel, fmt.Sprintf("%s does not offer %s now", m.host, m.channel))
+			m.unbind(status.CauseNoChannel, fmt.Sprintf("%s does not offer %s now", m.host, m.channel))
 		}
 	}
 }
 
 // wishes are those that were asked for and those of the configuration.
-func (n *Node) wishes() []Mirror {
-	return slices.DeleteFunc(slices.Concat(n.asked, n.cfg.Mirrors), func(w Mirror) bool { return w.Deny })
+func (n *Node) wishes() []rule.Mirror {
+	return slices.DeleteFunc(slices.Concat(n.asked, n.cfg.Mirrors), func(w rule.Mirror) bool { return w.Deny })
 }
 
 // without returns list less what is meant; list stays as it is.
-func without(list []Mirror, is func(Mirror) bool) []Mirror {
+func without(list []rule.Mirror, is func(rule.Mirror) bool) []rule.Mirror {
 	return slices.DeleteFunc(slices.Clone(list), is)
-}
-
-// Mirrors are rules in their order: those that deny are looked at first, then
-// the first that matches counts.
-type Mirrors []Mirror
-
-// Denial returns the rule that says that a channel of a host is not mirrored.
-func (ms Mirrors) Denial(host, channel string) (Mirror, bool) {
-	return firstOf(ms, func(w Mirror) bool { return w.Deny && w.covers(host, channel) })
-}
-
-// For returns the rule by which a channel of a host is mirrored, if there is one
-// and none denies it.
-func (ms Mirrors) For(host, channel string) (Mirror, bool) {
-	if _, no := ms.Denial(host, channel); no {
-		return Mirror{}, false
-	}
-	return firstOf(ms, func(w Mirror) bool { return !w.Deny && w.covers(host, channel) })
 }
 
 // Wish returns the wish because of which the node mirrors a channel of a host:
 // a rule, one that was asked for, or a push. Denied ones have none.
-func (n *Node) Wish(host, channel string) (w Mirror, ok bool) {
+func (n *Node) Wish(host, channel string) (w rule.Mirror, ok bool) {
 	n.call(func() { w, ok = n.wishFor(host, channel) })
 	return w, ok
 }
@@ -83,18 +69,18 @@ func (n *Node) Wish(host, channel string) (w Mirror, ok bool) {
 // exactly this channel goes before what the host pushes, and that before
 // patterns; among either, what was asked for goes before the configuration. Who
 // looks at a channel for a while comes last.
-func (n *Node) wishFor(host, channel string) (Mirror, bool) {
+func (n *Node) wishFor(host, channel string) (rule.Mirror, bool) {
 	if _, no := n.cfg.Mirrors.Denial(host, channel); no {
-		return Mirror{}, false
+		return rule.Mirror{}, false
 	}
-	exactly := func(w Mirror) bool { return w.Host == host && w.Channel == channel }
-	covers := func(w Mirror) bool { return !w.Deny && w.covers(host, channel) }
-	rule, ruled := n.cfg.Mirrors.For(host, channel)
+	exactly := func(w rule.Mirror) bool { return w.Host == host && w.Channel == channel }
+	covers := func(w rule.Mirror) bool { return !w.Deny && w.Covers(host, channel) }
+	found, ruled := n.cfg.Mirrors.For(host, channel)
 	if w, ok := firstOf(n.asked, exactly); ok {
 		return w, true
 	}
-	if ruled && exactly(rule) {
-		return rule, true
+	if ruled && exactly(found) {
+		return found, true
 	}
 	if w, ok := firstOf(n.pushed(), exactly); ok {
 		return w, true
@@ -103,7 +89,7 @@ func (n *Node) wishFor(host, channel string) (Mirror, bool) {
 		return w, true
 	}
 	if ruled {
-		return rule, true
+		return found, true
 	}
 	return n.peekFor(host, channel)
 }
@@ -117,8 +103,8 @@ func firstOf[T any](list []T, is func(T) bool) (first T, ok bool) {
 }
 
 // pushed are the wishes that the peers' pushes have made here.
-func (n *Node) pushed() []Mirror {
-	var list []Mirror
+func (n *Node) pushed() []rule.Mirror {
+	var list []rule.Mirror
 	for _, l := range n.links {
 		for _, p := range l.pushed {
 			list = append(list, p.Mirror)
@@ -129,13 +115,16 @@ func (n *Node) pushed() []Mirror {
 
 // bind subscribes the mirror that w wishes for to channel c of l's peer, unless it
 // is already.
-func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
+func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	name := w.Name(l.host, c.Name)
 	m := n.mirrors[name]
+	if m == nil && n.ending[name] {
+		return // the safe frame of the former one goes before
+	}
 	if m == nil {
-		if why := n.roomForMirror(l); why != "" {
+		if why := n.roomForMirror(l, w.Host == l.host && w.Channel == c.Name); why != "" {
 			if !l.full {
-				l.refusal("mirror refused", Event{Channel: c.Name, Text: why})
+				l.refusal("mirror refused", status.Event{Channel: c.Name, Text: why})
 			}
 			l.full = true
 			return
@@ -160,11 +149,11 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS):
 		return
 	case c.Origin != nil && c.Origin.Node == n.cfg.Node:
-		m.loop(l, CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")
+		m.loop(l, status.CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")
 		return
 	}
 	if twin := n.twinOf(m, c); twin != nil {
-		m.loop(l, CauseRule, "it is mirrored here already, as "+twin.name)
+		m.loop(l, status.CauseRule, "it is mirrored here already, as "+twin.name)
 		return
 	}
 	if m.link != nil {
@@ -194,12 +183,12 @@ func (n *Node) bind(l *link, c wire.Channel, w Mirror) {
 	m.hush(l.silent)
 	m.watchDeadline()
 	l.setInbound(m.subID, in)
-	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have, QoS: w.QoS.wire(), Held: counted.account(m.id)})
+	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have, QoS: w.QoS.Wire(), Held: counted.ToWire(m.id)})
 }
 
 // requalify gives a running subscription another quality of service. It reports
 // whether the mirror has to subscribe anew for it.
-func (m *mirror) requalify(l *link, qos QoS) (anew bool) {
+func (m *mirror) requalify(l *link, qos rule.QoS) (anew bool) {
 	m.mu.Lock()
 	before := m.qos
 	if before.Mode == qos.Mode {
@@ -210,7 +199,7 @@ func (m *mirror) requalify(l *link, qos QoS) (anew bool) {
 		return true // it says why there
 	}
 	m.watchDeadline()
-	if before.wire() != qos.wire() && before.Mode == qos.Mode {
+	if before.Wire() != qos.Wire() && before.Mode == qos.Mode {
 		l.send(m.update(false))
 	}
 	return before.Mode != qos.Mode
@@ -226,7 +215,7 @@ func (n *Node) rival(m *mirror, l *link, c wire.Channel) {
 		m.rivals = make(map[string]bool)
 	}
 	m.rivals[other] = true
-	l.refusal("two channels want the same mirror", Event{Channel: c.Name, Mirror: m.name, Text: m.host + "/" + m.channel + " has it; give " + other + " another name with --as"})
+	l.refusal("two channels want the same mirror", status.Event{Channel: c.Name, Mirror: m.name, Text: m.host + "/" + m.channel + " has it; give " + other + " another name with --as"})
 }
 
 // source is where a channel's frames were first put.
@@ -263,24 +252,35 @@ func (n *Node) endDetours(m *mirror) {
 		if other != m && other.from == m.from && other.link != nil {
 			l := other.link
 			n.unsubscribe(l, other.subID)
-			other.loop(l, CauseRule, "it is mirrored here already, as "+m.name)
+			other.loop(l, status.CauseRule, "it is mirrored here already, as "+m.name)
 		}
 	}
 }
 
-func (n *Node) openMirror(m *mirror, l *link, c wire.Channel, qos QoS) error {
+func (n *Node) openMirror(m *mirror, l *link, c wire.Channel, qos rule.QoS) error {
 	origin := [16]byte(l.peer)
 	if c.Origin != nil {
 		origin = c.Origin.Node
 	}
-	err := error(nil)
-	if sum := l.assembling() + largestFrame(c); sum > maxAssembly {
-		err = fmt.Errorf("%s/%s: frames of up to %d MiB, with those of the other mirrors of %s %d MiB, are more than the %d MiB one host may have under way; mirror fewer of its channels",
-			l.host, c.Name, largestFrame(c)>>20, l.host, sum>>20, maxAssembly>>20)
-	} else if err = m.open(c, origin); err == nil {
-		err = m.accompany(qos.Meta)
+	host := n.broughtBy(l.host, c.Name)
+	if err := l.mayAssemble(c, host); err != nil {
+		return err
 	}
-	return err
+	m.countFor(host)
+	if err := m.open(c, origin); err != nil {
+		return err
+	}
+	return m.accompany(qos.Meta)
+}
+
+// broughtBy is the host of a channel, or "" if somebody here names it: what a pattern
+// covers, or the host pushes, is as large as the host says.
+func (n *Node) broughtBy(host, channel string) string {
+	names := func(w rule.Mirror) bool { return w.Host == host && w.Channel == channel }
+	if _, looked := n.peekFor(host, channel); looked || slices.ContainsFunc(n.wishes(), names) {
+		return ""
+	}
+	return host
 }
 
 // retryFile is how long after a file could not be made it is tried again.
@@ -290,7 +290,7 @@ const retryFile = 500 * time.Millisecond
 // begins.
 func (n *Node) noFile(l *link, m *mirror, err error) {
 	if m.retry == 0 {
-		l.refusal("mirror refused", Event{Channel: m.channel, Mirror: m.name, Text: err.Error()})
+		l.refusal("mirror refused", status.Event{Channel: m.channel, Mirror: m.name, Text: err.Error()})
 	}
 	m.retry = n.now() + retryFile
 	m.refuse(causeOf(err), err.Error())
@@ -329,7 +329,12 @@ func (n *Node) dropUnwanted(fate Fate) error {
 		} else if fate == Remove {
 			errs = append(errs, m.remove())
 		}
-		m.close()
+		later := func() {
+			n.post(func() { delete(n.ending, name); n.changed = true })
+		}
+		if !m.close(later) {
+			n.ending[name] = true
+		}
 		delete(n.mirrors, name)
 		if n.mirrorsOf[m.host]--; n.mirrorsOf[m.host] == 0 {
 			delete(n.mirrorsOf, m.host)
@@ -345,7 +350,7 @@ func (n *Node) dropUnwanted(fate Fate) error {
 // barred is what an origin's rules have refused us, and would again.
 type barred struct {
 	epoch uint64
-	qos   QoS
+	qos   rule.QoS
 }
 
 // unbar has channels asked for again that l's peer names anew: its rules may have

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 )
 
 func TestUnmirrorLeavesAChannelThatIsNotOurs(t *testing.T) {
@@ -14,9 +17,9 @@ func TestUnmirrorLeavesAChannelThatIsNotOurs(t *testing.T) {
 				robot.run(Config{})
 				robot.channel("imu", 4, 64)
 				pc.channel("robot.imu", 4, 64).put(99, 64)
-				wish := Mirror{Host: "robot", Channel: "imu"}
-				pc.run(Config{Mirrors: []Mirror{wish}, Adopt: adopt}, robot)
-				w.within(time.Second, "the mirror", func() bool { return pc.mirror("robot.imu").State != stateWaiting })
+				wish := rule.Mirror{Host: "robot", Channel: "imu"}
+				pc.run(Config{Mirrors: []rule.Mirror{wish}, Adopt: adopt}, robot)
+				w.within(time.Second, "the mirror", func() bool { return pc.mirror("robot.imu").State != status.MirrorWaiting })
 				err := pc.node.Unmirror(wish, Remove)
 				if err == nil || !strings.Contains(err.Error(), "its file stays") {
 					t.Errorf("got %v, want an error that says that the file stays", err)
@@ -37,13 +40,43 @@ func TestUnmirroredChannelFallsBackToAPattern(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.run(Config{})
 		robot.channel("imu", 4, 64).put(1, 64)
-		exact := Mirror{Host: "robot", Channel: "imu", As: "imu"}
-		pc.run(Config{Mirrors: []Mirror{exact, {Host: "robot", Channel: "*"}}}, robot)
+		exact := rule.Mirror{Host: "robot", Channel: "imu", As: "imu"}
+		pc.run(Config{Mirrors: []rule.Mirror{exact, {Host: "robot", Channel: "*"}}}, robot)
 		pc.follows("imu", 1, time.Second)
 		time.Sleep(time.Second)
 		if err := pc.node.Unmirror(exact, Keep); err != nil {
 			t.Fatal(err)
 		}
 		pc.follows("robot.imu", 1, time.Second)
+	})
+}
+
+// Who asks for something looks at the status next, and must not see what was before.
+func TestWishIsInTheStatusThoughTheNodeRests(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		robot.channel("imu", 4, 64).put(1, 64)
+		wish := rule.Mirror{Host: "robot", Channel: "imu"}
+		pc.run(Config{Mirrors: []rule.Mirror{wish}}, robot)
+		pc.follows("robot.imu", 1, time.Second)
+		rest := func() { pc.node.call(func() { pc.node.rested = time.After(time.Second) }) }
+
+		rest()
+		wish.QoS.Budget = 20 * time.Millisecond
+		if err := pc.node.Mirror(wish); err != nil {
+			t.Fatal(err)
+		}
+		if got := pc.mirror("robot.imu").QoS.Budget; got != wish.QoS.Budget {
+			t.Errorf("after Mirror: got budget %v, want %v", got, wish.QoS.Budget)
+		}
+
+		rest()
+		if err := pc.node.Unmirror(wish, Keep); err != nil {
+			t.Fatal(err)
+		}
+		if list := pc.node.Status().Mirrors; len(list) != 0 {
+			t.Errorf("after Unmirror: got %+v, want no mirror", list)
+		}
 	})
 }

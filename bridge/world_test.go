@@ -3,8 +3,10 @@ package bridge
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -19,7 +21,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"achbridge/bridge/logline"
+	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
 	"achbridge/localach"
 	"achbridge/testnet"
 )
@@ -29,13 +34,22 @@ import (
 type world struct {
 	t     *testing.T
 	net   *testnet.Network
-	key   transport.Key
+	key   trust.Key
 	hosts int
 	names []string
 }
 
 // isLong tells whether this is the long run, for ACHBRIDGE_LONG=1.
 func isLong() bool { return os.Getenv("ACHBRIDGE_LONG") == "1" }
+
+// longRun skips a test that takes seconds of processor time, but not under the race
+// detector, which no long run has.
+func longRun(t *testing.T) {
+	t.Helper()
+	if !isLong() && !underRace() {
+		t.Skip("long: set ACHBRIDGE_LONG=1")
+	}
+}
 
 // inWorld runs f in virtual time, beside other worlds.
 func inWorld(t *testing.T, f func(w *world)) {
@@ -49,7 +63,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 func inLoneWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f(&world{t: t, net: testnet.NewNetwork(1), key: transport.NewKey()})
+		f(&world{t: t, net: testnet.NewNetwork(1), key: trust.NewKey()})
 	})
 }
 
@@ -63,13 +77,15 @@ type host struct {
 	number int
 	// filtered, if not nil, is a port to which nothing that run's sockets send gets.
 	filtered *atomic.Int32
-	id       transport.NodeID
-	key      transport.Key // of its own; the world's unless it is set
+	id       trust.NodeID
+	key      trust.Key // of its own; the world's unless it is set
 	cfg      Config
 	dials    []*host
 	node     *Node
 	stop     func()
 	log      *logBook
+	slept    atomic.Int64 // ns for which it has been suspended
+	stderr   io.Writer    // of the node, behind a log as the daemon has it; nil: it is log
 }
 
 const port = 8076
@@ -100,16 +116,21 @@ func (w *world) named(name string) int {
 func (h *host) run(cfg Config, peers ...*host) *host {
 	h.w.t.Helper()
 	quic, sctp := h.sockets()
-	log := slog.New(slog.NewTextHandler(h.log, nil)).With("host", h.name)
+	out := io.Writer(h.log)
+	if h.stderr != nil {
+		out = logline.New(h.stderr)
+	}
+	log := slog.New(slog.NewTextHandler(out, nil)).With("host", h.name)
 	key := h.w.key
 	if h.key.Network() != "" {
 		key = h.key
 	}
-	end, err := transport.Listen(quic, transport.Config{Key: key, Node: h.id, Host: h.name, Log: log, SCTP: sctp})
+	end, err := transport.Listen(quic, transport.Config{Key: key, Node: h.id, Host: h.name, Log: log, SCTP: sctp, ResetSecret: sha256.Sum256(h.id[:])})
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
 	h.cfg, h.dials = cfg, peers
+	cfg.suspended = func() time.Duration { return time.Duration(h.slept.Load()) }
 	cfg.Host, cfg.Node, cfg.Dir, cfg.Source, cfg.Endpoint, cfg.Log = h.name, h.id, h.dir, pollSource{h.dir}, end, log
 	h.node, err = New(cfg)
 	if err != nil {
@@ -237,14 +258,14 @@ func (h *host) follows(name string, number uint64, limit time.Duration) time.Dur
 	return h.w.within(limit, h.name+"'s "+name, func() bool { n, _ := h.newest(name); return n == number })
 }
 
-func (h *host) mirror(name string) MirrorStatus {
+func (h *host) mirror(name string) status.Mirror {
 	h.w.t.Helper()
 	for _, m := range h.node.Status().Mirrors {
 		if m.Name == name {
 			return m
 		}
 	}
-	return MirrorStatus{}
+	return status.Mirror{}
 }
 
 // pollSource is a Source in virtual time: it looks at real channels with

@@ -13,12 +13,12 @@ const (
 	rankHeard     rank = iota // the packet came from it, on its own subnet
 	rankSubnet                // in the subnet of the interface it was heard on
 	rankLinkLocal             // reachable through that interface only, and surely
-	rankOther                 // in the subnet of another of our interfaces
-	rankFar                   // behind a router, if anywhere
+	rankOther                 // in the subnet of another of our interfaces, or of another subnet on the cable
+	rankFar                   // behind a router, if anywhere: only dialled where it is listed
 )
 
-// Address is one address of a peer with its rank.
-type Address struct {
+// address is one address of a peer with its rank.
+type address struct {
 	netip.AddrPort
 	rank rank
 }
@@ -27,15 +27,20 @@ type Address struct {
 type hearing struct {
 	from  netip.Addr
 	via   link   // the interface it arrived on
-	links []link // all that we use
+	links []link // all that this host has
 }
 
-// addresses ranks what r announced, and adds the address it was sent from, which is on the link beyond doubt.
+// addresses ranks what r announced. The address it was sent from may be a reflector's: it counts if it is
+// announced, or if no address is.
 // Addresses that cannot be the peer's from here are left out: unspecified, multicast, broadcast and loopback ones, and our
 // own, which another host can have too (172.17.0.1 of every Docker host).
-func (h hearing) addresses(r record) []Address {
-	var out []Address
-	for _, a := range append([]netip.Addr{h.from}, r.addrs...) {
+func (h hearing) addresses(r record) []address {
+	var out []address
+	announced := r.addrs
+	if len(announced) == 0 {
+		announced = []netip.Addr{h.from}
+	}
+	for _, a := range announced {
 		a = a.Unmap().WithZone("")
 		k, ok := h.rank(a)
 		if !ok {
@@ -44,7 +49,7 @@ func (h hearing) addresses(r record) []Address {
 		if a.Is6() && a.IsLinkLocalUnicast() {
 			a = a.WithZone(h.via.iface.Name)
 		}
-		out = append(out, Address{netip.AddrPortFrom(a, r.port), k})
+		out = append(out, address{netip.AddrPortFrom(a, r.port), k})
 	}
 	return sortAddresses(out)
 }
@@ -72,7 +77,21 @@ func (h hearing) rank(a netip.Addr) (rank, bool) {
 			return rankOther, true
 		}
 	}
+	if a == from { // several subnets on one cable (RFC 6762, section 11)
+		return rankOther, true
+	}
 	return rankFar, true
+}
+
+// believes reports whether a packet sent to dst may come from where it says. What was sent to the group has not crossed
+// a router, whatever its source is (RFC 6762, section 11). What was sent to this host alone may have come
+// from anywhere, unless its source is on the link.
+func (h hearing) believes(dst netip.Addr) bool {
+	if dst == group4 || dst.WithZone("") == group6 {
+		return true
+	}
+	from := h.from.Unmap()
+	return !dst.IsMulticast() && (from.Is6() && from.IsLinkLocalUnicast() || h.via.contains(from.WithZone("")))
 }
 
 func (h hearing) ours(a netip.Addr) bool {
@@ -93,12 +112,12 @@ func (l link) contains(a netip.Addr) bool {
 }
 
 // sortAddresses puts the best first, in an order that depends on nothing but the addresses, each once.
-func sortAddresses(as []Address) []Address {
-	slices.SortFunc(as, func(a, b Address) int {
+func sortAddresses(as []address) []address {
+	slices.SortFunc(as, func(a, b address) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), a.Compare(b.AddrPort))
 	})
 	seen := make(map[netip.AddrPort]bool, len(as))
-	return slices.DeleteFunc(as, func(a Address) bool {
+	return slices.DeleteFunc(as, func(a address) bool {
 		dup := seen[a.AddrPort]
 		seen[a.AddrPort] = true
 		return dup

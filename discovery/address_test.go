@@ -33,9 +33,11 @@ func TestAddressesAreRanked(t *testing.T) {
 			[]string{"10.0.0.2", "fe80::2", "fd00::2", "10.1.0.2"},
 			[]string{"10.0.0.2:1", "[fd00::2]:1", "[fe80::2%eth0]:1", "10.1.0.2:1"}},
 		"the source alone will do":           {"10.0.0.2", eth, nil, []string{"10.0.0.2:1"}},
-		"another host's docker0 is ours too": {"10.0.0.2", eth, []string{"172.17.0.1"}, []string{"10.0.0.2:1"}},
+		"another host's docker0 is ours too": {"10.0.0.2", eth, []string{"172.17.0.1", "10.0.0.2"}, []string{"10.0.0.2:1"}},
+		"two subnets on one cable":           {"192.0.2.7", eth, []string{"192.0.2.7", "192.0.2.8"}, []string{"192.0.2.7:1", "192.0.2.8:1"}},
+		"a reflector's own is not announced": {"10.0.0.9", eth, []string{"192.0.2.7", "fe80::7"}, []string{"[fe80::7%eth0]:1", "192.0.2.7:1"}},
 		"a node of our own host":             {"10.0.0.1", eth, []string{"10.0.0.1", "172.17.0.1"}, []string{"10.0.0.1:1", "172.17.0.1:1"}},
-		"nonsense": {"10.0.0.2", eth, []string{"0.0.0.0", "127.0.0.1", "224.0.0.1", "::", "::1", "ff02::1", "255.255.255.255"},
+		"nonsense": {"10.0.0.2", eth, []string{"0.0.0.0", "127.0.0.1", "224.0.0.1", "::", "::1", "ff02::1", "255.255.255.255", "10.0.0.2"},
 			[]string{"10.0.0.2:1"}},
 		"mapped": {"10.0.0.2", eth, []string{"::ffff:10.0.0.2"}, []string{"10.0.0.2:1"}},
 	} {

@@ -14,6 +14,9 @@ const (
 	registerEvery = 5 * time.Second // a changing channel list is registered anew at most this often
 	relinkEvery   = time.Second     // changing interfaces, or a failed attempt
 	againPerLife  = 4               // announcements heard per life by one who loses none
+	// againAtLeast is the longest time between two announcements, with its jitter of a tenth within 30 s: nobody
+	// believes an announcement for longer than maxBelief.
+	againAtLeast = 27 * time.Second
 )
 
 // Announcer keeps one mDNS service for this host on the network.
@@ -35,16 +38,16 @@ func NewAnnouncer(cfg Config) (*Announcer, error) {
 		return nil, err
 	}
 	if cfg.Self.Life == 0 {
-		cfg.Self.Life = DefaultLife
+		cfg.Self.Life = defaultLife
 	}
 	a := &Announcer{cfg: cfg, log: cfg.logger(), changed: make(chan struct{}, 1), network: cfg.Self.Network}
 	a.Update(cfg.Self.Channels)
 	return a, nil
 }
 
-// Update sets the channels to announce and returns at once. It reaches the network within six seconds, at once
-// when the last change is older than that. A channel that no other node would accept (its name, its size) is not
-// named but counted in More. Safe for concurrent use, before and during Run.
+// Update sets the channels to announce and returns at once. The network hears of it immediately when the last change is
+// older than six seconds, else within six seconds. A channel that no other node would accept, by its name or size, is
+// counted in More instead. Safe for concurrent use, before and during Run.
 func (a *Announcer) Update(channels []Channel) {
 	good := slices.DeleteFunc(slices.Clone(channels), func(c Channel) bool { return c.check() != nil })
 	slices.SortFunc(good, byName)
@@ -55,7 +58,7 @@ func (a *Announcer) Update(channels []Channel) {
 	a.wake()
 }
 
-// Join sets the network to announce, as soon as Update does the channels. It panics at what is no network. Safe for
+// Join sets the network to announce from the next Update on. It panics when network is not 8 hex digits. Safe for
 // concurrent use, before and during Run.
 func (a *Announcer) Join(network string) {
 	if !isHex(network, 8) {
@@ -74,8 +77,8 @@ func (a *Announcer) wake() {
 	}
 }
 
-// Run announces until ctx ends, then says goodbye at once and returns nil within a second. Networks that are missing
-// or come and go are waited for, not errors. Once per Announcer.
+// Run announces until ctx ends, then says goodbye and returns nil within a second. It waits for networks that are missing
+// or come and go. Call it once.
 func (a *Announcer) Run(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
@@ -127,7 +130,7 @@ type running struct {
 	reg     *registration // nil: not registered
 	attempt time.Time     // last registration or failure
 	again   time.Time     // next repetition
-	trouble string        // last one logged
+	trouble trouble       // last one logged
 }
 
 // wanted is what should be on the network now.
@@ -185,7 +188,7 @@ func (r *running) register(now time.Time, rec record, links []link) {
 		r.repeat(now, links)
 		return
 	}
-	r.trouble = ""
+	r.trouble.begins(nil)
 	r.log.Info("announcing on the network", "host", rec.peer.Host, "interfaces", namesOf(links), "count", len(rec.peer.Channels))
 	r.schedule(now)
 }
@@ -196,14 +199,14 @@ func (r *running) repeat(now time.Time, links []link) {
 	if err := s.say(s.rec.peer.Life); err != nil {
 		r.complain(err)
 	} else {
-		r.trouble = ""
+		r.trouble.begins(nil)
 	}
 	r.schedule(now)
 }
 
 // schedule sets the next repetition, jittered by a tenth so that hosts switched on together drift apart.
 func (r *running) schedule(now time.Time) {
-	period := r.cfg.Self.Life / againPerLife
+	period := min(r.cfg.Self.Life/againPerLife, againAtLeast)
 	r.again = now.Add(period*9/10 + rand.N(period/5+1))
 }
 
@@ -230,8 +233,7 @@ func (r *running) leave() {
 
 // complain logs a trouble when it begins.
 func (r *running) complain(err error) {
-	if err.Error() != r.trouble {
-		r.trouble = err.Error()
-		r.log.Warn("cannot announce, trying on", "err", err)
+	if r.trouble.begins(err) {
+		r.log.Warn("cannot announce, will try again", "err", err)
 	}
 }

@@ -9,9 +9,9 @@ import (
 // quiet is how long Browse listens on after the last thing it learnt.
 const quiet = 700 * time.Millisecond
 
-// Browse looks once who is out there, without a daemon: it collects for timeout at most, and returns earlier when
-// nothing new came for 0.7 s after the first answer. An empty list is not an error; no network to ask on is,
-// unless peers or domains are listed.
+// Browse looks once which peers are there, without a daemon, and returns them as Hosts does. It returns after timeout, or
+// 0.7 s after the last new answer. An empty list is no error. A host without a network to ask on is an error, unless peers
+// or domains are listed.
 func Browse(ctx context.Context, cfg Config, timeout time.Duration) ([]Peer, error) {
 	b, err := NewBrowser(cfg)
 	if err != nil {
@@ -40,5 +40,5 @@ func Browse(ctx context.Context, cfg Config, timeout time.Duration) ([]Peer, err
 	if err == nil {
 		err = outer.Err()
 	}
-	return peers, err
+	return Hosts(peers), err
 }

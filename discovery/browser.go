@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Browser keeps one table of who is out there.
+// Browser keeps one table of the peers on the network.
 type Browser struct {
 	cfg Config
 	log *slog.Logger
@@ -20,7 +20,7 @@ type Browser struct {
 	sooner chan struct{} // closed by LookUp
 }
 
-// NewBrowser checks all of cfg that browsing uses and reports every problem at once.
+// NewBrowser checks what browsing uses of cfg and reports every problem at once.
 func NewBrowser(cfg Config) (*Browser, error) {
 	if err := cfg.checkBrowse(); err != nil {
 		return nil, err
@@ -28,8 +28,8 @@ func NewBrowser(cfg Config) (*Browser, error) {
 	return &Browser{cfg: cfg, log: cfg.logger(), host: cfg.Self.Host, sooner: make(chan struct{})}, nil
 }
 
-// LookUp has the names of the listed peers looked up now, not only every half minute: for when one of them is not
-// where it was. Safe for concurrent use; it does not wait.
+// LookUp resolves the names of the listed peers now, not only every half minute. Call it when a peer is not at its
+// address. It does not wait. Safe for concurrent use.
 func (b *Browser) LookUp() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -43,17 +43,17 @@ func (b *Browser) lookedUp() <-chan struct{} {
 	return b.sooner
 }
 
-// SelfHost is the name others know this node by: Self.Host, or NAME-ab12 while a node with a lower id has the
-// same name. Safe for concurrent use.
-func (b *Browser) SelfHost() string {
+// selfHost is the name by which others may know this node: Self.Host, or NAME-ab12 while a node with a lower id
+// announces the same name. Safe for concurrent use.
+func (b *Browser) selfHost() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.host
 }
 
-// Run browses until ctx ends and then returns nil within a second. f gets the whole table whenever it changes, from
-// one goroutine at a time; while it runs, nothing is learnt. The slice is f's, what is in it must not be changed.
-// Networks that are missing or come and go are waited for. Once per Browser.
+// Run browses until ctx ends and then returns nil within a second. It calls f with the whole table when the table has
+// changed, at most ten times a second, one call at a time; it learns nothing while f runs. f may keep the slice, but must
+// not change what is in it. Run waits for networks that are missing or come and go. Call it once.
 func (b *Browser) Run(ctx context.Context, f func([]Peer)) error {
 	ended := make(chan struct{})
 	go func() {
@@ -80,27 +80,27 @@ func await(ended <-chan struct{}) {
 
 func (b *Browser) browse(ctx context.Context, f func([]Peer)) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watch{Browser: b, table: NewTable(b.cfg.Self), events: make(chan event, 64), told: f}
+	w := &watch{Browser: b, table: newTable(b.cfg.Self), events: make(chan event, 64), told: f}
 	defer w.wait()
 	defer cancel()
 	w.start(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		var changed bool
 		select {
 		case <-ctx.Done():
 			return
 		case e := <-w.events:
-			changed = w.learn(time.Now(), e)
+			w.changed = w.learn(time.Now(), e) || w.changed
 		case <-timer.C:
 		}
 		now := time.Now()
-		changed = w.table.Expire(now) || changed
+		w.expire(now)
 		w.lookAround(ctx, now)
-		w.ask(ctx, now)
-		if changed && ctx.Err() == nil {
-			w.tell()
+		w.ask(now)
+		if w.changed && now.Sub(w.toldAt) >= tellEvery && ctx.Err() == nil {
+			w.changed, w.toldAt = false, now
+			w.tell(now)
 		}
 		timer.Reset(w.untilNext(now))
 	}
@@ -110,8 +110,6 @@ func (b *Browser) browse(ctx context.Context, f func([]Peer)) {
 type event struct {
 	packet *heardPacket
 	closed family // the socket of this family is closed
-	hint   *record
-	asked  bool // the round that was running is over
 	static *Static
 	addrs  []netip.AddrPort // of static
 	domain *Domain
@@ -121,27 +119,37 @@ type event struct {
 // heardPacket is a packet as it was parsed, and where it came from.
 type heardPacket struct {
 	packet
-	family  family
-	ifIndex int
-	from    netip.Addr
+	arrival
 }
+
+const (
+	// tellEvery is the shortest time between two tables: who announces much is not to have all of it looked
+	// through for every packet.
+	tellEvery = 100 * time.Millisecond
+	// warnEvery is the shortest time between two lines in the log about what anybody on the network can bring about.
+	warnEvery = 10 * time.Minute
+)
 
 // watch is what Run's goroutine owns.
 type watch struct {
 	*Browser
-	table   *Table
+	table   *table
 	events  chan event
 	told    func([]Peer)
+	toldAt  time.Time
+	changed bool      // since then
+	next    time.Time // when something in the table may expire
 	helpers sync.WaitGroup
 
-	links   []link
+	links   []link // that discovery is on
+	around  []link // all
 	looked  time.Time
 	sockets [2]*socket // ip4, ip6; nil: not open
-	trouble string     // last one logged
-	full    bool
+	trouble trouble    // last one logged
+	dropped limiter    // claims that had to make room
+	renamed limiter    // times that another node took our name
 
 	questions questions
-	asking    bool // a round is under way
 }
 
 func (w *watch) start(ctx context.Context) {
@@ -150,7 +158,7 @@ func (w *watch) start(ctx context.Context) {
 		w.questions.next = w.questions.next.Add(20*time.Millisecond + rand.N(100*time.Millisecond)) // RFC 6762, 5.2
 	}
 	for _, s := range w.cfg.Static {
-		if w.table.Resolved(s, nil) {
+		if w.table.resolved(s, nil) {
 			w.helpers.Go(func() {
 				s.follow(ctx, w.log, w.lookedUp, func(addrs []netip.AddrPort) { w.send(ctx, event{static: &s, addrs: addrs}) })
 			})
@@ -158,7 +166,7 @@ func (w *watch) start(ctx context.Context) {
 	}
 	for _, d := range w.cfg.Domains {
 		w.helpers.Go(func() {
-			d.follow(ctx, nameServers{conf: "/etc/resolv.conf"}, w.log, func(hosts []record) { w.send(ctx, event{domain: &d, hosts: hosts}) })
+			d.follow(ctx, nameServers{conf: "/etc/resolv.conf"}.question, w.log, func(hosts []record) { w.send(ctx, event{domain: &d, hosts: hosts}) })
 		})
 	}
 }
@@ -184,101 +192,55 @@ func (w *watch) learn(now time.Time, e event) bool {
 	switch {
 	case e.packet != nil:
 		return w.learnPacket(now, *e.packet)
-	case e.hint != nil:
-		return w.seen(now, Sighting{Peer: e.hint.peer, Via: "round", Hearsay: true,
-			Addrs: hearing{links: w.links}.addresses(*e.hint)})
 	case e.static != nil:
-		return w.table.Resolved(*e.static, e.addrs)
+		return w.table.resolved(*e.static, e.addrs)
 	case e.domain != nil:
 		return w.learnZone(*e.domain, e.hosts)
-	case e.asked:
-		w.asking = false
 	case e.closed != 0:
 		w.closeSocket(e.closed)
 	}
 	return false
 }
 
-func (w *watch) learnPacket(now time.Time, p heardPacket) (changed bool) {
-	via, ok := w.linkOf(p.ifIndex)
-	if !ok {
-		return false
+func (w *watch) expire(now time.Time) {
+	if now.Before(w.next) {
+		return
 	}
-	h := hearing{from: p.from, via: via, links: w.links}
-	if p.asked && !h.ours(p.from.WithZone("")) {
-		w.questions.heard(now, via.iface.Index)
+	w.changed = w.table.expire(now) || w.changed
+	w.next = now.Add(lookAround)
+	if next := w.table.next(); !next.IsZero() && next.Before(w.next) {
+		w.next = next
 	}
-	for _, r := range p.found {
-		s := Sighting{Peer: r.peer, Addrs: h.addresses(r), Via: wayOf(via, p.family)}
-		changed = w.seen(now, s) || changed
-	}
-	for _, who := range p.gone {
-		w.table.Gone(now, who)
-	}
-	for _, who := range p.left {
-		w.table.Left(now, who)
-	}
-	return changed
 }
 
-// learnZone leaves out whoever has no address but ours: that is this host, or one that cannot be reached.
-func (w *watch) learnZone(d Domain, hosts []record) (changed bool) {
-	links, err := usableLinks(nil) // multicast may be switched off
-	if err != nil {
-		links = w.links
-	}
-	var peers []Peer
-	for _, r := range hosts {
-		p := r.peer
-		p.Port = r.port
-		for _, a := range (hearing{links: links}).addresses(r) {
-			p.Addrs = append(p.Addrs, a.AddrPort)
-		}
-		if len(p.Addrs) > 0 {
-			peers = append(peers, p)
-		}
-	}
-	return w.table.Listed(d.String(), peers)
-}
-
-func (w *watch) linkOf(ifIndex int) (link, bool) {
-	for _, l := range w.links {
-		if l.iface.Index == ifIndex {
-			return l, true
-		}
-	}
-	return link{}, false
-}
-
-func (w *watch) seen(now time.Time, s Sighting) bool {
-	changed, err := w.table.Seen(now, s)
-	if err != nil && !w.full {
-		w.log.Warn("peers are ignored until others expire", "count", maxPeers, "err", err)
-	}
-	w.full = err != nil
-	return changed
-}
-
-// tell hands out the table and notices when somebody else has our name.
-func (w *watch) tell() {
-	host := w.table.SelfHost()
+// tell hands out the table and notices when somebody else announces our name.
+func (w *watch) tell(now time.Time) {
+	host := w.table.selfHost()
 	w.mu.Lock()
 	before := w.host
 	w.host = host
 	w.mu.Unlock()
 	if host != before && host != w.cfg.Self.Host {
-		w.log.Warn("another node has this host's name: others see this one under a longer name; start one of them with --name",
-			"host", w.cfg.Self.Host, "seen_as", host)
+		w.renamed.add()
+		if _, due := w.renamed.due(now, warnEvery); due {
+			w.log.Warn("another node has this host's name, or says so: whoever is linked with both sees this one under a longer name; start one of them with --name",
+				"host", w.cfg.Self.Host, "seen_as", host)
+		}
 	}
-	w.told(w.table.Peers())
+	w.told(w.table.peers())
 }
 
 func (w *watch) untilNext(now time.Time) time.Duration {
 	next := now.Add(lookAround)
-	for _, t := range []time.Time{w.table.Next(), w.questions.next} {
+	sooner := func(t time.Time) {
 		if !t.IsZero() && t.Before(next) {
 			next = t
 		}
+	}
+	sooner(w.next)
+	sooner(w.questions.next)
+	if w.changed {
+		sooner(w.toldAt.Add(tellEvery))
 	}
 	return max(0, next.Sub(now))
 }

@@ -1,13 +1,18 @@
-// Package discovery finds out who is out there: mDNS/DNS-SD on the local networks, the zones of DNS domains, and peers
-// that the user wrote down, merged into one table of peers. It knows nothing of links, keys or Ach; all it learns is a hint that the
-// link's certificate has to prove.
+// Package discovery finds out who is on the network, by mDNS/DNS-SD, from the zones of DNS domains, and from peers that
+// the user wrote down.
 //
-//	Announcer   keeps one service for this host on the network
-//	Browser     keeps the table: Run calls back with all of it whenever it changes
-//	Browse      looks once, for programs without a daemon
-//	ParseStatic reads a peer that needs no multicast
-//	ParseDomain reads a domain that lists hosts, for networks that carry none
-//	Table       the table itself: pure, time is an argument
+//	peers, err := discovery.Browse(ctx, discovery.Config{}, 3*time.Second) // look once
+//
+//	b, err := discovery.NewBrowser(cfg)             // or keep looking: Run calls back with the whole table
+//	err = b.Run(ctx, func(peers []discovery.Peer) { … }) // whenever it changes
+//
+//	a, err := discovery.NewAnnouncer(cfg)           // announce this host and its channels
+//	go a.Run(ctx)
+//	a.Update(channels)
+//
+// ParseStatic parses a peer that needs no multicast, and ParseDomain a domain that lists hosts. Hosts folds a table into one
+// line for each host, for people. The package knows nothing of links, keys or Ach. All that it learns is a hint, which the
+// certificate of the link has to prove.
 //
 // # What is announced
 //
@@ -19,7 +24,7 @@
 //	node=32 hex digits  node id: who, whatever the name says
 //	port=N              the port again, for those who have the TXT record alone
 //	quic=N, sctp=N      ports by transport, of those that the host listens on
-//	life=N              seconds that the host is to be believed in after it was last heard (1..3600)
+//	life=N              seconds that the host is to be believed in after it was last heard (1..3600); 120 at most are
 //	ch.NAME=COUNTxSIZE  a channel: frames and bytes per frame
 //	more=N              channels that had no room, or that are hidden
 //	bye=1               in the goodbye of a host that leaves
@@ -27,6 +32,27 @@
 // SRV and port are where QUIC is, or would be: nodes that know nothing of quic and sctp look for SCTP at the next
 // port. So is a host taken that says neither. Unknown keys are skipped; a known key with a bad value refuses the record, because everything on the wire is
 // hostile until parsed. A host name is made fit for Ach and DNS by HostName; its dots stay, escaped in the label.
+//
+// # What is believed
+//
+// Anybody on the network can send anything in anybody's name. So an announcement is a claim of its source, and stands
+// beside all others: none replaces another's name, node, port or addresses, nor ends it (table). Which claim is true a
+// link finds out.
+//
+//   - A claim is believed for 120 s at most after it was last heard. Every host announces itself every 30 s at least.
+//   - Each source has a share of 64 of the 1024 claims. A full table drops what the source with most claims has
+//     not repeated for longest. Of each source 200 packets a second are read. Against whoever forges thousands of
+//     sources this is no help: a robot that was never linked may then be found late, or not at all, unless it is listed.
+//   - A goodbye ends the claims of its own source, and if it is meant (bye=1) those of the node that list its source as
+//     an address of the node. It is sent from an announced address, so that a host which has lost one of its addresses
+//     ends all that it has claimed. It is not believed again at once.
+//   - The kernel says where a packet was sent to, and by which interface it came. What was sent to the group is read,
+//     whatever its source: there may be several subnets on one cable (RFC 6762, section 11). What was sent to
+//     this host alone is read if its source is link-local or in a prefix of that interface; else it may come from
+//     anywhere.
+//   - An announced address is to be dialled if it is the packet's source, link-local, or in a prefix of any interface of
+//     this host. Others are kept in Peer.Far, for people: they come from a reflector, say, and are dialled only if
+//     the user or a domain lists them.
 //
 // # Domains
 //
@@ -36,41 +62,4 @@
 // name servers are those of /etc/resolv.conf at that moment; every record is asked for again when the first of them
 // expires (30 s where nothing says when; at least 1 s, at most an hour). While no server answers, what was known
 // stays. Nobody is announced this way: a zone is written by its owner.
-//
-// # Where zeroconf falls short, and what we do
-//
-// grandcat/zeroconf v1.0.0 registers the service, answers questions and asks them. The rest is ours, with
-// miekg/dns on our own sockets of the same port:
-//
-//   - Every service costs two sockets that parse each multicast packet of the link. So there is one per host.
-//   - SetText races with the answers. It is never called: a changed list is a new registration, at most every five
-//     seconds.
-//   - Shutdown always says goodbye for the host; nothing in the interface prevents it. The new registration is
-//     there before the old one ends, and a complete announcement follows right behind the goodbye. RFC 6762,
-//     section 10.1 wants it so: listeners keep records for a second after a goodbye, so that others can rescue
-//     them. Our table keeps a peer for half of one; the host is never gone in between. A host that leaves sends a
-//     goodbye of its own before and behind that one, which says that it is meant (bye=1): listeners drop the host at once.
-//   - Shutdown waits on a WaitGroup that the receivers enter by themselves. Younger than 100 ms a server is not
-//     shut down. The race detector still reports that WaitGroup; it is the one report that remains. The prober
-//     sleeps on for up to 3.5 s after Shutdown and its writes then fail, which does nothing.
-//   - Interfaces are fixed at Register. We look at them once a second, register anew when one came or went (or an
-//     address family on it), and announce anew when an address or the cable did. Register is given no addresses:
-//     then it looks up those of the interface for each answer.
-//   - Nothing is announced after the first seconds. We repeat the announcement four times per life, so that a
-//     listener needs no questions to know who lives, and lose a host within its life after SIGKILL. zeroconf's own
-//     answers say 3200 s to caches that do not know life; ours say life.
-//   - Its resolver stops asking after the first answer, and reports neither changes nor removals. Each round has a
-//     new one, 1, 2, 4 ... 60 s apart; a round is left out when another host just asked the same, since all answers
-//     are multicast. It asks twice, and a responder answers on both address families what it hears on one: after two
-//     rounds on both, the families take turns. What counts is heard by our listener: announcements, changes,
-//     goodbyes, with the interface and the sender's address, which makes link-local addresses usable. What the
-//     resolver finds only adds hosts that the listener missed.
-//   - Its resolver reports one host per name, and its responder has no conflict handling. The table goes by node
-//     id and names the second host of a name NAME-ab12.
-//   - Its resolver blocks for ever when its channel is not read, fails as a whole (and leaks a socket until the
-//     next garbage collection) when one address family is missing. It is read to the end, and asked for the
-//     families there are.
-//   - It logs to the standard logger when a family is missing. That we cannot change.
-//   - Its sockets are bound to the wildcard address and may be handed unicast answers meant for an avahi-daemon of
-//     the same host. Multicast reaches both.
 package discovery

@@ -22,10 +22,10 @@ const (
 // ParseDomain makes it.
 type Domain struct{ name string } // in lower case, with the dot at the end
 
-// String is the domain without the dot at its end.
+// String returns the domain without the dot at its end.
 func (d Domain) String() string { return strings.TrimSuffix(d.name, ".") }
 
-// ParseDomain reads a DNS domain. what is the flag or key the value came from and begins the error.
+// ParseDomain parses a DNS domain. An error begins with what, the flag or key that the value came from.
 func ParseDomain(what, value string) (Domain, error) {
 	name := strings.ToLower(dns.Fqdn(value))
 	wrong := func(why string) (Domain, error) {
@@ -48,8 +48,8 @@ func ParseDomain(what, value string) (Domain, error) {
 // follow looks the zone up again whenever its records expire, until ctx ends, and hands on what it says. While no
 // server answers nothing is handed on: a name server that is down says nothing about the robots. A failure is
 // logged when it begins.
-func (d Domain) follow(ctx context.Context, ask nameServers, log *slog.Logger, tell func([]record)) {
-	failing := ""
+func (d Domain) follow(ctx context.Context, ask asker, log *slog.Logger, tell func([]record)) {
+	var failing trouble
 	for {
 		z, err := d.look(ctx, ask)
 		if ctx.Err() != nil {
@@ -60,12 +60,8 @@ func (d Domain) follow(ctx context.Context, ask nameServers, log *slog.Logger, t
 			tell(z.hosts)
 			err, wait = z.bad, z.holds()
 		}
-		if err != nil && err.Error() != failing {
-			log.Warn("domain cannot be read, trying on", "domain", d.String(), "err", err)
-		}
-		failing = ""
-		if err != nil {
-			failing = err.Error()
+		if failing.begins(err) {
+			log.Warn("domain cannot be read, will try again", "domain", d.String(), "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -70,7 +70,7 @@ func (z *zoneServer) start(t *testing.T) (port string) {
 }
 
 // asked gives name servers at a port, in the order of a resolv.conf.
-func asked(t *testing.T, port string, servers ...string) nameServers {
+func asked(t *testing.T, port string, servers ...string) asker {
 	t.Helper()
 	n := nameServers{conf: filepath.Join(t.TempDir(), "resolv.conf"), port: port}
 	text := ""
@@ -80,10 +80,10 @@ func asked(t *testing.T, port string, servers ...string) nameServers {
 	if err := os.WriteFile(n.conf, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return n
+	return n.question
 }
 
-func zoneOf(t *testing.T, text string) []dns.RR {
+func zoneOf(t testing.TB, text string) []dns.RR {
 	t.Helper()
 	var list []dns.RR
 	for p := dns.NewZoneParser(strings.NewReader(text), "robots.example.com.", ""); ; {
@@ -181,7 +181,7 @@ func TestNextNameServerIsAskedWhenOneFails(t *testing.T) {
 	if _, err := robots.look(t.Context(), asked(t, broken.start(t), "127.0.0.9", "127.0.0.1")); err == nil || !strings.Contains(err.Error(), "SERVFAIL") {
 		t.Errorf("got %v, want that the name server fails", err)
 	}
-	if _, err := robots.look(t.Context(), nameServers{conf: os.DevNull}); err == nil || !strings.Contains(err.Error(), "no name server") {
+	if _, err := robots.look(t.Context(), nameServers{conf: os.DevNull}.question); err == nil || !strings.Contains(err.Error(), "no name server") {
 		t.Errorf("got %v, want that there is no name server", err)
 	}
 }

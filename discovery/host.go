@@ -13,9 +13,9 @@ const maxName = 63
 
 var errName = errors.New("not 1 to 63 bytes of A-Z a-z 0-9 - _ . that do not begin with a dot")
 
-// HostName makes of any host name one that Ach names and DNS labels take: other bytes, and a dot at the
-// beginning, become '-'. A name longer than 63 bytes is cut and ends in four hex digits of its hash, so that
-// two long names stay two. The empty name stays empty. It is idempotent.
+// HostName turns any host name into one that Ach names and DNS labels accept: it replaces other bytes, and a dot at the
+// beginning, with '-'. It cuts a name longer than 63 bytes and ends it with four hex digits of its hash, so that two long
+// names stay different. The empty name stays empty. HostName is idempotent.
 func HostName(name string) string {
 	b := []byte(name)
 	for i, c := range b {

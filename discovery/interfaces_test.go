@@ -31,6 +31,7 @@ func TestTwoInterfacesGiveBothAddresses(t *testing.T) {
 					got = append(got, a.String())
 				}
 			}
+			slices.Sort(got)
 			return slices.Equal(got, want)
 		}
 	}

@@ -113,7 +113,12 @@ func (h *host) plug(nic, sw string, addrs ...string) {
 	}
 }
 
-func (h *host) address(nic, cidr string) {
+func (h *host) address(nic, cidr string) { h.change(nic, cidr, (*netlink.Handle).AddrReplace) }
+
+// lose takes an address away.
+func (h *host) lose(nic, cidr string) { h.change(nic, cidr, (*netlink.Handle).AddrDel) }
+
+func (h *host) change(nic, cidr string, change func(*netlink.Handle, netlink.Link, *netlink.Addr) error) {
 	h.lab.t.Helper()
 	h.lab.at(h.ns, func(n *netlink.Handle) error {
 		link, err := n.LinkByName(nic)
@@ -124,7 +129,7 @@ func (h *host) address(nic, cidr string) {
 		if err != nil {
 			return err
 		}
-		return n.AddrReplace(link, addr)
+		return change(n, link, addr)
 	})
 }
 
@@ -194,7 +199,7 @@ func (l *lab) count(sw string) func() int {
 			defer close(done)
 			buf := make([]byte, maxPacket)
 			for {
-				if _, _, _, err := s.receive(buf); err != nil {
+				if _, _, err := s.receive(buf); err != nil {
 					return
 				}
 				counts <- <-counts + 1

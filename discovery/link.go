@@ -16,17 +16,27 @@ type link struct {
 // usableLinks lists the interfaces that can be used now, by index: the named ones that are up or, without
 // names, all that are up and say that they can multicast.
 func usableLinks(names []string) ([]link, error) {
+	return linksThat(func(i net.Interface) bool {
+		if len(names) > 0 {
+			return slices.Contains(names, i.Name)
+		}
+		return i.Flags&net.FlagMulticast != 0
+	})
+}
+
+// allLinks lists all interfaces that are up, by index, also those on which discovery is not to be.
+func allLinks() ([]link, error) {
+	return linksThat(func(net.Interface) bool { return true })
+}
+
+func linksThat(wanted func(net.Interface) bool) ([]link, error) {
 	ifaces, err := net.Interfaces()
 	if err != nil {
 		return nil, err
 	}
 	var links []link
 	for _, i := range ifaces {
-		wanted := i.Flags&net.FlagMulticast != 0
-		if len(names) > 0 {
-			wanted = slices.Contains(names, i.Name)
-		}
-		if !wanted || i.Flags&net.FlagUp == 0 {
+		if !wanted(i) || i.Flags&net.FlagUp == 0 {
 			continue
 		}
 		addrs, err := i.Addrs()
@@ -52,12 +62,12 @@ func prefixesOf(addrs []net.Addr) []netip.Prefix {
 	return ps
 }
 
-// has says whether the link has an address of the family.
+// has reports whether the link has an address of the family.
 func (l link) has(f family) bool {
 	return slices.ContainsFunc(l.prefixes, func(p netip.Prefix) bool { return p.Addr().Is6() == (f == ip6) })
 }
 
-// sameSockets says whether sockets made for a also serve b: the same interfaces with the same address families.
+// sameSockets reports whether sockets made for a also serve b: the same interfaces with the same address families.
 func sameSockets(a, b []link) bool {
 	return slices.EqualFunc(a, b, func(a, b link) bool {
 		return a.iface.Index == b.iface.Index && a.iface.Name == b.iface.Name &&
@@ -65,7 +75,7 @@ func sameSockets(a, b []link) bool {
 	})
 }
 
-// sameLinks says whether nothing changed at all, neither an address nor whether a cable is in.
+// sameLinks reports whether nothing changed at all, neither an address nor whether a cable is in.
 func sameLinks(a, b []link) bool {
 	return slices.EqualFunc(a, b, func(a, b link) bool {
 		return a.iface.Index == b.iface.Index && a.iface.Name == b.iface.Name && a.iface.Flags == b.iface.Flags &&

@@ -17,6 +17,9 @@ func (w *watch) lookAround(ctx context.Context, now time.Time) {
 	links, err := usableLinks(w.cfg.Interfaces)
 	changed := !sameLinks(w.links, links)
 	w.links = links
+	if w.around, _ = allLinks(); w.around == nil {
+		w.around = links
+	}
 	if err == nil && len(links) == 0 {
 		err = noInterface(w.cfg.Interfaces)
 	}
@@ -28,22 +31,14 @@ func (w *watch) lookAround(ctx context.Context, now time.Time) {
 		w.questions.restart(now)
 	}
 	if changed {
-		w.table.Cut(func(via string) bool { return !w.heardBy(via) })
 		w.join(ip4)
 		w.join(ip6)
 	}
 	open := w.listen(ctx, ip4)
 	open = w.listen(ctx, ip6) || open
 	if open {
-		w.trouble = ""
+		w.trouble.begins(nil)
 	}
-}
-
-// wayOf names the interface and family that something is heard through.
-func wayOf(l link, f family) string { return l.iface.Name + "/" + string('0'+rune(f)) }
-
-func (w *watch) heardBy(via string) bool {
-	return slices.ContainsFunc(w.links, func(l link) bool { return via == wayOf(l, ip4) || via == wayOf(l, ip6) })
 }
 
 // listen opens the family's socket where the family is there, with a goroutine of its own.
@@ -95,36 +90,37 @@ func (w *watch) closeSocket(f family) {
 
 // complain logs a trouble when it begins.
 func (w *watch) complain(err error) {
-	if err.Error() != w.trouble {
-		w.trouble = err.Error()
-		w.log.Warn("cannot browse, trying on", "err", err)
+	if w.trouble.begins(err) {
+		w.log.Warn("cannot browse, will try again", "err", err)
 	}
 }
 
 // hear parses what a socket receives until it is closed.
 func hear(s *socket, log *slog.Logger, tell func(event)) {
 	buf := make([]byte, maxPacket+1)
-	bad := 0
-	var said time.Time
+	var bad limiter
+	var taken intake
 	for {
-		n, ifIndex, from, err := s.receive(buf)
+		n, at, err := s.receive(buf)
 		if err != nil {
 			tell(event{closed: s.family})
 			return
 		}
-		if from.Port() != mdnsPort || !concernsUs(buf[:n]) {
+		if at.from.Port() != mdnsPort || !concernsUs(buf[:n]) {
 			continue // RFC 6762, section 6: no answer comes from another port
+		}
+		if !taken.takes(time.Now(), at.from.Addr()) {
+			continue
 		}
 		p, err := parsePacket(buf[:n])
 		if err != nil {
-			bad++
-			if time.Since(said) >= time.Second {
-				log.Debug("bad announcement", "peer", from.Addr(), "count", bad, "err", err)
-				said, bad = time.Now(), 0
+			bad.add()
+			if count, due := bad.due(time.Now(), time.Second); due {
+				log.Debug("bad announcement", "peer", at.from.Addr(), "count", count, "err", err)
 			}
 		}
 		if p.asked || len(p.found)+len(p.gone)+len(p.left) > 0 {
-			tell(event{packet: &heardPacket{packet: p, family: s.family, ifIndex: ifIndex, from: from.Addr()}})
+			tell(event{packet: &heardPacket{packet: p, arrival: at}})
 		}
 	}
 }

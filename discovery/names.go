@@ -8,92 +8,90 @@ import (
 	"strings"
 )
 
-// Peers is the whole table, by host, node and address. The caller owns the slice; what is in it is never changed
-// and must not be.
-func (t *Table) Peers() []Peer {
-	names := t.names()
-	peers := make([]Peer, 0, len(t.nodes)+len(t.static))
-	for id, e := range t.nodes {
-		p := e.peer
-		p.Host = names[id]
+// peers is the whole table, by host, node and address: every claim, every listed peer, one beside the other. The
+// caller owns the slice; what is in it is never changed and must not be.
+func (t *table) peers() []Peer {
+	peers := make([]Peer, 0, len(t.claims)+len(t.static))
+	for _, c := range t.claims {
+		p := c.peer
+		p.Transport = t.transportOf(p)
 		peers = append(peers, p)
 	}
-	slices.SortFunc(peers, comparePeers)
-	peers = t.withListed(peers, names)
-	for _, text := range slices.Sorted(maps.Keys(t.static)) {
-		s := t.static[text]
-		if i := slices.IndexFunc(peers, func(p Peer) bool { return sameNode(s, p) }); i >= 0 {
-			peers[i] = fold(peers[i], s)
-			continue
-		}
-		peers = append(peers, s)
-	}
-	slices.SortFunc(peers, comparePeers)
-	return peers
-}
-
-// SelfHost is the name other nodes know this one by: its host name, or NAME-ab12 when a node with a lower id has
-// the same.
-func (t *Table) SelfHost() string {
-	if t.self.Node == "" {
-		return t.self.Host
-	}
-	return t.names()[t.self.Node]
-}
-
-// names gives every node, and self, one name in its network. The lowest node id of those that announce a name
-// keeps it, the others add as many digits of their id as make it unique, four as a rule. A stranger's network
-// renames nobody.
-func (t *Table) names() map[string]string {
-	all := make([]Peer, 0, len(t.nodes)+1)
-	for _, e := range t.nodes {
-		all = append(all, e.peer)
-	}
-	t.eachListed(func(p Peer) {
-		if p.Node != "" && t.nodes[p.Node] == nil {
-			all = append(all, p)
-		}
-	})
-	if t.self.Node != "" {
-		all = append(all, t.self)
-	}
-	slices.SortFunc(all, func(a, b Peer) int { return cmp.Compare(a.Node, b.Node) })
-	type key struct{ network, host string }
-	taken := make(map[key]bool, len(all))
-	names := make(map[string]string, len(all))
-	var second []Peer
-	for _, p := range all {
-		k := key{p.Network, p.Host}
-		if taken[k] {
-			second = append(second, p)
-			continue
-		}
-		taken[k] = true
-		names[p.Node] = p.Host
-	}
-	for _, p := range second {
-		for digits := 4; digits <= len(p.Node); digits += 4 {
-			name := p.Host[:min(len(p.Host), maxName-1-digits)] + "-" + p.Node[:digits]
-			names[p.Node] = name
-			if k := (key{p.Network, name}); !taken[k] {
-				taken[k] = true
-				break
+	for _, domain := range slices.Sorted(maps.Keys(t.listed)) {
+		for _, p := range t.listed[domain] {
+			if p.Node == "" || p.Node != t.self.Node {
+				peers = append(peers, p)
 			}
 		}
 	}
-	return names
+	for _, text := range slices.Sorted(maps.Keys(t.static)) {
+		peers = append(peers, t.static[text])
+	}
+	slices.SortStableFunc(peers, comparePeers)
+	return peers
 }
 
-// sameNode says whether a static peer and a node heard by mDNS are one: the same address, or the same machine by
-// name and address, whose daemon now has another port.
-func sameNode(static, heard Peer) bool {
-	for _, a := range static.Addrs {
-		if slices.Contains(heard.Addrs, a) {
-			return true
+// transportOf is what the user wants of a peer that is listed at an address of p.
+func (t *table) transportOf(p Peer) string {
+	for _, text := range slices.Sorted(maps.Keys(t.static)) {
+		if s := t.static[text]; s.Transport != "" && sameNode(s, p) {
+			return s.Transport
 		}
-		onMachine := func(b netip.AddrPort) bool { return a.Addr() == b.Addr() }
-		if firstLabel(static.Host) == firstLabel(heard.Host) && slices.ContainsFunc(heard.Addrs, onMachine) {
-			return true
+	}
+	return ""
+}
+
+// selfHost is the name by which others who are linked with both may know this node: its host name, or NAME-ab12 when a
+// node with a lower id announces the same.
+func (t *table) selfHost() string {
+	for _, c := range t.claims {
+		p := c.peer
+		if t.self.Node != "" && p.Host == t.self.Host && p.Network == t.self.Network && p.Node < t.self.Node {
+			const digits = 4
+			return p.Host[:min(len(p.Host), maxName-1-digits)] + "-" + t.self.Node[:digits]
+		}
+	}
+	return t.self.Host
+}
+
+// Hosts folds a table for people: all claims about one node under one name become one peer, with the newest data and all
+// addresses. A listed peer is folded into the announcement at its address. The result proves nothing and is not for
+// dialling: a forged announcement can add to it.
+func Hosts(peers []Peer) []Peer {
+	sorted := slices.Clone(peers)
+	order := map[string]int{SourceMDNS: 0, SourceDNS: 1, SourceStatic: 2}
+	slices.SortStableFunc(sorted, func(a, b Peer) int {
+		return cmp.Or(cmp.Compare(order[a.Source], order[b.Source]), b.Heard.Compare(a.Heard), comparePeers(a, b))
+	})
+	var hosts []Peer
+	for _, p := range sorted {
+		i := slices.IndexFunc(hosts, func(h Peer) bool { return sameHost(h, p) })
+		if i < 0 {
+			hosts = append(hosts, p)
+			continue
+		}
+		hosts[i] = fold(hosts[i], p)
+	}
+	slices.SortStableFunc(hosts, comparePeers)
+	return hosts
+}
+
+// sameHost reports whether p, which is announced or listed, belongs to what is known of a host already.
+func sameHost(known, p Peer) bool {
+	if known.Node != "" && p.Node != "" {
+		return known.Node == p.Node && known.Network == p.Network && (known.Host == p.Host || p.Source == SourceDNS)
+	}
+	return (p.Source != SourceStatic || known.Source != SourceStatic) && sameNode(p, known)
+}
+
+// sameNode reports whether a listed peer and one that was heard are one: the same address, or the same machine by
+// name and address, whose daemon now has another port.
+func sameNode(listed, heard Peer) bool {
+	for _, a := range listed.Addrs {
+		for _, b := range slices.Concat(heard.Addrs, heard.Far) {
+			if a == b || a.Addr() == b.Addr() && firstLabel(listed.Host) == firstLabel(heard.Host) {
+				return true
+			}
 		}
 	}
 	return false
@@ -104,20 +102,28 @@ func firstLabel(host string) string {
 	return first
 }
 
-// fold joins a static peer to the node that was heard: what was heard is newer, what was written stays for when
-// mDNS falls silent.
-func fold(heard, static Peer) Peer {
-	heard.Source, heard.Transport = SourceStatic, cmp.Or(heard.Transport, static.Transport)
-	heard.Addrs = slices.Clone(heard.Addrs)
-	for _, a := range static.Addrs {
-		if !slices.Contains(heard.Addrs, a) {
-			heard.Addrs = append(heard.Addrs, a)
+// fold adds what else is known of a host.
+func fold(known, more Peer) Peer {
+	if more.Source == SourceStatic {
+		known.Source, known.Transport = SourceStatic, cmp.Or(known.Transport, more.Transport)
+	}
+	known.Addrs = union(known.Addrs, more.Addrs)
+	known.Far = slices.DeleteFunc(union(known.Far, more.Far), func(a netip.AddrPort) bool { return slices.Contains(known.Addrs, a) })
+	return known
+}
+
+// union is a with what else is in b, maxPeerAddrs at most, in a slice of its own.
+func union(a, b []netip.AddrPort) []netip.AddrPort {
+	all := slices.Clone(a)
+	for _, x := range b {
+		if !slices.Contains(all, x) && len(all) < maxPeerAddrs {
+			all = append(all, x)
 		}
 	}
-	return heard
+	return all
 }
 
 func comparePeers(a, b Peer) int {
-	return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Node, b.Node),
-		slices.CompareFunc(a.Addrs, b.Addrs, netip.AddrPort.Compare))
+	return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Node, b.Node), a.By.Compare(b.By),
+		slices.CompareFunc(a.Addrs, b.Addrs, netip.AddrPort.Compare), cmp.Compare(a.Port, b.Port))
 }

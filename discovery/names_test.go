@@ -4,85 +4,54 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-func TestTwoNodesOfOneNameGetTwoNames(t *testing.T) {
-	low, high := sighting("krang", "a1", "10.0.0.2:8076"), sighting("krang", "b1", "10.0.0.3:8076")
-	for _, order := range [][]Sighting{{low, high}, {high, low}} {
-		table := NewTable(Peer{})
-		for _, s := range order {
-			see(t, table, t0, s)
-		}
-		wantHosts(t, table, "krang krang-b1ff")
-		if got := table.Peers()[0].Node; got != node("a1") {
-			t.Errorf("got %s as krang, want the lower node id", got)
-		}
+// A suffix is for those who are linked to give: what is announced renames nobody.
+func TestNodesOfOneNameStandSideBySide(t *testing.T) {
+	table := newTable(Peer{Host: "krang", Node: node("b1"), Network: "11111111"})
+	see(t, table, t0, sighted("krang", "c1", "10.0.0.2:8076"))
+	if got := table.selfHost(); got != "krang" {
+		t.Errorf("got %q beside a higher node id, want krang", got)
 	}
-}
-
-func TestNameReturnsWhenTheOtherNodeLeaves(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("krang", "a1", "10.0.0.2:8076"))
-	see(t, table, after(5*time.Second), sighting("krang", "b1", "10.0.0.3:8076"))
-	table.Expire(after(10 * time.Second))
-	wantHosts(t, table, "krang")
-}
-
-func TestSelfTakesPartInNaming(t *testing.T) {
-	table := NewTable(Peer{Host: "krang", Node: node("b1"), Network: "11111111"})
-	if got := table.SelfHost(); got != "krang" {
-		t.Errorf("got %q alone, want krang", got)
+	stranger := sighted("krang", "a0", "10.0.0.9:8076")
+	stranger.Peer.Network = "22222222"
+	see(t, table, t0, stranger)
+	if got := table.selfHost(); got != "krang" {
+		t.Errorf("got %q beside one of another network, want krang", got)
 	}
-	see(t, table, t0, sighting("krang", "c1", "10.0.0.3:8076"))
-	wantHosts(t, table, "krang-c1ff")
-	see(t, table, t0, sighting("krang", "a1", "10.0.0.2:8076"))
-	wantHosts(t, table, "krang krang-c1ff")
-	if got := table.SelfHost(); got != "krang-b1ff" {
+	see(t, table, t0, sighted("krang", "a1", "10.0.0.3:8076"))
+	wantHosts(t, table, "krang krang krang")
+	if got := table.selfHost(); got != "krang-b1ff" {
 		t.Errorf("got %q beside a lower node id, want krang-b1ff", got)
 	}
 }
 
-func TestSecondNameNeverMeetsAThirdHost(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("krang-b1ff", "99", "10.0.0.1:8076"))
-	see(t, table, t0, sighting("krang", "a1", "10.0.0.2:8076"))
-	see(t, table, t0, sighting("krang", "b1", "10.0.0.3:8076"))
-	wantHosts(t, table, "krang krang-b1ff krang-b1ffffff")
-}
-
-func TestSecondNameOfALongNameFits(t *testing.T) {
-	table := NewTable(Peer{})
+func TestOwnSecondNameFits(t *testing.T) {
 	long := strings.Repeat("k", 63)
-	see(t, table, t0, sighting(long, "a1", "10.0.0.2:8076"))
-	see(t, table, t0, sighting(long, "b1", "10.0.0.3:8076"))
-	wantHosts(t, table, strings.Repeat("k", 58)+"-b1ff "+long)
-}
-
-func TestAnotherNetworkRenamesNobody(t *testing.T) {
-	table := NewTable(Peer{})
-	stranger := sighting("krang", "a1", "10.0.0.2:8076")
-	stranger.Peer.Network = "22222222"
-	see(t, table, t0, stranger)
-	see(t, table, t0, sighting("krang", "b1", "10.0.0.3:8076"))
-	wantHosts(t, table, "krang krang")
+	table := newTable(Peer{Host: long, Node: node("b1"), Network: "11111111"})
+	see(t, table, t0, sighted(long, "a1", "10.0.0.2:8076"))
+	if got, want := table.selfHost(), strings.Repeat("k", 58)+"-b1ff"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 }
 
 func TestPeersDoNotDependOnTheOrderOfArrival(t *testing.T) {
-	var all []Sighting
+	var all []sighting
 	for i := range 20 {
-		all = append(all, sighting(fmt.Sprintf("host%d", i%7), fmt.Sprintf("%02x", i), fmt.Sprintf("10.0.0.%d:8076", i)))
+		all = append(all, sighted(fmt.Sprintf("host%d", i%7), fmt.Sprintf("%02x", i), fmt.Sprintf("10.0.0.%d:8076", i)))
 	}
 	var want []Peer
 	for range 50 {
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		table := NewTable(Peer{})
+		table := newTable(Peer{})
 		for _, s := range all {
 			see(t, table, t0, s)
 		}
-		if got := table.Peers(); want == nil {
+		if got := table.peers(); want == nil {
 			want = got
 		} else if !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %v, want %v", got, want)
@@ -91,61 +60,76 @@ func TestPeersDoNotDependOnTheOrderOfArrival(t *testing.T) {
 }
 
 func TestStaticPeerIsThereForEver(t *testing.T) {
-	table := NewTable(Peer{})
+	table := newTable(Peer{})
 	s, _ := ParseStatic("--peer", "robot:8076")
-	if !table.Resolved(s, nil) {
+	if !table.resolved(s, nil) {
 		t.Error("a new static peer is no change")
 	}
-	table.Resolved(s, ports("10.0.0.2:8076"))
-	if table.Resolved(s, nil) {
+	table.resolved(s, ports("10.0.0.2:8076"))
+	if table.resolved(s, nil) {
 		t.Error("a failed look-up forgot the addresses")
 	}
-	table.Expire(after(1000 * time.Hour))
+	table.expire(after(1000 * time.Hour))
 	wantAddrs(t, table, "10.0.0.2:8076")
-	if p := table.Peers()[0]; p.Source != SourceStatic || p.Host != "robot" || p.Node != "" {
+	if p := table.peers()[0]; p.Source != SourceStatic || p.Host != "robot" || p.Node != "" {
 		t.Errorf("got %+v, want a static robot without node", p)
 	}
 }
 
-func TestStaticPeerAndAnnouncementOfOneNodeAreOne(t *testing.T) {
-	table := NewTable(Peer{})
+func TestStaticPeerStandsBesideWhatIsAnnouncedAtItsAddress(t *testing.T) {
+	table := newTable(Peer{})
 	s, _ := ParseStatic("--peer", "robot.lab.example:8076")
-	table.Resolved(s, ports("10.0.0.2:8076"))
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076"))
-	wantAddrs(t, table, "10.0.0.2:8076")
-	if p := table.Peers()[0]; p.Node != node("a1") || p.Source != SourceStatic || p.Host != "robot" {
-		t.Errorf("got %+v, want a static robot with its node", p)
+	table.resolved(s, ports("10.0.0.2:8076"))
+	see(t, table, t0, sighted("ghost", "a1", "10.0.0.2:8076", "10.0.0.66:8076"))
+	for _, p := range table.peers() {
+		if p.Source == SourceStatic && (p.Node != "" || p.Host != "robot.lab.example" || !slices.Equal(p.Addrs, ports("10.0.0.2:8076"))) {
+			t.Errorf("got %+v, want the listed peer as it was", p)
+		}
 	}
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:9000"))
-	wantAddrs(t, table, "10.0.0.2:9000", "10.0.0.2:8076")
-	table.Expire(after(time.Minute))
-	wantHosts(t, table, "robot.lab.example")
+	wantHosts(t, table, "ghost robot.lab.example")
+}
+
+func TestForPeopleWhatIsSaidOfOneHostIsOne(t *testing.T) {
+	table := newTable(Peer{})
+	s, _ := ParseStatic("--peer", "robot.lab.example:8076")
+	table.resolved(s, ports("10.0.0.2:8076"))
+	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
+	newer := sighted("robot", "a1", "10.1.0.2:9000")
+	newer.Peer.Channels = []Channel{{"imu", 16, 64}}
+	see(t, table, after(time.Second), newer)
+	see(t, table, t0, sighted("ghost", "a1", "10.0.0.66:8076"))
+	got := Hosts(table.peers())
+	if len(got) != 2 || got[0].Host != "ghost" || got[1].Host != "robot" {
+		t.Fatalf("got %+v, want ghost and robot", got)
+	}
+	if p := got[1]; p.Source != SourceStatic || len(p.Channels) != 1 || !slices.Equal(p.Addrs, ports("10.1.0.2:9000", "10.0.0.2:8076")) {
+		t.Errorf("got %+v, want the robot as said last, at all its addresses", p)
+	}
 }
 
 func TestWishForATransportHoldsForThePeerHoweverItIsFound(t *testing.T) {
-	table := NewTable(Peer{})
+	table := newTable(Peer{})
 	s, _ := ParseStatic("--peer", "robot")
 	s.Transport = "sctp"
-	table.Resolved(s, ports("10.0.0.2:8076"))
-	if got := table.Peers()[0].Transport; got != "sctp" {
-		t.Errorf("listed: got transport %q, want sctp", got)
-	}
+	table.resolved(s, ports("10.0.0.2:8076"))
 	for _, at := range []string{"10.0.0.2:8076", "10.0.0.2:9000"} {
-		see(t, table, t0, sighting("robot", "a1", at))
-		if got := table.Peers(); len(got) != 1 || got[0].Transport != "sctp" {
-			t.Errorf("heard at %s: got %+v, want one robot over sctp", at, got)
+		see(t, table, t0, sighted("robot", "a1", at))
+	}
+	for _, p := range table.peers() {
+		if p.Transport != "sctp" {
+			t.Errorf("got %+v, want it over sctp", p)
 		}
 	}
 }
 
 func TestStaticPeersOfOneMachineStayApart(t *testing.T) {
-	table := NewTable(Peer{})
+	table := newTable(Peer{})
 	for _, text := range []string{"10.0.0.2:9001", "10.0.0.2:9002"} {
 		s, _ := ParseStatic("--peer", text)
-		table.Resolved(s, ports(text))
+		table.resolved(s, ports(text))
 	}
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:9001"))
-	if got := len(table.Peers()); got != 2 {
-		t.Errorf("got %d peers, want 2: %v", got, table.Peers())
+	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:9001"))
+	if got := Hosts(table.peers()); len(got) != 2 {
+		t.Errorf("got %d hosts, want 2: %v", len(got), got)
 	}
 }

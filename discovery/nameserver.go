@@ -24,6 +24,9 @@ type nameServers struct {
 	port string // for tests; empty is 53
 }
 
+// asker asks name servers one question. That there is no such name is an answer.
+type asker func(ctx context.Context, name string, kind uint16) (answer, error)
+
 // answer is what a name server says to one question.
 type answer struct {
 	records []dns.RR      // of the type asked for; none where the name or the type does not exist

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,13 +46,16 @@ type order struct {
 		Interfaces []string
 	}
 	Peers []string // static
+	Brief bool     // of a table tell only how many peers are in it, and the one called robot
 }
 
 // report is a line of a node process.
 type report struct {
-	Peers    []Peer
+	Peers    []Peer // as Hosts makes them
+	Claims   []Peer // as they were told
 	SelfHost string
-	Table    bool   // Peers is a table
+	Count    int    // of Claims, if those are not told
+	Table    bool   // peers is a table
 	End      bool   // the last line
 	Leak     string // goroutines that are still there
 	Err      string
@@ -112,7 +116,13 @@ func obey(o order, cfg Config, out *json.Encoder) error {
 			return err
 		}
 		wg.Go(func() {
-			errs[1] = b.Run(ctx, func(ps []Peer) { out.Encode(report{Peers: ps, Table: true, SelfHost: b.SelfHost()}) })
+			errs[1] = b.Run(ctx, func(ps []Peer) {
+				if o.Brief {
+					out.Encode(report{Count: len(ps), Peers: slices.DeleteFunc(ps, func(p Peer) bool { return p.Host != "robot" }), Table: true})
+					return
+				}
+				out.Encode(report{Peers: Hosts(ps), Claims: ps, Table: true, SelfHost: b.selfHost()})
+			})
 		})
 	}
 	go readChannels(a, cancel)

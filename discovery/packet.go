@@ -3,6 +3,7 @@ package discovery
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ const (
 
 const (
 	maxPacket    = 9000 // RFC 6762, section 17
-	maxInstances = 32   // services of ours in one packet
+	maxInstances = 8    // services of ours in one packet; a host has one
 	maxAddrs     = 16   // addresses of one service
 )
 
@@ -134,7 +135,7 @@ func gather(rrs []dns.RR) ([]*instance, map[string][]netip.Addr, error) {
 			}
 		}
 		if len(instances) == maxInstances {
-			err = errors.New("packet: more than 32 services")
+			err = fmt.Errorf("packet: more than %d services", maxInstances)
 			return &instance{}
 		}
 		instances = append(instances, &instance{name: name, goodbye: ttl == 0})

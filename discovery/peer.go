@@ -12,8 +12,8 @@ import (
 const (
 	// DefaultPort is the UDP port of QUIC when a static peer names none.
 	DefaultPort = 8076
-	// DefaultLife is how long a host is believed in after it was last heard.
-	DefaultLife = 60 * time.Second
+	// defaultLife is how long a host is believed in after it was last heard.
+	defaultLife = 60 * time.Second
 
 	minLife = time.Second
 	maxLife = time.Hour
@@ -32,27 +32,32 @@ type Channel struct {
 	FrameCount, FrameSize int
 }
 
-// Peer is one node as discovery knows it: a hint, nothing of it is authenticated. The link's certificate
-// says who really answers.
+// Peer is one node as an announcement, a zone or the user describes it. It is a hint: nothing of it is authenticated, and
+// only the link's certificate proves who answers. Several peers may claim the same name or the same node id.
 type Peer struct {
-	// Host is the host's name, a valid first part of a mirror's name. Of two nodes with the same name in
-	// one network the higher node id reads NAME-ab12. For a static peer it is what the user wrote until
-	// mDNS knows better.
+	// Host is the host's name, a valid first part of a mirror's name. For a static peer it is what the user wrote.
 	Host string
 	// Node is the node id, 32 hex digits; empty for a static peer that mDNS has not heard, and for one of a Domain
 	// whose zone does not tell it.
 	Node string
 	// Network is the key's network, 8 hex digits; empty when unknown.
 	Network string
-	// Addrs are the node's UDP addresses, best first.
+	// Addrs are the UDP addresses at which it may be dialled, best first.
 	Addrs []netip.AddrPort
+	// Far are addresses that were announced, and are not to be dialled: they are neither where the announcement
+	// came from nor on any network of this host. A reflector between networks passes on such announcements.
+	Far []netip.AddrPort
+	// By is who announced it: the packet's source. Heard is when that was last; neither is there for a listed peer.
+	By    netip.Addr
+	Heard time.Time
 	// Port is the port announced, which the addresses have that were heard; 0 when none was.
 	Port uint16
 	// Ports are where the node says that it listens, at the addresses with Port.
 	Ports Ports
 	// Transport is what the user wants of a listed peer, as Static.Transport.
 	Transport string
-	// Life is how long the peer is believed in after it was last heard; 0 for static peers.
+	// Life is how long the peer wants to be believed in after it was last heard, which is two minutes at most; 0 for
+	// listed peers.
 	Life time.Duration
 	// Channels are the channels named in the announcement, by name; the full catalog travels on the link.
 	Channels []Channel
@@ -63,8 +68,14 @@ type Peer struct {
 	Source string
 }
 
-// Ports are UDP ports by transport: 0 is a transport that a node does not listen on. The zero value says nothing.
+// Ports are UDP ports by transport; 0 means that the node does not listen on that transport. The zero value says nothing.
 type Ports struct{ QUIC, SCTP uint16 }
+
+// keyQUIC and keySCTP are the keys of the ports in a TXT record.
+const (
+	keyQUIC = "quic"
+	keySCTP = "sctp"
+)
 
 var errOnePort = errors.New("quic and sctp at one port")
 
@@ -77,7 +88,7 @@ func (p Ports) check() error {
 
 // Config is what Announcer, Browser and Browse need. The zero value browses on every interface.
 type Config struct {
-	// Self is this node: Host, Node, Network, Ports, Life (0 = DefaultLife), Channels and More are announced;
+	// Self is this node: Host, Node, Network, Ports, Life (0 = one minute), Channels and More are announced;
 	// Node keeps a browser from finding itself. Addrs, Port, Transport and Source are ignored.
 	Self Peer
 	// Port is the UDP port announced.

@@ -7,11 +7,9 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"github.com/miekg/dns"
 )
 
-// Probe is what came of sending one question by multicast out of an interface.
+// Probe is the result of sending one multicast question out of an interface.
 type Probe struct {
 	Interface string
 	IPv6      bool
@@ -21,9 +19,8 @@ type Probe struct {
 // probeFor is how long a question may take to come back to the host that asked it.
 const probeFor = 300 * time.Millisecond
 
-// ProbeMulticast asks by multicast who is there, on each of the named interfaces or on all that can be used,
-// and looks whether the question is heard on this host. An error is that there is no such interface. It takes
-// a third of a second.
+// ProbeMulticast sends a multicast question on each of the named interfaces, or on all usable ones, and checks whether
+// this host hears it. It fails when there is no such interface. It takes a third of a second.
 func ProbeMulticast(ctx context.Context, interfaces []string) ([]Probe, error) {
 	links, err := usableLinks(interfaces)
 	if err == nil && len(links) == 0 {
@@ -64,11 +61,8 @@ func probe(ctx context.Context, l link, f family) error {
 	if err := s.join(l.iface); err != nil {
 		return fmt.Errorf("cannot join the group: %w", err)
 	}
-	var question dns.Msg
-	question.SetQuestion(serviceName, dns.TypePTR)
-	question.RecursionDesired = false
-	question.Id = uint16(1 + rand.N(65535)) // nobody minds (RFC 6762, section 18.1), and we know it again
-	b, err := question.Pack()
+	id := uint16(1 + rand.N(65535)) // nobody minds (RFC 6762, section 18.1), and we know it again
+	b, err := question(id)
 	if err != nil {
 		return err
 	}
@@ -84,11 +78,11 @@ func probe(ctx context.Context, l link, f family) error {
 	}
 	buf := make([]byte, maxPacket+1)
 	for {
-		n, ifIndex, _, err := s.receive(buf)
+		n, at, err := s.receive(buf)
 		if err != nil {
 			return errNotHeard
 		}
-		if n >= 2 && ifIndex == l.iface.Index && uint16(buf[0])<<8|uint16(buf[1]) == question.Id {
+		if n >= 2 && at.ifIndex == l.iface.Index && uint16(buf[0])<<8|uint16(buf[1]) == id {
 			return nil
 		}
 	}

@@ -1,20 +1,16 @@
 package discovery
 
 import (
-	"context"
 	"math/rand/v2"
-	"net"
-	"net/netip"
-	"strings"
 	"time"
 
-	"github.com/grandcat/zeroconf"
+	"github.com/miekg/dns"
 )
 
 const (
-	firstRound = time.Second
-	lastRound  = time.Minute
-	roundTime  = 700 * time.Millisecond // our responders answer at once, others within 120 ms
+	firstRound   = time.Second
+	lastRound    = time.Minute
+	againUnasked = 700 * time.Millisecond // after there was no network to ask on
 )
 
 // questions says when to ask everybody: 1, 2, 4 ... 60 s apart with a tenth of jitter. A question of somebody else
@@ -52,96 +48,61 @@ func (q *questions) due(now time.Time, links []link) bool {
 	return !answered
 }
 
-// families says which of the open families a round that is due asks on. zeroconf's resolver asks every question
-// twice, and its responder answers on both families what it hears on one: asked on both, a host sends eight
-// packets. So only the first two rounds of a network do that, and the later ones take turns.
-func (q *questions) families(open zeroconf.IPType) zeroconf.IPType {
-	switch {
-	case open != zeroconf.IPv4AndIPv6 || q.rounds <= 2:
+// families says which of the open families a round that is due asks on. A responder answers on both families what it
+// hears on one: asked on both, a host sends four packets. So only the first two rounds of a network do that, and the
+// later ones take turns.
+func (q *questions) families(open []family) []family {
+	if len(open) < 2 || q.rounds <= 2 {
 		return open
-	case q.rounds%2 == 1:
-		return zeroconf.IPv4
 	}
-	return zeroconf.IPv6
+	i := 1 - q.rounds%2
+	return open[i : i+1]
 }
 
-// ask starts a round when it is time.
-func (w *watch) ask(ctx context.Context, now time.Time) {
+// ask asks by multicast who is there, when it is time. The answers are multicast too, and hear gets them.
+func (w *watch) ask(now time.Time) {
 	if now.Before(w.questions.next) {
 		return
 	}
-	ifaces, traffic := interfacesOf(w.links), w.traffic()
-	if w.asking || traffic == 0 {
-		w.questions.next = now.Add(roundTime)
+	open := w.open()
+	if len(open) == 0 {
+		w.questions.next = now.Add(againUnasked)
 		return
 	}
 	if !w.questions.due(now, w.links) {
 		return
 	}
-	w.asking = true
-	traffic = w.questions.families(traffic)
-	w.helpers.Go(func() {
-		err := round(ctx, ifaces, traffic, func(r record) { w.send(ctx, event{hint: &r}) })
-		if err != nil {
-			w.log.Debug("cannot ask for peers", "err", err)
-		}
-		w.send(ctx, event{asked: true})
-	})
-}
-
-// traffic is what we listen to: NewResolver fails as a whole, and leaks a socket, when one family is missing.
-func (w *watch) traffic() zeroconf.IPType {
-	var t zeroconf.IPType
-	if w.sockets[0] != nil {
-		t |= zeroconf.IPv4
-	}
-	if w.sockets[1] != nil {
-		t |= zeroconf.IPv6
-	}
-	return t
-}
-
-// round asks once with a resolver of its own: a used one never asks again. The answers are multicast and the
-// listener hears them better, with interface and source; what the resolver makes of them is handed to hint.
-func round(ctx context.Context, ifaces []net.Interface, traffic zeroconf.IPType, hint func(record)) error {
-	ctx, cancel := context.WithTimeout(ctx, roundTime)
-	defer cancel()
-	resolver, err := zeroconf.NewResolver(zeroconf.SelectIfaces(ifaces), zeroconf.SelectIPTraffic(traffic))
+	b, err := question(0)
 	if err != nil {
-		return err
+		w.log.Error("cannot ask for peers", "err", err)
+		return
 	}
-	// The resolver closes the channel when ctx ends, and only then gives up its sockets: a full channel would
-	// keep it for ever, so it is read to the end.
-	entries := make(chan *zeroconf.ServiceEntry)
-	if err := resolver.Browse(ctx, service, domain, entries); err != nil {
-		cancel()
-		for range entries {
-		}
-		return err
-	}
-	for e := range entries {
-		if r, ok := recordOf(e); ok {
-			hint(r)
+	for _, f := range w.questions.families(open) {
+		for _, l := range w.links {
+			if !l.has(f) {
+				continue
+			}
+			if err := (*w.socket(f)).send(b, l.iface); err != nil {
+				w.log.Debug("cannot ask for peers", "interface", l.iface.Name, "err", err)
+			}
 		}
 	}
-	return nil
 }
 
-// recordOf checks an entry as parsePacket checks a packet. Link-local addresses are left out: the entry does not
-// say which interface they belong to.
-func recordOf(e *zeroconf.ServiceEntry) (record, bool) {
-	peer, _, err := parseTXT(e.Text)
-	if err != nil || e.Port < 1 || e.Port > 65535 {
-		return record{}, false
-	}
-	if peer.Host, err = fromLabel(strings.TrimSuffix(e.Instance, ".")); err != nil {
-		return record{}, false
-	}
-	r := record{peer: peer, port: uint16(e.Port)}
-	for _, ip := range append(e.AddrIPv4, e.AddrIPv6...) {
-		if a, ok := netip.AddrFromSlice(ip); ok && !a.Unmap().IsLinkLocalUnicast() && len(r.addrs) < maxAddrs {
-			r.addrs = append(r.addrs, a.Unmap())
+// open are the families of the sockets that are open.
+func (w *watch) open() (list []family) {
+	for _, f := range []family{ip4, ip6} {
+		if *w.socket(f) != nil {
+			list = append(list, f)
 		}
 	}
-	return r, len(r.addrs) > 0
+	return list
+}
+
+// question packs the one that every host answers (RFC 6763, section 4).
+func question(id uint16) ([]byte, error) {
+	var q dns.Msg
+	q.SetQuestion(serviceName, dns.TypePTR)
+	q.RecursionDesired, q.Id = false, id
+	return q.Pack()
 }

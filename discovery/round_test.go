@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/grandcat/zeroconf"
 )
 
 // rounds lets q run to the end of the time given and returns when it asked.
@@ -59,24 +57,24 @@ func TestNewNetworkStartsRoundsAnew(t *testing.T) {
 }
 
 func TestLaterRoundsTakeTurnsWithTheFamilies(t *testing.T) {
-	const both = zeroconf.IPv4AndIPv6
+	both := []family{ip4, ip6}
 	q := newQuestions(t0)
-	asked := func() (on []zeroconf.IPType) {
+	asked := func() (on [][]family) {
 		for range 5 {
 			q.due(q.next, nil)
 			on = append(on, q.families(both))
-			if got := q.families(zeroconf.IPv6); got != zeroconf.IPv6 {
+			if got := q.families([]family{ip6}); !slices.Equal(got, []family{ip6}) {
 				t.Errorf("got questions on %v, want them on the only family", got)
 			}
 		}
 		return on
 	}
-	want := []zeroconf.IPType{both, both, zeroconf.IPv4, zeroconf.IPv6, zeroconf.IPv4}
-	if got := asked(); !slices.Equal(got, want) {
+	want := [][]family{both, both, {ip4}, {ip6}, {ip4}}
+	if got := asked(); !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("got questions on %v, want %v", got, want)
 	}
 	q.restart(t0)
-	if got := asked(); !slices.Equal(got, want) {
+	if got := asked(); !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("on a new network: got questions on %v, want %v", got, want)
 	}
 }

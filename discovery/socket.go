@@ -23,6 +23,12 @@ const (
 
 const mdnsPort = 5353
 
+// The groups of mDNS.
+var (
+	group4 = netip.MustParseAddr("224.0.0.251")
+	group6 = netip.MustParseAddr("ff02::fb")
+)
+
 // receiveBuffer holds what twenty hosts send at once when they are switched on, while this process waits for a
 // processor: over a thousand packets.
 const receiveBuffer = 2 << 20
@@ -51,10 +57,10 @@ func openSocket(f family) (*socket, error) {
 	s := &socket{family: f, conn: conn}
 	if f == ip6 {
 		s.v6 = ipv6.NewPacketConn(conn)
-		err = s.v6.SetControlMessage(ipv6.FlagInterface, true)
+		err = s.v6.SetControlMessage(ipv6.FlagInterface|ipv6.FlagDst, true)
 	} else {
 		s.v4 = ipv4.NewPacketConn(conn)
-		err = s.v4.SetControlMessage(ipv4.FlagInterface, true)
+		err = s.v4.SetControlMessage(ipv4.FlagInterface|ipv4.FlagDst, true)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("mdns port: %w", err), conn.Close())
@@ -82,9 +88,9 @@ func setOptions(f family, c syscall.RawConn) error {
 
 func (s *socket) group() *net.UDPAddr {
 	if s.family == ip6 {
-		return &net.UDPAddr{IP: net.ParseIP("ff02::fb"), Port: mdnsPort}
+		return net.UDPAddrFromAddrPort(netip.AddrPortFrom(group6, mdnsPort))
 	}
-	return &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: mdnsPort}
+	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(group4, mdnsPort))
 }
 
 // join starts receiving the mDNS group on an interface; joined already is no error.
@@ -102,34 +108,47 @@ func (s *socket) join(i net.Interface) error {
 }
 
 // send multicasts b out of one interface; this host's other sockets hear it too.
-func (s *socket) send(b []byte, i net.Interface) error {
+func (s *socket) send(b []byte, i net.Interface) error { return s.sendFrom(netip.Addr{}, b, i) }
+
+// sendFrom is send from one of the interface's addresses; the kernel chooses if it is the zero Addr.
+func (s *socket) sendFrom(src netip.Addr, b []byte, i net.Interface) error {
 	var err error
 	if s.v6 != nil {
-		_, err = s.v6.WriteTo(b, &ipv6.ControlMessage{IfIndex: i.Index}, s.group())
+		_, err = s.v6.WriteTo(b, &ipv6.ControlMessage{IfIndex: i.Index, Src: src.AsSlice()}, s.group())
 	} else {
-		_, err = s.v4.WriteTo(b, &ipv4.ControlMessage{IfIndex: i.Index}, s.group())
+		_, err = s.v4.WriteTo(b, &ipv4.ControlMessage{IfIndex: i.Index, Src: src.AsSlice()}, s.group())
 	}
 	return err
 }
 
-// receive blocks for the next packet and says which interface it came in by.
-func (s *socket) receive(b []byte) (n, ifIndex int, from netip.AddrPort, err error) {
+// arrival is what the kernel says of a packet.
+type arrival struct {
+	from    netip.AddrPort
+	to      netip.Addr // a group, or an address of ours; invalid if the kernel did not say
+	ifIndex int        // the interface that it came in by
+}
+
+// receive blocks for the next packet.
+func (s *socket) receive(b []byte) (n int, at arrival, err error) {
 	var src net.Addr
+	var dst net.IP
 	if s.v6 != nil {
 		var cm *ipv6.ControlMessage
 		if n, cm, src, err = s.v6.ReadFrom(b); cm != nil {
-			ifIndex = cm.IfIndex
+			at.ifIndex, dst = cm.IfIndex, cm.Dst
 		}
 	} else {
 		var cm *ipv4.ControlMessage
 		if n, cm, src, err = s.v4.ReadFrom(b); cm != nil {
-			ifIndex = cm.IfIndex
+			at.ifIndex, dst = cm.IfIndex, cm.Dst
 		}
 	}
 	if u, ok := src.(*net.UDPAddr); ok {
-		from = u.AddrPort()
+		at.from = u.AddrPort()
 	}
-	return n, ifIndex, from, err
+	to, _ := netip.AddrFromSlice(dst)
+	at.to = to.Unmap()
+	return n, at, err
 }
 
 func (s *socket) Close() error { return s.conn.Close() }

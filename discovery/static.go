@@ -31,12 +31,12 @@ type Static struct {
 	port uint16
 }
 
-// String is what the user wrote.
+// String returns what the user wrote.
 func (s Static) String() string { return s.text }
 
-// ParseStatic reads HOST:PORT, HOST (port 8076), ADDRESS, [ADDRESS]:PORT or an IPv6 address alone; an IPv6
-// link-local address needs its zone (fe80::1%eth0). what is the flag or key the value came from and begins the
-// error, e.g. "--peer".
+// ParseStatic parses HOST:PORT, HOST (port 8076), ADDRESS, [ADDRESS]:PORT or an IPv6 address alone; an IPv6 link-local
+// address needs its zone (fe80::1%eth0). An error begins with what, the flag or key that the value came from, such as "--
+// peer".
 func ParseStatic(what, value string) (Static, error) {
 	s := Static{text: value, port: DefaultPort}
 	host, port := splitPort(value)
@@ -129,7 +129,7 @@ func (s Static) follow(ctx context.Context, log *slog.Logger, sooner func() <-ch
 			return
 		}
 		if err != nil && !failing {
-			log.Warn("static peer cannot be resolved, trying on", "peer", s.text, "err", err)
+			log.Warn("static peer cannot be resolved, will try again", "peer", s.text, "err", err)
 		}
 		failing = err != nil
 		tell(addrs)

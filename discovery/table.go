@@ -1,10 +1,11 @@
 package discovery
 
 import (
-	"errors"
-	"maps"
+	"container/list"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -12,186 +13,199 @@ const (
 	// farewell is how long a host that said goodbye stays: RFC 6762, section 10.1 gives others a second to
 	// rescue the records, we give half of one. A host that registers its service anew needs it (see Announcer).
 	farewell = 500 * time.Millisecond
-	// silence is how long after its goodbye a host is not believed on hearsay.
-	silence = 2 * time.Second
+	// A host that leaves says goodbye more than once, within goodbyeSpan, and may be heard in between. After that, and
+	// until goodbyeAgain after the first, no goodbye is believed: else whoever forges them could keep a host from being
+	// seen at all.
+	goodbyeSpan  = time.Second
+	goodbyeAgain = 10 * time.Second
 
-	maxPeers     = 1024 // anybody can announce any number of hosts
-	maxWays      = 16   // interfaces and families that one node is heard through
+	// maxBelief is how long an announcement is believed at most, whatever life it claims. Every host announces itself
+	// four times as often (see againAtLeast).
+	maxBelief = 2 * time.Minute
+
+	maxClaims    = 1024 // anybody can announce any number of hosts
+	maxOfSource  = 64   // of them; a reflector passes on what many hosts announce
 	maxPeerAddrs = 32
 )
 
-// ErrFull says that the table holds as many peers as it may; nothing more is learnt until some expire.
-var ErrFull = errors.New("peer table: full")
-
-// Sighting is one announcement as it was heard.
-type Sighting struct {
-	Peer  Peer      // Addrs and Source are ignored
-	Addrs []Address // as reachable through Via
-	Via   string    // interface and address family; a later sighting through it replaces an earlier one's addresses
-	// Hearsay is an announcement that may be older than what was heard since: it only adds hosts not known.
-	Hearsay bool
+// sighting is one announcement as it was heard.
+type sighting struct {
+	Peer  Peer       // Addrs, Far, By, Heard and Source are ignored
+	Addrs []address  // ranked, as reachable from here
+	From  netip.Addr // the packet's source, with its zone if it is link-local
 }
 
-// Table is who is out there: announcements and static peers, merged. It is a value without clock or I/O; one
-// goroutine at a time. Methods that change it return whether Peers gives anything different now.
-type Table struct {
+// table is who is out there: announcements and static peers. It is a value without clock or I/O; one
+// goroutine at a time. Methods that change it return whether peers gives anything different now.
+//
+// An announcement is a claim, and nothing of it is proved. What one packet claims never changes what another has
+// claimed: a node, name, port or address that is different in any way makes a claim of its own, which stands beside
+// the others until its time is over. Only the list of channels is as said last. Each source has a share of the
+// table, and where it is full the source with most claims gives way.
+type table struct {
 	self   Peer
-	nodes  map[string]*entry // by node id
-	left   map[string]time.Time
-	static map[string]Peer   // by what the user wrote
-	listed map[string][]Peer // by domain
+	claims map[string]*claim
+	oldest *list.List            // of claims: the one that was not heard for longest is first
+	of     map[netip.Addr]int    // claims by source
+	having [maxOfSource + 1]int  // sources by their number of claims, from 1 on
+	left   map[goodbye]time.Time // who has left lately
+	heard  time.Time             // when a goodbye of a source that claims nothing was looked at
+	static map[string]Peer       // by what the user wrote
+	listed map[string][]Peer     // by domain
 }
 
-type entry struct {
-	peer    Peer // Host as announced; Addrs merged of all ways
-	ways    map[string]way
+// claim is what one source says of one node.
+type claim struct {
+	key     string
+	place   *list.Element // in table.oldest
+	peer    Peer
 	expires time.Time
 	leaves  time.Time // zero: no goodbye
 }
 
-// way is what was heard through one interface and address family.
-type way struct {
-	addrs   []Address
-	expires time.Time
-	spare   bool // good until the node is heard otherwise
+// goodbye is whose claim of whom was ended by one.
+type goodbye struct {
+	by   netip.Addr
+	node string
 }
 
-// NewTable returns an empty table of the node self, which never sees itself but takes part in naming.
-func NewTable(self Peer) *Table {
-	return &Table{self: self, nodes: map[string]*entry{}, left: map[string]time.Time{}, static: map[string]Peer{}, listed: map[string][]Peer{}}
+// newTable returns an empty table of the node self, which never sees itself.
+func newTable(self Peer) *table {
+	return &table{self: self, claims: map[string]*claim{}, oldest: list.New(), of: map[netip.Addr]int{}, left: map[goodbye]time.Time{},
+		static: map[string]Peer{}, listed: map[string][]Peer{}}
 }
 
-// Seen learns an announcement: it makes or renews the peer, for its Life from now. ErrFull refuses a new one.
-func (t *Table) Seen(now time.Time, s Sighting) (changed bool, err error) {
-	id := s.Peer.Node
-	if id == t.self.Node {
-		return false, nil
+// seen learns an announcement: it makes or renews a claim, for its Life from now or maxBelief. dropped says that
+// another claim, which still was to be believed, had to make room.
+func (t *table) seen(now time.Time, s sighting) (changed, dropped bool) {
+	if s.Peer.Node == t.self.Node || len(s.Addrs) == 0 {
+		return false, false
 	}
-	e := t.nodes[id]
-	if s.Hearsay && (e != nil || now.Before(t.left[id])) {
-		return false, nil
+	p := s.peer()
+	key := p.claimed()
+	c := t.claims[key]
+	if c == nil {
+		dropped = t.makeRoom(p.By)
+		c = &claim{key: key}
+		c.place = t.oldest.PushBack(c)
+		t.claims[key] = c
+		t.count(p.By, 1)
 	}
-	if e == nil {
-		if len(t.nodes) >= maxPeers {
-			return false, ErrFull
+	t.oldest.MoveToBack(c.place)
+	changed = !samePeer(c.peer, p)
+	c.peer = p
+	c.peer.Heard = now
+	c.leaves, c.expires = time.Time{}, now.Add(min(p.Life, maxBelief))
+	return changed, dropped
+}
+
+// peer is the peer that a sighting tells of.
+func (s sighting) peer() Peer {
+	p := s.Peer
+	p.Source, p.By, p.Port = SourceMDNS, s.From, s.Addrs[0].Port()
+	p.Addrs, p.Far = nil, nil
+	for _, a := range s.Addrs[:min(len(s.Addrs), maxPeerAddrs)] {
+		if a.rank == rankFar {
+			p.Far = append(p.Far, a.AddrPort)
+		} else {
+			p.Addrs = append(p.Addrs, a.AddrPort)
 		}
-		changed = true
-		t.supersede(s)
-		e = &entry{ways: map[string]way{}}
-		t.nodes[id] = e
 	}
-	delete(t.left, id)
-	e.leaves = time.Time{}
-	e.expires = now.Add(s.Peer.Life)
-	return e.learn(s) || changed, nil
+	return p
 }
 
-// supersede drops the earlier life of a host that comes back under a new node id at the same address: two nodes
-// cannot have one socket.
-func (t *Table) supersede(s Sighting) {
-	for id, e := range t.nodes {
-		if e.peer.Host != s.Peer.Host || e.peer.Network != s.Peer.Network {
+// claimed is all by which one claim differs from another.
+func (p Peer) claimed() string {
+	var b strings.Builder
+	fmt.Fprint(&b, p.By, " ", p.Node, " ", p.Network, " ", p.Host, " ", p.Port, " ", p.Ports, " ", p.Addrs, " ", p.Far)
+	return b.String()
+}
+
+// makeRoom drops a claim if there is no room for one more of a source: the one that was not heard for longest, of
+// this source if its share is used up, else of the sources with most. Whoever forges sources has this done for each claim.
+func (t *table) makeRoom(source netip.Addr) (dropped bool) {
+	full := t.of[source] >= maxOfSource
+	if !full && len(t.claims) < maxClaims {
+		return false
+	}
+	most := maxOfSource
+	for t.having[most] == 0 {
+		most--
+	}
+	for e := t.oldest.Front(); ; e = e.Next() {
+		c := e.Value.(*claim)
+		if full && c.peer.By == source || !full && t.of[c.peer.By] == most {
+			t.drop(c)
+			return true
+		}
+	}
+}
+
+func (t *table) drop(c *claim) {
+	delete(t.claims, c.key)
+	t.oldest.Remove(c.place)
+	t.count(c.peer.By, -1)
+}
+
+// count notes that a source has one claim more or less.
+func (t *table) count(source netip.Addr, change int) {
+	before := t.of[source]
+	if t.of[source] += change; t.of[source] == 0 {
+		delete(t.of, source)
+	}
+	t.having[before]--
+	t.having[before+change]++
+}
+
+// gone learns a goodbye of the source from, by Node, or by Host when the goodbye said no more. What that source
+// claims of the node leaves the table half a second later, unless it is seen again.
+func (t *table) gone(now time.Time, from netip.Addr, who Peer) {
+	t.goodbye(now, now.Add(farewell), from, who, func(p Peer) bool { return p.By == from })
+}
+
+// hasLeft learns a goodbye that is meant. What the source from claims of the node leaves the table with the next expire,
+// and so do the claims of others that list from among the node's addresses: a host that has lost the address from
+// which it announced itself says goodbye from another that it announced. A stranger's address is in the
+// stranger's own claims alone.
+func (t *table) hasLeft(now time.Time, from netip.Addr, who Peer) {
+	t.goodbye(now, now, from, who, func(p Peer) bool { return p.By == from || p.lists(from) })
+}
+
+// lists reports whether a is one of the addresses that were announced.
+func (p Peer) lists(a netip.Addr) bool {
+	is := func(ap netip.AddrPort) bool { return ap.Addr() == a }
+	return slices.ContainsFunc(p.Addrs, is) || slices.ContainsFunc(p.Far, is)
+}
+
+// farewellPace is how often the goodbye of a source that claims nothing is looked at: for each all claims are looked
+// through, and anybody can forge any number of them.
+const farewellPace = 10 * time.Millisecond
+
+func (t *table) goodbye(now, leaves time.Time, from netip.Addr, who Peer, ends func(Peer) bool) {
+	if t.of[from] == 0 {
+		if since := now.Sub(t.heard); since >= 0 && since < farewellPace {
+			return
+		}
+		t.heard = now
+	}
+	for _, c := range t.claims {
+		if who.Node != "" && who.Node != c.peer.Node || who.Node == "" && who.Host != c.peer.Host || !ends(c.peer) {
 			continue
 		}
-		for _, a := range s.Addrs {
-			if slices.Contains(e.peer.Addrs, a.AddrPort) {
-				delete(t.nodes, id)
-				break
-			}
+		// Whoever says it: with several forged sources it could be repeated sooner.
+		first, ok := t.left[goodbye{c.peer.By, c.peer.Node}]
+		if ok && now.Sub(first) >= goodbyeSpan && now.Sub(first) < goodbyeAgain {
+			continue
+		}
+		if c.leaves.IsZero() || leaves.Before(c.leaves) {
+			c.leaves = leaves
 		}
 	}
 }
 
-func (e *entry) learn(s Sighting) bool {
-	if port := firstPort(s.Addrs); port != e.port() {
-		clear(e.ways) // the node restarted at another port: every older address is dead
-	}
-	if _, known := e.ways[s.Via]; known || len(e.ways) < maxWays {
-		e.ways[s.Via] = way{addrs: s.Addrs, expires: e.expires, spare: s.Hearsay}
-	}
-	if !s.Hearsay {
-		maps.DeleteFunc(e.ways, func(via string, w way) bool { return w.spare && via != s.Via })
-	}
-	before := e.peer
-	e.peer = s.Peer
-	e.peer.Source, e.peer.Port = SourceMDNS, firstPort(s.Addrs)
-	e.merge()
-	return !samePeer(before, e.peer)
-}
-
-// Cut learns that nothing is heard any more through the ways for which gone is true, since their interface is no
-// more. What was heard through them stays the best that is known of a node until it is heard again.
-func (t *Table) Cut(gone func(via string) bool) {
-	for _, e := range t.nodes {
-		for via, w := range e.ways {
-			w.spare = w.spare || gone(via)
-			e.ways[via] = w
-		}
-	}
-}
-
-func (e *entry) port() uint16 {
-	for _, w := range e.ways {
-		return firstPort(w.addrs)
-	}
-	return 0
-}
-
-func firstPort(as []Address) uint16 {
-	if len(as) == 0 {
-		return 0
-	}
-	return as[0].Port()
-}
-
-// merge makes the peer's addresses of all its ways.
-func (e *entry) merge() {
-	var all []Address
-	for _, w := range e.ways {
-		all = append(all, w.addrs...)
-	}
-	all = sortAddresses(all)
-	addrs := make([]netip.AddrPort, 0, len(all))
-	for _, a := range all[:min(len(all), maxPeerAddrs)] {
-		addrs = append(addrs, a.AddrPort)
-	}
-	e.peer.Addrs = addrs
-}
-
-// Gone learns a goodbye, by Node, or by Host when the goodbye said no more and only one node has that name.
-// The peer leaves the table half a second later, unless it is seen again.
-func (t *Table) Gone(now time.Time, who Peer) {
-	id := who.Node
-	if id == "" {
-		id = t.onlyNode(who.Host)
-	}
-	if e := t.nodes[id]; e != nil && e.leaves.IsZero() {
-		e.leaves = now.Add(farewell)
-	}
-}
-
-// Left learns a goodbye that is meant. The peer leaves the table with the next Expire.
-func (t *Table) Left(now time.Time, who Peer) {
-	if e := t.nodes[who.Node]; e != nil {
-		e.leaves = now
-	}
-}
-
-func (t *Table) onlyNode(host string) (id string) {
-	for n, e := range t.nodes {
-		if e.peer.Host == host {
-			if id != "" {
-				return ""
-			}
-			id = n
-		}
-	}
-	return id
-}
-
-// Resolved learns the addresses of a static peer, which never expires. An empty list leaves the former ones:
+// resolved learns the addresses of a static peer, which never expires. An empty list leaves the former ones:
 // a name server that is down says nothing about the robot.
-func (t *Table) Resolved(s Static, addrs []netip.AddrPort) (changed bool) {
+func (t *table) resolved(s Static, addrs []netip.AddrPort) (changed bool) {
 	old, known := t.static[s.text]
 	p := Peer{Host: s.host, Addrs: addrs, Transport: s.Transport, Source: SourceStatic}
 	if known && len(addrs) == 0 {
@@ -201,66 +215,56 @@ func (t *Table) Resolved(s Static, addrs []netip.AddrPort) (changed bool) {
 	return !known || !samePeer(old, p)
 }
 
-// Expire drops every peer and every address whose time is over.
-func (t *Table) Expire(now time.Time) (changed bool) {
-	for id, e := range t.nodes {
-		gone := !e.leaves.IsZero() && !now.Before(e.leaves)
-		if gone {
-			t.left[id] = now.Add(silence)
-		}
-		if gone || !now.Before(e.expires) {
-			delete(t.nodes, id)
-			changed = true
-			continue
-		}
-		changed = e.expireWays(now) || changed
+// setZone learns what a domain's zone says: it replaces what the domain said before. The peers' sources and lives
+// are set here.
+func (t *table) setZone(domain string, peers []Peer) (changed bool) {
+	peers = slices.Clone(peers)
+	for i := range peers {
+		peers[i].Source, peers[i].Life = SourceDNS, 0
 	}
-	for id, until := range t.left {
-		if !now.Before(until) {
-			delete(t.left, id)
+	if slices.EqualFunc(t.listed[domain], peers, samePeer) {
+		return false
+	}
+	t.listed[domain] = peers
+	return true
+}
+
+// expire drops every claim whose time is over.
+func (t *table) expire(now time.Time) (changed bool) {
+	for who, at := range t.left {
+		if now.Sub(at) >= goodbyeAgain {
+			delete(t.left, who)
+		}
+	}
+	for _, c := range t.claims {
+		gone := !c.leaves.IsZero() && !now.Before(c.leaves)
+		who := goodbye{c.peer.By, c.peer.Node}
+		if _, again := t.left[who]; gone && !again && len(t.left) < maxClaims {
+			t.left[who] = now
+		}
+		if gone || !now.Before(c.expires) {
+			t.drop(c)
+			changed = true
 		}
 	}
 	return changed
 }
 
-func (e *entry) expireWays(now time.Time) bool {
-	n := len(e.ways)
-	for via, w := range e.ways {
-		if !now.Before(w.expires) {
-			delete(e.ways, via)
-		}
-	}
-	if len(e.ways) == n {
-		return false
-	}
-	before := e.peer
-	e.merge()
-	return !samePeer(before, e.peer)
-}
-
-// Next is when Expire has something to do, zero when nothing is known.
-func (t *Table) Next() time.Time {
+// next is when expire has something to do, zero when nothing is announced.
+func (t *table) next() time.Time {
 	var next time.Time
-	sooner := func(x time.Time) {
-		if !x.IsZero() && (next.IsZero() || x.Before(next)) {
-			next = x
+	for _, c := range t.claims {
+		for _, x := range []time.Time{c.leaves, c.expires} {
+			if !x.IsZero() && (next.IsZero() || x.Before(next)) {
+				next = x
+			}
 		}
-	}
-	for _, e := range t.nodes {
-		sooner(e.leaves)
-		sooner(e.expires)
-		for _, w := range e.ways {
-			sooner(w.expires)
-		}
-	}
-	for _, x := range t.left {
-		sooner(x)
 	}
 	return next
 }
 
 func samePeer(a, b Peer) bool {
 	return a.Host == b.Host && a.Node == b.Node && a.Network == b.Network && a.Life == b.Life && a.More == b.More &&
-		a.Source == b.Source && a.Port == b.Port && a.Ports == b.Ports && a.Transport == b.Transport &&
-		slices.Equal(a.Addrs, b.Addrs) && slices.Equal(a.Channels, b.Channels)
+		a.Source == b.Source && a.By == b.By && a.Port == b.Port && a.Ports == b.Ports && a.Transport == b.Transport &&
+		slices.Equal(a.Addrs, b.Addrs) && slices.Equal(a.Far, b.Far) && slices.Equal(a.Channels, b.Channels)
 }

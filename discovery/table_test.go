@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -25,281 +24,344 @@ func ports(addrs ...string) []netip.AddrPort {
 	return out
 }
 
-// sighting is host with the node id of prefix id, heard on eth0 by IPv4.
-func sighting(host, id string, addrs ...string) Sighting {
-	s := Sighting{Via: "eth0/4", Peer: Peer{Host: host, Node: node(id), Network: "11111111", Life: 10 * time.Second}}
+// sighting is host with the node id of prefix id, announced by its first address.
+func sighted(host, id string, addrs ...string) sighting {
+	s := sighting{Peer: Peer{Host: host, Node: node(id), Network: "11111111", Life: 10 * time.Second}}
 	for _, a := range ports(addrs...) {
-		s.Addrs = append(s.Addrs, Address{a, rankSubnet})
+		s.Addrs = append(s.Addrs, address{a, rankSubnet})
 	}
+	return s.by(addrs[0])
+}
+
+// by has another source tell it.
+func (s sighting) by(addr string) sighting {
+	s.From = netip.MustParseAddrPort(addr).Addr()
 	return s
 }
 
-func see(t *testing.T, table *Table, now time.Time, s Sighting) bool {
+func see(t *testing.T, table *table, now time.Time, s sighting) bool {
 	t.Helper()
-	changed, err := table.Seen(now, s)
-	if err != nil {
-		t.Fatal(err)
+	changed, dropped := table.seen(now, s)
+	if dropped {
+		t.Fatal("a table that is not full dropped something")
 	}
 	return changed
 }
 
-func hosts(table *Table) string {
+func hosts(table *table) string {
 	var names []string
-	for _, p := range table.Peers() {
+	for _, p := range table.peers() {
 		names = append(names, p.Host)
 	}
 	return strings.Join(names, " ")
 }
 
-func wantHosts(t *testing.T, table *Table, want string) {
+func wantHosts(t *testing.T, table *table, want string) {
 	t.Helper()
 	if got := hosts(table); got != want {
 		t.Errorf("got hosts %q, want %q", got, want)
 	}
 }
 
-func wantAddrs(t *testing.T, table *Table, want ...string) {
+func wantAddrs(t *testing.T, table *table, want ...string) {
 	t.Helper()
-	peers := table.Peers()
+	peers := table.peers()
 	if len(peers) != 1 || !slices.Equal(peers[0].Addrs, ports(want...)) {
 		t.Errorf("got %v, want one peer with %v", peers, want)
 	}
 }
 
 func TestPeerExpiresAfterItsOwnLife(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076"))
-	if next := table.Next(); next != after(10*time.Second) {
+	table := newTable(Peer{})
+	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
+	if next := table.next(); next != after(10*time.Second) {
 		t.Errorf("got next %v, want the end of the life", next.Sub(t0))
 	}
-	if table.Expire(after(10*time.Second - 1)) {
+	if table.expire(after(10*time.Second - 1)) {
 		t.Error("changed before the life was over")
 	}
-	if !table.Expire(after(10 * time.Second)) {
+	if !table.expire(after(10 * time.Second)) {
 		t.Error("not changed when the life was over")
 	}
 	wantHosts(t, table, "")
-	if !table.Next().IsZero() {
+	if !table.next().IsZero() {
 		t.Error("an empty table still waits for something")
 	}
 }
 
 func TestHearingAPeerRenewsItAndIsNoChange(t *testing.T) {
-	table := NewTable(Peer{})
-	if !see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076")) {
+	table := newTable(Peer{})
+	if !see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076")) {
 		t.Error("a new peer is no change")
 	}
-	if see(t, table, after(9*time.Second), sighting("robot", "a1", "10.0.0.2:8076")) {
+	if see(t, table, after(9*time.Second), sighted("robot", "a1", "10.0.0.2:8076")) {
 		t.Error("the same again is a change")
 	}
-	table.Expire(after(18 * time.Second))
+	table.expire(after(18 * time.Second))
 	wantHosts(t, table, "robot")
 }
 
+// who says it.
+var who = netip.MustParseAddr
+
 func TestGoodbyeRemovesThePeerAfterHalfASecond(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076"))
-	table.Gone(t0, Peer{Node: node("a1")})
-	table.Gone(after(400*time.Millisecond), Peer{Node: node("a1")}) // its repetition does not prolong the stay
-	if table.Expire(after(499 * time.Millisecond)) {
+	table := newTable(Peer{})
+	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
+	table.gone(t0, who("10.0.0.2"), Peer{Node: node("a1")})
+	table.gone(after(400*time.Millisecond), who("10.0.0.2"), Peer{Node: node("a1")}) // its repetition does not prolong the stay
+	if table.expire(after(499 * time.Millisecond)) {
 		t.Error("gone before others could rescue it")
 	}
-	if !table.Expire(after(500 * time.Millisecond)) {
+	if !table.expire(after(500 * time.Millisecond)) {
 		t.Error("still there after its goodbye")
 	}
 	wantHosts(t, table, "")
 }
 
 func TestHostThatSaysThatItLeavesIsGoneAtOnce(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076"))
-	table.Gone(t0, Peer{Node: node("a1")}) // zeroconf's comes first
-	table.Left(t0, Peer{Node: node("a1")})
-	table.Left(t0, Peer{Node: node("c1")})
-	if next := table.Next(); !next.Equal(t0) || !table.Expire(t0) {
+	table := newTable(Peer{})
+	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
+	table.gone(t0, who("10.0.0.2"), Peer{Node: node("a1")}) // zeroconf's comes first
+	table.hasLeft(t0, who("10.0.0.2"), Peer{Node: node("a1")})
+	table.hasLeft(t0, who("10.0.0.2"), Peer{Node: node("c1")})
+	if next := table.next(); !next.Equal(t0) || !table.expire(t0) {
 		t.Errorf("got %v as the next time to look, want now", next)
 	}
-	wantHosts(t, table, "")
-	old := sighting("robot", "a1", "10.0.0.2:8076")
-	old.Hearsay = true
-	see(t, table, after(time.Millisecond), old)
 	wantHosts(t, table, "")
 }
 
 func TestAnnouncementAfterAGoodbyeRescuesThePeer(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076"))
-	table.Gone(t0, Peer{Node: node("a1")})
-	see(t, table, after(time.Millisecond), sighting("robot", "a1", "10.0.0.2:8076"))
-	if table.Expire(after(5 * time.Second)) {
+	table := newTable(Peer{})
+	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
+	table.gone(t0, who("10.0.0.2"), Peer{Node: node("a1")})
+	see(t, table, after(time.Millisecond), sighted("robot", "a1", "10.0.0.2:8076"))
+	if table.expire(after(5 * time.Second)) {
 		t.Error("the rescued peer changed")
 	}
 	wantHosts(t, table, "robot")
 }
 
-func TestHearsayDoesNotBringBackWhoLeft(t *testing.T) {
-	table := NewTable(Peer{})
-	old := sighting("robot", "a1", "10.0.0.2:8076")
-	old.Hearsay = true
-	see(t, table, t0, old)
-	wantHosts(t, table, "robot")
-	table.Gone(t0, Peer{Node: node("a1")})
-	see(t, table, after(time.Millisecond), old)
-	table.Expire(after(time.Second))
-	see(t, table, after(time.Second), old)
-	wantHosts(t, table, "")
-	see(t, table, after(time.Second), sighting("robot", "a1", "10.0.0.2:8076"))
-	wantHosts(t, table, "robot")
-}
-
-func TestHearsayDoesNotChangeAKnownPeer(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:9000"))
-	old := sighting("robot", "a1", "10.0.0.2:8076")
-	old.Hearsay = true
-	if see(t, table, t0, old) {
-		t.Error("hearsay changed a known peer")
+func TestGoodbyeByNameIsForTheClaimsOfItsSource(t *testing.T) {
+	table := newTable(Peer{})
+	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
+	see(t, table, t0, sighted("arm", "b1", "10.0.0.3:8076"))
+	see(t, table, t0, sighted("arm", "b2", "10.0.0.4:8076"))
+	table.gone(t0, who("10.0.0.2"), Peer{Host: "robot"})
+	table.gone(t0, who("10.0.0.4"), Peer{Host: "arm"})
+	table.expire(after(time.Second))
+	wantHosts(t, table, "arm")
+	if got := table.peers()[0].Node; got != node("b1") {
+		t.Errorf("got %s, want the arm that said nothing", got)
 	}
-	wantAddrs(t, table, "10.0.0.2:9000")
 }
 
-func TestGoodbyeByNameNeedsOneNodeOfThatName(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076"))
-	see(t, table, t0, sighting("arm", "b1", "10.0.0.3:8076"))
-	see(t, table, t0, sighting("arm", "b2", "10.0.0.4:8076"))
-	table.Gone(t0, Peer{Host: "robot"})
-	table.Gone(t0, Peer{Host: "arm"})
-	table.Expire(after(time.Second))
-	wantHosts(t, table, "arm arm-b2ff")
-}
-
-func TestGoodbyeOfAStrangerIsIgnored(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076"))
-	table.Gone(t0, Peer{Node: node("c1"), Host: "robot"})
-	table.Expire(after(time.Second))
+func TestGoodbyeOfAnotherIsIgnored(t *testing.T) {
+	table := newTable(Peer{})
+	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
+	for _, p := range []Peer{{Node: node("a1")}, {Host: "robot"}, {Node: node("c1"), Host: "robot"}} {
+		table.gone(t0, who("10.0.0.66"), p)
+		table.hasLeft(t0, who("10.0.0.66"), p)
+	}
+	table.hasLeft(t0, who("10.0.0.2"), Peer{Node: node("c1"), Host: "robot"})
+	table.expire(after(time.Second))
 	wantHosts(t, table, "robot")
+}
+
+// A host that has lost one of its addresses says goodbye from another that it has announced.
+func TestHostLeavesByAnyAddressThatItAnnounced(t *testing.T) {
+	for by, announced := range map[string][]string{
+		"fd00::2":      {"10.0.0.2:8076", "[fd00::2]:8076"},
+		"10.0.0.2":     {"10.0.0.2:8076", "[fd00::2]:8076"},
+		"10.0.0.3":     {"10.0.0.2:8076", "10.0.0.3:8076"},
+		"fe80::2%eth0": {"10.0.0.2:8076", "[fe80::2%eth0]:8076"},
+	} {
+		table := newTable(Peer{})
+		robot := sighted("robot", "a1", announced...)
+		see(t, table, t0, robot)
+		see(t, table, t0, robot.by("[fe80::2%eth0]:5353"))
+		see(t, table, t0, sighted("arm", "b1", announced...))
+		table.hasLeft(t0, who(by), Peer{Node: node("a1"), Host: "robot"})
+		table.expire(t0)
+		if got := hosts(table); got != "arm" {
+			t.Errorf("after a goodbye from %s of %v: got hosts %q, want the other alone", by, announced, got)
+		}
+	}
+}
+
+func TestHostBehindAReflectorLeavesByItsFarAddress(t *testing.T) {
+	table := newTable(Peer{})
+	robot := sighted("robot", "a1", "10.0.0.2:8076").by("10.9.0.254:5353")
+	robot.Addrs = append(robot.Addrs, address{netip.MustParseAddrPort("10.9.0.2:8076"), rankFar})
+	see(t, table, t0, robot)
+	table.hasLeft(t0, who("10.9.0.2"), robot.Peer)
+	table.expire(t0)
+	wantHosts(t, table, "")
+}
+
+// The stranger claims the robot's node for itself before, in every way, and says goodbye from an address of its own.
+func TestGoodbyeOfAForgerEndsTheForgersClaimsAlone(t *testing.T) {
+	table := newTable(Peer{})
+	robot := sighted("robot", "a1", "10.0.0.2:8076", "[fd00::2]:8076")
+	see(t, table, t0, robot)
+	see(t, table, t0, robot.by("[fe80::2%eth0]:5353"))
+	for _, lie := range []sighting{
+		sighted("robot", "a1", "10.0.0.66:8076"),
+		sighted("robot", "a1", "10.0.0.2:8076", "[fd00::2]:8076", "10.0.0.66:8076").by("10.0.0.66:5353"),
+		robot.by("10.0.0.66:5353"),
+	} {
+		see(t, table, t0, lie)
+	}
+	for _, p := range []Peer{{Node: node("a1")}, {Node: node("a1"), Host: "robot"}, {Host: "robot"}} {
+		table.hasLeft(t0, who("10.0.0.66"), p)
+		table.gone(t0, who("10.0.0.66"), p)
+	}
+	table.expire(after(time.Second))
+	peers := table.peers()
+	if len(peers) != 2 || peers[0].By != who("10.0.0.2") || peers[1].By != who("fe80::2%eth0") {
+		t.Errorf("got %+v, want what the robot claims by either of its addresses", peers)
+	}
+}
+
+// zeroconf's goodbye, before a host registers anew, goes out from each address: what each has said is said again.
+func TestGoodbyeThatIsNotMeantIsForTheClaimsOfItsSource(t *testing.T) {
+	table := newTable(Peer{})
+	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076", "[fe80::2%eth0]:8076"))
+	table.gone(t0, who("fe80::2%eth0"), Peer{Node: node("a1")})
+	table.expire(after(time.Second))
+	wantHosts(t, table, "robot")
+}
+
+// The goodbyes are forged, with the source of the robot: it is seen for ten seconds each time that it announces
+// itself.
+func TestGoodbyesOneAfterTheOtherDoNotHideAHost(t *testing.T) {
+	table := newTable(Peer{})
+	robot := sighted("robot", "a1", "10.0.0.2:8076", "10.0.0.3:8076")
+	see(t, table, t0, robot)
+	table.hasLeft(t0, who("10.0.0.2"), robot.Peer)
+	table.expire(t0)
+	see(t, table, after(time.Second), robot)
+	for d := time.Second; d < goodbyeAgain; d += 100 * time.Millisecond {
+		table.hasLeft(after(d), who("10.0.0.2"), robot.Peer)
+		table.hasLeft(after(d), who("10.0.0.3"), robot.Peer)
+		table.gone(after(d), who("10.0.0.2"), Peer{Host: "robot"})
+		table.expire(after(d))
+		wantHosts(t, table, "robot")
+	}
+	table.hasLeft(after(goodbyeAgain), who("10.0.0.2"), robot.Peer)
+	table.expire(after(goodbyeAgain))
+	wantHosts(t, table, "")
 }
 
 func TestOwnAnnouncementIsIgnored(t *testing.T) {
-	table := NewTable(Peer{Host: "pc", Node: node("a1")})
-	if see(t, table, t0, sighting("pc", "a1", "10.0.0.2:8076")) {
+	table := newTable(Peer{Host: "pc", Node: node("a1")})
+	if see(t, table, t0, sighted("pc", "a1", "10.0.0.2:8076")) {
 		t.Error("a node saw itself")
 	}
 }
 
-func TestAddressesOfSeveralInterfacesMergeBestFirst(t *testing.T) {
-	table := NewTable(Peer{})
-	eth := sighting("robot", "a1", "10.0.0.2:8076")
-	eth.Addrs = append(eth.Addrs, Address{netip.MustParseAddrPort("192.0.2.7:8076"), rankFar})
-	wifi := sighting("robot", "a1", "10.1.0.2:8076", "10.0.0.2:8076")
-	wifi.Via = "wlan0/4"
-	six := sighting("robot", "a1")
-	six.Via = "eth0/6"
-	six.Addrs = []Address{{netip.MustParseAddrPort("[fe80::1%eth0]:8076"), rankLinkLocal}}
-	for _, s := range []Sighting{six, wifi, eth} {
-		see(t, table, t0, s)
-	}
-	wantAddrs(t, table, "10.0.0.2:8076", "10.1.0.2:8076", "[fe80::1%eth0]:8076", "192.0.2.7:8076")
-}
-
-func TestAddressThatIsNoLongerAnnouncedVanishes(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076", "10.0.0.3:8076"))
-	if !see(t, table, t0, sighting("robot", "a1", "10.0.0.3:8076")) {
-		t.Error("no change")
-	}
-	wantAddrs(t, table, "10.0.0.3:8076")
-}
-
-func TestInterfaceThatFallsSilentLosesItsAddresses(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076"))
-	wifi := sighting("robot", "a1", "10.1.0.2:8076")
-	wifi.Via = "wlan0/4"
-	see(t, table, after(5*time.Second), wifi)
-	if !table.Expire(after(10 * time.Second)) {
-		t.Error("no change")
-	}
-	wantAddrs(t, table, "10.1.0.2:8076")
-}
-
-func TestAddressesOfAnInterfaceThatIsGoneLastUntilThePeerIsHeardAgain(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("robot", "1", "10.0.0.2:8076"))
-	table.Cut(func(via string) bool { return via == "eth0/4" })
-	if got, want := table.Peers()[0].Addrs, ports("10.0.0.2:8076"); !slices.Equal(got, want) {
-		t.Errorf("without the interface: got %v, want %v", got, want)
-	}
-	moved := sighting("robot", "1", "10.0.0.5:8076")
-	moved.Via = "eth1/4"
-	see(t, table, after(time.Second), moved)
-	if got, want := table.Peers()[0].Addrs, ports("10.0.0.5:8076"); !slices.Equal(got, want) {
-		t.Errorf("heard on another: got %v, want %v", got, want)
-	}
-}
-
-func TestWhatIsHeardReplacesHearsay(t *testing.T) {
-	table := NewTable(Peer{})
-	hearsay := sighting("robot", "1", "10.0.0.2:8076")
-	hearsay.Via, hearsay.Hearsay = "round", true
-	see(t, table, t0, hearsay)
-	see(t, table, after(time.Second), sighting("robot", "1", "10.0.0.5:8076"))
-	if got, want := table.Peers()[0].Addrs, ports("10.0.0.5:8076"); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
-func TestRestartAtAnotherPortReplacesEveryAddress(t *testing.T) {
-	table := NewTable(Peer{})
-	wifi := sighting("robot", "a1", "10.1.0.2:8076")
-	wifi.Via = "wlan0/4"
-	see(t, table, t0, wifi)
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076"))
-	see(t, table, after(time.Second), sighting("robot", "a1", "10.0.0.2:9000"))
-	wantAddrs(t, table, "10.0.0.2:9000")
-}
-
-func TestRestartWithOtherTransportsIsAChange(t *testing.T) {
-	table := NewTable(Peer{})
-	s := sighting("robot", "a1", "10.0.0.2:8076")
-	s.Peer.Ports = Ports{QUIC: 8076}
+func TestNobodyIsBelievedForLongerThanTwoMinutes(t *testing.T) {
+	table := newTable(Peer{})
+	s := sighted("ghost", "01", "10.0.0.66:8076")
+	s.Peer.Life = time.Hour
 	see(t, table, t0, s)
-	if see(t, table, after(time.Second), s) {
-		t.Error("the same again is a change")
-	}
-	s.Peer.Ports = Ports{SCTP: 8077}
-	if !see(t, table, after(time.Second), s) {
-		t.Error("another transport is no change")
-	}
-	if p := table.Peers()[0]; p.Port != 8076 || p.Ports != s.Peer.Ports {
-		t.Errorf("got port %d and %+v, want 8076 and %+v", p.Port, p.Ports, s.Peer.Ports)
+	table.expire(after(2*time.Minute - 1))
+	wantHosts(t, table, "ghost")
+	table.expire(after(2 * time.Minute))
+	wantHosts(t, table, "")
+}
+
+// What another says of a known node, or the same source of the same node, stands beside what is known.
+func TestNoPacketChangesAClaim(t *testing.T) {
+	robot := sighted("robot", "a1", "10.0.0.2:8076")
+	for name, lie := range map[string]sighting{
+		"another name":                       sighted("ghost", "a1", "10.0.0.66:8076"),
+		"another address":                    sighted("robot", "a1", "10.0.0.66:8076"),
+		"another port":                       sighted("robot", "a1", "10.0.0.2:9000").by("10.0.0.66:1"),
+		"another node":                       sighted("robot", "01", "10.0.0.2:8076").by("10.0.0.66:1"),
+		"another name, forged source":        sighted("ghost", "a1", "10.0.0.2:8076"),
+		"another address, forged source":     sighted("robot", "a1", "10.0.0.66:8076").by("10.0.0.2:1"),
+		"one address more, forged source":    sighted("robot", "a1", "10.0.0.2:8076", "10.0.0.66:8076"),
+		"another port, forged source":        sighted("robot", "a1", "10.0.0.2:9000"),
+		"another node, forged source":        sighted("robot", "01", "10.0.0.2:8076"),
+		"another node and port, forged too":  sighted("robot", "01", "10.0.0.2:9000"),
+		"an address far away, forged source": {Peer: robot.Peer, Addrs: []address{{ports("192.0.2.7:8076")[0], rankFar}}, From: robot.From},
+	} {
+		table := newTable(Peer{})
+		see(t, table, t0, robot)
+		before := table.peers()[0]
+		if !see(t, table, t0, lie) {
+			t.Errorf("%s: no change", name)
+		}
+		after := table.peers()
+		if len(after) != 2 || !samePeer(after[0], before) && !samePeer(after[1], before) {
+			t.Errorf("%s: got %+v, want the former and one beside it", name, after)
+		}
 	}
 }
 
-func TestNewNodeIDAtTheSameAddressReplacesTheOldOne(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("robot", "a1", "10.0.0.2:8076"))
-	see(t, table, after(time.Second), sighting("robot", "b1", "10.0.0.2:8076"))
-	wantHosts(t, table, "robot")
-	if got := table.Peers()[0].Node; got != node("b1") {
-		t.Errorf("got node %s, want the new one", got)
+func TestChannelsAreAsSaidLast(t *testing.T) {
+	table := newTable(Peer{})
+	s := sighted("robot", "a1", "10.0.0.2:8076")
+	see(t, table, t0, s)
+	s.Peer.Channels = []Channel{{"imu", 16, 64}}
+	if !see(t, table, t0, s) || len(table.peers()) != 1 || len(table.peers()[0].Channels) != 1 {
+		t.Errorf("got %+v, want one robot with its channel", table.peers())
 	}
 }
 
-func TestFullTableRefusesNewPeersAndKeepsTheOld(t *testing.T) {
-	table := NewTable(Peer{})
-	see(t, table, t0, sighting("robot", "ffff", "10.0.0.2:8076"))
-	for i := range maxPeers {
-		table.Seen(t0, sighting(fmt.Sprintf("liar%d", i), fmt.Sprintf("%08x", i), "10.0.0.3:8076"))
+func TestFarAddressesAreToldAndNotDialled(t *testing.T) {
+	table := newTable(Peer{})
+	s := sighted("robot", "a1", "10.0.0.2:8076")
+	s.Addrs = append(s.Addrs, address{netip.MustParseAddrPort("192.0.2.7:8076"), rankFar})
+	see(t, table, t0, s)
+	p := table.peers()[0]
+	if !slices.Equal(p.Addrs, ports("10.0.0.2:8076")) || !slices.Equal(p.Far, ports("192.0.2.7:8076")) || p.By != who("10.0.0.2") {
+		t.Errorf("got %+v, want one address of each kind, and who said it", p)
 	}
-	if _, err := table.Seen(t0, sighting("more", "eeee", "10.0.0.4:8076")); !errors.Is(err, ErrFull) {
-		t.Errorf("got %v, want ErrFull", err)
+}
+
+func TestSourceHasAShareOfTheTable(t *testing.T) {
+	table := newTable(Peer{})
+	see(t, table, t0, sighted("robot", "ffff", "10.0.0.2:8076"))
+	for i := range 10 * maxOfSource {
+		table.seen(after(time.Duration(i)*time.Millisecond), sighted(fmt.Sprintf("liar%03d", i), fmt.Sprintf("%08x", i), "10.0.0.3:8076"))
 	}
-	if see(t, table, after(time.Second), sighting("robot", "ffff", "10.0.0.2:8076")) {
-		t.Error("a known peer changed in a full table")
+	peers := table.peers()
+	if len(peers) != maxOfSource+1 || peers[len(peers)-1].Host != "robot" {
+		t.Errorf("got %d peers, want the robot and the %d of the share", len(peers), maxOfSource)
 	}
-	table.Expire(after(10 * time.Second))
-	wantHosts(t, table, "robot")
+	if got, want := peers[0].Host, fmt.Sprintf("liar%03d", 9*maxOfSource); got != want {
+		t.Errorf("got %s as the oldest that was kept, want %s", got, want)
+	}
+}
+
+func TestFullTableMakesRoomWhereMostIsClaimed(t *testing.T) {
+	table := newTable(Peer{})
+	see(t, table, t0, sighted("early", "fffe", "10.0.0.2:8076"))
+	for i := range 2 * maxClaims { // of 40 sources
+		table.seen(after(time.Millisecond), sighted("liar", fmt.Sprintf("%08x", i), fmt.Sprintf("10.0.1.%d:8076", i%40)))
+	}
+	changed, dropped := table.seen(after(time.Second), sighted("late", "ffff", "10.0.0.3:8076"))
+	if !changed || !dropped {
+		t.Errorf("got changed %v, dropped %v, want a newcomer in the place of another", changed, dropped)
+	}
+	if got := len(table.peers()); got != maxClaims {
+		t.Errorf("got %d claims, want %d", got, maxClaims)
+	}
+	wantHosts(t, table, "early late"+strings.Repeat(" liar", maxClaims-2))
+	table.expire(after(time.Hour))
+	if len(table.claims)+len(table.of) != 0 {
+		t.Errorf("got %d claims of %d sources after an hour, want none", len(table.claims), len(table.of))
+	}
+}
+
+// A packet has up to maxInstances claims, and maxPackets of them are read in a second: in a table that is full of claims
+// whose sources are forged each has to cost microseconds.
+func BenchmarkClaimsOfForgedSources(b *testing.B) {
+	table := newTable(Peer{})
+	s := sighted("liar", "a1", "10.0.0.2:8076")
+	for i := 0; b.Loop(); i++ {
+		s.From = netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+		table.seen(after(time.Duration(i)), s)
+	}
 }

@@ -49,10 +49,10 @@ func buildTXT(p Peer, port int) []string {
 		"life=" + strconv.Itoa(int(p.Life/time.Second)),
 	}
 	if p.Ports.QUIC != 0 {
-		txt = append(txt, "quic="+strconv.Itoa(int(p.Ports.QUIC)))
+		txt = append(txt, keyQUIC+"="+strconv.Itoa(int(p.Ports.QUIC)))
 	}
 	if p.Ports.SCTP != 0 {
-		txt = append(txt, "sctp="+strconv.Itoa(int(p.Ports.SCTP)))
+		txt = append(txt, keySCTP+"="+strconv.Itoa(int(p.Ports.SCTP)))
 	}
 	size := len("more=4294967295") + 1
 	for _, s := range txt {
@@ -96,7 +96,7 @@ func parseTXT(txt []string) (p Peer, port int, err error) {
 		return Peer{}, 0, fmt.Errorf("txt: %w", err)
 	}
 	if r.peer.Life == 0 {
-		r.peer.Life = DefaultLife
+		r.peer.Life = defaultLife
 	}
 	slices.SortFunc(r.peer.Channels, byName)
 	return r.peer, r.port, nil
@@ -133,9 +133,9 @@ func (r *txtReader) read(s string) error {
 		return hexValue(&r.peer.Node, key, value, 32)
 	case "port":
 		return number(&r.port, key, value, 65535)
-	case "quic":
+	case keyQUIC:
 		return portValue(&r.peer.Ports.QUIC, key, value)
-	case "sctp":
+	case keySCTP:
 		return portValue(&r.peer.Ports.SCTP, key, value)
 	case "more":
 		return number(&r.peer.More, key, value, 1<<20)

@@ -29,8 +29,8 @@ type zone struct {
 
 // look reads the hosts of the domain. It fails as a whole when a question stays without an answer; a host whose
 // records are wrong is left out alone.
-func (d Domain) look(ctx context.Context, ask nameServers) (z zone, err error) {
-	list, err := ask.question(ctx, service+"."+d.name, dns.TypePTR)
+func (d Domain) look(ctx context.Context, ask asker) (z zone, err error) {
+	list, err := ask(ctx, service+"."+d.name, dns.TypePTR)
 	if err != nil {
 		return zone{}, err
 	}
@@ -72,14 +72,16 @@ func (z *zone) keep(answers ...answer) {
 	}
 }
 
-// instancesOf are the services that the list names, each once.
+// instancesOf are the services that the list names, each once, and at most one more than are read.
 func instancesOf(list answer, d Domain) (names []string) {
+	seen := map[string]bool{}
 	for _, rr := range recordsOf[*dns.PTR](list) {
-		name := rr.Ptr
-		inZone := strings.HasSuffix(strings.ToLower(name), "."+service+"."+d.name)
-		if inZone && !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) }) {
-			names = append(names, name)
+		low := strings.ToLower(rr.Ptr)
+		if seen[low] || !strings.HasSuffix(low, "."+service+"."+d.name) || len(names) > maxZoneHosts {
+			continue
 		}
+		seen[low] = true
+		names = append(names, rr.Ptr)
 	}
 	return names
 }
@@ -89,15 +91,15 @@ var errRecord = errors.New("not a host of ours")
 
 // readHost looks one service up: where it is and what it says. A TXT record without v= says nothing: what is
 // written by hand into a zone cannot know a node id.
-func readHost(ctx context.Context, ask nameServers, name string) (read []answer, r record, err error) {
+func readHost(ctx context.Context, ask asker, name string) (read []answer, r record, err error) {
 	wrong := func(why string) ([]answer, record, error) {
 		return read, record{}, fmt.Errorf("%s: %w: %s", name, errRecord, why)
 	}
-	places, err := ask.question(ctx, name, dns.TypeSRV)
+	places, err := ask(ctx, name, dns.TypeSRV)
 	if err != nil {
 		return nil, record{}, err
 	}
-	says, err := ask.question(ctx, name, dns.TypeTXT)
+	says, err := ask(ctx, name, dns.TypeTXT)
 	if err != nil {
 		return nil, record{}, err
 	}
@@ -122,7 +124,7 @@ func readHost(ctx context.Context, ask nameServers, name string) (read []answer,
 		return wrong("its SRV record names no port")
 	}
 	for _, kind := range []uint16{dns.TypeA, dns.TypeAAAA} {
-		at, err := ask.question(ctx, place.Target, kind)
+		at, err := ask(ctx, place.Target, kind)
 		if err != nil {
 			return nil, record{}, err
 		}

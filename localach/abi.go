@@ -23,6 +23,7 @@ package localach
 import "C"
 
 import (
+	"encoding/binary"
 	"time"
 	"unsafe"
 )
@@ -50,6 +51,9 @@ const (
 	statusReinit   status = C.ACH_REINIT
 	statusForeign  status = C.ACH_FOREIGN
 	statusFault    status = C.ACH_FAULT
+	statusHole     status = C.ACH_HOLE
+	statusNoFile   status = C.ACH_NO_FILE
+	statusWedged   status = C.ACH_WEDGED
 
 	statusShrunk = statusReinit | C.ACH_WHY_LEN<<8 // initialised again with fewer bytes than are mapped
 )
@@ -118,8 +122,16 @@ func (p *position) nextIndex() uint64 { return uint64(p.c.next_index) }
 func (p *position) size() int         { return int(p.c.size) }
 func (p *position) missed() uint64    { return uint64(p.c.missed) }
 
-func (m *mapping) get(p *position, buf []byte, options int32) status {
-	return status(C.ach_get(&m.c, &p.c, unsafe.Pointer(unsafe.SliceData(buf)), C.size_t(len(buf)), C.int(options)))
+// skip has the reader go on behind the frame that the last get found and did not copy.
+func (p *position) skip() {
+	if p.c.found > p.c.seq {
+		p.c.missed = p.c.found - p.c.seq - 1
+		p.c.seq = p.c.found
+	}
+}
+
+func (m *mapping) get(p *position, buf []byte, options, fd int32) status {
+	return status(C.ach_get(&m.c, &p.c, unsafe.Pointer(unsafe.SliceData(buf)), C.size_t(len(buf)), C.int(options), C.int(fd)))
 }
 
 func (m *mapping) flush(p *position) status { return status(C.ach_flush(&m.c, &p.c)) }
@@ -138,11 +150,21 @@ func (m *mapping) lastSeq() (uint64, status) {
 	return uint64(seq), s
 }
 
+func (m *mapping) largest() (int, status) {
+	var bytes C.uint64_t
+	s := status(C.ach_largest(&m.c, &bytes))
+	return int(bytes), s
+}
+
 // waitNewer blocks its thread until last_seq is no longer seq, or wait has passed.
 func (m *mapping) waitNewer(seq uint64, wait, period time.Duration) status {
 	return status(C.ach_wait_newer(&m.c, C.uint64_t(seq), C.int64_t(wait), C.int64_t(period)))
 }
 
+// wakesReaders reports whether this libc's condition variables are known.
+func wakesReaders() bool { return C.ach_cond_known() != 0 }
+
+// wake blocks its thread for 10 ms at most; statusWedged says that not everybody was woken.
 func (m *mapping) wake() status   { return status(C.ach_wake(&m.c)) }
 func (m *mapping) poison() status { return status(C.ach_poison(&m.c)) }
 func (m *mapping) check() status  { return status(C.ach_check(&m.c)) }
@@ -221,3 +243,5 @@ func parseHeader(b *[headerBytes]byte) header {
 	C.ach_layout(&h, &layout)
 	return header{uint32(h.magic), uint64(h.len), uint64(layout.index_cnt), uint64(layout.data_size), uint64(h.last_seq), tagOf(&layout.tag, uint64(h.last_seq))}
 }
+
+func isMagic(b [4]byte) bool { return binary.NativeEndian.Uint32(b[:]) == headerMagic }

@@ -65,6 +65,9 @@ enum ach_status {
 	ACH_REINIT = 34, // the file was initialised again under us
 	ACH_FOREIGN = 35, // the mutex is not one that this libc could share
 	ACH_FAULT = 36,  // SIGBUS: the file is shorter than the mapping
+	ACH_HOLE = 37,   // the frame lies in a hole of the file: it was never put
+	ACH_NO_FILE = 38, // a large frame, and no descriptor to look for holes with
+	ACH_WEDGED = 39, // the condition variable stayed in the hands of somebody who may be dead, or is damaged
 };
 
 enum ach_why {
@@ -94,11 +97,14 @@ enum ach_option {
 };
 
 #define ACH_LOCK_NS 100000000LL  // no lock is waited for longer
+#define ACH_LARGE 16384          // bytes: a frame from which on holes are looked for
 #define ACH_QUEUE_NS 5000000LL   // after this long of polling for it, wait in the kernel's queue
+#define ACH_WAKE_NS 10000000LL   // no broadcast takes longer
 
 struct ach_reader {
 	uint64_t seq, next_index; // libach's seq_num and next_index
 	uint64_t size, missed;    // of the last get
+	uint64_t found;           // number of the frame that the last get copied, or could not
 };
 
 struct ach_put {
@@ -124,9 +130,12 @@ int ach_guarded(int (*fn)(void *), void *arg);
 void ach_layout(const struct ach_header *h, struct ach_layout *out);
 int ach_init(const struct ach_map *m, const char *name);
 int ach_check(const struct ach_map *m);
-int ach_get(const struct ach_map *m, struct ach_reader *r, void *buf, size_t cap, int options);
+// fd is the file that is mapped; -1: none, as for frames below ACH_LARGE. With cap 0 it only tells the size: ACH_OVERFLOW, or
+// what keeps the frame from being copied.
+int ach_get(const struct ach_map *m, struct ach_reader *r, void *buf, size_t cap, int options, int fd);
 int ach_flush(const struct ach_map *m, struct ach_reader *r);
 int ach_put(const struct ach_map *m, struct ach_put *out, const void *frame, size_t len);
+int ach_largest(const struct ach_map *m, uint64_t *bytes);
 int ach_last_seq(const struct ach_map *m, uint64_t *seq);
 int ach_wait_newer(const struct ach_map *m, uint64_t seq, int64_t wait_ns, int64_t period_ns);
 int ach_wake(const struct ach_map *m);
@@ -137,12 +146,16 @@ int ach_set_tag(const struct ach_map *m, const struct ach_tag *t);
 
 // Among the C files.
 int ach_lock_known(struct ach_header *h); // the mutex is of the kind that libach makes with this libc
-int ach_lock(struct ach_header *h, int64_t limit_ns); // ACH_OK, ACH_BUSY, ACH_FOREIGN or ACH_CORRUPT
+int ach_lock(struct ach_header *h, int64_t limit_ns); // limit_ns may be ACH_LOCK_ONCE. ACH_OK, ACH_BUSY, ACH_FOREIGN or ACH_CORRUPT
 void ach_unlock(struct ach_header *h);
 void ach_lock_lost(void);             // after a fault: give back what this thread held
+int ach_cond_known(void); // this libc's condition variables are laid out in a way that cond.c knows
 int ach_cond_foreign(struct ach_header *h);
 int ach_cond_waiters(struct ach_header *h);
 void ach_cond_release(struct ach_header *h);
+
+#define ACH_LOCK_ONCE (-1)       // as a limit: one look, no spin
+#define ACH_STREAMED 16384       // bytes: from here on glibc's memcpy may store past the caches, which no other store waits for
 
 #define ACH_OWNER_TID 0x3fffffff // of the lock word
 #define ACH_LOAD(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)

@@ -21,10 +21,12 @@ type Channel struct {
 	epoch uint64
 
 	memory []byte
+	filled int64 // bytes of it that were filled at once
 	m      mapping
 	users  atomic.Int64 // the opener and everybody inside a call; 0: unmapped
 	closed atomic.Bool
 	seen   atomic.Uint64 // largest last_seq seen
+	holes  atomic.Int32  // descriptor of the file, for holes; -1: not needed so far
 	lost   atomic.Int32  // status from which there is no way back: statusFault or statusReinit; 0: none
 
 	mu   sync.Mutex
@@ -33,6 +35,9 @@ type Channel struct {
 
 // Name returns the channel's name, without the prefix of its file.
 func (c *Channel) Name() string { return c.name }
+
+// Owner returns the user id of the file's owner when the channel was opened.
+func (c *Channel) Owner() uint32 { return c.file.owner }
 
 // Geometry returns the geometry found when the channel was opened. It never changes.
 func (c *Channel) Geometry() Geometry { return c.geom }
@@ -60,14 +65,14 @@ func (c *Channel) LastSeq() uint64 {
 // Reader returns a new reader, which has seen nothing yet.
 func (c *Channel) Reader() *Reader { return &Reader{c: c, at: newPosition()} }
 
-// ReaderAfter returns a new reader that has seen the frames up to seq: NextOldest goes on behind it, or with the oldest frame
-// there is. A seq above LastSeq gives ErrReinitialised.
+// ReaderAfter returns a new reader that has seen the frames up to seq: NextOldest continues with the next one, or with the
+// oldest that is left. A seq above LastSeq gives ErrReinitialised.
 func (c *Channel) ReaderAfter(seq uint64) *Reader { return &Reader{c: c, at: positionAfter(seq)} }
 
 // Writer returns a new writer. Close it before the channel.
 func (c *Channel) Writer() *Writer { return &Writer{c: c} }
 
-// Tag returns who makes this mirror; the zero Tag means that the channel is none, or cannot be read.
+// Tag returns which daemon feeds this mirror. The zero Tag means that the channel is no mirror, or cannot be read.
 func (c *Channel) Tag() Tag {
 	if c.enter() != nil {
 		return Tag{}
@@ -101,7 +106,7 @@ func (c *Channel) Poison() error {
 	return c.fail(c.m.poison())
 }
 
-// Close ends the use of the channel: later calls give os.ErrClosed. It does not wait; closing twice is harmless.
+// Close ends the use of the channel; later calls give os.ErrClosed. It does not wait. Closing twice is harmless.
 func (c *Channel) Close() error {
 	if !c.closed.Swap(true) {
 		c.release()
@@ -125,6 +130,10 @@ func (c *Channel) retain() (base unsafe.Pointer, ok bool) {
 
 func (c *Channel) release() {
 	if c.users.Add(-1) == 0 {
+		if fd := c.holes.Load(); fd >= 0 {
+			unix.Close(int(fd))
+		}
+		filledAll.Add(-c.filled)
 		if err := unix.Munmap(c.memory); err != nil {
 			panic(fmt.Sprintf("munmap %s: %v", c.name, err)) // not ours to unmap: a bug of ours
 		}
@@ -189,8 +198,12 @@ func (c *Channel) describe(s status) error {
 		return fmt.Errorf("channel %s: %w (%w)", c.name, ErrReinitialised, ErrTruncated)
 	}
 	switch s.code() {
+	case statusHole:
+		return fmt.Errorf("channel %s: %w", c.name, ErrHole)
+	case statusNoFile:
+		return fmt.Errorf("channel %s: cannot open its file, to check whether a large frame lies in a hole", c.name)
 	case statusEmpty:
-		return fmt.Errorf("channel %s: %w", c.name, ErrEmpty)
+		return fmt.Errorf("channel %s: %w", c.name, errEmpty)
 	case statusOverflow:
 		return fmt.Errorf("channel %s: %w: at most %d bytes", c.name, ErrTooLarge, c.geom.FrameCount*c.geom.FrameSize)
 	case statusDirty:
@@ -201,6 +214,8 @@ func (c *Channel) describe(s status) error {
 		return fmt.Errorf("channel %s: %w", c.name, ErrForeign)
 	case statusFault:
 		return fmt.Errorf("channel %s: %w", c.name, ErrTruncated)
+	case statusWedged:
+		return fmt.Errorf("channel %s: %w", c.name, ErrWedged)
 	}
 	return fmt.Errorf("channel %s: %w: wrong %s", c.name, ErrCorrupt, s.culprit())
 }

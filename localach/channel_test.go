@@ -126,7 +126,7 @@ func TestShortBufferLeavesTheFrameUnread(t *testing.T) {
 
 func TestPutRefusesEmptyAndOversizedFrames(t *testing.T) {
 	w := create(t, tempDir(t), Geometry{FrameCount: 2, FrameSize: 8}).Writer()
-	if _, err := w.Put(nil); !errors.Is(err, ErrEmpty) {
+	if _, err := w.Put(nil); !errors.Is(err, errEmpty) {
 		t.Errorf("empty: got %v", err)
 	}
 	if _, err := w.Put(make([]byte, 17)); !errors.Is(err, ErrTooLarge) {

@@ -20,9 +20,13 @@ func startOurs(t testing.TB, d localach.Dir, verb, name string) *process {
 	return start(t, cmd)
 }
 
-// child is what such a process does: wait reads frames until it is killed, and waits for each.
+// child is what such a process does: wait reads frames until it is killed, and waits for each; put puts frames until it is
+// killed, into whatever channel has the name.
 func child(verb string, args []string) {
 	time.AfterFunc(5*time.Minute, func() { os.Exit(1) }) // whoever was to kill us is gone
+	if verb == "put" {
+		putForEver(localach.Dir(args[0]), args[1])
+	}
 	c, err := localach.Dir(args[0]).Open(filepath.Base(args[1]))
 	if err != nil {
 		fmt.Println(err)
@@ -35,5 +39,24 @@ func child(verb string, args []string) {
 			fmt.Println(err)
 			return
 		}
+	}
+}
+
+func putForEver(d localach.Dir, name string) {
+	fmt.Println("ready")
+	frame := make([]byte, 16)
+	for {
+		c, err := d.Open(name)
+		if err != nil {
+			continue
+		}
+		w := c.Writer()
+		for err == nil || errors.Is(err, localach.ErrBusy) {
+			_, err = w.Put(frame)
+		}
+		go func() { // which may hang
+			w.Close()
+			c.Close()
+		}()
 	}
 }

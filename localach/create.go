@@ -19,15 +19,15 @@ type CreateConfig struct {
 	Tag      Tag
 }
 
-// Create makes a channel and opens it. The file is built under another name in the same directory and then linked, so that
-// nobody ever sees it half made. An existing channel gives fs.ErrExist unless it is to be replaced. Memory is reserved at
-// once: a full /dev/shm is an error here and not a SIGBUS later.
+// Create makes a channel and opens it. It builds the file under another name in the same directory and then links it, so that
+// nobody ever sees it half made. An existing channel gives fs.ErrExist unless cfg says to replace it. Create reserves the
+// memory at once, so that a full /dev/shm is an error here and not a SIGBUS later.
 func (d Dir) Create(name string, cfg CreateConfig) (*Channel, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
 	if cfg.Geometry == (Geometry{}) {
-		cfg.Geometry = DefaultGeometry()
+		cfg.Geometry = defaultGeometry()
 	}
 	if err := cfg.Geometry.Check(); err != nil {
 		return nil, describeFailure(name, err)

@@ -1,20 +1,14 @@
 package localach
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-	"golang.org/x/sys/unix"
 )
 
 // EventKind says what became of a channel's name in a directory.
@@ -46,10 +40,23 @@ type Event struct {
 }
 
 // Creation is not atomic in libach, and the stores that complete a file make no inotify event: a file that is not yet
-// a channel is looked at again after retryFirst, twice that, and so on up to retryLast, and then for as long as it stays.
+// a channel is looked at again after retryFirst, twice that, and so on up to retryLast for as long as it is fresh, that is
+// for a second since its size or mtime changed; and then every retryOld for as long as it stays. One that is too short for a
+// header has to change its size first, which is an event.
 const (
 	retryFirst = 2 * time.Millisecond
-	retryLast  = time.Second
+	retryLast  = 40 * time.Millisecond
+	retryOld   = 1800 * time.Millisecond
+	freshFor   = time.Second
+)
+
+// Whoever may create files in the directory can have us look at many. What is looked at goes by turns among the owners of the
+// files, of one owner's the file that changed last first; at most a fifth of a processor's time, but for the first slack.
+const (
+	restShare = 4
+	slack     = 10 * time.Millisecond
+	readAhead = 64      // events of the directory that are noted between two looks
+	maxKnown  = 1 << 17 // names that are remembered; over it, those of the owner with most are not
 )
 
 // Watch calls f once with Appeared for every channel present, in order of name, then with every change, until ctx is
@@ -58,7 +65,7 @@ const (
 // reported before it is; one that we may not open is, so that Open can say why. A channel that is initialised again in place
 // with the same size is no event of the directory: Channel.Check finds that.
 func (d Dir) Watch(ctx context.Context, f func(Event)) error {
-	notify, err := fsnotify.NewWatcher()
+	notify, err := fsnotify.NewBufferedWatcher(readAhead)
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", d, err)
 	}
@@ -66,10 +73,11 @@ func (d Dir) Watch(ctx context.Context, f func(Event)) error {
 	if err := notify.Add(string(d)); err != nil {
 		return fmt.Errorf("watch %s: %w", d, err)
 	}
-	w := dirWatch{dir: d, known: map[string]known{}, report: f}
+	w := newDirWatch(d, f)
 	if err := w.rescan(time.Now()); err != nil {
 		return err
 	}
+	w.paid = time.Time{} // what was there at the beginning is free
 	return w.run(ctx, notify)
 }
 
@@ -93,17 +101,26 @@ func letGo(notify *fsnotify.Watcher) {
 // dirWatch compares what lies in the directory with what was reported of it.
 type dirWatch struct {
 	dir    Dir
-	known  map[string]known
+	known  map[string]*known
+	queue  lookQueue
 	report func(Event)
+	paid   time.Time // until when the time that was spent is paid for by rest
+}
+
+func newDirWatch(d Dir, report func(Event)) *dirWatch {
+	return &dirWatch{dir: d, known: map[string]*known{}, queue: newLookQueue(), report: report}
 }
 
 // known is what was last seen under a name.
 type known struct {
+	name     string
 	reported bool
 	file     identity      // as reported
-	pending  uint64        // inode of the incomplete file the retries are for
-	retry    time.Time     // zero: nothing to wait for
+	facts    facts         // as last seen
+	changed  time.Time     // when they were first seen
 	pause    time.Duration // before the next retry
+	told     bool          // something happened to it since
+	wait
 }
 
 // identity distinguishes two files under one name, and two lives of one file.
@@ -115,138 +132,150 @@ type identity struct {
 }
 
 func (w *dirWatch) run(ctx context.Context, notify *fsnotify.Watcher) error {
-	retry := time.NewTimer(0)
-	defer retry.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		if next, ok := w.nextRetry(); ok {
-			retry.Reset(time.Until(next))
+		now := time.Now()
+		events, errs := notify.Events, notify.Errors
+		if rested := w.paid.Add(-slack); rested.After(now) {
+			timer.Reset(rested.Sub(now))
+			events, errs = nil, nil // they queue up
+		} else if err := w.drain(notify); err != nil {
+			return err
+		} else if w.queue.run(now, w.look) {
+			timer.Reset(0) // there may be more, after what has been noticed meanwhile
+		} else if next, ok := w.queue.next(); ok {
+			timer.Reset(next.Sub(now))
 		} else {
-			retry.Stop()
+			timer.Stop()
 		}
+		var err error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-retry.C:
-			w.retryDue(time.Now())
-		case e := <-notify.Events:
-			if e.Name == string(w.dir) && e.Has(fsnotify.Remove|fsnotify.Rename) {
-				return fmt.Errorf("watch %s: the directory itself is gone: %w", w.dir, fs.ErrNotExist)
-			}
-			if name, ok := channelName(filepath.Base(e.Name)); ok {
-				w.look(name, time.Now())
-			}
-		case err := <-notify.Errors:
-			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				return fmt.Errorf("watch %s: %w", w.dir, err)
-			}
-			if err := w.rescan(time.Now()); err != nil {
-				return err
-			}
+		case <-timer.C:
+		case e := <-events:
+			err = w.heard(e)
+		case err = <-errs:
+			err = w.failed(err)
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// rescan looks at every name in the directory and at every name known.
-func (w *dirWatch) rescan(now time.Time) error {
-	entries, err := os.ReadDir(string(w.dir))
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", w.dir, err)
+func (w *dirWatch) heard(e fsnotify.Event) error {
+	if e.Name == string(w.dir) && e.Has(fsnotify.Remove|fsnotify.Rename) {
+		return fmt.Errorf("watch %s: the directory itself is gone: %w", w.dir, fs.ErrNotExist)
 	}
-	names := slices.Collect(maps.Keys(w.known))
-	for _, e := range entries {
-		if name, ok := channelName(e.Name()); ok {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		w.look(name, now)
+	if name, ok := channelName(filepath.Base(e.Name)); ok {
+		w.noticed(name, time.Now())
 	}
 	return nil
 }
 
-// look compares one name with what was reported of it, and reports the difference.
-func (w *dirWatch) look(name string, now time.Time) {
+// noticed has a name looked at that something was told of.
+func (w *dirWatch) noticed(name string, now time.Time) {
+	defer w.pay(time.Now())
 	k := w.known[name]
-	file, err := w.dir.look(name)
+	if k == nil {
+		if k = w.found(name); k == nil {
+			return
+		}
+	}
+	w.queue.hurry(k, now)
+}
+
+// admit returns the place to remember a name in, nil when its owner has too many.
+func (w *dirWatch) admit(name string, owner uint32) *known {
+	if len(w.known) >= maxKnown {
+		most := w.queue.crowd()
+		if most == nil || most.owner == owner {
+			return nil // its owner has most
+		}
+		w.forget(most)
+	}
+	k := &known{name: name, wait: wait{owner: owner}}
+	w.known[name] = k
+	w.queue.count(k)
+	return k
+}
+
+// forget no longer knows a name.
+func (w *dirWatch) forget(k *known) {
+	w.queue.drop(k)
+	delete(w.known, k.name)
+	if k.reported {
+		w.report(Event{Vanished, k.name})
+	}
+}
+
+// pay counts the time since began as spent.
+func (w *dirWatch) pay(began time.Time) {
+	now := time.Now()
+	if w.paid.Before(now) {
+		w.paid = now
+	}
+	w.paid = w.paid.Add(restShare * now.Sub(began))
+}
+
+// look compares one name with what was reported of it, and reports the difference.
+func (w *dirWatch) look(k *known, now time.Time) {
+	event, changed := w.compare(k, now)
+	if changed {
+		w.report(event)
+	}
+}
+
+func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
+	defer w.pay(time.Now())
+	before := k.facts
+	f, err := w.dir.facts(k.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		w.queue.drop(k)
+		delete(w.known, k.name)
+		return Event{Vanished, k.name}, k.reported
+	}
+	if err != nil {
+		w.queue.sleep(k, now.Add(retryOld)) // it tells nothing about the file
+		return Event{}, false
+	}
+	told := k.told
+	k.told = false
+	if f == before && k.reported && !told {
+		w.queue.settle(k)
+		return Event{}, false
+	}
+	if f != before {
+		k.facts, k.changed, k.pause = f, now, 0
+	}
+	file, err := w.dir.look(k.name, f)
+	if err != nil {
+		w.later(k, now, f)
+		gone := k.reported && f.inode != k.file.inode
+		k.reported = k.reported && !gone
+		return Event{Vanished, k.name}, gone
+	}
+	w.queue.settle(k)
+	was, old := k.reported, k.file
+	k.reported, k.file = true, file
+	if !was {
+		return Event{Appeared, k.name}, true
+	}
+	return Event{Replaced, k.name}, file != old
+}
+
+// later has a file that is no channel looked at again.
+func (w *dirWatch) later(k *known, now time.Time, f facts) {
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		delete(w.known, name)
-		if k.reported {
-			w.report(Event{Vanished, name})
-		}
-	case err != nil:
-		vanished := k.reported && file.inode != k.file.inode
-		if vanished {
-			k.reported = false
-		}
-		if file.inode != k.pending {
-			k.pending, k.pause = file.inode, 0
-		}
+	case !f.mayBecome():
+		w.queue.settle(k)
+		return
+	case now.Sub(k.changed) < freshFor:
 		k.pause = min(max(2*k.pause, retryFirst), retryLast)
-		k.retry = now.Add(k.pause)
-		w.known[name] = k
-		if vanished {
-			w.report(Event{Vanished, name})
-		}
 	default:
-		w.known[name] = known{reported: true, file: file}
-		if !k.reported {
-			w.report(Event{Appeared, name})
-		} else if file != k.file {
-			w.report(Event{Replaced, name})
-		}
+		k.pause = retryOld
 	}
-}
-
-func (w *dirWatch) nextRetry() (time.Time, bool) {
-	var first time.Time
-	for _, k := range w.known {
-		if !k.retry.IsZero() && (first.IsZero() || k.retry.Before(first)) {
-			first = k.retry
-		}
-	}
-	return first, !first.IsZero()
-}
-
-func (w *dirWatch) retryDue(now time.Time) {
-	for _, name := range slices.Sorted(maps.Keys(w.known)) {
-		if at := w.known[name].retry; !at.IsZero() && !at.After(now) {
-			w.look(name, now)
-		}
-	}
-}
-
-// channelName is the channel that a file name stands for. Temporary names begin with a dot and stand for none.
-func channelName(file string) (string, bool) {
-	name, ok := strings.CutPrefix(file, filePrefix)
-	return name, ok && CheckName(name) == nil
-}
-
-// look opens the file under a name and says which one it is, and with an error that it is not a complete channel.
-// It reads through the file, not through a mapping: nothing can fault.
-func (d Dir) look(name string) (identity, error) {
-	file, err := d.openFile(name)
-	if errors.Is(err, fs.ErrPermission) {
-		return d.lookFromOutside(name)
-	}
-	if err != nil {
-		id, outside := d.lookFromOutside(name)
-		return id, cmp.Or(outside, err) // no descriptor left, say, tells nothing about the file
-	}
-	defer file.Close()
-	id, size, err := identify(file)
-	if err != nil {
-		return identity{}, err
-	}
-	_, _, err = readHeader(file)
-	return identity{id.inode, id.born, size, true}, err
-}
-
-func (d Dir) lookFromOutside(name string) (identity, error) {
-	var st unix.Stat_t
-	if err := unix.Lstat(d.Path(name), &st); err != nil {
-		return identity{}, err
-	}
-	return identity{inode: st.Ino, size: st.Size}, nil
+	w.queue.sleep(k, now.Add(k.pause))
 }

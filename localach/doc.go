@@ -1,21 +1,30 @@
-// Package localach shares Ach channels with libach, the original C library: a program linked with libach and a program using
-// this package have a channel in common and neither can tell. It is the only package of this module that uses cgo.
+// Package localach shares Ach channels with libach, the original C library: a program linked with libach and a program
+// using this package have a channel in common, and neither can tell.
 //
-// A channel is a file in /dev/shm: a header with a lock, a ring of index entries, and a ring of bytes; its layout and rules are
-// recorded, from the behaviour of libach 2.0.0, in the vectors that TestVectors replays. What it is for is said by Dantam and
-// Stilman, "Ach: IPC for Real-Time Robot Control": a controller wants the newest sample, at once, however many older ones it
-// has not read (head-of-line blocking is what the authors fled from sockets for), a publisher must never wait for its
-// subscribers, and a subscriber that wants every message in order can have that too as long as the ring holds them.
-// Hence Reader.Next (newest unseen), Reader.NextOldest (oldest unseen), Reader.Last (newest, seen or not) and Writer.Put, which
-// overwrites the oldest frames.
+//	channel, err := localach.Shm.Open("imu")           // or Shm.Create("imu", localach.CreateConfig{})
+//	defer channel.Close()
+//	writer, reader := channel.Writer(), channel.Reader()
+//	defer writer.Close()
+//	seq, err := writer.Put(frame)                      // never waits for a reader
+//	n, err := reader.Next(buf, time.Second)            // the newest frame not returned before
+//	n, err = reader.NextOldest(buf, 0)                 // the oldest, for whoever must have all
+//	err = localach.Shm.Watch(ctx, func(e localach.Event) { … }) // channels that come and go
 //
-// # Four rules
+// A channel is a file in /dev/shm: a header with a lock, a ring of index entries, and a ring of bytes. TestVectors replays
+// its layout and rules, recorded from libach 2.0.0. Dantam and Stilman, "Ach: IPC for Real-Time Robot Control", say what it
+// is for: a controller wants the newest sample at once, however many older ones it has not read, and a publisher must never
+// wait for its subscribers. It is the only package of this module that uses cgo.
+//
+// # Five rules
 //
 // We are a guest in the memory of somebody's control loop.
 //
-//   - Never wait on a channel's condition variable. A process killed while it waits there leaves glibc's variable in a state
-//     in which the writer's next broadcasts never return. New data is noticed by looking at last_seq (Watcher, or Next with a
+//   - Never wait on a channel's condition variable. A process killed while it waits there leaves the variable of glibc up to
+//     2.40 in a state in which a broadcast never returns. New data is noticed by looking at last_seq (Watcher, or Next with a
 //     wait). For the same reason a broadcast of ours happens in a goroutine of its own, and only when somebody waits.
+//   - No function of the C library that knows locks or condition variables works on shared memory: those end the process when
+//     a futex call fails, and whoever may write the file can bring that about. Lock and broadcast are our own (lock.c,
+//     cond.c); every wait in them is bounded, and every failure is an error.
 //   - Every lock is bounded: 100 ms, then ErrBusy. The lock is polled before it is queued for, since an owner that somebody
 //     queues for has to make a system call to unlock. Should we die holding it the kernel gives it back (lock.c).
 //   - Nothing read from the file is trusted. Counts, offsets and sizes are checked before use and against those found at
@@ -26,18 +35,13 @@
 //     calls nothing back. Signals are not masked: the two system calls that would take cost more than the whole put, and the
 //     Go runtime's handlers run for a few microseconds only.
 //
-// # Reading without the lock
+// # Locks and holes
 //
-// On x86-64 the newest frame is read without the lock (get_unlocked in get.c), so that a reader never delays the writer. The
-// reader loads last_seq, sees the lock word free and dirty clear, loads the newest entry, then sees the lock word still free and
-// last_seq still the same: so the entry is whole, for whoever changes it holds the lock and ends by having moved last_seq. It
-// copies the bytes, and loads the entry again. A writer that reuses any of those bytes has zeroed the entry that lists them
-// before, and may later list another frame there, but under another sequence number. Stores of one processor become visible in
-// program order on x86-64, and loads happen in program order (a fence keeps the copy's loads before the last look): a copy that
-// holds one byte of a newer frame is followed by a look that finds the entry changed. Then the reader tries again, and after
-// a few times takes the lock. The one exception is libach's own: a frame larger than the nominal frame size can be
-// overwritten by libach while still listed, and then no reader, locked or not, can tell; our Put does not do that.
-// Other architectures order stores less strictly, and libach has no fences between them: there every read takes the lock.
+// On x86-64 Next reads the newest frame without the lock, so that a reader never delays the writer; get.c says why that is
+// right. Elsewhere every read takes the lock. Only libach can overwrite a frame while it is still listed: one that is larger
+// than the nominal frame size. Then no reader, locked or not, can tell.
+//
+// A frame of 16 KiB or more that lies in a hole of the file gives ErrHole: nobody ever put it. See hole.go.
 //
 // # What we leave in a file
 //

@@ -51,6 +51,7 @@ func tryEverything(t *testing.T, c *Channel) {
 		}
 	}
 	c.Stat()
+	c.LargestFrame()
 	c.Check()
 	c.SetTag(c.Tag(), 0)
 	for range 3 {

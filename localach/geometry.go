@@ -13,8 +13,8 @@ type Geometry struct {
 	FrameSize  int
 }
 
-// DefaultGeometry is what libach creates when nothing else is asked for.
-func DefaultGeometry() Geometry { return Geometry{FrameCount: 16, FrameSize: 512} }
+// defaultGeometry is what libach creates when nothing else is asked for.
+func defaultGeometry() Geometry { return Geometry{FrameCount: 16, FrameSize: 512} }
 
 // A channel beyond these is refused as a mistake, when one is created.
 const (
@@ -68,7 +68,7 @@ func (g Geometry) nearest() Geometry {
 			}
 		}
 	}
-	return DefaultGeometry()
+	return defaultGeometry()
 }
 
 // bytes is the length of the channel's file.
@@ -76,7 +76,7 @@ func (g Geometry) bytes() uint64 {
 	return emptyBytes + uint64(g.FrameCount)*(entryBytes+uint64(g.FrameSize))
 }
 
-// openable says whether the last 24 bytes lie in the pages that libach's open maps without them.
+// openable reports whether the last 24 bytes lie in the pages that libach's open maps without them.
 func (g Geometry) openable() bool {
 	page := uint64(os.Getpagesize())
 	rest := (g.bytes() - 24) % page

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "ring.h"
 
+#include <unistd.h>
+
 static int check_entry(const struct ach_entry *e, uint64_t data_size) {
 	if (e->offset >= data_size)
 		return ACH_WRONG(ACH_BUG, ACH_WHY_ENTRY_OFFSET);
@@ -49,9 +51,62 @@ static int choose(const struct view *v, const struct ach_reader *r, int options,
 	return ACH_OK;
 }
 
-static int get_locked(const struct view *v, struct ach_reader *r, void *buf, size_t cap, int options) {
+// What a get works on.
+struct get {
+	const struct ach_map *m;
+	struct ach_reader *r;
+	void *buf;
+	size_t cap;
+	int options, fd;
+	struct ach_entry looked; // the large frame whose place in the file was looked at last,
+	int hole;                // and what came of it: a status
+};
+
+static int same_entry(const struct ach_entry *e, const struct ach_entry *seen) {
+	return ACH_LOAD(e->size) == seen->size && ACH_LOAD(e->offset) == seen->offset && ACH_LOAD(e->seq) == seen->seq;
+}
+
+// A frame in a hole of the file was never put, and to read it through the mapping would give the hole memory. Never under the
+// lock: the kernel has lseek wait for whoever gives the file memory, or takes some from it.
+static void look(struct get *g, const struct view *v, const struct ach_entry *e) {
+	if (e->size < ACH_LARGE || (g->cap && e->size > g->cap) || same_entry(e, &g->looked))
+		return;
+	g->looked = *e;
+	g->hole = ACH_NO_FILE;
+	if (g->fd < 0)
+		return;
+	uint64_t from = (uint64_t)(v->data - (unsigned char *)v->h) + e->offset;
+	off_t hole = lseek(g->fd, (off_t)from, SEEK_HOLE);
+	g->hole = hole >= 0 && (uint64_t)hole < from + e->size ? ACH_HOLE : ACH_OK; // no answer: the file is short, or its kind has no holes
+}
+
+#define NEED_LOCK (-1)
+#define NEED_LOOK (-2)
+
+// Whether the frame of e, looked at if it is large, is to be copied. A buffer of no size only asks for that.
+static int may_copy(const struct get *g, const struct ach_entry *e) {
+	g->r->size = e->size;
+	g->r->found = e->seq;
+	if (g->cap && e->size > g->cap)
+		return ACH_OVERFLOW;
+	int status = e->size < ACH_LARGE ? ACH_OK : same_entry(e, &g->looked) ? g->hole : NEED_LOOK;
+	return status ? status : e->size > g->cap ? ACH_OVERFLOW : ACH_OK;
+}
+
+// Look at the frame that a get with the lock is about to choose: it then looks again at which that is.
+static void look_ahead(struct get *g, const struct view *v) {
 	uint64_t i = 0;
-	int status = choose(v, r, options, &i);
+	if (v->size < ACH_LARGE || choose(v, g->r, g->options, &i) != ACH_OK)
+		return;
+	struct ach_entry e = load_entry(&v->index[i]);
+	if (check_entry(&e, v->size) == ACH_OK)
+		look(g, v, &e);
+}
+
+static int get_locked(const struct get *g, const struct view *v) {
+	struct ach_reader *r = g->r;
+	uint64_t i = 0;
+	int status = choose(v, r, g->options, &i);
 	if (status)
 		return status;
 	struct ach_entry e = load_entry(&v->index[i]);
@@ -59,26 +114,50 @@ static int get_locked(const struct view *v, struct ach_reader *r, void *buf, siz
 		return ACH_WRONG(ACH_BUG, ACH_WHY_ENTRY_SEQ);
 	if ((status = check_entry(&e, v->size)))
 		return status;
-	r->size = e.size;
-	if (e.size > cap)
-		return ACH_OVERFLOW;
-	memcpy(buf, v->data + e.offset, e.size);
+	if ((status = may_copy(g, &e)))
+		return status;
+	memcpy(g->buf, v->data + e.offset, e.size);
 	return took(r, &e, (i + 1) % v->cnt);
 }
 
-#define NEED_LOCK (-1)
-
 #if defined(__x86_64__)
-static int same_entry(const struct ach_entry *e, const struct ach_entry *seen) {
-	return ACH_LOAD(e->size) == seen->size && ACH_LOAD(e->offset) == seen->offset && ACH_LOAD(e->seq) == seen->seq;
+// An empty critical section: whoever was inside put when we copied has left it, or will find that we had left before. Only where
+// frames are large enough for stores past the caches; nanoseconds, and no wait.
+static int confirmed(const struct view *v, const struct ach_entry *at, const struct ach_entry *seen) {
+	if (seen->size <= ACH_STREAMED && v->size / v->cnt <= ACH_STREAMED)
+		return 1;
+	if (lock_clean(v, ACH_LOCK_ONCE) != ACH_OK)
+		return 0;
+	int same = same_entry(at, seen);
+	ach_unlock(v->h);
+	return same;
 }
 
-// The newest frame without the lock: doc.go says why this is right, and why only on x86-64, whose stores and loads keep their order.
-static int get_unlocked(const struct view *v, struct ach_reader *r, void *buf, size_t cap, int options) {
+// The newest frame without the lock, so that a reader never delays the writer. Why this is right:
+//
+// The reader loads last_seq, sees the lock word free and dirty clear, loads the newest entry, then sees the lock word still free and
+// last_seq still the same: so the entry is whole, for whoever changes it holds the lock and ends by having moved last_seq. It
+// copies the bytes, and loads the entry again. A writer that reuses any of those bytes has zeroed the entry that lists them
+// before, and may later list another frame there, but under another sequence number. Stores of one processor become visible in
+// program order on x86-64, and loads happen in program order (a fence keeps the copy's loads before the last look): a copy that
+// holds one byte of a newer frame is followed by a look that finds the entry changed. Then the reader tries again, and after
+// a few times takes the lock.
+//
+// One kind of store does not keep its order: a memcpy of more than some 16 KiB may store past the caches. In our Put a fence
+// stands between zeroing the entries and copying. libach has none there; so a frame above 16 KiB, or of a channel whose
+// frames may be that large, counts as read only after an empty critical section: the lock is taken if it is free, the entry
+// looked at once more, and the lock given back, which takes nanoseconds. A writer that was inside put before that has made all
+// its stores visible by giving the lock back; one that comes later came after the copy.
+//
+// The one exception is libach's own: a frame larger than the nominal frame size can be overwritten by libach while still listed,
+// and then no reader, locked or not, can tell; our Put does not do that.
+// Other architectures order stores less strictly, and libach has no fences between them: there every read takes the lock.
+static int get_unlocked(struct get *g, const struct view *v) {
+	struct ach_reader *r = g->r;
 	struct ach_header *h = v->h;
 	uint32_t *lock = (uint32_t *)&h->mutex.__data.__lock;
 	uint64_t last = ACH_ACQUIRE(h->last_seq);
-	if (last == r->seq && !(options & ACH_OPT_COPY)) {
+	if (last == r->seq && !(g->options & ACH_OPT_COPY)) {
 		// Nothing new, unless somebody died inside put: the owner is gone, or is marked dead.
 		uint32_t owner = ACH_ACQUIRE(*lock);
 		return ACH_LOAD(h->dirty) && (owner == 0 || owner & 0x40000000) ? NEED_LOCK : ACH_STALE;
@@ -92,30 +171,25 @@ static int get_unlocked(const struct view *v, struct ach_reader *r, void *buf, s
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (ACH_ACQUIRE(*lock) != 0 || ACH_ACQUIRE(h->last_seq) != last || e.seq != last || check_entry(&e, v->size))
 		return NEED_LOCK;
-	r->size = e.size;
-	if (e.size > cap)
-		return ACH_OVERFLOW;
-	memcpy(buf, v->data + e.offset, e.size);
+	look(g, v, &e);
+	int status = may_copy(g, &e);
+	if (status)
+		return status;
+	memcpy(g->buf, v->data + e.offset, e.size);
 	__builtin_ia32_lfence(); // and a compiler barrier: every byte was loaded before the entry is looked at again
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!same_entry(at, &e))
+	if (!same_entry(at, &e) || !confirmed(v, at, &e))
 		return NEED_LOCK;
 	return took(r, &e, head);
 }
 #else
-static int get_unlocked(const struct view *v, struct ach_reader *r, void *buf, size_t cap, int options) {
-	(void)v, (void)r, (void)buf, (void)cap, (void)options;
+static int get_unlocked(struct get *g, const struct view *v) {
+	(void)g, (void)v;
 	return NEED_LOCK;
 }
 #endif
 
-struct get {
-	const struct ach_map *m;
-	struct ach_reader *r;
-	void *buf;
-	size_t cap;
-	int options;
-};
+#define LOOKS 4 // at large frames, each of which was replaced before the lock was ours
 
 static int get(void *arg) {
 	struct get *g = arg;
@@ -125,18 +199,23 @@ static int get(void *arg) {
 	if (status)
 		return status;
 	for (int i = 0; i < 4 && (g->options & (ACH_OPT_LAST | ACH_OPT_LOCKED)) == ACH_OPT_LAST; i++)
-		if ((status = get_unlocked(&v, g->r, g->buf, g->cap, g->options)) != NEED_LOCK)
+		if ((status = get_unlocked(g, &v)) != NEED_LOCK)
 			return status;
 	make_resident(g->buf, g->cap < v.size ? g->cap : v.size, 1);
-	if ((status = lock_clean(&v, g->options & ACH_OPT_TRY ? 0 : ACH_LOCK_NS)))
-		return status;
-	status = get_locked(&v, g->r, g->buf, g->cap, g->options);
-	ach_unlock(v.h);
-	return status;
+	for (int i = 0; i < LOOKS; i++) {
+		look_ahead(g, &v);
+		if ((status = lock_clean(&v, i || g->options & ACH_OPT_TRY ? 0 : ACH_LOCK_NS)))
+			return status;
+		status = get_locked(g, &v);
+		ach_unlock(v.h);
+		if (status != NEED_LOOK)
+			return status;
+	}
+	return ACH_BUSY;
 }
 
-int ach_get(const struct ach_map *m, struct ach_reader *r, void *buf, size_t cap, int options) {
-	struct get g = {m, r, buf, cap, options};
+int ach_get(const struct ach_map *m, struct ach_reader *r, void *buf, size_t cap, int options, int fd) {
+	struct get g = {.m = m, .r = r, .buf = buf, .cap = cap, .options = options, .fd = fd};
 	return ach_guarded(get, &g);
 }
 
@@ -158,6 +237,6 @@ static int flush(void *arg) {
 }
 
 int ach_flush(const struct ach_map *m, struct ach_reader *r) {
-	struct get g = {m, r, NULL, 0, 0};
+	struct get g = {.m = m, .r = r, .fd = -1};
 	return ach_guarded(flush, &g);
 }

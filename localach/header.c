@@ -17,24 +17,32 @@ static void put_word(const struct ach_map *m, uint64_t offset, uint64_t word) {
 	memcpy((char *)m->base + offset, &word, sizeof word);
 }
 
-static int init_mutex(pthread_mutex_t *mutex) {
+// What glibc makes of a mutex and a condition variable is made in memory of our own and copied: none of its functions works on
+// memory that others can write.
+static int init_mutex(pthread_mutex_t *shared) {
+	pthread_mutex_t mutex;
 	pthread_mutexattr_t attr;
+	memset(&mutex, 0, sizeof mutex);
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
 	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
 	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
-	int err = pthread_mutex_init(mutex, &attr);
+	int err = pthread_mutex_init(&mutex, &attr);
 	pthread_mutexattr_destroy(&attr);
+	memcpy(shared, &mutex, sizeof mutex);
 	return err;
 }
 
-static int init_cond(pthread_cond_t *cond) {
+static int init_cond(pthread_cond_t *shared) {
+	pthread_cond_t cond;
 	pthread_condattr_t attr;
+	memset(&cond, 0, sizeof cond);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	int err = pthread_cond_init(cond, &attr);
+	int err = pthread_cond_init(&cond, &attr);
 	pthread_condattr_destroy(&attr);
+	memcpy(shared, &cond, sizeof cond);
 	return err;
 }
 

@@ -79,6 +79,8 @@ func TestDamagedWordsAreNamed(t *testing.T) {
 		{"size of the newest", atEntry + 3*entryBytes, 65, ErrCorrupt, "size", "nl"},
 		{"size of the newest huge", atEntry + 3*entryBytes, huge, ErrCorrupt, "size", "nl"},
 		{"size of the newest zero", atEntry + 3*entryBytes, 0, ErrCorrupt, "size", "nl"},
+		{"end of the newest beyond the data", atEntry + 3*entryBytes + 8, 49, ErrCorrupt, "size", "nl"},
+		{"end of the oldest beyond the data", atEntry + 8, 49, ErrCorrupt, "size", "o"},
 		{"offset of the newest", atEntry + 3*entryBytes + 8, 64, ErrCorrupt, "offset", "nl"},
 		{"offset of the newest huge", atEntry + 3*entryBytes + 8, huge - 3, ErrCorrupt, "offset", "nl"},
 		{"number of the newest", atEntry + 3*entryBytes + 16, 77, ErrCorrupt, "seq_num", "nl"},
@@ -106,6 +108,51 @@ func TestDamagedWordsAreNamed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A last_seq that ran backwards is another life of the channel, for every reader that has seen more.
+func TestLastSeqThatRanBackwardsIsAnotherLife(t *testing.T) {
+	buf := make([]byte, 64)
+	for call, read := range map[string]func(r *Reader) error{
+		"next":        func(r *Reader) error { _, err := r.Next(buf, 0); return err },
+		"next oldest": func(r *Reader) error { _, err := r.NextOldest(buf, 0); return err },
+		"last":        func(r *Reader) error { _, err := r.Last(buf); return err },
+		"flush":       (*Reader).Flush,
+	} {
+		c := create(t, tempDir(t), Geometry{4, 16})
+		w, r := c.Writer(), c.Reader()
+		for range 4 {
+			put(t, w, "frame")
+		}
+		if err := r.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		poke(c, atLastSeq, 2)
+		if err := read(r); !errors.Is(err, ErrReinitialised) {
+			t.Errorf("%s: got %v, want %v", call, err, ErrReinitialised)
+		}
+	}
+}
+
+// An entry that begins in the data and ends far behind it: the copy would run out of the mapping, which no guard survives.
+func TestAnEntryThatEndsBehindTheFileIsNotCopied(t *testing.T) {
+	const far = 1 << 30
+	c := create(t, tempDir(t), Geometry{4, 16})
+	w, buf := c.Writer(), make([]byte, far)
+	for range 4 {
+		put(t, w, "0123456789abcdef")
+	}
+	poke(c, atEntry+3*entryBytes, far)
+	poke(c, atEntry, far)
+	for call, read := range map[string]func() (int, error){
+		"next":        func() (int, error) { return c.Reader().Next(buf, 0) },
+		"next oldest": func() (int, error) { return c.Reader().NextOldest(buf, 0) },
+		"last":        func() (int, error) { return c.Reader().Last(buf) },
+	} {
+		if n, err := read(); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "size of an index entry") {
+			t.Errorf("%s: got %d bytes and %v, want %v for its size", call, n, err, ErrCorrupt)
+		}
 	}
 }
 
@@ -220,10 +267,11 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	if err := unix.Mkfifo(d.Path("fifo"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/dev/zero", d.Path("link")); err != nil {
+	create(t, d, Geometry{})
+	if err := errors.Join(os.Symlink("/dev/zero", d.Path("link")), os.Symlink(d.Path("imu"), d.Path("alias"))); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"dir", "fifo", "link"} {
+	for _, name := range []string{"dir", "fifo", "link", "alias"} {
 		within(t, 10*time.Second, func() {
 			if _, err := d.Open(name); err == nil {
 				t.Errorf("%s: opened", name)
@@ -285,6 +333,16 @@ func TestOwnerDiedIsRepaired(t *testing.T) {
 	put(t, c.Writer(), "frame")
 	if got := binary.NativeEndian.Uint32(c.memory[atLock:]); got != 0 {
 		t.Errorf("got lock word %#x, want 0", got)
+	}
+}
+
+// libach built without NDEBUG makes mutexes that check for errors.
+func TestDebugBuildsMutexIsOneOfLibachs(t *testing.T) {
+	c := create(t, tempDir(t), Geometry{})
+	poke32(c, atKind, 0xb2)
+	put(t, c.Writer(), "frame")
+	if err := c.Check(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -109,7 +109,7 @@ int ach_lock(struct ach_header *h, int64_t limit_ns) {
 		return ACH_WRONG(ACH_FOREIGN, ACH_WHY_MUTEX);
 	uint32_t *word = (uint32_t *)&h->mutex.__data.__lock;
 	announce(word);
-	if (!try_lock(word) && !contend(word, limit_ns)) {
+	if (!try_lock(word) && (limit_ns == ACH_LOCK_ONCE || !contend(word, limit_ns))) {
 		announce(NULL);
 		return ACH_BUSY;
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,8 +15,9 @@ import (
 // halfCreatedFor bounds how long Open waits for a creator: libach writes a channel in place, and its magic last.
 const halfCreatedFor = 100 * time.Millisecond
 
-// Open maps an existing channel. Reading needs write permission too (fs.ErrPermission): the lock is in the file. A file that
-// is being created is waited for, up to 100 ms (ErrHalfCreated). fs.ErrNotExist, ErrCorrupt and its kin as the file deserves.
+// Open maps an existing channel. Reading needs write permission too (fs.ErrPermission), because the lock is in the file. Open
+// waits up to 100 ms for a file that is being created (ErrHalfCreated). It gives fs.ErrNotExist for a missing file, and
+// ErrCorrupt or one of its kinds for a bad one.
 func (d Dir) Open(name string) (*Channel, error) {
 	for pause, waited := time.Millisecond, time.Duration(0); ; pause *= 2 {
 		c, err := d.TryOpen(name)
@@ -128,22 +130,43 @@ func (h header) geometry() (Geometry, error) {
 	return geom, nil
 }
 
+// Filling a mapping at once spares page faults later, under the lock. But it takes 50 ms/GiB, and 2 MiB/GiB of page tables,
+// and whoever has one large file can give it thousands of names: so large ones, whose large frames are copied without the lock,
+// are filled as they are used, and so is what is opened when there is much already.
+const (
+	mostFilled    = 64 << 20 // bytes of one mapping
+	mostFilledAll = 4 << 30
+)
+
+// filledAll is how many bytes of mappings were filled at once.
+var filledAll atomic.Int64
+
+// fills reports whether to fill the mapping of a file at once. A sparse file shall not be filled by looking at it.
+func fills(file *os.File, geom Geometry) bool {
+	var st unix.Stat_t
+	if geom.bytes() > mostFilled || unix.Fstat(int(file.Fd()), &st) != nil || st.Blocks*512 < st.Size {
+		return false
+	}
+	return filledAll.Load()+int64(geom.bytes()) <= mostFilledAll
+}
+
 // mapFile maps a file that was found long enough.
 func (d Dir) mapFile(name string, geom Geometry, file *os.File) (*Channel, error) {
 	id, _, err := identify(file)
 	if err != nil {
 		return nil, err
 	}
-	flags := unix.MAP_SHARED
-	var st unix.Stat_t
-	if unix.Fstat(int(file.Fd()), &st) == nil && st.Blocks*512 >= st.Size {
-		flags |= unix.MAP_POPULATE // no page fault later, under the lock; but a sparse file shall not be filled by looking at it
+	flags, filled := unix.MAP_SHARED, int64(0)
+	if fills(file, geom) {
+		flags, filled = flags|unix.MAP_POPULATE, int64(geom.bytes())
 	}
 	memory, err := unix.Mmap(int(file.Fd()), 0, int(geom.bytes()), unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
 		return nil, &fs.PathError{Op: "mmap", Path: file.Name(), Err: err}
 	}
-	c := &Channel{dir: d, name: name, geom: geom, file: id, memory: memory, m: mappingOf(memory, geom), epoch: id.epoch(0)}
+	c := &Channel{dir: d, name: name, geom: geom, file: id, memory: memory, filled: filled, m: mappingOf(memory, geom), epoch: id.epoch(0)}
+	filledAll.Add(filled)
+	c.holes.Store(-1)
 	c.users.Store(1)
 	if seq, s := c.m.lastSeq(); s == statusOK {
 		c.seen.Store(seq)

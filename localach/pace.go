@@ -24,7 +24,7 @@ func newPace(seq uint64, now time.Duration) pace {
 	return pace{period: time.Millisecond, interval: looks * time.Millisecond, seq: seq, at: now}
 }
 
-// observe takes a look that found seq and says whether the period changed. A last_seq that ran backwards counts as one frame.
+// observe takes a look that found seq and reports whether the period changed. A last_seq that ran backwards counts as one frame.
 func (p *pace) observe(seq uint64, now time.Duration) bool {
 	frames := uint64(1)
 	if p.seq != 0 && seq > p.seq {
@@ -36,7 +36,7 @@ func (p *pace) observe(seq uint64, now time.Duration) bool {
 	return p.adapt()
 }
 
-// silent takes note that nothing came for a while and says whether the period changed.
+// silent takes note that nothing came for a while and reports whether the period changed.
 func (p *pace) silent(now time.Duration) bool {
 	if now-p.at < 4*p.interval || p.period == pollSlowest {
 		return false

@@ -39,12 +39,20 @@ var peerBinary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	peerIn.Store(&dir)
-	bin := filepath.Join(dir, "peer")
-	return bin, compile("cc", bin, "testdata/peer/channel.c", "testdata/peer/main.c")
+	return program(dir, "peer", peerSources()...)
 })
 
 // peerIn is the directory that peerBinary made; TestMain removes it.
 var peerIn atomic.Pointer[string]
+
+// program compiles a C program of this machine into dir, or takes it from $LOCALACH_PROGRAMS: for a system without a compiler.
+func program(dir, name string, sources ...string) (string, error) {
+	if made := os.Getenv("LOCALACH_PROGRAMS"); made != "" {
+		return filepath.Join(made, name), nil
+	}
+	bin := filepath.Join(dir, name)
+	return bin, compile("cc", bin, sources...)
+}
 
 // compile fails with the compiler's own words, or with exec.ErrNotFound.
 func compile(cc, out string, args ...string) error {
@@ -109,13 +117,19 @@ type process struct {
 func startPeer(t testing.TB, path string, args ...string) *process {
 	t.Helper()
 	bin, err := peerBinary()
+	needCompiler(t, err)
+	return start(t, exec.Command(bin, append([]string{path}, args...)...))
+}
+
+// needCompiler ends the test when a program could not be made.
+func needCompiler(t testing.TB, err error) {
+	t.Helper()
 	if errors.Is(err, exec.ErrNotFound) {
 		missing(t, "a C compiler", "apt-get install gcc libc6-dev")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, exec.Command(bin, append([]string{path}, args...)...))
 }
 
 func start(t testing.TB, cmd *exec.Cmd) *process {

@@ -69,6 +69,15 @@ static int plan_put(const struct view *v, struct plan *p, uint64_t len) {
 	return status;
 }
 
+// The stores of a large memcpy may go past the caches, and then become visible before stores that precede them.
+static void fence_for_streaming(uint64_t len) {
+	(void)len;
+#if defined(__x86_64__)
+	if (len > ACH_STREAMED)
+		__builtin_ia32_sfence();
+#endif
+}
+
 // The order of the stores is what lock-free readers rely on: entries are zeroed before their bytes are reused.
 static uint64_t commit(const struct view *v, const struct plan *p, const void *frame, uint64_t len) {
 	struct ach_header *h = v->h;
@@ -78,6 +87,7 @@ static uint64_t commit(const struct view *v, const struct plan *p, const void *f
 	for (uint64_t i = 0; i < p->freed; i++)
 		memset(&v->index[(p->oldest + i) % v->cnt], 0, sizeof *v->index);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
+	fence_for_streaming(len);
 	memcpy(v->data + p->data_head, frame, len);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	ACH_STORE(h->last_seq, seq);

@@ -11,22 +11,24 @@ type Reader struct {
 	at position
 }
 
-// Next copies the newest frame, if it has not been returned before, into buf and returns its size in bytes. Without one it
-// looks for at most wait (0: not at all) and then gives os.ErrDeadlineExceeded. A buf that is too small gives
-// io.ErrShortBuffer with the size needed, and the frame stays unread. It never waits for a lock longer than 100 ms
-// (ErrBusy). It allocates nothing. The paper calls this access to the newest frame the reason for Ach.
+// Next copies the newest frame into buf, if Next has not returned it before, and returns its size in bytes. Without such a
+// frame it waits for one for at most wait (0: not at all) and then gives os.ErrDeadlineExceeded. When buf is too small it
+// gives io.ErrShortBuffer and the size needed, and the frame stays unread. A frame of 16 KiB or more that lies in a hole of
+// the file gives ErrHole and its size, because reading it would allocate shared memory. Next waits for the lock for at most
+// 100 ms (ErrBusy) and allocates nothing.
 func (r *Reader) Next(buf []byte, wait time.Duration) (int, error) {
 	return r.get(buf, wait, optLast)
 }
 
-// TryNext is Next without waiting, for a caller that other work waits for: when the lock is needed and not free within a short
-// spin, a few microseconds, it gives ErrBusy.
+// TryNext is Next without waiting, for a caller that has other work to do: when it needs the lock and the lock is not free
+// within a few microseconds, it gives ErrBusy. With an empty buf it only looks: it gives io.ErrShortBuffer and the size, or
+// the error that keeps the frame from being read, before the caller takes memory for the frame.
 func (r *Reader) TryNext(buf []byte) (int, error) {
 	return r.get(buf, 0, optLast|optTry)
 }
 
-// NextOldest is Next for the oldest frame not returned before: libach's get without options. A reader that falls behind the
-// ring skips what is no longer there; Missed counts it.
+// NextOldest is Next for the oldest frame that was not returned before: libach's get without options. A reader that falls
+// behind the ring skips the frames that are gone; Missed counts them.
 func (r *Reader) NextOldest(buf []byte, wait time.Duration) (int, error) {
 	return r.get(buf, wait, 0)
 }
@@ -36,12 +38,13 @@ func (r *Reader) TryNextOldest(buf []byte) (int, error) {
 	return r.get(buf, 0, optTry)
 }
 
-// Last copies the newest frame into buf, seen or not. os.ErrDeadlineExceeded when the channel has none yet.
+// Last copies the newest frame into buf, seen or not. It gives os.ErrDeadlineExceeded when the channel has no frame yet. Tests
+// of other packages use it.
 func (r *Reader) Last(buf []byte) (int, error) {
 	return r.get(buf, 0, optLast|optCopy)
 }
 
-// Flush counts all frames present as seen.
+// Flush marks all frames present as seen.
 func (r *Reader) Flush() error {
 	if err := r.c.enter(); err != nil {
 		return err
@@ -50,10 +53,14 @@ func (r *Reader) Flush() error {
 	return r.c.fail(r.c.m.flush(&r.at))
 }
 
-// Seq returns the number of the frame returned last, 0 when none was.
+// Skip marks the frame that the last call could not copy (io.ErrShortBuffer, ErrHole) as seen; Seq is then its number. It
+// needs no lock.
+func (r *Reader) Skip() { r.at.skip() }
+
+// Seq returns the number of the last frame returned, 0 before the first.
 func (r *Reader) Seq() uint64 { return r.at.seq() }
 
-// Missed returns how many frames the last call passed over: put since the frame before, and not returned.
+// Missed returns how many frames the last call skipped: they were put after the previous frame and never returned.
 func (r *Reader) Missed() uint64 { return r.at.missed() }
 
 func (r *Reader) get(buf []byte, wait time.Duration, options int32) (int, error) {
@@ -61,7 +68,7 @@ func (r *Reader) get(buf []byte, wait time.Duration, options int32) (int, error)
 		return 0, err
 	}
 	defer r.c.release()
-	s := r.c.m.get(&r.at, buf, options)
+	s := r.c.get(&r.at, buf, options)
 	if s == statusStale && wait > 0 {
 		s = r.await(buf, wait, options)
 	}
@@ -71,6 +78,8 @@ func (r *Reader) get(buf []byte, wait time.Duration, options int32) (int, error)
 		return r.at.size(), nil
 	case statusOverflow:
 		return r.at.size(), io.ErrShortBuffer
+	case statusHole:
+		return r.at.size(), r.c.fail(s)
 	}
 	return 0, r.c.fail(s)
 }
@@ -95,7 +104,7 @@ func (r *Reader) await(buf []byte, wait time.Duration, options int32) status {
 		}
 		s := r.c.m.waitNewer(r.at.seq(), min(wait-waited, awaitSlice), period)
 		if s == statusOK {
-			s = r.c.m.get(&r.at, buf, options)
+			s = r.c.get(&r.at, buf, options)
 		}
 		if s != statusStale {
 			return s

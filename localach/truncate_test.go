@@ -1,12 +1,16 @@
 package localach
 
 import (
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // rounds is n in the normal run, stress under ACHBRIDGE_LONG=1.
@@ -74,4 +78,43 @@ func truncateInUse(t *testing.T, d Dir, g Geometry, size int64) {
 		t.Errorf("Check: got %v, want %v", err, ErrTruncated)
 	}
 	c.LastSeq()
+}
+
+// The header is still there when the data is gone: then the others find the lock free, and not owned by a thread that has long
+// gone on. The page with the lock outlives the cut.
+func TestTheLockIsGivenBackWhenTheDataIsGone(t *testing.T) {
+	for name, use := range map[string]func(c *Channel) error{
+		"put":         func(c *Channel) error { _, err := c.Writer().Put(make([]byte, 16000)); return err },
+		"next oldest": func(c *Channel) error { _, err := c.Reader().NextOldest(make([]byte, 16384), 0); return err },
+		"last":        func(c *Channel) error { _, err := c.Reader().Last(make([]byte, 16384)); return err },
+	} {
+		d := tempDir(t)
+		c := create(t, d, Geometry{4, 16384})
+		put(t, c.Writer(), string(make([]byte, 16384)))
+		guardsStay(t, d, c)
+		if err := use(c); !errors.Is(err, ErrTruncated) {
+			t.Errorf("%s: got %v, want %v", name, err, ErrTruncated)
+		}
+		if word := binary.NativeEndian.Uint32(c.memory[atLock:]); word != 0 {
+			t.Errorf("%s: the lock word is %#x, want it free", name, word)
+		}
+		if owner := binary.NativeEndian.Uint32(c.memory[atOwner:]); owner != 0 {
+			t.Errorf("%s: the owner is %d, want none", name, owner)
+		}
+	}
+}
+
+// guardsStay takes the middle of the data away under c, and leaves the pages with the header and the guards, so that the fault
+// comes under the lock: a mapping of another, shorter file lies over it.
+func guardsStay(t *testing.T, d Dir, c *Channel) {
+	t.Helper()
+	file, err := os.Create(d.Path("hole"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	at := unsafe.Pointer(&c.memory[4096])
+	if _, err := unix.MmapPtr(int(file.Fd()), 0, at, 3*16384, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -172,7 +172,7 @@ func (p *player) get(op vectorOp) error {
 	if op.Options&optWait != 0 && p.c.LastSeq() == r.Seq() {
 		got = achTimeout // nobody puts while it waits, with COPY or without
 	} else {
-		got = p.c.m.get(&r.at, buf, int32(op.Options&(optLast|optCopy))|p.extra).code()
+		got = p.c.m.get(&r.at, buf, int32(op.Options&(optLast|optCopy))|p.extra, -1).code()
 	}
 	if int(got) != op.Status {
 		return fmt.Errorf("got status %d, want %d", got, op.Status)

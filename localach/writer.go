@@ -13,20 +13,20 @@ type Writer struct {
 	wake    chan struct{} // a broadcast is due; nil until somebody first waited
 	done    chan struct{} // the broadcaster has ended
 	began   time.Time     // of the broadcaster
-	hanging atomic.Int64  // when the present broadcast was called, in ns since began; 0: none is
+	hanging atomic.Int64  // since when readers are to be woken, in ns since began; 0: none are
 	closed  bool
+	givenUp atomic.Bool // the broadcaster shall try no more
 }
 
-// Put appends a copy of frame and returns its sequence number. It waits for the lock 100 ms at most (ErrBusy) and never for
-// a reader: those who wait on the condition variable are woken from another goroutine, because a broadcast can hang for ever
-// once a process was killed while it waited (Stuck). A frame may be as long as the whole data area (else ErrTooLarge), not
-// empty (ErrEmpty). Allocates nothing, but for the first waiter's sake.
+// Put appends a copy of frame and returns its sequence number. It waits for the lock for at most 100 ms (ErrBusy) and never
+// for a reader. Another goroutine wakes the readers that wait on the condition variable: that can take time, or be impossible
+// once a process was killed while it waited (Stuck). A frame may fill the whole data area (a larger one gives ErrTooLarge) and
+// must not be empty. Put allocates nothing, except when the first reader waits.
 func (w *Writer) Put(frame []byte) (seq uint64, err error) {
 	return w.put(frame, lockLimit)
 }
 
-// TryPut is Put for a caller that other work waits for: when the lock is not free within a short spin, a few microseconds, it
-// gives ErrBusy.
+// TryPut is Put for a caller that has other work to do: when the lock is not free within a few microseconds, it gives ErrBusy.
 func (w *Writer) TryPut(frame []byte) (seq uint64, err error) {
 	return w.put(frame, 0)
 }
@@ -51,7 +51,8 @@ func (w *Writer) put(frame []byte, limit time.Duration) (seq uint64, err error) 
 	return seq, nil
 }
 
-// Stuck returns for how long the present broadcast has been hanging, 0 when none is in progress. Any goroutine may ask.
+// Stuck returns for how long the writer has failed to wake the waiting readers, 0 when there are none to wake. Any goroutine
+// may call it.
 func (w *Writer) Stuck() time.Duration {
 	at := w.hanging.Load()
 	if at == 0 {
@@ -60,8 +61,10 @@ func (w *Writer) Stuck() time.Duration {
 	return max(time.Since(w.began)-time.Duration(at), 1)
 }
 
-// Close ends the Writer. It waits at most 1 s for a broadcast in progress, then gives ErrWedged; that goroutine, its thread
-// and the mapping stay until the broadcast returns, which Channel.Poison brings about.
+// wakeFor is how long Close goes on trying to wake the readers of the last frame.
+const wakeFor = time.Second
+
+// Close ends the Writer. When the readers that wait for the last frame cannot be woken within 1 s, it gives ErrWedged.
 func (w *Writer) Close() error {
 	if w.closed {
 		return nil
@@ -71,14 +74,18 @@ func (w *Writer) Close() error {
 		return nil
 	}
 	close(w.wake)
-	limit := time.NewTimer(time.Second)
+	limit := time.NewTimer(wakeFor)
 	defer limit.Stop()
 	select {
 	case <-w.done:
-		return nil
 	case <-limit.C:
+		w.givenUp.Store(true)
+		<-w.done
+	}
+	if w.hanging.Swap(0) != 0 {
 		return fmt.Errorf("channel %s: %w", w.c.name, ErrWedged)
 	}
+	return nil
 }
 
 func (w *Writer) signal() {
@@ -95,13 +102,27 @@ func (w *Writer) signal() {
 	}
 }
 
-// broadcast runs until Close; it holds the mapping, which a hanging broadcast must not lose.
+// broadcast runs until Close. It goes on trying until all are woken: who kept it from that may only have been stopped.
 func (w *Writer) broadcast() {
 	defer close(w.done)
 	defer w.c.release()
 	for range w.wake {
 		w.hanging.Store(int64(time.Since(w.began)))
-		w.c.fail(w.c.m.wake())
+		s := w.c.m.wake()
+		for pause := wakeAgain; s == statusWedged && !w.givenUp.Load(); pause = min(2*pause, wakeSeldom) {
+			time.Sleep(pause)
+			s = w.c.m.wake()
+		}
+		if s == statusWedged {
+			continue
+		}
+		w.c.fail(s)
 		w.hanging.Store(0)
 	}
 }
+
+// How long the broadcaster waits after it could not wake everybody: more and more.
+const (
+	wakeAgain  = time.Millisecond
+	wakeSeldom = 100 * time.Millisecond
+)

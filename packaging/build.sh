@@ -65,6 +65,7 @@ for arch in "${@:-amd64 arm64}"; do
 		CC=$(compiler "$arch")
 		export CC
 		CGO_ENABLED=1 GOARCH=$arch go build -trimpath -ldflags "-s -w $stamp" -o "$built/achbridge" ./cmd/achbridge
+		GOARCH=$arch bash packaging/notices.sh >"$built/NOTICES"
 		CC= VERSION=$version ARCH=$arch LIBC=$(oldest_libc "$built/achbridge") BUILT=$built \
 			go run "$nfpm" package --config packaging/nfpm.yaml --packager deb --target dist/
 	done

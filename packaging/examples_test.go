@@ -13,25 +13,25 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"achbridge/bridge"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 )
 
 // companion is a channel m.meta in a directory of its own.
-func companion(t *testing.T) (dir string, put func(bridge.Meta)) {
+func companion(t *testing.T) (dir string, put func(status.Meta)) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "meta-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	ch, err := localach.Dir(dir).Create("m.meta", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 16, FrameSize: bridge.MetaSize}.Grow()})
+	ch, err := localach.Dir(dir).Create("m.meta", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 16, FrameSize: status.MetaSize}.Grow()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := ch.Writer()
 	t.Cleanup(func() { w.Close(); ch.Close() })
-	return dir, func(m bridge.Meta) {
+	return dir, func(m status.Meta) {
 		if _, err := w.Put(m.Append(nil)); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,9 @@ func monotonic(t *testing.T) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-func TestReaderInCRefusesOldData(t *testing.T) {
+// readerInC compiles the reader; run has it look at m.
+func readerInC(t *testing.T) (put func(status.Meta), run func(limit string) (string, int)) {
+	t.Helper()
 	cc := tool(t, "cc", "apt-get install gcc libc6-dev")
 	program := filepath.Join(t.TempDir(), "fresh")
 	peer := "../localach/testdata/peer"
@@ -55,23 +57,48 @@ func TestReaderInCRefusesOldData(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	dir, put := companion(t)
-	run := func(limit string) (string, int) {
+	return put, func(limit string) (string, int) {
 		cmd := exec.Command(program, "m", limit)
 		cmd.Env = []string{"ACHBRIDGE_SHM=" + dir}
 		out, _ := cmd.CombinedOutput()
 		return string(out), cmd.ProcessState.ExitCode()
 	}
+}
+
+func TestReaderInCTellsWhatWasLeftOut(t *testing.T) {
+	put, run := readerInC(t)
+	put(status.Meta{Link: status.MetaUp, Epoch: 9, Seq: 2, MirrorSeq: 1})
+	for _, c := range []struct {
+		what string
+		meta status.Meta
+		want string
+	}{
+		{"all came", status.Meta{Epoch: 9, Seq: 3, MirrorSeq: 2}, "; 0 of the last 1 frames left out\n"},
+		{"two did not", status.Meta{Epoch: 9, Seq: 7, MirrorSeq: 4}, "; 2 of the last 5 frames left out\n"},
+		{"the safe frame beside them", status.Meta{Epoch: 9, Seq: 7, MirrorSeq: 7}, "; 0 of the last 5 frames left out\n"},
+		{"the mirror's file was made anew", status.Meta{Epoch: 9, Seq: 8, MirrorSeq: 0}, "link down: old\n"},
+		{"the channel was made anew", status.Meta{Epoch: 8, Seq: 9, MirrorSeq: 9}, "link down: old\n"},
+	} {
+		put(c.meta)
+		if out, _ := run("500"); !strings.HasSuffix(out, c.want) {
+			t.Errorf("%s: got %q, want %q", c.what, out, c.want)
+		}
+	}
+}
+
+func TestReaderInCRefusesOldData(t *testing.T) {
+	put, run := readerInC(t)
 	for _, c := range []struct {
 		what, limit string
-		meta        bridge.Meta
+		meta        status.Meta
 		want        string
 		exit        int
 	}{
-		{"a fresh frame", "30000", bridge.Meta{Link: bridge.MetaUp, Seq: 7, Captured: monotonic(t)}, "link up: fresh", 0},
-		{"an old one", "500", bridge.Meta{Link: bridge.MetaSilent, Seq: 7, Captured: monotonic(t) - time.Second}, "link silent: old", 4},
-		{"one that may be old", "500", bridge.Meta{Link: bridge.MetaUp, Seq: 7, Captured: monotonic(t), Uncertainty: time.Second}, "link up: old", 4},
-		{"one of unknown age", "500", bridge.Meta{Link: bridge.MetaDown, Seq: 7}, "of unknown age, link down: old", 4},
-		{"a stale mirror", "30000", bridge.Meta{Link: bridge.MetaUp, Seq: 7, Captured: monotonic(t), Stale: true}, "link up: old", 4},
+		{"a fresh frame", "30000", status.Meta{Link: status.MetaUp, Seq: 7, Captured: monotonic(t)}, "link up: fresh", 0},
+		{"an old one", "500", status.Meta{Link: status.MetaSilent, Seq: 7, Captured: monotonic(t) - time.Second}, "link silent: old", 4},
+		{"one that may be old", "500", status.Meta{Link: status.MetaUp, Seq: 7, Captured: monotonic(t), Uncertainty: time.Second}, "link up: old", 4},
+		{"one of unknown age", "500", status.Meta{Link: status.MetaDown, Seq: 7}, "of unknown age, link down: old", 4},
+		{"a stale mirror", "30000", status.Meta{Link: status.MetaUp, Seq: 7, Captured: monotonic(t), Stale: true}, "link up: old", 4},
 	} {
 		put(c.meta)
 		out, exit := run(c.limit)
@@ -101,21 +128,29 @@ func TestReaderInPythonNoticesThatNothingArrives(t *testing.T) {
 			t.Fatalf("got %q, want %q", lines.Text(), want)
 		}
 	}
-	put := func(m bridge.Meta) {
+	put := func(m status.Meta) {
 		t.Helper()
 		if _, err := frames.Write(m.Append(nil)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put(bridge.Meta{Link: bridge.MetaUp, Seq: 1 << 40})
+	put(status.Meta{Link: status.MetaUp, Seq: 1 << 40})
 	says("old: frame 1099511627776, of unknown age, link up")
 	begin := monotonic(t)
-	put(bridge.Meta{Link: bridge.MetaUp, Seq: 2, Captured: begin})
+	put(status.Meta{Link: status.MetaUp, Seq: 2, Captured: begin})
 	says("fresh: frame 2, ")
 	says("old: frame 2, ")
 	if after := monotonic(t) - begin; after < time.Second {
 		t.Errorf("old after %v already", after)
 	}
+	put(status.Meta{Link: status.MetaUp, Seq: 10, MirrorSeq: 7, Captured: monotonic(t)})
+	says("fresh: frame 10, ")
+	put(status.Meta{Link: status.MetaUp, Seq: 20, MirrorSeq: 9}) // 10 frames, of which 2 were put
+	says("old: frame 20, of unknown age, link up, 9 left out")
+	put(status.Meta{Link: status.MetaUp, Epoch: 1, Seq: 5, MirrorSeq: 10, Captured: monotonic(t)}) // made anew
+	says("fresh: frame 5, ")
+	put(status.Meta{Link: status.MetaUp, Epoch: 1, Seq: 7, MirrorSeq: 11}) // one is left out
+	says("old: frame 7, of unknown age, link up, 10 left out")
 	frames.Close()
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)

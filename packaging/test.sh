@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Try the packages in dist/ on a fresh Debian system: install, start the daemon as its
-# unit says, mirror a channel, upgrade, purge; and run the one for arm64 under qemu.
+# unit says, mirror a channel, upgrade, purge; run the one for arm64 under qemu; and wake
+# readers on the C library of the next Debian, which lays out what they wait on anew.
 #
 #   bash packaging/build.sh && bash packaging/test.sh
 #
-# As root, with debootstrap, iproute2 and qemu-user of Debian. DEBIAN=DIR takes the
-# system from there instead of fetching one by packaging/debian.sh.
+# As root, with Go, a C compiler, debootstrap, iproute2 and qemu-user of Debian. DEBIAN=DIR
+# and TRIXIE=DIR take the systems from there instead of fetching them by packaging/debian.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -76,6 +77,7 @@ try_package() {
 	echo '- install'
 	cp "$deb" "$newer" "$root/tmp/"
 	inside dpkg -i "/tmp/$(basename "$deb")"
+	grep -q 'github.com/quic-go/quic-go' "$root/usr/share/doc/achbridge/NOTICES" || fail 'the notices of the linked libraries are missing'
 	inside systemd-analyze verify --man=no /lib/systemd/system/achbridge.service
 	inside systemd-analyze security --offline=true --threshold=20 achbridge.service | tail -n 1
 
@@ -154,6 +156,36 @@ try_arm64() {
 	wait_for '8 x 64' achbridge channel ls # putting a frame needs robust futexes, which qemu-user lacks
 }
 
+# glibc's condition variable is another from 2.41 on. Nothing is compiled there: programs
+# made here find that library when they start.
+try_trixie() {
+	local test=localach/testdata
+	echo '- readers wait on glibc 2.41'
+	go test -c -o "$work/programs/localach.test" ./localach
+	cc -O2 -Wall -pthread -o "$work/programs/peer" $test/peer/channel.c $test/peer/main.c
+	cc -O2 -Wall -pthread -o "$work/programs/condvar" $test/condvar.c
+	if [ -n "${TRIXIE-}" ]; then
+		cp -a "$TRIXIE" "$trixie"
+	else
+		bash packaging/debian.sh "$trixie" trixie
+	fi
+	unshare --mount --pid --fork --kill-child --mount-proc bash "$0" trixie </dev/null
+}
+
+wake_on_trixie() {
+	root=$trixie
+	mount --make-rprivate /
+	mount -t proc proc "$root/proc"
+	mount --rbind /dev "$root/dev"
+	mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+	mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+	cp -r "$work/programs" "$root/tmp"
+	inside ldd --version | head -n 1
+	inside env ACHBRIDGE_NO_SKIP=1 ACHBRIDGE_LONG="${ACHBRIDGE_LONG-}" LOCALACH_PROGRAMS=/tmp/programs /tmp/programs/localach.test -test.v \
+		-test.run 'Broadcast|Asleep|KilledWaiting|KillingOurWaiting|CReads|OursRead' >"$work/trixie.log" 2>&1 || fail "$(tail -n 30 "$work/trixie.log")"
+	grep -c '^--- PASS' "$work/trixie.log" | sed 's/$/ tests passed/'
+}
+
 # One version later, and otherwise the same.
 repack() {
 	dpkg-deb -R "$1" "$work/repack"
@@ -161,10 +193,16 @@ repack() {
 	dpkg-deb --root-owner-group -Znone -b "$work/repack" "$2" >/dev/null
 }
 
-if [ "${1-}" = inside ]; then
+case ${1-} in
+inside)
 	try_package
 	exit
-fi
+	;;
+trixie)
+	wake_on_trixie
+	exit
+	;;
+esac
 
 [ "$(id -u)" = 0 ] || fail 'needs root'
 work=$(mktemp -d)
@@ -181,7 +219,10 @@ if [ -n "${DEBIAN-}" ]; then
 else
 	bash packaging/debian.sh "$root"
 fi
-export work root deb newer
+trixie=$work/trixie
+export work root deb newer trixie
+mkdir "$work/programs"
 unshare --mount --net --pid --fork --kill-child --mount-proc bash "$0" inside </dev/null
 for arm in $(ls -t dist/achbridge_*_arm64.deb | head -n 1); do try_arm64 "$arm"; done
+try_trixie
 echo ok

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Try the package in dist/ on a computer of its own, which qemu emulates: a Debian
 # system with its kernel and systemd, whose clock has no battery. There the service
-# goes through all that systemctl can do to it, and the wall clock is stepped by years
-# under running daemons. This machine's clock is not touched.
+# goes through all that systemctl can do to it, the wall clock is stepped by years
+# under running daemons, and the computer is suspended. This machine's clock is not touched.
 #
 #   bash packaging/build.sh amd64 && bash packaging/vm.sh
 #
 # As root, with Go, and debootstrap, e2fsprogs and qemu-system-x86 of Debian. The kernel
 # is fetched and not installed. DEBIAN=DIR takes the system from there, as
-# packaging/debian.sh makes it. With TRY='service' or TRY='clock' it does only that.
+# packaging/debian.sh makes it. With TRY='service', TRY='clock' or TRY='suspend' it does only that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -173,6 +173,13 @@ try_clock() {
 	! grep -e '--- SKIP' /run/clock || fail 'skipped'
 }
 
+try_suspend() {
+	echo '- suspend the computer while a command waits'
+	cd /try
+	ACHBRIDGE_SUSPEND=1 ACHBRIDGE_PROGRAMS=/try ./testnet.test -test.v -test.run '^TestNoOldCommandIsPutAfterTheHostWasSuspended$' 2>&1 | tee /run/suspend
+	! grep -e '--- SKIP' /run/suspend || fail 'skipped'
+}
+
 if [ "${1-}" = inside ]; then
 	shift
 	for what in "$@"; do "try_$what"; done
@@ -218,7 +225,7 @@ prepare() {
 }
 
 [ "$(id -u)" = 0 ] || fail 'needs root'
-TRY=${TRY-service clock}
+TRY=${TRY-service clock suspend}
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
 root=$work/debian

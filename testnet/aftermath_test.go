@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"achbridge/bridge"
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 )
 
 // ordeal is a set of hosts over which a fault comes. Whatever it is: all mirrors
@@ -142,7 +144,7 @@ func (o *ordeal) ledgerCloses() {
 
 // audit holds the account of a mirror on a host against the identity, against
 // what the origin says, and against what is in shared memory.
-func (o *ordeal) audit(said map[string]daemonStatus, host string, m bridge.MirrorStatus) error {
+func (o *ordeal) audit(said map[string]daemonStatus, host string, m status.Mirror) error {
 	if m.State == "refused" {
 		return nil // there is none: it would have been a loop, for instance
 	}
@@ -151,7 +153,7 @@ func (o *ordeal) audit(said map[string]daemonStatus, host string, m bridge.Mirro
 		return fmt.Errorf("%s: got %s and %+v, want it live and closed", name, m.State, m.Accounts)
 	}
 	if origin, ours := said[m.Host]; ours {
-		at := slices.IndexFunc(origin.Exports, func(e bridge.ExportStatus) bool { return e.Channel == m.Channel && e.Peer == host })
+		at := slices.IndexFunc(origin.Exports, func(e status.Subscription) bool { return e.Channel == m.Channel && e.Peer == host })
 		if at < 0 {
 			return fmt.Errorf("%s: %s serves nothing of it", name, m.Host)
 		}
@@ -169,7 +171,7 @@ func (o *ordeal) audit(said map[string]daemonStatus, host string, m bridge.Mirro
 }
 
 // settledFrames are the frames whose fate an account knows.
-func settledFrames(a bridge.Accounts) uint64 {
+func settledFrames(a ledger.Accounts) uint64 {
 	return a.Delivered + a.LateKept + a.Superseded + a.RateLimited + a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
 }
 
@@ -186,7 +188,7 @@ func (o *ordeal) putsNothingLate() {
 	for _, r := range o.readers {
 		for _, view := range r.views {
 			if strings.HasPrefix(view, "keep:") {
-				seen += r.late(view, bridge.DefaultBudget+o.first.allows(lateness))
+				seen += r.late(view, rule.DefaultBudget+o.first.allows(lateness))
 			}
 		}
 	}

@@ -103,14 +103,14 @@ func (c *compose) linked(service, prefix string) []string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	var status struct {
+	var got struct {
 		Links []struct{ Peer, State string }
 	}
-	if err := json.Unmarshal(out, &status); err != nil {
+	if err := json.Unmarshal(out, &got); err != nil {
 		c.t.Fatalf("%s: status: %v", service, err)
 	}
 	var hosts []string
-	for _, l := range status.Links {
+	for _, l := range got.Links {
 		if l.State == "up" && strings.HasPrefix(l.Peer, prefix) {
 			hosts = append(hosts, l.Peer)
 		}

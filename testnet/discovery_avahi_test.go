@@ -85,10 +85,10 @@ func TestAvahiReadsWhatWeAnnounceAndBothWork(t *testing.T) {
 		t.Helper()
 		for _, of := range [][2]string{{"robot", "pc"}, {"pc", "robot"}} {
 			await(t, met, func() error {
-				var status struct{ Peers []struct{ Host string } }
-				err := s.api(of[0], "/v1/status", &status)
-				if err == nil && (len(status.Peers) != 1 || status.Peers[0].Host != of[1]) {
-					err = fmt.Errorf("%s: %s knows %v, want %s", when, of[0], status.Peers, of[1])
+				var got struct{ Peers []struct{ Host string } }
+				err := s.api(of[0], "/v1/status", &got)
+				if err == nil && (len(got.Peers) != 1 || got.Peers[0].Host != of[1]) {
+					err = fmt.Errorf("%s: %s knows %v, want %s", when, of[0], got.Peers, of[1])
 				}
 				return err
 			})

@@ -22,29 +22,19 @@ const (
 // tries is how often what the machine may have spoilt is tried.
 const tries = 3
 
-// TestManyHostsFindOneAnother: twenty hosts in the long run, five else.
 func TestManyHostsFindOneAnother(t *testing.T) {
-	n, rest := 5, 4*time.Second
-	if isLong() {
-		n, rest = 20, 20*time.Second
-	} else {
-		t.Parallel() // what takes long here is waiting
-	}
-	f := newField(t, n)
+	longRun(t)
+	f := newField(t, 20)
 	f.findOneAnother()
 	f.listsAllChannels()
 	f.lsIsQuickAndHonest()
-	if isLong() {
-		time.Sleep(15 * time.Second) // questions come ever more seldom
-	}
-	f.restsFor(rest)
-	for _, way := range long([]outage{cutting, unplugging}, []outage{cutting}) {
+	time.Sleep(15 * time.Second) // questions come ever more seldom
+	f.restsFor(20 * time.Second)
+	for _, way := range []outage{cutting, unplugging} {
 		f.returnsWithoutAStorm(way)
 	}
 	f.goodbyeIsHeard()
-	if isLong() {
-		f.killedHostExpires()
-	}
+	f.killedHostExpires()
 }
 
 // TestMulticastCostOfFewHosts: a host alone, and five.
@@ -121,10 +111,7 @@ var (
 // back.
 func (f *field) returnsWithoutAStorm(o outage) {
 	f.t.Helper()
-	gone, window := 2*time.Second, 3*time.Second
-	if isLong() {
-		gone, window = 10*time.Second, atFirst
-	}
+	const gone, window = 10 * time.Second, atFirst
 	for _, in := range []bool{false, true} {
 		for _, host := range f.names {
 			if err := o.set(f, host, in); err != nil {
@@ -182,11 +169,11 @@ func (f *field) killedHostExpires() {
 
 // peers are the hosts that a daemon knows, without those that it misses.
 func (f *field) peers(host string) (names []string, err error) {
-	var status struct {
+	var got struct {
 		Peers []struct{ Host, State string }
 	}
-	err = f.api(host, "/v1/status", &status)
-	for _, p := range status.Peers {
+	err = f.api(host, "/v1/status", &got)
+	for _, p := range got.Peers {
 		if p.State != "missed" {
 			names = append(names, p.Host)
 		}

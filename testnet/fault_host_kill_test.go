@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// kills is how often daemons are killed at random moments; ACHBRIDGE_KILLS says
-// another number.
-func kills(t *testing.T) int {
+// kills is how often daemons are killed at random moments: usual, unless
+// ACHBRIDGE_KILLS says another number.
+func kills(t *testing.T, usual int) int {
 	text := os.Getenv("ACHBRIDGE_KILLS")
 	if text == "" {
-		return long(100, 10)
+		return usual
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -27,6 +27,7 @@ func kills(t *testing.T) int {
 // The daemons of both sides are killed while they work, start, meet, or notice
 // that the other one is dead.
 func TestMirrorsFollowAfterDaemonsWereKilledAtRandomMoments(t *testing.T) {
+	longRun(t, "ACHBRIDGE_KILLS")
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", "imu:1000:64", "joints:50:3000", "camera:10:100000")
 	start := map[string]func() *process{
@@ -41,7 +42,7 @@ func TestMirrorsFollowAfterDaemonsWereKilledAtRandomMoments(t *testing.T) {
 	})
 	const spree = 5 // kills, of which one may hit what the one before began
 	var killed moment
-	count := kills(t)
+	count := kills(t, 100)
 	for n := range count {
 		if n > 0 && n%spree == 0 {
 			o.recovers(fmt.Sprintf("%d daemons killed, to %d in all", spree, n), killed)
@@ -64,7 +65,7 @@ func TestDaemonThatIsAbortedDiesOfTheSignal(t *testing.T) {
 	robot.awaitLog("msg=running", met)
 	robot.signal(syscall.SIGABRT)
 	_ = robot.Wait() // that it did not leave in peace is what it says
-	if status := robot.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() {
+	if got := robot.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() {
 		t.Errorf("aborted: got %v, want that a signal ended it", robot.ProcessState)
 	}
 }
@@ -108,7 +109,7 @@ func TestMirrorFollowsAfterItsDaemonWasKilledInsidePut(t *testing.T) {
 func TestRobotGoesOnAfterItsDaemonWasKilledInsideGet(t *testing.T) {
 	longRun(t)
 	s := newSite(t, "robot", "pc")
-	publisher := s.publish("robot", "log:5:200000")
+	publisher := s.publish("robot", "log:8:400000")                              // large: the lock is held for long enough to be caught
 	robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/log,mode=every") // every frame is read with the lock
 	own := s.observe("robot", "keep:log")
 	o := s.brace(ordeal{

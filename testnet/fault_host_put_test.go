@@ -10,6 +10,7 @@ import (
 // channel is dirty for ever, as with libach, and only a new one helps. The daemon
 // says so, and everything else goes on.
 func TestMirrorsFollowAfterThePublisherWasKilledAtRandomMoments(t *testing.T) {
+	longRun(t)
 	s := newSite(t, "robot", "pc")
 	beside := s.publish("robot", "joints:50:3000")
 	camera := s.publish("robot", "camera:20:100000")
@@ -20,7 +21,7 @@ func TestMirrorsFollowAfterThePublisherWasKilledAtRandomMoments(t *testing.T) {
 	})
 	dirty := 0
 	var published moment
-	count := long(20, 3)
+	const count = 20
 	for n := range count {
 		if n > 0 {
 			o.recovers("publisher killed", published)

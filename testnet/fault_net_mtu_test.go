@@ -3,7 +3,6 @@ package testnet_test
 import (
 	"fmt"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 )
@@ -41,7 +40,7 @@ func TestMirrorsFollowOnAPathTooSmallForQUIC(t *testing.T) {
 		readers: []*observation{s.observe("pc", keeping, reopening, parts)},
 	})
 	for _, l := range s.status("pc").Links {
-		if !strings.Contains(l.Transport, "sctp") {
+		if l.Transport.String() != "sctp" {
 			t.Errorf("link: got %+v, want it over SCTP", l)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 // channel comes to each of the others once, directly, and so does every frame
 // (observe checks that none comes twice, and the ledger that none is unaccounted).
 func TestRingOfRelaysPutsEveryFrameOnce(t *testing.T) {
+	longRun(t)
 	hosts := []string{"robot", "pc", "base"}
 	s := newSite(t, hosts...)
 	o := ordeal{daemons: map[string]*process{}}
@@ -44,13 +45,13 @@ func (s *site) mirrorOfEach(host string, hosts []string) (views []string) {
 	s.t.Helper()
 	await(s.t, met, func() error {
 		views = nil
-		status := s.status(host)
+		got := s.status(host)
 		for _, other := range hosts {
 			live, want := 0, 1
 			if other == host {
 				want = 0 // its own frames would have come round
 			}
-			for _, m := range status.Mirrors {
+			for _, m := range got.Mirrors {
 				if m.State == "live" && strings.HasSuffix(m.Name, ".state-"+other) {
 					views = append(views, "keep:"+m.Name)
 					live++
@@ -60,7 +61,7 @@ func (s *site) mirrorOfEach(host string, hosts []string) (views []string) {
 				return fmt.Errorf("%s: got %s, want %s", host, views[len(views)-1], direct)
 			}
 			if live != want {
-				return fmt.Errorf("%s: got %d live mirrors of the channel of %s, want %d: %+v", host, live, other, want, status.Mirrors)
+				return fmt.Errorf("%s: got %d live mirrors of the channel of %s, want %d: %+v", host, live, other, want, got.Mirrors)
 			}
 		}
 		return nil

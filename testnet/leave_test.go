@@ -52,6 +52,9 @@ func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
 			if err := robot.Wait(); err != nil {
 				t.Errorf("got %v after SIGTERM, want a peaceful end", err)
 			}
+			if n := strings.Count(pc.log.String(), "link up"); n != 1 {
+				t.Errorf("got %d links to the robot, want none with a daemon that has said goodbye", n)
+			}
 		})
 	}
 }

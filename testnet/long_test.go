@@ -2,6 +2,7 @@ package testnet_test
 
 import (
 	"os"
+	"slices"
 	"testing"
 )
 
@@ -25,10 +26,12 @@ func realHosts(t *testing.T) {
 	}
 }
 
-// longRun skips a test that is not for every day.
-func longRun(t *testing.T) {
+// longRun skips a test that is not for every day. It runs all the same while one of the
+// variables is set that say how much of it there is to be.
+func longRun(t *testing.T, variables ...string) {
 	t.Helper()
-	if !isLong() {
+	asked := slices.ContainsFunc(variables, func(name string) bool { return os.Getenv(name) != "" })
+	if !isLong() && !asked {
 		t.Skip("long: set ACHBRIDGE_LONG=1")
 	}
 }

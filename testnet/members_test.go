@@ -19,6 +19,7 @@ type listed struct {
 	Node       string   `json:"node"`
 	Addrs      []string `json:"addrs"`
 	MirroredAs string   `json:"mirrored_as"`
+	Unproved   bool     `json:"unproved"`
 }
 
 // ls asks a host what it could mirror; code is the program's exit code.
@@ -186,8 +187,8 @@ func TestMirrorIsOfferedAgainOnlyByRelay(t *testing.T) {
 	base := s.observe("base", "keep:pc.goal", "keep:pc.robot.imu")
 	base.follows(now(), met, "keep:pc.goal")
 	await(t, met, func() error {
-		if status := s.must("pc", "status", "--json"); !strings.Contains(status, "it is a mirror; --relay") {
-			return fmt.Errorf("status of the PC: got\n%s, want that robot.imu is a mirror", status)
+		if got := s.must("pc", "status", "--json"); !strings.Contains(got, "it is a mirror; --relay") {
+			return fmt.Errorf("status of the PC: got\n%s, want that robot.imu is a mirror", got)
 		}
 		return nil
 	})
@@ -221,8 +222,8 @@ func TestPushNeedsToBeAccepted(t *testing.T) {
 	robot.leave()
 	s.run("robot", "--accept", "goal")
 	await(t, met, func() error {
-		if status := s.must("pc", "status"); !strings.Contains(status, "linked") {
-			return fmt.Errorf("status of the PC: got\n%s, want a link", status)
+		if got := s.must("pc", "status"); !strings.Contains(got, "linked") {
+			return fmt.Errorf("status of the PC: got\n%s, want a link", got)
 		}
 		return nil
 	})

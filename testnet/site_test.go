@@ -22,9 +22,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asObserver) != "" {
 		os.Exit(observe(os.Args[1:]))
 	}
-	// Sites mostly wait, for what befalls them and for what comes of it: four at a
-	// time, unless -parallel says otherwise.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if os.Getenv(asForger) != "" {
+		os.Exit(sendForever(os.Args[1:]))
+	}
+	// Sites mostly wait, for what befalls them and for what comes of it: some at a time,
+	// unless -parallel says otherwise. Those of every day take a third of a core each.
+	if err := flag.Set("test.parallel", long("4", "5")); err != nil {
 		panic(err)
 	}
 	code := m.Run()

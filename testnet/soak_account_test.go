@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"achbridge/bridge"
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/status"
 )
 
 // state is what a host's daemon knows of itself.
-func (w *soak) state(host string) (state bridge.Status) {
+func (w *soak) state(host string) (state status.Report) {
 	w.t.Helper()
 	text := w.must(host, "status", "--json")
 	if err := json.Unmarshal([]byte(text), &state); err != nil {
@@ -22,9 +23,9 @@ func (w *soak) state(host string) (state bridge.Status) {
 }
 
 // mirrors are a host's mirrors of the robot, by channel.
-func (w *soak) mirrors(host string) map[string]bridge.MirrorStatus {
+func (w *soak) mirrors(host string) map[string]status.Mirror {
 	w.t.Helper()
-	mirrors := map[string]bridge.MirrorStatus{}
+	mirrors := map[string]status.Mirror{}
 	for _, m := range w.state(host).Mirrors {
 		mirrors[m.Channel] = m
 	}
@@ -109,7 +110,7 @@ func (w *soak) holdTheLastFrame() {
 func (w *soak) accountForEveryFrame() {
 	w.t.Helper()
 	await(w.t, 10*time.Second, func() error {
-		exports := map[string]bridge.ExportStatus{}
+		exports := map[string]status.Subscription{}
 		for _, e := range w.state("robot").Exports {
 			exports[e.Peer+" "+e.Channel] = e
 		}
@@ -136,7 +137,7 @@ func (w *soak) accountForEveryFrame() {
 }
 
 // closed reports what is wrong with an account of a subscription at rest.
-func closed(a bridge.Accounts) error {
+func closed(a ledger.Accounts) error {
 	sum := a.Delivered + a.LateKept + a.Superseded + a.RateLimited + a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
 	if a.Offered == 0 || a.InFlight != 0 || sum != a.Offered {
 		return fmt.Errorf("got %+v, want nothing in flight and the offered ones accounted for", a)
@@ -146,14 +147,14 @@ func closed(a bridge.Accounts) error {
 
 func TestAccountsThatAreNotClosedAreSeen(t *testing.T) {
 	for _, c := range []struct {
-		a    bridge.Accounts
+		a    ledger.Accounts
 		want bool
 	}{
-		{bridge.Accounts{Offered: 5, Delivered: 3, Lost: 1, LateKept: 1}, true},
-		{bridge.Accounts{Offered: 5, Delivered: 3, Lost: 1}, false},
-		{bridge.Accounts{Offered: 5, Delivered: 3, Lost: 1, InFlight: 1}, false},
-		{bridge.Accounts{Offered: 5, Delivered: 6}, false},
-		{bridge.Accounts{}, false},
+		{ledger.Accounts{Offered: 5, Delivered: 3, Lost: 1, LateKept: 1}, true},
+		{ledger.Accounts{Offered: 5, Delivered: 3, Lost: 1}, false},
+		{ledger.Accounts{Offered: 5, Delivered: 3, Lost: 1, InFlight: 1}, false},
+		{ledger.Accounts{Offered: 5, Delivered: 6}, false},
+		{ledger.Accounts{}, false},
 	} {
 		if err := closed(c.a); (err == nil) != c.want {
 			t.Errorf("%+v: got %v, want it closed: %v", c.a, err, c.want)

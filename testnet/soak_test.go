@@ -17,6 +17,7 @@ import (
 // that the day can be told; the claim about memory needs enough of it (memoryClaim).
 // ACHBRIDGE_SEED repeats the choice of the faults.
 func TestSoak(t *testing.T) {
+	longRun(t, "ACHBRIDGE_SOAK")
 	length, seed := soakLength(t), soakSeed(t)
 	t.Logf("%v with ACHBRIDGE_SEED=%d", length, seed)
 	w := startSoak(t)

@@ -73,7 +73,7 @@ func (s *site) linkedOver(host, transport string, limit time.Duration) {
 	s.t.Helper()
 	await(s.t, limit, func() error {
 		l := s.status(host).Links
-		if len(l) != 1 || l[0].Transport != transport || l[0].State != "up" {
+		if len(l) != 1 || l[0].Transport.String() != transport || l[0].State != "up" {
 			return fmt.Errorf("links of %s: got %+v, want one over %s", host, l, transport)
 		}
 		return nil

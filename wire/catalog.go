@@ -26,6 +26,7 @@ type Channel struct {
 	LastSeq    uint64  `cbor:"5,keyasint,omitempty"` // 0: no frame yet
 	Origin     *Origin `cbor:"6,keyasint,omitempty"` // of a mirror; nil: the host's own
 	Closed     bool    `cbor:"7,keyasint,omitempty"` // the peer may not read it
+	Largest    int     `cbor:"8,keyasint,omitempty"` // bytes of the largest frame seen, if above FrameSize
 }
 
 // Origin is where the frames of a mirror come from.
@@ -62,6 +63,9 @@ func (c *Channel) check() error {
 		return err
 	}
 	if err := checkGeometry(c.FrameCount, c.FrameSize); err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err)
+	}
+	if err := checkRange("largest", c.Largest, 0, MaxFrame); err != nil {
 		return fmt.Errorf("%s: %w", c.Name, err)
 	}
 	if c.Origin == nil {

@@ -21,7 +21,7 @@ func cameraPart() Part {
 // datagramOf has as many imu frames as fit.
 func datagramOf() []byte {
 	b := AppendHeader(nil, Header{Number: 1 << 20, Sent: sentAt})
-	for f := imu(); len(b)+FrameSize(sentAt, f) <= MaxDatagram; {
+	for f := imu(); len(b)+frameSize(sentAt, f) <= MaxDatagram; {
 		b = AppendFrame(b, sentAt, f)
 	}
 	return b
@@ -44,10 +44,10 @@ func TestDatagramsAllocateNothing(t *testing.T) {
 		"compressed": func() {
 			AppendFrame(buf, sentAt, compressed)
 			AppendPart(buf, sentAt, compressedPart)
-			sum += FrameSize(sentAt, compressed) + PartSize(sentAt, compressedPart)
+			sum += frameSize(sentAt, compressed) + partSize(sentAt, compressedPart)
 		},
-		"FrameSize":      func() { sum += FrameSize(sentAt, frame) },
-		"PartSize":       func() { sum += PartSize(sentAt, part) },
+		"FrameSize":      func() { sum += frameSize(sentAt, frame) },
+		"PartSize":       func() { sum += partSize(sentAt, part) },
 		"Parse and Next": func() { sum += read(in) },
 	} {
 		if n := testing.AllocsPerRun(100, f); n != 0 {
@@ -62,9 +62,9 @@ func TestRecordsAllocateNothing(t *testing.T) {
 	record := Record{Captured: sentAt, Codec: CodecS2, RawSize: 200, Data: make([]byte, 64)}
 	var in []byte
 	for record.Seq = 1; record.Seq <= runs+2; record.Seq++ {
-		in = AppendRecord(in, record)
+		in = appendRecord(in, record)
 	}
-	if n := testing.AllocsPerRun(runs, func() { AppendRecord(buf, record) }); n != 0 {
+	if n := testing.AllocsPerRun(runs, func() { appendRecord(buf, record) }); n != 0 {
 		t.Errorf("AppendRecord: got %v allocations, want 0", n)
 	}
 	records := NewRecordReader(bytes.NewReader(in), 1<<10)
@@ -139,7 +139,7 @@ func BenchmarkReadRecords(b *testing.B) {
 	const n = 1000
 	var in []byte
 	for seq := range uint64(n) {
-		in = AppendRecord(in, Record{Seq: seq + 1, Captured: sentAt, Data: make([]byte, 64)})
+		in = appendRecord(in, Record{Seq: seq + 1, Captured: sentAt, Data: make([]byte, 64)})
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -178,4 +178,15 @@ func BenchmarkCatalog(b *testing.B) {
 
 func framesPerSecond(b *testing.B, perRun int) {
 	b.ReportMetric(float64(perRun*b.N)/b.Elapsed().Seconds(), "frames/s")
+}
+
+// frameSize is the number of bytes AppendFrame appends.
+func frameSize(sent time.Duration, f Frame) int {
+	return identitySize(sent, &f) + uvarintSize(uint64(len(f.Data))) + len(f.Data)
+}
+
+// partSize is the number of bytes AppendPart appends.
+func partSize(sent time.Duration, p Part) int {
+	return identitySize(sent, &p.Frame) + uvarintSize(uint64(p.Size)) +
+		uvarintSize(uint64(p.Index)) + uvarintSize(uint64(p.Count)) + len(p.Data)
 }

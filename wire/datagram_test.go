@@ -18,8 +18,8 @@ func TestFrameMaximaAreReached(t *testing.T) {
 	data := make([]byte, MaxDatagram-MaxHeader-MaxFrameOverhead)
 	f := Frame{Sub: math.MaxUint32, Epoch: math.MaxUint32, Seq: math.MaxUint64, Captured: 1, Codec: CodecZstd, RawSize: MaxFrame, Data: data}
 	b := AppendFrame(head, sent, f)
-	if len(b) != MaxDatagram || FrameSize(sent, f) != MaxDatagram-MaxHeader {
-		t.Errorf("frame: got %d and %d bytes, want %d", len(b), FrameSize(sent, f), MaxDatagram)
+	if len(b) != MaxDatagram || frameSize(sent, f) != MaxDatagram-MaxHeader {
+		t.Errorf("frame: got %d and %d bytes, want %d", len(b), frameSize(sent, f), MaxDatagram)
 	}
 	mustParse(t, b)
 
@@ -75,7 +75,7 @@ func TestDatagramCanBeFilledExactly(t *testing.T) {
 	f := Frame{Sub: 3, Epoch: 9, Seq: 300, Captured: sent - time.Millisecond}
 	b := AppendHeader(nil, Header{Number: 200, Sent: sent})
 	b = AppendFrame(b, sent, Frame{Sub: 1, Seq: 1, Data: []byte("imu")})
-	f.Data = make([]byte, MaxDatagram-len(b)-FrameSize(sent, f)-1) // its size takes two bytes
+	f.Data = make([]byte, MaxDatagram-len(b)-frameSize(sent, f)-1) // its size takes two bytes
 	b = AppendFrame(b, sent, f)
 	if len(b) != MaxDatagram {
 		t.Fatalf("got %d bytes, want %d", len(b), MaxDatagram)

@@ -1,15 +1,26 @@
-// Package wire is the wire format of achbridge, version 1: bytes in, values
-// out. It does no I/O, knows no clock and starts nothing. All functions are
-// safe for concurrent use; a Datagram belongs to one goroutine.
+// Package wire is the wire format of achbridge, version 1: bytes in, values out.
+//
+//	b = wire.AppendHeader(b[:0], wire.Header{Number: 7, Sent: now}) // a datagram
+//	b = wire.AppendFrame(b, now, frame)
+//	d, err := wire.Parse(b)
+//	for e, ok := d.Next(); ok; e, ok = d.Next() {
+//		switch e.Kind { … }
+//	}
+//
+//	b, err = wire.AppendMessage(b[:0], wire.Subscribe{ID: 3, Channel: "imu"})
+//	m, err := wire.ParseMessage(body)                               // a control message
+//
+// It does no I/O, knows no clock and starts nothing. All functions are safe for concurrent
+// use; a Datagram belongs to one goroutine.
 //
 // Two nodes speak over one link (TLS ALPN "achbridge/1"): control messages on
 // its control stream, frames and feedback in its datagrams, and on a reliable
 // stream of its own each subscription that wants every frame. Everything a peer
-// sends is hostile until parsed here: every count, length and name has a
-// limit, and an error names the field that broke it. Whatever Parse,
-// ParseMessage or a RecordReader returns is within the limits, and nothing else
-// is: whether a subscription, a channel or a part exists, and whether compressed
-// bytes are as many as they claim, is for the caller to find out.
+// sends is hostile until parsed here: every count, length and name has a limit,
+// and an error names the field that broke it. Parse, ParseMessage and a
+// RecordReader check these limits and nothing else. The caller checks whether a
+// subscription, a channel or a part exists, and whether compressed bytes are as
+// many as they claim.
 //
 // # Datagrams
 //
@@ -108,12 +119,13 @@
 //	 7 Offer        1! id  2! channel (name)  3 as (name; without: channel)  4 QoS
 //	 8 Accepted     1! id
 //	 9 Refused      1 id  2! type refused  3! code  4 text
-//	10 Ledger       1 serving (Account …)  2 holding (Account …)
+//	10 Ledger       1 serving (Account …)  2 holding (Account …)  3 Path
 //	11 Bye          1 reason (text)
 //	12 Revocations  1! list (1 … MaxRevocations bytes)
 //
 //	Channel   1! name  2! frame count  3! frame size  4 epoch  5 last seq  6 Origin
-//	          7 closed (bool)
+//	          7 closed (bool)  8 largest (bytes of a frame seen that is above the frame
+//	          size, ≤ MaxFrame; a receiver need not believe it)
 //	Origin    1! node  2! host (name)  3! channel (name)
 //	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority + 1 (1 … 8;
 //	          without: the default)  4 mode (u8)  5 compress (u8)  6 late (u8)  7 class (u8)
@@ -121,6 +133,9 @@
 //	          3 delivered  4 late kept  5 superseded
 //	          6 rate limited  7 expired  8 lost  9 late  10 refused
 //	          11 overflow  12 in flight  13 duplicate  14 repaired
+//	          15 waited (ns, ≤ 2^63-1)  16 transit (ns, ≤ 2^63-1)
+//	          17 cause (at most [MaxCause] of a-z and _)
+//	Path      1 at (ns, ≤ 2^63-1)  2 full (ns, ≤ 2^63-1)  3 rate  4 sent  5 lost
 //
 // An id is 1 … 2^32-1, a frame count 1 … [MaxFrameCount], a frame size
 // 1 … [MaxFrame] bytes, the accounts of a Ledger at most [MaxChannels] in both

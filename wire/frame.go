@@ -56,11 +56,6 @@ func AppendFrame(dst []byte, sent time.Duration, f Frame) []byte {
 	return append(dst, f.Data...)
 }
 
-// FrameSize is the number of bytes AppendFrame appends.
-func FrameSize(sent time.Duration, f Frame) int {
-	return identitySize(sent, &f) + uvarintSize(uint64(len(f.Data))) + len(f.Data)
-}
-
 func parseFrame(c *cursor, kind byte, sent time.Duration) Frame {
 	f := parseIdentity(c, kind, sent)
 	size := c.uvarint("frame size", 1, MaxFrame)

@@ -26,7 +26,7 @@ func FuzzParse(f *testing.F) {
 			before := len(out)
 			out = appendEntry(out, d.Sent, e)
 			n := len(out) - before
-			if e.Kind == KindFrame && n != FrameSize(d.Sent, e.Frame) || e.Kind == KindPart && n != PartSize(d.Sent, e.Part) {
+			if e.Kind == KindFrame && n != frameSize(d.Sent, e.Frame) || e.Kind == KindPart && n != partSize(d.Sent, e.Part) {
 				t.Fatalf("%+v: wrong size, want %d", e, n)
 			}
 		}

@@ -137,7 +137,7 @@ var hostileMessages = []hostile{
 	{"refused nothing", "82 09 a1 0301", "type refused: missing"},
 	{"code 0", "82 09 a1 0203", "code: 0"},
 	{"long text", "82 0b a1 01 790401" + strings.Repeat("61", 1025), "reason: longer than 1024"},
-	{"escape sequence", "82 0b a1 01 621b63", "reason: has what cannot be printed"},
+	{"escape sequence", "82 0b a1 01 621b63", "reason: has characters that cannot be printed"},
 	{"account without id", "82 0a a1 01 81 a1 0205", "serving[0]: id: missing"},
 	{"account without id of the other side", "82 0a a2 01 81 a1 0101 02 81 a0", "holding[0]: id: missing"},
 	{"accounts that are too many together", "82 0a a2 01 990400" + strings.Repeat("a10101", 1024) +

@@ -37,22 +37,27 @@ func TestUnknownKeysAreSkipped(t *testing.T) {
 func TestAppendRefusesWhatThePeerWould(t *testing.T) {
 	prefix := []byte("before")
 	for want, m := range map[string]Message{
-		"message hello: version: 0":                       Hello{Host: "a", Node: [16]byte{1}},
-		"message catalog: channels: 2049":                 Catalog{Channels: make([]Channel, MaxChannels+1)},
-		"message catalog: gone: 2049":                     Catalog{Gone: make([]string, MaxChannels+1)},
-		"message catalog: channels[0]: name: miss":        Catalog{Channels: make([]Channel, 1)},
-		"message ledger: accounts: 2049":                  Ledger{Serving: make([]Account, MaxChannels), Holding: make([]Account, 1)},
-		"message ledger: holding[0]: id: missing":         Ledger{Holding: make([]Account, 1)},
-		"message subscribe: id: missing":                  Subscribe{Channel: "a"},
-		"message subscribe: held: id: missing":            Subscribe{ID: 1, Channel: "a", Held: Account{Late: 1}},
-		"message subscribed: frame count: 0":              Subscribed{ID: 1},
-		"message update: priority: -1":                    Update{ID: 1, QoS: QoS{Priority: -1}},
-		"message offer: as \"a b\":":                      Offer{ID: 1, Channel: "a", As: "a b"},
-		"message bye: reason: has what cannot be printed": Bye{Reason: "a\nb"},
-		"message revocations: list: 0 is not in 1 …":      Revocations{},
-		"message revocations: list: 65537 is not in 1 …":  Revocations{List: make([]byte, MaxRevocations+1)},
-		"message of type 99: cannot be sent":              Unknown{Type: 99},
-		"message refused: code: 65536 is not in 1 …":      Refused{Re: TypeHello, Code: 1 << 16},
+		"message hello: version: 0":                                  Hello{Host: "a", Node: [16]byte{1}},
+		"message catalog: channels: 2049":                            Catalog{Channels: make([]Channel, MaxChannels+1)},
+		"message catalog: gone: 2049":                                Catalog{Gone: make([]string, MaxChannels+1)},
+		"message catalog: channels[0]: name: miss":                   Catalog{Channels: make([]Channel, 1)},
+		"message ledger: accounts: 2049":                             Ledger{Serving: make([]Account, MaxChannels), Holding: make([]Account, 1)},
+		"message ledger: holding[0]: id: missing":                    Ledger{Holding: make([]Account, 1)},
+		"message ledger: holding[0]: transit: 922337203685":          Ledger{Holding: []Account{{ID: 1, Transit: 1 << 63}}},
+		"message ledger: holding[0]: cause: longer than":             Ledger{Holding: []Account{{ID: 1, Cause: strings.Repeat("a", 33)}}},
+		"message ledger: holding[0]: cause: \"No\" is no word":       Ledger{Holding: []Account{{ID: 1, Cause: "No"}}},
+		"message ledger: path: full: 9223372036854775808":            Ledger{Path: &Path{Full: 1 << 63}},
+		"message subscribe: id: missing":                             Subscribe{Channel: "a"},
+		"message subscribe: held: id: missing":                       Subscribe{ID: 1, Channel: "a", Held: Account{Late: 1}},
+		"message subscribed: frame count: 0":                         Subscribed{ID: 1},
+		"message update: priority: -1":                               Update{ID: 1, QoS: QoS{Priority: -1}},
+		"message offer: as \"a b\":":                                 Offer{ID: 1, Channel: "a", As: "a b"},
+		"message bye: reason: has characters that cannot be printed": Bye{Reason: "a\nb"},
+		"message revocations: list: 0 is not in 1 …":                 Revocations{},
+		"message revocations: list: 65537 is not in 1 …":             Revocations{List: make([]byte, MaxRevocations+1)},
+		"message of type 99: cannot be sent":                         Unknown{Type: 99},
+		"message refused: code: 65536 is not in 1 …":                 Refused{Re: TypeHello, Code: 1 << 16},
+		"message catalog: channels[0]: a: largest: 67108865":         Catalog{Channels: []Channel{{Name: "a", FrameCount: 1, FrameSize: 1, Largest: MaxFrame + 1}}},
 	} {
 		b, err := AppendMessage(prefix, m)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -138,7 +143,7 @@ func largestCatalog() Catalog {
 	for range MaxChannels {
 		m.Channels = append(m.Channels, Channel{
 			Name: name, FrameCount: MaxFrameCount, FrameSize: MaxFrame,
-			Epoch: math.MaxUint64, LastSeq: math.MaxUint64, Origin: origin,
+			Epoch: math.MaxUint64, LastSeq: math.MaxUint64, Origin: origin, Closed: true, Largest: MaxFrame,
 		})
 		m.Gone = append(m.Gone, name)
 	}

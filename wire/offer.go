@@ -16,3 +16,11 @@ func (m Offer) number() uint { return TypeOffer }
 func (m Offer) check() error {
 	return cmp.Or(checkID(m.ID), checkName("channel", m.Channel), checkName("as", cmp.Or(m.As, m.Channel)), m.QoS.check())
 }
+
+// Accepted accepts an Offer.
+type Accepted struct {
+	ID uint32 `cbor:"1,keyasint,omitempty"`
+}
+
+func (m Accepted) number() uint { return TypeAccepted }
+func (m Accepted) check() error { return checkID(m.ID) }

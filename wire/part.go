@@ -54,12 +54,6 @@ func AppendPart(dst []byte, sent time.Duration, p Part) []byte {
 	return append(dst, p.Data...)
 }
 
-// PartSize is the number of bytes AppendPart appends.
-func PartSize(sent time.Duration, p Part) int {
-	return identitySize(sent, &p.Frame) + uvarintSize(uint64(p.Size)) +
-		uvarintSize(uint64(p.Index)) + uvarintSize(uint64(p.Count)) + len(p.Data)
-}
-
 func parsePart(c *cursor, kind byte, sent time.Duration) Part {
 	p := Part{Frame: parseIdentity(c, kind, sent)}
 	p.Size = int(c.uvarint("part size", 1, MaxFrame))

@@ -33,10 +33,11 @@ func AppendStreamHeader(dst []byte, h StreamHeader) []byte {
 	return binary.BigEndian.AppendUint64(dst, h.Epoch)
 }
 
-// AppendRecord appends r to dst. A negative capture time counts as unknown. The
-// peer refuses what the comments of Record do not allow, an unknown Codec, and
-// a Missed that is more than the sequence numbers left out before Seq.
-func AppendRecord(dst []byte, r Record) []byte {
+// AppendRecordHead appends to dst all of r but its Data, of which the caller has size
+// bytes elsewhere and sends them next. A negative capture time counts as unknown. The
+// peer refuses what the comments of Record do not allow, an unknown Codec, and a Missed
+// that is more than the sequence numbers left out before Seq.
+func AppendRecordHead(dst []byte, r Record, size int) []byte {
 	dst = binary.AppendUvarint(dst, r.Seq)
 	dst = binary.AppendUvarint(dst, uint64(max(r.Captured, 0)))
 	dst = binary.AppendUvarint(dst, r.Missed)
@@ -44,8 +45,7 @@ func AppendRecord(dst []byte, r Record) []byte {
 	if r.Codec != CodecNone {
 		dst = binary.AppendUvarint(dst, uint64(r.RawSize))
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(r.Data)))
-	return append(dst, r.Data...)
+	return binary.AppendUvarint(dst, uint64(size))
 }
 
 // ReadStreamHeader reads a stream's header and not a byte more, as r's Read

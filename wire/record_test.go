@@ -23,7 +23,7 @@ type stream struct {
 func (s stream) append(dst []byte) []byte {
 	dst = AppendStreamHeader(dst, s.StreamHeader)
 	for _, r := range s.Records {
-		dst = AppendRecord(dst, r)
+		dst = appendRecord(dst, r)
 	}
 	return dst
 }
@@ -129,7 +129,7 @@ func TestStreamHeaderTakesNothingOfTheRecords(t *testing.T) {
 func TestRecordBufferStaysWithinTheLimit(t *testing.T) {
 	var b []byte
 	for seq, size := range []int{1, 400, 500, 600, streamLimit, 3, streamLimit} {
-		b = AppendRecord(b, Record{Seq: uint64(seq + 1), Data: make([]byte, size)})
+		b = appendRecord(b, Record{Seq: uint64(seq + 1), Data: make([]byte, size)})
 	}
 	r := NewRecordReader(bytes.NewReader(b), streamLimit)
 	var err error
@@ -176,9 +176,14 @@ func TestStreamErrorIsPassedOn(t *testing.T) {
 }
 
 func TestNegativeCaptureTimeIsUnknown(t *testing.T) {
-	b := AppendRecord(nil, Record{Seq: 1, Captured: -1, Data: []byte{1}})
+	b := appendRecord(nil, Record{Seq: 1, Captured: -1, Data: []byte{1}})
 	got, err := NewRecordReader(bytes.NewReader(b), streamLimit).Next()
 	if err != nil || got.Captured != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
+}
+
+// appendRecord appends a whole record.
+func appendRecord(dst []byte, r Record) []byte {
+	return append(AppendRecordHead(dst, r, len(r.Data)), r.Data...)
 }

@@ -33,3 +33,39 @@ func (m Subscribe) checkHeld() error {
 	}
 	return nil
 }
+
+// Subscribed accepts a Subscribe: frames of this epoch follow.
+type Subscribed struct {
+	ID         uint32 `cbor:"1,keyasint,omitempty"`
+	Epoch      uint64 `cbor:"2,keyasint,omitempty"`
+	LastSeq    uint64 `cbor:"3,keyasint,omitempty"` // 0: no frame yet
+	FrameCount int    `cbor:"4,keyasint,omitempty"`
+	FrameSize  int    `cbor:"5,keyasint,omitempty"` // bytes
+}
+
+func (m Subscribed) number() uint { return TypeSubscribed }
+
+func (m Subscribed) check() error {
+	return cmp.Or(checkID(m.ID), checkGeometry(m.FrameCount, m.FrameSize))
+}
+
+// Update replaces a subscription's quality of service, or asks for the newest
+// frame that the subscriber does not hold. Both, when both are given: QoS is
+// always the one wanted from now on.
+type Update struct {
+	ID      uint32 `cbor:"1,keyasint,omitempty"`
+	QoS     QoS    `cbor:"2,keyasint,omitzero"`
+	HaveSeq uint64 `cbor:"3,keyasint,omitempty"` // newest frame the subscriber has; 0: only QoS changes, or it has none
+	Owed    bool   `cbor:"4,keyasint,omitempty"` // send the newest frame if it is newer than HaveSeq, even past its budget
+}
+
+func (m Update) number() uint { return TypeUpdate }
+func (m Update) check() error { return cmp.Or(checkID(m.ID), m.QoS.check()) }
+
+// Unsubscribe ends a subscription. Frames under way may still arrive.
+type Unsubscribe struct {
+	ID uint32 `cbor:"1,keyasint,omitempty"`
+}
+
+func (m Unsubscribe) number() uint { return TypeUnsubscribe }
+func (m Unsubscribe) check() error { return checkID(m.ID) }

@@ -31,7 +31,7 @@ func checkText(field, s string) error {
 		return fmt.Errorf("%s: longer than %d bytes", field, MaxText)
 	}
 	if s != Text(s) {
-		return fmt.Errorf("%s: has what cannot be printed", field)
+		return fmt.Errorf("%s: has characters that cannot be printed", field)
 	}
 	return nil
 }

@@ -11,10 +11,10 @@ import "time"
 // Times count as those of now; a frame that was captured later than it was put is
 // taken as captured then.
 type Ages struct {
-	known  bool          // whether born is
-	born   time.Duration // when the newest frame was captured
-	from   time.Duration // what lies before is counted
-	budget time.Duration
+	known bool          // whether born is
+	born  time.Duration // when the newest frame was captured
+	from  time.Duration // what lies before is counted
+	most  time.Duration // the age above which it is over
 
 	begun   time.Duration       // of the present slot
 	slots   [ageSlots]*sawtooth // nil before the first frame; the present one is the first
@@ -27,33 +27,39 @@ type Ages struct {
 	lately  sawtooth // since the last call of Lately; without counts
 }
 
-// AgeWindow is the time that the sliding window covers at least; at most it is a
+// ageWindow is the time that the sliding window covers at least; at most it is a
 // slot longer.
-const AgeWindow = 10 * time.Second
+const ageWindow = 10 * time.Second
 
 const (
 	ageSlot  = time.Second
-	ageSlots = int(AgeWindow/ageSlot) + 1
+	ageSlots = int(ageWindow/ageSlot) + 1
 )
 
-// Put takes a frame that is put at now and was captured at born. Ages above budget
-// count as over it from now on. It allocates nothing once it has seen the like.
-func (a *Ages) Put(now, born, budget time.Duration) {
+// Put records a frame that is put at now and was captured at born. From now on it counts
+// ages above most as over. In steady state it allocates nothing.
+func (a *Ages) Put(now, born, most time.Duration) {
 	a.begin(now)
 	a.fill(now)
-	a.born, a.from, a.budget, a.known = min(born, now), now, budget, true
+	a.born, a.from, a.most, a.known = min(born, now), now, most, true
 }
 
-// Lapse takes a frame whose capture time nobody knows. The time until the next one
-// is not counted, unless Learn tells meanwhile.
-func (a *Ages) Lapse(now, budget time.Duration) {
+// Lapse records a frame whose capture time is unknown. The time until the next frame is
+// not counted, unless Learn supplies the capture time in between.
+func (a *Ages) Lapse(now, most time.Duration) {
 	a.begin(now)
 	a.fill(now)
-	a.from, a.budget, a.known = now, budget, false
+	a.from, a.most, a.known = now, most, false
 }
 
-// Learn tells when the frame that Lapse took was captured; false means that it was
-// known, or that there is none.
+// Limit counts ages above most as over from now on, without a new frame.
+func (a *Ages) Limit(now, most time.Duration) {
+	a.fill(now)
+	a.most = most
+}
+
+// Learn supplies the capture time of the frame that Lapse recorded. It reports false
+// when that time was known already, or when there is no such frame.
 func (a *Ages) Learn(born time.Duration) bool {
 	if a.slots[0] == nil || a.known {
 		return false
@@ -63,12 +69,13 @@ func (a *Ages) Learn(born time.Duration) bool {
 	return true
 }
 
-// Now is the age at now; ok is false while nobody knows.
+// Now returns the age at now; ok is false while it is unknown.
 func (a *Ages) Now(now time.Duration) (age time.Duration, ok bool) {
 	return max(0, now-a.born), a.known
 }
 
-// Window tells of the last AgeWindow before now, or of all the time if that is less.
+// Window returns the ages over the last ageWindow before now, or over all the time if
+// that is shorter.
 func (a *Ages) Window(now time.Duration) AgeStat {
 	if a.slots[0] == nil {
 		return AgeStat{}
@@ -80,8 +87,8 @@ func (a *Ages) Window(now time.Duration) AgeStat {
 	return sum.stat(sum.bands())
 }
 
-// Total tells of all the time until now, and how much of it the age was at most
-// each of AgeBounds.
+// Total returns the ages over all the time until now, and for how long the age was at
+// most each of AgeBounds.
 func (a *Ages) Total(now time.Duration) (AgeStat, [len(AgeBounds)]time.Duration) {
 	if a.slots[0] == nil {
 		return AgeStat{}, [len(AgeBounds)]time.Duration{}
@@ -129,8 +136,7 @@ func (w *window) of(slots []*sawtooth) (older, newer *sawtooth) {
 	return &w.upTo[len(slots)-w.ended], &w.since
 }
 
-// Lately tells of the time since it was called last, but for the quantiles, and is
-// quick.
+// Lately returns the ages since its last call, without the quantiles. It is cheap.
 func (a *Ages) Lately(now time.Duration) AgeStat {
 	a.fill(now)
 	s := a.lately.stat(nil)
@@ -138,7 +144,7 @@ func (a *Ages) Lately(now time.Duration) AgeStat {
 	return s
 }
 
-// Watch begins a window of its own at now, which End ends.
+// Watch begins a window of its own at now; End ends it.
 func (a *Ages) Watch(now time.Duration) *AgeWatch {
 	a.fill(now)
 	w := &AgeWatch{}
@@ -146,10 +152,10 @@ func (a *Ages) Watch(now time.Duration) *AgeWatch {
 	return w
 }
 
-// AgeWatch is a window that somebody has begun.
+// AgeWatch is a window that Watch has begun.
 type AgeWatch struct{ ages sawtooth }
 
-// End tells of the time from the Watch to now, and forgets it.
+// End returns the ages from the Watch to now, and ends the window.
 func (a *Ages) End(w *AgeWatch, now time.Duration) AgeStat {
 	a.fill(now)
 	for i, s := range a.watched {
@@ -179,7 +185,7 @@ func (a *Ages) fill(now time.Duration) {
 	}
 	for now-a.begun >= ageSlot {
 		at := a.begun + ageSlot
-		if gone := now - at - AgeWindow; gone > ageSlot {
+		if gone := now - at - ageWindow; gone > ageSlot {
 			at += gone / ageSlot * ageSlot
 		}
 		a.line(at)
@@ -208,15 +214,15 @@ func (a *Ages) line(to time.Duration) {
 		return
 	}
 	low, high := a.from-a.born, to-a.born
-	a.slots[0].add(low, high, a.budget)
-	a.lately.add(low, high, a.budget)
+	a.slots[0].add(low, high, a.most)
+	a.lately.add(low, high, a.most)
 	if a.present.count(low, high) {
 		a.counted = true
 	} else {
 		a.slots[0].count(low, high)
 	}
 	for _, s := range a.watched {
-		s.add(low, high, a.budget)
+		s.add(low, high, a.most)
 		s.count(low, high)
 	}
 	a.from = to

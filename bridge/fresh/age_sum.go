@@ -7,15 +7,15 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// AgeStat sums up an age over time, weighted by time. The quantiles may be off by
-// 8 µs or 0.4 %, the rest is exact.
+// AgeStat sums up an age over a span of time, weighted by time. The quantiles are within
+// 8 µs or 0.4 %; the rest is exact.
 type AgeStat struct {
 	Span time.Duration // over which the age was known; 0: nothing else is known
 	Mean time.Duration
 	P50  time.Duration // half of the time it was not above that
 	P99  time.Duration
 	Peak time.Duration // just before a frame ended it, or now
-	Over time.Duration // time above the budget
+	Over time.Duration // time above the age that Put said
 }
 
 // AgeBounds are the bounds of ages that a histogram of them has.
@@ -45,10 +45,10 @@ const (
 )
 
 // add adds the line from age low to age high, but for its counts.
-func (s *sawtooth) add(low, high, budget time.Duration) {
+func (s *sawtooth) add(low, high, most time.Duration) {
 	s.span += high - low
 	s.area += (low + high).Seconds() / 2 * (high - low).Seconds()
-	s.over += max(0, high-max(low, budget))
+	s.over += max(0, high-max(low, most))
 	s.peak = max(s.peak, high)
 }
 

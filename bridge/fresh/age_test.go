@@ -86,8 +86,8 @@ func TestAgesAreThoseThatWouldBeSampled(t *testing.T) {
 		}
 	}
 	window := a.Window(end)
-	if window.Span < AgeWindow || window.Span > AgeWindow+time.Second {
-		t.Errorf("the window is %v, want %v to a second more", window.Span, AgeWindow)
+	if window.Span < ageWindow || window.Span > ageWindow+time.Second {
+		t.Errorf("the window is %v, want %v to a second more", window.Span, ageWindow)
 	}
 	compare(t, "window", window, samples[len(samples)-int(window.Span/step):], budget)
 }
@@ -129,10 +129,10 @@ func TestAgeGrowsWhileNothingComes(t *testing.T) {
 		t.Errorf("age %v, want %v", age, last+5*time.Hour)
 	}
 	w := a.Window(at)
-	if w.Peak != last+5*time.Hour || w.Over != w.Span || w.Span < AgeWindow || w.Span > AgeWindow+time.Second {
+	if w.Peak != last+5*time.Hour || w.Over != w.Span || w.Span < ageWindow || w.Span > ageWindow+time.Second {
 		t.Errorf("got %+v, want a window that is over budget as a whole, with a peak of %v", w, last+5*time.Hour)
 	}
-	if w.Mean > w.Peak || w.Mean < w.Peak-AgeWindow {
+	if w.Mean > w.Peak || w.Mean < w.Peak-ageWindow {
 		t.Errorf("mean %v in a window that ends at %v", w.Mean, w.Peak)
 	}
 	total, _ := a.Total(at)

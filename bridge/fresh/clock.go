@@ -9,7 +9,9 @@ import "time"
 // that is suspended has its monotonic clock stand still: samples that contradict
 // each other tell that, and then the latest alone counts. No wall clock is involved.
 type Clock struct {
-	samples [clockSamples]sample // at 0: none
+	samples   [clockSamples]sample // at 0: none
+	suspended time.Duration        // for how long this host had been, when it was told last
+	since     time.Duration        // exchanges that began before tell nothing
 }
 
 type sample struct {
@@ -29,13 +31,35 @@ func (s sample) uncertainty(now time.Duration) time.Duration {
 	return s.rtt/2 + max(now-s.at+s.rtt, 0)/mostDrift
 }
 
-// Sample takes one exchange: our packet left at sent (our clock), reached the
-// peer at arrived (its clock); the peer's report left at reported (its clock)
-// and is here at now (our clock). step is by how much its clock has moved against
-// ours since, if one of them stood still; else 0.
+// leastSuspension is the shortest time for which a host can be suspended, and far
+// below any budget.
+const leastSuspension = time.Millisecond
+
+// Slept reports whether a host that had been suspended for then in all, and for now a
+// while later, was suspended in between: its clock stood still.
+func Slept(then, now time.Duration) bool { return now-then >= leastSuspension }
+
+// Suspended sets the total time for which this host has been suspended. When that has
+// grown, the offset is unknown until an exchange that begins at now or later: what
+// arrived in between may be of any age.
+func (c *Clock) Suspended(now, total time.Duration) {
+	if Slept(c.suspended, total) {
+		c.samples, c.since = [clockSamples]sample{}, now
+	}
+	c.suspended = max(c.suspended, total)
+}
+
+// KnownAt returns the total time for which this host had been suspended when the current
+// Offset was learnt.
+func (c *Clock) KnownAt() time.Duration { return c.suspended }
+
+// Sample records one exchange: our packet left at sent (our clock) and reached the peer
+// at arrived (its clock); the peer's report left at reported (its clock) and arrived at
+// now (our clock). When one of the two clocks stood still since the last sample, step is
+// how far the peer's clock has moved against ours; otherwise it is 0.
 func (c *Clock) Sample(sent, arrived, reported, now time.Duration) (step time.Duration) {
 	rtt := (now - sent) - (reported - arrived)
-	if rtt < 0 {
+	if rtt < 0 || sent < c.since {
 		return 0
 	}
 	s := sample{at: now, offset: ((arrived - sent) + (reported - now)) / 2, rtt: rtt}

@@ -1,10 +1,20 @@
-// Package fresh holds the pure parts of the freshness engine: which packets of
-// a link are on their way (Flight), what of the peer's packets has arrived
-// (Receipts), how far the peer's clock is from ours (Clock), how a frame of
-// several packets is sent (Outgoing) and put together again (Assembly), how old what
-// a reader has was over time (Ages).
+// Package fresh is the policy that keeps frames fresh: what to send when, and how old it
+// is. It knows no socket, goroutine, lock or clock: now is an argument, a time.Duration
+// since the node started, so that every hard case is a plain function call in a test.
 //
-// Nothing here knows a socket, a goroutine, a lock or a clock: now is an
-// argument, a time.Duration since the node started, and every hard case is a
-// plain function call in a test.
+//	// the sender of a link
+//	if pacer.Next(now) <= now { // when the next packet may leave
+//		number := flight.NextNumber(now)
+//		flight.Sent(now, number, size, width, pieces) // kept until the peer reports
+//		pacer.Sent(now, size)
+//	}
+//	outcome := flight.Feedback(now, held, report) // what arrived, what is lost
+//
+//	// the receiver
+//	receipts.Received(now, number, size, cargo)   // what the next report says
+//	ages.Put(now, born, budget)                   // how old a reader's newest frame is
+//
+// Clock estimates how far the peer's clock is from ours. Outgoing cuts a frame into the
+// parts of several packets, and Assembly puts it together again. Each type belongs to one
+// goroutine, or stands under a lock of its owner.
 package fresh

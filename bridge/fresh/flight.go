@@ -8,7 +8,7 @@ import (
 	"achbridge/wire"
 )
 
-// Piece is what a packet holds of one frame: the whole of it, or one part.
+// Piece is the part of one frame that a packet holds: the whole frame, or one part.
 type Piece struct {
 	Sub   uint32
 	Seq   uint64
@@ -16,11 +16,10 @@ type Piece struct {
 	Whole bool
 }
 
-// Flight keeps account of the packets of one link that carry frames and whose
-// fate is not known yet. The owner records every packet it sends and feeds in
-// the peer's feedback; Flight tells which pieces arrived and which are lost.
-// Not safe for concurrent use. It reuses its memory: in steady state it
-// allocates nothing.
+// Flight keeps account of the packets of one link that carry frames and are not yet
+// known to have arrived or to be lost. The owner records every packet it sends and
+// passes in the peer's feedback; Flight returns which pieces arrived and which are lost.
+// Not safe for concurrent use. In steady state it allocates nothing.
 type Flight struct {
 	packets []packet // in order of number; packets[0] is the oldest open one
 	next    uint64   // number given last
@@ -31,13 +30,13 @@ type Flight struct {
 	srtt, rttvar time.Duration
 	least        least         // round trip
 	guessed      bool          // they are what Begin was told
-	late         time.Duration // how long the peer holds word of a packet back
+	late         time.Duration // how long the peer holds an acknowledgement back
 	sampled      uint64        // newest packet that a round trip was taken from
 	waiting      bool          // for the first answer to what was sent since unheard
 	unheard      time.Duration // since when nothing new was heard, while waiting
 	tried        time.Duration // since when packets have left on end and none was answered, while waiting
 	asked        time.Duration // when the latest packet left
-	width        Width
+	width        pathWidth
 	sent, lost   uint64  // packets with frames, and those of them that did not arrive as far as is known
 	out          Outcome // what is returned, kept for its memory
 }
@@ -68,19 +67,19 @@ const (
 	initialRTO    = 500 * time.Millisecond
 	// overhead is what the transport adds to a packet, in bytes.
 	overhead = 40
-	// forgetAfter is how long word of an expired packet is still worth something.
+	// forgetAfter is how long an acknowledgement of an expired packet is still of use.
 	forgetAfter = 5 * time.Second
 )
 
-// NextNumber is the number the next packet of the link carries. Every packet
-// takes one, whether it holds frames or only feedback.
+// NextNumber returns the number of the link's next packet. Every packet takes one, with
+// frames or with feedback alone.
 func (f *Flight) NextNumber(now time.Duration) uint64 {
 	f.next++
 	f.left[f.next%uint64(len(f.left))] = now
 	return f.next
 }
 
-// SentAt is when packet number left; ok is false when that is too long ago.
+// SentAt returns when packet number left; ok is false when that is too long ago.
 func (f *Flight) SentAt(number uint64) (at time.Duration, ok bool) {
 	if number == 0 || number > f.next || f.next-number >= uint64(len(f.left)) {
 		return 0, false
@@ -88,8 +87,8 @@ func (f *Flight) SentAt(number uint64) (at time.Duration, ok bool) {
 	return f.left[number%uint64(len(f.left))], true
 }
 
-// Sent records a packet that left at now with these pieces, which are copied: a
-// datagram of width bytes, and what left on streams with it, of size bytes together.
+// Sent records a packet that left at now: a datagram of width bytes and what left on
+// streams with it, size bytes together. It copies pieces.
 func (f *Flight) Sent(now time.Duration, number uint64, size, width int, pieces []Piece) {
 	if !f.waiting {
 		f.waiting, f.unheard, f.tried = true, now, now
@@ -111,15 +110,15 @@ func (f *Flight) Sent(now time.Duration, number uint64, size, width int, pieces 
 	f.held += size + overhead
 }
 
-// Outcome is what one report of the peer settles. Its slices are valid until
-// the next call of Flight.
+// Outcome is what one report of the peer settles. Its slices are valid until the next
+// call of Flight.
 type Outcome struct {
 	Arrived, Lost []Piece
 	Deliveries    []Delivery // of the packets whose arrival time is known, in order of arrival
 	LostPackets   int
 }
 
-// Feedback takes one report of the peer, which held it back for held after the
+// Feedback processes one report of the peer. The peer held it back for held after its
 // newest packet had arrived.
 func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 	f.out.Arrived, f.out.Lost, f.out.Deliveries, f.out.LostPackets = f.out.Arrived[:0], f.out.Lost[:0], f.out.Deliveries[:0], 0
@@ -143,7 +142,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 			if p.state == expired {
 				f.lost--
 			}
-			f.width.Arrived(p.sent, p.width)
+			f.width.arrived(p.sent, p.width)
 			f.out.Arrived = append(f.out.Arrived, p.pieces...)
 			f.delivery(p, r, now-max(held, 0))
 			f.settle(p, closed)
@@ -151,7 +150,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 			f.out.Lost = append(f.out.Lost, p.pieces...)
 			f.out.LostPackets++
 			f.lost++
-			f.width.Lost(p.sent, p.width)
+			f.width.lost(p.sent, p.width)
 			f.settle(p, closed)
 		}
 	}
@@ -188,9 +187,8 @@ func (f *Flight) delivery(p *packet, r wire.Feedback, prompt time.Duration) {
 	}
 }
 
-// Expire returns the pieces of the packets that nothing was heard of for so
-// long that they must be taken for lost. The slice is valid until the next
-// call.
+// Expire returns the pieces of packets that were not answered for so long that they
+// count as lost. The slice is valid until the next call.
 func (f *Flight) Expire(now time.Duration) (lost []Piece) {
 	f.out.Lost = f.out.Lost[:0]
 	for i := range f.packets {
@@ -198,7 +196,7 @@ func (f *Flight) Expire(now time.Duration) (lost []Piece) {
 		case p.state == open && now-p.sent >= f.timeout():
 			f.out.Lost = append(f.out.Lost, p.pieces...)
 			f.lost++
-			f.width.Lost(p.sent, p.width)
+			f.width.lost(p.sent, p.width)
 			f.settle(p, expired)
 		case p.state == expired && now-p.sent >= forgetAfter:
 			f.settle(p, closed)
@@ -208,8 +206,8 @@ func (f *Flight) Expire(now time.Duration) (lost []Piece) {
 	return f.out.Lost
 }
 
-// NextExpiry is when Expire has to be called next; ok is false when nothing is
-// in flight.
+// NextExpiry returns when Expire must be called next; ok is false when nothing is in
+// flight.
 func (f *Flight) NextExpiry() (at time.Duration, ok bool) {
 	for i := range f.packets {
 		if f.packets[i].state == open {
@@ -219,18 +217,18 @@ func (f *Flight) NextExpiry() (at time.Duration, ok bool) {
 	return 0, false
 }
 
-// Count returns how many packets with frames have left, and how many of them have not
-// arrived, as far as is known.
+// Count returns how many packets with frames were sent, and how many of them are known
+// to be lost.
 func (f *Flight) Count() (sent, lost uint64) { return f.sent, f.lost }
 
-// Bytes is the size of all packets in flight.
+// Bytes returns the size of all packets in flight.
 func (f *Flight) Bytes() int { return f.bytes }
 
-// Narrow reports that the path has come to carry small packets only.
-func (f *Flight) Narrow(now time.Duration) bool { return f.width.Narrow(now) }
+// Narrow reports that the path now carries small packets only.
+func (f *Flight) Narrow(now time.Duration) bool { return f.width.narrow(now) }
 
-// Held is what the transport may still take to be on its way, in bytes: unlike
-// us it gives up nothing as long as it hears nothing.
+// Held returns how many bytes the transport may still count as in flight. The transport,
+// unlike Flight, gives no packet up while it hears nothing.
 func (f *Flight) Held() int { return f.held }
 
 // Overdue reports that no answer has come for so long that packets must be lost.
@@ -242,30 +240,30 @@ func (f *Flight) Overdue(now time.Duration) bool {
 // seconds, zero before the first sample.
 func (f *Flight) RTT() (smoothed, least time.Duration) { return f.srtt, f.least.value() }
 
-// Longer tells that the way has become so much longer.
+// Longer records that the path has become longer by that much.
 func (f *Flight) Longer(by time.Duration) { f.least.longer(by) }
 
-// Reported is how long the peer lately held back word of a packet, at most.
+// Reported returns the longest time for which the peer lately held a report back.
 func (f *Flight) Reported() time.Duration { return f.late }
 
-// Silent reports that the path should have answered for max(300 ms, 4 RTT) and
-// has not.
+// Silent reports that the path has not answered for max(300 ms, 4 RTT) although an
+// answer was due.
 func (f *Flight) Silent(now time.Duration) bool {
 	return f.waiting && now-f.unheard >= f.patience()
 }
 
-// Unanswered reports that the peer has told of nothing since then although packets
-// were sent for max(300 ms, 4 RTT) on end, and still are. Silent may be the end of
-// one packet that was lost and not sent again; this is a path that carries nothing.
+// Unanswered reports that the peer has acknowledged nothing since then, although packets
+// were sent for max(300 ms, 4 RTT) on end and still are. Silent can mean one lost
+// packet; Unanswered means a path that carries nothing.
 func (f *Flight) Unanswered(now time.Duration) (since time.Duration, ok bool) {
 	return f.tried, f.waiting && f.asked-f.tried >= f.patience() && now-f.asked < f.patience()
 }
 
 func (f *Flight) patience() time.Duration { return max(300*time.Millisecond, 4*f.srtt) }
 
-// Begin tells the round trip that the transport's handshake took, 0 if it is not
-// known. It counts until the first packet is answered: it has what was waited for
-// packets of the handshake that were lost.
+// Begin sets the round trip that the transport's handshake took, 0 if unknown. It counts
+// until the first packet is answered, because it includes the wait for handshake packets
+// that were lost.
 func (f *Flight) Begin(rtt time.Duration) {
 	if rtt > 0 {
 		f.srtt, f.rttvar, f.least, f.guessed = rtt, rtt/2, least{now: rtt}, true
@@ -318,7 +316,7 @@ func (f *Flight) drop() {
 	f.packets = f.packets[:n]
 }
 
-// Carried returns the subscriptions of which pieces are on their way.
+// Carried returns the subscriptions that have pieces in flight.
 func (f *Flight) Carried() map[uint32]bool {
 	subs := make(map[uint32]bool)
 	for i := range f.packets {

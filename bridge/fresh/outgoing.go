@@ -1,8 +1,8 @@
 package fresh
 
-// Outgoing is a frame of several parts on its way to a peer. Of a subscription at
-// most one is under way: what comes after it waits in the ring, where it is
-// replaced by newer data. The zero value is idle.
+// Outgoing is a frame of several parts on its way to a peer. A subscription has at most
+// one: the next frame waits in the ring, where newer frames replace it. The zero value
+// is idle.
 type Outgoing struct {
 	Seq   uint64
 	Size  int // bytes of the frame
@@ -15,8 +15,7 @@ type Outgoing struct {
 	active bool
 }
 
-// Begin starts frame seq of size bytes in count parts; an unfinished one is
-// forgotten.
+// Begin starts frame seq of size bytes in count parts and forgets an unfinished one.
 func (o *Outgoing) Begin(seq uint64, size, count int) {
 	if cap(o.there) < count {
 		o.there = make([]bool, count)
@@ -40,8 +39,8 @@ func (o *Outgoing) Pending() bool {
 	return o.active && (o.next < o.Count || len(o.resend) > 0)
 }
 
-// Next takes the index of the next part to send: lost ones first, since the
-// frame is nearest to complete without them.
+// Next returns the index of the next part to send: lost parts first, because they
+// complete the frame soonest.
 func (o *Outgoing) Next() (index int, ok bool) {
 	if !o.active {
 		return 0, false
@@ -60,7 +59,7 @@ func (o *Outgoing) Next() (index int, ok bool) {
 	return o.next - 1, true
 }
 
-// Arrived records that a part is there; true means the frame is now complete.
+// Arrived records that a part has arrived. It reports whether the frame is now complete.
 func (o *Outgoing) Arrived(seq uint64, index int) bool {
 	if !o.active || seq != o.Seq || index >= o.Count || o.there[index] {
 		return false
@@ -73,8 +72,8 @@ func (o *Outgoing) Arrived(seq uint64, index int) bool {
 	return o.left == 0
 }
 
-// Lost records that a part did not arrive; it will be sent again. It reports
-// whether the part belongs to the frame that is on its way.
+// Lost records that a part did not arrive, so that Next returns it again. It reports
+// whether the part belongs to the current frame.
 func (o *Outgoing) Lost(seq uint64, index int) bool {
 	if !o.active || seq != o.Seq || index >= o.Count || o.there[index] {
 		return false

@@ -85,18 +85,18 @@ const (
 	rateFell     = 0.7                     // below this part of the former one the path has changed
 )
 
-// Delivery is what became known of one packet: it left at Sent by our clock
-// and arrived at Arrived by the peer's. RTT is its way there and the report's
-// way back, without what the peer held it; 0: not known.
+// Delivery describes one packet that arrived: it left at Sent by our clock and arrived
+// at Arrived by the peer's. RTT is the round trip, without the time for which the peer
+// held the report back; 0 means unknown.
 type Delivery struct {
 	Size          int
 	Sent, Arrived time.Duration
 	RTT           time.Duration
 }
 
-// Delivered takes the packets that a report tells of, in order of arrival; rtt
-// is the least round trip. It returns by how much the way there has become longer,
-// when that is found out.
+// Delivered processes the packets of one report, in order of arrival; rtt is the least
+// round trip. It returns by how much the path has become longer, once it has found that
+// out.
 func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration) (longer time.Duration) {
 	p.start()
 	for _, d := range list {
@@ -284,7 +284,7 @@ func (p *Pacer) raise(power float64, elapsed, rtt time.Duration) {
 	p.set(p.rate * math.Exp(power*min(1, float64(elapsed)/float64(rtt))))
 }
 
-// Lost takes a burst of lost packets, or a path that fell silent: it halves.
+// Lost halves the rate after a burst of lost packets, or after the path fell silent.
 func (p *Pacer) Lost(now time.Duration) {
 	p.growing, p.path, p.full, p.sure = 0, p.rate/2, 0, false
 	p.quiet = now
@@ -292,98 +292,13 @@ func (p *Pacer) Lost(now time.Duration) {
 	p.nextRound(now)
 }
 
-// Resumed says that a path which was silent is heard again: how few packets came in
-// that time tells nothing of the rate at which it delivers, and frames did not wait
-// for us.
+// Resumed says that a silent path is heard again. The few packets that arrived during
+// the silence say nothing about the rate, and the frames of that time did not wait for
+// the pacer.
 func (p *Pacer) Resumed(now time.Duration) {
 	p.arrived, p.growing, p.loaded = arrivals{}, 0, now
 	if p.held != 0 {
 		p.held = now
 	}
 	p.nextRound(now)
-}
-
-// Next is when a packet may leave; it may be in the past.
-func (p *Pacer) Next(now time.Duration) time.Duration {
-	p.top(now)
-	if p.credit >= 0 {
-		return now
-	}
-	return now + time.Duration(-p.credit/p.rate*float64(time.Second)) + 1
-}
-
-// Sent takes a packet of size bytes that left at now.
-func (p *Pacer) Sent(now time.Duration, size int) {
-	p.top(now)
-	p.credit -= float64(size + headerBytes)
-}
-
-// Held tells whether frames wait for the pacer from now on: while none do, it
-// learns nothing about what the path could carry.
-func (p *Pacer) Held(now time.Duration, held bool) {
-	switch {
-	case held && p.held == 0:
-		p.held = now
-		if now-p.freed > p.wire(p.depth()) {
-			p.loaded = now
-		}
-	case !held && p.held != 0:
-		p.limited += now - max(p.held, p.round)
-		p.held, p.freed = 0, now
-	}
-}
-
-// Window is how many bytes may be in flight on a path of this round trip when
-// the peer reports as late as delay. Above the first few packets it needs proof:
-// the path has delivered at such a rate lately. So when it slows down, what is
-// in flight is little more than it carried before.
-func (p *Pacer) Window(rtt, delay time.Duration) int {
-	p.start()
-	late := max(delay/2, delay-rtt/4) // on long ways the average delay is enough
-	return max(int(min(p.rate, p.best.rate())*(rtt+late).Seconds())+burstPackets*packetBytes, firstWindow)
-}
-
-// Rate is what the path is taken to carry, in bytes a second.
-func (p *Pacer) Rate() float64 {
-	p.start()
-	return p.rate
-}
-
-// Path is what the path delivered when it was last seen full, in bytes a second;
-// 0: it never was, or not since packets were lost in a burst.
-func (p *Pacer) Path() float64 { return p.full }
-
-func (p *Pacer) start() {
-	if p.rate == 0 {
-		p.rate = initialRate
-	}
-}
-
-func (p *Pacer) set(rate float64) { p.rate = min(max(rate, leastRate), mostRate) }
-
-// wire is how long size bytes take at the rate.
-func (p *Pacer) wire(size float64) time.Duration {
-	return time.Duration(size / p.rate * float64(time.Second))
-}
-
-func (p *Pacer) top(now time.Duration) {
-	p.start()
-	p.credit = min(p.depth(), p.credit+p.rate*(now-p.filled).Seconds())
-	p.filled = now
-}
-
-// depth is the most that may leave at once.
-func (p *Pacer) depth() float64 {
-	return min(max((burstPackets-1)*packetBytes, p.rate*burstTime.Seconds()), mostBurst)
-}
-
-func (p *Pacer) waited(now time.Duration) time.Duration {
-	if p.held == 0 {
-		return p.limited
-	}
-	return p.limited + now - max(p.held, p.round)
-}
-
-func (p *Pacer) nextRound(now time.Duration) {
-	p.round, p.limited, p.seen = now, 0, 0
 }

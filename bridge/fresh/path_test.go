@@ -63,12 +63,12 @@ func (f *flow) offer(p *path) {
 		f.next = p.now
 	}
 	for p.now >= f.next {
-		f.pacer.Held(p.now, true)
+		f.pacer.Hold(p.now)
 		if f.pacer.Next(p.now) > p.now || f.inPipe > 0 && f.inPipe+f.size > f.pacer.Window(rtt+f.longer, f.delay) {
 			return
 		}
 		if f.period > 0 {
-			f.pacer.Held(p.now, false)
+			f.pacer.Free(p.now)
 			f.next += f.period
 		}
 		f.send(p)

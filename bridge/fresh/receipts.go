@@ -46,10 +46,10 @@ type Cargo int
 const (
 	Nothing  Cargo = iota // only feedback: it asks for no answer
 	Frames                // frames, or parts of such as are not complete yet
-	Complete              // the last part of a frame: its sender waits for word of it
+	Complete              // the last part of a frame: its sender waits for the acknowledgement
 )
 
-// Received records a packet of size bytes; false means it was here before.
+// Received records a packet of size bytes. It reports false for a duplicate.
 func (r *Receipts) Received(now time.Duration, number uint64, size int, cargo Cargo) bool {
 	if !r.packets.Add(number) {
 		return false
@@ -68,17 +68,16 @@ func (r *Receipts) Received(now time.Duration, number uint64, size int, cargo Ca
 	return true
 }
 
-// Count returns how many packets have arrived, and how many of lower numbers than the
+// Count returns how many packets have arrived, and how many with numbers below the
 // newest have not.
 func (r *Receipts) Count() (arrived, missing uint64) {
 	return r.count, r.packets.newest - min(r.count, r.packets.newest)
 }
 
-// Due is when the next report has to leave: delay after the first packet that it
-// tells of, or later, when the credit allows; ok is false when the peer knows
-// everything. The end of a frame of several parts is reported at once, but not
-// more often than every 500 µs, since its sender holds back the next frame of
-// that channel till then.
+// Due returns when the next report must leave: delay after the first packet that it
+// covers, or later when the credit requires it; ok is false when the peer knows
+// everything. The end of a frame of several parts is reported at once, at most every 500
+// µs, because its sender holds back the channel's next frame until then.
 func (r *Receipts) Due(delay time.Duration) (at time.Duration, ok bool) {
 	switch {
 	case r.waiting == 0:
@@ -103,17 +102,16 @@ func (r *Receipts) News(now time.Duration) bool {
 	return r.waiting > 0 && r.credit >= rideBytes*feedbackPart || r.told != r.packets.newest && now-r.repeated >= newsInterval
 }
 
-// Reminder is when to repeat the last report because nothing came since; ok is
-// false before the first packet. A peer that was restarted learns from it that
-// somebody takes it for its former self, and says so (a QUIC stateless reset,
-// which the transport's own keep-alives are too small to provoke).
+// Reminder returns when to repeat the last report because nothing has come since; ok is
+// false before the first packet. A restarted peer answers it with a QUIC stateless
+// reset; the transport's own keep-alives are too small to cause one.
 func (r *Receipts) Reminder() (at time.Duration, ok bool) {
 	return max(r.arrived[r.packets.newest%64], r.repeated) + reminderAfter, r.packets.newest != 0
 }
 
-// Report returns what is to be told at now, in a packet that has so many bytes
-// of frames, and takes it for told: what arrived, and when the packets did that
-// no report has told of. ok is false before the first packet.
+// Report returns the report for now, in a packet that has that many bytes of frames:
+// what arrived, and the arrival times that no report has had yet. It counts them as
+// reported. ok is false before the first packet.
 func (r *Receipts) Report(now time.Duration, frames int) (f wire.Feedback, ok bool) {
 	f.Newest, f.Bitmap, f.Arrived = r.packets.newest, r.packets.bitmap, r.arrived[r.packets.newest%64]
 	for back := uint64(1); back < 64 && r.packets.newest-back > r.told && back < r.packets.newest && f.ArrivalCount < wire.MaxArrivals; back++ {
@@ -124,7 +122,7 @@ func (r *Receipts) Report(now time.Duration, frames int) (f wire.Feedback, ok bo
 		f.Arrivals[f.ArrivalCount] = wire.Arrival{Back: back, Before: before}
 		f.ArrivalCount++
 	}
-	if r.waiting > 0 { // a reminder does not delay word of what comes next
+	if r.waiting > 0 { // a reminder does not delay the next report
 		r.spend(f, frames)
 		r.reported = now
 	}

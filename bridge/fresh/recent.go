@@ -1,14 +1,13 @@
 package fresh
 
-// Recent remembers which of the latest 64 numbers were there already. The zero
-// value has seen none.
+// Recent remembers which of the latest 64 numbers it has seen. The zero value has seen
+// none.
 type Recent struct {
 	newest uint64
 	bitmap uint64 // bit i: newest-1-i was there
 }
 
-// Add records number n; false means that it was there before, or is too old to
-// tell.
+// Add records number n. It reports false when n was seen before, or is too old to tell.
 func (r *Recent) Add(n uint64) (first bool) {
 	switch {
 	case n > r.newest:

@@ -3,6 +3,8 @@ package transport
 import (
 	"errors"
 	"fmt"
+
+	"achbridge/bridge/trust"
 )
 
 // What a peer is told whose certificate is refused: an alert of TLS (RFC 8446 section
@@ -16,9 +18,9 @@ const (
 // alertOf is the alert that tells why a certificate is refused.
 func alertOf(err error) byte {
 	switch {
-	case errors.Is(err, ErrRevoked):
+	case errors.Is(err, trust.ErrRevoked):
 		return alertRevoked
-	case errors.Is(err, ErrNotNow):
+	case errors.Is(err, trust.ErrNotNow):
 		return alertExpired
 	}
 	return alertBad
@@ -29,11 +31,11 @@ func alertOf(err error) byte {
 func toldBy(alert byte) error {
 	switch alert {
 	case alertBad:
-		return fmt.Errorf("our certificate was refused: %w", ErrWrongKey)
+		return fmt.Errorf("our certificate was refused: %w", trust.ErrWrongKey)
 	case alertRevoked:
-		return fmt.Errorf("our %w, says the peer", ErrRevoked)
+		return fmt.Errorf("our %w, says the peer", trust.ErrRevoked)
 	case alertExpired:
-		return fmt.Errorf("our %w, says the peer", ErrNotNow)
+		return fmt.Errorf("our %w, says the peer", trust.ErrNotNow)
 	}
 	return nil
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"net/netip"
 	"testing"
+
+	"achbridge/bridge/trust"
 )
 
 // benchPair is a session over loopback sockets.
 func benchPair(b *testing.B) (robot, pc *Session) {
-	key := NewKey()
+	key := trust.NewKey()
 	var ends []*Endpoint
 	for _, host := range []string{"robot", "pc"} {
 		e, err := Listen(bindLoopback(b, netip.AddrPort{}), Config{Key: key, Node: nodeOf(host), Host: host})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/bridge/trust"
 )
 
 // stage is the least that a scenario needs. Each has what the ones before it have.
@@ -116,19 +118,19 @@ func openDescriptors(t *testing.T) int {
 func bothEndsKnowEachOther(t *testing.T, l *lab) {
 	robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "Küche pc")
 	robot, pc := l.join(t, robotEnd, pcEnd)
-	if got, want := robot.Peer(), (Peer{Node: nodeOf("Küche pc"), Host: "Küche pc"}); got != want {
+	if got, want := robot.Peer(), (trust.Peer{Node: nodeOf("Küche pc"), Host: "Küche pc"}); got != want {
 		t.Errorf("robot's peer: got %v, want %v", got, want)
 	}
-	if got, want := pc.Peer(), (Peer{Node: nodeOf("robot"), Host: "robot"}); got != want {
+	if got, want := pc.Peer(), (trust.Peer{Node: nodeOf("robot"), Host: "robot"}); got != want {
 		t.Errorf("pc's peer: got %v, want %v", got, want)
 	}
 	if robot.Dialled() || !pc.Dialled() {
 		t.Errorf("dialled: got robot %t, pc %t, want false, true", robot.Dialled(), pc.Dialled())
 	}
-	if got, want := pc.RemoteAddr().String(), robotEnd.LocalAddr().String(); got != want {
+	if got, want := pc.RemoteAddr().String(), robotEnd.localAddr().String(); got != want {
 		t.Errorf("pc's remote address: got %s, want %s", got, want)
 	}
-	if got, want := robot.RemoteAddr().String(), pcEnd.LocalAddr().String(); got != want {
+	if got, want := robot.RemoteAddr().String(), pcEnd.localAddr().String(); got != want {
 		t.Errorf("robot's remote address: got %s, want %s", got, want)
 	}
 	for _, s := range []*Session{robot, pc} {
@@ -143,18 +145,18 @@ func wrongKeyIsRefused(t *testing.T, l *lab) {
 	theirs := l.start(t, Config{Key: l.keys[1], Node: nodeOf("spy"), Host: "spy"})
 	for range 3 { // within one second: one line
 		s, err := theirs.Dial(t.Context(), ours.LocalAddrs())
-		if s != nil || !errors.Is(err, ErrWrongKey) {
+		if s != nil || !errors.Is(err, trust.ErrWrongKey) {
 			t.Fatalf("dial with another key: got %v, %v, want ErrWrongKey", s, err)
 		}
 	}
-	message := ErrWrongKey.Error()
+	message := trust.ErrWrongKey.Error()
 	until(t, "logged by the listener", func() bool { return len(l.logs[ours].lines(message)) > 0 })
 	for _, side := range []struct {
 		end  *Endpoint
 		want []string
 	}{
-		{ours, []string{"peer=" + theirs.LocalAddr().String(), "network=" + l.keys[0].Network(), "peer_network=" + l.keys[1].Network()}},
-		{theirs, []string{"peer=" + ours.LocalAddr().String(), "network=" + l.keys[1].Network(), "peer_network=" + l.keys[0].Network(), "host=robot"}},
+		{ours, []string{"peer=" + theirs.localAddr().String(), "network=" + l.keys[0].Network(), "peer_network=" + l.keys[1].Network()}},
+		{theirs, []string{"peer=" + ours.localAddr().String(), "network=" + l.keys[1].Network(), "peer_network=" + l.keys[0].Network(), "host=robot"}},
 	} {
 		lines := l.logs[side.end].lines("")
 		if len(lines) != 1 || !strings.Contains(lines[0], message) {
@@ -172,12 +174,12 @@ func wrongKeyIsRefused(t *testing.T, l *lab) {
 
 func ownNodeIsRefused(t *testing.T, l *lab) {
 	e := l.node(t, "robot")
-	if _, err := e.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, ErrSelf) {
-		t.Errorf("dialling ourselves: got %v, want ErrSelf", err)
+	if _, err := e.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, errSelf) {
+		t.Errorf("dialling ourselves: got %v, want errSelf", err)
 	}
 	copied := l.start(t, Config{Key: l.keys[0], Node: nodeOf("robot"), Host: "copy"})
-	if _, err := copied.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, ErrSelf) {
-		t.Errorf("dialling a copy of our state: got %v, want ErrSelf", err)
+	if _, err := copied.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, errSelf) {
+		t.Errorf("dialling a copy of our state: got %v, want errSelf", err)
 	}
 	nobodyArrives(t, e)
 	if lines := l.logs[e].lines(""); len(lines) != 0 {
@@ -192,8 +194,8 @@ func ownNodeIsRefusedWhateverIsLost(t *testing.T, l *lab) {
 	copied := l.start(t, Config{Key: l.keys[0], Node: nodeOf("robot"), Host: "copy"})
 	for n := 1; n <= 20; n++ { // no handshake that fails has more packets
 		l.air.loseOne(n)
-		if _, err := copied.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, ErrSelf) {
-			t.Errorf("packet %d lost: got %v, want ErrSelf", n, err)
+		if _, err := copied.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, errSelf) {
+			t.Errorf("packet %d lost: got %v, want errSelf", n, err)
 		}
 	}
 	nobodyArrives(t, e)

@@ -53,8 +53,8 @@ func datagramsUpToTheLimit(t *testing.T, l *lab) {
 		}
 	}
 	for _, size := range []int{limit + 1, 64 << 10} {
-		if err := pc.SendDatagram(make([]byte, size)); !errors.Is(err, ErrTooLarge) {
-			t.Errorf("send %d bytes: got %v, want ErrTooLarge", size, err)
+		if err := pc.SendDatagram(make([]byte, size)); !errors.Is(err, errTooLarge) {
+			t.Errorf("send %d bytes: got %v, want errTooLarge", size, err)
 		}
 	}
 }

@@ -6,18 +6,19 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"achbridge/bridge/trust"
 )
 
 // headStart is how long QUIC may take for a session before SCTP is tried as well.
 const headStart = 250 * time.Millisecond
 
-// Dial makes a session with the node at to, whoever that is. With two addresses
-// QUIC is tried first, and SCTP when QUIC has failed or has no session after 250 ms;
-// the session that is there first is kept. Dial returns when both ends have proved
-// who they are, and gives up after some 5 s without an answer,
-// or when ctx is done; at its deadline that is ErrSilent too. A
-// node of another network gives ErrWrongKey, which Dial has then already logged, at
-// most once a second for each address; our own node id gives ErrSelf.
+// Dial makes a session with the node at to, whoever that is. With two addresses it tries
+// QUIC first, and SCTP when QUIC has failed or has no session after 250 ms; it keeps the
+// session that is there first. Dial returns when both ends have proved their identity.
+// It gives up after some 5 s without an answer, or when ctx is done; an expired deadline
+// is ErrSilent too. A node of another network gives trust.ErrWrongKey; Dial logs that
+// itself, at most once a second for each address. Our own node id is an error as well.
 func (e *Endpoint) Dial(ctx context.Context, to Addrs) (*Session, error) {
 	var ways []way
 	if e.quic != nil && to.QUIC != nil {
@@ -28,7 +29,7 @@ func (e *Endpoint) Dial(ctx context.Context, to Addrs) (*Session, error) {
 	}
 	switch len(ways) {
 	case 0:
-		return nil, errors.New("dial: no address for a transport that is switched on")
+		return nil, errors.New("dial: the peer has no address for any transport of this node")
 	case 1:
 		return e.dialOne(ctx, ways[0])
 	}
@@ -47,12 +48,12 @@ func (e *Endpoint) dialOne(ctx context.Context, w way) (*Session, error) {
 		err = fmt.Errorf("%w: %w", ErrSilent, err)
 	}
 	if err != nil {
-		if errors.Is(err, ErrWrongKey) {
-			var r refusal
-			if refused, ok := errors.AsType[*refusal](err); ok {
-				r = *refused
+		if errors.Is(err, trust.ErrWrongKey) {
+			var claim trust.Claim
+			if refused, ok := errors.AsType[*trust.Refusal](err); ok {
+				claim = refused.Claim
 			}
-			e.refusals.report(w.addr, r.claim, ErrWrongKey)
+			e.refusals.report(w.addr, claim, trust.ErrWrongKey)
 		}
 		return nil, fmt.Errorf("dial %v: %w", w.addr, err)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"achbridge/bridge/trust"
+	"achbridge/bridge/via"
 	"achbridge/testnet"
 )
 
@@ -16,12 +18,12 @@ func TestDialTakesTheTransportThatAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		filtered int // port
-		want     string
+		want     via.Kind
 		within   time.Duration
 	}{
-		{"Both", 0, "quic", 250 * time.Millisecond},
-		{"QUICFiltered", 8076, "sctp", time.Second},
-		{"SCTPFiltered", 8077, "quic", 250 * time.Millisecond},
+		{"Both", 0, via.QUIC, 250 * time.Millisecond},
+		{"QUICFiltered", 8076, via.SCTP, time.Second},
+		{"SCTPFiltered", 8077, via.QUIC, 250 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -54,8 +56,8 @@ func TestDialTakesTheTransportThatAnswers(t *testing.T) {
 func TestDialNamesWhatFailedOverBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		robot, _ := bothNodes(t, 0)
-		if _, err := robot.Dial(t.Context(), robot.LocalAddrs()); !errors.Is(err, ErrSelf) {
-			t.Errorf("dialling ourselves: got %v, want ErrSelf", err)
+		if _, err := robot.Dial(t.Context(), robot.LocalAddrs()); !errors.Is(err, errSelf) {
+			t.Errorf("dialling ourselves: got %v, want errSelf", err)
 		}
 	})
 }
@@ -70,7 +72,7 @@ func bothNodes(t *testing.T, filtered int) (robot, pc *Endpoint) {
 // nodesOnTestnet is bothNodes, with their network.
 func nodesOnTestnet(t *testing.T, filtered int) (robot, pc *Endpoint, n *testnet.Network) {
 	n = testnet.NewNetwork(1)
-	key := NewKey()
+	key := trust.NewKey()
 	params, err := testnet.ParseParams("delay=10ms")
 	if err != nil {
 		t.Fatal(err)

@@ -132,8 +132,8 @@ func restartedPeerIsNoticed(t *testing.T, l *lab) {
 	if err := pc.SendDatagram(make([]byte, 100)); err != nil {
 		t.Fatal(err)
 	}
-	if err := waitDone(t, pc); !errors.Is(err, ErrRestarted) {
-		t.Errorf("err: got %v, want ErrRestarted", err)
+	if err := waitDone(t, pc); !errors.Is(err, errRestarted) {
+		t.Errorf("err: got %v, want errRestarted", err)
 	}
 	if took := time.Since(start); took > defaultIdleTimeout/2 {
 		t.Errorf("noticed after %v, want one round trip", took)

@@ -3,32 +3,44 @@ package transport
 import (
 	"cmp"
 	"context"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"achbridge/bridge/trust"
 )
 
 // Config says who we are on the network. The zero value of the optional fields
 // works.
 type Config struct {
-	Key  Key    // network key, or the certificate of this host
-	Node NodeID // identity of this node, kept over restarts; Key.Node if that is not zero
-	Host string // name of this host: 1..63 bytes, no '/', no control characters; that of Key if it has one
+	Key  trust.Key    // network key, or the certificate of this host
+	Node trust.NodeID // identity of this node, kept over restarts; Key.Node if that is not zero
+	Host string       // name of this host: 1..63 bytes that can be printed, no '/'; that of Key if it has one
 	Log  *slog.Logger
+
+	// ResetSecret is kept over restarts and known to this node alone: by what follows
+	// from it, a node that was restarted proves to the peers of its former sessions that
+	// it has forgotten them. Whoever has it can end this node's sessions, so it is not
+	// made of the key. If it is zero, peers learn of a restart by silence.
+	ResetSecret [32]byte
 
 	// SCTP is the socket for sessions over SCTP; nil means none. The endpoint owns
 	// it as it owns the other.
 	SCTP net.PacketConn
 
-	// IdleTimeout is how long a peer may be silent before its session ends with
+	// idleTimeout is how long a peer may be silent before its session ends with
 	// ErrSilent; 0 means 10 s, which outlives what befalls a wireless link. Nobody
 	// has to wait for that: Session.Heard tells much sooner. On a path so slow that
 	// three retransmissions take longer, it is that long.
-	IdleTimeout time.Duration
+	idleTimeout time.Duration
 }
 
 // KeepAlive is how long the peer of a session leaves us without any packet, or a
@@ -51,20 +63,30 @@ const (
 // check reports every mistake at once.
 func (c Config) check() error {
 	var errs []error
-	if c.Key.held == nil {
+	if c.Key.IsZero() {
 		errs = append(errs, errors.New("no network key: make one with `achbridge key new`"))
 	}
-	if c.Node == (NodeID{}) {
+	if c.Node == (trust.NodeID{}) {
 		errs = append(errs, errors.New("no node id"))
 	}
-	errs = append(errs, c.Key.fits(Peer{Node: c.Node, Host: c.Host}))
-	if err := checkHost(c.Host); err != nil {
+	errs = append(errs, c.Key.Fits(trust.Peer{Node: c.Node, Host: c.Host}))
+	if err := trust.CheckHost(c.Host); err != nil {
 		errs = append(errs, err)
 	}
-	if c.IdleTimeout != 0 && c.IdleTimeout < minIdleTimeout {
-		errs = append(errs, fmt.Errorf("idle timeout %v: at least %v", c.IdleTimeout, minIdleTimeout))
+	if c.idleTimeout != 0 && c.idleTimeout < minIdleTimeout {
+		errs = append(errs, fmt.Errorf("idle timeout %v: at least %v", c.idleTimeout, minIdleTimeout))
 	}
 	return errors.Join(errs...)
+}
+
+// resetSecret derives the secret of one kind of reset from ResetSecret, by HKDF-SHA256
+// (RFC 5869). It differs from node to node, even if their secrets are copies.
+func (c Config) resetSecret(purpose string) []byte {
+	b, err := hkdf.Key(sha256.New, c.ResetSecret[:], nil, purpose+c.Node.String(), sha256.Size)
+	if err != nil {
+		panic(err) // 32 bytes are far below the limit of 255 hashes
+	}
+	return b
 }
 
 // Endpoint is this node's place on the network: sessions in, by Accept, and
@@ -74,14 +96,16 @@ type Endpoint struct {
 	quic, sctp protocol // nil without a socket
 	refusals   *refusals
 	log        *slog.Logger
-	trust      atomic.Pointer[trust] // stored under mu
+	member     atomic.Pointer[trust.Member] // stored under mu
+
+	acquaintances acquaintances
 
 	arrivals chan *Session
 	closed   chan struct{} // closed after cause is set
 
 	mu       sync.Mutex
 	sessions map[*Session]struct{} // nil once closed
-	revoked  *Revocations          // the newest that is known; nil without any
+	revoked  *trust.Revocations    // the newest that is known; nil without any
 	cause    error
 	wg       sync.WaitGroup // one per session; grows only under mu while sessions is not nil
 }
@@ -90,7 +114,7 @@ type Endpoint struct {
 // used.
 type Addrs struct{ QUIC, SCTP net.Addr }
 
-// Equal tells whether b are the same two.
+// Equal reports whether a and b have the same two addresses.
 func (a Addrs) Equal(b Addrs) bool { return sameAddr(a.QUIC, b.QUIC) && sameAddr(a.SCTP, b.SCTP) }
 
 // sameAddr compares addresses, each of which may be nil, without allocating if they
@@ -107,7 +131,7 @@ func sameAddr(a, b net.Addr) bool {
 	return a.String() == b.String()
 }
 
-// Include tells whether addr is one of them.
+// Include reports whether addr is one of them.
 func (a Addrs) Include(addr net.Addr) bool {
 	return sameAddr(a.QUIC, addr) || sameAddr(a.SCTP, addr)
 }
@@ -123,16 +147,16 @@ func (a Addrs) String() string {
 // protocol is an Endpoint's way of making sessions. It hands those that arrive to
 // Endpoint.arrived, and says by Endpoint.fail that there will be no more.
 type protocol interface {
-	// dial returns after the welcome. Strangers give ErrWrongKey, ourselves ErrSelf.
+	// dial returns after the welcome. Strangers give trust.ErrWrongKey, ourselves errSelf.
 	dial(context.Context, net.Addr) (*Session, error)
 	// close closes the socket and waits for all goroutines but those of sessions,
 	// which it ends without goodbye.
 	close()
 }
 
-// Listen starts an endpoint on conn, over QUIC, and on cfg.SCTP; one of the two may
-// be nil. The endpoint then owns them, and Close closes them; when Listen fails
-// they stay the caller's.
+// Listen starts an endpoint on conn, over QUIC, and on cfg.SCTP; one of the two may be
+// nil. From then on the endpoint owns both and Close closes them. When Listen fails, the
+// caller still owns them.
 func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
@@ -143,10 +167,13 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.IdleTimeout == 0 {
-		cfg.IdleTimeout = defaultIdleTimeout
+	if cfg.idleTimeout == 0 {
+		cfg.idleTimeout = defaultIdleTimeout
 	}
-	t, err := newTrust(cfg.Key, Peer{Node: cfg.Node, Host: cfg.Host}, nil)
+	if cfg.ResetSecret == ([32]byte{}) {
+		rand.Read(cfg.ResetSecret[:]) // never fails
+	}
+	member, err := trust.NewMember(cfg.Key, trust.Peer{Node: cfg.Node, Host: cfg.Host}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
@@ -156,8 +183,8 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 		closed:   make(chan struct{}),
 		sessions: make(map[*Session]struct{}),
 	}
-	e.trust.Store(t)
-	e.refusals = newRefusals(cfg.Log, func() string { return e.trusted().network() })
+	e.member.Store(member)
+	e.refusals = newRefusals(cfg.Log, func() string { return e.trusted().Network() })
 	if conn != nil {
 		e.addrs.QUIC = conn.LocalAddr()
 		e.quic, err = listenQUIC(conn, e, cfg)
@@ -172,15 +199,12 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// LocalAddr returns the address of the socket, of that for QUIC if there are two.
-func (e *Endpoint) LocalAddr() net.Addr { return cmp.Or(e.addrs.QUIC, e.addrs.SCTP) }
-
 // LocalAddrs returns the addresses of the sockets.
 func (e *Endpoint) LocalAddrs() Addrs { return e.addrs }
 
-// Accept returns the next session that a peer dialled. It blocks until there is
-// one, ctx is done, or the endpoint is closed (net.ErrClosed) or has failed.
-// Sessions nobody accepts pile up to a few dozen; more are turned away.
+// Accept returns the next session that a peer dialled. It blocks until there is one, ctx
+// is done, or the endpoint is closed (net.ErrClosed) or has failed. A few dozen sessions
+// may wait for Accept; the endpoint turns away more.
 func (e *Endpoint) Accept(ctx context.Context) (*Session, error) {
 	select {
 	case s := <-e.arrivals:
@@ -192,8 +216,8 @@ func (e *Endpoint) Accept(ctx context.Context) (*Session, error) {
 	}
 }
 
-// Close ends every session, telling its peer so, and closes the socket. It waits,
-// well under a second, until nothing of the endpoint runs any more.
+// Close ends every session, tells the peers, and closes the sockets. It waits, well
+// under a second, until nothing of the endpoint runs any more.
 func (e *Endpoint) Close() error {
 	sessions := e.shut(net.ErrClosed)
 	var goodbyes sync.WaitGroup
@@ -221,11 +245,11 @@ func (e *Endpoint) Close() error {
 	return nil
 }
 
-// fail closes the endpoint to arrivals because its socket broke. What the caller
-// still has to do is Close.
+// fail lets no more sessions in because the socket broke. The caller still has to call
+// Close.
 func (e *Endpoint) fail(err error) { e.shut(err) }
 
-// shut lets no more sessions in and returns those that are.
+// shut lets no more sessions in and returns the live ones.
 func (e *Endpoint) shut(cause error) []*Session {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -241,7 +265,7 @@ func (e *Endpoint) shut(cause error) []*Session {
 	return live
 }
 
-// arrived takes a session that a peer dialled to whoever calls Accept.
+// arrived hands a session that a peer dialled to Accept.
 func (e *Endpoint) arrived(s *Session) {
 	if err := e.enter(s); err != nil {
 		return
@@ -253,19 +277,21 @@ func (e *Endpoint) arrived(s *Session) {
 	}
 }
 
-// enter writes s into the book until it ends. After Close, or when s has been
-// overtaken by a change of trust, it ends s instead and says why.
+// enter keeps s in the table of sessions until it ends. After Close, or when the peer is
+// not trusted any more, it ends s instead and returns why.
 func (e *Endpoint) enter(s *Session) error {
 	e.mu.Lock()
 	var err error
 	reason := "endpoint closed"
 	if e.sessions == nil {
 		err = net.ErrClosed
-	} else if err = e.trusted().stands(s.proof); err != nil {
+	} else if err = e.trusted().Stands(s.proof); err != nil {
 		reason = noLonger(err)
 	} else {
 		e.sessions[s] = struct{}{}
-		e.wg.Go(func() { e.leave(s) })
+		at := addrOf(s.RemoteAddr())
+		e.acquaintances.begins(at)
+		e.wg.Go(func() { e.leave(s, at) })
 	}
 	e.mu.Unlock()
 	if err != nil {
@@ -274,8 +300,9 @@ func (e *Endpoint) enter(s *Session) error {
 	return err
 }
 
-func (e *Endpoint) leave(s *Session) {
+func (e *Endpoint) leave(s *Session, at netip.Addr) {
 	<-s.Done()
+	e.acquaintances.ends(at, addrOf(s.RemoteAddr()))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.sessions, s) // deleting from nil does nothing

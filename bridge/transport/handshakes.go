@@ -1,56 +1,181 @@
 package transport
 
-import "sync"
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
 
-// handshakes counts those that are pending, so as to bound what they cost. Only hosts
-// whose address is proved have a share of their own, so that nobody can be locked out
-// by forgery.
+// handshakes are those that are under way with peers that dialled us, and bound what
+// they cost. There are two counts: greetings, where the peer has not sent a whole
+// ClientHello, and meetings, which come after that and end with a session. Neither
+// refuses anybody: when it is full, the oldest without progress makes room, of the
+// source that has most of them. So nobody is kept out because of its neighbours, as
+// long as a handshake takes less time than strangers need for maxMeetings of them.
+//
+// A source is the network first, a /64 of IPv6 or a /24 of IPv4, then the address in
+// it. Twenty robots behind one address thus do not give way to a network full of
+// strangers that have one each.
+//
+// A few more places are kept for acquaintances. Those who take them give way to nobody.
 type handshakes struct {
+	known  func(netip.Addr) bool // reports whether an address is an acquaintance's
+	ousted func()                // called for each handshake that is dropped
+	calm   int                   // below how many pending ones a greeting may take longer
+
 	mu      sync.Mutex
-	pending int
-	perHost map[string]int
+	pending []*handshake // in the order of their last progress
 }
 
 const (
-	maxPending = 128
-	// A host may have maxPendingPerHost, and a quarter of the room that is left if that
-	// is less: some eight hosts that take all they can leave room for the others.
-	maxPendingPerHost = 16
-	roomPerHost       = 4
+	maxGreetings = 128
+	maxMeetings  = 128
+	// greetingLife is how long a peer may take for its ClientHello, which is one or two
+	// packets.
+	greetingLife = time.Second
+
+	maxKept = 16
+	// keptEach is how many of the kept places one address may take, so that strangers
+	// who share it with an acquaintance, behind a NAT, leave some to others.
+	keptEach = 4
 )
 
-func newHandshakes() handshakes { return handshakes{perHost: make(map[string]int)} }
+// progress is how far a handshake is.
+type progress int
 
-// enter counts one in, if there is room. Host is empty where no address is proved.
-func (h *handshakes) enter(host string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	room := maxPending - h.pending
-	if room == 0 || host != "" && h.perHost[host] >= min(maxPendingPerHost, room/roomPerHost) {
-		return false
-	}
-	h.pending++
-	if host != "" {
-		h.perHost[host]++
-	}
-	return true
+const (
+	atGreeting progress = iota
+	atMeeting           // its ClientHello is there
+	atWelcome           // so is its certificate, and it is a member's
+	atEnd
+)
+
+// handshake is one of them. It belongs to handshakes, but for what never changes.
+type handshake struct {
+	all   *handshakes
+	addr  netip.Addr // zero unless proved
+	net   netip.Prefix
+	end   func() // starts the end of the handshake and does not wait for it
+	kept  bool
+	at    progress
+	timer *time.Timer // until the greeting is too old
 }
 
-func (h *handshakes) leave(host string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.pending--
-	if host == "" {
+// enter adds a handshake. Addr is zero while the peer has not proved that it is at that
+// address: all such peers are one source. handshakes calls end with mu held, so end must
+// not call back; it may be called more than once, and after the handshake is over.
+func (a *handshakes) enter(addr netip.Addr, end func()) *handshake {
+	known := addr.IsValid() && a.known(addr)
+	h := &handshake{all: a, addr: addr, net: networkAt(addr), end: end}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h.kept = known && a.hasKept(addr)
+	h.timer = time.AfterFunc(greetingLife, h.late)
+	a.pending = append(a.pending, h)
+	a.makeRoom(h)
+	return h
+}
+
+// networkAt is the network that an address is part of.
+func networkAt(addr netip.Addr) netip.Prefix {
+	bits := 64
+	if addr.Is4() {
+		bits = 24
+	}
+	network, _ := addr.Prefix(bits) // that of no address is none
+	return network
+}
+
+// hasKept reports whether a place is kept for an acquaintance. Needs mu.
+func (a *handshakes) hasKept(addr netip.Addr) bool {
+	all, its := 0, 0
+	for _, h := range a.pending {
+		if h.kept {
+			all++
+			if h.addr == addr {
+				its++
+			}
+		}
+	}
+	return all < maxKept && its < keptEach
+}
+
+// makeRoom ends another handshake if there are too many at h's stage. Needs mu.
+func (a *handshakes) makeRoom(h *handshake) {
+	if h.kept {
 		return
 	}
-	if h.perHost[host]--; h.perHost[host] == 0 {
-		delete(h.perHost, host)
+	var others []*handshake
+	networks, addrs := make(map[netip.Prefix]int), make(map[netip.Addr]int)
+	for _, o := range a.pending {
+		if o.kept || (o.at == atGreeting) != (h.at == atGreeting) {
+			continue
+		}
+		networks[o.net]++
+		addrs[o.addr]++
+		if o != h {
+			others = append(others, o)
+		}
+	}
+	most := maxMeetings
+	if h.at == atGreeting {
+		most = maxGreetings
+	}
+	if len(others) < most {
+		return
+	}
+	first := slices.MaxFunc(others, func(x, y *handshake) int { // of equals the oldest
+		return cmp.Or(cmp.Compare(y.at, x.at), cmp.Compare(networks[x.net], networks[y.net]), cmp.Compare(addrs[x.addr], addrs[y.addr]))
+	})
+	a.remove(first)
+	a.ousted()
+	first.end()
+}
+
+// reached notes progress.
+func (h *handshake) reached(at progress) {
+	a := h.all
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h.at >= at {
+		return
+	}
+	a.remove(h)
+	h.at = at
+	a.pending = append(a.pending, h)
+	a.makeRoom(h)
+}
+
+// leave removes h, whether it became a session or failed.
+func (h *handshake) leave() {
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	h.all.remove(h)
+}
+
+// remove needs mu.
+func (a *handshakes) remove(h *handshake) {
+	if i := slices.Index(a.pending, h); i >= 0 {
+		a.pending = slices.Delete(a.pending, i, i+1)
+	}
+	h.at = atEnd
+	h.timer.Stop()
+}
+
+// late ends a greeting that has taken too long, if others need its place.
+func (h *handshake) late() {
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	if h.at == atGreeting && len(h.all.pending) >= h.all.calm {
+		h.end()
 	}
 }
 
-// atLeast tells whether n or more are pending.
-func (h *handshakes) atLeast(n int) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.pending >= n
+// atLeast reports whether n or more are pending.
+func (a *handshakes) atLeast(n int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.pending) >= n
 }

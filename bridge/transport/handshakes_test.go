@@ -1,49 +1,189 @@
 package transport
 
 import (
-	"strconv"
+	"fmt"
+	"net/netip"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
-func TestManyHostsCannotTakeAllHandshakes(t *testing.T) {
-	for _, hosts := range []int{1, 8, 40} {
-		h := newHandshakes()
-		for range maxPendingPerHost { // each takes what it gets
-			for host := range hosts {
-				h.enter("10.0.0." + strconv.Itoa(host))
+// door is where handshakes are counted, and who has had to make room.
+type door struct {
+	handshakes
+	known map[netip.Addr]bool
+	gone  map[string]int // by address
+}
+
+func newDoor() *door {
+	d := &door{known: make(map[netip.Addr]bool), gone: make(map[string]int)}
+	d.handshakes = handshakes{known: func(a netip.Addr) bool { return d.known[a] }, ousted: func() {}}
+	return d
+}
+
+// from counts in a handshake from an address, "" for one that is not proved, and takes
+// it some way.
+func (d *door) from(addr string, at progress) *handshake {
+	var proved netip.Addr
+	if addr != "" {
+		proved = netip.MustParseAddr(addr)
+	}
+	h := d.enter(proved, func() { d.gone[addr]++ })
+	h.reached(at)
+	return h
+}
+
+// counts is how many greetings there are, and how many handshakes beyond that.
+func (d *door) counts() (greetings, meetings int) {
+	for _, h := range d.pending {
+		if h.at == atGreeting {
+			greetings++
+		} else {
+			meetings++
+		}
+	}
+	return greetings, meetings
+}
+
+func TestNewcomerIsNeverKeptOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, at := range []progress{atGreeting, atMeeting, atWelcome} {
+			d := newDoor()
+			for i := range 3 * maxMeetings {
+				if h := d.from(fmt.Sprintf("10.0.%d.%d", i/200, i%200), at); h.at != at {
+					t.Fatalf("newcomer %d has to make room itself", i)
+				}
+			}
+			if g, m := d.counts(); g+m != maxMeetings {
+				t.Errorf("pending: got %d, want %d", g+m, maxMeetings)
+			}
+			for len(d.pending) > 0 {
+				d.pending[0].leave()
 			}
 		}
-		for i := range 3 {
-			if !h.enter("10.0.1." + strconv.Itoa(i)) {
-				t.Errorf("%d hosts: newcomer %d is refused, with %d pending", hosts, i, h.pending)
-			}
+	})
+}
+
+// Who makes room, when one place more is needed.
+func TestTheOldestOfTheLargestSourceMakesRoom(t *testing.T) {
+	many := func(network string, n int) (addrs []string) {
+		for i := range n {
+			addrs = append(addrs, fmt.Sprintf(network, i+1))
 		}
+		return addrs
+	}
+	for _, c := range []struct {
+		name    string
+		pending []string // filled up with addresses of 172.16.i.1
+		want    string
+	}{
+		{"an address with two", []string{"10.0.0.1", "10.0.1.1", "10.0.1.1", "10.0.2.1"}, "10.0.1.1"},
+		{"a network with many addresses", append(many("10.0.0.%d", 30), "10.1.1.1", "10.1.1.1"), "10.0.0.1"},
+		{"the address with most in it", append(many("10.0.0.%d", 30), "10.0.0.99", "10.0.0.99"), "10.0.0.99"},
+		{"a /64, whatever the address", append([]string{"10.0.0.1", "10.0.0.1"}, many("2001:db8::%x", 60)...), "2001:db8::1"},
+		{"not another /64", []string{"2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:2::2", "2001:db8:0:3::1"}, "2001:db8:0:2::1"},
+		{"a crowd rather than many behind one address", append(slices.Repeat([]string{"10.9.9.9"}, 20), many("10.0.0.%d", 100)...), "10.0.0.1"},
+		{"those who prove no address", []string{"10.0.0.1", "10.0.0.1", "", "", ""}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDoor()
+				for i := range maxMeetings - len(c.pending) {
+					d.from(fmt.Sprintf("172.16.%d.1", i), atMeeting)
+				}
+				for _, addr := range c.pending {
+					d.from(addr, atMeeting)
+				}
+				d.from("192.168.1.1", atMeeting)
+				if len(d.gone) != 1 || d.gone[c.want] != 1 {
+					t.Errorf("made room: got %v, want %q", d.gone, c.want)
+				}
+			})
+		})
 	}
 }
 
-func TestPendingHandshakesAreBounded(t *testing.T) {
-	h := newHandshakes()
-	entered := 0
-	for i := range 3 * maxPending {
-		if h.enter(strconv.Itoa(i)) {
-			entered++
+func TestProgressKeepsAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor()
+		robot := d.from("10.0.0.1", atMeeting)
+		d.from("10.0.0.2", atMeeting)
+		robot.reached(atWelcome)
+		for i := range maxMeetings {
+			d.from(fmt.Sprintf("10.0.0.%d", 3+i), atMeeting)
 		}
-		if h.enter("") {
-			entered++
+		if d.gone["10.0.0.1"] != 0 || d.gone["10.0.0.2"] != 1 {
+			t.Errorf("made room: got %v, want the stranger alone, and not the member before it", d.gone)
 		}
-	}
-	if h.pending != maxPending || entered != maxPending {
-		t.Errorf("pending: got %d, of %d let in, want %d", h.pending, entered, maxPending)
-	}
-	for i := range 3 * maxPending { // those that were let in
-		if host := strconv.Itoa(i); h.perHost[host] > 0 {
-			h.leave(host)
+		for i := range 2 * maxGreetings {
+			d.from(fmt.Sprintf("10.0.9.%d", i%250+1), atGreeting)
 		}
-	}
-	for h.pending > 0 {
-		h.leave("")
-	}
-	if len(h.perHost) != 0 {
-		t.Errorf("hosts: got %v, want none", h.perHost)
-	}
+		if d.gone["10.0.0.1"] != 0 {
+			t.Error("greetings take the place of a meeting")
+		}
+		robot.leave()
+		robot.reached(atMeeting) // too late
+		for _, h := range d.pending {
+			if h == robot {
+				t.Error("it is there again")
+			}
+		}
+	})
+}
+
+func TestPlacesAreKeptForAcquaintances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor()
+		for i := range maxKept {
+			d.known[netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})] = true
+		}
+		var kept []*handshake
+		for range 2 * keptEach { // one who shares the address of an acquaintance
+			kept = append(kept, d.from("10.0.0.0", atMeeting))
+		}
+		for i := range maxKept {
+			kept = append(kept, d.from(fmt.Sprintf("10.0.0.%d", i), atMeeting))
+		}
+		for i := range 3 * maxMeetings {
+			d.from(fmt.Sprintf("10.0.1.%d", i%250), atMeeting)
+		}
+		lost := 0
+		for _, h := range kept {
+			if h.at == atEnd {
+				lost++
+			}
+		}
+		if want := len(kept) - maxKept; lost > want || len(d.pending) != maxMeetings+maxKept {
+			t.Errorf("acquaintances: %d of %d lost their places, want at most %d; pending %d, want %d",
+				lost, len(kept), want, len(d.pending), maxMeetings+maxKept)
+		}
+		for i := range maxKept - keptEach {
+			if addr := fmt.Sprintf("10.0.0.%d", i+1); d.gone[addr] != 0 {
+				t.Errorf("%s has had to make room", addr)
+			}
+		}
+	})
+}
+
+func TestGreetingIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor()
+		d.from("10.0.0.1", atGreeting)
+		d.from("10.0.0.2", atMeeting)
+		time.Sleep(greetingLife - 1)
+		synctest.Wait()
+		d.mu.Lock()
+		if len(d.gone) != 0 {
+			t.Errorf("ended before %v: %v", greetingLife, d.gone)
+		}
+		d.mu.Unlock()
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.gone["10.0.0.1"] != 1 || d.gone["10.0.0.2"] != 0 {
+			t.Errorf("ended after %v: got %v, want the one without a ClientHello", greetingLife, d.gone)
+		}
+	})
 }

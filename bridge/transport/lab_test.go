@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/quic-go/quic-go/testutils/simnet"
 	"go.uber.org/goleak"
+
+	"achbridge/bridge/trust"
 )
 
 // lab is where endpoints meet in a test: an emulated network in virtual time, or
@@ -25,7 +28,7 @@ type lab struct {
 	// pair is a session between two new nodes: robot, which listened, and pc, which
 	// dialled.
 	pair func(*testing.T) (robot, pc *Session)
-	keys [2]Key
+	keys [2]trust.Key
 
 	sockets map[*Endpoint]net.PacketConn
 	logs    map[*Endpoint]*logBook
@@ -92,7 +95,7 @@ func bindLoopback(t testing.TB, at netip.AddrPort) net.PacketConn {
 func newLab(listen func(net.PacketConn, Config) (*Endpoint, error), bind func(*testing.T, netip.AddrPort) net.PacketConn) *lab {
 	l := &lab{
 		listen: listen, bind: bind,
-		keys:    [2]Key{NewKey(), NewKey()},
+		keys:    [2]trust.Key{trust.NewKey(), trust.NewKey()},
 		sockets: make(map[*Endpoint]net.PacketConn),
 		logs:    make(map[*Endpoint]*logBook),
 	}
@@ -125,6 +128,9 @@ func (l *lab) start(t *testing.T, cfg Config) *Endpoint {
 func (l *lab) startAt(t *testing.T, at netip.AddrPort, cfg Config) *Endpoint {
 	t.Helper()
 	book := &logBook{}
+	if cfg.ResetSecret == ([32]byte{}) {
+		copy(cfg.ResetSecret[:], cfg.Node[:]) // kept over restarts
+	}
 	cfg.Log = slog.New(slog.NewTextHandler(book, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	conn := l.bind(t, at)
 	e, err := l.listen(conn, cfg)
@@ -137,7 +143,7 @@ func (l *lab) startAt(t *testing.T, at netip.AddrPort, cfg Config) *Endpoint {
 
 // crash ends an endpoint as SIGKILL would: its socket is gone and no word is said.
 func (l *lab) crash(e *Endpoint) netip.AddrPort {
-	at := e.LocalAddr().(*net.UDPAddr).AddrPort()
+	at := e.localAddr().(*net.UDPAddr).AddrPort()
 	l.sockets[e].Close()
 	e.Close()
 	return at
@@ -182,8 +188,8 @@ func until(t *testing.T, what string, holds func() bool) {
 }
 
 // nodeOf gives every host name a node id of its own.
-func nodeOf(host string) NodeID {
-	n := NodeID{0: 0xac}
+func nodeOf(host string) trust.NodeID {
+	n := trust.NodeID{0: 0xac}
 	copy(n[1:], host)
 	return n
 }
@@ -212,3 +218,6 @@ func (b *logBook) lines(text string) []string {
 	}
 	return found
 }
+
+// localAddr is where an endpoint listens, over QUIC if it does over both.
+func (e *Endpoint) localAddr() net.Addr { return cmp.Or(e.addrs.QUIC, e.addrs.SCTP) }

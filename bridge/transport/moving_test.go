@@ -13,7 +13,7 @@ func movedPeerKeepsSession(t *testing.T, l *lab) {
 	robot, pc := l.join(t, robotEnd, pcEnd)
 	time.Sleep(time.Second)
 	for port := range 3 {
-		l.air.translate(pcEnd.LocalAddr(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, byte(1+port)), Port: 40000 + port})
+		l.air.translate(pcEnd.localAddr(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, byte(1+port)), Port: 40000 + port})
 		moved := time.Now()
 		if err := pc.SendDatagram([]byte("from elsewhere")); err != nil {
 			t.Fatal(err)
@@ -31,7 +31,7 @@ func movedPeerKeepsSession(t *testing.T, l *lab) {
 		if took := time.Since(moved); took > 5*oneWay {
 			t.Errorf("reached at its new address after %v, want 5 one-way delays", took)
 		}
-		want := l.air.outside(pcEnd.LocalAddr()).String()
+		want := l.air.outside(pcEnd.localAddr()).String()
 		if got := robot.RemoteAddr().String(); got != want {
 			t.Errorf("remote address: got %s, want %s", got, want)
 		}
@@ -46,8 +46,8 @@ func quietMovedPeerKeepsSession(t *testing.T, l *lab) {
 	robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
 	robot, pc := l.join(t, robotEnd, pcEnd)
 	time.Sleep(time.Second)
-	l.air.translate(pcEnd.LocalAddr(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 9), Port: 40000})
-	want := l.air.outside(pcEnd.LocalAddr()).String()
+	l.air.translate(pcEnd.localAddr(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 9), Port: 40000})
+	want := l.air.outside(pcEnd.localAddr()).String()
 	moved := time.Now()
 	until(t, "the robot follows", func() bool { return robot.RemoteAddr().String() == want })
 	if took := time.Since(moved); took > KeepAlive+overdue {
@@ -64,7 +64,7 @@ func liarCannotAimAtVictim(t *testing.T, l *lab) {
 	robot, pc := l.join(t, robotEnd, pcEnd)
 	time.Sleep(time.Second)
 	victim := &net.UDPAddr{IP: net.IPv4(10, 0, 9, 9), Port: 53}
-	l.air.lie(pcEnd.LocalAddr(), victim)
+	l.air.lie(pcEnd.localAddr(), victim)
 	arrived := 0
 	for range 100 {
 		if err := pc.SendDatagram(make([]byte, 100)); err != nil {
@@ -88,4 +88,37 @@ func liarCannotAimAtVictim(t *testing.T, l *lab) {
 	if robot.Err() != nil || pc.Err() != nil {
 		t.Errorf("err: got %v and %v, want both alive", robot.Err(), pc.Err())
 	}
+}
+
+// An answer counts only if it comes from where the question went, and repeats it: else
+// whoever is on the path could have what we send go to a victim.
+func TestAnswerFromElsewhereMovesNobody(t *testing.T) {
+	inBubble(listenOverSCTP, func(t *testing.T, l *lab) {
+		robot, _ := l.pair(t)
+		link := robot.carrier.(*sctpLink)
+		home, place, victim := robot.RemoteAddr(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4000}, &net.UDPAddr{IP: net.IPv4(10, 0, 9, 9), Port: 53}
+		nonce, ok := link.path.ask(place)
+		if !ok {
+			t.Fatal("nothing is asked")
+		}
+		answer := func(nonce [nonceSize]byte) []byte { return link.heartbeat(nonce)[sctpHeader:] }
+		for _, c := range []struct {
+			name  string
+			chunk []byte
+			from  net.Addr
+			want  net.Addr
+		}{
+			{"from a victim", answer(nonce), victim, home},
+			{"from home", answer(nonce), home, home},
+			{"another answer", answer([nonceSize]byte{1}), place, home},
+			{"half an answer", answer(nonce)[:heartbeatNonce+nonceSize/2], place, home},
+			{"the answer", answer(nonce), place, place},
+			{"the answer again, from a victim", answer(nonce), victim, place},
+		} {
+			link.path.answered(c.chunk, c.from)
+			if got := robot.RemoteAddr(); !sameAddr(got, c.want) || !sameAddr(link.path.destination(), c.want) {
+				t.Errorf("%s: the peer is taken to be at %v, want %v", c.name, got, c.want)
+			}
+		}
+	})(t)
 }

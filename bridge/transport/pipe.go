@@ -7,6 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"achbridge/bridge/trust"
+	"achbridge/bridge/via"
 )
 
 const (
@@ -22,8 +25,8 @@ const (
 	pipeSlab = 256 << 10
 )
 
-// Pipe returns the two ends of a session without a network, for tests and
-// benchmarks of the packages above: the first is a's (its Peer is b, and it
+// Pipe returns the two ends of a session without a network. Tests and benchmarks of
+// the packages above use it: the first is a's (its Peer is b, and it
 // dialled), the second b's. It keeps the contract of a Session over the network,
 // with these properties: nothing is lost but datagrams for which the peer's queue
 // is full, everything arrives at once, there is no goroutine, and no clock.
@@ -31,7 +34,7 @@ const (
 // Of datagrams, neither SendDatagram nor ReceiveDatagram allocates, but for one
 // piece of 256 KiB for every 218 datagrams or more, which is theirs as long as
 // somebody keeps one of them.
-func Pipe(a, b Peer) (*Session, *Session) {
+func Pipe(a, b trust.Peer) (*Session, *Session) {
 	p := &pipe{}
 	p.changed.L = &p.mu
 	left, right := newPipeEnd(p, "left"), newPipeEnd(p, "right")
@@ -73,11 +76,11 @@ func newPipeEnd(p *pipe, addr pipeAddr) *pipeEnd {
 	}
 }
 
-func (e *pipeEnd) name() string { return "pipe" }
+func (e *pipeEnd) kind() via.Kind { return via.Pipe }
 
 func (e *pipeEnd) sendDatagram(b []byte) error {
 	if len(b) > pipeDatagram {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(b), pipeDatagram)
+		return fmt.Errorf("%w: %d bytes, at most %d", errTooLarge, len(b), pipeDatagram)
 	}
 	e.pipe.mu.Lock()
 	defer e.pipe.mu.Unlock()
@@ -108,7 +111,7 @@ func (e *pipeEnd) openStream() (SendStream, error) {
 		return nil, e.cause
 	}
 	if e.open == maxStreams {
-		return nil, ErrStreamLimit
+		return nil, errStreamLimit
 	}
 	e.open++
 	s := newPipeStream(e)

@@ -30,7 +30,7 @@ func (s *pipeStream) write(b []byte) (written int, err error) {
 		case s.closed || s.reset:
 			return written, net.ErrClosed
 		case s.stopped:
-			return written, ErrStopped
+			return written, errStopped
 		case s.from.cause != nil:
 			return written, s.from.cause
 		}

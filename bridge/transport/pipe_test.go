@@ -3,11 +3,13 @@ package transport
 import (
 	"testing"
 	"testing/synctest"
+
+	"achbridge/bridge/trust"
 )
 
 var (
-	robotPeer = Peer{Node: nodeOf("robot"), Host: "robot"}
-	pcPeer    = Peer{Node: nodeOf("pc"), Host: "pc"}
+	robotPeer = trust.Peer{Node: nodeOf("robot"), Host: "robot"}
+	pcPeer    = trust.Peer{Node: nodeOf("pc"), Host: "pc"}
 )
 
 func TestPipeKeepsTheContract(t *testing.T) {

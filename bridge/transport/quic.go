@@ -8,9 +8,12 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
+
+	"achbridge/bridge/trust"
 )
 
 const (
@@ -34,7 +37,7 @@ type quicProtocol struct {
 	endpoint  *Endpoint
 	conn      net.PacketConn
 	transport *quic.Transport
-	listener  *quic.Listener
+	listener  atomic.Pointer[quic.EarlyListener]
 	dialTLS   *tls.Config
 	dialConf  *quic.Config
 	guard     *quicGuard
@@ -44,36 +47,30 @@ type quicProtocol struct {
 }
 
 func listenQUIC(conn net.PacketConn, e *Endpoint, cfg Config) (*quicProtocol, error) {
-	guard := newQUICGuard(e.refusals)
+	guard := newQUICGuard(e.refusals, e.acquaintances.has)
 	p := &quicProtocol{
 		endpoint: e,
 		conn:     conn,
 		guard:    guard,
 		transport: &quic.Transport{
 			Conn:                conn,
-			StatelessResetKey:   resetKey(cfg.Key, cfg.Node),
+			StatelessResetKey:   resetKey(cfg),
 			VerifySourceAddress: guard.crowded,
 			ConnContext:         guard.admit,
 		},
 		dialTLS:  quicTLS(e),
-		dialConf: quicConfig(cfg.IdleTimeout),
+		dialConf: quicConfig(cfg.idleTimeout),
 	}
 	p.dialConf.MaxIncomingStreams = -1
 
-	listenTLS := quicTLS(e)
-	listenTLS.ClientAuth = tls.RequireAnyClientCert
-	listenTLS.GetConfigForClient = guard.hello
-	listenConf := quicConfig(cfg.IdleTimeout)
-	listenConf.MaxIncomingStreams = 1 // the control stream
-	var err error
-	p.listener, err = p.transport.Listen(listenTLS, listenConf)
-	if err != nil {
+	if err := p.listen(cfg.idleTimeout); err != nil {
 		p.transport.Close()
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
-	p.wg.Go(func() { p.accept(ctx) })
+	p.wg.Go(func() { p.accept(ctx, cfg.idleTimeout) })
+	p.wg.Go(func() { p.makeRoom(ctx) })
 	return p, nil
 }
 
@@ -90,19 +87,19 @@ const (
 )
 
 // quicTLS is what both sides of a handshake have in common. The standard
-// verification, which looks at dates and names, gives way to trust.verify.
+// verification, which looks at dates and names, gives way to trust.Member.
 func quicTLS(e *Endpoint) *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS13,
 		NextProtos:     []string{alpn},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return e.trusted().certificate() },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return e.trusted().Certificate() },
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return e.trusted().certificate()
+			return e.trusted().Certificate()
 		},
 		InsecureSkipVerify:     true,
 		SessionTicketsDisabled: true,
 		VerifyConnection: func(cs tls.ConnectionState) error {
-			_, err := e.trusted().verify(cs.PeerCertificates)
+			_, err := e.trusted().Verify(cs.PeerCertificates)
 			if err != nil {
 				err = fmt.Errorf("%w%.0w", err, tls.AlertError(alertOf(err)))
 			}
@@ -141,9 +138,10 @@ func quicConfig(idle time.Duration) *quic.Config {
 }
 
 // resetKey makes a restarted node's stateless resets believable to its peers: it
-// is the same in every run of a node, and differs from node to node.
-func resetKey(key Key, node NodeID) *quic.StatelessResetKey {
-	return (*quic.StatelessResetKey)(key.derive("achbridge/1 stateless reset "+node.String(), 32))
+// is the same in every run of a node, and differs from node to node, even if they were
+// made of one disk image.
+func resetKey(cfg Config) *quic.StatelessResetKey {
+	return (*quic.StatelessResetKey)(cfg.resetSecret("achbridge/1 stateless reset "))
 }
 
 func (p *quicProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error) {
@@ -155,13 +153,13 @@ func (p *quicProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error
 	// Names the network we mean, so that the other side can log it when it turns
 	// out to be another. Discovery announces it in the clear as well.
 	dialTLS := p.dialTLS.Clone()
-	dialTLS.ServerName = p.endpoint.trusted().network() + serverSuffix
+	dialTLS.ServerName = p.endpoint.trusted().Network() + serverSuffix
 	conn, err := p.transport.Dial(ctx, addr, dialTLS, p.dialConf)
 	switch err = quicCause(err); {
 	case errors.Is(err, ErrSilent):
-		return nil, fmt.Errorf("%w, if packets of %d bytes pass, which QUIC needs", err, quicPacket)
+		return nil, fmt.Errorf("%w, or the path drops packets of %d bytes, which QUIC needs", err, quicPacket)
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("%w, if packets of %d bytes pass, which QUIC needs: %w", ErrSilent, quicPacket, err)
+		return nil, fmt.Errorf("%w, or the path drops packets of %d bytes, which QUIC needs: %w", ErrSilent, quicPacket, err)
 	case err != nil:
 		return nil, err
 	}
@@ -173,35 +171,17 @@ func (p *quicProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error
 	return s, nil
 }
 
-// accept takes in connections whose TLS handshake is complete.
-func (p *quicProtocol) accept(ctx context.Context) {
-	for {
-		conn, err := p.listener.Accept(ctx)
-		if err != nil {
-			p.endpoint.fail(quicCause(err))
-			return
-		}
-		p.wg.Go(func() {
-			defer p.guard.authenticated(conn)()
-			s, err := p.meet(ctx, conn, giveWelcome)
-			if err == nil {
-				p.endpoint.arrived(s)
-			}
-		})
-	}
-}
-
 // welcome is one side of the exchange that opens the control stream.
 type welcome func(context.Context, *quic.Conn) (*quic.Stream, error)
 
 // meet makes a session of a connection, or closes it. The peer has shown a
 // certificate of our network.
 func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome) (*Session, error) {
-	chain, trust := conn.ConnectionState().TLS.PeerCertificates, p.endpoint.trusted()
-	peer, err := trust.verify(chain)
+	chain, member := conn.ConnectionState().TLS.PeerCertificates, p.endpoint.trusted()
+	peer, err := member.Verify(chain)
 	code := codeUnwelcome
-	if err == nil && peer.Node == trust.self.Node {
-		err, code = ErrSelf, codeSelf
+	if err == nil && peer.Node == member.Self().Node {
+		err, code = errSelf, codeSelf
 	}
 	if err != nil {
 		conn.CloseWithError(code, plain(err.Error()))
@@ -243,19 +223,6 @@ func askWelcome(ctx context.Context, conn *quic.Conn) (*quic.Stream, error) {
 	return stream, readWelcome(stream)
 }
 
-// giveWelcome is the acceptor's side.
-func giveWelcome(ctx context.Context, conn *quic.Conn) (*quic.Stream, error) {
-	stream, err := conn.AcceptStream(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := readWelcome(stream); err != nil {
-		return nil, err
-	}
-	_, err = stream.Write([]byte{welcomeByte})
-	return stream, err
-}
-
 func readWelcome(stream io.Reader) error {
 	var b [1]byte
 	if _, err := io.ReadFull(stream, b[:]); err != nil {
@@ -274,11 +241,11 @@ func (p *quicProtocol) close() {
 	p.wg.Wait()
 }
 
-// quicCause says in this package's words why a connection came to nothing.
+// quicCause translates why a connection failed into an error of this package.
 func quicCause(err error) error {
 	if e, ok := errors.AsType[*quic.ApplicationError](err); ok {
 		if e.Remote && e.ErrorCode == codeSelf {
-			return ErrSelf // the other end of us saw it first
+			return errSelf // the other end of us saw it first
 		}
 		return &CloseError{Reason: plain(e.ErrorMessage), Remote: e.Remote}
 	}
@@ -290,11 +257,11 @@ func quicCause(err error) error {
 			return &CloseError{Remote: true}
 		}
 	}
-	if r, ok := errors.AsType[*refusal](err); ok {
+	if r, ok := errors.AsType[*trust.Refusal](err); ok {
 		return r
 	}
 	if _, ok := errors.AsType[*quic.StatelessResetError](err); ok {
-		return ErrRestarted
+		return errRestarted
 	}
 	_, idle := errors.AsType[*quic.IdleTimeoutError](err)
 	_, slow := errors.AsType[*quic.HandshakeTimeoutError](err)

@@ -5,18 +5,29 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 
 	"github.com/quic-go/quic-go"
+
+	"achbridge/bridge/trust"
 )
 
 // quicGuard bounds what strangers cost: each unfinished handshake holds a few
 // dozen kilobytes and two goroutines for up to 10 s. It also learns how each ends,
 // for the log: quic-go tells nobody about connections it never hands out.
+//
+// quic-go hands out a connection when it has read the ClientHello; from then on it can
+// be closed. One without a whole ClientHello can be ended in one way only: by closing
+// the listener, which ends all of those, and no others. So that is done, and another
+// listener begun, when there are too many, or when one of them is too old while there
+// is a crowd. A peer that happens to be between the two packets of its ClientHello at
+// that moment is told, and dials again.
 type quicGuard struct {
 	refusals *refusals
 	handshakes
+	full chan struct{} // asks for another listener
 }
 
 const (
@@ -25,72 +36,94 @@ const (
 	crowd = 8
 
 	serverSuffix = ".achbridge"
+	crowdedOut   = "too many handshakes: dial again"
 )
 
-var errCrowded = errors.New("too many handshakes pending")
-
-func newQUICGuard(r *refusals) *quicGuard {
-	return &quicGuard{refusals: r, handshakes: newHandshakes()}
+func newQUICGuard(r *refusals, known func(netip.Addr) bool) *quicGuard {
+	return &quicGuard{refusals: r, handshakes: handshakes{known: known, ousted: r.crowded, calm: crowd}, full: make(chan struct{}, 1)}
 }
 
 // attempt is one incoming connection until the welcome.
 type attempt struct {
-	addr    net.Addr
-	release func() // idempotent
+	addr  net.Addr
+	place *handshake
 
 	mu    sync.Mutex
-	known bool  // its certificate was accepted
-	claim claim // from the greeting
+	conn  *quic.Conn  // nil until it is handed out
+	ended bool        // it is to make room
+	known bool        // its certificate was accepted
+	claim trust.Claim // from the greeting
 }
 
 type attemptKey struct{}
+
+func attemptOf(ctx context.Context) *attempt { return ctx.Value(attemptKey{}).(*attempt) }
 
 // crowded is quic.Transport.VerifySourceAddress.
 func (g *quicGuard) crowded(net.Addr) bool { return g.atLeast(crowd) }
 
 // admit is quic.Transport.ConnContext: it counts the attempt in, and out again
-// when the connection ends or authenticated says so.
+// when the connection ends or becomes a session.
 func (g *quicGuard) admit(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
-	host := ""
+	a := &attempt{addr: info.RemoteAddr}
+	var proved netip.Addr
 	if info.AddrVerified {
-		host = hostPart(info.RemoteAddr)
+		proved = addrOf(info.RemoteAddr)
 	}
-	if !g.enter(host) {
-		return nil, errCrowded
-	}
-	a := &attempt{addr: info.RemoteAddr, release: sync.OnceFunc(func() { g.leave(host) })}
+	a.place = g.enter(proved, func() { g.oust(a) })
 	context.AfterFunc(ctx, func() {
-		a.release()
+		a.place.leave()
 		g.ended(a, context.Cause(ctx))
 	})
 	return context.WithValue(ctx, attemptKey{}, a), nil
 }
 
+// oust starts the end of an attempt and does not wait for it.
+func (g *quicGuard) oust(a *attempt) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	if a.conn != nil {
+		go a.conn.CloseWithError(codeUnwelcome, crowdedOut)
+		return
+	}
+	select {
+	case g.full <- struct{}{}:
+	default:
+	}
+}
+
+// handedOut notes the connection of an attempt, and reports whether it may go on.
+func (a *attempt) handedOut(conn *quic.Conn) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.conn = conn
+	return !a.ended
+}
+
 // hello is tls.Config.GetConfigForClient. It changes nothing, but notes which
 // network the dialler expects here.
 func (g *quicGuard) hello(h *tls.ClientHelloInfo) (*tls.Config, error) {
-	a, ok := h.Context().Value(attemptKey{}).(*attempt)
-	network, named := strings.CutSuffix(h.ServerName, serverSuffix)
-	if ok && named && isNetwork(network) {
+	a := attemptOf(h.Context())
+	a.place.reached(atMeeting)
+	if network, named := strings.CutSuffix(h.ServerName, serverSuffix); named && trust.IsNetwork(network) {
 		a.mu.Lock()
-		a.claim.network = network
+		a.claim.Network = network
 		a.mu.Unlock()
 	}
 	return nil, nil
 }
 
-// authenticated marks a connection whose handshake is complete, and returns what
-// to call when it has become a session or not.
-func (g *quicGuard) authenticated(conn *quic.Conn) (release func()) {
-	a := conn.Context().Value(attemptKey{}).(*attempt)
+// authenticated marks an attempt whose handshake is complete.
+func (a *attempt) authenticated() {
+	a.place.reached(atWelcome)
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.known = true
-	a.mu.Unlock()
-	return a.release
 }
 
-// ended logs how an attempt ended, unless it was a member's or came to nothing
-// without a fault: an answer lost, our own closing.
+// ended logs how an attempt ended, unless it was a member's or failed without a fault:
+// an answer was lost, or this node was closing.
 func (g *quicGuard) ended(a *attempt, cause error) {
 	a.mu.Lock()
 	known, claim := a.known, a.claim
@@ -98,18 +131,18 @@ func (g *quicGuard) ended(a *attempt, cause error) {
 	if known {
 		return
 	}
-	if refused, ok := errors.AsType[*refusal](cause); ok { // we refused it
-		g.refusals.report(a.addr, refused.claim, refused.err)
+	if refused, ok := errors.AsType[*trust.Refusal](cause); ok { // we refused it
+		g.refusals.report(a.addr, refused.Claim, refused.Err)
 		return
 	}
 	cause = quicCause(cause)
 	_, closed := errors.AsType[*CloseError](cause) // speaks only who has been let in
 	local, ok := errors.AsType[*quic.TransportError](cause)
 	leaving := ok && !local.Remote && local.ErrorCode == quic.ConnectionRefused // we take nobody in any more
-	if closed || leaving || errors.Is(cause, ErrSelf) || errors.Is(cause, ErrSilent) || errors.Is(cause, quic.ErrTransportClosed) {
+	if closed || leaving || errors.Is(cause, errSelf) || errors.Is(cause, ErrSilent) || errors.Is(cause, quic.ErrTransportClosed) {
 		return
 	}
-	if errors.Is(cause, ErrWrongKey) && claim.network == g.refusals.network() {
+	if errors.Is(cause, trust.ErrWrongKey) && claim.Network == g.refusals.network() {
 		// It meant our network and refused us all the same.
 		cause = errors.New("peer refused our certificate")
 	}

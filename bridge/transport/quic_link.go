@@ -7,6 +7,8 @@ import (
 	"net"
 	"time"
 
+	"achbridge/bridge/via"
+
 	"github.com/quic-go/quic-go"
 )
 
@@ -19,7 +21,7 @@ type quicLink struct{ conn *quic.Conn }
 // carries everywhere (RFC 8200 section 5), 1280 bytes with its header and UDP's.
 const quicPacket = 1232
 
-func (l *quicLink) name() string { return "quic" }
+func (l *quicLink) kind() via.Kind { return via.QUIC }
 
 func (l *quicLink) sendDatagram(b []byte) error {
 	err := l.conn.SendDatagram(b)
@@ -27,7 +29,7 @@ func (l *quicLink) sendDatagram(b []byte) error {
 		return nil
 	}
 	if e, ok := errors.AsType[*quic.DatagramTooLargeError](err); ok {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(b), e.MaxDatagramPayloadSize)
+		return fmt.Errorf("%w: %d bytes, at most %d", errTooLarge, len(b), e.MaxDatagramPayloadSize)
 	}
 	return quicCause(err)
 }

@@ -20,7 +20,7 @@ const controlUrgency = 0
 func (l *quicLink) openStream() (SendStream, error) {
 	stream, err := l.conn.OpenUniStream()
 	if _, full := errors.AsType[*quic.StreamLimitReachedError](err); full {
-		return nil, ErrStreamLimit
+		return nil, errStreamLimit
 	}
 	if err != nil {
 		return nil, quicCause(err)
@@ -40,7 +40,7 @@ type quicSendStream struct{ stream *quic.SendStream }
 
 func (s quicSendStream) Write(b []byte) (int, error) {
 	n, err := s.stream.Write(b)
-	return n, streamCause(err, ErrStopped)
+	return n, streamCause(err, errStopped)
 }
 
 // Close has no error to report: quic-go knows one only for a stream that was
@@ -69,7 +69,7 @@ func (c quicControl) Read(b []byte) (int, error) {
 
 func (c quicControl) Write(b []byte) (int, error) {
 	n, err := c.stream.Write(b)
-	return n, streamCause(err, ErrStopped)
+	return n, streamCause(err, errStopped)
 }
 
 // streamCause says in this package's words why a stream ended; remote is what it

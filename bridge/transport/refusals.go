@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"achbridge/bridge/trust"
 )
 
 // refusals logs refused peers: one line a second for each address, and for at most
@@ -18,6 +20,10 @@ type refusals struct {
 	mu     sync.Mutex
 	last   map[string]time.Time // by host part of the address
 	silent int                  // lines left out since the last one
+
+	ousted  int       // handshakes, since the last line about them
+	told    time.Time // when that was begun
+	telling bool      // it is being written
 }
 
 const (
@@ -29,31 +35,50 @@ func newRefusals(log *slog.Logger, network func() string) *refusals {
 	return &refusals{log: log, network: network, last: make(map[string]time.Time)}
 }
 
-// report logs that the node at addr and we do not belong together. Whether it
-// refused us or we refused it makes no difference to the operator.
-func (r *refusals) report(addr net.Addr, c claim, err error) {
+// report logs that the node at addr is not of our network. It is the same to the operator
+// whether that node refused us or we refused it.
+func (r *refusals) report(addr net.Addr, c trust.Claim, err error) {
 	silent, due := r.due(addr, time.Now())
 	if !due {
 		return
 	}
 	attrs := []any{"peer", addr.String()}
-	if c.host != "" {
-		attrs = append(attrs, "host", c.host)
+	if c.Host != "" {
+		attrs = append(attrs, "host", c.Host)
 	}
-	if errors.Is(err, ErrRevoked) || errors.Is(err, ErrNotNow) { // the network is the same
+	if errors.Is(err, trust.ErrRevoked) || errors.Is(err, trust.ErrNotNow) { // the network is the same
 		r.log.Warn("certificate refused", counted(append(attrs, "err", err), silent)...)
 		return
 	}
 	attrs = append(attrs, "network", r.network())
-	if c.network != "" {
-		attrs = append(attrs, "peer_network", c.network)
+	if c.Network != "" {
+		attrs = append(attrs, "peer_network", c.Network)
 	}
 	attrs = counted(attrs, silent)
-	if errors.Is(err, ErrWrongKey) {
-		r.log.Warn(ErrWrongKey.Error(), attrs...)
+	if errors.Is(err, trust.ErrWrongKey) {
+		r.log.Warn(trust.ErrWrongKey.Error(), attrs...)
 		return
 	}
 	r.log.Info("stranger refused", append(attrs, "err", err)...)
+}
+
+// crowded logs, at most once a second, that a handshake was dropped in favour of others.
+// It does not wait for the log.
+func (r *refusals) crowded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ousted++
+	now, n := time.Now(), r.ousted
+	if r.telling || now.Sub(r.told) < refusalPeriod {
+		return
+	}
+	r.told, r.ousted, r.telling = now, 0, true
+	go func() {
+		r.log.Warn("too many handshakes: the oldest are dropped", "count", n)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.telling = false
+	}()
 }
 
 // counted adds how many lines were left out.
@@ -64,8 +89,8 @@ func counted(attrs []any, silent int) []any {
 	return append(attrs, "count", silent)
 }
 
-// due tells whether a line about addr may be logged now, and how many were not
-// since the last one.
+// due reports whether a line about addr may be logged now, and how many lines were left
+// out since the last one.
 func (r *refusals) due(addr net.Addr, now time.Time) (silent int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -3,97 +3,84 @@ package transport
 import (
 	"errors"
 	"fmt"
-	"strings"
+
+	"achbridge/bridge/trust"
 )
 
 // trusted is what counts now.
-func (e *Endpoint) trusted() *trust { return e.trust.Load() }
+func (e *Endpoint) trusted() *trust.Member { return e.member.Load() }
 
-// SetKey has the endpoint hold another key from now on, for the same host and node.
-// Sessions whose peers are strangers by it end, and tell the peer why; the others
-// stay. An error changes nothing.
-func (e *Endpoint) SetKey(key Key) error {
-	if key.held == nil {
+// SetKey replaces the endpoint's key; host and node stay the same. Sessions whose peers
+// are strangers under the new key end, and SetKey tells the peers why; the others stay.
+// An error changes nothing.
+func (e *Endpoint) SetKey(key trust.Key) error {
+	if key.IsZero() {
 		return errors.New("set key: no network key")
 	}
-	self := e.trusted().self
-	if err := key.fits(self); err != nil {
+	self := e.trusted().Self()
+	if err := key.Fits(self); err != nil {
 		return fmt.Errorf("set key: %w", err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t, err := newTrust(key, self, e.revoked)
+	member, err := trust.NewMember(key, self, e.revoked)
 	if err != nil {
 		return fmt.Errorf("set key: %w", err)
 	}
-	e.adopt(t)
+	e.adopt(member)
 	return nil
 }
 
-// Revoke has the endpoint trust nobody whose certificate is on a list, as
-// Revocations.Bytes has it, if that is newer than the one that counts. Their
-// sessions end. Taken tells whether it was newer. A list that our authority has not
-// signed is an error.
+// Revoke adopts a list of revocations, as trust.Revocations.Bytes returns it, if it is
+// newer than the current one, and ends the sessions of revoked hosts. It reports whether
+// the list was newer. A list that our authority has not signed is an error.
 func (e *Endpoint) Revoke(list []byte) (taken bool, err error) {
-	r, err := parseRevocations(list)
+	r, err := trust.DecodeRevocations(list)
 	if err != nil {
 		return false, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t := e.trusted()
-	anchor, ok := t.anchor.(*hostAnchor)
-	switch {
-	case !ok:
-		return false, errNoAuthority
-	case r.Number() <= anchor.revoked.Number():
-		return false, nil
-	case !r.signedBy(anchor.key.authority):
-		return false, errForged
+	now := e.trusted()
+	next, err := now.WithRevocations(r)
+	if err != nil || next == now {
+		return false, err
 	}
 	e.revoked = r
-	e.adopt(&trust{self: t.self, networks: t.networks, anchor: anchor.revoking(r)})
-	e.log.Info("list of revocations taken", "number", r.Number(), "count", len(r.serials))
-	if r.Has(serialOf(anchor.key.certificate)) {
-		e.log.Error("the certificate of this host is revoked: nobody will link with it", "host", t.self.Host)
+	e.adopt(next)
+	e.log.Info("adopted a newer list of revocations", "number", r.Number(), "count", r.Len())
+	if next.IsRevoked() {
+		e.log.Error("the certificate of this host is revoked: nobody will link with it", "host", next.Self().Host)
 	}
 	return true, nil
 }
 
 // Revocations returns the list that counts, nil if there is none.
-func (e *Endpoint) Revocations() *Revocations {
-	if anchor, ok := e.trusted().anchor.(*hostAnchor); ok {
-		return anchor.revoked
-	}
-	return nil
-}
+func (e *Endpoint) Revocations() *trust.Revocations { return e.trusted().Revocations() }
 
-// NamesBind tells whether the host names of peers are proved, and their node ids
-// with them. Under a shared key they are claims of members.
-func (e *Endpoint) NamesBind() bool {
-	_, bind := e.trusted().anchor.(*hostAnchor)
-	return bind
-}
+// NamesBind reports whether certificates prove the host names and node ids of peers.
+// Under a shared key they are claims of members.
+func (e *Endpoint) NamesBind() bool { return e.trusted().NamesBind() }
 
-// Review ends the sessions of those whose certificates have ended. Whoever wants
-// that in time calls it every few seconds.
+// Review ends the sessions of peers whose certificates have ended. Call it every few
+// seconds.
 func (e *Endpoint) Review() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.review()
 }
 
-// adopt has t count from now on. It needs e.mu.
-func (e *Endpoint) adopt(t *trust) {
-	e.trust.Store(t)
+// adopt has member count from now on. It needs e.mu.
+func (e *Endpoint) adopt(member *trust.Member) {
+	e.member.Store(member)
 	e.review()
 }
 
 // review ends the sessions of those who are not trusted any more. It needs e.mu.
 func (e *Endpoint) review() {
-	t := e.trusted()
+	member := e.trusted()
 	for s := range e.sessions {
-		err := t.stands(s.proof)
+		err := member.Stands(s.proof)
 		if err == nil || s.judged {
 			continue
 		}
@@ -106,11 +93,11 @@ func (e *Endpoint) review() {
 // noLonger is what a peer is told whose session ends because it is not trusted any
 // more.
 func noLonger(err error) string {
-	if errors.Is(err, ErrWrongKey) {
+	if errors.Is(err, trust.ErrWrongKey) {
 		return "this node has changed its key, and yours is of another network"
 	}
-	if rest, ok := strings.CutPrefix(err.Error(), "peer's "); ok {
-		return "your " + rest
+	if bad, ok := errors.AsType[*trust.CertificateError](err); ok {
+		return "your " + bad.Told()
 	}
 	return err.Error()
 }

@@ -2,14 +2,15 @@ package transport
 
 import (
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/bridge/trust"
 )
 
 // must returns what a change of keys has come to.
-func must(k Key, err error) Key {
+func must(k trust.Key, err error) trust.Key {
 	if err != nil {
 		panic(err)
 	}
@@ -23,7 +24,7 @@ func overBoth(t *testing.T, s scenario) {
 }
 
 // setKey changes the key of a running endpoint.
-func setKey(t *testing.T, e *Endpoint, key Key) {
+func setKey(t *testing.T, e *Endpoint, key trust.Key) {
 	t.Helper()
 	if err := e.SetKey(key); err != nil {
 		t.Fatal(err)
@@ -39,7 +40,7 @@ func TestFleetChangesKeysStepByStep(t *testing.T) {
 		robot, pc := l.node(t, "robot"), l.node(t, "pc")
 		for _, step := range []struct {
 			name       string
-			robot, key Key
+			robot, key trust.Key
 		}{
 			{"robot has a second key", both, old},
 			{"both have", both, both},
@@ -60,7 +61,7 @@ func TestFleetChangesKeysStepByStep(t *testing.T) {
 			accepted.Close("next")
 			waitDone(t, dialled)
 		}
-		if _, err := l.start(t, Config{Key: old, Node: nodeOf("late"), Host: "late"}).Dial(t.Context(), robot.LocalAddrs()); !errors.Is(err, ErrWrongKey) {
+		if _, err := l.start(t, Config{Key: old, Node: nodeOf("late"), Host: "late"}).Dial(t.Context(), robot.LocalAddrs()); !errors.Is(err, trust.ErrWrongKey) {
 			t.Errorf("a host with the old key alone: got %v, want ErrWrongKey", err)
 		}
 	})
@@ -96,7 +97,7 @@ func TestSessionOfADroppedKeyIsNotLetIn(t *testing.T) {
 		accepted, _ := l.join(t, robot, l.node(t, "pc"))
 		setKey(t, robot, l.keys[1])
 		waitDone(t, accepted)
-		if err := robot.enter(&Session{carrier: accepted.carrier, done: accepted.done, proof: accepted.proof}); !errors.Is(err, ErrWrongKey) {
+		if err := robot.enter(&Session{carrier: accepted.carrier, done: accepted.done, proof: accepted.proof}); !errors.Is(err, trust.ErrWrongKey) {
 			t.Errorf("enter: got %v, want ErrWrongKey", err)
 		}
 	})(t)
@@ -105,42 +106,9 @@ func TestSessionOfADroppedKeyIsNotLetIn(t *testing.T) {
 func TestNoKeyChangesNothing(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		robot, pc := l.node(t, "robot"), l.node(t, "pc")
-		if err := robot.SetKey(Key{}); err == nil {
+		if err := robot.SetKey(trust.Key{}); err == nil {
 			t.Error("set key: no error")
 		}
 		l.join(t, robot, pc)
 	})(t)
-}
-
-func TestKeysAreAddedSwappedAndDropped(t *testing.T) {
-	old, next := NewKey(), NewKey()
-	both := must(old.Add(next))
-	if got, want := strings.Join(both.Networks(), " "), old.Network()+" "+next.Network(); got != want {
-		t.Errorf("two keys: got networks %s, want %s", got, want)
-	}
-	if got, want := must(both.Swap()).Network(), next.Network(); got != want {
-		t.Errorf("swapped: got network %s, want %s", got, want)
-	}
-	if got, want := must(must(both.Swap()).Drop()).text(), next.text(); got != want {
-		t.Error("swapped and dropped is not the new key")
-	}
-	for name, change := range map[string]func() (Key, error){
-		"third":    func() (Key, error) { return both.Add(NewKey()) },
-		"swap one": old.Swap,
-		"drop one": old.Drop,
-	} {
-		if _, err := change(); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-	path := filepath.Join(t.TempDir(), "key")
-	if err := both.Replace(path); err == nil {
-		t.Error("replacing what is not there: no error")
-	}
-	if err := errors.Join(old.Write(path), both.Replace(path)); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := ReadKey(path); err != nil || got.text() != both.text() {
-		t.Errorf("replaced: got another key, %v", err)
-	}
 }

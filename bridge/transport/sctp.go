@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"achbridge/bridge/via"
+
 	"github.com/pion/dtls/v3"
 )
 
@@ -31,13 +33,13 @@ type sctpProtocol struct {
 func listenSCTP(conn net.PacketConn, e *Endpoint, cfg Config) *sctpProtocol {
 	p := &sctpProtocol{
 		endpoint: e,
-		socket:   newSCTPSocket(conn, cfg.Node, resetter{cfg.Key.derive("achbridge/1 sctp reset", 32)}),
-		idle:     cfg.IdleTimeout,
-		pending:  newHandshakes(),
+		socket:   newSCTPSocket(conn, newResetter(cfg)),
+		idle:     cfg.idleTimeout,
+		pending:  handshakes{known: e.acquaintances.has, ousted: e.refusals.crowded},
 		links:    make(map[*sctpLink]struct{}),
 	}
 	receive, send := growBuffers(conn)
-	cfg.Log.Debug("socket buffers", "transport", "sctp", "receive", receive, "send", send, "want", kernelBuffer)
+	cfg.Log.Debug("socket buffers", "transport", via.SCTP, "receive", receive, "send", send, "want", kernelBuffer)
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.socket.admit = p.admit
 	p.socket.run(func(err error) {
@@ -68,7 +70,7 @@ func (p *sctpProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error
 	s, err := p.dialOver(ctx, path, addr)
 	if err != nil {
 		path.Close()
-		if ctx.Err() != nil && !errors.Is(err, ErrSelf) {
+		if ctx.Err() != nil && !errors.Is(err, errSelf) {
 			return nil, p.why(ctx)
 		}
 		return nil, err
@@ -90,7 +92,7 @@ func (p *sctpProtocol) dialOver(ctx context.Context, path *sctpPath, addr net.Ad
 	if err != nil {
 		return nil, err
 	}
-	m := &sctpMeeting{p: p, trust: p.endpoint.trusted(), path: path}
+	m := &sctpMeeting{p: p, member: p.endpoint.trusted(), path: path}
 	conn, err := dtls.ClientWithOptions(path, addr, m.clientOptions()...)
 	if err != nil {
 		return nil, err
@@ -117,25 +119,25 @@ func (p *sctpProtocol) knock(ctx context.Context, path *sctpPath, addr net.Addr)
 
 // admit is called by the socket's reader for every new path to us.
 func (p *sctpProtocol) admit(path *sctpPath, from net.Addr) bool {
-	host := hostPart(from)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.links == nil || !p.pending.enter(host) {
+	if p.links == nil {
 		return false
 	}
+	ctx, cancel := context.WithTimeout(p.ctx, handshakeTimeout)
+	place := p.pending.enter(addrOf(from), cancel)
 	p.wg.Go(func() {
-		defer p.pending.leave(host)
-		p.serve(path, from)
+		defer cancel()
+		defer place.leave()
+		p.serve(ctx, path, from, place)
 	})
 	return true
 }
 
 // serve is the acceptor's side of a handshake. The session is handed on before the
 // dialler knows: sessions arrive in the order in which they were dialled.
-func (p *sctpProtocol) serve(path *sctpPath, from net.Addr) {
-	ctx, cancel := context.WithTimeout(p.ctx, handshakeTimeout)
-	defer cancel()
-	m := &sctpMeeting{p: p, trust: p.endpoint.trusted(), path: path}
+func (p *sctpProtocol) serve(ctx context.Context, path *sctpPath, from net.Addr, place *handshake) {
+	m := &sctpMeeting{p: p, member: p.endpoint.trusted(), path: path, place: place}
 	conn, err := dtls.ServerWithOptions(path, from, m.serverOptions()...)
 	if err != nil {
 		path.Close()
@@ -148,7 +150,7 @@ func (p *sctpProtocol) serve(path *sctpPath, from net.Addr) {
 		return
 	}
 	p.endpoint.arrived(s)
-	conn.Write(m.ownHello()) // drops it if the session has been turned away
+	conn.Write(m.ownHello(m.mtu)) // drops it if the session has been turned away
 }
 
 // enter writes l into the book, so that the end of the socket ends it. When the

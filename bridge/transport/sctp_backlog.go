@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// sctpBacklog bounds what a peer may have wait in the association, in either
+// sctpBacklog bounds how much of a peer's may wait in the association, in either
 // direction. The library bounds bytes alone, and looks at all that waits in a stream
 // for each chunk that comes: 100000 chunks of a byte each would have cost a core, and
 // a hundred times their bytes.
@@ -35,9 +35,9 @@ const (
 	dataUnordered = 4
 )
 
-var errBacklog = errors.New("peer breaks the protocol: what it sends can only wait")
+var errBacklog = errors.New("peer breaks the protocol: too much of what it sends can never be delivered")
 
-// admit tells whether the peer may send a DATA chunk.
+// admit reports whether the peer may send a DATA chunk.
 func (b *sctpBacklog) admit(chunk []byte) bool {
 	if len(chunk) < dataHeader {
 		return true // the library sees to it

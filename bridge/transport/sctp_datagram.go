@@ -10,7 +10,7 @@ import (
 
 func (l *sctpLink) sendDatagram(b []byte) error {
 	if most := l.maxDatagram(); len(b) > most {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(b), most)
+		return fmt.Errorf("%w: %d bytes, at most %d", errTooLarge, len(b), most)
 	}
 	format := sctp.PayloadProtocolIdentifier(datagramFormat)
 	if len(b) == 0 {

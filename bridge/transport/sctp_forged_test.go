@@ -64,7 +64,7 @@ func TestObserverOnThePathCannotEndASession(t *testing.T) {
 					if c.shim {
 						b = append(appendShim(nil, shim{kind: d.kind, attempt: pcPath.key.attempt}), b...)
 					}
-					l.forge(d.from.LocalAddr(), d.to.LocalAddr(), b)
+					l.forge(d.from.localAddr(), d.to.localAddr(), b)
 				}
 			}
 			time.Sleep(3 * oneWay)
@@ -101,7 +101,7 @@ func TestGoodbyeIsNotAimedAtAVictim(t *testing.T) {
 		sent := 0
 		l.air.count(&sent)
 		for range 100 {
-			l.forge(victim, robotEnd.LocalAddr(), record(recordCID, 1, id[:], make([]byte, 30)))
+			l.forge(victim, robotEnd.localAddr(), record(recordCID, 1, id[:], make([]byte, 30)))
 			time.Sleep(goodbyePeriod / 10)
 		}
 		if _, to := l.air.lies(); to != 0 {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"achbridge/bridge/via"
+
 	"github.com/pion/dtls/v3"
 	"github.com/pion/sctp"
 )
@@ -107,7 +109,7 @@ const (
 //     less than I-DATA.
 //
 // The heartbeat is ours, see watch, and so is the end of a peer that is silent: the
-// library knows neither. What it says too often is held back, see sctp_thin.go.
+// library knows neither. What it says too often is held back, see sctp_ack.go.
 func sctpOptions(conn net.Conn, mtu int) []sctp.ClientOption {
 	return []sctp.ClientOption{
 		sctp.WithNetConn(conn),
@@ -122,11 +124,11 @@ func sctpOptions(conn net.Conn, mtu int) []sctp.ClientOption {
 }
 
 // newSCTPLink starts the association that both hellos have described.
-func newSCTPLink(m *sctpMeeting, conn *dtls.Conn, remote []byte, rtt time.Duration) (*sctpLink, error) {
+func newSCTPLink(m *sctpMeeting, conn *dtls.Conn, h hello, rtt time.Duration) (*sctpLink, error) {
 	l := &sctpLink{
 		p: m.p, path: m.path, conn: conn, mtu: m.mtu,
-		header:   headerTo(remote),
-		token:    m.p.socket.resets.token(m.peer.Node, m.path.outgoing()),
+		header:   headerTo(h.init),
+		token:    h.reset,
 		received: make(chan []byte, linkQueue),
 		arrivals: make(chan *sctpReceiveStream, maxStreams),
 		ending:   make(chan struct{}), done: make(chan struct{}),
@@ -135,11 +137,11 @@ func newSCTPLink(m *sctpMeeting, conn *dtls.Conn, remote []byte, rtt time.Durati
 	l.changed.L = &l.mu
 	tap := &sctpTap{Conn: conn, link: l}
 	if m.path.key.addr != "" {
-		tap.answer = m.ownHello()
+		tap.answer = m.ownHello(m.mtu)
 	}
 	l.streams.init(l)
 	var err error
-	l.assoc, err = sctp.ClientContext(context.Background(), append(sctpOptions(tap, l.mtu), sctp.WithSNAP(m.token, remote))...)
+	l.assoc, err = sctp.ClientContext(context.Background(), append(sctpOptions(tap, l.mtu), sctp.WithSNAP(m.token, h.init))...)
 	if err != nil {
 		return nil, fmt.Errorf("association: %w", err)
 	}
@@ -226,7 +228,7 @@ func (l *sctpLink) broke(err error) {
 	l.end(fmt.Errorf("association: %w", err))
 }
 
-func (l *sctpLink) name() string { return "sctp" }
+func (l *sctpLink) kind() via.Kind { return via.SCTP }
 
 func (l *sctpLink) rtt() time.Duration {
 	l.mu.Lock()

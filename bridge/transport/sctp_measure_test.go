@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"achbridge/bridge/trust"
 	"achbridge/testnet"
 )
 
@@ -62,7 +63,7 @@ func onTestnet(t *testing.T, link string) (robot, pc *Session, n *testnet.Networ
 		t.Fatal(err)
 	}
 	n = testnet.NewNetwork(1)
-	key := NewKey()
+	key := trust.NewKey()
 	var ends []*Endpoint
 	for _, host := range []string{"robot", "pc"} {
 		conn, err := n.Host(host, params).Listen(8077)

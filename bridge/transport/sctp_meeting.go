@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,27 +15,31 @@ import (
 	"github.com/pion/dtls/v3/pkg/protocol/alert"
 	"github.com/pion/logging"
 	"github.com/pion/sctp"
+
+	"achbridge/bridge/trust"
 )
 
 // sctpMeeting is one handshake, until it is a session or nothing.
 //
 // After knock and cookie comes DTLS, in two round trips, and then one record each
-// way, the hello: welcomeByte and the INIT chunk that SCTP would else exchange
-// itself, in two round trips more (draft-hancke-tsvwg-snap). The dialler repeats
+// way, the hello: welcomeByte, the INIT chunk that SCTP would else exchange
+// itself, in two round trips more (draft-hancke-tsvwg-snap), and the token by which its
+// sender would say that it has forgotten the session. The dialler repeats
 // its hello until it has the answer. The hello is as long as the longest packets of
 // the session, at first: they pass if the answer comes, which is as long. If none
 // comes for wideTries, the dialler says it without the padding, and the session makes
 // do with packets that pass everywhere.
 type sctpMeeting struct {
-	p     *sctpProtocol
-	trust *trust // as it was when the handshake began
-	path  *sctpPath
-	claim claim // of a dialler, from its greeting
-	peer  Peer
-	proof []*x509.Certificate
-	token []byte // our INIT chunk
-	mtu   int    // of the session, in bytes of SCTP packet: sctpMTU or sctpNarrow
-	fault error  // what we have against the peer's certificate
+	p      *sctpProtocol
+	member *trust.Member // as it was when the handshake began
+	path   *sctpPath
+	place  *handshake  // of a dialler
+	claim  trust.Claim // of a dialler, from its greeting
+	peer   trust.Peer
+	proof  []*x509.Certificate
+	token  []byte // our INIT chunk
+	mtu    int    // of the session, in bytes of SCTP packet: sctpMTU or sctpNarrow
+	fault  error  // what we have against the peer's certificate
 }
 
 const (
@@ -47,22 +50,13 @@ const (
 	wideTries = 2
 )
 
-// maxChain is how many certificates we look at: what an anchor shows has no more.
-const maxChain = 2
-
-// minInit is the size of an INIT chunk without parameters, in bytes.
-const minInit = 20
-
-// maxHello is more than the INIT chunk of any hello takes, in bytes.
-const maxHello = 512
-
 func (m *sctpMeeting) options() []dtls.Option {
 	return []dtls.Option{
 		dtls.WithCipherSuites(dtls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
 		dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
 		dtls.WithSupportedProtocols(alpn),
 		// The standard verification, which looks at dates and names, gives way to
-		// trust.verify.
+		// trust.Member.
 		dtls.WithInsecureSkipVerify(true),
 		dtls.WithVerifyPeerCertificate(m.verify),
 		dtls.WithConnectionIDGenerator(func() []byte { return m.path.id[:] }),
@@ -76,8 +70,8 @@ func (m *sctpMeeting) options() []dtls.Option {
 func (m *sctpMeeting) clientOptions() []dtls.ClientOption {
 	// Names the network we mean, for the other side's log.
 	options := []dtls.ClientOption{
-		dtls.WithServerName(m.trust.network() + serverSuffix),
-		dtls.WithGetClientCertificate(func(*dtls.CertificateRequestInfo) (*tls.Certificate, error) { return m.trust.certificate() }),
+		dtls.WithServerName(m.member.Network() + serverSuffix),
+		dtls.WithGetClientCertificate(func(*dtls.CertificateRequestInfo) (*tls.Certificate, error) { return m.member.Certificate() }),
 	}
 	for _, o := range m.options() {
 		options = append(options, o)
@@ -90,10 +84,11 @@ func (m *sctpMeeting) serverOptions() []dtls.ServerOption {
 		dtls.WithClientAuth(dtls.RequireAnyClientCert),
 		dtls.WithInsecureSkipVerifyHello(true), // the shim has done it
 		dtls.WithGetCertificate(func(h *dtls.ClientHelloInfo) (*tls.Certificate, error) {
-			if network, named := strings.CutSuffix(h.ServerName, serverSuffix); named && isNetwork(network) {
-				m.claim.network = network
+			m.place.reached(atMeeting)
+			if network, named := strings.CutSuffix(h.ServerName, serverSuffix); named && trust.IsNetwork(network) {
+				m.claim.Network = network
 			}
-			return m.trust.certificate()
+			return m.member.Certificate()
 		}),
 	}
 	for _, o := range m.options() {
@@ -115,27 +110,20 @@ func (m *sctpMeeting) verify(raw [][]byte, _ [][]*x509.Certificate) error {
 	return m.fault
 }
 
-func (m *sctpMeeting) identify(raw [][]byte) (Peer, error) {
-	if len(raw) > maxChain {
-		return Peer{}, errBadCertificate
-	}
-	var chain []*x509.Certificate
-	for _, der := range raw {
-		cert, err := x509.ParseCertificate(der)
-		if err != nil {
-			return Peer{}, errBadCertificate
-		}
-		chain = append(chain, cert)
+func (m *sctpMeeting) identify(raw [][]byte) (trust.Peer, error) {
+	chain, err := trust.ParseChain(raw)
+	if err != nil {
+		return trust.Peer{}, err
 	}
 	m.proof = chain
-	return m.trust.verify(chain)
+	return m.member.Verify(chain)
 }
 
-// hello is one side of the exchange that follows DTLS. It returns what the peer says.
-type hello func(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error)
+// greeter is one side of the exchange that follows DTLS. It returns what the peer says.
+type greeter func(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error)
 
 // meet makes a session of a connection, or closes it; rtt is zero if unknown.
-func (m *sctpMeeting) meet(ctx context.Context, conn *dtls.Conn, do hello, rtt time.Duration) (*Session, error) {
+func (m *sctpMeeting) meet(ctx context.Context, conn *dtls.Conn, do greeter, rtt time.Duration) (*Session, error) {
 	s, err := m.shake(ctx, conn, do, rtt)
 	if err != nil {
 		conn.Close()
@@ -144,7 +132,7 @@ func (m *sctpMeeting) meet(ctx context.Context, conn *dtls.Conn, do hello, rtt t
 	return s, nil
 }
 
-func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do hello, rtt time.Duration) (*Session, error) {
+func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do greeter, rtt time.Duration) (*Session, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
@@ -152,8 +140,8 @@ func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do hello, rtt 
 	switch {
 	case !ok || state.NegotiatedProtocol != alpn:
 		return nil, errors.New("peer speaks another application protocol")
-	case m.peer.Node == m.trust.self.Node:
-		return nil, ErrSelf
+	case m.peer.Node == m.member.Self().Node:
+		return nil, errSelf
 	case m.path.outgoing() == cid{}:
 		return nil, errors.New("peer has no connection id")
 	}
@@ -167,50 +155,20 @@ func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do hello, rtt 
 	if err != nil {
 		return nil, err
 	}
-	remote, mtu, ok := parseHello(heard)
+	h, ok := parseHello(heard)
 	if !ok {
 		return nil, errors.New("welcome: not a hello")
 	}
-	m.mtu = mtu
+	m.mtu = h.mtu
 	if rtt == 0 {
 		rtt = time.Since(start)
 	}
-	l, err := newSCTPLink(m, conn, remote, rtt)
+	l, err := newSCTPLink(m, conn, h, rtt)
 	if err != nil {
 		return nil, err
 	}
 	return &Session{carrier: l, control: l.control, done: l.done, peer: m.peer, proof: m.proof}, nil
 }
-
-// appendHello appends welcomeByte and the INIT chunk, padded to mtu unless that is
-// sctpNarrow.
-func appendHello(dst, token []byte, mtu int) []byte {
-	dst = append(append(dst, welcomeByte), token...)
-	if mtu == sctpNarrow {
-		return dst
-	}
-	return append(dst, make([]byte, max(0, mtu-1-len(token)))...)
-}
-
-// parseHello returns the INIT chunk, which is part of b, and how large packets are to
-// be.
-func parseHello(b []byte) (token []byte, mtu int, ok bool) {
-	if len(b) < 1+4 || b[0] != welcomeByte {
-		return nil, 0, false
-	}
-	n := int(binary.BigEndian.Uint16(b[1+2:]))
-	if n < minInit || n > maxHello || n > len(b)-1 {
-		return nil, 0, false
-	}
-	mtu = sctpNarrow
-	if len(b) >= sctpMTU {
-		mtu = sctpMTU
-	}
-	return b[1 : 1+n], mtu, true
-}
-
-// ownHello is what an acceptor says.
-func (m *sctpMeeting) ownHello() []byte { return appendHello(nil, m.token, m.mtu) }
 
 // askHello is the dialler's side.
 func askHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
@@ -220,7 +178,7 @@ func askHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, err
 		if try > wideTries {
 			mtu = sctpNarrow
 		}
-		if _, err := conn.Write(appendHello(nil, m.token, mtu)); err != nil {
+		if _, err := conn.Write(m.ownHello(mtu)); err != nil {
 			return nil, err
 		}
 		heard, err := hearHello(ctx, conn, knockPeriod)
@@ -233,6 +191,7 @@ func askHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, err
 // hearFirstHello is the acceptor's side. It answers when it has the session, see
 // serve. The answer may be lost, and is then asked for again, see sctpTap.
 func hearFirstHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
+	m.place.reached(atWelcome)
 	heard, err := hearHello(ctx, conn, handshakeTimeout)
 	m.path.sealed.Store(err == nil) // until now it may have missed the end of DTLS
 	return heard, err
@@ -266,15 +225,15 @@ func hearHello(ctx context.Context, conn *dtls.Conn, wait time.Duration) ([]byte
 	}
 }
 
-// cause says in this package's words why a handshake failed.
+// cause translates why a handshake failed into an error of this package.
 func (m *sctpMeeting) cause(err error) error {
 	if m.fault != nil {
 		return m.fault
 	}
 	// It has proved who it is before the handshake ends, and when it is us it may see so
 	// first, and end it.
-	if m.peer.Node == m.trust.self.Node {
-		return ErrSelf
+	if m.peer.Node == m.member.Self().Node {
+		return errSelf
 	}
 	if _, closed := errors.AsType[*CloseError](err); closed {
 		return err
@@ -294,18 +253,18 @@ func (m *sctpMeeting) cause(err error) error {
 	return err
 }
 
-// report logs a dialler that was refused, or refused us, unless it was a member or
-// nothing was wrong: an answer lost, our own closing.
+// report logs a dialler that was refused, or that refused us, unless it was a member or
+// nothing was wrong: an answer was lost, or this node was closing.
 func (m *sctpMeeting) report(ctx context.Context, from net.Addr, err error) {
-	if refused, ok := errors.AsType[*refusal](err); ok {
-		m.p.endpoint.refusals.report(from, refused.claim, refused.err)
+	if refused, ok := errors.AsType[*trust.Refusal](err); ok {
+		m.p.endpoint.refusals.report(from, refused.Claim, refused.Err)
 		return
 	}
 	_, closed := errors.AsType[*CloseError](err)
-	if m.peer != (Peer{}) || closed || ctx.Err() != nil || errors.Is(err, ErrSelf) || errors.Is(err, ErrSilent) || errors.Is(err, net.ErrClosed) {
+	if m.peer != (trust.Peer{}) || closed || ctx.Err() != nil || errors.Is(err, errSelf) || errors.Is(err, ErrSilent) || errors.Is(err, net.ErrClosed) {
 		return
 	}
-	if errors.Is(err, ErrWrongKey) && m.claim.network == m.trust.network() {
+	if errors.Is(err, trust.ErrWrongKey) && m.claim.Network == m.member.Network() {
 		// It meant our network and refused us all the same.
 		err = errors.New("peer refused our certificate")
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/pion/dtls/v3"
 	"github.com/pion/sctp"
+
+	"achbridge/bridge/trust"
 )
 
 // sctpMember has the key, and an SCTP of its own that keeps no rules.
@@ -28,9 +30,9 @@ func newSCTPMember(t *testing.T, l *lab, robot *Endpoint) (*sctpMember, *Session
 	path := s.path(t, robot)
 	path.known.Store(true) // no allowance
 	options := append(s.options,
-		dtls.WithCertificates(certificateOf(t, l.keys[0], Peer{Node: nodeOf("odd"), Host: "odd"})),
+		dtls.WithCertificates(certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"})),
 		dtls.WithConnectionIDGenerator(func() []byte { return path.id[:] }))
-	conn, err := dtls.ClientWithOptions(path, robot.LocalAddr(), options...)
+	conn, err := dtls.ClientWithOptions(path, robot.localAddr(), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +53,11 @@ func newSCTPMember(t *testing.T, l *lab, robot *Endpoint) (*sctpMember, *Session
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, _, ok := parseHello(heard)
+	h, ok := parseHello(heard)
 	if !ok {
 		t.Fatalf("hello: got %x", heard)
 	}
+	theirs := h.init
 	accepted, err := robot.Accept(ctx)
 	if err != nil {
 		t.Fatal(err)

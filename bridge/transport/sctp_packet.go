@@ -94,7 +94,7 @@ func findCID(b []byte) (id cid, ok bool) {
 	return parseCID(b)
 }
 
-// sealed tells whether a packet is nothing but records with a connection id, encrypted.
+// sealed reports whether a packet is nothing but records with a connection id, encrypted.
 // Once there are keys a peer sends no others, but pion/dtls would obey them.
 func sealed(b []byte) bool {
 	const header = cidOffset + cidSize + 2
@@ -145,13 +145,16 @@ func (j cookieJar) at(addr net.Addr, attempt attemptID, slot int64) (p proof) {
 }
 
 // resetter makes the tokens by which a node says, without any state, that it does
-// not know a session any more. They are the same in every run of a node, and every
-// member can tell which are to be expected of it.
+// not know a session any more. They are the same in every run of a node. A peer learns
+// that of its session in the hello, and nobody else does.
 type resetter struct{ secret []byte }
 
-func (r resetter) token(node NodeID, id cid) (p proof) {
+func newResetter(cfg Config) resetter {
+	return resetter{cfg.resetSecret("achbridge/1 sctp reset ")}
+}
+
+func (r resetter) token(id cid) (p proof) {
 	m := hmac.New(sha256.New, r.secret)
-	m.Write(node[:])
 	m.Write(id[:])
 	copy(p[:], m.Sum(nil))
 	return p

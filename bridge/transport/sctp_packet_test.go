@@ -65,10 +65,11 @@ func FuzzPacketsFromAnybody(f *testing.F) {
 		f.Add(append(appendShim(nil, shim{kind: kind, attempt: attemptID{1}}), 22, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1))
 	}
 	f.Add(append([]byte{recordCID, 254, 253}, make([]byte, 60)...))
+	f.Add(append([]byte{recordCID, 254, 253}, make([]byte, cidOffset+cidSize-3)...))
 	f.Add([]byte{shimMagic})
 	f.Add(append(record(recordCID, 1, make([]byte, cidSize), make([]byte, 30)), record(23, 0, nil, []byte("x"))...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s := newSCTPSocket(deafConn{addr: from}, nodeOf("robot"), resetter{[]byte("secret")})
+		s := newSCTPSocket(deafConn{addr: from}, resetter{[]byte("secret")})
 		s.admit = func(*sctpPath, net.Addr) bool {
 			t.Error("a path without a cookie")
 			return false
@@ -143,9 +144,12 @@ func FuzzHelloOfAMember(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 4}, []byte{})
 	f.Add([]byte{}, []byte{welcomeByte})
 	f.Fuzz(func(t *testing.T, remote, packet []byte) {
-		token, mtu, ok := parseHello(append([]byte{welcomeByte}, remote...))
-		if again, size, valid := parseHello(appendHello(nil, token, mtu)); ok && (!valid || string(again) != string(token) || size != mtu) {
-			t.Errorf("hello: got %x, %d, %t, want %x, %d", again, size, valid, token, mtu)
+		h, ok := parseHello(append([]byte{welcomeByte}, remote...))
+		if ok {
+			again, valid := parseHello(appendHello(nil, h))
+			if !valid || string(again.init) != string(h.init) || again.reset != h.reset || again.mtu != h.mtu {
+				t.Errorf("hello: got %v, %t, want %v", again, valid, h)
+			}
 		}
 		ours, theirs := net.Pipe()
 		defer theirs.Close()

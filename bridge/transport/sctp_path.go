@@ -35,7 +35,7 @@ type sctpPath struct {
 	link    atomic.Pointer[sctpLink] // nil until there is one
 
 	mu      sync.Mutex
-	place   sctpPlace
+	address sctpAddress
 	expired chan struct{} // closed while the read deadline is past
 	goodbye []byte        // the last packet, kept to be repeated
 	theirs  cid           // connection id of what it sends, zero until it has one
@@ -66,7 +66,7 @@ func newSCTPPath(s *sctpSocket, key pathKey, sh shim, peer net.Addr) *sctpPath {
 		socket: s, key: key, shim: sh, id: randomCID(),
 		cookies: make(chan proof, 1), in: make(chan sctpPacket, pathQueue),
 		closed: make(chan struct{}), expired: make(chan struct{}), allowance: strangerAllowance,
-		place: sctpPlace{proved: peer},
+		address: sctpAddress{proved: peer},
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 // card.
 type sctpSocket struct {
 	conn    net.PacketConn
-	node    NodeID
 	cookies cookieJar
 	resets  resetter
 	// admit takes a path that a dialler with a proved address asks for, or says no.
@@ -36,9 +35,9 @@ const (
 	largestPacket = 2048
 )
 
-func newSCTPSocket(conn net.PacketConn, node NodeID, resets resetter) *sctpSocket {
+func newSCTPSocket(conn net.PacketConn, resets resetter) *sctpSocket {
 	return &sctpSocket{
-		conn: conn, node: node, cookies: newCookieJar(), resets: resets,
+		conn: conn, cookies: newCookieJar(), resets: resets,
 		out: make(chan sctpPacket, socketQueue), done: make(chan struct{}), flushed: make(chan struct{}),
 		byID: make(map[cid]*sctpPath), byAttempt: make(map[pathKey]*sctpPath), byToken: make(map[proof]*sctpLink),
 	}
@@ -135,7 +134,7 @@ func (s *sctpSocket) sort(b []byte, from net.Addr) {
 			path.deliver(b, from)
 		case parted:
 		case len(b) >= minResettable:
-			s.send(appendShim(nil, shim{kind: kindReset, proof: s.resets.token(s.node, id)}), from)
+			s.send(appendShim(nil, shim{kind: kindReset, proof: s.resets.token(id)}), from)
 		}
 		return
 	}
@@ -164,7 +163,7 @@ func (s *sctpSocket) sort(b []byte, from net.Addr) {
 		link := s.byToken[sh.proof]
 		s.mu.Unlock()
 		if link != nil {
-			link.end(ErrRestarted)
+			link.end(errRestarted)
 		}
 	}
 }
@@ -213,7 +212,7 @@ func (s *sctpSocket) forget(p *sctpPath) {
 	}
 }
 
-// parting tells whether a session has ended here, in which case it says goodbye again
+// parting reports whether a session has ended here, in which case it says goodbye again
 // to where the peer was, whoever it is that sends; it forgets the oldest. Needs mu.
 func (s *sctpSocket) parting(id cid, now time.Time) bool {
 	for len(s.parted) > 0 && now.After(s.parted[0].until) {
@@ -233,8 +232,12 @@ func (s *sctpSocket) parting(id cid, now time.Time) bool {
 	return false
 }
 
-// expect names the link that ends when the peer says by token that it forgot it.
+// expect names the link that ends when the peer says by token that it forgot it. One
+// that has told none will not say so.
 func (s *sctpSocket) expect(token proof, l *sctpLink) {
+	if token == (proof{}) {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byToken[token] = l

@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/pion/dtls/v3"
+	"github.com/pion/sctp"
+
+	"achbridge/bridge/trust"
 )
 
 // sctpStranger dials with DTLS alone, and keeps none of our rules.
@@ -24,7 +27,7 @@ type sctpStranger struct {
 }
 
 func newSCTPStranger(t *testing.T, l *lab, at string) *sctpStranger {
-	socket := newSCTPSocket(l.bind(t, netip.MustParseAddrPort(at)), nodeOf("stranger"), resetter{})
+	socket := newSCTPSocket(l.bind(t, netip.MustParseAddrPort(at)), resetter{})
 	socket.admit = func(*sctpPath, net.Addr) bool { return false }
 	socket.run(func(error) {})
 	t.Cleanup(socket.close)
@@ -39,10 +42,10 @@ func (s *sctpStranger) path(t *testing.T, e *Endpoint) *sctpPath {
 	t.Helper()
 	var key pathKey
 	rand.Read(key.attempt[:])
-	path := newSCTPPath(s.p.socket, key, shim{kind: kindToListener, attempt: key.attempt}, e.LocalAddr())
+	path := newSCTPPath(s.p.socket, key, shim{kind: kindToListener, attempt: key.attempt}, e.localAddr())
 	s.p.socket.remember(path)
 	t.Cleanup(func() { path.Close() })
-	if _, err := s.p.knock(t.Context(), path, e.LocalAddr()); err != nil {
+	if _, err := s.p.knock(t.Context(), path, e.localAddr()); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -51,7 +54,7 @@ func (s *sctpStranger) path(t *testing.T, e *Endpoint) *sctpPath {
 func (s *sctpStranger) dial(t *testing.T, e *Endpoint) error {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	conn, err := dtls.ClientWithOptions(s.path(t, e), e.LocalAddr(), s.options...)
+	conn, err := dtls.ClientWithOptions(s.path(t, e), e.localAddr(), s.options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +91,7 @@ func held(e *Endpoint) (pending, paths int) {
 	defer p.pending.mu.Unlock()
 	p.socket.mu.Lock()
 	defer p.socket.mu.Unlock()
-	return p.pending.pending, len(p.socket.byAttempt)
+	return len(p.pending.pending), len(p.socket.byAttempt)
 }
 
 func TestGarbageIsIgnoredOverSCTP(t *testing.T) {
@@ -109,7 +112,7 @@ func TestGarbageIsIgnoredOverSCTP(t *testing.T) {
 					b[0] = recordCID
 				}
 			}
-			if _, err := conn.WriteTo(b, robot.LocalAddr()); err != nil {
+			if _, err := conn.WriteTo(b, robot.localAddr()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -126,9 +129,9 @@ func TestForgedAddressesCostNothingOverSCTP(t *testing.T) {
 			conn := l.bind(t, at)
 			defer conn.Close()
 			hello := append(appendShim(nil, shim{kind: kindKnock}), make([]byte, 200)...)
-			conn.WriteTo(hello, robot.LocalAddr())
+			conn.WriteTo(hello, robot.localAddr())
 			hello[1] = kindToListener
-			conn.WriteTo(hello, robot.LocalAddr())
+			conn.WriteTo(hello, robot.localAddr())
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -142,31 +145,26 @@ func TestForgedAddressesCostNothingOverSCTP(t *testing.T) {
 func TestHalfOpenHandshakesAreBoundedOverSCTP(t *testing.T) {
 	withSCTPStranger(func(t *testing.T, l *lab, robot *Endpoint) {
 		s := newSCTPStranger(t, l, "10.0.1.1:999")
-		for range 3 * maxPendingPerHost {
+		for range maxGreetings + 20 {
 			path := s.path(t, robot)
-			for range 100 { // parts of messages that never become whole
+			go func() { // parts of messages that never become whole
 				part := []byte{22, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0x03, 0xf4, 1, 0xff, 0, 0, 0, 0, 0, 0, 1, 0, 0x03, 0xe8}
-				path.WriteTo(append(part, make([]byte, 1000)...), robot.LocalAddr())
+				path.WriteTo(append(part, make([]byte, 1000)...), robot.localAddr())
+			}()
+			if pending, paths := held(robot); pending > maxGreetings || paths > maxGreetings+1 {
+				t.Fatalf("held: got %d handshakes and %d paths, want at most %d", pending, paths, maxGreetings)
 			}
 		}
-		time.Sleep(handshakeTimeout / 2)
+		time.Sleep(greetingLife + 2*oneWay)
 		synctest.Wait()
-		if pending, paths := held(robot); pending != maxPendingPerHost || paths != maxPendingPerHost {
-			t.Errorf("held: got %d handshakes and %d paths, want %d", pending, paths, maxPendingPerHost)
-		}
-		p := robot.sctp.(*sctpProtocol)
-		p.socket.mu.Lock()
-		defer p.socket.mu.Unlock()
-		for _, path := range p.socket.byAttempt {
-			if len(path.in) != 0 || path.allowance >= 0 {
-				t.Errorf("path: got %d packets waiting and an allowance of %d, want it used up", len(path.in), path.allowance)
-			}
+		if pending, paths := held(robot); pending+paths != 0 {
+			t.Errorf("held: got %d handshakes and %d paths, want none after %v", pending, paths, greetingLife)
 		}
 	})(t)
 }
 
 func TestStrangersAreRefusedOverSCTP(t *testing.T) {
-	pc := Peer{Node: nodeOf("pc"), Host: "pc"}
+	pc := trust.Peer{Node: nodeOf("pc"), Host: "pc"}
 	with := func(c tls.Certificate) []dtls.ClientOption { return []dtls.ClientOption{dtls.WithCertificates(c)} }
 	for _, c := range []struct {
 		name    string
@@ -223,11 +221,81 @@ func TestForgedResetDoesNotEndASession(t *testing.T) {
 		conn := l.bind(t, netip.MustParseAddrPort("10.0.1.1:999"))
 		defer conn.Close()
 		theirs := pc.carrier.(*sctpLink).path.outgoing()
-		forged := resetter{[]byte("another network")}.token(nodeOf("robot"), theirs)
-		conn.WriteTo(appendShim(nil, shim{kind: kindReset, proof: forged}), pcEnd.LocalAddr())
+		for _, forged := range []proof{{}, resetter{[]byte("another node")}.token(theirs)} {
+			conn.WriteTo(appendShim(nil, shim{kind: kindReset, proof: forged}), pcEnd.localAddr())
+		}
 		time.Sleep(time.Second)
 		if err := pc.Err(); err != nil {
 			t.Errorf("err: got %v, want none", err)
 		}
 	})(t)
+}
+
+// Of a peer that is not known only so many bytes get to DTLS, whatever they are. A member
+// that is known may send as many as it likes.
+func TestNoMoreThanTheAllowanceOfAStrangerIsLookedAt(t *testing.T) {
+	p := newSCTPPath(nil, pathKey{}, shim{}, nil)
+	passes := func(size int) bool {
+		before := len(p.in)
+		p.deliver(make([]byte, size), nil)
+		return len(p.in) > before
+	}
+	for sent := 0; sent < strangerAllowance-4000; sent += 1000 {
+		if !passes(1000) {
+			t.Fatalf("a packet after %d bytes: not looked at", sent)
+		}
+	}
+	for range 4 {
+		passes(1000)
+	}
+	if passes(1000) || passes(1) {
+		t.Errorf("a packet after %d bytes: looked at, want it left out", strangerAllowance)
+	}
+	p.known.Store(true)
+	if !passes(1000) {
+		t.Error("a packet of a member: not looked at")
+	}
+}
+
+// Who names no application protocol at all is not taken for one of us, even with a
+// certificate of ours: it may be meant for something else. Without an extended master
+// secret somebody between two ends could make them believe that they speak to one
+// another (RFC 7627).
+func TestMemberThatSpeaksOtherDTLSIsRefused(t *testing.T) {
+	for name, option := range map[string]dtls.ClientOption{
+		"NoProtocol":             dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
+		"NoExtendedMasterSecret": dtls.WithExtendedMasterSecret(dtls.DisableExtendedMasterSecret),
+	} {
+		t.Run(name, withSCTPStranger(func(t *testing.T, l *lab, robot *Endpoint) {
+			s := newSCTPStranger(t, l, "10.0.1.1:999")
+			path := s.path(t, robot)
+			options := []dtls.ClientOption{
+				dtls.WithInsecureSkipVerify(true), dtls.WithLoggerFactory(silentLogs()), option,
+				dtls.WithCertificates(certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"})),
+				dtls.WithConnectionIDGenerator(func() []byte { return path.id[:] }),
+			}
+			if name != "NoProtocol" {
+				options = append(options, dtls.WithSupportedProtocols(alpn))
+			}
+			conn, err := dtls.ClientWithOptions(path, robot.localAddr(), options...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err = conn.HandshakeContext(ctx); err == nil {
+				var token []byte
+				if token, err = sctp.GenerateOutOfBandToken(sctpOptions(conn, sctpMTU)...); err != nil {
+					t.Fatal(err)
+				}
+				conn.Write(appendHello(nil, hello{init: token, mtu: sctpNarrow}))
+				_, err = hearHello(ctx, conn, handshakeTimeout)
+			}
+			if err == nil {
+				t.Error("it is welcome")
+			}
+			nobodyArrives(t, robot)
+		}))
+	}
 }

@@ -171,7 +171,7 @@ func (l *sctpLink) openStream() (SendStream, error) {
 		s.say(word{wordOpen, t.index, uint32(t.out.gen)})
 		return t.out, nil
 	}
-	return nil, ErrStreamLimit
+	return nil, errStreamLimit
 }
 
 func (l *sctpLink) acceptStream(ctx context.Context) (ReceiveStream, error) {
@@ -216,7 +216,7 @@ func (l *sctpLink) listen() {
 	}
 }
 
-// heard does what a word asks for, and tells whether it makes sense. Needs mu.
+// heard does what a word asks for, and reports whether it makes sense. Needs mu.
 func (s *sctpStreams) heard(w word) bool {
 	t := &s.tracks[w.index]
 	out := t.out

@@ -29,7 +29,7 @@ func (w *sctpSendStream) Write(b []byte) (written int, err error) {
 		case w.closed:
 			return written, net.ErrClosed
 		case w.stopped:
-			return written, ErrStopped
+			return written, errStopped
 		case l.cause != nil:
 			return written, l.cause
 		}
@@ -133,7 +133,7 @@ func (s *sctpStreams) fill(t *sctpTrack) {
 	}
 }
 
-// take tells whether the peer may send what it has sent. Needs mu.
+// take reports whether the peer may send what it has sent. Needs mu.
 func (s *sctpStreams) take(t *sctpTrack, b []byte, format sctp.PayloadProtocolIdentifier) bool {
 	switch format {
 	case streamFormat:

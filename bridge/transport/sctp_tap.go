@@ -77,7 +77,7 @@ func (t *sctpTap) Read(b []byte) (int, error) {
 	}
 }
 
-// gone tells whether a read error is the end.
+// gone reports whether a read error is the end.
 func gone(err error) bool {
 	netErr, ok := errors.AsType[net.Error](err)
 	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, dtls.ErrConnClosed) || ok && netErr.Timeout()

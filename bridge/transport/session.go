@@ -9,18 +9,24 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"achbridge/bridge/trust"
+	"achbridge/bridge/via"
 )
 
 var (
 	// ErrSilent says that nothing was heard from the peer: from the first, or for
 	// the idle timeout.
 	ErrSilent = errors.New("peer does not answer")
-	// ErrRestarted says that the peer no longer knows the session: its process was
+	// errRestarted says that the peer no longer knows the session: its process was
 	// restarted. The first packet of 40 bytes or more that reaches the new process
 	// brings this to light; a session with nothing to send finds ErrSilent.
-	ErrRestarted = errors.New("peer was restarted")
-	// ErrTooLarge says that a datagram is larger than MaxDatagram.
-	ErrTooLarge = errors.New("datagram too large")
+	errRestarted = errors.New("peer was restarted")
+	// errSelf says that the peer has our own node id: we reached ourselves, or a host
+	// whose state directory was copied from ours.
+	errSelf = errors.New("peer has our own node id")
+	// errTooLarge says that a datagram is larger than MaxDatagram.
+	errTooLarge = errors.New("datagram too large")
 )
 
 // CloseError says who closed a session and with which words. It is net.ErrClosed.
@@ -48,7 +54,7 @@ type Session struct {
 	carrier carrier
 	control io.ReadWriter
 	done    <-chan struct{}
-	peer    Peer
+	peer    trust.Peer
 	proof   []*x509.Certificate // by which it proved that; nil in a pipe
 	dialled bool
 	judged  bool // it ends, since its peer is not trusted any more; under Endpoint.mu
@@ -62,7 +68,7 @@ type Session struct {
 // whoever was blocked in it or in one of its streams is free by then, or at once.
 // Errors are those of session.go; anything else is an error of the network.
 type carrier interface {
-	name() string
+	kind() via.Kind
 	sendDatagram([]byte) error
 	receiveDatagram(context.Context) ([]byte, error)
 	openStream() (SendStream, error)
@@ -76,13 +82,13 @@ type carrier interface {
 	close(reason string)
 }
 
-// Peer returns who the other end proved to be.
-func (s *Session) Peer() Peer { return s.peer }
+// Peer returns the identity that the other end proved.
+func (s *Session) Peer() trust.Peer { return s.peer }
 
-// Transport names the protocol: quic, sctp, or pipe.
-func (s *Session) Transport() string { return s.carrier.name() }
+// Transport returns the protocol that the session runs over.
+func (s *Session) Transport() via.Kind { return s.carrier.kind() }
 
-// Dialled tells whether this end dialled.
+// Dialled reports whether this end dialled.
 func (s *Session) Dialled() bool { return s.dialled }
 
 // RemoteAddr returns where the peer is now; it changes when the peer moves.
@@ -93,11 +99,10 @@ func (s *Session) RemoteAddr() net.Addr { return s.carrier.remoteAddr() }
 // written just before Close may be lost, so a last word belongs in its reason.
 func (s *Session) Control() io.ReadWriter { return s.control }
 
-// SendDatagram sends b, which it copies, in one packet that may be lost,
-// duplicated or overtaken. Larger than MaxDatagram gives ErrTooLarge. It never
-// blocks as long as the caller keeps what is in flight within Window; beyond
-// that a short queue fills, and then it blocks until the network takes more or
-// the session ends.
+// SendDatagram copies b and sends it in one packet, which may be lost, duplicated or
+// overtaken. A datagram larger than MaxDatagram is an error. The call never blocks while
+// the caller keeps the bytes in flight within Window. Beyond that a short queue fills,
+// and then the call blocks until the network takes more or the session ends.
 func (s *Session) SendDatagram(b []byte) error { return s.carrier.sendDatagram(b) }
 
 // ReceiveDatagram returns the next datagram, which is the caller's to keep. It
@@ -113,29 +118,28 @@ func (s *Session) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 // datagram; that costs some 50 ns.
 func (s *Session) MaxDatagram() int { return s.carrier.maxDatagram() }
 
-// Window returns how many bytes in flight the transport carries without queueing
-// them itself: its congestion window less one packet. Never negative.
+// Window returns how many bytes may be in flight without a queue in the transport: its
+// congestion window less one packet. Never negative.
 func (s *Session) Window() int { return s.carrier.window() }
 
 // RTT returns the smoothed round-trip time as the transport sees it, including
 // the peer's delay in acknowledging.
 func (s *Session) RTT() time.Duration { return s.carrier.rtt() }
 
-// Heard counts the peer's packets that have arrived, of whatever kind. On a session
-// that lives it grows at least every KeepAlive and a round trip, even when neither
-// end has anything to say, unless packets are lost.
+// Heard counts the packets that have arrived from the peer, of any kind. On a live
+// session it grows at least every KeepAlive and a round trip, even when neither end
+// sends anything, unless packets are lost.
 func (s *Session) Heard() uint64 { return s.carrier.heard() }
 
 // Done is closed when the session has ended, for whatever reason.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
 // Err returns nil until Done is closed, then why the session ended: a *CloseError,
-// ErrSilent, ErrRestarted, or an error of the network.
+// ErrSilent, that the peer was restarted, or an error of the network.
 func (s *Session) Err() error { return s.carrier.err() }
 
-// Close ends the session and tells the peer the reason, of which at most 400 bytes
-// travel. It waits until nothing of the session runs any more; a session that has
-// ended already is left as it is.
+// Close ends the session and sends the peer the reason, at most 400 bytes of it. It
+// waits until nothing of the session runs any more. Closing twice is harmless.
 func (s *Session) Close(reason string) error {
 	s.carrier.close(plain(reason))
 	<-s.done

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+
+	"achbridge/bridge/trust"
 )
 
 // stranger is a QUIC stack on the same network that keeps none of our rules.
@@ -41,7 +43,7 @@ func newStranger(t *testing.T, l *lab, at string, certificates ...tls.Certificat
 func (s *stranger) dial(t *testing.T, e *Endpoint) (*quic.Conn, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	return s.Dial(ctx, e.LocalAddr(), s.tls, s.conf)
+	return s.Dial(ctx, e.localAddr(), s.tls, s.conf)
 }
 
 // refused checks that the endpoint ended the stranger's connection.
@@ -58,13 +60,13 @@ func refused(t *testing.T, conn *quic.Conn, err error) {
 }
 
 // certificateOf makes the certificate that peer would make with key.
-func certificateOf(t *testing.T, key Key, peer Peer) tls.Certificate {
+func certificateOf(t *testing.T, key trust.Key, peer trust.Peer) tls.Certificate {
 	t.Helper()
-	trust, err := newTrust(key, peer, nil)
+	member, err := trust.NewMember(key, peer, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := trust.certificate()
+	c, err := member.Certificate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ func certificateOf(t *testing.T, key Key, peer Peer) tls.Certificate {
 }
 
 // selfSigned signs for itself what a node of our network would show.
-func selfSigned(t *testing.T, key Key, peer Peer) tls.Certificate {
+func selfSigned(t *testing.T, key trust.Key, peer trust.Peer) tls.Certificate {
 	t.Helper()
 	template, err := x509.ParseCertificate(certificateOf(t, key, peer).Certificate[0])
 	if err != nil {
@@ -113,8 +115,8 @@ func withStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
 		guard := robot.quic.(*quicProtocol).guard
 		guard.mu.Lock()
 		defer guard.mu.Unlock()
-		if guard.pending != 0 || len(guard.perHost) != 0 {
-			t.Errorf("pending handshakes: got %d, %v, want none", guard.pending, guard.perHost)
+		if n := len(guard.pending); n != 0 {
+			t.Errorf("pending handshakes: got %d, want none", n)
 		}
 	})
 }
@@ -132,7 +134,7 @@ func TestGarbageIsIgnored(t *testing.T) {
 			if len(b) > 5 && i%2 == 0 { // as a QUIC version 1 Initial packet
 				copy(b, []byte{0xc0 | b[0]&0x0f, 0, 0, 0, 1, b[5] % 21})
 			}
-			if _, err := conn.WriteTo(b, robot.LocalAddr()); err != nil {
+			if _, err := conn.WriteTo(b, robot.localAddr()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -143,7 +145,7 @@ func TestGarbageIsIgnored(t *testing.T) {
 }
 
 func TestStrangersAreRefused(t *testing.T) {
-	pc := Peer{Node: nodeOf("pc"), Host: "pc"}
+	pc := trust.Peer{Node: nodeOf("pc"), Host: "pc"}
 	for _, c := range []struct {
 		name        string
 		certificate func(*testing.T, *lab) []tls.Certificate
@@ -251,7 +253,7 @@ func TestMemberWithoutWelcomeIsTurnedAway(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
-			s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], Peer{Node: nodeOf("odd"), Host: "odd"}))
+			s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"}))
 			conn, err := s.dial(t, robot)
 			if err != nil {
 				t.Fatal(err)
@@ -275,16 +277,16 @@ func TestPeerCannotOpenFurtherControlStreams(t *testing.T) {
 
 // The dialler meets hostile acceptors.
 func TestDiallerRefusesStrangers(t *testing.T) {
-	robot := Peer{Node: nodeOf("robot"), Host: "robot"}
+	robot := trust.Peer{Node: nodeOf("robot"), Host: "robot"}
 	for _, c := range []struct {
 		name        string
 		certificate func(*testing.T, *lab) tls.Certificate
 		verify      error // what the acceptor thinks of us
 		want        error
 	}{
-		{"SelfSigned", func(t *testing.T, l *lab) tls.Certificate { return selfSigned(t, l.keys[0], robot) }, nil, ErrWrongKey},
-		{"AnotherKey", func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[1], robot) }, nil, ErrWrongKey},
-		{"RefusedByAcceptor", func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], robot) }, errors.New("no"), ErrWrongKey},
+		{"SelfSigned", func(t *testing.T, l *lab) tls.Certificate { return selfSigned(t, l.keys[0], robot) }, nil, trust.ErrWrongKey},
+		{"AnotherKey", func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[1], robot) }, nil, trust.ErrWrongKey},
+		{"RefusedByAcceptor", func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], robot) }, errors.New("no"), trust.ErrWrongKey},
 		{"NoWelcome", func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], robot) }, nil, ErrSilent},
 	} {
 		t.Run(c.name, inBubble(Listen, func(t *testing.T, l *lab) {
@@ -299,7 +301,7 @@ func TestDiallerRefusesStrangers(t *testing.T) {
 			if session != nil || !errors.Is(err, c.want) {
 				t.Errorf("dial: got %v, %v, want %v", session, err, c.want)
 			}
-			if got, want := len(l.logs[pc].lines(ErrWrongKey.Error())), 1; c.want == ErrWrongKey && got != want {
+			if got, want := len(l.logs[pc].lines(trust.ErrWrongKey.Error())), 1; c.want == trust.ErrWrongKey && got != want {
 				t.Errorf("log lines: got %d, want %d", got, want)
 			}
 		}))

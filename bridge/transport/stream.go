@@ -6,10 +6,10 @@ import (
 )
 
 var (
-	// ErrStreamLimit says that as many streams are open as the peer allows.
-	ErrStreamLimit = errors.New("too many open streams")
-	// ErrStopped says that the peer has stopped reading a stream.
-	ErrStopped = errors.New("peer has stopped reading the stream")
+	// errStreamLimit says that as many streams are open as the peer allows.
+	errStreamLimit = errors.New("too many open streams")
+	// errStopped says that the peer has stopped reading a stream.
+	errStopped = errors.New("peer has stopped reading the stream")
 	// ErrReset says that the peer has given up a stream before its end.
 	ErrReset = errors.New("peer has reset the stream")
 )
@@ -25,8 +25,8 @@ const maxStreams = 256
 type SendStream interface {
 	// Write blocks until the transport has taken all of b, of which at most about
 	// one packet (1452 bytes) waits to be sent once Write has returned: what is
-	// behind it is chosen as late as possible. It fails with ErrStopped when the
-	// peer reads no more, with Session.Err when the session has ended, and with
+	// behind it is chosen as late as possible. It fails when the peer
+	// reads no more, with Session.Err when the session has ended, and with
 	// net.ErrClosed after Close or Reset; what was taken before may be lost then.
 	Write(b []byte) (int, error)
 
@@ -58,8 +58,8 @@ type ReceiveStream interface {
 }
 
 // OpenStream opens a stream to the peer, who may learn of it only by the first
-// Write, Close or Reset. It never blocks: ErrStreamLimit says that maxStreams, 256,
-// are open already.
+// Write, Close or Reset. It never blocks: it fails when 256 are open
+// already.
 //
 // Datagrams and the control stream overtake other streams in the transport. All of
 // them share one congestion window, though: a writer that just writes on fills it,

@@ -173,8 +173,8 @@ func stoppedReaderEndsWriter(t *testing.T, l *lab) {
 	if err := soon(t, "read", read); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("read: got %v, want net.ErrClosed", err)
 	}
-	if err := soon(t, "write", ended); !errors.Is(err, ErrStopped) {
-		t.Errorf("write: got %v, want ErrStopped", err)
+	if err := soon(t, "write", ended); !errors.Is(err, errStopped) {
+		t.Errorf("write: got %v, want errStopped", err)
 	}
 	out.Close()
 	in.Stop()
@@ -186,8 +186,8 @@ func streamLimitIsAnError(t *testing.T, l *lab) {
 	for range maxStreams {
 		out = append(out, openStream(t, pc))
 	}
-	if _, err := pc.OpenStream(); !errors.Is(err, ErrStreamLimit) {
-		t.Fatalf("one stream more: got %v, want ErrStreamLimit", err)
+	if _, err := pc.OpenStream(); !errors.Is(err, errStreamLimit) {
+		t.Fatalf("one stream more: got %v, want errStreamLimit", err)
 	}
 	openStream(t, robot).Reset() // the other direction has a limit of its own
 	out[0].Close()
@@ -206,8 +206,8 @@ func streamLimitIsAnError(t *testing.T, l *lab) {
 			return err == nil
 		})
 	}
-	if _, err := pc.OpenStream(); !errors.Is(err, ErrStreamLimit) {
-		t.Errorf("one stream more: got %v, want ErrStreamLimit", err)
+	if _, err := pc.OpenStream(); !errors.Is(err, errStreamLimit) {
+		t.Errorf("one stream more: got %v, want errStreamLimit", err)
 	}
 }
 

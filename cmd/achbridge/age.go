@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func ageCommand(a *app) *cobra.Command {
@@ -56,38 +55,25 @@ type ageQuery struct {
 	asJSON bool
 }
 
-// A window is so long.
-const (
-	leastWindow = 100 * time.Millisecond
-	mostWindow  = 10 * time.Minute
-)
-
-func checkWindow(what string, window time.Duration) error {
-	if window < leastWindow || window > mostWindow {
-		return fmt.Errorf("%s %v: want %v to %v", what, window, leastWindow, mostWindow)
-	}
-	return nil
-}
-
 func (q ageQuery) check(cmd *cobra.Command) error {
-	if err := checkWindow("--window", q.window); err != nil {
-		return misused(err, "")
+	if err := api.CheckWindow("--window", q.window); err != nil {
+		return ui.Usage(err, "")
 	}
 	if cmd.Flags().Changed("fail-over") && q.most <= 0 {
-		return misused(fmt.Errorf("--fail-over %v: want a time above zero, as in 50ms", q.most), "")
+		return ui.Usage(fmt.Errorf("--fail-over %v: want a time above zero, as in 50ms", q.most), "")
 	}
 	return nil
 }
 
-func (a *app) age(ctx context.Context, c *client, q ageQuery) error {
-	c.http.Timeout += q.window
-	var r bridge.AgeReport
-	answer, err := c.get(ctx, "/v1/age?"+url.Values{"of": {q.of}, "window": {q.window.String()}}.Encode(), &r)
+func (a *app) age(ctx context.Context, c *api.Client, q ageQuery) error {
+	c = c.Within(api.AnswerTime + q.window)
+	var r status.AgeReport
+	answer, err := c.Get(ctx, "/v1/age?"+url.Values{"of": {q.of}, "window": {q.window.String()}}.Encode(), &r)
 	if err != nil {
 		return err
 	}
 	if q.asJSON {
-		err = a.ui.json(answer)
+		err = a.ui.JSON(answer)
 	} else {
 		err = a.showAge(r)
 	}
@@ -95,70 +81,25 @@ func (a *app) age(ctx context.Context, c *client, q ageQuery) error {
 	case err != nil:
 		return err
 	case w == nil:
-		return failed(fmt.Errorf("%s: its age is not known: no frame came whose age could be told", r.Name), "see achbridge status")
+		return ui.Failure(fmt.Errorf("%s: its age is not known: no frame came whose age could be told", r.Name), "see achbridge status")
 	case q.most > 0 && w.P99Ms > float64(q.most)/float64(time.Millisecond):
-		return tooMuch(fmt.Errorf("%s: p99 of its age is %s, over %v", r.Name, millis(w.P99Ms), q.most), "")
+		return ui.OverLimit(fmt.Errorf("%s: p99 of its age is %s, over %v", r.Name, ui.Millis(w.P99Ms), q.most), "")
 	}
 	return nil
 }
 
-func (a *app) showAge(r bridge.AgeReport) error {
+func (a *app) showAge(r status.AgeReport) error {
 	if r.Window == nil {
 		return nil
 	}
 	w := r.Window
-	return a.ui.fields(
+	return a.ui.Fields(
 		"mirror", r.Name+" of "+r.Host+"/"+r.Channel,
-		"mean", millis(w.MeanMs),
-		"p50", millis(w.P50Ms),
-		"p99", millis(w.P99Ms),
-		"peak", millis(w.PeakMs),
-		"over budget", fmt.Sprintf("%.2f %% of %.3g s over %s", 100*w.OverBudget, w.WindowS, millis(r.BudgetMs)),
-		"clock", "± "+millis(r.UncertaintyMs),
+		"mean", ui.Millis(w.MeanMs),
+		"p50", ui.Millis(w.P50Ms),
+		"p99", ui.Millis(w.P99Ms),
+		"peak", ui.Millis(w.PeakMs),
+		"over budget", fmt.Sprintf("%.2f %% of %.3g s over %s", 100*w.OverBudget, w.WindowS, ui.Millis(r.BudgetMs)),
+		"clock", "± "+ui.Millis(r.UncertaintyMs),
 	)
 }
-
-// age measures the age of the mirror of HOST/CHANNEL, or of that name.
-func (c *control) age(ctx context.Context, query url.Values) (r bridge.AgeReport, err error) {
-	of := query.Get("of")
-	window, err := time.ParseDuration(query.Get("window"))
-	if err == nil {
-		err = checkWindow("window", window)
-	}
-	if err != nil {
-		return r, badRequest{err}
-	}
-	for _, m := range c.node.Glance().Mirrors {
-		if of != m.Name && strings.TrimPrefix(of, "ach://") != m.Host+"/"+m.Channel {
-			continue
-		}
-		r, err = c.node.Age(ctx, m.Name, window)
-		if errors.Is(err, fs.ErrNotExist) { // it is wished for, and there was nothing to mirror yet
-			return bridge.AgeReport{Host: m.Host, Channel: m.Channel, Name: m.Name}, nil
-		}
-		return r, err
-	}
-	return c.ageForAWhile(ctx, of, window)
-}
-
-// ageForAWhile measures the age of a mirror that is made for it.
-func (c *control) ageForAWhile(ctx context.Context, of string, window time.Duration) (r bridge.AgeReport, err error) {
-	a, err := oneChannel(of)
-	if err != nil {
-		return r, noMirror(of)
-	}
-	m, end, err := c.lookAt(ctx, a)
-	if err != nil {
-		return r, err
-	}
-	defer end()
-	return c.node.Age(ctx, m.Name, window)
-}
-
-// noMirror says that there is no mirror of that name, or of that channel.
-type noMirror string
-
-func (n noMirror) Error() string {
-	return fmt.Sprintf("no mirror is called or of %q: see achbridge status", string(n))
-}
-func (noMirror) Is(target error) bool { return target == fs.ErrNotExist }

@@ -26,6 +26,10 @@ import (
 	"github.com/chromedp/chromedp"
 	"golang.org/x/sys/unix"
 
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/diagnose"
+	"achbridge/cmd/achbridge/top"
 	"achbridge/localach"
 	"achbridge/testnet/hosts"
 )
@@ -68,7 +72,7 @@ func TestAllTellTheAgeThatAReaderSees(t *testing.T) {
 		"--peer", address.String(), "--mirror", "robot/imu", "--http", ":9476")
 	seen := run("pc", "age-reader", "robot.imu")
 
-	o := observed{t: t, lab: lab, seen: seen, client: (&app{env: os.Getenv}).client(control), b: startBrowser(t, enterScript(t, lab, chromium))}
+	o := observed{t: t, lab: lab, seen: seen, client: (&app{Places: config.Places{Env: os.Getenv}}).client(control), b: startBrowser(t, enterScript(t, lab, chromium))}
 	do(o.b, chromedp.Navigate("http://127.0.0.1:9476/"))
 	o.b.wait(card("robot.imu") + `.includes("p99")`)
 	valueOf[any](o.b, `document.querySelector('.grid button[title="robot.imu"]').click()`)
@@ -90,7 +94,7 @@ type observed struct {
 	t      *testing.T
 	lab    *hosts.Lab
 	seen   *lockedBuffer
-	client *client
+	client *api.Client
 	b      *browser
 }
 
@@ -104,11 +108,11 @@ type ageSeen struct {
 func (o *observed) compare() error {
 	o.t.Helper()
 	// What the daemon's uptime is on the monotonic clock: to half of the shortest answer.
-	var s statusReply
+	var s api.StatusReply
 	began, within := 0.0, math.Inf(1)
 	for range 20 {
 		before := machineClock()
-		if _, err := o.client.get(context.Background(), "/v1/status", &s); err != nil {
+		if _, err := o.client.Get(context.Background(), "/v1/status", &s); err != nil {
 			o.t.Fatal(err)
 		}
 		if after := machineClock(); after-before < within {
@@ -131,8 +135,8 @@ func (o *observed) compare() error {
 	return errors.Join(errs...)
 }
 
-// metrics asks as Prometheus does.
-func (o *observed) metrics() ageSeen {
+// scrape asks for the metrics as Prometheus does.
+func (o *observed) scrape() string {
 	o.t.Helper()
 	transport := &http.Transport{DialContext: func(ctx context.Context, kind, address string) (net.Conn, error) {
 		return dialInside(o.lab, "pc", address)
@@ -147,12 +151,18 @@ func (o *observed) metrics() ageSeen {
 	if err != nil {
 		o.t.Fatal(err)
 	}
+	return string(text)
+}
+
+func (o *observed) metrics() ageSeen {
+	o.t.Helper()
+	text := o.scrape()
 	number := func(name string) float64 {
-		found := regexp.MustCompile(`(?m)^achbridge_` + name + `(\{.*\})? (.*)$`).FindSubmatch(text)
+		found := regexp.MustCompile(`(?m)^achbridge_` + name + `(\{.*\})? (.*)$`).FindStringSubmatch(text)
 		if found == nil {
 			o.t.Fatalf("no %s in the metrics", name)
 		}
-		v, _ := strconv.ParseFloat(string(found[2]), 64)
+		v, _ := strconv.ParseFloat(found[2], 64)
 		return v
 	}
 	return ageSeen{"metrics", number("uptime_seconds"), 1000 * number("mean_age_seconds"), 1000 * number("p99_age_seconds")}
@@ -282,4 +292,135 @@ func (b *lockedBuffer) String() string {
 	defer b.mu.Unlock()
 	text := b.text.String()
 	return text[:strings.LastIndexByte(text, '\n')+1]
+}
+
+// consult is one channel between two hosts, whose daemons are asked in all ways there are.
+type consult struct {
+	observed
+	robot *api.Client
+}
+
+// opinion is what the tools say of robot/NAME at about one time.
+type opinion struct {
+	pc, robot                 string // verdicts of why
+	status, top, page, metric bool   // over its budget
+}
+
+func (o opinion) String() string {
+	return fmt.Sprintf("why on the PC %s, on the robot %s; over its budget by status %v, top %v, the page %v, the metrics %v",
+		o.pc, o.robot, o.status, o.top, o.page, o.metric)
+}
+
+// TestAllToolsSayTheSameOfAChannel asks why at both ends, status, top, the page and the
+// metrics, while a channel is slower than its budget, goes over a link that is too thin,
+// is not put any more, and cut off: real daemons on two emulated hosts.
+func TestAllToolsSayTheSameOfAChannel(t *testing.T) {
+	if os.Getenv("ACHBRIDGE_LONG") != "1" {
+		t.Skip("long: set ACHBRIDGE_LONG=1")
+	}
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skipf("chromium: %v (apt-get install chromium)", err)
+	}
+	lab := hosts.StartTest(t, hosts.Config{Hosts: []string{"robot", "pc"}, Link: "delay=5ms,queue=64KiB"})
+	c := startConsult(t, lab, chromium)
+	for _, x := range []struct {
+		what, name, change string
+		pc, robot          string
+		over               bool
+	}{
+		{what: "5 Hz in order, budget 100 ms", name: "slow", pc: "well", robot: "well"},
+		{what: "50 Hz in order", name: "imu", pc: "well", robot: "well"},
+		{what: "a link that is too thin", name: "camera", change: "rate=1mbit", pc: "link_rate", robot: "link_rate", over: true},
+		{what: "the link is good again", name: "camera", change: "rate=none", pc: "well", robot: "well"},
+		{what: "loss", name: "camera", change: "loss=30%", pc: "loss", robot: "loss", over: true},
+		{what: "no loss any more", name: "camera", change: "loss=0%", pc: "well", robot: "well"},
+		{what: "nothing is put", name: "rest", pc: "publisher_stopped", robot: "publisher_stopped", over: true},
+		{what: "cut off", name: "slow", change: "cut", pc: "peer_silent", robot: "peer_silent", over: true},
+	} {
+		if x.change != "" {
+			if err := lab.Change("", x.change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := opinion{x.pc, x.robot, x.over, x.over, x.over, x.over}
+		busy := opinion{"host_busy", "host_busy", true, true, true, true} // so is this machine
+		var got opinion
+		if !soon(func() bool { got = c.ask(x.name); return got == want || got == busy }) {
+			t.Errorf("%s: %v; want %v", x.what, got, want)
+		}
+	}
+}
+
+func startConsult(t *testing.T, lab *hosts.Lab, chromium string) *consult {
+	t.Helper()
+	dir, key := t.TempDir(), newKeyFile(t)
+	publisher := filepath.Join(dir, "publisher")
+	if out, err := exec.Command("go", "build", "-o", publisher, "../../testnet/publisher").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	start := func(host, program string, args ...string) *hosts.Cmd {
+		t.Helper()
+		cmd := lab.Command(host, program, args...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	address, err := lab.Addr("robot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start("robot", publisher, "--channel", "slow:5:64", "--channel", "imu:50:64", "--channel", "camera:20:12000")
+	rest := start("robot", publisher, "--channel", "rest:20:64")
+	robot, pc := filepath.Join(dir, "robot.sock"), filepath.Join(dir, "pc.sock")
+	start("robot", "achbridge", "run", "--name", "robot", "--key", key, "--control", robot, "--state", dir+"/robot", "--no-discovery")
+	start("pc", "achbridge", "run", "--name", "pc", "--key", key, "--control", pc, "--state", dir+"/pc", "--no-discovery",
+		"--peer", address.String(), "--mirror", "robot/*,compress=none", "--http", ":9476")
+	a := &app{Places: config.Places{Env: os.Getenv}}
+	c := &consult{observed{t: t, lab: lab, client: a.client(pc), b: startBrowser(t, enterScript(t, lab, chromium))}, a.client(robot)}
+	do(c.b, chromedp.Navigate("http://127.0.0.1:9476/"))
+	c.b.wait(card("robot.rest") + `.includes("p99")`)
+	_ = rest.Process.Kill() // it has put enough to tell how often it does
+	_ = rest.Wait()
+	return c
+}
+
+// ask asks them all, one after the other.
+func (c *consult) ask(name string) (o opinion) {
+	c.t.Helper()
+	why := func(at *api.Client, of string) string {
+		var r api.WhyReport
+		if _, err := at.Get(context.Background(), "/v1/why?of="+of, &r); err != nil {
+			return err.Error()
+		}
+		return string(r.Cause)
+	}
+	before := c.violations("robot." + name)
+	o.pc, o.robot = why(c.client, "robot/"+name), why(c.robot, name)
+	o.metric = c.violations("robot."+name)-before > 0.05
+	var s api.StatusReply
+	if _, err := c.client.Get(context.Background(), "/v1/status", &s); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, m := range s.Mirrors {
+		if m.Channel == name {
+			o.status = diagnose.UsedOf(m) > 1
+		}
+	}
+	o.top = top.Used(s, "robot."+name) > 1
+	tag := valueOf[string](c.b, card("robot."+name))
+	o.page = strings.Contains(tag, "over budget") || strings.Contains(tag, "late") || strings.Contains(tag, "dropping") || strings.Contains(tag, "waiting")
+	return o
+}
+
+// violations is the time that a mirror was over its budget, as the metrics have it.
+func (c *consult) violations(mirror string) float64 {
+	c.t.Helper()
+	found := regexp.MustCompile(`(?m)^achbridge_deadline_violation_seconds_total\{channel="` + regexp.QuoteMeta(mirror) + `".*\} (.*)$`).FindStringSubmatch(c.scrape())
+	if found == nil {
+		return 0
+	}
+	v, _ := strconv.ParseFloat(found[1], 64)
+	return v
 }

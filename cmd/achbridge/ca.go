@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func caCommand(a *app) *cobra.Command {
@@ -38,7 +40,7 @@ no date. A host that is lost or stolen:
 One host is enough: the list, FILE.revoked beside the key FILE, is read by the
 running daemon, which passes it on to the others, and they to theirs.
 
-The authority is a directory: ` + systemCA + ` for root, else
+The authority is a directory: ` + config.SystemCA + ` for root, else
 $XDG_CONFIG_HOME/achbridge/ca. Keep a copy of it where no thief finds it.`,
 	}
 	cmd.AddCommand(caInitCommand(a), caIssueCommand(a), caRevokeCommand(a))
@@ -55,27 +57,27 @@ func (a *app) ca(given string) (caDir, error) {
 	if given != "" {
 		return caDir(given), nil
 	}
-	path, err := a.caPath()
+	path, err := a.CAPath()
 	if err != nil {
-		return "", misused(fmt.Errorf("authority: no place for it: %w", err), "name one: --dir DIR")
+		return "", ui.Usage(fmt.Errorf("authority: no place for it: %w", err), "name one: --dir DIR")
 	}
 	return caDir(path), nil
 }
 
 // openCA reads the authority.
-func (a *app) openCA(given string) (caDir, transport.Authority, error) {
+func (a *app) openCA(given string) (caDir, trust.Authority, error) {
 	dir, err := a.ca(given)
 	if err != nil {
-		return "", transport.Authority{}, err
+		return "", trust.Authority{}, err
 	}
-	authority, err := transport.ReadAuthority(dir.authority())
+	authority, err := trust.ReadAuthority(dir.authority())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = misused(fmt.Errorf("authority %s: there is none", dir), "achbridge ca init, or name its directory: --dir DIR")
+		err = ui.Usage(fmt.Errorf("authority %s: there is none", dir), "achbridge ca init, or name its directory: --dir DIR")
 	case errors.Is(err, fs.ErrPermission):
-		err = misused(err, "chmod 600 "+dir.authority()+" as its owner")
+		err = ui.Usage(err, "chmod 600 "+dir.authority()+" as its owner")
 	case err != nil:
-		err = misused(err, "take it from your copy")
+		err = ui.Usage(err, "take it from your copy")
 	}
 	return dir, authority, err
 }
@@ -92,18 +94,18 @@ func caInitCommand(a *app) *cobra.Command {
 				return err
 			}
 			if err := os.MkdirAll(string(dir), 0o700); err != nil {
-				return failed(err, "choose another place: --dir DIR")
+				return ui.Failure(err, "choose another place: --dir DIR")
 			}
-			authority, err := transport.NewAuthority(time.Now())
+			authority, err := trust.NewAuthority(time.Now())
 			if err != nil {
-				return failed(err, "")
+				return ui.Failure(err, "")
 			}
 			if err := authority.Write(dir.authority()); errors.Is(err, fs.ErrExist) {
-				return failed(fmt.Errorf("authority %s: exists already", dir), "use it as it is, or choose another place: --dir DIR")
+				return ui.Failure(fmt.Errorf("authority %s: exists already", dir), "use it as it is, or choose another place: --dir DIR")
 			} else if err != nil {
-				return failed(err, "choose another place: --dir DIR")
+				return ui.Failure(err, "choose another place: --dir DIR")
 			}
-			return a.ui.fields("network", authority.Network(), "path", string(dir))
+			return a.ui.Fields("network", authority.Network(), "path", string(dir))
 		},
 	}
 	caFlag(cmd, &given)
@@ -123,17 +125,17 @@ func caIssueCommand(a *app) *cobra.Command {
 			}
 			key, err := authority.Issue(args[0], time.Now())
 			if err != nil {
-				return misused(err, "")
+				return ui.Usage(err, "")
 			}
 			path := cmp.Or(out, args[0]+".key")
 			// First the record: what is not in it cannot be revoked.
 			if err := dir.record(caEntry{key.Serial(), key.Host(), key.Ends()}); err != nil {
-				return failed(err, "")
+				return ui.Failure(err, "")
 			}
 			if err := key.Write(path); err != nil {
-				return failed(err, "choose another place: --out FILE")
+				return ui.Failure(err, "choose another place: --out FILE")
 			}
-			return a.ui.fields("host", key.Host(), "network", key.Network(), "ends", dayOf(key.Ends()), "path", path)
+			return a.ui.Fields("host", key.Host(), "network", key.Network(), "ends", ui.Day(key.Ends()), "path", path)
 		},
 	}
 	caFlag(cmd, &given)
@@ -154,19 +156,17 @@ func caRevokeCommand(a *app) *cobra.Command {
 			}
 			list, err := dir.revoke(authority, args[0], time.Now())
 			if errors.Is(err, errNoneIssued) {
-				return failed(fmt.Errorf("host %s: %w", args[0], err), "see "+dir.issued()+" for those that were issued")
+				return ui.Failure(fmt.Errorf("host %s: %w", args[0], err), "see "+dir.issued()+" for those that were issued")
 			} else if err != nil {
-				return failed(err, "")
+				return ui.Failure(err, "")
 			}
-			if err := a.ui.fields("host", args[0], "list", fmt.Sprint(list.Number()), "path", dir.revoked()); err != nil {
+			if err := a.ui.Fields("host", args[0], "list", fmt.Sprint(list.Number()), "path", dir.revoked()); err != nil {
 				return err
 			}
-			a.ui.note("copy it to one host, beside its key: key.revoked; the others get it from there")
+			a.ui.Note("copy it to one host, beside its key: key.revoked; the others get it from there")
 			return nil
 		},
 	}
 	caFlag(cmd, &given)
 	return cmd
 }
-
-func dayOf(t time.Time) string { return t.Format(time.DateOnly) }

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
+	"achbridge/cmd/achbridge/config"
 )
 
 // caDir is the directory of a network's authority: its secret, a line for every
@@ -18,8 +19,10 @@ import (
 type caDir string
 
 func (d caDir) authority() string { return filepath.Join(string(d), "authority") }
-func (d caDir) issued() string    { return filepath.Join(string(d), "issued") }
-func (d caDir) revoked() string   { return filepath.Join(string(d), "revoked") }
+
+func (d caDir) issued() string { return filepath.Join(string(d), "issued") }
+
+func (d caDir) revoked() string { return filepath.Join(string(d), "revoked") }
 
 // caEntry is a certificate that was issued.
 type caEntry struct {
@@ -37,7 +40,11 @@ func (d caDir) record(e caEntry) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// entries are the certificates that have not ended.
+// revocableYears is how long after its end a certificate can be revoked and stays in the
+// list: the clock of a robot that still takes it for good may be slow by as much.
+const revocableYears = 1
+
+// entries are the certificates that may be good by the clock of some robot.
 func (d caDir) entries(now time.Time) ([]caEntry, error) {
 	text, err := os.ReadFile(d.issued())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,27 +65,11 @@ func (d caDir) entries(now time.Time) ([]caEntry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", d.issued(), n, err)
 		}
-		if ends.After(now) {
+		if ends.AddDate(revocableYears, 0, 0).After(now) {
 			list = append(list, caEntry{words[0], words[1], ends})
 		}
 	}
 	return list, nil
-}
-
-// readRevocations reads a file with a list; there is none without a file.
-func readRevocations(path string) (*transport.Revocations, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	r, err := transport.ParseRevocations(string(text))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return r, nil
 }
 
 // errNoneIssued says that there is nothing to revoke.
@@ -86,12 +77,12 @@ var errNoneIssued = errors.New("no certificate of that host is good")
 
 // revoke makes the next list, which has all certificates of host too, and writes it
 // in the place of the last.
-func (d caDir) revoke(a transport.Authority, host string, now time.Time) (*transport.Revocations, error) {
+func (d caDir) revoke(a trust.Authority, host string, now time.Time) (*trust.Revocations, error) {
 	entries, err := d.entries(now)
 	if err != nil {
 		return nil, err
 	}
-	last, err := readRevocations(d.revoked())
+	last, err := config.ReadRevocations(d.revoked())
 	if err != nil {
 		return nil, err
 	}
@@ -110,23 +101,5 @@ func (d caDir) revoke(a transport.Authority, host string, now time.Time) (*trans
 	if err != nil {
 		return nil, err
 	}
-	return next, replaceFile(d.revoked(), next.Text())
-}
-
-// replaceFile writes a public file in the place of another: a reader finds the old
-// one or the new one.
-func replaceFile(path, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".achbridge-")
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return next, config.ReplaceFile(d.revoked(), []byte(next.Text()), 0o644)
 }

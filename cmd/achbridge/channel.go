@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
 
@@ -42,26 +43,28 @@ func (a *app) channelError(name string, err error) error {
 	anew := fmt.Sprintf("achbridge channel create %s --replace", name)
 	switch {
 	case errors.Is(err, localach.ErrName):
-		return misused(err, "")
+		return ui.Usage(err, "")
 	case errors.Is(err, fs.ErrNotExist):
-		return nothing(fmt.Errorf("channel %s: there is none in %s", name, a.shm),
+		return ui.NotFound(fmt.Errorf("channel %s: there is none in %s", name, a.shm),
 			"achbridge channel ls lists them, achbridge channel create "+name+" makes it")
 	case errors.Is(err, fs.ErrExist):
-		return failed(fmt.Errorf("channel %s: exists already", name), "use it as it is, or replace it (its users must reopen it): "+anew)
+		return ui.Failure(fmt.Errorf("channel %s: exists already", name), "use it as it is, or replace it (its users must reopen it): "+anew)
 	case errors.Is(err, fs.ErrPermission):
-		return failed(err, "readers of a channel need write permission too: its owner can give it with chmod g+rw or o+rw")
+		return ui.Failure(err, "readers of a channel need write permission too: its owner can give it with chmod g+rw or o+rw")
 	case errors.Is(err, localach.ErrReplaced), errors.Is(err, localach.ErrUnlinked), errors.Is(err, localach.ErrReinitialised):
-		return failed(err, "start again to open the channel that is there now")
+		return ui.Failure(err, "start again to open the channel that is there now")
 	case errors.Is(err, localach.ErrForeign):
-		return failed(err, "make it with a program that uses this host's C library: "+anew)
+		return ui.Failure(err, "make it with a program that uses this host's C library: "+anew)
 	case errors.Is(err, localach.ErrHalfCreated):
-		return failed(err, "try again; when it stays so, make it anew: "+anew)
+		return ui.Failure(err, "try again; when it stays so, make it anew: "+anew)
 	case errors.Is(err, localach.ErrBusy):
-		return failed(err, "find who holds it: achbridge channel info "+name)
+		return ui.Failure(err, "find who holds it: achbridge channel info "+name)
+	case errors.Is(err, localach.ErrGeometry):
+		return ui.Failure(err, "make it anew with a geometry that libach can open: "+anew+" --frames N --size BYTES")
 	case errors.Is(err, localach.ErrCorrupt), errors.Is(err, localach.ErrWedged):
-		return failed(err, "only a new channel helps: "+anew)
+		return ui.Failure(err, "only a new channel helps: "+anew)
 	}
-	return failed(err, "")
+	return ui.Failure(err, "")
 }
 
 // channelNames completes the names of this host's channels.

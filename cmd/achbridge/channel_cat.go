@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
 
@@ -52,15 +54,15 @@ type cat struct {
 }
 
 // cat writes frames of a channel of this host, or of HOST/CHANNEL.
-func (a *app) cat(ctx context.Context, from *client, of string, c *cat) error {
-	c.out = a.ui.out
+func (a *app) cat(ctx context.Context, from *api.Client, of string, c *cat) error {
+	c.out = a.ui.Out
 	err := a.follow(ctx, from, of, func(l view) error { return c.run(l.ctx, l.Channel) })
 	if err == nil && c.written == 0 && ctx.Err() == nil {
 		cure := "is its writer running?"
 		if !c.follow {
 			cure = "--follow waits for one"
 		}
-		return nothing(fmt.Errorf("channel %s: no frame", of), cure)
+		return ui.NotFound(fmt.Errorf("channel %s: no frame", of), cure)
 	}
 	return err
 }
@@ -68,11 +70,11 @@ func (a *app) cat(ctx context.Context, from *client, of string, c *cat) error {
 func (c *cat) check(cmd *cobra.Command) error {
 	switch {
 	case cmd.Flags().Changed("count") && c.count < 1:
-		return misused(fmt.Errorf("--count %d: want at least 1", c.count), "")
+		return ui.Usage(fmt.Errorf("--count %d: want at least 1", c.count), "")
 	case c.timeout < 0:
-		return misused(fmt.Errorf("--timeout %v: want more than 0", c.timeout), "")
+		return ui.Usage(fmt.Errorf("--timeout %v: want more than 0", c.timeout), "")
 	case c.timeout > 0 && !c.follow:
-		return misused(errors.New("--timeout needs --follow"), "without --follow nothing is waited for")
+		return ui.Usage(errors.New("--timeout needs --follow"), "without --follow nothing is waited for")
 	}
 	return nil
 }

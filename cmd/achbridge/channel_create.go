@@ -7,11 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
 
 func channelCreateCommand(a *app) *cobra.Command {
-	frames, bytes := 16, size(512)
+	frames, bytes := 16, ui.Size(512)
 	var mode fileMode
 	var replace bool
 	cmd := &cobra.Command{
@@ -25,7 +26,7 @@ together. Readers of a channel need write permission too.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			geometry := localach.Geometry{FrameCount: frames, FrameSize: int(bytes)}
 			if err := geometry.Check(); err != nil {
-				return misused(fmt.Errorf("channel %s: %w", args[0], err), "")
+				return ui.Usage(fmt.Errorf("channel %s: %w", args[0], err), "")
 			}
 			ch, err := a.dir().Create(args[0], localach.CreateConfig{Geometry: geometry, Mode: mode.bits, Replace: replace})
 			if err != nil {

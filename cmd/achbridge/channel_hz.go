@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
 
@@ -29,7 +31,7 @@ type hz struct {
 	asJSON bool
 	frames int
 	lines  int
-	print  func(*ui, rate) error
+	print  func(*ui.Terminal, rate) error
 }
 
 func (h *hz) flags(cmd *cobra.Command) {
@@ -42,16 +44,16 @@ func (h *hz) flags(cmd *cobra.Command) {
 func (h *hz) check(cmd *cobra.Command) error {
 	switch {
 	case h.window < 100*time.Millisecond || h.window > 10*time.Minute:
-		return misused(fmt.Errorf("--window %v: want 100ms to 10m", h.window), "")
+		return ui.Usage(fmt.Errorf("--window %v: want 100ms to 10m", h.window), "")
 	case cmd.Flags().Changed("count") && h.count < 1:
-		return misused(fmt.Errorf("--count %d: want at least 1", h.count), "")
+		return ui.Usage(fmt.Errorf("--count %d: want at least 1", h.count), "")
 	}
 	return nil
 }
 
 // run reports once a second (and not before the window has passed once) until
 // the count is reached or ctx ends.
-func (h *hz) run(ctx context.Context, ch *localach.Channel, name string, ui *ui) error {
+func (h *hz) run(ctx context.Context, ch *localach.Channel, name string, u *ui.Terminal) error {
 	f := follower{ch: ch, reader: ch.Reader()}
 	if err := f.reader.Flush(); err != nil {
 		return err
@@ -71,7 +73,7 @@ func (h *hz) run(ctx context.Context, ch *localach.Channel, name string, ui *ui)
 		if now.Before(report) {
 			continue
 		}
-		if err := h.show(ui, name, m.measure(now)); err != nil {
+		if err := h.show(u, name, m.measure(now)); err != nil {
 			return err
 		}
 		if h.lines++; h.lines == h.count {
@@ -84,22 +86,22 @@ func (h *hz) run(ctx context.Context, ch *localach.Channel, name string, ui *ui)
 	return nil
 }
 
-func (h *hz) show(ui *ui, name string, r rate) error {
+func (h *hz) show(u *ui.Terminal, name string, r rate) error {
 	if h.asJSON {
 		r.Channel = name
-		return ui.jsonLine(r)
+		return u.JSONLine(r)
 	}
 	if r.Frames == 0 {
-		return ui.line("%8.1f Hz", 0.0)
+		return u.Line("%8.1f Hz", 0.0)
 	}
-	return h.print(ui, r)
+	return h.print(u, r)
 }
 
 // hz measures a channel of this host, or HOST/CHANNEL.
-func (a *app) hz(ctx context.Context, c *client, of string, h *hz) error {
+func (a *app) hz(ctx context.Context, c *api.Client, of string, h *hz) error {
 	err := a.follow(ctx, c, of, func(l view) error { return h.run(l.ctx, l.Channel, of, a.ui) })
 	if err == nil && h.frames == 0 && ctx.Err() == nil {
-		return nothing(fmt.Errorf("channel %s: no frame came", of), "is its writer running?")
+		return ui.NotFound(fmt.Errorf("channel %s: no frame came", of), "is its writer running?")
 	}
 	return err
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +51,7 @@ func channelInfoCommand(a *app) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return a.ui.json(info)
+				return a.ui.JSON(info)
 			}
 			return a.showChannel(info)
 		},
@@ -80,8 +82,8 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 	} else if st.Tag != (localach.Tag{}) {
 		info.Mirror = &mirrorTag{Node: hex.EncodeToString(st.Tag.Node[:]), Epoch: st.Tag.Epoch, Seq: st.Tag.Seq}
 	}
-	if err := ch.Check(); err != nil {
-		info.Problem = err.Error()
+	if err := errors.Join(ch.Check(), st.Geometry.Check()); err != nil {
+		info.Problem = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return info, nil
 }
@@ -97,7 +99,7 @@ func (a *app) showChannel(info channelInfo) error {
 	if info.ForeignCond {
 		waiters = "made with another C library: readers that wait are never woken"
 	}
-	return a.ui.fields(
+	return a.ui.Fields(
 		"channel", info.Channel,
 		"geometry", geometryText(info.FrameCount, info.FrameSize),
 		"seq", fmt.Sprint(info.Seq),

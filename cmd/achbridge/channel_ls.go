@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge"
+	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
 
@@ -21,7 +22,9 @@ type channelRow struct {
 	Mode       string `json:"mode"`
 	Mirror     bool   `json:"mirror"`
 	MetaOf     string `json:"meta_of,omitempty"` // the mirror that this channel tells of, see mirror --meta
+	Note       string `json:"note,omitempty"`    // what else is to be known of it
 	Error      string `json:"error,omitempty"`
+	Unsendable string `json:"unsendable,omitempty"` // why no other host can mirror it, and what to do
 }
 
 func channelLsCommand(a *app) *cobra.Command {
@@ -39,11 +42,11 @@ of frames put so far. PATTERN is a shell pattern: quote it.`,
 				pattern = args[0]
 			}
 			if _, err := path.Match(pattern, ""); err != nil {
-				return misused(fmt.Errorf("pattern %q: %w", pattern, err), "")
+				return ui.Usage(fmt.Errorf("pattern %q: %w", pattern, err), "")
 			}
 			infos, err := a.dir().List()
 			if err != nil {
-				return failed(err, "")
+				return ui.Failure(err, "")
 			}
 			rows := channelRows(infos, pattern)
 			if err := a.showChannels(rows, asJSON); err != nil {
@@ -61,9 +64,9 @@ of frames put so far. PATTERN is a shell pattern: quote it.`,
 
 func noChannel(pattern string) error {
 	if pattern == "*" {
-		return nothing(errors.New("no channels on this host"), "achbridge channel create NAME makes one")
+		return ui.NotFound(errors.New("no channels on this host"), "achbridge channel create NAME makes one")
 	}
-	return nothing(fmt.Errorf("no channel %s on this host", pattern), "achbridge channel ls lists all")
+	return ui.NotFound(fmt.Errorf("no channel %s on this host", pattern), "achbridge channel ls lists all")
 }
 
 func channelRows(infos []localach.Info, pattern string) []channelRow {
@@ -85,6 +88,11 @@ func channelRows(infos []localach.Info, pattern string) []channelRow {
 		}
 		if info.Err != nil {
 			row.Error = info.Err.Error()
+		} else {
+			row.Unsendable = bridge.Unsendable(info.Geometry)
+			if err := info.Geometry.Check(); err != nil {
+				row.Note = err.Error()
+			}
 		}
 		rows = append(rows, row)
 	}
@@ -93,14 +101,14 @@ func channelRows(infos []localach.Info, pattern string) []channelRow {
 
 func (a *app) showChannels(rows []channelRow, asJSON bool) error {
 	if asJSON {
-		return a.ui.json(rows)
+		return a.ui.JSON(rows)
 	}
 	if len(rows) == 0 {
 		return nil
 	}
 	cells := make([][]string, len(rows))
 	for i, r := range rows {
-		note := r.Error
+		note := cmp.Or(r.Error, r.Note, r.Unsendable)
 		if r.Mirror {
 			note = cmp.Or(note, "mirror")
 		}
@@ -109,7 +117,7 @@ func (a *app) showChannels(rows []channelRow, asJSON bool) error {
 		}
 		cells[i] = []string{r.Channel, geometryText(r.FrameCount, r.FrameSize), fmt.Sprint(r.Seq), r.Mode, note}
 	}
-	return a.ui.table([]string{"CHANNEL", "FRAMES", "SEQ", "MODE", "NOTE"}, cells)
+	return a.ui.Table([]string{"CHANNEL", "FRAMES", "SEQ", "MODE", "NOTE"}, cells)
 }
 
 // geometryText prints count and size of frames, "" when unknown.
@@ -117,5 +125,5 @@ func geometryText(count, bytes int) string {
 	if count == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d x %s", count, bytesText(bytes))
+	return fmt.Sprintf("%d x %s", count, ui.Bytes(bytes))
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/bridge"
+	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
 
@@ -22,7 +24,8 @@ func channelPutCommand(a *app) *cobra.Command {
 		Short: "Put one frame, or the same one many times",
 		Long: `Put one frame into a channel: TEXT as it stands, without a newline, else all of
 --file, else all of stdin. With --rate the same frame again and again until
---count frames are put or Ctrl-C.`,
+--count frames are put or Ctrl-C. Into a mirror nothing is put, unless --force is
+given: its frames are those of another host, which yours would not reach.`,
 		Example: "  achbridge ch put imu hello\n  head -c 64 /dev/urandom | achbridge ch put imu --rate 1000\n  achbridge ch put imu --hex '00 11 22 ff'",
 		Args:    takes("NAME", "[TEXT]"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
@@ -35,6 +38,12 @@ func channelPutCommand(a *app) *cobra.Command {
 				return err
 			}
 			defer ch.Close()
+			if err := ch.Geometry().Check(); err != nil {
+				return a.channelError(args[0], fmt.Errorf("channel %s: %w: nobody could read the frame", args[0], err))
+			}
+			if err := p.mirror(a, ch); err != nil {
+				return err
+			}
 			frame, err := p.frame(a)
 			if err != nil {
 				return err
@@ -49,6 +58,7 @@ func channelPutCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&p.file, "file", "", "read the frame from `FILE`")
 	cmd.Flags().Float64Var(&p.rate, "rate", 0, "put again and again, so many times a second (`HZ`)")
 	cmd.Flags().IntVar(&p.count, "count", 0, "with --rate: stop after `N` frames")
+	cmd.Flags().BoolVar(&p.force, "force", false, "put into a mirror too")
 	return cmd
 }
 
@@ -59,6 +69,24 @@ type put struct {
 	file  string
 	rate  float64
 	count int
+	force bool
+}
+
+// mirror refuses a channel that is a mirror, or warns of it when that is meant.
+func (p *put) mirror(a *app, ch *localach.Channel) error {
+	tag := ch.Tag()
+	if tag == (localach.Tag{}) {
+		return nil
+	}
+	what := "channel " + ch.Name() + " is a mirror"
+	if mirror, ok := bridge.MetaOf(ch.Name(), tag); ok {
+		what = "channel " + ch.Name() + " tells of the mirror " + mirror
+	}
+	if !p.force {
+		return ui.Failure(errors.New(what+": what is put here does not reach the host that it is of, and mixes with the frames of that"), "to do it all the same: --force")
+	}
+	a.ui.Note("%s: what is put here mixes with the frames of the host that it is of", what)
+	return nil
 }
 
 func (p *put) check(cmd *cobra.Command, args []string) error {
@@ -67,13 +95,13 @@ func (p *put) check(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case p.text != nil && p.file != "":
-		return misused(errors.New("channel put: the frame is given twice, as TEXT and as --file"), "")
+		return ui.Usage(errors.New("channel put: the frame is given twice, as TEXT and as --file"), "")
 	case cmd.Flags().Changed("rate") && !(p.rate > 0 && p.rate <= 100_000):
-		return misused(fmt.Errorf("--rate %v: want more than 0 and at most 100000 a second", p.rate), "")
+		return ui.Usage(fmt.Errorf("--rate %v: want more than 0 and at most 100000 a second", p.rate), "")
 	case cmd.Flags().Changed("count") && p.count < 1:
-		return misused(fmt.Errorf("--count %d: want at least 1", p.count), "")
+		return ui.Usage(fmt.Errorf("--count %d: want at least 1", p.count), "")
 	case p.count > 0 && p.rate == 0:
-		return misused(errors.New("--count needs --rate"), "--rate 10 puts ten frames a second")
+		return ui.Usage(errors.New("--count needs --rate"), "--rate 10 puts ten frames a second")
 	}
 	return nil
 }
@@ -91,27 +119,27 @@ func (p *put) frame(a *app) ([]byte, error) {
 	case p.file != "":
 		f, err := os.Open(p.file)
 		if err != nil {
-			return nil, failed(err, "")
+			return nil, ui.Failure(err, "")
 		}
 		defer f.Close()
 		input, name = f, p.file
 	default:
-		if f, ok := a.in.(*os.File); ok && isTerminal(f) {
-			a.ui.note("type the frame, end it with Ctrl-D")
+		if f, ok := a.in.(*os.File); ok && ui.IsTerminal(f) {
+			a.ui.Note("type the frame, end it with Ctrl-D")
 		}
 	}
 	frame, err := io.ReadAll(io.LimitReader(input, maxInput))
 	if err != nil {
-		return nil, failed(fmt.Errorf("%s: %w", name, err), "")
+		return nil, ui.Failure(fmt.Errorf("%s: %w", name, err), "")
 	}
 	if p.hex {
 		frame, err = hex.DecodeString(strings.Join(strings.Fields(string(frame)), ""))
 		if err != nil {
-			return nil, misused(fmt.Errorf("%s: not hexadecimal: %w", name, err), "")
+			return nil, ui.Usage(fmt.Errorf("%s: not hexadecimal: %w", name, err), "")
 		}
 	}
 	if len(frame) == 0 {
-		return nil, misused(fmt.Errorf("%s: empty, and Ach has no empty frames", name), "")
+		return nil, ui.Usage(fmt.Errorf("%s: empty, and Ach has no empty frames", name), "")
 	}
 	return frame, nil
 }
@@ -147,7 +175,7 @@ func (p *put) run(ctx context.Context, ch *localach.Channel, frame []byte) error
 // putError adds what helps against a frame that does not fit.
 func (a *app) putError(ch *localach.Channel, n int, err error) error {
 	if errors.Is(err, localach.ErrTooLarge) {
-		return failed(err, fmt.Sprintf("make a larger one: achbridge channel create %s --replace --size %d", ch.Name(), n))
+		return ui.Failure(err, fmt.Sprintf("make a larger one: achbridge channel create %s --replace --size %d", ch.Name(), n))
 	}
 	return a.channelError(ch.Name(), err)
 }

@@ -11,7 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/diagnose"
+	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
 
@@ -50,23 +55,23 @@ type checker struct {
 	*app
 	file    string
 	control string
-	rate    bitRate
+	rate    ui.BitRate
 	asJSON  bool
 }
 
 // checkReport is what check answers. Lists are never null.
 type checkReport struct {
-	File     string    `json:"file"` // empty: there is none
-	Problems problems  `json:"problems"`
-	Channels []verdict `json:"channels"`
-	Warnings []string  `json:"warnings"`
+	File     string             `json:"file"` // empty: there is none
+	Problems config.Problems    `json:"problems"`
+	Channels []config.Judgement `json:"channels"`
+	Warnings []string           `json:"warnings"`
 }
 
 func (c *checker) run(ctx context.Context) error {
-	src := c.source(c.file, nil)
-	r := checkReport{File: src.path, Problems: problems{}, Channels: []verdict{}, Warnings: []string{}}
-	cfg, err := src.load()
-	if ps, ok := errors.AsType[problems](err); ok {
+	src := c.Source(c.file, nil)
+	r := checkReport{File: src.Path, Problems: config.Problems{}, Channels: []config.Judgement{}, Warnings: []string{}}
+	cfg, err := src.Load()
+	if ps, ok := errors.AsType[config.Problems](err); ok {
 		r.Problems = ps
 		return c.wrong(r)
 	} else if err != nil {
@@ -74,9 +79,9 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	daemon := c.look(ctx, cfg)
 	r.Channels = append(c.locals(cfg, daemon), remotes(cfg, daemon)...)
-	r.Warnings = append(append(r.Warnings, cfg.unreached()...), c.unfit(cfg, daemon)...)
+	r.Warnings = append(append(r.Warnings, cfg.Unreached()...), c.unfit(cfg, daemon)...)
 	if c.asJSON {
-		return c.ui.json(r)
+		return c.ui.JSON(r)
 	}
 	return c.show(r, daemon)
 }
@@ -84,63 +89,74 @@ func (c *checker) run(ctx context.Context) error {
 // wrong tells the problems, each with its line of the file.
 func (c *checker) wrong(r checkReport) error {
 	if c.asJSON {
-		if err := c.ui.json(r); err != nil {
+		if err := c.ui.JSON(r); err != nil {
 			return err
 		}
 	} else {
 		text, _ := os.ReadFile(r.File) // without it there are no excerpts
-		c.ui.problems(r.Problems, strings.Split(string(text), "\n"))
+		c.tellProblems(r.Problems, strings.Split(string(text), "\n"))
 	}
 	count := "1 mistake"
 	if len(r.Problems) > 1 {
 		count = fmt.Sprintf("%d mistakes", len(r.Problems))
 	}
-	return misused(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), count), "")
+	return ui.Usage(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), count), "")
+}
+
+// tellProblems prints the mistakes in a file, whose lines are given, each with the line
+// that it is on.
+func (c *checker) tellProblems(list config.Problems, lines []string) {
+	for _, p := range list {
+		c.ui.Fail(p)
+		if p.Line >= 1 && p.Line <= len(lines) {
+			c.ui.Excerpt(p.Line, lines[p.Line-1], p.Column)
+		}
+	}
 }
 
 // looked is what two looks at a running daemon have told.
 type looked struct {
 	there         bool
-	before, after bridge.Status
+	before, after status.Report
 	apart         time.Duration
-	channels      []bridge.RemoteChannel
+	channels      []status.RemoteChannel
 }
 
 // lookFor is how long frames are counted.
 const lookFor = time.Second
 
-func (c *checker) look(ctx context.Context, cfg *config) (l looked) {
+func (c *checker) look(ctx context.Context, cfg *config.Config) (l looked) {
 	daemon := c.client(cmp.Or(c.control, cfg.Control))
-	if _, err := daemon.get(ctx, "/v1/status", &l.before); err != nil {
+	if _, err := daemon.Get(ctx, "/v1/status", &l.before); err != nil {
 		return l
 	}
 	begin := time.Now()
 	if len(l.before.Exports) > 0 || c.rate > 0 {
-		until(ctx, lookFor, func() bool { return false })
+		api.Rest(ctx, lookFor)
 	}
-	_, err := daemon.get(ctx, "/v1/status", &l.after)
+	_, err := daemon.Get(ctx, "/v1/status", &l.after)
 	if err == nil {
-		_, err = daemon.get(ctx, "/v1/channels", &l.channels)
+		_, err = daemon.Get(ctx, "/v1/channels", &l.channels)
 	}
 	l.there, l.apart = err == nil, time.Since(begin)
 	return l
 }
 
 // locals are the verdicts on the channels of this host; mirrors are left out.
-func (c *checker) locals(cfg *config, daemon looked) (list []verdict) {
+func (c *checker) locals(cfg *config.Config, daemon looked) (list []config.Judgement) {
 	mirrors := map[string]bool{}
 	for _, m := range daemon.after.Mirrors {
 		mirrors[m.Name] = true
 	}
 	names, err := c.dir().List()
 	if err != nil {
-		c.ui.note("channels of this host: %v", err)
+		c.ui.Note("channels of this host: %v", err)
 	}
 	for _, info := range names {
 		if mirrors[info.Name] || c.isMirror(info.Name) {
 			continue
 		}
-		for _, v := range cfg.verdicts(cfg.Name, info.Name, nil) {
+		for _, v := range cfg.Judgements(cfg.Name, info.Name, nil) {
 			if v.Verb == "export" || v.Applies || v.Verb == "push" {
 				list = append(list, v)
 			}
@@ -159,22 +175,22 @@ func (c *checker) isMirror(name string) bool {
 }
 
 // remotes are the verdicts on the channels of other hosts.
-func remotes(cfg *config, daemon looked) (list []verdict) {
+func remotes(cfg *config.Config, daemon looked) (list []config.Judgement) {
 	for _, r := range daemon.channels {
-		list = append(list, cfg.mirrorVerdict(r.Host, r.Channel, nil).unlessClosed(r))
+		list = append(list, cfg.MirrorJudgement(r.Host, r.Channel, nil).UnlessClosed(r.Host, r.Closed))
 	}
 	return list
 }
 
 // unfit says what links cannot do: what is served, and with a rate given what
 // the configuration wants.
-func (c *checker) unfit(cfg *config, daemon looked) (list []string) {
-	demands := demandsOf(daemon.before, daemon.after, daemon.apart, c.rate)
+func (c *checker) unfit(cfg *config.Config, daemon looked) (list []string) {
+	demands := diagnose.DemandsOf(daemon.before, daemon.after, daemon.apart, c.rate)
 	if c.rate > 0 {
 		demands = append(demands, c.wanted(cfg, daemon)...)
 	}
 	for _, d := range demands {
-		if text := d.problem(); text != "" {
+		if text := d.Problem(); text != "" {
 			list = append(list, text)
 		}
 	}
@@ -183,7 +199,7 @@ func (c *checker) unfit(cfg *config, daemon looked) (list []string) {
 
 // wanted are the mirrors that the configuration makes of the channels that are
 // there, with frames as large as their rings take.
-func (c *checker) wanted(cfg *config, daemon looked) (list []demand) {
+func (c *checker) wanted(cfg *config.Config, daemon looked) (list []diagnose.Demand) {
 	seq := map[string]uint64{}
 	for _, m := range daemon.before.Mirrors {
 		seq[m.Host+"/"+m.Channel] = m.Seq
@@ -193,43 +209,43 @@ func (c *checker) wanted(cfg *config, daemon looked) (list []demand) {
 		now[m.Host+"/"+m.Channel] = m.Seq
 	}
 	for _, r := range daemon.channels {
-		m, ok := cfg.mirrors.For(r.Host, r.Channel)
+		m, ok := cfg.MirrorRules.For(r.Host, r.Channel)
 		if !ok {
 			continue
 		}
 		name := r.Host + "/" + r.Channel
-		d := demand{what: name, bytes: r.FrameSize, budget: budgetOf(m.QoS), every: m.QoS.Mode == bridge.Every, rate: float64(c.rate)}
+		d := diagnose.Demand{What: name, Bytes: r.FrameSize, Budget: config.BudgetOf(m.QoS), Every: m.QoS.Mode == rule.Every, Rate: float64(c.rate)}
 		if then, ok := seq[name]; ok && now[name] >= then {
-			d.hz = float64(now[name]-then) / daemon.apart.Seconds()
+			d.Hz = float64(now[name]-then) / daemon.apart.Seconds()
 		}
-		d.hz = limited(d.hz, m.QoS.MaxRate)
+		d.Hz = diagnose.Limited(d.Hz, m.QoS.MaxRate)
 		list = append(list, d)
 	}
 	return list
 }
 
 func (c *checker) show(r checkReport, daemon looked) error {
-	if err := c.ui.line("%s", cmp.Or(r.File, "no configuration file")+": good"); err != nil {
+	if err := c.ui.Line("%s", cmp.Or(r.File, "no configuration file")+": good"); err != nil {
 		return err
 	}
 	if len(r.Channels) > 0 {
-		sortVerdicts(r.Channels)
+		config.SortJudgements(r.Channels)
 		rows := make([][]string, len(r.Channels))
 		for i, v := range r.Channels {
-			rows[i] = []string{v.Channel, v.Result, v.Rule, v.From, v.setText()}
+			rows[i] = []string{v.Channel, v.Result, v.Rule, v.From, v.OptionsText()}
 		}
-		if err := c.ui.line(""); err != nil {
+		if err := c.ui.Line(""); err != nil {
 			return err
 		}
-		if err := c.ui.table([]string{"CHANNEL", "RESULT", "RULE", "FROM", "OPTIONS"}, rows); err != nil {
+		if err := c.ui.Table([]string{"CHANNEL", "RESULT", "RULE", "FROM", "OPTIONS"}, rows); err != nil {
 			return err
 		}
 	}
 	if !daemon.there {
-		c.ui.note("no daemon is running here, so the channels of other hosts are not known")
+		c.ui.Note("no daemon is running here, so the channels of other hosts are not known")
 	}
 	for _, w := range r.Warnings {
-		c.ui.note("%s", w)
+		c.ui.Note("%s", w)
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"achbridge/cmd/achbridge/ui"
 )
 
 func echoCommand(a *app) *cobra.Command {
@@ -21,10 +23,10 @@ channel put --hex takes back; with --raw its bytes, and nothing between them. Wi
 		Args:    takes("HOST/CHANNEL|NAME"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if raw && c.hex {
-				return misused(errors.New("--hex and --raw: one of them"), "")
+				return ui.Usage(errors.New("--hex and --raw: one of them"), "")
 			}
 			if once && cmd.Flags().Changed("count") {
-				return misused(errors.New("--once and --count: one of them"), "")
+				return ui.Usage(errors.New("--once and --count: one of them"), "")
 			}
 			c.dump = !raw && !c.hex
 			err := c.check(cmd)

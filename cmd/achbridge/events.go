@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
-	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func eventsCommand(a *app) *cobra.Command {
@@ -36,8 +35,8 @@ told every ten seconds with the number. --json prints one object a line.`,
 			if follow {
 				return a.followEvents(cmd.Context(), c, asJSON)
 			}
-			var f eventFollower
-			l, err := f.next(cmd.Context(), c, 0)
+			var f api.EventFollower
+			l, err := f.Next(cmd.Context(), c, 0)
 			if err != nil {
 				return err
 			}
@@ -51,69 +50,34 @@ told every ten seconds with the number. --json prints one object a line.`,
 }
 
 func kindsText() string {
-	words := make([]string, len(bridge.EventKinds))
-	for i, k := range bridge.EventKinds {
+	words := make([]string, len(status.EventKinds))
+	for i, k := range status.EventKinds {
 		words[i] = string(k)
 	}
-	return "  " + wrapped(words, 2, 79)
+	return "  " + ui.Wrap(words, 2, 79)
 }
-
-// eventFollower asks the daemon for what happened since it asked last.
-type eventFollower struct {
-	run   string
-	after uint64
-}
-
-// next waits for news, for as long as wait at most. Of a daemon that was started
-// anew it takes everything.
-func (f *eventFollower) next(ctx context.Context, c *client, wait time.Duration) (bridge.EventList, error) {
-	query := url.Values{"after": {strconv.FormatUint(f.after, 10)}}
-	if wait > 0 {
-		query.Set("wait", wait.String())
-	}
-	var l bridge.EventList
-	if _, err := c.get(ctx, "/v1/events?"+query.Encode(), &l); err != nil {
-		return l, err
-	}
-	if anew := f.run != "" && f.run != l.Run; anew {
-		f.run, f.after = l.Run, 0
-		return f.next(ctx, c, wait)
-	}
-	f.run = l.Run
-	if n := len(l.Events); n > 0 {
-		f.after = l.Events[n-1].Seq
-	}
-	return l, nil
-}
-
-// A follower asks the daemon again after eventWait, and after askAgain when it does
-// not answer.
-const (
-	eventWait = 5 * time.Second
-	askAgain  = time.Second
-)
 
 // followEvents shows events until ctx ends. A daemon that ends is waited for.
-func (a *app) followEvents(ctx context.Context, c *client, asJSON bool) error {
-	var f eventFollower
+func (a *app) followEvents(ctx context.Context, c *api.Client, asJSON bool) error {
+	var f api.EventFollower
 	lost := false
 	for ctx.Err() == nil {
-		l, err := f.next(ctx, c, eventWait)
+		l, err := f.Next(ctx, c, api.EventWait)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && f.run == "":
+		case err != nil && f.Run == "":
 			return err
 		case err != nil:
 			if !lost {
-				a.ui.note("%v; trying again", err)
+				a.ui.Note("%v; trying again", err)
 			}
 			lost = true
-			rest(ctx, askAgain)
+			api.Rest(ctx, api.AskAgain)
 			continue
 		}
 		if lost {
-			a.ui.note("the daemon answers again")
+			a.ui.Note("the daemon answers again")
 			lost = false
 		}
 		if err := a.showEvents(l, asJSON); err != nil {
@@ -123,21 +87,14 @@ func (a *app) followEvents(ctx context.Context, c *client, asJSON bool) error {
 	return nil
 }
 
-// rest waits for d or the end of ctx.
-func rest(ctx context.Context, d time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	<-ctx.Done()
-}
-
-func (a *app) showEvents(l bridge.EventList, asJSON bool) error {
+func (a *app) showEvents(l status.EventList, asJSON bool) error {
 	if l.Missed > 0 {
-		a.ui.note("%d events are not kept any more", l.Missed)
+		a.ui.Note("%d events are not kept any more", l.Missed)
 	}
 	for _, e := range l.Events {
-		show := func() error { return a.ui.line("%s", eventText(e, "2006-01-02 15:04:05.000")) }
+		show := func() error { return a.ui.Line("%s", eventText(e, "2006-01-02 15:04:05.000")) }
 		if asJSON {
-			show = func() error { return a.ui.jsonLine(e) }
+			show = func() error { return a.ui.JSONLine(e) }
 		}
 		if err := show(); err != nil {
 			return err
@@ -147,28 +104,10 @@ func (a *app) showEvents(l bridge.EventList, asJSON bool) error {
 }
 
 // eventText is an event on a line, with its time in layout.
-func eventText(e bridge.Event, layout string) string {
+func eventText(e status.Event, layout string) string {
 	text := e.Text
-	if e.Count > 1 && e.Kind != bridge.DeadlineMissed {
+	if e.Count > 1 && e.Kind != status.EventDeadlineMissed {
 		text += fmt.Sprintf(" (%d times)", e.Count)
 	}
 	return fmt.Sprintf("%s  %-16s  %-12s  %s", e.Time.Local().Format(layout), e.Kind, cmp.Or(e.Mirror, e.Channel, e.Host, "-"), text)
-}
-
-// mostEventWait is how long a request waits for events at most.
-const mostEventWait = time.Minute
-
-// events answers a follower.
-func (c *control) events(ctx context.Context, query url.Values) (bridge.EventList, error) {
-	after, err := strconv.ParseUint(cmp.Or(query.Get("after"), "0"), 10, 64)
-	if err != nil {
-		return bridge.EventList{}, badRequest{fmt.Errorf("after %q: want the number of an event", query.Get("after"))}
-	}
-	wait, err := time.ParseDuration(cmp.Or(query.Get("wait"), "0s"))
-	if err != nil || wait < 0 || wait > mostEventWait {
-		return bridge.EventList{}, badRequest{fmt.Errorf("wait %q: want a time up to %v, as in 5s", query.Get("wait"), mostEventWait)}
-	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	return c.node.Events(ctx, after)
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/url"
-	"strings"
 
 	"github.com/spf13/cobra"
+
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func explainCommand(a *app) *cobra.Command {
@@ -33,7 +35,7 @@ asked for; without one, or with --config, the file is read.`,
 				return err
 			}
 			if asJSON {
-				return a.ui.json(e)
+				return a.ui.JSON(e)
 			}
 			return a.showExplanation(e)
 		},
@@ -45,46 +47,27 @@ asked for; without one, or with --config, the file is read.`,
 	return cmd
 }
 
-// explanation is what explain answers.
-type explanation struct {
-	Channel  string    `json:"channel"` // HOST/CHANNEL
-	File     string    `json:"file"`    // of the configuration; empty: there is none
-	Verdicts []verdict `json:"verdicts"`
-}
-
-func (a *app) explanation(cmd *cobra.Command, channel, control, file string) (e explanation, err error) {
+func (a *app) explanation(cmd *cobra.Command, channel, control, file string) (e config.Explanation, err error) {
 	if file == "" {
-		_, err = a.client(control).get(cmd.Context(), "/v1/explain?channel="+url.QueryEscape(channel), &e)
-		if !errors.Is(err, errNoDaemon) {
+		_, err = a.client(control).Get(cmd.Context(), "/v1/explain?channel="+url.QueryEscape(channel), &e)
+		if !errors.Is(err, api.ErrNoDaemon) {
 			return e, err
 		}
-		a.ui.note("no daemon is running; this is what the configuration says")
+		a.ui.Note("no daemon is running; this is what the configuration says")
 	}
-	c, err := a.source(file, nil).load()
+	c, err := a.Source(file, nil).Load()
 	if err != nil {
 		return e, err
 	}
-	e, err = c.explain(channel, nil)
+	e, err = c.Explain(channel, nil)
 	if err != nil {
-		return e, misused(err, "")
+		return e, ui.Usage(err, "")
 	}
 	return e, nil
 }
 
-// explain answers for HOST/CHANNEL, or CHANNEL of this host.
-func (c *config) explain(channel string, wish wishFunc) (explanation, error) {
-	if !strings.Contains(channel, "/") {
-		channel = c.Name + "/" + channel
-	}
-	at, err := parseAddress(channel)
-	if err != nil || strings.ContainsAny(at.String(), `*?[\`) {
-		return explanation{}, fmt.Errorf("%q: want HOST/CHANNEL, as in krang/imu", channel)
-	}
-	return explanation{at.String(), c.path, c.verdicts(at.host, at.channel, wish)}, nil
-}
-
-func (a *app) showExplanation(e explanation) error {
-	if err := a.ui.fields("channel", e.Channel, "config", cmp.Or(e.File, "no file")); err != nil {
+func (a *app) showExplanation(e config.Explanation) error {
+	if err := a.ui.Fields("channel", e.Channel, "config", cmp.Or(e.File, "no file")); err != nil {
 		return err
 	}
 	rows, options := [][]string{}, [][]string{}
@@ -94,14 +77,14 @@ func (a *app) showExplanation(e explanation) error {
 			options = append(options, []string{v.Verb, o.Option, o.Value, o.From})
 		}
 	}
-	if err := a.ui.line(""); err != nil {
+	if err := a.ui.Line(""); err != nil {
 		return err
 	}
-	if err := a.ui.table([]string{"VERB", "RESULT", "RULE", "FROM"}, rows); err != nil || len(options) == 0 {
+	if err := a.ui.Table([]string{"VERB", "RESULT", "RULE", "FROM"}, rows); err != nil || len(options) == 0 {
 		return err
 	}
-	if err := a.ui.line(""); err != nil {
+	if err := a.ui.Line(""); err != nil {
 		return err
 	}
-	return a.ui.table([]string{"VERB", "OPTION", "VALUE", "FROM"}, options)
+	return a.ui.Table([]string{"VERB", "OPTION", "VALUE", "FROM"}, options)
 }

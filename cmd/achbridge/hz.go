@@ -1,10 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"achbridge/cmd/achbridge/ui"
 )
 
 func hzCommand(a *app) *cobra.Command {
@@ -14,8 +15,8 @@ func hzCommand(a *app) *cobra.Command {
 		long: `Print every second, over the last --window: frames put per second, the mean time
 between two frames, the least and the greatest, their standard deviation (jitter),
 sizes, and how many frames came and went before they could be read (missed).`,
-		print: func(ui *ui, r rate) error {
-			return ui.line("%8.1f Hz  period %.3f ms (%.3f to %.3f)  jitter %.3f ms  size %s  missed %d  window %d",
+		print: func(u *ui.Terminal, r rate) error {
+			return u.Line("%8.1f Hz  period %.3f ms (%.3f to %.3f)  jitter %.3f ms  size %s  missed %d  window %d",
 				r.Hz, r.PeriodMs, r.PeriodMinMs, r.PeriodMaxMs, r.JitterMs, r.sizes(), r.Missed, r.Frames)
 		},
 	})
@@ -28,8 +29,8 @@ func bwCommand(a *app) *cobra.Command {
 		long: `Print every second, over the last --window: bytes per second of the frames that
 were put, how many frames there were, the mean of their sizes, the least and the
 greatest.`,
-		print: func(ui *ui, r rate) error {
-			return ui.line("%12s  from %d frames in %gs  size %.0f (%s)", bytesPerSecond(r.BytesPerS), r.Frames, r.WindowS, r.SizeMean, r.sizes())
+		print: func(u *ui.Terminal, r rate) error {
+			return u.Line("%12s  from %d frames in %gs  size %.0f (%s)", ui.BytesPerSecond(r.BytesPerS), r.Frames, r.WindowS, r.SizeMean, r.sizes())
 		},
 	})
 }
@@ -37,7 +38,7 @@ greatest.`,
 // rateVerb is a verb that prints what a meter has measured.
 type rateVerb struct {
 	use, short, long string
-	print            func(*ui, rate) error
+	print            func(*ui.Terminal, rate) error
 }
 
 // remoteHelp is what hz, bw and echo say of channels of other hosts.
@@ -68,17 +69,6 @@ func rateCommand(a *app, v rateVerb) *cobra.Command {
 	h.flags(cmd)
 	controlFlag(cmd, &path)
 	return cmd
-}
-
-// bytesPerSecond prints a rate with three figures.
-func bytesPerSecond(v float64) string {
-	for _, unit := range []string{"B/s", "kB/s", "MB/s"} {
-		if v < 999.5 {
-			return fmt.Sprintf("%.3g %s", v, unit)
-		}
-		v /= 1000
-	}
-	return fmt.Sprintf("%.3g GB/s", v)
 }
 
 // example shows a verb with what follows it.

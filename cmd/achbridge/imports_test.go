@@ -18,13 +18,20 @@ import (
 // The rules of the house: who may import whom, and which packages are pure.
 // They are checked on every Go file, whatever its build tags.
 
-// fence says that the files below From do not import what is below Not.
+// fence says that the files below From do not import what is below Not, but for what
+// is below From itself and below one of But.
 type fence struct {
 	From, Not, Why string
+	But            []string
 	Tests          bool // binds test files too
 }
 
-const ours = "achbridge"
+const (
+	ours    = "achbridge"
+	command = ours + "/cmd/achbridge"
+	main    = "cmd/achbridge/" // where the rooms of the program are
+	room    = command + "/"
+)
 
 var fences = []fence{
 	{From: "wire", Not: ours, Why: "wire imports nothing of ours"},
@@ -32,13 +39,33 @@ var fences = []fence{
 	{From: "discovery", Not: ours + "/bridge", Why: "discovery and bridge do not know each other", Tests: true},
 	{From: "bridge", Not: ours + "/discovery", Why: "discovery and bridge do not know each other", Tests: true},
 	{From: "bridge/transport", Not: ours + "/wire", Why: "a session carries bytes, not messages", Tests: true},
+	{From: "bridge/trust", Not: ours, Why: "trust imports nothing of ours"},
 	{From: "bridge/fresh", Not: ours + "/localach", Why: "policy touches no channel", Tests: true},
+	{From: "bridge/via", Not: ours, Why: "via only names the protocols", Tests: true},
+	{From: "bridge/rule", Not: ours + "/bridge", But: []string{ours + "/bridge/via"}, Why: "rules know nothing of the node", Tests: true},
+	{From: "bridge/ledger", Not: ours + "/bridge", But: []string{ours + "/bridge/fresh"}, Why: "the ledger counts, and knows nothing of the node", Tests: true},
+	{From: "bridge/status", Not: ours + "/bridge", But: []string{ours + "/bridge/via", ours + "/bridge/ledger", ours + "/bridge/rule", ours + "/bridge/fresh"}, Why: "status is told by the node, and does not ask it", Tests: true},
+	{From: main + "ui", Not: ours, But: []string{ours + "/bridge/logline"}, Why: "ui prints, and knows nothing of channels", Tests: true},
+	{From: main + "page", Not: ours, Why: "the page is files alone", Tests: true},
+	{From: main + "config", Not: command, But: []string{room + "ui"}, Why: "config stands below the other rooms", Tests: true},
+	{From: main + "config", Not: ours + "/bridge", But: []string{ours + "/bridge/rule", ours + "/bridge/trust", ours + "/bridge/via"}, Why: "config knows rules and keys, not the node", Tests: true},
+	{From: main + "diagnose", Not: command, But: []string{room + "ui", room + "config"}, Why: "a diagnosis rests on its snapshot alone", Tests: true},
+	{From: main + "diagnose", Not: ours + "/discovery", Why: "a diagnosis rests on its snapshot alone", Tests: true},
+	{From: main + "api", Not: room + "daemon", Why: "no client imports the daemon", Tests: true},
+	{From: main + "doctor", Not: room + "daemon", Why: "no client imports the daemon", Tests: true},
+	{From: main + "top", Not: room + "daemon", Why: "no client imports the daemon", Tests: true},
+	{From: main + "recording", Not: room + "daemon", Why: "no client imports the daemon", Tests: true},
+	{From: main + "api", Not: ours + "/discovery", Why: "only daemon and ls see discovery and bridge together", Tests: true},
+	{From: main + "top", Not: ours + "/discovery", Why: "only daemon and ls see discovery and bridge together", Tests: true},
+	{From: main + "doctor", Not: ours + "/bridge", But: []string{ours + "/bridge/trust"}, Why: "only daemon and ls see discovery and bridge together"},
+	{From: main + "daemon", Not: command, But: []string{room + "api", room + "diagnose", room + "config", room + "ui", room + "page"}, Why: "the daemon knows no verb", Tests: true},
+	{From: main + "demo", Not: command, But: []string{room + "daemon", room + "config", room + "ui"}, Why: "the demo is two nodes", Tests: true},
 	{From: ".", Not: ours + "/testnet", Why: "testnet is imported by tests and its own programs only"},
 }
 
 // pure packages are values and functions: no I/O, no goroutine, no clock.
 var (
-	purePackages = []string{"wire", "bridge/fresh"}
+	purePackages = []string{"wire", "bridge/fresh", "bridge/rule", "bridge/ledger", "bridge/via", main + "diagnose"}
 	impureTree   = []string{"net", "os", "sync", "syscall", "log", "golang.org/x/sys"}
 	clockOfTime  = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
 )
@@ -75,6 +102,7 @@ func TestEveryHouseRuleCanFail(t *testing.T) {
 		{"bridge/a.go", `import _ "achbridge/discovery"`, "do not know each other"},
 		{"bridge/fresh/a.go", `import _ "achbridge/discovery"`, "do not know each other"},
 		{"bridge/transport/a.go", `import _ "achbridge/wire"`, "a session carries bytes"},
+		{"bridge/trust/a.go", `import _ "achbridge/bridge/transport"`, "trust imports nothing of ours"},
 		{"bridge/fresh/a.go", `import _ "achbridge/localach"`, "policy touches no channel"},
 		{"bridge/fresh/a.go", `import _ "net/netip"`, `is pure, but imports "net/netip"`},
 		{"bridge/fresh/a.go", `import _ "sync/atomic"`, `is pure, but imports "sync/atomic"`},
@@ -82,6 +110,35 @@ func TestEveryHouseRuleCanFail(t *testing.T) {
 		{"bridge/fresh/a.go", `import w "time"; var now = w.Since`, "is pure, but reads the clock: time.Since"},
 		{"bridge/fresh/a.go", `import . "time"; var _ = Now()`, "is pure, but imports time without its name"},
 		{"bridge/fresh/a.go", `func f() { go f() }`, "is pure, but starts a goroutine"},
+		{"bridge/rule/a.go", `import _ "achbridge/bridge"`, "rules know nothing of the node"},
+		{"bridge/rule/a_test.go", `import _ "achbridge/bridge"`, "rules know nothing of the node"},
+		{"bridge/rule/a.go", `import _ "achbridge/bridge/transport"`, "rules know nothing of the node"},
+		{"bridge/via/a.go", `import _ "achbridge/wire"`, "via only names"},
+		{"bridge/via/a.go", `import _ "net"`, `is pure, but imports "net"`},
+		{"bridge/rule/a.go", `import _ "achbridge/bridge/ledger"`, "rules know nothing of the node"},
+		{"bridge/rule/a.go", `import _ "os"`, `is pure, but imports "os"`},
+		{"bridge/ledger/a.go", `import _ "achbridge/bridge"`, "the ledger counts"},
+		{"bridge/ledger/a.go", `import _ "achbridge/bridge/rule"`, "the ledger counts"},
+		{"bridge/ledger/a.go", `import _ "sync"`, `is pure, but imports "sync"`},
+		{"bridge/status/a.go", `import _ "achbridge/bridge"`, "status is told by the node"},
+		{"bridge/status/a.go", `import _ "achbridge/bridge/transport"`, "status is told by the node"},
+		{main + "ui/a.go", `import _ "achbridge/bridge"`, "ui prints"},
+		{main + "page/a.go", `import _ "achbridge/cmd/achbridge/ui"`, "the page is files alone"},
+		{main + "config/a.go", `import _ "achbridge/cmd/achbridge/api"`, "config stands below"},
+		{main + "config/a.go", `import _ "achbridge/bridge"`, "config knows rules and keys"},
+		{main + "diagnose/a.go", `import _ "achbridge/cmd/achbridge/api"`, "a diagnosis rests on its snapshot"},
+		{main + "diagnose/a.go", `import _ "achbridge/discovery"`, "a diagnosis rests on its snapshot"},
+		{main + "diagnose/a.go", `import _ "os"`, `is pure, but imports "os"`},
+		{main + "diagnose/a.go", `import "time"; var _ = time.Now()`, "is pure, but reads the clock"},
+		{main + "api/a.go", `import _ "achbridge/cmd/achbridge/daemon"`, "no client imports the daemon"},
+		{main + "doctor/a.go", `import _ "achbridge/cmd/achbridge/daemon"`, "no client imports the daemon"},
+		{main + "top/a.go", `import _ "achbridge/cmd/achbridge/daemon"`, "no client imports the daemon"},
+		{main + "recording/a.go", `import _ "achbridge/cmd/achbridge/daemon"`, "no client imports the daemon"},
+		{main + "api/a.go", `import _ "achbridge/discovery"`, "only daemon and ls"},
+		{main + "top/a.go", `import _ "achbridge/discovery"`, "only daemon and ls"},
+		{main + "doctor/a.go", `import _ "achbridge/bridge"`, "only daemon and ls"},
+		{main + "daemon/a.go", `import _ "achbridge/cmd/achbridge/doctor"`, "the daemon knows no verb"},
+		{main + "demo/a.go", `import _ "achbridge/cmd/achbridge/api"`, "the demo is two nodes"},
 		{"wire/a.go", `import _ "os"`, `is pure, but imports "os"`},
 		{"bridge/a.go", `import "C"`, `only localach imports "C"`},
 		{"bridge/a.go", "//go:build never\n\npackage p\nimport \"C\"", `only localach imports "C"`},
@@ -102,6 +159,10 @@ func TestHouseRulesAllowWhatTheyShould(t *testing.T) {
 	for _, c := range []struct{ file, body string }{
 		{"wire/a.go", `import "time"; var _ time.Duration`},
 		{"wire/a_test.go", `import _ "achbridge/wire"`},
+		{"bridge/rule/a_test.go", `import _ "achbridge/bridge/rule"`},
+		{"bridge/rule/a.go", `import _ "achbridge/bridge/via"`},
+		{"bridge/ledger/a.go", `import _ "achbridge/bridge/fresh"`},
+		{"bridge/status/a.go", `import (_ "achbridge/bridge/ledger"; _ "achbridge/bridge/rule")`},
 		{"localach/a.go", `import "C"`},
 		{"bridge/a.go", `import (_ "achbridge/wire"; _ "achbridge/localach"; _ "achbridge/bridge/transport")`},
 		{"bridge/fresh/a.go", `import "time"; func f(now time.Time) time.Duration { return now.Sub(now) }`},
@@ -196,6 +257,8 @@ func forbids(name, imported string) string {
 	for _, rule := range fences {
 		switch {
 		case !below(dir, rule.From) || !below(imported, rule.Not):
+		case rule.From != "." && below(imported, path.Join(ours, rule.From)): // its own
+		case slices.ContainsFunc(rule.But, func(p string) bool { return below(imported, p) }):
 		case isTest(name) && !rule.Tests:
 		case below(own, path.Join(ours, "testnet")) && below(imported, path.Join(ours, "testnet")):
 		default:

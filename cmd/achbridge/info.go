@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"achbridge/cmd/achbridge/recording"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func infoCommand(a *app) *cobra.Command {
@@ -32,7 +33,7 @@ what is whole is shown.`,
 				return fileError(args[0], err)
 			}
 			if asJSON {
-				return a.ui.json(s)
+				return a.ui.JSON(s)
 			}
 			return a.showRecording(s)
 		},
@@ -49,9 +50,9 @@ func (a *app) showRecording(s recording.Summary) error {
 	if !s.Complete {
 		end = "cut short; this is what is whole"
 	}
-	if err := a.ui.fields(
+	if err := a.ui.Fields(
 		"file", s.File,
-		"size", aboutBytes(s.Bytes),
+		"size", ui.AboutBytes(s.Bytes),
 		"host", s.Host,
 		"start", start,
 		"duration", roughTime(time.Duration(s.Seconds*float64(time.Second))),
@@ -72,10 +73,10 @@ func (a *app) showRecording(s recording.Summary) error {
 		}
 		rows = append(rows, []string{c.Channel, fmt.Sprint(c.Frames), rateText(c.Hz), sizesText(c), fmt.Sprint(c.Missed), late, causesText(c.Drops)})
 	}
-	if err := a.ui.line(""); err != nil {
+	if err := a.ui.Line(""); err != nil {
 		return err
 	}
-	return a.ui.table([]string{"CHANNEL", "FRAMES", "RATE", "SIZE", "MISSED", "LATE", "DROPPED"}, rows)
+	return a.ui.Table([]string{"CHANNEL", "FRAMES", "RATE", "SIZE", "MISSED", "LATE", "DROPPED"}, rows)
 }
 
 func rateText(hz float64) string {
@@ -90,7 +91,7 @@ func sizesText(c recording.ChannelSummary) string {
 	case c.Frames == 0:
 		return ""
 	}
-	return sizeRange(c.SizeMin, c.SizeMax)
+	return ui.SizeRange(c.SizeMin, c.SizeMax)
 }
 
 func causesText(drops map[string]uint64) string {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func keyCommand(a *app) *cobra.Command {
@@ -20,7 +22,7 @@ func keyCommand(a *app) *cobra.Command {
 		Long: `Every host that holds the same key is a member of the same network; a host
 without it can neither read nor write. (achbridge ca gives every host a key of its
 own instead.) The key is one small file, mode 0600:
-` + systemKey + ` for root, else $XDG_CONFIG_HOME/achbridge/key.
+` + config.SystemKey + ` for root, else $XDG_CONFIG_HOME/achbridge/key.
 
 Make it once, then copy the file to every host of the network:
 
@@ -50,21 +52,21 @@ func keyNewCommand(a *app) *cobra.Command {
 		Short: "Make a network key; never overwrites one",
 		Args:  takes(),
 		RunE: func(*cobra.Command, []string) error {
-			path, err := a.keyFile(path, a.keyPath)
+			path, err := a.KeyFile(path, a.KeyPath)
 			if err != nil {
 				return err
 			}
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				return failed(err, "choose another place: --key FILE")
+				return ui.Failure(err, "choose another place: --key FILE")
 			}
-			key := transport.NewKey()
+			key := trust.NewKey()
 			if err := key.Write(path); errors.Is(err, fs.ErrExist) {
-				return failed(fmt.Errorf("key %s: exists already", path),
+				return ui.Failure(fmt.Errorf("key %s: exists already", path),
 					"use it as it is, or remove the file first: hosts with the old key are then strangers")
 			} else if err != nil {
-				return failed(err, "choose another place: --key FILE")
+				return ui.Failure(err, "choose another place: --key FILE")
 			}
-			return a.ui.fields("network", key.Network(), "path", path)
+			return a.ui.Fields("network", key.Network(), "path", path)
 		},
 	}
 	keyFlag(cmd, &path)
@@ -104,15 +106,15 @@ paste or through a pipe. Whoever reads it is a member:
 			if secret {
 				text, err := os.ReadFile(path)
 				if err != nil {
-					return failed(err, "")
+					return ui.Failure(err, "")
 				}
 				shown.Secret = strings.TrimSpace(string(text))
 			}
 			switch {
 			case asJSON:
-				return a.ui.json(shown)
+				return a.ui.JSON(shown)
 			case secret:
-				return a.ui.line("%s", shown.Secret)
+				return a.ui.Line("%s", shown.Secret)
 			}
 			return a.showKey(shown)
 		},
@@ -124,7 +126,7 @@ paste or through a pipe. Whoever reads it is a member:
 }
 
 func (a *app) showKey(k keyShown) error {
-	return a.ui.fields("network", k.Network, "also", k.Also, "host", k.Host, "ends", k.Ends, "path", k.Path)
+	return a.ui.Fields("network", k.Network, "also", k.Also, "host", k.Host, "ends", k.Ends, "path", k.Path)
 }
 
 func keyFlag(cmd *cobra.Command, path *string) {
@@ -132,38 +134,58 @@ func keyFlag(cmd *cobra.Command, path *string) {
 	_ = cmd.MarkFlagFilename("key")
 }
 
-// keyFile is the path given on the command line, else the one that find gives.
-func (a *app) keyFile(given string, find func() (string, error)) (string, error) {
-	if given != "" {
-		return given, nil
-	}
-	path, err := find()
-	if err != nil {
-		return "", misused(fmt.Errorf("key: no place for it: %w", err), "name the file: --key FILE")
-	}
-	return path, nil
-}
-
 // openKey reads the key file that is given, else the one that is found.
-func (a *app) openKey(given string) (key transport.Key, path string, err error) {
-	if path, err = a.keyFile(given, a.findKey); err != nil {
+func (a *app) openKey(given string) (key trust.Key, path string, err error) {
+	if path, err = a.KeyFile(given, a.FindKey); err != nil {
 		return key, path, err
 	}
-	key, err = readKey(path)
+	key, err = config.ReadKey(path)
 	return key, path, err
 }
 
-// readKey reads the network key; its errors say how to get one.
-func readKey(path string) (transport.Key, error) {
-	key, err := transport.ReadKey(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return key, misused(fmt.Errorf("key %s: there is none", path),
-			"achbridge key new, or copy the file from a host of your network")
-	case errors.Is(err, fs.ErrPermission):
-		return key, misused(err, "chmod 600 "+path+" as its owner, or name your own: --key FILE")
-	case err != nil:
-		return key, misused(err, "copy the file again from a host of your network")
+// keyChangeCommands are the three steps of a change of keys.
+func keyChangeCommands(a *app) []*cobra.Command {
+	return []*cobra.Command{
+		a.keyChange("add", "Put a second key into the file: good, but not yet used", "one change of keys at a time: finish it with achbridge key swap and achbridge key drop",
+			func(k trust.Key) (trust.Key, error) { return k.Add(trust.NewKey()) }),
+		a.keyChange("swap", "Use the second key of the file; the first one stays good", "begin with achbridge key add", trust.Key.Swap),
+		a.keyChange("drop", "Remove the second key from the file: whoever has that alone is a stranger", "there is nothing to remove", trust.Key.Drop),
 	}
-	return key, nil
+}
+
+// keyChange is a command that makes the content of the key file another.
+func (a *app) keyChange(use, short, cure string, change func(trust.Key) (trust.Key, error)) *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Long:  short + ".\nSee achbridge key --help for the three steps of a change of keys.",
+		Args:  takes(),
+		RunE: func(*cobra.Command, []string) error {
+			key, path, err := a.openKey(path)
+			if err != nil {
+				return err
+			}
+			if key, err = change(key); err != nil {
+				return ui.Failure(fmt.Errorf("key %s: %w", path, err), cure)
+			}
+			if err := key.Replace(path); err != nil {
+				return ui.Failure(err, "run it as the owner of the file")
+			}
+			return a.showKey(shownKey(key, path))
+		},
+	}
+	keyFlag(cmd, &path)
+	return cmd
+}
+
+func shownKey(key trust.Key, path string) keyShown {
+	shown := keyShown{Network: key.Network(), Host: key.Host(), Path: path}
+	if !key.Ends().IsZero() {
+		shown.Ends = ui.Day(key.Ends())
+	}
+	if all := key.Networks(); len(all) > 1 {
+		shown.Also = all[1]
+	}
+	return shown
 }

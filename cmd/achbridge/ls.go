@@ -11,7 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/daemon"
+	"achbridge/cmd/achbridge/ui"
 	"achbridge/discovery"
 )
 
@@ -58,15 +62,15 @@ type ls struct {
 }
 
 func (l *ls) run(ctx context.Context, pattern string) error {
-	match, err := parseAddress(pattern)
+	match, err := config.ParseAddress(pattern)
 	if err != nil {
-		return misused(err, "")
+		return ui.Usage(err, "")
 	}
 	if l.timeout <= 0 || l.timeout > time.Hour {
-		return misused(fmt.Errorf("--timeout %v: want more than 0 and at most 1h", l.timeout), "")
+		return ui.Usage(fmt.Errorf("--timeout %v: want more than 0 and at most 1h", l.timeout), "")
 	}
 	list, err := l.ask(ctx, match)
-	if errors.Is(err, errNoDaemon) {
+	if errors.Is(err, api.ErrNoDaemon) {
 		list, err = l.search(ctx, match)
 	}
 	if err != nil {
@@ -76,7 +80,7 @@ func (l *ls) run(ctx context.Context, pattern string) error {
 		return err
 	}
 	if len(list) == 0 {
-		return nothing(fmt.Errorf("no channel %s found in %v", match, l.timeout),
+		return ui.NotFound(fmt.Errorf("no channel %s found in %v", match, l.timeout),
 			"is achbridge run started over there? where multicast is blocked: achbridge run --peer HOST or --domain DOMAIN")
 	}
 	return nil
@@ -87,24 +91,28 @@ const longestAsk = 2 * time.Second
 
 // ask asks the daemon, again and again until it knows something or the time is
 // over: it may have been started a moment ago.
-func (l *ls) ask(ctx context.Context, match address) (list []bridge.RemoteChannel, err error) {
+func (l *ls) ask(ctx context.Context, match config.Address) (list []status.RemoteChannel, err error) {
 	daemon := l.client(l.control)
 	query := url.Values{"match": {match.String()}}
 	begin := time.Now()
-	until(ctx, l.timeout, func() bool {
+	api.Until(ctx, l.timeout, func() bool {
 		wait := min(max(l.timeout-time.Since(begin), time.Millisecond), longestAsk)
-		_, err = daemon.get(ctx, "/v1/channels?"+query.Encode()+"&wait="+wait.String(), &list)
+		_, err = daemon.Get(ctx, "/v1/channels?"+query.Encode()+"&wait="+wait.String(), &list)
 		return err != nil || len(list) > 0
 	})
 	if err != nil {
 		return nil, err
 	}
-	var gaps []unlisted
-	if _, err := daemon.get(ctx, "/v1/unlisted?"+query.Encode(), &gaps); err != nil {
+	var gaps []api.Unlisted
+	if _, err := daemon.Get(ctx, "/v1/unlisted?"+query.Encode(), &gaps); err != nil {
 		return nil, err
 	}
 	for _, g := range gaps {
-		l.ui.note("%s has %s channels than are known here, and does not answer", g.Host, moreText(g.Count))
+		if g.Far != "" {
+			l.ui.Note("%s", g.Far)
+			continue
+		}
+		l.ui.Note("%s has %s channels than are known here, and does not answer", g.Host, moreText(g.Count))
 	}
 	return list, nil
 }
@@ -117,56 +125,59 @@ func moreText(count int) string {
 }
 
 // search browses the network.
-func (l *ls) search(ctx context.Context, match address) ([]bridge.RemoteChannel, error) {
+func (l *ls) search(ctx context.Context, match config.Address) ([]status.RemoteChannel, error) {
 	cfg := discovery.Config{Interfaces: l.interfaces}
 	var err error
-	if cfg.Domains, err = parseDomains("--domain", l.domains); err != nil {
-		return nil, misused(err, "")
+	if cfg.Domains, err = config.ParseDomains("--domain", l.domains); err != nil {
+		return nil, ui.Usage(err, "")
 	}
 	found, err := discovery.Browse(ctx, cfg, l.timeout)
 	if err != nil {
-		return nil, failed(fmt.Errorf("searching the network: %w", err), "")
+		return nil, ui.Failure(fmt.Errorf("searching the network: %w", err), "")
 	}
-	self := membership{networks: l.networks()}
-	found = slices.DeleteFunc(found, func(p discovery.Peer) bool { return !match.matchesHost(p.Host) })
-	for _, p := range strangers(found, self) {
-		l.ui.note("%s belongs to another network (it has another key) and is not shown", p.Host)
+	self := daemon.Membership{Networks: l.networks()}
+	found = slices.DeleteFunc(found, func(p discovery.Peer) bool { return !match.MatchesHost(p.Host) })
+	for _, p := range daemon.Strangers(found, self) {
+		l.ui.Note("%s belongs to another network (it has another key) and is not shown", p.Host)
 	}
-	peers := members(found, self)
+	peers := daemon.Members(found, self)
 	l.tellGaps(peers)
-	return match.filter(mergeChannels(nil, announcedChannels(peers))), nil
+	return api.Filter(match, api.MergeChannels(nil, daemon.AnnouncedChannels(peers))), nil
 }
 
 // tellGaps says what a search cannot see.
 func (l *ls) tellGaps(peers []discovery.Peer) {
 	for _, p := range peers {
+		far, cure, isFar := config.FarText(p)
 		switch {
+		case isFar:
+			l.ui.Note("%s; %s", far, cure)
 		case p.Node == "":
-			l.ui.note("%s is listed by its domain, which does not tell its channels: a running daemon can list them", p.Host)
+			l.ui.Note("%s is listed by its domain, which does not tell its channels: a running daemon can list them", p.Host)
 		case p.More > 0:
-			l.ui.note("%s has %d more channels, which only a running daemon can list", p.Host, p.More)
+			l.ui.Note("%s has %d more channels, which only a running daemon can list", p.Host, p.More)
 		case len(p.Channels) == 0:
-			l.ui.note("%s is there and offers no channel", p.Host)
+			l.ui.Note("%s is there and offers no channel", p.Host)
 		}
 	}
 }
 
 // networks are the ids of the networks whose key is here, none without a key.
 func (l *ls) networks() []string {
-	path, err := l.findKey()
+	path, err := l.FindKey()
 	if err != nil {
 		return nil
 	}
-	key, err := readKey(path)
+	key, err := config.ReadKey(path)
 	if err != nil {
 		return nil
 	}
 	return key.Networks()
 }
 
-func (l *ls) show(list []bridge.RemoteChannel) error {
+func (l *ls) show(list []status.RemoteChannel) error {
 	if l.asJSON {
-		return l.ui.json(list)
+		return l.ui.JSON(list)
 	}
 	if len(list) == 0 {
 		return nil
@@ -175,13 +186,16 @@ func (l *ls) show(list []bridge.RemoteChannel) error {
 	for i, c := range list {
 		rows[i] = []string{c.Host + "/" + c.Channel, geometryText(c.FrameCount, c.FrameSize), mirroredText(c), addrsText(c.Addrs)}
 	}
-	return l.ui.table([]string{"CHANNEL", "FRAMES", "MIRRORED AS", "ADDRESS"}, rows)
+	return l.ui.Table([]string{"CHANNEL", "FRAMES", "MIRRORED AS", "ADDRESS"}, rows)
 }
 
 // mirroredText is the name of the mirror, or why there can be none.
-func mirroredText(c bridge.RemoteChannel) string {
+func mirroredText(c status.RemoteChannel) string {
 	if c.Closed {
 		return "not for this host"
+	}
+	if c.Unproved {
+		return "not the host of that name"
 	}
 	return c.MirroredAs
 }

@@ -1,5 +1,5 @@
 // Command achbridge mirrors Ach channels between hosts and looks after the
-// channels of this one. One file per verb, named after it; ui.go alone prints
+// channels of this one. One file per verb, named after it; package ui alone prints
 // for people.
 package main
 
@@ -8,6 +8,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func main() {
@@ -23,20 +26,20 @@ func start(args []string) int {
 	context.AfterFunc(ctx, stop)
 
 	a := &app{
-		ui:  newUI(os.Stdout, os.Stderr),
-		in:  os.Stdin,
-		env: os.Getenv,
-		uid: os.Getuid(),
+		ui:     ui.New(os.Stdout, os.Stderr),
+		in:     os.Stdin,
+		Places: config.Places{Env: os.Getenv, UID: os.Getuid()},
 	}
+	defer a.ui.Flush()
 	root := newRoot(a)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
-		return exitOK
+		return ui.ExitOK
 	case !a.ran:
 		return a.misusedBy(cmd, err)
 	}
-	a.ui.fail(err)
-	return exitCode(err)
+	a.ui.Fail(err)
+	return ui.ExitCode(err)
 }

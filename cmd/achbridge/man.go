@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"achbridge/cmd/achbridge/ui"
 )
 
 // manCommand writes the manual pages of all verbs; the packages are made with it.
@@ -22,7 +24,7 @@ func manCommand() *cobra.Command {
 			if date != "" {
 				day, err := time.Parse(time.DateOnly, date)
 				if err != nil {
-					return misused(fmt.Errorf("--date %q: want a day, as in 2026-01-31", date), "")
+					return ui.Usage(fmt.Errorf("--date %q: want a day, as in 2026-01-31", date), "")
 				}
 				header.Date = &day
 			}
@@ -30,7 +32,7 @@ func manCommand() *cobra.Command {
 			root.DisableAutoGenTag = true
 			forPrint(root)
 			if err := doc.GenManTree(root, header, args[0]); err != nil {
-				return failed(fmt.Errorf("manual pages: %w", err), "")
+				return ui.Failure(fmt.Errorf("manual pages: %w", err), "")
 			}
 			return nil
 		},

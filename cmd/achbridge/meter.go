@@ -3,6 +3,8 @@ package main
 import (
 	"math"
 	"time"
+
+	"achbridge/cmd/achbridge/ui"
 )
 
 // meter measures the rate of frames over a sliding window. It has no clock:
@@ -41,7 +43,7 @@ type rate struct {
 
 // sizes is one size, or from which to which.
 func (r rate) sizes() string {
-	return sizeRange(r.SizeMin, r.SizeMax)
+	return ui.SizeRange(r.SizeMin, r.SizeMax)
 }
 
 func (m *meter) add(a arrival) {

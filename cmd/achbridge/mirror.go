@@ -2,10 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"achbridge/bridge"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func mirrorCommand(a *app) *cobra.Command {
@@ -35,7 +42,7 @@ is read now. It is this daemon that puts it, also when it ends in good order. Wh
 it is killed nothing is put: the robot's own watchdog stays mandatory.
 
 With --meta a channel NAME.meta beside the mirror tells programs how old it is and
-what feeds it, also when nothing arrives any more; the README says how to read it.
+what feeds it, also when nothing arrives any more; docs/qos.md says how to read it.
 
 The wish lasts as long as the daemon runs; to keep it, start the daemon with
 achbridge run --mirror, or put it into its configuration file.`,
@@ -48,62 +55,101 @@ achbridge run --mirror, or put it into its configuration file.`,
 		Args:              takes("HOST/CHANNEL"),
 		ValidArgsFunction: a.remoteNames(&path),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text := args[0]
-			if as != "" {
-				text += ",as=" + as
-			}
-			wish, err := bridge.ParseMirror(withQoS(text, cmd.Flags()))
+			wish, err := wished(args[0], as, cmd.Flags())
 			if err != nil {
-				return misused(err, "")
+				return ui.Usage(err, "")
 			}
 			return a.mirror(cmd.Context(), a.client(path), wish)
 		},
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&as, "as", "", "`NAME` of the mirror (default HOST.CHANNEL)")
-	addQoSFlags(cmd, bridge.Options())
+	addQoSFlags(cmd, rule.Options())
 	controlFlag(cmd, &path)
 	return cmd
 }
 
+// wished is the wish for the mirrors of an address, with the flags that were given.
+func wished(address, as string, given *pflag.FlagSet) (rule.Mirror, error) {
+	wish, err := rule.ParseMirror(address, config.ReadFile)
+	if err != nil {
+		return wish, err
+	}
+	if as != "" {
+		err = wish.Set("as", as, config.ReadFile)
+	}
+	err = errors.Join(err, setQoS(&wish.QoS, given))
+	if err == nil {
+		err = wish.Check()
+	}
+	if err != nil {
+		return wish, fmt.Errorf("mirror %q: %w", address, err)
+	}
+	return wish, nil
+}
+
 // mirror tells the daemon the wish, and the person what came of it.
-func (a *app) mirror(ctx context.Context, c *client, wish bridge.Mirror) error {
-	var before statusReply
-	if _, err := c.get(ctx, "/v1/status", &before); err != nil {
+func (a *app) mirror(ctx context.Context, c *api.Client, wish rule.Mirror) error {
+	var before api.StatusReply
+	if _, err := c.Get(ctx, "/v1/status", &before); err != nil {
 		return err
 	}
-	var made []bridge.MirrorStatus
-	if err := c.post(ctx, "/v1/mirror", wish, &made); err != nil {
+	var made []status.Mirror
+	if err := c.Post(ctx, "/v1/mirror", wish, &made); err != nil {
 		return err
 	}
-	had := map[string]bridge.QoS{}
+	had := map[string]rule.QoS{}
 	for _, m := range before.Mirrors {
 		had[m.Name] = m.QoS
 	}
 	for _, m := range made {
-		if err := a.ui.line("%s", mirrorText(m, had)); err != nil {
+		if err := a.ui.Line("%s", mirrorText(m, had)); err != nil {
 			return err
 		}
-		if other := qosText(wish.QoS, m.QoS); other != "" {
-			a.ui.note("%s/%s has %s, as another wish for it says", m.Host, m.Channel, other)
+		if other := config.QoSText(wish.QoS, m.QoS); other != "" {
+			a.ui.Note("%s/%s has %s, as another wish for it says", m.Host, m.Channel, other)
 		}
 	}
 	if len(made) == 0 {
-		a.ui.note("%s/%s: nothing to mirror yet; it begins when the channel appears", wish.Host, wish.Channel)
+		a.ui.Note("%s/%s: nothing to mirror yet; it begins when the channel appears", wish.Host, wish.Channel)
 	}
 	return nil
 }
 
 // mirrorText says what is new: the quality of service of a mirror that there was
 // before, or the mirror.
-func mirrorText(m bridge.MirrorStatus, had map[string]bridge.QoS) string {
+func mirrorText(m status.Mirror, had map[string]rule.QoS) string {
 	text := m.Host + "/" + m.Channel
-	if q, ok := had[m.Name]; ok && qosText(q, m.QoS) != "" {
-		text += ": " + qosText(q, m.QoS) + " now; it"
+	if q, ok := had[m.Name]; ok && config.QoSText(q, m.QoS) != "" {
+		text += ": " + config.QoSText(q, m.QoS) + " now; it"
 	}
-	text += " is " + m.Name + " here, " + m.State
+	text += " is " + m.Name + " here, " + m.State.String()
 	if m.Reason != "" {
 		text += ": " + m.Reason
 	}
 	return text
+}
+
+func unmirrorCommand(a *app) *cobra.Command {
+	var path string
+	var remove bool
+	cmd := &cobra.Command{
+		Use:   "unmirror HOST/CHANNEL",
+		Short: "Stop mirroring a channel",
+		Long: `Tell the running daemon to stop a mirror, named as it was asked for (a pattern
+with the same pattern). The mirror's channel stays, with its last frames, unless
+--rm removes it.`,
+		Args: takes("HOST/CHANNEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			wish, err := rule.ParseMirror(args[0], config.ReadFile)
+			if err != nil {
+				return ui.Usage(err, "")
+			}
+			request := api.UnmirrorRequest{Host: wish.Host, Channel: wish.Channel, Remove: remove}
+			return a.client(path).Post(cmd.Context(), "/v1/unmirror", request, &struct{}{})
+		},
+	}
+	cmd.Flags().BoolVar(&remove, "rm", false, "remove the mirror's channel too")
+	controlFlag(cmd, &path)
+	return cmd
 }

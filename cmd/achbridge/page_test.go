@@ -19,12 +19,13 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	cdplog "github.com/chromedp/cdproto/log"
-
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
 	"achbridge/localach"
 )
 
@@ -215,8 +216,8 @@ func (d *daemonProcess) stop() {
 	}
 }
 
-func (d *daemonProcess) status() (s statusReply, err error) {
-	_, err = (&app{env: os.Getenv}).client(d.control()).get(context.Background(), "/v1/status", &s)
+func (d *daemonProcess) status() (s api.StatusReply, err error) {
+	_, err = (&app{Places: config.Places{Env: os.Getenv}}).client(d.control()).Get(context.Background(), "/v1/status", &s)
 	return s, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"achbridge/cmd/achbridge/recording"
+	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
 
@@ -33,10 +34,10 @@ not written into; --remap puts the frames under another name.`,
 		Args: takes("FILE", "[PATTERN]..."),
 		PreRunE: func(_ *cobra.Command, args []string) (err error) {
 			if !(play.Rate > 0 && play.Rate <= 1000) {
-				return misused(fmt.Errorf("--rate %v: want more than 0 and 1000 at most", play.Rate), "")
+				return ui.Usage(fmt.Errorf("--rate %v: want more than 0 and 1000 at most", play.Rate), "")
 			}
 			if play.Remap, err = recording.Remapping(remap); err != nil {
-				return misused(fmt.Errorf("--remap %w", err), "")
+				return ui.Usage(fmt.Errorf("--remap %w", err), "")
 			}
 			return checkPatterns(args[1:])
 		},
@@ -58,21 +59,21 @@ const lateNote = 10 * time.Millisecond
 func (a *app) play(ctx context.Context, play recording.Play) error {
 	played, err := play.Run(ctx)
 	if played.Frames > 0 {
-		if err := a.ui.line("%s: put %s in %s", play.File, framesText(played.Frames, played.Channels), roughTime(played.Took)); err != nil {
+		if err := a.ui.Line("%s: put %s in %s", play.File, framesText(played.Frames, played.Channels), roughTime(played.Took)); err != nil {
 			return err
 		}
 	}
 	if played.Others > 0 {
-		a.ui.note("%s of the file are left out: they are no Ach channels", countText(uint64(played.Others), "topic"))
+		a.ui.Note("%s of the file are left out: they are no Ach channels", countText(uint64(played.Others), "topic"))
 	}
 	if err != nil {
 		return a.playError(play.File, err)
 	}
 	if !played.Complete {
-		a.ui.note("%s was cut short; this is what is whole", play.File)
+		a.ui.Note("%s was cut short; this is what is whole", play.File)
 	}
 	if played.Late > lateNote {
-		a.ui.note("some frames were put late, by %v at most: this host was busy", played.Late.Round(time.Millisecond))
+		a.ui.Note("some frames were put late, by %v at most: this host was busy", played.Late.Round(time.Millisecond))
 	}
 	return nil
 }
@@ -82,15 +83,15 @@ func (a *app) playError(file string, err error) error {
 	where, named := errors.AsType[*recording.ChannelError](err)
 	switch {
 	case errors.Is(err, recording.ErrNothing):
-		return nothing(err, "see what it has: achbridge info "+file)
+		return ui.NotFound(err, "see what it has: achbridge info "+file)
 	case errors.Is(err, localach.ErrName):
-		return misused(err, "")
+		return ui.Usage(err, "")
 	case !named:
 		return fileError(file, err)
 	case errors.Is(err, recording.ErrMirror):
-		return failed(err, fmt.Sprintf("put the frames under another name: --remap %s=NAME; or remove what is left of the mirror: achbridge channel rm %s", where.Topic.Channel, where.Channel))
+		return ui.Failure(err, fmt.Sprintf("put the frames under another name: --remap %s=NAME; or remove what is left of the mirror: achbridge channel rm %s", where.Topic.Channel, where.Channel))
 	case errors.Is(err, recording.ErrSmall), errors.Is(err, localach.ErrTooLarge):
-		return failed(err, fmt.Sprintf("make it larger: achbridge channel create %s --replace --frames %d --size %d; or put the frames under another name: --remap %s=NAME",
+		return ui.Failure(err, fmt.Sprintf("make it larger: achbridge channel create %s --replace --frames %d --size %d; or put the frames under another name: --remap %s=NAME",
 			where.Channel, where.Topic.FrameCount, max(where.Topic.FrameSize, where.Size), where.Topic.Channel))
 	}
 	return a.channelError(where.Channel, err)
@@ -100,9 +101,9 @@ func (a *app) playError(file string, err error) error {
 func fileError(file string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nothing(fmt.Errorf("%s: there is no such file", file), "")
+		return ui.NotFound(fmt.Errorf("%s: there is no such file", file), "")
 	case errors.Is(err, recording.ErrFormat):
-		return failed(err, "achbridge record makes such files")
+		return ui.Failure(err, "achbridge record makes such files")
 	}
-	return failed(err, "")
+	return ui.Failure(err, "")
 }

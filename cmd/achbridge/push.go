@@ -2,9 +2,13 @@ package main
 
 import (
 	"cmp"
+
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func pushCommand(a *app) *cobra.Command {
@@ -28,7 +32,7 @@ achbridge run --push, or put it into its configuration file.`,
 		Args:              takes("CHANNEL", "HOST[/NAME]"),
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			wish, err := bridge.ParsePush(args[0], args[1])
+			wish, err := rule.ParsePush(args[0], args[1])
 			if err == nil {
 				err = setQoS(&wish.QoS, cmd.Flags())
 			}
@@ -36,20 +40,20 @@ achbridge run --push, or put it into its configuration file.`,
 				err = wish.QoS.Check()
 			}
 			if err != nil {
-				return misused(err, "")
+				return ui.Usage(err, "")
 			}
-			var status bridge.PushStatus
-			if err := a.client(path).post(cmd.Context(), "/v1/push", wish, &status); err != nil {
+			var pushed status.Push
+			if err := a.client(path).Post(cmd.Context(), "/v1/push", wish, &pushed); err != nil {
 				return err
 			}
-			if status.State == "waiting" {
-				a.ui.note("%s: %s", wish.Host, cmp.Or(status.Reason, "not there yet; the push begins when it appears"))
+			if pushed.State == status.PushWaiting {
+				a.ui.Note("%s: %s", wish.Host, cmp.Or(pushed.Reason, "not there yet; the push begins when it appears"))
 			}
 			return nil
 		},
 	}
 	cmd.Flags().SortFlags = false
-	addQoSFlags(cmd, pushOptions())
+	addQoSFlags(cmd, config.PushOptions())
 	controlFlag(cmd, &path)
 	return cmd
 }

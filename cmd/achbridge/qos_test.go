@@ -5,7 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
+	"achbridge/bridge/rule"
+	"achbridge/cmd/achbridge/config"
 )
 
 func TestFlagsOfAWishAreReadAsItsOptions(t *testing.T) {
@@ -19,25 +20,25 @@ func TestFlagsOfAWishAreReadAsItsOptions(t *testing.T) {
 		{[]string{"--budget=100ms", "--priority=4", "--mode=newest", "--compress=auto", "--late=drop", "--class=state"}, ""},
 	} {
 		cmd := &cobra.Command{}
-		addQoSFlags(cmd, bridge.Options())
+		addQoSFlags(cmd, rule.Options())
 		if err := cmd.ParseFlags(c.flags); err != nil {
 			t.Fatal(err)
 		}
-		m, err := bridge.ParseMirror(withQoS("krang/imu", cmd.Flags()))
+		m, err := wished("krang/imu", "", cmd.Flags())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := qosText(bridge.QoS{}, m.QoS); got != c.want || m.Host != "krang" || m.Channel != "imu" {
+		if got := config.QoSText(rule.QoS{}, m.QoS); got != c.want || m.Host != "krang" || m.Channel != "imu" {
 			t.Errorf("%q: got %q of %s/%s, want %q of krang/imu", c.flags, got, m.Host, m.Channel, c.want)
 		}
 	}
 }
 
 func TestEveryWordThatIsCompletedIsTaken(t *testing.T) {
-	for _, o := range bridge.Options() {
+	for _, o := range rule.Options() {
 		for _, word := range o.Words {
-			var q bridge.QoS
-			if err := q.Set(o.Key, word); err != nil || o.Text(q) != word {
+			var q rule.QoS
+			if err := q.Set(o.Key, word, config.ReadFile); err != nil || o.Text(q) != word {
 				t.Errorf("%s=%s: got %q, %v, want the same", o.Key, word, o.Text(q), err)
 			}
 		}

@@ -7,20 +7,22 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/recording"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func recordCommand(a *app) *cobra.Command {
 	var file, control string
-	var maxSize size
+	var maxSize ui.Size
 	var maxTime time.Duration
 	cmd := &cobra.Command{
 		Use:   "record [PATTERN...]",
@@ -55,7 +57,7 @@ The files open in Foxglove and with the mcap tools; a frame is there as its byte
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.record(cmd.Context(), recording.Config{
-				Dir: a.dir(), Patterns: args, Note: a.ui.note, Mirrors: a.mirrors(control),
+				Dir: a.dir(), Patterns: args, Note: a.ui.Note, Mirrors: a.mirrors(control),
 				Files: recording.Files{Path: file, MaxSize: int64(maxSize), MaxTime: maxTime},
 			})
 		},
@@ -69,14 +71,14 @@ The files open in Foxglove and with the mcap tools; a frame is there as its byte
 	return cmd
 }
 
-func checkRecord(cmd *cobra.Command, patterns []string, file string, maxSize size, maxTime time.Duration) error {
+func checkRecord(cmd *cobra.Command, patterns []string, file string, maxSize ui.Size, maxTime time.Duration) error {
 	switch {
 	case file == "":
-		return misused(errors.New("record: no file is named"), "name one: achbridge record -o run.mcap")
+		return ui.Usage(errors.New("record: no file is named"), "name one: achbridge record -o run.mcap")
 	case cmd.Flags().Changed("max-size") && maxSize < 64<<10:
-		return misused(fmt.Errorf("--max-size %v: want 64KiB at least", &maxSize), "")
+		return ui.Usage(fmt.Errorf("--max-size %v: want 64KiB at least", &maxSize), "")
 	case cmd.Flags().Changed("max-time") && maxTime < time.Second:
-		return misused(fmt.Errorf("--max-time %v: want 1s at least", maxTime), "")
+		return ui.Usage(fmt.Errorf("--max-time %v: want 1s at least", maxTime), "")
 	}
 	return checkPatterns(patterns)
 }
@@ -85,21 +87,21 @@ func checkRecord(cmd *cobra.Command, patterns []string, file string, maxSize siz
 func checkPatterns(patterns []string) error {
 	for _, p := range patterns {
 		if strings.Contains(p, "/") {
-			return misused(fmt.Errorf("%q: want a channel of this host, and there is no / in their names", p),
+			return ui.Usage(fmt.Errorf("%q: want a channel of this host, and there is no / in their names", p),
 				"of another host, mirror it first: achbridge mirror "+p)
 		}
 		if _, err := path.Match(p, ""); err != nil || p == "" {
-			return misused(fmt.Errorf("%q: not a pattern", p), "* stands for any text, ? for one character, [ab] for one of them")
+			return ui.Usage(fmt.Errorf("%q: not a pattern", p), "* stands for any text, ? for one character, [ab] for one of them")
 		}
 	}
 	return nil
 }
 
 // mirrors asks a daemon, if there is one.
-func (a *app) mirrors(control string) func(context.Context) ([]bridge.MirrorStatus, error) {
-	return func(ctx context.Context) ([]bridge.MirrorStatus, error) {
-		var s statusReply
-		_, err := a.client(control).get(ctx, "/v1/status", &s)
+func (a *app) mirrors(control string) func(context.Context) ([]status.Mirror, error) {
+	return func(ctx context.Context) ([]status.Mirror, error) {
+		var s api.StatusReply
+		_, err := a.client(control).Get(ctx, "/v1/status", &s)
 		return s.Mirrors, err
 	}
 }
@@ -107,12 +109,12 @@ func (a *app) mirrors(control string) func(context.Context) ([]bridge.MirrorStat
 // record records, and says what came of it.
 func (a *app) record(ctx context.Context, cfg recording.Config) error {
 	system, _ := os.Hostname()
-	cfg.Host = hostName(system)
-	cfg.Files.Facts = map[string]string{"host": cfg.Host, "version": buildOf(debug.ReadBuildInfo()).Version}
+	cfg.Host = config.HostName(system)
+	cfg.Files.Facts = map[string]string{"host": cfg.Host, "version": version()}
 	report, err := recording.Run(ctx, cfg)
 	for i, f := range report.Files {
 		if i < len(report.Files)-1 {
-			if err := a.ui.line("%s: %s", f.Path, aboutBytes(f.Bytes)); err != nil {
+			if err := a.ui.Line("%s: %s", f.Path, ui.AboutBytes(f.Bytes)); err != nil {
 				return err
 			}
 			continue
@@ -120,7 +122,7 @@ func (a *app) record(ctx context.Context, cfg recording.Config) error {
 		if err != nil {
 			break // how much of it is in the file, only the file tells
 		}
-		if err := a.ui.line("%s: %s; %s in %s, missed %d", f.Path, aboutBytes(f.Bytes),
+		if err := a.ui.Line("%s: %s; %s in %s, missed %d", f.Path, ui.AboutBytes(f.Bytes),
 			framesText(report.Frames, report.Channels), roughTime(report.Took), report.Missed); err != nil {
 			return err
 		}
@@ -134,16 +136,16 @@ func recordError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, recording.ErrExists):
-		return failed(err, "remove it, or choose another name: a recording is never written over")
+		return ui.Failure(err, "remove it, or choose another name: a recording is never written over")
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
-		return failed(fmt.Errorf("recording ended: %w", err),
+		return ui.Failure(fmt.Errorf("recording ended: %w", err),
 			"make room and record into another file; achbridge info and play read this one up to there")
 	case errors.Is(err, fs.ErrNotExist):
-		return failed(err, "make the directory first")
+		return ui.Failure(err, "make the directory first")
 	case errors.Is(err, fs.ErrPermission):
-		return failed(err, "choose a place where you may write")
+		return ui.Failure(err, "choose a place where you may write")
 	}
-	return failed(err, "")
+	return ui.Failure(err, "")
 }
 
 func framesText(frames uint64, channels int) string {

@@ -13,15 +13,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
 
 // app is what a verb may touch of the world outside.
 type app struct {
-	ui  *ui
-	in  io.Reader
-	env func(string) string
-	uid int
+	ui *ui.Terminal
+	in io.Reader
+	config.Places
 	shm string // directory of the channel files
 	ran bool   // the command line was understood and its verb started
 }
@@ -52,8 +53,8 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 			}
 		},
 	}
-	root.SetOut(a.ui.out)
-	root.SetErr(a.ui.err)
+	root.SetOut(a.ui.Out)
+	root.SetErr(a.ui.Err)
 	root.SetIn(a.in)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
@@ -61,7 +62,7 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 		}
 		return fmt.Errorf("%s: %w", verb(cmd), err)
 	})
-	root.PersistentFlags().StringVar(&a.shm, "shm", cmp.Or(a.env("ACHBRIDGE_SHM"), string(localach.Shm)),
+	root.PersistentFlags().StringVar(&a.shm, "shm", cmp.Or(a.Env("ACHBRIDGE_SHM"), string(localach.Shm)),
 		"directory of the channel files")
 	_ = root.PersistentFlags().MarkHidden("shm")
 
@@ -77,7 +78,7 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 	group("host", "On this host:", channelCommand(a), keyCommand(a), caCommand(a), doctorCommand(a))
 	group("files", "Recordings:", recordCommand(a), playCommand(a), infoCommand(a))
 	group("config", "Configuration:", checkCommand(a), explainCommand(a), reloadCommand(a))
-	group("rest", "And:", newDemoCommand(), versionCommand(a), manCommand())
+	group("rest", "And:", demoCommand(), versionCommand(a), manCommand())
 	root.SetHelpCommandGroupID("rest")
 	root.SetCompletionCommandGroupID("rest")
 	// Commands that need a verb are runnable only to say so.
@@ -141,10 +142,10 @@ func verb(cmd *cobra.Command) string {
 // misusedBy answers a command line that cmd could not understand.
 func (a *app) misusedBy(cmd *cobra.Command, err error) int {
 	if errors.Is(err, errNoVerb) {
-		cmd.SetOut(a.ui.err)
+		cmd.SetOut(a.ui.Err)
 		_ = cmd.Help()
-		return exitUsage
+		return ui.ExitUsage
 	}
-	a.ui.fail(misused(err, cmd.CommandPath()+" --help"))
-	return exitUsage
+	a.ui.Fail(ui.Usage(err, cmd.CommandPath()+" --help"))
+	return ui.ExitUsage
 }

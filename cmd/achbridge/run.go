@@ -1,22 +1,21 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
-	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
+
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/daemon"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func runCommand(a *app) *cobra.Command {
-	s := defaultSettings()
+	s := config.Defaults()
 	var path string
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -24,12 +23,14 @@ func runCommand(a *app) *cobra.Command {
 		Long: `Run the daemon of this host in the foreground: it lets the members of its network
 read the channels of this host and keeps the mirrors that were asked for. It never
 ends because a peer or a channel is missing. SIGTERM or Ctrl-C end it in less than
-two seconds, with a goodbye to its peers. Logs go to stderr.
+two seconds, with a goodbye to its peers. Logs go to stderr, which may stand still or
+be gone: lines that nobody reads are left out and counted, and hold up nothing but
+the end, by a second.
 
 Patterns are as in the shell (quote them): * any text, ? one character, [ab].
 Lists are flags given several times. A flag goes before the environment, that
 before the configuration file, that before the default; a list is taken from one
-of them as a whole. The variables: ` + variablesText() + `.
+of them as a whole. The variables: ` + ui.Wrap(config.Variables(), 34, 79) + `.
 The file is YAML:
 
   name: planner
@@ -38,7 +39,7 @@ The file is YAML:
     - krang/*
   accept: [goal]
 
-Its keys mean what the flags mean: ` + wrapped(keyNames(), 45, 79) + `.
+Its keys mean what the flags mean: ` + ui.Wrap(config.Keys(), 45, 79) + `.
 
 A domain's zone lists hosts as DNS-SD has it, with or without the TXT record that
 achbridge announces:
@@ -66,100 +67,43 @@ names the rule that applies. SIGHUP, and achbridge reload, read it again.
 
 Files, for root and else for everybody, the user's before the system's; --config
 or ACHBRIDGE_CONFIG names another configuration:
-  config   ` + systemConfig + `   $XDG_CONFIG_HOME/achbridge/achbridge.yaml
-  key      ` + systemKey + `              $XDG_CONFIG_HOME/achbridge/key
-  control  ` + systemControl + `     $XDG_RUNTIME_DIR/achbridge/control.sock
-  state    ` + systemState + `              $XDG_STATE_HOME/achbridge`,
+  config   ` + config.SystemConfig + `   $XDG_CONFIG_HOME/achbridge/achbridge.yaml
+  key      ` + config.SystemKey + `              $XDG_CONFIG_HOME/achbridge/key
+  control  ` + config.SystemControl + `     $XDG_RUNTIME_DIR/achbridge/control.sock
+  state    ` + config.SystemState + `              $XDG_STATE_HOME/achbridge`,
 		Example: "  achbridge run\n  achbridge run --mirror 'krang/*'\n  achbridge run --mirror 'krang/imu,budget=20ms,priority=7' --mirror 'krang/*'\n  achbridge run --peer 192.168.1.20 --mirror krang/imu --accept goal\n  achbridge run --peer krang,transport=sctp",
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			hangups := make(chan os.Signal, 1)
 			signal.Notify(hangups, syscall.SIGHUP)
 			defer signal.Stop(hangups)
-			load := func() (*config, error) { return a.source(path, cmd.Flags()).load() }
+			load := func() (*config.Config, error) { return a.Source(path, cmd.Flags()).Load() }
 			c, err := load()
 			if err != nil {
 				return err
 			}
+			a.ui.Detach()
 			level := &slog.LevelVar{}
 			level.Set(c.Log.Level)
-			d, err := a.newDaemon(c, slog.New(slog.NewTextHandler(a.ui.err, &slog.HandlerOptions{Level: level})))
+			log := slog.New(slog.NewTextHandler(a.ui.Err, &slog.HandlerOptions{Level: level}))
+			d, err := daemon.Host{Places: a.Places, Dir: a.dir(), Version: version(), Load: load, Level: level}.New(c, log)
 			if err != nil {
 				return err
 			}
-			d.load, d.level = load, level
 			// A panic, or a watchdog's SIGABRT, then ends us by a signal. Go would exit with 2,
-			// which is exitUsage: who starts daemons would think that it is of no use.
+			// which is ui.ExitUsage: who starts daemons would think that it is of no use.
 			debug.SetTraceback("crash")
-			if a.uid == 0 {
-				d.log.Warn("running as root, which nothing here needs: a user who may read and write the channels is enough, as in the package's achbridge.service")
+			daemon.BoundMemory()
+			if a.UID == 0 {
+				log.Warn("running as root, which nothing here needs: a user who may read and write the channels is enough, as in the package's achbridge.service")
 			}
-			return runDaemon(cmd.Context(), d, hangups)
+			return daemon.Serve(cmd.Context(), d, hangups)
 		},
 	}
-	s.flags(cmd.Flags())
+	s.Flags(cmd.Flags())
 	_ = cmd.MarkFlagFilename("key")
 	_ = cmd.MarkFlagDirname("state")
 	cmd.Flags().StringVar(&path, "config", "", "configuration `FILE` in YAML (default: see above)")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
-}
-
-// variablesText names the environment variables of the keys.
-func variablesText() string {
-	var names []string
-	for _, k := range configKeys {
-		if k.variable() != "" {
-			names = append(names, k.variable())
-		}
-	}
-	return wrapped(names, 34, 79)
-}
-
-// wrapped joins words, with line breaks where width is used up; the first line has
-// used some of it already.
-func wrapped(words []string, used, width int) string {
-	var b strings.Builder
-	for i, w := range words {
-		switch {
-		case i > 0 && used+1+len(w) > width:
-			b.WriteByte('\n')
-			used = 0
-		case i > 0:
-			b.WriteByte(' ')
-			used++
-		}
-		b.WriteString(w)
-		used += len(w)
-	}
-	return b.String()
-}
-
-// leaveTime is how long the daemon takes at most to say goodbye.
-const leaveTime = 1800 * time.Millisecond
-
-// runDaemon runs d until ctx ends, tells the service manager about it, and
-// returns in time even when something hangs. At every hangup the configuration
-// is read again.
-func runDaemon(ctx context.Context, d *running, hangups <-chan os.Signal) error {
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
-	manager := manager{log: d.log}
-	manager.tell(daemon.SdNotifyReady)
-	for ctx.Err() == nil {
-		select {
-		case err := <-done:
-			return err
-		case <-hangups:
-			_, _ = d.reload() // the log tells
-		case <-ctx.Done():
-		}
-	}
-	manager.tell(daemon.SdNotifyStopping)
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(leaveTime):
-		return failed(errors.New("leaving took too long: left without a goodbye to everybody"), "")
-	}
 }

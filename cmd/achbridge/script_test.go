@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -22,6 +23,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/daemon"
+	"achbridge/localach"
 	"achbridge/testnet/hosts"
 )
 
@@ -48,6 +53,7 @@ func TestScripts(t *testing.T) {
 			"notify": notify,
 			"keys":   keys,
 			"fetch":  fetch,
+			"odd":    odd,
 		},
 		RequireExplicitExec: true,
 	})
@@ -63,12 +69,12 @@ func setUp(env *testscript.Env) error {
 		env.Setenv(name, dir)
 	}
 	for _, name := range []string{"PORT1", "PORT2"} {
-		s, err := listenUDP("127.0.0.1:0", transportAuto)
+		s, err := daemon.ListenUDP("127.0.0.1:0", config.TransportAuto)
 		if err != nil {
 			return err
 		}
-		defer s.close()
-		env.Setenv(name, strconv.Itoa(s.at.Port))
+		defer s.Close()
+		env.Setenv(name, strconv.Itoa(s.At.Port))
 	}
 	examples, err := filepath.Abs("../../packaging/examples")
 	if err != nil {
@@ -188,8 +194,8 @@ func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: fetch CODE CONTROL PATH")
 	}
-	var s statusReply
-	_, err := (&app{env: ts.Getenv}).client(ts.MkAbs(args[1])).get(context.Background(), "/v1/status", &s)
+	var s api.StatusReply
+	_, err := (&app{Places: config.Places{Env: ts.Getenv}}).client(ts.MkAbs(args[1])).Get(context.Background(), "/v1/status", &s)
 	ts.Check(err)
 	resp, err := http.Get("http://" + s.HTTP + args[2])
 	ts.Check(err)
@@ -200,4 +206,21 @@ func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(resp.StatusCode) != args[0] {
 		ts.Fatalf("status %s, want %s", resp.Status, args[0])
 	}
+}
+
+// odd NAME makes a channel of 16 x 212, which libach can create and never open: from one of 16 x 213.
+func odd(ts *testscript.TestScript, _ bool, args []string) {
+	const index, before, after = 320 + 8 + 16*24, 16 * 213, 16 * 212
+	dir := localach.Dir(ts.Getenv("ACHBRIDGE_SHM"))
+	ch, err := dir.Create(args[0], localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 16, FrameSize: 213}})
+	ts.Check(err)
+	ts.Check(ch.Close())
+	file, err := os.ReadFile(dir.Path(args[0]))
+	ts.Check(err)
+	copy(file[index+8+after:], file[index+8+before:]) // the guard behind the data
+	file = file[:len(file)-before+after]
+	for at, value := range map[int]int{8: len(file), 96: after, 112: after} {
+		binary.NativeEndian.PutUint64(file[at:], uint64(value))
+	}
+	ts.Check(os.WriteFile(dir.Path(args[0]), file, 0o666))
 }

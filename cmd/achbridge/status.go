@@ -9,7 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/diagnose"
+	"achbridge/cmd/achbridge/ui"
 )
 
 func statusCommand(a *app) *cobra.Command {
@@ -20,7 +25,8 @@ func statusCommand(a *app) *cobra.Command {
 		Short: "Show what the daemon does",
 		Long: `Show what the running daemon does: its peers, its mirrors, what it sends to others.
 AGE is how old the newest frame of a mirror is now; MEAN is that over the last ten
-seconds, and for 99 % of that time it was at most P99. --watch shows it all again
+seconds, and for 99 % of that time it was at most P99. NOTE says which are over
+their budget: USED as in achbridge top is above 100 %. --watch shows it all again
 every second until Ctrl-C. QOS is what is served otherwise than by
 default, DROPPED why frames did not get into it: superseded by a newer one,
 rate_limited, expired before they could leave, lost, late at their arrival,
@@ -33,23 +39,23 @@ is not. A pattern that nothing matches yet is no failure.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if watch && check {
-				return misused(errors.New("--watch goes on, --check answers: one of them"), "")
+				return ui.Usage(errors.New("--watch goes on, --check answers: one of them"), "")
 			}
 			if watch {
 				return a.watchStatus(cmd.Context(), a.client(path), asJSON)
 			}
-			var s statusReply
-			answer, err := a.client(path).get(cmd.Context(), "/v1/status", &s)
+			var s api.StatusReply
+			answer, err := a.client(path).Get(cmd.Context(), "/v1/status", &s)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				err = a.ui.json(answer)
+				err = a.ui.JSON(answer)
 			} else {
 				err = a.showStatus(s)
 			}
 			if err == nil && check {
-				err = idle(s.Status)
+				err = diagnose.NotAtWork(s.Report)
 			}
 			return err
 		},
@@ -66,21 +72,21 @@ const watchEvery = time.Second
 
 // watchStatus shows the status until ctx ends: on a terminal each time in the place
 // of the last, else one after the other.
-func (a *app) watchStatus(ctx context.Context, c *client, asJSON bool) error {
+func (a *app) watchStatus(ctx context.Context, c *api.Client, asJSON bool) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for looks := 0; ; looks++ {
-		var s statusReply
-		answer, err := c.get(ctx, "/v1/status", &s)
+		var s api.StatusReply
+		answer, err := c.Get(ctx, "/v1/status", &s)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
 			return err
 		case asJSON:
-			err = a.ui.jsonLine(answer)
+			err = a.ui.JSONLine(answer)
 		default:
-			err = a.ui.again(looks, func(u *ui) error { return (&app{ui: u}).showStatus(s) })
+			err = a.ui.Repaint(looks, func(u *ui.Terminal) error { return (&app{ui: u}).showStatus(s) })
 		}
 		if err != nil {
 			return err
@@ -93,47 +99,27 @@ func (a *app) watchStatus(ctx context.Context, c *client, asJSON bool) error {
 	}
 }
 
-// idle is an error that names the mirrors and pushes that are not at work, nil
-// when all are.
-func idle(s bridge.Status) error {
-	var errs []error
-	for _, m := range s.Mirrors {
-		if m.State != "live" && !m.Temporary {
-			errs = append(errs, fmt.Errorf("mirror %s is %s: %s", m.Name, m.State, cmp.Or(m.Reason, "no answer yet")))
-		}
-	}
-	for _, p := range s.Pushes {
-		if p.State != "accepted" {
-			errs = append(errs, fmt.Errorf("push %s to %s is %s: %s", p.Channel, p.Host, p.State, cmp.Or(p.Reason, "no answer yet")))
-		}
-	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return failed(errors.Join(errs...), "")
-}
-
 // certificateText says how long the host's certificate is good; "" without one.
-func certificateText(d daemonInfo, now time.Time) string {
+func certificateText(d api.DaemonInfo, now time.Time) string {
 	if d.CertificateEnds == nil {
 		return ""
 	}
 	left := d.CertificateEnds.Sub(now)
 	if left < 0 {
-		return "ended " + dayOf(*d.CertificateEnds)
+		return "ended " + ui.Day(*d.CertificateEnds)
 	}
-	return fmt.Sprintf("ends %s, in %d days", dayOf(*d.CertificateEnds), int(left.Hours()/24))
+	return fmt.Sprintf("ends %s, in %d days", ui.Day(*d.CertificateEnds), int(left.Hours()/24))
 }
 
-func (a *app) showStatus(s statusReply) error {
-	if err := a.ui.fields(
+func (a *app) showStatus(s api.StatusReply) error {
+	if err := a.ui.Fields(
 		"host", s.Host,
 		"node", s.Node,
 		"network", s.Network,
-		"certificate", certificateText(s.daemonInfo, time.Now()),
+		"certificate", certificateText(s.DaemonInfo, time.Now()),
 		"listen", s.Listen,
 		"http", s.HTTP,
-		"up", seconds(s.UptimeS),
+		"up", ui.Seconds(s.UptimeS),
 		"daemon", fmt.Sprintf("%s, pid %d", s.Version, s.PID),
 	); err != nil {
 		return err
@@ -142,21 +128,21 @@ func (a *app) showStatus(s statusReply) error {
 		header []string
 		rows   [][]string
 	}{
-		{[]string{"PEER", "STATE", "ADDRESS", "OVER", "RTT", "UP", "NOTE"}, peerRows(s.Status)},
+		{[]string{"PEER", "STATE", "ADDRESS", "OVER", "RTT", "UP", "NOTE"}, peerRows(s.Report)},
 		{[]string{"MIRROR", "OF", "STATE", "DELIVERED", "AGE", "MEAN", "P99", "NOTE"}, mirrorRows(s.Mirrors)},
 		{[]string{"MIRROR", "QOS", "DROPPED"}, mirrorServiceRows(s.Mirrors)},
 		{[]string{"EXPORT", "TO", "SEQ", "OFFERED", "DELIVERED", "NOTE"}, exportRows(s.Exports)},
 		{[]string{"EXPORT", "TO", "QOS", "DROPPED"}, exportServiceRows(s.Exports)},
 		{[]string{"PUSH", "TO", "STATE", "NOTE"}, pushRows(s.Pushes)},
-		{[]string{"CHANNEL", "FRAMES", "SEQ", "EXPORTED", "NOTE"}, localRows(s.Status)},
+		{[]string{"CHANNEL", "FRAMES", "SEQ", "EXPORTED", "NOTE"}, localRows(s.Report)},
 	} {
 		if len(section.rows) == 0 {
 			continue
 		}
-		if err := a.ui.line(""); err != nil {
+		if err := a.ui.Line(""); err != nil {
 			return err
 		}
-		if err := a.ui.table(section.header, section.rows); err != nil {
+		if err := a.ui.Table(section.header, section.rows); err != nil {
 			return err
 		}
 	}
@@ -164,44 +150,51 @@ func (a *app) showStatus(s statusReply) error {
 }
 
 // peerRows shows the links, then the nodes that are known and not linked.
-func peerRows(s bridge.Status) [][]string {
+func peerRows(s status.Report) [][]string {
 	var rows [][]string
 	for _, l := range s.Links {
 		state := "linked"
-		if l.State == "silent" {
-			state = l.State
+		if l.State == status.LinkSilent {
+			state = l.State.String()
 		}
-		rows = append(rows, []string{l.Peer, state, l.Addr, l.Transport, millis(l.RTTms), seconds(l.UpS), ""})
+		note := ""
+		if l.LeftOut > 0 {
+			note = fmt.Sprintf("%d of its channels are left out; name those that you want", l.LeftOut)
+		}
+		rows = append(rows, []string{l.Peer, state, l.Addr, l.Transport.String(), ui.Millis(l.RTTms), ui.Seconds(l.UpS), note})
 	}
 	for _, p := range s.Peers {
-		if p.State != "linked" {
-			rows = append(rows, []string{cmp.Or(p.Host, "?"), p.State, addrsText(p.Addrs), "", "", "", p.Error})
+		if p.State != status.PeerLinked {
+			rows = append(rows, []string{cmp.Or(p.Host, "?"), p.State.String(), addrsText(p.Addrs), "", "", "", p.Error})
 		}
 	}
 	return rows
 }
 
-func mirrorRows(list []bridge.MirrorStatus) [][]string {
+func mirrorRows(list []status.Mirror) [][]string {
 	var rows [][]string
 	for _, m := range list {
-		age, mean, p99 := "", "", ""
+		age, mean, p99, note := "", "", "", m.Reason
 		if m.AgeMs != nil {
-			age = millis(*m.AgeMs)
+			age = ui.Millis(*m.AgeMs)
 		}
 		if m.Age != nil && m.Age.Window != nil {
-			mean, p99 = millis(m.Age.Window.MeanMs), millis(m.Age.Window.P99Ms)
+			mean, p99 = ui.Millis(m.Age.Window.MeanMs), ui.Millis(m.Age.Window.P99Ms)
 		}
-		rows = append(rows, []string{m.Name, m.Host + "/" + m.Channel, m.State, deliveredText(m.Accounts), age, mean, p99, m.Reason})
+		if used := diagnose.UsedOf(m); note == "" && used > 1 {
+			note = "over budget: " + ui.Percent(used)
+		}
+		rows = append(rows, []string{m.Name, m.Host + "/" + m.Channel, m.State.String(), diagnose.DeliveredText(m.Accounts), age, mean, p99, note})
 	}
 	return rows
 }
 
 // mirrorServiceRows shows the mirrors that are served otherwise than by default,
 // and those that lack frames.
-func mirrorServiceRows(list []bridge.MirrorStatus) [][]string {
+func mirrorServiceRows(list []status.Mirror) [][]string {
 	var rows [][]string
 	for _, m := range list {
-		qos, drops := qosText(bridge.QoS{}, m.QoS), dropsText(m.Accounts)
+		qos, drops := config.QoSText(rule.QoS{}, m.QoS), diagnose.DropsText(m.Accounts)
 		if qos != "" || drops != "" {
 			rows = append(rows, []string{m.Name, qos, drops})
 		}
@@ -209,18 +202,18 @@ func mirrorServiceRows(list []bridge.MirrorStatus) [][]string {
 	return rows
 }
 
-func exportRows(list []bridge.ExportStatus) [][]string {
+func exportRows(list []status.Subscription) [][]string {
 	var rows [][]string
 	for _, e := range list {
-		rows = append(rows, []string{e.Channel, e.Peer, fmt.Sprint(e.Seq), fmt.Sprint(e.Offered), deliveredText(e.Accounts), e.Reason})
+		rows = append(rows, []string{e.Channel, e.Peer, fmt.Sprint(e.Seq), fmt.Sprint(e.Offered), diagnose.DeliveredText(e.Accounts), e.Reason})
 	}
 	return rows
 }
 
-func exportServiceRows(list []bridge.ExportStatus) [][]string {
+func exportServiceRows(list []status.Subscription) [][]string {
 	var rows [][]string
 	for _, e := range list {
-		qos, drops := qosText(bridge.QoS{}, e.QoS), dropsText(e.Accounts)
+		qos, drops := config.QoSText(rule.QoS{}, e.QoS), diagnose.DropsText(e.Accounts)
 		if qos != "" || drops != "" {
 			rows = append(rows, []string{e.Channel, e.Peer, qos, drops})
 		}
@@ -228,16 +221,16 @@ func exportServiceRows(list []bridge.ExportStatus) [][]string {
 	return rows
 }
 
-func pushRows(list []bridge.PushStatus) [][]string {
+func pushRows(list []status.Push) [][]string {
 	var rows [][]string
 	for _, p := range list {
-		rows = append(rows, []string{p.Channel, p.Host + "/" + cmp.Or(p.As, p.Channel), p.State, cmp.Or(p.Reason, qosText(bridge.QoS{}, p.QoS))})
+		rows = append(rows, []string{p.Channel, p.Host + "/" + cmp.Or(p.As, p.Channel), p.State.String(), cmp.Or(p.Reason, config.QoSText(rule.QoS{}, p.QoS))})
 	}
 	return rows
 }
 
 // localRows shows the channels of this host but those that mirrorRows shows.
-func localRows(s bridge.Status) [][]string {
+func localRows(s status.Report) [][]string {
 	mirrors := map[string]bool{}
 	for _, m := range s.Mirrors {
 		mirrors[m.Name] = true
@@ -245,26 +238,8 @@ func localRows(s bridge.Status) [][]string {
 	var rows [][]string
 	for _, c := range s.Locals {
 		if !mirrors[c.Channel] {
-			rows = append(rows, []string{c.Channel, geometryText(c.FrameCount, c.FrameSize), fmt.Sprint(c.Seq), yesNo(c.Exported), c.Reason})
+			rows = append(rows, []string{c.Channel, geometryText(c.FrameCount, c.FrameSize), fmt.Sprint(c.Seq), ui.YesNo(c.Exported), c.Reason})
 		}
 	}
 	return rows
-}
-
-// millis prints milliseconds with three figures.
-func millis(v float64) string {
-	switch {
-	case v < 10:
-		return fmt.Sprintf("%.2f ms", v)
-	case v < 100:
-		return fmt.Sprintf("%.1f ms", v)
-	case v < 10_000:
-		return fmt.Sprintf("%.0f ms", v)
-	}
-	return seconds(v / 1000)
-}
-
-// seconds prints a duration to the second.
-func seconds(v float64) string {
-	return (time.Duration(v) * time.Second).String()
 }

@@ -6,35 +6,47 @@ import (
 	"testing"
 	"time"
 
-	"achbridge/bridge"
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/ui"
 )
 
 // busy is the status of a host on a bad link.
-func busy() statusReply {
+func busy() api.StatusReply {
 	age := 12.3
-	frames := bridge.Accounts{
+	frames := ledger.Accounts{
 		Offered: 3_600_000, Delivered: 3_512_345, LateKept: 2, Superseded: 87_630, Expired: 2, Late: 3, InFlight: 18,
 	}
-	return statusReply{Status: bridge.Status{
-		Links: []bridge.LinkStatus{{Peer: "krang", State: "silent", Addr: "192.168.1.20:8076", Transport: "quic", RTTms: 20.1, UpS: 3600}},
-		Mirrors: []bridge.MirrorStatus{
+	return api.StatusReply{Report: status.Report{
+		Links: []status.Link{{Peer: "krang", State: "silent", Addr: "192.168.1.20:8076", Transport: "quic", RTTms: 20.1, UpS: 3600}},
+		Mirrors: []status.Mirror{
 			{
 				Host: "krang", Channel: "imu", Name: "krang.imu", State: "live", Seq: 3_600_000, AgeMs: &age,
-				Age: &bridge.AgeStatus{Window: &bridge.AgeFigures{MeanMs: 10.52, P99Ms: 1234.5}},
-				QoS: bridge.QoS{Budget: 20 * time.Millisecond, Priority: 8}, Accounts: frames,
+				Age: &status.Age{Window: &status.AgeFigures{MeanMs: 10.52, P99Ms: 1234.5}},
+				QoS: rule.QoS{Budget: 20 * time.Millisecond, Priority: 8}, Accounts: frames,
 			},
 			{
 				Host: "krang", Channel: "legs", Name: "krang.legs", State: "live", Seq: 5,
-				QoS: bridge.QoS{Budget: bridge.DefaultBudget}, Accounts: bridge.Accounts{Offered: 5, Delivered: 5},
+				QoS: rule.QoS{Budget: rule.DefaultBudget}, Accounts: ledger.Accounts{Offered: 5, Delivered: 5},
 			},
 		},
-		Exports: []bridge.ExportStatus{{Channel: "goal", Peer: "krang", Seq: 3_600_000, QoS: bridge.QoS{MaxRate: 500_000}, Accounts: frames}},
+		Exports: []status.Subscription{{Channel: "goal", Peer: "krang", Seq: 3_600_000, QoS: rule.QoS{MaxRate: 500_000}, Accounts: frames}},
 	}}
+}
+
+func TestStatusTellsThatChannelsAreLeftOut(t *testing.T) {
+	s := busy().Report
+	s.Links[0].LeftOut = 17
+	if rows := peerRows(s); !strings.Contains(rows[0][6], "17 of its channels are left out") {
+		t.Errorf("got %q, want word of the 17", rows[0])
+	}
 }
 
 func TestStatusTellsWhatIsNotTheDefaultAndWhyFramesWereDropped(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{ui: &ui{out: &out}}
+	a := &app{ui: &ui.Terminal{Out: &out}}
 	if err := a.showStatus(busy()); err != nil {
 		t.Fatal(err)
 	}

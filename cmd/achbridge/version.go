@@ -31,7 +31,7 @@ func versionCommand(a *app) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			b := buildOf(debug.ReadBuildInfo())
 			if asJSON {
-				return a.ui.json(b)
+				return a.ui.JSON(b)
 			}
 			line := "achbridge " + b.Version
 			if b.Revision != "" {
@@ -40,12 +40,15 @@ func versionCommand(a *app) *cobra.Command {
 			if b.Modified {
 				line += " (modified)"
 			}
-			return a.ui.line("%s, %s, %s/%s", line, b.Go, b.OS, b.Arch)
+			return a.ui.Line("%s, %s, %s/%s", line, b.Go, b.OS, b.Arch)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
+
+// version is that of this program.
+func version() string { return buildOf(debug.ReadBuildInfo()).Version }
 
 func buildOf(info *debug.BuildInfo, ok bool) build {
 	b := build{Version: cmp.Or(release, "(devel)"), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}

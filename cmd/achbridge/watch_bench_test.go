@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/localach"
 )
 
@@ -30,7 +31,7 @@ func BenchmarkWatching(b *testing.B) {
 	pc := daemonFor(b, key, "planner", "--peer", fmt.Sprintf("127.0.0.1:%d", robot.udp), "--mirror", "krang/*")
 	if !soon(func() bool {
 		s, err := pc.status()
-		return err == nil && len(s.Mirrors) == channels && idle(s.Status) == nil
+		return err == nil && len(s.Mirrors) == channels && diagnose.NotAtWork(s.Report) == nil
 	}) {
 		b.Fatal("the mirrors do not run")
 	}
@@ -86,8 +87,8 @@ func BenchmarkWatching(b *testing.B) {
 // processor time that status --watch has taken.
 func watchDaemon(b *testing.B, d *daemonProcess) (besides func() float64, stop func()) {
 	b.Helper()
-	status := exec.Command("achbridge", "status", "--watch", "--control", d.control())
-	if err := status.Start(); err != nil {
+	watching := exec.Command("achbridge", "status", "--watch", "--control", d.control())
+	if err := watching.Start(); err != nil {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -116,12 +117,12 @@ func watchDaemon(b *testing.B, d *daemonProcess) (besides func() float64, stop f
 			get("/metrics")
 		}
 	})
-	besides = func() float64 { return processorOf(b, status.Process.Pid) }
+	besides = func() float64 { return processorOf(b, watching.Process.Pid) }
 	return besides, func() {
 		cancel()
 		watchers.Wait()
-		_ = status.Process.Kill()
-		_ = status.Wait()
+		_ = watching.Process.Kill()
+		_ = watching.Wait()
 	}
 }
 

@@ -10,17 +10,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/diagnose"
+	"achbridge/cmd/achbridge/doctor"
+	"achbridge/cmd/achbridge/ui"
 )
-
-// whyWindow is how long why watches unless it is told otherwise: the hosts tell each
-// other once a second what became of the frames.
-const whyWindow = 2 * time.Second
 
 func whyCommand(a *app) *cobra.Command {
 	var path string
 	var asJSON bool
-	window := whyWindow
+	window := api.WhyWindow
 	cmd := &cobra.Command{
 		Use:   "why CHANNEL",
 		Short: "Say what keeps a channel from being fresh",
@@ -31,14 +31,15 @@ mirror; or, where it comes from, a channel of this host.
 The verdict is one of: well, publisher_stopped, publisher_slow, no_channel, rule,
 export_rule, accept_rule, file_mode, key, revoked, certificate, peer_missing,
 peer_silent, multicast_blocked, link_rate, loss, budget, clock, host_busy, shm_full,
-receiver_slow, corrupt, limit, loop, other; --json has it as "cause".
+receiver_slow, foreign_writer, corrupt, bad_frame, frame_size, limit, loop, other;
+--json has it as "cause".
 
 It exits with 0 when all is well, else with 1.`,
 		Example: "  achbridge why krang/imu\n  achbridge why imu                       # on krang",
 		Args:    takes("CHANNEL"),
 		PreRunE: func(*cobra.Command, []string) error {
-			if err := checkWindow("--window", window); err != nil {
-				return misused(err, "")
+			if err := api.CheckWindow("--window", window); err != nil {
+				return ui.Usage(err, "")
 			}
 			return nil
 		},
@@ -53,39 +54,39 @@ It exits with 0 when all is well, else with 1.`,
 	return cmd
 }
 
-func (a *app) why(ctx context.Context, c *client, of string, window time.Duration, asJSON bool) error {
-	c.http.Timeout += window
-	var r whyReport
-	_, err := c.get(ctx, "/v1/why?"+url.Values{"of": {of}, "window": {window.String()}}.Encode(), &r)
+func (a *app) why(ctx context.Context, c *api.Client, of string, window time.Duration, asJSON bool) error {
+	c = c.Within(api.AnswerTime + window)
+	var r api.WhyReport
+	_, err := c.Get(ctx, "/v1/why?"+url.Values{"of": {of}, "window": {window.String()}}.Encode(), &r)
 	if err != nil {
 		return err
 	}
 	a.addUsers(&r)
 	if asJSON {
-		err = a.ui.json(r)
+		err = a.ui.JSON(r)
 	} else {
 		err = a.showWhy(r)
 	}
-	if err == nil && r.Cause != causeWell {
-		err = failed(fmt.Errorf("%s: %s", r.Of, r.Cause), "")
+	if err == nil && r.Cause != diagnose.Well {
+		err = ui.Failure(fmt.Errorf("%s: %s", r.Of, r.Cause), "")
 	}
 	return err
 }
 
 // addUsers tells which processes have a channel of this host open into which nothing is
 // put. The daemon may not see them: the packaged unit hides them from it.
-func (a *app) addUsers(r *whyReport) {
+func (a *app) addUsers(r *api.WhyReport) {
 	_, channel, _ := strings.Cut(r.Of, "/")
-	if r.Mirror != "" || r.Cause != bridge.CausePublisherStopped {
+	if r.Mirror != "" || r.Cause != status.CausePublisherStopped {
 		return
 	}
-	channels, hidden := sharersOf(&patient{app: a})
+	channels, hidden := doctor.SharersOf(a.dir())
 	var list []string
 	for _, s := range channels[channel] {
 		text := s.String()
-		if processState(s.pid) == "T" {
+		if processState(s.PID) == "T" {
 			text += ", which is stopped"
-			r.Cure = fmt.Sprintf("let it go on: kill -CONT %d", s.pid)
+			r.Cure = fmt.Sprintf("let it go on: kill -CONT %d", s.PID)
 		}
 		list = append(list, text)
 	}
@@ -95,7 +96,7 @@ func (a *app) addUsers(r *whyReport) {
 	case len(list) < 2: // the daemon alone
 		r.Evidence = append(r.Evidence, "no other process has it open: its publisher is gone")
 	default:
-		r.Evidence = append(r.Evidence, "it is open in "+andList(list))
+		r.Evidence = append(r.Evidence, "it is open in "+ui.AndList(list))
 	}
 }
 
@@ -106,7 +107,7 @@ func processState(pid int) string {
 	return rest[:min(1, len(rest))]
 }
 
-func (a *app) showWhy(r whyReport) error {
+func (a *app) showWhy(r api.WhyReport) error {
 	pairs := []string{"channel", r.Of, "verdict", string(r.Cause) + ": " + r.Text}
 	for _, e := range r.Evidence {
 		pairs = append(pairs, "evidence", e)
@@ -119,7 +120,7 @@ func (a *app) showWhy(r whyReport) error {
 		if pairs[i+1] == "" {
 			continue
 		}
-		if err := a.ui.line("%-9s  %s", pairs[i]+":", a.ui.wrap(11, pairs[i+1])); err != nil {
+		if err := a.ui.Line("%-9s  %s", pairs[i]+":", a.ui.Wrap(11, pairs[i+1])); err != nil {
 			return err
 		}
 	}

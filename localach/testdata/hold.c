@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
 		if (ach_put(&m, &out, frame, size) != ACH_OK)
 			return 1;
 		put[i] = held;
-		if (ach_get(&m, &r, into, size, 0) != ACH_OK)
+		if (ach_get(&m, &r, into, size, 0, fd) != ACH_OK)
 			return 1;
 		get[i] = held;
 	}

@@ -59,7 +59,7 @@ int main(int argc, char **argv) {
 	struct ach_reader r = {.next_index = 1};
 	struct stamp s;
 	for (; !strcmp(verb, "get") && status == ACH_OK && n < count; n++) {
-		status = ach_get(&m, &r, buf, sizeof buf, 0);
+		status = ach_get(&m, &r, buf, sizeof buf, 0, -1);
 		if (status == ACH_OK && (!frame_ok(buf, r.size, &s) || s.count != n + 1))
 			return printf("frame %lu is damaged\n", (unsigned long)n), 1;
 	}

@@ -1,6 +1,6 @@
 // Reads the frames of NAME.meta, the companion channel that a mirror with option meta
 // has: how old its newest frame is, and what feeds it. Header only, needs nothing but
-// the C library; the layout is that of achbridge's bridge/meta.go.
+// the C library; the layout is that of achbridge's bridge/status/meta.go.
 #ifndef ACHBRIDGE_META_H
 #define ACHBRIDGE_META_H
 
@@ -19,7 +19,7 @@ struct achbridge_meta {
     int safe;              // the newest frame is the safe frame of on_stale
     uint64_t epoch, seq;   // of the frame, as its origin counts; seq 0: no frame yet
     uint64_t mirror_seq;   // of the frame in the mirror: seq_num of the ach_channel_t that got it
-    int64_t captured_ns;   // of CLOCK_MONOTONIC here; 0: not known
+    int64_t captured_ns;   // of CLOCK_MONOTONIC here, which stands still while the host is suspended; 0: not known
     int64_t put_ns;        // likewise
     int64_t uncertainty_ns;
     int64_t deadline_ns;   // 0: none
@@ -55,6 +55,15 @@ static inline int64_t achbridge_meta_age_ns(const struct achbridge_meta *m) {
     if (m->captured_ns == 0) return -1;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - m->captured_ns + m->uncertainty_ns;
+}
+
+// achbridge_meta_left_out is how many frames of the origin the mirror did not get between
+// two frames of NAME.meta, -1 when nobody knows: the channel, or the mirror's file, was made
+// anew in between. The mirror itself does not show it: its frames are numbered without a hole.
+static inline int64_t achbridge_meta_left_out(const struct achbridge_meta *before, const struct achbridge_meta *after) {
+    if (before->seq == 0 || before->epoch != after->epoch || after->seq < before->seq || after->mirror_seq < before->mirror_seq) return -1;
+    int64_t left = (int64_t)(after->seq - before->seq) - (int64_t)(after->mirror_seq - before->mirror_seq);
+    return left > 0 ? left : 0; // a safe frame, or somebody else's put, is in the mirror alone
 }
 
 #endif

@@ -5,6 +5,8 @@
 //     cc -o fresh fresh.c -lach
 //     ./fresh krang.imu 50 && echo go on
 //
+// It also tells how many of the origin's latest frames the bridge has left out: in the
+// mirror they are not missed, since it has numbers of its own.
 // Exits with 0 when it is, 4 when it is too old or nobody knows, 1 when there is no
 // such channel. A control loop would keep the two channels open and ask each time.
 #include <ach.h>
@@ -25,7 +27,9 @@ int main(int argc, char **argv) {
 
     unsigned char frame[ACHBRIDGE_META_SIZE];
     size_t size = 0;
-    struct achbridge_meta m;
+    struct achbridge_meta m, oldest = {0};
+    s = ach_get(&chan, frame, sizeof frame, &size, NULL, 0); // the oldest that the ring still has
+    if (s == ACH_OK || s == ACH_MISSED_FRAME) achbridge_meta_parse(&oldest, frame, size);
     s = ach_get(&chan, frame, sizeof frame, &size, NULL, ACH_O_LAST | ACH_O_COPY);
     if ((s != ACH_OK && s != ACH_MISSED_FRAME) || achbridge_meta_parse(&m, frame, size))
         return fprintf(stderr, "%s: no frame that tells of a mirror\n", name), 1;
@@ -35,6 +39,9 @@ int main(int argc, char **argv) {
     printf("%s: frame %llu, ", argv[1], (unsigned long long)m.seq);
     if (age < 0) printf("of unknown age");
     else printf("%.3f ms old at most", (double)age / 1e6);
-    printf(", link %s: %s\n", m.link < 4 ? links[m.link] : "?", fresh ? "fresh" : "old");
+    printf(", link %s: %s", m.link < 4 ? links[m.link] : "?", fresh ? "fresh" : "old");
+    int64_t left = achbridge_meta_left_out(&oldest, &m);
+    if (left >= 0) printf("; %lld of the last %llu frames left out", (long long)left, (unsigned long long)(m.seq - oldest.seq));
+    printf("\n");
     return fresh ? 0 : 4;
 }

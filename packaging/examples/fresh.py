@@ -5,9 +5,13 @@ The mirror needs the option meta: achbridge mirror krang/imu --meta
 
     achbridge channel cat krang.imu.meta --last --follow | python3 fresh.py 50
 
-Each frame has 64 bytes, little-endian, laid out as in achbridge's bridge/meta.go.
+Each frame has 64 bytes, little-endian, laid out as in achbridge's bridge/status/meta.go.
 The age also grows while nothing arrives: captured is a time of this host's
 CLOCK_MONOTONIC, which is time.monotonic_ns() here.
+
+Each line also tells how many frames of the origin the bridge has left out since the
+first. A reader of the mirror cannot see that: the mirror has numbers of its own, without a
+hole. It is the growth of seq less the growth of mirror_seq.
 """
 import os
 import select
@@ -39,6 +43,15 @@ class Meta(NamedTuple):
         return (time.monotonic_ns() - self.captured_ns + self.uncertainty_ns) / 1e6
 
 
+def left_out(before: Meta, after: Meta) -> int:
+    """Frames of the origin that came between two and are not in the mirror. Below 0: the
+    safe frame, or somebody else's, is in the mirror alone."""
+    anew = before.epoch != after.epoch or after.seq < before.seq or after.mirror_seq < before.mirror_seq
+    if anew or before.seq == 0:
+        return 0  # of another life of the channel, or file of the mirror, nothing is known
+    return (after.seq - before.seq) - (after.mirror_seq - before.mirror_seq)
+
+
 def parse(frame: bytes) -> Meta:
     magic, version, link, flags, *words = LAYOUT.unpack(frame)
     if magic != b"AMTA" or version != 1:
@@ -48,7 +61,7 @@ def parse(frame: bytes) -> Meta:
 
 def watch(stream: int, limit_ms: float) -> None:
     """Print a line whenever the mirror turns fresh or old, until the stream ends."""
-    data, meta, was = b"", None, None
+    data, meta, was, left = b"", None, None, 0
     while True:
         ready, _, _ = select.select([stream], [], [], limit_ms / 1000 / 4)
         if ready:
@@ -57,14 +70,15 @@ def watch(stream: int, limit_ms: float) -> None:
                 return
             data += more
             while len(data) >= LAYOUT.size:
-                meta, data = parse(data[: LAYOUT.size]), data[LAYOUT.size :]
+                last, meta, data = meta, parse(data[: LAYOUT.size]), data[LAYOUT.size :]
+                left += left_out(last, meta) if last else 0
         if meta is None:
             continue
         age = meta.age_ms()
         now = "fresh" if age is not None and age <= limit_ms and not meta.stale else "old"
         if now != was:
             text = "of unknown age" if age is None else f"{age:.3f} ms old at most"
-            print(f"{now}: frame {meta.seq}, {text}, link {meta.link}", flush=True)
+            print(f"{now}: frame {meta.seq}, {text}, link {meta.link}, {max(0, left)} left out", flush=True)
             was = now
 
 

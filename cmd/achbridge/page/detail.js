@@ -1,6 +1,6 @@
 // One mirror, in full.
 
-import { fates } from "./model.js";
+import { fates, overAt } from "./model.js";
 import { draw } from "./plot.js";
 import { bits, count, duration, millis, percent, rate } from "./text.js";
 
@@ -24,7 +24,7 @@ export class Detail {
   part(selector) { return this.dialog.querySelector(selector); }
 
   paint() {
-    if (this.name && this.of) draw(this.part("canvas"), this.model.tracks.get(this.name), this.of.qos.budget_ms, true);
+    if (this.name && this.of) draw(this.part("canvas"), this.model.tracks.get(this.name), overAt(this.of), true);
   }
 
   show() {
@@ -55,6 +55,7 @@ export class Detail {
       ["over", ...both((a) => duration(a.window_s))],
       ["clock ±", m.age ? millis(m.age.uncertainty_ms) : "–", ""],
       ["now", millis(m.age_ms), ""],
+      ["next frame due for", m.due_ms === null ? "–" : millis(m.due_ms), ""],
     ]);
   }
 
@@ -69,6 +70,7 @@ export class Detail {
     const q = m.qos, l = this.model.status.links.find((l) => l.peer === m.host);
     fill(this.part(".facts"), ["of", `${m.host}/${m.channel}`], [
       ["budget", millis(q.budget_ms)],
+      m.period_ms !== null && ["a frame every", millis(m.period_ms)],
       q.deadline_ms && ["deadline", millis(q.deadline_ms)],
       q.max_rate_hz && ["max rate", rate(q.max_rate_hz)],
       ["mode", q.mode], ["class", q.class], ["priority", String(q.priority)],
@@ -76,7 +78,7 @@ export class Detail {
       m.stale_s && ["stale for", duration(m.stale_s)],
       l && ["link", `${l.transport}, ${l.state}`],
       l && ["round trip", millis(l.rtt_ms)],
-      l && ["carries", l.path_mbit === null ? "never full" : bits(l.path_mbit * 1e6)],
+      l && ["carries to here", l.from_peer?.path_mbit ? bits(l.from_peer.path_mbit * 1e6) : "never full"],
       l && ["clock offset", `${millis(l.clock_offset_ms)} ± ${millis(l.clock_uncertainty_ms)}`],
     ].filter(Boolean));
   }

@@ -19,7 +19,7 @@ export const fates = [
 export const drops = fates.filter((f) => f.key !== "delivered" && f.key !== "late_kept");
 
 // Levels of trouble, the worst first, and what they are called.
-export const levels = ["refused", "stale", "waiting", "late", "drops", "old", "fine"];
+export const levels = ["refused", "stale", "contested", "waiting", "late", "drops", "old", "fine"];
 
 export class Model {
   status = null;
@@ -124,20 +124,29 @@ function share(part, whole) {
   return whole > 0 ? part / whole : 0;
 }
 
-// level says what is wrong with a mirror; one frame in a hundred is nothing. One is old when its age goes over its budget
-// by more than the time between two frames.
+// level says what is wrong with a mirror; one frame in a hundred is nothing. One is old when it is over its budget.
 function level(m, rates) {
   if (m.state !== "live") return m.state;
   if (share(rates.late_kept + rates.late + rates.expired, rates.offered) > 0.01) return "late";
   if (share(rates.lost + rates.refused + rates.overflow, rates.offered) > 0.01) return "drops";
-  return used(m, rates) > 1 ? "old" : "fine";
+  return used(m) > 1 ? "old" : "fine";
 }
 
-// used is the share of its budget that a mirror's age takes, beyond the time between two frames: nothing when that is not
-// known, as less than one is put in two seconds.
-function used(m, rates) {
-  const age = m.age?.window?.p99_ms ?? m.age_ms ?? 0, rate = rates.offered - rates.rate_limited;
-  return rate > 0.5 ? Math.max(0, age - 1000 / rate) / m.qos.budget_ms : 0;
+// due is for how long the next frame has been due: its age less the time between two, as fresh.Due in the daemon.
+export function due(age, period) {
+  return Math.max(0, age - period);
+}
+
+// used is the share of its budget that a mirror uses: for how long its next frame had been due in 99 % of the last ten
+// seconds, or is due now if that is longer; null: not known. As usedOf in due.go: testdata/due.json has values of both.
+export function used(m) {
+  if (m.period_ms === null || m.age_ms === null) return null;
+  return due(Math.max(m.age_ms, m.age?.window?.p99_ms ?? 0), m.period_ms) / m.qos.budget_ms;
+}
+
+// overAt is the age at which a mirror goes over its budget.
+export function overAt(m) {
+  return m.qos.budget_ms + (m.period_ms ?? 0);
 }
 
 const compare = new Intl.Collator("en", { numeric: true }).compare;
@@ -149,7 +158,7 @@ const step = (v) => (v > 0 ? Math.floor(2 * Math.log2(v)) : -99);
 const ageOf = (x) => x.m.age?.window?.p99_ms ?? x.m.age_ms ?? 0;
 const dropsOf = (x) => drops.reduce((sum, f) => sum + x.rates[f.key], 0);
 const ways = {
-  worst: (a, b) => levels.indexOf(a.level) - levels.indexOf(b.level) || step(used(b.m, b.rates)) - step(used(a.m, a.rates)),
+  worst: (a, b) => levels.indexOf(a.level) - levels.indexOf(b.level) || step(used(b.m)) - step(used(a.m)),
   name: () => 0,
   age: (a, b) => step(ageOf(b)) - step(ageOf(a)),
   drops: (a, b) => step(dropsOf(b)) - step(dropsOf(a)),

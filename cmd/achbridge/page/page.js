@@ -2,7 +2,7 @@
 // are only ever text.
 
 import { connect } from "./line.js";
-import { Model, drops, levels, pick } from "./model.js";
+import { Model, drops, levels, overAt, pick } from "./model.js";
 import { Fleet } from "./fleet.js";
 import { Detail } from "./detail.js";
 import { draw } from "./plot.js";
@@ -59,7 +59,7 @@ function show() {
   detail.show();
 }
 
-const called = { refused: "refused", stale: "stale", waiting: "waiting", late: "late", drops: "dropping", old: "over budget", fine: "fine" };
+const called = { refused: "refused", stale: "stale", contested: "contested", waiting: "waiting", late: "late", drops: "dropping", old: "over budget", fine: "fine" };
 
 function showMirrors(mirrors) {
   const grid = $("#mirrors .grid"), empty = $("#mirrors > .empty");
@@ -106,7 +106,7 @@ function tell(c, { m, rates, level }) {
   put(c.mean, "textContent", w ? "mean " + millis(w.mean_ms) : "");
   put(c.p99, "textContent", w ? "p99 " + millis(w.p99_ms) : "");
   put(c.rates, "textContent", m.state !== "live" ? m.reason ?? "" : [rate(rates.delivered + rates.late_kept), ...dropsText(rates)].join(" · "));
-  c.budget = m.qos.budget_ms;
+  c.budget = overAt(m);
 }
 
 function dropsText(rates) {

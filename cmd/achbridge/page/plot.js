@@ -54,7 +54,7 @@ function tints(c, track, x, top, bottom, color) {
   for (let i = 0; i < n; ) {
     let end = i + 1;
     while (end < n && track.state[end] === track.state[i]) end++;
-    if (track.state[i] !== "l") {
+    if (!"lc".includes(track.state[i])) { // live; contested, which is fed too
       c.fillStyle = color[track.state[i] === "s" ? "tint-stale" : "tint-waiting"];
       c.fillRect(x(i - 1, n), top, x(end - 1, n) - x(i - 1, n), bottom - top);
     }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"achbridge/bridge"
+	"achbridge/bridge/rule"
 	"achbridge/localach"
 )
 
@@ -36,7 +37,7 @@ func (r *recorder) changed(e localach.Event) {
 		_ = r.drainOne(s) // what it held is still there for us
 		r.forget(s)
 	}
-	if mirror, ok := strings.CutSuffix(e.Name, bridge.MetaSuffix); ok {
+	if mirror, ok := strings.CutSuffix(e.Name, rule.MetaSuffix); ok {
 		if s := r.streams[mirror]; s != nil {
 			r.attach(s)
 		}

@@ -22,7 +22,7 @@ func message(n uint64, at time.Time) mcap.Message {
 }
 
 // written is a file of that many frames of imu, each second one in a chunk of its own.
-func written(t *testing.T, frames int) (path string, chunks []int64) {
+func written(t testing.TB, frames int) (path string, chunks []int64) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "run.mcap")
 	w, err := newWriter(path, map[string]string{"host": "host"})

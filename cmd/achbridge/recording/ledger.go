@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"achbridge/bridge"
+	"achbridge/bridge/status"
 )
 
 // askLedger reads the daemon's account of its mirrors once a second, if there is one.
@@ -30,12 +30,12 @@ func (r *recorder) askLedger(ctx context.Context) {
 }
 
 // account notes what did not get into the mirrors that are recorded.
-func (r *recorder) account(list []bridge.MirrorStatus) {
+func (r *recorder) account(list []status.Mirror) {
 	for _, m := range list {
 		r.originOf(m)
-		fates := map[string]uint64{
-			"superseded": m.Superseded, "rate_limited": m.RateLimited, "expired": m.Expired, "lost": m.Lost,
-			"late": m.Late, "refused": m.Refused, "overflow": m.Overflow,
+		fates := map[string]uint64{}
+		for _, drop := range m.Drops() {
+			fates[drop.Name] = drop.Count
 		}
 		before, known := r.fates[m.Name]
 		if known && r.streams[m.Name] == nil {
@@ -54,7 +54,7 @@ func (r *recorder) account(list []bridge.MirrorStatus) {
 	}
 }
 
-func (r *recorder) originOf(m bridge.MirrorStatus) {
+func (r *recorder) originOf(m status.Mirror) {
 	origin := m.Host + "/" + m.Channel
 	if r.origins[m.Name] == origin {
 		return

@@ -86,7 +86,7 @@ func (r *Reader) Close() error {
 // its end. Any other error says that it is damaged.
 func (r *Reader) Next() (Record, error) {
 	for {
-		kind, data, err := r.lexer.Next(r.buf)
+		kind, data, err := r.token()
 		switch {
 		case err != nil && r.ended:
 			return Record{}, io.EOF
@@ -104,6 +104,17 @@ func (r *Reader) Next() (Record, error) {
 			return record, nil
 		}
 	}
+}
+
+// token is the next of the file. The lexer believes the length of a chunk's compression
+// (mcap v1.9.0, loadChunk) and panics when that is longer than its buffer.
+func (r *Reader) token() (kind mcap.TokenType, data []byte, err error) {
+	defer func() {
+		if what := recover(); what != nil {
+			err = fmt.Errorf("a size that cannot be true: %v", what)
+		}
+	}()
+	return r.lexer.Next(r.buf)
 }
 
 // take reports whether the token is a message.

@@ -16,7 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"achbridge/bridge"
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 )
 
@@ -238,7 +239,7 @@ type fed struct {
 
 func mirror(t *testing.T, dir localach.Dir, name string) fed {
 	t.Helper()
-	f := fed{create(t, dir, name, 16, 64), create(t, dir, name+".meta", 16, bridge.MetaSize)}
+	f := fed{create(t, dir, name, 16, 64), create(t, dir, name+".meta", 16, status.MetaSize)}
 	mark := fnv.New64a()
 	mark.Write([]byte("/" + name))
 	if err := f.meta.ch.SetTag(localach.Tag{Node: [16]byte{1}, Channel: mark.Sum64()}, 0); err != nil {
@@ -255,7 +256,7 @@ func mirror(t *testing.T, dir localach.Dir, name string) fed {
 func (f fed) put(n uint64, age time.Duration) {
 	f.frames.t.Helper()
 	f.frames.put(n)
-	m := bridge.Meta{Link: bridge.MetaUp, Seq: n, MirrorSeq: f.frames.ch.LastSeq()}
+	m := status.Meta{Link: status.MetaUp, Seq: n, MirrorSeq: f.frames.ch.LastSeq()}
 	if age != 0 {
 		var ts unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -333,11 +334,11 @@ func TestDropsOfTheLedgerAreInTheFile(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	create(t, dir, "krang.imu", 16, 64).put(1)
 	looks := uint64(0)
-	end := record(t, Config{Dir: dir, Files: Files{Path: path}, Mirrors: func(context.Context) ([]bridge.MirrorStatus, error) {
+	end := record(t, Config{Dir: dir, Files: Files{Path: path}, Mirrors: func(context.Context) ([]status.Mirror, error) {
 		looks++
-		m := bridge.MirrorStatus{Host: "krang", Channel: "imu", Name: "krang.imu"}
+		m := status.Mirror{Host: "krang", Channel: "imu", Name: "krang.imu"}
 		m.Superseded, m.Lost = 100+min(looks, 3), 7
-		return []bridge.MirrorStatus{m, {Name: "other", Accounts: bridge.Accounts{Lost: looks}}}, nil
+		return []status.Mirror{m, {Name: "other", Accounts: ledger.Accounts{Lost: looks}}}, nil
 	}})
 	eventually(t, "two drops", func() bool {
 		if _, err := os.Stat(path); err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"achbridge/bridge"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 )
 
@@ -21,7 +21,7 @@ type Config struct {
 	Files    Files
 	// Mirrors tells of the daemon's mirrors, for where they come from and their drops;
 	// nil, or an error: no daemon tells. It may block until ctx ends.
-	Mirrors func(ctx context.Context) ([]bridge.MirrorStatus, error)
+	Mirrors func(ctx context.Context) ([]status.Mirror, error)
 	// Note is told, from one goroutine, what a person should know; nil: nobody.
 	Note func(format string, args ...any)
 }
@@ -52,7 +52,7 @@ type recorder struct {
 	fates   map[string]map[string]uint64 // of mirrors, as the ledger told them last
 	totals  map[[2]string]uint64         // drops by channel and cause
 	origins map[string]string            // of mirrors
-	ledger  chan []bridge.MirrorStatus
+	ledger  chan []status.Mirror
 	events  chan localach.Event
 	report  Report
 }
@@ -77,10 +77,10 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		Config: cfg, queue: newQueue(), watcher: watcher, wake: make(chan struct{}, 1),
 		streams: map[string]*stream{}, seen: map[string]bool{}, failed: map[string]string{}, fates: map[string]map[string]uint64{},
 		totals: map[[2]string]uint64{}, present: map[string]bool{}, origins: map[string]string{},
-		ledger: make(chan []bridge.MirrorStatus), events: make(chan localach.Event),
+		ledger: make(chan []status.Mirror), events: make(chan localach.Event),
 	}
 	r.begun = time.Now()
-	r.mono = bridge.Monotonic(r.begun)
+	r.mono = status.Monotonic(r.begun)
 	if err := r.lookAround(ctx); err != nil {
 		return Report{}, err
 	}

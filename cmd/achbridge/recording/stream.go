@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"achbridge/bridge"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 )
 
@@ -112,7 +114,7 @@ type told struct {
 }
 
 func openCompanion(dir localach.Dir, mirror string) *companion {
-	ch, err := dir.TryOpen(mirror + bridge.MetaSuffix)
+	ch, err := dir.TryOpen(mirror + rule.MetaSuffix)
 	if err != nil {
 		return nil
 	}
@@ -134,7 +136,7 @@ func (c *companion) captured(seq uint64) (at time.Duration, pending bool) {
 		if err != nil {
 			break
 		}
-		if m, err := bridge.ParseMeta(c.buf[:n]); err == nil {
+		if m, err := status.ParseMeta(c.buf[:n]); err == nil {
 			if k := len(c.told); k > 0 && c.told[k-1].seq == m.MirrorSeq {
 				c.told[k-1].captured = m.Captured // it is known better now
 			} else {

@@ -6,6 +6,8 @@
 //   get COUNT OPTIONS TIMEOUT_MS [W] COUNT frames (0: until SIGTERM, or until TIMEOUT_MS without a frame when waiting); OPTIONS: w(ait) l(ast) c(opy) or -;
 //                                    counts, of those that arrive, the frames of writers numbered W and above
 //   spin-put SIZE | spin-get         the same frame again and again, or the newest: most time inside the lock, to be killed there
+//   follow FILE SLOT MAX_US          waits for each frame, untimed when MAX_US is 0, else for a random time up to that, and stores the number of
+//                                    the newest frame it has seen in the 64-bit word SLOT of FILE, until it is killed
 //   wait                             untimed condition waits for ever, to be killed in
 //   die-in-put | die-locked          SIGKILL itself inside put (dirty stays 1), or as a reader that holds the lock
 //   hold MS                          hold the lock that long
@@ -18,6 +20,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "channel.h"
@@ -118,6 +121,20 @@ static int spin(struct channel *c, size_t put_size) {
     }
 }
 
+static int follow(struct channel *c, char **a) {
+    int fd = open(a[0], O_RDWR);
+    uint64_t *words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), *seen = words + strtoul(a[1], NULL, 10);
+    long max_us = strtol(a[2], NULL, 10);
+    size_t len;
+    srandom((unsigned)getpid());
+    ready();
+    for (;;) {
+        enum status s = channel_get(c, buffer, sizeof buffer, &len, WAIT | LAST, max_us ? (1 + random() % max_us) * 1000 : 0);
+        if (s == OK || s == MISSED) __atomic_store_n(seen, c->seq_num, __ATOMIC_SEQ_CST);
+        else if (s != TIMEOUT) return printf("status=%d\n", s), 1;
+    }
+}
+
 static int wait_for_ever(struct channel *c) {
     size_t len;
     ready();
@@ -187,6 +204,7 @@ int main(int argc, char **argv) {
     if (!strcmp(verb, "get") && n >= 3) return get(&c, a);
     if (!strcmp(verb, "spin-put") && n == 1) return spin(&c, strtoul(a[0], NULL, 10));
     if (!strcmp(verb, "spin-get")) return spin(&c, 0);
+    if (!strcmp(verb, "follow") && n == 3) return follow(&c, a);
     if (!strcmp(verb, "wait")) return wait_for_ever(&c);
     if (!strcmp(verb, "die-in-put")) return die(&c, 1);
     if (!strcmp(verb, "die-locked")) return die(&c, 0);

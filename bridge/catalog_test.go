@@ -1,0 +1,187 @@
+package bridge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/wire"
+)
+
+// crowd is a catalog of that many channels, all before zz by name.
+func crowd(channels int) (list []wire.Channel) {
+	for i := range channels {
+		list = append(list, wire.Channel{Name: fmt.Sprintf("c%05d", i), FrameCount: 1, FrameSize: 16, Epoch: 1})
+	}
+	return list
+}
+
+func TestWishThatNamesAChannelIsServedWhateverElseIsOffered(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.host("pc", siegeWire).run(Config{Mirrors: rule.Mirrors{{Host: "evil", Channel: "c*"}, {Host: "evil", Channel: "zz-early"}}})
+		evil := w.member("evil", pc)
+		early := wire.Channel{Name: "zz-early", FrameCount: 1, FrameSize: 16, Epoch: 1}
+		late := wire.Channel{Name: "zz-late", FrameCount: 1, FrameSize: 16, Epoch: 1}
+		all := append(crowd(maxCatalog+500), early, late)
+		for part := range slices.Chunk(all, 1000) {
+			evil.say(wire.Catalog{Full: part[0].Name == all[0].Name, Channels: part})
+		}
+		asks := func(name string, epoch uint64) bool {
+			return slices.ContainsFunc(messages[wire.Subscribe](evil), func(m wire.Subscribe) bool {
+				return m.Channel == name && m.Epoch == epoch
+			})
+		}
+		w.within(10*second, "a subscription to the one that is named", func() bool { return asks("zz-early", 1) })
+		if asks("zz-late", 1) {
+			t.Error("it subscribed to what nobody wants")
+		}
+		if left := pc.node.Status().Links[0].LeftOut; left != 501 {
+			t.Errorf("status has %d channels left out, want 501", left)
+		}
+		pc.logged("channels of a host left out", 1)
+
+		if err := pc.node.Mirror(rule.Mirror{Host: "evil", Channel: "zz-late"}); err != nil {
+			t.Fatal(err)
+		}
+		w.within(5*second, "the question for one that is named late", func() bool { return asks("zz-late", 0) })
+		evil.say(wire.Catalog{Channels: []wire.Channel{late}})
+		w.within(5*second, "a subscription to it", func() bool { return asks("zz-late", 1) })
+	})
+}
+
+// What had no room is told once: it must not be lost when the others go.
+func TestChannelThatHadNoRoomIsAskedForWhenThereIsSome(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.host("pc", siegeWire).run(Config{Mirrors: rule.Mirrors{{Host: "evil", Channel: "zz*"}}})
+		evil := w.member("evil", pc)
+		late := wire.Channel{Name: "zz-late", FrameCount: 1, FrameSize: 16, Epoch: 1}
+		others := crowd(maxCatalog)
+		for part := range slices.Chunk(append(slices.Clone(others), late), 1000) {
+			evil.say(wire.Catalog{Full: part[0].Name == others[0].Name, Channels: part})
+		}
+		leftOut := func() int { return pc.node.Status().Links[0].LeftOut }
+		asked := func(epoch uint64) (times int) {
+			for _, m := range messages[wire.Subscribe](evil) {
+				if m.Channel == late.Name && m.Epoch == epoch {
+					times++
+				}
+			}
+			return times
+		}
+		w.within(10*second, "one is left out", func() bool { return leftOut() == 1 })
+		evil.say(wire.Catalog{Channels: []wire.Channel{late}})
+		time.Sleep(5 * second)
+		if n := asked(0) + asked(1); n != 0 || leftOut() != 1 {
+			t.Errorf("got %d questions and %d left out while there is no room, want 0 and 1", n, leftOut())
+		}
+
+		evil.say(wire.Catalog{Gone: []string{others[0].Name}})
+		w.within(5*second, "the question", func() bool { return asked(0) == 1 })
+		evil.say(wire.Catalog{Channels: []wire.Channel{late}})
+		w.within(5*second, "a subscription", func() bool { return asked(1) == 1 && leftOut() == 0 })
+	})
+}
+
+// The origin's side of the same: a question has a channel told again.
+func TestChannelThatIsAskedForIsToldAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot := w.host("robot", siegeWire)
+		robot.channel("imu", 4, 64)
+		robot.run(Config{})
+		pc := w.member("pc", robot)
+		told := func() (times int) {
+			for _, m := range messages[wire.Catalog](pc) {
+				for _, c := range m.Channels {
+					if c.Name == "imu" {
+						times++
+					}
+				}
+			}
+			return times
+		}
+		w.within(second, "the catalog", func() bool { return told() == 1 })
+		pc.say(wire.Subscribe{ID: 1, Channel: "imu", QoS: rule.QoS{}.Wire()})
+		w.within(second, "the catalog again", func() bool { return told() == 2 })
+	})
+}
+
+func TestCatalogIsToldInOrderAndAsFastAsItIsRead(t *testing.T) {
+	now := map[string]wire.Channel{}
+	for _, c := range crowd(2*catalogBurst + 10) {
+		now[c.Name] = c
+	}
+	l := &link{}
+	var names []string
+	for i, want := range []int{catalogBurst, catalogBurst, 10} {
+		msg := l.changes(now)
+		if len(msg.Channels) != want || msg.Full != (i == 0) || l.behind != (i < 2) {
+			t.Errorf("catalog %d: got %d channels, full %v, more to come %v", i, len(msg.Channels), msg.Full, l.behind)
+		}
+		for _, c := range msg.Channels {
+			names = append(names, c.Name)
+		}
+	}
+	if !slices.IsSorted(names) || len(names) != len(now) {
+		t.Errorf("got %d names, in order: %v", len(names), slices.IsSorted(names))
+	}
+	if msg := l.changes(now); len(msg.Channels)+len(msg.Gone) != 0 || l.behind {
+		t.Errorf("nothing changed: got %d and %d more", len(msg.Channels), len(msg.Gone))
+	}
+	l.outB = maxControlBacklog / 2
+	delete(now, names[0])
+	if msg := l.changes(now); len(msg.Gone) != 0 || !l.behind {
+		t.Errorf("a peer that does not read was told of %d", len(msg.Gone))
+	}
+	l.outB = 0
+	if msg := l.changes(now); len(msg.Gone) != 1 || l.behind {
+		t.Errorf("got %d gone, want one", len(msg.Gone))
+	}
+}
+
+func TestChannelsOfTheOwnerWithMostAreLeftOut(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot := w.host("robot", siegeWire).run(Config{})
+		const most, me = 5, 1 << 30
+		robot.node.call(func() { robot.node.mayOpen = most })
+		for i := range most {
+			robot.channel(fmt.Sprint("evil", i), 1, 16)
+		}
+		open := func() (names []string) {
+			for _, l := range robot.node.Status().Locals {
+				if l.Exported {
+					names = append(names, l.Channel)
+				}
+			}
+			return names
+		}
+		w.within(second, "the channels", func() bool { return len(open()) == most })
+		robot.channel("evil5", 1, 16)
+		w.within(second, "word of the one that is too many", func() bool { return robot.said("channel left out") == 1 })
+		robot.node.call(func() { // as if another user had made it
+			n := robot.node
+			l := n.locals["evil4"]
+			n.openedBy[l.owner]--
+			l.owner = me
+			n.openedBy[me]++
+			n.opened++
+			n.makeRoom(l)
+			n.opened--
+		})
+		for _, l := range robot.node.Status().Locals {
+			if l.Channel == "evil3" && (l.Exported || l.Cause != status.CauseLimit || !strings.Contains(l.Reason, "too many channels")) {
+				t.Errorf("got %+v, want it left out, and why", l)
+			}
+			if l.Channel == "evil4" && !l.Exported {
+				t.Error("the other user's channel was left out")
+			}
+		}
+		if err := robot.dir.Unlink("evil0"); err != nil {
+			t.Fatal(err)
+		}
+		w.within(10*second, "the room that there is again to be used", func() bool { return len(open()) == most })
+	})
+}

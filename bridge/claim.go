@@ -1,0 +1,204 @@
+package bridge
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"achbridge/bridge/status"
+	"achbridge/bridge/transport"
+)
+
+// Anybody on the network can announce any number of nodes, at the addresses of others, and
+// a dial costs those others half a dozen packets. So dials to what is only announced share a
+// budget: a few at once, then a few a second. Each dial is to one address, and the sources of
+// announcements take turns. A dial that finds the announced node gives back what it took,
+// since only a member can bring that about: twenty robots that are switched on at once are
+// linked as fast as they answer. What is listed or proved needs no budget: it is no claim.
+const (
+	claimsAtOnce = 8
+	claimEvery   = 250 * time.Millisecond
+
+	maxSources = 4096 // sources whose last turn is remembered
+)
+
+// Lines in the log about announced peers that cannot be reached.
+const (
+	claimLines      = 16
+	claimLinesEvery = 10 * time.Second
+)
+
+// claim is what the node knows of a peer that is only announced.
+type claim struct {
+	next int             // which of its addresses is dialled next,
+	due  time.Duration   // and not before
+	at   transport.Addrs // the one that is being dialled, or was last
+}
+
+// claimDials is the budget. It belongs to the node's goroutine.
+type claimDials struct {
+	budget  allowance
+	lines   allowance         // in the log, about those that cannot be reached
+	count   uint64            // of dials, in this run
+	turns   map[string]uint64 // the last dial of each source, by its number
+	waiting bool              // somebody may be dialled later
+}
+
+func newClaimDials() claimDials {
+	return claimDials{
+		budget: allowance{burst: claimsAtOnce, every: claimEvery},
+		lines:  allowance{burst: claimLines, every: claimLinesEvery},
+		turns:  make(map[string]uint64),
+	}
+}
+
+// claimKey tells a claim from all others: whatever is different in it makes another one.
+func (p Peer) claimKey() string {
+	var b strings.Builder
+	for _, s := range []string{p.Source, p.Node, p.Host} {
+		b.WriteString(s)
+		b.WriteByte(' ')
+	}
+	for _, a := range p.Addrs {
+		b.WriteString(a.String())
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+// candidate is a claim that is wanted. old is the link to its node that is silent, if
+// there is one; addrs are where it may be dialled, at least one.
+type candidate struct {
+	p     *peer
+	old   *link
+	addrs []transport.Addrs
+}
+
+// later reports that p is only announced and cannot be dialled now.
+func (n *Node) later(p *peer) bool {
+	if p.Source == "" || p.stop != nil {
+		return false
+	}
+	if now := n.now(); now < p.due || !n.dials.budget.has(now) {
+		n.dials.waiting = true
+		return true
+	}
+	return false
+}
+
+// dialClaims dials as many of the list as there is budget for.
+func (n *Node) dialClaims(list []candidate) {
+	for len(list) > 0 && n.dials.budget.take(n.now()) {
+		i := n.dials.choose(list)
+		c := list[i]
+		list = slices.Delete(list, i, i+1)
+		c.p.at = c.addrs[c.p.next%len(c.addrs)]
+		if n.dialling(c.p) {
+			n.dials.budget.giveBack()
+			continue
+		}
+		n.dials.note(c.p.Source)
+		c.p.next++
+		n.startDial(c.p, c.old, []transport.Addrs{c.p.at}, 0)
+	}
+	n.dials.waiting = n.dials.waiting || len(list) > 0
+}
+
+// apartFrom reports that p and other are claims that are dialled at different addresses.
+// Then neither waits for the other, also if both claim to be one node: else whoever forges
+// the id of a robot would have it wait.
+func (p *peer) apartFrom(other *peer) bool {
+	return p.Source != "" && other.Source != "" && !p.at.Equal(other.at)
+}
+
+// choose returns the index of the claim whose turn it is. By turns it is one of a source that
+// was never dialled, at random, and one of the source that was dialled longest ago: so
+// neither ever new sources nor many old ones keep a robot waiting for long.
+func (d *claimDials) choose(list []candidate) int {
+	best, ties := 0, 0
+	rank := func(c candidate) uint64 {
+		turn := d.turns[c.p.Source]
+		if turn == 0 && d.count%2 == 1 {
+			return d.count // behind all others
+		}
+		return turn
+	}
+	for i, c := range list {
+		a, b := rank(c), rank(list[best])
+		switch {
+		case i == 0 || a < b || a == b && c.p.next < list[best].p.next:
+			best, ties = i, 1
+		case a == b && c.p.next == list[best].p.next:
+			if ties++; rand.IntN(ties) == 0 {
+				best = i
+			}
+		}
+	}
+	return best
+}
+
+// note remembers that a source has had its turn.
+func (d *claimDials) note(source string) {
+	d.count++
+	if d.turns[source] = d.count; len(d.turns) <= maxSources {
+		return
+	}
+	for s, turn := range d.turns {
+		if turn+maxSources/2 < d.count {
+			delete(d.turns, s)
+		}
+	}
+}
+
+// settleClaim learns what became of the dial to p, which was dialled because old, if not nil, was
+// silent.
+func (n *Node) settleClaim(p *peer, old *link, s *transport.Session) {
+	if p.Source == "" {
+		return
+	}
+	if s != nil && s.Peer().Node.String() == p.Node {
+		n.dials.budget.giveBack()
+		return
+	}
+	if p.next%max(1, len(p.Addrs)) == 0 {
+		p.failures++ // as the caller will
+		p.due = n.now() + n.backoff(p, old)
+		p.failures--
+	}
+}
+
+// mayTell reports whether the log is to say that p cannot be reached.
+func (n *Node) mayTell(p *peer) bool {
+	return p.Source == "" || n.dials.lines.take(n.now())
+}
+
+// onePerHost joins what is said of one node under one name: a robot is announced on each
+// interface, by both address families.
+func onePerHost(list []status.Peer) []status.Peer {
+	type key struct{ node, host string }
+	first := make(map[key]int, len(list))
+	hosts := []status.Peer{}
+	for _, p := range list {
+		k := key{p.Node, p.Host}
+		i, known := first[k]
+		if !known || p.Node == "" {
+			first[k] = len(hosts)
+			hosts = append(hosts, p)
+			continue
+		}
+		h := &hosts[i]
+		for _, a := range p.Addrs {
+			if !slices.Contains(h.Addrs, a) {
+				h.Addrs = append(h.Addrs, a)
+			}
+		}
+		if rank := slices.Index(status.PeerStates, p.State); rank < slices.Index(status.PeerStates, h.State) {
+			h.State, h.Error, h.Cause = p.State, p.Error, p.Cause
+		}
+		if h.State != status.PeerLinked && h.Error == "" {
+			h.Error, h.Cause = p.Error, p.Cause
+		}
+	}
+	return hosts
+}

@@ -1,0 +1,92 @@
+package bridge
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"achbridge/bridge/status"
+)
+
+// contest is that somebody else writes into the file of a mirror while we do: another
+// daemon, or a program. Readers then get the frames of both. It is under the mirror's mu.
+type contest struct {
+	seen uint64    // last_seq, as far as it is accounted for
+	last time.Time // when another's frame was noticed last; zero: there is no contest
+	ours uint64    // frames that we have put since
+}
+
+// A contest is over when for a while we have put several frames and nobody else has put
+// one; or for so long that nothing is to be expected.
+const (
+	contestCalm   = 10 * time.Second
+	contestFrames = 3
+	contestMost   = 10 * time.Minute
+)
+
+// lookForOthers notes that the file has come to frame seq, of which we have put ours since
+// the last look. Needs m.mu.
+func (m *mirror) lookForOthers(seq, ours uint64) {
+	c := &m.contest
+	others := seq - min(seq, c.seen+ours)
+	c.seen = seq
+	switch {
+	case others > 0:
+		m.foreign += others
+		if c.last.IsZero() {
+			m.events.Tell(slog.LevelWarn, "somebody else writes into a mirror", m.event(status.EventForeignWriter, contestText))
+		}
+		c.last, c.ours = time.Now(), 0
+	case !c.last.IsZero():
+		c.ours += ours
+		if calm := time.Since(c.last); calm > contestMost || calm > contestCalm && c.ours >= contestFrames {
+			m.endContest("nobody else writes into it any more")
+		}
+	}
+}
+
+// lookAtFile is lookForOthers between our own puts. Needs m.mu.
+func (m *mirror) lookAtFile() {
+	if m.w != nil {
+		m.lookForOthers(m.ch.LastSeq(), 0)
+	}
+}
+
+// beginContest has only what comes from now on count as a contest: we begin to write.
+// Needs m.mu.
+func (m *mirror) beginContest() {
+	if m.w == nil {
+		return
+	}
+	seq := m.ch.LastSeq()
+	m.foreign += seq - min(seq, m.contest.seen)
+	m.contest.seen = seq
+}
+
+// endContest needs m.mu.
+func (m *mirror) endContest(why string) {
+	if m.contest.last.IsZero() {
+		return
+	}
+	m.contest.last = time.Time{}
+	m.events.Tell(slog.LevelInfo, "nobody else writes into a mirror", m.event(status.EventForeignGone, why))
+}
+
+// contestText is what an operator is told.
+const contestText = "somebody else writes into it too: another achbridge, or a program of this host"
+
+// showContest needs m.mu.
+func (m *mirror) showContest(s *status.Mirror) {
+	if m.contest.last.IsZero() {
+		return
+	}
+	text := fmt.Sprintf("%s; %d frames in all, the last %v ago", contestText, m.foreign, time.Since(m.contest.last).Round(100*time.Millisecond))
+	if s.State == status.MirrorLive {
+		s.State = status.MirrorContested
+	}
+	if s.Reason != "" {
+		text = s.Reason + "; " + text
+	}
+	s.Reason, s.Cause = text, cmp.Or(s.Cause, status.CauseForeignWriter)
+}

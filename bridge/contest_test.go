@@ -1,0 +1,119 @@
+package bridge
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+)
+
+// rivals are two daemons of one host that mirror the same channel of a robot.
+func rivals(w *world) (imu *channel, daemons [2]*host) {
+	robot := w.host("robot", wire10ms)
+	imu = robot.channel("imu", 16, 64)
+	robot.run(Config{})
+	for i, name := range []string{"pc", "second"} {
+		daemons[i] = w.host(name, wire10ms)
+		daemons[i].dir = daemons[0].dir
+		daemons[i].run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "imu"}}}, robot)
+	}
+	return imu, daemons
+}
+
+func TestTwoDaemonsThatFeedOneMirrorBothSaySo(t *testing.T) {
+	for what, c := range map[string]struct{ period, stream, after time.Duration }{
+		"often": {50 * time.Millisecond, 3 * time.Second, 12 * time.Second}, "seldom": {12 * time.Second, 13 * time.Second, 40 * time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				imu, daemons := rivals(w)
+				for _, h := range daemons {
+					w.within(5*time.Second, "the mirror", func() bool { return h.mirror("robot.imu").State == status.MirrorLive })
+				}
+				number := uint64(0)
+				stream := func(long time.Duration) {
+					for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(c.period) {
+						number++
+						imu.put(number, 64)
+					}
+				}
+				for range 2 { // as long as it lasts
+					stream(c.stream)
+					for _, h := range daemons {
+						m := h.mirror("robot.imu")
+						if m.State != status.MirrorContested || m.Cause != status.CauseForeignWriter || !strings.Contains(m.Reason, "another achbridge") || m.Foreign == 0 {
+							t.Errorf("%s: got %s, cause %s (%s), %d frames of another; want it contested", h.name, m.State, m.Cause, m.Reason, m.Foreign)
+						}
+						if told := len(h.events(status.EventForeignWriter)); told != 1 {
+							t.Errorf("%s: got %d events of a foreign writer, want one", h.name, told)
+						}
+					}
+				}
+				daemons[1].stop()
+				stream(c.after)
+				if m := daemons[0].mirror("robot.imu"); m.State != status.MirrorLive || m.Reason != "" || m.Cause != "" {
+					t.Errorf("alone again: got %s (%s), want it live", m.State, m.Reason)
+				}
+				if told := len(daemons[0].events(status.EventForeignGone)); told != 1 {
+					t.Errorf("got %d events that it is over, want one", told)
+				}
+			})
+		})
+	}
+}
+
+// Nobody but us puts frames in between, also after the file was replaced, or the link
+// was away.
+func TestMirrorThatWeAloneFeedIsNotContested(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu := robot.channel("imu", 16, 64)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, 2*time.Second)
+		imu.put(2, 900) // which has the file replaced
+		pc.follows("robot.imu", 2, 2*time.Second)
+		for n := uint64(3); n < 10; n++ {
+			if n == 5 {
+				pc.stop()
+				pc.run(pc.cfg, robot)
+			}
+			imu.put(n, 64)
+			pc.follows("robot.imu", n, 10*time.Second)
+			time.Sleep(tick)
+		}
+		if m := pc.mirror("robot.imu"); m.State != status.MirrorLive || m.Foreign != 0 {
+			t.Errorf("got %s (%s), %d frames of another, want it live and none", m.State, m.Reason, m.Foreign)
+		}
+	})
+}
+
+// What a program puts while nobody feeds the mirror is in its count, and no contest.
+func TestFramesOfAProgramWhileTheMirrorRestsAreNoContest(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu := robot.channel("imu", 16, 64)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, 2*time.Second)
+		robot.stop()
+		w.within(5*time.Second, "the end of the link", func() bool { return pc.mirror("robot.imu").State == status.MirrorWaiting })
+		ch, err := pc.dir.Open("robot.imu")
+		if err != nil {
+			t.Fatal(err)
+		}
+		program := ch.Writer()
+		if _, err := program.Put(frame(77, 64)); err != nil {
+			t.Fatal(err)
+		}
+		program.Close()
+		ch.Close()
+		robot.run(Config{})
+		imu.put(2, 64)
+		pc.follows("robot.imu", 2, 20*time.Second)
+		time.Sleep(time.Second)
+		if m := pc.mirror("robot.imu"); m.State != status.MirrorLive || m.Foreign != 1 {
+			t.Errorf("got %s (%s), %d frames of another, want it live, and one", m.State, m.Reason, m.Foreign)
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package bridge
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"achbridge/bridge/status"
+)
+
+// checkedAtOnce is how many channels that nobody reads are looked at in one tick: each
+// look is a system call.
+const checkedAtOnce = 2000
+
+// spread is how long to wait until a channel is looked at again that nobody reads.
+func (n *Node) spread() time.Duration {
+	rounds := time.Duration(len(n.locals) / checkedAtOnce)
+	return rounds*tick/2 + rand.N(rounds*tick+1)
+}
+
+// lookAtLocals finds channels that are not what they were when they were opened.
+func (n *Node) lookAtLocals() {
+	now, full := n.now(), n.opened >= n.mayOpen
+	for name, l := range n.locals {
+		if l.ch != nil && now < l.check && !l.copies.used() || l.left && full {
+			continue
+		}
+		l.check = now + n.spread()
+		if l.due(now) {
+			n.localChanged(name)
+		}
+	}
+}
+
+// shut closes a channel that is in the table, if it is open.
+func (n *Node) shut(l *local) {
+	if l.ch == nil {
+		return
+	}
+	l.close()
+	l.ch = nil
+	n.opened--
+	if n.openedBy[l.owner]--; n.openedBy[l.owner] == 0 {
+		delete(n.openedBy, l.owner)
+	}
+}
+
+// makeRoom leaves one out when there are too many channels to be kept open: one of the
+// user who has most, the newcomer if it is his, else the last by name.
+func (n *Node) makeRoom(newcomer *local) {
+	if n.opened <= n.mayOpen {
+		return
+	}
+	victim := newcomer
+	for owner, count := range n.openedBy {
+		if most := n.openedBy[victim.owner]; owner == victim.owner || count <= most {
+			continue
+		}
+		victim = nil
+		for _, l := range n.locals {
+			if l.ch != nil && l.owner == owner && (victim == nil || l.name > victim.name) {
+				victim = l
+			}
+		}
+	}
+	if victim != newcomer {
+		for _, l := range n.links {
+			l.dropExports(victim.name)
+			l.takeBack(victim.name)
+		}
+	}
+	n.shut(victim)
+	victim.left, victim.cause, victim.again = true, status.CauseLimit, n.now()+openAgain
+	victim.reason = fmt.Sprintf("too many channels: %d are offered, and user %d has most of them; remove some of his (achbridge channel rm)", n.mayOpen, victim.owner)
+	n.gripe("channel left out", status.Event{Kind: status.EventRefused, Channel: victim.name, Text: victim.reason}, "cause", victim.reason)
+}
+
+// gripe tells what local users have brought about, not too often.
+func (n *Node) gripe(message string, e status.Event, args ...any) {
+	if !n.gripes.take(n.now()) {
+		n.gripes.left++
+		return
+	}
+	if n.gripes.left > 0 {
+		args = append(args, "left_out", n.gripes.left)
+		n.gripes.left = 0
+	}
+	n.events.Tell(slog.LevelWarn, message, e, args...)
+}

@@ -1,0 +1,112 @@
+package bridge
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/bridge/trust"
+)
+
+// holds gives a host a channel directory with so much room for mirrors, in MiB.
+func (h *host) holds(mib int64) {
+	h.node.call(func() {
+		s := h.node.space
+		s.free = func() (int64, error) { return 2*mib<<20 - s.used, nil } // they may take half
+	})
+}
+
+// withFiles counts the mirrors of channels that begin with prefix and have a file.
+func (h *host) withFiles(prefix string) (n int) {
+	for _, m := range h.node.Status().Mirrors {
+		if strings.HasPrefix(m.Channel, prefix) && h.has(m.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+// Who may make channels on a robot may make giant ones, of holes, before anybody else has made his.
+func TestGiantsThatCameFirstLeaveRoom(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, arm, pc := w.host("robot", wire10ms), w.host("arm", wire10ms), w.host("pc", wire10ms)
+		for i := range 10 {
+			robot.channel(fmt.Sprint("giant", i), 2, 1<<20)
+			arm.channel(fmt.Sprint("giant", i), 2, 1<<20)
+		}
+		robot.run(Config{})
+		arm.run(Config{})
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "*", Channel: "*"}}})
+		pc.holds(17) // eight giants, and a little
+		pc.node.SetPeers(asPeers([]*host{robot}))
+		w.within(5*time.Second, "the giants", func() bool { return len(pc.node.Status().Mirrors) == 10 && pc.withFiles("giant") >= 4 })
+		pc.node.SetPeers(asPeers([]*host{robot, arm}))
+		w.within(5*time.Second, "the arm's", func() bool { return len(pc.node.Status().Mirrors) == 20 })
+		time.Sleep(2 * time.Second)
+		if n := pc.withFiles("giant"); n != 6 {
+			t.Errorf("got %d giants, want 4 of the robot, in half of the room, and 2 of the arm, in three quarters", n)
+		}
+		told := 0
+		for _, m := range pc.node.Status().Mirrors {
+			if m.State == status.MirrorRefused && m.Cause == status.CauseShmFull && strings.Contains(m.Reason, "name the channel") {
+				told++
+			}
+		}
+		if told != 14 {
+			t.Errorf("got %d mirrors that are refused and say why, want 14", told)
+		}
+		for i := range 3 {
+			robot.channel(fmt.Sprint("camera", i), 2, 400<<10).put(1, 1000)
+		}
+		for i := range 3 {
+			pc.follows(fmt.Sprint("robot.camera", i), 1, 2*time.Second)
+		}
+		wished := rule.Mirror{Host: "robot", Channel: "giant9"}
+		if pc.has("robot.giant9") {
+			t.Fatal("giant9 has its file already")
+		}
+		if err := pc.node.Mirror(wished); err != nil {
+			t.Fatal(err)
+		}
+		w.within(5*time.Second, "a file for the giant that is named", func() bool { return pc.has("robot.giant9") })
+	})
+}
+
+func TestLargeMirrorsGiveTheirRoomBack(t *testing.T) {
+	const mib = 1 << 20
+	s := &space{}
+	s.free = func() (int64, error) { return 80*mib - s.used, nil }
+	for _, step := range []struct {
+		take int64
+		host string
+		fits bool
+	}{
+		{20 * mib, "robot", true}, {2 * mib, "robot", false}, {mib, "robot", true}, {2 * mib, "", true},
+		{10 * mib, "arm", true}, {2 * mib, "arm", false}, {-20 * mib, "robot", true}, {2 * mib, "arm", true},
+		{-10 * mib, "arm", true}, {-2 * mib, "arm", true}, {20 * mib, "robot", true}, {16 * mib, "", true}, {2 * mib, "", false},
+	} {
+		if step.take < 0 {
+			s.add(step.take, step.host)
+			continue
+		}
+		if err := s.take(step.take, step.host); (err == nil) != step.fits {
+			t.Errorf("%d MiB for %q: got %v, want room: %v", step.take/mib, step.host, err, step.fits)
+		}
+	}
+}
+
+// A host can push what nobody here has named.
+func TestPushedChannelIsAsLargeAsItsHostSays(t *testing.T) {
+	n := &Node{links: map[trust.NodeID]*link{}}
+	n.links[trust.NodeID{1}] = &link{n: n, host: "robot", pushed: []pushed{{Mirror: rule.Mirror{Host: "robot", Channel: "goal"}}}}
+	n.asked = []rule.Mirror{{Host: "robot", Channel: "imu"}, {Host: "robot", Channel: "*"}}
+	n.cfg.Mirrors = rule.Mirrors{{Host: "robot", Channel: "map"}, {Host: "robot", Channel: "secret", Deny: true}}
+	for channel, want := range map[string]string{"imu": "", "map": "", "goal": "robot", "camera": "robot", "secret": "robot"} {
+		if got := n.broughtBy("robot", channel); got != want {
+			t.Errorf("%s: got %q, want %q", channel, got, want)
+		}
+	}
+}

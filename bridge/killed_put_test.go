@@ -1,0 +1,165 @@
+package bridge
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"achbridge/bridge/rule"
+	"achbridge/localach"
+	"achbridge/wire"
+)
+
+// Operations of futex(2) that a put needs only while somebody else wants the lock, or has died with it.
+const (
+	futexLockPI    = 6
+	futexUnlockPI  = 7
+	futexTryLockPI = 8
+	ownerDied      = 0x40000000
+)
+
+const seqStep = 10 // the origin puts so many frames for one that comes: numbers here and there do not go in step
+
+// The tag says which frame the file holds, wherever in a put the daemon is killed: with the frame it tells of it, without it it
+// does not. The kernel kills the process in the system call that it makes there.
+func TestTagIsRightWhereverAPutIsKilled(t *testing.T) {
+	for name, c := range map[string]struct {
+		op  int
+		put bool
+	}{"before the frame is there": {futexTryLockPI, false}, "as soon as it is there": {futexUnlockPI, true}} {
+		t.Run(name, func(t *testing.T) {
+			dir := shmDir(t)
+			cmd := exec.Command(os.Args[0], string(dir), fmt.Sprint(c.op))
+			cmd.Env = append(os.Environ(), "BRIDGE_CHILD=killed-put")
+			cmd.Stderr = os.Stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var ended atomic.Bool
+			go func() { cmd.Wait(); ended.Store(true) }()
+			wantLock(t, dir, c.op, &ended)
+
+			ch, err := dir.Open("robot.imu")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ch.Close()
+			frame := make([]byte, 64)
+			if _, err := ch.Reader().Last(frame); err != nil {
+				t.Fatal(err)
+			}
+			newest, told := binary.NativeEndian.Uint64(frame), ch.Tag().Seq
+			if newest != seqStep*ch.LastSeq() {
+				t.Fatalf("the test is wrong: frame %d in the place of %d", newest, ch.LastSeq())
+			}
+			if c.put && told != newest || !c.put && (told < newest || told >= newest+seqStep) {
+				t.Errorf("the newest frame in the file is %d of the origin, the tag says %d", newest, told)
+			}
+		})
+	}
+}
+
+// wantLock makes the child need op, until it has ended: by queueing for the lock, or by leaving it as one who died with it.
+func wantLock(t *testing.T, dir localach.Dir, op int, ended *atomic.Bool) {
+	t.Helper()
+	var ch *localach.Channel
+	eventually(t, "the child has put some frames", 10*time.Second, func() bool {
+		if ch == nil {
+			ch, _ = dir.Open("robot.imu")
+		}
+		return ch != nil && ch.LastSeq() > 100
+	})
+	defer ch.Close()
+	file, err := os.OpenFile(dir.Path("robot.imu"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	memory, err := unix.Mmap(int(file.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(memory)
+	word := (*uint32)(unsafe.Pointer(&memory[216]))
+	runtime.LockOSThread() // which owns the lock
+	defer runtime.UnlockOSThread()
+	eventually(t, "the child is killed", 20*time.Second, func() bool {
+		if op == futexTryLockPI {
+			atomic.CompareAndSwapUint32(word, 0, ownerDied)
+			return ended.Load()
+		}
+		for range 100 {
+			futex(word, futexLockPI)
+			futex(word, futexUnlockPI)
+		}
+		return ended.Load()
+	})
+}
+
+func futex(word *uint32, op int) {
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), uintptr(op), 0, 0, 0, 0)
+}
+
+// killedPutRole puts every tenth frame of an origin into a mirror, until the kernel kills it in the futex operation that is given.
+func killedPutRole(args []string) error {
+	var op int
+	if _, err := fmt.Sscan(args[1], &op); err != nil {
+		return err
+	}
+	time.AfterFunc(time.Minute, func() { os.Exit(1) }) // whoever was to see to our end is gone
+	m := bareMirror(localach.Dir(args[0]), "robot.imu", new(sync.WaitGroup).Go)
+	if err := m.open(wire.Channel{Name: "imu", FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}); err != nil {
+		return err
+	}
+	m.expect(1, rule.QoS{})
+	m.mu.Lock()
+	if err := m.make(); err != nil {
+		return err
+	}
+	if err := dieInFutex(op); err != nil {
+		return err
+	}
+	frame := make([]byte, 64)
+	for seq := uint64(seqStep); ; {
+		binary.NativeEndian.PutUint64(frame, seq)
+		err := m.write(seq, 0, reading{}, frame)
+		if err != nil && !isBusy(err) {
+			return err
+		}
+		if err == nil {
+			seq += seqStep
+		}
+	}
+}
+
+// dieInFutex has the kernel kill this process when one of its threads makes that system call.
+func dieInFutex(op int) error {
+	const load, mask, equal, end = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
+	filter := []unix.SockFilter{
+		{Code: load, K: 0}, // the call's number
+		{Code: equal, K: unix.SYS_FUTEX, Jf: 4},
+		{Code: load, K: 24}, // its second argument
+		{Code: mask, K: 127},
+		{Code: equal, K: uint32(op), Jf: 1},
+		{Code: end, K: unix.SECCOMP_RET_KILL_PROCESS},
+		{Code: end, K: unix.SECCOMP_RET_ALLOW},
+	}
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog)))
+	if errno != 0 {
+		return fmt.Errorf("seccomp: %w", errno)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"achbridge/localach"
+	"achbridge/wire"
+)
+
+// copiedAtOnce is how large a frame may be that is copied while the link's pump and
+// whoever else wants its lock wait: 10 µs.
+const copiedAtOnce = 64 << 10
+
+// errCopying says that a large frame is on its way out of its ring.
+var errCopying = errors.New("the frame is being copied")
+
+var errGiant = errors.New("the frame is too large")
+
+// refusal is a frame that is in the ring and cannot be sent.
+type refusal struct {
+	seq  uint64
+	size int
+	err  error
+}
+
+func (r *refusal) Error() string { return r.err.Error() }
+func (r *refusal) Unwrap() error { return r.err }
+
+// largeCopy is the copy of a large frame, one at a time, in a goroutine.
+type largeCopy struct {
+	work func() // makes it; one for the life of the channel
+
+	// Guarded by the snapshots' mu; what is being copied belongs to the goroutine.
+	busy    bool
+	begun   uint64 // how many were
+	failed  error  // what came of the last one
+	dropped bool   // nobody wants the present one any more
+	waiting []func()
+
+	next  *snapshot
+	r     *localach.Reader
+	noted uint64
+	seen  time.Duration
+}
+
+// beginLarge needs s.mu.
+func (s *snapshots) beginLarge(next *snapshot, noted uint64, seen time.Duration) {
+	c := &s.large
+	c.busy, c.failed, c.dropped = true, nil, false
+	c.begun++
+	c.next, c.r, c.noted, c.seen = next, s.r, noted, seen
+	s.spawn(c.work)
+}
+
+// await has done called when the copy ends that is being made, at once when none
+// is. done has to be quick, and must not call back. The number is for ended.
+func (s *snapshots) await(done func()) (copy uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.large.busy {
+		s.large.waiting = append(s.large.waiting, done)
+	} else {
+		done()
+	}
+	return s.large.begun
+}
+
+// ended reports whether a copy has ended, and what it failed of.
+func (s *snapshots) ended(copy uint64) (ended bool, failed error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.large.busy && s.large.begun == copy {
+		return false, nil
+	}
+	if s.large.busy {
+		return true, nil
+	}
+	return true, s.large.failed
+}
+
+// copyLarge looks before it takes memory: the size is somebody's word.
+func (s *snapshots) copyLarge() {
+	c := &s.large
+	next, r := c.next, c.r
+	leave := func() {}
+	n, err := r.TryNext(nil)
+	began := s.now()
+	for tries := 0; errors.Is(err, io.ErrShortBuffer) && n <= wire.MaxFrame && tries < 3; tries++ { // they may grow meanwhile
+		leave()
+		leave = s.huge.enter(n)
+		if err = s.grow(next, n); err == nil {
+			began = s.now()
+			n, err = r.TryNext(next.data[:cap(next.data)])
+		}
+	}
+	leave()
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.keep(next)
+		c.failed = s.failure(r, n, err)
+	case c.dropped || s.stock.evicted():
+		s.keep(next)
+	default:
+		seen := c.seen
+		if r.Seq() > c.noted {
+			seen = began // put after the watcher looked
+		}
+		s.accept(next, r.Seq(), n, seen)
+	}
+	c.busy, c.next, c.r = false, nil, nil
+	for _, done := range c.waiting {
+		done()
+	}
+	clear(c.waiting) // no link is held by what it asked for
+	c.waiting = c.waiting[:0]
+}
+
+// failure is what take says of err: a frame that will never do is passed over. Needs
+// s.mu.
+func (s *snapshots) failure(r *localach.Reader, size int, err error) error {
+	if err = refused(r, size, err); err == nil {
+		return nil
+	}
+	if no, ok := errors.AsType[*refusal](err); ok {
+		s.refused = no
+	}
+	return err
+}
+
+// refused makes a refusal of what keeps the frame that r has found from being sent
+// for ever, and has r pass it over; other errors stay.
+func refused(r *localach.Reader, size int, err error) error {
+	switch {
+	case (errors.Is(err, io.ErrShortBuffer) || errors.Is(err, localach.ErrHole)) && size > wire.MaxFrame:
+		err = fmt.Errorf("%w: it has %d MiB, achbridge carries %d; have its publisher put smaller ones", errGiant, size>>20, wire.MaxFrame>>20)
+	case errors.Is(err, localach.ErrHole):
+	default:
+		return err
+	}
+	r.Skip()
+	return &refusal{seq: r.Seq(), size: size, err: err}
+}
+
+// hugeCopy is the size, in bytes, from which on frames are copied and packed one
+// after the other: each takes a processor for milliseconds.
+const hugeCopy = 4 << 20
+
+// lane lets one pass at a time; nil lets all.
+type lane chan struct{}
+
+func newLane() lane { return make(lane, 1) }
+
+// enter waits for its turn with a frame of size bytes, if that is huge.
+func (c lane) enter(size int) (leave func()) {
+	if c == nil || size < hugeCopy {
+		return func() {}
+	}
+	c <- struct{}{}
+	return func() { <-c }
+}

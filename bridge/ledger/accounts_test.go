@@ -1,0 +1,54 @@
+package ledger
+
+import (
+	"reflect"
+	"testing"
+
+	"achbridge/wire"
+)
+
+// numbered is an account whose counters are all different.
+func numbered() (a Accounts) {
+	for i, count := range a.each() {
+		*count = uint64(1 + i)
+	}
+	return a
+}
+
+func TestNoCounterIsForgotten(t *testing.T) {
+	a := numbered()
+	if v := reflect.ValueOf(a); v.NumField() != len(a.each()) {
+		t.Fatalf("there are %d counters, and each returns %d", v.NumField(), len(a.each()))
+	}
+	sum := a.plus(a)
+	for i, count := range sum.each() {
+		if *count != uint64(2*(1+i)) {
+			t.Errorf("counter %d: got %d, want %d", i, *count, 2*(1+i))
+		}
+	}
+	if got := FromWire(a.ToWire(1)); got != a {
+		t.Errorf("through a message: got %+v, want %+v", got, a)
+	}
+	if w := a.ToWire(1); w == (wire.Account{ID: 1}) || a.Most() != uint64(len(a.each())) {
+		t.Errorf("got %+v, most %d", w, a.Most())
+	}
+	var fates uint64
+	for _, f := range a.Fates() {
+		fates += f.Count
+	}
+	if fates != a.Settled() {
+		t.Errorf("the fates add up to %d, want %d", fates, a.Settled())
+	}
+}
+
+func TestAccountThatBeganAnewGrowsFromNothing(t *testing.T) {
+	before := Accounts{Offered: 10, Delivered: 8, Lost: 2}
+	for _, c := range []struct{ now, want Accounts }{
+		{Accounts{Offered: 15, Delivered: 13, Lost: 1, InFlight: 1}, Accounts{Offered: 5, Delivered: 5}},
+		{Accounts{Offered: 4, Delivered: 4}, Accounts{Offered: 4, Delivered: 4}},
+	} {
+		if got := c.now.GrownBy(before); got != c.want {
+			t.Errorf("%+v: got %+v, want %+v", c.now, got, c.want)
+		}
+	}
+}

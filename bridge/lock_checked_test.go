@@ -1,0 +1,26 @@
+//go:build lockorder
+
+package bridge
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestWrongOrderOfLocksIsFound(t *testing.T) {
+	locksTaken.Store(0) // the next thousand are checked
+	var m lock[ofMirror]
+	var l lock[ofLink]
+	m.Lock()
+	l.Lock() // as is right
+	l.Unlock()
+	m.Unlock()
+	defer func() {
+		if text, _ := recover().(string); !strings.Contains(text, "mirror.mu is taken under link.mu") {
+			t.Errorf("got %q, want both locks named", text)
+		}
+		l.Unlock()
+	}()
+	l.Lock()
+	m.Lock()
+}

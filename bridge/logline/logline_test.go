@@ -1,0 +1,108 @@
+package logline
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// gate is a reader that can stand still, or be gone.
+type gate struct {
+	open chan struct{} // closed: lines pass
+	gone bool
+	text bytes.Buffer
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	<-g.open
+	if g.gone {
+		return 0, errors.New("broken pipe")
+	}
+	return g.text.Write(p)
+}
+
+func TestLinesComeInOrder(t *testing.T) {
+	g := &gate{open: make(chan struct{})}
+	close(g.open)
+	w := New(g)
+	want := ""
+	for i := range 1000 {
+		line := fmt.Sprintf("line %d\n", i)
+		fmt.Fprint(w, line)
+		want += line
+	}
+	if !w.Flush(10 * time.Second) {
+		t.Fatal("not written within 10 s")
+	}
+	if g.text.String() != want {
+		t.Errorf("got %q, want %q", g.text.String(), want)
+	}
+}
+
+func TestReaderThatStandsStillHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{open: make(chan struct{})}
+		w := New(g)
+		line := strings.Repeat("x", 1023) + "\n"
+		began := time.Now()
+		for range 300 {
+			if n, err := w.Write([]byte(line)); n != len(line) || err != nil {
+				t.Fatalf("got %d, %v, want %d, nil", n, err, len(line))
+			}
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("writing took %v, want nothing", took)
+		}
+		if w.Flush(time.Second) || time.Since(began) != time.Second {
+			t.Errorf("flush gave up after %v, want 1s", time.Since(began))
+		}
+		close(g.open)
+		if !w.Flush(time.Second) {
+			t.Error("lines wait though they are read")
+		}
+		fmt.Fprint(w, "after\n")
+		w.Flush(time.Second)
+		lines := strings.Split(strings.TrimSuffix(g.text.String(), "\n"), "\n")
+		if len(lines) != 258 || !strings.Contains(lines[256], "count=44") || lines[257] != "after" {
+			t.Errorf("got %d lines, the last two %q, want 256, one with count=44, and the last", len(lines), lines[max(0, len(lines)-2):])
+		}
+	})
+}
+
+func TestGapIsToldWhereItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{open: make(chan struct{})}
+		w := New(g)
+		fmt.Fprint(w, strings.Repeat("x", maxWaiting-10)+"\n")
+		fmt.Fprint(w, "does not fit\n")
+		fmt.Fprint(w, "fits\n")
+		close(g.open)
+		w.Flush(time.Second)
+		lines := strings.Split(g.text.String(), "\n")
+		if len(lines) != 4 || !strings.Contains(lines[1], "count=1") || lines[2] != "fits" {
+			t.Errorf("got %q behind the first, want a line with count=1 and the one that fits", lines[1:])
+		}
+	})
+}
+
+func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
+	g := &gate{open: make(chan struct{}), gone: true}
+	close(g.open)
+	w := New(g)
+	for range 3 {
+		fmt.Fprint(w, "lost\n")
+		if !w.Flush(10 * time.Second) {
+			t.Fatal("it goes on trying")
+		}
+	}
+	g.gone = false
+	fmt.Fprint(w, "back\n")
+	w.Flush(10 * time.Second)
+	if got := g.text.String(); !strings.Contains(got, "count=3\nback\n") {
+		t.Errorf("got %q, want a line with count=3 and the one after", got)
+	}
+}

@@ -1,0 +1,149 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+)
+
+// memory bounds what the copies of local channels' frames take together, for
+// whatever links: maxFrames. When it is used up, the channel that holds most is
+// refused, of the owner whose channels hold most, so that somebody's giant frames
+// cost nobody else's. Safe for concurrent use.
+type memory struct {
+	limit int
+
+	mu      lock[ofLeaf]
+	used    int
+	streams int // of used, for mode every: half of limit at most, since those cannot be given up
+	holders map[*stock]struct{}
+}
+
+// stock is what one channel holds of a memory.
+type stock struct {
+	in      *memory
+	channel string
+	owner   uint32
+	evict   func() // has everything given back that can be; called in a goroutine of its own
+
+	// Guarded by in.mu.
+	held int
+	out  bool // evicted, until it has given everything back
+}
+
+var (
+	errNoMemory   = fmt.Errorf("%w: no memory for its frames", errTooMuch)
+	errMakingRoom = errors.New("memory is being made free for its frames")
+)
+
+func newMemory(limit int) *memory { return &memory{limit: limit, holders: make(map[*stock]struct{})} }
+
+// stock returns what a channel is to take its memory from.
+func (m *memory) stock(channel string, owner uint32, evict func()) *stock {
+	return &stock{in: m, channel: channel, owner: owner, evict: evict}
+}
+
+// take takes n bytes. It gives errNoMemory when the channel is the one to be
+// refused, errMakingRoom when another is: to be tried again soon.
+func (s *stock) take(n int) error {
+	m := s.in
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.out && s.held > 0 {
+		return s.refusal(n)
+	}
+	s.out = false
+	if m.used+n <= m.limit {
+		s.add(n)
+		return nil
+	}
+	worst := m.worst(s, n)
+	if worst == s {
+		return s.refusal(n)
+	}
+	if !worst.out {
+		worst.out = true
+		go worst.evict()
+	}
+	return errMakingRoom
+}
+
+// takeStream is take for mode every.
+func (s *stock) takeStream(n int) error {
+	m := s.in
+	m.mu.Lock()
+	full := m.streams+n > m.limit/2
+	if !full {
+		m.streams += n
+	}
+	m.mu.Unlock()
+	if full {
+		return s.refusal(n)
+	}
+	err := s.take(n)
+	if err != nil {
+		m.mu.Lock()
+		m.streams -= n
+		m.mu.Unlock()
+	}
+	return err
+}
+
+func (s *stock) giveStream(n int) {
+	s.give(n)
+	s.in.mu.Lock()
+	s.in.streams -= n
+	s.in.mu.Unlock()
+}
+
+// give gives n bytes back; a negative n takes, whatever the limit.
+func (s *stock) give(n int) {
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	s.add(-n)
+}
+
+// evicted reports that the channel has to give back what it holds.
+func (s *stock) evicted() bool {
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	return s.out
+}
+
+// add needs in.mu.
+func (s *stock) add(n int) {
+	s.held += n
+	s.in.used += n
+	if s.held > 0 {
+		s.in.holders[s] = struct{}{}
+	} else {
+		delete(s.in.holders, s)
+	}
+}
+
+// worst returns the channel that is to be refused now that s wants n more: of the
+// owner who would hold most the channel that would. Needs m.mu.
+func (m *memory) worst(s *stock, n int) *stock {
+	wants := func(o *stock) int {
+		if o == s {
+			return o.held + n
+		}
+		return o.held
+	}
+	owners := map[uint32]int{s.owner: n}
+	for o := range m.holders {
+		owners[o.owner] += o.held
+	}
+	worst := s
+	for o := range m.holders {
+		mine, its := owners[worst.owner], owners[o.owner]
+		if its > mine || o.owner == worst.owner && wants(o) > wants(worst) {
+			worst = o
+		}
+	}
+	return worst
+}
+
+func (s *stock) refusal(n int) error {
+	return fmt.Errorf("%w: %d MiB more beside the %d it has are too much, all channels of this host together may have %d; make its frames smaller, or have fewer large channels read",
+		errNoMemory, n>>20, s.held>>20, s.in.limit>>20)
+}

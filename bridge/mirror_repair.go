@@ -1,0 +1,281 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/localach"
+	"achbridge/wire"
+)
+
+// lookAgain is how soon a mirror whose file is in trouble, or lacks the newest
+// frame, asks its origin again; for the same frame each time after twice as
+// long, up to lookSeldom, since it may never fit.
+const (
+	lookAgain  = time.Second
+	lookSeldom = time.Minute
+)
+
+// mirrorLook heals what happened to a mirror's file behind our back: removed,
+// damaged, its waiters wedged. The newest frame is asked for again when the
+// file does not hold it: nothing newer may ever come.
+func (n *Node) mirrorLook(m *mirror) {
+	l := m.link
+	m.tendMeta(func() reading {
+		if l == nil {
+			return reading{}
+		}
+		return l.readClock()
+	})
+	if l == nil {
+		if m.retry != 0 && n.now() >= m.retry || m.parting {
+			n.changed = true
+		}
+		return
+	}
+	owed, err := m.look()
+	wait, seq := lookAgain, m.lacks()
+	if owed && seq == m.asked {
+		wait = m.wait
+	}
+	soon := m.looked != 0 && n.now() < m.looked+wait
+	if err == nil && !owed || soon {
+		return
+	}
+	if err != nil {
+		n.log.Warn("mirror's file is not usable any more", "channel", m.name, "err", err)
+	}
+	m.looked = n.now()
+	if err == nil {
+		m.asked, m.wait = seq, min(2*wait, lookSeldom)
+		l.send(m.update(true))
+		return
+	}
+	n.unsubscribe(l, m.subID)
+	n.changed = true
+}
+
+// lacks is the newest frame that came and is not in the file, 0 when there is none.
+func (m *mirror) lacks() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lacking.seq
+}
+
+// update tells the origin the quality of service of the subscription and what
+// the mirror holds; owed asks for the newest frame once more.
+func (m *mirror) update(owed bool) wire.Update {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return wire.Update{ID: m.subID, QoS: m.qos.Wire(), HaveSeq: m.tag.Seq, Owed: owed}
+}
+
+// wedgedAfter is how long a broadcast may hang before the mirror's file is
+// given up: a local reader was killed while it waited (ach-abi: "What goes
+// wrong in the field").
+const wedgedAfter = time.Second
+
+// look returns why the mirror's file cannot be used any more, and replaces one
+// of ours that cannot be written or whose waiters cannot be woken. owed means
+// that the file lacks the newest frame.
+func (m *mirror) look() (owed bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.planned != nil:
+		return false, nil
+	case m.w == nil:
+		return false, errors.New("it is not open")
+	}
+	m.lookAtFile()
+	err = m.ch.Check() // first: a file that is not there any more is not to be replaced
+	switch {
+	case m.owned && errors.Is(err, localach.ErrDirty):
+		err = m.replace("somebody died while writing into it", 0)
+	case err == nil && m.owned && m.w.Stuck() > wedgedAfter:
+		m.log.Warn("mirror wedged: a local reader was killed while it waited", "channel", m.name)
+		err = m.replace("wedged", 0)
+	}
+	return m.owed && !m.waiting, err
+}
+
+// whatHelps says what is to be done about a channel of this host that is corrupt. A mirror that was being written when its
+// daemon was killed needs nobody's help: look replaces its file.
+func (l *local) whatHelps(err error) string {
+	if errors.Is(err, localach.ErrDirty) && l.tag != (localach.Tag{}) {
+		return "it is a mirror, and is being healed: its file is made anew as soon as its origin is heard"
+	}
+	return fmt.Sprintf("remove it with `achbridge channel rm %s` and let its publisher make it anew", l.name)
+}
+
+// replace needs m.mu. It puts a new file with room for frames of size bytes
+// into the place of the mirror's and makes the old one CORRUPT for those who
+// have it open, so that they get an error and not silence. The new file is
+// empty. What somebody else has put under the name is left alone. In mode every the new
+// file goes on where the old one ended.
+func (m *mirror) replace(why string, size int) error {
+	if !m.owned && size > 0 {
+		g := m.ch.Geometry()
+		larger := localach.Geometry{FrameCount: g.FrameCount, FrameSize: size}.Grow()
+		return fmt.Errorf("%s: a frame of %d bytes %w, it holds %d; achbridge did not make it, so make it anew, larger: %v", m.name, size, errFrameSize, dataBytes(g), larger)
+	}
+	if !m.owned {
+		return fmt.Errorf("%s: %s, and achbridge did not make it: make it anew", m.name, why)
+	}
+	old, oldWriter := m.ch, m.w
+	err := old.Check()
+	if errors.Is(err, localach.ErrReplaced) || errors.Is(err, localach.ErrReinitialised) {
+		return err
+	}
+	g := old.Geometry()
+	g.FrameSize = max(g.FrameSize, size)
+	info, statErr := old.Stat()
+	if statErr != nil {
+		return statErr
+	}
+	tag := m.tag
+	if m.qos.Mode == rule.Newest {
+		tag.Seq = 0 // it lacks the newest frame
+	}
+	ch, err := m.create(localach.CreateConfig{
+		Geometry: g.Grow(), Mode: info.Mode.Perm(), Tag: tag,
+		Replace: !errors.Is(err, localach.ErrUnlinked),
+	})
+	if err != nil {
+		return err
+	}
+	m.space.add(-fileBytes(old.Geometry()), m.wide)
+	m.least = max(m.least, m.tag.Seq)
+	m.ch, m.w, m.putSeq, m.contest.seen = ch, ch.Writer(), 0, 0
+	m.without(m.tag.Seq, m.held)
+	m.tag = tag
+	m.replaced++
+	m.tellEmpty()
+	m.events.Tell(slog.LevelWarn, "mirror replaced", m.event(status.EventMirrorReplaced, why), "cause", why)
+	m.discard(old, oldWriter)
+	return nil
+}
+
+// fail needs m.mu. The node's next look asks for the frame again, and opens the
+// file anew if that is what is wrong.
+func (m *mirror) fail(seq uint64, err error) {
+	m.count.Refused++
+	m.without(seq, &m.count.Refused)
+	m.reason, m.cause = err.Error(), causeOf(err) // waiting frames leave reasons of their own
+	m.failed("put into mirror failed", err)
+}
+
+// refuseFrame counts a frame that cannot be what its origin put.
+func (m *mirror) refuseFrame(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.count.Refused++
+	m.failed("frame refused", err)
+}
+
+// failed says once what is wrong now. Needs m.mu.
+func (m *mirror) failed(message string, err error) {
+	if m.refusing.IsZero() {
+		m.refusing = time.Now()
+	}
+	text := err.Error()
+	m.reason, m.cause = text, causeOf(err)
+	if m.failure != text {
+		m.failure = text
+		m.complain(message, err)
+	}
+}
+
+// refusedAfter is for how long no frame could be put before a mirror is refused: what
+// the node can heal it heals sooner.
+const refusedAfter = time.Second
+
+// refusesAll reports whether every frame that comes is refused. Needs m.mu.
+func (m *mirror) refusesAll(now time.Time) bool {
+	return !m.refusing.IsZero() && now.Sub(m.refusing) >= refusedAfter
+}
+
+// complain logs what is wrong with frames, at most once a second: a peer can have
+// every frame be wrong in another way. Needs m.mu.
+func (m *mirror) complain(message string, err error) {
+	now := time.Now()
+	if !m.complained.IsZero() && now.Sub(m.complained) < logPeriod {
+		return
+	}
+	m.complained = now
+	m.events.Tell(slog.LevelError, message, m.event(status.EventRefused, message+": "+err.Error()), "err", err)
+}
+
+// kept is the newest frame that came while the mirror's lock was taken.
+type kept struct {
+	frame    []byte
+	seq      uint64 // 0: none
+	captured time.Duration
+	at       reading   // when it came,
+	came     time.Time // which is this
+	late     bool
+	until    time.Time // then it becomes late; zero: nobody knows
+}
+
+// keep needs m.mu.
+func (m *mirror) keep(a arrival, late bool) {
+	m.pending = kept{frame: append(m.pending.frame[:0], a.data...), seq: a.seq, captured: a.captured, at: a.at, came: time.Now(), late: late}
+	if !late && a.captured != 0 && a.at.known {
+		m.pending.until = time.Now().Add(m.left(a))
+	}
+}
+
+// A mirror whose lock is taken is tried again after busyRetry, and ever less often,
+// down to once in busySeldom: its owner may be stopped for hours.
+const (
+	busyRetry  = time.Millisecond
+	busySeldom = 10 * time.Millisecond
+)
+
+// retryPut puts the pending frame as soon as the lock is free; newer frames
+// replace it meanwhile. It ends when the mirror is closed.
+func (m *mirror) retryPut() {
+	for wait := busyRetry; m.putPending(); wait = longer(wait, busyRetry, busySeldom) {
+		time.Sleep(wait)
+	}
+}
+
+// longer is how long to wait after wait was not enough.
+func longer(wait, least, most time.Duration) time.Duration {
+	return min(max(least, wait*5/4), most)
+}
+
+// putPending reports whether the lock is still taken.
+func (m *mirror) putPending() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := &m.pending; !p.until.IsZero() && time.Now().After(p.until) {
+		p.late = true
+	}
+	if m.pending.seq != 0 && m.qos.Class == rule.Command && m.clock.slept(m.pending.at) {
+		m.pending.late = true
+	}
+	switch {
+	case m.w == nil || m.pending.seq == 0:
+	case m.pending.late && m.qos.Class == rule.Command:
+		m.count.Late++
+		m.without(m.pending.seq, &m.count.Late)
+	default:
+		err := m.write(m.pending.seq, m.pending.captured, m.pending.now(), m.pending.frame)
+		if isBusy(err) {
+			return true
+		}
+		if err != nil {
+			m.fail(m.pending.seq, err)
+		} else {
+			m.counted(m.pending.late)
+		}
+	}
+	m.pending.seq, m.waiting = 0, false
+	m.waits.stop(m.pending.now().now)
+	return false
+}

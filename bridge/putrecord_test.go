@@ -1,0 +1,423 @@
+package bridge
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/localach"
+	"achbridge/wire"
+)
+
+// bareAdopted is a mirror without a node, of a channel whose life is 1. An adopted one has
+// its file already.
+func bareAdopted(dir localach.Dir, name string, adopted bool) (*mirror, error) {
+	var work sync.WaitGroup
+	quiet := slog.New(slog.DiscardHandler)
+	m := &mirror{name: name, host: "robot", channel: name, dir: dir, space: newSpace(dir), log: quiet,
+		events: &status.Journal{Log: quiet}, spawn: work.Go}
+	if adopted {
+		m.adopt = []string{name}
+	}
+	if err := m.open(wire.Channel{Name: name, FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}); err != nil {
+		return nil, err
+	}
+	m.expect(1, rule.QoS{})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m, m.make()
+}
+
+// adoptedMirror is a mirror that writes into a channel which it has not made.
+func adoptedMirror(t *testing.T, dir localach.Dir, name string) *mirror {
+	t.Helper()
+	m, err := bareAdopted(dir, name, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.abandon)
+	return m
+}
+
+// abandon lets go of the mirror's file as a daemon does that is killed: nothing more is put.
+func (m *mirror) abandon() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closeFile()
+}
+
+// anothersChannel makes a channel as a program of the host would.
+func anothersChannel(t *testing.T, dir localach.Dir, name string) *localach.Channel {
+	t.Helper()
+	ch, err := dir.Create(name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 16, FrameSize: 64}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ch.Close() })
+	return ch
+}
+
+func TestPutRecordTellsWhatTheChannelHolds(t *testing.T) {
+	tag := localach.Tag{Node: [16]byte{1}, Channel: 2, Epoch: 3, Seq: 10}
+	foreign := func(ch *localach.Channel) {
+		w := ch.Writer()
+		defer w.Close()
+		if _, err := w.Put([]byte("theirs")); err != nil {
+			panic(err)
+		}
+	}
+	for what, c := range map[string]struct {
+		then func(ch *localach.Channel)
+		want uint64
+		last bool // the newest frame is ours
+	}{
+		"killed before the put":               {func(*localach.Channel) {}, 10, true},
+		"killed after it":                     {foreign, 13, true},
+		"somebody else put instead, and more": {func(ch *localach.Channel) { foreign(ch); foreign(ch) }, 13, false},
+	} {
+		dir := testDir(t)
+		ch := anothersChannel(t, dir, "goal")
+		r, err := openPutRecord(dir, "goal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := r.recall(ch); got != (localach.Tag{}) {
+			t.Errorf("made anew: got %+v, want nothing remembered", got)
+		}
+		r.note(ch, tag, 13)
+		r.close() // killed
+		c.then(ch)
+		if r, err = openPutRecord(dir, "goal"); err != nil {
+			t.Fatal(err)
+		}
+		want := tag
+		want.Seq = c.want
+		if got, last := r.recall(ch); got != want || last != c.last {
+			t.Errorf("%s: got %+v, newest is ours %v; want %+v, %v", what, got, last, want, c.last)
+		}
+		r.close()
+	}
+}
+
+func TestPutRecordForgetsAFileThatIsNotTheSame(t *testing.T) {
+	tag := localach.Tag{Node: [16]byte{1}, Channel: 2, Epoch: 3, Seq: 10}
+	for what, change := range map[string]func(dir localach.Dir){
+		"made anew": func(dir localach.Dir) {
+			if err := dir.Unlink("goal"); err != nil {
+				t.Fatal(err)
+			}
+			w := anothersChannel(t, dir, "goal").Writer()
+			defer w.Close()
+			for range 5 {
+				if _, err := w.Put([]byte("theirs")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"initialised again": func(dir localach.Dir) { poke(t, dir, "goal", lastSeqWord, make([]byte, 8)) },
+	} {
+		dir := testDir(t)
+		ch := anothersChannel(t, dir, "goal")
+		w := ch.Writer()
+		for range 5 {
+			if _, err := w.Put([]byte("one")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Close()
+		r, err := openPutRecord(dir, "goal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.note(ch, tag, 13)
+		change(dir)
+		now, err := dir.Open("goal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := r.recall(now); got != (localach.Tag{}) {
+			t.Errorf("%s: got %+v, want nothing remembered", what, got)
+		}
+		now.Close()
+		r.close()
+	}
+}
+
+// It was seen to be initialised again, and has more frames than before by the time it is
+// opened anew.
+func TestAdoptedChannelThatWasInitialisedAgainIsBegunAnew(t *testing.T) {
+	dir := testDir(t)
+	anothersChannel(t, dir, "goal")
+	m := adoptedMirror(t, dir, "goal")
+	for seq := range uint64(5) {
+		m.put(arrival{from: m.feed, epoch: 1, seq: seq + 1, data: frame(seq+1, 64)})
+	}
+	lastSeq := func(n uint64) { poke(t, dir, "goal", lastSeqWord, binary.NativeEndian.AppendUint64(nil, n)) }
+	lastSeq(1)
+	if err := m.ch.Check(); !errors.Is(err, localach.ErrReinitialised) {
+		t.Fatalf("got %v, want that it was initialised again", err)
+	}
+	lastSeq(20)
+	if err := m.open(wire.Channel{Name: "goal", FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	if m.tag.Seq != 0 {
+		t.Errorf("got frame %d remembered of what is gone, want none", m.tag.Seq)
+	}
+}
+
+// lastSeqWord is where a channel's header has last_seq: its last word.
+const lastSeqWord = 312
+
+func TestPutRecordIsNeitherBlockedNorReplacedByFilesOfOthers(t *testing.T) {
+	dir, elsewhere := testDir(t), testDir(t)
+	path := func(name string) string { return filepath.Join(string(dir), recordPrefix+name) }
+	ch := anothersChannel(t, dir, "goal")
+	lie := localach.Tag{Node: [16]byte{9}, Channel: 9, Epoch: 9, Seq: 1 << 40}
+	forged := func(name string, mode fs.FileMode) string { // a record as we would write it
+		r, err := makeRecord(elsewhere, "goal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.note(ch, lie, lie.Seq)
+		r.close()
+		list, _ := filepath.Glob(filepath.Join(string(elsewhere), recordPrefix+"*"))
+		if err := errors.Join(os.Chmod(list[0], mode), os.Rename(list[0], filepath.Join(string(elsewhere), name))); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(string(elsewhere), name)
+	}
+	err := errors.Join(
+		os.Symlink(forged("linked", 0o600), path("0000000000000000")),
+		os.Rename(forged("open", 0o666), path("0000000000000001")),
+		unix.Mkfifo(path("0000000000000002"), 0o600),
+		os.Mkdir(path("0000000000000003"), 0o700),
+		os.WriteFile(path("0000000000000004"), nil, 0o600),
+		os.WriteFile(path("0000000000000005"), make([]byte, recordBytes), 0o600),
+	)
+	if os.Geteuid() == 0 { // else there is no other user to be had
+		theirs := forged("theirs", 0o600)
+		err = errors.Join(err, os.Chown(theirs, 65534, 65534), os.Rename(theirs, path("0000000000000006")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := openPutRecord(dir, "goal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	if got, _ := r.recall(ch); got != (localach.Tag{}) {
+		t.Fatalf("got %+v from somebody else's file", got)
+	}
+	tag := localach.Tag{Node: [16]byte{1}, Channel: 2, Epoch: 3, Seq: 10}
+	r.note(ch, tag, tag.Seq)
+	again, err := openPutRecord(dir, "goal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.close()
+	if got, _ := again.recall(ch); got != tag {
+		t.Errorf("got %+v, want our own record again: %+v", got, tag)
+	}
+	if other, err := openPutRecord(dir, "goal2"); err != nil {
+		t.Error(err)
+	} else if got, _ := other.recall(ch); got != (localach.Tag{}) {
+		t.Errorf("got %+v, want that another channel has a record of its own", got)
+	}
+}
+
+// Without a record a frame might be put twice: then none is put at all.
+func TestAdoptedChannelWithoutARecordIsNotWritten(t *testing.T) {
+	const nobody = 65534
+	dir := testDir(t)
+	anothersChannel(t, dir, "goal")
+	if os.Geteuid() == 0 { // whom no permission stops
+		if err := errors.Join(os.Chown(string(dir), nobody, nobody), os.Chown(dir.Path("goal"), nobody, nobody)); err != nil {
+			t.Fatal(err)
+		}
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		unix.SetfsuidRetUid(nobody)
+		defer unix.SetfsuidRetUid(0)
+	}
+	if err := os.Chmod(string(dir), 0o500); err != nil {
+		t.Fatal(err)
+	}
+	_, err := bareAdopted(dir, "goal", true)
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "remembered") {
+		t.Errorf("got %v, want an error that says what is missing", err)
+	}
+	if err := os.Chmod(string(dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNotingAPutAllocatesNothing(t *testing.T) {
+	dir := testDir(t)
+	ch := anothersChannel(t, dir, "goal")
+	m := adoptedMirror(t, dir, "goal")
+	seq := uint64(0)
+	if got := testing.AllocsPerRun(1000, func() {
+		seq++
+		m.mu.Lock()
+		m.markNext(seq, 1)
+		m.mu.Unlock()
+	}); got != 0 {
+		t.Errorf("got %v allocations for a note, want none", got)
+	}
+	if ch.LastSeq() != 0 {
+		t.Error("a note has put a frame")
+	}
+}
+
+// numberStep is how far apart the numbers are that the child puts: a number in between
+// tells that the mirror remembers more than was put.
+const numberStep = 3
+
+// puttingRole is DIR NAME adopted|ours: a daemon that puts frames into a mirror as fast as it can,
+// until it is killed.
+func puttingRole(args []string) error {
+	m, err := bareAdopted(localach.Dir(args[0]), args[1], args[2] == "adopted")
+	if err != nil {
+		return err
+	}
+	for seq := m.tag.Seq + numberStep; ; seq += numberStep {
+		m.putNext(arrival{from: m.feed, epoch: 1, seq: seq, data: frame(seq, 64)})
+		if m.tag.Seq != seq {
+			return fmt.Errorf("frame %d was not put", seq)
+		}
+	}
+}
+
+// A daemon is killed between any two of its instructions. What is remembered of a mirror
+// is what is in it: had it less, a frame would come twice; had it more, one would be lost.
+func TestMirrorRemembersWhatWasPutWhenItsDaemonIsKilled(t *testing.T) {
+	kills := 40
+	if isLong() {
+		kills = 300
+	}
+	for _, whose := range []string{"adopted", "ours"} {
+		t.Run(whose, func(t *testing.T) {
+			t.Parallel()
+			dir, cutOff := testDir(t), 0
+			for range kills {
+				if whose == "adopted" {
+					if _, err := os.Stat(dir.Path("goal")); err != nil {
+						anothersChannel(t, dir, "goal")
+					}
+				}
+				killPutting(t, dir, whose)
+				if checkRemembered(t, dir, whose) {
+					cutOff++ // inside put: the file is good for nothing any more
+					if err := dir.Unlink("goal"); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			t.Logf("%d daemons killed, %d of them inside put", kills, cutOff)
+			if cutOff > kills*3/4 {
+				t.Errorf("%d of %d daemons were killed inside put: the test shows little", cutOff, kills)
+			}
+		})
+	}
+}
+
+// killPutting kills a daemon at a random moment of its work.
+func killPutting(t *testing.T, dir localach.Dir, whose string) {
+	t.Helper()
+	var complaints strings.Builder
+	child := exec.Command(os.Args[0], string(dir), "goal", whose)
+	child.Env, child.Stderr = append(os.Environ(), "BRIDGE_CHILD=putting"), &complaints
+	before := uint64(0)
+	if ch, err := dir.Open("goal"); err == nil {
+		before = ch.LastSeq()
+		ch.Close()
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the child's frames "+complaints.String(), 20*time.Second, func() bool {
+		ch, err := dir.Open("goal")
+		if err != nil {
+			return false
+		}
+		defer ch.Close()
+		return ch.LastSeq() > before+10
+	})
+	for spin := time.Now(); time.Since(spin) < rand.N(2*time.Millisecond); {
+	}
+	child.Process.Kill()
+	child.Wait()
+	if complaints.Len() > 0 {
+		t.Fatal(complaints.String())
+	}
+}
+
+// checkRemembered holds what a new daemon remembers against what is in the mirror.
+// It reports whether a put was cut off.
+func checkRemembered(t *testing.T, dir localach.Dir, whose string) (dirty bool) {
+	t.Helper()
+	ch, err := dir.Open("goal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	if errors.Is(ch.Check(), localach.ErrDirty) {
+		return true
+	}
+	m, err := bareAdopted(dir, "goal", whose == "adopted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.abandon()
+	newest := newestSeq(t, dir, "goal")
+	if m.tag.Seq < newest || m.tag.Seq >= newest+numberStep {
+		t.Errorf("frame %d is in the mirror, and %d is remembered", newest, m.tag.Seq)
+	}
+	return false
+}
+
+// It may come to nothing, and somebody else put a frame.
+func TestFrameThatWaitsForTheLockIsNotRemembered(t *testing.T) {
+	for _, adopted := range []bool{false, true} {
+		dir := testDir(t)
+		if adopted {
+			anothersChannel(t, dir, "goal")
+		}
+		m, err := bareAdopted(dir, "goal", adopted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.put(came(1, frame(1, 64)))
+		takeLock(t, dir, "goal")
+		m.put(came(5, frame(5, 64)))
+		m.mu.Lock() // it is tried again all the time
+		got := m.ch.Tag().Seq
+		if adopted {
+			poke(t, dir, "goal", lastSeqWord, binary.NativeEndian.AppendUint64(nil, 2))
+			tag, _ := m.puts.recall(m.ch)
+			got = tag.Seq
+		}
+		m.mu.Unlock()
+		if got != 1 {
+			t.Errorf("adopted %v: frame %d is remembered, and 1 was put", adopted, got)
+		}
+		m.abandon()
+	}
+}

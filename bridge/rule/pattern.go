@@ -1,0 +1,26 @@
+package rule
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+func CheckPattern(what, p string) error {
+	if _, err := path.Match(p, ""); err != nil || p == "" {
+		return fmt.Errorf("%s %q: not a pattern; * stands for any text, ? for one character, [ab] for one of them", what, p)
+	}
+	return nil
+}
+
+func IsPattern(s string) bool { return strings.ContainsAny(s, "*?[\\") }
+
+func Matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return Match(p, name) })
+}
+
+func Match(pattern, name string) bool {
+	ok, _ := path.Match(pattern, name)
+	return ok
+}

@@ -1,0 +1,187 @@
+package rule
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"achbridge/wire"
+)
+
+// QoS is the quality of service of a mirror: what its host asks the origin for.
+// The zero value is the default of everything.
+//
+// How it maps to DDS: LIFESPAN is our budget, but the reader sets it, and the
+// newest frame outlives it (see Budget); DDS's LATENCY_BUDGET is only a hint by
+// which a middleware may batch, and we have no such knob: frames leave as soon as
+// the link can take them; TRANSPORT_PRIORITY is our priority, TIME_BASED_FILTER
+// our max_rate, RELIABILITY with HISTORY keep-all our mode every, and keep-last 1
+// our mode newest.
+type QoS struct {
+	// Budget is how long after its capture a frame may still be delivered; 0 is
+	// DefaultBudget. Past it a frame is dropped and counted, but the newest frame
+	// of the ring is owed to the mirror as long as nothing newer replaces it: it
+	// comes late, behind everything else, and is counted late_kept.
+	Budget   time.Duration
+	MaxRate  Rate     // frames a second at most; always the newest at its slot
+	Priority Priority // 7 is the most urgent
+	Mode     Mode
+	Compress Compress
+	Late     Late
+	Class    Class
+
+	// Deadline is the longest time without a frame after which the mirror is stale,
+	// and the writer of a command channel lost; 0 is none. OnStale is what a command
+	// channel gets then. Both are the mirror's own: its origin does not learn them.
+	Deadline time.Duration
+	OnStale  OnStale
+
+	// Meta gives the mirror a companion channel, NAME.meta, see Meta. It is the
+	// mirror's own too.
+	Meta bool
+}
+
+// DefaultBudget is the latency budget of a mirror that asks for none.
+const DefaultBudget = 100 * time.Millisecond
+
+// EffectiveBudget is the budget that applies.
+func (q QoS) EffectiveBudget() time.Duration {
+	if q.Budget == 0 {
+		return DefaultBudget
+	}
+	return q.Budget
+}
+
+// parseBudget reads a duration above zero.
+func parseBudget(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q: want a time above zero, as in 100ms or 1s", s)
+	}
+	return d, nil
+}
+
+// Check refuses what contradicts itself.
+func (q QoS) Check() error {
+	if q.Budget < 0 {
+		return fmt.Errorf("budget %v: want a time above zero", q.Budget)
+	}
+	if q.Priority > Levels {
+		return fmt.Errorf("priority %v: want 0 … 7", q.Priority)
+	}
+	if q.Mode == Every && (q.MaxRate != 0 || q.Class == Command) {
+		return fmt.Errorf("mode every sends all frames, however late: it goes neither with max_rate nor with class command")
+	}
+	if q.Class == Command && q.Late == LateDeliver {
+		return fmt.Errorf("class command never delivers late: it does not go with late deliver")
+	}
+	if q.Deadline < 0 || q.Deadline > 0 && q.Deadline < leastDeadline {
+		return fmt.Errorf("deadline %v: want 1ms at least, or none", q.Deadline)
+	}
+	if q.OnStale.File != "" && (q.Class != Command || q.Deadline == 0) {
+		return fmt.Errorf("on_stale %v: only a command channel with a deadline gets a safe frame; give it class command and deadline TIME", q.OnStale)
+	}
+	return nil
+}
+
+// qosJSON is QoS as the control API and status have it: with its defaults filled in.
+type qosJSON struct {
+	BudgetMs  float64 `json:"budget_ms"`
+	MaxRateHz float64 `json:"max_rate_hz,omitempty"`
+	Priority  int     `json:"priority"`
+	Mode      string  `json:"mode"`
+	Compress  string  `json:"compress"`
+	Late      string  `json:"late"`
+	Class     string  `json:"class"`
+
+	DeadlineMs   float64 `json:"deadline_ms,omitempty"`
+	OnStale      string  `json:"on_stale,omitempty"`
+	OnStaleFrame []byte  `json:"on_stale_frame,omitempty"` // in wishes; status leaves it out
+	Meta         bool    `json:"meta,omitempty"`
+}
+
+// MarshalJSON shows what applies, defaults included.
+func (q QoS) MarshalJSON() ([]byte, error) {
+	v := qosJSON{
+		BudgetMs: inMs(q.EffectiveBudget()), MaxRateHz: q.MaxRate.Hz(), Priority: q.Priority.Level(),
+		Mode: q.Mode.String(), Compress: q.Compress.String(), Late: q.Late.String(), Class: q.Class.String(),
+		DeadlineMs: inMs(q.Deadline), Meta: q.Meta,
+	}
+	if q.OnStale.File != "" {
+		v.OnStale, v.OnStaleFrame = q.OnStale.String(), []byte(q.OnStale.Frame)
+	}
+	return json.Marshal(v)
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+func inMs(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// WithoutFrame is the QoS without the bytes of its safe frame, for status.
+func (q QoS) WithoutFrame() QoS {
+	q.OnStale.Frame = ""
+	return q
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (q *QoS) UnmarshalJSON(b []byte) error {
+	v := qosJSON{Priority: 4, Mode: modes[0], Compress: compressions[0], Late: lates[0], Class: classes[0]}
+	in := json.NewDecoder(bytes.NewReader(b))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&v); err != nil {
+		return fmt.Errorf("qos: %w", err)
+	}
+	*q = QoS{Meta: v.Meta}
+	// In this order, so that of several errors the same one is told each time.
+	for _, o := range [...]struct {
+		key, value string
+		unset      bool
+	}{
+		{"budget", number(v.BudgetMs) + "ms", v.BudgetMs == 0}, {"max_rate", number(v.MaxRateHz), v.MaxRateHz == 0},
+		{"priority", strconv.Itoa(v.Priority), false}, {"mode", v.Mode, false}, {"compress", v.Compress, false},
+		{"late", v.Late, false}, {"class", v.Class, false}, {"deadline", number(v.DeadlineMs) + "ms", v.DeadlineMs == 0},
+	} {
+		if o.unset {
+			continue
+		}
+		if err := q.Set(o.key, o.value, nil); err != nil {
+			return fmt.Errorf("qos: %w", err)
+		}
+	}
+	var err error
+	if q.OnStale, err = onStaleOf(v.OnStale, v.OnStaleFrame); err != nil {
+		return fmt.Errorf("qos: %w", err)
+	}
+	return q.Check()
+}
+
+// Wire is the QoS as messages carry it.
+func (q QoS) Wire() wire.QoS {
+	return wire.QoS{
+		Budget: q.Budget, MaxRate: uint32(q.MaxRate), Priority: int(q.Priority),
+		Mode: uint8(q.Mode), Compress: uint8(q.Compress), Late: uint8(q.Late), Class: uint8(q.Class),
+	}
+}
+
+// QoSFromWire reads a peer's QoS; an error names what this version does not know.
+func QoSFromWire(w wire.QoS) (QoS, error) {
+	q := QoS{
+		Budget: w.Budget, MaxRate: Rate(w.MaxRate), Priority: Priority(w.Priority),
+		Mode: Mode(w.Mode), Compress: Compress(w.Compress), Late: Late(w.Late), Class: Class(w.Class),
+	}
+	for _, e := range []struct {
+		what  string
+		v     uint8
+		words []string
+	}{{"mode", w.Mode, modes}, {"compress", w.Compress, compressions}, {"late", w.Late, lates}, {"class", w.Class, classes}} {
+		if int(e.v) >= len(e.words) {
+			return QoS{}, fmt.Errorf("%s %d is not known here: update the older achbridge", e.what, e.v)
+		}
+	}
+	if w.Priority < 0 || w.Priority > Levels {
+		return QoS{}, fmt.Errorf("priority %d: want 0 … 7", w.Priority-1)
+	}
+	return q, q.Check()
+}

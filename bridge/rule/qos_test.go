@@ -1,0 +1,176 @@
+package rule
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/wire"
+)
+
+var someQoS = []QoS{
+	{},
+	{Budget: 20 * time.Millisecond, MaxRate: 200_000, Priority: 8},
+	{Budget: 123_456_789, MaxRate: 1, Priority: 1, Late: LateDeliver, Compress: CompressNone},
+	{Budget: 1, MaxRate: math.MaxUint32, Class: Command, Compress: CompressS2},
+	{Budget: 24 * time.Hour, Mode: Every, Priority: 5, Compress: CompressZstd},
+	{Budget: math.MaxInt64},
+}
+
+func TestQoSGoesThroughMessagesUnchanged(t *testing.T) {
+	for _, q := range someQoS {
+		b, err := wire.AppendMessage(nil, wire.Update{ID: 1, QoS: q.Wire()})
+		if err != nil {
+			t.Fatalf("%+v: %v", q, err)
+		}
+		m, err := wire.ParseMessage(b[4:])
+		if err != nil {
+			t.Fatalf("%+v: %v", q, err)
+		}
+		if got, err := QoSFromWire(m.(wire.Update).QoS); err != nil || got != q {
+			t.Errorf("got %+v, %v; want %+v", got, err, q)
+		}
+	}
+}
+
+func TestQoSGoesThroughJSONUnchangedButForDefaults(t *testing.T) {
+	for _, q := range someQoS[:len(someQoS)-1] { // JSON numbers hold 53 bits
+		b, err := json.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := q
+		want.Budget, want.Priority = q.EffectiveBudget(), Priority(q.Priority.Level()+1)
+		var got QoS
+		if err := json.Unmarshal(b, &got); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v; want %+v", b, got, err, want)
+		}
+	}
+}
+
+func TestQoSOfAnEmptyJSONObjectIsTheDefault(t *testing.T) {
+	got := someQoS[1]
+	if err := json.Unmarshal([]byte("{}"), &got); err != nil || got.Wire() != (QoS{Priority: 5}).Wire() {
+		t.Errorf("got %+v, %v; want the default", got, err)
+	}
+}
+
+func TestQoSShowsWhatApplies(t *testing.T) {
+	b, err := json.Marshal(QoS{})
+	const want = `{"budget_ms":100,"priority":4,"mode":"newest","compress":"auto","late":"drop","class":"state"}`
+	if err != nil || string(b) != want {
+		t.Errorf("got %s, %v; want %s", b, err, want)
+	}
+}
+
+func TestQoSOptionsReadWhatTheyPrint(t *testing.T) {
+	for _, q := range someQoS {
+		var got QoS
+		for _, o := range []struct{ key, text string }{
+			{"budget", q.EffectiveBudget().String()}, {"max_rate", q.MaxRate.String()}, {"priority", q.Priority.String()},
+			{"mode", q.Mode.String()}, {"compress", q.Compress.String()}, {"late", q.Late.String()}, {"class", q.Class.String()},
+		} {
+			if o.text == "0" && o.key == "max_rate" {
+				continue // no limit
+			}
+			if err := got.Set(o.key, o.text, nil); err != nil {
+				t.Errorf("%s %q: %v", o.key, o.text, err)
+			}
+		}
+		want := q
+		want.Budget, want.Priority = q.EffectiveBudget(), Priority(q.Priority.Level()+1)
+		if got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+func TestBadQoSOptionSaysWhatIsWanted(t *testing.T) {
+	for _, c := range []struct{ key, value, want string }{
+		{"budget", "20", "budget \"20\": want a time above zero, as in 100ms or 1s"},
+		{"budget", "0s", "want a time above zero"},
+		{"budget", "-1ms", "want a time above zero"},
+		{"budget", "1e9h", "want a time above zero"},
+		{"budget", "", "want a time above zero"},
+		{"max_rate", "0", "max_rate \"0\": want frames a second, as in 200 or 0.5"},
+		{"max_rate", "-5", "want frames a second"},
+		{"max_rate", "NaN", "want frames a second"},
+		{"max_rate", "inf", "want frames a second"},
+		{"max_rate", "0.0001", "want frames a second"},
+		{"max_rate", "1e12", "want frames a second"},
+		{"max_rate", "fast", "want frames a second"},
+		{"priority", "8", "priority \"8\": want 0 … 7, 7 is the most urgent, 4 the default"},
+		{"priority", "-1", "want 0 … 7"},
+		{"priority", "high", "want 0 … 7"},
+		{"mode", "all", "mode \"all\": want newest or every"},
+		{"compress", "gzip", "compress \"gzip\": want auto or none or s2 or zstd"},
+		{"late", "keep", "late \"keep\": want drop or deliver"},
+		{"class", "", "class \"\": want state or command"},
+		{"lifespan", "1s", "option \"lifespan\" is not known; there are budget, max_rate, priority, mode, compress, late, class, deadline, on_stale"},
+	} {
+		q := QoS{}
+		err := q.Set(c.key, c.value, nil)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s=%s: got %v, want %q", c.key, c.value, err, c.want)
+		}
+	}
+}
+
+func TestBadQoSInJSONIsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"budget_ms":-1}`:                     "want a time above zero",
+		`{"budget_ms":1e300}`:                  "want a time above zero",
+		`{"budget_ms":1e-7}`:                   "want a time above zero",
+		`{"max_rate_hz":-1}`:                   "want frames a second",
+		`{"max_rate_hz":1e300}`:                "want frames a second",
+		`{"priority":9}`:                       "want 0 … 7",
+		`{"mode":"all"}`:                       "want newest or every",
+		`{"mode":"every","max_rate_hz":1}`:     "neither with max_rate",
+		`{"mode":"every","class":"command"}`:   "nor with class command",
+		`{"class":"command","late":"deliver"}`: "does not go with late deliver",
+	} {
+		var q QoS
+		if err := json.Unmarshal([]byte(text), &q); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %+v, %v; want an error with %q", text, q, err, want)
+		}
+	}
+}
+
+func TestQoSOfANewerPeerIsRefusedByName(t *testing.T) {
+	for want, w := range map[string]wire.QoS{
+		"mode 2 is not known here: update the older achbridge":     {Mode: 2},
+		"compress 4 is not known here: update the older achbridge": {Compress: 4},
+		"late 2 is not known here: update the older achbridge":     {Late: 2},
+		"class 255 is not known here: update the older achbridge":  {Class: 255},
+		"mode every sends all frames":                              {Mode: 1, MaxRate: 1},
+		"class command never delivers late":                        {Class: 1, Late: 1},
+		"want a time above zero":                                   {Budget: -1},
+		"priority 8: want 0 … 7":                                   {Priority: 9},
+		"priority -2: want 0 … 7":                                  {Priority: -1},
+		"priority 256: want 0 … 7":                                 {Priority: 257},
+	} {
+		if q, err := QoSFromWire(w); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %+v, %v; want an error with %q", w, q, err, want)
+		}
+	}
+}
+
+func TestRateIsTheIntervalOfItsSlots(t *testing.T) {
+	for text, want := range map[string]time.Duration{"200": 5 * time.Millisecond, "0.5hz": 2 * time.Second, "0.001": 1000 * time.Second, "1000Hz": time.Millisecond} {
+		if r, err := parseRate(text); err != nil || r.Interval() != want {
+			t.Errorf("%s: got %v, %v; want %v", text, r.Interval(), err, want)
+		}
+	}
+}
+
+func TestFirstErrorOfAQoSInJSONIsAlwaysTheSame(t *testing.T) {
+	const text = `{"budget_ms":-1,"priority":9,"mode":"all","class":"x","deadline_ms":-1}`
+	for range 50 {
+		var q QoS
+		if err := json.Unmarshal([]byte(text), &q); err == nil || !strings.Contains(err.Error(), "budget") {
+			t.Fatalf("got %v, want the budget named, which comes first", err)
+		}
+	}
+}

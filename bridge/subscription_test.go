@@ -1,0 +1,96 @@
+package bridge
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+	"achbridge/localach"
+	"achbridge/wire"
+)
+
+// lateSource begins to look when one more frame has been put.
+type lateSource struct{ w *localach.Writer }
+
+func (lateSource) Changes(context.Context, func(localach.Event)) error { return nil }
+
+func (s lateSource) NewData(*localach.Channel, func(uint64)) func() {
+	s.w.Put([]byte("meanwhile"))
+	return func() {}
+}
+
+func (lateSource) Looked() time.Time { return time.Now() }
+
+func TestFrameThatIsPutWhileASubscriptionBeginsIsNoticed(t *testing.T) {
+	ch, err := testDir(t).Create("estop", localach.CreateConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	e := newExport(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, nil)}, &ledger.Book{}, func() time.Duration { return time.Second })
+	e.watch(lateSource{ch.Writer()}, func() {})
+	if newest := e.note.read().newest; newest != 1 {
+		t.Errorf("newest frame: got %d, want 1", newest)
+	}
+}
+
+// A daemon that was stopped sees only now what came meanwhile.
+func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
+	ch, err := testDir(t).Create("goal", localach.CreateConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	now := func() time.Duration { return 10 * time.Second }
+	for _, c := range []struct {
+		class  rule.Class
+		looked time.Duration
+		want   time.Duration
+	}{
+		{rule.Command, 5 * time.Second, 5 * time.Second},
+		{rule.Command, now() - 2*time.Millisecond, now()},
+		{rule.State, 5 * time.Second, now()},
+	} {
+		e := newExport(wire.Subscribe{ID: 1}, rule.QoS{Class: c.class}, &local{ch: ch, copies: newSnapshots(ch, nil, now)}, &ledger.Book{}, now)
+		e.looked = func() time.Duration { return c.looked }
+		e.watch(lateSource{ch.Writer()}, func() {})
+		if got := e.note.read().seen; got != c.want {
+			t.Errorf("%v, looked at last at %v: got capture time %v, want %v", c.class, c.looked, got, c.want)
+		}
+		e.noted = e.note.read()
+		if _, err := ch.Writer().Put([]byte("not noted yet")); err != nil {
+			t.Fatal(err)
+		}
+		(&link{}).load(e, now(), wire.MaxDatagram)
+		if e.loaded != ch.LastSeq() || e.captured != c.want {
+			t.Errorf("%v, looked at last at %v: got frame %d captured at %v, want %d at %v", c.class, c.looked, e.loaded, e.captured, ch.LastSeq(), c.want)
+		}
+	}
+}
+
+// The ring may hold a frame that the watcher has not seen yet.
+func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
+	ch, err := testDir(t).Create("imu", localach.CreateConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	b, now := &ledger.Book{}, func() time.Duration { return time.Second }
+	e := newExport(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, now)}, b, now)
+	e.watch(lateSource{ch.Writer()}, func() {})
+	if _, err := ch.Writer().Put([]byte("not noticed yet")); err != nil {
+		t.Fatal(err)
+	}
+	l := &link{exports: map[uint32]*export{1: e}, order: []*export{e}}
+	l.load(e, now(), wire.MaxDatagram)
+	e.sending()
+	if a, want := e.accounts(false), (ledger.Accounts{Offered: 2, Superseded: 1, InFlight: 1}); a != want {
+		t.Errorf("got %+v, want %+v", a, want)
+	}
+	l.dropExport(1)
+	if want := (ledger.Accounts{Offered: 2, Superseded: 1, Lost: 1}); b.Past != want {
+		t.Errorf("when the subscription has ended: got %+v, want %+v", b.Past, want)
+	}
+}

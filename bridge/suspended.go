@@ -1,0 +1,82 @@
+package bridge
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"achbridge/bridge/fresh"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+)
+
+// hostClock turns times of a node into those of the host's CLOCK_MONOTONIC, which stands
+// still while the host is suspended.
+type hostClock struct {
+	start     time.Time            // of the node
+	at        time.Duration        // CLOCK_MONOTONIC then
+	suspended func() time.Duration // for how long the host has been in all; nil: never
+	woke      func()               // has the node look at that now; it does not wait
+}
+
+// of is CLOCK_MONOTONIC at a time since the node's start.
+func (c hostClock) of(t time.Duration) time.Duration { return c.at + t }
+
+// slept reports whether the host was suspended since what the reading knows of the
+// peer's clock was learnt: then no age is to be believed.
+func (c hostClock) slept(at reading) bool {
+	if c.suspended == nil || !fresh.Slept(at.suspended, c.suspended()) {
+		return false
+	}
+	c.woke()
+	return true
+}
+
+// woke has lookAtSleep run soon.
+func (n *Node) woke() {
+	select {
+	case n.do <- n.lookAtSleep:
+	default: // it comes with the next tick
+	}
+}
+
+// lookAtSleep sees to it that nothing that waited anywhere while the host was suspended
+// passes for new: the peers' clocks are asked for anew, and commands that peers have not
+// got by now are not sent.
+func (n *Node) lookAtSleep() {
+	total := n.clock.suspended()
+	slept := total - n.asleep
+	if !fresh.Slept(n.asleep, total) {
+		return
+	}
+	n.asleep = total
+	n.slept += slept
+	n.events.Tell(slog.LevelWarn, "host was suspended", status.Event{
+		Kind: status.EventClockStep, Text: fmt.Sprintf("this host was suspended for %v: commands of before are not put, and ages do not count that time", slept.Round(time.Millisecond)),
+	}, "step", slept)
+	for _, l := range slices.Concat(slices.Collect(maps.Values(n.links)), slices.Collect(maps.Values(n.spares))) {
+		l.mu.Lock()
+		l.clock.Suspended(n.now(), total)
+		for _, e := range l.order {
+			e.wake()
+		}
+		l.mu.Unlock()
+		l.awake()
+	}
+}
+
+// wake notes, of a command channel, that the frames that are there now may have been put
+// before the host was suspended, which their capture times do not tell. Needs the link's
+// mu, as load does.
+func (e *export) wake() {
+	if e.qos.Class != rule.Command || e.suspended == nil {
+		return
+	}
+	total := e.suspended()
+	if !fresh.Slept(e.asleep, total) {
+		return
+	}
+	e.asleep, e.undated, e.captured = total, e.ch.LastSeq(), 0
+}

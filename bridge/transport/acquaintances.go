@@ -1,0 +1,102 @@
+package transport
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// acquaintances are the addresses where members are expected: those that the operator
+// has listed, and those that have had a session within a day. Places are kept for their
+// handshakes. A restart forgets them.
+type acquaintances struct {
+	mu     sync.Mutex
+	listed map[netip.Addr]bool
+	linked map[netip.Addr]linkedAt
+}
+
+// linkedAt records the sessions with one address.
+type linkedAt struct {
+	live int
+	last time.Time // when one began or ended
+}
+
+const (
+	acquaintedFor    = 24 * time.Hour
+	maxAcquaintances = 1024
+)
+
+// Expect replaces the list of addresses, whatever their ports, for whose handshakes the
+// endpoint keeps places when strangers take all others. It also keeps places for
+// addresses that had a session within a day.
+func (e *Endpoint) Expect(listed []Addrs) { e.acquaintances.list(listed) }
+
+// addrOf is an address without its port; zero if it is none of IP.
+func addrOf(addr net.Addr) netip.Addr {
+	if udp, ok := addr.(*net.UDPAddr); ok {
+		return udp.AddrPort().Addr().Unmap()
+	}
+	ip, _ := netip.ParseAddr(hostPart(addr))
+	return ip.Unmap()
+}
+
+// list replaces what the operator has listed.
+func (a *acquaintances) list(addrs []Addrs) {
+	listed := make(map[netip.Addr]bool)
+	for _, at := range addrs {
+		for _, addr := range []net.Addr{at.QUIC, at.SCTP} {
+			if addr != nil {
+				listed[addrOf(addr)] = true
+			}
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.listed = listed
+}
+
+// begins notes a new session with an address.
+func (a *acquaintances) begins(addr netip.Addr) { a.note(addr, 1) }
+
+// ends notes that a session with an address has ended; last is where its peer was then.
+func (a *acquaintances) ends(addr, last netip.Addr) {
+	a.note(addr, -1)
+	if last != addr {
+		a.note(last, 0)
+	}
+}
+
+func (a *acquaintances) note(addr netip.Addr, more int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.linked == nil {
+		a.linked = make(map[netip.Addr]linkedAt)
+	}
+	a.linked[addr] = linkedAt{a.linked[addr].live + more, time.Now()}
+	if len(a.linked) > maxAcquaintances {
+		a.forget()
+	}
+}
+
+// forget drops the acquaintance whose last session ended longest ago. Needs mu.
+func (a *acquaintances) forget() {
+	var first netip.Addr
+	for addr, at := range a.linked {
+		if oldest, ok := a.linked[first]; at.live == 0 && (!ok || at.last.Before(oldest.last)) {
+			first = addr
+		}
+	}
+	delete(a.linked, first)
+}
+
+// has reports whether an address is an acquaintance's.
+func (a *acquaintances) has(addr netip.Addr) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.listed[addr] {
+		return true
+	}
+	at, ok := a.linked[addr]
+	return ok && (at.live > 0 || time.Since(at.last) <= acquaintedFor)
+}

@@ -1,0 +1,257 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// dialAsANodeDoes dials as package bridge does, until there is a session, and returns
+// how long that took and how many dials failed.
+func dialAsANodeDoes(ctx context.Context, from, to *Endpoint) (took time.Duration, failed int, err error) {
+	begun := time.Now()
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		dctx, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)
+		s, err := from.Dial(dctx, to.LocalAddrs())
+		cancel()
+		if err == nil {
+			s.Close("")
+			return time.Since(begun), failed, nil
+		}
+		failed++
+		select {
+		case <-ctx.Done():
+			return time.Since(begun), failed, err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// inTime is within what time a robot links, whatever strangers do.
+const inTime = 3 * time.Second
+
+// besieged runs a scenario of a node that strangers besiege in every way.
+func besieged(t *testing.T, s func(t *testing.T, l *lab, pc *Endpoint)) {
+	for _, c := range attacks {
+		listen := Listen
+		if c.sctp {
+			listen = listenOverSCTP
+		}
+		t.Run(c.name, inBubble(listen, func(t *testing.T, l *lab) {
+			pc := l.node(t, "pc")
+			var mu sync.Mutex
+			port := uint16(1024)
+			defer siege{do: c.attack, each: 1, pause: time.Second, bind: func(i int) net.PacketConn {
+				mu.Lock()
+				defer mu.Unlock()
+				port++
+				return l.bind(t, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 7, 0, byte(1 + i)}), port))
+			}}.begin(pc)()
+			time.Sleep(2 * time.Second)
+			s(t, l, pc)
+		}))
+	}
+}
+
+// linksInTime checks that robot soon has a session with pc.
+func linksInTime(t *testing.T, robot, pc *Endpoint) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*inTime)
+	defer cancel()
+	if took, failed, err := dialAsANodeDoes(ctx, robot, pc); err != nil || took > inTime {
+		t.Errorf("%v: got a session after %v and %d failed dials, %v, want one in %v", robot.localAddr(), took, failed, err, inTime)
+	}
+}
+
+// Robots nobody has seen before, first in the network of the strangers, then twenty at a
+// time behind one address.
+func TestRobotsLinkAmongManyStrangers(t *testing.T) {
+	besieged(t, func(t *testing.T, l *lab, pc *Endpoint) {
+		for i := range byte(3) {
+			at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 7, 0, 252 + i}), 8076)
+			linksInTime(t, l.startAt(t, at, Config{Key: l.keys[0], Node: nodeOf("robot"), Host: "robot"}), pc)
+		}
+		var wg sync.WaitGroup
+		for i := range 20 {
+			robot := l.node(t, fmt.Sprint("robot", i))
+			l.air.translate(robot.localAddr(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 40000 + i})
+			wg.Go(func() { linksInTime(t, robot, pc) })
+		}
+		wg.Wait()
+		lines, most := l.logs[pc].lines(""), 2+int(2*inTime/refusalPeriod)
+		told := l.logs[pc].lines("too many handshakes: the oldest are dropped")
+		if len(told) == 0 || len(lines) > most || len(lines) != len(told) {
+			t.Errorf("log: got %q, want that there are too many handshakes, 1 to %d times", lines, most)
+		}
+	})
+}
+
+// placesOf is where the handshakes of an endpoint with one socket are counted.
+func placesOf(e *Endpoint) *handshakes {
+	if e.sctp != nil {
+		return &e.sctp.(*sctpProtocol).pending
+	}
+	return &e.quic.(*quicProtocol).guard.handshakes
+}
+
+// Places are kept for whoever is at the address of a member that was here lately, or is
+// listed, once it has proved that it is there.
+func TestEndpointKeepsPlacesForMembersAndThoseListed(t *testing.T) {
+	for _, c := range attacks {
+		listen := Listen
+		if c.sctp {
+			listen = listenOverSCTP
+		}
+		t.Run(c.name, inBubble(listen, func(t *testing.T, l *lab) {
+			pc := l.node(t, "pc")
+			accepted, _ := l.join(t, pc, l.node(t, "robot"))
+			member := accepted.RemoteAddr().(*net.UDPAddr).AddrPort().Addr()
+			accepted.Close("")
+			listed, stranger := netip.MustParseAddr("10.8.0.1"), netip.MustParseAddr("10.8.0.2")
+			pc.Expect([]Addrs{{QUIC: net.UDPAddrFromAddrPort(netip.AddrPortFrom(listed, 8076))}})
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer cancel()
+			for i, at := range append(slices.Repeat([]netip.Addr{stranger}, crowd), member, listed) {
+				conn := l.bind(t, netip.AddrPortFrom(at, uint16(2000+i)))
+				wg.Go(func() { c.attack(ctx, func() net.PacketConn { return conn }, pc) })
+				time.Sleep(10 * oneWay)
+			}
+			places := placesOf(pc)
+			places.mu.Lock()
+			defer places.mu.Unlock()
+			kept := make(map[netip.Addr]bool)
+			for _, h := range places.pending {
+				if h.kept {
+					kept[h.addr] = true
+				}
+			}
+			if !kept[member] || !kept[listed] || len(kept) != 2 {
+				t.Errorf("kept places: got %v of %d, want those of %v and %v", kept, len(places.pending), member, listed)
+			}
+		}))
+	}
+}
+
+// Who only says that it is at a listed address gets none of the places kept for it.
+func TestForgedAddressGetsNoKeptPlace(t *testing.T) {
+	inBubble(Listen, func(t *testing.T, l *lab) {
+		pc := l.node(t, "pc")
+		at := netip.MustParseAddrPort("10.8.0.1:8076")
+		pc.Expect([]Addrs{{QUIC: net.UDPAddrFromAddrPort(at)}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		conn := l.bind(t, at)
+		wg.Go(func() { wholeOverQUIC(ctx, func() net.PacketConn { return conn }, pc) })
+		time.Sleep(10 * oneWay)
+		places := placesOf(pc)
+		places.mu.Lock()
+		defer places.mu.Unlock()
+		if len(places.pending) != 1 || places.pending[0].kept || places.pending[0].addr.IsValid() {
+			t.Errorf("pending: got %d, want one that counts for no address", len(places.pending))
+		}
+	})(t)
+}
+
+// Who has sent half a ClientHello is told after a second that it is given up; whoever
+// has sent a whole one has longer, for its path may be slow.
+func TestHalfAClientHelloIsGivenUpInACrowd(t *testing.T) {
+	for _, c := range attacks {
+		if c.name == "SCTPHalf" {
+			continue // see TestHalfOpenHandshakesAreBoundedOverSCTP
+		}
+		listen := Listen
+		if c.sctp {
+			listen = listenOverSCTP
+		}
+		t.Run(c.name, inBubble(listen, func(t *testing.T, l *lab) {
+			pc := l.node(t, "pc")
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer cancel()
+			var ended atomic.Int32
+			for i := range 2 * crowd {
+				conn := l.bind(t, netip.AddrPortFrom(netip.MustParseAddr("10.8.0.1"), uint16(2000+i)))
+				wg.Go(func() {
+					c.attack(ctx, func() net.PacketConn { return conn }, pc)
+					ended.Add(1)
+				})
+				time.Sleep(4 * oneWay)
+			}
+			time.Sleep(greetingLife + 10*oneWay)
+			places := placesOf(pc)
+			places.mu.Lock()
+			defer places.mu.Unlock()
+			if c.name == "QUICHalf" {
+				if got := ended.Load(); got != 2*crowd || len(places.pending) != 0 {
+					t.Errorf("told: got %d of %d, with %d pending, want all", got, 2*crowd, len(places.pending))
+				}
+			} else if got := len(places.pending); got != 2*crowd {
+				t.Errorf("pending: got %d, want %d", got, 2*crowd)
+			}
+		}))
+	}
+}
+
+// TestRobotsLinkAmongManyStrangersForReal is for ACHBRIDGE_LONG=1: it measures, and
+// thousands of handshakes disturb whatever else is tested.
+func TestRobotsLinkAmongManyStrangersForReal(t *testing.T) {
+	if os.Getenv("ACHBRIDGE_LONG") != "1" {
+		t.Skip("long: set ACHBRIDGE_LONG=1")
+	}
+	for _, c := range attacks {
+		listen := Listen
+		if c.sctp {
+			listen = listenOverSCTP
+		}
+		t.Run(c.name, onLoopback(listen, func(t *testing.T, l *lab) {
+			pc := l.node(t, "pc")
+			bind := func(i int) net.PacketConn {
+				conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 7, 0, byte(1+i))})
+				if err != nil {
+					panic(err)
+				}
+				return conn
+			}
+			defer siege{do: c.attack, each: 2, pause: 100 * time.Millisecond, bind: bind}.begin(pc)()
+			time.Sleep(2 * time.Second)
+			var took []time.Duration
+			failures, lost, atOnce := 0, 0, 0
+			for i := range 12 {
+				time.Sleep(time.Second) // the siege goes on meanwhile
+				robot, err := l.listen(bind(251), Config{Key: l.keys[0], Node: nodeOf(fmt.Sprint("robot", i)), Host: "robot"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				d, failed, err := dialAsANodeDoes(ctx, robot, pc)
+				cancel()
+				robot.Close()
+				if err != nil {
+					lost++
+				}
+				if err == nil && failed == 0 {
+					atOnce++
+				}
+				failures += failed
+				took = append(took, d)
+			}
+			slices.Sort(took)
+			t.Logf("12 robots among %d strangers: %d linked by their first dial, %d in 10 s, after %d failed dials; median %v, worst %v",
+				crowdSize, atOnce, 12-lost, failures, took[6], took[11])
+			if took[11] > inTime {
+				t.Errorf("the last robot linked after %v, want %v", took[11], inTime)
+			}
+		}))
+	}
+}

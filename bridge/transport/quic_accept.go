@@ -1,0 +1,88 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"time"
+
+	"github.com/quic-go/quic-go"
+)
+
+// listen begins another listener, when there is none.
+func (p *quicProtocol) listen(idle time.Duration) error {
+	listenTLS := quicTLS(p.endpoint)
+	listenTLS.ClientAuth = tls.RequireAnyClientCert
+	listenTLS.GetConfigForClient = p.guard.hello
+	listenConf := quicConfig(idle)
+	listenConf.MaxIncomingStreams = 1 // the control stream
+	// Early is when the ClientHello is there. Early data there is none: Allow0RTT is off.
+	listener, err := p.transport.ListenEarly(listenTLS, listenConf)
+	if err == nil {
+		p.listener.Store(listener)
+	}
+	return err
+}
+
+// accept takes in connections whose ClientHello is there.
+func (p *quicProtocol) accept(ctx context.Context, idle time.Duration) {
+	for {
+		conn, err := p.listener.Load().Accept(ctx)
+		if errors.Is(err, quic.ErrServerClosed) { // by makeRoom
+			if err = p.listen(idle); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			p.endpoint.fail(quicCause(err))
+			return
+		}
+		p.wg.Go(func() { p.serve(ctx, conn) })
+	}
+}
+
+// makeRoom closes the listener when the guard wants it, and thereby all connections
+// without a whole ClientHello.
+func (p *quicProtocol) makeRoom(ctx context.Context) {
+	for {
+		select {
+		case <-p.guard.full:
+			p.listener.Load().Close()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// serve is the acceptor's side of a handshake.
+func (p *quicProtocol) serve(ctx context.Context, conn *quic.Conn) {
+	a := attemptOf(conn.Context())
+	defer a.place.leave()
+	if !a.handedOut(conn) {
+		conn.CloseWithError(codeUnwelcome, crowdedOut)
+		return
+	}
+	select {
+	case <-conn.HandshakeComplete():
+	case <-conn.Context().Done():
+		return
+	}
+	a.authenticated()
+	s, err := p.meet(ctx, conn, giveWelcome)
+	if err == nil {
+		p.endpoint.arrived(s)
+	}
+}
+
+// giveWelcome is the acceptor's side.
+func giveWelcome(ctx context.Context, conn *quic.Conn) (*quic.Stream, error) {
+	stream, err := conn.AcceptStream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := readWelcome(stream); err != nil {
+		return nil, err
+	}
+	_, err = stream.Write([]byte{welcomeByte})
+	return stream, err
+}

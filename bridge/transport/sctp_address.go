@@ -1,0 +1,126 @@
+package transport
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"net"
+	"time"
+)
+
+// sctpAddress is where the peer of a session is, under the path's mu.
+//
+// An authentic record, newer than all others, may come from anywhere: the peer has
+// moved, or a member lies about its address, or somebody else was faster with a copy.
+// So what we send goes to the old place until the new one, asked by a heartbeat with
+// a nonce, has answered (RFC 9260 section 5.4, as RFC 9146 section 6 wants it).
+type sctpAddress struct {
+	proved net.Addr
+	aim    net.Addr // where the packet goes that is being written, if elsewhere
+
+	asked net.Addr // what place may be the new one
+	nonce [nonceSize]byte
+	at    time.Time // of the question
+}
+
+const (
+	// askPeriod is the shortest time between two questions, however many addresses appear.
+	askPeriod = 50 * time.Millisecond
+	// nonceSize is not that of a heartbeat of pion/sctp, which the library would take
+	// the answer for.
+	nonceSize = 16
+
+	heartbeatNonce = 8 // offset in the chunk
+	paramHeartbeat = 1
+)
+
+// destination is where the packet goes that is being written.
+func (p *sctpPath) destination() net.Addr {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.address.aim != nil {
+		return p.address.aim
+	}
+	return p.address.proved
+}
+
+// peerAddr is where the peer proved to be.
+func (p *sctpPath) peerAddr() net.Addr {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.address.proved
+}
+
+// aim directs the packets written from now on to an address, or with nil to the
+// proved one.
+func (p *sctpPath) aim(to net.Addr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.address.aim = to
+}
+
+// ask returns the nonce for a place, unless it is the proved one or we have asked
+// just now.
+func (p *sctpPath) ask(at net.Addr) (nonce [nonceSize]byte, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sameAddr(at, p.address.proved) {
+		return nonce, false
+	}
+	now := time.Now()
+	if now.Sub(p.address.at) < askPeriod {
+		return nonce, false
+	}
+	rand.Read(nonce[:]) // never fails
+	p.address.asked, p.address.nonce, p.address.at = at, nonce, now
+	return nonce, true
+}
+
+// answered makes the place that was asked the proved one, if the peer is there still.
+func (p *sctpPath) answered(chunk []byte, at net.Addr) {
+	if len(chunk) != heartbeatNonce+nonceSize {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.address.asked == nil || [nonceSize]byte(chunk[heartbeatNonce:]) != p.address.nonce || !sameAddr(at, p.address.asked) {
+		return
+	}
+	p.address.proved, p.address.asked = at, nil
+}
+
+// follow asks whether the peer is where its newest record came from. It is called
+// when DTLS has looked at all packets so far.
+func (l *sctpLink) follow() {
+	at := l.conn.RemoteAddr()
+	if nonce, ok := l.path.ask(at); ok {
+		l.write(l.heartbeat(nonce), at)
+	}
+}
+
+// headerTo is the common header of packets to a peer with that INIT chunk: ports, tag
+// and no checksum.
+func headerTo(init []byte) [sctpHeader]byte {
+	header := [sctpHeader]byte{sctpFirstByte, sctpPort & 0xff, sctpFirstByte, sctpPort & 0xff}
+	copy(header[4:], init[4:8])
+	return header
+}
+
+// heartbeat is a packet that asks the peer to repeat a nonce.
+func (l *sctpLink) heartbeat(nonce [nonceSize]byte) []byte {
+	packet := append(l.header[:], chunkHeartbeat, 0)
+	packet = binary.BigEndian.AppendUint16(packet, heartbeatNonce+nonceSize)
+	packet = binary.BigEndian.AppendUint16(packet, paramHeartbeat)
+	packet = binary.BigEndian.AppendUint16(packet, 4+nonceSize)
+	return append(packet, nonce[:]...)
+}
+
+// write sends an SCTP packet, to the peer's proved place unless told otherwise.
+func (l *sctpLink) write(b []byte, to net.Addr) (int, error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if to != nil {
+		l.path.aim(to)
+		defer l.path.aim(nil)
+	}
+	return l.conn.Write(b)
+}

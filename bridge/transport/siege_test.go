@@ -1,0 +1,161 @@
+package transport
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	mathrand "math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pion/dtls/v3"
+	"github.com/quic-go/quic-go"
+)
+
+// crowdSize is how many addresses strangers have who begin handshakes that they never
+// finish, and another when one comes to nothing.
+const crowdSize = 250
+
+// gag passes on the first packets that are written, until it is given more.
+type gag struct {
+	net.PacketConn
+	left  atomic.Int32
+	given func(b []byte) bool // whether a packet that was read gives one more
+}
+
+func (g *gag) WriteTo(b []byte, to net.Addr) (int, error) {
+	if g.left.Add(-1) < 0 {
+		return len(b), nil
+	}
+	return g.PacketConn.WriteTo(b, to)
+}
+
+func (g *gag) ReadFrom(b []byte) (int, net.Addr, error) {
+	n, from, err := g.PacketConn.ReadFrom(b)
+	if err == nil && g.given(b[:n]) {
+		g.left.Store(g.again())
+	}
+	return n, from, err
+}
+
+// again is how many packets follow a Retry.
+func (g *gag) again() int32 { return 1 }
+
+// isRetry tells whether a packet asks for a proof of the address (RFC 9000 section 17.2.5).
+func isRetry(b []byte) bool { return len(b) > 0 && b[0]&0xf0 == 0xf0 }
+
+// attack is how a stranger holds a handshake, until it ends or ctx is done.
+type attack func(ctx context.Context, bind func() net.PacketConn, robot *Endpoint)
+
+// halfOverQUIC sends the first of the packets that a ClientHello takes.
+func halfOverQUIC(ctx context.Context, bind func() net.PacketConn, robot *Endpoint) {
+	overQUIC(ctx, bind, robot, slices.Repeat([]string{"a protocol with a long name"}, 100))
+}
+
+// overQUIC sends one packet, and one more after a Retry.
+func overQUIC(ctx context.Context, bind func() net.PacketConn, robot *Endpoint, protocols []string) {
+	conn := &gag{PacketConn: bind(), given: isRetry}
+	defer conn.Close()
+	conn.left.Store(1)
+	transport := &quic.Transport{Conn: conn}
+	defer transport.Close()
+	conf := &tls.Config{NextProtos: protocols, InsecureSkipVerify: true, ServerName: "x",
+		CurvePreferences: []tls.CurveID{tls.X25519}} // or no ClientHello goes into one packet
+	if c, err := transport.Dial(ctx, robot.localAddr(), conf, &quic.Config{HandshakeIdleTimeout: 6 * time.Second}); err == nil {
+		c.CloseWithError(0, "")
+	}
+}
+
+func wholeOverQUIC(ctx context.Context, bind func() net.PacketConn, robot *Endpoint) {
+	overQUIC(ctx, bind, robot, []string{alpn})
+}
+
+// overSCTP shows its cookie, and then what open sends.
+func overSCTP(ctx context.Context, bind func() net.PacketConn, robot *Endpoint, open func(context.Context, *sctpPath)) {
+	socket := newSCTPSocket(bind(), resetter{})
+	socket.admit = func(*sctpPath, net.Addr) bool { return false }
+	socket.run(func(error) {})
+	defer socket.close()
+	var key pathKey
+	rand.Read(key.attempt[:])
+	path := newSCTPPath(socket, key, shim{kind: kindToListener, attempt: key.attempt}, robot.localAddr())
+	socket.remember(path)
+	defer path.Close()
+	p := &sctpProtocol{socket: socket}
+	if _, err := p.knock(ctx, path, robot.localAddr()); err == nil {
+		open(ctx, path)
+	}
+}
+
+func halfOverSCTP(ctx context.Context, bind func() net.PacketConn, robot *Endpoint) {
+	overSCTP(ctx, bind, robot, func(ctx context.Context, path *sctpPath) {
+		part := []byte{22, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0x00, 0x20, 1, 0xff, 0, 0, 0, 0, 0, 0, 1, 0, 0x00, 0x14}
+		path.WriteTo(append(part, make([]byte, 20)...), robot.localAddr())
+		ended := make([]byte, 100)
+		stop := context.AfterFunc(ctx, func() { path.SetReadDeadline(time.Unix(1, 0)) })
+		defer stop()
+		path.ReadFrom(ended)
+	})
+}
+
+func wholeOverSCTP(ctx context.Context, bind func() net.PacketConn, robot *Endpoint) {
+	overSCTP(ctx, bind, robot, func(ctx context.Context, path *sctpPath) {
+		conn := &gag{PacketConn: path, given: func([]byte) bool { return false }}
+		conn.left.Store(1)
+		c, err := dtls.ClientWithOptions(conn, robot.localAddr(), dtls.WithInsecureSkipVerify(true), dtls.WithSupportedProtocols(alpn),
+			dtls.WithLoggerFactory(silentLogs()), dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret))
+		if err != nil {
+			panic(err)
+		}
+		defer c.Close()
+		c.HandshakeContext(ctx)
+	})
+}
+
+var attacks = []struct {
+	name   string
+	sctp   bool
+	attack attack
+}{
+	{"QUICHalf", false, halfOverQUIC},
+	{"QUICWhole", false, wholeOverQUIC},
+	{"SCTPHalf", true, halfOverSCTP},
+	{"SCTPWhole", true, wholeOverSCTP},
+}
+
+// siege is an attack that is kept up.
+type siege struct {
+	do    attack
+	each  int           // at a time, from each address
+	pause time.Duration // before the next
+	bind  func(i int) net.PacketConn
+}
+
+// begin returns what ends it.
+func (s siege) begin(robot *Endpoint) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for i := range crowdSize {
+		for range s.each {
+			wg.Go(func() {
+				offset := time.Duration(mathrand.Int64N(int64(time.Second)))
+				for ctx.Err() == nil {
+					select {
+					case <-ctx.Done():
+						return
+					case <-time.After(offset):
+						offset = s.pause
+					}
+					s.do(ctx, func() net.PacketConn { return s.bind(i) }, robot)
+				}
+			})
+		}
+	}
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}

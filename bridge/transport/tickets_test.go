@@ -1,0 +1,87 @@
+package transport
+
+import (
+	"crypto/tls"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"achbridge/bridge/trust"
+)
+
+// ticketCounter is where a dialler keeps what lets it resume a connection.
+type ticketCounter struct {
+	tls.ClientSessionCache
+	kept atomic.Int32
+}
+
+func (c *ticketCounter) Put(key string, s *tls.ClientSessionState) {
+	if s != nil {
+		c.kept.Add(1)
+	}
+	c.ClientSessionCache.Put(key, s)
+}
+
+// A resumed connection would show no certificate: who has been revoked since would get
+// in again. So there is nothing to resume by, and no early data, which could be replayed.
+func TestNobodyGetsATicket(t *testing.T) {
+	inBubble(Listen, func(t *testing.T, l *lab) {
+		robot := l.node(t, "robot")
+		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("pc"), Host: "pc"}))
+		tickets := &ticketCounter{ClientSessionCache: tls.NewLRUClientSessionCache(8)}
+		s.tls.ClientSessionCache, s.tls.ServerName = tickets, "robot"
+		for range 2 {
+			conn, err := s.DialEarly(t.Context(), robot.localAddr(), s.tls, s.conf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := askWelcome(t.Context(), conn); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if state := conn.ConnectionState(); state.Used0RTT || state.TLS.DidResume {
+				t.Errorf("connection: early data %t, resumed %t, want neither", state.Used0RTT, state.TLS.DidResume)
+			}
+			conn.CloseWithError(0, "")
+		}
+		if got := tickets.kept.Load(); got != 0 {
+			t.Errorf("tickets: got %d, want none", got)
+		}
+	})(t)
+}
+
+// The same of a dialler: it keeps nothing by which it would resume.
+func TestNobodyTakesATicket(t *testing.T) {
+	inBubble(Listen, func(t *testing.T, l *lab) {
+		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("robot"), Host: "robot"}))
+		s.tls.ClientAuth = tls.RequireAnyClientCert
+		listener, err := s.Listen(s.tls, s.conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pc := l.startAt(t, netip.MustParseAddrPort("10.0.0.9:8076"), Config{Key: l.keys[0], Node: nodeOf("pc"), Host: "pc"})
+		for range 2 {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				conn, err := listener.Accept(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				giveWelcome(t.Context(), conn)
+				time.Sleep(time.Second)
+				if conn.ConnectionState().TLS.DidResume {
+					t.Error("the dialler resumed")
+				}
+			}()
+			session, err := pc.Dial(t.Context(), Addrs{QUIC: s.Conn.LocalAddr()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-done
+			session.Close("")
+		}
+	})(t)
+}

@@ -1,0 +1,218 @@
+package bridge
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/bridge/transport"
+	"achbridge/bridge/via"
+)
+
+// The transports as scenarios name them; "auto" is both.
+const (
+	overQUIC = "quic"
+	overSCTP = "sctp"
+)
+
+// sockets opens those of h.over, SCTP's at the port after QUIC's.
+func (h *host) sockets() (quic, sctp net.PacketConn) {
+	h.w.t.Helper()
+	listen := func(port int) net.PacketConn {
+		conn, err := h.net.Listen(port)
+		if err != nil {
+			h.w.t.Fatal(err)
+		}
+		if h.filtered == nil {
+			return conn
+		}
+		return filterConn{conn, h.filtered}
+	}
+	if h.over != overSCTP {
+		quic = listen(port)
+	}
+	if h.over == overSCTP || h.over == "auto" {
+		sctp = listen(port + 1)
+	}
+	return quic, sctp
+}
+
+// filterConn loses what is sent to a port.
+type filterConn struct {
+	net.PacketConn
+	port *atomic.Int32
+}
+
+func (c filterConn) WriteTo(b []byte, to net.Addr) (int, error) {
+	if at, err := netip.ParseAddrPort(to.String()); err == nil && int32(at.Port()) == c.port.Load() {
+		return len(b), nil
+	}
+	return c.PacketConn.WriteTo(b, to)
+}
+
+// asPeer is h as others list it: where it listens, or may.
+func (h *host) asPeer(over string) Peer {
+	sctp := *h.addr().(*net.UDPAddr)
+	sctp.Port++
+	a := transport.Addrs{QUIC: h.addr(), SCTP: &sctp}
+	switch h.over {
+	case "", overQUIC:
+		a.SCTP = nil
+	case overSCTP:
+		a.QUIC = nil
+	}
+	return Peer{Host: h.name, Node: h.id.String(), Addrs: []transport.Addrs{a}, Static: true, Over: via.Kind(over)}
+}
+
+// streamingOver is a robot that streams to a PC, both with both transports; what
+// either sends to the port in filtered gets lost.
+func streamingOver(w *world, filtered int32, over string) (robot, pc *host, port *atomic.Int32) {
+	w.t.Helper()
+	robot, pc, port = w.host("robot", wire10ms), w.host("pc", wire10ms), new(atomic.Int32)
+	port.Store(filtered)
+	for _, h := range []*host{robot, pc} {
+		h.over, h.filtered = "auto", port
+	}
+	robot.run(Config{})
+	pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}})
+	robot.channel("imu", 16, 64).streams(64)
+	pc.node.SetPeers([]Peer{robot.asPeer(over)})
+	return robot, pc, port
+}
+
+// live waits until the mirror on pc is fed over a transport.
+func (h *host) live(over string, limit time.Duration) time.Duration {
+	h.w.t.Helper()
+	return h.w.within(limit, "mirror over "+over, func() bool {
+		return h.link().Transport == via.Kind(over) && h.link().State == status.LinkUp && h.mirror("robot.imu").State == status.MirrorLive
+	})
+}
+
+func TestLinkRunsOverTheTransportThatIsNotFiltered(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		filtered int32
+		over     string
+		want     string
+	}{
+		{"Neither", 0, "", overQUIC},
+		{"QUIC", port, "", overSCTP},
+		{"SCTP", port + 1, "", overQUIC},
+		{"NeitherAndForced", 0, overSCTP, overSCTP},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				_, pc, _ := streamingOver(w, c.filtered, c.over)
+				t.Logf("followed after %v", pc.live(c.want, time.Second))
+			})
+		})
+	}
+}
+
+func TestLinkGoesOverToTheOtherTransportWhenItsOwnIsFiltered(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, pc, filtered := streamingOver(w, 0, "")
+		pc.live(overQUIC, time.Second)
+		time.Sleep(5 * time.Second)
+		filtered.Store(port)
+		t.Logf("QUIC filtered: live over SCTP after %v", pc.live(overSCTP, 2*time.Second))
+		filtered.Store(port + 1)
+		t.Logf("SCTP filtered: live over QUIC after %v", pc.live(overQUIC, 2*time.Second))
+	})
+}
+
+func TestLinkChangesItsTransportWhenToldTo(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc, _ := streamingOver(w, 0, "")
+		pc.live(overQUIC, time.Second)
+		pc.node.SetPeers([]Peer{robot.asPeer(overSCTP)})
+		pc.live(overSCTP, time.Second)
+		pc.node.SetPeers([]Peer{robot.asPeer("")})
+		time.Sleep(5 * time.Second)
+		if got := pc.link().Transport; got != overSCTP {
+			t.Errorf("told nothing any more: got %s, want it as it is", got)
+		}
+		pc.node.SetPeers([]Peer{robot.asPeer(overQUIC)})
+		pc.live(overQUIC, time.Second)
+	})
+}
+
+// The robot, which knows nothing of the PC's wish, dials over QUIC as well.
+func TestPeerIsLinkedOverTheForcedTransportWhoeverDials(t *testing.T) {
+	for _, lower := range []string{"robot", "pc"} {
+		t.Run(lower, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+				for _, h := range []*host{robot, pc} {
+					h.over, h.id[0] = "auto", 2
+					if h.name == lower {
+						h.id[0] = 1
+					}
+				}
+				robot.run(Config{})
+				pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}})
+				robot.channel("imu", 16, 64).streams(64)
+				robot.node.SetPeers([]Peer{pc.asPeer("")})
+				w.within(time.Second, "link over QUIC", func() bool { return robot.link().Transport == overQUIC })
+				pc.node.SetPeers([]Peer{robot.asPeer(overSCTP)})
+				pc.live(overSCTP, time.Second)
+				for range 100 {
+					time.Sleep(100 * time.Millisecond)
+					if pc.link().Transport != overSCTP || robot.link().Transport != overSCTP {
+						t.Fatalf("got links over %q and %q, want sctp for good", pc.link().Transport, robot.link().Transport)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestSessionOverTheTransportNotWantedIsRefused(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		for _, h := range []*host{robot, pc} {
+			h.over = "auto"
+			h.run(Config{})
+		}
+		wish := robot.asPeer(overSCTP)
+		wish.Addrs = []transport.Addrs{{QUIC: wish.Addrs[0].QUIC}} // so that it is the robot alone that dials
+		pc.node.SetPeers([]Peer{wish})
+		robot.node.SetPeers([]Peer{pc.asPeer(overQUIC)})
+		w.within(time.Second, "refusal", func() bool {
+			return pc.said("to be linked over another transport") > 0 && robot.said("this node wants the other transport") > 0
+		})
+		if pc.link().Peer != "" {
+			t.Errorf("got link %+v, want none", pc.link())
+		}
+	})
+}
+
+func TestPeerWithoutACommonTransportIsToldWithTheCure(t *testing.T) {
+	for _, c := range []struct{ theirs, ours, over, want string }{
+		{overQUIC, overSCTP, "", "listens on quic only, this node on sctp: start one of them with --transport=auto"},
+		{overSCTP, overQUIC, "", "listens on sctp only, this node on quic"},
+		{overQUIC, "auto", overSCTP, "to be linked over sctp, and listens on quic only: start it with --transport=auto"},
+	} {
+		t.Run(c.theirs+" "+c.ours+" "+c.over, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+				robot.over, pc.over = c.theirs, c.ours
+				robot.run(Config{})
+				pc.run(Config{})
+				pc.node.SetPeers([]Peer{robot.asPeer(c.over)})
+				time.Sleep(20 * time.Second)
+				if list := pc.node.Status().Peers; len(list) != 1 || !strings.Contains(list[0].Error, c.want) {
+					t.Errorf("got %+v, want %q", list, c.want)
+				}
+				if n := pc.said("peer cannot be reached"); n != 1 {
+					t.Errorf("logged %d times, want once", n)
+				}
+			})
+		})
+	}
+}

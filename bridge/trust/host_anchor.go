@@ -1,0 +1,184 @@
+package trust
+
+import (
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+var (
+	// ErrRevoked says that the authority has revoked a certificate: the peer's or, as
+	// the text says then, ours.
+	ErrRevoked = errors.New("certificate is revoked")
+	// ErrNotNow says that a certificate has ended, or that a clock is wrong.
+	ErrNotNow = errors.New("certificate is not good now")
+)
+
+// CertificateError is why a certificate of the peer does not count, although our
+// authority has signed it. It wraps ErrRevoked or ErrNotNow.
+type CertificateError struct {
+	err    error
+	detail string
+}
+
+func (e *CertificateError) Error() string { return "peer's " + e.Told() }
+
+func (e *CertificateError) Unwrap() error { return e.err }
+
+// Told returns the text without saying whose certificate it is.
+func (e *CertificateError) Told() string { return e.err.Error() + e.detail }
+
+const (
+	// sessionLife is how long the certificate is good that a host signs for itself.
+	sessionLife = 24 * time.Hour
+	// sessionSpare is what must be left of it when it is shown.
+	sessionSpare = sessionLife / 2
+)
+
+// hostAnchor is the trust in hosts that have a certificate of our authority.
+// Dates count here.
+type hostAnchor struct {
+	key     *hostKey
+	roots   *x509.CertPool
+	revoked *Revocations
+	session *sessionCert
+}
+
+// sessionCert is the certificate that this host has signed for itself last.
+type sessionCert struct {
+	mu      sync.Mutex
+	own     tls.Certificate
+	from    time.Time
+	through time.Time
+}
+
+func newHostAnchor(key *hostKey, revoked *Revocations) *hostAnchor {
+	roots := x509.NewCertPool()
+	roots.AddCert(key.authority)
+	if !revoked.signedBy(key.authority) {
+		revoked = nil // it was of another network
+	}
+	return &hostAnchor{key: key, roots: roots, revoked: revoked, session: &sessionCert{}}
+}
+
+// revoking is a with another list.
+func (a *hostAnchor) revoking(list *Revocations) *hostAnchor {
+	b := *a
+	b.revoked = list
+	return &b
+}
+
+func (a *hostAnchor) certificate() (*tls.Certificate, error) {
+	s := a.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now().Round(0) // by the wall clock, as the peer will look at it: it may have been set since the last time
+	if now.Before(s.from) || now.Add(sessionSpare).After(s.through) {
+		own, err := a.issue(now)
+		if err != nil {
+			return nil, err
+		}
+		s.own, s.from, s.through = own, now.Add(-slack), now.Add(sessionLife-slack)
+	}
+	own := s.own
+	return &own, nil
+}
+
+func (a *hostAnchor) issue(now time.Time) (tls.Certificate, error) {
+	template, err := sessionTemplate(a.key.host)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template.NotBefore, template.NotAfter = now.Add(-slack), now.Add(sessionLife-slack)
+	template.DNSNames = []string{dnsOf(a.key.host)}
+	own, err := issueSession(template, a.key.certificate, a.key.private)
+	own.Certificate = append(own.Certificate, a.key.certificate.Raw)
+	return own, err
+}
+
+func (a *hostAnchor) identify(chain []*x509.Certificate) (Peer, error) {
+	switch {
+	case len(chain) == 1:
+		return Peer{}, ErrWrongKey // a member of a network that has no authority
+	case len(chain) != 2:
+		return Peer{}, errBadCertificate
+	}
+	if err := a.vouched(chain[0], chain[1]); err != nil {
+		return Peer{}, err
+	}
+	if err := checkUsage(chain[0]); err != nil {
+		return Peer{}, err
+	}
+	name, err := bound(chain[0], chain[1])
+	if err != nil {
+		return Peer{}, err
+	}
+	return Peer{Host: name, Node: hostNode(a.key.authority.PublicKey.(ed25519.PublicKey), name)}, a.stands(chain)
+}
+
+// vouched verifies the chain from a session certificate over that of its host to
+// the authority: signatures, dates, names and the right to sign.
+func (a *hostAnchor) vouched(cert, host *x509.Certificate) error {
+	now := time.Now()
+	hosts := x509.NewCertPool()
+	hosts.AddCert(host)
+	chains, err := cert.Verify(x509.VerifyOptions{
+		Roots: a.roots, Intermediates: hosts, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
+	switch {
+	case unknown:
+		return ErrWrongKey
+	case isInvalid && invalid.Reason == x509.Expired:
+		return notNow(invalid.Cert, now)
+	case err != nil:
+		return fmt.Errorf("%w: %v", errBadCertificate, err)
+	case len(chains) != 1 || len(chains[0]) != 3:
+		return errBadCertificate // the authority has signed it, for whatever purpose
+	}
+	return nil
+}
+
+func notNow(cert *x509.Certificate, now time.Time) error {
+	return &CertificateError{ErrNotNow, fmt.Sprintf(": it is good from %s to %s, and the clock here says %s",
+		cert.NotBefore.Format(time.RFC3339), cert.NotAfter.Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
+}
+
+// bound returns the host that a session certificate is for: the one that its host's
+// certificate lets it name, and not for long. The standard verification does not go
+// as far: it would let robot speak for x.robot. A node id there is none: it follows
+// from the name.
+func bound(cert, host *x509.Certificate) (string, error) {
+	name, ok := hostOf(host)
+	switch {
+	case !ok,
+		cert.Subject.CommonName != name,
+		!slices.Equal(cert.DNSNames, []string{dnsOf(name)}),
+		cert.NotAfter.Sub(cert.NotBefore) > sessionLife:
+		return "", errBadCertificate
+	}
+	return name, nil
+}
+
+// stands does not look at the dates of a session certificate: a session lives on
+// when that by which it was begun has ended. Nor at when the host's begins, which was
+// in the past when the session was: only a clock that was set wrong can say otherwise.
+func (a *hostAnchor) stands(chain []*x509.Certificate) error {
+	if len(chain) != 2 || chain[1].CheckSignatureFrom(a.key.authority) != nil {
+		return ErrWrongKey
+	}
+	host, now := chain[1], time.Now()
+	if a.revoked.Has(serialOf(host)) {
+		return &CertificateError{err: ErrRevoked}
+	}
+	if now.After(host.NotAfter) {
+		return notNow(host, now)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package trust
+
+import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// hostKey is the key of one host of a network that has an authority.
+type hostKey struct {
+	authority   *x509.Certificate
+	certificate *x509.Certificate  // of the host, by the authority
+	private     ed25519.PrivateKey // of that
+	host        string
+	node        NodeID
+}
+
+var errHostText = errors.New("not a host's key: want the file that `achbridge ca issue` has written")
+
+// hostKeyOf checks what belongs together, and completes it.
+func hostKeyOf(h hostKey) (Key, error) {
+	host, ok := hostOf(h.certificate)
+	if !ok || h.certificate.CheckSignatureFrom(h.authority) != nil ||
+		!publicOf(h.private).Equal(h.certificate.PublicKey) {
+		return Key{}, errHostText
+	}
+	h.host, h.node = host, hostNode(h.authority.PublicKey.(ed25519.PublicKey), host)
+	return keyOf(keyring{host: &h}), nil
+}
+
+// serialOf is the number by which lists of revocations name a certificate.
+func serialOf(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }
+
+// hostOf returns the one host that an authority's certificate is for.
+func hostOf(cert *x509.Certificate) (host string, ok bool) {
+	if !cert.PermittedDNSDomainsCritical || len(cert.PermittedDNSDomains) != 1 {
+		return "", false
+	}
+	domain := cert.PermittedDNSDomains[0]
+	host = strings.TrimSuffix(domain, dnsOf(""))
+	return host, domain == dnsOf(host) && checkIssuable(host) == nil
+}
+
+func (h *hostKey) text() string {
+	return encodeBlock(blockCertificate, h.certificate.Raw) + encodeBlock(blockCertificate, h.authority.Raw) +
+		encodePrivate(h.private)
+}
+
+// parseHostKey parses the text of a host's key. Its errors never repeat the text.
+func parseHostKey(text string) (Key, error) {
+	blocks, ok := decodeBlocks(text, blockCertificate, blockCertificate, blockPrivate)
+	if !ok {
+		blocks, ok = decodeBlocks(text, blockCertificate, blockCertificate, blockPrivate, blockMembers)
+	}
+	if !ok {
+		return Key{}, errHostText
+	}
+	certificate, ok1 := parseCertificate(blocks[0])
+	authority, ok2 := parseCertificate(blocks[1])
+	private, ok3 := parsePrivate(blocks[2])
+	if !ok1 || !ok2 || !ok3 {
+		return Key{}, errHostText
+	}
+	return hostKeyOf(hostKey{authority: authority, certificate: certificate, private: private})
+}
+
+// host is nil unless k is the key of one host.
+func (k Key) host() *hostKey {
+	if k.held == nil {
+		return nil
+	}
+	return k.held().host
+}
+
+// Host returns the name of the host that k is for, "" when k is for any host.
+func (k Key) Host() string {
+	if h := k.host(); h != nil {
+		return h.host
+	}
+	return ""
+}
+
+// Node returns the node id that the holder of k has; zero when the holder chooses it.
+func (k Key) Node() NodeID {
+	if h := k.host(); h != nil {
+		return h.node
+	}
+	return NodeID{}
+}
+
+// Fits returns why a node that has k may not be self, nil if it may.
+func (k Key) Fits(self Peer) error {
+	h := k.host()
+	switch {
+	case h == nil:
+		return nil
+	case self.Host != h.host:
+		return fmt.Errorf("host name %q: the certificate is for %q", self.Host, h.host)
+	case self.Node != h.node:
+		return fmt.Errorf("node id %v: that of the certificate is %v", self.Node, h.node)
+	}
+	return nil
+}
+
+// Ends returns when the host's certificate ends; zero when k has none.
+func (k Key) Ends() time.Time {
+	if h := k.host(); h != nil {
+		return h.certificate.NotAfter
+	}
+	return time.Time{}
+}
+
+// Serial returns the serial number of the host's certificate in hexadecimal digits, by
+// which it is revoked; "" when k has none.
+func (k Key) Serial() string {
+	if h := k.host(); h != nil {
+		return serialOf(h.certificate)
+	}
+	return ""
+}

@@ -1,0 +1,110 @@
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// maxKeyFile bounds what is read of a file with a secret, to name the error instead
+// of reading a device for ever.
+const maxKeyFile = 16 << 10
+
+// ReadKey reads the key file at path. A missing file gives fs.ErrNotExist, a file
+// that others may read or write fs.ErrPermission; the errors name the cure.
+func ReadKey(path string) (Key, error) {
+	text, err := readSecret("network key", path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Key{}, fmt.Errorf("network key %s: %w: make one with `achbridge key new`, or copy it from another host of the network", path, fs.ErrNotExist)
+	}
+	if err != nil {
+		return Key{}, err
+	}
+	k, err := parseKey(text)
+	if err != nil {
+		return Key{}, fmt.Errorf("network key %s: %w", path, err)
+	}
+	return k, nil
+}
+
+// readSecret reads a regular file that nobody but its owner may touch.
+func readSecret(what, path string) (string, error) {
+	// Without O_NONBLOCK a FIFO at this path would block for ever.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s %s: not a regular file", what, path)
+	}
+	if loose := info.Mode().Perm() & 0o077; loose != 0 {
+		return "", fmt.Errorf("%s %s: %w: mode %04o lets others at it: chmod 600 %s",
+			what, path, fs.ErrPermission, info.Mode().Perm(), path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	return string(text), nil
+}
+
+// Write stores the key at path with mode 0600. It never overwrites: an existing
+// file gives fs.ErrExist. The directory must exist.
+func (k Key) Write(path string) error {
+	if k.held == nil {
+		return fmt.Errorf("network key %s: no key to write", path)
+	}
+	return writeSecret("network key", path, k.text())
+}
+
+func writeSecret(what, path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s %s: %w and is kept: remove it first, or choose another path", what, path, fs.ErrExist)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	_, err = f.WriteString(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		os.Remove(path) // half a key is worse than none
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// Replace puts the key in the place of the existing file at path: a reader finds the old
+// key or the new one. The owner of the file stays.
+func (k Key) Replace(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("network key: %w", err)
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".achbridge-key-")
+	if err != nil {
+		return fmt.Errorf("network key: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	next := filepath.Join(dir, "key")
+	if err := k.Write(next); err != nil {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	if err := os.Chown(next, int(owner.Uid), int(owner.Gid)); err != nil {
+		return fmt.Errorf("network key: %w", err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		return fmt.Errorf("network key: %w", err)
+	}
+	return nil
+}

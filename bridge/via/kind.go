@@ -1,0 +1,54 @@
+// Package via names the protocols that sessions run over:
+//
+//	kind, err := via.Parse("quic") // as flags and files have it
+//	fmt.Println(kind == via.QUIC)
+//
+// It is apart from package transport, which speaks them, so that rules and status can
+// name a protocol without it.
+package via
+
+import "fmt"
+
+// Kind is the protocol that a session runs over. The zero value, Any, names none: the
+// choice is Dial's.
+type Kind string
+
+const (
+	Any  Kind = ""
+	QUIC Kind = "quic"
+	SCTP Kind = "sctp"
+
+	Pipe Kind = "pipe" // of no network, see Pipe
+)
+
+// String returns quic or sctp, and auto for Any.
+func (k Kind) String() string {
+	if k == Any {
+		return "auto"
+	}
+	return string(k)
+}
+
+// Parse parses auto, quic or sctp, as users write them in flags and files.
+func Parse(text string) (Kind, error) {
+	switch text {
+	case Any.String():
+		return Any, nil
+	case string(QUIC), string(SCTP):
+		return Kind(text), nil
+	}
+	return Any, fmt.Errorf("transport %q: want auto, quic or sctp", text)
+}
+
+// MarshalText returns quic or sctp, and nothing for Any.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k), nil }
+
+// UnmarshalText parses what MarshalText returns.
+func (k *Kind) UnmarshalText(text []byte) error {
+	switch parsed := Kind(text); parsed {
+	case Any, QUIC, SCTP, Pipe:
+		*k = parsed
+		return nil
+	}
+	return fmt.Errorf("transport %q: want quic or sctp", text)
+}

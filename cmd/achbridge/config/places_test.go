@@ -1,0 +1,34 @@
+package config
+
+import "testing"
+
+func TestPlacesOfFiles(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		UID                 int
+		env                 map[string]string
+		key, control, state string // "": an error
+	}{
+		{"root", 0, map[string]string{"HOME": "/root", "XDG_CONFIG_HOME": "/root/.config"}, SystemKey, SystemControl, SystemState},
+		{"user", 1000, map[string]string{"HOME": "/home/ann", "XDG_RUNTIME_DIR": "/run/user/1000"},
+			"/home/ann/.config/achbridge/key", "/run/user/1000/achbridge/control.sock", "/home/ann/.local/state/achbridge"},
+		{"user with XDG", 1000, map[string]string{"HOME": "/home/ann", "XDG_CONFIG_HOME": "/cfg", "XDG_STATE_HOME": "/st"},
+			"/cfg/achbridge/key", "", "/st/achbridge"},
+		{"user with nothing", 1000, nil, "", "", ""},
+		{"service", 999, map[string]string{"HOME": "/nonexistent", "CONFIGURATION_DIRECTORY": "/etc/achbridge", "RUNTIME_DIRECTORY": "/run/achbridge", "STATE_DIRECTORY": "/var/lib/achbridge"},
+			SystemKey, SystemControl, SystemState},
+		{"service of root", 0, map[string]string{"RUNTIME_DIRECTORY": "/run/other"}, SystemKey, "/run/other/control.sock", SystemState},
+		{"relative XDG", 1000, map[string]string{"XDG_CONFIG_HOME": "cfg"}, "", "", ""},
+	} {
+		a := Places{UID: c.UID, Env: func(k string) string { return c.env[k] }}
+		for _, p := range []struct {
+			what, want string
+			place      func() (string, error)
+		}{{"key", c.key, a.KeyPath}, {"control", c.control, a.controlPath}, {"state", c.state, a.StatePath}} {
+			got, err := p.place()
+			if got != p.want || (err != nil) != (p.want == "") {
+				t.Errorf("%s, %s: got %q, %v, want %q", c.name, p.what, got, err, p.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"achbridge/cmd/achbridge/ui"
+)
+
+// origin is where a setting is written; the zero origin is the default's.
+type origin struct {
+	Source string `json:"source,omitempty"` // a file, a flag as in --name, a variable
+	Line   int    `json:"line,omitempty"`   // of a file, from 1
+	Column int    `json:"column,omitempty"` // in characters, from 1
+	Path   string `json:"path,omitempty"`   // of the key, as in mirror[0].budget
+}
+
+// String is how a person finds the place: FILE:LINE, a flag, a variable.
+func (p origin) String() string {
+	switch {
+	case p.Source == "":
+		return "default"
+	case p.Line == 0:
+		return p.Source
+	}
+	return fmt.Sprintf("%s:%d", p.Source, p.Line)
+}
+
+// at is the place of a key below this one.
+func (p origin) at(key string) origin {
+	p.Path = strings.TrimPrefix(p.Path+"."+key, ".")
+	return p
+}
+
+// problem is one mistake in the configuration, with what would be right.
+type problem struct {
+	origin
+	Text string `json:"problem"`
+}
+
+func (p problem) Error() string {
+	where := p.Source
+	if p.Line > 0 {
+		where = fmt.Sprintf("%s:%d:%d", p.Source, p.Line, p.Column)
+	}
+	path := p.Path
+	if p.Line == 0 && p.Source != "" && !strings.ContainsAny(path, "[.") {
+		path = "" // the flag, or the variable, is called as the key
+	}
+	list := slices.DeleteFunc([]string{where, path, p.Text}, func(s string) bool { return s == "" })
+	return strings.Join(list, ": ")
+}
+
+// Problems are all mistakes of one configuration, in the order of the file.
+type Problems []problem
+
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (ps *Problems) add(at origin, format string, args ...any) {
+	*ps = append(*ps, problem{at, fmt.Sprintf(format, args...)})
+}
+
+// err is nil when there are none.
+func (ps Problems) err() error {
+	if len(ps) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(ps, func(a, b problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return ps
+}
+
+// unknown says what may have been meant by a word that is none of words.
+func unknown(word string, words []string) string {
+	plain := strings.ReplaceAll(strings.ToLower(word), "-", "_")
+	best, least := "", 1+min(2, len(plain)/2)
+	for _, w := range words {
+		d := distance(plain, w)
+		if len(plain) >= 3 && strings.HasPrefix(w, plain) || strings.TrimSuffix(plain, "s") == w {
+			d = 0
+		}
+		if d < least {
+			best, least = w, d
+		}
+	}
+	if best != "" {
+		return "unknown key; did you mean " + best + "?"
+	}
+	return "unknown key; there are " + ui.AndList(words)
+}
+
+// distance is how many letters must be changed, put in or left out to get from a
+// to b (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := last
+			if a[i] != b[j] {
+				change++
+			}
+			last = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,283 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"achbridge/bridge/rule"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// ruleEntry is one entry of export, accept, mirror or push as it is written: text or
+// a mapping, which come to the same.
+type ruleEntry struct {
+	at      origin
+	text    string // empty for a mapping
+	mapping bool
+	options []ruleOption
+	broken  bool // it was not understood, and that is noted
+}
+
+// ruleOption is one key of a rule with its values.
+type ruleOption struct {
+	key    string
+	at     origin
+	values []value
+}
+
+// option returns the rule's option of a name, if it has it.
+func (r ruleEntry) option(key string) (ruleOption, bool) {
+	i := slices.IndexFunc(r.options, func(o ruleOption) bool { return o.key == key })
+	if i < 0 {
+		return ruleOption{}, false
+	}
+	return r.options[i], true
+}
+
+// rules reads the rules of one list of the file, those that are not understood
+// left out.
+func (p *configParser) rules(key configKey, in pair) ([]ruleEntry, bool) {
+	items, ok := p.items(in.value, in.at, key.example)
+	rules := make([]ruleEntry, 0, len(items))
+	for i, item := range items {
+		under := in.at.index(i).or(p.place(item))
+		under.Path = in.at.index(i).Path
+		switch item.(type) {
+		case *ast.MappingNode, *ast.MappingValueNode:
+			rules = append(rules, p.ruleOf(key, item, under))
+		default:
+			if v, good := p.scalar(item, under, key.example); good {
+				rules = append(rules, ruleEntry{at: under, text: v.text})
+			}
+		}
+	}
+	return rules, ok
+}
+
+func (p *configParser) ruleOf(list configKey, n ast.Node, under origin) ruleEntry {
+	r := ruleEntry{at: under, mapping: true}
+	keys := ruleKeysOf(list.name)
+	for _, in := range p.mapping(n, under, "a rule") {
+		i := slices.IndexFunc(keys, func(k ruleKey) bool { return k.name == in.key })
+		if i < 0 {
+			p.add(in.at, "%s", unknownIn(list.name, in.key))
+			continue
+		}
+		o := ruleOption{key: in.key, at: in.at}
+		example := cmp.Or(keys[i].example, ui.OrList(keys[i].words))
+		if _, several := in.value.(*ast.SequenceNode); several && keys[i].many {
+			o.values, _ = p.list(in.value, in.at, example)
+		} else if v, ok := p.scalar(in.value, in.at, example); ok {
+			o.values = []value{v}
+		}
+		r.options = append(r.options, o)
+	}
+	return r
+}
+
+// unknownIn says of a key that is none of a list's whether another list has it.
+func unknownIn(list, key string) string {
+	names := []string{}
+	for _, k := range ruleKeysOf(list) {
+		names = append(names, k.name)
+	}
+	for _, k := range ruleKeys() {
+		if k.name == key {
+			return fmt.Sprintf("rules of %s do not take it, those of %s do; here there are %s", list, ui.AndList(k.lists), ui.AndList(names))
+		}
+	}
+	return unknown(key, names)
+}
+
+// ruleBuilder makes bridge's rules of what is written, and collects the problems.
+type ruleBuilder struct{ Problems }
+
+// read returns the options of a rule of a list that is written as text, as its
+// mapping would have them: the channels first, then ,key=value; a push names
+// its host behind a blank.
+func (b *ruleBuilder) read(list string, r ruleEntry) ruleEntry {
+	if r.mapping {
+		return r
+	}
+	address, more, has := strings.Cut(r.text, ",")
+	put := func(key, text string) {
+		at := r.at.at(key)
+		r.options = append(r.options, ruleOption{key, at, []value{{text, at}}})
+	}
+	if list == "push" {
+		channel, target, _ := strings.Cut(strings.TrimSpace(address), " ")
+		host, as, named := strings.Cut(strings.TrimSpace(target), "/")
+		if host == "" {
+			b.add(r.at, "%q: want \"CHANNEL HOST[/NAME]\", as in \"goal krang\"", r.text)
+			r.broken = true
+			return r
+		}
+		put("hosts", host)
+		if named {
+			put("as", as)
+		}
+		address = channel
+	}
+	put("match", address)
+	for has {
+		var option string
+		option, more, has = strings.Cut(more, ",")
+		key, text, ok := strings.Cut(option, "=")
+		_, twice := r.option(key)
+		switch {
+		case !ok:
+			b.add(r.at, "option %q: want key=value, as in budget=20ms", option)
+		case twice:
+			b.add(r.at.at(key), "is there twice")
+		case !slices.ContainsFunc(ruleKeysOf(list), func(k ruleKey) bool { return k.name == key }):
+			b.add(r.at.at(key), "%s", unknownIn(list, key))
+		case key == "hosts":
+			at := r.at.at(key)
+			o := ruleOption{key: key, at: at}
+			for host := range strings.FieldsSeq(text) {
+				o.values = append(o.values, value{host, at})
+			}
+			r.options = append(r.options, o)
+		default:
+			put(key, text)
+		}
+	}
+	return r
+}
+
+// channels returns what match or deny names; nil when that is wrong already.
+func (b *ruleBuilder) channels(r ruleEntry) (values []value, deny bool) {
+	match, matches := r.option("match")
+	forbid, denies := r.option("deny")
+	switch {
+	case r.broken:
+	case matches && denies:
+		b.add(forbid.at, "goes not with match: a rule either allows or denies; make two rules")
+	case !matches && !denies:
+		b.add(r.at, "names no channel; want match: PATTERN, or deny: PATTERN")
+	case denies:
+		for _, o := range r.options {
+			if o.key != "deny" && o.key != "hosts" {
+				b.add(o.at, "does nothing in a rule that denies; leave it out")
+			}
+		}
+		return b.some(forbid), true
+	}
+	return b.some(match), false
+}
+
+// some are the values of an option, of which there must be one.
+func (b *ruleBuilder) some(o ruleOption) []value {
+	if o.at.Path != "" && o.values != nil && len(o.values) == 0 {
+		b.add(o.at, "is an empty list; name something, or leave the line out")
+	}
+	return o.values
+}
+
+// grants makes the rules of export or accept.
+func (b *ruleBuilder) grants(list string, rules []ruleEntry) rule.Grants {
+	grants := rule.Grants{}
+	for _, r := range rules {
+		channels, deny := b.channels(r)
+		g := rule.Grant{Deny: deny, From: r.at.Path}
+		for _, v := range channels {
+			b.check(v.at, rule.Grant{Channels: []string{v.text}}.Check())
+			g.Channels = append(g.Channels, v.text)
+		}
+		if hosts, ok := r.option("hosts"); ok {
+			g.Hosts = []string{}
+			for _, v := range b.some(hosts) {
+				b.check(v.at, rule.Grant{Hosts: []string{v.text}}.Check())
+				g.Hosts = append(g.Hosts, v.text)
+			}
+		}
+		var m rule.Mirror
+		if b.how(r, &m) {
+			g.QoS, g.FileMode = m.QoS, m.FileMode
+			for _, o := range r.options {
+				g.Says = append(g.Says, o.key)
+			}
+			b.check(r.at, g.QoS.Check())
+		}
+		grants = append(grants, g)
+	}
+	return grants
+}
+
+// MirrorRules makes the rules of mirror, one for each HOST/PATTERN.
+func (b *ruleBuilder) MirrorRules(rules []ruleEntry) (mirrors []rule.Mirror) {
+	for _, r := range rules {
+		channels, deny := b.channels(r)
+		how := rule.Mirror{Deny: deny, From: r.at.Path}
+		good := b.how(r, &how)
+		for _, v := range channels {
+			m, err := rule.ParseMirror(v.text, ReadFile)
+			if err != nil || strings.Contains(v.text, ",") {
+				b.add(v.at, "%q: want HOST/CHANNEL or HOST/PATTERN, as in 'krang/*'", v.text)
+				continue
+			}
+			how.Host, how.Channel = m.Host, m.Channel
+			if good {
+				b.check(r.at, how.Check())
+			}
+			mirrors = append(mirrors, how)
+		}
+	}
+	return mirrors
+}
+
+// PushRules makes the rules of push, one for each channel and host.
+func (b *ruleBuilder) PushRules(rules []ruleEntry) (pushes []rule.Push) {
+	for _, r := range rules {
+		channels, deny := b.channels(r)
+		hosts, named := r.option("hosts")
+		targets := b.some(hosts)
+		switch {
+		case deny && !named:
+			targets = []value{{"*", r.at}}
+		case !named && channels != nil:
+			b.add(r.at, "names no host; want hosts: HOST")
+		}
+		var how rule.Mirror
+		good := b.how(r, &how)
+		for _, channel := range channels {
+			for _, host := range targets {
+				p := rule.Push{Channel: channel.text, Host: host.text, As: how.As, QoS: how.QoS, Over: how.Over, Deny: deny, From: r.at.Path}
+				if good {
+					b.check(r.at, p.Check())
+				}
+				pushes = append(pushes, p)
+			}
+		}
+	}
+	return pushes
+}
+
+// how sets the options that say how a mirror is made, and reports whether they
+// are good.
+func (b *ruleBuilder) how(r ruleEntry, m *rule.Mirror) bool {
+	before := len(b.Problems)
+	for _, o := range r.options {
+		if slices.Contains([]string{"match", "deny", "hosts"}, o.key) || len(o.values) == 0 {
+			continue
+		}
+		if err := m.Set(o.key, o.values[0].text, ReadFile); err != nil {
+			b.check(o.values[0].at, rule.WithoutKey(err))
+		}
+	}
+	return len(b.Problems) == before
+}
+
+// check notes an error, each of its lines as a problem.
+func (b *ruleBuilder) check(at origin, err error) {
+	if err == nil {
+		return
+	}
+	for line := range strings.Lines(err.Error()) {
+		b.add(at, "%s", strings.TrimRight(line, "\n"))
+	}
+}

@@ -1,0 +1,65 @@
+package config
+
+import "strings"
+
+// schema is a part of a JSON schema, by which editors complete and check the
+// configuration file while it is typed.
+type schema map[string]any
+
+// fileSchema is the schema of the configuration file, made from the tables that
+// the file is read by. It knows less than `achbridge check`: what a text may be is
+// left to that.
+func fileSchema() schema {
+	keys := schema{}
+	for _, k := range configKeys {
+		var s schema
+		switch k.kind {
+		case oneValue:
+			s = scalarSchema(k.words, k.example)
+		case aList:
+			s = schema{"type": "array", "items": scalarSchema(nil, k.example)}
+		default:
+			s = schema{"type": "array", "items": schema{"anyOf": []schema{scalarSchema(nil, k.example), ruleSchema(k.name)}}}
+		}
+		s["description"] = k.doc
+		keys[k.name] = s
+	}
+	return schema{
+		"$schema": "http://json-schema.org/draft-07/schema#",
+		"title":   "Configuration of achbridge", "type": []string{"object", "null"},
+		"properties": keys, "additionalProperties": false,
+	}
+}
+
+func ruleSchema(list string) schema {
+	keys := schema{}
+	for _, k := range ruleKeysOf(list) {
+		s := scalarSchema(k.words, k.example)
+		if k.many {
+			s = schema{"anyOf": []schema{s, {"type": "array", "items": s, "minItems": 1}}}
+		}
+		s["description"] = k.doc
+		keys[k.name] = s
+	}
+	needs := []string{"match"}
+	if list == "push" {
+		needs = append(needs, "hosts")
+	}
+	return schema{
+		"type": "object", "properties": keys, "additionalProperties": false,
+		"oneOf": []schema{{"required": needs}, {"required": []string{"deny"}}},
+	}
+}
+
+// scalarSchema is that of one value; words may be written as numbers.
+func scalarSchema(words []string, example string) schema {
+	switch {
+	case words == nil:
+		return schema{"type": []string{"string", "number"}, "examples": []string{example}}
+	case strings.Join(words, "") == "01234567":
+		return schema{"type": "integer", "minimum": 0, "maximum": 7}
+	case IsSwitch(words):
+		return schema{"type": "boolean"}
+	}
+	return schema{"enum": words}
+}

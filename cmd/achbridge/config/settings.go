@@ -1,0 +1,215 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"achbridge/discovery"
+)
+
+// Settings is everything `run` can be told, by flag, environment or file, as
+// text. Lists hold the same text in all of them.
+type Settings struct {
+	Name       string
+	Listen     string
+	Transport  TransportMode
+	Key        string
+	Export     []ruleEntry
+	Relay      []string
+	Accept     []ruleEntry
+	Adopt      []string
+	Mirror     []ruleEntry
+	Push       []ruleEntry
+	Peers      []string
+	Domains    []string
+	Interfaces []string
+	Discovery  discoveryMode
+	HTTP       HTTPAddress
+	HTTPHosts  []string
+	Control    string
+	State      string
+	Log        logLevel
+}
+
+const defaultListen = ":8076"
+
+func Defaults() Settings {
+	host, _ := os.Hostname()
+	return Settings{
+		Name:      HostName(host),
+		Listen:    defaultListen,
+		Transport: TransportAuto,
+		Discovery: discoveryAuto,
+	}
+}
+
+// HostName is what others call this host unless they are told otherwise: its
+// system name up to the first dot.
+func HostName(system string) string {
+	name, _, _ := strings.Cut(system, ".")
+	return discovery.HostName(name)
+}
+
+// ruleLists are the lists of rules by their names.
+func (s *Settings) ruleLists() map[string]*[]ruleEntry {
+	return map[string]*[]ruleEntry{"export": &s.Export, "accept": &s.Accept, "mirror": &s.Mirror, "push": &s.Push}
+}
+
+// Flags defines the flags of `run` with s as their values.
+func (s *Settings) Flags(f *pflag.FlagSet) {
+	f.SortFlags = false
+	rules := func(name, usage string) { f.Var(&ruleFlag{name, s.ruleLists()[name]}, name, usage) }
+	f.StringVar(&s.Name, "name", s.Name, "`NAME` of this host for others")
+	f.StringVar(&s.Listen, "listen", s.Listen, "UDP `ADDRESS:PORT` to listen on")
+	f.Var(&s.Transport, "transport", "what links run over: auto (QUIC, else SCTP on the next port), quic, or sctp")
+	f.StringVar(&s.Key, "key", s.Key, "key `FILE` (default: see achbridge key --help)")
+	rules("mirror", "mirror `HOST/PATTERN[,KEY=VALUE]` here, options as above")
+	rules("push", "have another host mirror a channel of ours: `\"CHANNEL HOST[/NAME]\"`")
+	rules("export", "let peers read the channels that match `PATTERN[,KEY=VALUE]` (default all)")
+	f.StringArrayVar(&s.Relay, "relay", nil, "let peers also read the mirrors that match `PATTERN` (default none)")
+	rules("accept", "let peers push into channels that match `PATTERN[,KEY=VALUE]` (default none)")
+	f.StringArrayVar(&s.Adopt, "adopt", nil, "let a mirror use the existing channels that match `PATTERN` (default none)")
+	f.StringArrayVar(&s.Peers, "peer", nil, "dial `PEER` at once, HOST[:PORT][,transport=quic|sctp], whatever is discovered")
+	f.StringArrayVar(&s.Domains, "domain", nil, "find peers also in the DNS zone of `DOMAIN`, by unicast DNS-SD")
+	f.StringArrayVar(&s.Interfaces, "interface", nil, "discover on network `INTERFACE` (default all)")
+	f.Var(&s.Discovery, "discovery", "find peers by mDNS: auto or off")
+	f.Var(noDiscovery{&s.Discovery}, "no-discovery", "the same as --discovery=off")
+	f.Lookup("no-discovery").NoOptDefVal = "true"
+	f.Var(&s.HTTP, "http", "serve a web page and metrics on this TCP `ADDRESS:PORT`; :PORT is this host alone (default off)")
+	f.StringArrayVar(&s.HTTPHosts, "http-host", nil, "let browsers ask the page by `NAME` too, beside addresses and this host's name")
+	f.StringVar(&s.Control, "control", s.Control, "`PATH` of the control socket (default: see achbridge run --help)")
+	f.StringVar(&s.State, "state", s.State, "`DIR` in which the node remembers its identity")
+	f.Var(&s.Log, "log", "log `LEVEL`: debug, info, warn, error")
+}
+
+// keyOfFlag is the key of the file that means the same as a flag.
+func keyOfFlag(flag string) string {
+	for _, k := range configKeys {
+		if k.flagName() == flag {
+			return k.name
+		}
+	}
+	return flag
+}
+
+// givenFlags are the flags that were set on the command line and have a key.
+func givenFlags(flags *pflag.FlagSet) (given []givenFlag) {
+	flags.Visit(func(f *pflag.Flag) {
+		if _, ok := f.Value.(noDiscovery); ok {
+			f = flags.Lookup("discovery")
+		}
+		if _, ok := keyNamed(keyOfFlag(f.Name)); !ok {
+			return
+		}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			given = append(given, givenFlag{f.Name, list.GetSlice()})
+		} else {
+			given = append(given, givenFlag{f.Name, []string{f.Value.String()}})
+		}
+	})
+	return given
+}
+
+// ParseDomains reads the DNS domains of a flag or key; it reports every mistake.
+func ParseDomains(what string, list []string) (domains []discovery.Domain, err error) {
+	var errs []error
+	for _, text := range list {
+		d, err := discovery.ParseDomain(what, text)
+		errs = append(errs, err)
+		domains = append(domains, d)
+	}
+	return domains, errors.Join(errs...)
+}
+
+// ruleFlag is a flag that adds a rule to a list.
+type ruleFlag struct {
+	name  string
+	rules *[]ruleEntry
+}
+
+func (r *ruleFlag) String() string { return "" }
+func (r *ruleFlag) Type() string   { return "stringArray" }
+
+func (r *ruleFlag) Set(text string) error { return r.Append(text) }
+
+func (r *ruleFlag) Append(text string) error {
+	*r.rules = r.read(append(r.GetSlice(), text))
+	return nil
+}
+
+func (r *ruleFlag) Replace(texts []string) error {
+	*r.rules = r.read(texts)
+	return nil
+}
+
+func (r *ruleFlag) GetSlice() (texts []string) {
+	for _, entry := range *r.rules {
+		texts = append(texts, entry.text)
+	}
+	return texts
+}
+
+// read makes rules of texts on the command line.
+func (r *ruleFlag) read(texts []string) []ruleEntry {
+	rules := make([]ruleEntry, len(texts))
+	for i, text := range texts {
+		rules[i] = ruleEntry{text: text, at: origin{Source: "--" + r.name, Path: fmt.Sprintf("%s[%d]", r.name, i)}}
+	}
+	return rules
+}
+
+// logLevel is what is worth a line in the log.
+type logLevel struct{ slog.Level }
+
+func (l *logLevel) String() string { return strings.ToLower(l.Level.String()) }
+func (l *logLevel) Type() string   { return "LEVEL" }
+
+func (l *logLevel) Set(text string) error {
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, text) {
+		return fmt.Errorf("log %q: want debug, info, warn or error", text)
+	}
+	return l.UnmarshalText([]byte(text))
+}
+
+// discoveryMode says how peers are found.
+type discoveryMode string
+
+const (
+	discoveryAuto discoveryMode = "auto" // mDNS, domains and static peers
+	DiscoveryOff  discoveryMode = "off"  // domains and static peers only
+)
+
+func (d *discoveryMode) String() string { return string(*d) }
+func (d *discoveryMode) Type() string   { return "MODE" }
+
+func (d *discoveryMode) Set(text string) error {
+	switch v := discoveryMode(text); v {
+	case discoveryAuto, DiscoveryOff:
+		*d = v
+		return nil
+	}
+	return fmt.Errorf("discovery %q: want auto or off", text)
+}
+
+// noDiscovery is the flag --no-discovery.
+type noDiscovery struct{ mode *discoveryMode }
+
+func (n noDiscovery) Type() string   { return "bool" }
+func (n noDiscovery) String() string { return "false" }
+
+func (n noDiscovery) Set(text string) error {
+	switch text {
+	case "true":
+		*n.mode = DiscoveryOff
+		return nil
+	case "false":
+		return nil
+	}
+	return fmt.Errorf("want true or false, not %q", text)
+}

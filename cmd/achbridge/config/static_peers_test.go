@@ -1,0 +1,56 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestListedPeerMayNameItsTransport(t *testing.T) {
+	for _, c := range []struct {
+		text      string
+		own       TransportMode
+		peer, via string
+	}{
+		{"krang", TransportQUIC, "krang", ""},
+		{"krang:9000,transport=sctp", TransportAuto, "krang:9000", "sctp"},
+		{"krang,transport=sctp", TransportSCTP, "krang", "sctp"},
+		{"[fe80::1%eth0]:1,transport=quic", TransportAuto, "[fe80::1%eth0]:1", "quic"},
+		{"krang,transport=auto", TransportQUIC, "krang", ""},
+	} {
+		got, err := listedPeer("peers[0]", c.text, c.own)
+		if err != nil || got.String() != c.peer || got.Transport != c.via {
+			t.Errorf("%s: got %s over %q, %v, want %s over %q", c.text, got, got.Transport, err, c.peer, c.via)
+		}
+	}
+}
+
+func TestBadEntryOfAPeerIsRefusedWithTheCure(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		own  TransportMode
+		want string
+	}{
+		{",transport=sctp", TransportAuto, "no host"},
+		{"krang,transport=tcp", TransportAuto, `transport "tcp": want auto, quic or sctp`},
+		{"krang,transport", TransportAuto, `transport "": want auto, quic or sctp`},
+		{"krang,", TransportAuto, `option "": want transport=auto, quic or sctp`},
+		{"krang,sctp", TransportAuto, `option "sctp": want transport=auto, quic or sctp`},
+		{"krang,transport=sctp", TransportQUIC, "to run over quic alone: give it --transport=auto, or leave transport=sctp out"},
+		{"krang,transport=quic", TransportSCTP, "to run over sctp alone"},
+	} {
+		_, err := listedPeer("peers[0]", c.text, c.own)
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "peers[0] ") {
+			t.Errorf("%s with %s: got %v, want the entry and %q", c.text, c.own, err, c.want)
+		}
+	}
+}
+
+func TestOnePeerWithTwoTransportsIsRefused(t *testing.T) {
+	_, err := loaded(t, "transport: auto\npeers: ['krang,transport=sctp', atlas, krang]\n", nil)
+	if err == nil || !strings.Contains(err.Error(), `peers[2] "krang": listed with another transport as peers[0]`) {
+		t.Errorf("got %v, want both places", err)
+	}
+	if _, err := loaded(t, "transport: auto\npeers: [krang, krang]\n", nil); err != nil {
+		t.Errorf("the same twice: got %v, want no error", err)
+	}
+}

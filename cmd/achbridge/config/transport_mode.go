@@ -1,0 +1,24 @@
+package config
+
+import "achbridge/bridge/via"
+
+// TransportMode says over what links run.
+type TransportMode via.Kind
+
+const (
+	TransportAuto = TransportMode(via.Any) // QUIC, or else SCTP
+	TransportQUIC = TransportMode(via.QUIC)
+	TransportSCTP = TransportMode(via.SCTP)
+)
+
+func (m *TransportMode) String() string { return via.Kind(*m).String() }
+
+func (m *TransportMode) Type() string { return "TRANSPORT" }
+
+func (m *TransportMode) Set(text string) error {
+	kind, err := via.Parse(text)
+	if err == nil {
+		*m = TransportMode(kind)
+	}
+	return err
+}

@@ -1,0 +1,141 @@
+package daemon
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+
+	"achbridge/bridge"
+	"achbridge/bridge/status"
+	"achbridge/bridge/transport"
+	"achbridge/bridge/via"
+	"achbridge/discovery"
+)
+
+// Discovery and the bridge do not know each other; here the words of one are
+// put into those of the other.
+
+// Membership is who we are among the peers: a node of one network, or of two while
+// its key is being changed.
+type Membership struct {
+	node     string
+	Networks []string
+}
+
+// dialable are the peers of our networks, without ourselves and without those that may
+// not be dialled. found is not made for people: each has what one source says.
+func dialable(found []discovery.Peer, self Membership) []bridge.Peer {
+	var peers []bridge.Peer
+	for _, p := range Members(found, self) {
+		if len(p.Addrs) == 0 && p.By.IsValid() {
+			continue
+		}
+		addrs := make([]transport.Addrs, len(p.Addrs))
+		for i, addr := range p.Addrs {
+			addrs[i] = addrsAt(p, addr)
+		}
+		peers = append(peers, bridge.Peer{
+			Host: p.Host, Node: p.Node, Addrs: addrs, Static: p.Source == discovery.SourceStatic, Source: sourceText(p), Over: via.Kind(p.Transport),
+		})
+	}
+	return peers
+}
+
+// sourceText is who announced p, "" for a listed peer.
+func sourceText(p discovery.Peer) string {
+	if !p.By.IsValid() {
+		return ""
+	}
+	return p.By.String()
+}
+
+// addrsAt is where p listens, or may, if found at addr.
+func addrsAt(p discovery.Peer, addr netip.AddrPort) transport.Addrs {
+	if p.Ports == (discovery.Ports{}) || p.Port != addr.Port() {
+		return bothOf(net.UDPAddrFromAddrPort(addr))
+	}
+	var a transport.Addrs
+	if port := p.Ports.QUIC; port != 0 {
+		a.QUIC = net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr.Addr(), port))
+	}
+	if port := p.Ports.SCTP; port != 0 {
+		a.SCTP = net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr.Addr(), port))
+	}
+	return a
+}
+
+// Members are the peers of self's networks but self. Peers that do not tell
+// their network, as static ones, are taken for members: the link will tell.
+// Without a network of its own self takes everybody.
+func Members(found []discovery.Peer, self Membership) []discovery.Peer {
+	return slices.DeleteFunc(slices.Clone(found), func(p discovery.Peer) bool {
+		return strange(p, self) || p.Node != "" && p.Node == self.node
+	})
+}
+
+// Strangers are the peers that say that they belong to another network.
+func Strangers(found []discovery.Peer, self Membership) []discovery.Peer {
+	return slices.DeleteFunc(slices.Clone(found), func(p discovery.Peer) bool {
+		return !strange(p, self)
+	})
+}
+
+func strange(p discovery.Peer, self Membership) bool {
+	return p.Network != "" && len(self.Networks) > 0 && !slices.Contains(self.Networks, p.Network)
+}
+
+// AnnouncedChannels are the channels that peers announce.
+func AnnouncedChannels(peers []discovery.Peer) []status.RemoteChannel {
+	var list []status.RemoteChannel
+	for _, p := range peers {
+		addrs := announcedAddrs(p)
+		for _, c := range p.Channels {
+			list = append(list, status.RemoteChannel{
+				Host: p.Host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
+				Node: p.Node, Addrs: addrs,
+			})
+		}
+	}
+	return list
+}
+
+// asProved has what is announced of nodes that have proved who they are, names by node id,
+// under the names that they proved, and marks what others announce under those.
+func asProved(announced []status.RemoteChannel, names map[string]string) []status.RemoteChannel {
+	holders := map[string]bool{}
+	for _, name := range names {
+		holders[name] = true
+	}
+	var list []status.RemoteChannel
+	for _, c := range announced {
+		if name, ok := names[c.Node]; ok {
+			c.Host = name
+		} else if holders[c.Host] {
+			c.Unproved = true
+		}
+		same := func(o status.RemoteChannel) bool {
+			return o.Node == c.Node && o.Host == c.Host && o.Channel == c.Channel
+		}
+		if !slices.ContainsFunc(list, same) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func announcedAddrs(p discovery.Peer) []string {
+	addrs := make([]string, len(p.Addrs))
+	for i, addr := range p.Addrs {
+		addrs[i] = addrsAt(p, addr).String()
+	}
+	return addrs
+}
+
+// announce are the channels to tell the network about.
+func announce(exported []status.Local) []discovery.Channel {
+	list := make([]discovery.Channel, len(exported))
+	for i, c := range exported {
+		list[i] = discovery.Channel{Name: c.Channel, FrameCount: c.FrameCount, FrameSize: c.FrameSize}
+	}
+	return list
+}

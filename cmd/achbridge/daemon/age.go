@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strings"
+	"time"
+
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+)
+
+// age measures the age of the mirror of HOST/CHANNEL, or of that name.
+func (c *control) age(ctx context.Context, query url.Values) (r status.AgeReport, err error) {
+	of := query.Get("of")
+	window, err := time.ParseDuration(query.Get("window"))
+	if err == nil {
+		err = api.CheckWindow("window", window)
+	}
+	if err != nil {
+		return r, badRequest{err}
+	}
+	for _, m := range c.node.Glance().Mirrors {
+		if of != m.Name && strings.TrimPrefix(of, "ach://") != m.Host+"/"+m.Channel {
+			continue
+		}
+		r, err = c.node.Age(ctx, m.Name, window)
+		if errors.Is(err, fs.ErrNotExist) { // it is wished for, and there was nothing to mirror yet
+			return status.AgeReport{Host: m.Host, Channel: m.Channel, Name: m.Name}, nil
+		}
+		return r, err
+	}
+	return c.ageForAWhile(ctx, of, window)
+}
+
+// ageForAWhile measures the age of a mirror that is made for it.
+func (c *control) ageForAWhile(ctx context.Context, of string, window time.Duration) (r status.AgeReport, err error) {
+	a, err := config.OneChannel(of)
+	if err != nil {
+		return r, noMirror(of)
+	}
+	m, end, err := c.lookAt(ctx, a)
+	if err != nil {
+		return r, err
+	}
+	defer end()
+	return c.node.Age(ctx, m.Name, window)
+}
+
+// noMirror says that there is no mirror of that name, or of that channel.
+type noMirror string
+
+func (n noMirror) Error() string {
+	return fmt.Sprintf("no mirror is called or of %q: see achbridge status", string(n))
+}
+
+func (noMirror) Is(target error) bool { return target == fs.ErrNotExist }

@@ -1,0 +1,265 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"achbridge/bridge"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+)
+
+// control serves the daemon's API: JSON over HTTP, on a unix socket whose
+// permissions are the access control.
+//
+//	GET  /v1/status                                    statusReply
+//	GET  /v1/channels?match=HOST/PATTERN&wait=TIME     []status.RemoteChannel, after linking to hosts that have
+//	                                                   more than they announce, for that long at most
+//	GET  /v1/unlisted?match=HOST/PATTERN               []unlisted
+//	POST /v1/mirror   {"host","channel","as","qos"}    []status.Mirror, those that the wish made so far
+//	POST /v1/unmirror {"host","channel","remove"}      {}
+//	POST /v1/push     {"channel","host","as","qos"}    status.Push
+//	GET  /v1/explain?channel=HOST/CHANNEL              explanation
+//	POST /v1/reload   {}                               reloadReply
+//	GET  /v1/age?of=HOST/CHANNEL|MIRROR&window=TIME    status.AgeReport, after that time
+//	GET  /v1/setup                                     daemonSetup
+//	GET  /v1/why?of=CHANNEL&window=TIME                whyReport, after that time
+//	GET  /v1/events?after=SEQ&wait=TIME                status.EventList: what happened after event SEQ, at once
+//	                                                   if there is something, else after that time at most
+//	GET  /v1/peek?of=HOST/CHANNEL                      peekReply: a mirror to look at, which is there for as long as
+//	                                                   the asker keeps the connection
+//
+// An error is {"error": text} with a status of 4xx or 5xx: 503 when too many wait for
+// something already.
+type control struct {
+	node    *bridge.Node
+	found   func() []status.RemoteChannel // channels known by discovery
+	more    *linkTo
+	status  func() api.StatusReply
+	reload  func() (api.ReloadReply, error)
+	explain func(channel string) (config.Explanation, error)
+	setup   func() api.DaemonSetup
+	why     func(context.Context, url.Values) (api.WhyReport, error)
+	log     *slog.Logger
+}
+
+// serve answers on ln until ctx ends, and closes ln.
+func (c *control) serve(ctx context.Context, ln net.Listener) error {
+	srv := &http.Server{
+		Handler:           c.routes(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(c.log.Handler(), slog.LevelWarn),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	return serveUntil(ctx, srv, ln, "control socket")
+}
+
+func (c *control) routes() http.Handler {
+	mux := http.NewServeMux()
+	w := make(waiting, mostWaiting)
+	long := func(next http.HandlerFunc) http.HandlerFunc { return w.serve(next, crowdedControl) }
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, c.status(), nil)
+	})
+	mux.HandleFunc("GET /v1/channels", long(func(w http.ResponseWriter, r *http.Request) {
+		list, err := c.channels(r.Context(), r.URL.Query())
+		reply(w, list, err)
+	}))
+	mux.HandleFunc("GET /v1/unlisted", func(w http.ResponseWriter, r *http.Request) {
+		list, err := c.unlisted(r.URL.Query())
+		reply(w, list, err)
+	})
+	mux.HandleFunc("POST /v1/mirror", long(func(w http.ResponseWriter, r *http.Request) {
+		var m rule.Mirror
+		list, err := []status.Mirror{}, read(w, r, &m)
+		if err == nil {
+			list, err = c.mirror(r.Context(), m)
+		}
+		reply(w, list, err)
+	}))
+	mux.HandleFunc("POST /v1/unmirror", func(w http.ResponseWriter, r *http.Request) {
+		var u api.UnmirrorRequest
+		err := read(w, r, &u)
+		if err == nil {
+			err = c.unmirror(u)
+		}
+		reply(w, struct{}{}, err)
+	})
+	mux.HandleFunc("POST /v1/push", long(func(w http.ResponseWriter, r *http.Request) {
+		var p rule.Push
+		var made status.Push
+		err := read(w, r, &p)
+		if err == nil {
+			made, err = c.push(r.Context(), p)
+		}
+		reply(w, made, err)
+	}))
+	mux.HandleFunc("GET /v1/explain", func(w http.ResponseWriter, r *http.Request) {
+		e, err := c.explain(r.URL.Query().Get("channel"))
+		reply(w, e, err)
+	})
+	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, _ *http.Request) {
+		r, err := c.reload()
+		reply(w, r, err)
+	})
+	mux.HandleFunc("GET /v1/setup", func(w http.ResponseWriter, _ *http.Request) { reply(w, c.setup(), nil) })
+	mux.HandleFunc("GET /v1/why", long(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the window may be longer
+		report, err := c.why(r.Context(), r.URL.Query())
+		reply(w, report, err)
+	}))
+	mux.HandleFunc("GET /v1/age", long(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the window may be longer
+		report, err := c.age(r.Context(), r.URL.Query())
+		reply(w, report, err)
+	}))
+	mux.HandleFunc("GET /v1/peek", long(c.peek))
+	mux.HandleFunc("GET /v1/events", long(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		list, err := c.events(r.Context(), r.URL.Query())
+		reply(w, list, err)
+	}))
+	return mux
+}
+
+// mostWaiting is how many requests may wait for something, so that there is always a
+// connection left for status and reload.
+const mostWaiting = mostConns - 20
+
+func crowdedControl(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_ = json.NewEncoder(w).Encode(api.ErrorReply{Error: fmt.Sprintf("%d verbs that follow something ask this daemon already; end some: achbridge hz, bw, echo, top or events --follow", mostWaiting)})
+}
+
+// channels are those that linked peers offer, and for the other hosts those
+// that they announce.
+func (c *control) channels(ctx context.Context, query url.Values) ([]status.RemoteChannel, error) {
+	a, err := config.ParseAddress(cmp.Or(query.Get("match"), "*/*"))
+	if err != nil {
+		return nil, badRequest{err}
+	}
+	if text := query.Get("wait"); text != "" {
+		limit, err := time.ParseDuration(text)
+		if err != nil || limit <= 0 {
+			return nil, badRequest{fmt.Errorf("wait %q: want a time such as 1s", text)}
+		}
+		c.more.look(ctx, a, limit)
+	}
+	return api.Filter(a, api.MergeChannels(c.node.Channels(), c.found())), nil
+}
+
+func (c *control) unlisted(query url.Values) ([]api.Unlisted, error) {
+	a, err := config.ParseAddress(cmp.Or(query.Get("match"), "*/*"))
+	if err != nil {
+		return nil, badRequest{err}
+	}
+	return c.more.gaps(a), nil
+}
+
+// settle is how long a request that edits what is wanted waits to see what
+// comes of it.
+const settle = 1500 * time.Millisecond
+
+// mirror adds the wish, or puts it in the place of one that differs only in its
+// quality of service, and waits a little for its mirrors to run.
+func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, error) {
+	m.From = config.ByMirrorVerb
+	if err := c.node.Mirror(m); err != nil {
+		return nil, badRequest{err}
+	}
+	var made []status.Mirror
+	api.Until(ctx, settle, func() bool {
+		made = []status.Mirror{}
+		waiting := false
+		for _, s := range c.node.Glance().Mirrors {
+			if (config.Address{Host: m.Host, Channel: m.Channel}).Matches(s.Host, s.Channel) {
+				made = append(made, s)
+				waiting = waiting || s.State == status.MirrorWaiting
+			}
+		}
+		return len(made) > 0 && !waiting
+	})
+	return made, nil
+}
+
+func (c *control) unmirror(u api.UnmirrorRequest) error {
+	fate := bridge.Keep
+	if u.Remove {
+		fate = bridge.Remove
+	}
+	return c.node.Unmirror(rule.Mirror{Host: u.Host, Channel: u.Channel}, fate)
+}
+
+// push adds the wish and waits a little for the other host's answer; a refusal
+// is an error.
+func (c *control) push(ctx context.Context, p rule.Push) (status.Push, error) {
+	if _, err := rule.ParsePush(p.Channel, p.Host+"/"+p.As); err != nil {
+		return status.Push{}, badRequest{err}
+	}
+	p.From = "achbridge push"
+	if err := c.node.Push(ctx, p); err != nil {
+		return status.Push{}, err
+	}
+	for _, s := range c.node.Glance().Pushes {
+		if s.Same(p) {
+			return s, nil
+		}
+	}
+	return status.Push{Push: p, State: status.PushWaiting}, nil
+}
+
+// badRequest is an error that the asker can mend.
+type badRequest struct{ error }
+
+func (b badRequest) Unwrap() error { return b.error }
+
+const maxRequest = 64 << 10
+
+// read parses the body of a request strictly.
+func read(w http.ResponseWriter, r *http.Request, v any) error {
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return badRequest{fmt.Errorf("request: %w", err)}
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return badRequest{errors.New("request: something follows the JSON")}
+	}
+	return nil
+}
+
+func reply(w http.ResponseWriter, v any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		w.WriteHeader(statusOf(err))
+		v = api.ErrorReply{Error: err.Error()}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // the asker is gone, or it works
+}
+
+func statusOf(err error) int {
+	if _, ok := errors.AsType[badRequest](err); ok {
+		return http.StatusBadRequest
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return http.StatusNotFound
+	}
+	return http.StatusConflict
+}

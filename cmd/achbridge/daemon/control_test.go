@@ -1,0 +1,119 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/bridge/trust"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/localach"
+)
+
+// startDaemon runs a daemon of its own until the test ends.
+func startDaemon(t *testing.T) (socket string) {
+	t.Helper()
+	shm, err := os.MkdirTemp("/dev/shm", "achbridge-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(shm) })
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key")
+	if err := trust.NewKey().Write(key); err != nil {
+		t.Fatal(err)
+	}
+	h := Host{Places: config.Places{Env: os.Getenv}, Dir: localach.Dir(shm)}
+	d, err := h.New(&config.Config{Settings: config.Settings{
+		Name: "krang", Listen: "127.0.0.1:0", Key: key, Discovery: config.DiscoveryOff,
+		Control: filepath.Join(dir, "sock"), State: filepath.Join(dir, "state"),
+	}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, d, nil) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("the daemon ended with %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("the daemon did not leave")
+		}
+	})
+	return filepath.Join(dir, "sock")
+}
+
+func TestControlRefusesNonsense(t *testing.T) {
+	socket := startDaemon(t)
+	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}}}
+	for _, r := range []struct {
+		method, path, body string
+		want               int
+	}{
+		{"GET", "/v1/nothing", "", 404},
+		{"GET", "/v1/mirror", "", 405},
+		{"GET", "/v1/channels?match=a/b/c", "", 400},
+		{"POST", "/v1/mirror", "", 400},
+		{"POST", "/v1/mirror", "{", 400},
+		{"POST", "/v1/mirror", `{"host":"krang","channel":"imu"} {}`, 400},
+		{"POST", "/v1/mirror", `{"host":"krang","chanel":"imu"}`, 400},
+		{"POST", "/v1/mirror", `{"host":"","channel":"imu"}`, 400},
+		{"POST", "/v1/mirror", `{"host":"[","channel":"imu"}`, 400},
+		{"POST", "/v1/mirror", `{"host":"atlas","channel":"imu","as":"a/b"}`, 400},
+		{"POST", "/v1/mirror", `{"host":"atlas","channel":"imu","qos":{"priority":8}}`, 400},
+		{"POST", "/v1/mirror", `{"host":"atlas","channel":"imu","qos":{"budget_ms":-1}}`, 400},
+		{"POST", "/v1/mirror", `{"host":"atlas","channel":"imu","qos":{"max_rate_hz":-1}}`, 400},
+		{"POST", "/v1/mirror", `{"host":"atlas","channel":"imu","qos":{"mode":"every","class":"command"}}`, 400},
+		{"POST", "/v1/mirror", `{"host":"atlas","channel":"imu","qos":7}`, 400},
+		{"POST", "/v1/push", `{"channel":"a/b","host":"atlas"}`, 400},
+		{"POST", "/v1/push", `{"channel":"imu","host":"*"}`, 400},
+		{"POST", "/v1/mirror", `{"host":"` + strings.Repeat("x", maxRequest) + `"}`, 400},
+	} {
+		req, err := http.NewRequest(r.method, "http://achbridge"+r.path, strings.NewReader(r.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		var refusal api.ErrorReply
+		json.Unmarshal(body, &refusal)
+		if resp.StatusCode != r.want || r.want == 400 && refusal.Error == "" {
+			t.Errorf("%s %s %.60s: got %d %s, want %d and a reason", r.method, r.path, r.body, resp.StatusCode, body, r.want)
+		}
+	}
+}
+
+func TestListsInJSONAreNeverNull(t *testing.T) {
+	c := api.New(startDaemon(t))
+	for _, path := range []string{"/v1/status", "/v1/channels"} {
+		var v any
+		answer, err := c.Get(t.Context(), path, &v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(answer), "null") {
+			t.Errorf("%s: got %s, want empty lists", path, answer)
+		}
+	}
+}

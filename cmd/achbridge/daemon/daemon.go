@@ -1,0 +1,328 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"achbridge/bridge"
+	"achbridge/bridge/status"
+	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/discovery"
+	"achbridge/localach"
+)
+
+// Daemon is one daemon: a node, how it finds peers, and how it is told what to
+// do.
+type Daemon struct {
+	log      *slog.Logger
+	self     discovery.Peer
+	udp      Sockets
+	endpoint *transport.Endpoint
+	watcher  *localach.Watcher
+	node     *bridge.Node
+	dir      localach.Dir
+	seek     *announcer
+	listener net.Listener
+	http     net.Listener // nil: off
+	trust    *standing
+	about    api.DaemonInfo // but what changes, see info
+	more     *linkTo
+	dialMu   sync.Mutex // the node gets its peers in the order in which they were found
+	mu       sync.Mutex
+	peers    []discovery.Peer // what discovery found last
+	told     map[string]bool  // node ids of strangers that the log has named
+
+	load      func() (*config.Config, error) // reads the configuration again
+	level     *slog.LevelVar                 // of the log
+	reloading sync.Mutex
+	current   atomic.Pointer[config.Config]
+}
+
+// config is what the daemon was told last. Nobody changes it.
+func (d *Daemon) config() *config.Config { return d.current.Load() }
+
+// maxTold bounds what a noisy network can make us remember.
+const maxTold = 1000
+
+// Host is what a daemon has of the computer that it runs on, and of its command line.
+type Host struct {
+	config.Places
+	Dir     localach.Dir
+	Version string                         // of this program
+	Load    func() (*config.Config, error) // reads the configuration again; nil: it never changes
+	Level   *slog.LevelVar                 // of the log; nil: it has none that changes
+}
+
+// plan is what a daemon is to be, read and checked.
+type plan struct {
+	*config.Config
+	trust  *standing
+	socket string
+}
+
+func (h Host) plan(c *config.Config) (p plan, err error) {
+	p.Config = c
+	path, err := h.KeyFile(c.Key, h.FindKey)
+	if err != nil {
+		return p, err
+	}
+	if p.trust, err = newStanding(path); err != nil {
+		return p, err
+	}
+	if err := c.NameBy(p.trust.held()); err != nil {
+		return p, err
+	}
+	p.socket, err = h.SocketFor(c.Control)
+	return p, err
+}
+
+// New opens everything that can fail for a reason the operator can mend;
+// when it returns an error nothing is left open.
+func (h Host) New(c *config.Config, log *slog.Logger) (*Daemon, error) {
+	p, err := h.plan(c)
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{log: log, told: map[string]bool{}, level: h.Level, load: h.Load}
+	if d.load == nil {
+		d.load = func() (*config.Config, error) { return c, nil }
+	}
+	if d.level == nil {
+		d.level = &slog.LevelVar{}
+	}
+	d.current.Store(c)
+	if err := d.open(h, p); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Daemon) open(h Host, p plan) (err error) {
+	if d.listener, err = listenControl(p.socket); err != nil {
+		return err
+	}
+	if d.http, err = listenHTTP(p.HTTP); err != nil {
+		return err
+	}
+	if d.udp, err = ListenUDP(p.Listen, p.Transport); err != nil {
+		return err
+	}
+	id := p.trust.held().Node()
+	if id == (trust.NodeID{}) {
+		id = h.identity(p.State, p.Name, d.log)
+	}
+	if d.endpoint, err = d.udp.Listen(transport.Config{
+		Key: p.trust.held(), Node: id, Host: p.Name, Log: d.log, ResetSecret: h.resetSecret(p.State, d.log),
+	}); err != nil {
+		return ui.Usage(err, "")
+	}
+	if d.watcher, err = localach.NewWatcher(); err != nil {
+		return ui.Failure(err, "")
+	}
+	cfg := wanted(p.Config)
+	cfg.Node, cfg.Dir, cfg.Endpoint, cfg.Log = id, h.Dir, d.endpoint, d.log
+	d.dir = h.Dir
+	cfg.Source = bridge.ShmSource(h.Dir, d.watcher)
+	d.node, err = bridge.New(cfg)
+	if err != nil {
+		return ui.Usage(err, "")
+	}
+	d.trust = p.trust
+	d.recall(h.StateFile(p.State, config.RevokedFile))
+	d.describe(h, p.socket)
+	d.self = discovery.Peer{Host: p.Name, Node: id.String(), Network: p.trust.held().Network(), Ports: d.udp.ports()}
+	d.more = &linkTo{node: d.node, found: d.members, dial: d.dial, asked: map[string]time.Time{}}
+	if d.seek, err = newAnnouncer(p, d); err != nil {
+		return ui.Usage(err, "")
+	}
+	return nil
+}
+
+// Run works until ctx ends or a part of the daemon fails, and closes
+// everything.
+func (d *Daemon) Run(ctx context.Context) error {
+	defer d.close()
+	d.log.Info("running", "host", d.self.Host, "node", d.self.Node, "network", d.self.Network,
+		"listen", d.about.Listen, "control", d.about.Control, "config", d.config().Path, "version", d.about.Version)
+	group, ctx := errgroup.WithContext(ctx)
+	o := &overview{look: func() api.StatusReply {
+		return api.StatusReply{DaemonInfo: d.info(), Goroutines: runtime.NumGoroutine(), Report: d.node.Status()}
+	}}
+	control := &control{node: d.node, found: d.announced, more: d.more, status: o.fresh, reload: d.reload, explain: d.explain, setup: d.setup, why: d.why, log: d.log}
+	group.Go(func() error { return d.watcher.Run(ctx) })
+	group.Go(func() error {
+		defer d.hangUp() // what else ends may take longer: nobody is to link with a node that has left
+		return d.node.Run(ctx)
+	})
+	group.Go(func() error { return d.watchFit(ctx) })
+	group.Go(func() error { return d.watchTrust(ctx) })
+	group.Go(func() error { return control.serve(ctx, d.listener) })
+	if d.http != nil {
+		f := newFeed(o, d.node)
+		group.Go(func() error { f.run(ctx); return nil })
+		group.Go(func() error {
+			return serveHTTP(ctx, d.http, forOurHosts(httpRoutes(d.node, d.info, o, f), d.httpNames), d.log)
+		})
+	}
+	group.Go(func() error {
+		manager{d.log}.watch(ctx, func() { d.node.Alive() })
+		return nil
+	})
+	d.seek.run(ctx, group, d.found)
+	err := group.Wait()
+	d.log.Info("left", "host", d.self.Host)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// httpNames are the names by which its page may be asked for.
+func (d *Daemon) httpNames() hostNames {
+	c := d.config()
+	return ownNames(c.Name, c.HTTPHosts)
+}
+
+// explain says which rules apply to HOST/CHANNEL as things are.
+func (d *Daemon) explain(channel string) (config.Explanation, error) {
+	e, err := d.config().Explain(channel, d.node.Wish)
+	if err != nil {
+		return e, badRequest{err}
+	}
+	for _, r := range d.node.Channels() {
+		for i, v := range e.Verdicts {
+			if v.Channel == r.Host+"/"+r.Channel {
+				e.Verdicts[i] = v.UnlessClosed(r.Host, r.Closed)
+			}
+		}
+	}
+	return e, nil
+}
+
+// close is safe on a half-made daemon.
+func (d *Daemon) close() {
+	d.hangUp()
+	for _, ln := range []net.Listener{d.listener, d.http} {
+		if ln != nil {
+			ln.Close()
+		}
+	}
+}
+
+// hangUp ends every session, and closes the sockets that others dial.
+func (d *Daemon) hangUp() {
+	if d.endpoint != nil {
+		d.endpoint.Close()
+	}
+	d.udp.Close()
+}
+
+// announced are the channels that discovery knows of.
+func (d *Daemon) announced() []status.RemoteChannel {
+	return asProved(AnnouncedChannels(d.members()), d.node.Proved())
+}
+
+// members are the hosts of our network that discovery knows of, for people.
+func (d *Daemon) members() []discovery.Peer {
+	d.mu.Lock()
+	peers := Members(d.peers, d.membership())
+	d.mu.Unlock()
+	return discovery.Hosts(peers)
+}
+
+// found takes what discovery found. Hosts of other networks are told of once.
+func (d *Daemon) found(peers []discovery.Peer) {
+	d.mu.Lock()
+	for _, p := range Strangers(peers, d.membership()) {
+		if !d.told[p.Node] && len(d.told) < maxTold {
+			d.told[p.Node] = true
+			d.log.Info("peer of another network left alone: it has another key", "peer", p.Host, "node", p.Node, "network", p.Network)
+		}
+	}
+	d.peers = slices.Clone(peers)
+	d.mu.Unlock()
+	d.dial()
+}
+
+// dial gives the node what discovery found, and has it dial whom it must for its
+// channels.
+func (d *Daemon) dial() {
+	d.dialMu.Lock()
+	defer d.dialMu.Unlock()
+	d.mu.Lock()
+	found := d.peers // nobody changes it
+	d.mu.Unlock()
+	peers := dialable(found, d.membership())
+	for i := range peers {
+		peers[i].Asked = d.more.wants(peers[i].Host)
+	}
+	d.node.SetPeers(peers)
+}
+
+func (d *Daemon) describe(h Host, socket string) {
+	d.about = api.DaemonInfo{
+		Version: h.Version,
+		PID:     os.Getpid(),
+		Listen:  d.udp.At.String(),
+		Control: socket,
+	}
+	if d.http != nil {
+		d.about.HTTP = d.http.Addr().String()
+	}
+}
+
+// setup is what the daemon was told.
+func (d *Daemon) setup() api.DaemonSetup {
+	c := d.config()
+	return api.DaemonSetup{
+		Config: config.Absolute(c.Path), Key: config.Absolute(d.trust.path), State: config.Absolute(c.State),
+		Discovery: c.Discovery.String(), Interfaces: slices.Concat([]string{}, c.Interfaces),
+	}
+}
+
+// identity is the node's id; one that cannot be kept is a warning.
+func (h Host) identity(dir, host string, log *slog.Logger) trust.NodeID {
+	var err error
+	if dir == "" {
+		dir, err = h.StatePath()
+	}
+	id := randomIdentity()
+	if err == nil {
+		id, err = nodeIdentity(dir, host)
+	}
+	if err != nil {
+		log.Warn("node id not kept: this run has its own; peers will take the next one for another host", "err", err)
+	}
+	return id
+}
+
+// resetSecret is by what a node tells that it was restarted; one that cannot be kept is
+// a warning.
+func (h Host) resetSecret(dir string, log *slog.Logger) (secret [32]byte) {
+	var err error
+	if dir == "" {
+		dir, err = h.StatePath()
+	}
+	if err == nil {
+		secret, err = keptSecret(dir)
+	}
+	if err != nil {
+		log.Warn("reset secret not kept: after a restart, peers miss this node only by its silence", "err", err)
+	}
+	return secret
+}

@@ -1,0 +1,12 @@
+// Package daemon joins a node, discovery and what a person or a program asks for: it is
+// what achbridge run runs.
+//
+//	h := daemon.Host{Places: places, Dir: localach.Shm, Version: "v1.2.3"}
+//	d, err := h.New(cfg, log)  // opens all that can fail for a reason the operator can mend
+//	err = daemon.Serve(ctx, d, hangups) // until ctx ends; a hangup has cfg read again
+//
+// It answers on the control socket (control, in control.go; requests and replies are
+// package api), and over HTTP with a page, metrics and health. It alone, and achbridge ls,
+// sees discovery and bridge together: adapt.go puts the words of one into those of the
+// other. No client imports this package.
+package daemon

@@ -1,0 +1,243 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/flate"
+
+	"achbridge/bridge"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+)
+
+// feed tells browsers what the daemon does, as server-sent events (WHATWG HTML,
+// 9.2): what all get is made and packed once, and who is slow is cut off and may
+// come back. The data of an event is JSON in one line:
+//
+//	ages    map of mirror to ageTrack: first of the last minutes, then each second's
+//	status  statusReply, as of status --json; first, then once a second
+//	events  []status.Event, oldest first: first those that are kept, then new ones
+//
+// Without the first ages nothing is to be kept from before.
+type feed struct {
+	overview *overview
+	lately   func() []status.AgeLately
+	events   func(ctx context.Context, after uint64) (status.EventList, error)
+
+	mu      sync.Mutex
+	past    map[string]*ageTrack
+	kept    []status.Event
+	viewers map[*viewer]bool
+	shown   time.Time // when the last status was made that all have got
+	welcome chunk     // what a new viewer gets first; empty: to be made
+	packer  *flate.Writer
+}
+
+// ageTrack is the age of a mirror over time, an entry for each second.
+type ageTrack struct {
+	MeanMs milliList `json:"mean_ms"`
+	PeakMs milliList `json:"peak_ms"`
+	State  string    `json:"state"` // a letter each: live, stale, contested, waiting, refused
+}
+
+// milliList are times in ms, told to three figures or to the µs; NaN is null: not
+// known.
+type milliList []float32
+
+func (l milliList) MarshalJSON() ([]byte, error) {
+	text := []byte{'['}
+	for i, v := range l {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		if v != v {
+			text = append(text, "null"...)
+			continue
+		}
+		text = strconv.AppendFloat(text, float64(v), 'f', places(v), 32)
+	}
+	return append(text, ']'), nil
+}
+
+func places(ms float32) int {
+	switch {
+	case ms < 1:
+		return 3
+	case ms < 10:
+		return 2
+	case ms < 100:
+		return 1
+	}
+	return 0
+}
+
+const (
+	feedEvery  = time.Second
+	feedPast   = 180 // seconds of ages that a new viewer gets
+	feedTracks = 1000
+	feedKept   = 200 // events
+
+	mostViewers = 32
+	viewerLag   = 4                // chunks that a viewer may be behind
+	viewerWrite = 10 * time.Second // for one of them
+)
+
+// chunk is a piece of the stream; packed is a piece of a deflate stream (RFC 1951)
+// that is whole in itself and ends at a byte, so that any may follow any.
+type chunk struct{ plain, packed []byte }
+
+// gzipHeader begins a stream of packed chunks (RFC 1952), which has no end.
+const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+
+func newFeed(o *overview, node *bridge.Node) *feed {
+	return &feed{overview: o, lately: node.Lately, events: node.Events, past: map[string]*ageTrack{}, viewers: map[*viewer]bool{}}
+}
+
+// run works until ctx ends. While nobody looks it only notes the ages.
+func (f *feed) run(ctx context.Context) {
+	var followed sync.WaitGroup
+	followed.Go(func() { f.follow(ctx) })
+	defer followed.Wait()
+	_ = repeat(ctx, feedEvery, func() { f.second(f.lately()) }) // its end is that of ctx
+}
+
+// second takes the ages of a second and tells who looks.
+func (f *feed) second(list []status.AgeLately) {
+	var whole api.StatusReply
+	var made time.Time
+	if f.watched() {
+		whole, made = f.overview.now()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.note(list)
+	f.welcome = chunk{}
+	if len(f.viewers) == 0 {
+		return
+	}
+	text := message(nil, "ages", now)
+	if made.After(f.shown) {
+		f.shown = made
+		text = message(text, "status", whole)
+	}
+	f.send(text)
+}
+
+func (f *feed) watched() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.viewers) > 0
+}
+
+// follow tells events as they come, until ctx ends or the node does.
+func (f *feed) follow(ctx context.Context) {
+	last := uint64(0)
+	for {
+		l, err := f.events(ctx, last)
+		if err != nil || ctx.Err() != nil {
+			return
+		}
+		last = l.Events[len(l.Events)-1].Seq
+		f.happened(l.Events)
+		select { // many at a time are told as one
+		case <-ctx.Done():
+			return
+		case <-time.After(feedEvery / 10):
+		}
+	}
+}
+
+func (f *feed) happened(events []status.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.kept = append(f.kept, events...)
+	f.kept = slices.Clone(f.kept[max(0, len(f.kept)-feedKept):])
+	f.welcome = chunk{}
+	if len(f.viewers) > 0 {
+		f.send(message(nil, "events", events))
+	}
+}
+
+// note needs f.mu. It keeps the ages of a second, and forgets mirrors that are no
+// more.
+func (f *feed) note(list []status.AgeLately) (now map[string]*ageTrack) {
+	now = map[string]*ageTrack{}
+	for _, l := range list {
+		track := f.past[l.Name]
+		if track == nil {
+			if len(f.past) >= feedTracks {
+				continue
+			}
+			track = &ageTrack{}
+			f.past[l.Name] = track
+		}
+		mean, peak := float32(l.MeanMs), float32(l.PeakMs)
+		if !l.Known {
+			mean, peak = float32(math.NaN()), float32(math.NaN())
+		}
+		now[l.Name] = &ageTrack{milliList{mean}, milliList{peak}, l.State.String()[:1]}
+		track.add(now[l.Name])
+	}
+	for name := range f.past {
+		if now[name] == nil {
+			delete(f.past, name)
+		}
+	}
+	return now
+}
+
+func (a *ageTrack) add(o *ageTrack) {
+	drop := max(0, len(a.MeanMs)+1-feedPast)
+	a.MeanMs = append(a.MeanMs[drop:], o.MeanMs...)
+	a.PeakMs = append(a.PeakMs[drop:], o.PeakMs...)
+	a.State = a.State[drop:] + o.State
+}
+
+// message appends one server-sent event to text.
+func message(text []byte, event string, data any) []byte {
+	body, err := json.Marshal(data)
+	if err != nil {
+		panic(err) // our own types
+	}
+	return fmt.Appendf(text, "event: %s\ndata: %s\n\n", event, body)
+}
+
+// send needs f.mu. It never waits: a viewer that has not read what it got is cut off.
+func (f *feed) send(text []byte) {
+	c := f.pack(text)
+	for v := range f.viewers {
+		select {
+		case v.chunks <- c.of(v):
+		default:
+			f.cutOff(v)
+		}
+	}
+}
+
+// pack needs f.mu.
+func (f *feed) pack(text []byte) chunk {
+	var packed bytes.Buffer
+	if f.packer == nil {
+		f.packer, _ = flate.NewWriter(&packed, flate.BestSpeed)
+	} else {
+		f.packer.Reset(&packed)
+	}
+	_, _ = f.packer.Write(text) // into memory
+	_ = f.packer.Flush()
+	return chunk{text, packed.Bytes()}
+}
+
+func (c chunk) of(v *viewer) []byte {
+	if v.packed {
+		return c.packed
+	}
+	return c.plain
+}

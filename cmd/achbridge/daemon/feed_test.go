@@ -1,0 +1,266 @@
+package daemon
+
+import (
+	"bufio"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+)
+
+// testFeed is one of a host with a mirror, to which nothing happens.
+func testFeed() *feed {
+	return &feed{
+		overview: &overview{look: func() api.StatusReply { return api.StatusReply{Report: watched()} }},
+		past:     map[string]*ageTrack{}, viewers: map[*viewer]bool{},
+	}
+}
+
+var aSecond = []status.AgeLately{
+	{Name: "krang.imu", State: "live", MeanMs: 5.4321, PeakMs: 123.4, Known: true},
+	{Name: "krang.arm", State: status.MirrorWaiting},
+}
+
+func TestFeedTellsHistoryAndThenEachSecond(t *testing.T) {
+	for _, encoding := range []string{"identity", "gzip"} {
+		t.Run(encoding, func(t *testing.T) {
+			f := testFeed()
+			f.second(aSecond)
+			f.second(aSecond)
+			f.happened([]status.Event{{Seq: 1, Kind: status.EventLinkUp, Host: "krang", Text: "up"}})
+			server := httptest.NewServer(f)
+			defer server.CloseClientConnections()
+			r, _ := http.NewRequestWithContext(t.Context(), "GET", server.URL, nil)
+			r.Header.Set("Accept-Encoding", encoding) // so that the transport leaves it as it is
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body := io.Reader(resp.Body)
+			if encoding == "gzip" {
+				if body, err = gzip.NewReader(resp.Body); err != nil {
+					t.Fatal(err)
+				}
+			}
+			lines := bufio.NewReader(body)
+			next := func() (event, data string) {
+				for data == "" {
+					line, err := lines.ReadString('\n')
+					if err != nil {
+						t.Fatal(err)
+					}
+					event = cmp.Or(after(line, "event: "), event)
+					data = after(line, "data: ")
+				}
+				return event, data
+			}
+			for i, want := range []string{
+				`ages {"krang.arm":{"mean_ms":[null,null],"peak_ms":[null,null],"state":"ww"},"krang.imu":{"mean_ms":[5.43,5.43],"peak_ms":[123,123],"state":"ll"}}`,
+				`events [{"seq":1,"time":"0001-01-01T00:00:00Z","kind":"link_up","host":"krang","text":"up"}]`,
+				`status `,
+				`ages {"krang.arm":{"mean_ms":[null],"peak_ms":[null],"state":"w"},"krang.imu":{"mean_ms":[5.43],"peak_ms":[123],"state":"l"}}`,
+				`status `,
+				`events [{"seq":2,`,
+			} {
+				if i == 3 { // it has begun
+					f.second(aSecond)
+					f.happened([]status.Event{{Seq: 2}})
+				}
+				event, data := next()
+				if got := event + " " + data; !strings.HasPrefix(got, want) {
+					t.Errorf("message %d: got %.200s, want %s", i, got, want)
+				}
+				if event == "status" && !strings.Contains(data, `"mirrored_as":"krang.imu"`) {
+					t.Errorf("status: got %s", data)
+				}
+			}
+		})
+	}
+}
+
+// after is the rest of a line that begins so, without its end; else "".
+func after(line, begin string) string {
+	rest, ok := strings.CutPrefix(line, begin)
+	if !ok {
+		return ""
+	}
+	return strings.TrimSpace(rest)
+}
+
+func TestFeedNeverWaitsForABrowser(t *testing.T) {
+	f := testFeed()
+	slow, ok := f.enter("192.0.2.1", false)
+	if !ok {
+		t.Fatal("the first one is turned away")
+	}
+	quick, _ := f.enter("192.0.2.1", true)
+	for range viewerLag + 3 {
+		f.second(aSecond)
+		for len(quick.chunks) > 0 {
+			<-quick.chunks
+		}
+	}
+	for range slow.chunks { // ends only if it was closed
+	}
+	if len(f.viewers) != 1 || !f.viewers[quick] {
+		t.Errorf("%d browsers are left, want the quick one", len(f.viewers))
+	}
+	for range mostViewers - 1 {
+		if _, ok := f.enter("192.0.2.1", false); !ok {
+			t.Fatal("turned away too soon")
+		}
+	}
+	answer := httptest.NewRecorder()
+	f.ServeHTTP(answer, httptest.NewRequest("GET", "/events", nil))
+	if answer.Code != http.StatusServiceUnavailable {
+		t.Errorf("one browser too many: got %d, want %d", answer.Code, http.StatusServiceUnavailable)
+	}
+	f.leave(quick)
+	if _, ok := f.enter("192.0.2.1", false); !ok {
+		t.Error("no place though one has left")
+	}
+}
+
+// All places of one address: whoever comes from another one gets in, and so do others until each has its share.
+func TestNoSourceOfBrowsersShutsOthersOut(t *testing.T) {
+	f := testFeed()
+	for i := range 2 * mostViewers {
+		if _, ok := f.enter("10.0.0.66", false); ok != (i < mostViewers) {
+			t.Fatalf("browser %d of one source: got in: %v", i, ok)
+		}
+	}
+	for i := range mostViewers / 2 {
+		if _, ok := f.enter("10.0.0.2", false); !ok {
+			t.Fatalf("browser %d of another source did not get in", i)
+		}
+	}
+	if _, ok := f.enter("10.0.0.2", false); ok {
+		t.Error("a source got more than its share")
+	}
+	if _, ok := f.enter("10.0.0.3", false); !ok || len(f.viewers) != mostViewers {
+		t.Errorf("got in from a third source: %v, with %d browsers in all; want %d", ok, len(f.viewers), mostViewers)
+	}
+}
+
+func TestFeedKeepsMinutesOfSomeMirrors(t *testing.T) {
+	f := testFeed()
+	many := make([]status.AgeLately, feedTracks+500)
+	for i := range many {
+		many[i] = status.AgeLately{Name: fmt.Sprint(i), State: "live", Known: true}
+	}
+	for range feedPast + 5 {
+		f.second(many)
+	}
+	if len(f.past) != feedTracks {
+		t.Errorf("%d mirrors, want %d", len(f.past), feedTracks)
+	}
+	for name, a := range f.past {
+		if len(a.MeanMs) != feedPast || len(a.PeakMs) != feedPast || len(a.State) != feedPast {
+			t.Fatalf("%s: %d, %d, %d seconds, want %d", name, len(a.MeanMs), len(a.PeakMs), len(a.State), feedPast)
+		}
+	}
+	f.second(many[:1])
+	if len(f.past) > 1 {
+		t.Errorf("%d mirrors are remembered, want those that there are", len(f.past))
+	}
+	f.happened(make([]status.Event, feedKept+9))
+	if len(f.kept) != feedKept {
+		t.Errorf("%d events, want %d", len(f.kept), feedKept)
+	}
+}
+
+func TestFeedFollowsEventsToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, asked := testFeed(), []uint64{}
+		f.events = func(ctx context.Context, after uint64) (status.EventList, error) {
+			asked = append(asked, after)
+			if after < 3 {
+				return status.EventList{Events: []status.Event{{Seq: after + 1}}}, nil
+			}
+			<-ctx.Done()
+			return status.EventList{Events: []status.Event{}}, nil
+		}
+		f.lately = func() []status.AgeLately { return aSecond }
+		ctx, cancel := context.WithCancel(t.Context())
+		go f.run(ctx)
+		time.Sleep(3500 * time.Millisecond)
+		cancel()
+		synctest.Wait()
+		if len(f.kept) != 3 || len(f.past["krang.imu"].MeanMs) != 3 {
+			t.Errorf("got %d events and %d seconds, want 3 of each; asked for those after %v", len(f.kept), len(f.past["krang.imu"].MeanMs), asked)
+		}
+	})
+}
+
+func TestOverviewIsSharedAndCostsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			takes time.Duration
+			looks int // in ten seconds, with four that ask each second
+		}{{time.Millisecond, 10}, {100 * time.Millisecond, 2}} {
+			looks := 0
+			o := &overview{look: func() api.StatusReply { looks++; time.Sleep(c.takes); return api.StatusReply{} }}
+			for range 10 {
+				begin := time.Now()
+				for range 4 {
+					o.now()
+				}
+				time.Sleep(time.Second - time.Since(begin))
+			}
+			if looks != c.looks {
+				t.Errorf("a status that takes %v: made %d times in ten seconds, want %d", c.takes, looks, c.looks)
+			}
+			o.fresh()
+			if _, made := o.now(); looks != c.looks+1 || time.Since(made) > time.Millisecond {
+				t.Errorf("a fresh status, and one right after: made %d times, want once", looks-c.looks)
+			}
+		}
+	})
+}
+
+func TestReadinessThatIsAskedForOftenIsLookedAtSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks, state := 0, "live"
+		h := ready(&overview{good: readyGood, look: func() api.StatusReply {
+			looks++
+			return api.StatusReply{Report: status.Report{Mirrors: []status.Mirror{{Name: "imu", State: status.MirrorState(state)}}}}
+		}})
+		ask := func() int {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+			return w.Code
+		}
+		for range 1000 {
+			if code := ask(); code != http.StatusOK {
+				t.Fatalf("got %d, want 200", code)
+			}
+		}
+		if looks != 1 {
+			t.Errorf("got %d looks at the node for 1000 requests at once, want 1", looks)
+		}
+		state = "stale"
+		time.Sleep(2 * readyGood)
+		if code := ask(); code != http.StatusServiceUnavailable {
+			t.Errorf("got %d with a mirror that is stale, want 503", code)
+		}
+	})
+}
+
+func TestAgesAreToldShortly(t *testing.T) {
+	text, err := json.Marshal(milliList{0.0123456, 1.23456, 12.3456, 123.456, 12345.6})
+	if want := "[0.012,1.23,12.3,123,12346]"; err != nil || string(text) != want {
+		t.Errorf("got %s, %v, want %s", text, err, want)
+	}
+}

@@ -1,0 +1,81 @@
+package daemon
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"achbridge/cmd/achbridge/config"
+)
+
+// hostNames are names by which this host may be asked over HTTP, in small letters.
+//
+// A web page from anywhere can have its own name resolve to this host (DNS rebinding);
+// the browser then lets it read what it gets from here as its own. But the browser tells
+// that name, in Host. So a request is served only if its Host is an address, or a name
+// that no stranger can have resolve to this host.
+type hostNames []string
+
+// ownNames are those of a host, with those that http_hosts lists.
+func ownNames(name string, listed []string) hostNames {
+	system, _ := os.Hostname()
+	short, _, _ := strings.Cut(system, ".")
+	names := hostNames{"localhost", name, name + ".local", system, short, short + ".local"}
+	names = append(names, listed...)
+	for i, n := range names {
+		names[i] = strings.TrimSuffix(strings.ToLower(n), ".")
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return n == "" || strings.HasPrefix(n, ".") })
+}
+
+// has reports whether a request with that Host, NAME or NAME:PORT, is for this host.
+func (names hostNames) has(host string) bool {
+	name := host
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		if strings.Trim(host[i+1:], "0123456789") != "" {
+			return false
+		}
+		name = host[:i]
+	}
+	if inner, ok := strings.CutPrefix(name, "["); ok {
+		inner, closed := strings.CutSuffix(inner, "]")
+		ip, err := netip.ParseAddr(inner)
+		return closed && err == nil && ip.Is6()
+	}
+	if ip, err := netip.ParseAddr(name); err == nil {
+		return ip.Is4()
+	}
+	name = strings.TrimSuffix(strings.ToLower(name), ".")
+	return name != "" && slices.Contains(names, name)
+}
+
+// forOurHosts has next serve only requests whose Host is one of names. Those without,
+// as HTTP/1.0 has them, may ask for health: such a request comes from no browser.
+func forOurHosts(next http.Handler, names func() hostNames) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		health := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
+		if r.Host == "" && health || names().has(r.Host) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		http.Error(w, misdirected(r.Host), http.StatusMisdirectedRequest)
+	})
+}
+
+func misdirected(host string) string {
+	if host == "" {
+		return "a request without Host is answered for /healthz and /readyz alone; others may name an address, or what http_hosts lists"
+	}
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	return fmt.Sprintf("%q is no name of this host as far as the daemon knows. If it is one, list it in the configuration, http_hosts: [%s], and let achbridge reload read it; or ask by an address",
+		host, cmp.Or(config.HTTPHostIn(name), "NAME"))
+}

@@ -1,0 +1,131 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"achbridge/bridge/transport"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/discovery"
+)
+
+// Sockets carry all links: QUIC on a port, SCTP on the next one.
+type Sockets struct {
+	quic, sctp net.PacketConn // nil when switched off
+	At         *net.UDPAddr   // where QUIC is, or would be
+}
+
+const lastPort = 65535
+
+// anyPortTries is how often two ports in a row are looked for.
+const anyPortTries = 32
+
+// ListenUDP opens the sockets of a mode; port 0 of address takes any.
+func ListenUDP(address string, mode config.TransportMode) (s Sockets, err error) {
+	at, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: %w", address, err), "--listen :PORT")
+	}
+	if at.Port == lastPort && mode != config.TransportQUIC {
+		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: no port is left for SCTP, which takes the next one", address),
+			"--listen with a lower port, or --transport=quic")
+	}
+	for range anyPortTries {
+		if s, err = openUDP(at, mode); err == nil || at.Port != 0 || !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: UDP port %s is in use, perhaps by another daemon", address, portOf(err)),
+			"stop that one, or take another port: --listen :PORT (:0 takes any; SCTP takes the next, unless --transport=quic)")
+	case err != nil:
+		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: %w", address, errors.Unwrap(err)), "--listen :PORT")
+	}
+	return s, nil
+}
+
+// portOf is the port that could not be opened.
+func portOf(err error) string {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok {
+		return "?"
+	}
+	_, port, _ := net.SplitHostPort(op.Addr.String())
+	return port
+}
+
+func openUDP(at *net.UDPAddr, mode config.TransportMode) (s Sockets, err error) {
+	own := *at
+	s.At = &own
+	if mode != config.TransportSCTP || own.Port == 0 {
+		if s.quic, err = net.ListenPacket("udp", own.String()); err != nil {
+			return Sockets{}, err
+		}
+		own = *s.quic.LocalAddr().(*net.UDPAddr)
+	}
+	if mode != config.TransportQUIC {
+		if s.sctp, err = net.ListenPacket("udp", nextPort(&own).String()); err != nil {
+			s.Close()
+			return Sockets{}, err
+		}
+	}
+	if mode == config.TransportSCTP && s.quic != nil { // it only held a place
+		s.quic.Close()
+		s.quic = nil
+	}
+	return s, nil
+}
+
+// nextPort is where SCTP is, if QUIC is at addr.
+func nextPort(addr *net.UDPAddr) *net.UDPAddr {
+	next := *addr
+	next.Port++
+	return &next
+}
+
+// ports are those of the sockets.
+func (s Sockets) ports() (p discovery.Ports) {
+	if s.quic != nil {
+		p.QUIC = uint16(s.quic.LocalAddr().(*net.UDPAddr).Port)
+	}
+	if s.sctp != nil {
+		p.SCTP = uint16(s.sctp.LocalAddr().(*net.UDPAddr).Port)
+	}
+	return p
+}
+
+// bothOf is where a node may listen that is found at addr and has not said more.
+func bothOf(addr *net.UDPAddr) transport.Addrs {
+	if addr.Port == lastPort {
+		return transport.Addrs{QUIC: addr}
+	}
+	return transport.Addrs{QUIC: addr, SCTP: nextPort(addr)}
+}
+
+// Listen starts an endpoint on the sockets, which it then owns.
+func (s Sockets) Listen(cfg transport.Config) (*transport.Endpoint, error) {
+	cfg.SCTP = s.sctp
+	return transport.Listen(s.quic, cfg)
+}
+
+func (s Sockets) Close() {
+	for _, conn := range []net.PacketConn{s.quic, s.sctp} {
+		if conn != nil {
+			conn.Close()
+		}
+	}
+}
+
+// TryPorts says where a daemon would listen; an error, with its cure, says why it could not.
+func TryPorts(listen string, mode config.TransportMode) (at string, err error) {
+	s, err := ListenUDP(listen, mode)
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	return s.At.String(), nil
+}

@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"achbridge/cmd/achbridge/config"
+	"achbridge/discovery"
+)
+
+func TestSCTPListensOnTheNextPort(t *testing.T) {
+	for _, c := range []struct {
+		mode       config.TransportMode
+		quic, sctp bool
+	}{{config.TransportAuto, true, true}, {config.TransportQUIC, true, false}, {config.TransportSCTP, false, true}} {
+		s, err := ListenUDP("127.0.0.1:0", c.mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := [2]bool{s.quic != nil, s.sctp != nil}; got != [2]bool{c.quic, c.sctp} {
+			t.Errorf("%s: got sockets %v, want %v", c.mode, got, [2]bool{c.quic, c.sctp})
+		}
+		if s.quic != nil && s.quic.LocalAddr().String() != s.At.String() {
+			t.Errorf("%s: QUIC on %v, want %v", c.mode, s.quic.LocalAddr(), s.At)
+		}
+		if s.sctp != nil && s.sctp.LocalAddr().(*net.UDPAddr).Port != s.At.Port+1 {
+			t.Errorf("%s: SCTP on %v, want the port after %v", c.mode, s.sctp.LocalAddr(), s.At)
+		}
+		if _, err := openUDP(s.At, c.mode); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("%s: the same ports again: got %v, want EADDRINUSE", c.mode, err)
+		}
+		s.Close()
+	}
+}
+
+func TestNodeSaysOnWhatItListens(t *testing.T) {
+	for mode, both := range map[config.TransportMode][2]bool{config.TransportAuto: {true, true}, config.TransportQUIC: {true, false}, config.TransportSCTP: {false, true}} {
+		s, err := ListenUDP("127.0.0.1:0", mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		var want discovery.Ports
+		if both[0] {
+			want.QUIC = uint16(s.At.Port)
+		}
+		if both[1] {
+			want.SCTP = uint16(s.At.Port) + 1
+		}
+		if got := s.ports(); got != want {
+			t.Errorf("%s: got %+v, want %+v", mode, got, want)
+		}
+	}
+}
+
+func TestPortThatIsTakenIsNamed(t *testing.T) {
+	other, err := ListenUDP("127.0.0.1:0", config.TransportSCTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	_, err = ListenUDP(other.At.String(), config.TransportAuto)
+	if want := fmt.Sprintf("UDP port %d is in use", other.At.Port+1); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("where another has the port for SCTP: got %v, want %q", err, want)
+	}
+	if s, err := ListenUDP(other.At.String(), config.TransportQUIC); err != nil {
+		t.Errorf("without SCTP: got %v", err)
+	} else {
+		s.Close()
+	}
+	for _, mode := range []config.TransportMode{config.TransportAuto, config.TransportSCTP} {
+		if _, err := ListenUDP("127.0.0.1:65535", mode); err == nil || !strings.Contains(err.Error(), "no port is left for SCTP") {
+			t.Errorf("%s on the last port: got %v, want that SCTP has none", mode, err)
+		}
+	}
+}

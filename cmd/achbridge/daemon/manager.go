@@ -1,0 +1,44 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// manager is the service manager that started us, if one did: systemd, by the
+// protocol of sd_notify(3).
+type manager struct{ log *slog.Logger }
+
+func (m manager) tell(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		m.log.Warn("service manager not told", "state", state, "err", err, "socket", os.Getenv("NOTIFY_SOCKET"))
+	}
+}
+
+// watch says that the daemon is well as often as the manager wants to hear it
+// (WatchdogSec=), each time after alive has returned: a daemon in which something
+// hangs stays silent and is started anew. It returns when ctx ends.
+func (m manager) watch(ctx context.Context, alive func()) {
+	limit, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		m.log.Warn("service manager's watchdog not understood", "err", err)
+	}
+	if limit == 0 {
+		return
+	}
+	tick := time.NewTicker(limit / 3)
+	defer tick.Stop()
+	for {
+		alive()
+		m.tell(daemon.SdNotifyWatchdog)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package daemon
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+)
+
+// metrics are what Prometheus collects, made of a node's status at each scrape.
+// Names are as Prometheus wants them: seconds, bytes, _total for what only grows.
+// A channel is called as on this host; its peer is where it comes from, or goes.
+type metrics struct {
+	status func() status.Report
+	about  func() api.DaemonInfo
+
+	mu   sync.Mutex
+	sure map[fateKey]uint64 // what was told last of a count that may take one back
+}
+
+// maxSeries is how many mirrors, and how many exports, have series of their own; of
+// more only their number is told.
+const maxSeries = 1000
+
+func newMetrics(status func() status.Report, about func() api.DaemonInfo) *metrics {
+	return &metrics{status: status, about: about, sure: map[fateKey]uint64{}}
+}
+
+func metric(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("achbridge_"+name, help, labels, nil)
+}
+
+var (
+	buildInfo    = metric("build_info", "Always 1; the labels tell of the daemon.", "version", "goversion", "host", "network")
+	uptime       = metric("uptime_seconds", "Since the daemon began.")
+	omitted      = metric("omitted_channels", "Mirrors and exports that have no series of their own, there being too many.", "direction")
+	linkUp       = metric("link_up", "1 while the peer is heard, 0 while its link is silent.", "peer", "transport")
+	linkRTT      = metric("link_rtt_seconds", "Round trip to the peer.", "peer")
+	linkRate     = metric("link_rate_bytes_per_second", "What the way to the peer was measured to carry when it was last full.", "peer")
+	linkSent     = metric("link_sent_packets_total", "Packets with frames that left for the peer, since the link came up.", "peer")
+	linkLost     = metric("link_lost_packets_total", "Of those, the ones that did not arrive, by what the peer reports.", "peer")
+	linkBytes    = metric("link_bytes_total", "Bytes of frames and reports over the link, since it came up.", "peer", "direction")
+	clockOffset  = metric("clock_offset_seconds", "The peer's monotonic clock minus ours.", "peer")
+	clockUnsure  = metric("clock_uncertainty_seconds", "What the clock offset may be off.", "peer")
+	mirrorLive   = metric("mirror_live", "1 while the mirror is fed.", "channel", "peer")
+	ageNow       = metric("age_now_seconds", "Age of the newest frame of a mirror.", "channel", "peer")
+	ageAll       = metric("age_seconds", "Age of the newest frame of a mirror, as if looked at every millisecond: buckets count milliseconds.", "channel", "peer")
+	ageMean      = metric("mean_age_seconds", "Age on the average of the last ten seconds.", "channel", "peer")
+	ageP99       = metric("p99_age_seconds", "Age that was not exceeded in 99 % of the last ten seconds.", "channel", "peer")
+	agePeak      = metric("peak_age_seconds", "Greatest age in the last ten seconds.", "channel", "peer")
+	ageUnsure    = metric("age_uncertainty_seconds", "What ages may be off.", "channel", "peer")
+	budget       = metric("budget_seconds", "What the mirror's latency budget is.", "channel", "peer")
+	dueNow       = metric("due_seconds", "For how long the next frame of a mirror has been due: age less period, never below 0.", "channel", "peer")
+	framePeriod  = metric("period_seconds", "Time between two frames that a mirror is to get, as they came lately.", "channel", "peer")
+	overBudget   = metric("deadline_violation_seconds_total", "Time in which the next frame had been due for longer than the mirror's budget.", "channel", "peer")
+	framesTotal  = metric("frames_total", "What became of the frames that the origin put.", "channel", "peer", "direction", "reason")
+	eventsTotal  = metric("events_total", "What happened; achbridge events tells of each.", "kind")
+	framesFlying = metric("frames_in_flight", "Frames whose fate is not known yet.", "channel", "peer", "direction")
+)
+
+// Describe tells of nothing beforehand, since channels come and go.
+func (m *metrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect makes all series.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	s := m.status()
+	s.Mirrors = slices.DeleteFunc(s.Mirrors, func(c status.Mirror) bool { return c.Temporary }) // their names are ever new
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	told := map[fateKey]uint64{}
+	about := m.about()
+	gauge(out, buildInfo, 1, about.Version, runtime.Version(), s.Host, about.Network)
+	gauge(out, uptime, s.UptimeS)
+	for _, kind := range status.EventKinds {
+		counter(out, eventsTotal, float64(s.Events[kind]), string(kind))
+	}
+	seen := map[string]bool{}
+	for _, l := range s.Links {
+		if !seen[l.Peer] {
+			seen[l.Peer] = true
+			collectLink(out, l)
+		}
+	}
+	gauge(out, omitted, float64(max(0, len(s.Mirrors)-maxSeries)), "in")
+	gauge(out, omitted, float64(max(0, len(s.Exports)-maxSeries)), "out")
+	for _, c := range s.Mirrors[:min(len(s.Mirrors), maxSeries)] {
+		collectMirror(out, c)
+		m.collectFrames(out, told, [3]string{c.Name, c.Host, "in"}, c.Accounts)
+	}
+	for _, e := range s.Exports[:min(len(s.Exports), maxSeries)] {
+		m.collectFrames(out, told, [3]string{e.Channel, e.Peer, "out"}, e.Accounts)
+	}
+	m.sure = told
+}
+
+func collectLink(out chan<- prometheus.Metric, l status.Link) {
+	gauge(out, linkUp, truth(l.State == status.LinkUp), l.Peer, l.Transport.String())
+	gauge(out, linkRTT, l.RTTms/1000, l.Peer)
+	count(out, linkSent, l.Sent, l.Peer)
+	count(out, linkLost, l.Lost, l.Peer)
+	count(out, linkBytes, l.SentBytes, l.Peer, "out")
+	count(out, linkBytes, l.ReceivedBytes, l.Peer, "in")
+	gauge(out, clockOffset, l.ClockOffsetMs/1000, l.Peer)
+	gauge(out, clockUnsure, l.ClockUncertaintyMs/1000, l.Peer)
+	if l.PathMbit != nil {
+		gauge(out, linkRate, *l.PathMbit*1e6/8, l.Peer)
+	}
+}
+
+func collectMirror(out chan<- prometheus.Metric, m status.Mirror) {
+	gauge(out, mirrorLive, truth(m.State == status.MirrorLive), m.Name, m.Host)
+	gauge(out, budget, config.BudgetOf(m.QoS).Seconds(), m.Name, m.Host)
+	if m.AgeMs != nil {
+		gauge(out, ageNow, *m.AgeMs/1000, m.Name, m.Host)
+	}
+	if m.PeriodMs != nil {
+		gauge(out, framePeriod, *m.PeriodMs/1000, m.Name, m.Host)
+	}
+	if m.DueMs != nil {
+		gauge(out, dueNow, *m.DueMs/1000, m.Name, m.Host)
+	}
+	if m.Age == nil {
+		return
+	}
+	gauge(out, ageUnsure, m.Age.UncertaintyMs/1000, m.Name, m.Host)
+	if m.Age.Window != nil {
+		gauge(out, ageMean, m.Age.Window.MeanMs/1000, m.Name, m.Host)
+		gauge(out, ageP99, m.Age.Window.P99Ms/1000, m.Name, m.Host)
+		gauge(out, agePeak, m.Age.Window.PeakMs/1000, m.Name, m.Host)
+	}
+	t := m.Age.Total
+	over := t.OverBudget * t.WindowS
+	counter(out, overBudget, over, m.Name, m.Host)
+	buckets := map[float64]uint64{}
+	for _, b := range m.Age.Buckets {
+		buckets[b.Le.Seconds()] = uint64(b.Time / time.Millisecond)
+	}
+	count := t.WindowS * 1000
+	out <- prometheus.MustNewConstHistogram(ageAll, uint64(count), t.MeanMs/1000*count, buckets, m.Name, m.Host)
+}
+
+// fateKey is one series of frames_total: channel, peer, direction and reason.
+type fateKey struct {
+	of     [3]string
+	reason string
+}
+
+// takenBack is how many frames a count may take back, since they came after all:
+// less than that is no new beginning.
+const takenBack = 100
+
+// collectFrames tells the ledger. Prometheus takes a count that shrinks for one that
+// began anew, so one that takes a frame back stands still until it has grown again.
+func (m *metrics) collectFrames(out chan<- prometheus.Metric, told map[fateKey]uint64, of [3]string, a ledger.Accounts) {
+	for _, f := range a.Fates() {
+		key, count := fateKey{of, f.Name}, f.Count
+		if _, twice := told[key]; twice {
+			return
+		}
+		if sure := m.sure[key]; count < sure && sure-count < takenBack && count > 0 {
+			count = sure
+		}
+		told[key] = count
+		counter(out, framesTotal, float64(count), of[0], of[1], of[2], f.Name)
+	}
+	gauge(out, framesFlying, float64(a.InFlight), of[:]...)
+}
+
+func gauge(out chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func counter(out chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}
+
+func count(out chan<- prometheus.Metric, d *prometheus.Desc, n uint64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

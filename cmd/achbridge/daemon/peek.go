@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"time"
+
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/diagnose"
+)
+
+// A channel of another host is waited for: for peekSoon where its host is linked, or
+// unknown, and for peekWait where it has to be dialled first.
+const (
+	peekSoon = time.Second
+	peekWait = 4 * time.Second
+)
+
+// peek answers with the mirror of a channel, and keeps it for as long as the asker
+// stays connected.
+func (c *control) peek(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it would end the request
+	a, err := config.OneChannel(r.URL.Query().Get("of"))
+	if err != nil {
+		reply(w, nil, badRequest{err})
+		return
+	}
+	m, end, err := c.lookAt(r.Context(), a)
+	if err != nil {
+		reply(w, nil, err)
+		return
+	}
+	defer end()
+	reply(w, api.PeekReply{Mirror: m.Name, Temporary: m.Temporary}, nil)
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+// lookAt waits until there is a mirror of a channel to look at, which may go when end
+// is called.
+func (c *control) lookAt(ctx context.Context, a config.Address) (found status.Mirror, end func(), err error) {
+	if end, err = c.node.Peek(a.Host, a.Channel); err != nil {
+		return found, nil, err
+	}
+	began := time.Now()
+	api.Until(ctx, peekWait, func() bool {
+		s := c.node.Glance()
+		if m, ok := diagnose.MirrorOf(s, a.Host, a.Channel); ok {
+			found = m
+		}
+		dialled := slices.ContainsFunc(s.Peers, func(p status.Peer) bool { return p.Host == a.Host && p.State != status.PeerLinked })
+		return found.State != "" && found.State != status.MirrorWaiting || !dialled && time.Since(began) > peekSoon
+	})
+	if slices.Contains([]status.MirrorState{status.MirrorLive, status.MirrorStale, status.MirrorContested}, found.State) {
+		return found, end, nil
+	}
+	end()
+	if found.Reason == "" {
+		return found, nil, c.absent(a)
+	}
+	return found, nil, fmt.Errorf("%s: %s: %s", a, found.State, found.Reason)
+}
+
+// absent says why there is nothing of a channel.
+func (c *control) absent(a config.Address) error {
+	if _, linked := diagnose.LinkOf(c.node.Glance(), a.Host); linked {
+		return notThere{fmt.Errorf("%s: %s offers no such channel; achbridge ls %s lists those that it does", a, a.Host, a.Host)}
+	}
+	return notThere{fmt.Errorf("%s: no link to %s; achbridge status tells of the peers", a, a.Host)}
+}
+
+// notThere is an error about something that there is not.
+type notThere struct{ error }
+
+func (notThere) Is(target error) bool { return target == fs.ErrNotExist }

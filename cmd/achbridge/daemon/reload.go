@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
+
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+)
+
+// reload reads the configuration again and has the node do what it says. An
+// error has changed nothing.
+func (d *Daemon) reload() (api.ReloadReply, error) {
+	manager := manager{log: d.log}
+	manager.tell(reloading())
+	defer manager.tell(daemon.SdNotifyReady)
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	r := api.ReloadReply{Changed: []string{}, Restart: []string{}}
+	next, err := d.load()
+	if err == nil {
+		err = next.NameBy(d.trust.held())
+	}
+	if err == nil {
+		r.File = next.Path
+		r.Changed, r.Restart = next.Changes(d.config())
+		next.KeepFixed(d.config())
+		err = d.node.Apply(wanted(next))
+	}
+	if err != nil {
+		for line := range strings.Lines(err.Error()) {
+			d.log.Error("configuration not taken, all stays as it was", "err", strings.TrimSpace(line))
+		}
+		if ps, ok := errors.AsType[config.Problems](err); ok {
+			err = ps
+		}
+		return r, badRequest{err}
+	}
+	d.level.Set(next.Log.Level)
+	d.current.Store(next)
+	d.log.Info("configuration read again", "config", r.File, "changed", r.Changed, "restart", r.Restart)
+	return r, nil
+}
+
+// reloading is what systemd wants to be told, with the time.
+func reloading() string {
+	return fmt.Sprintf("%s\nMONOTONIC_USEC=%d", daemon.SdNotifyReloading, monotonicMicros())
+}
+
+func monotonicMicros() int64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // cannot fail: the clock exists
+	return t.Nano() / 1000
+}

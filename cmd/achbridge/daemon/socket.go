@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"achbridge/cmd/achbridge/ui"
+)
+
+// listenControl listens on the unix socket at path, mode 0660. A socket that a
+// dead daemon left is replaced; one that answers is an error that names its
+// process. The socket appears with its mode set: nobody else gets in between.
+func listenControl(path string) (net.Listener, error) {
+	if len(path) > 100 {
+		return nil, ui.Usage(fmt.Errorf("control socket %s: a path of %d bytes, at most 100 are possible", path, len(path)), "--control PATH")
+	}
+	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		defer conn.Close()
+		return nil, ui.Failure(fmt.Errorf("control socket %s: a daemon%s answers there", path, ofProcess(conn)),
+			"stop it first, or give this one its own: --control PATH --state DIR --listen :PORT")
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
+		return nil, ui.Usage(fmt.Errorf("control socket %s: there is a file that is no socket", path), "--control PATH")
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, ui.Failure(fmt.Errorf("control socket: %w", err), "--control PATH")
+	}
+	// Bound beside its place, then renamed: rename replaces a stale socket too.
+	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
+	_ = os.Remove(fresh)
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: fresh, Net: "unix"})
+	if err != nil {
+		return nil, ui.Failure(fmt.Errorf("control socket %s: %w", path, errors.Unwrap(err)), "--control PATH")
+	}
+	ln.SetUnlinkOnClose(false)
+	err = os.Chmod(fresh, 0o660)
+	if err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err != nil {
+		ln.Close()
+		_ = os.Remove(fresh)
+		return nil, ui.Failure(fmt.Errorf("control socket: %w", err), "--control PATH")
+	}
+	return &controlListener{ln, path, inode(path)}, nil
+}
+
+// controlListener removes its socket when closed, unless another daemon has
+// put its own there.
+type controlListener struct {
+	net.Listener
+	path  string
+	inode uint64
+}
+
+func (l *controlListener) Close() error {
+	if inode(l.path) == l.inode {
+		_ = os.Remove(l.path)
+	}
+	return l.Listener.Close()
+}
+
+// inode is 0 when there is no file.
+func inode(path string) uint64 {
+	var st unix.Stat_t
+	if unix.Lstat(path, &st) != nil {
+		return 0
+	}
+	return st.Ino
+}
+
+// ofProcess names the process at the other end, if the kernel tells.
+func ofProcess(conn net.Conn) string {
+	uc, ok := conn.(*net.UnixConn)
+	if !ok {
+		return ""
+	}
+	raw, err := uc.SyscallConn()
+	if err != nil {
+		return ""
+	}
+	pid := 0
+	_ = raw.Control(func(fd uintptr) {
+		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = int(cred.Pid)
+		}
+	})
+	if pid == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (pid %d)", pid)
+}

@@ -1,0 +1,88 @@
+package daemon
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestSocketOfALivingDaemonIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sock")
+	ln, err := listenControl(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if info, _ := os.Stat(path); info.Mode().Perm() != 0o660 {
+		t.Errorf("got mode %v, want 0660", info.Mode().Perm())
+	}
+
+	_, err = listenControl(path)
+	if err == nil || !strings.Contains(err.Error(), "pid ") {
+		t.Errorf("got %v, want an error that names the process", err)
+	}
+}
+
+func TestSocketOfADeadDaemonIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sock")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	dead.Close()
+
+	ln, err := listenControl(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	ln.Close()
+	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 0 {
+		t.Errorf("%v left behind", entries)
+	}
+}
+
+func TestSocketOfAnHeirIsNotRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sock")
+	old, err := listenControl(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	heir, err := listenControl(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heir.Close()
+
+	old.Close()
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the heir's socket is gone: %v", err)
+	}
+}
+
+func TestSocketPathsThatCannotBe(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, filepath.Join(file, "sock"), filepath.Join(dir, strings.Repeat("x", 110))} {
+		if ln, err := listenControl(path); err == nil {
+			ln.Close()
+			t.Errorf("%s: got a listener, want an error", path)
+		}
+	}
+	if text, _ := os.ReadFile(file); string(text) != "mine" {
+		t.Errorf("the file was changed to %q", text)
+	}
+}

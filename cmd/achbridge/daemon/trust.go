@@ -1,0 +1,180 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"achbridge/bridge/status"
+	"achbridge/bridge/trust"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// standing is what the daemon's membership rests on: the content of its key file,
+// which may change while it runs.
+type standing struct {
+	path   string
+	seen   fileStamp // of the file when it was read last
+	list   fileStamp // of the list of revocations beside it
+	kept   string    // file in which the newest list stays; "" when there is no place
+	had    uint64    // number of the list in it
+	warned time.Time // of the end of the certificate
+
+	mu  sync.Mutex
+	key trust.Key
+}
+
+func newStanding(path string) (*standing, error) {
+	s := &standing{path: path, seen: stampOf(path)}
+	var err error
+	s.key, err = config.ReadKey(path)
+	return s, err
+}
+
+func (s *standing) held() trust.Key {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.key
+}
+
+func (s *standing) hold(key trust.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.key = key
+}
+
+// trustEvery is how often the files are looked at.
+const trustEvery = time.Second
+
+// watchTrust has changes of the files take effect, until ctx ends.
+func (d *Daemon) watchTrust(ctx context.Context) error {
+	return repeat(ctx, trustEvery, func() {
+		d.followKey()
+		d.followList()
+		d.endpoint.Review()
+		d.warnOfEnd(time.Now())
+	})
+}
+
+// followKey takes over a key file that has changed. One that cannot be read, or
+// that is half written, changes nothing.
+func (d *Daemon) followKey() {
+	now := stampOf(d.trust.path)
+	if now == d.trust.seen {
+		return
+	}
+	d.trust.seen = now
+	key, err := config.ReadKey(d.trust.path)
+	if err == nil {
+		err = d.endpoint.SetKey(key)
+	}
+	if err != nil {
+		d.log.Error("key file changed and not taken, all stays as it was", "path", d.trust.path, "err", err)
+		return
+	}
+	d.trust.hold(key)
+	d.seek.join(key.Network())
+	d.dial()
+	d.log.Info("key file read again", "path", d.trust.path, "networks", key.Networks())
+}
+
+// recall has the list of revocations count that counted when the daemon ran last,
+// and the one beside the key file.
+func (d *Daemon) recall(kept string) {
+	d.trust.kept = kept
+	if kept != "" && d.trust.held().Host() != "" {
+		d.takeList(kept)
+		d.trust.had = d.endpoint.Revocations().Number()
+	}
+	d.followList()
+}
+
+// followList takes over a list that was put beside the key file, and keeps the
+// newest, wherever it came from.
+func (d *Daemon) followList() {
+	if d.trust.held().Host() == "" {
+		return
+	}
+	beside := config.RevokedBeside(d.trust.path)
+	if now := stampOf(beside); now != d.trust.list {
+		d.trust.list = now
+		d.takeList(beside)
+	}
+	list := d.endpoint.Revocations()
+	if list.Number() <= d.trust.had || d.trust.kept == "" {
+		return
+	}
+	d.trust.had = list.Number()
+	err := os.MkdirAll(filepath.Dir(d.trust.kept), 0o755)
+	if err == nil {
+		err = config.ReplaceFile(d.trust.kept, []byte(list.Text()), 0o644)
+	}
+	if err != nil {
+		d.log.Warn("list of revocations not kept: after a restart it must come from a peer", "err", err)
+	}
+}
+
+// takeList reads a file with a list, if there is one.
+func (d *Daemon) takeList(path string) {
+	list, err := config.ReadRevocations(path)
+	if err == nil && list != nil {
+		_, err = d.endpoint.Revoke(list.Bytes())
+	}
+	if err != nil {
+		d.log.Error("list of revocations not taken", "path", path, "err", err)
+	}
+}
+
+// warnOfEnd tells, once a day, that the certificate of this host must be renewed.
+func (d *Daemon) warnOfEnd(now time.Time) {
+	ends := d.trust.held().Ends()
+	if ends.IsZero() || ends.Sub(now) > config.WarnAhead || now.Sub(d.trust.warned) < config.WarnEvery {
+		return
+	}
+	d.trust.warned = now
+	text := "the certificate of this host ends soon"
+	if now.After(ends) {
+		text = "the certificate of this host has ended: nobody links with it"
+	}
+	d.node.Tell(slog.LevelWarn, text, status.Event{Kind: status.EventCertificateEnds, Text: text}, "ends", ui.Day(ends), "cure", "achbridge ca issue "+d.self.Host)
+}
+
+// membership is who we are to discovery.
+func (d *Daemon) membership() Membership {
+	return Membership{node: d.self.Node, Networks: d.trust.held().Networks()}
+}
+
+// info is what status tells of the daemon.
+func (d *Daemon) info() api.DaemonInfo {
+	info := d.about
+	key := d.trust.held()
+	info.Network = key.Network()
+	if ends := key.Ends(); !ends.IsZero() {
+		info.CertificateEnds = &ends
+	}
+	info.Revocations = d.endpoint.Revocations().Number()
+	return info
+}
+
+// fileStamp changes when a file is written or replaced. The zero value is of one
+// that is not there.
+type fileStamp struct {
+	device, inode uint64
+	size          int64
+	changed       syscall.Timespec
+}
+
+func stampOf(path string) fileStamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fileStamp{}
+	}
+	stat := info.Sys().(*syscall.Stat_t)
+	return fileStamp{uint64(stat.Dev), stat.Ino, stat.Size, stat.Ctim}
+}

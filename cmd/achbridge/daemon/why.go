@@ -1,0 +1,265 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"achbridge/bridge"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/diagnose"
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/discovery"
+	"achbridge/localach"
+)
+
+// why says what keeps a channel from being fresh: HOST/CHANNEL, the name of a mirror, or
+// a channel of this host. It watches for a while.
+func (d *Daemon) why(ctx context.Context, query url.Values) (r api.WhyReport, err error) {
+	window, err := time.ParseDuration(cmp.Or(query.Get("window"), api.WhyWindow.String()))
+	if err == nil {
+		err = api.CheckWindow("window", window)
+	}
+	if err != nil {
+		return r, badRequest{err}
+	}
+	s := diagnose.Snapshot{Before: d.node.Status()}
+	begin := time.Now()
+	host, channel, name, err := channelOf(query.Get("of"), s.Before, d.self.Host)
+	if err != nil {
+		return r, badRequest{err}
+	}
+	s.Host, s.Channel, s.Self = host, channel, host == d.self.Host
+	var beside sync.WaitGroup
+	beside.Go(func() { s.Around = d.surroundings(ctx, s.Host) })
+	if report, err := d.node.Age(ctx, name, window); err == nil {
+		s.Age = report.Window
+	} else {
+		api.Rest(ctx, window)
+	}
+	beside.Wait()
+	s.After, s.Apart = d.node.Status(), time.Since(begin)
+	if e, err := d.config().Explain(s.Name(), d.node.Wish); err == nil {
+		s.Rules = e.Verdicts
+	}
+	s.File, s.Load = d.fileFacts(name), loadText()
+	d.askOrigin(ctx, &s)
+	if _, known := diagnose.LocalOf(s.After, s.Channel); s.Self && !known && !s.File.There && len(s.Pushes()) == 0 {
+		return r, noChannelHere(query.Get("of"))
+	}
+	list := diagnose.Findings(s)
+	r = api.WhyReport{Of: s.Name(), Finding: list[0], Notes: list[1:], WindowS: s.Apart.Seconds()}
+	if !s.Self {
+		r.Mirror = name
+	}
+	return r, ctx.Err()
+}
+
+type noChannelHere string
+
+func (n noChannelHere) Error() string {
+	return fmt.Sprintf("no channel or mirror is called %q here: want HOST/CHANNEL, as in krang/imu, or a name that achbridge status shows", string(n))
+}
+
+func (noChannelHere) Is(target error) bool { return target == fs.ErrNotExist }
+
+// channelOf finds out which channel is meant by HOST/CHANNEL, the name of a mirror, or of
+// a channel of this host, and what it is called on this host: "" when it has no name here.
+func channelOf(of string, now status.Report, self string) (host, channel, name string, err error) {
+	of = strings.TrimPrefix(of, "ach://")
+	host, channel, ok := strings.Cut(of, "/")
+	if !ok {
+		host, channel = self, of
+		for _, m := range now.Mirrors {
+			if m.Name == of {
+				host, channel = m.Host, m.Channel
+			}
+		}
+	}
+	if host == "" || localach.CheckName(channel) != nil || strings.ContainsAny(host, `*?[\/`) {
+		return "", "", "", fmt.Errorf("%q: want HOST/CHANNEL, as in krang/imu, the name of a mirror, or of a channel of this host", of)
+	}
+	if host == self {
+		return host, channel, channel, nil
+	}
+	m, _ := diagnose.MirrorOf(now, host, channel)
+	return host, channel, m.Name, nil
+}
+
+// askOrigin asks the origin why it does not offer the channel, if it does not.
+func (d *Daemon) askOrigin(ctx context.Context, s *diagnose.Snapshot) {
+	for _, c := range d.node.Channels() {
+		if c.Host == s.Host && !c.Closed {
+			s.Offers = append(s.Offers, c.Channel)
+		}
+	}
+	if !s.Self && !slices.Contains(s.Offers, s.Channel) {
+		s.Told.Cause, s.Told.Text = d.node.Ask(ctx, s.Host, s.Channel)
+	}
+}
+
+// surroundings look for a host to which there is no link.
+func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surroundings) {
+	key := d.trust.held()
+	a.Network = key.Network()
+	if ends := key.Ends(); !ends.IsZero() && time.Now().After(ends) {
+		a.Ended = ui.Day(ends)
+	}
+	a.Revoked = d.endpoint.Revocations().Has(key.Serial())
+	a.Discovery = d.config().Discovery != config.DiscoveryOff
+	if host == d.self.Host {
+		return a
+	}
+	s := d.node.Glance()
+	_, known := diagnose.LinkOf(s, host)
+	known = known || slices.ContainsFunc(s.Peers, func(p status.Peer) bool { return p.Host == host })
+	for _, p := range d.members() {
+		a.Seen = append(a.Seen, p.Host)
+		if text, cure, ok := config.FarText(p); ok && p.Host == host {
+			a.Far, a.FarCure = text, cure
+		}
+	}
+	slices.Sort(a.Seen)
+	for _, p := range d.others() {
+		if p.Host == host {
+			a.Stranger = p.Network
+		}
+	}
+	if known || !a.Discovery || a.Stranger != "" || a.Far != "" {
+		return a
+	}
+	a.Multicast = multicastTroubles(ctx, d.config().Interfaces)
+	if len(a.Multicast) == 0 {
+		a.Answers = answersAt(ctx, host)
+	}
+	return a
+}
+
+// others are the hosts of other networks that discovery knows of.
+func (d *Daemon) others() []discovery.Peer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return Strangers(d.peers, d.membership())
+}
+
+// multicastTroubles say where multicast does not work on this host; none where it does
+// on some interface that is no loopback.
+func multicastTroubles(ctx context.Context, interfaces []string) (list []string) {
+	probes, err := discovery.ProbeMulticast(ctx, interfaces)
+	if err != nil {
+		return []string{strings.TrimPrefix(err.Error(), "discovery: ")}
+	}
+	for _, p := range probes {
+		if p.Err == nil {
+			return nil
+		}
+		list = append(list, config.ProbeText(p))
+	}
+	return list
+}
+
+// answersFor is how long a host may take to answer that was not found by multicast.
+const answersFor = 500 * time.Millisecond
+
+// answersAt looks a host up by its name, and returns where a QUIC server answers at the
+// usual port; "" when none does.
+func answersAt(ctx context.Context, host string) string {
+	ctx, cancel := context.WithTimeout(ctx, answersFor)
+	defer cancel()
+	addrs, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	if err != nil {
+		return ""
+	}
+	for _, ip := range addrs {
+		at := net.JoinHostPort(ip.String(), strconv.Itoa(discovery.DefaultPort))
+		if quicAnswers(ctx, at) {
+			return at
+		}
+	}
+	return ""
+}
+
+// quicAnswers sends a packet of a version that there is not, to which any QUIC server
+// answers with those that it has (RFC 9000, section 6).
+func quicAnswers(ctx context.Context, at string) bool {
+	conn, err := net.Dial("udp", at)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	const longHeader, idBytes, packetBytes = 0xc0, 8, 1200
+	packet := make([]byte, packetBytes)
+	packet[0] = longHeader
+	copy(packet[1:], []byte{0x1a, 0x2a, 0x3a, 0x4a}) // reserved for this: section 15
+	packet[5] = idBytes
+	copy(packet[6:], "achprobe")
+	packet[6+idBytes] = idBytes
+	copy(packet[7+idBytes:], "whyprobe")
+	if _, err := conn.Write(packet); err != nil {
+		return false
+	}
+	answer := make([]byte, packetBytes)
+	n, err := conn.Read(answer)
+	return err == nil && n > 6+idBytes && answer[0]&0x80 != 0 && string(answer[1:5]) == "\x00\x00\x00\x00"
+}
+
+// fileFacts look at the file of a channel or mirror of this host.
+func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
+	f.Daemon = ui.UserText(os.Geteuid(), os.Getegid())
+	var st unix.Statfs_t
+	if unix.Statfs(string(d.dir), &st) == nil {
+		f.Free = ui.FreeText(string(d.dir), &st)
+	}
+	if localach.CheckName(name) != nil {
+		return f
+	}
+	info, err := os.Lstat(d.dir.Path(name))
+	if err != nil {
+		return f
+	}
+	f.There, f.Mode = true, ui.ModeText(info)
+	if ch, err := d.dir.TryOpen(name); err == nil {
+		_, companion := bridge.MetaOf(name, ch.Tag())
+		f.Mirror = ch.Tag() != (localach.Tag{}) && !companion
+		if stat, err := ch.Stat(); err == nil && stat.LockOwner != 0 {
+			f.Holder = processText(stat.LockOwner)
+		}
+		ch.Close()
+	}
+	return f
+}
+
+// loadText is how many threads want a processor, and how many there are.
+func loadText() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	minute, _, _ := strings.Cut(string(text), " ")
+	if minute == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s on %d processors", minute, runtime.NumCPU())
+}
+
+// processText names the process of a thread.
+func processText(thread int) string {
+	if name := ui.ProcessName(thread); name != "" {
+		return fmt.Sprintf("thread %d (%s)", thread, name)
+	}
+	return fmt.Sprintf("thread %d, which is not to be seen from here", thread)
+}

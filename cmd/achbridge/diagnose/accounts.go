@@ -1,0 +1,54 @@
+package diagnose
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// DropsText says what became of the frames that did not get into the mirror,
+// "" when all did.
+func DropsText(a ledger.Accounts) string {
+	var list []string
+	for _, d := range a.Drops() {
+		if d.Count > 0 {
+			list = append(list, fmt.Sprintf("%s %d", d.Name, d.Count))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// DeliveredText is how many frames got into the mirror, and how many of them
+// past their budget.
+func DeliveredText(a ledger.Accounts) string {
+	text := fmt.Sprint(a.Delivered + a.LateKept)
+	if a.LateKept > 0 {
+		text += fmt.Sprintf(" (%d late)", a.LateKept)
+	}
+	return text
+}
+
+// NotAtWork is an error that names the mirrors and pushes that are not at work, nil
+// when all are.
+func NotAtWork(s status.Report) error {
+	var errs []error
+	for _, m := range s.Mirrors {
+		if m.State != status.MirrorLive && !m.Temporary {
+			errs = append(errs, fmt.Errorf("mirror %s is %s: %s", m.Name, m.State, cmp.Or(m.Reason, "no answer yet")))
+		}
+	}
+	for _, p := range s.Pushes {
+		if p.State != status.PushAccepted {
+			errs = append(errs, fmt.Errorf("push %s to %s is %s: %s", p.Channel, p.Host, p.State, cmp.Or(p.Reason, "no answer yet")))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return ui.Failure(errors.Join(errs...), "")
+}

@@ -1,0 +1,130 @@
+package diagnose
+
+import (
+	"fmt"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// Demand is one channel that is to be carried over one link.
+type Demand struct {
+	What   string // for people
+	Bytes  int    // of a frame, as it is sent
+	Hz     float64
+	Budget time.Duration
+	Every  bool          // no frame may be left out
+	Rate   float64       // what the link carries, bits a second
+	delay  time.Duration // one way, without the sending
+}
+
+// sending is how long the link takes to send one frame.
+func (d Demand) sending() time.Duration {
+	return time.Duration(float64(d.Bytes) * 8 / d.Rate * float64(time.Second))
+}
+
+// best are the least mean and peak age that a mirror can have over the link when
+// it carries nothing else: frames come every T, take S to send and P to travel.
+// As long as they fit, the mean age of periodic updates is P + S + T/2 and the
+// peak P + S + T. When S > T, the best is to send the newest as soon as the one
+// before has left: P + T/2 + 1.5 S and P + T/2 + 2 S (the mean over the wait,
+// which is between 0 and T).
+func (d Demand) best() (mean, peak time.Duration) {
+	T, S := time.Duration(float64(time.Second)/d.Hz), d.sending()
+	if S <= T {
+		return d.delay + S + T/2, d.delay + S + T
+	}
+	return d.delay + T/2 + S*3/2, d.delay + T/2 + 2*S
+}
+
+// Problem says why the link cannot do it, "" when it can.
+func (d Demand) Problem() string {
+	late := d.delay+d.sending() > d.Budget
+	slow := d.Every && d.Hz > 0 && d.sending() > time.Duration(float64(time.Second)/d.Hz)
+	if d.Bytes == 0 || d.Rate == 0 || !late && !slow {
+		return ""
+	}
+	why := fmt.Sprintf("budget %v cannot hold", d.Budget)
+	if !late {
+		why = "mode every cannot keep up"
+	}
+	text := fmt.Sprintf("%s: %s: a frame of %s takes %s at %s", d.What, why, ui.AboutBytes(d.Bytes), ui.Millis(ui.Milliseconds(d.sending())), ui.BitRate(d.Rate))
+	if d.delay > 0 {
+		text += fmt.Sprintf(" and %s on its way", ui.Millis(ui.Milliseconds(d.delay)))
+	}
+	if d.Hz == 0 {
+		return text
+	}
+	mean, peak := d.best()
+	text += fmt.Sprintf("; at best its age is %s on the mean and %s at its peak", ui.Millis(ui.Milliseconds(mean)), ui.Millis(ui.Milliseconds(peak)))
+	if most := float64(time.Second) / float64(d.sending()); most < d.Hz {
+		text += fmt.Sprintf(", with %.3g of its %.3g frames a second", most, d.Hz)
+	}
+	return text
+}
+
+// DemandsOf are the subscriptions that a daemon serves, by two looks at it some
+// time apart. rate is what every link carries; 0: what was measured. Links that
+// never were full carry more than is known, and channels at rest need nothing:
+// these have no rate.
+func DemandsOf(before, after status.Report, apart time.Duration, rate ui.BitRate) (list []Demand) {
+	links := map[string]status.Link{}
+	for _, l := range after.Links {
+		links[l.Peer] = l
+	}
+	offered := map[string]uint64{}
+	for _, e := range before.Exports {
+		offered[e.Peer+"/"+e.Channel] = e.Offered
+	}
+	for _, e := range after.Exports {
+		then, known := offered[e.Peer+"/"+e.Channel]
+		link := links[e.Peer]
+		d := Demand{
+			What: e.Channel + " for " + e.Peer, Bytes: e.Bytes, Every: e.QoS.Mode == rule.Every,
+			Budget: config.BudgetOf(e.QoS), Rate: float64(rate), delay: time.Duration(link.RTTms / 2 * float64(time.Millisecond)),
+		}
+		if known {
+			d.Hz = Limited(float64(e.Offered-then)/apart.Seconds(), e.QoS.MaxRate)
+		}
+		if d.Rate == 0 && link.PathMbit != nil && e.Offered > then {
+			d.Rate = *link.PathMbit * 1e6
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// Limited is a rate of frames that max_rate, if there is one, holds down.
+func Limited(hz float64, most rule.Rate) float64 {
+	if most != 0 && (hz == 0 || hz > most.Hz()) {
+		return most.Hz()
+	}
+	return hz
+}
+
+// In unfitFor looks in a row a demand cannot be met before that is said, of mostUnfit
+// demands at a time.
+const (
+	unfitFor  = 3
+	mostUnfit = 1000
+)
+
+// Unfit returns what is to be said of demands; seen counts in how many looks in a
+// row each could not be met.
+func Unfit(seen map[string]int, demands []Demand) (list []string) {
+	for _, d := range demands {
+		key, text := fmt.Sprint(d.What, d.Budget, d.Every), d.Problem()
+		switch {
+		case text == "" && seen[key] < unfitFor:
+			delete(seen, key)
+		case text != "" && len(seen) < mostUnfit:
+			if seen[key]++; seen[key] == unfitFor {
+				list = append(list, text)
+			}
+		}
+	}
+	return list
+}

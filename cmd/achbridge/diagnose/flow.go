@@ -1,0 +1,200 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// flow is how a channel went over a link between two looks, from either end.
+type flow struct {
+	what    string // NAME for people
+	to      string // the link: "from robot", "to pc"
+	s       float64
+	hz      float64 // frames put
+	frames  ledger.Accounts
+	qos     rule.QoS
+	bytes   int     // of a frame, as far as known
+	transit float64 // s from capture to arrival; 0: not known
+	way     float64 // s one way
+	loss    float64 // share of the packets
+	packets float64 // of which that is
+	mbit    float64 // that the link carried in all
+	path    float64 // Mbit/s that it carries, as measured; 0: not known
+	origin  string  // the host that sends
+	here    string  // the host that tells
+	load    string  // its load
+	full    float64 // share of the time in which frames waited for the link; -1: not known here
+
+	reader string       // the host that has the mirror
+	lock   float64      // share of the time in which frames waited there for the mirror's lock
+	cause  status.Cause // why the mirror takes no frames; empty: it does
+	unread status.Cause // why the channel cannot be read at its origin; empty: it can
+	why    string       // in words, where they are known
+	off    float64      // s that the clocks may be apart
+}
+
+const (
+	// looksMost is how often in a second the watcher looks at a channel at the least:
+	// frames that are put more often may be superseded before it sees them.
+	looksMost = 400
+	// shortfall is the share of frames that may be missing, or late, without anything
+	// being the matter: superseded, that is what newest first means.
+	shortfall = 0.1
+	fewFrames = 5
+	lossMuch  = 0.05 // of the packets: then it is the loss
+	lossSome  = 0.01 // worth a note
+	fewest    = 20   // packets that tell a share
+	fullMuch  = 0.5
+	nearlyAll = 0.9
+	crowdMbit = 0.1 // less than that is what the hosts tell each other
+	lockMuch  = 0.2 // of the time
+)
+
+func (f *flow) budget() float64 { return config.BudgetOf(f.qos).Seconds() }
+
+// expected is how many frames a second should come.
+func (f *flow) expected() float64 {
+	hz := f.hz
+	if f.frames.RateLimited > 0 {
+		hz *= 1 - float64(f.frames.RateLimited)/float64(max(f.frames.Offered, f.frames.RateLimited))
+	}
+	return min(hz, looksMost)
+}
+
+// arrived are the frames that came, whatever became of them then.
+func (f *flow) arrived() float64 {
+	return float64(f.frames.Delivered+f.frames.LateKept+f.frames.Late+f.frames.Refused) / f.s
+}
+
+// missing is the share of the frames that should come and do not; a few are between the
+// looks, or came when a processor was busy.
+func (f *flow) missing() float64 {
+	if (f.expected()-f.arrived())*f.s < fewFrames {
+		return 0
+	}
+	return f.gone()
+}
+
+// gone is that share of however few frames.
+func (f *flow) gone() float64 {
+	if e := f.expected(); e > 0 {
+		return 1 - f.arrived()/e
+	}
+	return 0
+}
+
+// late is the share of the frames that were past their budget, of all that were not
+// replaced in time.
+func (f *flow) late() float64 {
+	late := float64(f.frames.Expired + f.frames.Late + f.frames.LateKept)
+	if all := late + float64(f.frames.Delivered); all > 0 {
+		return late / all
+	}
+	return 0
+}
+
+// sending is how long the link takes for a frame, in s, by the best that is known.
+func (f *flow) sending() float64 {
+	switch {
+	case f.path > 0:
+		return float64(f.bytes) * 8 / (f.path * 1e6)
+	case f.transit > 0:
+		return max(0, f.transit-f.way)
+	}
+	return 0
+}
+
+// busy reports that the link had no room left.
+func (f *flow) busy() bool {
+	if f.full >= 0 {
+		return f.full >= fullMuch
+	}
+	return f.hz*f.sending() >= nearlyAll || f.hz*float64(f.bytes)*8/1e6 > 1.1*f.mbit
+}
+
+// verdict is what is the matter, by what both ends know; false: nothing. Each end asks
+// with the facts that it has measured and those that the other one has told, so that
+// they say the same.
+func (f *flow) verdict() (Finding, bool) {
+	switch {
+	case f.lock >= lockMuch:
+		return Finding{Cause: status.CauseReceiverSlow, Text: "a program on " + f.reader + " sits on the lock of the mirror of " + f.what,
+			Evidence: []string{fmt.Sprintf("frames waited for it %.0f %% of the time", 100*min(1, f.lock))}, Cure: f.onReader("let the process that holds the lock go on, or end it")}, true
+	case f.unread == status.CauseBadFrame || f.unread == status.CauseLimit:
+		return Finding{Cause: f.unread, Text: "frames of " + f.what + " cannot be sent" + f.why, Evidence: []string{f.fateText()},
+			Cure: "on " + f.origin + ": have its publisher put smaller frames"}, true
+	case f.unread != "":
+		return Finding{Cause: f.unread, Text: f.what + " cannot be read on " + f.origin + f.why,
+			Cure: "on " + f.origin + ": let the process that holds its lock go on, or end it"}, true
+	case f.frames.Refused > 0 && f.cause != "" && f.cause != status.CausePublisherSlow,
+		float64(f.frames.Refused) >= shortfall*float64(max(1, f.frames.Offered)):
+		return Finding{Cause: cmp.Or(f.cause, status.CauseOther), Text: f.reader + " cannot put what comes of " + f.what, Evidence: []string{f.fateText()},
+			Cure: f.onReader("achbridge why its mirror")}, true
+	case f.cause == status.CausePublisherSlow:
+		return Finding{Cause: f.cause, Text: f.what + " is put less often than the deadline of " + f.reader + " asks for",
+			Evidence: []string{f.rateText()}, Cure: "look at the publisher on " + f.origin + ", or give the mirror a longer deadline"}, true
+	}
+	if r, ok := f.unclear(); ok {
+		return r, true
+	}
+	return f.short()
+}
+
+// onReader says where a cure is to be done.
+func (f *flow) onReader(cure string) string {
+	if f.reader == f.here {
+		return cure
+	}
+	return "on " + f.reader + ": " + cure
+}
+
+// unclear is a clock that is not known well enough for commands.
+func (f *flow) unclear() (Finding, bool) {
+	if f.qos.Class != rule.Command || f.frames.Late == 0 || f.transit <= 0 || f.transit > f.budget() || f.transit+f.off <= f.budget() {
+		return Finding{}, false
+	}
+	return Finding{Cause: status.CauseClock, Text: fmt.Sprintf("the clocks of %s and %s are known to each other to ± %s only, and the budget of %s is %v", f.origin, f.reader, ui.Millis(1000*f.off), f.what, config.BudgetOf(f.qos)),
+		Evidence: []string{f.rateText(), f.fateText(), fmt.Sprintf("the round trip is %s: half of it is the uncertainty at best", ui.Millis(2000*f.way))},
+		Cure:     "a longer budget, or a link with a shorter round trip"}, true
+}
+
+func (f *flow) rateText() string {
+	return fmt.Sprintf("%.3g frames a second are put, of %s as they are sent", f.hz, ui.AboutBytes(f.bytes))
+}
+
+// fateText is what became of the frames between the looks.
+func (f *flow) fateText() string {
+	text := fmt.Sprintf("%.3g a second came in time", float64(f.frames.Delivered)/f.s)
+	drops := DropsText(f.frames)
+	if f.frames.LateKept > 0 {
+		drops = strings.TrimSuffix(fmt.Sprintf("late_kept %d, %s", f.frames.LateKept, drops), ", ")
+	}
+	if drops != "" {
+		text += fmt.Sprintf("; in %.3g s: %s", f.s, drops)
+	}
+	return text
+}
+
+// notes are what is worth knowing although it is not the bottleneck.
+func (f *flow) notes(verdict status.Cause) (list []Finding) {
+	if f.packets >= fewest && f.loss >= lossSome && verdict != status.CauseLoss {
+		list = append(list, Finding{Cause: status.CauseLoss, Text: fmt.Sprintf("the way %s loses %.1f %% of the packets", f.to, 100*f.loss)})
+	}
+	if need := f.way + f.sending(); need > f.budget() && verdict != status.CauseBudget && verdict != Well {
+		list = append(list, f.tooTight())
+	}
+	if f.frames.RateLimited > 0 {
+		list = append(list, Finding{Cause: status.CauseRule, Text: fmt.Sprintf("max_rate leaves out %.3g frames a second, as was asked", float64(f.frames.RateLimited)/f.s)})
+	}
+	return list
+}
+
+// less is a less b, and not below zero.
+func less(a, b uint64) uint64 { return a - min(a, b) }

@@ -1,0 +1,165 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// mirrorFlow looks at a mirror that is fed.
+func (s *Snapshot) mirrorFlow(m status.Mirror) []Finding {
+	before, _ := MirrorOf(s.Before, s.Host, s.Channel)
+	link, _ := LinkOf(s.After, s.Host)
+	f := s.flowFrom(before, m, link)
+	verdict := s.mirrorVerdict(&f, before, m, link)
+	return append([]Finding{verdict}, f.notes(verdict.Cause)...)
+}
+
+func (s *Snapshot) flowFrom(before, m status.Mirror, link status.Link) flow {
+	f := flow{
+		what: m.Name, to: "from " + s.Host, s: s.Apart.Seconds(), frames: m.Accounts.GrownBy(before.Accounts), qos: m.QoS, bytes: m.Bytes,
+		way: link.RTTms / 2000, full: -1, origin: s.Host, here: s.After.Host, load: s.Load,
+	}
+	f.hz = float64(max(f.frames.Offered, less(m.Seq, before.Seq))) / f.s
+	if m.TransitMs != nil {
+		f.transit = *m.TransitMs / 1000
+	}
+	f.reader, f.off = s.After.Host, link.ClockUncertaintyMs/1000
+	f.lock, f.unread = (m.LockWaitS-before.LockWaitS)/f.s, m.OriginCause
+	if m.Cause != "" && f.frames.Refused > 0 {
+		f.cause = m.Cause
+	}
+	if d := m.QoS.Deadline; d > 0 && m.PeriodMs != nil && *m.PeriodMs > ui.Milliseconds(d) {
+		f.cause = cmp.Or(f.cause, status.CausePublisherSlow)
+	}
+	old, _ := LinkOf(s.Before, s.Host)
+	missed, came := less(link.Missed, old.Missed), less(link.Received, old.Received)
+	f.packets = float64(missed + came)
+	f.loss = float64(missed) / max(1, f.packets)
+	f.mbit = float64(less(link.ReceivedBytes, old.ReceivedBytes)) * 8 / 1e6 / f.s
+	f.take(old.Inbound, link.Inbound)
+	return f
+}
+
+// take takes what the origin has told of its way to us, which it knows better.
+func (f *flow) take(before, after *status.InboundPath) {
+	if before == nil || after == nil || after.AtS < before.AtS {
+		return
+	}
+	f.full = 0
+	if span := after.AtS - before.AtS; span > 0 {
+		f.full = min(1, max(0, after.FullS-before.FullS)/span)
+		f.packets = float64(less(after.Sent, before.Sent))
+		f.loss = float64(less(after.Lost, before.Lost)) / max(1, f.packets)
+	}
+	if after.PathMbit != nil {
+		f.path = *after.PathMbit
+	}
+}
+
+func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.Link) Finding {
+	if f.lock < lockMuch && m.Cause == status.CauseForeignWriter {
+		return s.contested(f, before, m)
+	}
+	if f.hz == 0 && f.lock < lockMuch && f.cause == "" && f.unread == "" {
+		if m.DueMs != nil && !overdue(m.DueMs, m.QoS) {
+			return s.well(f, m, link, fmt.Sprintf("%s rests, as it does now and then", s.Name()))
+		}
+		return s.stopped(m, link)
+	}
+	if r, ok := s.unknownAge(f, m, link); ok {
+		return r
+	}
+	if r, ok := f.verdict(); ok {
+		return s.known(f, r, m)
+	}
+	over := s.Age != nil && s.Age.OverBudget >= shortfall
+	switch {
+	case overdue(m.DueMs, m.QoS) && m.InFlight == 0:
+		return s.stopped(m, link)
+	case overdue(m.DueMs, m.QoS):
+		return f.stalled()
+	case over:
+		return Finding{Cause: status.CausePublisherSlow, Text: s.Name() + " rests now and then for longer than usual",
+			Evidence: []string{f.rateText(), fmt.Sprintf("the next frame was due for longer than the budget %.0f %% of the time", 100*s.Age.OverBudget)},
+			Cure:     "look at the publisher on " + s.Host}
+	}
+	return s.well(f, m, link, m.Name+" is as fresh as its origin and the link allow")
+}
+
+// known adds what this host alone can tell of its mirror.
+func (s *Snapshot) known(f *flow, r Finding, m status.Mirror) Finding {
+	switch {
+	case r.Cause == status.CauseReceiverSlow && f.lock >= lockMuch:
+		r.Text = "a program on this host sits on the lock of " + m.Name
+		if s.File.Holder != "" {
+			r.Evidence = append(r.Evidence, "it is held by "+s.File.Holder)
+		}
+	case r.Cause == m.Cause && m.Reason != "":
+		r.Text = m.Name + " takes no frame: " + m.Reason
+		r.Evidence = append(s.fileEvidence(m.Cause), r.Evidence...)
+		r.Cure = cmp.Or(s.cure(m.Cause), r.Cure)
+	case r.Cause == status.CausePublisherSlow:
+		r.Evidence = append(r.Evidence, fmt.Sprintf("the deadline is %v", m.QoS.Deadline))
+	}
+	return r
+}
+
+// unknownAge is a clock of the origin that is not known yet.
+func (s *Snapshot) unknownAge(f *flow, m status.Mirror, link status.Link) (Finding, bool) {
+	if f.frames.Delivered == 0 || m.AgeMs != nil && f.off <= f.budget() {
+		return Finding{}, false
+	}
+	r := Finding{Cause: status.CauseClock, Text: "how old the frames of " + s.Name() + " are is not known: the clock of " + s.Host + " is not",
+		Evidence: []string{f.rateText(), f.fateText()}, Cure: "ask again in a moment; it is learnt from what goes both ways"}
+	if m.AgeMs != nil {
+		r.Text = fmt.Sprintf("the clock of %s is known to ± %s only, and the budget is %v", s.Host, ui.Millis(link.ClockUncertaintyMs), config.BudgetOf(m.QoS))
+		r.Evidence = append(r.Evidence, fmt.Sprintf("the round trip is %s: half of it is the uncertainty at best", ui.Millis(link.RTTms)))
+		r.Cure = "a longer budget, or a link with a shorter round trip"
+	}
+	return r, true
+}
+
+// contested is a mirror into which somebody else writes too.
+func (s *Snapshot) contested(f *flow, before, m status.Mirror) Finding {
+	r := Finding{Cause: status.CauseForeignWriter, Text: "somebody else writes into " + m.Name + " too: its readers get the frames of both, in any order",
+		Evidence: []string{
+			m.Reason,
+			fmt.Sprintf("in %.3g s: %d frames of another, %d of this daemon", f.s, less(m.Foreign, before.Foreign), f.frames.Delivered+f.frames.LateKept),
+		},
+		Cure: fmt.Sprintf("end one of them, or give its mirror another name with --as: fuser -v /dev/shm/achshm-%s, as root, names the processes that have it open", m.Name)}
+	return r
+}
+
+// stopped is a channel into which nothing is put.
+func (s *Snapshot) stopped(m status.Mirror, link status.Link) Finding {
+	f := Finding{Cause: status.CausePublisherStopped, Text: "nothing is put into " + s.Name(), Cure: "on " + s.Host + ": achbridge why " + s.Channel}
+	if m.AgeMs != nil {
+		f.Text += fmt.Sprintf(": its newest frame is %s old", ui.Millis(*m.AgeMs))
+	}
+	if m.Offered == 0 && m.Seq == 0 {
+		f.Evidence = append(f.Evidence, "it never had a frame")
+	} else {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("the mirror has frame %d, and %s has put none since", m.Seq, s.Host))
+	}
+	f.Evidence = append(f.Evidence, fmt.Sprintf("the link is up, with a round trip of %s", ui.Millis(link.RTTms)))
+	return f
+}
+
+func (s *Snapshot) well(f *flow, m status.Mirror, link status.Link, text string) Finding {
+	r := Finding{Cause: Well, Text: text}
+	if f.hz > 0 {
+		r.Evidence = append(r.Evidence, f.rateText(), f.fateText())
+	}
+	if s.Age != nil {
+		r.Evidence = append(r.Evidence, fmt.Sprintf("age: %s on the mean, p99 %s, budget %v", ui.Millis(s.Age.MeanMs), ui.Millis(s.Age.P99Ms), config.BudgetOf(m.QoS)))
+	}
+	r.Evidence = append(r.Evidence, fmt.Sprintf("link: round trip %s, %.1f %% lost, clock ± %s", ui.Millis(link.RTTms), 100*f.loss, ui.Millis(link.ClockUncertaintyMs)))
+	if m.PeriodMs != nil && m.DueMs != nil && *m.PeriodMs > 1000*f.budget() {
+		r.Evidence = append(r.Evidence, fmt.Sprintf("it gets older than its budget because it comes only every %s; the next frame is due for %s", ui.Millis(*m.PeriodMs), ui.Millis(*m.DueMs)))
+	}
+	return r
+}

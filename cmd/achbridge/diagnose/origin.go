@@ -1,0 +1,241 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// origin looks at a channel of this host: its file, its publisher, the rules, and how
+// it gets to those who read it.
+func (s *Snapshot) origin() []Finding {
+	var list []Finding
+	c, there := LocalOf(s.After, s.Channel)
+	if f, bad := s.localFile(c, there); bad {
+		return []Finding{f}
+	}
+	before, _ := LocalOf(s.Before, s.Channel)
+	hz := float64(less(c.Seq, before.Seq)) / s.Apart.Seconds()
+	if hz == 0 && s.File.Mirror {
+		return []Finding{s.unfed()}
+	}
+	if hz == 0 && !s.restsHere() || s.overdueHere() {
+		list = append(list, s.silentPublisher(c, hz))
+	}
+	list = append(list, s.pushFindings()...)
+	readers := 0
+	for _, e := range s.After.Exports {
+		if e.Channel == s.Channel {
+			readers++
+			list = append(list, s.exportFlow(e, hz)...)
+		}
+	}
+	switch {
+	case c.Cause == status.CauseExportRule && len(s.Pushes()) == 0:
+		list = append([]Finding{s.hidden(c)}, list...)
+	case len(list) == 0 || !s.someBad(list):
+		list = append([]Finding{s.allWell(c, readers, hz)}, list...)
+	}
+	return list
+}
+
+// someBad reports that one of the findings is more than a note.
+func (s *Snapshot) someBad(list []Finding) bool {
+	for _, f := range list {
+		if f.Cure != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Snapshot) localFile(c status.Local, there bool) (Finding, bool) {
+	switch {
+	case !there && !s.File.There:
+		return Finding{Cause: status.CauseNoChannel, Text: "there is no channel " + s.Channel + " on this host",
+			Cure: "start its publisher, or achbridge channel create " + s.Channel}, true
+	case !there:
+		return Finding{Cause: status.CauseOther, Text: "the daemon does not know " + s.Channel + " yet", Cure: "ask again"}, true
+	case c.Cause == status.CauseFileMode || c.Cause == status.CauseCorrupt:
+		return Finding{Cause: c.Cause, Text: "the daemon cannot use " + s.Channel + ": " + c.Reason, Evidence: s.fileEvidence(c.Cause), Cure: s.cure(c.Cause)}, true
+	case c.Reason != "" && c.Cause != status.CauseExportRule:
+		f := Finding{Cause: c.Cause, Text: s.Channel + " is not offered: " + c.Reason, Cure: s.cure(c.Cause)}
+		if c.Cause == status.CauseLimit {
+			f.Cure = "make it with smaller or fewer frames, or have fewer channels on this host, as the reason says"
+		}
+		return f, true
+	}
+	return Finding{}, false
+}
+
+// unfed is a mirror's file that stayed here when nobody asked for the mirror any more, or
+// when the host was gone that pushed it.
+func (s *Snapshot) unfed() Finding {
+	f := Finding{Cause: status.CausePeerMissing, Text: s.Channel + " is a mirror that nothing feeds now: nothing asks for it here, and no linked host pushes it",
+		Cure: "look whether the host that it is of runs; or achbridge mirror HOST/CHANNEL --as " + s.Channel}
+	for _, v := range s.Rules {
+		if v.Verb == "accept" {
+			f.Evidence = append(f.Evidence, v.Result)
+		}
+	}
+	for _, p := range s.After.Peers {
+		if p.State != status.PeerLinked {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s is not linked: %s", p.Host, cmp.Or(p.Error, p.State.String())))
+		}
+	}
+	return f
+}
+
+// restsHere reports that the channel is quiet for no longer than is usual for it, as far
+// as is known of those who read it.
+func (s *Snapshot) restsHere() bool {
+	known := false
+	for _, e := range s.After.Exports {
+		known = known || e.Channel == s.Channel && e.DueMs != nil
+	}
+	return known && !s.overdueHere()
+}
+
+// overdueHere reports that some reader's mirror is over its budget because nothing is put.
+func (s *Snapshot) overdueHere() bool {
+	for _, e := range s.After.Exports {
+		if e.Channel == s.Channel && overdue(e.DueMs, e.QoS) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Snapshot) silentPublisher(c status.Local, hz float64) Finding {
+	f := Finding{Cause: status.CausePublisherStopped, Text: "nothing is put into " + s.Channel, Cure: "look at its publisher"}
+	f.Evidence = append(f.Evidence, fmt.Sprintf("it stays at frame %d for %.3g s", c.Seq, s.Apart.Seconds()))
+	if hz > 0 {
+		f.Text = "nothing is put into " + s.Channel + " any more"
+		f.Evidence[0] = fmt.Sprintf("it has stopped at frame %d", c.Seq)
+	}
+	if c.Seq == 0 {
+		f.Evidence[0] = "it never had a frame"
+	}
+	if s.File.Holder != "" {
+		f.Evidence = append(f.Evidence, "its lock is held by "+s.File.Holder)
+		f.Cure = "let that process go on, or end it"
+	}
+	return f
+}
+
+// hidden is a channel that nobody may read, and that is pushed to nobody.
+func (s *Snapshot) hidden(c status.Local) Finding {
+	f := Finding{Cause: status.CauseExportRule, Text: s.Channel + " is offered to nobody: " + c.Reason, Cure: s.cure(status.CauseExportRule)}
+	for _, v := range s.Rules {
+		if v.Verb == "export" && !v.Applies {
+			f.Text = s.Channel + ": " + v.Result
+			f.Evidence = append(f.Evidence, cmp.Or(v.Rule, "export")+", "+v.From)
+		}
+	}
+	return f
+}
+
+func (s *Snapshot) Pushes() (list []status.Push) {
+	for _, p := range s.After.Pushes {
+		if p.Channel == s.Channel {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// pushFindings are the pushes of the channel that do not work.
+func (s *Snapshot) pushFindings() (list []Finding) {
+	for _, p := range s.Pushes() {
+		if p.State == status.PushAccepted {
+			continue
+		}
+		if f, ok := s.unlinked(p.Host); ok {
+			f.Text = "it is pushed to " + p.Host + ": " + f.Text
+			list = append(list, f)
+			continue
+		}
+		f := Finding{Cause: p.Cause, Text: fmt.Sprintf("%s does not take %s: %s", p.Host, s.Channel, cmp.Or(p.Reason, "no answer yet"))}
+		if cure := s.cure(p.Cause); cure != "" {
+			f.Cure = "on " + p.Host + ": " + cure
+		} else {
+			f.Cause, f.Cure = status.CauseOther, "ask again"
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// exportFlow is how the channel gets to one reader.
+func (s *Snapshot) exportFlow(e status.Subscription, hz float64) []Finding {
+	if l, ok := LinkOf(s.After, e.Peer); ok && l.State == status.LinkSilent {
+		f, _ := s.unlinked(e.Peer)
+		return []Finding{f}
+	}
+	var old status.Subscription
+	for _, o := range s.Before.Exports {
+		if o.Channel == e.Channel && o.Peer == e.Peer {
+			old = o
+		}
+	}
+	f := s.flowTo(e, old, hz)
+	if r, ok := f.verdict(); ok && (hz > 0 || r.Cause != status.CauseOther) {
+		return append([]Finding{r}, f.notes(r.Cause)...)
+	}
+	return f.notes(Well)
+}
+
+func (s *Snapshot) flowTo(e, old status.Subscription, hz float64) flow {
+	link, _ := LinkOf(s.After, e.Peer)
+	was, _ := LinkOf(s.Before, e.Peer)
+	f := flow{
+		what: e.Channel, to: "to " + e.Peer, s: s.Apart.Seconds(), hz: hz, frames: e.Accounts.GrownBy(old.Accounts), qos: e.QoS, bytes: e.Bytes,
+		origin: s.Host, here: s.After.Host, load: s.Load,
+		way: link.RTTms / 2000, full: min(1, max(0, link.FullS-was.FullS)/s.Apart.Seconds()),
+	}
+	if link.PathMbit != nil {
+		f.path = *link.PathMbit
+	}
+	f.reader, f.off = e.Peer, link.ClockUncertaintyMs/1000
+	f.lock, f.cause = (e.ReaderWaitS-old.ReaderWaitS)/f.s, e.ReaderCause
+	if e.Reason != "" {
+		f.unread, f.why = cmp.Or(e.Cause, status.CauseOther), ": "+e.Reason
+	}
+	if e.TransitMs != nil {
+		f.transit = *e.TransitMs / 1000
+	}
+	lost, sent := less(link.Lost, was.Lost), less(link.Sent, was.Sent)
+	f.packets = float64(sent)
+	f.loss = float64(lost) / max(1, f.packets)
+	f.mbit = float64(less(link.SentBytes, was.SentBytes)) * 8 / 1e6 / f.s
+	return f
+}
+
+func (s *Snapshot) allWell(c status.Local, readers int, hz float64) Finding {
+	f := Finding{Cause: Well, Text: fmt.Sprintf("%s gets to all %d hosts that read it", s.Channel, readers)}
+	switch readers {
+	case 0:
+		f.Text = s.Channel + " is offered, and nobody reads it"
+	case 1:
+		f.Text = s.Channel + " gets to the host that reads it"
+	}
+	f.Evidence = append(f.Evidence, fmt.Sprintf("it gets %.3g frames a second, and is at frame %d", hz, c.Seq))
+	for _, e := range s.After.Exports {
+		if e.Channel == s.Channel {
+			l, _ := LinkOf(s.After, e.Peer)
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s delivered, round trip %s", e.Peer, DeliveredText(e.Accounts), ui.Millis(l.RTTms)))
+		}
+	}
+	return f
+}
+
+func LocalOf(s status.Report, channel string) (status.Local, bool) {
+	for _, c := range s.Locals {
+		if c.Channel == channel {
+			return c, true
+		}
+	}
+	return status.Local{}, false
+}

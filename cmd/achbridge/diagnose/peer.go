@@ -1,0 +1,134 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// unlinked says why there is no link to a host, or none that works.
+func (s *Snapshot) unlinked(host string) (Finding, bool) {
+	l, linked := LinkOf(s.After, host)
+	if linked && l.State != status.LinkSilent {
+		return Finding{}, false
+	}
+	for _, own := range s.ownStanding() {
+		return own, true
+	}
+	if linked {
+		return Finding{
+			Cause: status.CausePeerSilent, Text: fmt.Sprintf("nothing is heard of %s any more, for %.1f s", host, l.SilentS),
+			Evidence: []string{fmt.Sprintf("the link to %s over %s was up for %s", l.Addr, l.Transport, ui.Seconds(l.UpS))},
+			Cure:     "look at the cable or radio, and whether the host and its daemon run",
+		}, true
+	}
+	if f, ok := s.dialled(host); ok {
+		return f, true
+	}
+	return s.unseen(host), true
+}
+
+// ownStanding is what is wrong with the trust of this very host.
+func (s *Snapshot) ownStanding() []Finding {
+	switch {
+	case s.Around.Revoked:
+		return []Finding{{Cause: status.CauseRevoked, Text: "the certificate of this host is revoked: nobody links with it",
+			Cure: "achbridge ca issue " + s.After.Host + ", where the authority is, and copy the key here"}}
+	case s.Around.Ended != "":
+		return []Finding{{Cause: status.CauseCertificate, Text: "the certificate of this host ended on " + s.Around.Ended + ": nobody links with it",
+			Cure: "achbridge ca issue " + s.After.Host + ", where the authority is, and copy the key here; or set the clock right"}}
+	}
+	return nil
+}
+
+// dialled is a host that is known, or may be one that is, and does not link.
+func (s *Snapshot) dialled(host string) (Finding, bool) {
+	var is, may []status.Peer // those that have proved it are first
+	for _, p := range s.After.Peers {
+		switch {
+		case p.State == status.PeerLinked && p.ListedAs == host:
+			return Finding{
+				Cause: status.CausePeerMissing, Text: fmt.Sprintf("the peer that is listed as %s is host %s", host, p.Host),
+				Cure: fmt.Sprintf("use that name in rules and wishes: achbridge mirror %s/%s", p.Host, s.Channel),
+			}, true
+		case p.State == status.PeerLinked:
+		case p.Host == host:
+			is = append(is, p)
+		case p.Node == "" && p.Error != "": // listed by an address, and never reached: it may be the one
+			may = append(may, p)
+		}
+	}
+	if may = append(is, may...); len(may) == 0 {
+		return Finding{}, false
+	}
+	p := may[0]
+	at := strings.Join(p.Addrs, ", ")
+	f := Finding{Cause: p.Cause, Text: fmt.Sprintf("%s does not answer at %s", host, at)}
+	if p.Host != host {
+		f.Text = fmt.Sprintf("no host %s is known; the listed peer %s does not answer", host, p.Host)
+	}
+	if p.Error != "" {
+		f.Evidence = append(f.Evidence, p.Error)
+	}
+	if p.State == status.PeerMissed {
+		f.Evidence = append(f.Evidence, "it does not announce itself any more")
+	}
+	switch p.Cause {
+	case "":
+		f.Cause, f.Text, f.Cure = status.CausePeerSilent, fmt.Sprintf("%s is known at %s and not linked yet: %s", host, at, p.State), "ask again"
+	case status.CauseKey:
+		f.Text = host + " refuses this host, or is refused: they have different keys"
+		f.Cure = "achbridge key show on both: the network must be the same; copy the key file"
+	case status.CauseRevoked:
+		f.Text = "the certificate of " + host + " is revoked"
+		f.Cure = "achbridge ca issue " + host + ", where the authority is, and copy the key there"
+	case status.CauseCertificate:
+		f.Text = "the certificate of " + host + " is not good now"
+		f.Cure = "achbridge ca issue " + host + ", or set the clock right: date"
+	default:
+		f.Cure = "is the host on, does its daemon run (achbridge status there), and does its firewall let the UDP port in?"
+	}
+	return f, true
+}
+
+// unseen is a host that nothing tells of.
+func (s *Snapshot) unseen(host string) Finding {
+	a := s.Around
+	f := Finding{Cause: status.CausePeerMissing, Text: "no host " + host + " has been seen"}
+	switch {
+	case a.Far != "":
+		f.Text, f.Cure = a.Far, a.FarCure
+		return f
+	case a.Stranger != "":
+		f.Cause, f.Text = status.CauseKey, fmt.Sprintf("%s is there with another key", host)
+		f.Evidence = append(f.Evidence, fmt.Sprintf("it belongs to network %s, this host to %s", a.Stranger, a.Network))
+		f.Cure = "copy the key file of one to the other: achbridge key show says where it is"
+		return f
+	case !a.Discovery:
+		f.Evidence = append(f.Evidence, "discovery is off here, and no such peer is listed")
+		f.Cure = "list it: --peer " + host + ", or have it discovered"
+		return f
+	case len(a.Multicast) > 0:
+		f.Cause, f.Text = status.CauseMulticast, "multicast does not work on this host, and no host "+host+" is listed"
+		f.Evidence = a.Multicast
+		f.Cure = "achbridge doctor; or list it: --peer " + host
+		return f
+	case a.Answers != "":
+		f.Cause, f.Text = status.CauseMulticast, fmt.Sprintf("%s answers at %s, and nothing of it comes by multicast", host, a.Answers)
+		f.Evidence = append(f.Evidence, "multicast works on this host: it is blocked on the way (switch, Wi-Fi, firewall), or discovery is off there")
+		f.Cure = "list it: --peer " + host
+		return f
+	}
+	f.Evidence = append(f.Evidence, seenText(a.Seen))
+	f.Cure = "is it on, and does its daemon run? if so multicast may be blocked on the way: list it by its address, --peer ADDRESS"
+	return f
+}
+
+func seenText(hosts []string) string {
+	if len(hosts) == 0 {
+		return "no host at all is seen, and multicast works on this one"
+	}
+	return "seen are " + ui.AndList(hosts)
+}

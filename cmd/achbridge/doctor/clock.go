@@ -1,0 +1,65 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// checkClock looks at both clocks: ages rest on the monotonic one, certificates on that
+// of the wall.
+func checkClock(context.Context, *patient) result {
+	if err := steady(50 * time.Millisecond); err != nil {
+		return result{State: failing, Text: err.Error(), Cure: "see dmesg for the clock source: ages cannot be told on this host"}
+	}
+	source, _ := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+	text := "the monotonic clock is steady"
+	if name := strings.TrimSpace(string(source)); name != "" {
+		text += " (" + name + ")"
+	}
+	var t unix.Timex
+	state, err := unix.Adjtimex(&t)
+	switch {
+	case err != nil:
+		return result{State: doubt, Text: text + "; whether the wall clock is set cannot be told: " + err.Error(), Cure: "timedatectl"}
+	case state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0:
+		return result{State: doubt, Text: text + "; the wall clock is not synchronised: " + time.Now().UTC().Format(time.RFC3339) + " (ages do not need it, certificates do)",
+			Cure: "timedatectl set-ntp true, or run chrony"}
+	}
+	return result{State: fit, Text: fmt.Sprintf("%s; the wall clock is synchronised to %s", text, time.Duration(t.Maxerror)*time.Microsecond)}
+}
+
+// mostSlew is how far the monotonic clock may go from the hardware's while it is being
+// slewed: the kernel does 500 ppm.
+const mostSlew = 0.002
+
+// steady looks for a while whether the monotonic clock goes on as the hardware's does.
+func steady(during time.Duration) error {
+	begin, hard := readClock(unix.CLOCK_MONOTONIC), readClock(unix.CLOCK_MONOTONIC_RAW)
+	for last := begin; last-begin < during; {
+		now := readClock(unix.CLOCK_MONOTONIC)
+		if now < last {
+			return fmt.Errorf("the monotonic clock went back by %v", last-now)
+		}
+		last = now
+	}
+	// The reads are taken one after the other: what lies between them is no drift.
+	took, real := readClock(unix.CLOCK_MONOTONIC)-begin, readClock(unix.CLOCK_MONOTONIC_RAW)-hard
+	if off := (took - real).Abs(); off > time.Millisecond+time.Duration(mostSlew*float64(real)) && off < real {
+		again, hardAgain := readClock(unix.CLOCK_MONOTONIC), readClock(unix.CLOCK_MONOTONIC_RAW)
+		if ((again - begin) - (hardAgain - hard)).Abs() > time.Millisecond+time.Duration(mostSlew*float64(hardAgain-hard)) {
+			return fmt.Errorf("the monotonic clock took %v for %v of the hardware's", took, real)
+		}
+	}
+	return nil
+}
+
+func readClock(id int32) time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(id, &t) // cannot fail: the clock exists, the pointer is good
+	return time.Duration(t.Nano())
+}

@@ -1,0 +1,222 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/localach"
+)
+
+// fitness is how well a check went.
+type fitness string
+
+const (
+	fit     fitness = "ok"
+	doubt   fitness = "warning"
+	failing fitness = "failure"
+)
+
+// result is what one check has found.
+type result struct {
+	Check string  `json:"check"`
+	State fitness `json:"state"`
+	Text  string  `json:"text"`
+	Cure  string  `json:"cure,omitempty"`
+}
+
+// worsen takes over what one of several things has come to, with its cure, if it is
+// worse than the others.
+func (r *result) worsen(state fitness, cure string) {
+	if state == failing || r.State == fit {
+		r.State, r.Cure = state, cure
+	}
+}
+
+// Report is what `doctor --json` prints.
+type Report struct {
+	Fit    bool     `json:"fit"` // nothing fails
+	Checks []result `json:"checks"`
+}
+
+// Host is what is to be known of a host before it is looked over.
+type Host struct {
+	config.Places
+	Dir      localach.Dir
+	Client   func(control string) *api.Client
+	TryPorts func(listen string, mode config.TransportMode) (at string, err error) // whether they are free
+}
+
+// patient is a host that is looked over.
+type patient struct {
+	Host
+	config *config.Config
+	wrong  error            // why it cannot be loaded; config is then the default
+	daemon *api.StatusReply // nil: none runs
+	asked  error            // why it could not be asked
+}
+
+// checks are all that doctor does, in the order in which it is shown. Each is a
+// function of its own, and tells of one thing.
+var checks = []struct {
+	name string
+	look func(context.Context, *patient) result
+}{
+	{"configuration", checkConfiguration},
+	{"daemon", checkDaemon},
+	{"unit", checkUnit},
+	{"user", checkUser},
+	{"key", checkKey},
+	{"clock", checkClock},
+	{"shared memory", checkShm},
+	{"channels", checkChannels},
+	{"libc", checkSharers},
+	{"ports", checkPorts},
+	{"buffers", checkBuffers},
+	{"multicast", checkMulticast},
+	{"hosts", checkHosts},
+	{"paths", checkPaths},
+}
+
+// Examine looks a host over, by the configuration file if one is named. control is the path
+// of the daemon's socket, "" for the usual one.
+func Examine(ctx context.Context, h Host, control, file string) (Report, error) {
+	p := h.patient(ctx, control, file)
+	report := Report{Fit: true}
+	for _, c := range checks {
+		r := c.look(ctx, p)
+		r.Check = c.name
+		report.Checks = append(report.Checks, r)
+		report.Fit = report.Fit && r.State != failing
+	}
+	return report, ctx.Err()
+}
+
+// patient finds out what the checks have in common.
+func (h Host) patient(ctx context.Context, control, file string) *patient {
+	p := &patient{Host: h}
+	p.read(file)
+	c := h.Client(cmp.Or(control, p.config.Control))
+	var s api.StatusReply
+	if _, p.asked = c.Get(ctx, "/v1/status", &s); p.asked != nil {
+		return p
+	}
+	p.daemon = &s
+	var told api.DaemonSetup
+	if _, err := c.Get(ctx, "/v1/setup", &told); err == nil && file == "" {
+		if told.Config != config.Absolute(p.config.Path) {
+			p.read(told.Config)
+		}
+		p.config.Key, p.config.State, p.config.Interfaces = told.Key, told.State, told.Interfaces
+		_ = p.config.Discovery.Set(told.Discovery) // it was one once
+	}
+	return p
+}
+
+// read loads a configuration, "" for the usual one.
+func (p *patient) read(file string) {
+	p.config, p.wrong = p.Source(file, nil).Load()
+	if p.wrong != nil {
+		p.config = &config.Config{Settings: config.Defaults(), Path: file}
+	}
+}
+
+// Show prints a line for each check; a cure goes below it.
+func (r Report) Show(t *ui.Terminal) error {
+	for _, c := range r.Checks {
+		state := fmt.Sprintf("%-8s", c.State)
+		switch c.State {
+		case failing:
+			state = ui.Paint(t.Color, "31", state)
+		case doubt:
+			state = ui.Paint(t.Color, "33", state)
+		}
+		const indent = 25
+		if err := t.Line("%s  %-13s  %s", state, c.Check, t.Wrap(indent, c.Text)); err != nil {
+			return err
+		}
+		if c.Cure == "" || c.State == fit {
+			continue
+		}
+		if err := t.Line("%*s%s", indent, "", t.Wrap(indent, "cure: "+c.Cure)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkConfiguration(_ context.Context, p *patient) result {
+	if p.wrong != nil {
+		return result{State: failing, Text: strings.ReplaceAll(strings.TrimSpace(p.wrong.Error()), "\n", "; "), Cure: "achbridge check"}
+	}
+	return result{State: fit, Text: cmp.Or(p.config.Path, "no file: all as by default")}
+}
+
+func checkDaemon(_ context.Context, p *patient) result {
+	switch {
+	case p.daemon != nil:
+		return result{State: fit, Text: fmt.Sprintf("%s runs, pid %d, as host %s, up %s", p.daemon.Version, p.daemon.PID, p.daemon.Host, ui.Seconds(p.daemon.UptimeS))}
+	case errors.Is(p.asked, api.ErrNoDaemon):
+		return result{State: doubt, Text: "none is running", Cure: "achbridge run, or systemctl enable --now achbridge"}
+	}
+	return result{State: failing, Text: p.asked.Error(), Cure: "run doctor as the daemon's user, or as root"}
+}
+
+// account is a user as processes have it.
+type account struct {
+	uid, gid int
+	groups   []int
+}
+
+// account is who the daemon runs as, or would if it were started now.
+func (p *patient) account() account {
+	if p.daemon != nil {
+		if who, err := accountOf(p.daemon.PID); err == nil {
+			return who
+		}
+	}
+	groups, _ := os.Getgroups()
+	return account{os.Geteuid(), os.Getegid(), groups}
+}
+
+// accountOf is who a process runs as.
+func accountOf(pid int) (who account, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return who, err
+	}
+	for line := range strings.Lines(string(text)) {
+		key, rest, _ := strings.Cut(line, ":")
+		fields := strings.Fields(rest)
+		if len(fields) > 1 && key == "Uid" {
+			who.uid, _ = strconv.Atoi(fields[1]) // the effective one
+		}
+		if len(fields) > 1 && key == "Gid" {
+			who.gid, _ = strconv.Atoi(fields[1])
+		}
+		if key == "Groups" {
+			for _, f := range fields {
+				gid, _ := strconv.Atoi(f)
+				who.groups = append(who.groups, gid)
+			}
+		}
+	}
+	return who, nil
+}
+
+func checkUser(_ context.Context, p *patient) result {
+	who := p.account()
+	name := ui.UserText(who.uid, who.gid)
+	if who.uid == 0 {
+		return result{State: doubt, Text: "the daemon runs as root, which it has no need of",
+			Cure: "run it as a user of the channels' group: the packaged unit does (User=achbridge, Group=ach)"}
+	}
+	return result{State: fit, Text: "the daemon runs as " + name}
+}

@@ -1,0 +1,177 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/discovery"
+)
+
+// checkMulticast sends a question out of each interface, and looks whether it comes back.
+func checkMulticast(ctx context.Context, p *patient) result {
+	if p.config.Discovery == config.DiscoveryOff {
+		return result{State: fit, Text: "not used: discovery is off"}
+	}
+	probes, err := discovery.ProbeMulticast(ctx, p.config.Interfaces)
+	if err != nil {
+		return result{State: failing, Text: strings.TrimPrefix(err.Error(), "discovery: "), Cure: "list the peers: --peer HOST, or peers in the configuration"}
+	}
+	var good, bad []string
+	for _, probe := range probes {
+		if probe.Err == nil {
+			good = append(good, config.ProbeText(probe))
+		} else {
+			bad = append(bad, config.ProbeText(probe))
+		}
+	}
+	const cure = "let UDP port 5353 to 224.0.0.251 and ff02::fb through the firewall, both ways; or list the peers: --peer HOST"
+	switch {
+	case len(good) == 0:
+		return result{State: failing, Text: strings.Join(bad, "; "), Cure: cure}
+	case len(bad) > 0:
+		return result{State: doubt, Text: strings.Join(bad, "; ") + "; works on " + ui.AndList(good), Cure: cure}
+	}
+	return result{State: fit, Text: "works on " + ui.AndList(good)}
+}
+
+// lookForHosts is how long doctor waits for others to answer.
+const lookForHosts = 1500 * time.Millisecond
+
+// checkHosts asks by multicast who is there.
+func checkHosts(ctx context.Context, p *patient) result {
+	if p.config.Discovery == config.DiscoveryOff {
+		return result{State: fit, Text: "nobody is asked: discovery is off"}
+	}
+	cfg := discovery.Config{Interfaces: p.config.Interfaces}
+	network := ""
+	if p.daemon != nil {
+		cfg.Self.Node, network = p.daemon.Node, p.daemon.Network
+	}
+	peers, err := discovery.Browse(ctx, cfg, lookForHosts)
+	if err != nil {
+		return result{State: doubt, Text: "nobody can be asked: " + strings.TrimPrefix(err.Error(), "discovery: "), Cure: "see multicast"}
+	}
+	var ours, strange, far, cures []string
+	for _, h := range peers {
+		text, cure, isFar := config.FarText(h)
+		switch {
+		case network != "" && h.Network != "" && h.Network != network:
+			strange = append(strange, h.Host+" (network "+h.Network+")")
+		case isFar:
+			far, cures = append(far, text), append(cures, cure)
+		default:
+			ours = append(ours, h.Host)
+		}
+	}
+	slices.Sort(ours)
+	text := "nobody answers"
+	if len(ours) > 0 {
+		text = "there are " + ui.AndList(ours)
+	}
+	if len(far) > 0 {
+		return result{State: doubt, Text: text + "; " + strings.Join(far, "; "), Cure: strings.Join(cures, "; ")}
+	}
+	if len(strange) > 0 {
+		return result{State: doubt, Text: text + "; with another key " + ui.AndList(strange), Cure: "for one network copy the key file: achbridge key show says where it is"}
+	}
+	return result{State: fit, Text: text}
+}
+
+// checkPorts looks whether the daemon has its ports, or could have them.
+func checkPorts(_ context.Context, p *patient) result {
+	if p.daemon != nil {
+		return result{State: fit, Text: "the daemon listens at " + p.daemon.Listen}
+	}
+	at, err := p.TryPorts(p.config.Listen, p.config.Transport)
+	if err != nil {
+		return result{State: failing, Text: err.Error(), Cure: cmp.Or(ui.Cure(err), "another port: --listen :PORT")}
+	}
+	return result{State: fit, Text: "UDP " + at + " is free"}
+}
+
+// wantedBuffer is what QUIC would like for its socket, in bytes.
+const wantedBuffer = 7 << 20
+
+// checkBuffers looks how large the buffers of a socket may become.
+func checkBuffers(_ context.Context, p *patient) result {
+	receive, send, err := socketBuffers()
+	if err != nil {
+		return result{State: doubt, Text: "a socket's buffers cannot be looked at: " + err.Error(), Cure: "see the limits of this user: ulimit -a"}
+	}
+	text := fmt.Sprintf("a socket gets %s to receive and %s to send, of the %s that QUIC would like", ui.AboutBytes(receive), ui.AboutBytes(send), ui.AboutBytes(wantedBuffer))
+	switch {
+	case receive >= wantedBuffer && send >= wantedBuffer:
+		return result{State: fit, Text: text}
+	case p.account().uid == 0:
+		return result{State: fit, Text: text + "; root may exceed it"}
+	}
+	return result{State: doubt, Text: text + ": bursts of large frames may be lost here",
+		Cure: fmt.Sprintf("sysctl -w net.core.rmem_max=%d net.core.wmem_max=%d, and a file in /etc/sysctl.d", wantedBuffer, wantedBuffer)}
+}
+
+// socketBuffers are the sizes that a user without privileges gets when it asks for
+// enough.
+func socketBuffers() (receive, send int, err error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer unix.Close(fd)
+	sizes := [2]int{}
+	for i, option := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF} {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, wantedBuffer); err != nil {
+			return 0, 0, err
+		}
+		n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
+		if err != nil {
+			return 0, 0, err
+		}
+		sizes[i] = n / 2 // the kernel doubles what it is asked for, for its own needs
+	}
+	return sizes[0], sizes[1], nil
+}
+
+const (
+	quicPath = 1280 // bytes of IP that QUIC needs to pass
+	quicLoad = 1195 // bytes of ours in such a packet
+)
+
+// checkPaths looks at what fits the paths to the peers, and the interfaces.
+func checkPaths(_ context.Context, p *patient) result {
+	ifaces, err := net.Interfaces()
+	if err != nil {
+		return result{State: doubt, Text: err.Error(), Cure: "ip link"}
+	}
+	r := result{State: fit}
+	var list []string
+	for _, i := range ifaces {
+		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		list = append(list, fmt.Sprintf("%s carries %d bytes", i.Name, i.MTU))
+		if i.MTU < quicPath {
+			r.worsen(failing, fmt.Sprintf("ip link set %s mtu 1500; or transport: sctp on both hosts", i.Name))
+		}
+	}
+	if p.daemon != nil {
+		for _, l := range p.daemon.Links {
+			list = append(list, fmt.Sprintf("to %s %d in a datagram over %s", l.Peer, l.DatagramBytes, l.Transport))
+			if l.DatagramBytes < quicLoad/2 {
+				r.worsen(doubt, "find the link on the way to "+l.Peer+" that carries less than 1280 bytes: tracepath")
+			}
+		}
+	}
+	if r.Text = strings.Join(list, "; "); r.Text == "" {
+		return result{State: failing, Text: "no network interface is up but the loopback", Cure: "ip link"}
+	}
+	return r
+}

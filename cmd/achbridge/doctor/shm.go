@@ -1,0 +1,143 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/localach"
+)
+
+const (
+	fullShare = 0.9      // of the channel directory: from there on it is as good as full
+	leastFree = 16 << 20 // bytes
+)
+
+// checkShm looks at the directory of the channels.
+func checkShm(_ context.Context, p *patient) result {
+	var st unix.Statfs_t
+	if err := unix.Statfs(string(p.Dir), &st); err != nil {
+		return result{State: failing, Text: string(p.Dir) + ": " + err.Error(), Cure: "mount -t tmpfs -o mode=1777 tmpfs " + string(p.Dir)}
+	}
+	text := ui.FreeText(string(p.Dir), &st)
+	const remount = "mount -o remount,"
+	used := 1 - float64(st.Bavail)/float64(max(st.Blocks, 1))
+	free := int64(st.Bavail) * int64(st.Bsize)
+	switch who := p.account(); {
+	case st.Flags&unix.ST_RDONLY != 0:
+		return result{State: failing, Text: text + ", and it is mounted read-only", Cure: remount + "rw " + string(p.Dir)}
+	case !who.mayWrite(string(p.Dir)):
+		return result{State: failing, Text: text + ", and the daemon, " + ui.UserText(who.uid, who.gid) + ", may not make files there", Cure: "chmod 1777 " + string(p.Dir)}
+	case st.Bavail == 0 || st.Files > 0 && st.Ffree == 0:
+		return result{State: failing, Text: text + ": it is full", Cure: "remove what fills it, or " + remount + "size=… " + string(p.Dir)}
+	case used > fullShare || free < leastFree:
+		return result{State: doubt, Text: text + ": mirrors may take half of what is free", Cure: "remove what fills it, or " + remount + "size=… " + string(p.Dir)}
+	case st.Type != unix.TMPFS_MAGIC:
+		return result{State: doubt, Text: text + ", and it is no tmpfs: puts may wait for a disk", Cure: "mount -t tmpfs -o mode=1777 tmpfs " + string(p.Dir)}
+	}
+	return result{State: fit, Text: text}
+}
+
+// mayWrite reports whether an account may make files in a directory, or open a file for
+// reading and writing, by its permission bits.
+func (who account) mayWrite(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return false
+	}
+	need := fs.FileMode(0o6) // others, to read and write
+	if info.IsDir() {
+		need = 0o3 // to write and search
+	}
+	switch {
+	case who.uid == 0:
+		return true
+	case int(stat.Uid) == who.uid:
+		need <<= 6
+	case int(stat.Gid) == who.gid || slices.Contains(who.groups, int(stat.Gid)):
+		need <<= 3
+	}
+	return info.Mode().Perm()&need == need
+}
+
+// checkChannels looks at the channels of this host: whether the daemon may use them, and
+// whether they are whole.
+func checkChannels(_ context.Context, p *patient) result {
+	infos, err := p.Dir.List()
+	if err != nil {
+		return result{State: failing, Text: err.Error(), Cure: "see shared memory"}
+	}
+	r := result{State: fit}
+	var list []string
+	add := func(state fitness, name, text, cure string) {
+		r.worsen(state, cure)
+		list = append(list, name+": "+text)
+	}
+	who, mirrors := p.account(), 0
+	for _, c := range infos {
+		if c.Mirror {
+			mirrors++
+		}
+		if !who.mayWrite(p.Dir.Path(c.Name)) {
+			mode := ""
+			if info, err := os.Stat(p.Dir.Path(c.Name)); err == nil {
+				mode = ui.ModeText(info)
+			}
+			add(doubt, c.Name, "the daemon, "+ui.UserText(who.uid, who.gid)+", may not use it: "+mode,
+				fmt.Sprintf("chmod 0660 %s, and a group that the daemon is in", p.Dir.Path(c.Name)))
+			continue
+		}
+		if state, text, cure := p.lookAt(c); state != fit {
+			add(state, c.Name, text, cure)
+		}
+	}
+	if len(list) == 0 {
+		r.Text = fmt.Sprintf("%d channels, %d of them mirrors, all of them good", len(infos), mirrors)
+		return r
+	}
+	const most = 5
+	if len(list) > most {
+		list = append(list[:most], fmt.Sprintf("and %d more", len(list)-most))
+	}
+	r.Text = strings.Join(list, "; ")
+	return r
+}
+
+// lookAt opens a channel and says what is wrong with it.
+func (p *patient) lookAt(c localach.Info) (state fitness, text, cure string) {
+	if errors.Is(c.Err, fs.ErrPermission) {
+		return doubt, "it cannot be looked at by " + ui.UserText(os.Geteuid(), os.Getegid()), "run doctor as root"
+	}
+	remove := "achbridge channel rm " + c.Name + ", and let its publisher make it anew"
+	ch, err := p.Dir.Open(c.Name)
+	if err != nil {
+		return failing, err.Error(), remove
+	}
+	defer ch.Close()
+	if err := ch.Check(); err != nil {
+		return failing, err.Error(), remove
+	}
+	if err := ch.Geometry().Check(); err != nil {
+		return doubt, err.Error(), remove
+	}
+	stat, err := ch.Stat()
+	switch {
+	case err != nil:
+		return failing, err.Error(), remove
+	case stat.ForeignCond:
+		return doubt, "made with another C library: readers that wait in it are never woken", "have its creator use the C library of this host"
+	}
+	return fit, "", ""
+}

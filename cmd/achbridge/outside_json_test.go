@@ -1,0 +1,634 @@
+package main_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The JSON of every verb, the metrics, the feed of the web page, and the files of a node,
+// of two daemons of this computer that are linked over loopback: krang, the robot, and
+// planner, the PC.
+
+// looked is what was seen of the outside so far.
+type looked struct {
+	t     *testing.T
+	types map[string]map[string]bool // path to JSON types
+	texts map[string]map[string]bool // path of a state, cause or kind to its values
+}
+
+// wordy are the keys whose values are words that programs compare.
+var wordy = map[string]bool{"state": true, "cause": true, "origin_cause": true, "reader_cause": true, "kind": true}
+
+// of has looked note a JSON value.
+func (l *looked) of(path string, v any) {
+	kind := "null"
+	switch v := v.(type) {
+	case map[string]any:
+		kind = "object"
+		for key, value := range v {
+			at := path + "." + key
+			if strings.HasSuffix(path, ".drops") || path == "feed ages" { // maps, not objects with keys of their own
+				at = path + ".*"
+			}
+			l.of(at, value)
+			if text, ok := value.(string); ok && wordy[key] && !strings.HasPrefix(path, "feed ages") {
+				note(l.texts, at, text)
+			}
+		}
+	case []any:
+		kind = "array"
+		for _, value := range v {
+			l.of(path+"[]", value)
+		}
+	case string:
+		kind = "string"
+	case float64:
+		kind = "number"
+	case bool:
+		kind = "boolean"
+	}
+	note(l.types, path, kind)
+}
+
+func note(in map[string]map[string]bool, path, what string) {
+	if in[path] == nil {
+		in[path] = map[string]bool{}
+	}
+	in[path][what] = true
+}
+
+// at runs a verb with --json in dir and notes all it prints, under the verb's name.
+func (l *looked) at(dir, verb string, args ...string) string {
+	l.t.Helper()
+	out, _ := run(l.t, dir, append(append(strings.Fields(verb), args...), "--json")...)
+	dec := json.NewDecoder(strings.NewReader(out))
+	for n := 0; ; n++ {
+		var v any
+		err := dec.Decode(&v)
+		if n > 0 && errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			l.t.Fatalf("%s %q --json: %v in %q", verb, args, err, out)
+		}
+		l.of(verb, v)
+	}
+}
+
+// until looks again and again until there is the word at the path.
+func (l *looked) until(path, word, dir, verb string, args ...string) {
+	l.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !l.texts[path][word] {
+		out := l.at(dir, verb, args...)
+		if time.Now().After(deadline) {
+			l.t.Fatalf("%s: %q did not come within 30 s, in the end:\n%s", path, word, out)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// seen looks again and again until there is something at each of the paths.
+func (l *looked) seen(dir, verb string, paths ...string) {
+	l.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	missing := func(path string) bool {
+		types := l.types[path]
+		return len(types) == 0 || len(types) == 1 && types["null"]
+	}
+	for slices.ContainsFunc(paths, missing) {
+		out := l.at(dir, verb)
+		if time.Now().After(deadline) {
+			l.t.Fatalf("%s: not all of %q came within 30 s, in the end:\n%s", verb, paths, out)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// stays starts a program that works until the test is over.
+func stays(t *testing.T, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := program(dir, args...)
+	log, err := os.Create(filepath.Join(dir, fmt.Sprintf("log%d", time.Now().UnixNano())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGCONT)
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		_ = cmd.Wait()
+		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("%q said:\n%s", args, text)
+		}
+	})
+	return cmd
+}
+
+func TestOutsideJSON(t *testing.T) {
+	t.Parallel()
+	l := &looked{t: t, types: map[string]map[string]bool{}, texts: map[string]map[string]bool{}}
+	robot, pc := memory(t), memory(t)
+	keysOf(l, robot, pc)
+	for _, name := range []string{"imu", "secret", "spoilt"} {
+		succeeds(t, robot, "channel", "create", name, "--frames", "8", "--size", "64")
+		succeeds(t, robot, "channel", "put", name, "first")
+	}
+	for _, name := range []string{"goal", "plan"} {
+		succeeds(t, pc, "channel", "create", name, "--frames", "8", "--size", "64")
+	}
+	if err := os.WriteFile(filepath.Join(robot, "achshm-broken"), []byte("no channel"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	daemon := stays(t, robot, "run", "--name", "krang", "--listen", "127.0.0.1:0", "--http", ":0", "--no-discovery",
+		"--accept", "goal", "--export", "secret,hosts=nobody", "--export", "*")
+	writer := stays(t, robot, "channel", "put", "imu", "hello", "--rate", "50")
+	eventually(t, "the robot's daemon", func() bool { _, code := run(t, robot, "status"); return code == 0 })
+	var is struct{ Listen, HTTP string }
+	if err := json.Unmarshal([]byte(l.at(robot, "status")), &is); err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(is.Listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(pc, "achbridge.yaml"), "name: planner\nlisten: 127.0.0.1:0\ndiscovery: off\nhttp: ':0'\ninterfaces: [lo]\n"+
+		"peers: ['127.0.0.1:"+port+"', '127.0.0.1:1', 'localhost:2']\n"+
+		"mirror:\n  - {match: krang/imu, deadline: 150ms, meta: true, max_rate: 40, class: command, on_stale: 'put:"+pc+"/stop'}\n"+
+		"  - krang/legs\n  - krang/secret\n  - {match: krang/spoilt, deadline: 1h}\n"+
+		"push: [goal krang, plan krang/plans, goal nobody]\n")
+	write(t, filepath.Join(pc, "stop"), "stop")
+	stays(t, pc, "run")
+	eventually(t, "the PC's daemon", func() bool { _, code := run(t, pc, "status"); return code == 0 })
+	l.until("status.mirrors[].state", "live", pc, "status")
+	l.until("status.mirrors[].state", "waiting", pc, "status")
+	l.until("status.mirrors[].state", "refused", pc, "status")
+	l.until("status.pushes[].state", "accepted", pc, "status")
+	l.until("status.pushes[].state", "refused", pc, "status")
+	l.until("status.pushes[].state", "waiting", pc, "status")
+	l.until("status.peers[].state", "linked", pc, "status")
+	l.until("status.peers[].state", "dialling", pc, "status")
+	l.seen(pc, "status", "status.peers[].error", "status.mirrors[].age.window", "status.links[].from_peer",
+		"status.mirrors[].age_ms", "status.mirrors[].due_ms", "status.mirrors[].period_ms", "status.mirrors[].transit_ms")
+	l.seen(robot, "status", "status.exports[].age_ms", "status.exports[].due_ms", "status.exports[].period_ms", "status.exports[].transit_ms")
+
+	t.Log("verbs at work")
+	recordingOf(l, pc)
+	verbsOf(l, robot, pc)
+	metricsOf(t, robot, pc)
+	feedOf(l, pc)
+
+	t.Log("what goes wrong")
+	if err := daemon.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	l.until("status.links[].state", "silent", pc, "status")
+	if err := daemon.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	foreign := stays(t, pc, "channel", "put", "krang.imu", "foreign", "--force", "--rate", "20")
+	l.until("status.mirrors[].state", "contested", pc, "status")
+	l.until("events.kind", "foreign_writer", pc, "events")
+	_ = foreign.Process.Signal(syscall.SIGINT)
+	_ = writer.Process.Signal(syscall.SIGINT)
+	l.until("status.mirrors[].state", "stale", pc, "status")
+	l.seen(pc, "status", "status.mirrors[].safe_puts", "status.mirrors[].stale_s")
+	write(t, filepath.Join(robot, "spoilt"), "no channel any more")
+	if err := os.Rename(filepath.Join(robot, "spoilt"), filepath.Join(robot, "achshm-spoilt")); err != nil {
+		t.Fatal(err)
+	}
+	l.until("status.channels[].cause", "corrupt", robot, "status")
+	l.at(pc, "why", "krang/imu", "--window", "200ms")
+
+	pinned(t, "files.golden", filesOf(t, map[string]string{"krang": robot, "planner": pc}))
+	pinnedTypes(t, "json.golden", l.types)
+	pinnedWords(t, l.texts)
+}
+
+// keysOf makes a certificate for each host, a list of revocations, and one network key of
+// two parts.
+func keysOf(l *looked, robot, pc string) {
+	l.t.Helper()
+	succeeds(l.t, robot, "ca", "init", "--dir", "ca")
+	for _, host := range []string{"krang", "planner", "thief"} {
+		succeeds(l.t, robot, "ca", "issue", host, "--dir", "ca")
+	}
+	succeeds(l.t, robot, "ca", "revoke", "thief", "--dir", "ca")
+	for to, from := range map[string]string{robot: "krang.key", pc: "planner.key"} {
+		if err := os.Rename(filepath.Join(robot, from), filepath.Join(to, "key")); err != nil {
+			l.t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(robot, "ca", "revoked"))
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		write(l.t, filepath.Join(to, "key.revoked"), string(text))
+	}
+	succeeds(l.t, robot, "key", "new", "--key", "one.key")
+	succeeds(l.t, robot, "key", "new", "--key", "two.key")
+	succeeds(l.t, robot, "key", "add", "--key", "two.key")
+	l.at(robot, "key show", "--key", "two.key", "--secret")
+	l.at(robot, "key show", "--key", "key")
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, true func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !true(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 30 s", what)
+		}
+	}
+}
+
+// TestOutsideFilesOfANetworkKey pins what a node with a network key keeps.
+func TestOutsideFilesOfANetworkKey(t *testing.T) {
+	t.Parallel()
+	dir := memory(t)
+	succeeds(t, dir, "key", "new")
+	stays(t, dir, "run", "--listen", "127.0.0.1:0", "--no-discovery")
+	eventually(t, "the daemon", func() bool { _, code := run(t, dir, "status"); return code == 0 })
+	pinned(t, "files_network_key.golden", filesOf(t, map[string]string{"krang": dir}))
+}
+
+// TestOutsideIdentity pins what others know a host by, and what follows from its files alone:
+// the network from the key, the node from its number and the host's name.
+func TestOutsideIdentity(t *testing.T) {
+	t.Parallel()
+	dir := memory(t)
+	for name, text := range map[string]string{"key": "achkey1-" + strings.Repeat("A", 43) + "\n", "node": strings.Repeat("0f", 16) + "\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stays(t, dir, "run", "--name", "krang", "--listen", "127.0.0.1:0", "--no-discovery")
+	eventually(t, "the daemon", func() bool { _, code := run(t, dir, "status"); return code == 0 })
+	var is struct{ Network, Node string }
+	if err := json.Unmarshal([]byte(succeeds(t, dir, "status", "--json")), &is); err != nil {
+		t.Fatal(err)
+	}
+	pinned(t, "identity.golden", []string{"network " + is.Network, "node " + is.Node})
+}
+
+// TestOutsideOldRecording plays what an earlier version has recorded.
+func TestOutsideOldRecording(t *testing.T) {
+	t.Parallel()
+	file, err := filepath.Abs(filepath.Join(outside, "run.mcap"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := memory(t)
+	if _, err := os.Stat(file); err != nil && *rewrite { // the one that is there is from an earlier version
+		record(t, dir, file)
+	}
+	var is struct {
+		Host     string
+		Complete bool
+		Frames   int
+		Channels []map[string]any
+	}
+	if err := json.Unmarshal([]byte(succeeds(t, dir, "info", file, "--json")), &is); err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{fmt.Sprintf("host %q, complete %v, frames %d", is.Host, is.Complete, is.Frames)}
+	for _, c := range is.Channels {
+		delete(c, "rate_hz")
+		text, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(text))
+	}
+	succeeds(t, dir, "play", file, "--remap", "imu=again", "--rate", "100")
+	lines = append(lines, "played: "+strings.TrimSpace(succeeds(t, dir, "channel", "cat", "again", "--last")))
+	pinned(t, "recording.golden", lines)
+}
+
+func record(t *testing.T, dir, file string) {
+	t.Helper()
+	succeeds(t, dir, "channel", "create", "imu", "--frames", "8", "--size", "64")
+	rec := stays(t, dir, "record", "imu", "-o", file)
+	eventually(t, "the recording", func() bool { _, code := run(t, dir, "info", file); return code == 0 })
+	succeeds(t, dir, "channel", "put", "imu", "hello", "--rate", "50", "--count", "3")
+	eventually(t, "three frames", func() bool {
+		out, _ := run(t, dir, "info", file, "--json")
+		return strings.Contains(out, `"frames": 3`)
+	})
+	_ = rec.Process.Signal(syscall.SIGINT)
+	eventually(t, "its end", func() bool {
+		out, _ := run(t, dir, "info", file, "--json")
+		return strings.Contains(out, `"complete": true`)
+	})
+}
+
+// recordingOf records the mirror for a moment and looks at the file.
+func recordingOf(l *looked, pc string) {
+	l.t.Helper()
+	rec := stays(l.t, pc, "record", "krang.imu", "-o", "run.mcap")
+	eventually(l.t, "a recording", func() bool {
+		out, _ := run(l.t, pc, "info", "run.mcap", "--json")
+		return regexp.MustCompile(`"frames": \d\d`).MatchString(out)
+	})
+	_ = rec.Process.Signal(syscall.SIGINT)
+	eventually(l.t, "the end of the recording", func() bool {
+		out, _ := run(l.t, pc, "info", "run.mcap", "--json")
+		return strings.Contains(out, `"complete": true`)
+	})
+	l.at(pc, "info", "run.mcap")
+}
+
+// verbsOf looks at what the other verbs print.
+func verbsOf(l *looked, robot, pc string) {
+	l.t.Helper()
+	l.at(pc, "ls")
+	l.at(pc, "why", "krang/imu", "--window", "200ms")
+	l.at(pc, "why", "krang/legs", "--window", "200ms")
+	l.at(pc, "age", "krang/imu", "--window", "200ms")
+	l.at(pc, "events")
+	l.at(robot, "events")
+	l.at(pc, "explain", "krang/imu")
+	l.at(pc, "explain", "goal")
+	l.at(robot, "explain", "secret")
+	write(l.t, filepath.Join(robot, "other.yaml"), "export: [imu, '*', {deny: 'x*'}, imu]\n")
+	l.at(robot, "check", "other.yaml")
+	l.at(pc, "check", "achbridge.yaml", "--rate", "1kbit")
+	write(l.t, filepath.Join(robot, "other.yaml"), "name: krang\nexport: [{match: imu, budget: soon}]\n")
+	l.at(robot, "check", "other.yaml")
+	l.at(robot, "check", "other.yaml", "--rate", "20Mbit")
+	l.at(robot, "doctor", "--config", "other.yaml")
+	l.at(pc, "reload")
+	text, err := os.ReadFile(filepath.Join(pc, "achbridge.yaml"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	write(l.t, filepath.Join(pc, "achbridge.yaml"), strings.Replace(string(text), "interfaces: [lo]", "log: debug", 1))
+	l.at(pc, "reload")
+	for _, verb := range []string{"hz", "bw", "channel hz"} {
+		l.at(pc, verb, "krang.imu", "--window", "200ms", "--count", "1")
+	}
+	for _, name := range []string{"krang.imu", "krang.imu.meta", "goal"} {
+		l.at(pc, "channel info", name)
+	}
+	l.at(pc, "channel ls")
+	l.at(robot, "channel ls")
+	l.at(pc, "version")
+	l.at(pc, "doctor")
+	l.at(pc, "demo", "--for", "300ms")
+	l.at(pc, "status", "--check")
+}
+
+// httpOf is where a daemon has its page.
+func httpOf(t *testing.T, dir string) string {
+	t.Helper()
+	var s struct{ HTTP string }
+	if err := json.Unmarshal([]byte(succeeds(t, dir, "status", "--json")), &s); err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + s.HTTP
+}
+
+// series is a line of the metrics page: name, labels, value.
+var series = regexp.MustCompile(`(?m)^(achbridge_\w+?)(?:\{(.*)\})? \S+$`)
+
+// typeLine says of which type a metric is.
+var typeLine = regexp.MustCompile(`(?m)^# TYPE (\S+) (\w+)$`)
+
+// metricsOf pins name, type and labels of each metric, and the values of the labels that
+// are words.
+func metricsOf(t *testing.T, dirs ...string) {
+	t.Helper()
+	found := map[string]bool{}
+	for _, dir := range dirs {
+		resp, err := http.Get(httpOf(t, dir) + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range typeLine.FindAllStringSubmatch(string(page), -1) {
+			found["type "+m[1]+" "+m[2]] = true
+		}
+		for _, m := range series.FindAllStringSubmatch(string(page), -1) {
+			var labels []string
+			for _, label := range regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(m[2], -1) {
+				switch label[1] {
+				case "direction", "reason", "kind", "le", "transport":
+					labels = append(labels, label[0])
+				default:
+					labels = append(labels, label[1])
+				}
+			}
+			found["series "+m[1]+" "+strings.Join(labels, " ")] = true
+		}
+	}
+	for line := range found {
+		if strings.Contains(line, "achbridge_link_rate_") {
+			delete(found, line) // told only once a link was full
+		}
+	}
+	pinned(t, "metrics.golden", slices.Sorted(maps.Keys(found)))
+}
+
+// feedOf looks at the first events that the web page gets.
+func feedOf(l *looked, dir string) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, httpOf(l.t, dir)+"/events", nil)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	told := map[string]bool{}
+	for event := ""; len(told) < 3 && lines.Scan(); {
+		what, rest, _ := strings.Cut(lines.Text(), ": ")
+		switch what {
+		case "event":
+			event = rest
+		case "data":
+			var v any
+			if err := json.Unmarshal([]byte(rest), &v); err != nil {
+				l.t.Fatal(err)
+			}
+			if event != "status" { // as status --json has it
+				l.of("feed "+event, v)
+			} else if _, ok := v.(map[string]any)["mirrors"]; !ok {
+				l.t.Errorf("feed: no status in %s", rest)
+			}
+			told[event] = true
+		}
+	}
+	if len(told) != 3 {
+		l.t.Errorf("feed: got %v, want ages, events and status", slices.Sorted(maps.Keys(told)))
+	}
+}
+
+// What differs from run to run.
+var (
+	keyText = regexp.MustCompile(`achkey1-([A-Za-z0-9_-]+)`)
+	pemBody = regexp.MustCompile(`(?m)(^[A-Za-z0-9+/=]+\n)+-----END`)
+	hexText = regexp.MustCompile(`\b[0-9a-f]{20,32}\b`)
+	dayText = regexp.MustCompile(`20\d\d-\d\d-\d\d\S*`)
+)
+
+// filesOf has a line for each file of the hosts: its mode, and its text less what is random.
+func filesOf(t *testing.T, dirs map[string]string) (lines []string) {
+	t.Helper()
+	for host, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			name, _ := filepath.Rel(dir, path)
+			if name == "." || strings.HasPrefix(name, "log") || filepath.Ext(name) == ".yaml" {
+				return nil
+			}
+			line := fmt.Sprintf("%s %s %v", host, name, info.Mode())
+			switch {
+			case strings.HasPrefix(name, "achshm-"):
+				line += fmt.Sprintf(" %d bytes", info.Size())
+			case info.Mode().IsRegular() && filepath.Ext(name) != ".mcap":
+				text, err := os.ReadFile(path)
+				if err != nil {
+					return err
+				}
+				line += " " + shape(text)
+			}
+			lines = append(lines, line)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// shape is the text of a file less what is random in it.
+func shape(text []byte) string {
+	if slices.ContainsFunc(text, func(b byte) bool { return b >= 0x7f || b < ' ' && b != '\n' }) {
+		return fmt.Sprintf("%d bytes", len(text))
+	}
+	s := pemBody.ReplaceAllString(string(text), "BASE64\n-----END")
+	s = hexText.ReplaceAllString(s, "HEX")
+	s = keyText.ReplaceAllStringFunc(s, func(key string) string { return fmt.Sprintf("achkey1-RANDOM(%d)", len(key)-len("achkey1-")) })
+	return fmt.Sprintf("%q", dayText.ReplaceAllString(s, "DAY"))
+}
+
+// pinnedTypes compares JSON paths and their types, of which the golden file has all that
+// may be. What ends in " at times" need not come in each run, since it takes long, or chance;
+// then it is enough that the sources have the key. All else has to come, and not as null alone.
+func pinnedTypes(t *testing.T, file string, types map[string]map[string]bool) {
+	t.Helper()
+	path := filepath.Join(outside, file)
+	want, rare := map[string][]string{}, map[string]bool{}
+	if text, err := os.ReadFile(path); err == nil || !*rewrite {
+		for line := range strings.Lines(string(text)) {
+			at, is, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+			is, rare[at] = strings.CutSuffix(is, " at times")
+			want[at] = strings.Split(is, "|")
+		}
+	}
+	if *rewrite {
+		var lines []string
+		for at := range want {
+			if len(types[at]) == 0 && !rare[at] {
+				delete(want, at)
+			}
+		}
+		for at, is := range types {
+			want[at] = slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(is)), want[at]...))))
+		}
+		for at, is := range want {
+			line := at + ": " + strings.Join(is, "|")
+			if rare[at] {
+				line += " at times"
+			}
+			lines = append(lines, line)
+		}
+		slices.Sort(lines)
+		writeLines(t, path, lines)
+	}
+	text := sources(t)
+	for at, is := range want {
+		key := at[strings.LastIndex(at, ".")+1:]
+		key = strings.TrimRight(key, "[]")
+		switch got := types[at]; {
+		case rare[at] && !strings.Contains(text, `"`+key+`"`) && !strings.Contains(text, `"`+key+`,`):
+			t.Errorf("%s: gone: %s: no source has the key", path, at)
+		case rare[at]:
+		case len(got) == 0:
+			t.Errorf("%s: gone: %s: %s", path, at, is)
+		case len(got) == 1 && got["null"] && len(is) > 1:
+			t.Errorf("%s: nothing but null: %s: %s", path, at, is)
+		}
+	}
+	for at, is := range types {
+		for kind := range is {
+			if !slices.Contains(want[at], kind) {
+				t.Errorf("%s: new: %s: %s", path, at, kind)
+			}
+		}
+	}
+}
+
+// pinnedWords wants of every state, cause and kind that it is one of those in words.
+func pinnedWords(t *testing.T, texts map[string]map[string]bool) {
+	t.Helper()
+	for path, found := range texts {
+		what := map[string]string{"status.mirrors[].state": "state of a mirror", "status.links[].state": "state of a link",
+			"status.pushes[].state": "state of a push", "status.peers[].state": "state of a peer",
+			"doctor.checks[].state": "state of a check", "events.kind": "event", "feed events[].kind": "event"}[path]
+		if what == "" && strings.HasSuffix(path, "cause") {
+			what = "cause"
+		}
+		if what == "" {
+			t.Errorf("%s: nobody says what its words may be", path)
+		}
+		for word := range found {
+			if !slices.Contains(strings.Fields(words[what]), word) {
+				t.Errorf("%s: new: %q, which is no %s", path, word, what)
+			}
+		}
+	}
+}

@@ -1,0 +1,344 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// What programs, scripts and other versions rely on is pinned by the files in
+// testdata/outside: JSON keys, flags, exit codes, metrics, the configuration's schema, and
+// the bytes of files and of the wire. The tests run the program as anybody does and import
+// nothing of ours, so that they stay as they are when the packages change. Sentences are
+// not pinned, nor are times and counts.
+//
+//	go test ./cmd/achbridge -run Outside -update-outside
+//
+// writes the files anew. A changed line there is a change that somebody outside notices.
+
+const outside = "testdata/outside"
+
+var rewrite = flag.Bool("update-outside", false, "write the golden files of testdata/outside anew; then look at what changed")
+
+// pinned compares lines with a golden file.
+func pinned(t *testing.T, file string, lines []string) {
+	t.Helper()
+	path := filepath.Join(outside, file)
+	if *rewrite {
+		writeLines(t, path, lines)
+	}
+	want := linesOf(t, path)
+	for _, line := range want {
+		if !slices.Contains(lines, line) {
+			t.Errorf("%s: gone: %s", path, line)
+		}
+	}
+	for _, line := range lines {
+		if !slices.Contains(want, line) {
+			t.Errorf("%s: new: %s", path, line)
+		}
+	}
+}
+
+func writeLines(t *testing.T, path string, lines []string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func linesOf(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+}
+
+// run is one call of the program in dir, with nothing of this host's settings.
+func run(t *testing.T, dir string, args ...string) (out string, code int) {
+	t.Helper()
+	cmd := program(dir, args...)
+	text, err := cmd.Output()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		t.Fatalf("achbridge %q: %v", args, err)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+func program(dir string, args ...string) *exec.Cmd {
+	cmd := exec.Command("sh", append([]string{"-c", `umask 022 && exec "$0" "$@"`, "achbridge"}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "XDG_RUNTIME_DIR=" + dir,
+		"XDG_STATE_HOME=" + dir, "RUNTIME_DIRECTORY=" + dir, "CONFIGURATION_DIRECTORY=" + dir, "STATE_DIRECTORY=" + dir,
+		"ACHBRIDGE_SHM=" + dir, "NO_COLOR=1", "GORACE=" + os.Getenv("GORACE")}
+	return cmd
+}
+
+// succeeds is a call that has to.
+func succeeds(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	out, code := run(t, dir, args...)
+	if code != 0 {
+		t.Fatalf("achbridge %q: exit code %d", args, code)
+	}
+	return out
+}
+
+// memory is a directory for channels.
+func memory(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "achbridge-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// helpLine is a flag in a help text: shorthand, name and type.
+var helpLine = regexp.MustCompile(`^ +(?:(-\w), |    )--([\w-]+)(?: ("[^"]*"|\S+))?  `)
+
+// manLine is one in a manual page, with its default: \fB-o\fP, \fB--output\fP="".
+var manLine = regexp.MustCompile(`\\fB--([\w-]+)\\fP\[?=([^\]\n]*)`)
+
+func TestOutsideFlags(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	succeeds(t, dir, "man", dir, "--date", "2026-01-31")
+	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
+	if err != nil || len(pages) < 40 {
+		t.Fatalf("%d manual pages, %v", len(pages), err)
+	}
+	var lines []string
+	for _, page := range append(pages, filepath.Join(dir, "achbridge-man.1")) {
+		verb := strings.Split(strings.TrimSuffix(filepath.Base(page), ".1"), "-")[1:]
+		name := strings.Join(append([]string{"achbridge"}, verb...), " ")
+		lines = append(lines, name)
+		defaults := map[string]string{}
+		if text, err := os.ReadFile(page); err == nil {
+			for _, m := range manLine.FindAllStringSubmatch(string(text), -1) {
+				defaults[m[1]] = m[2]
+			}
+		}
+		for line := range strings.Lines(succeeds(t, dir, append(verb, "--help")...)) {
+			if m := helpLine.FindStringSubmatch(line); m != nil && m[2] != "help" {
+				lines = append(lines, fmt.Sprintf("%s --%s short=%s type=%s default=%s", name, m[2], m[1], m[3], defaults[m[2]]))
+			}
+		}
+	}
+	slices.Sort(lines)
+	pinned(t, "flags.golden", lines)
+}
+
+// TestOutsideExitCodes runs the command lines of the golden file, each behind its code.
+func TestOutsideExitCodes(t *testing.T) {
+	t.Parallel()
+	dir := memory(t)
+	succeeds(t, dir, "key", "new", "--key", "key")
+	succeeds(t, dir, "channel", "create", "imu", "--frames", "8", "--size", "64")
+	for name, text := range map[string]string{"bad.yaml": "mirrors: []\n", "text": "no recording\n", "readable": "achkey1-abc\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lines []string
+	for _, line := range linesOf(t, filepath.Join(outside, "exits.golden")) {
+		_, args, ok := strings.Cut(line, " achbridge")
+		if !ok {
+			t.Fatalf("exits.golden: %q: want CODE achbridge ARG...", line)
+		}
+		_, code := run(t, dir, strings.Fields(args)...)
+		lines = append(lines, strconv.Itoa(code)+" achbridge"+args)
+	}
+	if len(lines) < 30 {
+		t.Errorf("%d wrong uses, want 30", len(lines))
+	}
+	pinned(t, "exits.golden", lines)
+}
+
+// TestOutsideSchema pins the keys of the configuration, and that check knows them all.
+func TestOutsideSchema(t *testing.T) {
+	t.Parallel()
+	var schema any
+	text, err := os.ReadFile(inRepository(t, "achbridge.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	lines := schemaLines("", schema.(map[string]any))
+	slices.Sort(lines)
+	pinned(t, "schema.golden", slices.Compact(lines))
+
+	top := regexp.MustCompile(`^(\w+): `)
+	var config strings.Builder
+	for _, line := range lines {
+		if m := top.FindStringSubmatch(line); m != nil {
+			fmt.Fprintf(&config, "%s: {no: value}\n", m[1])
+		}
+	}
+	config.WriteString("nobody_knows_this: {no: value}\n")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(config.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, code := run(t, dir, "check", "all.yaml", "--json")
+	if code != 2 {
+		t.Fatalf("check of nothing but mistakes: exit code %d, want 2", code)
+	}
+	var told struct {
+		Problems []struct{ Path, Problem string }
+	}
+	if err := json.Unmarshal([]byte(out), &told); err != nil {
+		t.Fatal(err)
+	}
+	var unknown []string
+	for _, p := range told.Problems {
+		if strings.Contains(p.Problem, "unknown key") && !strings.HasSuffix(p.Path, ".no") {
+			unknown = append(unknown, p.Path)
+		}
+	}
+	if !slices.Equal(unknown, []string{"nobody_knows_this"}) {
+		t.Errorf("check does not know %q, want only nobody_knows_this", unknown)
+	}
+}
+
+// schemaLines has a line for each key below a part of a JSON schema: what it may be.
+func schemaLines(path string, part map[string]any) (lines []string) {
+	var is []string
+	for _, key := range []string{"type", "enum", "minimum", "maximum", "minItems", "additionalProperties"} {
+		if v, ok := part[key]; ok {
+			text, _ := json.Marshal(v)
+			is = append(is, key+" "+string(text))
+		}
+	}
+	for _, one := range listOf(part["oneOf"]) {
+		text, _ := json.Marshal(one["required"])
+		is = append(is, "or required "+string(text))
+	}
+	if path != "" && len(is) > 0 {
+		lines = append(lines, path+": "+strings.Join(is, ", "))
+	}
+	if keys, ok := part["properties"].(map[string]any); ok {
+		for name, of := range keys {
+			lines = append(lines, schemaLines(strings.TrimPrefix(path+"."+name, "."), of.(map[string]any))...)
+		}
+	}
+	if items, ok := part["items"].(map[string]any); ok {
+		lines = append(lines, schemaLines(path+"[]", items)...)
+	}
+	for _, any := range listOf(part["anyOf"]) {
+		lines = append(lines, schemaLines(path, any)...)
+	}
+	return lines
+}
+
+func listOf(v any) (list []map[string]any) {
+	parts, _ := v.([]any)
+	for _, part := range parts {
+		list = append(list, part.(map[string]any))
+	}
+	return list
+}
+
+// inRepository finds the only file of that name, wherever it is.
+func inRepository(t *testing.T, name string) string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == name && !d.IsDir() {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: found %q, %v, want one", name, found, err)
+	}
+	return found[0]
+}
+
+// TestOutsideWire pins the bytes of each message and datagram. Package wire tests that
+// they are what it makes and takes, and that no message is without.
+func TestOutsideWire(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	name, bytesOf := "", map[string]string{}
+	scan := bufio.NewScanner(bytes.NewReader([]byte(strings.Join(linesOf(t, "../../wire/testdata/vectors.txt"), "\n"))))
+	for scan.Scan() {
+		what, rest, _ := strings.Cut(scan.Text(), " ")
+		switch what {
+		case "name":
+			name = rest
+		case "hex":
+			text, _, _ := strings.Cut(rest, "#")
+			bytesOf[name] += strings.Join(strings.Fields(text), "")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(bytesOf)) {
+		lines = append(lines, name+" = "+bytesOf[name])
+	}
+	pinned(t, "wire.golden", lines)
+}
+
+// words are texts in JSON and metrics that the tests of the outside do not bring about,
+// because it takes long, or chance: each stands in the sources as a text of its own.
+var words = map[string]string{
+	"state of a mirror":   "waiting live stale contested refused",
+	"state of a link":     "up silent",
+	"state of a push":     "waiting accepted refused",
+	"state of a peer":     "linked dialling known missed",
+	"state of a check":    "ok warning failure",
+	"link in a companion": "down up silent refused",
+	"metric":              "link_rate_bytes_per_second",
+	"cause": "well publisher_stopped publisher_slow no_channel rule export_rule accept_rule file_mode key revoked certificate " +
+		"peer_missing peer_silent multicast_blocked link_rate loss budget clock shm_full host_busy receiver_slow corrupt " +
+		"frame_size bad_frame limit loop foreign_writer other",
+	"event": "link_up link_down link_silent link_heard peer_unreachable mirror_stale deadline_missed mirror_fresh mirror_replaced " +
+		"foreign_writer foreign_gone channel_unusable refused loop clock_step host_changed certificate_ends",
+}
+
+func TestOutsideWordsAreInTheSources(t *testing.T) {
+	t.Parallel()
+	text := sources(t)
+	for what, list := range words {
+		for _, word := range strings.Fields(list) {
+			if !strings.Contains(text, `"`+word+`"`) {
+				t.Errorf("%s: no source has %q any more", what, word)
+			}
+		}
+	}
+}
+
+// sources are all Go files without tests, one after the other.
+func sources(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"achbridge/bridge/trust"
+)
+
+// fullPipe is a pipe that takes no byte more, until somebody reads.
+func fullPipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	r, w = os.NewFile(uintptr(fds[0]), "reader"), os.NewFile(uintptr(fds[1]), "stderr")
+	t.Cleanup(func() { r.Close(); w.Close() })
+	if err := unix.SetNonblock(fds[1], true); err != nil {
+		t.Fatal(err)
+	}
+	for err := error(nil); err == nil; {
+		_, err = unix.Write(fds[1], make([]byte, 1024))
+	}
+	if err := unix.SetNonblock(fds[1], false); err != nil {
+		t.Fatal(err)
+	}
+	return r, w
+}
+
+// serves runs a daemon with that stderr, waits until it answers, and has SIGTERM end it.
+func serves(t *testing.T, stderr *os.File) {
+	t.Helper()
+	shm, err := os.MkdirTemp("/dev/shm", "achbridge-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(shm) })
+	dir := t.TempDir()
+	key, socket := filepath.Join(dir, "key"), filepath.Join(dir, "sock")
+	if err := trust.NewKey().Write(key); err != nil {
+		t.Fatal(err)
+	}
+	daemon := exec.Command("achbridge", "run", "--shm", shm, "--listen", "127.0.0.1:0", "--discovery", "off",
+		"--key", key, "--control", socket, "--state", filepath.Join(dir, "state"))
+	daemon.Stderr = stderr
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- daemon.Wait() }()
+	t.Cleanup(func() { daemon.Process.Kill() })
+	within := time.Now().Add(15 * time.Second)
+	for exec.Command("achbridge", "status", "--control", socket).Run() != nil {
+		if time.Now().After(within) {
+			t.Fatal("the daemon does not answer within 15 s")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err := daemon.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the daemon ended with %v, want success", err)
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("SIGTERM has not ended the daemon within 15 s")
+	}
+}
+
+func TestDaemonServesThoughNobodyReadsItsStderr(t *testing.T) {
+	t.Parallel()
+	_, stderr := fullPipe(t)
+	serves(t, stderr)
+}
+
+func TestDaemonServesThoughTheReaderOfItsStderrIsGone(t *testing.T) {
+	t.Parallel()
+	r, stderr := fullPipe(t)
+	r.Close()
+	serves(t, stderr)
+}

@@ -1,0 +1,168 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/diagnose"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// barLines is how many lines the ages have in the detail of a channel.
+const barLines = 4
+
+// detailPage is all about one channel.
+func (m model) detailPage(r channelRow) []string {
+	lines := []string{
+		m.apart(m.paint("1", r.name)+"   "+r.about()+"   "+r.state, m.at.Format("15:04:05")),
+		cmp.Or(m.lostLine(), m.paint("31", r.reason)),
+	}
+	var a ledger.Accounts
+	peer := r.of
+	for _, c := range m.status.Mirrors {
+		if inKey(c) == r.key {
+			a, peer = c.Accounts, c.Host
+			lines = append(lines, m.mirrorLines(c, r)...)
+		}
+	}
+	for _, e := range m.status.Exports {
+		if outKey(e) == r.key {
+			a = e.Accounts
+			lines = append(lines, "qos     "+cmp.Or(config.QoSText(rule.QoS{}, e.QoS), "default"), framesLine(r, e.Bytes, e.Seq))
+		}
+	}
+	lines = append(lines, "")
+	lines = append(lines, ledgerLines(a)...)
+	lines = append(lines, "")
+	lines = append(lines, m.linkLines(peer, r.in)...)
+	foot := m.apart("Esc back   up, down: another channel   q quit", fmt.Sprintf("%d of %d", m.index()+1, len(m.rows)))
+	room := m.height - len(lines) - 1
+	lines = append(lines, m.channelEvents(r, peer, room)...)
+	for len(lines) < m.height-1 {
+		lines = append(lines, "")
+	}
+	return append(lines[:max(0, m.height-1)], foot)
+}
+
+func (r channelRow) about() string {
+	if r.in {
+		return "mirror of " + r.of
+	}
+	return "sent to " + r.of
+}
+
+func (m model) mirrorLines(c status.Mirror, r channelRow) []string {
+	lines := []string{
+		"qos     " + cmp.Or(config.QoSText(rule.QoS{}, c.QoS), fmt.Sprintf("default, budget %v", rule.DefaultBudget)),
+		fmt.Sprintf("age     %s now", millisOr(r.age)),
+	}
+	if c.Age != nil {
+		lines[1] += fmt.Sprintf(" %s %s", m.plusMinus(), ui.Millis(c.Age.UncertaintyMs))
+		lines = append(lines, figuresLine("10 s", c.Age.Window)...)
+		lines = append(lines, figuresLine("total", c.Age.Total)...)
+	}
+	lines = append(lines, framesLine(r, c.Bytes, c.Seq))
+	width := min(keptSamples-1, m.width-20)
+	scale := r.scale(width)
+	for i, bars := range m.bars(r.ages, max(0, width), barLines, scale) {
+		label := ""
+		if i == 0 && !math.IsNaN(scale) {
+			label = ui.Millis(scale)
+		}
+		lines = append(lines, pad("        "+bars, 8+width)+"  "+label)
+	}
+	return lines
+}
+
+func framesLine(r channelRow, size int, seq uint64) string {
+	return fmt.Sprintf("frames  %s a second, %s dropped; the newest is number %d and has %d bytes", ui.PerSecond(r.rate), ui.PerSecond(r.drops), seq, size)
+}
+
+// plusMinus goes before an uncertainty.
+func (m model) plusMinus() string {
+	if m.blocks {
+		return "±"
+	}
+	return "+-"
+}
+
+func figuresLine(what string, f *status.AgeFigures) []string {
+	if f == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("  %-5s mean %s  p50 %s  p99 %s  peak %s  over budget %.3g %%", what,
+		ui.Millis(f.MeanMs), ui.Millis(f.P50Ms), ui.Millis(f.P99Ms), ui.Millis(f.PeakMs), 100*f.OverBudget)}
+}
+
+// ledgerLines say what became of the frames, two fates on a line; those of which
+// there are none are left out.
+func ledgerLines(a ledger.Accounts) []string {
+	fates := append(a.Fates(), ledger.Fate{Name: "in_flight", Count: a.InFlight})
+	var cells []string
+	for _, f := range fates {
+		if f.Count > 0 {
+			cells = append(cells, fmt.Sprintf("%-12s %10d %6.2f %%", f.Name, f.Count, 100*float64(f.Count)/float64(max(1, a.Offered))))
+		}
+	}
+	lines := []string{fmt.Sprintf("ledger  offered %d, duplicate %d, repaired %d", a.Offered, a.Duplicate, a.Repaired)}
+	for i := 0; i < len(cells); i += 2 {
+		line := "  " + cells[i]
+		if i+1 < len(cells) {
+			line += "    " + cells[i+1]
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func (m model) linkLines(peer string, in bool) []string {
+	l, ok := diagnose.LinkOf(m.status.Report, peer)
+	if !ok {
+		return []string{"link    none with " + peer}
+	}
+	state := "up " + ui.Seconds(l.UpS)
+	if l.State != status.LinkUp {
+		state = m.paint("31", "silent "+ui.Seconds(l.SilentS))
+	}
+	path, lost, packets := l.PathMbit, l.Lost, l.Sent
+	if in {
+		path, lost, packets = nil, l.Missed, l.Received+l.Missed
+	}
+	if from := l.Inbound; in && from != nil { // the peer knows better
+		path, lost, packets = from.PathMbit, from.Lost, from.Sent
+	}
+	return []string{
+		fmt.Sprintf("link    %s over %s with %s, %s", l.Peer, l.Transport, l.Addr, state),
+		fmt.Sprintf("  round trip %s, path %s, lost %.2f %% of %d packets", ui.Millis(l.RTTms), pathText(path), 100*float64(lost)/float64(max(1, packets)), packets),
+		fmt.Sprintf("  clock %s %s %s against ours", ui.Millis(l.ClockOffsetMs), m.plusMinus(), ui.Millis(l.ClockUncertaintyMs)),
+	}
+}
+
+// pathText is what a way carries, as measured.
+func pathText(mbit *float64) string {
+	if mbit == nil {
+		return "never full"
+	}
+	return fmt.Sprintf("%.3g Mbit/s when full", *mbit)
+}
+
+// channelEvents are the newest events of a channel and of the link with its peer, as
+// many as there is room for.
+func (m model) channelEvents(r channelRow, peer string, room int) []string {
+	var lines []string
+	for i := len(m.events) - 1; i >= 0 && len(lines) < room-1; i-- {
+		e := m.events[i]
+		if e.Host == peer && (e.Mirror == "" || r.in && e.Mirror == r.name) {
+			lines = append([]string{m.paint("2", eventText(e))}, lines...)
+		}
+	}
+	if len(lines) > 0 {
+		lines = append([]string{""}, lines...)
+	}
+	return lines
+}

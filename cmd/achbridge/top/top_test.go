@@ -1,0 +1,269 @@
+package top
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+)
+
+var updateTop = flag.Bool("update-top", false, "write the pages of top anew that tests compare with; then look at them")
+
+// topDay is when the tests of top take place.
+var topDay = time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)
+
+// topStatusAt is what a PC says which mirrors n channels of a robot, at some second:
+// of each ten one is over its budget, one waits and one is refused.
+func topStatusAt(n, second int) statusMsg {
+	path, at, period := 20.0, float64(second), 1000.0/202
+	s := status.Report{
+		Host: "planner", UptimeS: 100 + at,
+		Links: []status.Link{{
+			Peer: "krang", Transport: "quic", Addr: "10.0.0.1:8076", State: "up", UpS: 99 + at, RTTms: 2.1, PathMbit: &path, ClockUncertaintyMs: 0.5,
+			Inbound: &status.InboundPath{PathMbit: &path, Sent: 1000, Lost: 10},
+		}},
+		Exports: []status.Subscription{{Channel: "goal", Peer: "krang", Seq: 7, Bytes: 16, Accounts: ledger.Accounts{Offered: 7, Delivered: 7}}},
+	}
+	for i := range n {
+		now := 5 + float64(i%10) + float64((second+i)%5)
+		m := status.Mirror{
+			Host: "krang", Channel: fmt.Sprintf("joint-%03d", i), Name: fmt.Sprintf("krang.joint-%03d", i), State: "live",
+			QoS: rule.QoS{Budget: 50 * time.Millisecond}, AgeMs: &now, PeriodMs: &period, Seq: uint64(1000 + 200*second), Bytes: 64,
+			Accounts: ledger.Accounts{Offered: uint64(1000 + 202*second), Delivered: uint64(1000 + 200*second), Superseded: uint64(second), Lost: uint64(second)},
+		}
+		mean := 2 + float64(i%10)/2
+		if i%10 == 9 {
+			mean = 60
+		}
+		window := &status.AgeFigures{MeanMs: mean, P50Ms: mean, P99Ms: mean + 5, PeakMs: mean + 6, WindowS: 10}
+		total := *window
+		total.MeanMs, total.WindowS = agesUpTo(second, mean)/(1+at), 1+at
+		m.Age = &status.Age{UncertaintyMs: 0.5, Window: window, Total: &total}
+		switch i % 10 {
+		case 7:
+			m.State, m.Reason, m.AgeMs, m.Age = "waiting", "krang does not offer it", nil, nil
+		case 8:
+			m.State, m.Reason = "refused", "krang refuses: a rule denies it"
+		}
+		s.Mirrors = append(s.Mirrors, m)
+	}
+	return statusMsg{api.StatusReply{DaemonInfo: api.DaemonInfo{PID: 7}, Report: s}, nil, topDay.Add(time.Duration(second) * time.Second)}
+}
+
+// agesUpTo sums up ages that rise and fall about a mean, a second each.
+func agesUpTo(second int, mean float64) (sum float64) {
+	for s := range second + 1 {
+		sum += mean * (1 + math.Sin(float64(s)/3)/2)
+	}
+	return sum
+}
+
+// topOf has looked at n channels for 30 s.
+func topOf(n, width, height int) model {
+	m := model{width: width, height: height, blocks: true}
+	m = m.after(eventsMsg{list: []status.Event{
+		{Seq: 1, Time: topDay, Kind: status.EventLinkUp, Host: "krang", Text: "over quic with 10.0.0.1:8076"},
+		{Seq: 2, Time: topDay.Add(time.Second), Kind: status.EventMirrorStale, Host: "krang", Mirror: "krang.joint-003", Text: "no frame for 1s, its deadline is 1s"},
+	}})
+	for second := range 31 {
+		m = m.after(topStatusAt(n, second))
+	}
+	return m
+}
+
+// after is the model after messages; a string is keys that are pressed.
+func (m model) after(messages ...any) model {
+	for _, msg := range messages {
+		text, ok := msg.(string)
+		if !ok {
+			next, _ := m.Update(msg)
+			m = next.(model)
+			continue
+		}
+		for _, key := range strings.Fields(text) {
+			next, _ := m.Update(keyPress(key))
+			m = next.(model)
+		}
+	}
+	return m
+}
+
+func keyPress(name string) tea.KeyPressMsg {
+	codes := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "down": tea.KeyDown, "up": tea.KeyUp, "end": tea.KeyEnd, "pgdown": tea.KeyPgDown, "backspace": tea.KeyBackspace}
+	if code, ok := codes[name]; ok {
+		return tea.KeyPressMsg{Code: code}
+	}
+	if name == "ctrl+c" {
+		return tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
+	}
+	return tea.KeyPressMsg{Code: []rune(name)[0], Text: name}
+}
+
+func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
+	lost := statusMsg{err: errors.New("no daemon is running (control socket pc.sock)"), at: topDay.Add(35 * time.Second)}
+	later := lost
+	later.at = later.at.Add(12 * time.Second)
+	for name, m := range map[string]model{
+		"one":        topOf(1, 80, 24),
+		"thirty":     topOf(30, 80, 24),
+		"wide":       topOf(30, 120, 40),
+		"hundreds":   topOf(300, 80, 24).after("pgdown pgdown down"),
+		"detail":     topOf(30, 80, 24).after("/ 0 0 3 enter enter"),
+		"refused":    topOf(30, 80, 24).after("enter"),
+		"export":     topOf(30, 80, 24).after("end enter"),
+		"filter":     topOf(30, 80, 24).after("/ W a i t"),
+		"none":       topOf(30, 80, 24).after("/ x y enter"),
+		"lost":       topOf(3, 80, 24).after(lost, later),
+		"small":      topOf(30, 40, 10),
+		"unanswered": {width: 80, height: 24},
+		"by_name":    topOf(12, 80, 24).after("n"),
+	} {
+		page := m.page()
+		for _, line := range page {
+			if got := ansi.StringWidth(line); got > m.width || len(page) > m.height {
+				t.Errorf("%s: a line of %d columns, %d lines, on %d x %d: %q", name, got, len(page), m.width, m.height, line)
+			}
+		}
+		got, file := strings.Join(page, "\n")+"\n", filepath.Join("testdata", "top", name+".txt")
+		if *updateTop {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
+func TestTopWithoutUnicodeOrColourIsPlainASCII(t *testing.T) {
+	m := topOf(30, 80, 24)
+	m.blocks = false
+	for _, m := range []model{m, m.after("end up up up enter")} {
+		for _, r := range strings.Join(m.page(), "\n") {
+			if r > '~' || r < ' ' && r != '\n' {
+				t.Errorf("page has %q", r)
+			}
+		}
+	}
+}
+
+func TestTopColourMarksAndTellsNothingMore(t *testing.T) {
+	plain := topOf(30, 80, 24)
+	colour := plain
+	colour.color = true
+	page := strings.Join(colour.page(), "\n")
+	if !strings.Contains(page, "\x1b[31m") || ansi.Strip(page) != strings.Join(plain.page(), "\n") {
+		t.Errorf("with colour the page says something else:\n%s", page)
+	}
+}
+
+func TestTopSortsTheWorstFirst(t *testing.T) {
+	names := func(m model) (list []string) {
+		for _, r := range m.rows {
+			list = append(list, strings.TrimPrefix(r.name, "krang.joint-"))
+		}
+		return list
+	}
+	m := topOf(10, 80, 24)
+	for keys, want := range map[string]string{
+		"":          "008 007 009 004 006 003 005 002 001 000 goal > krang", // refused, waiting, over its budget
+		"a":         "009 008 004 006 003 005 002 001 000 goal > krang 007",
+		"n":         "goal > krang 000 001 002 003 004 005 006 007 008 009",
+		"s s s s s": "008 007 009 004 006 003 005 002 001 000 goal > krang",
+	} {
+		if got := strings.Join(names(m.after(keys)), " "); got != want {
+			t.Errorf("keys %q: got %s, want %s", keys, got, want)
+		}
+	}
+}
+
+// TestTopLeavesSlowChannelsAlone: what is put once in ten seconds is ten seconds old
+// without anybody's fault, what is put often, or not any more, is not.
+func TestTopLeavesSlowChannelsAlone(t *testing.T) {
+	begun, old, older := 40.0, 9900.0, 25_000.0
+	slow := func(name string, age, period float64) status.Mirror {
+		return status.Mirror{
+			Host: "krang", Channel: name, Name: name, State: "live", AgeMs: &age, PeriodMs: &period,
+			Age: &status.Age{Window: &status.AgeFigures{P99Ms: age}, Total: &status.AgeFigures{WindowS: begun}},
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		mirror status.Mirror
+		bad    bool
+	}{
+		{"put once in ten seconds", slow("log", old, 10_000), false},
+		{"not put any more", slow("log", older, 10_000), true},
+		{"put at 10 Hz", slow("camera", old, 100), true},
+	} {
+		past := (&history{}).with(sample{begun, ageSoFar{}, c.mirror.Accounts})
+		if r := mirrorRow(c.mirror, past); r.bad() != c.bad {
+			t.Errorf("%s: its budget is used to %.2f, bad %v, want %v", c.name, r.used, r.bad(), c.bad)
+		}
+	}
+}
+
+func TestTopKeepsTheChosenChannelWhereverItGoes(t *testing.T) {
+	m := topOf(30, 80, 24).after("down down down")
+	row, _ := m.shown()
+	for _, keys := range []string{"n", "a", "s", "u"} {
+		m = m.after(keys, topStatusAt(30, 40))
+		if now, _ := m.shown(); now.key != row.key {
+			t.Errorf("after %s got %s chosen, want %s", keys, now.name, row.name)
+		}
+	}
+	if m = m.after(topStatusAt(1, 41)); m.index() != 0 {
+		t.Errorf("the chosen channel is gone, and row %d is chosen", m.index())
+	}
+}
+
+func TestTopCountsAnewWhenTheDaemonDoes(t *testing.T) {
+	s := topStatusAt(1, 0)
+	s.PID, s.UptimeS = 8, 1
+	m := topOf(1, 80, 24).after(s)
+	if r := m.rows[0]; r.rate == r.rate || len(r.ages) != 0 {
+		t.Errorf("got a rate of %v and %d ages from one look at the new daemon, want none", r.rate, len(r.ages))
+	}
+	s.UptimeS++
+	for i := range s.Mirrors {
+		s.Mirrors[i].Accounts.Delivered += 50
+	}
+	if r := m.after(s).rows[0]; r.rate != 50 {
+		t.Errorf("got %v frames a second, want 50", r.rate)
+	}
+}
+
+func TestTopQuits(t *testing.T) {
+	for _, keys := range []string{"q", "ctrl+c", "/ a ctrl+c", "enter q"} {
+		m := topOf(1, 80, 24)
+		list := strings.Fields(keys)
+		m = m.after(strings.Join(list[:len(list)-1], " "))
+		_, cmd := m.Update(keyPress(list[len(list)-1]))
+		if cmd == nil {
+			t.Errorf("%s: it goes on", keys)
+		} else if _, quit := cmd().(tea.QuitMsg); !quit {
+			t.Errorf("%s: it goes on", keys)
+		}
+	}
+	if _, cmd := topOf(1, 80, 24).after("/").Update(keyPress("q")); cmd != nil {
+		t.Error("a q in the filter quits")
+	}
+}

@@ -1,0 +1,98 @@
+package top
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// lookEvery is how often top looks, and topPatience how long it waits for an answer.
+const (
+	lookEvery = time.Second
+	patience  = 3 * time.Second
+)
+
+// Watch shows the channels of the daemon that c asks on a terminal, until ctx ends or its user
+// presses q. Keys come from in; env is the environment.
+func Watch(ctx context.Context, t *ui.Terminal, c *api.Client, in io.Reader, env func(string) string) error {
+	out, ok := t.Out.(*os.File)
+	if !ok || !ui.IsTerminal(out) {
+		return ui.Usage(errors.New("top: stdout is no terminal"), "achbridge status --watch")
+	}
+	m := model{color: t.Color, blocks: isUTF8(env), sources: askDaemon(ctx, c)}
+	m.width, m.height = ui.ScreenSize(out)
+	first := m.ask().(statusMsg)
+	if first.err != nil {
+		return first.err // on the terminal that stays
+	}
+	m.take(first)
+	if m.deaf = env("TERM") == "dumb"; m.deaf {
+		return m.showPages(ctx, t)
+	}
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(out), tea.WithInput(in), tea.WithoutSignalHandler(),
+		tea.WithFilter(sized)).Run()
+	if ctx.Err() != nil || err == nil {
+		return nil
+	}
+	return ui.Failure(fmt.Errorf("top: %w", err), "")
+}
+
+// showPages prints a page a second below one another, until ctx ends.
+func (m model) showPages(ctx context.Context, t *ui.Terminal) error {
+	for {
+		if err := t.Line("%s\n", strings.Join(m.page(), "\n")); err != nil {
+			return err
+		}
+		api.Rest(ctx, lookEvery)
+		if ctx.Err() != nil {
+			return nil
+		}
+		m.take(m.ask().(statusMsg))
+	}
+}
+
+// sized gives a size to a terminal without.
+func sized(_ tea.Model, msg tea.Msg) tea.Msg {
+	if size, ok := msg.(tea.WindowSizeMsg); ok && (size.Width == 0 || size.Height == 0) {
+		return tea.WindowSizeMsg{Width: ui.UsualWidth, Height: ui.UsualHeight}
+	}
+	return msg
+}
+
+// isUTF8 reports whether the locale can show more than ASCII.
+func isUTF8(env func(string) string) bool {
+	locale := strings.ToLower(cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG")))
+	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
+}
+
+// sources ask the daemon; the answers are messages for the model.
+type sources struct {
+	ask    func() tea.Msg // a topStatus
+	follow func() tea.Msg // a topEvents, when there are some or after a while
+}
+
+func askDaemon(ctx context.Context, c *api.Client) sources {
+	quick := c.Within(patience)
+	var f api.EventFollower
+	return sources{
+		ask: func() tea.Msg {
+			var s api.StatusReply
+			_, err := quick.Get(ctx, "/v1/status", &s)
+			return statusMsg{s, err, time.Now()}
+		},
+		follow: func() tea.Msg {
+			l, err := f.Next(ctx, c, api.EventWait)
+			return eventsMsg{l.Events, err}
+		},
+	}
+}

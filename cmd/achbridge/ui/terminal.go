@@ -1,0 +1,202 @@
+package ui
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"achbridge/bridge/logline"
+)
+
+// Terminal is where a verb prints. Its rules:
+//
+//   - What was asked for goes to stdout; everything said about it (errors,
+//     notes, logs) goes to stderr, so that a pipe carries data only.
+//   - Tables have one header line in capitals, columns two spaces apart, "-"
+//     where there is nothing, no lines drawn. Single things are "key: value".
+//   - --json prints the same facts for programs, one document; verbs that go
+//     on for ever print one object a line.
+//   - An error is "achbridge: thing: cause", then, indented, the cure: a
+//     command to type or a sentence.
+//   - A verb that changed something and worked says nothing, unless there is
+//     something the person could not know.
+//   - Colour marks, it never tells: bold header, red error. Only on a
+//     terminal, never when NO_COLOR is set or TERM is dumb.
+type Terminal struct {
+	Out, Err io.Writer
+	Color    bool // Out shows colours
+	errColor bool
+	detached *logline.Writer // Err is this; nil: it is not
+}
+
+// New is the terminal of two files, with colours where they are one and the environment
+// does not forbid them.
+func New(out, err *os.File) *Terminal {
+	plain := os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
+	return &Terminal{
+		Out: out, Color: !plain && IsTerminal(out),
+		Err: err, errColor: !plain && IsTerminal(err),
+	}
+}
+
+// IsTerminal reports whether f is a terminal.
+func IsTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// Detach has nobody wait for stderr any more, whoever writes to it: our log, what
+// libraries say, the error that ends us. A pipe whose reader is gone does not end us.
+// A panic does not come this way: Go writes it by itself.
+func (u *Terminal) Detach() {
+	u.detached = logline.New(u.Err)
+	u.Err = u.detached
+	log.SetOutput(u.Err)
+	signal.Ignore(syscall.SIGPIPE)
+}
+
+// lastWords is how long the end waits for who reads stderr.
+const lastWords = time.Second
+
+// Flush waits for what was printed after detach, at most for lastWords.
+func (u *Terminal) Flush() {
+	if u.detached != nil {
+		u.detached.Flush(lastWords)
+	}
+}
+
+// Table prints rows under header to stdout. Empty cells become "-".
+func (u *Terminal) Table(header []string, rows [][]string) error {
+	var buf bytes.Buffer
+	w := tabwriter.NewWriter(&buf, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, strings.Join(header, "\t"))
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = cmp.Or(cell, "-")
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	w.Flush()
+	head, rest, _ := strings.Cut(buf.String(), "\n")
+	_, err := fmt.Fprintf(u.Out, "%s\n%s", Paint(u.Color, "1", head), rest)
+	return err
+}
+
+// Fields prints "key: value" lines to stdout; pairs alternates keys and
+// values, an empty value leaves its line out.
+func (u *Terminal) Fields(pairs ...string) error {
+	w := tabwriter.NewWriter(u.Out, 0, 0, 2, ' ', 0)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			fmt.Fprintf(w, "%s:\t%s\n", pairs[i], pairs[i+1])
+		}
+	}
+	return w.Flush()
+}
+
+// Repaint prints what show prints, in the place of what it printed before where
+// stdout is a terminal that may be painted; else a blank line goes between them.
+func (u *Terminal) Repaint(before int, show func(*Terminal) error) error {
+	var buf bytes.Buffer
+	if u.Color {
+		buf.WriteString("\x1b[H\x1b[2J")
+	} else if before > 0 {
+		buf.WriteByte('\n')
+	}
+	page := *u
+	page.Out = &buf
+	if err := show(&page); err != nil {
+		return err
+	}
+	_, err := u.Out.Write(buf.Bytes())
+	return err
+}
+
+// Wrap breaks a text that begins so many columns from the left between its words, where
+// a terminal ends, and indents its further lines as much. For anything but a terminal it
+// stays one line.
+func (u *Terminal) Wrap(indent int, text string) string {
+	out, ok := u.Out.(*os.File)
+	if !ok || !IsTerminal(out) {
+		return text
+	}
+	width, _ := ScreenSize(out)
+	return indented(indent, width, text)
+}
+
+func indented(indent, width int, text string) string {
+	lines := Wrap(strings.Fields(text), 0, max(width-indent, 20))
+	return strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", indent))
+}
+
+// Line prints one line to stdout.
+func (u *Terminal) Line(format string, args ...any) error {
+	_, err := fmt.Fprintf(u.Out, format+"\n", args...)
+	return err
+}
+
+// JSON prints v as one indented document.
+func (u *Terminal) JSON(v any) error {
+	enc := json.NewEncoder(u.Out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// JSONLine prints v as one line.
+func (u *Terminal) JSONLine(v any) error {
+	enc := json.NewEncoder(u.Out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Note says something beside the data, on stderr.
+func (u *Terminal) Note(format string, args ...any) {
+	fmt.Fprintf(u.Err, "achbridge: "+format+"\n", args...)
+}
+
+// Fail prints an error and its cure. Of several problems each has its line.
+func (u *Terminal) Fail(err error) {
+	cure := Cure(err)
+	name := Paint(u.errColor, "31", "achbridge:")
+	for text := range strings.Lines(err.Error()) {
+		text = strings.TrimPrefix(strings.TrimRight(text, "\n"), "achbridge: ")
+		fmt.Fprintln(u.Err, name, text)
+	}
+	if cure != "" {
+		fmt.Fprintln(u.Err, "  cure:", cure)
+	}
+}
+
+// Excerpt prints a line of a file with a mark under one of its columns, on stderr.
+// Lines and columns are counted from 1.
+func (u *Terminal) Excerpt(number int, line string, column int) {
+	line = strings.TrimRight(line, "\r")
+	before := []rune(line)[:max(0, min(column-1, len([]rune(line))))]
+	for i, r := range before {
+		if r != '\t' {
+			before[i] = ' '
+		}
+	}
+	fmt.Fprintf(u.Err, "%5d | %s\n      | %s%s\n", number, line, string(before), Paint(u.errColor, "31", "^"))
+}
+
+// Paint gives text a colour, by its code in ECMA-48, if on.
+func Paint(on bool, code, text string) string {
+	if !on || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}

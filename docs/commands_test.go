@@ -1,0 +1,177 @@
+// Package docs_test keeps README.md and the documents beside it true: it runs every
+// command line in them, on the hosts that their prompts name, and compares what comes
+// with what they show.
+package docs_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"achbridge/testnet/hosts"
+)
+
+// excepted are the command lines that are not run, each with the reason. Whatever else
+// stands in a sh or console block is run.
+var excepted = []struct {
+	line *regexp.Regexp
+	why  string
+}{
+	{regexp.MustCompile(`^(ACHBRIDGE_\w+=\S+ |ACH_VECTORS=\S+ )*go test `), "it would run itself; .ci/run runs these"},
+	{regexp.MustCompile(`^bash \.ci/run`), "it runs this test"},
+	{regexp.MustCompile(`^bash packaging/vm\.sh`), "five minutes on an emulated computer; stage vm of .ci/run"},
+	{regexp.MustCompile(`^ACHBRIDGE_SOAK=\S+ go test .*TestSoak`), "as long as one likes; stage soak of .ci/run"},
+	{regexp.MustCompile(`^ssh -L `), "no emulated host has an SSH server"},
+	{regexp.MustCompile(`^sudo `), "it changes the system; packaging/test.sh and vm.sh run these on one of their own"},
+}
+
+// For ssh and scp, which need a server that no emulated host has, the test does on the
+// hosts' files what they would do: see scp and ssh in run_test.go.
+
+// slow are the command lines that take long, or what the everyday machine may lack.
+// They are run with ACHBRIDGE_LONG=1.
+var slow = []struct {
+	line *regexp.Regexp
+	why  string
+}{
+	{regexp.MustCompile(`^bash packaging/(build|notices)\.sh`), "it compiles everything for another system"},
+	{regexp.MustCompile(`^bash testnet/image/build\.sh|^docker-compose `), "containers take a minute to build, start and end"},
+	{regexp.MustCompile(`^go run \./cmd/achbridge demo`), "ten seconds on an idle machine; stage demo of .ci/run measures it"},
+}
+
+// bare are the documents that begin with two hosts on which nothing is set up. All others
+// begin where README.md's quick start ends: robot publishes imu, joints and camera, both
+// hosts have its key and run their daemons, and pc mirrors all that robot has.
+var bare = []string{"README.md", "keys.md"}
+
+func TestMain(m *testing.M) {
+	hosts.Main()
+	// Documents mostly wait for what daemons do: four at a time, unless -parallel says
+	// otherwise.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// TestEveryCommandLineOfTheDocuments runs them all, document by document, in the order in
+// which they stand there.
+func TestEveryCommandLineOfTheDocuments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("emulated hosts: run without -short")
+	}
+	tools := buildTools(t)
+	for _, path := range documents(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			steps := stepsOf(t, path)
+			for _, s := range steps {
+				if s.line != "" && !known(s) {
+					t.Errorf("%s: no way is known to run %q: teach it to docs/run_test.go, or list it in excepted with a reason", s.at, s.line)
+				}
+			}
+			if t.Failed() || len(steps) == 0 {
+				return
+			}
+			run(t, filepath.Base(path), tools, steps)
+		})
+	}
+}
+
+// documents are README.md, the others at the top of the repository, and docs/.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var list []string
+	for _, pattern := range []string{"../*.md", "*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, found...)
+	}
+	if !slices.Contains(list, "../README.md") {
+		t.Fatalf("got the documents %q, want README.md and those in docs/", list)
+	}
+	return list
+}
+
+// exception is why a line is not run.
+func exception(line string) (why string, ok bool) {
+	for _, e := range excepted {
+		if e.line.MatchString(line) {
+			return e.why, true
+		}
+	}
+	return "", false
+}
+
+// leftOut is why a line is not run this time.
+func leftOut(line string) (why string, ok bool) {
+	for _, e := range slow {
+		if e.line.MatchString(line) && os.Getenv("ACHBRIDGE_LONG") != "1" {
+			return e.why + ": set ACHBRIDGE_LONG=1", true
+		}
+	}
+	if _, err := exec.LookPath("python3"); err != nil && strings.Contains(line, "python3 ") {
+		return "needs python3", true
+	}
+	if strings.Contains(line, "docker") {
+		if out, err := exec.Command("docker", "info").CombinedOutput(); err != nil {
+			return fmt.Sprintf("needs a Docker Engine: %v: %s", err, out), true
+		}
+	}
+	return "", false
+}
+
+// verbs may stand after achbridge; a line with another one is a mistake of the document.
+var verbs = strings.Fields(`age bw ca ch channel check completion demo doctor echo events explain help hz info join key ls
+	mirror play push record reload run status top unmirror version why`)
+
+// programs may stand at the beginning of a command beside those of the project.
+var programs = strings.Fields(`bash cat cd cp docker docker-compose echo exit export fuser go grep head kill mkdir
+	mv printf pwd python3 scp ssh sleep true`)
+
+var separators = regexp.MustCompile(`\s*(?:&&|\|\||[;|&])\s*`)
+
+// known reports whether each command of a line is one that the test knows how to run.
+func known(s step) bool {
+	if _, ok := exception(s.line); ok {
+		return true
+	}
+	line, _, _ := strings.Cut(s.line, "   #")
+	for _, command := range separators.Split(unquoted(line), -1) {
+		words := strings.Fields(command)
+		for len(words) > 0 && (strings.Contains(words[0], "=") || words[0] == "--") {
+			words = words[1:]
+		}
+		switch {
+		case len(words) == 0:
+		case s.host == "lab" && words[0] == "lab":
+		case words[0] == "achbridge" && len(words) > 1 && slices.Contains(verbs, words[1]):
+		case words[0] == "publisher" && s.host != "":
+		case slices.Contains(programs, words[0]):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// unquoted is a line without what stands in quotes, or is the output of commands.
+func unquoted(line string) string {
+	return regexp.MustCompile(`'[^']*'|"[^"]*"|\$\(.*\)`).ReplaceAllString(line, "Q")
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// clue is where and what went wrong, with what came.
+func clue(s step, format string, args ...any) string {
+	return fmt.Sprintf("%s: %s\n\t%s", s.at, s.line, fmt.Sprintf(format, args...))
+}

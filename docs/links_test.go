@@ -1,0 +1,139 @@
+package docs_test
+
+import (
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var link = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)\)`)
+
+// TestLinksLeadSomewhere follows the links between the documents, to files, and to
+// headings in them. The web is not asked.
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, path := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(prose(t, path), -1) {
+			u, err := url.Parse(m[1])
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+				continue
+			}
+			if u.Scheme != "" {
+				continue
+			}
+			target := path
+			if u.Path != "" {
+				target = filepath.Join(filepath.Dir(path), u.Path)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: link %s: %v", path, m[1], err)
+			} else if u.Fragment != "" && !slices.Contains(anchors(t, target), u.Fragment) {
+				t.Errorf("%s: link %s: %s has no such heading; it has %q", path, m[1], target, anchors(t, target))
+			}
+		}
+	}
+}
+
+// anchors are what a document's headings are called in links.
+func anchors(t *testing.T, path string) (list []string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?m)^#+ +(.*)$`).FindAllStringSubmatch(prose(t, path), -1) {
+		name := strings.ToLower(regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(m[1], ""))
+		list = append(list, strings.ReplaceAll(name, " ", "-"))
+	}
+	return list
+}
+
+// TestEveryCauseHasItsCure wants each word of bridge's causes, and of `why`, in the table
+// of verdicts, and no other.
+func TestEveryCauseHasItsCure(t *testing.T) {
+	want := append(causes(t), "well")
+	var got []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| .+ \\| .+ \\|$").FindAllStringSubmatch(prose(t, "troubleshooting.md"), -1) {
+		got = append(got, m[1])
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("troubleshooting.md has the verdicts\n%q, want\n%q", got, want)
+	}
+}
+
+// causes are the words of type Cause, wherever below bridge/ it is declared.
+func causes(t *testing.T) (list []string) {
+	t.Helper()
+	files, err := filepath.Glob("../bridge/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	below, _ := filepath.Glob("../bridge/*/*.go")
+	for _, path := range append(files, below...) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^\s+(?:Cause)?[A-Z]\w* +Cause += "([a-z_]+)"`).FindAllStringSubmatch(string(text), -1) {
+			list = append(list, m[1])
+		}
+	}
+	if len(list) < 20 {
+		t.Fatalf("got the causes %q, want those of type Cause in bridge/", list)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// TestEveryPackageHasItsRoom wants each package of the module, or the directory that it is
+// in, in the table of ARCHITECTURE.md.
+func TestEveryPackageHasItsRoom(t *testing.T) {
+	var rooms []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| .+ \\|$").FindAllStringSubmatch(prose(t, "../ARCHITECTURE.md"), -1) {
+		rooms = append(rooms, m[1])
+	}
+	out, err := exec.Command("go", "list", "../...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pkg := range strings.Fields(string(out)) {
+		dir := strings.TrimPrefix(pkg, "achbridge/")
+		if !slices.Contains(rooms, dir) && !slices.ContainsFunc([]string{"testnet", "packaging"}, func(p string) bool { return strings.HasPrefix(dir, p+"/") }) {
+			t.Errorf("ARCHITECTURE.md has no line for package %s", dir)
+		}
+	}
+	if len(rooms) < 15 {
+		t.Errorf("got the rooms %q, want a line for each package", rooms)
+	}
+}
+
+// TestReadmeFitsOnAFewScreens keeps the manual in docs/.
+func TestReadmeFitsOnAFewScreens(t *testing.T) {
+	info, err := os.Stat("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := int64(6 << 10); info.Size() > most {
+		t.Errorf("README.md has %d bytes, want %d at most: the rest belongs in docs/", info.Size(), most)
+	}
+}
+
+// TestPicturesAreSmall keeps a clone quick.
+func TestPicturesAreSmall(t *testing.T) {
+	pictures, err := filepath.Glob("img/*")
+	if err != nil || len(pictures) == 0 {
+		t.Fatalf("got %q, %v, want the pictures of the documents", pictures, err)
+	}
+	for _, path := range pictures {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() > 150_000 {
+			t.Errorf("%s has %d bytes, want 150000 at most", path, info.Size())
+		}
+	}
+}

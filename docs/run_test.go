@@ -1,0 +1,410 @@
+package docs_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"achbridge/testnet/hosts"
+)
+
+// buildTools builds achbridge, publisher and lab, for all documents.
+func buildTools(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "achbridge-docs-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if out, err := exec.Command("go", "build", "-o", dir+"/", "../cmd/achbridge", "../testnet/publisher", "../testnet/lab").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // the hosts' user runs them
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// The user who types on the hosts is not root: the documents say what every user can do.
+const (
+	uid        = 1000
+	runtimeDir = "/run/user/1000"
+)
+
+// story is a document's run.
+type story struct {
+	*testing.T
+	lab     *hosts.Lab // nil: the document needs no hosts
+	dir     string     // has the hosts' homes, and what is made on this machine
+	tools   string
+	daemons map[string]*hosts.Cmd
+	labRun  string // the lab that is being prepared,
+	typed   []step // and what is typed at its prompt
+	labAt   step
+}
+
+func run(t *testing.T, name, tools string, steps []step) {
+	s := &story{T: t, tools: tools, daemons: map[string]*hosts.Cmd{}}
+	var err error
+	if s.dir, err = os.MkdirTemp("", "achbridge-docs-"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(s.dir) })
+	s.check(os.Chmod(s.dir, 0o755))
+	s.begin(name, steps)
+	for _, step := range steps {
+		s.do(step)
+	}
+	s.endLab()
+}
+
+func (s *story) check(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// begin makes the hosts that a document's prompts name, and what it takes for granted.
+func (s *story) begin(name string, steps []step) {
+	names := []string{}
+	for _, p := range steps {
+		if p.host != "" && p.host != "lab" && !slices.Contains(names, p.host) {
+			names = append(names, p.host)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	for _, always := range []string{"robot", "pc"} {
+		if !slices.Contains(names, always) {
+			names = append(names, always)
+		}
+	}
+	s.lab = hosts.StartTest(s.T, hosts.Config{Hosts: names, Link: "delay=2ms,rate=100mbit"})
+	for _, h := range names {
+		s.check(os.MkdirAll(filepath.Join(s.home(h), ".config"), 0o755))
+		s.check(s.root(h, "mkdir -p "+runtimeDir+" && chown "+itoa(uid)+" "+runtimeDir+" && chmod 1777 /dev/shm").Run())
+		s.own(h)
+	}
+	s.Cleanup(s.showLogs)
+	s.check(os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS("../packaging/examples")))
+	s.background("robot", "exec publisher")
+	s.until("robot", "achbridge channel ls", "camera")
+	if slices.Contains(bare, name) {
+		return
+	}
+	for _, p := range quickStart {
+		s.do(p)
+	}
+}
+
+// quickStart is what README.md's does, with the names of the hosts as everywhere here.
+var quickStart = []step{
+	{host: "robot", line: "achbridge key new"},
+	{host: "robot", line: "ssh pc mkdir -p .config/achbridge"},
+	{host: "robot", line: "scp .config/achbridge/key pc:.config/achbridge/key"},
+	{host: "robot", line: "achbridge run &"},
+	{host: "pc", line: "achbridge run --mirror 'robot/*' &"},
+	{host: "pc", line: "achbridge status", output: []string{"robot.camera robot/camera live …", "robot.imu robot/imu live …", "robot.joints robot/joints live …"}},
+}
+
+func (s *story) home(host string) string { return filepath.Join(s.dir, host) }
+
+// own gives all in the home of a host to its user.
+func (s *story) own(host string) {
+	s.Helper()
+	s.check(s.root(host, "chown -R "+itoa(uid)+" "+s.home(host)).Run())
+}
+
+// root is a shell line of root on a host.
+func (s *story) root(host, line string) *hosts.Cmd {
+	return s.lab.Command(host, "sh", "-c", line)
+}
+
+// shell is a line that the user types on a host.
+func (s *story) shell(host, line string) *hosts.Cmd {
+	id := itoa(uid)
+	line = strings.ReplaceAll(line, "/usr/share/doc/achbridge/examples", filepath.Join(s.dir, "examples")) // no package is installed
+	cmd := s.lab.Command(host, "setpriv", "--reuid="+id, "--regid="+id, "--clear-groups", "bash", "-c", "cd && "+line)
+	cmd.Env = []string{"HOME=" + s.home(host), "PATH=" + s.tools + ":/usr/bin:/bin:/usr/sbin:/sbin", "XDG_RUNTIME_DIR=" + runtimeDir, "TERM=xterm", "NO_COLOR=1", "GORACE=" + os.Getenv("GORACE")}
+	return cmd
+}
+
+// do does one step as a reader would.
+func (s *story) do(p step) {
+	s.Helper()
+	if _, not := exception(p.line); not {
+		return
+	}
+	if why, not := leftOut(p.line); not {
+		s.Run(p.at, func(t *testing.T) { t.Skipf("%s: %s", p.line, why) })
+		return
+	}
+	switch {
+	case p.file != "":
+		s.write(p)
+	case p.host == "lab":
+		s.typed = append(s.typed, p)
+	case strings.Contains(p.line, "testnet/lab run"):
+		s.endLab()
+		s.labRun, s.labAt = p.line, p
+	case p.host == "":
+		s.here(p)
+	case strings.HasPrefix(p.line, "scp "):
+		s.scp(p)
+	case strings.HasPrefix(p.line, "ssh "):
+		f := strings.Fields(p.line)
+		s.there(step{at: p.at, host: f[1], line: strings.Join(f[2:], " "), output: p.output})
+	case daemonLine.MatchString(p.line):
+		s.daemon(p)
+	default:
+		s.there(p)
+	}
+}
+
+var (
+	daemonLine = regexp.MustCompile(`^achbridge run\b`)
+	comment    = regexp.MustCompile(`\s{2,}# .*$`)
+	// A line that ends at Ctrl-C, and what asks for an end.
+	endless = regexp.MustCompile(`^achbridge (top|record|hz|bw|echo|ch hz|channel hz)\b|--follow|--watch|put .*--rate`)
+	ended   = regexp.MustCompile(`--count|--once|--help|&$`)
+	// A line that may be repeated until what it prints is as shown.
+	reads = regexp.MustCompile(`^achbridge (ls|status|why|doctor|check|explain|age|hz|bw|echo|events|key show|channel (ls|info|cat)|ch (ls|info|cat))\b|^grep `)
+	// A line whose exit code tells what it found.
+	finds = regexp.MustCompile(`^achbridge (why|doctor|check|age|status --check)\b`)
+)
+
+// write writes the file that a block is: into the home of one host or of all, or, for a
+// lab, where its shell is.
+func (s *story) write(p step) {
+	if s.lab == nil {
+		s.check(os.WriteFile(filepath.Join(s.dir, p.file), []byte(p.text), 0o644))
+		return
+	}
+	for _, h := range s.lab.Hosts() {
+		if p.host != "" && p.host != h {
+			continue
+		}
+		path := filepath.Join(s.home(h), p.file)
+		s.check(os.MkdirAll(filepath.Dir(path), 0o755))
+		s.check(os.WriteFile(path, []byte(p.text), 0o644))
+		s.own(h)
+	}
+}
+
+// scp copies between the homes of the hosts: scp FILE HOST:FILE.
+func (s *story) scp(p step) {
+	s.Helper()
+	f := strings.Fields(p.line)
+	to, path, ok := strings.Cut(f[len(f)-1], ":")
+	if !ok || len(f) != 3 || !slices.Contains(s.lab.Hosts(), to) {
+		s.Fatal(clue(p, "want scp FILE HOST:FILE, with one of the hosts %v", s.lab.Hosts()))
+	}
+	from := filepath.Join(s.home(p.host), strings.TrimPrefix(f[1], "~/"))
+	target := filepath.Join(s.home(to), strings.TrimPrefix(path, "~/"))
+	if path == "" || strings.HasSuffix(path, "/") {
+		target = filepath.Join(target, filepath.Base(from))
+	}
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(target, text, 0o600)
+	}
+	if err == nil {
+		err = os.Chown(target, uid, uid)
+	}
+	if err != nil {
+		s.Fatal(clue(p, "%v", err))
+	}
+}
+
+// daemon starts the daemon of a host, in place of the one that runs there, and waits
+// until it answers.
+func (s *story) daemon(p step) {
+	s.Helper()
+	if old := s.daemons[p.host]; old != nil {
+		_ = old.Process.Signal(syscall.SIGTERM)
+		_ = old.Wait()
+	}
+	line := strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(comment.ReplaceAllString(p.line, "")), "&"))
+	cmd := s.background(p.host, "exec "+line)
+	s.daemons[p.host] = cmd
+	s.until(p.host, "achbridge status", "daemon:")
+}
+
+// background starts a line on a host that goes on; the end of the lab ends it.
+func (s *story) background(host, line string) *hosts.Cmd {
+	s.Helper()
+	cmd := s.shell(host, line)
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	s.check(cmd.Start())
+	s.Cleanup(func() {
+		if s.Failed() && cmd.Process != nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			s.Logf("%s$ %s\n%s", host, line, tail(log.String()))
+		}
+	})
+	return cmd
+}
+
+// showLogs tells, after a failure, what the daemons have logged.
+func (s *story) showLogs() {
+	logs, _ := filepath.Glob(filepath.Join(s.dir, "*", "*.log"))
+	for _, path := range logs {
+		if text, err := os.ReadFile(path); err == nil && s.Failed() {
+			s.Logf("%s\n%s", s.atHome(path), tail(string(text)))
+		}
+	}
+}
+
+func tail(text string) string { return text[max(0, len(text)-3000):] }
+
+// until repeats a line on a host until it prints a text.
+func (s *story) until(host, line, text string) {
+	s.Helper()
+	s.there(step{at: "before it", host: host, line: line, output: []string{"…" + text + "…"}})
+}
+
+// patience is for how long a line that only looks is repeated until it shows what the
+// document shows: the hosts may just be about to link.
+const patience = 30 * time.Second
+
+// there runs a line on a host, and compares.
+func (s *story) there(p step) {
+	s.Helper()
+	line := interruptible(comment.ReplaceAllString(p.line, ""))
+	deadline := time.Now().Add(patience)
+	for {
+		out, err := s.output(s.shell(p.host, line))
+		missing := missingIn(out, p.output)
+		if _, failed := errors.AsType[*exec.ExitError](err); failed && finds.MatchString(p.line) {
+			err = nil
+		}
+		switch {
+		case err == nil && missing == "":
+			return
+		case reads.MatchString(p.line) && time.Now().Before(deadline):
+			time.Sleep(100 * time.Millisecond)
+			continue
+		case err != nil:
+			s.Fatal(clue(p, "on %s: %v:\n%s", p.host, err, out))
+		default:
+			s.Fatal(clue(p, "on %s nothing like %q, but\n%s", p.host, missing, out))
+		}
+	}
+}
+
+func (s *story) output(cmd *hosts.Cmd) (string, error) {
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return s.atHome(out.String()), err
+}
+
+// atHome is output with the homes of the hosts called as in the documents.
+func (s *story) atHome(out string) string {
+	if s.lab == nil {
+		return out
+	}
+	for _, h := range s.lab.Hosts() {
+		out = strings.ReplaceAll(out, s.home(h), "/home/me")
+	}
+	return out
+}
+
+// interruptible is a line that ends by itself: one that would go on until Ctrl-C gets
+// that after a while; top gets a terminal, and its q.
+func interruptible(line string) string {
+	top := regexp.MustCompile(`^(lab exec \w+ )?achbridge top\b`)
+	plain := regexp.MustCompile(`^lab exec \w+ `).ReplaceAllString(line, "")
+	switch {
+	case top.MatchString(line):
+		return fmt.Sprintf("(sleep 2; printf q) | script -qec %q /dev/null", line)
+	case endless.MatchString(plain) && !ended.MatchString(plain):
+		return fmt.Sprintf("timeout --signal INT --kill-after 5 3 bash -c %s || test $? = 124", quote("exec "+line))
+	}
+	return line
+}
+
+// quote is text as one word of a shell's.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// project is how the containers of the documents are called.
+const project = "achbridge-docs"
+
+// endContainers removes what a document that failed has left.
+func (s *story) endContainers() {
+	if s.Failed() {
+		cmd := exec.Command("bash", "-c", "docker rm -f krang2; docker-compose down --rmi local")
+		cmd.Dir = ".."
+		cmd.Env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+project)
+		out, _ := cmd.CombinedOutput()
+		s.Logf("%s", out)
+	}
+}
+
+// here runs a line on this machine, in the repository.
+func (s *story) here(p step) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	if strings.HasPrefix(p.line, "bash testnet/image/build.sh") {
+		s.Cleanup(s.endContainers)
+	}
+	cmd := exec.CommandContext(ctx, "bash", "-c", p.line)
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "PATH="+s.tools+":"+os.Getenv("PATH"), "GOBIN="+s.dir, "COMPOSE_PROJECT_NAME="+project, "NO_COLOR=1")
+	out, err := cmd.CombinedOutput()
+	if strings.Contains(p.line, "achbridge demo") && strings.Contains(string(out), "CHANNEL ") {
+		err = nil // a machine that does other things misses frames, and demo says so
+	}
+	if err != nil {
+		s.Fatal(clue(p, "%v:\n%s", err, tail(string(out))))
+	}
+	if missing := missingIn(string(out), p.output); missing != "" {
+		s.Fatal(clue(p, "nothing like %q, but\n%s", missing, out))
+	}
+}
+
+// endLab runs a lab, with what is typed at its prompt as its script.
+func (s *story) endLab() {
+	s.Helper()
+	if s.labRun == "" {
+		return
+	}
+	script := filepath.Join(s.dir, "script.sh")
+	text := "cd " + s.dir + "\n"
+	for _, p := range s.typed {
+		text += interruptible(p.line) + "\n"
+	}
+	s.check(os.WriteFile(script, []byte(text), 0o644))
+	line := strings.Replace(s.labRun, "go run ./testnet/lab", "lab", 1)
+	line = strings.TrimSuffix(line, "bash") + "bash -e " + script
+	if err := hosts.Permitted(); err != nil {
+		s.Skip(err)
+	}
+	cmd := exec.Command("bash", "-c", line)
+	cmd.Env = append(os.Environ(), "PATH="+s.tools+":"+os.Getenv("PATH"), "TERM=xterm", "NO_COLOR=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.Fatal(clue(s.labAt, "%v:\n%s", err, tail(string(out))))
+	}
+	for _, p := range s.typed {
+		if missing := missingIn(string(out), p.output); missing != "" {
+			s.Error(clue(p, "nothing like %q, but\n%s", missing, out))
+		}
+	}
+	s.labRun, s.typed = "", nil
+}

@@ -1,0 +1,84 @@
+package docs_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The documents show what came once; another time the figures are others. So the shapes
+// are compared: every line that a document shows must match a line of what comes, in that
+// order, where a figure matches any figure, and … anything.
+
+var (
+	token  = regexp.MustCompile(`\d[\d.:]*(?: ?(?:ns|µs|ms|[smh]|[kMG]?bit/s|[kM]?B/s|[KMG]?iB|B)\b)?|[0-9a-f]{8,}|[▁▂▃▄▅▆▇█]+|\s*…|\s+|[A-Za-zµ_]+|.`)
+	counts = regexp.MustCompile(`(?:, )?\(?\b(?:superseded|expired|lost|late|late_kept|rate_limited|refused|overflow) \d+\)?| \(\d+ late\)`)
+)
+
+// pattern is the shape of a line.
+func pattern(line string) *regexp.Regexp {
+	var b strings.Builder
+	b.WriteString(`^\s*`)
+	for _, tok := range token.FindAllString(clean(line), -1) {
+		switch {
+		case strings.HasSuffix(tok, "…"):
+			b.WriteString(`.*`)
+		case strings.TrimSpace(tok) == "":
+			b.WriteString(`\s+`)
+		case strings.ContainsRune("▁▂▃▄▅▆▇█", []rune(tok)[0]):
+			b.WriteString(`[▁▂▃▄▅▆▇█ ]+`)
+		case tok[0] >= '0' && tok[0] <= '9', len(tok) >= 8 && hex.MatchString(tok):
+			b.WriteString(`\d[\d.:a-f]*(?: ?(?:ns|µs|ms|[smh]|[kMG]?bit/s|[kM]?B/s|[KMG]?iB|B)\b)?`)
+		default:
+			b.WriteString(regexp.QuoteMeta(tok))
+		}
+	}
+	b.WriteString(`\s*$`)
+	return regexp.MustCompile(b.String())
+}
+
+var (
+	hex    = regexp.MustCompile(`^[0-9a-f]+$`)
+	number = regexp.MustCompile(`\b[0-9a-f]{8,}\b`) // of a network or node
+)
+
+// clean takes out of a line the counts of frames that did not come: whether there are any
+// is chance.
+func clean(line string) string {
+	line = counts.ReplaceAllString(line, "")
+	return strings.TrimRight(number.ReplaceAllString(line, "0"), " -;,")
+}
+
+// missingIn is the first line of what is wanted that did not come; "" when all did.
+func missingIn(got string, want []string) string {
+	lines := strings.Split(got, "\n")
+	for _, w := range want {
+		p := pattern(w)
+		i := slices.IndexFunc(lines, func(line string) bool { return p.MatchString(clean(line)) })
+		if i < 0 {
+			return w
+		}
+		lines = lines[i+1:]
+	}
+	return ""
+}
+
+func TestShapesMatchOtherFiguresAndNoOtherWords(t *testing.T) {
+	for _, c := range []struct {
+		want, got string
+		same      bool
+	}{
+		{"robot.imu  robot/imu  live  3347 (1 late)  4.02 ms", "robot.imu    robot/imu   live   12    912 µs", true},
+		{"network:  f5d31653", "network:  0a0a0a0a", true},
+		{"robot.imu  -    superseded 51", "robot.imu  -    superseded 3, expired 1", true},
+		{"robot.imu  robot/imu  live  3347", "robot.imu  robot/imu  stale  3347", false},
+		{"cure: …", "cure: a longer budget", true},
+		{"up 4s", "up 2m3s and more", false},
+		{"AGE ▂▂▂", "AGE ▁▁█ ▁", true},
+	} {
+		if got := missingIn("before\n"+c.got+"\nafter", []string{c.want}) == ""; got != c.same {
+			t.Errorf("%q shown, %q came: got the same %v, want %v", c.want, c.got, got, c.same)
+		}
+	}
+}

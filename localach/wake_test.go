@@ -1,0 +1,236 @@
+package localach_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"achbridge/localach"
+)
+
+func TestOurBroadcastLeavesTheWordsThatGlibcLeaves(t *testing.T) {
+	bin, err := program(t.TempDir(), "condvar", "testdata/condvar.c")
+	needCompiler(t, err)
+	for seed := range 3 {
+		got := start(t, exec.Command(bin, fmt.Sprint(seed), fmt.Sprint(long(10_000_000, 300_000)))).result()
+		if got["layout"] == 0 || got["different"] != 0 || got["woken"] != 3 {
+			t.Errorf("seed %d: got %v, want no difference and 3 woken", seed, got)
+		}
+	}
+	if !localach.WakesReaders() {
+		t.Error("this C library's condition variables are not known: readers are not woken")
+	}
+}
+
+func TestAVariableOfAnUnknownLibraryIsLeftAlone(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "condvar")
+	needCompiler(t, compile("cc", bin, "-DUNKNOWN", "testdata/condvar.c"))
+	got := start(t, exec.Command(bin, "1", "1")).result()
+	if _, ok := got["waiters"]; !ok || got["waiters"] != 0 || got["status"] != 0 || got["touched"] != 0 {
+		t.Errorf("got %v, want no waiters, no error and no word touched", got)
+	}
+}
+
+// C readers wait for frames of ours, some with a time limit and some without; each that waits is woken by every put.
+func TestNoWaitingReaderIsLeftAsleep(t *testing.T) {
+	for readers := 1; readers <= 8; readers++ {
+		t.Run(fmt.Sprint(readers), func(t *testing.T) {
+			g := gather(t, readers)
+			for g.puts < long(125_000, 2500) {
+				g.burst()
+				if !g.allSaw(10 * time.Second) {
+					t.Fatalf("after %d puts: the newest frame is %d, the readers have seen %v; stuck for %v", g.puts, g.newest, g.seen(), g.w.Stuck())
+				}
+			}
+		})
+	}
+}
+
+// The same while readers are killed in their waits. That may wedge the variable: then Stuck says so. Nobody is left asleep unnoticed.
+func TestKilledReadersLeaveNobodyAsleepUnnoticed(t *testing.T) {
+	g, wedged := gather(t, 5), 0
+	for kills := 0; kills < long(300, 20); {
+		g.burst()
+		if rand.N(10) == 0 {
+			slot := rand.N(len(g.readers))
+			g.readers[slot].kill()
+			g.follow(slot)
+			kills++
+		}
+		if g.allSaw(200 * time.Millisecond) {
+			continue
+		}
+		if g.w.Stuck() == 0 {
+			// Whoever was killed since the last put may have held the variable's inner lock: a reader whose
+			// time is over waits for that. The next put tells.
+			if g.burst(); g.allSaw(200 * time.Millisecond) {
+				continue
+			}
+		}
+		if g.w.Stuck() == 0 {
+			t.Fatalf("after %d kills: the newest frame is %d, the readers have seen %v, and nothing is stuck", kills, g.newest, g.seen())
+		}
+		wedged++
+		g.renew()
+	}
+	t.Logf("%d puts, wedged %d times", g.puts, wedged)
+}
+
+// A reader that is only stopped in its wait keeps glibc up to 2.40 from waking others; when it goes on all are woken, without
+// another put.
+func TestNobodyIsLeftAsleepWhenAStoppedReaderGoesOn(t *testing.T) {
+	g, stuck := gatherAs(t, 4, "0"), 0
+	asleep := func() bool { st, err := g.c.Stat(); return err == nil && st.Waiters == len(g.readers) }
+	for range long(100, 5) {
+		eventually(t, "all wait", asleep)
+		stopped := g.readers[0].cmd.Process
+		if err := stopped.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			g.burst()
+			for end := time.Now().Add(50 * time.Millisecond); g.w.Stuck() < 20*time.Millisecond && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if g.w.Stuck() > 0 {
+			stuck++
+		}
+		if err := stopped.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if !g.allSaw(10 * time.Second) {
+			t.Fatalf("the newest frame is %d, the readers have seen %v; stuck for %v", g.newest, g.seen(), g.w.Stuck())
+		}
+		eventually(t, "nobody is to be woken any more", func() bool { return g.w.Stuck() == 0 })
+	}
+	createIn(t, g.d, "new", 4, 64)
+	if stuck == 0 && !condFrom241(t, pathOf(g.d, "new")) {
+		t.Error("never stuck: the test shows nothing")
+	}
+}
+
+// gathering is a channel and the C readers that wait on it.
+type gathering struct {
+	t       *testing.T
+	d       localach.Dir
+	c       *localach.Channel
+	w       *localach.Writer
+	readers []*process
+	limits  []string // of their waits in microseconds, by turns; 0: none
+	words   []byte   // one for each reader: the newest frame that it has seen
+	newest  uint64
+	puts    int
+}
+
+// gather has readers wait, every other one with a time limit, some with one that is never over.
+func gather(t *testing.T, readers int) *gathering {
+	return gatherAs(t, readers, "0", "200", "0", "3600000000")
+}
+
+func gatherAs(t *testing.T, readers int, limits ...string) *gathering {
+	t.Helper()
+	g := &gathering{t: t, d: privateDir(t), readers: make([]*process, readers), limits: limits}
+	file, err := os.Create(filepath.Join(string(g.d), "seen"))
+	if err == nil {
+		err = file.Truncate(4096)
+	}
+	if err == nil {
+		g.words, err = unix.Mmap(int(file.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Munmap(g.words) })
+	g.renew()
+	return g
+}
+
+// renew makes the channel anew and has all readers wait there.
+func (g *gathering) renew() {
+	g.t.Helper()
+	old, oldWriter := g.c, g.w
+	c, err := g.d.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: 64}, Replace: true})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { c.Close() })
+	g.c, g.w, g.newest = c, c.Writer(), 0
+	if old != nil {
+		old.Poison()
+		oldWriter.Close()
+		old.Close()
+	}
+	for slot, r := range g.readers {
+		if r != nil {
+			r.kill()
+		}
+		g.follow(slot)
+	}
+}
+
+// follow starts a reader.
+func (g *gathering) follow(slot int) {
+	g.t.Helper()
+	binary.NativeEndian.PutUint64(g.words[8*slot:], 0)
+	limit := g.limits[slot%len(g.limits)]
+	g.readers[slot] = startPeer(g.t, pathOf(g.d, "imu"), "follow", filepath.Join(string(g.d), "seen"), fmt.Sprint(slot), limit).ready()
+}
+
+// burst puts a few frames, with pauses in which readers may or may not come to wait.
+func (g *gathering) burst() {
+	g.t.Helper()
+	frame := make([]byte, 64)
+	for range 1 + rand.N(3) {
+		for end := time.Now().Add(time.Duration(rand.N(20)) * time.Microsecond); time.Now().Before(end); {
+		}
+		seq, err := g.w.Put(frame)
+		for limit := time.Now().Add(10 * time.Second); errors.Is(err, localach.ErrBusy) && time.Now().Before(limit); {
+			seq, err = g.w.Put(frame) // on a busy machine somebody may stand still for long with the lock
+		}
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		g.newest = seq
+		g.puts++
+	}
+}
+
+func (g *gathering) seen() []uint64 {
+	all := make([]uint64, len(g.readers))
+	for slot := range all {
+		all[slot] = atomic.LoadUint64((*uint64)(unsafe.Pointer(&g.words[8*slot])))
+	}
+	return all
+}
+
+// allSaw waits until every reader has seen the newest frame; false: that does not come about, or has been stuck for so long.
+func (g *gathering) allSaw(stuck time.Duration) bool {
+	limit := time.Now().Add(20 * time.Second)
+	for n := 0; ; n++ {
+		behind := false
+		for _, seq := range g.seen() {
+			behind = behind || seq < g.newest
+		}
+		if !behind {
+			return true
+		}
+		if time.Now().After(limit) || g.w.Stuck() > stuck {
+			return false
+		}
+		if n > 50 {
+			time.Sleep(20 * time.Microsecond)
+		}
+	}
+}

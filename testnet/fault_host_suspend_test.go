@@ -1,0 +1,58 @@
+package testnet_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+)
+
+// suspendedFor is for how long the computer is suspended, far longer than the budget
+// below; the clocks that programs look at stand still meanwhile.
+const suspendedFor = "20" // s
+
+// Suspend to RAM: from s2idle qemu's clock does not wake the computer.
+//
+// A command stands in the socket of the robot, whose daemon does not get to it before the
+// computer is suspended. By CLOCK_MONOTONIC it is within its budget afterwards.
+func TestNoOldCommandIsPutAfterTheHostWasSuspended(t *testing.T) {
+	if os.Getenv("ACHBRIDGE_SUSPEND") == "" {
+		t.Skip("set ACHBRIDGE_SUSPEND=1 where the computer may be suspended; packaging/vm.sh makes one")
+	}
+	s := newSite(t, "robot", "pc")
+	s.publish("pc", "goal:2:64")
+	s.run("pc")
+	robot := s.run("robot", "--mirror", "pc/goal,as=goal,class=command,budget=15s")
+	goals := s.observe("robot", "keep:goal")
+	goals.follows(now(), met, "keep:goal")
+	origin := s.channel("pc", "goal")
+
+	stops, last := robot.freeze(), origin.LastSeq()
+	await(t, patience, func() error {
+		if origin.LastSeq() < last+2 {
+			return fmt.Errorf("no command was put")
+		}
+		return nil
+	})
+	before, suspends := localach.Suspended(), now()
+	if out, err := exec.Command("rtcwake", "-m", "mem", "-s", suspendedFor).CombinedOutput(); err != nil {
+		t.Fatalf("rtcwake: %v\n%s", err, out)
+	}
+	slept := localach.Suspended() - before
+	if slept < time.Second {
+		t.Fatalf("the computer was suspended for %v only", slept)
+	}
+	resumes := robot.thaw()
+	took := goals.follows(resumes, resumed, "keep:goal")
+	t.Logf("suspended for %v, the robot's daemon stopped for %v: new commands after %v", slept, time.Duration(resumes-stops), took)
+	goals.mu.Lock()
+	defer goals.mu.Unlock()
+	for _, g := range goals.seen["keep:goal"] {
+		if g.Put > int64(stops) && g.Put < int64(suspends) {
+			t.Errorf("a command was put that came %v before the computer was suspended for %v", time.Duration(int64(suspends)-g.Put), slept)
+		}
+	}
+}

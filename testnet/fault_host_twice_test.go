@@ -1,0 +1,123 @@
+package testnet_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// onceEach are mirrors that get no frame twice, whenever their daemon is killed: of a
+// stream whose every frame counts, and of commands. Of each kind there is one whose
+// file is the daemon's own, and one in a channel of the host.
+var onceEach = []struct {
+	channel string // of the robot, its rate and size
+	wish    string // behind robot/
+	adopted bool
+	every   bool
+}{
+	{"log:200:64", "log,mode=every", false, true},
+	{"diary:200:64", "diary,mode=every", true, true},
+	// The budget is so long that a daemon which was killed could put again what it had put.
+	{"goal:50:64", "goal,class=command,budget=5s", false, false},
+	{"task:50:64", "task,class=command,budget=5s", true, false},
+}
+
+// ringOfTwice is how many frames each channel holds: no frame of a log is lost, however
+// long a daemon is away.
+const ringOfTwice = "8192"
+
+// The daemon of the mirrors is killed at random moments, with frames under way.
+func TestNothingIsPutTwiceAfterTheDaemonWasKilledAtRandomMoments(t *testing.T) {
+	longRun(t, "ACHBRIDGE_KILLS")
+	s := newSite(t, "robot", "pc")
+	var channels, args []string
+	watched := map[string][]*observation{} // by mirror; one for each of its files
+	for _, m := range onceEach {
+		name := mirrorName(m.channel)
+		s.must("robot", "channel", "create", strings.TrimPrefix(name, "robot."), "--frames", ringOfTwice, "--size", "64")
+		channels, args = append(channels, m.channel), append(args, "--mirror", "robot/"+m.wish)
+		if m.adopted {
+			s.must("pc", "channel", "create", name, "--frames", ringOfTwice, "--size", "64")
+			args = append(args, "--adopt", name)
+		}
+		watched[name] = []*observation{s.observe("pc", "keep:"+name)}
+	}
+	s.run("robot")
+	s.publish("robot", channels...)
+	pc := s.run("pc", args...)
+	for name, list := range watched {
+		list[0].follows(now(), met+patience, "keep:"+name)
+	}
+	cutOff, count := 0, kills(t, 25)
+	for range count {
+		if rand.IntN(4) > 0 { // else it is killed while it starts, too
+			watch := watched["robot.diary"]
+			watch[len(watch)-1].follows(now(), met, "keep:robot.diary")
+		}
+		sometime(400 * time.Millisecond)
+		pc.kill()
+		for _, m := range onceEach {
+			if name := mirrorName(m.channel); s.cutOff("pc", name) {
+				cutOff++
+				if m.adopted { // it is its owner who makes it anew
+					s.must("pc", "channel", "rm", name)
+					s.must("pc", "channel", "create", name, "--frames", ringOfTwice, "--size", "64")
+					watched[name] = append(watched[name], s.observe("pc", "keep:"+name))
+				}
+			}
+		}
+		pc = s.run("pc", args...)
+	}
+	for name, list := range watched {
+		list[len(list)-1].follows(now(), met+patience, "keep:"+name)
+	}
+	pc.leave()
+	for _, m := range onceEach {
+		name := mirrorName(m.channel)
+		frames, lost := 0, 0
+		for _, o := range watched[name] { // that none came twice, and none after a newer one, each checks by itself
+			n, gone := o.counts("keep:" + name)
+			frames, lost = frames+n, lost+gone
+		}
+		t.Logf("%-12s %d daemons killed: %d frames, %d lost", name, count, frames, lost)
+		if m.every && lost > count {
+			t.Errorf("%s: %d frames lost, want at most the one under way for each of %d kills", name, lost, count)
+		}
+	}
+	t.Logf("%d puts cut off", cutOff)
+}
+
+// mirrorName is that of the mirror of a channel NAME:HZ:BYTES of the robot.
+func mirrorName(channel string) string {
+	name, _, _ := strings.Cut(channel, ":")
+	return "robot." + name
+}
+
+// cutOff reports whether a writer died inside put.
+func (s *site) cutOff(host, name string) bool {
+	s.t.Helper()
+	stat, err := s.channel(host, name).Stat()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return stat.Dirty
+}
+
+// counts returns how many frames a view saw, and how many of the publisher's between
+// them it did not.
+func (o *observation) counts(view string) (frames, lost int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last := uint64(0)
+	for _, s := range o.seen[view] {
+		if s.Err != "" {
+			continue
+		}
+		if last != 0 && s.Stamp > last {
+			lost += int(s.Stamp - last - 1)
+		}
+		frames, last = frames+1, s.Stamp
+	}
+	return frames, lost
+}
