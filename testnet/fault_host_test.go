@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"achbridge/localach"
+
+	"golang.org/x/sys/unix"
 )
 
 // What befalls a host itself: its processes are killed or stopped, its shared
@@ -203,6 +206,7 @@ func (p *process) threads() map[int]bool {
 func (s *site) killHolding(p *process, host, channel string) (dirty bool) {
 	s.t.Helper()
 	ch := s.channel(host, channel)
+	defer ahead(s.t)()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		ids := p.threads()
 		for round := time.Now(); time.Since(round) < 200*time.Millisecond; {
@@ -219,6 +223,22 @@ func (s *site) killHolding(p *process, host, channel string) (dirty bool) {
 	}
 	s.t.Fatalf("%s was never caught inside a call on %s", filepath.Base(p.Path), channel)
 	return false
+}
+
+// ahead lets the calling goroutine run before all others on the machine, until the
+// function that it returns is called: what lasts for microseconds is caught only by
+// who does not wait for a processor.
+func ahead(t *testing.T) (done func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	first := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+	if err := unix.SchedSetAttr(0, &first, 0); err != nil {
+		t.Logf("no priority for the one who waits for the moment: %v", err)
+	}
+	return func() {
+		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr}, 0) // back to SCHED_NORMAL
+		runtime.UnlockOSThread()
+	}
 }
 
 // sometime is a moment that nothing foresees.
