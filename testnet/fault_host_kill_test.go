@@ -109,7 +109,7 @@ func TestMirrorFollowsAfterItsDaemonWasKilledInsidePut(t *testing.T) {
 func TestRobotGoesOnAfterItsDaemonWasKilledInsideGet(t *testing.T) {
 	longRun(t)
 	s := newSite(t, "robot", "pc")
-	publisher := s.publish("robot", "log:6:1000000") // large: the lock is held for long enough to be caught
+	publisher := s.publish("robot", "log:6:1000000")                             // large: the lock is held for long enough to be caught
 	robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/log,mode=every") // every frame is read with the lock
 	own := s.observe("robot", "keep:log")
 	o := s.brace(ordeal{

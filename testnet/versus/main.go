@@ -1,0 +1,135 @@
+// Versus carries the same channels between the same two emulated hosts with achbridge
+// and with what is used beside it, one after the other, and prints how old the newest
+// frame was, as a Markdown table:
+//
+//	go run ./testnet/versus [--link TEXT] [--load NAME:HZ:BYTES[*N],...] [--for 20s] [--repeat 3] [--tools LIST] [--json] [SCENARIO...]
+//
+// Writer and reader are the same C program in all runs (c/ends.c); the hosts share a
+// clock, so that ages are exact. It needs root, a C compiler, and to be run inside the
+// repository.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"achbridge/testnet/hosts"
+)
+
+func main() {
+	hosts.Main()
+	err := run(os.Args[1:], os.Stdout, os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "versus:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	scenarios []scenario
+	tools     []tool
+	repeat    int
+	json      bool
+}
+
+func run(args []string, stdout, stderr io.Writer) error {
+	opts, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	programs, err := build()
+	if err != nil {
+		return err
+	}
+	defer programs.remove()
+	var all []result
+	for _, s := range opts.scenarios {
+		var results []result
+		for turn := range opts.repeat {
+			for _, t := range opts.tools { // in turn, so that what else the machine does befalls all
+				fmt.Fprintf(stderr, "%s: %s, %d of %d\n", s.name, t.name, turn+1, opts.repeat)
+				r := measure(programs, s, t, turn)
+				if r.Err != "" {
+					fmt.Fprintf(stderr, "%s: %s: %s\n", s.name, t.name, r.Err)
+				}
+				results = append(results, r)
+			}
+		}
+		if !opts.json {
+			writeTable(stdout, s, opts.tools, results)
+		}
+		all = append(all, results...)
+	}
+	if opts.json {
+		encoder := json.NewEncoder(stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(all)
+	}
+	return nil
+}
+
+// parse reads the command line; what is wrong with it is told on complaints too.
+func parse(args []string, complaints io.Writer) (options, error) {
+	own := scenario{name: "own", about: "as --link and --load say"}
+	opts := options{tools: tools, repeat: 1}
+	length := 20 * time.Second
+	flags := flag.NewFlagSet("versus", flag.ContinueOnError)
+	flags.SetOutput(complaints)
+	flags.StringVar(&own.link, "link", "delay=200us", "`TEXT` of the link between the hosts, as the lab's")
+	flags.Func("load", "channels, as `NAME:HZ:BYTES[*N],...`", func(text string) (err error) {
+		own.load, err = parseLoad(text)
+		return err
+	})
+	flags.DurationVar(&length, "for", length, "measure so long")
+	flags.IntVar(&opts.repeat, "repeat", opts.repeat, "run everything so often, in turn")
+	flags.Func("tools", "comma separated `LIST` of tools (default: all)", func(text string) (err error) {
+		opts.tools, err = chosen(text)
+		return err
+	})
+	flags.BoolVar(&opts.json, "json", false, "print the result of each run as JSON")
+	flags.Usage = func() {
+		fmt.Fprintln(complaints, "usage: versus [options] [SCENARIO...]\n\noptions:")
+		flags.PrintDefaults()
+		fmt.Fprintln(complaints, "\nscenarios (default: the one that --link and --load describe):")
+		for _, s := range scenarios {
+			fmt.Fprintf(complaints, "  %-10s %s\n", s.name, s.about)
+		}
+		fmt.Fprintln(complaints, "\ntools:")
+		for _, t := range tools {
+			fmt.Fprintf(complaints, "  %-16s %s\n", t.name, t.about)
+		}
+	}
+	if err := flags.Parse(args); err != nil {
+		return opts, err
+	}
+	if opts.repeat < 1 || length <= 0 {
+		return opts, fmt.Errorf("--repeat %d, --for %v: want at least one run of some length", opts.repeat, length)
+	}
+	for _, name := range flags.Args() {
+		i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == name })
+		if i < 0 {
+			return opts, fmt.Errorf("no scenario %q; there are %s", name, strings.Join(names(scenarios), ", "))
+		}
+		opts.scenarios = append(opts.scenarios, scenarios[i])
+	}
+	if len(opts.scenarios) == 0 {
+		if own.load == nil {
+			return opts, errors.New("nothing to carry: name a scenario, or give --load imu:1000:64")
+		}
+		opts.scenarios = []scenario{own}
+	}
+	for i := range opts.scenarios {
+		opts.scenarios[i].length = length
+	}
+	return opts, nil
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"achbridge/bridge/fresh"
+)
+
+// result is one run of one tool.
+type result struct {
+	Scenario  string    `json:"scenario"`
+	Tool      string    `json:"tool"`
+	Turn      int       `json:"turn"`
+	Err       string    `json:"error,omitempty"`
+	Groups    []figures `json:"groups,omitempty"`
+	Processor []float64 `json:"processor_ms_per_s,omitempty"` // of the robot, of the PC
+}
+
+// figures are those of the channels of one kind. Age is the age of information: how
+// old the newest frame on the PC was, on average over time. Delay is how old a frame
+// was when the reader had it. All in milliseconds.
+type figures struct {
+	Load     string  `json:"load"`
+	Age      float64 `json:"age_mean_ms"`
+	AgeP99   float64 `json:"age_p99_ms"`
+	DelayP50 float64 `json:"delay_p50_ms"`
+	DelayP99 float64 `json:"delay_p99_ms"`
+	DelayMax float64 `json:"delay_max_ms"`
+	Frames   int     `json:"frames"`
+	Lost     float64 `json:"lost"` // share of those that were put
+}
+
+// frame is one that the reader has taken.
+type frame struct {
+	channel  int
+	number   uint64
+	put, got time.Duration
+}
+
+const recordSize = 32
+
+// readFrames reads what "ends read" wrote, in the order of the channels.
+func readFrames(path string) (list []frame, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(data)%recordSize != 0 {
+		return nil, fmt.Errorf("reader: %d bytes are no records of %d", len(data), recordSize)
+	}
+	for record := range slices.Chunk(data, recordSize) {
+		word := func(i int) uint64 { return binary.NativeEndian.Uint64(record[8*i:]) }
+		list = append(list, frame{int(word(0)), word(1), time.Duration(word(2)), time.Duration(word(3))})
+	}
+	slices.SortStableFunc(list, func(a, b frame) int { return a.channel - b.channel })
+	return list, nil
+}
+
+// summarize makes the figures of what was read from begin to end.
+func summarize(load []group, frames []frame, begin, end time.Duration) (list []figures) {
+	number := 0 // of a channel
+	for _, g := range load {
+		sum, delays := figures{Load: g.String()}, []time.Duration(nil)
+		first := number
+		for range g.Count {
+			own := of(frames, number)
+			stat, counted, missed := ages(own, begin, end)
+			sum.Age += milliseconds(stat.Mean) / float64(g.Count)
+			sum.AgeP99 = max(sum.AgeP99, milliseconds(stat.P99))
+			sum.Frames += counted
+			sum.Lost += missed
+			number++
+		}
+		for _, f := range frames {
+			if f.channel >= first && f.channel < number && f.got >= begin && f.got < end {
+				delays = append(delays, f.got-f.put)
+			}
+		}
+		sum.Lost /= float64(max(1, sum.Frames)) + sum.Lost
+		if slices.Sort(delays); len(delays) > 0 {
+			at := func(share float64) float64 { return milliseconds(delays[int(share*float64(len(delays)-1))]) }
+			sum.DelayP50, sum.DelayP99, sum.DelayMax = at(0.5), at(0.99), at(1)
+		}
+		list = append(list, sum)
+	}
+	return list
+}
+
+// of are the frames of a channel.
+func of(frames []frame, channel int) []frame {
+	from, _ := slices.BinarySearchFunc(frames, channel, func(f frame, c int) int { return f.channel - c })
+	to, _ := slices.BinarySearchFunc(frames, channel+1, func(f frame, c int) int { return f.channel - c })
+	return frames[from:to]
+}
+
+// ages follows one channel: how old its newest frame was, how many frames came, and how
+// many between them did not.
+func ages(frames []frame, begin, end time.Duration) (stat fresh.AgeStat, counted int, missed float64) {
+	const never = time.Hour // no budget
+	var a fresh.Ages
+	var watch *fresh.AgeWatch
+	newest := uint64(0)
+	for _, f := range frames {
+		if f.got >= end {
+			break
+		}
+		if f.got >= begin {
+			if watch == nil {
+				watch = a.Watch(begin)
+			}
+			counted++
+			if newest > 0 && f.number > newest {
+				missed += float64(f.number - newest - 1)
+			}
+		}
+		if f.number > newest {
+			newest = f.number
+			a.Put(f.got, f.put, never)
+		}
+	}
+	if watch == nil {
+		watch = a.Watch(begin)
+	}
+	return a.End(watch, end), counted, missed
+}
+
+func milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"achbridge/testnet/hosts"
+)
+
+// scene is one run: two hosts, a writer, a tool and a reader.
+type scene struct {
+	scenario scenario
+	tool     tool
+	programs programs
+	lab      *hosts.Lab
+	dir      string // for files of this run
+	carriers []process
+	log      *os.File
+}
+
+// process is a program of the tool on a host.
+type process struct {
+	host string
+	cmd  *hosts.Cmd
+}
+
+const (
+	warmUp  = 2 * time.Second
+	atFirst = 20 * time.Second // until every channel has come through
+)
+
+// measure does one run. What goes wrong is in the result.
+func measure(p programs, s scenario, t tool, turn int) result {
+	r := result{Scenario: s.name, Tool: t.name, Turn: turn}
+	for _, g := range s.load {
+		if t.largest > 0 && g.Size > t.largest {
+			r.Err = fmt.Sprintf("cannot carry frames above %d bytes", t.largest)
+			return r
+		}
+	}
+	dir, err := os.MkdirTemp("", "achbridge-versus-run-")
+	if err != nil {
+		r.Err = err.Error()
+		return r
+	}
+	defer os.RemoveAll(dir)
+	lab, err := hosts.Start(hosts.Config{Hosts: []string{"robot", "pc"}, Link: s.link, Seed: uint64(turn + 1)})
+	if err != nil {
+		r.Err = err.Error()
+		return r
+	}
+	defer lab.Close()
+	c := &scene{scenario: s, tool: t, programs: p, lab: lab, dir: dir}
+	if err := c.perform(&r); err != nil {
+		text, _ := os.ReadFile(c.path("log"))
+		r.Err = strings.TrimSpace(err.Error() + "\n" + lastLines(string(text), 5))
+	}
+	return r
+}
+
+func (c *scene) perform(r *result) (err error) {
+	if c.log, err = os.Create(c.path("log")); err != nil {
+		return err
+	}
+	defer c.log.Close()
+	got, err := os.Create(c.path("frames"))
+	if err != nil {
+		return err
+	}
+	defer got.Close()
+
+	write, read := []string{"write"}, []string{"read"}
+	for _, g := range c.scenario.load {
+		for _, name := range g.channels() {
+			write = append(write, channelFile(name), fmt.Sprint(g.Rate), strconv.Itoa(g.Size))
+			read = append(read, channelFile(c.tool.mirror(name)))
+		}
+	}
+	if err := c.launch("robot", "ends", nil, write...).err; err != nil {
+		return err
+	}
+	time.Sleep(100 * time.Millisecond) // the channels are there
+	if err := c.tool.start(c); err != nil {
+		return err
+	}
+	reader := c.launch("pc", "ends", got, read...)
+	if reader.err != nil {
+		return reader.err
+	}
+	if err := c.awaitMirrors(); err != nil {
+		return err
+	}
+	time.Sleep(warmUp)
+
+	begin, used := monotonic(), c.processor()
+	if err := c.pass(); err != nil {
+		return err
+	}
+	end, after := monotonic(), c.processor()
+	if err := reader.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	if err := reader.cmd.Wait(); err != nil {
+		return fmt.Errorf("reader: %w", err)
+	}
+	frames, err := readFrames(c.path("frames"))
+	if err != nil {
+		return err
+	}
+	r.Groups = summarize(c.scenario.load, frames, begin, end)
+	for _, host := range []string{"robot", "pc"} {
+		r.Processor = append(r.Processor, float64((after[host]-used[host]).Milliseconds())/(end-begin).Seconds())
+	}
+	return nil
+}
+
+// pass lets the time of the measurement pass, with what befalls the cable in it.
+func (c *scene) pass() error {
+	if c.scenario.cut == 0 {
+		time.Sleep(c.scenario.length)
+		return nil
+	}
+	rest := max(0, c.scenario.length-c.scenario.cut)
+	time.Sleep(rest / 2)
+	if err := c.lab.Change("robot", "cut"); err != nil {
+		return err
+	}
+	time.Sleep(c.scenario.cut)
+	if err := c.lab.Change("robot", "up"); err != nil {
+		return err
+	}
+	time.Sleep(rest / 2)
+	return nil
+}
+
+// awaitMirrors waits until every channel is on the PC.
+func (c *scene) awaitMirrors() error {
+	deadline := time.Now().Add(atFirst)
+	for _, g := range c.scenario.load {
+		for _, name := range g.channels() {
+			for !c.exists("pc", channelFile(c.tool.mirror(name))) {
+				if time.Now().After(deadline) {
+					return fmt.Errorf("%s did not come through in %v", name, atFirst)
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		}
+	}
+	return nil
+}
+
+// exists looks at a host's file from outside.
+func (c *scene) exists(host, path string) bool {
+	pid, err := c.lab.PID(host)
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(filepath.Join("/proc", strconv.Itoa(pid), "root", path))
+	return err == nil
+}
+
+type launched struct {
+	cmd *hosts.Cmd
+	err error
+}
+
+// launch starts a program on a host; the lab ends it.
+func (c *scene) launch(host, program string, stdout io.Writer, args ...string) launched {
+	cmd := c.lab.Command(host, c.programs.path(program), args...)
+	cmd.Dir = "/"
+	cmd.Stderr = c.log
+	if stdout != nil {
+		cmd.Stdout = stdout
+	}
+	if err := cmd.Start(); err != nil {
+		return launched{err: fmt.Errorf("%s on %s: %w", program, host, err)}
+	}
+	return launched{cmd: cmd}
+}
+
+// run starts a program of the tool, whose processor time counts.
+func (c *scene) run(host, program string, args ...string) error {
+	l := c.launch(host, program, nil, args...)
+	if l.err == nil {
+		c.carriers = append(c.carriers, process{host, l.cmd})
+	}
+	return l.err
+}
+
+// output runs a program to its end.
+func (c *scene) output(host, program string, args ...string) ([]byte, error) {
+	cmd := c.lab.Command(host, c.programs.path(program), args...)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s on %s: %w\n%s", program, host, err, complaints.String())
+	}
+	return out, err
+}
+
+func (c *scene) path(name string) string { return filepath.Join(c.dir, name) }
+
+// processor is the time that the tool's processes and their children have used so far,
+// for each host.
+func (c *scene) processor() map[string]time.Duration {
+	used := map[string]time.Duration{}
+	for _, p := range c.carriers {
+		used[p.host] += processorOf(p.cmd.Process.Pid)
+	}
+	return used
+}
+
+// processorOf adds up a process and all below it.
+func processorOf(pid int) (used time.Duration) {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return 0 // it has ended
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	const user, system, tick = 11, 12, 10 * time.Millisecond
+	for _, i := range []int{user, system} {
+		ticks, _ := strconv.Atoi(fields[i])
+		used += time.Duration(ticks) * tick
+	}
+	lists, _ := filepath.Glob(filepath.Join(dir, "task", "*", "children"))
+	for _, list := range lists {
+		children, _ := os.ReadFile(list)
+		for _, child := range strings.Fields(string(children)) {
+			if id, err := strconv.Atoi(child); err == nil {
+				used += processorOf(id)
+			}
+		}
+	}
+	return used
+}
+
+func channelFile(name string) string { return "/dev/shm/achshm-" + name }
+
+// monotonic is the time of the frames' stamps.
+func monotonic() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(errors.Join(errors.New("no CLOCK_MONOTONIC"), err))
+	}
+	return time.Duration(t.Nano())
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

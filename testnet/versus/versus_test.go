@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/testnet/hosts"
+)
+
+func TestMain(m *testing.M) {
+	hosts.Main()
+	os.Exit(m.Run())
+}
+
+func TestLoadIsRead(t *testing.T) {
+	list, err := parseLoad("imu:1000:64,joint:200:3000*2")
+	if err != nil || len(list) != 2 || list[1].Count != 2 {
+		t.Fatalf("got %v, %v", list, err)
+	}
+	if got := list[1].channels(); len(got) != 2 || got[1] != "joint1" {
+		t.Errorf("channels: got %v", got)
+	}
+	for _, bad := range []string{"", "imu", "imu:x:64", "imu:100:8", "imu:0:64", "im/u:1:64", "imu:1:64*0", "imu:1:64*x"} {
+		if _, err := parseLoad(bad); err == nil || !strings.Contains(err.Error(), `"`+bad+`"`) {
+			t.Errorf("load %q: got %v, want an error that names it", bad, err)
+		}
+	}
+}
+
+// A frame each 10 ms, 2 ms on its way, of which one is lost: the age runs from 2 to 12
+// ms, and once to 22 ms.
+func TestAgesAreThoseOfTheNewestFrame(t *testing.T) {
+	const ms = time.Millisecond
+	var frames []frame
+	for n := range uint64(100) {
+		if put := time.Duration(n) * 10 * ms; n != 50 {
+			frames = append(frames, frame{0, n + 1, put, put + 2*ms})
+		}
+	}
+	late := frames[20]
+	late.got += 55 * ms // a second copy, which makes nothing younger
+	frames = append(frames[:26:26], append([]frame{late}, frames[26:]...)...)
+	got := summarize(load("imu:100:64"), frames, 102*ms, 902*ms)[0]
+	if want := (79*7.0 + 12 + 17 - 12) / 80; got.Age < want-0.01 || got.Age > want+0.2 {
+		t.Errorf("mean age: got %v ms, want about %v", got.Age, want)
+	}
+	if got.DelayP50 != 2 || got.DelayMax != 57 {
+		t.Errorf("delays: got %v and at most %v ms, want 2 and 57", got.DelayP50, got.DelayMax)
+	}
+	if got.Frames != 80 || got.Lost < 0.012 || got.Lost > 0.013 {
+		t.Errorf("got %d frames, %v lost; want 80 and 1 of 81", got.Frames, got.Lost)
+	}
+}
+
+func TestWrongUseIsNamed(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                   "nothing to carry",
+		"nowhere":            `"nowhere"`,
+		"--tools ros lan-1k": `"ros"`,
+		"--repeat 0 lan-1k":  "--repeat",
+	} {
+		if _, err := parse(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s in it", args, err, want)
+		}
+	}
+}
+
+// All tools carry frames between real hosts; which is the better one is a question of
+// the machine, and not asked here.
+func TestEveryToolCarriesFrames(t *testing.T) {
+	if os.Getenv("ACHBRIDGE_LONG") == "" {
+		t.Skip("takes half a minute: ACHBRIDGE_LONG=1")
+	}
+	hosts.StartTest(t, hosts.Config{Hosts: []string{"try"}}).Close()
+	var out, log bytes.Buffer
+	if err := run([]string{"--for", "1s", "--json", "--load", "imu:200:64,scan:20:20000*2", "--link", "delay=2ms"}, &out, &log); err != nil {
+		t.Fatal(err)
+	}
+	var results []result
+	if err := json.Unmarshal(out.Bytes(), &results); err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != len(tools) {
+		t.Errorf("got %d results, want one of each of %d tools", len(results), len(tools))
+	}
+	for _, r := range results {
+		if r.Err != "" {
+			t.Errorf("%s: %s", r.Tool, r.Err)
+			continue
+		}
+		for _, g := range r.Groups {
+			if g.Frames < 10 || g.Age < 2 {
+				t.Errorf("%s, %s: got %d frames of age %v ms, want at least 10, and 2 ms as the link has", r.Tool, g.Load, g.Frames, g.Age)
+			}
+		}
+	}
+}
