@@ -162,14 +162,21 @@ func (h *history) claim(length time.Duration) {
 	}
 }
 
-// most is what the peak of memory may grow by from the middle third to the last.
-const most = 1.05
+// What memory may grow by from the middle third to the last. A leak lifts the peak and the
+// floor. When Go collects late, on a machine with other work, that lifts the peak alone.
+const (
+	mostPeak  = 1.05 // if the floor has grown too
+	mostFloor = 1.02
+	mostBurst = 1.25 // of the peak, whatever the floor
+)
 
-// grown reports memory of which the last third has more at its peak than the middle one.
+// grown reports memory of which the last third has more than the middle one.
 func grown(middle, last []usage) error {
-	if ratio := float64(peak(last).resident) / float64(peak(middle).resident); ratio > most {
-		return fmt.Errorf("memory: got a peak of %v in the last third after %v in the middle one, %.3f times as much, want at most %v times",
-			peak(last), peak(middle), ratio, most)
+	top := float64(peak(last).resident) / float64(peak(middle).resident)
+	floor := float64(least(last)) / float64(least(middle))
+	if top > mostBurst || top > mostPeak && floor > mostFloor {
+		return fmt.Errorf("memory: got a peak of %v in the last third after %v in the middle one, %.3f times as much, and a floor %.3f times as high; want at most %v and %v times, or %v times with the floor as it was",
+			peak(last), peak(middle), top, floor, mostPeak, mostFloor, mostBurst)
 	}
 	return nil
 }
@@ -195,7 +202,7 @@ func TestSoakSeesMemoryThatGrows(t *testing.T) {
 		}
 	}
 	flat := slices.Repeat([]usage{{resident: 10_000_000}}, 100)
-	for burst, want := range map[int]bool{10_500_000: false, 10_600_000: true} {
+	for burst, want := range map[int]bool{12_400_000: false, 12_600_000: true} {
 		with := slices.Clone(flat)
 		with[50].resident = burst
 		if err := grown(flat, with); (err != nil) != want {
