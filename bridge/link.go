@@ -10,6 +10,7 @@ import (
 
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/lock"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -55,14 +56,14 @@ type link struct {
 	theirs  *wire.Path // what the peer told last of the way from it; nil: nothing
 	silence
 
-	outMu lock[ofLeaf] // guards what follows
-	out   [][]byte     // control messages not written yet
+	outMu lock.Mutex[lock.Leaf] // guards what follows
+	out   [][]byte              // control messages not written yet
 	outB  int
 	last  bool // the last of out is a Bye
 	outUp chan struct{}
 	said  chan struct{} // closed when a Bye has been written
 
-	mu       lock[ofLink] // guards what pump and receive share
+	mu       lock.Mutex[lock.Link] // guards what pump and receive share
 	exports  map[uint32]*export
 	order    []*export // the same, in the order in which they came
 	active   []*export // of those, the ones that the pump looks at

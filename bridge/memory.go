@@ -3,6 +3,8 @@ package bridge
 import (
 	"errors"
 	"fmt"
+
+	"achbridge/bridge/lock"
 )
 
 // memory bounds what the copies of local channels' frames take together, for
@@ -12,7 +14,7 @@ import (
 type memory struct {
 	limit int
 
-	mu      lock[ofLeaf]
+	mu      lock.Mutex[lock.Leaf]
 	used    int
 	streams int // of used, for mode every: half of limit at most, since those cannot be given up
 	holders map[*stock]struct{}

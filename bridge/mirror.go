@@ -6,6 +6,7 @@ import (
 
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/lock"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -44,8 +45,8 @@ type mirror struct {
 	// parting: nobody wants it any more, and it stays until its safe frame is put
 	parting bool
 
-	mu       lock[ofMirror] // guards the rest
-	feed     *inbound       // the subscription that frames may come from
+	mu       lock.Mutex[lock.Mirror] // guards the rest
+	feed     *inbound                // the subscription that frames may come from
 	qos      rule.QoS
 	state    status.MirrorState
 	reason   string

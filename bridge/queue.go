@@ -2,12 +2,14 @@ package bridge
 
 import (
 	"time"
+
+	"achbridge/bridge/lock"
 )
 
 // news is which subscriptions of a link have got a note that its pump has not
 // read yet. Safe for concurrent use.
 type news struct {
-	mu lock[ofNews]
+	mu lock.Mutex[lock.News]
 	of []*export // each once, see note.told
 }
 

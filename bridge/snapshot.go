@@ -8,6 +8,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
+	"achbridge/bridge/lock"
 	"achbridge/localach"
 	"achbridge/wire"
 )
@@ -25,7 +26,7 @@ type snapshots struct {
 	huge  lane         // for what would take a processor for long
 	stock *stock       // what the memory of the copies comes from
 
-	mu      lock[ofSnapshots]
+	mu      lock.Mutex[lock.Snapshots]
 	links   []*membership // that may take
 	r       *localach.Reader
 	newest  *snapshot   // nil: none was taken

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"achbridge/bridge/lock"
 	"achbridge/localach"
 	"achbridge/wire"
 )
@@ -32,7 +33,7 @@ type space struct {
 	dir  localach.Dir
 	free func() (int64, error) // bytes
 
-	mu   lock[ofLeaf]
+	mu   lock.Mutex[lock.Leaf]
 	used int64            // by the mirrors that are open
 	wide map[string]int64 // by those of them above smallMirror that a pattern or a push brought, by host
 }

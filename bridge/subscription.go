@@ -5,6 +5,7 @@ import (
 
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/lock"
 	"achbridge/bridge/rule"
 	"achbridge/localach"
 	"achbridge/wire"
@@ -74,7 +75,7 @@ type export struct {
 // note is what the watcher tells of a channel. The slots of max_rate are here,
 // since what comes before one is passed over because of it.
 type note struct {
-	mu lock[ofNote]
+	mu lock.Mutex[lock.Note]
 	noted
 	strict bool   // a command: what was seen late may have been put long ago
 	told   bool   // the pump was told since it last heard

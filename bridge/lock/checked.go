@@ -1,6 +1,6 @@
 //go:build lockorder
 
-package bridge
+package lock
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 )
 
-// lock is a mutex that panics when a goroutine takes it in the wrong order. Its zero
+// Mutex is a mutex that panics when a goroutine takes it in the wrong order. Its zero
 // value is ready.
-type lock[R rank] struct {
+type Mutex[R rank] struct {
 	mu    sync.Mutex
 	noted bool // locksHeld has it, as long as it is held
 }
@@ -21,7 +21,7 @@ type lock[R rank] struct {
 // locks 1000 in a row are checked.
 var locksTaken atomic.Uint64
 
-func (l *lock[R]) Lock() {
+func (l *Mutex[R]) Lock() {
 	noted := locksTaken.Add(1)/1000%8 == 0
 	if noted {
 		locksHeld.take(rankOf[R]())
@@ -30,7 +30,7 @@ func (l *lock[R]) Lock() {
 	l.noted = noted
 }
 
-func (l *lock[R]) Unlock() {
+func (l *Mutex[R]) Unlock() {
 	noted := l.noted
 	l.mu.Unlock()
 	if noted {

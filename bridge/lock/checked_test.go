@@ -1,6 +1,6 @@
 //go:build lockorder
 
-package bridge
+package lock
 
 import (
 	"strings"
@@ -9,8 +9,8 @@ import (
 
 func TestWrongOrderOfLocksIsFound(t *testing.T) {
 	locksTaken.Store(0) // the next thousand are checked
-	var m lock[ofMirror]
-	var l lock[ofLink]
+	var m Mutex[Mirror]
+	var l Mutex[Link]
 	m.Lock()
 	l.Lock() // as is right
 	l.Unlock()

@@ -1,0 +1,41 @@
+// Package lock has mutexes with a place in the order in which they are taken:
+//
+//	mu lock.Mutex[lock.Link]
+//
+// The order of locks: who holds one takes only those below it, and never two of the
+// same rank:
+//
+//	mirror.mu                a mirror's file and what became of its frames
+//	link.mu                  what pump and receive share
+//	news.mu                  which subscriptions have news for the pump
+//	note.mu                  what the watcher tells of a channel
+//	snapshots.mu             the copies of a channel's large frames
+//	memory.mu, space.mu      what all copies, and all mirrors, take
+//	link.outMu               control messages that are not written yet
+//
+// Under the first two nobody sleeps or waits for another program; what they log goes
+// through a writer that never waits (package logline). Builds with the tag lockorder check
+// the order (checked.go), which CI tests with.
+package lock
+
+// The locks, by the package and field that has them.
+type (
+	Mirror    struct{}
+	Link      struct{}
+	News      struct{}
+	Note      struct{}
+	Snapshots struct{}
+	Leaf      struct{}
+)
+
+// rank is the place of a lock in the order, from 1, which is taken first.
+type rank interface {
+	rank() (place int, name string)
+}
+
+func (Mirror) rank() (int, string)    { return 1, "mirror.mu" }
+func (Link) rank() (int, string)      { return 2, "link.mu" }
+func (News) rank() (int, string)      { return 3, "news.mu" }
+func (Note) rank() (int, string)      { return 4, "note.mu" }
+func (Snapshots) rank() (int, string) { return 5, "snapshots.mu" }
+func (Leaf) rank() (int, string)      { return 6, "memory.mu, space.mu or link.outMu" }
