@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"math"
 	"time"
 
 	"achbridge/bridge/fresh"
@@ -27,11 +28,11 @@ func (n *Node) Age(ctx context.Context, name string, window time.Duration) (stat
 	defer m.mu.Unlock()
 	now := n.now()
 	age := m.ages.now(now)
-	period, known := m.pace.period(m.qos)
-	periodMs, _ := dueMs(age, period, known)
+	period, known := m.pace.Period(m.qos.MaxRate.Interval())
+	periodMs, _ := status.Due(age, period, known)
 	return status.AgeReport{
-		Host: m.host, Channel: m.channel, Name: name, BudgetMs: ms(m.qos.EffectiveBudget()), AgeMs: age, PeriodMs: periodMs,
-		UncertaintyMs: ms(m.ages.uncertainty), Window: ageFigures(m.ages.End(watch, now)),
+		Host: m.host, Channel: m.channel, Name: name, BudgetMs: status.Ms(m.qos.EffectiveBudget()), AgeMs: age, PeriodMs: periodMs,
+		UncertaintyMs: status.Ms(m.ages.uncertainty), Window: ageFigures(m.ages.End(watch, now)),
 	}, ctx.Err()
 }
 
@@ -61,6 +62,16 @@ func (m *mirror) age(captured time.Duration, at reading) {
 	m.ages.uncertainty = at.uncertainty
 }
 
+// overAt is the age at which a mirror goes over its budget: its next frame has then been
+// due for that long. While the period is not known it never does. Needs m.mu.
+func (m *mirror) overAt() time.Duration {
+	period, known := m.pace.Period(m.qos.MaxRate.Interval())
+	if budget := m.qos.EffectiveBudget(); known && budget <= math.MaxInt64-period {
+		return budget + period
+	}
+	return math.MaxInt64
+}
+
 // learn needs m.mu. It tells the age of a frame that came before the peer's clock
 // was known.
 func (m *mirror) learn(at reading) {
@@ -75,7 +86,7 @@ func (a *ages) now(now time.Duration) *float64 {
 	if !ok {
 		return nil
 	}
-	age := ms(v)
+	age := status.Ms(v)
 	return &age
 }
 
@@ -88,7 +99,7 @@ func (m *mirror) agesOver(now time.Duration) *status.Age {
 	if total.Span == 0 {
 		return nil
 	}
-	s := &status.Age{UncertaintyMs: ms(a.uncertainty), Window: ageFigures(a.Window(now)), Total: ageFigures(total)}
+	s := &status.Age{UncertaintyMs: status.Ms(a.uncertainty), Window: ageFigures(a.Window(now)), Total: ageFigures(total)}
 	for i, t := range under {
 		s.Buckets = append(s.Buckets, status.AgeBucket{Le: fresh.AgeBounds[i], Time: t})
 	}
@@ -114,7 +125,7 @@ func (m *mirror) lately(now time.Duration) status.AgeLately {
 		m.learn(m.link.clockAt(now))
 	}
 	s := m.ages.Lately(now)
-	return status.AgeLately{Name: m.name, State: m.stateNow(), MeanMs: ms(s.Mean), PeakMs: ms(s.Peak), Known: s.Span > 0}
+	return status.AgeLately{Name: m.name, State: m.stateNow(), MeanMs: status.Ms(s.Mean), PeakMs: status.Ms(s.Peak), Known: s.Span > 0}
 }
 
 func ageFigures(s fresh.AgeStat) *status.AgeFigures {
@@ -122,7 +133,7 @@ func ageFigures(s fresh.AgeStat) *status.AgeFigures {
 		return nil
 	}
 	return &status.AgeFigures{
-		MeanMs: ms(s.Mean), P50Ms: ms(s.P50), P99Ms: ms(s.P99), PeakMs: ms(s.Peak),
+		MeanMs: status.Ms(s.Mean), P50Ms: status.Ms(s.P50), P99Ms: status.Ms(s.P99), PeakMs: status.Ms(s.Peak),
 		OverBudget: s.Over.Seconds() / s.Span.Seconds(), WindowS: s.Span.Seconds(),
 	}
 }

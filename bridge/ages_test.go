@@ -106,7 +106,7 @@ func TestAgeGrowsWithoutALink(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		_, age := pc.newest("robot.imu")
 		m := pc.mirror("robot.imu")
-		if m.AgeMs == nil || math.Abs(*m.AgeMs-ms(age)) > 1+m.Age.UncertaintyMs {
+		if m.AgeMs == nil || math.Abs(*m.AgeMs-status.Ms(age)) > 1+m.Age.UncertaintyMs {
 			t.Fatalf("got an age of %v, a reader %v", m.AgeMs, age)
 		}
 		if w := m.Age.Window; w.OverBudget < 0.999 || w.P99Ms < 29e3 {

@@ -5,6 +5,7 @@ import (
 
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 )
 
 // arrival is a frame that has come for a mirror.
@@ -92,7 +93,7 @@ func (m *mirror) transitMs() *float64 {
 	if m.transit == 0 {
 		return nil
 	}
-	v := ms(m.transit)
+	v := status.Ms(m.transit)
 	return &v
 }
 
@@ -154,7 +155,7 @@ func (m *mirror) keepOrWrite(a arrival, late bool) {
 	case isBusy(err):
 		m.keep(a, late)
 		m.waiting = true
-		m.waits.start(a.at.now)
+		m.waits.Start(a.at.now)
 		m.spawn(m.retryPut)
 	case err != nil:
 		m.fail(a.seq, err)
@@ -188,7 +189,7 @@ func (m *mirror) hear(told ledger.Accounts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.told, m.heard = told, m.count
-	m.pace.hear(told)
+	m.pace.Hear(told)
 }
 
 // accounts is the ledger: what the origin told last, and what came since. Needs

@@ -69,7 +69,7 @@ func TestCompanionTellsTheAgeToTheNanosecond(t *testing.T) {
 			if off := m.Captured - f.pc.monotonic(put); off != 0 || m.Uncertainty < 5*milli || m.Uncertainty > 5010*time.Microsecond {
 				t.Errorf("captured %v ± %v after the put, want 0 ± half a round trip", off, m.Uncertainty)
 			}
-			if age := ms(f.pc.monotonic(time.Now()) - m.Captured); *state.AgeMs != age {
+			if age := status.Ms(f.pc.monotonic(time.Now()) - m.Captured); *state.AgeMs != age {
 				t.Errorf("by the companion it is %v ms old, by status %v", age, *state.AgeMs)
 			}
 			if way := m.Put - f.pc.monotonic(put); way != 5*milli {

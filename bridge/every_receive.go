@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"achbridge/bridge/fresh"
 	"achbridge/bridge/transport"
 	"achbridge/wire"
 )
@@ -56,7 +57,7 @@ func (l *link) record(s transport.ReceiveStream) error {
 			continue
 		}
 		a := arrival{from: in, epoch: in.epoch, seq: r.Seq, captured: r.Captured, at: l.readClock(), data: data, sent: len(r.Data)}
-		for wait := busyRetry; in.m.putNext(a); wait = longer(wait, busyRetry, busySeldom) {
+		for wait := busyRetry; in.m.putNext(a); wait = fresh.Longer(wait, busyRetry, busySeldom) {
 			time.Sleep(wait)
 			if l.inbound(h.Sub) != in {
 				return nil

@@ -32,7 +32,7 @@ func (l *link) pathNews(now time.Duration) *wire.Path {
 	if len(l.order) == 0 || now < l.pathTold.at+pathEvery {
 		return nil
 	}
-	p := wire.Path{Full: uint64(l.traffic.full.total(now)), Rate: uint64(max(0, l.pacer.Path()))}
+	p := wire.Path{Full: uint64(l.traffic.full.Total(now)), Rate: uint64(max(0, l.pacer.Path()))}
 	p.Sent, p.Lost = l.flight.Count()
 	if p == l.pathTold.said {
 		return nil
@@ -58,8 +58,8 @@ func inboundPath(p *wire.Path) *status.InboundPath {
 func (m *mirror) tellOf(a wire.Account, now time.Duration) wire.Account {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a.Waited, a.Transit = uint64(m.waits.total(now)), uint64(m.transit)
-	period, known := m.pace.period(m.qos)
+	a.Waited, a.Transit = uint64(m.waits.Total(now)), uint64(m.transit)
+	period, known := m.pace.Period(m.qos.MaxRate.Interval())
 	switch {
 	case m.failure != "" || m.state == status.MirrorRefused:
 		a.Cause = string(m.cause)
@@ -103,7 +103,7 @@ func sightOf(a wire.Account) readerSight {
 func (r readerSight) show(s *status.Subscription) {
 	s.ReaderWaitS, s.ReaderCause = r.waited.Seconds(), r.cause
 	if r.transit != 0 {
-		v := ms(r.transit)
+		v := status.Ms(r.transit)
 		s.TransitMs = &v
 	}
 }

@@ -167,7 +167,7 @@ func (e *export) failed(err error, now time.Duration) bool {
 		e.retry = now + tryRefused
 	}
 	if errors.Is(err, errMakingRoom) || isBusy(err) || errors.Is(err, os.ErrDeadlineExceeded) {
-		e.busyFor = longer(e.busyFor, tryBusy, trySeldom)
+		e.busyFor = fresh.Longer(e.busyFor, tryBusy, trySeldom)
 		e.retry = now + e.busyFor
 	}
 	return true

@@ -63,14 +63,14 @@ type mirror struct {
 	owed     bool          // the file lacks the newest frame that came
 	captured time.Duration // of the newest frame, by the peer's clock; 0 unknown
 	ages     ages
-	pace     pace
+	pace     ledger.Pace
 	putSeq   uint64        // what our last put returned
 	bytes    int           // that the frame which came last took on its way
 	transit  time.Duration // how old it was then; 0: unknown
 	pending  kept
-	waiting  bool         // retryPut works on pending
-	waits    stopwatch    // for how long it has in all
-	recent   fresh.Recent // frames that came, of those that the last subscription brought
+	waiting  bool            // retryPut works on pending
+	waits    fresh.Stopwatch // for how long it has in all
+	recent   fresh.Recent    // frames that came, of those that the last subscription brought
 	lacking  lacking
 	held     *uint64         // where the newest frame of the file is counted, nil as for lacking
 	count    ledger.Accounts // what became of the frames that came
@@ -134,7 +134,7 @@ func (m *mirror) changeClock(run uint64) {
 
 // forget needs m.mu. It begins a life of the origin of which nothing is here.
 func (m *mirror) forget(epoch uint64) {
-	m.tag.Epoch, m.tag.Seq, m.least, m.captured, m.pace = epoch, 0, 0, 0, pace{}
+	m.tag.Epoch, m.tag.Seq, m.least, m.captured, m.pace = epoch, 0, 0, 0, ledger.Pace{}
 	m.pending.seq = 0
 }
 

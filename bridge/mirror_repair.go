@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"achbridge/bridge/fresh"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -239,14 +240,9 @@ const (
 // retryPut puts the pending frame as soon as the lock is free; newer frames
 // replace it meanwhile. It ends when the mirror is closed.
 func (m *mirror) retryPut() {
-	for wait := busyRetry; m.putPending(); wait = longer(wait, busyRetry, busySeldom) {
+	for wait := busyRetry; m.putPending(); wait = fresh.Longer(wait, busyRetry, busySeldom) {
 		time.Sleep(wait)
 	}
-}
-
-// longer is how long to wait after wait was not enough.
-func longer(wait, least, most time.Duration) time.Duration {
-	return min(max(least, wait*5/4), most)
 }
 
 // putPending reports whether the lock is still taken.
@@ -276,6 +272,6 @@ func (m *mirror) putPending() bool {
 		}
 	}
 	m.pending.seq, m.waiting = 0, false
-	m.waits.stop(m.pending.now().now)
+	m.waits.Stop(m.pending.now().now)
 	return false
 }

@@ -77,7 +77,7 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 	offset, uncertainty, _ := l.clock.Offset(now)
 	s := status.Link{
 		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: l.s.Transport(), State: status.LinkUp, Dialled: l.s.Dialled(),
-		UpS: (now - l.up).Seconds(), RTTms: ms(cmp.Or(srtt, l.s.RTT())), ClockOffsetMs: ms(offset), ClockUncertaintyMs: ms(uncertainty),
+		UpS: (now - l.up).Seconds(), RTTms: status.Ms(cmp.Or(srtt, l.s.RTT())), ClockOffsetMs: status.Ms(offset), ClockUncertaintyMs: status.Ms(uncertainty),
 		Inbound: inboundPath(l.theirs), DatagramBytes: l.s.MaxDatagram(), Traffic: l.traffic.status(now, &l.flight, &l.receipts),
 	}
 	if path := l.pacer.Path(); path > 0 {
@@ -107,7 +107,7 @@ func (m *mirror) status(now time.Duration) status.Mirror {
 	defer m.mu.Unlock()
 	s := status.Mirror{
 		Host: m.host, Channel: m.channel, Name: m.name, State: m.stateNow(), Reason: m.reason, Cause: m.cause,
-		Bytes: m.bytes, TransitMs: m.transitMs(), OriginCause: m.originCause, LockWaitS: m.waits.total(now).Seconds(),
+		Bytes: m.bytes, TransitMs: m.transitMs(), OriginCause: m.originCause, LockWaitS: m.waits.Total(now).Seconds(),
 		QoS: m.qos.WithoutFrame(), Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign, Safe: m.vigil.safe, Temporary: m.peek,
 	}
 	m.showStale(&s)
@@ -119,8 +119,8 @@ func (m *mirror) status(now time.Duration) status.Mirror {
 	}
 	m.showContest(&s)
 	s.AgeMs = m.ages.now(now)
-	period, known := m.pace.period(m.qos)
-	s.PeriodMs, s.DueMs = dueMs(s.AgeMs, period, known)
+	period, known := m.pace.Period(m.qos.MaxRate.Interval())
+	s.PeriodMs, s.DueMs = status.Due(s.AgeMs, period, known)
 	return s
 }
 
@@ -299,5 +299,3 @@ func addrStrings(addrs []transport.Addrs) []string {
 	}
 	return list
 }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

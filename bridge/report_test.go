@@ -25,7 +25,7 @@ func TestAgeGoesOnWhenTheRobotsDaemonRestarts(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		_, age := pc.newest("robot.imu")
-		if m := pc.mirror("robot.imu"); m.AgeMs == nil || math.Abs(*m.AgeMs-ms(age)) > 1+m.Age.UncertaintyMs {
+		if m := pc.mirror("robot.imu"); m.AgeMs == nil || math.Abs(*m.AgeMs-status.Ms(age)) > 1+m.Age.UncertaintyMs {
 			t.Errorf("got an age of %v, a reader %v", m.AgeMs, age)
 		}
 		if m := pc.mirror("robot.other"); m.AgeMs == nil {

@@ -7,6 +7,7 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/lock"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/localach"
 	"achbridge/wire"
 )
@@ -80,7 +81,7 @@ type note struct {
 	strict bool   // a command: what was seen late may have been put long ago
 	told   bool   // the pump was told since it last heard
 	passed uint64 // newest frame that was there before the slot
-	pace   pace
+	pace   ledger.Pace
 	log    []sight // mode every: when each of the latest frames was seen first; nil in mode newest
 	logged int     // sights ever made
 }
@@ -258,11 +259,11 @@ func (n *note) due(now time.Duration, qos rule.QoS) (age, period, due *float64) 
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.seen != 0 {
-		v := ms(max(0, now-n.seen))
+		v := status.Ms(max(0, now-n.seen))
 		age = &v
 	}
-	every, known := n.pace.period(qos)
-	period, due = dueMs(age, every, known)
+	every, known := n.pace.Period(qos.MaxRate.Interval())
+	period, due = status.Due(age, every, known)
 	return age, period, due
 }
 

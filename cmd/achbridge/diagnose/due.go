@@ -3,7 +3,6 @@ package diagnose
 import (
 	"math"
 
-	"achbridge/bridge"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/config"
@@ -21,7 +20,7 @@ func UsedOf(m status.Mirror) float64 {
 	if m.Age != nil && m.Age.Window != nil {
 		age = max(age, m.Age.Window.P99Ms)
 	}
-	return bridge.DueMs(age, *m.PeriodMs) / ui.Milliseconds(config.BudgetOf(m.QoS))
+	return status.DueMs(age, *m.PeriodMs) / ui.Milliseconds(config.BudgetOf(m.QoS))
 }
 
 // overdue reports whether a mirror is over its budget at this moment.
