@@ -6,25 +6,18 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/wire"
 )
 
 // arrival is a frame that has come for a mirror.
 type arrival struct {
-	from       *inbound
+	from       *feed
 	epoch, seq uint64
 	captured   time.Duration // by the peer's clock; 0: unknown
 	owed       bool          // it may be put past its budget
 	at         reading
 	data       []byte
 	sent       int // bytes that it took on its way
-}
-
-// reading is our clock when something came, and what it tells of the peer's.
-type reading struct {
-	now                 time.Duration
-	offset, uncertainty time.Duration // the peer's clock minus ours
-	known               bool          // whether offset is
-	suspended           time.Duration // for how long this host had been in all, when that was learnt
 }
 
 // put brings a frame into the mirror if it is newer than what is there, and not
@@ -103,7 +96,7 @@ func (m *mirror) late(a arrival) bool {
 	switch {
 	case m.qos.Mode == rule.Every:
 		return false
-	case m.qos.Class == rule.Command && m.clock.slept(a.at):
+	case m.qos.Class == rule.Command && m.Clock.slept(a.at):
 		return true
 	case a.captured == 0 || !a.at.known:
 		return a.owed || m.qos.Class == rule.Command // the origin knows, or nobody
@@ -156,7 +149,7 @@ func (m *mirror) keepOrWrite(a arrival, late bool) {
 		m.keep(a, late)
 		m.waiting = true
 		m.waits.Start(a.at.now)
-		m.spawn(m.retryPut)
+		m.Spawn(m.retryPut)
 	case err != nil:
 		m.fail(a.seq, err)
 	default:
@@ -181,15 +174,32 @@ func (m *mirror) since() ledger.Accounts {
 }
 
 // hear takes the ledger as the origin has it, unless no channel can have so many frames:
-// what the account adds up to would wrap around.
-func (m *mirror) hear(told ledger.Accounts) {
+// what the account adds up to would wrap around. cause is why the origin cannot read the
+// channel; empty: it can.
+func (m *mirror) hear(told ledger.Accounts, cause status.Cause) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.originCause = cause
 	if told.Most() > ledger.MostFrames {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.told, m.heard = told, m.count
 	m.pace.Hear(told)
+}
+
+// tellOf adds to an account what only this host knows of the mirror.
+func (m *mirror) tellOf(a wire.Account, now time.Duration) wire.Account {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a.Waited, a.Transit = uint64(m.waits.Total(now)), uint64(m.transit)
+	period, known := m.pace.Period(m.qos.MaxRate.Interval())
+	switch {
+	case m.failure != "" || m.state == status.MirrorRefused:
+		a.Cause = string(m.cause)
+	case known && m.qos.Deadline > 0 && period > m.qos.Deadline:
+		a.Cause = string(status.CausePublisherSlow) // only this host knows the deadline
+	}
+	return a
 }
 
 // accounts is the ledger: what the origin told last, and what came since. Needs

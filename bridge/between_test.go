@@ -21,7 +21,7 @@ func TestFrameOfAnEarlierLifeIsNotTakenForOneOfThisLife(t *testing.T) {
 	for _, earlier := range []uint64{1, 1000} {
 		dir := testDir(t)
 		m := testMirror(t, dir, "m")
-		was, is := &inbound{m: m, epoch: 1}, &inbound{m: m, epoch: 2}
+		was, is := &feed{epoch: 1}, &feed{epoch: 2}
 		m.feedFrom(was)
 		m.expect(2, rule.QoS{})
 		m.feedFrom(is)
@@ -86,7 +86,7 @@ func TestChannelThatIsTakenBackAndOfferedAgainIsSubscribedAnew(t *testing.T) {
 func TestFrameOfAnEndedStreamIsNotPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
-	was, is := &inbound{m: m, epoch: 1}, &inbound{m: m, epoch: 1}
+	was, is := &feed{epoch: 1}, &feed{epoch: 1}
 	m.expect(1, rule.QoS{Mode: rule.Every})
 	m.feedFrom(was)
 	m.expect(1, rule.QoS{Class: rule.Command})
@@ -104,7 +104,7 @@ func TestNoOldCommandComesOverAStream(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.expect(1, rule.QoS{Class: rule.Command, Budget: 50 * time.Millisecond})
-	in := &inbound{m: m, epoch: 1}
+	in := &feed{epoch: 1}
 	m.feedFrom(in)
 	at := reading{now: 10 * time.Second, known: true}
 	m.putNext(arrival{from: in, epoch: 1, seq: 5, captured: 9 * time.Second, at: at, data: frame(5, 64)})
@@ -122,7 +122,7 @@ func TestMirrorOfModeEveryNeverGoesBack(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.expect(1, rule.QoS{Mode: rule.Every})
-	in := &inbound{m: m, epoch: 1}
+	in := &feed{epoch: 1}
 	m.feedFrom(in)
 	for _, seq := range []uint64{1, 2, 5, 3, 5, 4, 6} {
 		m.putNext(arrival{from: in, epoch: 1, seq: seq, data: frame(seq, 64)})
@@ -177,7 +177,7 @@ func TestAgeIsNotToldByTheClockOfAnotherDaemon(t *testing.T) {
 		m.mu.Lock()
 		m.learn(reading{now: 7 * time.Second, known: true})
 		m.mu.Unlock()
-		if got := m.status(7 * time.Second).AgeMs; (got != nil) != c.told {
+		if got := m.status(7*time.Second, reading{}, "").AgeMs; (got != nil) != c.told {
 			t.Errorf("%s: got age %v, want one %v", what, got, c.told)
 		}
 	}
@@ -190,7 +190,7 @@ func TestMirrorWithANewFileNoticesAnotherLife(t *testing.T) {
 	m := testMirror(t, dir, "m")
 	m.put(came(5, frame(5, 64)))
 	makeDirty(t, dir, "m")
-	if _, err := m.look(); err != nil || m.replaced != 1 {
+	if _, _, err := m.look(); err != nil || m.replaced != 1 {
 		t.Fatalf("got %v, %d times replaced, want a new file", err, m.replaced)
 	}
 	have, _ := m.expect(1, rule.QoS{})
@@ -224,7 +224,7 @@ func TestStreamIntoANewFileBeginsWithTheFrameThatItLacks(t *testing.T) {
 	m := testMirror(t, dir, "m")
 	m.put(came(5, frame(5, 64)))
 	makeDirty(t, dir, "m")
-	if _, err := m.look(); err != nil || m.replaced != 1 {
+	if _, _, err := m.look(); err != nil || m.replaced != 1 {
 		t.Fatalf("got %v, %d times replaced, want a new file", err, m.replaced)
 	}
 	m.expect(1, rule.QoS{Mode: rule.Every})
@@ -246,7 +246,7 @@ func TestNobodyAsksForACommandThatCameLate(t *testing.T) {
 		m := testMirror(t, testDir(t), "m")
 		m.qos = rule.QoS{Class: class, Budget: 50 * time.Millisecond}
 		m.put(arrival{epoch: 1, seq: 1, captured: 5 * time.Second, at: reading{now: 6 * time.Second, known: true}, data: frame(1, 64)})
-		if owed, err := m.look(); err != nil || owed != (class == rule.State) {
+		if _, owed, err := m.look(); err != nil || owed != (class == rule.State) {
 			t.Errorf("class %v: got owed %v, %v; want it for a state alone", class, owed, err)
 		}
 	}

@@ -172,6 +172,6 @@ func (n *Node) inTurn(l *link) []wire.Channel {
 		return 1
 	}
 	return slices.SortedFunc(maps.Values(l.catalog), func(a, b wire.Channel) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(dataSize(a), dataSize(b)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.FrameCount*a.FrameSize, b.FrameCount*b.FrameSize), cmp.Compare(a.Name, b.Name))
 	})
 }

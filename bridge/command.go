@@ -12,8 +12,8 @@ import (
 // writerOf returns the host that writes the mirror called name, or will as soon as it
 // offers the channel, unless it is host with channel; "" when there is none.
 func (n *Node) writerOf(name, host, channel string) string {
-	if m := n.mirrors[name]; m != nil && (m.host != host || m.channel != channel) {
-		return m.host
+	if m := n.mirrors[name]; m != nil && (m.Host != host || m.Channel != channel) {
+		return m.Host
 	}
 	for _, w := range slices.Concat(n.wishes(), n.pushed()) {
 		exact := !rule.IsPattern(w.Host) && !rule.IsPattern(w.Channel)
@@ -39,27 +39,17 @@ func (n *Node) depose(name, by string) bool {
 	}
 	offer := l.pushed[i].offer.ID
 	l.pushed = slices.Delete(l.pushed, i, i+1)
-	n.log.Warn("writer of a command channel replaced: it is silent past its deadline", "channel", name, "peer", m.host, "by", by)
+	n.log.Warn("writer of a command channel replaced: it is silent past its deadline", "channel", name, "peer", m.Host, "by", by)
 	l.send(wire.Refused{ID: offer, Re: wire.TypeOffer, Code: wire.CodeConflict,
-		Text: wire.Text(fmt.Sprintf("%s is written by %s since %s was silent past its deadline", name, by, m.host))})
+		Text: wire.Text(fmt.Sprintf("%s is written by %s since %s was silent past its deadline", name, by, m.Host))})
 	n.dropUnwanted(Keep)
 	return n.mirrors[name] == nil
 }
 
-// lost reports whether a command mirror is stale and nothing is owed to it.
-func (m *mirror) lost() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.qos.Class == rule.Command && m.vigil.stale && !m.owesSafe()
-}
-
 // part keeps a mirror that nobody wants any more until the safe frame that it owes
 // has been put: its writer is lost, and may be back before the deadline.
-func (n *Node) part(m *mirror) bool {
-	m.mu.Lock()
-	owes := m.owesSafe()
-	m.mu.Unlock()
-	if m.parting = owes; !owes {
+func (n *Node) part(m *binding) bool {
+	if m.parting = m.owes(); !m.parting {
 		return false
 	}
 	if m.link != nil {

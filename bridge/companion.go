@@ -65,9 +65,9 @@ func (m *mirror) attend(wanted bool) error {
 	switch {
 	case !wanted:
 		m.endMeta()
-		if ch, err := m.dir.TryOpen(m.name + rule.MetaSuffix); err == nil {
+		if ch, err := m.Dir.TryOpen(m.Name + rule.MetaSuffix); err == nil {
 			if isMeta(ch) {
-				_ = m.dir.Unlink(ch.Name()) // of an earlier life of the daemon
+				_ = m.Dir.Unlink(ch.Name()) // of an earlier life of the daemon
 			}
 			ch.Close()
 		}
@@ -75,10 +75,10 @@ func (m *mirror) attend(wanted bool) error {
 	case m.meta != nil:
 		return nil
 	}
-	if err := rule.CheckMetaName(m.name); err != nil || m.planned != nil {
+	if err := rule.CheckMetaName(m.Name); err != nil || m.planned != nil {
 		return err
 	}
-	c := &companion{name: m.name + rule.MetaSuffix, blank: true, buf: make([]byte, status.MetaSize)}
+	c := &companion{name: m.Name + rule.MetaSuffix, blank: true, buf: make([]byte, status.MetaSize)}
 	if err := m.openMeta(c); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (m *mirror) attend(wanted bool) error {
 // openMeta needs m.mu. It takes up the companion's file, with what it tells of the
 // frame that the mirror holds, or makes one.
 func (m *mirror) openMeta(c *companion) error {
-	ch, err := m.dir.TryOpen(c.name)
+	ch, err := m.Dir.TryOpen(c.name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m.createMeta(c, false)
 	}
@@ -99,14 +99,14 @@ func (m *mirror) openMeta(c *companion) error {
 	}
 	if !isMeta(ch) {
 		ch.Close()
-		return fmt.Errorf("%s: there is a channel of that name that is not the companion of %s; remove it, give the mirror another name with --as, or leave meta out", c.name, m.name)
+		return fmt.Errorf("%s: there is a channel of that name that is not the companion of %s; remove it, give the mirror another name with --as, or leave meta out", c.name, m.Name)
 	}
 	if errors.Join(ch.Check(), ch.Reserve()) != nil {
 		ch.Poison()
 		ch.Close()
 		return m.createMeta(c, true)
 	}
-	m.space.add(fileBytes(ch.Geometry()), "")
+	m.Space.add(fileBytes(ch.Geometry()), "")
 	c.ch, c.w = ch, ch.Writer()
 	if n, err := ch.Reader().TryNext(c.buf); err == nil {
 		if last, err := status.ParseMeta(c.buf[:n]); err == nil && last.Epoch == m.tag.Epoch && last.Seq == m.tag.Seq && last.MirrorSeq == m.putSeq {
@@ -124,15 +124,15 @@ func (m *mirror) createMeta(c *companion, replace bool) error {
 		return err
 	}
 	g := localach.Geometry{FrameCount: min(max(like.Geometry.FrameCount, leastMetaFrames), mostMetaFrames), FrameSize: status.MetaSize}.Grow()
-	if err := m.space.take(fileBytes(g), ""); err != nil {
+	if err := m.Space.take(fileBytes(g), ""); err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
-	ch, err := m.dir.Create(c.name, localach.CreateConfig{
+	ch, err := m.Dir.Create(c.name, localach.CreateConfig{
 		Geometry: g, Mode: like.Mode.Perm(), Replace: replace,
-		Tag: localach.Tag{Node: m.tag.Node, Channel: metaMark(m.name)},
+		Tag: localach.Tag{Node: m.tag.Node, Channel: metaMark(m.Name)},
 	})
 	if err != nil {
-		m.space.add(-fileBytes(g), "")
+		m.Space.add(-fileBytes(g), "")
 		return err
 	}
 	c.ch, c.w, c.blank = ch, ch.Writer(), true
@@ -146,7 +146,7 @@ func (m *mirror) tellPut(captured time.Duration, at reading) {
 	}
 	f := &m.meta.frame
 	f.Epoch, f.Seq, f.MirrorSeq, f.Safe = m.tag.Epoch, m.tag.Seq, m.putSeq, false
-	f.Put = m.clock.of(m.vigil.last.Sub(m.clock.start))
+	f.Put = m.Clock.of(m.vigil.last.Sub(m.Clock.start))
 	m.tellCaptured(captured, at)
 	m.tell()
 }
@@ -156,7 +156,7 @@ func (m *mirror) tellCaptured(captured time.Duration, at reading) {
 	f := &m.meta.frame
 	f.Captured, f.Uncertainty = 0, 0
 	if captured != 0 && at.known {
-		f.Captured, f.Uncertainty = m.clock.of(captured-at.offset), at.uncertainty
+		f.Captured, f.Uncertainty = m.Clock.of(captured-at.offset), at.uncertainty
 	}
 }
 
@@ -167,7 +167,7 @@ func (m *mirror) tellSafe(now time.Time) {
 	}
 	f := &m.meta.frame
 	f.MirrorSeq, f.Safe, f.Captured, f.Uncertainty = m.putSeq, true, 0, 0
-	f.Put = m.clock.of(now.Sub(m.clock.start))
+	f.Put = m.Clock.of(now.Sub(m.Clock.start))
 	m.tell()
 }
 
@@ -223,8 +223,8 @@ func (m *mirror) metaLink() status.MetaLink {
 }
 
 // tendMeta heals the companion's file, and tells what could not be told before: the
-// age of a frame that came before the peer's clock was known.
-func (m *mirror) tendMeta(read func() reading) {
+// age of a frame that came before the peer's clock, as at has it, was known.
+func (m *mirror) tendMeta(at reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.meta
@@ -235,7 +235,7 @@ func (m *mirror) tendMeta(read func() reading) {
 		m.renewMeta(err)
 	}
 	if c.frame.Captured == 0 && m.captured != 0 && !c.frame.Safe && c.frame.Seq == m.tag.Seq {
-		m.tellCaptured(m.captured, read())
+		m.tellCaptured(m.captured, at)
 	}
 	m.tell()
 }
@@ -254,12 +254,12 @@ func (m *mirror) renewMeta(err error) {
 	if err != nil {
 		if c.failure != err.Error() {
 			c.failure = err.Error()
-			m.log.Warn("companion of a mirror is not usable", "channel", c.name, "peer", m.host, "err", err)
+			m.Log.Warn("companion of a mirror is not usable", "channel", c.name, "peer", m.Host, "err", err)
 		}
 		return
 	}
 	c.failure, c.retry = "", time.Time{}
-	m.space.add(-fileBytes(old.Geometry()), "")
+	m.Space.add(-fileBytes(old.Geometry()), "")
 	m.discard(old, oldWriter)
 }
 
@@ -269,7 +269,7 @@ func (m *mirror) endMeta() {
 		return
 	}
 	if m.meta.ch.Check() == nil {
-		_ = m.dir.Unlink(m.meta.name)
+		_ = m.Dir.Unlink(m.meta.name)
 	}
 	m.closeMeta()
 }
@@ -283,6 +283,6 @@ func (m *mirror) closeMeta() {
 	c.ended, c.retry = true, time.Time{}
 	m.tell()
 	m.meta = nil
-	m.space.add(-fileBytes(c.ch.Geometry()), "")
+	m.Space.add(-fileBytes(c.ch.Geometry()), "")
 	m.letGo(c.ch, c.w)
 }

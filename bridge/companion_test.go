@@ -363,7 +363,7 @@ func TestCompanionWhoseLockIsTakenHoldsUpNoPut(t *testing.T) {
 	}
 	freeLock(t, dir, "m.meta")
 	eventually(t, "the newest is told when the lock is free", time.Second, func() bool {
-		m.tendMeta(func() reading { return reading{} })
+		m.tendMeta(reading{})
 		return m.meta.told.Seq == 1000
 	})
 }
@@ -382,7 +382,7 @@ func TestCompanionThatIsDamagedOrRemovedIsMadeAnew(t *testing.T) {
 			m.put(came(1, frame(1, 64)))
 			harm(t, dir)
 			m.put(came(2, frame(2, 64)))
-			m.tendMeta(func() reading { return reading{} })
+			m.tendMeta(reading{})
 			if list := metasIn(t, dir, "m.meta"); len(list) == 0 || list[len(list)-1].Seq != 2 {
 				t.Errorf("got %+v, want frame 2", list)
 			}

@@ -35,7 +35,7 @@ func (m *mirror) lookForOthers(seq, ours uint64) {
 	case others > 0:
 		m.foreign += others
 		if c.last.IsZero() {
-			m.events.Tell(slog.LevelWarn, "somebody else writes into a mirror", m.event(status.EventForeignWriter, contestText))
+			m.Events.Tell(slog.LevelWarn, "somebody else writes into a mirror", m.event(status.EventForeignWriter, contestText))
 		}
 		c.last, c.ours = time.Now(), 0
 	case !c.last.IsZero():
@@ -70,7 +70,7 @@ func (m *mirror) endContest(why string) {
 		return
 	}
 	m.contest.last = time.Time{}
-	m.events.Tell(slog.LevelInfo, "nobody else writes into a mirror", m.event(status.EventForeignGone, why))
+	m.Events.Tell(slog.LevelInfo, "nobody else writes into a mirror", m.event(status.EventForeignGone, why))
 }
 
 // contestText is what an operator is told.

@@ -201,10 +201,10 @@ func (n *Node) refused(l *link, m wire.Refused) {
 			return
 		}
 		if m.Code == wire.CodeForbidden || m.Code == wire.CodeLimit {
-			in.m.bar(in.epoch)
+			in.m.bar(in.feed.epoch)
 		}
 		in.m.refuse(causeOfRefusal(m), fmt.Sprintf("%s refuses: %s", l.host, m.Text))
-		l.refusal("subscription refused", status.Event{Channel: in.m.channel, Mirror: in.m.name, Text: m.Text})
+		l.refusal("subscription refused", status.Event{Channel: in.m.Channel, Mirror: in.m.Name, Text: m.Text})
 	case wire.TypeOffer:
 		n.pushAnswered(l, m.ID, m.Text, causeOfRefusal(m))
 	}

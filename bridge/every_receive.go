@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"time"
 
-	"achbridge/bridge/fresh"
 	"achbridge/bridge/transport"
 	"achbridge/wire"
 )
@@ -39,62 +37,27 @@ func (l *link) record(s transport.ReceiveStream) error {
 		return err
 	}
 	in := l.inbound(h.Sub)
-	if in == nil || in.epoch != h.Epoch {
+	if in == nil || in.feed.epoch != h.Epoch {
 		return nil // it ended meanwhile
 	}
 	records, packed := wire.NewRecordReader(s, in.limit), unpacker{}
+	still := func() (reading, bool) { return l.readClock(), l.inbound(h.Sub) == in }
 	for {
 		r, err := records.Next()
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", in.m.name, err)
+			return fmt.Errorf("%s: %w", in.m.Name, err)
 		}
 		data, err := packed.unpack(r.Codec, r.RawSize, in.limit, r.Data)
 		if err != nil {
 			in.m.refuseFrame(err)
 			continue
 		}
-		a := arrival{from: in, epoch: in.epoch, seq: r.Seq, captured: r.Captured, at: l.readClock(), data: data, sent: len(r.Data)}
-		for wait := busyRetry; in.m.putNext(a); wait = fresh.Longer(wait, busyRetry, busySeldom) {
-			time.Sleep(wait)
-			if l.inbound(h.Sub) != in {
-				return nil
-			}
-			a.at = l.readClock()
+		a := arrival{from: &in.feed, epoch: in.feed.epoch, seq: r.Seq, captured: r.Captured, at: l.readClock(), data: data, sent: len(r.Data)}
+		if !in.m.putInOrder(a, still) {
+			return nil
 		}
 	}
-}
-
-// putNext puts the next frame of mode every. It reports whether the mirror's lock
-// was taken, in which case nothing has happened. A frame of a subscription that has ended
-// since it came is as good as lost: it may be of any age, and the mirror be one for
-// commands by now.
-func (m *mirror) putNext(a arrival) (busy bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if a.from != m.feed {
-		return false
-	}
-	switch {
-	case !m.ready() || a.epoch != m.tag.Epoch:
-		m.count.Refused++
-	case a.seq <= m.tag.Seq || a.seq < m.least:
-		m.count.Duplicate++
-	case m.late(a) && !m.lateIsPut(a): // no stream of ours has a budget: whatever changes, no old command is put
-		m.count.Late++
-	default:
-		m.measure(a, true)
-		err := m.write(a.seq, a.captured, a.at, a.data)
-		if isBusy(err) {
-			return true
-		}
-		if err != nil {
-			m.fail(a.seq, err)
-			return false
-		}
-		m.count.Delivered++
-	}
-	return false
 }

@@ -46,8 +46,7 @@ func (n *Node) ledger(l *link, m wire.Ledger) {
 	}
 	for _, a := range m.Serving {
 		if mirror := l.subs[a.ID]; mirror != nil {
-			mirror.hear(ledger.FromWire(a))
-			mirror.hearCause(status.Cause(a.Cause))
+			mirror.hear(ledger.FromWire(a), status.Cause(a.Cause))
 		}
 	}
 	if answer := l.settle(m.Holding); len(answer) > 0 {

@@ -54,32 +54,10 @@ func inboundPath(p *wire.Path) *status.InboundPath {
 	return in
 }
 
-// tellOf adds to an account what only this host knows of the mirror.
-func (m *mirror) tellOf(a wire.Account, now time.Duration) wire.Account {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	a.Waited, a.Transit = uint64(m.waits.Total(now)), uint64(m.transit)
-	period, known := m.pace.Period(m.qos.MaxRate.Interval())
-	switch {
-	case m.failure != "" || m.state == status.MirrorRefused:
-		a.Cause = string(m.cause)
-	case known && m.qos.Deadline > 0 && period > m.qos.Deadline:
-		a.Cause = string(status.CausePublisherSlow) // only this host knows the deadline
-	}
-	return a
-}
-
 // readerSight is what a peer has told of its mirror of a channel.
 type readerSight struct {
 	waited, transit time.Duration
 	cause           status.Cause
-}
-
-// hearCause takes why the origin cannot read the channel; empty: it can.
-func (m *mirror) hearCause(cause status.Cause) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.originCause = cause
 }
 
 // tellOf adds to an account why its channel cannot be read here.

@@ -117,7 +117,7 @@ func killedPutRole(args []string) error {
 	}
 	time.AfterFunc(time.Minute, func() { os.Exit(1) }) // whoever was to see to our end is gone
 	m := bareMirror(localach.Dir(args[0]), "robot.imu", new(sync.WaitGroup).Go)
-	if err := m.open(wire.Channel{Name: "imu", FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}); err != nil {
+	if err := m.openFile(wire.Channel{Name: "imu", FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}); err != nil {
 		return err
 	}
 	m.expect(1, rule.QoS{})

@@ -211,7 +211,7 @@ func (l *link) mayRead(m wire.Subscribe) bool {
 func (n *Node) mirrored() map[[2]string]bool {
 	list := make(map[[2]string]bool, len(n.mirrors))
 	for _, m := range n.mirrors {
-		list[[2]string{m.host, m.channel}] = true
+		list[[2]string{m.Host, m.Channel}] = true
 	}
 	return list
 }

@@ -44,7 +44,7 @@ func TestSmallMirrorsCountWithThePagesThatTheyTake(t *testing.T) {
 }
 
 func TestPushesOfAllPeersAreLimited(t *testing.T) {
-	n := &Node{cfg: Config{Host: "robot"}, links: nil, mirrors: map[string]*mirror{}}
+	n := &Node{cfg: Config{Host: "robot"}, links: nil, mirrors: map[string]*binding{}}
 	n.links = linksWith(maxAllPushed)
 	l := &link{n: n, host: "late"}
 	if code, text := n.pushConflict(l, rule.Mirror{Host: "late", Channel: "c", As: "c"}); code != wire.CodeLimit {
@@ -57,13 +57,13 @@ func TestPushesOfAllPeersAreLimited(t *testing.T) {
 }
 
 func TestMirrorsOfAllHostsAreLimited(t *testing.T) {
-	n := &Node{mirrors: map[string]*mirror{}}
+	n := &Node{mirrors: map[string]*binding{}}
 	l := &link{host: "evil"}
 	if why := n.roomForMirror(l, true); why != "" {
 		t.Errorf("the first: got %q", why)
 	}
 	for i := range maxMirrors {
-		n.mirrors[string(rune(i))] = &mirror{}
+		n.mirrors[string(rune(i))] = &binding{}
 	}
 	if why := n.roomForMirror(l, true); why == "" {
 		t.Error("got room for one more")

@@ -44,7 +44,7 @@ type link struct {
 	told    map[string]wire.Channel // what the peer knows of ours; nil before the first
 	ended   map[string][]uint32     // its subscriptions that we have ended since it was told, by channel
 	offered map[string]bool         // channels that a push lets the peer read
-	subs    map[uint32]*mirror      // our subscriptions
+	subs    map[uint32]*binding     // our subscriptions
 	lastID  uint32
 	pushed  []pushed                     // wishes that the peer's pushes made here
 	turned  []wire.Offer                 // pushes of the peer that our rules refuse
@@ -96,7 +96,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 	l := &link{
 		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heard: n.now()},
 		wake: make(chan struct{}, 1), taken: make(chan struct{}), outUp: make(chan struct{}, 1), said: make(chan struct{}),
-		ended: make(map[string][]uint32), offered: make(map[string]bool), refused: make(map[string]bool), subs: make(map[uint32]*mirror), asked: make(map[uint32]chan wire.Refused),
+		ended: make(map[string][]uint32), offered: make(map[string]bool), refused: make(map[string]bool), subs: make(map[uint32]*binding), asked: make(map[uint32]chan wire.Refused),
 		packing: newCompressor(), exports: make(map[uint32]*export), imports: make(map[uint32]*inbound),
 	}
 	l.awake = func() { notify(l.wake) }

@@ -245,14 +245,14 @@ func (n *Node) originOf(c *local) *wire.Origin {
 	case m.origin.Origin != nil:
 		return m.origin.Origin
 	}
-	return &wire.Origin{Node: m.from.node, Host: m.host, Channel: m.channel}
+	return &wire.Origin{Node: m.from.node, Host: m.Host, Channel: m.Channel}
 }
 
 // adopted looks again at the channel that m writes into, or does no more,
 // although achbridge did not make it: nothing in the file tells.
-func (n *Node) adopted(m *mirror) {
-	if !m.owned && m.from != (source{}) {
-		n.localChanged(m.name)
+func (n *Node) adopted(m *binding) {
+	if !m.ownsFile() && m.from != (source{}) {
+		n.localChanged(m.Name)
 	}
 }
 
@@ -320,4 +320,13 @@ func (n *Node) readable(l *link, name string) *local {
 		return nil
 	}
 	return c
+}
+
+// whatHelps says what is to be done about a channel of this host that is corrupt. A mirror that was being written when its
+// daemon was killed needs nobody's help: look replaces its file.
+func (l *local) whatHelps(err error) string {
+	if errors.Is(err, localach.ErrDirty) && l.tag != (localach.Tag{}) {
+		return "it is a mirror, and is being healed: its file is made anew as soon as its origin is heard"
+	}
+	return fmt.Sprintf("remove it with `achbridge channel rm %s` and let its publisher make it anew", l.name)
 }

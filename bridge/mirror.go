@@ -10,43 +10,31 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
-	"achbridge/wire"
 )
+
+// mirrorConfig is what a mirror is made with, and does not change.
+type mirrorConfig struct {
+	Name, Host, Channel string
+	Temporary           bool // removed with its last viewer
+	Dir                 localach.Dir
+	Mode                rule.FileMode // of a file that is made
+	Space               *space
+	Log                 *slog.Logger
+	Events              *status.Journal
+	Spawn               func(func()) // starts a goroutine that the node waits for
+	Clock               hostClock
+}
 
 // mirror is the local copy of a channel of another host. The file outlives the
 // link and the daemon; its tag says whose it is and which frame it holds, so
-// that no frame is put twice and none after a newer one.
+// that no frame is put twice and none after a newer one. Methods are safe for
+// concurrent use; none but close waits for another program.
 type mirror struct {
-	id                  uint32 // among all the mirrors of this run of the daemon
-	name, host, channel string
-	dir                 localach.Dir
-	space               *space
-	adopt               []string
-	mode                rule.FileMode // of a file that is made
-	log                 *slog.Logger
-	events              *status.Journal
-	spawn               func(func()) // starts a goroutine that the node waits for
-	peek                bool         // it is for who looks, and goes with him
-	clock               hostClock
-
-	// These belong to the node's goroutine.
-	link   *link // that feeds it now
-	subID  uint32
-	origin wire.Channel // as the link's catalog has it
-	from   source       // zero before the first subscription
-	retry  time.Duration
-	barred barred          // what the origin's rules refuse
-	run    uint64          // life of the peer's daemon that captured counts in
-	rivals map[string]bool // channels that wanted this name too, and were named in the log
-	looked time.Duration   // when trouble with the file was last dealt with; 0: never
-	asked  uint64          // frame that was asked for then
-	wait   time.Duration   // until it is asked for again
-	teller ledger.Teller
-	// parting: nobody wants it any more, and it stays until its safe frame is put
-	parting bool
+	mirrorConfig
 
 	mu       lock.Mutex[lock.Mirror] // guards the rest
-	feed     *inbound                // the subscription that frames may come from
+	adopt    []string                // existing channels, not made by achbridge, that it may write into
+	feed     *feed                   // the subscription that frames may come from
 	qos      rule.QoS
 	state    status.MirrorState
 	reason   string
@@ -61,6 +49,7 @@ type mirror struct {
 	wide     string        // as whose its memory is counted, as for space.take
 	puts     *putRecord    // what was put into a file that is not ours; nil: none was opened yet
 	owed     bool          // the file lacks the newest frame that came
+	run      uint64        // life of the peer's daemon that captured counts in
 	captured time.Duration // of the newest frame, by the peer's clock; 0 unknown
 	ages     ages
 	pace     ledger.Pace
@@ -91,6 +80,61 @@ type mirror struct {
 	ending     bool       // nothing but a safe frame is put any more
 }
 
+// newMirror returns a mirror that has not opened anything yet. adopt are the existing
+// channels, not made by achbridge, that it may write into.
+func newMirror(cfg mirrorConfig, qos rule.QoS, adopt []string) *mirror {
+	return &mirror{mirrorConfig: cfg, qos: qos, adopt: adopt}
+}
+
+// setAdopt changes which existing channels the mirror may write into.
+func (m *mirror) setAdopt(adopt []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.adopt = adopt
+}
+
+// feed is one subscription that brings frames.
+type feed struct {
+	epoch uint64 // life of the channel
+	run   uint64 // life of the daemon by whose clock their capture times are
+}
+
+// subscribe prepares for a subscription, the only one of which frames are put from now on.
+// It returns the newest frame of its epoch that the mirror holds, 0 when it holds none,
+// and what it has counted so far. silent: nothing is heard of the host.
+func (m *mirror) subscribe(f *feed, qos rule.QoS, silent bool) (have uint64, counted ledger.Accounts) {
+	m.changeClock(f.run)
+	have, counted = m.expect(f.epoch, qos)
+	m.feedFrom(f)
+	m.hush(silent)
+	m.watchDeadline()
+	return have, counted
+}
+
+// holds returns the quality of service that the mirror asks for, and the newest frame
+// that it holds.
+func (m *mirror) holds() (qos rule.QoS, seq uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.qos, m.tag.Seq
+}
+
+// requalify changes the quality of service. It reports whether the mirror has to subscribe
+// anew for it, and if not, whether the origin is to be told.
+func (m *mirror) requalify(qos rule.QoS) (anew, tell bool) {
+	m.mu.Lock()
+	before := m.qos
+	if before.Mode == qos.Mode {
+		m.qos = qos
+	}
+	m.mu.Unlock()
+	if before.Mode != qos.Mode || before.Meta != qos.Meta && m.accompany(qos.Meta) != nil {
+		return true, false // accompany will say once more why it cannot
+	}
+	m.watchDeadline()
+	return false, before.Wire() != qos.Wire()
+}
+
 // expect prepares for a subscription to life epoch of the origin and returns the
 // last frame of it that the mirror holds, 0 when it holds none, and what it has
 // counted so far.
@@ -114,20 +158,20 @@ func (m *mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger
 
 // feedFrom lets the frames of a subscription in, for which the mirror was prepared
 // by expect.
-func (m *mirror) feedFrom(in *inbound) {
+func (m *mirror) feedFrom(f *feed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.feed = in
+	m.feed = f
 }
 
 // changeClock forgets a capture time that counts in the life of another daemon.
 func (m *mirror) changeClock(run uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.run == run {
 		return
 	}
 	m.run = run
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.captured, m.pending.captured = 0, 0
 	m.pace.Rest()
 }
@@ -194,43 +238,47 @@ func (m *mirror) tryPut(seq uint64, frame []byte) error {
 	return nil
 }
 
-// refuse says why there is no mirror.
-func (m *mirror) refuse(cause status.Cause, reason string) {
+// refuse says why there is no mirror. It reports whether that is new.
+func (m *mirror) refuse(cause status.Cause, reason string) (news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	news = m.state != status.MirrorRefused || m.reason != reason
 	m.state, m.reason, m.cause, m.planned = status.MirrorRefused, reason, cause, nil
 	m.endContest("we do not write into it any more")
 	m.tell()
-}
-
-// loop refuses a mirror whose frames would come here twice, or come round, by l.
-func (m *mirror) loop(l *link, cause status.Cause, reason string) {
-	m.mu.Lock()
-	told := m.state == status.MirrorRefused && m.reason == reason
-	m.mu.Unlock()
-	m.refuse(cause, reason)
-	if !told {
-		l.warn("mirror refused: it comes round", status.Event{Kind: status.EventLoop, Channel: m.channel, Mirror: m.name, Text: reason}, "cause", reason)
-	}
+	return news
 }
 
 func (m *mirror) event(kind status.EventKind, text string) status.Event {
-	return status.Event{Kind: kind, Host: m.host, Channel: m.channel, Mirror: m.name, Text: text}
+	return status.Event{Kind: kind, Host: m.Host, Channel: m.Channel, Mirror: m.Name, Text: text}
 }
 
-// bar remembers that the origin's rules refuse the mirror as it is asked for.
-func (m *mirror) bar(epoch uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.barred = barred{epoch, m.qos}
-}
-
-// unbind says that nobody feeds the mirror now.
-func (m *mirror) unbind(cause status.Cause, reason string) {
-	m.link = nil
+// unfed says that nobody feeds the mirror now, and why.
+func (m *mirror) unfed(cause status.Cause, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state, m.reason, m.cause = status.MirrorWaiting, reason, cause
 	m.endContest("we do not write into it any more")
 	m.tell()
+}
+
+// lost reports whether a command mirror is stale and nothing is owed to it.
+func (m *mirror) lost() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.qos.Class == rule.Command && m.vigil.stale && !m.owesSafe()
+}
+
+// owes reports whether a safe frame is to follow the last command.
+func (m *mirror) owes() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.owesSafe()
+}
+
+// ownsFile reports whether the mirror's file is one that achbridge made, or is to make.
+func (m *mirror) ownsFile() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.owned
 }

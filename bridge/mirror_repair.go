@@ -10,70 +10,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
-	"achbridge/wire"
 )
-
-// lookAgain is how soon a mirror whose file is in trouble, or lacks the newest
-// frame, asks its origin again; for the same frame each time after twice as
-// long, up to lookSeldom, since it may never fit.
-const (
-	lookAgain  = time.Second
-	lookSeldom = time.Minute
-)
-
-// mirrorLook heals what happened to a mirror's file behind our back: removed,
-// damaged, its waiters wedged. The newest frame is asked for again when the
-// file does not hold it: nothing newer may ever come.
-func (n *Node) mirrorLook(m *mirror) {
-	l := m.link
-	m.tendMeta(func() reading {
-		if l == nil {
-			return reading{}
-		}
-		return l.readClock()
-	})
-	if l == nil {
-		if m.retry != 0 && n.now() >= m.retry || m.parting {
-			n.changed = true
-		}
-		return
-	}
-	owed, err := m.look()
-	wait, seq := lookAgain, m.lacks()
-	if owed && seq == m.asked {
-		wait = m.wait
-	}
-	soon := m.looked != 0 && n.now() < m.looked+wait
-	if err == nil && !owed || soon {
-		return
-	}
-	if err != nil {
-		n.log.Warn("mirror's file is not usable any more", "channel", m.name, "err", err)
-	}
-	m.looked = n.now()
-	if err == nil {
-		m.asked, m.wait = seq, min(2*wait, lookSeldom)
-		l.send(m.update(true))
-		return
-	}
-	n.unsubscribe(l, m.subID)
-	n.changed = true
-}
-
-// lacks is the newest frame that came and is not in the file, 0 when there is none.
-func (m *mirror) lacks() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.lacking.seq
-}
-
-// update tells the origin the quality of service of the subscription and what
-// the mirror holds; owed asks for the newest frame once more.
-func (m *mirror) update(owed bool) wire.Update {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return wire.Update{ID: m.subID, QoS: m.qos.Wire(), HaveSeq: m.tag.Seq, Owed: owed}
-}
 
 // wedgedAfter is how long a broadcast may hang before the mirror's file is
 // given up: a local reader was killed while it waited (ach-abi: "What goes
@@ -81,16 +18,16 @@ func (m *mirror) update(owed bool) wire.Update {
 const wedgedAfter = time.Second
 
 // look returns why the mirror's file cannot be used any more, and replaces one
-// of ours that cannot be written or whose waiters cannot be woken. owed means
-// that the file lacks the newest frame.
-func (m *mirror) look() (owed bool, err error) {
+// of ours that cannot be written or whose waiters cannot be woken. lacks is the newest frame
+// that came and is not in the file, 0 for none; owed: the origin is to be asked for it.
+func (m *mirror) look() (lacks uint64, owed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case m.planned != nil:
-		return false, nil
+		return m.lacking.seq, false, nil
 	case m.w == nil:
-		return false, errors.New("it is not open")
+		return m.lacking.seq, false, errors.New("it is not open")
 	}
 	m.lookAtFile()
 	err = m.ch.Check() // first: a file that is not there any more is not to be replaced
@@ -98,19 +35,10 @@ func (m *mirror) look() (owed bool, err error) {
 	case m.owned && errors.Is(err, localach.ErrDirty):
 		err = m.replace("somebody died while writing into it", 0)
 	case err == nil && m.owned && m.w.Stuck() > wedgedAfter:
-		m.log.Warn("mirror wedged: a local reader was killed while it waited", "channel", m.name)
+		m.Log.Warn("mirror wedged: a local reader was killed while it waited", "channel", m.Name)
 		err = m.replace("wedged", 0)
 	}
-	return m.owed && !m.waiting, err
-}
-
-// whatHelps says what is to be done about a channel of this host that is corrupt. A mirror that was being written when its
-// daemon was killed needs nobody's help: look replaces its file.
-func (l *local) whatHelps(err error) string {
-	if errors.Is(err, localach.ErrDirty) && l.tag != (localach.Tag{}) {
-		return "it is a mirror, and is being healed: its file is made anew as soon as its origin is heard"
-	}
-	return fmt.Sprintf("remove it with `achbridge channel rm %s` and let its publisher make it anew", l.name)
+	return m.lacking.seq, m.owed && !m.waiting, err
 }
 
 // replace needs m.mu. It puts a new file with room for frames of size bytes
@@ -122,10 +50,10 @@ func (m *mirror) replace(why string, size int) error {
 	if !m.owned && size > 0 {
 		g := m.ch.Geometry()
 		larger := localach.Geometry{FrameCount: g.FrameCount, FrameSize: size}.Grow()
-		return fmt.Errorf("%s: a frame of %d bytes %w, it holds %d; achbridge did not make it, so make it anew, larger: %v", m.name, size, errFrameSize, dataBytes(g), larger)
+		return fmt.Errorf("%s: a frame of %d bytes %w, it holds %d; achbridge did not make it, so make it anew, larger: %v", m.Name, size, errFrameSize, dataBytes(g), larger)
 	}
 	if !m.owned {
-		return fmt.Errorf("%s: %s, and achbridge did not make it: make it anew", m.name, why)
+		return fmt.Errorf("%s: %s, and achbridge did not make it: make it anew", m.Name, why)
 	}
 	old, oldWriter := m.ch, m.w
 	err := old.Check()
@@ -149,14 +77,14 @@ func (m *mirror) replace(why string, size int) error {
 	if err != nil {
 		return err
 	}
-	m.space.add(-fileBytes(old.Geometry()), m.wide)
+	m.Space.add(-fileBytes(old.Geometry()), m.wide)
 	m.least = max(m.least, m.tag.Seq)
 	m.ch, m.w, m.putSeq, m.contest.seen = ch, ch.Writer(), 0, 0
 	m.without(m.tag.Seq, m.held)
 	m.tag = tag
 	m.replaced++
 	m.tellEmpty()
-	m.events.Tell(slog.LevelWarn, "mirror replaced", m.event(status.EventMirrorReplaced, why), "cause", why)
+	m.Events.Tell(slog.LevelWarn, "mirror replaced", m.event(status.EventMirrorReplaced, why), "cause", why)
 	m.discard(old, oldWriter)
 	return nil
 }
@@ -208,7 +136,7 @@ func (m *mirror) complain(message string, err error) {
 		return
 	}
 	m.complained = now
-	m.events.Tell(slog.LevelError, message, m.event(status.EventRefused, message+": "+err.Error()), "err", err)
+	m.Events.Tell(slog.LevelError, message, m.event(status.EventRefused, message+": "+err.Error()), "err", err)
 }
 
 // kept is the newest frame that came while the mirror's lock was taken.
@@ -252,7 +180,7 @@ func (m *mirror) putPending() bool {
 	if p := &m.pending; !p.until.IsZero() && time.Now().After(p.until) {
 		p.late = true
 	}
-	if m.pending.seq != 0 && m.qos.Class == rule.Command && m.clock.slept(m.pending.at) {
+	if m.pending.seq != 0 && m.qos.Class == rule.Command && m.Clock.slept(m.pending.at) {
 		m.pending.late = true
 	}
 	switch {

@@ -55,7 +55,7 @@ func TestReplacedMirrorNeverGoesBack(t *testing.T) {
 	m := testMirror(t, dir, "m")
 	m.put(came(7, frame(7, 64)))
 	makeDirty(t, dir, "m")
-	if owed, err := m.look(); err != nil || !owed {
+	if _, owed, err := m.look(); err != nil || !owed {
 		t.Fatalf("got owed %v, %v; want the newest frame owed to the new file", owed, err)
 	}
 	m.put(came(6, frame(6, 64)))
@@ -135,8 +135,8 @@ func TestNodeLeavesWhileAMirrorsLockIsTaken(t *testing.T) {
 	run.Go(func() { node.Run(ctx) })
 	m := testMirror(t, dir, "m")
 	node.call(func() {
-		m.spawn = node.work.Go
-		node.mirrors["m"] = m
+		m.Spawn = node.work.Go
+		node.mirrors["m"] = &binding{mirror: m}
 	})
 	takeLock(t, dir, "m")
 	m.put(came(1, frame(1, 64)))
@@ -163,7 +163,7 @@ func TestNewFileOfModeEveryGoesOnWhereTheOldOneEnded(t *testing.T) {
 		m.putNext(came(seq+1, frame(seq+1, 64)))
 	}
 	makeDirty(t, dir, "m")
-	if _, err := m.look(); err != nil || m.replaced != 1 {
+	if _, _, err := m.look(); err != nil || m.replaced != 1 {
 		t.Fatalf("got %v, %d times replaced, want a new file", err, m.replaced)
 	}
 	if have, _ := m.expect(1, rule.QoS{Mode: rule.Every}); have != 3 {

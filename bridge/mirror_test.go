@@ -33,7 +33,7 @@ func testMirror(t testing.TB, dir localach.Dir, name string) *mirror {
 // bareMirror is a mirror that has not opened anything yet.
 func bareMirror(dir localach.Dir, name string, spawn func(func())) *mirror {
 	log := slog.New(slog.DiscardHandler)
-	return &mirror{name: name, host: "robot", channel: name, dir: dir, space: newSpace(dir), log: log, events: &status.Journal{Log: log}, spawn: spawn}
+	return newMirror(mirrorConfig{Name: name, Host: "robot", Channel: name, Dir: dir, Space: newSpace(dir), Log: log, Events: &status.Journal{Log: log}, Spawn: spawn}, rule.QoS{}, nil)
 }
 
 // plannedMirror is one whose origin has not answered yet.
@@ -46,7 +46,7 @@ func plannedMirror(t testing.TB, dir localach.Dir, name string) *mirror {
 		work.Wait()
 	})
 	c := wire.Channel{Name: name, FrameCount: 16, FrameSize: 64, Epoch: 1}
-	if err := m.open(c, [16]byte{1}); err != nil {
+	if err := m.openFile(c, [16]byte{1}); err != nil {
 		t.Fatal(err)
 	}
 	m.expect(1, rule.QoS{})
@@ -163,11 +163,11 @@ func TestFrameThatWaitsForTheLockIsNotReportedAsPut(t *testing.T) {
 	m.put(came(1, frame(1, 64)))
 	takeLock(t, dir, "m")
 	m.put(came(2, frame(2, 64)))
-	if s := m.status(0); s.Seq != 1 {
+	if s := m.status(0, reading{}, ""); s.Seq != 1 {
 		t.Errorf("got frame %d in status while it waits, want 1", s.Seq)
 	}
 	freeLock(t, dir, "m")
-	eventually(t, "the frame that waited", time.Second, func() bool { return m.status(0).Seq == 2 })
+	eventually(t, "the frame that waited", time.Second, func() bool { return m.status(0, reading{}, "").Seq == 2 })
 }
 
 func TestFailureIsForgottenWithTheNextGoodPut(t *testing.T) {
@@ -175,12 +175,12 @@ func TestFailureIsForgottenWithTheNextGoodPut(t *testing.T) {
 	m := testMirror(t, dir, "m")
 	makeDirty(t, dir, "m")
 	m.put(came(1, frame(1, 64)))
-	if m.status(0).Reason == "" {
+	if m.status(0, reading{}, "").Reason == "" {
 		t.Error("a put into a dirty file gave no reason")
 	}
 	poke(t, dir, "m", dirtyWord, []byte{0})
 	m.put(came(2, frame(2, 64)))
-	if s := m.status(0); s.Reason != "" || s.Seq != 2 {
+	if s := m.status(0, reading{}, ""); s.Reason != "" || s.Seq != 2 {
 		t.Errorf("got reason %q at frame %d after a good put, want none at 2", s.Reason, s.Seq)
 	}
 }
@@ -213,7 +213,7 @@ func TestLocalReadersKilledWhileTheyWaitStallNoMirror(t *testing.T) {
 			m.put(came(seq, frame(seq, 64)))
 			worst = max(worst, time.Since(begin))
 		}
-		if _, err := m.look(); err != nil {
+		if _, _, err := m.look(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,10 +12,21 @@ import (
 	"achbridge/wire"
 )
 
-// open makes the mirror's file usable for what c, first put by node, describes: its
+// open makes the files of the mirror usable for what c, first put by node, describes: its
+// own and, if that is wanted, its companion's. wide is as whose its memory is counted, as
+// for space.take. An error says why there can be none.
+func (m *mirror) open(c wire.Channel, node [16]byte, wide string, meta bool) error {
+	m.countFor(wide)
+	if err := m.openFile(c, node); err != nil {
+		return err
+	}
+	return m.accompany(meta)
+}
+
+// openFile makes the mirror's file usable for what c, first put by node, describes: its
 // own file is taken up again, a missing one is planned if there is room for it, and
 // made when the origin lets us read (make); any other is left alone.
-func (m *mirror) open(c wire.Channel, node [16]byte) error {
+func (m *mirror) openFile(c wire.Channel, node [16]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ch != nil {
@@ -29,10 +40,10 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 		}
 	}
 	m.closeFile()
-	if err := localach.CheckName(m.name); err != nil {
+	if err := localach.CheckName(m.Name); err != nil {
 		return fmt.Errorf("%w; give it another with --as NAME", err)
 	}
-	id := localach.Tag{Node: node, Channel: channelHash(m.host, m.channel)}
+	id := localach.Tag{Node: node, Channel: channelHash(m.Host, m.Channel)}
 	ch, err := m.takeUp()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -43,12 +54,12 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 		return m.planFor(geometryOf(c))
 	case err == nil && isMeta(ch):
 		ch.Close()
-		return fmt.Errorf("%s: it is the companion of another mirror, which has meta; give this one another name with --as", m.name)
+		return fmt.Errorf("%s: it is the companion of another mirror, which has meta; give this one another name with --as", m.Name)
 	case err == nil && ch.Tag() == (localach.Tag{}):
 		m.owned = false
-		if !rule.Matches(m.adopt, m.name) {
+		if !rule.Matches(m.adopt, m.Name) {
 			ch.Close()
-			return fmt.Errorf("%s: there is a channel of that name that is not a mirror; remove it, choose another name with --as, or allow writing into it with --adopt %s", m.name, m.name)
+			return fmt.Errorf("%s: there is a channel of that name that is not a mirror; remove it, choose another name with --as, or allow writing into it with --adopt %s", m.Name, m.Name)
 		}
 		if err := ch.Check(); err != nil {
 			ch.Close()
@@ -60,9 +71,9 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 		}
 	case err == nil:
 		m.owned = true
-		m.space.add(fileBytes(ch.Geometry()), m.wide)
+		m.Space.add(fileBytes(ch.Geometry()), m.wide)
 	case errors.Is(err, localach.ErrCorrupt):
-		err = fmt.Errorf("%s: %w; remove it with `achbridge channel rm %s`", m.name, err, m.name)
+		err = fmt.Errorf("%s: %w; remove it with `achbridge channel rm %s`", m.Name, err, m.Name)
 	}
 	if err != nil {
 		return err
@@ -74,7 +85,7 @@ func (m *mirror) open(c wire.Channel, node [16]byte) error {
 // takeUp opens the file that is there. It has all its memory then: no put will
 // meet a hole.
 func (m *mirror) takeUp() (*localach.Channel, error) {
-	ch, err := m.dir.TryOpen(m.name)
+	ch, err := m.Dir.TryOpen(m.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -88,12 +99,12 @@ func (m *mirror) takeUp() (*localach.Channel, error) {
 // planFor has the file made as soon as it is needed, or says why there is no room for
 // it. Needs m.mu.
 func (m *mirror) planFor(g localach.Geometry) error {
-	cfg := localach.CreateConfig{Geometry: g.Grow(), Mode: fs.FileMode(m.mode)}
+	cfg := localach.CreateConfig{Geometry: g.Grow(), Mode: fs.FileMode(m.Mode)}
 	size := fileBytes(cfg.Geometry)
-	if err := m.space.take(size, m.wide); err != nil {
-		return fmt.Errorf("%s: %w", m.name, err)
+	if err := m.Space.take(size, m.wide); err != nil {
+		return fmt.Errorf("%s: %w", m.Name, err)
 	}
-	m.space.add(-size, m.wide)
+	m.Space.add(-size, m.wide)
 	m.planned = &cfg
 	return nil
 }
@@ -114,7 +125,7 @@ func (m *mirror) make() error {
 	m.ch, m.w, m.putSeq = ch, ch.Writer(), ch.LastSeq()
 	m.contest.seen = m.putSeq
 	if err := m.attend(m.qos.Meta); err != nil {
-		_ = m.dir.Unlink(m.name) // made a moment ago: there is to be no mirror without it
+		_ = m.Dir.Unlink(m.Name) // made a moment ago: there is to be no mirror without it
 		m.closeFile()
 		m.planned = &cfg
 		return err
@@ -125,12 +136,12 @@ func (m *mirror) make() error {
 // create makes a file if there is room for it. Needs m.mu.
 func (m *mirror) create(cfg localach.CreateConfig) (*localach.Channel, error) {
 	size := fileBytes(cfg.Geometry)
-	if err := m.space.take(size, m.wide); err != nil {
-		return nil, fmt.Errorf("%s: %w", m.name, err)
+	if err := m.Space.take(size, m.wide); err != nil {
+		return nil, fmt.Errorf("%s: %w", m.Name, err)
 	}
-	ch, err := m.dir.Create(m.name, cfg)
+	ch, err := m.Dir.Create(m.Name, cfg)
 	if err != nil {
-		m.space.add(-size, m.wide)
+		m.Space.add(-size, m.wide)
 	}
 	return ch, err
 }
@@ -162,9 +173,9 @@ func (m *mirror) remember() error {
 	if m.puts != nil {
 		return nil
 	}
-	r, err := openPutRecord(m.dir, m.name)
+	r, err := openPutRecord(m.Dir, m.Name)
 	if err != nil {
-		return fmt.Errorf("%s: what is put into it cannot be remembered: %w", m.name, err)
+		return fmt.Errorf("%s: what is put into it cannot be remembered: %w", m.Name, err)
 	}
 	m.puts = r
 	return nil
@@ -196,9 +207,9 @@ func (m *mirror) remove() error {
 	case gone:
 		return nil
 	case m.ch == nil || !m.owned || m.ch.Tag() == (localach.Tag{}) || errors.Is(m.ch.Check(), localach.ErrReplaced):
-		return fmt.Errorf("%s is not mirrored any more, but its file stays: achbridge did not make it; remove it with `achbridge channel rm %s`", m.name, m.name)
+		return fmt.Errorf("%s is not mirrored any more, but its file stays: achbridge did not make it; remove it with `achbridge channel rm %s`", m.Name, m.Name)
 	}
-	return m.dir.Unlink(m.name)
+	return m.Dir.Unlink(m.Name)
 }
 
 // gone reports that there is no file under the mirror's name. Needs m.mu.
@@ -206,7 +217,7 @@ func (m *mirror) gone() bool {
 	if m.ch != nil {
 		return errors.Is(m.ch.Check(), localach.ErrUnlinked)
 	}
-	ch, err := m.dir.TryOpen(m.name)
+	ch, err := m.Dir.TryOpen(m.Name)
 	if err == nil {
 		ch.Close()
 	}
@@ -222,14 +233,14 @@ func (m *mirror) closeFile() {
 	w, ch := m.w, m.ch
 	m.w, m.ch = nil, nil
 	if m.owned {
-		m.space.add(-fileBytes(ch.Geometry()), m.wide)
+		m.Space.add(-fileBytes(ch.Geometry()), m.wide)
 	}
 	m.letGo(ch, w)
 }
 
 // letGo closes a file in a goroutine of its own: a broadcast of the writer may hang.
 func (m *mirror) letGo(ch *localach.Channel, w *localach.Writer) {
-	m.spawn(func() {
+	m.Spawn(func() {
 		w.Close()
 		ch.Close()
 	})
@@ -237,7 +248,7 @@ func (m *mirror) letGo(ch *localach.Channel, w *localach.Writer) {
 
 // discard is letGo of a file that was replaced: those who have it open get CORRUPT.
 func (m *mirror) discard(ch *localach.Channel, w *localach.Writer) {
-	m.spawn(func() {
+	m.Spawn(func() {
 		ch.Poison()
 		w.Close()
 		ch.Close()
@@ -252,7 +263,7 @@ func (m *mirror) close(closed func()) bool {
 		m.shut()
 		return true
 	}
-	m.spawn(func() {
+	m.Spawn(func() {
 		for range lastTrials {
 			time.Sleep(busyRetry)
 			if !m.putLast() {
@@ -274,6 +285,16 @@ func (m *mirror) shut() {
 	if m.puts != nil {
 		m.puts.close()
 		m.puts = nil
+	}
+}
+
+// countFor sets as whose the memory of the mirror's file is counted, if there is none yet:
+// for host as in space.take.
+func (m *mirror) countFor(host string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ch == nil {
+		m.wide = host
 	}
 }
 

@@ -41,7 +41,7 @@ type Node struct {
 	spares   map[trust.NodeID]*link // see second_link.go; where there is one, there is a link
 	asked    []rule.Mirror          // wishes that were asked for while it ran; those of the configuration are in cfg
 	pushes   []*push
-	mirrors  map[string]*mirror
+	mirrors  map[string]*binding
 	ending   map[string]bool // mirrors that are none any more, and have not let go of their files yet
 	made     uint32          // mirrors, in this run
 	books    map[bookKey]*ledger.Book
@@ -100,7 +100,7 @@ func New(cfg Config) (*Node, error) {
 		peers:    make(map[string]*peer),
 		links:    make(map[trust.NodeID]*link),
 		spares:   make(map[trust.NodeID]*link),
-		mirrors:  make(map[string]*mirror),
+		mirrors:  make(map[string]*binding),
 		ending:   make(map[string]bool),
 
 		pins:      make(map[string]trust.NodeID),
@@ -186,7 +186,7 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	cancel()
 	close(n.ended)
 	for _, m := range n.mirrors {
-		if m.peek {
+		if m.Temporary {
 			_ = m.remove() // it is gone already, or goes now
 		}
 		m.close(func() {}) // first: what waits for a mirror's lock ends by this

@@ -70,9 +70,7 @@ func (n *Node) apply(cfg Config) {
 		n.localChanged(name)
 	}
 	for _, m := range n.mirrors {
-		m.mu.Lock()
-		m.adopt = cfg.Adopt
-		m.mu.Unlock()
+		m.setAdopt(cfg.Adopt)
 		if m.link == nil {
 			m.retry = 0
 		}

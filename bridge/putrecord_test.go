@@ -29,12 +29,11 @@ import (
 func bareAdopted(dir localach.Dir, name string, adopted bool) (*mirror, error) {
 	var work sync.WaitGroup
 	quiet := slog.New(slog.DiscardHandler)
-	m := &mirror{name: name, host: "robot", channel: name, dir: dir, space: newSpace(dir), log: quiet,
-		events: &status.Journal{Log: quiet}, spawn: work.Go}
+	m := newMirror(mirrorConfig{Name: name, Host: "robot", Channel: name, Dir: dir, Space: newSpace(dir), Log: quiet, Events: &status.Journal{Log: quiet}, Spawn: work.Go}, rule.QoS{}, nil)
 	if adopted {
 		m.adopt = []string{name}
 	}
-	if err := m.open(wire.Channel{Name: name, FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}); err != nil {
+	if err := m.openFile(wire.Channel{Name: name, FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}); err != nil {
 		return nil, err
 	}
 	m.expect(1, rule.QoS{})
@@ -173,7 +172,7 @@ func TestAdoptedChannelThatWasInitialisedAgainIsBegunAnew(t *testing.T) {
 		t.Fatalf("got %v, want that it was initialised again", err)
 	}
 	lastSeq(20)
-	if err := m.open(wire.Channel{Name: "goal", FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}); err != nil {
+	if err := m.openFile(wire.Channel{Name: "goal", FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}); err != nil {
 		t.Fatal(err)
 	}
 	if m.tag.Seq != 0 {

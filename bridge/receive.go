@@ -12,8 +12,8 @@ import (
 // inbound is one subscription of ours on one link. Its assembly belongs to
 // the goroutine of receive.
 type inbound struct {
-	m        *mirror
-	epoch    uint64
+	feed     feed
+	m        *binding
 	limit    int    // bytes of the largest frame the origin's channel can hold
 	have     uint64 // HaveSeq of our Subscribe
 	assembly fresh.Assembly
@@ -70,7 +70,7 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 		switch e.Kind {
 		case wire.KindFrame:
 			cargo = max(cargo, fresh.Frames)
-			if in := l.inbound(e.Frame.Sub); in != nil && uint32(in.epoch) == e.Frame.Epoch {
+			if in := l.inbound(e.Frame.Sub); in != nil && uint32(in.feed.epoch) == e.Frame.Epoch {
 				l.put(in, at, e.Frame, e.Frame.Data)
 			}
 		case wire.KindPart:
@@ -111,13 +111,13 @@ func (l *link) put(in *inbound, at reading, f wire.Frame, data []byte) {
 		in.m.refuseFrame(err)
 		return
 	}
-	in.m.put(arrival{from: in, epoch: in.epoch, seq: f.Seq, captured: f.Captured, owed: f.Owed, at: at, data: data, sent: sent})
+	in.m.put(arrival{from: &in.feed, epoch: in.feed.epoch, seq: f.Seq, captured: f.Captured, owed: f.Owed, at: at, data: data, sent: sent})
 }
 
 // takePart reports whether the part made its frame complete.
 func (l *link) takePart(at reading, p wire.Part) bool {
 	in := l.inbound(p.Sub)
-	if in == nil || uint32(in.epoch) != p.Epoch || p.Size > in.limit {
+	if in == nil || uint32(in.feed.epoch) != p.Epoch || p.Size > in.limit {
 		return false
 	}
 	frame := in.assembly.Add(p)

@@ -87,7 +87,7 @@ func TestOlderFrameInTimeDoesNotPayTheDebt(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
 	m.put(lateFor(2, false))
 	m.put(came(1, frame(1, 64)))
-	if owed, err := m.look(); !owed || err != nil {
+	if _, owed, err := m.look(); !owed || err != nil {
 		t.Errorf("got owed %v, %v; frame 2 came late and nothing replaced it: want it owed", owed, err)
 	}
 	m.put(lateFor(2, true))
@@ -127,9 +127,9 @@ func TestFrameThatWaitsForTheLockWhenTheLinkEndsIsCountedOnce(t *testing.T) {
 func TestDebtThatIsPaidBeforeTheOriginHearsOfItIsCountedOnce(t *testing.T) {
 	m := testMirror(t, testDir(t), "m")
 	m.put(lateFor(1, false))
-	m.hear(ledger.Accounts{Offered: 1, Delivered: 1})
+	m.hear(ledger.Accounts{Offered: 1, Delivered: 1}, "")
 	m.put(lateFor(1, true))
-	got := m.status(0).Accounts
+	got := m.status(0, reading{}, "").Accounts
 	if got.Settled()+got.InFlight != got.Offered || got.Late != 0 || got.LateKept != 1 {
 		t.Errorf("got %+v, want one frame kept late and none late", got)
 	}

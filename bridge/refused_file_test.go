@@ -98,14 +98,14 @@ func TestFileOfAMirrorIsMadeByWhatComesFirst(t *testing.T) {
 	if _, err := other.begin(1, 1, have); err != nil || ch.LastSeq() != 0 {
 		t.Errorf("got %v and a channel at %d, want none of it written", err, ch.LastSeq())
 	}
-	if _, err := other.look(); err == nil {
+	if _, _, err := other.look(); err == nil {
 		t.Error("the mirror, which has no file, looks good")
 	}
 }
 
 func TestMirrorWaitsForTheOriginsWordWithoutAFile(t *testing.T) {
 	m := plannedMirror(t, testDir(t), "m")
-	if owed, err := m.look(); owed || err != nil {
+	if _, owed, err := m.look(); owed || err != nil {
 		t.Errorf("got %v, %v, want nothing to mend", owed, err)
 	}
 }

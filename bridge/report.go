@@ -15,7 +15,7 @@ import (
 // summed up by the caller, some 50 µs for each mirror, while the node goes on.
 func (n *Node) Status() status.Report {
 	var s status.Report
-	var mirrors map[string]*mirror
+	var mirrors map[string]*binding
 	n.call(func() { s, mirrors = n.status(), maps.Clone(n.mirrors) })
 	for i := range s.Mirrors {
 		if m := mirrors[s.Mirrors[i].Name]; m != nil {
@@ -49,7 +49,7 @@ func (n *Node) status() status.Report {
 		s.Exports = append(s.Exports, exports...)
 	}
 	for _, m := range n.mirrors {
-		s.Mirrors = append(s.Mirrors, m.status(now))
+		s.Mirrors = append(s.Mirrors, m.mirror.status(now, m.reading(now), m.silence(now)))
 	}
 	s.Mirrors = append(s.Mirrors, n.missing()...)
 	for _, p := range n.pushes {
@@ -102,53 +102,12 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 	return s, exports
 }
 
-func (m *mirror) status(now time.Duration) status.Mirror {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := status.Mirror{
-		Host: m.host, Channel: m.channel, Name: m.name, State: m.stateNow(), Reason: m.reason, Cause: m.cause,
-		Bytes: m.bytes, TransitMs: m.transitMs(), OriginCause: m.originCause, LockWaitS: m.waits.Total(now).Seconds(),
-		QoS: m.qos.WithoutFrame(), Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign, Safe: m.vigil.safe, Temporary: m.peek,
+// silence says why the mirror is not fed though there is a link; empty: nothing of the kind.
+func (m *binding) silence(now time.Duration) string {
+	if m.link == nil || !m.link.silent {
+		return ""
 	}
-	m.showStale(&s)
-	if m.link != nil {
-		if m.link.silent && m.state == status.MirrorLive {
-			s.Reason, s.Cause = m.link.silentText(now), status.CausePeerSilent
-		}
-		m.learn(m.link.clockAt(now))
-	}
-	m.showContest(&s)
-	s.AgeMs = m.ages.now(now)
-	period, known := m.pace.Period(m.qos.MaxRate.Interval())
-	s.PeriodMs, s.DueMs = status.Due(s.AgeMs, period, known)
-	return s
-}
-
-// stateNow needs m.mu, and belongs to the node's goroutine.
-func (m *mirror) stateNow() status.MirrorState {
-	switch {
-	case m.state != status.MirrorLive:
-		return cmp.Or(m.state, status.MirrorWaiting)
-	case m.link != nil && m.link.silent:
-		return status.MirrorWaiting
-	case m.refusesAll(time.Now()):
-		return status.MirrorRefused
-	case m.vigil.stale:
-		return status.MirrorStale
-	}
-	return status.MirrorLive
-}
-
-// showStale needs m.mu.
-func (m *mirror) showStale(s *status.Mirror) {
-	if !m.vigil.stale {
-		return
-	}
-	now := time.Now()
-	s.StaleS = now.Sub(m.vigil.last.Add(m.qos.Deadline)).Seconds()
-	if s.State == status.MirrorStale {
-		s.Reason = cmp.Or(s.Reason, m.staleText(now))
-	}
+	return m.link.silentText(now)
 }
 
 // missing are the wishes for one exact channel that nothing serves yet.

@@ -114,9 +114,9 @@ func TestMirrorsAccountAddsUpWhateverItsOriginTells(t *testing.T) {
 	} {
 		m := testMirror(t, testDir(t), "m")
 		m.put(came(1, frame(1, 64)))
-		m.hear(told)
+		m.hear(told, "")
 		m.put(came(2, frame(2, 64)))
-		a := m.status(0).Accounts
+		a := m.status(0, reading{}, "").Accounts
 		sum := new(big.Int)
 		for _, n := range []uint64{a.Delivered, a.LateKept, a.Superseded, a.RateLimited, a.Expired, a.Lost, a.Late, a.Refused, a.Overflow, a.InFlight} {
 			sum.Add(sum, new(big.Int).SetUint64(n))

@@ -17,13 +17,6 @@ const maxMirror = 1 << 30
 // smallMirror is up to how much shared memory a mirror counts as small.
 const smallMirror = 1 << 20
 
-// maxAssembly bounds the memory in which one peer's large frames are put
-// together: one frame of each subscription.
-const maxAssembly = 256 << 20
-
-// maxWideAssembly is the part of it for channels above smallMirror that no wish names.
-const maxWideAssembly = maxAssembly * 3 / 4
-
 // space keeps mirrors, whose size is a peer's word, from filling the channel
 // directory: together they take at most half of what would be free there
 // without them. What patterns and pushes bring that is not small leaves room in that
@@ -123,46 +116,11 @@ func (s *space) count(size int64, host string) {
 	}
 }
 
-// countFor sets as whose the memory of the mirror's file is counted, if there is none yet:
-// for host as in space.take.
-func (m *mirror) countFor(host string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.ch == nil {
-		m.wide = host
-	}
-}
-
 // fileBytes is about what a channel takes: its header, index and data, in pages.
 func fileBytes(g localach.Geometry) int64 {
 	const header, page = 512, 4096
 	return (header + int64(g.FrameCount)*int64(g.FrameSize+24) + page - 1) / page * page
 }
 
-// dataSize is the largest frame a channel can hold, in bytes.
-func dataSize(c wire.Channel) int { return c.FrameCount * c.FrameSize }
-
-// assembling is how much memory l's subscriptions may need for large frames.
-func (l *link) assembling() (bytes int) {
-	for _, m := range l.subs {
-		bytes += largestFrame(m.origin)
-	}
-	return bytes
-}
-
-// mayAssemble says why there is no memory for large frames of c; host as for space.take.
-func (l *link) mayAssemble(c wire.Channel, host string) error {
-	most, cure := maxAssembly, "mirror fewer of its channels"
-	if host != "" && largestFrame(c) > smallMirror {
-		most, cure = maxWideAssembly, "name the channel in a wish of its own, or "+cure
-	}
-	sum := l.assembling() + largestFrame(c)
-	if sum <= most {
-		return nil
-	}
-	return fmt.Errorf("%s/%s: frames of up to %d KiB, with those of the other mirrors of %s %d MiB, are %w: it may have %d MiB under way; %s",
-		l.host, c.Name, largestFrame(c)>>10, l.host, sum>>20, errTooMuch, most>>20, cure)
-}
-
 // largestFrame is the largest that may come of a channel, in bytes.
-func largestFrame(c wire.Channel) int { return min(dataSize(c), wire.MaxFrame) }
+func largestFrame(c wire.Channel) int { return min(c.FrameCount*c.FrameSize, wire.MaxFrame) }

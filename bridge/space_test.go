@@ -41,9 +41,9 @@ func TestMirrorForWhichThereIsNoRoomIsRefusedByName(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.put(came(1, frame(1, 64)))
-	m.space.free = func() (int64, error) { return 20_000, nil }
+	m.Space.free = func() (int64, error) { return 20_000, nil }
 	m.put(came(2, frame(2, 5000)))
-	if s := m.status(0); s.Seq != 1 || !strings.Contains(s.Reason, "m: no room in") {
+	if s := m.status(0, reading{}, ""); s.Seq != 1 || !strings.Contains(s.Reason, "m: no room in") {
 		t.Errorf("got frame %d, reason %q; want the small file kept and a reason that names it", s.Seq, s.Reason)
 	}
 }
@@ -51,11 +51,11 @@ func TestMirrorForWhichThereIsNoRoomIsRefusedByName(t *testing.T) {
 func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 	huge := wire.Channel{Name: "huge", FrameCount: 16, FrameSize: 16 << 20}
 	n := &Node{log: slog.New(slog.DiscardHandler)}
-	l := &link{n: n, host: "robot", subs: map[uint32]*mirror{}}
+	l := &link{n: n, host: "robot", subs: map[uint32]*binding{}}
 	for id := range uint32(maxAssembly / wire.MaxFrame) {
-		l.subs[id] = &mirror{origin: huge}
+		l.subs[id] = &binding{origin: huge}
 	}
-	m := &mirror{name: "robot.huge"}
+	m := &binding{mirror: bareMirror("", "robot.huge", nil)}
 	if err := n.openMirror(m, l, huge, rule.QoS{}); err == nil || !strings.Contains(err.Error(), "robot/huge") {
 		t.Errorf("got %v, want a refusal that names the channel", err)
 	}
@@ -64,7 +64,7 @@ func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 // A giant that came first keeps out neither what is small nor what is named.
 func TestGiantsLeaveMemoryForLargeFramesOfOthers(t *testing.T) {
 	n := &Node{log: slog.New(slog.DiscardHandler), asked: []rule.Mirror{{Host: "robot", Channel: "*"}, {Host: "robot", Channel: "map"}}}
-	l := &link{n: n, host: "robot", subs: map[uint32]*mirror{}}
+	l := &link{n: n, host: "robot", subs: map[uint32]*binding{}}
 	of := func(name string, size int) wire.Channel {
 		return wire.Channel{Name: name, FrameCount: 1, FrameSize: size, Epoch: 1}
 	}
@@ -77,8 +77,8 @@ func TestGiantsLeaveMemoryForLargeFramesOfOthers(t *testing.T) {
 		{of("imu", 1<<20), true}, {of("map", 60<<20), true}, {of("camera", 1<<20), true}, {of("joints", 1<<20), true},
 		{of("state", 1<<20), true}, {of("arm", 512<<10), false},
 	} {
-		m := bareMirror(dir, "robot."+step.c.Name, func(f func()) { f() })
-		m.space.free = func() (int64, error) { return 8 << 30, nil }
+		m := &binding{mirror: bareMirror(dir, "robot."+step.c.Name, func(f func()) { f() })}
+		m.Space.free = func() (int64, error) { return 8 << 30, nil }
 		err := n.openMirror(m, l, step.c, rule.QoS{})
 		if (err == nil) != step.fits || err != nil && (causeOf(err) != status.CauseLimit || !strings.Contains(err.Error(), "robot/"+step.c.Name)) {
 			t.Errorf("%s: got %v, cause %q, want it taken: %v", step.c.Name, err, causeOf(err), step.fits)

@@ -54,7 +54,7 @@ func (m *mirror) watchDeadline() {
 	}
 	wake, done := make(chan struct{}, 1), make(chan struct{})
 	v.wake, v.done = wake, done
-	m.spawn(func() {
+	m.Spawn(func() {
 		t := time.NewTimer(0)
 		defer t.Stop()
 		for {
@@ -121,7 +121,7 @@ func (m *mirror) tellStale(now time.Time) time.Duration {
 			v.calm = leastCalm
 		}
 		v.calm = min(v.calm, mostCalm)
-		m.events.Tell(slog.LevelWarn, "mirror stale", m.event(status.EventMirrorStale, m.staleText(now)), "deadline", m.qos.Deadline, "on_stale", m.qos.OnStale.String())
+		m.Events.Tell(slog.LevelWarn, "mirror stale", m.event(status.EventMirrorStale, m.staleText(now)), "deadline", m.qos.Deadline, "on_stale", m.qos.OnStale.String())
 		v.told, v.toldAt, v.lapses = true, now, 0
 		return longWait
 	}
@@ -136,11 +136,11 @@ func (m *mirror) tellStale(now time.Time) time.Duration {
 	if v.lapses > 0 && (fresh <= 0 || misses <= 0) {
 		e := m.event(status.EventDeadlineMissed, fmt.Sprintf("no frame within its deadline of %v, %d more times", m.qos.Deadline, v.lapses))
 		e.Count = v.lapses
-		m.events.Tell(slog.LevelWarn, "deadline missed", e, "deadline", m.qos.Deadline, "count", v.lapses)
+		m.Events.Tell(slog.LevelWarn, "deadline missed", e, "deadline", m.qos.Deadline, "count", v.lapses)
 		v.toldAt, v.lapses, misses = now, 0, longWait
 	}
 	if fresh <= 0 {
-		m.events.Tell(slog.LevelInfo, "mirror fresh", m.event(status.EventMirrorFresh, fmt.Sprintf("frames have come in time for %v", now.Sub(v.ended).Round(10*time.Millisecond))))
+		m.Events.Tell(slog.LevelInfo, "mirror fresh", m.event(status.EventMirrorFresh, fmt.Sprintf("frames have come in time for %v", now.Sub(v.ended).Round(10*time.Millisecond))))
 		v.told, v.toldAt = false, now
 		return longWait
 	}

@@ -88,13 +88,13 @@ func TestCommandThatWaitedForTheLockIsNotPutAfterTheRobotWasSuspended(t *testing
 	dir := testDir(t)
 	m := testMirror(t, dir, "goal")
 	var slept atomic.Int64
-	m.clock.suspended, m.clock.woke = func() time.Duration { return time.Duration(slept.Load()) }, func() {}
+	m.Clock.suspended, m.Clock.woke = func() time.Duration { return time.Duration(slept.Load()) }, func() {}
 	m.qos = rule.QoS{Class: rule.Command, Budget: time.Minute}
 	takeLock(t, dir, "goal")
 	m.put(arrival{epoch: 1, seq: 1, captured: 1, at: reading{now: 1, known: true}, data: []byte("go")})
 	slept.Store(int64(time.Hour))
 	freeLock(t, dir, "goal")
-	eventually(t, "what becomes of the command", time.Second, func() bool { return m.status(0).Accounts.Late == 1 })
+	eventually(t, "what becomes of the command", time.Second, func() bool { return m.status(0, reading{}, "").Accounts.Late == 1 })
 	if n := lastPut(t, dir, "goal"); n != 0 {
 		t.Errorf("%d frames were put, want none", n)
 	}

@@ -1,51 +1,13 @@
 package bridge
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
+	"io/fs"
 	"slices"
-	"strings"
-	"time"
 
 	"achbridge/bridge/rule"
-	"achbridge/bridge/status"
-	"achbridge/wire"
 )
-
-// bindMirrors gives every channel that a peer offers and somebody wants a
-// mirror and a subscription, and ends those that nothing justifies any more.
-func (n *Node) bindMirrors() {
-	n.dropUnwanted(Keep)
-	mirrored := n.mirrored()
-	for _, l := range n.links {
-		n.seek(l)
-		named := n.named(l)
-		for _, c := range n.inTurn(l) {
-			if l.full && !named[c.Name] && !mirrored[[2]string{l.host, c.Name}] {
-				continue
-			}
-			w, ok := n.wishFor(l.host, c.Name)
-			exact := w.Host == l.host && w.Channel == c.Name
-			if !ok || c.Closed && !exact && !mirrored[[2]string{l.host, c.Name}] {
-				continue // a pattern is for what there is to have; who names it is told why not
-			}
-			n.bind(l, c, w)
-		}
-	}
-	for _, l := range n.links {
-		n.endGone(l)
-	}
-}
-
-// endGone ends the subscriptions to what the peer of l does not offer any more.
-func (n *Node) endGone(l *link) {
-	for id, m := range l.subs {
-		if _, ok := l.catalog[m.channel]; !ok {
-			n.unsubscribe(l, id)
-			m.unbind(status.CauseNoChannel, fmt.Sprintf("%s does not offer %s now", m.host, m.channel))
-		}
-	}
-}
 
 // wishes are those that were asked for and those of the configuration.
 func (n *Node) wishes() []rule.Mirror {
@@ -113,166 +75,6 @@ func (n *Node) pushed() []rule.Mirror {
 	return list
 }
 
-// bind subscribes the mirror that w wishes for to channel c of l's peer, unless it
-// is already.
-func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
-	name := w.Name(l.host, c.Name)
-	m := n.mirrors[name]
-	if m == nil && n.ending[name] {
-		return // the safe frame of the former one goes before
-	}
-	if m == nil {
-		if why := n.roomForMirror(l, w.Host == l.host && w.Channel == c.Name); why != "" {
-			if !l.full {
-				l.refusal("mirror refused", status.Event{Channel: c.Name, Text: why})
-			}
-			l.full = true
-			return
-		}
-		n.mirrorsOf[l.host]++
-		n.made++
-		m = &mirror{
-			id: n.made, name: name, host: l.host, channel: c.Name, qos: w.QoS, mode: w.FileMode,
-			dir: n.cfg.Dir, space: n.space, adopt: n.cfg.Adopt, log: n.log, events: &n.events, spawn: n.work.Go, clock: n.clock,
-			peek: strings.HasPrefix(name, n.peekNames()),
-		}
-		n.mirrors[name] = m
-	}
-	switch {
-	case m.host != l.host || m.channel != c.Name:
-		n.rival(m, l, c)
-		return
-	case m.link != nil && m.link != l && (l.silent || !m.link.silent):
-		return // a second path to the same host
-	case m.link == nil && m.barred == (barred{c.Epoch, w.QoS}):
-		return // it would be refused again
-	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS):
-		return
-	case c.Origin != nil && c.Origin.Node == n.cfg.Node:
-		m.loop(l, status.CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")
-		return
-	}
-	if twin := n.twinOf(m, c); twin != nil {
-		m.loop(l, status.CauseRule, "it is mirrored here already, as "+twin.name)
-		return
-	}
-	if m.link != nil {
-		n.unsubscribe(m.link, m.subID)
-	}
-	if n.now() < m.retry && m.origin.Epoch == c.Epoch {
-		return
-	}
-	m.origin = c
-	if err := n.openMirror(m, l, c, w.QoS); err != nil {
-		n.noFile(l, m, err)
-		return
-	}
-	l.lastID++
-	m.link, m.subID = l, l.lastID
-	m.from = sourceOf(l, c)
-	if c.Origin == nil {
-		n.endDetours(m)
-	}
-	n.changed = true // the mirror may be offered again from now on
-	l.subs[m.subID] = m
-	m.changeClock(l.run)
-	n.adopted(m)
-	have, counted := m.expect(c.Epoch, w.QoS)
-	in := &inbound{m: m, epoch: c.Epoch, have: have, limit: largestFrame(c)}
-	m.feedFrom(in)
-	m.hush(l.silent)
-	m.watchDeadline()
-	l.setInbound(m.subID, in)
-	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have, QoS: w.QoS.Wire(), Held: counted.ToWire(m.id)})
-}
-
-// requalify gives a running subscription another quality of service. It reports
-// whether the mirror has to subscribe anew for it.
-func (m *mirror) requalify(l *link, qos rule.QoS) (anew bool) {
-	m.mu.Lock()
-	before := m.qos
-	if before.Mode == qos.Mode {
-		m.qos = qos
-	}
-	m.mu.Unlock()
-	if before.Mode == qos.Mode && before.Meta != qos.Meta && m.accompany(qos.Meta) != nil {
-		return true // it says why there
-	}
-	m.watchDeadline()
-	if before.Wire() != qos.Wire() && before.Mode == qos.Mode {
-		l.send(m.update(false))
-	}
-	return before.Mode != qos.Mode
-}
-
-// rival names a channel whose mirror would have a name that is taken, once.
-func (n *Node) rival(m *mirror, l *link, c wire.Channel) {
-	other := l.host + "/" + c.Name
-	if m.rivals[other] {
-		return
-	}
-	if m.rivals == nil {
-		m.rivals = make(map[string]bool)
-	}
-	m.rivals[other] = true
-	l.refusal("two channels want the same mirror", status.Event{Channel: c.Name, Mirror: m.name, Text: m.host + "/" + m.channel + " has it; give " + other + " another name with --as"})
-}
-
-// source is where a channel's frames were first put.
-type source struct {
-	node    [16]byte
-	channel string
-}
-
-func sourceOf(l *link, c wire.Channel) source {
-	if c.Origin != nil {
-		return source{c.Origin.Node, c.Origin.Channel}
-	}
-	return source{l.peer, c.Name}
-}
-
-// twinOf returns another mirror of the channel that c, offered as a mirror, is
-// a mirror of: what comes here a second time may have come round by ourselves.
-func (n *Node) twinOf(m *mirror, c wire.Channel) *mirror {
-	if c.Origin == nil {
-		return nil
-	}
-	for _, other := range n.mirrors {
-		if other != m && other.from == (source{c.Origin.Node, c.Origin.Channel}) {
-			return other
-		}
-	}
-	return nil
-}
-
-// endDetours ends the mirrors to which the frames of m came by way of others,
-// before they came directly.
-func (n *Node) endDetours(m *mirror) {
-	for _, other := range n.mirrors {
-		if other != m && other.from == m.from && other.link != nil {
-			l := other.link
-			n.unsubscribe(l, other.subID)
-			other.loop(l, status.CauseRule, "it is mirrored here already, as "+m.name)
-		}
-	}
-}
-
-func (n *Node) openMirror(m *mirror, l *link, c wire.Channel, qos rule.QoS) error {
-	origin := [16]byte(l.peer)
-	if c.Origin != nil {
-		origin = c.Origin.Node
-	}
-	host := n.broughtBy(l.host, c.Name)
-	if err := l.mayAssemble(c, host); err != nil {
-		return err
-	}
-	m.countFor(host)
-	if err := m.open(c, origin); err != nil {
-		return err
-	}
-	return m.accompany(qos.Meta)
-}
-
 // broughtBy is the host of a channel, or "" if somebody here names it: what a pattern
 // covers, or the host pushes, is as large as the host says.
 func (n *Node) broughtBy(host, channel string) string {
@@ -283,91 +85,66 @@ func (n *Node) broughtBy(host, channel string) string {
 	return host
 }
 
-// retryFile is how long after a file could not be made it is tried again.
-const retryFile = 500 * time.Millisecond
-
-// noFile notes that there can be no file for m's frames now, and tells it when that
-// begins.
-func (n *Node) noFile(l *link, m *mirror, err error) {
-	if m.retry == 0 {
-		l.refusal("mirror refused", status.Event{Channel: m.channel, Mirror: m.name, Text: err.Error()})
-	}
-	m.retry = n.now() + retryFile
-	m.refuse(causeOf(err), err.Error())
+func (n *Node) stillWanted(m *binding) bool {
+	w, ok := n.wishFor(m.Host, m.Channel)
+	return ok && w.Name(m.Host, m.Channel) == m.Name
 }
 
-// unsubscribe ends our subscription id on l.
-func (n *Node) unsubscribe(l *link, id uint32) {
-	m := l.subs[id]
-	if m == nil {
-		return
+// Mirror adds a wish. Channels that match it are mirrored as soon as a peer
+// offers them. It goes before the same of the configuration. One for the same
+// host, channel and name takes the place of the former: running mirrors get its
+// QoS without a gap, before Mirror returns. What the configuration denies is refused.
+func (n *Node) Mirror(m rule.Mirror) error {
+	if err := m.Check(); err != nil {
+		return err
 	}
-	delete(l.subs, id)
-	l.setInbound(id, nil)
-	l.send(wire.Unsubscribe{ID: id})
-	if m.link == l && m.subID == id {
-		m.link, m.subID = nil, 0
-	}
+	return n.change(func() error {
+		if found, ok := n.cfg.Mirrors.Denial(m.Host, m.Channel); ok {
+			return fmt.Errorf("mirror %s/%s: %s denies it", m.Host, m.Channel, cmp.Or(found.From, "the configuration"))
+		}
+		if i := slices.IndexFunc(n.asked, m.Same); i >= 0 {
+			n.asked[i] = m
+		} else {
+			n.asked = append(n.asked, m)
+		}
+		return nil
+	})
 }
 
-// dropUnwanted ends the mirrors that no wish covers.
-func (n *Node) dropUnwanted(fate Fate) error {
-	var errs []error
-	for name, m := range n.mirrors {
-		if n.stillWanted(m) {
-			m.parting = false
-			continue
-		}
-		if fate == Keep && n.part(m) {
-			continue
-		}
-		if m.link != nil {
-			n.unsubscribe(m.link, m.subID)
-		}
-		if m.peek {
-			_ = m.remove() // nobody is to wait for an answer
-		} else if fate == Remove {
-			errs = append(errs, m.remove())
-		}
-		later := func() {
-			n.post(func() { delete(n.ending, name); n.changed = true })
-		}
-		if !m.close(later) {
-			n.ending[name] = true
-		}
-		delete(n.mirrors, name)
-		if n.mirrorsOf[m.host]--; n.mirrorsOf[m.host] == 0 {
-			delete(n.mirrorsOf, m.host)
-		}
-		for _, l := range n.links {
-			l.full = false
-		}
-		n.adopted(m)
-	}
-	return errors.Join(errs...)
+// Fate says what becomes of a mirror's file.
+type Fate int
+
+// What Unmirror does with the mirrors' files.
+const (
+	Keep Fate = iota
+	Remove
+)
+
+// Unmirror takes a wish back. Its mirrors stop; their files stay, or go when
+// fate is Remove.
+func (n *Node) Unmirror(m rule.Mirror, fate Fate) error {
+	return n.change(func() error { return n.unmirror(m, fate) })
 }
 
-// barred is what an origin's rules have refused us, and would again.
-type barred struct {
-	epoch uint64
-	qos   rule.QoS
-}
-
-// unbar has channels asked for again that l's peer names anew: its rules may have
-// changed. It looks at each mirror once, however many channels there are.
-func (n *Node) unbar(l *link, named []wire.Channel) {
-	names := make(map[string]bool, len(named))
-	for _, c := range named {
-		names[c.Name] = true
-	}
-	for _, m := range n.mirrors {
-		if m.host == l.host && names[m.channel] {
-			m.barred = barred{}
+func (n *Node) unmirror(m rule.Mirror, fate Fate) error {
+	n.changed = true // a wish that stood behind this one may come into its own, whatever becomes of files
+	is := func(w rule.Mirror) bool { return !w.Deny && w.Host == m.Host && w.Channel == m.Channel }
+	if before := len(n.wishes()); before > 0 {
+		n.asked, n.cfg.Mirrors = without(n.asked, is), without(n.cfg.Mirrors, is)
+		if len(n.wishes()) < before {
+			return n.dropUnwanted(fate)
 		}
 	}
-}
-
-func (n *Node) stillWanted(m *mirror) bool {
-	w, ok := n.wishFor(m.host, m.channel)
-	return ok && w.Name(m.host, m.channel) == m.name
+	for _, l := range n.links {
+		if i := slices.IndexFunc(l.pushed, func(p pushed) bool { return is(p.Mirror) }); i >= 0 {
+			l.pushed = slices.Delete(l.pushed, i, i+1)
+			return n.dropUnwanted(fate)
+		}
+	}
+	for _, w := range n.wishes() {
+		if w.Covers(m.Host, m.Channel) {
+			return fmt.Errorf("unmirror %s/%s: it is mirrored because of %s/%s; take that back instead", m.Host, m.Channel, w.Host, w.Channel)
+		}
+	}
+	return fmt.Errorf("unmirror %s/%s: %w: it is not mirrored; `achbridge status` lists the mirrors", m.Host, m.Channel, fs.ErrNotExist)
 }

@@ -1,0 +1,53 @@
+package bridge
+
+import (
+	"time"
+
+	"achbridge/bridge/fresh"
+)
+
+// putInOrder puts the next frame of mode every. While a reader has the file's lock it waits,
+// as long as still reports that the subscription lasts, with the peer's clock; if not, it
+// returns false.
+func (m *mirror) putInOrder(a arrival, still func() (reading, bool)) bool {
+	for wait := busyRetry; m.putNext(a); wait = fresh.Longer(wait, busyRetry, busySeldom) {
+		time.Sleep(wait)
+		var lasts bool
+		if a.at, lasts = still(); !lasts {
+			return false
+		}
+	}
+	return true
+}
+
+// putNext puts the next frame of mode every. It reports whether the mirror's lock
+// was taken, in which case nothing has happened. A frame of a subscription that has ended
+// since it came is as good as lost: it may be of any age, and the mirror be one for
+// commands by now.
+func (m *mirror) putNext(a arrival) (busy bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a.from != m.feed {
+		return false
+	}
+	switch {
+	case !m.ready() || a.epoch != m.tag.Epoch:
+		m.count.Refused++
+	case a.seq <= m.tag.Seq || a.seq < m.least:
+		m.count.Duplicate++
+	case m.late(a) && !m.lateIsPut(a): // no stream of ours has a budget: whatever changes, no old command is put
+		m.count.Late++
+	default:
+		m.measure(a, true)
+		err := m.write(a.seq, a.captured, a.at, a.data)
+		if isBusy(err) {
+			return true
+		}
+		if err != nil {
+			m.fail(a.seq, err)
+			return false
+		}
+		m.count.Delivered++
+	}
+	return false
+}

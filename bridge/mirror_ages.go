@@ -1,0 +1,118 @@
+package bridge
+
+import (
+	"math"
+	"time"
+
+	"achbridge/bridge/fresh"
+	"achbridge/bridge/status"
+)
+
+// watchAge begins to watch the age at now, until endWatch.
+func (m *mirror) watchAge(now time.Duration) *fresh.AgeWatch {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ages.Watch(now)
+}
+
+// endWatch tells what the age was since watchAge; at is what is known of the peer's clock.
+func (m *mirror) endWatch(watch *fresh.AgeWatch, now time.Duration, at reading) status.AgeReport {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.learn(at)
+	age := m.ages.now(now)
+	period, known := m.pace.Period(m.qos.MaxRate.Interval())
+	periodMs, _ := status.Due(age, period, known)
+	return status.AgeReport{
+		Host: m.Host, Channel: m.Channel, Name: m.Name, BudgetMs: status.Ms(m.qos.EffectiveBudget()), AgeMs: age, PeriodMs: periodMs,
+		UncertaintyMs: status.Ms(m.ages.uncertainty), Window: ageFigures(m.ages.End(watch, now)),
+	}
+}
+
+// ages are those of a mirror and how well they are known.
+type ages struct {
+	fresh.Ages
+	uncertainty time.Duration
+}
+
+// age needs m.mu. It takes a frame that was put and was captured then by the
+// peer's clock.
+func (m *mirror) age(captured time.Duration, at reading) {
+	m.learn(at)
+	if captured == 0 || !at.known {
+		m.ages.Lapse(at.now, m.overAt())
+		return
+	}
+	m.ages.Put(at.now, captured-at.offset, m.overAt())
+	m.ages.uncertainty = at.uncertainty
+}
+
+// overAt is the age at which a mirror goes over its budget: its next frame has then been
+// due for that long. While the period is not known it never does. Needs m.mu.
+func (m *mirror) overAt() time.Duration {
+	period, known := m.pace.Period(m.qos.MaxRate.Interval())
+	if budget := m.qos.EffectiveBudget(); known && budget <= math.MaxInt64-period {
+		return budget + period
+	}
+	return math.MaxInt64
+}
+
+// learn needs m.mu. It tells the age of a frame that came before the peer's clock
+// was known.
+func (m *mirror) learn(at reading) {
+	if at.known && m.captured != 0 && m.ages.Learn(m.captured-at.offset) {
+		m.ages.uncertainty = at.uncertainty
+	}
+}
+
+// now is the age at now, nil while nobody knows.
+func (a *ages) now(now time.Duration) *float64 {
+	v, ok := a.Now(now)
+	if !ok {
+		return nil
+	}
+	age := status.Ms(v)
+	return &age
+}
+
+// agesOver is nil before an age was known.
+func (m *mirror) agesOver(now time.Duration) *status.Age {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := &m.ages
+	total, under := a.Total(now)
+	if total.Span == 0 {
+		return nil
+	}
+	s := &status.Age{UncertaintyMs: status.Ms(a.uncertainty), Window: ageFigures(a.Window(now)), Total: ageFigures(total)}
+	for i, t := range under {
+		s.Buckets = append(s.Buckets, status.AgeBucket{Le: fresh.AgeBounds[i], Time: t})
+	}
+	return s
+}
+
+// lately tells what the ages were since it was called last: it is for one caller.
+func (m *mirror) lately(now time.Duration, at reading) status.AgeLately {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.learn(at)
+	s := m.ages.Lately(now)
+	return status.AgeLately{Name: m.Name, State: m.stateNow(), MeanMs: status.Ms(s.Mean), PeakMs: status.Ms(s.Peak), Known: s.Span > 0}
+}
+
+func ageFigures(s fresh.AgeStat) *status.AgeFigures {
+	if s.Span == 0 {
+		return nil
+	}
+	return &status.AgeFigures{
+		MeanMs: status.Ms(s.Mean), P50Ms: status.Ms(s.P50), P99Ms: status.Ms(s.P99), PeakMs: status.Ms(s.Peak),
+		OverBudget: s.Over.Seconds() / s.Span.Seconds(), WindowS: s.Span.Seconds(),
+	}
+}
+
+// now is the reading when it came, as of now.
+func (k *kept) now() reading {
+	at := k.at
+	at.now += time.Since(k.came)
+	return at
+}
