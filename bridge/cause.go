@@ -2,9 +2,6 @@ package bridge
 
 import (
 	"errors"
-	"io/fs"
-
-	"golang.org/x/sys/unix"
 
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
@@ -18,10 +15,6 @@ func causeOf(err error) status.Cause {
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, errNoRoom), errors.Is(err, unix.ENOSPC):
-		return status.CauseShmFull
-	case errors.Is(err, fs.ErrPermission):
-		return status.CauseFileMode
 	case errors.Is(err, trust.ErrRevoked):
 		return status.CauseRevoked
 	case errors.Is(err, trust.ErrNotNow):
@@ -30,18 +23,12 @@ func causeOf(err error) status.Cause {
 		return status.CauseKey
 	case errors.Is(err, transport.ErrSilent):
 		return status.CausePeerSilent
-	case errors.Is(err, localach.ErrBusy), errors.Is(err, localach.ErrWedged):
-		return status.CauseReceiverSlow
-	case errors.Is(err, localach.ErrCorrupt), errors.Is(err, localach.ErrHalfCreated):
-		return status.CauseCorrupt
-	case errors.Is(err, errFrameSize):
-		return status.CauseFrameSize
 	case errors.Is(err, localach.ErrHole), errors.Is(err, errGiant):
 		return status.CauseBadFrame
 	case errors.Is(err, errTooMuch):
 		return status.CauseLimit
 	}
-	return status.CauseOther
+	return mirrorCause(err)
 }
 
 // causeOfRefusal is what a peer's no comes of.

@@ -1,9 +1,11 @@
 package bridge
 
 import (
+	"errors"
 	"time"
 
 	"achbridge/bridge/fresh"
+	"achbridge/localach"
 )
 
 // putInOrder puts the next frame of mode every. While a reader has the file's lock it waits,
@@ -51,3 +53,5 @@ func (m *mirror) putNext(a arrival) (busy bool) {
 	}
 	return false
 }
+
+func isBusy(err error) bool { return errors.Is(err, localach.ErrBusy) }

@@ -166,7 +166,7 @@ func (e *export) failed(err error, now time.Duration) bool {
 	if errors.Is(err, errNoMemory) {
 		e.retry = now + tryRefused
 	}
-	if errors.Is(err, errMakingRoom) || isBusy(err) || errors.Is(err, os.ErrDeadlineExceeded) {
+	if errors.Is(err, errMakingRoom) || errors.Is(err, localach.ErrBusy) || errors.Is(err, os.ErrDeadlineExceeded) {
 		e.busyFor = fresh.Longer(e.busyFor, tryBusy, trySeldom)
 		e.retry = now + e.busyFor
 	}
@@ -244,8 +244,6 @@ func (e *export) send(data []byte, codec wire.Codec, room int) {
 	}
 	e.out.Begin(e.loaded, len(data), count)
 }
-
-func isBusy(err error) bool { return errors.Is(err, localach.ErrBusy) }
 
 // pass settles what the new frame seq means for those before it: those up to
 // passed were there before the slot of max_rate.

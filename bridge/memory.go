@@ -33,6 +33,7 @@ type stock struct {
 }
 
 var (
+	errTooMuch    = errors.New("too much")
 	errNoMemory   = fmt.Errorf("%w: no memory for its frames", errTooMuch)
 	errMakingRoom = errors.New("memory is being made free for its frames")
 )

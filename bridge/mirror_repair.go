@@ -94,7 +94,7 @@ func (m *mirror) replace(why string, size int) error {
 func (m *mirror) fail(seq uint64, err error) {
 	m.count.Refused++
 	m.without(seq, &m.count.Refused)
-	m.reason, m.cause = err.Error(), causeOf(err) // waiting frames leave reasons of their own
+	m.reason, m.cause = err.Error(), mirrorCause(err) // waiting frames leave reasons of their own
 	m.failed("put into mirror failed", err)
 }
 
@@ -112,7 +112,7 @@ func (m *mirror) failed(message string, err error) {
 		m.refusing = time.Now()
 	}
 	text := err.Error()
-	m.reason, m.cause = text, causeOf(err)
+	m.reason, m.cause = text, mirrorCause(err)
 	if m.failure != text {
 		m.failure = text
 		m.complain(message, err)
@@ -128,11 +128,13 @@ func (m *mirror) refusesAll(now time.Time) bool {
 	return !m.refusing.IsZero() && now.Sub(m.refusing) >= refusedAfter
 }
 
+const complainEvery = time.Second
+
 // complain logs what is wrong with frames, at most once a second: a peer can have
 // every frame be wrong in another way. Needs m.mu.
 func (m *mirror) complain(message string, err error) {
 	now := time.Now()
-	if !m.complained.IsZero() && now.Sub(m.complained) < logPeriod {
+	if !m.complained.IsZero() && now.Sub(m.complained) < complainEvery {
 		return
 	}
 	m.complained = now

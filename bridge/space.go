@@ -36,8 +36,8 @@ func newSpace(dir localach.Dir) *space {
 }
 
 var (
-	errNoRoom  = errors.New("no room")
-	errTooMuch = errors.New("too much")
+	errNoRoom   = errors.New("no room")
+	errTooLarge = errors.New("too much")
 
 	errFrameSize = errors.New("does not fit")
 )
@@ -60,7 +60,7 @@ func (s *space) take(size int64, host string) error {
 		return err
 	}
 	if size > maxMirror {
-		return fmt.Errorf("a mirror of %d MiB is %w: one may have %d", size>>20, errTooMuch, maxMirror>>20)
+		return fmt.Errorf("a mirror of %d MiB is %w: one may have %d", size>>20, errTooLarge, maxMirror>>20)
 	}
 	limit := (free + s.used) / 2
 	if s.used+size > limit {

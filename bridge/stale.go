@@ -44,7 +44,7 @@ func (m *mirror) watchDeadline() {
 	}
 	switch {
 	case v.done != nil:
-		notify(v.wake)
+		wakeUp(v.wake)
 		return
 	case m.qos.Deadline == 0:
 		return
@@ -98,7 +98,7 @@ func (m *mirror) fed() {
 	v.last, v.armed = time.Now(), true
 	if v.stale {
 		v.refresh(v.last)
-		notify(v.wake)
+		wakeUp(v.wake)
 	}
 }
 
@@ -205,4 +205,12 @@ func (m *mirror) staleText(now time.Time) string {
 		text += "; the safe frame was put"
 	}
 	return text
+}
+
+// wakeUp wakes whoever waits on c, or the next one who will.
+func wakeUp(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

@@ -1,0 +1,30 @@
+package bridge
+
+import (
+	"errors"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+
+	"achbridge/bridge/status"
+	"achbridge/localach"
+)
+
+// mirrorCause is what an error of files and channels comes of.
+func mirrorCause(err error) status.Cause {
+	switch {
+	case errors.Is(err, errNoRoom), errors.Is(err, unix.ENOSPC):
+		return status.CauseShmFull
+	case errors.Is(err, fs.ErrPermission):
+		return status.CauseFileMode
+	case errors.Is(err, localach.ErrBusy), errors.Is(err, localach.ErrWedged):
+		return status.CauseReceiverSlow
+	case errors.Is(err, localach.ErrCorrupt), errors.Is(err, localach.ErrHalfCreated):
+		return status.CauseCorrupt
+	case errors.Is(err, errFrameSize):
+		return status.CauseFrameSize
+	case errors.Is(err, errTooLarge):
+		return status.CauseLimit
+	}
+	return status.CauseOther
+}
