@@ -41,30 +41,3 @@ func TestAdoptedChannelGetsNoFrameTwiceWhenItsDaemonIsStartedAgain(t *testing.T)
 		})
 	}
 }
-
-// What a daemon that was killed owes to an adopted channel, the next one puts.
-func TestSafeFrameIsOwedToAnAdoptedChannelAfterARestart(t *testing.T) {
-	dir := testDir(t)
-	ch := anothersChannel(t, dir, "goal")
-	qos := rule.QoS{Class: rule.Command, Deadline: time.Second, OnStale: rule.OnStale{File: "stop", Frame: "stop"}}
-	killed := adoptedMirror(t, dir, "goal")
-	killed.putNext(arrival{from: killed.feed, epoch: 1, seq: 1, data: frame(1, 64)})
-	owes := func() bool {
-		m := adoptedMirror(t, dir, "goal")
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.qos = qos
-		return m.vigil.armed
-	}
-	if !owes() {
-		t.Error("the newest frame is a command of the last life of the daemon, and no safe frame is owed")
-	}
-	w := ch.Writer()
-	defer w.Close()
-	if _, err := w.Put([]byte("theirs")); err != nil {
-		t.Fatal(err)
-	}
-	if owes() {
-		t.Error("a program of the host has put the newest frame, and a safe frame is owed")
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"time"
 
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/status"
 )
 
@@ -17,11 +18,11 @@ func (n *Node) Age(ctx context.Context, name string, window time.Duration) (stat
 	if m == nil {
 		return status.AgeReport{}, fmt.Errorf("mirror %s: %w", name, fs.ErrNotExist)
 	}
-	watch := m.watchAge(n.now())
+	watch := m.WatchAge(n.now())
 	pause(ctx, window)
-	var at reading
+	var at mirror.Reading
 	n.call(func() { at = m.reading(n.now()) })
-	return m.endWatch(watch, n.now(), at), ctx.Err()
+	return m.EndWatch(watch, n.now(), at), ctx.Err()
 }
 
 // Lately tells of all mirrors, in no order, what their ages were since it was called
@@ -30,20 +31,20 @@ func (n *Node) Lately() []status.AgeLately {
 	var list []status.AgeLately
 	n.call(func() {
 		for _, m := range n.mirrors {
-			list = append(list, m.lately(n.now(), m.reading(n.now())))
+			list = append(list, m.Lately(n.now(), m.reading(n.now())))
 		}
 	})
 	return list
 }
 
 // clockAt reads the peer's clock.
-func (l *link) clockAt(now time.Duration) reading {
-	r := reading{now: now}
+func (l *link) clockAt(now time.Duration) mirror.Reading {
+	r := mirror.Reading{Now: now}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r.offset, r.uncertainty, r.known = l.clock.Offset(now)
-	r.suspended = l.clock.KnownAt()
+	r.Offset, r.Uncertainty, r.Known = l.clock.Offset(now)
+	r.Suspended = l.clock.KnownAt()
 	return r
 }
 
-func (l *link) readClock() reading { return l.clockAt(l.n.now()) }
+func (l *link) readClock() mirror.Reading { return l.clockAt(l.n.now()) }

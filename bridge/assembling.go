@@ -3,6 +3,7 @@ package bridge
 import (
 	"fmt"
 
+	"achbridge/bridge/mirror"
 	"achbridge/wire"
 )
 
@@ -16,7 +17,7 @@ const maxWideAssembly = maxAssembly * 3 / 4
 // assembling is how much memory l's subscriptions may need for large frames.
 func (l *link) assembling() (bytes int) {
 	for _, m := range l.subs {
-		bytes += largestFrame(m.origin)
+		bytes += mirror.LargestFrame(m.origin)
 	}
 	return bytes
 }
@@ -24,13 +25,13 @@ func (l *link) assembling() (bytes int) {
 // mayAssemble says why there is no memory for large frames of c; host as for space.take.
 func (l *link) mayAssemble(c wire.Channel, host string) error {
 	most, cure := maxAssembly, "mirror fewer of its channels"
-	if host != "" && largestFrame(c) > smallMirror {
+	if host != "" && mirror.LargestFrame(c) > mirror.SmallBytes {
 		most, cure = maxWideAssembly, "name the channel in a wish of its own, or "+cure
 	}
-	sum := l.assembling() + largestFrame(c)
+	sum := l.assembling() + mirror.LargestFrame(c)
 	if sum <= most {
 		return nil
 	}
 	return fmt.Errorf("%s/%s: frames of up to %d KiB, with those of the other mirrors of %s %d MiB, are %w: it may have %d MiB under way; %s",
-		l.host, c.Name, largestFrame(c)>>10, l.host, sum>>20, errTooMuch, most>>20, cure)
+		l.host, c.Name, mirror.LargestFrame(c)>>10, l.host, sum>>20, errTooMuch, most>>20, cure)
 }

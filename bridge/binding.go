@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/wire"
@@ -15,7 +16,7 @@ import (
 // binding is a mirror, with the link and the subscription by which the node feeds it. But
 // for the mirror it belongs to the node's goroutine.
 type binding struct {
-	*mirror
+	*mirror.Mirror
 	id     uint32 // among all the mirrors of this run of the daemon
 	link   *link  // that feeds it now
 	subID  uint32
@@ -85,7 +86,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		}
 		n.mirrorsOf[l.host]++
 		n.made++
-		m = &binding{id: n.made, mirror: newMirror(mirrorConfig{
+		m = &binding{id: n.made, Mirror: mirror.New(mirror.Config{
 			Name: name, Host: l.host, Channel: c.Name, Temporary: strings.HasPrefix(name, n.peekNames()),
 			Dir: n.cfg.Dir, Mode: w.FileMode, Space: n.space, Log: n.log, Events: &n.events, Spawn: n.work.Go, Clock: n.clock,
 		}, w.QoS, n.cfg.Adopt)}
@@ -129,8 +130,8 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	n.changed = true // the mirror may be offered again from now on
 	l.subs[m.subID] = m
 	n.adopted(m)
-	in := &inbound{m: m, feed: feed{epoch: c.Epoch, run: l.run}, limit: largestFrame(c)}
-	have, counted := m.subscribe(&in.feed, w.QoS, l.silent)
+	in := &inbound{m: m, feed: mirror.Feed{Epoch: c.Epoch, Run: l.run}, limit: mirror.LargestFrame(c)}
+	have, counted := m.Subscribe(&in.feed, w.QoS, l.silent)
 	in.have = have
 	l.setInbound(m.subID, in)
 	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have, QoS: w.QoS.Wire(), Held: counted.ToWire(m.id)})
@@ -139,7 +140,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 // requalify gives a running subscription another quality of service. It reports
 // whether the mirror has to subscribe anew for it.
 func (m *binding) requalify(l *link, qos rule.QoS) (anew bool) {
-	anew, tell := m.mirror.requalify(qos)
+	anew, tell := m.Mirror.Requalify(qos)
 	if tell {
 		l.send(m.update(false))
 	}
@@ -149,33 +150,33 @@ func (m *binding) requalify(l *link, qos rule.QoS) (anew bool) {
 // update tells the origin the quality of service of the subscription and what
 // the mirror holds; owed asks for the newest frame once more.
 func (m *binding) update(owed bool) wire.Update {
-	qos, have := m.holds()
+	qos, have := m.Holds()
 	return wire.Update{ID: m.subID, QoS: qos.Wire(), HaveSeq: have, Owed: owed}
 }
 
 // loop refuses a mirror whose frames would come here twice, or come round, by l.
 func (m *binding) loop(l *link, cause status.Cause, reason string) {
-	if m.refuse(cause, reason) {
+	if m.Refuse(cause, reason) {
 		l.warn("mirror refused: it comes round", status.Event{Kind: status.EventLoop, Channel: m.Channel, Mirror: m.Name, Text: reason}, "cause", reason)
 	}
 }
 
 // bar remembers that the origin's rules refuse the mirror as it is asked for.
 func (m *binding) bar(epoch uint64) {
-	qos, _ := m.holds()
+	qos, _ := m.Holds()
 	m.barred = barred{epoch, qos}
 }
 
 // unbind says that nobody feeds the mirror now.
 func (m *binding) unbind(cause status.Cause, reason string) {
 	m.link = nil
-	m.unfed(cause, reason)
+	m.Unfed(cause, reason)
 }
 
 // reading is what the link that feeds the mirror knows of its host's clock, if there is one.
-func (m *binding) reading(now time.Duration) reading {
+func (m *binding) reading(now time.Duration) mirror.Reading {
 	if m.link == nil {
-		return reading{}
+		return mirror.Reading{}
 	}
 	return m.link.clockAt(now)
 }
@@ -241,7 +242,7 @@ func (n *Node) openMirror(m *binding, l *link, c wire.Channel, qos rule.QoS) err
 	if err := l.mayAssemble(c, host); err != nil {
 		return err
 	}
-	return m.open(c, origin, host, qos.Meta)
+	return m.Open(c, origin, host, qos.Meta)
 }
 
 // retryFile is how long after a file could not be made it is tried again.
@@ -254,7 +255,7 @@ func (n *Node) noFile(l *link, m *binding, err error) {
 		l.refusal("mirror refused", status.Event{Channel: m.Channel, Mirror: m.Name, Text: err.Error()})
 	}
 	m.retry = n.now() + retryFile
-	m.refuse(causeOf(err), err.Error())
+	m.Refuse(causeOf(err), err.Error())
 }
 
 // unsubscribe ends our subscription id on l.
@@ -286,14 +287,14 @@ func (n *Node) dropUnwanted(fate Fate) error {
 			n.unsubscribe(m.link, m.subID)
 		}
 		if m.Temporary {
-			_ = m.remove() // nobody is to wait for an answer
+			_ = m.Remove() // nobody is to wait for an answer
 		} else if fate == Remove {
-			errs = append(errs, m.remove())
+			errs = append(errs, m.Remove())
 		}
 		later := func() {
 			n.post(func() { delete(n.ending, name); n.changed = true })
 		}
-		if !m.close(later) {
+		if !m.Close(later) {
 			n.ending[name] = true
 		}
 		delete(n.mirrors, name)
@@ -341,14 +342,14 @@ const (
 // file does not hold it: nothing newer may ever come.
 func (n *Node) mirrorLook(m *binding) {
 	l := m.link
-	m.tendMeta(m.reading(n.now()))
+	m.Tend(m.reading(n.now()))
 	if l == nil {
 		if m.retry != 0 && n.now() >= m.retry || m.parting {
 			n.changed = true
 		}
 		return
 	}
-	seq, owed, err := m.look()
+	seq, owed, err := m.Look()
 	wait := lookAgain
 	if owed && seq == m.asked {
 		wait = m.wait

@@ -10,46 +10,6 @@ import (
 	"achbridge/bridge/status"
 )
 
-// What the mirror of a frame says that is captured at 0, comes at age by our clock
-// and has a budget of 100 ms. The peer's clock is known to ± uncertainty.
-func TestLateIsJudgedByWhatIsKnownOfTheClock(t *testing.T) {
-	for _, c := range []struct {
-		class            rule.Class
-		age, uncertainty time.Duration
-		unknown          bool // the peer's clock
-		before           bool // it was put before its origin watched
-		owed, late       bool
-	}{
-		{age: 100 * milli},
-		{age: 101 * milli, late: true},
-		{age: 110 * milli, uncertainty: 10 * milli}, // it may be in time
-		{age: 111 * milli, uncertainty: 10 * milli, late: true},
-		{age: 999 * milli, unknown: true},
-		{age: 999 * milli, unknown: true, owed: true, late: true},
-		{age: 999 * milli, before: true},
-		{age: 999 * milli, before: true, owed: true, late: true},
-		{class: rule.Command, age: 90 * milli, uncertainty: 10 * milli},
-		{class: rule.Command, age: 91 * milli, uncertainty: 10 * milli, late: true}, // it may be late
-		{class: rule.Command, age: milli, unknown: true, late: true},
-		{class: rule.Command, age: milli, before: true, late: true},
-		{class: rule.Command, age: 101 * milli, owed: true, late: true},
-	} {
-		m := &mirror{qos: rule.QoS{Class: c.class}}
-		const captured = time.Minute
-		const offset = 40 * time.Hour // the peer's daemon has run for longer
-		a := arrival{captured: captured + offset, owed: c.owed, at: reading{now: captured + c.age, offset: offset, uncertainty: c.uncertainty, known: !c.unknown}}
-		if c.before {
-			a.captured = 0
-		}
-		if got := m.late(a); got != c.late {
-			t.Errorf("%+v: got late %v", c, got)
-		}
-		if c.class == rule.Command && c.late && m.lateIsPut(a) {
-			t.Errorf("%+v: a late command is put", c)
-		}
-	}
-}
-
 func TestLateFrameIsNotPut(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Budget: 30 * milli}, 64, func(f *flow) {
 		f.put()

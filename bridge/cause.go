@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -28,7 +29,7 @@ func causeOf(err error) status.Cause {
 	case errors.Is(err, errTooMuch):
 		return status.CauseLimit
 	}
-	return mirrorCause(err)
+	return mirror.CauseOf(err)
 }
 
 // causeOfRefusal is what a peer's no comes of.

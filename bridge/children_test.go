@@ -51,7 +51,7 @@ const overVar = "BRIDGE_CHILD_OVER"
 
 var roles = map[string]func(args []string) error{
 	"nodes": nodesRole, "writer": writerRole, "bare-sender": bareSenderRole, "bare-receiver": bareReceiverRole,
-	"echo": echoRole, "ping": pingRole, "putting": puttingRole, "killed-put": killedPutRole,
+	"echo": echoRole, "ping": pingRole,
 }
 
 // child is a process that plays a role. It answers every line it gets.

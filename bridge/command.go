@@ -29,7 +29,7 @@ func (n *Node) writerOf(name, host, channel string) string {
 // is owed goes before. It reports whether another may write now.
 func (n *Node) depose(name, by string) bool {
 	m := n.mirrors[name]
-	if m == nil || m.link == nil || !m.link.silent || !m.lost() {
+	if m == nil || m.link == nil || !m.link.silent || !m.Lost() {
 		return false
 	}
 	l := m.link
@@ -49,7 +49,7 @@ func (n *Node) depose(name, by string) bool {
 // part keeps a mirror that nobody wants any more until the safe frame that it owes
 // has been put: its writer is lost, and may be back before the deadline.
 func (n *Node) part(m *binding) bool {
-	if m.parting = m.owes(); !m.parting {
+	if m.parting = m.Owes(); !m.parting {
 		return false
 	}
 	if m.link != nil {

@@ -361,27 +361,3 @@ func TestWriterThatIsSilentPastTheDeadlineMayBeReplaced(t *testing.T) {
 		}
 	})
 }
-
-// Whatever the origin says: it may be an older one, or a hostile one.
-func TestMirrorPutsNoOldCommandWhateverItsOriginSays(t *testing.T) {
-	dir := testDir(t)
-	m := testMirror(t, dir, "goal")
-	m.qos = rule.QoS{Class: rule.Command, Budget: 50 * time.Millisecond}
-	now := reading{now: 10 * time.Second, uncertainty: 20 * time.Millisecond, known: true}
-	for what, a := range map[string]arrival{
-		"owed":                 {seq: 1, owed: true, captured: 5 * time.Second, at: now},
-		"of unknown age":       {seq: 2, owed: true, at: now},
-		"perhaps too old":      {seq: 3, captured: now.now - 40*time.Millisecond, at: now},
-		"by a clock not known": {seq: 4, captured: now.now, at: reading{now: now.now}},
-	} {
-		a.epoch, a.data = m.tag.Epoch, frame(a.seq, 64)
-		m.put(a)
-		if got := newestSeq(t, dir, "goal"); got != 0 {
-			t.Errorf("a command that is %s was put", what)
-		}
-	}
-	m.put(arrival{epoch: m.tag.Epoch, seq: 9, captured: now.now - 20*time.Millisecond, at: now, data: frame(9, 64)})
-	if got := newestSeq(t, dir, "goal"); got != 9 {
-		t.Errorf("a command in time: got frame %d, want 9", got)
-	}
-}

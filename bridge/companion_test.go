@@ -56,7 +56,7 @@ func (h *host) meta(name string) status.Meta {
 }
 
 // monotonic is what CLOCK_MONOTONIC of the host would be at t, were time not virtual.
-func (h *host) monotonic(t time.Time) time.Duration { return h.node.clock.of(t.Sub(h.node.start)) }
+func (h *host) monotonic(t time.Time) time.Duration { return h.node.clock.At + t.Sub(h.node.start) }
 
 func TestCompanionTellsTheAgeToTheNanosecond(t *testing.T) {
 	inFlow(t, "delay=5ms", rule.QoS{Meta: true, Deadline: 70 * milli}, 64, func(f *flow) {
@@ -344,52 +344,6 @@ func TestMirrorDoesNotTakeTheFileOfACompanion(t *testing.T) {
 	})
 }
 
-func TestCompanionWhoseLockIsTakenHoldsUpNoPut(t *testing.T) {
-	dir := testDir(t)
-	m := testMirror(t, dir, "m")
-	if err := m.accompany(true); err != nil {
-		t.Fatal(err)
-	}
-	takeLock(t, dir, "m.meta")
-	begin := time.Now()
-	for seq := range uint64(1000) {
-		m.put(came(seq+1, frame(seq+1, 64)))
-	}
-	if took := time.Since(begin); took > 200*time.Millisecond {
-		t.Errorf("1000 puts took %v: somebody waited for the lock", took)
-	}
-	if got := newestSeq(t, dir, "m"); got != 1000 {
-		t.Errorf("the mirror is at %d, want 1000", got)
-	}
-	freeLock(t, dir, "m.meta")
-	eventually(t, "the newest is told when the lock is free", time.Second, func() bool {
-		m.tendMeta(reading{})
-		return m.meta.told.Seq == 1000
-	})
-}
-
-func TestCompanionThatIsDamagedOrRemovedIsMadeAnew(t *testing.T) {
-	for what, harm := range map[string]func(t *testing.T, dir localach.Dir){
-		"dirty":   func(t *testing.T, dir localach.Dir) { makeDirty(t, dir, "m.meta") },
-		"removed": func(t *testing.T, dir localach.Dir) { _ = dir.Unlink("m.meta") },
-	} {
-		t.Run(what, func(t *testing.T) {
-			dir := testDir(t)
-			m := testMirror(t, dir, "m")
-			if err := m.accompany(true); err != nil {
-				t.Fatal(err)
-			}
-			m.put(came(1, frame(1, 64)))
-			harm(t, dir)
-			m.put(came(2, frame(2, 64)))
-			m.tendMeta(reading{})
-			if list := metasIn(t, dir, "m.meta"); len(list) == 0 || list[len(list)-1].Seq != 2 {
-				t.Errorf("got %+v, want frame 2", list)
-			}
-		})
-	}
-}
-
 func TestMetaIsWhatItsLayoutSays(t *testing.T) {
 	m := status.Meta{Link: status.MetaSilent, Stale: true, Safe: true, Epoch: 0x0101, Seq: 2, MirrorSeq: 3, Captured: 4, Put: 5, Uncertainty: 6, Deadline: 7}
 	b := m.Append(nil)
@@ -431,23 +385,4 @@ func FuzzParseMeta(f *testing.F) {
 			t.Errorf("got %x, want %x", again, b)
 		}
 	})
-}
-
-// BenchmarkPut is what a companion adds to a put into a mirror.
-func BenchmarkPut(b *testing.B) {
-	for name, meta := range map[string]bool{"alone": false, "with meta": true} {
-		b.Run(name, func(b *testing.B) {
-			m := testMirror(b, testDir(b), "m")
-			if err := m.accompany(meta); err != nil {
-				b.Fatal(err)
-			}
-			f := frame(1, 64)
-			b.ReportAllocs()
-			seq := uint64(0)
-			for b.Loop() {
-				seq++
-				m.put(arrival{epoch: 1, seq: seq, data: f, captured: 1, at: reading{known: true}})
-			}
-		})
-	}
 }

@@ -170,7 +170,7 @@ func (n *Node) subscribed(l *link, m wire.Subscribed) {
 	if in == nil {
 		return
 	}
-	ok, err := in.m.begin(m.Epoch, m.LastSeq, in.have)
+	ok, err := in.m.Begin(m.Epoch, m.LastSeq, in.have)
 	if ok {
 		in.m.retry = 0
 		return
@@ -201,9 +201,9 @@ func (n *Node) refused(l *link, m wire.Refused) {
 			return
 		}
 		if m.Code == wire.CodeForbidden || m.Code == wire.CodeLimit {
-			in.m.bar(in.feed.epoch)
+			in.m.bar(in.feed.Epoch)
 		}
-		in.m.refuse(causeOfRefusal(m), fmt.Sprintf("%s refuses: %s", l.host, m.Text))
+		in.m.Refuse(causeOfRefusal(m), fmt.Sprintf("%s refuses: %s", l.host, m.Text))
 		l.refusal("subscription refused", status.Event{Channel: in.m.Channel, Mirror: in.m.Name, Text: m.Text})
 	case wire.TypeOffer:
 		n.pushAnswered(l, m.ID, m.Text, causeOfRefusal(m))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/transport"
 	"achbridge/wire"
 )
@@ -37,11 +38,11 @@ func (l *link) record(s transport.ReceiveStream) error {
 		return err
 	}
 	in := l.inbound(h.Sub)
-	if in == nil || in.feed.epoch != h.Epoch {
+	if in == nil || in.feed.Epoch != h.Epoch {
 		return nil // it ended meanwhile
 	}
 	records, packed := wire.NewRecordReader(s, in.limit), unpacker{}
-	still := func() (reading, bool) { return l.readClock(), l.inbound(h.Sub) == in }
+	still := func() (mirror.Reading, bool) { return l.readClock(), l.inbound(h.Sub) == in }
 	for {
 		r, err := records.Next()
 		if err == io.EOF {
@@ -52,11 +53,11 @@ func (l *link) record(s transport.ReceiveStream) error {
 		}
 		data, err := packed.unpack(r.Codec, r.RawSize, in.limit, r.Data)
 		if err != nil {
-			in.m.refuseFrame(err)
+			in.m.RefuseFrame(err)
 			continue
 		}
-		a := arrival{from: &in.feed, epoch: in.feed.epoch, seq: r.Seq, captured: r.Captured, at: l.readClock(), data: data, sent: len(r.Data)}
-		if !in.m.putInOrder(a, still) {
+		a := mirror.Arrival{From: &in.feed, Epoch: in.feed.Epoch, Seq: r.Seq, Captured: r.Captured, At: l.readClock(), Data: data, Sent: len(r.Data)}
+		if !in.m.PutInOrder(a, still) {
 			return nil
 		}
 	}

@@ -28,8 +28,8 @@ func (n *Node) tellLedger(l *link) {
 	}
 	l.mu.Unlock()
 	for id, mirror := range l.subs {
-		if a := mirror.since(); mirror.teller.Due(now, every, a, ledger.Accounts.Settled) {
-			m.Holding = append(m.Holding, mirror.tellOf(a.ToWire(id), now))
+		if a := mirror.Since(); mirror.teller.Due(now, every, a, ledger.Accounts.Settled) {
+			m.Holding = append(m.Holding, mirror.AddTo(a.ToWire(id), now))
 		}
 	}
 	for m.Path != nil || len(m.Serving)+len(m.Holding) > 0 {
@@ -46,7 +46,7 @@ func (n *Node) ledger(l *link, m wire.Ledger) {
 	}
 	for _, a := range m.Serving {
 		if mirror := l.subs[a.ID]; mirror != nil {
-			mirror.hear(ledger.FromWire(a), status.Cause(a.Cause))
+			mirror.Hear(ledger.FromWire(a), status.Cause(a.Cause))
 		}
 	}
 	if answer := l.settle(m.Holding); len(answer) > 0 {

@@ -14,8 +14,7 @@ import (
 // holds gives a host a channel directory with so much room for mirrors, in MiB.
 func (h *host) holds(mib int64) {
 	h.node.call(func() {
-		s := h.node.space
-		s.free = func() (int64, error) { return 2*mib<<20 - s.used, nil } // they may take half
+		h.node.space.Free = func(used int64) (int64, error) { return 2*mib<<20 - used, nil } // they may take half
 	})
 }
 
@@ -73,29 +72,6 @@ func TestGiantsThatCameFirstLeaveRoom(t *testing.T) {
 		}
 		w.within(5*time.Second, "a file for the giant that is named", func() bool { return pc.has("robot.giant9") })
 	})
-}
-
-func TestLargeMirrorsGiveTheirRoomBack(t *testing.T) {
-	const mib = 1 << 20
-	s := &space{}
-	s.free = func() (int64, error) { return 80*mib - s.used, nil }
-	for _, step := range []struct {
-		take int64
-		host string
-		fits bool
-	}{
-		{20 * mib, "robot", true}, {2 * mib, "robot", false}, {mib, "robot", true}, {2 * mib, "", true},
-		{10 * mib, "arm", true}, {2 * mib, "arm", false}, {-20 * mib, "robot", true}, {2 * mib, "arm", true},
-		{-10 * mib, "arm", true}, {-2 * mib, "arm", true}, {20 * mib, "robot", true}, {16 * mib, "", true}, {2 * mib, "", false},
-	} {
-		if step.take < 0 {
-			s.add(step.take, step.host)
-			continue
-		}
-		if err := s.take(step.take, step.host); (err == nil) != step.fits {
-			t.Errorf("%d MiB for %q: got %v, want room: %v", step.take/mib, step.host, err, step.fits)
-		}
-	}
 }
 
 // A host can push what nobody here has named.

@@ -7,7 +7,6 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/trust"
-	"achbridge/localach"
 	"achbridge/wire"
 )
 
@@ -26,20 +25,6 @@ func TestAllowanceLetsABurstThroughAndThenOneInEvery(t *testing.T) {
 	}
 	if !a.take(10 * time.Second) {
 		t.Error("later: got none, want one")
-	}
-}
-
-// Many small files are larger than what is in them.
-func TestSmallMirrorsCountWithThePagesThatTheyTake(t *testing.T) {
-	dir := testDir(t)
-	g := localach.Geometry{FrameCount: 1, FrameSize: 1}
-	ch, err := dir.Create("small", localach.CreateConfig{Geometry: g})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ch.Close()
-	if got := fileBytes(g); got < 4096 {
-		t.Errorf("%v counts as %d bytes, want a page", g, got)
 	}
 }
 

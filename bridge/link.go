@@ -11,6 +11,7 @@ import (
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/lock"
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -78,10 +79,10 @@ type link struct {
 	traffic  traffic
 	pathTold pathTeller
 
-	news    news        // has a lock of its own
-	packing *compressor // of small frames; the pump's
-	unpack  unpacker    // belongs to the goroutine of receive
-	reading reading     // of the peer's clock; belongs to the goroutine of receive
+	news    news           // has a lock of its own
+	packing *compressor    // of small frames; the pump's
+	unpack  unpacker       // belongs to the goroutine of receive
+	reading mirror.Reading // of the peer's clock; belongs to the goroutine of receive
 
 	inMu    sync.RWMutex // guards what follows; nothing else is locked under it
 	imports map[uint32]*inbound
@@ -101,8 +102,8 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 	}
 	l.awake = func() { notify(l.wake) }
 	l.flight.Begin(s.RTT())
-	l.clock.Suspended(l.up, n.clock.suspended())
-	l.reading.suspended = l.clock.KnownAt()
+	l.clock.Suspended(l.up, n.clock.Suspended())
+	l.reading.Suspended = l.clock.KnownAt()
 	return l
 }
 
@@ -239,7 +240,7 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
 	e := newExport(m, p.granted, c, b, l.n.now)
 	e.asked = p.asked
 	e.packer = packer{want: p.granted.Compress, with: l.packing, now: l.n.now}
-	e.suspended = l.n.clock.suspended
+	e.suspended = l.n.clock.Suspended
 	e.asleep = e.suspended()
 	e.looked = func() time.Duration { return l.n.cfg.Source.Looked().Sub(l.n.start) }
 	l.exports[m.ID] = e

@@ -58,7 +58,7 @@ func (n *Node) listen(l *link) {
 	}
 	l.silent, n.changed = silent, true
 	for _, m := range l.subs {
-		m.hush(silent)
+		m.Hush(silent)
 	}
 	if silent {
 		n.tellSilent(l)

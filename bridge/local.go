@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -143,7 +144,7 @@ func (n *Node) openLocal(name string, old *local) *local {
 		return l
 	}
 	l.tag = ch.Tag()
-	_, meta := MetaOf(name, l.tag)
+	_, meta := mirror.MetaOf(name, l.tag)
 	l.mirror = l.tag != (localach.Tag{}) && !meta || n.knowsSource(name)
 	if meta && !n.cfg.Export.NamesExactly(name) {
 		ch.Close()
@@ -173,13 +174,13 @@ func (n *Node) openLocal(name string, old *local) *local {
 // Unsendable says why no peer could have a mirror of such a channel, and what to do; ""
 // when one could.
 func Unsendable(g localach.Geometry) string {
-	switch size := fileBytes(g); {
+	switch size := mirror.FileBytes(g); {
 	case g.FrameSize > wire.MaxFrame:
 		return fmt.Sprintf("frames of %d MiB are too large, %d MiB is the most; make it with smaller frames", g.FrameSize>>20, wire.MaxFrame>>20)
 	case g.FrameCount > wire.MaxFrameCount:
 		return fmt.Sprintf("%d frames are too many, %d is the most; make it with fewer", g.FrameCount, wire.MaxFrameCount)
-	case size > maxMirror:
-		return fmt.Sprintf("a ring of %d MiB is too large, %d MiB is the most; make it with fewer or smaller frames", size>>20, maxMirror>>20)
+	case size > mirror.MaxBytes:
+		return fmt.Sprintf("a ring of %d MiB is too large, %d MiB is the most; make it with fewer or smaller frames", size>>20, mirror.MaxBytes>>20)
 	}
 	return ""
 }
@@ -251,7 +252,7 @@ func (n *Node) originOf(c *local) *wire.Origin {
 // adopted looks again at the channel that m writes into, or does no more,
 // although achbridge did not make it: nothing in the file tells.
 func (n *Node) adopted(m *binding) {
-	if !m.ownsFile() && m.from != (source{}) {
+	if !m.OwnsFile() && m.from != (source{}) {
 		n.localChanged(m.Name)
 	}
 }

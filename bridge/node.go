@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/trust"
@@ -23,7 +24,7 @@ type Node struct {
 	cfg   Config
 	log   *slog.Logger
 	start time.Time
-	clock hostClock
+	clock mirror.Clock
 	run   uint64 // tells one life of this node from the next
 	do    chan func()
 	ended chan struct{}
@@ -49,7 +50,7 @@ type Node struct {
 	packers  jobs        // that do it, and copy them
 	huge     lane        // for the largest
 	frames   *memory     // of copies of local channels' frames
-	space    *space
+	space    *mirror.Space
 
 	pins      map[string]trust.NodeID // which node a host was last, by name
 	mirrorsOf map[string]int          // how many of mirrors are of which host
@@ -112,13 +113,13 @@ func New(cfg Config) (*Node, error) {
 		packing: newCompressor(),
 		huge:    newLane(),
 		frames:  newMemory(maxFrames),
-		space:   newSpace(cfg.Dir),
+		space:   mirror.NewSpace(cfg.Dir),
 	}
-	n.clock = hostClock{start: n.start, at: status.Monotonic(n.start), suspended: cfg.suspended, woke: n.woke}
-	if n.clock.suspended == nil {
-		n.clock.suspended = localach.Suspended
+	n.clock = mirror.Clock{Start: n.start, At: status.Monotonic(n.start), Suspended: cfg.suspended, Woke: n.woke}
+	if n.clock.Suspended == nil {
+		n.clock.Suspended = localach.Suspended
 	}
-	n.asleep = n.clock.suspended()
+	n.asleep = n.clock.Suspended()
 	n.packers.group = &n.work
 	n.events.Log = n.log
 	n.planPushes()
@@ -187,9 +188,9 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	close(n.ended)
 	for _, m := range n.mirrors {
 		if m.Temporary {
-			_ = m.remove() // it is gone already, or goes now
+			_ = m.Remove() // it is gone already, or goes now
 		}
-		m.close(func() {}) // first: what waits for a mirror's lock ends by this
+		m.Close(func() {}) // first: what waits for a mirror's lock ends by this
 	}
 	n.work.Wait()
 	for _, l := range n.links {

@@ -70,7 +70,7 @@ func (n *Node) apply(cfg Config) {
 		n.localChanged(name)
 	}
 	for _, m := range n.mirrors {
-		m.setAdopt(cfg.Adopt)
+		m.SetAdopt(cfg.Adopt)
 		if m.link == nil {
 			m.retry = 0
 		}

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"achbridge/bridge/fresh"
+	"achbridge/bridge/mirror"
 	"achbridge/wire"
 )
 
 // inbound is one subscription of ours on one link. Its assembly belongs to
 // the goroutine of receive.
 type inbound struct {
-	feed     feed
+	feed     mirror.Feed
 	m        *binding
 	limit    int    // bytes of the largest frame the origin's channel can hold
 	have     uint64 // HaveSeq of our Subscribe
@@ -62,7 +63,7 @@ const maxBadDatagrams = 100
 
 func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 	at := l.reading
-	at.now = now
+	at.Now = now
 	var feedback wire.Feedback
 	cargo, reported, empty := fresh.Nothing, false, true
 	for e, ok := d.Next(); ok; e, ok = d.Next() {
@@ -70,7 +71,7 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 		switch e.Kind {
 		case wire.KindFrame:
 			cargo = max(cargo, fresh.Frames)
-			if in := l.inbound(e.Frame.Sub); in != nil && uint32(in.feed.epoch) == e.Frame.Epoch {
+			if in := l.inbound(e.Frame.Sub); in != nil && uint32(in.feed.Epoch) == e.Frame.Epoch {
 				l.put(in, at, e.Frame, e.Frame.Data)
 			}
 		case wire.KindPart:
@@ -93,8 +94,8 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 	if reported {
 		l.feedback(now, d.Sent, feedback)
 	}
-	l.reading.offset, l.reading.uncertainty, l.reading.known = l.clock.Offset(now)
-	l.reading.suspended = l.clock.KnownAt()
+	l.reading.Offset, l.reading.Uncertainty, l.reading.Known = l.clock.Offset(now)
+	l.reading.Suspended = l.clock.KnownAt()
 	report, due := l.receipts.Due(l.reportDelay())
 	wake := reported || due && report < l.look
 	l.mu.Unlock()
@@ -104,20 +105,20 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 }
 
 // put brings a frame, which data holds as it came, into its mirror.
-func (l *link) put(in *inbound, at reading, f wire.Frame, data []byte) {
+func (l *link) put(in *inbound, at mirror.Reading, f wire.Frame, data []byte) {
 	sent := len(data)
 	data, err := l.unpack.unpack(f.Codec, f.RawSize, in.limit, data)
 	if err != nil {
-		in.m.refuseFrame(err)
+		in.m.RefuseFrame(err)
 		return
 	}
-	in.m.put(arrival{from: &in.feed, epoch: in.feed.epoch, seq: f.Seq, captured: f.Captured, owed: f.Owed, at: at, data: data, sent: sent})
+	in.m.Put(mirror.Arrival{From: &in.feed, Epoch: in.feed.Epoch, Seq: f.Seq, Captured: f.Captured, Owed: f.Owed, At: at, Data: data, Sent: sent})
 }
 
 // takePart reports whether the part made its frame complete.
-func (l *link) takePart(at reading, p wire.Part) bool {
+func (l *link) takePart(at mirror.Reading, p wire.Part) bool {
 	in := l.inbound(p.Sub)
-	if in == nil || uint32(in.feed.epoch) != p.Epoch || p.Size > in.limit {
+	if in == nil || uint32(in.feed.Epoch) != p.Epoch || p.Size > in.limit {
 		return false
 	}
 	frame := in.assembly.Add(p)

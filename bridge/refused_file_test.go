@@ -10,7 +10,6 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/localach"
 )
 
 // has reports whether the host has a channel of that name.
@@ -77,39 +76,6 @@ func TestMirrorThatIsRefusedLaterKeepsItsFile(t *testing.T) {
 	})
 }
 
-// A frame that overtakes the origin's word finds a file, and all that comes of a
-// channel that takes the name meanwhile is a refusal.
-func TestFileOfAMirrorIsMadeByWhatComesFirst(t *testing.T) {
-	dir := testDir(t)
-	m := plannedMirror(t, dir, "m")
-	m.expect(1, rule.QoS{})
-	m.put(came(1, frame(1, 64)))
-	if got := newestSeq(t, dir, "m"); got != 1 {
-		t.Errorf("the mirror is at %d, want 1", got)
-	}
-	other := plannedMirror(t, dir, "o")
-	have, _ := other.expect(1, rule.QoS{})
-	ch, err := dir.Create("o", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 2, FrameSize: 8}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ch.Close()
-	other.put(came(1, frame(1, 64)))
-	if _, err := other.begin(1, 1, have); err != nil || ch.LastSeq() != 0 {
-		t.Errorf("got %v and a channel at %d, want none of it written", err, ch.LastSeq())
-	}
-	if _, _, err := other.look(); err == nil {
-		t.Error("the mirror, which has no file, looks good")
-	}
-}
-
-func TestMirrorWaitsForTheOriginsWordWithoutAFile(t *testing.T) {
-	m := plannedMirror(t, testDir(t), "m")
-	if _, owed, err := m.look(); owed || err != nil {
-		t.Errorf("got %v, %v, want nothing to mend", owed, err)
-	}
-}
-
 func TestRoomThatIsGoneWhenTheFileIsMadeIsWaitedFor(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -119,7 +85,7 @@ func TestRoomThatIsGoneWhenTheFileIsMadeIsWaitedFor(t *testing.T) {
 		var looks atomic.Int32
 		var free atomic.Int64
 		pc.node.call(func() {
-			pc.node.space.free = func() (int64, error) {
+			pc.node.space.Free = func(int64) (int64, error) {
 				if looks.Add(1) == 1 {
 					return 1 << 30, nil // when it is planned
 				}

@@ -19,7 +19,7 @@ func (n *Node) Status() status.Report {
 	n.call(func() { s, mirrors = n.status(), maps.Clone(n.mirrors) })
 	for i := range s.Mirrors {
 		if m := mirrors[s.Mirrors[i].Name]; m != nil {
-			s.Mirrors[i].Age = m.agesOver(n.now())
+			s.Mirrors[i].Age = m.Ages(n.now())
 		}
 	}
 	return s
@@ -49,7 +49,7 @@ func (n *Node) status() status.Report {
 		s.Exports = append(s.Exports, exports...)
 	}
 	for _, m := range n.mirrors {
-		s.Mirrors = append(s.Mirrors, m.mirror.status(now, m.reading(now), m.silence(now)))
+		s.Mirrors = append(s.Mirrors, m.Mirror.Status(now, m.reading(now), m.silence(now)))
 	}
 	s.Mirrors = append(s.Mirrors, n.missing()...)
 	for _, p := range n.pushes {

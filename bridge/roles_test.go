@@ -132,7 +132,7 @@ func countAll(nodes []*Node, s *spent) {
 				l.mu.Unlock()
 			}
 			for _, m := range n.mirrors {
-				s.Frames += m.since().Delivered
+				s.Frames += m.Since().Delivered
 			}
 		})
 	}

@@ -6,47 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/wire"
 )
-
-func TestMirrorsTakeAtMostHalfOfTheFreeMemory(t *testing.T) {
-	free := int64(1000)
-	s := &space{free: func() (int64, error) { return free, nil }}
-	take := func(size int64) error {
-		err := s.take(size, "")
-		if err == nil {
-			free -= size
-		}
-		return err
-	}
-	if err := take(300); err != nil {
-		t.Errorf("300 of 1000: got %v, want room", err)
-	}
-	if err := take(300); err == nil {
-		t.Error("600 of 1000: got room, want none")
-	}
-	if err := take(200); err != nil {
-		t.Errorf("500 of 1000: got %v, want room", err)
-	}
-	s.add(-300, "")
-	free += 300
-	if err := take(300); err != nil {
-		t.Errorf("300 given back: got %v, want room", err)
-	}
-}
-
-func TestMirrorForWhichThereIsNoRoomIsRefusedByName(t *testing.T) {
-	dir := testDir(t)
-	m := testMirror(t, dir, "m")
-	m.put(came(1, frame(1, 64)))
-	m.Space.free = func() (int64, error) { return 20_000, nil }
-	m.put(came(2, frame(2, 5000)))
-	if s := m.status(0, reading{}, ""); s.Seq != 1 || !strings.Contains(s.Reason, "m: no room in") {
-		t.Errorf("got frame %d, reason %q; want the small file kept and a reason that names it", s.Seq, s.Reason)
-	}
-}
 
 func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 	huge := wire.Channel{Name: "huge", FrameCount: 16, FrameSize: 16 << 20}
@@ -55,7 +19,7 @@ func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 	for id := range uint32(maxAssembly / wire.MaxFrame) {
 		l.subs[id] = &binding{origin: huge}
 	}
-	m := &binding{mirror: bareMirror("", "robot.huge", nil)}
+	m := &binding{Mirror: mirror.New(mirror.Config{Name: "robot.huge"}, rule.QoS{}, nil)}
 	if err := n.openMirror(m, l, huge, rule.QoS{}); err == nil || !strings.Contains(err.Error(), "robot/huge") {
 		t.Errorf("got %v, want a refusal that names the channel", err)
 	}
@@ -77,8 +41,9 @@ func TestGiantsLeaveMemoryForLargeFramesOfOthers(t *testing.T) {
 		{of("imu", 1<<20), true}, {of("map", 60<<20), true}, {of("camera", 1<<20), true}, {of("joints", 1<<20), true},
 		{of("state", 1<<20), true}, {of("arm", 512<<10), false},
 	} {
-		m := &binding{mirror: bareMirror(dir, "robot."+step.c.Name, func(f func()) { f() })}
-		m.Space.free = func() (int64, error) { return 8 << 30, nil }
+		space := mirror.NewSpace(dir)
+		space.Free = func(int64) (int64, error) { return 8 << 30, nil }
+		m := &binding{Mirror: mirror.New(mirror.Config{Name: "robot." + step.c.Name, Dir: dir, Space: space}, rule.QoS{}, nil)}
 		err := n.openMirror(m, l, step.c, rule.QoS{})
 		if (err == nil) != step.fits || err != nil && (causeOf(err) != status.CauseLimit || !strings.Contains(err.Error(), "robot/"+step.c.Name)) {
 			t.Errorf("%s: got %v, cause %q, want it taken: %v", step.c.Name, err, causeOf(err), step.fits)

@@ -24,7 +24,7 @@ func (n *Node) woke() {
 // passes for new: the peers' clocks are asked for anew, and commands that peers have not
 // got by now are not sent.
 func (n *Node) lookAtSleep() {
-	total := n.clock.suspended()
+	total := n.clock.Suspended()
 	slept := total - n.asleep
 	if !fresh.Slept(n.asleep, total) {
 		return

@@ -2,11 +2,9 @@ package bridge
 
 import (
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 )
 
@@ -80,22 +78,5 @@ func TestNoCommandIsSentThatWasPutBeforeTheOperatorsHostWasSuspended(t *testing.
 				c.robot.follows("goal", c.number, 20*time.Millisecond)
 			})
 		})
-	}
-}
-
-// The lock of the robot's channel is taken when a command comes.
-func TestCommandThatWaitedForTheLockIsNotPutAfterTheRobotWasSuspended(t *testing.T) {
-	dir := testDir(t)
-	m := testMirror(t, dir, "goal")
-	var slept atomic.Int64
-	m.Clock.suspended, m.Clock.woke = func() time.Duration { return time.Duration(slept.Load()) }, func() {}
-	m.qos = rule.QoS{Class: rule.Command, Budget: time.Minute}
-	takeLock(t, dir, "goal")
-	m.put(arrival{epoch: 1, seq: 1, captured: 1, at: reading{now: 1, known: true}, data: []byte("go")})
-	slept.Store(int64(time.Hour))
-	freeLock(t, dir, "goal")
-	eventually(t, "what becomes of the command", time.Second, func() bool { return m.status(0, reading{}, "").Accounts.Late == 1 })
-	if n := lastPut(t, dir, "goal"); n != 0 {
-		t.Errorf("%d frames were put, want none", n)
 	}
 }

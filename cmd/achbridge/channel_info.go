@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
+	"achbridge/bridge/mirror"
 	"achbridge/localach"
 )
 
@@ -77,8 +77,8 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 		Mode: fmt.Sprintf("%04o", st.Mode.Perm()), Inode: st.Inode,
 		Dirty: st.Dirty, LockOwner: st.LockOwner, Waiters: st.Waiters, ForeignCond: st.ForeignCond,
 	}
-	if mirror, ok := bridge.MetaOf(name, st.Tag); ok {
-		info.MetaOf = mirror
+	if of, ok := mirror.MetaOf(name, st.Tag); ok {
+		info.MetaOf = of
 	} else if st.Tag != (localach.Tag{}) {
 		info.Mirror = &mirrorTag{Node: hex.EncodeToString(st.Tag.Node[:]), Epoch: st.Tag.Epoch, Seq: st.Tag.Seq}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge"
+	"achbridge/bridge/mirror"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
@@ -83,8 +84,8 @@ func channelRows(infos []localach.Info, pattern string) []channelRow {
 			Mode:       fmt.Sprintf("%04o", info.Mode.Perm()),
 			Mirror:     info.Mirror,
 		}
-		if mirror, ok := bridge.MetaOf(info.Name, info.Tag); ok {
-			row.Mirror, row.MetaOf = false, mirror
+		if of, ok := mirror.MetaOf(info.Name, info.Tag); ok {
+			row.Mirror, row.MetaOf = false, of
 		}
 		if info.Err != nil {
 			row.Error = info.Err.Error()

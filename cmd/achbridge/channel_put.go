@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
+	"achbridge/bridge/mirror"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
@@ -79,8 +79,8 @@ func (p *put) mirror(a *app, ch *localach.Channel) error {
 		return nil
 	}
 	what := "channel " + ch.Name() + " is a mirror"
-	if mirror, ok := bridge.MetaOf(ch.Name(), tag); ok {
-		what = "channel " + ch.Name() + " tells of the mirror " + mirror
+	if of, ok := mirror.MetaOf(ch.Name(), tag); ok {
+		what = "channel " + ch.Name() + " tells of the mirror " + of
 	}
 	if !p.force {
 		return ui.Failure(errors.New(what+": what is put here does not reach the host that it is of, and mixes with the frames of that"), "to do it all the same: --force")

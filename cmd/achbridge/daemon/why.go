@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"achbridge/bridge"
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
@@ -236,7 +236,7 @@ func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 	}
 	f.There, f.Mode = true, ui.ModeText(info)
 	if ch, err := d.dir.TryOpen(name); err == nil {
-		_, companion := bridge.MetaOf(name, ch.Tag())
+		_, companion := mirror.MetaOf(name, ch.Tag())
 		f.Mirror = ch.Tag() != (localach.Tag{}) && !companion
 		if stat, err := ch.Stat(); err == nil && stat.LockOwner != 0 {
 			f.Holder = processText(stat.LockOwner)

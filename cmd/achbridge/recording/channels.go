@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"achbridge/bridge"
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/localach"
 )
@@ -27,7 +28,7 @@ func (r *recorder) wanted(name string) bool {
 		return true // opening it will say why
 	}
 	defer ch.Close()
-	_, companion := bridge.MetaOf(name, ch.Tag())
+	_, companion := mirror.MetaOf(name, ch.Tag())
 	return !companion && !bridge.IsPeek(name, ch.Tag())
 }
 

@@ -162,7 +162,7 @@ func TestChannelsAreMadeAsTheyWereRecorded(t *testing.T) {
 func TestWhatCannotBePlayedIsNamed(t *testing.T) {
 	dir := testDir(t)
 	create(t, dir, "small", 16, 32)
-	mirror(t, dir, "krang.imu")
+	feedMirror(t, dir, "krang.imu")
 	path := fileOf(t, line{channel: "cam", number: 1, len: 64}, line{channel: "imu", number: 1})
 	for name, c := range map[string]struct {
 		play Play

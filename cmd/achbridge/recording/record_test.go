@@ -197,7 +197,7 @@ func TestPatternsChooseAndWhatTheDaemonKeepsForItselfIsLeftOut(t *testing.T) {
 	for _, name := range names {
 		create(t, dir, name, 16, 64).put(1)
 	}
-	mirror(t, dir, "krang.cam")
+	feedMirror(t, dir, "krang.cam")
 	peek := create(t, dir, "peek-00112233-1", 16, 64)
 	peek.put(1)
 	if err := peek.ch.SetTag(localach.Tag{Node: [16]byte{1}, Channel: 1}, 0); err != nil {
@@ -237,7 +237,7 @@ type fed struct {
 	frames, meta *source
 }
 
-func mirror(t *testing.T, dir localach.Dir, name string) fed {
+func feedMirror(t *testing.T, dir localach.Dir, name string) fed {
 	t.Helper()
 	f := fed{create(t, dir, name, 16, 64), create(t, dir, name+".meta", 16, status.MetaSize)}
 	mark := fnv.New64a()
@@ -271,7 +271,7 @@ func (f fed) put(n uint64, age time.Duration) {
 
 func TestFramesOfAMirrorHaveTheTimeOfTheirCapture(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
-	m := mirror(t, dir, "krang.imu")
+	m := feedMirror(t, dir, "krang.imu")
 	end := record(t, Config{Dir: dir, Files: Files{Path: path}})
 	there(t, path, "krang.imu", 1)
 	var wants []time.Time

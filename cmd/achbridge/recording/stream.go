@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"achbridge/bridge"
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -113,12 +113,12 @@ type told struct {
 	captured time.Duration
 }
 
-func openCompanion(dir localach.Dir, mirror string) *companion {
-	ch, err := dir.TryOpen(mirror + rule.MetaSuffix)
+func openCompanion(dir localach.Dir, name string) *companion {
+	ch, err := dir.TryOpen(name + rule.MetaSuffix)
 	if err != nil {
 		return nil
 	}
-	if _, ok := bridge.MetaOf(ch.Name(), ch.Tag()); !ok {
+	if _, ok := mirror.MetaOf(ch.Name(), ch.Tag()); !ok {
 		ch.Close()
 		return nil
 	}

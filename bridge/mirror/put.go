@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"time"
@@ -9,34 +9,34 @@ import (
 	"achbridge/wire"
 )
 
-// arrival is a frame that has come for a mirror.
-type arrival struct {
-	from       *feed
-	epoch, seq uint64
-	captured   time.Duration // by the peer's clock; 0: unknown
-	owed       bool          // it may be put past its budget
-	at         reading
-	data       []byte
-	sent       int // bytes that it took on its way
+// Arrival is a frame that has come for a mirror.
+type Arrival struct {
+	From       *Feed
+	Epoch, Seq uint64
+	Captured   time.Duration // by the peer's clock; 0: unknown
+	Owed       bool          // it may be put past its budget
+	At         Reading
+	Data       []byte
+	Sent       int // bytes that it took on its way
 }
 
-// put brings a frame into the mirror if it is newer than what is there, and not
+// Put brings a frame into the mirror if it is newer than what is there, and not
 // too late. It waits for nobody: if a local reader sits on the lock, the newest
 // frame is kept and put as soon as the lock is free. A frame of a subscription that
 // has ended since it came is as good as lost: the next one brings the newest, and
 // numbers of another life must not be taken for those that it brings.
-func (m *mirror) put(a arrival) {
+func (m *Mirror) Put(a Arrival) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if a.from != m.feed {
+	if a.From != m.feed {
 		return
 	}
-	first := m.recent.Add(a.seq)
+	first := m.recent.Add(a.Seq)
 	m.measure(a, first)
-	again := !first && a.seq == m.lacking.seq // it came before, and the file lacks it
+	again := !first && a.Seq == m.lacking.seq // it came before, and the file lacks it
 	late := m.late(a)
-	stray := !m.ready() || a.epoch != m.tag.Epoch
-	old := a.seq <= max(m.tag.Seq, m.pending.seq) || a.seq < m.least
+	stray := !m.ready() || a.Epoch != m.tag.Epoch
+	old := a.Seq <= max(m.tag.Seq, m.pending.seq) || a.Seq < m.least
 	drop := late && !m.lateIsPut(a)
 	switch {
 	case !first && (!again || stray || old || drop):
@@ -47,13 +47,13 @@ func (m *mirror) put(a arrival) {
 		m.count.Superseded++ // a newer one has overtaken it
 	case drop:
 		m.count.Late++
-		m.without(a.seq, &m.count.Late)
-		m.ages.Limit(a.at.now, m.overAt())
+		m.without(a.Seq, &m.count.Late)
+		m.ages.Limit(a.At.Now, m.overAt())
 	default:
 		if again && m.lacking.counted != nil {
 			*m.lacking.counted-- // it counts as what becomes of it now
 		}
-		if a.seq >= m.lacking.seq {
+		if a.Seq >= m.lacking.seq {
 			m.lacking = lacking{}
 		}
 		m.keepOrWrite(a, late)
@@ -62,7 +62,7 @@ func (m *mirror) put(a arrival) {
 
 // ready reports whether there is a file; frames may overtake the origin's word that
 // it lets us read. Needs m.mu.
-func (m *mirror) ready() bool {
+func (m *Mirror) ready() bool {
 	if err := m.make(); err != nil {
 		m.failed("mirror cannot be made", err)
 	}
@@ -71,18 +71,18 @@ func (m *mirror) ready() bool {
 
 // measure notes how large a frame is that came, how long it took, and how often such
 // come. Needs m.mu.
-func (m *mirror) measure(a arrival, first bool) {
-	m.bytes = a.sent
-	if first && a.epoch == m.tag.Epoch {
-		m.pace.Add(a.seq, a.captured)
+func (m *Mirror) measure(a Arrival, first bool) {
+	m.bytes = a.Sent
+	if first && a.Epoch == m.tag.Epoch {
+		m.pace.Add(a.Seq, a.Captured)
 	}
-	if first && a.captured != 0 && a.at.known {
-		m.transit = max(a.at.now-(a.captured-a.at.offset), 1)
+	if first && a.Captured != 0 && a.At.Known {
+		m.transit = max(a.At.Now-(a.Captured-a.At.Offset), 1)
 	}
 }
 
 // transitMs needs m.mu.
-func (m *mirror) transitMs() *float64 {
+func (m *Mirror) transitMs() *float64 {
 	if m.transit == 0 {
 		return nil
 	}
@@ -92,30 +92,30 @@ func (m *mirror) transitMs() *float64 {
 
 // late judges a frame by its age, which is known as well as the peer's clock is:
 // a state is late when it must be, a command when it may be.
-func (m *mirror) late(a arrival) bool {
+func (m *Mirror) late(a Arrival) bool {
 	switch {
 	case m.qos.Mode == rule.Every:
 		return false
-	case m.qos.Class == rule.Command && m.Clock.slept(a.at):
+	case m.qos.Class == rule.Command && m.Clock.slept(a.At):
 		return true
-	case a.captured == 0 || !a.at.known:
-		return a.owed || m.qos.Class == rule.Command // the origin knows, or nobody
+	case a.Captured == 0 || !a.At.Known:
+		return a.Owed || m.qos.Class == rule.Command // the origin knows, or nobody
 	}
 	return m.left(a) < 0
 }
 
 // left is what is left of a frame's budget, when its age is known.
-func (m *mirror) left(a arrival) time.Duration {
-	age := a.at.now - (a.captured - a.at.offset)
+func (m *Mirror) left(a Arrival) time.Duration {
+	age := a.At.Now - (a.Captured - a.At.Offset)
 	if m.qos.Class == rule.Command {
-		return m.qos.EffectiveBudget() - max(0, age+a.at.uncertainty)
+		return m.qos.EffectiveBudget() - max(0, age+a.At.Uncertainty)
 	}
-	return m.qos.EffectiveBudget() - max(0, age-a.at.uncertainty)
+	return m.qos.EffectiveBudget() - max(0, age-a.At.Uncertainty)
 }
 
 // lateIsPut reports whether a late frame is put all the same.
-func (m *mirror) lateIsPut(a arrival) bool {
-	return m.qos.Class != rule.Command && (a.owed || m.qos.Late == rule.LateDeliver)
+func (m *Mirror) lateIsPut(a Arrival) bool {
+	return m.qos.Class != rule.Command && (a.Owed || m.qos.Late == rule.LateDeliver)
 }
 
 // lacking is the newest frame that came, if the mirror does not hold it. Its
@@ -127,7 +127,7 @@ type lacking struct {
 
 // without notes that the mirror lacks frame seq, unless one that is newer still
 // is lacking.
-func (m *mirror) without(seq uint64, counted *uint64) {
+func (m *Mirror) without(seq uint64, counted *uint64) {
 	if seq < m.lacking.seq {
 		return
 	}
@@ -136,7 +136,7 @@ func (m *mirror) without(seq uint64, counted *uint64) {
 }
 
 // keepOrWrite needs m.mu.
-func (m *mirror) keepOrWrite(a arrival, late bool) {
+func (m *Mirror) keepOrWrite(a Arrival, late bool) {
 	if m.waiting {
 		if m.pending.seq != 0 {
 			m.count.Superseded++
@@ -144,21 +144,21 @@ func (m *mirror) keepOrWrite(a arrival, late bool) {
 		m.keep(a, late)
 		return
 	}
-	switch err := m.write(a.seq, a.captured, a.at, a.data); {
+	switch err := m.write(a.Seq, a.Captured, a.At, a.Data); {
 	case isBusy(err):
 		m.keep(a, late)
 		m.waiting = true
-		m.waits.Start(a.at.now)
+		m.waits.Start(a.At.Now)
 		m.Spawn(m.retryPut)
 	case err != nil:
-		m.fail(a.seq, err)
+		m.fail(a.Seq, err)
 	default:
 		m.counted(late)
 	}
 }
 
 // counted counts a frame that was put.
-func (m *mirror) counted(late bool) {
+func (m *Mirror) counted(late bool) {
 	m.held = &m.count.Delivered
 	if late {
 		m.held = &m.count.LateKept
@@ -166,17 +166,17 @@ func (m *mirror) counted(late bool) {
 	*m.held++
 }
 
-// since is what became of the frames that the present subscription brought.
-func (m *mirror) since() ledger.Accounts {
+// Since is what became of the frames that the present subscription brought.
+func (m *Mirror) Since() ledger.Accounts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.count.Minus(m.base)
 }
 
-// hear takes the ledger as the origin has it, unless no channel can have so many frames:
+// Hear takes the ledger as the origin has it, unless no channel can have so many frames:
 // what the account adds up to would wrap around. cause is why the origin cannot read the
 // channel; empty: it can.
-func (m *mirror) hear(told ledger.Accounts, cause status.Cause) {
+func (m *Mirror) Hear(told ledger.Accounts, cause status.Cause) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.originCause = cause
@@ -187,8 +187,8 @@ func (m *mirror) hear(told ledger.Accounts, cause status.Cause) {
 	m.pace.Hear(told)
 }
 
-// tellOf adds to an account what only this host knows of the mirror.
-func (m *mirror) tellOf(a wire.Account, now time.Duration) wire.Account {
+// AddTo adds to an account what only this host knows of the mirror.
+func (m *Mirror) AddTo(a wire.Account, now time.Duration) wire.Account {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a.Waited, a.Transit = uint64(m.waits.Total(now)), uint64(m.transit)
@@ -204,4 +204,4 @@ func (m *mirror) tellOf(a wire.Account, now time.Duration) wire.Account {
 
 // accounts is the ledger: what the origin told last, and what came since. Needs
 // m.mu.
-func (m *mirror) accounts() ledger.Accounts { return m.told.With(m.count, m.heard) }
+func (m *Mirror) accounts() ledger.Accounts { return m.told.With(m.count, m.heard) }

@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"achbridge/localach"
 )
 
-// mirrorCause is what an error of files and channels comes of.
-func mirrorCause(err error) status.Cause {
+// CauseOf is what an error of files and channels comes of.
+func CauseOf(err error) status.Cause {
 	switch {
 	case errors.Is(err, errNoRoom), errors.Is(err, unix.ENOSPC):
 		return status.CauseShmFull

@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"encoding/binary"
@@ -27,7 +27,7 @@ const (
 	ownerDied      = 0x40000000
 )
 
-const seqStep = 10 // the origin puts so many frames for one that comes: numbers here and there do not go in step
+const seqStep = 10
 
 // The tag says which frame the file holds, wherever in a put the daemon is killed: with the frame it tells of it, without it it
 // does not. The kernel kills the process in the system call that it makes there.
@@ -39,7 +39,7 @@ func TestTagIsRightWhereverAPutIsKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := shmDir(t)
 			cmd := exec.Command(os.Args[0], string(dir), fmt.Sprint(c.op))
-			cmd.Env = append(os.Environ(), "BRIDGE_CHILD=killed-put")
+			cmd.Env = append(os.Environ(), "MIRROR_CHILD=killed-put")
 			cmd.Stderr = os.Stderr
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
@@ -131,7 +131,7 @@ func killedPutRole(args []string) error {
 	frame := make([]byte, 64)
 	for seq := uint64(seqStep); ; {
 		binary.NativeEndian.PutUint64(frame, seq)
-		err := m.write(seq, 0, reading{}, frame)
+		err := m.write(seq, 0, Reading{}, frame)
 		if err != nil && !isBusy(err) {
 			return err
 		}

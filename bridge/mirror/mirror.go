@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"log/slog"
@@ -12,29 +12,29 @@ import (
 	"achbridge/localach"
 )
 
-// mirrorConfig is what a mirror is made with, and does not change.
-type mirrorConfig struct {
+// Config is what a mirror is made with, and does not change.
+type Config struct {
 	Name, Host, Channel string
 	Temporary           bool // removed with its last viewer
 	Dir                 localach.Dir
 	Mode                rule.FileMode // of a file that is made
-	Space               *space
+	Space               *Space
 	Log                 *slog.Logger
 	Events              *status.Journal
 	Spawn               func(func()) // starts a goroutine that the node waits for
-	Clock               hostClock
+	Clock               Clock
 }
 
-// mirror is the local copy of a channel of another host. The file outlives the
+// Mirror is the local copy of a channel of another host. The file outlives the
 // link and the daemon; its tag says whose it is and which frame it holds, so
 // that no frame is put twice and none after a newer one. Methods are safe for
 // concurrent use; none but close waits for another program.
-type mirror struct {
-	mirrorConfig
+type Mirror struct {
+	Config
 
 	mu       lock.Mutex[lock.Mirror] // guards the rest
 	adopt    []string                // existing channels, not made by achbridge, that it may write into
-	feed     *feed                   // the subscription that frames may come from
+	feed     *Feed                   // the subscription that frames may come from
 	qos      rule.QoS
 	state    status.MirrorState
 	reason   string
@@ -80,48 +80,48 @@ type mirror struct {
 	ending     bool       // nothing but a safe frame is put any more
 }
 
-// newMirror returns a mirror that has not opened anything yet. adopt are the existing
+// New returns a mirror that has not opened anything yet. adopt are the existing
 // channels, not made by achbridge, that it may write into.
-func newMirror(cfg mirrorConfig, qos rule.QoS, adopt []string) *mirror {
-	return &mirror{mirrorConfig: cfg, qos: qos, adopt: adopt}
+func New(cfg Config, qos rule.QoS, adopt []string) *Mirror {
+	return &Mirror{Config: cfg, qos: qos, adopt: adopt}
 }
 
-// setAdopt changes which existing channels the mirror may write into.
-func (m *mirror) setAdopt(adopt []string) {
+// SetAdopt changes which existing channels the mirror may write into.
+func (m *Mirror) SetAdopt(adopt []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.adopt = adopt
 }
 
-// feed is one subscription that brings frames.
-type feed struct {
-	epoch uint64 // life of the channel
-	run   uint64 // life of the daemon by whose clock their capture times are
+// Feed is one subscription that brings frames.
+type Feed struct {
+	Epoch uint64 // life of the channel
+	Run   uint64 // life of the daemon by whose clock their capture times are
 }
 
-// subscribe prepares for a subscription, the only one of which frames are put from now on.
+// Subscribe prepares for a subscription, the only one of which frames are put from now on.
 // It returns the newest frame of its epoch that the mirror holds, 0 when it holds none,
 // and what it has counted so far. silent: nothing is heard of the host.
-func (m *mirror) subscribe(f *feed, qos rule.QoS, silent bool) (have uint64, counted ledger.Accounts) {
-	m.changeClock(f.run)
-	have, counted = m.expect(f.epoch, qos)
+func (m *Mirror) Subscribe(f *Feed, qos rule.QoS, silent bool) (have uint64, counted ledger.Accounts) {
+	m.changeClock(f.Run)
+	have, counted = m.expect(f.Epoch, qos)
 	m.feedFrom(f)
-	m.hush(silent)
+	m.Hush(silent)
 	m.watchDeadline()
 	return have, counted
 }
 
-// holds returns the quality of service that the mirror asks for, and the newest frame
+// Holds returns the quality of service that the mirror asks for, and the newest frame
 // that it holds.
-func (m *mirror) holds() (qos rule.QoS, seq uint64) {
+func (m *Mirror) Holds() (qos rule.QoS, seq uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.qos, m.tag.Seq
 }
 
-// requalify changes the quality of service. It reports whether the mirror has to subscribe
+// Requalify changes the quality of service. It reports whether the mirror has to subscribe
 // anew for it, and if not, whether the origin is to be told.
-func (m *mirror) requalify(qos rule.QoS) (anew, tell bool) {
+func (m *Mirror) Requalify(qos rule.QoS) (anew, tell bool) {
 	m.mu.Lock()
 	before := m.qos
 	if before.Mode == qos.Mode {
@@ -138,7 +138,7 @@ func (m *mirror) requalify(qos rule.QoS) (anew, tell bool) {
 // expect prepares for a subscription to life epoch of the origin and returns the
 // last frame of it that the mirror holds, 0 when it holds none, and what it has
 // counted so far.
-func (m *mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger.Accounts) {
+func (m *Mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger.Accounts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.pending.seq != 0 {
@@ -158,14 +158,14 @@ func (m *mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger
 
 // feedFrom lets the frames of a subscription in, for which the mirror was prepared
 // by expect.
-func (m *mirror) feedFrom(f *feed) {
+func (m *Mirror) feedFrom(f *Feed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.feed = f
 }
 
 // changeClock forgets a capture time that counts in the life of another daemon.
-func (m *mirror) changeClock(run uint64) {
+func (m *Mirror) changeClock(run uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.run == run {
@@ -177,17 +177,17 @@ func (m *mirror) changeClock(run uint64) {
 }
 
 // forget needs m.mu. It begins a life of the origin of which nothing is here.
-func (m *mirror) forget(epoch uint64) {
+func (m *Mirror) forget(epoch uint64) {
 	m.tag.Epoch, m.tag.Seq, m.least, m.captured, m.pace = epoch, 0, 0, 0, ledger.Pace{}
 	m.pending.seq = 0
 }
 
-// begin takes the origin's word that frames of life epoch come now, the newest
+// Begin takes the origin's word that frames of life epoch come now, the newest
 // being last. False means that we told it, when we asked, of a later frame than
 // that, have: then the mirror forgets what it knows of that life. What it holds
 // by now does not count, since frames may overtake the origin's word. An error says
 // why there can be no file for them.
-func (m *mirror) begin(epoch, last, have uint64) (ok bool, err error) {
+func (m *Mirror) Begin(epoch, last, have uint64) (ok bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.tag.Epoch == epoch && max(have, m.least) > last {
@@ -204,7 +204,7 @@ func (m *mirror) begin(epoch, last, have uint64) (ok bool, err error) {
 
 // write puts a frame, into a larger file if it does not fit. ErrBusy says that
 // somebody holds the lock: then nothing has happened. Needs m.mu.
-func (m *mirror) write(seq uint64, captured time.Duration, at reading, frame []byte) error {
+func (m *Mirror) write(seq uint64, captured time.Duration, at Reading, frame []byte) error {
 	if err := m.tryPut(seq, frame); err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (m *mirror) write(seq uint64, captured time.Duration, at reading, frame []b
 
 // tryPut puts a frame after which frame seq of the origin is the newest in the file.
 // Needs m.mu.
-func (m *mirror) tryPut(seq uint64, frame []byte) error {
+func (m *Mirror) tryPut(seq uint64, frame []byte) error {
 	if len(frame) > dataBytes(m.ch.Geometry()) {
 		if err := m.replace("a frame does not fit", len(frame)); err != nil {
 			return err
@@ -238,8 +238,8 @@ func (m *mirror) tryPut(seq uint64, frame []byte) error {
 	return nil
 }
 
-// refuse says why there is no mirror. It reports whether that is new.
-func (m *mirror) refuse(cause status.Cause, reason string) (news bool) {
+// Refuse says why there is no mirror. It reports whether that is new.
+func (m *Mirror) Refuse(cause status.Cause, reason string) (news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	news = m.state != status.MirrorRefused || m.reason != reason
@@ -249,12 +249,12 @@ func (m *mirror) refuse(cause status.Cause, reason string) (news bool) {
 	return news
 }
 
-func (m *mirror) event(kind status.EventKind, text string) status.Event {
+func (m *Mirror) event(kind status.EventKind, text string) status.Event {
 	return status.Event{Kind: kind, Host: m.Host, Channel: m.Channel, Mirror: m.Name, Text: text}
 }
 
-// unfed says that nobody feeds the mirror now, and why.
-func (m *mirror) unfed(cause status.Cause, reason string) {
+// Unfed says that nobody feeds the mirror now, and why.
+func (m *Mirror) Unfed(cause status.Cause, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state, m.reason, m.cause = status.MirrorWaiting, reason, cause
@@ -262,22 +262,22 @@ func (m *mirror) unfed(cause status.Cause, reason string) {
 	m.tell()
 }
 
-// lost reports whether a command mirror is stale and nothing is owed to it.
-func (m *mirror) lost() bool {
+// Lost reports whether a command mirror is stale and nothing is owed to it.
+func (m *Mirror) Lost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.qos.Class == rule.Command && m.vigil.stale && !m.owesSafe()
 }
 
-// owes reports whether a safe frame is to follow the last command.
-func (m *mirror) owes() bool {
+// Owes reports whether a safe frame is to follow the last command.
+func (m *Mirror) Owes() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.owesSafe()
 }
 
-// ownsFile reports whether the mirror's file is one that achbridge made, or is to make.
-func (m *mirror) ownsFile() bool {
+// OwnsFile reports whether the mirror's file is one that achbridge made, or is to make.
+func (m *Mirror) OwnsFile() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.owned

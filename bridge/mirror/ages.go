@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"math"
@@ -8,15 +8,15 @@ import (
 	"achbridge/bridge/status"
 )
 
-// watchAge begins to watch the age at now, until endWatch.
-func (m *mirror) watchAge(now time.Duration) *fresh.AgeWatch {
+// WatchAge begins to watch the age at now, until endWatch.
+func (m *Mirror) WatchAge(now time.Duration) *fresh.AgeWatch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.ages.Watch(now)
 }
 
-// endWatch tells what the age was since watchAge; at is what is known of the peer's clock.
-func (m *mirror) endWatch(watch *fresh.AgeWatch, now time.Duration, at reading) status.AgeReport {
+// EndWatch tells what the age was since watchAge; at is what is known of the peer's clock.
+func (m *Mirror) EndWatch(watch *fresh.AgeWatch, now time.Duration, at Reading) status.AgeReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.learn(at)
@@ -37,19 +37,19 @@ type ages struct {
 
 // age needs m.mu. It takes a frame that was put and was captured then by the
 // peer's clock.
-func (m *mirror) age(captured time.Duration, at reading) {
+func (m *Mirror) age(captured time.Duration, at Reading) {
 	m.learn(at)
-	if captured == 0 || !at.known {
-		m.ages.Lapse(at.now, m.overAt())
+	if captured == 0 || !at.Known {
+		m.ages.Lapse(at.Now, m.overAt())
 		return
 	}
-	m.ages.Put(at.now, captured-at.offset, m.overAt())
-	m.ages.uncertainty = at.uncertainty
+	m.ages.Put(at.Now, captured-at.Offset, m.overAt())
+	m.ages.uncertainty = at.Uncertainty
 }
 
 // overAt is the age at which a mirror goes over its budget: its next frame has then been
 // due for that long. While the period is not known it never does. Needs m.mu.
-func (m *mirror) overAt() time.Duration {
+func (m *Mirror) overAt() time.Duration {
 	period, known := m.pace.Period(m.qos.MaxRate.Interval())
 	if budget := m.qos.EffectiveBudget(); known && budget <= math.MaxInt64-period {
 		return budget + period
@@ -59,9 +59,9 @@ func (m *mirror) overAt() time.Duration {
 
 // learn needs m.mu. It tells the age of a frame that came before the peer's clock
 // was known.
-func (m *mirror) learn(at reading) {
-	if at.known && m.captured != 0 && m.ages.Learn(m.captured-at.offset) {
-		m.ages.uncertainty = at.uncertainty
+func (m *Mirror) learn(at Reading) {
+	if at.Known && m.captured != 0 && m.ages.Learn(m.captured-at.Offset) {
+		m.ages.uncertainty = at.Uncertainty
 	}
 }
 
@@ -75,8 +75,8 @@ func (a *ages) now(now time.Duration) *float64 {
 	return &age
 }
 
-// agesOver is nil before an age was known.
-func (m *mirror) agesOver(now time.Duration) *status.Age {
+// Ages is nil before an age was known.
+func (m *Mirror) Ages(now time.Duration) *status.Age {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := &m.ages
@@ -91,8 +91,8 @@ func (m *mirror) agesOver(now time.Duration) *status.Age {
 	return s
 }
 
-// lately tells what the ages were since it was called last: it is for one caller.
-func (m *mirror) lately(now time.Duration, at reading) status.AgeLately {
+// Lately tells what the ages were since it was called last: it is for one caller.
+func (m *Mirror) Lately(now time.Duration, at Reading) status.AgeLately {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.learn(at)
@@ -111,8 +111,8 @@ func ageFigures(s fresh.AgeStat) *status.AgeFigures {
 }
 
 // now is the reading when it came, as of now.
-func (k *kept) now() reading {
+func (k *kept) now() Reading {
 	at := k.at
-	at.now += time.Since(k.came)
+	at.Now += time.Since(k.came)
 	return at
 }

@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"encoding/binary"
@@ -26,10 +26,10 @@ import (
 
 // bareAdopted is a mirror without a node, of a channel whose life is 1. An adopted one has
 // its file already.
-func bareAdopted(dir localach.Dir, name string, adopted bool) (*mirror, error) {
+func bareAdopted(dir localach.Dir, name string, adopted bool) (*Mirror, error) {
 	var work sync.WaitGroup
 	quiet := slog.New(slog.DiscardHandler)
-	m := newMirror(mirrorConfig{Name: name, Host: "robot", Channel: name, Dir: dir, Space: newSpace(dir), Log: quiet, Events: &status.Journal{Log: quiet}, Spawn: work.Go}, rule.QoS{}, nil)
+	m := New(Config{Name: name, Host: "robot", Channel: name, Dir: dir, Space: NewSpace(dir), Log: quiet, Events: &status.Journal{Log: quiet}, Spawn: work.Go}, rule.QoS{}, nil)
 	if adopted {
 		m.adopt = []string{name}
 	}
@@ -43,7 +43,7 @@ func bareAdopted(dir localach.Dir, name string, adopted bool) (*mirror, error) {
 }
 
 // adoptedMirror is a mirror that writes into a channel which it has not made.
-func adoptedMirror(t *testing.T, dir localach.Dir, name string) *mirror {
+func adoptedMirror(t *testing.T, dir localach.Dir, name string) *Mirror {
 	t.Helper()
 	m, err := bareAdopted(dir, name, true)
 	if err != nil {
@@ -54,7 +54,7 @@ func adoptedMirror(t *testing.T, dir localach.Dir, name string) *mirror {
 }
 
 // abandon lets go of the mirror's file as a daemon does that is killed: nothing more is put.
-func (m *mirror) abandon() {
+func (m *Mirror) abandon() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closeFile()
@@ -164,7 +164,7 @@ func TestAdoptedChannelThatWasInitialisedAgainIsBegunAnew(t *testing.T) {
 	anothersChannel(t, dir, "goal")
 	m := adoptedMirror(t, dir, "goal")
 	for seq := range uint64(5) {
-		m.put(arrival{from: m.feed, epoch: 1, seq: seq + 1, data: frame(seq+1, 64)})
+		m.Put(Arrival{From: m.feed, Epoch: 1, Seq: seq + 1, Data: frame(seq+1, 64)})
 	}
 	lastSeq := func(n uint64) { poke(t, dir, "goal", lastSeqWord, binary.NativeEndian.AppendUint64(nil, n)) }
 	lastSeq(1)
@@ -297,7 +297,7 @@ func puttingRole(args []string) error {
 		return err
 	}
 	for seq := m.tag.Seq + numberStep; ; seq += numberStep {
-		m.putNext(arrival{from: m.feed, epoch: 1, seq: seq, data: frame(seq, 64)})
+		m.putNext(Arrival{From: m.feed, Epoch: 1, Seq: seq, Data: frame(seq, 64)})
 		if m.tag.Seq != seq {
 			return fmt.Errorf("frame %d was not put", seq)
 		}
@@ -342,7 +342,7 @@ func killPutting(t *testing.T, dir localach.Dir, whose string) {
 	t.Helper()
 	var complaints strings.Builder
 	child := exec.Command(os.Args[0], string(dir), "goal", whose)
-	child.Env, child.Stderr = append(os.Environ(), "BRIDGE_CHILD=putting"), &complaints
+	child.Env, child.Stderr = append(os.Environ(), "MIRROR_CHILD=putting"), &complaints
 	before := uint64(0)
 	if ch, err := dir.Open("goal"); err == nil {
 		before = ch.LastSeq()
@@ -403,9 +403,9 @@ func TestFrameThatWaitsForTheLockIsNotRemembered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.put(came(1, frame(1, 64)))
+		m.Put(came(1, frame(1, 64)))
 		takeLock(t, dir, "goal")
-		m.put(came(5, frame(5, 64)))
+		m.Put(came(5, frame(5, 64)))
 		m.mu.Lock() // it is tried again all the time
 		got := m.ch.Tag().Seq
 		if adopted {
@@ -418,5 +418,32 @@ func TestFrameThatWaitsForTheLockIsNotRemembered(t *testing.T) {
 			t.Errorf("adopted %v: frame %d is remembered, and 1 was put", adopted, got)
 		}
 		m.abandon()
+	}
+}
+
+// What a daemon that was killed owes to an adopted channel, the next one puts.
+func TestSafeFrameIsOwedToAnAdoptedChannelAfterARestart(t *testing.T) {
+	dir := testDir(t)
+	ch := anothersChannel(t, dir, "goal")
+	qos := rule.QoS{Class: rule.Command, Deadline: time.Second, OnStale: rule.OnStale{File: "stop", Frame: "stop"}}
+	killed := adoptedMirror(t, dir, "goal")
+	killed.putNext(Arrival{From: killed.feed, Epoch: 1, Seq: 1, Data: frame(1, 64)})
+	owes := func() bool {
+		m := adoptedMirror(t, dir, "goal")
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.qos = qos
+		return m.vigil.armed
+	}
+	if !owes() {
+		t.Error("the newest frame is a command of the last life of the daemon, and no safe frame is owed")
+	}
+	w := ch.Writer()
+	defer w.Close()
+	if _, err := w.Put([]byte("theirs")); err != nil {
+		t.Fatal(err)
+	}
+	if owes() {
+		t.Error("a program of the host has put the newest frame, and a safe frame is owed")
 	}
 }

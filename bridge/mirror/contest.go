@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ const (
 
 // lookForOthers notes that the file has come to frame seq, of which we have put ours since
 // the last look. Needs m.mu.
-func (m *mirror) lookForOthers(seq, ours uint64) {
+func (m *Mirror) lookForOthers(seq, ours uint64) {
 	c := &m.contest
 	others := seq - min(seq, c.seen+ours)
 	c.seen = seq
@@ -47,7 +47,7 @@ func (m *mirror) lookForOthers(seq, ours uint64) {
 }
 
 // lookAtFile is lookForOthers between our own puts. Needs m.mu.
-func (m *mirror) lookAtFile() {
+func (m *Mirror) lookAtFile() {
 	if m.w != nil {
 		m.lookForOthers(m.ch.LastSeq(), 0)
 	}
@@ -55,7 +55,7 @@ func (m *mirror) lookAtFile() {
 
 // beginContest has only what comes from now on count as a contest: we begin to write.
 // Needs m.mu.
-func (m *mirror) beginContest() {
+func (m *Mirror) beginContest() {
 	if m.w == nil {
 		return
 	}
@@ -65,7 +65,7 @@ func (m *mirror) beginContest() {
 }
 
 // endContest needs m.mu.
-func (m *mirror) endContest(why string) {
+func (m *Mirror) endContest(why string) {
 	if m.contest.last.IsZero() {
 		return
 	}
@@ -77,7 +77,7 @@ func (m *mirror) endContest(why string) {
 const contestText = "somebody else writes into it too: another achbridge, or a program of this host"
 
 // showContest needs m.mu.
-func (m *mirror) showContest(s *status.Mirror) {
+func (m *Mirror) showContest(s *status.Mirror) {
 	if m.contest.last.IsZero() {
 		return
 	}

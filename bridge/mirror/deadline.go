@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ const (
 )
 
 // watchDeadline has the deadline of m.qos watched from now on.
-func (m *mirror) watchDeadline() {
+func (m *Mirror) watchDeadline() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := &m.vigil
@@ -70,7 +70,7 @@ func (m *mirror) watchDeadline() {
 }
 
 // judge looks whether the mirror is stale, and returns when to look again.
-func (m *mirror) judge(now time.Time) time.Duration {
+func (m *Mirror) judge(now time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := &m.vigil
@@ -93,7 +93,7 @@ func (m *mirror) judge(now time.Time) time.Duration {
 }
 
 // fed notes that a frame was put. Needs m.mu.
-func (m *mirror) fed() {
+func (m *Mirror) fed() {
 	v := &m.vigil
 	v.last, v.armed = time.Now(), true
 	if v.stale {
@@ -111,7 +111,7 @@ func (v *vigil) refresh(now time.Time) {
 
 // tellStale tells what changed, and returns when there may be more to tell. A mirror
 // that goes to and fro is stale until it has been fresh for a while. Needs m.mu.
-func (m *mirror) tellStale(now time.Time) time.Duration {
+func (m *Mirror) tellStale(now time.Time) time.Duration {
 	v := &m.vigil
 	switch {
 	case !v.told && !v.stale:
@@ -148,11 +148,11 @@ func (m *mirror) tellStale(now time.Time) time.Duration {
 }
 
 // owesSafe reports whether the safe frame is to follow the last command. Needs m.mu.
-func (m *mirror) owesSafe() bool { return m.qos.OnStale.File != "" && m.vigil.armed }
+func (m *Mirror) owesSafe() bool { return m.qos.OnStale.File != "" && m.vigil.armed }
 
 // putSafe puts the safe frame, once after the last command, and returns when to try
 // again. Needs m.mu.
-func (m *mirror) putSafe() time.Duration {
+func (m *Mirror) putSafe() time.Duration {
 	if !m.owesSafe() {
 		return longWait
 	}
@@ -174,7 +174,7 @@ func (m *mirror) putSafe() time.Duration {
 
 // endsSafe reports whether the newest frame of the file is the safe frame: it needs no
 // other. Needs m.mu.
-func (m *mirror) endsSafe() bool {
+func (m *Mirror) endsSafe() bool {
 	r := m.ch.Reader()
 	frame := make([]byte, len(m.qos.OnStale.Frame)+1)
 	n, err := r.TryNext(frame)
@@ -183,7 +183,7 @@ func (m *mirror) endsSafe() bool {
 
 // putLast puts what is still owed when the mirror ends, since nobody will later. It
 // reports whether the lock was taken, and is to be tried again.
-func (m *mirror) putLast() (busy bool) {
+func (m *Mirror) putLast() (busy bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ending, m.pending.seq = true, 0
@@ -191,7 +191,7 @@ func (m *mirror) putLast() (busy bool) {
 }
 
 // endVigil needs m.mu.
-func (m *mirror) endVigil() {
+func (m *Mirror) endVigil() {
 	if m.vigil.done != nil {
 		close(m.vigil.done)
 		m.vigil.done = nil
@@ -199,7 +199,7 @@ func (m *mirror) endVigil() {
 }
 
 // staleText says what a stale mirror lacks. Needs m.mu.
-func (m *mirror) staleText(now time.Time) string {
+func (m *Mirror) staleText(now time.Time) string {
 	text := fmt.Sprintf("no frame for %v, its deadline is %v", now.Sub(m.vigil.last).Round(10*time.Millisecond), m.qos.Deadline)
 	if m.qos.OnStale.File != "" && !m.vigil.armed && m.vigil.safe > 0 {
 		text += "; the safe frame was put"

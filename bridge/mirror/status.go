@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"cmp"
@@ -7,9 +7,9 @@ import (
 	"achbridge/bridge/status"
 )
 
-// status tells what the mirror does at now. at is what is known of the peer's clock, and
+// Status tells what the mirror does at now. at is what is known of the peer's clock, and
 // silence says why nothing comes although there is a link, if so.
-func (m *mirror) status(now time.Duration, at reading, silence string) status.Mirror {
+func (m *Mirror) Status(now time.Duration, at Reading, silence string) status.Mirror {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := status.Mirror{
@@ -30,7 +30,7 @@ func (m *mirror) status(now time.Duration, at reading, silence string) status.Mi
 }
 
 // stateNow needs m.mu.
-func (m *mirror) stateNow() status.MirrorState {
+func (m *Mirror) stateNow() status.MirrorState {
 	switch {
 	case m.state != status.MirrorLive:
 		return cmp.Or(m.state, status.MirrorWaiting)
@@ -45,7 +45,7 @@ func (m *mirror) stateNow() status.MirrorState {
 }
 
 // showStale needs m.mu.
-func (m *mirror) showStale(s *status.Mirror) {
+func (m *Mirror) showStale(s *status.Mirror) {
 	if !m.vigil.stale {
 		return
 	}

@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"errors"
@@ -12,10 +12,10 @@ import (
 	"achbridge/wire"
 )
 
-// open makes the files of the mirror usable for what c, first put by node, describes: its
+// Open makes the files of the mirror usable for what c, first put by node, describes: its
 // own and, if that is wanted, its companion's. wide is as whose its memory is counted, as
 // for space.take. An error says why there can be none.
-func (m *mirror) open(c wire.Channel, node [16]byte, wide string, meta bool) error {
+func (m *Mirror) Open(c wire.Channel, node [16]byte, wide string, meta bool) error {
 	m.countFor(wide)
 	if err := m.openFile(c, node); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (m *mirror) open(c wire.Channel, node [16]byte, wide string, meta bool) err
 // openFile makes the mirror's file usable for what c, first put by node, describes: its
 // own file is taken up again, a missing one is planned if there is room for it, and
 // made when the origin lets us read (make); any other is left alone.
-func (m *mirror) openFile(c wire.Channel, node [16]byte) error {
+func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ch != nil {
@@ -71,7 +71,7 @@ func (m *mirror) openFile(c wire.Channel, node [16]byte) error {
 		}
 	case err == nil:
 		m.owned = true
-		m.Space.add(fileBytes(ch.Geometry()), m.wide)
+		m.Space.add(FileBytes(ch.Geometry()), m.wide)
 	case errors.Is(err, localach.ErrCorrupt):
 		err = fmt.Errorf("%s: %w; remove it with `achbridge channel rm %s`", m.Name, err, m.Name)
 	}
@@ -84,7 +84,7 @@ func (m *mirror) openFile(c wire.Channel, node [16]byte) error {
 
 // takeUp opens the file that is there. It has all its memory then: no put will
 // meet a hole.
-func (m *mirror) takeUp() (*localach.Channel, error) {
+func (m *Mirror) takeUp() (*localach.Channel, error) {
 	ch, err := m.Dir.TryOpen(m.Name)
 	if err != nil {
 		return nil, err
@@ -98,9 +98,9 @@ func (m *mirror) takeUp() (*localach.Channel, error) {
 
 // planFor has the file made as soon as it is needed, or says why there is no room for
 // it. Needs m.mu.
-func (m *mirror) planFor(g localach.Geometry) error {
+func (m *Mirror) planFor(g localach.Geometry) error {
 	cfg := localach.CreateConfig{Geometry: g.Grow(), Mode: fs.FileMode(m.Mode)}
-	size := fileBytes(cfg.Geometry)
+	size := FileBytes(cfg.Geometry)
 	if err := m.Space.take(size, m.wide); err != nil {
 		return fmt.Errorf("%s: %w", m.Name, err)
 	}
@@ -111,7 +111,7 @@ func (m *mirror) planFor(g localach.Geometry) error {
 
 // make makes the file that was planned: a channel that may not be read is to leave
 // none behind. Needs m.mu.
-func (m *mirror) make() error {
+func (m *Mirror) make() error {
 	if m.planned == nil {
 		return nil
 	}
@@ -134,8 +134,8 @@ func (m *mirror) make() error {
 }
 
 // create makes a file if there is room for it. Needs m.mu.
-func (m *mirror) create(cfg localach.CreateConfig) (*localach.Channel, error) {
-	size := fileBytes(cfg.Geometry)
+func (m *Mirror) create(cfg localach.CreateConfig) (*localach.Channel, error) {
+	size := FileBytes(cfg.Geometry)
 	if err := m.Space.take(size, m.wide); err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Name, err)
 	}
@@ -147,7 +147,7 @@ func (m *mirror) create(cfg localach.CreateConfig) (*localach.Channel, error) {
 }
 
 // use needs m.mu.
-func (m *mirror) use(ch *localach.Channel, id localach.Tag) {
+func (m *Mirror) use(ch *localach.Channel, id localach.Tag) {
 	m.ch, m.w = ch, ch.Writer()
 	m.tag, m.putSeq = ch.Tag(), ch.LastSeq()
 	m.contest.seen = m.putSeq
@@ -169,7 +169,7 @@ func (m *mirror) use(ch *localach.Channel, id localach.Tag) {
 
 // remember opens the record of what was put into a channel that is not ours. Without
 // one a frame might be put twice, so that there is no mirror then. Needs m.mu.
-func (m *mirror) remember() error {
+func (m *Mirror) remember() error {
 	if m.puts != nil {
 		return nil
 	}
@@ -182,12 +182,12 @@ func (m *mirror) remember() error {
 }
 
 // mark writes down what the newest frame of the file is. Needs m.mu.
-func (m *mirror) mark() { m.markNext(m.tag.Seq, 0) }
+func (m *Mirror) mark() { m.markNext(m.tag.Seq, 0) }
 
 // markNext writes down which frame of the origin the newest of the file is after that
 // many more puts, of which a crash may leave out one: in a file of ours, or in the
 // record of one that is not. Needs m.mu.
-func (m *mirror) markNext(seq, puts uint64) {
+func (m *Mirror) markNext(seq, puts uint64) {
 	if !m.owned {
 		m.puts.note(m.ch, m.tag, seq)
 		return
@@ -197,9 +197,9 @@ func (m *mirror) markNext(seq, puts uint64) {
 	m.ch.SetTag(tag, puts)
 }
 
-// remove takes the mirror's file away. What lies under the name and is not ours
+// Remove takes the mirror's file away. What lies under the name and is not ours
 // stays, and is an error that says so.
-func (m *mirror) remove() error {
+func (m *Mirror) Remove() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.endMeta()
@@ -213,7 +213,7 @@ func (m *mirror) remove() error {
 }
 
 // gone reports that there is no file under the mirror's name. Needs m.mu.
-func (m *mirror) gone() bool {
+func (m *Mirror) gone() bool {
 	if m.ch != nil {
 		return errors.Is(m.ch.Check(), localach.ErrUnlinked)
 	}
@@ -225,7 +225,7 @@ func (m *mirror) gone() bool {
 }
 
 // closeFile needs m.mu.
-func (m *mirror) closeFile() {
+func (m *Mirror) closeFile() {
 	m.planned = nil
 	if m.w == nil {
 		return
@@ -233,13 +233,13 @@ func (m *mirror) closeFile() {
 	w, ch := m.w, m.ch
 	m.w, m.ch = nil, nil
 	if m.owned {
-		m.Space.add(-fileBytes(ch.Geometry()), m.wide)
+		m.Space.add(-FileBytes(ch.Geometry()), m.wide)
 	}
 	m.letGo(ch, w)
 }
 
 // letGo closes a file in a goroutine of its own: a broadcast of the writer may hang.
-func (m *mirror) letGo(ch *localach.Channel, w *localach.Writer) {
+func (m *Mirror) letGo(ch *localach.Channel, w *localach.Writer) {
 	m.Spawn(func() {
 		w.Close()
 		ch.Close()
@@ -247,7 +247,7 @@ func (m *mirror) letGo(ch *localach.Channel, w *localach.Writer) {
 }
 
 // discard is letGo of a file that was replaced: those who have it open get CORRUPT.
-func (m *mirror) discard(ch *localach.Channel, w *localach.Writer) {
+func (m *Mirror) discard(ch *localach.Channel, w *localach.Writer) {
 	m.Spawn(func() {
 		ch.Poison()
 		w.Close()
@@ -255,10 +255,10 @@ func (m *mirror) discard(ch *localach.Channel, w *localach.Writer) {
 	})
 }
 
-// close lets go of the mirror at once, unless somebody sits on its lock while a safe
+// Close lets go of the mirror at once, unless somebody sits on its lock while a safe
 // frame is owed: then it takes up to lastTrials of busyRetry, in a goroutine that calls
 // closed at its end, and close returns false.
-func (m *mirror) close(closed func()) bool {
+func (m *Mirror) Close(closed func()) bool {
 	if !m.putLast() {
 		m.shut()
 		return true
@@ -276,7 +276,7 @@ func (m *mirror) close(closed func()) bool {
 	return false
 }
 
-func (m *mirror) shut() {
+func (m *Mirror) shut() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.endVigil()
@@ -290,7 +290,7 @@ func (m *mirror) shut() {
 
 // countFor sets as whose the memory of the mirror's file is counted, if there is none yet:
 // for host as in space.take.
-func (m *mirror) countFor(host string) {
+func (m *Mirror) countFor(host string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ch == nil {
@@ -306,7 +306,7 @@ func geometryOf(c wire.Channel) localach.Geometry {
 // c that was seen.
 func geometryFor(c wire.Channel) localach.Geometry {
 	g := geometryOf(c)
-	g.FrameSize = min(max(g.FrameSize, c.Largest), largestFrame(c))
+	g.FrameSize = min(max(g.FrameSize, c.Largest), LargestFrame(c))
 	return g
 }
 

@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"errors"
@@ -8,14 +8,14 @@ import (
 	"achbridge/localach"
 )
 
-// putInOrder puts the next frame of mode every. While a reader has the file's lock it waits,
+// PutInOrder puts the next frame of mode every. While a reader has the file's lock it waits,
 // as long as still reports that the subscription lasts, with the peer's clock; if not, it
 // returns false.
-func (m *mirror) putInOrder(a arrival, still func() (reading, bool)) bool {
+func (m *Mirror) PutInOrder(a Arrival, still func() (Reading, bool)) bool {
 	for wait := busyRetry; m.putNext(a); wait = fresh.Longer(wait, busyRetry, busySeldom) {
 		time.Sleep(wait)
 		var lasts bool
-		if a.at, lasts = still(); !lasts {
+		if a.At, lasts = still(); !lasts {
 			return false
 		}
 	}
@@ -26,27 +26,27 @@ func (m *mirror) putInOrder(a arrival, still func() (reading, bool)) bool {
 // was taken, in which case nothing has happened. A frame of a subscription that has ended
 // since it came is as good as lost: it may be of any age, and the mirror be one for
 // commands by now.
-func (m *mirror) putNext(a arrival) (busy bool) {
+func (m *Mirror) putNext(a Arrival) (busy bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if a.from != m.feed {
+	if a.From != m.feed {
 		return false
 	}
 	switch {
-	case !m.ready() || a.epoch != m.tag.Epoch:
+	case !m.ready() || a.Epoch != m.tag.Epoch:
 		m.count.Refused++
-	case a.seq <= m.tag.Seq || a.seq < m.least:
+	case a.Seq <= m.tag.Seq || a.Seq < m.least:
 		m.count.Duplicate++
 	case m.late(a) && !m.lateIsPut(a): // no stream of ours has a budget: whatever changes, no old command is put
 		m.count.Late++
 	default:
 		m.measure(a, true)
-		err := m.write(a.seq, a.captured, a.at, a.data)
+		err := m.write(a.Seq, a.Captured, a.At, a.Data)
 		if isBusy(err) {
 			return true
 		}
 		if err != nil {
-			m.fail(a.seq, err)
+			m.fail(a.Seq, err)
 			return false
 		}
 		m.count.Delivered++

@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"errors"
@@ -11,28 +11,29 @@ import (
 	"achbridge/wire"
 )
 
-// maxMirror bounds the shared memory that one mirror takes on a peer's word.
-const maxMirror = 1 << 30
+// MaxBytes bounds the shared memory that one mirror takes on a peer's word.
+const MaxBytes = 1 << 30
 
-// smallMirror is up to how much shared memory a mirror counts as small.
-const smallMirror = 1 << 20
+// SmallBytes is up to how much shared memory a mirror counts as small.
+const SmallBytes = 1 << 20
 
-// space keeps mirrors, whose size is a peer's word, from filling the channel
+// Space keeps mirrors, whose size is a peer's word, from filling the channel
 // directory: together they take at most half of what would be free there
 // without them. What patterns and pushes bring that is not small leaves room in that
 // for the rest, however early it comes: of one host it takes at most half of it, of all
 // hosts three quarters. Safe for concurrent use.
-type space struct {
-	dir  localach.Dir
-	free func() (int64, error) // bytes
+type Space struct {
+	dir localach.Dir
+	// free returns what is free there, in bytes, when mirrors have taken so much. Tests set it.
+	Free func(used int64) (int64, error)
 
 	mu   lock.Mutex[lock.Leaf]
 	used int64            // by the mirrors that are open
 	wide map[string]int64 // by those of them above smallMirror that a pattern or a push brought, by host
 }
 
-func newSpace(dir localach.Dir) *space {
-	return &space{dir: dir, free: func() (int64, error) { return freeBytes(dir) }}
+func NewSpace(dir localach.Dir) *Space {
+	return &Space{dir: dir, Free: func(int64) (int64, error) { return freeBytes(dir) }}
 }
 
 var (
@@ -52,15 +53,15 @@ func freeBytes(dir localach.Dir) (int64, error) {
 
 // take reserves room for a new file, or says why there is none. host is whose channel
 // it is if a pattern or a push brought it, else "".
-func (s *space) take(size int64, host string) error {
+func (s *Space) take(size int64, host string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	free, err := s.free()
+	free, err := s.Free(s.used)
 	if err != nil {
 		return err
 	}
-	if size > maxMirror {
-		return fmt.Errorf("a mirror of %d MiB is %w: one may have %d", size>>20, errTooLarge, maxMirror>>20)
+	if size > MaxBytes {
+		return fmt.Errorf("a mirror of %d MiB is %w: one may have %d", size>>20, errTooLarge, MaxBytes>>20)
 	}
 	limit := (free + s.used) / 2
 	if s.used+size > limit {
@@ -75,8 +76,8 @@ func (s *space) take(size int64, host string) error {
 }
 
 // leaves says what keeps a mirror from being made that would leave too little of limit.
-func (s *space) leaves(limit, size int64, host string) error {
-	if host == "" || size <= smallMirror {
+func (s *Space) leaves(limit, size int64, host string) error {
+	if host == "" || size <= SmallBytes {
 		return nil
 	}
 	all := size
@@ -91,21 +92,21 @@ func (s *space) leaves(limit, size int64, host string) error {
 		}
 	}
 	return fmt.Errorf("%w in %s for a mirror of %d KiB that no wish names: such mirrors %s, above %d KiB each, may take %d in all; name the channel in a wish of its own",
-		errNoRoom, s.dir, size>>10, whose, smallMirror>>10, part>>10)
+		errNoRoom, s.dir, size>>10, whose, SmallBytes>>10, part>>10)
 }
 
 // add counts a file that is there already, of host as for take; a negative size, one
 // that is no longer ours to count.
-func (s *space) add(size int64, host string) {
+func (s *Space) add(size int64, host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count(size, host)
 }
 
 // count needs s.mu.
-func (s *space) count(size int64, host string) {
+func (s *Space) count(size int64, host string) {
 	s.used += size
-	if host == "" || max(size, -size) <= smallMirror {
+	if host == "" || max(size, -size) <= SmallBytes {
 		return
 	}
 	if s.wide == nil {
@@ -116,11 +117,11 @@ func (s *space) count(size int64, host string) {
 	}
 }
 
-// fileBytes is about what a channel takes: its header, index and data, in pages.
-func fileBytes(g localach.Geometry) int64 {
+// FileBytes is about what a channel takes: its header, index and data, in pages.
+func FileBytes(g localach.Geometry) int64 {
 	const header, page = 512, 4096
 	return (header + int64(g.FrameCount)*int64(g.FrameSize+24) + page - 1) / page * page
 }
 
-// largestFrame is the largest that may come of a channel, in bytes.
-func largestFrame(c wire.Channel) int { return min(c.FrameCount*c.FrameSize, wire.MaxFrame) }
+// LargestFrame is the largest that may come of a channel, in bytes.
+func LargestFrame(c wire.Channel) int { return min(c.FrameCount*c.FrameSize, wire.MaxFrame) }

@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"errors"
@@ -53,7 +53,7 @@ func isMeta(ch *localach.Channel) bool {
 func metaMark(mirror string) uint64 { return channelHash("", mirror) }
 
 // accompany gives an open mirror its companion, or takes it away.
-func (m *mirror) accompany(wanted bool) error {
+func (m *Mirror) accompany(wanted bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.attend(wanted)
@@ -61,7 +61,7 @@ func (m *mirror) accompany(wanted bool) error {
 
 // attend is accompany; it needs m.mu. A mirror whose file is planned gets its
 // companion with that.
-func (m *mirror) attend(wanted bool) error {
+func (m *Mirror) attend(wanted bool) error {
 	switch {
 	case !wanted:
 		m.endMeta()
@@ -89,7 +89,7 @@ func (m *mirror) attend(wanted bool) error {
 
 // openMeta needs m.mu. It takes up the companion's file, with what it tells of the
 // frame that the mirror holds, or makes one.
-func (m *mirror) openMeta(c *companion) error {
+func (m *Mirror) openMeta(c *companion) error {
 	ch, err := m.Dir.TryOpen(c.name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m.createMeta(c, false)
@@ -106,7 +106,7 @@ func (m *mirror) openMeta(c *companion) error {
 		ch.Close()
 		return m.createMeta(c, true)
 	}
-	m.Space.add(fileBytes(ch.Geometry()), "")
+	m.Space.add(FileBytes(ch.Geometry()), "")
 	c.ch, c.w = ch, ch.Writer()
 	if n, err := ch.Reader().TryNext(c.buf); err == nil {
 		if last, err := status.ParseMeta(c.buf[:n]); err == nil && last.Epoch == m.tag.Epoch && last.Seq == m.tag.Seq && last.MirrorSeq == m.putSeq {
@@ -118,13 +118,13 @@ func (m *mirror) openMeta(c *companion) error {
 
 // createMeta needs m.mu. It makes a file with the permissions of the mirror's, in the
 // place of one that is there or not.
-func (m *mirror) createMeta(c *companion, replace bool) error {
+func (m *Mirror) createMeta(c *companion, replace bool) error {
 	like, err := m.ch.Stat()
 	if err != nil {
 		return err
 	}
 	g := localach.Geometry{FrameCount: min(max(like.Geometry.FrameCount, leastMetaFrames), mostMetaFrames), FrameSize: status.MetaSize}.Grow()
-	if err := m.Space.take(fileBytes(g), ""); err != nil {
+	if err := m.Space.take(FileBytes(g), ""); err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	ch, err := m.Dir.Create(c.name, localach.CreateConfig{
@@ -132,7 +132,7 @@ func (m *mirror) createMeta(c *companion, replace bool) error {
 		Tag: localach.Tag{Node: m.tag.Node, Channel: metaMark(m.Name)},
 	})
 	if err != nil {
-		m.Space.add(-fileBytes(g), "")
+		m.Space.add(-FileBytes(g), "")
 		return err
 	}
 	c.ch, c.w, c.blank = ch, ch.Writer(), true
@@ -140,47 +140,47 @@ func (m *mirror) createMeta(c *companion, replace bool) error {
 }
 
 // tellPut tells of the frame that was just put. Needs m.mu.
-func (m *mirror) tellPut(captured time.Duration, at reading) {
+func (m *Mirror) tellPut(captured time.Duration, at Reading) {
 	if m.meta == nil {
 		return
 	}
 	f := &m.meta.frame
 	f.Epoch, f.Seq, f.MirrorSeq, f.Safe = m.tag.Epoch, m.tag.Seq, m.putSeq, false
-	f.Put = m.Clock.of(m.vigil.last.Sub(m.Clock.start))
+	f.Put = m.Clock.of(m.vigil.last.Sub(m.Clock.Start))
 	m.tellCaptured(captured, at)
 	m.tell()
 }
 
 // tellCaptured needs m.mu, and that there is a companion.
-func (m *mirror) tellCaptured(captured time.Duration, at reading) {
+func (m *Mirror) tellCaptured(captured time.Duration, at Reading) {
 	f := &m.meta.frame
 	f.Captured, f.Uncertainty = 0, 0
-	if captured != 0 && at.known {
-		f.Captured, f.Uncertainty = m.Clock.of(captured-at.offset), at.uncertainty
+	if captured != 0 && at.Known {
+		f.Captured, f.Uncertainty = m.Clock.of(captured-at.Offset), at.Uncertainty
 	}
 }
 
 // tellSafe tells that the safe frame was put. Needs m.mu.
-func (m *mirror) tellSafe(now time.Time) {
+func (m *Mirror) tellSafe(now time.Time) {
 	if m.meta == nil {
 		return
 	}
 	f := &m.meta.frame
 	f.MirrorSeq, f.Safe, f.Captured, f.Uncertainty = m.putSeq, true, 0, 0
-	f.Put = m.Clock.of(now.Sub(m.Clock.start))
+	f.Put = m.Clock.of(now.Sub(m.Clock.Start))
 	m.tell()
 }
 
 // tellEmpty tells that the mirror has a new file, without a frame. Needs m.mu.
-func (m *mirror) tellEmpty() {
+func (m *Mirror) tellEmpty() {
 	if m.meta != nil {
 		m.meta.frame = status.Meta{Epoch: m.tag.Epoch}
 		m.tell()
 	}
 }
 
-// hush notes that the link is silent, or heard.
-func (m *mirror) hush(silent bool) {
+// Hush notes that the link is silent, or heard.
+func (m *Mirror) Hush(silent bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.silent = silent
@@ -189,7 +189,7 @@ func (m *mirror) hush(silent bool) {
 
 // tell tells what has changed. It waits for nobody: when the companion's lock is
 // taken, the next call that comes later tells it. Needs m.mu.
-func (m *mirror) tell() {
+func (m *Mirror) tell() {
 	c := m.meta
 	if c == nil {
 		return
@@ -208,7 +208,7 @@ func (m *mirror) tell() {
 }
 
 // metaLink needs m.mu, and that there is a companion.
-func (m *mirror) metaLink() status.MetaLink {
+func (m *Mirror) metaLink() status.MetaLink {
 	switch {
 	case m.meta.ended:
 		return status.MetaDown
@@ -222,9 +222,9 @@ func (m *mirror) metaLink() status.MetaLink {
 	return status.MetaUp
 }
 
-// tendMeta heals the companion's file, and tells what could not be told before: the
+// Tend heals the companion's file, and tells what could not be told before: the
 // age of a frame that came before the peer's clock, as at has it, was known.
-func (m *mirror) tendMeta(at reading) {
+func (m *Mirror) Tend(at Reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.meta
@@ -242,7 +242,7 @@ func (m *mirror) tendMeta(at reading) {
 
 // renewMeta makes the companion's file anew, unless somebody else has put one in its
 // place. err is what is wrong with it, nil when its waiters cannot be woken. Needs m.mu.
-func (m *mirror) renewMeta(err error) {
+func (m *Mirror) renewMeta(err error) {
 	c := m.meta
 	if m.ch == nil {
 		return
@@ -259,12 +259,12 @@ func (m *mirror) renewMeta(err error) {
 		return
 	}
 	c.failure, c.retry = "", time.Time{}
-	m.Space.add(-fileBytes(old.Geometry()), "")
+	m.Space.add(-FileBytes(old.Geometry()), "")
 	m.discard(old, oldWriter)
 }
 
 // endMeta takes the companion away, file and all. Needs m.mu.
-func (m *mirror) endMeta() {
+func (m *Mirror) endMeta() {
 	if m.meta == nil {
 		return
 	}
@@ -275,7 +275,7 @@ func (m *mirror) endMeta() {
 }
 
 // closeMeta leaves the companion with the word that nobody feeds the mirror. Needs m.mu.
-func (m *mirror) closeMeta() {
+func (m *Mirror) closeMeta() {
 	c := m.meta
 	if c == nil {
 		return
@@ -283,6 +283,6 @@ func (m *mirror) closeMeta() {
 	c.ended, c.retry = true, time.Time{}
 	m.tell()
 	m.meta = nil
-	m.Space.add(-fileBytes(c.ch.Geometry()), "")
+	m.Space.add(-FileBytes(c.ch.Geometry()), "")
 	m.letGo(c.ch, c.w)
 }

@@ -1,4 +1,4 @@
-package bridge
+package mirror
 
 import (
 	"errors"
@@ -17,10 +17,10 @@ import (
 // wrong in the field").
 const wedgedAfter = time.Second
 
-// look returns why the mirror's file cannot be used any more, and replaces one
+// Look returns why the mirror's file cannot be used any more, and replaces one
 // of ours that cannot be written or whose waiters cannot be woken. lacks is the newest frame
 // that came and is not in the file, 0 for none; owed: the origin is to be asked for it.
-func (m *mirror) look() (lacks uint64, owed bool, err error) {
+func (m *Mirror) Look() (lacks uint64, owed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -46,7 +46,7 @@ func (m *mirror) look() (lacks uint64, owed bool, err error) {
 // have it open, so that they get an error and not silence. The new file is
 // empty. What somebody else has put under the name is left alone. In mode every the new
 // file goes on where the old one ended.
-func (m *mirror) replace(why string, size int) error {
+func (m *Mirror) replace(why string, size int) error {
 	if !m.owned && size > 0 {
 		g := m.ch.Geometry()
 		larger := localach.Geometry{FrameCount: g.FrameCount, FrameSize: size}.Grow()
@@ -77,7 +77,7 @@ func (m *mirror) replace(why string, size int) error {
 	if err != nil {
 		return err
 	}
-	m.Space.add(-fileBytes(old.Geometry()), m.wide)
+	m.Space.add(-FileBytes(old.Geometry()), m.wide)
 	m.least = max(m.least, m.tag.Seq)
 	m.ch, m.w, m.putSeq, m.contest.seen = ch, ch.Writer(), 0, 0
 	m.without(m.tag.Seq, m.held)
@@ -91,15 +91,15 @@ func (m *mirror) replace(why string, size int) error {
 
 // fail needs m.mu. The node's next look asks for the frame again, and opens the
 // file anew if that is what is wrong.
-func (m *mirror) fail(seq uint64, err error) {
+func (m *Mirror) fail(seq uint64, err error) {
 	m.count.Refused++
 	m.without(seq, &m.count.Refused)
-	m.reason, m.cause = err.Error(), mirrorCause(err) // waiting frames leave reasons of their own
+	m.reason, m.cause = err.Error(), CauseOf(err) // waiting frames leave reasons of their own
 	m.failed("put into mirror failed", err)
 }
 
-// refuseFrame counts a frame that cannot be what its origin put.
-func (m *mirror) refuseFrame(err error) {
+// RefuseFrame counts a frame that cannot be what its origin put.
+func (m *Mirror) RefuseFrame(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.count.Refused++
@@ -107,12 +107,12 @@ func (m *mirror) refuseFrame(err error) {
 }
 
 // failed says once what is wrong now. Needs m.mu.
-func (m *mirror) failed(message string, err error) {
+func (m *Mirror) failed(message string, err error) {
 	if m.refusing.IsZero() {
 		m.refusing = time.Now()
 	}
 	text := err.Error()
-	m.reason, m.cause = text, mirrorCause(err)
+	m.reason, m.cause = text, CauseOf(err)
 	if m.failure != text {
 		m.failure = text
 		m.complain(message, err)
@@ -124,7 +124,7 @@ func (m *mirror) failed(message string, err error) {
 const refusedAfter = time.Second
 
 // refusesAll reports whether every frame that comes is refused. Needs m.mu.
-func (m *mirror) refusesAll(now time.Time) bool {
+func (m *Mirror) refusesAll(now time.Time) bool {
 	return !m.refusing.IsZero() && now.Sub(m.refusing) >= refusedAfter
 }
 
@@ -132,7 +132,7 @@ const complainEvery = time.Second
 
 // complain logs what is wrong with frames, at most once a second: a peer can have
 // every frame be wrong in another way. Needs m.mu.
-func (m *mirror) complain(message string, err error) {
+func (m *Mirror) complain(message string, err error) {
 	now := time.Now()
 	if !m.complained.IsZero() && now.Sub(m.complained) < complainEvery {
 		return
@@ -146,16 +146,16 @@ type kept struct {
 	frame    []byte
 	seq      uint64 // 0: none
 	captured time.Duration
-	at       reading   // when it came,
+	at       Reading   // when it came,
 	came     time.Time // which is this
 	late     bool
 	until    time.Time // then it becomes late; zero: nobody knows
 }
 
 // keep needs m.mu.
-func (m *mirror) keep(a arrival, late bool) {
-	m.pending = kept{frame: append(m.pending.frame[:0], a.data...), seq: a.seq, captured: a.captured, at: a.at, came: time.Now(), late: late}
-	if !late && a.captured != 0 && a.at.known {
+func (m *Mirror) keep(a Arrival, late bool) {
+	m.pending = kept{frame: append(m.pending.frame[:0], a.Data...), seq: a.Seq, captured: a.Captured, at: a.At, came: time.Now(), late: late}
+	if !late && a.Captured != 0 && a.At.Known {
 		m.pending.until = time.Now().Add(m.left(a))
 	}
 }
@@ -169,14 +169,14 @@ const (
 
 // retryPut puts the pending frame as soon as the lock is free; newer frames
 // replace it meanwhile. It ends when the mirror is closed.
-func (m *mirror) retryPut() {
+func (m *Mirror) retryPut() {
 	for wait := busyRetry; m.putPending(); wait = fresh.Longer(wait, busyRetry, busySeldom) {
 		time.Sleep(wait)
 	}
 }
 
 // putPending reports whether the lock is still taken.
-func (m *mirror) putPending() bool {
+func (m *Mirror) putPending() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if p := &m.pending; !p.until.IsZero() && time.Now().After(p.until) {
@@ -202,6 +202,6 @@ func (m *mirror) putPending() bool {
 		}
 	}
 	m.pending.seq, m.waiting = 0, false
-	m.waits.Stop(m.pending.now().now)
+	m.waits.Stop(m.pending.now().Now)
 	return false
 }

@@ -1,0 +1,199 @@
+package mirror
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+)
+
+// A frame is unpacked, which takes milliseconds for a large one, while the
+// origin's channel is made anew and subscribed to.
+func TestFrameOfAnEarlierLifeIsNotTakenForOneOfThisLife(t *testing.T) {
+	for _, earlier := range []uint64{1, 1000} {
+		dir := testDir(t)
+		m := testMirror(t, dir, "m")
+		was, is := &Feed{Epoch: 1}, &Feed{Epoch: 2}
+		m.feedFrom(was)
+		m.expect(2, rule.QoS{})
+		m.feedFrom(is)
+		m.Put(Arrival{From: was, Epoch: 1, Seq: earlier, Data: frame(earlier, 64)})
+		m.Put(Arrival{From: is, Epoch: 2, Seq: 1, Data: frame(1, 64)})
+		if got := newestSeq(t, dir, "m"); got != 1 {
+			t.Errorf("after frame %d of an earlier life: got frame %d in the mirror, want the new life's frame 1", earlier, got)
+		}
+	}
+}
+
+// A record of mode every is unpacked while the mirror becomes one for commands, of the
+// same life of the channel: it may be as old as the ring is long.
+func TestFrameOfAnEndedStreamIsNotPut(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	was, is := &Feed{Epoch: 1}, &Feed{Epoch: 1}
+	m.expect(1, rule.QoS{Mode: rule.Every})
+	m.feedFrom(was)
+	m.expect(1, rule.QoS{Class: rule.Command})
+	m.feedFrom(is)
+	if busy := m.putNext(Arrival{From: was, Epoch: 1, Seq: 5, Data: frame(5, 64)}); busy {
+		t.Error("the stream has ended, and waits for the mirror's lock")
+	}
+	if got := newestSeq(t, dir, "m"); got != 0 {
+		t.Errorf("got frame %d of the stream that has ended among the commands", got)
+	}
+}
+
+// Whichever way a frame comes, a command past its budget is not put.
+func TestNoOldCommandComesOverAStream(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	m.expect(1, rule.QoS{Class: rule.Command, Budget: 50 * time.Millisecond})
+	in := &Feed{Epoch: 1}
+	m.feedFrom(in)
+	at := Reading{Now: 10 * time.Second, Known: true}
+	m.putNext(Arrival{From: in, Epoch: 1, Seq: 5, Captured: 9 * time.Second, At: at, Data: frame(5, 64)})
+	if got := newestSeq(t, dir, "m"); got != 0 || m.count.Late != 1 {
+		t.Errorf("got frame %d, 1 s old, and %d late; want none put and it late", got, m.count.Late)
+	}
+	m.putNext(Arrival{From: in, Epoch: 1, Seq: 6, Captured: 10 * time.Second, At: at, Data: frame(6, 64)})
+	if got := newestSeq(t, dir, "m"); got != 6 {
+		t.Errorf("got frame %d, want 6, which is in time", got)
+	}
+}
+
+// Over a stream frames come in order, and none twice, unless the origin is wrong.
+func TestMirrorOfModeEveryNeverGoesBack(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	m.expect(1, rule.QoS{Mode: rule.Every})
+	in := &Feed{Epoch: 1}
+	m.feedFrom(in)
+	for _, seq := range []uint64{1, 2, 5, 3, 5, 4, 6} {
+		m.putNext(Arrival{From: in, Epoch: 1, Seq: seq, Data: frame(seq, 64)})
+	}
+	ch, err := dir.Open("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	var got []uint64
+	b := make([]byte, 64*16)
+	for r := ch.Reader(); ; {
+		if _, err := r.NextOldest(b, 0); err != nil {
+			break
+		}
+		got = append(got, binary.LittleEndian.Uint64(b))
+	}
+	if want := []uint64{1, 2, 5, 6}; !slices.Equal(got, want) {
+		t.Errorf("got frames %v, want %v", got, want)
+	}
+	if m.count.Duplicate != 3 {
+		t.Errorf("got %d duplicates, want 3", m.count.Duplicate)
+	}
+}
+
+// An older frame, late on its way, comes while a newer one waits for the mirror's lock.
+func TestFrameThatWaitsForTheLockIsNotOvertakenByAnOlderOne(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	m.Put(came(1, frame(1, 64)))
+	takeLock(t, dir, "m")
+	m.Put(came(3, frame(3, 64)))
+	m.Put(came(2, frame(2, 64)))
+	freeLock(t, dir, "m")
+	eventually(t, "a frame after the lock was free", 10*time.Second, func() bool { return newestSeq(t, dir, "m") != 1 })
+	if got := newestSeq(t, dir, "m"); got != 3 {
+		t.Errorf("got frame %d, want 3, which came before it", got)
+	}
+}
+
+// The frame came before the peer's clock was known, and the clock that becomes known is
+// that of another life of the peer's daemon.
+func TestAgeIsNotToldByTheClockOfAnotherDaemon(t *testing.T) {
+	for what, c := range map[string]struct {
+		run  uint64
+		told bool
+	}{"the same daemon": {1, true}, "another one": {2, false}} {
+		m := testMirror(t, testDir(t), "m")
+		m.changeClock(1)
+		m.Put(Arrival{Epoch: 1, Seq: 1, Captured: 5 * time.Second, At: Reading{Now: 6 * time.Second}, Data: frame(1, 64)})
+		m.changeClock(c.run)
+		m.mu.Lock()
+		m.learn(Reading{Now: 7 * time.Second, Known: true})
+		m.mu.Unlock()
+		if got := m.Status(7*time.Second, Reading{}, "").AgeMs; (got != nil) != c.told {
+			t.Errorf("%s: got age %v, want one %v", what, got, c.told)
+		}
+	}
+}
+
+// The file was replaced, so that the mirror asked as if it had nothing; yet it knows that
+// the origin has put more in its life than it says now.
+func TestMirrorWithANewFileNoticesAnotherLife(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	m.Put(came(5, frame(5, 64)))
+	makeDirty(t, dir, "m")
+	if _, _, err := m.Look(); err != nil || m.replaced != 1 {
+		t.Fatalf("got %v, %d times replaced, want a new file", err, m.replaced)
+	}
+	have, _ := m.expect(1, rule.QoS{})
+	if ok, err := m.Begin(1, 3, have); ok || err != nil {
+		t.Fatalf("got %v, %v, want that an origin at frame 3 is in another life", ok, err)
+	}
+	m.expect(1, rule.QoS{})
+	m.Put(came(1, frame(1, 64)))
+	if got := newestSeq(t, dir, "m"); got != 1 {
+		t.Errorf("got frame %d of the new life, want 1", got)
+	}
+}
+
+// A writer is not replaced before the safe frame that it owes was put: it would come
+// among the commands of the next one.
+func TestWriterWhoseSafeFrameIsOwedIsNotLostYet(t *testing.T) {
+	m := testMirror(t, testDir(t), "goal")
+	m.qos = rule.QoS{Class: rule.Command, Deadline: time.Second, OnStale: rule.OnStale{File: "stop", Frame: "stop"}}
+	for _, c := range []struct{ stale, armed, lost bool }{{true, true, false}, {true, false, true}, {false, false, false}} {
+		m.vigil.stale, m.vigil.armed = c.stale, c.armed
+		if got := m.Lost(); got != c.lost {
+			t.Errorf("stale %v, safe frame owed %v: lost %v, want %v", c.stale, c.armed, got, c.lost)
+		}
+	}
+}
+
+// The file was replaced in mode newest, and the mode is every by then: the new file lacks the
+// newest frame, and none before it.
+func TestStreamIntoANewFileBeginsWithTheFrameThatItLacks(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	m.Put(came(5, frame(5, 64)))
+	makeDirty(t, dir, "m")
+	if _, _, err := m.Look(); err != nil || m.replaced != 1 {
+		t.Fatalf("got %v, %d times replaced, want a new file", err, m.replaced)
+	}
+	m.expect(1, rule.QoS{Mode: rule.Every})
+	for seq := range uint64(5) {
+		m.putNext(came(seq, frame(seq, 64)))
+		if got := newestSeq(t, dir, "m"); got != 0 {
+			t.Errorf("after frame %d: got %d in the mirror, want none", seq, got)
+		}
+	}
+	m.putNext(came(5, frame(5, 64)))
+	if got := newestSeq(t, dir, "m"); got != 5 {
+		t.Errorf("got frame %d in the mirror, want 5", got)
+	}
+}
+
+// An old command must not be had again: nobody asks for it.
+func TestNobodyAsksForACommandThatCameLate(t *testing.T) {
+	for _, class := range []rule.Class{rule.State, rule.Command} {
+		m := testMirror(t, testDir(t), "m")
+		m.qos = rule.QoS{Class: class, Budget: 50 * time.Millisecond}
+		m.Put(Arrival{Epoch: 1, Seq: 1, Captured: 5 * time.Second, At: Reading{Now: 6 * time.Second, Known: true}, Data: frame(1, 64)})
+		if _, owed, err := m.Look(); err != nil || owed != (class == rule.State) {
+			t.Errorf("class %v: got owed %v, %v; want it for a state alone", class, owed, err)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package mirror
+
+import (
+	"time"
+
+	"achbridge/bridge/fresh"
+)
+
+// Clock turns times of a node into those of the host's CLOCK_MONOTONIC, which stands
+// still while the host is suspended.
+type Clock struct {
+	Start     time.Time            // of the node
+	At        time.Duration        // CLOCK_MONOTONIC then
+	Suspended func() time.Duration // for how long the host has been in all; nil: never
+	Woke      func()               // has the node look at that now; it does not wait
+}
+
+// of is CLOCK_MONOTONIC at a time since the node's start.
+func (c Clock) of(t time.Duration) time.Duration { return c.At + t }
+
+// slept reports whether the host was suspended since what the reading knows of the
+// peer's clock was learnt: then no age is to be believed.
+func (c Clock) slept(at Reading) bool {
+	if c.Suspended == nil || !fresh.Slept(at.Suspended, c.Suspended()) {
+		return false
+	}
+	c.Woke()
+	return true
+}
+
+// Reading is our clock when something came, and what it tells of the peer's.
+type Reading struct {
+	Now                 time.Duration
+	Offset, Uncertainty time.Duration // the peer's clock minus ours
+	Known               bool          // whether offset is
+	Suspended           time.Duration // for how long this host had been in all, when that was learnt
+}

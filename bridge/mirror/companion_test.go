@@ -1,0 +1,95 @@
+package mirror
+
+import (
+	"testing"
+	"time"
+
+	"achbridge/bridge/status"
+	"achbridge/localach"
+)
+
+func metasIn(t *testing.T, dir localach.Dir, name string) (list []status.Meta) {
+	t.Helper()
+	ch, err := dir.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	r, b := ch.Reader(), make([]byte, status.MetaSize)
+	for {
+		n, err := r.TryNextOldest(b)
+		if err != nil {
+			return list
+		}
+		m, err := status.ParseMeta(b[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, m)
+	}
+}
+
+func TestCompanionWhoseLockIsTakenHoldsUpNoPut(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	if err := m.accompany(true); err != nil {
+		t.Fatal(err)
+	}
+	takeLock(t, dir, "m.meta")
+	begin := time.Now()
+	for seq := range uint64(1000) {
+		m.Put(came(seq+1, frame(seq+1, 64)))
+	}
+	if took := time.Since(begin); took > 200*time.Millisecond {
+		t.Errorf("1000 puts took %v: somebody waited for the lock", took)
+	}
+	if got := newestSeq(t, dir, "m"); got != 1000 {
+		t.Errorf("the mirror is at %d, want 1000", got)
+	}
+	freeLock(t, dir, "m.meta")
+	eventually(t, "the newest is told when the lock is free", time.Second, func() bool {
+		m.Tend(Reading{})
+		return m.meta.told.Seq == 1000
+	})
+}
+
+func TestCompanionThatIsDamagedOrRemovedIsMadeAnew(t *testing.T) {
+	for what, harm := range map[string]func(t *testing.T, dir localach.Dir){
+		"dirty":   func(t *testing.T, dir localach.Dir) { makeDirty(t, dir, "m.meta") },
+		"removed": func(t *testing.T, dir localach.Dir) { _ = dir.Unlink("m.meta") },
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := testDir(t)
+			m := testMirror(t, dir, "m")
+			if err := m.accompany(true); err != nil {
+				t.Fatal(err)
+			}
+			m.Put(came(1, frame(1, 64)))
+			harm(t, dir)
+			m.Put(came(2, frame(2, 64)))
+			m.Tend(Reading{})
+			if list := metasIn(t, dir, "m.meta"); len(list) == 0 || list[len(list)-1].Seq != 2 {
+				t.Errorf("got %+v, want frame 2", list)
+			}
+		})
+	}
+}
+
+// BenchmarkPut is what a companion adds to a put into a mirror.
+func BenchmarkPut(b *testing.B) {
+	for name, meta := range map[string]bool{"alone": false, "with meta": true} {
+		b.Run(name, func(b *testing.B) {
+			m := testMirror(b, testDir(b), "m")
+			if err := m.accompany(meta); err != nil {
+				b.Fatal(err)
+			}
+			f := frame(1, 64)
+			b.ReportAllocs()
+			seq := uint64(0)
+			for b.Loop() {
+				seq++
+				m.Put(Arrival{Epoch: 1, Seq: seq, Data: f, Captured: 1, At: Reading{Known: true}})
+			}
+		})
+	}
+}

@@ -1,0 +1,81 @@
+package mirror
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"achbridge/bridge/rule"
+)
+
+// A process sits on the mirror's lock for a moment, when the mirror ends.
+func TestEndOfACommandMirrorWaitsForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := testDir(t)
+		m := testMirror(t, dir, "goal")
+		m.qos = rule.QoS{Class: rule.Command, Budget: time.Second, OnStale: rule.OnStale{File: "safe", Frame: "safe"}}
+		m.Put(Arrival{Epoch: 1, Seq: 1, Captured: 1, At: Reading{Now: 1, Known: true}, Data: []byte("go")})
+		takeLock(t, dir, "goal")
+		began, closed := time.Now(), make(chan struct{})
+		if m.Close(func() { close(closed) }) {
+			t.Error("it says that it is closed, and its safe frame was not put")
+		}
+		m.Put(Arrival{Epoch: 1, Seq: 2, Captured: 2, At: Reading{Now: 2, Known: true}, Data: []byte("go on")})
+		if took := time.Since(began); took != 0 {
+			t.Errorf("somebody waited %v for the lock", took)
+		}
+		freeLock(t, dir, "goal")
+		<-closed
+		ch, err := dir.Open("goal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ch.Close()
+		frame := make([]byte, 64)
+		if n, err := ch.Reader().Last(frame); err != nil || string(frame[:n]) != "safe" || ch.LastSeq() != 2 {
+			t.Errorf("got frame %d, %q, %v, want the safe one behind the first", ch.LastSeq(), frame[:n], err)
+		}
+	})
+}
+
+// Whatever the origin says: it may be an older one, or a hostile one.
+func TestMirrorPutsNoOldCommandWhateverItsOriginSays(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "goal")
+	m.qos = rule.QoS{Class: rule.Command, Budget: 50 * time.Millisecond}
+	now := Reading{Now: 10 * time.Second, Uncertainty: 20 * time.Millisecond, Known: true}
+	for what, a := range map[string]Arrival{
+		"owed":                 {Seq: 1, Owed: true, Captured: 5 * time.Second, At: now},
+		"of unknown age":       {Seq: 2, Owed: true, At: now},
+		"perhaps too old":      {Seq: 3, Captured: now.Now - 40*time.Millisecond, At: now},
+		"by a clock not known": {Seq: 4, Captured: now.Now, At: Reading{Now: now.Now}},
+	} {
+		a.Epoch, a.Data = m.tag.Epoch, frame(a.Seq, 64)
+		m.Put(a)
+		if got := newestSeq(t, dir, "goal"); got != 0 {
+			t.Errorf("a command that is %s was put", what)
+		}
+	}
+	m.Put(Arrival{Epoch: m.tag.Epoch, Seq: 9, Captured: now.Now - 20*time.Millisecond, At: now, Data: frame(9, 64)})
+	if got := newestSeq(t, dir, "goal"); got != 9 {
+		t.Errorf("a command in time: got frame %d, want 9", got)
+	}
+}
+
+// The lock of the robot's channel is taken when a command comes.
+func TestCommandThatWaitedForTheLockIsNotPutAfterTheRobotWasSuspended(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "goal")
+	var slept atomic.Int64
+	m.Clock.Suspended, m.Clock.Woke = func() time.Duration { return time.Duration(slept.Load()) }, func() {}
+	m.qos = rule.QoS{Class: rule.Command, Budget: time.Minute}
+	takeLock(t, dir, "goal")
+	m.Put(Arrival{Epoch: 1, Seq: 1, Captured: 1, At: Reading{Now: 1, Known: true}, Data: []byte("go")})
+	slept.Store(int64(time.Hour))
+	freeLock(t, dir, "goal")
+	eventually(t, "what becomes of the command", time.Second, func() bool { return m.Status(0, Reading{}, "").Accounts.Late == 1 })
+	if n := lastPut(t, dir, "goal"); n != 0 {
+		t.Errorf("%d frames were put, want none", n)
+	}
+}

@@ -1,0 +1,312 @@
+package mirror
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/localach"
+	"achbridge/wire"
+)
+
+// testMirror is a mirror without a node, on real memory and in real time.
+func testMirror(t testing.TB, dir localach.Dir, name string) *Mirror {
+	t.Helper()
+	m := plannedMirror(t, dir, name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.make(); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// bareMirror is a mirror that has not opened anything yet.
+func bareMirror(dir localach.Dir, name string, spawn func(func())) *Mirror {
+	log := slog.New(slog.DiscardHandler)
+	return New(Config{Name: name, Host: "robot", Channel: name, Dir: dir, Space: NewSpace(dir), Log: log, Events: &status.Journal{Log: log}, Spawn: spawn}, rule.QoS{}, nil)
+}
+
+// plannedMirror is one whose origin has not answered yet.
+func plannedMirror(t testing.TB, dir localach.Dir, name string) *Mirror {
+	t.Helper()
+	var work sync.WaitGroup
+	m := bareMirror(dir, name, work.Go)
+	t.Cleanup(func() {
+		m.Close(func() {})
+		work.Wait()
+	})
+	c := wire.Channel{Name: name, FrameCount: 16, FrameSize: 64, Epoch: 1}
+	if err := m.openFile(c, [16]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	m.expect(1, rule.QoS{})
+	return m
+}
+
+func testDir(t testing.TB) localach.Dir {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "bridge-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return localach.Dir(dir)
+}
+
+// newestSeq is the stamp of the newest frame in a channel, 0 when none.
+func newestSeq(t *testing.T, dir localach.Dir, name string) uint64 {
+	t.Helper()
+	ch, err := dir.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	g := ch.Geometry()
+	b := make([]byte, g.FrameCount*g.FrameSize)
+	if _, err := ch.Reader().Last(b); err != nil {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+func eventually(t testing.TB, what string, limit time.Duration, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %v", what, limit)
+		}
+	}
+}
+
+// A process that stopped while it held the mirror's lock is played by its
+// mark: the lock word names a thread that lives.
+func TestMirrorWhoseLockIsTakenHoldsUpNobody(t *testing.T) {
+	dir := testDir(t)
+	stuck, other := testMirror(t, dir, "stuck"), testMirror(t, dir, "other")
+	takeLock(t, dir, "stuck")
+
+	begin := time.Now()
+	for seq := range uint64(100) {
+		stuck.Put(came(seq+1, frame(seq+1, 64)))
+		other.Put(came(seq+1, frame(seq+1, 64)))
+	}
+	if took := time.Since(begin); took > 100*time.Millisecond {
+		t.Errorf("100 puts into each took %v: somebody waited for the lock", took)
+	}
+	if got := newestSeq(t, dir, "other"); got != 100 {
+		t.Errorf("the other mirror is at %d, want 100", got)
+	}
+	freeLock(t, dir, "stuck")
+	eventually(t, "the newest frame comes when the lock is free", time.Second, func() bool { return newestSeq(t, dir, "stuck") == 100 })
+	if n := lastPut(t, dir, "stuck"); n > 2 {
+		t.Errorf("%d frames were put afterwards, want only the newest", n)
+	}
+}
+
+// takeLock plays a process that stopped inside put or get.
+func takeLock(t *testing.T, dir localach.Dir, name string) {
+	poke(t, dir, name, lockWord, binary.NativeEndian.AppendUint32(nil, uint32(os.Getpid())))
+}
+
+func freeLock(t *testing.T, dir localach.Dir, name string) {
+	poke(t, dir, name, lockWord, make([]byte, 4))
+}
+
+// makeDirty plays a process that died inside put.
+func makeDirty(t *testing.T, dir localach.Dir, name string) {
+	poke(t, dir, name, dirtyWord, []byte{1})
+}
+
+// Of a channel's header, see ach-abi.
+const (
+	lockWord  = 216 // pthread_mutex_t, its first word
+	dirtyWord = 304
+)
+
+func poke(t *testing.T, dir localach.Dir, name string, at int64, b []byte) {
+	t.Helper()
+	file, err := os.OpenFile(filepath.Join(string(dir), "achshm-"+name), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFrameThatOvertakesTheOriginsWordIsNoSignOfAnotherLife(t *testing.T) {
+	m := testMirror(t, testDir(t), "m")
+	have, _ := m.expect(1, rule.QoS{})
+	m.Put(came(11, frame(11, 64)))
+	if ok, _ := m.Begin(1, 10, have); !ok {
+		t.Errorf("the mirror, which asked with frame %d, thinks that the origin went back", have)
+	}
+	if ok, _ := m.Begin(1, 10, 11); ok {
+		t.Error("the mirror, which asked with frame 11, believes an origin that has put only 10")
+	}
+}
+
+func TestFrameThatWaitsForTheLockIsNotReportedAsPut(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	m.Put(came(1, frame(1, 64)))
+	takeLock(t, dir, "m")
+	m.Put(came(2, frame(2, 64)))
+	if s := m.Status(0, Reading{}, ""); s.Seq != 1 {
+		t.Errorf("got frame %d in status while it waits, want 1", s.Seq)
+	}
+	freeLock(t, dir, "m")
+	eventually(t, "the frame that waited", time.Second, func() bool { return m.Status(0, Reading{}, "").Seq == 2 })
+}
+
+func TestFailureIsForgottenWithTheNextGoodPut(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	makeDirty(t, dir, "m")
+	m.Put(came(1, frame(1, 64)))
+	if m.Status(0, Reading{}, "").Reason == "" {
+		t.Error("a put into a dirty file gave no reason")
+	}
+	poke(t, dir, "m", dirtyWord, []byte{0})
+	m.Put(came(2, frame(2, 64)))
+	if s := m.Status(0, Reading{}, ""); s.Reason != "" || s.Seq != 2 {
+		t.Errorf("got reason %q at frame %d after a good put, want none at 2", s.Reason, s.Seq)
+	}
+}
+
+func lastPut(t *testing.T, dir localach.Dir, name string) uint64 {
+	t.Helper()
+	ch, err := dir.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	return ch.LastSeq()
+}
+
+func TestLocalReadersKilledWhileTheyWaitStallNoMirror(t *testing.T) {
+	peer := cPeer(t)
+	dir := testDir(t)
+	m, other := testMirror(t, dir, "m"), testMirror(t, dir, "other")
+	path := filepath.Join(string(dir), "achshm-m")
+	kills := 30
+	if isLong() {
+		kills = 100
+	}
+	var worst time.Duration
+	seq := uint64(0)
+	put := func() {
+		seq++
+		for _, m := range []*Mirror{m, other} {
+			begin := time.Now()
+			m.Put(came(seq, frame(seq, 64)))
+			worst = max(worst, time.Since(begin))
+		}
+		if _, _, err := m.Look(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range kills {
+		reader := exec.Command(peer, path, "wait")
+		out, err := reader.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := reader.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatalf("the C reader did not come up: %v", err)
+		}
+		for range 5 {
+			put()
+			time.Sleep(time.Millisecond)
+		}
+		reader.Process.Kill()
+		reader.Wait()
+		put()
+	}
+	eventually(t, "the wedged mirror gets a new file", 5*time.Second, func() bool {
+		put()
+		return m.replaced > 0
+	})
+	put()
+	if got := newestSeq(t, dir, "m"); got != seq {
+		t.Errorf("the mirror is at %d, want %d", got, seq)
+	}
+	if worst > 500*time.Millisecond {
+		t.Errorf("the longest put took %v", worst)
+	}
+	t.Logf("%d readers killed, file replaced %d times, longest put %v", kills, m.replaced, worst)
+}
+
+// cPeer is localach's C peer, compiled for this run.
+func cPeer(t *testing.T) string {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		if os.Getenv("ACHBRIDGE_NO_SKIP") == "1" {
+			t.Fatal("no C compiler: apt-get install gcc libc6-dev")
+		}
+		t.Skip("no C compiler: apt-get install gcc libc6-dev")
+	}
+	peer := filepath.Join(t.TempDir(), "peer")
+	source := filepath.Join("..", "..", "localach", "testdata", "peer")
+	cmd := exec.Command(cc, "-O2", "-pthread", "-o", peer, filepath.Join(source, "channel.c"), filepath.Join(source, "main.c"))
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatal(fmt.Errorf("%v: %w\n%s", cmd, err, text))
+	}
+	return peer
+}
+
+// came is frame seq of the life that newMirror expects.
+func came(seq uint64, data []byte) Arrival { return Arrival{Epoch: 1, Seq: seq, Data: data} }
+
+// shmDir is a directory of its own in shared memory.
+func shmDir(t testing.TB) localach.Dir {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "bridge-cost-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return localach.Dir(dir)
+}
+
+// isLong tells whether this is the long run, for ACHBRIDGE_LONG=1.
+func isLong() bool { return os.Getenv("ACHBRIDGE_LONG") == "1" }
+
+func frame(number uint64, size int) []byte {
+	b := bytes.Repeat([]byte{byte(number)}, size)
+	binary.LittleEndian.PutUint64(b, number)
+	binary.LittleEndian.PutUint64(b[8:], uint64(time.Now().UnixNano()))
+	return b
+}
+
+const milli = time.Millisecond
+
+// TestMain lets the test binary play a daemon that is killed.
+func TestMain(m *testing.M) {
+	if role := childRoles[os.Getenv("MIRROR_CHILD")]; role != nil {
+		if err := role(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, os.Args, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+var childRoles = map[string]func(args []string) error{"putting": puttingRole, "killed-put": killedPutRole}

@@ -1,0 +1,103 @@
+package mirror
+
+import (
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+)
+
+// lateFor is frame seq of a mirror whose clock knows the peer's, captured long ago.
+func lateFor(seq uint64, owed bool) Arrival {
+	a := came(seq, frame(seq, 64))
+	a.Captured, a.Owed, a.At = time.Second, owed, Reading{Now: time.Minute, Known: true}
+	return a
+}
+
+func TestLateFramesThatOvertakeEachOtherAreCountedOnce(t *testing.T) {
+	m := testMirror(t, testDir(t), "m")
+	m.Put(lateFor(2, false))
+	m.Put(lateFor(1, false))
+	m.Put(lateFor(2, true))
+	if want := (ledger.Accounts{LateKept: 1, Late: 1}); m.count != want {
+		t.Errorf("got %+v, want %+v", m.count, want)
+	}
+}
+
+func TestOlderFrameInTimeDoesNotPayTheDebt(t *testing.T) {
+	m := testMirror(t, testDir(t), "m")
+	m.Put(lateFor(2, false))
+	m.Put(came(1, frame(1, 64)))
+	if _, owed, err := m.Look(); !owed || err != nil {
+		t.Errorf("got owed %v, %v; frame 2 came late and nothing replaced it: want it owed", owed, err)
+	}
+	m.Put(lateFor(2, true))
+	if want := (ledger.Accounts{Delivered: 1, LateKept: 1}); m.count != want {
+		t.Errorf("got %+v, want %+v", m.count, want)
+	}
+}
+
+func TestStrayFrameThatComesTwiceIsCountedOnce(t *testing.T) {
+	m := testMirror(t, testDir(t), "m")
+	stray := came(1, frame(1, 64))
+	stray.Epoch = 9
+	m.Put(stray)
+	m.Put(stray)
+	if want := (ledger.Accounts{Refused: 1, Duplicate: 1}); m.count != want {
+		t.Errorf("got %+v, want %+v", m.count, want)
+	}
+}
+
+func TestFrameThatWaitsForTheLockWhenTheLinkEndsIsCountedOnce(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	takeLock(t, dir, "m")
+	m.Put(came(1, frame(1, 64)))
+	if have, _ := m.expect(1, rule.QoS{}); have != 0 {
+		t.Errorf("the mirror says that it has frame %d, want none", have)
+	}
+	m.Put(came(1, frame(1, 64)))
+	freeLock(t, dir, "m")
+	eventually(t, "the frame that waited", time.Second, func() bool { return newestSeq(t, dir, "m") == 1 })
+	if got := m.Since(); got != (ledger.Accounts{Delivered: 1}) {
+		t.Errorf("got %+v of the new subscription, want one frame delivered", got)
+	}
+}
+
+// The origin has not heard yet that the frame came late when it comes again.
+func TestDebtThatIsPaidBeforeTheOriginHearsOfItIsCountedOnce(t *testing.T) {
+	m := testMirror(t, testDir(t), "m")
+	m.Put(lateFor(1, false))
+	m.Hear(ledger.Accounts{Offered: 1, Delivered: 1}, "")
+	m.Put(lateFor(1, true))
+	got := m.Status(0, Reading{}, "").Accounts
+	if got.Settled()+got.InFlight != got.Offered || got.Late != 0 || got.LateKept != 1 {
+		t.Errorf("got %+v, want one frame kept late and none late", got)
+	}
+}
+
+// What an origin tells of a channel cannot upset the account of its mirror.
+func TestMirrorsAccountAddsUpWhateverItsOriginTells(t *testing.T) {
+	for name, told := range map[string]ledger.Accounts{
+		"a count near 2^64":   {Offered: 10, Delivered: math.MaxUint64 - 1},
+		"a sum that wraps":    {Offered: 10, Delivered: 1 << 63, Lost: 1 << 63, Late: 3},
+		"more than it offers": {Offered: 10, Delivered: 8, Lost: 8},
+		"less than it offers": {Offered: 10, Delivered: 3},
+	} {
+		m := testMirror(t, testDir(t), "m")
+		m.Put(came(1, frame(1, 64)))
+		m.Hear(told, "")
+		m.Put(came(2, frame(2, 64)))
+		a := m.Status(0, Reading{}, "").Accounts
+		sum := new(big.Int)
+		for _, n := range []uint64{a.Delivered, a.LateKept, a.Superseded, a.RateLimited, a.Expired, a.Lost, a.Late, a.Refused, a.Overflow, a.InFlight} {
+			sum.Add(sum, new(big.Int).SetUint64(n))
+		}
+		if sum.Cmp(new(big.Int).SetUint64(a.Offered)) != 0 {
+			t.Errorf("%s: %+v does not add up", name, a)
+		}
+	}
+}

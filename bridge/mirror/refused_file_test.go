@@ -1,0 +1,41 @@
+package mirror
+
+import (
+	"testing"
+
+	"achbridge/bridge/rule"
+	"achbridge/localach"
+)
+
+// A frame that overtakes the origin's word finds a file, and all that comes of a
+// channel that takes the name meanwhile is a refusal.
+func TestFileOfAMirrorIsMadeByWhatComesFirst(t *testing.T) {
+	dir := testDir(t)
+	m := plannedMirror(t, dir, "m")
+	m.expect(1, rule.QoS{})
+	m.Put(came(1, frame(1, 64)))
+	if got := newestSeq(t, dir, "m"); got != 1 {
+		t.Errorf("the mirror is at %d, want 1", got)
+	}
+	other := plannedMirror(t, dir, "o")
+	have, _ := other.expect(1, rule.QoS{})
+	ch, err := dir.Create("o", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 2, FrameSize: 8}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	other.Put(came(1, frame(1, 64)))
+	if _, err := other.Begin(1, 1, have); err != nil || ch.LastSeq() != 0 {
+		t.Errorf("got %v and a channel at %d, want none of it written", err, ch.LastSeq())
+	}
+	if _, _, err := other.Look(); err == nil {
+		t.Error("the mirror, which has no file, looks good")
+	}
+}
+
+func TestMirrorWaitsForTheOriginsWordWithoutAFile(t *testing.T) {
+	m := plannedMirror(t, testDir(t), "m")
+	if _, owed, err := m.Look(); owed || err != nil {
+		t.Errorf("got %v, %v, want nothing to mend", owed, err)
+	}
+}

@@ -1,0 +1,101 @@
+package mirror
+
+import (
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/localach"
+)
+
+func TestChannelThatTookTheMirrorsNameIsNotReplaced(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	m.Put(came(1, frame(1, 64)))
+	if err := dir.Unlink("m"); err != nil {
+		t.Fatal(err)
+	}
+	ch, err := dir.Create("m", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: 64}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	w := ch.Writer()
+	defer w.Close()
+	if _, err := w.Put(frame(99, 64)); err != nil {
+		t.Fatal(err)
+	}
+	m.Put(came(2, frame(2, 5000)))
+	makeDirty(t, dir, "m")
+	m.Look()
+	poke(t, dir, "m", dirtyWord, []byte{0})
+	if got := newestSeq(t, dir, "m"); got != 99 {
+		t.Errorf("the channel that is not ours holds frame %d, want 99", got)
+	}
+}
+
+func TestFrameThatOutgrewTheFileWhileItWaitedIsPut(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	takeLock(t, dir, "m")
+	m.Put(came(1, frame(1, 64)))
+	m.Put(came(2, frame(2, 5000)))
+	eventually(t, "the large frame", time.Second, func() bool { return newestSeq(t, dir, "m") == 2 })
+}
+
+func TestReplacedMirrorNeverGoesBack(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	m.Put(came(7, frame(7, 64)))
+	makeDirty(t, dir, "m")
+	if _, owed, err := m.Look(); err != nil || !owed {
+		t.Fatalf("got owed %v, %v; want the newest frame owed to the new file", owed, err)
+	}
+	m.Put(came(6, frame(6, 64)))
+	if got := newestSeq(t, dir, "m"); got != 0 {
+		t.Errorf("the new file holds frame %d, want none before 7", got)
+	}
+	m.Put(came(7, frame(7, 64)))
+	if got := newestSeq(t, dir, "m"); got != 7 {
+		t.Errorf("the new file holds frame %d, want 7", got)
+	}
+}
+
+// Nothing of a log comes twice, also into a new file: who follows the mirror has read it
+// in the old one.
+func TestNewFileOfModeEveryGoesOnWhereTheOldOneEnded(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	m.expect(1, rule.QoS{Mode: rule.Every})
+	for seq := range uint64(3) {
+		m.putNext(came(seq+1, frame(seq+1, 64)))
+	}
+	makeDirty(t, dir, "m")
+	if _, _, err := m.Look(); err != nil || m.replaced != 1 {
+		t.Fatalf("got %v, %d times replaced, want a new file", err, m.replaced)
+	}
+	if have, _ := m.expect(1, rule.QoS{Mode: rule.Every}); have != 3 {
+		t.Errorf("after another link: asks behind frame %d, want 3", have)
+	}
+	ch, err := dir.Open("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	if have := ch.Tag().Seq; have != 3 {
+		t.Errorf("after a restart: goes on behind frame %d, want 3", have)
+	}
+	again, err := bareAdopted(dir, "m", false) // which is in mode newest
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.abandon()
+	if again.tag.Seq != 0 {
+		t.Errorf("in mode newest: asks behind frame %d, want 0, since the file is empty", again.tag.Seq)
+	}
+	again.Put(came(2, frame(2, 64)))
+	again.Put(came(3, frame(3, 64)))
+	if got := newestSeq(t, dir, "m"); got != 3 {
+		t.Errorf("got frame %d in the mirror, want 3", got)
+	}
+}
