@@ -90,7 +90,7 @@ func New(cfg Config) (*Node, error) {
 	n := &Node{
 		cfg:      cfg,
 		log:      cfg.Log,
-		start:    time.Now(),
+		start:    wallTime(),
 		run:      rand.Uint64(),
 		do:       make(chan func(), 64),
 		ended:    make(chan struct{}),
@@ -115,7 +115,7 @@ func New(cfg Config) (*Node, error) {
 		frames:  newMemory(maxFrames),
 		space:   mirror.NewSpace(cfg.Dir),
 	}
-	n.clock = mirror.Clock{Start: n.start, At: status.Monotonic(n.start), Suspended: cfg.suspended, Woke: n.woke}
+	n.clock = mirror.Clock{Now: n.now, At: status.Monotonic(n.start), Suspended: cfg.suspended, Woke: n.woke}
 	if n.clock.Suspended == nil {
 		n.clock.Suspended = localach.Suspended
 	}
@@ -249,6 +249,9 @@ func (n *Node) change(f func() error) (err error) {
 
 // now is the node's clock: time since its start, never stepped.
 func (n *Node) now() time.Duration { return time.Since(n.start) }
+
+// wallTime is the time of day, which may be set. It is for people; nothing is counted by it.
+func wallTime() time.Time { return time.Now() }
 
 // watch follows the channel directory.
 func (n *Node) watch(ctx context.Context) {

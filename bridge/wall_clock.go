@@ -46,7 +46,7 @@ func (w *wallClock) moved(wall, mono time.Duration) time.Duration {
 // clocks of peers against ours.
 func (n *Node) lookAtClocks() {
 	both := func() (wall, mono time.Duration) {
-		now := time.Now()
+		now := wallTime()
 		return time.Duration(now.UnixNano()), now.Sub(n.start)
 	}
 	n.lookAtSleep()

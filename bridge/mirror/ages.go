@@ -110,9 +110,9 @@ func ageFigures(s fresh.AgeStat) *status.AgeFigures {
 	}
 }
 
-// now is the reading when it came, as of now.
-func (k *kept) now() Reading {
+// asOf is the reading when the frame came, as of now.
+func (k *kept) asOf(now time.Duration) Reading {
 	at := k.at
-	at.Now += time.Since(k.came)
+	at.Now += now - k.kept
 	return at
 }

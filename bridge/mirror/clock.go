@@ -6,14 +6,17 @@ import (
 	"achbridge/bridge/fresh"
 )
 
-// Clock turns times of a node into those of the host's CLOCK_MONOTONIC, which stands
+// Clock is the clock of a node, whose times it turns into those of the host's CLOCK_MONOTONIC, which stands
 // still while the host is suspended.
 type Clock struct {
-	Start     time.Time            // of the node
-	At        time.Duration        // CLOCK_MONOTONIC then
+	Now       func() time.Duration // the node's clock: time since its start
+	At        time.Duration        // CLOCK_MONOTONIC at its start
 	Suspended func() time.Duration // for how long the host has been in all; nil: never
 	Woke      func()               // has the node look at that now; it does not wait
 }
+
+// now is the node's clock, and never 0, which stands for never.
+func (c Clock) now() time.Duration { return max(1, c.Now()) }
 
 // of is CLOCK_MONOTONIC at a time since the node's start.
 func (c Clock) of(t time.Duration) time.Duration { return c.At + t }

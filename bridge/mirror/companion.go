@@ -18,12 +18,12 @@ type companion struct {
 	name  string
 	ch    *localach.Channel
 	w     *localach.Writer
-	frame status.Meta // as it was composed last
-	told  status.Meta // as the channel has it,
-	blank bool        // unless it has nothing yet
-	ended bool        // nobody feeds the mirror any more
-	retry time.Time
-	buf   []byte // of its own, as cgo wants it
+	frame status.Meta   // as it was composed last
+	told  status.Meta   // as the channel has it,
+	blank bool          // unless it has nothing yet
+	ended bool          // nobody feeds the mirror any more
+	retry time.Duration // not before; 0: at once
+	buf   []byte        // of its own, as cgo wants it
 
 	failure string // as the log has it
 }
@@ -146,7 +146,7 @@ func (m *Mirror) tellPut(captured time.Duration, at Reading) {
 	}
 	f := &m.meta.frame
 	f.Epoch, f.Seq, f.MirrorSeq, f.Safe = m.tag.Epoch, m.tag.Seq, m.putSeq, false
-	f.Put = m.Clock.of(m.vigil.last.Sub(m.Clock.Start))
+	f.Put = m.Clock.of(m.vigil.last)
 	m.tellCaptured(captured, at)
 	m.tell()
 }
@@ -161,13 +161,13 @@ func (m *Mirror) tellCaptured(captured time.Duration, at Reading) {
 }
 
 // tellSafe tells that the safe frame was put. Needs m.mu.
-func (m *Mirror) tellSafe(now time.Time) {
+func (m *Mirror) tellSafe(now time.Duration) {
 	if m.meta == nil {
 		return
 	}
 	f := &m.meta.frame
 	f.MirrorSeq, f.Safe, f.Captured, f.Uncertainty = m.putSeq, true, 0, 0
-	f.Put = m.Clock.of(now.Sub(m.Clock.Start))
+	f.Put = m.Clock.of(now)
 	m.tell()
 }
 
@@ -195,13 +195,13 @@ func (m *Mirror) tell() {
 		return
 	}
 	c.frame.Link, c.frame.Stale, c.frame.Deadline = m.metaLink(), m.vigil.stale, m.qos.Deadline
-	if c.frame == c.told && !c.blank || !c.retry.IsZero() && time.Now().Before(c.retry) {
+	if c.frame == c.told && !c.blank || c.retry != 0 && m.Clock.now() < c.retry {
 		return
 	}
-	c.retry = time.Time{}
+	c.retry = 0
 	switch _, err := c.w.TryPut(c.frame.Append(c.buf[:0])); {
 	case err != nil:
-		c.retry = time.Now().Add(metaRetry)
+		c.retry = m.Clock.now() + metaRetry
 	default:
 		c.told, c.blank = c.frame, false
 	}
@@ -212,7 +212,7 @@ func (m *Mirror) metaLink() status.MetaLink {
 	switch {
 	case m.meta.ended:
 		return status.MetaDown
-	case m.state == status.MirrorRefused, m.state == status.MirrorLive && m.refusesAll(time.Now()):
+	case m.state == status.MirrorRefused, m.state == status.MirrorLive && m.refusesAll(m.Clock.now()):
 		return status.MetaRefused
 	case m.state != status.MirrorLive:
 		return status.MetaDown
@@ -258,7 +258,7 @@ func (m *Mirror) renewMeta(err error) {
 		}
 		return
 	}
-	c.failure, c.retry = "", time.Time{}
+	c.failure, c.retry = "", 0
 	m.Space.add(-FileBytes(old.Geometry()), "")
 	m.discard(old, oldWriter)
 }
@@ -280,7 +280,7 @@ func (m *Mirror) closeMeta() {
 	if c == nil {
 		return
 	}
-	c.ended, c.retry = true, time.Time{}
+	c.ended, c.retry = true, 0
 	m.tell()
 	m.meta = nil
 	m.Space.add(-FileBytes(c.ch.Geometry()), "")

@@ -12,9 +12,9 @@ import (
 // contest is that somebody else writes into the file of a mirror while we do: another
 // daemon, or a program. Readers then get the frames of both. It is under the mirror's mu.
 type contest struct {
-	seen uint64    // last_seq, as far as it is accounted for
-	last time.Time // when another's frame was noticed last; zero: there is no contest
-	ours uint64    // frames that we have put since
+	seen uint64        // last_seq, as far as it is accounted for
+	last time.Duration // when another's frame was noticed last; 0: there is no contest
+	ours uint64        // frames that we have put since
 }
 
 // A contest is over when for a while we have put several frames and nobody else has put
@@ -34,13 +34,13 @@ func (m *Mirror) lookForOthers(seq, ours uint64) {
 	switch {
 	case others > 0:
 		m.foreign += others
-		if c.last.IsZero() {
+		if c.last == 0 {
 			m.Events.Tell(slog.LevelWarn, "somebody else writes into a mirror", m.event(status.EventForeignWriter, contestText))
 		}
-		c.last, c.ours = time.Now(), 0
-	case !c.last.IsZero():
+		c.last, c.ours = m.Clock.now(), 0
+	case c.last != 0:
 		c.ours += ours
-		if calm := time.Since(c.last); calm > contestMost || calm > contestCalm && c.ours >= contestFrames {
+		if calm := m.Clock.now() - c.last; calm > contestMost || calm > contestCalm && c.ours >= contestFrames {
 			m.endContest("nobody else writes into it any more")
 		}
 	}
@@ -66,10 +66,10 @@ func (m *Mirror) beginContest() {
 
 // endContest needs m.mu.
 func (m *Mirror) endContest(why string) {
-	if m.contest.last.IsZero() {
+	if m.contest.last == 0 {
 		return
 	}
-	m.contest.last = time.Time{}
+	m.contest.last = 0
 	m.Events.Tell(slog.LevelInfo, "nobody else writes into a mirror", m.event(status.EventForeignGone, why))
 }
 
@@ -78,10 +78,10 @@ const contestText = "somebody else writes into it too: another achbridge, or a p
 
 // showContest needs m.mu.
 func (m *Mirror) showContest(s *status.Mirror) {
-	if m.contest.last.IsZero() {
+	if m.contest.last == 0 {
 		return
 	}
-	text := fmt.Sprintf("%s; %d frames in all, the last %v ago", contestText, m.foreign, time.Since(m.contest.last).Round(100*time.Millisecond))
+	text := fmt.Sprintf("%s; %d frames in all, the last %v ago", contestText, m.foreign, (m.Clock.now() - m.contest.last).Round(100*time.Millisecond))
 	if s.State == status.MirrorLive {
 		s.State = status.MirrorContested
 	}

@@ -14,11 +14,11 @@ import (
 type vigil struct {
 	wake   chan struct{} // there is something to judge
 	done   chan struct{} // closed when the mirror is; nil: nobody watches yet
-	last   time.Time     // when a frame was put last; before the first, when the mirror was made
+	last   time.Duration // when a frame was put last; before the first, when the mirror was made
 	stale  bool
 	told   bool          // that it is stale, as the events have it
-	toldAt time.Time     // that it is stale or fresh, or how often it missed its deadline
-	ended  time.Time     // when it was fresh again, if told is not so any more
+	toldAt time.Duration // that it is stale or fresh, or how often it missed its deadline
+	ended  time.Duration // when it was fresh again, if told is not so any more
 	calm   time.Duration // for how long it must be fresh to be told so
 	lapses int           // times it became stale since toldAt
 	armed  bool          // the newest frame of the file is, for all we know, a command
@@ -40,7 +40,7 @@ func (m *Mirror) watchDeadline() {
 	defer m.mu.Unlock()
 	v := &m.vigil
 	if m.qos.Deadline == 0 {
-		v.refresh(time.Now())
+		v.refresh(m.Clock.now())
 	}
 	switch {
 	case v.done != nil:
@@ -49,8 +49,8 @@ func (m *Mirror) watchDeadline() {
 	case m.qos.Deadline == 0:
 		return
 	}
-	if v.last.IsZero() {
-		v.last = time.Now()
+	if v.last == 0 {
+		v.last = m.Clock.now()
 	}
 	wake, done := make(chan struct{}, 1), make(chan struct{})
 	v.wake, v.done = wake, done
@@ -64,19 +64,19 @@ func (m *Mirror) watchDeadline() {
 			case <-done:
 				return
 			}
-			t.Reset(m.judge(time.Now()))
+			t.Reset(m.judge(m.Clock.now()))
 		}
 	})
 }
 
 // judge looks whether the mirror is stale, and returns when to look again.
-func (m *Mirror) judge(now time.Time) time.Duration {
+func (m *Mirror) judge(now time.Duration) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := &m.vigil
 	left := longWait
 	if d := m.qos.Deadline; d != 0 {
-		left = v.last.Add(d).Sub(now)
+		left = v.last + d - now
 	}
 	switch {
 	case left > 0:
@@ -95,7 +95,7 @@ func (m *Mirror) judge(now time.Time) time.Duration {
 // fed notes that a frame was put. Needs m.mu.
 func (m *Mirror) fed() {
 	v := &m.vigil
-	v.last, v.armed = time.Now(), true
+	v.last, v.armed = m.Clock.now(), true
 	if v.stale {
 		v.refresh(v.last)
 		wakeUp(v.wake)
@@ -103,7 +103,7 @@ func (m *Mirror) fed() {
 }
 
 // refresh notes that it is not stale at now.
-func (v *vigil) refresh(now time.Time) {
+func (v *vigil) refresh(now time.Duration) {
 	if v.stale {
 		v.stale, v.ended = false, now
 	}
@@ -111,13 +111,13 @@ func (v *vigil) refresh(now time.Time) {
 
 // tellStale tells what changed, and returns when there may be more to tell. A mirror
 // that goes to and fro is stale until it has been fresh for a while. Needs m.mu.
-func (m *Mirror) tellStale(now time.Time) time.Duration {
+func (m *Mirror) tellStale(now time.Duration) time.Duration {
 	v := &m.vigil
 	switch {
 	case !v.told && !v.stale:
 		return longWait
 	case !v.told:
-		if v.calm *= 2; v.toldAt.IsZero() || now.Sub(v.toldAt) > mostCalm {
+		if v.calm *= 2; v.toldAt == 0 || now-v.toldAt > mostCalm {
 			v.calm = leastCalm
 		}
 		v.calm = min(v.calm, mostCalm)
@@ -125,11 +125,11 @@ func (m *Mirror) tellStale(now time.Time) time.Duration {
 		v.told, v.toldAt, v.lapses = true, now, 0
 		return longWait
 	}
-	fresh := v.ended.Add(v.calm).Sub(now)
+	fresh := v.ended + v.calm - now
 	if v.stale {
 		fresh = longWait
 	}
-	misses := v.toldAt.Add(tellMisses).Sub(now)
+	misses := v.toldAt + tellMisses - now
 	if v.lapses == 0 {
 		misses = longWait
 	}
@@ -140,7 +140,7 @@ func (m *Mirror) tellStale(now time.Time) time.Duration {
 		v.toldAt, v.lapses, misses = now, 0, longWait
 	}
 	if fresh <= 0 {
-		m.Events.Tell(slog.LevelInfo, "mirror fresh", m.event(status.EventMirrorFresh, fmt.Sprintf("frames have come in time for %v", now.Sub(v.ended).Round(10*time.Millisecond))))
+		m.Events.Tell(slog.LevelInfo, "mirror fresh", m.event(status.EventMirrorFresh, fmt.Sprintf("frames have come in time for %v", (now-v.ended).Round(10*time.Millisecond))))
 		v.told, v.toldAt = false, now
 		return longWait
 	}
@@ -168,7 +168,7 @@ func (m *Mirror) putSafe() time.Duration {
 	}
 	m.vigil.armed, m.captured = false, 0
 	m.vigil.safe++
-	m.tellSafe(time.Now())
+	m.tellSafe(m.Clock.now())
 	return longWait
 }
 
@@ -199,8 +199,8 @@ func (m *Mirror) endVigil() {
 }
 
 // staleText says what a stale mirror lacks. Needs m.mu.
-func (m *Mirror) staleText(now time.Time) string {
-	text := fmt.Sprintf("no frame for %v, its deadline is %v", now.Sub(m.vigil.last).Round(10*time.Millisecond), m.qos.Deadline)
+func (m *Mirror) staleText(now time.Duration) string {
+	text := fmt.Sprintf("no frame for %v, its deadline is %v", (now - m.vigil.last).Round(10*time.Millisecond), m.qos.Deadline)
 	if m.qos.OnStale.File != "" && !m.vigil.armed && m.vigil.safe > 0 {
 		text += "; the safe frame was put"
 	}

@@ -72,8 +72,8 @@ type Mirror struct {
 	foreign     uint64 // frames that somebody else has put
 	contest     contest
 
-	refusing   time.Time // since when every frame is refused; zero: the last one was put
-	complained time.Time // of frames, in the log
+	refusing   time.Duration // since when every frame is refused; 0: the last one was put
+	complained time.Duration // when the log had something of frames last; 0: never
 	vigil      vigil
 	meta       *companion // nil: none
 	silent     bool       // nothing is heard of the host that feeds it
@@ -197,7 +197,7 @@ func (m *Mirror) Begin(epoch, last, have uint64) (ok bool, err error) {
 	if err := m.make(); err != nil {
 		return false, err
 	}
-	m.state, m.reason, m.cause, m.refusing = status.MirrorLive, "", "", time.Time{}
+	m.state, m.reason, m.cause, m.refusing = status.MirrorLive, "", "", 0
 	m.tell()
 	return true, nil
 }
@@ -233,7 +233,7 @@ func (m *Mirror) tryPut(seq uint64, frame []byte) error {
 	m.lookForOthers(put, 1)
 	m.putSeq = put
 	if m.failure != "" {
-		m.failure, m.reason, m.cause, m.refusing = "", "", "", time.Time{}
+		m.failure, m.reason, m.cause, m.refusing = "", "", "", 0
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func testMirror(t testing.TB, dir localach.Dir, name string) *Mirror {
 // bareMirror is a mirror that has not opened anything yet.
 func bareMirror(dir localach.Dir, name string, spawn func(func())) *Mirror {
 	log := slog.New(slog.DiscardHandler)
-	return New(Config{Name: name, Host: "robot", Channel: name, Dir: dir, Space: NewSpace(dir), Log: log, Events: &status.Journal{Log: log}, Spawn: spawn}, rule.QoS{}, nil)
+	return New(Config{Name: name, Host: "robot", Channel: name, Dir: dir, Space: NewSpace(dir), Log: log, Events: &status.Journal{Log: log}, Spawn: spawn, Clock: Clock{Now: sinceStart}}, rule.QoS{}, nil)
 }
 
 // plannedMirror is one whose origin has not answered yet.
@@ -310,3 +310,8 @@ func TestMain(m *testing.M) {
 }
 
 var childRoles = map[string]func(args []string) error{"putting": puttingRole, "killed-put": killedPutRole}
+
+var testsBegan = time.Now()
+
+// sinceStart is the clock of the nodes that these mirrors would have.
+func sinceStart() time.Duration { return time.Since(testsBegan) }

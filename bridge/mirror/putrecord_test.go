@@ -29,7 +29,7 @@ import (
 func bareAdopted(dir localach.Dir, name string, adopted bool) (*Mirror, error) {
 	var work sync.WaitGroup
 	quiet := slog.New(slog.DiscardHandler)
-	m := New(Config{Name: name, Host: "robot", Channel: name, Dir: dir, Space: NewSpace(dir), Log: quiet, Events: &status.Journal{Log: quiet}, Spawn: work.Go}, rule.QoS{}, nil)
+	m := New(Config{Name: name, Host: "robot", Channel: name, Dir: dir, Space: NewSpace(dir), Log: quiet, Events: &status.Journal{Log: quiet}, Spawn: work.Go, Clock: Clock{Now: sinceStart}}, rule.QoS{}, nil)
 	if adopted {
 		m.adopt = []string{name}
 	}

@@ -108,8 +108,8 @@ func (m *Mirror) RefuseFrame(err error) {
 
 // failed says once what is wrong now. Needs m.mu.
 func (m *Mirror) failed(message string, err error) {
-	if m.refusing.IsZero() {
-		m.refusing = time.Now()
+	if m.refusing == 0 {
+		m.refusing = m.Clock.now()
 	}
 	text := err.Error()
 	m.reason, m.cause = text, CauseOf(err)
@@ -124,8 +124,8 @@ func (m *Mirror) failed(message string, err error) {
 const refusedAfter = time.Second
 
 // refusesAll reports whether every frame that comes is refused. Needs m.mu.
-func (m *Mirror) refusesAll(now time.Time) bool {
-	return !m.refusing.IsZero() && now.Sub(m.refusing) >= refusedAfter
+func (m *Mirror) refusesAll(now time.Duration) bool {
+	return m.refusing != 0 && now-m.refusing >= refusedAfter
 }
 
 const complainEvery = time.Second
@@ -133,8 +133,8 @@ const complainEvery = time.Second
 // complain logs what is wrong with frames, at most once a second: a peer can have
 // every frame be wrong in another way. Needs m.mu.
 func (m *Mirror) complain(message string, err error) {
-	now := time.Now()
-	if !m.complained.IsZero() && now.Sub(m.complained) < complainEvery {
+	now := m.Clock.now()
+	if m.complained != 0 && now-m.complained < complainEvery {
 		return
 	}
 	m.complained = now
@@ -146,17 +146,17 @@ type kept struct {
 	frame    []byte
 	seq      uint64 // 0: none
 	captured time.Duration
-	at       Reading   // when it came,
-	came     time.Time // which is this
+	at       Reading       // when it came,
+	kept     time.Duration // when it was kept
 	late     bool
-	until    time.Time // then it becomes late; zero: nobody knows
+	until    time.Duration // then it becomes late; 0: nobody knows
 }
 
 // keep needs m.mu.
 func (m *Mirror) keep(a Arrival, late bool) {
-	m.pending = kept{frame: append(m.pending.frame[:0], a.Data...), seq: a.Seq, captured: a.Captured, at: a.At, came: time.Now(), late: late}
+	m.pending = kept{frame: append(m.pending.frame[:0], a.Data...), seq: a.Seq, captured: a.Captured, at: a.At, kept: m.Clock.now(), late: late}
 	if !late && a.Captured != 0 && a.At.Known {
-		m.pending.until = time.Now().Add(m.left(a))
+		m.pending.until = max(1, m.Clock.now()+m.left(a))
 	}
 }
 
@@ -179,7 +179,7 @@ func (m *Mirror) retryPut() {
 func (m *Mirror) putPending() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if p := &m.pending; !p.until.IsZero() && time.Now().After(p.until) {
+	if p := &m.pending; p.until != 0 && m.Clock.now() > p.until {
 		p.late = true
 	}
 	if m.pending.seq != 0 && m.qos.Class == rule.Command && m.Clock.slept(m.pending.at) {
@@ -191,7 +191,7 @@ func (m *Mirror) putPending() bool {
 		m.count.Late++
 		m.without(m.pending.seq, &m.count.Late)
 	default:
-		err := m.write(m.pending.seq, m.pending.captured, m.pending.now(), m.pending.frame)
+		err := m.write(m.pending.seq, m.pending.captured, m.pending.asOf(m.Clock.now()), m.pending.frame)
 		if isBusy(err) {
 			return true
 		}
@@ -202,6 +202,6 @@ func (m *Mirror) putPending() bool {
 		}
 	}
 	m.pending.seq, m.waiting = 0, false
-	m.waits.Stop(m.pending.now().Now)
+	m.waits.Stop(m.pending.asOf(m.Clock.now()).Now)
 	return false
 }

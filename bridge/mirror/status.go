@@ -36,7 +36,7 @@ func (m *Mirror) stateNow() status.MirrorState {
 		return cmp.Or(m.state, status.MirrorWaiting)
 	case m.silent:
 		return status.MirrorWaiting
-	case m.refusesAll(time.Now()):
+	case m.refusesAll(m.Clock.now()):
 		return status.MirrorRefused
 	case m.vigil.stale:
 		return status.MirrorStale
@@ -49,8 +49,8 @@ func (m *Mirror) showStale(s *status.Mirror) {
 	if !m.vigil.stale {
 		return
 	}
-	now := time.Now()
-	s.StaleS = now.Sub(m.vigil.last.Add(m.qos.Deadline)).Seconds()
+	now := m.Clock.now()
+	s.StaleS = (now - m.vigil.last - m.qos.Deadline).Seconds()
 	if s.State == status.MirrorStale {
 		s.Reason = cmp.Or(s.Reason, m.staleText(now))
 	}

@@ -40,29 +40,11 @@ var clocks = map[string]string{
 	"discovery, which sends and forgets":    "announcer.go browser.go listen.go probe.go registration.go",
 	"channels, which are waited for":        "dirwatch.go reader.go rescan.go watcher.go",
 	"the node's clock and the wall's, once": "bridge/node.go",
+	"events, which have the wall's":         "bridge/status/journal.go",
 }
 
-// clockYet are the places in package bridge, where the node's clock counts.
-var clockYet = []string{
-	`companion.go: if c.frame == c.told && !c.blank || !c.retry.IsZero() && time.Now().Before(c.retry) {`,
-	`companion.go: c.retry = time.Now().Add(metaRetry)`,
-	`companion.go: case m.state == status.MirrorRefused, m.state == status.MirrorLive && m.refusesAll(time.Now()):`,
-	`contest.go: c.last, c.ours = time.Now(), 0`,
-	`journal.go: e.Seq, e.Time = j.last, time.Now()`,
-	`wall_clock.go: now := time.Now()`,
-	`mirror_repair.go: m.refusing = time.Now()`,
-	`mirror_repair.go: now := time.Now()`,
-	`mirror_repair.go: m.pending = kept{frame: append(m.pending.frame[:0], a.data...), seq: a.seq, captured: a.captured, at: a.at, came: time.Now(), late: late}`,
-	`mirror_repair.go: m.pending.until = time.Now().Add(m.left(a))`,
-	`mirror_repair.go: if p := &m.pending; !p.until.IsZero() && time.Now().After(p.until) {`,
-	`report.go: case m.refusesAll(time.Now()):`,
-	`report.go: now := time.Now()`,
-	`stale.go: v.refresh(time.Now())`,
-	`stale.go: v.last = time.Now()`,
-	`stale.go: t.Reset(m.judge(time.Now()))`,
-	`stale.go: v.last, v.armed = time.Now(), true`,
-	`stale.go: m.tellSafe(time.Now())`,
-}
+// clockYet are places in package bridge and below, where the node's clock counts.
+var clockYet []string
 
 // errorsOfOthers are the places where an error of a library says in its text alone what it
 // is about: YAML's.
