@@ -1,16 +1,21 @@
 package localach_test
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"achbridge/localach"
+
+	"golang.org/x/sys/unix"
 )
 
 // Figures that matter are ratios to the C peer, or to a bare memcpy, measured in the same run.
@@ -182,4 +187,71 @@ func BenchmarkLockHeld(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkDetection is the time from the stamp in a frame of a C program until the watcher calls wake, and the processor that
+// takes, by ticks alone and with windows; in turn.
+func BenchmarkDetection(b *testing.B) {
+	for _, rate := range []int{1000, 200} {
+		b.Run(fmt.Sprintf("%dHz", rate), func(b *testing.B) {
+			d := privateDir(b)
+			c := createIn(b, d, "imu", 16, 64)
+			startPeer(b, pathOf(d, "imu"), "put", "0", "64", fmt.Sprint(1_000_000_000/rate), "1").ready()
+			var ticks, windows []float64
+			for b.Loop() {
+				ticks = append(ticks, detect(b, c, 0, "ticks"))
+				windows = append(windows, detect(b, c, localach.DefaultWatchBudget, "windows"))
+			}
+			slices.Sort(ticks)
+			slices.Sort(windows)
+			b.ReportMetric(windows[len(windows)/2]/ticks[len(ticks)/2], "windows/ticks")
+		})
+	}
+}
+
+// detect returns the mean delay in µs over two seconds, after one to learn.
+func detect(b *testing.B, c *localach.Channel, budget float64, name string) float64 {
+	b.Helper()
+	w, err := localach.NewWatcher()
+	if err != nil {
+		b.Fatal(err)
+	}
+	w.SetBudget(budget)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- w.Run(ctx) }()
+	r, buf := c.Reader(), make([]byte, 64)
+	var delays []float64
+	var from atomic.Int64
+	n := w.Watch(c, func(uint64) {
+		now := sinceBoot()
+		if _, err := r.Last(buf); err == nil && from.Load() != 0 {
+			delays = append(delays, float64(now-int64(binary.NativeEndian.Uint64(buf[16:])))/1000)
+		}
+	})
+	time.Sleep(time.Second)
+	cpu, spent := cpuTime(b), w.Spent()
+	from.Store(1)
+	time.Sleep(2 * time.Second)
+	cpu, spent = cpuTime(b)-cpu, w.Spent()-spent
+	n.Close()
+	cancel()
+	<-ended
+	slices.Sort(delays)
+	mean := 0.0
+	for _, d := range delays {
+		mean += d / float64(len(delays))
+	}
+	b.ReportMetric(mean, name+"-µs")
+	b.ReportMetric(delays[len(delays)*99/100], name+"-p99-µs")
+	b.ReportMetric(50*cpu.Seconds(), name+"-%core")
+	b.ReportMetric(50*spent.Seconds(), name+"-%spent")
+	return mean
+}
+
+// sinceBoot is CLOCK_MONOTONIC, as the peer's stamps have it.
+func sinceBoot() int64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return t.Nano()
 }

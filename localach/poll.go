@@ -9,29 +9,54 @@ import (
 
 // A slot is one watched last_seq.
 type slot struct {
-	lastSeq *uint64 // in the channel's mapping; nil: empty, or its memory is gone
-	seen    uint64  // last_seq when last looked
-	due     time.Duration
-	period  time.Duration
+	lastSeq *uint64       // in the channel's mapping; nil: empty, or its memory is gone
+	seen    uint64        // last_seq when last looked
+	due     time.Duration // of the next look
+	looked  time.Duration // when it was looked at last,
+	before  time.Duration // and before that
+	period  time.Duration // of looks at a frame that nobody foresees
+	window  window        // of the next frame, if it is foreseen
 }
+
+// foreseen reports whether s is looked at just when it is due, and not on the ticks of all.
+func (s *slot) foreseen() bool { return s.window.to != 0 }
+
+// again is when to look again after a look at now that found nothing: in its window without pause, before and after it as if
+// it had none, and before one that is sure as seldom as at a silent channel.
+func (s *slot) again(now time.Duration) time.Duration {
+	switch w := s.window; {
+	case now < w.from && w.sure:
+		return min(w.from, now+pollSlowest)
+	case now < w.from:
+		return min(w.from, now+s.period)
+	case now < w.to:
+		return now
+	case w.to != 0: // it may come soon
+		return now + min(s.period, max(now-w.from, leastAgain))
+	}
+	return now + s.period
+}
+
+const leastAgain = 50 * time.Microsecond
 
 // lastSeqIn is where last_seq lies in a mapping.
 func lastSeqIn(base unsafe.Pointer) *uint64 { return (*uint64)(unsafe.Add(base, lastSeqOffset)) }
 
-// pollSlots loads last_seq of every slot that is due at now, and appends to changed the numbers of those that differ from
-// before, and of those whose memory is gone (lastSeq is nil then). It survives mappings whose file was truncated.
+// pollSlots loads last_seq of every slot that is due at now, and of those that have no window and are due before slack has
+// passed. It appends to changed the numbers of those that differ from before, and of those whose memory is gone (lastSeq is nil
+// then). It survives mappings whose file was truncated.
 //
 // This is Go and not C because it runs thousands of times a second in an otherwise idle process: a cgo call would wake the
 // runtime's monitor thread each time, which costs more than all the rest.
-func pollSlots(slots []slot, now time.Duration, changed []int) []int {
+func pollSlots(slots []slot, now, slack time.Duration, changed []int) []int {
 	for at := 0; at < len(slots); at++ {
-		changed, at = pollFrom(slots, at, now, changed)
+		changed, at = pollFrom(slots, at, now, slack, changed)
 	}
 	return changed
 }
 
 // pollFrom stops early, with the slot's index, at one whose memory is gone.
-func pollFrom(slots []slot, from int, now time.Duration, into []int) (changed []int, at int) {
+func pollFrom(slots []slot, from int, now, slack time.Duration, into []int) (changed []int, at int) {
 	changed, at = into, from
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -43,10 +68,11 @@ func pollFrom(slots []slot, from int, now time.Duration, into []int) (changed []
 	}()
 	for ; at < len(slots); at++ {
 		s := &slots[at]
-		if s.lastSeq == nil || s.due > now {
+		if s.lastSeq == nil || s.due > now && (s.due > now+slack || s.foreseen()) {
 			continue
 		}
-		s.due = now + s.period
+		s.before, s.looked = s.looked, now
+		s.due = s.again(now)
 		if seq := atomic.LoadUint64(s.lastSeq); seq != s.seen {
 			s.seen = seq
 			changed = append(changed, at)

@@ -23,21 +23,21 @@ func newTimer() (*timer, error) {
 	return &timer{file: os.NewFile(uintptr(fd), "timerfd")}, nil
 }
 
-// set makes the timer fire every period from now on; 0 stops it.
-func (t *timer) set(period time.Duration) {
+// set makes the timer fire once, after a time that is above zero; 0 stops it.
+func (t *timer) set(after time.Duration) {
 	conn, err := t.file.SyscallConn()
 	if err != nil {
 		return // closed: the loop has ended
 	}
-	spec := unix.NsecToTimespec(int64(period))
+	spec := unix.NsecToTimespec(int64(after))
 	_ = conn.Control(func(fd uintptr) {
-		if err := unix.TimerfdSettime(int(fd), 0, &unix.ItimerSpec{Interval: spec, Value: spec}, nil); err != nil {
-			panic("timerfd_settime: " + err.Error()) // a valid descriptor and a valid period leave no way to fail
+		if err := unix.TimerfdSettime(int(fd), 0, &unix.ItimerSpec{Value: spec}, nil); err != nil {
+			panic("timerfd_settime: " + err.Error()) // a valid descriptor and a valid time leave no way to fail
 		}
 	})
 }
 
-// wait blocks until the timer has fired since the last wait, however often, or interrupt was called (os.ErrDeadlineExceeded).
+// wait blocks until the timer has fired, or interrupt was called (os.ErrDeadlineExceeded).
 // It reads by raw system calls, which never block here: File.Read would wake the runtime's monitor thread each time.
 func (t *timer) wait() error {
 	conn, err := t.file.SyscallConn()

@@ -14,7 +14,8 @@ import (
 // channel's lock or condition variable, so that neither its death nor a foreign libc can harm the channel's users.
 //
 // A channel is looked at about four times per interval between its frames, at most every 200 µs and at least
-// every 2 ms: that is the delay until wake is called. With nothing watched the loop sleeps.
+// every 2 ms: that is the delay until wake is called. Where frames come with a period, the loop learns it and looks without
+// pause, for 100 µs at most, when the next one is expected (see SetBudget). With nothing watched the loop sleeps.
 type Watcher struct {
 	timer *timer
 	start time.Time // the loop counts from here
@@ -26,8 +27,11 @@ type Watcher struct {
 	notices []*Notice // nil: an empty slot
 	free    []int
 	changed []int         // of the last look
-	tick    time.Duration // 0: disarmed
+	tick    time.Duration // between looks at channels without a window; 0: disarmed
+	ticks   time.Duration // when the next of these is
 	review  time.Duration // when the periods of silent channels are looked at again
+
+	foresight foresight
 }
 
 // A Notice is the standing wish of one Watch call.
@@ -37,6 +41,8 @@ type Notice struct {
 	wake    func(seq uint64)
 	slot    int // -1: closed; guarded by watcher.mu
 	pace    pace
+	phase   phase
+	planned bool // the budget has room for its windows
 }
 
 // NewWatcher makes a Watcher; it works while Run runs.
@@ -45,25 +51,32 @@ func NewWatcher() (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watcher: %w", err)
 	}
-	return &Watcher{timer: t, start: time.Now()}, nil
+	w := &Watcher{timer: t, start: time.Now()}
+	w.SetBudget(DefaultWatchBudget)
+	return w, nil
 }
 
 // Run is the loop. It returns ctx.Err() once ctx is done. Run it once: the Watcher is of no use afterwards.
 func (w *Watcher) Run(ctx context.Context) error {
 	defer w.timer.close()
+	defer w.foresight.delay.close()
 	stop := context.AfterFunc(ctx, w.timer.interrupt)
 	defer stop()
 	var wakes []wake
-	for looked := time.Duration(0); ; w.looked.Store(int64(looked)) {
+	for {
 		if err := w.timer.wait(); err != nil {
 			if ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 				return ctx.Err()
 			}
 			return fmt.Errorf("watcher: %w", err)
 		}
-		wakes, looked = w.poll(wakes[:0])
-		for _, k := range wakes {
-			k.call(k.seq)
+		for again := true; again; {
+			var looked time.Duration
+			wakes, looked, again = w.poll(wakes[:0])
+			for _, k := range wakes {
+				k.call(k.seq)
+			}
+			w.looked.Store(int64(looked))
 		}
 	}
 }
@@ -103,7 +116,7 @@ func (w *Watcher) Watch(c *Channel, wake func(seq uint64)) *Notice {
 		w.looked.Store(int64(now)) // nothing was to be looked at
 	}
 	n.pace = newPace(seq, now)
-	w.slots[n.slot] = slot{lastSeq: lastSeqIn(base), seen: seq, due: now, period: n.pace.period}
+	w.slots[n.slot] = slot{lastSeq: lastSeqIn(base), seen: seq, due: now, looked: now, period: n.pace.period}
 	w.rearm()
 	return n
 }
@@ -124,50 +137,90 @@ func (n *Notice) Close() {
 	w.rearm()
 }
 
-// poll looks at the channels that are due and appends the wakes that follow.
-func (w *Watcher) poll(wakes []wake) (due []wake, now time.Duration) {
+// poll looks at the channels that are due and appends the wakes that follow. Again says that the next look is too near to
+// sleep until then; else the timer is set to it.
+func (w *Watcher) poll(wakes []wake) (due []wake, now time.Duration, again bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now = time.Since(w.start) // before any look: a stop in between is no look
-	repaced := false
-	w.changed = pollSlots(w.slots, now+w.tick/2, w.changed[:0])
+	w.foresight.woke(now)
+	slack := time.Duration(-1)
+	if w.tick != 0 && now >= w.ticks {
+		slack = w.tick / 2
+		w.ticks += (now-w.ticks)/w.tick*w.tick + w.tick
+	}
+	w.changed = pollSlots(w.slots, now, slack, w.changed[:0])
 	for _, i := range w.changed {
 		n, s := w.notices[i], &w.slots[i]
-		repaced = n.pace.observe(s.seen, now) || s.lastSeq == nil || repaced
-		s.period = n.pace.period
+		n.pace.observe(s.seen, now)
+		s.period, s.window = n.pace.period, n.phase.found(s.seen, s.before, now)
+		if !n.planned || w.foresight.blind(now) {
+			s.window = window{}
+		}
+		s.due = s.again(now)
 		wakes = append(wakes, wake{n.wake, s.seen})
 	}
 	if now >= w.review {
 		w.review = now + reviewEvery
-		repaced = w.slowDown(now) || repaced
+		w.slowDown(now)
+		w.plan(now)
 	}
-	if repaced {
-		w.rearm()
+	if len(w.changed) > 0 || now >= w.review-reviewEvery {
+		w.retick()
 	}
-	return wakes, now
+	return wakes, now, w.arm(now)
 }
 
 // slowDown lengthens the periods of the channels that have fallen silent.
-func (w *Watcher) slowDown(now time.Duration) (repaced bool) {
+func (w *Watcher) slowDown(now time.Duration) {
 	for i, n := range w.notices {
 		if n != nil && n.pace.silent(now) {
 			w.slots[i].period = n.pace.period
-			repaced = true
 		}
 	}
-	return repaced
 }
 
-// rearm sets the timer to the smallest period of all channels; the others are looked at on the ticks that fit theirs best.
+// rearm lets the loop look anew at what there is to look at.
 func (w *Watcher) rearm() {
+	w.retick()
+	w.timer.set(max(w.tick, 0))
+}
+
+// retick sets the ticks to the smallest period of all channels without a window; the others are looked at on the ticks that fit
+// theirs best.
+func (w *Watcher) retick() {
 	var tick time.Duration
-	for i, n := range w.notices {
-		if n != nil && w.slots[i].lastSeq != nil && (tick == 0 || n.pace.period < tick) {
-			tick = n.pace.period
+	for i := range w.slots {
+		if s := &w.slots[i]; s.lastSeq != nil && !s.foreseen() && (tick == 0 || s.period < tick) {
+			tick = s.period
 		}
 	}
-	if tick != w.tick {
-		w.tick = tick
-		w.timer.set(tick)
+	if tick == w.tick {
+		return
 	}
+	w.tick = tick
+	w.ticks = time.Since(w.start) + tick
+}
+
+// arm sets the timer to the next look, or reports that it is too near to sleep until then.
+func (w *Watcher) arm(now time.Duration) (again bool) {
+	next := time.Duration(0)
+	if w.tick != 0 {
+		next = w.ticks
+	}
+	aimed := false
+	for i := range w.slots {
+		if s := &w.slots[i]; s.lastSeq != nil && s.foreseen() && (next == 0 || s.due < next) {
+			next, aimed = s.due, true
+		}
+	}
+	if next == 0 {
+		w.timer.set(0)
+		return false
+	}
+	sleep, again := w.foresight.sleep(now, next, aimed)
+	if !again {
+		w.timer.set(max(sleep, 1))
+	}
+	return again
 }
