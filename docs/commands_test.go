@@ -43,6 +43,7 @@ var slow = []struct {
 }{
 	{regexp.MustCompile(`^bash packaging/(build|notices)\.sh`), "it compiles everything for another system"},
 	{regexp.MustCompile(`^bash testnet/image/build\.sh|^docker-compose `), "containers take a minute to build, start and end"},
+	{regexp.MustCompile(`^go (build|install) `), "it builds again what the documents' tools were built from"},
 	{regexp.MustCompile(`^go run \./cmd/achbridge demo`), "ten seconds on an idle machine; stage demo of .ci/run measures it"},
 }
 
@@ -53,9 +54,9 @@ var bare = []string{"README.md", "keys.md"}
 
 func TestMain(m *testing.M) {
 	hosts.Main()
-	// Documents mostly wait for what daemons do: four at a time, unless -parallel says
+	// Documents mostly wait for what daemons do: six at a time, unless -parallel says
 	// otherwise.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())

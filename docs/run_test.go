@@ -99,7 +99,7 @@ func (s *story) begin(name string, steps []step) {
 	}
 	s.Cleanup(s.showLogs)
 	s.check(os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS("../packaging/examples")))
-	s.background("robot", "exec publisher")
+	s.background("robot", "exec publisher --channel imu:200:64 --channel joints:50:3000 --channel camera:5:300000") // less often than by itself: several documents run at once
 	s.until("robot", "achbridge channel ls", "camera")
 	if slices.Contains(bare, name) {
 		return
@@ -325,7 +325,8 @@ func (s *story) atHome(out string) string {
 }
 
 // interruptible is a line that ends by itself: one that would go on until Ctrl-C gets
-// that after a while; top gets a terminal, and its q.
+// that after a while; top gets a terminal, and its q. It gets it once: without --foreground
+// timeout would send it to its process group too, and a second Ctrl-C ends a program at once.
 func interruptible(line string) string {
 	top := regexp.MustCompile(`^(lab exec \w+ )?achbridge top\b`)
 	plain := regexp.MustCompile(`^lab exec \w+ `).ReplaceAllString(line, "")
@@ -333,7 +334,7 @@ func interruptible(line string) string {
 	case top.MatchString(line):
 		return fmt.Sprintf("(sleep 2; printf q) | script -qec %q /dev/null", line)
 	case endless.MatchString(plain) && !ended.MatchString(plain):
-		return fmt.Sprintf("timeout --signal INT --kill-after 5 3 bash -c %s || test $? = 124", quote("exec "+line))
+		return fmt.Sprintf("timeout --foreground --signal INT --kill-after 5 3 bash -c %s || test $? = 124", quote("exec "+line))
 	}
 	return line
 }
