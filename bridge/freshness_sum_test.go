@@ -41,13 +41,14 @@ func (s scenario) measure(t *testing.T) *results {
 }
 
 // seeds is how many: all in the long run; all over QUIC and one over SCTP when the test
-// is asked for by name; every day one over QUIC, and over SCTP if it is about that.
+// is asked for by name; every day one for some scenarios, over QUIC, and over SCTP if they
+// are about that.
 func (s scenario) seeds() uint64 {
 	asked := strings.Contains(flag.Lookup("test.run").Value.String(), "TestFreshness")
 	switch {
 	case isLong(), asked && s.over == "quic":
 		return allSeeds
-	case asked, s.over == "quic", s.sctp != nil && s.quic == nil:
+	case asked, s.daily && (s.over == "quic" || s.sctp != nil):
 		return 1
 	}
 	return 0

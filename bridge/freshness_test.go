@@ -32,6 +32,7 @@ type scenario struct {
 	windows []window      // of the measurement; none is one from warmUp to the end
 	alone   bool          // measure each load on a link of its own too
 	share   int           // how many senders share the rate, for the floor; 0 is 1
+	daily   bool          // measured in every run, not only in the long one
 	back    time.Duration // when the link returns from an outage
 	spread  float64       // of the means of the seeds, at most, as a share; 0 is mostSpread
 	bars    []bar
@@ -104,7 +105,7 @@ var (
 )
 
 var scenarios = []scenario{
-	{name: "idle", link: "delay=10ms,rate=100mbit", loads: []load{imu}, bars: []bar{{"imu", "", "mean/floor", 1.10}}},
+	{name: "idle", daily: true, link: "delay=10ms,rate=100mbit", loads: []load{imu}, bars: []bar{{"imu", "", "mean/floor", 1.10}}},
 	saturatedSmall("32KiB"),
 	saturatedSmall("128KiB"),
 	{
@@ -146,17 +147,17 @@ var scenarios = []scenario{
 	{name: "loss 1%", link: "delay=10ms,rate=100mbit,loss=1%", loads: []load{imu}, bars: []bar{{"imu", "", "mean/floor", 1.10}}},
 	{name: "loss 5%", link: "delay=10ms,rate=100mbit,loss=5%", loads: []load{imu}, bars: []bar{{"imu", "", "mean/floor", 1.10}}},
 	{
-		name: "loss, sparse", link: "delay=10ms,rate=100mbit,loss=5%", length: 60 * second, look: 997 * time.Microsecond,
+		name: "loss, sparse", daily: true, link: "delay=10ms,rate=100mbit,loss=5%", length: 60 * second, look: 997 * time.Microsecond,
 		loads: []load{{channel: "pose", size: 64, period: 200 * milli, qos: rule.QoS{Budget: 150 * milli}}},
 		bars:  []bar{{"pose", "", "frames unexcused", 0}},
 	},
 	{
-		name: "loss, large", link: "delay=10ms,rate=50mbit,loss=1%", // QUIC's own congestion control is the limit
+		name: "loss, large", daily: true, link: "delay=10ms,rate=50mbit,loss=1%", // QUIC's own congestion control is the limit
 		sctp:  []bar{{"camera", "", "frames missing", 4}}, // of 80: 95 % are there in time
 		loads: []load{{channel: "camera", size: 100_000, period: 100 * milli, qos: rule.QoS{Budget: 250 * milli, Compress: rule.CompressNone}}},
 	},
 	{
-		name: "outage", link: "delay=10ms,rate=100mbit", loads: []load{imu}, length: 5 * second,
+		name: "outage", daily: true, link: "delay=10ms,rate=100mbit", loads: []load{imu}, length: 5 * second,
 		changes: []change{{warmUp, "cut"}, {warmUp + 3*second, "up"}}, back: warmUp + 3*second,
 		bars: []bar{{"imu", "", "ms to first fresh", 150}, {"imu", "", "frames too late", 0}},
 	},
@@ -172,7 +173,7 @@ var scenarios = []scenario{
 		bars:    []bar{{"first", "", "mean/floor", 1.4}, {"second", "", "mean/floor", 1.4}},
 	},
 	{
-		name: "one value, once", link: "delay=10ms,rate=100mbit,loss=5%", length: 2 * second,
+		name: "one value, once", daily: true, link: "delay=10ms,rate=100mbit,loss=5%", length: 2 * second,
 		loads: []load{
 			{channel: "goal", size: 64, period: milli, start: warmUp, once: true},
 			{channel: "stop", size: 64, period: milli, start: warmUp, once: true, qos: rule.QoS{Class: rule.Command}},
@@ -185,7 +186,7 @@ var scenarios = []scenario{
 
 func saturatedSmall(queue string) scenario {
 	return scenario{
-		name: "saturated small " + queue, link: "delay=10ms,rate=1mbit,queue=" + queue, loads: []load{state},
+		name: "saturated small " + queue, daily: queue == "32KiB", link: "delay=10ms,rate=1mbit,queue=" + queue, loads: []load{state},
 		bars: []bar{{"state", "", "mean/floor", 1.20}, {"state", "", "p99/floor", 1.6}},
 	}
 }

@@ -73,6 +73,9 @@ func TestGhostKeepsNobodyOut(t *testing.T) {
 		"host restarted":   func(w *world, robot, pc *host) { robot.vanish(); robot.run(robot.cfg) },
 	} {
 		t.Run(what, func(t *testing.T) {
+			if what == "was gone long" {
+				longRun(t)
+			}
 			inWorld(t, func(w *world) {
 				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 				robot.run(Config{})
