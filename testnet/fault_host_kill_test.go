@@ -73,6 +73,7 @@ func TestDaemonThatIsAbortedDiesOfTheSignal(t *testing.T) {
 // A put into a mirror that is cut off leaves a file that nobody can trust. It is
 // replaced, and its readers are told.
 func TestMirrorFollowsAfterItsDaemonWasKilledInsidePut(t *testing.T) {
+	longRun(t)
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", "camera:5:1000000", "imu:200:64")
 	robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/*")
@@ -84,7 +85,7 @@ func TestMirrorFollowsAfterItsDaemonWasKilledInsidePut(t *testing.T) {
 	})
 	cutOff, begin := 0, kept.last("keep:robot.camera")
 	var killed moment
-	for n := range long(5, 1) {
+	for n := range 5 {
 		if n > 0 {
 			o.recovers("mirror's daemon killed inside put", killed)
 		}

@@ -21,11 +21,9 @@ func (p *process) limitFiles(n int) {
 // A daemon that may open nothing more keeps what it has and says what it lacks;
 // what came meanwhile is there as soon as it may again.
 func TestMirrorsFollowAfterADaemonHadNoDescriptorsLeft(t *testing.T) {
+	longRun(t)
 	for _, host := range []string{"robot", "pc"} {
 		t.Run(host, func(t *testing.T) {
-			if host == "pc" {
-				longRun(t)
-			}
 			o := startOrdeal(t)
 			daemon := o.daemons[host]
 			daemon.limitFiles(3) // fewer than it has: those stay
@@ -34,7 +32,7 @@ func TestMirrorsFollowAfterADaemonHadNoDescriptorsLeft(t *testing.T) {
 			if !strings.Contains(line, "level=WARN") && !strings.Contains(line, "level=ERROR") {
 				t.Errorf("got log line %q, want a warning", line)
 			}
-			time.Sleep(long(5*time.Second, time.Second)) // for whatever else it may want to open
+			time.Sleep(5 * time.Second) // for whatever else it may want to open
 			daemon.alive()
 			o.readers[0].follows(now(), resumed, o.readers[0].views...)
 

@@ -40,6 +40,7 @@ func TestMirrorAppearsOnceThereIsRoomInSharedMemory(t *testing.T) {
 // which there is none must not end the daemon, nor leave a channel dirty: neither a
 // mirror, nor a channel of somebody else that the daemon may write into.
 func TestMirrorsWithHolesSurviveFullSharedMemory(t *testing.T) {
+	longRun(t)
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", "imu:200:64", "joints:50:3000", "camera:20:100000")
 	robot := s.run("robot")

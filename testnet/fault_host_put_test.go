@@ -66,7 +66,7 @@ func (s *site) renew(host, name string) (dirty bool) {
 // anything, costs nothing: neither in the robot's channel nor in its mirror.
 func TestMirrorsFollowAfterAProgramDiedWithTheLock(t *testing.T) {
 	o := startOrdeal(t)
-	for range long(50, 5) {
+	for range long(50, 2) {
 		for host, channel := range map[string]string{"robot": "imu", "pc": "robot.imu"} {
 			_ = o.startPeer(host, channel, "die-locked").Wait() // by SIGKILL, which is what it is for
 		}

@@ -13,6 +13,9 @@ func pause() time.Duration { return long(5*time.Second, 500*time.Millisecond) }
 func TestMirrorsFollowAfterADaemonWasStopped(t *testing.T) {
 	for _, host := range []string{"robot", "pc"} {
 		t.Run(host, func(t *testing.T) {
+			if host == "pc" {
+				longRun(t)
+			}
 			o := startOrdeal(t)
 			o.daemons[host].freeze()
 			time.Sleep(pause()) // the length of the stop is what is tried here

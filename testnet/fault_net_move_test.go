@@ -9,10 +9,8 @@ import (
 // A translator between the hosts forgets what it did and begins anew: the PC, which
 // has dialled, is at another port from one packet to the next.
 func TestMirrorsFollowWhenATranslatorForgets(t *testing.T) {
+	longRun(t)
 	for transport, port := range map[string]uint16{"quic": quicPort, "sctp": sctpPort} {
-		if transport != "quic" && !isLong() {
-			continue
-		}
 		t.Run(transport, func(t *testing.T) {
 			o := startOrdeal(t, "--transport", transport)
 			for _, outside := range []uint16{40000, 41000} {

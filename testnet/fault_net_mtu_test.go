@@ -10,6 +10,7 @@ import (
 // QUIC needs packets of 1200 B (RFC 9000, section 14): on a path of 576 B there is
 // no link over it, and the operator is told why.
 func TestPathTooSmallForQUICIsNamed(t *testing.T) {
+	longRun(t)
 	s := newSite(t, "robot", "pc")
 	s.link("", "mtu=576")
 	s.publish("robot", "imu:200:64")

@@ -88,6 +88,9 @@ func (s *site) forges(host, krang, arm string) {
 func TestForgedAnnouncementsTakeNoNameAway(t *testing.T) {
 	for what, early := range map[string]bool{"before the first link": true, "while linked": false} {
 		t.Run(what, func(t *testing.T) {
+			if !early {
+				longRun(t)
+			}
 			s := newSite(t, "krang", "arm", "evil", "pc")
 			ids := map[string]string{}
 			var robots []*process

@@ -125,6 +125,9 @@ func TestMirrorGoesOnOverTheOtherTransportWhenItsOwnIsFiltered(t *testing.T) {
 		{"robot", "output", quicPort, "drop"},
 	} {
 		t.Run(f.String(), func(t *testing.T) {
+			if f.host != "robot" {
+				longRun(t)
+			}
 			s := newFilteredSite(t, "robot", "pc")
 			s.publish("robot", "imu:200:64")
 			s.run("robot")
