@@ -79,7 +79,7 @@ func TestOursReadWhatCWrites(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	frames := long(100_000, 20_000) // for each of the two
+	frames := long(100_000, 5_000) // for each of the two
 	for i := range 2 {
 		ours.Go(func() {
 			if err := readUntil(c, frames+i, func(writer uint64) bool { return writer < oursFrom }); err != nil {
@@ -103,7 +103,7 @@ func TestCReadsWhatOursWrite(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 64, 512)
 	startPeer(t, pathOf(d, "imu"), "put", "0", "64-500", "0", "1").ready()
-	frames := fmt.Sprint(long(100_000, 20_000)) // for each of the two
+	frames := fmt.Sprint(long(100_000, 5_000)) // for each of the two
 	readers := []*process{
 		startPeer(t, pathOf(d, "imu"), "get", frames, "-", "0", fmt.Sprint(oursFrom)).ready(),
 		startPeer(t, pathOf(d, "imu"), "get", frames, "w", "5000", fmt.Sprint(oursFrom)).ready(),

@@ -102,11 +102,11 @@ func (s *survivor) surviveKills(kills int, args ...string) {
 }
 
 func TestOursSurviveWritersKilledInPut(t *testing.T) {
-	newSurvivor(t).surviveKills(long(200, 100), "spin-put", "100000")
+	newSurvivor(t).surviveKills(long(200, 40), "spin-put", "100000")
 }
 
 func TestOursSurviveReadersKilledInGet(t *testing.T) {
-	newSurvivor(t).surviveKills(long(200, 100), "spin-get")
+	newSurvivor(t).surviveKills(long(200, 40), "spin-get")
 }
 
 func TestAWriterKilledInsidePutLeavesErrDirty(t *testing.T) {

@@ -1,6 +1,7 @@
 package fresh
 
 import (
+	"os"
 	"testing"
 	"time"
 )
@@ -49,7 +50,11 @@ func TestPacersShareAPath(t *testing.T) {
 
 func TestPacerIsNotMisledByDrift(t *testing.T) {
 	const length = 5 * time.Minute
-	for _, rate := range []float64{1 * mbit, 10 * mbit, 100 * mbit} {
+	rates := []float64{1 * mbit, 10 * mbit}
+	if os.Getenv("ACHBRIDGE_LONG") == "1" {
+		rates = append(rates, 100*mbit)
+	}
+	for _, rate := range rates {
 		run := func(drift float64) (share float64, longest time.Duration) {
 			p, f := alone(rate)
 			f.delay, f.drift = 5*ms, drift

@@ -32,9 +32,9 @@ import (
 
 func TestMain(m *testing.M) {
 	hosts.Main()
-	// Scripts mostly wait for what daemons do: four at a time, unless -parallel says
+	// Scripts mostly wait for what daemons do: six at a time, unless -parallel says
 	// otherwise.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
 	testscript.Main(m, map[string]func(){"achbridge": main, "age-reader": ageReader})
