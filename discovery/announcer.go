@@ -37,8 +37,8 @@ func NewAnnouncer(cfg Config) (*Announcer, error) {
 	if err := cfg.checkAnnounce(); err != nil {
 		return nil, err
 	}
-	if cfg.Self.Life == 0 {
-		cfg.Self.Life = defaultLife
+	if cfg.Self.life == 0 {
+		cfg.Self.life = defaultLife
 	}
 	a := &Announcer{cfg: cfg, log: cfg.logger(), changed: make(chan struct{}, 1), network: cfg.Self.Network}
 	a.Update(cfg.Self.Channels)
@@ -196,7 +196,7 @@ func (r *running) register(now time.Time, rec record, links []link) {
 func (r *running) repeat(now time.Time, links []link) {
 	s := spoken{r.reg.rec, links}
 	r.setSpoken(s)
-	if err := s.say(s.rec.peer.Life); err != nil {
+	if err := s.say(s.rec.peer.life); err != nil {
 		r.complain(err)
 	} else {
 		r.trouble.begins(nil)
@@ -206,7 +206,7 @@ func (r *running) repeat(now time.Time, links []link) {
 
 // schedule sets the next repetition, jittered by a tenth so that hosts switched on together drift apart.
 func (r *running) schedule(now time.Time) {
-	period := min(r.cfg.Self.Life/againPerLife, againAtLeast)
+	period := min(r.cfg.Self.life/againPerLife, againAtLeast)
 	r.again = now.Add(period*9/10 + rand.N(period/5+1))
 }
 

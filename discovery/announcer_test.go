@@ -11,7 +11,7 @@ func TestHostAnnouncesItselfEveryHalfMinuteAtLeast(t *testing.T) {
 		time.Hour: 30 * time.Second, 2 * time.Minute: 30 * time.Second, defaultLife: defaultLife * 11 / 40, 4 * time.Second: 1100 * time.Millisecond,
 	} {
 		self := robot()
-		self.Life = life
+		self.life = life
 		a, err := NewAnnouncer(Config{Self: self, Port: 8076})
 		if err != nil {
 			t.Fatal(err)

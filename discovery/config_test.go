@@ -8,7 +8,7 @@ import (
 
 func TestEveryProblemOfAnAnnouncementIsReported(t *testing.T) {
 	_, err := NewAnnouncer(Config{
-		Self:       Peer{Host: "my robot", Node: "xyz", Network: "1", Life: 1500 * time.Millisecond, More: -1},
+		Self:       Peer{Host: "my robot", Node: "xyz", Network: "1", life: 1500 * time.Millisecond, More: -1},
 		Port:       70000,
 		Interfaces: []string{""},
 	})

@@ -25,11 +25,11 @@ type Domain struct{ name string } // in lower case, with the dot at the end
 // String returns the domain without the dot at its end.
 func (d Domain) String() string { return strings.TrimSuffix(d.name, ".") }
 
-// ParseDomain parses a DNS domain. An error begins with what, the flag or key that the value came from.
-func ParseDomain(what, value string) (Domain, error) {
+// ParseDomain parses a DNS domain. An error begins with the value, in quotes.
+func ParseDomain(value string) (Domain, error) {
 	name := strings.ToLower(dns.Fqdn(value))
 	wrong := func(why string) (Domain, error) {
-		return Domain{}, fmt.Errorf("%s %q: %s; write a domain such as robots.example.com", what, value, why)
+		return Domain{}, fmt.Errorf("%q: %s; write a domain such as robots.example.com", value, why)
 	}
 	if len(service)+1+len(name) > 254 {
 		return wrong("longer than a DNS name can be")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -243,12 +244,12 @@ func TestDomainsThatCannotBe(t *testing.T) {
 		"": "not a DNS domain", "a..b": "not a DNS domain", "robots example": "not a DNS domain", "local": "mDNS", "x.local.": "mDNS",
 		strings.Repeat("a.", 120) + "abc": "longer", strings.Repeat("a", 64) + ".de": "not a DNS domain",
 	} {
-		if _, err := ParseDomain("--domain", value); err == nil || !strings.Contains(err.Error(), why) || !strings.HasPrefix(err.Error(), "--domain") {
+		if _, err := ParseDomain(value); err == nil || !strings.Contains(err.Error(), why) || !strings.HasPrefix(err.Error(), strconv.Quote(value)) {
 			t.Errorf("%q: got %v, want %q", value, err, why)
 		}
 	}
 	for _, value := range []string{"robots.example.com", "Robots.Example.COM."} {
-		if d, err := ParseDomain("--domain", value); err != nil || d.String() != "robots.example.com" {
+		if d, err := ParseDomain(value); err != nil || d.String() != "robots.example.com" {
 			t.Errorf("%q: got %v, %v, want robots.example.com", value, d, err)
 		}
 	}

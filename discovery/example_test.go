@@ -12,7 +12,7 @@ import (
 // Browse looks once who is out there. This one asks nobody on the network: it knows the
 // one peer that the user wrote down.
 func ExampleBrowse() {
-	robot, err := discovery.ParseStatic("--peer", "127.0.0.1:8076")
+	robot, err := discovery.ParseStatic("127.0.0.1:8076")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func ExampleBrowse() {
 
 // Run calls back with the whole table each time it changes.
 func ExampleBrowser() {
-	robot, err := discovery.ParseStatic("--peer", "127.0.0.1:8076")
+	robot, err := discovery.ParseStatic("127.0.0.1:8076")
 	if err != nil {
 		log.Fatal(err)
 	}

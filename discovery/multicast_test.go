@@ -13,9 +13,9 @@ const patience = 10 * time.Second
 
 func announcing(name, id string) order {
 	o := order{Announce: true}
-	o.Config.Self = Peer{Host: name, Node: node(id), Network: "11111111", Life: time.Minute,
+	o.Config.Self = Peer{Host: name, Node: node(id), Network: "11111111", life: time.Minute,
 		Channels: []Channel{{"imu", 16, 64}}}
-	o.Config.Port = 8076
+	o.Config.Life, o.Config.Port = time.Minute, 8076
 	return o
 }
 
@@ -115,8 +115,8 @@ func TestAnnouncementCarriesTheWholePeer(t *testing.T) {
 	got := r.Peers[0]
 	got.Addrs = got.Addrs[:1]
 	want := o.Config.Self
-	want.Addrs, want.Port, want.Source = ports("10.0.0.2:8076"), 8076, SourceMDNS
-	want.By = got.By
+	want.Addrs, want.Port, want.Source = ports("10.0.0.2:8076"), 8076, sourceMDNS
+	want.By, want.life = got.By, 0 // a report does not carry the life
 	if !samePeer(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -128,7 +128,7 @@ func TestKilledHostExpiresAndALivingOneDoesNot(t *testing.T) {
 	third.plug("eth0", "sw0", "10.0.0.3/24")
 	w := startNode(t, pc, watching())
 	short := announcing("robot", "a1")
-	short.Config.Self.Life = 2 * time.Second
+	short.Config.Life = 2 * time.Second
 	dies := startNode(t, robot, short)
 	short.Config.Self.Host, short.Config.Self.Node = "arm", node("b1")
 	startNode(t, third, short)

@@ -59,9 +59,9 @@ func (t *table) selfHost() string {
 // dialling: a forged announcement can add to it.
 func Hosts(peers []Peer) []Peer {
 	sorted := slices.Clone(peers)
-	order := map[string]int{SourceMDNS: 0, SourceDNS: 1, SourceStatic: 2}
+	order := map[string]int{sourceMDNS: 0, sourceDNS: 1, SourceStatic: 2}
 	slices.SortStableFunc(sorted, func(a, b Peer) int {
-		return cmp.Or(cmp.Compare(order[a.Source], order[b.Source]), b.Heard.Compare(a.Heard), comparePeers(a, b))
+		return cmp.Or(cmp.Compare(order[a.Source], order[b.Source]), b.heard.Compare(a.heard), comparePeers(a, b))
 	})
 	var hosts []Peer
 	for _, p := range sorted {
@@ -79,7 +79,7 @@ func Hosts(peers []Peer) []Peer {
 // sameHost reports whether p, which is announced or listed, belongs to what is known of a host already.
 func sameHost(known, p Peer) bool {
 	if known.Node != "" && p.Node != "" {
-		return known.Node == p.Node && known.Network == p.Network && (known.Host == p.Host || p.Source == SourceDNS)
+		return known.Node == p.Node && known.Network == p.Network && (known.Host == p.Host || p.Source == sourceDNS)
 	}
 	return (p.Source != SourceStatic || known.Source != SourceStatic) && sameNode(p, known)
 }

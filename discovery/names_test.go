@@ -61,7 +61,7 @@ func TestPeersDoNotDependOnTheOrderOfArrival(t *testing.T) {
 
 func TestStaticPeerIsThereForEver(t *testing.T) {
 	table := newTable(Peer{})
-	s, _ := ParseStatic("--peer", "robot:8076")
+	s, _ := ParseStatic("robot:8076")
 	if !table.resolved(s, nil) {
 		t.Error("a new static peer is no change")
 	}
@@ -78,7 +78,7 @@ func TestStaticPeerIsThereForEver(t *testing.T) {
 
 func TestStaticPeerStandsBesideWhatIsAnnouncedAtItsAddress(t *testing.T) {
 	table := newTable(Peer{})
-	s, _ := ParseStatic("--peer", "robot.lab.example:8076")
+	s, _ := ParseStatic("robot.lab.example:8076")
 	table.resolved(s, ports("10.0.0.2:8076"))
 	see(t, table, t0, sighted("ghost", "a1", "10.0.0.2:8076", "10.0.0.66:8076"))
 	for _, p := range table.peers() {
@@ -91,7 +91,7 @@ func TestStaticPeerStandsBesideWhatIsAnnouncedAtItsAddress(t *testing.T) {
 
 func TestForPeopleWhatIsSaidOfOneHostIsOne(t *testing.T) {
 	table := newTable(Peer{})
-	s, _ := ParseStatic("--peer", "robot.lab.example:8076")
+	s, _ := ParseStatic("robot.lab.example:8076")
 	table.resolved(s, ports("10.0.0.2:8076"))
 	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
 	newer := sighted("robot", "a1", "10.1.0.2:9000")
@@ -109,7 +109,7 @@ func TestForPeopleWhatIsSaidOfOneHostIsOne(t *testing.T) {
 
 func TestWishForATransportHoldsForThePeerHoweverItIsFound(t *testing.T) {
 	table := newTable(Peer{})
-	s, _ := ParseStatic("--peer", "robot")
+	s, _ := ParseStatic("robot")
 	s.Transport = "sctp"
 	table.resolved(s, ports("10.0.0.2:8076"))
 	for _, at := range []string{"10.0.0.2:8076", "10.0.0.2:9000"} {
@@ -125,7 +125,7 @@ func TestWishForATransportHoldsForThePeerHoweverItIsFound(t *testing.T) {
 func TestStaticPeersOfOneMachineStayApart(t *testing.T) {
 	table := newTable(Peer{})
 	for _, text := range []string{"10.0.0.2:9001", "10.0.0.2:9002"} {
-		s, _ := ParseStatic("--peer", text)
+		s, _ := ParseStatic(text)
 		table.resolved(s, ports(text))
 	}
 	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:9001"))

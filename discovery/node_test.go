@@ -42,6 +42,7 @@ type order struct {
 	Browse          time.Duration
 	Config          struct {
 		Self       Peer
+		Life       time.Duration
 		Port       int
 		Interfaces []string
 	}
@@ -68,10 +69,11 @@ func beNode(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
+	o.Config.Self.life = o.Config.Life
 	cfg := Config{Self: o.Config.Self, Port: o.Config.Port, Interfaces: o.Config.Interfaces,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	for _, p := range o.Peers {
-		s, err := ParseStatic("--peer", p)
+		s, err := ParseStatic(p)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 2

@@ -37,7 +37,7 @@ type packet struct {
 
 // record is one host's announcement.
 type record struct {
-	peer  Peer // Host, Node, Network, Life, Channels, More
+	peer  Peer // Host, Node, Network, life, Channels, More
 	port  uint16
 	addrs []netip.Addr // without zones
 }

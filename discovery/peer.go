@@ -21,9 +21,9 @@ const (
 
 // Sources of a Peer.
 const (
-	SourceMDNS   = "mdns"
+	sourceMDNS   = "mdns"
 	SourceStatic = "static"
-	SourceDNS    = "dns-sd"
+	sourceDNS    = "dns-sd"
 )
 
 // Channel is one channel that a host offers. FrameSize is in bytes.
@@ -47,23 +47,23 @@ type Peer struct {
 	// Far are addresses that were announced, and are not to be dialled: they are neither where the announcement
 	// came from nor on any network of this host. A reflector between networks passes on such announcements.
 	Far []netip.AddrPort
-	// By is who announced it: the packet's source. Heard is when that was last; neither is there for a listed peer.
+	// By is who announced it: the packet's source. heard is when that was last; neither is there for a listed peer.
 	By    netip.Addr
-	Heard time.Time
+	heard time.Time
 	// Port is the port announced, which the addresses have that were heard; 0 when none was.
 	Port uint16
 	// Ports are where the node says that it listens, at the addresses with Port.
 	Ports Ports
 	// Transport is what the user wants of a listed peer, as Static.Transport.
 	Transport string
-	// Life is how long the peer wants to be believed in after it was last heard, which is two minutes at most; 0 for
+	// life is how long the peer wants to be believed in after it was last heard, which is two minutes at most; 0 for
 	// listed peers.
-	Life time.Duration
+	life time.Duration
 	// Channels are the channels named in the announcement, by name; the full catalog travels on the link.
 	Channels []Channel
 	// More is how many channels the announcement had no room for.
 	More int
-	// Source is SourceMDNS, SourceDNS for a peer of a Domain that was not heard, or SourceStatic for a peer that
+	// Source is sourceMDNS, sourceDNS for a peer of a Domain that was not heard, or SourceStatic for a peer that
 	// stays in the table for ever.
 	Source string
 }
@@ -88,7 +88,7 @@ func (p Ports) check() error {
 
 // Config is what Announcer, Browser and Browse need. The zero value browses on every interface.
 type Config struct {
-	// Self is this node: Host, Node, Network, Ports, Life (0 = one minute), Channels and More are announced;
+	// Self is this node: Host, Node, Network, Ports, Channels and More are announced;
 	// Node keeps a browser from finding itself. Addrs, Port, Transport and Source are ignored.
 	Self Peer
 	// Port is the UDP port announced.
@@ -131,7 +131,7 @@ func (c Config) checkAnnounce() error {
 	if c.Port < 1 || c.Port > 65535 {
 		errs = append(errs, fmt.Errorf("port %d: not between 1 and 65535", c.Port))
 	}
-	if l := c.Self.Life; l != 0 && (l < minLife || l > maxLife || l%time.Second != 0) {
+	if l := c.Self.life; l != 0 && (l < minLife || l > maxLife || l%time.Second != 0) {
 		errs = append(errs, fmt.Errorf("life %v: not whole seconds between %v and %v", l, minLife, maxLife))
 	}
 	errs = append(errs, c.Self.Ports.check())

@@ -134,5 +134,5 @@ func noInterface(names []string) error {
 	if len(names) > 0 {
 		what = "none of the interfaces " + strings.Join(names, ", ") + " is up"
 	}
-	return fmt.Errorf("discovery: %s: see `ip link`, or list peers with --peer HOST:PORT", what)
+	return fmt.Errorf("%s: see `ip link`, or list peers with --peer HOST:PORT", what)
 }

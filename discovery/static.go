@@ -35,29 +35,28 @@ type Static struct {
 func (s Static) String() string { return s.text }
 
 // ParseStatic parses HOST:PORT, HOST (port 8076), ADDRESS, [ADDRESS]:PORT or an IPv6 address alone; an IPv6 link-local
-// address needs its zone (fe80::1%eth0). An error begins with what, the flag or key that the value came from, such as "--
-// peer".
-func ParseStatic(what, value string) (Static, error) {
+// address needs its zone (fe80::1%eth0). An error begins with the value, in quotes.
+func ParseStatic(value string) (Static, error) {
 	s := Static{text: value, port: DefaultPort}
 	host, port := splitPort(value)
 	if port != "" {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
-			return Static{}, staticError(what, value, fmt.Sprintf("port %q is not a number from 1 to 65535", port))
+			return Static{}, staticError(value, fmt.Sprintf("port %q is not a number from 1 to 65535", port))
 		}
 		s.port = uint16(n)
 	}
 	if err := checkStaticHost(host); err != nil {
-		return Static{}, staticError(what, value, err.Error())
+		return Static{}, staticError(value, err.Error())
 	}
 	s.dial = host
 	s.host = HostName(strings.TrimSuffix(host, "."))
 	return s, nil
 }
 
-func staticError(what, value, why string) error {
-	return fmt.Errorf("%s %q: %s; write HOST:PORT, for example robot:%d, 192.168.1.10:%[4]d or [fe80::1%%eth0]:%[4]d",
-		what, value, why, DefaultPort)
+func staticError(value, why string) error {
+	return fmt.Errorf("%q: %s; write HOST:PORT, for example robot:%d, 192.168.1.10:%[3]d or [fe80::1%%eth0]:%[3]d",
+		value, why, DefaultPort)
 }
 
 // splitPort separates the port, if there is one. A host with two colons and no brackets is an IPv6 address.

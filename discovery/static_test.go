@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,7 +25,7 @@ func TestStaticPeerForms(t *testing.T) {
 		"[fe80::1%eth0]:1":   {dial: "fe80::1%eth0", host: "fe80--1-eth0", port: 1},
 	} {
 		want.text = text
-		if got, err := ParseStatic("--peer", text); err != nil || got != want {
+		if got, err := ParseStatic(text); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v, want %+v", text, got, err, want)
 		}
 	}
@@ -52,16 +53,16 @@ func TestBadStaticPeerIsRefusedWithTheCure(t *testing.T) {
 		"224.0.0.251":                   "not the address of a host",
 		strings.Repeat("a.", 200) + "a": "longer than 253",
 	} {
-		_, err := ParseStatic("--peer", text)
-		if err == nil || !strings.Contains(err.Error(), why) || !strings.HasPrefix(err.Error(), "--peer ") ||
+		_, err := ParseStatic(text)
+		if err == nil || !strings.Contains(err.Error(), why) || !strings.HasPrefix(err.Error(), strconv.Quote(text)) ||
 			!strings.Contains(err.Error(), "HOST:PORT, for example robot:8076, 192.168.1.10:8076 or [fe80::1%eth0]:8076") {
-			t.Errorf("%q: got %v, want %q, the flag and the right form", text, err, why)
+			t.Errorf("%q: got %v, want %q, what was written and the right form", text, err, why)
 		}
 	}
 }
 
 func TestStaticAddressNeedsNoLookUp(t *testing.T) {
-	s, err := ParseStatic("--peer", "[::ffff:10.0.0.2]:9000")
+	s, err := ParseStatic("[::ffff:10.0.0.2]:9000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestStaticAddressNeedsNoLookUp(t *testing.T) {
 
 func TestListedPeersAreLookedUpSoonerWhenAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := ParseStatic("--peer", "10.0.0.2")
+		s, err := ParseStatic("10.0.0.2")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +113,7 @@ func FuzzStatic(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := ParseStatic("--peer", text)
+		s, err := ParseStatic(text)
 		if err == nil && (s.port == 0 || s.dial == "" || checkName(s.host) != nil) {
 			t.Fatalf("got %+v for %q", s, text)
 		}

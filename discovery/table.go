@@ -94,15 +94,15 @@ func (t *table) seen(now time.Time, s sighting) (changed, dropped bool) {
 	t.oldest.MoveToBack(c.place)
 	changed = !samePeer(c.peer, p)
 	c.peer = p
-	c.peer.Heard = now
-	c.leaves, c.expires = time.Time{}, now.Add(min(p.Life, maxBelief))
+	c.peer.heard = now
+	c.leaves, c.expires = time.Time{}, now.Add(min(p.life, maxBelief))
 	return changed, dropped
 }
 
 // peer is the peer that a sighting tells of.
 func (s sighting) peer() Peer {
 	p := s.Peer
-	p.Source, p.By, p.Port = SourceMDNS, s.From, s.Addrs[0].Port()
+	p.Source, p.By, p.Port = sourceMDNS, s.From, s.Addrs[0].Port()
 	p.Addrs, p.Far = nil, nil
 	for _, a := range s.Addrs[:min(len(s.Addrs), maxPeerAddrs)] {
 		if a.rank == rankFar {
@@ -220,7 +220,7 @@ func (t *table) resolved(s Static, addrs []netip.AddrPort) (changed bool) {
 func (t *table) setZone(domain string, peers []Peer) (changed bool) {
 	peers = slices.Clone(peers)
 	for i := range peers {
-		peers[i].Source, peers[i].Life = SourceDNS, 0
+		peers[i].Source, peers[i].life = sourceDNS, 0
 	}
 	if slices.EqualFunc(t.listed[domain], peers, samePeer) {
 		return false
@@ -264,7 +264,7 @@ func (t *table) next() time.Time {
 }
 
 func samePeer(a, b Peer) bool {
-	return a.Host == b.Host && a.Node == b.Node && a.Network == b.Network && a.Life == b.Life && a.More == b.More &&
+	return a.Host == b.Host && a.Node == b.Node && a.Network == b.Network && a.life == b.life && a.More == b.More &&
 		a.Source == b.Source && a.By == b.By && a.Port == b.Port && a.Ports == b.Ports && a.Transport == b.Transport &&
 		slices.Equal(a.Addrs, b.Addrs) && slices.Equal(a.Far, b.Far) && slices.Equal(a.Channels, b.Channels)
 }

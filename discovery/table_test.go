@@ -26,7 +26,7 @@ func ports(addrs ...string) []netip.AddrPort {
 
 // sighting is host with the node id of prefix id, announced by its first address.
 func sighted(host, id string, addrs ...string) sighting {
-	s := sighting{Peer: Peer{Host: host, Node: node(id), Network: "11111111", Life: 10 * time.Second}}
+	s := sighting{Peer: Peer{Host: host, Node: node(id), Network: "11111111", life: 10 * time.Second}}
 	for _, a := range ports(addrs...) {
 		s.Addrs = append(s.Addrs, address{a, rankSubnet})
 	}
@@ -262,7 +262,7 @@ func TestOwnAnnouncementIsIgnored(t *testing.T) {
 func TestNobodyIsBelievedForLongerThanTwoMinutes(t *testing.T) {
 	table := newTable(Peer{})
 	s := sighted("ghost", "01", "10.0.0.66:8076")
-	s.Peer.Life = time.Hour
+	s.Peer.life = time.Hour
 	see(t, table, t0, s)
 	table.expire(after(2*time.Minute - 1))
 	wantHosts(t, table, "ghost")

@@ -22,7 +22,7 @@ func TestZoneIsBelievedUntilItSaysOtherwise(t *testing.T) {
 	table.setZone("b.example", []Peer{listedPeer("arm", "", "10.0.0.3:8076")})
 	table.expire(after(24 * time.Hour))
 	wantHosts(t, table, "arm robot")
-	if got := table.peers()[1]; got.Source != SourceDNS || got.Node != "" {
+	if got := table.peers()[1]; got.Source != sourceDNS || got.Node != "" {
 		t.Errorf("got %+v, want a peer of which DNS alone tells", got)
 	}
 	if !table.setZone("a.example", nil) {
@@ -45,7 +45,7 @@ func TestListedNodeThatIsHeardIsOne(t *testing.T) {
 		}
 		hosts := Hosts(table.peers())
 		p := hosts[0]
-		if len(hosts) != 1 || p.Host != "robot" || p.Source != SourceMDNS || p.Addrs[0] != ports("10.0.0.2:8076")[0] || len(p.Addrs) > 2 {
+		if len(hosts) != 1 || p.Host != "robot" || p.Source != sourceMDNS || p.Addrs[0] != ports("10.0.0.2:8076")[0] || len(p.Addrs) > 2 {
 			t.Errorf("%s: got %+v, want what was heard first", name, p)
 		}
 	}
@@ -70,7 +70,7 @@ func TestListedTwiceIsOnePeer(t *testing.T) {
 	table := newTable(Peer{})
 	table.setZone("a.example", []Peer{listedPeer("robot", "", "10.0.0.2:8076")})
 	table.setZone("b.example", []Peer{listedPeer("robot", "", "10.0.0.2:8076")})
-	s, _ := ParseStatic("--peer", "10.0.0.2")
+	s, _ := ParseStatic("10.0.0.2")
 	table.resolved(s, ports("10.0.0.2:8076"))
 	if got := Hosts(table.peers()); len(got) != 1 || got[0].Source != SourceStatic || got[0].Host != "robot" {
 		t.Errorf("got %+v, want one host, that the user wants, by the name of its zone", got)

@@ -46,7 +46,7 @@ func buildTXT(p Peer, port int) []string {
 		"net=" + p.Network,
 		"node=" + p.Node,
 		"port=" + strconv.Itoa(port),
-		"life=" + strconv.Itoa(int(p.Life/time.Second)),
+		"life=" + strconv.Itoa(int(p.life/time.Second)),
 	}
 	if p.Ports.QUIC != 0 {
 		txt = append(txt, keyQUIC+"="+strconv.Itoa(int(p.Ports.QUIC)))
@@ -95,8 +95,8 @@ func parseTXT(txt []string) (p Peer, port int, err error) {
 	if err := r.peer.Ports.check(); err != nil {
 		return Peer{}, 0, fmt.Errorf("txt: %w", err)
 	}
-	if r.peer.Life == 0 {
-		r.peer.Life = defaultLife
+	if r.peer.life == 0 {
+		r.peer.life = defaultLife
 	}
 	slices.SortFunc(r.peer.Channels, byName)
 	return r.peer, r.port, nil
@@ -142,7 +142,7 @@ func (r *txtReader) read(s string) error {
 	case "life":
 		var seconds int
 		err := number(&seconds, key, value, int(maxLife/time.Second))
-		r.peer.Life = time.Duration(seconds) * time.Second
+		r.peer.life = time.Duration(seconds) * time.Second
 		return err
 	}
 	return nil

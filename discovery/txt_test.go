@@ -10,7 +10,7 @@ import (
 )
 
 func robot() Peer {
-	return Peer{Host: "robot", Node: node("a1"), Network: "11111111", Life: 10 * time.Second, Ports: Ports{8076, 8077},
+	return Peer{Host: "robot", Node: node("a1"), Network: "11111111", life: 10 * time.Second, Ports: Ports{8076, 8077},
 		Channels: []Channel{{"camera", 4, 300000}, {"imu", 16, 64}}}
 }
 
@@ -143,7 +143,7 @@ func TestForeignTXTIsRefused(t *testing.T) {
 func TestForeignTXTIsReadAsRFC6763Says(t *testing.T) {
 	got, port, err := parseTXT([]string{"", "V=1", "NET=11111111", "v=2", "node=" + node("a1"), "node=rubbish", "new=thing", "flag",
 		"ch.imu=16x64", "ch.imu=1x1", "ch.IMU=2x2"})
-	want := Peer{Node: node("a1"), Network: "11111111", Life: defaultLife, Channels: []Channel{{"IMU", 2, 2}, {"imu", 16, 64}}}
+	want := Peer{Node: node("a1"), Network: "11111111", life: defaultLife, Channels: []Channel{{"IMU", 2, 2}, {"imu", 16, 64}}}
 	if err != nil || port != 0 || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %d, %v, want %+v", got, port, err, want)
 	}

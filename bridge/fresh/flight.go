@@ -157,11 +157,11 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 	if len(f.out.Deliveries) > 0 {
 		late := time.Duration(0)
 		for _, d := range f.out.Deliveries {
-			late = max(late, now-d.Sent-d.RTT)
+			late = max(late, now-d.sent-d.rtt)
 		}
 		f.late = max(late, f.late-(f.late-late)/8)
 	}
-	slices.SortFunc(f.out.Deliveries, func(a, b Delivery) int { return cmp.Compare(a.Arrived, b.Arrived) })
+	slices.SortFunc(f.out.Deliveries, func(a, b Delivery) int { return cmp.Compare(a.arrived, b.arrived) })
 	f.drop()
 	if heard {
 		f.held = f.bytes
@@ -173,16 +173,16 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 // delivery notes when packet p arrived, if r tells. The newest one's report would
 // be here at prompt, had the peer not held it back.
 func (f *Flight) delivery(p *packet, r wire.Feedback, prompt time.Duration) {
-	d := Delivery{Size: p.size, Sent: p.sent, Arrived: r.Arrived, RTT: prompt - p.sent}
+	d := Delivery{size: p.size, sent: p.sent, arrived: r.Arrived, rtt: prompt - p.sent}
 	if back := r.Newest - p.number; back != 0 {
 		i := slices.IndexFunc(r.Arrivals[:r.ArrivalCount], func(a wire.Arrival) bool { return a.Back == back })
 		if i < 0 {
 			return
 		}
-		d.Arrived -= r.Arrivals[i].Before
-		d.RTT -= r.Arrivals[i].Before
+		d.arrived -= r.Arrivals[i].Before
+		d.rtt -= r.Arrivals[i].Before
 	}
-	if d.RTT >= 0 { // else a host was suspended in between, as for sample
+	if d.rtt >= 0 { // else a host was suspended in between, as for sample
 		f.out.Deliveries = append(f.out.Deliveries, d)
 	}
 }

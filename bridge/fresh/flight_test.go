@@ -249,7 +249,7 @@ func TestRoundTripsOfEveryDelivery(t *testing.T) {
 	r.Arrivals[0], r.Arrivals[1] = wire.Arrival{Back: 1, Before: ms / 2}, wire.Arrival{Back: 2, Before: 2 * ms}
 	out := f.Feedback(28*ms, 5*ms, r)
 	for i, want := range []time.Duration{20 * ms, 20*ms + ms/2, 20 * ms} {
-		if got := out.Deliveries[i].RTT; got != want {
+		if got := out.Deliveries[i].rtt; got != want {
 			t.Errorf("packet %d: got %v, want %v", i+1, got, want)
 		}
 	}

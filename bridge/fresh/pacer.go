@@ -85,13 +85,13 @@ const (
 	rateFell     = 0.7                     // below this part of the former one the path has changed
 )
 
-// Delivery describes one packet that arrived: it left at Sent by our clock and arrived
-// at Arrived by the peer's. RTT is the round trip, without the time for which the peer
+// Delivery describes one packet that arrived: it left at sent by our clock and arrived
+// at arrived by the peer's. rtt is the round trip, without the time for which the peer
 // held the report back; 0 means unknown.
 type Delivery struct {
-	Size          int
-	Sent, Arrived time.Duration
-	RTT           time.Duration
+	size          int
+	sent, arrived time.Duration
+	rtt           time.Duration
 }
 
 // Delivered processes the packets of one report, in order of arrival; rtt is the least
@@ -101,9 +101,9 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 	p.start()
 	for _, d := range list {
 		p.arrived.add(d)
-		queue := p.transit.queue(now, d.Arrived-d.Sent, d.Size)
-		if d.RTT > 0 {
-			queue = min(queue, p.trips.queue(now, d.RTT, d.Size))
+		queue := p.transit.queue(now, d.arrived-d.sent, d.size)
+		if d.rtt > 0 {
+			queue = min(queue, p.trips.queue(now, d.rtt, d.size))
 		}
 		if p.seen == 0 || queue < p.queue {
 			p.queue = queue
@@ -135,7 +135,7 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 	switch {
 	case p.queue < visible:
 		p.stood = 0
-	case p.stood != 0 && p.arrived.newest().Sent <= p.fell:
+	case p.stood != 0 && p.arrived.newest().sent <= p.fell:
 		p.stood = p.queue // the step down does not show yet
 	}
 	p.nextRound(now)
@@ -145,7 +145,7 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 // emptied is what must be gone of the queue that we have stepped down for: as much as
 // the path carried more than left since.
 func (p *Pacer) emptied() time.Duration {
-	return time.Duration((1 - p.rate/p.path) * float64(p.arrived.newest().Sent-p.fell))
+	return time.Duration((1 - p.rate/p.path) * float64(p.arrived.newest().sent-p.fell))
 }
 
 // drains reports that it is too early to see whether a step down for a long queue does
@@ -202,7 +202,7 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 	if guessed {
 		delivered = max(delivered, p.rate/2) // too short a look, or too little load, to believe in worse
 	}
-	seen := now >= p.calm && p.arrived.newest().Sent > p.fell
+	seen := now >= p.calm && p.arrived.newest().sent > p.fell
 	if !seen && p.growing == 0 && (delivered > rateFell*p.path || delivered > 0.9*sent) {
 		return 0 // what the last step down does is yet to be seen
 	}
@@ -210,7 +210,7 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 		p.slowed = 0
 	}
 	if former := cmp.Or(p.path, p.best.rate()); delivered < rateFell*former {
-		p.slowed += p.transit.slower(1/delivered-1/former, p.arrived.newest().Size)
+		p.slowed += p.transit.slower(1/delivered-1/former, p.arrived.newest().size)
 		p.trips.slower(1/delivered-1/former, 0)
 	}
 	p.quiet = now + p.pause(rtt, delivered)

@@ -81,7 +81,7 @@ func (f *flow) send(p *path) {
 	p.free += time.Duration(float64(f.size+headerBytes) / p.rate * float64(time.Second))
 	arrives := p.free + oneWay + p.extra
 	shown := peersClock + arrives + time.Duration(float64(arrives)*f.drift)
-	f.flying = append(f.flying, underWay{Delivery{Size: f.size, Sent: p.now, Arrived: shown, RTT: arrives + oneWay - p.now}, arrives})
+	f.flying = append(f.flying, underWay{Delivery{size: f.size, sent: p.now, arrived: shown, rtt: arrives + oneWay - p.now}, arrives})
 	f.inPipe += f.size
 	f.sent += float64(f.size + headerBytes)
 	f.pacer.Sent(p.now, f.size)
@@ -99,7 +99,7 @@ func (f *flow) report(now time.Duration) {
 	var list []Delivery
 	for _, d := range f.flying[:n] {
 		list = append(list, d.Delivery)
-		f.inPipe -= d.Size
+		f.inPipe -= d.size
 	}
 	f.flying = f.flying[len(list):]
 	f.longer += f.pacer.Delivered(now, list, rtt+f.longer)

@@ -123,20 +123,20 @@ func (a *arrivals) look(span, since time.Duration) (l look) {
 	oldest := newest
 	for back := uint64(1); back < count; back++ {
 		older := &a.list[(a.n-1-back)%uint64(len(a.list))]
-		if back > 2 && older.Sent < since {
+		if back > 2 && older.sent < since {
 			break
 		}
-		bytes := float64(oldest.Size + headerBytes)
+		bytes := float64(oldest.size + headerBytes)
 		l.bytes += bytes
-		if gap := oldest.Arrived - older.Arrived; gap > l.gap {
+		if gap := oldest.arrived - older.arrived; gap > l.gap {
 			l.gap, l.gapBytes = gap, bytes
 		}
 		oldest = older
-		if back >= 2 && newest.Arrived-oldest.Arrived >= span {
+		if back >= 2 && newest.arrived-oldest.arrived >= span {
 			break
 		}
 	}
-	l.took, l.left = newest.Arrived-oldest.Arrived, newest.Sent-oldest.Sent
+	l.took, l.left = newest.arrived-oldest.arrived, newest.sent-oldest.sent
 	return l
 }
 

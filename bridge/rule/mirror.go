@@ -67,7 +67,7 @@ func (m *Mirror) Set(key, value string, read ReadFile) (err error) {
 		return nil
 	case key == "transport":
 		if m.Over, err = via.Parse(value); err != nil {
-			return &optionError{key, fmt.Errorf("%q: want auto, quic or sctp", value)}
+			return &optionError{key, err}
 		}
 		return nil
 	case key != "as":

@@ -1,12 +1,9 @@
 package status
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+// A state is told by its word. A client keeps words that it does not know, as a newer daemon may
+// have more states: what it reads it can show and pass on.
 
-// MirrorState says whether a mirror gets frames. Only the words below are its texts.
+// MirrorState says whether a mirror gets frames.
 type MirrorState string
 
 // The states of a mirror. Those of which there may be several at once are told in
@@ -53,53 +50,7 @@ const (
 // is its own.
 var PeerStates = []PeerState{PeerLinked, PeerDialling, PeerMissed, PeerKnown}
 
-var (
-	mirrorStates = []MirrorState{MirrorWaiting, MirrorLive, MirrorStale, MirrorContested, MirrorRefused}
-	linkStates   = []LinkState{LinkUp, LinkSilent}
-	pushStates   = []PushState{PushWaiting, PushAccepted, PushRefused}
-)
-
 func (s MirrorState) String() string { return string(s) }
 func (s LinkState) String() string   { return string(s) }
 func (s PushState) String() string   { return string(s) }
 func (s PeerState) String() string   { return string(s) }
-
-// MarshalText returns the word of the state.
-func (s MirrorState) MarshalText() ([]byte, error) { return []byte(s), nil }
-
-// MarshalText returns the word of the state.
-func (s LinkState) MarshalText() ([]byte, error) { return []byte(s), nil }
-
-// MarshalText returns the word of the state.
-func (s PushState) MarshalText() ([]byte, error) { return []byte(s), nil }
-
-// MarshalText returns the word of the state.
-func (s PeerState) MarshalText() ([]byte, error) { return []byte(s), nil }
-
-// UnmarshalText refuses a word that is no state of a mirror.
-func (s *MirrorState) UnmarshalText(text []byte) error {
-	return parseState(s, "mirror", mirrorStates, text)
-}
-
-// UnmarshalText refuses a word that is no state of a link.
-func (s *LinkState) UnmarshalText(text []byte) error { return parseState(s, "link", linkStates, text) }
-
-// UnmarshalText refuses a word that is no state of a push.
-func (s *PushState) UnmarshalText(text []byte) error { return parseState(s, "push", pushStates, text) }
-
-// UnmarshalText refuses a word that is no state of a peer.
-func (s *PeerState) UnmarshalText(text []byte) error { return parseState(s, "peer", PeerStates, text) }
-
-// parseState takes the empty text for no state, as of a thing that is not there.
-func parseState[T ~string](s *T, of string, states []T, text []byte) error {
-	state := T(text)
-	if state != "" && !slices.Contains(states, state) {
-		var words []string
-		for _, known := range states {
-			words = append(words, string(known))
-		}
-		return fmt.Errorf("state %q of a %s is not known here, only %s: update the older achbridge", text, of, strings.Join(words, ", "))
-	}
-	*s = state
-	return nil
-}

@@ -151,8 +151,8 @@ func (e *pipeEnd) close(reason string) {
 	if e.cause != nil {
 		return
 	}
-	e.cause = &CloseError{Reason: reason}
-	e.other.cause = &CloseError{Reason: reason, Remote: true}
+	e.cause = &CloseError{reason: reason}
+	e.other.cause = &CloseError{reason: reason, Remote: true}
 	close(e.done)
 	close(e.other.done)
 	e.pipe.changed.Broadcast()

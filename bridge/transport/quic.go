@@ -247,7 +247,7 @@ func quicCause(err error) error {
 		if e.Remote && e.ErrorCode == codeSelf {
 			return errSelf // the other end of us saw it first
 		}
-		return &CloseError{Reason: plain(e.ErrorMessage), Remote: e.Remote}
+		return &CloseError{reason: plain(e.ErrorMessage), Remote: e.Remote}
 	}
 	if e, ok := errors.AsType[*quic.TransportError](err); ok && e.Remote {
 		if told := toldBy(byte(e.ErrorCode - firstAlert)); e.ErrorCode.IsCryptoError() && told != nil {

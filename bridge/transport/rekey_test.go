@@ -77,7 +77,7 @@ func TestChangedKeyEndsTheSessionsOfStrangersAlone(t *testing.T) {
 
 		setKey(t, robot, l.keys[1])
 		err := waitDone(t, old)
-		if closed, ok := errors.AsType[*CloseError](err); !ok || !closed.Remote || !strings.Contains(closed.Reason, "changed its key") {
+		if closed, ok := errors.AsType[*CloseError](err); !ok || !closed.Remote || !strings.Contains(closed.reason, "changed its key") {
 			t.Errorf("session of the old key: got %v, want it closed with the reason", err)
 		}
 		time.Sleep(time.Second)

@@ -188,7 +188,7 @@ func (l *sctpLink) run() {
 	cause := l.cause
 	l.mu.Unlock()
 	if e, ok := errors.AsType[*CloseError](cause); ok && !e.Remote {
-		l.assoc.Abort(e.Reason) // bounded, as the path never blocks
+		l.assoc.Abort(e.reason) // bounded, as the path never blocks
 	}
 	l.assoc.Close()
 	l.conn.Close()
@@ -260,4 +260,4 @@ func (l *sctpLink) err() error {
 	}
 }
 
-func (l *sctpLink) close(reason string) { l.end(&CloseError{Reason: reason}) }
+func (l *sctpLink) close(reason string) { l.end(&CloseError{reason: reason}) }

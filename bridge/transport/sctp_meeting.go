@@ -219,7 +219,7 @@ func hearHello(ctx context.Context, conn *dtls.Conn, wait time.Duration) ([]byte
 		}
 		for typ, chunk := range chunks(b[:n]) {
 			if typ == chunkAbort { // it was turned away at once
-				return nil, &CloseError{Reason: abortReason(chunk), Remote: true}
+				return nil, &CloseError{reason: abortReason(chunk), Remote: true}
 			}
 		}
 	}

@@ -31,7 +31,7 @@ var (
 
 // CloseError says who closed a session and with which words. It is net.ErrClosed.
 type CloseError struct {
-	Reason string
+	reason string
 	Remote bool // by the peer
 }
 
@@ -40,10 +40,10 @@ func (e *CloseError) Error() string {
 	if e.Remote {
 		text = "closed by peer"
 	}
-	if e.Reason == "" {
+	if e.reason == "" {
 		return text
 	}
-	return text + ": " + e.Reason
+	return text + ": " + e.reason
 }
 
 func (e *CloseError) Unwrap() error { return net.ErrClosed }

@@ -248,7 +248,7 @@ func closeEndsBlockedStreams(t *testing.T, l *lab) {
 	waitDone(t, robot)
 	for what, c := range blocked {
 		err, ok := errors.AsType[*CloseError](soon(t, what, c))
-		if !ok || err.Reason != "rebooting" {
+		if !ok || err.reason != "rebooting" {
 			t.Errorf("%s: got %v, want the end of the session", what, err)
 		}
 	}

@@ -53,13 +53,6 @@ var errorsOfOthers = []string{
 	`file.go: p.add(at, "%s", strings.TrimSuffix(text, ".")+hintFor(text))`,
 }
 
-var errorYet = []string{
-	`config.go: b.check(v.at, errors.New(strings.TrimPrefix(err.Error(), flag.Name+" ")))`,
-	`net.go: return result{State: failing, Text: strings.TrimPrefix(err.Error(), "discovery: "), Cure: "list the peers: --peer HOST, or peers in the configuration"}`,
-	`net.go: return result{State: doubt, Text: "nobody can be asked: " + strings.TrimPrefix(err.Error(), "discovery: "), Cure: "see multicast"}`,
-	`why.go: return []string{strings.TrimPrefix(err.Error(), "discovery: ")}`,
-}
-
 func TestWordsOfTypesStandWithTheirTypes(t *testing.T) {
 	t.Parallel()
 	onlyYet(t, "compares or makes a word of a type", typedIn(t, os.DirFS("../..")), typedYet)
@@ -133,7 +126,7 @@ var cuts = []string{"TrimPrefix", "TrimSuffix", "CutPrefix", "CutSuffix", "TrimL
 
 func TestNoTextIsCutOffAnError(t *testing.T) {
 	t.Parallel()
-	onlyYet(t, "cuts text off an error", cutsIn(t, os.DirFS("../..")), slices.Concat(errorsOfOthers, errorYet))
+	onlyYet(t, "cuts text off an error", cutsIn(t, os.DirFS("../..")), errorsOfOthers)
 }
 
 // cutsIn are the lines that cut text off an error.

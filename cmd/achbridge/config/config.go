@@ -153,12 +153,9 @@ func (c *Config) takeFlags(flags *pflag.FlagSet, given []givenFlag, b *ruleBuild
 	}
 }
 
-// set sets a scalar as its flag would, whose errors are put into the words of
-// the file.
+// set sets a scalar as its flag would.
 func (c *Config) set(flag *pflag.Flag, v value, b *ruleBuilder) {
-	if err := flag.Value.Set(v.text); err != nil {
-		b.check(v.at, errors.New(strings.TrimPrefix(err.Error(), flag.Name+" ")))
-	}
+	b.check(v.at, flag.Value.Set(v.text))
 }
 
 // build makes of the lists what the daemon takes, and checks all.
@@ -182,18 +179,14 @@ func (c *Config) build(b *ruleBuilder) {
 	c.PushRules = b.PushRules(c.Push)
 	for i, text := range c.Peers {
 		at := c.placeOf("peers", i)
-		p, err := listedPeer("", text, c.Transport)
-		if err != nil {
-			b.add(at, "%s", strings.TrimSpace(err.Error()))
-		}
+		p, err := listedPeer(text, c.Transport)
+		b.check(at, err)
 		c.StaticPeers = append(c.StaticPeers, p)
 	}
 	c.checkTransports(b)
 	for i, text := range c.Domains {
-		d, err := discovery.ParseDomain("", text)
-		if err != nil {
-			b.add(c.placeOf("domains", i), "%s", strings.TrimSpace(err.Error()))
-		}
+		d, err := discovery.ParseDomain(text)
+		b.check(c.placeOf("domains", i), err)
 		c.Zones = append(c.Zones, d)
 	}
 	b.check(origin{}.or(c.placeOf("peers", -1)), checkListed(c.StaticPeers)) // which names the entries

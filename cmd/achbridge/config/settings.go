@@ -120,8 +120,10 @@ func givenFlags(flags *pflag.FlagSet) (given []givenFlag) {
 func ParseDomains(what string, list []string) (domains []discovery.Domain, err error) {
 	var errs []error
 	for _, text := range list {
-		d, err := discovery.ParseDomain(what, text)
-		errs = append(errs, err)
+		d, err := discovery.ParseDomain(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s %w", what, err))
+		}
 		domains = append(domains, d)
 	}
 	return domains, errors.Join(errs...)
@@ -172,7 +174,7 @@ func (l *logLevel) Type() string   { return "LEVEL" }
 
 func (l *logLevel) Set(text string) error {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, text) {
-		return fmt.Errorf("log %q: want debug, info, warn or error", text)
+		return fmt.Errorf("%q: want debug, info, warn or error", text)
 	}
 	return l.UnmarshalText([]byte(text))
 }
@@ -194,7 +196,7 @@ func (d *discoveryMode) Set(text string) error {
 		*d = v
 		return nil
 	}
-	return fmt.Errorf("discovery %q: want auto or off", text)
+	return fmt.Errorf("%q: want auto or off", text)
 }
 
 // noDiscovery is the flag --no-discovery.

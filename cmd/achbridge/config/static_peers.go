@@ -9,10 +9,10 @@ import (
 )
 
 // listedPeer reads an entry of the list of peers, HOST[:PORT][,transport=MODE], of
-// a node with the transports of own. what says which entry it is.
-func listedPeer(what, text string, own TransportMode) (discovery.Static, error) {
+// a node with the transports of own.
+func listedPeer(text string, own TransportMode) (discovery.Static, error) {
 	address, options, more := strings.Cut(text, ",")
-	peer, err := discovery.ParseStatic(what, address)
+	peer, err := discovery.ParseStatic(address)
 	if err != nil {
 		return peer, err
 	}
@@ -21,15 +21,14 @@ func listedPeer(what, text string, own TransportMode) (discovery.Static, error) 
 		option, options, more = strings.Cut(options, ",")
 		key, value, _ := strings.Cut(option, "=")
 		if key != "transport" {
-			return peer, fmt.Errorf("%s %q: option %q: want transport=auto, quic or sctp behind the address", what, text, option)
+			return peer, fmt.Errorf("%q: option %q: want transport=auto, quic or sctp behind the address", text, option)
 		}
 		var mode TransportMode
 		if err := mode.Set(value); err != nil {
-			return peer, fmt.Errorf("%s %q: %w", what, text, err)
+			return peer, fmt.Errorf("%q: transport %w", text, err)
 		}
 		if mode != TransportAuto && own != TransportAuto && own != mode {
-			return peer, fmt.Errorf("%s %q: this node is to run over %s alone: give it --transport=auto, or leave transport=%s out",
-				what, text, own, mode)
+			return peer, fmt.Errorf("%q: this node is to run over %s alone: give it --transport=auto, or leave transport=%s out", text, own, mode)
 		}
 		if peer.Transport = ""; mode != TransportAuto {
 			peer.Transport = mode.String()

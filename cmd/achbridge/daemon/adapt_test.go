@@ -15,7 +15,7 @@ func TestOnlyMembersAreDialled(t *testing.T) {
 	self := Membership{node: "aa", Networks: []string{"11111111", "33333333"}}
 	addr := netip.MustParseAddrPort("192.0.2.1:8076")
 	found := []discovery.Peer{
-		{Host: "krang", Node: "bb", Network: "11111111", Addrs: []netip.AddrPort{addr}, Source: discovery.SourceMDNS},
+		{Host: "krang", Node: "bb", Network: "11111111", Addrs: []netip.AddrPort{addr}, Source: "mdns"},
 		{Host: "stranger", Node: "cc", Network: "22222222", Addrs: []netip.AddrPort{addr}},
 		{Host: "pc", Node: "aa", Network: "11111111", Addrs: []netip.AddrPort{addr}},
 		{Host: "changing", Node: "dd", Network: "33333333", Addrs: []netip.AddrPort{addr}},

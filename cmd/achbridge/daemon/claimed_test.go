@@ -14,10 +14,10 @@ import (
 func TestWhatIsAnnouncedIsTheWordOfItsSource(t *testing.T) {
 	at := netip.MustParseAddrPort("192.0.2.1:8076")
 	found := []discovery.Peer{
-		{Host: "krang", Node: "bb", Source: discovery.SourceMDNS, By: at.Addr(), Addrs: []netip.AddrPort{at}},
-		{Host: "krang", Node: "bb", Source: discovery.SourceMDNS, By: netip.MustParseAddr("fe80::1%eth0"), Addrs: []netip.AddrPort{at}},
-		{Host: "far", Node: "cc", Source: discovery.SourceMDNS, By: at.Addr(), Far: []netip.AddrPort{at}},
-		{Host: "zone", Source: discovery.SourceDNS, Addrs: []netip.AddrPort{at}},
+		{Host: "krang", Node: "bb", Source: "mdns", By: at.Addr(), Addrs: []netip.AddrPort{at}},
+		{Host: "krang", Node: "bb", Source: "mdns", By: netip.MustParseAddr("fe80::1%eth0"), Addrs: []netip.AddrPort{at}},
+		{Host: "far", Node: "cc", Source: "mdns", By: at.Addr(), Far: []netip.AddrPort{at}},
+		{Host: "zone", Source: "dns-sd", Addrs: []netip.AddrPort{at}},
 		{Host: "listed", Source: discovery.SourceStatic},
 	}
 	var got []string

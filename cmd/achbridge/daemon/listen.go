@@ -15,7 +15,7 @@ import (
 // Sockets carry all links: QUIC on a port, SCTP on the next one.
 type Sockets struct {
 	quic, sctp net.PacketConn // nil when switched off
-	At         *net.UDPAddr   // where QUIC is, or would be
+	At         *net.UDPAddr   // where QUIC is, or would be; tests ask it
 }
 
 const lastPort = 65535

@@ -161,7 +161,7 @@ func (d *Daemon) others() []discovery.Peer {
 func multicastTroubles(ctx context.Context, interfaces []string) (list []string) {
 	probes, err := discovery.ProbeMulticast(ctx, interfaces)
 	if err != nil {
-		return []string{strings.TrimPrefix(err.Error(), "discovery: ")}
+		return []string{err.Error()}
 	}
 	for _, p := range probes {
 		if p.Err == nil {

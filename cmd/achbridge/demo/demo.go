@@ -33,12 +33,13 @@ type channel struct {
 
 // Report is what `demo --json` prints.
 type Report struct {
-	Channels []Figures `json:"channels"`
-	UDPLoop  quantiles `json:"udp_loop_ms"`
-	OK       bool      `json:"ok"`
+	Channels []channelFigures `json:"channels"`
+	UDPLoop  quantiles        `json:"udp_loop_ms"`
+	OK       bool             `json:"ok"`
 }
 
-type Figures struct {
+// channelFigures are what became of the frames of one channel.
+type channelFigures struct {
 	Channel   string  `json:"channel"`
 	Sent      uint64  `json:"sent"`
 	Delivered uint64  `json:"delivered"`
@@ -240,7 +241,7 @@ func (d *pair) show(ctx context.Context, length time.Duration, meters []*ageMete
 func (d *pair) report(publishers []*publisher, meters []*ageMeter, loop *udpLoop) Report {
 	r := Report{UDPLoop: loop.quantiles(), OK: true}
 	for i, c := range channels {
-		f := Figures{Channel: d.origin(c), Sent: publishers[i].sent, Delivered: meters[i].frames, Age: meters[i].total(), backwards: meters[i].backwards}
+		f := channelFigures{Channel: d.origin(c), Sent: publishers[i].sent, Delivered: meters[i].frames, Age: meters[i].total(), backwards: meters[i].backwards}
 		r.OK = r.OK && f.Sent > 0 && f.Delivered*10 >= f.Sent*9 && f.backwards == 0
 		r.Channels = append(r.Channels, f)
 	}

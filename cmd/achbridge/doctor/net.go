@@ -23,7 +23,7 @@ func checkMulticast(ctx context.Context, p *patient) result {
 	}
 	probes, err := discovery.ProbeMulticast(ctx, p.config.Interfaces)
 	if err != nil {
-		return result{State: failing, Text: strings.TrimPrefix(err.Error(), "discovery: "), Cure: "list the peers: --peer HOST, or peers in the configuration"}
+		return result{State: failing, Text: err.Error(), Cure: "list the peers: --peer HOST, or peers in the configuration"}
 	}
 	var good, bad []string
 	for _, probe := range probes {
@@ -58,7 +58,7 @@ func checkHosts(ctx context.Context, p *patient) result {
 	}
 	peers, err := discovery.Browse(ctx, cfg, lookForHosts)
 	if err != nil {
-		return result{State: doubt, Text: "nobody can be asked: " + strings.TrimPrefix(err.Error(), "discovery: "), Cure: "see multicast"}
+		return result{State: doubt, Text: "nobody can be asked: " + err.Error(), Cure: "see multicast"}
 	}
 	var ours, strange, far, cures []string
 	for _, h := range peers {

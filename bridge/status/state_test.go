@@ -1,0 +1,27 @@
+package status
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// A newer daemon may have states and transports that an older client does not know.
+func TestUnknownWordsSurvive(t *testing.T) {
+	type told struct {
+		Mirror MirrorState `json:"mirror"`
+		Link   LinkState   `json:"link"`
+		Push   PushState   `json:"push"`
+		Peer   PeerState   `json:"peer"`
+	}
+	const text = `{"mirror":"paused","link":"noisy","push":"postponed","peer":"retired"}`
+	var got told
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := (told{"paused", "noisy", "postponed", "retired"}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if again, err := json.Marshal(got); err != nil || string(again) != text {
+		t.Errorf("got %s, %v, want %s", again, err, text)
+	}
+}
