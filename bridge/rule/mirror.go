@@ -29,32 +29,19 @@ type Mirror struct {
 // as=NAME if the mirror is to have another name, file_mode=0660, and those of
 // QoS, as in "krang/*,budget=20ms,priority=7". read is for on_stale=put:FILE.
 func ParseMirror(s string, read ReadFile) (Mirror, error) {
-	address, options, more := strings.Cut(s, ",")
-	host, channel, ok := strings.Cut(strings.TrimPrefix(address, "ach://"), "/")
-	if !ok || host == "" || channel == "" {
-		return Mirror{}, fmt.Errorf("mirror %q: want HOST/CHANNEL or HOST/PATTERN, as in 'krang/*'", s)
+	address, settings := Split(s)
+	of, err := ParseChannels(address)
+	if err != nil {
+		return Mirror{}, fmt.Errorf("mirror %w", err)
 	}
-	m := Mirror{Host: host, Channel: channel}
-	for more {
-		var option string
-		option, options, more = strings.Cut(options, ",")
-		if err := m.set(option, read); err != nil {
-			return Mirror{}, fmt.Errorf("mirror %q: %w", s, err)
-		}
+	m := Mirror{Host: of.Host, Channel: of.Channel}
+	for _, option := range settings {
+		err = errors.Join(err, cmp.Or(option.Check(), m.Set(option.Key, option.Value, read)))
 	}
-	if err := m.Check(); err != nil {
+	if err = cmp.Or(err, m.Check()); err != nil {
 		return Mirror{}, fmt.Errorf("mirror %q: %w", s, err)
 	}
 	return m, nil
-}
-
-// set sets one option, written as key=value.
-func (m *Mirror) set(option string, read ReadFile) error {
-	key, value, ok := strings.Cut(option, "=")
-	if !ok {
-		return fmt.Errorf("option %q: want key=value, as in budget=20ms", option)
-	}
-	return m.Set(key, value, read)
 }
 
 // Set sets one option: as, file_mode, or one of QoS (see there for read).
@@ -113,7 +100,7 @@ func (m Mirror) Same(o Mirror) bool {
 
 // Covers reports whether the wish is for a channel of a host.
 func (m Mirror) Covers(host, channel string) bool {
-	return Match(m.Host, host) && Match(m.Channel, channel)
+	return Address{m.Host, m.Channel}.Matches(host, channel)
 }
 
 // Mirrors are rules in their order: those that deny are looked at first, then

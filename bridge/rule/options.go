@@ -217,6 +217,25 @@ func parseSwitch(s string) (bool, error) {
 // Options are the keys of a QoS. Callers do not change them.
 func Options() []Option { return options }
 
+// PushOptions are the options that a push can ask for.
+func PushOptions() []Option {
+	return slices.DeleteFunc(slices.Clone(options), func(o Option) bool { return o.Here })
+}
+
+// IsSwitch reports whether the words of an option are those of one that is on or off.
+func IsSwitch(words []string) bool { return slices.Equal(words, switches) }
+
+// Differences says what of to is not as in from, "" when all is.
+func Differences(from, to QoS) string {
+	var list []string
+	for _, o := range options {
+		if text := o.Text(to); text != o.Text(from) {
+			list = append(list, o.Key+" "+text)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // Text is the option's value in q, the default when q does not set it.
 func (o Option) Text(q QoS) string { return o.text(q) }
 

@@ -214,7 +214,7 @@ func (c *checker) wanted(cfg *config.Config, daemon looked) (list []diagnose.Dem
 			continue
 		}
 		name := r.Host + "/" + r.Channel
-		d := diagnose.Demand{What: name, Bytes: r.FrameSize, Budget: config.BudgetOf(m.QoS), Every: m.QoS.Mode == rule.Every, Rate: float64(c.rate)}
+		d := diagnose.Demand{What: name, Bytes: r.FrameSize, Budget: m.QoS.EffectiveBudget(), Every: m.QoS.Mode == rule.Every, Rate: float64(c.rate)}
 		if then, ok := seq[name]; ok && now[name] >= then {
 			d.Hz = float64(now[name]-then) / daemon.apart.Seconds()
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
@@ -62,7 +63,7 @@ type ls struct {
 }
 
 func (l *ls) run(ctx context.Context, pattern string) error {
-	match, err := config.ParseAddress(pattern)
+	match, err := rule.ParseAddress(pattern)
 	if err != nil {
 		return ui.Usage(err, "")
 	}
@@ -91,7 +92,7 @@ const longestAsk = 2 * time.Second
 
 // ask asks the daemon, again and again until it knows something or the time is
 // over: it may have been started a moment ago.
-func (l *ls) ask(ctx context.Context, match config.Address) (list []status.RemoteChannel, err error) {
+func (l *ls) ask(ctx context.Context, match rule.Address) (list []status.RemoteChannel, err error) {
 	daemon := l.client(l.control)
 	query := url.Values{"match": {match.String()}}
 	begin := time.Now()
@@ -125,7 +126,7 @@ func moreText(count int) string {
 }
 
 // search browses the network.
-func (l *ls) search(ctx context.Context, match config.Address) ([]status.RemoteChannel, error) {
+func (l *ls) search(ctx context.Context, match rule.Address) ([]status.RemoteChannel, error) {
 	cfg := discovery.Config{Interfaces: l.interfaces}
 	var err error
 	if cfg.Domains, err = config.ParseDomains("--domain", l.domains); err != nil {

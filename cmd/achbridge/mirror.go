@@ -106,7 +106,7 @@ func (a *app) mirror(ctx context.Context, c *api.Client, wish rule.Mirror) error
 		if err := a.ui.Line("%s", mirrorText(m, had)); err != nil {
 			return err
 		}
-		if other := config.QoSText(wish.QoS, m.QoS); other != "" {
+		if other := rule.Differences(wish.QoS, m.QoS); other != "" {
 			a.ui.Note("%s/%s has %s, as another wish for it says", m.Host, m.Channel, other)
 		}
 	}
@@ -120,8 +120,8 @@ func (a *app) mirror(ctx context.Context, c *api.Client, wish rule.Mirror) error
 // before, or the mirror.
 func mirrorText(m status.Mirror, had map[string]rule.QoS) string {
 	text := m.Host + "/" + m.Channel
-	if q, ok := had[m.Name]; ok && config.QoSText(q, m.QoS) != "" {
-		text += ": " + config.QoSText(q, m.QoS) + " now; it"
+	if q, ok := had[m.Name]; ok && rule.Differences(q, m.QoS) != "" {
+		text += ": " + rule.Differences(q, m.QoS) + " now; it"
 	}
 	text += " is " + m.Name + " here, " + m.State.String()
 	if m.Reason != "" {

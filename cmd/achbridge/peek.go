@@ -5,8 +5,8 @@ import (
 	"errors"
 	"strings"
 
+	"achbridge/bridge/rule"
 	"achbridge/cmd/achbridge/api"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
@@ -28,7 +28,7 @@ func (a *app) lookAt(ctx context.Context, c *api.Client, of string) (l view, err
 		}
 		return view{ch, ctx, func() { ch.Close() }}, nil
 	}
-	if _, err := config.OneChannel(of); err != nil {
+	if _, err := rule.ParseChannel(of); err != nil {
 		return l, ui.Usage(err, "")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -7,7 +7,6 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -53,7 +52,7 @@ achbridge run --push, or put it into its configuration file.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	addQoSFlags(cmd, config.PushOptions())
+	addQoSFlags(cmd, rule.PushOptions())
 	controlFlag(cmd, &path)
 	return cmd
 }

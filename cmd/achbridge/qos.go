@@ -17,7 +17,7 @@ func addQoSFlags(cmd *cobra.Command, options []rule.Option) {
 	for _, o := range options {
 		flag := strings.ReplaceAll(o.Key, "_", "-")
 		cmd.Flags().Var(&qosValue{o, o.Text(rule.QoS{})}, flag, o.Usage)
-		if config.IsSwitch(o.Words) {
+		if rule.IsSwitch(o.Words) {
 			cmd.Flags().Lookup(flag).NoOptDefVal = "true"
 		}
 		_ = cmd.RegisterFlagCompletionFunc(flag,
@@ -42,7 +42,7 @@ type qosValue struct {
 }
 
 func (v *qosValue) Type() string {
-	if config.IsSwitch(v.Words) {
+	if rule.IsSwitch(v.Words) {
 		return "bool"
 	}
 	return cmp.Or(v.Kind, strings.Join(v.Words, "|"))

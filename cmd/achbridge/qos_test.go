@@ -28,7 +28,7 @@ func TestFlagsOfAWishAreReadAsItsOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := config.QoSText(rule.QoS{}, m.QoS); got != c.want || m.Host != "krang" || m.Channel != "imu" {
+		if got := rule.Differences(rule.QoS{}, m.QoS); got != c.want || m.Host != "krang" || m.Channel != "imu" {
 			t.Errorf("%q: got %q of %s/%s, want %q of krang/imu", c.flags, got, m.Host, m.Channel, c.want)
 		}
 	}

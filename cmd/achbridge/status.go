@@ -12,7 +12,6 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 )
@@ -194,7 +193,7 @@ func mirrorRows(list []status.Mirror) [][]string {
 func mirrorServiceRows(list []status.Mirror) [][]string {
 	var rows [][]string
 	for _, m := range list {
-		qos, drops := config.QoSText(rule.QoS{}, m.QoS), diagnose.DropsText(m.Accounts)
+		qos, drops := rule.Differences(rule.QoS{}, m.QoS), diagnose.DropsText(m.Accounts)
 		if qos != "" || drops != "" {
 			rows = append(rows, []string{m.Name, qos, drops})
 		}
@@ -213,7 +212,7 @@ func exportRows(list []status.Subscription) [][]string {
 func exportServiceRows(list []status.Subscription) [][]string {
 	var rows [][]string
 	for _, e := range list {
-		qos, drops := config.QoSText(rule.QoS{}, e.QoS), diagnose.DropsText(e.Accounts)
+		qos, drops := rule.Differences(rule.QoS{}, e.QoS), diagnose.DropsText(e.Accounts)
 		if qos != "" || drops != "" {
 			rows = append(rows, []string{e.Channel, e.Peer, qos, drops})
 		}
@@ -224,7 +223,7 @@ func exportServiceRows(list []status.Subscription) [][]string {
 func pushRows(list []status.Push) [][]string {
 	var rows [][]string
 	for _, p := range list {
-		rows = append(rows, []string{p.Channel, p.Host + "/" + cmp.Or(p.As, p.Channel), p.State.String(), cmp.Or(p.Reason, config.QoSText(rule.QoS{}, p.QoS))})
+		rows = append(rows, []string{p.Channel, p.Host + "/" + cmp.Or(p.As, p.Channel), p.State.String(), cmp.Or(p.Reason, rule.Differences(rule.QoS{}, p.QoS))})
 	}
 	return rows
 }

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/cmd/achbridge/config"
 )
 
 // Filter keeps the channels that match. It never returns nil: in JSON nothing
 // is an empty list.
-func Filter(a config.Address, list []status.RemoteChannel) []status.RemoteChannel {
+func Filter(a rule.Address, list []status.RemoteChannel) []status.RemoteChannel {
 	kept := []status.RemoteChannel{}
 	for _, c := range list {
 		if a.Matches(c.Host, c.Channel) {

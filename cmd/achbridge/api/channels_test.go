@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/cmd/achbridge/config"
 )
 
 func TestLinkedCatalogOverridesAnnouncement(t *testing.T) {
@@ -22,7 +22,7 @@ func TestLinkedCatalogOverridesAnnouncement(t *testing.T) {
 	}) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if list := Filter(config.Address{Host: "*", Channel: "camera"}, got); list == nil || len(list) != 0 {
+	if list := Filter(rule.Address{Host: "*", Channel: "camera"}, got); list == nil || len(list) != 0 {
 		t.Errorf("got %#v for no match, want an empty list", list)
 	}
 }

@@ -191,10 +191,10 @@ func (c *Config) build(b *ruleBuilder) {
 	}
 	b.check(origin{}.or(c.placeOf("peers", -1)), checkListed(c.StaticPeers)) // which names the entries
 	for i, text := range c.Relay {
-		b.check(c.placeOf("relay", i), rule.Grant{Channels: []string{text}}.Check())
+		b.check(c.placeOf("relay", i), rule.CheckPattern("channel", text))
 	}
 	for i, text := range c.Adopt {
-		b.check(c.placeOf("adopt", i), rule.Grant{Channels: []string{text}}.Check())
+		b.check(c.placeOf("adopt", i), rule.CheckPattern("channel", text))
 	}
 	for i, text := range c.HTTPHosts {
 		b.check(c.placeOf("http_hosts", i), checkHTTPHost(text))

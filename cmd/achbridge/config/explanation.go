@@ -1,8 +1,9 @@
 package config
 
 import (
-	"fmt"
 	"strings"
+
+	"achbridge/bridge/rule"
 )
 
 // Explanation is what explain answers.
@@ -17,9 +18,9 @@ func (c *Config) Explain(channel string, wish wishFunc) (Explanation, error) {
 	if !strings.Contains(channel, "/") {
 		channel = c.Name + "/" + channel
 	}
-	at, err := ParseAddress(channel)
-	if err != nil || strings.ContainsAny(at.String(), `*?[\`) {
-		return Explanation{}, fmt.Errorf("%q: want HOST/CHANNEL, as in krang/imu", channel)
+	at, err := rule.ParseChannel(channel)
+	if err != nil {
+		return Explanation{}, err
 	}
 	return Explanation{at.String(), c.Path, c.Judgements(at.Host, at.Channel, wish)}, nil
 }

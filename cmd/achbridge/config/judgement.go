@@ -112,7 +112,7 @@ func thoseSet(list []optionValue) []optionValue {
 // leaveToPush says of the options that a push may ask for, and that its rule leaves
 // open, that they are the push's.
 func leaveToPush(list []optionValue, entry rule.QoS) {
-	for _, o := range PushOptions() {
+	for _, o := range rule.PushOptions() {
 		i := slices.IndexFunc(list, func(v optionValue) bool { return v.Option == o.Key })
 		switch {
 		case list[i].From != "default":

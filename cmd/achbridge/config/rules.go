@@ -103,10 +103,13 @@ func (b *ruleBuilder) read(list string, r ruleEntry) ruleEntry {
 	if r.mapping {
 		return r
 	}
-	address, more, has := strings.Cut(r.text, ",")
-	put := func(key, text string) {
-		at := r.at.at(key)
-		r.options = append(r.options, ruleOption{key, at, []value{{text, at}}})
+	address, settings := rule.Split(r.text)
+	put := func(key string, texts ...string) {
+		o := ruleOption{key: key, at: r.at.at(key)}
+		for _, text := range texts {
+			o.values = append(o.values, value{text, o.at})
+		}
+		r.options = append(r.options, o)
 	}
 	if list == "push" {
 		channel, target, _ := strings.Cut(strings.TrimSpace(address), " ")
@@ -123,27 +126,20 @@ func (b *ruleBuilder) read(list string, r ruleEntry) ruleEntry {
 		address = channel
 	}
 	put("match", address)
-	for has {
-		var option string
-		option, more, has = strings.Cut(more, ",")
-		key, text, ok := strings.Cut(option, "=")
-		_, twice := r.option(key)
-		switch {
-		case !ok:
-			b.add(r.at, "option %q: want key=value, as in budget=20ms", option)
+	for _, option := range settings {
+		at := r.at.at(option.Key)
+		_, twice := r.option(option.Key)
+		switch err := option.Check(); {
+		case err != nil:
+			b.check(r.at, err)
 		case twice:
-			b.add(r.at.at(key), "is there twice")
-		case !slices.ContainsFunc(ruleKeysOf(list), func(k ruleKey) bool { return k.name == key }):
-			b.add(r.at.at(key), "%s", unknownIn(list, key))
-		case key == "hosts":
-			at := r.at.at(key)
-			o := ruleOption{key: key, at: at}
-			for host := range strings.FieldsSeq(text) {
-				o.values = append(o.values, value{host, at})
-			}
-			r.options = append(r.options, o)
+			b.add(at, "is there twice")
+		case !slices.ContainsFunc(ruleKeysOf(list), func(k ruleKey) bool { return k.name == option.Key }):
+			b.add(at, "%s", unknownIn(list, option.Key))
+		case option.Key == "hosts":
+			put(option.Key, strings.Fields(option.Value)...)
 		default:
-			put(key, text)
+			put(option.Key, option.Value)
 		}
 	}
 	return r
@@ -185,13 +181,13 @@ func (b *ruleBuilder) grants(list string, rules []ruleEntry) rule.Grants {
 		channels, deny := b.channels(r)
 		g := rule.Grant{Deny: deny, From: r.at.Path}
 		for _, v := range channels {
-			b.check(v.at, rule.Grant{Channels: []string{v.text}}.Check())
+			b.check(v.at, rule.CheckPattern("channel", v.text))
 			g.Channels = append(g.Channels, v.text)
 		}
 		if hosts, ok := r.option("hosts"); ok {
 			g.Hosts = []string{}
 			for _, v := range b.some(hosts) {
-				b.check(v.at, rule.Grant{Hosts: []string{v.text}}.Check())
+				b.check(v.at, rule.CheckPattern("host", v.text))
 				g.Hosts = append(g.Hosts, v.text)
 			}
 		}
@@ -215,12 +211,12 @@ func (b *ruleBuilder) MirrorRules(rules []ruleEntry) (mirrors []rule.Mirror) {
 		how := rule.Mirror{Deny: deny, From: r.at.Path}
 		good := b.how(r, &how)
 		for _, v := range channels {
-			m, err := rule.ParseMirror(v.text, ReadFile)
-			if err != nil || strings.Contains(v.text, ",") {
-				b.add(v.at, "%q: want HOST/CHANNEL or HOST/PATTERN, as in 'krang/*'", v.text)
+			of, err := rule.ParseChannels(v.text)
+			if err != nil {
+				b.check(v.at, err)
 				continue
 			}
-			how.Host, how.Channel = m.Host, m.Channel
+			how.Host, how.Channel = of.Host, of.Channel
 			if good {
 				b.check(r.at, how.Check())
 			}

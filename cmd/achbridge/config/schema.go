@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"achbridge/bridge/rule"
+)
 
 // schema is a part of a JSON schema, by which editors complete and check the
 // configuration file while it is typed.
@@ -58,7 +62,7 @@ func scalarSchema(words []string, example string) schema {
 		return schema{"type": []string{"string", "number"}, "examples": []string{example}}
 	case strings.Join(words, "") == "01234567":
 		return schema{"type": "integer", "minimum": 0, "maximum": 7}
-	case IsSwitch(words):
+	case rule.IsSwitch(words):
 		return schema{"type": "boolean"}
 	}
 	return schema{"enum": words}

@@ -3,28 +3,25 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
 
+	"achbridge/bridge/rule"
 	"achbridge/discovery"
 )
 
 // listedPeer reads an entry of the list of peers, HOST[:PORT][,transport=MODE], of
 // a node with the transports of own.
 func listedPeer(text string, own TransportMode) (discovery.Static, error) {
-	address, options, more := strings.Cut(text, ",")
+	address, settings := rule.Split(text)
 	peer, err := discovery.ParseStatic(address)
 	if err != nil {
 		return peer, err
 	}
-	for more {
-		var option string
-		option, options, more = strings.Cut(options, ",")
-		key, value, _ := strings.Cut(option, "=")
-		if key != "transport" {
-			return peer, fmt.Errorf("%q: option %q: want transport=auto, quic or sctp behind the address", text, option)
+	for _, option := range settings {
+		if option.Key != "transport" {
+			return peer, fmt.Errorf("%q: want no option but transport=auto, quic or sctp behind the address", text)
 		}
 		var mode TransportMode
-		if err := mode.Set(value); err != nil {
+		if err := mode.Set(option.Value); err != nil {
 			return peer, fmt.Errorf("%q: transport %w", text, err)
 		}
 		if mode != TransportAuto && own != TransportAuto && own != mode {

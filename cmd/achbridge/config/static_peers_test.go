@@ -32,9 +32,9 @@ func TestBadEntryOfAPeerIsRefusedWithTheCure(t *testing.T) {
 	}{
 		{",transport=sctp", TransportAuto, "no host"},
 		{"krang,transport=tcp", TransportAuto, `transport "tcp": want auto, quic or sctp`},
-		{"krang,transport", TransportAuto, `transport "": want auto, quic or sctp`},
-		{"krang,", TransportAuto, `option "": want transport=auto, quic or sctp`},
-		{"krang,sctp", TransportAuto, `option "sctp": want transport=auto, quic or sctp`},
+		{"krang,transport", TransportAuto, `want no option but transport=auto, quic or sctp`},
+		{"krang,", TransportAuto, `want no option but transport=auto, quic or sctp`},
+		{"krang,sctp", TransportAuto, `want no option but transport=auto, quic or sctp`},
 		{"krang,transport=sctp", TransportQUIC, "to run over quic alone: give it --transport=auto, or leave transport=sctp out"},
 		{"krang,transport=quic", TransportSCTP, "to run over sctp alone"},
 	} {

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
-	"achbridge/cmd/achbridge/config"
 )
 
 // age measures the age of the mirror of HOST/CHANNEL, or of that name.
@@ -39,7 +39,7 @@ func (c *control) age(ctx context.Context, query url.Values) (r status.AgeReport
 
 // ageForAWhile measures the age of a mirror that is made for it.
 func (c *control) ageForAWhile(ctx context.Context, of string, window time.Duration) (r status.AgeReport, err error) {
-	a, err := config.OneChannel(of)
+	a, err := rule.ParseChannel(of)
 	if err != nil {
 		return r, noMirror(of)
 	}

@@ -148,7 +148,7 @@ func crowdedControl(w http.ResponseWriter) {
 // channels are those that linked peers offer, and for the other hosts those
 // that they announce.
 func (c *control) channels(ctx context.Context, query url.Values) ([]status.RemoteChannel, error) {
-	a, err := config.ParseAddress(cmp.Or(query.Get("match"), "*/*"))
+	a, err := rule.ParseAddress(cmp.Or(query.Get("match"), "*/*"))
 	if err != nil {
 		return nil, badRequest{err}
 	}
@@ -163,7 +163,7 @@ func (c *control) channels(ctx context.Context, query url.Values) ([]status.Remo
 }
 
 func (c *control) unlisted(query url.Values) ([]api.Unlisted, error) {
-	a, err := config.ParseAddress(cmp.Or(query.Get("match"), "*/*"))
+	a, err := rule.ParseAddress(cmp.Or(query.Get("match"), "*/*"))
 	if err != nil {
 		return nil, badRequest{err}
 	}
@@ -186,7 +186,7 @@ func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, e
 		made = []status.Mirror{}
 		waiting := false
 		for _, s := range c.node.Glance().Mirrors {
-			if (config.Address{Host: m.Host, Channel: m.Channel}).Matches(s.Host, s.Channel) {
+			if (rule.Address{Host: m.Host, Channel: m.Channel}).Matches(s.Host, s.Channel) {
 				made = append(made, s)
 				waiting = waiting || s.State == status.MirrorWaiting
 			}
@@ -207,8 +207,8 @@ func (c *control) unmirror(u api.UnmirrorRequest) error {
 // push adds the wish and waits a little for the other host's answer; a refusal
 // is an error.
 func (c *control) push(ctx context.Context, p rule.Push) (status.Push, error) {
-	if _, err := rule.ParsePush(p.Channel, p.Host+"/"+p.As); err != nil {
-		return status.Push{}, badRequest{err}
+	if err := p.CheckOne(); err != nil {
+		return status.Push{}, badRequest{fmt.Errorf("push %s %s: %w", p.Channel, p.Host, err)}
 	}
 	p.From = "achbridge push"
 	if err := c.node.Push(ctx, p); err != nil {

@@ -39,8 +39,8 @@ func FuzzControlRequest(f *testing.F) {
 		if e, err := cfg.Explain(address, nil); err == nil && (len(e.Verdicts) == 0 || !strings.Contains(e.Channel, "/")) {
 			t.Errorf("%q is explained by %+v", address, e)
 		}
-		if a, err := config.ParseAddress(address); err == nil {
-			again, err := config.ParseAddress(a.String())
+		if a, err := rule.ParseAddress(address); err == nil {
+			again, err := rule.ParseAddress(a.String())
 			if err != nil || again != a {
 				t.Errorf("%q is %v, which is %v, %v", address, a, again, err)
 			}

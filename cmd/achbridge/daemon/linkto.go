@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"achbridge/bridge"
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
@@ -33,7 +34,7 @@ type linkTo struct {
 
 // look links to the hosts that a means, where that tells more, and waits for
 // them, limit at most.
-func (r *linkTo) look(ctx context.Context, a config.Address, limit time.Duration) {
+func (r *linkTo) look(ctx context.Context, a rule.Address, limit time.Duration) {
 	gaps := slices.DeleteFunc(r.gaps(a), func(g api.Unlisted) bool { return g.Far != "" })
 	if len(gaps) == 0 {
 		return
@@ -51,7 +52,7 @@ func (r *linkTo) look(ctx context.Context, a config.Address, limit time.Duration
 }
 
 // gaps are the hosts that a means which have channels that are not known.
-func (r *linkTo) gaps(a config.Address) []api.Unlisted {
+func (r *linkTo) gaps(a rule.Address) []api.Unlisted {
 	linked := r.node.Channels()
 	list := []api.Unlisted{}
 	for _, p := range r.found() {

@@ -11,7 +11,6 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
-	"achbridge/cmd/achbridge/config"
 )
 
 // metrics are what Prometheus collects, made of a node's status at each scrape.
@@ -116,7 +115,7 @@ func collectLink(out chan<- prometheus.Metric, l status.Link) {
 
 func collectMirror(out chan<- prometheus.Metric, m status.Mirror) {
 	gauge(out, mirrorLive, truth(m.State == status.MirrorLive), m.Name, m.Host)
-	gauge(out, budget, config.BudgetOf(m.QoS).Seconds(), m.Name, m.Host)
+	gauge(out, budget, m.QoS.EffectiveBudget().Seconds(), m.Name, m.Host)
 	if m.AgeMs != nil {
 		gauge(out, ageNow, *m.AgeMs/1000, m.Name, m.Host)
 	}

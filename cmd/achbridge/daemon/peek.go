@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/diagnose"
 )
 
@@ -25,7 +25,7 @@ const (
 // stays connected.
 func (c *control) peek(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it would end the request
-	a, err := config.OneChannel(r.URL.Query().Get("of"))
+	a, err := rule.ParseChannel(r.URL.Query().Get("of"))
 	if err != nil {
 		reply(w, nil, badRequest{err})
 		return
@@ -43,7 +43,7 @@ func (c *control) peek(w http.ResponseWriter, r *http.Request) {
 
 // lookAt waits until there is a mirror of a channel to look at, which may go when end
 // is called.
-func (c *control) lookAt(ctx context.Context, a config.Address) (found status.Mirror, end func(), err error) {
+func (c *control) lookAt(ctx context.Context, a rule.Address) (found status.Mirror, end func(), err error) {
 	if end, err = c.node.Peek(a.Host, a.Channel); err != nil {
 		return found, nil, err
 	}
@@ -67,7 +67,7 @@ func (c *control) lookAt(ctx context.Context, a config.Address) (found status.Mi
 }
 
 // absent says why there is nothing of a channel.
-func (c *control) absent(a config.Address) error {
+func (c *control) absent(a rule.Address) error {
 	if _, linked := diagnose.LinkOf(c.node.Glance(), a.Host); linked {
 		return notThere{fmt.Errorf("%s: %s offers no such channel; achbridge ls %s lists those that it does", a, a.Host, a.Host)}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -20,10 +19,10 @@ func UsedOf(m status.Mirror) float64 {
 	if m.Age != nil && m.Age.Window != nil {
 		age = max(age, m.Age.Window.P99Ms)
 	}
-	return status.DueMs(age, *m.PeriodMs) / ui.Milliseconds(config.BudgetOf(m.QoS))
+	return status.DueMs(age, *m.PeriodMs) / ui.Milliseconds(m.QoS.EffectiveBudget())
 }
 
 // overdue reports whether a mirror is over its budget at this moment.
 func overdue(due *float64, qos rule.QoS) bool {
-	return due != nil && *due > ui.Milliseconds(config.BudgetOf(qos))
+	return due != nil && *due > ui.Milliseconds(qos.EffectiveBudget())
 }

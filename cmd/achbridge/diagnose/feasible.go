@@ -6,7 +6,6 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -84,7 +83,7 @@ func DemandsOf(before, after status.Report, apart time.Duration, rate ui.BitRate
 		link := links[e.Peer]
 		d := Demand{
 			What: e.Channel + " for " + e.Peer, Bytes: e.Bytes, Every: e.QoS.Mode == rule.Every,
-			Budget: config.BudgetOf(e.QoS), Rate: float64(rate), delay: time.Duration(link.RTTms / 2 * float64(time.Millisecond)),
+			Budget: e.QoS.EffectiveBudget(), Rate: float64(rate), delay: time.Duration(link.RTTms / 2 * float64(time.Millisecond)),
 		}
 		if known {
 			d.Hz = Limited(float64(e.Offered-then)/apart.Seconds(), e.QoS.MaxRate)

@@ -8,7 +8,6 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -57,7 +56,7 @@ const (
 	lockMuch  = 0.2 // of the time
 )
 
-func (f *flow) budget() float64 { return config.BudgetOf(f.qos).Seconds() }
+func (f *flow) budget() float64 { return f.qos.EffectiveBudget().Seconds() }
 
 // expected is how many frames a second should come.
 func (f *flow) expected() float64 {
@@ -160,7 +159,7 @@ func (f *flow) unclear() (Finding, bool) {
 	if f.qos.Class != rule.Command || f.frames.Late == 0 || f.transit <= 0 || f.transit > f.budget() || f.transit+f.off <= f.budget() {
 		return Finding{}, false
 	}
-	return Finding{Cause: status.CauseClock, Text: fmt.Sprintf("the clocks of %s and %s are known to each other to ± %s only, and the budget of %s is %v", f.origin, f.reader, ui.Millis(1000*f.off), f.what, config.BudgetOf(f.qos)),
+	return Finding{Cause: status.CauseClock, Text: fmt.Sprintf("the clocks of %s and %s are known to each other to ± %s only, and the budget of %s is %v", f.origin, f.reader, ui.Millis(1000*f.off), f.what, f.qos.EffectiveBudget()),
 		Evidence: []string{f.rateText(), f.fateText(), fmt.Sprintf("the round trip is %s: half of it is the uncertainty at best", ui.Millis(2000*f.way))},
 		Cure:     "a longer budget, or a link with a shorter round trip"}, true
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"achbridge/bridge/status"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -116,7 +115,7 @@ func (s *Snapshot) unknownAge(f *flow, m status.Mirror, link status.Link) (Findi
 	r := Finding{Cause: status.CauseClock, Text: "how old the frames of " + s.Name() + " are is not known: the clock of " + s.Host + " is not",
 		Evidence: []string{f.rateText(), f.fateText()}, Cure: "ask again in a moment; it is learnt from what goes both ways"}
 	if m.AgeMs != nil {
-		r.Text = fmt.Sprintf("the clock of %s is known to ± %s only, and the budget is %v", s.Host, ui.Millis(link.ClockUncertaintyMs), config.BudgetOf(m.QoS))
+		r.Text = fmt.Sprintf("the clock of %s is known to ± %s only, and the budget is %v", s.Host, ui.Millis(link.ClockUncertaintyMs), m.QoS.EffectiveBudget())
 		r.Evidence = append(r.Evidence, fmt.Sprintf("the round trip is %s: half of it is the uncertainty at best", ui.Millis(link.RTTms)))
 		r.Cure = "a longer budget, or a link with a shorter round trip"
 	}
@@ -155,7 +154,7 @@ func (s *Snapshot) well(f *flow, m status.Mirror, link status.Link, text string)
 		r.Evidence = append(r.Evidence, f.rateText(), f.fateText())
 	}
 	if s.Age != nil {
-		r.Evidence = append(r.Evidence, fmt.Sprintf("age: %s on the mean, p99 %s, budget %v", ui.Millis(s.Age.MeanMs), ui.Millis(s.Age.P99Ms), config.BudgetOf(m.QoS)))
+		r.Evidence = append(r.Evidence, fmt.Sprintf("age: %s on the mean, p99 %s, budget %v", ui.Millis(s.Age.MeanMs), ui.Millis(s.Age.P99Ms), m.QoS.EffectiveBudget()))
 	}
 	r.Evidence = append(r.Evidence, fmt.Sprintf("link: round trip %s, %.1f %% lost, clock ± %s", ui.Millis(link.RTTms), 100*f.loss, ui.Millis(link.ClockUncertaintyMs)))
 	if m.PeriodMs != nil && m.DueMs != nil && *m.PeriodMs > 1000*f.budget() {

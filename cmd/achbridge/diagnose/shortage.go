@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"achbridge/bridge/status"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -64,7 +63,7 @@ func (f *flow) starved() Finding {
 func (f *flow) tooTight() Finding {
 	need := f.way + f.sending()
 	return Finding{
-		Cause: status.CauseBudget, Text: fmt.Sprintf("the budget of %s, %v, is too short: a frame takes %s %s", f.what, config.BudgetOf(f.qos), ui.Millis(1000*need), f.to),
+		Cause: status.CauseBudget, Text: fmt.Sprintf("the budget of %s, %v, is too short: a frame takes %s %s", f.what, f.qos.EffectiveBudget(), ui.Millis(1000*need), f.to),
 		Evidence: []string{
 			fmt.Sprintf("a frame of %s takes %s to send and %s on its way", ui.AboutBytes(f.bytes), ui.Millis(1000*f.sending()), ui.Millis(1000*f.way)),
 			f.rateText(), f.fateText(),

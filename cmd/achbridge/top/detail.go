@@ -8,7 +8,6 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 )
@@ -33,7 +32,7 @@ func (m model) detailPage(r channelRow) []string {
 	for _, e := range m.status.Exports {
 		if outKey(e) == r.key {
 			a = e.Accounts
-			lines = append(lines, "qos     "+cmp.Or(config.QoSText(rule.QoS{}, e.QoS), "default"), framesLine(r, e.Bytes, e.Seq))
+			lines = append(lines, "qos     "+cmp.Or(rule.Differences(rule.QoS{}, e.QoS), "default"), framesLine(r, e.Bytes, e.Seq))
 		}
 	}
 	lines = append(lines, "")
@@ -58,7 +57,7 @@ func (r channelRow) about() string {
 
 func (m model) mirrorLines(c status.Mirror, r channelRow) []string {
 	lines := []string{
-		"qos     " + cmp.Or(config.QoSText(rule.QoS{}, c.QoS), fmt.Sprintf("default, budget %v", rule.DefaultBudget)),
+		"qos     " + cmp.Or(rule.Differences(rule.QoS{}, c.QoS), fmt.Sprintf("default, budget %v", rule.DefaultBudget)),
 		fmt.Sprintf("age     %s now", millisOr(r.age)),
 	}
 	if c.Age != nil {

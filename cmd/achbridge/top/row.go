@@ -7,7 +7,6 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 )
@@ -50,7 +49,7 @@ func mirrorRow(c status.Mirror, past *history) channelRow {
 		key: inKey(c), name: c.Name, of: c.Host + "/" + c.Channel, state: c.State.String(), reason: c.Reason, in: true,
 		age: math.NaN(), mean: math.NaN(), p99: math.NaN(), ages: past.ages(),
 	}
-	r.budget = ui.Milliseconds(config.BudgetOf(c.QoS))
+	r.budget = ui.Milliseconds(c.QoS.EffectiveBudget())
 	if c.AgeMs != nil {
 		r.age = *c.AgeMs
 	}

@@ -1,0 +1,58 @@
+package rule
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Address names channels of hosts: HOST/CHANNEL, both of which may be patterns.
+type Address struct{ Host, Channel string }
+
+// ParseAddress reads HOST/PATTERN, ach://HOST/PATTERN, or HOST, which stands for all
+// channels of the host.
+func ParseAddress(text string) (Address, error) {
+	a, _, ok := splitAddress(text)
+	if !ok {
+		return a, fmt.Errorf("%q: want HOST, HOST/CHANNEL or HOST/PATTERN, as in 'krang/*'", text)
+	}
+	return a, nil
+}
+
+// ParseChannels reads HOST/CHANNEL or HOST/PATTERN: a host alone is an error.
+func ParseChannels(text string) (Address, error) {
+	a, whole, ok := splitAddress(text)
+	if !ok || whole {
+		return a, fmt.Errorf("%q: want HOST/CHANNEL or HOST/PATTERN, as in 'krang/*'", text)
+	}
+	return a, nil
+}
+
+// ParseChannel reads HOST/CHANNEL, without patterns.
+func ParseChannel(text string) (Address, error) {
+	a, whole, ok := splitAddress(text)
+	if !ok || whole || IsPattern(a.String()) {
+		return a, fmt.Errorf("%q: want HOST/CHANNEL, as in krang/imu", text)
+	}
+	return a, nil
+}
+
+// splitAddress reports whether text is an address, and whether it names the whole host.
+func splitAddress(text string) (a Address, whole, ok bool) {
+	host, channel, more := strings.Cut(strings.TrimPrefix(text, "ach://"), "/")
+	if !more {
+		channel = "*"
+	}
+	good := !strings.ContainsAny(host+channel, "/,") && CheckPattern("", host) == nil && CheckPattern("", channel) == nil
+	return Address{host, channel}, !more, good
+}
+
+// String prints HOST/CHANNEL.
+func (a Address) String() string { return a.Host + "/" + a.Channel }
+
+// MatchesHost reports whether the address may be one of the host's.
+func (a Address) MatchesHost(host string) bool { return Match(a.Host, host) }
+
+// Matches reports whether the address names a channel of a host.
+func (a Address) Matches(host, channel string) bool {
+	return Match(a.Host, host) && Match(a.Channel, channel)
+}
