@@ -84,9 +84,9 @@ func TestAccountIsNotTakenFromALyingMember(t *testing.T) {
 		b.Begin(1, 20, 20)
 		b.Sent, b.Arrived = 10, 6
 		b.Hear(ledger.Accounts{Delivered: 5, Late: 1})
-		before := b.Accounts(30, true)
+		before := b.Settled(30)
 		b.Hear(lie)
-		got := b.Accounts(30, true)
+		got := b.Settled(30)
 		if got != before {
 			t.Errorf("%s: got %+v, want %+v as before", name, got, before)
 		}

@@ -289,9 +289,12 @@ func (e *export) stop() {
 	e.copies.leave(e.member)
 }
 
-// accounts returns the ledger; settled as for book.accounts.
+// accounts returns the ledger; settled says that no packet is on its way any more.
 func (e *export) accounts(settled bool) ledger.Accounts {
-	return e.book.Accounts(e.newest(), settled && !e.busy() && e.tape == nil)
+	if settled && !e.busy() && e.tape == nil {
+		return e.book.Settled(e.newest())
+	}
+	return e.book.Accounts(e.newest())
 }
 
 // newest is the number of the newest frame that is known: one may be copied out of the

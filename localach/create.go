@@ -43,7 +43,11 @@ func (d Dir) Create(name string, cfg CreateConfig) (*Channel, error) {
 	if err != nil {
 		return nil, describeFailure(name, err)
 	}
-	if err := publish(draft, d.Path(name), cfg.Replace); err != nil {
+	publish := linkNew
+	if cfg.Replace {
+		publish = os.Rename
+	}
+	if err := publish(draft, d.Path(name)); err != nil {
 		c.Close()
 		return nil, describeFailure(name, err)
 	}
@@ -112,10 +116,8 @@ func (c *Channel) Reserve() error {
 	return nil
 }
 
-func publish(draft, path string, replace bool) error {
-	if replace {
-		return os.Rename(draft, path)
-	}
+// linkNew gives the draft its name, which must not be there.
+func linkNew(draft, path string) error {
 	err := os.Link(draft, path)
 	if errors.Is(err, fs.ErrExist) {
 		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"achbridge/testnet/hosts"
 )
 
 // What discovery owes to a network of twenty hosts with fifty channels each; to
@@ -104,7 +106,9 @@ var (
 	cutting = outage{"all cut", func(f *field, host string, in bool) error {
 		return f.lab.Change(host, map[bool]string{true: "up", false: "cut"}[in])
 	}}
-	unplugging = outage{"all without carrier", func(f *field, host string, in bool) error { return f.lab.Plug(host, in) }}
+	unplugging = outage{"all without carrier", func(f *field, host string, in bool) error {
+		return f.lab.Plug(host, map[bool]hosts.Cable{true: hosts.Plugged, false: hosts.Pulled}[in])
+	}}
 )
 
 // returnsWithoutAStorm takes the network away from all hosts at once and gives it

@@ -123,7 +123,7 @@ func (b *Book) Hear(told Accounts) {
 // lost, unless the peer tells when it subscribes again.
 func (b *Book) Close(newest uint64) {
 	closed := *b
-	a := b.Accounts(newest, true)
+	a := b.Settled(newest)
 	a.Lost += a.InFlight
 	a.InFlight = 0
 	*b = Book{Past: a, epoch: b.epoch, end: newest, Reader: b.Reader, closed: &closed}
@@ -144,9 +144,15 @@ func (b *Book) Settle(by Reader) {
 	b.Reader, b.closed = by, nil
 }
 
-// Accounts returns the ledger when the channel is at frame newest; settled means
-// that no packet is on its way any more.
-func (b *Book) Accounts(newest uint64, settled bool) Accounts {
+// Accounts returns the ledger when the channel is at frame newest and packets may be on
+// their way.
+func (b *Book) Accounts(newest uint64) Accounts { return b.accounts(newest, b.Lost) }
+
+// Settled is as Accounts when no packet is on its way any more: what has not arrived is lost.
+func (b *Book) Settled(newest uint64) Accounts { return b.accounts(newest, b.Sent) }
+
+// accounts counts as lost what has not arrived, but no more than known.
+func (b *Book) accounts(newest, known uint64) Accounts {
 	t := b.Told
 	arrived := max(b.Arrived, t.arrived())
 	missing := max(b.Sent, arrived) - arrived
@@ -154,11 +160,8 @@ func (b *Book) Accounts(newest uint64, settled bool) Accounts {
 		Offered:   newest - min(b.first, newest),
 		Delivered: arrived - min(arrived, t.LateKept+t.Late+t.Refused+t.Superseded), LateKept: t.LateKept, Late: t.Late,
 		Superseded: b.Superseded + t.Superseded, RateLimited: b.Limited, Expired: b.Expired,
-		Refused: b.Refused + t.Refused, Overflow: b.overflow, Lost: missing,
+		Refused: b.Refused + t.Refused, Overflow: b.overflow, Lost: min(known, missing),
 		Duplicate: t.Duplicate, Repaired: b.Repaired,
-	}
-	if !settled {
-		a.Lost = min(b.Lost, missing)
 	}
 	a.InFlight = a.Offered - min(a.Offered, a.Settled())
 	return a.plus(b.Past)

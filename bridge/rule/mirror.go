@@ -109,7 +109,12 @@ type Mirrors []Mirror
 
 // Denial returns the rule that says that a channel of a host is not mirrored.
 func (ms Mirrors) Denial(host, channel string) (Mirror, bool) {
-	return ms.first(host, channel, true)
+	for _, m := range ms {
+		if m.Deny && m.Covers(host, channel) {
+			return m, true
+		}
+	}
+	return Mirror{}, false
 }
 
 // For returns the rule by which a channel of a host is mirrored, if there is one
@@ -118,13 +123,8 @@ func (ms Mirrors) For(host, channel string) (Mirror, bool) {
 	if _, no := ms.Denial(host, channel); no {
 		return Mirror{}, false
 	}
-	return ms.first(host, channel, false)
-}
-
-// first returns the first rule about a channel of a host that denies, or allows.
-func (ms Mirrors) first(host, channel string, deny bool) (Mirror, bool) {
 	for _, m := range ms {
-		if m.Deny == deny && m.Covers(host, channel) {
+		if !m.Deny && m.Covers(host, channel) {
 			return m, true
 		}
 	}

@@ -20,11 +20,9 @@ const (
 
 func newSCTPFlight() sctpFlight { return sctpFlight{limit: firstFlight, threshold: mostFlight} }
 
-// acked grows the limit, if it was the limit that held somebody up.
-func (f *sctpFlight) acked(n int, full bool) {
-	if !full || n <= 0 {
-		return
-	}
+// acked grows the limit after n bytes were acknowledged, while it was the limit that held
+// somebody up.
+func (f *sctpFlight) acked(n int) {
 	if f.limit < f.threshold {
 		f.limit = min(f.limit+n, mostFlight)
 		return

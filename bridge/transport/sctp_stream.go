@@ -139,7 +139,7 @@ func (l *sctpLink) progress() {
 	}
 	flying := s.flying()
 	if acked := s.written - flying; acked > s.acked {
-		s.flight.acked(acked-s.acked, true)
+		s.flight.acked(acked - s.acked)
 		s.acked = acked
 	}
 	if flying < s.flight.limit {

@@ -50,13 +50,14 @@ of frames put so far. PATTERN is a shell pattern: quote it.`,
 				return ui.Failure(err, "")
 			}
 			rows := channelRows(infos, pattern)
-			if err := a.showChannels(rows, asJSON); err != nil {
+			show := a.showChannels
+			if asJSON {
+				show = func(rows []channelRow) error { return a.ui.JSON(rows) }
+			}
+			if err := show(rows); err != nil || len(rows) > 0 {
 				return err
 			}
-			if len(rows) == 0 {
-				return noChannel(pattern)
-			}
-			return nil
+			return noChannel(pattern)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -100,10 +101,7 @@ func channelRows(infos []localach.Info, pattern string) []channelRow {
 	return rows
 }
 
-func (a *app) showChannels(rows []channelRow, asJSON bool) error {
-	if asJSON {
-		return a.ui.JSON(rows)
-	}
+func (a *app) showChannels(rows []channelRow) error {
 	if len(rows) == 0 {
 		return nil
 	}

@@ -177,7 +177,11 @@ func (c *checker) isMirror(name string) bool {
 // remotes are the verdicts on the channels of other hosts.
 func remotes(cfg *config.Config, daemon looked) (list []config.Judgement) {
 	for _, r := range daemon.channels {
-		list = append(list, cfg.MirrorJudgement(r.Host, r.Channel, nil).UnlessClosed(r.Host, r.Closed))
+		v := cfg.MirrorJudgement(r.Host, r.Channel, nil)
+		if r.Closed {
+			v = v.ClosedBy(r.Host)
+		}
+		list = append(list, v)
 	}
 	return list
 }

@@ -32,15 +32,19 @@ told every ten seconds with the number. --json prints one object a line.`,
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := a.client(path)
+			show := func(e status.Event) error { return a.ui.Line("%s", eventText(e, "2006-01-02 15:04:05.000")) }
+			if asJSON {
+				show = func(e status.Event) error { return a.ui.JSONLine(e) }
+			}
 			if follow {
-				return a.followEvents(cmd.Context(), c, asJSON)
+				return a.followEvents(cmd.Context(), c, show)
 			}
 			var f api.EventFollower
 			l, err := f.Next(cmd.Context(), c, 0)
 			if err != nil {
 				return err
 			}
-			return a.showEvents(l, asJSON)
+			return a.showEvents(l, show)
 		},
 	}
 	cmd.Flags().BoolVar(&follow, "follow", false, "wait for what happens")
@@ -58,7 +62,7 @@ func kindsText() string {
 }
 
 // followEvents shows events until ctx ends. A daemon that ends is waited for.
-func (a *app) followEvents(ctx context.Context, c *api.Client, asJSON bool) error {
+func (a *app) followEvents(ctx context.Context, c *api.Client, show func(status.Event) error) error {
 	var f api.EventFollower
 	lost := false
 	for ctx.Err() == nil {
@@ -80,23 +84,19 @@ func (a *app) followEvents(ctx context.Context, c *api.Client, asJSON bool) erro
 			a.ui.Note("the daemon answers again")
 			lost = false
 		}
-		if err := a.showEvents(l, asJSON); err != nil {
+		if err := a.showEvents(l, show); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *app) showEvents(l status.EventList, asJSON bool) error {
+func (a *app) showEvents(l status.EventList, show func(status.Event) error) error {
 	if l.Missed > 0 {
 		a.ui.Note("%d events are not kept any more", l.Missed)
 	}
 	for _, e := range l.Events {
-		show := func() error { return a.ui.Line("%s", eventText(e, "2006-01-02 15:04:05.000")) }
-		if asJSON {
-			show = func() error { return a.ui.JSONLine(e) }
-		}
-		if err := show(); err != nil {
+		if err := show(e); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -41,7 +42,11 @@ is not. A pattern that nothing matches yet is no failure.`,
 				return ui.Usage(errors.New("--watch goes on, --check answers: one of them"), "")
 			}
 			if watch {
-				return a.watchStatus(cmd.Context(), a.client(path), asJSON)
+				show := a.repaintStatus
+				if asJSON {
+					show = func(l look) error { return a.ui.JSONLine(l.answer) }
+				}
+				return a.watchStatus(cmd.Context(), a.client(path), show)
 			}
 			var s api.StatusReply
 			answer, err := a.client(path).Get(cmd.Context(), "/v1/status", &s)
@@ -69,23 +74,25 @@ is not. A pattern that nothing matches yet is no failure.`,
 // watchEvery is how often status --watch looks.
 const watchEvery = time.Second
 
-// watchStatus shows the status until ctx ends: on a terminal each time in the place
-// of the last, else one after the other.
-func (a *app) watchStatus(ctx context.Context, c *api.Client, asJSON bool) error {
+// look is one answer of the daemon, as it came and as it is understood; number counts from 0.
+type look struct {
+	number int
+	answer json.RawMessage
+	status api.StatusReply
+}
+
+// watchStatus shows the status until ctx ends.
+func (a *app) watchStatus(ctx context.Context, c *api.Client, show func(look) error) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	for looks := 0; ; looks++ {
-		var s api.StatusReply
-		answer, err := c.Get(ctx, "/v1/status", &s)
-		switch {
-		case ctx.Err() != nil:
+	for l := (look{}); ; l = (look{number: l.number + 1}) {
+		var err error
+		l.answer, err = c.Get(ctx, "/v1/status", &l.status)
+		if ctx.Err() != nil {
 			return nil
-		case err != nil:
-			return err
-		case asJSON:
-			err = a.ui.JSONLine(answer)
-		default:
-			err = a.ui.Repaint(looks, func(u *ui.Terminal) error { return (&app{ui: u}).showStatus(s) })
+		}
+		if err == nil {
+			err = show(l)
 		}
 		if err != nil {
 			return err
@@ -96,6 +103,12 @@ func (a *app) watchStatus(ctx context.Context, c *api.Client, asJSON bool) error
 		case <-tick.C:
 		}
 	}
+}
+
+// repaintStatus shows the status on a terminal in the place of the last, and elsewhere
+// below it.
+func (a *app) repaintStatus(l look) error {
+	return a.ui.Repaint(l.number, func(u *ui.Terminal) error { return (&app{ui: u}).showStatus(l.status) })
 }
 
 // certificateText says how long the host's certificate is good; "" without one.

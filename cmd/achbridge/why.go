@@ -45,7 +45,18 @@ It exits with 0 when all is well, else with 1.`,
 		},
 		ValidArgsFunction: a.remoteNames(&path),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.why(cmd.Context(), a.client(path), args[0], window, asJSON)
+			show := a.showWhy
+			if asJSON {
+				show = func(r api.WhyReport) error { return a.ui.JSON(r) }
+			}
+			r, err := a.why(cmd.Context(), a.client(path), args[0], window)
+			if err == nil {
+				err = show(r)
+			}
+			if err == nil && r.Cause != diagnose.Well {
+				err = ui.Failure(fmt.Errorf("%s: %s", r.Of, r.Cause), "")
+			}
+			return err
 		},
 	}
 	cmd.Flags().DurationVar(&window, "window", window, "watch for this `TIME`")
@@ -54,23 +65,13 @@ It exits with 0 when all is well, else with 1.`,
 	return cmd
 }
 
-func (a *app) why(ctx context.Context, c *api.Client, of string, window time.Duration, asJSON bool) error {
-	c = c.Within(api.AnswerTime + window)
-	var r api.WhyReport
-	_, err := c.Get(ctx, "/v1/why?"+url.Values{"of": {of}, "window": {window.String()}}.Encode(), &r)
-	if err != nil {
-		return err
+// why asks the daemon, which watches the channel for the window.
+func (a *app) why(ctx context.Context, c *api.Client, of string, window time.Duration) (r api.WhyReport, err error) {
+	query := url.Values{"of": {of}, "window": {window.String()}}
+	if _, err = c.Within(api.AnswerTime+window).Get(ctx, "/v1/why?"+query.Encode(), &r); err == nil {
+		a.addUsers(&r)
 	}
-	a.addUsers(&r)
-	if asJSON {
-		err = a.ui.JSON(r)
-	} else {
-		err = a.showWhy(r)
-	}
-	if err == nil && r.Cause != diagnose.Well {
-		err = ui.Failure(fmt.Errorf("%s: %s", r.Of, r.Cause), "")
-	}
-	return err
+	return r, err
 }
 
 // addUsers tells which processes have a channel of this host open into which nothing is

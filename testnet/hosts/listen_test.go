@@ -36,10 +36,10 @@ func TestListenerHearsWhatIsSentAndLost(t *testing.T) {
 func TestHostNoticesThatItsCableIsPulledAndKeepsItsAddresses(t *testing.T) {
 	l := StartTest(t, Config{Hosts: []string{"robot"}})
 	for _, c := range []struct {
-		in   bool
+		to   Cable
 		want string
-	}{{false, "false true"}, {true, "true true"}} {
-		if err := l.Plug("robot", c.in); err != nil {
+	}{{Pulled, "false true"}, {Plugged, "true true"}} {
+		if err := l.Plug("robot", c.to); err != nil {
 			t.Fatal(err)
 		}
 		// Linux tells of a carrier up to a second late.
@@ -49,11 +49,11 @@ func TestHostNoticesThatItsCableIsPulledAndKeepsItsAddresses(t *testing.T) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("plugged %v: got running, addresses %q, want %q", c.in, got, c.want)
+				t.Fatalf("cable %v: got running, addresses %q, want %q", c.to, got, c.want)
 			}
 		}
 	}
-	if err := l.Plug("nobody", true); err == nil || !strings.Contains(err.Error(), `no host "nobody"`) {
+	if err := l.Plug("nobody", Plugged); err == nil || !strings.Contains(err.Error(), `no host "nobody"`) {
 		t.Errorf("got %v, want that there is no such host", err)
 	}
 }

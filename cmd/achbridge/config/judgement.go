@@ -146,9 +146,9 @@ func (c *Config) MirrorJudgement(host, channel string, wish wishFunc) Judgement 
 	return v
 }
 
-// UnlessClosed says of a mirror that is wanted that its origin has none for us.
-func (v Judgement) UnlessClosed(host string, closed bool) Judgement {
-	if closed && v.Verb == "mirror" && v.Applies {
+// ClosedBy says of a mirror that is wanted that its origin has none for us.
+func (v Judgement) ClosedBy(host string) Judgement {
+	if v.Verb == "mirror" && v.Applies {
 		v.Applies, v.Result = false, "not for this host, as "+host+" says; else "+v.Result
 	}
 	return v

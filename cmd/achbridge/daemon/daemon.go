@@ -206,8 +206,8 @@ func (d *Daemon) explain(channel string) (config.Explanation, error) {
 	}
 	for _, r := range d.node.Channels() {
 		for i, v := range e.Verdicts {
-			if v.Channel == r.Host+"/"+r.Channel {
-				e.Verdicts[i] = v.UnlessClosed(r.Host, r.Closed)
+			if r.Closed && v.Channel == r.Host+"/"+r.Channel {
+				e.Verdicts[i] = v.ClosedBy(r.Host)
 			}
 		}
 	}

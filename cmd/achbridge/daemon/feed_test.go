@@ -101,11 +101,11 @@ func after(line, begin string) string {
 
 func TestFeedNeverWaitsForABrowser(t *testing.T) {
 	f := testFeed()
-	slow, ok := f.enter("192.0.2.1", false)
+	slow, ok := f.enter(viewer{source: "192.0.2.1"})
 	if !ok {
 		t.Fatal("the first one is turned away")
 	}
-	quick, _ := f.enter("192.0.2.1", true)
+	quick, _ := f.enter(viewer{source: "192.0.2.1", packed: true})
 	for range viewerLag + 3 {
 		f.second(aSecond)
 		for len(quick.chunks) > 0 {
@@ -118,7 +118,7 @@ func TestFeedNeverWaitsForABrowser(t *testing.T) {
 		t.Errorf("%d browsers are left, want the quick one", len(f.viewers))
 	}
 	for range mostViewers - 1 {
-		if _, ok := f.enter("192.0.2.1", false); !ok {
+		if _, ok := f.enter(viewer{source: "192.0.2.1"}); !ok {
 			t.Fatal("turned away too soon")
 		}
 	}
@@ -128,7 +128,7 @@ func TestFeedNeverWaitsForABrowser(t *testing.T) {
 		t.Errorf("one browser too many: got %d, want %d", answer.Code, http.StatusServiceUnavailable)
 	}
 	f.leave(quick)
-	if _, ok := f.enter("192.0.2.1", false); !ok {
+	if _, ok := f.enter(viewer{source: "192.0.2.1"}); !ok {
 		t.Error("no place though one has left")
 	}
 }
@@ -137,19 +137,19 @@ func TestFeedNeverWaitsForABrowser(t *testing.T) {
 func TestNoSourceOfBrowsersShutsOthersOut(t *testing.T) {
 	f := testFeed()
 	for i := range 2 * mostViewers {
-		if _, ok := f.enter("10.0.0.66", false); ok != (i < mostViewers) {
+		if _, ok := f.enter(viewer{source: "10.0.0.66"}); ok != (i < mostViewers) {
 			t.Fatalf("browser %d of one source: got in: %v", i, ok)
 		}
 	}
 	for i := range mostViewers / 2 {
-		if _, ok := f.enter("10.0.0.2", false); !ok {
+		if _, ok := f.enter(viewer{source: "10.0.0.2"}); !ok {
 			t.Fatalf("browser %d of another source did not get in", i)
 		}
 	}
-	if _, ok := f.enter("10.0.0.2", false); ok {
+	if _, ok := f.enter(viewer{source: "10.0.0.2"}); ok {
 		t.Error("a source got more than its share")
 	}
-	if _, ok := f.enter("10.0.0.3", false); !ok || len(f.viewers) != mostViewers {
+	if _, ok := f.enter(viewer{source: "10.0.0.3"}); !ok || len(f.viewers) != mostViewers {
 		t.Errorf("got in from a third source: %v, with %d browsers in all; want %d", ok, len(f.viewers), mostViewers)
 	}
 }

@@ -18,13 +18,13 @@ type viewer struct {
 	source string // address without its port
 }
 
-// enter adds a viewer, whose first chunk is there already; false: there are too many, and
-// none has to make room.
-func (f *feed) enter(source string, packed bool) (*viewer, bool) {
+// enter adds a viewer with its source and packed set. Its first chunk is there already.
+// False: there are too many viewers, and none has to make room.
+func (f *feed) enter(v viewer) (*viewer, bool) {
 	snapshot, _ := f.overview.now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.viewers) == mostViewers && !f.makeRoom(source) {
+	if len(f.viewers) == mostViewers && !f.makeRoom(v.source) {
 		return nil, false
 	}
 	if f.welcome.plain == nil {
@@ -33,10 +33,10 @@ func (f *feed) enter(source string, packed bool) (*viewer, bool) {
 		text = message(text, "status", snapshot)
 		f.welcome = f.pack(text)
 	}
-	v := &viewer{chunks: make(chan []byte, viewerLag), packed: packed, source: source}
-	v.chunks <- f.welcome.of(v)
-	f.viewers[v] = true
-	return v, true
+	v.chunks = make(chan []byte, viewerLag)
+	v.chunks <- f.welcome.of(&v)
+	f.viewers[&v] = true
+	return &v, true
 }
 
 // makeRoom needs f.mu. It cuts off a viewer of the source that has most, unless the one of
@@ -74,7 +74,7 @@ func (f *feed) leave(v *viewer) {
 // ServeHTTP tells one browser until it goes, is cut off, or the server ends.
 func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	source, _, _ := net.SplitHostPort(r.RemoteAddr)
-	v, ok := f.enter(source, strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"))
+	v, ok := f.enter(viewer{source: source, packed: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")})
 	if !ok {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, fmt.Sprintf("%d browsers look already; close one", mostViewers), http.StatusServiceUnavailable)

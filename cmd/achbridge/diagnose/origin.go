@@ -13,7 +13,10 @@ import (
 func (s *Snapshot) origin() []Finding {
 	var list []Finding
 	c, there := LocalOf(s.After, s.Channel)
-	if f, bad := s.localFile(c, there); bad {
+	if !there {
+		return []Finding{s.unknownHere()}
+	}
+	if f, bad := s.localFile(c); bad {
 		return []Finding{f}
 	}
 	before, _ := LocalOf(s.Before, s.Channel)
@@ -51,13 +54,18 @@ func (s *Snapshot) someBad(list []Finding) bool {
 	return false
 }
 
-func (s *Snapshot) localFile(c status.Local, there bool) (Finding, bool) {
+// unknownHere is a channel of this host that the daemon does not know.
+func (s *Snapshot) unknownHere() Finding {
+	if s.File.There {
+		return Finding{Cause: status.CauseOther, Text: "the daemon does not know " + s.Channel + " yet", Cure: "ask again"}
+	}
+	return Finding{Cause: status.CauseNoChannel, Text: "there is no channel " + s.Channel + " on this host",
+		Cure: "start its publisher, or achbridge channel create " + s.Channel}
+}
+
+// localFile says why a channel of this host is not offered to others.
+func (s *Snapshot) localFile(c status.Local) (Finding, bool) {
 	switch {
-	case !there && !s.File.There:
-		return Finding{Cause: status.CauseNoChannel, Text: "there is no channel " + s.Channel + " on this host",
-			Cure: "start its publisher, or achbridge channel create " + s.Channel}, true
-	case !there:
-		return Finding{Cause: status.CauseOther, Text: "the daemon does not know " + s.Channel + " yet", Cure: "ask again"}, true
 	case c.Cause == status.CauseFileMode || c.Cause == status.CauseCorrupt:
 		return Finding{Cause: c.Cause, Text: "the daemon cannot use " + s.Channel + ": " + c.Reason, Evidence: s.fileEvidence(c.Cause), Cure: s.cure(c.Cause)}, true
 	case c.Reason != "" && c.Cause != status.CauseExportRule:

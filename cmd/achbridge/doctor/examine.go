@@ -134,9 +134,9 @@ func (r Report) Show(t *ui.Terminal) error {
 		state := fmt.Sprintf("%-8s", c.State)
 		switch c.State {
 		case failing:
-			state = ui.Paint(t.Color, "31", state)
+			state = t.Color.Paint("31", state)
 		case doubt:
-			state = ui.Paint(t.Color, "33", state)
+			state = t.Color.Paint("33", state)
 		}
 		const indent = 25
 		if err := t.Line("%s  %-13s  %s", state, c.Check, t.Wrap(indent, c.Text)); err != nil {

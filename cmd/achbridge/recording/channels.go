@@ -49,13 +49,16 @@ func (r *recorder) changed(e localach.Event) {
 }
 
 func (r *recorder) begin(name string) {
-	s, err := openStream(r.Dir, name, r.Host, !r.present[name])
+	s, err := openStream(r.Dir, name, r.Host)
 	if err != nil {
 		if r.failed[name] != err.Error() {
 			r.failed[name] = err.Error()
 			r.Note("%s is not recorded: %v", name, err)
 		}
 		return
+	}
+	if r.present[name] {
+		s.skipToNewest()
 	}
 	delete(r.failed, name)
 	delete(r.present, name) // the next of that name is another one

@@ -27,9 +27,8 @@ type stream struct {
 	missed uint64
 }
 
-// openStream begins with the newest frame of a channel that was there before the
-// recording, and with the oldest of one that came later.
-func openStream(dir localach.Dir, name, host string, later bool) (*stream, error) {
+// openStream opens a channel; its stream begins with the oldest frame.
+func openStream(dir localach.Dir, name, host string) (*stream, error) {
 	ch, err := dir.TryOpen(name)
 	if err != nil {
 		return nil, err
@@ -44,13 +43,18 @@ func openStream(dir localach.Dir, name, host string, later bool) (*stream, error
 		Channel: name, Host: host, FrameCount: st.Geometry.FrameCount, FrameSize: st.Geometry.FrameSize,
 		Mode: fmt.Sprintf("%04o", st.Mode.Perm()),
 	}
-	if last := ch.LastSeq(); !later && last > 0 {
-		s.r = ch.ReaderAfter(last - 1)
-	}
 	if s.meta = openCompanion(dir, name); s.meta != nil {
 		s.topic.Times = "origin"
 	}
 	return s, nil
+}
+
+// skipToNewest lets a stream begin with the newest frame, as of a channel that was there
+// before the recording.
+func (s *stream) skipToNewest() {
+	if last := s.ch.LastSeq(); last > 0 {
+		s.r = s.ch.ReaderAfter(last - 1)
+	}
 }
 
 // next reads the oldest frame not read yet. It never waits: os.ErrDeadlineExceeded says

@@ -38,7 +38,7 @@ func (m model) detailPage(r channelRow) []string {
 	lines = append(lines, "")
 	lines = append(lines, ledgerLines(a)...)
 	lines = append(lines, "")
-	lines = append(lines, m.linkLines(peer, r.in)...)
+	lines = append(lines, m.linkLines(peer, r)...)
 	foot := m.apart("Esc back   up, down: another channel   q quit", fmt.Sprintf("%d of %d", m.index()+1, len(m.rows)))
 	room := m.height - len(lines) - 1
 	lines = append(lines, m.channelEvents(r, peer, room)...)
@@ -119,7 +119,7 @@ func ledgerLines(a ledger.Accounts) []string {
 	return lines
 }
 
-func (m model) linkLines(peer string, in bool) []string {
+func (m model) linkLines(peer string, r channelRow) []string {
 	l, ok := diagnose.LinkOf(m.status.Report, peer)
 	if !ok {
 		return []string{"link    none with " + peer}
@@ -129,10 +129,10 @@ func (m model) linkLines(peer string, in bool) []string {
 		state = m.paint("31", "silent "+ui.Seconds(l.SilentS))
 	}
 	path, lost, packets := l.PathMbit, l.Lost, l.Sent
-	if in {
+	if r.in {
 		path, lost, packets = nil, l.Missed, l.Received+l.Missed
 	}
-	if from := l.Inbound; in && from != nil { // the peer knows better
+	if from := l.Inbound; r.in && from != nil { // the peer knows better
 		path, lost, packets = from.PathMbit, from.Lost, from.Sent
 	}
 	return []string{

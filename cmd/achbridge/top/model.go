@@ -11,6 +11,7 @@ import (
 
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/ui"
 )
 
 // model is what top shows, and how far its user is. Messages change it; it asks
@@ -18,7 +19,8 @@ import (
 type model struct {
 	sources
 	width, height int
-	color, blocks bool // it may paint; it may draw with more than ASCII
+	color         ui.Color
+	blocks        bool // it may draw with more than ASCII
 	deaf          bool // nobody can press keys
 
 	status api.StatusReply

@@ -282,7 +282,7 @@ func (m model) fit(text string, width int) string {
 	return ansi.Truncate(text, width, tail)
 }
 
-func (m model) paint(code, text string) string { return ui.Paint(m.color, code, text) }
+func (m model) paint(code, text string) string { return m.color.Paint(code, text) }
 
 func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-ansi.StringWidth(text)))

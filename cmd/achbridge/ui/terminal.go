@@ -35,8 +35,8 @@ import (
 //     terminal, never when NO_COLOR is set or TERM is dumb.
 type Terminal struct {
 	Out, Err io.Writer
-	Color    bool // Out shows colours
-	errColor bool
+	Color    Color // Out shows colours
+	errColor Color
 	detached *logline.Writer // Err is this; nil: it is not
 }
 
@@ -45,8 +45,8 @@ type Terminal struct {
 func New(out, err *os.File) *Terminal {
 	plain := os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
 	return &Terminal{
-		Out: out, Color: !plain && IsTerminal(out),
-		Err: err, errColor: !plain && IsTerminal(err),
+		Out: out, Color: Color(!plain && IsTerminal(out)),
+		Err: err, errColor: Color(!plain && IsTerminal(err)),
 	}
 }
 
@@ -90,7 +90,7 @@ func (u *Terminal) Table(header []string, rows [][]string) error {
 	}
 	w.Flush()
 	head, rest, _ := strings.Cut(buf.String(), "\n")
-	_, err := fmt.Fprintf(u.Out, "%s\n%s", Paint(u.Color, "1", head), rest)
+	_, err := fmt.Fprintf(u.Out, "%s\n%s", u.Color.Paint("1", head), rest)
 	return err
 }
 
@@ -170,7 +170,7 @@ func (u *Terminal) Note(format string, args ...any) {
 // Fail prints an error and its cure. Of several problems each has its line.
 func (u *Terminal) Fail(err error) {
 	cure := Cure(err)
-	name := Paint(u.errColor, "31", "achbridge:")
+	name := u.errColor.Paint("31", "achbridge:")
 	for text := range strings.Lines(err.Error()) {
 		text = strings.TrimPrefix(strings.TrimRight(text, "\n"), "achbridge: ")
 		fmt.Fprintln(u.Err, name, text)
@@ -190,12 +190,15 @@ func (u *Terminal) Excerpt(number int, line string, column int) {
 			before[i] = ' '
 		}
 	}
-	fmt.Fprintf(u.Err, "%5d | %s\n      | %s%s\n", number, line, string(before), Paint(u.errColor, "31", "^"))
+	fmt.Fprintf(u.Err, "%5d | %s\n      | %s%s\n", number, line, string(before), u.errColor.Paint("31", "^"))
 }
 
-// Paint gives text a colour, by its code in ECMA-48, if on.
-func Paint(on bool, code, text string) string {
-	if !on || text == "" {
+// Color says whether text is shown in colours.
+type Color bool
+
+// Paint gives text a colour, by its code in ECMA-48.
+func (c Color) Paint(code, text string) string {
+	if !c || text == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
