@@ -18,16 +18,16 @@ func ageCommand(a *app) *cobra.Command {
 	q := ageQuery{window: 10 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "age HOST/CHANNEL|MIRROR",
-		Short: "Measure how old the frames of a mirror are",
-		Long: `Watch a mirror for a while and tell how old its newest frame was: the age that a
-program sees which looks at the mirror at any moment. mean, p50 and p99 (not
-exceeded for half and 99 % of the time) are weighted by time; peak is the greatest.
-All may be off by what is known of the other host's clock, and begin when the
-other daemon saw the frame in its channel.
+		Short: "Measure how old the newest frame of a mirror is",
+		Long: `Watch a mirror for a while and print how old its newest frame was: the age that a
+program sees when it looks at the mirror at any moment. mean, p50 and p99 are weighted
+by time: for half of the time, and for 99 % of it, the age was at most that. peak is
+the highest age. An age begins when the other daemon saw the frame in its channel. It
+can be off by as much as the other host's clock is uncertain, which is printed too.
 
-A channel that is not mirrored is, as long as it takes: at the lowest priority.
-With --fail-over it exits with 4 when p99 is over that, and with 1 when the age
-could not be told.`,
+A channel that is not mirrored is mirrored meanwhile, at the lowest priority.
+With --fail-over the exit code is 4 when p99 is above that time, and 1 when the age
+could not be measured.`,
 		Example: "  achbridge age krang/imu\n  achbridge age krang.imu --window 30s --fail-over 50ms",
 		Args:    takes("HOST/CHANNEL|MIRROR"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {

@@ -19,29 +19,29 @@ func caCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ca",
 		Short: "Give every host a key of its own",
-		Long: `With one key for all, any member can name itself anything, and a stolen key is
-only taken away by changing it everywhere. The other way is an authority, which
-gives each host a key of its own: a certificate for that name alone, good for one
-year. Then rules that name hosts bind, and one host can be shut out.
+		Long: `With one shared key, a member can give itself any name, and after a theft the key must
+be changed on all hosts. An authority avoids that. It gives each host a key of its
+own: a certificate for one name, valid for one year. Then rules can rely on the names
+of hosts, and a single host can be shut out.
 
   achbridge ca init                  once, on a machine that is no robot
   achbridge ca issue krang           writes krang.key: krang's key file
   scp krang.key krang:.config/achbridge/key
 
-Again before the year is over; the running daemon takes the new file. Status and
-the log tell of it 30 days before. Dates count: the clocks of two hosts must be
-right to the hour when they link. A robot that boots in 1970 has its links as soon
-as its clock is set; one that may never be set needs the shared key, which asks for
-no date. A host that is lost or stolen:
+Issue the key again before the year is over; the running daemon reads the new file.
+achbridge status and the log remind of it from 30 days before. The clocks of both
+hosts must be right to the hour when they link. A robot that boots in 1970 gets its
+links as soon as its clock is set. If its clock is never set, use the shared key,
+which does not depend on dates. To shut out a host that was lost or stolen:
 
   achbridge ca revoke krang
   scp ~/.config/achbridge/ca/revoked pc:.config/achbridge/key.revoked
 
-One host is enough: the list, FILE.revoked beside the key FILE, is read by the
-running daemon, which passes it on to the others, and they to theirs.
+Copy the list to one host, as FILE.revoked beside its key FILE. The running daemon
+reads it and passes it on; so it reaches all hosts that are linked.
 
 The authority is a directory: ` + config.SystemCA + ` for root, else
-$XDG_CONFIG_HOME/achbridge/ca. Keep a copy of it where no thief finds it.`,
+$XDG_CONFIG_HOME/achbridge/ca. Keep a copy in a safe place.`,
 	}
 	cmd.AddCommand(caInitCommand(a), caIssueCommand(a), caRevokeCommand(a))
 	return needsVerb(cmd)
@@ -86,7 +86,7 @@ func caInitCommand(a *app) *cobra.Command {
 	var given string
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Make an authority; never overwrites one",
+		Short: "Create an authority; never overwrites one",
 		Args:  takes(),
 		RunE: func(*cobra.Command, []string) error {
 			dir, err := a.ca(given)
@@ -116,7 +116,7 @@ func caIssueCommand(a *app) *cobra.Command {
 	var given, out string
 	cmd := &cobra.Command{
 		Use:   "issue HOST",
-		Short: "Write the key of one host, good for a year",
+		Short: "Write the key of one host, valid for a year",
 		Args:  takes("HOST"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, authority, err := a.openCA(given)
@@ -147,7 +147,7 @@ func caRevokeCommand(a *app) *cobra.Command {
 	var given string
 	cmd := &cobra.Command{
 		Use:   "revoke HOST",
-		Short: "Shut a host out: none of its keys is good any more",
+		Short: "Shut a host out: none of its keys is valid any more",
 		Args:  takes("HOST"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, authority, err := a.openCA(given)
@@ -163,7 +163,7 @@ func caRevokeCommand(a *app) *cobra.Command {
 			if err := a.ui.Fields("host", args[0], "list", fmt.Sprint(list.Number()), "path", dir.revoked()); err != nil {
 				return err
 			}
-			a.ui.Note("copy it to one host, beside its key: key.revoked; the others get it from there")
+			a.ui.Note("copy it to one host, as key.revoked beside its key; that host passes it on to the others")
 			return nil
 		},
 	}

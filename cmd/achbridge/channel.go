@@ -15,9 +15,9 @@ func channelCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "channel",
 		Aliases: []string{"ch"},
-		Short:   "Look after the channels of this host",
-		Long: `Create, remove, look at, write and read the Ach channels of this host. No daemon
-and no key is needed. Any program linked with libach sees the same channels.`,
+		Short:   "Create, read and write channels of this host",
+		Long: `Create, remove, inspect, write and read the Ach channels of this host. That needs no
+daemon and no key. Every program that uses libach sees the same channels.`,
 		Example: `  achbridge ch create imu --frames 16 --size 64
   achbridge ch put imu hello
   achbridge ch cat imu --last`,

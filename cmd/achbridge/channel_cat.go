@@ -21,10 +21,10 @@ func channelCatCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cat NAME",
 		Short: "Write frames to stdout",
-		Long: `Write the frames that the channel holds to stdout, oldest first, nothing between
-them, and stop. With --last only the newest; with --follow go on with every new
-frame; with both begin at the newest. With --hex each frame is one line of
-hexadecimal, which put --hex takes back.`,
+		Long: `Write the frames that the channel holds to stdout, oldest first, with nothing between
+them, and stop. --last writes only the newest. --follow goes on with every new frame;
+with --last it begins with the newest. --hex writes each frame as one line of
+hexadecimal, which put --hex reads.`,
 		Example: "  achbridge ch cat imu --last --hex\n  achbridge ch cat imu --follow --count 100 > imu.bin",
 		Args:    takes("NAME"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,7 +38,7 @@ hexadecimal, which put --hex takes back.`,
 	cmd.Flags().BoolVar(&c.last, "last", false, "only the newest frame; with --follow begin with it")
 	cmd.Flags().BoolVar(&c.follow, "follow", false, "wait for new frames")
 	cmd.Flags().IntVar(&c.count, "count", 0, "stop after `N` frames")
-	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "with --follow: give up when no frame comes for so long (`TIME`)")
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "with --follow: give up after this `TIME` without a frame")
 	cmd.Flags().BoolVar(&c.hex, "hex", false, "one line of hexadecimal a frame")
 	return cmd
 }

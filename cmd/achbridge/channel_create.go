@@ -18,9 +18,9 @@ func channelCreateCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a channel",
-		Long: `Create a channel. It appears at once as a whole: no program sees it half made.
---size is the nominal size of a frame: one frame may be as large as all frames
-together. Readers of a channel need write permission too.`,
+		Long: `Create a channel. It appears complete: no program sees it half made. --size is the
+usual size of a frame; a single frame may take the room of all frames together.
+Programs that read a channel need permission to write to its file too.`,
 		Example: "  achbridge ch create imu --frames 64 --size 128\n  achbridge ch create camera --frames 4 --size 512KiB --mode 0660",
 		Args:    takes("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {

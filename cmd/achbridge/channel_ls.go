@@ -33,8 +33,8 @@ func channelLsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN]",
 		Short: "List the channels of this host",
-		Long: `List the channels of this host, those that cannot be used too. SEQ is the number
-of frames put so far. PATTERN is a shell pattern: quote it.`,
+		Long: `List the channels of this host, also those that cannot be used. SEQ is the number of
+frames put so far. PATTERN is a shell pattern: quote it.`,
 		Args:              takes("[PATTERN]"),
 		ValidArgsFunction: a.channelNames,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -22,10 +22,10 @@ func channelPutCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put NAME [TEXT]",
 		Short: "Put one frame, or the same one many times",
-		Long: `Put one frame into a channel: TEXT as it stands, without a newline, else all of
---file, else all of stdin. With --rate the same frame again and again until
---count frames are put or Ctrl-C. Into a mirror nothing is put, unless --force is
-given: its frames are those of another host, which yours would not reach.`,
+		Long: `Put one frame into a channel: TEXT as it stands (without a newline), else the content
+of --file, else what comes from stdin. --rate puts the same frame again and again,
+until --count frames are put or Ctrl-C. A mirror is refused, since its frames come
+from another host, which would not get yours; --force puts into it all the same.`,
 		Example: "  achbridge ch put imu hello\n  head -c 64 /dev/urandom | achbridge ch put imu --rate 1000\n  achbridge ch put imu --hex '00 11 22 ff'",
 		Args:    takes("NAME", "[TEXT]"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
@@ -56,7 +56,7 @@ given: its frames are those of another host, which yours would not reach.`,
 	}
 	cmd.Flags().BoolVar(&p.hex, "hex", false, "the input is hexadecimal, white space is skipped")
 	cmd.Flags().StringVar(&p.file, "file", "", "read the frame from `FILE`")
-	cmd.Flags().Float64Var(&p.rate, "rate", 0, "put again and again, so many times a second (`HZ`)")
+	cmd.Flags().Float64Var(&p.rate, "rate", 0, "put the frame again and again, `HZ` times a second")
 	cmd.Flags().IntVar(&p.count, "count", 0, "with --rate: stop after `N` frames")
 	cmd.Flags().BoolVar(&p.force, "force", false, "put into a mirror too")
 	return cmd

@@ -6,8 +6,8 @@ func channelRmCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Remove channels",
-		Long: `Remove channels. Programs that have one open keep their handle and hear nothing
-more on it.`,
+		Long: `Remove channels. A program that has one of them open keeps its handle, but gets no
+more frames.`,
 		Args:              takes("NAME..."),
 		ValidArgsFunction: a.channelNames,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -24,17 +24,16 @@ func checkCommand(a *app) *cobra.Command {
 	c := checker{app: a}
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Look a configuration through",
-		Long: `Look through the configuration FILE, or the one that achbridge run would read, and
-the environment. All mistakes are told, each with its place and what would be
+		Short: "Find mistakes in a configuration",
+		Long: `Look for mistakes in the configuration FILE, or in the one that achbridge run would
+read, and in the environment. Every mistake is shown with its place and what would be
 right; the exit code is then 2. Nothing is changed.
 
-Of a good configuration it prints what would happen to each channel that is there:
-those of this host, and those of other hosts when a daemon runs here. With a
-daemon it also says which of the subscriptions that are served cannot hold their
-budget over the link as it was measured, and how fresh they can be at best; --rate
-assumes links of that rate instead, and has the mirrors that the configuration
-asks for looked at too.`,
+If the configuration is good, check prints what happens to each existing channel of
+this host, and to those of other hosts if a daemon runs here. With a daemon it also
+says which subscriptions cannot keep their budget over the links as measured, and how
+fresh they can be at best. --rate assumes links of that rate instead, and includes
+the mirrors that the configuration asks for.`,
 		Example: "  achbridge check\n  achbridge check new.yaml\n  achbridge check --rate 180Mbit",
 		Args:    takes("[FILE]"),
 		RunE: func(cmd *cobra.Command, args []string) error {

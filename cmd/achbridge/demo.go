@@ -20,11 +20,11 @@ func demoCommand() *cobra.Command {
 	over := config.TransportQUIC
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show the bridge at work on this machine alone: no root, no key, no second host",
-		Long: `demo makes three channels of a robot in this machine's shared memory, runs a
-robot's node and a PC's node over loopback with a throw-away key, and
-measures how old the newest frame in each mirror is, by a reader of its own.
-It removes everything it made, also on Ctrl-C.`,
+		Short: "Try the bridge on this machine alone: no root, no key, no second host",
+		Long: `Create three channels of a robot in this machine's shared memory, run the node of a
+robot and the node of a PC over loopback with a temporary key, and measure how old
+the newest frame in each mirror is, with readers as robot programs have them.
+Everything that was created is removed at the end, also on Ctrl-C.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)

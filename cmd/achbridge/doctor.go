@@ -15,15 +15,15 @@ func doctorCommand(a *app) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look whether this host is fit",
-		Long: `Look this host over for what keeps channels from being carried: multicast, ports,
-buffers, shared memory and the channels in it, the clock, the C libraries of the
-processes that share a channel, the paths to the peers of a running daemon, the
-key, who runs the daemon. Each check is one line, ok, warning or failure, with its
-cure. Nothing is changed; a question goes out by multicast.
+		Short: "Check whether this host can carry channels",
+		Long: `Check this host for what keeps channels from being carried: multicast, ports, socket
+buffers, shared memory and the channels in it, the clock, the C libraries of processes
+that share a channel, the paths to the peers of a running daemon, the key, the
+daemon's user. Each check prints one line, ok, warning or failure, with a cure.
+Nothing is changed. One question is sent by multicast.
 
-Run it as the daemon's user or as root: others cannot look into all processes.
-It exits with 1 when a check fails.`,
+Run it as the daemon's user or as root: other users cannot look into all processes.
+The exit code is 1 when a check fails.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			h := doctor.Host{Places: a.Places, Dir: a.dir(), Client: a.client, TryPorts: daemon.TryPorts}

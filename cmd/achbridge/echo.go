@@ -15,10 +15,10 @@ func echoCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "echo HOST/CHANNEL|NAME",
 		Short: "Print frames as they come",
-		Long: `Print the newest frame of a channel and every one that comes after it, in
-hexadecimal and as text. With --hex a frame is one line of hexadecimal, which
-channel put --hex takes back; with --raw its bytes, and nothing between them. With
---once only the first, and if there is none yet it is waited for.` + remoteHelp,
+		Long: `Print the newest frame of a channel and every frame after it, in hexadecimal and as
+text. --hex prints each frame as one line of hexadecimal, which channel put --hex
+reads. --raw prints the bytes alone, with nothing between frames. --once prints one
+frame, and waits for it if there is none yet.` + remoteHelp,
 		Example: example("echo", "krang/imu", "krang/imu --once --raw > imu.bin"),
 		Args:    takes("HOST/CHANNEL|NAME"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,7 +45,7 @@ channel put --hex takes back; with --raw its bytes, and nothing between them. Wi
 	cmd.Flags().BoolVar(&raw, "raw", false, "the bytes alone")
 	cmd.Flags().BoolVar(&once, "once", false, "one frame")
 	cmd.Flags().IntVar(&c.count, "count", 0, "stop after `N` frames")
-	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "give up when no frame comes for so long (`TIME`)")
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "give up after this `TIME` without a frame")
 	controlFlag(cmd, &path)
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,16 +19,16 @@ func eventsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Show what happened",
-		Long: `Show what happened to links, mirrors and channels, oldest first: the newest 512
-events since the daemon began. With --follow go on with those that come, also when
-the daemon was started anew. The kinds are
+		Long: `Show what happened to links, mirrors and channels since the daemon began, oldest
+first. The newest 512 events are kept. --follow goes on with new events, also after
+the daemon was restarted. The kinds are
 
 ` + kindsText() + `
 
-mirror_stale comes at once when no frame came within the deadline of a mirror,
-mirror_fresh when frames have come in time for a while: a second, and longer each
-time the mirror is stale again soon. What it misses meanwhile is deadline_missed,
-told every ten seconds with the number. --json prints one object a line.`,
+mirror_stale is told at once when no frame came within a mirror's deadline.
+mirror_fresh is told after frames have come in time for a second, or for longer if
+the mirror became stale again soon before. deadline_missed tells every ten seconds
+how often the deadline was missed in between. --json prints one object a line.`,
 		Example: "  achbridge events\n  achbridge events --follow --json",
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,7 +59,7 @@ func kindsText() string {
 	for i, k := range status.EventKinds {
 		words[i] = string(k)
 	}
-	return "  " + ui.Wrap(words, 2, 79)
+	return "  " + strings.ReplaceAll(ui.Wrap(words, 2, 77), "\n", "\n  ")
 }
 
 // followEvents shows events until ctx ends. A daemon that ends is waited for.

@@ -20,12 +20,12 @@ func explainCommand(a *app) *cobra.Command {
 		Short: "Say which rule applies to a channel",
 		Long: `Say which rule of the configuration applies to a channel, and where the rule and
 each value come from: a line of the file, a flag, the environment, the default.
-Of a channel of this host (its name without HOST/ will do) it says who may read
-it, where it is pushed, and who may push into it; of one of another host, whether
-and how it is mirrored here. The channel need not be there.
+For a channel of this host (its name alone is enough) it says who may read it, where
+it is pushed, and who may push into it. For a channel of another host it says whether
+and how it is mirrored here. The channel need not exist.
 
-A running daemon is asked, which knows its flags and what achbridge mirror has
-asked for; without one, or with --config, the file is read.`,
+A running daemon answers, since it knows its flags and the wishes of achbridge mirror.
+Without a daemon, or with --config, the file is read.`,
 		Example:           "  achbridge explain krang/imu\n  achbridge explain goal",
 		Args:              takes("HOST/CHANNEL"),
 		ValidArgsFunction: a.remoteNames(&control),

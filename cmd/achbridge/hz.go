@@ -12,9 +12,9 @@ func hzCommand(a *app) *cobra.Command {
 	return rateCommand(a, rateVerb{
 		use:   "hz HOST/CHANNEL|NAME",
 		short: "Measure how often frames come",
-		long: `Print every second, over the last --window: frames put per second, the mean time
-between two frames, the least and the greatest, their standard deviation (jitter),
-sizes, and how many frames came and went before they could be read (missed).`,
+		long: `Print every second, for the last --window: frames put per second, the time between
+two frames (average, shortest and longest), its standard deviation (jitter), the sizes
+of frames, and how many frames were gone before they could be read (missed).`,
 		print: func(u *ui.Terminal, r rate) error {
 			return u.Line("%8.1f Hz  period %.3f ms (%.3f to %.3f)  jitter %.3f ms  size %s  missed %d  window %d",
 				r.Hz, r.PeriodMs, r.PeriodMinMs, r.PeriodMaxMs, r.JitterMs, r.sizes(), r.Missed, r.Frames)
@@ -26,9 +26,8 @@ func bwCommand(a *app) *cobra.Command {
 	return rateCommand(a, rateVerb{
 		use:   "bw HOST/CHANNEL|NAME",
 		short: "Measure how many bytes frames take",
-		long: `Print every second, over the last --window: bytes per second of the frames that
-were put, how many frames there were, the mean of their sizes, the least and the
-greatest.`,
+		long: `Print every second, for the last --window: bytes of frames put per second, the number
+of frames, and their sizes (average, smallest and largest).`,
 		print: func(u *ui.Terminal, r rate) error {
 			return u.Line("%12s  from %d frames in %gs  size %.0f (%s)", ui.BytesPerSecond(r.BytesPerS), r.Frames, r.WindowS, r.SizeMean, r.sizes())
 		},
@@ -44,10 +43,9 @@ type rateVerb struct {
 // remoteHelp is what hz, bw and echo say of channels of other hosts.
 const remoteHelp = `
 
-HOST/CHANNEL is a channel of another host, looked at through the running daemon: in
-its mirror where there is one, else in a mirror of its own, which has the lowest
-priority and goes when you do. NAME is a channel, or a mirror, of this host; no
-daemon is needed.`
+HOST/CHANNEL is a channel of another host; the running daemon is asked for it. If it
+has no mirror here, the daemon makes a temporary one, at the lowest priority. NAME is
+a channel or a mirror of this host; that needs no daemon.`
 
 func rateCommand(a *app, v rateVerb) *cobra.Command {
 	h := &hz{print: v.print}

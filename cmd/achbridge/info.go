@@ -19,12 +19,13 @@ func infoCommand(a *app) *cobra.Command {
 		Use:   "info FILE",
 		Short: "Show what is in a recording",
 		Long: `Show what is in a recording: its channels with their frames, rates and sizes. MISSED
-is what the recorder was too late for; LATE how old the frames of a mirror were when
-they came (mean and worst), where the mirror had the option meta; DROPPED why others
-did not come, as in status. The whole file is read for it.
+counts frames that were gone before the recorder read them. LATE is how old the frames
+of a mirror were when they came (average and worst), if it had the option meta.
+DROPPED says why other frames did not come, as in achbridge status. The whole file is
+read.
 
-Of a file that was cut short, because the recorder was killed or the disk was full,
-what is whole is shown.`,
+If the file was cut short, because the recorder was killed or the disk was full, its
+complete part is shown.`,
 		Example: "  achbridge info run.mcap\n  achbridge info run.mcap --json",
 		Args:    takes("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {

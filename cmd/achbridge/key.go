@@ -18,10 +18,10 @@ import (
 func keyCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Make or show the network key",
-		Long: `Every host that holds the same key is a member of the same network; a host
-without it can neither read nor write. (achbridge ca gives every host a key of its
-own instead.) The key is one small file, mode 0600:
+		Short: "Create, show or change the network key",
+		Long: `All hosts with the same key are members of one network. A host without the key can
+neither read nor write. (With achbridge ca every host has a key of its own instead.)
+The key is one small file, mode 0600:
 ` + config.SystemKey + ` for root, else $XDG_CONFIG_HOME/achbridge/key.
 
 Make it once, then copy the file to every host of the network:
@@ -29,16 +29,15 @@ Make it once, then copy the file to every host of the network:
   achbridge key new
   scp ~/.config/achbridge/key pc:.config/achbridge/key
 
-To change the key of hosts that go on working, in three steps; each is done on
-one host, and its file copied to all the others before the next one begins:
+Three steps change the key while the hosts go on working. Do each step on one host,
+and copy its key file to all others before the next step:
 
-  achbridge key add     a second key: both are good, this one is not yet used
-  achbridge key swap    the second key is used, the old one still good
-  achbridge key drop    the old key is good no more
+  achbridge key add     adds a second key: valid, but not used yet
+  achbridge key swap    the second key is used, the old one is still valid
+  achbridge key drop    the old key is no longer valid
 
-A running daemon takes the changed file within seconds. Links go on while both
-ends have a key in common; one that was made by a key which is dropped is made
-anew at once.`,
+A running daemon reads the changed file within seconds. Links go on while both ends
+have a key in common; a link that used a dropped key is made again at once.`,
 	}
 	cmd.AddCommand(keyNewCommand(a), keyShowCommand(a))
 	cmd.AddCommand(keyChangeCommands(a)...)
@@ -49,7 +48,7 @@ func keyNewCommand(a *app) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "new",
-		Short: "Make a network key; never overwrites one",
+		Short: "Create a network key; never overwrites one",
 		Args:  takes(),
 		RunE: func(*cobra.Command, []string) error {
 			path, err := a.KeyFile(path, a.KeyPath)
@@ -62,7 +61,7 @@ func keyNewCommand(a *app) *cobra.Command {
 			key := trust.NewKey()
 			if err := key.Write(path); errors.Is(err, fs.ErrExist) {
 				return ui.Failure(fmt.Errorf("key %s: exists already", path),
-					"use it as it is, or remove the file first: hosts with the old key are then strangers")
+					"keep using it, or remove the file first: then hosts with the old key are strangers")
 			} else if err != nil {
 				return ui.Failure(err, "choose another place: --key FILE")
 			}
@@ -89,11 +88,11 @@ func keyShowCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show which network the key belongs to",
-		Long: `Show the network id (public: hosts with the same id have the same key) and the
-path of the key. While the key is being changed there are two: the first is used,
-also names the other. With --secret print the key itself, as text that is the whole
-content of a key file, so that it can be carried to another host by copy and
-paste or through a pipe. Whoever reads it is a member:
+		Long: `Show the network id and the path of the key. The id is no secret: hosts with the same
+id have the same key. While the key is being changed there are two ids: network is
+the one that is used, also is the other. --secret prints the key itself, which is the
+whole content of a key file, so that it can be copied to another host by hand or
+through a pipe. Whoever reads it can become a member:
 
   achbridge key show --secret | ssh pc 'umask 077; cat > .config/achbridge/key'`,
 		Args: takes(),
@@ -146,10 +145,10 @@ func (a *app) openKey(given string) (key trust.Key, path string, err error) {
 // keyChangeCommands are the three steps of a change of keys.
 func keyChangeCommands(a *app) []*cobra.Command {
 	return []*cobra.Command{
-		a.keyChange("add", "Put a second key into the file: good, but not yet used", "one change of keys at a time: finish it with achbridge key swap and achbridge key drop",
+		a.keyChange("add", "Put a second key into the file: valid, but not used yet", "one change of keys at a time: finish it with achbridge key swap and achbridge key drop",
 			func(k trust.Key) (trust.Key, error) { return k.Add(trust.NewKey()) }),
-		a.keyChange("swap", "Use the second key of the file; the first one stays good", "begin with achbridge key add", trust.Key.Swap),
-		a.keyChange("drop", "Remove the second key from the file: whoever has that alone is a stranger", "there is nothing to remove", trust.Key.Drop),
+		a.keyChange("swap", "Use the second key of the file; the first one stays valid", "begin with achbridge key add", trust.Key.Swap),
+		a.keyChange("drop", "Remove the second key from the file: hosts that have only that key are strangers", "there is nothing to remove", trust.Key.Drop),
 	}
 }
 
@@ -159,7 +158,7 @@ func (a *app) keyChange(use, short, cure string, change func(trust.Key) (trust.K
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
-		Long:  short + ".\nSee achbridge key --help for the three steps of a change of keys.",
+		Long:  short + ".\nSee achbridge key --help for the three steps that change a key.",
 		Args:  takes(),
 		RunE: func(*cobra.Command, []string) error {
 			key, path, err := a.openKey(path)

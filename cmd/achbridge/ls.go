@@ -25,14 +25,14 @@ func lsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [HOST/PATTERN]",
 		Short: "List the channels of other hosts",
-		Long: `List the channels that other hosts of the network offer, and under which name
-they are mirrored here. HOST alone stands for HOST/*; quote patterns.
+		Long: `List the channels that other hosts of the network offer, and their names as
+mirrors here. HOST alone stands for HOST/*. Quote patterns.
 
-A running daemon is asked; it links to the hosts in question where that tells more
-than they announce. Without a daemon the network is searched for --timeout, which
-needs no key (whoever has one sees the hosts of that network only), and shows what
-is announced: of a host with many channels that is not all, and whether its rules
-let this host read them is not known.`,
+If a daemon runs here, it is asked. It links to a host that offers more channels than
+it can announce. Without a daemon, ls searches the network for the time of --timeout.
+That needs no key; with a key, only hosts of the key's network are shown. A search
+finds only what hosts announce: a host with many channels does not announce all, and
+none announces who may read them.`,
 		Example:           "  achbridge ls\n  achbridge ls krang\n  achbridge ls '*/imu' --json",
 		Args:              takes("[HOST/PATTERN]"),
 		ValidArgsFunction: a.remoteNames(&l.control),
@@ -44,7 +44,7 @@ let this host read them is not known.`,
 			return l.run(cmd.Context(), pattern)
 		},
 	}
-	cmd.Flags().DurationVar(&l.timeout, "timeout", l.timeout, "search for so long (`TIME`)")
+	cmd.Flags().DurationVar(&l.timeout, "timeout", l.timeout, "without a daemon: search for this `TIME`")
 	cmd.Flags().StringArrayVar(&l.interfaces, "interface", nil, "without a daemon: search on network `INTERFACE` (default all)")
 	cmd.Flags().StringArrayVar(&l.domains, "domain", nil, "without a daemon: search also the DNS zone of `DOMAIN`")
 	jsonFlag(cmd, &l.asJSON)

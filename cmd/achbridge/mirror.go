@@ -20,32 +20,32 @@ func mirrorCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mirror HOST/CHANNEL",
 		Short: "Mirror a channel of another host here",
-		Long: `Tell the running daemon to mirror a channel of another host: here it is then
-called HOST.CHANNEL, or as --as says. Patterns (quoted) mirror all that match,
-now and later. A host or channel that is not there yet is waited for.
+		Long: `Tell the running daemon to mirror a channel of another host. The mirror is called
+HOST.CHANNEL, or as --as says. A pattern (quoted) mirrors all channels that match,
+now and later. The host and the channel need not be there yet.
 
-The same call with other options changes a mirror while it runs, without a gap.
-It replaces the wish as a whole: options not given go back to their defaults.
-Where several wishes match a channel, one that names it exactly counts, else the
-first pattern.
+The same command with other options changes a mirror while it runs, without a gap.
+Options that are not given go back to their defaults. If several wishes match a
+channel, the one that names it exactly applies, else the first pattern.
 
-A frame past its --budget is dropped, unless it is the newest that the channel
-has: that one comes late, behind everything else, so that a mirror always gets the
-last word. With --class command it does not come. --late deliver delivers all.
---max-rate takes the newest frame each time. --mode every sends all frames in
-order, as far back as the ring reaches, for logs and events; it goes neither with
---max-rate nor with --class command. --compress auto does it where it pays.
+A frame older than its --budget is dropped. The newest frame of the channel is an
+exception: it is delivered late, after everything else, so that the mirror always
+ends up with the last frame. With --class command late frames are never delivered,
+with --late deliver all are. --max-rate takes the newest frame each time. --mode every
+sends all frames in order, as far back as the ring reaches, for logs and events; it
+cannot be combined with --max-rate or --class command. --compress auto compresses
+where that saves time.
 
-A mirror that gets no frame for its --deadline is stale: status shows it, and the
-log. A command channel can then have a safe frame, once: --on-stale put:FILE, which
-is read now. It is this daemon that puts it, also when it ends in good order. When
-it is killed nothing is put: the robot's own watchdog stays mandatory.
+A mirror that gets no frame for its --deadline is stale; status and the log say so.
+A stale command channel can get one safe frame: --on-stale put:FILE. The file is read
+now. The daemon of this host puts the frame, also when it is ended by a signal. When
+it is killed, nothing is put: the robot still needs its own watchdog.
 
-With --meta a channel NAME.meta beside the mirror tells programs how old it is and
-what feeds it, also when nothing arrives any more; docs/qos.md says how to read it.
+With --meta a channel NAME.meta beside the mirror tells programs how old the mirror
+is and what feeds it, also when no more frames come. docs/qos.md says how to read it.
 
-The wish lasts as long as the daemon runs; to keep it, start the daemon with
-achbridge run --mirror, or put it into its configuration file.`,
+The daemon forgets the wish when it ends. To keep it, start the daemon with
+achbridge run --mirror, or write it into the configuration file.`,
 		Example: `  achbridge mirror krang/imu
   achbridge mirror 'krang/*'
   achbridge mirror krang/imu --as imu --budget 20ms --priority 7
@@ -136,9 +136,9 @@ func unmirrorCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unmirror HOST/CHANNEL",
 		Short: "Stop mirroring a channel",
-		Long: `Tell the running daemon to stop a mirror, named as it was asked for (a pattern
-with the same pattern). The mirror's channel stays, with its last frames, unless
---rm removes it.`,
+		Long: `Tell the running daemon to stop a mirror. Name it as it was asked for: a pattern by
+the same pattern. The mirror's channel stays, with its last frames, unless --rm
+removes it.`,
 		Args: takes("HOST/CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			wish, err := rule.ParseMirror(args[0], config.ReadFile)

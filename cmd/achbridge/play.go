@@ -20,14 +20,14 @@ func playCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "play FILE [PATTERN...]",
 		Short: "Put the frames of a recording back into channels",
-		Long: `Put the frames of a recording into Ach channels of this host, timed as they were
-captured; where the file does not know when that was, as they were read. With
---as-recorded all are put when they were read, that is as late as they came over the
-network. --rate 2 takes half of the time.
+		Long: `Put the frames of a recording into Ach channels of this host, at the intervals at
+which they were captured, or read if the file does not know when they were captured.
+--as-recorded always uses the times when frames were read, which includes the delay
+of the network. --rate 2 plays twice as fast.
 
-PATTERNs choose among the channels of the file. A channel that is not there is made
-with the geometry and the permissions that it had, and stays. A mirror of this host is
-not written into; --remap puts the frames under another name.`,
+PATTERNs choose channels of the file. A channel that does not exist is created with
+the recorded geometry and permissions, and stays. play does not write into a mirror;
+--remap puts the frames under another name.`,
 		Example: `  achbridge play run.mcap
   achbridge play run.mcap --as-recorded 'krang.*'
   achbridge play run.mcap krang.imu --remap krang.imu=imu --rate 0.5`,
@@ -47,7 +47,7 @@ not written into; --remap puts the frames under another name.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().Float64Var(&play.Rate, "rate", play.Rate, "so many times as fast (`FACTOR`)")
+	cmd.Flags().Float64Var(&play.Rate, "rate", play.Rate, "play `FACTOR` times as fast")
 	cmd.Flags().BoolVar(&play.AsRecorded, "as-recorded", false, "put frames when they were read, not when they were captured")
 	cmd.Flags().StringArrayVar(&remap, "remap", nil, "put the frames of channel A into B (`A=B`)")
 	return cmd

@@ -14,19 +14,18 @@ func pushCommand(a *app) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "push CHANNEL HOST[/NAME]",
-		Short: "Have another host mirror a channel of ours",
-		Long: `Tell the running daemon to offer a channel of this host to another one, which
-mirrors it under the same name or NAME. The other host refuses unless it was
-started with --accept and a pattern that matches the name. A host that is not
-there yet is waited for.
+		Short: "Have another host mirror a channel of this host",
+		Long: `Tell the running daemon to offer a channel of this host to another host, which
+mirrors it under the same name or as NAME. The other host refuses, unless its accept
+rules (run --accept) allow that name. The other host need not be there yet.
 
-The options are those of achbridge mirror. The rule by which the other host accepts
-the channel goes before them; --max-rate and --priority bound it all the same.
-The same call with other options changes a push while it runs, without a gap; what
-is not given goes back to its default.
+The options are those of achbridge mirror. The accept rule of the other host
+overrides them, but it does not get more than --max-rate and --priority.
+The same command with other options changes a push while it runs, without a gap.
+Options that are not given go back to their defaults.
 
-The wish lasts as long as the daemon runs; to keep it, start the daemon with
-achbridge run --push, or put it into its configuration file.`,
+The daemon forgets the wish when it ends. To keep it, start the daemon with
+achbridge run --push, or write it into the configuration file.`,
 		Example:           "  achbridge push goal krang\n  achbridge push goal krang/planner.goal\n  achbridge push camera krang --max-rate 5 --compress zstd",
 		Args:              takes("CHANNEL", "HOST[/NAME]"),
 		ValidArgsFunction: a.channelNames,

@@ -27,25 +27,25 @@ func recordCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record [PATTERN...]",
 		Short: "Record channels of this host into a file",
-		Long: `Record the frames of this host's channels, mirrors among them, into an MCAP file,
-until Ctrl-C. PATTERNs (quoted) name the channels, as in the shell; without one all
-are recorded. Channels that appear later are too. A channel of another host has to be
-mirrored here first. What the daemon keeps beside them, NAME.meta and the peek-… that
-hz, bw and echo look at, is only recorded by its exact name.
+		Long: `Record the frames of this host's channels and mirrors into an MCAP file, until
+Ctrl-C. PATTERNs (quoted, as in the shell) choose channels; without them all are
+recorded, also those that appear later. Mirror a channel of another host here first.
+Helper channels of the daemon (NAME.meta, and the peek-… of hz, bw and echo) are
+recorded only if named exactly.
 
-It reads as any reader of Ach, and nobody waits for it: frames that came and went
-before they could be read, because the disk is slow, are counted as missed. They
-stand in the file under achbridge/drops, and so does what the ledger of a running
-daemon says did not get into the recorded mirrors.
+record is a reader like any other: nobody waits for it. If the disk is slow, frames
+can be gone before they are read; these are counted as missed. The file lists them
+under achbridge/drops, with the frames that did not get into the recorded mirrors
+according to a running daemon.
 
-Of each frame the file has the time when it was read, and for mirrors with the option
-meta (achbridge mirror --meta) also when it was captured at its origin.
+The file has the time when each frame was read. For mirrors with the option meta
+(achbridge mirror --meta) it also has the time when the origin captured the frame.
 
-With --max-size or --max-time the recording goes into several files, run-0001.mcap and
-so on for run.mcap, each complete in itself. Every second what came is handed to the
-system: when the recorder is killed, the file ends with what was handed over.
+--max-size and --max-time split the recording into files, run-0001.mcap and so on for
+run.mcap, each complete in itself. New frames are handed to the system every second:
+if the recorder is killed, only about the last second is missing.
 
-The files open in Foxglove and with the mcap tools; a frame is there as its bytes.`,
+Foxglove and the mcap tools open the files; they see the bytes of a frame.`,
 		Example: `  achbridge record -o run.mcap
   achbridge record imu 'krang.*' -o run.mcap --max-size 64MiB
   achbridge info run.mcap

@@ -15,14 +15,13 @@ func reloadCommand(a *app) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "Have the daemon read its configuration again",
-		Long: `Have the running daemon read its configuration again, with the environment and
-flags that it was started with; SIGHUP does the same. All of it is taken or
-nothing: a file with a mistake changes nothing and the mistakes are shown.
+		Short: "Make the daemon read its configuration again",
+		Long: `Tell the running daemon to read its configuration again, with the environment and
+flags that it was started with. SIGHUP does the same. If the file has a mistake,
+nothing changes and all mistakes are shown.
 
-What is sent and received goes on: channels whose rules did not change do not
-miss a frame. Mirrors and pushes that achbridge mirror and push have asked for
-stay. Keys that only a restart can change are named.`,
+Channels whose rules did not change do not miss a frame. What achbridge mirror and
+achbridge push have asked for stays. Keys that need a restart are named.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var r api.ReloadReply

@@ -20,17 +20,17 @@ func runCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the daemon of this host",
-		Long: `Run the daemon of this host in the foreground: it lets the members of its network
-read the channels of this host and keeps the mirrors that were asked for. It never
-ends because a peer or a channel is missing. SIGTERM or Ctrl-C end it in less than
-two seconds, with a goodbye to its peers. Logs go to stderr, which may stand still or
-be gone: lines that nobody reads are left out and counted, and hold up nothing but
-the end, by a second.
+		Long: `Run the daemon of this host in the foreground. It lets the members of its network
+read the channels of this host, and keeps the mirrors that were asked for. A missing
+peer or channel does not end it. SIGTERM or Ctrl-C ends it in less than two seconds,
+and it says goodbye to its peers.
+Logs go to stderr. If nobody reads them, lines are left out and counted; the daemon
+waits for the reader only when it ends, and then for one second at most.
 
-Patterns are as in the shell (quote them): * any text, ? one character, [ab].
-Lists are flags given several times. A flag goes before the environment, that
-before the configuration file, that before the default; a list is taken from one
-of them as a whole. The variables: ` + ui.Wrap(config.Variables(), 34, 79) + `.
+Patterns are as in the shell: * any text, ? one character, [ab]. Quote them.
+Give a flag several times to make a list. A flag overrides the environment, which
+overrides the configuration file, which overrides the default. Lists are not merged.
+The variables are ` + ui.Wrap(config.Variables(), 18, 79) + `.
 The file is YAML:
 
   name: planner
@@ -39,34 +39,35 @@ The file is YAML:
     - krang/*
   accept: [goal]
 
-Its keys mean what the flags mean: ` + ui.Wrap(config.Keys(), 45, 79) + `.
+Its keys mean what the flags mean: ` + ui.Wrap(config.Keys(), 35, 79) + `.
 
-A domain's zone lists hosts as DNS-SD has it, with or without the TXT record that
-achbridge announces:
+The zone of a --domain lists hosts as in DNS-SD. The TXT record that achbridge
+announces is not necessary:
 
   _achbridge._udp.robots.example.com.        PTR  krang._achbridge._udp.robots.example.com.
   krang._achbridge._udp.robots.example.com.  SRV  0 0 8076 krang.example.com.
 
---transport says on what the node listens, and what it dials: with auto both, QUIC
-on the port of --listen and SCTP on the next. A link then runs over QUIC, or over
-SCTP where QUIC has no answer within 250 ms, until it ends or falls silent. Take
-sctp for a peer where links lose packets and frames are large. Behind a peer, as in
-'krang,transport=sctp', it holds for the links with that peer alone, however it is
-found and whichever end dials. So it is with transport in a rule of mirror or push,
-for the hosts that the rule names. PORT is that of the peer's --listen.
+--transport says which protocols the node listens on and dials. With auto these are
+both: QUIC on the port of --listen, SCTP on the next port. A link then runs over
+QUIC, or over SCTP if QUIC does not answer within 250 ms, until it ends or falls
+silent. sctp is better where links lose packets and frames are large. With
+--peer krang,transport=sctp only the links with krang use SCTP, whichever end dials.
+The option transport in a rule of mirror or push does the same for the hosts that
+the rule names. The PORT of a --peer is the one in that peer's --listen.
 
-export, accept, mirror and push hold rules: a PATTERN (in mirror HOST/PATTERN, in
-push "CHANNEL HOST[/NAME]") with options behind commas, or a mapping of match, or
-deny, and options. Rules that deny come first; then the first that matches a
-channel counts. The options of a mirror are as, file_mode, and what achbridge
-mirror --help tells of; those of a push are in achbridge push --help, and what the
-rule that accepts it says goes before them. hosts says who may read (export) or
-write (accept).
-achbridge check looks a configuration through, achbridge explain HOST/CHANNEL
-names the rule that applies. SIGHUP, and achbridge reload, read it again.
+export, accept, mirror and push are lists of rules. A rule is a PATTERN (for mirror
+HOST/PATTERN, for push "CHANNEL HOST[/NAME]") followed by ,KEY=VALUE options; in the
+file it may also be a mapping with match or deny, and the options. Rules with deny
+are looked at first, then the first rule that matches the channel applies. Options of
+mirror are as, file_mode, transport and those in achbridge mirror --help; options of
+push are in achbridge push --help, and the rule that accepts the push overrides them.
+hosts says who may read (export) or write (accept).
+achbridge check looks for mistakes in a configuration. achbridge explain HOST/CHANNEL
+says which rule applies. SIGHUP or achbridge reload makes the daemon read it again.
 
-Files, for root and else for everybody, the user's before the system's; --config
-or ACHBRIDGE_CONFIG names another configuration:
+Root uses the files of the first column, other users those of the second; without a
+configuration or key of their own they use root's, as far as they may read it.
+--config or ACHBRIDGE_CONFIG names another configuration:
   config   ` + config.SystemConfig + `   $XDG_CONFIG_HOME/achbridge/achbridge.yaml
   key      ` + config.SystemKey + `              $XDG_CONFIG_HOME/achbridge/key
   control  ` + config.SystemControl + `     $XDG_RUNTIME_DIR/achbridge/control.sock

@@ -24,18 +24,18 @@ func statusCommand(a *app) *cobra.Command {
 		Use:   "status",
 		Short: "Show what the daemon does",
 		Long: `Show what the running daemon does: its peers, its mirrors, what it sends to others.
-AGE is how old the newest frame of a mirror is now; MEAN is that over the last ten
-seconds, and for 99 % of that time it was at most P99. NOTE says which are over
-their budget: USED as in achbridge top is above 100 %. --watch shows it all again
-every second until Ctrl-C. QOS is what is served otherwise than by
-default, DROPPED why frames did not get into it: superseded by a newer one,
-rate_limited, expired before they could leave, lost, late at their arrival,
-refused, overflow (gone from the ring in mode every). --json prints everything;
-with --watch, one document a line.
+AGE is the age of a mirror's newest frame now. MEAN is the average age over the last
+ten seconds; for 99 % of that time the age was at most P99. NOTE says which mirrors
+are over their budget (USED in achbridge top is above 100 %). QOS are the options
+that differ from the defaults. DROPPED says why frames did not get into the mirror:
+superseded by a newer one, rate_limited, expired before they could leave, lost, late
+when they arrived, refused, overflow (gone from the ring in mode every). --watch
+shows it again every second until Ctrl-C. --json prints everything; with --watch, one
+document a line.
 
-It fails when no daemon answers. With --check, for health checks and scripts, it
-also fails (1) unless every mirror is live and every push accepted, and says which
-is not. A pattern that nothing matches yet is no failure.`,
+The exit code is 1 when no daemon answers. With --check, for health checks and
+scripts, it is also 1 unless every mirror is live and every push accepted, and the
+output says which is not. A pattern that matches no channel yet is no failure.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if watch && check {

@@ -24,17 +24,17 @@ func whyCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why CHANNEL",
 		Short: "Say what keeps a channel from being fresh",
-		Long: `Watch a channel for a while and name what keeps it from being fresh, with the
-figures that tell, and what to do about it. CHANNEL is HOST/CHANNEL or the name of a
-mirror; or, where it comes from, a channel of this host.
+		Long: `Watch a channel for a while and say what keeps it from being fresh, with the
+measured evidence and a cure. CHANNEL is HOST/CHANNEL or the name of a mirror; on the
+host that it comes from, the name of the channel.
 
 The verdict is one of: well, publisher_stopped, publisher_slow, no_channel, rule,
 export_rule, accept_rule, file_mode, key, revoked, certificate, peer_missing,
 peer_silent, multicast_blocked, link_rate, loss, budget, clock, host_busy, shm_full,
-receiver_slow, foreign_writer, corrupt, bad_frame, frame_size, limit, loop, other;
---json has it as "cause".
+receiver_slow, foreign_writer, corrupt, bad_frame, frame_size, limit, loop, other.
+In --json it is called cause.
 
-It exits with 0 when all is well, else with 1.`,
+The exit code is 0 when all is well, else 1.`,
 		Example: "  achbridge why krang/imu\n  achbridge why imu                       # on krang",
 		Args:    takes("CHANNEL"),
 		PreRunE: func(*cobra.Command, []string) error {
