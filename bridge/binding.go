@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -31,41 +30,6 @@ type binding struct {
 	teller ledger.Teller
 	// parting: nobody wants it any more, and it stays until its safe frame is put
 	parting bool
-}
-
-// bindMirrors gives every channel that a peer offers and somebody wants a
-// mirror and a subscription, and ends those that nothing justifies any more.
-func (n *Node) bindMirrors() {
-	n.dropUnwanted(Keep)
-	mirrored := n.mirrored()
-	for _, l := range n.links {
-		n.seek(l)
-		named := n.named(l)
-		for _, c := range n.inTurn(l) {
-			if l.full && !named[c.Name] && !mirrored[[2]string{l.host, c.Name}] {
-				continue
-			}
-			w, ok := n.wishFor(l.host, c.Name)
-			exact := w.Host == l.host && w.Channel == c.Name
-			if !ok || c.Closed && !exact && !mirrored[[2]string{l.host, c.Name}] {
-				continue // a pattern is for what there is to have; who names it is told why not
-			}
-			n.bind(l, c, w)
-		}
-	}
-	for _, l := range n.links {
-		n.endGone(l)
-	}
-}
-
-// endGone ends the subscriptions to what the peer of l does not offer any more.
-func (n *Node) endGone(l *link) {
-	for id, m := range l.subs {
-		if _, ok := l.catalog[m.Channel]; !ok {
-			n.unsubscribe(l, id)
-			m.unbind(status.CauseNoChannel, fmt.Sprintf("%s does not offer %s now", m.Host, m.Channel))
-		}
-	}
 }
 
 // bind subscribes the mirror that w wishes for to channel c of l's peer, unless it

@@ -253,44 +253,6 @@ func (n *Node) now() time.Duration { return time.Since(n.start) }
 // wallTime is the time of day, which may be set. It is for people; nothing is counted by it.
 func wallTime() time.Time { return time.Now() }
 
-// watch follows the channel directory.
-func (n *Node) watch(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := n.cfg.Source.Changes(ctx, func(e localach.Event) {
-			if wait := restAfter(n.changeLocal(e.Name)); wait > 0 {
-				pause(ctx, wait)
-			}
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		n.log.Error("watching channels failed, trying again", "dir", string(n.cfg.Dir), "err", err)
-		pause(ctx, time.Second)
-	}
-}
-
-// slowChange is how long a look at a channel may take without a rest after it.
-const slowChange = 5 * time.Millisecond
-
-// restAfter is the pause of who follows the channel directory after a change that took
-// a while: a giant channel that is replaced all the time must not keep the node busy.
-func restAfter(took time.Duration) time.Duration {
-	if took < slowChange {
-		return 0
-	}
-	return rest(took)
-}
-
-// changeLocal has the node look at a channel, and returns how long that took it.
-func (n *Node) changeLocal(name string) (took time.Duration) {
-	n.call(func() {
-		began := n.now()
-		n.localChanged(name)
-		took = n.now() - began
-	})
-	return took
-}
-
 // accept takes the links that peers open.
 func (n *Node) accept(ctx context.Context) {
 	for {

@@ -2,10 +2,16 @@ package bridge
 
 import (
 	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"time"
 
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
@@ -257,4 +263,71 @@ func addrStrings(addrs []transport.Addrs) []string {
 		list = append(list, a.String())
 	}
 	return list
+}
+
+// Age watches the age of mirror name for a window, and waits that long. An error is
+// fs.ErrNotExist when there is no such mirror, or ctx's.
+func (n *Node) Age(ctx context.Context, name string, window time.Duration) (status.AgeReport, error) {
+	var m *binding
+	n.call(func() { m = n.mirrors[name] })
+	if m == nil {
+		return status.AgeReport{}, fmt.Errorf("mirror %s: %w", name, fs.ErrNotExist)
+	}
+	watch := m.WatchAge(n.now())
+	pause(ctx, window)
+	var at mirror.Reading
+	n.call(func() { at = m.reading(n.now()) })
+	return m.EndWatch(watch, n.now(), at), ctx.Err()
+}
+
+// Lately tells of all mirrors, in no order, what their ages were since it was called
+// last: it is for one caller, who draws them over time. It takes a µs for each.
+func (n *Node) Lately() []status.AgeLately {
+	var list []status.AgeLately
+	n.call(func() {
+		for _, m := range n.mirrors {
+			list = append(list, m.Lately(n.now(), m.reading(n.now())))
+		}
+	})
+	return list
+}
+
+// clockAt reads the peer's clock.
+func (l *link) clockAt(now time.Duration) mirror.Reading {
+	r := mirror.Reading{Now: now}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.Offset, r.Uncertainty, r.Known = l.clock.Offset(now)
+	r.Suspended = l.clock.KnownAt()
+	return r
+}
+
+func (l *link) readClock() mirror.Reading { return l.clockAt(l.n.now()) }
+
+// Events returns what happened after event number after, 0 being before the first.
+// It waits for news until ctx ends, then the list is empty; an error is that the
+// node has ended. The newest 512 are kept: who asks too late is told how many it
+// missed.
+func (n *Node) Events(ctx context.Context, after uint64) (status.EventList, error) {
+	for {
+		list, missed, more := n.events.Since(after)
+		l := status.EventList{Run: fmt.Sprintf("%016x", n.run), Missed: missed, Events: list}
+		if len(list) > 0 {
+			return l, nil
+		}
+		l.Events = []status.Event{}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return l, nil
+		case <-n.ended:
+			return l, fmt.Errorf("events: the daemon has ended: %w", net.ErrClosed)
+		}
+	}
+}
+
+// Tell logs a message and keeps e among the events of the node, whose Seq and Time
+// it sets. args are further attributes of the log line.
+func (n *Node) Tell(level slog.Level, message string, e status.Event, args ...any) {
+	n.events.Tell(level, message, e, args...)
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/klauspost/compress/s2"
-
 	"achbridge/bridge/lock"
 	"achbridge/localach"
 	"achbridge/wire"
@@ -261,95 +259,4 @@ func (s *snapshots) keepPacked(buf []byte) {
 		return
 	}
 	s.spare = append(s.spare, buf)
-}
-
-// packed returns the frame as codec makes it, when it is ready; it is valid until
-// the snapshot is released. The first who asks has it made, once for all, in a
-// goroutine: spawn(f) has to call f, in whatever goroutine, but not to wait for it.
-// Who got ready false may ask again when its done is called, on that goroutine.
-// done has to be quick, as a wake-up is, and is called also when its user has
-// released the snapshot meanwhile: that needs no other care.
-func (s *snapshot) packed(codec wire.Codec, spawn func(func()), done func()) (f form, ready bool) {
-	i := slices.Index(codecs[:], codec)
-	if i < 0 {
-		return form{}, true // as it is
-	}
-	s.of.mu.Lock()
-	p := &s.packs[i]
-	if p.ready {
-		defer s.of.mu.Unlock()
-		return p.form, true
-	}
-	p.waiting = append(p.waiting, done)
-	first := !p.begun
-	if first {
-		p.begun = true
-		s.users++ // until it is made
-		if p.work == nil {
-			p.work = func() { s.makePacked(i) }
-		}
-	}
-	s.of.mu.Unlock()
-	if first {
-		spawn(p.work)
-	}
-	return form{}, false
-}
-
-// ready reports whether packed has the frame as codec makes it.
-func (s *snapshot) ready(codec wire.Codec) bool {
-	i := slices.Index(codecs[:], codec)
-	s.of.mu.Lock()
-	defer s.of.mu.Unlock()
-	return i < 0 || s.packs[i].ready
-}
-
-// makePacked makes the form of codec number i and tells who waits for it.
-func (s *snapshot) makePacked(i int) {
-	of, p := s.of, &s.packs[i]
-	leave := of.huge.enter(len(s.data))
-	begin := of.now()
-	buf, worth := of.compress(codecs[i], s.data)
-	took := of.now() - begin
-	leave()
-
-	of.mu.Lock()
-	p.ready, p.took = true, took
-	if worth {
-		p.data = buf
-	} else {
-		of.keepPacked(buf)
-	}
-	of.mu.Unlock()
-	for _, done := range p.waiting { // nobody joins any more
-		done()
-	}
-	clear(p.waiting) // no link is held by what it asked for
-	s.release()
-}
-
-// compress makes frame smaller as compressor.compress does, in memory that is to be
-// kept. Where there is none left the frame stays as it is.
-func (s *snapshots) compress(codec wire.Codec, frame []byte) (packed []byte, worth bool) {
-	buf := s.packMemory()
-	had := cap(buf)
-	need := max(0, s2.MaxEncodedLen(len(frame))-had)
-	if s.stock.take(need) != nil {
-		return buf, false
-	}
-	packed, worth = s.with.compress(codec, buf, frame)
-	s.stock.give(had + need - cap(packed))
-	return packed, worth
-}
-
-func (s *snapshots) packMemory() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.spare)
-	if n == 0 {
-		return nil
-	}
-	buf := s.spare[n-1]
-	s.spare = s.spare[:n-1]
-	return buf
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/wire"
 )
 
 // wishes are those that were asked for and those of the configuration.
@@ -147,4 +149,89 @@ func (n *Node) unmirror(m rule.Mirror, fate Fate) error {
 		}
 	}
 	return fmt.Errorf("unmirror %s/%s: %w: it is not mirrored; `achbridge status` lists the mirrors", m.Host, m.Channel, fs.ErrNotExist)
+}
+
+// writerOf returns the host that writes the mirror called name, or will as soon as it
+// offers the channel, unless it is host with channel; "" when there is none.
+func (n *Node) writerOf(name, host, channel string) string {
+	if m := n.mirrors[name]; m != nil && (m.Host != host || m.Channel != channel) {
+		return m.Host
+	}
+	for _, w := range slices.Concat(n.wishes(), n.pushed()) {
+		exact := !rule.IsPattern(w.Host) && !rule.IsPattern(w.Channel)
+		if exact && w.Name(w.Host, w.Channel) == name && (w.Host != host || w.Channel != channel) {
+			return w.Host
+		}
+	}
+	return ""
+}
+
+// depose takes a command channel from a writer that is lost though its link is still
+// there: the link is silent, and nothing came within the deadline. A safe frame that
+// is owed goes before. It reports whether another may write now.
+func (n *Node) depose(name, by string) bool {
+	m := n.mirrors[name]
+	if m == nil || m.link == nil || !m.link.silent || !m.Lost() {
+		return false
+	}
+	l := m.link
+	i := slices.IndexFunc(l.pushed, func(p pushed) bool { return p.As == name })
+	if i < 0 {
+		return false // it was wished for here
+	}
+	offer := l.pushed[i].offer.ID
+	l.pushed = slices.Delete(l.pushed, i, i+1)
+	n.log.Warn("writer of a command channel replaced: it is silent past its deadline", "channel", name, "peer", m.Host, "by", by)
+	l.send(wire.Refused{ID: offer, Re: wire.TypeOffer, Code: wire.CodeConflict,
+		Text: wire.Text(fmt.Sprintf("%s is written by %s since %s was silent past its deadline", name, by, m.Host))})
+	n.dropUnwanted(Keep)
+	return n.mirrors[name] == nil
+}
+
+// part keeps a mirror that nobody wants any more until the safe frame that it owes
+// has been put: its writer is lost, and may be back before the deadline.
+func (n *Node) part(m *binding) bool {
+	if m.parting = m.Owes(); !m.parting {
+		return false
+	}
+	if m.link != nil {
+		n.unsubscribe(m.link, m.subID)
+		m.unbind(status.CauseRule, "its writer is gone; the safe frame follows at the deadline")
+	}
+	return true
+}
+
+// bindMirrors gives every channel that a peer offers and somebody wants a
+// mirror and a subscription, and ends those that nothing justifies any more.
+func (n *Node) bindMirrors() {
+	n.dropUnwanted(Keep)
+	mirrored := n.mirrored()
+	for _, l := range n.links {
+		n.seek(l)
+		named := n.named(l)
+		for _, c := range n.inTurn(l) {
+			if l.full && !named[c.Name] && !mirrored[[2]string{l.host, c.Name}] {
+				continue
+			}
+			w, ok := n.wishFor(l.host, c.Name)
+			exact := w.Host == l.host && w.Channel == c.Name
+			if !ok || c.Closed && !exact && !mirrored[[2]string{l.host, c.Name}] {
+				continue // a pattern is for what there is to have; who names it is told why not
+			}
+			n.bind(l, c, w)
+		}
+	}
+	for _, l := range n.links {
+		n.endGone(l)
+	}
+}
+
+// endGone ends the subscriptions to what the peer of l does not offer any more.
+func (n *Node) endGone(l *link) {
+	for id, m := range l.subs {
+		if _, ok := l.catalog[m.Channel]; !ok {
+			n.unsubscribe(l, id)
+			m.unbind(status.CauseNoChannel, fmt.Sprintf("%s does not offer %s now", m.Host, m.Channel))
+		}
+	}
 }

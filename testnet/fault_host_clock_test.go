@@ -62,17 +62,17 @@ var forPeople = regexp.MustCompile(`\.(UTC|Local)\(\)\.Format\(`)
 // harmless are the lines that decide nothing by it, by their file and a part of
 // the line.
 var harmless = [][2]string{
-	{"", "Deadline(time.Unix(1, 0))"},            // a deadline that is past, whatever the time
-	{"trust/shared_anchor.go", "NotBefore"},      // of certificates, which are good
-	{"trust/shared_anchor.go", "NotAfter"},       // for all times
-	{"trust/host_anchor.go", "now.UTC()"},        // where dates count, as the operator has wished,
-	{"trust/host_anchor.go", "Round(0)"},         // and those of our own are looked at by the peer's clock
-	{"achbridge/ca_dir.go", "time.RFC3339"},      // the same
-	{"achbridge/man.go", "time.Parse"},           // of the day that manual pages bear
-	{"bridge/wall_clock.go", "now.Sub(n.start)"}, // which tells that it was stepped, and no more
-	{"recording/reader.go", "time.Unix(0, "},     // when a frame was recorded,
-	{"recording/recorder.go", "r.begun"},         // by the wall clock of the beginning, and the monotonic one from then on
-	{"transport/sctp_packet.go", "cookieLife"},   // a clock that is stepped in the middle of a handshake costs that handshake
+	{"", "Deadline(time.Unix(1, 0))"},          // a deadline that is past, whatever the time
+	{"trust/shared_anchor.go", "NotBefore"},    // of certificates, which are good
+	{"trust/shared_anchor.go", "NotAfter"},     // for all times
+	{"trust/host_anchor.go", "now.UTC()"},      // where dates count, as the operator has wished,
+	{"trust/host_anchor.go", "Round(0)"},       // and those of our own are looked at by the peer's clock
+	{"achbridge/ca_dir.go", "time.RFC3339"},    // the same
+	{"achbridge/man.go", "time.Parse"},         // of the day that manual pages bear
+	{"bridge/clocks.go", "now.Sub(n.start)"},   // which tells that it was stepped, and no more
+	{"recording/reader.go", "time.Unix(0, "},   // when a frame was recorded,
+	{"recording/recorder.go", "r.begun"},       // by the wall clock of the beginning, and the monotonic one from then on
+	{"transport/sctp_packet.go", "cookieLife"}, // a clock that is stepped in the middle of a handshake costs that handshake
 }
 
 func TestNothingIsDecidedByTheWallClock(t *testing.T) {
