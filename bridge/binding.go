@@ -237,14 +237,14 @@ func (n *Node) unsubscribe(l *link, id uint32) {
 }
 
 // dropUnwanted ends the mirrors that no wish covers.
-func (n *Node) dropUnwanted(fate Fate) error {
+func (n *Node) dropUnwanted(policy FilePolicy) error {
 	var errs []error
 	for name, m := range n.mirrors {
 		if n.stillWanted(m) {
 			m.parting = false
 			continue
 		}
-		if fate == Keep && n.part(m) {
+		if policy == Keep && n.part(m) {
 			continue
 		}
 		if m.link != nil {
@@ -252,7 +252,7 @@ func (n *Node) dropUnwanted(fate Fate) error {
 		}
 		if m.Temporary {
 			_ = m.Remove() // nobody is to wait for an answer
-		} else if fate == Remove {
+		} else if policy == Remove {
 			errs = append(errs, m.Remove())
 		}
 		later := func() {

@@ -113,34 +113,34 @@ func (n *Node) Mirror(m rule.Mirror) error {
 	})
 }
 
-// Fate says what becomes of a mirror's file.
-type Fate int
+// FilePolicy says what becomes of a mirror's file.
+type FilePolicy int
 
 // What Unmirror does with the mirrors' files.
 const (
-	Keep Fate = iota
+	Keep FilePolicy = iota
 	Remove
 )
 
 // Unmirror takes a wish back. Its mirrors stop; their files stay, or go when
-// fate is Remove.
-func (n *Node) Unmirror(m rule.Mirror, fate Fate) error {
-	return n.change(func() error { return n.unmirror(m, fate) })
+// policy is Remove.
+func (n *Node) Unmirror(m rule.Mirror, policy FilePolicy) error {
+	return n.change(func() error { return n.unmirror(m, policy) })
 }
 
-func (n *Node) unmirror(m rule.Mirror, fate Fate) error {
+func (n *Node) unmirror(m rule.Mirror, policy FilePolicy) error {
 	n.changed = true // a wish that stood behind this one may come into its own, whatever becomes of files
 	is := func(w rule.Mirror) bool { return !w.Deny && w.Host == m.Host && w.Channel == m.Channel }
 	if before := len(n.wishes()); before > 0 {
 		n.asked, n.cfg.Mirrors = without(n.asked, is), without(n.cfg.Mirrors, is)
 		if len(n.wishes()) < before {
-			return n.dropUnwanted(fate)
+			return n.dropUnwanted(policy)
 		}
 	}
 	for _, l := range n.links {
 		if i := slices.IndexFunc(l.pushed, func(p pushed) bool { return is(p.Mirror) }); i >= 0 {
 			l.pushed = slices.Delete(l.pushed, i, i+1)
-			return n.dropUnwanted(fate)
+			return n.dropUnwanted(policy)
 		}
 	}
 	for _, w := range n.wishes() {
