@@ -31,8 +31,8 @@ func (n *Node) Status() status.Report {
 	return s
 }
 
-// Glance is Status but for what the ages were over time, which is most of its work.
-func (n *Node) Glance() status.Report {
+// StatusNow is Status but for what the ages were over time, which is most of its work.
+func (n *Node) StatusNow() status.Report {
 	var s status.Report
 	n.call(func() { s = n.status() })
 	return s

@@ -24,7 +24,7 @@ func (c *control) age(ctx context.Context, query url.Values) (r status.AgeReport
 	if err != nil {
 		return r, badRequest{err}
 	}
-	for _, m := range c.node.Glance().Mirrors {
+	for _, m := range c.node.StatusNow().Mirrors {
 		if of != m.Name && strings.TrimPrefix(of, "ach://") != m.Host+"/"+m.Channel {
 			continue
 		}

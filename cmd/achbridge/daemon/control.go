@@ -185,7 +185,7 @@ func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, e
 	api.Until(ctx, settle, func() bool {
 		made = []status.Mirror{}
 		waiting := false
-		for _, s := range c.node.Glance().Mirrors {
+		for _, s := range c.node.StatusNow().Mirrors {
 			if (rule.Address{Host: m.Host, Channel: m.Channel}).Matches(s.Host, s.Channel) {
 				made = append(made, s)
 				waiting = waiting || s.State == status.MirrorWaiting
@@ -214,7 +214,7 @@ func (c *control) push(ctx context.Context, p rule.Push) (status.Push, error) {
 	if err := c.node.Push(ctx, p); err != nil {
 		return status.Push{}, err
 	}
-	for _, s := range c.node.Glance().Pushes {
+	for _, s := range c.node.StatusNow().Pushes {
 		if s.Same(p) {
 			return s, nil
 		}

@@ -68,7 +68,7 @@ func httpRoutes(node *bridge.Node, about func() api.DaemonInfo, o *overview, f *
 		}
 		health(w, err)
 	})
-	mux.Handle("GET /readyz", ready(&overview{look: func() api.StatusReply { return api.StatusReply{Report: node.Glance()} }, good: readyGood}))
+	mux.Handle("GET /readyz", ready(&overview{look: func() api.StatusReply { return api.StatusReply{Report: node.StatusNow()} }, good: readyGood}))
 	return mux
 }
 

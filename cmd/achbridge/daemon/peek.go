@@ -49,7 +49,7 @@ func (c *control) lookAt(ctx context.Context, a rule.Address) (found status.Mirr
 	}
 	began := time.Now()
 	api.Until(ctx, peekWait, func() bool {
-		s := c.node.Glance()
+		s := c.node.StatusNow()
 		if m, ok := diagnose.MirrorOf(s, a.Host, a.Channel); ok {
 			found = m
 		}
@@ -68,7 +68,7 @@ func (c *control) lookAt(ctx context.Context, a rule.Address) (found status.Mirr
 
 // absent says why there is nothing of a channel.
 func (c *control) absent(a rule.Address) error {
-	if _, linked := diagnose.LinkOf(c.node.Glance(), a.Host); linked {
+	if _, linked := diagnose.LinkOf(c.node.StatusNow(), a.Host); linked {
 		return notThere{fmt.Errorf("%s: %s offers no such channel; achbridge ls %s lists those that it does", a, a.Host, a.Host)}
 	}
 	return notThere{fmt.Errorf("%s: no link to %s; achbridge status tells of the peers", a, a.Host)}

@@ -124,7 +124,7 @@ func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surr
 	if host == d.self.Host {
 		return a
 	}
-	s := d.node.Glance()
+	s := d.node.StatusNow()
 	_, known := diagnose.LinkOf(s, host)
 	known = known || slices.ContainsFunc(s.Peers, func(p status.Peer) bool { return p.Host == host })
 	for _, p := range d.members() {
