@@ -169,7 +169,7 @@ func TestLatelyTellsOfEachMirrorAsTheStatusDoes(t *testing.T) {
 				imu.put(number, 64)
 				time.Sleep(10 * time.Millisecond)
 			}
-			list := pc.node.Lately()
+			list := pc.node.AgesSinceLast()
 			if len(list) != 1 {
 				t.Fatalf("got %v, want one mirror", list)
 			}

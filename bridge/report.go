@@ -280,9 +280,9 @@ func (n *Node) Age(ctx context.Context, name string, window time.Duration) (stat
 	return m.EndWatch(watch, n.now(), at), ctx.Err()
 }
 
-// Lately tells of all mirrors, in no order, what their ages were since it was called
+// AgesSinceLast tells of all mirrors, in no order, what their ages were since it was called
 // last: it is for one caller, who draws them over time. It takes a µs for each.
-func (n *Node) Lately() []status.AgeLately {
+func (n *Node) AgesSinceLast() []status.AgeLately {
 	var list []status.AgeLately
 	n.call(func() {
 		for _, m := range n.mirrors {

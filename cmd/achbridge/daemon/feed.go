@@ -98,7 +98,7 @@ type chunk struct{ plain, packed []byte }
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 func newFeed(o *overview, node *bridge.Node) *feed {
-	return &feed{overview: o, lately: node.Lately, events: node.Events, past: map[string]*ageTrack{}, viewers: map[*viewer]bool{}}
+	return &feed{overview: o, lately: node.AgesSinceLast, events: node.Events, past: map[string]*ageTrack{}, viewers: map[*viewer]bool{}}
 }
 
 // run works until ctx ends. While nobody looks it only notes the ages.
