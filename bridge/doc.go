@@ -12,7 +12,7 @@
 //	return node.Run(ctx) // until ctx ends; node.Status() tells what it does meanwhile
 //
 // How frames, budgets and links work, and why, is told in docs/how-it-works.md; which
-// goroutine owns what, and the order of locks, in ARCHITECTURE.md and in lock.go.
+// goroutine owns what, and the order of locks, in ARCHITECTURE.md and in package lock.
 //
 // # One frame, robot to PC
 //
@@ -22,7 +22,7 @@
 //	wire.AppendFrame       into a datagram, beside other small frames      pump.go    addWhole
 //	transport.Session      QUIC datagram, over the network                 transport/
 //	link.receive           parses, finds the subscription                  receive.go take
-//	mirror.put             newer? not too late? then into the mirror       arrival.go
+//	mirror.Mirror.Put      newer? not too late? then into the mirror       mirror/put.go
 //
 // # Who owns what
 //
@@ -30,38 +30,31 @@
 // links, wishes, mirrors. Others hand it functions (post, call); it never waits
 // for the network. A link has five goroutines: hear and tell serve the control
 // stream, receive and pump the datagrams, playback the streams of mode every; what
-// receive and pump share is under the link's mu. A mirror's file is under the
-// mirror's mu.
+// receive and pump share is under the link's mu. A mirror is a
+// package of its own, with its own mutex; a binding holds it, with what feeds it.
 //
-//	node.go             Node, its loop, wishes      wishes.go         wishes -> mirrors and subscriptions
-//	local.go            this host's channels        mirror.go         a mirror; mirrorfile.go its file
-//	peer.go             who is dialled              wanted.go         why
+//	node.go             Node and its loop           config.go         Config
+//	wishes.go           what is wished for          binding.go        wishes -> mirrors and subscriptions
+//	local.go            a channel of this host      locals.go         all of them
+//	peer.go             who is dialled              dial.go           why, and how often
 //	claim.go            those only announced        proved.go         what nodes have proved
-//	backoff.go          how often, for how long     control.go        what control messages do
-//	link.go             a link's life               stream.go         its control stream
-//	link_silence.go     links that are not heard    second_link.go    which of two links stays
+//	link.go             a link's life               second_link.go    which of two links stays
+//	stream.go           its control stream          control.go        what control messages do
+//	link_silence.go     links that are not heard, or carry less
 //	transport_choice.go QUIC or SCTP, by peer       hostname.go       what a peer is called here
-//	path_shrunk.go      a path that carries less    traffic.go        what links carry and lose
 //	pump.go             what goes out               receive.go        what comes in
-//	priority.go         whose turn it is            arrival.go        newer, in time: put
-//	queue.go            who has something to send   workers.go        goroutines for large frames
+//	priority.go         whose turn it is            queue.go          who has something to send
 //	subscription.go     a peer's subscription       load.go           from the ring into packets
-//	every_send.go       mode every, out             every_receive.go  mode every, in
-//	compress.go         unpack.go                   snapshot.go       one copy for all links
-//	largecopy.go        largeread.go                memory.go         what copies may take
-//	catalog.go          what is told of channels    crowd.go          many channels here
-//	exchange.go         accounts, told by both ends facts.go          what only one end measures
-//	config.go           Config                      permit.go         rules for what runs; Apply
-//	wishes_api.go       wishes while it runs        push.go           offers, accept, rules -> pushes
-//	report.go           what the node tells         cause.go          why, from an error
-//	stale.go            deadlines                   command.go        one writer at a time
-//	companion.go        NAME.meta                   mirror_repair.go  locks that are taken, new files
-//	contest.go          who else writes             putrecord.go      what is in a file that is not ours
-//	pace.go             how often frames come       query.go          why a channel is not offered
-//	space.go            what peers may make us take limits.go         the table of all limits
-//	tell.go             events                      wall_clock.go     clocks that were set
-//	peek.go             mirrors for a while         suspended.go      the host was
+//	every_send.go       mode every, out             compress.go       unpack.go
+//	snapshot.go         one copy for all links      packed.go         packed once for all
+//	large.go            large frames                memory.go         what copies may take
+//	catalog.go          what is told of channels    query.go          why a channel is not offered
+//	exchange.go         accounts and facts that both ends tell each other
+//	permit.go           rules for what runs; Apply  push.go           offers, accept, rules -> pushes
+//	report.go           what the node tells         limits.go         the table of all limits
+//	peek.go             mirrors for a while         clocks.go         clocks that were set, a host that slept
 //
+//	mirror/  one mirror                             lock/    the order of locks
 //	rule/    rules and quality of service           ledger/  what became of frames
 //	status/  reports, states, causes, events        via/     the kinds of transport
 //	fresh/   ages, pacing, clocks: pure             transport/, trust/, logline/
@@ -75,7 +68,7 @@
 //   - A mirror never goes back: only frames newer than the last put of the
 //     origin's epoch are put. The mirror's file remembers which that was, so
 //     this holds across restarts of either daemon. For a channel that Adopt names,
-//     a record beside the channels remembers it (putrecord.go). Both are written
+//     a record beside the channels remembers it (mirror/putrecord.go). Both are written
 //     before each put: a daemon that is killed puts nothing twice, and loses at
 //     most the frame under way.
 //   - A frame may be as large as the whole data area of a channel, as in libach:

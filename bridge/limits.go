@@ -51,24 +51,24 @@ import (
 //	                                                                 wire/frame.go, part.go
 //	large frames of a peer under way               256 MiB, of which channels above 1 MiB that no
 //	                                               wish names leave a quarter
-//	                                                                 space.go
+//	                                                                 limits.go
 //	memory to unpack a frame                       the frame of the channel and 512 KiB
 //	                                                                 unpack.go
-//	shared memory of a mirror                      1 GiB             space.go
+//	shared memory of a mirror                      1 GiB             mirror/space.go
 //	shared memory of all mirrors                   half of what would be free without them
-//	                                                                 space.go
+//	                                                                 mirror/space.go
 //	of that, of those above 1 MiB that patterns    half for those of one host, three quarters in
-//	or pushes bring                                all            space.go
+//	or pushes bring                                all            mirror/space.go
 //	streams of mode every, of one peer             256               transport/stream.go
 //	accounts of what peers read                    10000             exchange.go
 //	local channels                                 40000, of the users with most are left out;
 //	                                               131072 names are remembered
-//	                                                                 crowd.go, localach/dirwatch.go
+//	                                                                 locals.go, localach/dirwatch.go
 //	memory for frames of local channels
 //	                                               256 MiB, by whatever they claim; over it
 //	                                               the largest are refused
 //	                                                                 memory.go
-//	safe frame of on_stale                         32 KiB            rule/onstale.go
+//	safe frame of on_stale                         32 KiB            rule/on_stale.go
 const (
 	maxLinks         = 128
 	maxSubscriptions = 1024 // of a peer to our channels, and mirrors that we have of its channels

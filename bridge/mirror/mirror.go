@@ -28,56 +28,64 @@ type Config struct {
 // Mirror is the local copy of a channel of another host. The file outlives the
 // link and the daemon; its tag says whose it is and which frame it holds, so
 // that no frame is put twice and none after a newer one. Methods are safe for
-// concurrent use; none but close waits for another program.
+// concurrent use; none but PutInOrder waits for another program.
 type Mirror struct {
 	Config
 
-	mu       lock.Mutex[lock.Mirror] // guards the rest
-	adopt    []string                // existing channels, not made by achbridge, that it may write into
-	feed     *Feed                   // the subscription that frames may come from
-	qos      rule.QoS
-	state    status.MirrorState
-	reason   string
-	cause    status.Cause           // of the reason
-	failure  string                 // of the last put; empty when it was good
-	planned  *localach.CreateConfig // of the file, until it is made; nil: there is one, or is to be none
-	ch       *localach.Channel
-	w        *localach.Writer
-	tag      localach.Tag  // Seq is the newest frame that the file holds
-	least    uint64        // newest frame of a file that was replaced: older ones are not put
-	owned    bool          // we made the file and may replace it
-	wide     string        // as whose its memory is counted, as for space.take
-	puts     *putRecord    // what was put into a file that is not ours; nil: none was opened yet
-	owed     bool          // the file lacks the newest frame that came
-	run      uint64        // life of the peer's daemon that captured counts in
-	captured time.Duration // of the newest frame, by the peer's clock; 0 unknown
-	ages     ages
-	pace     ledger.Pace
-	putSeq   uint64        // what our last put returned
-	bytes    int           // that the frame which came last took on its way
-	transit  time.Duration // how old it was then; 0: unknown
-	pending  kept
-	waiting  bool            // retryPut works on pending
-	waits    fresh.Stopwatch // for how long it has in all
-	recent   fresh.Recent    // frames that came, of those that the last subscription brought
-	lacking  lacking
-	held     *uint64         // where the newest frame of the file is counted, nil as for lacking
-	count    ledger.Accounts // what became of the frames that came
-	base     ledger.Accounts // the same when the last subscription began
-	// originCause is why the origin cannot read the channel, as it told last
-	originCause status.Cause
-	told        ledger.Accounts // the whole ledger, as the origin has told it last
-	heard       ledger.Accounts // count at that time
-	replaced    uint64
-	foreign     uint64 // frames that somebody else has put
-	contest     contest
+	mu lock.Mutex[lock.Mirror] // guards what follows
 
+	// What is wanted, and what the node has told.
+	adopt  []string // existing channels, not made by achbridge, that it may write into
+	qos    rule.QoS
+	feed   *Feed  // the subscription that frames may come from
+	run    uint64 // life of the peer's daemon that captured counts in
+	silent bool   // nothing is heard of the host that feeds it
+	ending bool   // nothing but a safe frame is put any more
+
+	// What it tells of itself.
+	state      status.MirrorState
+	reason     string
+	cause      status.Cause  // of the reason
+	failure    string        // of the last put; empty when it was good
 	refusing   time.Duration // since when every frame is refused; 0: the last one was put
 	complained time.Duration // when the log had something of frames last; 0: never
-	vigil      vigil
-	meta       *companion // nil: none
-	silent     bool       // nothing is heard of the host that feeds it
-	ending     bool       // nothing but a safe frame is put any more
+
+	// Its file, and those beside it.
+	planned *localach.CreateConfig // of the file, until it is made; nil: there is one, or is to be none
+	ch      *localach.Channel
+	w       *localach.Writer
+	tag     localach.Tag // Seq is the newest frame that the file holds
+	putSeq  uint64       // what our last put returned
+	least   uint64       // newest frame of a file that was replaced: older ones are not put
+	owned   bool         // we made the file and may replace it
+	wide    string       // as whose its memory is counted, as for Space.take
+	puts    *putRecord   // what was put into a file that is not ours; nil: none was opened yet
+	meta    *companion   // nil: none
+	contest contest
+	vigil   vigil
+
+	// The frames that came.
+	captured time.Duration // of the newest frame, by the peer's clock; 0 unknown
+	bytes    int           // that the frame which came last took on its way
+	transit  time.Duration // how old it was then; 0: unknown
+	ages     ages
+	pace     ledger.Pace
+	recent   fresh.Recent // of those that the last subscription brought
+	lacking  lacking
+	owed     bool            // the file lacks the newest frame that came
+	pending  kept            // the newest that came while the lock of the file was taken
+	waiting  bool            // retryPut works on pending
+	waits    fresh.Stopwatch // for how long it has in all
+
+	// What became of them.
+	count       ledger.Accounts
+	base        ledger.Accounts // count when the last subscription began
+	held        *uint64         // where the newest frame of the file is counted, nil as for lacking
+	told        ledger.Accounts // the whole ledger, as the origin has told it last
+	heard       ledger.Accounts // count at that time
+	originCause status.Cause    // why the origin cannot read the channel, as it told last
+	replaced    uint64          // files
+	foreign     uint64          // frames that somebody else has put
 }
 
 // New returns a mirror that has not opened anything yet. adopt are the existing

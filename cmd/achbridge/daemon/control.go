@@ -197,11 +197,11 @@ func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, e
 }
 
 func (c *control) unmirror(u api.UnmirrorRequest) error {
-	fate := bridge.Keep
+	policy := bridge.Keep
 	if u.Remove {
-		fate = bridge.Remove
+		policy = bridge.Remove
 	}
-	return c.node.Unmirror(rule.Mirror{Host: u.Host, Channel: u.Channel}, fate)
+	return c.node.Unmirror(rule.Mirror{Host: u.Host, Channel: u.Channel}, policy)
 }
 
 // push adds the wish and waits a little for the other host's answer; a refusal
