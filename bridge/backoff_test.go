@@ -3,6 +3,8 @@ package bridge
 import (
 	"testing"
 	"time"
+
+	"achbridge/bridge/status"
 )
 
 // Discovery forgets a host that is cut off, and hears of it again some time after
@@ -50,6 +52,28 @@ func TestPeerThatSaidGoodbyeIsNotMissed(t *testing.T) {
 		robot.stop()
 		w.within(time.Second, "no peer", func() bool { return len(pc.node.Status().Peers) == 0 })
 	})
+}
+
+// Whoever hears a goodbye dials again a moment later, and a busy host may not have closed its
+// sockets by then.
+func TestNodeThatHasSaidGoodbyeTakesNoLink(t *testing.T) {
+	for _, over := range overs {
+		t.Run(over, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+				robot.over, pc.over, robot.lingers = over, over, time.Second
+				robot.run(Config{})
+				pc.run(allOfTheRobot)
+				pc.node.SetPeers([]Peer{robot.asPeer("")})
+				w.within(5*time.Second, "link", func() bool { return pc.link().State == status.LinkUp })
+				time.Sleep(settled)
+				robot.stop()
+				if n := pc.said("link up"); n != 1 {
+					t.Errorf("got %d links, want none with a node that has said goodbye", n)
+				}
+			})
+		})
+	}
 }
 
 // Where the missed peer was another node lives now.

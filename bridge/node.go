@@ -173,6 +173,7 @@ func (n *Node) drain() {
 
 // leave ends every link with a Bye and waits for all goroutines.
 func (n *Node) leave(cancel context.CancelFunc) {
+	n.cfg.Endpoint.Leave() // who has heard the Bye dials again before the sockets are closed
 	var byes sync.WaitGroup
 	for _, l := range n.links {
 		byes.Go(func() {

@@ -84,8 +84,9 @@ type host struct {
 	node     *Node
 	stop     func()
 	log      *logBook
-	slept    atomic.Int64 // ns for which it has been suspended
-	stderr   io.Writer    // of the node, behind a log as the daemon has it; nil: it is log
+	slept    atomic.Int64  // ns for which it has been suspended
+	lingers  time.Duration // between the end of its node and that of its sockets
+	stderr   io.Writer     // of the node, behind a log as the daemon has it; nil: it is log
 }
 
 const port = 8076
@@ -142,6 +143,7 @@ func (h *host) run(cfg Config, peers ...*host) *host {
 	h.stop = sync.OnceFunc(func() {
 		cancel()
 		run.Wait()
+		time.Sleep(h.lingers)
 		end.Close()
 	})
 	h.w.t.Cleanup(h.stop)

@@ -101,6 +101,7 @@ type Endpoint struct {
 	acquaintances acquaintances
 
 	arrivals chan *Session
+	leaving  atomic.Bool   // whoever dials is turned away
 	closed   chan struct{} // closed after cause is set
 
 	mu       sync.Mutex
@@ -216,6 +217,13 @@ func (e *Endpoint) Accept(ctx context.Context) (*Session, error) {
 	}
 }
 
+// leavingWord is what a peer is told that dials after Leave.
+const leavingWord = "the daemon is leaving"
+
+// Leave turns away whoever dials from now on, before the session is up for the dialler. The
+// sessions that there are go on until Close. It does not block.
+func (e *Endpoint) Leave() { e.leaving.Store(true) }
+
 // Close ends every session, tells the peers, and closes the sockets. It waits, well
 // under a second, until nothing of the endpoint runs any more.
 func (e *Endpoint) Close() error {
@@ -267,6 +275,10 @@ func (e *Endpoint) shut(cause error) []*Session {
 
 // arrived hands a session that a peer dialled to Accept.
 func (e *Endpoint) arrived(s *Session) {
+	if e.leaving.Load() {
+		s.Close(leavingWord)
+		return
+	}
 	if err := e.enter(s); err != nil {
 		return
 	}

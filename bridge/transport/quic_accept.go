@@ -68,6 +68,10 @@ func (p *quicProtocol) serve(ctx context.Context, conn *quic.Conn) {
 		return
 	}
 	a.authenticated()
+	if p.endpoint.leaving.Load() {
+		conn.CloseWithError(codeUnwelcome, leavingWord)
+		return
+	}
 	s, err := p.meet(ctx, conn, giveWelcome)
 	if err == nil {
 		p.endpoint.arrived(s)
