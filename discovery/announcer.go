@@ -13,9 +13,9 @@ const (
 	lookAround    = time.Second     // how often interfaces are looked at
 	registerEvery = 5 * time.Second // a changing channel list is registered anew at most this often
 	relinkEvery   = time.Second     // changing interfaces, or a failed attempt
-	againPerLife  = 4               // announcements heard per life by one who loses none
-	// againAtLeast is the longest time between two announcements, with its jitter of a tenth within 30 s: nobody
-	// believes an announcement for longer than maxBelief.
+	againPerLife  = 4               // announcements in a life
+	// againAtLeast is the longest time between two announcements. With its jitter of a tenth it is less than 30 s,
+	// since nobody believes an announcement for longer than maxBelief.
 	againAtLeast = 27 * time.Second
 )
 
@@ -145,7 +145,7 @@ func (r *running) wanted() (record, []link, error) {
 	return rec, links, err
 }
 
-// step brings the network a step nearer to what is wanted.
+// step makes one change towards what is wanted: registers, or repeats the announcement.
 func (r *running) step(now time.Time) {
 	rec, links, err := r.wanted()
 	if err == nil && len(links) == 0 {
@@ -210,7 +210,7 @@ func (r *running) schedule(now time.Time) {
 	r.again = now.Add(period*9/10 + rand.N(period/5+1))
 }
 
-// untilNext is how long step has nothing to do if nothing changes around us.
+// untilNext returns when step has something to do next, if nothing changes before.
 func (r *running) untilNext(now time.Time) time.Duration {
 	if r.reg == nil {
 		return lookAround
@@ -218,7 +218,8 @@ func (r *running) untilNext(now time.Time) time.Duration {
 	return min(lookAround, max(0, r.again.Sub(now)))
 }
 
-// leave says goodbye, behind what Run may have said, twice: zeroconf once, then we, since nothing follows that could make up for a lost packet.
+// leave says goodbye twice, after anything that Run may still have sent: zeroconf once, then we. No later packet could make up for
+// a lost one.
 func (r *running) leave() {
 	if r.reg == nil {
 		return

@@ -65,9 +65,8 @@ func (b *Browser) Run(ctx context.Context, f func([]Peer)) error {
 	return nil
 }
 
-// endTime is how long the end of what uses sockets of a multicast group is waited for. The kernel closes them, has
-// them join and lists interfaces under one lock of the whole machine, which others may hold for a second: when
-// networks, or namespaces of containers, come and go.
+// endTime is how long await waits. To close or join multicast sockets and to list interfaces, the kernel takes one lock
+// of the whole machine. Others may hold it for a second, when networks or namespaces of containers come and go.
 const endTime = 500 * time.Millisecond
 
 // await waits for an end, or leaves a goroutine to the kernel after endTime.
@@ -123,10 +122,10 @@ type heardPacket struct {
 }
 
 const (
-	// tellEvery is the shortest time between two tables: who announces much is not to have all of it looked
-	// through for every packet.
+	// tellEvery is the shortest time between two tables. Without it, a host that announces much would have the
+	// whole table looked through for every packet.
 	tellEvery = 100 * time.Millisecond
-	// warnEvery is the shortest time between two lines in the log about what anybody on the network can bring about.
+	// warnEvery is the shortest time between two log lines that anybody on the network can cause.
 	warnEvery = 10 * time.Minute
 )
 

@@ -2,8 +2,8 @@ package discovery
 
 import "time"
 
-// limiter keeps a log line that anybody on the network can cause from filling the log: it
-// counts, and lets one line through in a period.
+// limiter limits a log line that anybody on the network can cause: it counts the causes, and
+// allows one line in a period.
 type limiter struct {
 	count int
 	last  time.Time // when a line was let through

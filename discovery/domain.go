@@ -46,8 +46,8 @@ func ParseDomain(value string) (Domain, error) {
 }
 
 // follow looks the zone up again whenever its records expire, until ctx ends, and hands on what it says. While no
-// server answers nothing is handed on: a name server that is down says nothing about the robots. A failure is
-// logged when it begins.
+// server answers, nothing is handed on: that a name server is down says nothing about the robots. A failure is logged
+// when it begins.
 func (d Domain) follow(ctx context.Context, ask asker, log *slog.Logger, tell func([]record)) {
 	var failing trouble
 	for {
@@ -71,7 +71,7 @@ func (d Domain) follow(ctx context.Context, ask asker, log *slog.Logger, tell fu
 	}
 }
 
-// holds is when to look again.
+// holds returns how long the zone is valid.
 func (z zone) holds() time.Duration {
 	if z.ttl == 0 {
 		return lookAgain

@@ -164,7 +164,7 @@ var ailments = []ailment{
 			awaitOwner(c.t, c.channel("pc", "robot.imu"))
 			c.other = reader
 		},
-		cause: "receiver_slow", tells: []string{"sits on the lock of robot.imu", "(peer)"},
+		cause: "receiver_slow", tells: []string{"holds the lock of robot.imu", "(peer)"},
 		goes: func(c *clinic) { c.other.kill() },
 	},
 	{

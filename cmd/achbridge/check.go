@@ -85,7 +85,7 @@ func (c *checker) run(ctx context.Context) error {
 	return c.show(r, daemon)
 }
 
-// wrong tells the problems, each with its line of the file.
+// wrong prints the mistakes, each with its line of the file.
 func (c *checker) wrong(r checkReport) error {
 	if c.asJSON {
 		if err := c.ui.JSON(r); err != nil {
@@ -102,8 +102,7 @@ func (c *checker) wrong(r checkReport) error {
 	return ui.Usage(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), count), "")
 }
 
-// tellProblems prints the mistakes in a file, whose lines are given, each with the line
-// that it is on.
+// tellProblems prints the mistakes in a file, each with the line in question.
 func (c *checker) tellProblems(list config.Problems, lines []string) {
 	for _, p := range list {
 		c.ui.Fail(p)
@@ -113,7 +112,7 @@ func (c *checker) tellProblems(list config.Problems, lines []string) {
 	}
 }
 
-// looked is what two looks at a running daemon have told.
+// looked is what a running daemon said at two moments.
 type looked struct {
 	there         bool
 	before, after status.Report
@@ -185,8 +184,8 @@ func remotes(cfg *config.Config, daemon looked) (list []config.Judgement) {
 	return list
 }
 
-// unfit says what links cannot do: what is served, and with a rate given what
-// the configuration wants.
+// unfit says what links cannot carry, of the subscriptions that are served; if a rate is
+// given, also of those that the configuration wants.
 func (c *checker) unfit(cfg *config.Config, daemon looked) (list []string) {
 	demands := diagnose.DemandsOf(daemon.before, daemon.after, daemon.apart, c.rate)
 	if c.rate > 0 {
@@ -200,8 +199,8 @@ func (c *checker) unfit(cfg *config.Config, daemon looked) (list []string) {
 	return list
 }
 
-// wanted are the mirrors that the configuration makes of the channels that are
-// there, with frames as large as their rings take.
+// wanted are the mirrors that the configuration makes of existing channels, with frames as
+// large as their rings take.
 func (c *checker) wanted(cfg *config.Config, daemon looked) (list []diagnose.Demand) {
 	seq := map[string]uint64{}
 	for _, m := range daemon.before.Mirrors {

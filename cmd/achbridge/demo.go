@@ -40,7 +40,7 @@ Everything that was created is removed at the end, also on Ctrl-C.`,
 				report.Show(out)
 			}
 			if err == nil && !report.OK {
-				err = fmt.Errorf("demo: a mirror missed more than one frame in ten, or went back to an older one")
+				err = fmt.Errorf("demo: a mirror missed more than one frame in ten, or delivered an older frame after a newer one")
 			}
 			return err
 		},

@@ -37,7 +37,7 @@ The exit code is 1 when a check fails.`,
 				err = report.Show(a.ui)
 			}
 			if err == nil && !report.Fit {
-				err = ui.Failure(errors.New("this host is not fit"), "")
+				err = ui.Failure(errors.New("a check failed"), "")
 			}
 			return err
 		},

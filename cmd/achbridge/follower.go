@@ -8,8 +8,8 @@ import (
 	"achbridge/localach"
 )
 
-// follower reads frames of any size from one channel and notices when the
-// channel is not the one of that name any more.
+// follower reads frames of any size from one channel, and notices when the channel was
+// replaced or removed.
 type follower struct {
 	ch     *localach.Channel
 	reader *localach.Reader
@@ -17,8 +17,8 @@ type follower struct {
 	looked time.Time // when the channel was last found good
 }
 
-// patience is how long a read waits before it looks whether the channel is
-// still good and whether the verb is to end.
+// patience is how long a read waits before it checks whether the channel is still there
+// and whether the verb shall end.
 const patience = 100 * time.Millisecond
 
 // wait calls next with patience, and checks the channel about as often.

@@ -77,7 +77,7 @@ type keyShown struct {
 	Network string `json:"network"`
 	Also    string `json:"also,omitempty"` // the network of the second key
 	Host    string `json:"host,omitempty"` // the only one that the key is for
-	Ends    string `json:"ends,omitempty"` // the day on which it does
+	Ends    string `json:"ends,omitempty"` // the day on which its certificate ends
 	Path    string `json:"path"`
 	Secret  string `json:"secret,omitempty"`
 }
@@ -152,7 +152,7 @@ func keyChangeCommands(a *app) []*cobra.Command {
 	}
 }
 
-// keyChange is a command that makes the content of the key file another.
+// keyChange is a command that changes the content of the key file.
 func (a *app) keyChange(use, short, cure string, change func(trust.Key) (trust.Key, error)) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{

@@ -1,6 +1,6 @@
-// Command achbridge mirrors Ach channels between hosts and looks after the
-// channels of this one. One file per verb, named after it; package ui alone prints
-// for people.
+// Command achbridge mirrors Ach channels between hosts, and creates, reads and writes
+// channels of this host. Each verb has a file named after it. Only package ui prints for
+// people.
 package main
 
 import (

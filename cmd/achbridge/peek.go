@@ -18,8 +18,8 @@ type view struct {
 	close func()
 }
 
-// lookAt opens a channel of this host by its name, or has the daemon mirror
-// HOST/CHANNEL for as long as it is not closed.
+// lookAt opens a channel of this host by its name. HOST/CHANNEL is mirrored by the daemon
+// until the view is closed.
 func (a *app) lookAt(ctx context.Context, c *api.Client, of string) (l view, err error) {
 	if c == nil || !strings.Contains(of, "/") {
 		ch, err := a.open(of)
@@ -49,8 +49,8 @@ func (a *app) lookAt(ctx context.Context, c *api.Client, of string) (l view, err
 	}}, nil
 }
 
-// follow has read follow a channel, as lookAt opens it, and opens the channel of another
-// host again when its mirror was replaced.
+// follow calls read with the channel that lookAt opens. When the mirror of another host's
+// channel was replaced, it opens the channel again.
 func (a *app) follow(ctx context.Context, c *api.Client, of string, read func(view) error) error {
 	for {
 		l, err := a.lookAt(ctx, c, of)
@@ -72,8 +72,7 @@ func (a *app) follow(ctx context.Context, c *api.Client, of string, read func(vi
 	}
 }
 
-// ended is what a verb returns that has read l until its context was over: nil when
-// that was asked for.
+// ended is what a verb returns when its context was over: nil when that was asked for.
 func (l view) ended(ctx context.Context) error {
 	if ctx.Err() == nil && l.ctx.Err() != nil {
 		return context.Cause(l.ctx)

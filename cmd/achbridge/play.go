@@ -53,7 +53,7 @@ the recorded geometry and permissions, and stays. play does not write into a mir
 	return cmd
 }
 
-// lateNote is how late a frame may be put without a word.
+// lateNote is how late a frame may be put without a note.
 const lateNote = 10 * time.Millisecond
 
 func (a *app) play(ctx context.Context, play recording.Play) error {

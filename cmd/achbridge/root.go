@@ -81,12 +81,12 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 	group("rest", "And:", demoCommand(), versionCommand(a), manCommand())
 	root.SetHelpCommandGroupID("rest")
 	root.SetCompletionCommandGroupID("rest")
-	// Commands that need a verb are runnable only to say so.
+	// Commands that need a verb can be run only to say that it is missing.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	return needsVerb(root)
 }
 
-// errNoVerb: the help page is the answer, and the call was wrong all the same.
+// errNoVerb makes the help page the answer, with the exit code of a wrong command.
 var errNoVerb = errors.New("a verb is missing")
 
 // needsVerb makes a command that only groups others answer a missing or

@@ -92,7 +92,7 @@ configuration or key of their own they use root's, as far as they may read it.
 				return err
 			}
 			// A panic, or a watchdog's SIGABRT, then ends us by a signal. Go would exit with 2,
-			// which is ui.ExitUsage: who starts daemons would think that it is of no use.
+			// which is ui.ExitUsage, and a service manager would not restart us.
 			debug.SetTraceback("crash")
 			daemon.BoundMemory()
 			if a.UID == 0 {

@@ -39,7 +39,7 @@ output says which is not. A pattern that matches no channel yet is no failure.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if watch && check {
-				return ui.Usage(errors.New("--watch goes on, --check answers: one of them"), "")
+				return ui.Usage(errors.New("--watch and --check: choose one"), "")
 			}
 			if watch {
 				show := a.repaintStatus
@@ -201,8 +201,8 @@ func mirrorRows(list []status.Mirror) [][]string {
 	return rows
 }
 
-// mirrorServiceRows shows the mirrors that are served otherwise than by default,
-// and those that lack frames.
+// mirrorServiceRows shows mirrors whose quality of service is not the default, and mirrors
+// that miss frames.
 func mirrorServiceRows(list []status.Mirror) [][]string {
 	var rows [][]string
 	for _, m := range list {
@@ -241,7 +241,7 @@ func pushRows(list []status.Push) [][]string {
 	return rows
 }
 
-// localRows shows the channels of this host but those that mirrorRows shows.
+// localRows shows the channels of this host, without those that mirrorRows shows.
 func localRows(s status.Report) [][]string {
 	mirrors := map[string]bool{}
 	for _, m := range s.Mirrors {

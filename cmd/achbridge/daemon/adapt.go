@@ -12,18 +12,18 @@ import (
 	"achbridge/discovery"
 )
 
-// Discovery and the bridge do not know each other; here the words of one are
-// put into those of the other.
+// Discovery and the bridge do not know each other. This file translates between their
+// types.
 
-// Membership is who we are among the peers: a node of one network, or of two while
-// its key is being changed.
+// Membership is our node id and our networks: one, or two while the key is being
+// changed.
 type Membership struct {
 	node     string
 	Networks []string
 }
 
 // dialable are the peers of our networks, without ourselves and without those that may
-// not be dialled. found is not made for people: each has what one source says.
+// not be dialled. found has an entry for each source, before discovery.Hosts merges them.
 func dialable(found []discovery.Peer, self Membership) []bridge.Peer {
 	var peers []bridge.Peer
 	for _, p := range Members(found, self) {
@@ -41,7 +41,7 @@ func dialable(found []discovery.Peer, self Membership) []bridge.Peer {
 	return peers
 }
 
-// sourceText is who announced p, "" for a listed peer.
+// sourceText says who announced p; it is "" for a listed peer.
 func sourceText(p discovery.Peer) string {
 	if !p.By.IsValid() {
 		return ""
@@ -49,7 +49,7 @@ func sourceText(p discovery.Peer) string {
 	return p.By.String()
 }
 
-// addrsAt is where p listens, or may, if found at addr.
+// addrsAt returns where p listens, or may listen, if its address is addr.
 func addrsAt(p discovery.Peer, addr netip.AddrPort) transport.Addrs {
 	if p.Ports == (discovery.Ports{}) || p.Port != addr.Port() {
 		return bothOf(net.UDPAddrFromAddrPort(addr))
@@ -64,9 +64,9 @@ func addrsAt(p discovery.Peer, addr netip.AddrPort) transport.Addrs {
 	return a
 }
 
-// Members are the peers of self's networks but self. Peers that do not tell
-// their network, as static ones, are taken for members: the link will tell.
-// Without a network of its own self takes everybody.
+// Members are the peers in self's networks, without self. A peer whose network is not
+// known, such as a listed one, counts as a member: the link will find out. If self has
+// no network, all peers count.
 func Members(found []discovery.Peer, self Membership) []discovery.Peer {
 	return slices.DeleteFunc(slices.Clone(found), func(p discovery.Peer) bool {
 		return strange(p, self) || p.Node != "" && p.Node == self.node
@@ -99,8 +99,8 @@ func AnnouncedChannels(peers []discovery.Peer) []status.RemoteChannel {
 	return list
 }
 
-// asProved has what is announced of nodes that have proved who they are, names by node id,
-// under the names that they proved, and marks what others announce under those.
+// asProved renames announcements of nodes that have proved their name on a link (names, by
+// node id), and marks announcements of others under those names.
 func asProved(announced []status.RemoteChannel, names map[string]string) []status.RemoteChannel {
 	holders := map[string]bool{}
 	for _, name := range names {
@@ -131,7 +131,7 @@ func announcedAddrs(p discovery.Peer) []string {
 	return addrs
 }
 
-// announce are the channels to tell the network about.
+// announce returns the channels to announce on the network.
 func announce(exported []status.Local) []discovery.Channel {
 	list := make([]discovery.Channel, len(exported))
 	for i, c := range exported {

@@ -29,7 +29,7 @@ func (c *control) age(ctx context.Context, query url.Values) (r status.AgeReport
 			continue
 		}
 		r, err = c.node.Age(ctx, m.Name, window)
-		if errors.Is(err, fs.ErrNotExist) { // it is wished for, and there was nothing to mirror yet
+		if errors.Is(err, fs.ErrNotExist) { // the wish stands, but there was nothing to mirror yet
 			return status.AgeReport{Host: m.Host, Channel: m.Channel, Name: m.Name}, nil
 		}
 		return r, err
@@ -51,7 +51,7 @@ func (c *control) ageForAWhile(ctx context.Context, of string, window time.Durat
 	return c.node.Age(ctx, m.Name, window)
 }
 
-// noMirror says that there is no mirror of that name, or of that channel.
+// noMirror is the error that there is no mirror of that name or channel.
 type noMirror string
 
 func (n noMirror) Error() string {

@@ -13,10 +13,10 @@ import (
 	"achbridge/discovery"
 )
 
-// announcer joins discovery and the node: what discovery finds the node may dial,
-// what the node exports discovery announces.
+// announcer joins discovery and the node: the node may dial what discovery finds, and
+// discovery announces what the node exports.
 type announcer struct {
-	browser   *discovery.Browser   // nil: only those find us who know where we are
+	browser   *discovery.Browser   // nil: we do not look for peers
 	announcer *discovery.Announcer // nil: this host is not announced
 	node      *bridge.Node
 }
@@ -57,16 +57,16 @@ func (k *announcer) run(ctx context.Context, group *errgroup.Group, found func([
 	told := make(chan struct{})
 	group.Go(func() error { k.follow(ctx, told); return nil })
 	group.Go(func() error {
-		<-told // else the first announcement names no channel, and a second one is not made before 5 s
+		<-told // else the first announcement has no channels, and the next one comes 5 s later
 		return k.announcer.Run(ctx)
 	})
 }
 
-// lookUpEvery is how often the names of listed peers are looked up while one of
-// them is missing.
+// lookUpEvery is how often the names of listed peers are resolved while one of them is
+// missing.
 const lookUpEvery = 2 * time.Second
 
-// lookUp has a listed peer that is missing looked for where its name leads to now.
+// lookUp resolves the names of listed peers again while one of them is missing.
 func (k *announcer) lookUp(ctx context.Context) error {
 	return repeat(ctx, lookUpEvery, func() {
 		if k.node.ListedMissing() {
@@ -76,15 +76,14 @@ func (k *announcer) lookUp(ctx context.Context) error {
 }
 
 const (
-	// exportsFirst is the time in which a node that starts finds its channels.
+	// exportsFirst is how long a node that starts needs to find its channels.
 	exportsFirst = 200 * time.Millisecond
-	// exportsEvery is how often the exported channels are compared with what is
-	// announced.
+	// exportsEvery is how often the announced channels are brought up to date.
 	exportsEvery = 500 * time.Millisecond
 )
 
-// follow keeps the announced channels those that the node exports. It closes
-// told after the first time, or when ctx ends.
+// follow announces the channels that the node exports, until ctx ends. It closes told
+// after the first announcement, or when ctx ends.
 func (k *announcer) follow(ctx context.Context, told chan struct{}) {
 	tell := sync.OnceFunc(func() { close(told) })
 	defer tell()
@@ -114,7 +113,7 @@ func (k *announcer) join(network string) {
 	}
 }
 
-// wanted is the configuration as a node takes it.
+// wanted turns the configuration into the one that a node takes.
 func wanted(c *config.Config) bridge.Config {
 	return bridge.Config{
 		Host: c.Name, Export: c.ExportGrants, Relay: c.Relay, Accept: c.AcceptGrants, Adopt: c.Adopt,

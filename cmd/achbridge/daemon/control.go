@@ -25,8 +25,8 @@ import (
 // permissions are the access control.
 //
 //	GET  /v1/status                                    statusReply
-//	GET  /v1/channels?match=HOST/PATTERN&wait=TIME     []status.RemoteChannel, after linking to hosts that have
-//	                                                   more than they announce, for that long at most
+//	GET  /v1/channels?match=HOST/PATTERN&wait=TIME     []status.RemoteChannel; for at most TIME it links to hosts
+//	                                                   that have more channels than they announce
 //	GET  /v1/unlisted?match=HOST/PATTERN               []unlisted
 //	POST /v1/mirror   {"host","channel","as","qos"}    []status.Mirror, those that the wish made so far
 //	POST /v1/unmirror {"host","channel","remove"}      {}
@@ -36,13 +36,13 @@ import (
 //	GET  /v1/age?of=HOST/CHANNEL|MIRROR&window=TIME    status.AgeReport, after that time
 //	GET  /v1/setup                                     daemonSetup
 //	GET  /v1/why?of=CHANNEL&window=TIME                whyReport, after that time
-//	GET  /v1/events?after=SEQ&wait=TIME                status.EventList: what happened after event SEQ, at once
-//	                                                   if there is something, else after that time at most
-//	GET  /v1/peek?of=HOST/CHANNEL                      peekReply: a mirror to look at, which is there for as long as
-//	                                                   the asker keeps the connection
+//	GET  /v1/events?after=SEQ&wait=TIME                status.EventList: the events after SEQ; waits for the
+//	                                                   next one for at most TIME if there is none
+//	GET  /v1/peek?of=HOST/CHANNEL                      peekReply: a temporary mirror, removed when the client
+//	                                                   closes the connection
 //
-// An error is {"error": text} with a status of 4xx or 5xx: 503 when too many wait for
-// something already.
+// An error is {"error": text} with a status of 4xx or 5xx; 503 means that too many
+// requests are waiting already.
 type control struct {
 	node    *bridge.Node
 	found   func() []status.RemoteChannel // channels known by discovery
@@ -135,8 +135,8 @@ func (c *control) routes() http.Handler {
 	return mux
 }
 
-// mostWaiting is how many requests may wait for something, so that there is always a
-// connection left for status and reload.
+// mostWaiting is how many requests may wait for something. It leaves connections for
+// status and reload.
 const mostWaiting = mostConns - 20
 
 func crowdedControl(w http.ResponseWriter) {
@@ -145,8 +145,7 @@ func crowdedControl(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(api.ErrorReply{Error: fmt.Sprintf("%d verbs that follow something ask this daemon already; end some: achbridge hz, bw, echo, top or events --follow", mostWaiting)})
 }
 
-// channels are those that linked peers offer, and for the other hosts those
-// that they announce.
+// channels returns what linked peers offer and what the other hosts announce.
 func (c *control) channels(ctx context.Context, query url.Values) ([]status.RemoteChannel, error) {
 	a, err := rule.ParseAddress(cmp.Or(query.Get("match"), "*/*"))
 	if err != nil {
@@ -170,12 +169,11 @@ func (c *control) unlisted(query url.Values) ([]api.Unlisted, error) {
 	return c.more.gaps(a), nil
 }
 
-// settle is how long a request that edits what is wanted waits to see what
-// comes of it.
+// settle is how long a request waits for its wish to take effect.
 const settle = 1500 * time.Millisecond
 
-// mirror adds the wish, or puts it in the place of one that differs only in its
-// quality of service, and waits a little for its mirrors to run.
+// mirror adds the wish, or replaces the one that differs only in its quality of
+// service, and waits a little for its mirrors to run.
 func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, error) {
 	m.From = config.ByMirrorVerb
 	if err := c.node.Mirror(m); err != nil {
@@ -204,8 +202,8 @@ func (c *control) unmirror(u api.UnmirrorRequest) error {
 	return c.node.Unmirror(rule.Mirror{Host: u.Host, Channel: u.Channel}, policy)
 }
 
-// push adds the wish and waits a little for the other host's answer; a refusal
-// is an error.
+// push adds the wish and waits a little for the other host's answer. A refusal is an
+// error.
 func (c *control) push(ctx context.Context, p rule.Push) (status.Push, error) {
 	if err := p.CheckOne(); err != nil {
 		return status.Push{}, badRequest{fmt.Errorf("push %s %s: %w", p.Channel, p.Host, err)}
@@ -222,7 +220,7 @@ func (c *control) push(ctx context.Context, p rule.Push) (status.Push, error) {
 	return status.Push{Push: p, State: status.PushWaiting}, nil
 }
 
-// badRequest is an error that the asker can mend.
+// badRequest is a mistake of the client.
 type badRequest struct{ error }
 
 func (b badRequest) Unwrap() error { return b.error }
@@ -251,7 +249,7 @@ func reply(w http.ResponseWriter, v any, err error) {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // the asker is gone, or it works
+	_ = enc.Encode(v) // a write error means that the client has left
 }
 
 func statusOf(err error) int {

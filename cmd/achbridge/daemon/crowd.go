@@ -8,16 +8,16 @@ import (
 	"sync"
 )
 
-// crowd lets so many connections in at a time that nobody keeps others out: when there
-// are too many, one makes room that asks for nothing just now. It is the one that has
-// asked for nothing for longest of the source that has most such. Connections that are
-// being answered stay: who serves them has to see to it that those are fewer.
+// crowd limits the connections to a server without letting anybody keep others out: when
+// there are too many, an idle connection is closed. It is the one that has been idle for
+// longest, of the source with most idle connections. Connections that are being answered
+// stay; the server must limit these by itself.
 type crowd struct {
 	net.Listener
 	most int
 
 	mu     sync.Mutex
-	guests []*guest // those that have asked for nothing for longest are first
+	guests []*guest // those that have been idle for longest come first
 }
 
 // guest is one connection.
@@ -57,7 +57,8 @@ func sourceOf(addr net.Addr) string {
 	return host
 }
 
-// idlest needs c.mu. It may be the newest one, if all others are being answered.
+// idlest chooses the connection to close. It may be the newest one, if all others are being
+// answered. Needs c.mu.
 func (c *crowd) idlest() (found *guest) {
 	idle := map[string]int{}
 	for _, g := range c.guests {
@@ -82,15 +83,15 @@ func (g *guest) Close() error {
 	return g.Conn.Close()
 }
 
-// guestKey is where a request's context has its guest.
+// guestKey is the key of a request's guest in its context.
 type guestKey struct{}
 
-// know has the contexts of a server's requests tell whose they are.
+// know puts the guest of a connection into the context of its requests.
 func (c *crowd) know(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, guestKey{}, conn)
 }
 
-// answering keeps the connections whose requests next answers.
+// answering wraps next: connections are not closed while it answers their requests.
 func (c *crowd) answering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g, ok := r.Context().Value(guestKey{}).(*guest); ok {
@@ -101,7 +102,7 @@ func (c *crowd) answering(next http.Handler) http.Handler {
 	})
 }
 
-// ask notes that a request begins or ends; the connection is then the latest to have asked.
+// ask notes that a request begins or ends. The connection becomes the last one to be closed.
 func (c *crowd) ask(g *guest, change int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,10 +112,10 @@ func (c *crowd) ask(g *guest, change int) {
 	}
 }
 
-// waiting has a place for each request that takes its time: so many are answered at a time.
+// waiting limits how many slow requests are answered at a time: each takes a place.
 type waiting chan struct{}
 
-// serve has next answer if there is a place, else full does at once.
+// serve lets next answer if there is a place, else full answers at once.
 func (p waiting) serve(next http.HandlerFunc, full func(http.ResponseWriter)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {

@@ -25,8 +25,8 @@ import (
 	"achbridge/localach"
 )
 
-// Daemon is one daemon: a node, how it finds peers, and how it is told what to
-// do.
+// Daemon is a node with discovery and the interfaces by which people and programs
+// control it.
 type Daemon struct {
 	log      *slog.Logger
 	self     discovery.Peer
@@ -39,7 +39,7 @@ type Daemon struct {
 	listener net.Listener
 	http     net.Listener // nil: off
 	trust    *standing
-	about    api.DaemonInfo // but what changes, see info
+	about    api.DaemonInfo // without what changes, see info
 	more     *linkTo
 	dialMu   sync.Mutex // the node gets its peers in the order in which they were found
 	mu       sync.Mutex
@@ -52,13 +52,13 @@ type Daemon struct {
 	current   atomic.Pointer[config.Config]
 }
 
-// config is what the daemon was told last. Nobody changes it.
+// config returns the current configuration. Callers do not change it.
 func (d *Daemon) config() *config.Config { return d.current.Load() }
 
-// maxTold bounds what a noisy network can make us remember.
+// maxTold limits how many strangers are remembered.
 const maxTold = 1000
 
-// Host is what a daemon has of the computer that it runs on, and of its command line.
+// Host is what a daemon takes from the computer that it runs on and from its command line.
 type Host struct {
 	config.Places
 	Dir     localach.Dir
@@ -67,7 +67,7 @@ type Host struct {
 	Level   *slog.LevelVar                 // of the log; nil: it has none that changes
 }
 
-// plan is what a daemon is to be, read and checked.
+// plan is a checked configuration.
 type plan struct {
 	*config.Config
 	trust  *standing
@@ -90,8 +90,8 @@ func (h Host) plan(c *config.Config) (p plan, err error) {
 	return p, err
 }
 
-// New opens everything that can fail for a reason the operator can mend;
-// when it returns an error nothing is left open.
+// New opens everything that can fail for a reason that the operator can mend. When it
+// returns an error, nothing is left open.
 func (h Host) New(c *config.Config, log *slog.Logger) (*Daemon, error) {
 	p, err := h.plan(c)
 	if err != nil {
@@ -166,7 +166,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	control := &control{node: d.node, found: d.announced, more: d.more, status: o.fresh, reload: d.reload, explain: d.explain, setup: d.setup, why: d.why, log: d.log}
 	group.Go(func() error { return d.watcher.Run(ctx) })
 	group.Go(func() error {
-		defer d.hangUp() // what else ends may take longer: nobody is to link with a node that has left
+		defer d.hangUp() // first, since the rest may take longer: nobody shall link with a node that has left
 		return d.node.Run(ctx)
 	})
 	group.Go(func() error { return d.watchFit(ctx) })
@@ -192,7 +192,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
-// httpNames are the names by which its page may be asked for.
+// httpNames are the names that may stand in the address of the page.
 func (d *Daemon) httpNames() hostNames {
 	c := d.config()
 	return ownNames(c.Name, c.HTTPHosts)
@@ -224,7 +224,7 @@ func (d *Daemon) close() {
 	}
 }
 
-// hangUp ends every session, and closes the sockets that others dial.
+// hangUp ends every session and closes the sockets of the links.
 func (d *Daemon) hangUp() {
 	if d.endpoint != nil {
 		d.endpoint.Close()
@@ -245,7 +245,7 @@ func (d *Daemon) members() []discovery.Peer {
 	return discovery.Hosts(peers)
 }
 
-// found takes what discovery found. Hosts of other networks are told of once.
+// found handles what discovery found. Hosts of other networks are logged once.
 func (d *Daemon) found(peers []discovery.Peer) {
 	d.mu.Lock()
 	for _, p := range Strangers(peers, d.membership()) {
@@ -259,13 +259,13 @@ func (d *Daemon) found(peers []discovery.Peer) {
 	d.dial()
 }
 
-// dial gives the node what discovery found, and has it dial whom it must for its
-// channels.
+// dial gives the node the peers that discovery found, and those that it has to dial for
+// their channels.
 func (d *Daemon) dial() {
 	d.dialMu.Lock()
 	defer d.dialMu.Unlock()
 	d.mu.Lock()
-	found := d.peers // nobody changes it
+	found := d.peers // never changed, only replaced
 	d.mu.Unlock()
 	peers := dialable(found, d.membership())
 	for i := range peers {
@@ -286,7 +286,7 @@ func (d *Daemon) describe(h Host, socket string) {
 	}
 }
 
-// setup is what the daemon was told.
+// setup returns where the daemon's files are, for doctor.
 func (d *Daemon) setup() api.DaemonSetup {
 	c := d.config()
 	return api.DaemonSetup{
@@ -295,7 +295,7 @@ func (d *Daemon) setup() api.DaemonSetup {
 	}
 }
 
-// identity is the node's id; one that cannot be kept is a warning.
+// identity returns the node's id. That it cannot be stored is only a warning.
 func (h Host) identity(dir, host string, log *slog.Logger) trust.NodeID {
 	var err error
 	if dir == "" {
@@ -311,8 +311,8 @@ func (h Host) identity(dir, host string, log *slog.Logger) trust.NodeID {
 	return id
 }
 
-// resetSecret is by what a node tells that it was restarted; one that cannot be kept is
-// a warning.
+// resetSecret returns the secret by which a node shows that it was restarted. That it
+// cannot be stored is only a warning.
 func (h Host) resetSecret(dir string, log *slog.Logger) (secret [32]byte) {
 	var err error
 	if dir == "" {

@@ -18,9 +18,9 @@ import (
 	"achbridge/cmd/achbridge/api"
 )
 
-// feed tells browsers what the daemon does, as server-sent events (WHATWG HTML,
-// 9.2): what all get is made and packed once, and who is slow is cut off and may
-// come back. The data of an event is JSON in one line:
+// feed tells browsers what the daemon does, as server-sent events (WHATWG HTML, 9.2).
+// Each event is made and compressed once for all. A slow browser is cut off, and may
+// connect again. The data of an event is JSON in one line:
 //
 //	ages    map of mirror to ageTrack: first of the last minutes, then each second's
 //	status  statusReply, as of status --json; first, then once a second
@@ -36,7 +36,7 @@ type feed struct {
 	past    map[string]*ageTrack
 	kept    []status.Event
 	viewers map[*viewer]bool
-	shown   time.Time // when the last status was made that all have got
+	shown   time.Time // when the last status was made that was sent to all
 	welcome chunk     // what a new viewer gets first; empty: to be made
 	packer  *flate.Writer
 }
@@ -48,8 +48,8 @@ type ageTrack struct {
 	State  string    `json:"state"` // a letter each: live, stale, contested, waiting, refused
 }
 
-// milliList are times in ms, told to three figures or to the µs; NaN is null: not
-// known.
+// milliList are times in ms, printed with three figures or to the µs. NaN means unknown
+// and is printed as null.
 type milliList []float32
 
 func (l milliList) MarshalJSON() ([]byte, error) {
@@ -90,8 +90,9 @@ const (
 	viewerWrite = 10 * time.Second // for one of them
 )
 
-// chunk is a piece of the stream; packed is a piece of a deflate stream (RFC 1951)
-// that is whole in itself and ends at a byte, so that any may follow any.
+// chunk is a piece of the stream, plain and packed. packed is a piece of a deflate stream
+// (RFC 1951) that is complete in itself and ends at a byte, so that chunks can follow each
+// other in any combination.
 type chunk struct{ plain, packed []byte }
 
 // gzipHeader begins a stream of packed chunks (RFC 1952), which has no end.
@@ -101,7 +102,7 @@ func newFeed(o *overview, node *bridge.Node) *feed {
 	return &feed{overview: o, lately: node.AgesSinceLast, events: node.Events, past: map[string]*ageTrack{}, viewers: map[*viewer]bool{}}
 }
 
-// run works until ctx ends. While nobody looks it only notes the ages.
+// run works until ctx ends. Without viewers it only stores the ages.
 func (f *feed) run(ctx context.Context) {
 	var followed sync.WaitGroup
 	followed.Go(func() { f.follow(ctx) })
@@ -109,7 +110,7 @@ func (f *feed) run(ctx context.Context) {
 	_ = repeat(ctx, feedEvery, func() { f.second(f.lately()) }) // its end is that of ctx
 }
 
-// second takes the ages of a second and tells who looks.
+// second stores a second of ages and sends it to the viewers.
 func (f *feed) second(list []status.AgeLately) {
 	var whole api.StatusReply
 	var made time.Time
@@ -137,7 +138,7 @@ func (f *feed) watched() bool {
 	return len(f.viewers) > 0
 }
 
-// follow tells events as they come, until ctx ends or the node does.
+// follow sends events as they come, until ctx or the node ends.
 func (f *feed) follow(ctx context.Context) {
 	last := uint64(0)
 	for {
@@ -166,8 +167,7 @@ func (f *feed) happened(events []status.Event) {
 	}
 }
 
-// note needs f.mu. It keeps the ages of a second, and forgets mirrors that are no
-// more.
+// note stores the ages of a second, and forgets mirrors that are gone. Needs f.mu.
 func (f *feed) note(list []status.AgeLately) (now map[string]*ageTrack) {
 	now = map[string]*ageTrack{}
 	for _, l := range list {
@@ -210,7 +210,7 @@ func message(text []byte, event string, data any) []byte {
 	return fmt.Appendf(text, "event: %s\ndata: %s\n\n", event, body)
 }
 
-// send needs f.mu. It never waits: a viewer that has not read what it got is cut off.
+// send does not wait: a viewer that has not read earlier chunks is cut off. Needs f.mu.
 func (f *feed) send(text []byte) {
 	c := f.pack(text)
 	for v := range f.viewers {
@@ -222,7 +222,7 @@ func (f *feed) send(text []byte) {
 	}
 }
 
-// pack needs f.mu.
+// pack compresses a text. Needs f.mu.
 func (f *feed) pack(text []byte) chunk {
 	var packed bytes.Buffer
 	if f.packer == nil {

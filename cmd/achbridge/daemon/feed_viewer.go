@@ -39,8 +39,8 @@ func (f *feed) enter(v viewer) (*viewer, bool) {
 	return &v, true
 }
 
-// makeRoom needs f.mu. It cuts off a viewer of the source that has most, unless the one of
-// newcomer would then have as many: so no source shuts the others out.
+// makeRoom cuts off a viewer of the source with most viewers, unless the newcomer's source
+// would then have as many. So no source shuts the others out. Needs f.mu.
 func (f *feed) makeRoom(newcomer string) bool {
 	of := map[string]int{}
 	for v := range f.viewers {
@@ -59,7 +59,7 @@ func (f *feed) makeRoom(newcomer string) bool {
 	return true
 }
 
-// cutOff needs f.mu.
+// cutOff ends a viewer. Needs f.mu.
 func (f *feed) cutOff(v *viewer) {
 	delete(f.viewers, v)
 	close(v.chunks)
@@ -71,7 +71,7 @@ func (f *feed) leave(v *viewer) {
 	delete(f.viewers, v)
 }
 
-// ServeHTTP tells one browser until it goes, is cut off, or the server ends.
+// ServeHTTP serves one browser until it leaves, is cut off, or the server ends.
 func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	source, _, _ := net.SplitHostPort(r.RemoteAddr)
 	v, ok := f.enter(viewer{source: source, packed: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")})
@@ -85,7 +85,7 @@ func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Accel-Buffering", "no") // for who has nginx in front
+	h.Set("X-Accel-Buffering", "no") // in case nginx is in front
 	if v.packed {
 		h.Set("Content-Encoding", "gzip")
 		_, _ = io.WriteString(w, gzipHeader) // the first write that fails tells

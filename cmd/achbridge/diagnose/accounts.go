@@ -11,8 +11,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// DropsText says what became of the frames that did not get into the mirror,
-// "" when all did.
+// DropsText says why frames did not get into the mirror, "" when all did.
 func DropsText(a ledger.Accounts) string {
 	var list []string
 	for _, d := range a.Drops() {

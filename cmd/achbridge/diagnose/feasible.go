@@ -39,7 +39,7 @@ func (d Demand) best() (mean, peak time.Duration) {
 	return d.delay + T/2 + S*3/2, d.delay + T/2 + 2*S
 }
 
-// Problem says why the link cannot do it, "" when it can.
+// Problem says why the link cannot carry the channel, "" when it can.
 func (d Demand) Problem() string {
 	late := d.delay+d.sending() > d.Budget
 	slow := d.Every && d.Hz > 0 && d.sending() > time.Duration(float64(time.Second)/d.Hz)
@@ -58,17 +58,16 @@ func (d Demand) Problem() string {
 		return text
 	}
 	mean, peak := d.best()
-	text += fmt.Sprintf("; at best its age is %s on the mean and %s at its peak", ui.Millis(ui.Milliseconds(mean)), ui.Millis(ui.Milliseconds(peak)))
+	text += fmt.Sprintf("; at best its age is %s on average and %s at its peak", ui.Millis(ui.Milliseconds(mean)), ui.Millis(ui.Milliseconds(peak)))
 	if most := float64(time.Second) / float64(d.sending()); most < d.Hz {
 		text += fmt.Sprintf(", with %.3g of its %.3g frames a second", most, d.Hz)
 	}
 	return text
 }
 
-// DemandsOf are the subscriptions that a daemon serves, by two looks at it some
-// time apart. rate is what every link carries; 0: what was measured. Links that
-// never were full carry more than is known, and channels at rest need nothing:
-// these have no rate.
+// DemandsOf are the subscriptions that a daemon serves, from two reports some time apart.
+// rate is what every link carries; 0 means the measured rate. The demand has no rate if
+// the link was never full, since it carries more than is known, or the channel is at rest.
 func DemandsOf(before, after status.Report, apart time.Duration, rate ui.BitRate) (list []Demand) {
 	links := map[string]status.Link{}
 	for _, l := range after.Links {
@@ -104,15 +103,15 @@ func Limited(hz float64, most rule.Rate) float64 {
 	return hz
 }
 
-// In unfitFor looks in a row a demand cannot be met before that is said, of mostUnfit
-// demands at a time.
+// A demand must fail unfitFor times in a row before it is reported, and at most mostUnfit
+// demands are reported at a time.
 const (
 	unfitFor  = 3
 	mostUnfit = 1000
 )
 
-// Unfit returns what is to be said of demands; seen counts in how many looks in a
-// row each could not be met.
+// Unfit returns the problems to report; seen counts how many times in a row each demand
+// could not be met.
 func Unfit(seen map[string]int, demands []Demand) (list []string) {
 	for _, d := range demands {
 		key, text := fmt.Sprint(d.What, d.Budget, d.Every), d.Problem()

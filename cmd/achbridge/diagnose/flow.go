@@ -11,7 +11,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// flow is how a channel went over a link between two looks, from either end.
+// flow is what happened to a channel on a link between two reports, as either end sees it.
 type flow struct {
 	what    string // NAME for people
 	to      string // the link: "from robot", "to pc"
@@ -40,11 +40,11 @@ type flow struct {
 }
 
 const (
-	// looksMost is how often in a second the watcher looks at a channel at the least:
-	// frames that are put more often may be superseded before it sees them.
+	// looksMost is how many times a second the watcher looks at a channel, at least. Frames
+	// that are put more often may be superseded before it sees them.
 	looksMost = 400
-	// shortfall is the share of frames that may be missing, or late, without anything
-	// being the matter: superseded, that is what newest first means.
+	// shortfall is the share of frames that may be missing or late without a finding.
+	// Frames are superseded on purpose: newest first.
 	shortfall = 0.1
 	fewFrames = 5
 	lossMuch  = 0.05 // of the packets: then it is the loss
@@ -67,13 +67,13 @@ func (f *flow) expected() float64 {
 	return min(hz, looksMost)
 }
 
-// arrived are the frames that came, whatever became of them then.
+// arrived counts the frames that came, whatever happened to them afterwards.
 func (f *flow) arrived() float64 {
 	return float64(f.frames.Delivered+f.frames.LateKept+f.frames.Late+f.frames.Refused) / f.s
 }
 
-// missing is the share of the frames that should come and do not; a few are between the
-// looks, or came when a processor was busy.
+// missing is the share of the expected frames that did not come. A few are not counted:
+// they are between the reports, or a processor was busy.
 func (f *flow) missing() float64 {
 	if (f.expected()-f.arrived())*f.s < fewFrames {
 		return 0
@@ -81,7 +81,7 @@ func (f *flow) missing() float64 {
 	return f.gone()
 }
 
-// gone is that share of however few frames.
+// gone is the same share, however few frames there are.
 func (f *flow) gone() float64 {
 	if e := f.expected(); e > 0 {
 		return 1 - f.arrived()/e
@@ -110,7 +110,7 @@ func (f *flow) sending() float64 {
 	return 0
 }
 
-// busy reports that the link had no room left.
+// busy reports whether the link was full.
 func (f *flow) busy() bool {
 	if f.full >= 0 {
 		return f.full >= fullMuch
@@ -118,13 +118,12 @@ func (f *flow) busy() bool {
 	return f.hz*f.sending() >= nearlyAll || f.hz*float64(f.bytes)*8/1e6 > 1.1*f.mbit
 }
 
-// verdict is what is the matter, by what both ends know; false: nothing. Each end asks
-// with the facts that it has measured and those that the other one has told, so that
-// they say the same.
+// verdict says what is wrong, from what both ends know; false means nothing. Each end uses
+// what it measured and what the other end told, so that both say the same.
 func (f *flow) verdict() (Finding, bool) {
 	switch {
 	case f.lock >= lockMuch:
-		return Finding{Cause: status.CauseReceiverSlow, Text: "a program on " + f.reader + " sits on the lock of the mirror of " + f.what,
+		return Finding{Cause: status.CauseReceiverSlow, Text: "a program on " + f.reader + " holds the lock of the mirror of " + f.what,
 			Evidence: []string{fmt.Sprintf("frames waited for it %.0f %% of the time", 100*min(1, f.lock))}, Cure: f.onReader("let the process that holds the lock go on, or end it")}, true
 	case f.unread == status.CauseBadFrame || f.unread == status.CauseLimit:
 		return Finding{Cause: f.unread, Text: "frames of " + f.what + " cannot be sent" + f.why, Evidence: []string{f.fateText()},
@@ -146,7 +145,7 @@ func (f *flow) verdict() (Finding, bool) {
 	return f.short()
 }
 
-// onReader says where a cure is to be done.
+// onReader adds the host on which to apply a cure.
 func (f *flow) onReader(cure string) string {
 	if f.reader == f.here {
 		return cure
@@ -154,7 +153,7 @@ func (f *flow) onReader(cure string) string {
 	return "on " + f.reader + ": " + cure
 }
 
-// unclear is a clock that is not known well enough for commands.
+// unclear: the clocks are not known well enough for commands.
 func (f *flow) unclear() (Finding, bool) {
 	if f.qos.Class != rule.Command || f.frames.Late == 0 || f.transit <= 0 || f.transit > f.budget() || f.transit+f.off <= f.budget() {
 		return Finding{}, false
@@ -168,7 +167,7 @@ func (f *flow) rateText() string {
 	return fmt.Sprintf("%.3g frames a second are put, of %s as they are sent", f.hz, ui.AboutBytes(f.bytes))
 }
 
-// fateText is what became of the frames between the looks.
+// fateText says what happened to the frames between the reports.
 func (f *flow) fateText() string {
 	text := fmt.Sprintf("%.3g a second came in time", float64(f.frames.Delivered)/f.s)
 	drops := DropsText(f.frames)
@@ -181,7 +180,7 @@ func (f *flow) fateText() string {
 	return text
 }
 
-// notes are what is worth knowing although it is not the bottleneck.
+// notes are facts worth knowing that are not the bottleneck.
 func (f *flow) notes(verdict status.Cause) (list []Finding) {
 	if f.packets >= fewest && f.loss >= lossSome && verdict != status.CauseLoss {
 		list = append(list, Finding{Cause: status.CauseLoss, Text: fmt.Sprintf("the way %s loses %.1f %% of the packets", f.to, 100*f.loss)})

@@ -43,7 +43,7 @@ func (s *Snapshot) flowFrom(before, m status.Mirror, link status.Link) flow {
 	return f
 }
 
-// take takes what the origin has told of its way to us, which it knows better.
+// take uses what the origin told about its link to us, which it knows better.
 func (f *flow) take(before, after *status.InboundPath) {
 	if before == nil || after == nil || after.AtS < before.AtS {
 		return
@@ -89,11 +89,11 @@ func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.L
 	return s.well(f, m, link, m.Name+" is as fresh as its origin and the link allow")
 }
 
-// known adds what this host alone can tell of its mirror.
+// known adds what only this host knows of its mirror.
 func (s *Snapshot) known(f *flow, r Finding, m status.Mirror) Finding {
 	switch {
 	case r.Cause == status.CauseReceiverSlow && f.lock >= lockMuch:
-		r.Text = "a program on this host sits on the lock of " + m.Name
+		r.Text = "a program on this host holds the lock of " + m.Name
 		if s.File.Holder != "" {
 			r.Evidence = append(r.Evidence, "it is held by "+s.File.Holder)
 		}
@@ -107,7 +107,7 @@ func (s *Snapshot) known(f *flow, r Finding, m status.Mirror) Finding {
 	return r
 }
 
-// unknownAge is a clock of the origin that is not known yet.
+// unknownAge: the clock of the origin is not known yet.
 func (s *Snapshot) unknownAge(f *flow, m status.Mirror, link status.Link) (Finding, bool) {
 	if f.frames.Delivered == 0 || m.AgeMs != nil && f.off <= f.budget() {
 		return Finding{}, false
@@ -122,7 +122,7 @@ func (s *Snapshot) unknownAge(f *flow, m status.Mirror, link status.Link) (Findi
 	return r, true
 }
 
-// contested is a mirror into which somebody else writes too.
+// contested: another program writes into the mirror too.
 func (s *Snapshot) contested(f *flow, before, m status.Mirror) Finding {
 	r := Finding{Cause: status.CauseForeignWriter, Text: "somebody else writes into " + m.Name + " too: its readers get the frames of both, in any order",
 		Evidence: []string{
@@ -133,7 +133,7 @@ func (s *Snapshot) contested(f *flow, before, m status.Mirror) Finding {
 	return r
 }
 
-// stopped is a channel into which nothing is put.
+// stopped: nothing is put into the channel.
 func (s *Snapshot) stopped(m status.Mirror, link status.Link) Finding {
 	f := Finding{Cause: status.CausePublisherStopped, Text: "nothing is put into " + s.Name(), Cure: "on " + s.Host + ": achbridge why " + s.Channel}
 	if m.AgeMs != nil {
@@ -154,7 +154,7 @@ func (s *Snapshot) well(f *flow, m status.Mirror, link status.Link, text string)
 		r.Evidence = append(r.Evidence, f.rateText(), f.fateText())
 	}
 	if s.Age != nil {
-		r.Evidence = append(r.Evidence, fmt.Sprintf("age: %s on the mean, p99 %s, budget %v", ui.Millis(s.Age.MeanMs), ui.Millis(s.Age.P99Ms), m.QoS.EffectiveBudget()))
+		r.Evidence = append(r.Evidence, fmt.Sprintf("age: %s on average, p99 %s, budget %v", ui.Millis(s.Age.MeanMs), ui.Millis(s.Age.P99Ms), m.QoS.EffectiveBudget()))
 	}
 	r.Evidence = append(r.Evidence, fmt.Sprintf("link: round trip %s, %.1f %% lost, clock ± %s", ui.Millis(link.RTTms), 100*f.loss, ui.Millis(link.ClockUncertaintyMs)))
 	if m.PeriodMs != nil && m.DueMs != nil && *m.PeriodMs > 1000*f.budget() {

@@ -44,7 +44,7 @@ func (s *Snapshot) origin() []Finding {
 	return list
 }
 
-// someBad reports that one of the findings is more than a note.
+// someBad reports whether a finding is more than a note: it has a cure.
 func (s *Snapshot) someBad(list []Finding) bool {
 	for _, f := range list {
 		if f.Cure != "" {
@@ -54,7 +54,7 @@ func (s *Snapshot) someBad(list []Finding) bool {
 	return false
 }
 
-// unknownHere is a channel of this host that the daemon does not know.
+// unknownHere: the daemon does not know the channel.
 func (s *Snapshot) unknownHere() Finding {
 	if s.File.There {
 		return Finding{Cause: status.CauseOther, Text: "the daemon does not know " + s.Channel + " yet", Cure: "ask again"}
@@ -78,8 +78,7 @@ func (s *Snapshot) localFile(c status.Local) (Finding, bool) {
 	return Finding{}, false
 }
 
-// unfed is a mirror's file that stayed here when nobody asked for the mirror any more, or
-// when the host was gone that pushed it.
+// unfed: the file of a mirror that nobody asks for any more, or whose pushing host is gone.
 func (s *Snapshot) unfed() Finding {
 	f := Finding{Cause: status.CausePeerMissing, Text: s.Channel + " is a mirror that nothing feeds now: nothing asks for it here, and no linked host pushes it",
 		Cure: "look whether the host that it is of runs; or achbridge mirror HOST/CHANNEL --as " + s.Channel}
@@ -96,8 +95,8 @@ func (s *Snapshot) unfed() Finding {
 	return f
 }
 
-// restsHere reports that the channel is quiet for no longer than is usual for it, as far
-// as is known of those who read it.
+// restsHere reports whether the channel is quiet for no longer than usual, as far as its
+// readers know.
 func (s *Snapshot) restsHere() bool {
 	known := false
 	for _, e := range s.After.Exports {
@@ -133,7 +132,7 @@ func (s *Snapshot) silentPublisher(c status.Local, hz float64) Finding {
 	return f
 }
 
-// hidden is a channel that nobody may read, and that is pushed to nobody.
+// hidden: nobody may read the channel, and it is pushed to nobody.
 func (s *Snapshot) hidden(c status.Local) Finding {
 	f := Finding{Cause: status.CauseExportRule, Text: s.Channel + " is offered to nobody: " + c.Reason, Cure: s.cure(status.CauseExportRule)}
 	for _, v := range s.Rules {

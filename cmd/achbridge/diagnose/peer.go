@@ -30,7 +30,7 @@ func (s *Snapshot) unlinked(host string) (Finding, bool) {
 	return s.unseen(host), true
 }
 
-// ownStanding is what is wrong with the trust of this very host.
+// ownStanding says what is wrong with this host's own certificate.
 func (s *Snapshot) ownStanding() []Finding {
 	switch {
 	case s.Around.Revoked:
@@ -43,7 +43,7 @@ func (s *Snapshot) ownStanding() []Finding {
 	return nil
 }
 
-// dialled is a host that is known, or may be one that is, and does not link.
+// dialled: the host is known, or may be a known one, and there is no link.
 func (s *Snapshot) dialled(host string) (Finding, bool) {
 	var is, may []status.Peer // those that have proved it are first
 	for _, p := range s.After.Peers {
@@ -56,7 +56,7 @@ func (s *Snapshot) dialled(host string) (Finding, bool) {
 		case p.State == status.PeerLinked:
 		case p.Host == host:
 			is = append(is, p)
-		case p.Node == "" && p.Error != "": // listed by an address, and never reached: it may be the one
+		case p.Node == "" && p.Error != "": // listed by its address and never reached: it may be this host
 			may = append(may, p)
 		}
 	}
@@ -93,7 +93,7 @@ func (s *Snapshot) dialled(host string) (Finding, bool) {
 	return f, true
 }
 
-// unseen is a host that nothing tells of.
+// unseen: nothing is known of the host.
 func (s *Snapshot) unseen(host string) Finding {
 	a := s.Around
 	f := Finding{Cause: status.CausePeerMissing, Text: "no host " + host + " has been seen"}

@@ -58,7 +58,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		cause status.Cause
 		tells string // part of text, evidence and cure
 	}{
-		"well": {sample(nil), Well, "age: 11.0 ms on the mean, p99 17.0 ms, budget 100ms"},
+		"well": {sample(nil), Well, "age: 11.0 ms on average, p99 17.0 ms, budget 100ms"},
 		"well, put faster than anybody looks": {sample(func(s *Snapshot, m mirror, l link) {
 			m.Seq, m.Offered, m.Delivered, m.Superseded = 7800, 7800, 6800, 1000
 		}), Well, "1e+03 frames a second"},

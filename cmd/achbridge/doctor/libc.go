@@ -65,7 +65,7 @@ func checkSharers(_ context.Context, p *patient) result {
 	return r
 }
 
-// wakesNobody says that the readers of our mirrors that wait are not woken.
+// wakesNobody says that waiting readers of our mirrors are not woken.
 func (r *result) wakesNobody() {
 	r.worsen(doubt, "run it with glibc 2.25 or later, as Debian, Ubuntu and Fedora have it")
 	r.Text += "; the condition variables of this program's C library are not known: it wakes no readers that wait in a channel, and they read on when their time limit is over"

@@ -5,8 +5,8 @@ import "errors"
 // Exit codes: scripts and service units rely on them.
 const (
 	ExitOK      = 0
-	exitFailure = 1 // it was asked rightly and did not work
-	ExitUsage   = 2 // wrong arguments or configuration: the same call fails again
+	exitFailure = 1 // the command was right and did not work
+	ExitUsage   = 2 // wrong arguments or configuration: the same command fails again
 	exitNothing = 3 // nothing of that name, or nothing at all, was found
 	exitOver    = 4 // what was measured is over the limit that was given
 )
@@ -23,16 +23,16 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// Failure is an error of something that was asked rightly and did not work.
+// Failure is an error of a command that was right and did not work.
 func Failure(err error, cure string) error { return &failure{err, cure, exitFailure} }
 
 // Usage is an error of wrong arguments or a wrong configuration.
 func Usage(err error, cure string) error { return &failure{err, cure, ExitUsage} }
 
-// NotFound is an error of something that there is not.
+// NotFound is an error about something that does not exist.
 func NotFound(err error, cure string) error { return &failure{err, cure, exitNothing} }
 
-// OverLimit is an error of something that was measured and is over the limit.
+// OverLimit is an error about a measured value above the given limit.
 func OverLimit(err error, cure string) error { return &failure{err, cure, exitOver} }
 
 // ExitCode returns the code of the outermost failure in err; any other error

@@ -8,8 +8,8 @@ import (
 )
 
 // Size is a number of bytes on the command line: "512", "64KiB", "1.5MiB".
-// Units are binary and case does not matter. Decimal ones (kB, MB) are
-// refused, as half of the readers take them for the other thing.
+// Units are binary and case does not matter. Decimal units (kB, MB) are refused, since
+// many people take them for binary ones.
 type Size int
 
 var sizeUnits = []struct {
@@ -87,7 +87,7 @@ func AboutBytes[N int | int64](n N) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// SizeRange is one size, or from which to which.
+// SizeRange prints one size, or the least and the greatest.
 func SizeRange(least, most int) string {
 	if least == most {
 		return Bytes(least)

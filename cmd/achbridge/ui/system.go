@@ -33,7 +33,7 @@ func UserText(uid, gid int) string {
 	return name + ":" + group
 }
 
-// ProcessName is the name of a process or thread, "" when it is not to be seen.
+// ProcessName is the name of a process or thread, "" when it cannot be read.
 func ProcessName(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	return strings.TrimSpace(string(text))

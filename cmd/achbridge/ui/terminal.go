@@ -40,7 +40,7 @@ type Terminal struct {
 	detached *logline.Writer // Err is this; nil: it is not
 }
 
-// New is the terminal of two files, with colours where they are one and the environment
+// New prints to two files. It uses colours if the file is a terminal and the environment
 // does not forbid them.
 func New(out, err *os.File) *Terminal {
 	plain := os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
@@ -56,9 +56,9 @@ func IsTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// Detach has nobody wait for stderr any more, whoever writes to it: our log, what
-// libraries say, the error that ends us. A pipe whose reader is gone does not end us.
-// A panic does not come this way: Go writes it by itself.
+// Detach makes writing to stderr never wait: for our log, for libraries, for the last
+// error. A pipe whose reader is gone does not end the process. A panic does not come this
+// way: Go writes it by itself.
 func (u *Terminal) Detach() {
 	u.detached = logline.New(u.Err)
 	u.Err = u.detached
@@ -66,7 +66,7 @@ func (u *Terminal) Detach() {
 	signal.Ignore(syscall.SIGPIPE)
 }
 
-// lastWords is how long the end waits for who reads stderr.
+// lastWords is how long the process waits at its end for the reader of stderr.
 const lastWords = time.Second
 
 // Flush waits for what was printed after detach, at most for lastWords.
@@ -106,8 +106,8 @@ func (u *Terminal) Fields(pairs ...string) error {
 	return w.Flush()
 }
 
-// Repaint prints what show prints, in the place of what it printed before where
-// stdout is a terminal that may be painted; else a blank line goes between them.
+// Repaint prints what show prints. On a terminal with colours it replaces what was printed
+// before, else it puts a blank line in between; before counts the earlier calls.
 func (u *Terminal) Repaint(before int, show func(*Terminal) error) error {
 	var buf bytes.Buffer
 	if u.Color {
@@ -124,9 +124,9 @@ func (u *Terminal) Repaint(before int, show func(*Terminal) error) error {
 	return err
 }
 
-// Wrap breaks a text that begins so many columns from the left between its words, where
-// a terminal ends, and indents its further lines as much. For anything but a terminal it
-// stays one line.
+// Wrap breaks a text between words, where the terminal's line ends, and indents the
+// further lines by as many columns as the first one begins from the left. If stdout is no
+// terminal, the text stays one line.
 func (u *Terminal) Wrap(indent int, text string) string {
 	out, ok := u.Out.(*os.File)
 	if !ok || !IsTerminal(out) {
@@ -162,7 +162,7 @@ func (u *Terminal) JSONLine(v any) error {
 	return enc.Encode(v)
 }
 
-// Note says something beside the data, on stderr.
+// Note prints a remark on stderr, beside the data.
 func (u *Terminal) Note(format string, args ...any) {
 	fmt.Fprintf(u.Err, "achbridge: "+format+"\n", args...)
 }

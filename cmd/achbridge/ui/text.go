@@ -16,8 +16,8 @@ func joinLast(words []string, last string) string {
 	return strings.Join(words[:n], ", ") + last + words[n]
 }
 
-// Wrap joins words, with line breaks where width is used up; the first line has
-// used some of it already.
+// Wrap joins words, with line breaks where width is used up. The first line begins after
+// used columns.
 func Wrap(words []string, used, width int) string {
 	var b strings.Builder
 	for i, w := range words {
@@ -35,7 +35,7 @@ func Wrap(words []string, used, width int) string {
 	return b.String()
 }
 
-// YesNo is the word for a truth.
+// YesNo prints yes or no.
 func YesNo(b bool) string {
 	if b {
 		return "yes"
