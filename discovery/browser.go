@@ -43,14 +43,6 @@ func (b *Browser) lookedUp() <-chan struct{} {
 	return b.sooner
 }
 
-// selfHost is the name by which others may know this node: Self.Host, or NAME-ab12 while a node with a lower id
-// announces the same name. Safe for concurrent use.
-func (b *Browser) selfHost() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.host
-}
-
 // Run browses until ctx ends and then returns nil within a second. It calls f with the whole table when the table has
 // changed, at most ten times a second, one call at a time; it learns nothing while f runs. f may keep the slice, but must
 // not change what is in it. Run waits for networks that are missing or come and go. Call it once.

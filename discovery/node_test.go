@@ -291,3 +291,11 @@ func (p *process) history() []report {
 	defer p.mu.Unlock()
 	return p.tables[:len(p.tables):len(p.tables)]
 }
+
+// selfHost is the name by which others may know this node: Self.Host, or NAME-ab12 while a node with a lower id
+// announces the same name. Safe for concurrent use.
+func (b *Browser) selfHost() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.host
+}

@@ -7,7 +7,8 @@ import (
 )
 
 // schema is a part of a JSON schema, by which editors complete and check the
-// configuration file while it is typed.
+// configuration file while it is typed. The test writes it to achbridge.schema.json; the
+// program itself does not need it.
 type schema map[string]any
 
 // fileSchema is the schema of the configuration file, made from the tables that
