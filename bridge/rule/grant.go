@@ -136,15 +136,15 @@ func (g Grant) ForPush(asked QoS) (QoS, error) {
 func (gs Grants) Check(what string) error {
 	var errs []error
 	for i, g := range gs {
-		if err := g.Check(); err != nil {
+		if err := g.check(); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", cmp.Or(g.From, fmt.Sprintf("%s[%d]", what, i)), err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Check refuses what no rule can be.
-func (g Grant) Check() error {
+// check refuses what no rule can be.
+func (g Grant) check() error {
 	var errs []error
 	for _, p := range g.Channels {
 		errs = append(errs, CheckPattern("channel", p))

@@ -23,7 +23,8 @@ type QoS struct {
 	// Budget is how long after its capture a frame may still be delivered; 0 is
 	// DefaultBudget. Past it a frame is dropped and counted, but the newest frame
 	// of the ring is owed to the mirror as long as nothing newer replaces it: it
-	// comes late, behind everything else, and is counted late_kept.
+	// comes late, behind everything else, and is counted late_kept. Others than tests
+	// read EffectiveBudget.
 	Budget   time.Duration
 	MaxRate  Rate     // frames a second at most; always the newest at its slot
 	Priority Priority // 7 is the most urgent
@@ -72,10 +73,10 @@ func (q QoS) Check() error {
 		return fmt.Errorf("priority %v: want 0 … 7", q.Priority)
 	}
 	if q.Mode == Every && (q.MaxRate != 0 || q.Class == Command) {
-		return fmt.Errorf("mode every sends all frames, however late: it goes neither with max_rate nor with class command")
+		return fmt.Errorf("mode every sends all frames, however late: it cannot be combined with max_rate or class command")
 	}
 	if q.Class == Command && q.Late == LateDeliver {
-		return fmt.Errorf("class command never delivers late: it does not go with late deliver")
+		return fmt.Errorf("class command never delivers late: it cannot be combined with late deliver")
 	}
 	if q.Deadline < 0 || q.Deadline > 0 && q.Deadline < leastDeadline {
 		return fmt.Errorf("deadline %v: want 1ms at least, or none", q.Deadline)

@@ -127,9 +127,9 @@ func TestBadQoSInJSONIsRefused(t *testing.T) {
 		`{"max_rate_hz":1e300}`:                "want frames a second",
 		`{"priority":9}`:                       "want 0 … 7",
 		`{"mode":"all"}`:                       "want newest or every",
-		`{"mode":"every","max_rate_hz":1}`:     "neither with max_rate",
-		`{"mode":"every","class":"command"}`:   "nor with class command",
-		`{"class":"command","late":"deliver"}`: "does not go with late deliver",
+		`{"mode":"every","max_rate_hz":1}`:     "combined with max_rate",
+		`{"mode":"every","class":"command"}`:   "or class command",
+		`{"class":"command","late":"deliver"}`: "cannot be combined with late deliver",
 	} {
 		var q QoS
 		if err := json.Unmarshal([]byte(text), &q); err == nil || !strings.Contains(err.Error(), want) {

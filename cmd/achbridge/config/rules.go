@@ -152,7 +152,7 @@ func (b *ruleBuilder) channels(r ruleEntry) (values []value, deny bool) {
 	switch {
 	case r.broken:
 	case matches && denies:
-		b.add(forbid.at, "goes not with match: a rule either allows or denies; make two rules")
+		b.add(forbid.at, "cannot be combined with match: a rule either allows or denies; make two rules")
 	case !matches && !denies:
 		b.add(r.at, "names no channel; want match: PATTERN, or deny: PATTERN")
 	case denies:
