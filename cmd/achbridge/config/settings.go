@@ -32,6 +32,7 @@ type Settings struct {
 	Discovery  discoveryMode
 	HTTP       HTTPAddress
 	HTTPHosts  []string
+	Watch      WatchBudget
 	Control    string
 	State      string
 	Log        logLevel
@@ -46,6 +47,7 @@ func Defaults() Settings {
 		Listen:    defaultListen,
 		Transport: TransportAuto,
 		Discovery: discoveryAuto,
+		Watch:     watchDefault,
 	}
 }
 
@@ -83,6 +85,7 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 	f.Lookup("no-discovery").NoOptDefVal = "true"
 	f.Var(&s.HTTP, "http", "serve a web page and metrics on this TCP `ADDRESS:PORT`; :PORT is open to this host only (default off)")
 	f.StringArrayVar(&s.HTTPHosts, "http-host", nil, "allow `NAME` in the address of the page, beside IP addresses and this host's name")
+	f.Var(&s.Watch, "watch", "look without pause for frames that are expected, for this `SHARE` of one processor at most; low: never")
 	f.StringVar(&s.Control, "control", s.Control, "`PATH` of the control socket (default: see achbridge run --help)")
 	f.StringVar(&s.State, "state", s.State, "`DIR` in which the node remembers its identity")
 	f.Var(&s.Log, "log", "log `LEVEL`: debug, info, warn, error")

@@ -134,6 +134,7 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	if d.watcher, err = localach.NewWatcher(); err != nil {
 		return ui.Failure(err, "")
 	}
+	d.watcher.SetBudget(float64(p.Watch))
 	cfg := wanted(p.Config)
 	cfg.Node, cfg.Dir, cfg.Endpoint, cfg.Log = id, h.Dir, d.endpoint, d.log
 	d.dir = h.Dir
