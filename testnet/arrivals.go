@@ -24,6 +24,9 @@ type packet[T any] struct {
 	draws         [draws]float64
 	fate          Fate // Arrives, Twice or Lost
 	late          bool // held back on the wire
+	tries         int  // in the air
+	through       bool // the air, after one of them
+	gone          bool // lost in the air
 	payload       T
 }
 

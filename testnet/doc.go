@@ -18,6 +18,15 @@
 //
 //	delay=10ms,jitter=2ms,rate=1mbit,queue=64KiB,mtu=1280,loss=1%,burst=3,dup=1%,reorder=1%,cut
 //
+// For radio links the transmitter has, instead of one constant rate:
+//
+//	rate=10mbit,stall=5ms/25ms          stands still 5 ms of every 25 ms
+//	rate=7mbit,fade=20s/10s/12kbit      of every 20 s the last 10 carry 12 kbit/s
+//	trace=FILE,from=10s                 a recording ([Trace]); FILE.up and FILE.down are there and back
+//	wifi=good|busy|edge,air=NAME        a station; links with one NAME share the air
+//
+// Each says at its type what it does not model; for wifi see wifi.go.
+//
 // Rates are decimal bits per second, sizes binary bytes. A packet counts with
 // its UDP and IP headers: payload + 28 bytes, 48 for IPv6.
 //

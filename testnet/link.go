@@ -3,25 +3,31 @@ package testnet
 import (
 	"container/heap"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
 // Link is one direction of an emulated link: a tail-drop queue, a transmitter
-// and a wire. It has no clock and no goroutine: the caller passes now, which
-// must not go back, and collects what has arrived. The same seed and calls give
+// (by a rate, by a trace, or on the air) and a wire. It has no clock and no
+// goroutine: the caller passes now, which must not go back, and collects what
+// has arrived. The same seed and calls give
 // the same results. T is what the caller wants back with a packet. One goroutine
 // at a time.
 type Link[T any] struct {
-	params Params
-	rand   *rand.Rand
-	bad    bool // state of the Gilbert-Elliott chain
-	queue  []*packet[T]
-	bytes  int64         // of queue, the one in transmission included
-	free   time.Duration // when the transmitter has sent all that is queued
-	last   time.Duration // latest arrival of a packet that keeps its order
-	wire   arrivals[T]
-	sent   uint64
-	counts Counts
+	params  Params
+	airs    *Airs
+	seed    uint64
+	rand    *rand.Rand
+	bad     bool // state of the Gilbert-Elliott chain
+	queue   []*packet[T]
+	bytes   int64         // of queue, the one in transmission included
+	free    time.Duration // when the transmitter has sent all that is queued
+	last    time.Duration // latest arrival of a packet that keeps its order
+	chances chances       // with a trace
+	station *station[T]   // with wifi; its packets in the air are not in queue
+	wire    arrivals[T]
+	sent    uint64
+	counts  Counts
 }
 
 // Fate says what becomes of a packet that was sent.
@@ -30,7 +36,7 @@ type Fate uint8
 const (
 	Arrives   Fate = iota // once
 	Twice                 // arrives and was duplicated
-	Lost                  // on the wire, at random
+	Lost                  // on the wire at random, or in the air with all tries
 	Overflow              // the queue was full
 	TooBig                // above the MTU
 	CutOff                // the link was cut
@@ -49,14 +55,18 @@ type Counts struct {
 
 // NewLink returns a link whose randomness depends on seed alone. It panics if
 // p.Check fails.
-func NewLink[T any](seed uint64, p Params) *Link[T] {
-	l := &Link[T]{rand: rand.New(rand.NewPCG(seed, 0x6c696e6b))}
+func NewLink[T any](seed uint64, p Params) *Link[T] { return NewLinkIn[T](NewAirs(seed), seed, p) }
+
+// NewLinkIn is NewLink for a link that shares the airs of others.
+func NewLinkIn[T any](airs *Airs, seed uint64, p Params) *Link[T] {
+	l := &Link[T]{airs: airs, seed: seed, rand: rand.New(rand.NewPCG(seed, 0x6c696e6b))}
 	l.Set(0, p)
 	return l
 }
 
 // Sent is the outlook of a packet as things stand. A later Set moves those that
-// have not left the transmitter yet.
+// have not left the transmitter yet. With wifi nothing is known ahead: times are
+// zero, and a packet that Arrives may still be lost.
 type Sent struct {
 	Fate    Fate
 	Departs time.Duration // last bit on the wire
@@ -67,15 +77,7 @@ type Sent struct {
 // outlook.
 func (l *Link[T]) Send(now time.Duration, size int, payload T) Sent {
 	l.advance(now)
-	l.sent++
-	l.counts.Sent++
-	p := &packet[T]{order: l.sent, size: size, payload: payload}
-	// Always the same number of draws, so that one parameter does not change
-	// the luck of the others.
-	for i := range p.draws {
-		p.draws[i] = l.rand.Float64()
-	}
-	lost := l.loses(p.draws[drawLoss])
+	p := l.packet(size, payload)
 	switch {
 	case l.params.Cut:
 		l.counts.CutOff++
@@ -87,33 +89,78 @@ func (l *Link[T]) Send(now time.Duration, size int, payload T) Sent {
 		l.counts.Overflow++
 		return Sent{Fate: Overflow}
 	}
-	switch {
-	case lost:
-		p.fate = Lost
-		l.counts.Lost++
-	case p.draws[drawDuplicate] < l.params.Duplicate:
-		p.fate = Twice
-		l.counts.Duplicated++
-	}
-	p.late = p.draws[drawReorder] < l.params.Reorder
+	l.accept(p)
 	l.queue = append(l.queue, p)
 	l.bytes += int64(size)
+	if l.station != nil {
+		l.station.rouse(now)
+		return Sent{Fate: p.fate}
+	}
 	p.start = max(now, l.free)
-	p.depart = p.start + l.params.transmission(size)
+	p.depart = l.transmit(p.start, size)
 	return Sent{Fate: p.fate, Departs: p.depart, Arrives: l.put(p)}
 }
 
-// Next returns when the next packet arrives, if one is under way.
-func (l *Link[T]) Next() (time.Duration, bool) {
-	if len(l.wire) == 0 {
-		return 0, false
+// packet makes a packet and draws its luck.
+func (l *Link[T]) packet(size int, payload T) *packet[T] {
+	l.sent++
+	l.counts.Sent++
+	p := &packet[T]{order: l.sent, size: size, payload: payload}
+	// Always the same number of draws, so that one parameter does not change
+	// the luck of the others.
+	for i := range p.draws {
+		p.draws[i] = l.rand.Float64()
 	}
-	return l.wire[0].at, true
+	switch lost := l.loses(p.draws[drawLoss]); {
+	case lost:
+		p.fate = Lost
+	case p.draws[drawDuplicate] < l.params.Duplicate:
+		p.fate = Twice
+	}
+	p.late = p.draws[drawReorder] < l.params.Reorder
+	return p
+}
+
+// accept counts the luck of a packet that the link takes.
+func (l *Link[T]) accept(p *packet[T]) {
+	switch p.fate {
+	case Lost:
+		l.counts.Lost++
+	case Twice:
+		l.counts.Duplicated++
+	}
+}
+
+// transmit returns when the transmitter has sent size bytes with which it begins
+// at start.
+func (l *Link[T]) transmit(start time.Duration, size int) time.Duration {
+	p := l.params
+	if p.Trace != nil {
+		return l.chances.take(p.Trace, start+p.From, size) - p.From
+	}
+	if p.Stall == (Stall{}) && p.Fade == (Fade{}) {
+		return start + p.transmission(size)
+	}
+	return p.leaves(start, float64(size)*8)
+}
+
+// Next returns when something happens next, if anything is under way: a packet
+// arrives or, with wifi, the station tries to send or has sent.
+func (l *Link[T]) Next() (time.Duration, bool) {
+	at, ok := time.Duration(0), false
+	if l.station != nil {
+		at, ok = l.station.next()
+	}
+	if len(l.wire) > 0 && (!ok || l.wire[0].at < at) {
+		return l.wire[0].at, true
+	}
+	return at, ok
 }
 
 // Receive returns a packet that has arrived by now: first in time, then in the
 // order of sending.
 func (l *Link[T]) Receive(now time.Duration) (payload T, ok bool) {
+	l.advance(now)
 	if len(l.wire) == 0 || l.wire[0].at > now {
 		return payload, false
 	}
@@ -130,13 +177,21 @@ func (l *Link[T]) Params() Params { return l.params }
 // Counts returns what happened since the link was made.
 func (l *Link[T]) Counts() Counts { return l.counts }
 
-// Free returns when the transmitter will have sent all that is queued now: a
-// packet sent then waits for nothing.
-func (l *Link[T]) Free(now time.Duration) time.Duration { return max(now, l.free) }
+// Free returns when a packet waits for nothing: the transmitter will have sent
+// all that is queued now, does not stand still, and has its next chance. It does
+// not know when a station gets the air.
+func (l *Link[T]) Free(now time.Duration) time.Duration {
+	now = max(now, l.free)
+	if p := l.params; p.Trace != nil {
+		return l.chances.free(p.Trace, now+p.From) - p.From
+	}
+	return l.params.opens(now)
+}
 
 // Set changes the parameters from now on. What waits leaves at the new rate,
-// the packet being transmitted with its remaining bits; what is on the wire
-// arrives when it would have, unless the link is cut, which loses both. A
+// the packet being transmitted with its remaining bits (with a trace or wifi,
+// before or after, all of them); what is on the wire arrives when it would
+// have, unless the link is cut, which loses both. A
 // shorter delay lets new packets overtake old ones, as a new route does. It
 // panics if p.Check fails.
 func (l *Link[T]) Set(now time.Duration, p Params) {
@@ -148,18 +203,28 @@ func (l *Link[T]) Set(now time.Duration, p Params) {
 	l.params, l.last = p, 0
 	if p.Cut {
 		l.drop(now)
-		return
-	}
-	if len(l.queue) == 0 {
-		l.free = now
-		return
 	}
 	l.wire = l.wire.departed(now)
-	if p.Rate != old.Rate {
+	moved := p.medium() != old.medium()
+	if moved && l.station != nil {
+		l.leave()
+	}
+	if moved && p.Trace != nil {
+		l.chances = p.Trace.from(now + p.From)
+	}
+	switch {
+	case p.Wifi != "" && l.station == nil:
+		l.enter(now)
+	case p.Wifi != "":
+	case len(l.queue) == 0:
+		l.free = now
+	case moved:
 		l.retime(now, old)
 	}
-	for _, q := range l.queue {
-		l.put(q)
+	if p.Wifi == "" {
+		for _, q := range l.queue {
+			l.put(q)
+		}
 	}
 	l.advance(now)
 }
@@ -168,12 +233,12 @@ func (l *Link[T]) Set(now time.Duration, p Params) {
 func (l *Link[T]) retime(now time.Duration, old Params) {
 	free := now
 	for i, q := range l.queue {
-		need := l.params.transmission(q.size)
-		if i == 0 { // in transmission: a part of it is out already
-			full := old.transmission(q.size)
-			need = time.Duration(float64(need) * float64(q.depart-now) / float64(full))
+		q.start = free
+		if i == 0 && old.paced() && l.params.paced() { // a part of it is out already
+			q.depart = l.params.leaves(now, old.carries(now, q.depart))
+		} else {
+			q.depart = l.transmit(free, q.size)
 		}
-		q.start, q.depart = free, free+need
 		free = q.depart
 	}
 	l.free = free
@@ -209,6 +274,9 @@ func (l *Link[T]) overflows(size int) bool {
 	if len(l.queue) == 0 || l.params.Queue == 0 {
 		return false
 	}
+	if l.station != nil {
+		return l.bytes+int64(size) > l.params.Queue // what is in the air is not in it
+	}
 	return l.bytes-int64(l.queue[0].size)+int64(size) > l.params.Queue
 }
 
@@ -227,8 +295,12 @@ func (l *Link[T]) loses(draw float64) bool {
 	return l.bad
 }
 
-// advance forgets what has left the transmitter.
+// advance forgets what has left the transmitter, and lets the air live.
 func (l *Link[T]) advance(now time.Duration) {
+	if l.station != nil {
+		l.station.air.live(now)
+		return
+	}
 	n := 0
 	for n < len(l.queue) && l.queue[n].depart <= now {
 		l.bytes -= int64(l.queue[n].size)
@@ -250,6 +322,14 @@ func (l *Link[T]) drop(now time.Duration) {
 		case !a.copy:
 			l.counts.CutOff++
 		}
+	}
+	if l.station != nil {
+		for _, p := range slices.Concat(l.station.window, l.queue) {
+			if p.fate != Lost && !p.gone {
+				l.counts.CutOff++
+			}
+		}
+		l.station.clear()
 	}
 	l.queue, l.wire, l.bytes, l.free = nil, arrived, 0, now
 }

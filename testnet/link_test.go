@@ -24,8 +24,9 @@ func arrivalTimes(l *Link[int]) (at []time.Duration, payloads []int) {
 		if !ok {
 			return at, payloads
 		}
-		p, _ := l.Receive(next)
-		at, payloads = append(at, next), append(payloads, p)
+		if p, ok := l.Receive(next); ok {
+			at, payloads = append(at, next), append(payloads, p)
+		}
 	}
 }
 

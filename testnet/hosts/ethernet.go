@@ -47,6 +47,9 @@ func startEthernet(seed uint64, names []string, p testnet.Params, taps []*os.Fil
 	e := &ethernet{start: time.Now(), names: names, taps: taps, timer: timer, mesh: testnet.NewMesh[[]byte](seed), learnt: map[hardware]int{}, rebound: map[int]mapping{}}
 	for i, name := range names {
 		e.learnt[hardwareOf(i)] = e.mesh.AddHost(name, p)
+		if i == 0 {
+			p = p.Back()
+		}
 	}
 	for i := range taps {
 		e.done.Go(func() { e.readFrom(i) })

@@ -18,7 +18,8 @@ import (
 type Config struct {
 	Hosts []string
 	// Link holds for the egress of every host, in the text form of
-	// testnet.ParseParams: "delay=10ms,rate=1mbit".
+	// testnet.ParseParams: "delay=10ms,rate=1mbit". The first host sends by a
+	// trace, the others by the one of the way back.
 	Link string
 	// Seed of everything random on the links.
 	Seed uint64

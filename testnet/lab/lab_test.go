@@ -155,6 +155,25 @@ robot 0 0 0 0 0 delay=10ms,loss=5%
 	s.wantNothingLeft(t)
 }
 
+func TestRadioLinksAreThereAndBack(t *testing.T) {
+	needHosts(t)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"Way.up": "10\n20\n", "Way.down": "10\n15\n20\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const script = `
+		lab link | awk 'NR > 1 {print $NF}'
+		lab link trace=none,wifi=good,air=Hall; lab link pc wifi=edge; lab link | awk 'NR > 1 {print $NF}'`
+	s := lab(t, "run", "--hosts", "robot,pc", "--link", "trace="+dir+"/Way.up,from=5ms", "--", "sh", "-c", script)
+	want := "trace=DIR/Way.up,from=5ms\ntrace=DIR/Way.down,from=5ms\nwifi=good,air=Hall\nwifi=edge,air=Hall\n"
+	if code := s.run(t); code != 0 || strings.ReplaceAll(s.out.String(), dir, "DIR") != want {
+		t.Errorf("got status %d, %s\nwant %s\nerrors %s", code, &s.out, want, &s.err)
+	}
+	s.wantNothingLeft(t)
+}
+
 func TestKilledLabLeavesNothingBehind(t *testing.T) {
 	needHosts(t)
 	const script = `

@@ -45,6 +45,11 @@ const linkKeys = `
   loss=1%      in the long run     burst=3      mean number lost in a row
   dup=1%       arrive twice        reorder=1%   are overtaken by later ones
   mtu=1280     larger ones vanish
+  stall=5ms/25ms         stands still 5 ms of every 25 ms
+  fade=20s/10s/12kbit    of every 20 s the last 10 carry 12 kbit/s
+  trace=FILE,from=10s    as recorded: a line for each packet that may pass, its time in
+                         ms; plain or gzip; FILE.up sends, FILE.down is the way back
+  wifi=good,air=hall     a station on the air that all with this name share; or busy, edge
   cut          nothing passes      up           the end of a cut
 "none" or 0 takes a limit away.`
 

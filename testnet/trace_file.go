@@ -1,0 +1,81 @@
+package testnet
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+const maxTrace = 128 << 20 // bytes, unpacked
+
+// ReadTrace reads the trace in a file, plain or packed with gzip, and that of
+// the way back, if there is one: the name's ".up" is ".down" there.
+func ReadTrace(file string) (*Trace, error) {
+	t, err := readTrace(file)
+	if err != nil {
+		return nil, err
+	}
+	if twin := twinOf(file); exists(twin) {
+		if t.back, err = readTrace(twin); err != nil {
+			return nil, err
+		}
+		t.back.back = t
+	}
+	return t, nil
+}
+
+// twinOf is the name of the file of the other direction, or "".
+func twinOf(file string) string {
+	name, packed := strings.CutSuffix(file, ".gz")
+	end := ""
+	if packed {
+		end = ".gz"
+	}
+	if name, ok := strings.CutSuffix(name, ".up"); ok {
+		return name + ".down" + end
+	}
+	if name, ok := strings.CutSuffix(name, ".down"); ok {
+		return name + ".up" + end
+	}
+	return ""
+}
+
+func exists(file string) bool {
+	info, err := os.Stat(file)
+	return file != "" && err == nil && info.Mode().IsRegular()
+}
+
+func readTrace(file string) (*Trace, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w; right is the name of a file with a time in ms on each line", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is no file; right is one with a time in ms on each line", file)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
+		if b, err = unpack(b); err != nil {
+			return nil, fmt.Errorf("%s: %w; pack it again with gzip", file, err)
+		}
+	}
+	return ParseTrace(file, b)
+}
+
+func unpack(packed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(r, maxTrace+1))
+	if err == nil && len(b) > maxTrace {
+		err = fmt.Errorf("more than %d bytes", maxTrace)
+	}
+	return b, err
+}
