@@ -68,6 +68,7 @@ func (a *ageReader) look(begin time.Time, at time.Duration) {
 type stat struct {
 	floor, formula float64 // of the mean: by the oracle, and as reckoned
 	mean, p99, max float64
+	p95            float64
 	alone          float64 // p99 with the link to itself
 	perSecond      float64
 	missing        int     // frames put in the window that never came
@@ -147,6 +148,7 @@ func ageStat(ages []float64) stat {
 	for _, v := range sorted {
 		s.mean += v / float64(len(sorted))
 	}
+	s.p95 = sorted[(len(sorted)-1)*95/100]
 	s.p99, s.max = sorted[(len(sorted)-1)*99/100], sorted[len(sorted)-1]
 	return s
 }

@@ -35,6 +35,9 @@ type bench struct {
 	phases  []time.Duration // of the loads
 	losses  []loss
 	kept    map[string]uint64 // late_kept of the mirrors, at the end
+	made    time.Time         // the network's time zero
+	zero    time.Duration     // the first frame's time, by the network's clock
+	carried int               // bytes that arrived from the senders in the measurement
 }
 
 // loss is one packet from the senders that the link lost.
@@ -50,7 +53,7 @@ func (s scenario) run(t *testing.T, seed uint64) (readers []*ageReader, b *bench
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		b = &bench{s: s, seed: seed, params: params, world: &world{t: t, net: testnet.NewNetwork(seed), key: trust.NewKey()}}
+		b = &bench{s: s, seed: seed, params: params, world: &world{t: t, net: testnet.NewNetwork(seed), key: trust.NewKey()}, made: time.Now()}
 		random := rand.New(rand.NewPCG(seed, 1))
 		for _, l := range s.loads {
 			b.phases = append(b.phases, time.Duration(random.Int64N(int64(l.period))))
@@ -67,7 +70,9 @@ func (b *bench) measure() (readers []*ageReader) {
 		defer r.ch.Close()
 		readers = append(readers, r)
 	}
+	time.Sleep(time.Until(b.made.Add(b.s.zero)))
 	begin, end := time.Now(), warmUp+b.s.span()
+	b.zero = begin.Sub(b.made)
 	b.tap(begin)
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -116,7 +121,7 @@ func (b *bench) connect() (channels []*channel) {
 	for _, l := range b.s.loads {
 		channels = append(channels, b.senders[l.node].channel(l.channel, 16, l.size))
 	}
-	b.pc = b.host("pc", b.params)
+	b.pc = b.host("pc", b.params.Back())
 	b.pc.over = b.s.over
 	var mirrors []rule.Mirror
 	var peers []Peer
@@ -184,13 +189,16 @@ func (l load) write(c *channel, source *putSource, begin time.Time, end time.Dur
 	}
 }
 
-// tap notes the senders' packets that are lost.
+// tap notes the senders' packets that are lost, and counts those that arrive.
 func (b *bench) tap(begin time.Time) {
 	offset := time.Duration(-1)
 	from := testnet.HostAddr4(b.senders[0].number)
 	b.net.Tap(func(e testnet.Event) {
 		if offset < 0 {
 			offset = time.Since(begin) - e.At
+		}
+		if at := e.At + offset; e.What == testnet.WhatArrived && e.From.Addr() == from && at >= warmUp && at < warmUp+b.s.span() {
+			b.carried += len(e.Payload) + testnet.Overhead4
 		}
 		if e.What == testnet.WhatSent && e.From.Addr() == from && e.Sent.Fate == testnet.Lost {
 			b.losses = append(b.losses, loss{e.At + offset, len(e.Payload)})

@@ -34,6 +34,7 @@ type scenario struct {
 	share   int           // how many senders share the rate, for the floor; 0 is 1
 	daily   bool          // measured in every run, not only in the long one
 	back    time.Duration // when the link returns from an outage
+	zero    time.Duration // when the first frame is put at the earliest, by the network's clock
 	spread  float64       // of the means of the seeds, at most, as a share; 0 is mostSpread
 	bars    []bar
 	quic    []bar // more of them, for QUIC only

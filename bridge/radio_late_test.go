@@ -1,0 +1,186 @@
+package bridge
+
+import (
+	"math"
+	"time"
+)
+
+// lateBinding chooses what goes into a packet at the moment at which it can leave: the
+// newest frames, by priority, then by age²/size. It finishes a large frame that it has
+// begun. The oracle and the simulated senders all choose so. Times are the network's.
+type lateBinding struct {
+	loads  []load
+	parts  []int
+	first  []time.Duration // when the first frame of each load is put
+	begun  []uint64        // the newest frame of which something has left; 0: none
+	next   []int           // part of it
+	before []time.Duration // when the frame was put that was sent before it
+	repair []cargo
+}
+
+// cargo is a frame, or one part of a large one, in a packet.
+type cargo struct {
+	load  int
+	frame uint64
+	part  int
+}
+
+const (
+	simRoom   = 1180 // for frames in a packet of several
+	simRecord = 25   // what a frame takes beside its bytes in one
+)
+
+func newLateBinding(r radioRun, zero time.Duration) *lateBinding {
+	n := len(r.loads)
+	c := &lateBinding{loads: r.loads, begun: make([]uint64, n), next: make([]int, n), before: make([]time.Duration, n)}
+	for i, l := range r.loads {
+		c.parts = append(c.parts, partCount(l.size))
+		c.first = append(c.first, zero+r.phases[i])
+	}
+	return c
+}
+
+func (c *lateBinding) put(i int, frame uint64) time.Duration {
+	return c.first[i] + time.Duration(frame-1)*c.loads[i].period
+}
+
+func (c *lateBinding) newest(i int, now time.Duration) uint64 {
+	if now < c.first[i] {
+		return 0
+	}
+	return uint64((now-c.first[i])/c.loads[i].period) + 1
+}
+
+// unfinished reports that parts of load i's frame have not left.
+func (c *lateBinding) unfinished(i int) bool { return c.begun[i] > 0 && c.next[i] < c.parts[i] }
+
+// ready is when there is something to send: now or later.
+func (c *lateBinding) ready(now time.Duration) time.Duration {
+	at := time.Duration(math.MaxInt64)
+	if len(c.repair) > 0 {
+		return now
+	}
+	for i := range c.loads {
+		newest := c.newest(i, now)
+		if c.unfinished(i) || newest > c.begun[i] {
+			return now
+		}
+		at = min(at, c.put(i, newest+1))
+	}
+	return at
+}
+
+// take fills a packet, and returns its size with all headers; 0: there is nothing.
+func (c *lateBinding) take(now time.Duration) (list []cargo, size int) {
+	if len(c.repair) > 0 {
+		lost := c.repair[0]
+		c.repair = c.repair[1:]
+		return []cargo{lost}, c.loads[lost.load].size/c.parts[lost.load] + oracleOverhead
+	}
+	used := 0
+	for {
+		i := c.turn(now, list)
+		if i < 0 {
+			break
+		}
+		l := c.loads[i]
+		if len(list) > 0 && (c.parts[i] > 1 || used+l.size+simRecord > simRoom) {
+			break
+		}
+		if !c.unfinished(i) {
+			if c.begun[i] > 0 {
+				c.before[i] = c.put(i, c.begun[i])
+			}
+			c.begun[i], c.next[i] = c.newest(i, now), 0
+		}
+		list = append(list, cargo{i, c.begun[i], c.next[i]})
+		c.next[i]++
+		used += l.size/c.parts[i] + simRecord
+		if c.parts[i] > 1 {
+			break
+		}
+	}
+	if len(list) == 0 {
+		return nil, 0
+	}
+	return list, used + oracleOverhead - simRecord
+}
+
+// turn is the load whose turn it is of those that the packet does not have; -1: none.
+func (c *lateBinding) turn(now time.Duration, has []cargo) (best int) {
+	best, bestLevel, bestGain := -1, -1, 0.0
+	for i, l := range c.loads {
+		if !c.unfinished(i) && c.newest(i, now) <= c.begun[i] || carries(has, i) {
+			continue
+		}
+		had := c.before[i] // what the mirror shows until the frame is there
+		if !c.unfinished(i) && c.begun[i] > 0 {
+			had = c.put(i, c.begun[i])
+		}
+		age := (now - had).Seconds()
+		level, gain := l.qos.Priority.Level(), age*age/float64(l.size+simRecord)
+		if level > bestLevel || level == bestLevel && gain > bestGain {
+			best, bestLevel, bestGain = i, level, gain
+		}
+	}
+	return best
+}
+
+func carries(list []cargo, load int) bool {
+	for _, c := range list {
+		if c.load == load {
+			return true
+		}
+	}
+	return false
+}
+
+// simMirrors is what the mirrors show. A large frame is there with its last part; a newer
+// one takes the place of an unfinished one.
+type simMirrors struct {
+	sent   *lateBinding
+	coming []uint64 // the frame of each load of which parts are there
+	there  [][]bool // which
+	count  []int
+	stamps []time.Duration // when the newest frame was put
+	from   time.Duration   // what arrives before is not counted
+	bytes  int
+}
+
+func newSimMirrors(sent *lateBinding, from time.Duration) *simMirrors {
+	n := len(sent.loads)
+	m := &simMirrors{sent: sent, coming: make([]uint64, n), there: make([][]bool, n), count: make([]int, n), stamps: make([]time.Duration, n), from: from}
+	for i := range m.there {
+		m.there[i] = make([]bool, sent.parts[i])
+	}
+	return m
+}
+
+func (m *simMirrors) arrive(now time.Duration, size int, list []cargo) {
+	if now >= m.from {
+		m.bytes += size
+	}
+	for _, c := range list {
+		i := c.load
+		if m.sent.parts[i] > 1 && !m.complete(c) {
+			continue
+		}
+		m.stamps[i] = max(m.stamps[i], m.sent.put(i, c.frame))
+	}
+}
+
+func (m *simMirrors) complete(c cargo) bool {
+	i := c.load
+	if c.frame < m.coming[i] {
+		return false
+	}
+	if c.frame > m.coming[i] {
+		m.coming[i], m.count[i] = c.frame, 0
+		clear(m.there[i])
+	}
+	if !m.there[i][c.part] {
+		m.there[i][c.part] = true
+		m.count[i]++
+	}
+	return m.count[i] == m.sent.parts[i]
+}

@@ -1,0 +1,208 @@
+package bridge
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// radioSenders are what the node is compared with, in the order of the table. They are
+// like those of the papers, in what decides how much is in flight; each says what it
+// leaves out.
+var radioSenders = append(windows(1, 2, 3, 5, 8, 12, 20, 32, 64, 128),
+	radioSender{"bbr", func() control { return &bbrLike{} }},
+	radioSender{"copa", func() control { return &copaLike{} }},
+	radioSender{"sprout", func() control { return &sproutLike{} }},
+)
+
+type radioSender struct {
+	name string
+	make func() control
+}
+
+// windows keep so many packets in flight; one is stop and wait.
+func windows(sizes ...int) (list []radioSender) {
+	for _, n := range sizes {
+		list = append(list, radioSender{fmt.Sprintf("window %d", n), func() control { return windowed(n) }})
+	}
+	return list
+}
+
+type windowed int
+
+func (w windowed) next(now time.Duration, bytes, packets int) (time.Duration, bool) {
+	return now, packets < int(w)
+}
+func (windowed) sent(time.Duration, int)             {}
+func (windowed) answered(time.Duration, []simAnswer) {}
+
+const simFull = 1280 // bytes of a packet, in windows that count packets
+
+// simPath is what several of the senders measure.
+type simPath struct {
+	list []simAnswer   // of the last seconds
+	base time.Duration // the least round trip
+	srtt time.Duration
+}
+
+func (m *simPath) note(now time.Duration, list []simAnswer) {
+	for _, a := range list {
+		if m.base == 0 || a.rtt < m.base {
+			m.base = a.rtt
+		}
+		if m.srtt == 0 {
+			m.srtt = a.rtt
+		}
+		m.srtt += (a.rtt - m.srtt) / 8
+		m.list = append(m.list, a)
+	}
+	for len(m.list) > 0 && m.list[0].arrived < now-3*second {
+		m.list = m.list[1:]
+	}
+}
+
+// rate is what arrived in the last span of time, in bytes a second.
+func (m *simPath) rate(span time.Duration) float64 {
+	sum, n := 0, len(m.list)
+	for i := n - 1; i >= 0 && m.list[i].arrived > m.list[n-1].arrived-span; i-- {
+		sum += m.list[i].size
+	}
+	return float64(sum) / span.Seconds()
+}
+
+// copaLike is Copa (Arun and Balakrishnan, NSDI 2018) with delta 0.5, without its mode
+// for competition with others and without slow start.
+type copaLike struct {
+	simPath
+	window, speed float64
+	up            bool
+	turned        time.Duration
+	same          int
+	free          time.Duration
+	recent        []simAnswer // arrived: when the answer came
+}
+
+const copaDelta = 0.5
+
+func (c *copaLike) next(now time.Duration, bytes, packets int) (time.Duration, bool) {
+	if c.window == 0 {
+		c.window, c.speed = 10, 1
+	}
+	return max(now, c.free), packets == 0 || float64(packets) < c.window
+}
+
+func (c *copaLike) sent(now time.Duration, size int) {
+	c.free = max(now, c.free) + time.Duration(float64(c.srtt)/(2*c.window))
+}
+
+func (c *copaLike) answered(now time.Duration, list []simAnswer) {
+	c.note(now, list)
+	for _, a := range list {
+		up := c.below(now, a.rtt)
+		if now-c.turned > c.srtt {
+			if c.same++; up == c.up && c.same >= 3 {
+				c.speed = min(c.speed*2, 32)
+			}
+			c.turned = now
+		}
+		if up != c.up {
+			c.speed, c.same, c.up, c.turned = 1, 0, up, now
+		}
+		step := c.speed / (copaDelta * c.window)
+		if !up {
+			step = -step
+		}
+		c.window = max(2, c.window+step)
+	}
+}
+
+// below reports that the rate is below Copa's target.
+func (c *copaLike) below(now, rtt time.Duration) bool {
+	c.recent = append(c.recent, simAnswer{arrived: now, rtt: rtt})
+	for c.recent[0].arrived < now-c.srtt/2 {
+		c.recent = c.recent[1:]
+	}
+	standing := rtt
+	for _, r := range c.recent {
+		standing = min(standing, r.rtt)
+	}
+	queue := (standing - c.base).Seconds()
+	return queue <= 0 || c.window/standing.Seconds() <= 1/(copaDelta*queue)
+}
+
+// sproutLike keeps in flight what the average rate carries in 100 ms: Sprout-EWMA
+// (Winstein, Sivaraman, Balakrishnan, NSDI 2013), without its forecast by a model of the
+// rate's changes.
+type sproutLike struct {
+	average float64 // bytes a second
+	tick    time.Duration
+	got     int
+}
+
+func (s *sproutLike) next(now time.Duration, bytes, packets int) (time.Duration, bool) {
+	const tick = 20 * milli
+	if now-s.tick > second {
+		s.tick = now // the first call
+	}
+	for ; now-s.tick >= tick; s.tick += tick {
+		if s.got > 0 || bytes > 0 {
+			s.average += (float64(s.got)/tick.Seconds() - s.average) / 8
+		}
+		s.got = 0
+	}
+	return now, float64(bytes) < max(s.average*0.1, 3*simFull)
+}
+
+func (s *sproutLike) sent(time.Duration, int) {}
+
+func (s *sproutLike) answered(now time.Duration, list []simAnswer) {
+	for _, a := range list {
+		s.got += a.size
+	}
+}
+
+// bbrLike is BBR (Cardwell et al., ACM Queue 2016), version 1, without its startup and its
+// probes of the round trip.
+type bbrLike struct {
+	simPath
+	rates []bbrRate // of the last ten round trips
+	free  time.Duration
+	cycle time.Duration
+	phase int
+}
+
+type bbrRate struct {
+	at   time.Duration
+	rate float64
+}
+
+func (b *bbrLike) best() float64 {
+	best := 20.0 * simFull
+	for _, r := range b.rates {
+		best = max(best, r.rate)
+	}
+	return best
+}
+
+func (b *bbrLike) next(now time.Duration, bytes, packets int) (time.Duration, bool) {
+	window := 2 * b.best() * max(b.base, 5*milli).Seconds()
+	return max(now, b.free), float64(bytes) < max(window, 4*simFull)
+}
+
+func (b *bbrLike) sent(now time.Duration, size int) {
+	gain := [...]float64{1.25, 0.75, 1, 1, 1, 1, 1, 1}[b.phase]
+	b.free = max(now, b.free) + time.Duration(math.Ceil(float64(size)/(gain*b.best())*1e9))
+}
+
+func (b *bbrLike) answered(now time.Duration, list []simAnswer) {
+	b.note(now, list)
+	if rate := b.rate(max(b.srtt, 10*milli)); rate > 0 {
+		b.rates = append(b.rates, bbrRate{now, rate})
+	}
+	for len(b.rates) > 1 && b.rates[0].at < now-10*b.srtt {
+		b.rates = b.rates[1:]
+	}
+	if now-b.cycle > b.base {
+		b.cycle, b.phase = now, (b.phase+1)%8
+	}
+}
