@@ -136,21 +136,28 @@ func (table *radioTable) print(w io.Writer) {
 			continue
 		}
 		common := table.bestWindow(rows)
-		columns := []string{"oracle", "quic", "sctp", "window 1", common, "bbr", "copa", "sprout"}
-		columns = slices.DeleteFunc(columns, func(c string) bool {
+		columns := slices.Compact([]string{"oracle", "quic", "sctp", "window 1", common, "bbr", "copa", "sprout"})
+		columns = slices.DeleteFunc(columns, func(c string) bool { // those that nobody has measured
 			return !slices.ContainsFunc(rows, func(r radioRow) bool { return len(table.rows[r][c]) > 0 })
 		})
 		fmt.Fprintf(w, "%s: age in ms, mean / p95 / p99, and Mbit/s carried\n\n| link |", load.name)
 		for _, c := range columns {
 			fmt.Fprintf(w, " %s |", columnName(c))
 		}
-		fmt.Fprintf(w, " best window for the link | quic to it |\n|%s\n", strings.Repeat("---|", len(columns)+3))
+		if common != "" {
+			fmt.Fprint(w, " best window for the link | quic to it |")
+		}
+		fmt.Fprintf(w, "\n|%s\n", strings.Repeat("---|", len(columns)+1+2*min(1, len(common))))
 		for _, row := range rows {
 			fmt.Fprintf(w, "| %s |", strings.TrimSpace(row.link+" "+row.class))
 			for _, c := range columns {
 				fmt.Fprintf(w, " %s |", table.cell(row, c))
 			}
 			best := table.hindsight(row)
+			if best == "" {
+				fmt.Fprintln(w)
+				continue
+			}
 			fmt.Fprintf(w, " %s: %s | %.2f |\n", strings.TrimPrefix(best, "window "), table.cell(row, best), table.mean(row, "quic", meanOf)/table.mean(row, best, meanOf))
 		}
 		table.printMeans(w, load.name, columns)
@@ -203,7 +210,10 @@ func (table *radioTable) printMeans(w io.Writer, load string, columns []string) 
 		for _, row := range rows {
 			best += math.Log(table.mean(row, table.hindsight(row), meanOf)/table.mean(row, "oracle", meanOf)) / float64(len(rows))
 		}
-		fmt.Fprintf(w, " %.2f | |\n", math.Exp(best))
+		if !math.IsNaN(best) {
+			fmt.Fprintf(w, " %.2f | |", math.Exp(best))
+		}
+		fmt.Fprintln(w)
 	}
 	fmt.Fprintln(w)
 }

@@ -144,7 +144,8 @@ func (r radioRun) scenario(over string) scenario {
 // everydayRadio are the rows of every day; all others need the test to be named.
 var everydayRadio = map[string][]string{
 	"imu":    {"stall-5ms", "wifi-busy"},
-	"camera": {"wifi-busy"},
+	"state":  {"stall-5ms", "wifi-good"},
+	"camera": {"stall-5ms", "wifi-busy"},
 }
 
 // radioNamed tells that the test was asked for by its name.
