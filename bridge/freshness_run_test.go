@@ -37,7 +37,8 @@ type bench struct {
 	kept    map[string]uint64 // late_kept of the mirrors, at the end
 	made    time.Time         // the network's time zero
 	zero    time.Duration     // the first frame's time, by the network's clock
-	carried int               // bytes that arrived from the senders in the measurement
+	carried int               // bytes that arrived from the first sender's host in the measurement
+	shares  [3]int            // the same, of each sender
 }
 
 // loss is one packet from the senders that the link lost.
@@ -87,6 +88,9 @@ func (b *bench) measure() (readers []*ageReader) {
 			}
 		}
 	})
+	if b.s.beside != nil {
+		work.Go(func() { b.s.beside(b, begin.Add(end)) })
+	}
 	for at := time.Duration(0); at < end; at += b.s.step() {
 		time.Sleep(time.Until(begin.Add(at)))
 		for _, r := range readers {
@@ -109,11 +113,11 @@ func (s scenario) step() time.Duration { return cmp.Or(s.look, 241*time.Microsec
 // are mirrored. The channels are there before the node, since putSource does
 // not look for new ones often.
 func (b *bench) connect() (channels []*channel) {
-	names := []string{"robot", "drone"}[:1+slices.MaxFunc(b.s.loads, func(x, y load) int { return x.node - y.node }).node]
+	names := []string{"robot", "drone", "arm"}[:1+slices.MaxFunc(b.s.loads, func(x, y load) int { return x.node - y.node }).node]
 	for i, name := range names {
 		h := b.host(name, b.params)
 		h.over = b.s.over
-		if i > 0 {
+		if i > 0 && b.params.Wifi == "" { // else each has a station of its own
 			h.net, h.number = b.senders[0].net, b.senders[0].number // one egress for both
 		}
 		b.senders, b.sources = append(b.senders, h), append(b.sources, &putSource{dir: h.dir})
@@ -192,13 +196,16 @@ func (l load) write(c *channel, source *putSource, begin time.Time, end time.Dur
 // tap notes the senders' packets that are lost, and counts those that arrive.
 func (b *bench) tap(begin time.Time) {
 	offset := time.Duration(-1)
-	from := testnet.HostAddr4(b.senders[0].number)
+	from, pc := testnet.HostAddr4(b.senders[0].number), testnet.HostAddr4(b.pc.number)
 	b.net.Tap(func(e testnet.Event) {
 		if offset < 0 {
 			offset = time.Since(begin) - e.At
 		}
 		if at := e.At + offset; e.What == testnet.WhatArrived && e.From.Addr() == from && at >= warmUp && at < warmUp+b.s.span() {
 			b.carried += len(e.Payload) + testnet.Overhead4
+		}
+		if at := e.At + offset; e.What == testnet.WhatArrived && e.To.Addr() == pc && at >= warmUp && at < warmUp+b.s.span() && int(e.From.Port()) < port+len(b.shares) {
+			b.shares[int(e.From.Port())-port] += len(e.Payload) + testnet.Overhead4
 		}
 		if e.What == testnet.WhatSent && e.From.Addr() == from && e.Sent.Fate == testnet.Lost {
 			b.losses = append(b.losses, loss{e.At + offset, len(e.Payload)})

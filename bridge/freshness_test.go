@@ -26,16 +26,17 @@ type scenario struct {
 	over    string // transport; filled in by TestFreshness
 	link    string // both directions, in testnet's text form
 	loads   []load
-	length  time.Duration // of the measurement, after warmUp; 0 is 8 s
-	look    time.Duration // how often the mirrors are read; 0 is 241 µs, which fits into no period
-	changes []change      // of the link, counted from the first frame
-	windows []window      // of the measurement; none is one from warmUp to the end
-	alone   bool          // measure each load on a link of its own too
-	share   int           // how many senders share the rate, for the floor; 0 is 1
-	daily   bool          // measured in every run, not only in the long one
-	back    time.Duration // when the link returns from an outage
-	zero    time.Duration // when the first frame is put at the earliest, by the network's clock
-	spread  float64       // of the means of the seeds, at most, as a share; 0 is mostSpread
+	length  time.Duration                 // of the measurement, after warmUp; 0 is 8 s
+	look    time.Duration                 // how often the mirrors are read; 0 is 241 µs, which fits into no period
+	changes []change                      // of the link, counted from the first frame
+	windows []window                      // of the measurement; none is one from warmUp to the end
+	alone   bool                          // measure each load on a link of its own too
+	share   int                           // how many senders share the rate, for the floor; 0 is 1
+	daily   bool                          // measured in every run, not only in the long one
+	back    time.Duration                 // when the link returns from an outage
+	beside  func(b *bench, end time.Time) // what else goes on, until end
+	zero    time.Duration                 // when the first frame is put at the earliest, by the network's clock
+	spread  float64                       // of the means of the seeds, at most, as a share; 0 is mostSpread
 	bars    []bar
 	quic    []bar // more of them, for QUIC only
 	sctp    []bar
