@@ -82,9 +82,6 @@ func (f *foresight) sleep(now, next time.Duration, aimed bool) (left time.Durati
 // find latest.
 func (w *Watcher) plan(now time.Duration) {
 	f := &w.foresight
-	if f.budget > 0 && f.delay.grew(now) {
-		f.blindTo = now + spared
-	}
 	type candidate struct {
 		notice *Notice
 		slot   *slot
@@ -95,6 +92,9 @@ func (w *Watcher) plan(now time.Duration) {
 		if n != nil && n.phase.period != 0 {
 			list = append(list, candidate{n, &w.slots[i], n.phase.cost()})
 		}
+	}
+	if len(list) > 0 && f.budget > 0 && f.delay.grew(now) {
+		f.blindTo = now + spared
 	}
 	slices.SortFunc(list, func(a, b candidate) int { return cmp.Compare(a.cost, b.cost) })
 	left := f.budget

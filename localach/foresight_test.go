@@ -37,7 +37,6 @@ func (k kernel) waited(thread int, d time.Duration) {
 func TestRunDelayIsThatOfAllThreads(t *testing.T) {
 	k := newKernel(t, 3)
 	r := runDelay{dir: k.dir}
-	defer r.close()
 	at := time.Duration(0)
 	next := func() bool { at += reviewEvery; return r.grew(at) }
 	if next() || next() {

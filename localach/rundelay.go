@@ -3,16 +3,18 @@ package localach
 import (
 	"bytes"
 	"cmp"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// runDelay watches for how long the threads of this process were ready to run and had no processor.
+// runDelay watches for how long the threads of this process were ready to run and had no processor. It keeps no descriptors: a
+// process has as many threads as it once needed.
 type runDelay struct {
-	dir    string     // of the threads; empty: /proc/self/task
-	files  []*os.File // a schedstat of each
+	dir    string   // of the threads; empty: /proc/self/task
+	paths  []string // of each thread's schedstat
 	listed time.Duration
 	at     time.Duration // when total was read; 0: never
 	total  time.Duration
@@ -26,44 +28,34 @@ const (
 
 // grew reports whether the threads have waited more than usual since it was asked last, or cannot know.
 func (r *runDelay) grew(now time.Duration) bool {
-	if r.files == nil || now-r.listed > relistEvery {
-		r.list(now)
+	if r.paths == nil || now-r.listed > relistEvery {
+		r.paths, _ = filepath.Glob(cmp.Or(r.dir, "/proc/self/task") + "/*/schedstat")
+		r.listed, r.at = now, 0
 	}
 	total := time.Duration(0)
-	for _, f := range r.files {
-		total += r.read(f)
+	for _, path := range r.paths {
+		total += r.read(path)
 	}
 	waited, since, known := total-r.total, now-r.at, r.at != 0
 	r.total, r.at = total, now
 	return total == 0 || known && waited > since/mostDelay
 }
 
-// list opens what tells of the threads that there are now.
-func (r *runDelay) list(now time.Duration) {
-	r.close()
-	r.listed, r.at = now, 0
-	paths, _ := filepath.Glob(cmp.Or(r.dir, "/proc/self/task") + "/*/schedstat")
-	for _, path := range paths {
-		if f, err := os.Open(path); err == nil {
-			r.files = append(r.files, f)
-		}
-	}
-}
-
 // read returns the second number of "ran waited slices", in ns; 0 of a thread that has ended.
-func (r *runDelay) read(f *os.File) time.Duration {
-	n, err := f.ReadAt(r.buf[:], 0)
+func (r *runDelay) read(path string) time.Duration {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, r.buf[:])
+	if err != nil {
+		return 0
+	}
 	fields := bytes.Fields(r.buf[:n])
-	if err != nil && n == 0 || len(fields) < 2 {
+	if len(fields) < 2 {
 		return 0
 	}
 	ns, _ := strconv.ParseInt(string(fields[1]), 10, 64)
 	return time.Duration(ns)
-}
-
-func (r *runDelay) close() {
-	for _, f := range r.files {
-		f.Close()
-	}
-	r.files = nil
 }

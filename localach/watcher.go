@@ -59,7 +59,6 @@ func NewWatcher() (*Watcher, error) {
 // Run is the loop. It returns ctx.Err() once ctx is done. Run it once: the Watcher is of no use afterwards.
 func (w *Watcher) Run(ctx context.Context) error {
 	defer w.timer.close()
-	defer w.foresight.delay.close()
 	stop := context.AfterFunc(ctx, w.timer.interrupt)
 	defer stop()
 	var wakes []wake
