@@ -76,6 +76,7 @@ type link struct {
 	held     bool          // it is the pacer, not the transport, that frames wait for
 	look     time.Duration // when the pump looks again by itself; 0: it is about to
 	shares   shares
+	wholeAt  [levels]time.Duration // when a whole frame left last, by priority; 0: never
 	traffic  traffic
 	pathTold pathTeller
 

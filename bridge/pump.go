@@ -126,13 +126,14 @@ func (l *link) askClock(box *outbox, now time.Duration) time.Duration {
 // is only probed, without frames once half of the transport's window has left
 // unanswered: the transport holds it until it hears of it, and with a full window
 // only its own timer would find the path again, as late as half the cut was long.
+// When word of what is in flight is overdue, the path stands still: whole frames follow
+// one by one, ever further apart, and no parts that urgent frames would wait behind.
 // when is in the far future if only an answer can change it.
 func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Duration) {
-	_, least := l.flight.RTT()
-	theirs, ours := l.s.Window(), l.pacer.Window(least, max(l.reportDelay(), l.flight.Reported()))
-	l.held = ours <= theirs
-	small, need := false, wire.MaxDatagram
+	small, need, whole, urgent := false, wire.MaxDatagram, true, false
+	theirs := l.s.Window()
 	if t, ok := box.line.first(); ok {
+		whole, urgent = t.e.whole, !t.e.whole && l.pacer.Filling(now) && l.urgent(t.level, now)
 		switch {
 		case t.e.small():
 			small, need = true, smallFrame
@@ -140,25 +141,72 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 			theirs -= theirs / windowReserve
 		}
 	}
+	ours := l.window(whole, urgent, now)
+	l.held = ours <= theirs
+	late := l.flight.Late(now)
+	smoothed, _ := l.flight.RTT()
+	overdue := l.pacer.Overdue(now, late, smoothed)
 	fits := l.flight.Held()+need <= theirs/2
 	if l.flight.Silent(now) || !fits && l.flight.Overdue(now) {
 		interval := probeInterval
 		if l.flight.Held()+smallFrame > theirs && l.s.Heard() == box.heard {
 			interval = slowProbes // a probe would wait in the transport
 		}
-		if when = box.probed + interval; now < when {
+		if when = max(box.probed+interval, l.pacer.Spaced()); now < when {
 			return false, min(when, now+probeInterval) // look then whether it has heard
 		}
 		box.hollow = !fits && len(box.line.turns) > 0
 		return fits, now + interval
 	}
-	if l.flight.Bytes() > 0 && l.flight.Bytes()+need > min(theirs, ours) {
+	full := l.flight.Bytes()+need > min(theirs, ours)
+	switch {
+	case l.flight.Bytes() == 0:
+	case whole && overdue:
+		if when = l.pacer.Spaced(); now < when {
+			l.held = false // it is the path that they wait for
+			return false, when
+		}
+		if l.flight.Bytes()+need > min(theirs, 2*ours) {
+			return false, now + time.Hour
+		}
+	case whole && full:
+		return false, now + max(fresh.WordMargin-late, timerGrain) // one more may leave when word is overdue
+	case full || urgent && overdue:
 		return false, now + time.Hour
 	}
 	l.held = true
 	when = l.pacer.Next(now)
 	return when <= now || small && when-now < timerGrain, when
 }
+
+// window is how much the pacer lets be in flight for what goes next: a whole frame or
+// parts, behind which urgent frames may have to wait.
+func (l *link) window(whole, urgent bool, now time.Duration) int {
+	_, least := l.flight.RTT()
+	delay := max(l.reportDelay(), l.flight.Reported())
+	switch {
+	case urgent:
+		return l.pacer.UrgentWindow(least, delay)
+	case whole && l.pacer.Filling(now):
+		return l.pacer.PartWindow(least, delay) + wire.MaxDatagram
+	case whole:
+		return l.pacer.Window(least, delay)
+	}
+	return l.pacer.PartWindow(least, delay)
+}
+
+// urgent reports that whole frames of a priority above level have left lately.
+func (l *link) urgent(level int, now time.Duration) bool {
+	for _, at := range l.wholeAt[level+1:] {
+		if at != 0 && now-at < urgentTime {
+			return true
+		}
+	}
+	return false
+}
+
+// urgentTime is for how long a frame that left counts as one of those to come.
+const urgentTime = time.Second
 
 // windowReserve is the share of the transport's window that parts of large
 // frames leave to whole ones, which would else wait for word of one of them.
@@ -229,6 +277,7 @@ func (l *link) addTurn(box *outbox, e *export, now time.Duration, room int) (mor
 		return false
 	case e.whole && len(box.body)+e.size+wire.MaxFrameOverhead <= room:
 		l.addWhole(box, e, now)
+		l.wholeAt[e.qos.Priority.Level()] = now
 	}
 	return true
 }
@@ -245,6 +294,7 @@ func (l *link) addPart(box *outbox, e *export, now time.Duration) {
 	if !ok {
 		return
 	}
+	l.pacer.Part(now)
 	e.sending()
 	from := index * wire.PartLen(e.out.Size, e.out.Count, 0)
 	to := from + wire.PartLen(e.out.Size, e.out.Count, index)

@@ -231,6 +231,19 @@ func (f *Flight) Narrow(now time.Duration) bool { return f.width.narrow(now) }
 // unlike Flight, gives no packet up while it hears nothing.
 func (f *Flight) Held() int { return f.held }
 
+// Late returns for how long word has been missing of the first packet that left after the
+// newest one known to have arrived. Packets keep their order, but for a few, so that those
+// behind it are on the way too. It is negative until word is due, and when none is.
+func (f *Flight) Late(now time.Duration) time.Duration {
+	i, _ := slices.BinarySearchFunc(f.packets, f.sampled+1, func(p packet, number uint64) int { return cmp.Compare(p.number, number) })
+	for ; i < len(f.packets); i++ {
+		if p := &f.packets[i]; p.state != closed && f.srtt != 0 {
+			return now - p.sent - f.least.value() - f.late
+		}
+	}
+	return -1
+}
+
 // Overdue reports that no answer has come for so long that packets must be lost.
 func (f *Flight) Overdue(now time.Duration) bool {
 	return f.waiting && now-f.unheard >= f.timeout()

@@ -24,31 +24,37 @@ import (
 // is as many packets whatever the rate, so a smaller one gains more by it, and
 // it probes more often.
 type Pacer struct {
-	rate    float64       // bytes a second
-	credit  float64       // bytes that may leave now
-	filled  time.Duration // when credit was last topped up
-	path    float64       // delivery rate while there was a queue: what the path carries; 0: never seen
-	full    float64       // the same as it was measured last, 0 after a loss that left us guessing
-	growing float64       // the last step of a probe, as a power of e; 0: no probe
-	quiet   time.Duration // no probing before
-	tested  time.Duration // for how long a probe's last step has loaded the path
-	calm    time.Duration // when the effect of the last step down must be here
-	fell    time.Duration // when that was
-	stood   time.Duration // the queue when the last step began to show; 0: there is none
-	slowed  time.Duration // what slower has taken off it
-	sure    bool          // path was measured then, not guessed
-	others  int           // rounds on end with a queue that is not of our making
-	held    time.Duration // since when frames have been waiting for us; 0: they are not
-	freed   time.Duration // when they last ceased to
-	loaded  time.Duration // since when we have sent all that we may
-	limited time.Duration // how long frames waited in this round, before held
-	round   time.Duration // when this round began
-	queue   time.Duration // the shortest of this round: what stands, not what passes
-	seen    int           // packets that queue is the shortest of
-	best    best          // delivery rate that the path has shown
-	transit transit       // of the ways there, by both clocks
-	trips   transit       // of the ways there and back, by ours
-	arrived arrivals
+	rate     float64       // bytes a second
+	credit   float64       // bytes that may leave now
+	filled   time.Duration // when credit was last topped up
+	path     float64       // delivery rate while there was a queue: what the path carries; 0: never seen
+	full     float64       // the same as it was measured last, 0 after a loss that left us guessing
+	growing  float64       // the last step of a probe, as a power of e; 0: no probe
+	quiet    time.Duration // no probing before
+	tested   time.Duration // for how long a probe's last step has loaded the path
+	calm     time.Duration // when the effect of the last step down must be here
+	fell     time.Duration // when that was
+	stood    time.Duration // the queue when the last step began to show; 0: there is none
+	slowed   time.Duration // what slower has taken off it
+	sure     bool          // path was measured then, not guessed
+	others   int           // rounds on end with a queue that is not of our making
+	held     time.Duration // since when frames have been waiting for us; 0: they are not
+	freed    time.Duration // when they last ceased to
+	loaded   time.Duration // since when we have sent all that we may
+	limited  time.Duration // how long frames waited in this round, before held
+	round    time.Duration // when this round began
+	queue    time.Duration // the shortest of this round: what stands, not what passes
+	seen     int           // packets that queue is the shortest of
+	best     best          // delivery rate that the path has shown
+	transit  transit       // of the ways there, by both clocks
+	trips    transit       // of the ways there and back, by ours
+	arrived  arrivals
+	stalls   stalls
+	mean     mean
+	parted   time.Duration // when a part of a large frame left last
+	left     time.Duration // when anything did
+	heard    time.Duration // when packets were reported last
+	punctual time.Duration // when word was last seen to be on time
 }
 
 const (
@@ -105,12 +111,21 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 		if d.rtt > 0 {
 			queue = min(queue, p.trips.queue(now, d.rtt, d.size))
 		}
+		p.stalls.note(now, d, queue, p.fastest())
+		p.mean.note(d, p.idle(now))
 		if p.seen == 0 || queue < p.queue {
 			p.queue = queue
 		}
 		p.seen++
 	}
+	if len(list) > 0 {
+		p.heard = now
+	}
 	rtt = max(rtt, time.Millisecond)
+	if p.Filling(now) {
+		p.fill(now, rtt)
+		return 0
+	}
 	if p.seen == 0 || now-p.round < max(rtt/4, roundLeast) {
 		return 0
 	}
@@ -140,6 +155,11 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 	}
 	p.nextRound(now)
 	return longer
+}
+
+// fastest is how long a full packet takes at the best rate that is known.
+func (p *Pacer) fastest() time.Duration {
+	return time.Duration(packetBytes / max(p.rate, p.path, p.best.rate()) * float64(time.Second))
 }
 
 // emptied is what must be gone of the queue that we have stepped down for: as much as

@@ -10,13 +10,14 @@ func (p *Pacer) Next(now time.Duration) time.Duration {
 	if p.credit >= 0 {
 		return now
 	}
-	return now + time.Duration(-p.credit/p.rate*float64(time.Second)) + 1
+	return now + time.Duration(-p.credit/p.pace(now)*float64(time.Second)) + 1
 }
 
 // Sent records a packet of size bytes that left at now.
 func (p *Pacer) Sent(now time.Duration, size int) {
 	p.top(now)
 	p.credit -= float64(size + headerBytes)
+	p.left = now
 }
 
 // Hold says that frames wait for the pacer from now on, until Free.
@@ -75,7 +76,7 @@ func (p *Pacer) wire(size float64) time.Duration {
 
 func (p *Pacer) top(now time.Duration) {
 	p.start()
-	p.credit = min(p.depth(), p.credit+p.rate*(now-p.filled).Seconds())
+	p.credit = min(p.depth(), p.credit+p.pace(now)*(now-p.filled).Seconds())
 	p.filled = now
 }
 

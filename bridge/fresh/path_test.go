@@ -18,6 +18,7 @@ type flow struct {
 	size   int
 	period time.Duration
 	delay  time.Duration
+	parts  bool    // they are parts of large frames
 	drift  float64 // what the peer's clock gains in a second, in seconds
 	pacer  Pacer
 
@@ -64,7 +65,7 @@ func (f *flow) offer(p *path) {
 	}
 	for p.now >= f.next {
 		f.pacer.Hold(p.now)
-		if f.pacer.Next(p.now) > p.now || f.inPipe > 0 && f.inPipe+f.size > f.pacer.Window(rtt+f.longer, f.delay) {
+		if f.pacer.Next(p.now) > p.now || f.inPipe > 0 && f.inPipe+f.size > f.window() {
 			return
 		}
 		if f.period > 0 {
@@ -85,6 +86,16 @@ func (f *flow) send(p *path) {
 	f.inPipe += f.size
 	f.sent += float64(f.size + headerBytes)
 	f.pacer.Sent(p.now, f.size)
+	if f.parts {
+		f.pacer.Part(p.now)
+	}
+}
+
+func (f *flow) window() int {
+	if f.parts {
+		return f.pacer.PartWindow(rtt+f.longer, f.delay)
+	}
+	return f.pacer.Window(rtt+f.longer, f.delay)
 }
 
 // report tells the pacer what the peer's reports say by now.

@@ -1,0 +1,121 @@
+package fresh
+
+import (
+	"testing"
+	"time"
+)
+
+// standstill lets the path carry nothing for stall in every period, as one over the air.
+func (p *path) standstill(stall, period, length time.Duration) {
+	for end := p.now + length; p.now < end; {
+		p.free = max(p.free, p.now) + stall
+		for _, f := range p.flows {
+			for i := range f.flying {
+				u := &f.flying[i]
+				if u.arrives-oneWay > p.now { // it has not left the bottleneck
+					u.arrives += stall
+					u.arrived += stall
+					u.rtt += stall
+				}
+			}
+		}
+		p.run(period)
+	}
+}
+
+func TestPacerFillsAPathThatStandsStill(t *testing.T) {
+	for _, c := range []struct{ stall, period time.Duration }{{5 * ms, 25 * ms}, {30 * ms, 200 * ms}, {80 * ms, 500 * ms}} {
+		p, f := alone(20 * mbit)
+		f.delay, f.parts = 3*ms, true
+		p.standstill(c.stall, c.period, 5*time.Second)
+		f.clear()
+		p.standstill(c.stall, c.period, 5*time.Second)
+		moves := 1 - c.stall.Seconds()/c.period.Seconds()
+		if share := f.carried(p, 5*time.Second) / moves; share < 0.8 || share > 1.001 {
+			t.Errorf("%v of every %v: parts got %.0f %% of what the path carried, want at least 80 %%", c.stall, c.period, 100*share)
+		}
+		if most := c.stall + mostAhead + 25*ms; f.longest > most {
+			t.Errorf("%v of every %v: a part waited %v, want at most %v", c.stall, c.period, f.longest, most)
+		}
+	}
+}
+
+func TestAConstantPathHasNoStalls(t *testing.T) {
+	for _, rate := range []float64{1 * mbit, 10 * mbit, 100 * mbit} {
+		p, f := alone(rate)
+		f.delay, f.parts = 5*ms, true
+		for range 100 {
+			p.run(100 * ms)
+			if f.pacer.stalls.known {
+				t.Fatalf("%.0f Mbit/s: a stall after %v, want none", rate/mbit, p.now)
+			}
+		}
+		p.rate /= 10
+		p.run(2 * time.Second)
+		if f.pacer.stalls.known {
+			t.Errorf("%.0f Mbit/s: a path that becomes slower counts as one that stands still", rate/mbit)
+		}
+	}
+}
+
+// What is in flight when a path dies, and what follows it until it comes back, waits on it.
+func TestFewPacketsFollowWhileWordIsOverdue(t *testing.T) {
+	var p Pacer
+	var list []Delivery
+	for i := range time.Duration(20) {
+		p.Sent(i*ms, 100)
+		list = append(list, Delivery{size: 100, sent: i * ms, arrived: peersClock + i*ms + oneWay, rtt: rtt})
+	}
+	p.Delivered(40*ms, list, rtt)
+	sent := 0
+	for now := 40 * ms; now < 1040*ms; now += ms {
+		if p.Spaced() <= now {
+			p.Sent(now, 100)
+			sent++
+		}
+	}
+	if sent < 5 || sent > 25 {
+		t.Errorf("%d packets left in a second without word, want 5 to 25", sent)
+	}
+	if next := p.Spaced() - p.left; next > spaceMost {
+		t.Errorf("the next leaves %v after the last, want at most %v: the path may be back", next, spaceMost)
+	}
+}
+
+func TestWordIsOverdueOnceTheLeastRoundTripHasPassed(t *testing.T) {
+	var f Flight
+	f.Begin(rtt)
+	f.Sent(0, f.NextNumber(0), 100, 100, nil)
+	for _, c := range []struct {
+		now  time.Duration
+		late time.Duration
+	}{{rtt - ms, -ms}, {rtt + 7*ms, 7 * ms}, {time.Second, time.Second - rtt}} {
+		if late := f.Late(c.now); late != c.late {
+			t.Errorf("after %v: word is %v late, want %v", c.now, late, c.late)
+		}
+	}
+	if late := new(Flight).Late(time.Second); late >= 0 {
+		t.Errorf("nothing was sent, but word is %v late", late)
+	}
+}
+
+func TestLateWordThatKeepsComingIsThatOfAQueue(t *testing.T) {
+	var p Pacer
+	p.Overdue(0, -ms, rtt)
+	p.heard = time.Second
+	if p.Overdue(time.Second+ms, 30*ms, rtt) {
+		t.Error("word came 1 ms ago on a path without stalls, but the path counts as standing still")
+	}
+	if !p.Overdue(time.Second+max(wordGap, rtt)+ms, 30*ms, rtt) {
+		t.Error("no word came for longer than it ever does, but the path counts as moving")
+	}
+	p.stalls.known = true
+	p.Overdue(time.Second, 0, rtt)
+	if !p.Overdue(time.Second+ms, 30*ms, rtt) {
+		t.Error("word is late on a path with stalls, but the path counts as moving")
+	}
+	p.heard = 3 * time.Second
+	if p.Overdue(3*time.Second+ms, 30*ms, rtt) {
+		t.Error("word has come late for two seconds, but the path still counts as standing still")
+	}
+}
