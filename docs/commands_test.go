@@ -44,6 +44,7 @@ var slow = []struct {
 	{regexp.MustCompile(`^bash packaging/(build|notices)\.sh`), "it compiles everything for another system"},
 	{regexp.MustCompile(`^bash testnet/image/build\.sh|^docker-compose `), "containers take a minute to build, start and end"},
 	{regexp.MustCompile(`^go (build|install) `), "it builds again what the documents' tools were built from"},
+	{regexp.MustCompile(`^go run \./testnet/versus `), "half a minute"},
 	{regexp.MustCompile(`^go run \./cmd/achbridge demo`), "ten seconds on an idle machine; stage demo of .ci/run measures it"},
 }
 
