@@ -96,13 +96,14 @@ func (p *Pacer) Spaced() time.Duration {
 }
 
 // Overdue reports that word is so late that the path must be standing still. On one that
-// was never seen to, word that keeps coming late is that of a queue or of a longer way,
-// which Delivered judges; and so it is on any path once that has lasted for a while. rtt is
-// the smoothed round trip: a full window is answered in bursts so far apart.
+// was never seen to, late word is that of a queue, of a longer way or of a loss, which
+// Delivered and Flight judge; and so is word that keeps coming late on any path, once that
+// has lasted for a while. rtt is the smoothed round trip: a full window is answered in
+// bursts so far apart.
 func (p *Pacer) Overdue(now, late, rtt time.Duration) bool {
 	if late <= WordMargin {
 		p.punctual = now
 		return false
 	}
-	return now-p.heard > max(wordGap, rtt) || p.stalls.known && now-p.punctual < wordPatience
+	return p.stalls.known && (now-p.heard > max(wordGap, rtt) || now-p.punctual < wordPatience)
 }

@@ -103,13 +103,15 @@ func TestLateWordThatKeepsComingIsThatOfAQueue(t *testing.T) {
 	var p Pacer
 	p.Overdue(0, -ms, rtt)
 	p.heard = time.Second
-	if p.Overdue(time.Second+ms, 30*ms, rtt) {
-		t.Error("word came 1 ms ago on a path without stalls, but the path counts as standing still")
+	for _, silent := range []time.Duration{ms, max(wordGap, rtt) + ms} {
+		if p.Overdue(time.Second+silent, 30*ms, rtt) {
+			t.Errorf("word came %v ago on a path without stalls, but the path counts as standing still", silent)
+		}
 	}
+	p.stalls.known = true
 	if !p.Overdue(time.Second+max(wordGap, rtt)+ms, 30*ms, rtt) {
 		t.Error("no word came for longer than it ever does, but the path counts as moving")
 	}
-	p.stalls.known = true
 	p.Overdue(time.Second, 0, rtt)
 	if !p.Overdue(time.Second+ms, 30*ms, rtt) {
 		t.Error("word is late on a path with stalls, but the path counts as moving")
