@@ -61,12 +61,15 @@ type claim struct {
 	peer    Peer
 	expires time.Time
 	leaves  time.Time // zero: no goodbye
+	meant   bool      // that one
 }
 
-// goodbye is whose claim of whom was ended by one.
+// goodbye is whose claim of whom was ended by one. One that is meant is believed though another was heard lately: a host
+// that changes its addresses says those, and is late now and then with the announcement that rescues it.
 type goodbye struct {
-	by   netip.Addr
-	node string
+	by    netip.Addr
+	node  string
+	meant bool
 }
 
 // newTable returns an empty table of the node self, which never sees itself.
@@ -160,7 +163,7 @@ func (t *table) count(source netip.Addr, change int) {
 // gone learns a goodbye of the source from, by Node, or by Host when the goodbye said no more. What that source
 // claims of the node leaves the table half a second later, unless it is seen again.
 func (t *table) gone(now time.Time, from netip.Addr, who Peer) {
-	t.goodbye(now, now.Add(farewell), from, who, func(p Peer) bool { return p.By == from })
+	t.goodbye(now, now.Add(farewell), false, from, who, func(p Peer) bool { return p.By == from })
 }
 
 // hasLeft learns a goodbye that is meant. What the source from claims of the node leaves the table with the next expire,
@@ -168,7 +171,7 @@ func (t *table) gone(now time.Time, from netip.Addr, who Peer) {
 // which it announced itself says goodbye from another that it announced. A stranger's address is in the
 // stranger's own claims alone.
 func (t *table) hasLeft(now time.Time, from netip.Addr, who Peer) {
-	t.goodbye(now, now, from, who, func(p Peer) bool { return p.By == from || p.lists(from) })
+	t.goodbye(now, now, true, from, who, func(p Peer) bool { return p.By == from || p.lists(from) })
 }
 
 // lists reports whether a is one of the addresses that were announced.
@@ -181,7 +184,7 @@ func (p Peer) lists(a netip.Addr) bool {
 // through, and anybody can forge any number of them.
 const farewellPace = 10 * time.Millisecond
 
-func (t *table) goodbye(now, leaves time.Time, from netip.Addr, who Peer, ends func(Peer) bool) {
+func (t *table) goodbye(now, leaves time.Time, meant bool, from netip.Addr, who Peer, ends func(Peer) bool) {
 	if t.of[from] == 0 {
 		if since := now.Sub(t.heard); since >= 0 && since < farewellPace {
 			return
@@ -192,15 +195,20 @@ func (t *table) goodbye(now, leaves time.Time, from netip.Addr, who Peer, ends f
 		if who.Node != "" && who.Node != c.peer.Node || who.Node == "" && who.Host != c.peer.Host || !ends(c.peer) {
 			continue
 		}
-		// Whoever says it: with several forged sources it could be repeated sooner.
-		first, ok := t.left[goodbye{c.peer.By, c.peer.Node}]
-		if ok && now.Sub(first) >= goodbyeSpan && now.Sub(first) < goodbyeAgain {
+		if t.heardLately(now, c, true) || !meant && t.heardLately(now, c, false) {
 			continue
 		}
 		if c.leaves.IsZero() || leaves.Before(c.leaves) {
-			c.leaves = leaves
+			c.leaves, c.meant = leaves, meant
 		}
 	}
+}
+
+// heardLately reports whether a goodbye ended this claim lately, whoever said it: with several forged sources it could be
+// repeated sooner.
+func (t *table) heardLately(now time.Time, c *claim, meant bool) bool {
+	first, ok := t.left[goodbye{c.peer.By, c.peer.Node, meant}]
+	return ok && now.Sub(first) >= goodbyeSpan && now.Sub(first) < goodbyeAgain
 }
 
 // resolved learns the addresses of a static peer, which never expires. An empty list leaves the former ones:
@@ -238,7 +246,7 @@ func (t *table) expire(now time.Time) (changed bool) {
 	}
 	for _, c := range t.claims {
 		gone := !c.leaves.IsZero() && !now.Before(c.leaves)
-		who := goodbye{c.peer.By, c.peer.Node}
+		who := goodbye{c.peer.By, c.peer.Node, c.meant}
 		if _, again := t.left[who]; gone && !again && len(t.left) < maxClaims {
 			t.left[who] = now
 		}

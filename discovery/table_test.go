@@ -231,6 +231,20 @@ func TestGoodbyeThatIsNotMeantIsForTheClaimsOfItsSource(t *testing.T) {
 	wantHosts(t, table, "robot")
 }
 
+// A host that changes its addresses says goodbye without meaning it, and is late with the announcement that rescues it. It is
+// believed all the same when it leaves soon after.
+func TestGoodbyeThatIsMeantIsBelievedAfterOneThatWasNot(t *testing.T) {
+	table := newTable(Peer{})
+	robot := sighted("robot", "a1", "10.0.0.2:8076")
+	see(t, table, t0, robot)
+	table.gone(t0, who("10.0.0.2"), robot.Peer)
+	table.expire(after(farewell))
+	see(t, table, after(700*time.Millisecond), robot)
+	table.hasLeft(after(3*time.Second), who("10.0.0.2"), robot.Peer)
+	table.expire(after(3 * time.Second))
+	wantHosts(t, table, "")
+}
+
 // The goodbyes are forged, with the source of the robot: it is seen for ten seconds each time that it announces
 // itself.
 func TestGoodbyesOneAfterTheOtherDoNotHideAHost(t *testing.T) {
