@@ -38,6 +38,8 @@ type Pacer struct {
 	slowed   time.Duration // what slower has taken off it
 	sure     bool          // path was measured then, not guessed
 	others   int           // rounds on end with a queue that is not of our making
+	peak     best          // delivery rate that the path has shown, whatever we made of it
+	crowded  time.Duration // for how long a queue stayed though we sent next to nothing
 	held     time.Duration // since when frames have been waiting for us; 0: they are not
 	freed    time.Duration // when they last ceased to
 	loaded   time.Duration // since when we have sent all that we may
@@ -132,7 +134,9 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 	tolerated := max(queueLeast, p.wire(queuePackets*packetBytes))
 	if delivered, _, took := p.arrived.rate(max(rtt/2, rateSpan), 0); took > 0 {
 		p.best.note(now, delivered)
+		p.peak.note(now, delivered)
 	}
+	p.crowd(now)
 	visible := max(tolerated/4, queueLeast/2)
 	if p.growing > 0 && p.seen < probeLook && p.queue < tolerated {
 		return 0

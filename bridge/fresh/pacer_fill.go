@@ -107,3 +107,30 @@ func (p *Pacer) Overdue(now, late, rtt time.Duration) bool {
 	}
 	return p.stalls.known && (now-p.heard > max(wordGap, rtt) || now-p.punctual < wordPatience)
 }
+
+// A queue of others, as crowd looks for it.
+const (
+	nextToNothing = 6                      // part of what the path has carried
+	crowdedTime   = 500 * time.Millisecond // that it stays
+	crowdedLeast  = 5 * time.Millisecond   // its length
+	crowdedMost   = 60 * time.Millisecond  // one packet takes longer on a path that has become so slow
+)
+
+// crowd takes note of a queue that stays though next to nothing of what the path has carried
+// is ours by now. It is that of others, who hide how the path moves: what they fill we fill
+// as well, since making way for them once more leaves us nothing.
+func (p *Pacer) crowd(now time.Duration) {
+	switch {
+	case p.rate*nextToNothing > p.peak.rate():
+		p.crowded = 0
+		return
+	case p.queue > crowdedLeast && p.queue < crowdedMost:
+		p.crowded += now - p.round
+	default:
+		p.crowded = max(0, p.crowded-(now-p.round))
+	}
+	if p.crowded > crowdedTime {
+		p.stalls.presume(now)
+		p.crowded = 0
+	}
+}

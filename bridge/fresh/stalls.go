@@ -61,6 +61,10 @@ func (s *stalls) note(now time.Duration, d Delivery, queue, wire time.Duration) 
 	}
 }
 
+// presume takes the path for one that stands still until stallsGone: a queue stayed however
+// little we sent, so that others fill the path, and hide how it moves.
+func (s *stalls) presume(now time.Duration) { s.known, s.latest = true, now }
+
 // typical is how long the path stands still in the stall that a moment of standstill is
 // part of, on average.
 func (s *stalls) typical() time.Duration {

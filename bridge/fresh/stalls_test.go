@@ -40,6 +40,22 @@ func TestPacerFillsAPathThatStandsStill(t *testing.T) {
 	}
 }
 
+// One that fills the path hides from the other how it moves.
+func TestPacerTakesItsShareBesideOneThatFills(t *testing.T) {
+	p, first := alone(10 * mbit)
+	first.delay, first.parts = 3*ms, true
+	p.standstill(5*ms, 25*ms, 5*time.Second)
+	second := &flow{size: 1000, delay: 3 * ms, parts: true}
+	p.flows = append(p.flows, second)
+	p.standstill(5*ms, 25*ms, 5*time.Second)
+	first.clear()
+	second.clear()
+	p.standstill(5*ms, 25*ms, 10*time.Second)
+	if share := second.carried(p, 10*time.Second) / 0.8; share < 0.25 {
+		t.Errorf("the second got %.0f %% of what the path carried, want at least a quarter", 100*share)
+	}
+}
+
 func TestAConstantPathHasNoStalls(t *testing.T) {
 	for _, rate := range []float64{1 * mbit, 10 * mbit, 100 * mbit} {
 		p, f := alone(rate)
