@@ -28,6 +28,7 @@ var radioNotYet = []string{
 	"camera stall-5ms: p95", "camera wifi-busy: p95",
 	"mixed camera: geometric mean",
 	"mixed imu: geometric mean",
+	"humanoid balance: geometric mean",
 	"humanoid camera: geometric mean",
 	"humanoid scan: geometric mean",
 	"humanoid joint: geometric mean",
