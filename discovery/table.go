@@ -49,7 +49,7 @@ type table struct {
 	of     map[netip.Addr]int    // claims by source
 	having [maxOfSource + 1]int  // sources by their number of claims, from 1 on
 	left   map[goodbye]time.Time // who has left lately
-	heard  time.Time             // when a goodbye of a source that claims nothing was looked at
+	heard  time.Time             // up to when goodbyes of sources that claim nothing were looked at, one each farewellPace
 	static map[string]Peer       // by what the user wrote
 	listed map[string][]Peer     // by domain
 }
@@ -181,15 +181,23 @@ func (p Peer) lists(a netip.Addr) bool {
 }
 
 // farewellPace is how often the goodbye of a source that claims nothing is looked at: for each all claims are looked
-// through, and anybody can forge any number of them.
-const farewellPace = 10 * time.Millisecond
+// through, and anybody can forge any number of them. Some may come at once: a host that has lost its IPv4 address says
+// goodbye from 0.0.0.0 and from an address that it has left within a millisecond.
+const (
+	farewellPace  = 10 * time.Millisecond
+	farewellBurst = 100 * time.Millisecond
+)
 
 func (t *table) goodbye(now, leaves time.Time, meant bool, from netip.Addr, who Peer, ends func(Peer) bool) {
 	if t.of[from] == 0 {
-		if since := now.Sub(t.heard); since >= 0 && since < farewellPace {
+		due := now.Add(-farewellBurst)
+		if t.heard.After(due) && !t.heard.After(now) {
+			due = t.heard
+		}
+		if due.Add(farewellPace).After(now) {
 			return
 		}
-		t.heard = now
+		t.heard = due.Add(farewellPace)
 	}
 	for _, c := range t.claims {
 		if who.Node != "" && who.Node != c.peer.Node || who.Node == "" && who.Host != c.peer.Host || !ends(c.peer) {

@@ -231,6 +231,18 @@ func TestGoodbyeThatIsNotMeantIsForTheClaimsOfItsSource(t *testing.T) {
 	wantHosts(t, table, "robot")
 }
 
+func TestGoodbyesOfSourcesThatClaimNothingMayComeAtOnce(t *testing.T) {
+	table := newTable(Peer{})
+	robot := sighted("robot", "a1", "10.0.0.2:8076", "[fd00::2]:8076")
+	see(t, table, t0, robot)
+	for range 3 { // zeroconf, without an address
+		table.gone(t0, who("0.0.0.0"), robot.Peer)
+	}
+	table.hasLeft(after(time.Millisecond), who("fd00::2"), robot.Peer)
+	table.expire(after(time.Millisecond))
+	wantHosts(t, table, "")
+}
+
 // A host that changes its addresses says goodbye without meaning it, and is late with the announcement that rescues it. It is
 // believed all the same when it leaves soon after.
 func TestGoodbyeThatIsMeantIsBelievedAfterOneThatWasNot(t *testing.T) {
