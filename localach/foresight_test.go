@@ -126,3 +126,20 @@ func TestWindowsCostNoMoreThanTheBudget(t *testing.T) {
 		t.Error("got windows without a budget")
 	}
 }
+
+// A channel is no longer watched while all others have a window: the loop goes on.
+func TestLoopGoesOnWhenOnlyForeseenChannelsAreLeft(t *testing.T) {
+	w := foresee(t, newKernel(t, 1), time.Millisecond)
+	w.slots[0].lastSeq = new(uint64)
+	w.rearm()
+	woken := make(chan error, 1)
+	go func() { woken <- w.timer.wait() }()
+	select {
+	case err := <-woken:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the timer was stopped though a channel is watched")
+	}
+}

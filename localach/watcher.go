@@ -27,7 +27,7 @@ type Watcher struct {
 	notices []*Notice // nil: an empty slot
 	free    []int
 	changed []int         // of the last look
-	tick    time.Duration // between looks at channels without a window; 0: disarmed
+	tick    time.Duration // between looks at channels without a window; 0: there are none
 	ticks   time.Duration // when the next of these is
 	review  time.Duration // when the periods of silent channels are looked at again
 
@@ -102,6 +102,7 @@ func (w *Watcher) Watch(c *Channel, wake func(seq uint64)) *Notice {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	idle := w.idle()
 	if len(w.free) == 0 {
 		w.free = append(w.free, len(w.slots))
 		w.slots = append(w.slots, slot{})
@@ -111,7 +112,7 @@ func (w *Watcher) Watch(c *Channel, wake func(seq uint64)) *Notice {
 	w.free = w.free[:len(w.free)-1]
 	w.notices[n.slot] = n
 	now, seq := time.Since(w.start), c.LastSeq()
-	if w.tick == 0 {
+	if idle {
 		w.looked.Store(int64(now)) // nothing was to be looked at
 	}
 	n.pace = newPace(seq, now)
@@ -138,7 +139,7 @@ func (n *Notice) Close() {
 
 // poll looks at the channels that are due and appends the wakes that follow. Again says that the next look is too near to
 // sleep until then; else the timer is set to it.
-func (w *Watcher) poll(wakes []wake) (due []wake, now time.Duration, again bool) {
+func (w *Watcher) poll(wakes []wake) (called []wake, now time.Duration, again bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now = time.Since(w.start) // before any look: a stop in between is no look
@@ -159,12 +160,13 @@ func (w *Watcher) poll(wakes []wake) (due []wake, now time.Duration, again bool)
 		s.due = s.again(now)
 		wakes = append(wakes, wake{n.wake, s.seen})
 	}
-	if now >= w.review {
+	due := now >= w.review
+	if due {
 		w.review = now + reviewEvery
 		w.slowDown(now)
 		w.plan(now)
 	}
-	if len(w.changed) > 0 || now >= w.review-reviewEvery {
+	if due || len(w.changed) > 0 {
 		w.retick()
 	}
 	return wakes, now, w.arm(now)
@@ -179,11 +181,18 @@ func (w *Watcher) slowDown(now time.Duration) {
 	}
 }
 
-// rearm lets the loop look anew at what there is to look at.
+// rearm lets the loop look anew at what there is to look at, and when.
 func (w *Watcher) rearm() {
 	w.retick()
-	w.timer.set(max(w.tick, 0))
+	if w.idle() {
+		w.timer.set(0)
+	} else {
+		w.timer.set(1)
+	}
 }
+
+// idle reports whether nothing is watched.
+func (w *Watcher) idle() bool { return len(w.free) == len(w.slots) }
 
 // retick sets the ticks to the smallest period of all channels without a window; the others are looked at on the ticks that fit
 // theirs best.
