@@ -48,13 +48,16 @@ func (r radioRun) sample(zero time.Duration, m *simMirrors, advance func(time.Du
 	return ages, m.bytes
 }
 
-func (o *radioOracle) advance(to time.Duration) {
+func (o *radioOracle) advance(to time.Duration) { happen(&o.now, to, o.first) }
+
+// happen does what is first, one after the other, until a moment.
+func happen(now *time.Duration, to time.Duration, first func() (at time.Duration, what func())) {
 	for {
-		at, what := o.first()
+		at, what := first()
 		if at > to {
 			return
 		}
-		o.now = max(o.now, at)
+		*now = max(*now, at)
 		what()
 	}
 }

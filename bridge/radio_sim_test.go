@@ -66,16 +66,7 @@ func (r radioRun) simulate(c control) (ages [][]float64, bytes int) {
 	return r.sample(radioZero, s.mirrors, s.advance)
 }
 
-func (s *simulation) advance(to time.Duration) {
-	for {
-		at, what := s.first()
-		if at > to {
-			return
-		}
-		s.now = max(s.now, at)
-		what()
-	}
-}
+func (s *simulation) advance(to time.Duration) { happen(&s.now, to, s.first) }
 
 func (s *simulation) first() (at time.Duration, what func()) {
 	at = math.MaxInt64

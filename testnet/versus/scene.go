@@ -86,16 +86,16 @@ func (c *scene) perform(r *result) (err error) {
 			read = append(read, channelFile(c.tool.mirror(name)))
 		}
 	}
-	if err := c.launch("robot", "ends", nil, write...).err; err != nil {
+	if _, err := c.launch("robot", "ends", nil, write...); err != nil {
 		return err
 	}
 	time.Sleep(100 * time.Millisecond) // the channels are there
 	if err := c.tool.start(c); err != nil {
 		return err
 	}
-	reader := c.launch("pc", "ends", got, read...)
-	if reader.err != nil {
-		return reader.err
+	reader, err := c.launch("pc", "ends", got, read...)
+	if err != nil {
+		return err
 	}
 	if err := c.awaitMirrors(); err != nil {
 		return err
@@ -107,10 +107,10 @@ func (c *scene) perform(r *result) (err error) {
 		return err
 	}
 	end, after := monotonic(), c.processor()
-	if err := reader.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := reader.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	if err := reader.cmd.Wait(); err != nil {
+	if err := reader.Wait(); err != nil {
 		return fmt.Errorf("reader: %w", err)
 	}
 	frames, err := readFrames(c.path("frames"))
@@ -169,13 +169,8 @@ func (c *scene) exists(host, path string) bool {
 	return err == nil
 }
 
-type launched struct {
-	cmd *hosts.Cmd
-	err error
-}
-
 // launch starts a program on a host; the lab ends it.
-func (c *scene) launch(host, program string, stdout io.Writer, args ...string) launched {
+func (c *scene) launch(host, program string, stdout io.Writer, args ...string) (*hosts.Cmd, error) {
 	cmd := c.lab.Command(host, c.programs.path(program), args...)
 	cmd.Dir = "/"
 	cmd.Stderr = c.log
@@ -183,18 +178,18 @@ func (c *scene) launch(host, program string, stdout io.Writer, args ...string) l
 		cmd.Stdout = stdout
 	}
 	if err := cmd.Start(); err != nil {
-		return launched{err: fmt.Errorf("%s on %s: %w", program, host, err)}
+		return nil, fmt.Errorf("%s on %s: %w", program, host, err)
 	}
-	return launched{cmd: cmd}
+	return cmd, nil
 }
 
 // run starts a program of the tool, whose processor time counts.
 func (c *scene) run(host, program string, args ...string) error {
-	l := c.launch(host, program, nil, args...)
-	if l.err == nil {
-		c.carriers = append(c.carriers, process{host, l.cmd})
+	cmd, err := c.launch(host, program, nil, args...)
+	if err == nil {
+		c.carriers = append(c.carriers, process{host, cmd})
 	}
-	return l.err
+	return err
 }
 
 // output runs a program to its end.
