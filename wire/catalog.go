@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// MaxFrameCount is the most frames a channel can have in a message.
+// MaxFrameCount is the greatest frame count of a channel in a message.
 const MaxFrameCount = 1 << 24
 
-// Catalog says which channels the sender's host has. A full one is followed by
-// changes; one of more than MaxChannels is sent as a full one and changes.
+// Catalog lists the channels of the sender's host. The first is full, later ones list changes.
+// A catalog of more than MaxChannels is sent as a full one and changes.
 type Catalog struct {
-	Full     bool      `cbor:"1,keyasint,omitempty"` // forget what was said before
+	Full     bool      `cbor:"1,keyasint,omitempty"` // replaces all earlier catalogs
 	Channels []Channel `cbor:"2,keyasint,omitempty"` // new or changed, at most MaxChannels
 	Gone     []string  `cbor:"3,keyasint,omitempty"` // names, at most MaxChannels
 }
 
-// Channel is one channel in a Catalog. A peer's geometry is only a wish: the
-// product of count and size is not limited here.
+// Channel is one channel in a Catalog. The product of count and size is not limited here: the
+// receiver decides which geometry it accepts.
 type Channel struct {
 	Name       string  `cbor:"1,keyasint,omitempty"`
 	FrameCount int     `cbor:"2,keyasint,omitempty"`

@@ -2,7 +2,7 @@ package wire
 
 import "github.com/fxamacker/cbor/v2"
 
-// The two ways of CBOR, immutable.
+// The modes for encoding and decoding CBOR, immutable.
 var (
 	encoding = encodingMode()
 	decoding = decodingMode()
@@ -22,8 +22,8 @@ func encodingMode() cbor.EncMode {
 	return mode
 }
 
-// decodingMode bounds what a message of MaxMessage bytes can cost: without a
-// limit on arrays a byte of input could ask for a hundred of memory.
+// decodingMode limits the memory for a message of MaxMessage bytes: without a limit on arrays,
+// a byte of input could take a hundred bytes of memory.
 func decodingMode() cbor.DecMode {
 	mode, err := cbor.DecOptions{
 		DupMapKey:        cbor.DupMapKeyEnforcedAPF,

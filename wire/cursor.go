@@ -75,7 +75,7 @@ func (c *cursor) bytes(field string, n int) []byte {
 	return b
 }
 
-// fail keeps the first error. It returns 0 for the caller to pass on.
+// fail keeps the first error. It returns 0, so that a caller can return its result.
 func (c *cursor) fail(field string, err error) uint64 {
 	if c.err == nil {
 		c.field, c.err = field, err
@@ -83,7 +83,7 @@ func (c *cursor) fail(field string, err error) uint64 {
 	return 0
 }
 
-// uvarint reads a number from least to most, and how many bytes it has.
+// uvarint reads a number from least to most, and returns how many bytes it took.
 func uvarint(b []byte, least, most uint64) (v uint64, n int, err error) {
 	v, n = binary.Uvarint(b)
 	switch {

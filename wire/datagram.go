@@ -26,7 +26,7 @@ func AppendHeader(dst []byte, h Header) []byte {
 	return binary.AppendUvarint(dst, uint64(h.Sent))
 }
 
-// Kind tells the entries of a datagram apart.
+// Kind is the kind of an entry in a datagram.
 type Kind uint8
 
 // The kinds of entries in version 1.

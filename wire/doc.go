@@ -122,13 +122,18 @@
 //	10 Ledger       1 serving (Account …)  2 holding (Account …)  3 Path
 //	11 Bye          1 reason (text)
 //	12 Revocations  1! list (1 … MaxRevocations bytes)
+//	13 Load         1! id  2 for (ns, ≤ [MaxLoad])  3 up (bool)  4 granted (bool); its load
+//	                is frames of sub [LoadSub]. A node that does not know it skips it.
 //
 //	Channel   1! name  2! frame count  3! frame size  4 epoch  5 last seq  6 Origin
 //	          7 closed (bool)  8 largest (bytes of a frame seen that is above the frame
 //	          size, ≤ MaxFrame; a receiver need not believe it)
 //	Origin    1! node  2! host (name)  3! channel (name)
 //	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority + 1 (1 … 8;
-//	          without: the default)  4 mode (u8)  5 compress (u8)  6 late (u8)  7 class (u8)
+//	          without: the default)  4 mode (u8)  5 compress (u8)  6 late (u8: 0, or 1 to
+//	          deliver)  7 class (u8)  8 fit (u8; a node that does not know it drops late
+//	          frames)  9 strict (bool; without it, the mirror's host puts a late frame that
+//	          is the newest)
 //	Account   1! id (of the subscription; in held of the mirror)  2 offered
 //	          3 delivered  4 late kept  5 superseded
 //	          6 rate limited  7 expired  8 lost  9 late  10 refused
@@ -136,6 +141,7 @@
 //	          15 waited (ns, ≤ 2^63-1)  16 transit (ns, ≤ 2^63-1)
 //	          17 cause (at most [MaxCause] of a-z and _)
 //	Path      1 at (ns, ≤ 2^63-1)  2 full (ns, ≤ 2^63-1)  3 rate  4 sent  5 lost
+//	          6 waited (%, u8 ≤ 100)
 //
 // An id is 1 … 2^32-1, a frame count 1 … [MaxFrameCount], a frame size
 // 1 … [MaxFrame] bytes, the accounts of a Ledger at most [MaxChannels] in both

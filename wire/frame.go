@@ -13,13 +13,13 @@ const (
 	MaxFrameOverhead = 35       // bytes AppendFrame appends at most, without the data
 )
 
-// Frame is a frame that travels whole, inside one datagram.
+// Frame is a whole frame inside one datagram.
 type Frame struct {
 	Sub      uint32        // ID of the subscription, from 1
 	Epoch    uint32        // low 32 bits of the channel's epoch
 	Seq      uint64        // the origin's sequence number, from 1
 	Captured time.Duration // since the sender's node started; 0: unknown
-	Owed     bool          // the debt to the newest frame of the ring: it may be put past its budget
+	Owed     bool          // the subscriber is owed the ring's newest frame: it may be put past its budget
 	Codec    Codec         // of Data
 	RawSize  int           // bytes of the frame before compression, 1 … MaxFrame; 0 with CodecNone
 	Data     []byte        // not empty
@@ -77,7 +77,7 @@ func appendIdentity(dst []byte, kind Kind, sent time.Duration, f *Frame) []byte 
 	return dst
 }
 
-// typeByte keeps an unknown codec one that the peer refuses.
+// typeByte makes the type byte. An unknown codec stays one that the peer refuses.
 func typeByte(kind Kind, f *Frame) byte {
 	b := byte(kind) | byte(min(f.Codec, CodecZstd+1))<<codecShift
 	if f.Owed {
@@ -94,8 +94,7 @@ func identitySize(sent time.Duration, f *Frame) int {
 	return n
 }
 
-// captured is the capture time as the wire has it: relative to sent, where it
-// is short.
+// captured is the capture time in the form of the wire: relative to sent, which makes it short.
 func captured(sent, at time.Duration) uint64 {
 	at = min(at, sent)
 	if at <= 0 {

@@ -47,8 +47,8 @@ type Bye struct {
 func (m Bye) number() uint { return TypeBye }
 func (m Bye) check() error { return checkText("reason", m.Reason) }
 
-// Revocations passes on the list of certificates that the network's authority has
-// revoked. It is signed; who sends it does not matter.
+// Revocations has the list of certificates that the network's authority has revoked. The
+// authority has signed it, so any node may send it.
 type Revocations struct {
 	List []byte `cbor:"1,keyasint,omitempty"` // a CRL (RFC 5280) in DER
 }

@@ -6,27 +6,30 @@ import (
 	"math"
 )
 
-// Ledger tells what became of the frames of the link's subscriptions, once a
-// second, both ways: the two sides know different parts of it.
+// Ledger says what became of the frames of the link's subscriptions. Both sides send it once a
+// second, since they know different parts.
 type Ledger struct {
 	// Serving has the peer's subscriptions that the sender of this message
 	// serves, Holding its own. IDs are the subscriber's in both. Together at
 	// most MaxChannels.
 	Serving []Account `cbor:"1,keyasint,omitempty"`
 	Holding []Account `cbor:"2,keyasint,omitempty"`
-	// Path is what the sender of this message knows of the way from it to the receiver;
-	// nil: nothing new.
+	// Path has the facts about the path from the sender of this message to its receiver; nil:
+	// nothing new.
 	Path *Path `cbor:"3,keyasint,omitempty"`
 }
 
-// Path is what only the host knows that sends: the other one tells by it why frames
-// come late, or do not come, and so says the same. Counts are since the link came up.
+// Path has facts that only the sender of this message knows: about the path on which it sends, and about itself. By them the
+// other host can say why frames are late or missing, and both give the same verdict. Counts are since the link came up.
 type Path struct {
 	At   uint64 `cbor:"1,keyasint,omitempty"` // ns of the sender's CLOCK_MONOTONIC since its node started
-	Full uint64 `cbor:"2,keyasint,omitempty"` // ns in which frames have waited, since the way could take no more
-	Rate uint64 `cbor:"3,keyasint,omitempty"` // bytes a second that it carried when it was last full; 0: it never was
-	Sent uint64 `cbor:"4,keyasint,omitempty"` // packets
-	Lost uint64 `cbor:"5,keyasint,omitempty"` // of those
+	Full uint64 `cbor:"2,keyasint,omitempty"` // ns in which frames waited because the path was full
+	Rate uint64 `cbor:"3,keyasint,omitempty"` // bytes a second that the path carried when it was last full; 0: it never was
+	Sent uint64 `cbor:"4,keyasint,omitempty"` // packets sent
+	Lost uint64 `cbor:"5,keyasint,omitempty"` // packets lost
+	// Waited is the share of the last seconds, in %, in which the sender's daemon waited for a processor; 0: hardly, or
+	// that is not known.
+	Waited uint8 `cbor:"6,keyasint,omitempty"`
 }
 
 // Account counts the frames of one subscription. When both sides' accounts are
@@ -58,7 +61,7 @@ type Account struct {
 	// it says why the channel cannot be read.
 	Waited  uint64 `cbor:"15,keyasint,omitempty"` // ns in which frames have waited for the mirror's lock
 	Transit uint64 `cbor:"16,keyasint,omitempty"` // ns from capture to arrival of the newest; 0: not known
-	Cause   string `cbor:"17,keyasint,omitempty"` // why the mirror takes no frames, in a word; empty: it does
+	Cause   string `cbor:"17,keyasint,omitempty"` // why the mirror takes no frames, in a word; empty: it takes them
 }
 
 // MaxCause is the longest word for a cause, in bytes.
@@ -79,7 +82,7 @@ func (p *Path) check() error {
 	if p == nil {
 		return nil
 	}
-	return cmp.Or(checkTime("path: at", p.At), checkTime("path: full", p.Full))
+	return cmp.Or(checkTime("path: at", p.At), checkTime("path: full", p.Full), checkRange("path: waited", int(p.Waited), 0, 100))
 }
 
 func checkTime(field string, ns uint64) error {

@@ -8,9 +8,9 @@ import (
 // MaxMark is the most bytes AppendMark appends.
 const MaxMark = 15
 
-// Mark says that bytes of a subscription's reliable stream left together with
-// the packet it is in. The feedback on that packet then speaks for them too:
-// so the pacer of the link gets word of data that is in no datagram.
+// Mark says that bytes of a subscription's reliable stream left together with the packet that
+// holds the mark. Feedback on that packet is then feedback on these bytes too. So the pacer
+// gets feedback on data that is in no datagram.
 type Mark struct {
 	Sub   uint32 // ID of the subscription, from 1
 	Bytes int    // from 1

@@ -28,17 +28,18 @@ const (
 	TypeLedger      uint = 10
 	TypeBye         uint = 11
 	TypeRevocations uint = 12
+	TypeLoad        uint = 13
 )
 
 // Message is a control message: Hello, Catalog, Subscribe, Subscribed, Update,
-// Unsubscribe, Offer, Accepted, Refused, Ledger, Bye or Revocations, and from ParseMessage
+// Unsubscribe, Offer, Accepted, Refused, Ledger, Bye, Revocations or Load, and from ParseMessage
 // also Unknown, never a pointer to one.
 type Message interface {
 	number() uint // the message's type on the wire
 	check() error // limits; the error begins with the field
 }
 
-// Unknown is a message of a type that version 1 does not have: to be skipped.
+// Unknown is a message of a type that version 1 does not have. The receiver skips it.
 type Unknown struct {
 	Type uint
 }
@@ -46,7 +47,7 @@ type Unknown struct {
 func (m Unknown) number() uint { return m.Type }
 func (m Unknown) check() error { return errors.New("cannot be sent") }
 
-// kinds knows every message by its type.
+// kinds lists the messages by their types.
 var kinds = [...]struct {
 	name   string
 	decode func(fields []byte) (Message, error)
@@ -63,6 +64,7 @@ var kinds = [...]struct {
 	TypeLedger:      {"ledger", decode[Ledger]},
 	TypeBye:         {"bye", decode[Bye]},
 	TypeRevocations: {"revocations", decode[Revocations]},
+	TypeLoad:        {"load", decode[Load]},
 }
 
 // AppendMessage appends m to dst, with its length in front. A message that the

@@ -12,7 +12,7 @@ import (
 
 func TestUnknownMessageIsNoError(t *testing.T) {
 	for in, want := range map[string]uint{
-		"82 0d a0": 13, "82 00 a0": 0, "82 1b7fffffffffffffff a10102": math.MaxInt64, "82 18 63 f6": 99,
+		"82 0e a0": 14, "82 00 a0": 0, "82 1b7fffffffffffffff a10102": math.MaxInt64, "82 18 63 f6": 99,
 	} {
 		m, err := ParseMessage(unhex(t, in))
 		if err != nil || m != (Unknown{Type: want}) {
@@ -47,6 +47,7 @@ func TestAppendRefusesWhatThePeerWould(t *testing.T) {
 		"message ledger: holding[0]: cause: longer than":             Ledger{Holding: []Account{{ID: 1, Cause: strings.Repeat("a", 33)}}},
 		"message ledger: holding[0]: cause: \"No\" is no word":       Ledger{Holding: []Account{{ID: 1, Cause: "No"}}},
 		"message ledger: path: full: 9223372036854775808":            Ledger{Path: &Path{Full: 1 << 63}},
+		"message ledger: path: waited: 101 is not in 0 … 100":        Ledger{Path: &Path{Waited: 101}},
 		"message subscribe: id: missing":                             Subscribe{Channel: "a"},
 		"message subscribe: held: id: missing":                       Subscribe{ID: 1, Channel: "a", Held: Account{Late: 1}},
 		"message subscribed: frame count: 0":                         Subscribed{ID: 1},
@@ -55,6 +56,9 @@ func TestAppendRefusesWhatThePeerWould(t *testing.T) {
 		"message bye: reason: has characters that cannot be printed": Bye{Reason: "a\nb"},
 		"message revocations: list: 0 is not in 1 …":                 Revocations{},
 		"message revocations: list: 65537 is not in 1 …":             Revocations{List: make([]byte, MaxRevocations+1)},
+		"message load: id: missing":                                  Load{For: 1},
+		"message load: for: 10000000001 is not in 0":                 Load{ID: 1, For: MaxLoad + 1},
+		"message load: for: -1 is not in 0":                          Load{ID: 1, For: -1},
 		"message of type 99: cannot be sent":                         Unknown{Type: 99},
 		"message refused: code: 65536 is not in 1 …":                 Refused{Re: TypeHello, Code: 1 << 16},
 		"message catalog: channels[0]: a: largest: 67108865":         Catalog{Channels: []Channel{{Name: "a", FrameCount: 1, FrameSize: 1, Largest: MaxFrame + 1}}},

@@ -5,8 +5,8 @@ import "fmt"
 // MaxName is the longest name of a channel or host, in bytes.
 const MaxName = 63
 
-// checkName keeps to the names libach allows, so that no name a peer sends can
-// leave the directory of the channels.
+// checkName accepts only names that libach allows, so that no name from a peer can lead out of
+// the directory of the channels.
 func checkName(field, s string) error {
 	switch {
 	case s == "":

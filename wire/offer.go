@@ -8,7 +8,7 @@ type Offer struct {
 	ID      uint32 `cbor:"1,keyasint,omitempty"` // chosen by the sender, in use only once per link
 	Channel string `cbor:"2,keyasint,omitempty"`
 	As      string `cbor:"3,keyasint,omitempty"` // name on the peer's host; empty: Channel
-	QoS     QoS    `cbor:"4,keyasint,omitzero"`  // that the sender wishes for; the peer's rules go before it
+	QoS     QoS    `cbor:"4,keyasint,omitzero"`  // that the sender asks for; the peer's rules may change it
 }
 
 func (m Offer) number() uint { return TypeOffer }

@@ -33,10 +33,10 @@ func AppendStreamHeader(dst []byte, h StreamHeader) []byte {
 	return binary.BigEndian.AppendUint64(dst, h.Epoch)
 }
 
-// AppendRecordHead appends to dst all of r but its Data, of which the caller has size
-// bytes elsewhere and sends them next. A negative capture time counts as unknown. The
-// peer refuses what the comments of Record do not allow, an unknown Codec, and a Missed
-// that is more than the sequence numbers left out before Seq.
+// AppendRecordHead appends r without its Data to dst; the caller sends the size bytes of data
+// next. A negative capture time counts as unknown. The peer refuses what the comments of
+// Record do not allow, an unknown Codec, and a Missed that is more than the sequence numbers
+// left out before Seq.
 func AppendRecordHead(dst []byte, r Record, size int) []byte {
 	dst = binary.AppendUvarint(dst, r.Seq)
 	dst = binary.AppendUvarint(dst, uint64(max(r.Captured, 0)))
@@ -48,9 +48,9 @@ func AppendRecordHead(dst []byte, r Record, size int) []byte {
 	return binary.AppendUvarint(dst, uint64(size))
 }
 
-// ReadStreamHeader reads a stream's header and not a byte more, as r's Read
-// blocks. It returns io.EOF for a stream without a byte, io.ErrUnexpectedEOF
-// (wrapped) when it ends inside the header.
+// ReadStreamHeader reads a stream's header and not a byte more. It blocks as r's Read does. It
+// returns io.EOF for an empty stream, and io.ErrUnexpectedEOF (wrapped) when the stream ends
+// inside the header.
 func ReadStreamHeader(r io.Reader) (StreamHeader, error) {
 	s := source{in: oneByte{r}}
 	h := StreamHeader{
@@ -66,7 +66,7 @@ func ReadStreamHeader(r io.Reader) (StreamHeader, error) {
 	return h, nil
 }
 
-// oneByte reads single bytes without a buffer that takes what follows.
+// oneByte reads single bytes without reading ahead.
 type oneByte struct{ r io.Reader }
 
 func (o oneByte) ReadByte() (byte, error) {

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Refused says no to a message of the peer.
+// Refused refuses a message of the peer.
 type Refused struct {
 	ID   uint32 `cbor:"1,keyasint,omitempty"` // of the message refused; 0: it has none
 	Re   uint   `cbor:"2,keyasint,omitempty"` // its type: TypeHello …
@@ -27,7 +27,7 @@ const (
 	CodeLimit     Code = 5  // too many, or too large
 	CodeConflict  Code = 6  // the ID or the name is in use
 	CodeFailed    Code = 7  // everything else: see the text
-	CodeEpoch     Code = 8  // that life of the channel is over, the catalog tells the present one
+	CodeEpoch     Code = 8  // that life of the channel is over; the catalog has the present one
 	CodeAccess    Code = 9  // the origin's daemon may not open the channel's file
 	CodeCorrupt   Code = 10 // the channel's file is damaged
 )

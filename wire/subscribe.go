@@ -12,9 +12,9 @@ type Subscribe struct {
 	Epoch   uint64 `cbor:"3,keyasint,omitempty"` // of HaveSeq
 	HaveSeq uint64 `cbor:"4,keyasint,omitempty"` // newest frame the subscriber has; 0: none
 	QoS     QoS    `cbor:"5,keyasint,omitzero"`
-	// Held is what the subscriber's mirror has counted in all its subscriptions, so
-	// that the account of one whose link ended can be settled. Its ID names the
-	// mirror, as long as the subscriber's node runs; without one there is no Held.
+	// Held has the counts of the subscriber's mirror over all its subscriptions, so that the
+	// account of a subscription whose link has ended can be completed. Its ID identifies the
+	// mirror while the subscriber's node runs. An ID of 0 means that there is no Held.
 	Held Account `cbor:"6,keyasint,omitzero"`
 }
 
@@ -49,9 +49,8 @@ func (m Subscribed) check() error {
 	return cmp.Or(checkID(m.ID), checkGeometry(m.FrameCount, m.FrameSize))
 }
 
-// Update replaces a subscription's quality of service, or asks for the newest
-// frame that the subscriber does not hold. Both, when both are given: QoS is
-// always the one wanted from now on.
+// Update sets a subscription's quality of service, which is always that from now on. With Owed
+// it also asks for the newest frame that the subscriber does not hold.
 type Update struct {
 	ID      uint32 `cbor:"1,keyasint,omitempty"`
 	QoS     QoS    `cbor:"2,keyasint,omitzero"`
