@@ -35,7 +35,7 @@ const (
 	emptyBytes  = headerBytes + 3*8 // the three guards
 )
 
-// status is what the C side answers: libach's numbers, and some of our own from 32 on.
+// status is the result of a C function: libach's numbers, and our own from 32 on.
 type status int32
 
 const (
@@ -61,7 +61,7 @@ const (
 // code is the status without the culprit.
 func (s status) code() status { return s & 0xff }
 
-// culprit names the field that was found wrong, or is empty.
+// culprit names the header field that was found wrong; "" if none was.
 func (s status) culprit() string {
 	if why := int(s >> 8); why > 0 && why < len(culprits) {
 		return culprits[why]
@@ -94,7 +94,7 @@ const (
 	optLocked = C.ACH_OPT_LOCKED
 )
 
-// mapping is the memory of one channel as the C side knows it; the caller sees to it that it stays mapped.
+// mapping is the memory of one channel for the C functions. The caller makes sure that it stays mapped.
 type mapping struct{ c C.struct_ach_map }
 
 func mappingOf(memory []byte, g Geometry) mapping {
@@ -109,10 +109,10 @@ func mappingOf(memory []byte, g Geometry) mapping {
 // position is a reader's place in the ring.
 type position struct{ c C.struct_ach_reader }
 
-// newPosition is that of libach's freshly opened handle: nothing seen, entry 1 expected.
+// newPosition is the position of a newly opened handle of libach: nothing seen, entry 1 expected.
 func newPosition() position { return position{C.struct_ach_reader{next_index: 1}} }
 
-// positionAfter is that of a reader that has seen frame seq.
+// positionAfter is the position of a reader that has seen frame seq.
 func positionAfter(seq uint64) position {
 	return position{C.struct_ach_reader{next_index: 1, seq: C.uint64_t(seq)}}
 }
@@ -122,7 +122,7 @@ func (p *position) nextIndex() uint64 { return uint64(p.c.next_index) }
 func (p *position) size() int         { return int(p.c.size) }
 func (p *position) missed() uint64    { return uint64(p.c.missed) }
 
-// skip has the reader go on behind the frame that the last get found and did not copy.
+// skip moves the reader past the frame that the last get found and did not copy.
 func (p *position) skip() {
 	if p.c.found > p.c.seq {
 		p.c.missed = p.c.found - p.c.seq - 1
@@ -136,7 +136,7 @@ func (m *mapping) get(p *position, buf []byte, options, fd int32) status {
 
 func (m *mapping) flush(p *position) status { return status(C.ach_flush(&m.c, &p.c)) }
 
-// putResult is out of the stack's way so that a put allocates nothing.
+// putResult is kept by its writer, so that a put allocates nothing.
 type putResult struct{ c C.struct_ach_put }
 
 func (m *mapping) put(r *putResult, frame []byte, limit time.Duration) status {
@@ -164,7 +164,7 @@ func (m *mapping) waitNewer(seq uint64, wait, period time.Duration) status {
 // wakesReaders reports whether this libc's condition variables are known.
 func wakesReaders() bool { return C.ach_cond_known() != 0 }
 
-// wake blocks its thread for 10 ms at most; statusWedged says that not everybody was woken.
+// wake blocks its thread for at most 10 ms. statusWedged means that it could not wake all readers.
 func (m *mapping) wake() status   { return status(C.ach_wake(&m.c)) }
 func (m *mapping) poison() status { return status(C.ach_poison(&m.c)) }
 func (m *mapping) check() status  { return status(C.ach_check(&m.c)) }
@@ -226,7 +226,7 @@ func (m *mapping) setTag(tag Tag, puts uint64) status {
 	return status(C.ach_set_tag(&m.c, &t))
 }
 
-// header is what one read of a file's first bytes tells, before anything is mapped. Nothing in it has been checked.
+// header has the first bytes of a file, read before the file is mapped. Nothing in it has been checked.
 type header struct {
 	magic                   uint32
 	len, indexCnt, dataSize uint64

@@ -17,7 +17,7 @@ import (
 func TestAFileCutDuringABroadcastDoesNotEndUs(t *testing.T) {
 	d := privateDir(t)
 	victim := startOurs(t, d, "put", "imu").ready()
-	for round := range long(5000, 200) {
+	for round := range long(2000, 200) {
 		c, err := d.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: 64}, Replace: true})
 		if err != nil {
 			t.Fatal(err)

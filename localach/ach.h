@@ -100,6 +100,7 @@ enum ach_option {
 #define ACH_LARGE 16384          // bytes: a frame from which on holes are looked for
 #define ACH_QUEUE_NS 5000000LL   // after this long of polling for it, wait in the kernel's queue
 #define ACH_WAKE_NS 10000000LL   // no broadcast takes longer
+#define ACH_WAKE_SOME 8          // so many waiters a put wakes itself
 
 struct ach_reader {
 	uint64_t seq, next_index; // libach's seq_num and next_index
@@ -110,7 +111,7 @@ struct ach_reader {
 struct ach_put {
 	int64_t limit_ns; // in: how long to wait for the lock; at most a short spin when 0
 	uint64_t seq;
-	int32_t waiters; // somebody waits on the condition variable
+	int32_t waiters; // ach_wake is to be called: somebody may wait on the condition variable
 };
 
 struct ach_stat {
@@ -152,6 +153,7 @@ void ach_lock_lost(void);             // after a fault: give back what this thre
 int ach_cond_known(void); // this libc's condition variables are laid out in a way that cond.c knows
 int ach_cond_foreign(struct ach_header *h);
 int ach_cond_waiters(struct ach_header *h);
+int ach_cond_wake_some(struct ach_header *h);
 void ach_cond_release(struct ach_header *h);
 
 #define ACH_LOCK_ONCE (-1)       // as a limit: one look, no spin

@@ -88,7 +88,7 @@ func BenchmarkLatency(b *testing.B) {
 		var n *localach.Notice
 		benchToUs(b, frames, func(c *localach.Channel, r *localach.Reader, buf []byte) (int, error) {
 			if n == nil {
-				n = watcher.Watch(c, func(uint64) { wakeUp(woken) })
+				n = watcher.Watch(c, func(uint64, int) { wakeUp(woken) })
 				b.Cleanup(n.Close)
 			}
 			<-woken
@@ -223,17 +223,17 @@ func detect(b *testing.B, c *localach.Channel, budget float64, name string) floa
 	r, buf := c.Reader(), make([]byte, 64)
 	var delays []float64
 	var from atomic.Int64
-	n := w.Watch(c, func(uint64) {
+	n := w.Watch(c, func(uint64, int) {
 		now := sinceBoot()
 		if _, err := r.Last(buf); err == nil && from.Load() != 0 {
 			delays = append(delays, float64(now-int64(binary.NativeEndian.Uint64(buf[16:])))/1000)
 		}
 	})
 	time.Sleep(time.Second)
-	cpu, spent := cpuTime(b), w.Spent()
+	cpu, spent := cpuTime(b), w.Foresight().Spent
 	from.Store(1)
 	time.Sleep(2 * time.Second)
-	cpu, spent = cpuTime(b)-cpu, w.Spent()-spent
+	cpu, spent = cpuTime(b)-cpu, w.Foresight().Spent-spent
 	n.Close()
 	cancel()
 	<-ended

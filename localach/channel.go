@@ -17,17 +17,17 @@ type Channel struct {
 	name  string
 	geom  Geometry
 	file  fileID
-	lives int // times this file was seen to be initialised anew before this handle was opened
+	lives int // how often this file was seen to be initialised again before this handle was opened
 	epoch uint64
 
 	memory []byte
 	filled int64 // bytes of it that were filled at once
 	m      mapping
-	users  atomic.Int64 // the opener and everybody inside a call; 0: unmapped
+	users  atomic.Int64 // the opener and each call in progress; 0: unmapped
 	closed atomic.Bool
 	seen   atomic.Uint64 // largest last_seq seen
 	holes  atomic.Int32  // descriptor of the file, for holes; -1: not needed so far
-	lost   atomic.Int32  // status from which there is no way back: statusFault or statusReinit; 0: none
+	lost   atomic.Int32  // a final status, statusFault or statusReinit; 0: none
 
 	mu   sync.Mutex
 	errs map[status]error // made once each, so that failing repeatedly allocates nothing
@@ -85,9 +85,9 @@ func (c *Channel) Tag() Tag {
 	return tag
 }
 
-// SetTag stores who makes this mirror, and that its newest frame after that many more puts is frame tag.Seq of the origin.
-// One goroutine at a time; it allocates nothing. A change of anything but Seq passes through Seq 0: a reader, and
-// whoever finds the file after a crash, never sees a Seq beside another Epoch.
+// SetTag stores which daemon feeds this mirror, and that after puts more puts its newest frame is frame tag.Seq of the
+// origin. One goroutine at a time; it allocates nothing. When another field than Seq changes, SetTag first sets Seq to 0, so
+// that neither a reader nor a daemon after a crash ever sees a Seq with the wrong Epoch.
 func (c *Channel) SetTag(tag Tag, puts uint64) error {
 	if err := c.enter(); err != nil {
 		return err
@@ -96,8 +96,9 @@ func (c *Channel) SetTag(tag Tag, puts uint64) error {
 	return c.fail(c.m.setTag(tag, puts))
 }
 
-// Poison makes the file unusable for everybody who has it open: they get CORRUPT, and those who wait on its condition
-// variable, or hang in a broadcast there, are let go. For the old file of a mirror that was replaced. Blocks 100 ms at most.
+// Poison makes the file unusable for all programs that have it open: their calls return ACH_CORRUPT. It wakes programs that
+// wait on the file's condition variable or hang in a broadcast. It is for the old file of a mirror that was replaced. It
+// blocks for at most 100 ms.
 func (c *Channel) Poison() error {
 	if err := c.enter(); err != nil {
 		return err
@@ -140,7 +141,7 @@ func (c *Channel) release() {
 	}
 }
 
-// enter is retain for a call that is of no use on a channel that is lost.
+// enter is retain for a call that must fail on a lost channel.
 func (c *Channel) enter() error {
 	if lost := c.lost.Load(); lost != 0 {
 		return c.err(status(lost))
@@ -166,7 +167,7 @@ func (c *Channel) fail(s status) error {
 	case statusOK, statusMissed:
 		return nil
 	case statusFault:
-		c.lost.Store(int32(s)) // also over what a half lost header looked like
+		c.lost.Store(int32(s)) // also replaces the status of a header that was lost in part
 	case statusReinit:
 		c.lost.CompareAndSwap(0, int32(s))
 	}

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check says what is wrong with the channel, if anything: ErrUnlinked, ErrReplaced, ErrReinitialised, ErrTruncated, ErrDirty,
-// ErrForeign or ErrCorrupt. One system call and a look at the header, without the lock: cheap enough for ten times a second.
+// Check returns an error if something is wrong with the channel: ErrUnlinked, ErrReplaced, ErrReinitialised, ErrTruncated,
+// ErrDirty, ErrForeign or ErrCorrupt. It makes one system call and reads the header without the lock, so it is cheap enough
+// for ten calls a second.
 func (c *Channel) Check() error {
 	if c.closed.Load() {
 		return os.ErrClosed
@@ -51,7 +52,7 @@ func (c *Channel) checkFile() error {
 	return nil
 }
 
-// whyShort is statusShrunk when the file that became too short for us is a whole channel, of a smaller geometry.
+// whyShort is statusShrunk if the file, which became shorter than our mapping, is a whole channel of a smaller geometry.
 func (d Dir) whyShort(name string) status {
 	file, err := d.openFile(name)
 	if err != nil {

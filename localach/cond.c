@@ -61,10 +61,10 @@ static int sleep_on(uint32_t *word, uint32_t seen, int64_t end) {
 	return ACH_WEDGED; // the time is over, or the word is gone
 }
 
-// Gives up only where it would sleep, with the word marked: so a wake-up meant for one of those who wait is never swallowed.
+// With an end of 0 it never sleeps. Gives up only where it would sleep, with the word marked: so a wake-up meant for one of those who wait is never swallowed.
 static int lock_inner(uint32_t *word, int64_t end) {
 	uint32_t seen = ACH_LOAD(*word), mark = 1; // 2: somebody may wait for it
-	for (int tries = 0; tries < 1000000; tries++) {
+	for (int tries = 0; tries < (end ? 1000000 : 20); tries++) {
 		uint32_t want = seen & 3 ? (seen & ~3u) | 2 : seen | mark;
 		if (seen != want && !__atomic_compare_exchange_n(word, &seen, want, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			continue;
@@ -221,11 +221,25 @@ int ach_cond_waiters(struct ach_header *h) {
 	return known && !ach_cond_foreign(h) ? (int)(ACH_LOAD(words[known->wrefs]) >> 3) : 0;
 }
 
-static int wake_readers(void *arg) {
-	struct ach_header *h = (struct ach_header *)((const struct ach_map *)arg)->base;
+// Is somebody to be woken? Not once the channel is poisoned: then the variable is ruined.
+static int awaited_by(struct ach_header *h) {
 	uint64_t guard;
 	memcpy(&guard, h + 1, sizeof guard);
-	if (guard != ACH_GUARD_HEADER || !ach_cond_waiters(h)) // poisoned: the variable is ruined
+	return guard == ACH_GUARD_HEADER ? ach_cond_waiters(h) : 0;
+}
+
+// Wake those who wait, as far as that takes no wait and no long row of them. Returns whether ach_wake is still to be called.
+int ach_cond_wake_some(struct ach_header *h) {
+	int waiters = awaited_by(h);
+	uint32_t *awaited;
+	if (waiters == 0 || waiters > ACH_WAKE_SOME)
+		return waiters != 0;
+	return pass(known, words_of(h), 0, &awaited) != ACH_OK || awaited;
+}
+
+static int wake_readers(void *arg) {
+	struct ach_header *h = (struct ach_header *)((const struct ach_map *)arg)->base;
+	if (!awaited_by(h))
 		return ACH_OK;
 	return broadcast(known, words_of(h), ACH_WAKE_NS);
 }

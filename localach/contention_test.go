@@ -135,7 +135,7 @@ func TestHundredsOfChannelsInOneProcess(t *testing.T) {
 	for i := range channels {
 		c := createIn(t, d, fmt.Sprintf("ch%03d", i), 32, 128)
 		woken := make(chan struct{}, 1)
-		n := w.Watch(c, func(uint64) {
+		n := w.Watch(c, func(uint64, int) {
 			select {
 			case woken <- struct{}{}:
 			default:

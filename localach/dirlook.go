@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// channelName is the channel that a file name stands for. Temporary names begin with a dot and stand for none.
+// channelName is the channel of a file name; false for other files, such as temporary ones, which begin with a dot.
 func channelName(file string) (string, bool) {
 	name, ok := strings.CutPrefix(file, filePrefix)
 	return name, ok && CheckName(name) == nil
 }
 
-// facts are what can be told of a file without opening it.
+// facts are the properties of a file that are known without opening it.
 type facts struct {
 	inode, size    uint64
 	born, modified int64 // ns
@@ -38,8 +38,8 @@ func (d Dir) facts(name string) (facts, error) {
 	}, nil
 }
 
-// look opens the file under a name and says which one it is, and with an error that it is not a complete channel.
-// It reads through the file, not through a mapping: nothing can fault.
+// look opens the file under a name and returns its identity, and an error if it is not a complete channel. It uses read(2)
+// and no mapping, so that it cannot fault.
 func (d Dir) look(name string, f facts) (identity, error) {
 	if f.mode&unix.S_IFMT == unix.S_IFREG && !d.hasMagic(name) {
 		return identity{inode: f.inode}, ErrHalfCreated
@@ -50,7 +50,7 @@ func (d Dir) look(name string, f facts) (identity, error) {
 	}
 	if err != nil {
 		id, outside := d.lookFromOutside(name)
-		return id, cmp.Or(outside, err) // no descriptor left, say, tells nothing about the file
+		return id, cmp.Or(outside, err) // an error such as "no descriptor left" says nothing about the file
 	}
 	defer file.Close()
 	id, size, err := identify(file)
@@ -61,7 +61,7 @@ func (d Dir) look(name string, f facts) (identity, error) {
 	return identity{id.inode, id.born, size, true}, err
 }
 
-// hasMagic is a cheap way to tell most of what is no channel: it is false only for a file that was read.
+// hasMagic is a cheap test for files that are no channels. It returns true also when the file cannot be read.
 func (d Dir) hasMagic(name string) bool {
 	fd, err := unix.Open(d.Path(name), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

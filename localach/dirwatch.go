@@ -11,14 +11,14 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// EventKind says what became of a channel's name in a directory.
+// EventKind says what happened to a channel's name in a directory.
 type EventKind int
 
 // The kinds of events. Of one name the order is always Appeared, any number of Replaced, Vanished, and again.
 const (
 	Appeared EventKind = iota + 1
 	Vanished
-	Replaced // another file under the name, or the same one with another size, or one that we may use at last: open it again
+	Replaced // the name has another file, or its file another size, or we may now open it: open it again
 )
 
 func (k EventKind) String() string {
@@ -39,10 +39,10 @@ type Event struct {
 	Name string // of the channel
 }
 
-// Creation is not atomic in libach, and the stores that complete a file make no inotify event: a file that is not yet
-// a channel is looked at again after retryFirst, twice that, and so on up to retryLast for as long as it is fresh, that is
-// for a second since its size or mtime changed; and then every retryOld for as long as it stays. One that is too short for a
-// header has to change its size first, which is an event.
+// libach does not create channels atomically, and the stores that complete a file cause no inotify event. So a file that is
+// not yet a channel is checked again: after retryFirst, twice that, and so on up to retryLast, until a second has passed since
+// its size or mtime changed; then every retryOld. A file that is too short for a header is not checked again: it has to
+// change its size first, which is an event.
 const (
 	retryFirst = 2 * time.Millisecond
 	retryLast  = 40 * time.Millisecond
@@ -50,13 +50,14 @@ const (
 	freshFor   = time.Second
 )
 
-// Whoever may create files in the directory can have us look at many. What is looked at goes by turns among the owners of the
-// files, of one owner's the file that changed last first; at most a fifth of a processor's time, but for the first slack.
+// Any user who may create files in the directory can cause many checks. So the owners of the files take turns, and of one
+// owner's files the one that changed last is checked first. After the first slack, checks take at most a fifth of a
+// processor.
 const (
 	restShare = 4
 	slack     = 10 * time.Millisecond
 	readAhead = 64      // events of the directory that are noted between two looks
-	maxKnown  = 1 << 17 // names that are remembered; over it, those of the owner with most are not
+	maxKnown  = 1 << 17 // names that are remembered; above it, names of the owner with most are forgotten
 )
 
 // Watch calls f once with Appeared for every channel present, in order of name, then with every change, until ctx is
@@ -77,15 +78,15 @@ func (d Dir) Watch(ctx context.Context, f func(Event)) error {
 	if err := w.rescan(time.Now()); err != nil {
 		return err
 	}
-	w.paid = time.Time{} // what was there at the beginning is free
+	w.paid = time.Time{} // the first scan does not count as spent time
 	return w.run(ctx, notify)
 }
 
-// letGoTime is how long Watch waits at its end for the kernel, which closes inotify only after a worker of its own
-// has waited for every processor: 15 ms on an idle machine, most of a second on a busy one.
+// letGoTime is how long Watch waits at its end for the kernel. To close inotify, a worker of the kernel waits for every
+// processor: 15 ms on an idle machine, almost a second on a busy one.
 const letGoTime = 100 * time.Millisecond
 
-// letGo closes notify. What takes longer than letGoTime is left to a goroutine.
+// letGo closes notify. If that takes longer than letGoTime, letGo returns while a goroutine still waits.
 func letGo(notify *fsnotify.Watcher) {
 	closed := make(chan struct{})
 	go func() {
@@ -98,13 +99,13 @@ func letGo(notify *fsnotify.Watcher) {
 	}
 }
 
-// dirWatch compares what lies in the directory with what was reported of it.
+// dirWatch compares the files in the directory with those that were reported.
 type dirWatch struct {
 	dir    Dir
 	known  map[string]*known
 	queue  lookQueue
 	report func(Event)
-	paid   time.Time // until when the time that was spent is paid for by rest
+	paid   time.Time // when the rest after the time spent so far will be over
 }
 
 func newDirWatch(d Dir, report func(Event)) *dirWatch {
@@ -117,17 +118,17 @@ type known struct {
 	reported bool
 	file     identity      // as reported
 	facts    facts         // as last seen
-	changed  time.Time     // when they were first seen
+	changed  time.Time     // when these facts were first seen
 	pause    time.Duration // before the next retry
-	told     bool          // something happened to it since
+	told     bool          // an event about it came since the last look
 	wait
 }
 
 // identity distinguishes two files under one name, and two lives of one file.
 type identity struct {
 	inode  uint64
-	born   int64 // ns; inode numbers come again
-	size   int64 // the one thing about a file that an initialisation in place may change
+	born   int64 // ns; distinguishes files with the same inode number
+	size   int64 // changes if the file is initialised again in place with another geometry
 	usable bool  // we may open it
 }
 
@@ -139,11 +140,11 @@ func (w *dirWatch) run(ctx context.Context, notify *fsnotify.Watcher) error {
 		events, errs := notify.Events, notify.Errors
 		if rested := w.paid.Add(-slack); rested.After(now) {
 			timer.Reset(rested.Sub(now))
-			events, errs = nil, nil // they queue up
+			events, errs = nil, nil // events wait in the kernel's queue meanwhile
 		} else if err := w.drain(notify); err != nil {
 			return err
 		} else if w.queue.run(now, w.look) {
-			timer.Reset(0) // there may be more, after what has been noticed meanwhile
+			timer.Reset(0) // handle new events first, then the next file that is due
 		} else if next, ok := w.queue.next(); ok {
 			timer.Reset(next.Sub(now))
 		} else {
@@ -167,7 +168,7 @@ func (w *dirWatch) run(ctx context.Context, notify *fsnotify.Watcher) error {
 
 func (w *dirWatch) heard(e fsnotify.Event) error {
 	if e.Name == string(w.dir) && e.Has(fsnotify.Remove|fsnotify.Rename) {
-		return fmt.Errorf("watch %s: the directory itself is gone: %w", w.dir, fs.ErrNotExist)
+		return fmt.Errorf("watch %s: the directory itself is gone%.0w", w.dir, fs.ErrNotExist)
 	}
 	if name, ok := channelName(filepath.Base(e.Name)); ok {
 		w.noticed(name, time.Now())
@@ -175,7 +176,7 @@ func (w *dirWatch) heard(e fsnotify.Event) error {
 	return nil
 }
 
-// noticed has a name looked at that something was told of.
+// noticed queues the check of a name after an event about it.
 func (w *dirWatch) noticed(name string, now time.Time) {
 	defer w.pay(time.Now())
 	k := w.known[name]
@@ -202,7 +203,7 @@ func (w *dirWatch) admit(name string, owner uint32) *known {
 	return k
 }
 
-// forget no longer knows a name.
+// forget removes a name.
 func (w *dirWatch) forget(k *known) {
 	w.queue.drop(k)
 	delete(w.known, k.name)
@@ -220,7 +221,7 @@ func (w *dirWatch) pay(began time.Time) {
 	w.paid = w.paid.Add(restShare * now.Sub(began))
 }
 
-// look compares one name with what was reported of it, and reports the difference.
+// look checks the file of one name, and reports an event if it differs from what was reported.
 func (w *dirWatch) look(k *known, now time.Time) {
 	event, changed := w.compare(k, now)
 	if changed {
@@ -238,7 +239,7 @@ func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
 		return Event{Vanished, k.name}, k.reported
 	}
 	if err != nil {
-		w.queue.sleep(k, now.Add(retryOld)) // it tells nothing about the file
+		w.queue.sleep(k, now.Add(retryOld)) // the error says nothing about the file
 		return Event{}, false
 	}
 	told := k.told
@@ -266,7 +267,7 @@ func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
 	return Event{Replaced, k.name}, file != old
 }
 
-// later has a file that is no channel looked at again.
+// later queues another check of a file that is not yet a channel.
 func (w *dirWatch) later(k *known, now time.Time, f facts) {
 	switch {
 	case !f.mayBecome():

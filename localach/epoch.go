@@ -41,9 +41,9 @@ func (id fileID) sameFile(other fileID) bool {
 	return id.device == other.device && id.inode == other.inode && (id.born == other.born || id.born == 0 || other.born == 0)
 }
 
-// epoch hashes the identity with that of the running kernel: inodes of a tmpfs begin anew with each boot.
-// lives counts how often the file was seen to be initialised again in place, which no property of the file tells: its times
-// change with every page fault.
+// epoch hashes the file's identity with the boot id, since inode numbers of a tmpfs begin again with each boot. lives counts
+// how often the file was seen to be initialised again in place. No property of the file shows that: its times change with
+// every page fault.
 func (id fileID) epoch(lives int) uint64 {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without /proc: one fewer distinction
 	b := binary.BigEndian.AppendUint64(boot, id.device)

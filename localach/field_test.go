@@ -36,7 +36,7 @@ func use(t *testing.T, d localach.Dir, name string) *user {
 func useOpen(t *testing.T, c *localach.Channel) *user {
 	t.Helper()
 	u := &user{t: t, c: c, r: c.Reader(), w: c.Writer(), buf: make([]byte, 4096)}
-	n := startWatcher(t).Watch(c, u.newest.Store)
+	n := startWatcher(t).Watch(c, func(seq uint64, _ int) { u.newest.Store(seq) })
 	t.Cleanup(func() { n.Close(); u.w.Close(); c.Close() })
 	return u
 }

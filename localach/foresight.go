@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// DefaultWatchBudget is the share of a processor that looking without pause may take.
+// DefaultWatchBudget is the share of one processor that polling without pause may take.
 const DefaultWatchBudget = 0.05
 
-// foresight is what the windows of all channels share: what they may cost, how late a sleep ends, and whether somebody else
-// wants the processor.
+// foresight is the state that the windows of all channels share: their budget, how late a sleep ends, and whether another
+// thread wants the processor.
 type foresight struct {
 	budget  float64       // share of a processor; 0: no windows
-	blindTo time.Duration // no windows until then
+	blindTo time.Duration // until this time there are no windows
 	delay   runDelay
 
-	asked time.Duration // when the loop wanted to wake for a window; 0: it did not
-	late  time.Duration // how much later it wakes, on average
-	since time.Duration // when it began to look without pause; 0: it does not
-	spent time.Duration // without pause, in all
+	asked time.Duration // when the loop wants to wake for a window; 0: it does not
+	late  time.Duration // how much later the loop wakes, on average
+	since time.Duration // when the loop began to poll without pause; 0: it does not poll so now
+	spent time.Duration // total time of polling without pause
 }
 
 const (
-	wakeCost = 15 * time.Microsecond  // of processor, to wake for a window
-	mostLate = 100 * time.Microsecond // that is allowed for
-	spared   = time.Second            // for so long there are no windows after the kernel let us wait
+	wakeCost = 15 * time.Microsecond  // processor time to wake for a window
+	mostLate = 100 * time.Microsecond // limit of late
+	spared   = time.Second            // how long there are no windows after our threads had to wait for a processor
 )
 
-// SetBudget sets which share of a processor the loop may spend on looking without pause for frames that it expects, beyond
-// what its ordinary looks take: 0.05, unless it is called; 0 for none. It looks without pause only while no thread of the
-// process waits for a processor, and not at all where the kernel does not tell (/proc/self/task/*/schedstat), or with one
-// processor.
+// SetBudget sets the share of one processor that the loop may use for polling without pause when it expects a frame, in
+// addition to its ordinary looks. The default is 0.05; 0 switches it off. The loop polls without pause only while no thread
+// of the process waits for a processor. It never does on a machine with one processor, or if the kernel does not show
+// whether threads wait (/proc/self/task/*/schedstat).
 func (w *Watcher) SetBudget(share float64) {
 	if runtime.GOMAXPROCS(0) < 2 || runtime.NumCPU() < 2 {
 		share = 0
@@ -42,16 +42,24 @@ func (w *Watcher) SetBudget(share float64) {
 	w.foresight.budget = share
 }
 
-// Spent returns how long the loop has looked without pause, in all.
-func (w *Watcher) Spent() time.Duration {
+// Foresight says what polling without pause for expected frames may cost, and what it has cost.
+type Foresight struct {
+	Budget  float64       // share of one processor; 0: the loop never polls without pause
+	Spent   time.Duration // total time of polling without pause
+	Resting bool          // the loop does not poll so for a second: a thread of this process had to wait for a processor
+}
+
+// Foresight returns what the loop spends on polling without pause. It does not block.
+func (w *Watcher) Foresight() Foresight {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.foresight.spent
+	f := &w.foresight
+	return Foresight{Budget: f.budget, Spent: f.spent, Resting: f.budget > 0 && f.blind(time.Since(w.start))}
 }
 
 func (f *foresight) blind(now time.Duration) bool { return now < f.blindTo }
 
-// woke notes that the loop is awake.
+// woke records how late the loop has woken for a window.
 func (f *foresight) woke(now time.Duration) {
 	if f.asked != 0 {
 		f.late += (min(max(now-f.asked, 0), mostLate) - f.late) / 8
@@ -59,7 +67,7 @@ func (f *foresight) woke(now time.Duration) {
 	}
 }
 
-// sleep returns for how long the loop may sleep so that it is awake at next; again says that it is no time to sleep.
+// sleep returns how long the loop may sleep so that it is awake at next. again means that there is no time to sleep.
 func (f *foresight) sleep(now, next time.Duration, aimed bool) (left time.Duration, again bool) {
 	left = next - now
 	if aimed {
@@ -78,8 +86,8 @@ func (f *foresight) sleep(now, next time.Duration, aimed bool) (left time.Durati
 	return left, false
 }
 
-// plan gives windows to those channels whose windows cost least, as far as the budget goes: they are the slow ones, which ticks
-// find latest.
+// plan gives windows to the channels whose windows cost least, as far as the budget allows. These are the slow channels, of
+// which ordinary looks find new frames latest.
 func (w *Watcher) plan(now time.Duration) {
 	f := &w.foresight
 	type candidate struct {
@@ -107,7 +115,7 @@ func (w *Watcher) plan(now time.Duration) {
 	}
 }
 
-// cost is which share of a processor its windows take.
+// cost is the share of one processor that the channel's windows take.
 func (p *phase) cost() float64 {
 	return (wakeCost + longestWindow/4).Seconds() / p.period.Seconds()
 }

@@ -36,7 +36,7 @@ func (k kernel) waited(thread int, d time.Duration) {
 
 func TestRunDelayIsThatOfAllThreads(t *testing.T) {
 	k := newKernel(t, 3)
-	r := runDelay{dir: k.dir}
+	r := runDelay{schedstat: schedstat{dir: k.dir}}
 	at := time.Duration(0)
 	next := func() bool { at += reviewEvery; return r.grew(at) }
 	for range 3 {
@@ -55,7 +55,7 @@ func TestRunDelayIsThatOfAllThreads(t *testing.T) {
 	if next() {
 		t.Error("got a delay that was told before")
 	}
-	if other := (runDelay{dir: t.TempDir()}); !other.grew(time.Second) {
+	if other := (runDelay{schedstat: schedstat{dir: t.TempDir()}}); !other.grew(time.Second) {
 		t.Error("got no delay where the kernel tells none: it cannot be known")
 	}
 }
@@ -121,7 +121,14 @@ func TestWindowsCostNoMoreThanTheBudget(t *testing.T) {
 	if !w.notices[501].planned || w.notices[500].planned {
 		t.Error("want a window for the slowest channel, which costs least, and none for the fastest")
 	}
-	w.foresight.budget = 0
+	if f := w.Foresight(); f.Budget != DefaultWatchBudget || f.Resting {
+		t.Errorf("got %+v, want the budget, and no rest", f)
+	}
+	w.foresight.blindTo = time.Hour
+	if !w.Foresight().Resting {
+		t.Error("got no word of the rest")
+	}
+	w.foresight.budget, w.foresight.blindTo = 0, 0
 	if w.plan(time.Second + reviewEvery); w.windows() != 0 {
 		t.Error("got windows without a budget")
 	}

@@ -16,7 +16,7 @@ type Geometry struct {
 // defaultGeometry is what libach creates when nothing else is asked for.
 func defaultGeometry() Geometry { return Geometry{FrameCount: 16, FrameSize: 512} }
 
-// A channel beyond these is refused as a mistake, when one is created.
+// Limits of a channel that Create makes; larger ones are surely a mistake.
 const (
 	maxFrames = 1 << 20
 	maxBytes  = 1 << 30

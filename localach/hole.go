@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whoever may write a channel's file can claim in it that a frame of any size is there. A page of shared memory that nobody
-// wrote has no memory, and gets some when it is read through a mapping. So a frame of 16 KiB or more is looked up in the file
-// before it is copied: one in a hole was never put (ErrHole). TryNext with an empty buffer returns size and hole before memory
-// is taken for the frame.
+// A program that may write a channel's file can claim in it that there is a frame of any size. A page of shared memory that
+// was never written takes no memory until it is read through a mapping. So before a frame of 16 KiB or more is copied, we
+// check that it does not lie in a hole of the file: a frame in a hole was never put (ErrHole). TryNext with an empty buffer
+// returns the size or ErrHole before the caller takes memory for the frame.
 //
-// The look is a system call that waits for whoever changes the file's memory, so it comes before the lock is taken. Under the
-// lock a frame other than the one looked at is not copied but looked at in its turn; after four of them the result is ErrBusy.
+// The check is a system call that may wait for other programs that change the file's memory, so we make it before we take the
+// lock. If under the lock there is another frame than the one that was checked, we unlock and check that one. After four
+// such frames the result is ErrBusy.
 
-// get is the mapping's get. The first large frame has it open the channel's file once more, so that each can be looked up
-// there: a frame in a hole was never put, and to read a hole through a mapping of shared memory fills it.
+// get is mapping.get with the check for holes. At the first large frame it opens the channel's file once more for the checks.
 func (c *Channel) get(at *position, buf []byte, options int32) status {
 	s := c.m.get(at, buf, options, c.holes.Load())
 	if s == statusNoFile && c.openForHoles() == nil {
@@ -43,7 +43,7 @@ func (c *Channel) openForHoles() error {
 		return err
 	}
 	if !c.holes.CompareAndSwap(-1, int32(fd)) {
-		unix.Close(fd) // somebody else was first
+		unix.Close(fd) // another call was first
 	}
 	return nil
 }

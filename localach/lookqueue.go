@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// lookQueue is when which file is looked at again. The owners of files that are due take turns; of one owner's the one
-// that changed last goes first.
+// lookQueue says which file to check next, and when. The owners of files that are due take turns. Of one owner's files the
+// one that changed last comes first.
 type lookQueue struct {
 	owners map[uint32]*lookOwner
-	order  []*lookOwner // those that have something due, in turn
+	order  []*lookOwner // owners with a file that is due, in the order of their turns
 }
 
 // lookOwner is one user's files.
@@ -41,7 +41,7 @@ const (
 
 func newLookQueue() lookQueue { return lookQueue{owners: map[uint32]*lookOwner{}} }
 
-// count takes k in, which then waits for nothing.
+// count adds k, without a check in the queue.
 func (q *lookQueue) count(k *known) {
 	o := q.owners[k.owner]
 	if o == nil {
@@ -60,7 +60,7 @@ func (q *lookQueue) drop(k *known) {
 	}
 }
 
-// settle has k wait for nothing.
+// settle removes k's check from the queue.
 func (q *lookQueue) settle(k *known) {
 	o := q.owners[k.owner]
 	switch k.in {
@@ -72,21 +72,21 @@ func (q *lookQueue) settle(k *known) {
 	k.in = waitNone
 }
 
-// sleep has k due at a time.
+// sleep makes k due at a time.
 func (q *lookQueue) sleep(k *known, until time.Time) {
 	q.settle(k)
 	k.in, k.until = waitAsleep, until
 	heap.Push(&q.owners[k.owner].asleep, k)
 }
 
-// hurry has k due at once, before what its owner has due already.
+// hurry makes k due now, before other files of its owner.
 func (q *lookQueue) hurry(k *known, now time.Time) {
 	q.settle(k)
 	k.changed, k.pause, k.told = now, 0, true
 	q.wake(q.owners[k.owner], k)
 }
 
-// rouse has k due, behind what its owner has changed since.
+// rouse makes k due now, after files that its owner has changed later.
 func (q *lookQueue) rouse(k *known) {
 	if k.in != waitDue {
 		q.settle(k)
@@ -103,7 +103,7 @@ func (q *lookQueue) wake(o *lookOwner, k *known) {
 	}
 }
 
-// run has one file looked at, and reports whether one was due.
+// run calls look for the next file that is due; it returns false if none is.
 func (q *lookQueue) run(now time.Time, look func(*known, time.Time)) bool {
 	for _, o := range q.owners {
 		for len(o.asleep) > 0 && !o.asleep[0].until.After(now) {
@@ -145,7 +145,7 @@ func (q *lookQueue) next() (first time.Time, ok bool) {
 	return first, ok
 }
 
-// crowd returns a file of the owner with most, one that is no channel if there is one that waits to become one.
+// crowd returns a file of the owner with most files. It prefers one that is not yet a channel.
 func (q *lookQueue) crowd() *known {
 	var most *lookOwner
 	for _, id := range slices.Sorted(maps.Keys(q.owners)) {

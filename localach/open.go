@@ -30,8 +30,8 @@ func (d Dir) Open(name string) (*Channel, error) {
 	}
 }
 
-// TryOpen is Open for a caller that other work waits for: a file that is being created gives ErrHalfCreated or ErrTruncated
-// at once, and is to be tried again later.
+// TryOpen is Open without waiting: a file that is being created gives ErrHalfCreated or ErrTruncated at once, and the caller
+// tries again later.
 func (d Dir) TryOpen(name string) (*Channel, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -39,8 +39,8 @@ func (d Dir) TryOpen(name string) (*Channel, error) {
 	return d.open(name)
 }
 
-// Reopen opens what lies under the channel's name now, without waiting, as TryOpen does. When that is the same file,
-// initialised again in place (ErrReinitialised), its Epoch differs from c's. c itself stays as it is.
+// Reopen opens the file that has the channel's name now, without waiting, as TryOpen does. If that is c's file, initialised
+// again in place (ErrReinitialised), the new channel's Epoch differs from c's. c itself stays open.
 func (c *Channel) Reopen() (*Channel, error) {
 	n, err := c.dir.TryOpen(c.name)
 	if err != nil || !n.file.sameFile(c.file) {
@@ -76,7 +76,7 @@ func (d Dir) open(name string) (*Channel, error) {
 }
 
 func (d Dir) openFile(name string) (*os.File, error) {
-	// O_NONBLOCK: whatever a name may turn out to be, opening it must not hang.
+	// O_NONBLOCK: opening must not hang, even if the file is a FIFO, for example.
 	file, err := os.OpenFile(d.Path(name), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("channel %s: %w (readers need write permission too: chmod it, or create it with another umask)", name, err)
@@ -84,7 +84,8 @@ func (d Dir) openFile(name string) (*os.File, error) {
 	return file, err
 }
 
-// readHeader reads and checks what determines the size of the mapping, with read(2), which a short file cannot hurt.
+// readHeader reads and checks the fields that determine the size of the mapping. It uses read(2), which is safe for a file
+// that is too short.
 func readHeader(file *os.File) (header, Geometry, error) {
 	st, err := file.Stat()
 	if err != nil {
@@ -130,9 +131,9 @@ func (h header) geometry() (Geometry, error) {
 	return geom, nil
 }
 
-// Filling a mapping at once spares page faults later, under the lock. But it takes 50 ms/GiB, and 2 MiB/GiB of page tables,
-// and whoever has one large file can give it thousands of names: so large ones, whose large frames are copied without the lock,
-// are filled as they are used, and so is what is opened when there is much already.
+// Filling a mapping's page tables at once avoids page faults later, under the lock. But it takes 50 ms/GiB and 2 MiB/GiB of
+// page tables, and a user can give one large file thousands of names. So large mappings are not filled at once: their large
+// frames are copied without the lock. Neither are mappings opened when much is filled already.
 const (
 	mostFilled    = 64 << 20 // bytes of one mapping
 	mostFilledAll = 4 << 30
@@ -141,7 +142,7 @@ const (
 // filledAll is how many bytes of mappings were filled at once.
 var filledAll atomic.Int64
 
-// fills reports whether to fill the mapping of a file at once. A sparse file shall not be filled by looking at it.
+// fills reports whether to fill the mapping of a file at once. Filling must not allocate memory for the holes of a sparse file.
 func fills(file *os.File, geom Geometry) bool {
 	var st unix.Stat_t
 	if geom.bytes() > mostFilled || unix.Fstat(int(file.Fd()), &st) != nil || st.Blocks*512 < st.Size {
@@ -150,7 +151,7 @@ func fills(file *os.File, geom Geometry) bool {
 	return filledAll.Load()+int64(geom.bytes()) <= mostFilledAll
 }
 
-// mapFile maps a file that was found long enough.
+// mapFile maps a file that is known to be long enough.
 func (d Dir) mapFile(name string, geom Geometry, file *os.File) (*Channel, error) {
 	id, _, err := identify(file)
 	if err != nil {

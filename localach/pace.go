@@ -2,7 +2,7 @@ package localach
 
 import "time"
 
-// How often a channel is looked at, and when a silent one is thought of again.
+// How often a channel is polled, and when a silent channel is polled less.
 const (
 	pollFastest = 200 * time.Microsecond
 	pollSlowest = 2 * time.Millisecond
@@ -24,7 +24,7 @@ func newPace(seq uint64, now time.Duration) pace {
 	return pace{period: time.Millisecond, interval: looks * time.Millisecond, seq: seq, at: now}
 }
 
-// observe takes a look that found seq and reports whether the period changed. A last_seq that ran backwards counts as one frame.
+// observe records that a look found seq. It returns true if the period changed. A last_seq that went back counts as one frame.
 func (p *pace) observe(seq uint64, now time.Duration) bool {
 	frames := uint64(1)
 	if p.seq != 0 && seq > p.seq {
@@ -36,7 +36,7 @@ func (p *pace) observe(seq uint64, now time.Duration) bool {
 	return p.adapt()
 }
 
-// silent takes note that nothing came for a while and reports whether the period changed.
+// silent records that no frame came for a while. It returns true if the period changed.
 func (p *pace) silent(now time.Duration) bool {
 	if now-p.at < 4*p.interval || p.period == pollSlowest {
 		return false
@@ -45,7 +45,7 @@ func (p *pace) silent(now time.Duration) bool {
 	return p.adapt()
 }
 
-// adapt follows the interval, but not its noise: a period that changes costs a new timer.
+// adapt changes the period if the interval has changed by more than its noise, since each change costs a new timer.
 func (p *pace) adapt() bool {
 	want := min(max(p.interval/looks, pollFastest), pollSlowest).Round(pollGrain)
 	if want == p.period || want > p.period*4/5 && want < p.period*5/4 {

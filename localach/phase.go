@@ -5,51 +5,51 @@ import (
 	"time"
 )
 
-// phase predicts when a channel's next frame is put, from looks at it alone: a look that found frames, and the one before
-// that had not, bound the time of the put from both sides. The bounds are carried on by the period from beat to beat,
-// widened by what the period and the puts themselves are uncertain, and cut by what is seen there. Times count from the
-// watcher's start.
+// phase predicts when a channel's next frame is put, only from looks at last_seq. The time of a put lies between the look that
+// found the frame and the look before it. phase carries these bounds forward by the period, from frame to frame. Each step
+// widens them by the uncertainty of the period and the jitter of the puts. Each look that finds a frame narrows them. Times
+// count from the watcher's start.
 type phase struct {
 	seq          uint64
-	early, late  time.Duration // between which frame seq was put; late is 0: no frame seen yet
-	period, loss time.Duration // between frames, and what it may be wrong by; period is 0: unknown
-	jitter       time.Duration // how far puts are off the beat, on average
-	anchor       beat          // from which the period is measured
-	window       window        // of the frame to come
-	missed       uint16        // of the latest windows, a bit each
-	barred       time.Duration // no window until then
-	bar          time.Duration // for how long it was barred last
+	early, late  time.Duration // bounds of the time when frame seq was put; late is 0: no frame seen yet
+	period, loss time.Duration // time between frames, and its greatest error; period is 0: unknown
+	jitter       time.Duration // mean deviation of puts from the period
+	anchor       beat          // the put from which the period is measured
+	window       window        // of the next frame
+	missed       uint16        // a bit for each of the latest windows: 1 if it missed its frame
+	barred       time.Duration // until this time there are no windows
+	bar          time.Duration // how long windows were barred the last time
 }
 
-// beat is a put of the past.
+// beat is an earlier put.
 type beat struct {
 	seq         uint64
 	early, late time.Duration
 }
 
-// window is when to look without pause for the next frame; its ends are the same for a single look, and 0 if the next
-// frame cannot be predicted.
+// window is when to poll without pause for the next frame. If both ends are equal, there is a single look. Both are 0 if the
+// next frame cannot be predicted.
 type window struct {
 	from, to time.Duration
-	sure     bool // few were missed lately: there is no need to look before
+	sure     bool // few of the latest windows missed their frame, so there are few looks before it
 }
 
 const (
-	longestWindow = 100 * time.Microsecond // without pause
-	leastMargin   = 8 * time.Microsecond   // on both sides of where the put is expected
+	longestWindow = 100 * time.Microsecond
+	leastMargin   = 8 * time.Microsecond // before and after the expected time of the put
 	mostMargin    = 40 * time.Microsecond
-	firstBeats    = 8   // frames until the period is believed
-	longestSpan   = 256 // frames over which the period is measured: clocks drift
+	firstBeats    = 8   // frames until the period is used
+	longestSpan   = 256 // frames over which the period is measured; not more, since clocks drift
 	fastestBeat   = 2 * pollFastest
 	slowestBeat   = time.Second
-	unproved      = 0x1f // as if so many windows had been missed
-	mostMissed    = 6    // of those, or there are none for a while
-	mostUnsure    = 1    // of those, or ticks go on before the window
+	unproved      = 0x1f // the first value of missed: as if five windows had been missed
+	mostMissed    = 6    // with more missed windows than this, there are none for a while
+	mostUnsure    = 1    // with more missed windows than this, ordinary looks go on before the window
 	leastBar      = time.Second
 	longestBar    = time.Minute
 )
 
-// found takes a look at now that saw seq, after one at before that had not. It returns the window of the frame to come.
+// found records that the look at now saw frame seq, and the look at before had not. It returns the window of the next frame.
 func (p *phase) found(seq uint64, before, now time.Duration) window {
 	seen := beat{seq, before, now}
 	switch n := int64(seq - p.seq); {
@@ -58,7 +58,7 @@ func (p *phase) found(seq uint64, before, now time.Duration) window {
 	case p.period == 0:
 		p.begin(seen)
 	default:
-		if p.judge(seen, n == 1); p.period != 0 {
+		if p.judge(seen); p.period != 0 {
 			p.follow(seen, time.Duration(n))
 		}
 	}
@@ -69,14 +69,14 @@ func (p *phase) found(seq uint64, before, now time.Duration) window {
 	return p.window
 }
 
-// begin measures the first period, once there are frames enough.
+// begin measures the first period, once there are enough frames.
 func (p *phase) begin(seen beat) {
 	if seen.seq-p.anchor.seq >= firstBeats {
 		p.measure(seen)
 	}
 }
 
-// measure bounds the period by two puts that are bounded themselves.
+// measure bounds the period by two puts and the bounds of their times.
 func (p *phase) measure(b beat) {
 	n := time.Duration(b.seq - p.anchor.seq)
 	least, most := (b.early-p.anchor.late)/n, (b.late-p.anchor.early)/n
@@ -85,21 +85,21 @@ func (p *phase) measure(b beat) {
 	}
 }
 
-// follow brings the bounds to frame seen, n frames on.
+// follow carries the bounds n frames forward, to frame seen, and narrows them by what was seen.
 func (p *phase) follow(seen beat, n time.Duration) {
 	doubt := n*p.loss + p.jitter/2
 	early, late := p.early+n*p.period-doubt, p.late+n*p.period+doubt
 	middle := early + (late-early)/2
-	if seen.late-seen.early <= leastMargin { // seen while it was put
+	if seen.late-seen.early <= leastMargin { // the time of the put is known exactly
 		off := seen.late - middle
 		p.jitter += (min(max(off, -off), longestWindow) - p.jitter) / 8
-		p.early, p.late = seen.early-off/2, seen.late-off/2 // half of that is the put's own
+		p.early, p.late = seen.early-off/2, seen.late-off/2 // count half of the deviation as jitter of this put
 	} else {
 		p.early, p.late = max(early, seen.early), min(late, seen.late)
 	}
 	switch {
 	case p.early < p.late:
-	case seen.late <= early: // the frame was there first
+	case seen.late <= early: // the frame came before the predicted time
 		p.early, p.late = max(seen.early, seen.late-mostMargin), seen.late
 	default:
 		p.early, p.late = seen.early, min(seen.late, seen.early+mostMargin)
@@ -111,14 +111,14 @@ func (p *phase) follow(seen beat, n time.Duration) {
 	}
 }
 
-// judge counts windows in which the frame was not put. One that was there at the first look of a window that began late is
-// no miss: we were.
-func (p *phase) judge(seen beat, next bool) {
+// judge records whether the window missed its frame. If the window began late and its first look found the frame, that does
+// not count as a miss.
+func (p *phase) judge(seen beat) {
 	w := p.window
 	if w.to == w.from {
 		return
 	}
-	missed := !next || seen.early >= w.to || seen.early < w.from && seen.late <= w.from+leastMargin
+	missed := seen.seq != p.seq+1 || seen.early >= w.to || seen.early < w.from && seen.late <= w.from+leastMargin
 	p.missed <<= 1
 	if missed { // of the latest 16
 		p.missed |= 1
@@ -126,7 +126,7 @@ func (p *phase) judge(seen beat, next bool) {
 	if bits.OnesCount16(p.missed) > mostMissed {
 		p.bar = min(max(2*p.bar, leastBar), longestBar)
 		p.barred, p.missed = seen.late+p.bar, unproved
-		p.period, p.anchor = 0, seen // it is learnt anew meanwhile
+		p.period, p.anchor = 0, seen // learn the period again meanwhile
 	}
 }
 
@@ -138,7 +138,7 @@ func (p *phase) next(now time.Duration) window {
 	margin := min(leastMargin+2*p.jitter, mostMargin) + p.loss
 	from, to := p.early+p.period-margin, p.late+p.period+margin
 	if to-from > longestWindow {
-		from += (to - from) / 2 // one look in the middle halves the doubt
+		from += (to - from) / 2 // one look in the middle halves the uncertainty
 		to = from
 	}
 	if from <= now {

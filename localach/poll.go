@@ -12,17 +12,17 @@ type slot struct {
 	lastSeq *uint64       // in the channel's mapping; nil: empty, or its memory is gone
 	seen    uint64        // last_seq when last looked
 	due     time.Duration // of the next look
-	looked  time.Duration // when it was looked at last,
-	before  time.Duration // and before that
-	period  time.Duration // of looks at a frame that nobody foresees
-	window  window        // of the next frame, if it is foreseen
+	looked  time.Duration // time of the last look
+	before  time.Duration // time of the look before that
+	period  time.Duration // between looks without a window
+	window  window        // of the next frame, if it can be predicted
 }
 
-// foreseen reports whether s is looked at just when it is due, and not on the ticks of all.
+// foreseen reports whether s has a window. Then it is polled at its own times, not on the common ticks.
 func (s *slot) foreseen() bool { return s.window.to != 0 }
 
-// again is when to look again after a look at now that found nothing: in its window without pause, before and after it as if
-// it had none, and before one that is sure as seldom as at a silent channel.
+// again is the time of the next look after a look at now that found nothing. In the window there is no pause. Before and after
+// it the pause is that of a channel without a window; before a sure window it is that of a silent channel.
 func (s *slot) again(now time.Duration) time.Duration {
 	switch w := s.window; {
 	case now < w.from && w.sure:
@@ -31,7 +31,7 @@ func (s *slot) again(now time.Duration) time.Duration {
 		return min(w.from, now+s.period)
 	case now < w.to:
 		return now
-	case w.to != 0: // it may come soon
+	case w.to != 0: // the frame may come soon
 		return now + min(s.period, max(now-w.from, leastAgain))
 	}
 	return now + s.period
@@ -42,9 +42,9 @@ const leastAgain = 50 * time.Microsecond
 // lastSeqIn is where last_seq lies in a mapping.
 func lastSeqIn(base unsafe.Pointer) *uint64 { return (*uint64)(unsafe.Add(base, lastSeqOffset)) }
 
-// pollSlots loads last_seq of every slot that is due at now, and of those that have no window and are due before slack has
-// passed. It appends to changed the numbers of those that differ from before, and of those whose memory is gone (lastSeq is nil
-// then). It survives mappings whose file was truncated.
+// pollSlots loads last_seq of every slot that is due at now. Slots without a window are also loaded if they are due before
+// slack has passed. It appends to changed the index of each slot whose last_seq has changed, or whose memory is gone (lastSeq
+// is then nil). It survives mappings whose file was truncated.
 //
 // This is Go and not C because it runs thousands of times a second in an otherwise idle process: a cgo call would wake the
 // runtime's monitor thread each time, which costs more than all the rest.
@@ -55,7 +55,7 @@ func pollSlots(slots []slot, now, slack time.Duration, changed []int) []int {
 	return changed
 }
 
-// pollFrom stops early, with the slot's index, at one whose memory is gone.
+// pollFrom is pollSlots from a slot on. It stops at a slot whose memory is gone, and returns its index.
 func pollFrom(slots []slot, from int, now, slack time.Duration, into []int) (changed []int, at int) {
 	changed, at = into, from
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -81,7 +81,7 @@ func pollFrom(slots []slot, from int, now, slack time.Duration, into []int) (cha
 	return changed, at
 }
 
-// fault lets pass what the runtime panics with when mapped memory is gone, and no other panic.
+// fault accepts the panic of the runtime for mapped memory that is gone, and repeats any other panic.
 func fault(p any) {
 	if _, ok := p.(interface{ Addr() uintptr }); !ok {
 		panic(p)

@@ -129,7 +129,7 @@ static int put(void *arg) {
 	if (!status)
 		a->out->seq = commit(&v, &p, a->frame, a->len);
 	ach_unlock(v.h);
-	a->out->waiters = status ? 0 : ach_cond_waiters(v.h);
+	a->out->waiters = status ? 0 : ach_cond_wake_some(v.h);
 	return status;
 }
 

@@ -20,9 +20,9 @@ func (r *Reader) Next(buf []byte, wait time.Duration) (int, error) {
 	return r.get(buf, wait, optLast)
 }
 
-// TryNext is Next without waiting, for a caller that has other work to do: when it needs the lock and the lock is not free
-// within a few microseconds, it gives ErrBusy. With an empty buf it only looks: it gives io.ErrShortBuffer and the size, or
-// the error that keeps the frame from being read, before the caller takes memory for the frame.
+// TryNext is Next without waiting. If it needs the lock, and the lock is not free within a few microseconds, it gives
+// ErrBusy. With an empty buf it gives io.ErrShortBuffer and the size, or the error because of which the frame cannot be read,
+// so that the caller knows before it takes memory for the frame.
 func (r *Reader) TryNext(buf []byte) (int, error) {
 	return r.get(buf, 0, optLast|optTry)
 }
@@ -84,9 +84,9 @@ func (r *Reader) get(buf []byte, wait time.Duration, options int32) (int, error)
 	return 0, r.c.fail(s)
 }
 
-// How last_seq is watched while a Next waits: often at first; a channel long silent is looked at less often.
+// How often last_seq is polled while Next waits: often at first, less often after a long silence.
 const (
-	awaitSlice  = 10 * time.Millisecond // the longest stay in C: Close is noticed this late
+	awaitSlice  = 10 * time.Millisecond // longest time in C, after which Next notices a Close
 	awaitPeriod = 100 * time.Microsecond
 	awaitIdle   = 500 * time.Microsecond
 )

@@ -12,8 +12,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// drain takes what the kernel has told already, up to readAhead, without waiting: a note costs less than a look, and the
-// kernel tells only behind all others that it had to drop some.
+// drain handles the events that the kernel has queued, up to readAhead, without waiting. To note an event costs less than a
+// check of its file, and the kernel reports dropped events only after all others.
 func (w *dirWatch) drain(notify *fsnotify.Watcher) (err error) {
 	for range readAhead {
 		select {
@@ -31,7 +31,7 @@ func (w *dirWatch) drain(notify *fsnotify.Watcher) (err error) {
 	return nil
 }
 
-// failed does what is to be done about an error of the kernel's, or returns it.
+// failed handles an error of inotify. It returns the errors that it cannot handle.
 func (w *dirWatch) failed(err error) error {
 	if errors.Is(err, fsnotify.ErrEventOverflow) {
 		return w.resync(time.Now())
@@ -39,8 +39,8 @@ func (w *dirWatch) failed(err error) error {
 	return fmt.Errorf("watch %s: %w", w.dir, err)
 }
 
-// resync has every name in the directory and every name known looked at, by turns among the owners: whoever has the
-// kernel drop events does not have the others wait until all of his files were looked at.
+// resync queues a check of every name in the directory and every known name. The owners take turns, so that a user who makes
+// the kernel drop events does not delay the files of others.
 func (w *dirWatch) resync(now time.Time) error {
 	defer w.pay(time.Now())
 	for _, k := range w.known {
@@ -49,7 +49,7 @@ func (w *dirWatch) resync(now time.Time) error {
 	return w.list(func(k *known) { w.queue.hurry(k, now) })
 }
 
-// rescan looks at every name in the directory and at every name known, in order.
+// rescan checks every name in the directory and every known name, in order.
 func (w *dirWatch) rescan(now time.Time) error {
 	began := time.Now()
 	if err := w.list(func(*known) {}); err != nil {
@@ -64,7 +64,7 @@ func (w *dirWatch) rescan(now time.Time) error {
 	return nil
 }
 
-// list makes sure that the names in the directory are known, as far as there is room, and calls f with the new ones.
+// list adds the names in the directory to the known names, as far as there is room, and calls f with each new one.
 func (w *dirWatch) list(f func(*known)) error {
 	dir, err := os.Open(string(w.dir))
 	if err != nil {
@@ -89,14 +89,14 @@ func (w *dirWatch) list(f func(*known)) error {
 	}
 }
 
-// found returns what is known from now on of a name in the directory, nil if it was known before or there is no room.
+// found adds a name of the directory. It returns nil if the name was known before or there is no room.
 func (w *dirWatch) found(name string) *known {
 	if w.known[name] != nil {
 		return nil
 	}
 	f, err := w.dir.facts(name)
 	if err != nil {
-		return nil // it came and went
+		return nil // the file is gone already
 	}
 	return w.admit(name, f.owner)
 }

@@ -14,9 +14,9 @@ type Stat struct {
 	LastSeq     uint64
 	Frames      int  // frames in the ring
 	Dirty       bool // a writer is inside put, or died there
-	LockOwner   int  // thread id of who holds the lock; 0: nobody
-	Waiters     int  // how many wait on the condition variable, as far as it can be known
-	ForeignCond bool // laid out by another C library: its waiters cannot be woken, reading goes on
+	LockOwner   int  // id of the thread that holds the lock; 0: none
+	Waiters     int  // number of readers that wait on the condition variable, as far as known
+	ForeignCond bool // the condition variable has another C library's layout: its waiters cannot be woken
 	Tag         Tag
 }
 

@@ -1,10 +1,10 @@
 package localach
 
-// Tag says who made a mirror, and which frame of the origin was put there last. It lives in words of the header that libach
-// reserves and leaves zero (bytes 144 to 191), with a mark of its own. The zero Tag is that of a channel that is no mirror.
+// Tag says which channel a mirror is of, and which frame of it was put last. It is stored with a mark in words of the header
+// that libach reserves and sets to zero (bytes 144 to 191). A channel that is no mirror has the zero Tag.
 //
-// The file holds how far the origin's numbers are ahead of the channel's own, which is written before the put: whoever opens
-// the file after a crash finds the right Seq, whether the put came about or not.
+// The file stores the difference between the origin's frame numbers and the channel's own. It is written before the put. So
+// after a crash Seq is right, whether the put was completed or not.
 type Tag struct {
 	Node    [16]byte // that the frames come from
 	Channel uint64   // identity of the origin's channel

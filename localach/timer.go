@@ -13,6 +13,7 @@ import (
 type timer struct {
 	file *os.File
 	buf  [8]byte
+	spec unix.ItimerSpec
 }
 
 func newTimer() (*timer, error) {
@@ -29,12 +30,15 @@ func (t *timer) set(after time.Duration) {
 	if err != nil {
 		return // closed: the loop has ended
 	}
-	spec := unix.NsecToTimespec(int64(after))
-	_ = conn.Control(func(fd uintptr) {
-		if err := unix.TimerfdSettime(int(fd), 0, &unix.ItimerSpec{Value: spec}, nil); err != nil {
-			panic("timerfd_settime: " + err.Error()) // a valid descriptor and a valid time leave no way to fail
-		}
-	})
+	t.spec.Value = unix.NsecToTimespec(int64(after))
+	_ = conn.Control(t.settime)
+}
+
+// settime is a raw system call for the same reason as that of fired: it never blocks.
+func (t *timer) settime(fd uintptr) {
+	if _, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&t.spec)), 0, 0, 0); errno != 0 {
+		panic("timerfd_settime: " + errno.Error()) // a valid descriptor and a valid time leave no way to fail
+	}
 }
 
 // wait blocks until the timer has fired, or interrupt was called (os.ErrDeadlineExceeded).

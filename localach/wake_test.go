@@ -1,6 +1,7 @@
 package localach_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -47,7 +49,7 @@ func TestNoWaitingReaderIsLeftAsleep(t *testing.T) {
 	for readers := 1; readers <= 8; readers++ {
 		t.Run(fmt.Sprint(readers), func(t *testing.T) {
 			g := gather(t, readers)
-			for g.puts < long(125_000, 1000) {
+			for g.puts < long(30_000, 1000) {
 				g.burst()
 				if !g.allSaw(10 * time.Second) {
 					t.Fatalf("after %d puts: the newest frame is %d, the readers have seen %v; stuck for %v", g.puts, g.newest, g.seen(), g.w.Stuck())
@@ -119,6 +121,29 @@ func TestNobodyIsLeftAsleepWhenAStoppedReaderGoesOn(t *testing.T) {
 	if stuck == 0 && !condFrom241(t, pathOf(g.d, "new")) {
 		t.Error("never stuck: the test shows nothing")
 	}
+}
+
+// A put wakes a few readers without another goroutine, which would have to wake up first.
+func TestAPutWakesAReaderThatWaitsItself(t *testing.T) {
+	g := gatherAs(t, 3, "0")
+	eventually(t, "all wait", func() bool { st, err := g.c.Stat(); return err == nil && st.Waiters == len(g.readers) })
+	before := broadcasters() // of other tests' writers, which may still try
+	seq, err := g.w.Put(make([]byte, 64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.newest = seq; !g.allSaw(10 * time.Second) {
+		t.Fatalf("the newest frame is %d, the readers have seen %v", g.newest, g.seen())
+	}
+	if broadcasters() > before {
+		t.Error("a goroutine was started to wake them")
+	}
+}
+
+// broadcasters counts the goroutines that wake readers.
+func broadcasters() int {
+	all := make([]byte, 1<<20)
+	return bytes.Count(all[:runtime.Stack(all, true)], []byte("(*Writer).broadcast("))
 }
 
 // gathering is a channel and the C readers that wait on it.

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// A Watcher notices new frames in any number of channels by reading their last_seq from one loop. It never touches a
-// channel's lock or condition variable, so that neither its death nor a foreign libc can harm the channel's users.
+// A Watcher notices new frames in any number of channels: one loop polls their last_seq. It never touches a channel's lock or
+// condition variable, so that it cannot harm the channel's users, even if it is killed or they use another C library.
 //
-// A channel is looked at about four times per interval between its frames, at most every 200 µs and at least
-// every 2 ms: that is the delay until wake is called. Where frames come with a period, the loop learns it and looks without
-// pause, for 100 µs at most, when the next one is expected (see SetBudget). With nothing watched the loop sleeps.
+// A channel is polled about four times per interval between its frames, at most every 200 µs and at least every 2 ms. That is
+// the delay until wake is called. If the frames are periodic, the loop learns the period and polls without pause, for at most
+// 100 µs, when it expects the next frame (see SetBudget). While no channel is watched, the loop sleeps.
 type Watcher struct {
 	timer *timer
 	start time.Time // the loop counts from here
@@ -27,18 +27,18 @@ type Watcher struct {
 	notices []*Notice // nil: an empty slot
 	free    []int
 	changed []int         // of the last look
-	tick    time.Duration // between looks at channels without a window; 0: there are none
-	ticks   time.Duration // when the next of these is
-	review  time.Duration // when the periods of silent channels are looked at again
+	tick    time.Duration // period of the looks at channels without a window; 0: there are none
+	ticks   time.Duration // time of the next of these looks
+	review  time.Duration // when to lengthen the periods of silent channels
 
 	foresight foresight
 }
 
-// A Notice is the standing wish of one Watch call.
+// A Notice is the registration that a call of Watch makes; Close ends it.
 type Notice struct {
 	watcher *Watcher
 	channel *Channel
-	wake    func(seq uint64)
+	wake    func(seq uint64, more int)
 	slot    int // -1: closed; guarded by watcher.mu
 	pace    pace
 	phase   phase
@@ -72,8 +72,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 		for again := true; again; {
 			var looked time.Duration
 			wakes, looked, again = w.poll(wakes[:0])
-			for _, k := range wakes {
-				k.call(k.seq)
+			for i, k := range wakes {
+				k.call(k.seq, len(wakes)-1-i)
 			}
 			w.looked.Store(int64(looked))
 		}
@@ -81,20 +81,19 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 type wake struct {
-	call func(uint64)
+	call func(seq uint64, more int)
 	seq  uint64
 }
 
-// Looked returns when the loop looked last, of those times after which every wake has been called: a frame of which no wake has
-// told yet was put after it, or at most 2 ms before. With something watched it is long ago only when the whole process stood
-// still. It never blocks.
+// Looked returns the earliest time at which a frame may have been put whose wake was not called yet, except that the frame may
+// be up to 2 ms older. While a channel is watched, that is long ago only if the whole process was stopped. It never blocks.
 func (w *Watcher) Looked() time.Time { return w.start.Add(time.Duration(w.looked.Load())) }
 
-// Watch has wake called from the loop with the newest sequence number whenever c's last_seq has changed since the last
-// look (the first: now), forwards or, when the channel was initialised again, backwards. It is called once more, and never
-// again, when the memory is gone because the file was truncated. wake must not block. The channel's mapping stays until
-// the Notice is closed, even if c is closed before; a channel closed already is never woken.
-func (w *Watcher) Watch(c *Channel, wake func(seq uint64)) *Notice {
+// Watch makes the loop call wake with the newest sequence number whenever c's last_seq has changed since the last look. The
+// first look is now. The number goes back if the channel was initialised again. If the memory is gone because the file was
+// truncated, wake is called a last time. more is how many calls follow at once, for other channels of the same look. wake must not block. The channel's mapping stays until the Notice is closed, even if
+// c is closed before. If c is closed already, wake is never called.
+func (w *Watcher) Watch(c *Channel, wake func(seq uint64, more int)) *Notice {
 	n := &Notice{watcher: w, channel: c, wake: wake, slot: -1}
 	base, ok := c.retain()
 	if !ok {
@@ -113,7 +112,7 @@ func (w *Watcher) Watch(c *Channel, wake func(seq uint64)) *Notice {
 	w.notices[n.slot] = n
 	now, seq := time.Since(w.start), c.LastSeq()
 	if idle {
-		w.looked.Store(int64(now)) // nothing was to be looked at
+		w.looked.Store(int64(now)) // no channel was watched until now
 	}
 	n.pace = newPace(seq, now)
 	w.slots[n.slot] = slot{lastSeq: lastSeqIn(base), seen: seq, due: now, looked: now, period: n.pace.period}
@@ -121,7 +120,7 @@ func (w *Watcher) Watch(c *Channel, wake func(seq uint64)) *Notice {
 	return n
 }
 
-// Close ends the wish. A call of wake that the loop has already decided on may still come. Closing twice is harmless.
+// Close ends the registration. One more call of wake may follow. Closing twice is harmless.
 func (n *Notice) Close() {
 	w := n.watcher
 	w.mu.Lock()
@@ -137,12 +136,12 @@ func (n *Notice) Close() {
 	w.rearm()
 }
 
-// poll looks at the channels that are due and appends the wakes that follow. Again says that the next look is too near to
-// sleep until then; else the timer is set to it.
+// poll polls the channels that are due and appends the calls of wake that follow. again means that the next look is too soon
+// to sleep; otherwise poll has set the timer to it.
 func (w *Watcher) poll(wakes []wake) (called []wake, now time.Duration, again bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now = time.Since(w.start) // before any look: a stop in between is no look
+	now = time.Since(w.start) // before any look, since the process may be stopped between looks
 	w.foresight.woke(now)
 	slack := time.Duration(-1)
 	if w.tick != 0 && now >= w.ticks {
@@ -172,7 +171,7 @@ func (w *Watcher) poll(wakes []wake) (called []wake, now time.Duration, again bo
 	return wakes, now, w.arm(now)
 }
 
-// slowDown lengthens the periods of the channels that have fallen silent.
+// slowDown lengthens the periods of silent channels.
 func (w *Watcher) slowDown(now time.Duration) {
 	for i, n := range w.notices {
 		if n != nil && n.pace.silent(now) {
@@ -181,7 +180,7 @@ func (w *Watcher) slowDown(now time.Duration) {
 	}
 }
 
-// rearm lets the loop look anew at what there is to look at, and when.
+// rearm wakes the loop, which then computes its next look again.
 func (w *Watcher) rearm() {
 	w.retick()
 	if w.idle() {
@@ -194,8 +193,8 @@ func (w *Watcher) rearm() {
 // idle reports whether nothing is watched.
 func (w *Watcher) idle() bool { return len(w.free) == len(w.slots) }
 
-// retick sets the ticks to the smallest period of all channels without a window; the others are looked at on the ticks that fit
-// theirs best.
+// retick sets the ticks to the smallest period of all channels without a window. Channels with longer periods are polled on
+// the ticks that fit these best.
 func (w *Watcher) retick() {
 	var tick time.Duration
 	for i := range w.slots {
@@ -210,7 +209,7 @@ func (w *Watcher) retick() {
 	w.ticks = time.Since(w.start) + tick
 }
 
-// arm sets the timer to the next look, or reports that it is too near to sleep until then.
+// arm sets the timer to the next look. It returns true if that look is too soon to sleep.
 func (w *Watcher) arm(now time.Duration) (again bool) {
 	next := time.Duration(0)
 	if w.tick != 0 {

@@ -54,7 +54,7 @@ func TestWatcherWakesForEveryNewestFrame(t *testing.T) {
 	c := createIn(t, privateDir(t), "imu", 16, 64)
 	w := startWatcher(t)
 	woken := make(chan uint64, 1000)
-	defer w.Watch(c, func(seq uint64) { woken <- seq }).Close()
+	defer w.Watch(c, func(seq uint64, _ int) { woken <- seq }).Close()
 
 	for i := range uint64(50) {
 		want := put(t, c, i+1)
@@ -74,7 +74,7 @@ func TestWatcherIsWokenByAnotherProcess(t *testing.T) {
 	c := createIn(t, d, "imu", 16, 64)
 	w := startWatcher(t)
 	var newest, calls atomic.Uint64
-	defer w.Watch(c, func(seq uint64) { newest.Store(seq); calls.Add(1) }).Close()
+	defer w.Watch(c, func(seq uint64, _ int) { newest.Store(seq); calls.Add(1) }).Close()
 
 	runPeer(t, pathOf(d, "imu"), "put", "500", "64", "1000000", "1")
 
@@ -90,7 +90,7 @@ func TestWatcherTellsWhenItLookedLast(t *testing.T) {
 	time.Sleep(20 * time.Millisecond) // nothing is looked at, which says nothing of what is watched from now on
 	begin := time.Now()
 	late := make(chan time.Duration, 1000)
-	defer w.Watch(c, func(uint64) { late <- time.Since(w.Looked()) }).Close()
+	defer w.Watch(c, func(uint64, int) { late <- time.Since(w.Looked()) }).Close()
 	if looked := w.Looked(); looked.Before(begin) {
 		t.Errorf("got a look %v before the watching began, want one since", begin.Sub(looked))
 	}
@@ -108,8 +108,8 @@ func TestWatcherStopsWakingAfterClose(t *testing.T) {
 	c := createIn(t, privateDir(t), "imu", 16, 64)
 	w := startWatcher(t)
 	var first, second atomic.Uint64
-	n := w.Watch(c, func(seq uint64) { first.Store(seq) })
-	defer w.Watch(c, func(seq uint64) { second.Store(seq) }).Close()
+	n := w.Watch(c, func(seq uint64, _ int) { first.Store(seq) })
+	defer w.Watch(c, func(seq uint64, _ int) { second.Store(seq) }).Close()
 
 	put(t, c, 1)
 	eventually(t, "both woken", func() bool { return first.Load() == 1 && second.Load() == 1 })
@@ -127,8 +127,8 @@ func TestWatcherSurvivesATruncatedFile(t *testing.T) {
 	c, other := createIn(t, d, "imu", 16, 512), createIn(t, d, "joints", 16, 512)
 	w := startWatcher(t)
 	woken, otherSeq := make(chan uint64, 1000), atomic.Uint64{}
-	defer w.Watch(c, func(seq uint64) { woken <- seq }).Close()
-	defer w.Watch(other, otherSeq.Store).Close()
+	defer w.Watch(c, func(seq uint64, _ int) { woken <- seq }).Close()
+	defer w.Watch(other, func(seq uint64, _ int) { otherSeq.Store(seq) }).Close()
 
 	if err := os.Truncate(pathOf(d, "imu"), 0); err != nil {
 		t.Fatal(err)
@@ -148,13 +148,13 @@ func TestWatcherKeepsTheMappingOfAClosedChannel(t *testing.T) {
 	c := createIn(t, d, "imu", 16, 64)
 	w := startWatcher(t)
 	var newest atomic.Uint64
-	n := w.Watch(c, newest.Store)
+	n := w.Watch(c, func(seq uint64, _ int) { newest.Store(seq) })
 	c.Close()
 
 	runPeer(t, pathOf(d, "imu"), "put", "1", "64", "0", "1")
 	eventually(t, "the frame noticed", func() bool { return newest.Load() == 1 })
 	n.Close()
-	defer w.Watch(c, func(uint64) { t.Error("a closed channel was woken") }).Close()
+	defer w.Watch(c, func(uint64, int) { t.Error("a closed channel was woken") }).Close()
 }
 
 func TestWatcherTakesChangesFromEverywhereAtOnce(t *testing.T) {
@@ -166,7 +166,7 @@ func TestWatcherTakesChangesFromEverywhereAtOnce(t *testing.T) {
 		group.Go(func() {
 			for i := range uint64(100) {
 				woken := make(chan uint64, 8)
-				n := w.Watch(c, func(seq uint64) {
+				n := w.Watch(c, func(seq uint64, _ int) {
 					select {
 					case woken <- seq:
 					default:
@@ -205,7 +205,7 @@ func BenchmarkWatch500(b *testing.B) {
 	for i := range 500 {
 		name := fmt.Sprintf("ch%03d", i)
 		c := createIn(b, d, name, 16, 64)
-		defer w.Watch(c, func(uint64) { wakes.Add(1) }).Close()
+		defer w.Watch(c, func(uint64, int) { wakes.Add(1) }).Close()
 		if i < 20 {
 			startPeer(b, pathOf(d, name), "put", "0", "64", "1000000", "1").ready()
 			written = append(written, c)

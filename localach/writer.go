@@ -10,23 +10,23 @@ import (
 type Writer struct {
 	c       *Channel
 	result  putResult
-	wake    chan struct{} // a broadcast is due; nil until somebody first waited
+	wake    chan struct{} // a broadcast is due; nil until a reader first waited
 	done    chan struct{} // the broadcaster has ended
 	began   time.Time     // of the broadcaster
-	hanging atomic.Int64  // since when readers are to be woken, in ns since began; 0: none are
+	hanging atomic.Int64  // since when readers wait to be woken, in ns since began; 0: none do
 	closed  bool
-	givenUp atomic.Bool // the broadcaster shall try no more
+	givenUp atomic.Bool // the broadcaster must stop trying
 }
 
 // Put appends a copy of frame and returns its sequence number. It waits for the lock for at most 100 ms (ErrBusy) and never
-// for a reader. Another goroutine wakes the readers that wait on the condition variable: that can take time, or be impossible
-// once a process was killed while it waited (Stuck). A frame may fill the whole data area (a larger one gives ErrTooLarge) and
-// must not be empty. Put allocates nothing, except when the first reader waits.
+// for a reader. It wakes up to 8 readers that wait on the condition variable, where that takes no wait. Else another goroutine
+// does: that can take time, or be impossible once a process was killed while it waited (Stuck). A frame may fill the whole data
+// area (a larger one gives ErrTooLarge) and must not be empty. Put allocates nothing, unless that goroutine is started.
 func (w *Writer) Put(frame []byte) (seq uint64, err error) {
 	return w.put(frame, lockLimit)
 }
 
-// TryPut is Put for a caller that has other work to do: when the lock is not free within a few microseconds, it gives ErrBusy.
+// TryPut is Put without waiting: if the lock is not free within a few microseconds, it gives ErrBusy.
 func (w *Writer) TryPut(frame []byte) (seq uint64, err error) {
 	return w.put(frame, 0)
 }
@@ -61,7 +61,7 @@ func (w *Writer) Stuck() time.Duration {
 	return max(time.Since(w.began)-time.Duration(at), 1)
 }
 
-// wakeFor is how long Close goes on trying to wake the readers of the last frame.
+// wakeFor is how long Close tries to wake the readers of the last frame.
 const wakeFor = time.Second
 
 // Close ends the Writer. When the readers that wait for the last frame cannot be woken within 1 s, it gives ErrWedged.
@@ -98,11 +98,11 @@ func (w *Writer) signal() {
 	}
 	select {
 	case w.wake <- struct{}{}:
-	default: // one is due already, and will wake for this frame too
+	default: // a broadcast is due already, and wakes the readers for this frame too
 	}
 }
 
-// broadcast runs until Close. It goes on trying until all are woken: who kept it from that may only have been stopped.
+// broadcast runs until Close. It tries until all readers are woken, since a process that prevents it may only be stopped.
 func (w *Writer) broadcast() {
 	defer close(w.done)
 	defer w.c.release()
@@ -121,7 +121,7 @@ func (w *Writer) broadcast() {
 	}
 }
 
-// How long the broadcaster waits after it could not wake everybody: more and more.
+// How long the broadcaster waits after it could not wake all readers; the wait grows.
 const (
 	wakeAgain  = time.Millisecond
 	wakeSeldom = 100 * time.Millisecond

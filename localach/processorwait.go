@@ -1,0 +1,48 @@
+package localach
+
+import "time"
+
+// ProcessorWait measures for which share of the time this process waited for a processor. That is how long the thread that
+// waited most was ready to run, but did not: an idle thread does not count. The zero value is ready for use, by one goroutine
+// at a time.
+type ProcessorWait struct {
+	stat   schedstat
+	at     time.Duration            // of the last look
+	waited map[string]time.Duration // by each thread, until then; nil: it has not looked
+	shares [2]float64               // between the last three looks, the newest first
+	looks  int
+}
+
+// waitLookEvery is the least time between two looks. A look takes some 10 µs a thread.
+const waitLookEvery = time.Second
+
+// Share returns the share of the last two seconds, 0 … 1. It may be called often: it looks at most once a second. known is
+// false until two looks are made, and for ever if the kernel does not tell (/proc/self/task/*/schedstat).
+func (p *ProcessorWait) Share(now time.Duration) (share float64, known bool) {
+	if p.waited == nil || now >= p.at+waitLookEvery {
+		p.look(now)
+	}
+	switch p.looks {
+	case 0, 1:
+		return 0, false
+	case 2:
+		return p.shares[0], true
+	}
+	return (p.shares[0] + p.shares[1]) / 2, true
+}
+
+func (p *ProcessorWait) look(now time.Duration) {
+	waited, most, total := map[string]time.Duration{}, time.Duration(0), time.Duration(0)
+	for _, path := range p.stat.list() {
+		waited[path] = p.stat.read(path)
+		total += waited[path]
+		most = max(most, waited[path]-p.waited[path])
+	}
+	if p.looks > 0 {
+		p.shares = [2]float64{min(1, float64(most)/float64(now-p.at)), p.shares[0]}
+	}
+	p.at, p.waited = now, waited
+	if total > 0 { // else the kernel does not tell
+		p.looks++
+	}
+}
