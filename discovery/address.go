@@ -13,8 +13,8 @@ const (
 	rankHeard     rank = iota // the packet came from it, on its own subnet
 	rankSubnet                // in the subnet of the interface it was heard on
 	rankLinkLocal             // reachable through that interface only, and surely
-	rankOther                 // in the subnet of another of our interfaces, or of another subnet on the cable
-	rankFar                   // behind a router, if anywhere: only dialled where it is listed
+	rankOther                 // in a subnet of another of our interfaces, or in another subnet on the same cable
+	rankFar                   // behind a router: dialled only if the user or a domain lists it
 )
 
 // address is one address of a peer with its rank.
@@ -27,7 +27,7 @@ type address struct {
 type hearing struct {
 	from  netip.Addr
 	via   link   // the interface it arrived on
-	links []link // all that this host has
+	links []link // all interfaces of this host
 }
 
 // addresses ranks what r announced. The address it was sent from may be a reflector's: it counts if it is
@@ -83,9 +83,9 @@ func (h hearing) rank(a netip.Addr) (rank, bool) {
 	return rankFar, true
 }
 
-// believes reports whether a packet sent to dst may come from where it says. What was sent to the group has not crossed
-// a router, whatever its source is (RFC 6762, section 11). What was sent to this host alone may have come
-// from anywhere, unless its source is on the link.
+// believes reports whether to read a packet that was sent to dst. A packet to the group has not crossed a router,
+// whatever its source is (RFC 6762, section 11). A packet to this host alone may have come from anywhere, so its
+// source must be on the link.
 func (h hearing) believes(dst netip.Addr) bool {
 	if dst == group4 || dst.WithZone("") == group6 {
 		return true
@@ -111,7 +111,7 @@ func (l link) contains(a netip.Addr) bool {
 	return slices.ContainsFunc(l.prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// sortAddresses puts the best first, in an order that depends on nothing but the addresses, each once.
+// sortAddresses sorts by rank, then by address, and removes duplicates.
 func sortAddresses(as []address) []address {
 	slices.SortFunc(as, func(a, b address) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), a.Compare(b.AddrPort))

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	lookAround    = time.Second     // how often interfaces are looked at
-	registerEvery = 5 * time.Second // a changing channel list is registered anew at most this often
-	relinkEvery   = time.Second     // changing interfaces, or a failed attempt
-	againPerLife  = 4               // announcements in a life
-	// againAtLeast is the longest time between two announcements. With its jitter of a tenth it is less than 30 s,
-	// since nobody believes an announcement for longer than maxBelief.
+	lookAround    = time.Second     // how often the interfaces are listed
+	registerEvery = 5 * time.Second // least time between two registrations when the list of channels changes
+	relinkEvery   = time.Second     // least time between two registrations when interfaces change or one has failed
+	againPerLife  = 4               // announcements within one life
+	// againAtLeast is the longest time between two announcements, without its jitter of a tenth. It is so short since
+	// no host believes an announcement for longer than maxBelief.
 	againAtLeast = 27 * time.Second
 )
 
@@ -27,9 +27,9 @@ type Announcer struct {
 
 	mu       sync.Mutex
 	channels []Channel // wanted, by name
-	hidden   int       // wanted too, but not to be named
-	network  string    // told of
-	said     spoken    // last
+	hidden   int       // number of wanted channels that are not announced by name
+	network  string    // that is announced
+	said     spoken    // the last announcement
 }
 
 // NewAnnouncer checks all of cfg and reports every problem at once.
@@ -86,7 +86,7 @@ func (a *Announcer) Run(ctx context.Context) error {
 		a.announce(ctx)
 	}()
 	<-ctx.Done()
-	// announce, which does so too, may be waiting for the kernel: where a registration begins or ends.
+	// announce says goodbye too, but it may be waiting for the kernel to begin or end a registration.
 	if err := a.spoken().say(0); err != nil {
 		a.log.Warn("cannot say goodbye", "err", err)
 	}
@@ -124,16 +124,16 @@ func (a *Announcer) announce(ctx context.Context) {
 	}
 }
 
-// running is what announce's goroutine owns.
+// running is the state that the goroutine of announce owns.
 type running struct {
 	*Announcer
 	reg     *registration // nil: not registered
-	attempt time.Time     // last registration or failure
-	again   time.Time     // next repetition
-	trouble trouble       // last one logged
+	attempt time.Time     // time of the last registration or failure
+	again   time.Time     // time of the next repetition
+	trouble trouble       // the last trouble that was logged
 }
 
-// wanted is what should be on the network now.
+// wanted is the record to announce now, and the interfaces to announce it on.
 func (r *running) wanted() (record, []link, error) {
 	links, err := usableLinks(r.cfg.Interfaces)
 	rec := record{peer: r.cfg.Self, port: uint16(r.cfg.Port)}
@@ -145,7 +145,7 @@ func (r *running) wanted() (record, []link, error) {
 	return rec, links, err
 }
 
-// step makes one change towards what is wanted: registers, or repeats the announcement.
+// step registers the service if the record or the interfaces have changed, or repeats the announcement if it is time.
 func (r *running) step(now time.Time) {
 	rec, links, err := r.wanted()
 	if err == nil && len(links) == 0 {
@@ -169,12 +169,12 @@ func (r *running) step(now time.Time) {
 	}
 }
 
-// register puts a new registration in the place of the old one. zeroconf cannot end the old one without a
-// goodbye for the host; the new one is there before it, and the announcement right behind it rescues the records.
+// register replaces the registration. zeroconf cannot end the old one without a goodbye for the host. So the new one
+// begins before, and an announcement right after that goodbye rescues the records.
 func (r *running) register(now time.Time, rec record, links []link) {
 	r.attempt = now
 	before := r.spoken()
-	r.setSpoken(spoken{rec, links}) // sooner than others may hear it
+	r.setSpoken(spoken{rec, links}) // before others can hear it
 	reg, err := newRegistration(rec, links)
 	if err != nil {
 		r.setSpoken(before)
@@ -204,7 +204,7 @@ func (r *running) repeat(now time.Time, links []link) {
 	r.schedule(now)
 }
 
-// schedule sets the next repetition, jittered by a tenth so that hosts switched on together drift apart.
+// schedule sets the time of the next repetition. A jitter of a tenth spreads hosts that were switched on together.
 func (r *running) schedule(now time.Time) {
 	period := min(r.cfg.Self.life/againPerLife, againAtLeast)
 	r.again = now.Add(period*9/10 + rand.N(period/5+1))
@@ -218,8 +218,8 @@ func (r *running) untilNext(now time.Time) time.Duration {
 	return min(lookAround, max(0, r.again.Sub(now)))
 }
 
-// leave says goodbye twice, after anything that Run may still have sent: zeroconf once, then we. No later packet could make up for
-// a lost one.
+// leave says goodbye twice, after everything else that Run sends: zeroconf sends one goodbye, then we send one. One
+// alone may get lost, and no later packet would make up for it.
 func (r *running) leave() {
 	if r.reg == nil {
 		return
@@ -232,7 +232,7 @@ func (r *running) leave() {
 	r.reg = nil
 }
 
-// complain logs a trouble when it begins.
+// complain logs an error when it is new.
 func (r *running) complain(err error) {
 	if r.trouble.begins(err) {
 		r.log.Warn("cannot announce, will try again", "err", err)

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// quiet is how long Browse listens on after the last thing it learnt.
+// quiet is how long Browse keeps listening after the last new answer.
 const quiet = 700 * time.Millisecond
 
-// Browse looks once which peers are there, without a daemon, and returns them as Hosts does. It returns after timeout, or
-// 0.7 s after the last new answer. An empty list is no error. A host without a network to ask on is an error, unless peers
-// or domains are listed.
+// Browse searches for peers once, and returns them as Hosts does. It returns after timeout, or 0.7 s after the last new
+// answer. An empty list is not an error. It is an error when this host has no network to ask on, unless peers or domains
+// are listed.
 func Browse(ctx context.Context, cfg Config, timeout time.Duration) ([]Peer, error) {
 	b, err := NewBrowser(cfg)
 	if err != nil {

@@ -7,13 +7,15 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"achbridge/bridge/logline"
 )
 
 // Browser keeps one table of the peers on the network.
 type Browser struct {
 	cfg Config
 	log *slog.Logger
-	now bool // ask at once, not after the random delay of a daemon
+	now bool // ask at once, without the random delay of a daemon
 
 	mu     sync.Mutex
 	host   string
@@ -44,8 +46,8 @@ func (b *Browser) lookedUp() <-chan struct{} {
 }
 
 // Run browses until ctx ends and then returns nil within a second. It calls f with the whole table when the table has
-// changed, at most ten times a second, one call at a time; it learns nothing while f runs. f may keep the slice, but must
-// not change what is in it. Run waits for networks that are missing or come and go. Call it once.
+// changed, at most ten times a second, one call at a time; the table does not change while f runs. f may keep the slice,
+// but must not change its elements. Run waits for networks that are missing or come and go. Call it once.
 func (b *Browser) Run(ctx context.Context, f func([]Peer)) error {
 	ended := make(chan struct{})
 	go func() {
@@ -57,11 +59,12 @@ func (b *Browser) Run(ctx context.Context, f func([]Peer)) error {
 	return nil
 }
 
-// endTime is how long await waits. To close or join multicast sockets and to list interfaces, the kernel takes one lock
-// of the whole machine. Others may hold it for a second, when networks or namespaces of containers come and go.
+// endTime is how long await waits at most. When a process joins or closes a multicast socket or lists interfaces, the
+// kernel takes one lock of the whole machine. That lock may be held for a second while networks of containers come and
+// go.
 const endTime = 500 * time.Millisecond
 
-// await waits for an end, or leaves a goroutine to the kernel after endTime.
+// await waits until a goroutine has ended. After endTime it returns although the goroutine still waits for the kernel.
 func await(ended <-chan struct{}) {
 	select {
 	case <-ended:
@@ -71,7 +74,8 @@ func await(ended <-chan struct{}) {
 
 func (b *Browser) browse(ctx context.Context, f func([]Peer)) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watch{Browser: b, table: newTable(b.cfg.Self), events: make(chan event, 64), told: f}
+	w := &watch{Browser: b, table: newTable(b.cfg.Self), events: make(chan event, 64), told: f, began: time.Now()}
+	w.dropped.Period, w.renamed.Period = warnEvery, warnEvery
 	defer w.wait()
 	defer cancel()
 	w.start(ctx)
@@ -97,48 +101,49 @@ func (b *Browser) browse(ctx context.Context, f func([]Peer)) {
 	}
 }
 
-// event is what Run's helpers tell its goroutine; one field is set.
+// event is a message of a helper to Run's goroutine. One field is set.
 type event struct {
 	packet *heardPacket
-	closed family // the socket of this family is closed
+	closed family // the socket of this family was closed
 	static *Static
 	addrs  []netip.AddrPort // of static
 	domain *Domain
 	hosts  []record // of domain
 }
 
-// heardPacket is a packet as it was parsed, and where it came from.
+// heardPacket is a parsed packet and where it came from.
 type heardPacket struct {
 	packet
 	arrival
 }
 
 const (
-	// tellEvery is the shortest time between two tables. Without it, a host that announces much would have the
-	// whole table looked through for every packet.
+	// tellEvery is the shortest time between two calls of Run's f. Without it, a host that announces often would
+	// cause the whole table to be read for every packet.
 	tellEvery = 100 * time.Millisecond
-	// warnEvery is the shortest time between two log lines that anybody on the network can cause.
+	// warnEvery is the shortest time between two log lines that any host on the network can cause.
 	warnEvery = 10 * time.Minute
 )
 
-// watch is what Run's goroutine owns.
+// watch is the state that Run's goroutine owns.
 type watch struct {
 	*Browser
 	table   *table
 	events  chan event
 	told    func([]Peer)
 	toldAt  time.Time
-	changed bool      // since then
-	next    time.Time // when something in the table may expire
+	changed bool      // the table has changed since f was last called
+	next    time.Time // when a claim in the table may expire
 	helpers sync.WaitGroup
 
-	links   []link // that discovery is on
-	around  []link // all
+	links   []link // interfaces that discovery uses
+	around  []link // all interfaces of this host
 	looked  time.Time
-	sockets [2]*socket // ip4, ip6; nil: not open
-	trouble trouble    // last one logged
-	dropped limiter    // claims that had to make room
-	renamed limiter    // times that another node took our name
+	sockets [2]*socket    // ip4, ip6; nil: not open
+	trouble trouble       // the last trouble that was logged
+	began   time.Time     // the clock of the limits
+	dropped logline.Limit // claims that were dropped from a full table
+	renamed logline.Limit // how often another node announced our name
 
 	questions questions
 }
@@ -171,7 +176,7 @@ func (w *watch) wait() {
 	w.helpers.Wait()
 }
 
-// send hands an event to Run's goroutine, or drops it when Run ends.
+// send sends an event to Run's goroutine, or drops it when ctx has ended.
 func (w *watch) send(ctx context.Context, e event) {
 	select {
 	case w.events <- e:
@@ -204,7 +209,7 @@ func (w *watch) expire(now time.Time) {
 	}
 }
 
-// tell hands out the table and notices when somebody else announces our name.
+// tell calls f with the table, and logs when another node announces our name.
 func (w *watch) tell(now time.Time) {
 	host := w.table.selfHost()
 	w.mu.Lock()
@@ -212,9 +217,8 @@ func (w *watch) tell(now time.Time) {
 	w.host = host
 	w.mu.Unlock()
 	if host != before && host != w.cfg.Self.Host {
-		w.renamed.add()
-		if _, due := w.renamed.due(now, warnEvery); due {
-			w.log.Warn("another node has this host's name, or says so: whoever is linked with both sees this one under a longer name; start one of them with --name",
+		if _, due := w.renamed.Cause(now.Sub(w.began)); due {
+			w.log.Warn("another node announces this host's name: hosts linked with both show this one under a longer name; start one of the two with --name",
 				"host", w.cfg.Self.Host, "seen_as", host)
 		}
 	}

@@ -1,65 +1,65 @@
-// Package discovery finds out who is on the network, by mDNS/DNS-SD, from the zones of DNS domains, and from peers that
-// the user wrote down.
+// Package discovery finds peers: by mDNS/DNS-SD, in the zones of DNS domains, and in the user's list.
 //
-//	peers, err := discovery.Browse(ctx, discovery.Config{}, 3*time.Second) // look once
+//	peers, err := discovery.Browse(ctx, discovery.Config{}, 3*time.Second) // search once
 //
-//	b, err := discovery.NewBrowser(cfg)             // or keep looking: Run calls back with the whole table
+//	b, err := discovery.NewBrowser(cfg)             // or keep searching: Run calls back with the whole table
 //	err = b.Run(ctx, func(peers []discovery.Peer) { … }) // whenever it changes
 //
 //	a, err := discovery.NewAnnouncer(cfg)           // announce this host and its channels
 //	go a.Run(ctx)
 //	a.Update(channels)
 //
-// ParseStatic parses a peer that needs no multicast, and ParseDomain a domain that lists hosts. Hosts folds a table into one
-// line for each host, for people. The package knows nothing of links, keys or Ach. All that it learns is a hint, which the
-// certificate of the link has to prove.
+// ParseStatic parses a peer that needs no multicast, ParseDomain a domain that lists hosts. Hosts joins the entries of a
+// table into one for each host, for people. The package knows nothing of links, keys or Ach. Everything that it learns is
+// a hint until the certificate of a link proves it.
 //
 // # What is announced
 //
 // One service per host: HOST._achbridge._udp.local, SRV with the UDP port, addresses under achbridge-NODE.local
 // (the first 12 digits of the node id), and a TXT record of at most 1000 bytes:
 //
-//	v=1                 version; another one is not read
-//	net=8 hex digits    network: which key
-//	node=32 hex digits  node id: who, whatever the name says
-//	port=N              the port again, for those who have the TXT record alone
-//	quic=N, sctp=N      ports by transport, of those that the host listens on
-//	life=N              seconds that the host is to be believed in after it was last heard (1..3600); 120 at most are
+//	v=1                 version; a record with another version is not read
+//	net=8 hex digits    network, which follows from the key
+//	node=32 hex digits  node id; it identifies the node, the name does not
+//	port=N              the port again, for hosts that received only the TXT record
+//	quic=N, sctp=N      ports of the transports that the host listens on
+//	life=N              seconds for which to believe the announcement after it was last heard (1..3600, at most 120 count)
 //	ch.NAME=COUNTxSIZE  a channel: frames and bytes per frame
 //	more=N              channels that had no room, or that are hidden
 //	bye=1               in the goodbye of a host that leaves
 //
-// SRV and port are where QUIC is, or would be: nodes that know nothing of quic and sctp look for SCTP at the next
-// port. So is a host taken that says neither. Unknown keys are skipped; a known key with a bad value refuses the record, because everything on the wire is
-// hostile until parsed. A host name is made fit for Ach and DNS by HostName; its dots stay, escaped in the label.
+// SRV and port give the port of QUIC, or the one that QUIC would have. Nodes that do not know the keys quic and sctp
+// expect SCTP at the next port. A host that announces neither key is taken to listen on both. Unknown keys are skipped. A
+// known key with a bad value makes the record invalid, because everything on the wire is hostile until parsed. HostName
+// turns a host name into one that Ach and DNS accept; its dots stay, escaped in the label.
 //
 // # What is believed
 //
-// Anybody on the network can send anything in anybody's name. So an announcement is a claim of its source, and stands
-// beside all others: none replaces another's name, node, port or addresses, nor ends it (table). Which claim is true a
-// link finds out.
+// Any host on the network can send anything in the name of another. So an announcement is only a claim of its source. It
+// stands beside all other claims: it neither ends another claim nor changes its name, node, port or addresses (table).
+// Only a link shows which claim is true.
 //
-//   - A claim is believed for 120 s at most after it was last heard. Every host announces itself every 30 s at least.
-//   - Each source has a share of 64 of the 1024 claims. A full table drops what the source with most claims has
-//     not repeated for longest. Of each source 200 packets a second are read. Against whoever forges thousands of
-//     sources this is no help: a robot that was never linked may then be found late, or not at all, unless it is listed.
-//   - A goodbye ends the claims of its own source, and if it is meant (bye=1) those of the node that list its source as
-//     an address of the node. It is sent from an announced address, so that a host which has lost one of its addresses
-//     ends all that it has claimed. It is not believed again at once.
-//   - The kernel says where a packet was sent to, and by which interface it came. What was sent to the group is read,
-//     whatever its source: there may be several subnets on one cable (RFC 6762, section 11). What was sent to
-//     this host alone is read if its source is link-local or in a prefix of that interface; else it may come from
-//     anywhere.
-//   - An announced address is to be dialled if it is the packet's source, link-local, or in a prefix of any interface of
-//     this host. Others are kept in Peer.Far, for people: they come from a reflector, say, and are dialled only if
-//     the user or a domain lists them.
+//   - A claim is believed for 120 s at most after it was last heard. Every host announces itself at least every 30 s.
+//   - A source may have 64 of the 1024 claims. A full table drops a claim of the source with most claims: the one that
+//     was not repeated for longest. At most 200 packets a second are read from each source. This does not help against an
+//     attacker that forges thousands of sources: then a robot that was never linked may be found late or not at all,
+//     unless it is listed.
+//   - A goodbye ends the claims of its source. A goodbye with bye=1 also ends the claims about the node that list its
+//     source as an address of the node. A host sends the goodbye from an announced address, so that it ends all of its
+//     claims even after it has lost one of its addresses. For some seconds no further goodbye is believed.
+//   - The kernel says where a packet was sent to, and on which interface it arrived. A packet to the group is read,
+//     whatever its source: there may be several subnets on one cable (RFC 6762, section 11). A packet to this host alone
+//     is read only if its source is link-local or in a prefix of that interface; otherwise it may come from anywhere.
+//   - An announced address may be dialled if it is the packet's source, link-local, or in a prefix of any interface of
+//     this host. Other addresses, for example those that a reflector passes on, are kept in Peer.Far for people. They are
+//     dialled only if the user or a domain lists them.
 //
 // # Domains
 //
 // The zone of a domain lists hosts with the same records: PTR _achbridge._udp.DOMAIN, then SRV, A and AAAA. TXT may be
-// missing or empty, since who writes a zone by hand cannot know a node id; then the host is a name with addresses,
-// as a listed peer is, until the link's certificate or mDNS says more. With v= it is read as an announcement. The
-// name servers are those of /etc/resolv.conf at that moment; every record is asked for again when the first of them
-// expires (30 s where nothing says when; at least 1 s, at most an hour). While no server answers, what was known
-// stays. Nobody is announced this way: a zone is written by its owner.
+// missing or empty, since the author of a zone cannot know a node id; then the host is only a name with addresses, like
+// a listed peer, until the link's certificate or mDNS says more. A TXT record with v= is read as an announcement. The
+// name servers are those in /etc/resolv.conf at that moment. All records are asked for again when the first of them
+// expires (after 30 s if none says when; after at least 1 s and at most an hour). While no server answers, the hosts
+// already known stay. The package does not write zones; their owners do.
 package discovery

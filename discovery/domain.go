@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	lookAgain = 30 * time.Second // where a zone does not say how long it holds
+	lookAgain = 30 * time.Second // when a zone does not say how long its records are valid
 	lookRetry = 2 * time.Second  // after a failure
 	soonest   = time.Second
 	latest    = time.Hour
@@ -40,14 +40,14 @@ func ParseDomain(value string) (Domain, error) {
 		}
 	}
 	if dns.IsSubDomain("local.", name) {
-		return wrong("names under local belong to mDNS, which is asked without this")
+		return wrong("names under local belong to mDNS, which needs no such entry")
 	}
 	return Domain{name}, nil
 }
 
-// follow looks the zone up again whenever its records expire, until ctx ends, and hands on what it says. While no
-// server answers, nothing is handed on: that a name server is down says nothing about the robots. A failure is logged
-// when it begins.
+// follow reads the zone until ctx ends, again whenever its records expire, and calls tell with the hosts. While no server
+// answers, it does not call tell: the robots may be up although the name server is down. It logs a failure when it
+// begins.
 func (d Domain) follow(ctx context.Context, ask asker, log *slog.Logger, tell func([]record)) {
 	var failing trouble
 	for {
@@ -66,12 +66,12 @@ func (d Domain) follow(ctx context.Context, ask asker, log *slog.Logger, tell fu
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait + rand.N(wait/10+1)): // hosts switched on together drift apart
+		case <-time.After(wait + rand.N(wait/10+1)): // a jitter spreads hosts that were switched on together
 		}
 	}
 }
 
-// holds returns how long the zone is valid.
+// holds returns how long the zone's records are valid.
 func (z zone) holds() time.Duration {
 	if z.ttl == 0 {
 		return lookAgain

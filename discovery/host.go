@@ -13,9 +13,9 @@ const maxName = 63
 
 var errName = errors.New("not 1 to 63 bytes of A-Z a-z 0-9 - _ . that do not begin with a dot")
 
-// HostName turns any host name into one that Ach names and DNS labels accept: it replaces other bytes, and a dot at the
-// beginning, with '-'. It cuts a name longer than 63 bytes and ends it with four hex digits of its hash, so that two long
-// names stay different. The empty name stays empty. HostName is idempotent.
+// HostName turns any host name into one that Ach names and DNS labels accept. It replaces other bytes, and a dot at the
+// beginning, with '-'. It shortens a name of more than 63 bytes and ends it with four hex digits of its hash, so that two
+// long names stay different. The empty name stays empty. HostName is idempotent.
 func HostName(name string) string {
 	b := []byte(name)
 	for i, c := range b {
@@ -30,7 +30,8 @@ func HostName(name string) string {
 	return fmt.Sprintf("%s-%s", b[:maxName-5], hex.EncodeToString(sum[:2]))
 }
 
-// checkName accepts what Ach accepts as a channel's name; a host's name is the beginning of one.
+// checkName accepts the names that Ach accepts for channels. A mirror's name begins with a host's name, so host names
+// follow the same rule.
 func checkName(name string) error {
 	if len(name) < 1 || len(name) > maxName || name[0] == '.' {
 		return errName
@@ -62,7 +63,7 @@ func isHex(s string, digits int) bool {
 // label is a valid name as one DNS label in presentation form: of its alphabet only the dot needs escaping.
 func label(host string) string { return strings.ReplaceAll(host, ".", `\.`) }
 
-// fromLabel is the inverse of label; it refuses whatever label does not make.
+// fromLabel is the inverse of label. It returns an error for a text that label cannot return.
 func fromLabel(l string) (string, error) {
 	host := strings.ReplaceAll(l, `\.`, ".")
 	if err := checkName(host); err != nil {

@@ -18,7 +18,7 @@ func (w *watch) learnPacket(now time.Time, p heardPacket) (changed bool) {
 		heard, dropped := w.table.seen(now, sighting{Peer: r.peer, Addrs: h.addresses(r), From: h.from})
 		changed = heard || changed
 		if dropped {
-			w.dropped.add()
+			w.dropped.Add()
 		}
 	}
 	for _, who := range p.gone {
@@ -34,7 +34,7 @@ func (w *watch) learnPacket(now time.Time, p heardPacket) (changed bool) {
 	return changed
 }
 
-// sourceOf is a packet's source as long as the host lasts: only a link-local one belongs to its interface.
+// sourceOf identifies a packet's source. Only a link-local address includes the interface.
 func sourceOf(from netip.Addr, via link) netip.Addr {
 	from = from.Unmap().WithZone("")
 	if from.Is6() && from.IsLinkLocalUnicast() {
@@ -43,9 +43,9 @@ func sourceOf(from netip.Addr, via link) netip.Addr {
 	return from
 }
 
-// tellDropped has the log say that there is more announced than is remembered.
+// tellDropped logs that there are more announcements than the table can hold.
 func (w *watch) tellDropped(now time.Time) {
-	count, due := w.dropped.due(now, warnEvery)
+	count, due := w.dropped.Due(now.Sub(w.began))
 	if !due {
 		return
 	}
@@ -53,7 +53,8 @@ func (w *watch) tellDropped(now time.Time) {
 		"hosts listed with --peer are not affected", "count", count)
 }
 
-// learnZone leaves out hosts that have no address but ours: this host, or one that cannot be reached.
+// learnZone stores the hosts of a zone. It leaves out a host that has only our addresses: it is this host, or it cannot
+// be reached.
 func (w *watch) learnZone(d Domain, hosts []record) (changed bool) {
 	links, err := allLinks() // multicast may be switched off
 	if err != nil {

@@ -24,7 +24,7 @@ func usableLinks(names []string) ([]link, error) {
 	})
 }
 
-// allLinks lists all interfaces that are up, by index, also those on which discovery is not to be.
+// allLinks lists all interfaces that are up, by index, also those that discovery does not use.
 func allLinks() ([]link, error) {
 	return linksThat(func(net.Interface) bool { return true })
 }
@@ -41,7 +41,7 @@ func linksThat(wanted func(net.Interface) bool) ([]link, error) {
 		}
 		addrs, err := i.Addrs()
 		if err != nil {
-			continue // it has just gone: the next look finds out
+			continue // the interface has just gone: the next listing will lack it
 		}
 		links = append(links, link{iface: i, prefixes: prefixesOf(addrs)})
 	}
@@ -75,7 +75,7 @@ func sameSockets(a, b []link) bool {
 	})
 }
 
-// sameLinks reports whether nothing changed at all, neither an address nor whether a cable is in.
+// sameLinks reports whether a and b are equal, with their addresses and the state of their cables.
 func sameLinks(a, b []link) bool {
 	return slices.EqualFunc(a, b, func(a, b link) bool {
 		return a.iface.Index == b.iface.Index && a.iface.Name == b.iface.Name && a.iface.Flags == b.iface.Flags &&

@@ -5,9 +5,12 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"achbridge/bridge/logline"
 )
 
-// lookAround follows the interfaces: sockets are opened and join as networks come, and a change starts asking anew.
+// lookAround lists the interfaces. It opens sockets and joins the group on new networks. After a change it asks for peers
+// at once.
 func (w *watch) lookAround(ctx context.Context, now time.Time) {
 	if w.cfg.StaticOnly || now.Sub(w.looked) < lookAround && !w.looked.IsZero() {
 		return
@@ -41,7 +44,7 @@ func (w *watch) lookAround(ctx context.Context, now time.Time) {
 	}
 }
 
-// listen opens the family's socket where the family is there, with a goroutine of its own.
+// listen opens the family's socket if this host has the family, and starts a goroutine that reads it.
 func (w *watch) listen(ctx context.Context, f family) bool {
 	if !slices.ContainsFunc(w.links, func(l link) bool { return l.has(f) }) {
 		return false
@@ -88,7 +91,7 @@ func (w *watch) closeSocket(f family) {
 	}
 }
 
-// complain logs a trouble when it begins.
+// complain logs an error when it is new.
 func (w *watch) complain(err error) {
 	if w.trouble.begins(err) {
 		w.log.Warn("cannot browse, will try again", "err", err)
@@ -98,7 +101,7 @@ func (w *watch) complain(err error) {
 // hear parses what a socket receives until it is closed.
 func hear(s *socket, log *slog.Logger, tell func(event)) {
 	buf := make([]byte, maxPacket+1)
-	var bad limiter
+	bad, began := logline.Limit{Period: time.Second}, time.Now()
 	var taken intake
 	for {
 		n, at, err := s.receive(buf)
@@ -107,15 +110,14 @@ func hear(s *socket, log *slog.Logger, tell func(event)) {
 			return
 		}
 		if at.from.Port() != mdnsPort || !concernsUs(buf[:n]) {
-			continue // RFC 6762, section 6: no answer comes from another port
+			continue // RFC 6762, section 6: answers come only from port 5353
 		}
 		if !taken.takes(time.Now(), at.from.Addr()) {
 			continue
 		}
 		p, err := parsePacket(buf[:n])
 		if err != nil {
-			bad.add()
-			if count, due := bad.due(time.Now(), time.Second); due {
+			if count, due := bad.Cause(time.Since(began)); due {
 				log.Debug("bad announcement", "peer", at.from.Addr(), "count", count, "err", err)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// peers is the whole table, by host, node and address: every claim, every listed peer, one beside the other. The
-// caller owns the slice; what is in it is never changed and must not be.
+// peers returns every claim and every listed peer, sorted by host, node and address. The caller owns the slice; nobody
+// may change its elements.
 func (t *table) peers() []Peer {
 	peers := make([]Peer, 0, len(t.claims)+len(t.static))
 	for _, c := range t.claims {
@@ -31,7 +31,7 @@ func (t *table) peers() []Peer {
 	return peers
 }
 
-// transportOf is what the user wants of a peer that is listed at an address of p.
+// transportOf is the Transport of the listed peer that has an address of p.
 func (t *table) transportOf(p Peer) string {
 	for _, text := range slices.Sorted(maps.Keys(t.static)) {
 		if s := t.static[text]; s.Transport != "" && sameNode(s, p) {
@@ -41,8 +41,8 @@ func (t *table) transportOf(p Peer) string {
 	return ""
 }
 
-// selfHost is the name by which others who are linked with both may know this node: its host name, or NAME-ab12 when a
-// node with a lower id announces the same.
+// selfHost is the name of this node on other hosts: its host name, or NAME-ab12 when a node with a lower id announces the
+// same name.
 func (t *table) selfHost() string {
 	for _, c := range t.claims {
 		p := c.peer
@@ -54,9 +54,9 @@ func (t *table) selfHost() string {
 	return t.self.Host
 }
 
-// Hosts folds a table for people: all claims about one node under one name become one peer, with the newest data and all
-// addresses. A listed peer is folded into the announcement at its address. The result proves nothing and is not for
-// dialling: a forged announcement can add to it.
+// Hosts joins the entries of a table for people: all claims about one node under one name become one peer, with the
+// newest data and all addresses. A listed peer is joined with the announcement at its address. Do not dial by the result:
+// a forged announcement can add addresses to it.
 func Hosts(peers []Peer) []Peer {
 	sorted := slices.Clone(peers)
 	order := map[string]int{sourceMDNS: 0, sourceDNS: 1, SourceStatic: 2}
@@ -76,7 +76,7 @@ func Hosts(peers []Peer) []Peer {
 	return hosts
 }
 
-// sameHost reports whether p, which is announced or listed, belongs to what is known of a host already.
+// sameHost reports whether p belongs to the host known.
 func sameHost(known, p Peer) bool {
 	if known.Node != "" && p.Node != "" {
 		return known.Node == p.Node && known.Network == p.Network && (known.Host == p.Host || p.Source == sourceDNS)
@@ -84,8 +84,8 @@ func sameHost(known, p Peer) bool {
 	return (p.Source != SourceStatic || known.Source != SourceStatic) && sameNode(p, known)
 }
 
-// sameNode reports whether a listed peer and one that was heard are one: the same address, or the same machine by
-// name and address, whose daemon now has another port.
+// sameNode reports whether a listed peer and an announced one are the same node. They are if they have a common address,
+// or if name and IP address agree and only the port differs: then the daemon now has another port.
 func sameNode(listed, heard Peer) bool {
 	for _, a := range listed.Addrs {
 		for _, b := range slices.Concat(heard.Addrs, heard.Far) {
@@ -102,7 +102,7 @@ func firstLabel(host string) string {
 	return first
 }
 
-// fold adds what else is known of a host.
+// fold returns known with the data of more added.
 func fold(known, more Peer) Peer {
 	if more.Source == SourceStatic {
 		known.Source, known.Transport = SourceStatic, cmp.Or(known.Transport, more.Transport)
@@ -112,7 +112,7 @@ func fold(known, more Peer) Peer {
 	return known
 }
 
-// union is a with what else is in b, maxPeerAddrs at most, in a slice of its own.
+// union returns the addresses of a and of b, each once and at most maxPeerAddrs, in a new slice.
 func union(a, b []netip.AddrPort) []netip.AddrPort {
 	all := slices.Clone(a)
 	for _, x := range b {

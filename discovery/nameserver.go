@@ -12,32 +12,33 @@ import (
 )
 
 const (
-	answerTimeout = 1500 * time.Millisecond // of one server
+	answerTimeout = 1500 * time.Millisecond // for one server
 	maxServers    = 3                       // as in resolv.conf(5)
-	askTimes      = 2                       // all servers, one after the other
-	payload       = 1232                    // bytes of an answer by UDP; longer ones come by TCP
+	askTimes      = 2                       // how often all servers are asked, one after the other
+	payload       = 1232                    // bytes of an answer by UDP; longer answers come by TCP
 )
 
-// nameServers are those that a resolv.conf(5) file names at the moment: they change with a host's network.
+// nameServers asks the name servers in a resolv.conf(5) file. It reads the file for each question, since the servers
+// change with the host's network.
 type nameServers struct {
 	conf string // the file
 	port string // for tests; empty is 53
 }
 
-// asker asks name servers one question. That there is no such name is an answer.
+// asker asks name servers one question. "No such name" is an answer, not an error.
 type asker func(ctx context.Context, name string, kind uint16) (answer, error)
 
-// answer is what a name server says to one question.
+// answer is a name server's answer to one question.
 type answer struct {
-	records []dns.RR      // of the type asked for; none where the name or the type does not exist
-	ttl     time.Duration // the shortest of them, or that of there being none; 0 is not known
+	records []dns.RR      // of the type asked for; none if the name or the type does not exist
+	ttl     time.Duration // the shortest TTL of the records, or of "no such name"; 0: not known
 }
 
-// question asks one server after the other until one answers. That there is no such name is an answer.
+// question is an asker: it asks one server after the other until one answers.
 func (n nameServers) question(ctx context.Context, name string, kind uint16) (answer, error) {
 	conf, err := dns.ClientConfigFromFile(n.conf)
 	if err == nil && len(conf.Servers) == 0 {
-		err = errors.New("no name server in it")
+		err = errors.New("lists no name server")
 	}
 	if err != nil {
 		return answer{}, fmt.Errorf("%s: %w", n.conf, err)
@@ -88,7 +89,7 @@ func askBy(ctx context.Context, client dns.Client, q *dns.Msg, server string) (*
 	return reply, err
 }
 
-// recordsOf are the records of an answer as what they are. Those without any data are not.
+// recordsOf returns the records of type T in an answer that have data.
 func recordsOf[T dns.RR](a answer) (list []T) {
 	for _, rr := range a.records {
 		if r, ok := rr.(T); ok {
@@ -98,7 +99,7 @@ func recordsOf[T dns.RR](a answer) (list []T) {
 	return list
 }
 
-// answerIn leaves out the names by which the answer was reached (CNAME).
+// answerIn returns the records of the type asked for, without the CNAME records that lead to them.
 func answerIn(reply *dns.Msg, kind uint16) (a answer) {
 	shorter := func(seconds uint32) {
 		if ttl := time.Duration(seconds) * time.Second; a.ttl == 0 || ttl < a.ttl {

@@ -11,7 +11,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Names of the service (RFC 6763). One service per host, whatever its channels.
+// Names of the service (RFC 6763). A host has one service for all of its channels.
 const (
 	service     = "_achbridge._udp"
 	domain      = "local"
@@ -20,19 +20,19 @@ const (
 
 const (
 	maxPacket    = 9000 // RFC 6762, section 17
-	maxInstances = 8    // services of ours in one packet; a host has one
+	maxInstances = 8    // services of achbridge in one packet; a host has one
 	maxAddrs     = 16   // addresses of one service
 )
 
 // classFlush is the cache-flush bit of a unique record's class (RFC 6762, section 10.2).
 const classFlush = 1 << 15
 
-// packet is what one mDNS message says about our service.
+// packet is the part of an mDNS message that concerns our service.
 type packet struct {
-	asked bool     // somebody asks for every host, without answers it knows already
+	asked bool     // the sender asks for every host, and lists no answers that it knows already
 	found []record // complete announcements
-	gone  []Peer   // goodbyes: Node, or only Host when the goodbye carried no TXT
-	left  []Peer   // goodbyes of hosts that will not be back in a moment
+	gone  []Peer   // goodbyes: Node, or only Host when the goodbye has no TXT record
+	left  []Peer   // goodbyes with bye=1
 }
 
 // record is one host's announcement.
@@ -42,13 +42,13 @@ type record struct {
 	addrs []netip.Addr // without zones
 }
 
-// concernsUs says cheaply whether a packet can mention our service: mDNS carries much that does not.
+// concernsUs reports whether a packet may mention our service. It is cheap, since most mDNS packets do not.
 func concernsUs(b []byte) bool {
 	return len(b) <= maxPacket && bytes.Contains(b, []byte("\x0a_achbridge\x04_udp"))
 }
 
-// parsePacket reads a whole mDNS message from anybody. A bad service in it is left out; the error then says
-// what was wrong with the last such one, and the rest of the packet still counts.
+// parsePacket parses an mDNS message of any sender. It leaves out a bad service and returns the rest of the packet
+// together with an error about the last bad service.
 func parsePacket(b []byte) (packet, error) {
 	var msg dns.Msg
 	if err := msg.Unpack(b); err != nil {

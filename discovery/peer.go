@@ -12,7 +12,7 @@ import (
 const (
 	// DefaultPort is the UDP port of QUIC when a static peer names none.
 	DefaultPort = 8076
-	// defaultLife is how long a host is believed in after it was last heard.
+	// defaultLife is how long an announcement is believed after it was last heard.
 	defaultLife = 60 * time.Second
 
 	minLife = time.Second
@@ -32,8 +32,8 @@ type Channel struct {
 	FrameCount, FrameSize int
 }
 
-// Peer is one node as an announcement, a zone or the user describes it. It is a hint: nothing of it is authenticated, and
-// only the link's certificate proves who answers. Several peers may claim the same name or the same node id.
+// Peer is one node as an announcement, a zone or the user describes it. It is a hint: nothing in it is authenticated.
+// Only the link's certificate proves which node answers. Several peers may claim the same name or the same node id.
 type Peer struct {
 	// Host is the host's name, a valid first part of a mirror's name. For a static peer it is what the user wrote.
 	Host string
@@ -42,33 +42,33 @@ type Peer struct {
 	Node string
 	// Network is the key's network, 8 hex digits; empty when unknown.
 	Network string
-	// Addrs are the UDP addresses at which it may be dialled, best first.
+	// Addrs are the UDP addresses that may be dialled, best first.
 	Addrs []netip.AddrPort
-	// Far are addresses that were announced, and are not to be dialled: they are neither where the announcement
-	// came from nor on any network of this host. A reflector between networks passes on such announcements.
+	// Far are announced addresses that must not be dialled: they are neither the source of the announcement nor on any
+	// network of this host. A reflector between networks passes on such announcements.
 	Far []netip.AddrPort
-	// By is who announced it: the packet's source. heard is when that was last; neither is there for a listed peer.
+	// By is the source of the announcement, and heard the time when it was last heard. A listed peer has neither.
 	By    netip.Addr
 	heard time.Time
-	// Port is the port announced, which the addresses have that were heard; 0 when none was.
+	// Port is the announced port, which the announced addresses have; 0 when none was announced.
 	Port uint16
-	// Ports are where the node says that it listens, at the addresses with Port.
+	// Ports are the ports on which the node says that it listens, at the addresses with Port.
 	Ports Ports
-	// Transport is what the user wants of a listed peer, as Static.Transport.
+	// Transport is the Transport of the Static, for a listed peer.
 	Transport string
-	// life is how long the peer wants to be believed in after it was last heard, which is two minutes at most; 0 for
-	// listed peers.
+	// life is how long to believe the announcement after it was last heard, at most two minutes; 0 for listed peers.
 	life time.Duration
-	// Channels are the channels named in the announcement, by name; the full catalog travels on the link.
+	// Channels are the announced channels, sorted by name. A link gets the full catalog.
 	Channels []Channel
 	// More is how many channels the announcement had no room for.
 	More int
-	// Source is sourceMDNS, sourceDNS for a peer of a Domain that was not heard, or SourceStatic for a peer that
-	// stays in the table for ever.
+	// Source is sourceMDNS for an announced peer, sourceDNS for a peer of a Domain, or SourceStatic for a peer of the
+	// user's list, which stays in the table for ever.
 	Source string
 }
 
-// Ports are UDP ports by transport; 0 means that the node does not listen on that transport. The zero value says nothing.
+// Ports are UDP ports by transport; 0 means that the node does not listen on that transport. The zero value means that
+// nothing is known.
 type Ports struct{ QUIC, SCTP uint16 }
 
 // keyQUIC and keySCTP are the keys of the ports in a TXT record.
@@ -99,7 +99,7 @@ type Config struct {
 	Static []Static
 	// Domains are DNS domains whose zones list hosts; they need no multicast either.
 	Domains []Domain
-	// StaticOnly keeps a browser from multicast altogether: no socket, no question.
+	// StaticOnly switches multicast off: a browser then opens no multicast socket and sends no question.
 	StaticOnly bool
 	// Log gets changes worth an operator's attention; nil discards them.
 	Log *slog.Logger

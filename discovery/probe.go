@@ -13,7 +13,7 @@ import (
 type Probe struct {
 	Interface string
 	IPv6      bool
-	Err       error // nil: it left, and came back to this host
+	Err       error // nil: the question was sent, and this host heard it
 }
 
 // probeFor is how long a question may take to come back to the host that asked it.
@@ -61,7 +61,7 @@ func probe(ctx context.Context, l link, f family) error {
 	if err := s.join(l.iface); err != nil {
 		return fmt.Errorf("cannot join the group: %w", err)
 	}
-	id := uint16(1 + rand.N(65535)) // nobody minds (RFC 6762, section 18.1), and we know it again
+	id := uint16(1 + rand.N(65535)) // receivers ignore it (RFC 6762, section 18.1); by it we recognize our question
 	b, err := question(id)
 	if err != nil {
 		return err
@@ -88,4 +88,4 @@ func probe(ctx context.Context, l link, f family) error {
 	}
 }
 
-var errNotHeard = errors.New("what is sent to the group is not heard on this host: a firewall drops it")
+var errNotHeard = errors.New("this host does not hear what it sends to the group: a firewall drops it")

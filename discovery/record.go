@@ -9,16 +9,16 @@ import (
 	"github.com/miekg/dns"
 )
 
-// hostTarget is the DNS host of our addresses. It is the node's own and not the machine's name: an
-// avahi-daemon on the same machine owns that one, and two machines of one name would mix their addresses.
+// hostTarget is the DNS name that has our addresses. It is made from the node id and not from the machine's name: an
+// avahi-daemon on this machine owns that name, and two machines with one name would mix their addresses.
 func hostTarget(node string) string { return "achbridge-" + node[:12] + "." + domain + "." }
 
-// byeString in the TXT record of a goodbye says that the host leaves. Without it a goodbye may only be zeroconf
-// ending a registration whose successor is there already.
+// byeString in the TXT record of a goodbye says that the host leaves. A goodbye without it may only mean that zeroconf
+// ends a registration after its successor has begun.
 const byeString = "bye=1"
 
-// announcement packs r for one link as an unsolicited response (RFC 6762, section 8.3) whose records live
-// for ttl; ttl 0 is the goodbye (section 10.1), which says with byeString that it is meant.
+// announcement packs r for one link as an unsolicited response (RFC 6762, section 8.3) whose records live for ttl. With
+// ttl 0 it is a goodbye (section 10.1) with byeString.
 func announcement(r record, ttl time.Duration) ([]byte, error) {
 	name := label(r.peer.Host) + "." + serviceName
 	target := hostTarget(r.peer.Node)

@@ -10,46 +10,46 @@ import (
 	"github.com/grandcat/zeroconf"
 )
 
-// Where zeroconf falls short, and what we do:
+// What zeroconf lacks, and what we do instead:
 //
-// grandcat/zeroconf v1.0.0 registers the service and answers questions. The rest is ours, with
-// miekg/dns on our own sockets of the same port:
+// grandcat/zeroconf v1.0.0 registers the service and answers questions. The rest is our code, with miekg/dns on our own
+// sockets of the same port:
 //
-//   - Every service costs two sockets that parse each multicast packet of the link. So there is one per host.
-//   - SetText races with the answers. It is never called: a changed list is a new registration, at most every five
-//     seconds.
-//   - Shutdown always says goodbye for the host; nothing in the interface prevents it. The new registration is
-//     there before the old one ends, and a complete announcement follows right behind the goodbye. RFC 6762,
-//     section 10.1 wants it so: listeners keep records for a second after a goodbye, so that others can rescue
-//     them. Our table keeps a peer for half of one; the host is never gone in between. A host that leaves sends a
-//     goodbye of its own before and behind that one, which says that it is meant (bye=1): listeners drop the host at once.
-//   - Shutdown waits on a WaitGroup that the receivers enter by themselves. Younger than 100 ms a server is not
-//     shut down. The race detector still reports that WaitGroup; it is the one report that remains. The prober
-//     sleeps on for up to 3.5 s after Shutdown and its writes then fail, which does nothing.
-//   - Interfaces are fixed at Register. We look at them once a second, register anew when one came or went (or an
-//     address family on it), and announce anew when an address or the cable did. Register is given no addresses:
-//     then it looks up those of the interface for each answer.
-//   - Nothing is announced after the first seconds. We repeat the announcement four times per life, and every 30 s
-//     at least, so that a listener needs no questions to know who lives, and lose a host within its life after SIGKILL. zeroconf's own
-//     answers say 3200 s to caches that do not know life; ours say life.
-//   - Its resolver stops asking after the first answer, reports neither changes nor removals, one host per name, and
-//     not where a packet came from or was sent to. It is not used. We ask in rounds, 1, 2, 4 ... 60 s apart; a
-//     round is left out when another host just asked the same, since all answers are multicast. A responder answers
-//     on both address families what it hears on one: after two rounds on both, the families take turns. What counts
-//     is heard by our listener: answers, announcements, changes, goodbyes.
-//   - Its responder has no conflict handling. The table goes by who says what; two hosts of one name are told apart
-//     where they are linked.
-//   - It logs to the standard logger when a family is missing. That we cannot change.
-//   - Its sockets are bound to the wildcard address and may be handed unicast answers meant for an avahi-daemon of
-//     the same host. Multicast reaches both.
-//   - It answers a question that asks for a unicast answer, wherever it comes from.
+//   - Every service of zeroconf has two sockets that parse each multicast packet. So there is one service per host.
+//   - SetText races with the answers. We never call it: when the list of channels changes, we register again, at most
+//     every five seconds.
+//   - Shutdown always sends a goodbye for the host. So we begin the new registration before we end the old one, and send
+//     a complete announcement right after the goodbye. RFC 6762, section 10.1 provides for this: listeners keep records
+//     for a second after a goodbye, so that others can rescue them. Our table keeps them for half a second, so the host
+//     is never gone meanwhile. A host that really leaves sends goodbyes with bye=1 before and after that of zeroconf:
+//     then listeners drop the host at once.
+//   - Shutdown waits on a WaitGroup that the receivers enter by themselves. So we do not shut down a server that is
+//     younger than 100 ms. The race detector still reports that WaitGroup; it reports nothing else. The prober sleeps
+//     for up to 3.5 s after Shutdown. Its writes then fail, which does no harm.
+//   - Register fixes the interfaces. We list them once a second. We register again when an interface, or an address
+//     family on one, has come or gone; we announce again when an address or the state of a cable has changed. We give
+//     Register no addresses: then it looks up those of the interface for each answer.
+//   - zeroconf announces nothing after the first seconds. We repeat the announcement four times per life, and at least
+//     every 30 s. So a listener knows without questions which hosts are up, and loses a killed host within its life.
+//     Answers of zeroconf have a TTL of 3200 s, for caches that do not know life; our answers have life as TTL.
+//   - The resolver of zeroconf stops asking after the first answer. It reports neither changes nor removals, only one
+//     host for each name, and not where a packet came from or was sent to. We do not use it. We ask in rounds that are
+//     1, 2, 4 ... 60 s apart. We leave a round out when another host has just asked the same, since all answers are
+//     multicast. A responder answers on both address families when it is asked on one: so after two rounds on both
+//     families, we ask on them in turn. Our listener hears answers, announcements, changes and goodbyes.
+//   - The responder does not handle conflicts. Our table keeps the claims of each source apart; two hosts with one name
+//     are told apart once they are linked.
+//   - zeroconf logs to the standard logger when an address family is missing. We cannot change that.
+//   - The sockets of zeroconf are bound to the wildcard address. They may receive unicast answers meant for an
+//     avahi-daemon of the same host. Multicast reaches both.
+//   - zeroconf answers a question that asks for a unicast answer, from any source.
 
-// settled is how old a zeroconf server must be before Shutdown: its receivers enter a WaitGroup by themselves,
-// and Shutdown must not wait on it meanwhile.
+// settled is how old a zeroconf server must be before Shutdown. Younger ones may still enter the WaitGroup that Shutdown
+// waits on.
 const settled = 100 * time.Millisecond
 
-// registration is one zeroconf service: it answers questions. What is said unasked (repetitions, the second
-// goodbye) we send ourselves, from the same record.
+// registration is one zeroconf service, which answers questions. We send the unsolicited packets (repetitions and the
+// second goodbye) ourselves, from the same record.
 type registration struct {
 	server *zeroconf.Server
 	rec    record
@@ -60,7 +60,7 @@ type registration struct {
 // newRegistration announces rec on links; zeroconf sends probes and two announcements within 1.5 s.
 func newRegistration(rec record, links []link) (*registration, error) {
 	p := rec.peer
-	// No addresses: zeroconf then gives in every answer the present ones of the interface it leaves by.
+	// Without addresses, zeroconf puts those of the outgoing interface into each answer.
 	server, err := zeroconf.RegisterProxy(label(p.Host), service, domain, int(rec.port), hostTarget(p.Node), nil,
 		buildTXT(p, int(rec.port)), interfacesOf(links))
 	if err != nil {
@@ -69,20 +69,20 @@ func newRegistration(rec record, links []link) (*registration, error) {
 	return &registration{server: server, rec: rec, links: links, born: time.Now()}, nil
 }
 
-// end closes the service, which says goodbye for the host. It takes settled at most.
+// end closes the service, which sends a goodbye for the host. It takes at most settled.
 func (r *registration) end() {
 	time.Sleep(settled - time.Since(r.born))
 	r.server.Shutdown()
 }
 
-// spoken is a record, and where it is said; the zero value is said nowhere.
+// spoken is a record and the links on which it was announced; the zero value was announced nowhere.
 type spoken struct {
 	rec   record
 	links []link
 }
 
-// say multicasts the record, to live for ttl; 0 is a goodbye. It fails only where nothing went out. It never waits for
-// what others do with networks: its sockets join no group.
+// say multicasts the record with a TTL of ttl; 0 is a goodbye. It fails only if no packet could be sent. It does not wait
+// for the kernel's lock of networks (see endTime), since its sockets join no group.
 func (s spoken) say(ttl time.Duration) error {
 	var errs []error
 	sent := false
@@ -117,8 +117,9 @@ func (s spoken) say(ttl time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// leave sends a goodbye, if it can, from an address of the record: it ends all that others have heard of that one (see
-// table.hasLeft). For the group of IPv6 the kernel takes the link-local address, which need not be announced.
+// leave sends a goodbye from an address of the record if possible. Such a goodbye ends all claims that list the address
+// (see table.hasLeft). Otherwise the kernel chooses the source; for IPv6 that is the link-local address, which may not be
+// announced.
 func (s *socket) leave(rec record, b []byte, i net.Interface) error {
 	for _, a := range rec.addrs {
 		if a.Is6() == (s.family == ip6) && s.sendFrom(a, b, i) == nil {
@@ -128,7 +129,7 @@ func (s *socket) leave(rec record, b []byte, i net.Interface) error {
 	return s.send(b, i)
 }
 
-// noInterface is the error for a host that multicast cannot leave.
+// noInterface is the error when no interface can multicast.
 func noInterface(names []string) error {
 	what := "no interface is up that can multicast"
 	if len(names) > 0 {

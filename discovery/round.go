@@ -10,23 +10,24 @@ import (
 const (
 	firstRound   = time.Second
 	lastRound    = time.Minute
-	againUnasked = 700 * time.Millisecond // after there was no network to ask on
+	againUnasked = 700 * time.Millisecond // until the next try when there is no network to ask on
 )
 
-// questions says when to ask everybody: 1, 2, 4 ... 60 s apart with a tenth of jitter. A question of somebody else
-// counts as ours (RFC 6762, section 7.3), since all answers are multicast: of many hosts about one asks.
+// questions says when to ask for all hosts: 1, 2, 4 ... 60 s apart, with a jitter of a tenth. A question of another host
+// counts as ours (RFC 6762, section 7.3), since all answers are multicast. So about one of many hosts asks.
 type questions struct {
 	next     time.Time
 	interval time.Duration
-	rounds   int               // since the beginning, asked or left out
-	others   map[int]time.Time // by interface: when somebody else last asked
+	rounds   int               // rounds so far, asked or left out
+	others   map[int]time.Time // by interface: when another host last asked
 }
 
 func newQuestions(now time.Time) questions {
 	return questions{next: now, interval: firstRound, others: map[int]time.Time{}}
 }
 
-// restart begins anew, spread over half a second: a switch that comes back wakes every host at once.
+// restart begins the rounds again, after a random delay of up to half a second: a switch that comes back wakes all hosts
+// at once.
 func (q *questions) restart(now time.Time) {
 	q.interval, q.rounds = firstRound, 0
 	q.next = now.Add(20*time.Millisecond + rand.N(500*time.Millisecond))
@@ -35,7 +36,7 @@ func (q *questions) restart(now time.Time) {
 
 func (q *questions) heard(now time.Time, ifIndex int) { q.others[ifIndex] = now }
 
-// due says, when next has come, whether to ask on the links, and sets the next time.
+// due reports whether to ask on the links now. If the time of a round has come, it sets the time of the next.
 func (q *questions) due(now time.Time, links []link) bool {
 	answered := true
 	for _, l := range links {
@@ -48,9 +49,8 @@ func (q *questions) due(now time.Time, links []link) bool {
 	return !answered
 }
 
-// families says which of the open families a round that is due asks on. A responder answers on both families what it
-// hears on one: asked on both, a host sends four packets. So only the first two rounds of a network do that, and the
-// later ones take turns.
+// families are the address families to ask on in this round. A responder answers on both families, so it sends four
+// packets when asked on both. So only the first two rounds on a network ask on both, and later rounds on one in turn.
 func (q *questions) families(open []family) []family {
 	if len(open) < 2 || q.rounds <= 2 {
 		return open
@@ -59,7 +59,7 @@ func (q *questions) families(open []family) []family {
 	return open[i : i+1]
 }
 
-// ask asks by multicast who is there, when it is time. The answers are multicast too, and hear gets them.
+// ask sends the question for all hosts by multicast, when it is time. hear receives the answers, which are multicast too.
 func (w *watch) ask(now time.Time) {
 	if now.Before(w.questions.next) {
 		return
@@ -99,7 +99,7 @@ func (w *watch) open() (list []family) {
 	return list
 }
 
-// question packs the one that every host answers (RFC 6763, section 4).
+// question packs the question that every host answers (RFC 6763, section 4).
 func question(id uint16) ([]byte, error) {
 	var q dns.Msg
 	q.SetQuestion(serviceName, dns.TypePTR)

@@ -29,8 +29,8 @@ var (
 	group6 = netip.MustParseAddr("ff02::fb")
 )
 
-// receiveBuffer holds what twenty hosts send at once when they are switched on, while this process waits for a
-// processor: over a thousand packets.
+// receiveBuffer is the size of the receive buffer in bytes. It has room for over a thousand packets, which twenty hosts
+// send when they are switched on together while this process waits for a processor.
 const receiveBuffer = 2 << 20
 
 // socket is one UDP socket on the mDNS port of one family, shared with every other responder of this host.
@@ -38,7 +38,7 @@ const receiveBuffer = 2 << 20
 type socket struct {
 	family family
 	conn   net.PacketConn
-	v4     *ipv4.PacketConn // exactly one of the two
+	v4     *ipv4.PacketConn // one of v4 and v6 is set
 	v6     *ipv6.PacketConn
 }
 
@@ -48,7 +48,7 @@ func openSocket(f family) (*socket, error) {
 	if f == ip6 {
 		network, group = "udp6", "[ff02::fb]:5353"
 	}
-	// Given a group, net binds the wildcard address with SO_REUSEADDR.
+	// For the address of a group, package net binds the wildcard address with SO_REUSEADDR.
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return setOptions(f, c) }}
 	conn, err := lc.ListenPacket(context.Background(), network, group)
 	if err != nil {
@@ -68,8 +68,8 @@ func openSocket(f family) (*socket, error) {
 	return s, nil
 }
 
-// setOptions enlarges the receive buffer and turns off IP_MULTICAST_ALL: by default Linux gives a socket the packets of every group that any
-// socket of the host has joined, on interfaces we do not use too.
+// setOptions enlarges the receive buffer and turns off IP_MULTICAST_ALL: with it Linux gives a socket the packets of every
+// group that any socket of the host has joined, also on interfaces that we do not use.
 func setOptions(f family, c syscall.RawConn) error {
 	var err error
 	cerr := c.Control(func(fd uintptr) {
@@ -78,7 +78,7 @@ func setOptions(f family, c syscall.RawConn) error {
 		} else {
 			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)
 		}
-		// Only root may have more than net.core.rmem_max; others get that much.
+		// Only root may exceed net.core.rmem_max; for other users the kernel limits the size to it.
 		if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 		}
@@ -93,7 +93,7 @@ func (s *socket) group() *net.UDPAddr {
 	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(group4, mdnsPort))
 }
 
-// join starts receiving the mDNS group on an interface; joined already is no error.
+// join starts receiving the mDNS group on an interface. It is no error if the socket has joined already.
 func (s *socket) join(i net.Interface) error {
 	var err error
 	if s.v6 != nil {
@@ -110,7 +110,7 @@ func (s *socket) join(i net.Interface) error {
 // send multicasts b out of one interface; this host's other sockets hear it too.
 func (s *socket) send(b []byte, i net.Interface) error { return s.sendFrom(netip.Addr{}, b, i) }
 
-// sendFrom is send from one of the interface's addresses; the kernel chooses if it is the zero Addr.
+// sendFrom is send with a source address of the interface; for the zero Addr the kernel chooses one.
 func (s *socket) sendFrom(src netip.Addr, b []byte, i net.Interface) error {
 	var err error
 	if s.v6 != nil {
@@ -121,11 +121,11 @@ func (s *socket) sendFrom(src netip.Addr, b []byte, i net.Interface) error {
 	return err
 }
 
-// arrival is what the kernel says of a packet.
+// arrival is what the kernel says about a packet.
 type arrival struct {
 	from    netip.AddrPort
 	to      netip.Addr // a group, or an address of ours; invalid if the kernel did not say
-	ifIndex int        // the interface that it came in by
+	ifIndex int        // the interface on which it arrived
 }
 
 // receive blocks for the next packet.

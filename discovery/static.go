@@ -15,19 +15,19 @@ import (
 
 const (
 	resolveTimeout = 5 * time.Second
-	resolveAgain   = 30 * time.Second // a name's address can change under a living daemon
+	resolveAgain   = 30 * time.Second // names are resolved again this often, since addresses change
 	resolveRetry   = 2 * time.Second
 )
 
 // Static is a peer that the user wrote down. ParseStatic makes it.
 type Static struct {
-	// Transport is by what the user wants to be joined to the peer, in the words of whoever joins them; its Peer
-	// has it, however it is found.
+	// Transport is the transport that the user wants for the link with the peer, in the bridge's words. The peer has
+	// it also when mDNS finds it.
 	Transport string
 
-	text string // as written
+	text string // as the user wrote it
 	dial string // name or address to look up
-	host string // what Peer.Host says until mDNS knows better
+	host string // Peer.Host until mDNS finds the peer
 	port uint16
 }
 
@@ -63,7 +63,7 @@ func staticError(value, why string) error {
 func splitPort(value string) (host, port string) {
 	if h, p, err := net.SplitHostPort(value); err == nil {
 		if p == "" {
-			p = "''" // "robot:" wants a port and names none
+			p = "''" // "robot:" has a colon but no port
 		}
 		return h, p
 	}
@@ -97,7 +97,7 @@ func checkStaticHost(host string) error {
 	return nil
 }
 
-// resolve looks the peer up, now.
+// resolve looks up the peer's addresses.
 func (s Static) resolve(ctx context.Context) ([]netip.AddrPort, error) {
 	if a, err := netip.ParseAddr(s.dial); err == nil {
 		return []netip.AddrPort{netip.AddrPortFrom(a.Unmap(), s.port)}, nil
@@ -117,8 +117,8 @@ func (s Static) resolve(ctx context.Context) ([]netip.AddrPort, error) {
 	return addrs[:min(len(addrs), maxPeerAddrs)], nil
 }
 
-// follow resolves the peer again and again until ctx ends and hands on what it finds, an empty list after a
-// failure; it does so early when the channel closes that sooner gives. A failure is logged when it begins.
+// follow resolves the peer every resolveAgain until ctx ends, and sooner when the channel that sooner returns is closed.
+// It calls tell with the addresses, or with an empty list after a failure. It logs a failure when it begins.
 func (s Static) follow(ctx context.Context, log *slog.Logger, sooner func() <-chan struct{}, tell func([]netip.AddrPort)) {
 	failing := false
 	for {

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// farewell is how long a host that said goodbye stays: RFC 6762, section 10.1 gives others a second to
-	// rescue the records, we give half of one. A host that registers its service anew needs it (see Announcer).
+	// farewell is how long a host stays in the table after a goodbye without bye=1. A host that registers its service
+	// again needs this time (see Announcer). RFC 6762, section 10.1 gives a second to rescue the records; we give half.
 	farewell = 500 * time.Millisecond
-	// A host that leaves says goodbye more than once, within goodbyeSpan, and may be heard in between. After that, and
-	// until goodbyeAgain after the first, no goodbye is believed: else whoever forges them could keep a host from being
-	// seen at all.
+	// A host that leaves sends several goodbyes within goodbyeSpan, and may announce itself between them. After that no
+	// goodbye is believed until goodbyeAgain has passed since the first. Otherwise forged goodbyes could keep a host
+	// out of the table for ever.
 	goodbyeSpan  = time.Second
 	goodbyeAgain = 10 * time.Second
 
@@ -23,8 +23,8 @@ const (
 	// four times as often (see againAtLeast).
 	maxBelief = 2 * time.Minute
 
-	maxClaims    = 1024 // anybody can announce any number of hosts
-	maxOfSource  = 64   // of them; a reflector passes on what many hosts announce
+	maxClaims    = 1024 // in the table, since a source can announce any number of hosts
+	maxOfSource  = 64   // claims of one source; a reflector is the source of many hosts' claims
 	maxPeerAddrs = 32
 )
 
@@ -35,51 +35,51 @@ type sighting struct {
 	From  netip.Addr // the packet's source, with its zone if it is link-local
 }
 
-// table is who is out there: announcements and static peers. It is a value without clock or I/O; one
-// goroutine at a time. Methods that change it return whether peers gives anything different now.
+// table has the announced and the listed peers. It has no clock and does no I/O; one goroutine at a time. Methods that
+// change it return whether the result of peers has changed.
 //
-// An announcement is a claim, and nothing of it is proved. What one packet claims never changes what another has
-// claimed: a node, name, port or address that is different in any way makes a claim of its own, which stands beside
-// the others until its time is over. Only the list of channels is as said last. Each source has a share of the
-// table, and where it is full the source with most claims gives way.
+// An announcement is a claim: nothing in it is proved. A packet never changes an earlier claim: if its node, name, port
+// or addresses differ in any way, it makes a claim of its own, which stands beside the others until it expires. Only the
+// list of channels is replaced by that of the last packet. Each source has a share of the table. When the table is full,
+// a claim of the source with most claims is dropped.
 type table struct {
 	self   Peer
 	claims map[string]*claim
-	oldest *list.List            // of claims: the one that was not heard for longest is first
-	of     map[netip.Addr]int    // claims by source
-	having [maxOfSource + 1]int  // sources by their number of claims, from 1 on
-	left   map[goodbye]time.Time // who has left lately
-	heard  time.Time             // up to when goodbyes of sources that claim nothing were looked at, one each farewellPace
-	static map[string]Peer       // by what the user wrote
-	listed map[string][]Peer     // by domain
+	oldest *list.List            // of claims: the claim that was not heard for longest is first
+	of     map[netip.Addr]int    // number of claims by source
+	having [maxOfSource + 1]int  // number of sources by their number of claims, from 1 on
+	left   map[goodbye]time.Time // times of recent goodbyes
+	heard  time.Time             // paces the goodbyes of sources without claims, one each farewellPace
+	static map[string]Peer       // listed peers by the text that the user wrote
+	listed map[string][]Peer     // peers of zones, by domain
 }
 
-// claim is what one source says of one node.
+// claim is what one source says about one node.
 type claim struct {
 	key     string
 	place   *list.Element // in table.oldest
 	peer    Peer
 	expires time.Time
-	leaves  time.Time // zero: no goodbye
-	meant   bool      // that one
+	leaves  time.Time // when a goodbye ends the claim; zero: no goodbye was heard
+	meant   bool      // that goodbye had bye=1
 }
 
-// goodbye is whose claim of whom was ended by one. One that is meant is believed though another was heard lately: a host
-// that changes its addresses says those, and is late now and then with the announcement that rescues it.
+// goodbye identifies the claim that a goodbye has ended. A goodbye with bye=1 is believed although one without was heard
+// lately: a host whose addresses change sends such ones, and the announcement that rescues it may be late.
 type goodbye struct {
 	by    netip.Addr
 	node  string
 	meant bool
 }
 
-// newTable returns an empty table of the node self, which never sees itself.
+// newTable returns an empty table of the node self, which ignores announcements of self.
 func newTable(self Peer) *table {
 	return &table{self: self, claims: map[string]*claim{}, oldest: list.New(), of: map[netip.Addr]int{}, left: map[goodbye]time.Time{},
 		static: map[string]Peer{}, listed: map[string][]Peer{}}
 }
 
-// seen learns an announcement: it makes or renews a claim, for its Life from now or maxBelief. dropped says that
-// another claim, which still was to be believed, had to make room.
+// seen stores an announcement: it makes or renews a claim that expires after its life, or after maxBelief if that is
+// shorter. dropped means that another claim, which had not expired, had to make room.
 func (t *table) seen(now time.Time, s sighting) (changed, dropped bool) {
 	if s.Peer.Node == t.self.Node || len(s.Addrs) == 0 {
 		return false, false
@@ -102,7 +102,7 @@ func (t *table) seen(now time.Time, s sighting) (changed, dropped bool) {
 	return changed, dropped
 }
 
-// peer is the peer that a sighting tells of.
+// peer is the peer of a sighting.
 func (s sighting) peer() Peer {
 	p := s.Peer
 	p.Source, p.By, p.Port = sourceMDNS, s.From, s.Addrs[0].Port()
@@ -117,15 +117,16 @@ func (s sighting) peer() Peer {
 	return p
 }
 
-// claimed is all by which one claim differs from another.
+// claimed is the key of a claim: two claims differ if their keys differ.
 func (p Peer) claimed() string {
 	var b strings.Builder
 	fmt.Fprint(&b, p.By, " ", p.Node, " ", p.Network, " ", p.Host, " ", p.Port, " ", p.Ports, " ", p.Addrs, " ", p.Far)
 	return b.String()
 }
 
-// makeRoom drops a claim if there is no room for one more of a source: the one that was not heard for longest, of
-// this source if its share is used up, else of the sources with most. Whoever forges sources has this done for each claim.
+// makeRoom drops a claim if there is no room for another one of this source. It drops the claim that was not heard for
+// longest: of this source if its share is used up, else of the sources with most claims. It must be fast, since an
+// attacker that forges sources causes it for each claim.
 func (t *table) makeRoom(source netip.Addr) (dropped bool) {
 	full := t.of[source] >= maxOfSource
 	if !full && len(t.claims) < maxClaims {
@@ -150,7 +151,7 @@ func (t *table) drop(c *claim) {
 	t.count(c.peer.By, -1)
 }
 
-// count notes that a source has one claim more or less.
+// count adds change to a source's number of claims.
 func (t *table) count(source netip.Addr, change int) {
 	before := t.of[source]
 	if t.of[source] += change; t.of[source] == 0 {
@@ -160,16 +161,16 @@ func (t *table) count(source netip.Addr, change int) {
 	t.having[before+change]++
 }
 
-// gone learns a goodbye of the source from, by Node, or by Host when the goodbye said no more. What that source
-// claims of the node leaves the table half a second later, unless it is seen again.
+// gone handles a goodbye without bye=1 of the source from about who: by Node, or by Host if the goodbye has no node id.
+// The claims of that source about the node leave the table half a second later, unless they are seen again.
 func (t *table) gone(now time.Time, from netip.Addr, who Peer) {
 	t.goodbye(now, now.Add(farewell), false, from, who, func(p Peer) bool { return p.By == from })
 }
 
-// hasLeft learns a goodbye that is meant. What the source from claims of the node leaves the table with the next expire,
-// and so do the claims of others that list from among the node's addresses: a host that has lost the address from
-// which it announced itself says goodbye from another that it announced. A stranger's address is in the
-// stranger's own claims alone.
+// hasLeft handles a goodbye with bye=1. The claims of the source from about the node leave the table with the next
+// expire. So do claims of other sources that list from among the node's addresses: a host that has lost the address from
+// which it announced itself says goodbye from another announced address. A stranger cannot end claims in this way, since
+// only its own claims list its address.
 func (t *table) hasLeft(now time.Time, from netip.Addr, who Peer) {
 	t.goodbye(now, now, true, from, who, func(p Peer) bool { return p.By == from || p.lists(from) })
 }
@@ -180,9 +181,9 @@ func (p Peer) lists(a netip.Addr) bool {
 	return slices.ContainsFunc(p.Addrs, is) || slices.ContainsFunc(p.Far, is)
 }
 
-// farewellPace is how often the goodbye of a source that claims nothing is looked at: for each all claims are looked
-// through, and anybody can forge any number of them. Some may come at once: a host that has lost its IPv4 address says
-// goodbye from 0.0.0.0 and from an address that it has left within a millisecond.
+// farewellPace is the least time between two goodbyes that are handled from sources without a claim. For each of them
+// all claims are searched, and an attacker can forge any number of them. farewellBurst lets several come at once: a host
+// that has lost its IPv4 address says goodbye from 0.0.0.0 and from a former address within a millisecond.
 const (
 	farewellPace  = 10 * time.Millisecond
 	farewellBurst = 100 * time.Millisecond
@@ -203,7 +204,7 @@ func (t *table) goodbye(now, leaves time.Time, meant bool, from netip.Addr, who 
 		if who.Node != "" && who.Node != c.peer.Node || who.Node == "" && who.Host != c.peer.Host || !ends(c.peer) {
 			continue
 		}
-		if t.heardLately(now, c, true) || !meant && t.heardLately(now, c, false) {
+		if t.heardLately(now, goodbye{c.peer.By, c.peer.Node, true}) || !meant && t.heardLately(now, goodbye{c.peer.By, c.peer.Node, false}) {
 			continue
 		}
 		if c.leaves.IsZero() || leaves.Before(c.leaves) {
@@ -212,15 +213,15 @@ func (t *table) goodbye(now, leaves time.Time, meant bool, from netip.Addr, who 
 	}
 }
 
-// heardLately reports whether a goodbye ended this claim lately, whoever said it: with several forged sources it could be
-// repeated sooner.
-func (t *table) heardLately(now time.Time, c *claim, meant bool) bool {
-	first, ok := t.left[goodbye{c.peer.By, c.peer.Node, meant}]
+// heardLately reports whether a goodbye of any source ended this claim lately. It does not ask which source: otherwise an
+// attacker could repeat the goodbye sooner with forged sources.
+func (t *table) heardLately(now time.Time, g goodbye) bool {
+	first, ok := t.left[g]
 	return ok && now.Sub(first) >= goodbyeSpan && now.Sub(first) < goodbyeAgain
 }
 
-// resolved learns the addresses of a static peer, which never expires. An empty list leaves the former ones:
-// a name server that is down says nothing about the robot.
+// resolved stores the addresses of a static peer, which never expires. An empty list leaves the former addresses: the
+// robot may be up although the name server is down.
 func (t *table) resolved(s Static, addrs []netip.AddrPort) (changed bool) {
 	old, known := t.static[s.text]
 	p := Peer{Host: s.host, Addrs: addrs, Transport: s.Transport, Source: SourceStatic}
@@ -231,8 +232,7 @@ func (t *table) resolved(s Static, addrs []netip.AddrPort) (changed bool) {
 	return !known || !samePeer(old, p)
 }
 
-// setZone learns what a domain's zone says: it replaces what the domain said before. The peers' sources and lives
-// are set here.
+// setZone replaces the peers of a domain's zone. It sets Source and life of each.
 func (t *table) setZone(domain string, peers []Peer) (changed bool) {
 	peers = slices.Clone(peers)
 	for i := range peers {
@@ -245,7 +245,7 @@ func (t *table) setZone(domain string, peers []Peer) (changed bool) {
 	return true
 }
 
-// expire drops every claim whose time is over.
+// expire drops every claim that has expired or was ended by a goodbye.
 func (t *table) expire(now time.Time) (changed bool) {
 	for who, at := range t.left {
 		if now.Sub(at) >= goodbyeAgain {
@@ -266,7 +266,7 @@ func (t *table) expire(now time.Time) (changed bool) {
 	return changed
 }
 
-// next is when expire has something to do, zero when nothing is announced.
+// next is when expire must be called, zero when there are no claims.
 func (t *table) next() time.Time {
 	var next time.Time
 	for _, c := range t.claims {

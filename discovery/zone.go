@@ -17,18 +17,18 @@ import (
 
 const (
 	maxZoneHosts = 256 // of one domain
-	askAtOnce    = 8   // hosts of a zone looked up at the same time
+	askAtOnce    = 8   // hosts of a zone that are looked up at the same time
 )
 
-// zone is what one look at a domain found.
+// zone is the result of reading a domain's zone once.
 type zone struct {
 	hosts []record      // by name
-	ttl   time.Duration // the shortest of what was read; 0 where nothing tells
-	bad   error         // the last host that was left out, and why
+	ttl   time.Duration // the shortest TTL of the answers; 0: not known
+	bad   error         // why the last bad host was left out; nil: none was
 }
 
-// look reads the hosts of the domain. It fails as a whole when a question stays without an answer; a host whose
-// records are wrong is left out alone.
+// look reads the hosts of the domain. It fails when a question gets no answer. It leaves out a host whose records are
+// wrong.
 func (d Domain) look(ctx context.Context, ask asker) (z zone, err error) {
 	list, err := ask(ctx, service+"."+d.name, dns.TypePTR)
 	if err != nil {
@@ -63,7 +63,7 @@ func (d Domain) look(ctx context.Context, ask asker) (z zone, err error) {
 	return z, err
 }
 
-// keep lets the zone hold no longer than the answers do.
+// keep shortens the zone's TTL to the shortest of the answers.
 func (z *zone) keep(answers ...answer) {
 	for _, a := range answers {
 		if z.ttl == 0 || a.ttl > 0 && a.ttl < z.ttl {
@@ -72,7 +72,7 @@ func (z *zone) keep(answers ...answer) {
 	}
 }
 
-// instancesOf are the services that the list names, each once, and at most one more than are read.
+// instancesOf are the services that the list names, each once. It returns at most one more than will be read.
 func instancesOf(list answer, d Domain) (names []string) {
 	seen := map[string]bool{}
 	for _, rr := range recordsOf[*dns.PTR](list) {
@@ -86,11 +86,11 @@ func instancesOf(list answer, d Domain) (names []string) {
 	return names
 }
 
-// errRecord is a host whose records are wrong.
-var errRecord = errors.New("not a host of ours")
+// errRecord means that the records of a host are wrong.
+var errRecord = errors.New("not a host of achbridge")
 
-// readHost looks one service up: where it is and what it says. A TXT record without v= says nothing: what is
-// written by hand into a zone cannot know a node id.
+// readHost looks up the records of one service. It ignores a TXT record without v=, since the author of a zone cannot
+// know a node id.
 func readHost(ctx context.Context, ask asker, name string) (read []answer, r record, err error) {
 	wrong := func(why string) ([]answer, record, error) {
 		return read, record{}, fmt.Errorf("%s: %w: %s", name, errRecord, why)
@@ -138,7 +138,7 @@ func readHost(ctx context.Context, ask asker, name string) (read []answer, r rec
 	return read, r, nil
 }
 
-// addressesIn leaves out link-local ones: a zone cannot say which of our links it means.
+// addressesIn returns the addresses without link-local ones, since a zone cannot say on which of our links they are.
 func addressesIn(a answer) (addrs []netip.Addr) {
 	keep := func(ip []byte) {
 		if addr, ok := netip.AddrFromSlice(ip); ok && !addr.Unmap().IsLinkLocalUnicast() {
