@@ -2,33 +2,32 @@ package fresh
 
 import "time"
 
-// Ages keeps how old the newest frame of a mirror was, over all the time since the
-// first: the age of information (Kaul, Yates, Gruteser 2012), which falls when a
-// frame is put and else grows as time passes. Between two puts it is a straight
-// line, so that its mean and the time above a budget are integrals without an
-// error, and nothing has to sample it. The zero value is ready.
+// Ages records the age of a mirror's newest frame since its first frame: the age of
+// information (Kaul, Yates, Gruteser 2012). The age falls when a frame is put, and
+// otherwise grows as time passes. Between two puts it is a straight line. So its mean
+// and the time above a budget are exact integrals, without samples. The zero value is
+// ready.
 //
-// Times count as those of now; a frame that was captured later than it was put is
-// taken as captured then.
+// All times are of the clock of now. A frame with a capture time after its put counts
+// as captured when it was put.
 type Ages struct {
-	known bool          // whether born is
+	known bool          // born is known
 	born  time.Duration // when the newest frame was captured
-	from  time.Duration // what lies before is counted
-	most  time.Duration // the age above which it is over
+	from  time.Duration // ages before this time are counted already
+	most  time.Duration // ages above this count as over
 
-	begun   time.Duration       // of the present slot
-	slots   [ageSlots]*sawtooth // nil before the first frame; the present one is the first
-	present counter             // what is not in the present slot yet
-	counted bool                // whether that is anything
-	past    sawtooth            // all slots before the present one
-	last    window              // the slots of the window before the present one
-	sum     sawtooth            // what is told of, to use its memory again
+	begun   time.Duration       // when the present slot began
+	slots   [ageSlots]*sawtooth // the newest first, which is the present one; nil before the first frame
+	present counter             // lines of the present slot that are not in slots[0] yet
+	counted bool                // present has lines
+	past    sawtooth            // the sum of all slots before the present one
+	last    window              // sums over the other slots of the sliding window
+	sum     sawtooth            // the result of sumOf, kept for its memory
 	watched []*sawtooth
 	lately  sawtooth // since the last call of Lately; without counts
 }
 
-// ageWindow is the time that the sliding window covers at least; at most it is a
-// slot longer.
+// ageWindow is the least time that the sliding window covers; it may be one slot longer.
 const ageWindow = 10 * time.Second
 
 const (
@@ -100,7 +99,7 @@ func (a *Ages) Total(now time.Duration) (AgeStat, [len(AgeBounds)]time.Duration)
 	return sum.stat(bands), sum.under(bands)
 }
 
-// sumOf is good until it is called again.
+// sumOf returns the sum of list, which is valid until the next call.
 func (a *Ages) sumOf(list ...*sawtooth) *sawtooth {
 	a.sum.reset()
 	for _, s := range list {
@@ -109,17 +108,18 @@ func (a *Ages) sumOf(list ...*sawtooth) *sawtooth {
 	return &a.sum
 }
 
-// window sums up the latest slots that have ended, without adding up all of them each
-// time one more has: sums of those before some moment, and one of those since.
+// window sums up the latest slots that have ended, without adding all of them each time
+// another slot ends. It keeps sums of the slots before some moment, and one sum of the
+// slots since.
 type window struct {
-	upTo  [ageSlots]sawtooth // the newest n slots of that moment; made when they are asked for
-	ended int                // slots since
-	since sawtooth           // the sum of the first added of them
+	upTo  [ageSlots]sawtooth // sums of the newest n slots at that moment; made when needed
+	ended int                // number of slots that have ended since
+	since sawtooth           // the sum of the first added ones of these
 	added int
 	known bool
 }
 
-// of returns two sums that make up that of all slots, the newest of which is first.
+// of returns two sums that together are the sum of slots. The newest slot is the first.
 func (w *window) of(slots []*sawtooth) (older, newer *sawtooth) {
 	if !w.known || w.ended >= len(slots) {
 		for i, s := range slots {
@@ -177,8 +177,8 @@ func (a *Ages) begin(now time.Duration) {
 	}
 }
 
-// fill counts the time up to now, each slot's in its slot. Of a long silence the
-// slots are left out that nobody can ask for any more.
+// fill counts the time up to now, the time of each slot in that slot. After a long silence
+// it leaves out slots that are older than the window.
 func (a *Ages) fill(now time.Duration) {
 	if a.slots[0] == nil {
 		return
@@ -200,7 +200,7 @@ func (a *Ages) fill(now time.Duration) {
 	a.line(now)
 }
 
-// settle has the counts of the present slot in it.
+// settle moves the counts in present into the present slot.
 func (a *Ages) settle() {
 	if a.counted {
 		a.present.moveTo(a.slots[0])
@@ -208,7 +208,7 @@ func (a *Ages) settle() {
 	}
 }
 
-// line counts the straight line from what is counted to a time.
+// line counts the straight line of the age from a.from to a time.
 func (a *Ages) line(to time.Duration) {
 	if !a.known || to <= a.from {
 		return

@@ -15,10 +15,10 @@ type AgeStat struct {
 	P50  time.Duration // half of the time it was not above that
 	P99  time.Duration
 	Peak time.Duration // just before a frame ended it, or now
-	Over time.Duration // time above the age that Put said
+	Over time.Duration // time above the limit that Put or Limit has set
 }
 
-// AgeBounds are the bounds of ages that a histogram of them has.
+// AgeBounds are the bounds of the histogram of ages.
 var AgeBounds = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
 	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
@@ -26,17 +26,16 @@ var AgeBounds = [...]time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 60 * time.Second,
 }
 
-// sawtooth is a set of straight lines along which an age has grown, each as long
-// as it is high. The numbers of lines that begin and end at an age tell how long
-// the age was there, so that a line costs two counts however long it is. The zero
-// value has none.
+// sawtooth is a set of straight lines along which an age has grown. It counts how many
+// lines begin and end at each age. From these counts follows how long the age was at each
+// value, so that a line costs two counts however long it is. The zero value has no lines.
 type sawtooth struct {
 	begins, ends     *hdrhistogram.PackedHistogram // of µs; sparse, since there are many of them
 	area             float64                       // s²
 	span, over, peak time.Duration
 }
 
-// The histograms tell ages apart that differ by 16 µs or a 128th.
+// The histograms distinguish ages that differ by 16 µs or a 128th.
 const (
 	ageUnit   = 16                                       // µs
 	ageMost   = int64(1<<63-1) / int64(time.Microsecond) // µs; more is no Duration
@@ -44,7 +43,7 @@ const (
 	ageBits   = 8 // of an age that count
 )
 
-// add adds the line from age low to age high, but for its counts.
+// add adds the line from age low to age high, without its counts.
 func (s *sawtooth) add(low, high, most time.Duration) {
 	s.span += high - low
 	s.area += (low + high).Seconds() / 2 * (high - low).Seconds()
@@ -66,8 +65,8 @@ func (s *sawtooth) room() {
 	}
 }
 
-// counter counts lines faster than a sawtooth does, but needs more memory and does
-// not take long ones.
+// counter counts lines faster than a sawtooth. It needs more memory and cannot count long
+// lines.
 type counter struct{ begins, ends *hdrhistogram.Histogram }
 
 const counterMost = 8 * time.Second
@@ -77,7 +76,7 @@ func newCounter() counter {
 	return counter{hdrhistogram.New(ageUnit, most, ageDigits), hdrhistogram.New(ageUnit, most, ageDigits)}
 }
 
-// count reports whether it took the line.
+// count counts a line, or returns false if the line is too long.
 func (c counter) count(low, high time.Duration) bool {
 	if high > counterMost {
 		return false
@@ -139,16 +138,17 @@ func (s *sawtooth) under(bands bands) (list [len(AgeBounds)]time.Duration) {
 	return list
 }
 
-// bands is an age's distribution: ascending, each band up to where the next begins.
+// bands is the distribution of an age: ascending bands, each up to the beginning of the
+// next.
 type bands []band
 
 type band struct {
 	from  int64   // µs
-	lines int64   // how many there are on the band
+	lines int64   // number of lines that cross the band
 	below float64 // µs of time below it
 }
 
-// bands finds what lies between the ages where lines begin or end.
+// bands returns the bands between the ages where lines begin or end.
 func (s *sawtooth) bands() bands {
 	if s.begins == nil {
 		return nil
@@ -195,7 +195,7 @@ func (b bands) quantile(q float64) time.Duration {
 			return micros(float64(b[i].from) + (target-b[i].below)/float64(b[i].lines))
 		}
 	}
-	return micros(float64(b[len(b)-1].from)) // all lines are shorter than what is told apart
+	return micros(float64(b[len(b)-1].from)) // all lines are too short to be distinguished
 }
 
 // under is the time at ages up to age.

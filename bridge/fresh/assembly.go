@@ -2,20 +2,20 @@ package fresh
 
 import "achbridge/wire"
 
-// Assembly puts the parts of one large frame together. A part of a newer
+// assembly puts the parts of one large frame together. A part of a newer
 // frame ends the older one: it would be superseded anyway. The zero value is
 // ready. Memory: one frame, whose size the caller bounds.
-type Assembly struct {
+type assembly struct {
 	seq   uint64
 	buf   []byte
 	there []bool
 	left  int
-	owed  bool
+	owed  bool // a part of the frame said that it is owed
 }
 
-// Add takes one part, which wire has parsed. When the frame is complete Add
+// add takes one part, which wire has parsed. When the frame is complete add
 // returns it; the slice is valid until the next call.
-func (a *Assembly) Add(p wire.Part) (frame []byte) {
+func (a *assembly) add(p wire.Part) (frame []byte) {
 	if p.Seq < a.seq || p.Seq == a.seq && a.other(p) {
 		return nil
 	}
@@ -35,13 +35,10 @@ func (a *Assembly) Add(p wire.Part) (frame []byte) {
 	return a.buf
 }
 
-// Owed reports whether a part of the frame said that it is owed.
-func (a *Assembly) Owed() bool { return a.owed }
-
 // other reports that p is of another frame with the same number.
-func (a *Assembly) other(p wire.Part) bool { return len(a.there) != p.Count || len(a.buf) != p.Size }
+func (a *assembly) other(p wire.Part) bool { return len(a.there) != p.Count || len(a.buf) != p.Size }
 
-func (a *Assembly) begin(p wire.Part) {
+func (a *assembly) begin(p wire.Part) {
 	if cap(a.buf) < p.Size {
 		a.buf = make([]byte, p.Size)
 	}
@@ -51,3 +48,42 @@ func (a *Assembly) begin(p wire.Part) {
 	a.seq, a.buf, a.there, a.left, a.owed = p.Seq, a.buf[:p.Size], a.there[:p.Count], p.Count, false
 	clear(a.there)
 }
+
+// MostOverlapping is the size in bytes, as sent, of the largest frames of which two may be
+// under way at once.
+const MostOverlapping = 512 << 10
+
+// Assemblies puts the parts of two large frames of one subscription together. A part of a
+// third one ends the oldest, and a frame above MostOverlapping is alone. The zero value is
+// ready. Memory: AssemblyBytes of the largest frame, whose size the caller bounds.
+type Assemblies struct {
+	newer, older assembly
+	owed         bool
+}
+
+// AssemblyBytes is how much memory, in bytes, Assemblies may need if no frame is larger than
+// largest.
+func AssemblyBytes(largest int) int { return max(largest, min(2*largest, 2*MostOverlapping)) }
+
+// Add takes one part, which wire has parsed. When a frame is complete Add returns it; the
+// slice is valid until the next call.
+func (a *Assemblies) Add(p wire.Part) (frame []byte) {
+	to := &a.newer
+	switch {
+	case p.Seq < a.newer.seq && max(p.Size, len(a.newer.buf)) <= MostOverlapping:
+		to = &a.older
+	case p.Seq > a.newer.seq && max(p.Size, len(a.newer.buf)) <= MostOverlapping:
+		a.newer, a.older = a.older, a.newer
+	case p.Seq > a.newer.seq:
+		a.older = assembly{}
+		if p.Size <= MostOverlapping {
+			a.newer.buf = nil
+		}
+	}
+	frame = to.add(p)
+	a.owed = to.owed
+	return frame
+}
+
+// Owed reports whether a part of the frame of the last call said that it is owed.
+func (a *Assemblies) Owed() bool { return a.owed }

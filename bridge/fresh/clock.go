@@ -2,16 +2,16 @@ package fresh
 
 import "time"
 
-// Clock estimates how far the peer's clock is from ours from the two-way time
-// stamps in feedback. A sample is wrong by half its round trip at most, and by
-// what the clocks have drifted since; of those of the last ten seconds the one
-// with the least of both counts (the clock filter of NTP, RFC 5905, 10). A host
-// that is suspended has its monotonic clock stand still: samples that contradict
-// each other tell that, and then the latest alone counts. No wall clock is involved.
+// Clock estimates the offset of the peer's clock from ours, from the two-way time stamps
+// in feedback. The error of a sample is at most half its round trip plus the drift of the
+// clocks since then. Clock uses the sample of the last ten seconds with the least error
+// (the clock filter of NTP, RFC 5905, section 10). While a host is suspended, its monotonic
+// clock stands still. Clock notices that when samples contradict each other, and then uses
+// only the latest. Wall clocks play no part.
 type Clock struct {
 	samples   [clockSamples]sample // at 0: none
-	suspended time.Duration        // for how long this host had been, when it was told last
-	since     time.Duration        // exchanges that began before tell nothing
+	suspended time.Duration        // total time of suspension that the last call of Suspended gave
+	since     time.Duration        // exchanges that began before this time are ignored
 }
 
 type sample struct {
@@ -21,22 +21,21 @@ type sample struct {
 const (
 	clockSamples = 16
 	clockSlot    = 640 * time.Millisecond // 16 slots make about ten seconds
-	mostDrift    = 10_000                 // a clock gains or loses one part in so many: 100 ppm
-	clockStep    = time.Millisecond       // samples that miss each other by less are no contradiction
+	mostDrift    = 10_000                 // a clock gains or loses at most one part in 10,000: 100 ppm
+	clockStep    = time.Millisecond       // samples contradict each other if they differ by more than their errors and this
 )
 
-// uncertainty is how far the peer's clock may be from what s says at now. The
-// sample is as old as the packet that it began with.
+// uncertainty is the greatest error of sample s at now. The age of a sample counts from
+// the packet with which its exchange began.
 func (s sample) uncertainty(now time.Duration) time.Duration {
 	return s.rtt/2 + max(now-s.at+s.rtt, 0)/mostDrift
 }
 
-// leastSuspension is the shortest time for which a host can be suspended, and far
-// below any budget.
+// leastSuspension is shorter than any suspension, and far below any budget.
 const leastSuspension = time.Millisecond
 
-// Slept reports whether a host that had been suspended for then in all, and for now a
-// while later, was suspended in between: its clock stood still.
+// Slept reports whether a host was suspended between two moments. then and now are its
+// total times of suspension at these moments.
 func Slept(then, now time.Duration) bool { return now-then >= leastSuspension }
 
 // Suspended sets the total time for which this host has been suspended. When that has
@@ -76,7 +75,7 @@ func (c *Clock) Sample(sent, arrived, reported, now time.Duration) (step time.Du
 	return step
 }
 
-// contradicts reports that a sample cannot be right together with one that is kept.
+// contradicts reports whether s and a kept sample cannot both be right.
 func (c *Clock) contradicts(s sample) bool {
 	for _, o := range c.samples {
 		if o.at != 0 && (s.offset-o.offset).Abs() > s.uncertainty(s.at)+o.uncertainty(s.at)+clockStep {

@@ -2,33 +2,34 @@ package fresh
 
 import "time"
 
-// Due is for how long the next frame of a channel has been due: the age of its newest
-// frame less the time between two frames that are to come, never below 0. A channel that
-// is put every 200 ms is in order while its newest frame is 200 ms old; one that is cut
-// off is overdue ever longer. Whatever is told of a budget that is over goes by it.
+// Due is how long the next frame of a channel has been due: the age of its newest frame
+// minus its period, never below 0. A channel that is put every 200 ms is in order while its
+// newest frame is at most 200 ms old. All figures that compare a mirror with its budget use
+// Due.
 func Due(age, period time.Duration) time.Duration { return max(0, age-period) }
 
-// Cadence learns how much time there is between two frames of a channel from the numbers
-// and capture times of those that are seen: frames left out in between do not matter. The
-// zero value has seen none.
+// Cadence learns the time between two frames of a channel from the numbers and capture times
+// of the frames that it sees. Frames may be missing between them. The zero value has seen
+// none.
 type Cadence struct {
 	seq         uint64
 	at          time.Duration // capture time of frame seq; 0: not known
-	known       bool          // whether what follows is
-	mean, swing time.Duration // of the time between two frames; and how far they are from it
+	known       bool          // mean and swing are known
+	mean, swing time.Duration // mean time between two frames, and mean deviation from it
 }
 
-// As the round trip of RFC 6298 (section 2): an even channel has a period of its mean; an
-// uneven one rests now and then for longer than that, and is not late for it.
+// The period is estimated like the retransmission timeout of RFC 6298, section 2: the mean
+// plus cadenceMost times the swing. So an uneven channel is not late when it rests longer
+// than its mean now and then.
 const (
 	cadenceMean  = 8
 	cadenceSwing = 4
 	cadenceMost  = 4  // times the swing
-	cadenceSteps = 32 // frames that are left out count as one each, as far as they tell more
+	cadenceSteps = 32 // a gap counts once for each frame in it, but at most this often
 )
 
-// Add records frame seq, captured at that time of any one clock; 0 means that the time
-// is unknown.
+// Add records frame seq and its capture time, always by the same clock; 0 means that the
+// time is unknown.
 func (c *Cadence) Add(seq uint64, captured time.Duration) {
 	if seq <= c.seq {
 		return

@@ -62,7 +62,7 @@ const (
 	// reorderLimit is the number of later packets that must have arrived before a missing one counts as lost (RFC 9002, 6.1.1).
 	reorderLimit = 3
 	// feedbackDelay is how long a peer that has credit for feedback holds it back, with margin for its timer.
-	feedbackDelay = 15 * time.Millisecond
+	feedbackDelay = LeastTimeout
 	timerMargin   = 10 * time.Millisecond
 	initialRTO    = 500 * time.Millisecond
 	// overhead is what the transport adds to a packet, in bytes.
@@ -70,6 +70,9 @@ const (
 	// forgetAfter is how long an acknowledgement of an expired packet is still of use.
 	forgetAfter = 5 * time.Second
 )
+
+// LeastTimeout is how long a packet takes at least until it counts as lost.
+const LeastTimeout = 15 * time.Millisecond
 
 // NextNumber returns the number of the link's next packet. Every packet takes one, with
 // frames or with feedback alone.
@@ -116,6 +119,17 @@ type Outcome struct {
 	Arrived, Lost []Piece
 	Deliveries    []Delivery // of the packets whose arrival time is known, in order of arrival
 	LostPackets   int
+}
+
+// RoundTrip returns how long the packet that left at sent was on its way there and back;
+// ok is false if the report does not tell.
+func (o Outcome) RoundTrip(sent time.Duration) (rtt time.Duration, ok bool) {
+	for _, d := range o.Deliveries {
+		if d.sent == sent {
+			return d.rtt, true
+		}
+	}
+	return 0, false
 }
 
 // Feedback processes one report of the peer. The peer held it back for held after its
@@ -223,6 +237,9 @@ func (f *Flight) Count() (sent, lost uint64) { return f.sent, f.lost }
 
 // Bytes returns the size of all packets in flight.
 func (f *Flight) Bytes() int { return f.bytes }
+
+// Unreported returns how many packets have left after the newest one that a report told of.
+func (f *Flight) Unreported() uint64 { return f.next - f.sampled }
 
 // Narrow reports that the path now carries small packets only.
 func (f *Flight) Narrow(now time.Duration) bool { return f.width.narrow(now) }

@@ -24,7 +24,7 @@ func FuzzAssembly(f *testing.F) {
 		if n == 0 {
 			return
 		}
-		var a Assembly
+		var a assembly
 		first := map[[2]int][]byte{} // by frame and part
 		for i, b := range order {
 			seq, index := 1+int(b>>7), int(b&63)%n
@@ -33,7 +33,7 @@ func FuzzAssembly(f *testing.F) {
 				return // wire refuses it
 			}
 			p.Data = bytes.Repeat([]byte{byte(i)}, wire.PartLen(p.Size, n, index))
-			frame := a.Add(p)
+			frame := a.add(p)
 			if at := [2]int{seq, index}; first[at] == nil {
 				first[at] = p.Data
 			}
@@ -52,7 +52,7 @@ func FuzzAssembly(f *testing.F) {
 				if want == nil {
 					t.Fatalf("complete without part %d", part)
 				}
-				if !bytes.Equal(got, want) && !a.Owed() {
+				if !bytes.Equal(got, want) && !a.owed {
 					t.Fatalf("part %d: got %x, want %x", part, got, want)
 				}
 			}
@@ -74,12 +74,12 @@ func FuzzAssemblyOfDatagrams(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var a Assembly
+		var a assembly
 		for e, ok := d.Next(); ok; e, ok = d.Next() {
 			if e.Kind != wire.KindPart || e.Part.Size > mostFrame {
 				continue
 			}
-			if frame := a.Add(e.Part); frame != nil && len(frame) != e.Part.Size {
+			if frame := a.add(e.Part); frame != nil && len(frame) != e.Part.Size {
 				t.Fatalf("a frame of %d bytes, want %d", len(frame), e.Part.Size)
 			}
 		}

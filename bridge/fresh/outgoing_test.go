@@ -54,16 +54,16 @@ func TestAssemblyPutsPartsTogether(t *testing.T) {
 		want[i] = byte(rand.Uint32())
 	}
 	chunk := (size + count - 1) / count
-	var a Assembly
+	var a assembly
 	for round, seq := range []uint64{5, 9} {
 		var got []byte
 		for _, i := range rand.Perm(count) {
 			part := want[i*chunk : min((i+1)*chunk, size)]
-			frame := a.Add(partOf(seq, i, count, size, part))
+			frame := a.add(partOf(seq, i, count, size, part))
 			if frame != nil {
 				got = frame
 			}
-			if again := a.Add(partOf(seq, i, count, size, part)); again != nil {
+			if again := a.add(partOf(seq, i, count, size, part)); again != nil {
 				t.Error("a duplicate part completed the frame")
 			}
 		}
@@ -79,30 +79,30 @@ func partOf(seq uint64, index, count, size int, data []byte) wire.Part {
 }
 
 func TestNewerFrameEndsAnIncompleteOne(t *testing.T) {
-	var a Assembly
-	a.Add(partOf(1, 0, 2, 10, make([]byte, 5)))
-	a.Add(partOf(2, 0, 2, 10, make([]byte, 5)))
-	if a.Add(partOf(1, 1, 2, 10, make([]byte, 5))) != nil {
+	var a assembly
+	a.add(partOf(1, 0, 2, 10, make([]byte, 5)))
+	a.add(partOf(2, 0, 2, 10, make([]byte, 5)))
+	if a.add(partOf(1, 1, 2, 10, make([]byte, 5))) != nil {
 		t.Error("an older frame was completed after a newer one began")
 	}
-	if a.Add(partOf(2, 1, 3, 10, make([]byte, 4))) != nil {
+	if a.add(partOf(2, 1, 3, 10, make([]byte, 4))) != nil {
 		t.Error("a part that contradicts the others was taken")
 	}
-	if a.Add(partOf(2, 1, 2, 10, make([]byte, 5))) == nil {
+	if a.add(partOf(2, 1, 2, 10, make([]byte, 5))) == nil {
 		t.Error("the frame is not complete")
 	}
 }
 
 func TestOwedFrameIsPutTogetherASecondTime(t *testing.T) {
-	var a Assembly
-	a.Add(partOf(1, 0, 2, 10, make([]byte, 5)))
-	if a.Add(partOf(1, 1, 2, 10, make([]byte, 5))) == nil || a.Owed() {
+	var a assembly
+	a.add(partOf(1, 0, 2, 10, make([]byte, 5)))
+	if a.add(partOf(1, 1, 2, 10, make([]byte, 5))) == nil || a.owed {
 		t.Fatal("the frame is not complete, or owed")
 	}
 	first, second := partOf(1, 0, 2, 10, make([]byte, 5)), partOf(1, 1, 2, 10, make([]byte, 5))
 	first.Owed = true
-	a.Add(first)
-	if a.Add(second) == nil || !a.Owed() {
+	a.add(first)
+	if a.add(second) == nil || !a.owed {
 		t.Error("the frame that was sent again is not complete, or not owed")
 	}
 }

@@ -59,9 +59,12 @@ type Pacer struct {
 	punctual time.Duration // when word was last seen to be on time
 }
 
+// HeaderBytes is what UDP, IP and QUIC add to a datagram of ours.
+const HeaderBytes = 57
+
 const (
 	packetBytes  = 1280 // one full packet with its headers
-	headerBytes  = 57   // what UDP, IP and QUIC add to a datagram of ours
+	headerBytes  = HeaderBytes
 	initialRate  = 10 * packetBytes / 0.020
 	leastRate    = 2 * packetBytes // bytes a second: a packet every half second
 	mostRate     = 1.25e9

@@ -2,18 +2,18 @@ package fresh
 
 import "time"
 
-// pathWidth notices that a path has come to carry small packets only, since its traffic
-// goes through a tunnel now, say. What needs large ones is then lost for ever, while
-// the link is heard as before. The zero value is ready.
+// pathWidth notices when a path begins to lose all large packets, for example because its
+// traffic now goes through a tunnel. Then large packets are lost for ever, although the
+// link is still heard. The zero value is ready.
 //
-// What it counts are rounds: large packets were lost, and a smaller one arrived that
-// left after them. One that is as large as any lost one ends the count. A cut, after
-// which everything arrives again, is one round.
+// pathWidth counts rounds. In a round large packets are lost, and then a smaller packet
+// arrives that left after them. When a packet arrives that is as large as any lost one, the
+// count begins again. A cut of the path makes one round, since everything arrives after it.
 type pathWidth struct {
-	missing [widths]bool  // since one as large arrived, by size
-	since   time.Duration // when the first of them left
-	latest  time.Duration // and the last
-	open    bool          // no smaller one has arrived that left after it
+	missing [widths]bool  // by size: a packet was lost, and none of this size or larger has arrived since
+	since   time.Duration // when the first of the lost packets left
+	latest  time.Duration // when the last of them left
+	open    bool          // the round is not complete: no smaller packet that left later has arrived
 	rounds  int
 }
 
@@ -24,13 +24,13 @@ const (
 
 	widthStep    = 64 // bytes
 	widths       = 32
-	narrowRounds = 12 // at 30 % random loss as many large packets in a row are lost once in 2 million times
+	narrowRounds = 12 // at 30 % random loss, 12 large packets in a row are lost once in 2 million times
 	narrowTime   = time.Second
 )
 
 func widthOf(size int) int { return min(size/widthStep, widths-1) }
 
-// lost takes a datagram of size bytes that left at sent and did not arrive.
+// lost records a datagram of size bytes that left at sent and was lost.
 func (w *pathWidth) lost(sent time.Duration, size int) {
 	if size <= alwaysCarried {
 		return
@@ -41,7 +41,7 @@ func (w *pathWidth) lost(sent time.Duration, size int) {
 	w.missing[widthOf(size)], w.latest, w.open = true, max(w.latest, sent), true
 }
 
-// arrived takes one that did.
+// arrived records a datagram of size bytes that left at sent and arrived.
 func (w *pathWidth) arrived(sent time.Duration, size int) {
 	if !w.any() {
 		return
@@ -53,8 +53,8 @@ func (w *pathWidth) arrived(sent time.Duration, size int) {
 	}
 }
 
-// narrow reports that for a second nothing large has arrived, though it was tried and
-// smaller things have.
+// narrow reports whether no large packet has arrived for a second, although large ones were
+// sent and smaller ones arrived.
 func (w *pathWidth) narrow(now time.Duration) bool {
 	return w.any() && w.rounds >= narrowRounds && now-w.since >= narrowTime
 }

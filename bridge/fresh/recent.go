@@ -4,7 +4,7 @@ package fresh
 // none.
 type Recent struct {
 	newest uint64
-	bitmap uint64 // bit i: newest-1-i was there
+	bitmap uint64 // bit i: number newest-1-i was seen
 }
 
 // Add records number n. It reports false when n was seen before, or is too old to tell.

@@ -2,17 +2,17 @@ package fresh
 
 import "time"
 
-// transit tells queueing delay from the rest of a packet's way: the least of
-// the last ten to twenty seconds is the way without a queue. It is kept by size,
-// since a large packet takes longer to transmit on every link of the way.
+// transit separates the queueing delay from the rest of a packet's delay. The least delay of
+// the last ten to twenty seconds is the delay without a queue. There is one for each class
+// of sizes, since a large packet takes longer to transmit.
 //
-// The way there takes two clocks. They may be anywhere, but crystals that differ
-// by 100 ppm drift apart by 2 ms in that time, which looks like a queue. The way
-// there and back takes one, but has the queue of the way back in it. A queue that
-// both show is one on the way there.
+// The one-way delay is measured with two clocks. Their offset does not matter, but their
+// drift of up to 100 ppm adds 2 ms in that time, which looks like a queue. The round trip is
+// measured with one clock, but includes the queue of the way back. So only a queue that both
+// show is a queue on the way there.
 type transit struct {
-	least, former [sizeClasses]time.Duration // of this slot and of the one before; 0: none
-	size          [sizeClasses]int           // of the latest packet
+	least, former [sizeClasses]time.Duration // least delay in this slot and in the previous one; 0: none
+	size          [sizeClasses]int           // size of the latest packet
 	slot          time.Duration              // when this slot began
 }
 
@@ -22,7 +22,7 @@ const (
 	sizeClass   = 180 // bytes
 )
 
-// queue takes one packet's transit and returns how long it queued.
+// queue records the delay of one packet and returns how long it queued.
 func (t *transit) queue(now, took time.Duration, size int) time.Duration {
 	if now-t.slot >= transitSlot {
 		t.former, t.least, t.slot = t.least, [sizeClasses]time.Duration{}, now
@@ -42,13 +42,13 @@ func (t *transit) queue(now, took time.Duration, size int) time.Duration {
 	return took - least
 }
 
-// surely is the part of what longer transmission adds that is taken for sure: too
-// little makes a queue look longer than it is, too much would hide one.
+// surely is the share of the longer transmission time by which slower raises the least
+// delay. A smaller share makes a queue look longer than it is; a greater one would hide a
+// queue.
 const surely = 0.8
 
-// slower tells that the bottleneck now takes so many seconds more for a byte: its
-// queue is not what that adds to the way. It returns what it adds for a packet of size
-// bytes.
+// slower records that the bottleneck now takes perByte seconds longer for each byte, so that
+// this time does not count as a queue. It returns the time added for a packet of size bytes.
 func (t *transit) slower(perByte float64, size int) time.Duration {
 	longer := func(size int) time.Duration {
 		return time.Duration(surely * perByte * float64(size+headerBytes) * float64(time.Second))
@@ -76,7 +76,7 @@ func (a *arrivals) add(d Delivery) {
 	a.n++
 }
 
-// newest is the packet that arrived last; of no size when there was none.
+// newest is the packet that arrived last; its size is 0 when there was none.
 func (a *arrivals) newest() Delivery {
 	if a.n == 0 {
 		return Delivery{}
@@ -84,10 +84,10 @@ func (a *arrivals) newest() Delivery {
 	return a.list[(a.n-1)%uint64(len(a.list))]
 }
 
-// rate is the bytes a second at which the packets of the last span, at least
-// three, arrived; sent is the rate at which the same packets left. Those that
-// left before since do not count. took is the time between the first and the
-// last arrival, 0 when there are too few.
+// rate returns the rate in bytes a second at which the packets of the last span arrived, and
+// the rate sent at which the same packets left. It leaves out packets that left before
+// since. took is the time between the first and the last arrival; it is 0 when there are
+// fewer than three packets.
 func (a *arrivals) rate(span, since time.Duration) (delivered, sent float64, took time.Duration) {
 	l := a.look(span, since)
 	if l.took <= 0 || l.left <= 0 {
@@ -96,8 +96,8 @@ func (a *arrivals) rate(span, since time.Duration) (delivered, sent float64, too
 	return l.bytes / l.took.Seconds(), l.bytes / l.left.Seconds(), l.took
 }
 
-// steady is the rate at which they arrived but for the longest gap, in which the path
-// may have carried nothing.
+// steady is the rate at which packets arrived, without the longest gap between two of them:
+// the path may have stood still in it.
 func (a *arrivals) steady(span, since time.Duration) float64 {
 	l := a.look(span, since)
 	if l.took <= l.gap {
@@ -106,12 +106,12 @@ func (a *arrivals) steady(span, since time.Duration) float64 {
 	return (l.bytes - l.gapBytes) / (l.took - l.gap).Seconds()
 }
 
-// look is what arrived in some time: its bytes are those of all packets but the first.
+// look describes the packets that arrived in some time. bytes leaves out the first packet.
 type look struct {
 	bytes      float64
-	took, left time.Duration // from the first to the last: as they arrived, as they left
-	gap        time.Duration // the longest between two arrivals
-	gapBytes   float64       // of the packet behind it
+	took, left time.Duration // time from the first to the last: of arrival, of leaving
+	gap        time.Duration // the longest time between two arrivals
+	gapBytes   float64       // size of the packet after that gap
 }
 
 func (a *arrivals) look(span, since time.Duration) (l look) {
@@ -142,7 +142,7 @@ func (a *arrivals) look(span, since time.Duration) (l look) {
 
 // least is the least time of the last ten to twenty seconds.
 type least struct {
-	now, former time.Duration // of this slot and of the one before; 0: none
+	now, former time.Duration // least time in this slot and in the previous one; 0: none
 	slot        time.Duration
 }
 
@@ -173,7 +173,7 @@ func (l *least) longer(by time.Duration) {
 
 // best is the greatest rate of the last ten to twenty seconds.
 type best struct {
-	now, former float64 // of this slot and of the one before
+	now, former float64 // greatest rate in this slot and in the previous one
 	slot        time.Duration
 }
 
@@ -184,7 +184,7 @@ func (b *best) note(now time.Duration, rate float64) {
 	b.now = max(b.now, rate)
 }
 
-// fall forgets what was greater: the path has changed.
+// fall replaces all rates by a smaller one, since the path has changed.
 func (b *best) fall(now time.Duration, rate float64) { b.now, b.former, b.slot = rate, 0, now }
 
 func (b *best) rate() float64 { return max(b.now, b.former) }

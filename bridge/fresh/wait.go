@@ -2,14 +2,14 @@ package fresh
 
 import "time"
 
-// Stopwatch sums up how long something was so.
+// Stopwatch sums up the time between calls of Start and Stop.
 type Stopwatch struct {
 	before  time.Duration
 	since   time.Duration
 	running bool
 }
 
-// Start and Stop do nothing to one that runs or stands already.
+// Start begins to count. It does nothing if the watch runs; Stop does nothing if it stands.
 func (w *Stopwatch) Start(now time.Duration) {
 	if !w.running {
 		w.since, w.running = now, true
@@ -27,8 +27,8 @@ func (w *Stopwatch) Total(now time.Duration) time.Duration {
 	return w.before + now - w.since
 }
 
-// Longer is how long to wait after wait was not enough: a quarter longer, from least on
-// up to most.
+// Longer is the next wait after wait was too short: a quarter longer, at least least and at
+// most most.
 func Longer(wait, least, most time.Duration) time.Duration {
 	return min(max(least, wait*5/4), most)
 }
