@@ -40,16 +40,20 @@ type ages struct {
 func (m *Mirror) age(captured time.Duration, at Reading) {
 	m.learn(at)
 	if captured == 0 || !at.Known {
-		m.ages.Lapse(at.Now, m.overAt())
+		m.ages.Lapse(at.Now, m.overAt(at.Now))
 		return
 	}
-	m.ages.Put(at.Now, captured-at.Offset, m.overAt())
+	m.ages.Put(at.Now, captured-at.Offset, m.overAt(at.Now))
 	m.ages.uncertainty = at.Uncertainty
 }
 
 // overAt is the age at which a mirror goes over its budget: its next frame has then been
-// due for that long. While the period is not known it never does. Needs m.mu.
-func (m *Mirror) overAt() time.Duration {
+// due for that long. While the period is not known it never does; while only late frames
+// come it always is. Needs m.mu.
+func (m *Mirror) overAt(now time.Duration) time.Duration {
+	if m.lateness.only(now) {
+		return 0
+	}
 	period, known := m.pace.Period(m.qos.MaxRate.Interval())
 	if budget := m.qos.EffectiveBudget(); known && budget <= math.MaxInt64-period {
 		return budget + period

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"achbridge/bridge/rule"
+	"achbridge/localach/damage"
 )
 
 // A frame is unpacked, which takes milliseconds for a large one, while the
@@ -99,10 +100,10 @@ func TestFrameThatWaitsForTheLockIsNotOvertakenByAnOlderOne(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.Put(came(1, frame(1, 64)))
-	takeLock(t, dir, "m")
+	damage.TakeLock(t, dir, "m")
 	m.Put(came(3, frame(3, 64)))
 	m.Put(came(2, frame(2, 64)))
-	freeLock(t, dir, "m")
+	damage.FreeLock(t, dir, "m")
 	eventually(t, "a frame after the lock was free", 10*time.Second, func() bool { return newestSeq(t, dir, "m") != 1 })
 	if got := newestSeq(t, dir, "m"); got != 3 {
 		t.Errorf("got frame %d, want 3, which came before it", got)
@@ -135,7 +136,7 @@ func TestMirrorWithANewFileNoticesAnotherLife(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.Put(came(5, frame(5, 64)))
-	makeDirty(t, dir, "m")
+	damage.MakeDirty(t, dir, "m")
 	if _, _, err := m.Look(); err != nil || m.replaced != 1 {
 		t.Fatalf("got %v, %d times replaced, want a new file", err, m.replaced)
 	}
@@ -169,7 +170,7 @@ func TestStreamIntoANewFileBeginsWithTheFrameThatItLacks(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.Put(came(5, frame(5, 64)))
-	makeDirty(t, dir, "m")
+	damage.MakeDirty(t, dir, "m")
 	if _, _, err := m.Look(); err != nil || m.replaced != 1 {
 		t.Fatalf("got %v, %d times replaced, want a new file", err, m.replaced)
 	}
@@ -190,7 +191,7 @@ func TestStreamIntoANewFileBeginsWithTheFrameThatItLacks(t *testing.T) {
 func TestNobodyAsksForACommandThatCameLate(t *testing.T) {
 	for _, class := range []rule.Class{rule.State, rule.Command} {
 		m := testMirror(t, testDir(t), "m")
-		m.qos = rule.QoS{Class: class, Budget: 50 * time.Millisecond}
+		m.qos = rule.QoS{Class: class, Budget: 50 * time.Millisecond, Late: rule.LateDrop}
 		m.Put(Arrival{Epoch: 1, Seq: 1, Captured: 5 * time.Second, At: Reading{Now: 6 * time.Second, Known: true}, Data: frame(1, 64)})
 		if _, owed, err := m.Look(); err != nil || owed != (class == rule.State) {
 			t.Errorf("class %v: got owed %v, %v; want it for a state alone", class, owed, err)

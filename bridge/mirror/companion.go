@@ -37,7 +37,7 @@ const (
 	metaRetry = 10 * time.Millisecond
 )
 
-// MetaOf returns the mirror that a channel tells of, if it is a companion.
+// MetaOf returns the mirror to which a channel belongs, if the channel is a companion.
 func MetaOf(channel string, tag localach.Tag) (mirror string, ok bool) {
 	mirror, ok = strings.CutSuffix(channel, rule.MetaSuffix)
 	return mirror, ok && tag.Channel == metaMark(mirror)
@@ -48,31 +48,44 @@ func isMeta(ch *localach.Channel) bool {
 	return ok
 }
 
-// metaMark stands in the tag of a companion's file for its mirror. No channel of
-// another host has it, since every host has a name.
+// metaMark identifies the mirror in the tag of its companion's file. No channel of another
+// host has this mark, since every host has a name.
 func metaMark(mirror string) uint64 { return channelHash("", mirror) }
 
-// accompany gives an open mirror its companion, or takes it away.
-func (m *Mirror) accompany(wanted bool) error {
+// accompany makes or removes the companion of an open mirror, as qos asks.
+func (m *Mirror) accompany(qos rule.QoS) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.attend(wanted)
+	return m.attend(qos)
 }
 
-// attend is accompany; it needs m.mu. A mirror whose file is planned gets its
-// companion with that.
-func (m *Mirror) attend(wanted bool) error {
-	switch {
-	case !wanted:
-		m.endMeta()
-		if ch, err := m.Dir.TryOpen(m.Name + rule.MetaSuffix); err == nil {
-			if isMeta(ch) {
-				_ = m.Dir.Unlink(ch.Name()) // of an earlier life of the daemon
-			}
-			ch.Close()
-		}
-		return nil
-	case m.meta != nil:
+// attend is accompany for a caller that holds m.mu.
+func (m *Mirror) attend(qos rule.QoS) error {
+	if qos.Meta {
+		return m.addMeta()
+	}
+	m.removeMeta()
+	return nil
+}
+
+// removeMeta removes the companion's file, also that of an earlier life of the daemon.
+// Needs m.mu.
+func (m *Mirror) removeMeta() {
+	m.endMeta()
+	ch, err := m.Dir.TryOpen(m.Name + rule.MetaSuffix)
+	if err != nil {
+		return
+	}
+	if isMeta(ch) {
+		_ = m.Dir.Unlink(ch.Name())
+	}
+	ch.Close()
+}
+
+// addMeta opens the companion, unless it is open. A mirror whose file is only planned gets
+// its companion together with the file. Needs m.mu.
+func (m *Mirror) addMeta() error {
+	if m.meta != nil {
 		return nil
 	}
 	if err := rule.CheckMetaName(m.Name); err != nil || m.planned != nil {
@@ -87,12 +100,12 @@ func (m *Mirror) attend(wanted bool) error {
 	return nil
 }
 
-// openMeta needs m.mu. It takes up the companion's file, with what it tells of the
-// frame that the mirror holds, or makes one.
+// openMeta opens the companion's file and reads the entry of the mirror's frame from it. It
+// creates the file if there is none. Needs m.mu.
 func (m *Mirror) openMeta(c *companion) error {
 	ch, err := m.Dir.TryOpen(c.name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return m.createMeta(c, false)
+		return m.createMeta(c)
 	}
 	if err != nil {
 		return fmt.Errorf("%w; remove it with `achbridge channel rm %s`", err, c.name)
@@ -104,7 +117,7 @@ func (m *Mirror) openMeta(c *companion) error {
 	if errors.Join(ch.Check(), ch.Reserve()) != nil {
 		ch.Poison()
 		ch.Close()
-		return m.createMeta(c, true)
+		return m.replaceMeta(c)
 	}
 	m.Space.add(FileBytes(ch.Geometry()), "")
 	c.ch, c.w = ch, ch.Writer()
@@ -116,9 +129,16 @@ func (m *Mirror) openMeta(c *companion) error {
 	return nil
 }
 
-// createMeta needs m.mu. It makes a file with the permissions of the mirror's, in the
-// place of one that is there or not.
-func (m *Mirror) createMeta(c *companion, replace bool) error {
+// createMeta creates the companion's file, with the permissions of the mirror's file. Needs
+// m.mu.
+func (m *Mirror) createMeta(c *companion) error { return m.makeMeta(c, localach.CreateConfig{}) }
+
+// replaceMeta is createMeta for a file that may exist already: it is replaced. Needs m.mu.
+func (m *Mirror) replaceMeta(c *companion) error {
+	return m.makeMeta(c, localach.CreateConfig{Replace: true})
+}
+
+func (m *Mirror) makeMeta(c *companion, cfg localach.CreateConfig) error {
 	like, err := m.ch.Stat()
 	if err != nil {
 		return err
@@ -127,10 +147,8 @@ func (m *Mirror) createMeta(c *companion, replace bool) error {
 	if err := m.Space.take(FileBytes(g), ""); err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
-	ch, err := m.Dir.Create(c.name, localach.CreateConfig{
-		Geometry: g, Mode: like.Mode.Perm(), Replace: replace,
-		Tag: localach.Tag{Node: m.tag.Node, Channel: metaMark(m.Name)},
-	})
+	cfg.Geometry, cfg.Mode, cfg.Tag = g, like.Mode.Perm(), localach.Tag{Node: m.tag.Node, Channel: metaMark(m.Name)}
+	ch, err := m.Dir.Create(c.name, cfg)
 	if err != nil {
 		m.Space.add(-FileBytes(g), "")
 		return err
@@ -179,11 +197,19 @@ func (m *Mirror) tellEmpty() {
 	}
 }
 
-// Hush notes that the link is silent, or heard.
-func (m *Mirror) Hush(silent bool) {
+// FellSilent records that the host which feeds the mirror is no longer heard.
+func (m *Mirror) FellSilent() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.silent = silent
+	m.silent = true
+	m.tell()
+}
+
+// HeardAgain records that the host which feeds the mirror is heard again.
+func (m *Mirror) HeardAgain() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.silent = false
 	m.tell()
 }
 
@@ -240,8 +266,8 @@ func (m *Mirror) Tend(at Reading) {
 	m.tell()
 }
 
-// renewMeta makes the companion's file anew, unless somebody else has put one in its
-// place. err is what is wrong with it, nil when its waiters cannot be woken. Needs m.mu.
+// renewMeta replaces the companion's file, unless another program has put one in its place.
+// err is what is wrong with the file; nil means that its waiters cannot be woken. Needs m.mu.
 func (m *Mirror) renewMeta(err error) {
 	c := m.meta
 	if m.ch == nil {
@@ -249,7 +275,11 @@ func (m *Mirror) renewMeta(err error) {
 	}
 	old, oldWriter := c.ch, c.w
 	if !errors.Is(err, localach.ErrReplaced) {
-		err = m.createMeta(c, !errors.Is(err, localach.ErrUnlinked))
+		remake := m.replaceMeta
+		if errors.Is(err, localach.ErrUnlinked) {
+			remake = m.createMeta // another program's file may have this name now
+		}
+		err = remake(c)
 	}
 	if err != nil {
 		if c.failure != err.Error() {

@@ -4,8 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
+	"achbridge/localach/damage"
 )
 
 func metasIn(t *testing.T, dir localach.Dir, name string) (list []status.Meta) {
@@ -32,10 +34,10 @@ func metasIn(t *testing.T, dir localach.Dir, name string) (list []status.Meta) {
 func TestCompanionWhoseLockIsTakenHoldsUpNoPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
-	if err := m.accompany(true); err != nil {
+	if err := m.accompany(rule.QoS{Meta: true}); err != nil {
 		t.Fatal(err)
 	}
-	takeLock(t, dir, "m.meta")
+	damage.TakeLock(t, dir, "m.meta")
 	begin := time.Now()
 	for seq := range uint64(1000) {
 		m.Put(came(seq+1, frame(seq+1, 64)))
@@ -46,7 +48,7 @@ func TestCompanionWhoseLockIsTakenHoldsUpNoPut(t *testing.T) {
 	if got := newestSeq(t, dir, "m"); got != 1000 {
 		t.Errorf("the mirror is at %d, want 1000", got)
 	}
-	freeLock(t, dir, "m.meta")
+	damage.FreeLock(t, dir, "m.meta")
 	eventually(t, "the newest is told when the lock is free", time.Second, func() bool {
 		m.Tend(Reading{})
 		return m.meta.told.Seq == 1000
@@ -55,13 +57,13 @@ func TestCompanionWhoseLockIsTakenHoldsUpNoPut(t *testing.T) {
 
 func TestCompanionThatIsDamagedOrRemovedIsMadeAnew(t *testing.T) {
 	for what, harm := range map[string]func(t *testing.T, dir localach.Dir){
-		"dirty":   func(t *testing.T, dir localach.Dir) { makeDirty(t, dir, "m.meta") },
+		"dirty":   func(t *testing.T, dir localach.Dir) { damage.MakeDirty(t, dir, "m.meta") },
 		"removed": func(t *testing.T, dir localach.Dir) { _ = dir.Unlink("m.meta") },
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := testDir(t)
 			m := testMirror(t, dir, "m")
-			if err := m.accompany(true); err != nil {
+			if err := m.accompany(rule.QoS{Meta: true}); err != nil {
 				t.Fatal(err)
 			}
 			m.Put(came(1, frame(1, 64)))
@@ -80,7 +82,7 @@ func BenchmarkPut(b *testing.B) {
 	for name, meta := range map[string]bool{"alone": false, "with meta": true} {
 		b.Run(name, func(b *testing.B) {
 			m := testMirror(b, testDir(b), "m")
-			if err := m.accompany(meta); err != nil {
+			if err := m.accompany(rule.QoS{Meta: meta}); err != nil {
 				b.Fatal(err)
 			}
 			f := frame(1, 64)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"achbridge/bridge/status"
+	"achbridge/bridge/unit"
 )
 
 // contest is that somebody else writes into the file of a mirror while we do: another
@@ -81,7 +82,7 @@ func (m *Mirror) showContest(s *status.Mirror) {
 	if m.contest.last == 0 {
 		return
 	}
-	text := fmt.Sprintf("%s; %d frames in all, the last %v ago", contestText, m.foreign, (m.Clock.now() - m.contest.last).Round(100*time.Millisecond))
+	text := fmt.Sprintf("%s; %d frames in all, the last %s ago", contestText, m.foreign, unit.Time((m.Clock.now() - m.contest.last).Round(100*time.Millisecond)))
 	if s.State == status.MirrorLive {
 		s.State = status.MirrorContested
 	}

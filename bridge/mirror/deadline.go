@@ -6,18 +6,21 @@ import (
 	"time"
 
 	"achbridge/bridge/status"
+	"achbridge/bridge/unit"
 )
 
-// vigil notices that a mirror gets no frame for its deadline, and that it gets one
-// again. It is under the mirror's mu; judge runs in a goroutine of its own, so that
+// vigil notices that a mirror gets no frame in time for its deadline, and that it gets
+// one again. It is under the mirror's mu; judge runs in a goroutine of its own, so that
 // the deadline of one mirror does not wait for what the node does for others.
 type vigil struct {
 	wake   chan struct{} // there is something to judge
 	done   chan struct{} // closed when the mirror is; nil: nobody watches yet
-	last   time.Duration // when a frame was put last; before the first, when the mirror was made
+	last   time.Duration // when a frame was put in time last; before the first, when the mirror was made
 	stale  bool
 	told   bool          // that it is stale, as the events have it
 	toldAt time.Duration // that it is stale or fresh, or how often it missed its deadline
+	event  uint64        // the event that tells of missed deadlines; 0: none since it was told stale
+	misses int           // that event's count
 	ended  time.Duration // when it was fresh again, if told is not so any more
 	calm   time.Duration // for how long it must be fresh to be told so
 	lapses int           // times it became stale since toldAt
@@ -28,7 +31,7 @@ type vigil struct {
 const (
 	leastCalm  = time.Second      // for so long a mirror must be fresh to be told so, and twice
 	mostCalm   = time.Minute      // as long each time it was stale again within mostCalm, up to that
-	tellMisses = 10 * time.Second // meanwhile the deadlines that it misses are told so often
+	countEvery = 10 * time.Second // meanwhile the deadlines that it misses are counted so often
 	longWait   = time.Hour
 	safeAgain  = 100 * time.Millisecond // a safe frame that could not be put is tried again
 	lastTrials = 20                     // of the safe frame, when its mirror ends
@@ -92,10 +95,14 @@ func (m *Mirror) judge(now time.Duration) time.Duration {
 	return min(left, m.tellStale(now))
 }
 
-// fed notes that a frame was put. Needs m.mu.
-func (m *Mirror) fed() {
+// fed notes that a frame was put: one that is late ends no silence. Needs m.mu.
+func (m *Mirror) fed(inTime bool) {
 	v := &m.vigil
-	v.last, v.armed = m.Clock.now(), true
+	v.armed = true
+	if !inTime {
+		return
+	}
+	v.last = m.Clock.now()
 	if v.stale {
 		v.refresh(v.last)
 		wakeUp(v.wake)
@@ -122,29 +129,47 @@ func (m *Mirror) tellStale(now time.Duration) time.Duration {
 		}
 		v.calm = min(v.calm, mostCalm)
 		m.Events.Tell(slog.LevelWarn, "mirror stale", m.event(status.EventMirrorStale, m.staleText(now)), "deadline", m.qos.Deadline, "on_stale", m.qos.OnStale.String())
-		v.told, v.toldAt, v.lapses = true, now, 0
+		v.told, v.toldAt, v.lapses, v.event, v.misses = true, now, 0, 0, 0
 		return longWait
 	}
 	fresh := v.ended + v.calm - now
 	if v.stale {
 		fresh = longWait
 	}
-	misses := v.toldAt + tellMisses - now
+	misses := v.toldAt + countEvery - now
 	if v.lapses == 0 {
 		misses = longWait
 	}
 	if v.lapses > 0 && (fresh <= 0 || misses <= 0) {
-		e := m.event(status.EventDeadlineMissed, fmt.Sprintf("no frame within its deadline of %v, %d more times", m.qos.Deadline, v.lapses))
-		e.Count = v.lapses
-		m.Events.Tell(slog.LevelWarn, "deadline missed", e, "deadline", m.qos.Deadline, "count", v.lapses)
+		m.tellMisses()
 		v.toldAt, v.lapses, misses = now, 0, longWait
 	}
 	if fresh <= 0 {
-		m.Events.Tell(slog.LevelInfo, "mirror fresh", m.event(status.EventMirrorFresh, fmt.Sprintf("frames have come in time for %v", (now-v.ended).Round(10*time.Millisecond))))
+		text := fmt.Sprintf("frames have come in time for %s", unit.Time((now - v.ended).Round(10*time.Millisecond)))
+		if v.event != 0 {
+			text += fmt.Sprintf(", after %d missed deadlines", 1+v.misses)
+			m.Events.Ended(v.event, now-v.ended)
+		}
+		m.Events.Tell(slog.LevelInfo, "mirror fresh", m.event(status.EventMirrorFresh, text))
 		v.told, v.toldAt = false, now
 		return longWait
 	}
 	return min(fresh, misses)
+}
+
+// tellMisses tells how often the deadline was missed since the mirror was told stale: in one
+// event, which grows. Needs m.mu.
+func (m *Mirror) tellMisses() {
+	v := &m.vigil
+	v.misses += v.lapses
+	text := fmt.Sprintf("no frame within its deadline of %s, %d more times", unit.Time(m.qos.Deadline), v.misses)
+	if v.event != 0 {
+		m.Events.GoesOn(v.event, status.EventDeadlineMissed, v.lapses, text)
+		return
+	}
+	e := m.event(status.EventDeadlineMissed, text)
+	e.Count = v.misses
+	v.event = m.Events.Tell(slog.LevelWarn, "deadline missed", e, "deadline", m.qos.Deadline, "count", v.misses)
 }
 
 // owesSafe reports whether the safe frame is to follow the last command. Needs m.mu.
@@ -195,12 +220,19 @@ func (m *Mirror) endVigil() {
 	if m.vigil.done != nil {
 		close(m.vigil.done)
 		m.vigil.done = nil
+		if m.vigil.told && m.vigil.event != 0 {
+			m.Events.Ended(m.vigil.event, 0)
+		}
 	}
 }
 
 // staleText says what a stale mirror lacks. Needs m.mu.
 func (m *Mirror) staleText(now time.Duration) string {
-	text := fmt.Sprintf("no frame for %v, its deadline is %v", (now - m.vigil.last).Round(10*time.Millisecond), m.qos.Deadline)
+	what := "no frame"
+	if m.lateness.frames > 0 {
+		what = "no frame in time"
+	}
+	text := fmt.Sprintf("%s for %s, its deadline is %s", what, unit.Time((now - m.vigil.last).Round(10*time.Millisecond)), unit.Time(m.qos.Deadline))
 	if m.qos.OnStale.File != "" && !m.vigil.armed && m.vigil.safe > 0 {
 		text += "; the safe frame was put"
 	}

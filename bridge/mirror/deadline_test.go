@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"achbridge/bridge/rule"
+	"achbridge/localach/damage"
 )
 
 // A process sits on the mirror's lock for a moment, when the mirror ends.
@@ -16,7 +17,7 @@ func TestEndOfACommandMirrorWaitsForNobody(t *testing.T) {
 		m := testMirror(t, dir, "goal")
 		m.qos = rule.QoS{Class: rule.Command, Budget: time.Second, OnStale: rule.OnStale{File: "safe", Frame: "safe"}}
 		m.Put(Arrival{Epoch: 1, Seq: 1, Captured: 1, At: Reading{Now: 1, Known: true}, Data: []byte("go")})
-		takeLock(t, dir, "goal")
+		damage.TakeLock(t, dir, "goal")
 		began, closed := time.Now(), make(chan struct{})
 		if m.Close(func() { close(closed) }) {
 			t.Error("it says that it is closed, and its safe frame was not put")
@@ -25,7 +26,7 @@ func TestEndOfACommandMirrorWaitsForNobody(t *testing.T) {
 		if took := time.Since(began); took != 0 {
 			t.Errorf("somebody waited %v for the lock", took)
 		}
-		freeLock(t, dir, "goal")
+		damage.FreeLock(t, dir, "goal")
 		<-closed
 		ch, err := dir.Open("goal")
 		if err != nil {
@@ -70,10 +71,10 @@ func TestCommandThatWaitedForTheLockIsNotPutAfterTheRobotWasSuspended(t *testing
 	var slept atomic.Int64
 	m.Clock.Suspended, m.Clock.Woke = func() time.Duration { return time.Duration(slept.Load()) }, func() {}
 	m.qos = rule.QoS{Class: rule.Command, Budget: time.Minute}
-	takeLock(t, dir, "goal")
+	damage.TakeLock(t, dir, "goal")
 	m.Put(Arrival{Epoch: 1, Seq: 1, Captured: 1, At: Reading{Now: 1, Known: true}, Data: []byte("go")})
 	slept.Store(int64(time.Hour))
-	freeLock(t, dir, "goal")
+	damage.FreeLock(t, dir, "goal")
 	eventually(t, "what becomes of the command", time.Second, func() bool { return m.Status(0, Reading{}, "").Accounts.Late == 1 })
 	if n := lastPut(t, dir, "goal"); n != 0 {
 		t.Errorf("%d frames were put, want none", n)

@@ -1,24 +1,25 @@
-// Package mirror is one mirror: the local copy of a channel of another host.
+// Package mirror implements a mirror: the local copy of a channel of another host.
 //
 //	m := mirror.New(mirror.Config{Name: "krang.imu", Host: "krang", Channel: "imu", Dir: dir, Space: space,
 //		Log: log, Events: events, Spawn: work.Go, Clock: clock}, qos, nil)
-//	if err := m.Open(channel, origin, "", false); err != nil { // the file is planned, or taken up again
+//	if err := m.Open(channel, origin, "", qos); err != nil { // plans a new file, or opens the old one
 //		return err
 //	}
 //	feed := &mirror.Feed{Epoch: channel.Epoch, Run: run}
-//	have, _ := m.Subscribe(feed, qos, false) // the subscription asks for what is newer than have
+//	have, _ := m.Subscribe(feed, qos) // the subscription asks for frames newer than have
 //	...
-//	_, err := m.Begin(channel.Epoch, last, have) // the origin lets us read: now the file is made
+//	_, err := m.Begin(channel.Epoch, last, have) // the origin lets us read: this creates the file
 //	m.Put(mirror.Arrival{From: feed, Epoch: channel.Epoch, Seq: seq, Captured: captured, At: reading, Data: data})
 //
-// The mirror is told what it needs of the node: which subscription feeds it, what is known of
-// the peer's clock, that nothing is heard of the host. It knows neither links nor other mirrors.
+// The node tells the mirror which subscription feeds it, how the peer's clock differs, and
+// whether the host is heard. The mirror knows neither links nor other mirrors.
 //
-//	mirror.go     what the node tells it           put.go        newer, in time: put
-//	file.go       the file, made and taken up      put_every.go  the same in order, of mode every
-//	repair.go     locks that are taken, new files  deadline.go   stale, and the safe frame
-//	contest.go    who else writes                  companion.go  NAME.meta
-//	putrecord.go  what is in a file not ours       space.go      how much room mirrors take
-//	ages.go       ages over time                   status.go     what it tells of itself
-//	clock.go      the node's clock, the peer's     cause.go      why, from an error
+//	mirror.go     what the node tells the mirror   put.go        frames that are put, newest first
+//	file.go       the file, created or reopened    put_every.go  frames of mode every, in order
+//	repair.go     busy locks, damaged files        deadline.go   the deadline and the safe frame
+//	contest.go    other writers in the file        companion.go  the channel NAME.meta
+//	putrecord.go  frames in an adopted channel     space.go      memory that mirrors may take
+//	ages.go       ages over time                   status.go     the mirror's status
+//	clock.go      the node's and the peer's clock  cause.go      the cause of an error
+//	late.go       which frames are late
 package mirror

@@ -12,15 +12,15 @@ import (
 	"achbridge/wire"
 )
 
-// Open makes the files of the mirror usable for what c, first put by node, describes: its
-// own and, if that is wanted, its companion's. wide is as whose its memory is counted, as
-// for space.take. An error says why there can be none.
-func (m *Mirror) Open(c wire.Channel, node [16]byte, wide string, meta bool) error {
+// Open prepares the mirror's file, and its companion's if qos asks for one, for the frames of
+// channel c, which host node puts first. The file's memory counts as that of wide, as for
+// space.take. An error says why there can be no file.
+func (m *Mirror) Open(c wire.Channel, node [16]byte, wide string, qos rule.QoS) error {
 	m.countFor(wide)
 	if err := m.openFile(c, node); err != nil {
 		return err
 	}
-	return m.accompany(meta)
+	return m.accompany(qos)
 }
 
 // openFile makes the mirror's file usable for what c, first put by node, describes: its
@@ -124,8 +124,8 @@ func (m *Mirror) make() error {
 	}
 	m.ch, m.w, m.putSeq = ch, ch.Writer(), ch.LastSeq()
 	m.contest.seen = m.putSeq
-	if err := m.attend(m.qos.Meta); err != nil {
-		_ = m.Dir.Unlink(m.Name) // made a moment ago: there is to be no mirror without it
+	if err := m.attend(m.qos); err != nil {
+		_ = m.Dir.Unlink(m.Name) // made a moment ago: the user wants no mirror without its companion
 		m.closeFile()
 		m.planned = &cfg
 		return err

@@ -131,7 +131,7 @@ func killedPutRole(args []string) error {
 	frame := make([]byte, 64)
 	for seq := uint64(seqStep); ; {
 		binary.NativeEndian.PutUint64(frame, seq)
-		err := m.write(seq, 0, Reading{}, frame)
+		err := m.write(incoming{seq: seq, data: frame})
 		if err != nil && !isBusy(err) {
 			return err
 		}

@@ -72,6 +72,7 @@ type Mirror struct {
 	pace     ledger.Pace
 	recent   fresh.Recent // of those that the last subscription brought
 	lacking  lacking
+	lateness lateness
 	owed     bool            // the file lacks the newest frame that came
 	pending  kept            // the newest that came while the lock of the file was taken
 	waiting  bool            // retryPut works on pending
@@ -103,18 +104,18 @@ func (m *Mirror) SetAdopt(adopt []string) {
 
 // Feed is one subscription that brings frames.
 type Feed struct {
-	Epoch uint64 // life of the channel
-	Run   uint64 // life of the daemon by whose clock their capture times are
+	Epoch  uint64 // life of the channel
+	Run    uint64 // life of the daemon whose clock gives the capture times
+	Silent bool   // nothing is heard of the host when the subscription begins
 }
 
-// Subscribe prepares for a subscription, the only one of which frames are put from now on.
-// It returns the newest frame of its epoch that the mirror holds, 0 when it holds none,
-// and what it has counted so far. silent: nothing is heard of the host.
-func (m *Mirror) Subscribe(f *Feed, qos rule.QoS, silent bool) (have uint64, counted ledger.Accounts) {
+// Subscribe prepares for the subscription f. From now on only its frames are put. Subscribe
+// returns the newest frame of the epoch that the mirror holds, 0 when it holds none, and the
+// mirror's counts so far.
+func (m *Mirror) Subscribe(f *Feed, qos rule.QoS) (have uint64, counted ledger.Accounts) {
 	m.changeClock(f.Run)
 	have, counted = m.expect(f.Epoch, qos)
 	m.feedFrom(f)
-	m.Hush(silent)
 	m.watchDeadline()
 	return have, counted
 }
@@ -132,11 +133,11 @@ func (m *Mirror) Holds() (qos rule.QoS, seq uint64) {
 func (m *Mirror) Requalify(qos rule.QoS) (anew, tell bool) {
 	m.mu.Lock()
 	before := m.qos
-	if before.Mode == qos.Mode {
-		m.qos = qos
+	if before.Mode == qos.Mode && before != qos {
+		m.qos, m.lateness = qos, lateness{} // it was judged by the former
 	}
 	m.mu.Unlock()
-	if before.Mode != qos.Mode || before.Meta != qos.Meta && m.accompany(qos.Meta) != nil {
+	if before.Mode != qos.Mode || before.Meta != qos.Meta && m.accompany(qos) != nil {
 		return true, false // accompany will say once more why it cannot
 	}
 	m.watchDeadline()
@@ -154,6 +155,7 @@ func (m *Mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger
 		m.count.Superseded++
 	}
 	m.feed, m.qos, m.recent, m.lacking, m.held, m.owed, m.base = nil, qos, fresh.Recent{}, lacking{}, nil, false, m.count
+	m.lateness = lateness{}
 	if m.tag.Epoch != epoch {
 		m.forget(epoch)
 	}
@@ -164,12 +166,12 @@ func (m *Mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger
 	return m.tag.Seq, m.count
 }
 
-// feedFrom lets the frames of a subscription in, for which the mirror was prepared
-// by expect.
+// feedFrom begins to accept the frames of f, for which expect has prepared the mirror.
 func (m *Mirror) feedFrom(f *Feed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.feed = f
+	m.feed, m.silent = f, f.Silent
+	m.tell()
 }
 
 // changeClock forgets a capture time that counts in the life of another daemon.
@@ -210,17 +212,27 @@ func (m *Mirror) Begin(epoch, last, have uint64) (ok bool, err error) {
 	return true, nil
 }
 
+// incoming is a frame that is to be put now.
+type incoming struct {
+	seq      uint64
+	captured time.Duration
+	at       Reading
+	late     bool
+	data     []byte
+}
+
 // write puts a frame, into a larger file if it does not fit. ErrBusy says that
 // somebody holds the lock: then nothing has happened. Needs m.mu.
-func (m *Mirror) write(seq uint64, captured time.Duration, at Reading, frame []byte) error {
-	if err := m.tryPut(seq, frame); err != nil {
+func (m *Mirror) write(f incoming) error {
+	if err := m.tryPut(f.seq, f.data); err != nil {
 		return err
 	}
-	m.age(captured, at)
-	m.captured = captured
-	m.tag.Seq, m.owed = seq, seq < m.lacking.seq
-	m.fed()
-	m.tellPut(captured, at)
+	inTime := m.inTime(f)
+	m.age(f.captured, f.at)
+	m.captured = f.captured
+	m.tag.Seq, m.owed = f.seq, f.seq < m.lacking.seq
+	m.fed(inTime)
+	m.tellPut(f.captured, f.at)
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
+	"achbridge/localach/damage"
 	"achbridge/wire"
 )
 
@@ -94,7 +95,7 @@ func eventually(t testing.TB, what string, limit time.Duration, ok func() bool) 
 func TestMirrorWhoseLockIsTakenHoldsUpNobody(t *testing.T) {
 	dir := testDir(t)
 	stuck, other := testMirror(t, dir, "stuck"), testMirror(t, dir, "other")
-	takeLock(t, dir, "stuck")
+	damage.TakeLock(t, dir, "stuck")
 
 	begin := time.Now()
 	for seq := range uint64(100) {
@@ -107,42 +108,10 @@ func TestMirrorWhoseLockIsTakenHoldsUpNobody(t *testing.T) {
 	if got := newestSeq(t, dir, "other"); got != 100 {
 		t.Errorf("the other mirror is at %d, want 100", got)
 	}
-	freeLock(t, dir, "stuck")
+	damage.FreeLock(t, dir, "stuck")
 	eventually(t, "the newest frame comes when the lock is free", time.Second, func() bool { return newestSeq(t, dir, "stuck") == 100 })
 	if n := lastPut(t, dir, "stuck"); n > 2 {
 		t.Errorf("%d frames were put afterwards, want only the newest", n)
-	}
-}
-
-// takeLock plays a process that stopped inside put or get.
-func takeLock(t *testing.T, dir localach.Dir, name string) {
-	poke(t, dir, name, lockWord, binary.NativeEndian.AppendUint32(nil, uint32(os.Getpid())))
-}
-
-func freeLock(t *testing.T, dir localach.Dir, name string) {
-	poke(t, dir, name, lockWord, make([]byte, 4))
-}
-
-// makeDirty plays a process that died inside put.
-func makeDirty(t *testing.T, dir localach.Dir, name string) {
-	poke(t, dir, name, dirtyWord, []byte{1})
-}
-
-// Of a channel's header, see ach-abi.
-const (
-	lockWord  = 216 // pthread_mutex_t, its first word
-	dirtyWord = 304
-)
-
-func poke(t *testing.T, dir localach.Dir, name string, at int64, b []byte) {
-	t.Helper()
-	file, err := os.OpenFile(filepath.Join(string(dir), "achshm-"+name), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if _, err := file.WriteAt(b, at); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -162,24 +131,24 @@ func TestFrameThatWaitsForTheLockIsNotReportedAsPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.Put(came(1, frame(1, 64)))
-	takeLock(t, dir, "m")
+	damage.TakeLock(t, dir, "m")
 	m.Put(came(2, frame(2, 64)))
 	if s := m.Status(0, Reading{}, ""); s.Seq != 1 {
 		t.Errorf("got frame %d in status while it waits, want 1", s.Seq)
 	}
-	freeLock(t, dir, "m")
+	damage.FreeLock(t, dir, "m")
 	eventually(t, "the frame that waited", time.Second, func() bool { return m.Status(0, Reading{}, "").Seq == 2 })
 }
 
 func TestFailureIsForgottenWithTheNextGoodPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
-	makeDirty(t, dir, "m")
+	damage.MakeDirty(t, dir, "m")
 	m.Put(came(1, frame(1, 64)))
 	if m.Status(0, Reading{}, "").Reason == "" {
 		t.Error("a put into a dirty file gave no reason")
 	}
-	poke(t, dir, "m", dirtyWord, []byte{0})
+	damage.Write(t, dir, "m", damage.DirtyWord, []byte{0})
 	m.Put(came(2, frame(2, 64)))
 	if s := m.Status(0, Reading{}, ""); s.Reason != "" || s.Seq != 2 {
 		t.Errorf("got reason %q at frame %d after a good put, want none at 2", s.Reason, s.Seq)

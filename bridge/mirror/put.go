@@ -20,8 +20,8 @@ type Arrival struct {
 	Sent       int // bytes that it took on its way
 }
 
-// Put brings a frame into the mirror if it is newer than what is there, and not
-// too late. It waits for nobody: if a local reader sits on the lock, the newest
+// Put brings a frame into the mirror if it is newer than what is there and, where it
+// must be, in time. It waits for nobody: if a local reader sits on the lock, the newest
 // frame is kept and put as soon as the lock is free. A frame of a subscription that
 // has ended since it came is as good as lost: the next one brings the newest, and
 // numbers of another life must not be taken for those that it brings.
@@ -48,7 +48,8 @@ func (m *Mirror) Put(a Arrival) {
 	case drop:
 		m.count.Late++
 		m.without(a.Seq, &m.count.Late)
-		m.ages.Limit(a.At.Now, m.overAt())
+		m.lateness.add(a.Seq, a.At.Now)
+		m.ages.Limit(a.At.Now, m.overAt(a.At.Now))
 	default:
 		if again && m.lacking.counted != nil {
 			*m.lacking.counted-- // it counts as what becomes of it now
@@ -90,34 +91,6 @@ func (m *Mirror) transitMs() *float64 {
 	return &v
 }
 
-// late judges a frame by its age, which is known as well as the peer's clock is:
-// a state is late when it must be, a command when it may be.
-func (m *Mirror) late(a Arrival) bool {
-	switch {
-	case m.qos.Mode == rule.Every:
-		return false
-	case m.qos.Class == rule.Command && m.Clock.slept(a.At):
-		return true
-	case a.Captured == 0 || !a.At.Known:
-		return a.Owed || m.qos.Class == rule.Command // the origin knows, or nobody
-	}
-	return m.left(a) < 0
-}
-
-// left is what is left of a frame's budget, when its age is known.
-func (m *Mirror) left(a Arrival) time.Duration {
-	age := a.At.Now - (a.Captured - a.At.Offset)
-	if m.qos.Class == rule.Command {
-		return m.qos.EffectiveBudget() - max(0, age+a.At.Uncertainty)
-	}
-	return m.qos.EffectiveBudget() - max(0, age-a.At.Uncertainty)
-}
-
-// lateIsPut reports whether a late frame is put all the same.
-func (m *Mirror) lateIsPut(a Arrival) bool {
-	return m.qos.Class != rule.Command && (a.Owed || m.qos.Late == rule.LateDeliver)
-}
-
 // lacking is the newest frame that came, if the mirror does not hold it. Its
 // origin may send it once more, as a debt.
 type lacking struct {
@@ -144,7 +117,7 @@ func (m *Mirror) keepOrWrite(a Arrival, late bool) {
 		m.keep(a, late)
 		return
 	}
-	switch err := m.write(a.Seq, a.Captured, a.At, a.Data); {
+	switch err := m.write(incoming{a.Seq, a.Captured, a.At, late, a.Data}); {
 	case isBusy(err):
 		m.keep(a, late)
 		m.waiting = true
@@ -198,6 +171,8 @@ func (m *Mirror) AddTo(a wire.Account, now time.Duration) wire.Account {
 		a.Cause = string(m.cause)
 	case known && m.qos.Deadline > 0 && period > m.qos.Deadline:
 		a.Cause = string(status.CausePublisherSlow) // only this host knows the deadline
+	case m.lateness.only(now):
+		a.Cause = string(status.CauseBudget)
 	}
 	return a
 }

@@ -41,7 +41,7 @@ func (m *Mirror) putNext(a Arrival) (busy bool) {
 		m.count.Late++
 	default:
 		m.measure(a, true)
-		err := m.write(a.Seq, a.Captured, a.At, a.Data)
+		err := m.write(incoming{a.Seq, a.Captured, a.At, false, a.Data})
 		if isBusy(err) {
 			return true
 		}

@@ -21,6 +21,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
+	"achbridge/localach/damage"
 	"achbridge/wire"
 )
 
@@ -128,7 +129,7 @@ func TestPutRecordForgetsAFileThatIsNotTheSame(t *testing.T) {
 				}
 			}
 		},
-		"initialised again": func(dir localach.Dir) { poke(t, dir, "goal", lastSeqWord, make([]byte, 8)) },
+		"initialised again": func(dir localach.Dir) { damage.Write(t, dir, "goal", lastSeqWord, make([]byte, 8)) },
 	} {
 		dir := testDir(t)
 		ch := anothersChannel(t, dir, "goal")
@@ -166,7 +167,7 @@ func TestAdoptedChannelThatWasInitialisedAgainIsBegunAnew(t *testing.T) {
 	for seq := range uint64(5) {
 		m.Put(Arrival{From: m.feed, Epoch: 1, Seq: seq + 1, Data: frame(seq+1, 64)})
 	}
-	lastSeq := func(n uint64) { poke(t, dir, "goal", lastSeqWord, binary.NativeEndian.AppendUint64(nil, n)) }
+	lastSeq := func(n uint64) { damage.Write(t, dir, "goal", lastSeqWord, binary.NativeEndian.AppendUint64(nil, n)) }
 	lastSeq(1)
 	if err := m.ch.Check(); !errors.Is(err, localach.ErrReinitialised) {
 		t.Fatalf("got %v, want that it was initialised again", err)
@@ -404,12 +405,12 @@ func TestFrameThatWaitsForTheLockIsNotRemembered(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.Put(came(1, frame(1, 64)))
-		takeLock(t, dir, "goal")
+		damage.TakeLock(t, dir, "goal")
 		m.Put(came(5, frame(5, 64)))
 		m.mu.Lock() // it is tried again all the time
 		got := m.ch.Tag().Seq
 		if adopted {
-			poke(t, dir, "goal", lastSeqWord, binary.NativeEndian.AppendUint64(nil, 2))
+			damage.Write(t, dir, "goal", lastSeqWord, binary.NativeEndian.AppendUint64(nil, 2))
 			tag, _ := m.puts.recall(m.ch)
 			got = tag.Seq
 		}

@@ -8,6 +8,7 @@ import (
 
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
+	"achbridge/localach/damage"
 )
 
 // lateFor is frame seq of a mirror whose clock knows the peer's, captured long ago.
@@ -17,8 +18,16 @@ func lateFor(seq uint64, owed bool) Arrival {
 	return a
 }
 
-func TestLateFramesThatOvertakeEachOtherAreCountedOnce(t *testing.T) {
+// strictMirror is one that puts no late frame but the debt.
+func strictMirror(t *testing.T) *Mirror {
+	t.Helper()
 	m := testMirror(t, testDir(t), "m")
+	m.qos.Late = rule.LateDrop
+	return m
+}
+
+func TestLateFramesThatOvertakeEachOtherAreCountedOnce(t *testing.T) {
+	m := strictMirror(t)
 	m.Put(lateFor(2, false))
 	m.Put(lateFor(1, false))
 	m.Put(lateFor(2, true))
@@ -28,7 +37,7 @@ func TestLateFramesThatOvertakeEachOtherAreCountedOnce(t *testing.T) {
 }
 
 func TestOlderFrameInTimeDoesNotPayTheDebt(t *testing.T) {
-	m := testMirror(t, testDir(t), "m")
+	m := strictMirror(t)
 	m.Put(lateFor(2, false))
 	m.Put(came(1, frame(1, 64)))
 	if _, owed, err := m.Look(); !owed || err != nil {
@@ -54,13 +63,13 @@ func TestStrayFrameThatComesTwiceIsCountedOnce(t *testing.T) {
 func TestFrameThatWaitsForTheLockWhenTheLinkEndsIsCountedOnce(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
-	takeLock(t, dir, "m")
+	damage.TakeLock(t, dir, "m")
 	m.Put(came(1, frame(1, 64)))
 	if have, _ := m.expect(1, rule.QoS{}); have != 0 {
 		t.Errorf("the mirror says that it has frame %d, want none", have)
 	}
 	m.Put(came(1, frame(1, 64)))
-	freeLock(t, dir, "m")
+	damage.FreeLock(t, dir, "m")
 	eventually(t, "the frame that waited", time.Second, func() bool { return newestSeq(t, dir, "m") == 1 })
 	if got := m.Since(); got != (ledger.Accounts{Delivered: 1}) {
 		t.Errorf("got %+v of the new subscription, want one frame delivered", got)
@@ -69,7 +78,7 @@ func TestFrameThatWaitsForTheLockWhenTheLinkEndsIsCountedOnce(t *testing.T) {
 
 // The origin has not heard yet that the frame came late when it comes again.
 func TestDebtThatIsPaidBeforeTheOriginHearsOfItIsCountedOnce(t *testing.T) {
-	m := testMirror(t, testDir(t), "m")
+	m := strictMirror(t)
 	m.Put(lateFor(1, false))
 	m.Hear(ledger.Accounts{Offered: 1, Delivered: 1}, "")
 	m.Put(lateFor(1, true))

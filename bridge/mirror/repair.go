@@ -190,8 +190,10 @@ func (m *Mirror) putPending() bool {
 	case m.pending.late && m.qos.Class == rule.Command:
 		m.count.Late++
 		m.without(m.pending.seq, &m.count.Late)
+		m.lateness.add(m.pending.seq, m.Clock.now())
 	default:
-		err := m.write(m.pending.seq, m.pending.captured, m.pending.asOf(m.Clock.now()), m.pending.frame)
+		p := &m.pending
+		err := m.write(incoming{p.seq, p.captured, p.asOf(m.Clock.now()), p.late, p.frame})
 		if isBusy(err) {
 			return true
 		}

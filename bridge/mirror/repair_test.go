@@ -6,6 +6,7 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/localach"
+	"achbridge/localach/damage"
 )
 
 func TestChannelThatTookTheMirrorsNameIsNotReplaced(t *testing.T) {
@@ -26,9 +27,9 @@ func TestChannelThatTookTheMirrorsNameIsNotReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Put(came(2, frame(2, 5000)))
-	makeDirty(t, dir, "m")
+	damage.MakeDirty(t, dir, "m")
 	m.Look()
-	poke(t, dir, "m", dirtyWord, []byte{0})
+	damage.Write(t, dir, "m", damage.DirtyWord, []byte{0})
 	if got := newestSeq(t, dir, "m"); got != 99 {
 		t.Errorf("the channel that is not ours holds frame %d, want 99", got)
 	}
@@ -37,7 +38,7 @@ func TestChannelThatTookTheMirrorsNameIsNotReplaced(t *testing.T) {
 func TestFrameThatOutgrewTheFileWhileItWaitedIsPut(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
-	takeLock(t, dir, "m")
+	damage.TakeLock(t, dir, "m")
 	m.Put(came(1, frame(1, 64)))
 	m.Put(came(2, frame(2, 5000)))
 	eventually(t, "the large frame", time.Second, func() bool { return newestSeq(t, dir, "m") == 2 })
@@ -47,7 +48,7 @@ func TestReplacedMirrorNeverGoesBack(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")
 	m.Put(came(7, frame(7, 64)))
-	makeDirty(t, dir, "m")
+	damage.MakeDirty(t, dir, "m")
 	if _, owed, err := m.Look(); err != nil || !owed {
 		t.Fatalf("got owed %v, %v; want the newest frame owed to the new file", owed, err)
 	}
@@ -70,7 +71,7 @@ func TestNewFileOfModeEveryGoesOnWhereTheOldOneEnded(t *testing.T) {
 	for seq := range uint64(3) {
 		m.putNext(came(seq+1, frame(seq+1, 64)))
 	}
-	makeDirty(t, dir, "m")
+	damage.MakeDirty(t, dir, "m")
 	if _, _, err := m.Look(); err != nil || m.replaced != 1 {
 		t.Fatalf("got %v, %d times replaced, want a new file", err, m.replaced)
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // acquaintances are the addresses where members are expected: those that the operator
-// has listed, and those that have had a session within a day. Places are kept for their
-// handshakes. A restart forgets them.
+// has listed, and those with a session within the last day. Some places are kept for
+// handshakes with them. A restart forgets them.
 type acquaintances struct {
 	mu     sync.Mutex
 	listed map[netip.Addr]bool
@@ -32,7 +32,7 @@ const (
 // addresses that had a session within a day.
 func (e *Endpoint) Expect(listed []Addrs) { e.acquaintances.list(listed) }
 
-// addrOf is an address without its port; zero if it is none of IP.
+// addrOf is an IP address without its port; zero if addr is no IP address.
 func addrOf(addr net.Addr) netip.Addr {
 	if udp, ok := addr.(*net.UDPAddr); ok {
 		return udp.AddrPort().Addr().Unmap()
@@ -59,7 +59,7 @@ func (a *acquaintances) list(addrs []Addrs) {
 // begins notes a new session with an address.
 func (a *acquaintances) begins(addr netip.Addr) { a.note(addr, 1) }
 
-// ends notes that a session with an address has ended; last is where its peer was then.
+// ends notes that a session with addr has ended. last is the address of its peer at the end.
 func (a *acquaintances) ends(addr, last netip.Addr) {
 	a.note(addr, -1)
 	if last != addr {

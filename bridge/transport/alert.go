@@ -7,8 +7,8 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// What a peer is told whose certificate is refused: an alert of TLS (RFC 8446 section
-// 6.2). The libraries would say bad_certificate, whatever is wrong with it.
+// TLS alerts (RFC 8446 section 6.2) that tell a peer why its certificate is refused. The
+// libraries would always send bad_certificate.
 const (
 	alertBad     = 42 // of another network, or not one of a node
 	alertRevoked = 44
@@ -26,8 +26,8 @@ func alertOf(err error) byte {
 	return alertBad
 }
 
-// toldBy is what an alert of the peer says about our certificate, nil if nothing.
-// Nobody has signed it when it comes from a peer that does not know us.
+// toldBy is what an alert of the peer says about our certificate, nil if nothing. An alert
+// of a peer that does not know us is not authenticated.
 func toldBy(alert byte) error {
 	switch alert {
 	case alertBad:

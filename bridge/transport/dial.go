@@ -13,9 +13,9 @@ import (
 // headStart is how long QUIC may take for a session before SCTP is tried as well.
 const headStart = 250 * time.Millisecond
 
-// Dial makes a session with the node at to, whoever that is. With two addresses it tries
-// QUIC first, and SCTP when QUIC has failed or has no session after 250 ms; it keeps the
-// session that is there first. Dial returns when both ends have proved their identity.
+// Dial makes a session with the node at to, whichever that is. With two addresses it tries
+// QUIC first, and SCTP too when QUIC has failed or has no session after 250 ms. It keeps the
+// session that is complete first. Dial returns when both ends have proved their identity.
 // It gives up after some 5 s without an answer, or when ctx is done; an expired deadline
 // is ErrSilent too. A node of another network gives trust.ErrWrongKey; Dial logs that
 // itself, at most once a second for each address. Our own node id is an error as well.
@@ -45,7 +45,7 @@ type way struct {
 func (e *Endpoint) dialOne(ctx context.Context, w way) (*Session, error) {
 	s, err := w.over.dial(ctx, w.addr)
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrSilent) {
-		err = fmt.Errorf("%w: %w", ErrSilent, err)
+		err = fmt.Errorf("%w%.0w", ErrSilent, err)
 	}
 	if err != nil {
 		if errors.Is(err, trust.ErrWrongKey) {
@@ -63,8 +63,8 @@ func (e *Endpoint) dialOne(ctx context.Context, w way) (*Session, error) {
 	return s, nil
 }
 
-// dialBoth returns the session that is there first. It waits for the end of the
-// other attempt, which it calls off.
+// dialBoth returns the session that is complete first. It cancels the other attempt and
+// waits for its end.
 func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

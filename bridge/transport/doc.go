@@ -18,32 +18,31 @@
 // # What is promised
 //
 // There is no plaintext mode, no resumption and no early data, so nothing that a session
-// delivers can have been replayed from another. Nobody outside the network can end a
-// session that is there.
+// delivers can have been replayed from another. Only members of the network can end an
+// established session.
 //
-// Somebody who is on the path, sees packets and can send others, can prevent a handshake,
-// as he could by cutting the path: until there are keys, nothing proves who sent an alert
-// of DTLS 1.2, or a close in QUIC's first round trip. Dial then fails with what the
-// forgery says, and the caller tries again.
+// An attacker on the path can prevent a handshake by forged packets, as he could by cutting
+// the path: before there are keys, an alert of DTLS 1.2, or a close in QUIC's first round
+// trip, is not authenticated. Dial then fails with the forged reason, and the caller tries
+// again.
 //
-// Strangers with many addresses cannot keep members out either: when there are too many
-// handshakes, the oldest of the largest network gives way, never the newcomer (see
-// handshakes). The peer that has to give way is told, by CONNECTION_REFUSED or a goodbye,
-// and may dial again. A member whose handshake takes longer than strangers need for 128 of
-// theirs, on a very slow path under a very fast attack, links only if it is an
-// acquaintance.
+// Attackers with many addresses cannot keep members out: when there are too many
+// handshakes, the oldest of the largest network is dropped, never the newest (see
+// handshakes). Its peer is told, by CONNECTION_REFUSED or a goodbye, and may dial again.
+// On a very slow path under a very fast attack, a member's handshake may take longer than
+// 128 handshakes of attackers. Then the member links only if it is an acquaintance.
 //
 // # QUIC or SCTP
 //
-// Both keep the same contract. Dial tries QUIC first: it hides who speaks (DTLS 1.2 shows
-// the certificates, with host name and node id), its packets are 53 bytes shorter, it has
-// a session after 2 round trips (SCTP: 4), and it costs less of a processor. SCTP is for
-// links that lose packets at random: there QUIC's congestion control gives way.
+// Both keep the same contract. Dial tries QUIC first: it encrypts the certificates (DTLS 1.2
+// sends them in clear, with host name and node id), its packets are 53 bytes shorter, a
+// session takes 2 round trips (SCTP: 4), and it needs less processor time. SCTP is for links
+// that lose packets at random: there QUIC's congestion control sends too little.
 //
 // QUIC, and the usual datagrams, need a path that carries packets of 1280 bytes of IP, as
-// every path of IPv6 does. On one that does not, down to 576 bytes, Dial over QUIC fails and
-// says what it needs. SCTP notices when it begins, which takes 400 ms, and announces
-// datagrams of 472 bytes. A session keeps what it found when it began.
+// every path of IPv6 does. On paths that carry less, down to 576 bytes, Dial over QUIC fails
+// and says what it needs. SCTP notices such a path during the handshake, which then takes
+// 400 ms longer, and announces datagrams of 472 bytes. A session keeps its packet size.
 //
 // # The welcome
 //
@@ -60,8 +59,8 @@
 //	quic_link.go    the QUIC carrier: datagrams, addresses, the end
 //	quic_stream.go  its streams
 //	quic_guard.go   handshakes of strangers over QUIC, and what became of them
-//	handshakes.go   how many there may be, and who makes room; acquaintances.go, for
-//	whom places are kept
+//	handshakes.go   limits of handshakes, and which is dropped; acquaintances.go: for whom
+//	                places are kept
 //	dial.go         one protocol or the other: QUIC first, SCTP 250 ms later
 //	sctp.go         the SCTP endpoint: dial, accept, who may begin a handshake
 //	sctp_meeting.go DTLS and the hello, in which both ends exchange their INIT; sctp_hello.go
@@ -70,9 +69,9 @@
 //	sctp_address.go, where its peer is; sctp_buffer.go, what the kernel holds
 //	sctp_link.go    the SCTP carrier; sctp_datagram.go, its datagrams; sctp_life.go, heartbeats
 //	sctp_stream.go  its streams; sctp_stream_ends.go, sctp_flight.go
-//	sctp_backlog.go what a peer may have wait
-//	sctp_tap.go     what is read along under SCTP; sctp_ack.go, what is held back
-//	queue.go        what has arrived, until the end or after it
+//	sctp_backlog.go limits of the data that a peer may leave undelivered
+//	sctp_tap.go     packets of SCTP as they pass; sctp_ack.go, packets that are held back
+//	queue.go        waiting for arrivals until the session ends
 //	pipe.go         sessions without a network, for tests; pipe_stream.go, their streams
 //	rekey.go        another key, or a list of revocations, while sessions run
 //	refusals.go     the log lines about refused peers, at most one a second

@@ -26,10 +26,10 @@ type Config struct {
 	Host string       // name of this host: 1..63 bytes that can be printed, no '/'; that of Key if it has one
 	Log  *slog.Logger
 
-	// ResetSecret is kept over restarts and known to this node alone: by what follows
-	// from it, a node that was restarted proves to the peers of its former sessions that
-	// it has forgotten them. Whoever has it can end this node's sessions, so it is not
-	// made of the key. If it is zero, peers learn of a restart by silence.
+	// ResetSecret is kept over restarts and known to this node alone. With it a restarted
+	// node proves to the peers of its former sessions that it has forgotten these. Whoever
+	// has it can end this node's sessions, so it is not derived from the key. If it is zero,
+	// peers notice a restart only by silence.
 	ResetSecret [32]byte
 
 	// SCTP is the socket for sessions over SCTP; nil means none. The endpoint owns
@@ -37,14 +37,14 @@ type Config struct {
 	SCTP net.PacketConn
 
 	// idleTimeout is how long a peer may be silent before its session ends with
-	// ErrSilent; 0 means 10 s, which outlives what befalls a wireless link. Nobody
-	// has to wait for that: Session.Heard tells much sooner. On a path so slow that
-	// three retransmissions take longer, it is that long.
+	// ErrSilent; 0 means 10 s, which is longer than usual gaps of a wireless link.
+	// Session.Heard shows silence much sooner. On a very slow path the time-out is three
+	// retransmissions, if these take longer.
 	idleTimeout time.Duration
 }
 
-// KeepAlive is how long the peer of a session leaves us without any packet, or a
-// quarter of the idle timeout if that is less.
+// KeepAlive is the longest time between two packets from the peer of a session, or a quarter
+// of the idle timeout if that is less.
 const KeepAlive = 250 * time.Millisecond
 
 const (
@@ -101,7 +101,7 @@ type Endpoint struct {
 	acquaintances acquaintances
 
 	arrivals chan *Session
-	leaving  atomic.Bool   // whoever dials is turned away
+	leaving  atomic.Bool   // new sessions are refused
 	closed   chan struct{} // closed after cause is set
 
 	mu       sync.Mutex
@@ -150,8 +150,8 @@ func (a Addrs) String() string {
 type protocol interface {
 	// dial returns after the welcome. Strangers give trust.ErrWrongKey, ourselves errSelf.
 	dial(context.Context, net.Addr) (*Session, error)
-	// close closes the socket and waits for all goroutines but those of sessions,
-	// which it ends without goodbye.
+	// close closes the socket and ends the sessions without a goodbye. It waits for all
+	// goroutines but those of sessions.
 	close()
 }
 
@@ -217,11 +217,11 @@ func (e *Endpoint) Accept(ctx context.Context) (*Session, error) {
 	}
 }
 
-// leavingWord is what a peer is told that dials after Leave.
+// leavingWord is the reason that a peer gets that dials after Leave.
 const leavingWord = "the daemon is leaving"
 
-// Leave turns away whoever dials from now on, before the session is up for the dialler. The
-// sessions that there are go on until Close. It does not block.
+// Leave refuses new sessions from now on, before they are complete for the dialler. Existing
+// sessions go on until Close. It does not block.
 func (e *Endpoint) Leave() { e.leaving.Store(true) }
 
 // Close ends every session, tells the peers, and closes the sockets. It waits, well
@@ -253,11 +253,10 @@ func (e *Endpoint) Close() error {
 	return nil
 }
 
-// fail lets no more sessions in because the socket broke. The caller still has to call
-// Close.
+// fail refuses new sessions since the socket has failed. The caller still has to call Close.
 func (e *Endpoint) fail(err error) { e.shut(err) }
 
-// shut lets no more sessions in and returns the live ones.
+// shut refuses new sessions and returns the existing ones.
 func (e *Endpoint) shut(cause error) []*Session {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -289,8 +288,8 @@ func (e *Endpoint) arrived(s *Session) {
 	}
 }
 
-// enter keeps s in the table of sessions until it ends. After Close, or when the peer is
-// not trusted any more, it ends s instead and returns why.
+// enter keeps s in the table of sessions until it ends. After Close, or if the peer is no
+// longer trusted, it ends s instead and returns why.
 func (e *Endpoint) enter(s *Session) error {
 	e.mu.Lock()
 	var err error

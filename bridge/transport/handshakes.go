@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// handshakes are those that are under way with peers that dialled us, and bound what
-// they cost. There are two counts: greetings, where the peer has not sent a whole
-// ClientHello, and meetings, which come after that and end with a session. Neither
-// refuses anybody: when it is full, the oldest without progress makes room, of the
-// source that has most of them. So nobody is kept out because of its neighbours, as
-// long as a handshake takes less time than strangers need for maxMeetings of them.
+// handshakes limits the unfinished handshakes with peers that dialled us. There are two
+// stages with a limit each: greetings, in which the peer has not sent a whole ClientHello,
+// and meetings, which follow and end with a session. A new handshake is never refused: when
+// a stage is full, the handshake without progress for longest is dropped, of the source that
+// has most. So attackers cannot keep a peer out, as long as its handshake takes less time
+// than theirs need for maxMeetings of them.
 //
-// A source is the network first, a /64 of IPv6 or a /24 of IPv4, then the address in
-// it. Twenty robots behind one address thus do not give way to a network full of
-// strangers that have one each.
+// Sources are compared by network first, a /64 of IPv6 or a /24 of IPv4, then by address. So
+// twenty robots behind one address are not dropped for a network full of strangers with one
+// address each.
 //
-// A few more places are kept for acquaintances. Those who take them give way to nobody.
+// A few more places are kept for acquaintances. Handshakes in these are not dropped.
 type handshakes struct {
 	known  func(netip.Addr) bool // reports whether an address is an acquaintance's
 	ousted func()                // called for each handshake that is dropped
-	calm   int                   // below how many pending ones a greeting may take longer
+	calm   int                   // greetings have no time limit while fewer are pending than this
 
 	mu      sync.Mutex
 	pending []*handshake // in the order of their last progress
@@ -42,17 +42,17 @@ const (
 	keptEach = 4
 )
 
-// progress is how far a handshake is.
+// progress is the stage of a handshake.
 type progress int
 
 const (
 	atGreeting progress = iota
-	atMeeting           // its ClientHello is there
-	atWelcome           // so is its certificate, and it is a member's
+	atMeeting           // its ClientHello has arrived
+	atWelcome           // its certificate has arrived and is a member's
 	atEnd
 )
 
-// handshake is one of them. It belongs to handshakes, but for what never changes.
+// handshake is one unfinished handshake. Its changing fields are guarded by handshakes.mu.
 type handshake struct {
 	all   *handshakes
 	addr  netip.Addr // zero unless proved
@@ -134,7 +134,7 @@ func (a *handshakes) makeRoom(h *handshake) {
 	first.end()
 }
 
-// reached notes progress.
+// reached records the stage that h has reached.
 func (h *handshake) reached(at progress) {
 	a := h.all
 	a.mu.Lock()

@@ -17,11 +17,11 @@ const (
 	pipeDatagram = 1200
 	// pipeQueue is how many datagrams wait to be received, as many as over QUIC.
 	pipeQueue = 128
-	// pipeWindow is what Window says: more than the queue holds, so that a sender's
-	// own rules come first.
+	// pipeWindow is the result of Window: more than the queue holds, so that only the
+	// sender's own rules limit it.
 	pipeWindow = 1 << 20
 	pipeRTT    = 100 * time.Microsecond
-	// pipeSlab is from how large a piece of memory datagrams are cut.
+	// pipeSlab is the size of the pieces of memory from which datagrams are cut.
 	pipeSlab = 256 << 10
 )
 
@@ -132,7 +132,7 @@ func (e *pipeEnd) maxDatagram() int { return pipeDatagram }
 
 func (e *pipeEnd) window() int { return pipeWindow }
 
-// heard grows whenever it is asked for: what nobody can cut lives.
+// heard grows with each call, since a pipe cannot be cut.
 func (e *pipeEnd) heard() uint64 { return e.asked.Add(1) }
 
 func (e *pipeEnd) rtt() time.Duration { return pipeRTT }

@@ -2,7 +2,7 @@ package transport
 
 import "context"
 
-// next takes the oldest of what has arrived. Once over is closed there is only why.
+// next waits for the oldest arrival. Once over is closed, it returns the error of why.
 func next[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, why func() error) (T, error) {
 	var none T
 	select {
@@ -15,7 +15,7 @@ func next[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, wh
 	}
 }
 
-// lastly is next, but what had arrived before the end comes after it too.
+// lastly is next, but it returns what had arrived before the end also after the end.
 func lastly[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, why func() error) (T, error) {
 	select {
 	case v := <-arrived:
@@ -25,7 +25,7 @@ func lastly[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, 
 	}
 }
 
-// nextUnless is next, but nothing is there after the end.
+// nextUnless is next, but it returns nothing after the end, even what had arrived before.
 func nextUnless[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, why func() error) (T, error) {
 	select {
 	case <-over:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,7 +160,7 @@ func (p *quicProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error
 	case errors.Is(err, ErrSilent):
 		return nil, fmt.Errorf("%w, or the path drops packets of %d bytes, which QUIC needs", err, quicPacket)
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("%w, or the path drops packets of %d bytes, which QUIC needs: %w", ErrSilent, quicPacket, err)
+		return nil, fmt.Errorf("%w, or the path drops packets of %d bytes, which QUIC needs%.0w", ErrSilent, quicPacket, err)
 	case err != nil:
 		return nil, err
 	}
@@ -256,6 +257,10 @@ func quicCause(err error) error {
 		if e.ErrorCode == quic.ApplicationErrorErrorCode { // closed before its reason could be sent
 			return &CloseError{Remote: true}
 		}
+	}
+	if e, ok := errors.AsType[*quic.TransportError](err); ok && !e.Remote && e.ErrorCode == quic.InternalError {
+		cause := e.ErrorMessage[strings.LastIndex(e.ErrorMessage, ": ")+1:] // without the call and the addresses
+		return fmt.Errorf("nothing can be sent to the peer: %s%.0w", strings.TrimSpace(cause), err)
 	}
 	if r, ok := errors.AsType[*trust.Refusal](err); ok {
 		return r

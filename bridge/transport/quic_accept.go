@@ -16,7 +16,7 @@ func (p *quicProtocol) listen(idle time.Duration) error {
 	listenTLS.GetConfigForClient = p.guard.hello
 	listenConf := quicConfig(idle)
 	listenConf.MaxIncomingStreams = 1 // the control stream
-	// Early is when the ClientHello is there. Early data there is none: Allow0RTT is off.
+	// Early means as soon as the ClientHello has arrived. There is no early data: Allow0RTT is off.
 	listener, err := p.transport.ListenEarly(listenTLS, listenConf)
 	if err == nil {
 		p.listener.Store(listener)
@@ -24,7 +24,7 @@ func (p *quicProtocol) listen(idle time.Duration) error {
 	return err
 }
 
-// accept takes in connections whose ClientHello is there.
+// accept accepts connections whose ClientHello has arrived.
 func (p *quicProtocol) accept(ctx context.Context, idle time.Duration) {
 	for {
 		conn, err := p.listener.Load().Accept(ctx)

@@ -14,16 +14,15 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// quicGuard bounds what strangers cost: each unfinished handshake holds a few
-// dozen kilobytes and two goroutines for up to 10 s. It also learns how each ends,
-// for the log: quic-go tells nobody about connections it never hands out.
+// quicGuard limits what strangers cost: each unfinished handshake holds a few dozen
+// kilobytes and two goroutines for up to 10 s. It also learns how each ends, for the log,
+// since quic-go does not report connections that it never hands out.
 //
-// quic-go hands out a connection when it has read the ClientHello; from then on it can
-// be closed. One without a whole ClientHello can be ended in one way only: by closing
-// the listener, which ends all of those, and no others. So that is done, and another
-// listener begun, when there are too many, or when one of them is too old while there
-// is a crowd. A peer that happens to be between the two packets of its ClientHello at
-// that moment is told, and dials again.
+// quic-go hands out a connection when it has read the ClientHello; from then on it can be
+// closed. Connections without a whole ClientHello can be ended only together, by closing the
+// listener; that ends no others. The guard does so, and begins another listener, when there
+// are too many of them, or when one is too old while there is a crowd. A peer that is between
+// the two packets of its ClientHello at that moment is told, and dials again.
 type quicGuard struct {
 	refusals *refusals
 	handshakes
@@ -31,8 +30,8 @@ type quicGuard struct {
 }
 
 const (
-	// crowd is how many handshakes may be pending before newcomers must first
-	// prove their address (QUIC Retry): from there on forged addresses get nowhere.
+	// crowd is how many handshakes may be pending before newcomers must first prove their
+	// address (QUIC Retry), which a forged address cannot.
 	crowd = 8
 
 	serverSuffix = ".achbridge"
@@ -50,7 +49,7 @@ type attempt struct {
 
 	mu    sync.Mutex
 	conn  *quic.Conn  // nil until it is handed out
-	ended bool        // it is to make room
+	ended bool        // the guard ends it to make room
 	known bool        // its certificate was accepted
 	claim trust.Claim // from the greeting
 }
@@ -78,7 +77,7 @@ func (g *quicGuard) admit(ctx context.Context, info *quic.ClientInfo) (context.C
 	return context.WithValue(ctx, attemptKey{}, a), nil
 }
 
-// oust starts the end of an attempt and does not wait for it.
+// oust begins to end an attempt; it does not wait.
 func (g *quicGuard) oust(a *attempt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -42,8 +42,8 @@ func (l *quicLink) receiveDatagram(ctx context.Context) ([]byte, error) {
 	return b, nil
 }
 
-// maxDatagram asks in the only way there is: by a datagram that is surely too
-// large. quic-go looks at its length and refuses it before anything else.
+// maxDatagram asks quic-go in the only way there is: it sends a datagram that is surely too
+// large. quic-go refuses it for its length, and the error has the limit.
 func (l *quicLink) maxDatagram() int {
 	var huge [2 * quicPacket]byte
 	if e, ok := errors.AsType[*quic.DatagramTooLargeError](l.conn.SendDatagram(huge[:])); ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// codeEnded is in every RESET_STREAM and STOP_SENDING: which of the two it was
-// says all there is to say.
+// codeEnded is the code in every RESET_STREAM and STOP_SENDING. The kind of the frame alone
+// has a meaning.
 const codeEnded quic.StreamErrorCode = 0
 
 // controlUrgency puts the control stream before the others (RFC 9218: 0 is most

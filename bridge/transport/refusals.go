@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"achbridge/bridge/logline"
 	"achbridge/bridge/trust"
 )
 
@@ -21,9 +22,9 @@ type refusals struct {
 	last   map[string]time.Time // by host part of the address
 	silent int                  // lines left out since the last one
 
-	ousted  int       // handshakes, since the last line about them
-	told    time.Time // when that was begun
-	telling bool      // it is being written
+	ousted  logline.Limit // handshakes
+	began   time.Time     // its clock
+	telling bool          // of them; the line is being written
 }
 
 const (
@@ -32,7 +33,7 @@ const (
 )
 
 func newRefusals(log *slog.Logger, network func() string) *refusals {
-	return &refusals{log: log, network: network, last: make(map[string]time.Time)}
+	return &refusals{log: log, network: network, last: make(map[string]time.Time), ousted: logline.Limit{Period: refusalPeriod}, began: time.Now()}
 }
 
 // report logs that the node at addr is not of our network. It is the same to the operator
@@ -67,12 +68,15 @@ func (r *refusals) report(addr net.Addr, c trust.Claim, err error) {
 func (r *refusals) crowded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ousted++
-	now, n := time.Now(), r.ousted
-	if r.telling || now.Sub(r.told) < refusalPeriod {
+	r.ousted.Add()
+	if r.telling {
 		return
 	}
-	r.told, r.ousted, r.telling = now, 0, true
+	n, due := r.ousted.Due(time.Since(r.began))
+	if !due {
+		return
+	}
+	r.telling = true
 	go func() {
 		r.log.Warn("too many handshakes: the oldest are dropped", "count", n)
 		r.mu.Lock()
@@ -109,7 +113,7 @@ func (r *refusals) due(addr net.Addr, now time.Time) (silent int, ok bool) {
 	return silent, true
 }
 
-// hostPart is the address without its port: one host is one voice.
+// hostPart is the address without its port.
 func hostPart(addr net.Addr) string {
 	if udp, ok := addr.(*net.UDPAddr); ok {
 		return udp.AddrPort().Addr().Unmap().String()

@@ -7,7 +7,7 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// trusted is what counts now.
+// trusted is the key and the list of revocations in effect.
 func (e *Endpoint) trusted() *trust.Member { return e.member.Load() }
 
 // SetKey replaces the endpoint's key; host and node stay the same. Sessions whose peers
@@ -55,7 +55,7 @@ func (e *Endpoint) Revoke(list []byte) (taken bool, err error) {
 	return true, nil
 }
 
-// Revocations returns the list that counts, nil if there is none.
+// Revocations returns the list in effect, nil if there is none.
 func (e *Endpoint) Revocations() *trust.Revocations { return e.trusted().Revocations() }
 
 // NamesBind reports whether certificates prove the host names and node ids of peers.
@@ -70,13 +70,13 @@ func (e *Endpoint) Review() {
 	e.review()
 }
 
-// adopt has member count from now on. It needs e.mu.
+// adopt puts member into effect. It needs e.mu.
 func (e *Endpoint) adopt(member *trust.Member) {
 	e.member.Store(member)
 	e.review()
 }
 
-// review ends the sessions of those who are not trusted any more. It needs e.mu.
+// review ends the sessions of peers that are no longer trusted. It needs e.mu.
 func (e *Endpoint) review() {
 	member := e.trusted()
 	for s := range e.sessions {
@@ -90,8 +90,7 @@ func (e *Endpoint) review() {
 	}
 }
 
-// noLonger is what a peer is told whose session ends because it is not trusted any
-// more.
+// noLonger is the reason that a peer gets whose session ends since it is no longer trusted.
 func noLonger(err error) string {
 	if errors.Is(err, trust.ErrWrongKey) {
 		return "this node has changed its key, and yours is of another network"

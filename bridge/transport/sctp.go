@@ -49,8 +49,8 @@ func listenSCTP(conn net.PacketConn, e *Endpoint, cfg Config) *sctpProtocol {
 	return p
 }
 
-// knockPeriod is after what time without an answer a dialler knocks again, and
-// repeats its hello.
+// knockPeriod is how long a dialler waits for an answer before it repeats its knock or its
+// hello.
 const knockPeriod = 200 * time.Millisecond
 
 func (p *sctpProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error) {
@@ -79,7 +79,7 @@ func (p *sctpProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error
 	return s, nil
 }
 
-// why tells for what reason a handshake's context has ended.
+// why is the reason for which a handshake's context has ended.
 func (p *sctpProtocol) why(ctx context.Context) error {
 	if p.ctx.Err() != nil {
 		return net.ErrClosed
@@ -100,7 +100,7 @@ func (p *sctpProtocol) dialOver(ctx context.Context, path *sctpPath, addr net.Ad
 	return m.meet(ctx, conn, askHello, rtt)
 }
 
-// knock gets the cookie that the listener wants to see, and returns the round trip.
+// knock gets a cookie from the listener, and returns the round trip.
 func (p *sctpProtocol) knock(ctx context.Context, path *sctpPath, addr net.Addr) (time.Duration, error) {
 	ticker := time.NewTicker(knockPeriod)
 	defer ticker.Stop()
@@ -134,8 +134,8 @@ func (p *sctpProtocol) admit(path *sctpPath, from net.Addr) bool {
 	return true
 }
 
-// serve is the acceptor's side of a handshake. The session is handed on before the
-// dialler knows: sessions arrive in the order in which they were dialled.
+// serve is the acceptor's side of a handshake. It hands the session to Accept before the
+// dialler knows of it, so that sessions arrive in the order in which they were dialled.
 func (p *sctpProtocol) serve(ctx context.Context, path *sctpPath, from net.Addr, place *handshake) {
 	m := &sctpMeeting{p: p, member: p.endpoint.trusted(), path: path, place: place}
 	conn, err := dtls.ServerWithOptions(path, from, m.serverOptions()...)
@@ -153,8 +153,8 @@ func (p *sctpProtocol) serve(ctx context.Context, path *sctpPath, from net.Addr,
 	conn.Write(m.ownHello(m.mtu)) // drops it if the session has been turned away
 }
 
-// enter writes l into the book, so that the end of the socket ends it. When the
-// socket has ended already it says why.
+// enter adds l to the links, so that the end of the socket ends it. If the socket has ended
+// already, it returns why.
 func (p *sctpProtocol) enter(l *sctpLink) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +171,7 @@ func (p *sctpProtocol) leave(l *sctpLink) {
 	delete(p.links, l)
 }
 
-// shut ends every link, and lets no more in.
+// shut ends every link and refuses new ones.
 func (p *sctpProtocol) shut(cause error) {
 	p.mu.Lock()
 	links := p.links

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// What SCTP says more often than is of use, in packets of its own.
+// SCTP sends two kinds of packets more often than is of use.
 //
-// pion/sctp takes a datagram that is never sent again for abandoned as soon as it is
-// sent. To each acknowledgement it answers that the peer should skip all that is
-// under way (FORWARD TSN, RFC 3758), to which the peer answers at once: 9000 times a
-// second each way on a link of 2 ms, which took a quarter of 20 Mbit/s. And what
-// the network lets be overtaken by that word is lost. So the tap keeps the word back
-// unless the peer misses something, and then for skipDelay.
+// FORWARD TSN (RFC 3758): pion/sctp counts a datagram without retransmission as abandoned as
+// soon as it is sent. It answers each acknowledgement with a FORWARD TSN, which tells the peer
+// to skip all that is under way, and which the peer acknowledges at once. On a link of 2 ms
+// that made 9000 packets a second each way, a quarter of 20 Mbit/s. A datagram that such a
+// packet overtakes is lost. So the tap holds FORWARD TSN back unless the peer misses
+// something, and then sends it after skipDelay.
 //
-// It also acknowledges every second packet, at once where one is missing. For
-// datagrams, of which the layer above keeps account, that is too much of a narrow
-// path: they are acknowledged every sackPeriod or sackBytes.
+// SACK: pion/sctp acknowledges every second packet, and at once when one is missing. The layer
+// above acknowledges datagrams itself, and on a narrow path so many SACKs take too much. So
+// datagrams are acknowledged every sackPeriod or sackBytes.
 //
-// sctpForward is what decides so, under the link's mu.
+// sctpForward has the state of both, under the link's mu.
 type sctpForward struct {
-	gaps bool      // in the last acknowledgement
-	came time.Time // that one
-	held bool      // a word waits to be sent
-	sent time.Time // the last word
+	gaps bool      // the last acknowledgement reported missing packets
+	came time.Time // when the last acknowledgement arrived
+	held bool      // a FORWARD TSN waits to be sent
+	sent time.Time // when the last FORWARD TSN was sent
 	wait *time.Timer
 
-	bytes    int  // of datagrams that have come since the last acknowledgement
-	reliable bool // and something else has
+	bytes    int  // of datagrams that have arrived since our last acknowledgement
+	reliable bool // other data has arrived since then
 	acked    time.Time
 }
 
@@ -35,19 +35,19 @@ const (
 	chunkSack    = 3
 	chunkForward = 192
 
-	// skipDelay is more than packets are overtaken by. There is no hurry: the
-	// window, of which a lost packet takes its size, is large.
+	// skipDelay is longer than packets usually overtake each other by. There is no hurry: a
+	// lost packet takes its size from the window, which is large.
 	skipDelay = 30 * time.Millisecond
 	// sackPeriod is half of the delay that any acknowledgement may have.
 	sackPeriod = 100 * time.Millisecond
 	sackBytes  = sctpWindow / 16
 
-	// tailSilence is without what acknowledgement the last packets are taken for lost:
-	// one may be late by 200 ms.
+	// tailSilence is how long without an acknowledgement the last packets count as lost. An
+	// acknowledgement may be delayed by 200 ms.
 	tailSilence = 300 * time.Millisecond
 )
 
-// isForward reports whether a packet is only to make the peer skip.
+// isForward reports whether a packet has only a FORWARD TSN.
 func isForward(packet []byte) bool {
 	for typ := range chunks(packet) {
 		return typ == chunkForward
@@ -76,7 +76,7 @@ func (l *sctpLink) arrived(chunk []byte) {
 	}
 }
 
-// needless reports whether an acknowledgement can wait for the next.
+// needless reports whether an acknowledgement need not be sent, since a later one will do.
 func (l *sctpLink) needless(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *sctpLink) acknowledged(chunk []byte, now time.Time) {
 	l.forward.gaps, l.forward.came = binary.BigEndian.Uint16(chunk[12:]) > 0, now
 }
 
-// skip sends a word to skip later, if there is any need for it.
+// skip sends a FORWARD TSN later, if one is needed then.
 func (l *sctpLink) skip(packet []byte, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,31 +9,31 @@ import (
 
 // sctpAddress is where the peer of a session is, under the path's mu.
 //
-// An authentic record, newer than all others, may come from anywhere: the peer has
-// moved, or a member lies about its address, or somebody else was faster with a copy.
-// So what we send goes to the old place until the new one, asked by a heartbeat with
-// a nonce, has answered (RFC 9260 section 5.4, as RFC 9146 section 6 wants it).
+// An authentic record that is newer than all others may come from a new address: because the
+// peer has moved, because a member lies about its address, or because an attacker's copy of
+// the record arrived first. So we send to the old address until the new one has answered a
+// heartbeat with a nonce (RFC 9260 section 5.4, as RFC 9146 section 6 requires).
 type sctpAddress struct {
 	proved net.Addr
-	aim    net.Addr // where the packet goes that is being written, if elsewhere
+	aim    net.Addr // where the packet that is being written goes; nil: to proved
 
-	asked net.Addr // what place may be the new one
+	asked net.Addr // the address that a heartbeat was sent to
 	nonce [nonceSize]byte
-	at    time.Time // of the question
+	at    time.Time // when that heartbeat was sent
 }
 
 const (
 	// askPeriod is the shortest time between two questions, however many addresses appear.
 	askPeriod = 50 * time.Millisecond
-	// nonceSize is not that of a heartbeat of pion/sctp, which the library would take
-	// the answer for.
+	// nonceSize differs from that of pion/sctp's own heartbeats, so that the library does not
+	// take an answer to ours for its own.
 	nonceSize = 16
 
 	heartbeatNonce = 8 // offset in the chunk
 	paramHeartbeat = 1
 )
 
-// destination is where the packet goes that is being written.
+// destination is the address for the packet that is being written.
 func (p *sctpPath) destination() net.Addr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,8 +58,8 @@ func (p *sctpPath) aim(to net.Addr) {
 	p.address.aim = to
 }
 
-// ask returns the nonce for a place, unless it is the proved one or we have asked
-// just now.
+// ask returns a nonce for a heartbeat to a new address. ok is false if the address is the
+// proved one, or if a heartbeat was sent just now.
 func (p *sctpPath) ask(at net.Addr) (nonce [nonceSize]byte, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *sctpPath) ask(at net.Addr) (nonce [nonceSize]byte, ok bool) {
 	return nonce, true
 }
 
-// answered makes the place that was asked the proved one, if the peer is there still.
+// answered makes the address of a heartbeat the proved one, if chunk answers it from there.
 func (p *sctpPath) answered(chunk []byte, at net.Addr) {
 	if len(chunk) != heartbeatNonce+nonceSize {
 		return
@@ -88,8 +88,8 @@ func (p *sctpPath) answered(chunk []byte, at net.Addr) {
 	p.address.proved, p.address.asked = at, nil
 }
 
-// follow asks whether the peer is where its newest record came from. It is called
-// when DTLS has looked at all packets so far.
+// follow sends a heartbeat to the address of the peer's newest record, if that is new. It is
+// called when DTLS has checked all packets so far.
 func (l *sctpLink) follow() {
 	at := l.conn.RemoteAddr()
 	if nonce, ok := l.path.ask(at); ok {

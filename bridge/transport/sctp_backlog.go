@@ -6,15 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// sctpBacklog bounds how much of a peer's may wait in the association, in either
-// direction. The library bounds bytes alone, and looks at all that waits in a stream
-// for each chunk that comes: 100000 chunks of a byte each would have cost a core, and
-// a hundred times their bytes.
+// sctpBacklog limits how many messages of a peer may wait in the association. The library
+// limits only bytes, and searches all that waits in a stream for each chunk that arrives:
+// 100000 chunks of a byte each would cost a processor, and a hundred times their bytes.
 //
-// A peer that keeps the rules sends no message in parts, datagrams alone out of order,
-// and has no more wait in order than is under way at once, behind one that was lost.
+// A peer that keeps the rules never sends a message in parts, and sends only datagrams
+// unordered. Ordered messages wait only behind a lost one, so at most as many wait as may be
+// under way at once.
 type sctpBacklog struct {
-	total   atomic.Int32 // messages that have come and were not read
+	total   atomic.Int32 // messages that have arrived and were not read
 	waiting [numbers]atomic.Int32
 }
 
@@ -40,7 +40,7 @@ var errBacklog = errors.New("peer breaks the protocol: too much of what it sends
 // admit reports whether the peer may send a DATA chunk.
 func (b *sctpBacklog) admit(chunk []byte) bool {
 	if len(chunk) < dataHeader {
-		return true // the library sees to it
+		return true // the library checks it
 	}
 	flags, number := chunk[1], binary.BigEndian.Uint16(chunk[8:])
 	if number >= numbers || flags&dataBegins == 0 || flags&dataEnds == 0 {
@@ -58,8 +58,8 @@ func (b *sctpBacklog) read(number uint16) {
 	b.waiting[number].Add(-1)
 }
 
-// acknowledge notes a SACK of ours. One with the whole window says that nothing waits,
-// whatever came twice or was dropped.
+// acknowledge notes a SACK of ours. A SACK with the whole window shows that nothing waits, so
+// the counts restart at zero, whatever arrived twice or was dropped.
 func (b *sctpBacklog) acknowledge(chunk []byte) {
 	if len(chunk) < 12 || binary.BigEndian.Uint32(chunk[8:]) != sctpBuffer || b.total.Swap(0) == 0 {
 		return

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelBuffer is how many bytes the kernel is asked to hold in each direction, as by
-// quic-go: SCTP begins with a window of 1 MiB, and Linux's usual buffer takes some 90
-// packets. Less, and a burst is lost while the reader waits for a core.
+// kernelBuffer is the size of the socket's buffers to ask for, in bytes, as quic-go does: SCTP
+// begins with a window of 1 MiB, and Linux's usual buffer holds some 90 packets. With a
+// smaller buffer a burst is lost while the reader waits for a processor.
 const kernelBuffer = 7 << 20
 
 // growBuffers asks for kernelBuffer, beyond net.core.rmem_max and wmem_max if we may
@@ -20,7 +20,7 @@ func growBuffers(conn net.PacketConn) (receive, send int) {
 		SetReadBuffer(int) error
 		SetWriteBuffer(int) error
 	}); ok {
-		c.SetReadBuffer(kernelBuffer) // what it gives has to do
+		c.SetReadBuffer(kernelBuffer) // a smaller buffer works too
 		c.SetWriteBuffer(kernelBuffer)
 	}
 	c, ok := conn.(syscall.Conn)

@@ -59,8 +59,8 @@ func (l *sctpLink) receiveDatagram(ctx context.Context) ([]byte, error) {
 
 func (l *sctpLink) maxDatagram() int { return (l.mtu - sctpHeader - dataHeader) &^ 3 }
 
-// window is the congestion window, or what the peer takes if that is less, without
-// what waits in SCTP already.
+// window is the congestion window, or the peer's receive window if that is less, minus the
+// bytes that wait in SCTP already.
 func (l *sctpLink) window() int {
 	l.mu.Lock()
 	waiting := l.inQueue
@@ -87,9 +87,9 @@ func (l *sctpLink) sent(chunk []byte) {
 	}
 }
 
-// urge has SCTP look at its queue again. After a lost tail it sends two packets for
-// each time it is woken, whatever the window (its TLR), and leaves the rest for the
-// next acknowledgement.
+// urge wakes SCTP to look at its queue again. After the last packets were lost, SCTP sends only
+// two packets each time it is woken, whatever the window (its TLR), and the rest only after
+// the next acknowledgement.
 func (l *sctpLink) urge() {
 	l.mu.Lock()
 	waiting := l.queued > 0

@@ -2,9 +2,9 @@ package transport
 
 import "time"
 
-// sctpFlight bounds what streams have under way, acknowledged by nobody yet: a
-// congestion window as in RFC 5681, because the association's own is held open for
-// datagrams. The zero value is not ready.
+// sctpFlight limits the unacknowledged bytes of streams. It is a congestion window as in RFC
+// 5681, since the association's own window is held open for datagrams. The zero value is not
+// ready.
 type sctpFlight struct {
 	limit, threshold int // bytes
 	credit           int // acknowledged bytes towards the next step
@@ -20,8 +20,8 @@ const (
 
 func newSCTPFlight() sctpFlight { return sctpFlight{limit: firstFlight, threshold: mostFlight} }
 
-// acked grows the limit after n bytes were acknowledged, while it was the limit that held
-// somebody up.
+// acked raises the limit after n bytes were acknowledged. It is called only if the limit made
+// a writer wait.
 func (f *sctpFlight) acked(n int) {
 	if f.limit < f.threshold {
 		f.limit = min(f.limit+n, mostFlight)

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// What shows that the peer lives, and how far away it is: SCTP's heartbeats. The
-// library sends none by itself, and those that it can be told to send are empty, so
-// that nobody answers them.
+// Heartbeats of SCTP show that the peer is alive, and give the round trip. We send them
+// ourselves: the library sends none by itself, and those that it can be told to send are
+// empty, so that no peer answers them.
 
 // rttPeriod is how often the round trip is measured on a busy path.
 const rttPeriod = time.Second
 
-// watch returns when the link is to end: it ends it itself when nothing is heard.
+// watch returns when the link has to end. It ends the link itself when nothing is heard.
 func (l *sctpLink) watch() {
 	beat := min(l.p.idle/4, KeepAlive)
 	timer := time.NewTimer(beat)
@@ -57,9 +57,9 @@ func (l *sctpLink) beat() {
 	l.write(l.heartbeat(nonce), nil)
 }
 
-// beaten notes the answer to one. It alone gives the round trip: acknowledgements
-// of data may be delayed by 200 ms. The first gives it all: what is known from the
-// handshake may have waited for packets that were lost.
+// beaten handles the answer to a heartbeat. Only heartbeats give the round trip, since
+// acknowledgements of data may be delayed by 200 ms. The first one replaces the round trip of
+// the handshake, which may include waiting for lost packets.
 func (l *sctpLink) beaten(chunk []byte, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,7 +23,7 @@ type sctpLink struct {
 	assoc  *sctp.Association
 	mtu    int              // sctpMTU or sctpNarrow
 	header [sctpHeader]byte // of our packets
-	token  proof            // with which the peer would say that it has forgotten us
+	token  proof            // the peer sends it when it has forgotten the session
 
 	datagrams *sctp.Stream
 	words     *sctp.Stream // see sctp_stream.go
@@ -92,13 +92,13 @@ const (
 // sctpOptions say how the library runs an association. They keep its congestion
 // control from doing what is done above it, or badly:
 //
-//   - MinCwnd holds the window open at 1 MiB, whatever is lost: datagrams are paced by
-//     whoever sends them, and streams have an sctpFlight. (FastRtxWnd and CwndCAStep
-//     say how it recovers and grows, which then never matters.) At 1 % random loss, 50
-//     Mbit/s and 20 ms of round trip, 1150 bytes every 600 us are 10.2 ms old on
-//     arrival, as without loss; over QUIC 44 ms, since NewReno halves its window for
-//     each. Window is this window, without what waits in SCTP already: BufferedAmount
-//     less what flies.
+//   - MinCwnd holds the window open at 1 MiB, whatever is lost: the layer above paces
+//     datagrams, and streams have an sctpFlight. (FastRtxWnd and CwndCAStep say how the
+//     window recovers and grows, so they never matter.) With 1 % random loss, 50 Mbit/s
+//     and 20 ms of round trip, 1150 bytes every 600 us are 10.2 ms old on arrival, as
+//     without loss. Over QUIC they are 44 ms old, since NewReno halves its window for each
+//     loss. Session.Window is this window minus the bytes that wait in SCTP already
+//     (BufferedAmount minus the bytes under way).
 //   - RTOMax is the retransmission timer. The library computes at least one second
 //     (RFC 9260 RTO.Min), and then takes the lesser of that and RTOMax: so 500 ms,
 //     always. It costs at most one needless copy on a slower path, and serves
@@ -108,8 +108,8 @@ const (
 //   - No interleaving: no message is longer than a packet, and DATA has four bytes
 //     less than I-DATA.
 //
-// The heartbeat is ours, see watch, and so is the end of a peer that is silent: the
-// library knows neither. What it says too often is held back, see sctp_ack.go.
+// The library has neither heartbeats that work nor an end for silent peers; watch does both.
+// sctp_ack.go holds back packets that the library sends too often.
 func sctpOptions(conn net.Conn, mtu int) []sctp.ClientOption {
 	return []sctp.ClientOption{
 		sctp.WithNetConn(conn),
@@ -153,7 +153,7 @@ func newSCTPLink(m *sctpMeeting, conn *dtls.Conn, h hello, rtt time.Duration) (*
 	return l, nil
 }
 
-// begin starts everything that runs for the link.
+// begin starts the link's goroutines.
 func (l *sctpLink) begin() error {
 	var control *sctp.Stream
 	for _, s := range []struct {
@@ -181,7 +181,7 @@ func (l *sctpLink) begin() error {
 	return nil
 }
 
-// run watches over the link until it ends, and clears it away.
+// run watches the link until it ends, and then frees all that it uses.
 func (l *sctpLink) run() {
 	l.watch()
 	l.mu.Lock()
@@ -202,7 +202,7 @@ func (l *sctpLink) run() {
 	close(l.done)
 }
 
-// end makes the link end for a reason, the first of which counts.
+// end ends the link. The cause of the first call is kept.
 func (l *sctpLink) end(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,8 +218,8 @@ func (l *sctpLink) endLocked(cause error) {
 	l.changed.Broadcast()
 }
 
-// broke ends the link because the association has, for which the peer's goodbye
-// has given the reason, if there was any.
+// broke ends the link after its association has failed. The reason is that of the peer's
+// goodbye, if there was one.
 func (l *sctpLink) broke(err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, dtls.ErrConnClosed) {
 		l.end(&CloseError{Remote: true})

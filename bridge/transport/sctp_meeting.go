@@ -19,16 +19,15 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// sctpMeeting is one handshake, until it is a session or nothing.
+// sctpMeeting is one handshake, until it becomes a session or fails.
 //
-// After knock and cookie comes DTLS, in two round trips, and then one record each
-// way, the hello: welcomeByte, the INIT chunk that SCTP would else exchange
-// itself, in two round trips more (draft-hancke-tsvwg-snap), and the token by which its
-// sender would say that it has forgotten the session. The dialler repeats
-// its hello until it has the answer. The hello is as long as the longest packets of
-// the session, at first: they pass if the answer comes, which is as long. If none
-// comes for wideTries, the dialler says it without the padding, and the session makes
-// do with packets that pass everywhere.
+// After knock and cookie comes DTLS, in two round trips. Then each side sends one record, the
+// hello. It has welcomeByte; the INIT chunk, which SCTP would otherwise exchange itself in two
+// more round trips (draft-hancke-tsvwg-snap); and the token that its sender will use if it
+// forgets the session. The dialler repeats its hello until it has the answer. At first the
+// hello is as long as the longest packets of the session, and so is the answer: if the answer
+// arrives, such packets pass. If none arrives after wideTries, the dialler sends the hello
+// without padding, and the session uses packets that pass everywhere.
 type sctpMeeting struct {
 	p      *sctpProtocol
 	member *trust.Member // as it was when the handshake began
@@ -39,12 +38,12 @@ type sctpMeeting struct {
 	proof  []*x509.Certificate
 	token  []byte // our INIT chunk
 	mtu    int    // of the session, in bytes of SCTP packet: sctpMTU or sctpNarrow
-	fault  error  // what we have against the peer's certificate
+	fault  error  // why we refuse the peer's certificate
 }
 
 const (
-	// handshakePacket is what pion/dtls takes for the size of packets in the handshake:
-	// theirs is up to 51 bytes more, with headers and shim, and passes everywhere.
+	// handshakePacket is the packet size that pion/dtls is told for the handshake. Its packets
+	// are up to 51 bytes larger, with headers and shim, and pass everywhere.
 	handshakePacket = 480
 	// wideTries is how often a dialler tries long packets.
 	wideTries = 2
@@ -97,7 +96,7 @@ func (m *sctpMeeting) serverOptions() []dtls.ServerOption {
 	return options
 }
 
-// silentLogs keeps the libraries quiet: what they see, strangers can cause.
+// silentLogs discards the logs of the libraries, since strangers can cause their lines.
 func silentLogs() logging.LoggerFactory {
 	return &logging.DefaultLoggerFactory{Writer: io.Discard, DefaultLogLevel: logging.LogLevelDisabled}
 }
@@ -197,7 +196,7 @@ func hearFirstHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byt
 	return heard, err
 }
 
-// hearHello waits for the peer's hello. What else comes, came too early.
+// hearHello waits for the peer's hello. It ignores other records, which have come too early.
 func hearHello(ctx context.Context, conn *dtls.Conn, wait time.Duration) ([]byte, error) {
 	conn.SetReadDeadline(time.Now().Add(wait))
 	disarm := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })

@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// Once two ends know each other, what travels between them is plain DTLS: records
-// with a connection id (RFC 9146), by which each end finds the session, wherever
-// the packet comes from. What comes before that stands behind a shim, which makes
-// the same exchange as a DTLS HelloVerifyRequest, but keeps nothing of it: a
-// listener has no state for an address that has not proved to be one.
+// After the handshake the packets of a session are plain DTLS: records with a connection id
+// (RFC 9146), by which each end finds the session, whatever the packet's address. Packets of
+// the handshake begin with a shim. It makes the same exchange as a DTLS HelloVerifyRequest, but
+// without state: a listener keeps nothing about an address that is not proved.
 //
 //	byte 0      shimMagic, which is no DTLS content type
 //	byte 1      kind
@@ -30,11 +29,11 @@ const (
 	attemptSize = 8
 	proofSize   = 16
 
-	kindKnock      = 1 // dialler: may I?
-	kindCookie     = 2 // listener: then show this
-	kindToListener = 3 // handshake
-	kindToDialler  = 4 // handshake
-	kindReset      = 5 // I know no session of that id any more
+	kindKnock      = 1 // dialler: asks for a cookie
+	kindCookie     = 2 // listener: sends the cookie
+	kindToListener = 3 // dialler: handshake, with the cookie
+	kindToDialler  = 4 // listener: handshake
+	kindReset      = 5 // either: has no session with this connection id
 
 	// recordCID is the DTLS content type of a record with a connection id, which
 	// follows type, version, epoch and sequence number.
@@ -94,8 +93,8 @@ func findCID(b []byte) (id cid, ok bool) {
 	return parseCID(b)
 }
 
-// sealed reports whether a packet is nothing but records with a connection id, encrypted.
-// Once there are keys a peer sends no others, but pion/dtls would obey them.
+// sealed reports whether a packet has only encrypted records with a connection id. Once there
+// are keys, a peer sends no others, but pion/dtls would accept them.
 func sealed(b []byte) bool {
 	const header = cidOffset + cidSize + 2
 	for len(b) > 0 {
@@ -112,7 +111,7 @@ func randomCID() (id cid) {
 	return id
 }
 
-// cookieLife is how long a cookie is good for, at least; at most it is twice that.
+// cookieLife is how long a cookie is valid at least; it may be valid for twice as long.
 const cookieLife = 10 * time.Second
 
 // cookieJar makes and checks cookies without remembering any.
@@ -124,7 +123,7 @@ func newCookieJar() cookieJar {
 	return j
 }
 
-// cookie proves, shown by whoever holds it, that packets to addr reach him.
+// cookie makes a cookie. A peer that shows it proves that it receives packets to addr.
 func (j cookieJar) cookie(addr net.Addr, attempt attemptID, now time.Time) proof {
 	return j.at(addr, attempt, now.UnixNano()/int64(cookieLife))
 }
@@ -144,9 +143,9 @@ func (j cookieJar) at(addr net.Addr, attempt attemptID, slot int64) (p proof) {
 	return p
 }
 
-// resetter makes the tokens by which a node says, without any state, that it does
-// not know a session any more. They are the same in every run of a node. A peer learns
-// that of its session in the hello, and nobody else does.
+// resetter makes the tokens by which a node tells a peer that it has forgotten a session. It
+// needs no state: the tokens are the same in every run of a node. Each peer learns the token
+// of its session in the hello; no other host learns it.
 type resetter struct{ secret []byte }
 
 func newResetter(cfg Config) resetter {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// sctpPath is the packets of one association, in and out of the socket they
-// share: the net.PacketConn under a DTLS connection. Neither direction blocks
-// anybody else: what cannot be taken at once is dropped, as a network would.
+// sctpPath carries the packets of one association between the shared socket and a DTLS
+// connection, for which it is the net.PacketConn. Neither direction blocks other
+// associations: a packet that finds no room is dropped, as in a network.
 type sctpPath struct {
 	socket  *sctpSocket
 	key     pathKey
@@ -20,15 +20,15 @@ type sctpPath struct {
 	in      chan sctpPacket
 	closed  chan struct{}
 	once    sync.Once
-	// known is set when the peer is. Until then, it may have us look at allowance
-	// bytes, which belongs to the socket's reader.
+	// known is set when the peer's certificate is accepted. Until then we read at most
+	// allowance bytes of it; allowance belongs to the socket's reader.
 	known     atomic.Bool
 	allowance int
-	// sealed is set when the peer has keys and knows that we have: whatever is in
-	// clear is not from it any more.
+	// sealed is set when the peer has keys and knows that we have them. From then on packets
+	// in clear are not from the peer.
 	sealed atomic.Bool
-	// leaving makes the next packet, an abort, the last one: there is nothing left to
-	// say, and the peer's DTLS would forget the abort over an alert that follows.
+	// leaving makes the next packet, an abort, the last one. If an alert followed, the peer's
+	// DTLS would lose the abort.
 	leaving atomic.Bool
 	// verdict is the alert for a peer whose certificate is refused.
 	verdict atomic.Uint32
@@ -86,7 +86,7 @@ func (p *sctpPath) deliver(b []byte, from net.Addr) {
 	}
 }
 
-// ReadFrom returns the next packet, when DTLS is done with the one before.
+// ReadFrom returns the next packet. DTLS has then finished with the previous one.
 func (p *sctpPath) ReadFrom(b []byte) (int, net.Addr, error) {
 	if l := p.link.Load(); l != nil {
 		l.follow()
@@ -104,7 +104,8 @@ func (p *sctpPath) ReadFrom(b []byte) (int, net.Addr, error) {
 	}
 }
 
-// WriteTo sends b, which it copies, to the peer: DTLS may have heard it from elsewhere.
+// WriteTo sends a copy of b to the peer's address. It ignores the address that DTLS passes,
+// which may be another.
 func (p *sctpPath) WriteTo(b []byte, _ net.Addr) (int, error) {
 	var packet []byte
 	n := len(b)
@@ -133,9 +134,9 @@ func (p *sctpPath) WriteTo(b []byte, _ net.Addr) (int, error) {
 	return n, nil
 }
 
-// plainAlert unwraps an alert that pion/dtls sends in the middle of a handshake: it
-// puts it in a record with a connection id, though in clear, which the other end,
-// pion/dtls too, cannot read. Anything else is returned as it is.
+// plainAlert unwraps an alert that pion/dtls sends in the middle of a handshake. pion/dtls
+// puts it, in clear, into a record with a connection id, which the other end cannot read.
+// plainAlert returns any other packet unchanged.
 func plainAlert(b []byte) []byte {
 	const size = cidOffset + cidSize + 2 + 3 // of an alert, level and description, and its type
 	if _, ok := parseCID(b); !ok || len(b) != size || b[3] != 0 || b[4] != 0 {
@@ -145,7 +146,7 @@ func plainAlert(b []byte) []byte {
 	return append(alert, 0, 2, b[size-3], b[size-2])
 }
 
-// judge has an alert of pion/dtls that a certificate is bad say what is wrong with it.
+// judge replaces the alert bad_certificate of pion/dtls by one that says what is wrong.
 func (p *sctpPath) judge(b []byte) []byte {
 	const size = cidOffset + 2 + 2
 	if verdict := p.verdict.Load(); verdict != 0 && len(b) == size && b[0] == recordAlert && b[size-1] == alertBad {
@@ -168,7 +169,7 @@ func (p *sctpPath) lastWord() []byte {
 	return p.goodbye
 }
 
-// Close ends the path. Packets that come now find nobody, or the goodbye.
+// Close ends the path. Packets that arrive now are dropped, or answered by the goodbye.
 func (p *sctpPath) Close() error {
 	p.once.Do(func() {
 		p.socket.forget(p)
@@ -177,8 +178,7 @@ func (p *sctpPath) Close() error {
 	return nil
 }
 
-// SetReadDeadline knows two times only, which is what is asked of it: none, and
-// any that is past.
+// SetReadDeadline handles only the zero time and times in the past, since no others are used.
 func (p *sctpPath) SetReadDeadline(t time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// sctpSocket shares a socket among associations. Its reader finds the path of each
-// packet and never waits for one; its writer alone may be blocked by the network
-// card.
+// sctpSocket shares a socket among associations. Its reader hands each packet to its path and
+// never waits for a path. Only its writer may be blocked by the network card.
 type sctpSocket struct {
 	conn    net.PacketConn
 	cookies cookieJar
 	resets  resetter
-	// admit takes a path that a dialler with a proved address asks for, or says no.
+	// admit begins a handshake on a new path from a dialler with a proved address, or returns
+	// false.
 	admit   func(*sctpPath, net.Addr) bool
 	out     chan sctpPacket
-	done    chan struct{} // closed when the socket is to be
+	done    chan struct{} // closed to end the socket
 	flushed chan struct{} // closed when the writer has ended
 
 	mu        sync.Mutex
 	byID      map[cid]*sctpPath
 	byAttempt map[pathKey]*sctpPath
-	byToken   map[proof]*sctpLink // whom a reset would end
+	byToken   map[proof]*sctpLink // the link that a reset with this token ends
 	parted    []parting           // oldest first
 	wg        sync.WaitGroup
 	once      sync.Once
@@ -43,8 +43,8 @@ func newSCTPSocket(conn net.PacketConn, resets resetter) *sctpSocket {
 	}
 }
 
-// parting is a session that has ended here and may live on at the peer: who still
-// sends for it hears the goodbye again.
+// parting is a session that has ended here but may still exist at the peer. When packets for
+// it arrive, the goodbye is sent again.
 type parting struct {
 	id      cid
 	peer    net.Addr // where it was
@@ -54,14 +54,14 @@ type parting struct {
 }
 
 const (
-	// partingLife is longer than anybody speaks into silence.
+	// partingLife is longer than any peer goes on sending without answers.
 	partingLife = 5 * time.Second
 	maxPartings = 1024
-	// goodbyePeriod is how often a goodbye is said at most.
+	// goodbyePeriod is the least time between two goodbyes of one session.
 	goodbyePeriod = 20 * time.Millisecond
 )
 
-// run moves packets until the socket is closed or breaks, which it reports.
+// run moves packets until the socket is closed or fails. It calls broke with the error.
 func (s *sctpSocket) run(broke func(error)) {
 	s.wg.Go(s.write)
 	s.wg.Go(func() { broke(s.read()) })
@@ -122,7 +122,7 @@ func (s *sctpSocket) send(b []byte, to net.Addr) {
 	}
 }
 
-// sort finds out whom a packet is for. Anybody on the network can have sent it.
+// sort hands a packet to its path or link. Any host on the network may have sent it.
 func (s *sctpSocket) sort(b []byte, from net.Addr) {
 	if id, ok := parseCID(b); ok {
 		s.mu.Lock()
@@ -212,8 +212,9 @@ func (s *sctpSocket) forget(p *sctpPath) {
 	}
 }
 
-// parting reports whether a session has ended here, in which case it says goodbye again
-// to where the peer was, whoever it is that sends; it forgets the oldest. Needs mu.
+// parting reports whether the session of a connection id has ended here. If so, it sends the
+// goodbye again, to the peer's last address, not to the packet's source. It also forgets old
+// partings. Needs mu.
 func (s *sctpSocket) parting(id cid, now time.Time) bool {
 	for len(s.parted) > 0 && now.After(s.parted[0].until) {
 		s.parted = s.parted[1:]
@@ -232,8 +233,8 @@ func (s *sctpSocket) parting(id cid, now time.Time) bool {
 	return false
 }
 
-// expect names the link that ends when the peer says by token that it forgot it. One
-// that has told none will not say so.
+// expect records that a reset with token ends l. The zero token means that the peer has sent
+// none, so that it cannot reset the session.
 func (s *sctpSocket) expect(token proof, l *sctpLink) {
 	if token == (proof{}) {
 		return

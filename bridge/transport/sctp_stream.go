@@ -9,13 +9,12 @@ import (
 	"github.com/pion/sctp"
 )
 
-// Streams over SCTP. The protocol has flow control for an association only, so that
-// one stream that nobody reads would stop the others, and it has no end of a stream
-// that could be told from its loss. So each of 256 streams has a number of its own
-// in each direction, from firstNumber on, and carries messages of three formats:
-// bytes, the end, the cut (a reset); the last two hold the stream's generation. A
-// number is used again when the reader is done with it. What else is to be said
-// about a stream goes over number 2, as words:
+// Streams over SCTP. SCTP has flow control only for the whole association, so that one stream
+// that nobody reads would stop the others. It also has no end of a stream that differs from a
+// loss. So each of 256 streams has a stream number of its own in each direction, from
+// firstNumber on. It carries messages of three formats: bytes, the end, and the cut (a reset);
+// the last two hold the stream's generation. A number is used again after the reader has
+// finished with it. All other messages about streams are called words and go over number 2:
 //
 //	byte 0     kind
 //	bytes 1-2  index: 0 is the control stream, i is number firstNumber+i-1
@@ -23,13 +22,13 @@ import (
 const (
 	wordSize = 7
 
-	wordOpen   = 1 // writer: here is a stream
-	wordCredit = 2 // reader: so many bytes have been read
-	wordStop   = 3 // reader: cut it, please
-	wordDone   = 4 // reader: the end has come and nothing waits to be read
+	wordOpen   = 1 // writer: opens a stream
+	wordCredit = 2 // reader: this many bytes have been read
+	wordStop   = 3 // reader: asks the writer to cut the stream
+	wordDone   = 4 // reader: has read the end; the number is free
 
-	// creditStep is from how many bytes on credit is given. All that is read and not
-	// given together leaves most of connectionWindow.
+	// creditStep is the least number of read bytes for which credit is given. The credit not
+	// yet given to all streams together is a small part of connectionWindow.
 	creditStep = streamWindow / 16
 )
 
@@ -58,13 +57,13 @@ func parseWord(b []byte) (w word, ok bool) {
 type sctpStreams struct {
 	link    *sctpLink
 	tracks  [1 + maxStreams]sctpTrack
-	abroad  int // bytes of ours, but for control, for which we have no credit yet
-	unread  int // bytes of theirs, but for control, that nobody has read
+	abroad  int // bytes that we sent without control, for which the peer has given no credit yet
+	unread  int // bytes that the peer sent without control, and that were not read yet
 	flight  sctpFlight
 	written int    // bytes given to SCTP
-	acked   int    // of them, when progress last looked
-	held    int    // writers that wait for the flight
-	tsn     uint32 // the last one sent first
+	acked   int    // how many of them were acknowledged at the last progress
+	held    int    // number of writers that wait for the flight
+	tsn     uint32 // newest TSN that was sent
 	began   bool   // tsn is known
 }
 
@@ -89,8 +88,7 @@ func (s *sctpStreams) init(l *sctpLink) {
 	l.control = sctpControl{control.in, control.out}
 }
 
-// attach makes a stream of the association that of its track, and reads it from
-// then on. Needs mu.
+// attach gives a track its stream of the association, and begins to read it. Needs mu.
 func (s *sctpStreams) attach(t *sctpTrack, stream *sctp.Stream) {
 	if t.stream == nil {
 		t.stream = stream
@@ -107,8 +105,8 @@ func (s *sctpStreams) say(w word) {
 	s.send(s.link.words, appendWord(nil, w), wordFormat)
 }
 
-// send gives a message to SCTP. Its only error is the end of the association, which
-// everybody comes to know otherwise. Needs mu.
+// send gives a message to SCTP. It ignores the error: that can only be the end of the
+// association, which ends the link anyway. Needs mu.
 func (s *sctpStreams) send(stream *sctp.Stream, b []byte, format sctp.PayloadProtocolIdentifier) {
 	if n, err := stream.WriteSCTP(b, format); err == nil {
 		s.written += n
@@ -129,7 +127,7 @@ func (s *sctpStreams) sent(tsn uint32) {
 	s.began, s.tsn = true, tsn
 }
 
-// progress lets writers go on for which acknowledgements have made room.
+// progress wakes writers when acknowledgements have made room.
 func (l *sctpLink) progress() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +180,7 @@ func (l *sctpLink) acceptStream(ctx context.Context) (ReceiveStream, error) {
 	return s, nil
 }
 
-// accept takes in the numbers that the peer uses first.
+// accept handles stream numbers that the peer uses for the first time.
 func (l *sctpLink) accept() {
 	for {
 		stream, err := l.assoc.AcceptStream()
@@ -198,7 +196,7 @@ func (l *sctpLink) accept() {
 	}
 }
 
-// listen takes in what the peer says about streams.
+// listen handles the peer's words.
 func (l *sctpLink) listen() {
 	b := make([]byte, largestPacket)
 	for {
@@ -216,7 +214,7 @@ func (l *sctpLink) listen() {
 	}
 }
 
-// heard does what a word asks for, and reports whether it makes sense. Needs mu.
+// heard handles a word. It returns false if the word breaks the protocol. Needs mu.
 func (s *sctpStreams) heard(w word) bool {
 	t := &s.tracks[w.index]
 	out := t.out

@@ -96,9 +96,9 @@ type sctpReceiveStream struct {
 	s        *sctpStreams
 	track    *sctpTrack
 	gen      byte
-	opened   bool // its word has come, and not only what it carries
+	opened   bool // its wordOpen has arrived; data may arrive before that
 	unread   bytes.Buffer
-	returned int  // bytes that have been read and not given as credit
+	returned int  // bytes that were read and for which no credit was given yet
 	ended    bool // by the writer
 	cut      bool // by the writer
 	stopped  bool // by the reader
@@ -114,8 +114,8 @@ func (s *sctpStreams) incoming(t *sctpTrack) *sctpReceiveStream {
 	return t.in
 }
 
-// fill takes what comes out of the association, so that it never counts against
-// what the peer may send.
+// fill reads all messages of a track at once, so that they do not take the association's
+// receive window.
 func (s *sctpStreams) fill(t *sctpTrack) {
 	b := make([]byte, largestPacket)
 	for {
@@ -133,7 +133,8 @@ func (s *sctpStreams) fill(t *sctpTrack) {
 	}
 }
 
-// take reports whether the peer may send what it has sent. Needs mu.
+// take handles a message of the peer. It returns false if the message breaks the protocol.
+// Needs mu.
 func (s *sctpStreams) take(t *sctpTrack, b []byte, format sctp.PayloadProtocolIdentifier) bool {
 	switch format {
 	case streamFormat:
@@ -157,7 +158,7 @@ func (s *sctpStreams) take(t *sctpTrack, b []byte, format sctp.PayloadProtocolId
 			in = s.incoming(t)
 		}
 		if in == nil || in.gen != b[0] {
-			return format == streamCutFormat // it followed the end
+			return format == streamCutFormat // a cut may follow the end
 		}
 		if format == streamEndFormat {
 			in.ended = true
@@ -204,7 +205,7 @@ func (r *sctpReceiveStream) Read(b []byte) (int, error) {
 	}
 }
 
-// credit gives back what has been read. Needs mu.
+// credit gives the peer credit for n more bytes that were read. Needs mu.
 func (r *sctpReceiveStream) credit(n int) {
 	if r.track.index != 0 {
 		r.s.unread -= n
@@ -239,7 +240,8 @@ func (r *sctpReceiveStream) drop() {
 	r.unread = bytes.Buffer{}
 }
 
-// leave makes room for another stream, when both sides are done with this. Needs mu.
+// leave frees the number for another stream, when both sides have finished with this one.
+// Needs mu.
 func (r *sctpReceiveStream) leave() {
 	if r.over && (r.ended || r.cut) && r.track.in == r {
 		r.track.in = nil

@@ -10,10 +10,10 @@ import (
 	"github.com/pion/dtls/v3"
 )
 
-// sctpTap is the conn that pion/sctp gets: the DTLS connection, on which it reads
-// along. That way we learn what the library does not tell: when a datagram has
-// left its queue, that something was sent a second time, how long a heartbeat took,
-// and with which words the peer aborts.
+// sctpTap is the net.Conn that pion/sctp gets. It passes packets to and from the DTLS
+// connection and reads them as they pass. So we learn what the library does not report: when a
+// datagram has left its queue, what is sent a second time, how long a heartbeat takes, and
+// the reason with which the peer aborts.
 type sctpTap struct {
 	*dtls.Conn
 	link   *sctpLink
@@ -36,8 +36,8 @@ const (
 	causeUser         = 12 // abort by the user: the reason follows
 )
 
-// Read returns the next SCTP packet. It is called by the one goroutine that
-// handles them, so what came before has been handled.
+// Read returns the next SCTP packet. One goroutine calls it and handles the packets, so the
+// previous packet has been handled when Read is called.
 func (t *sctpTap) Read(b []byte) (int, error) {
 	t.link.progress()
 	for {
@@ -77,7 +77,7 @@ func (t *sctpTap) Read(b []byte) (int, error) {
 	}
 }
 
-// gone reports whether a read error is the end.
+// gone reports whether a read error ends the connection.
 func gone(err error) bool {
 	netErr, ok := errors.AsType[net.Error](err)
 	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, dtls.ErrConnClosed) || ok && netErr.Timeout()
@@ -114,8 +114,7 @@ func (t *sctpTap) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// chunks goes through the chunks of an SCTP packet, each with its header, as far as
-// they are whole.
+// chunks iterates over the complete chunks of an SCTP packet, each with its header.
 func chunks(b []byte) func(yield func(typ byte, chunk []byte) bool) {
 	return func(yield func(byte, []byte) bool) {
 		if len(b) < sctpHeader {
@@ -131,7 +130,7 @@ func chunks(b []byte) func(yield func(typ byte, chunk []byte) bool) {
 	}
 }
 
-// abortReason returns the words of an ABORT chunk.
+// abortReason returns the text of an ABORT chunk.
 func abortReason(chunk []byte) string {
 	for b := chunk[4:]; len(b) >= 4; {
 		n := int(binary.BigEndian.Uint16(b[2:]))

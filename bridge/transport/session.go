@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	// ErrSilent says that nothing was heard from the peer: from the first, or for
-	// the idle timeout.
+	// ErrSilent says that nothing was heard from the peer: never at all, or not for the idle
+	// timeout.
 	ErrSilent = errors.New("peer does not answer")
 	// errRestarted says that the peer no longer knows the session: its process was
 	// restarted. The first packet of 40 bytes or more that reaches the new process
@@ -29,7 +29,7 @@ var (
 	errTooLarge = errors.New("datagram too large")
 )
 
-// CloseError says who closed a session and with which words. It is net.ErrClosed.
+// CloseError says which end closed a session, and the reason. It wraps net.ErrClosed.
 type CloseError struct {
 	reason string
 	Remote bool // by the peer
@@ -55,18 +55,17 @@ type Session struct {
 	control io.ReadWriter
 	done    <-chan struct{}
 	peer    trust.Peer
-	proof   []*x509.Certificate // by which it proved that; nil in a pipe
+	proof   []*x509.Certificate // the peer's certificates; nil in a pipe
 	dialled bool
-	judged  bool // it ends, since its peer is not trusted any more; under Endpoint.mu
+	judged  bool // the session ends, since its peer is no longer trusted; under Endpoint.mu
 }
 
-// carrier is what a protocol must offer to carry a Session. It is larger than a
-// good interface because it is the seam between protocols: whatever is not here,
-// nothing above can come to depend on. A carrier is handed over after the welcome,
-// is closed by one close, by its peer, or by silence, whichever comes first, and
-// holds no goroutine and no descriptor once the session's done channel is closed;
-// whoever was blocked in it or in one of its streams is free by then, or at once.
-// Errors are those of session.go; anything else is an error of the network.
+// carrier is what a protocol must offer to carry a Session. It is a large interface because
+// it is the only seam between protocols: the code above can depend on nothing else. A carrier
+// is handed over after the welcome. It ends by close, by its peer or by silence, whichever
+// comes first. Once the session's done channel is closed, it holds no goroutine and no
+// descriptor, and calls that were blocked in it or in its streams return. Its errors are
+// those of session.go; all others are errors of the network.
 type carrier interface {
 	kind() via.Kind
 	sendDatagram([]byte) error
@@ -84,6 +83,9 @@ type carrier interface {
 
 // Peer returns the identity that the other end proved.
 func (s *Session) Peer() trust.Peer { return s.peer }
+
+// Network returns the network of the key by which the other end proved its identity.
+func (s *Session) Network() string { return trust.NetworkOf(s.proof) }
 
 // Transport returns the protocol that the session runs over.
 func (s *Session) Transport() via.Kind { return s.carrier.kind() }

@@ -23,11 +23,11 @@ const maxStreams = 256
 // one of them even after a Write has failed, unless the session has ended. One
 // goroutine at a time may write and close.
 type SendStream interface {
-	// Write blocks until the transport has taken all of b, of which at most about
-	// one packet (1452 bytes) waits to be sent once Write has returned: what is
-	// behind it is chosen as late as possible. It fails when the peer
-	// reads no more, with Session.Err when the session has ended, and with
-	// net.ErrClosed after Close or Reset; what was taken before may be lost then.
+	// Write blocks until the transport has taken all of b. When it returns, at most about
+	// one packet (1452 bytes) still waits to be sent, so that the caller chooses the next
+	// data as late as possible. It fails when the peer reads no more, with Session.Err
+	// when the session has ended, and with net.ErrClosed after Close or Reset; data taken
+	// before may then be lost.
 	Write(b []byte) (int, error)
 
 	// Close ends the stream regularly: the peer reads all that was written, then

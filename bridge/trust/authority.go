@@ -25,8 +25,8 @@ type Authority struct {
 const (
 	authorityYears = 30
 	hostYears      = 1
-	// slack is how long before it was made a certificate is good already: clocks that
-	// differ by less do not matter.
+	// slack is how long before its making a certificate is valid already, so that clocks may
+	// differ by that much.
 	slack = time.Hour
 )
 
@@ -54,7 +54,7 @@ func NewAuthority(now time.Time) (Authority, error) {
 	return Authority{certificate: cert, private: func() ed25519.PrivateKey { return private }}, err
 }
 
-// create makes a certificate and reads it, so that nothing is made that would be
+// create makes a certificate and parses it, so that it never returns one that would be
 // refused.
 func create(template, issuer *x509.Certificate, public ed25519.PublicKey, by ed25519.PrivateKey) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, issuer, public, by)
@@ -85,8 +85,8 @@ func (a Authority) Network() string { return networkOf(a.public()) }
 
 func (a Authority) public() ed25519.PublicKey { return a.certificate.PublicKey.(ed25519.PublicKey) }
 
-// Issue makes the key of a host. Its certificate is good for one year and for that name
-// alone; the host signs its own session certificates with it.
+// Issue makes the key of a host. Its certificate is valid for one year and only for that
+// name. The host signs its own session certificates with it.
 func (a Authority) Issue(host string, now time.Time) (Key, error) {
 	if err := checkIssuable(host); err != nil {
 		return Key{}, err
@@ -109,7 +109,7 @@ func (a Authority) Issue(host string, now time.Time) (Key, error) {
 func (a Authority) hostTemplate(host string, serial *big.Int, now time.Time) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: serial,
-		// The common name is the issuer of session certificates, and tells the network.
+		// The common name names the network; it is the issuer's name in session certificates.
 		Subject:                     pkix.Name{OrganizationalUnit: []string{host}, CommonName: issuerPrefix + a.Network()},
 		NotBefore:                   now.Add(-slack),
 		NotAfter:                    now.AddDate(hostYears, 0, 0),
@@ -127,8 +127,8 @@ func dnsOf(host string) string { return host + ".host.achbridge" }
 
 var issuable = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
-// checkIssuable refuses names that cannot stand in a certificate: those of hosts
-// have no two dots in a row and none at an end.
+// checkIssuable refuses host names that a certificate cannot hold: with two dots in a row, or
+// a dot at an end.
 func checkIssuable(host string) error {
 	if len(host) > maxHost || !issuable.MatchString(host) {
 		return fmt.Errorf("host name %.70q: want 1 to %d of A-Z a-z 0-9 - _, with single dots between", host, maxHost)
@@ -136,8 +136,8 @@ func checkIssuable(host string) error {
 	return nil
 }
 
-// hostNode is the node id of a host that has a certificate. It follows from the
-// name, so that nobody can take that of another host.
+// hostNode is the node id of a host with a certificate. It follows from the name, so that no
+// host can take the id of another.
 func hostNode(authority ed25519.PublicKey, host string) (n NodeID) {
 	h := sha256.New()
 	h.Write([]byte("achbridge/1 node "))
@@ -151,7 +151,7 @@ func hostNode(authority ed25519.PublicKey, host string) (n NodeID) {
 const (
 	blockCertificate = "CERTIFICATE"
 	blockPrivate     = "PRIVATE KEY"
-	blockMembers     = "ACHBRIDGE MEMBERS" // in older files: a secret that serves for nothing any more
+	blockMembers     = "ACHBRIDGE MEMBERS" // in older files: a secret that is no longer used
 	blockRevocations = "X509 CRL"
 )
 
@@ -194,7 +194,7 @@ func decodeBlocks(text string, kinds ...string) ([][]byte, bool) {
 	return blocks, strings.TrimSpace(string(rest)) == ""
 }
 
-// parseCertificate takes certificates of Ed25519 keys alone.
+// parseCertificate parses a certificate. It accepts only Ed25519 keys.
 func parseCertificate(der []byte) (*x509.Certificate, bool) {
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package trust decides who is a member of a network: keys, certificates, and the lists
-// of those that count no more.
+// Package trust decides which nodes are members of a network. It has the keys, the
+// certificates and the lists of revoked certificates.
 //
 //	key := trust.NewKey()                    // one key that all hosts share
 //	err := key.Write("/etc/achbridge/key")
@@ -10,24 +10,24 @@
 //
 //	member, err := trust.NewMember(key, trust.Peer{Host: "krang", Node: key.Node()}, nil)
 //	own, err := member.Certificate()     // what this node shows in a TLS handshake
-//	peer, err := member.Verify(chain)    // who the other end proves to be
+//	peer, err := member.Verify(chain)    // the identity that the other end proves
 //
-// Package transport makes sessions by it. The package opens no socket, and the files of
-// keys are all that it reads and writes.
+// Package transport uses it for sessions. The package opens no socket. It reads and writes
+// only key files.
 //
 // # One shared key
 //
 // Every member holds the same network key. It yields, by HKDF-SHA256, an Ed25519
 // certificate authority. Each node issues its own certificate in memory, which names its
-// host and node id, and accepts those that the same authority has signed. Nobody looks at
-// the dates: a robot's clock may be years off. Any member can name itself anything.
+// host and node id, and accepts certificates that the same authority has signed. Dates are
+// ignored, since a robot's clock may be years off. A member can choose any name.
 //
 // # An authority
 //
 // Each host holds a certificate of its own, for one year and one name, from an authority
 // whose key is on no robot. With it the node signs, in memory, a certificate for 24 hours,
-// and shows both. Nobody can then take another host's name or node id. Dates count, by
-// the system's clock. The authority revokes certificates by a numbered list, which nodes
+// and shows both. Then no host can take another host's name or node id. Dates are checked
+// by the system's clock. The authority revokes certificates by a numbered list, which nodes
 // pass on.
 //
 // # Files
@@ -39,6 +39,6 @@
 //	key_file.go       the files of keys
 //	host_key.go       the key of one host
 //	authority.go      Authority: issues the keys of hosts
-//	revocations.go    the numbered list of certificates that count no more
+//	revocations.go    the numbered list of revoked certificates
 //	identity.go       NodeID and Peer, as certificates spell them
 package trust

@@ -12,15 +12,15 @@ import (
 )
 
 var (
-	// ErrRevoked says that the authority has revoked a certificate: the peer's or, as
-	// the text says then, ours.
+	// ErrRevoked says that the authority has revoked a certificate: the peer's, or ours if
+	// the error's text says so.
 	ErrRevoked = errors.New("certificate is revoked")
 	// ErrNotNow says that a certificate has ended, or that a clock is wrong.
 	ErrNotNow = errors.New("certificate is not good now")
 )
 
-// CertificateError is why a certificate of the peer does not count, although our
-// authority has signed it. It wraps ErrRevoked or ErrNotNow.
+// CertificateError says why a peer's certificate is refused although our authority has signed
+// it. It wraps ErrRevoked or ErrNotNow.
 type CertificateError struct {
 	err    error
 	detail string
@@ -34,14 +34,13 @@ func (e *CertificateError) Unwrap() error { return e.err }
 func (e *CertificateError) Told() string { return e.err.Error() + e.detail }
 
 const (
-	// sessionLife is how long the certificate is good that a host signs for itself.
+	// sessionLife is how long a certificate is valid that a host signs for itself.
 	sessionLife = 24 * time.Hour
-	// sessionSpare is what must be left of it when it is shown.
+	// sessionSpare is the least time that the certificate must still be valid when it is shown.
 	sessionSpare = sessionLife / 2
 )
 
-// hostAnchor is the trust in hosts that have a certificate of our authority.
-// Dates count here.
+// hostAnchor trusts hosts that have a certificate of our authority. It checks dates.
 type hostAnchor struct {
 	key     *hostKey
 	roots   *x509.CertPool
@@ -49,7 +48,7 @@ type hostAnchor struct {
 	session *sessionCert
 }
 
-// sessionCert is the certificate that this host has signed for itself last.
+// sessionCert is the last certificate that this host has signed for itself.
 type sessionCert struct {
 	mu      sync.Mutex
 	own     tls.Certificate
@@ -61,12 +60,12 @@ func newHostAnchor(key *hostKey, revoked *Revocations) *hostAnchor {
 	roots := x509.NewCertPool()
 	roots.AddCert(key.authority)
 	if !revoked.signedBy(key.authority) {
-		revoked = nil // it was of another network
+		revoked = nil // the list is of another network
 	}
 	return &hostAnchor{key: key, roots: roots, revoked: revoked, session: &sessionCert{}}
 }
 
-// revoking is a with another list.
+// revoking returns a copy of a with another list.
 func (a *hostAnchor) revoking(list *Revocations) *hostAnchor {
 	b := *a
 	b.revoked = list
@@ -121,7 +120,7 @@ func (a *hostAnchor) identify(chain []*x509.Certificate) (Peer, error) {
 	return Peer{Host: name, Node: hostNode(a.key.authority.PublicKey.(ed25519.PublicKey), name)}, a.stands(chain)
 }
 
-// vouched verifies the chain from a session certificate over that of its host to
+// vouched verifies the chain from a session certificate, through its host's certificate, to
 // the authority: signatures, dates, names and the right to sign.
 func (a *hostAnchor) vouched(cert, host *x509.Certificate) error {
 	now := time.Now()
@@ -138,7 +137,7 @@ func (a *hostAnchor) vouched(cert, host *x509.Certificate) error {
 	case isInvalid && invalid.Reason == x509.Expired:
 		return notNow(invalid.Cert, now)
 	case err != nil:
-		return fmt.Errorf("%w: %v", errBadCertificate, err)
+		return fmt.Errorf("%w%.0w", errBadCertificate, err)
 	case len(chains) != 1 || len(chains[0]) != 3:
 		return errBadCertificate // the authority has signed it, for whatever purpose
 	}
@@ -150,10 +149,10 @@ func notNow(cert *x509.Certificate, now time.Time) error {
 		cert.NotBefore.Format(time.RFC3339), cert.NotAfter.Format(time.RFC3339), now.UTC().Format(time.RFC3339))}
 }
 
-// bound returns the host that a session certificate is for: the one that its host's
-// certificate lets it name, and not for long. The standard verification does not go
-// as far: it would let robot speak for x.robot. A node id there is none: it follows
-// from the name.
+// bound returns the host of a session certificate. It checks that the name is exactly the one
+// in the host's certificate, and that the session certificate is short-lived. The standard
+// verification would let host robot sign for x.robot. The certificate has no node id, since
+// that follows from the name.
 func bound(cert, host *x509.Certificate) (string, error) {
 	name, ok := hostOf(host)
 	switch {
@@ -166,9 +165,9 @@ func bound(cert, host *x509.Certificate) (string, error) {
 	return name, nil
 }
 
-// stands does not look at the dates of a session certificate: a session lives on
-// when that by which it was begun has ended. Nor at when the host's begins, which was
-// in the past when the session was: only a clock that was set wrong can say otherwise.
+// stands ignores the dates of the session certificate, since a session may last longer than
+// the certificate with which it began. It also ignores when the host's certificate begins:
+// that was in the past when the session began, unless the clock was set wrong.
 func (a *hostAnchor) stands(chain []*x509.Certificate) error {
 	if len(chain) != 2 || chain[1].CheckSignatureFrom(a.key.authority) != nil {
 		return ErrWrongKey

@@ -12,15 +12,15 @@ import (
 // hostKey is the key of one host of a network that has an authority.
 type hostKey struct {
 	authority   *x509.Certificate
-	certificate *x509.Certificate  // of the host, by the authority
-	private     ed25519.PrivateKey // of that
+	certificate *x509.Certificate  // of the host, signed by the authority
+	private     ed25519.PrivateKey // of the certificate
 	host        string
 	node        NodeID
 }
 
 var errHostText = errors.New("not a host's key: want the file that `achbridge ca issue` has written")
 
-// hostKeyOf checks what belongs together, and completes it.
+// hostKeyOf checks that the fields of h fit together, and sets the missing ones.
 func hostKeyOf(h hostKey) (Key, error) {
 	host, ok := hostOf(h.certificate)
 	if !ok || h.certificate.CheckSignatureFrom(h.authority) != nil ||
@@ -91,7 +91,7 @@ func (k Key) Node() NodeID {
 	return NodeID{}
 }
 
-// Fits returns why a node that has k may not be self, nil if it may.
+// Fits returns an error if a node with key k may not have the identity self.
 func (k Key) Fits(self Peer) error {
 	h := k.host()
 	switch {

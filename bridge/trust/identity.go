@@ -33,8 +33,8 @@ func ParseNodeID(s string) (NodeID, error) {
 	return n, nil
 }
 
-// Peer is who the other end of a session proved to be. With one network key for
-// all, it proves membership; the names are the member's own claim.
+// Peer is the identity that the other end of a session has proved. With one network key for
+// all hosts it has proved only its membership; it may claim any name.
 type Peer struct {
 	Node NodeID
 	Host string
@@ -88,6 +88,14 @@ func claimOf(cert *x509.Certificate) Claim {
 	return c
 }
 
+// NetworkOf is the network whose key or authority signed the certificates of a member.
+func NetworkOf(proof []*x509.Certificate) string {
+	if len(proof) == 0 {
+		return ""
+	}
+	return claimOf(proof[0]).Network
+}
+
 // IsNetwork reports whether s is spelled like Key.Network.
 func IsNetwork(s string) bool {
 	return len(s) == networkDigits && strings.Trim(s, "0123456789abcdef") == ""
@@ -113,8 +121,8 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// unseen reports that r is invisible, so that two names look the same, or moves the text
-// beside it: controls, marks of direction, joiners, fillers.
+// unseen reports whether r is invisible, so that two names may look the same, or moves the
+// text beside it: controls, marks of direction, joiners, fillers.
 func unseen(r rune) bool {
 	const brailleBlank = 0x2800
 	return !unicode.IsPrint(r) || r == utf8.RuneError || r == brailleBlank ||

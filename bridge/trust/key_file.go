@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// maxKeyFile bounds what is read of a file with a secret, to name the error instead
-// of reading a device for ever.
+// maxKeyFile limits how much of a key file is read, so that a device gives an error and is
+// not read for ever.
 const maxKeyFile = 16 << 10
 
 // ReadKey reads the key file at path. A missing file gives fs.ErrNotExist, a file
@@ -19,7 +19,7 @@ const maxKeyFile = 16 << 10
 func ReadKey(path string) (Key, error) {
 	text, err := readSecret("network key", path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Key{}, fmt.Errorf("network key %s: %w: make one with `achbridge key new`, or copy it from another host of the network", path, fs.ErrNotExist)
+		return Key{}, fmt.Errorf("network key %s: there is no such file: make one with `achbridge key new`, or copy it from another host of the network%.0w", path, fs.ErrNotExist)
 	}
 	if err != nil {
 		return Key{}, err
@@ -69,7 +69,7 @@ func (k Key) Write(path string) error {
 func writeSecret(what, path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s %s: %w and is kept: remove it first, or choose another path", what, path, fs.ErrExist)
+		return fmt.Errorf("%s %s: there is one already, which is kept: remove it first, or choose another path%.0w", what, path, fs.ErrExist)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)

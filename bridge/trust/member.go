@@ -22,28 +22,28 @@ var (
 
 const networkDigits = 8
 
-// Member is one node's standing in its network: the certificate it shows, and the means
-// to tell members from strangers. It is immutable, and safe for concurrent use.
+// Member is a node's membership in its network. It makes the certificate that the node shows,
+// and verifies those of others. It is immutable, and safe for concurrent use.
 type Member struct {
 	self     Peer
 	networks []string // ours first
 	anchor   anchor
 }
 
-// anchor is what trust rests on.
+// anchor is the root of trust: a shared key or an authority.
 type anchor interface {
-	// certificate is what this node shows.
+	// certificate is the certificate that this node shows.
 	certificate() (*tls.Certificate, error)
-	// identify tells who the holder of a presented chain of at least one is. Whoever
-	// our authority did not sign gives ErrWrongKey.
+	// identify returns the holder of a presented chain of one or more certificates. It returns
+	// ErrWrongKey if our authority has not signed the chain.
 	identify(chain []*x509.Certificate) (Peer, error)
-	// stands tells why the holder of a chain that was identified once is no longer
+	// stands returns why the holder of a chain that identify once accepted is no longer
 	// trusted, nil as long as it is.
 	stands(chain []*x509.Certificate) error
 }
 
-// NewMember makes the member self by its key. Revoked is the list that counts, nil for
-// none; one that the key's authority has not signed is ignored.
+// NewMember makes the member self with its key. revoked is the list in effect, nil for none; a
+// list that the key's authority has not signed is ignored.
 func NewMember(key Key, self Peer, revoked *Revocations) (*Member, error) {
 	m := &Member{self: self, networks: key.Networks()}
 	if h := key.host(); h != nil {
@@ -63,8 +63,8 @@ func (m *Member) Self() Peer { return m.self }
 // Network names the network whose authority signs for this node.
 func (m *Member) Network() string { return m.networks[0] }
 
-// Certificate returns what this node shows to peers. With an authority the node signs
-// a new one twice a day.
+// Certificate returns the certificate that this node shows to peers. With an authority the
+// node signs a new one twice a day.
 func (m *Member) Certificate() (*tls.Certificate, error) { return m.anchor.certificate() }
 
 // Verify returns who the holder of a presented chain is. A certificate that it refuses
@@ -111,7 +111,7 @@ func (m *Member) NamesBind() bool {
 	return bind
 }
 
-// Revocations returns the list that counts, nil if there is none.
+// Revocations returns the list in effect, nil if there is none.
 func (m *Member) Revocations() *Revocations {
 	if a, ok := m.anchor.(*hostAnchor); ok {
 		return a.revoked
@@ -119,14 +119,14 @@ func (m *Member) Revocations() *Revocations {
 	return nil
 }
 
-// IsRevoked reports whether the list that counts has this node's own certificate.
+// IsRevoked reports whether the list in effect has this node's own certificate.
 func (m *Member) IsRevoked() bool {
 	a, ok := m.anchor.(*hostAnchor)
 	return ok && a.revoked.Has(serialOf(a.key.certificate))
 }
 
 // WithRevocations returns the same member with list, or m itself if list is not newer
-// than the one that counts. A list that the member's authority has not signed is an error.
+// than the one in effect. A list that the member's authority has not signed is an error.
 func (m *Member) WithRevocations(list *Revocations) (*Member, error) {
 	a, ok := m.anchor.(*hostAnchor)
 	switch {
@@ -140,8 +140,8 @@ func (m *Member) WithRevocations(list *Revocations) (*Member, error) {
 	return &Member{self: m.self, networks: m.networks, anchor: a.revoking(list)}, nil
 }
 
-// checkUsage insists on what a session certificate of ours is, so that one made by
-// a member for another purpose is not taken for a node's.
+// checkUsage checks that a certificate is a session certificate, so that a certificate which a
+// member made for another purpose is not accepted as a node's.
 func checkUsage(cert *x509.Certificate) error {
 	_, isEd25519 := cert.PublicKey.(ed25519.PublicKey)
 	switch {
@@ -156,7 +156,7 @@ func checkUsage(cert *x509.Certificate) error {
 	return nil
 }
 
-// Refusal is why a certificate was refused, and what it says about its holder.
+// Refusal says why a certificate was refused, and what it claims about its holder.
 type Refusal struct {
 	Claim Claim
 	Err   error

@@ -31,7 +31,7 @@ func (a Authority) Revoke(number uint64, serials []string, now time.Time) (*Revo
 	template := &x509.RevocationList{
 		Number:     new(big.Int).SetUint64(number),
 		ThisUpdate: now,
-		NextUpdate: a.certificate.NotAfter, // it does not end: numbers count
+		NextUpdate: a.certificate.NotAfter, // a list does not expire: a higher number replaces it
 	}
 	for _, s := range serials {
 		serial, ok := new(big.Int).SetString(s, 16)
@@ -95,7 +95,7 @@ func (r *Revocations) Text() string { return encodeBlock(blockRevocations, r.lis
 // Has reports whether the certificate with that serial number is revoked.
 func (r *Revocations) Has(serial string) bool { return r != nil && r.serials[serial] }
 
-// signedBy reports whether r is a list of that authority; no list is one of any.
+// signedBy reports whether the authority has signed r; true for a nil list.
 func (r *Revocations) signedBy(authority *x509.Certificate) bool {
 	return r == nil || r.list.CheckSignatureFrom(authority) == nil
 }

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// sharedAnchor is the trust in whoever holds a key of ours. It does not keep the
-// keys.
+// sharedAnchor trusts all holders of our network keys. It does not keep the keys themselves.
 type sharedAnchor struct {
 	own         tls.Certificate
 	authorities []ed25519.PublicKey

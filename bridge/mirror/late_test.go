@@ -1,0 +1,122 @@
+package mirror
+
+import (
+	"testing"
+	"time"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+)
+
+// arrival is frame seq, so old when it comes at a time by our clock.
+func arrival(seq uint64, at, age time.Duration) Arrival {
+	a := came(seq, frame(seq, 64))
+	a.Captured, a.At = at-age, Reading{Now: at, Known: true}
+	return a
+}
+
+// Two late frames come in the wrong order, then one in time, and one that it has overtaken.
+func TestLateFrameIsPutIfItIsTheNewest(t *testing.T) {
+	const now = time.Minute
+	for _, c := range []struct {
+		qos  rule.QoS
+		seqs []uint64 // in the file after each
+		want ledger.Accounts
+	}{
+		{rule.QoS{}, []uint64{2, 2, 3, 3, 5}, ledger.Accounts{LateKept: 2, Superseded: 1, Delivered: 1, Duplicate: 1}},
+		{rule.QoS{Late: rule.LateNewest}, []uint64{2, 2, 3, 3, 5}, ledger.Accounts{LateKept: 2, Superseded: 1, Delivered: 1, Duplicate: 1}},
+		{rule.QoS{Late: rule.LateDeliver}, []uint64{2, 2, 3, 3, 5}, ledger.Accounts{LateKept: 2, Superseded: 1, Delivered: 1, Duplicate: 1}},
+		{rule.QoS{Late: rule.LateDrop}, []uint64{0, 0, 3, 3, 3}, ledger.Accounts{Late: 3, Delivered: 1, Duplicate: 1}},
+		{rule.QoS{Class: rule.Command}, []uint64{0, 0, 3, 3, 3}, ledger.Accounts{Late: 3, Delivered: 1, Duplicate: 1}},
+	} {
+		dir := testDir(t)
+		m := testMirror(t, dir, "m")
+		m.qos = c.qos
+		for i, a := range []Arrival{
+			arrival(2, now, 101*milli), arrival(1, now, 120*milli), arrival(3, now, 100*milli), arrival(2, now, 130*milli), arrival(5, now, time.Second),
+		} {
+			m.Put(a)
+			if got := newestSeq(t, dir, "m"); got != c.seqs[i] {
+				t.Errorf("%+v: after arrival %d: got frame %d in the file, want %d", c.qos, i, got, c.seqs[i])
+			}
+		}
+		if m.count != c.want {
+			t.Errorf("%+v: got %+v, want %+v", c.qos, m.count, c.want)
+		}
+	}
+}
+
+// A mirror gets late frames only, then one in time, then late ones again.
+func TestMirrorThatGetsOnlyLateFramesSaysSo(t *testing.T) {
+	for _, c := range []struct {
+		late rule.Late
+		want bool
+	}{{rule.LateNewest, true}, {rule.LateDrop, true}, {rule.LateDeliver, false}} {
+		m := testMirror(t, testDir(t), "m")
+		m.qos.Late, m.state = c.late, status.MirrorLive
+		at := time.Minute
+		for _, step := range []struct {
+			seq  uint64
+			age  time.Duration
+			want bool
+		}{
+			{1, 120 * milli, false}, // the last word of a channel, or the first of a subscription
+			{2, 120 * milli, true},
+			{3, 90 * milli, false},
+			{4, 120 * milli, false},
+			{4, 130 * milli, false}, // once more, as a debt
+			{5, 120 * milli, true},
+		} {
+			at += 50 * milli
+			m.Put(arrival(step.seq, at, step.age))
+			if s := m.Status(at+700*milli, Reading{}, ""); s.LateS > 0 {
+				t.Errorf("late %v: after frame %d: it is late at once, for %v s; many frames come behind a standstill", c.late, step.seq, s.LateS)
+			}
+			s := m.Status(at+time.Second, Reading{}, "")
+			if got := s.LateS > 0; got != (step.want && c.want) || s.State != status.MirrorLive {
+				t.Errorf("late %v: after frame %d: got late for %v s, %s; want late %v, live", c.late, step.seq, s.LateS, s.State, step.want && c.want)
+			}
+			if cause := m.AddTo(m.Since().ToWire(1), at+time.Second).Cause; (cause == string(status.CauseBudget)) != (step.want && c.want) {
+				t.Errorf("late %v: after frame %d: the origin is told %q", c.late, step.seq, cause)
+			}
+		}
+	}
+}
+
+func TestOtherBudgetForgetsWhatTheFormerOneCalledLate(t *testing.T) {
+	m := testMirror(t, testDir(t), "m")
+	m.state = status.MirrorLive
+	m.Put(arrival(1, time.Minute, 120*milli))
+	m.Put(arrival(2, time.Minute, 120*milli))
+	m.Requalify(rule.QoS{Budget: time.Second})
+	if s := m.Status(time.Minute, Reading{}, ""); s.LateS != 0 || s.LateKept != 2 {
+		t.Errorf("got late for %v s, %d kept late; want not late any more", s.LateS, s.LateKept)
+	}
+}
+
+// A frame every 20 ms, 5 ms past a budget of 100 ms: by its age alone the mirror would be
+// over its budget a fourth of the time.
+func TestMirrorThatGetsOnlyLateFramesIsOverItsBudgetAllTheTime(t *testing.T) {
+	const period = 20 * milli
+	for _, c := range []struct {
+		qos         rule.QoS
+		age         time.Duration
+		least, most float64
+	}{
+		{rule.QoS{}, 105 * milli, 0.85, 1},
+		{rule.QoS{}, 95 * milli, 0, 0},
+		{rule.QoS{Late: rule.LateDeliver}, 105 * milli, 0.2, 0.3},
+	} {
+		m := testMirror(t, testDir(t), "m")
+		m.qos = c.qos
+		at := time.Minute
+		for seq := range uint64(300) {
+			at += period
+			m.Put(arrival(seq+1, at, c.age))
+		}
+		if over := m.Ages(at).Total.OverBudget; over < c.least || over > c.most {
+			t.Errorf("%+v, %v old when they come: over the budget %v of the time, want %v to %v", c.qos, c.age, over, c.least, c.most)
+		}
+	}
+}
