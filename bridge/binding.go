@@ -12,49 +12,37 @@ import (
 	"achbridge/wire"
 )
 
-// binding is a mirror, with the link and the subscription by which the node feeds it. But
-// for the mirror it belongs to the node's goroutine.
+// binding is a mirror together with the link and the subscription that feed it. The mirror
+// has a mutex of its own; the other fields belong to the node's goroutine.
 type binding struct {
 	*mirror.Mirror
-	id     uint32 // among all the mirrors of this run of the daemon
-	link   *link  // that feeds it now
-	subID  uint32
-	origin wire.Channel // as the link's catalog has it
-	from   source       // zero before the first subscription
-	retry  time.Duration
-	barred barred          // what the origin's rules refuse
-	rivals map[string]bool // channels that wanted this name too, and were named in the log
-	looked time.Duration   // when trouble with the file was last dealt with; 0: never
-	asked  uint64          // frame that was asked for then
-	wait   time.Duration   // until it is asked for again
-	teller ledger.Teller
-	// parting: nobody wants it any more, and it stays until its safe frame is put
-	parting bool
+	id      uint32 // among all the mirrors of this run of the daemon
+	link    *link  // that feeds the mirror now; nil: none
+	subID   uint32
+	origin  wire.Channel // the channel in the link's catalog
+	from    source       // where the frames were first put; zero before the first subscription
+	retry   time.Duration
+	barred  barred          // what the origin's rules have refused
+	rivals  map[string]bool // channels that wanted this name too, and were named in the log
+	looked  time.Duration   // when the node last repaired the file or asked for its frame; 0: never
+	asked   uint64          // the frame that the node last asked for once more
+	wait    time.Duration   // until the node asks for the same frame again
+	teller  ledger.Teller
+	parting bool // no wish asks for the mirror any more; it stays until its safe frame is put
 }
 
-// bind subscribes the mirror that w wishes for to channel c of l's peer, unless it
-// is already.
+// bind subscribes the mirror that w asks for to channel c of l's peer, unless it is
+// subscribed already. It makes the mirror if there is none.
 func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	name := w.Name(l.host, c.Name)
 	m := n.mirrors[name]
 	if m == nil && n.ending[name] {
-		return // the safe frame of the former one goes before
+		return // the former mirror of this name must put its safe frame first
 	}
 	if m == nil {
-		if why := n.roomForMirror(l, w.Host == l.host && w.Channel == c.Name); why != "" {
-			if !l.full {
-				l.refusal("mirror refused", status.Event{Channel: c.Name, Text: why})
-			}
-			l.full = true
+		if m = n.newMirror(l, c.Name, w); m == nil {
 			return
 		}
-		n.mirrorsOf[l.host]++
-		n.made++
-		m = &binding{id: n.made, Mirror: mirror.New(mirror.Config{
-			Name: name, Host: l.host, Channel: c.Name, Temporary: strings.HasPrefix(name, n.peekNames()),
-			Dir: n.cfg.Dir, Mode: w.FileMode, Space: n.space, Log: n.log, Events: &n.events, Spawn: n.work.Go, Clock: n.clock,
-		}, w.QoS, n.cfg.Adopt)}
-		n.mirrors[name] = m
 	}
 	switch {
 	case m.Host != l.host || m.Channel != c.Name:
@@ -63,7 +51,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	case m.link != nil && m.link != l && (l.silent || !m.link.silent):
 		return // a second path to the same host
 	case m.link == nil && m.barred == (barred{c.Epoch, w.QoS}):
-		return // it would be refused again
+		return // the origin would refuse it again
 	case m.link == l && m.origin.Epoch == c.Epoch && !m.requalify(l, w.QoS):
 		return
 	case c.Origin != nil && c.Origin.Node == n.cfg.Node:
@@ -91,53 +79,76 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	if c.Origin == nil {
 		n.endDetours(m)
 	}
-	n.changed = true // the mirror may be offered again from now on
+	n.changed = true // peers may be offered the mirror from now on
 	l.subs[m.subID] = m
 	n.adopted(m)
-	in := &inbound{m: m, feed: mirror.Feed{Epoch: c.Epoch, Run: l.run}, limit: mirror.LargestFrame(c)}
-	have, counted := m.Subscribe(&in.feed, w.QoS, l.silent)
+	in := &inbound{m: m, feed: mirror.Feed{Epoch: c.Epoch, Run: l.run, Silent: l.silent}, limit: mirror.LargestFrame(c)}
+	have, counted := m.Subscribe(&in.feed, w.QoS)
 	in.have = have
 	l.setInbound(m.subID, in)
 	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have, QoS: w.QoS.Wire(), Held: counted.ToWire(m.id)})
 }
 
-// requalify gives a running subscription another quality of service. It reports
-// whether the mirror has to subscribe anew for it.
+// newMirror makes the mirror that w asks for. It returns nil if there is no room for it.
+func (n *Node) newMirror(l *link, channel string, w rule.Mirror) *binding {
+	if why := n.roomForMirror(l, channel, w); why != "" {
+		if !l.full {
+			l.refusal("mirror refused", status.Event{Channel: channel, Text: why})
+		}
+		l.full = true
+		return nil
+	}
+	name := w.Name(l.host, channel)
+	n.mirrorsOf[l.host]++
+	n.made++
+	m := &binding{id: n.made, Mirror: mirror.New(mirror.Config{
+		Name: name, Host: l.host, Channel: channel, Temporary: strings.HasPrefix(name, n.peekNames()),
+		Dir: n.cfg.Dir, Mode: w.FileMode, Space: n.space, Log: n.log, Events: &n.events, Spawn: n.work.Go, Clock: n.clock,
+	}, w.QoS, n.cfg.Adopt)}
+	n.mirrors[name] = m
+	return m
+}
+
+// requalify changes the quality of service of a running subscription. It returns true if
+// that needs a new subscription.
 func (m *binding) requalify(l *link, qos rule.QoS) (anew bool) {
 	anew, tell := m.Mirror.Requalify(qos)
 	if tell {
-		l.send(m.update(false))
+		l.send(m.update())
 	}
 	return anew
 }
 
-// update tells the origin the quality of service of the subscription and what
-// the mirror holds; owed asks for the newest frame once more.
-func (m *binding) update(owed bool) wire.Update {
+// update tells the origin the quality of service of the subscription, and which frame the
+// mirror holds.
+func (m *binding) update() wire.Update {
 	qos, have := m.Holds()
-	return wire.Update{ID: m.subID, QoS: qos.Wire(), HaveSeq: have, Owed: owed}
+	return wire.Update{ID: m.subID, QoS: qos.Wire(), HaveSeq: have}
 }
 
-// loop refuses a mirror whose frames would come here twice, or come round, by l.
+// loop refuses a mirror on l whose frames arrive here already on another way, or come from
+// this host itself.
 func (m *binding) loop(l *link, cause status.Cause, reason string) {
 	if m.Refuse(cause, reason) {
 		l.warn("mirror refused: it comes round", status.Event{Kind: status.EventLoop, Channel: m.Channel, Mirror: m.Name, Text: reason}, "cause", reason)
 	}
 }
 
-// bar remembers that the origin's rules refuse the mirror as it is asked for.
+// bar remembers that the origin's rules refuse this life of the channel with this quality of
+// service.
 func (m *binding) bar(epoch uint64) {
 	qos, _ := m.Holds()
 	m.barred = barred{epoch, qos}
 }
 
-// unbind says that nobody feeds the mirror now.
+// unbind records that no link feeds the mirror now, and why.
 func (m *binding) unbind(cause status.Cause, reason string) {
 	m.link = nil
 	m.Unfed(cause, reason)
 }
 
-// reading is what the link that feeds the mirror knows of its host's clock, if there is one.
+// reading is the reading of the origin's clock by the link that feeds the mirror; unknown
+// without such a link.
 func (m *binding) reading(now time.Duration) mirror.Reading {
 	if m.link == nil {
 		return mirror.Reading{}
@@ -145,7 +156,7 @@ func (m *binding) reading(now time.Duration) mirror.Reading {
 	return m.link.clockAt(now)
 }
 
-// rival names a channel whose mirror would have a name that is taken, once.
+// rival logs, once for each channel, that the name for the channel's mirror is taken.
 func (n *Node) rival(m *binding, l *link, c wire.Channel) {
 	other := l.host + "/" + c.Name
 	if m.rivals[other] {
@@ -158,7 +169,7 @@ func (n *Node) rival(m *binding, l *link, c wire.Channel) {
 	l.refusal("two channels want the same mirror", status.Event{Channel: c.Name, Mirror: m.Name, Text: m.Host + "/" + m.Channel + " has it; give " + other + " another name with --as"})
 }
 
-// source is where a channel's frames were first put.
+// source identifies the channel and the node where frames were first put.
 type source struct {
 	node    [16]byte
 	channel string
@@ -171,8 +182,8 @@ func sourceOf(l *link, c wire.Channel) source {
 	return source{l.peer, c.Name}
 }
 
-// twinOf returns another mirror of the channel that c, offered as a mirror, is
-// a mirror of: what comes here a second time may have come round by ourselves.
+// twinOf returns the mirror of this host that has the same source as c, nil for none. Frames
+// that arrive here on a second way may have come through this host itself.
 func (n *Node) twinOf(m *binding, c wire.Channel) *binding {
 	if c.Origin == nil {
 		return nil
@@ -185,8 +196,8 @@ func (n *Node) twinOf(m *binding, c wire.Channel) *binding {
 	return nil
 }
 
-// endDetours ends the mirrors to which the frames of m came by way of others,
-// before they came directly.
+// endDetours ends the mirrors that get the frames of m's source through other hosts, since m
+// now gets them directly.
 func (n *Node) endDetours(m *binding) {
 	for _, other := range n.mirrors {
 		if other != m && other.from == m.from && other.link != nil {
@@ -206,14 +217,13 @@ func (n *Node) openMirror(m *binding, l *link, c wire.Channel, qos rule.QoS) err
 	if err := l.mayAssemble(c, host); err != nil {
 		return err
 	}
-	return m.Open(c, origin, host, qos.Meta)
+	return m.Open(c, origin, host, qos)
 }
 
 // retryFile is how long after a file could not be made it is tried again.
 const retryFile = 500 * time.Millisecond
 
-// noFile notes that there can be no file for m's frames now, and tells it when that
-// begins.
+// noFile records why m's file cannot be made now, and logs it when that begins.
 func (n *Node) noFile(l *link, m *binding, err error) {
 	if m.retry == 0 {
 		l.refusal("mirror refused", status.Event{Channel: m.Channel, Mirror: m.Name, Text: err.Error()})
@@ -251,7 +261,7 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 			n.unsubscribe(m.link, m.subID)
 		}
 		if m.Temporary {
-			_ = m.Remove() // nobody is to wait for an answer
+			_ = m.Remove() // no caller waits for the error
 		} else if policy == Remove {
 			errs = append(errs, m.Remove())
 		}
@@ -273,14 +283,15 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 	return errors.Join(errs...)
 }
 
-// barred is what an origin's rules have refused us, and would again.
+// barred is a life of a channel and a quality of service that the origin's rules refuse.
 type barred struct {
 	epoch uint64
 	qos   rule.QoS
 }
 
-// unbar has channels asked for again that l's peer names anew: its rules may have
-// changed. It looks at each mirror once, however many channels there are.
+// unbar lets the node ask again for refused channels that l's peer has listed again, since
+// the peer's rules may have changed. It visits each mirror once, however many channels the
+// peer lists.
 func (n *Node) unbar(l *link, named []wire.Channel) {
 	names := make(map[string]bool, len(named))
 	for _, c := range named {
@@ -293,17 +304,17 @@ func (n *Node) unbar(l *link, named []wire.Channel) {
 	}
 }
 
-// lookAgain is how soon a mirror whose file is in trouble, or lacks the newest
-// frame, asks its origin again; for the same frame each time after twice as
-// long, up to lookSeldom, since it may never fit.
+// lookAgain is how soon the node asks the origin again for a mirror whose file is damaged or
+// lacks the newest frame. For the same frame the wait doubles each time, up to lookSeldom,
+// since that frame may never fit.
 const (
 	lookAgain  = time.Second
 	lookSeldom = time.Minute
 )
 
-// mirrorLook heals what happened to a mirror's file behind our back: removed,
-// damaged, its waiters wedged. The newest frame is asked for again when the
-// file does not hold it: nothing newer may ever come.
+// mirrorLook repairs a mirror whose file was removed or damaged, or whose readers cannot be
+// woken. When the file lacks the newest frame, it asks the origin to send that frame again,
+// since no newer one may ever come.
 func (n *Node) mirrorLook(m *binding) {
 	l := m.link
 	m.Tend(m.reading(n.now()))
@@ -328,7 +339,9 @@ func (n *Node) mirrorLook(m *binding) {
 	m.looked = n.now()
 	if err == nil {
 		m.asked, m.wait = seq, min(2*wait, lookSeldom)
-		l.send(m.update(true))
+		again := m.update()
+		again.Owed = true // the origin sends its newest frame once more
+		l.send(again)
 		return
 	}
 	n.unsubscribe(l, m.subID)

@@ -8,10 +8,11 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/localach/damage"
 )
 
-func TestLateFrameIsNotPut(t *testing.T) {
-	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Budget: 30 * milli}, 64, func(f *flow) {
+func TestLateFrameIsNotPutWhereThatIsAskedFor(t *testing.T) {
+	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Budget: 30 * milli, Late: rule.LateDrop}, 64, func(f *flow) {
 		f.put()
 		f.holds(1, 30*milli)
 		f.change("delay=60ms")
@@ -29,7 +30,7 @@ func TestLateFrameIsNotPut(t *testing.T) {
 func TestNewestFrameIsPutOnceAlthoughItIsLate(t *testing.T) {
 	for _, size := range []int{64, 5000} {
 		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
-			inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Budget: 40 * milli}, size, func(f *flow) {
+			inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Budget: 40 * milli, Late: rule.LateDrop}, size, func(f *flow) {
 				f.put()
 				f.holds(1, 50*milli)
 				f.change("delay=100ms")
@@ -188,10 +189,10 @@ func TestFrameThatBecomesLateBeforeTheLockIsFree(t *testing.T) {
 		t.Run(class.String(), func(t *testing.T) {
 			inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Class: class}, 64, func(f *flow) {
 				time.Sleep(500 * milli)
-				takeLock(t, f.pc.dir, flowName)
+				damage.TakeLock(t, f.pc.dir, flowName)
 				f.put()
 				time.Sleep(200 * milli)
-				freeLock(t, f.pc.dir, flowName)
+				damage.FreeLock(t, f.pc.dir, flowName)
 				time.Sleep(2 * second)
 				want.Offered = 1
 				if a := f.pcSays(); a != want || f.kept() != want.LateKept {

@@ -11,23 +11,23 @@ import (
 	"achbridge/wire"
 )
 
-// maxCatalog is how many channels of one peer we keep account of, and maxNamed how
-// many more that a wish names exactly.
+// maxCatalog is how many channels of one peer a node remembers. maxNamed is how many more
+// there may be that a wish names exactly.
 const (
 	maxCatalog = 10000
 	maxNamed   = maxSubscriptions
 )
 
-// seekAtOnce is how many channels are asked for in one tick that had no room before.
+// seekAtOnce is how many channels that had no room before are asked for in one tick.
 const seekAtOnce = 20
 
-// catalogBurst is how many channels a peer is told of at once: the others follow when
-// it has read that.
+// catalogBurst is how many channels are sent to a peer at once. The others follow when the
+// peer has read these.
 const catalogBurst = 10 * catalogPart
 
-// changes is what l's peer has to be told now that it may have the channels in now, in
-// order of name, and marks it as told. The rest is told at the next tick, or when the
-// peer has read what it was told.
+// changes returns the difference between what l's peer was told and now, the channels that it
+// may read, sorted by name. It records the result as told. If there is too much at once, the
+// rest follows at the next tick, or when the peer has read the first part.
 func (l *link) changes(now map[string]wire.Channel) wire.Catalog {
 	msg := wire.Catalog{Full: l.told == nil}
 	if l.told == nil {
@@ -58,15 +58,15 @@ func (l *link) changes(now map[string]wire.Channel) wire.Catalog {
 	return msg
 }
 
-// unread is how many bytes wait for the peer to read them.
+// unread is how many bytes of control messages the peer has not read yet.
 func (l *link) unread() int {
 	l.outMu.Lock()
 	defer l.outMu.Unlock()
 	return l.outB
 }
 
-// learn takes what l's peer tells of its channels. What is too much is left out, but
-// for what a wish names.
+// learn handles a catalog message of l's peer. It leaves out channels over the limit, except
+// those that a wish names.
 func (n *Node) learn(l *link, channels []wire.Channel) {
 	named := n.named(l)
 	for _, c := range channels {
@@ -107,8 +107,8 @@ func (l *link) notOmitted(name string) {
 	delete(l.omitted, name)
 }
 
-// seekOmitted asks for some of what was left out when there is room again: the peer
-// takes it as told.
+// seekOmitted asks for some of the channels that were left out, once there is room again. The
+// peer does not send them by itself, since it has sent them before.
 func (n *Node) seekOmitted(l *link) {
 	room := min(maxCatalog-len(l.catalog), seekAtOnce)
 	for name := range l.omitted {
@@ -120,8 +120,8 @@ func (n *Node) seekOmitted(l *link) {
 	}
 }
 
-// askFor has the peer tell of a channel once more, if there is one: a question with a life
-// of the channel that there never was.
+// askFor makes the peer list a channel once more, if it has the channel. It subscribes to a
+// life of the channel that never was, which the peer answers in this way.
 func (l *link) askFor(name string) {
 	l.lastID++
 	l.send(wire.Subscribe{ID: l.lastID, Channel: name, QoS: rule.QoS{}.Wire()})
@@ -143,8 +143,8 @@ func (n *Node) named(l *link) map[string]bool {
 	return list
 }
 
-// seek asks once for what a wish names and was left out, since nobody had named it when
-// it was told.
+// seek asks once for each channel that a wish names and that was left out because no wish
+// named it when the peer listed it.
 func (n *Node) seek(l *link) {
 	if !l.cut {
 		return
@@ -161,8 +161,9 @@ func (n *Node) seek(l *link) {
 	}
 }
 
-// inTurn is the catalog of l's peer in the order in which its channels get mirrors:
-// what a wish names first, then the smaller ones, so that giants take nobody's room.
+// inTurn is the catalog of l's peer in the order in which its channels get mirrors: first
+// those that a wish names, then the others by size. So huge channels do not take the room of
+// small ones.
 func (n *Node) inTurn(l *link) []wire.Channel {
 	named := n.named(l)
 	rank := func(c wire.Channel) int {

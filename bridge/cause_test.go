@@ -7,6 +7,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/trust"
+	"achbridge/localach/damage"
 )
 
 // What keeps a mirror or a push from working is told in a word for programs too.
@@ -73,11 +74,11 @@ func TestMirrorTellsForHowLongItsLockWasTaken(t *testing.T) {
 		if got := pc.mirror("robot.imu").LockWaitS; got != 0 {
 			t.Errorf("got %v s, want none before", got)
 		}
-		takeLock(t, pc.dir, "robot.imu")
+		damage.TakeLock(t, pc.dir, "robot.imu")
 		imu.put(2, 64)
 		time.Sleep(time.Second)
 		during := pc.mirror("robot.imu").LockWaitS
-		freeLock(t, pc.dir, "robot.imu")
+		damage.FreeLock(t, pc.dir, "robot.imu")
 		pc.follows("robot.imu", 2, time.Second)
 		after := pc.mirror("robot.imu").LockWaitS
 		time.Sleep(time.Second)

@@ -6,16 +6,17 @@ import (
 	"strings"
 	"time"
 
+	"achbridge/bridge/logline"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 )
 
-// Anybody on the network can announce any number of nodes, at the addresses of others, and
-// a dial costs those others half a dozen packets. So dials to what is only announced share a
-// budget: a few at once, then a few a second. Each dial is to one address, and the sources of
-// announcements take turns. A dial that finds the announced node gives back what it took,
-// since only a member can bring that about: twenty robots that are switched on at once are
-// linked as fast as they answer. What is listed or proved needs no budget: it is no claim.
+// Any host on the network can announce any number of nodes, also at addresses of other hosts,
+// and each dial sends half a dozen packets there. So dials to peers that are only announced
+// share a budget: a few at once, then a few a second. Each dial is to one address, and the
+// sources of announcements take turns. A dial that finds the announced node gives its share
+// back, since only a member of the network can answer so. So twenty robots that are switched
+// on together are linked as fast as they answer. Listed and proved peers need no budget.
 const (
 	claimsAtOnce = 8
 	claimEvery   = 250 * time.Millisecond
@@ -29,31 +30,31 @@ const (
 	claimLinesEvery = 10 * time.Second
 )
 
-// claim is what the node knows of a peer that is only announced.
+// claim is the state of a peer that is only announced.
 type claim struct {
-	next int             // which of its addresses is dialled next,
-	due  time.Duration   // and not before
-	at   transport.Addrs // the one that is being dialled, or was last
+	next int             // index of the address to dial next
+	due  time.Duration   // earliest time for that dial
+	at   transport.Addrs // the address of the present or the last dial
 }
 
 // claimDials is the budget. It belongs to the node's goroutine.
 type claimDials struct {
 	budget  allowance
-	lines   allowance         // in the log, about those that cannot be reached
+	lines   logline.Limit     // log lines about announced peers that cannot be reached
 	count   uint64            // of dials, in this run
 	turns   map[string]uint64 // the last dial of each source, by its number
-	waiting bool              // somebody may be dialled later
+	waiting bool              // a peer waits for the budget
 }
 
 func newClaimDials() claimDials {
 	return claimDials{
 		budget: allowance{burst: claimsAtOnce, every: claimEvery},
-		lines:  allowance{burst: claimLines, every: claimLinesEvery},
+		lines:  logline.Limit{Burst: claimLines, Period: claimLinesEvery},
 		turns:  make(map[string]uint64),
 	}
 }
 
-// claimKey tells a claim from all others: whatever is different in it makes another one.
+// claimKey identifies a claim: peers that differ in anything have different keys.
 func (p Peer) claimKey() string {
 	var b strings.Builder
 	for _, s := range []string{p.Source, p.Node, p.Host} {
@@ -67,15 +68,15 @@ func (p Peer) claimKey() string {
 	return b.String()
 }
 
-// candidate is a claim that is wanted. old is the link to its node that is silent, if
-// there is one; addrs are where it may be dialled, at least one.
+// candidate is a wanted claim. old is the silent link to its node, nil for none. addrs are
+// the addresses to dial, at least one.
 type candidate struct {
 	p     *peer
 	old   *link
 	addrs []transport.Addrs
 }
 
-// later reports that p is only announced and cannot be dialled now.
+// later reports whether p is only announced and must wait for the budget.
 func (n *Node) later(p *peer) bool {
 	if p.Source == "" || p.stop != nil {
 		return false
@@ -105,22 +106,22 @@ func (n *Node) dialClaims(list []candidate) {
 	n.dials.waiting = n.dials.waiting || len(list) > 0
 }
 
-// apartFrom reports that p and other are claims that are dialled at different addresses.
-// Then neither waits for the other, also if both claim to be one node: else whoever forges
-// the id of a robot would have it wait.
+// apartFrom reports whether p and other are claims that are dialled at different addresses.
+// Then neither waits for the other, even if both claim to be one node. Otherwise a forged
+// announcement with a robot's id would delay the dial to the robot.
 func (p *peer) apartFrom(other *peer) bool {
 	return p.Source != "" && other.Source != "" && !p.at.Equal(other.at)
 }
 
-// choose returns the index of the claim whose turn it is. By turns it is one of a source that
-// was never dialled, at random, and one of the source that was dialled longest ago: so
-// neither ever new sources nor many old ones keep a robot waiting for long.
+// choose returns the index of the claim to dial next. It alternates between a random claim of
+// a source that was never dialled, and one of the source that was dialled longest ago. So
+// neither a flood of new sources nor many old ones can keep a robot waiting for long.
 func (d *claimDials) choose(list []candidate) int {
 	best, ties := 0, 0
 	rank := func(c candidate) uint64 {
 		turn := d.turns[c.p.Source]
 		if turn == 0 && d.count%2 == 1 {
-			return d.count // behind all others
+			return d.count // after all others
 		}
 		return turn
 	}
@@ -151,8 +152,8 @@ func (d *claimDials) note(source string) {
 	}
 }
 
-// settleClaim learns what became of the dial to p, which was dialled because old, if not nil, was
-// silent.
+// settleClaim handles the result of a dial to the claim p. old is the silent link because of
+// which p was dialled, nil for none.
 func (n *Node) settleClaim(p *peer, old *link, s *transport.Session) {
 	if p.Source == "" {
 		return
@@ -162,19 +163,23 @@ func (n *Node) settleClaim(p *peer, old *link, s *transport.Session) {
 		return
 	}
 	if p.next%max(1, len(p.Addrs)) == 0 {
-		p.failures++ // as the caller will
+		p.failures++ // the caller does the same, but later
 		p.due = n.now() + n.backoff(p, old)
 		p.failures--
 	}
 }
 
-// mayTell reports whether the log is to say that p cannot be reached.
+// mayTell reports whether to log that p cannot be reached.
 func (n *Node) mayTell(p *peer) bool {
-	return p.Source == "" || n.dials.lines.take(n.now())
+	if p.Source == "" {
+		return true
+	}
+	_, due := n.dials.lines.Cause(n.now())
+	return due
 }
 
-// onePerHost joins what is said of one node under one name: a robot is announced on each
-// interface, by both address families.
+// onePerHost joins peers with the same node and name, since a robot is announced on each
+// interface and address family.
 func onePerHost(list []status.Peer) []status.Peer {
 	type key struct{ node, host string }
 	first := make(map[key]int, len(list))

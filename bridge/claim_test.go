@@ -69,6 +69,9 @@ func TestRealRobotIsFoundBesideForgedAnnouncements(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
+			if what == "one source" {
+				longRun(t)
+			}
 			inWorld(t, func(w *world) {
 				pc, robot := w.host("pc", wire10ms), w.host("krang", wire10ms)
 				robot.run(Config{})

@@ -10,10 +10,12 @@ import (
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/bridge/unit"
 )
 
-// leastStep is what the wall clock must have gained or lost between two looks to
-// have been set. The monotonic clock stands still while the host is suspended.
+// leastStep is the least change of the wall clock against the monotonic clock that counts as
+// a step. The wall clock was then set, or the host was suspended, which stops the monotonic
+// clock.
 const leastStep = 100 * time.Millisecond
 
 // wallClock notices that the wall clock was set, or the host suspended.
@@ -22,9 +24,10 @@ type wallClock struct {
 	looked     bool
 }
 
-// look returns by how much the wall clock moved against the monotonic one since the
-// last look, 0 when it did not. read asks both, one after the other: time that passes
-// in between, on a host that is busy, is a step that the second reading takes back.
+// look returns how far the wall clock has moved against the monotonic clock since the last
+// look, 0 if it has not. read reads the two clocks one after the other. On a busy host time
+// may pass between them, which looks like a step; a second reading then shows that it was
+// none.
 func (w *wallClock) look(read func() (wall, mono time.Duration)) time.Duration {
 	step := w.moved(read())
 	if step != 0 {
@@ -46,8 +49,7 @@ func (w *wallClock) moved(wall, mono time.Duration) time.Duration {
 	return step
 }
 
-// lookAtClocks tells of clocks that stepped: the wall clock of this host, and the
-// clocks of peers against ours.
+// lookAtClocks logs steps of this host's wall clock, and steps of peers' clocks against ours.
 func (n *Node) lookAtClocks() {
 	both := func() (wall, mono time.Duration) {
 		now := wallTime()
@@ -59,7 +61,7 @@ func (n *Node) lookAtClocks() {
 	n.slept = 0
 	if (step-slept).Abs() >= leastStep && step != 0 {
 		n.events.Tell(slog.LevelWarn, "wall clock stepped", status.Event{
-			Kind: status.EventClockStep, Text: fmt.Sprintf("wall clock of this host moved by %v: it was set; ages do not depend on it", (step - slept).Round(time.Millisecond)),
+			Kind: status.EventClockStep, Text: fmt.Sprintf("wall clock of this host moved by %s: it was set; ages do not depend on it", unit.Time((step - slept).Round(time.Millisecond))),
 		}, "step", step-slept)
 	}
 	for _, l := range n.links {
@@ -69,23 +71,23 @@ func (n *Node) lookAtClocks() {
 		l.mu.Unlock()
 		if step != 0 {
 			l.warn("clock of a peer stepped", status.Event{
-				Kind: status.EventClockStep, Text: fmt.Sprintf("monotonic clock of %s moved by %v against ours: one of the two hosts was suspended", l.host, step.Round(time.Microsecond)),
+				Kind: status.EventClockStep, Text: fmt.Sprintf("monotonic clock of %s moved by %s against ours: one of the two hosts was suspended", l.host, unit.Time(step.Round(time.Microsecond))),
 			}, "step", step)
 		}
 	}
 }
 
-// woke has lookAtSleep run soon.
+// woke makes the node call lookAtSleep soon.
 func (n *Node) woke() {
 	select {
 	case n.do <- n.lookAtSleep:
-	default: // it comes with the next tick
+	default: // the queue is full: the next tick calls it
 	}
 }
 
-// lookAtSleep sees to it that nothing that waited anywhere while the host was suspended
-// passes for new: the peers' clocks are asked for anew, and commands that peers have not
-// got by now are not sent.
+// lookAtSleep makes sure, after the host was suspended, that no frame from before counts as
+// new. The offsets of the peers' clocks are measured again, and commands from before that
+// have not left yet are not sent.
 func (n *Node) lookAtSleep() {
 	total := n.clock.Suspended()
 	slept := total - n.asleep
@@ -95,29 +97,42 @@ func (n *Node) lookAtSleep() {
 	n.asleep = total
 	n.slept += slept
 	n.events.Tell(slog.LevelWarn, "host was suspended", status.Event{
-		Kind: status.EventClockStep, Text: fmt.Sprintf("this host was suspended for %v: commands of before are not put, and ages do not count that time", slept.Round(time.Millisecond)),
+		Kind: status.EventClockStep, Text: fmt.Sprintf("this host was suspended for %s: commands of before are not put, and ages do not count that time", unit.Time(slept.Round(time.Millisecond))),
 	}, "step", slept)
 	for _, l := range slices.Concat(slices.Collect(maps.Values(n.links)), slices.Collect(maps.Values(n.spares))) {
 		l.mu.Lock()
 		l.clock.Suspended(n.now(), total)
-		for _, e := range l.order {
-			e.wake()
+		for _, sub := range l.order {
+			sub.wake()
 		}
 		l.mu.Unlock()
 		l.awake()
 	}
 }
 
-// wake notes, of a command channel, that the frames that are there now may have been put
-// before the host was suspended, which their capture times do not tell. Needs the link's
-// mu, as load does.
-func (e *export) wake() {
-	if e.qos.Class != rule.Command || e.suspended == nil {
+// wake records, for a command channel, that its present frames may be from before the host
+// was suspended, since their capture times do not show that. Needs the link's mu.
+func (sub *subscription) wake() {
+	if sub.qos.Class != rule.Command || sub.suspended == nil {
 		return
 	}
-	total := e.suspended()
-	if !fresh.Slept(e.asleep, total) {
+	total := sub.suspended()
+	if !fresh.Slept(sub.asleep, total) {
 		return
 	}
-	e.asleep, e.undated, e.captured = total, e.ch.LastSeq(), 0
+	sub.asleep, sub.undated, sub.captured = total, sub.ch.LastSeq(), 0
+}
+
+// askClock returns when to ask for the peer's clock, at once for a datagram that
+// is due now: until it is known, no command may be put. A datagram without entries
+// asks, since it has to be reported; the far future when there is no need.
+func (l *link) askClock(box *outbox, now time.Duration) time.Duration {
+	if _, _, known := l.clock.Offset(now); known {
+		return now + time.Hour
+	}
+	if at := box.asked + probeInterval; box.asked != 0 && at > now {
+		return at
+	}
+	box.asked = now
+	return now
 }

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -20,17 +21,27 @@ import (
 //
 //	without: 1/rate a byte; with: time to pack and to unpack + packed size/rate
 //
+// With fit size, frames that come too late are compressed by the same rule, whatever is
+// wanted, and the stronger Zstandard is one more way.
+//
 // A way that does not pay is tried again after 16, 32 … 1024 frames, so that
 // frames that are compressed already, such as JPEG images, cost next to nothing.
 type packer struct {
 	want   rule.Compress
+	tight  bool                 // frames come too late, and are to be made as small as it pays
 	with   *compressor          // pack's
 	now    func() time.Duration // pack's, to see how long it takes
 	trials [len(codecs)]trial
 	buf    []byte // what pack made last
 }
 
-var codecs = [...]wire.Codec{wire.CodecS2, wire.CodecZstd}
+var codecs = [...]wire.Codec{wire.CodecS2, wire.CodecZstd, strongZstd}
+
+// strongZstd is Zstandard at a stronger level. It is a codec inside this package alone.
+const strongZstd = wire.CodecZstd + 1
+
+// onWire is the codec as the peer knows it.
+func onWire(codec wire.Codec) wire.Codec { return min(codec, wire.CodecZstd) }
 
 // The smallest frames that are compressed, in bytes.
 const (
@@ -67,7 +78,7 @@ func (p *packer) pack(frame []byte, rate float64) ([]byte, wire.Codec) {
 	if !worth {
 		return frame, wire.CodecNone
 	}
-	return p.buf, codec
+	return p.buf, onWire(codec)
 }
 
 // plan says how the next frame, of size bytes, is to be packed for a link that
@@ -75,6 +86,8 @@ func (p *packer) pack(frame []byte, rate float64) ([]byte, wire.Codec) {
 // counts them; what came of it is to be told to learn.
 func (p *packer) plan(size int, rate float64) wire.Codec {
 	switch {
+	case p.tight && size >= leastAuto && rate > 0:
+		return p.auto(rate)
 	case p.want == rule.CompressS2 && size >= leastWanted:
 		return wire.CodecS2
 	case p.want == rule.CompressZstd && size >= leastWanted:
@@ -93,13 +106,16 @@ func (p *packer) learn(codec wire.Codec, size int, f form) {
 }
 
 func (p *packer) auto(rate float64) wire.Codec {
-	best, least := -1, 1/rate
-	for i := range p.trials {
+	best, least, ways := -1, 1/rate, len(p.trials)
+	if !p.tight {
+		ways = slices.Index(codecs[:], strongZstd)
+	}
+	for i := range ways {
 		if s := p.trials[i].perByte(rate); s < least {
 			best, least = i, s
 		}
 	}
-	for i := range p.trials {
+	for i := range ways {
 		if i != best && p.trials[i].due() {
 			return codecs[i]
 		}
@@ -162,22 +178,26 @@ func (t *trial) add(size int, f form) {
 }
 
 // compressor makes single frames smaller. Safe for concurrent use, but calls with
-// CodecZstd wait for each other: whoever must not wait for a large frame of
+// one level of Zstandard wait for each other: whoever must not wait for a large frame of
 // somebody else has one of its own. It holds no goroutine and needs no end, but a
 // Go channel, which is why it is no package variable: tests in virtual time could
 // not share it.
 type compressor struct {
-	zstd *zstd.Encoder // takes its memory when it is first used
+	zstd, strong *zstd.Encoder // take their memory when they are first used
 }
 
 // zstdWindow is how far back a repetition is found, in bytes: it costs as much memory.
 const zstdWindow = 1 << 20
 
-// newCompressor takes the fastest zstd, but with entropy coding also where nothing
+// newCompressor takes the fastest zstd for every day, but with entropy coding also where nothing
 // repeats: an image with the noise of a sensor has no repetitions at all, so that s2
-// gains nothing and zstd 17 % in 2.5 ms/MB; the next level gains 29 % in 15 ms/MB.
+// gains nothing and zstd 17 % in 2.5 ms/MB; the next level gains 29 % in 15 ms/MB. That one is the stronger, for links that are too slow.
 func newCompressor() *compressor {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+	return &compressor{zstd: newEncoder(zstd.SpeedFastest), strong: newEncoder(zstd.SpeedDefault)}
+}
+
+func newEncoder(level zstd.EncoderLevel) *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1),
 		zstd.WithAllLitEntropyCompression(true),
 		zstd.WithWindowSize(zstdWindow), zstd.WithLowerEncoderMem(true),
 		zstd.WithSingleSegment(true), // frames of every size declare it
@@ -185,7 +205,7 @@ func newCompressor() *compressor {
 	if err != nil {
 		panic(err) // the options are wrong
 	}
-	return &compressor{e}
+	return e
 }
 
 // compress makes frame smaller. packed is in dst's memory (its length does not
@@ -197,8 +217,116 @@ func (c *compressor) compress(codec wire.Codec, dst, frame []byte) (packed []byt
 		packed = s2.Encode(dst[:cap(dst)], frame)
 	case wire.CodecZstd:
 		packed = c.zstd.EncodeAll(frame, dst[:0])
+	case strongZstd:
+		packed = c.strong.EncodeAll(frame, dst[:0])
 	default:
 		return dst, false
 	}
 	return packed, float64(len(packed)) <= (1-leastGain)*float64(len(frame))
+}
+
+// unpacker decompresses frames that a peer has compressed. One goroutine at a time. The zero
+// value works. It needs no close. It uses memory of about the largest frame and 512 KiB.
+type unpacker struct {
+	buf  []byte
+	zstd *zstd.Decoder // nil until it is needed
+	head zstd.Header
+}
+
+// unpack decompresses data into a frame, which is valid until the next call. rawSize is the
+// frame's size as its sender says. With CodecNone the frame is data, and rawSize is ignored. A
+// frame larger than limit, or of another size than rawSize, is an error. unpack never takes
+// more memory than limit and 512 KiB, whatever data is.
+func (u *unpacker) unpack(codec wire.Codec, rawSize, limit int, data []byte) (frame []byte, err error) {
+	if codec == wire.CodecNone {
+		rawSize = len(data)
+	}
+	if rawSize <= 0 || rawSize > limit {
+		return nil, fmt.Errorf("frame of %d bytes: want 1 … %d", rawSize, limit)
+	}
+	switch codec {
+	case wire.CodecNone:
+	case wire.CodecS2:
+		data, err = u.unpackS2(rawSize, data)
+	case wire.CodecZstd:
+		data, err = u.unpackZstd(rawSize, data)
+	default:
+		err = fmt.Errorf("codec %d is not known", codec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("packed frame: %w", err)
+	}
+	return data, nil
+}
+
+func (u *unpacker) unpackS2(rawSize int, data []byte) ([]byte, error) {
+	n, err := s2.DecodedLen(data)
+	if err != nil {
+		return nil, err
+	}
+	if n != rawSize {
+		return nil, fmt.Errorf("s2 of %d bytes, want %d", n, rawSize)
+	}
+	return s2.Decode(u.room(rawSize), data)
+}
+
+// zstdSlack is room for one block, which is how much the decoder may write beyond the declared
+// size before it notices. With that room the decoder never allocates memory for it.
+const zstdSlack = 128<<10 + 64
+
+func (u *unpacker) unpackZstd(rawSize int, data []byte) ([]byte, error) {
+	if err := u.head.Decode(data); err != nil {
+		return nil, err
+	}
+	if !u.head.HasFCS || u.head.FrameContentSize != uint64(rawSize) {
+		return nil, fmt.Errorf("zstd of %d bytes, want %d", u.head.FrameContentSize, rawSize)
+	}
+	if !oneFrame(&u.head, data) {
+		return nil, fmt.Errorf("want one zstd frame of %d bytes and nothing beside it", len(data))
+	}
+	if u.zstd == nil {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			panic(err) // the options are wrong
+		}
+		u.zstd = d
+	}
+	raw, err := u.zstd.DecodeAll(data, u.room(rawSize+zstdSlack))
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) != rawSize {
+		return nil, fmt.Errorf("zstd became %d bytes, want %d", len(raw), rawSize)
+	}
+	return raw, nil
+}
+
+// oneFrame reports whether data is exactly one zstd frame (RFC 8878, section 3.1.1). A decoder
+// would also decode a second frame, and its output would grow.
+func oneFrame(h *zstd.Header, data []byte) bool {
+	rest := data[h.HeaderSize:]
+	for last := false; !last; {
+		if len(rest) < 3 {
+			return false
+		}
+		block := int(rest[0]) | int(rest[1])<<8 | int(rest[2])<<16
+		size := block >> 3
+		if block>>1&3 == 1 {
+			size = 1 // one byte, repeated
+		}
+		if len(rest)-3 < size {
+			return false
+		}
+		last, rest = block&1 != 0, rest[3+size:]
+	}
+	return len(rest) == 0 || h.HasCheckSum && len(rest) == 4
+}
+
+// room returns an empty buffer for n bytes.
+func (u *unpacker) room(n int) []byte {
+	if cap(u.buf) < n {
+		u.buf = nil // before the larger one is taken
+		u.buf = make([]byte, n)
+	}
+	return u.buf[:0]
 }

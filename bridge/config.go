@@ -21,7 +21,7 @@ type Config struct {
 	Host     string       // name of this host, as others write it
 	Node     trust.NodeID // identity of this node
 	Dir      localach.Dir // where the channels are
-	Source   Source       // how the node learns of changes there
+	Source   Source       // tells the node about changes in Dir
 	Endpoint *transport.Endpoint
 
 	Export  rule.Grants // local channels that peers may read; nil: all
@@ -30,37 +30,43 @@ type Config struct {
 	Adopt   []string    // existing channels, not made by achbridge, that a mirror may write into
 	Mirrors rule.Mirrors
 	Pushes  rule.Pushes
-	Log     *slog.Logger // nil: no log; frames wait for it, so it must wait for nobody (package logline)
+	// NoLoadTest: no load test runs here, whoever asks.
+	NoLoadTest bool
+	// ProcessorWait returns the share of the last seconds in which this process waited for a processor; known is false if
+	// the kernel does not tell. The node calls it several times a second. Nil: it is never known.
+	ProcessorWait func(now time.Duration) (share float64, known bool)
+	Log           *slog.Logger // nil: no log; it must never block, since frames wait for it (package logline)
 
 	suspended func() time.Duration // in tests, in place of localach.Suspended
 }
 
-// Peer is another node that may be dialled, as it is listed or announced. It says where
-// to look, and never who is there: that is what a certificate proves.
+// Peer is another node that may be dialled, as the operator lists it or a host announces it.
+// It says where to dial. Only a certificate proves which node answers there.
 type Peer struct {
-	Host   string            // its name, as is said; empty when not known
-	Node   string            // its node id in hex, as is said; empty when not known
+	Host   string            // announced or listed name; empty: not known
+	Node   string            // announced node id in hex; empty: not known
 	Addrs  []transport.Addrs // best first
-	Static bool              // listed by the operator: always dialled, and there is always room for it
-	// Source is who announced it: one of several that may claim the same node or name.
-	// Empty: the operator has listed it, or a domain's zone does. What is only announced
-	// is dialled within a budget (claim.go).
+	Static bool              // listed by the operator: always dialled, and not subject to maxLinks
+	// Source identifies the announcing host; several sources may claim the same node or name.
+	// Empty: the operator or a domain's zone lists the peer. Announced peers are dialled
+	// within a budget (claim.go).
 	Source string
-	// Asked: somebody wants to know its channels, so it is dialled though no wish is for it.
+	// Asked: a user asked for the peer's channels, so it is dialled although no wish needs it.
 	Asked bool
-	// Over is the only transport by which to be linked with it.
+	// Over is the only transport that a link with the peer may use; the zero value allows all.
 	Over via.Kind
 }
 
-// Source is how a node learns what happens to the channels of its directory.
-// ShmSource is the real one; tests in virtual time bring one that polls.
+// Source tells a node about changes of the channels in its directory. ShmSource is the real
+// one; tests in virtual time use one that polls.
 type Source interface {
-	// Changes calls f for every channel there is and then for every change, until ctx ends.
+	// Changes calls f for every existing channel, and then for every change, until ctx ends.
 	Changes(ctx context.Context, f func(localach.Event)) error
-	// NewData calls f, which does not block, soon after every put into ch. stop ends that.
-	NewData(ch *localach.Channel, f func(seq uint64)) (stop func())
-	// Looked is a moment that every frame was put after, or just before, of which NewData has not told when Looked is
-	// called: long ago only when the process stood still.
+	// NewData calls f soon after every put into ch, until stop is called. more is how many calls for other channels
+	// follow at once. f must not block.
+	NewData(ch *localach.Channel, f func(seq uint64, more int)) (stop func())
+	// Looked returns the earliest time at which a frame may have been put that NewData has not yet reported. It is
+	// long ago only when the process was stopped.
 	Looked() time.Time
 }
 
@@ -77,7 +83,7 @@ func (s shmSource) Changes(ctx context.Context, f func(localach.Event)) error {
 	return s.dir.Watch(ctx, f)
 }
 
-func (s shmSource) NewData(ch *localach.Channel, f func(seq uint64)) func() {
+func (s shmSource) NewData(ch *localach.Channel, f func(seq uint64, more int)) func() {
 	return s.watcher.Watch(ch, f).Close
 }
 
@@ -104,7 +110,7 @@ func (c *Config) check() error {
 	return errors.Join(errs...)
 }
 
-// settle fills in what an empty list stands for.
+// settle replaces nil lists by what they stand for.
 func (c *Config) settle() {
 	if c.Export == nil {
 		c.Export = rule.GrantTo("*")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"achbridge/bridge/fresh"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
@@ -47,6 +48,8 @@ func (n *Node) handle(l *link, m wire.Message) error {
 		n.refused(l, m)
 	case wire.Revocations:
 		return n.revocations(l, m)
+	case wire.Load:
+		n.loadAsked(l, m)
 	case wire.Bye:
 		return fmt.Errorf("%w: %s", errBye, m.Reason)
 	}
@@ -140,29 +143,35 @@ func (n *Node) update(l *link, m wire.Update) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := l.exports[m.ID]
-	if e == nil || qos.Mode != e.qos.Mode {
+	sub := l.subscriptions[m.ID]
+	if sub == nil || qos.Mode != sub.qos.Mode {
 		return
 	}
-	granted, err := n.permit(l, e.channel, qos)
+	granted, err := n.permit(l, sub.channel, qos)
 	if err != nil {
-		n.forbid(l, m.ID, e.channel, err)
+		n.forbid(l, m.ID, sub.channel, err)
 		l.dropExport(m.ID)
 		return
 	}
-	l.requalify(e, permitted{qos, granted})
+	l.requalify(sub, permitted{qos, granted})
 	if m.Owed {
-		e.owe(m.HaveSeq)
+		sub.owe(m.HaveSeq)
 	}
-	l.rouse(e)
+	l.rouse(sub)
 	l.awake()
 }
 
 // requalify has a subscription of the peer served otherwise from now on, after
 // which it is to be roused. Needs l.mu.
-func (l *link) requalify(e *export, p permitted) {
-	e.asked, e.qos, e.packer.want = p.asked, p.granted, p.granted.Compress
-	e.noted = e.note.requalify(l.n.now(), p.granted)
+func (l *link) requalify(sub *subscription, p permitted) {
+	if p.granted.Fit != sub.qos.Fit {
+		sub.fit = fresh.Fit{}
+	}
+	if sub.qos.Class == rule.Command && p.granted.Class != rule.Command {
+		sub.forgive()
+	}
+	sub.asked, sub.qos, sub.packer.want = p.asked, p.granted, p.granted.Compress
+	sub.known = sub.arrivals.requalify(l.n.now(), p.granted)
 }
 
 // subscribed takes the answer to our subscription id. A mirror that asked with
@@ -210,6 +219,8 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		l.refusal("subscription refused", status.Event{Channel: in.m.Channel, Mirror: in.m.Name, Text: m.Text})
 	case wire.TypeOffer:
 		n.pushAnswered(l, m.ID, m.Text, causeOfRefusal(m))
+	case wire.TypeLoad:
+		l.answered(m)
 	}
 }
 

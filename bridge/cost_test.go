@@ -25,14 +25,15 @@ type relay struct {
 	w        *localach.Writer
 	mirrored *localach.Channel
 	frame    []byte
-	wake     func(uint64)
+	origin   *Node
+	wake     func(uint64, int)
 	wait     func() // until it is worth to look at the mirror again
 }
 
 // handSource is a Source that is told of new data by who puts it.
 type handSource struct {
 	names []string
-	wake  chan func(uint64)
+	wake  chan func(uint64, int)
 }
 
 func (s handSource) Changes(ctx context.Context, f func(localach.Event)) error {
@@ -45,7 +46,7 @@ func (s handSource) Changes(ctx context.Context, f func(localach.Event)) error {
 
 func (s handSource) Looked() time.Time { return time.Now() }
 
-func (s handSource) NewData(_ *localach.Channel, f func(uint64)) func() {
+func (s handSource) NewData(_ *localach.Channel, f func(uint64, int)) func() {
 	s.wake <- f
 	return func() {}
 }
@@ -58,7 +59,7 @@ func newRelay(t testing.TB, size int, options string) *relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := &handSource{names: []string{"imu"}, wake: make(chan func(uint64), 1)}
+	source := &handSource{names: []string{"imu"}, wake: make(chan func(uint64, int), 1)}
 	net, key := testnet.NewNetwork(1), trust.NewKey()
 	start := func(host string, dir localach.Dir, source Source) *Node {
 		t.Helper()
@@ -86,7 +87,7 @@ func newRelay(t testing.TB, size int, options string) *relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{t: t, w: ch.Writer(), frame: make([]byte, size), wake: <-source.wake, wait: runtime.Gosched}
+	r := &relay{t: t, origin: origin, w: ch.Writer(), frame: make([]byte, size), wake: <-source.wake, wait: runtime.Gosched}
 	eventually(t, "the mirror's file", 10*time.Second, func() bool {
 		r.mirrored, err = pc.Open("robot.imu")
 		return err == nil
@@ -135,7 +136,7 @@ func (r *relay) carry() {
 		r.t.Fatal(err)
 	}
 	before := r.mirrored.LastSeq()
-	r.wake(seq)
+	r.wake(seq, 0)
 	for begin := time.Now(); r.mirrored.LastSeq() == before; {
 		r.wait()
 		if time.Since(begin) > 10*time.Second {

@@ -11,8 +11,8 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// wanted reports whether the node has a reason to dial p: somebody wishes for a host of
-// the name that p has proved, or is said to have.
+// wanted reports whether the node has a reason to dial p: it is listed, or a wish is for a
+// host of the name that p has proved or announces.
 func (n *Node) wanted(p *peer) bool {
 	if p.Static || p.Asked || n.wishedFor(p.Host, p.Node) {
 		return true
@@ -24,8 +24,8 @@ func (n *Node) wanted(p *peer) bool {
 	return n.awaited(p) && slices.ContainsFunc(n.toldOf(p), func(q *peer) bool { return q.Static || q.Asked })
 }
 
-// wishedFor reports whether somebody wishes for a host of that name, or for one that
-// has a part of its node's id behind the name: it gets that when there are two.
+// wishedFor reports whether a wish is for a host of that name, or of that name with a part of
+// the node's id after it, which a host gets when two have the same name.
 func (n *Node) wishedFor(host, node string) bool {
 	is := func(pattern string) bool {
 		return rule.Match(pattern, host) || isTwin(pattern, host) || node != "" && rule.Match(pattern, longName(host, node[:min(len(node), nameDigits)]))
@@ -35,10 +35,10 @@ func (n *Node) wishedFor(host, node string) bool {
 		slices.ContainsFunc(n.pushes, func(w *push) bool { return is(w.Host) })
 }
 
-// dialling reports whether p need not be dialled now, because all that is being dialled
-// of another that is, or may be, the same node is among p's addresses: one that is both
-// listed and announced is dialled once. More than p's addresses do not count: whoever
-// announces p with many others must not keep it waiting for them.
+// dialling reports whether p need not be dialled now, since another peer that is, or may be,
+// the same node is being dialled, and only at addresses of p. So a node that is both listed
+// and announced is dialled once. If that peer is dialled at other addresses too, p does not
+// wait: otherwise a forged announcement with many addresses could delay it.
 func (n *Node) dialling(p *peer) bool {
 	if p.proved {
 		return false
@@ -54,9 +54,9 @@ func (n *Node) dialling(p *peer) bool {
 	return false
 }
 
-// leftOver are those of addrs that are for p to dial: not where its node has proved
-// itself, which is dialled for itself, and not where a link shows that another node is.
-// Of the latter it says who.
+// leftOver returns the addresses at which to dial p. It leaves out the address where its node
+// has proved itself, which is dialled separately, and addresses where a link shows another
+// node. elsewhere names that node.
 func (n *Node) leftOver(p *peer, addrs []transport.Addrs) (list []transport.Addrs, elsewhere error) {
 	for _, a := range addrs {
 		if l := n.linkAt(a); l != nil && p.node() != "" && p.node() != l.peer.String() {
@@ -71,7 +71,7 @@ func (n *Node) leftOver(p *peer, addrs []transport.Addrs) (list []transport.Addr
 	return list, elsewhere
 }
 
-// linkAt is a link on which something is heard that leads to an address, nil for none.
+// linkAt is a link to an address whose peer is heard, nil for none.
 func (n *Node) linkAt(a transport.Addrs) *link {
 	for _, l := range n.links {
 		if !l.silent && a.Include(l.s.RemoteAddr()) {
@@ -81,8 +81,8 @@ func (n *Node) linkAt(a transport.Addrs) *link {
 	return nil
 }
 
-// dialledAsProved reports that an address of p is where its node, if p says which, has
-// proved itself, and is dialled for that.
+// dialledAsProved reports whether a is the address where p's node has proved itself, so that
+// it is dialled there already.
 func (n *Node) dialledAsProved(p *peer, a transport.Addrs) bool {
 	for _, q := range n.peers {
 		if !q.proved || p.node() != "" && p.node() != q.Node || !slices.ContainsFunc(q.Addrs, a.Equal) {
@@ -99,10 +99,9 @@ func answersThere(s *transport.Session) error {
 	return fmt.Errorf("%s, node %s, answers there", s.Peer().Host, s.Peer().Node)
 }
 
-// needless reports that a session which came of dialling p is not wanted, since there is
-// a link to that node which works: p's host, if s is with another node, is not there,
-// else it was reached another way a moment ago. Without such a link the session is
-// welcome, whoever it is with: p's host may have come back as that node.
+// needless reports whether to close s, a session from dialling p, since a working link to the
+// same node exists. Without such a link s is kept, even if it is with another node than p:
+// p's host may have come back as that node.
 func (n *Node) needless(p *peer, old *link, s *transport.Session) bool {
 	id := s.Peer().Node
 	l := n.links[id]
@@ -118,13 +117,13 @@ func (n *Node) needless(p *peer, old *link, s *transport.Session) bool {
 const (
 	firstBackoff = 100 * time.Millisecond
 	lastBackoff  = 5 * time.Second
-	// A peer that was there is dialled more often at first: how long it takes to
-	// notice that a network is back is to be little against how long it was gone.
-	returnBackoff = 500 * time.Millisecond // until it is gone for a hundred times as long
+	// A peer that was linked before is dialled more often at first, so that the time to notice
+	// a network's return is short against the time that it was gone.
+	returnBackoff = 500 * time.Millisecond // longest wait until the peer is gone for a hundred times as long
 )
 
-// backoff is how long to wait before p is dialled again; silent is the link to
-// it, if there is one.
+// backoff is how long to wait before p is dialled again. silent is the silent link to p, nil
+// for none.
 func (n *Node) backoff(p *peer, silent *link) time.Duration {
 	most := lastBackoff
 	switch now := n.now(); {
@@ -136,8 +135,8 @@ func (n *Node) backoff(p *peer, silent *link) time.Duration {
 	return backoff(p.failures, most)
 }
 
-// backoff grows from 0.1 s to most, with a random third, so that hosts which
-// lost the same switch do not all come back in the same millisecond.
+// backoff grows with failures from 0.1 s to most. A third of it is random, so that hosts which
+// lost the same switch do not all dial in the same millisecond.
 func backoff(failures int, most time.Duration) time.Duration {
 	if failures == 0 {
 		return 0
@@ -146,9 +145,9 @@ func backoff(failures int, most time.Duration) time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/3))
 }
 
-// unlinked lets the back-off towards a peer grow unless its link was a good one:
-// a peer that never gets as far as that is not to be dialled at the pace of round
-// trips.
+// unlinked handles the end of a link: the peer is dialled again, at once if the link had
+// lasted (settled), otherwise after a longer back-off. So a peer whose links end at once is
+// not dialled at the pace of round trips.
 func (n *Node) unlinked(l *link, cause error) {
 	good := l.greeted && n.now() >= l.up+settled
 	for _, p := range n.peers {
@@ -164,8 +163,8 @@ func (n *Node) unlinked(l *link, cause error) {
 	}
 }
 
-// leaving has a node that ended its link dialled a moment later: whoever meets
-// it while its last links are closing waits in vain for the rest of a handshake.
+// leaving delays the next dial to a node that said goodbye. While that node closes its last
+// links, it begins handshakes that it does not complete.
 func (n *Node) leaving(id trust.NodeID) {
 	for _, p := range n.peers {
 		if p.node() == id.String() {

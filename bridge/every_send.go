@@ -10,54 +10,54 @@ import (
 	"achbridge/wire"
 )
 
-// tape is the sending side of a subscription in mode every: all frames, in order,
-// over a reliable stream of its own. The pump grants it one piece at a time, so
-// that what goes over the stream is paced like everything else, and a frame is
-// read from the ring when there is room for it: the ring stays the only queue. It
-// belongs to the pump, under the link's mu; play alone writes to the stream.
-type tape struct {
+// everySender is the sending side of a subscription in mode every: it sends all frames, in
+// order, over a reliable stream of its own. The pump grants it one piece at a time, so that
+// the stream is paced like all other traffic. A frame is read from the ring only when there
+// is room for it, so that the ring stays the only queue. It belongs to the pump, under the
+// link's mu. Only the goroutine of write writes to the stream.
+type everySender struct {
 	r      *localach.Reader
-	stream transport.SendStream // nil when there could be none
-	pieces chan []byte          // to play; has room for the one that may be on its way
+	stream transport.SendStream // nil when it could not be opened
+	pieces chan []byte          // to the goroutine of write; room for one piece
 	ended  chan struct{}
 	frame  []byte // read last
 	record []byte // encoded and not all granted yet
 	rest   []byte // of record, not granted yet
 	tail   []byte // of a large frame, behind record, not granted yet
-	busy   bool   // play has a piece
+	busy   bool   // a piece is being written
 	large  largeRead
 	err    error // why the stream has ended
 }
 
-// tapePiece is how much of a stream leaves with one datagram: with that, it fits
-// one packet.
-const tapePiece = 1100
+// streamPiece is how many bytes of a stream leave together with one datagram, so that both
+// fit one packet.
+const streamPiece = 1100
 
 // mostPacked is the largest frame that is packed while the pump waits, in bytes.
 const mostPacked = 64 << 10
 
-// newTape prepares the stream of subscription id, whose mirror has frame have.
-func newTape(id uint32, c *local, have uint64) *tape {
-	t := &tape{r: c.ch.ReaderAfter(have), pieces: make(chan []byte, 1), ended: make(chan struct{})}
-	t.large.stock, t.large.huge = c.copies.stock, c.copies.huge
-	t.frame = make([]byte, min(c.ch.Geometry().FrameSize, copiedAtOnce))
-	t.record = wire.AppendStreamHeader(nil, wire.StreamHeader{Sub: id, Epoch: c.ch.Epoch()})
-	t.rest = t.record
-	return t
+// newEverySender prepares the stream of subscription id, whose mirror has frame have.
+func newEverySender(id uint32, c *local, have uint64) *everySender {
+	s := &everySender{r: c.ch.ReaderAfter(have), pieces: make(chan []byte, 1), ended: make(chan struct{})}
+	s.large.stock, s.large.huge = c.copies.stock, c.copies.huge
+	s.frame = make([]byte, min(c.ch.Geometry().FrameSize, copiedAtOnce))
+	s.record = wire.AppendStreamHeader(nil, wire.StreamHeader{Sub: id, Epoch: c.ch.Epoch()})
+	s.rest = s.record
+	return s
 }
 
-// play writes the pieces that the pump grants until the tape or the session ends;
+// write writes the pieces that the pump grants until the subscription or the session ends;
 // written is called after each.
-func (t *tape) play(done <-chan struct{}, written func(error)) {
+func (s *everySender) write(done <-chan struct{}, written func(error)) {
 	for {
 		select {
-		case piece := <-t.pieces:
-			_, err := t.stream.Write(piece)
+		case piece := <-s.pieces:
+			_, err := s.stream.Write(piece)
 			written(err)
 			if err != nil {
 				return
 			}
-		case <-t.ended:
+		case <-s.ended:
 			return
 		case <-done:
 			return
@@ -66,28 +66,28 @@ func (t *tape) play(done <-chan struct{}, written func(error)) {
 }
 
 // stop ends the stream. It is called once.
-func (t *tape) stop() {
-	close(t.ended)
-	t.large.end()
-	if t.stream != nil {
-		t.stream.Reset()
+func (s *everySender) stop() {
+	close(s.ended)
+	s.large.end()
+	if s.stream != nil {
+		s.stream.Reset()
 	}
 }
 
-// playTape opens the stream of e. Needs l.mu.
-func (l *link) playTape(e *export) {
+// openStream opens the stream of sub. Needs l.mu.
+func (l *link) openStream(sub *subscription) {
 	s, err := l.s.OpenStream()
 	if err != nil {
-		e.trouble, e.tape.err = err, err
+		sub.trouble, sub.every.err = err, err
 		return
 	}
-	e.tape.stream = s
+	sub.every.stream = s
 	l.n.work.Go(func() {
-		e.tape.play(l.s.Done(), func(err error) {
+		sub.every.write(l.s.Done(), func(err error) {
 			l.mu.Lock()
-			e.tape.busy, e.tape.err = false, err
+			sub.every.busy, sub.every.err = false, err
 			if err != nil {
-				e.trouble = err
+				sub.trouble = err
 			}
 			l.mu.Unlock()
 			l.awake()
@@ -95,106 +95,106 @@ func (l *link) playTape(e *export) {
 	})
 }
 
-// tapeTurn is turn for mode every. It is urgent as the age of what it sends next.
-func (e *export) tapeTurn(now time.Duration) (t turn, ok bool) {
-	if e.tape.busy || e.tape.err != nil || !e.tape.waits() && (e.noted.newest <= e.loaded || now < e.retry || e.tape.large.reading()) {
-		return turn{}, false
+// offerInOrder is offer for mode every. Its urgency is the age of the frame it sends next.
+func (sub *subscription) offerInOrder(now time.Duration) (t queued, ok bool) {
+	if sub.every.busy || sub.every.err != nil || !sub.every.waits() && (sub.known.newest <= sub.loaded || now < sub.retry || sub.every.large.reading()) {
+		return queued{}, false
 	}
-	gain := (now - e.captured).Seconds()
-	return turn{e: e, level: e.qos.Priority.Level(), urgency: gain * gain / float64(e.size+entryOverhead)}, true
+	gain := (now - sub.captured).Seconds()
+	return queued{sub: sub, level: sub.qos.Priority.Level(), urgency: gain * gain / float64(sub.size+entryOverhead)}, true
 }
 
-// addTape grants the stream of e its next piece, which leaves with this datagram:
-// word of the one is word of the other.
-func (l *link) addTape(box *outbox, e *export, now time.Duration) {
-	defer l.gripe(e)
-	t := e.tape
-	for len(t.rest) < tapePiece && len(t.tail) == 0 && l.nextRecord(e, now) {
+// addPiece grants the stream of sub its next piece, and puts a mark into this datagram.
+// Acknowledging the mark acknowledges the piece.
+func (l *link) addPiece(box *outbox, sub *subscription, now time.Duration) {
+	defer l.gripe(sub)
+	s := sub.every
+	for len(s.rest) < streamPiece && len(s.tail) == 0 && l.nextRecord(sub, now) {
 	}
-	from := &t.rest
-	if len(t.rest) == 0 {
-		from = &t.tail
+	from := &s.rest
+	if len(s.rest) == 0 {
+		from = &s.tail
 	}
-	piece := (*from)[:min(len(*from), tapePiece)]
+	piece := (*from)[:min(len(*from), streamPiece)]
 	if len(piece) == 0 {
 		return
 	}
-	*from, t.busy = (*from)[len(piece):], true
-	if !t.waits() && t.large.state == largeNone {
-		t.large.forget()
+	*from, s.busy = (*from)[len(piece):], true
+	if !s.waits() && s.large.state == largeNone {
+		s.large.forget()
 	}
-	t.pieces <- piece
-	box.body = wire.AppendMark(box.body, wire.Mark{Sub: e.id, Bytes: len(piece)})
+	s.pieces <- piece
+	box.body = wire.AppendMark(box.body, wire.Mark{Sub: sub.id, Bytes: len(piece)})
 	box.stream = len(piece)
 }
 
-// waits reports that something is encoded and not granted yet.
-func (t *tape) waits() bool { return len(t.rest) > 0 || len(t.tail) > 0 }
+// waits reports whether encoded bytes are not granted yet.
+func (s *everySender) waits() bool { return len(s.rest) > 0 || len(s.tail) > 0 }
 
-// nextRecord encodes the next frame of the ring behind what waits to be granted. A
-// large one is read in a goroutine, after which the pump is woken.
-func (l *link) nextRecord(e *export, now time.Duration) bool {
-	if e.note.read().newest <= e.loaded || now < e.retry || e.tape.large.reading() {
+// nextRecord encodes the next frame of the ring after the bytes that wait to be granted. A
+// large frame is read in a goroutine, which wakes the pump afterwards.
+func (l *link) nextRecord(sub *subscription, now time.Duration) bool {
+	if sub.arrivals.read().newest <= sub.loaded || now < sub.retry || sub.every.large.reading() {
 		return false
 	}
-	t := e.tape
-	if t.large.state == largeReady {
-		return e.nextLarge(now)
+	s := sub.every
+	if s.large.state == largeReady {
+		return sub.nextLarge(now)
 	}
-	n, err := t.r.TryNextOldest(t.frame)
+	n, err := s.r.TryNextOldest(s.frame)
 	if errors.Is(err, io.ErrShortBuffer) && n <= copiedAtOnce {
-		t.frame = make([]byte, n)
-		n, err = t.r.TryNextOldest(t.frame)
+		s.frame = make([]byte, n)
+		n, err = s.r.TryNextOldest(s.frame)
 	}
 	if errors.Is(err, io.ErrShortBuffer) && n <= wire.MaxFrame {
-		l.readLarge(e)
+		l.readLarge(sub)
 		return false
 	}
-	if !e.played(refused(t.r, n, err), n, now) {
+	if !sub.played(refused(s.r, n, err), n, now) {
 		return false
 	}
-	data, codec := t.frame[:n], wire.CodecNone
+	data, codec := s.frame[:n], wire.CodecNone
 	if n <= mostPacked {
-		data, codec = e.packer.pack(data, l.pacer.Rate())
+		data, codec = sub.packer.pack(data, l.pacer.Rate())
 	}
-	e.addRecord(wire.Record{Codec: codec, RawSize: n, Data: data}, len(data))
+	sub.addRecord(wire.Record{Codec: codec, RawSize: n, Data: data}, len(data))
 	return true
 }
 
 // nextLarge encodes the large frame that was read, which stays where it is.
-func (e *export) nextLarge(now time.Duration) bool {
-	t := e.tape
-	n, err := t.large.take()
-	if !e.played(err, n, now) {
+func (sub *subscription) nextLarge(now time.Duration) bool {
+	s := sub.every
+	n, err := s.large.take()
+	if !sub.played(err, n, now) {
 		return false
 	}
-	e.addRecord(wire.Record{}, n)
-	t.tail = t.large.frame[:n]
+	sub.addRecord(wire.Record{}, n)
+	s.tail = s.large.frame[:n]
 	return true
 }
 
-// played counts the frame that the tape's reader has come to, unless err kept it from
-// that. False means that there is nothing to be sent.
-func (e *export) played(err error, size int, now time.Duration) bool {
-	r := e.tape.r
+// played counts the frame that was read, or handles err, the error of reading it. It returns
+// false if there is nothing to send.
+func (sub *subscription) played(err error, size int, now time.Duration) bool {
+	r := sub.every.r
 	if _, ok := errors.AsType[*refusal](err); ok {
-		e.book.Passed(r.Seq(), r.Missed())
-		e.loaded, e.copied, e.trouble = r.Seq(), r.Seq(), err
+		sub.book.Passed(r.Seq(), r.Missed())
+		sub.loaded, sub.copied, sub.trouble = r.Seq(), r.Seq(), err
 		return false
 	}
-	if e.failed(err, now) {
+	if sub.failed(err, now) {
 		return false
 	}
-	e.book.Recorded(r.Seq(), r.Missed())
-	e.captured, e.loaded, e.copied, e.size = e.note.when(r.Seq()), r.Seq(), r.Seq(), size
+	sub.book.Recorded(r.Seq(), r.Missed())
+	sub.captured, sub.loaded, sub.copied, sub.size = sub.arrivals.when(r.Seq()), r.Seq(), r.Seq(), size
 	return true
 }
 
 // addRecord appends r, of size bytes, to what waits to be granted.
-func (e *export) addRecord(r wire.Record, size int) {
-	t := e.tape
-	r.Seq, r.Captured, r.Missed = t.r.Seq(), e.captured, t.r.Missed()
-	t.record = t.record[:copy(t.record, t.rest)]
-	t.record = append(wire.AppendRecordHead(t.record, r, size), r.Data...)
-	t.rest = t.record
+func (sub *subscription) addRecord(r wire.Record, size int) {
+	s := sub.every
+	r.Seq, r.Captured, r.Missed = s.r.Seq(), sub.captured, s.r.Missed()
+	s.record = s.record[:copy(s.record, s.rest)]
+	s.record = append(wire.AppendRecordHead(s.record, r, size), r.Data...)
+	s.rest = s.record
 }

@@ -13,21 +13,21 @@ import (
 	"achbridge/wire"
 )
 
-// ledgerRate is how many accounts a link tells its peer in a second at most; one
-// that has come to rest is told once more at once.
+// ledgerRate is how many accounts a link sends to its peer in a second at most. When an
+// account stops changing, it is sent once more at once.
 const ledgerRate = 50
 
-// tellLedger tells l's peer what has changed in the accounts of both directions.
+// tellLedger sends the accounts that have changed, of both directions, to l's peer.
 func (n *Node) tellLedger(l *link) {
 	now := n.now()
 	every := max(time.Second, time.Duration(len(l.order)+len(l.subs))*time.Second/ledgerRate)
-	m := wire.Ledger{Path: l.pathNews(now)}
+	m := wire.Ledger{Path: l.pathNews(now, n.waited)}
 	l.mu.Lock()
 	carried := l.flight.Carried()
-	for _, e := range l.order {
-		a := e.accounts(!carried[e.id])
-		if e.teller.Due(now, every, a, func(a ledger.Accounts) uint64 { return a.Offered }) {
-			m.Serving = append(m.Serving, e.tellOf(a.ToWire(e.id)))
+	for _, sub := range l.order {
+		a := sub.accounts(!carried[sub.id])
+		if sub.teller.Due(now, every, a, func(a ledger.Accounts) uint64 { return a.Offered }) {
+			m.Serving = append(m.Serving, sub.tellOf(a.ToWire(sub.id)))
 		}
 	}
 	l.mu.Unlock()
@@ -43,7 +43,7 @@ func (n *Node) tellLedger(l *link) {
 	}
 }
 
-// ledger takes what the peer tells.
+// ledger handles the accounts that the peer sends.
 func (n *Node) ledger(l *link, m wire.Ledger) {
 	if m.Path != nil {
 		l.theirs = m.Path
@@ -58,23 +58,23 @@ func (n *Node) ledger(l *link, m wire.Ledger) {
 	}
 }
 
-// settle takes what the peer counts, and answers where the traffic rests: both
-// sides then have the same account.
+// settle adds the peer's counts to the accounts. It returns answers for accounts without
+// traffic, so that both sides then have the same figures.
 func (l *link) settle(holding []wire.Account) (answer []wire.Account) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	carried := l.flight.Carried()
 	for _, a := range holding {
-		e := l.exports[a.ID]
-		if e == nil {
+		sub := l.subscriptions[a.ID]
+		if sub == nil {
 			continue
 		}
-		e.book.Hear(ledger.FromWire(a))
-		e.reader = sightOf(a)
-		now := e.accounts(!carried[e.id])
-		if rests := now.Offered == e.teller.Before.Offered; rests && now != e.teller.Said {
-			e.teller.Said = now
-			answer = append(answer, e.tellOf(now.ToWire(e.id)))
+		sub.book.Hear(ledger.FromWire(a))
+		sub.reader = sightOf(a)
+		now := sub.accounts(!carried[sub.id])
+		if rests := now.Offered == sub.teller.Before.Offered; rests && now != sub.teller.Said {
+			sub.teller.Said = now
+			answer = append(answer, sub.tellOf(now.ToWire(sub.id)))
 		}
 	}
 	return answer
@@ -102,30 +102,33 @@ func (n *Node) book(peer trust.NodeID, channel string) *ledger.Book {
 	return b
 }
 
-// Each end of a link measures what the other cannot: who sends knows for how long frames
-// waited for the path, and who receives what holds up its mirrors. They tell each other,
-// so that both can say the same of a channel, by the same function from the same facts.
+// Each end of a link measures what the other end cannot. The sender knows how long frames
+// waited for the path; the receiver knows what delays its mirrors; each knows whether it gets the processor. They send these facts to
+// each other, so that `why` gives the same verdict on both hosts.
 
-// pathEvery is how often the path is told while there is news: why may watch for as
-// little as that.
+// pathEvery is how often facts of the path are sent while they change. It is short, since
+// `why` may watch for only this long.
 const pathEvery = 500 * time.Millisecond
 
-// pathTeller is what a link's peer was told of the path.
+// pathTeller has the facts of the path that a link's peer was last sent.
 type pathTeller struct {
 	said wire.Path // without its time
 	at   time.Duration
 }
 
-// pathNews is what is to be told of the path now, nil: nothing. A path over which we send
-// nothing is not told.
-func (l *link) pathNews(now time.Duration) *wire.Path {
+// pathNews returns the facts to send now, nil for none. Over a path on which we send no frames, they are about this host alone.
+func (l *link) pathNews(now time.Duration, waited *float64) *wire.Path {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.order) == 0 || now < l.pathTold.at+pathEvery {
+	if now < l.pathTold.at+pathEvery {
 		return nil
 	}
-	p := wire.Path{Full: uint64(l.traffic.full.Total(now)), Rate: uint64(max(0, l.pacer.Path()))}
-	p.Sent, p.Lost = l.flight.Count()
+	p := l.pathTold.said
+	if len(l.order) > 0 {
+		p.Full, p.Rate = uint64(l.traffic.full.Total(now)), uint64(max(0, l.pacer.Path()))
+		p.Sent, p.Lost = l.flight.Count()
+	}
+	p.Waited = waitedToWire(waited)
 	if p == l.pathTold.said {
 		return nil
 	}
@@ -138,7 +141,7 @@ func inboundPath(p *wire.Path) *status.InboundPath {
 	if p == nil {
 		return nil
 	}
-	in := &status.InboundPath{AtS: time.Duration(p.At).Seconds(), FullS: time.Duration(p.Full).Seconds(), Sent: p.Sent, Lost: p.Lost}
+	in := &status.InboundPath{AtS: time.Duration(p.At).Seconds(), FullS: time.Duration(p.Full).Seconds(), Sent: p.Sent, Lost: p.Lost, ProcessorWait: waitedFromWire(p.Waited)}
 	if p.Rate > 0 {
 		mbit := float64(p.Rate) * 8 / 1e6
 		in.PathMbit = &mbit
@@ -146,30 +149,31 @@ func inboundPath(p *wire.Path) *status.InboundPath {
 	return in
 }
 
-// readerSight is what a peer has told of its mirror of a channel.
+// readerSight has the facts that a peer has sent about its mirror of a channel.
 type readerSight struct {
 	waited, transit time.Duration
 	cause           status.Cause
 }
 
 // tellOf adds to an account why its channel cannot be read here.
-func (e *export) tellOf(a wire.Account) wire.Account {
-	if e.unreadable() {
-		a.Cause = string(cmp.Or(causeOf(e.trouble), status.CauseOther))
+func (sub *subscription) tellOf(a wire.Account) wire.Account {
+	if sub.unreadable() {
+		a.Cause = string(cmp.Or(causeOf(sub.trouble), status.CauseOther))
 	}
 	return a
 }
 
-// unreadable reports trouble that is more than a lock which was taken for a moment.
-func (e *export) unreadable() bool {
-	return e.trouble != nil && !errors.Is(e.trouble, os.ErrDeadlineExceeded)
+// unreadable reports whether the channel cannot be read for a reason that lasts, not only
+// because its lock is held for a moment.
+func (sub *subscription) unreadable() bool {
+	return sub.trouble != nil && !errors.Is(sub.trouble, os.ErrDeadlineExceeded)
 }
 
 func sightOf(a wire.Account) readerSight {
 	return readerSight{time.Duration(a.Waited), time.Duration(a.Transit), status.Cause(a.Cause)}
 }
 
-// show adds it to a status.
+// show adds the facts to a status.
 func (r readerSight) show(s *status.Subscription) {
 	s.ReaderWaitS, s.ReaderCause = r.waited.Seconds(), r.cause
 	if r.transit != 0 {
@@ -181,6 +185,7 @@ func (r readerSight) show(s *status.Subscription) {
 // traffic is under the link's mu.
 type traffic struct {
 	sent, received uint64 // bytes
+	load           uint64 // of received: of a load test
 	full           fresh.Stopwatch
 }
 

@@ -142,7 +142,7 @@ var scenarios = []scenario{
 		bars: []bar{{"imu", "", "p99/p99 alone", 1.6}, {"camera", "", "mean/floor", 1.2}, {"camera", "", "frames missing", 0}},
 	},
 	{
-		name: "mixed overload", link: "delay=10ms,rate=20mbit,queue=256KiB", alone: true, spread: 0.03, // 0.4 to 2.1 %
+		name: "mixed overload", link: "delay=10ms,rate=20mbit,queue=256KiB", alone: true, spread: 0.05, // 0.4 to 3.1 %: when the next camera frame begins depends on word of the last
 		loads: []load{first, {channel: "camera", size: 500_000, period: 100 * milli, qos: image}},
 		bars:  []bar{{"imu", "", "p99/p99 alone", 2}, {"camera", "", "mean/floor", 1.3}},
 	},

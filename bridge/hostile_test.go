@@ -61,6 +61,7 @@ func TestUpdatesWithExtremesHarmNobody(t *testing.T) {
 			f.balances()
 		})
 		f.says(func(id uint32) wire.Message { return wire.Update{ID: id} })
+		time.Sleep(4 * second) // so many are taken one after the other
 		f.holds(f.number, 2*second)
 		time.Sleep(second)
 		f.balances()

@@ -9,11 +9,11 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// hostName is what the peer of a new session is called here: the name in its
-// certificate, whatever it is listed or announced as. Where certificates do not bind
-// names, two linked hosts may have one: then the node with the higher id, this one
-// counts too, gets a part of its id behind the name. But a link on which nothing is heard
-// any more leaves its name to the newcomer.
+// hostName is the name of a new session's peer on this host: the name in its certificate,
+// also when it is listed or announced under another name. Where certificates do not bind
+// names, two linked hosts (this one counts too) may have the same name. Then the node with
+// the higher id gets a part of its id after the name. But a silent link leaves its name to
+// the newcomer.
 func (n *Node) hostName(s *transport.Session) string {
 	id, name := s.Peer().Node, s.Peer().Host
 	if n.cfg.Endpoint.NamesBind() {
@@ -55,8 +55,8 @@ const (
 	nameDigits  = 4  // of a node's id, behind the name, if they are enough
 )
 
-// ownName is name with as much of the node's id behind it as tells it from all
-// others that are linked and from this host: ids can be chosen, too.
+// ownName is name with as many digits of the node's id after it as make it differ from the
+// names of this host and of all linked hosts. Four digits may not do, since ids can be forged.
 func (n *Node) ownName(name string, id trust.NodeID) string {
 	taken := map[string]bool{n.cfg.Host: true}
 	for _, other := range n.links {
@@ -69,15 +69,14 @@ func (n *Node) ownName(name string, id trust.NodeID) string {
 	return longName(name, id.String()[:digits])
 }
 
-// longName is a name with some digits of a node's id behind it, and no longer than a
-// host's name may be.
+// longName is a name with some digits of a node's id after it, shortened to the greatest
+// length of a host's name.
 func longName(name, digits string) string {
 	cut := name[:min(len(name), maxHostName-1-len(digits))]
 	return strings.ToValidUTF8(cut, "") + "-" + digits
 }
 
-// isTwin reports whether a host that is called long has the name short, behind which a
-// part of its node's id stands.
+// isTwin reports whether long is the name short with a part of a node's id after it.
 func isTwin(long, short string) bool {
 	digits, ok := strings.CutPrefix(long, short+"-")
 	return ok && len(digits) >= nameDigits && strings.Trim(digits, "0123456789abcdef") == ""
@@ -86,9 +85,9 @@ func isTwin(long, short string) bool {
 // maxPins bounds how many names are remembered.
 const maxPins = 4096
 
-// pin remembers which node has the name of l's host, and reports a change: a
-// host that was set up anew, or somebody who calls himself the same. With one key for
-// all, nothing tells the two apart; with certificates of its own there is one.
+// pin remembers which node has the name of l's host, and logs a change: the host was
+// reinstalled, or another host uses its name. With one key for all hosts, the node cannot tell
+// which; with certificates a name belongs to one host.
 func (n *Node) pin(l *link) {
 	if n.cfg.Endpoint.NamesBind() {
 		return

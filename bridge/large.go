@@ -40,18 +40,18 @@ type largeCopy struct {
 	dropped bool   // nobody wants the present one any more
 	waiting []func()
 
-	next  *snapshot
-	r     *localach.Reader
-	noted uint64
-	seen  time.Duration
+	next *snapshot
+	r    *localach.Reader
+	seq  uint64
+	seen time.Duration
 }
 
 // beginLarge needs s.mu.
-func (s *snapshots) beginLarge(next *snapshot, noted uint64, seen time.Duration) {
+func (s *snapshots) beginLarge(next *snapshot, seq uint64, seen time.Duration) {
 	c := &s.large
 	c.busy, c.failed, c.dropped = true, nil, false
 	c.begun++
-	c.next, c.r, c.noted, c.seen = next, s.r, noted, seen
+	c.next, c.r, c.seq, c.seen = next, s.r, seq, seen
 	s.spawn(c.work)
 }
 
@@ -108,7 +108,7 @@ func (s *snapshots) copyLarge() {
 		s.keep(next)
 	default:
 		seen := c.seen
-		if r.Seq() > c.noted {
+		if r.Seq() > c.seq {
 			seen = began // put after the watcher looked
 		}
 		s.accept(next, r.Seq(), n, seen)
@@ -165,7 +165,7 @@ func (c lane) enter(size int) (leave func()) {
 	return func() { <-c }
 }
 
-// largeRead is the next frame of a tape when it is large: it is read in a goroutine,
+// largeRead is the next frame of a subscription in mode every when it is large: it is read in a goroutine,
 // into memory of its own, and goes from there. Guarded by the link's mu, but for what
 // the goroutine has meanwhile.
 type largeRead struct {
@@ -175,7 +175,7 @@ type largeRead struct {
 	frame []byte // the goroutine's while state is largeBusy
 	size  int
 	err   error
-	over  bool // the tape has ended
+	over  bool // the subscription has ended
 }
 
 type largeState int
@@ -188,36 +188,36 @@ const (
 
 func (r *largeRead) reading() bool { return r.state == largeBusy }
 
-// readLarge begins to read the oldest frame that e's tape has not had. Needs l.mu.
-func (l *link) readLarge(e *export) {
-	t := e.tape
-	t.large.state = largeBusy
+// readLarge begins to read the oldest frame that sub has not read. Needs l.mu.
+func (l *link) readLarge(sub *subscription) {
+	s := sub.every
+	s.large.state = largeBusy
 	l.n.packers.start(func() {
-		n, err := t.readLarge()
+		n, err := s.readLarge()
 		l.mu.Lock()
-		t.large.state, t.large.size, t.large.err = largeReady, n, err
-		if t.large.over {
-			t.large.forget()
+		s.large.state, s.large.size, s.large.err = largeReady, n, err
+		if s.large.over {
+			s.large.forget()
 		}
-		l.rouse(e)
+		l.rouse(sub)
 		l.mu.Unlock()
 		l.awake()
 	})
 }
 
 // readLarge looks before it takes memory: the size is somebody's word.
-func (t *tape) readLarge() (int, error) {
+func (s *everySender) readLarge() (int, error) {
 	leave := func() {}
-	n, err := t.r.TryNextOldest(nil)
+	n, err := s.r.TryNextOldest(nil)
 	for tries := 0; errors.Is(err, io.ErrShortBuffer) && n <= wire.MaxFrame && tries < 3; tries++ { // it may be gone meanwhile
 		leave()
-		leave = t.large.huge.enter(n)
-		if err = t.large.grow(n); err == nil {
-			n, err = t.r.TryNextOldest(t.large.frame)
+		leave = s.large.huge.enter(n)
+		if err = s.large.grow(n); err == nil {
+			n, err = s.r.TryNextOldest(s.large.frame)
 		}
 	}
 	leave()
-	return n, refused(t.r, n, err)
+	return n, refused(s.r, n, err)
 }
 
 func (r *largeRead) grow(n int) error {

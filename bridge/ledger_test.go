@@ -10,6 +10,7 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/localach/damage"
 )
 
 // ledgerCase is traffic whose accounts are audited.
@@ -65,10 +66,20 @@ var ledgerCases = []ledgerCase{
 	{
 		name: "way longer than the budget", link: "delay=10ms,rate=100mbit", size: 64, period: milli, qos: rule.QoS{Budget: 30 * milli},
 		at:   map[time.Duration]func(f *flow){second: func(f *flow) { f.change("delay=100ms") }},
+		sees: func(a ledger.Accounts) bool { return a.Late == 0 && a.LateKept > 100 },
+	},
+	{
+		name: "way longer than the budget, strict", link: "delay=10ms,rate=100mbit", size: 64, period: milli, qos: rule.QoS{Budget: 30 * milli, Late: rule.LateDrop},
+		at:   map[time.Duration]func(f *flow){second: func(f *flow) { f.change("delay=100ms") }},
 		sees: func(a ledger.Accounts) bool { return a.Late > 100 && a.LateKept > 0 },
 	},
 	{
 		name: "budget below the jitter, lossy", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=20%,dup=10%", size: 64, period: 5 * milli, qos: rule.QoS{Budget: 5 * milli},
+		long: 10 * second,
+		sees: func(a ledger.Accounts) bool { return a.Late == 0 && a.LateKept > 0 && a.Delivered > 0 },
+	},
+	{
+		name: "budget below the jitter, lossy, strict", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=20%,dup=10%", size: 64, period: 5 * milli, qos: rule.QoS{Budget: 5 * milli, Late: rule.LateDrop},
 		long: 10 * second,
 		sees: func(a ledger.Accounts) bool { return a.Late > 0 && a.Delivered > 0 },
 	},
@@ -92,8 +103,8 @@ var ledgerCases = []ledgerCase{
 	{
 		name: "mirror's lock held", link: "delay=10ms,rate=100mbit,loss=2%,dup=5%", size: 64, period: milli,
 		at: map[time.Duration]func(f *flow){
-			second:       func(f *flow) { takeLock(f.t, f.pc.dir, flowName) },
-			1500 * milli: func(f *flow) { freeLock(f.t, f.pc.dir, flowName) },
+			second:       func(f *flow) { damage.TakeLock(f.t, f.pc.dir, flowName) },
+			1500 * milli: func(f *flow) { damage.FreeLock(f.t, f.pc.dir, flowName) },
 		},
 		sees: func(a ledger.Accounts) bool { return a.Superseded > 400 },
 	},
@@ -114,8 +125,8 @@ var ledgerCases = []ledgerCase{
 	{
 		name: "every, mirror's lock held", link: "delay=10ms,rate=10mbit", size: 200, period: 5 * milli, qos: rule.QoS{Mode: rule.Every},
 		at: map[time.Duration]func(f *flow){
-			second:       func(f *flow) { takeLock(f.t, f.pc.dir, flowName) },
-			1500 * milli: func(f *flow) { freeLock(f.t, f.pc.dir, flowName) },
+			second:       func(f *flow) { damage.TakeLock(f.t, f.pc.dir, flowName) },
+			1500 * milli: func(f *flow) { damage.FreeLock(f.t, f.pc.dir, flowName) },
 		},
 		sees: func(a ledger.Accounts) bool { return a.Delivered > 0 },
 	},
@@ -126,6 +137,7 @@ var ledgerCases = []ledgerCase{
 			1000 * milli: func(f *flow) { f.change("delay=100ms"); f.requalify(rule.QoS{Budget: 5 * milli}) },
 			1500 * milli: func(f *flow) { f.requalify(rule.QoS{Class: rule.Command}) },
 			2000 * milli: func(f *flow) { f.requalify(rule.QoS{Late: rule.LateDeliver, Budget: milli}) },
+			2250 * milli: func(f *flow) { f.requalify(rule.QoS{Late: rule.LateDrop, Budget: milli}) },
 			2500 * milli: func(f *flow) { f.requalify(rule.QoS{}) },
 		},
 		sees: func(a ledger.Accounts) bool { return a.RateLimited > 0 && a.Late > 0 && a.LateKept > 0 },

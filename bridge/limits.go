@@ -7,7 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"achbridge/bridge/fresh"
+	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/wire"
@@ -53,7 +56,7 @@ import (
 //	                                               wish names leave a quarter
 //	                                                                 limits.go
 //	memory to unpack a frame                       the frame of the channel and 512 KiB
-//	                                                                 unpack.go
+//	                                                                 compress.go
 //	shared memory of a mirror                      1 GiB             mirror/space.go
 //	shared memory of all mirrors                   half of what would be free without them
 //	                                                                 mirror/space.go
@@ -69,6 +72,8 @@ import (
 //	                                               the largest are refused
 //	                                                                 memory.go
 //	safe frame of on_stale                         32 KiB            rule/on_stale.go
+//	load tests, whoever asks                       one at a time, 10 s a minute in all, 375 MB each
+//	                                                                 loadtest.go
 const (
 	maxLinks         = 128
 	maxSubscriptions = 1024 // of a peer to our channels, and mirrors that we have of its channels
@@ -121,29 +126,26 @@ func (a *allowance) has(now time.Duration) bool {
 // giveBack undoes a take.
 func (a *allowance) giveBack() { a.free -= a.every }
 
-// complaints are the lines that a link brings into the log. They belong to the
-// node's goroutine.
-type complaints struct {
-	allowance
-	left int // lines left out since the last one
+// warn tells of trouble that the peer of l has caused, not too often.
+func (l *link) warn(message string, e status.Event, args ...any) {
+	e.Host = l.host
+	l.n.warn(&l.warnings, message, e, args...)
 }
 
-// warn tells what the peer of l has brought about.
-func (l *link) warn(message string, e status.Event, args ...any) {
-	if l.gripes.burst == 0 {
-		l.gripes.allowance = allowance{burst: logBurst, every: logPeriod}
-	}
-	if !l.gripes.take(l.n.now()) {
-		l.gripes.left++
+// warn tells of trouble, as often as limit allows.
+func (n *Node) warn(limit *logline.Limit, message string, e status.Event, args ...any) {
+	causes, due := limit.Cause(n.now())
+	if !due {
 		return
 	}
-	if l.gripes.left > 0 {
-		args = append(args, "left_out", l.gripes.left)
-		l.gripes.left = 0
+	if causes > 1 {
+		args = append(args, "left_out", causes-1)
 	}
-	e.Host = l.host
-	l.n.events.Tell(slog.LevelWarn, message, e, args...)
+	n.events.Tell(slog.LevelWarn, message, e, args...)
 }
+
+// warnings limits the lines that one peer, or the users of this host, bring into the log.
+func warnings() logline.Limit { return logline.Limit{Burst: logBurst, Period: logPeriod} }
 
 // refusal tells that something of the peer of l, or for it, was refused; why is in
 // the text of e.
@@ -170,23 +172,22 @@ func (n *Node) crowded(s *transport.Session) bool {
 
 // turnAway ends a session for which there is no room.
 func (n *Node) turnAway(s *transport.Session) {
-	n.turned++
-	if n.newcomers.take(n.now()) {
+	if count, due := n.newcomers.Cause(n.now()); due {
 		n.events.Tell(slog.LevelWarn, "session refused: too many links",
-			status.Event{Kind: status.EventRefused, Host: s.Peer().Host, Text: "session: too many links", Count: n.turned}, "addr", s.RemoteAddr().String(), "count", n.turned)
-		n.turned = 0
+			status.Event{Kind: status.EventRefused, Host: s.Peer().Host, Text: "session: too many links", Count: count}, "addr", s.RemoteAddr().String(), "count", count)
 	}
 	n.work.Go(func() { s.Close(fmt.Sprintf("%s has %d links already; list this peer there", n.cfg.Host, maxLinks)) })
 }
 
-// keptFree is the part of the room for mirrors that patterns leave to what a wish names.
+// keptFree: a 16th of the room for mirrors is kept for wishes that name their channel.
+// Wishes with patterns cannot use it.
 const keptFree = 16
 
-// roomForMirror says why there can be no further mirror of a channel of l's peer, ""
-// if there can; named: a wish names the channel.
-func (n *Node) roomForMirror(l *link, named bool) string {
+// roomForMirror says why there is no room for another mirror of a channel of l's peer, ""
+// if there is room. w is the wish for the mirror.
+func (n *Node) roomForMirror(l *link, channel string, w rule.Mirror) string {
 	most, all := maxSubscriptions, maxMirrors
-	if !named {
+	if named := w.Host == l.host && w.Channel == channel; !named {
 		most, all = most-most/keptFree, all-all/keptFree
 	}
 	switch {
@@ -203,7 +204,7 @@ func (n *Node) roomForMirror(l *link, named bool) string {
 func (l *link) mayRead(m wire.Subscribe) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	same := func(e *export) bool { return e.channel == m.Channel || e.id == m.ID }
+	same := func(sub *subscription) bool { return sub.channel == m.Channel || sub.id == m.ID }
 	return len(l.order) < maxSubscriptions || slices.ContainsFunc(l.order, same)
 }
 
@@ -225,7 +226,7 @@ const restShare = 4
 func rest(took time.Duration) time.Duration { return restShare * took }
 
 // maxAssembly bounds the memory in which one peer's large frames are put
-// together: one frame of each subscription.
+// together.
 const maxAssembly = 256 << 20
 
 // maxWideAssembly is the part of it for channels above smallMirror that no wish names.
@@ -234,7 +235,7 @@ const maxWideAssembly = maxAssembly * 3 / 4
 // assembling is how much memory l's subscriptions may need for large frames.
 func (l *link) assembling() (bytes int) {
 	for _, m := range l.subs {
-		bytes += mirror.LargestFrame(m.origin)
+		bytes += fresh.AssemblyBytes(mirror.LargestFrame(m.origin))
 	}
 	return bytes
 }
@@ -245,7 +246,7 @@ func (l *link) mayAssemble(c wire.Channel, host string) error {
 	if host != "" && mirror.LargestFrame(c) > mirror.SmallBytes {
 		most, cure = maxWideAssembly, "name the channel in a wish of its own, or "+cure
 	}
-	sum := l.assembling() + mirror.LargestFrame(c)
+	sum := l.assembling() + fresh.AssemblyBytes(mirror.LargestFrame(c))
 	if sum <= most {
 		return nil
 	}

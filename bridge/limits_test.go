@@ -44,13 +44,13 @@ func TestPushesOfAllPeersAreLimited(t *testing.T) {
 func TestMirrorsOfAllHostsAreLimited(t *testing.T) {
 	n := &Node{mirrors: map[string]*binding{}}
 	l := &link{host: "evil"}
-	if why := n.roomForMirror(l, true); why != "" {
+	if why := n.roomForMirror(l, "c", rule.Mirror{Host: "evil", Channel: "c"}); why != "" {
 		t.Errorf("the first: got %q", why)
 	}
 	for i := range maxMirrors {
 		n.mirrors[string(rune(i))] = &binding{}
 	}
-	if why := n.roomForMirror(l, true); why == "" {
+	if why := n.roomForMirror(l, "c", rule.Mirror{Host: "evil", Channel: "c"}); why == "" {
 		t.Error("got room for one more")
 	}
 }

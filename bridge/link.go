@@ -11,6 +11,7 @@ import (
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/lock"
+	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
@@ -29,56 +30,61 @@ type link struct {
 	up     time.Duration
 	cancel context.CancelCauseFunc
 	wake   chan struct{} // the pump has something to look at
-	awake  func()        // says so
-	taken  chan struct{} // closed when it is the link to its peer, and no spare any more
+	awake  func()        // wakes the pump
+	taken  chan struct{} // closed when this is the link to its peer, and no longer a spare
 
 	// These belong to the node's goroutine.
-	greeted bool
-	listed  uint64                  // number of the newest list of revocations that the peer is known to have
-	run     uint64                  // the life of the peer's daemon, from its Hello
-	catalog map[string]wire.Channel // what the peer offers; nil before its first catalog
-	leftOut int                     // channels of the peer that are not in it; some may count twice
-	omitted map[string]bool         // of those, those whose names are remembered
-	cut     bool                    // the log has that
-	sought  map[string]bool         // of those, the ones that were asked for
-	behind  bool                    // the peer is not told of all that is offered yet
-	told    map[string]wire.Channel // what the peer knows of ours; nil before the first
-	ended   map[string][]uint32     // its subscriptions that we have ended since it was told, by channel
-	offered map[string]bool         // channels that a push lets the peer read
-	subs    map[uint32]*binding     // our subscriptions
-	lastID  uint32
-	pushed  []pushed                     // wishes that the peer's pushes made here
-	turned  []wire.Offer                 // pushes of the peer that our rules refuse
-	refused map[string]bool              // channels that our rules have refused to the peer
-	asked   map[uint32]chan wire.Refused // who waits for an answer of Ask
-	full    bool                         // the log has it that not all of its channels are mirrored
-	narrow  bool                         // the log has it that only small packets arrive
-	gripes  complaints
-	theirs  *wire.Path // what the peer told last of the way from it; nil: nothing
+	greeted  bool
+	listed   uint64                  // number of the newest list of revocations that the peer is known to have
+	run      uint64                  // the life of the peer's daemon, from its Hello
+	catalog  map[string]wire.Channel // what the peer offers; nil before its first catalog
+	leftOut  int                     // number of the peer's channels that had no room in catalog; some may count twice
+	omitted  map[string]bool         // names of channels that had no room, as far as remembered
+	cut      bool                    // it was logged that channels had no room
+	sought   map[string]bool         // omitted channels that were asked for
+	behind   bool                    // the peer was not sent all channels offered to it yet
+	told     map[string]wire.Channel // the catalog that the peer was sent; nil before the first
+	ended    map[string][]uint32     // by channel: subscriptions of the peer that ended here since told was sent
+	offered  map[string]bool         // channels that a push lets the peer read
+	subs     map[uint32]*binding     // our subscriptions
+	lastID   uint32
+	pushed   []pushed                     // wishes that the peer's pushes made here
+	turned   []wire.Offer                 // pushes of the peer that our rules refuse
+	refused  map[string]bool              // channels that our rules have refused to the peer
+	asked    map[uint32]chan wire.Refused // calls of Ask that wait for an answer
+	full     bool                         // it was logged that there is no room for more mirrors
+	narrow   bool                         // it was logged that only small packets arrive
+	warnings logline.Limit
+	theirs   *wire.Path // the peer's last facts about the path from it to us; nil: none
 	silence
 
 	outMu lock.Mutex[lock.Leaf] // guards what follows
 	out   [][]byte              // control messages not written yet
 	outB  int
-	last  bool // the last of out is a Bye
+	last  bool // the last message of out is a Bye
 	outUp chan struct{}
 	said  chan struct{} // closed when a Bye has been written
 
-	mu       lock.Mutex[lock.Link] // guards what pump and receive share
-	exports  map[uint32]*export
-	order    []*export // the same, in the order in which they came
-	active   []*export // of those, the ones that the pump looks at
-	flight   fresh.Flight
-	receipts fresh.Receipts
-	clock    fresh.Clock
-	stepped  time.Duration // of the peer's clock against ours, since the node looked
-	pacer    fresh.Pacer
-	held     bool          // it is the pacer, not the transport, that frames wait for
-	look     time.Duration // when the pump looks again by itself; 0: it is about to
-	shares   shares
-	wholeAt  [levels]time.Duration // when a whole frame left last, by priority; 0: never
-	traffic  traffic
-	pathTold pathTeller
+	mu            lock.Mutex[lock.Link] // guards what pump, receive and the watcher share
+	subscriptions map[uint32]*subscription
+	order         []*subscription // the subscriptions in the order in which they began
+	active        []*subscription // the subscriptions that may have something to send
+	flight        fresh.Flight
+	receipts      fresh.Receipts
+	clock         fresh.Clock
+	stepped       time.Duration // steps of the peer's clock against ours since lookAtClocks
+	pacer         fresh.Pacer
+	box           outbox // of the pump; while that is parked, of whoever holds mu
+	parked        bool   // the pump waits, with nothing in its hands
+	aside         aside
+	held          bool          // frames wait for the pacer, not for the transport
+	look          time.Duration // the next time the pump must look without new data; 0: now
+	shares        shares
+	wholeAt       [levels]time.Duration // when a whole frame left last, by priority; 0: never
+	traffic       traffic
+	pathTold      pathTeller
+	pings         []*ping // that wait for their packet to leave, or for word of it
+	filler        filler
 
 	news    news           // has a lock of its own
 	packing *compressor    // of small frames; the pump's
@@ -89,8 +95,8 @@ type link struct {
 	imports map[uint32]*inbound
 }
 
-// settled is how long a link must have lived to count as a good one: only then
-// is the peer dialled at once when it ends.
+// settled is how long a link must have lasted for its peer to be dialled at once when the
+// link ends.
 const settled = 3 * time.Second
 
 // newLink makes a link of a session with host. It does nothing before serve.
@@ -99,7 +105,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heard: n.now()},
 		wake: make(chan struct{}, 1), taken: make(chan struct{}), outUp: make(chan struct{}, 1), said: make(chan struct{}),
 		ended: make(map[string][]uint32), offered: make(map[string]bool), refused: make(map[string]bool), subs: make(map[uint32]*binding), asked: make(map[uint32]chan wire.Refused),
-		packing: newCompressor(), exports: make(map[uint32]*export), imports: make(map[uint32]*inbound),
+		warnings: warnings(), packing: newCompressor(), subscriptions: make(map[uint32]*subscription), imports: make(map[uint32]*inbound),
 	}
 	l.awake = func() { notify(l.wake) }
 	l.flight.Begin(s.RTT())
@@ -110,21 +116,21 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 
 // serve says Hello and starts the link's goroutines.
 func (l *link) serve() {
-	// Not ended by the node's context: there is a Bye to say after that.
+	// The end of the node's context does not end the link: a Bye follows first.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(l.n.ctx))
 	l.cancel = cancel
 	l.send(wire.Hello{Version: wire.Version, Host: l.n.cfg.Host, Node: l.n.cfg.Node, Run: l.n.run})
 	for _, f := range []func(context.Context) error{l.hear, l.tell, l.receive, l.pump, l.playback} {
 		l.n.work.Go(func() {
 			cancel(f(ctx))
-			cause := context.Cause(ctx) // the first of the five knows why
+			cause := context.Cause(ctx) // the reason of the goroutine that ended first
 			l.s.Close(lastWord(cause))
 			l.n.post(func() { l.n.linkDown(l, cause) })
 		})
 	}
 }
 
-// take makes l, which is served, the link to its peer.
+// take makes l, whose goroutines run, the link to its peer.
 func (n *Node) take(l *link) {
 	if n.spares[l.peer] == l {
 		delete(n.spares, l.peer)
@@ -142,8 +148,8 @@ func (n *Node) take(l *link) {
 	n.changed = true
 }
 
-// linkDown forgets a link, for which its spare steps in; its goroutines end by
-// themselves.
+// linkDown removes a link. Its spare, if there is one, becomes the link. The goroutines of the
+// removed link end by themselves.
 func (n *Node) linkDown(l *link, cause error) {
 	spare := n.spares[l.peer]
 	switch {
@@ -157,14 +163,14 @@ func (n *Node) linkDown(l *link, cause error) {
 	}
 }
 
-// drop forgets a link.
+// drop removes a link.
 func (n *Node) drop(l *link, cause error) {
 	delete(n.links, l.peer)
 	l.cancel(cause)
 	word := lastWord(cause)
 	n.work.Go(func() { l.s.Close(word) })
 	if err := l.s.Err(); err != nil && !errors.Is(cause, errBye) && word == "" && !closedByUs(err) {
-		cause = err // it knows more than who was disturbed first
+		cause = err // the session's error is more exact than that of the goroutine which ended first
 	}
 	n.events.Tell(slog.LevelInfo, "link down", status.Event{Kind: status.EventLinkDown, Host: l.host, Text: cause.Error()}, "err", cause)
 	n.unlinked(l, cause)
@@ -182,7 +188,7 @@ func (n *Node) drop(l *link, cause error) {
 	n.changed = true
 }
 
-// closedByUs reports that a session ended because we closed it, and so knows nothing.
+// closedByUs reports whether err only says that we closed the session.
 func closedByUs(err error) bool {
 	closed, ok := errors.AsType[*transport.CloseError](err)
 	return ok && !closed.Remote
@@ -192,8 +198,8 @@ func closedByUs(err error) bool {
 func (l *link) dropExports(channel string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id, e := range l.exports {
-		if e.channel == channel {
+	for id, sub := range l.subscriptions {
+		if sub.channel == channel {
 			l.ended[channel] = append(l.ended[channel], id)
 			l.dropExport(id)
 		}
@@ -203,27 +209,27 @@ func (l *link) dropExports(channel string) {
 func (l *link) dropAllExports() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id := range l.exports {
+	for id := range l.subscriptions {
 		l.dropExport(id)
 	}
 }
 
 // dropExport needs l.mu.
 func (l *link) dropExport(id uint32) {
-	e := l.exports[id]
-	if e == nil {
+	sub := l.subscriptions[id]
+	if sub == nil {
 		return
 	}
-	e.book.Close(e.newest())
-	e.ended = true
-	delete(l.exports, id)
+	sub.book.Close(sub.newest())
+	sub.ended = true
+	delete(l.subscriptions, id)
 	for i := range l.order {
-		if l.order[i] == e {
+		if l.order[i] == sub {
 			l.order = append(l.order[:i:i], l.order[i+1:]...)
 			break
 		}
 	}
-	e.stop()
+	sub.stop()
 }
 
 // addExport starts a subscription of the peer, in place of one with the same id
@@ -238,28 +244,28 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
 	}
 	b := l.n.book(l.peer, m.Channel)
 	b.Settle(ledger.Reader{Run: l.run, ID: m.Held.ID, Held: ledger.FromWire(m.Held)})
-	e := newExport(m, p.granted, c, b, l.n.now)
-	e.asked = p.asked
-	e.packer = packer{want: p.granted.Compress, with: l.packing, now: l.n.now}
-	e.suspended = l.n.clock.Suspended
-	e.asleep = e.suspended()
-	e.looked = func() time.Duration { return l.n.cfg.Source.Looked().Sub(l.n.start) }
-	l.exports[m.ID] = e
-	l.order = append(l.order, e)
-	l.rouse(e)
-	if e.tape != nil {
-		l.playTape(e)
+	sub := newSubscription(m, p.granted, c, b, l.n.now)
+	sub.asked = p.asked
+	sub.packer = packer{want: p.granted.Compress, with: l.packing, now: l.n.now}
+	sub.suspended = l.n.clock.Suspended
+	sub.asleep = sub.suspended()
+	sub.looked = func() time.Duration { return l.n.cfg.Source.Looked().Sub(l.n.start) }
+	l.subscriptions[m.ID] = sub
+	l.order = append(l.order, sub)
+	l.rouse(sub)
+	if sub.every != nil {
+		l.openStream(sub)
 	}
 	l.mu.Unlock()
-	e.watch(l.n.cfg.Source, func() {
-		if l.news.add(e) {
+	sub.watch(l.n.cfg.Source, func(more int) {
+		if l.news.add(sub) && (more > 0 || !l.sendAtOnce(sub)) {
 			l.awake()
 		}
 	})
 	l.awake()
 }
 
-// notify wakes whoever waits on c, or the next one who will.
+// notify wakes the goroutine that waits on c, or the next one that will wait.
 func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -6,31 +6,32 @@ import (
 	"log/slog"
 	"time"
 
+	"achbridge/bridge/logline"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
+	"achbridge/bridge/unit"
 	"achbridge/bridge/via"
 )
 
-// silence is what the node has noticed of a link on which nothing is heard
-// although it should be. It belongs to the node's goroutine.
+// silence says whether a link is silent: nothing is heard on it although something should
+// be. It belongs to the node's goroutine.
 type silence struct {
-	packets uint64        // of the peer, as counted last
-	heard   time.Duration // when that had grown
-	silent  bool          // it is silent
-	noted   bool          // so the events have it
-	tells   allowance     // of silences that are told
-	untold  int           // of those since the last one that was
-	since   time.Duration // nothing was heard, if silent
+	packets uint64        // number of the peer's packets at the last look
+	heard   time.Duration // when packets last grew
+	silent  bool
+	noted   bool          // there is an event about the present silence
+	tells   logline.Limit // limits events about silences
+	since   time.Duration // when the present silence began
 }
 
-// goneAfter is for how long a link may be silent before its peer's channels are
-// not listed any more.
+// goneAfter is how long a link may be silent before its peer's channels are no longer listed.
 const goneAfter = 2 * time.Second
 
-// quiet reports whether a link is silent at now, and since when. What should have
-// been heard is, for max(300 ms, 4 RTT): the answer to frames that we keep sending,
-// even if other things are heard; or else anything at all, which the transport's
-// keep-alives bring when nothing is sent.
+// quiet reports whether a link is silent at now, and since when. A link is silent if the peer
+// has not answered frames that we keep sending for max(300 ms, 4 RTT), even if other packets
+// arrive. If we send no frames, it is silent if no packet at all has arrived for that time;
+// the transport's keep-alives would bring some.
 func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
 	if n := l.s.Heard(); n != l.packets {
 		l.packets, l.heard = n, now
@@ -45,12 +46,12 @@ func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
 
 // silentText says why the mirrors that a silent link feeds are not fed.
 func (l *link) silentText(now time.Duration) string {
-	return fmt.Sprintf("%s is silent for %v", l.host, (now - l.since).Round(100*time.Millisecond))
+	return fmt.Sprintf("%s is silent for %s", l.host, unit.Time((now - l.since).Round(100*time.Millisecond)))
 }
 
-// listen notices that a link fell silent, or is heard again. A silent link stays,
-// since it is the quickest way to know that the path is back; meanwhile its peer
-// is dialled (dialWanted), in case the link will not come back with the path.
+// listen notices that a link has fallen silent, or is heard again. A silent link stays, since
+// it is the quickest way to notice that the path is back. Meanwhile its peer is dialled
+// (dialWanted), in case the link does not recover.
 func (n *Node) listen(l *link) {
 	since, silent := l.quiet(n.now())
 	l.since = since
@@ -59,7 +60,11 @@ func (n *Node) listen(l *link) {
 	}
 	l.silent, n.changed = silent, true
 	for _, m := range l.subs {
-		m.Hush(silent)
+		if silent {
+			m.FellSilent()
+		} else {
+			m.HeardAgain()
+		}
 	}
 	if silent {
 		n.tellSilent(l)
@@ -77,31 +82,28 @@ func (n *Node) listen(l *link) {
 	}
 }
 
-// Of a link that is silent again and again, so many silences are told at once, and then
-// one in a while, with their number.
+// Limits of the events about a link that is silent again and again: so many at once, then one
+// in a period, with the number of silences.
 const (
 	silenceBurst = 4
 	silenceEvery = 10 * time.Second
 )
 
 func (n *Node) tellSilent(l *link) {
-	if l.tells.burst == 0 {
-		l.tells = allowance{burst: silenceBurst, every: silenceEvery}
-	}
-	l.untold++
-	if l.noted = l.tells.take(n.now()); !l.noted {
+	l.tells.Burst, l.tells.Period = silenceBurst, silenceEvery
+	var count int
+	if count, l.noted = l.tells.Cause(n.now()); !l.noted {
 		return
 	}
 	e := status.Event{Kind: status.EventLinkSilent, Host: l.host, Text: l.silentText(n.now())}
-	if l.untold > 1 {
-		e.Count = l.untold
+	if count > 1 {
+		e.Count = count
 	}
-	n.events.Tell(slog.LevelInfo, "link silent", e, "node", l.peer.String(), "count", l.untold)
-	l.untold = 0
+	n.events.Tell(slog.LevelInfo, "link silent", e, "node", l.peer.String(), "count", count)
 }
 
-// succeed ends a silent link whose host has come back as another node: one that
-// calls itself the same and came up when this one was heard last, or later.
+// succeed ends a silent link whose host has come back as another node: a node with the same
+// name whose link came up after this link was last heard.
 func (n *Node) succeed(l *link) {
 	for _, other := range n.links {
 		if other == l || other.silent || other.s.Peer().Host != l.s.Peer().Host || other.up < l.heard-tick {
@@ -115,8 +117,7 @@ func (n *Node) succeed(l *link) {
 	}
 }
 
-// ListedMissing reports whether a peer that was listed, and not only discovered, has
-// no link, or one on which nothing is heard.
+// ListedMissing reports whether a peer of the operator's list has no link or a silent one.
 func (n *Node) ListedMissing() (missing bool) {
 	n.call(func() {
 		for _, p := range n.peers {
@@ -130,13 +131,13 @@ func (n *Node) ListedMissing() (missing bool) {
 	return missing
 }
 
-// How large a packet may be is settled when a link begins, with both transports. When
-// its path carries less later, what is small still arrives, and nothing but the loss of
-// all that is large tells of it.
+// With both transports the largest packet of a link is fixed when the link begins. When the
+// path later carries only smaller packets, these still arrive, and all large ones are lost.
+// Only that loss shows the change.
 
-// narrowed ends a link on which only small packets arrive, so that another is made that
-// keeps to them: over SCTP, as QUIC needs packets of 1252 bytes and its dial fails now.
-// Where only QUIC may be used, or is known of, the link stays for what is small.
+// narrowed ends a link on which only small packets arrive, so that the next link uses small
+// packets. That link runs over SCTP, since QUIC needs packets of 1252 bytes. If SCTP is not
+// allowed, or the peer's SCTP address is unknown, the link stays and carries small frames.
 func (n *Node) narrowed(l *link) (ended bool) {
 	l.mu.Lock()
 	narrow := l.flight.Narrow(n.now())
@@ -173,4 +174,95 @@ func (n *Node) mayUseSCTP(l *link) bool {
 		}
 	}
 	return false
+}
+
+// Two nodes may get a second session: both dialled at once, one was restarted, or one hears
+// nothing on their link and dials again. Both ends must keep the same session, although each
+// knows only its own view. So the node that dialled the second session decides: it says Hello
+// on it if the session shall become the link. Until then the other node keeps the session as a
+// spare, keeps its link too, and closes neither.
+
+// linkUp makes a new session the link to its peer, or a spare.
+func (n *Node) linkUp(s *transport.Session) {
+	if !n.allows(s) {
+		n.log.Info("session refused: its peer is to be linked over another transport", "peer", s.Peer().Host,
+			"addr", s.RemoteAddr().String(), "transport", s.Transport())
+		n.work.Go(func() { s.Close("not over " + s.Transport().String() + ": this node wants the other transport") })
+		return
+	}
+	old := n.links[s.Peer().Node]
+	if old != nil && old.s.Peer().Host != s.Peer().Host {
+		n.endLinks(old, errors.New("its host is called "+s.Peer().Host+" now")) // a name holds as long as a daemon
+		old = nil
+	}
+	if old == nil && n.crowded(s) {
+		n.turnAway(s)
+		return
+	}
+	if old == nil {
+		l := n.newLink(s, n.hostName(s))
+		l.serve()
+		n.take(l)
+		return
+	}
+	l := n.newLink(s, old.host)
+	switch {
+	case !s.Dialled():
+		l.serve()
+		if former := n.spares[l.peer]; former != nil {
+			n.dropSpare(former, errors.New("a newer link takes its place"))
+		}
+		n.spares[l.peer] = l
+	case n.replaces(l, old):
+		l.serve()
+		n.take(l)
+	default:
+		n.work.Go(func() { s.Close("there is a link already") })
+	}
+}
+
+// dropSpare forgets a spare.
+func (n *Node) dropSpare(l *link, cause error) {
+	delete(n.spares, l.peer)
+	l.cancel(cause)
+}
+
+// challenge replaces the link by a spare whose peer has said Hello, if the spare is to be kept
+// (replaces).
+func (n *Node) challenge(l *link) {
+	if n.spares[l.peer] == l && l.greeted && n.replaces(l, n.links[l.peer]) {
+		n.take(l)
+	}
+}
+
+// replaces reports whether l replaces old. Of two working links the one stays that the node
+// with the lower id dialled. If the same node dialled both, the newer one stays.
+func (n *Node) replaces(l, old *link) bool {
+	if _, silent := old.quiet(n.now()); silent || !n.allows(old.s) {
+		return true
+	}
+	if l.greeted && old.greeted && l.run != old.run {
+		return true // the peer of old was restarted
+	}
+	first := n.dialler(l.s)
+	return first == n.dialler(old.s) || first == lower(n.cfg.Node, l.peer)
+}
+
+// stays reports whether no dial of ours can replace a working link: the node with the lower
+// id dialled it, or we did.
+func (n *Node) stays(l *link) bool { return l.s.Dialled() || lower(n.cfg.Node, l.peer) == l.peer }
+
+// dialler is the node that dialled a session of ours.
+func (n *Node) dialler(s *transport.Session) trust.NodeID {
+	if s.Dialled() {
+		return n.cfg.Node
+	}
+	return s.Peer().Node
+}
+
+func lower(a, b trust.NodeID) trust.NodeID {
+	if a.String() < b.String() {
+		return a
+	}
+	return b
 }

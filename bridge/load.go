@@ -16,38 +16,41 @@ import (
 // load makes sure that what is to be sent next is in data: the newest frame of
 // the ring, unless a frame of several parts is under way. That one is finished
 // first, so that ever newer frames do not starve it.
-func (l *link) load(e *export, now time.Duration, room int) bool {
-	e.wake()
-	if e.packing != wire.CodecNone {
-		l.pack(e, room)
+func (l *link) load(sub *subscription, now time.Duration, room int) bool {
+	sub.wake()
+	if sub.packing != wire.CodecNone {
+		l.pack(sub, room)
 	}
-	if e.out.Active() || e.packing != wire.CodecNone {
-		return e.out.Pending()
+	if sub.older.out.Pending() {
+		return true
+	}
+	if sub.out.Active() && !sub.overlaps() || sub.packing != wire.CodecNone {
+		return sub.out.Pending()
 	}
 	next := now
-	if e.qos.Class == rule.Command {
-		next = e.unseen(now) // before the note is read: what comes in between is not noted
+	if sub.qos.Class == rule.Command {
+		next = sub.unseen(now) // before arrivals are read: a frame that comes in between is newer than this
 	}
-	at := e.note.read()
+	at := sub.arrivals.read()
 	at.next = next
-	if at.newest <= e.loaded || now < e.retry || now < at.slot {
-		return e.todo
+	if !sub.copying && (at.newest <= sub.loaded || now < sub.retry || now < at.slot || sub.waits(at, now)) {
+		return sub.todo
 	}
-	if e.raw+wire.MaxFrameOverhead > room || !e.copy(at, now, room, l.pacer.Rate()) {
-		l.share(e, at, now, room)
+	if sub.raw+wire.MaxFrameOverhead > room || !sub.copy(at, now, room, l.pacer.Rate()) {
+		l.share(sub, at, now, room)
 	}
-	l.gripe(e)
-	return e.todo || e.out.Pending()
+	l.gripe(sub)
+	return sub.todo || sub.out.Pending()
 }
 
-// gripe tells, once a subscription, that frames of e's channel cannot be sent.
-func (l *link) gripe(e *export) {
-	cause := causeOf(e.trouble)
-	if e.griped || cause != status.CauseBadFrame && cause != status.CauseLimit {
+// gripe tells, once a subscription, that frames of sub's channel cannot be sent.
+func (l *link) gripe(sub *subscription) {
+	cause := causeOf(sub.trouble)
+	if sub.griped || cause != status.CauseBadFrame && cause != status.CauseLimit {
 		return
 	}
-	e.griped = true
-	event := status.Event{Channel: e.channel, Text: e.trouble.Error()}
+	sub.griped = true
+	event := status.Event{Channel: sub.channel, Text: sub.trouble.Error()}
 	l.n.work.Go(func() { // the node may be waiting for our lock
 		l.n.post(func() { l.refusal("frames cannot be sent", event) })
 	})
@@ -66,284 +69,264 @@ const (
 // copy takes a small newest frame out of the ring. It reads into a buffer of its
 // own, so that a frame that may have to be sent again stays whole when this
 // fails. False means that the frame is not small.
-func (e *export) copy(at noted, now time.Duration, room int, rate float64) bool {
-	n, err := e.r.TryNext(e.spare)
+func (sub *subscription) copy(at arrival, now time.Duration, room int, rate float64) bool {
+	n, err := sub.r.TryNext(sub.spare)
 	for tries := 0; errors.Is(err, io.ErrShortBuffer) && tries < 3; tries++ { // they may grow meanwhile
 		if n+wire.MaxFrameOverhead > room {
 			return false
 		}
-		e.spare = make([]byte, n)
-		n, err = e.r.TryNext(e.spare)
+		sub.spare = make([]byte, n)
+		n, err = sub.r.TryNext(sub.spare)
 	}
 	if errors.Is(err, localach.ErrHole) {
 		return false
 	}
-	if e.failed(err, now) {
+	if sub.failed(err, now) {
 		return true
 	}
-	if e.r.Seq() > at.newest {
+	if sub.r.Seq() > at.newest {
 		at.seen = at.next // put after the watcher looked
 	}
-	if !e.begin(e.r.Seq(), n, at.seen, now) {
+	if !sub.begin(sub.r.Seq(), n, at.seen, now) {
 		return true
 	}
-	e.buf, e.spare = e.spare, e.buf
-	data, codec := e.packer.pack(e.buf[:n], rate)
-	e.send(data, codec, room)
+	sub.buf, sub.spare = sub.spare, sub.buf
+	data, codec := sub.packer.pack(sub.buf[:n], rate)
+	sub.send(data, codec, room)
 	return true
 }
 
 // share takes a large newest frame from the snapshots that all links share. One that
 // is still being copied is what it was when it was asked for first, however many
 // newer ones come meanwhile: they would starve it.
-func (l *link) share(e *export, at noted, now time.Duration, room int) {
-	if e.copying {
-		at = e.wanted
-		ended, err := e.copies.ended(e.awaited)
+func (l *link) share(sub *subscription, at arrival, now time.Duration, room int) {
+	if sub.copying {
+		at = sub.wanted
+		ended, err := sub.copies.ended(sub.awaited)
 		if !ended {
 			return
 		}
 		if err != nil {
-			e.copying = false
-			e.failed(err, now)
+			sub.copying = false
+			sub.failed(err, now)
 			return
 		}
 	}
-	s, err := e.copies.take(at.newest, at.seen)
-	if e.copying = err == errCopying; e.copying {
-		e.wanted, e.awaited = at, e.copies.await(l.awake)
+	s, err := sub.copies.take(at.newest, at.seen)
+	if sub.copying = err == errCopying; sub.copying {
+		sub.wanted, sub.awaited = at, sub.copies.await(l.awake)
 		return
 	}
 	if no, ok := errors.AsType[*refusal](err); ok {
-		e.refuse(no, now)
+		sub.refuse(no, now)
 		return
 	}
-	if e.failed(err, now) {
+	if sub.failed(err, now) {
 		return
 	}
 	captured := s.captured
-	if e.qos.Class == rule.Command { // for which what other links made of it is not enough
+	if sub.qos.Class == rule.Command { // for which what other links made of it is not enough
 		if captured = at.seen; s.seq > at.newest {
 			captured = at.next
 		}
 	}
-	if !e.begin(s.seq, len(s.data), captured, now) {
+	if !sub.begin(s.seq, len(s.data), captured, now) {
 		s.release()
 		return
 	}
-	e.shared, e.packing = s, e.packer.plan(len(s.data), l.pacer.Rate())
-	if e.packing == wire.CodecNone {
-		e.send(s.data, wire.CodecNone, room)
+	rate := l.pacer.Rate()
+	if sub.packer.tight = sub.qos.Fit == rule.FitSize && sub.fit.Tight(); sub.packer.tight {
+		rate = sub.fit.Rate()
+	}
+	sub.shared, sub.packing = s, sub.packer.plan(len(s.data), rate)
+	if sub.packing == wire.CodecNone {
+		sub.send(s.data, wire.CodecNone, room)
 		return
 	}
-	l.pack(e, room)
+	l.pack(sub, room)
 }
 
 // pack goes on with the shared frame if it is packed by now; else the pump is
 // woken when it is.
-func (l *link) pack(e *export, room int) {
-	f, ready := e.shared.packed(e.packing, l.n.packers.start, l.awake)
+func (l *link) pack(sub *subscription, room int) {
+	f, ready := sub.shared.packed(sub.packing, l.n.packers.start, l.awake)
 	if !ready {
 		return
 	}
-	e.packer.learn(e.packing, len(e.shared.data), f)
-	codec := e.packing
-	e.packing = wire.CodecNone
+	sub.packer.learn(sub.packing, len(sub.shared.data), f)
+	codec := sub.packing
+	sub.packing = wire.CodecNone
 	if f.data == nil {
-		e.send(e.shared.data, wire.CodecNone, room)
+		sub.send(sub.shared.data, wire.CodecNone, room)
 		return
 	}
-	e.send(f.data, codec, room)
+	sub.send(f.data, codec, room)
 }
 
-// failed notes why the channel could not be read, and when to try again.
-func (e *export) failed(err error, now time.Duration) bool {
-	if e.trouble = err; err == nil {
-		e.busyFor = 0
+// failed records why the channel could not be read, and when to try again.
+func (sub *subscription) failed(err error, now time.Duration) bool {
+	if sub.trouble = err; err == nil {
+		sub.busyFor = 0
 		return false
 	}
-	e.retry = now + tryAgain
+	sub.waited = true
+	sub.retry = now + tryAgain
 	if errors.Is(err, errNoMemory) {
-		e.retry = now + tryRefused
+		sub.retry = now + tryRefused
 	}
 	if errors.Is(err, errMakingRoom) || errors.Is(err, localach.ErrBusy) || errors.Is(err, os.ErrDeadlineExceeded) {
-		e.busyFor = fresh.Longer(e.busyFor, tryBusy, trySeldom)
-		e.retry = now + e.busyFor
+		sub.busyFor = fresh.Longer(sub.busyFor, tryBusy, trySeldom)
+		sub.retry = now + sub.busyFor
 	}
 	return true
 }
 
 // refuse settles a frame that cannot be sent.
-func (e *export) refuse(no *refusal, now time.Duration) {
-	if e.begin(no.seq, no.size, now, now) {
-		e.book.Refused++
-		e.data, e.trouble = nil, no.err
+func (sub *subscription) refuse(no *refusal, now time.Duration) {
+	if sub.begin(no.seq, no.size, now, now) {
+		sub.book.Refused++
+		sub.data, sub.trouble = nil, no.err
 	}
 }
 
-// letGo gives up the large frame that e has when its memory is wanted for others, and
+// letGo gives up the large frame that sub has when its memory is wanted for others, and
 // has it loaded once more, when there is memory again.
-func (e *export) letGo(now time.Duration) {
-	if e.busy() {
-		e.abandon()
+func (sub *subscription) letGo(now time.Duration) {
+	if sub.busy() {
+		sub.abandon()
 	}
-	if e.shared != nil {
-		e.shared.release()
+	sub.endOlder()
+	if sub.shared != nil {
+		sub.shared.release()
 	}
-	e.shared, e.data, e.whole = nil, nil, false
-	e.trouble, e.retry = errNoMemory, now+tryRefused
+	sub.shared, sub.data, sub.whole, sub.copying = nil, nil, false, false
+	sub.trouble, sub.retry = errNoMemory, now+tryRefused
 }
 
 // abandon takes back that the loaded frame is being sent.
-func (e *export) abandon() {
-	if !e.again { // then the mirror counts it
-		if e.left {
-			e.book.Sent--
+func (sub *subscription) abandon() {
+	if !sub.again { // then the mirror counts it
+		if sub.left {
+			sub.book.Sent--
 		}
-		e.loaded--
+		sub.loaded--
 	}
-	e.todo, e.left, e.packing = false, false, wire.CodecNone
-	e.out.Abort()
+	sub.todo, sub.left, sub.packing = false, false, wire.CodecNone
+	sub.out.Abort()
 }
 
 // begin makes frame seq the loaded one. False means that the ring runs backwards:
 // the node will find out.
-func (e *export) begin(seq uint64, size int, captured, now time.Duration) bool {
-	if seq <= e.loaded {
-		e.retry = now + tryAgain
+func (sub *subscription) begin(seq uint64, size int, captured, now time.Duration) bool {
+	if seq <= sub.loaded {
+		sub.retry = now + tryAgain
 		return false
 	}
-	slot, passed := e.note.next(now, e.qos.MaxRate.Interval())
-	e.noted.slot = slot
-	e.pass(seq, passed)
-	if e.shared != nil {
-		e.shared.release()
-		e.shared = nil
+	slot, passed := sub.arrivals.next(now, sub.interval())
+	sub.known.slot = slot
+	sub.pass(seq, max(passed, sub.younger))
+	sub.growOlder()
+	if sub.shared != nil {
+		sub.shared.release()
+		sub.shared = nil
 	}
-	if seq <= e.undated {
+	if seq <= sub.undated {
 		captured = 0
 	}
-	e.before, e.captured = e.captured, captured
-	e.loaded, e.copied, e.raw, e.left, e.again, e.copying = seq, seq, size, false, false, false
-	e.owed = e.over(captured, now)
+	sub.before, sub.captured, sub.begun = sub.captured, captured, now
+	sub.loaded, sub.copied, sub.raw, sub.left, sub.again, sub.copying = seq, seq, size, false, false, false
+	sub.owed = sub.over(captured, now)
 	return true
 }
 
 // send has data sent as the loaded frame.
-func (e *export) send(data []byte, codec wire.Codec, room int) {
-	e.data, e.codec, e.size = data, codec, len(data)
-	e.whole = len(data)+wire.MaxFrameOverhead <= room
-	e.todo = e.whole
-	if e.whole {
+func (sub *subscription) send(data []byte, codec wire.Codec, room int) {
+	sub.data, sub.codec, sub.size = data, onWire(codec), len(data)
+	sub.whole = len(data)+wire.MaxFrameOverhead <= room
+	sub.todo = sub.whole
+	if sub.whole {
 		return
 	}
 	count := wire.PartCount(len(data), room-wire.MaxPartOverhead)
 	if count == 0 {
-		e.book.Refused++ // larger than the wire allows; offered() keeps such channels out
+		sub.book.Refused++ // larger than the wire allows; offered() keeps such channels out
 		return
 	}
-	e.out.Begin(e.loaded, len(data), count)
+	sub.out.Begin(sub.loaded, len(data), count)
 }
 
 // pass settles what the new frame seq means for those before it: those up to
 // passed were there before the slot of max_rate.
-func (e *export) pass(seq, passed uint64) {
-	skipped := seq - e.loaded - 1
-	limited := min(max(passed, e.loaded)-e.loaded, skipped)
-	e.book.Limited += limited
-	e.book.Superseded += skipped - limited
-	switch {
-	case e.again: // the mirror counts it
-	case e.todo && e.left:
-		e.book.Lost++
-	case e.todo:
-		e.book.Superseded++
+func (sub *subscription) pass(seq, passed uint64) {
+	skipped := seq - sub.loaded - 1
+	limited := min(max(passed, sub.loaded)-sub.loaded, skipped)
+	sub.book.Limited += limited
+	sub.book.Superseded += skipped - limited
+	if !sub.waited {
+		sub.book.WithRoom += skipped - limited
 	}
-	e.todo, e.lost = false, false
+	sub.waited = false
+	switch {
+	case sub.again: // the mirror counts it
+	case sub.todo && sub.left:
+		sub.book.Lost++
+	case sub.todo:
+		sub.book.Superseded++
+	}
+	sub.todo, sub.lost = false, false
 }
 
 // frame is an entry with data of the loaded frame.
-func (e *export) frame(data []byte) wire.Frame {
-	return wire.Frame{Sub: e.id, Epoch: uint32(e.epoch), Seq: e.loaded, Captured: e.captured, Owed: e.owed, Codec: e.codec, RawSize: e.raw, Data: data}
-}
-
-// nextLook is when something changes here by itself, in the far future if nothing
-// does.
-func (e *export) nextLook(now time.Duration) time.Duration {
-	next := now + time.Hour
-	if e.noted.newest > e.loaded {
-		for _, at := range [...]time.Duration{e.retry, e.noted.slot, e.captured + e.qos.EffectiveBudget()} {
-			if at > now {
-				next = min(next, at)
-			}
-		}
-	}
-	return next
+func (sub *subscription) frame(data []byte) wire.Frame {
+	return wire.Frame{Sub: sub.id, Epoch: uint32(sub.epoch), Seq: sub.loaded, Captured: sub.captured, Owed: sub.owed, Codec: sub.codec, RawSize: sub.raw, Data: data}
 }
 
 // sending records that a packet of the loaded frame leaves.
-func (e *export) sending() {
-	if !e.left {
-		e.left = true
-		e.book.Sent++
+func (sub *subscription) sending() {
+	if !sub.left {
+		sub.left = true
+		sub.book.Sent++
 	}
 }
 
 // delivered records that a piece has arrived.
-func (e *export) delivered(p fresh.Piece) {
-	if !p.Whole && !e.out.Arrived(p.Seq, p.Index) {
+// back is how long word of it takes.
+func (sub *subscription) delivered(p fresh.Piece, now, back time.Duration) {
+	if !p.Whole && sub.older.out.Active() && p.Seq == sub.older.out.Seq {
+		sub.deliveredOlder(p)
 		return
 	}
-	e.arrived = max(e.arrived, p.Seq)
-	if !e.book.Acks.Add(p.Seq) {
+	if !p.Whole {
+		if !sub.out.Arrived(p.Seq, p.Index) {
+			return
+		}
+		sub.tried(now, now-back)
+	}
+	sub.arrived = max(sub.arrived, p.Seq)
+	if !sub.book.Acks.Add(p.Seq) {
 		return
 	}
-	e.book.Arrived++
-	if p.Seq != e.loaded {
+	sub.book.Arrived++
+	if p.Seq != sub.loaded {
 		return
 	}
-	if e.lost {
-		e.book.Repaired++
+	if sub.lost {
+		sub.book.Repaired++
 	}
-	e.todo, e.lost = false, false
+	sub.todo, sub.lost = false, false
 }
 
 // missing records that a piece is lost. It is sent again, unless something
 // newer has taken its place.
-func (e *export) missing(p fresh.Piece) {
+func (sub *subscription) missing(p fresh.Piece) {
 	switch {
+	case !p.Whole && sub.older.out.Lost(p.Seq, p.Index):
+		sub.older.lost = true
 	case !p.Whole:
-		e.lost = e.out.Lost(p.Seq, p.Index) || e.lost
-	case e.whole && p.Seq == e.loaded && e.arrived < p.Seq:
-		e.todo, e.lost = true, true
+		sub.lost = sub.out.Lost(p.Seq, p.Index) || sub.lost
+	case sub.whole && p.Seq == sub.loaded && sub.arrived < p.Seq:
+		sub.todo, sub.lost = true, true
 	default:
-		e.book.Lost++
+		sub.book.Lost++
 	}
-}
-
-// owe sends the newest frame once more, past its budget or not: the mirror has
-// only frame have. If there is something newer, that is on its way by itself.
-func (e *export) owe(have uint64) {
-	newest := e.note.read().newest
-	if have >= e.loaded || newest > e.loaded || e.busy() || e.qos.Class == rule.Command || e.tape != nil {
-		return
-	}
-	if e.left && e.data == nil { // its memory was wanted for others
-		e.book.Sent--
-		e.left, e.loaded, e.arrived = false, newest-1, have
-		return
-	}
-	if !e.left {
-		if e.book.Reopen(newest) { // the mirror had it when it subscribed, and has lost it since
-			e.loaded, e.arrived = newest-1, have
-		}
-		return
-	}
-	e.owed, e.again = true, e.arrived >= e.loaded
-	e.arrived = min(e.arrived, have)
-	if e.whole {
-		e.todo = true
-		return
-	}
-	e.out.Begin(e.loaded, e.size, e.out.Count)
 }

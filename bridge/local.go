@@ -21,23 +21,24 @@ type local struct {
 	ch     *localach.Channel // nil when it cannot be used
 	copies *snapshots        // of its large frames
 	tag    localach.Tag      // of the mirror it is; zero for others
-	mirror bool              // it is a mirror: one by its tag, or one we write into
-	reason string            // why it is not offered, empty when it is
-	cause  status.Cause      // of that
-	again  time.Duration     // when to try again to open it; 0: no need
-	check  time.Duration     // when to look again whether it is as it was opened
+	mirror bool              // a mirror by its tag, or an adopted channel that a mirror writes into
+	reason string            // why it is not offered; empty: it is offered
+	cause  status.Cause      // the cause of reason
+	again  time.Duration     // when to try again to open it; 0: never
+	check  time.Duration     // when to check again that its file has not changed
 	owner  uint32            // of its file
 	left   bool              // it is not open because there are too many
 
 	largest int           // bytes of the largest frame seen, if above the nominal size
-	sized   time.Duration // when its ring was looked through for it; 0: never
+	sized   time.Duration // when the ring was last searched for it; 0: never
 }
 
-// sizeAgain is how old what is known of a channel's largest frame may be.
+// sizeAgain is how long the size of a channel's largest frame is kept before the ring is
+// searched again.
 const sizeAgain = time.Second
 
-// largestFrame is the largest frame of an open channel that was seen, in bytes, 0 while
-// none was above the nominal size.
+// largestFrame is the size of the largest frame seen in an open channel, in bytes; 0 if none
+// was above the nominal size.
 func (l *local) largestFrame(now time.Duration) int {
 	if l.sized == 0 || now >= l.sized+sizeAgain {
 		l.sized = max(now, 1)
@@ -54,8 +55,8 @@ func (l *local) close() {
 	}
 }
 
-// due reports that the file under an open channel is not what it was, or that
-// it is time to try again one that could not be used.
+// due reports whether to open the channel again: its file has changed, or it could not be
+// used and it is time for another try.
 func (l *local) due(now time.Duration) bool {
 	if l.ch != nil {
 		return l.ch.Check() != nil
@@ -66,9 +67,9 @@ func (l *local) due(now time.Duration) bool {
 // openAgain is how often a channel that cannot be used is tried again.
 const openAgain = time.Second
 
-// localChanged opens a channel that appeared, was replaced or went wrong, and
-// forgets one that is gone. Subscriptions to the old one end; the peers ask
-// again for the new one when they see its epoch in the catalog.
+// localChanged opens a channel that appeared, was replaced or got damaged, and forgets a
+// channel that is gone. Subscriptions to the old channel end. Peers subscribe again when they
+// see the new epoch in the catalog.
 func (n *Node) localChanged(name string) {
 	n.planPush(name)
 	old := n.locals[name]
@@ -101,8 +102,9 @@ func (n *Node) localChanged(name string) {
 	n.changed = true
 }
 
-// takeBack tells the peer that a channel is not offered. If the next catalog has it
-// again, even in the same life, the peer must know that its subscription is over.
+// takeBack tells the peer that a channel is no longer offered. The peer needs to know that
+// its subscription has ended, even if the next catalog lists the channel again in the same
+// life.
 func (l *link) takeBack(name string) {
 	if _, ok := l.told[name]; ok {
 		delete(l.told, name)
@@ -171,8 +173,8 @@ func (n *Node) openLocal(name string, old *local) *local {
 	return l
 }
 
-// Unsendable says why no peer could have a mirror of such a channel, and what to do; ""
-// when one could.
+// Unsendable says why no peer can mirror a channel of this geometry, and what to do; "" if
+// peers can.
 func Unsendable(g localach.Geometry) string {
 	switch size := mirror.FileBytes(g); {
 	case g.FrameSize > wire.MaxFrame:
@@ -185,13 +187,12 @@ func Unsendable(g localach.Geometry) string {
 	return ""
 }
 
-// unready is what a channel that libach makes in place answers for a moment.
+// unready reports whether err means that libach is just creating the channel.
 func unready(err error) bool {
 	return errors.Is(err, localach.ErrHalfCreated) || errors.Is(err, localach.ErrTruncated)
 }
 
-// concerns reports whether peers may have to do with a channel; others are
-// not even opened.
+// concerns reports whether peers may read or write a channel. Other channels are not opened.
 func (n *Node) concerns(name string) bool {
 	for _, p := range n.pushes {
 		if p.Channel == name {
@@ -210,8 +211,8 @@ func (n *Node) reopen(name string, old *local) (*localach.Channel, error) {
 	return n.cfg.Dir.TryOpen(name)
 }
 
-// offered returns what peer may read, by name, and what it may not but others may:
-// those are marked, so that people there see why they lack them.
+// offered returns the channels that the peer may read, by name. It also returns, marked, the
+// channels that only other hosts may read, so that users there see why they lack them.
 func (n *Node) offered(l *link) map[string]wire.Channel {
 	channels := make(map[string]wire.Channel, len(n.locals))
 	for name, c := range n.locals {
@@ -223,7 +224,7 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 			continue // it is the peer's own
 		}
 		if origin != nil && !n.knowsSource(name) {
-			continue // the peer could not tell whether it comes round
+			continue // without its origin the peer could not detect a loop
 		}
 		g := c.ch.Geometry()
 		_, denied := n.permit(l, name, rule.QoS{})
@@ -235,7 +236,7 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 	return channels
 }
 
-// originOf says whose channel a relayed mirror is; nil for one of our own.
+// originOf is the origin of a relayed mirror; nil for a channel of this host.
 func (n *Node) originOf(c *local) *wire.Origin {
 	m := n.mirrors[c.name]
 	switch {
@@ -249,22 +250,22 @@ func (n *Node) originOf(c *local) *wire.Origin {
 	return &wire.Origin{Node: m.from.node, Host: m.Host, Channel: m.Channel}
 }
 
-// adopted looks again at the channel that m writes into, or does no more,
-// although achbridge did not make it: nothing in the file tells.
+// adopted updates the state of an adopted channel when m begins or ends to write into it. The
+// file itself does not show that.
 func (n *Node) adopted(m *binding) {
 	if !m.OwnsFile() && m.from != (source{}) {
 		n.localChanged(m.Name)
 	}
 }
 
-// knowsSource reports whether a mirror has had a subscription in this life of
-// the daemon: a file alone does not tell which channel it is of.
+// knowsSource reports whether a mirror has had a subscription since the daemon started. The
+// file alone does not say which channel it mirrors.
 func (n *Node) knowsSource(name string) bool {
 	m := n.mirrors[name]
 	return m != nil && m.from != source{}
 }
 
-// sendCatalog tells the peer what has changed in what it may read.
+// sendCatalog sends the peer the changes in the channels that it may read.
 func (n *Node) sendCatalog(l *link) {
 	now := n.offered(l)
 	l.endUntold(now)
@@ -274,9 +275,8 @@ func (n *Node) sendCatalog(l *link) {
 	}
 }
 
-// endUntold ends subscriptions on the peer's side too where the catalog does not
-// tell that we ended them: the channel was opened anew and is what it was. The peer
-// will ask for it again.
+// endUntold tells the peer which of its subscriptions ended here without a change in the
+// catalog, since the channel was opened again and is the same. The peer then subscribes again.
 func (l *link) endUntold(now map[string]wire.Channel) {
 	for name, ids := range l.ended {
 		before, told := l.told[name]
@@ -323,8 +323,8 @@ func (n *Node) readable(l *link, name string) *local {
 	return c
 }
 
-// whatHelps says what is to be done about a channel of this host that is corrupt. A mirror that was being written when its
-// daemon was killed needs nobody's help: look replaces its file.
+// whatHelps is the cure for a corrupt channel of this host. A mirror that is corrupt since its daemon was killed while it
+// wrote needs none: mirrorLook replaces its file.
 func (l *local) whatHelps(err error) string {
 	if errors.Is(err, localach.ErrDirty) && l.tag != (localach.Tag{}) {
 		return "it is a mirror, and is being healed: its file is made anew as soon as its origin is heard"

@@ -3,7 +3,6 @@ package bridge
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -11,17 +10,17 @@ import (
 	"achbridge/localach"
 )
 
-// checkedAtOnce is how many channels that nobody reads are looked at in one tick: each
-// look is a system call.
+// checkedAtOnce is how many channels without readers are checked in one tick. Each check is a
+// system call.
 const checkedAtOnce = 2000
 
-// spread is how long to wait until a channel is looked at again that nobody reads.
+// spread is how long to wait until a channel without readers is checked again.
 func (n *Node) spread() time.Duration {
 	rounds := time.Duration(len(n.locals) / checkedAtOnce)
 	return rounds*tick/2 + rand.N(rounds*tick+1)
 }
 
-// lookAtLocals finds channels that are not what they were when they were opened.
+// lookAtLocals finds channels whose files have changed since they were opened.
 func (n *Node) lookAtLocals() {
 	now, full := n.now(), n.opened >= n.mayOpen
 	for name, l := range n.locals {
@@ -35,7 +34,7 @@ func (n *Node) lookAtLocals() {
 	}
 }
 
-// shut closes a channel that is in the table, if it is open.
+// shut closes a channel of the table, if it is open.
 func (n *Node) shut(l *local) {
 	if l.ch == nil {
 		return
@@ -48,8 +47,8 @@ func (n *Node) shut(l *local) {
 	}
 }
 
-// makeRoom leaves one out when there are too many channels to be kept open: one of the
-// user who has most, the newcomer if it is his, else the last by name.
+// makeRoom closes a channel when too many are open. It chooses one of the user who has most:
+// newcomer if it is of that user, else the last by name.
 func (n *Node) makeRoom(newcomer *local) {
 	if n.opened <= n.mayOpen {
 		return
@@ -78,17 +77,9 @@ func (n *Node) makeRoom(newcomer *local) {
 	n.gripe("channel left out", status.Event{Kind: status.EventRefused, Channel: victim.name, Text: victim.reason}, "cause", victim.reason)
 }
 
-// gripe tells what local users have brought about, not too often.
+// gripe logs trouble that local users have caused, not too often.
 func (n *Node) gripe(message string, e status.Event, args ...any) {
-	if !n.gripes.take(n.now()) {
-		n.gripes.left++
-		return
-	}
-	if n.gripes.left > 0 {
-		args = append(args, "left_out", n.gripes.left)
-		n.gripes.left = 0
-	}
-	n.events.Tell(slog.LevelWarn, message, e, args...)
+	n.warn(&n.warnings, message, e, args...)
 }
 
 // watch follows the channel directory.
@@ -107,11 +98,11 @@ func (n *Node) watch(ctx context.Context) {
 	}
 }
 
-// slowChange is how long a look at a channel may take without a rest after it.
+// slowChange is how long the node may take for a changed channel without a pause after it.
 const slowChange = 5 * time.Millisecond
 
-// restAfter is the pause of who follows the channel directory after a change that took
-// a while: a giant channel that is replaced all the time must not keep the node busy.
+// restAfter is the pause before the next change of the channel directory, after one that took
+// a while. Without it a huge channel that is replaced all the time would keep the node busy.
 func restAfter(took time.Duration) time.Duration {
 	if took < slowChange {
 		return 0

@@ -7,29 +7,29 @@ import (
 	"achbridge/bridge/lock"
 )
 
-// memory bounds what the copies of local channels' frames take together, for
-// whatever links: maxFrames. When it is used up, the channel that holds most is
-// refused, of the owner whose channels hold most, so that somebody's giant frames
-// cost nobody else's. Safe for concurrent use.
+// memory limits the memory of all copies of local channels' frames to maxFrames. When that is
+// used up, the channel that holds most is refused, among the channels of the owner who holds
+// most. So the huge frames of one user do not cost the channels of another. Safe for
+// concurrent use.
 type memory struct {
 	limit int
 
 	mu      lock.Mutex[lock.Leaf]
 	used    int
-	streams int // of used, for mode every: half of limit at most, since those cannot be given up
+	streams int // part of used for mode every: at most half of limit, since it cannot be freed on demand
 	holders map[*stock]struct{}
 }
 
-// stock is what one channel holds of a memory.
+// stock is the share of a memory that one channel holds.
 type stock struct {
 	in      *memory
 	channel string
 	owner   uint32
-	evict   func() // has everything given back that can be; called in a goroutine of its own
+	evict   func() // frees as much as possible; called in a goroutine of its own
 
 	// Guarded by in.mu.
 	held int
-	out  bool // evicted, until it has given everything back
+	out  bool // the channel is refused until it has given everything back
 }
 
 var (
@@ -40,13 +40,13 @@ var (
 
 func newMemory(limit int) *memory { return &memory{limit: limit, holders: make(map[*stock]struct{})} }
 
-// stock returns what a channel is to take its memory from.
+// stock returns the stock of a channel. evict is called when the channel must free its memory.
 func (m *memory) stock(channel string, owner uint32, evict func()) *stock {
 	return &stock{in: m, channel: channel, owner: owner, evict: evict}
 }
 
-// take takes n bytes. It gives errNoMemory when the channel is the one to be
-// refused, errMakingRoom when another is: to be tried again soon.
+// take takes n bytes. It returns errNoMemory when this channel is refused, and errMakingRoom
+// when another channel is; then the caller tries again soon.
 func (s *stock) take(n int) error {
 	m := s.in
 	m.mu.Lock()
@@ -105,7 +105,7 @@ func (s *stock) give(n int) {
 	s.add(-n)
 }
 
-// evicted reports that the channel has to give back what it holds.
+// evicted reports whether the channel must give back what it holds.
 func (s *stock) evicted() bool {
 	s.in.mu.Lock()
 	defer s.in.mu.Unlock()
@@ -123,8 +123,8 @@ func (s *stock) add(n int) {
 	}
 }
 
-// worst returns the channel that is to be refused now that s wants n more: of the
-// owner who would hold most the channel that would. Needs m.mu.
+// worst returns the channel to refuse when s wants n more bytes: the channel that would hold
+// most, among those of the owner who would hold most. Needs m.mu.
 func (m *memory) worst(s *stock, n int) *stock {
 	wants := func(o *stock) int {
 		if o == s {

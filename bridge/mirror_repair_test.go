@@ -13,6 +13,7 @@ import (
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
+	"achbridge/localach/damage"
 	"achbridge/wire"
 )
 
@@ -21,7 +22,7 @@ func TestDirtyMirrorGetsTheNewestFrameAgain(t *testing.T) {
 		robot, pc := w.pair(wire10ms)
 		robot.channel("map", 4, 64).put(7, 64)
 		pc.follows("robot.map", 7, time.Second)
-		makeDirty(t, pc.dir, "robot.map")
+		damage.MakeDirty(t, pc.dir, "robot.map")
 		w.within(2*time.Second, "a new file", func() bool { return pc.mirror("robot.map").Replaced == 1 })
 		pc.follows("robot.map", 7, 2*time.Second)
 	})
@@ -34,7 +35,7 @@ func TestMirrorFoundDirtyAtStartGetsTheNewestFrame(t *testing.T) {
 		channel.put(7, 64)
 		pc.follows("robot.map", 7, time.Second)
 		pc.stop()
-		makeDirty(t, pc.dir, "robot.map")
+		damage.MakeDirty(t, pc.dir, "robot.map")
 		channel.put(8, 64)
 		pc.run(pc.cfg, robot)
 		w.within(3*time.Second, "a new file", func() bool { return pc.mirror("robot.map").Replaced == 1 })
@@ -86,15 +87,15 @@ func TestNodeLeavesWhileAMirrorsLockIsTaken(t *testing.T) {
 	node.call(func() {
 		m = mirror.New(mirror.Config{Name: "m", Host: "robot", Channel: "m", Dir: dir, Space: node.space, Log: node.log, Events: &node.events, Spawn: node.work.Go, Clock: node.clock}, rule.QoS{}, nil)
 		node.mirrors["m"] = &binding{Mirror: m}
-		if err := m.Open(wire.Channel{Name: "m", FrameCount: 16, FrameSize: 64, Epoch: 1}, id, "", false); err != nil {
+		if err := m.Open(wire.Channel{Name: "m", FrameCount: 16, FrameSize: 64, Epoch: 1}, id, "", rule.QoS{}); err != nil {
 			t.Error(err)
 		}
-		have, _ := m.Subscribe(in, rule.QoS{}, false)
+		have, _ := m.Subscribe(in, rule.QoS{})
 		if _, err := m.Begin(1, 1, have); err != nil {
 			t.Error(err)
 		}
 	})
-	takeLock(t, dir, "m")
+	damage.TakeLock(t, dir, "m")
 	m.Put(mirror.Arrival{From: in, Epoch: 1, Seq: 1, Data: frame(1, 64)})
 
 	cancel()
@@ -104,7 +105,7 @@ func TestNodeLeavesWhileAMirrorsLockIsTaken(t *testing.T) {
 	case <-left:
 	case <-time.After(2 * time.Second):
 		t.Error("Run has not returned 2 s after its context ended")
-		freeLock(t, dir, "m")
+		damage.FreeLock(t, dir, "m")
 		<-left
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
@@ -33,45 +35,49 @@ type Node struct {
 	work     sync.WaitGroup
 	ctx      context.Context
 	locals   map[string]*local
-	opened   int            // of those, the ones that are
-	openedBy map[uint32]int // by the owner of the file
-	mayOpen  int            // of those
-	gripes   complaints     // about them
+	opened   int            // number of open local channels
+	openedBy map[uint32]int // number of open local channels by the owner of the file
+	mayOpen  int            // limit of opened
+	warnings logline.Limit  // limits warnings about local channels
 	peers    map[string]*peer
 	links    map[trust.NodeID]*link
-	spares   map[trust.NodeID]*link // see second_link.go; where there is one, there is a link
-	asked    []rule.Mirror          // wishes that were asked for while it ran; those of the configuration are in cfg
+	spares   map[trust.NodeID]*link // second links (link_silence.go); each of their nodes has a link too
+	asked    []rule.Mirror          // wishes of the API; those of the configuration are in cfg
 	pushes   []*push
 	mirrors  map[string]*binding
-	ending   map[string]bool // mirrors that are none any more, and have not let go of their files yet
-	made     uint32          // mirrors, in this run
+	ending   map[string]bool // names of ended mirrors that have not yet closed their files
+	made     uint32          // number of mirrors made in this run
 	books    map[bookKey]*ledger.Book
-	packing  *compressor // of large frames, which links share
-	packers  jobs        // that do it, and copy them
-	huge     lane        // for the largest
+	packing  *compressor // compresses large frames, which links share
+	packers  jobs        // goroutines that compress and copy large frames
+	huge     lane        // one after the other: the largest frames
 	frames   *memory     // of copies of local channels' frames
 	space    *mirror.Space
 
 	pins      map[string]trust.NodeID // which node a host was last, by name
-	mirrorsOf map[string]int          // how many of mirrors are of which host
+	mirrorsOf map[string]int          // number of mirrors by host
 	dials     claimDials              // the budget of dials to peers that are only announced
-	newcomers allowance               // lines in the log about sessions that are turned away
-	turned    int                     // of those since the last line
+	newcomers logline.Limit           // lines in the log about sessions that are turned away
+
+	loads  loadTests
+	pinged atomic.Uint64 // number of pings in this run
 
 	events status.Journal
 	peeks  []*peek
-	peeked int // in this run
+	peeked int // number of peeks in this run
 	wall   wallClock
-	asleep time.Duration // for how long the host had been suspended in all, at the last look
-	slept  time.Duration // for how long it was since the wall clock was looked at
+	asleep time.Duration // total time of suspension at the last look
+	slept  time.Duration // time of suspension since the last look at the wall clock
 
-	changed bool             // something that reconcile looks at is not as it was
+	waited *float64 // as status.Report.ProcessorWait
+
+	changed bool             // reconcile has to run: something that it uses has changed
 	rested  <-chan time.Time // when the node may reconcile again; nil: it may now
 	applied []chan struct{}  // closed after the next reconcile
 }
 
-// tick is how often a node looks after what no event tells: files that were
-// damaged in place, hung broadcasts, refused mirrors.
+// tick is how often a node checks for changes without an event: files that were damaged in
+// place, hung broadcasts, refused mirrors.
 const tick = 250 * time.Millisecond
 
 // helloTimeout is how long a peer may take to say who it is.
@@ -97,7 +103,7 @@ func New(cfg Config) (*Node, error) {
 		locals:   make(map[string]*local),
 		openedBy: make(map[uint32]int),
 		mayOpen:  maxLocals,
-		gripes:   complaints{allowance: allowance{burst: logBurst, every: logPeriod}},
+		warnings: warnings(),
 		peers:    make(map[string]*peer),
 		links:    make(map[trust.NodeID]*link),
 		spares:   make(map[trust.NodeID]*link),
@@ -107,7 +113,7 @@ func New(cfg Config) (*Node, error) {
 		pins:      make(map[string]trust.NodeID),
 		mirrorsOf: make(map[string]int),
 		dials:     newClaimDials(),
-		newcomers: allowance{burst: 1, every: logPeriod},
+		newcomers: logline.Limit{Period: logPeriod},
 
 		books:   make(map[bookKey]*ledger.Book),
 		packing: newCompressor(),
@@ -163,8 +169,9 @@ func (n *Node) Run(ctx context.Context) error {
 	return nil
 }
 
-// drain runs what has queued up, so that one reconcile serves many changes. What comes
-// meanwhile has to wait: else whoever brings more about all the time stops the ticks.
+// drain runs the functions that wait in the queue, so that one reconcile serves many changes.
+// Functions that arrive meanwhile wait: otherwise a steady stream of them would stop the
+// ticks.
 func (n *Node) drain() {
 	for range len(n.do) {
 		(<-n.do)()
@@ -173,7 +180,7 @@ func (n *Node) drain() {
 
 // leave ends every link with a Bye and waits for all goroutines.
 func (n *Node) leave(cancel context.CancelFunc) {
-	n.cfg.Endpoint.Leave() // who has heard the Bye dials again before the sockets are closed
+	n.cfg.Endpoint.Leave() // a peer that has heard the Bye may dial again before the sockets are closed
 	var byes sync.WaitGroup
 	for _, l := range n.links {
 		byes.Go(func() {
@@ -191,7 +198,7 @@ func (n *Node) leave(cancel context.CancelFunc) {
 		if m.Temporary {
 			_ = m.Remove() // it is gone already, or goes now
 		}
-		m.Close(func() {}) // first: what waits for a mirror's lock ends by this
+		m.Close(func() {}) // first, since this ends goroutines that wait for a mirror's lock
 	}
 	n.work.Wait()
 	for _, l := range n.links {
@@ -225,9 +232,8 @@ func (n *Node) call(f func()) bool {
 
 var errEnded = errors.New("the daemon has ended")
 
-// change hands f to the node's goroutine and waits until f has run and, unless it failed,
-// until what runs here agrees with it. It does not wait for peers. The error is f's, or
-// errEnded.
+// change hands f to the node's goroutine and waits until f has run. Unless f failed, it also
+// waits for the next reconcile. It does not wait for peers. The error is f's, or errEnded.
 func (n *Node) change(f func() error) (err error) {
 	done := make(chan struct{})
 	if !n.call(func() {
@@ -251,7 +257,8 @@ func (n *Node) change(f func() error) (err error) {
 // now is the node's clock: time since its start, never stepped.
 func (n *Node) now() time.Duration { return time.Since(n.start) }
 
-// wallTime is the time of day, which may be set. It is for people; nothing is counted by it.
+// wallTime is the time of day, for people. Ages and time-outs do not use it, since it may be
+// set.
 func wallTime() time.Time { return time.Now() }
 
 // accept takes the links that peers open.
@@ -265,8 +272,9 @@ func (n *Node) accept(ctx context.Context) {
 	}
 }
 
-// look is what the node does at every tick.
+// look runs at every tick.
 func (n *Node) look() {
+	n.lookAtProcessor()
 	n.lookAtClocks()
 	n.changed = n.changed || n.dials.waiting
 	n.lookAtLocals()

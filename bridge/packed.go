@@ -9,8 +9,8 @@ import (
 	"achbridge/wire"
 )
 
-// jobs starts goroutines for a group to wait for, without making anything new for
-// each: there may be one for every frame. Safe for concurrent use.
+// jobs starts goroutines for a WaitGroup, without allocating memory for each, since there may
+// be one for every frame. Safe for concurrent use.
 type jobs struct {
 	group *sync.WaitGroup
 	idle  sync.Pool // of *job
@@ -38,12 +38,11 @@ func (s *jobs) start(f func()) {
 	go j.run()
 }
 
-// packed returns the frame as codec makes it, when it is ready; it is valid until
-// the snapshot is released. The first who asks has it made, once for all, in a
-// goroutine: spawn(f) has to call f, in whatever goroutine, but not to wait for it.
-// Who got ready false may ask again when its done is called, on that goroutine.
-// done has to be quick, as a wake-up is, and is called also when its user has
-// released the snapshot meanwhile: that needs no other care.
+// packed returns the frame compressed by codec, if it is ready. The result is valid until the
+// snapshot is released. The first call begins the compression, once for all callers: spawn(f)
+// must call f in another goroutine and not wait for it. A caller that got ready false may ask
+// again after its done was called, by that goroutine. done must be quick. It is also called
+// when the caller has released the snapshot meanwhile.
 func (s *snapshot) packed(codec wire.Codec, spawn func(func()), done func()) (f form, ready bool) {
 	i := slices.Index(codecs[:], codec)
 	if i < 0 {
@@ -71,7 +70,7 @@ func (s *snapshot) packed(codec wire.Codec, spawn func(func()), done func()) (f 
 	return form{}, false
 }
 
-// ready reports whether packed has the frame as codec makes it.
+// ready reports whether the frame is compressed by codec already.
 func (s *snapshot) ready(codec wire.Codec) bool {
 	i := slices.Index(codecs[:], codec)
 	s.of.mu.Lock()
@@ -79,7 +78,7 @@ func (s *snapshot) ready(codec wire.Codec) bool {
 	return i < 0 || s.packs[i].ready
 }
 
-// makePacked makes the form of codec number i and tells who waits for it.
+// makePacked compresses the frame by codec number i and calls the waiting done functions.
 func (s *snapshot) makePacked(i int) {
 	of, p := s.of, &s.packs[i]
 	leave := of.huge.enter(len(s.data))
@@ -96,15 +95,15 @@ func (s *snapshot) makePacked(i int) {
 		of.keepPacked(buf)
 	}
 	of.mu.Unlock()
-	for _, done := range p.waiting { // nobody joins any more
+	for _, done := range p.waiting { // no caller is added any more
 		done()
 	}
-	clear(p.waiting) // no link is held by what it asked for
+	clear(p.waiting) // drop the references to links
 	s.release()
 }
 
-// compress makes frame smaller as compressor.compress does, in memory that is to be
-// kept. Where there is none left the frame stays as it is.
+// compress compresses a frame as compressor.compress does, into memory of the channel's stock.
+// When that has none left, the frame stays uncompressed.
 func (s *snapshots) compress(codec wire.Codec, frame []byte) (packed []byte, worth bool) {
 	buf := s.packMemory()
 	had := cap(buf)

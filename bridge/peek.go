@@ -11,10 +11,10 @@ import (
 	"achbridge/localach"
 )
 
-// peek is the wish of somebody who looks at a channel of another host for a while. It
-// goes behind all others: where there is one, that one's mirror is there to be looked
-// at. Else there is a mirror of its own, of the lowest priority, so that looking takes
-// nothing from others, and its file goes with the last who looks.
+// peek is a wish for a temporary mirror, of a viewer such as achbridge echo. All other wishes
+// come before it: if one of them has the channel mirrored, the viewer reads that mirror.
+// Otherwise there is a mirror of its own, with the lowest priority, so that it takes nothing
+// from others. Its file is removed with its last viewer.
 type peek struct {
 	rule.Mirror
 	users int
@@ -23,16 +23,17 @@ type peek struct {
 // lowest is priority 0.
 const lowest rule.Priority = 1
 
-// peekPrefix begins the names of mirrors for who looks; the node follows.
+// peekPrefix begins the names of temporary mirrors; a part of the node's id follows.
 const peekPrefix = "peek-"
 
-// IsPeek tells a mirror that is there for who looks, and goes with him.
+// IsPeek reports whether a channel is a temporary mirror, which is removed with its last
+// viewer.
 func IsPeek(channel string, tag localach.Tag) bool {
 	return tag != (localach.Tag{}) && strings.HasPrefix(channel, peekPrefix)
 }
 
-// Peek has a channel of another host mirrored until end is called, which may be called
-// twice. An error is that the channel cannot be, or must not be.
+// Peek makes a temporary mirror of a channel of another host, until end is called. end may be
+// called twice. The error says why there can be no such mirror.
 func (n *Node) Peek(host, channel string) (end func(), err error) {
 	w := rule.Mirror{Host: host, Channel: channel, QoS: rule.QoS{Priority: lowest, Late: rule.LateDeliver}, From: "somebody who looks at it"}
 	err = w.Check()
@@ -79,7 +80,7 @@ func (n *Node) endPeek(host, channel string) {
 	})
 }
 
-// peekFor returns the wish of who looks at a channel of a host.
+// peekFor returns the wish for a temporary mirror of a channel; false when there is none.
 func (n *Node) peekFor(host, channel string) (rule.Mirror, bool) {
 	for _, p := range n.peeks {
 		if p.Host == host && p.Channel == channel {
@@ -89,14 +90,14 @@ func (n *Node) peekFor(host, channel string) (rule.Mirror, bool) {
 	return rule.Mirror{}, false
 }
 
-// peekNames is what the names of this node's mirrors for who looks begin with.
+// peekNames is the beginning of the names of this node's temporary mirrors.
 func (n *Node) peekNames() string { return fmt.Sprintf("%s%.8s-", peekPrefix, n.cfg.Node) }
 
-// sweepPeeks removes what a daemon that was killed has left.
+// sweepPeeks removes temporary mirrors that a killed daemon has left.
 func (n *Node) sweepPeeks() {
 	list, err := n.cfg.Dir.List()
 	if err != nil {
-		return // whoever follows the directory tells
+		return // Source.Changes reports the error of the directory
 	}
 	for _, c := range list {
 		if !strings.HasPrefix(c.Name, n.peekNames()) {

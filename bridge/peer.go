@@ -13,32 +13,31 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// peer is another node that may be dialled. It belongs to the node's
-// goroutine; its dialler only reads what it was started with.
+// peer is another node that may be dialled. It belongs to the node's goroutine. The goroutine
+// that dials uses only its arguments.
 type peer struct {
 	Peer
-	reached  string             // node id of who answered last,
-	met      string             // and its host name
-	stop     context.CancelFunc // ends the dialling that is going on; nil when none is
-	moved    bool               // its link leads to where it is no longer listed
+	reached  string             // id of the node that answered last
+	met      string             // host name of that node
+	stop     context.CancelFunc // ends the present dial; nil when there is none
+	moved    bool               // its link leads to an address at which it is no longer listed
 	failures int
 	err      error
-	linked   bool          // there was a good link to it that ended without a goodbye,
-	ended    time.Duration // then
+	linked   bool          // a link to it that had lasted (settled) ended without a goodbye
+	ended    time.Duration // when that link ended
 
 	claim // of a peer that is only announced
 
-	// Of a node that has proved itself (proved.go); of what is listed or announced these are empty.
+	// Only for a node that has proved itself (proved.go):
 	proved bool
-	called string // what its link was called here
+	called string // host name of its link
 	left   bool   // it said goodbye
 }
 
 const dialTimeout = 1500 * time.Millisecond // for one address
 
-// SetPeers replaces the list of nodes that may be dialled. Nothing of it is believed but
-// that somebody may answer at an address: who that is, its certificate says. Links that
-// run are not touched.
+// SetPeers replaces the list of nodes that may be dialled. The node uses the list only to know
+// where to dial: a certificate proves which node answers. Existing links stay.
 func (n *Node) SetPeers(list []Peer) {
 	n.cfg.Endpoint.Expect(listedAddrs(list))
 	n.call(func() {
@@ -46,7 +45,7 @@ func (n *Node) SetPeers(list []Peer) {
 		for _, p := range list {
 			key := p.key()
 			for seen[key] != nil {
-				key += "'" // the same is said of several addresses
+				key += "'" // entries that differ only in their addresses
 			}
 			known := n.peers[key]
 			if known == nil {
@@ -81,9 +80,8 @@ func listedAddrs(list []Peer) (addrs []transport.Addrs) {
 	return addrs
 }
 
-// leftBehind reports that the link to a peer leads to an address that was
-// listed for it before and is not any more: there is no need to wait until the
-// link falls silent.
+// leftBehind reports whether the link to a peer leads to an address that was listed for it
+// before and no longer is. Then the node dials without waiting for the link to fall silent.
 func (n *Node) leftBehind(before, now Peer) bool {
 	for id, l := range n.links {
 		at := func(a transport.Addrs) bool { return a.Include(l.s.RemoteAddr()) }
@@ -94,7 +92,7 @@ func (n *Node) leftBehind(before, now Peer) bool {
 	return false
 }
 
-// arrived notes that a link leads to a node, so that nobody dials it any more.
+// arrived records that a node is linked, and ends the dials to it.
 func (n *Node) arrived(l *link) {
 	for _, p := range n.peers {
 		if p.Node == "" && p.lists(l.s.RemoteAddr()) {
@@ -110,7 +108,7 @@ func (n *Node) arrived(l *link) {
 	}
 }
 
-// again forgets what dialling has come to so far.
+// again resets the back-off and the error of earlier dials.
 func (p *peer) again() {
 	p.failures = 0
 	if p.stop != nil {
@@ -134,8 +132,7 @@ func (p Peer) key() string {
 	return p.Host
 }
 
-// dialWanted dials every peer that somebody wants and no link serves; a silent
-// link does not.
+// dialWanted dials every wanted peer that has no link, or a silent one.
 func (n *Node) dialWanted() {
 	var claims []candidate
 	n.dials.waiting = false
@@ -145,7 +142,7 @@ func (n *Node) dialWanted() {
 		}
 		old := n.linkTo(p)
 		if p.moved || old != nil && !n.takes(p, old.s) {
-			old = nil // whatever is heard on it
+			old = nil // replace the link although it is heard
 		}
 		if p.stop != nil || len(p.Addrs) == 0 || old != nil && !old.silent || !n.wanted(p) || p.Source == "" && n.dialling(p) {
 			continue
@@ -171,7 +168,7 @@ func (n *Node) dialWanted() {
 	n.dialClaims(claims)
 }
 
-// startDial dials p at addrs after wait; old is its link that is silent, if there is one.
+// startDial dials p at addrs after wait. old is the silent link to p, nil for none.
 func (n *Node) startDial(p *peer, old *link, addrs []transport.Addrs, wait time.Duration) {
 	ctx, cancel := context.WithCancel(n.ctx)
 	p.stop = cancel
@@ -208,14 +205,14 @@ func (p *peer) isAt(s *transport.Session) bool {
 	return p.lists(s.RemoteAddr())
 }
 
-// isListedAt reports whether what is said of a listed peer is meant for the node at the
-// other end of a session: the operator lists addresses, so whoever is there is meant.
+// isListedAt reports whether a session is with an address of the listed peer p. The operator
+// lists addresses, so the entry is about whichever node answers there.
 func (p *peer) isListedAt(s *transport.Session) bool {
 	return p.isAt(s) || p.Static && p.lists(s.RemoteAddr())
 }
 
-// dial tries the addresses of a peer one after the other. Where another node than
-// the wanted one answers, "" for any, it tries the rest first.
+// dial tries the addresses of a peer one after the other until node answers; "" means any
+// node. If only other nodes answer, it returns a session with one of them.
 func (n *Node) dial(ctx context.Context, addrs []transport.Addrs, node string, wait time.Duration) (other *transport.Session, err error) {
 	pause(ctx, wait)
 	for _, a := range addrs {
@@ -246,8 +243,8 @@ func (n *Node) dial(ctx context.Context, addrs []transport.Addrs, node string, w
 	return nil, err
 }
 
-// dialled takes what dialling p has come to, which was dialled because old, if not
-// nil, was silent.
+// dialled handles the result of dialling p. old is the silent link because of which p was
+// dialled, nil for none.
 func (n *Node) dialled(p *peer, old *link, s *transport.Session, err error) {
 	moved := errors.Is(err, context.Canceled)
 	p.stop = nil
@@ -272,7 +269,7 @@ func (n *Node) dialled(p *peer, old *link, s *transport.Session, err error) {
 	if s != nil {
 		p.err, p.reached, p.met = nil, s.Peer().Node.String(), s.Peer().Host
 		if p.Node != "" && p.Node != p.reached {
-			p.failures, p.linked = p.failures+1, false // another node lives at its address now
+			p.failures, p.linked = p.failures+1, false // another node has its address now
 		}
 		if old != nil && n.links[s.Peer().Node] == old {
 			if _, silent := old.quiet(n.now()); !silent {
@@ -289,13 +286,13 @@ func (n *Node) dialled(p *peer, old *link, s *transport.Session, err error) {
 	}
 	p.failures++
 	if l := n.linkTo(p); l != nil && l.silent {
-		return // the log tells it
+		return // it is in the log
 	}
 	n.unreached(p, err)
 }
 
-// unreached notes why p cannot be linked, and tells it when that begins. Of what is only
-// announced it tells little: anybody can announce any number of hosts.
+// unreached records why p cannot be linked, and logs it when that begins. It limits the lines
+// about announced peers, since any host can announce any number of them.
 func (n *Node) unreached(p *peer, err error) {
 	first := p.err == nil
 	p.err = err

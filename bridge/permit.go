@@ -2,17 +2,20 @@ package bridge
 
 import (
 	"fmt"
+	"slices"
 
+	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/localach"
 	"achbridge/wire"
 )
 
-// permitted is the quality of service that a peer asked for, and what it gets.
+// permitted is the quality of service that a peer asked for, and the one that it gets.
 type permitted struct{ asked, granted rule.QoS }
 
-// permit returns how l's peer may read a channel that it asks for, or why it may
-// not. A channel that we push to it is the operator's own wish.
+// permit returns the quality of service with which l's peer may read a channel, or an error
+// that says why it may not. It may always read a channel that we push to it.
 func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
 	if l.offered[channel] {
 		return n.limitPushed(l, channel, asked)
@@ -30,8 +33,8 @@ func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error)
 	return found.Limit(asked)
 }
 
-// limitPushed lowers what l's peer asks for of a channel that is pushed to it to what
-// the push allows.
+// limitPushed limits the quality of service that l's peer asks for, for a channel that is
+// pushed to it, to what the push allows.
 func (n *Node) limitPushed(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
 	p, ok := firstOf(n.pushes, func(p *push) bool { return p.Host == l.host && p.Channel == channel })
 	if !ok {
@@ -48,11 +51,10 @@ func (n *Node) forbid(l *link, id uint32, channel string, cause error) {
 		Text: wire.Text(fmt.Sprintf("it does not let %s read %s: %v", l.host, channel, cause))})
 }
 
-// Apply makes cfg what is wanted from now on, as if the node had been started
-// with it: Export, Relay, Accept, Adopt, Mirrors and Pushes; the rest stays as it
-// was. Mirrors and pushes that were asked for while the node ran stay too. An
-// error changes nothing. Subscriptions that cfg leaves as they are go on
-// undisturbed.
+// Apply replaces Export, Relay, Accept, Adopt, Mirrors, Pushes and NoLoadTest by those of cfg, as if the
+// node had been started with them. The other settings stay, and so do mirrors and pushes that
+// were added by Mirror and Push. On an error nothing changes. Subscriptions that cfg does not
+// change go on undisturbed.
 func (n *Node) Apply(cfg Config) error {
 	cfg.Host = n.cfg.Host // it never changes
 	if err := cfg.check(); err != nil {
@@ -64,7 +66,7 @@ func (n *Node) Apply(cfg Config) error {
 
 func (n *Node) apply(cfg Config) {
 	n.cfg.Export, n.cfg.Relay, n.cfg.Accept, n.cfg.Adopt = cfg.Export, cfg.Relay, cfg.Accept, cfg.Adopt
-	n.cfg.Mirrors, n.cfg.Pushes = cfg.Mirrors, cfg.Pushes
+	n.cfg.Mirrors, n.cfg.Pushes, n.cfg.NoLoadTest = cfg.Mirrors, cfg.Pushes, cfg.NoLoadTest
 	n.planPushes()
 	for name := range n.locals {
 		n.localChanged(name)
@@ -81,30 +83,31 @@ func (n *Node) apply(cfg Config) {
 	}
 }
 
-// judgeExports looks at what l's peer reads by rules that may have changed.
+// judgeExports applies the rules, which may have changed, to what l's peer reads.
 func (n *Node) judgeExports(l *link) {
 	for channel := range l.refused {
 		if _, err := n.permit(l, channel, rule.QoS{}); err == nil {
 			delete(l.refused, channel)
-			delete(l.told, channel) // named anew, it is asked for again
+			delete(l.told, channel) // the next catalog lists it again, so the peer subscribes again
 		}
 	}
 	l.mu.Lock()
-	for id, e := range l.exports {
-		granted, err := n.permit(l, e.channel, e.asked)
+	for id, sub := range l.subscriptions {
+		granted, err := n.permit(l, sub.channel, sub.asked)
 		if err != nil {
 			l.dropExport(id)
-			n.forbid(l, id, e.channel, err)
-		} else if granted != e.qos {
-			l.requalify(e, permitted{e.asked, granted})
-			l.rouse(e)
+			n.forbid(l, id, sub.channel, err)
+		} else if granted != sub.qos {
+			l.requalify(sub, permitted{sub.asked, granted})
+			l.rouse(sub)
 		}
 	}
 	l.mu.Unlock()
 	l.awake()
 }
 
-// judgePushes looks at what l's peer pushes, and at what it was not let.
+// judgePushes applies the rules, which may have changed, to the pushes of l's peer, also to
+// those that were refused.
 func (n *Node) judgePushes(l *link) {
 	kept := l.pushed[:0:0]
 	for _, p := range l.pushed {
@@ -120,19 +123,17 @@ func (n *Node) judgePushes(l *link) {
 	l.turned = nil
 	for _, m := range turned {
 		if _, err := n.acceptable(l, m); err != nil {
-			l.turn(m) // the peer knows
+			l.turnDown(m) // the peer knows already
 			continue
 		}
 		n.offer(l, m)
 	}
 }
 
-// What the network's authority has revoked spreads from node to node: each tells its
-// peers of the list that it has until they are known to have it, and takes a newer one
-// from whoever has it. So it is enough to give a list to one node.
+// The list of revocations spreads from node to node: a node sends its list to each peer until
+// that has it, and takes a newer list from any peer. So an operator gives a list to one node.
 
-// tellRevocations sends the list that counts here, unless the peer has it or a newer
-// one.
+// tellRevocations sends the list of this node, unless the peer has it or a newer one.
 func (n *Node) tellRevocations(l *link) {
 	list := n.cfg.Endpoint.Revocations()
 	if !l.greeted || list.Number() <= l.listed {
@@ -142,8 +143,7 @@ func (n *Node) tellRevocations(l *link) {
 	l.send(wire.Revocations{List: list.Bytes()})
 }
 
-// revocations takes the peer's list. One that nobody of ours can have signed ends the
-// link.
+// revocations handles the peer's list. A list without a valid signature ends the link.
 func (n *Node) revocations(l *link, m wire.Revocations) error {
 	taken, err := n.cfg.Endpoint.Revoke(m.List)
 	if err != nil {
@@ -153,4 +153,61 @@ func (n *Node) revocations(l *link, m wire.Revocations) error {
 		l.listed = n.cfg.Endpoint.Revocations().Number()
 	}
 	return nil
+}
+
+// CarriesCommands reports whether a rule, a mirror or a peer treats a channel of this host as
+// class command: by what only a dated frame of a proved sender may be taken.
+func (n *Node) CarriesCommands(channel string) (yes bool) {
+	n.call(func() {
+		if _, g, ok := n.cfg.Accept.About(channel); ok && g.QoS.Class == rule.Command {
+			yes = true
+		}
+		if m := n.mirrors[channel]; m != nil {
+			w, ok := n.wishFor(m.Host, m.Channel)
+			yes = yes || ok && w.QoS.Class == rule.Command
+		}
+		for _, p := range n.pushes {
+			yes = yes || p.Channel == channel && p.QoS.Class == rule.Command
+		}
+		for _, l := range n.links {
+			yes = yes || l.readsCommands(channel)
+		}
+	})
+	return yes
+}
+
+// Claim lets one program of another kind than ours write into a channel of this host, a
+// mirror of ours by its tag or one that adopt names, until release is called. No mirror takes
+// the name meanwhile. The error says why it may not.
+func (n *Node) Claim(channel string, tag localach.Tag) (release func(), err error) {
+	ran := n.call(func() {
+		_, meta := mirror.MetaOf(channel, tag)
+		m := n.mirrors[channel]
+		switch {
+		case m != nil:
+			err = fmt.Errorf("%s is a mirror that %s writes", channel, m.Host)
+		case n.ending[channel]:
+			err = fmt.Errorf("%s has a writer already", channel)
+		case meta || tag == (localach.Tag{}) && !rule.Matches(n.cfg.Adopt, channel):
+			err = fmt.Errorf("%s is no mirror, and adopt does not name it", channel)
+		default:
+			n.ending[channel] = true
+		}
+	})
+	if !ran {
+		err = errEnded
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { n.post(func() { delete(n.ending, channel); n.changed = true }) }, nil
+}
+
+// readsCommands reports whether the peer reads a channel as class command.
+func (l *link) readsCommands(channel string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.order, func(sub *subscription) bool {
+		return sub.channel == channel && sub.qos.Class == rule.Command
+	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/localach"
 )
 
 // reading is a PC that mirrors all of a robot with these rules.
@@ -232,6 +233,69 @@ func TestChannelThatIsNotForAPeerIsMarkedThereAndNoPatternAsksForIt(t *testing.T
 		pc.follows("robot.debug", 1, time.Second)
 		if closed() {
 			t.Error("the channel is marked although the rule is gone")
+		}
+	})
+}
+
+// A program that is no member of the network writes only where no mirror does, into former
+// mirrors and channels that adopt names, and alone; a mirror waits for its end.
+func TestForeignWriterTakesAChannelAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc, imu := w.reading(nil)
+		goal := pc.channel("goal", 4, 64)
+		mine := localach.Tag{Node: [16]byte{1}, Channel: 1}
+		refused := func(channel string, tag localach.Tag, want string) {
+			w.t.Helper()
+			if _, err := pc.node.Claim(channel, tag); err == nil || !strings.Contains(err.Error(), want) {
+				w.t.Errorf("%s: got %v, want %q", channel, err, want)
+			}
+		}
+		pc.follows("robot.imu", 1, time.Second)
+		refused("robot.imu", mine, "a mirror that robot writes")
+		refused("goal", localach.Tag{}, "adopt does not name it")
+		if err := pc.node.Apply(Config{Mirrors: pc.cfg.Mirrors, Adopt: []string{"goal", "robot.cam"}}); err != nil {
+			w.t.Fatal(err)
+		}
+		release, err := pc.node.Claim("goal", localach.Tag{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		refused("goal", localach.Tag{}, "a writer already")
+		release()
+		if release, err = pc.node.Claim("robot.cam", mine); err != nil {
+			w.t.Fatal(err)
+		}
+		cam := robot.channel("cam", 4, 64)
+		cam.put(7, 64)
+		time.Sleep(2 * time.Second)
+		if n, _ := pc.newest("robot.cam"); n != 0 {
+			w.t.Errorf("the mirror has frame %d beside another writer", n)
+		}
+		release()
+		pc.follows("robot.cam", 7, 2*time.Second)
+		_, _ = imu, goal
+	})
+}
+
+// Nobody reads or writes commands by a protocol that can neither date nor prove them.
+func TestChannelsOfCommandsAreKnown(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		command := rule.QoS{Class: rule.Command}
+		robot.run(Config{Accept: rule.Grants{{Channels: []string{"goal"}, QoS: command}}})
+		robot.channel("stop", 4, 64)
+		robot.channel("imu", 4, 64)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "stop", QoS: command}, {Host: "robot", Channel: "imu"}}}, robot)
+		w.within(time.Second, "the mirrors", func() bool {
+			return pc.mirror("robot.stop").State == status.MirrorLive && pc.mirror("robot.imu").State == status.MirrorLive
+		})
+		for name, c := range map[string]struct {
+			at   *host
+			want bool
+		}{"goal": {robot, true}, "stop": {robot, true}, "imu": {robot, false}, "robot.stop": {pc, true}, "robot.imu": {pc, false}} {
+			if got := c.at.node.CarriesCommands(name); got != c.want {
+				w.t.Errorf("%s: got %v, want %v", name, got, c.want)
+			}
 		}
 	})
 }

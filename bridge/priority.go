@@ -3,13 +3,15 @@ package bridge
 import (
 	"time"
 
+	"achbridge/bridge/fresh"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/wire"
 )
 
-// turn is a subscription that has something to send.
-type turn struct {
-	e       *export
+// queued is a subscription that has something to send.
+type queued struct {
+	sub     *subscription
 	level   int     // its priority now: 7 goes first
 	rank    int     // level, or above all when the level's share has come due
 	urgency float64 // among those of the same level
@@ -36,105 +38,193 @@ func (s *shares) due(waits [levels]bool) int {
 	return due
 }
 
-// sent counts a datagram of size bytes that was filled in the order of a line;
+// sent counts a datagram of size bytes that was filled in the order of the queue;
 // each priority spent so much of it, and the first one pays for the rest.
-func (s *shares) sent(w *line, spent [levels]int, size int) {
-	if len(w.turns) == 0 {
+func (s *shares) sent(q *queue, spent [levels]int, size int) {
+	if len(q.entries) == 0 {
 		return
 	}
 	rest := size
 	for p := range s {
 		rest -= spent[p]
 		s[p] = max(0, s[p]-float64(spent[p]))
-		if w.waits[p] && p < w.level {
+		if q.waits[p] && p < q.level {
 			s[p] += lowerShare * float64(size)
 		}
 	}
-	s[w.level] = max(0, s[w.level]-float64(rest))
+	s[q.level] = max(0, s[q.level]-float64(rest))
 }
 
 // expire ends what is past its budget. A frame on its way is given up when a
 // newer one is there to send instead; otherwise it is the debt that is owed to
-// the mirror, and goes on as such. A command is never owed.
-func (e *export) expire(now time.Duration) {
-	newest, seen := e.noted.newest, e.noted.seen
-	command := e.qos.Class == rule.Command
-	if e.shared != nil && e.copies.stock.evicted() {
-		e.letGo(now)
+// the mirror, and goes on as such. A command is never owed. word is how long word of a
+// frame takes.
+func (sub *subscription) expire(now, word time.Duration) {
+	newest, seen := sub.known.newest, sub.known.seen
+	command := sub.qos.Class == rule.Command
+	if sub.shared != nil && sub.copies.stock.evicted() {
+		sub.letGo(now)
 	}
-	if e.busy() && !e.owed && e.over(e.captured, now) {
-		e.owed = true
+	if sub.older.out.Active() && (sub.arrived > sub.older.out.Seq || sub.over(sub.older.captured, now)) {
+		sub.endOlder()
 	}
-	if e.busy() && e.owed && (command || newest > e.loaded) {
-		e.giveUp()
+	sub.word = word
+	if sub.busy() && !sub.owed && sub.over(sub.captured, now) && !sub.over(sub.captured, now-word) && sub.fitted() && !sub.out.Pending() {
+		return // all of it has left, and may have arrived in time
 	}
-	if command && !e.busy() && newest > e.loaded && e.over(seen, now) {
-		e.pass(newest, e.note.passedOver())
-		e.book.Expired++
-		e.loaded, e.left, e.copying = newest, false, false
+	if sub.busy() && !sub.owed && sub.over(sub.captured, now) {
+		sub.owed = true
+	}
+	if sub.busy() && sub.owed && (command || newest > sub.loaded) {
+		sub.tried(now, 0)
+		sub.giveUp()
+	}
+	if command && !sub.busy() && newest > sub.loaded && sub.over(seen, now) {
+		sub.pass(newest, sub.arrivals.passedOver())
+		sub.book.Expired++
+		sub.loaded, sub.left, sub.copying = newest, false, false
+	}
+}
+
+// forgive offers the newest frame once more if it has expired as a command, now that the
+// channel carries none: a mirror of states is owed the newest frame, however late.
+func (sub *subscription) forgive() {
+	if !sub.left && !sub.busy() && sub.arrived < sub.loaded && sub.loaded == sub.known.newest && sub.book.Expired > 0 {
+		sub.book.Expired--
+		sub.loaded--
 	}
 }
 
 // busy reports whether the frame that was loaded last is not settled yet.
-func (e *export) busy() bool { return e.todo || e.out.Active() || e.packing != wire.CodecNone }
+func (sub *subscription) busy() bool {
+	return sub.todo || sub.out.Active() || sub.packing != wire.CodecNone
+}
 
 // over reports that a frame captured then is past its budget. One that was put
 // before we watched is, for all we know.
-func (e *export) over(captured, now time.Duration) bool {
-	if e.qos.Late == rule.LateDeliver || e.qos.Mode == rule.Every {
+func (sub *subscription) over(captured, now time.Duration) bool {
+	if sub.qos.Late == rule.LateDeliver || sub.qos.Mode == rule.Every {
 		return false
 	}
-	return captured == 0 || now-captured > e.qos.EffectiveBudget()
+	return captured == 0 || now-captured > sub.qos.EffectiveBudget()
 }
 
 // giveUp ends a frame that is past its budget. If all of it has left, it may
 // still arrive.
-func (e *export) giveUp() {
+func (sub *subscription) giveUp() {
 	switch {
-	case e.again: // the mirror counts it
-	case !e.left:
-		e.book.Expired++
-	case e.out.Active() && e.out.Unsent():
-		e.book.Sent--
-		e.book.Expired++
+	case sub.again: // the mirror counts it
+	case !sub.left:
+		sub.book.Expired++
+	case sub.out.Active() && sub.out.Unsent():
+		sub.book.Sent--
+		sub.book.Expired++
 	default:
-		e.book.Lost++
+		sub.book.Lost++
 	}
-	e.todo, e.packing = false, wire.CodecNone
-	e.out.Abort()
+	sub.todo, sub.packing = false, wire.CodecNone
+	sub.out.Abort()
 }
 
-// turn reports whether there is something to send, at which priority, and how
-// urgent it is among equals: the age by which it makes the mirror younger,
-// squared, per byte. Sending in that order gives every channel a share of the
-// link that goes with the square root of its frames' size, which makes the sum
-// of all ages least.
-func (e *export) turn(now time.Duration) (t turn, ok bool) {
-	if e.tape != nil {
-		return e.tapeTurn(now)
+// fitted reports that a large frame is on its way of which fit has to know what becomes.
+func (sub *subscription) fitted() bool { return sub.qos.Fit != rule.FitDrop && sub.out.Active() }
+
+// tried tells fit what has become of the large frame that was on its way: it arrived, or
+// it is given up (0).
+func (sub *subscription) tried(now, arrived time.Duration) {
+	if sub.qos.Fit == rule.FitDrop || !sub.left || sub.whole || sub.again || sub.captured == 0 {
+		return
 	}
-	newest, seen, slot := e.noted.newest, e.noted.seen, e.noted.slot
-	had, owed := e.before, e.owed // of the frame that the mirror has, or will have
+	sub.fit.Note(fresh.Try{
+		Left: sub.begun, Known: now, Arrived: arrived, Captured: sub.captured,
+		Budget: sub.qos.EffectiveBudget(), Period: sub.arrivals.period(), Size: sub.size, Carried: sub.out.Carried(),
+	})
+}
+
+// interval is the time that is left between two frames at least.
+func (sub *subscription) interval() time.Duration {
+	if sub.qos.Fit != rule.FitRate {
+		return sub.qos.MaxRate.Interval()
+	}
+	return max(sub.qos.MaxRate.Interval(), sub.fit.Interval())
+}
+
+// waits reports that fit has the newest frame give way to the next one.
+func (sub *subscription) waits(at arrival, now time.Duration) bool {
+	if sub.qos.Fit != rule.FitRate || sub.fit.Interval() == 0 || at.seen == 0 || sub.whole {
+		return false
+	}
+	if !sub.fit.Waits(now-at.seen, sub.qos.EffectiveBudget(), sub.arrivals.period()) {
+		return false
+	}
+	sub.younger = max(sub.younger, at.newest)
+	return true
+}
+
+// patience is how long a frame that gives way waits for the next one at most.
+func (sub *subscription) patience() time.Duration {
+	if sub.qos.Fit != rule.FitRate {
+		return 0
+	}
+	return fresh.Patience(sub.qos.EffectiveBudget(), sub.arrivals.period())
+}
+
+// fitStatus is what fit has come to; nil: nothing to tell.
+func (sub *subscription) fitStatus() *status.Fit {
+	if sub.qos.Fit == rule.FitDrop || sub.fit.Takes() == 0 {
+		return nil
+	}
+	s := &status.Fit{TakesMs: status.Ms(sub.fit.Takes()), Mbit: sub.fit.Rate() * 8 / 1e6, Stronger: sub.packer.tight}
+	if interval := sub.fit.Interval(); sub.qos.Fit == rule.FitRate && interval > 0 {
+		hz := 1 / interval.Seconds()
+		s.FitHz = &hz
+	}
+	if period := sub.arrivals.period(); period > 0 {
+		hz := 1 / period.Seconds()
+		s.PutHz = &hz
+	}
+	return s
+}
+
+// wordTime is how long after a frame has arrived its word is here at the latest, as a
+// rule. Needs l.mu.
+func (l *link) wordTime() time.Duration {
+	smoothed, _ := l.flight.RTT()
+	return smoothed + l.flight.Reported() + fresh.WordMargin
+}
+
+// offer reports whether there is something to send, at which priority, and how urgent
+// it is among equals: the square of the time by which it makes the mirror younger, per
+// byte. Sending in that order gives every channel a share of the link in proportion to
+// the square root of its frames' size, which makes the sum of all ages least.
+func (sub *subscription) offer(now time.Duration) (t queued, ok bool) {
+	if sub.every != nil {
+		return sub.offerInOrder(now)
+	}
+	newest, seen, slot := sub.known.newest, sub.known.seen, sub.known.slot
+	had, owed := sub.before, sub.owed // of the frame that the mirror has, or will have
 	switch {
-	case e.packing != wire.CodecNone:
-		ok = e.shared.ready(e.packing)
-	case e.out.Active():
-		ok = e.out.Pending()
-	case e.copying && !e.todo:
-		ok, _ = e.copies.ended(e.awaited)
-	case newest > e.loaded && now >= e.retry && now >= slot:
-		ok, owed = true, e.over(seen, now)
-		if !e.todo {
-			had = e.captured
+	case sub.older.out.Pending():
+		ok = true
+	case sub.packing != wire.CodecNone:
+		ok = sub.shared.ready(sub.packing)
+	case sub.out.Active() && !sub.overlaps():
+		ok = sub.out.Pending()
+	case sub.copying && !sub.todo:
+		ok, _ = sub.copies.ended(sub.awaited)
+	case newest > sub.loaded && now >= sub.retry && now >= slot && !sub.waits(sub.known, now):
+		ok, owed = true, sub.over(seen, now)
+		if !sub.todo {
+			had = sub.captured
 		}
 	default:
-		ok = e.todo
+		ok = sub.todo
 	}
 	if !ok {
-		return turn{}, false
+		return queued{}, false
 	}
 	gain := (now - had).Seconds()
-	t = turn{e: e, level: e.qos.Priority.Level(), urgency: gain * gain / float64(e.size+entryOverhead)}
+	t = queued{sub: sub, level: sub.qos.Priority.Level(), urgency: gain * gain / float64(sub.size+entryOverhead)}
 	if owed {
 		t.level = 0
 	}
@@ -144,7 +234,62 @@ func (e *export) turn(now time.Duration) (t turn, ok bool) {
 // entryOverhead is about what a frame costs beside its bytes.
 const entryOverhead = 25
 
+// nextLook is when something changes here by itself, in the far future if nothing
+// does.
+func (sub *subscription) nextLook(now time.Duration) time.Duration {
+	next := now + time.Hour
+	if sub.known.newest > sub.loaded {
+		over := sub.captured + sub.qos.EffectiveBudget()
+		for _, at := range [...]time.Duration{sub.retry, sub.known.slot, over, over + sub.word, sub.known.seen + sub.patience()} {
+			if at > now {
+				next = min(next, at)
+			}
+		}
+	}
+	return next
+}
+
 // small reports that what comes next is likely to take little of a datagram.
-func (e *export) small() bool { return e.size < smallFrame && !e.out.Active() }
+func (sub *subscription) small() bool { return sub.size < smallFrame && !sub.out.Active() }
 
 const smallFrame = 300 // bytes
+
+// owe sends the newest frame once more, past its budget or not: the mirror has
+// only frame have. If there is something newer, that is on its way by itself.
+func (sub *subscription) owe(have uint64) {
+	newest := sub.arrivals.read().newest
+	if have >= sub.loaded || newest > sub.loaded || sub.busy() || sub.qos.Class == rule.Command || sub.every != nil {
+		return
+	}
+	if sub.left && sub.data == nil { // its memory was wanted for others
+		sub.book.Sent--
+		sub.left, sub.loaded, sub.arrived = false, newest-1, have
+		return
+	}
+	if !sub.left {
+		if sub.book.Reopen(newest) { // the mirror had it when it subscribed, and has lost it since
+			sub.loaded, sub.arrived = newest-1, have
+		}
+		return
+	}
+	sub.owed, sub.again = true, sub.arrived >= sub.loaded
+	sub.arrived = min(sub.arrived, have)
+	if sub.whole {
+		sub.todo = true
+		return
+	}
+	sub.out.Begin(sub.loaded, sub.size, sub.out.Count)
+}
+
+// urgent reports that whole frames of a priority above level have left lately.
+func (l *link) urgent(level int, now time.Duration) bool {
+	for _, at := range l.wholeAt[level+1:] {
+		if at != 0 && now-at < urgentTime {
+			return true
+		}
+	}
+	return false
+}
+
+// urgentTime is for how long a frame that left counts as one of those to come.
+const urgentTime = time.Second

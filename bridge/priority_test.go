@@ -14,34 +14,34 @@ import (
 
 // waits is a subscription that always has a newer frame of size bytes to send,
 // and whose mirror's frame was captured at had.
-func waits(level, size int, had time.Duration) *export {
-	return &export{
+func waits(level, size int, had time.Duration) *subscription {
+	return &subscription{
 		channel: fmt.Sprintf("%d of %d bytes from %v", level, size, had), qos: rule.QoS{Priority: rule.Priority(level + 1)}, book: &ledger.Book{},
-		size: size, captured: had, loaded: 1, noted: noted{newest: 2, seen: time.Second},
+		size: size, captured: had, loaded: 1, known: arrival{newest: 2, seen: time.Second},
 	}
 }
 
 // linkOf is a link with these subscriptions.
-func linkOf(list ...*export) *link {
+func linkOf(list ...*subscription) *link {
 	l := &link{}
-	for _, e := range list {
-		l.rouse(e)
+	for _, sub := range list {
+		l.rouse(sub)
 	}
 	return l
 }
 
-func inLine(l *link, now time.Duration) (list []*export) {
-	var line line
-	l.lineUp(&line, now)
-	for t, ok := line.first(); ok; t, ok = line.next() {
-		list = append(list, t.e)
+func inLine(l *link, now time.Duration) (list []*subscription) {
+	var queue queue
+	l.fillQueue(&queue, now)
+	for t, ok := queue.first(); ok; t, ok = queue.next() {
+		list = append(list, t.sub)
 	}
 	return list
 }
 
 func TestTurnsGoByPriorityAndThenByAgeSquaredPerByte(t *testing.T) {
 	now := time.Second + 50*milli
-	want := []*export{
+	want := []*subscription{
 		waits(7, 1000, now-milli),
 		waits(6, 100, now-9*milli),
 		waits(4, 1000-entryOverhead, now-41*milli),   // 1.68 of what the next ones have
@@ -59,9 +59,9 @@ func TestTurnsGoByPriorityAndThenByAgeSquaredPerByte(t *testing.T) {
 	}
 }
 
-func names(list []*export) (names []string) {
-	for _, e := range list {
-		names = append(names, e.channel)
+func names(list []*subscription) (names []string) {
+	for _, sub := range list {
+		names = append(names, sub.channel)
 	}
 	return names
 }
@@ -69,8 +69,8 @@ func names(list []*export) (names []string) {
 func TestFrameThatIsOwedGoesAtTheLowestPriority(t *testing.T) {
 	now := time.Minute // far past every budget
 	owed, fresh := waits(7, 10, 0), waits(1, 1000, 0)
-	fresh.noted.seen = now
-	if got := inLine(linkOf(owed, fresh), now); !slices.Equal(got, []*export{fresh, owed}) {
+	fresh.known.seen = now
+	if got := inLine(linkOf(owed, fresh), now); !slices.Equal(got, []*subscription{fresh, owed}) {
 		t.Errorf("got the order %v, want the frame in time first", names(got))
 	}
 }
@@ -85,13 +85,13 @@ func TestEveryLowerPriorityIsSureOfItsShare(t *testing.T) {
 	}
 	var bytes [levels]float64
 	longest, last := [levels]int{}, [levels]int{}
-	var line line
+	var queue queue
 	for i := range packets {
-		l.lineUp(&line, now)
-		level := line.level
+		l.fillQueue(&queue, now)
+		level := queue.level
 		bytes[level] += 1.0 / packets
 		longest[level], last[level] = max(longest[level], i-last[level]), i
-		l.shares.sent(&line, [levels]int{}, shareDue)
+		l.shares.sent(&queue, [levels]int{}, shareDue)
 	}
 	for level, got := range bytes[:levels-1] {
 		// It gets 5 % of what more urgent ones send: of all but its own, the lowest.
@@ -111,26 +111,26 @@ func TestWhatDoesNotWaitEarnsNothing(t *testing.T) {
 	now := time.Second + 50*milli
 	urgent, seldom := waits(7, 1000, now-20*milli), waits(0, 1000, now-20*milli)
 	l := linkOf(urgent, seldom)
-	var line line
+	var queue queue
 	seldom.loaded = 2
 	for range 1000 {
-		l.lineUp(&line, now)
-		l.shares.sent(&line, [levels]int{}, shareDue)
+		l.fillQueue(&queue, now)
+		l.shares.sent(&queue, [levels]int{}, shareDue)
 	}
 	seldom.loaded = 1
 	l.rouse(seldom)
 	for i := range 19 {
-		if l.lineUp(&line, now); line.turns[0].e == seldom {
+		if l.fillQueue(&queue, now); queue.entries[0].sub == seldom {
 			t.Fatalf("it goes first after %d packets, on a share from before it waited", i)
 		}
-		l.shares.sent(&line, [levels]int{}, shareDue)
+		l.shares.sent(&queue, [levels]int{}, shareDue)
 	}
 }
 
 // The datagram is one of a lower priority's turn, but mostly filled by others.
 func TestPriorityPaysForWhatItSpends(t *testing.T) {
 	s := shares{0: 1200, 4: 600}
-	s.sent(&line{turns: make([]turn, 3), level: 0, waits: [levels]bool{0: true, 4: true, 7: true}}, [levels]int{0: 90, 4: 300, 7: 700}, 1150)
+	s.sent(&queue{entries: make([]queued, 3), level: 0, waits: [levels]bool{0: true, 4: true, 7: true}}, [levels]int{0: 90, 4: 300, 7: 700}, 1150)
 	if want := (shares{0: 1200 - 90 - 60, 4: 300}); s != want {
 		t.Errorf("got %v, want %v", s, want)
 	}
@@ -197,12 +197,12 @@ func TestEqualsShareByTheRootOfTheirSize(t *testing.T) {
 	}
 	frames := map[int]float64{}
 	for range 10_000 {
-		e := inLine(l, now)[0]
-		frames[e.size+entryOverhead]++
-		now += time.Duration(e.size+entryOverhead) * time.Microsecond
-		e.captured = now
-		for _, e := range l.active {
-			e.noted.seen = now
+		sub := inLine(l, now)[0]
+		frames[sub.size+entryOverhead]++
+		now += time.Duration(sub.size+entryOverhead) * time.Microsecond
+		sub.captured = now
+		for _, sub := range l.active {
+			sub.known.seen = now
 		}
 	}
 	if ratio := frames[small] / frames[large]; math.Abs(ratio/4-1) > 0.05 {
@@ -226,6 +226,9 @@ func TestEqualChannelsShareEqually(t *testing.T) {
 func TestNobodyStarves(t *testing.T) {
 	for way, least := range map[rule.Compress]float64{rule.CompressNone: 8, rule.CompressAuto: 100} {
 		t.Run(way.String(), func(t *testing.T) {
+			if way == rule.CompressAuto {
+				longRun(t)
+			}
 			inWorld(t, func(w *world) {
 				streams := []stream{{20_000, 100 * milli, rule.QoS{Priority: 1, Budget: 20 * second, Compress: way}}, {64, second, rule.QoS{Priority: 1}}, {64, second, rule.QoS{}}}
 				for range 10 {
@@ -254,4 +257,22 @@ func TestHopelessChannelDoesNotStarveItsEquals(t *testing.T) {
 			t.Errorf("%.0f and %.0f frames came in 10 s beside %.0f large ones, want 200 and 80 at least", got[1], got[2], got[0])
 		}
 	})
+}
+
+// Its copy was made in the meantime: as long as it may not be loaded it must not be offered
+// either, or the pump goes round and round.
+func TestChannelWhoseMemoryIsWantedForOthersOffersNothing(t *testing.T) {
+	now := time.Second
+	sub := waits(0, 100_000, 0)
+	sub.copies, sub.copying = &snapshots{}, true
+	if _, ok := sub.offer(now); !ok {
+		t.Fatal("a frame that has been copied is not offered")
+	}
+	sub.letGo(now)
+	if _, ok := sub.offer(now); ok {
+		t.Error("a frame is offered though there is no memory for it")
+	}
+	if _, ok := sub.offer(now + tryRefused); !ok {
+		t.Error("no frame is offered once there may be memory again")
+	}
 }

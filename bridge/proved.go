@@ -10,25 +10,25 @@ import (
 	"achbridge/bridge/via"
 )
 
-// What a node has proved on a link is kept as a peer of its own: its name, its id, and
-// where it was. Nothing that is listed or announced changes it. So the node is dialled
-// there, if it is wanted, whatever others say of it, until another node proves itself at
-// that address, and for an hour after its link at most. One that said goodbye is dialled
-// again as soon as anything tells of it.
+// What a node has proved on a link is kept as a peer of its own: its name, its id and its
+// address. Announcements and lists do not change it. So a wanted node is dialled at that
+// address, whatever others announce, for at most an hour after its link, or until another node
+// proves itself there. A node that said goodbye is dialled again as soon as it is announced or
+// listed.
 
 const (
 	// provedFor is how long after its link a node is remembered.
 	provedFor = time.Hour
 	// maxProved bounds how many nodes are remembered.
 	maxProved = 2 * maxLinks
-	// headStart is how much earlier a node is dialled where it has proved itself than
-	// where it is said to be.
+	// headStart is how much earlier a node is dialled at its proved address than at other
+	// addresses.
 	headStart = 150 * time.Millisecond
 )
 
 func provedKey(id string) string { return "proved " + id }
 
-// proof is what the node with an id has proved, nil for nothing.
+// proof is the proved peer with that node id, nil for none.
 func (n *Node) proof(id string) *peer {
 	if id == "" {
 		return nil
@@ -36,8 +36,8 @@ func (n *Node) proof(id string) *peer {
 	return n.peers[provedKey(id)]
 }
 
-// prove remembers who is at the other end of a link, and where that is. Whoever was
-// there before is there no more.
+// prove remembers which node is at the other end of a link, and its address. It forgets other
+// nodes at that address.
 func (n *Node) prove(l *link) {
 	id := l.peer.String()
 	n.vacate(l.s)
@@ -51,7 +51,7 @@ func (n *Node) prove(l *link) {
 	p.called, p.left, p.err = l.host, false, nil
 }
 
-// vacate forgets that other nodes were where the peer of s is.
+// vacate forgets that other nodes were at the address of s's peer.
 func (n *Node) vacate(s *transport.Session) {
 	for key, p := range n.peers {
 		if p.proved && p.Node != s.Peer().Node.String() && p.lists(s.RemoteAddr()) {
@@ -61,8 +61,8 @@ func (n *Node) vacate(s *transport.Session) {
 	}
 }
 
-// placeOf is where the peer of a session listens: at the other end of it, and for the
-// other transport on the same machine where the peer says.
+// placeOf is where the peer of a session listens: at the session's remote address, and, for
+// the other transport, at the port on the same machine that the peer has told.
 func (n *Node) placeOf(s *transport.Session) transport.Addrs {
 	at := s.RemoteAddr()
 	for _, p := range n.peers {
@@ -114,14 +114,13 @@ func (n *Node) forgetProved() {
 	}
 }
 
-// awaited reports that a node which has proved itself may be there: it is linked, or it
-// never said goodbye, or something tells of it.
+// awaited reports whether a proved node may be up: it is linked, or it has not said goodbye,
+// or it is listed or announced.
 func (n *Node) awaited(p *peer) bool {
 	return !p.left || n.linkTo(p) != nil || len(n.toldOf(p)) > 0
 }
 
-// toldOf are the listed or announced peers that are, or say that they are, a node which
-// has proved itself, or where it was.
+// toldOf are the listed or announced peers that have the id or the address of a proved node.
 func (n *Node) toldOf(proved *peer) (list []*peer) {
 	for _, p := range n.peers {
 		if !p.proved && (p.node() == proved.Node || p.node() == "" && slices.ContainsFunc(proved.Addrs, p.shares)) {
@@ -145,7 +144,7 @@ func (n *Node) Proved() map[string]string {
 	return names
 }
 
-// nameOf is what p is called: as it was linked, or else as is said.
+// nameOf is the name of p: that of its link, or else the listed or announced one.
 func (n *Node) nameOf(p *peer) string {
 	if q := n.proof(p.node()); q != nil {
 		return q.called

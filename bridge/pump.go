@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"achbridge/bridge/fresh"
@@ -16,14 +17,14 @@ const (
 	slowProbes    = 250 * time.Millisecond
 )
 
-// outbox is the pump's own memory: the datagram that is being made.
+// outbox is the datagram that is being made.
 type outbox struct {
 	body   []byte
 	packet []byte
 	pieces []fresh.Piece
 	stream int         // bytes that leave with it on a reliable stream
 	spent  [levels]int // bytes of body and stream, by priority
-	line   line
+	queue  queue
 	probed time.Duration
 	heard  uint64        // packets that the transport had heard then
 	asked  time.Duration // when the peer's clock was asked for; 0: never
@@ -34,11 +35,10 @@ type outbox struct {
 // what the peer sends. One datagram at a time: each is filled when it can
 // leave, and a frame is copied out of shared memory no earlier.
 func (l *link) pump(ctx context.Context) error {
-	box := &outbox{}
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		packet, again := l.fill(box, l.n.now())
+		packet, again := l.fill(l.n.now())
 		if packet != nil {
 			if err := l.s.SendDatagram(packet); err != nil {
 				return err
@@ -55,26 +55,88 @@ func (l *link) pump(ctx context.Context) error {
 	}
 }
 
+// flowing is for how long after a packet left the pump looks often enough that
+// sendAtOnce need not wake it for a packet that may get lost.
+const flowing = time.Second
+
+// sendAtOnce sends the small frame that its caller has just seen in sub's channel, which
+// spares it the waking of the pump. It waits for nothing: unless the link is idle and takes
+// the frame now, it returns false, and the pump has to send it.
+func (l *link) sendAtOnce(sub *subscription) bool {
+	if !l.mu.TryLock() {
+		return false
+	}
+	packet, armed := l.fillAside(sub, l.n.now())
+	l.mu.Unlock()
+	if packet == nil {
+		return false
+	}
+	defer l.aside.busy.Store(false)
+	return l.s.SendDatagram(packet) == nil && armed
+}
+
+// aside is a datagram that leaves past the pump.
+type aside struct {
+	busy   atomic.Bool // it is being sent
+	packet []byte
+}
+
+// mostAside is how many packets the peer may not have reported yet when one leaves past the
+// pump. The transport's queue has no more, and SendDatagram blocks when that has 32.
+const mostAside = 16
+
+// fillAside makes a datagram while the pump is parked. armed reports that nothing
+// else is to be sent, and that the pump looks again soon enough. Needs l.mu.
+func (l *link) fillAside(sub *subscription, now time.Duration) (packet []byte, armed bool) {
+	if !l.parked || l.filler.on(now) || len(l.active) > 0 || !sub.small() || l.flight.Unreported() >= mostAside || !l.aside.busy.CompareAndSwap(false, true) {
+		return nil, false
+	}
+	look := l.look
+	if packet, _ = l.compose(now); packet == nil {
+		l.aside.busy.Store(false)
+		return nil, false
+	}
+	l.aside.packet = append(l.aside.packet[:0], packet...)
+	l.fillQueue(&l.box.queue, now)
+	l.look = min(look, now+l.nextLook(look, now))
+	return l.aside.packet, l.look == look && len(l.active) == 0
+}
+
 // fill makes the next datagram, or says in what time to look again.
-func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.Duration) {
+func (l *link) fill(now time.Duration) (packet []byte, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	packet, again = l.compose(now)
+	l.parked = packet == nil
+	return packet, again
+}
+
+// compose is fill with l.mu held.
+func (l *link) compose(now time.Duration) (packet []byte, again time.Duration) {
+	box := &l.box
 	for _, p := range l.flight.Expire(now) {
-		l.missing(p)
+		if p.Sub != pingSub { // word of it may be held back for longer
+			l.missing(p)
+		}
 	}
 	box.body, box.pieces, box.stream, box.hollow, box.spent = box.body[:0], box.pieces[:0], 0, false, [levels]int{}
 	report, due := l.receipts.Due(l.reportDelay())
 	reminder, quiet := l.receipts.Reminder()
 	quiet = quiet && reminder <= now
-	l.lineUp(&box.line, now)
+	l.fillQueue(&box.queue, now)
 	may, when := l.mayFill(box, now)
 	if may {
 		l.addFrames(box, now)
+		l.addFill(box, now)
+	} else {
+		box.queue.held()
 	}
-	waits := slices.ContainsFunc(box.line.turns, func(t turn) bool { _, waits := t.e.turn(now); return waits })
+	l.addPings(box, now)
+	waits := slices.ContainsFunc(box.queue.entries, func(t queued) bool { _, waits := t.sub.offer(now); return waits })
+	fills := l.filler.on(now)
 	switch {
-	case may && waits:
-	case waits && l.held:
+	case may && (waits || fills):
+	case (waits || fills) && l.held:
 		l.pacer.Hold(now)
 	default:
 		l.pacer.Free(now)
@@ -83,10 +145,13 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	ask := l.askClock(box, now)
 	if len(box.body) == 0 && !box.hollow && !quiet && !(due && report <= now) && ask > now {
 		next := ask
-		if waits {
+		if waits || fills {
 			next = min(next, when)
 		}
 		again = l.nextLook(next, now)
+		if box.probed != 0 && now-box.probed < flowing {
+			again = min(again, fresh.LeastTimeout)
+		}
 		l.look = now + again
 		return nil, again
 	}
@@ -101,24 +166,10 @@ func (l *link) fill(box *outbox, now time.Duration) (packet []byte, again time.D
 	if size := len(box.packet) + box.stream; len(box.pieces) > 0 || box.stream > 0 || box.hollow {
 		l.flight.Sent(now, number, size, len(box.packet), box.pieces)
 		l.pacer.Sent(now, size)
-		l.shares.sent(&box.line, box.spent, size)
+		l.shares.sent(&box.queue, box.spent, size)
 		box.probed, box.heard = now, l.s.Heard()
 	}
 	return box.packet, 0
-}
-
-// askClock returns when to ask for the peer's clock, at once for a datagram that
-// is due now: until it is known, no command may be put. A datagram without entries
-// asks, since it has to be reported; the far future when there is no need.
-func (l *link) askClock(box *outbox, now time.Duration) time.Duration {
-	if _, _, known := l.clock.Offset(now); known {
-		return now + time.Hour
-	}
-	if at := box.asked + probeInterval; box.asked != 0 && at > now {
-		return at
-	}
-	box.asked = now
-	return now
 }
 
 // mayFill reports whether another packet of frames may leave, or from when on:
@@ -132,14 +183,17 @@ func (l *link) askClock(box *outbox, now time.Duration) time.Duration {
 func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Duration) {
 	small, need, whole, urgent := false, wire.MaxDatagram, true, false
 	theirs := l.s.Window()
-	if t, ok := box.line.first(); ok {
-		whole, urgent = t.e.whole, !t.e.whole && l.pacer.Filling(now) && l.urgent(t.level, now)
+	if t, ok := box.queue.first(); ok {
+		whole, urgent = t.sub.whole, !t.sub.whole && l.pacer.Filling(now) && l.urgent(t.level, now)
 		switch {
-		case t.e.small():
+		case t.sub.small():
 			small, need = true, smallFrame
-		case !t.e.whole:
+		case !t.sub.whole:
 			theirs -= theirs / windowReserve
 		}
+	} else if l.filler.on(now) { // as a part of a frame of less than the lowest priority
+		whole, urgent = false, l.pacer.Filling(now) && l.urgent(-1, now)
+		theirs -= theirs / windowReserve
 	}
 	ours := l.window(whole, urgent, now)
 	l.held = ours <= theirs
@@ -155,7 +209,7 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 		if when = max(box.probed+interval, l.pacer.Spaced()); now < when {
 			return false, min(when, now+probeInterval) // look then whether it has heard
 		}
-		box.hollow = !fits && len(box.line.turns) > 0
+		box.hollow = !fits && (len(box.queue.entries) > 0 || l.filler.on(now))
 		return fits, now + interval
 	}
 	full := l.flight.Bytes()+need > min(theirs, ours)
@@ -195,19 +249,6 @@ func (l *link) window(whole, urgent bool, now time.Duration) int {
 	return l.pacer.PartWindow(least, delay)
 }
 
-// urgent reports that whole frames of a priority above level have left lately.
-func (l *link) urgent(level int, now time.Duration) bool {
-	for _, at := range l.wholeAt[level+1:] {
-		if at != 0 && now-at < urgentTime {
-			return true
-		}
-	}
-	return false
-}
-
-// urgentTime is for how long a frame that left counts as one of those to come.
-const urgentTime = time.Second
-
 // windowReserve is the share of the transport's window that parts of large
 // frames leave to whole ones, which would else wait for word of one of them.
 const windowReserve = 16
@@ -222,8 +263,8 @@ func (l *link) reportDelay() time.Duration { return max(3*time.Millisecond, l.s.
 // nextLook is how long the pump may sleep if nothing wakes it; next is when
 // frames that wait may leave.
 func (l *link) nextLook(next, now time.Duration) time.Duration {
-	for _, e := range l.active {
-		next = min(next, e.nextLook(now))
+	for _, sub := range l.active {
+		next = min(next, sub.nextLook(now))
 	}
 	if at, ok := l.flight.NextExpiry(); ok {
 		next = min(next, at)
@@ -247,14 +288,14 @@ func (l *link) room() int {
 // at once: those find no room for all their arrival times and tell fewer.
 const feedbackSize = 100
 
-// addFrames fills the datagram in the order of turns: with frames that travel
+// addFrames fills the datagram in the order of the queue: with frames that travel
 // whole, of as many channels as fit, or with one part of a larger one. What does
 // not fit ends the datagram, so that nothing passes it for ever.
 func (l *link) addFrames(box *outbox, now time.Duration) {
 	room := l.room()
-	for t, ok := box.line.first(); ok; t, ok = box.line.next() {
+	for t, ok := box.queue.first(); ok; t, ok = box.queue.next() {
 		before := len(box.body) + box.stream
-		more := l.addTurn(box, t.e, now, room)
+		more := l.addTurn(box, t.sub, now, room)
 		box.spent[t.level] += len(box.body) + box.stream - before
 		if !more {
 			return
@@ -263,85 +304,46 @@ func (l *link) addFrames(box *outbox, now time.Duration) {
 }
 
 // addTurn reports whether the datagram may take more.
-func (l *link) addTurn(box *outbox, e *export, now time.Duration, room int) (more bool) {
+func (l *link) addTurn(box *outbox, sub *subscription, now time.Duration, room int) (more bool) {
 	switch {
-	case len(box.body) > 0 && (e.tape != nil || e.out.Active() || len(box.body)+e.size+wire.MaxFrameOverhead > room):
+	case len(box.body) > 0 && (sub.every != nil || sub.out.Active() || sub.older.out.Pending() || len(box.body)+sub.size+wire.MaxFrameOverhead > room):
 		return false // it stays in the ring
-	case e.tape != nil:
-		l.addTape(box, e, now)
+	case sub.every != nil:
+		l.addPiece(box, sub, now)
 		return box.stream == 0
-	case !l.load(e, now, room):
-		// It had nothing for us after all; it is tried again later.
-	case !e.whole && len(box.body) == 0:
-		l.addPart(box, e, now)
+	case sub.older.out.Pending():
+		l.addRepair(box, sub, now)
 		return false
-	case e.whole && len(box.body)+e.size+wire.MaxFrameOverhead <= room:
-		l.addWhole(box, e, now)
-		l.wholeAt[e.qos.Priority.Level()] = now
+	case !l.load(sub, now, room):
+		// It had nothing for us after all; it is tried again later.
+	case !sub.whole && len(box.body) == 0:
+		l.addPart(box, sub, now)
+		return false
+	case sub.whole && len(box.body)+sub.size+wire.MaxFrameOverhead <= room:
+		l.addWhole(box, sub, now)
+		l.wholeAt[sub.qos.Priority.Level()] = now
 	}
 	return true
 }
 
-func (l *link) addWhole(box *outbox, e *export, now time.Duration) {
-	e.todo = false
-	e.sending()
-	box.body = wire.AppendFrame(box.body, now, e.frame(e.data))
-	box.pieces = append(box.pieces, fresh.Piece{Sub: e.id, Seq: e.loaded, Whole: true})
+func (l *link) addWhole(box *outbox, sub *subscription, now time.Duration) {
+	sub.todo = false
+	sub.sending()
+	box.body = wire.AppendFrame(box.body, now, sub.frame(sub.data))
+	box.pieces = append(box.pieces, fresh.Piece{Sub: sub.id, Seq: sub.loaded, Whole: true})
 }
 
-func (l *link) addPart(box *outbox, e *export, now time.Duration) {
-	index, ok := e.out.Next()
+func (l *link) addPart(box *outbox, sub *subscription, now time.Duration) {
+	index, ok := sub.out.Next()
 	if !ok {
 		return
 	}
 	l.pacer.Part(now)
-	e.sending()
-	from := index * wire.PartLen(e.out.Size, e.out.Count, 0)
-	to := from + wire.PartLen(e.out.Size, e.out.Count, index)
+	sub.sending()
+	from := index * wire.PartLen(sub.out.Size, sub.out.Count, 0)
+	to := from + wire.PartLen(sub.out.Size, sub.out.Count, index)
 	box.body = wire.AppendPart(box.body, now, wire.Part{
-		Frame: e.frame(e.data[from:to]), Size: e.out.Size, Index: index, Count: e.out.Count,
+		Frame: sub.frame(sub.data[from:to]), Size: sub.out.Size, Index: index, Count: sub.out.Count,
 	})
-	box.pieces = append(box.pieces, fresh.Piece{Sub: e.id, Seq: e.out.Seq, Index: index})
+	box.pieces = append(box.pieces, fresh.Piece{Sub: sub.id, Seq: sub.out.Seq, Index: index})
 }
-
-func (l *link) addFeedback(box *outbox, now time.Duration) {
-	if f, ok := l.receipts.Report(now, len(box.body)); ok {
-		box.body = wire.AppendFeedback(box.body, f)
-	}
-}
-
-// missing needs l.mu.
-func (l *link) missing(p fresh.Piece) {
-	if e := l.exports[p.Sub]; e != nil {
-		e.missing(p)
-		l.rouse(e)
-	}
-}
-
-// feedback takes a report of the peer about our packets. Needs l.mu.
-func (l *link) feedback(now, sent time.Duration, f wire.Feedback) {
-	if at, ok := l.flight.SentAt(f.Newest); ok {
-		l.stepped += l.clock.Sample(at, f.Arrived, sent, now)
-	}
-	silent := l.flight.Silent(now)
-	out := l.flight.Feedback(now, sent-f.Arrived, f)
-	if silent && !l.flight.Silent(now) {
-		l.pacer.Resumed(now)
-	}
-	for _, p := range out.Arrived {
-		if e := l.exports[p.Sub]; e != nil {
-			e.delivered(p)
-		}
-	}
-	for _, p := range out.Lost {
-		l.missing(p)
-	}
-	_, least := l.flight.RTT()
-	l.flight.Longer(l.pacer.Delivered(now, out.Deliveries, least))
-	if out.LostPackets >= lossBurst {
-		l.pacer.Lost(now)
-	}
-}
-
-// lossBurst is how many packets must be lost at once to mean congestion.
-const lossBurst = 8

@@ -13,22 +13,22 @@ import (
 	"achbridge/wire"
 )
 
-// push is the wish that a peer mirrors a channel of ours. It belongs to the
-// node's goroutine.
+// push is the wish that a peer mirrors a channel of this host. It belongs to the node's
+// goroutine.
 type push struct {
 	rule.Push
-	asked  bool  // for while the daemon ran: it outlives a change of the configuration
-	link   *link // that it was offered on
+	asked  bool  // added by Push, so that a new configuration does not end it
+	link   *link // on which it was offered
 	id     uint32
 	state  status.PushState
 	reason string
 	cause  status.Cause
-	answer []chan error // who waits for the peer's answer; each has room for it
+	answer []chan error // calls of Push that wait for the peer's answer; each with room for one
 }
 
 const (
 	pushAnswer = 2 * time.Second
-	maxPushed  = 256 // pushes of one peer that we take
+	maxPushed  = 256 // pushes of one peer that this host accepts
 )
 
 func (p *push) linkDown(l *link) {
@@ -37,10 +37,10 @@ func (p *push) linkDown(l *link) {
 	}
 }
 
-// Push adds a wish to push and waits until the peer has accepted it, at most
-// two seconds. One for the same channel, host and name takes the place of the
-// former, whose subscription gets its QoS without a gap. A wish that the peer refuses is dropped and its reason returned;
-// one whose peer or channel is missing stays and waits for it.
+// Push adds a wish to push a channel, and waits at most two seconds for the peer to accept it.
+// A wish replaces an earlier one for the same channel, host and name; the subscription then
+// gets the new QoS without a gap. If the peer refuses the wish, Push drops it and returns the
+// reason. If the peer or the channel is missing, the wish stays and waits for it.
 func (n *Node) Push(ctx context.Context, p rule.Push) error {
 	if err := p.CheckOne(); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (n *Node) Push(ctx context.Context, p rule.Push) error {
 	}
 	t := time.NewTimer(pushAnswer)
 	defer t.Stop()
-	var late error // nil: it waits, and status tells
+	var late error // nil: the wish waits, and the status says why
 	select {
 	case err := <-answer:
 		return err
@@ -62,7 +62,7 @@ func (n *Node) Push(ctx context.Context, p rule.Push) error {
 	n.call(func() { n.forgetWaiter(answer) })
 	select {
 	case err := <-answer:
-		return err // it came meanwhile
+		return err // the answer came meanwhile
 	default:
 		return late
 	}
@@ -87,20 +87,38 @@ func (n *Node) addPush(p rule.Push, answer chan error) {
 		}
 		return
 	}
-	n.pushes = append(n.pushes, &push{Push: p, asked: true, state: status.PushWaiting, answer: []chan error{answer}})
+	made := &push{Push: p, asked: true, state: status.PushWaiting, answer: []chan error{answer}}
+	n.pushes = append(n.pushes, made)
 	n.localChanged(p.Channel)
 	n.changed = true // even if the channel is as it was
+	if n.locals[p.Channel] == nil {
+		made.reply(nil) // nobody answers before there is a channel
+	}
 }
 
-// forgetWaiter takes answer away from the push it waits for: from now on that
-// is a wish like one of the configuration, which a refusal does not end.
+// whyPushWaits says what p waits for, "" when it does not wait.
+func (n *Node) whyPushWaits(p *push) string {
+	c := n.locals[p.Channel]
+	switch {
+	case cmp.Or(p.state, status.PushWaiting) != status.PushWaiting:
+		return ""
+	case c == nil || c.ch == nil:
+		return "this host has no channel " + p.Channel + " that can be read; the push begins when there is one"
+	case p.link == nil:
+		return p.Host + " is not linked; the push begins when it is"
+	}
+	return p.Host + " has not answered yet"
+}
+
+// forgetWaiter removes answer from its push. From now on the push is a lasting wish, like one
+// of the configuration: a refusal does not end it.
 func (n *Node) forgetWaiter(answer chan error) {
 	for _, p := range n.pushes {
 		p.answer = slices.DeleteFunc(p.answer, func(c chan error) bool { return c == answer })
 	}
 }
 
-// offerPushes offers what is to be pushed to l's peer and was not yet.
+// offerPushes offers l's peer the pushes that were not offered to it yet.
 func (n *Node) offerPushes(l *link) {
 	for _, p := range n.pushes {
 		c := n.locals[p.Channel]
@@ -116,15 +134,15 @@ func (n *Node) offerPushes(l *link) {
 	}
 }
 
-// offer answers a peer that wants to push: a name that accept covers becomes
-// a mirror, as if it had been wished for here.
+// offer answers a peer that wants to push a channel. If the accept rules allow it, the offer
+// becomes a wish for a mirror here.
 func (n *Node) offer(l *link, m wire.Offer) {
 	if m.As == "" {
 		m.As = m.Channel
 	}
 	wish, err := n.acceptable(l, m)
 	if err != nil {
-		l.turn(m)
+		l.turnDown(m)
 		l.refusal("push refused", status.Event{Channel: m.Channel, Mirror: m.As, Text: err.Error()})
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeOffer, Code: wire.CodeForbidden,
 			Text: wire.Text(fmt.Sprintf("%s does not accept %s: %v", n.cfg.Host, m.As, err))})
@@ -150,8 +168,8 @@ type pushed struct {
 // again reports whether o is for the same channel and name.
 func (p pushed) again(o pushed) bool { return p.Same(o.Mirror) }
 
-// acceptable returns the wish that a peer's offer makes here, or says why the rules
-// do not let it.
+// acceptable returns the wish that a peer's offer makes here, or an error if the rules refuse
+// it.
 func (n *Node) acceptable(l *link, m wire.Offer) (rule.Mirror, error) {
 	found, err := n.cfg.Accept.For(m.As, l.host)
 	if errors.Is(err, rule.ErrNoGrant) {
@@ -171,17 +189,17 @@ func (n *Node) acceptable(l *link, m wire.Offer) (rule.Mirror, error) {
 	return rule.Mirror{Host: l.host, Channel: m.Channel, As: m.As, QoS: qos, FileMode: found.FileMode, From: found.From}, err
 }
 
-// turn remembers an offer that the rules refuse, in case they change.
-func (l *link) turn(m wire.Offer) {
+// turnDown remembers an offer that the rules refuse, since the rules may change.
+func (l *link) turnDown(m wire.Offer) {
 	l.turned = slices.DeleteFunc(l.turned, func(o wire.Offer) bool { return o.Channel == m.Channel && o.As == m.As })
 	if len(l.turned) < maxPushed {
 		l.turned = append(l.turned, m)
 	}
 }
 
-// pushConflict says what stands against w, which l's peer wants to push; text
-// is empty when nothing does. What the operator has named goes before a push,
-// and a push before patterns.
+// pushConflict says why w, which l's peer wants to push, cannot be accepted; text is empty if
+// it can. A wish of the operator that names the channel comes before a push, and a push before
+// wishes with patterns.
 func (n *Node) pushConflict(l *link, w rule.Mirror) (code wire.Code, text string) {
 	if other := n.writerOf(w.As, w.Host, w.Channel); other != "" && !n.depose(w.As, l.host) {
 		return wire.CodeConflict, fmt.Sprintf("%s is written by %s already", w.As, other)
@@ -201,8 +219,7 @@ func (n *Node) pushConflict(l *link, w rule.Mirror) (code wire.Code, text string
 	return 0, ""
 }
 
-// pushAnswered takes the peer's answer to an offer; reason is empty when it
-// accepted.
+// pushAnswered handles the peer's answer to an offer. reason is empty if the peer accepted.
 func (n *Node) pushAnswered(l *link, id uint32, reason string, cause status.Cause) {
 	for i, p := range n.pushes {
 		if p.link != l || p.id != id {
@@ -227,7 +244,7 @@ func (n *Node) pushAnswered(l *link, id uint32, reason string, cause status.Caus
 	}
 }
 
-// reply reports whether somebody waited for the answer.
+// reply sends the answer to the calls of Push that wait for it. It returns false if none does.
 func (p *push) reply(err error) bool {
 	waiters := p.answer
 	p.answer = nil
@@ -237,8 +254,8 @@ func (p *push) reply(err error) bool {
 	return len(waiters) > 0
 }
 
-// planPushes makes the pushes those that the configuration's rules ask for, as
-// far as their channels are known, and those that were asked for otherwise.
+// planPushes replaces the pushes by those that the configuration's rules ask for, for the
+// channels known, and those that Push has added.
 func (n *Node) planPushes() {
 	n.pushes = slices.DeleteFunc(n.pushes, func(p *push) bool {
 		found, wanted := n.cfg.Pushes.For(p.Channel, p.Host)
@@ -258,8 +275,7 @@ func (n *Node) planPushes() {
 	}
 }
 
-// planPush makes the pushes of one channel that rules ask for and that are not
-// there yet.
+// planPush adds the missing pushes of one channel that the rules ask for.
 func (n *Node) planPush(channel string) {
 	for _, found := range n.cfg.Pushes {
 		p, ok := n.cfg.Pushes.For(channel, found.Host)
@@ -280,8 +296,8 @@ func (n *Node) planPush(channel string) {
 	}
 }
 
-// unplanPush takes the pushes of a channel away that only a pattern asks for: it
-// is gone, or a mirror.
+// unplanPush removes the pushes of a channel that only a pattern asks for, since the channel
+// is gone or is a mirror.
 func (n *Node) unplanPush(channel string) {
 	n.pushes = slices.DeleteFunc(n.pushes, func(p *push) bool {
 		found, _ := n.cfg.Pushes.For(channel, p.Host)
@@ -293,8 +309,8 @@ func (n *Node) unplanPush(channel string) {
 	})
 }
 
-// isMirror reports whether a channel is one that a pattern does not push: what
-// came from another host does not go on by accident.
+// isMirror reports whether a channel is a mirror. Patterns do not push mirrors, so that frames
+// of another host are not passed on by accident.
 func (n *Node) isMirror(channel string) bool {
 	l := n.locals[channel]
 	return n.mirrors[channel] != nil || l != nil && l.mirror

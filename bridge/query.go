@@ -3,8 +3,11 @@ package bridge
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"slices"
 	"time"
 
+	"achbridge/bridge/fresh"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -14,9 +17,9 @@ import (
 // askedFor is how long Ask waits for an answer.
 const askedFor = time.Second
 
-// Ask asks a linked host why it does not offer a channel, and returns what it says,
-// with its cause. Both are empty when it offers the channel, or says nothing. It waits
-// for a second at most.
+// Ask asks a linked host why it does not offer a channel. It returns the cause and the text of
+// the answer. Both are empty if the host offers the channel, or does not answer. Ask waits for
+// a second at most.
 func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, string) {
 	if localach.CheckName(channel) != nil {
 		return "", ""
@@ -25,19 +28,12 @@ func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, str
 	var l *link
 	var id uint32
 	n.call(func() {
-		for _, other := range n.links {
-			if other.host == host && !other.silent {
-				l = other
-			}
-		}
-		if l == nil {
+		if l = n.linkOf(host); l == nil || l.silent {
+			l = nil
 			return
 		}
-		l.lastID++
-		id = l.lastID
-		l.asked[id] = answer
-		// A life of the channel that there never was: it is refused, whatever is the matter.
-		l.send(wire.Subscribe{ID: id, Channel: channel, QoS: rule.QoS{}.Wire()})
+		id = l.ask(answer)
+		l.question(id, channel)
 	})
 	if l == nil {
 		return "", ""
@@ -56,7 +52,30 @@ func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, str
 	return "", ""
 }
 
-// answered takes the answer to a question of Ask, and reports whether it was one.
+// linkOf is the link to a host, nil without one.
+func (n *Node) linkOf(host string) *link {
+	for _, l := range n.links {
+		if l.host == host {
+			return l
+		}
+	}
+	return nil
+}
+
+// ask returns the id for a message whose answer goes to answer.
+func (l *link) ask(answer chan wire.Refused) uint32 {
+	l.lastID++
+	l.asked[l.lastID] = answer
+	return l.lastID
+}
+
+// question sends what every peer answers: a subscription to a life of the channel that never
+// was is always refused.
+func (l *link) question(id uint32, channel string) {
+	l.send(wire.Subscribe{ID: id, Channel: channel, QoS: rule.QoS{}.Wire()})
+}
+
+// answered handles m if it answers a question of Ask; otherwise it returns false.
 func (l *link) answered(m wire.Refused) bool {
 	answer, ok := l.asked[m.ID]
 	if ok {
@@ -66,8 +85,8 @@ func (l *link) answered(m wire.Refused) bool {
 	return ok
 }
 
-// withheld says why l's peer is not offered a channel. Of what the rules keep from the
-// peer it does not tell whether it is there.
+// withheld says why l's peer is not offered a channel. If the rules refuse the channel to the
+// peer, it does not say whether the channel exists.
 func (n *Node) withheld(l *link, name string) (wire.Code, string) {
 	if _, err := n.cfg.Export.For(name, l.host); err != nil && !l.offered[name] {
 		return wire.CodeForbidden, fmt.Sprintf("it does not let %s read %s: %v", l.host, name, err)
@@ -88,4 +107,108 @@ func (n *Node) withheld(l *link, name string) (wire.Code, string) {
 		return wire.CodeFailed, name + ": " + c.reason
 	}
 	return wire.CodeAbsent, name + ": it is not offered"
+}
+
+// Pong is what became of a packet that was sent to a host and back.
+type Pong struct {
+	RTT  time.Duration // without the time for which the other host held its report back
+	Lost bool
+	// Why says why the link runs over its transport.
+	Why  string
+	Link status.Link
+}
+
+// ping is a packet that shall go there and back.
+type ping struct {
+	number uint64
+	left   time.Duration // 0: not yet
+	pong   chan Pong     // has room for one
+}
+
+// pingSub stands for pings among the pieces of a packet: no subscription has it.
+const pingSub = 0
+
+// pingWait is how long Ping waits at most.
+const pingWait = time.Second
+
+// Ping sends a small packet to a host and back, over its link. The error says that there is
+// no link, and is fs.ErrNotExist then, or is that of ctx.
+func (n *Node) Ping(ctx context.Context, host string) (p Pong, err error) {
+	var l *link
+	waiting := &ping{pong: make(chan Pong, 1)}
+	n.call(func() {
+		if l = n.linkOf(host); l == nil {
+			return
+		}
+		p.Why = n.whyOver(l)
+		p.Link, _ = l.status(n.now())
+	})
+	if l == nil {
+		return p, fmt.Errorf("no link to %s; `achbridge status` tells of the peers%.0w", host, fs.ErrNotExist)
+	}
+	l.mu.Lock()
+	n.pinged.Add(1)
+	waiting.number = n.pinged.Load()
+	l.pings = append(l.pings, waiting)
+	l.mu.Unlock()
+	l.awake()
+	t := time.NewTimer(pingWait)
+	defer t.Stop()
+	select {
+	case pong := <-waiting.pong:
+		p.RTT, p.Lost = pong.RTT, pong.Lost
+	case <-t.C:
+		p.Lost = true
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	l.mu.Lock()
+	l.endPing(waiting.number)
+	l.mu.Unlock()
+	return p, err
+}
+
+// addPings has the pings that wait go with the datagram, which is one without entries if
+// there is nothing else in it. Needs l.mu.
+func (l *link) addPings(box *outbox, now time.Duration) {
+	for _, p := range l.pings {
+		if p.left == 0 && len(box.body) == 0 {
+			box.hollow = true
+		}
+		if p.left == 0 {
+			p.left = now
+			box.pieces = append(box.pieces, fresh.Piece{Sub: pingSub, Seq: p.number, Whole: true})
+		}
+	}
+}
+
+// pinged handles the arrival of a ping at the peer, of which it told so that we would have
+// heard of its newest packet at prompt. Needs l.mu.
+func (l *link) pinged(number uint64, out fresh.Outcome, prompt time.Duration) {
+	for _, p := range l.pings {
+		if p.number != number {
+			continue
+		}
+		rtt, ok := out.RoundTrip(p.left)
+		if !ok {
+			rtt = max(0, prompt-p.left)
+		}
+		l.pong(number, Pong{RTT: rtt})
+	}
+}
+
+// pong answers a ping. Needs l.mu.
+func (l *link) pong(number uint64, p Pong) {
+	for _, waiting := range l.pings {
+		if waiting.number == number {
+			waiting.pong <- p
+			l.endPing(number)
+			return
+		}
+	}
+}
+
+// endPing needs l.mu.
+func (l *link) endPing(number uint64) {
+	l.pings = slices.DeleteFunc(l.pings, func(p *ping) bool { return p.number == number })
 }

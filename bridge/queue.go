@@ -6,137 +6,147 @@ import (
 	"achbridge/bridge/lock"
 )
 
-// news is which subscriptions of a link have got a note that its pump has not
-// read yet. Safe for concurrent use.
+// news is which subscriptions of a link have new frames that its pump has not heard
+// of yet. Safe for concurrent use.
 type news struct {
 	mu lock.Mutex[lock.News]
-	of []*export // each once, see note.told
+	of []*subscription // each once, see arrivals.told
 }
 
 // add reports whether the pump has to be woken: it is not on its way.
-func (n *news) add(e *export) (wake bool) {
+func (n *news) add(sub *subscription) (wake bool) {
 	n.mu.Lock()
-	n.of = append(n.of, e)
+	n.of = append(n.of, sub)
 	wake = len(n.of) == 1
 	n.mu.Unlock()
 	return wake
 }
 
-// rouse has the pump look at e, which may have something to send. Needs l.mu.
-func (l *link) rouse(e *export) {
-	if !e.active && !e.ended {
-		e.active = true
-		l.active = append(l.active, e)
+// rouse has the pump look at sub, which may have something to send. Needs l.mu.
+func (l *link) rouse(sub *subscription) {
+	if !sub.active && !sub.ended {
+		sub.active = true
+		l.active = append(l.active, sub)
 	}
 }
 
-// rouseNoted has the pump look at those that have news. Needs l.mu.
-func (l *link) rouseNoted() {
+// rouseNews has the pump look at those that have news. Needs l.mu.
+func (l *link) rouseNews() {
 	l.news.mu.Lock()
 	defer l.news.mu.Unlock()
-	for _, e := range l.news.of {
-		e.noted = e.note.hear()
-		l.rouse(e)
+	for _, sub := range l.news.of {
+		sub.known = sub.arrivals.hear()
+		l.rouse(sub)
 	}
 	clear(l.news.of)
 	l.news.of = l.news.of[:0]
 }
 
-// line is the subscriptions that have something to send, in the order of their
-// turns: by priority, those of one priority by benefit, then the older one. It is
-// a heap, since a datagram takes the first few of many.
-type line struct {
-	turns   []turn       // those that wait are first, as a heap; then those that had their turn
+// queue is the subscriptions that have something to send: the higher priority first,
+// of one priority the more urgent, then the older subscription. It is a heap, since a
+// datagram takes the first few of many.
+type queue struct {
+	entries []queued     // first those that wait, as a heap; then those that were served
 	waiting int          // how many wait
 	waits   [levels]bool // priorities of all
 	level   int          // priority of the first
 }
 
-// lineUp puts those that have something to send in line. A lower priority whose
-// share has grown to a packet goes before all. Who has nothing, and needs no look
-// until there is news, is left alone from now on.
-func (l *link) lineUp(w *line, now time.Duration) {
-	l.rouseNoted()
-	w.turns, w.waits = w.turns[:0], [levels]bool{}
-	still := l.active[:0]
-	for _, e := range l.active {
-		if e.ended {
+// fillQueue puts the subscriptions that have something to send into the queue. A lower
+// priority whose share has grown to a packet goes before all. Idle subscriptions leave
+// the active list until a new frame comes.
+func (l *link) fillQueue(q *queue, now time.Duration) {
+	l.rouseNews()
+	q.entries, q.waits = q.entries[:0], [levels]bool{}
+	still, word := l.active[:0], l.wordTime()
+	early := !l.drained()
+	for _, sub := range l.active {
+		if sub.ended {
 			continue
 		}
-		e.expire(now)
-		t, ok := e.turn(now)
+		sub.expire(now, word)
+		sub.early = early
+		sub.waited = sub.waited || sub.known.newest > sub.loaded && (sub.busy() || sub.copying)
+		t, ok := sub.offer(now)
 		if ok {
-			w.turns = append(w.turns, t)
-			w.waits[t.level] = true
+			q.entries = append(q.entries, t)
+			q.waits[t.level] = true
 		}
-		if e.active = ok || e.busy() || e.tape != nil || e.noted.newest > e.loaded; e.active {
-			still = append(still, e)
+		if sub.active = ok || sub.busy() || sub.every != nil || sub.older.out.Active() || sub.known.newest > sub.loaded; sub.active {
+			still = append(still, sub)
 		}
 	}
 	clear(l.active[len(still):])
 	l.active = still
-	due := l.shares.due(w.waits)
-	for i := range w.turns {
-		t := &w.turns[i]
+	due := l.shares.due(q.waits)
+	for i := range q.entries {
+		t := &q.entries[i]
 		if t.rank = t.level; t.level == due {
 			t.rank = levels
 		}
 	}
-	w.form()
+	q.form()
+}
+
+// held notes that what is in the queue waits for the link.
+func (q *queue) held() {
+	for i := range q.entries {
+		q.entries[i].sub.waited = true
+	}
 }
 
 // form makes the heap.
-func (w *line) form() {
-	w.waiting = len(w.turns)
-	for i := w.waiting/2 - 1; i >= 0; i-- {
-		w.down(i)
+func (q *queue) form() {
+	q.waiting = len(q.entries)
+	for i := q.waiting/2 - 1; i >= 0; i-- {
+		q.down(i)
 	}
-	if t, ok := w.first(); ok {
-		w.level = t.level
+	if t, ok := q.first(); ok {
+		q.level = t.level
 	}
 }
 
-// first is whose turn it is.
-func (w *line) first() (t turn, ok bool) {
-	if w.waiting == 0 {
-		return turn{}, false
+// first is the subscription that is served next.
+func (q *queue) first() (t queued, ok bool) {
+	if q.waiting == 0 {
+		return queued{}, false
 	}
-	return w.turns[0], true
+	return q.entries[0], true
 }
 
-// next ends the first one's turn.
-func (w *line) next() (t turn, ok bool) {
-	w.waiting--
-	w.turns[0], w.turns[w.waiting] = w.turns[w.waiting], w.turns[0]
-	w.down(0)
-	return w.first()
+// next takes the first out of the queue and returns the one behind it.
+func (q *queue) next() (t queued, ok bool) {
+	q.waiting--
+	q.entries[0], q.entries[q.waiting] = q.entries[q.waiting], q.entries[0]
+	q.down(0)
+	return q.first()
 }
 
-// down brings the turn at i to its place among those that wait.
-func (w *line) down(i int) {
-	q := w.turns[:w.waiting]
+// down moves entry i to its place in the heap.
+func (q *queue) down(i int) {
+	heap := q.entries[:q.waiting]
 	for {
 		child := 2*i + 1
-		if child >= len(q) {
+		if child >= len(heap) {
 			return
 		}
-		if child+1 < len(q) && q[child+1].before(&q[child]) {
+		if child+1 < len(heap) && heap[child+1].before(&heap[child]) {
 			child++
 		}
-		if !q[child].before(&q[i]) {
+		if !heap[child].before(&heap[i]) {
 			return
 		}
-		q[i], q[child] = q[child], q[i]
+		heap[i], heap[child] = heap[child], heap[i]
 		i = child
 	}
 }
 
-func (t *turn) before(o *turn) bool {
+func (t *queued) before(o *queued) bool {
 	switch {
 	case t.rank != o.rank:
 		return t.rank > o.rank
 	case t.urgency != o.urgency:
 		return t.urgency > o.urgency
 	}
-	return t.e.id < o.e.id
+	return t.sub.id < o.sub.id
 }

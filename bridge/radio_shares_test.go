@@ -15,12 +15,21 @@ import (
 // sharesNotYet lists the shares that are not reached: they are printed and fail nothing.
 var sharesNotYet = []string{"stall-5ms, urgent", "beside a filling sender"}
 
+// longRadio skips a measurement of seconds of processor time, unless it was named.
+func longRadio(t *testing.T) {
+	t.Helper()
+	switch {
+	case testing.Short():
+		t.Skip("measures only: run without -short")
+	case !radioNamed():
+		longRun(t)
+	}
+}
+
 // TestRadioShares has two and three nodes saturate one radio or one queue. Each wants at
 // least half of its fair share of what an oracle carries alone.
 func TestRadioShares(t *testing.T) {
-	if !radioNamed() {
-		longRun(t)
-	}
+	longRadio(t)
 	links := []radioLink{
 		{name: "wifi-good", text: "delay=1ms,queue=512KiB,wifi=good,air=cell"},
 		{name: "wifi-busy", text: "delay=1ms,queue=512KiB,wifi=busy,air=cell"},
@@ -67,9 +76,7 @@ func rates(bytes []int, length time.Duration) (text string) {
 // TestRadioUrgentBesideAnotherNode has one node send an imu with priority 7 beside another that
 // saturates the same radio or queue.
 func TestRadioUrgentBesideAnotherNode(t *testing.T) {
-	if !radioNamed() {
-		longRun(t)
-	}
+	longRadio(t)
 	for _, link := range []radioLink{syntheticLinks[0], syntheticLinks[3], {name: "steady", text: "rate=10mbit,delay=10ms,queue=512KiB"}} {
 		t.Run(link.name, func(t *testing.T) {
 			t.Parallel()
@@ -93,9 +100,7 @@ func TestRadioUrgentBesideAnotherNode(t *testing.T) {
 // TestRadioShareBesideAFillingSender has a node beside a sender that halves its window only
 // when the queue of 512 KiB overflows. Each wants a fifth of the link at least.
 func TestRadioShareBesideAFillingSender(t *testing.T) {
-	if !radioNamed() {
-		longRun(t)
-	}
+	longRadio(t)
 	link := radioLink{name: "steady", text: "rate=10mbit,delay=10ms,queue=512KiB"}
 	one := patient(load{channel: "camera", size: 500_000, period: 100 * milli, qos: image})
 	run := newRadioRun(t, radioLoad{loads: []load{one}}, link, 1)

@@ -21,7 +21,7 @@ type inbound struct {
 	m        *binding
 	limit    int    // bytes of the largest frame the origin's channel can hold
 	have     uint64 // HaveSeq of our Subscribe
-	assembly fresh.Assembly
+	assembly fresh.Assemblies
 }
 
 func (l *link) inbound(id uint32) *inbound {
@@ -69,12 +69,18 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 	at := l.reading
 	at.Now = now
 	var feedback wire.Feedback
-	cargo, reported, empty := fresh.Nothing, false, true
+	cargo, reported, empty, load := fresh.Nothing, false, true, 0
 	for e, ok := d.Next(); ok; e, ok = d.Next() {
 		empty = false
 		switch e.Kind {
 		case wire.KindFrame:
 			cargo = max(cargo, fresh.Frames)
+			if e.Frame.Sub == wire.LoadSub {
+				load += len(e.Frame.Data)
+				if e.Frame.Seq%16 == 0 { // as the last part of a frame, which is told of at once
+					cargo = fresh.Complete
+				}
+			}
 			if in := l.inbound(e.Frame.Sub); in != nil && uint32(in.feed.Epoch) == e.Frame.Epoch {
 				l.put(in, at, e.Frame, e.Frame.Data)
 			}
@@ -95,13 +101,14 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 	l.mu.Lock()
 	l.receipts.Received(now, d.Number, size, cargo)
 	l.traffic.in(size)
+	l.traffic.load += uint64(load)
 	if reported {
 		l.feedback(now, d.Sent, feedback)
 	}
 	l.reading.Offset, l.reading.Uncertainty, l.reading.Known = l.clock.Offset(now)
 	l.reading.Suspended = l.clock.KnownAt()
 	report, due := l.receipts.Due(l.reportDelay())
-	wake := reported || due && report < l.look
+	wake := reported && (!l.parked || len(l.active) > 0 || l.filler.on(now)) || due && report < l.look
 	l.mu.Unlock()
 	if wake {
 		l.awake()
@@ -184,3 +191,54 @@ func (l *link) record(s transport.ReceiveStream) error {
 		}
 	}
 }
+
+// missing needs l.mu.
+func (l *link) missing(p fresh.Piece) {
+	if p.Sub == pingSub {
+		l.pong(p.Seq, Pong{Lost: true})
+	}
+	if sub := l.subscriptions[p.Sub]; sub != nil {
+		sub.missing(p)
+		l.rouse(sub)
+	}
+}
+
+func (l *link) addFeedback(box *outbox, now time.Duration) {
+	if f, ok := l.receipts.Report(now, len(box.body)); ok {
+		box.body = wire.AppendFeedback(box.body, f)
+	}
+}
+
+// feedback takes a report of the peer about our packets. Needs l.mu.
+func (l *link) feedback(now, sent time.Duration, f wire.Feedback) {
+	if at, ok := l.flight.SentAt(f.Newest); ok {
+		l.stepped += l.clock.Sample(at, f.Arrived, sent, now)
+	}
+	silent := l.flight.Silent(now)
+	out := l.flight.Feedback(now, sent-f.Arrived, f)
+	if silent && !l.flight.Silent(now) {
+		l.pacer.Resumed(now)
+	}
+	_, least := l.flight.RTT()
+	for _, p := range out.Arrived {
+		switch p.Sub {
+		case pingSub:
+			l.pinged(p.Seq, out, now-max(sent-f.Arrived, 0))
+		case wire.LoadSub:
+			l.filler.arrived(p.Index)
+		}
+		if sub := l.subscriptions[p.Sub]; sub != nil {
+			sub.delivered(p, now, least/2)
+		}
+	}
+	for _, p := range out.Lost {
+		l.missing(p)
+	}
+	l.flight.Longer(l.pacer.Delivered(now, out.Deliveries, least))
+	if out.LostPackets >= lossBurst {
+		l.pacer.Lost(now)
+	}
+}
+
+// lossBurst is how many packets must be lost at once to mean congestion.
+const lossBurst = 8

@@ -8,6 +8,7 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/localach/damage"
 )
 
 // A frame may come to a mirror more than once: it is counted once, as what
@@ -30,7 +31,7 @@ func TestFrameForANewFileIsCountedOnce(t *testing.T) {
 				}
 				pc.follows(flowName, 1, 2*second)
 				time.Sleep(second)
-				makeDirty(t, pc.dir, flowName)
+				damage.MakeDirty(t, pc.dir, flowName)
 				w.within(2*second, "a new file", func() bool { return pc.mirror(flowName).Replaced == 1 })
 				pc.follows(flowName, 1, 2*second)
 				time.Sleep(2 * second)
@@ -55,7 +56,7 @@ func TestMirrorThatLosesAFrameOfAFormerLinkGetsItAgain(t *testing.T) {
 		pc.stop()
 		pc.run(pc.cfg, robot)
 		w.within(2*second, "mirror", func() bool { return pc.mirror("robot.map").State == status.MirrorLive })
-		makeDirty(t, pc.dir, "robot.map")
+		damage.MakeDirty(t, pc.dir, "robot.map")
 		w.within(2*second, "a new file", func() bool { return pc.mirror("robot.map").Replaced == 1 })
 		pc.follows("robot.map", 7, 2*second)
 		time.Sleep(2 * second)

@@ -44,7 +44,7 @@ func (n *Node) Alive() bool { return n.call(func() {}) }
 func (n *Node) status() status.Report {
 	now := n.now()
 	s := status.Report{
-		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(),
+		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), ProcessorWait: n.waited,
 		Links: []status.Link{}, Mirrors: []status.Mirror{}, Exports: []status.Subscription{},
 		Pushes: []status.Push{}, Locals: []status.Local{}, Peers: []status.Peer{}, Events: n.events.Counted(),
 	}
@@ -59,7 +59,7 @@ func (n *Node) status() status.Report {
 	}
 	s.Mirrors = append(s.Mirrors, n.missing()...)
 	for _, p := range n.pushes {
-		s.Pushes = append(s.Pushes, status.Push{Push: p.Push, State: cmp.Or(p.state, status.PushWaiting), Reason: p.reason, Cause: p.cause})
+		s.Pushes = append(s.Pushes, status.Push{Push: p.Push, State: cmp.Or(p.state, status.PushWaiting), Reason: cmp.Or(p.reason, n.whyPushWaits(p)), Cause: p.cause})
 	}
 	for _, l := range n.locals {
 		s.Locals = append(s.Locals, l.status())
@@ -94,14 +94,15 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 		s.State, s.SilentS = status.LinkSilent, (now - l.since).Seconds()
 	}
 	exports, carried := make([]status.Subscription, 0, len(l.order)), l.flight.Carried()
-	for _, e := range l.order {
+	for _, sub := range l.order {
 		export := status.Subscription{
-			Channel: e.channel, Peer: l.host, QoS: e.qos, Seq: e.arrived, Bytes: e.size, Accounts: e.accounts(!carried[e.id]),
+			Channel: sub.channel, Peer: l.host, QoS: sub.qos, Seq: sub.arrived, Bytes: sub.size, Accounts: sub.accounts(!carried[sub.id]), WithRoom: sub.book.WithRoom,
 		}
-		e.reader.show(&export)
-		export.AgeMs, export.PeriodMs, export.DueMs = e.note.due(now, e.qos)
-		if e.unreadable() {
-			export.Reason, export.Cause = e.trouble.Error(), causeOf(e.trouble)
+		sub.reader.show(&export)
+		export.Fit = sub.fitStatus()
+		export.AgeMs, export.PeriodMs, export.DueMs = sub.arrivals.due(now, sub.interval())
+		if sub.unreadable() {
+			export.Reason, export.Cause = sub.trouble.Error(), causeOf(sub.trouble)
 		}
 		exports = append(exports, export)
 	}
@@ -208,9 +209,9 @@ func (n *Node) peerStatus(about []*peer) status.Peer {
 			s.ListedAs = q.Host
 		}
 	}
-	switch {
-	case n.linkTo(p) != nil:
-		s.State, s.Error, s.Cause = status.PeerLinked, "", ""
+	switch l := n.linkTo(p); {
+	case l != nil:
+		s.State, s.Error, s.Cause, s.Network = status.PeerLinked, "", "", l.s.Network()
 	case p.proved && len(about) == 1:
 		s.State = status.PeerMissed
 	}
@@ -271,7 +272,7 @@ func (n *Node) Age(ctx context.Context, name string, window time.Duration) (stat
 	var m *binding
 	n.call(func() { m = n.mirrors[name] })
 	if m == nil {
-		return status.AgeReport{}, fmt.Errorf("mirror %s: %w", name, fs.ErrNotExist)
+		return status.AgeReport{}, fmt.Errorf("there is no mirror %s%.0w", name, fs.ErrNotExist)
 	}
 	watch := m.WatchAge(n.now())
 	pause(ctx, window)

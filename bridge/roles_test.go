@@ -126,8 +126,8 @@ func countAll(nodes []*Node, s *spent) {
 			for _, l := range n.links {
 				l.mu.Lock()
 				s.Packets += l.flight.NextNumber(n.now()) - 1
-				for _, e := range l.order {
-					s.Frames += e.book.Sent
+				for _, sub := range l.order {
+					s.Frames += sub.book.Sent
 				}
 				l.mu.Unlock()
 			}

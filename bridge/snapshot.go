@@ -11,31 +11,30 @@ import (
 	"achbridge/wire"
 )
 
-// snapshots copies the newest frames of one local channel out of its ring, each
-// once for all links that send it. Safe for concurrent use. It never waits for the
-// channel's lock, and takes 10 µs at most: a frame of more than copiedAtOnce bytes
-// is copied in a goroutine. The newest copy is kept until a newer one takes its
-// place, for links that come to it later.
+// snapshots copies the newest frames of one local channel out of its ring, each once for all
+// links that send it. Safe for concurrent use. It never waits for the channel's lock, and a
+// call takes at most 10 µs: frames of more than copiedAtOnce bytes are copied in a goroutine.
+// The newest copy is kept until a newer one replaces it, for links that send it later.
 type snapshots struct {
 	ch    *localach.Channel
 	with  *compressor
 	now   func() time.Duration
 	spawn func(func()) // calls a function in another goroutine
-	huge  lane         // for what would take a processor for long
-	stock *stock       // what the memory of the copies comes from
+	huge  lane         // one after the other: copies that take long
+	stock *stock       // the memory of the copies
 
 	mu      lock.Mutex[lock.Snapshots]
-	links   []*membership // that may take
+	links   []*membership // links that send the channel
 	r       *localach.Reader
-	newest  *snapshot   // nil: none was taken
+	newest  *snapshot   // nil: none
 	refused *refusal    // the newest frame that cannot be sent; nil: none
 	unused  []*snapshot // for the next frames; at most mostUnused
 	spare   [][]byte    // memory for packed forms; at most mostSpare
 	large   largeCopy
 }
 
-// What waits for its next use. It suffices as long as links keep pace with one another.
-// That they hold frames of several ages is rare, and its memory is not kept.
+// How much memory waits for its next use. It suffices while all links send the same frame. When
+// links hold different frames, which is rare, the extra memory is not kept.
 const (
 	mostUnused = 1
 	mostSpare  = len(codecs)
@@ -44,7 +43,7 @@ const (
 // membership is a link that may take snapshots of a channel.
 type membership struct{ nudge func() }
 
-// snapshot is one frame, for the links that took it until each has released it.
+// snapshot is the copy of one frame, valid until each link that took it has released it.
 // Nobody writes to it meanwhile.
 type snapshot struct {
 	data     []byte
@@ -56,7 +55,7 @@ type snapshot struct {
 	packs [len(codecs)]packedFrame // guarded by of.mu; in the order of codecs
 }
 
-// packedFrame is a snapshot as one codec makes it.
+// packedFrame is a snapshot compressed by one codec.
 type packedFrame struct {
 	form
 	begun, ready bool
@@ -73,26 +72,25 @@ func newSnapshots(ch *localach.Channel, with *compressor, now func() time.Durati
 	return s
 }
 
-// within has the memory of the copies come from m.
+// within makes the copies take their memory from m.
 func (s *snapshots) within(m *memory) { s.stock = m.stock(s.ch.Name(), s.ch.Owner(), s.evict) }
 
-// take returns frame noted or a newer one, for the caller to release. seen is when
-// frame noted was seen to be there (0: unknown): its capture time. Who takes a frame
-// first says so for all; one that is newer than noted is captured now. When
-// the frame cannot be read it gives the errors of localach.Reader.TryNext, or those
-// of stock.take; errCopying when it is being copied: await tells when to ask again;
-// and a *refusal when it cannot be sent at all.
-func (s *snapshots) take(noted uint64, seen time.Duration) (*snapshot, error) {
+// take returns frame seq or a newer one, for the caller to release. seen is the capture
+// time of frame seq (0: unknown), which the first caller sets for all; a frame newer
+// than seq is captured now. It returns the errors of localach.Reader.TryNext and of
+// stock.take; errCopying while the frame is being copied (await tells when to ask
+// again); and a *refusal when the frame cannot be sent at all.
+func (s *snapshots) take(seq uint64, seen time.Duration) (*snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.newest != nil && s.newest.seq >= noted:
-	case s.refused != nil && s.refused.seq >= noted:
+	case s.newest != nil && s.newest.seq >= seq:
+	case s.refused != nil && s.refused.seq >= seq:
 		return nil, s.refused
 	case s.large.busy:
 		return nil, errCopying
 	default:
-		if err := s.copy(noted, seen); err != nil {
+		if err := s.copy(seq, seen); err != nil {
 			return nil, err
 		}
 	}
@@ -102,24 +100,24 @@ func (s *snapshots) take(noted uint64, seen time.Duration) (*snapshot, error) {
 
 // copy needs s.mu. It reads into memory of its own, so that the newest snapshot
 // stays what it is when this fails.
-func (s *snapshots) copy(noted uint64, seen time.Duration) error {
+func (s *snapshots) copy(seq uint64, seen time.Duration) error {
 	next := s.memory()
 	n, err := s.r.TryNext(next.data[:min(cap(next.data), copiedAtOnce)])
-	for tries := 0; errors.Is(err, io.ErrShortBuffer) && n <= copiedAtOnce && tries < 3; tries++ { // they may grow meanwhile
+	for tries := 0; errors.Is(err, io.ErrShortBuffer) && n <= copiedAtOnce && tries < 3; tries++ { // a larger frame may be put meanwhile
 		if err = s.grow(next, n); err == nil {
 			n, err = s.r.TryNext(next.data[:min(cap(next.data), copiedAtOnce)])
 		}
 	}
 	if errors.Is(err, io.ErrShortBuffer) && n > copiedAtOnce && n <= wire.MaxFrame {
-		s.beginLarge(next, noted, seen)
+		s.beginLarge(next, seq, seen)
 		return errCopying
 	}
 	if err != nil {
 		s.keep(next)
 		return s.failure(s.r, n, err)
 	}
-	if s.r.Seq() > noted {
-		seen = s.now() // put after the watcher looked
+	if s.r.Seq() > seq {
+		seen = s.now() // the frame was put after the watcher looked
 	}
 	s.accept(next, s.r.Seq(), n, seen)
 	return nil
@@ -134,14 +132,14 @@ func (s *snapshots) accept(next *snapshot, seq uint64, size int, captured time.D
 	s.newest = next
 }
 
-// grow gives next memory for a frame of n bytes.
+// grow makes sure that next has memory for a frame of n bytes.
 func (s *snapshots) grow(next *snapshot, n int) error {
 	if cap(next.data) >= n {
 		return nil
 	}
 	s.stock.give(cap(next.data))
 	next.data = nil
-	want := max(n, min(n+n/8, wire.MaxFrame)) // the next ones may be a little larger
+	want := max(n, min(n+n/8, wire.MaxFrame)) // the next frames may be a little larger
 	if err := s.stock.take(want); err != nil {
 		return err
 	}
@@ -160,8 +158,8 @@ func (s *snapshots) memory() *snapshot {
 	return next
 }
 
-// join counts a link that sends the channel, which has to leave in the end. nudge is
-// called when it has to look whether it may keep the frame that it has.
+// join adds a link that sends the channel; the link must call leave at its end. nudge is called
+// when the link must check whether it may keep the snapshot that it holds.
 func (s *snapshots) join(nudge func()) *membership {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +168,8 @@ func (s *snapshots) join(nudge func()) *membership {
 	return m
 }
 
-// leave gives back all memory that no link holds when the last one leaves. The
-// next take copies the newest frame again.
+// leave removes a link. When the last link leaves, all memory is given back. The next take then
+// copies the newest frame again.
 func (s *snapshots) leave(m *membership) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +180,7 @@ func (s *snapshots) leave(m *membership) {
 	}
 }
 
-// used reports whether a link may take.
+// used reports whether any link sends the channel.
 func (s *snapshots) used() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +190,7 @@ func (s *snapshots) used() bool {
 // forget gives back the memory that no link holds. Needs s.mu.
 func (s *snapshots) forget() {
 	s.large.dropped = s.large.busy
-	s.r = s.ch.Reader() // which has not seen what is forgotten
+	s.r = s.ch.Reader() // a new reader reads the forgotten frame again
 	if s.newest != nil {
 		s.drop(s.newest)
 	}
@@ -206,7 +204,7 @@ func (s *snapshots) forget() {
 	s.unused, s.spare = nil, nil
 }
 
-// evict gives back what no link holds, and has the links let go of the rest.
+// evict gives back the memory that no link holds, and makes the links release the rest.
 func (s *snapshots) evict() {
 	s.mu.Lock()
 	s.forget()
@@ -242,7 +240,7 @@ func (s *snapshots) drop(old *snapshot) {
 	s.keep(old)
 }
 
-// keep has a snapshot's memory wait for its next use, unless enough does. Needs s.mu.
+// keep keeps a snapshot's memory for its next use, unless enough is kept already. Needs s.mu.
 func (s *snapshots) keep(old *snapshot) {
 	if len(s.unused) >= mostUnused || s.stock.evicted() {
 		s.stock.give(cap(old.data))

@@ -15,7 +15,7 @@ func TestStateMirrorIsStaleWithoutFramesAndGetsNone(t *testing.T) {
 		f.holds(1, time.Second)
 		time.Sleep(time.Second)
 		m := f.pc.mirror(flowName)
-		if m.State != status.MirrorStale || m.StaleS < 0.89 || m.StaleS > 0.91 || !strings.Contains(m.Reason, "no frame for 1s, its deadline is 100ms") {
+		if m.State != status.MirrorStale || m.StaleS < 0.89 || m.StaleS > 0.91 || !strings.Contains(m.Reason, "no frame for 1 s, its deadline is 100 ms") {
 			t.Errorf("got %s for %v s (%s), want it stale for 0.9 s", m.State, m.StaleS, m.Reason)
 		}
 		if n := f.kept(); n != 1 {

@@ -17,7 +17,7 @@ const (
 
 var errUnread = errors.New("the peer does not read its control stream")
 
-// bye tells the peer that we leave and waits a moment until it is written.
+// bye tells the peer that this node leaves, and waits a moment until the message is written.
 func (l *link) bye(reason string) {
 	l.send(wire.Bye{Reason: reason})
 	t := time.NewTimer(byeTimeout)
@@ -66,7 +66,7 @@ func (l *link) tell(ctx context.Context) error {
 		}
 		if last {
 			close(l.said)
-			<-ctx.Done() // the reason goes with the end of the session
+			<-ctx.Done() // the end of the session carries the reason
 			return ctx.Err()
 		}
 		if out != nil {
@@ -80,14 +80,22 @@ func (l *link) tell(ctx context.Context) error {
 	}
 }
 
-// hear reads control messages and hands them to the node's goroutine; as long as
-// the link is a spare, only the Hello.
+// unheard says why nothing more is read from the control stream.
+func unheard(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("control stream: the peer has ended it%.0w", err)
+	}
+	return fmt.Errorf("control stream: %w", err)
+}
+
+// hear reads control messages and hands them to the node's goroutine. While the link is a
+// spare, it reads only the Hello.
 func (l *link) hear(ctx context.Context) error {
 	var head [4]byte
 	pace := allowance{burst: controlBurst, every: controlPeriod}
 	for {
 		if _, err := io.ReadFull(l.s.Control(), head[:]); err != nil {
-			return fmt.Errorf("control stream: %w", err)
+			return unheard(err)
 		}
 		size, err := wire.MessageSize(head)
 		if err != nil {
@@ -95,7 +103,7 @@ func (l *link) hear(ctx context.Context) error {
 		}
 		body := make([]byte, size)
 		if _, err := io.ReadFull(l.s.Control(), body); err != nil {
-			return fmt.Errorf("control stream: %w", err)
+			return unheard(err)
 		}
 		m, err := wire.ParseMessage(body)
 		if err != nil {
@@ -131,7 +139,7 @@ type unwelcome string
 
 func (u unwelcome) Error() string { return string(u) }
 
-// lastWord is what the peer is told when its link ends because of err.
+// lastWord is the reason that the peer is told when its link ends because of err.
 func lastWord(err error) string {
 	if u, ok := errors.AsType[unwelcome](err); ok {
 		return string(u)

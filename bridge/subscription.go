@@ -12,10 +12,10 @@ import (
 	"achbridge/wire"
 )
 
-// export is one subscription of a peer to a channel of ours. The ring is its
-// queue: it knows that there is something newer, and copies the newest frame
-// when the link can take it. Guarded by the link's mu, except for the note.
-type export struct {
+// subscription is what one peer gets of one channel of ours. The ring is its queue:
+// it knows that there is something newer, and copies the newest frame when the link
+// can take it. Guarded by the link's mu, except for arrivals.
+type subscription struct {
 	id      uint32
 	channel string
 	epoch   uint64
@@ -27,9 +27,9 @@ type export struct {
 	now     func() time.Duration
 	looked  func() time.Duration // Source.Looked, by the same clock
 	book    *ledger.Book
-	copies  *snapshots  // of the channel's large frames
-	member  *membership // of them
-	tell    func()      // wakes the pump
+	copies  *snapshots     // of the channel's large frames
+	member  *membership    // of them
+	tell    func(more int) // has what is new sent; more is that of Source.NewData
 
 	suspended func() time.Duration // for how long the host has been in all; nil: never
 	asleep    time.Duration        // the same when it was looked at
@@ -39,7 +39,7 @@ type export struct {
 	shared   *snapshot  // holds that frame; nil when it is ours alone
 	codec    wire.Codec // of data
 	copying  bool       // its next frame is being copied out of the ring
-	wanted   noted      // the note when it was asked for
+	wanted   arrival    // what was known when the copy was begun
 	awaited  uint64     // number of the copy
 	packing  wire.Codec // that shared is being packed with; data is not there yet
 	packer   packer
@@ -52,116 +52,126 @@ type export struct {
 	copied   uint64        // the highest of this subscription; 0: none yet
 	before   time.Duration // capture time of the frame loaded before it
 	whole    bool          // it travels in one datagram
+	waited   bool          // what is newer had to wait: for the link, the channel's lock, or the frame before
 	todo     bool          // it is whole and has to be sent, or sent again
 	left     bool          // a packet of it has left
 	lost     bool          // a packet of it was lost
 	owed     bool          // it is sent as the debt to the newest frame, whatever its age
 	again    bool          // it has arrived, and is sent once more
 	out      fresh.Outgoing
+	early    bool       // to begin the next one: packets would wait for each other on the path
+	older    olderFrame // the large frame before it, all of which has left
+	fit      fresh.Fit
+	begun    time.Duration // when it was loaded
+	word     time.Duration // how long word of a frame takes
+	younger  uint64        // fit has passed over the frames up to this one, for a younger one
 	arrived  uint64        // highest number known to have arrived
 	trouble  error         // why the last try to read the channel failed, or its frame is not sent
 	griped   bool          // of that, the log
 	retry    time.Duration // not before
 	busyFor  time.Duration // from try to try, while the channel's lock is taken
-	tape     *tape         // mode every; nil in mode newest
+	every    *everySender  // mode every; nil in mode newest
 	teller   ledger.Teller
 	reader   readerSight
 	active   bool // the pump looks at it
 	ended    bool
 
-	note
-	noted noted // the note as the pump last heard it
+	arrivals arrivals
+	known    arrival // what the pump last heard of arrivals
 }
 
-// note is what the watcher tells of a channel. The slots of max_rate are here,
-// since what comes before one is passed over because of it.
-type note struct {
-	mu lock.Mutex[lock.Note]
-	noted
+// arrivals is which frames the watcher has seen come into a channel. The slots of
+// max_rate are here, since a frame that comes before its slot is passed over.
+type arrivals struct {
+	mu lock.Mutex[lock.Arrivals]
+	arrival
 	strict bool   // a command: what was seen late may have been put long ago
 	told   bool   // the pump was told since it last heard
 	passed uint64 // newest frame that was there before the slot
 	pace   ledger.Pace
-	log    []sight // mode every: when each of the latest frames was seen first; nil in mode newest
-	logged int     // sights ever made
+	log    []seenAt // mode every: when each of the latest frames was seen first; nil in mode newest
+	logged int      // sights ever made
 }
 
-// noted is what the pump reads of a note.
-type noted struct {
+// arrival is what the pump reads of arrivals: the newest frame.
+type arrival struct {
 	newest uint64        // last_seq as the watcher saw it
 	seen   time.Duration // its capture time: when it saw it, 0: before we watched
 	slot   time.Duration // when the next frame may leave
 	next   time.Duration // load: the capture time of a frame that is newer than newest
 }
 
-// sight is when the watcher saw that a channel had come to frame seq.
-type sight struct {
+// seenAt is when the watcher saw that frame seq was the newest of its channel.
+type seenAt struct {
 	seq uint64
 	at  time.Duration
 }
 
-const maxSights = 4096
+const maxArrivals = 4096
 
-// newExport prepares a subscription for a peer that has frame have already.
-func newExport(m wire.Subscribe, qos rule.QoS, c *local, b *ledger.Book, now func() time.Duration) *export {
+// newSubscription prepares a subscription for a peer that has frame have already.
+func newSubscription(m wire.Subscribe, qos rule.QoS, c *local, b *ledger.Book, now func() time.Duration) *subscription {
 	ch, last := c.ch, c.ch.LastSeq()
-	e := &export{
+	sub := &subscription{
 		id: m.ID, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, ch: ch, r: ch.Reader(), now: now, looked: now, book: b, copies: c.copies,
-		loaded: m.HaveSeq, arrived: m.HaveSeq, raw: ch.Geometry().FrameSize, size: ch.Geometry().FrameSize, note: note{noted: noted{newest: last}}, noted: noted{newest: last},
+		loaded: m.HaveSeq, arrived: m.HaveSeq, raw: ch.Geometry().FrameSize, size: ch.Geometry().FrameSize, arrivals: arrivals{arrival: arrival{newest: last}}, known: arrival{newest: last},
 	}
-	e.note.strict = qos.Class == rule.Command
-	e.member = c.copies.join(e.nudge)
+	sub.arrivals.strict = qos.Class == rule.Command
+	sub.member = c.copies.join(sub.nudge)
 	if qos.Mode == rule.Every {
-		e.tape = newTape(m.ID, c, m.HaveSeq)
-		e.note.log = make([]sight, min(ch.Geometry().FrameCount, maxSights))
-		b.BeginAll(e.epoch, m.HaveSeq, last)
-		return e
+		sub.every = newEverySender(m.ID, c, m.HaveSeq)
+		sub.arrivals.log = make([]seenAt, min(ch.Geometry().FrameCount, maxArrivals))
+		b.BeginAll(sub.epoch, m.HaveSeq, last)
+		return sub
 	}
 	if m.HaveSeq < last {
-		e.loaded = last - 1 // the newest frame is owed to a late joiner
+		sub.loaded = last - 1 // the newest frame is owed to a late joiner
 	}
-	b.Begin(e.epoch, m.HaveSeq, last)
-	return e
+	b.Begin(sub.epoch, m.HaveSeq, last)
+	return sub
 }
 
-// watch starts to note new data; tell is called after the first note since the
-// last one was heard.
-func (e *export) watch(src Source, tell func()) {
-	e.note.mu.Lock()
-	e.tell = tell
-	e.note.mu.Unlock()
-	take := func(seq uint64) {
-		now := e.now()
-		if e.note.take(seq, now, e.unseen(now)) {
-			tell()
+// watch begins to watch the channel. It calls tell after the first frame that came
+// since the pump last heard of one.
+func (sub *subscription) watch(src Source, tell func(more int)) {
+	sub.arrivals.mu.Lock()
+	sub.tell = tell
+	sub.arrivals.mu.Unlock()
+	take := func(seq uint64, more int) {
+		now := sub.now()
+		if sub.arrivals.take(seq, now, sub.unseen(now)) {
+			tell(more)
 		}
 	}
-	stop := src.NewData(e.ch, take)
-	e.note.mu.Lock()
-	e.unwatch = stop
-	e.note.mu.Unlock()
-	take(e.ch.LastSeq()) // put after newExport looked and before the watching began
+	stop := src.NewData(sub.ch, take)
+	sub.arrivals.mu.Lock()
+	sub.unwatch = stop
+	sub.arrivals.mu.Unlock()
+	take(sub.ch.LastSeq(), forPump) // put after newExport looked and before the watching began
 }
 
-// nudge has the pump look at e, as after a note.
-func (e *export) nudge() {
-	e.note.mu.Lock()
-	tell := e.tell
-	if e.note.told {
+// nudge has the pump look at sub, as after a new frame.
+func (sub *subscription) nudge() {
+	sub.arrivals.mu.Lock()
+	tell := sub.tell
+	if sub.arrivals.told {
 		tell = nil // it is about to
 	}
-	e.note.told = e.note.told || tell != nil
-	e.note.mu.Unlock()
+	sub.arrivals.told = sub.arrivals.told || tell != nil
+	sub.arrivals.mu.Unlock()
 	if tell != nil {
-		tell()
+		tell(forPump)
 	}
 }
 
-// unseen is the least capture time of a frame that nobody has noted by now. That
-// is now, unless the daemon stood still: then the frame may have come at any time
-// of that.
-func (e *export) unseen(now time.Duration) time.Duration {
-	if looked := e.looked(); now-looked > standstill {
+// forPump stands for calls that follow, so that the pump sends what is new.
+const forPump = 1
+
+// unseen is the earliest time at which a frame that nobody has seen yet may have been
+// put. That is now, unless the daemon stood still: then the frame may have come at any
+// time since it last looked.
+func (sub *subscription) unseen(now time.Duration) time.Duration {
+	if looked := sub.looked(); now-looked > standstill {
 		return max(looked, 1)
 	}
 	return now
@@ -171,132 +181,147 @@ func (e *export) unseen(now time.Duration) time.Duration {
 // or got no processor: ten times the watcher's longest period.
 const standstill = 20 * time.Millisecond
 
-// take notes frame seq, which came between since and now. It reports whether the
+// take records frame seq, which was put between since and now. It reports whether the
 // pump has to be told.
-func (n *note) take(seq uint64, now, since time.Duration) (tell bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if seq == n.newest {
+func (a *arrivals) take(seq uint64, now, since time.Duration) (tell bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if seq == a.newest {
 		return false
 	}
-	n.newest, n.seen = seq, now
-	if n.strict {
-		n.seen = since
+	a.newest, a.seen = seq, now
+	if a.strict {
+		a.seen = since
 	}
-	n.pace.Add(seq, n.seen)
-	if n.log != nil {
-		n.log[n.logged%len(n.log)] = sight{seq, now}
-		n.logged++
+	a.pace.Add(seq, a.seen)
+	if a.log != nil {
+		a.log[a.logged%len(a.log)] = seenAt{seq, now}
+		a.logged++
 	}
-	if now < n.slot {
-		n.passed = seq
+	if now < a.slot {
+		a.passed = seq
 	}
-	tell, n.told = !n.told, true
+	tell, a.told = !a.told, true
 	return tell
 }
 
 // when is the capture time of frame seq in mode every, 0 when it was put before we
 // watched or too long ago.
-func (n *note) when(seq uint64) (at time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for back := 1; back <= min(n.logged, len(n.log)); back++ {
-		s := n.log[(n.logged-back)%len(n.log)]
+func (a *arrivals) when(seq uint64) (at time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for back := 1; back <= min(a.logged, len(a.log)); back++ {
+		s := a.log[(a.logged-back)%len(a.log)]
 		if s.seq < seq {
 			return at
 		}
 		at = s.at
 	}
-	if n.logged > len(n.log) || n.logged == 0 {
+	if a.logged > len(a.log) || a.logged == 0 {
 		return 0
 	}
 	return at
 }
 
-func (n *note) read() noted {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.noted
+func (a *arrivals) read() arrival {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.arrival
 }
 
-// hear is read for the pump, which is told of the next one.
-func (n *note) hear() noted {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.told = false
-	return n.noted
+// hear is read for the pump, which is told of the next frame after it.
+func (a *arrivals) hear() arrival {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told = false
+	return a.arrival
 }
 
 // next begins the wait for the next slot, interval after the one that is used
 // now, and returns it and the newest frame that was passed over before this one.
-func (n *note) next(now, interval time.Duration) (slot time.Duration, passed uint64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (a *arrivals) next(now, interval time.Duration) (slot time.Duration, passed uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	switch {
 	case interval == 0:
-		n.slot = 0
-	case now-n.slot < interval:
-		n.slot += interval
+		a.slot = 0
+	case now-a.slot < interval:
+		a.slot += interval
 	default:
-		n.slot = now + interval
+		a.slot = now + interval
 	}
-	return n.slot, n.passed
+	return a.slot, a.passed
 }
 
 // requalify takes another quality of service: the next frame leaves no later than
 // at the interval that is in force from now on.
-func (n *note) requalify(now time.Duration, qos rule.QoS) noted {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.slot = min(n.slot, now+qos.MaxRate.Interval())
-	n.strict = qos.Class == rule.Command
-	return n.noted
+func (a *arrivals) requalify(now time.Duration, qos rule.QoS) arrival {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.slot = min(a.slot, now+qos.MaxRate.Interval())
+	a.strict = qos.Class == rule.Command
+	return a.arrival
 }
 
-// due is how old the newest frame is that was noted, the time between two that the peer
-// is to get, and for how long the next has been due; nil: not known.
-func (n *note) due(now time.Duration, qos rule.QoS) (age, period, due *float64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.seen != 0 {
-		v := status.Ms(max(0, now-n.seen))
+// due is the age of the newest frame that was seen, the time between two frames that
+// the peer is to get, and for how long the next has been due; nil: not known.
+// interval is the time that the origin leaves between two at least.
+func (a *arrivals) due(now, interval time.Duration) (age, period, due *float64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.seen != 0 {
+		v := status.Ms(max(0, now-a.seen))
 		age = &v
 	}
-	every, known := n.pace.Period(qos.MaxRate.Interval())
+	every, known := a.pace.Period(interval)
 	period, due = status.Due(age, every, known)
 	return age, period, due
 }
 
-// passedOver is the newest frame that was there before the slot.
-func (n *note) passedOver() uint64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.passed
+// period is the time between two frames that are put, 0 when it is not known.
+func (a *arrivals) period() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	period, known := a.pace.Cadence.Period()
+	if !known {
+		return 0
+	}
+	return period
 }
 
-func (e *export) stop() {
-	e.note.mu.Lock()
-	defer e.note.mu.Unlock()
-	if e.unwatch != nil {
-		e.unwatch()
+// passedOver is the newest frame that was there before the slot.
+func (a *arrivals) passedOver() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.passed
+}
+
+func (sub *subscription) stop() {
+	sub.arrivals.mu.Lock()
+	defer sub.arrivals.mu.Unlock()
+	if sub.unwatch != nil {
+		sub.unwatch()
 	}
-	if e.tape != nil {
-		e.tape.stop()
+	if sub.every != nil {
+		sub.every.stop()
 	}
-	if e.shared != nil {
-		e.shared.release()
+	if sub.shared != nil {
+		sub.shared.release()
 	}
-	e.copies.leave(e.member)
+	if sub.older.shared != nil {
+		sub.older.shared.release()
+	}
+	sub.copies.leave(sub.member)
 }
 
 // accounts returns the ledger; settled says that no packet is on its way any more.
-func (e *export) accounts(settled bool) ledger.Accounts {
-	if settled && !e.busy() && e.tape == nil {
-		return e.book.Settled(e.newest())
+func (sub *subscription) accounts(settled bool) ledger.Accounts {
+	if settled && !sub.busy() && !sub.older.out.Active() && sub.every == nil {
+		return sub.book.Settled(sub.newest())
 	}
-	return e.book.Accounts(e.newest())
+	return sub.book.Accounts(sub.newest())
 }
 
 // newest is the number of the newest frame that is known: one may be copied out of the
 // ring before the watcher has seen it.
-func (e *export) newest() uint64 { return max(e.note.read().newest, e.copied) }
+func (sub *subscription) newest() uint64 { return max(sub.arrivals.read().newest, sub.copied) }

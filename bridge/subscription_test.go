@@ -16,7 +16,7 @@ type lateSource struct{ w *localach.Writer }
 
 func (lateSource) Changes(context.Context, func(localach.Event)) error { return nil }
 
-func (s lateSource) NewData(*localach.Channel, func(uint64)) func() {
+func (s lateSource) NewData(*localach.Channel, func(uint64, int)) func() {
 	s.w.Put([]byte("meanwhile"))
 	return func() {}
 }
@@ -29,9 +29,9 @@ func TestFrameThatIsPutWhileASubscriptionBeginsIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ch.Close()
-	e := newExport(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, nil)}, &ledger.Book{}, func() time.Duration { return time.Second })
-	e.watch(lateSource{ch.Writer()}, func() {})
-	if newest := e.note.read().newest; newest != 1 {
+	sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, nil)}, &ledger.Book{}, func() time.Duration { return time.Second })
+	sub.watch(lateSource{ch.Writer()}, func(int) {})
+	if newest := sub.arrivals.read().newest; newest != 1 {
 		t.Errorf("newest frame: got %d, want 1", newest)
 	}
 }
@@ -53,19 +53,19 @@ func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 		{rule.Command, now() - 2*time.Millisecond, now()},
 		{rule.State, 5 * time.Second, now()},
 	} {
-		e := newExport(wire.Subscribe{ID: 1}, rule.QoS{Class: c.class}, &local{ch: ch, copies: newSnapshots(ch, nil, now)}, &ledger.Book{}, now)
-		e.looked = func() time.Duration { return c.looked }
-		e.watch(lateSource{ch.Writer()}, func() {})
-		if got := e.note.read().seen; got != c.want {
+		sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{Class: c.class}, &local{ch: ch, copies: newSnapshots(ch, nil, now)}, &ledger.Book{}, now)
+		sub.looked = func() time.Duration { return c.looked }
+		sub.watch(lateSource{ch.Writer()}, func(int) {})
+		if got := sub.arrivals.read().seen; got != c.want {
 			t.Errorf("%v, looked at last at %v: got capture time %v, want %v", c.class, c.looked, got, c.want)
 		}
-		e.noted = e.note.read()
+		sub.known = sub.arrivals.read()
 		if _, err := ch.Writer().Put([]byte("not noted yet")); err != nil {
 			t.Fatal(err)
 		}
-		(&link{}).load(e, now(), wire.MaxDatagram)
-		if e.loaded != ch.LastSeq() || e.captured != c.want {
-			t.Errorf("%v, looked at last at %v: got frame %d captured at %v, want %d at %v", c.class, c.looked, e.loaded, e.captured, ch.LastSeq(), c.want)
+		(&link{}).load(sub, now(), wire.MaxDatagram)
+		if sub.loaded != ch.LastSeq() || sub.captured != c.want {
+			t.Errorf("%v, looked at last at %v: got frame %d captured at %v, want %d at %v", c.class, c.looked, sub.loaded, sub.captured, ch.LastSeq(), c.want)
 		}
 	}
 }
@@ -78,15 +78,15 @@ func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
 	}
 	defer ch.Close()
 	b, now := &ledger.Book{}, func() time.Duration { return time.Second }
-	e := newExport(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, now)}, b, now)
-	e.watch(lateSource{ch.Writer()}, func() {})
+	sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, now)}, b, now)
+	sub.watch(lateSource{ch.Writer()}, func(int) {})
 	if _, err := ch.Writer().Put([]byte("not noticed yet")); err != nil {
 		t.Fatal(err)
 	}
-	l := &link{exports: map[uint32]*export{1: e}, order: []*export{e}}
-	l.load(e, now(), wire.MaxDatagram)
-	e.sending()
-	if a, want := e.accounts(false), (ledger.Accounts{Offered: 2, Superseded: 1, InFlight: 1}); a != want {
+	l := &link{subscriptions: map[uint32]*subscription{1: sub}, order: []*subscription{sub}}
+	l.load(sub, now(), wire.MaxDatagram)
+	sub.sending()
+	if a, want := sub.accounts(false), (ledger.Accounts{Offered: 2, Superseded: 1, InFlight: 1}); a != want {
 		t.Errorf("got %+v, want %+v", a, want)
 	}
 	l.dropExport(1)

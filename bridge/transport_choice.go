@@ -9,16 +9,15 @@ import (
 	"achbridge/bridge/via"
 )
 
-// By which transport two nodes are linked is the operator's choice, for each peer
-// (Peer.Over, or else that of the first wish for its host that has one: a link carries
-// all channels of a peer), or transport.Endpoint.Dial's: QUIC, and SCTP where QUIC is
-// late.
-// A link keeps the transport that it began with: falling silent, or a wish for the
-// other one, has the peer dialled anew, and the new link takes the place of the old.
+// The operator may choose the transport of a link for each peer: by Peer.Over, or else by the
+// first wish for its host that has a transport. Otherwise transport.Endpoint.Dial chooses:
+// QUIC, or SCTP where QUIC does not answer in time. A link carries all channels of a peer and
+// keeps its transport. When the link falls silent, or a wish asks for the other transport, the
+// peer is dialled again, and the new link replaces the old one.
 
-// over is the only transport by which to be linked with p. host is its
-// name as far as it is known. An announcement at the address of a listed peer may be
-// forged, so what is wanted of that counts for dials to it alone.
+// over is the only transport that a link with p may use. host is p's name as far as it is
+// known. An announcement at the address of a listed peer may be forged, so its choice applies
+// only to dials to that announced peer.
 func (n *Node) over(p *peer, host string) via.Kind {
 	if p.Over != via.Any && p.Source == "" {
 		return p.Over
@@ -63,8 +62,8 @@ func (n *Node) allows(s *transport.Session) bool {
 	return true
 }
 
-// dialAddrs are the addresses of p at which it may be dialled, less those for
-// transports that this node is not to use, or has not.
+// dialAddrs are the addresses of p without those of transports that this node must not use or
+// does not have.
 func (n *Node) dialAddrs(p *peer) []transport.Addrs {
 	over := cmp.Or(n.over(p, n.nameOf(p)), p.Over)
 	ours := n.cfg.Endpoint.LocalAddrs()
@@ -83,7 +82,7 @@ func (n *Node) dialAddrs(p *peer) []transport.Addrs {
 	return list
 }
 
-// noTransport says why p, which has addresses, cannot be dialled at any.
+// noTransport says why p cannot be dialled although it has addresses.
 func (n *Node) noTransport(p *peer) error {
 	theirs := transportsOf(p.Addrs)
 	if p.Over != via.Any {
@@ -109,4 +108,24 @@ func transportsOf(addrs []transport.Addrs) string {
 		}
 	}
 	return via.QUIC.String()
+}
+
+// whyOver says why a link runs over its transport, as far as this node knows.
+func (n *Node) whyOver(l *link) string {
+	chosen := l.s.Transport()
+	for _, p := range n.peers {
+		if n.linkTo(p) == l && n.over(p, l.host) == chosen {
+			return "this host's configuration asks for it"
+		}
+	}
+	ours := n.cfg.Endpoint.LocalAddrs()
+	switch {
+	case ours.QUIC == nil || ours.SCTP == nil:
+		return "this host uses no other"
+	case !l.s.Dialled():
+		return l.host + " dialled, and chose it"
+	case chosen == via.SCTP:
+		return l.host + " did not answer over " + via.QUIC.String() + " in time, or does not listen on it"
+	}
+	return "it is tried first, and " + l.host + " answered"
 }

@@ -28,6 +28,9 @@ func (h *host) sockets() (quic, sctp net.PacketConn) {
 		if err != nil {
 			h.w.t.Fatal(err)
 		}
+		if h.socket != nil {
+			return h.socket(conn)
+		}
 		if h.filtered == nil {
 			return conn
 		}

@@ -11,28 +11,27 @@ import (
 	"achbridge/wire"
 )
 
-// wishes are those that were asked for and those of the configuration.
+// wishes are the wishes of the API, then those of the configuration.
 func (n *Node) wishes() []rule.Mirror {
 	return slices.DeleteFunc(slices.Concat(n.asked, n.cfg.Mirrors), func(w rule.Mirror) bool { return w.Deny })
 }
 
-// without returns list less what is meant; list stays as it is.
+// without returns a copy of list without the wishes for which is returns true.
 func without(list []rule.Mirror, is func(rule.Mirror) bool) []rule.Mirror {
 	return slices.DeleteFunc(slices.Clone(list), is)
 }
 
-// Wish returns the wish because of which the node mirrors a channel of a host:
-// a rule, one that was asked for, or a push. Denied ones have none.
+// Wish returns the wish because of which the node mirrors a channel of a host: a rule, a wish
+// of the API, or a push. ok is false for a channel without a wish or that a rule denies.
 func (n *Node) Wish(host, channel string) (w rule.Mirror, ok bool) {
 	n.call(func() { w, ok = n.wishFor(host, channel) })
 	return w, ok
 }
 
-// wishFor returns the wish that covers a channel of a host, unless a rule denies
-// it. Of the configuration the first rule that matches counts. A wish for
-// exactly this channel goes before what the host pushes, and that before
-// patterns; among either, what was asked for goes before the configuration. Who
-// looks at a channel for a while comes last.
+// wishFor returns the wish for a channel of a host; false if there is none or a rule denies it.
+// The order of precedence is: wishes that name the channel, pushes of the host, wishes with
+// patterns, temporary mirrors. Wishes of the API come before those of the configuration. Of the
+// configuration the first rule that matches applies.
 func (n *Node) wishFor(host, channel string) (rule.Mirror, bool) {
 	if _, no := n.cfg.Mirrors.Denial(host, channel); no {
 		return rule.Mirror{}, false
@@ -66,7 +65,7 @@ func firstOf[T any](list []T, is func(T) bool) (first T, ok bool) {
 	return list[i], true
 }
 
-// pushed are the wishes that the peers' pushes have made here.
+// pushed are the wishes that pushes of peers have made here.
 func (n *Node) pushed() []rule.Mirror {
 	var list []rule.Mirror
 	for _, l := range n.links {
@@ -77,8 +76,8 @@ func (n *Node) pushed() []rule.Mirror {
 	return list
 }
 
-// broughtBy is the host of a channel, or "" if somebody here names it: what a pattern
-// covers, or the host pushes, is as large as the host says.
+// broughtBy is "" if a wish of this host names the channel, and otherwise host. The memory of
+// such channels is limited for each host, since the host alone decides how large they are.
 func (n *Node) broughtBy(host, channel string) string {
 	names := func(w rule.Mirror) bool { return w.Host == host && w.Channel == channel }
 	if _, looked := n.peekFor(host, channel); looked || slices.ContainsFunc(n.wishes(), names) {
@@ -92,10 +91,10 @@ func (n *Node) stillWanted(m *binding) bool {
 	return ok && w.Name(m.Host, m.Channel) == m.Name
 }
 
-// Mirror adds a wish. Channels that match it are mirrored as soon as a peer
-// offers them. It goes before the same of the configuration. One for the same
-// host, channel and name takes the place of the former: running mirrors get its
-// QoS without a gap, before Mirror returns. What the configuration denies is refused.
+// Mirror adds a wish. Channels that match it are mirrored as soon as a peer offers them. It
+// comes before an equal wish of the configuration. It replaces an earlier wish for the same
+// host and channel: running mirrors get the new QoS without a gap, before Mirror returns, or
+// make way for a mirror with the new name. A wish that the configuration denies is an error.
 func (n *Node) Mirror(m rule.Mirror) error {
 	if err := m.Check(); err != nil {
 		return err
@@ -104,7 +103,8 @@ func (n *Node) Mirror(m rule.Mirror) error {
 		if found, ok := n.cfg.Mirrors.Denial(m.Host, m.Channel); ok {
 			return fmt.Errorf("mirror %s/%s: %s denies it", m.Host, m.Channel, cmp.Or(found.From, "the configuration"))
 		}
-		if i := slices.IndexFunc(n.asked, m.Same); i >= 0 {
+		again := func(w rule.Mirror) bool { return w.Host == m.Host && w.Channel == m.Channel }
+		if i := slices.IndexFunc(n.asked, again); i >= 0 {
 			n.asked[i] = m
 		} else {
 			n.asked = append(n.asked, m)
@@ -122,14 +122,13 @@ const (
 	Remove
 )
 
-// Unmirror takes a wish back. Its mirrors stop; their files stay, or go when
-// policy is Remove.
+// Unmirror removes a wish. Its mirrors stop. Their files stay, unless policy is Remove.
 func (n *Node) Unmirror(m rule.Mirror, policy FilePolicy) error {
 	return n.change(func() error { return n.unmirror(m, policy) })
 }
 
 func (n *Node) unmirror(m rule.Mirror, policy FilePolicy) error {
-	n.changed = true // a wish that stood behind this one may come into its own, whatever becomes of files
+	n.changed = true // a wish of lower precedence may apply now
 	is := func(w rule.Mirror) bool { return !w.Deny && w.Host == m.Host && w.Channel == m.Channel }
 	if before := len(n.wishes()); before > 0 {
 		n.asked, n.cfg.Mirrors = without(n.asked, is), without(n.cfg.Mirrors, is)
@@ -148,11 +147,11 @@ func (n *Node) unmirror(m rule.Mirror, policy FilePolicy) error {
 			return fmt.Errorf("unmirror %s/%s: it is mirrored because of %s/%s; take that back instead", m.Host, m.Channel, w.Host, w.Channel)
 		}
 	}
-	return fmt.Errorf("unmirror %s/%s: %w: it is not mirrored; `achbridge status` lists the mirrors", m.Host, m.Channel, fs.ErrNotExist)
+	return fmt.Errorf("%s/%s is not mirrored; `achbridge status` lists the mirrors%.0w", m.Host, m.Channel, fs.ErrNotExist)
 }
 
-// writerOf returns the host that writes the mirror called name, or will as soon as it
-// offers the channel, unless it is host with channel; "" when there is none.
+// writerOf returns the host that feeds the mirror called name, or will as soon as it offers the
+// channel. It returns "" if there is none, or if it is channel of host itself.
 func (n *Node) writerOf(name, host, channel string) string {
 	if m := n.mirrors[name]; m != nil && (m.Host != host || m.Channel != channel) {
 		return m.Host
@@ -166,9 +165,9 @@ func (n *Node) writerOf(name, host, channel string) string {
 	return ""
 }
 
-// depose takes a command channel from a writer that is lost though its link is still
-// there: the link is silent, and nothing came within the deadline. A safe frame that
-// is owed goes before. It reports whether another may write now.
+// depose takes a command channel away from a writer whose link is silent and that has sent
+// nothing within the deadline. A safe frame that is due is put first. depose returns true if
+// another writer may write now.
 func (n *Node) depose(name, by string) bool {
 	m := n.mirrors[name]
 	if m == nil || m.link == nil || !m.link.silent || !m.Lost() {
@@ -177,7 +176,7 @@ func (n *Node) depose(name, by string) bool {
 	l := m.link
 	i := slices.IndexFunc(l.pushed, func(p pushed) bool { return p.As == name })
 	if i < 0 {
-		return false // it was wished for here
+		return false // a wish of this host asks for the writer
 	}
 	offer := l.pushed[i].offer.ID
 	l.pushed = slices.Delete(l.pushed, i, i+1)
@@ -188,8 +187,8 @@ func (n *Node) depose(name, by string) bool {
 	return n.mirrors[name] == nil
 }
 
-// part keeps a mirror that nobody wants any more until the safe frame that it owes
-// has been put: its writer is lost, and may be back before the deadline.
+// part keeps a mirror without a wish until its safe frame has been put: its writer is lost, but
+// may be back before the deadline.
 func (n *Node) part(m *binding) bool {
 	if m.parting = m.Owes(); !m.parting {
 		return false
@@ -201,8 +200,8 @@ func (n *Node) part(m *binding) bool {
 	return true
 }
 
-// bindMirrors gives every channel that a peer offers and somebody wants a
-// mirror and a subscription, and ends those that nothing justifies any more.
+// bindMirrors makes a mirror and a subscription for every channel that a peer offers and a wish
+// asks for. It ends mirrors without a wish.
 func (n *Node) bindMirrors() {
 	n.dropUnwanted(Keep)
 	mirrored := n.mirrored()
@@ -216,7 +215,7 @@ func (n *Node) bindMirrors() {
 			w, ok := n.wishFor(l.host, c.Name)
 			exact := w.Host == l.host && w.Channel == c.Name
 			if !ok || c.Closed && !exact && !mirrored[[2]string{l.host, c.Name}] {
-				continue // a pattern is for what there is to have; who names it is told why not
+				continue // only a wish that names the channel gets a mirror that says why it is refused
 			}
 			n.bind(l, c, w)
 		}
@@ -226,7 +225,7 @@ func (n *Node) bindMirrors() {
 	}
 }
 
-// endGone ends the subscriptions to what the peer of l does not offer any more.
+// endGone ends the subscriptions to channels that the peer of l no longer offers.
 func (n *Node) endGone(l *link) {
 	for id, m := range l.subs {
 		if _, ok := l.catalog[m.Channel]; !ok {

@@ -77,6 +77,8 @@ type host struct {
 	number int
 	// filtered, if not nil, is a port to which nothing that run's sockets send gets.
 	filtered *atomic.Int32
+	socket   func(net.PacketConn) net.PacketConn // what run makes of its sockets; nil: nothing
+	source   Source                              // nil: a pollSource
 	id       trust.NodeID
 	key      trust.Key // of its own; the world's unless it is set
 	cfg      Config
@@ -132,7 +134,10 @@ func (h *host) run(cfg Config, peers ...*host) *host {
 	}
 	h.cfg, h.dials = cfg, peers
 	cfg.suspended = func() time.Duration { return time.Duration(h.slept.Load()) }
-	cfg.Host, cfg.Node, cfg.Dir, cfg.Source, cfg.Endpoint, cfg.Log = h.name, h.id, h.dir, pollSource{h.dir}, end, log
+	cfg.Host, cfg.Node, cfg.Dir, cfg.Source, cfg.Endpoint, cfg.Log = h.name, h.id, h.dir, h.source, end, log
+	if h.source == nil {
+		cfg.Source = pollSource{h.dir}
+	}
 	h.node, err = New(cfg)
 	if err != nil {
 		h.w.t.Fatal(err)
@@ -241,7 +246,8 @@ func (h *host) lastFrame(name string) ([]byte, error) {
 	return b[:n], err
 }
 
-// within waits until ok, and fails when that takes longer than limit.
+// within waits until ok, and fails when that takes longer than limit. It looks every
+// millisecond, and more seldom the longer it has waited.
 func (w *world) within(limit time.Duration, what string, ok func() bool) time.Duration {
 	w.t.Helper()
 	begin := time.Now()
@@ -249,7 +255,7 @@ func (w *world) within(limit time.Duration, what string, ok func() bool) time.Du
 		if time.Since(begin) > limit {
 			w.t.Fatalf("%s: not within %v", what, limit)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(max(time.Millisecond, time.Since(begin)/256))
 	}
 	return time.Since(begin)
 }
@@ -330,7 +336,7 @@ func stampNow() int64 {
 
 func (s pollSource) Looked() time.Time { return time.Now() }
 
-func (s pollSource) NewData(ch *localach.Channel, f func(uint64)) func() {
+func (s pollSource) NewData(ch *localach.Channel, f func(uint64, int)) func() {
 	ctx, cancel := context.WithCancel(context.Background())
 	last := ch.LastSeq()
 	go func() {
@@ -344,7 +350,7 @@ func (s pollSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 			}
 			if seq := ch.LastSeq(); seq != last {
 				last = seq
-				f(seq)
+				f(seq, 0)
 			}
 		}
 	}()

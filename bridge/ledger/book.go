@@ -15,6 +15,7 @@ type Book struct {
 
 	first                                           uint64 // number before the first frame offered
 	Superseded, Limited, Expired, Refused, overflow uint64 // frames that were not sent, by reason
+	WithRoom                                        uint64 // of Superseded, those that the link had room for
 	Sent                                            uint64 // frames of which a packet has left
 	Arrived                                         uint64 // of those, the ones that arrived, as far as feedback tells
 	Lost                                            uint64 // of those, the ones given up with a packet missing

@@ -30,6 +30,18 @@ func (l *Mutex[R]) Lock() {
 	l.noted = noted
 }
 
+// TryLock takes the mutex if nobody holds it. It must keep to the order too.
+func (l *Mutex[R]) TryLock() bool {
+	noted := locksTaken.Add(1)/1000%8 == 0
+	if !l.mu.TryLock() {
+		return false
+	}
+	if l.noted = noted; noted {
+		locksHeld.take(rankOf[R]())
+	}
+	return true
+}
+
 func (l *Mutex[R]) Unlock() {
 	noted := l.noted
 	l.mu.Unlock()

@@ -6,9 +6,9 @@
 // same rank:
 //
 //	mirror.mu                a mirror's file and what became of its frames
-//	link.mu                  what pump and receive share
+//	link.mu                  what pump, receive and the watcher share
 //	news.mu                  which subscriptions have news for the pump
-//	note.mu                  what the watcher tells of a channel
+//	arrivals.mu              what the watcher tells of a channel
 //	snapshots.mu             the copies of a channel's large frames
 //	memory.mu, space.mu      what all copies, and all mirrors, take
 //	link.outMu               control messages that are not written yet
@@ -23,7 +23,7 @@ type (
 	Mirror    struct{}
 	Link      struct{}
 	News      struct{}
-	Note      struct{}
+	Arrivals  struct{}
 	Snapshots struct{}
 	Leaf      struct{}
 )
@@ -36,6 +36,6 @@ type rank interface {
 func (Mirror) rank() (int, string)    { return 1, "mirror.mu" }
 func (Link) rank() (int, string)      { return 2, "link.mu" }
 func (News) rank() (int, string)      { return 3, "news.mu" }
-func (Note) rank() (int, string)      { return 4, "note.mu" }
+func (Arrivals) rank() (int, string)  { return 4, "arrivals.mu" }
 func (Snapshots) rank() (int, string) { return 5, "snapshots.mu" }
 func (Leaf) rank() (int, string)      { return 6, "memory.mu, space.mu or link.outMu" }

@@ -22,7 +22,7 @@ func ParseAddress(text string) (Address, error) {
 func ParseChannels(text string) (Address, error) {
 	a, whole, ok := splitAddress(text)
 	if !ok || whole {
-		return a, fmt.Errorf("%q: want HOST/CHANNEL or HOST/PATTERN, as in 'krang/*'", text)
+		return a, fmt.Errorf("%q: want HOST/CHANNEL or HOST/PATTERN, as in 'krang/*'%s", text, meant(text))
 	}
 	return a, nil
 }
@@ -31,9 +31,18 @@ func ParseChannels(text string) (Address, error) {
 func ParseChannel(text string) (Address, error) {
 	a, whole, ok := splitAddress(text)
 	if !ok || whole || IsPattern(a.String()) {
-		return a, fmt.Errorf("%q: want HOST/CHANNEL, as in krang/imu", text)
+		return a, fmt.Errorf("%q: want HOST/CHANNEL, as in krang/imu%s", text, meant(text))
 	}
 	return a, nil
+}
+
+// meant is what somebody may have meant who wrote the name of a mirror: HOST.CHANNEL.
+func meant(text string) string {
+	host, channel, ok := strings.Cut(text, ".")
+	if _, _, good := splitAddress(host + "/" + channel); !ok || !good || strings.Contains(text, "/") {
+		return ""
+	}
+	return "; did you mean " + host + "/" + channel + "?"
 }
 
 // splitAddress reports whether text is an address, and whether it names the whole host.

@@ -117,7 +117,7 @@ func (g Grant) Limit(q QoS) (QoS, error) {
 func (g Grant) ForPush(asked QoS) (QoS, error) {
 	q := g.QoS
 	for _, o := range options {
-		if o.Here || slices.Contains(g.Says, o.Key) || o.Text(q) != o.Text(QoS{}) || o.Text(asked) == o.Text(QoS{}) {
+		if o.Here || slices.Contains(g.Says, o.Key) || !o.usual(q) || o.usual(asked) {
 			continue
 		}
 		if o.Key == "budget" && g.QoS.Class == Command && asked.EffectiveBudget() > g.QoS.EffectiveBudget() {

@@ -110,22 +110,31 @@ func (c Compress) String() string { return Word(compressions, c) }
 // parseCompress reads auto, none, s2 or zstd.
 func parseCompress(s string) (Compress, error) { return parseWord[Compress](compressions, s) }
 
-// Late says what becomes of a frame that arrives past its budget.
+// Late says what becomes of a frame that arrives past its budget. The zero value is the
+// default of the class: newest for states, drop for commands. Others than tests read
+// EffectiveLate.
 type Late uint8
 
 // What becomes of late frames.
 const (
-	LateDrop    Late = iota // counted, not put; tests name it
-	LateDeliver             // put; the budget then bounds nothing
+	LateNewest  Late = iota + 1 // put and counted, if newer than what is there; tests name it
+	LateDrop                    // counted, not put
+	LateDeliver                 // put, and as good as in time; the budget then bounds nothing
 )
 
-var lates = []string{"drop", "deliver"}
+var lates = []string{"newest", "drop", "deliver"}
 
 // String prints the fate as parseLate reads it.
-func (l Late) String() string { return Word(lates, l) }
+func (l Late) String() string { return Word(lates, l-1) }
 
-// parseLate reads drop or deliver.
-func parseLate(s string) (Late, error) { return parseWord[Late](lates, s) }
+// parseLate reads newest, drop or deliver.
+func parseLate(s string) (Late, error) {
+	l, err := parseWord[Late](lates, s)
+	if err != nil {
+		return 0, err
+	}
+	return l + 1, nil
+}
 
 // Class says what a channel's frames mean to who reads them.
 type Class uint8
@@ -144,6 +153,25 @@ func (c Class) String() string { return Word(classes, c) }
 // parseClass reads state or command.
 func parseClass(s string) (Class, error) { return parseWord[Class](classes, s) }
 
+// Fit says what the origin does when the link does not carry large frames within their
+// budget.
+type Fit uint8
+
+// What it does.
+const (
+	FitDrop Fit = iota // it drops those that are too late; tests name it
+	FitRate            // it sends fewer, so that those which it sends arrive in time
+	FitSize            // it compresses them more where that brings more of them in time
+)
+
+var fits = []string{"drop", "rate", "size"}
+
+// String prints the word as parseFit reads it.
+func (f Fit) String() string { return Word(fits, f) }
+
+// parseFit reads drop, rate or size.
+func parseFit(s string) (Fit, error) { return parseWord[Fit](fits, s) }
+
 func Word[T ~uint8](words []string, v T) string {
 	if int(v) >= len(words) {
 		return strconv.Itoa(int(v))
@@ -154,7 +182,7 @@ func Word[T ~uint8](words []string, v T) string {
 func parseWord[T ~uint8](words []string, s string) (T, error) {
 	i := slices.Index(words, s)
 	if i < 0 {
-		return 0, fmt.Errorf("%q: want %s", s, strings.Join(words, " or "))
+		return 0, fmt.Errorf("%q: want %s", s, orList(words))
 	}
 	return T(i), nil
 }
@@ -192,11 +220,14 @@ var options = []Option{
 		func(q QoS) string { return q.Compress.String() }},
 	{"late", "", lates, "what to do with frames past their budget", false,
 		func(q *QoS, s string, _ ReadFile) (err error) { q.Late, err = parseLate(s); return },
-		func(q QoS) string { return q.Late.String() }},
+		func(q QoS) string { return q.EffectiveLate().String() }},
+	{"fit", "", fits, "when the link is too slow for large frames: drop those that come late, send fewer (rate), compress more (size)", false,
+		func(q *QoS, s string, _ ReadFile) (err error) { q.Fit, err = parseFit(s); return },
+		func(q QoS) string { return q.Fit.String() }},
 	{"class", "", classes, "state: the newest frame may come late; command: never", false,
 		func(q *QoS, s string, _ ReadFile) (err error) { q.Class, err = parseClass(s); return },
 		func(q QoS) string { return q.Class.String() }},
-	{"deadline", "TIME", nil, "a mirror that gets no frame for this time is stale", true,
+	{"deadline", "TIME", nil, "a mirror that gets no frame in time for this long is stale", true,
 		func(q *QoS, s string, _ ReadFile) (err error) { q.Deadline, err = parseDeadline(s); return },
 		func(q QoS) string { return deadlineText(q.Deadline) }},
 	{"on_stale", "keep|put:FILE", nil, "what to put into a stale command channel", true,
@@ -222,22 +253,30 @@ func PushOptions() []Option {
 	return slices.DeleteFunc(slices.Clone(options), func(o Option) bool { return o.Here })
 }
 
+// orList is "a, b or c".
+func orList(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
 // IsSwitch reports whether the words of an option are those of one that is on or off.
 func IsSwitch(words []string) bool { return slices.Equal(words, switches) }
 
-// Differences says what of to is not as in from, "" when all is.
-func Differences(from, to QoS) string {
-	var list []string
-	for _, o := range options {
-		if text := o.Text(to); text != o.Text(from) {
-			list = append(list, o.Key+" "+text)
-		}
-	}
-	return strings.Join(list, ", ")
-}
-
 // Text is the option's value in q, the default when q does not set it.
 func (o Option) Text(q QoS) string { return o.text(q) }
+
+// usual reports whether q leaves the option at its default, which for late is that of the
+// class.
+func (o Option) usual(q QoS) bool {
+	usual := QoS{}
+	if o.Key == "late" {
+		usual.Class = q.Class
+	}
+	return o.text(q) == o.text(usual)
+}
 
 // optionError says what is wrong with the value of an option. Who has named the option
 // already tells Err alone.

@@ -14,23 +14,25 @@ import (
 // The zero value is the default of everything.
 //
 // How it maps to DDS: LIFESPAN is our budget, but the reader sets it, and the
-// newest frame outlives it (see Budget); DDS's LATENCY_BUDGET is only a hint by
+// newest frame outlives it (see Budget and Late); DEADLINE is our deadline, which a
+// late frame does not meet; DDS's LATENCY_BUDGET is only a hint by
 // which a middleware may batch, and we have no such knob: frames leave as soon as
 // the link can take them; TRANSPORT_PRIORITY is our priority, TIME_BASED_FILTER
 // our max_rate, RELIABILITY with HISTORY keep-all our mode every, and keep-last 1
 // our mode newest.
 type QoS struct {
 	// Budget is how long after its capture a frame may still be delivered; 0 is
-	// DefaultBudget. Past it a frame is dropped and counted, but the newest frame
-	// of the ring is owed to the mirror as long as nothing newer replaces it: it
-	// comes late, behind everything else, and is counted late_kept. Others than tests
-	// read EffectiveBudget.
+	// DefaultBudget. Past it a frame is neither sent nor sent again, but the newest
+	// frame of the ring is owed to the mirror as long as nothing newer replaces it: it
+	// comes late, behind everything else, and is counted late_kept. Late says what
+	// becomes of one that is under way. Others than tests read EffectiveBudget.
 	Budget   time.Duration
 	MaxRate  Rate     // frames a second at most; always the newest at its slot
 	Priority Priority // 7 is the most urgent
 	Mode     Mode
 	Compress Compress
 	Late     Late
+	Fit      Fit
 	Class    Class
 
 	// Deadline is the longest time without a frame after which the mirror is stale,
@@ -55,6 +57,17 @@ func (q QoS) EffectiveBudget() time.Duration {
 	return q.Budget
 }
 
+// EffectiveLate is what becomes of late frames: a command is never put late.
+func (q QoS) EffectiveLate() Late {
+	switch {
+	case q.Class == Command:
+		return LateDrop
+	case q.Late == 0:
+		return LateNewest
+	}
+	return q.Late
+}
+
 // parseBudget reads a duration above zero.
 func parseBudget(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
@@ -75,8 +88,14 @@ func (q QoS) Check() error {
 	if q.Mode == Every && (q.MaxRate != 0 || q.Class == Command) {
 		return fmt.Errorf("mode every sends all frames, however late: it cannot be combined with max_rate or class command")
 	}
-	if q.Class == Command && q.Late == LateDeliver {
-		return fmt.Errorf("class command never delivers late: it cannot be combined with late deliver")
+	if q.Class == Command && q.Late != 0 && q.Late != LateDrop {
+		return fmt.Errorf("class command never delivers late: it cannot be combined with late %v", q.Late)
+	}
+	if q.Fit != FitDrop && (q.Class == Command || q.Mode == Every) {
+		return fmt.Errorf("fit %v leaves frames out or takes longer to compress them: it cannot be combined with class command or mode every", q.Fit)
+	}
+	if q.Fit == FitSize && q.Compress == CompressNone {
+		return fmt.Errorf("fit size compresses frames: it cannot be combined with compress none")
 	}
 	if q.Deadline < 0 || q.Deadline > 0 && q.Deadline < leastDeadline {
 		return fmt.Errorf("deadline %v: want 1ms at least, or none", q.Deadline)
@@ -95,6 +114,7 @@ type qosJSON struct {
 	Mode      string  `json:"mode"`
 	Compress  string  `json:"compress"`
 	Late      string  `json:"late"`
+	Fit       string  `json:"fit"`
 	Class     string  `json:"class"`
 
 	DeadlineMs   float64 `json:"deadline_ms,omitempty"`
@@ -107,7 +127,7 @@ type qosJSON struct {
 func (q QoS) MarshalJSON() ([]byte, error) {
 	v := qosJSON{
 		BudgetMs: inMs(q.EffectiveBudget()), MaxRateHz: q.MaxRate.Hz(), Priority: q.Priority.Level(),
-		Mode: q.Mode.String(), Compress: q.Compress.String(), Late: q.Late.String(), Class: q.Class.String(),
+		Mode: q.Mode.String(), Compress: q.Compress.String(), Late: q.EffectiveLate().String(), Fit: q.Fit.String(), Class: q.Class.String(),
 		DeadlineMs: inMs(q.Deadline), Meta: q.Meta,
 	}
 	if q.OnStale.File != "" {
@@ -128,7 +148,7 @@ func (q QoS) WithoutFrame() QoS {
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (q *QoS) UnmarshalJSON(b []byte) error {
-	v := qosJSON{Priority: 4, Mode: modes[0], Compress: compressions[0], Late: lates[0], Class: classes[0]}
+	v := qosJSON{Priority: 4, Mode: modes[0], Compress: compressions[0], Fit: fits[0], Class: classes[0]}
 	in := json.NewDecoder(bytes.NewReader(b))
 	in.DisallowUnknownFields()
 	if err := in.Decode(&v); err != nil {
@@ -142,7 +162,7 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 	}{
 		{"budget", number(v.BudgetMs) + "ms", v.BudgetMs == 0}, {"max_rate", number(v.MaxRateHz), v.MaxRateHz == 0},
 		{"priority", strconv.Itoa(v.Priority), false}, {"mode", v.Mode, false}, {"compress", v.Compress, false},
-		{"late", v.Late, false}, {"class", v.Class, false}, {"deadline", number(v.DeadlineMs) + "ms", v.DeadlineMs == 0},
+		{"late", v.Late, v.Late == ""}, {"fit", v.Fit, false}, {"class", v.Class, false}, {"deadline", number(v.DeadlineMs) + "ms", v.DeadlineMs == 0},
 	} {
 		if o.unset {
 			continue
@@ -158,25 +178,44 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 	return q.Check()
 }
 
-// Wire is the QoS as messages carry it.
+// Wire is the QoS as messages carry it. Origins send the same for late newest and drop:
+// only deliver has a number of its own there.
 func (q QoS) Wire() wire.QoS {
-	return wire.QoS{
+	w := wire.QoS{
 		Budget: q.Budget, MaxRate: uint32(q.MaxRate), Priority: int(q.Priority),
-		Mode: uint8(q.Mode), Compress: uint8(q.Compress), Late: uint8(q.Late), Class: uint8(q.Class),
+		Mode: uint8(q.Mode), Compress: uint8(q.Compress), Class: uint8(q.Class), Fit: uint8(q.Fit),
+		Strict: q.Late == LateDrop && q.Class != Command,
 	}
+	if q.Late == LateDeliver {
+		w.Late = wireDeliver
+	}
+	return w
 }
+
+// wireDeliver is the number of late deliver in messages.
+const wireDeliver = 1
 
 // QoSFromWire reads a peer's QoS; an error names what this version does not know.
 func QoSFromWire(w wire.QoS) (QoS, error) {
 	q := QoS{
 		Budget: w.Budget, MaxRate: Rate(w.MaxRate), Priority: Priority(w.Priority),
-		Mode: Mode(w.Mode), Compress: Compress(w.Compress), Late: Late(w.Late), Class: Class(w.Class),
+		Mode: Mode(w.Mode), Compress: Compress(w.Compress), Class: Class(w.Class), Fit: Fit(w.Fit),
+	}
+	switch {
+	case w.Late > wireDeliver:
+		return QoS{}, fmt.Errorf("late %d is not known here: update the older achbridge", w.Late)
+	case w.Late == wireDeliver && w.Strict:
+		return QoS{}, fmt.Errorf("late deliver cannot be strict")
+	case w.Late == wireDeliver:
+		q.Late = LateDeliver
+	case w.Strict:
+		q.Late = LateDrop
 	}
 	for _, e := range []struct {
 		what  string
 		v     uint8
 		words []string
-	}{{"mode", w.Mode, modes}, {"compress", w.Compress, compressions}, {"late", w.Late, lates}, {"class", w.Class, classes}} {
+	}{{"mode", w.Mode, modes}, {"compress", w.Compress, compressions}, {"class", w.Class, classes}, {"fit", w.Fit, fits}} {
 		if int(e.v) >= len(e.words) {
 			return QoS{}, fmt.Errorf("%s %d is not known here: update the older achbridge", e.what, e.v)
 		}

@@ -16,6 +16,9 @@ var someQoS = []QoS{
 	{Budget: 123_456_789, MaxRate: 1, Priority: 1, Late: LateDeliver, Compress: CompressNone},
 	{Budget: 1, MaxRate: math.MaxUint32, Class: Command, Compress: CompressS2},
 	{Budget: 24 * time.Hour, Mode: Every, Priority: 5, Compress: CompressZstd},
+	{Budget: 100 * time.Millisecond, MaxRate: 30_000, Fit: FitRate},
+	{Fit: FitSize, Compress: CompressZstd},
+	{Budget: time.Second, Late: LateDrop},
 	{Budget: math.MaxInt64},
 }
 
@@ -42,7 +45,7 @@ func TestQoSGoesThroughJSONUnchangedButForDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := q
-		want.Budget, want.Priority = q.EffectiveBudget(), Priority(q.Priority.Level()+1)
+		want.Budget, want.Priority, want.Late = q.EffectiveBudget(), Priority(q.Priority.Level()+1), q.EffectiveLate()
 		var got QoS
 		if err := json.Unmarshal(b, &got); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v; want %+v", b, got, err, want)
@@ -59,7 +62,7 @@ func TestQoSOfAnEmptyJSONObjectIsTheDefault(t *testing.T) {
 
 func TestQoSShowsWhatApplies(t *testing.T) {
 	b, err := json.Marshal(QoS{})
-	const want = `{"budget_ms":100,"priority":4,"mode":"newest","compress":"auto","late":"drop","class":"state"}`
+	const want = `{"budget_ms":100,"priority":4,"mode":"newest","compress":"auto","late":"newest","fit":"drop","class":"state"}`
 	if err != nil || string(b) != want {
 		t.Errorf("got %s, %v; want %s", b, err, want)
 	}
@@ -70,7 +73,7 @@ func TestQoSOptionsReadWhatTheyPrint(t *testing.T) {
 		var got QoS
 		for _, o := range []struct{ key, text string }{
 			{"budget", q.EffectiveBudget().String()}, {"max_rate", q.MaxRate.String()}, {"priority", q.Priority.String()},
-			{"mode", q.Mode.String()}, {"compress", q.Compress.String()}, {"late", q.Late.String()}, {"class", q.Class.String()},
+			{"mode", q.Mode.String()}, {"compress", q.Compress.String()}, {"late", q.EffectiveLate().String()}, {"fit", q.Fit.String()}, {"class", q.Class.String()},
 		} {
 			if o.text == "0" && o.key == "max_rate" {
 				continue // no limit
@@ -80,7 +83,7 @@ func TestQoSOptionsReadWhatTheyPrint(t *testing.T) {
 			}
 		}
 		want := q
-		want.Budget, want.Priority = q.EffectiveBudget(), Priority(q.Priority.Level()+1)
+		want.Budget, want.Priority, want.Late = q.EffectiveBudget(), Priority(q.Priority.Level()+1), q.EffectiveLate()
 		if got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
@@ -105,10 +108,11 @@ func TestBadQoSOptionSaysWhatIsWanted(t *testing.T) {
 		{"priority", "-1", "want 0 … 7"},
 		{"priority", "high", "want 0 … 7"},
 		{"mode", "all", "mode \"all\": want newest or every"},
-		{"compress", "gzip", "compress \"gzip\": want auto or none or s2 or zstd"},
-		{"late", "keep", "late \"keep\": want drop or deliver"},
+		{"compress", "gzip", "compress \"gzip\": want auto, none, s2 or zstd"},
+		{"late", "keep", "late \"keep\": want newest, drop or deliver"},
+		{"fit", "quality", "fit \"quality\": want drop, rate or size"},
 		{"class", "", "class \"\": want state or command"},
-		{"lifespan", "1s", "option \"lifespan\" is not known; there are budget, max_rate, priority, mode, compress, late, class, deadline, on_stale"},
+		{"lifespan", "1s", "option \"lifespan\" is not known; there are budget, max_rate, priority, mode, compress, late, fit, class, deadline, on_stale"},
 	} {
 		q := QoS{}
 		err := q.Set(c.key, c.value, nil)
@@ -129,7 +133,11 @@ func TestBadQoSInJSONIsRefused(t *testing.T) {
 		`{"mode":"all"}`:                       "want newest or every",
 		`{"mode":"every","max_rate_hz":1}`:     "combined with max_rate",
 		`{"mode":"every","class":"command"}`:   "or class command",
+		`{"fit":"rate","class":"command"}`:     "fit rate leaves frames out or takes longer to compress them: it cannot be combined with class command or mode every",
+		`{"fit":"size","mode":"every"}`:        "it cannot be combined with class command or mode every",
+		`{"fit":"size","compress":"none"}`:     "fit size compresses frames: it cannot be combined with compress none",
 		`{"class":"command","late":"deliver"}`: "cannot be combined with late deliver",
+		`{"class":"command","late":"newest"}`:  "cannot be combined with late newest",
 	} {
 		var q QoS
 		if err := json.Unmarshal([]byte(text), &q); err == nil || !strings.Contains(err.Error(), want) {
@@ -143,9 +151,12 @@ func TestQoSOfANewerPeerIsRefusedByName(t *testing.T) {
 		"mode 2 is not known here: update the older achbridge":     {Mode: 2},
 		"compress 4 is not known here: update the older achbridge": {Compress: 4},
 		"late 2 is not known here: update the older achbridge":     {Late: 2},
+		"fit 3 is not known here: update the older achbridge":      {Fit: 3},
+		"class command or mode every":                              {Fit: 1, Class: 1},
 		"class 255 is not known here: update the older achbridge":  {Class: 255},
 		"mode every sends all frames":                              {Mode: 1, MaxRate: 1},
 		"class command never delivers late":                        {Class: 1, Late: 1},
+		"late deliver cannot be strict":                            {Late: 1, Strict: true},
 		"want a time above zero":                                   {Budget: -1},
 		"priority 8: want 0 … 7":                                   {Priority: 9},
 		"priority -2: want 0 … 7":                                  {Priority: -1},
@@ -171,6 +182,81 @@ func TestFirstErrorOfAQoSInJSONIsAlwaysTheSame(t *testing.T) {
 		var q QoS
 		if err := json.Unmarshal([]byte(text), &q); err == nil || !strings.Contains(err.Error(), "budget") {
 			t.Fatalf("got %v, want the budget named, which comes first", err)
+		}
+	}
+}
+
+// What an older node sends and understands: 0 for drop, 1 for deliver, and nothing else.
+func TestLateTravelsAsItDidBeforeThereWasNewest(t *testing.T) {
+	for _, c := range []struct {
+		q    QoS
+		want wire.QoS
+	}{
+		{QoS{}, wire.QoS{}},
+		{QoS{Late: LateNewest}, wire.QoS{}},
+		{QoS{Late: LateDeliver}, wire.QoS{Late: 1}},
+		{QoS{Late: LateDrop}, wire.QoS{Strict: true}},
+		{QoS{Class: Command}, wire.QoS{Class: 1}},
+		{QoS{Class: Command, Late: LateDrop}, wire.QoS{Class: 1}},
+	} {
+		if got := c.q.Wire(); got != c.want {
+			t.Errorf("%+v: got %+v, want %+v", c.q, got, c.want)
+		}
+	}
+}
+
+func TestCommandIsStrictWithoutAWord(t *testing.T) {
+	q := QoS{Class: Command}
+	if q.EffectiveLate() != LateDrop || q.Check() != nil || (QoS{Class: Command, Late: LateDrop}).Check() != nil {
+		t.Errorf("got late %v, %v; want drop", q.EffectiveLate(), q.Check())
+	}
+	for _, late := range []Late{LateNewest, LateDeliver} {
+		if err := (QoS{Class: Command, Late: late}).Check(); err == nil || !strings.Contains(err.Error(), "late "+late.String()) {
+			t.Errorf("late %v: got %v, want it refused by name", late, err)
+		}
+	}
+	for _, c := range []struct {
+		from, to QoS
+		want     string
+	}{
+		{QoS{}, QoS{Class: Command, Late: LateDrop}, "class command"}, // as it comes through JSON
+		{QoS{Late: LateDeliver}, QoS{Class: Command}, "late drop, class command"},
+		{QoS{}, QoS{Late: LateNewest}, ""},
+		{QoS{}, QoS{Late: LateDrop}, "late drop"},
+	} {
+		if got := Differences(c.from, c.to); got != c.want {
+			t.Errorf("from %+v to %+v: got %q, want %q", c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// The rule of the host that has the mirror goes before what the push asks for.
+func TestPushAsksForStrictAndTheRuleDecides(t *testing.T) {
+	for _, c := range []struct {
+		rule  Grant
+		asked QoS
+		want  Late
+		err   string
+	}{
+		{Grant{}, QoS{}, LateNewest, ""},
+		{Grant{}, QoS{Late: LateDrop}, LateDrop, ""},
+		{Grant{QoS: QoS{Late: LateDrop}, Says: []string{"late"}}, QoS{}, LateDrop, ""},
+		{Grant{QoS: QoS{Late: LateNewest}, Says: []string{"late"}}, QoS{Late: LateDrop}, LateNewest, ""},
+		{Grant{QoS: QoS{Late: LateNewest}, Says: []string{"late"}}, QoS{Class: Command}, 0, "late newest"},
+		{Grant{QoS: QoS{Class: Command}, Says: []string{"class"}}, QoS{Late: LateDrop}, LateDrop, ""},
+		{Grant{}, QoS{Class: Command}, LateDrop, ""},
+	} {
+		asked, err := QoSFromWire(c.asked.Wire())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.rule.ForPush(asked)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%+v asked for %+v: got %v, want an error with %q", c.rule, c.asked, err, c.err)
+			}
+		} else if err != nil || got.EffectiveLate() != c.want {
+			t.Errorf("%+v asked for %+v: got late %v, %v; want %v", c.rule, c.asked, got.EffectiveLate(), err, c.want)
 		}
 	}
 }

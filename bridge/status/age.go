@@ -21,7 +21,7 @@ type AgeFigures struct {
 	P99Ms  float64 `json:"p99_ms"`  // not exceeded during 99 % of the time
 	PeakMs float64 `json:"peak_ms"` // the greatest, before a frame ended it or now
 	// OverBudget is the share of the time, 0 to 1, in which the next frame had been due for
-	// longer than the mirror's budget (fresh.Due).
+	// longer than the mirror's budget (fresh.Due), or only late frames came.
 	OverBudget float64 `json:"over_budget"`
 	WindowS    float64 `json:"window_s"` // over how much time; time of unknown age does not count
 }

@@ -19,8 +19,8 @@ const (
 	EventLinkHeard       EventKind = "link_heard"  // again
 	EventPeerUnreachable EventKind = "peer_unreachable"
 	// MirrorStale: no frame came within the deadline. DeadlineMissed: nor did it again,
-	// Count times, before the mirror was fresh. MirrorFresh: frames come in time again,
-	// and have for a while.
+	// before the mirror was fresh; its Count grows until its End. MirrorFresh: frames come
+	// in time again, and have for a while.
 	EventMirrorStale     EventKind = "mirror_stale"
 	EventDeadlineMissed  EventKind = "deadline_missed"
 	EventMirrorFresh     EventKind = "mirror_fresh"
@@ -53,6 +53,8 @@ type Event struct {
 	Mirror  string    `json:"mirror,omitempty"`  // as it is called here
 	Text    string    `json:"text"`              // what happened, or why
 	Count   int       `json:"count,omitempty"`   // how often, where several are told as one
+	// End is since when it is over, of what goes on for a while.
+	End *time.Time `json:"end,omitempty"`
 }
 
 // EventList is a piece of what happened.
@@ -78,8 +80,8 @@ type Journal struct {
 	more   chan struct{} // closed when there is one more; nil: nobody waits
 }
 
-// Tell logs a message with the peer and the channel of e, and keeps e.
-func (j *Journal) Tell(level slog.Level, message string, e Event, args ...any) {
+// Tell logs a message with the peer and the channel of e, and keeps e. It returns its number.
+func (j *Journal) Tell(level slog.Level, message string, e Event, args ...any) uint64 {
 	if channel := cmp.Or(e.Mirror, e.Channel); channel != "" {
 		args = append([]any{"channel", channel}, args...)
 	}
@@ -87,10 +89,32 @@ func (j *Journal) Tell(level slog.Level, message string, e Event, args ...any) {
 		args = append([]any{"peer", e.Host}, args...)
 	}
 	j.Log.Log(context.Background(), level, message, args...)
-	j.keep(e)
+	return j.keep(e)
 }
 
-func (j *Journal) keep(e Event) {
+// GoesOn counts more of what event seq has told of, whose text is this now. Neither the log
+// nor those who follow hear of it.
+func (j *Journal) GoesOn(seq uint64, kind EventKind, more int, text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.counts[kind] += uint64(more)
+	if e := &j.ring[seq%KeptEvents]; e.Seq == seq { // it is still kept
+		e.Count += more
+		e.Text = text
+	}
+}
+
+// Ended notes that what event seq has told of is over since a while ago.
+func (j *Journal) Ended(seq uint64, ago time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if e := &j.ring[seq%KeptEvents]; e.Seq == seq {
+		at := time.Now().Add(-ago)
+		e.End = &at
+	}
+}
+
+func (j *Journal) keep(e Event) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.last++
@@ -104,6 +128,7 @@ func (j *Journal) keep(e Event) {
 		close(j.more)
 		j.more = nil
 	}
+	return e.Seq
 }
 
 // Since returns the events after one, and if there are none a channel that is closed

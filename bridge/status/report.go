@@ -1,6 +1,8 @@
 package status
 
 import (
+	"encoding/json"
+
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/via"
@@ -8,15 +10,18 @@ import (
 
 // Report is what the node knows of itself. Its JSON keys are used by programs.
 type Report struct {
-	Host    string         `json:"host"`
-	Node    string         `json:"node"`
-	UptimeS float64        `json:"uptime_s"`
-	Links   []Link         `json:"links"`
-	Mirrors []Mirror       `json:"mirrors"`
-	Exports []Subscription `json:"exports"`
-	Pushes  []Push         `json:"pushes"`
-	Locals  []Local        `json:"channels"`
-	Peers   []Peer         `json:"peers"`
+	Host    string  `json:"host"`
+	Node    string  `json:"node"`
+	UptimeS float64 `json:"uptime_s"`
+	// ProcessorWait is the share of the last seconds in which a thread of the daemon was ready to run but waited for a
+	// processor; null: the kernel does not tell.
+	ProcessorWait *float64       `json:"processor_wait"`
+	Links         []Link         `json:"links"`
+	Mirrors       []Mirror       `json:"mirrors"`
+	Exports       []Subscription `json:"exports"`
+	Pushes        []Push         `json:"pushes"`
+	Locals        []Local        `json:"channels"`
+	Peers         []Peer         `json:"peers"`
 	// Events counts what happened since the daemon began, as the metrics have it.
 	Events map[EventKind]uint64 `json:"-"`
 }
@@ -45,13 +50,15 @@ type Link struct {
 	Traffic `json:"traffic"`
 }
 
-// InboundPath is what the peer has told last of the way from it to us.
+// InboundPath is what the peer has told last of the way from it to us, and of itself.
 type InboundPath struct {
 	AtS      float64  `json:"at_s"`      // the peer's time then
 	FullS    float64  `json:"full_s"`    // as in Traffic, of the peer
 	PathMbit *float64 `json:"path_mbit"` // as in LinkStatus, of the peer
 	Sent     uint64   `json:"packets_sent"`
 	Lost     uint64   `json:"packets_lost"`
+	// ProcessorWait is as in Report, of the peer; null: hardly any, or it does not tell.
+	ProcessorWait *float64 `json:"processor_wait"`
 }
 
 // Traffic counts what a link has carried since it came up. Packets are ours, without
@@ -106,10 +113,35 @@ type Mirror struct {
 	Foreign         uint64 `json:"foreign_puts"` // frames in it that somebody else has put, in this run of the daemon
 	// Temporary: it is there for somebody who looks at the channel, and goes with him.
 	Temporary bool `json:"temporary,omitempty"`
-	// StaleS is for how long its deadline has been over, whatever the state; Safe how
-	// often the safe frame of on_stale was put.
+	// StaleS is for how long its deadline has been over, whatever the state: only frames in
+	// time count. Safe is how often the safe frame of on_stale was put.
 	StaleS float64 `json:"stale_s,omitempty"`
-	Safe   uint64  `json:"safe_puts,omitempty"`
+	// LateS is for how long all frames that came were late, a second and two frames at least;
+	// 0: one was in time, or late frames are as good (late deliver).
+	LateS float64 `json:"late_s"`
+	Safe  uint64  `json:"safe_puts,omitempty"`
+}
+
+// Health says in one word how the mirror is. A word of a newer daemon is kept.
+func (m Mirror) Health() Health {
+	switch m.State {
+	case MirrorContested:
+		return HealthRefused
+	case MirrorLive:
+		if m.LateS > 0 || m.DueMs != nil && *m.DueMs > Ms(m.QoS.EffectiveBudget()) {
+			return HealthLate
+		}
+	}
+	return Health(m.State)
+}
+
+// MarshalJSON adds the key health.
+func (m Mirror) MarshalJSON() ([]byte, error) {
+	type plain Mirror
+	return json.Marshal(struct {
+		plain
+		Health Health `json:"health"`
+	}{plain(m), m.Health()})
 }
 
 // Subscription is one subscription of a peer to a channel of ours.
@@ -117,12 +149,12 @@ type Subscription struct {
 	Channel string   `json:"channel"`
 	Peer    string   `json:"peer"`
 	QoS     rule.QoS `json:"qos"`
-	Seq     uint64   `json:"seq"`              // newest frame known to have arrived
+	Seq     uint64   `json:"seq"`              // newest frame known to have arrived; 0: none is, as always in mode every
 	Bytes   int      `json:"frame_bytes"`      // of the frame sent last, as it was sent
 	Reason  string   `json:"reason,omitempty"` // why the channel could not be read, or its frame not be sent, when last tried
 	Cause   Cause    `json:"cause,omitempty"`  // of the reason
 	// ReaderWaitS, TransitMs and ReaderCause are what the peer has told last of its mirror:
-	// LockWaitS, TransitMs, and Cause if it takes no frames.
+	// LockWaitS, TransitMs, and Cause if it takes no frames; budget if all come late.
 	ReaderWaitS float64  `json:"reader_lock_wait_s,omitempty"`
 	TransitMs   *float64 `json:"transit_ms"`
 	ReaderCause Cause    `json:"reader_cause,omitempty"`
@@ -132,6 +164,36 @@ type Subscription struct {
 	PeriodMs        *float64 `json:"period_ms"`
 	DueMs           *float64 `json:"due_ms"`
 	ledger.Accounts `json:"frames"`
+	// WithRoom counts the superseded frames that the link had room for: this host looked or sent too late.
+	WithRoom uint64 `json:"superseded_with_room"`
+	// Fit is nil unless the QoS has fit rate or size and a large frame has left.
+	Fit *Fit `json:"fit,omitempty"`
+}
+
+// Health says in one word how the mirror at the other end is, by what is known here.
+func (s Subscription) Health() Health {
+	switch {
+	case s.Reason != "" || s.ReaderCause != "" && s.ReaderCause != CauseBudget:
+		return HealthRefused
+	case s.ReaderCause == CauseBudget:
+		return HealthLate
+	}
+	return HealthLive
+}
+
+// Fit is what the origin has made of the quality of large frames, from what the link
+// carried of them.
+type Fit struct {
+	// FitHz is how many frames a second leave at most, so that they arrive in time, of the
+	// PutHz that are put. Null: FitHz as many as the link takes, PutHz not known.
+	FitHz *float64 `json:"fit_hz"`
+	PutHz *float64 `json:"put_hz"`
+	// TakesMs is how long a frame takes from its channel here to its arrival, and Mbit how
+	// fast the last one came.
+	TakesMs float64 `json:"takes_ms"`
+	Mbit    float64 `json:"mbit"`
+	// Stronger: large frames are compressed more than was asked for.
+	Stronger bool `json:"stronger"`
 }
 
 // Push is one wish to push.
@@ -161,6 +223,8 @@ type Peer struct {
 	State PeerState `json:"state"` // linked, dialling, known; missed: nothing tells of it any more, and it is dialled for a while
 	Error string    `json:"error,omitempty"`
 	Cause Cause     `json:"cause,omitempty"` // of the error
+	// Network is of the key by which it proved itself when it linked; empty: it is not linked.
+	Network string `json:"network,omitempty"`
 	// ListedAs is what it is listed as, if that is not its name.
 	ListedAs string `json:"listed_as,omitempty"`
 }

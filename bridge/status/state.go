@@ -1,5 +1,7 @@
 package status
 
+import "slices"
+
 // A state is told by its word. A client keeps words that it does not know, as a newer daemon may
 // have more states: what it reads it can show and pass on.
 
@@ -54,3 +56,24 @@ func (s MirrorState) String() string { return string(s) }
 func (s LinkState) String() string   { return string(s) }
 func (s PushState) String() string   { return string(s) }
 func (s PeerState) String() string   { return string(s) }
+
+// Health is how a mirror is, in one word for people and programs: Mirror.Health makes it of the
+// state and of how late the frames are.
+type Health string
+
+// What the health of a mirror can be.
+const (
+	HealthLive    Health = "live"    // frames come in time
+	HealthLate    Health = "late"    // frames come past the budget, or the next is overdue by more than that
+	HealthWaiting Health = "waiting" // its origin is not linked, not heard, or does not offer the channel
+	HealthStale   Health = "stale"   // no frame came in time within its deadline
+	HealthRefused Health = "refused" // a rule, its file or another writer is in the way
+)
+
+// Healths are all of them, the worst first.
+var Healths = []Health{HealthRefused, HealthStale, HealthWaiting, HealthLate, HealthLive}
+
+func (h Health) String() string { return string(h) }
+
+// Rank is 0 for the best, and greater the worse: that of a word that is not known is the greatest.
+func (h Health) Rank() int { return len(Healths) - 1 - slices.Index(Healths, h) }

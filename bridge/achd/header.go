@@ -1,0 +1,128 @@
+package achd
+
+import (
+	"bytes"
+	"strings"
+)
+
+// maxLine is how long a line of the headers may be, with its end; maxLines is how many there
+// may be. achd itself sends six.
+const (
+	maxLine  = 1024
+	maxLines = 64
+)
+
+// request is what a client wants.
+type request struct {
+	channel    string
+	udp        bool
+	put        bool // the client sends frames: a push
+	last       bool // only the newest frame
+	periodNs   int64
+	remotePort int64 // where the client receives datagrams
+	asked      bool  // it said which direction
+	lines      int
+}
+
+// add takes one line of the headers, without its end. done means that it was the last. The
+// error is a *refusal. What achd does with odd lines, it does too: blanks before the separator
+// belong to the key, those behind the value to the value, and any single character ends the
+// headers.
+func (q *request) add(line []byte) (done bool, err error) {
+	line = bytes.ReplaceAll(line, []byte("\r"), nil)
+	blank := len(bytes.Trim(line, blanks)) == 0
+	switch q.lines++; {
+	case q.lines > maxLines:
+		return false, &refusal{badHeader, "too many headers"}
+	case len(line) == 0:
+		return false, nil
+	case len(line) == 1 || blank:
+		return true, nil
+	}
+	text, _, _ := bytes.Cut(line, []byte("#"))
+	text = bytes.TrimLeft(text, blanks)
+	if len(text) == 0 {
+		return false, nil // a comment
+	}
+	at := bytes.IndexAny(text, ":=")
+	if at <= 0 {
+		return false, &refusal{badHeader, "malformed header"}
+	}
+	key, value := string(text[:at]), string(bytes.TrimLeft(text[at+1:], blanks))
+	if value == "" || strings.ContainsAny(value, ":=") {
+		return false, &refusal{badHeader, "malformed header"}
+	}
+	return false, q.set(strings.ToLower(key), value)
+}
+
+const blanks = " \t\v\f"
+
+// set takes one key. Keys that achd reads from a client and does not use have no effect.
+func (q *request) set(key, value string) error {
+	bad := &refusal{badHeader, "Invalid header"}
+	ok := true
+	switch key {
+	case "channel-name":
+		q.channel = value
+	case "transport":
+		q.udp = value == "udp"
+		ok = q.udp || value == "tcp"
+	case "direction": // it names what the server does
+		q.asked, q.put = true, value == "pull"
+		ok = q.put || value == "push"
+	case "get-last":
+		q.last, ok = parseBool(value)
+	case "retry", "tcp-nodelay":
+		_, ok = parseBool(value)
+	case "period-ns":
+		q.periodNs = max(parseInt(value), 0)
+	case "remote-port":
+		q.remotePort = parseInt(value)
+	case "frame-size", "frame-count", "local-port", "remote-host", "status", "message":
+	default:
+		ok = false
+	}
+	if !ok {
+		return bad
+	}
+	return nil
+}
+
+// complete says what is missing once all lines are there.
+func (q *request) complete() error {
+	switch {
+	case q.channel == "":
+		return &refusal{badHeader, "no channel header"}
+	case !q.asked:
+		return &refusal{badHeader, "no direction header"}
+	case q.udp && (q.remotePort < 1 || q.remotePort > 65535):
+		return &refusal{badHeader, "no remote-port header"}
+	}
+	return nil
+}
+
+func parseBool(text string) (value, ok bool) {
+	switch strings.ToLower(text) {
+	case "yes", "true", "1", "t", "y", "+", "aye":
+		return true, true
+	case "no", "false", "0", "f", "n", "-", "nay":
+		return false, true
+	}
+	return false, false
+}
+
+// parseInt reads the digits at the start of text, as C's strtol does; anything else is 0. A
+// number too large is the largest.
+func parseInt(text string) (n int64) {
+	sign := int64(1)
+	if rest, negative := strings.CutPrefix(text, "-"); negative {
+		sign, text = -1, rest
+	}
+	for i := 0; i < len(text) && text[i] >= '0' && text[i] <= '9'; i++ {
+		if n > (1<<63-1-9)/10 {
+			return sign * (1<<63 - 1)
+		}
+		n = 10*n + int64(text[i]-'0')
+	}
+	return sign * n
+}

@@ -1,0 +1,172 @@
+package achd
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"achbridge/localach"
+)
+
+// push puts the frames of one client into one channel.
+type push struct {
+	c    *client
+	ch   *localach.Channel
+	w    *localach.Writer
+	buf  []byte
+	took int // of the server's memory
+}
+
+// foreign is the origin in the tag of a mirror that an achd client has written into: no frame
+// of another host is the newest there.
+const foreign = 0x61636864 // "achd"
+
+// newPush takes the channel for one writer. done gives it back.
+func (c *client) newPush(ch *localach.Channel) (p *push, done func(), err error) {
+	tag := ch.Tag()
+	release, err := c.s.cfg.Claim(c.asked.channel, tag)
+	if err != nil {
+		return nil, nil, &refusal{tryLater, err.Error()}
+	}
+	if err := ch.Reserve(); err != nil {
+		release()
+		return nil, nil, cannotOpen(c.asked.channel, err)
+	}
+	if tag != (localach.Tag{}) {
+		_ = ch.SetTag(localach.Tag{Node: tag.Node, Channel: foreign}, 0)
+	}
+	p = &push{c: c, ch: ch, w: ch.Writer()}
+	return p, func() { p.w.Close(); c.s.give(p.took); release() }, nil
+}
+
+// look returns why the client may not go on, or nil.
+func (p *push) look() error {
+	if err := p.ch.Check(); err != nil {
+		return err
+	}
+	return p.c.s.mayWrite(p.c.addr.Addr(), p.c.asked.channel)
+}
+
+// stream puts what comes over TCP until the client leaves or something is wrong.
+func (p *push) stream(ctx context.Context, in *bufio.Reader) error {
+	looked := time.Now()
+	for ctx.Err() == nil {
+		_ = p.c.conn.SetReadDeadline(time.Now().Add(lookAgain))
+		head, err := in.Peek(headSize)
+		late := errors.Is(err, os.ErrDeadlineExceeded)
+		if err != nil && !late {
+			return nil // it has left
+		}
+		if now := time.Now(); late || now.After(looked.Add(lookAgain)) {
+			if err := p.look(); err != nil {
+				return err
+			}
+			looked = now
+		}
+		if late {
+			continue
+		}
+		size := binary.LittleEndian.Uint64(head[len(magic):])
+		if most := p.most(); string(head[:len(magic)]) != magic || size == 0 || size > uint64(most) {
+			return fmt.Errorf("frame with the head %q: want %q and a size of 1 to %d bytes", head, magic, most)
+		}
+		_, _ = in.Discard(headSize)
+		_ = p.c.conn.SetReadDeadline(time.Now().Add(maxTimeWrite))
+		if err := p.fill(in, int(size)); errors.Is(err, net.ErrClosed) {
+			return nil // it has left
+		} else if err != nil {
+			return err
+		}
+		if err := p.put(ctx, int(size)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// most is the largest frame that the channel can hold.
+func (p *push) most() int {
+	g := p.ch.Geometry()
+	return min(g.FrameCount*g.FrameSize, maxMemory)
+}
+
+// fill reads a frame of n bytes; net.ErrClosed: the client has left before its end. Memory is taken as bytes come, so that a size alone costs
+// nothing.
+func (p *push) fill(in io.Reader, n int) error {
+	for have := 0; have < n; {
+		if have == len(p.buf) {
+			if err := p.grow(min(n, max(2*have, roomAtFirst))); err != nil {
+				return err
+			}
+		}
+		upTo := min(n, len(p.buf))
+		if _, err := io.ReadFull(in, p.buf[have:upTo]); errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("a frame of %d bytes did not come within %v", n, maxTimeWrite)
+		} else if err != nil {
+			return net.ErrClosed
+		}
+		have = upTo
+	}
+	return nil
+}
+
+func (p *push) grow(size int) error {
+	if !p.c.s.take(size - p.took) {
+		return fmt.Errorf("no memory for frames of %d bytes: all clients together may have %d MiB", size, maxMemory>>20)
+	}
+	p.took = size
+	p.buf = append(make([]byte, 0, size), p.buf...)[:size]
+	return nil
+}
+
+// put puts the frame of n bytes. While another program holds the channel's lock, the client
+// waits, in its kernel.
+func (p *push) put(ctx context.Context, n int) error {
+	for {
+		_, err := p.w.TryPut(p.buf[:n])
+		if err == nil {
+			p.c.sent.Add(1)
+			p.c.s.frames.Add(1)
+			return nil
+		}
+		if !errors.Is(err, localach.ErrBusy) {
+			return err
+		}
+		if !rest(ctx, busyAgain) {
+			return nil
+		}
+	}
+}
+
+// datagrams puts what comes over UDP until the client leaves or something is wrong. Where achd
+// would cut a frame that is larger than nominal, it is put whole; an empty datagram is nothing.
+func (p *push) datagrams(ctx context.Context, in net.Conn) error {
+	if err := p.grow(maxDatagram); err != nil {
+		return err
+	}
+	most := p.most()
+	look := time.Now()
+	for ctx.Err() == nil {
+		if now := time.Now(); now.After(look) {
+			if err := p.look(); err != nil {
+				return err
+			}
+			look = now.Add(lookAgain)
+			_ = in.SetReadDeadline(look)
+		}
+		n, err := in.Read(p.buf)
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !rest(ctx, busyAgain) || n == 0 || n > most {
+			continue
+		}
+		if err := p.put(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}

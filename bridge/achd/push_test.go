@@ -1,0 +1,167 @@
+package achd
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+)
+
+const pushOf = "channel-name: %s\ntransport: tcp\nget-last: 0\ndirection: pull\n.\n"
+
+// framed is a frame as it is sent over TCP.
+func framed(data []byte) []byte {
+	return append(binary.LittleEndian.AppendUint64([]byte(magic), uint64(len(data))), data...)
+}
+
+// goal makes a channel that achd's clients may write, and returns a reader of it.
+func (r *robot) goal() *localach.Reader {
+	r.t.Helper()
+	r.channel("goal", 64, 64)
+	ch, err := r.dir.Open("goal")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { ch.Close() })
+	return ch.Reader()
+}
+
+func TestPushPutsEveryFrameInOrder(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	reader := r.goal()
+	conn, _, answer := r.dial(fmt.Sprintf(pushOf, "goal"))
+	if want := "frame-count: 64\nframe-size: 64\nstatus: 0 # ACH_OK\n.\n"; answer != want {
+		t.Fatalf("got %q, want %q", answer, want)
+	}
+	buf := make([]byte, 4096)
+	for i := range 300 {
+		data := []byte(strings.Repeat(string(rune('a'+i%26)), 1+i*13%4096))
+		if _, err := conn.Write(framed(data)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := reader.NextOldest(buf, 10*time.Second); err != nil || string(buf[:n]) != string(data) {
+			t.Fatalf("frame %d: got %d bytes, %v, want %d", i, n, err, len(data))
+		}
+	}
+	conn.Close()
+	await(t, "the channel is free again", func() bool { _, taken := r.writers.Load("goal"); return !taken })
+}
+
+func TestPushByUDPPutsDatagramsOfItsClientAlone(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	reader := r.goal()
+	udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer udp.Close()
+	ask := fmt.Sprintf("remote-port: %d\n", udp.LocalAddr().(*net.UDPAddr).Port) + strings.Replace(fmt.Sprintf(pushOf, "goal"), "tcp", "udp", 1)
+	_, _, answer := r.dial(ask)
+	var port int
+	if _, err := fmt.Sscanf(answer, "remote-port: %d\n", &port); err != nil {
+		t.Fatalf("got %q", answer)
+	}
+	to := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}
+	stranger, err := net.DialUDP("udp4", nil, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	_, _ = stranger.Write([]byte("forged"))
+	for _, text := range []string{"", strings.Repeat("x", 300)} { // larger than nominal: achd would cut it
+		_, _ = udp.WriteTo([]byte(text), to)
+	}
+	buf := make([]byte, 4096)
+	if n, err := reader.NextOldest(buf, 10*time.Second); err != nil || n != 300 {
+		t.Errorf("got %q, %v, want the frame of 300 bytes", buf[:n], err)
+	}
+}
+
+func TestOneClientWritesAtATime(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	r.goal()
+	first, _, _ := r.dial(fmt.Sprintf(pushOf, "goal"))
+	if _, _, answer := r.dial(fmt.Sprintf(pushOf, "goal")); !strings.HasPrefix(answer, "status: 5 # ACH_EAGAIN\n") {
+		t.Errorf("a second writer got %q", answer)
+	}
+	rules := Rules{From: loopback, Channels: []string{"goal"}, Accept: []string{"goal"}}
+	r.server.SetRules(rules)
+	await(t, "the first is at work", func() bool { return len(r.server.Report().Clients) == 1 })
+	if _, _, answer := r.dial(pullOf("goal")); !strings.HasPrefix(answer, "status: 5 # ACH_EAGAIN\n") {
+		t.Errorf("its own host, which would hear its own frames, got %q", answer)
+	}
+	rules.Accept = nil
+	r.server.SetRules(rules)
+	if _, err := first.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("when it is not accepted any more: got %v, want the end", err)
+	}
+}
+
+// Bytes that are no frame end the connection; a size alone takes no memory.
+func TestPushOfNonsenseIsDropped(t *testing.T) {
+	for name, text := range map[string]string{
+		"no magic":         "achpype\x00" + strings.Repeat("\x00", 8),
+		"high bytes":       magic + "\x04\x00\x00\x00\x01\x00\x00\x00abcd",
+		"size 0":           magic + strings.Repeat("\x00", 8),
+		"larger than ring": magic + "\x01\x10\x00\x00\x00\x00\x00\x00",
+	} {
+		r := newRobot(t, "127.0.0.1:0")
+		reader := r.goal()
+		conn, in, _ := r.dial(fmt.Sprintf(pushOf, "goal"))
+		_, _ = io.WriteString(conn, text)
+		if _, err := in.ReadByte(); err == nil || os.IsTimeout(err) {
+			t.Errorf("%s: got %v, want the end", name, err)
+		}
+		if n, err := reader.NextOldest(make([]byte, 64), 0); err == nil {
+			t.Errorf("%s: a frame of %d bytes was put", name, n)
+		}
+	}
+	r := newRobot(t, "127.0.0.1:0")
+	r.channel("goal", 16, 4<<20)
+	conn, _, _ := r.dial(fmt.Sprintf(pushOf, "goal"))
+	_, _ = conn.Write(framed(make([]byte, 48<<20))[:headSize+100])
+	await(t, "memory is taken for what came", func() bool { return r.server.memory.Load() == roomAtFirst })
+}
+
+// FuzzPush feeds what a client may send after its request; it puts whole frames or nothing.
+func FuzzPush(f *testing.F) {
+	f.Add([]byte("achpipe\x00\x04\x00\x00\x00\x00\x00\x00\x00abcd"))
+	f.Add([]byte("achpipe\x00\x04\x00\x00\x00\x00\x00\x00\x00abc"))
+	f.Add([]byte("achpipe\x00\x04\x00\x00\x00\x01\x00\x00\x00abcd"))
+	dir := localach.Dir(f.TempDir())
+	ch, err := dir.Create("goal", localach.CreateConfig{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	s := New(Config{Command: func(string) bool { return false }})
+	s.SetRules(Rules{From: loopback, Accept: []string{"goal"}})
+	f.Fuzz(func(t *testing.T, text []byte) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		before := ch.LastSeq()
+		c := &client{s: s, conn: ours, addr: netip.MustParseAddrPort("127.0.0.1:1"), asked: request{channel: "goal", put: true}}
+		p := &push{c: c, ch: ch, w: ch.Writer()}
+		defer p.w.Close()
+		_ = p.stream(t.Context(), bufio.NewReaderSize(strings.NewReader(string(text)), maxLine))
+		s.give(p.took)
+		whole := uint64(0)
+		for rest := text; len(rest) >= headSize && string(rest[:8]) == magic; whole++ {
+			n := binary.LittleEndian.Uint64(rest[8:16])
+			if n == 0 || n > 16*512 || n > uint64(len(rest)-headSize) {
+				break
+			}
+			rest = rest[headSize+n:]
+		}
+		if got := ch.LastSeq() - before; got != whole {
+			t.Errorf("%q: put %d frames, want %d", text, got, whole)
+		}
+	})
+}

@@ -1,0 +1,479 @@
+package achd
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+)
+
+var update = flag.Bool("update", false, "write the golden conversations anew")
+
+// robot is a server with channels of its own.
+type robot struct {
+	t       *testing.T
+	dir     localach.Dir
+	server  *Server
+	address string
+	log     *lines
+	command map[string]bool
+	writers sync.Map // channels that somebody writes
+}
+
+// lines is a log, line by line.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+// newRobot serves the channels that match "imu*" and "stop" to this host.
+func newRobot(t *testing.T, address string) *robot {
+	t.Helper()
+	r := &robot{t: t, dir: localach.Dir(t.TempDir()), log: &lines{}, command: map[string]bool{"stop": true}}
+	w, err := localach.NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.server = New(Config{
+		Dir: r.dir, Log: slog.New(slog.NewTextHandler(r.log, nil)), Command: func(name string) bool { return r.command[name] },
+		Claim: func(name string, _ localach.Tag) (func(), error) {
+			if _, taken := r.writers.LoadOrStore(name, true); taken {
+				return nil, errors.New(name + " has a writer already")
+			}
+			return func() { r.writers.Delete(name) }, nil
+		},
+		NewData: func(c *localach.Channel, f func(uint64, int)) func() { return w.Watch(c, f).Close },
+	})
+	r.server.SetRules(Rules{From: loopback, Channels: []string{"imu*", "stop", "bad name"}, Accept: []string{"goal*", "stop"}})
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Skipf("listen %s: %v", address, err)
+	}
+	r.address = ln.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { _ = w.Run(ctx) })
+	work.Go(func() {
+		if err := r.server.Run(ctx, ln); err != nil {
+			t.Errorf("server: %v", err)
+		}
+	})
+	t.Cleanup(func() { cancel(); work.Wait() })
+	return r
+}
+
+// channel makes a channel and returns what puts frames into it.
+func (r *robot) channel(name string, count, size int) *localach.Writer {
+	r.t.Helper()
+	ch, err := r.dir.Create(name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: count, FrameSize: size}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	w := ch.Writer()
+	r.t.Cleanup(func() { w.Close(); ch.Close() })
+	return w
+}
+
+// dial sends a request and reads the answer's lines.
+func (r *robot) dial(ask string) (net.Conn, *bufio.Reader, string) {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", r.address)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Minute))
+	if _, err := io.WriteString(conn, ask); err != nil {
+		r.t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	var text strings.Builder
+	for {
+		line, err := in.ReadString('\n')
+		text.WriteString(line)
+		if err != nil || line == ".\n" {
+			return conn, in, text.String()
+		}
+	}
+}
+
+// frame reads one frame of TCP.
+func frame(in io.Reader) ([]byte, error) {
+	var head [headSize]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return nil, err
+	}
+	if string(head[:8]) != magic {
+		return nil, fmt.Errorf("head %q", head)
+	}
+	data := make([]byte, binary.LittleEndian.Uint64(head[8:]))
+	_, err := io.ReadFull(in, data)
+	return data, err
+}
+
+func pullOf(channel string, more ...string) string {
+	return "channel-name: " + channel + "\ntransport: tcp\nget-last: 0\ndirection: push\n" + strings.Join(more, "\n") + ".\n"
+}
+
+// long picks how much the long run does, or what is done every day.
+func long(stress, normal int) int {
+	if os.Getenv("ACHBRIDGE_LONG") == "1" {
+		return stress
+	}
+	return normal
+}
+
+// await waits until what is true.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not after 20 s", what)
+		}
+	}
+}
+
+// Each file of testdata is a conversation: ">" is what the client says, "<" what it hears.
+func TestConversationsAreThoseOfAchd(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	r.channel("imu", 100, 64)
+	r.channel("stop", 16, 512)
+	r.channel("secret", 16, 512)
+	r.channel("goal", 16, 512)
+	files, _ := filepath.Glob("testdata/*.txt")
+	if len(files) < 10 {
+		t.Fatalf("%d conversations", len(files))
+	}
+	port := regexp.MustCompile(`remote-port: [0-9]+`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, got := "", ""
+		for line := range strings.Lines(string(text)) {
+			if ask, ok := strings.CutPrefix(line, "> "); ok {
+				ask = strings.NewReplacer(`\r`, "\r", `\t`, "\t", `\x`, strings.Repeat("x", 1100)).Replace(ask)
+				said, got = said+ask, got+line
+			}
+		}
+		conn, _, answer := r.dial(said)
+		conn.Close()
+		await(t, "the channel is free again", func() bool { _, taken := r.writers.Load("goal"); return !taken })
+		for line := range strings.Lines(port.ReplaceAllString(answer, "remote-port: PORT")) {
+			got += "< " + line
+		}
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if got != strings.ReplaceAll(string(text), "> remote-port: PORT", "") {
+			t.Errorf("%s: got\n%s\nwant\n%s", file, got, text)
+		}
+	}
+}
+
+func TestPullGetsEveryFrameInOrder(t *testing.T) {
+	frames := long(100_000, 5000)
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		r := newRobot(t, address)
+		w := r.channel("imu", 64, 16)
+		_, _ = w.Put([]byte("before"))
+		_, in, answer := r.dial(pullOf("imu"))
+		if want := "frame-count: 64\nframe-size: 16\nstatus: 0 # ACH_OK\n.\n"; answer != want {
+			t.Fatalf("%s: got %q, want %q", address, answer, want)
+		}
+
+		got := make(chan error, 1)
+		seen := make(chan uint64, frames)
+		go func() {
+			defer close(seen)
+			for range frames {
+				data, err := frame(in)
+				if err != nil {
+					got <- err
+					return
+				}
+				seen <- binary.LittleEndian.Uint64(data)
+			}
+			got <- nil
+		}()
+		next := uint64(0)
+		for i := range uint64(frames) {
+			if i >= next+50 { // the ring has 64: what waits for the client is still there
+				if n := <-seen; n != next {
+					t.Fatalf("got frame %d, want %d", n, next)
+				}
+				next++
+			}
+			if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for ; next < uint64(frames); next++ {
+			if n := <-seen; n != next {
+				t.Fatalf("got frame %d, want %d", n, next)
+			}
+		}
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// With get-last 0 nothing is missing that the ring still had, and nothing comes twice, however
+// far the writer is ahead.
+func TestPullGetsAllThatTheRingStillHas(t *testing.T) {
+	const ring = 64
+	r := newRobot(t, "127.0.0.1:0")
+	w := r.channel("imu", ring, 16)
+	_, in, _ := r.dial(pullOf("imu"))
+	random := rand.New(rand.NewPCG(1, 2))
+	put, got, missed := uint64(0), 0, uint64(0)
+	for frames := uint64(long(100_000, 5000)); put < frames; {
+		last := put // all up to here have come
+		for range 1 + random.IntN(2*ring) {
+			put++
+			if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, put)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for ; last < put; got++ {
+			data, err := frame(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := binary.LittleEndian.Uint64(data)
+			oldest := put - min(put, ring) + 1 // in the ring, since the burst is over
+			if n <= last || n > max(last+1, oldest) {
+				t.Fatalf("got frame %d behind %d, and the ring has %d to %d", n, last, oldest, put)
+			}
+			missed += n - last - 1
+			last = n
+		}
+	}
+	if got == 0 || missed == 0 {
+		t.Errorf("got %d frames and %d overwritten, want some of both", got, missed)
+	}
+}
+
+// A client that is slow gets, with get-last 1 or a period, the newest frame of that moment.
+func TestPullOfTheNewestSkipsWhatIsOlder(t *testing.T) {
+	for _, how := range []string{"get-last: 1\n", "period-ns: 200000000\n"} {
+		r := newRobot(t, "127.0.0.1:0")
+		w := r.channel("imu", 64, 16)
+		_, in, _ := r.dial(pullOf("imu", how))
+		for i := range byte(3) {
+			if i == 2 {
+				for range 20 {
+					_, _ = w.Put([]byte{1})
+				}
+			}
+			_, _ = w.Put([]byte{10 + i})
+			if i == 1 && strings.HasPrefix(how, "get-last") {
+				if data, err := frame(in); err != nil || data[0] != 11 {
+					t.Fatalf("%s: got %v, %v, want frame 11", how, data, err)
+				}
+			}
+			if i != 0 {
+				continue
+			}
+			if data, err := frame(in); err != nil || data[0] != 10 {
+				t.Fatalf("%s: got %v, %v, want frame 10", how, data, err)
+			}
+		}
+		for last := byte(0); last != 12; {
+			data, err := frame(in)
+			if err != nil || strings.HasPrefix(how, "period") && data[0] != 12 {
+				t.Fatalf("%s: got %v, %v, want frame 12", how, data, err)
+			}
+			last = data[0]
+		}
+	}
+}
+
+// A frame that is larger than the buffers of the kernel comes whole; one that is not
+// acknowledged keeps the next from being read.
+func TestOneFrameAtMostWaitsInTheKernel(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	const size = 8 << 20
+	w := r.channel("imu", 4, size)
+	_, in, _ := r.dial(pullOf("imu", "get-last: 1\n"))
+	data := make([]byte, size)
+	for i := range byte(10) {
+		data[0] = i
+		if _, err := w.Put(data); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond) // time in which a sender that queues would queue
+	}
+	got := []byte{}
+	for len(got) == 0 || got[len(got)-1] != 9 {
+		data, err := frame(in)
+		if err != nil || len(data) != size {
+			t.Fatalf("got %d bytes, %v", len(data), err)
+		}
+		got = append(got, data[0])
+	}
+	if len(got) > 3 { // the one under way, perhaps one that was read meanwhile, and the newest
+		t.Errorf("got frames %v, want the first and the newest", got)
+	}
+}
+
+func TestPullByUDPGetsBareFrames(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	w := r.channel("imu", 16, 64<<10)
+	udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer udp.Close()
+	conn, _, answer := r.dial(fmt.Sprintf("remote-port: %d\n", udp.LocalAddr().(*net.UDPAddr).Port) + strings.Replace(pullOf("imu"), "tcp", "udp", 1))
+	var port int
+	if _, err := fmt.Sscanf(answer, "remote-port: %d\nframe-count: 16\nframe-size: 65536\nstatus: 0", &port); err != nil {
+		t.Fatalf("got %q: %v", answer, err)
+	}
+	_, _ = w.Put(make([]byte, maxDatagram+1)) // left out
+	_, _ = w.Put([]byte("a frame"))
+	_ = udp.SetReadDeadline(time.Now().Add(10 * time.Second))
+	buf := make([]byte, 100)
+	n, from, err := udp.ReadFrom(buf)
+	if err != nil || string(buf[:n]) != "a frame" || from.(*net.UDPAddr).Port != port {
+		t.Fatalf("got %q from %v, %v, want a frame from port %d", buf[:n], from, err, port)
+	}
+	if _, err := io.WriteString(conn, "x"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a byte ends it", func() bool { return len(r.server.Report().Clients) == 0 })
+}
+
+func TestHundredChannelsAtOnce(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	var readers []*bufio.Reader
+	var writers []*localach.Writer
+	for i := range 100 {
+		name := fmt.Sprintf("imu%d", i)
+		writers = append(writers, r.channel(name, 16, 16))
+		_, in, _ := r.dial(pullOf(name))
+		readers = append(readers, in)
+	}
+	for i, w := range writers {
+		_, _ = w.Put([]byte{byte(i)})
+	}
+	for i, in := range readers {
+		if data, err := frame(in); err != nil || data[0] != byte(i) {
+			t.Errorf("channel %d: got %v, %v", i, data, err)
+		}
+	}
+	if got := len(r.server.Report().Clients); got != 100 {
+		t.Errorf("got %d clients, want 100", got)
+	}
+}
+
+// What a client may not have any more it loses within a second or so: the channel is not
+// named any more, or carries commands, or was made anew.
+func TestPullEndsWhenItMayNotGoOn(t *testing.T) {
+	for name, change := range map[string]func(r *robot){
+		"rules":   func(r *robot) { r.server.SetRules(Rules{From: loopback, Channels: []string{"other"}}) },
+		"removed": func(r *robot) { _ = r.dir.Unlink("imu") },
+	} {
+		r := newRobot(t, "127.0.0.1:0")
+		r.channel("imu", 16, 16)
+		_, in, _ := r.dial(pullOf("imu"))
+		change(r)
+		if _, err := in.ReadByte(); err != io.EOF {
+			t.Errorf("%s: got %v, want the end", name, err)
+		}
+	}
+}
+
+func TestStrangersAndCrowdsAreTurnedAway(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	w := r.channel("imu", 16, 16)
+	_, in, _ := r.dial(pullOf("imu"))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var idle []net.Conn
+	for range long(10_000, 2000) {
+		if conn, err := net.Dial("tcp", r.address); err == nil {
+			idle = append(idle, conn)
+		}
+		if len(idle) == 400 {
+			idle[0].Close()
+			idle = idle[1:]
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapInuse) - int64(before.HeapInuse); grown > 16<<20 {
+		t.Errorf("%d MiB more", grown>>20)
+	}
+	if report := r.server.Report(); report.Waiting > maxPerHost || report.Refused < 1000 {
+		t.Errorf("got %d waiting, %d refused", report.Waiting, report.Refused)
+	}
+	_, _ = w.Put([]byte("still"))
+	if data, err := frame(in); err != nil || string(data) != "still" {
+		t.Errorf("the client before: got %q, %v", data, err)
+	}
+	for _, conn := range idle {
+		conn.Close()
+	}
+	r.server.SetRules(Rules{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Channels: []string{"*"}})
+	if _, _, answer := r.dial(pullOf("imu")); answer != "" {
+		t.Errorf("a stranger got %q", answer)
+	}
+	if n := strings.Count(r.log.String(), "\n"); n != 1 {
+		t.Errorf("got %d lines in the log, want 1:\n%s", n, r.log.String())
+	}
+}
+
+// A client that never reads costs one frame of memory, and others nothing.
+func TestDeafClientHoldsUpNobody(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	w := r.channel("imu", 4, 4<<20)
+	deaf, _, _ := r.dial(pullOf("imu"))
+	_ = deaf.(*net.TCPConn).SetReadBuffer(1)
+	_, in, _ := r.dial(pullOf("imu"))
+	data := make([]byte, 4<<20)
+	for i := range byte(5) {
+		data[0] = i
+		_, _ = w.Put(data)
+		if got, err := frame(in); err != nil || got[0] != i {
+			t.Fatalf("frame %d: %v", i, err)
+		}
+	}
+	if got := r.server.memory.Load(); got > 10<<20 {
+		t.Errorf("got %d MiB of frames, want two", got>>20)
+	}
+}

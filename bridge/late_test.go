@@ -1,0 +1,144 @@
+package bridge
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+)
+
+// The way grows past the budget. Nothing but late frames comes then, and each is the newest.
+func TestLateFramesArePutAndNothingCallsThemInTime(t *testing.T) {
+	qos := rule.QoS{Budget: 30 * milli, Deadline: 200 * milli}
+	inFlow(t, "delay=10ms,rate=100mbit", qos, 64, func(f *flow) {
+		f.stream(20*milli, second, func(time.Duration) {})
+		f.change("delay=60ms")
+		before := f.kept()
+		states := map[status.MirrorState]int{}
+		f.stream(20*milli, 3*second, func(at time.Duration) {
+			if at > second {
+				states[f.pc.mirror(flowName).State]++
+			}
+		})
+		m, e := f.pc.mirror(flowName), f.robot.node.Status().Exports[0]
+		if got := f.kept() - before; got < 140 {
+			t.Errorf("%d of 150 late frames were put, want all but a few that are on their way", got)
+		}
+		if states[status.MirrorLive] > 0 || m.State != status.MirrorStale || m.StaleS < 2 || !strings.Contains(m.Reason, "no frame in time for") {
+			t.Errorf("got %s for %v s (%s), seen as %v; want it stale all the while", m.State, m.StaleS, m.Reason, states)
+		}
+		if m.LateS < 2 || e.ReaderCause != status.CauseBudget {
+			t.Errorf("it says late for %v s, and the robot has heard %q; want both to know", m.LateS, e.ReaderCause)
+		}
+		if over := m.Age.Window.OverBudget * m.Age.Window.WindowS; over < 2.5 {
+			t.Errorf("it was over its budget for %v s, want the 3 s of late frames", over)
+		}
+
+		f.change("delay=10ms")
+		f.stream(20*milli, second, func(time.Duration) {})
+		time.Sleep(second)
+		f.agrees()
+		f.requalify(rule.QoS{Budget: 30 * milli}) // it is stale anew without frames
+		m, e = f.pc.mirror(flowName), f.robot.node.Status().Exports[0]
+		if m.State != status.MirrorLive || m.LateS != 0 || e.ReaderCause != "" {
+			t.Errorf("in time again: got %s, late for %v s, the robot has heard %q", m.State, m.LateS, e.ReaderCause)
+		}
+	})
+}
+
+// Without a deadline the mirror is live, and late.
+func TestMirrorOfLateFramesIsLive(t *testing.T) {
+	for _, c := range []struct {
+		late rule.Late
+		says bool
+		kept uint64
+	}{{rule.LateNewest, true, 50}, {rule.LateDrop, true, 0}, {rule.LateDeliver, false, 50}} {
+		t.Run(c.late.String(), func(t *testing.T) {
+			inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Budget: 30 * milli, Late: c.late}, 64, func(f *flow) {
+				time.Sleep(second)
+				f.change("delay=60ms")
+				f.stream(20*milli, second, func(time.Duration) {})
+				time.Sleep(70 * milli)
+				if m := f.pc.mirror(flowName); m.State != status.MirrorLive || m.LateS > 0 != c.says || m.Delivered > 0 {
+					t.Errorf("got %s, late for %v s, %+v; want it live, late: %v", m.State, m.LateS, m.Accounts, c.says)
+				}
+				if got := f.kept(); got+3 < c.kept || got > c.kept+3 {
+					t.Errorf("%d frames were put, want about %d", got, c.kept)
+				}
+				time.Sleep(5 * second)
+				f.agrees()
+			})
+		})
+	}
+}
+
+// Packets pass each other, each of them late.
+func TestNoLateFrameIsPutOverANewerOne(t *testing.T) {
+	for _, size := range []int{64, 1000} {
+		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
+			inFlow(t, "delay=20ms,jitter=40ms,reorder=30%,dup=10%,rate=100mbit", rule.QoS{Budget: 10 * milli}, size, func(f *flow) {
+				last, late := uint64(0), 0
+				for _, s := range f.record(func() { f.stream(3*milli, 2*second, func(time.Duration) {}); time.Sleep(second) }) {
+					if s.number <= last {
+						t.Errorf("frame %d was put behind frame %d", s.number, last)
+					}
+					last = s.number
+					if s.at-s.stamp > 30*milli {
+						late++
+					}
+				}
+				if a := f.pcSays(); late < 50 || a.Superseded < 10 || a.LateKept < 20 {
+					t.Errorf("%d late frames were put, %+v: the case has not happened", late, a)
+				}
+				if last != f.puts() {
+					t.Errorf("got frame %d last, want %d", last, f.puts())
+				}
+				time.Sleep(3 * second)
+				f.agrees()
+			})
+		})
+	}
+}
+
+// Over these links much of what comes has been on its way for longer than the budget.
+func TestLateFramesKeepAMirrorAsFreshAsALargeBudget(t *testing.T) {
+	for _, link := range []struct {
+		text  string
+		seeds uint64
+		long  bool
+	}{
+		{text: "rate=150kbit,delay=30ms,queue=64KiB", seeds: 3},
+		{"rate=500kbit,delay=30ms,queue=64KiB,stall=100ms/200ms", 20, true},
+	} {
+		t.Run(link.text, func(t *testing.T) {
+			if link.long && !isLong() {
+				t.Skip("long: set ACHBRIDGE_LONG=1")
+			}
+			t.Parallel()
+			// Medians: one run in forty finds the path half as fast as it is.
+			measure := func(qos rule.QoS) (mean, p95 float64, kept uint64) {
+				var means, p95s []float64
+				for seed := uint64(1); seed <= link.seeds; seed++ {
+					s := scenario{over: "quic", link: link.text, loads: []load{{channel: "state", size: 1000, period: milli, qos: qos}}, zero: radioZero}
+					readers, b := s.run(t, seed)
+					a := ageStat(cut(readers[0].ages, window{"", warmUp, warmUp + s.span()}, s.step()))
+					means, p95s, kept = append(means, a.mean), append(p95s, a.p95), kept+b.kept["robot.state"]
+				}
+				return median(means), median(p95s), kept
+			}
+			usual, usualP95, kept := measure(rule.QoS{})
+			patient, patientP95, _ := measure(rule.QoS{Budget: patience})
+			strict, strictP95, strictKept := measure(rule.QoS{Late: rule.LateDrop})
+			t.Logf("mean and p95 of the age: %.0f and %.0f ms, of a budget of %v %.0f and %.0f, of late drop %.0f and %.0f", usual, usualP95, patience, patient, patientP95, strict, strictP95)
+			if usual > 1.08*patient || usualP95 > 1.12*patientP95 || kept < 30*link.seeds {
+				t.Errorf("the age is %.0f ms on average, p95 %.0f, with %d late frames kept; want about the %.0f and %.0f of a large budget", usual, usualP95, kept, patient, patientP95)
+			}
+			if strictP95 < 1.3*usualP95 || strictKept > 3*link.seeds {
+				t.Errorf("with late drop p95 is %.0f ms and %d late frames are kept; want it older and no frame but a debt", strictP95, strictKept)
+			}
+		})
+	}
+}

@@ -1,0 +1,248 @@
+package layout
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Limits of a layout.
+const (
+	maxDepth  = 16      // structs in structs
+	maxFields = 4096    // of all structs together; as many words
+	maxName   = 63      // bytes of a name, unit or word
+	maxSize   = 1 << 30 // bytes of a frame
+	maxDims   = 8
+)
+
+// MaxText is the most bytes that a layout may have as text, in a file or on its way.
+const MaxText = 64 << 10
+
+// Problem is one mistake of a layout. Path says in which field: the index in the layout's
+// fields, then in that field's, and so on. It is empty when the mistake is in no field.
+type Problem struct {
+	Path []int
+	Text string
+}
+
+// Check finds all mistakes of a layout, in the order of the fields.
+func (l *Layout) Check() []Problem {
+	c := &checker{}
+	c.name(nil, "name", l.Name)
+	if l.Size < 1 || l.Size > maxSize {
+		c.add(nil, "size %d: want 1 to %d", l.Size, maxSize)
+		return c.problems
+	}
+	if len(l.Fields) == 0 {
+		c.add(nil, "no fields")
+	}
+	c.tail(l)
+	c.open = l.Tail != ""
+	c.fields(nil, l.Fields, l.Size, 1)
+	if c.seen > maxFields {
+		c.add(nil, "%d fields: want at most %d", c.seen, maxFields)
+	}
+	if c.words > maxFields {
+		c.add(nil, "%d words of enumerations: want at most %d", c.words, maxFields)
+	}
+	return c.problems
+}
+
+type checker struct {
+	problems    []Problem
+	seen, words int
+	open        bool // the last field of the frame is a tail, and may lie behind the struct
+}
+
+func (c *checker) add(path []int, format string, args ...any) {
+	c.problems = append(c.problems, Problem{slices.Clone(path), fmt.Sprintf(format, args...)})
+}
+
+// Printable says why a name, unit or word may not be shown; "" when it may.
+func Printable(text string) string {
+	if len(text) > maxName {
+		return fmt.Sprintf("longer than %d bytes", maxName)
+	}
+	for _, r := range text {
+		if r < ' ' || r > '~' || strings.ContainsRune(forbidden, r) {
+			return fmt.Sprintf("has the character %s: want printable ASCII without %s", strconv.QuoteRuneToASCII(r), forbidden)
+		}
+	}
+	return ""
+}
+
+// forbidden are the characters that mean something to a terminal, a page or a schema, beside
+// those that are not printable.
+const forbidden = "<>&\"'`"
+
+func (c *checker) name(path []int, what, text string) {
+	if text == "" {
+		c.add(path, "%s is missing", what)
+	} else {
+		c.label(path, what, text)
+	}
+}
+
+func (c *checker) label(path []int, what, text string) {
+	if why := Printable(text); why != "" {
+		c.add(path, "%s %s %s", what, strconv.QuoteToASCII(text[:min(len(text), maxName)]), why)
+	}
+}
+
+func (c *checker) tail(l *Layout) {
+	if l.Tail == "" {
+		if l.Counter != "" {
+			c.add(nil, "a counter without a tail")
+		}
+		return
+	}
+	last := len(l.Fields) - 1
+	if last < 0 || l.Fields[last].Name != l.Tail {
+		c.add(nil, "tail %s: want the name of the last field", strconv.QuoteToASCII(l.Tail))
+		return
+	}
+	for i := range l.Fields[:last] {
+		if l.Fields[i].Offset >= l.Fields[last].Offset {
+			c.add([]int{i}, "begins at or behind the tail")
+		}
+	}
+	if l.Fields[last].Bits != 0 {
+		c.add([]int{last}, "a tail of bit fields: there is none in C")
+	}
+	i := slices.IndexFunc(l.Fields[:last], func(f Field) bool { return f.Name == l.Counter })
+	if l.Counter != "" && (i < 0 || !l.Fields[i].Type.integer() || l.Fields[i].Count != nil) {
+		c.add(nil, "count %s: want the name of an integer before the tail, or rest", strconv.QuoteToASCII(l.Counter))
+	}
+	if i >= 0 && l.Fields[i].Scale != 0 {
+		c.add([]int{i}, "the number of the tail's elements cannot have a scale")
+	}
+}
+
+// fields checks the fields of a struct of size bytes. A tail has one element here.
+func (c *checker) fields(path []int, fields []Field, size, depth int) {
+	if depth > maxDepth {
+		c.add(path, "more than %d structs in one another", maxDepth)
+		return
+	}
+	names := map[string]bool{}
+	var taken []span
+	for i := range fields {
+		if c.seen++; c.seen > maxFields {
+			return
+		}
+		f, at := &fields[i], append(slices.Clone(path), i)
+		c.name(at, "name", f.Name)
+		if strings.ContainsAny(f.Name, ".[]") {
+			c.add(at, "name %s: . and [] stand between names", strconv.QuoteToASCII(f.Name))
+		}
+		if names[f.Name] {
+			c.add(at, "name %s is there twice", strconv.QuoteToASCII(f.Name))
+		}
+		names[f.Name] = true
+		room := size
+		if c.open && depth == 1 && i == len(fields)-1 {
+			room = maxSize
+		}
+		if s, ok := c.field(at, f, room); ok {
+			taken = append(taken, s)
+		}
+		if f.Type == Struct && f.Size >= 1 {
+			c.fields(at, f.Fields, f.Size, depth+1)
+		}
+	}
+	slices.SortStableFunc(taken, func(a, b span) int { return a.from - b.from })
+	for i := 1; i < len(taken); i++ {
+		if taken[i].from < taken[i-1].to {
+			c.add(taken[i].path, "overlaps %s", fields[last(taken[i-1].path)].Name)
+		}
+	}
+}
+
+func last(path []int) int { return path[len(path)-1] }
+
+// span are the bits that a field takes.
+type span struct {
+	from, to int
+	path     []int
+}
+
+func (c *checker) field(at []int, f *Field, size int) (s span, ok bool) {
+	before := len(c.problems)
+	c.shape(at, f)
+	c.labels(at, f)
+	if len(c.problems) > before {
+		return s, false
+	}
+	n, ok := product(f.Count, f.element())
+	switch {
+	case !ok:
+		c.add(at, "count %v of %d bytes: larger than any frame", f.Count, f.element())
+		return s, false
+	case f.Offset < 0 || f.Offset > size:
+		c.add(at, "offset %d: outside the %d bytes of the struct", f.Offset, size)
+		return s, false
+	}
+	s = span{8 * f.Offset, 8 * (f.Offset + n*f.element()), at}
+	if f.Bits > 0 {
+		s.from += f.Bit
+		s.to = s.from + f.Bits
+	}
+	if s.to > 8*size {
+		c.add(at, "ends at byte %d: outside the %d bytes of the struct", (s.to+7)/8, size)
+		return s, false
+	}
+	return s, true
+}
+
+// shape checks the type, the sizes and the bits.
+func (c *checker) shape(at []int, f *Field) {
+	if !slices.Contains(types(), f.Type) {
+		c.add(at, "type %s: want one of %v", strconv.QuoteToASCII(string(f.Type)), types())
+		return
+	}
+	own := sizes[f.Type]
+	switch {
+	case own > 0 && f.Size != 0 && f.Size != own:
+		c.add(at, "size %d: %s has %d", f.Size, f.Type, own)
+	case own == 0 && (f.Size < 1 || f.Size > maxSize):
+		c.add(at, "size %d: want at least 1", f.Size)
+	case f.Type == Struct && len(f.Fields) == 0:
+		c.add(at, "a struct without fields")
+	case f.Type != Struct && f.Fields != nil:
+		c.add(at, "%s has no fields", f.Type)
+	case len(f.Count) > maxDims:
+		c.add(at, "%d dimensions: want at most %d", len(f.Count), maxDims)
+	case f.Bits == 0 && f.Bit == 0:
+	case !f.Type.integer() && f.Type != Bool:
+		c.add(at, "bits of %s: want an integer or bool", f.Type)
+	case f.Count != nil:
+		c.add(at, "an array of bit fields: there is none in C")
+	case f.Bits < 1 || f.Bits > max(8*own, 1) || f.Bit < 0 || f.Bit > 63:
+		c.add(at, "bits %d from bit %d: want 1 to %d bits, from bit 0 to 63", f.Bits, f.Bit, 8*own)
+	}
+}
+
+// labels checks what is shown with a value.
+func (c *checker) labels(at []int, f *Field) {
+	c.label(at, "unit", f.Unit)
+	number := f.Type.integer() || f.Type == Float || f.Type == Double
+	switch {
+	case f.Scale != 0 && (math.IsNaN(f.Scale) || math.IsInf(f.Scale, 0)):
+		c.add(at, "scale: want a number")
+	case f.Scale != 0 && (!number || f.Words != nil):
+		c.add(at, "scale: want a number of type %s without words", f.Type)
+	case f.Words != nil && !f.Type.integer():
+		c.add(at, "words: want an integer, not %s", f.Type)
+	}
+	values := map[int64]bool{}
+	for _, w := range f.Words {
+		c.words++
+		c.name(at, "word", w.Name)
+		if values[w.Value] {
+			c.add(at, "the value %d has two words", w.Value)
+		}
+		values[w.Value] = true
+	}
+}

@@ -1,0 +1,250 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"achbridge/bridge/fresh"
+	"achbridge/bridge/status"
+	"achbridge/wire"
+)
+
+// A load test measures what a link carries one way. The sending end fills what frames leave
+// free: a packet of the load leaves only while no frame waits, where a part of a large frame
+// might, and is not sent again. The receiving end counts all that comes. Who is asked allows
+// one at a time and 10 s a minute in all, whoever asks.
+
+const (
+	loadEvery  = time.Minute
+	loadOften  = 10 * time.Second // of loadEvery
+	loadTime   = 3 * time.Second
+	loadBegins = loadTime / 3    // what comes before is not counted: the sender finds out what the link takes
+	grantWait  = 3 * time.Second // for the answer
+	// MostLoad is how many bytes a load test sends at most: 1 Gbit/s of it.
+	MostLoad = 375_000_000
+)
+
+// filler is the load that a link sends. It is guarded by the link's mu.
+type filler struct {
+	until time.Duration
+	data  []byte
+	seq   uint64
+	bytes int // that have left
+	came  int // bytes known to have arrived
+}
+
+func (f *filler) on(now time.Duration) bool { return now < f.until && f.bytes < MostLoad }
+
+// arrived counts a packet of size bytes.
+func (f *filler) arrived(size int) { f.came += size }
+
+// addFill puts load into a datagram that is empty, though frames might have filled it. Needs
+// l.mu.
+func (l *link) addFill(box *outbox, now time.Duration) {
+	f := &l.filler
+	if len(box.body) > 0 || box.stream > 0 || !f.on(now) {
+		return
+	}
+	f.seq++
+	l.pacer.Part(now)
+	box.body = wire.AppendFrame(box.body, now, wire.Frame{Sub: wire.LoadSub, Seq: f.seq, Data: f.data[:l.room()-wire.MaxFrameOverhead]})
+	box.pieces = append(box.pieces, fresh.Piece{Sub: wire.LoadSub, Seq: f.seq, Index: len(box.body), Whole: true})
+	f.bytes += len(box.body)
+}
+
+// fillFor has l send load for a time; 0 ends it.
+func (l *link) fillFor(d time.Duration) {
+	l.mu.Lock()
+	l.filler = filler{until: l.n.now() + d, data: make([]byte, wire.MaxDatagram)}
+	l.mu.Unlock()
+	l.awake()
+}
+
+// loadTests are those that peers were granted lately.
+type loadTests []*loadTest
+
+type loadTest struct {
+	link       *link
+	id         uint32
+	begin, end time.Duration
+}
+
+// state returns the test that goes on, how much time others may have now, and when there will
+// be more.
+func (t *loadTests) state(now time.Duration) (running *loadTest, left, in time.Duration) {
+	left, in = loadOften, loadEvery
+	var kept loadTests
+	for _, test := range *t {
+		if test.end+loadEvery <= now {
+			continue
+		}
+		kept = append(kept, test)
+		left -= test.end - max(test.begin, now-loadEvery)
+		in = min(in, test.end+loadEvery-now)
+		if now < test.end {
+			running = test
+		}
+	}
+	*t = kept
+	return running, left, in
+}
+
+// loadAsked handles what a peer says of load tests.
+func (n *Node) loadAsked(l *link, m wire.Load) {
+	running, left, in := n.loads.state(n.now())
+	switch {
+	case m.Granted:
+		l.answered(wire.Refused{ID: m.ID})
+		return
+	case m.For == 0:
+		if running != nil && running.link == l && running.id == m.ID {
+			running.end = n.now()
+			l.fillFor(0)
+		}
+		return
+	}
+	refuse := func(code wire.Code, text string) {
+		l.send(wire.Refused{ID: m.ID, Re: wire.TypeLoad, Code: code, Text: wire.Text(text)})
+	}
+	switch {
+	case n.cfg.NoLoadTest:
+		refuse(wire.CodeForbidden, fmt.Sprintf("%s allows no load tests: its configuration has load_test: false", n.cfg.Host))
+	case running != nil:
+		refuse(wire.CodeLimit, fmt.Sprintf("%s has a load test with %s going on: try again in %.0f s", n.cfg.Host, running.link.host, (running.end-n.now()).Seconds()+1))
+	case left < m.For:
+		refuse(wire.CodeLimit, fmt.Sprintf("%s allows %v of load tests a minute, and they are used up: try again in %.0f s", n.cfg.Host, loadOften, in.Seconds()+1))
+	default:
+		n.log.Info("load test", "peer", l.host, "sends", !m.Up, "for", m.For)
+		n.loads = append(n.loads, &loadTest{link: l, id: m.ID, begin: n.now(), end: n.now() + m.For})
+		if !m.Up {
+			l.fillFor(m.For)
+		}
+		l.send(wire.Load{ID: m.ID, For: m.For, Up: m.Up, Granted: true})
+	}
+}
+
+// Direction is which way a load test goes.
+type Direction bool
+
+// The directions.
+const (
+	Down Direction = false // from the other host to this one
+	Up   Direction = true
+)
+
+// LoadTest measures for 3 s what the link with a host carries one way. The error says why it
+// cannot: it is fs.ErrNotExist without a link.
+func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r status.Load, err error) {
+	granted, older := make(chan wire.Refused, 1), make(chan wire.Refused, 1)
+	var l *link
+	var id, question uint32
+	n.call(func() {
+		switch {
+		case n.linkOf(host) == nil:
+			err = fmt.Errorf("no link to %s; `achbridge status` tells of the peers%.0w", host, fs.ErrNotExist)
+		case n.cfg.NoLoadTest:
+			err = errors.New("the configuration of this host has load_test: false")
+		default:
+			l = n.linkOf(host)
+			id, question = l.ask(granted), l.ask(older)
+			l.send(wire.Load{ID: id, For: loadTime, Up: bool(way)})
+			l.question(question, "load") // which is answered next, also by those that know no load test
+		}
+	})
+	if l == nil {
+		return r, err
+	}
+	defer n.call(func() {
+		delete(l.asked, id)
+		delete(l.asked, question)
+	})
+	if err := awaitGrant(ctx, l, granted, older); err != nil {
+		return r, err
+	}
+	if way == Up {
+		l.fillFor(loadTime)
+	}
+	defer func() {
+		if err != nil {
+			l.fillFor(0)
+			l.send(wire.Load{ID: id})
+		}
+	}()
+	return l.measureLoad(ctx, way)
+}
+
+// awaitGrant waits until the peer grants a test; the error says why it does not.
+func awaitGrant(ctx context.Context, l *link, granted, older chan wire.Refused) error {
+	t := time.NewTimer(grantWait)
+	defer t.Stop()
+	var m wire.Refused
+	select {
+	case m = <-granted:
+	case <-older:
+		select {
+		case m = <-granted:
+		default:
+			return fmt.Errorf("%s knows no load tests: its achbridge is older than this one", l.host)
+		}
+	case <-t.C:
+		return fmt.Errorf("%s does not answer", l.host)
+	case <-l.s.Done():
+		return fmt.Errorf("the link to %s has ended", l.host)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if m.Code != 0 {
+		return errors.New(m.Text)
+	}
+	return nil
+}
+
+// loadCount is what a link has carried so far: what came, or what left and was lost.
+type loadCount struct {
+	at                         time.Duration
+	bytes, packets, lost, load uint64 // load: bytes of the test that arrived
+}
+
+// measureLoad watches a load test.
+func (l *link) measureLoad(ctx context.Context, way Direction) (r status.Load, err error) {
+	pause(ctx, loadBegins)
+	before := l.countLoad(way)
+	pause(ctx, loadTime-loadBegins)
+	after := l.countLoad(way)
+	switch {
+	case ctx.Err() != nil:
+		return r, ctx.Err()
+	case l.s.Err() != nil:
+		return r, fmt.Errorf("the link to %s has ended", l.host)
+	}
+	s, packets := (after.at - before.at).Seconds(), float64(after.packets-before.packets)
+	bytes, lost := float64(after.bytes-before.bytes)+packets*fresh.HeaderBytes, float64(after.lost)-float64(before.lost)
+	r = status.Load{
+		Host: l.host, Up: bool(way), Transport: l.s.Transport(), Seconds: s,
+		Mbit: bytes * 8 / 1e6 / s, LoadMbit: float64(after.load-before.load) * 8 / 1e6 / s,
+	}
+	switch {
+	case packets == 0 || lost <= 0:
+	case way == Up: // of those that left
+		r.Lost = min(1, lost/packets)
+		r.Mbit *= 1 - r.Lost
+	default:
+		r.Lost = lost / (packets + lost)
+	}
+	return r, nil
+}
+
+func (l *link) countLoad(way Direction) loadCount {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := loadCount{at: l.n.now(), bytes: l.traffic.received, load: l.traffic.load}
+	c.packets, c.lost = l.receipts.Count()
+	if way == Up {
+		c.bytes, c.load = l.traffic.sent, uint64(l.filler.came)
+		c.packets, c.lost = l.flight.Count()
+	}
+	return c
+}

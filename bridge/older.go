@@ -1,0 +1,100 @@
+package bridge
+
+import (
+	"time"
+
+	"achbridge/bridge/fresh"
+	"achbridge/bridge/rule"
+	"achbridge/wire"
+)
+
+// olderFrame is a large frame that is still on its way when the next one begins to leave.
+// All of it has left; what the network lost of it goes first, for as long as it is in time
+// and the mirror has nothing newer.
+type olderFrame struct {
+	out      fresh.Outgoing
+	frame    wire.Frame // without data
+	data     []byte
+	shared   *snapshot // holds data
+	captured time.Duration
+	lost     bool
+}
+
+// overlaps reports that the next frame may begin though word of the loaded one is
+// missing: all of that has left.
+func (sub *subscription) overlaps() bool {
+	return !sub.early && sub.out.Active() && !sub.out.Pending() && !sub.again && !sub.owed && sub.shared != nil &&
+		sub.size <= fresh.MostOverlapping && sub.qos.Fit == rule.FitDrop
+}
+
+// drained reports that no more is in flight than the path carries in a round trip: what
+// leaves now waits behind nothing. Needs l.mu.
+func (l *link) drained() bool {
+	_, least := l.flight.RTT()
+	return l.flight.Bytes() <= l.pacer.UrgentWindow(least, 0)-drainedBelow*wire.MaxDatagram
+}
+
+// drainedBelow is how many packets of room there must be: the frame is copied now, and its
+// first packet must not wait.
+const drainedBelow = 5
+
+// growOlder makes the loaded frame, when it is on its way, the older of two. A third ends
+// the oldest.
+func (sub *subscription) growOlder() {
+	if !sub.out.Active() {
+		return
+	}
+	sub.endOlder()
+	sub.older.out, sub.out = sub.out, sub.older.out
+	sub.older.frame, sub.older.data, sub.older.shared = sub.frame(nil), sub.data, sub.shared
+	sub.older.captured, sub.older.lost = sub.captured, sub.lost
+	sub.shared = nil
+	sub.out.Abort()
+}
+
+// endOlder gives the older frame up, if there is one.
+func (sub *subscription) endOlder() {
+	if sub.older.out.Active() {
+		sub.book.Lost++
+	}
+	sub.forgetOlder()
+}
+
+func (sub *subscription) forgetOlder() {
+	sub.older.out.Abort()
+	if sub.older.shared != nil {
+		sub.older.shared.release()
+	}
+	sub.older.shared, sub.older.data = nil, nil
+}
+
+// deliveredOlder records that a part of the older frame has arrived.
+func (sub *subscription) deliveredOlder(p fresh.Piece) {
+	if !sub.older.out.Arrived(p.Seq, p.Index) {
+		return
+	}
+	lost := sub.older.lost
+	sub.forgetOlder()
+	sub.arrived = max(sub.arrived, p.Seq)
+	if sub.book.Acks.Add(p.Seq) {
+		sub.book.Arrived++
+		if lost {
+			sub.book.Repaired++
+		}
+	}
+}
+
+// addRepair sends a part of the older frame again.
+func (l *link) addRepair(box *outbox, sub *subscription, now time.Duration) {
+	o := &sub.older
+	index, ok := o.out.Next()
+	if !ok {
+		return
+	}
+	l.pacer.Part(now)
+	from := index * wire.PartLen(o.out.Size, o.out.Count, 0)
+	f := o.frame
+	f.Data = o.data[from : from+wire.PartLen(o.out.Size, o.out.Count, index)]
+	box.body = wire.AppendPart(box.body, now, wire.Part{Frame: f, Size: o.out.Size, Index: index, Count: o.out.Count})
+	box.pieces = append(box.pieces, fresh.Piece{Sub: sub.id, Seq: o.out.Seq, Index: index})
+}

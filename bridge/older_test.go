@@ -1,0 +1,33 @@
+package bridge
+
+import (
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+)
+
+// One frame takes 4 ms of the link, and word of it 80 ms. So where each waits for word of
+// the one before, no more than 71 arrive in 6 s.
+func TestNextLargeFrameLeavesWhileWordOfTheOneBeforeIsMissing(t *testing.T) {
+	inFlow(t, "delay=40ms,rate=100mbit,queue=1MiB", rule.QoS{Budget: 400 * milli}, 50_000, func(f *flow) {
+		f.stream(10*milli, 6*second, func(time.Duration) {})
+		time.Sleep(2 * second)
+		if got := f.pcSays(); got.Delivered < 140 {
+			t.Errorf("%d frames arrived, want 140 at least", got.Delivered)
+		}
+		f.agrees()
+	})
+}
+
+// Of two frames under way either may lack a part, which is sent again.
+func TestBothOfTwoLargeFramesAreRepairedAndCounted(t *testing.T) {
+	inFlow(t, "delay=10ms,rate=20mbit,queue=1MiB,loss=0.1%", rule.QoS{Budget: 400 * milli}, 50_000, func(f *flow) {
+		f.stream(10*milli, 6*second, func(time.Duration) {})
+		time.Sleep(2 * second)
+		if got := f.pcSays(); got.Repaired < 1 || got.Delivered < 100 {
+			t.Errorf("%d frames arrived, %d of them repaired; want 100 at least, and 1", got.Delivered, got.Repaired)
+		}
+		f.agrees()
+	})
+}

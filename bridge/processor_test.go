@@ -1,0 +1,64 @@
+package bridge
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+)
+
+// Either end of a link tells the other how long its daemon waits for a processor, also the one that only reads.
+func TestBothEndsTellHowLongTheyWaitForAProcessor(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		var waits [2]atomic.Int64 // in %, of robot and PC
+		tells := func(percent *atomic.Int64) Config {
+			return Config{ProcessorWait: func(time.Duration) (float64, bool) { return float64(percent.Load()) / 100, true }}
+		}
+		waits[0].Store(83)
+		robot.run(tells(&waits[0]))
+		cfg := tells(&waits[1])
+		cfg.Mirrors = []rule.Mirror{{Host: "robot", Channel: "*"}}
+		pc.run(cfg, robot)
+		robot.channel("imu", 64, 64)
+		is := func(what string, of *host, own, other float64) {
+			t.Helper()
+			w.within(5*time.Second, what, func() bool {
+				s := of.node.Status()
+				if len(s.Links) == 0 || s.ProcessorWait == nil || *s.ProcessorWait != own {
+					return false
+				}
+				in := s.Links[0].Inbound
+				if other == 0 {
+					return in == nil || in.ProcessorWait == nil
+				}
+				return in != nil && in.ProcessorWait != nil && *in.ProcessorWait == other
+			})
+		}
+		is("what the robot tells", pc, 0, 0.85)
+		is("that the PC is idle", robot, 0.85, 0)
+		waits[0].Store(1)
+		waits[1].Store(100)
+		is("that the robot is idle", pc, 1, 0)
+		is("what the PC tells", robot, 0, 1)
+	})
+}
+
+// A node that does not know claims nothing.
+func TestWhereTheKernelDoesNotTellNothingIsClaimed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{ProcessorWait: func(time.Duration) (float64, bool) { return 0, false }})
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
+		robot.channel("imu", 64, 64)
+		w.within(5*time.Second, "link", func() bool { return len(pc.node.Status().Links) == 1 })
+		time.Sleep(3 * time.Second)
+		for name, h := range map[string]*host{"robot": robot, "pc": pc} {
+			s := h.node.Status()
+			if in := s.Links[0].Inbound; s.ProcessorWait != nil || in != nil && in.ProcessorWait != nil {
+				t.Errorf("%s: got %v, %+v; want nothing", name, s.ProcessorWait, in)
+			}
+		}
+	})
+}
