@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge/status"
+	"achbridge/bridge/unit"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/ui"
 )
@@ -68,7 +69,7 @@ func (q ageQuery) check(cmd *cobra.Command) error {
 func (a *app) age(ctx context.Context, c *api.Client, q ageQuery) error {
 	c = c.Within(api.AnswerTime + q.window)
 	var r status.AgeReport
-	answer, err := c.Get(ctx, "/v1/age?"+url.Values{"of": {q.of}, "window": {q.window.String()}}.Encode(), &r)
+	answer, err := c.GetSoFar(ctx, "/v1/age?"+url.Values{"of": {q.of}, "window": {q.window.String()}}.Encode(), &r)
 	if err != nil {
 		return err
 	}
@@ -80,10 +81,12 @@ func (a *app) age(ctx context.Context, c *api.Client, q ageQuery) error {
 	switch w := r.Window; {
 	case err != nil:
 		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: stopped before the %s were over", r.Name, unit.Time(q.window))
 	case w == nil:
 		return ui.Failure(fmt.Errorf("%s: its age is not known: no frame came whose age could be told", r.Name), "see achbridge status")
 	case q.most > 0 && w.P99Ms > float64(q.most)/float64(time.Millisecond):
-		return ui.OverLimit(fmt.Errorf("%s: p99 of its age is %s, over %v", r.Name, ui.Millis(w.P99Ms), q.most), "")
+		return ui.OverLimit(fmt.Errorf("%s: p99 of its age is %s, over %s", r.Name, ui.Millis(w.P99Ms), unit.Time(q.most)), "")
 	}
 	return nil
 }

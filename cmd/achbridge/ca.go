@@ -43,7 +43,7 @@ reads it and passes it on; so it reaches all hosts that are linked.
 The authority is a directory: ` + config.SystemCA + ` for root, else
 $XDG_CONFIG_HOME/achbridge/ca. Keep a copy in a safe place.`,
 	}
-	cmd.AddCommand(caInitCommand(a), caIssueCommand(a), caRevokeCommand(a))
+	cmd.AddCommand(caInitCommand(a), caIssueCommand(a), caListCommand(a), caRevokeCommand(a))
 	return needsVerb(cmd)
 }
 
@@ -139,7 +139,7 @@ func caIssueCommand(a *app) *cobra.Command {
 		},
 	}
 	caFlag(cmd, &given)
-	cmd.Flags().StringVar(&out, "out", "", "key `FILE` to write (default HOST.key)")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "key `FILE` to write (default HOST.key)")
 	return cmd
 }
 
@@ -156,7 +156,7 @@ func caRevokeCommand(a *app) *cobra.Command {
 			}
 			list, err := dir.revoke(authority, args[0], time.Now())
 			if errors.Is(err, errNoneIssued) {
-				return ui.Failure(fmt.Errorf("host %s: %w", args[0], err), "see "+dir.issued()+" for those that were issued")
+				return ui.Failure(fmt.Errorf("host %s: %w", args[0], err), "achbridge ca list shows those that were issued")
 			} else if err != nil {
 				return ui.Failure(err, "")
 			}
@@ -168,5 +168,48 @@ func caRevokeCommand(a *app) *cobra.Command {
 		},
 	}
 	caFlag(cmd, &given)
+	return cmd
+}
+
+// caListed is what `ca list --json` prints of a key.
+type caListed struct {
+	Host   string    `json:"host"`
+	Serial string    `json:"serial"`
+	Ends   time.Time `json:"ends"`
+	State  string    `json:"state"` // valid, ended or revoked
+}
+
+func caListCommand(a *app) *cobra.Command {
+	var given string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the keys that were issued: valid, ended or revoked",
+		Long: `List the keys that the authority has issued, by host: valid, ended or revoked. Those
+that ended more than a year ago are left out.`,
+		Args: takes(),
+		RunE: func(*cobra.Command, []string) error {
+			dir, _, err := a.openCA(given)
+			if err != nil {
+				return err
+			}
+			list, err := dir.list(time.Now())
+			switch {
+			case err != nil:
+				return ui.Failure(err, "")
+			case asJSON:
+				return a.ui.JSON(list)
+			case len(list) == 0:
+				return ui.NotFound(fmt.Errorf("authority %s: it has issued no key", dir), "achbridge ca issue HOST")
+			}
+			var rows [][]string
+			for _, k := range list {
+				rows = append(rows, []string{k.Host, k.State, ui.Day(k.Ends), k.Serial})
+			}
+			return a.ui.Table([]string{"HOST", "STATE", "ENDS", "SERIAL"}, rows)
+		},
+	}
+	caFlag(cmd, &given)
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,4 +104,31 @@ func (d caDir) revoke(a trust.Authority, host string, now time.Time) (*trust.Rev
 		return nil, err
 	}
 	return next, config.ReplaceFile(d.revoked(), []byte(next.Text()), 0o644)
+}
+
+// list are the keys that entries has, ordered by host and end.
+func (d caDir) list(now time.Time) ([]caListed, error) {
+	entries, err := d.entries(now)
+	if err != nil {
+		return nil, err
+	}
+	revoked, err := config.ReadRevocations(d.revoked())
+	if err != nil {
+		return nil, err
+	}
+	list := []caListed{}
+	for _, e := range entries {
+		state := "valid"
+		switch {
+		case revoked.Has(e.serial):
+			state = "revoked"
+		case e.ends.Before(now):
+			state = "ended"
+		}
+		list = append(list, caListed{Host: e.host, Serial: e.serial, Ends: e.ends, State: state})
+	}
+	slices.SortStableFunc(list, func(x, y caListed) int {
+		return cmp.Or(strings.Compare(x.Host, y.Host), x.Ends.Compare(y.Ends))
+	})
+	return list, nil
 }

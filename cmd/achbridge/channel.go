@@ -42,6 +42,8 @@ func (a *app) open(name string) (*localach.Channel, error) {
 func (a *app) channelError(name string, err error) error {
 	anew := fmt.Sprintf("achbridge channel create %s --replace", name)
 	switch {
+	case ui.ExitCode(err) == ui.ExitUsage, ui.Cure(err) != "": // it says already
+		return err
 	case errors.Is(err, localach.ErrName):
 		return ui.Usage(err, "")
 	case errors.Is(err, fs.ErrNotExist):
@@ -78,4 +80,26 @@ func (a *app) channelNames(cmd *cobra.Command, args []string, _ string) ([]strin
 		names = append(names, info.Name)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func channelRmCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm NAME...",
+		Short: "Remove channels",
+		Long: `Remove channels. A program that has one of them open keeps its handle, but gets no
+more frames.`,
+		Args:              takes("NAME..."),
+		ValidArgsFunction: a.channelNames,
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, name := range args {
+				if err := a.dir().Unlink(name); err != nil {
+					return a.channelError(name, err)
+				}
+				if err := a.ui.Line("%s is removed", name); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
 }

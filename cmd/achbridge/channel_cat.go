@@ -13,6 +13,7 @@ import (
 
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/values"
 	"achbridge/localach"
 )
 
@@ -24,10 +25,17 @@ func channelCatCommand(a *app) *cobra.Command {
 		Long: `Write the frames that the channel holds to stdout, oldest first, with nothing between
 them, and stop. --last writes only the newest. --follow goes on with every new frame;
 with --last it begins with the newest. --hex writes each frame as one line of
-hexadecimal, which put --hex reads.`,
-		Example: "  achbridge ch cat imu --last --hex\n  achbridge ch cat imu --follow --count 100 > imu.bin",
+hexadecimal, which put --hex reads. --values writes the values of each frame, a line
+for each field, if types: of the configuration or --type names a layout; --field, --csv,
+--json, --diff and --type do, too.`,
+		Example: "  achbridge ch cat imu --last --hex\n  achbridge ch cat imu --csv > imu.csv\n  achbridge ch cat imu --follow --count 100 > imu.bin",
 		Args:    takes("NAME"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.oneForm(false); err != nil {
+				return err
+			}
+			c.values = c.values || c.given()
+			c.dump = c.values
 			return c.check(cmd)
 		},
 		ValidArgsFunction: a.channelNames,
@@ -36,10 +44,12 @@ hexadecimal, which put --hex reads.`,
 		},
 	}
 	cmd.Flags().BoolVar(&c.last, "last", false, "only the newest frame; with --follow begin with it")
-	cmd.Flags().BoolVar(&c.follow, "follow", false, "wait for new frames")
-	cmd.Flags().IntVar(&c.count, "count", 0, "stop after `N` frames")
+	cmd.Flags().BoolVarP(&c.follow, "follow", "f", false, "wait for new frames")
+	cmd.Flags().IntVarP(&c.count, "count", "n", 0, "stop after `N` frames")
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "with --follow: give up after this `TIME` without a frame")
 	cmd.Flags().BoolVar(&c.hex, "hex", false, "one line of hexadecimal a frame")
+	cmd.Flags().BoolVar(&c.values, "values", false, "the values, a line for each field")
+	c.define(cmd)
 	return cmd
 }
 
@@ -47,16 +57,26 @@ hexadecimal, which put --hex reads.`,
 type cat struct {
 	last, follow bool
 	hex, dump    bool // neither: the bytes alone
+	values       bool // instead of a dump, if the layout is known
 	count        int
 	timeout      time.Duration
 	out          io.Writer
-	written      int
+	valueFlags
+	printer *values.Printer // nil: the layout is not known
+	written int
 }
 
 // cat writes frames of a channel of this host, or of HOST/CHANNEL.
 func (a *app) cat(ctx context.Context, from *api.Client, of string, c *cat) error {
 	c.out = a.ui.Out
-	err := a.follow(ctx, from, of, func(l view) error { return c.run(l.ctx, l.Channel) })
+	err := a.follow(ctx, from, of, func(l view) (err error) {
+		if c.values && c.printer == nil {
+			if c.printer, err = a.printer(&c.valueFlags, of, l.Name()); err != nil {
+				return err
+			}
+		}
+		return c.run(l.ctx, l.Channel)
+	})
 	if err == nil && c.written == 0 && ctx.Err() == nil {
 		cure := "is its writer running?"
 		if !c.follow {
@@ -65,6 +85,23 @@ func (a *app) cat(ctx context.Context, from *api.Client, of string, c *cat) erro
 		return ui.NotFound(fmt.Errorf("channel %s: no frame", of), cure)
 	}
 	return err
+}
+
+// oneForm checks that at most one form was asked for.
+func (c *cat) oneForm(raw bool) error {
+	n := 0
+	for _, given := range []bool{raw, c.hex, c.csv, c.json, c.diff} {
+		if given {
+			n++
+		}
+	}
+	switch {
+	case n > 1:
+		return ui.Usage(errors.New("--hex, --raw, --csv, --json and --diff: one of them"), "")
+	case (raw || c.hex) && (c.values || c.given()):
+		return ui.Usage(errors.New("--hex and --raw print bytes: no --values, --field or --type with them"), "")
+	}
+	return nil
 }
 
 func (c *cat) check(cmd *cobra.Command) error {
@@ -116,8 +153,12 @@ func (c *cat) run(ctx context.Context, ch *localach.Channel) error {
 	return nil
 }
 
-func (c *cat) write(frame []byte) error {
+func (c *cat) write(frame []byte) (err error) {
 	switch {
+	case c.printer != nil:
+		if frame, err = c.printer.Frame(time.Now(), frame); err != nil {
+			return err
+		}
 	case c.hex:
 		frame = append(hex.AppendEncode(nil, frame), '\n')
 	case c.dump:

@@ -32,7 +32,10 @@ Programs that read a channel need permission to write to its file too.`,
 			if err != nil {
 				return a.channelError(args[0], err)
 			}
-			return ch.Close()
+			if err := ch.Close(); err != nil {
+				return a.channelError(args[0], err)
+			}
+			return a.ui.Line("%s is a channel of %d frames of %d bytes", args[0], frames, int(bytes))
 		},
 	}
 	cmd.Flags().IntVar(&frames, "frames", frames, "keep `N` frames")

@@ -43,7 +43,7 @@ frames put so far. PATTERN is a shell pattern: quote it.`,
 				pattern = args[0]
 			}
 			if _, err := path.Match(pattern, ""); err != nil {
-				return ui.Usage(fmt.Errorf("pattern %q: %w", pattern, err), "")
+				return noPattern(pattern)
 			}
 			infos, err := a.dir().List()
 			if err != nil {

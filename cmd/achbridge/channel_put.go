@@ -56,8 +56,8 @@ from another host, which would not get yours; --force puts into it all the same.
 	}
 	cmd.Flags().BoolVar(&p.hex, "hex", false, "the input is hexadecimal, white space is skipped")
 	cmd.Flags().StringVar(&p.file, "file", "", "read the frame from `FILE`")
-	cmd.Flags().Float64Var(&p.rate, "rate", 0, "put the frame again and again, `HZ` times a second")
-	cmd.Flags().IntVar(&p.count, "count", 0, "with --rate: stop after `N` frames")
+	cmd.Flags().Float64VarP(&p.rate, "rate", "r", 0, "put the frame again and again, `HZ` times a second")
+	cmd.Flags().IntVarP(&p.count, "count", "n", 0, "with --rate: stop after `N` frames")
 	cmd.Flags().BoolVar(&p.force, "force", false, "put into a mirror too")
 	return cmd
 }
@@ -135,7 +135,7 @@ func (p *put) frame(a *app) ([]byte, error) {
 	if p.hex {
 		frame, err = hex.DecodeString(strings.Join(strings.Fields(string(frame)), ""))
 		if err != nil {
-			return nil, ui.Usage(fmt.Errorf("%s: not hexadecimal: %w", name, err), "")
+			return nil, ui.Usage(fmt.Errorf("%s: not hexadecimal: want pairs of 0-9 and a-f, as in '00 ff'", name), "")
 		}
 	}
 	if len(frame) == 0 {

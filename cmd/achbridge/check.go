@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -32,9 +33,9 @@ right; the exit code is then 2. Nothing is changed.
 If the configuration is good, check prints what happens to each existing channel of
 this host, and to those of other hosts if a daemon runs here. With a daemon it also
 says which subscriptions cannot keep their budget over the links as measured, and how
-fresh they can be at best. --rate assumes links of that rate instead, and includes
+fresh they can be at best. --link-rate assumes links of that rate instead, and includes
 the mirrors that the configuration asks for.`,
-		Example: "  achbridge check\n  achbridge check new.yaml\n  achbridge check --rate 180Mbit",
+		Example: "  achbridge check\n  achbridge check new.yaml\n  achbridge check --link-rate 180Mbit",
 		Args:    takes("[FILE]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -43,7 +44,8 @@ the mirrors that the configuration asks for.`,
 			return c.run(cmd.Context())
 		},
 	}
-	cmd.Flags().Var(&c.rate, "rate", "assume that links carry this much, as in 20Mbit")
+	cmd.Flags().Var(&c.rate, "link-rate", "assume that links carry this much, as in 20Mbit")
+	a.formerly(cmd, "rate", "link-rate")
 	jsonFlag(cmd, &c.asJSON)
 	controlFlag(cmd, &c.control)
 	return cmd
@@ -76,8 +78,12 @@ func (c *checker) run(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
+	if ps := cfg.LayoutProblems(); len(ps) > 0 {
+		r.Problems = ps
+		return c.wrong(r)
+	}
 	daemon := c.look(ctx, cfg)
-	r.Channels = append(c.locals(cfg, daemon), remotes(cfg, daemon)...)
+	r.Channels = append(c.locals(cfg, daemon), c.remotes(ctx, cfg, daemon)...)
 	r.Warnings = append(append(r.Warnings, cfg.Unreached()...), c.unfit(cfg, daemon)...)
 	if c.asJSON {
 		return c.ui.JSON(r)
@@ -92,8 +98,7 @@ func (c *checker) wrong(r checkReport) error {
 			return err
 		}
 	} else {
-		text, _ := os.ReadFile(r.File) // without it there are no excerpts
-		c.tellProblems(r.Problems, strings.Split(string(text), "\n"))
+		c.tellProblems(r.Problems)
 	}
 	count := "1 mistake"
 	if len(r.Problems) > 1 {
@@ -102,10 +107,12 @@ func (c *checker) wrong(r checkReport) error {
 	return ui.Usage(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), count), "")
 }
 
-// tellProblems prints the mistakes in a file, each with the line in question.
-func (c *checker) tellProblems(list config.Problems, lines []string) {
+// tellProblems prints the mistakes, each with the line in question of its file.
+func (c *checker) tellProblems(list config.Problems) {
 	for _, p := range list {
 		c.ui.Fail(p)
+		text, _ := os.ReadFile(p.Source) // without it there are no excerpts
+		lines := strings.Split(string(text), "\n")
 		if p.Line >= 1 && p.Line <= len(lines) {
 			c.ui.Excerpt(p.Line, lines[p.Line-1], p.Column)
 		}
@@ -172,16 +179,36 @@ func (c *checker) isMirror(name string) bool {
 	return ch.Tag() != localach.Tag{}
 }
 
-// remotes are the verdicts on the channels of other hosts.
-func remotes(cfg *config.Config, daemon looked) (list []config.Judgement) {
+// remotes are the verdicts on the channels of other hosts. The daemon may mirror some that
+// the configuration does not ask for: its flags or the verb mirror do.
+func (c *checker) remotes(ctx context.Context, cfg *config.Config, daemon looked) (list []config.Judgement) {
+	mirrored := map[string]bool{}
+	for _, m := range daemon.after.Mirrors {
+		mirrored[m.Host+"/"+m.Channel] = !m.Temporary
+	}
 	for _, r := range daemon.channels {
 		v := cfg.MirrorJudgement(r.Host, r.Channel, nil)
+		if !v.Applies && v.Rule == "" && mirrored[v.Channel] {
+			v = c.asTheDaemonSays(ctx, cfg, v)
+		}
 		if r.Closed {
 			v = v.ClosedBy(r.Host)
 		}
 		list = append(list, v)
 	}
 	return list
+}
+
+// asTheDaemonSays is the daemon's verdict on a channel, v if it has none.
+func (c *checker) asTheDaemonSays(ctx context.Context, cfg *config.Config, v config.Judgement) config.Judgement {
+	var e config.Explanation
+	_, err := c.client(cmp.Or(c.control, cfg.Control)).Get(ctx, "/v1/explain?channel="+url.QueryEscape(v.Channel), &e)
+	if err != nil || len(e.Verdicts) == 0 {
+		return v
+	}
+	said := e.Verdicts[0]
+	said.Result += ", though this configuration does not ask for it"
+	return said
 }
 
 // unfit says what links cannot carry, of the subscriptions that are served; if a rate is

@@ -47,6 +47,6 @@ Everything that was created is removed at the end, also on Ctrl-C.`,
 	}
 	cmd.Flags().DurationVar(&length, "for", 10*time.Second, "run for this `TIME`")
 	cmd.Flags().Var(&over, "transport", "join them over quic, sctp or auto")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object at the end")
+	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object at the end")
 	return cmd
 }

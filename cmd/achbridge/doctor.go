@@ -42,7 +42,7 @@ The exit code is 1 when a check fails.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "look at the host by this configuration `FILE`")
+	cmd.Flags().StringVarP(&file, "config", "c", "", "look at the host by this configuration `FILE`")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	jsonFlag(cmd, &asJSON)
 	controlFlag(cmd, &control)

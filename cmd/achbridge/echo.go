@@ -15,20 +15,24 @@ func echoCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "echo HOST/CHANNEL|NAME",
 		Short: "Print frames as they come",
-		Long: `Print the newest frame of a channel and every frame after it, in hexadecimal and as
-text. --hex prints each frame as one line of hexadecimal, which channel put --hex
-reads. --raw prints the bytes alone, with nothing between frames. --once prints one
-frame, and waits for it if there is none yet.` + remoteHelp,
-		Example: example("echo", "krang/imu", "krang/imu --once --raw > imu.bin"),
+		Long: `Print the newest frame of a channel and every frame after it: its values, a line for
+each field, if types: of the configuration or --type names a layout, and else its
+bytes, in hexadecimal and as text. A frame that does not fit the layout is shown as
+bytes. --field prints only some fields, and whole arrays; --diff only what changed.
+--hex prints each frame as one line of hexadecimal, which channel put --hex reads.
+--raw prints the bytes alone, with nothing between frames. --once prints one frame, and
+waits for it if there is none yet.` + remoteHelp,
+		Example: example("echo", "krang/imu", "krang/imu --field gyro --csv > gyro.csv", "krang/imu --once --raw > imu.bin"),
 		Args:    takes("HOST/CHANNEL|NAME"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if raw && c.hex {
-				return ui.Usage(errors.New("--hex and --raw: one of them"), "")
+			if err := c.oneForm(raw); err != nil {
+				return err
 			}
 			if once && cmd.Flags().Changed("count") {
 				return ui.Usage(errors.New("--once and --count: one of them"), "")
 			}
 			c.dump = !raw && !c.hex
+			c.values = c.dump
 			err := c.check(cmd)
 			if once {
 				c.count = 1
@@ -43,8 +47,9 @@ frame, and waits for it if there is none yet.` + remoteHelp,
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&c.hex, "hex", false, "one line of hexadecimal a frame")
 	cmd.Flags().BoolVar(&raw, "raw", false, "the bytes alone")
-	cmd.Flags().BoolVar(&once, "once", false, "one frame")
-	cmd.Flags().IntVar(&c.count, "count", 0, "stop after `N` frames")
+	c.define(cmd)
+	cmd.Flags().BoolVarP(&once, "once", "1", false, "one frame")
+	cmd.Flags().IntVarP(&c.count, "count", "n", 0, "stop after `N` frames")
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "give up after this `TIME` without a frame")
 	controlFlag(cmd, &path)
 	return cmd

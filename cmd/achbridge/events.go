@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +18,7 @@ import (
 func eventsCommand(a *app) *cobra.Command {
 	var path string
 	var follow, asJSON bool
+	var pick picked
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Show what happened",
@@ -27,16 +30,25 @@ the daemon was restarted. The kinds are
 
 mirror_stale is told at once when no frame came within a mirror's deadline.
 mirror_fresh is told after frames have come in time for a second, or for longer if
-the mirror became stale again soon before. deadline_missed tells every ten seconds
-how often the deadline was missed in between. --json prints one object a line.`,
-		Example: "  achbridge events\n  achbridge events --follow --json",
+the mirror became stale again soon before. deadline_missed is one event from the one
+to the other: how often the deadline was missed in between is counted every ten
+seconds, and it gets an end. --json prints one object a line.
+
+--kind shows only events of one kind, or of several (mirror_stale,link_down). --since
+shows only those of the last while (10m), since a time of today (15:04), or since a
+time as it is printed here ('2006-01-02 15:04:05').`,
+		Example: `  achbridge events -f
+  achbridge events --kind mirror_stale,mirror_fresh --since 10m
+  achbridge events --follow --json`,
 		Args:    takes(),
+		PreRunE: func(*cobra.Command, []string) error { return pick.check(time.Now()) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := a.client(path)
 			show := func(e status.Event) error { return a.ui.Line("%s", eventText(e, "2006-01-02 15:04:05.000")) }
 			if asJSON {
 				show = func(e status.Event) error { return a.ui.JSONLine(e) }
 			}
+			show = pick.only(show)
 			if follow {
 				return a.followEvents(cmd.Context(), c, show)
 			}
@@ -48,18 +60,77 @@ how often the deadline was missed in between. --json prints one object a line.`,
 			return a.showEvents(l, show)
 		},
 	}
-	cmd.Flags().BoolVar(&follow, "follow", false, "wait for what happens")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for what happens")
+	cmd.Flags().StringSliceVar(&pick.kinds, "kind", nil, "only events of this `KIND`")
+	cmd.Flags().StringVarP(&pick.since, "since", "S", "", "only events since this `TIME`")
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindWords(), cobra.ShellCompDirectiveNoFileComp))
 	jsonFlag(cmd, &asJSON)
 	controlFlag(cmd, &path)
 	return cmd
 }
 
 func kindsText() string {
+	return "  " + strings.ReplaceAll(ui.Wrap(kindWords(), 2, 77), "\n", "\n  ")
+}
+
+func kindWords() []string {
 	words := make([]string, len(status.EventKinds))
 	for i, k := range status.EventKinds {
 		words[i] = string(k)
 	}
-	return "  " + strings.ReplaceAll(ui.Wrap(words, 2, 77), "\n", "\n  ")
+	return words
+}
+
+// picked is which events to show.
+type picked struct {
+	kinds []string // of these; none: of all
+	since string
+	from  time.Time // what since means
+}
+
+func (p *picked) check(now time.Time) error {
+	for _, k := range p.kinds {
+		if !slices.Contains(kindWords(), k) {
+			return ui.Usage(fmt.Errorf("--kind %s: there is no such kind of event", k), "achbridge events --help lists them")
+		}
+	}
+	if p.since == "" {
+		return nil
+	}
+	from, ok := timeOf(p.since, now)
+	if !ok {
+		return ui.Usage(fmt.Errorf("--since %s: want a time, as in 10m, 15:04 or '2006-01-02 15:04:05'", p.since), "")
+	}
+	p.from = from
+	return nil
+}
+
+// timeOf reads a time as people write it: how long ago, a time of today, or with its date.
+func timeOf(text string, now time.Time) (at time.Time, ok bool) {
+	if ago, err := time.ParseDuration(text); err == nil {
+		return now.Add(-ago), ago >= 0
+	}
+	for _, layout := range []string{"15:04", time.TimeOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), now.Location()), true
+		}
+	}
+	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", time.DateTime, time.RFC3339} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t, true
+		}
+	}
+	return at, false
+}
+
+// only calls show for the events that are picked.
+func (p *picked) only(show func(status.Event) error) func(status.Event) error {
+	return func(e status.Event) error {
+		if e.Time.Before(p.from) || len(p.kinds) > 0 && !slices.Contains(p.kinds, string(e.Kind)) {
+			return nil
+		}
+		return show(e)
+	}
 }
 
 // followEvents shows events until ctx ends. A daemon that ends is waited for.
@@ -109,6 +180,9 @@ func eventText(e status.Event, layout string) string {
 	text := e.Text
 	if e.Count > 1 && e.Kind != status.EventDeadlineMissed {
 		text += fmt.Sprintf(" (%d times)", e.Count)
+	}
+	if e.End != nil {
+		text += ", until " + e.End.Local().Format(layout)
 	}
 	return fmt.Sprintf("%s  %-16s  %-12s  %s", e.Time.Local().Format(layout), e.Kind, cmp.Or(e.Mirror, e.Channel, e.Host, "-"), text)
 }

@@ -21,8 +21,8 @@ func explainCommand(a *app) *cobra.Command {
 		Long: `Say which rule of the configuration applies to a channel, and where the rule and
 each value come from: a line of the file, a flag, the environment, the default.
 For a channel of this host (its name alone is enough) it says who may read it, where
-it is pushed, and who may push into it. For a channel of another host it says whether
-and how it is mirrored here. The channel need not exist.
+it is pushed, and who may push into it. For a channel of another host, or the name of a
+mirror, it says whether and how it is mirrored here. The channel need not exist.
 
 A running daemon answers, since it knows its flags and the wishes of achbridge mirror.
 Without a daemon, or with --config, the file is read.`,
@@ -40,7 +40,7 @@ Without a daemon, or with --config, the file is read.`,
 			return a.showExplanation(e)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "explain this configuration `FILE`, not the daemon's")
+	cmd.Flags().StringVarP(&file, "config", "c", "", "explain this configuration `FILE`, not the daemon's")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	jsonFlag(cmd, &asJSON)
 	controlFlag(cmd, &control)
@@ -49,7 +49,7 @@ Without a daemon, or with --config, the file is read.`,
 
 func (a *app) explanation(cmd *cobra.Command, channel, control, file string) (e config.Explanation, err error) {
 	if file == "" {
-		_, err = a.client(control).Get(cmd.Context(), "/v1/explain?channel="+url.QueryEscape(channel), &e)
+		_, err = a.client(control).Get(cmd.Context(), "/v1/explain?channel="+url.QueryEscape(a.mirrorMeant(cmd.Context(), a.client(control), channel)), &e)
 		if !errors.Is(err, api.ErrNoDaemon) {
 			return e, err
 		}

@@ -21,8 +21,9 @@ func infoCommand(a *app) *cobra.Command {
 		Long: `Show what is in a recording: its channels with their frames, rates and sizes. MISSED
 counts frames that were gone before the recorder read them. LATE is how old the frames
 of a mirror were when they came (average and worst), if it had the option meta.
-DROPPED says why other frames did not come, as in achbridge status. The whole file is
-read.
+DROPPED says why other frames did not come, as in achbridge status. TYPE is what the
+frames hold, if a layout said so when they were recorded; below the table stands which
+of its fields have other names in the file. The whole file is read.
 
 If the file was cut short, because the recorder was killed or the disk was full, its
 complete part is shown.`,
@@ -72,12 +73,39 @@ func (a *app) showRecording(s recording.Summary) error {
 		if c.Late != nil {
 			late = fmt.Sprintf("%.1f, %.1f ms", c.Late.MeanMs, c.Late.MaxMs)
 		}
-		rows = append(rows, []string{c.Channel, fmt.Sprint(c.Frames), rateText(c.Hz), sizesText(c), fmt.Sprint(c.Missed), late, causesText(c.Drops)})
+		rows = append(rows, []string{c.Channel, fmt.Sprint(c.Frames), rateText(c.Hz), sizesText(c), c.Type, fmt.Sprint(c.Missed), late, causesText(c.Drops)})
 	}
 	if err := a.ui.Line(""); err != nil {
 		return err
 	}
-	return a.ui.Table([]string{"CHANNEL", "FRAMES", "RATE", "SIZE", "MISSED", "LATE", "DROPPED"}, rows)
+	if err := a.ui.Table([]string{"CHANNEL", "FRAMES", "RATE", "SIZE", "TYPE", "MISSED", "LATE", "DROPPED"}, rows); err != nil {
+		return err
+	}
+	return a.showTypes(s.Channels)
+}
+
+// showTypes says where the file differs from the layout of a channel.
+func (a *app) showTypes(list []recording.ChannelSummary) error {
+	blank := "\n"
+	for _, c := range list {
+		var lines []string
+		if c.NoSchema != "" {
+			lines = append(lines, "has no schema: "+c.NoSchema)
+		}
+		if c.Misfits > 0 {
+			lines = append(lines, countText(c.Misfits, "frame")+" of another size than "+c.Type+", recorded without a type")
+		}
+		for _, r := range c.Renamed {
+			lines = append(lines, r.Field+" is called "+r.As)
+		}
+		for _, line := range lines {
+			if err := a.ui.Line("%s%s: %s", blank, c.Channel, line); err != nil {
+				return err
+			}
+			blank = ""
+		}
+	}
+	return nil
 }
 
 func rateText(hz float64) string {

@@ -1,16 +1,22 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"achbridge/bridge/status"
 	"achbridge/bridge/trust"
+	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 )
@@ -144,12 +150,75 @@ func (a *app) openKey(given string) (key trust.Key, path string, err error) {
 
 // keyChangeCommands are the three steps of a change of keys.
 func keyChangeCommands(a *app) []*cobra.Command {
+	drop := a.keyChange("drop", "Remove the second key from the file: hosts that have only that key are strangers", "there is nothing to remove", trust.Key.Drop)
+	a.warnOfStrangers(drop)
 	return []*cobra.Command{
 		a.keyChange("add", "Put a second key into the file: valid, but not used yet", "one change of keys at a time: finish it with achbridge key swap and achbridge key drop",
 			func(k trust.Key) (trust.Key, error) { return k.Add(trust.NewKey()) }),
 		a.keyChange("swap", "Use the second key of the file; the first one stays valid", "begin with achbridge key add", trust.Key.Swap),
-		a.keyChange("drop", "Remove the second key from the file: hosts that have only that key are strangers", "there is nothing to remove", trust.Key.Drop),
+		drop,
 	}
+}
+
+// relinkTime is how long linked hosts may take to link again after a key was dropped: the
+// daemons look at their files every second.
+const relinkTime = 8 * time.Second
+
+// warnOfStrangers has a command that drops a key tell which hosts, linked until then, have
+// nothing but that key. It can tell only where a daemon runs with the key file.
+func (a *app) warnOfStrangers(drop *cobra.Command) {
+	var control string
+	controlFlag(drop, &control)
+	drop.Long += "\nWhere a daemon runs with the file, it waits until the linked hosts have linked again,\nand warns of those that do not."
+	change := drop.RunE
+	drop.RunE = func(cmd *cobra.Command, args []string) error {
+		c := a.client(control)
+		var before api.StatusReply
+		_, unknown := c.Get(cmd.Context(), "/v1/status", &before)
+		if err := change(cmd, args); err != nil {
+			return err
+		}
+		key, path, err := a.openKey(cmd.Flag("key").Value.String())
+		if err != nil || unknown != nil || !a.daemonHas(cmd.Context(), c, path) {
+			return err
+		}
+		strangers := linkedHosts(before)
+		api.Until(cmd.Context(), relinkTime, func() bool {
+			var now api.StatusReply
+			if _, err := c.Get(cmd.Context(), "/v1/status", &now); err != nil {
+				return true
+			}
+			for _, p := range now.Peers {
+				if p.Network == key.Network() {
+					delete(strangers, p.Node)
+				}
+			}
+			return len(strangers) == 0
+		})
+		for _, host := range slices.Sorted(maps.Values(strangers)) {
+			a.ui.Note("%s has only the old key and is a stranger now; copy %s to it", host, path)
+		}
+		return nil
+	}
+}
+
+// daemonHas reports whether the daemon uses the key file at path.
+func (a *app) daemonHas(ctx context.Context, c *api.Client, path string) bool {
+	var setup api.DaemonSetup
+	_, err := c.Get(ctx, "/v1/setup", &setup)
+	at, err2 := filepath.Abs(path)
+	return err == nil && err2 == nil && setup.Key == at
+}
+
+// linkedHosts are the names of the linked hosts by their nodes.
+func linkedHosts(s api.StatusReply) map[string]string {
+	hosts := map[string]string{}
+	for _, p := range s.Peers {
+		if p.State == status.PeerLinked {
+			hosts[p.Node] = p.Host
+		}
+	}
+	return hosts
 }
 
 // keyChange is a command that changes the content of the key file.

@@ -34,11 +34,12 @@ var clocks = map[string]string{
 	"sockets and sessions, which have deadlines": "acquaintances.go refusals.go sctp.go sctp_life.go sctp_link.go sctp_meeting.go " +
 		"sctp_address.go sctp_socket.go sctp_stream.go sctp_tap.go sctp_ack.go",
 	"certificates, which end":               "host_anchor.go ca.go trust.go",
-	"verbs that measure, wait or repeat":    "channel_cat.go channel_hz.go channel_put.go check.go clock.go ls.go peek.go linkto.go status.go watch.go follower.go",
-	"the daemon's own rounds":               "fit.go feed_viewer.go overview.go why.go",
+	"verbs that measure, wait or repeat":    "channel_cat.go channel_hz.go channel_put.go check.go clock.go ls.go peek.go linkto.go status.go watch.go follower.go events.go plot.go",
+	"the daemon's own rounds":               "fit.go feed_viewer.go overview.go troubles.go why.go",
 	"recordings, which have the wall's":     "player.go recorder.go writer.go",
 	"discovery, which sends and forgets":    "announcer.go browser.go listen.go probe.go registration.go",
 	"channels, which are waited for":        "dirwatch.go reader.go rescan.go watcher.go",
+	"clients of achd, who have deadlines":   "bridge/achd/connection.go bridge/achd/pull.go bridge/achd/push.go bridge/achd/server.go",
 	"the node's clock and the wall's, once": "bridge/node.go",
 	"events, which have the wall's":         "bridge/status/journal.go",
 }

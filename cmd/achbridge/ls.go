@@ -13,6 +13,7 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/bridge/unit"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/daemon"
@@ -32,7 +33,10 @@ If a daemon runs here, it is asked. It links to a host that offers more channels
 it can announce. Without a daemon, ls searches the network for the time of --timeout.
 That needs no key; with a key, only hosts of the key's network are shown. A search
 finds only what hosts announce: a host with many channels does not announce all, and
-none announces who may read them.`,
+none announces who may read them.
+
+--watch shows it again every second until Ctrl-C, also while there is none; with --json
+one document a line.`,
 		Example:           "  achbridge ls\n  achbridge ls krang\n  achbridge ls '*/imu' --json",
 		Args:              takes("[HOST/PATTERN]"),
 		ValidArgsFunction: a.remoteNames(&l.control),
@@ -47,6 +51,7 @@ none announces who may read them.`,
 	cmd.Flags().DurationVar(&l.timeout, "timeout", l.timeout, "without a daemon: search for this `TIME`")
 	cmd.Flags().StringArrayVar(&l.interfaces, "interface", nil, "without a daemon: search on network `INTERFACE` (default all)")
 	cmd.Flags().StringArrayVar(&l.domains, "domain", nil, "without a daemon: search also the DNS zone of `DOMAIN`")
+	cmd.Flags().BoolVarP(&l.watch, "watch", "w", false, "show it again every second")
 	jsonFlag(cmd, &l.asJSON)
 	controlFlag(cmd, &l.control)
 	return cmd
@@ -59,6 +64,7 @@ type ls struct {
 	interfaces []string
 	domains    []string
 	asJSON     bool
+	watch      bool
 	control    string
 }
 
@@ -70,10 +76,10 @@ func (l *ls) run(ctx context.Context, pattern string) error {
 	if l.timeout <= 0 || l.timeout > time.Hour {
 		return ui.Usage(fmt.Errorf("--timeout %v: want more than 0 and at most 1h", l.timeout), "")
 	}
-	list, err := l.ask(ctx, match)
-	if errors.Is(err, api.ErrNoDaemon) {
-		list, err = l.search(ctx, match)
+	if l.watch {
+		return l.repeat(ctx, match)
 	}
+	list, err := l.find(ctx, match)
 	if err != nil {
 		return err
 	}
@@ -81,10 +87,41 @@ func (l *ls) run(ctx context.Context, pattern string) error {
 		return err
 	}
 	if len(list) == 0 {
-		return ui.NotFound(fmt.Errorf("no channel %s found in %v", match, l.timeout),
+		return ui.NotFound(fmt.Errorf("no channel %s found in %s", match, unit.Time(l.timeout)),
 			"is achbridge run started over there? where multicast is blocked: achbridge run --peer HOST or --domain DOMAIN")
 	}
 	return nil
+}
+
+// find asks the daemon, or searches the network if there is none.
+func (l *ls) find(ctx context.Context, match rule.Address) ([]status.RemoteChannel, error) {
+	list, err := l.ask(ctx, match)
+	if errors.Is(err, api.ErrNoDaemon) {
+		list, err = l.search(ctx, match)
+	}
+	return list, err
+}
+
+// repeat shows the list again and again until ctx ends.
+func (l *ls) repeat(ctx context.Context, match rule.Address) error {
+	for shown := 0; ; shown++ {
+		list, err := l.find(ctx, match)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if l.asJSON {
+			err = l.ui.JSONLine(list)
+		} else {
+			err = l.ui.Repaint(shown, func(u *ui.Terminal) error { return u.Table(lsHeader, lsRows(list)) })
+		}
+		if err != nil {
+			return err
+		}
+		api.Rest(ctx, watchEvery)
+	}
 }
 
 // longestAsk is how long a single question may take.
@@ -183,11 +220,17 @@ func (l *ls) show(list []status.RemoteChannel) error {
 	if len(list) == 0 {
 		return nil
 	}
+	return l.ui.Table(lsHeader, lsRows(list))
+}
+
+var lsHeader = []string{"CHANNEL", "FRAMES", "MIRRORED AS", "ADDRESS"}
+
+func lsRows(list []status.RemoteChannel) [][]string {
 	rows := make([][]string, len(list))
 	for i, c := range list {
 		rows[i] = []string{c.Host + "/" + c.Channel, geometryText(c.FrameCount, c.FrameSize), mirroredText(c), addrsText(c.Addrs)}
 	}
-	return l.ui.Table([]string{"CHANNEL", "FRAMES", "MIRRORED AS", "ADDRESS"}, rows)
+	return rows
 }
 
 // mirroredText is the name of the mirror, or why there can be none.

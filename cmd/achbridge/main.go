@@ -5,6 +5,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -39,6 +41,9 @@ func start(args []string) int {
 		return ui.ExitOK
 	case !a.ran:
 		return a.misusedBy(cmd, err)
+	}
+	if errors.Is(err, context.Canceled) && ui.Cure(err) == "" {
+		err = fmt.Errorf("%s: stopped before it was done", verb(cmd))
 	}
 	a.ui.Fail(err)
 	return ui.ExitCode(err)

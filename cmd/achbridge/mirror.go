@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,6 +19,7 @@ import (
 
 func mirrorCommand(a *app) *cobra.Command {
 	var as, path string
+	var set []string
 	cmd := &cobra.Command{
 		Use:   "mirror HOST/CHANNEL",
 		Short: "Mirror a channel of another host here",
@@ -25,18 +28,23 @@ HOST.CHANNEL, or as --as says. A pattern (quoted) mirrors all channels that matc
 now and later. The host and the channel need not be there yet.
 
 The same command with other options changes a mirror while it runs, without a gap.
-Options that are not given go back to their defaults. If several wishes match a
+Options that are not given go back to their defaults; --set OPTION=VALUE changes only
+that option and leaves the others as they are. If several wishes match a
 channel, the one that names it exactly applies, else the first pattern.
 
-A frame older than its --budget is dropped. The newest frame of the channel is an
-exception: it is delivered late, after everything else, so that the mirror always
-ends up with the last frame. With --class command late frames are never delivered,
-with --late deliver all are. --max-rate takes the newest frame each time. --mode every
+A frame older than its --budget is not sent. The newest frame of the channel is an
+exception: it is sent after everything else, so that the mirror always ends up with
+the last frame. A frame that arrives past its budget is put if it is newer than the
+mirror's; it counts as late, and not for the --deadline. With --late drop it is not
+put, with --late deliver it is as good as in time. With --class command no late frame
+is put, not even the last. --max-rate takes the newest frame each time. --mode every
 sends all frames in order, as far back as the ring reaches, for logs and events; it
 cannot be combined with --max-rate or --class command. --compress auto compresses
-where that saves time.
+where that saves time. When the link is too slow for large frames, --fit rate has the
+origin send fewer, of which all arrive in time, and --fit size compress them more; --fit
+drop sends what it can and drops what comes late.
 
-A mirror that gets no frame for its --deadline is stale; status and the log say so.
+A mirror that gets no frame in time for its --deadline is stale; status and the log say so.
 A stale command channel can get one safe frame: --on-stale put:FILE. The file is read
 now. The daemon of this host puts the frame, also when it is ended by a signal. When
 it is killed, nothing is put: the robot still needs its own watchdog.
@@ -51,22 +59,47 @@ achbridge run --mirror, or write it into the configuration file.`,
   achbridge mirror krang/imu --as imu --budget 20ms --priority 7
   achbridge mirror krang/camera --max-rate 5 --compress zstd
   achbridge mirror krang/log --mode every
-  achbridge mirror planner/goal --class command --deadline 200ms --on-stale put:stop`,
+  achbridge mirror planner/goal --class command --deadline 200ms --on-stale put:stop.bin  # after: printf stop > stop.bin`,
 		Args:              takes("HOST/CHANNEL"),
 		ValidArgsFunction: a.remoteNames(&path),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			wish, err := wished(args[0], as, cmd.Flags())
+			daemon := a.client(path)
+			wish, err := wished(a.mirrorMeant(cmd.Context(), daemon, args[0]), as, cmd.Flags())
 			if err != nil {
 				return ui.Usage(err, "")
 			}
-			return a.mirror(cmd.Context(), a.client(path), wish)
+			if len(set) > 0 {
+				if wish != (rule.Mirror{Host: wish.Host, Channel: wish.Channel}) {
+					return ui.Usage(errors.New("--set changes options one by one; give no other options beside it"), "")
+				}
+				if wish, err = a.changed(cmd.Context(), daemon, wish, set); err != nil {
+					return err
+				}
+			}
+			return a.mirror(cmd.Context(), daemon, wish)
 		},
 	}
 	cmd.Flags().SortFlags = false
+	cmd.Flags().StringArrayVar(&set, "set", nil, "change one `OPTION=VALUE` of a mirror, as in priority=7, and leave the rest")
 	cmd.Flags().StringVar(&as, "as", "", "`NAME` of the mirror (default HOST.CHANNEL)")
 	addQoSFlags(cmd, rule.Options())
 	controlFlag(cmd, &path)
 	return cmd
+}
+
+// mirrorMeant is HOST/CHANNEL where text is the name of a mirror, and text where it is not.
+func (a *app) mirrorMeant(ctx context.Context, c *api.Client, text string) string {
+	var s api.StatusReply
+	if strings.ContainsAny(text, "/,") {
+		return text
+	}
+	_, _ = c.Get(ctx, "/v1/status", &s) // without a daemon there is no mirror to mean
+	for _, m := range s.Mirrors {
+		if m.Name == text {
+			return m.Host + "/" + m.Channel
+		}
+	}
+	return text
 }
 
 // wished is the wish for the mirrors of an address, with the flags that were given.
@@ -88,6 +121,29 @@ func wished(address, as string, given *pflag.FlagSet) (rule.Mirror, error) {
 	return wish, nil
 }
 
+// changed is the wish that mirrors an address now, with some options set to new values.
+func (a *app) changed(ctx context.Context, c *api.Client, address rule.Mirror, set []string) (rule.Mirror, error) {
+	var wish rule.Mirror
+	of := address.Host + "/" + address.Channel
+	if _, err := c.Get(ctx, "/v1/wish?of="+url.QueryEscape(of), &wish); err != nil {
+		return wish, err
+	}
+	wish.Host, wish.Channel = address.Host, address.Channel
+	for _, setting := range set {
+		key, value, ok := strings.Cut(setting, "=")
+		if !ok {
+			return wish, ui.Usage(fmt.Errorf("--set %s: want OPTION=VALUE, as in priority=7", setting), "")
+		}
+		if err := wish.Set(strings.ReplaceAll(key, "-", "_"), value, config.ReadFile); err != nil {
+			return wish, ui.Usage(fmt.Errorf("--set %s: %w", setting, err), "")
+		}
+	}
+	if err := wish.Check(); err != nil {
+		return wish, ui.Usage(fmt.Errorf("mirror %s: %w", of, err), "")
+	}
+	return wish, nil
+}
+
 // mirror tells the daemon the wish, and the person what came of it.
 func (a *app) mirror(ctx context.Context, c *api.Client, wish rule.Mirror) error {
 	var before api.StatusReply
@@ -98,12 +154,8 @@ func (a *app) mirror(ctx context.Context, c *api.Client, wish rule.Mirror) error
 	if err := c.Post(ctx, "/v1/mirror", wish, &made); err != nil {
 		return err
 	}
-	had := map[string]rule.QoS{}
-	for _, m := range before.Mirrors {
-		had[m.Name] = m.QoS
-	}
 	for _, m := range made {
-		if err := a.ui.Line("%s", mirrorText(m, had)); err != nil {
+		if err := a.ui.Line("%s", mirrorText(m, before.Mirrors)); err != nil {
 			return err
 		}
 		if other := rule.Differences(wish.QoS, m.QoS); other != "" {
@@ -116,40 +168,80 @@ func (a *app) mirror(ctx context.Context, c *api.Client, wish rule.Mirror) error
 	return nil
 }
 
-// mirrorText says what is new: the quality of service of a mirror that there was
-// before, or the mirror.
-func mirrorText(m status.Mirror, had map[string]rule.QoS) string {
-	text := m.Host + "/" + m.Channel
-	if q, ok := had[m.Name]; ok && rule.Differences(q, m.QoS) != "" {
-		text += ": " + rule.Differences(q, m.QoS) + " now; it"
+// mirrorText says what is new: a mirror, the quality of service of one that there was
+// before, or its name.
+func mirrorText(m status.Mirror, before []status.Mirror) string {
+	text, end := m.Host+"/"+m.Channel, ""
+	for _, old := range before {
+		if old.Host != m.Host || old.Channel != m.Channel {
+			continue
+		}
+		if changes := rule.Changes(old.QoS, m.QoS); changes != "" {
+			text += ": " + changes + "; it"
+		}
+		if old.Name != m.Name {
+			end = "; nothing feeds " + old.Name + " any more"
+		}
 	}
-	text += " is " + m.Name + " here, " + m.State.String()
+	text += " is " + m.Name + " here, " + m.Health().String()
 	if m.Reason != "" {
 		text += ": " + m.Reason
 	}
-	return text
+	return text + end
 }
 
 func unmirrorCommand(a *app) *cobra.Command {
 	var path string
 	var remove bool
 	cmd := &cobra.Command{
-		Use:   "unmirror HOST/CHANNEL",
+		Use:   "unmirror HOST/CHANNEL|MIRROR",
 		Short: "Stop mirroring a channel",
-		Long: `Tell the running daemon to stop a mirror. Name it as it was asked for: a pattern by
-the same pattern. The mirror's channel stays, with its last frames, unless --rm
+		Long: `Tell the running daemon to stop a mirror. Name it as it was asked for, a pattern by
+the same pattern, or by the mirror's name. The mirror's channel stays, with its last frames, unless --rm
 removes it.`,
-		Args: takes("HOST/CHANNEL"),
+		Args: takes("HOST/CHANNEL|MIRROR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			wish, err := rule.ParseMirror(args[0], config.ReadFile)
+			daemon := a.client(path)
+			wish, err := rule.ParseMirror(a.mirrorMeant(cmd.Context(), daemon, args[0]), config.ReadFile)
 			if err != nil {
 				return ui.Usage(err, "")
 			}
 			request := api.UnmirrorRequest{Host: wish.Host, Channel: wish.Channel, Remove: remove}
-			return a.client(path).Post(cmd.Context(), "/v1/unmirror", request, &struct{}{})
+			var became api.UnmirrorReply
+			if err := daemon.Post(cmd.Context(), "/v1/unmirror", request, &became); err != nil {
+				return err
+			}
+			if len(became.Mirrors) == 0 {
+				return a.ui.Line("%s is not asked for any more; it had made no mirror", args[0])
+			}
+			for _, m := range became.Mirrors {
+				if err := a.ui.Line("%s", unmirrorText(m, remove)); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&remove, "rm", false, "remove the mirror's channel too")
 	controlFlag(cmd, &path)
 	return cmd
+}
+
+// unmirrorText says what became of a mirror: its end, or which other wish keeps it.
+func unmirrorText(m api.Unmirrored, removed bool) string {
+	text, file := m.Host+"/"+m.Channel, "the channel "+m.Name+" stays"
+	if removed {
+		file = "the channel " + m.Name + " is removed"
+	}
+	if m.Still == nil {
+		return text + " is not mirrored any more; " + file
+	}
+	text += " is still mirrored, as " + m.Still.Host + "/" + m.Still.Channel + " asks"
+	if changes := rule.Changes(m.QoS, m.Still.QoS); changes != "" {
+		text += ": " + changes
+	}
+	if name := m.Still.Name(m.Host, m.Channel); name != m.Name {
+		text += "; it is " + name + " now, and " + file
+	}
+	return text
 }

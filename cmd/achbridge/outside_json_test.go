@@ -101,7 +101,7 @@ func (l *looked) until(path, word, dir, verb string, args ...string) {
 		if time.Now().After(deadline) {
 			l.t.Fatalf("%s: %q did not come within 30 s, in the end:\n%s", path, word, out)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 
@@ -118,7 +118,7 @@ func (l *looked) seen(dir, verb string, paths ...string) {
 		if time.Now().After(deadline) {
 			l.t.Fatalf("%s: not all of %q came within 30 s, in the end:\n%s", verb, paths, out)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestOutsideJSON(t *testing.T) {
 	l.until("status.pushes[].state", "waiting", pc, "status")
 	l.until("status.peers[].state", "linked", pc, "status")
 	l.until("status.peers[].state", "dialling", pc, "status")
-	l.seen(pc, "status", "status.peers[].error", "status.mirrors[].age.window", "status.links[].from_peer",
+	l.seen(pc, "status", "status.peers[].error", "status.mirrors[].age.window", "status.links[].from_peer", "status.processor_wait",
 		"status.mirrors[].age_ms", "status.mirrors[].due_ms", "status.mirrors[].period_ms", "status.mirrors[].transit_ms")
 	l.seen(robot, "status", "status.exports[].age_ms", "status.exports[].due_ms", "status.exports[].period_ms", "status.exports[].transit_ms")
 
@@ -260,7 +260,7 @@ func write(t *testing.T, path, text string) {
 
 func eventually(t *testing.T, what string, true func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !true(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !true(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within 30 s", what)
 		}
@@ -325,7 +325,7 @@ func TestOutsideOldRecording(t *testing.T) {
 		}
 		lines = append(lines, string(text))
 	}
-	succeeds(t, dir, "play", file, "--remap", "imu=again", "--rate", "100")
+	succeeds(t, dir, "play", file, "--remap", "imu=again", "--speed", "100")
 	lines = append(lines, "played: "+strings.TrimSpace(succeeds(t, dir, "channel", "cat", "again", "--last")))
 	pinned(t, "recording.golden", lines)
 }
@@ -351,9 +351,9 @@ func record(t *testing.T, dir, file string) {
 func recordingOf(l *looked, pc string) {
 	l.t.Helper()
 	rec := stays(l.t, pc, "record", "krang.imu", "-o", "run.mcap")
-	eventually(l.t, "a recording", func() bool {
+	eventually(l.t, "a recording with drops", func() bool {
 		out, _ := run(l.t, pc, "info", "run.mcap", "--json")
-		return regexp.MustCompile(`"frames": \d\d`).MatchString(out)
+		return regexp.MustCompile(`"frames": \d\d`).MatchString(out) && strings.Contains(out, `"drops"`)
 	})
 	_ = rec.Process.Signal(syscall.SIGINT)
 	eventually(l.t, "the end of the recording", func() bool {
@@ -377,10 +377,10 @@ func verbsOf(l *looked, robot, pc string) {
 	l.at(robot, "explain", "secret")
 	write(l.t, filepath.Join(robot, "other.yaml"), "export: [imu, '*', {deny: 'x*'}, imu]\n")
 	l.at(robot, "check", "other.yaml")
-	l.at(pc, "check", "achbridge.yaml", "--rate", "1kbit")
+	l.at(pc, "check", "achbridge.yaml", "--link-rate", "1kbit")
 	write(l.t, filepath.Join(robot, "other.yaml"), "name: krang\nexport: [{match: imu, budget: soon}]\n")
 	l.at(robot, "check", "other.yaml")
-	l.at(robot, "check", "other.yaml", "--rate", "20Mbit")
+	l.at(robot, "check", "other.yaml", "--link-rate", "20Mbit")
 	l.at(robot, "doctor", "--config", "other.yaml")
 	l.at(pc, "reload")
 	text, err := os.ReadFile(filepath.Join(pc, "achbridge.yaml"))

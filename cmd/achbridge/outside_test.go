@@ -300,6 +300,7 @@ func TestOutsideWire(t *testing.T) {
 // because it takes long, or chance: each stands in the sources as a text of its own.
 var words = map[string]string{
 	"state of a mirror":   "waiting live stale contested refused",
+	"health of a mirror":  "live late waiting stale refused",
 	"state of a link":     "up silent",
 	"state of a push":     "waiting accepted refused",
 	"state of a peer":     "linked dialling known missed",

@@ -64,7 +64,7 @@ func TestPageAtAnySize(t *testing.T) {
 					name          string
 					width, height int64
 					dense         float64
-				}{{"desktop", 1280, 900, 1}, {"phone", 390, 844, 2}} {
+				}{{"desktop", 1280, 900, 1}, {"phone", 390, 844, 2}, {"small", 360, 740, 2}} {
 					do(b, chromedp.EmulateViewport(size.width, size.height, chromedp.EmulateScale(size.dense)))
 					do(b, chromedp.Navigate("http://"+pc.address+"/"))
 					b.wait(fmt.Sprintf(`document.querySelectorAll(".grid button").length >= %d`, max(1, c.channels*4/5)))
@@ -72,6 +72,9 @@ func TestPageAtAnySize(t *testing.T) {
 					save := func(what string) {
 						if wide := valueOf[int](b, `document.scrollingElement.scrollWidth`); wide > int(size.width) {
 							t.Errorf("on %s%s, the page is %d pixels wide, want %d at most", size.name, what, wide, size.width)
+						}
+						if bad := valueOf[string](b, looks); bad != "" && what != "-detail" {
+							t.Errorf("on %s%s: %s", size.name, what, bad)
 						}
 						if dir == "" {
 							return

@@ -308,6 +308,7 @@ func TestPageShowsWhatTheDaemonDoes(t *testing.T) {
 	b.wait(`document.querySelector("#line").innerText == "live"`)
 	b.wait(`document.querySelector("#fleet svg").textContent.includes("krang")`)
 	b.wait(`document.querySelector("#events").innerText.includes("link up")`)
+	b.wait(`document.querySelector("#trouble").innerText.startsWith("peer_missing: no host ")`)
 	if title := valueOf[string](b, "document.title"); !strings.Contains(title, "planner") {
 		t.Errorf("title: got %q, want one with the host", title)
 	}
@@ -338,7 +339,7 @@ func TestPageShowsWhatTheDaemonDoes(t *testing.T) {
 			t.Errorf("mean and p99 of krang.imu: the page shows %s, status tells %s", shown, want)
 		}
 		b.wait(`document.querySelector("dialog .ledger").innerText.includes("superseded")`)
-		b.wait(`[...document.querySelectorAll("canvas")].some((c) => c.width && c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v))`)
+		b.wait(`[...document.querySelectorAll("canvas")].some((c) => c.width && c.toDataURL() != Object.assign(document.createElement("canvas"), {width: c.width, height: c.height}).toDataURL())`)
 		valueOf[any](b, `document.querySelector("dialog").close()`)
 	})
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/bridge/unit"
 	"achbridge/cmd/achbridge/recording"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
@@ -23,18 +24,18 @@ func playCommand(a *app) *cobra.Command {
 		Long: `Put the frames of a recording into Ach channels of this host, at the intervals at
 which they were captured, or read if the file does not know when they were captured.
 --as-recorded always uses the times when frames were read, which includes the delay
-of the network. --rate 2 plays twice as fast.
+of the network. --speed 2 plays twice as fast.
 
 PATTERNs choose channels of the file. A channel that does not exist is created with
 the recorded geometry and permissions, and stays. play does not write into a mirror;
 --remap puts the frames under another name.`,
-		Example: `  achbridge play run.mcap
-  achbridge play run.mcap --as-recorded 'krang.*'
-  achbridge play run.mcap krang.imu --remap krang.imu=imu --rate 0.5`,
+		Example: `  achbridge play run.mcap                                     # where they are no mirrors
+  achbridge play run.mcap --remap krang.imu=imu --speed 0.5   # where krang.imu is one
+  achbridge play run.mcap --as-recorded 'leg-*'`,
 		Args: takes("FILE", "[PATTERN]..."),
 		PreRunE: func(_ *cobra.Command, args []string) (err error) {
 			if !(play.Rate > 0 && play.Rate <= 1000) {
-				return ui.Usage(fmt.Errorf("--rate %v: want more than 0 and 1000 at most", play.Rate), "")
+				return ui.Usage(fmt.Errorf("--speed %v: want more than 0 and 1000 at most", play.Rate), "")
 			}
 			if play.Remap, err = recording.Remapping(remap); err != nil {
 				return ui.Usage(fmt.Errorf("--remap %w", err), "")
@@ -47,7 +48,8 @@ the recorded geometry and permissions, and stays. play does not write into a mir
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().Float64Var(&play.Rate, "rate", play.Rate, "play `FACTOR` times as fast")
+	cmd.Flags().Float64Var(&play.Rate, "speed", play.Rate, "play `FACTOR` times as fast")
+	a.formerly(cmd, "rate", "speed")
 	cmd.Flags().BoolVar(&play.AsRecorded, "as-recorded", false, "put frames when they were read, not when they were captured")
 	cmd.Flags().StringArrayVar(&remap, "remap", nil, "put the frames of channel A into B (`A=B`)")
 	return cmd
@@ -73,7 +75,7 @@ func (a *app) play(ctx context.Context, play recording.Play) error {
 		a.ui.Note("%s was cut short; this is what is whole", play.File)
 	}
 	if played.Late > lateNote {
-		a.ui.Note("some frames were put late, by %v at most: this host was busy", played.Late.Round(time.Millisecond))
+		a.ui.Note("some frames were put late, by %s at most: this host was busy", unit.Time(played.Late.Round(time.Millisecond)))
 	}
 	return nil
 }

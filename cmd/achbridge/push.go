@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge/rule"
@@ -26,7 +24,9 @@ Options that are not given go back to their defaults.
 
 The daemon forgets the wish when it ends. To keep it, start the daemon with
 achbridge run --push, or write it into the configuration file.`,
-		Example:           "  achbridge push goal krang\n  achbridge push goal krang/planner.goal\n  achbridge push camera krang --max-rate 5 --compress zstd",
+		Example: `  achbridge push goal krang                                  # where krang runs with --accept goal
+  achbridge push goal krang/planner.goal                     # --accept planner.goal
+  achbridge push camera krang --max-rate 5 --compress zstd   # --accept camera`,
 		Args:              takes("CHANNEL", "HOST[/NAME]"),
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,8 +44,15 @@ achbridge run --push, or write it into the configuration file.`,
 			if err := a.client(path).Post(cmd.Context(), "/v1/push", wish, &pushed); err != nil {
 				return err
 			}
+			text := wish.Channel + " is pushed to " + wish.Host
+			if wish.As != "" {
+				text += " as " + wish.As
+			}
+			if err := a.ui.Line("%s, %s", text, pushed.State); err != nil {
+				return err
+			}
 			if pushed.State == status.PushWaiting {
-				a.ui.Note("%s: %s", wish.Host, cmp.Or(pushed.Reason, "not there yet; the push begins when it appears"))
+				a.ui.Note("%s", pushed.Reason)
 			}
 			return nil
 		},

@@ -22,13 +22,14 @@ import (
 
 func recordCommand(a *app) *cobra.Command {
 	var file, control string
+	var of valueFlags
 	var maxSize ui.Size
-	var maxTime time.Duration
+	var maxTime, length time.Duration
 	cmd := &cobra.Command{
 		Use:   "record [PATTERN...]",
 		Short: "Record channels of this host into a file",
 		Long: `Record the frames of this host's channels and mirrors into an MCAP file, until
-Ctrl-C. PATTERNs (quoted, as in the shell) choose channels; without them all are
+Ctrl-C, or for the time of --for. PATTERNs (quoted, as in the shell) choose channels; without them all are
 recorded, also those that appear later. Mirror a channel of another host here first.
 Helper channels of the daemon (NAME.meta, and the peek-… of hz, bw and echo) are
 recorded only if named exactly.
@@ -45,36 +46,57 @@ The file has the time when each frame was read. For mirrors with the option meta
 run.mcap, each complete in itself. New frames are handed to the system every second:
 if the recorder is killed, only about the last second is missing.
 
-Foxglove and the mcap tools open the files; they see the bytes of a frame.`,
+Foxglove and the mcap tools open the files. They see fields and values of the channels
+for which types: of the configuration, or --type, names a layout, and else bytes. The
+bytes of a frame are always recorded as they are.`,
 		Example: `  achbridge record -o run.mcap
-  achbridge record imu 'krang.*' -o run.mcap --max-size 64MiB
+  achbridge record imu 'krang.*' -o run.mcap --for 30s
+  achbridge record imu -o run.mcap --type types/imu.yaml
+  achbridge record -o run.mcap --max-size 64MiB
   achbridge info run.mcap
   achbridge play run.mcap`,
 		Args: takes("[PATTERN]..."),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			return checkRecord(cmd, args, file, maxSize, maxTime)
+			if of.file != "" && len(args) == 0 {
+				return ui.Usage(errors.New("--type needs the channels that have this layout"), "name them: achbridge record imu --type "+of.file+" -o run.mcap")
+			}
+			return checkRecord(cmd, args, file, maxSize, maxTime, length)
 		},
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.record(cmd.Context(), recording.Config{
-				Dir: a.dir(), Patterns: args, Note: a.ui.Note, Mirrors: a.mirrors(control),
+			ctx, cancel := cmd.Context(), func() {}
+			if length > 0 {
+				ctx, cancel = context.WithTimeout(ctx, length)
+			}
+			defer cancel()
+			types, err := a.types(&of)
+			if err != nil {
+				return err
+			}
+			return a.record(ctx, recording.Config{
+				Type: types,
+				Dir:  a.dir(), Patterns: args, Note: a.ui.Note, Mirrors: a.mirrors(control),
 				Files: recording.Files{Path: file, MaxSize: int64(maxSize), MaxTime: maxTime},
 			})
 		},
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVarP(&file, "output", "o", "", "`FILE` to write, as in run.mcap; it must not be there yet")
+	cmd.Flags().DurationVar(&length, "for", 0, "end after `TIME`, as in 30s")
 	cmd.Flags().Var(&maxSize, "max-size", "begin another file before this one has more `BYTES`, as in 64MiB")
 	cmd.Flags().DurationVar(&maxTime, "max-time", 0, "begin another file after `TIME`, as in 10m")
+	of.defineType(cmd)
 	_ = cmd.MarkFlagFilename("output", "mcap")
 	controlFlag(cmd, &control)
 	return cmd
 }
 
-func checkRecord(cmd *cobra.Command, patterns []string, file string, maxSize ui.Size, maxTime time.Duration) error {
+func checkRecord(cmd *cobra.Command, patterns []string, file string, maxSize ui.Size, maxTime, length time.Duration) error {
 	switch {
 	case file == "":
 		return ui.Usage(errors.New("record: no file is named"), "name one: achbridge record -o run.mcap")
+	case cmd.Flags().Changed("for") && length <= 0:
+		return ui.Usage(fmt.Errorf("--for %v: want a time above zero, as in 30s", length), "")
 	case cmd.Flags().Changed("max-size") && maxSize < 64<<10:
 		return ui.Usage(fmt.Errorf("--max-size %v: want 64KiB at least", &maxSize), "")
 	case cmd.Flags().Changed("max-time") && maxTime < time.Second:
@@ -91,10 +113,14 @@ func checkPatterns(patterns []string) error {
 				"of another host, mirror it first: achbridge mirror "+p)
 		}
 		if _, err := path.Match(p, ""); err != nil || p == "" {
-			return ui.Usage(fmt.Errorf("%q: not a pattern", p), "* stands for any text, ? for one character, [ab] for one of them")
+			return noPattern(p)
 		}
 	}
 	return nil
+}
+
+func noPattern(text string) error {
+	return ui.Usage(fmt.Errorf("%q: not a pattern", text), "* stands for any text, ? for one character, [ab] for one of them")
 }
 
 // mirrors asks a daemon, if there is one.
@@ -104,6 +130,21 @@ func (a *app) mirrors(control string) func(context.Context) ([]status.Mirror, er
 		_, err := a.client(control).Get(ctx, "/v1/status", &s)
 		return s.Mirrors, err
 	}
+}
+
+// types finds the types of channels, as echo does.
+func (a *app) types(of *valueFlags) (func(channel, name string) (*recording.Type, error), error) {
+	find, err := a.layouts(of)
+	if err != nil {
+		return nil, err
+	}
+	return func(channel, name string) (*recording.Type, error) {
+		l, err := find(channel, name)
+		if err != nil || l == nil {
+			return nil, err
+		}
+		return recording.NewType(l)
+	}, nil
 }
 
 // record records, and says what came of it.
@@ -163,5 +204,5 @@ func roughTime(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
-	return d.Round(time.Second).String()
+	return ui.Seconds(d.Round(time.Second).Seconds())
 }

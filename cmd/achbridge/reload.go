@@ -50,5 +50,8 @@ func (a *app) showReload(r api.ReloadReply) error {
 	if len(r.Restart) > 0 {
 		a.ui.Note("%s changed too, which takes effect when the daemon is started again", ui.AndList(r.Restart))
 	}
+	for _, w := range r.Warnings {
+		a.ui.Note("%s", w)
+	}
 	return nil
 }

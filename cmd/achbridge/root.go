@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -40,6 +41,9 @@ func newRoot(a *app) *cobra.Command {
   achbridge run --mirror 'krang/*'     on the PC: krang's imu is now krang.imu here
   achbridge ls                         what can be mirrored
 
+The same letter means the same everywhere: -j --json, -n --count, -f --follow,
+-w --watch, -o the file to write, -c --config, -r --rate, -1 --once, -S --since.
+
 Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 4 over the limit that was given.`,
 		SilenceUsage:  true,
@@ -53,12 +57,14 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 			}
 		},
 	}
+	root.Version = version()
+	root.SetVersionTemplate(versionLine() + "\n")
 	root.SetOut(a.ui.Out)
 	root.SetErr(a.ui.Err)
 	root.SetIn(a.in)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-			err = fmt.Errorf("--%s: %w", bad.GetFlag().Name, errors.Unwrap(bad))
+			err = fmt.Errorf("--%s: %w", bad.GetFlag().Name, badValue(bad))
 		}
 		return fmt.Errorf("%s: %w", verb(cmd), err)
 	})
@@ -74,16 +80,32 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 		}
 	}
 	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a))
-	group("look", "To see what is going on:", statusCommand(a), topCommand(a), whyCommand(a), ageCommand(a), eventsCommand(a), hzCommand(a), bwCommand(a), echoCommand(a))
-	group("host", "On this host:", channelCommand(a), keyCommand(a), caCommand(a), doctorCommand(a))
-	group("files", "Recordings:", recordCommand(a), playCommand(a), infoCommand(a))
-	group("config", "Configuration:", checkCommand(a), explainCommand(a), reloadCommand(a))
-	group("rest", "And:", demoCommand(), versionCommand(a), manCommand())
+	group("look", "To see what is going on:", statusCommand(a), topCommand(a), waitCommand(a), whyCommand(a), ageCommand(a), pingCommand(a), eventsCommand(a), hzCommand(a), bwCommand(a), echoCommand(a), plotCommand(a))
+	group("host", "On this host:", channelCommand(a), keyCommand(a), caCommand(a), typeCommand(a), doctorCommand(a))
+	group("files", "Recordings:", recordCommand(a), playCommand(a), infoCommand(a), exportCommand(a))
+	group("config", "Configuration:", checkCommand(a), explainCommand(a), reloadCommand(a), migrateCommand(a))
+	group("rest", "And:", demoCommand(), versionCommand(a), bugreportCommand(a), manCommand())
 	root.SetHelpCommandGroupID("rest")
 	root.SetCompletionCommandGroupID("rest")
 	// Commands that need a verb can be run only to say that it is missing.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	return needsVerb(root)
+}
+
+// badValue says what a flag wants. Flags with a type of ours say it themselves.
+func badValue(bad *pflag.InvalidValueError) error {
+	wants := map[string]string{
+		"duration": "a time, as in 500ms or 10s",
+		"int":      "a whole number",
+		"float64":  "a number, as in 2 or 0.5",
+		"bool":     "true or false",
+	}
+	kind := bad.GetFlag().Value.Type()
+	_, number := errors.AsType[*strconv.NumError](bad)
+	if want := wants[kind]; want != "" && (number || kind == "duration") {
+		return fmt.Errorf("%q: want %s", bad.GetValue(), want)
+	}
+	return errors.Unwrap(bad)
 }
 
 // errNoVerb makes the help page the answer, with the exit code of a wrong command.
@@ -99,7 +121,7 @@ func needsVerb(cmd *cobra.Command) *cobra.Command {
 		text := fmt.Sprintf("%s: unknown verb %q", verb(cmd), args[0])
 		cmd.SuggestionsMinimumDistance = max(1, min(2, len(args[0])/3)) // nobody means top by foo
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			text += "; did you mean " + strings.Join(near, " or ") + "?"
+			text += "; did you mean " + ui.OrList(near) + "?"
 		}
 		return errors.New(text)
 	}

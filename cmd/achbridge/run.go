@@ -104,7 +104,7 @@ configuration or key of their own they use root's, as far as they may read it.
 	s.Flags(cmd.Flags())
 	_ = cmd.MarkFlagFilename("key")
 	_ = cmd.MarkFlagDirname("state")
-	cmd.Flags().StringVar(&path, "config", "", "configuration `FILE` in YAML (default: see above)")
+	cmd.Flags().StringVarP(&path, "config", "c", "", "configuration `FILE` in YAML (default: see above)")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
 }

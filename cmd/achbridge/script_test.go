@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, map[string]func(){"achbridge": main, "age-reader": ageReader})
+	testscript.Main(m, map[string]func(){"achbridge": main, "age-reader": ageReader, "achd-pull": achdPull, "achd-push": achdPush})
 }
 
 // TestScripts runs the shell sessions in testdata. Each has its own channel
@@ -124,7 +124,7 @@ func untilTrue(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("%q: never %q within 15 s, but %v:\n%s", args[1:], args[0], err, out)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

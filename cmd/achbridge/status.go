@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,11 +26,17 @@ func statusCommand(a *app) *cobra.Command {
 		Short: "Show what the daemon does",
 		Long: `Show what the running daemon does: its peers, its mirrors, what it sends to others.
 AGE is the age of a mirror's newest frame now. MEAN is the average age over the last
-ten seconds; for 99 % of that time the age was at most P99. NOTE says which mirrors
-are over their budget (USED in achbridge top is above 100 %). QOS are the options
-that differ from the defaults. DROPPED says why frames did not get into the mirror:
+ten seconds; for 99 % of that time the age was at most P99. HEALTH is live, late,
+waiting, stale or refused. RATE is how many frames a second are to come, LOST the share
+that did not get into the mirror, without those left out on purpose. NOTE says which
+mirrors are over their budget (USED in achbridge top is above 100 %), and of exports
+with fit rate how many frames fit in their budget. QOS are the options that differ
+from the defaults. DELIVERED counts late_kept too: frames that came past the budget
+and were put all the same. DROPPED says why frames did not get into the mirror:
 superseded by a newer one, rate_limited, expired before they could leave, lost, late
-when they arrived, refused, overflow (gone from the ring in mode every). --watch
+when they arrived, refused, overflow (gone from the ring in mode every). watch is
+what polling for expected frames has cost and may cost (run --watch). processor is
+shown when the daemon waits much for one, so that frames may come late. --watch
 shows it again every second until Ctrl-C. --json prints everything; with --watch, one
 document a line.
 
@@ -66,7 +73,7 @@ output says which is not. A pattern that matches no channel yet is no failure.`,
 	}
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&check, "check", false, "fail unless all mirrors and pushes are at work")
-	cmd.Flags().BoolVar(&watch, "watch", false, "show it again every second")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second")
 	controlFlag(cmd, &path)
 	return cmd
 }
@@ -123,6 +130,26 @@ func certificateText(d api.DaemonInfo, now time.Time) string {
 	return fmt.Sprintf("ends %s, in %d days", ui.Day(*d.CertificateEnds), int(left.Hours()/24))
 }
 
+// watchText says what polling for expected frames has cost on average, and may cost.
+func watchText(s api.StatusReply) string {
+	if s.Watch.Budget == 0 {
+		return "low"
+	}
+	text := fmt.Sprintf("%.2g %% of a processor, %.3g %% at most", 100*s.Watch.SpentS/max(s.UptimeS, 1), 100*s.Watch.Budget)
+	if s.Watch.Resting {
+		text += "; resting, the host is busy"
+	}
+	return text
+}
+
+// processorText says that the daemon gets too little processor time; "" when it does not.
+func processorText(s status.Report) string {
+	if !diagnose.Starves(s) {
+		return ""
+	}
+	return fmt.Sprintf("the daemon waited for one %.0f %% of the last seconds: the host is busy", 100**s.ProcessorWait)
+}
+
 func (a *app) showStatus(s api.StatusReply) error {
 	if err := a.ui.Fields(
 		"host", s.Host,
@@ -131,7 +158,10 @@ func (a *app) showStatus(s api.StatusReply) error {
 		"certificate", certificateText(s.DaemonInfo, time.Now()),
 		"listen", s.Listen,
 		"http", s.HTTP,
+		"achd", achdText(s.Achd),
 		"up", ui.Seconds(s.UptimeS),
+		"watch", watchText(s),
+		"processor", processorText(s.Report),
 		"daemon", fmt.Sprintf("%s, pid %d", s.Version, s.PID),
 	); err != nil {
 		return err
@@ -139,14 +169,16 @@ func (a *app) showStatus(s api.StatusReply) error {
 	for _, section := range []struct {
 		header []string
 		rows   [][]string
+		spare  []string
 	}{
-		{[]string{"PEER", "STATE", "ADDRESS", "OVER", "RTT", "UP", "NOTE"}, peerRows(s.Report)},
-		{[]string{"MIRROR", "OF", "STATE", "DELIVERED", "AGE", "MEAN", "P99", "NOTE"}, mirrorRows(s.Mirrors)},
-		{[]string{"MIRROR", "QOS", "DROPPED"}, mirrorServiceRows(s.Mirrors)},
-		{[]string{"EXPORT", "TO", "SEQ", "OFFERED", "DELIVERED", "NOTE"}, exportRows(s.Exports)},
-		{[]string{"EXPORT", "TO", "QOS", "DROPPED"}, exportServiceRows(s.Exports)},
-		{[]string{"PUSH", "TO", "STATE", "NOTE"}, pushRows(s.Pushes)},
-		{[]string{"CHANNEL", "FRAMES", "SEQ", "EXPORTED", "NOTE"}, localRows(s.Report)},
+		{[]string{"PEER", "STATE", "ADDRESS", "OVER", "RTT", "UP", "NOTE"}, peerRows(s.Report), nil},
+		{[]string{"MIRROR", "OF", "HEALTH", "RATE", "LOST", "AGE", "MEAN", "P99", "NOTE"}, a.mirrorRows(s.Mirrors), []string{"MEAN", "OF"}},
+		{[]string{"MIRROR", "QOS", "DELIVERED", "DROPPED"}, mirrorServiceRows(s.Mirrors), nil},
+		{[]string{"EXPORT", "TO", "SEQ", "OFFERED", "DELIVERED", "NOTE"}, exportRows(s.Exports), nil},
+		{[]string{"EXPORT", "TO", "QOS", "DROPPED"}, exportServiceRows(s.Exports), nil},
+		{[]string{"PUSH", "TO", "STATE", "NOTE"}, pushRows(s.Pushes), nil},
+		{[]string{"ACHD", "CLIENT", "DOES", "OVER", "FRAMES"}, achdRows(s.Achd), nil},
+		{[]string{"CHANNEL", "FRAMES", "SEQ", "EXPORTED", "NOTE"}, localRows(s.Report), nil},
 	} {
 		if len(section.rows) == 0 {
 			continue
@@ -154,11 +186,34 @@ func (a *app) showStatus(s api.StatusReply) error {
 		if err := a.ui.Line(""); err != nil {
 			return err
 		}
-		if err := a.ui.Table(section.header, section.rows); err != nil {
+		if err := a.ui.Table(section.header, section.rows, section.spare...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// achdText sums up what achd's protocol is used for; "" when it is off.
+func achdText(s *api.Achd) string {
+	if s == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, unauthenticated: clients %d, frames %d, turned away %d", s.Listen, len(s.Clients), s.Frames, s.Refused)
+}
+
+// achdRows shows who reads and writes by achd's protocol.
+func achdRows(s *api.Achd) (rows [][]string) {
+	if s == nil {
+		return nil
+	}
+	for _, c := range s.Clients {
+		does := "reads"
+		if c.Writes {
+			does = "writes"
+		}
+		rows = append(rows, []string{c.Channel, c.Addr, does, c.Transport, fmt.Sprint(c.Frames)})
+	}
+	return rows
 }
 
 // peerRows shows the links, then the nodes that are known and not linked.
@@ -183,22 +238,39 @@ func peerRows(s status.Report) [][]string {
 	return rows
 }
 
-func mirrorRows(list []status.Mirror) [][]string {
+func (a *app) mirrorRows(list []status.Mirror) [][]string {
 	var rows [][]string
 	for _, m := range list {
-		age, mean, p99, note := "", "", "", m.Reason
+		age, mean, p99, rate, lost := "", "", "", "", ""
 		if m.AgeMs != nil {
 			age = ui.Millis(*m.AgeMs)
 		}
 		if m.Age != nil && m.Age.Window != nil {
 			mean, p99 = ui.Millis(m.Age.Window.MeanMs), ui.Millis(m.Age.Window.P99Ms)
 		}
-		if used := diagnose.UsedOf(m); note == "" && used > 1 {
-			note = "over budget: " + ui.Percent(used)
+		if m.PeriodMs != nil && *m.PeriodMs > 0 {
+			rate = ui.Hertz(1000 / *m.PeriodMs)
 		}
-		rows = append(rows, []string{m.Name, m.Host + "/" + m.Channel, m.State.String(), diagnose.DeliveredText(m.Accounts), age, mean, p99, note})
+		if share := diagnose.LostOf(m.Accounts); !math.IsNaN(share) {
+			lost = fmt.Sprintf("%.1f %%", 100*share)
+		}
+		health := a.ui.Color.Paint(healthColor(m.Health()), m.Health().String())
+		rows = append(rows, []string{m.Name, m.Host + "/" + m.Channel, health, rate, lost, age, mean, p99, diagnose.NoteOf(m)})
 	}
 	return rows
+}
+
+// healthColor is green, yellow, or red where somebody has to do something.
+func healthColor(h status.Health) string {
+	switch h {
+	case status.HealthLive:
+		return "32"
+	case status.HealthStale, status.HealthRefused:
+		return "31"
+	case status.HealthLate, status.HealthWaiting:
+		return "33"
+	}
+	return "31"
 }
 
 // mirrorServiceRows shows mirrors whose quality of service is not the default, and mirrors
@@ -208,7 +280,7 @@ func mirrorServiceRows(list []status.Mirror) [][]string {
 	for _, m := range list {
 		qos, drops := rule.Differences(rule.QoS{}, m.QoS), diagnose.DropsText(m.Accounts)
 		if qos != "" || drops != "" {
-			rows = append(rows, []string{m.Name, qos, drops})
+			rows = append(rows, []string{m.Name, qos, diagnose.DeliveredText(m.Accounts), drops})
 		}
 	}
 	return rows
@@ -217,7 +289,11 @@ func mirrorServiceRows(list []status.Mirror) [][]string {
 func exportRows(list []status.Subscription) [][]string {
 	var rows [][]string
 	for _, e := range list {
-		rows = append(rows, []string{e.Channel, e.Peer, fmt.Sprint(e.Seq), fmt.Sprint(e.Offered), diagnose.DeliveredText(e.Accounts), e.Reason})
+		seq := ""
+		if e.Seq > 0 {
+			seq = fmt.Sprint(e.Seq)
+		}
+		rows = append(rows, []string{e.Channel, e.Peer, seq, fmt.Sprint(e.Offered), diagnose.DeliveredText(e.Accounts), cmp.Or(e.Reason, diagnose.FitText(e))})
 	}
 	return rows
 }

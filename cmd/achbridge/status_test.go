@@ -10,6 +10,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -19,8 +20,9 @@ func busy() api.StatusReply {
 	frames := ledger.Accounts{
 		Offered: 3_600_000, Delivered: 3_512_345, LateKept: 2, Superseded: 87_630, Expired: 2, Late: 3, InFlight: 18,
 	}
-	return api.StatusReply{Report: status.Report{
-		Links: []status.Link{{Peer: "krang", State: "silent", Addr: "192.168.1.20:8076", Transport: "quic", RTTms: 20.1, UpS: 3600}},
+	return api.StatusReply{DaemonInfo: api.DaemonInfo{Watch: api.Watch{Budget: 0.05, SpentS: 46.8, Resting: true}}, Report: status.Report{
+		UptimeS: 3600,
+		Links:   []status.Link{{Peer: "krang", State: "silent", Addr: "192.168.1.20:8076", Transport: "quic", RTTms: 20.1, UpS: 3600}},
 		Mirrors: []status.Mirror{
 			{
 				Host: "krang", Channel: "imu", Name: "krang.imu", State: "live", Seq: 3_600_000, AgeMs: &age,
@@ -32,7 +34,8 @@ func busy() api.StatusReply {
 				QoS: rule.QoS{Budget: rule.DefaultBudget}, Accounts: ledger.Accounts{Offered: 5, Delivered: 5},
 			},
 		},
-		Exports: []status.Subscription{{Channel: "goal", Peer: "krang", Seq: 3_600_000, QoS: rule.QoS{MaxRate: 500_000}, Accounts: frames}},
+		Exports: []status.Subscription{{Channel: "goal", Peer: "krang", Seq: 3_600_000, QoS: rule.QoS{MaxRate: 500_000}, Accounts: frames},
+			{Channel: "log", Peer: "krang", QoS: rule.QoS{Mode: rule.Every}, Accounts: ledger.Accounts{Offered: 7, Delivered: 7}}},
 	}}
 }
 
@@ -44,6 +47,24 @@ func TestStatusTellsThatChannelsAreLeftOut(t *testing.T) {
 	}
 }
 
+// A mirror that gets only late frames is live for programs and late for people.
+func TestMirrorOfLateFramesIsLateInTheTable(t *testing.T) {
+	s := busy()
+	s.Mirrors[1].LateS = 12.3
+	a := &app{ui: &ui.Terminal{}}
+	row := a.mirrorRows(s.Mirrors)[1]
+	if row[2] != "late" || !strings.Contains(row[8], "no frame in time for 12") {
+		t.Errorf("got %q, want it late, and for how long", row)
+	}
+	s.Mirrors[1].State, s.Mirrors[1].Reason = status.MirrorStale, "no frame in time for 12 s, its deadline is 1 s"
+	if row := a.mirrorRows(s.Mirrors)[1]; row[2] != "stale" || row[8] != s.Mirrors[1].Reason {
+		t.Errorf("got %q, want it stale, and why", row)
+	}
+	if err := diagnose.NotAtWork(busy().Report); err != nil {
+		t.Errorf("status --check: %v", err)
+	}
+}
+
 func TestStatusTellsWhatIsNotTheDefaultAndWhyFramesWereDropped(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{ui: &ui.Terminal{Out: &out}}
@@ -51,11 +72,13 @@ func TestStatusTellsWhatIsNotTheDefaultAndWhyFramesWereDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"krang  silent  192.168.1.20:8076  quic  20.1 ms  1h0m0s  -",
-		"krang.imu   krang/imu   live   3512347 (2 late)  12.3 ms  10.5 ms  1234 ms  -",
-		"krang.imu  budget 20ms, priority 7  superseded 87630, expired 2, late 3",
-		"goal    krang  3600000  3600000  3512347 (2 late)  -",
+		"krang  silent  192.168.1.20:8076  quic  20.1 ms  1 h  -",
+		"krang.imu   krang/imu   live    -     0.0 %  12.3 ms  10.5 ms  1234 ms  -",
+		"krang.imu  budget 20ms, priority 7  3512347 (2 late_kept)  superseded 87630, expired 2, late 3",
+		"goal    krang  3600000  3600000  3512347 (2 late_kept)  -",
+		"log     krang  -        7        7                      -",
 		"goal    krang  max_rate 500  superseded 87630, expired 2, late 3",
+		"watch:   1.3 % of a processor, 5 % at most; resting, the host is busy",
 	} {
 		if !strings.Contains(out.String(), "\n"+want+"\n") {
 			t.Errorf("no line %q in\n%s", want, out.String())
@@ -65,8 +88,8 @@ func TestStatusTellsWhatIsNotTheDefaultAndWhyFramesWereDropped(t *testing.T) {
 		t.Errorf("got %d lines of a mirror with nothing to tell, want 1:\n%s", n, out.String())
 	}
 	for line := range strings.Lines(out.String()) {
-		if n := len(strings.TrimSuffix(line, "\n")); n > 80 {
-			t.Errorf("%d columns, want 80 at most: %s", n, line)
+		if n := len(strings.TrimSuffix(line, "\n")); n > 100 {
+			t.Errorf("%d columns, want 100 at most: %s", n, line)
 		}
 	}
 }

@@ -21,13 +21,15 @@ whole terminal. The worst come first: refused, waiting, stale, then by USED.
   DROP  frames that did not get into it; those beyond max_rate do not count
 
 A bar is the average age in one second, the newest on the right. The scale ends at
-the highest bar, or at a quarter of the budget if that is more. ! marks a channel that
-is over its budget or not live. IMU > PC means that imu is sent to pc.
+the highest bar, or at a quarter of the budget if that is more; a peak far above the
+others is beyond it, and marked. ! marks a channel that is over its budget or not live.
+WAY says whether a channel comes in or goes out.
 
   up, down, page up, page down, home, end    choose a channel
   Enter, Esc    show all about it: its ledger, its link, its events; go back
   /             show only channels whose line contains a text; Esc shows all
   s             sort by another column; u, a, r, d, n: USED, AGE, RATE, DROP, name
+  ?             show the keys
   q, Ctrl-C     quit
 
 NO_COLOR turns colours off. On a terminal that cannot be painted (TERM=dumb) pages

@@ -2,10 +2,12 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // build is what `version --json` prints.
@@ -33,18 +35,24 @@ func versionCommand(a *app) *cobra.Command {
 			if asJSON {
 				return a.ui.JSON(b)
 			}
-			line := "achbridge " + b.Version
-			if b.Revision != "" {
-				line += " " + b.Revision[:min(12, len(b.Revision))]
-			}
-			if b.Modified {
-				line += " (modified)"
-			}
-			return a.ui.Line("%s, %s, %s/%s", line, b.Go, b.OS, b.Arch)
+			return a.ui.Line("%s", versionLine())
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+// versionLine is what `version` and --version print.
+func versionLine() string {
+	b := buildOf(debug.ReadBuildInfo())
+	line := "achbridge " + b.Version
+	if b.Revision != "" {
+		line += " " + b.Revision[:min(12, len(b.Revision))]
+	}
+	if b.Modified {
+		line += " (modified)"
+	}
+	return fmt.Sprintf("%s, %s, %s/%s", line, b.Go, b.OS, b.Arch)
 }
 
 // version is that of this program.
@@ -69,5 +77,24 @@ func buildOf(info *debug.BuildInfo, ok bool) build {
 
 // jsonFlag gives a listing verb its --json.
 func jsonFlag(cmd *cobra.Command, asJSON *bool) {
-	cmd.Flags().BoolVar(asJSON, "json", false, "print JSON for programs")
+	cmd.Flags().BoolVarP(asJSON, "json", "j", false, "print JSON for programs")
+}
+
+// formerly takes the old spelling of a flag too, for one version, and tells the new one.
+func (a *app) formerly(cmd *cobra.Command, old, now string) {
+	flag := *cmd.Flags().Lookup(now)
+	flag.Name, flag.Hidden = old, true
+	flag.Value = noted{flag.Value, func() { a.ui.Note("--%s is called --%s now; the old name goes with the next version", old, now) }}
+	cmd.Flags().AddFlag(&flag)
+}
+
+// noted is a flag's value that says something when it is set.
+type noted struct {
+	pflag.Value
+	note func()
+}
+
+func (n noted) Set(text string) error {
+	n.note()
+	return n.Value.Set(text)
 }

@@ -22,11 +22,15 @@ func whyCommand(a *app) *cobra.Command {
 	var asJSON bool
 	window := api.WhyWindow
 	cmd := &cobra.Command{
-		Use:   "why CHANNEL",
-		Short: "Say what keeps a channel from being fresh",
+		Use:   "why [CHANNEL]",
+		Short: "Say what keeps channels from being fresh",
 		Long: `Watch a channel for a while and say what keeps it from being fresh, with the
 measured evidence and a cure. CHANNEL is HOST/CHANNEL or the name of a mirror; on the
 host that it comes from, the name of the channel.
+
+Without CHANNEL: say what is wrong with this host and its peers, the most costly
+first. On a terminal evidence and cure follow below; elsewhere each is one line. What makes many channels late or missing at once, as a link
+that is too thin does, is told once. achbridge top and the page show the first.
 
 The verdict is one of: well, publisher_stopped, publisher_slow, no_channel, rule,
 export_rule, accept_rule, file_mode, key, revoked, certificate, peer_missing,
@@ -35,8 +39,8 @@ receiver_slow, foreign_writer, corrupt, bad_frame, frame_size, limit, loop, othe
 In --json it is called cause.
 
 The exit code is 0 when all is well, else 1.`,
-		Example: "  achbridge why krang/imu\n  achbridge why imu                       # on krang",
-		Args:    takes("CHANNEL"),
+		Example: "  achbridge why krang/imu\n  achbridge why imu                       # on krang\n  achbridge why                           # all of them",
+		Args:    takes("[CHANNEL]"),
 		PreRunE: func(*cobra.Command, []string) error {
 			if err := api.CheckWindow("--window", window); err != nil {
 				return ui.Usage(err, "")
@@ -45,6 +49,9 @@ The exit code is 0 when all is well, else 1.`,
 		},
 		ValidArgsFunction: a.remoteNames(&path),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.whyAll(cmd.Context(), a.client(path), window, asJSON)
+			}
 			show := a.showWhy
 			if asJSON {
 				show = func(r api.WhyReport) error { return a.ui.JSON(r) }
@@ -72,6 +79,51 @@ func (a *app) why(ctx context.Context, c *api.Client, of string, window time.Dur
 		a.addUsers(&r)
 	}
 	return r, err
+}
+
+// whyAll asks what is wrong with all of the host.
+func (a *app) whyAll(ctx context.Context, c *api.Client, window time.Duration, asJSON bool) error {
+	var r api.TroublesReport
+	query := url.Values{"window": {window.String()}}
+	if _, err := c.Within(api.AnswerTime+window).Get(ctx, "/v1/why?"+query.Encode(), &r); err != nil {
+		return err
+	}
+	show := a.showTroubles
+	if asJSON {
+		show = func(r api.TroublesReport) error { return a.ui.JSON(r) }
+	}
+	if err := show(r); err != nil || len(r.Troubles) == 0 {
+		return err
+	}
+	return ui.Failure(fmt.Errorf("%s: %s", r.Host, r.Troubles[0].Cause), "")
+}
+
+// showTroubles prints a line for each trouble; on a screen its evidence and cure follow on lines of their own.
+func (a *app) showTroubles(r api.TroublesReport) error {
+	if len(r.Troubles) == 0 {
+		return a.ui.Line("well: nothing is wrong with the %d mirrors of %s, nor with what it sends", r.Mirrors, r.Host)
+	}
+	for _, t := range r.Troubles {
+		cause := a.ui.Color.Paint("31", string(t.Cause)+":")
+		text := a.ui.Hang(2, cause+" "+t.Text)
+		if a.ui.Wraps() {
+			for _, e := range t.Evidence {
+				text += "\n  " + a.ui.Wrap(2, e)
+			}
+			if t.Cure != "" {
+				text += "\n  " + a.ui.Wrap(2, "cure: "+t.Cure)
+			}
+		} else {
+			text = strings.Join(append([]string{text}, t.Evidence...), "; ")
+			if t.Cure != "" {
+				text += ". Cure: " + t.Cure
+			}
+		}
+		if err := a.ui.Line("%s", text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addUsers tells which processes have a channel of this host open into which nothing is
@@ -109,7 +161,7 @@ func processState(pid int) string {
 }
 
 func (a *app) showWhy(r api.WhyReport) error {
-	pairs := []string{"channel", r.Of, "verdict", string(r.Cause) + ": " + r.Text}
+	pairs := []string{"channel", r.Of, "health", r.Health.String(), "verdict", string(r.Cause) + ": " + r.Text}
 	for _, e := range r.Evidence {
 		pairs = append(pairs, "evidence", e)
 	}

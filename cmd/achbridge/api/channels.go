@@ -9,8 +9,8 @@ import (
 	"achbridge/bridge/status"
 )
 
-// Filter keeps the channels that match. It never returns nil: in JSON nothing
-// is an empty list.
+// Filter returns the channels that match a. It never returns nil, so that JSON shows an
+// empty list and not null.
 func Filter(a rule.Address, list []status.RemoteChannel) []status.RemoteChannel {
 	kept := []status.RemoteChannel{}
 	for _, c := range list {
@@ -21,8 +21,9 @@ func Filter(a rule.Address, list []status.RemoteChannel) []status.RemoteChannel 
 	return kept
 }
 
-// MergeChannels takes what links tell, and for nodes without a link what they
-// announce; sorted by host and channel.
+// MergeChannels returns the channels in linked, which linked nodes list, and those in
+// found, which other nodes announce. It leaves out announcements of linked nodes, and
+// sorts by host, channel and node.
 func MergeChannels(linked, found []status.RemoteChannel) []status.RemoteChannel {
 	known := map[string]bool{}
 	for _, c := range linked {

@@ -10,59 +10,83 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"syscall"
 	"time"
 
+	"achbridge/bridge/unit"
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Client asks the daemon of this host through its control socket.
+// Client sends requests to the daemon of this host, over its control socket.
 type Client struct {
 	path string
 	http http.Client
 }
 
-// errNoDaemon: nobody listens at the control socket.
+// ErrNoDaemon means that no daemon listens on the control socket.
 var ErrNoDaemon = errors.New("no daemon is running")
 
-// AnswerTime is how long an answer may take that waits for nothing.
+// AnswerTime is how long a client waits for an answer, unless Within sets another limit.
 const AnswerTime = 10 * time.Second
 
-// New asks at the control socket of that path.
+// New returns a client of the control socket at path. It does not connect yet.
 func New(path string) *Client {
 	c := &Client{path: path}
-	c.http = http.Client{
-		Timeout: AnswerTime,
-		Transport: &http.Transport{
-			DisableKeepAlives: true,
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				var d net.Dialer
-				return d.DialContext(ctx, "unix", c.path)
-			},
-		},
-	}
+	c.http = http.Client{Timeout: AnswerTime, Transport: c.transport(func(net.Conn) {})}
 	return c
 }
 
-// Within is the client with another limit for an answer.
+// transport connects to the control socket for each request, and hands out the connection.
+func (c *Client) transport(connected func(net.Conn)) *http.Transport {
+	return &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			conn, err := d.DialContext(ctx, "unix", c.path)
+			if err == nil {
+				connected(conn)
+			}
+			return conn, err
+		},
+	}
+}
+
+// Within returns a client that waits for an answer for as long as limit.
 func (c *Client) Within(limit time.Duration) *Client {
 	other := *c
 	other.http.Timeout = limit
 	return &other
 }
 
-// Get returns what the API answers, and decodes it into v too.
+// Get requests path, decodes the answer into v, and returns the answer's JSON too.
 func (c *Client) Get(ctx context.Context, path string, v any) (json.RawMessage, error) {
 	return c.ask(ctx, http.MethodGet, path, nil, v)
 }
 
-// Post sends request and decodes the answer into v.
+// GetSoFar is Get for an answer that takes a while. When ctx ends, it closes its end of the
+// connection, as a sign for the daemon to answer with what it has so far, and waits for that.
+func (c *Client) GetSoFar(ctx context.Context, path string, v any) (json.RawMessage, error) {
+	other := *c
+	other.http.Transport = c.transport(func(conn net.Conn) {
+		context.AfterFunc(ctx, func() { _ = conn.(*net.UnixConn).CloseWrite() })
+	})
+	answer, err := other.Get(context.WithoutCancel(ctx), path, v)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Canceled
+	}
+	return answer, err
+}
+
+// Post sends request as JSON and decodes the answer into v.
 func (c *Client) Post(ctx context.Context, path string, request, v any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
-	_, err = c.ask(ctx, http.MethodPost, path, body, v)
+	if _, err = c.ask(ctx, http.MethodPost, path, body, v); errors.Is(err, context.Canceled) {
+		return ui.Failure(fmt.Errorf("stopped, but the daemon has been asked already%.0w", err), "see what came of it: achbridge status")
+	}
 	return err
 }
 
@@ -84,12 +108,12 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte, v an
 		return nil, apiError(resp.StatusCode, answer)
 	}
 	if err := json.Unmarshal(answer, v); err != nil {
-		return nil, ui.Failure(fmt.Errorf("control socket %s: %w", c.path, err), "is the daemon of another version? achbridge version")
+		return nil, ui.Failure(fmt.Errorf("control socket %s: the answer cannot be read", c.path), "is the daemon of another version? achbridge version")
 	}
 	return answer, nil
 }
 
-// unreachable says why the daemon cannot be asked and what to do about it.
+// unreachable turns a failed request into an error that names the cause and its cure.
 func (c *Client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
@@ -98,11 +122,18 @@ func (c *Client) unreachable(err error) error {
 		return ui.Failure(fmt.Errorf("control socket %s: %w", c.path, fs.ErrPermission), "run as the daemon's user or as a member of the socket's group")
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return ui.Failure(fmt.Errorf("control socket %s: the daemon did not answer within %s", c.path, unit.Time(c.http.Timeout)), "is it stopped, or this host busy? its log tells")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return ui.Failure(fmt.Errorf("control socket %s: the daemon ended before it answered", c.path), "start it: achbridge run")
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		err = errno
 	}
 	return ui.Failure(fmt.Errorf("control socket %s: %w", c.path, err), "")
 }
 
-// apiError turns an answer that refuses into a failure with its exit code.
+// apiError turns an answer with an error status into an error with its exit code.
 func apiError(status int, answer []byte) error {
 	var refusal ErrorReply
 	if json.Unmarshal(answer, &refusal) != nil || refusal.Error == "" {

@@ -1,5 +1,5 @@
-// Package api is what crosses the control socket of a daemon, and the client that asks
-// there. The daemon's side of it is package daemon.
+// Package api has the requests and replies of the daemon's control socket, and the client
+// that sends and reads them. Package daemon has the server.
 //
 //	c := api.New("/run/achbridge/control.sock")
 //	var s api.StatusReply
@@ -8,6 +8,6 @@
 //		fmt.Println(m.Name, m.State)
 //	}
 //
-// Requests and replies are JSON over HTTP; an error has its cure and its exit code (see
-// ui). The paths are listed at control, in package daemon.
+// Requests and replies are JSON over HTTP. An error carries its cure and its exit code
+// (package ui). The type control in package daemon lists the paths.
 package api

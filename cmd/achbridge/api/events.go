@@ -9,14 +9,14 @@ import (
 	"achbridge/bridge/status"
 )
 
-// EventFollower asks the daemon for what happened since it asked last.
+// EventFollower reads the daemon's events; each call of Next returns newer ones.
 type EventFollower struct {
 	Run   string
 	after uint64
 }
 
-// Next waits for news, for as long as wait at most. Of a daemon that was started
-// anew it takes everything.
+// Next returns the events since the last call. It waits for one at most as long as wait.
+// When the daemon has restarted since, Next returns all events of the new daemon.
 func (f *EventFollower) Next(ctx context.Context, c *Client, wait time.Duration) (status.EventList, error) {
 	query := url.Values{"after": {strconv.FormatUint(f.after, 10)}}
 	if wait > 0 {
@@ -26,7 +26,7 @@ func (f *EventFollower) Next(ctx context.Context, c *Client, wait time.Duration)
 	if _, err := c.Get(ctx, "/v1/events?"+query.Encode(), &l); err != nil {
 		return l, err
 	}
-	if anew := f.Run != "" && f.Run != l.Run; anew {
+	if restarted := f.Run != "" && f.Run != l.Run; restarted {
 		f.Run, f.after = l.Run, 0
 		return f.Next(ctx, c, wait)
 	}
@@ -37,21 +37,21 @@ func (f *EventFollower) Next(ctx context.Context, c *Client, wait time.Duration)
 	return l, nil
 }
 
-// A follower asks the daemon again after eventWait, and after askAgain when it does
-// not answer.
+// EventWait is how long a request for events usually waits for one. AskAgain is the pause
+// before the next request when the daemon did not answer.
 const (
 	EventWait = 5 * time.Second
 	AskAgain  = time.Second
 )
 
-// Rest waits for d or the end of ctx.
+// Rest waits until d has passed or ctx ends.
 func Rest(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	<-ctx.Done()
 }
 
-// Until asks done every now and then, for as long as limit at most.
+// Until calls done every 20 ms until it returns true, limit has passed, or ctx ends.
 func Until(ctx context.Context, limit time.Duration, done func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

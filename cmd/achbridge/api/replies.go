@@ -3,38 +3,78 @@ package api
 import (
 	"time"
 
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/diagnose"
 )
 
-// DaemonInfo is what status tells of the daemon beside its node.
+// DaemonInfo describes the daemon in a StatusReply. status.Report describes its node.
 type DaemonInfo struct {
 	Version string `json:"version"`
 	PID     int    `json:"pid"`
 	Network string `json:"network"`
 	Listen  string `json:"listen"`
-	HTTP    string `json:"http,omitempty"` // where it serves its page and metrics
+	HTTP    string `json:"http,omitempty"` // address of the page and the metrics
 	Control string `json:"control"`
-	// CertificateEnds is when the certificate of this host ends; not there without one.
+	// CertificateEnds is when this host's certificate expires; nil without a certificate.
 	CertificateEnds *time.Time `json:"certificate_ends,omitempty"`
-	// Revocations is the number of the list that counts.
+	// Revocations is the number of the revocation list in effect.
 	Revocations uint64 `json:"revocations,omitempty"`
+	Watch       Watch  `json:"watch"`
 }
 
-// DaemonSetup is how a daemon was told to look at its host, by whatever flags. Paths are
-// absolute.
+// Watch says what polling without pause for expected frames may cost, and has cost. Shares
+// are of one processor.
+type Watch struct {
+	Budget  float64 `json:"budget"`  // 0: never without pause, as with watch: low or on one processor
+	SpentS  float64 `json:"spent_s"` // since the daemon began
+	Resting bool    `json:"resting"` // not now: the daemon had to wait for a processor, so others want it
+}
+
+// DaemonSetup has the daemon's settings that doctor needs to check the same files and
+// interfaces. Paths are absolute.
 type DaemonSetup struct {
-	Config     string   `json:"config"` // empty: there is none
+	Config     string   `json:"config"` // empty: no configuration file
 	Key        string   `json:"key"`
-	State      string   `json:"state"` // empty: the usual place
+	State      string   `json:"state"` // empty: the default directory
 	Discovery  string   `json:"discovery"`
 	Interfaces []string `json:"interfaces"` // empty: all
 }
 
 type StatusReply struct {
 	DaemonInfo
-	Goroutines int `json:"goroutines"` // of the daemon; more at each look is a leak to report
+	Goroutines int   `json:"goroutines"`     // in the daemon; a number that grows for ever is a bug
+	Achd       *Achd `json:"achd,omitempty"` // nil: achd's protocol is off
 	status.Report
+	// Troubles is what is wrong with all of this, the most costly first, as of achbridge why.
+	// While nobody looks repeatedly it has only what one look tells. Never null.
+	Troubles []diagnose.Trouble `json:"troubles"`
+}
+
+// TroublesReport is the answer of achbridge why without a channel.
+type TroublesReport struct {
+	Host     string             `json:"host"`
+	Mirrors  int                `json:"mirrors"`
+	Troubles []diagnose.Trouble `json:"troubles"` // the most costly first; never null
+	WindowS  float64            `json:"window_s"`
+}
+
+// Achd says what the daemon does for programs that speak achd's protocol.
+type Achd struct {
+	Listen  string       `json:"listen"`
+	Clients []AchdClient `json:"clients"`
+	Waiting int          `json:"waiting"` // connections without a request yet
+	Frames  uint64       `json:"frames"`  // sent and taken since the daemon began
+	Refused uint64       `json:"refused"` // clients turned away or dropped since then
+}
+
+// AchdClient is one connection.
+type AchdClient struct {
+	Addr      string `json:"addr"`
+	Channel   string `json:"channel"`
+	Transport string `json:"transport"` // tcp or udp
+	Writes    bool   `json:"writes"`    // it sends the frames
+	Frames    uint64 `json:"frames"`
 }
 
 type UnmirrorRequest struct {
@@ -43,35 +83,70 @@ type UnmirrorRequest struct {
 	Remove  bool   `json:"remove"`
 }
 
+// UnmirrorReply says what became of the mirrors that the wish had made.
+type UnmirrorReply struct {
+	Mirrors []Unmirrored `json:"mirrors"`
+}
+
+// Unmirrored is a mirror that a wish had made before the wish was taken back.
+type Unmirrored struct {
+	Host    string   `json:"host"`
+	Channel string   `json:"channel"`
+	Name    string   `json:"mirrored_as"`
+	QoS     rule.QoS `json:"qos"`
+	// Still is another wish that mirrors the channel now; null: it is not mirrored any more.
+	Still *rule.Mirror `json:"still"`
+}
+
 type ErrorReply struct {
 	Error string `json:"error"`
 }
 
-// PeekReply names the mirror that is there to be looked at.
+// PeekReply names the mirror that a reader may open.
 type PeekReply struct {
 	Mirror    string `json:"mirrored_as"`
-	Temporary bool   `json:"temporary"` // it goes with the last who looks
+	Temporary bool   `json:"temporary"` // the daemon removes it after its last viewer has left
 }
 
-// ReloadReply is what reading the configuration again came to. Lists are of keys.
+// ReloadReply is the result of reading the configuration again. The lists hold keys.
 type ReloadReply struct {
 	File    string   `json:"file"`
-	Changed []string `json:"changed"` // in effect now
-	Restart []string `json:"restart"` // changed, and in effect after a restart
+	Changed []string `json:"changed"` // changed and in effect
+	Restart []string `json:"restart"` // changed, but in effect only after a restart
+	// Warnings are as of achbridge check: rules that never apply.
+	Warnings []string `json:"warnings"`
 }
 
-// Unlisted is a host and how many of its channels cannot be listed.
+// Unlisted is a host, and how many of its channels cannot be listed.
 type Unlisted struct {
 	Host  string `json:"host"`
-	Count int    `json:"count"`         // 0: nobody knows
-	Far   string `json:"far,omitempty"` // why it is not dialled, and the cure
+	Count int    `json:"count"`         // 0: unknown
+	Far   string `json:"far,omitempty"` // why the host is not dialled, and the cure
 }
 
-// WhyReport is what why answers. Lists are never null.
+// PingReply is what became of one packet to a host and back, and what is known of its link.
+type PingReply struct {
+	RTTms *float64    `json:"rtt_ms"` // null: it was lost
+	Why   string      `json:"why"`    // the link runs over its transport
+	Link  status.Link `json:"link"`
+}
+
+// LoadReply is what a load test has found, beside what the mirrors that go the same way need.
+type LoadReply struct {
+	status.Load
+	Mirrors    int      `json:"mirrors"`
+	NeededMbit float64  `json:"needed_mbit"`
+	Problems   []string `json:"problems"` // budgets that cannot hold; never null
+}
+
+// WhyReport is the answer of achbridge why. Lists are never null.
 type WhyReport struct {
 	Of     string `json:"of"`                    // HOST/CHANNEL
-	Mirror string `json:"mirrored_as,omitempty"` // here
+	Mirror string `json:"mirrored_as,omitempty"` // name of the mirror on this host
+	// Health is that of the mirror; at the origin, of the worst of its mirrors elsewhere. Empty:
+	// there is none.
+	Health status.Health `json:"health,omitempty"`
 	diagnose.Finding
-	Notes   []diagnose.Finding `json:"notes"` // what is worth knowing beside it
+	Notes   []diagnose.Finding `json:"notes"` // further findings
 	WindowS float64            `json:"window_s"`
 }

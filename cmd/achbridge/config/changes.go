@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Changes are the keys whose values are not those of before.
+// Changes lists the keys whose values differ from those of before: now those that a running
+// daemon can change, restart those that need a restart.
 func (c *Config) Changes(before *Config) (now, restart []string) {
 	now, restart = []string{}, []string{}
 	for _, key := range configKeys {
@@ -22,8 +23,8 @@ func (c *Config) Changes(before *Config) (now, restart []string) {
 	return now, restart
 }
 
-// KeepFixed takes over from before what a running daemon does not change, so
-// that c is what runs.
+// KeepFixed copies from before the values that a running daemon cannot change. Afterwards c
+// is the configuration in effect.
 func (c *Config) KeepFixed(before *Config) {
 	for _, key := range configKeys {
 		if key.fixed {

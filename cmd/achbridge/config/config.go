@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -17,12 +18,12 @@ import (
 	"achbridge/localach"
 )
 
-// Config is what the flags, the environment and the file come to, checked. Each
-// setting knows where it was written.
+// Config is the checked configuration, merged from the flags, the environment and the file.
+// Each setting knows where it was written.
 type Config struct {
 	Settings
-	Path string            // of the file; empty: there is none
-	from map[string]origin // by key; those that are missing have their default
+	Path string            // of the file; empty: no file
+	from map[string]origin // by key; a missing key has its default value
 
 	ExportGrants rule.Grants
 	AcceptGrants rule.Grants
@@ -30,24 +31,25 @@ type Config struct {
 	PushRules    rule.Pushes
 	StaticPeers  []discovery.Static
 	Zones        []discovery.Domain
+	AchdNetworks []netip.Prefix
 	rules        map[string]ruleEntry // by path, as read
 }
 
-// Source is where a configuration is read from, as often as is asked.
+// Source knows where the configuration comes from. It can be read more than once.
 type Source struct {
-	Path  string // of the file; empty: there is none
+	Path  string // of the file; empty: no file
 	Env   func(string) string
 	given []givenFlag
 }
 
-// givenFlag is a flag of the command line with its texts.
+// givenFlag is a flag that was set on the command line, with its values as text.
 type givenFlag struct {
 	name  string
 	texts []string
 }
 
-// Source finds the configuration: the file that is named by flag or environment,
-// else the user's, else the system's if there is one.
+// Source finds the configuration file: path (from the flag), else the one that the
+// environment names, else the user's, else the system's.
 func (p Places) Source(path string, flags *pflag.FlagSet) Source {
 	src := Source{Path: cmp.Or(path, p.Env(EnvName("config")), p.findConfig()), Env: p.Env}
 	if flags != nil {
@@ -59,8 +61,8 @@ func (p Places) Source(path string, flags *pflag.FlagSet) Source {
 // EnvName is the environment variable of a key.
 func EnvName(key string) string { return "ACHBRIDGE_" + strings.ToUpper(key) }
 
-// Load reads everything. An error is problems, all of them, unless the file
-// cannot be read at all.
+// Load reads the file, the environment and the flags. The error is of type Problems and has
+// every mistake, unless the file cannot be read at all.
 func (src Source) Load() (*Config, error) {
 	if src.Path == "" {
 		return src.Read("", nil)
@@ -72,12 +74,13 @@ func (src Source) Load() (*Config, error) {
 	return src.Read(src.Path, text)
 }
 
-// Read makes the configuration of the text of the file, the environment and the
-// flags.
+// Read makes a Config from the text of the file, the environment and the flags. path is used
+// only to say where a mistake is.
 func (src Source) Read(path string, text []byte) (*Config, error) {
 	c := &Config{Settings: Defaults(), Path: path, from: map[string]origin{}, rules: map[string]ruleEntry{}}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.Flags(flags)
+	c.onlyInFile(flags)
 	b := &ruleBuilder{}
 	entries, found := parseConfig(path, text)
 	b.Problems = found
@@ -95,14 +98,18 @@ func cureOf(err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return "let the daemon's user read it, or name another file: --config FILE"
 	}
-	return "name the file that there is: --config FILE, or ACHBRIDGE_CONFIG"
+	return "name an existing file: --config FILE, or ACHBRIDGE_CONFIG"
 }
 
-// takeFile sets what the file says.
+// takeFile sets the values of the file.
 func (c *Config) takeFile(flags *pflag.FlagSet, entries []entry, b *ruleBuilder) {
 	for _, e := range entries {
-		flag := flags.Lookup(e.key.flagName())
 		c.from[e.key.name] = e.at
+		if e.key.kind == aMap {
+			c.Types = e.types
+			continue
+		}
+		flag := flags.Lookup(e.key.flagName())
 		switch list := flag.Value.(type) {
 		case *ruleFlag:
 			*list.rules = e.rules
@@ -120,7 +127,7 @@ func (c *Config) takeFile(flags *pflag.FlagSet, entries []entry, b *ruleBuilder)
 	}
 }
 
-// takeEnv puts the environment over the file.
+// takeEnv sets the values of the environment, which override the file's.
 func (c *Config) takeEnv(flags *pflag.FlagSet, env func(string) string, b *ruleBuilder) {
 	for _, key := range configKeys {
 		if name := key.variable(); name != "" && env(name) != "" {
@@ -131,13 +138,17 @@ func (c *Config) takeEnv(flags *pflag.FlagSet, env func(string) string, b *ruleB
 	}
 }
 
-// takeFlags puts the command line over both; a list that is given takes the
-// place of the whole list.
+// takeFlags sets the values of the command line, which override the environment's and the
+// file's. A list replaces the whole list of the file.
 func (c *Config) takeFlags(flags *pflag.FlagSet, given []givenFlag, b *ruleBuilder) {
 	for _, g := range given {
 		flag := flags.Lookup(g.name)
-		key := keyOfFlag(g.name)
 		at := origin{Source: "--" + g.name}
+		if _, ok := flag.Value.(*noDiscovery); ok {
+			defer c.switchDiscoveryOff(g.texts[0] == "true", at, b) // after --discovery
+			continue
+		}
+		key := keyOfFlag(g.name)
 		c.from[key] = at
 		switch list := flag.Value.(type) {
 		case *ruleFlag:
@@ -153,12 +164,24 @@ func (c *Config) takeFlags(flags *pflag.FlagSet, given []givenFlag, b *ruleBuild
 	}
 }
 
-// set sets a scalar as its flag would.
+// switchDiscoveryOff is what --no-discovery does, unless --discovery says the opposite.
+func (c *Config) switchDiscoveryOff(off bool, at origin, b *ruleBuilder) {
+	const key = "discovery"
+	if !off {
+		return
+	}
+	if other := c.from[key]; other.Source == "--"+key && c.Discovery != DiscoveryOff {
+		b.add(at, "%s=%s says the opposite; give one of them", other.Source, c.Discovery)
+	}
+	c.Discovery, c.from[key] = DiscoveryOff, at
+}
+
+// set sets a single value through its flag, which parses and checks the text.
 func (c *Config) set(flag *pflag.Flag, v value, b *ruleBuilder) {
 	b.check(v.at, flag.Value.Set(v.text))
 }
 
-// build makes of the lists what the daemon takes, and checks all.
+// build parses the lists into rules and addresses, and checks them.
 func (c *Config) build(b *ruleBuilder) {
 	lists := c.ruleLists()
 	for _, key := range configKeys {
@@ -189,7 +212,7 @@ func (c *Config) build(b *ruleBuilder) {
 		b.check(c.placeOf("domains", i), err)
 		c.Zones = append(c.Zones, d)
 	}
-	b.check(origin{}.or(c.placeOf("peers", -1)), checkListed(c.StaticPeers)) // which names the entries
+	b.check(origin{}.or(c.placeOf("peers", -1)), checkListed(c.StaticPeers)) // the error names the entries
 	for i, text := range c.Relay {
 		b.check(c.placeOf("relay", i), rule.CheckPattern("channel", text))
 	}
@@ -199,6 +222,7 @@ func (c *Config) build(b *ruleBuilder) {
 	for i, text := range c.HTTPHosts {
 		b.check(c.placeOf("http_hosts", i), checkHTTPHost(text))
 	}
+	c.buildAchd(b)
 	if localach.CheckName(c.Name) != nil {
 		b.add(c.placeOf("name", -1), "%q: want 1 to 63 of A-Z a-z 0-9 - _ . as mirrors are called NAME.CHANNEL", c.Name)
 	}
@@ -207,7 +231,7 @@ func (c *Config) build(b *ruleBuilder) {
 	}
 }
 
-// placeOf is where a key, or the i-th entry of its list, is written.
+// placeOf returns where entry i of a key's list is written; with i < 0, where the key is.
 func (c *Config) placeOf(key string, i int) origin {
 	at := c.from[key]
 	at.Path = key

@@ -1,5 +1,5 @@
-// Package config is what a daemon is told and where its files are: the flags, the
-// environment and the YAML file come to one Config, in which each setting knows where it
+// Package config reads the daemon's configuration and finds its files. It merges the flags,
+// the environment and the YAML file into one Config, in which each setting knows where it
 // was written.
 //
 //	places := config.Places{Env: os.Getenv, UID: os.Getuid()}
@@ -8,7 +8,7 @@
 //		fmt.Println(j.Verb, j.Result, j.From) // which rule applies, and where it stands
 //	}
 //
-// A flag goes before the environment, that before the file, that before the default.
-// Judgements say which rule applies to a channel; achbridge explain and check print them.
-// Rules and quality of service are parsed by bridge/rule.
+// A flag overrides the environment, which overrides the file, which overrides the default.
+// A Judgement says which rule applies to a channel; achbridge explain and check print it.
+// Package bridge/rule parses rules and quality of service.
 package config

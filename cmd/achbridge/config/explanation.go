@@ -6,14 +6,15 @@ import (
 	"achbridge/bridge/rule"
 )
 
-// Explanation is what explain answers.
+// Explanation is the answer of achbridge explain.
 type Explanation struct {
 	Channel  string      `json:"channel"` // HOST/CHANNEL
-	File     string      `json:"file"`    // of the configuration; empty: there is none
+	File     string      `json:"file"`    // the configuration file; empty: no file
 	Verdicts []Judgement `json:"verdicts"`
 }
 
-// Explain answers for HOST/CHANNEL, or CHANNEL of this host.
+// Explain says which rules apply to a channel: HOST/CHANNEL, or a CHANNEL of this host. See
+// Judgements for wish.
 func (c *Config) Explain(channel string, wish wishFunc) (Explanation, error) {
 	if !strings.Contains(channel, "/") {
 		channel = c.Name + "/" + channel

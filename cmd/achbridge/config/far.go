@@ -8,19 +8,19 @@ import (
 	"achbridge/discovery"
 )
 
-// FarText says of a host that was announced and may not be dialled where it would be, and
-// what the cure is; ok is false for every other.
+// FarText says where a host was announced that may not be dialled, and what the cure is. ok
+// is false when p is not such a host.
 func FarText(p discovery.Peer) (text, cure string, ok bool) {
 	near := func(a netip.AddrPort) bool { return a.Addr() == p.By || !a.Addr().IsLinkLocalUnicast() }
 	if len(p.Far) == 0 || slices.ContainsFunc(p.Addrs, near) {
-		return "", "", false // a link-local address that its host does not use here may be of another link
+		return "", "", false // a link-local address may belong to another network interface of its host
 	}
 	at := p.Far[0].Addr().String()
 	return fmt.Sprintf("%s is announced at %s, which is neither where the announcement came from (%s) nor on a network of this host: it is not dialled",
 		p.Host, at, p.By), "if that is the host: --peer " + at, true
 }
 
-// ProbeText says where multicast was tried and what came of it.
+// ProbeText is the result of a multicast test on one interface, as text.
 func ProbeText(p discovery.Probe) string {
 	family := "IPv4"
 	if p.IPv6 {

@@ -15,25 +15,27 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// entry is one key of the configuration file with what it holds.
+// entry is one key of the configuration file with its values.
 type entry struct {
 	key    configKey
 	at     origin
 	values []value
 	rules  []ruleEntry
+	types  []typeRule
 }
 
-// value is one text of the file, as it is written there.
+// value is one value of the file, as text.
 type value struct {
 	text string
 	at   origin
 }
 
-// maxConfig is far above what a configuration needs.
+// maxConfig is the largest configuration file that is read, in bytes.
 const maxConfig = 256 << 10
 
-// parseConfig reads the text of a configuration file; path is for places only.
-// It knows which keys there are and of what kind, not what their values mean.
+// parseConfig parses the text of a configuration file. path is used only to say where a
+// mistake is. parseConfig checks which keys exist and whether each holds one value, a list
+// or rules; it does not check the values.
 func parseConfig(path string, text []byte) (entries []entry, found Problems) {
 	p := &configParser{path: path}
 	file, err := p.yaml(text)
@@ -50,8 +52,13 @@ func parseConfig(path string, text []byte) (entries []entry, found Problems) {
 		return nil, p.Problems
 	}
 	for _, pair := range p.mapping(docs[0].Body, origin{Source: path}, "the keys of the configuration, as in name: krang") {
-		if e, ok := p.entry(pair); ok {
-			entries = append(entries, e)
+		names := keysIn(pair.key)
+		if names == nil {
+			entries = p.entry(entries, pair, "")
+			continue
+		}
+		for _, below := range p.mapping(pair.value, pair.at, "keys, as in "+names[0]) {
+			entries = p.entry(entries, below, pair.key)
 		}
 	}
 	return entries, p.Problems
@@ -63,8 +70,8 @@ type configParser struct {
 	Problems
 }
 
-// yaml is the file as a tree. A parser that breaks on odd text is not to take the
-// daemon along.
+// yaml parses the file into a tree. It recovers when the parser panics, so that odd text
+// cannot end the daemon.
 func (p *configParser) yaml(text []byte) (file *ast.File, err error) {
 	if len(text) > maxConfig {
 		return nil, fmt.Errorf("larger than %d KiB: is it a configuration?", maxConfig>>10)
@@ -80,10 +87,10 @@ func (p *configParser) yaml(text []byte) (file *ast.File, err error) {
 	return parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 }
 
-// maxDepth is how many brackets, and levels of indentation, may be open at once.
+// maxDepth limits how deep brackets and indentation may nest.
 const maxDepth = 100
 
-// depth is how deep a text may nest at most.
+// depth is an upper bound for how deep a text nests.
 func depth(text []byte) int {
 	open, most := 0, 0
 	for line := range strings.Lines(string(text)) {
@@ -102,7 +109,7 @@ func depth(text []byte) int {
 	return most
 }
 
-// syntax notes what the YAML parser says.
+// syntax records an error of the YAML parser as a problem.
 func (p *configParser) syntax(err error) {
 	at, text := origin{Source: p.path}, err.Error()
 	if bad, ok := errors.AsType[yaml.Error](err); ok {
@@ -113,10 +120,11 @@ func (p *configParser) syntax(err error) {
 	p.add(at, "%s", strings.TrimSuffix(text, ".")+hintFor(text))
 }
 
-// hintFor says what is mostly behind a message of the YAML parser.
+// hintFor returns the usual cause of a message of the YAML parser.
 func hintFor(text string) string {
 	for _, h := range []struct{ sign, hint string }{
 		{"\t", "; indent by blanks, not by tabs"},
+		{"tab character", "; indent by blanks, not by tabs"},
 		{"mapping value is not allowed", "; are the lines that belong together indented alike? text with \": \" in it needs quotes"},
 		{"alias", "; text that begins with * needs quotes, as in '*'"},
 		{"anchor", "; text that begins with & needs quotes"},
@@ -157,7 +165,8 @@ type pair struct {
 	value ast.Node
 }
 
-// mapping returns the keys of n; want says what n is to be.
+// mapping returns the keys of n. want describes what should be there, for the problem when n
+// is not a mapping.
 func (p *configParser) mapping(n ast.Node, under origin, want string) []pair {
 	var nodes []*ast.MappingValueNode
 	switch m := n.(type) {
@@ -189,30 +198,42 @@ func (p *configParser) mapping(n ast.Node, under origin, want string) []pair {
 	return pairs
 }
 
-// or is the place of q with the path of p.
+// or returns q with the path of p.
 func (p origin) or(q origin) origin {
 	q.Path = p.Path
 	return q
 }
 
-func (p *configParser) entry(in pair) (entry, bool) {
-	key, ok := keyNamed(in.key)
+// entry appends the entry of one key, unless there is a mistake in it. section is the key
+// below which it stands; "" at the top level.
+func (p *configParser) entry(entries []entry, in pair, section string) []entry {
+	name, names := in.key, Keys()
+	if section != "" {
+		name, names = section+"."+in.key, keysIn(section)
+	}
+	key, ok := keyNamed(name)
+	ok = ok && key.section() == section
 	e := entry{key: key, at: in.at}
 	switch {
 	case !ok:
-		p.add(in.at, "%s", unknown(in.key, Keys()))
+		p.add(in.at, "%s", unknown(in.key, names))
 	case key.kind == oneValue:
 		v, good := p.scalar(in.value, in.at, cmp.Or(key.example, ui.OrList(key.words)))
 		e.values, ok = []value{v}, good
 	case key.kind == aList:
 		e.values, ok = p.list(in.value, in.at, key.example)
+	case key.kind == aMap:
+		e.types = p.types(in)
 	default:
 		e.rules, ok = p.rules(key, in)
 	}
-	return e, ok
+	if !ok {
+		return entries
+	}
+	return append(entries, e)
 }
 
-// scalar returns one text.
+// scalar returns the text of a node that must hold one value.
 func (p *configParser) scalar(n ast.Node, under origin, example string) (value, bool) {
 	at := under.or(p.place(n))
 	switch n := n.(type) {
@@ -227,7 +248,7 @@ func (p *configParser) scalar(n ast.Node, under origin, example string) (value, 
 	return value{}, false
 }
 
-// list returns the texts of a list.
+// list returns the values of a node that must hold a list of texts.
 func (p *configParser) list(n ast.Node, under origin, example string) ([]value, bool) {
 	items, ok := p.items(n, under, example)
 	values, good := make([]value, 0, len(items)), ok
@@ -251,11 +272,11 @@ func (p *configParser) items(n ast.Node, under origin, example string) ([]ast.No
 	return nil, false
 }
 
-// described says in words of the file what a node is.
+// described says what is in the file at a node, for a problem's text.
 func described(n ast.Node) string {
 	switch n := n.(type) {
 	case nil, *ast.NullNode:
-		return "there is nothing behind it"
+		return "there is no value"
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return "there are keys and values"
 	case *ast.SequenceNode:

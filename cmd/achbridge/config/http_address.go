@@ -6,8 +6,9 @@ import (
 	"regexp"
 )
 
-// HTTPAddress is where the daemon serves what anybody may read who reaches it; ""
-// is nowhere. Without a host it is the loopback interface.
+// HTTPAddress is the address where the daemon serves its page and metrics; "" switches them
+// off. Everybody who reaches the address can read them. Without a host it is the loopback
+// interface.
 type HTTPAddress string
 
 func (h *HTTPAddress) String() string { return string(*h) }
@@ -28,8 +29,8 @@ func (h *HTTPAddress) Set(text string) error {
 
 var hostPattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?$`)
 
-// HTTPHostIn is the name with which text begins, as http_hosts takes it; "" when it begins
-// with none.
+// HTTPHostIn returns the host name at the start of text, in the form of an entry of
+// http_hosts, or "" when there is none.
 func HTTPHostIn(text string) string { return hostPattern.FindString(text) }
 
 // checkHTTPHost says what is wrong with an entry of http_hosts.

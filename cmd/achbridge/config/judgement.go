@@ -10,7 +10,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Judgement is what the configuration says of one channel in one respect.
+// Judgement says what the configuration decides for one channel and one verb.
 type Judgement struct {
 	Verb    string        `json:"verb"`    // export, push, accept or mirror
 	Channel string        `json:"channel"` // HOST/CHANNEL
@@ -28,15 +28,15 @@ type optionValue struct {
 	From   string `json:"from"`
 }
 
-// ByMirrorVerb is where a wish comes from that achbridge mirror made.
+// ByMirrorVerb is the From of a wish that the command achbridge mirror made.
 const ByMirrorVerb = "achbridge mirror"
 
-// wishFunc returns the wish because of which a channel of a host is mirrored.
+// wishFunc returns the wish that has a channel of a host mirrored; false when there is none.
 type wishFunc func(host, channel string) (rule.Mirror, bool)
 
-// Judgements are what c says of a channel, in every respect that concerns this
-// host. wish asks a running daemon, which knows of more wishes than its
-// configuration; nil: none is asked.
+// Judgements returns what c decides for a channel, for each verb that concerns this host.
+// wish looks up the wishes of a running daemon, which has more than its configuration; nil
+// uses the configuration alone.
 func (c *Config) Judgements(host, channel string, wish wishFunc) []Judgement {
 	if host != c.Name {
 		return []Judgement{c.MirrorJudgement(host, channel, wish)}
@@ -46,8 +46,8 @@ func (c *Config) Judgements(host, channel string, wish wishFunc) []Judgement {
 	return append(list, c.acceptJudgement(channel))
 }
 
-// ruled is a verdict that the rule of a path has given; the default's when there
-// is none.
+// ruled returns a judgement by the rule with that path, or by the default when there is no
+// such rule.
 func (c *Config) ruled(verb, address, path string) Judgement {
 	v := Judgement{Verb: verb, Channel: address, Rule: path, From: "default"}
 	if r, ok := c.rules[path]; ok {
@@ -70,7 +70,8 @@ func (c *Config) acceptJudgement(channel string) Judgement {
 	return c.grantJudgement("accept", "may push into it", channel, c.AcceptGrants)
 }
 
-// grantJudgement says in Result who may do what, or why nobody.
+// grantJudgement returns a judgement whose Result says which hosts may do what, or why none
+// may.
 func (c *Config) grantJudgement(verb, what, channel string, grants rule.Grants) Judgement {
 	denials, g, ok := grants.About(channel)
 	var shut []string
@@ -96,7 +97,7 @@ func (c *Config) grantJudgement(verb, what, channel string, grants rule.Grants) 
 	}
 	v.Result += " " + what
 	v.Options = c.options(g.From, rule.Mirror{QoS: g.QoS, FileMode: g.FileMode})
-	if verb == "export" { // what is not set is not limited
+	if verb == "export" { // an option that is not set limits nothing
 		v.Options = thoseSet(v.Options)
 	} else {
 		leaveToPush(v.Options, g.QoS)
@@ -104,13 +105,13 @@ func (c *Config) grantJudgement(verb, what, channel string, grants rule.Grants) 
 	return v
 }
 
-// thoseSet are the options that are not left to their defaults.
+// thoseSet returns the options that do not have their default.
 func thoseSet(list []optionValue) []optionValue {
 	return slices.DeleteFunc(list, func(o optionValue) bool { return o.From == "default" })
 }
 
-// leaveToPush says of the options that a push may ask for, and that its rule leaves
-// open, that they are the push's.
+// leaveToPush sets the text "as pushed" for the options that a push may choose, since the
+// rule leaves them open.
 func leaveToPush(list []optionValue, entry rule.QoS) {
 	for _, o := range rule.PushOptions() {
 		i := slices.IndexFunc(list, func(v optionValue) bool { return v.Option == o.Key })
@@ -124,6 +125,8 @@ func leaveToPush(list []optionValue, entry rule.QoS) {
 	}
 }
 
+// MirrorJudgement says whether a channel of another host is mirrored here, and how. See
+// Judgements for wish.
 func (c *Config) MirrorJudgement(host, channel string, wish wishFunc) Judgement {
 	if wish == nil {
 		wish = c.MirrorRules.For
@@ -146,7 +149,7 @@ func (c *Config) MirrorJudgement(host, channel string, wish wishFunc) Judgement 
 	return v
 }
 
-// ClosedBy says of a mirror that is wanted that its origin has none for us.
+// ClosedBy changes the judgement on a wanted mirror: its origin, host, does not allow it.
 func (v Judgement) ClosedBy(host string) Judgement {
 	if v.Verb == "mirror" && v.Applies {
 		v.Applies, v.Result = false, "not for this host, as "+host+" says; else "+v.Result
@@ -173,8 +176,8 @@ func (c *Config) pushJudgements(channel string) (list []Judgement) {
 	return list
 }
 
-// options are those of a mirror with their origins; rule is the path of the rule
-// that may set them.
+// options returns the options of a mirror and where each is set. entry is the path of the
+// rule that may set them.
 func (c *Config) options(entry string, m rule.Mirror) (list []optionValue) {
 	r := c.rules[entry]
 	put := func(key, text, unset string) {
@@ -196,8 +199,8 @@ func (c *Config) options(entry string, m rule.Mirror) (list []optionValue) {
 	return list
 }
 
-// Unreached are the rules that no channel comes to, since an earlier one takes
-// all.
+// Unreached returns a sentence for each rule that never applies, since an earlier rule
+// matches all of its channels.
 func (c *Config) Unreached() (list []string) {
 	type named struct{ host, channel, from string }
 	look := func(rules []named) {
@@ -234,16 +237,16 @@ func (c *Config) Unreached() (list []string) {
 	}
 	look(mirrors)
 	look(pushes)
-	return list
+	return append(list, c.achdIdle()...)
 }
 
-// ruleText names a rule and where it is written.
+// ruleText says where a rule is written, and its path.
 func (c *Config) ruleText(path string) string {
 	return c.rules[path].at.String() + ": " + path
 }
 
-// covers reports whether all that pattern p matches is matched by q too, as far
-// as that is plain.
+// covers reports whether pattern q matches every name that p matches. It may return false
+// although q does: it recognizes only simple cases.
 func covers(q, p string) bool {
 	return q == "*" || q == p || !strings.ContainsAny(p, `*?[\`) && matchesAny([]string{q}, p)
 }
@@ -255,7 +258,7 @@ func matchesAny(patterns []string, name string) bool {
 	})
 }
 
-// OptionsText says what a verdict's options are, those that are as usual left out.
+// OptionsText lists the options of a judgement that do not have their default.
 func (v Judgement) OptionsText() string {
 	var list []string
 	for _, o := range v.Options {

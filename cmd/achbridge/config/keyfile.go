@@ -12,12 +12,12 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// ReadKey reads the network key; its errors say how to get one.
+// ReadKey reads the network key. Its errors say how to get a key.
 func ReadKey(path string) (trust.Key, error) {
 	key, err := trust.ReadKey(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return key, ui.Usage(fmt.Errorf("key %s: there is none", path),
+		return key, ui.Usage(fmt.Errorf("key %s: no such file", path),
 			"achbridge key new, or copy the file from a host of your network")
 	case errors.Is(err, fs.ErrPermission):
 		return key, ui.Usage(err, "chmod 600 "+path+" as its owner, or name your own: --key FILE")
@@ -27,7 +27,7 @@ func ReadKey(path string) (trust.Key, error) {
 	return key, nil
 }
 
-// ReadRevocations reads a file with a list; there is none without a file.
+// ReadRevocations reads a revocation list. It returns nil when there is no such file.
 func ReadRevocations(path string) (*trust.Revocations, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,8 +43,7 @@ func ReadRevocations(path string) (*trust.Revocations, error) {
 	return r, nil
 }
 
-// ReplaceFile writes a file in the place of another: a reader finds the old one or the
-// new one.
+// ReplaceFile writes a file atomically: a reader sees the old content or the new one.
 func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".achbridge-")
 	if err != nil {
@@ -61,19 +60,21 @@ func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
 	return err
 }
 
-// RevokedFile is where a host keeps the list of revocations that it was told, among
-// its state.
+// RevokedFile is the file in the state directory in which a host keeps the newest revocation
+// list that it has received.
 const RevokedFile = "revoked"
 
-// RevokedBeside is the list of revocations that an operator puts beside the key file.
+// RevokedBeside is the path of the revocation list that an operator puts beside the key
+// file.
 func RevokedBeside(key string) string { return key + ".revoked" }
 
 const (
-	WarnAhead = 30 * 24 * time.Hour // of the end of a certificate
+	WarnAhead = 30 * 24 * time.Hour // how long before a certificate expires the warnings begin
 	WarnEvery = 24 * time.Hour
 )
 
-// NameBy gives the host the name that its key is for. Another name is an error.
+// NameBy sets the host's name from its certificate. It returns an error when the
+// configuration has another name.
 func (c *Config) NameBy(key trust.Key) error {
 	switch {
 	case key.Host() == "" || c.Name == key.Host():

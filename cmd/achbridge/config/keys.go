@@ -3,51 +3,62 @@ package config
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/via"
 )
 
-// kind is what a key of the configuration holds.
+// kind says whether a key holds one value, a list or rules.
 type kind int
 
 const (
 	oneValue kind = iota
 	aList
 	ruleSet
+	aMap // patterns of channels with one value each; it has no flag
 )
 
-// configKey is one key at the top of the configuration file. What reads it is
-// the flag of the same meaning.
+// configKey is one key at the top level of the configuration file. The flag with the same
+// meaning parses its value.
 type configKey struct {
-	name    string
-	of      func(*Config) any // points to its value
-	fixed   bool              // a running daemon does not change it
+	name    string            // of a key in a section SECTION.KEY
+	of      func(*Config) any // returns a pointer to the value
+	fixed   bool              // changes take effect only after a restart
 	kind    kind
-	flag    string   // when it is not called as the key
-	words   []string // that the value may be
+	flag    string   // name of the flag, if it differs from the key
+	words   []string // the values allowed; nil: any
 	example string
 	doc     string
 }
 
 func (k configKey) flagName() string { return cmp.Or(k.flag, k.name) }
 
-// variable is the environment variable that sets the key; lists have none.
+// variable is the environment variable that sets the key; "" for lists, which have none.
 func (k configKey) variable() string {
 	if k.kind != oneValue {
 		return ""
 	}
-	return EnvName(k.name)
+	return EnvName(k.flagName())
 }
 
-// configKeys are the keys in the order in which people read them; the schema for
-// editors is made from them.
+// section is the key of the file below which this one stands; "" for the top level.
+func (k configKey) section() string {
+	section, _, below := strings.Cut(k.name, ".")
+	if !below {
+		return ""
+	}
+	return section
+}
+
+// configKeys are the keys in the order of the documentation. The schema for editors is made
+// from them.
 var configKeys = []configKey{
 	{name: "name", of: func(c *Config) any { return &c.Name }, fixed: true, example: "krang", doc: "Name of this host for others (default: the system's host name). Mirrors of its channels are called NAME.CHANNEL."},
 	{name: "listen", of: func(c *Config) any { return &c.Listen }, fixed: true, example: ":8076", doc: "UDP address and port to listen on. SCTP takes the next port."},
-	{name: "transport", of: func(c *Config) any { return &c.Transport }, fixed: true, words: []string{via.Any.String(), via.QUIC.String(), via.SCTP.String()}, doc: "What links run over; auto, the default, takes QUIC, and SCTP where QUIC has no answer."},
+	{name: "transport", of: func(c *Config) any { return &c.Transport }, fixed: true, words: []string{via.Any.String(), via.QUIC.String(), via.SCTP.String()}, doc: "Protocol of the links; auto, the default, uses QUIC, and SCTP where QUIC gets no answer."},
 	{name: "key", of: func(c *Config) any { return &c.Key }, fixed: true, example: "/etc/achbridge/key", doc: "File of the network's key."},
-	{name: "peers", of: func(c *Config) any { return &c.Peers }, fixed: true, kind: aList, flag: "peer", example: "192.168.1.20", doc: "Hosts that are dialled at once, whatever is discovered: HOST[:PORT][,transport=quic|sctp|auto]."},
+	{name: "peers", of: func(c *Config) any { return &c.Peers }, fixed: true, kind: aList, flag: "peer", example: "192.168.1.20", doc: "Hosts to dial at once, without waiting for discovery: HOST[:PORT][,transport=quic|sctp|auto]."},
 	{name: "domains", of: func(c *Config) any { return &c.Domains }, fixed: true, kind: aList, flag: "domain", example: "robots.example.com", doc: "DNS domains whose zones list hosts, by unicast DNS-SD."},
 	{name: "interfaces", of: func(c *Config) any { return &c.Interfaces }, fixed: true, kind: aList, flag: "interface", example: "eth0", doc: "Network interfaces on which to discover and be discovered (default: all)."},
 	{name: "discovery", of: func(c *Config) any { return &c.Discovery }, fixed: true, words: []string{"auto", "off"}, doc: "Find peers by mDNS, or only those that peers lists."},
@@ -55,14 +66,20 @@ var configKeys = []configKey{
 	{name: "relay", of: func(c *Config) any { return &c.Relay }, kind: aList, example: "krang.*", doc: "Mirrors that others may read as well (default: none)."},
 	{name: "accept", of: func(c *Config) any { return &c.AcceptGrants }, kind: ruleSet, example: "goal", doc: "Which channels others may push here (default: none), who may, and how they are mirrored."},
 	{name: "adopt", of: func(c *Config) any { return &c.Adopt }, kind: aList, example: "goal", doc: "Existing channels, not made by achbridge, that a mirror may write into (default: none)."},
-	{name: "mirror", of: func(c *Config) any { return &c.MirrorRules }, kind: ruleSet, example: "krang/*", doc: "Which channels of other hosts to have here, and how."},
-	{name: "push", of: func(c *Config) any { return &c.PushRules }, kind: ruleSet, example: "goal krang", doc: "Which channels of this host other hosts are to have."},
+	{name: "mirror", of: func(c *Config) any { return &c.MirrorRules }, kind: ruleSet, example: "krang/*", doc: "Which channels of other hosts to mirror here, and how."},
+	{name: "push", of: func(c *Config) any { return &c.PushRules }, kind: ruleSet, example: "goal krang", doc: "Which channels of this host to have other hosts mirror."},
+	{name: "types", of: func(c *Config) any { return &c.Types }, kind: aMap, example: "types/imu.yaml", doc: "Which layout the frames of channels have: patterns of channels, each with a file, beside this one. achbridge type import makes such files; echo shows the values."},
 	{name: "http", of: func(c *Config) any { return &c.HTTP }, fixed: true, example: ":9476", doc: "TCP address and port on which to serve a web page and metrics (default: off). A port alone is open to this host only."},
-	{name: "http_hosts", of: func(c *Config) any { return &c.HTTPHosts }, kind: aList, flag: "http-host", example: "robot.example.com", doc: "Names by which the page and the metrics may be asked for, beside addresses, localhost and this host's name: those of a reverse proxy, or of the DNS. Requests with another name in Host get 421, so that no web page from elsewhere can read them (DNS rebinding)."},
-	{name: "watch", of: func(c *Config) any { return &c.Watch }, fixed: true, example: "5%", doc: "Share of one processor that may go into looking without pause for frames that are expected, where channels have a period (default: 5%). It is done while the machine has nothing else to do; low switches it off."},
+	{name: "http_hosts", of: func(c *Config) any { return &c.HTTPHosts }, kind: aList, flag: "http-host", example: "robot.example.com", doc: "Names under which browsers may ask for the page and the metrics, beside addresses, localhost and this host's name: for example the name of a reverse proxy. Requests with another name in Host get 421, so that no foreign web page can read them (DNS rebinding)."},
+	{name: "achd.listen", of: func(c *Config) any { return &c.AchdListen }, fixed: true, flag: "achd", example: ":8076", doc: "TCP address and port at which programs that speak achd's protocol may connect (default: off). It knows neither who they are nor encryption."},
+	{name: "achd.from", of: func(c *Config) any { return &c.AchdFrom }, kind: aList, example: "192.168.1.0/24", doc: "Networks and addresses whose hosts may connect by achd's protocol (default: none)."},
+	{name: "achd.channels", of: func(c *Config) any { return &c.AchdChannels }, kind: aList, example: "imu*", doc: "Channels of this host that they may read (default: none); never one of class command."},
+	{name: "achd.accept", of: func(c *Config) any { return &c.AchdAccept }, kind: aList, example: "goal", doc: "Channels of this host that they may write, one at a time (default: none): former mirrors, and channels that adopt names; never one of class command."},
+	{name: "watch", of: func(c *Config) any { return &c.Watch }, fixed: true, example: "5%", doc: "Share of one processor for polling without pause at the moments when the next frame of a periodic channel is expected (default: 5%). The daemon polls so only while the processor is otherwise idle; low switches it off."},
+	{name: "load_test", of: func(c *Config) any { return &c.LoadTest }, words: []string{"false", "true"}, flag: "load-test", doc: "Allow load tests of this host's links (achbridge ping HOST --load), one at a time and 10 s a minute for all hosts together (default: true)."},
 	{name: "control", of: func(c *Config) any { return &c.Control }, fixed: true, example: "/run/achbridge/control.sock", doc: "Path of the control socket."},
 	{name: "state", of: func(c *Config) any { return &c.State }, fixed: true, example: "/var/lib/achbridge", doc: "Directory in which the node remembers its identity."},
-	{name: "log", of: func(c *Config) any { return &c.Log }, words: []string{"debug", "info", "warn", "error"}, doc: "What is worth a line in the log."},
+	{name: "log", of: func(c *Config) any { return &c.Log }, words: []string{"debug", "info", "warn", "error"}, doc: "Least level of the lines in the log."},
 }
 
 func keyNamed(name string) (configKey, bool) {
@@ -83,11 +100,22 @@ func Variables() (names []string) {
 	return names
 }
 
-// Keys are the keys of the configuration file.
+// Keys are the keys of the configuration file at its top level.
 func Keys() []string {
-	names := make([]string, len(configKeys))
-	for i, k := range configKeys {
-		names[i] = k.name
+	var names []string
+	for _, k := range configKeys {
+		name, _, _ := strings.Cut(k.name, ".")
+		names = append(names, name)
+	}
+	return slices.Compact(names)
+}
+
+// keysIn are the keys of a section; none when there is no such section.
+func keysIn(section string) (names []string) {
+	for _, k := range configKeys {
+		if k.section() == section && section != "" {
+			names = append(names, strings.TrimPrefix(k.name, section+"."))
+		}
 	}
 	return names
 }
@@ -95,30 +123,30 @@ func Keys() []string {
 // ruleKey is one key of a rule.
 type ruleKey struct {
 	name    string
-	lists   []string // whose rules take it
+	lists   []string // the lists whose rules may have it
 	many    bool     // one value or a list of them
 	words   []string
 	example string
 	doc     string
 }
 
-// ruleKeys are the keys of rules: which channels, who, and how. Those of how are
-// bridge's.
+// ruleKeys are the keys of rules: the channels, the hosts, and the options. The options are
+// those of package rule.
 func ruleKeys() []ruleKey {
 	all := []string{"export", "accept", "mirror", "push"}
 	in, reads := []string{"accept", "mirror"}, []string{"accept", "mirror", "export"}
 	keys := []ruleKey{
-		{name: "match", lists: all, many: true, example: "imu*", doc: "Channels that the rule is for, as patterns; in mirror HOST/PATTERN. The first rule that matches a channel counts."},
-		{name: "deny", lists: all, many: true, example: "debug*", doc: "In place of match: channels that are left alone, whatever other rules say, in whatever order."},
+		{name: "match", lists: all, many: true, example: "imu*", doc: "Patterns of the channels that the rule is for; in mirror HOST/PATTERN. The first rule that matches a channel applies."},
+		{name: "deny", lists: all, many: true, example: "debug*", doc: "In place of match: patterns of channels that no rule of this list may apply to, whatever its place in the list."},
 		{name: "hosts", lists: []string{"export", "accept", "push"}, many: true, example: "planner", doc: "Hosts that the rule lets read (export) or write (accept), as patterns (default: every host with the key); in push the hosts to push to."},
 		{name: "as", lists: []string{"mirror", "push"}, example: "{host}.{channel}", doc: "Name of the mirror; {host} and {channel} stand for those of the origin."},
-		{name: "transport", lists: []string{"mirror", "push"}, words: []string{via.QUIC.String(), via.SCTP.String()}, doc: "What the link with the hosts that the rule names runs over; it carries all channels of a host (default: as transport at the top says)."},
+		{name: "transport", lists: []string{"mirror", "push"}, words: []string{via.QUIC.String(), via.SCTP.String()}, doc: "Protocol of the link with the rule's hosts. One link carries all channels of a host (default: the value of transport at the top level)."},
 		{name: "file_mode", lists: in, example: "0660", doc: "Permission bits of the mirror's file when it is made (default: 0666 less the umask)."},
 	}
 	examples := map[string]string{"budget": "20ms", "max_rate": "200", "priority": "7", "deadline": "200ms", "on_stale": "put:/etc/achbridge/stop"}
 	docs := map[string]string{
-		"max_rate": "Frames a second at most, each time the newest; in export and push the most that a peer may ask for.",
-		"priority": "7 goes first, 0 last; in export and push the most that a peer may ask for.",
+		"max_rate": "Frames a second at most, each the newest at its time; in export and push the most that a peer may ask for.",
+		"priority": "7 is sent first, 0 last; in export and push the most that a peer may ask for.",
 	}
 	for _, o := range rule.Options() {
 		k := ruleKey{name: o.Key, lists: in, words: o.Words, example: examples[o.Key], doc: cmp.Or(docs[o.Key], sentence(o.Usage)) + " Default: " + o.Text(rule.QoS{}) + "."}
@@ -133,7 +161,7 @@ func ruleKeys() []ruleKey {
 	return keys
 }
 
-// ruleKeysOf are the keys that the rules of a list take.
+// ruleKeysOf are the keys that the rules of a list may have.
 func ruleKeysOf(list string) []ruleKey {
 	return slices.DeleteFunc(ruleKeys(), func(k ruleKey) bool { return !slices.Contains(k.lists, list) })
 }

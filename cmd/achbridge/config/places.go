@@ -10,14 +10,14 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Places of files: root's are the system's, those of a service are the
-// directories that systemd made for it (systemd.exec(5), RuntimeDirectory=),
-// everybody else's follow the XDG base directories. Reading verbs try the user's
-// place first, then the system's, so that a user reaches the daemon of the host.
+// Where files are: root uses the system's directories. A service uses the directories that
+// systemd makes for it (systemd.exec(5), RuntimeDirectory=). Other users use the XDG base
+// directories. Verbs that read look in the user's directory first, then in the system's, so
+// that a user reaches the daemon of the host.
 
-// Places finds the files of whoever runs this program.
+// Places finds the files of the user who runs this program.
 type Places struct {
-	Env func(string) string // the environment, as os.Getenv has it
+	Env func(string) string // reads an environment variable, as os.Getenv does
 	UID int
 }
 
@@ -29,25 +29,25 @@ const (
 	SystemState   = "/var/lib/achbridge"
 )
 
-// KeyPath is where `key new` writes and, when it exists, where others read.
+// KeyPath is where `key new` writes the key. Other verbs read it there when it exists.
 func (p Places) KeyPath() (string, error) {
 	return keyPlace.of(p)
 }
 
-// CAPath is the directory of the authority.
+// CAPath is the directory of the certificate authority.
 func (p Places) CAPath() (string, error) {
 	return caPlace.of(p)
 }
 
-// FindKey is the key file to read: the user's when there is one, else the
-// system's when there is one, else the one `key new` would write.
+// FindKey is the key file to read: the user's if it exists, else the system's if it exists,
+// else the path where `key new` would write.
 func (p Places) FindKey() (string, error) {
 	own, err := p.KeyPath()
 	return firstPresent(own, SystemKey), err
 }
 
-// findConfig is the configuration file to read when none is named: the user's,
-// else the system's; empty when there is none.
+// findConfig is the configuration file to read when the command line names none: the user's,
+// else the system's; "" when neither exists.
 func (p Places) findConfig() string {
 	own, err := configPlace.of(p)
 	if err != nil {
@@ -55,7 +55,7 @@ func (p Places) findConfig() string {
 	}
 	path := firstPresent(own, SystemConfig)
 	_, err = os.Stat(path)
-	somebodyElses := path != SystemConfig && errors.Is(err, fs.ErrPermission) // $HOME of whoever started us
+	somebodyElses := path != SystemConfig && errors.Is(err, fs.ErrPermission) // $HOME may be another user's
 	if somebodyElses || errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
@@ -67,7 +67,7 @@ func (p Places) controlPath() (string, error) {
 	return controlPlace.of(p)
 }
 
-// FindControl is the socket on which to ask a daemon.
+// FindControl is the control socket on which a verb asks the daemon.
 func (p Places) FindControl() string {
 	own, err := p.controlPath()
 	if err != nil {
@@ -76,18 +76,18 @@ func (p Places) FindControl() string {
 	return firstPresent(own, SystemControl)
 }
 
-// StatePath is the directory in which a node remembers who it is.
+// StatePath is the directory in which a node keeps its identity.
 func (p Places) StatePath() (string, error) {
 	return statePlace.of(p)
 }
 
-// place says where a file is, by who asks.
+// place says where a file is for root, for a service and for other users.
 type place struct {
 	system   string // for root
-	service  string // variable that names the directory which systemd made
-	user     string // variable that names the user's base directory
-	fallback string // that directory below home, when the variable is not set
-	file     string // in our folder; empty for the folder itself
+	service  string // environment variable with the directory that systemd made
+	user     string // environment variable with the user's base directory
+	fallback string // base directory below $HOME when that variable is not set
+	file     string // name in our folder of the base directory; empty for the folder itself
 }
 
 var (
@@ -124,7 +124,7 @@ func firstPresent(own, system string) string {
 	return own
 }
 
-// KeyFile is the path given on the command line, else the one that find gives.
+// KeyFile is given, the path of the command line, or else the path that find returns.
 func (p Places) KeyFile(given string, find func() (string, error)) (string, error) {
 	if given != "" {
 		return given, nil
@@ -136,7 +136,7 @@ func (p Places) KeyFile(given string, find func() (string, error)) (string, erro
 	return path, nil
 }
 
-// Absolute is a path from wherever it is read; "" stays.
+// Absolute makes path absolute; "" stays "".
 func Absolute(path string) string {
 	if full, err := filepath.Abs(path); path != "" && err == nil {
 		return full
@@ -144,6 +144,7 @@ func Absolute(path string) string {
 	return path
 }
 
+// SocketFor is given, the path of the command line, or else the path where `run` listens.
 func (p Places) SocketFor(given string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -155,7 +156,8 @@ func (p Places) SocketFor(given string) (string, error) {
 	return path, nil
 }
 
-// StateFile is a file in the state directory, "" when there is none.
+// StateFile is the path of a file in the state directory; "" when there is no state
+// directory.
 func (p Places) StateFile(dir, file string) string {
 	if dir == "" {
 		var err error

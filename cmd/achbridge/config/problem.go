@@ -9,15 +9,15 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// origin is where a setting is written; the zero origin is the default's.
+// origin is where a setting is written. The zero origin means the default.
 type origin struct {
-	Source string `json:"source,omitempty"` // a file, a flag as in --name, a variable
-	Line   int    `json:"line,omitempty"`   // of a file, from 1
+	Source string `json:"source,omitempty"` // a file, a flag as in --name, or an environment variable
+	Line   int    `json:"line,omitempty"`   // of the file, from 1
 	Column int    `json:"column,omitempty"` // in characters, from 1
 	Path   string `json:"path,omitempty"`   // of the key, as in mirror[0].budget
 }
 
-// String is how a person finds the place: FILE:LINE, a flag, a variable.
+// String returns FILE:LINE, a flag or an environment variable.
 func (p origin) String() string {
 	switch {
 	case p.Source == "":
@@ -28,13 +28,13 @@ func (p origin) String() string {
 	return fmt.Sprintf("%s:%d", p.Source, p.Line)
 }
 
-// at is the place of a key below this one.
+// at returns the place of a key below p.
 func (p origin) at(key string) origin {
 	p.Path = strings.TrimPrefix(p.Path+"."+key, ".")
 	return p
 }
 
-// problem is one mistake in the configuration, with what would be right.
+// problem is one mistake in the configuration. Its text says what is wanted instead.
 type problem struct {
 	origin
 	Text string `json:"problem"`
@@ -47,13 +47,13 @@ func (p problem) Error() string {
 	}
 	path := p.Path
 	if p.Line == 0 && p.Source != "" && !strings.ContainsAny(path, "[.") {
-		path = "" // the flag, or the variable, is called as the key
+		path = "" // the name of the flag or variable says the same
 	}
 	list := slices.DeleteFunc([]string{where, path, p.Text}, func(s string) bool { return s == "" })
 	return strings.Join(list, ": ")
 }
 
-// Problems are all mistakes of one configuration, in the order of the file.
+// Problems are all mistakes in a configuration, in the order of the file.
 type Problems []problem
 
 func (ps Problems) Error() string {
@@ -68,7 +68,7 @@ func (ps *Problems) add(at origin, format string, args ...any) {
 	*ps = append(*ps, problem{at, fmt.Sprintf(format, args...)})
 }
 
-// err is nil when there are none.
+// err returns nil when there are no problems.
 func (ps Problems) err() error {
 	if len(ps) == 0 {
 		return nil
@@ -79,7 +79,7 @@ func (ps Problems) err() error {
 	return ps
 }
 
-// unknown says what may have been meant by a word that is none of words.
+// unknown is the text for a key that is not one of words. It suggests a similar key.
 func unknown(word string, words []string) string {
 	plain := strings.ReplaceAll(strings.ToLower(word), "-", "_")
 	best, least := "", 1+min(2, len(plain)/2)
@@ -95,11 +95,11 @@ func unknown(word string, words []string) string {
 	if best != "" {
 		return "unknown key; did you mean " + best + "?"
 	}
-	return "unknown key; there are " + ui.AndList(words)
+	return "unknown key; the keys are " + ui.AndList(words)
 }
 
-// distance is how many letters must be changed, put in or left out to get from a
-// to b (Levenshtein).
+// distance is the number of letters to change, insert or remove to get from a to b
+// (Levenshtein).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -12,14 +12,14 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// ruleEntry is one entry of export, accept, mirror or push as it is written: text or
-// a mapping, which come to the same.
+// ruleEntry is one entry of export, accept, mirror or push as it is written: as text, or as
+// a mapping with the same meaning.
 type ruleEntry struct {
 	at      origin
 	text    string // empty for a mapping
 	mapping bool
 	options []ruleOption
-	broken  bool // it was not understood, and that is noted
+	broken  bool // it could not be read; the problem is recorded
 }
 
 // ruleOption is one key of a rule with its values.
@@ -29,7 +29,7 @@ type ruleOption struct {
 	values []value
 }
 
-// option returns the rule's option of a name, if it has it.
+// option returns the rule's option with that key; false when the rule does not have it.
 func (r ruleEntry) option(key string) (ruleOption, bool) {
 	i := slices.IndexFunc(r.options, func(o ruleOption) bool { return o.key == key })
 	if i < 0 {
@@ -38,8 +38,7 @@ func (r ruleEntry) option(key string) (ruleOption, bool) {
 	return r.options[i], true
 }
 
-// rules reads the rules of one list of the file, those that are not understood
-// left out.
+// rules reads the rules of one list of the file.
 func (p *configParser) rules(key configKey, in pair) ([]ruleEntry, bool) {
 	items, ok := p.items(in.value, in.at, key.example)
 	rules := make([]ruleEntry, 0, len(items))
@@ -79,7 +78,8 @@ func (p *configParser) ruleOf(list configKey, n ast.Node, under origin) ruleEntr
 	return r
 }
 
-// unknownIn says of a key that is none of a list's whether another list has it.
+// unknownIn is the text for a key that rules of the list do not have. It says which other
+// lists have the key.
 func unknownIn(list, key string) string {
 	names := []string{}
 	for _, k := range ruleKeysOf(list) {
@@ -87,18 +87,17 @@ func unknownIn(list, key string) string {
 	}
 	for _, k := range ruleKeys() {
 		if k.name == key {
-			return fmt.Sprintf("rules of %s do not take it, those of %s do; here there are %s", list, ui.AndList(k.lists), ui.AndList(names))
+			return fmt.Sprintf("rules of %s do not have this key, those of %s do; the keys here are %s", list, ui.AndList(k.lists), ui.AndList(names))
 		}
 	}
 	return unknown(key, names)
 }
 
-// ruleBuilder makes bridge's rules of what is written, and collects the problems.
+// ruleBuilder turns entries into rules of package rule, and collects the problems.
 type ruleBuilder struct{ Problems }
 
-// read returns the options of a rule of a list that is written as text, as its
-// mapping would have them: the channels first, then ,key=value; a push names
-// its host behind a blank.
+// read parses a rule that is written as text into the options of the equal mapping. The text
+// has the channels first, then ,key=value; in a push the host stands after a blank.
 func (b *ruleBuilder) read(list string, r ruleEntry) ruleEntry {
 	if r.mapping {
 		return r
@@ -145,7 +144,7 @@ func (b *ruleBuilder) read(list string, r ruleEntry) ruleEntry {
 	return r
 }
 
-// channels returns what match or deny names; nil when that is wrong already.
+// channels returns the values of match or deny; nil after a mistake, which it records.
 func (b *ruleBuilder) channels(r ruleEntry) (values []value, deny bool) {
 	match, matches := r.option("match")
 	forbid, denies := r.option("deny")
@@ -166,7 +165,7 @@ func (b *ruleBuilder) channels(r ruleEntry) (values []value, deny bool) {
 	return b.some(match), false
 }
 
-// some are the values of an option, of which there must be one.
+// some returns the values of an option. It records a problem when there are none.
 func (b *ruleBuilder) some(o ruleOption) []value {
 	if o.at.Path != "" && o.values != nil && len(o.values) == 0 {
 		b.add(o.at, "is an empty list; name something, or leave the line out")
@@ -253,8 +252,7 @@ func (b *ruleBuilder) PushRules(rules []ruleEntry) (pushes []rule.Push) {
 	return pushes
 }
 
-// how sets the options that say how a mirror is made, and reports whether they
-// are good.
+// how sets the options of a mirror. It returns false after a mistake, which it records.
 func (b *ruleBuilder) how(r ruleEntry, m *rule.Mirror) bool {
 	before := len(b.Problems)
 	for _, o := range r.options {
@@ -268,7 +266,7 @@ func (b *ruleBuilder) how(r ruleEntry, m *rule.Mirror) bool {
 	return len(b.Problems) == before
 }
 
-// check notes an error, each of its lines as a problem.
+// check records each line of an error as a problem; nil records nothing.
 func (b *ruleBuilder) check(at origin, err error) {
 	if err == nil {
 		return

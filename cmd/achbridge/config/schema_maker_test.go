@@ -23,11 +23,21 @@ func fileSchema() schema {
 			s = scalarSchema(k.words, k.example)
 		case aList:
 			s = schema{"type": "array", "items": scalarSchema(nil, k.example)}
+		case aMap:
+			s = schema{"type": "object", "additionalProperties": scalarSchema(nil, k.example)}
 		default:
 			s = schema{"type": "array", "items": schema{"anyOf": []schema{scalarSchema(nil, k.example), ruleSchema(k.name)}}}
 		}
 		s["description"] = k.doc
-		keys[k.name] = s
+		section := k.section()
+		if section == "" {
+			keys[k.name] = s
+			continue
+		}
+		if keys[section] == nil {
+			keys[section] = schema{"type": "object", "properties": schema{}, "additionalProperties": false}
+		}
+		keys[section].(schema)["properties"].(schema)[strings.TrimPrefix(k.name, section+".")] = s
 	}
 	return schema{
 		"$schema": "http://json-schema.org/draft-07/schema#",

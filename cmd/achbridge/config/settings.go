@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -13,29 +14,35 @@ import (
 	"achbridge/discovery"
 )
 
-// Settings is everything `run` can be told, by flag, environment or file, as
-// text. Lists hold the same text in all of them.
+// Settings has the values of `run`'s flags. The environment and the file set the same values,
+// with the same texts.
 type Settings struct {
-	Name       string
-	Listen     string
-	Transport  TransportMode
-	Key        string
-	Export     []ruleEntry
-	Relay      []string
-	Accept     []ruleEntry
-	Adopt      []string
-	Mirror     []ruleEntry
-	Push       []ruleEntry
-	Peers      []string
-	Domains    []string
-	Interfaces []string
-	Discovery  discoveryMode
-	HTTP       HTTPAddress
-	HTTPHosts  []string
-	Watch      WatchBudget
-	Control    string
-	State      string
-	Log        logLevel
+	Name         string
+	Listen       string
+	Transport    TransportMode
+	Key          string
+	Export       []ruleEntry
+	Relay        []string
+	Accept       []ruleEntry
+	Adopt        []string
+	Mirror       []ruleEntry
+	Push         []ruleEntry
+	Types        []typeRule
+	Peers        []string
+	Domains      []string
+	Interfaces   []string
+	Discovery    discoveryMode
+	HTTP         HTTPAddress
+	HTTPHosts    []string
+	AchdListen   tcpAddress
+	AchdFrom     []string
+	AchdChannels []string
+	AchdAccept   []string
+	Watch        WatchBudget
+	LoadTest     bool
+	Control      string
+	State        string
+	Log          logLevel
 }
 
 const defaultListen = ":8076"
@@ -48,17 +55,17 @@ func Defaults() Settings {
 		Transport: TransportAuto,
 		Discovery: discoveryAuto,
 		Watch:     watchDefault,
+		LoadTest:  true,
 	}
 }
 
-// HostName is what others call this host unless they are told otherwise: its
-// system name up to the first dot.
+// HostName is the default name of this host: its system name up to the first dot.
 func HostName(system string) string {
 	name, _, _ := strings.Cut(system, ".")
 	return discovery.HostName(name)
 }
 
-// ruleLists are the lists of rules by their names.
+// ruleLists maps the keys of the rule lists to the lists.
 func (s *Settings) ruleLists() map[string]*[]ruleEntry {
 	return map[string]*[]ruleEntry{"export": &s.Export, "accept": &s.Accept, "mirror": &s.Mirror, "push": &s.Push}
 }
@@ -81,17 +88,26 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.Domains, "domain", nil, "find peers also in the DNS zone of `DOMAIN`, by unicast DNS-SD")
 	f.StringArrayVar(&s.Interfaces, "interface", nil, "discover on network `INTERFACE` (default all)")
 	f.Var(&s.Discovery, "discovery", "find peers by mDNS: auto or off")
-	f.Var(noDiscovery{&s.Discovery}, "no-discovery", "the same as --discovery=off")
+	f.Var(new(noDiscovery), "no-discovery", "the same as --discovery=off")
 	f.Lookup("no-discovery").NoOptDefVal = "true"
 	f.Var(&s.HTTP, "http", "serve a web page and metrics on this TCP `ADDRESS:PORT`; :PORT is open to this host only (default off)")
 	f.StringArrayVar(&s.HTTPHosts, "http-host", nil, "allow `NAME` in the address of the page, beside IP addresses and this host's name")
-	f.Var(&s.Watch, "watch", "look without pause for frames that are expected, for this `SHARE` of one processor at most; low: never")
+	f.Var(&s.AchdListen, "achd", "let programs that speak achd's protocol use the channels that the section achd: of the file names, at this TCP `ADDRESS:PORT` (default off)")
+	f.Var(&s.Watch, "watch", "poll without pause when a frame is expected, for at most this `SHARE` of one processor; low: never")
+	f.BoolVar(&s.LoadTest, "load-test", s.LoadTest, "allow load tests of this host's links; =false forbids them")
 	f.StringVar(&s.Control, "control", s.Control, "`PATH` of the control socket (default: see achbridge run --help)")
 	f.StringVar(&s.State, "state", s.State, "`DIR` in which the node remembers its identity")
 	f.Var(&s.Log, "log", "log `LEVEL`: debug, info, warn, error")
 }
 
-// keyOfFlag is the key of the file that means the same as a flag.
+// onlyInFile defines what the file's settings without a flag are parsed by.
+func (s *Settings) onlyInFile(f *pflag.FlagSet) {
+	f.StringArrayVar(&s.AchdFrom, "achd.from", nil, "")
+	f.StringArrayVar(&s.AchdChannels, "achd.channels", nil, "")
+	f.StringArrayVar(&s.AchdAccept, "achd.accept", nil, "")
+}
+
+// keyOfFlag is the key of the file with the same meaning as a flag.
 func keyOfFlag(flag string) string {
 	for _, k := range configKeys {
 		if k.flagName() == flag {
@@ -104,10 +120,8 @@ func keyOfFlag(flag string) string {
 // givenFlags are the flags that were set on the command line and have a key.
 func givenFlags(flags *pflag.FlagSet) (given []givenFlag) {
 	flags.Visit(func(f *pflag.Flag) {
-		if _, ok := f.Value.(noDiscovery); ok {
-			f = flags.Lookup("discovery")
-		}
-		if _, ok := keyNamed(keyOfFlag(f.Name)); !ok {
+		_, hasKey := keyNamed(keyOfFlag(f.Name))
+		if _, off := f.Value.(*noDiscovery); !hasKey && !off {
 			return
 		}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -119,7 +133,8 @@ func givenFlags(flags *pflag.FlagSet) (given []givenFlag) {
 	return given
 }
 
-// ParseDomains reads the DNS domains of a flag or key; it reports every mistake.
+// ParseDomains parses a list of DNS domains. The error has every mistake, each beginning with
+// what.
 func ParseDomains(what string, list []string) (domains []discovery.Domain, err error) {
 	var errs []error
 	for _, text := range list {
@@ -160,7 +175,7 @@ func (r *ruleFlag) GetSlice() (texts []string) {
 	return texts
 }
 
-// read makes rules of texts on the command line.
+// read turns texts of the command line into entries.
 func (r *ruleFlag) read(texts []string) []ruleEntry {
 	rules := make([]ruleEntry, len(texts))
 	for i, text := range texts {
@@ -169,7 +184,7 @@ func (r *ruleFlag) read(texts []string) []ruleEntry {
 	return rules
 }
 
-// logLevel is what is worth a line in the log.
+// logLevel is the least level of the lines in the log.
 type logLevel struct{ slog.Level }
 
 func (l *logLevel) String() string { return strings.ToLower(l.Level.String()) }
@@ -203,18 +218,15 @@ func (d *discoveryMode) Set(text string) error {
 }
 
 // noDiscovery is the flag --no-discovery.
-type noDiscovery struct{ mode *discoveryMode }
+type noDiscovery bool
 
-func (n noDiscovery) Type() string   { return "bool" }
-func (n noDiscovery) String() string { return "false" }
+func (n *noDiscovery) Type() string   { return "bool" }
+func (n *noDiscovery) String() string { return strconv.FormatBool(bool(*n)) }
 
-func (n noDiscovery) Set(text string) error {
-	switch text {
-	case "true":
-		*n.mode = DiscoveryOff
-		return nil
-	case "false":
-		return nil
+func (n *noDiscovery) Set(text string) error {
+	if text != "true" && text != "false" {
+		return fmt.Errorf("want true or false, not %q", text)
 	}
-	return fmt.Errorf("want true or false, not %q", text)
+	*n = text == "true"
+	return nil
 }

@@ -51,12 +51,19 @@ func TestFlagGoesBeforeEnvironmentBeforeFileBeforeDefault(t *testing.T) {
 	}
 }
 
+// types has none: it is for verbs that look at frames, and run does not.
 func TestEveryKeyOfTheFileIsAFlag(t *testing.T) {
 	s := Defaults()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	s.Flags(flags)
 	for _, key := range configKeys {
 		flag := flags.Lookup(key.flagName())
+		if key.kind == aMap && flag == nil {
+			continue
+		}
+		if key.section() == "achd" && key.kind == aList && flag == nil {
+			continue // whom to trust without proof stands in the file, where it is seen
+		}
 		if flag == nil {
 			t.Errorf("key %s has no flag", key.name)
 			continue

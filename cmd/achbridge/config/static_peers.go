@@ -8,8 +8,8 @@ import (
 	"achbridge/discovery"
 )
 
-// listedPeer reads an entry of the list of peers, HOST[:PORT][,transport=MODE], of
-// a node with the transports of own.
+// listedPeer parses an entry of peers, HOST[:PORT][,transport=MODE]. own is the transport of
+// this node.
 func listedPeer(text string, own TransportMode) (discovery.Static, error) {
 	address, settings := rule.Split(text)
 	peer, err := discovery.ParseStatic(address)
@@ -18,14 +18,14 @@ func listedPeer(text string, own TransportMode) (discovery.Static, error) {
 	}
 	for _, option := range settings {
 		if option.Key != "transport" {
-			return peer, fmt.Errorf("%q: want no option but transport=auto, quic or sctp behind the address", text)
+			return peer, fmt.Errorf("%q: want no option but transport=auto, quic or sctp after the address", text)
 		}
 		var mode TransportMode
 		if err := mode.Set(option.Value); err != nil {
 			return peer, fmt.Errorf("%q: transport %w", text, err)
 		}
 		if mode != TransportAuto && own != TransportAuto && own != mode {
-			return peer, fmt.Errorf("%q: this node is to run over %s alone: give it --transport=auto, or leave transport=%s out", text, own, mode)
+			return peer, fmt.Errorf("%q: this node uses %s alone: give it --transport=auto, or leave transport=%s out", text, own, mode)
 		}
 		if peer.Transport = ""; mode != TransportAuto {
 			peer.Transport = mode.String()
@@ -34,12 +34,12 @@ func listedPeer(text string, own TransportMode) (discovery.Static, error) {
 	return peer, nil
 }
 
-// checkListed refuses one peer listed with two transports.
+// checkListed returns an error when a peer is listed with two transports.
 func checkListed(peers []discovery.Static) error {
 	for i, p := range peers {
 		same := func(o discovery.Static) bool { return o.String() == p.String() && o.Transport != p.Transport }
 		if first := slices.IndexFunc(peers[:i], same); first >= 0 {
-			return fmt.Errorf("peers[%d] %q: listed with another transport as peers[%d]: leave one out", i, p, first)
+			return fmt.Errorf("peers[%d] %q: peers[%d] lists the same peer with another transport: leave one out", i, p, first)
 		}
 	}
 	return nil

@@ -35,8 +35,8 @@ func TestBadEntryOfAPeerIsRefusedWithTheCure(t *testing.T) {
 		{"krang,transport", TransportAuto, `want no option but transport=auto, quic or sctp`},
 		{"krang,", TransportAuto, `want no option but transport=auto, quic or sctp`},
 		{"krang,sctp", TransportAuto, `want no option but transport=auto, quic or sctp`},
-		{"krang,transport=sctp", TransportQUIC, "to run over quic alone: give it --transport=auto, or leave transport=sctp out"},
-		{"krang,transport=quic", TransportSCTP, "to run over sctp alone"},
+		{"krang,transport=sctp", TransportQUIC, "uses quic alone: give it --transport=auto, or leave transport=sctp out"},
+		{"krang,transport=quic", TransportSCTP, "uses sctp alone"},
 	} {
 		_, err := listedPeer(c.text, c.own)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), `"`+strings.TrimSuffix(c.text, ",transport=sctp")) {
@@ -47,7 +47,7 @@ func TestBadEntryOfAPeerIsRefusedWithTheCure(t *testing.T) {
 
 func TestOnePeerWithTwoTransportsIsRefused(t *testing.T) {
 	_, err := loaded(t, "transport: auto\npeers: ['krang,transport=sctp', atlas, krang]\n", nil)
-	if err == nil || !strings.Contains(err.Error(), `peers[2] "krang": listed with another transport as peers[0]`) {
+	if err == nil || !strings.Contains(err.Error(), `peers[2] "krang": peers[0] lists the same peer with another transport`) {
 		t.Errorf("got %v, want both places", err)
 	}
 	if _, err := loaded(t, "transport: auto\npeers: [krang, krang]\n", nil); err != nil {

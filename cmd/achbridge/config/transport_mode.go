@@ -2,11 +2,11 @@ package config
 
 import "achbridge/bridge/via"
 
-// TransportMode says over what links run.
+// TransportMode is the protocol that links use.
 type TransportMode via.Kind
 
 const (
-	TransportAuto = TransportMode(via.Any) // QUIC, or else SCTP
+	TransportAuto = TransportMode(via.Any) // QUIC, or SCTP where QUIC gets no answer
 	TransportQUIC = TransportMode(via.QUIC)
 	TransportSCTP = TransportMode(via.SCTP)
 )

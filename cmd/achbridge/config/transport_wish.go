@@ -6,22 +6,22 @@ import (
 	"achbridge/bridge/via"
 )
 
-// transportWish is a rule, or an entry of peers, that says over what the link with
-// the hosts that match a pattern is to run.
+// transportWish is a rule, or an entry of peers, that sets the protocol of the link with the
+// hosts that match a pattern.
 type transportWish struct {
 	hosts string
 	over  via.Kind
 	at    origin
 }
 
-// checkTransports refuses wishes of which no link can fulfil both: a link carries all
-// channels of a host.
+// checkTransports records a problem when two wishes for one host differ: one link carries all
+// channels of a host, so it cannot fulfil both.
 func (c *Config) checkTransports(b *ruleBuilder) {
 	var wishes []transportWish
 	for i, p := range c.StaticPeers {
 		if p.Transport != "" {
 			host, _, _ := strings.Cut(c.Peers[i], ",")
-			host, _, _ = strings.Cut(host, ":") // an address, which no name overlaps with
+			host, _, _ = strings.Cut(host, ":") // an IP address, which matches no pattern of names
 			wishes = append(wishes, transportWish{host, via.Kind(p.Transport), c.placeOf("peers", i)})
 		}
 	}
@@ -40,21 +40,21 @@ func (c *Config) checkTransports(b *ruleBuilder) {
 			continue
 		}
 		if own := via.Kind(c.Transport); own != via.Any && own != w.over {
-			b.add(w.at, "this host is to run over %s alone, as transport says; write transport: auto there", own)
+			b.add(w.at, "this host uses %s alone, since transport says so; write transport: auto there", own)
 			told[w.at.Path], wishes[i].over = true, via.Any
 			continue
 		}
 		for _, e := range wishes[:i] {
 			if e.over != via.Any && e.over != w.over && mayOverlap(e.hosts, w.hosts) && !told[w.at.Path] {
-				b.add(w.at, "%s, but %s says %s for hosts that this may name too (%s); one link carries all channels of a host, so make them agree", w.over, e.at.Path, e.over, e.at)
+				b.add(w.at, "%s, but %s says %s, and both may name the same host (%s); one link carries all channels of a host, so make them agree", w.over, e.at.Path, e.over, e.at)
 				told[w.at.Path] = true
 			}
 		}
 	}
 }
 
-// mayOverlap reports whether there may be a name that both patterns match. Where that
-// is not plain it says so.
+// mayOverlap reports whether a name may match both patterns. It returns true when it cannot
+// tell.
 func mayOverlap(a, b string) bool {
 	switch {
 	case len(a)+len(b) > 2*63 || strings.Count(a+b, "*") > 4:

@@ -8,8 +8,8 @@ import (
 	"achbridge/localach"
 )
 
-// WatchBudget is the share of a processor, 0 to 1, that may go into looking without pause for
-// frames that are expected. Its text is "5%", or "low" for none.
+// WatchBudget is the share of one processor, 0 to 1, that the daemon may use for polling
+// without pause when a frame is expected. Its text is "5%", or "low" for none.
 type WatchBudget float64
 
 const (

@@ -14,8 +14,17 @@ import (
 	"achbridge/cmd/achbridge/api"
 )
 
-// age measures the age of the mirror of HOST/CHANNEL, or of that name.
+// age measures the age of the mirror of HOST/CHANNEL, or of that name. If ctx ends before
+// the window, it returns what was measured until then.
 func (c *control) age(ctx context.Context, query url.Values) (r status.AgeReport, err error) {
+	r, err = c.ageWithin(ctx, query)
+	if errors.Is(err, context.Canceled) && r.Window != nil {
+		err = nil
+	}
+	return r, err
+}
+
+func (c *control) ageWithin(ctx context.Context, query url.Values) (r status.AgeReport, err error) {
 	of := query.Get("of")
 	window, err := time.ParseDuration(query.Get("window"))
 	if err == nil {

@@ -29,15 +29,18 @@ import (
 //	                                                   that have more channels than they announce
 //	GET  /v1/unlisted?match=HOST/PATTERN               []unlisted
 //	POST /v1/mirror   {"host","channel","as","qos"}    []status.Mirror, those that the wish made so far
-//	POST /v1/unmirror {"host","channel","remove"}      {}
+//	POST /v1/unmirror {"host","channel","remove"}      unmirrorReply
 //	POST /v1/push     {"channel","host","as","qos"}    status.Push
+//	GET  /v1/wish?of=HOST/CHANNEL                      rule.Mirror, the wish that mirrors the channel or the pattern
 //	GET  /v1/explain?channel=HOST/CHANNEL              explanation
 //	POST /v1/reload   {}                               reloadReply
 //	GET  /v1/age?of=HOST/CHANNEL|MIRROR&window=TIME    status.AgeReport, after that time
 //	GET  /v1/setup                                     daemonSetup
-//	GET  /v1/why?of=CHANNEL&window=TIME                whyReport, after that time
+//	GET  /v1/why?of=CHANNEL&window=TIME                whyReport, after that time; troublesReport without of
 //	GET  /v1/events?after=SEQ&wait=TIME                status.EventList: the events after SEQ; waits for the
 //	                                                   next one for at most TIME if there is none
+//	GET  /v1/ping?of=HOST                              pingReply, after the round trip of one packet
+//	POST /v1/load?of=HOST&up=BOOL                      loadReply, after 3 s in which the link is loaded
 //	GET  /v1/peek?of=HOST/CHANNEL                      peekReply: a temporary mirror, removed when the client
 //	                                                   closes the connection
 //
@@ -52,6 +55,7 @@ type control struct {
 	explain func(channel string) (config.Explanation, error)
 	setup   func() api.DaemonSetup
 	why     func(context.Context, url.Values) (api.WhyReport, error)
+	whyAll  func(context.Context, url.Values) (api.TroublesReport, error)
 	log     *slog.Logger
 }
 
@@ -92,11 +96,12 @@ func (c *control) routes() http.Handler {
 	}))
 	mux.HandleFunc("POST /v1/unmirror", func(w http.ResponseWriter, r *http.Request) {
 		var u api.UnmirrorRequest
+		var became api.UnmirrorReply
 		err := read(w, r, &u)
 		if err == nil {
-			err = c.unmirror(u)
+			became, err = c.unmirror(u)
 		}
-		reply(w, struct{}{}, err)
+		reply(w, became, err)
 	})
 	mux.HandleFunc("POST /v1/push", long(func(w http.ResponseWriter, r *http.Request) {
 		var p rule.Push
@@ -107,6 +112,10 @@ func (c *control) routes() http.Handler {
 		}
 		reply(w, made, err)
 	}))
+	mux.HandleFunc("GET /v1/wish", func(w http.ResponseWriter, r *http.Request) {
+		wish, err := c.wish(r.URL.Query().Get("of"))
+		reply(w, wish, err)
+	})
 	mux.HandleFunc("GET /v1/explain", func(w http.ResponseWriter, r *http.Request) {
 		e, err := c.explain(r.URL.Query().Get("channel"))
 		reply(w, e, err)
@@ -118,12 +127,26 @@ func (c *control) routes() http.Handler {
 	mux.HandleFunc("GET /v1/setup", func(w http.ResponseWriter, _ *http.Request) { reply(w, c.setup(), nil) })
 	mux.HandleFunc("GET /v1/why", long(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the window may be longer
-		report, err := c.why(r.Context(), r.URL.Query())
+		var report any
+		var err error
+		if query := r.URL.Query(); query.Get("of") == "" {
+			report, err = c.whyAll(r.Context(), query)
+		} else {
+			report, err = c.why(r.Context(), query)
+		}
 		reply(w, report, err)
 	}))
 	mux.HandleFunc("GET /v1/age", long(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the window may be longer
 		report, err := c.age(r.Context(), r.URL.Query())
+		reply(w, report, err)
+	}))
+	mux.HandleFunc("GET /v1/ping", long(func(w http.ResponseWriter, r *http.Request) {
+		pong, err := c.ping(r.Context(), r.URL.Query())
+		reply(w, pong, err)
+	}))
+	mux.HandleFunc("POST /v1/load", long(func(w http.ResponseWriter, r *http.Request) {
+		report, err := c.load(r.Context(), r.URL.Query())
 		reply(w, report, err)
 	}))
 	mux.HandleFunc("GET /v1/peek", long(c.peek))
@@ -176,6 +199,9 @@ const settle = 1500 * time.Millisecond
 // service, and waits a little for its mirrors to run.
 func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, error) {
 	m.From = config.ByMirrorVerb
+	if err := c.nameIsFree(m); err != nil {
+		return nil, err
+	}
 	if err := c.node.Mirror(m); err != nil {
 		return nil, badRequest{err}
 	}
@@ -184,7 +210,10 @@ func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, e
 		made = []status.Mirror{}
 		waiting := false
 		for _, s := range c.node.StatusNow().Mirrors {
-			if (rule.Address{Host: m.Host, Channel: m.Channel}).Matches(s.Host, s.Channel) {
+			if !(rule.Address{Host: m.Host, Channel: m.Channel}).Matches(s.Host, s.Channel) {
+				continue
+			}
+			if w, ok := c.node.Wish(s.Host, s.Channel); ok && w.Name(s.Host, s.Channel) == s.Name {
 				made = append(made, s)
 				waiting = waiting || s.State == status.MirrorWaiting
 			}
@@ -194,12 +223,56 @@ func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, e
 	return made, nil
 }
 
-func (c *control) unmirror(u api.UnmirrorRequest) error {
+// nameIsFree refuses a wish for one channel whose mirror would take the name, and so the
+// file, of another channel's mirror.
+func (c *control) nameIsFree(m rule.Mirror) error {
+	if rule.IsPattern(m.Host) || rule.IsPattern(m.Channel) {
+		return nil
+	}
+	name := m.Name(m.Host, m.Channel)
+	for _, s := range c.node.StatusNow().Mirrors {
+		if s.Name == name && (s.Host != m.Host || s.Channel != m.Channel) {
+			return fmt.Errorf("%s is the mirror of %s/%s; choose another name with --as, or end that one: achbridge unmirror %s/%s",
+				name, s.Host, s.Channel, s.Host, s.Channel)
+		}
+	}
+	return nil
+}
+
+// wish returns the wish that mirrors a channel, or a pattern.
+func (c *control) wish(of string) (rule.Mirror, error) {
+	a, err := rule.ParseAddress(of)
+	if err != nil {
+		return rule.Mirror{}, badRequest{err}
+	}
+	w, ok := c.node.Wish(a.Host, a.Channel)
+	if !ok {
+		return w, fmt.Errorf("%s is not mirrored%.0w", of, fs.ErrNotExist)
+	}
+	return w, nil
+}
+
+func (c *control) unmirror(u api.UnmirrorRequest) (became api.UnmirrorReply, err error) {
 	policy := bridge.Keep
 	if u.Remove {
 		policy = bridge.Remove
 	}
-	return c.node.Unmirror(rule.Mirror{Host: u.Host, Channel: u.Channel}, policy)
+	before := c.node.StatusNow().Mirrors
+	if err := c.node.Unmirror(rule.Mirror{Host: u.Host, Channel: u.Channel}, policy); err != nil {
+		return became, err
+	}
+	became.Mirrors = []api.Unmirrored{}
+	for _, m := range before {
+		if !(rule.Address{Host: u.Host, Channel: u.Channel}).Matches(m.Host, m.Channel) {
+			continue
+		}
+		now := api.Unmirrored{Host: m.Host, Channel: m.Channel, Name: m.Name, QoS: m.QoS}
+		if w, ok := c.node.Wish(m.Host, m.Channel); ok {
+			now.Still = &w
+		}
+		became.Mirrors = append(became.Mirrors, now)
+	}
+	return became, nil
 }
 
 // push adds the wish and waits a little for the other host's answer. A refusal is an
@@ -242,6 +315,9 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 
 func reply(w http.ResponseWriter, v any, err error) {
 	w.Header().Set("Content-Type", "application/json")
+	if errors.Is(err, context.Canceled) { // or the client has left, and reads nothing
+		err = errors.New("the daemon ends; nothing came of this")
+	}
 	if err != nil {
 		w.WriteHeader(statusOf(err))
 		v = api.ErrorReply{Error: err.Error()}

@@ -112,7 +112,8 @@ func TestListsInJSONAreNeverNull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(answer), "null") {
+		lists := strings.ReplaceAll(string(answer), `"processor_wait": null`, "") // a number, once it is known
+		if strings.Contains(lists, "null") {
 			t.Errorf("%s: got %s, want empty lists", path, answer)
 		}
 	}

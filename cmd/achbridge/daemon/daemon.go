@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"achbridge/bridge"
+	"achbridge/bridge/achd"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -38,6 +38,8 @@ type Daemon struct {
 	seek     *announcer
 	listener net.Listener
 	http     net.Listener // nil: off
+	achdPort net.Listener // nil: off
+	achd     *achd.Server // nil: off
 	trust    *standing
 	about    api.DaemonInfo // without what changes, see info
 	more     *linkTo
@@ -119,6 +121,9 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	if d.http, err = listenHTTP(p.HTTP); err != nil {
 		return err
 	}
+	if d.achdPort, err = listenAchd(p.AchdListen.String()); err != nil {
+		return err
+	}
 	if d.udp, err = ListenUDP(p.Listen, p.Transport); err != nil {
 		return err
 	}
@@ -138,11 +143,12 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	cfg := wanted(p.Config)
 	cfg.Node, cfg.Dir, cfg.Endpoint, cfg.Log = id, h.Dir, d.endpoint, d.log
 	d.dir = h.Dir
-	cfg.Source = bridge.ShmSource(h.Dir, d.watcher)
+	cfg.Source, cfg.ProcessorWait = bridge.ShmSource(h.Dir, d.watcher), new(localach.ProcessorWait).Share
 	d.node, err = bridge.New(cfg)
 	if err != nil {
 		return ui.Usage(err, "")
 	}
+	d.achd = d.newAchd(p.Config, cfg.Source.NewData)
 	d.trust = p.trust
 	d.recall(h.StateFile(p.State, config.RevokedFile))
 	d.describe(h, p.socket)
@@ -161,10 +167,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("running", "host", d.self.Host, "node", d.self.Node, "network", d.self.Network,
 		"listen", d.about.Listen, "control", d.about.Control, "config", d.config().Path, "version", d.about.Version)
 	group, ctx := errgroup.WithContext(ctx)
-	o := &overview{look: func() api.StatusReply {
-		return api.StatusReply{DaemonInfo: d.info(), Goroutines: runtime.NumGoroutine(), Report: d.node.Status()}
-	}}
-	control := &control{node: d.node, found: d.announced, more: d.more, status: o.fresh, reload: d.reload, explain: d.explain, setup: d.setup, why: d.why, log: d.log}
+	var past sights
+	o := &overview{look: func() api.StatusReply { return d.look(&past) }}
+	control := &control{node: d.node, found: d.announced, more: d.more, status: o.fresh, reload: d.reload, explain: d.explain, setup: d.setup, why: d.why, whyAll: d.whyAll, log: d.log}
 	group.Go(func() error { return d.watcher.Run(ctx) })
 	group.Go(func() error {
 		defer d.hangUp() // first, since the rest may take longer: nobody shall link with a node that has left
@@ -179,6 +184,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		group.Go(func() error {
 			return serveHTTP(ctx, d.http, forOurHosts(httpRoutes(d.node, d.info, o, f), d.httpNames), d.log)
 		})
+	}
+	if d.achd != nil {
+		group.Go(func() error { return d.serveAchd(ctx) })
 	}
 	group.Go(func() error {
 		manager{d.log}.watch(ctx, func() { d.node.Alive() })
@@ -218,7 +226,7 @@ func (d *Daemon) explain(channel string) (config.Explanation, error) {
 // close is safe on a half-made daemon.
 func (d *Daemon) close() {
 	d.hangUp()
-	for _, ln := range []net.Listener{d.listener, d.http} {
+	for _, ln := range []net.Listener{d.listener, d.http, d.achdPort} {
 		if ln != nil {
 			ln.Close()
 		}

@@ -38,7 +38,7 @@ func listenHTTP(h config.HTTPAddress) (net.Listener, error) {
 		return nil, ui.Failure(fmt.Errorf("http %s: the TCP port is in use", h), "take another one: --http :PORT (:0 takes any)")
 	}
 	if err != nil {
-		return nil, ui.Failure(fmt.Errorf("http %s: %w", h, errors.Unwrap(err)), "--http :PORT")
+		return nil, ui.Failure(fmt.Errorf("http %s: %s", h, cannotListen(err)), "--http :PORT")
 	}
 	return ln, nil
 }

@@ -43,9 +43,21 @@ func ListenUDP(address string, mode config.TransportMode) (s Sockets, err error)
 		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: UDP port %s is in use, perhaps by another daemon", address, portOf(err)),
 			"stop that one, or take another port: --listen :PORT (:0 takes any; SCTP takes the next, unless --transport=quic)")
 	case err != nil:
-		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: %w", address, errors.Unwrap(err)), "--listen :PORT")
+		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: %s", address, cannotListen(err)), "--listen :PORT")
 	}
 	return s, nil
+}
+
+// cannotListen says why the system gives no socket.
+func cannotListen(err error) string {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	switch {
+	case errno == syscall.EADDRNOTAVAIL:
+		return "this host has no such address; see ip addr"
+	case ok:
+		return errno.Error()
+	}
+	return err.Error()
 }
 
 // portOf is the port that could not be opened.

@@ -39,6 +39,8 @@ func metric(name, help string, labels ...string) *prometheus.Desc {
 var (
 	buildInfo    = metric("build_info", "Always 1; the labels tell of the daemon.", "version", "goversion", "host", "network")
 	uptime       = metric("uptime_seconds", "Since the daemon began.")
+	watchSpent   = metric("watch_seconds_total", "Processor time for polling without pause when a frame is expected.")
+	processor    = metric("processor_wait_ratio", "Share of the last seconds in which a thread of the daemon was ready to run but waited for a processor.")
 	omitted      = metric("omitted_channels", "Mirrors and exports that have no series of their own, there being too many.", "direction")
 	linkUp       = metric("link_up", "1 while the peer is heard, 0 while its link is silent.", "peer", "transport")
 	linkRTT      = metric("link_rtt_seconds", "Round trip to the peer.", "peer")
@@ -48,6 +50,7 @@ var (
 	linkBytes    = metric("link_bytes_total", "Bytes of frames and reports over the link, since it came up.", "peer", "direction")
 	clockOffset  = metric("clock_offset_seconds", "The peer's monotonic clock minus ours.", "peer")
 	clockUnsure  = metric("clock_uncertainty_seconds", "What the clock offset may be off.", "peer")
+	mirrorHealth = metric("mirror_health", "Always 1; the label health says how the mirror is: live, late, waiting, stale or refused.", "channel", "peer", "health")
 	mirrorLive   = metric("mirror_live", "1 while the mirror is fed.", "channel", "peer")
 	ageNow       = metric("age_now_seconds", "Age of the newest frame of a mirror.", "channel", "peer")
 	ageAll       = metric("age_seconds", "Age of the newest frame of a mirror, as if looked at every millisecond: buckets count milliseconds.", "channel", "peer")
@@ -58,7 +61,8 @@ var (
 	budget       = metric("budget_seconds", "What the mirror's latency budget is.", "channel", "peer")
 	dueNow       = metric("due_seconds", "For how long the next frame of a mirror has been due: age less period, never below 0.", "channel", "peer")
 	framePeriod  = metric("period_seconds", "Time between two frames that a mirror is to get, as they came lately.", "channel", "peer")
-	overBudget   = metric("deadline_violation_seconds_total", "Time in which the next frame had been due for longer than the mirror's budget.", "channel", "peer")
+	overBudget   = metric("over_budget_seconds_total", "Time in which the next frame had been due for longer than the mirror's budget.", "channel", "peer")
+	overBefore   = metric("deadline_violation_seconds_total", "The old name of over_budget_seconds_total, for one version.", "channel", "peer")
 	framesTotal  = metric("frames_total", "What became of the frames that the origin put.", "channel", "peer", "direction", "reason")
 	eventsTotal  = metric("events_total", "What happened; achbridge events tells of each.", "kind")
 	framesFlying = metric("frames_in_flight", "Frames whose fate is not known yet.", "channel", "peer", "direction")
@@ -77,6 +81,10 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	about := m.about()
 	gauge(out, buildInfo, 1, about.Version, runtime.Version(), s.Host, about.Network)
 	gauge(out, uptime, s.UptimeS)
+	counter(out, watchSpent, about.Watch.SpentS)
+	if s.ProcessorWait != nil {
+		gauge(out, processor, *s.ProcessorWait)
+	}
 	for _, kind := range status.EventKinds {
 		counter(out, eventsTotal, float64(s.Events[kind]), string(kind))
 	}
@@ -115,6 +123,7 @@ func collectLink(out chan<- prometheus.Metric, l status.Link) {
 
 func collectMirror(out chan<- prometheus.Metric, m status.Mirror) {
 	gauge(out, mirrorLive, truth(m.State == status.MirrorLive), m.Name, m.Host)
+	gauge(out, mirrorHealth, 1, m.Name, m.Host, m.Health().String())
 	gauge(out, budget, m.QoS.EffectiveBudget().Seconds(), m.Name, m.Host)
 	if m.AgeMs != nil {
 		gauge(out, ageNow, *m.AgeMs/1000, m.Name, m.Host)
@@ -137,6 +146,7 @@ func collectMirror(out chan<- prometheus.Metric, m status.Mirror) {
 	t := m.Age.Total
 	over := t.OverBudget * t.WindowS
 	counter(out, overBudget, over, m.Name, m.Host)
+	counter(out, overBefore, over, m.Name, m.Host)
 	buckets := map[float64]uint64{}
 	for _, b := range m.Age.Buckets {
 		buckets[b.Le.Seconds()] = uint64(b.Time / time.Millisecond)
@@ -189,4 +199,9 @@ func truth(b bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// Metrics collects the metrics of a status; tests compare their figures with those of other tools.
+func Metrics(s status.Report) prometheus.Collector {
+	return newMetrics(func() status.Report { return s }, func() api.DaemonInfo { return api.DaemonInfo{} })
 }

@@ -49,9 +49,15 @@ achbridge_age_seconds_count{channel="krang.imu",peer="krang"} 100000
 # HELP achbridge_clock_offset_seconds The peer's monotonic clock minus ours.
 # TYPE achbridge_clock_offset_seconds gauge
 achbridge_clock_offset_seconds{peer="krang"} 1.5
-# HELP achbridge_deadline_violation_seconds_total Time in which the next frame had been due for longer than the mirror's budget.
+# HELP achbridge_deadline_violation_seconds_total The old name of over_budget_seconds_total, for one version.
 # TYPE achbridge_deadline_violation_seconds_total counter
 achbridge_deadline_violation_seconds_total{channel="krang.imu",peer="krang"} 2
+# HELP achbridge_mirror_health Always 1; the label health says how the mirror is: live, late, waiting, stale or refused.
+# TYPE achbridge_mirror_health gauge
+achbridge_mirror_health{channel="krang.imu",health="live",peer="krang"} 1
+# HELP achbridge_over_budget_seconds_total Time in which the next frame had been due for longer than the mirror's budget.
+# TYPE achbridge_over_budget_seconds_total counter
+achbridge_over_budget_seconds_total{channel="krang.imu",peer="krang"} 2
 # HELP achbridge_due_seconds For how long the next frame of a mirror has been due: age less period, never below 0.
 # TYPE achbridge_due_seconds gauge
 achbridge_due_seconds{channel="krang.imu",peer="krang"} 0.003
@@ -81,7 +87,7 @@ achbridge_p99_age_seconds{channel="krang.imu",peer="krang"} 0.009
 achbridge_link_lost_packets_total{peer="krang"} 3
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "achbridge_age_seconds", "achbridge_clock_offset_seconds",
-		"achbridge_due_seconds", "achbridge_period_seconds", "achbridge_deadline_violation_seconds_total", "achbridge_link_rate_bytes_per_second", "achbridge_link_rtt_seconds", "achbridge_peak_age_seconds", "achbridge_budget_seconds",
+		"achbridge_due_seconds", "achbridge_period_seconds", "achbridge_deadline_violation_seconds_total", "achbridge_over_budget_seconds_total", "achbridge_mirror_health", "achbridge_link_rate_bytes_per_second", "achbridge_link_rtt_seconds", "achbridge_peak_age_seconds", "achbridge_budget_seconds",
 		"achbridge_mean_age_seconds", "achbridge_p99_age_seconds", "achbridge_link_lost_packets_total"); err != nil {
 		t.Error(err)
 	}
@@ -117,6 +123,41 @@ achbridge_omitted_channels{direction="out"} 4001
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "achbridge_omitted_channels"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A mirror that gets only late frames is fed, and none of them is told as delivered.
+func TestMetricsTellLateFramesAsLate(t *testing.T) {
+	s := watched()
+	s.Mirrors[0].LateS, s.Mirrors[0].Accounts = 100, ledger.Accounts{Offered: 1000, LateKept: 1000}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(newMetrics(func() status.Report { return s }, func() api.DaemonInfo { return api.DaemonInfo{} }))
+	want := `
+# HELP achbridge_mirror_live 1 while the mirror is fed.
+# TYPE achbridge_mirror_live gauge
+achbridge_mirror_live{channel="krang.imu",peer="krang"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "achbridge_mirror_live"); err != nil {
+		t.Error(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, series := range f.GetMetric() {
+			text := series.String()
+			if f.GetName() != "achbridge_frames_total" || !strings.Contains(text, `"in"`) {
+				continue
+			}
+			want := 0.0
+			if strings.Contains(text, `"late_kept"`) {
+				want = 1000
+			}
+			if got := series.GetCounter().GetValue(); got != want {
+				t.Errorf("%s: got %v, want %v", text, got, want)
+			}
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ func (d *Daemon) reload() (api.ReloadReply, error) {
 	defer manager.tell(daemon.SdNotifyReady)
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
-	r := api.ReloadReply{Changed: []string{}, Restart: []string{}}
+	r := api.ReloadReply{Changed: []string{}, Restart: []string{}, Warnings: []string{}}
 	next, err := d.load()
 	if err == nil {
 		err = next.NameBy(d.trust.held())
@@ -40,8 +40,12 @@ func (d *Daemon) reload() (api.ReloadReply, error) {
 		}
 		return r, badRequest{err}
 	}
+	if d.achd != nil {
+		d.achd.SetRules(achdRules(next))
+	}
 	d.level.Set(next.Log.Level)
 	d.current.Store(next)
+	r.Warnings = append(r.Warnings, next.Unreached()...)
 	d.log.Info("configuration read again", "config", r.File, "changed", r.Changed, "restart", r.Restart)
 	return r, nil
 }

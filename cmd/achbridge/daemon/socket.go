@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -37,7 +36,7 @@ func listenControl(path string) (net.Listener, error) {
 	_ = os.Remove(fresh)
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: fresh, Net: "unix"})
 	if err != nil {
-		return nil, ui.Failure(fmt.Errorf("control socket %s: %w", path, errors.Unwrap(err)), "--control PATH")
+		return nil, ui.Failure(fmt.Errorf("control socket %s: %s", path, cannotListen(err)), "--control PATH")
 	}
 	ln.SetUnlinkOnClose(false)
 	err = os.Chmod(fresh, 0o660)

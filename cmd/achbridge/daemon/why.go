@@ -30,12 +30,9 @@ import (
 // why says what keeps a channel from being fresh: HOST/CHANNEL, the name of a mirror, or
 // a channel of this host. It watches for a while.
 func (d *Daemon) why(ctx context.Context, query url.Values) (r api.WhyReport, err error) {
-	window, err := time.ParseDuration(cmp.Or(query.Get("window"), api.WhyWindow.String()))
-	if err == nil {
-		err = api.CheckWindow("window", window)
-	}
+	window, err := windowOf(query)
 	if err != nil {
-		return r, badRequest{err}
+		return r, err
 	}
 	s := diagnose.Snapshot{Before: d.node.Status()}
 	begin := time.Now()
@@ -62,11 +59,23 @@ func (d *Daemon) why(ctx context.Context, query url.Values) (r api.WhyReport, er
 		return r, noChannelHere(query.Get("of"))
 	}
 	list := diagnose.Findings(s)
-	r = api.WhyReport{Of: s.Name(), Finding: list[0], Notes: list[1:], WindowS: s.Apart.Seconds()}
+	r = api.WhyReport{Of: s.Name(), Health: diagnose.HealthOf(s), Finding: list[0], Notes: list[1:], WindowS: s.Apart.Seconds()}
 	if !s.Self {
 		r.Mirror = name
 	}
 	return r, ctx.Err()
+}
+
+// windowOf is for how long to watch.
+func windowOf(query url.Values) (time.Duration, error) {
+	window, err := time.ParseDuration(cmp.Or(query.Get("window"), api.WhyWindow.String()))
+	if err == nil {
+		err = api.CheckWindow("window", window)
+	}
+	if err != nil {
+		return 0, badRequest{err}
+	}
+	return window, nil
 }
 
 type noChannelHere string

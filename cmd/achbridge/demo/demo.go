@@ -256,6 +256,21 @@ func (r Report) Show(out io.Writer) {
 	}
 	fmt.Fprintf(out, "\nA bare UDP packet over loopback took %.3f ms (p50), %.3f ms (p99) in the same run.\n", r.UDPLoop.P50, r.UDPLoop.P99)
 	fmt.Fprintln(out, "Age is how old the newest frame in the mirror is, sampled by a reader of its own.")
+	fmt.Fprintln(out, r.summary())
+}
+
+// summary says in one line what was shown.
+func (r Report) summary() string {
+	var sent, delivered uint64
+	for _, c := range r.Channels {
+		sent, delivered = sent+c.Sent, delivered+c.Delivered
+	}
+	if sent == 0 {
+		return "Shown: nothing, since no frame was put."
+	}
+	first := r.Channels[0]
+	return fmt.Sprintf("Shown: %d channels of a robot, mirrored on a PC over an encrypted link: %.4g %% of %d frames came, and %s was %.2f ms old on average.",
+		len(r.Channels), 100*float64(delivered)/float64(sent), sent, first.Channel, first.Age.Mean)
 }
 
 func (d *pair) cleanUp() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"achbridge/bridge/ledger"
@@ -11,7 +12,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// DropsText says why frames did not get into the mirror, "" when all did.
+// DropsText lists why frames did not get into the mirror, with counts; "" when all did.
 func DropsText(a ledger.Accounts) string {
 	var list []string
 	for _, d := range a.Drops() {
@@ -22,18 +23,28 @@ func DropsText(a ledger.Accounts) string {
 	return strings.Join(list, ", ")
 }
 
-// DeliveredText is how many frames got into the mirror, and how many of them
-// past their budget.
+// DeliveredText says how many frames got into the mirror, and how many of them arrived later
+// than their budget.
 func DeliveredText(a ledger.Accounts) string {
 	text := fmt.Sprint(a.Delivered + a.LateKept)
 	if a.LateKept > 0 {
-		text += fmt.Sprintf(" (%d late)", a.LateKept)
+		text += fmt.Sprintf(" (%d late_kept)", a.LateKept)
 	}
 	return text
 }
 
-// NotAtWork is an error that names the mirrors and pushes that are not at work, nil
-// when all are.
+// LostOf is the share of the frames that did not get into the mirror, but for those that were left
+// out on purpose, for a newer one or by max_rate; NaN while none was offered.
+func LostOf(a ledger.Accounts) float64 {
+	lost := a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
+	if a.Offered == 0 {
+		return math.NaN()
+	}
+	return float64(lost) / float64(a.Offered)
+}
+
+// NotAtWork returns an error that names the mirrors and pushes that do not work; nil when all
+// work.
 func NotAtWork(s status.Report) error {
 	var errs []error
 	for _, m := range s.Mirrors {

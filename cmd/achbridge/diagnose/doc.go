@@ -9,5 +9,5 @@
 //		fmt.Println(d.Problem()) // "" when the link can do it
 //	}
 //
-// It is pure: whoever calls it has looked at the node, the files and the network.
+// The package is pure: its caller collects the facts about the node, files and network.
 package diagnose

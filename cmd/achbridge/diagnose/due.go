@@ -8,9 +8,10 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// UsedOf is the share of its budget that a mirror uses: for how long its next frame had
-// been due in 99 % of the last ten seconds, or is due now if that is longer. Above 1 it
-// is over its budget. Not a number: not known. The page has the same, in model.js.
+// UsedOf is the share of its budget that a mirror uses: how long its next frame has been due,
+// divided by the budget. It takes the greater of two times: the 99th percentile of the last
+// ten seconds, and the present one. Above 1 the mirror is over its budget; NaN means unknown.
+// model.js computes the same for the page.
 func UsedOf(m status.Mirror) float64 {
 	if m.PeriodMs == nil || m.AgeMs == nil {
 		return math.NaN()
@@ -20,6 +21,47 @@ func UsedOf(m status.Mirror) float64 {
 		age = max(age, m.Age.Window.P99Ms)
 	}
 	return status.DueMs(age, *m.PeriodMs) / ui.Milliseconds(m.QoS.EffectiveBudget())
+}
+
+// HealthOf is the health of the channel's mirror; at its origin, of the worst of its mirrors
+// elsewhere; "" when there is none.
+func HealthOf(s Snapshot) (worst status.Health) {
+	if !s.Self {
+		if m, ok := MirrorOf(s.After, s.Host, s.Channel); ok {
+			return m.Health()
+		}
+		return ""
+	}
+	for _, e := range s.After.Exports {
+		if h := e.Health(); e.Channel == s.Channel && (worst == "" || h.Rank() > worst.Rank()) {
+			worst = h
+		}
+	}
+	return worst
+}
+
+// NoteOf says why a mirror is not as it should be: its reason, what it lacks when it is late, or
+// how much of its budget it uses when that is too much; "" when all is well.
+func NoteOf(m status.Mirror) string {
+	switch used := UsedOf(m); {
+	case m.Reason != "":
+		return m.Reason
+	case m.LateS > 0:
+		return "no frame in time for " + ui.Seconds(m.LateS)
+	case used > 1:
+		return "over budget: " + ui.Percent(used)
+	}
+	return ""
+}
+
+// rests reports whether the next frame of a quiet channel is due for no longer than usual:
+// the budget, or the way where that takes longer.
+func (f *flow) rests(due *float64) bool {
+	most := f.budget()
+	if f.allLate() {
+		most += f.transit
+	}
+	return due != nil && *due <= 1000*most
 }
 
 // overdue reports whether a mirror is over its budget at this moment.

@@ -2,22 +2,25 @@ package diagnose
 
 import (
 	"fmt"
+	"math"
 	"time"
 
+	"achbridge/bridge/fresh"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/bridge/unit"
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Demand is one channel that is to be carried over one link.
+// Demand is what one subscription needs of its link.
 type Demand struct {
 	What   string // for people
-	Bytes  int    // of a frame, as it is sent
+	Bytes  int    // size of a frame as it is sent
 	Hz     float64
 	Budget time.Duration
-	Every  bool          // no frame may be left out
-	Rate   float64       // what the link carries, bits a second
-	delay  time.Duration // one way, without the sending
+	Every  bool          // mode every: no frame may be left out
+	Rate   float64       // capacity of the link, bits a second
+	delay  time.Duration // one way, without the time to send a frame
 }
 
 // sending is how long the link takes to send one frame.
@@ -25,12 +28,11 @@ func (d Demand) sending() time.Duration {
 	return time.Duration(float64(d.Bytes) * 8 / d.Rate * float64(time.Second))
 }
 
-// best are the least mean and peak age that a mirror can have over the link when
-// it carries nothing else: frames come every T, take S to send and P to travel.
-// As long as they fit, the mean age of periodic updates is P + S + T/2 and the
-// peak P + S + T. When S > T, the best is to send the newest as soon as the one
-// before has left: P + T/2 + 1.5 S and P + T/2 + 2 S (the mean over the wait,
-// which is between 0 and T).
+// best returns the least mean and peak age that a mirror can have when the link carries
+// nothing else. A frame is put every T, takes S to send and P to travel. If S <= T, the mean
+// age is P + S + T/2 and the peak is P + S + T. If S > T, it is best to send the newest frame
+// as soon as the previous one has left. Then the mean is P + T/2 + 1.5 S and the peak
+// P + T/2 + 2 S, averaged over the wait, which is between 0 and T.
 func (d Demand) best() (mean, peak time.Duration) {
 	T, S := time.Duration(float64(time.Second)/d.Hz), d.sending()
 	if S <= T {
@@ -39,6 +41,15 @@ func (d Demand) best() (mean, peak time.Duration) {
 	return d.delay + T/2 + S*3/2, d.delay + T/2 + 2*S
 }
 
+// Mbit is what all frames take of the link, in Mbit/s with their headers.
+func (d Demand) Mbit() float64 {
+	packets := max(1, math.Ceil(float64(d.Bytes)/packetPayload))
+	return d.Hz * (float64(d.Bytes) + packets*fresh.HeaderBytes) * 8 / 1e6
+}
+
+// packetPayload is about how much of a frame a packet holds.
+const packetPayload = 1100
+
 // Problem says why the link cannot carry the channel, "" when it can.
 func (d Demand) Problem() string {
 	late := d.delay+d.sending() > d.Budget
@@ -46,7 +57,7 @@ func (d Demand) Problem() string {
 	if d.Bytes == 0 || d.Rate == 0 || !late && !slow {
 		return ""
 	}
-	why := fmt.Sprintf("budget %v cannot hold", d.Budget)
+	why := fmt.Sprintf("budget %s cannot hold", unit.Time(d.Budget))
 	if !late {
 		why = "mode every cannot keep up"
 	}
@@ -65,9 +76,10 @@ func (d Demand) Problem() string {
 	return text
 }
 
-// DemandsOf are the subscriptions that a daemon serves, from two reports some time apart.
-// rate is what every link carries; 0 means the measured rate. The demand has no rate if
-// the link was never full, since it carries more than is known, or the channel is at rest.
+// DemandsOf returns the demands of the subscriptions that a daemon serves, from two reports
+// that are apart from each other. rate is the capacity of every link; 0 means the measured
+// one. A demand has no rate if the link was never full, so that its capacity is unknown, or
+// if the channel rests.
 func DemandsOf(before, after status.Report, apart time.Duration, rate ui.BitRate) (list []Demand) {
 	links := map[string]status.Link{}
 	for _, l := range after.Links {
@@ -95,7 +107,22 @@ func DemandsOf(before, after status.Report, apart time.Duration, rate ui.BitRate
 	return list
 }
 
-// Limited is a rate of frames that max_rate, if there is one, holds down.
+// DemandsFrom returns the demands of the mirrors here of a host's channels, as DemandsOf does.
+func DemandsFrom(before, after status.Report, host string, apart time.Duration, rate ui.BitRate) (list []Demand) {
+	link, _ := LinkOf(after, host)
+	for _, m := range after.Mirrors {
+		if then, known := MirrorOf(before, host, m.Channel); m.Host == host && known {
+			list = append(list, Demand{
+				What: m.Name, Bytes: m.Bytes, Every: m.QoS.Mode == rule.Every, Budget: m.QoS.EffectiveBudget(), Rate: float64(rate),
+				Hz:    Limited(float64(less(m.Offered, then.Offered))/apart.Seconds(), m.QoS.MaxRate),
+				delay: time.Duration(link.RTTms / 2 * float64(time.Millisecond)),
+			})
+		}
+	}
+	return list
+}
+
+// Limited is a rate of frames after max_rate, if one is set, has limited it.
 func Limited(hz float64, most rule.Rate) float64 {
 	if most != 0 && (hz == 0 || hz > most.Hz()) {
 		return most.Hz()

@@ -55,7 +55,7 @@ func TestBestAgeIsThatOfALinkThatSendsTheNewest(t *testing.T) {
 
 func TestBudgetThatCannotHoldIsTold(t *testing.T) {
 	d := Demand{What: "camera for pc", Bytes: 5_000_000, Hz: 30, Budget: 50 * time.Millisecond, Rate: 180e6}
-	want := "camera for pc: budget 50ms cannot hold: a frame of 4.77 MiB takes 222 ms at 180 Mbit/s; " +
+	want := "camera for pc: budget 50 ms cannot hold: a frame of 4.77 MiB takes 222 ms at 180 Mbit/s; " +
 		"at best its age is 350 ms on average and 461 ms at its peak, with 4.5 of its 30 frames a second"
 	if got := d.Problem(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

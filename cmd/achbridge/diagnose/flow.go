@@ -8,10 +8,11 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/bridge/unit"
 	"achbridge/cmd/achbridge/ui"
 )
 
-// flow is what happened to a channel on a link between two reports, as either end sees it.
+// flow says what happened to a channel on a link between two reports. Both ends can make one.
 type flow struct {
 	what    string // NAME for people
 	to      string // the link: "from robot", "to pc"
@@ -22,21 +23,23 @@ type flow struct {
 	bytes   int     // of a frame, as far as known
 	transit float64 // s from capture to arrival; 0: not known
 	way     float64 // s one way
-	loss    float64 // share of the packets
-	packets float64 // of which that is
-	mbit    float64 // that the link carried in all
-	path    float64 // Mbit/s that it carries, as measured; 0: not known
+	loss    float64 // share of the packets that were lost
+	packets float64 // number of packets that loss is a share of
+	mbit    float64 // Mbit/s that the link carried, all channels together
+	path    float64 // measured capacity of the link, Mbit/s; 0: not known
 	origin  string  // the host that sends
-	here    string  // the host that tells
-	load    string  // its load
+	here    string  // this host
+	load    string  // the load of this host
+	spared  uint64  // frames that were superseded though the link had room; 0 if not known here
 	full    float64 // share of the time in which frames waited for the link; -1: not known here
+	waits   waits
 
 	reader string       // the host that has the mirror
-	lock   float64      // share of the time in which frames waited there for the mirror's lock
-	cause  status.Cause // why the mirror takes no frames; empty: it does
+	lock   float64      // share of the time in which frames waited for the mirror's lock
+	cause  status.Cause // why the mirror takes no frames, or budget: all are late; empty: neither
 	unread status.Cause // why the channel cannot be read at its origin; empty: it can
-	why    string       // in words, where they are known
-	off    float64      // s that the clocks may be apart
+	why    string       // the reason for cause or unread as text, if known
+	off    float64      // uncertainty of the clocks' offset, s
 }
 
 const (
@@ -46,14 +49,18 @@ const (
 	// shortfall is the share of frames that may be missing or late without a finding.
 	// Frames are superseded on purpose: newest first.
 	shortfall = 0.1
-	fewFrames = 5
-	lossMuch  = 0.05 // of the packets: then it is the loss
-	lossSome  = 0.01 // worth a note
-	fewest    = 20   // packets that tell a share
-	fullMuch  = 0.5
-	nearlyAll = 0.9
-	crowdMbit = 0.1 // less than that is what the hosts tell each other
-	lockMuch  = 0.2 // of the time
+	// seesMost is how many frames a second the watcher sees one by one: it looks every 200 µs, and a
+	// look may come late.
+	seesMost   = 2500
+	sparedSome = 0.01 // share of frames superseded though the link had room from which that is a note
+	fewFrames  = 5
+	lossMuch   = 0.05 // share of lost packets from which loss is the verdict
+	lossSome   = 0.01 // share of lost packets from which loss is a note
+	fewest     = 20   // least number of packets for a share that means something
+	fullMuch   = 0.5
+	nearlyAll  = 0.9
+	crowdMbit  = 0.1 // Mbit/s that reports between the hosts may take
+	lockMuch   = 0.2 // share of the time from which waiting for the lock is the verdict
 )
 
 func (f *flow) budget() float64 { return f.qos.EffectiveBudget().Seconds() }
@@ -72,8 +79,8 @@ func (f *flow) arrived() float64 {
 	return float64(f.frames.Delivered+f.frames.LateKept+f.frames.Late+f.frames.Refused) / f.s
 }
 
-// missing is the share of the expected frames that did not come. A few are not counted:
-// they are between the reports, or a processor was busy.
+// missing is the share of the expected frames that did not come. It is 0 when only a few are
+// missing, since these may be on their way or a processor was busy.
 func (f *flow) missing() float64 {
 	if (f.expected()-f.arrived())*f.s < fewFrames {
 		return 0
@@ -81,7 +88,7 @@ func (f *flow) missing() float64 {
 	return f.gone()
 }
 
-// gone is the same share, however few frames there are.
+// gone is the share of the expected frames that did not come, however few they are.
 func (f *flow) gone() float64 {
 	if e := f.expected(); e > 0 {
 		return 1 - f.arrived()/e
@@ -89,8 +96,7 @@ func (f *flow) gone() float64 {
 	return 0
 }
 
-// late is the share of the frames that were past their budget, of all that were not
-// replaced in time.
+// late is the share of late frames among those that were not superseded.
 func (f *flow) late() float64 {
 	late := float64(f.frames.Expired + f.frames.Late + f.frames.LateKept)
 	if all := late + float64(f.frames.Delivered); all > 0 {
@@ -99,7 +105,10 @@ func (f *flow) late() float64 {
 	return 0
 }
 
-// sending is how long the link takes for a frame, in s, by the best that is known.
+// allLate reports that only late frames come, as the mirror itself says.
+func (f *flow) allLate() bool { return f.cause == status.CauseBudget }
+
+// sending is how long the link takes to send a frame, in s; 0 when unknown.
 func (f *flow) sending() float64 {
 	switch {
 	case f.path > 0:
@@ -118,8 +127,8 @@ func (f *flow) busy() bool {
 	return f.hz*f.sending() >= nearlyAll || f.hz*float64(f.bytes)*8/1e6 > 1.1*f.mbit
 }
 
-// verdict says what is wrong, from what both ends know; false means nothing. Each end uses
-// what it measured and what the other end told, so that both say the same.
+// verdict says what is wrong; false means nothing. Each end uses its own measurements and
+// those that the other end reported, so that both reach the same verdict.
 func (f *flow) verdict() (Finding, bool) {
 	switch {
 	case f.lock >= lockMuch:
@@ -131,7 +140,7 @@ func (f *flow) verdict() (Finding, bool) {
 	case f.unread != "":
 		return Finding{Cause: f.unread, Text: f.what + " cannot be read on " + f.origin + f.why,
 			Cure: "on " + f.origin + ": let the process that holds its lock go on, or end it"}, true
-	case f.frames.Refused > 0 && f.cause != "" && f.cause != status.CausePublisherSlow,
+	case f.frames.Refused > 0 && f.cause != "" && f.cause != status.CausePublisherSlow && !f.allLate(),
 		float64(f.frames.Refused) >= shortfall*float64(max(1, f.frames.Offered)):
 		return Finding{Cause: cmp.Or(f.cause, status.CauseOther), Text: f.reader + " cannot put what comes of " + f.what, Evidence: []string{f.fateText()},
 			Cure: f.onReader("achbridge why its mirror")}, true
@@ -153,12 +162,13 @@ func (f *flow) onReader(cure string) string {
 	return "on " + f.reader + ": " + cure
 }
 
-// unclear: the clocks are not known well enough for commands.
+// unclear is the finding that the clocks' offset is too uncertain for the budget of a
+// command; false when it is not.
 func (f *flow) unclear() (Finding, bool) {
-	if f.qos.Class != rule.Command || f.frames.Late == 0 || f.transit <= 0 || f.transit > f.budget() || f.transit+f.off <= f.budget() {
+	if f.waits.starves() || f.qos.Class != rule.Command || f.frames.Late == 0 || f.transit <= 0 || f.transit > f.budget() || f.transit+f.off <= f.budget() {
 		return Finding{}, false
 	}
-	return Finding{Cause: status.CauseClock, Text: fmt.Sprintf("the clocks of %s and %s are known to each other to ± %s only, and the budget of %s is %v", f.origin, f.reader, ui.Millis(1000*f.off), f.what, f.qos.EffectiveBudget()),
+	return Finding{Cause: status.CauseClock, Text: fmt.Sprintf("the clocks of %s and %s are known to each other to ± %s only, and the budget of %s is %s", f.origin, f.reader, ui.Millis(1000*f.off), f.what, unit.Time(f.qos.EffectiveBudget())),
 		Evidence: []string{f.rateText(), f.fateText(), fmt.Sprintf("the round trip is %s: half of it is the uncertainty at best", ui.Millis(2000*f.way))},
 		Cure:     "a longer budget, or a link with a shorter round trip"}, true
 }
@@ -167,7 +177,7 @@ func (f *flow) rateText() string {
 	return fmt.Sprintf("%.3g frames a second are put, of %s as they are sent", f.hz, ui.AboutBytes(f.bytes))
 }
 
-// fateText says what happened to the frames between the reports.
+// fateText says what became of the frames between the reports.
 func (f *flow) fateText() string {
 	text := fmt.Sprintf("%.3g a second came in time", float64(f.frames.Delivered)/f.s)
 	drops := DropsText(f.frames)
@@ -180,19 +190,52 @@ func (f *flow) fateText() string {
 	return text
 }
 
-// notes are facts worth knowing that are not the bottleneck.
+// lateText says that only late frames come.
+func (f *flow) lateText() string {
+	return fmt.Sprintf("late: every frame that comes to %s is past its budget of %s", f.reader, unit.Time(f.qos.EffectiveBudget()))
+}
+
+// notes are further findings, which do not explain the verdict.
 func (f *flow) notes(verdict status.Cause) (list []Finding) {
 	if f.packets >= fewest && f.loss >= lossSome && verdict != status.CauseLoss {
 		list = append(list, Finding{Cause: status.CauseLoss, Text: fmt.Sprintf("the way %s loses %.1f %% of the packets", f.to, 100*f.loss)})
 	}
-	if need := f.way + f.sending(); need > f.budget() && verdict != status.CauseBudget && verdict != Well {
+	if need := f.way + f.sending(); need > f.budget() && verdict != status.CauseBudget && verdict != Well && !f.waits.starves() {
 		list = append(list, f.tooTight())
 	}
-	if f.frames.RateLimited > 0 {
+	if f.spared >= fewFrames && float64(f.spared) >= sparedSome*float64(f.frames.Offered) && verdict != status.CauseHostBusy {
+		list = append(list, f.replaced())
+	}
+	switch {
+	case f.frames.RateLimited > 0 && f.qos.Fit == rule.FitRate:
+		list = append(list, Finding{Cause: status.CauseLinkRate, Text: fmt.Sprintf("%s: %.3g of %.3g a second fit in %s", f.what, float64(f.frames.Delivered)/f.s, f.hz, unit.Time(f.qos.EffectiveBudget()))})
+	case f.frames.RateLimited > 0:
 		list = append(list, Finding{Cause: status.CauseRule, Text: fmt.Sprintf("max_rate leaves out %.3g frames a second, as was asked", float64(f.frames.RateLimited)/f.s)})
 	}
 	return list
 }
 
-// less is a less b, and not below zero.
+// replaced is the note about frames that were superseded though the link had room.
+func (f *flow) replaced() Finding {
+	text := fmt.Sprintf("%s: %d of %d frames were replaced before they left, though the link %s has room", f.what, f.spared, f.frames.Offered, f.to)
+	if f.hz > seesMost {
+		return Finding{Cause: status.CauseSeldomWatched, Text: fmt.Sprintf("%s: %.3g a second are more than are seen one by one", text, f.hz)}
+	}
+	return Finding{Cause: status.CauseHostBusy, Text: text + ": " + f.origin + " was busy"}
+}
+
+// FitText says how many frames of a subscription fit in their budget, or that they are
+// compressed more; empty: fit has nothing to do.
+func FitText(e status.Subscription) string {
+	switch {
+	case e.Fit == nil:
+	case e.QoS.Fit == rule.FitRate && e.Fit.FitHz != nil && e.Fit.PutHz != nil && *e.Fit.FitHz < *e.Fit.PutHz:
+		return fmt.Sprintf("%.3g of %.3g a second fit in %s", *e.Fit.FitHz, *e.Fit.PutHz, unit.Time(e.QoS.EffectiveBudget()))
+	case e.Fit.Stronger:
+		return fmt.Sprintf("compressed more, to fit in %s", unit.Time(e.QoS.EffectiveBudget()))
+	}
+	return ""
+}
+
+// less is a - b, or 0 if b is greater.
 func less(a, b uint64) uint64 { return a - min(a, b) }

@@ -5,15 +5,19 @@ import (
 	"fmt"
 
 	"achbridge/bridge/status"
+	"achbridge/bridge/unit"
 	"achbridge/cmd/achbridge/ui"
 )
 
-// mirrorFlow looks at a mirror that is fed.
+// mirrorFlow returns the findings about a mirror that receives frames.
 func (s *Snapshot) mirrorFlow(m status.Mirror) []Finding {
 	before, _ := MirrorOf(s.Before, s.Host, s.Channel)
 	link, _ := LinkOf(s.After, s.Host)
 	f := s.flowFrom(before, m, link)
 	verdict := s.mirrorVerdict(&f, before, m, link)
+	if m.LateS > 0 {
+		verdict.Evidence = append([]string{f.lateText()}, verdict.Evidence...)
+	}
 	return append([]Finding{verdict}, f.notes(verdict.Cause)...)
 }
 
@@ -34,16 +38,20 @@ func (s *Snapshot) flowFrom(before, m status.Mirror, link status.Link) flow {
 	if d := m.QoS.Deadline; d > 0 && m.PeriodMs != nil && *m.PeriodMs > ui.Milliseconds(d) {
 		f.cause = cmp.Or(f.cause, status.CausePublisherSlow)
 	}
+	if m.LateS > 0 {
+		f.cause = cmp.Or(f.cause, status.CauseBudget)
+	}
 	old, _ := LinkOf(s.Before, s.Host)
 	missed, came := less(link.Missed, old.Missed), less(link.Received, old.Received)
 	f.packets = float64(missed + came)
 	f.loss = float64(missed) / max(1, f.packets)
 	f.mbit = float64(less(link.ReceivedBytes, old.ReceivedBytes)) * 8 / 1e6 / f.s
 	f.take(old.Inbound, link.Inbound)
+	f.waits = waitsOf(s.After, link, false)
 	return f
 }
 
-// take uses what the origin told about its link to us, which it knows better.
+// take replaces figures of the link by those that the origin reported, which are more exact.
 func (f *flow) take(before, after *status.InboundPath) {
 	if before == nil || after == nil || after.AtS < before.AtS {
 		return
@@ -63,17 +71,23 @@ func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.L
 	if f.lock < lockMuch && m.Cause == status.CauseForeignWriter {
 		return s.contested(f, before, m)
 	}
-	if f.hz == 0 && f.lock < lockMuch && f.cause == "" && f.unread == "" {
-		if m.DueMs != nil && !overdue(m.DueMs, m.QoS) {
+	if f.hz == 0 && f.lock < lockMuch && (f.cause == "" || f.allLate()) && f.unread == "" {
+		switch rests := f.rests(m.DueMs); {
+		case !rests:
+			return s.stopped(m, link)
+		case !f.allLate():
 			return s.well(f, m, link, fmt.Sprintf("%s rests, as it does now and then", s.Name()))
 		}
-		return s.stopped(m, link)
 	}
-	if r, ok := s.unknownAge(f, m, link); ok {
-		return r
+	unclear, ageless := s.unknownAge(f, m, link)
+	if ageless && !f.waits.starves() { // else it is why the clock is not known
+		return unclear
 	}
 	if r, ok := f.verdict(); ok {
 		return s.known(f, r, m)
+	}
+	if ageless {
+		return unclear
 	}
 	over := s.Age != nil && s.Age.OverBudget >= shortfall
 	switch {
@@ -81,6 +95,8 @@ func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.L
 		return s.stopped(m, link)
 	case overdue(m.DueMs, m.QoS):
 		return f.stalled()
+	case over && f.waits.starves():
+		return f.starved()
 	case over:
 		return Finding{Cause: status.CausePublisherSlow, Text: s.Name() + " rests now and then for longer than usual",
 			Evidence: []string{f.rateText(), fmt.Sprintf("the next frame was due for longer than the budget %.0f %% of the time", 100*s.Age.OverBudget)},
@@ -89,7 +105,7 @@ func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.L
 	return s.well(f, m, link, m.Name+" is as fresh as its origin and the link allow")
 }
 
-// known adds what only this host knows of its mirror.
+// known adds facts about the mirror that only this host has.
 func (s *Snapshot) known(f *flow, r Finding, m status.Mirror) Finding {
 	switch {
 	case r.Cause == status.CauseReceiverSlow && f.lock >= lockMuch:
@@ -102,29 +118,30 @@ func (s *Snapshot) known(f *flow, r Finding, m status.Mirror) Finding {
 		r.Evidence = append(s.fileEvidence(m.Cause), r.Evidence...)
 		r.Cure = cmp.Or(s.cure(m.Cause), r.Cure)
 	case r.Cause == status.CausePublisherSlow:
-		r.Evidence = append(r.Evidence, fmt.Sprintf("the deadline is %v", m.QoS.Deadline))
+		r.Evidence = append(r.Evidence, fmt.Sprintf("the deadline is %s", unit.Time(m.QoS.Deadline)))
 	}
 	return r
 }
 
-// unknownAge: the clock of the origin is not known yet.
+// unknownAge is the finding that ages are unknown, since the origin's clock is not known well
+// enough yet; false when ages are known.
 func (s *Snapshot) unknownAge(f *flow, m status.Mirror, link status.Link) (Finding, bool) {
 	if f.frames.Delivered == 0 || m.AgeMs != nil && f.off <= f.budget() {
 		return Finding{}, false
 	}
 	r := Finding{Cause: status.CauseClock, Text: "how old the frames of " + s.Name() + " are is not known: the clock of " + s.Host + " is not",
-		Evidence: []string{f.rateText(), f.fateText()}, Cure: "ask again in a moment; it is learnt from what goes both ways"}
+		Evidence: []string{f.rateText(), f.fateText()}, Cure: "ask again in a moment: the daemon learns the clock from packets that go both ways"}
 	if m.AgeMs != nil {
-		r.Text = fmt.Sprintf("the clock of %s is known to ± %s only, and the budget is %v", s.Host, ui.Millis(link.ClockUncertaintyMs), m.QoS.EffectiveBudget())
+		r.Text = fmt.Sprintf("the clock of %s is known to ± %s only, and the budget is %s", s.Host, ui.Millis(link.ClockUncertaintyMs), unit.Time(m.QoS.EffectiveBudget()))
 		r.Evidence = append(r.Evidence, fmt.Sprintf("the round trip is %s: half of it is the uncertainty at best", ui.Millis(link.RTTms)))
 		r.Cure = "a longer budget, or a link with a shorter round trip"
 	}
 	return r, true
 }
 
-// contested: another program writes into the mirror too.
+// contested is the finding that another program writes into the mirror too.
 func (s *Snapshot) contested(f *flow, before, m status.Mirror) Finding {
-	r := Finding{Cause: status.CauseForeignWriter, Text: "somebody else writes into " + m.Name + " too: its readers get the frames of both, in any order",
+	r := Finding{Cause: status.CauseForeignWriter, Text: "another program writes into " + m.Name + " too: its readers get the frames of both, in any order",
 		Evidence: []string{
 			m.Reason,
 			fmt.Sprintf("in %.3g s: %d frames of another, %d of this daemon", f.s, less(m.Foreign, before.Foreign), f.frames.Delivered+f.frames.LateKept),
@@ -133,7 +150,7 @@ func (s *Snapshot) contested(f *flow, before, m status.Mirror) Finding {
 	return r
 }
 
-// stopped: nothing is put into the channel.
+// stopped is the finding that nothing is put into the channel.
 func (s *Snapshot) stopped(m status.Mirror, link status.Link) Finding {
 	f := Finding{Cause: status.CausePublisherStopped, Text: "nothing is put into " + s.Name(), Cure: "on " + s.Host + ": achbridge why " + s.Channel}
 	if m.AgeMs != nil {
@@ -154,7 +171,7 @@ func (s *Snapshot) well(f *flow, m status.Mirror, link status.Link, text string)
 		r.Evidence = append(r.Evidence, f.rateText(), f.fateText())
 	}
 	if s.Age != nil {
-		r.Evidence = append(r.Evidence, fmt.Sprintf("age: %s on average, p99 %s, budget %v", ui.Millis(s.Age.MeanMs), ui.Millis(s.Age.P99Ms), m.QoS.EffectiveBudget()))
+		r.Evidence = append(r.Evidence, fmt.Sprintf("age: %s on average, p99 %s, budget %s", ui.Millis(s.Age.MeanMs), ui.Millis(s.Age.P99Ms), unit.Time(m.QoS.EffectiveBudget())))
 	}
 	r.Evidence = append(r.Evidence, fmt.Sprintf("link: round trip %s, %.1f %% lost, clock ± %s", ui.Millis(link.RTTms), 100*f.loss, ui.Millis(link.ClockUncertaintyMs)))
 	if m.PeriodMs != nil && m.DueMs != nil && *m.PeriodMs > 1000*f.budget() {

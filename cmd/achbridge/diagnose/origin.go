@@ -8,8 +8,8 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// origin looks at a channel of this host: its file, its publisher, the rules, and how
-// it gets to those who read it.
+// origin returns the findings about a channel of this host: its file, its publisher, the
+// rules, and how its frames get to each host that reads it.
 func (s *Snapshot) origin() []Finding {
 	var list []Finding
 	c, there := LocalOf(s.After, s.Channel)
@@ -44,7 +44,7 @@ func (s *Snapshot) origin() []Finding {
 	return list
 }
 
-// someBad reports whether a finding is more than a note: it has a cure.
+// someBad reports whether one of the findings has a cure, so that it is more than a note.
 func (s *Snapshot) someBad(list []Finding) bool {
 	for _, f := range list {
 		if f.Cure != "" {
@@ -54,7 +54,7 @@ func (s *Snapshot) someBad(list []Finding) bool {
 	return false
 }
 
-// unknownHere: the daemon does not know the channel.
+// unknownHere is the finding that the daemon does not know the channel.
 func (s *Snapshot) unknownHere() Finding {
 	if s.File.There {
 		return Finding{Cause: status.CauseOther, Text: "the daemon does not know " + s.Channel + " yet", Cure: "ask again"}
@@ -78,10 +78,11 @@ func (s *Snapshot) localFile(c status.Local) (Finding, bool) {
 	return Finding{}, false
 }
 
-// unfed: the file of a mirror that nobody asks for any more, or whose pushing host is gone.
+// unfed is the finding that a mirror's file has no source: no wish asks for it any more, or
+// the host that pushed it is gone.
 func (s *Snapshot) unfed() Finding {
 	f := Finding{Cause: status.CausePeerMissing, Text: s.Channel + " is a mirror that nothing feeds now: nothing asks for it here, and no linked host pushes it",
-		Cure: "look whether the host that it is of runs; or achbridge mirror HOST/CHANNEL --as " + s.Channel}
+		Cure: "check that its origin runs; or achbridge mirror HOST/CHANNEL --as " + s.Channel}
 	for _, v := range s.Rules {
 		if v.Verb == "accept" {
 			f.Evidence = append(f.Evidence, v.Result)
@@ -95,8 +96,8 @@ func (s *Snapshot) unfed() Finding {
 	return f
 }
 
-// restsHere reports whether the channel is quiet for no longer than usual, as far as its
-// readers know.
+// restsHere reports whether the channel rests no longer than usual, as far as the hosts that
+// read it report.
 func (s *Snapshot) restsHere() bool {
 	known := false
 	for _, e := range s.After.Exports {
@@ -105,7 +106,7 @@ func (s *Snapshot) restsHere() bool {
 	return known && !s.overdueHere()
 }
 
-// overdueHere reports that some reader's mirror is over its budget because nothing is put.
+// overdueHere reports whether a reader's mirror is over its budget because nothing is put.
 func (s *Snapshot) overdueHere() bool {
 	for _, e := range s.After.Exports {
 		if e.Channel == s.Channel && overdue(e.DueMs, e.QoS) {
@@ -132,7 +133,7 @@ func (s *Snapshot) silentPublisher(c status.Local, hz float64) Finding {
 	return f
 }
 
-// hidden: nobody may read the channel, and it is pushed to nobody.
+// hidden is the finding that no host may read the channel, and that it is pushed to none.
 func (s *Snapshot) hidden(c status.Local) Finding {
 	f := Finding{Cause: status.CauseExportRule, Text: s.Channel + " is offered to nobody: " + c.Reason, Cure: s.cure(status.CauseExportRule)}
 	for _, v := range s.Rules {
@@ -153,7 +154,7 @@ func (s *Snapshot) Pushes() (list []status.Push) {
 	return list
 }
 
-// pushFindings are the pushes of the channel that do not work.
+// pushFindings are the findings about pushes of the channel that do not work.
 func (s *Snapshot) pushFindings() (list []Finding) {
 	for _, p := range s.Pushes() {
 		if p.State == status.PushAccepted {
@@ -175,7 +176,7 @@ func (s *Snapshot) pushFindings() (list []Finding) {
 	return list
 }
 
-// exportFlow is how the channel gets to one reader.
+// exportFlow returns the findings about the channel's way to one host that reads it.
 func (s *Snapshot) exportFlow(e status.Subscription, hz float64) []Finding {
 	if l, ok := LinkOf(s.After, e.Peer); ok && l.State == status.LinkSilent {
 		f, _ := s.unlinked(e.Peer)
@@ -189,6 +190,9 @@ func (s *Snapshot) exportFlow(e status.Subscription, hz float64) []Finding {
 	}
 	f := s.flowTo(e, old, hz)
 	if r, ok := f.verdict(); ok && (hz > 0 || r.Cause != status.CauseOther) {
+		if f.allLate() {
+			r.Evidence = append([]string{f.lateText()}, r.Evidence...)
+		}
 		return append([]Finding{r}, f.notes(r.Cause)...)
 	}
 	return f.notes(Well)
@@ -202,6 +206,7 @@ func (s *Snapshot) flowTo(e, old status.Subscription, hz float64) flow {
 		origin: s.Host, here: s.After.Host, load: s.Load,
 		way: link.RTTms / 2000, full: min(1, max(0, link.FullS-was.FullS)/s.Apart.Seconds()),
 	}
+	f.spared, f.waits = less(e.WithRoom, old.WithRoom), waitsOf(s.After, link, true)
 	if link.PathMbit != nil {
 		f.path = *link.PathMbit
 	}

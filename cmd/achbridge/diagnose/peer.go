@@ -8,7 +8,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// unlinked says why there is no link to a host, or none that works.
+// unlinked says why there is no working link to a host; false when there is one.
 func (s *Snapshot) unlinked(host string) (Finding, bool) {
 	l, linked := LinkOf(s.After, host)
 	if linked && l.State != status.LinkSilent {
@@ -21,7 +21,7 @@ func (s *Snapshot) unlinked(host string) (Finding, bool) {
 		return Finding{
 			Cause: status.CausePeerSilent, Text: fmt.Sprintf("nothing is heard of %s any more, for %.1f s", host, l.SilentS),
 			Evidence: []string{fmt.Sprintf("the link to %s over %s was up for %s", l.Addr, l.Transport, ui.Seconds(l.UpS))},
-			Cure:     "look at the cable or radio, and whether the host and its daemon run",
+			Cure:     "check the cable or radio, and that the host and its daemon run",
 		}, true
 	}
 	if f, ok := s.dialled(host); ok {
@@ -43,9 +43,10 @@ func (s *Snapshot) ownStanding() []Finding {
 	return nil
 }
 
-// dialled: the host is known, or may be a known one, and there is no link.
+// dialled is the finding about a known peer that is, or may be, the host and has no link;
+// false when there is no such peer.
 func (s *Snapshot) dialled(host string) (Finding, bool) {
-	var is, may []status.Peer // those that have proved it are first
+	var is, may []status.Peer // peers that are the host for certain, and peers that may be
 	for _, p := range s.After.Peers {
 		switch {
 		case p.State == status.PeerLinked && p.ListedAs == host:
@@ -56,7 +57,7 @@ func (s *Snapshot) dialled(host string) (Finding, bool) {
 		case p.State == status.PeerLinked:
 		case p.Host == host:
 			is = append(is, p)
-		case p.Node == "" && p.Error != "": // listed by its address and never reached: it may be this host
+		case p.Node == "" && p.Error != "": // listed by its address and never reached: it may be the host
 			may = append(may, p)
 		}
 	}
@@ -93,7 +94,7 @@ func (s *Snapshot) dialled(host string) (Finding, bool) {
 	return f, true
 }
 
-// unseen: nothing is known of the host.
+// unseen is the finding about a host of which nothing is known.
 func (s *Snapshot) unseen(host string) Finding {
 	a := s.Around
 	f := Finding{Cause: status.CausePeerMissing, Text: "no host " + host + " has been seen"}

@@ -11,54 +11,53 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// Snapshot is all that a verdict on one channel rests on: two looks at the node some
-// time apart, and what was asked meanwhile. It is a value: diagnose asks nobody.
+// Snapshot has all facts for the findings about one channel: two reports of the node, and the
+// answers of other sources collected between them.
 type Snapshot struct {
-	Host, Channel string // as the origin calls them
-	Self          bool   // the origin is this host
-	Apart         time.Duration
+	Host, Channel string        // as the origin calls them
+	Self          bool          // the origin is this host
+	Apart         time.Duration // time between the two reports
 	Before, After status.Report
-	Age           *status.AgeFigures // of the mirror, between the looks; nil: not known
-	Rules         []config.Judgement // what the configuration says of the channel
-	Offers        []string           // channels that the origin offers to us
-	Told          Word               // what the origin says why it does not offer this one
+	Age           *status.AgeFigures // of the mirror, between the reports; nil: not known
+	Rules         []config.Judgement // the rules that apply to the channel
+	Offers        []string           // channels that the origin offers to this host
+	Told          Word               // the origin's reason for not offering this channel
 	Around        Surroundings
 	File          FileFacts // of the channel here, or of its mirror
 	Load          string    // of this host
 }
 
-// Word is what a peer answered, empty when it did not.
+// Word is the answer of a peer; empty when there was none.
 type Word struct {
 	Cause status.Cause
 	Text  string
 }
 
-// Surroundings are what discovery and the network tell of the origin when there is no
-// link to it.
+// Surroundings is what is known of an origin without a link, from discovery and the network.
 type Surroundings struct {
-	Discovery bool     // it looks for peers by multicast
-	Seen      []string // hosts of our network
-	Far       string   // why a host of that name is not dialled,
-	FarCure   string   // and what to do
-	Stranger  string   // the network of a host of that name, when it is not ours
-	Network   string   // ours
-	Multicast []string // what is wrong with it on this host
-	Answers   string   // where a node answers that discovery has not found
-	Ended     string   // the day on which our own certificate did; "" while it is good
-	Revoked   bool     // our own certificate is
+	Discovery bool     // discovery by multicast is on
+	Seen      []string // hosts of our network that discovery found
+	Far       string   // why a host of that name is not dialled; "" if there is none
+	FarCure   string   // the cure for Far
+	Stranger  string   // the network of a host of that name in another network; "" if there is none
+	Network   string   // our network
+	Multicast []string // what is wrong with multicast on this host
+	Answers   string   // address at which the host answers although discovery has not found it
+	Ended     string   // the day on which our certificate expired; "" while it is valid
+	Revoked   bool     // our certificate is revoked
 }
 
-// FileFacts are what the file of a channel on this host says.
+// FileFacts describes the file of a channel on this host.
 type FileFacts struct {
 	There  bool
 	Mirror bool   // the daemon made it
 	Mode   string // mode and owner
 	Daemon string // the user that the daemon runs as
-	Holder string // the process that holds its lock
+	Holder string // the process that holds the channel's lock
 	Free   string // room in the channel directory
 }
 
-// Finding is one thing that is so, for people and for programs.
+// Finding is one fact about a channel, for people and for programs.
 type Finding struct {
 	Cause    status.Cause `json:"cause"`
 	Text     string       `json:"text"`
@@ -66,11 +65,11 @@ type Finding struct {
 	Cure     string       `json:"cure,omitempty"`
 }
 
-// Well says that nothing is the matter.
+// Well is the cause of a finding that nothing is wrong.
 const Well status.Cause = "well"
 
-// Findings names what keeps a channel from being fresh: the first finding is the
-// verdict, those behind it are worth knowing too. There is always one.
+// Findings says what keeps a channel from being fresh. The first finding is the verdict, the
+// others are notes. There is always a verdict.
 func Findings(s Snapshot) []Finding {
 	var list []Finding
 	if s.Self {
@@ -88,7 +87,8 @@ func Findings(s Snapshot) []Finding {
 
 func (s *Snapshot) Name() string { return s.Host + "/" + s.Channel }
 
-// reader looks at a channel of another host that is, or should be, mirrored here.
+// reader returns the findings about a channel of another host that is, or should be, mirrored
+// here.
 func (s *Snapshot) reader() []Finding {
 	m, wanted := MirrorOf(s.After, s.Host, s.Channel)
 	if !wanted && !s.wished() {
@@ -131,7 +131,7 @@ func (s *Snapshot) unwanted() Finding {
 	return f
 }
 
-// offerNotes say what stands behind a rule that is in the way.
+// offerNotes are further problems, beside a rule that keeps the channel from being mirrored.
 func (s *Snapshot) offerNotes() []Finding {
 	if f, ok := s.unlinked(s.Host); ok {
 		return []Finding{f}
@@ -142,7 +142,7 @@ func (s *Snapshot) offerNotes() []Finding {
 	return nil
 }
 
-// refused is a mirror that cannot be.
+// refused is the finding about a mirror that cannot be made or written.
 func (s *Snapshot) refused(m status.Mirror) Finding {
 	f := Finding{Cause: m.Cause, Text: "there is no mirror of " + s.Name() + ": " + m.Reason, Cure: s.cure(m.Cause)}
 	if m.Cause == status.CauseFrameSize {
@@ -153,7 +153,7 @@ func (s *Snapshot) refused(m status.Mirror) Finding {
 	return f
 }
 
-// notOffered is a channel that the linked origin does not have for us.
+// notOffered is the finding about a channel that its linked origin does not offer to us.
 func (s *Snapshot) notOffered(m status.Mirror) Finding {
 	if slices.Contains(s.Offers, s.Channel) {
 		return Finding{Cause: status.CauseOther, Text: fmt.Sprintf("%s is offered, and about to be mirrored: %s", s.Name(), cmp.Or(m.Reason, "ask again"))}
@@ -182,7 +182,7 @@ func offersText(host string, offers []string) string {
 	return host + " offers " + strings.Join(offers, ", ")
 }
 
-// cure is what to do about a cause that lies on the host it is told to.
+// cure is the cure for a cause, as told on the host where the cause is.
 func (s *Snapshot) cure(cause status.Cause) string {
 	switch cause {
 	case status.CauseFileMode:
@@ -190,15 +190,15 @@ func (s *Snapshot) cure(cause status.Cause) string {
 	case status.CauseShmFull:
 		return "remove what fills /dev/shm (achbridge channel ls, rm), or enlarge it: mount -o remount,size=… /dev/shm"
 	case status.CauseCorrupt:
-		return "achbridge channel rm " + s.Channel + ", and let its publisher make it anew"
+		return "achbridge channel rm " + s.Channel + ", and let its publisher create it again"
 	case status.CauseExportRule:
-		return "change the export rules, then achbridge reload; achbridge explain " + s.Channel + " names the one that counts"
+		return "change the export rules, then achbridge reload; achbridge explain " + s.Channel + " names the rule that applies"
 	case status.CauseAcceptRule:
-		return "change its accept rules, then achbridge reload; achbridge explain there names the one that counts"
+		return "change its accept rules, then achbridge reload; achbridge explain there names the rule that applies"
 	case status.CauseLoop:
-		return "mirror it from the host that it is of"
+		return "mirror it from its origin"
 	case status.CauseBadFrame:
-		return "have its publisher put frames of 64 MiB at most, and only such as it has written"
+		return "have its publisher put frames of 64 MiB at most, and only frames that it has written completely"
 	case status.CauseLimit:
 		return "mirror less of that host"
 	case status.CauseReceiverSlow:

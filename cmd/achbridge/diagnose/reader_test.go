@@ -58,7 +58,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		cause status.Cause
 		tells string // part of text, evidence and cure
 	}{
-		"well": {sample(nil), Well, "age: 11.0 ms on average, p99 17.0 ms, budget 100ms"},
+		"well": {sample(nil), Well, "age: 11.0 ms on average, p99 17.0 ms, budget 100 ms"},
 		"well, put faster than anybody looks": {sample(func(s *Snapshot, m mirror, l link) {
 			m.Seq, m.Offered, m.Delivered, m.Superseded = 7800, 7800, 6800, 1000
 		}), Well, "1e+03 frames a second"},
@@ -114,7 +114,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		}), status.CauseReceiverSlow, "cannot be read on robot"},
 		"publisher slow": {sample(func(s *Snapshot, m mirror, l link) {
 			m.QoS.Deadline, m.State = 5*time.Millisecond, "stale" // and a frame comes every 10
-		}), status.CausePublisherSlow, "the deadline is 5ms"},
+		}), status.CausePublisherSlow, "the deadline is 5 ms"},
 		"two daemons write": {sample(func(s *Snapshot, m mirror, l link) {
 			s.Before.Mirrors[0].Foreign = 100
 			m.State, m.Cause, m.Reason, m.Foreign = "contested", status.CauseForeignWriter, "somebody else writes into it too", 180
@@ -143,13 +143,40 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].Accounts = 58, ledger.Accounts{Offered: 58, LateKept: 58}
 			m.Seq, m.Bytes, m.TransitMs, m.Accounts = 60, 100_000, &transit, ledger.Accounts{Offered: 60, LateKept: 60}
 			l.ReceivedBytes = 800_000
-		}), status.CauseBudget, "a budget of 1.1s at least"},
+		}), status.CauseBudget, "a budget of 1.1 s at least"},
 		"a daemon gets no processor": {sample(func(s *Snapshot, m mirror, l link) {
 			m.Delivered, m.Superseded, s.Load = 5840, 160, "25.0 on 2 processors"
 		}), status.CauseHostBusy, "load of pc: 25.0 on 2 processors"},
 		"a daemon gets it late": {sample(func(s *Snapshot, m mirror, l link) {
 			m.Delivered, m.LateKept = 5960, 40
 		}), status.CauseHostBusy, "late_kept 40"},
+		"only late frames come": {sample(func(s *Snapshot, m mirror, l link) {
+			transit := 150.0
+			m.LateS, m.TransitMs, l.RTTms, m.Delivered, m.LateKept = 12, &transit, 300, 5800, 200
+		}), status.CauseBudget, "late: every frame that comes to pc is past its budget of 100 ms"},
+		"only late frames come, one in two seconds": {sample(func(s *Snapshot, m mirror, l link) {
+			transit, age, period, due := 150.0, 1800.0, 5000.0, 0.0
+			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].Accounts = 60, ledger.Accounts{Offered: 60, LateKept: 60}
+			m.Seq, m.Accounts, m.AgeMs, m.PeriodMs, m.DueMs = 60, ledger.Accounts{Offered: 60, LateKept: 60}, &age, &period, &due
+			m.LateS, m.TransitMs, l.RTTms = 30, &transit, 300
+		}), status.CauseBudget, "late: every frame"},
+		"only late frames came, and nothing any more": {sample(func(s *Snapshot, m mirror, l link) {
+			transit, age, period, due := 150.0, 1800.0, 10.0, 1790.0
+			s.Before.Mirrors[0].Seq, s.Before.Mirrors[0].Accounts = 60, ledger.Accounts{Offered: 60, LateKept: 60}
+			m.Seq, m.Accounts, m.AgeMs, m.PeriodMs, m.DueMs = 60, ledger.Accounts{Offered: 60, LateKept: 60}, &age, &period, &due
+			m.LateS, m.TransitMs, l.RTTms = 30, &transit, 300
+		}), status.CausePublisherStopped, "its newest frame is 1800 ms old"},
+		"only late frames come, on a good link": {sample(func(s *Snapshot, m mirror, l link) {
+			m.LateS, m.Delivered, m.LateKept = 12, 5999, 1
+		}), status.CauseHostBusy, "late: every frame"},
+		"only late frames come, since others fill the link": {sample(func(s *Snapshot, m mirror, l link) {
+			transit := 250.0
+			m.LateS, m.Bytes, m.TransitMs, m.Delivered, m.LateKept = 12, 100, &transit, 5800, 200
+			l.ReceivedBytes = 10_000_000
+		}), status.CauseLinkRate, "late: every frame"},
+		"only late frames come, and the lock is taken": {sample(func(s *Snapshot, m mirror, l link) {
+			m.LateS, m.Delivered, m.LateKept, m.LockWaitS = 12, 5800, 200, 2
+		}), status.CauseReceiverSlow, "late: every frame"},
 		"others fill the link": {sample(func(s *Snapshot, m mirror, l link) {
 			m.Delivered, m.Superseded = 5840, 160
 			l.ReceivedBytes = 10_000_000
@@ -329,7 +356,7 @@ func TestDiagnoseLooksAtTheOriginToo(t *testing.T) {
 		}), status.CauseLinkRate, "frames waited for the link 95 % of the time"},
 		"this daemon gets no processor": {originSample(func(s *Snapshot, c local, e export, l link) {
 			e.Delivered, e.Superseded, l.FullS = 5840, 160, 0.1
-		}), status.CauseHostBusy, "give the daemon of robot the processor"},
+		}), status.CauseHostBusy, "give the daemon on robot more processor"},
 		"loss": {originSample(func(s *Snapshot, c local, e export, l link) {
 			l.Lost, e.Delivered, e.Lost, l.FullS = 50, 5950, 50, 1.9
 		}), status.CauseLoss, "to pc loses 25 %"},
@@ -338,6 +365,9 @@ func TestDiagnoseLooksAtTheOriginToo(t *testing.T) {
 			s.Before.Exports[0].Accounts = ledger.Accounts{Offered: 58, LateKept: 58}
 			e.Bytes, e.Accounts, l.FullS, l.PathMbit = 50_000, ledger.Accounts{Offered: 60, LateKept: 60}, 1.2, &mbit
 		}), status.CauseBudget, "takes 400 ms to send and 5.00 ms on its way"},
+		"only late frames get there": {originSample(func(s *Snapshot, c local, e export, l link) {
+			l.RTTms, e.ReaderCause, e.Delivered, e.LateKept = 300, status.CauseBudget, 5800, 200
+		}), status.CauseBudget, "late: every frame that comes to pc is past its budget of 100 ms"},
 		"cannot be put": {originSample(func(s *Snapshot, c local, e export, l link) {
 			e.Delivered, e.Refused = 5800, 200
 		}), status.CauseOther, "on pc: achbridge why"},

@@ -5,74 +5,68 @@ import (
 	"time"
 
 	"achbridge/bridge/status"
+	"achbridge/bridge/unit"
 	"achbridge/cmd/achbridge/ui"
 )
 
-// short is what the link does to the frames that do not come, or come late.
+// short is the finding why frames are missing or late; false when enough come in time.
 func (f *flow) short() (Finding, bool) {
-	lossy := f.packets >= fewest && f.loss >= lossMuch // then each frame counts
-	if f.missing() < shortfall && f.late() < shortfall && !(lossy && f.gone() >= shortfall) {
+	lossy := f.packets >= fewest && f.loss >= lossMuch // then even a few missing frames count
+	if f.missing() < shortfall && f.late() < shortfall && !(lossy && f.gone() >= shortfall) && !f.allLate() {
 		return Finding{}, false
 	}
-	if lossy {
+	tight := f.way+f.sending() > f.budget()
+	alone := tight && f.missing() < shortfall && f.hz*f.sending() < nearlyAll && !f.crowded() // frames would be late on a link without other channels too
+	if lossy && !(alone && f.allLate()) {
 		return Finding{Cause: status.CauseLoss, Text: fmt.Sprintf("the way %s loses %.0f %% of the packets", f.to, 100*f.loss),
 			Evidence: []string{f.rateText(), f.fateText()},
 			Cure:     "mend the radio link or cable; for large frames --transport sctp on both hosts helps: it does not slow down for loss"}, true
 	}
-	tight := f.way+f.sending() > f.budget()
 	switch {
-	case tight && f.late() >= shortfall && f.missing() < shortfall && f.hz*f.sending() < nearlyAll && !f.crowded():
-		return f.tooTight(), true // it would be late on a link of its own too
+	case f.waits.starves(): // what it took for the capacity of the link was its own delay
+		return f.starved(), true
+	case alone && (f.late() >= shortfall || f.allLate()):
+		return f.tooTight(), true
 	case f.busy() || f.missing() >= shortfall && f.full < 0 && f.crowded():
 		return f.tooMuch(), true
 	case f.missing() >= shortfall:
 		return f.starved(), true
 	case tight:
 		return f.tooTight(), true
-	case f.frames.Expired+f.frames.Late+f.frames.LateKept >= fewFrames:
+	case f.frames.Expired+f.frames.Late+f.frames.LateKept >= fewFrames, f.allLate():
 		return f.starved(), true
 	}
 	return Finding{}, false
 }
 
-// crowded reports that the link carries more of other channels, so that the time which a
-// frame took tells nothing of the link.
+// crowded reports whether most of the link's traffic is of other channels. Then the time that
+// a frame of this channel took says nothing about the link's capacity.
 func (f *flow) crowded() bool {
 	return f.path == 0 && f.mbit > crowdMbit && f.mbit > 2*f.hz*float64(f.bytes)*8/1e6
 }
 
-// stalled is what the link does to frames that are late though few of them are missing.
+// stalled is the finding about frames that are late although few of them are missing.
 func (f *flow) stalled() Finding {
-	if f.busy() {
+	if f.busy() && !f.waits.starves() {
 		return f.tooMuch()
 	}
 	return f.starved()
 }
 
-// starved is a daemon that does not send in time, though the link has room.
-func (f *flow) starved() Finding {
-	r := Finding{Cause: status.CauseHostBusy, Text: "frames of " + f.what + " leave late or not at all, though the link " + f.to + " has room",
-		Evidence: []string{f.rateText(), f.fateText()}, Cure: "give the daemon of " + f.origin + " the processor in time: look at top there, and at its nice level"}
-	if f.load != "" {
-		r.Evidence = append(r.Evidence, "load of "+f.here+": "+f.load)
-	}
-	return r
-}
-
-// tooTight is a budget that no frame can meet.
+// tooTight is the finding that no frame can meet the budget.
 func (f *flow) tooTight() Finding {
 	need := f.way + f.sending()
 	return Finding{
-		Cause: status.CauseBudget, Text: fmt.Sprintf("the budget of %s, %v, is too short: a frame takes %s %s", f.what, f.qos.EffectiveBudget(), ui.Millis(1000*need), f.to),
+		Cause: status.CauseBudget, Text: fmt.Sprintf("the budget of %s, %s, is too short: a frame takes %s %s", f.what, unit.Time(f.qos.EffectiveBudget()), ui.Millis(1000*need), f.to),
 		Evidence: []string{
 			fmt.Sprintf("a frame of %s takes %s to send and %s on its way", ui.AboutBytes(f.bytes), ui.Millis(1000*f.sending()), ui.Millis(1000*f.way)),
 			f.rateText(), f.fateText(),
 		},
-		Cure: fmt.Sprintf("a budget of %v at least; or smaller frames, compress zstd, a faster link", roundUp(need)),
+		Cure: fmt.Sprintf("a budget of %s at least; or smaller frames, compress zstd, a faster link", unit.Time(roundUp(need))),
 	}
 }
 
-// roundUp is a budget that has room for s seconds.
+// roundUp is the next greater round budget for s seconds.
 func roundUp(s float64) time.Duration {
 	d := time.Duration(1.25 * s * float64(time.Second))
 	for unit := time.Second; unit >= time.Millisecond; unit /= 10 {
@@ -83,7 +77,7 @@ func roundUp(s float64) time.Duration {
 	return 2 * time.Millisecond
 }
 
-// tooMuch is a link that cannot carry what is put.
+// tooMuch is the finding that the link cannot carry what is put.
 func (f *flow) tooMuch() Finding {
 	r := Finding{Cause: status.CauseLinkRate, Text: fmt.Sprintf("the link %s carries less than %s needs", f.to, f.what)}
 	if demand := f.hz * float64(f.bytes) * 8; demand > 0 {

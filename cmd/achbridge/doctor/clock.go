@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"achbridge/cmd/achbridge/ui"
 )
 
-// checkClock looks at both clocks: ages rest on the monotonic one, certificates on that
-// of the wall.
+// checkClock checks the monotonic clock, which ages need, and the wall clock, which
+// certificates need.
 func checkClock(context.Context, *patient) result {
 	if err := steady(50 * time.Millisecond); err != nil {
-		return result{State: failing, Text: err.Error(), Cure: "see dmesg for the clock source: ages cannot be told on this host"}
+		return result{State: failing, Text: err.Error(), Cure: "see dmesg for the clock source: ages on this host are wrong"}
 	}
 	source, _ := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 	text := "the monotonic clock is steady"
@@ -25,34 +27,34 @@ func checkClock(context.Context, *patient) result {
 	state, err := unix.Adjtimex(&t)
 	switch {
 	case err != nil:
-		return result{State: doubt, Text: text + "; whether the wall clock is set cannot be told: " + err.Error(), Cure: "timedatectl"}
+		return result{State: doubt, Text: text + "; it is unknown whether the wall clock is set: " + err.Error(), Cure: "timedatectl"}
 	case state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0:
 		return result{State: doubt, Text: text + "; the wall clock is not synchronised: " + time.Now().UTC().Format(time.RFC3339) + " (ages do not need it, certificates do)",
 			Cure: "timedatectl set-ntp true, or run chrony"}
 	}
-	return result{State: fit, Text: fmt.Sprintf("%s; the wall clock is synchronised to %s", text, time.Duration(t.Maxerror)*time.Microsecond)}
+	return result{State: fit, Text: fmt.Sprintf("%s; the wall clock is synchronised to %s", text, ui.Millis(float64(t.Maxerror)/1000))}
 }
 
-// mostSlew is how far the monotonic clock may go from the hardware's while it is being
-// slewed: the kernel does 500 ppm.
+// mostSlew is how much the rate of the monotonic clock may differ from the hardware's. While
+// the kernel slews the clock, it differs by 500 ppm.
 const mostSlew = 0.002
 
-// steady looks for a while whether the monotonic clock goes on as the hardware's does.
+// steady returns an error when the monotonic clock does not advance as the hardware's does.
 func steady(during time.Duration) error {
 	begin, hard := readClock(unix.CLOCK_MONOTONIC), readClock(unix.CLOCK_MONOTONIC_RAW)
 	for last := begin; last-begin < during; {
 		now := readClock(unix.CLOCK_MONOTONIC)
 		if now < last {
-			return fmt.Errorf("the monotonic clock went back by %v", last-now)
+			return fmt.Errorf("the monotonic clock went back by %s", ui.Millis(ui.Milliseconds(last-now)))
 		}
 		last = now
 	}
-	// The reads are taken one after the other: what lies between them is no drift.
+	// The two clocks are read one after the other: the time between the reads is not drift.
 	took, real := readClock(unix.CLOCK_MONOTONIC)-begin, readClock(unix.CLOCK_MONOTONIC_RAW)-hard
 	if off := (took - real).Abs(); off > time.Millisecond+time.Duration(mostSlew*float64(real)) && off < real {
 		again, hardAgain := readClock(unix.CLOCK_MONOTONIC), readClock(unix.CLOCK_MONOTONIC_RAW)
 		if ((again - begin) - (hardAgain - hard)).Abs() > time.Millisecond+time.Duration(mostSlew*float64(hardAgain-hard)) {
-			return fmt.Errorf("the monotonic clock took %v for %v of the hardware's", took, real)
+			return fmt.Errorf("the monotonic clock took %s for %s of the hardware's", ui.Millis(ui.Milliseconds(took)), ui.Millis(ui.Milliseconds(real)))
 		}
 	}
 	return nil

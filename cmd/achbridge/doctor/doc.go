@@ -1,11 +1,11 @@
-// Package doctor looks a host over for what keeps channels from being carried: multicast,
+// Package doctor checks a host for faults that keep channels from being mirrored: multicast,
 // ports, buffers, shared memory, clocks, C libraries, the key, the user of the daemon.
 //
 //	h := doctor.Host{Places: places, Dir: localach.Shm, Client: client, TryPorts: daemon.TryPorts}
 //	report, err := doctor.Examine(ctx, h, "", "")
 //	report.Show(terminal) // a line for each check, with its cure
-//	ok := report.Fit      // nothing fails
+//	ok := report.Fit      // no check failed
 //
-// Each check is a function of its own and tells of one thing. Nothing is changed; a
-// question goes out by multicast.
+// Each check is a function and reports on one subject. The checks change nothing. They send
+// one multicast question.
 package doctor

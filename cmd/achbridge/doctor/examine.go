@@ -15,7 +15,7 @@ import (
 	"achbridge/localach"
 )
 
-// fitness is how well a check went.
+// fitness is the outcome of a check.
 type fitness string
 
 const (
@@ -24,7 +24,7 @@ const (
 	failing fitness = "failure"
 )
 
-// result is what one check has found.
+// result is the result of one check.
 type result struct {
 	Check string  `json:"check"`
 	State fitness `json:"state"`
@@ -32,8 +32,7 @@ type result struct {
 	Cure  string  `json:"cure,omitempty"`
 }
 
-// worsen takes over what one of several things has come to, with its cure, if it is
-// worse than the others.
+// worsen sets state and cure if state is worse than the present one.
 func (r *result) worsen(state fitness, cure string) {
 	if state == failing || r.State == fit {
 		r.State, r.Cure = state, cure
@@ -42,29 +41,28 @@ func (r *result) worsen(state fitness, cure string) {
 
 // Report is what `doctor --json` prints.
 type Report struct {
-	Fit    bool     `json:"fit"` // nothing fails
+	Fit    bool     `json:"fit"` // no check failed
 	Checks []result `json:"checks"`
 }
 
-// Host is what is to be known of a host before it is looked over.
+// Host has what Examine needs to know of the host.
 type Host struct {
 	config.Places
 	Dir      localach.Dir
 	Client   func(control string) *api.Client
-	TryPorts func(listen string, mode config.TransportMode) (at string, err error) // whether they are free
+	TryPorts func(listen string, mode config.TransportMode) (at string, err error) // checks that the ports are free
 }
 
-// patient is a host that is looked over.
+// patient is the host that is checked.
 type patient struct {
 	Host
 	config *config.Config
-	wrong  error            // why it cannot be loaded; config is then the default
-	daemon *api.StatusReply // nil: none runs
-	asked  error            // why it could not be asked
+	wrong  error            // why the configuration cannot be loaded; config then has the defaults
+	daemon *api.StatusReply // nil: no daemon runs
+	asked  error            // why the daemon did not answer
 }
 
-// checks are all that doctor does, in the order in which it is shown. Each is a
-// function of its own, and tells of one thing.
+// checks are all checks, in the order in which their results are shown.
 var checks = []struct {
 	name string
 	look func(context.Context, *patient) result
@@ -85,8 +83,8 @@ var checks = []struct {
 	{"paths", checkPaths},
 }
 
-// Examine looks a host over, by the configuration file if one is named. control is the path
-// of the daemon's socket, "" for the usual one.
+// Examine checks the host h. file is the configuration file, "" for the daemon's or the usual
+// one. control is the path of the daemon's socket, "" for the usual one.
 func Examine(ctx context.Context, h Host, control, file string) (Report, error) {
 	p := h.patient(ctx, control, file)
 	report := Report{Fit: true}
@@ -99,7 +97,7 @@ func Examine(ctx context.Context, h Host, control, file string) (Report, error) 
 	return report, ctx.Err()
 }
 
-// patient finds out what the checks have in common.
+// patient collects the facts that several checks need.
 func (h Host) patient(ctx context.Context, control, file string) *patient {
 	p := &patient{Host: h}
 	p.read(file)
@@ -115,7 +113,7 @@ func (h Host) patient(ctx context.Context, control, file string) *patient {
 			p.read(told.Config)
 		}
 		p.config.Key, p.config.State, p.config.Interfaces = told.Key, told.State, told.Interfaces
-		_ = p.config.Discovery.Set(told.Discovery) // it was one once
+		_ = p.config.Discovery.Set(told.Discovery) // cannot fail: the daemon's value is valid
 	}
 	return p
 }
@@ -128,7 +126,7 @@ func (p *patient) read(file string) {
 	}
 }
 
-// Show prints a line for each check; a cure goes below it.
+// Show prints a line for each check, with the cure below it.
 func (r Report) Show(t *ui.Terminal) error {
 	for _, c := range r.Checks {
 		state := fmt.Sprintf("%-8s", c.State)
@@ -156,7 +154,7 @@ func checkConfiguration(_ context.Context, p *patient) result {
 	if p.wrong != nil {
 		return result{State: failing, Text: strings.ReplaceAll(strings.TrimSpace(p.wrong.Error()), "\n", "; "), Cure: "achbridge check"}
 	}
-	return result{State: fit, Text: cmp.Or(p.config.Path, "no file: all as by default")}
+	return result{State: fit, Text: cmp.Or(p.config.Path, "no file: all settings have their defaults")}
 }
 
 func checkDaemon(_ context.Context, p *patient) result {
@@ -164,18 +162,18 @@ func checkDaemon(_ context.Context, p *patient) result {
 	case p.daemon != nil:
 		return result{State: fit, Text: fmt.Sprintf("%s runs, pid %d, as host %s, up %s", p.daemon.Version, p.daemon.PID, p.daemon.Host, ui.Seconds(p.daemon.UptimeS))}
 	case errors.Is(p.asked, api.ErrNoDaemon):
-		return result{State: doubt, Text: "none is running", Cure: "achbridge run, or systemctl enable --now achbridge"}
+		return result{State: doubt, Text: "no daemon is running", Cure: "achbridge run, or systemctl enable --now achbridge"}
 	}
 	return result{State: failing, Text: p.asked.Error(), Cure: "run doctor as the daemon's user, or as root"}
 }
 
-// account is a user as processes have it.
+// account is the user and the groups of a process.
 type account struct {
 	uid, gid int
 	groups   []int
 }
 
-// account is who the daemon runs as, or would if it were started now.
+// account is the account that the daemon runs as, or would if it were started now.
 func (p *patient) account() account {
 	if p.daemon != nil {
 		if who, err := accountOf(p.daemon.PID); err == nil {
@@ -186,7 +184,7 @@ func (p *patient) account() account {
 	return account{os.Geteuid(), os.Getegid(), groups}
 }
 
-// accountOf is who a process runs as.
+// accountOf is the account that a process runs as.
 func accountOf(pid int) (who account, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -215,7 +213,7 @@ func checkUser(_ context.Context, p *patient) result {
 	who := p.account()
 	name := ui.UserText(who.uid, who.gid)
 	if who.uid == 0 {
-		return result{State: doubt, Text: "the daemon runs as root, which it has no need of",
+		return result{State: doubt, Text: "the daemon runs as root, which it does not need",
 			Cure: "run it as a user of the channels' group: the packaged unit does (User=achbridge, Group=ach)"}
 	}
 	return result{State: fit, Text: "the daemon runs as " + name}

@@ -61,7 +61,7 @@ func TestDoctorFindsBadChannels(t *testing.T) {
 func TestDoctorSaysThatReadersAreNotWoken(t *testing.T) {
 	r := result{State: fit, Text: "no process has a channel open"}
 	r.wakesNobody()
-	expect(t, r, doubt, "no process has a channel open; the condition variables")
+	expect(t, r, doubt, "no process has a channel open; the layout of condition variables")
 	r = result{State: failing, Text: "imu: bad", Cure: "mend it"}
 	r.wakesNobody()
 	expect(t, r, failing, "mend it")
@@ -99,7 +99,7 @@ func TestDoctorLooksAtPermissionsAsTheDaemonHasThem(t *testing.T) {
 
 func TestDoctorLooksAtTheKey(t *testing.T) {
 	p := look(t)
-	expect(t, checkKey(t.Context(), p), failing, "there is none")
+	expect(t, checkKey(t.Context(), p), failing, "no such file")
 	path, err := p.KeyPath()
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestDoctorJudgesWhoSharesAChannel(t *testing.T) {
 		"another version":   {like(func(s *sharer) { s.libc = "glibc 2.31" }), fit, ""},
 		"another layout":    {like(func(s *sharer) { s.libc, s.layout = "glibc 2.41", "glibc from 2.41" }), failing, "glibc 2.36 and reader (pid 2) has glibc 2.41"},
 		"musl":              {like(func(s *sharer) { s.libc, s.layout = "musl", "musl" }), failing, "has musl"},
-		"no library at all": {like(func(s *sharer) { s.libc, s.layout = "none", "" }), doubt, "no C library that is known"},
+		"no library at all": {like(func(s *sharer) { s.libc, s.layout = "none", "" }), doubt, "an unknown C library"},
 		"another namespace": {like(func(s *sharer) { s.namespace = "pid:[2]" }), failing, "different PID namespaces"},
 	} {
 		t.Run(name, func(t *testing.T) {

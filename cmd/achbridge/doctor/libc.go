@@ -27,14 +27,15 @@ type sharer struct {
 	PID       int
 	name      string
 	libc      string // for people: glibc 2.36, musl, or none
-	layout    string // of its condition variables; processes of one channel must have the same
+	layout    string // of its condition variables; processes that share a channel must have the same
 	namespace string // of process ids
 }
 
 func (s sharer) String() string { return fmt.Sprintf("%s (pid %d)", s.name, s.PID) }
 
-// checkSharers looks at the processes that share channels: glibc aborts where two PID
-// namespaces contend for one lock, and does not wake readers across layouts.
+// checkSharers checks the processes that share channels. glibc aborts a process when two PID
+// namespaces contend for one lock, and does not wake readers whose condition variables have
+// another layout.
 func checkSharers(_ context.Context, p *patient) result {
 	channels, hidden := SharersOf(p.Dir)
 	r := result{State: fit}
@@ -60,15 +61,15 @@ func checkSharers(_ context.Context, p *patient) result {
 		r.wakesNobody()
 	}
 	if hidden > 0 && os.Geteuid() != 0 {
-		r.Text += fmt.Sprintf("; %d processes cannot be looked into: run it as root", hidden)
+		r.Text += fmt.Sprintf("; this user cannot examine %d processes: run doctor as root", hidden)
 	}
 	return r
 }
 
-// wakesNobody says that waiting readers of our mirrors are not woken.
+// wakesNobody adds that readers which wait in a mirror are not woken.
 func (r *result) wakesNobody() {
-	r.worsen(doubt, "run it with glibc 2.25 or later, as Debian, Ubuntu and Fedora have it")
-	r.Text += "; the condition variables of this program's C library are not known: it wakes no readers that wait in a channel, and they read on when their time limit is over"
+	r.worsen(doubt, "run achbridge with glibc 2.25 or later, as Debian, Ubuntu and Fedora have it")
+	r.Text += "; the layout of condition variables in this program's C library is unknown: achbridge cannot wake readers that wait in a mirror, so they go on only when their time limit is over"
 }
 
 // judgeSharers says what is wrong among the processes of one channel.
@@ -93,20 +94,20 @@ func judgeSharers(list []sharer) (state fitness, text, cure string) {
 	}
 	for _, s := range list {
 		if s.layout == "" {
-			return doubt, fmt.Sprintf("%s has no C library that is known here (%s)", s, s.libc), "link it with the C library of this host"
+			return doubt, fmt.Sprintf("%s has an unknown C library (%s)", s, s.libc), "link it with the C library of this host"
 		}
 	}
 	return fit, "", ""
 }
 
-// fileID is what a file is, whatever it is called in whichever namespace.
+// fileID identifies a file in all mount namespaces.
 type fileID struct {
 	major, minor uint32
 	inode        uint64
 }
 
-// SharersOf finds who has which channel mapped, by channel; hidden counts the processes
-// that may not be looked into.
+// SharersOf returns the processes that have each channel mapped, by channel. hidden counts
+// the processes that this user may not examine.
 func SharersOf(dir localach.Dir) (channels map[string][]sharer, hidden int) {
 	files := channelFiles(dir)
 	channels = map[string][]sharer{}
@@ -153,7 +154,7 @@ func channelFiles(dir localach.Dir) map[fileID]string {
 	return files
 }
 
-// mappedFiles reads /proc/PID/maps: the files by what they are, with their paths.
+// mappedFiles parses /proc/PID/maps and returns the paths of the mapped files.
 func mappedFiles(text []byte) map[fileID]string {
 	files := map[fileID]string{}
 	for line := range bytes.Lines(text) {

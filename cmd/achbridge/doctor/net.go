@@ -16,7 +16,7 @@ import (
 	"achbridge/discovery"
 )
 
-// checkMulticast sends a question out of each interface, and looks whether it comes back.
+// checkMulticast sends a question out of each interface, and checks that this host hears it.
 func checkMulticast(ctx context.Context, p *patient) result {
 	if p.config.Discovery == config.DiscoveryOff {
 		return result{State: fit, Text: "not used: discovery is off"}
@@ -43,13 +43,13 @@ func checkMulticast(ctx context.Context, p *patient) result {
 	return result{State: fit, Text: "works on " + ui.AndList(good)}
 }
 
-// lookForHosts is how long doctor waits for others to answer.
+// lookForHosts is how long doctor waits for other hosts to answer.
 const lookForHosts = 1500 * time.Millisecond
 
-// checkHosts asks by multicast who is there.
+// checkHosts searches for other hosts by multicast.
 func checkHosts(ctx context.Context, p *patient) result {
 	if p.config.Discovery == config.DiscoveryOff {
-		return result{State: fit, Text: "nobody is asked: discovery is off"}
+		return result{State: fit, Text: "not searched: discovery is off"}
 	}
 	cfg := discovery.Config{Interfaces: p.config.Interfaces}
 	network := ""
@@ -58,7 +58,7 @@ func checkHosts(ctx context.Context, p *patient) result {
 	}
 	peers, err := discovery.Browse(ctx, cfg, lookForHosts)
 	if err != nil {
-		return result{State: doubt, Text: "nobody can be asked: " + err.Error(), Cure: "see multicast"}
+		return result{State: doubt, Text: "cannot search: " + err.Error(), Cure: "see multicast"}
 	}
 	var ours, strange, far, cures []string
 	for _, h := range peers {
@@ -73,7 +73,7 @@ func checkHosts(ctx context.Context, p *patient) result {
 		}
 	}
 	slices.Sort(ours)
-	text := "nobody answers"
+	text := "no other host answers"
 	if len(ours) > 0 {
 		text = "there are " + ui.AndList(ours)
 	}
@@ -86,7 +86,7 @@ func checkHosts(ctx context.Context, p *patient) result {
 	return result{State: fit, Text: text}
 }
 
-// checkPorts looks whether the daemon has its ports, or could have them.
+// checkPorts checks that the daemon has its ports, or could open them.
 func checkPorts(_ context.Context, p *patient) result {
 	if p.daemon != nil {
 		return result{State: fit, Text: "the daemon listens at " + p.daemon.Listen}
@@ -98,16 +98,16 @@ func checkPorts(_ context.Context, p *patient) result {
 	return result{State: fit, Text: "UDP " + at + " is free"}
 }
 
-// wantedBuffer is what QUIC would like for its socket, in bytes.
+// wantedBuffer is the size that QUIC wants for its socket's buffers, in bytes.
 const wantedBuffer = 7 << 20
 
-// checkBuffers looks how large the buffers of a socket may become.
+// checkBuffers checks how large the buffers of a socket may become.
 func checkBuffers(_ context.Context, p *patient) result {
 	receive, send, err := socketBuffers()
 	if err != nil {
-		return result{State: doubt, Text: "a socket's buffers cannot be looked at: " + err.Error(), Cure: "see the limits of this user: ulimit -a"}
+		return result{State: doubt, Text: "cannot read the size of a socket's buffers: " + err.Error(), Cure: "see the limits of this user: ulimit -a"}
 	}
-	text := fmt.Sprintf("a socket gets %s to receive and %s to send, of the %s that QUIC would like", ui.AboutBytes(receive), ui.AboutBytes(send), ui.AboutBytes(wantedBuffer))
+	text := fmt.Sprintf("a socket gets %s to receive and %s to send; QUIC wants %s", ui.AboutBytes(receive), ui.AboutBytes(send), ui.AboutBytes(wantedBuffer))
 	switch {
 	case receive >= wantedBuffer && send >= wantedBuffer:
 		return result{State: fit, Text: text}
@@ -118,8 +118,7 @@ func checkBuffers(_ context.Context, p *patient) result {
 		Cure: fmt.Sprintf("sysctl -w net.core.rmem_max=%d net.core.wmem_max=%d, and a file in /etc/sysctl.d", wantedBuffer, wantedBuffer)}
 }
 
-// socketBuffers are the sizes that a user without privileges gets when it asks for
-// enough.
+// socketBuffers are the sizes that a user without privileges gets, in bytes.
 func socketBuffers() (receive, send int, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -135,17 +134,17 @@ func socketBuffers() (receive, send int, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
-		sizes[i] = n / 2 // the kernel doubles what it is asked for, for its own needs
+		sizes[i] = n / 2 // the kernel doubles the size asked for, to have room for its own data
 	}
 	return sizes[0], sizes[1], nil
 }
 
 const (
-	quicPath = 1280 // bytes of IP that QUIC needs to pass
+	quicPath = 1280 // size of the IP packets that QUIC needs, in bytes
 	quicLoad = 1195 // bytes of ours in such a packet
 )
 
-// checkPaths looks at what fits the paths to the peers, and the interfaces.
+// checkPaths checks the packet sizes of the interfaces and of the paths to the peers.
 func checkPaths(_ context.Context, p *patient) result {
 	ifaces, err := net.Interfaces()
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	fullShare = 0.9      // of the channel directory: from there on it is as good as full
+	fullShare = 0.9      // share of the channel directory from which it counts as full
 	leastFree = 16 << 20 // bytes
 )
 
-// checkShm looks at the directory of the channels.
+// checkShm checks the directory of the channels.
 func checkShm(_ context.Context, p *patient) result {
 	var st unix.Statfs_t
 	if err := unix.Statfs(string(p.Dir), &st); err != nil {
@@ -72,8 +72,8 @@ func (who account) mayWrite(path string) bool {
 	return info.Mode().Perm()&need == need
 }
 
-// checkChannels looks at the channels of this host: whether the daemon may use them, and
-// whether they are whole.
+// checkChannels checks that the daemon may use the channels of this host, and that their
+// files are intact.
 func checkChannels(_ context.Context, p *patient) result {
 	infos, err := p.Dir.List()
 	if err != nil {
@@ -118,9 +118,9 @@ func checkChannels(_ context.Context, p *patient) result {
 // lookAt opens a channel and says what is wrong with it.
 func (p *patient) lookAt(c localach.Info) (state fitness, text, cure string) {
 	if errors.Is(c.Err, fs.ErrPermission) {
-		return doubt, "it cannot be looked at by " + ui.UserText(os.Geteuid(), os.Getegid()), "run doctor as root"
+		return doubt, "it cannot be opened by " + ui.UserText(os.Geteuid(), os.Getegid()), "run doctor as root"
 	}
-	remove := "achbridge channel rm " + c.Name + ", and let its publisher make it anew"
+	remove := "achbridge channel rm " + c.Name + ", and let its publisher create it again"
 	ch, err := p.Dir.Open(c.Name)
 	if err != nil {
 		return failing, err.Error(), remove

@@ -17,8 +17,8 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// checkKey looks at the key file: whether it is there, nobody else may read it, and how
-// long its certificate is good.
+// checkKey checks that the key file exists, that no other user may read it, and how long its
+// certificate is valid.
 func checkKey(_ context.Context, p *patient) result {
 	path, err := p.KeyFile(p.config.Key, p.FindKey)
 	if err != nil {
@@ -42,7 +42,7 @@ func wrongKey(err error) result {
 	return result{State: failing, Text: err.Error(), Cure: cmp.Or(ui.Cure(err), "achbridge key new, or copy the file from a host of your network")}
 }
 
-// checkTrust looks at what the key is worth.
+// checkTrust checks the key's certificate: its end, and whether it is revoked.
 func (p *patient) checkTrust(key trust.Key, path string, now time.Time) result {
 	text := "network " + key.Network() + ", " + path
 	if len(key.Networks()) > 1 {
@@ -68,8 +68,8 @@ func (p *patient) checkTrust(key trust.Key, path string, now time.Time) result {
 	return result{State: fit, Text: text}
 }
 
-// revocations are the newest list that this host has: beside the key, or where the daemon
-// keeps what it was told.
+// revocations returns the newest revocation list of this host: the one beside the key, or the
+// one in the daemon's state directory.
 func (p *patient) revocations(key string) (newest *trust.Revocations) {
 	for _, path := range []string{config.RevokedBeside(key), p.StateFile(p.config.State, config.RevokedFile)} {
 		if list, err := config.ReadRevocations(path); err == nil && list.Number() > newest.Number() {
@@ -82,7 +82,7 @@ func (p *patient) revocations(key string) (newest *trust.Revocations) {
 // unitName is the service that the packages install.
 const unitName = "achbridge.service"
 
-// checkUnit asks systemd for the service, where there is one.
+// checkUnit checks the service of systemd, where systemd runs.
 func checkUnit(ctx context.Context, _ *patient) result {
 	if _, err := os.Stat("/run/systemd/system"); errors.Is(err, fs.ErrNotExist) {
 		return result{State: fit, Text: "systemd does not run here"}
@@ -94,7 +94,7 @@ func checkUnit(ctx context.Context, _ *patient) result {
 	return unitResult(string(out))
 }
 
-// unitResult judges what systemctl show has printed.
+// unitResult makes the result from the output of systemctl show.
 func unitResult(out string) result {
 	is := map[string]string{}
 	for line := range strings.Lines(out) {

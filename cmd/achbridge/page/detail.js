@@ -2,7 +2,7 @@
 
 import { fates, overAt } from "./model.js";
 import { draw } from "./plot.js";
-import { bits, count, duration, millis, percent, rate } from "./text.js";
+import { bits, breakable, count, duration, glued, hertz, millis, percent, rate } from "./text.js";
 
 export class Detail {
   name = null;
@@ -24,7 +24,7 @@ export class Detail {
   part(selector) { return this.dialog.querySelector(selector); }
 
   paint() {
-    if (this.name && this.of) draw(this.part("canvas"), this.model.tracks.get(this.name), overAt(this.of), true);
+    if (this.name && this.of) draw(this.part("canvas"), this.model.tracks.get(this.name), overAt(this.of));
   }
 
   show() {
@@ -33,10 +33,10 @@ export class Detail {
     if (!x) return this.dialog.close(); // it is no more
     const { m, rates } = x, first = !this.of;
     this.of = m;
-    this.part("h2").textContent = m.mirrored_as;
-    this.part(".tag").className = "tag " + x.level;
-    this.part(".tag").textContent = m.state;
-    this.part(".reason").textContent = m.reason ?? "";
+    this.part("h2").replaceChildren(...breakable(m.mirrored_as));
+    this.part(".tag").className = "tag " + m.health;
+    this.part(".tag").textContent = m.health;
+    this.part(".reason").textContent = glued(m.reason ?? "");
     this.ages(m);
     this.ledger(m, rates);
     this.facts(m, rates);
@@ -46,13 +46,13 @@ export class Detail {
   ages(m) {
     const w = m.age?.window, t = m.age?.total;
     const both = (f) => [w ? f(w) : "–", t ? f(t) : "–"];
-    fill(this.part(".ages"), ["age", "last 10 s", "since it began"], [
+    fill(this.part(".ages"), ["age", "last 10 s", "in all"], [
       ["mean", ...both((a) => millis(a.mean_ms))],
       ["p50", ...both((a) => millis(a.p50_ms))],
       ["p99", ...both((a) => millis(a.p99_ms))],
       ["peak", ...both((a) => millis(a.peak_ms))],
       ["over budget", ...both((a) => percent(a.over_budget))],
-      ["over", ...both((a) => duration(a.window_s))],
+      ["measured over", ...both((a) => duration(a.window_s))],
       ["clock ±", m.age ? millis(m.age.uncertainty_ms) : "–", ""],
       ["now", millis(m.age_ms), ""],
       ["next frame due for", m.due_ms === null ? "–" : millis(m.due_ms), ""],
@@ -72,10 +72,11 @@ export class Detail {
       ["budget", millis(q.budget_ms)],
       m.period_ms !== null && ["a frame every", millis(m.period_ms)],
       q.deadline_ms && ["deadline", millis(q.deadline_ms)],
-      q.max_rate_hz && ["max rate", rate(q.max_rate_hz)],
+      q.max_rate_hz && ["max rate", hertz(q.max_rate_hz)],
       ["mode", q.mode], ["class", q.class], ["priority", String(q.priority)],
       m.frame_bytes && ["frame", count(m.frame_bytes) + " B"],
       m.stale_s && ["stale for", duration(m.stale_s)],
+      m.late_s && ["late for", duration(m.late_s)],
       l && ["link", `${l.transport}, ${l.state}`],
       l && ["round trip", millis(l.rtt_ms)],
       l && ["carries to here", l.from_peer?.path_mbit ? bits(l.from_peer.path_mbit * 1e6) : "never full"],

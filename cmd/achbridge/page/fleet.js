@@ -1,9 +1,9 @@
 // The fleet as a picture: this host, the others, and what flows on their links.
 
-import { bits, millis, percent } from "./text.js";
+import { bits, lines, millis, percent } from "./text.js";
 
 const most = 16; // hosts that are drawn unless all are asked for
-const box = { w: 144, h: 54 };
+const box = { w: 144, line: 17, letters: 15 };
 const words = 165; // pixels that what is said of a link takes: so far it is straight
 
 export class Fleet {
@@ -36,9 +36,11 @@ export class Fleet {
   // lay makes the picture: with room, the others beside this host, many of them on both
   // sides of it, else one below the other.
   lay(width, own, hosts) {
-    const wide = width >= 560, sides = width >= 760 && hosts.length > 3 ? 2 : 1, row = wide ? 74 : 82;
+    const most = Math.max(...[own, ...hosts.map((h) => h.name)].map((n) => lines(n, box.letters).length));
+    box.h = 37 + most * box.line;
+    const wide = width >= 560, sides = width >= 760 && hosts.length > 3 ? 2 : 1, row = box.h + (wide ? 22 : 28);
     const rows = Math.ceil(hosts.length / sides);
-    const height = wide ? Math.max(box.h + 8, rows * row) : box.h + 14 + rows * row;
+    const height = wide ? Math.max(box.h + 24, rows * row) : box.h + 14 + rows * row;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.svg.setAttribute("width", width);
     this.svg.setAttribute("height", height);
@@ -46,7 +48,7 @@ export class Fleet {
     this.nodes = new Map();
     const hubAt = { x: sides === 2 ? (width - box.w) / 2 : 1, y: wide ? (height - box.h) / 2 : 1 };
     hosts.forEach((h, i) => {
-      const right = i % sides === 0, there = Math.ceil((hosts.length - (i % sides)) / sides);
+      const right = i % sides === sides - 1, there = Math.ceil((hosts.length - (i % sides)) / sides);
       const above = wide ? (height - there * row) / 2 : box.h + 14;
       const y = above + Math.floor(i / sides) * row + (row - box.h) / 2;
       const at = { x: right ? width - box.w - 1 : 1, y };
@@ -78,21 +80,34 @@ export class Fleet {
     const g = el("g", { class: "host" }, this.svg);
     el("rect", { x: at.x, y: at.y, width: box.w, height: box.h, rx: 9 }, g);
     node.title = el("title", {}, g);
-    node.name = el("text", { x: at.x + 12, y: at.y + 22, class: "name" }, g);
-    node.name.textContent = name.length > 16 ? name.slice(0, 15) + "…" : name;
+    const parts = lines(name, box.letters);
+    parts.forEach((part, i) => (el("text", { x: at.x + 12, y: at.y + 22 + i * box.line, class: "name" }, g).textContent = part));
     node.title.textContent = name;
-    node.note = el("text", { x: at.x + 12, y: at.y + 41 }, g);
+    node.note = el("text", { x: at.x + 12, y: at.y + 24 + parts.length * box.line }, g);
+    node.badge = el("g", { class: "badge", transform: `translate(${at.x + box.w - 8} ${at.y})` }, g);
     node.host = g;
     return g;
+  }
+
+  // mark writes the worst state of a host's channels on the edge of its box.
+  mark(g, text) {
+    if (g.textContent === text) return;
+    g.replaceChildren();
+    if (!text) return;
+    const w = 14 + 6.4 * text.length;
+    el("rect", { x: -w, y: -9, width: w, height: 18, rx: 9 }, g);
+    el("text", { x: -w / 2, y: 4, "text-anchor": "middle" }, g).textContent = text;
   }
 
   tell(node, h) {
     const l = h.link, up = h.state === "linked";
     node.g.setAttribute("class", "link " + h.state);
-    node.host.setAttribute("class", "host " + (h.mirrors > h.live ? "some" : h.state));
+    const worst = h.state === "silent" && !["refused", "stale"].includes(h.worst) ? "silent" : h.worst === "live" && h.state !== "linked" ? h.state : h.worst;
+    node.host.setAttribute("class", "host " + worst.replace(" ", "-"));
+    this.mark(node.badge, ["live", "linked"].includes(worst) ? "" : worst);
     node.in.classList.toggle("flows", up && h.rateIn > 0);
     node.out.classList.toggle("flows", up && h.rateOut > 0);
-    node.above.textContent = up ? `${millis(l.rtt_ms)} · ${percent(Math.max(h.lossIn, h.lossOut))} lost` : h.state === "silent" ? `silent for ${l.silent_s.toFixed(0)} s` : h.state;
+    node.above.textContent = up ? `${millis(l.rtt_ms)} · ${percent(Math.max(h.lossIn, h.lossOut))} lost` : h.state === "silent" ? `silent for ${l.silent_s.toFixed(0)} s` : h.state === "unknown" ? "no link" : h.state;
     node.below.textContent = !up ? "" : [h.bitsIn && "↓ " + bits(h.bitsIn), h.bitsOut && "↑ " + bits(h.bitsOut)].filter(Boolean).join("  ") || "no frames";
     const carried = [h.mirrors && `↓ ${h.live === h.mirrors ? h.live : h.live + " of " + h.mirrors}`, h.exports && `↑ ${h.exports}`].filter(Boolean);
     node.note.textContent = carried.length ? carried.join("  ") + " ch." : "no channels";

@@ -18,8 +18,12 @@ export const fates = [
 
 export const drops = fates.filter((f) => f.key !== "delivered" && f.key !== "late_kept");
 
-// Levels of trouble, the worst first, and what they are called.
-export const levels = ["refused", "stale", "contested", "waiting", "late", "drops", "old", "fine"];
+// How a mirror can be, the worst first: as Healths in bridge/status.
+export const healths = ["refused", "stale", "waiting", "late", "live"];
+
+// What a card says of a mirror, the worst first: its health, or that it is live and over its budget at times.
+const states = [...healths.slice(0, -1), "over budget", "live"];
+export const stateOf = (m) => (m.health === "live" && used(m) > 1 ? "over budget" : m.health);
 
 export class Model {
   status = null;
@@ -74,7 +78,7 @@ export class Model {
   mirrors() {
     return this.status.mirrors.map((m) => {
       const rates = this.rates(m.frames, this.beforeMirrors.get(m.mirrored_as)?.frames);
-      return { m, name: m.mirrored_as, rates, level: level(m, rates), track: this.tracks.get(m.mirrored_as) };
+      return { m, name: m.mirrored_as, rates, over: used(m) > 1, track: this.tracks.get(m.mirrored_as) };
     });
   }
 
@@ -86,7 +90,7 @@ export class Model {
   hosts() {
     const s = this.status, hosts = new Map();
     const host = (name) => {
-      if (!hosts.has(name)) hosts.set(name, { name, state: "unknown", mirrors: 0, live: 0, exports: 0, rateIn: 0, rateOut: 0 });
+      if (!hosts.has(name)) hosts.set(name, { name, state: "unknown", mirrors: 0, live: 0, worst: "live", exports: 0, rateIn: 0, rateOut: 0 });
       return hosts.get(name);
     };
     for (const p of s.peers) {
@@ -107,7 +111,8 @@ export class Model {
     for (const { m, rates } of this.mirrors()) {
       const h = host(m.host);
       h.mirrors++;
-      h.live += m.state === "live";
+      h.live += m.health === "live";
+      if (states.indexOf(stateOf(m)) < states.indexOf(h.worst)) h.worst = stateOf(m);
       h.rateIn += rates.delivered + rates.late_kept;
     }
     for (const { e, rates } of this.exports()) {
@@ -115,21 +120,17 @@ export class Model {
       h.exports++;
       h.rateOut += rates.delivered + rates.late_kept;
     }
-    const trouble = (h) => (h.state === "silent" ? 0 : h.mirrors && h.live < h.mirrors ? 1 : h.state !== "linked" ? 2 : 3);
-    return [...hosts.values()].sort((a, b) => trouble(a) - trouble(b) || order(a.name, b.name));
+    return [...hosts.values()].sort((a, b) => badness(a) - badness(b) || order(a.name, b.name));
   }
+}
+
+// badness orders hosts as their colours do: red, then amber, then those without a link, then all others.
+function badness(h) {
+  return Math.min(h.state === "silent" ? states.indexOf("waiting") : states.length, states.indexOf(h.worst) + (h.worst === "live" && h.state === "linked"));
 }
 
 function share(part, whole) {
   return whole > 0 ? part / whole : 0;
-}
-
-// level says what is wrong with a mirror; one frame in a hundred is nothing. One is old when it is over its budget.
-function level(m, rates) {
-  if (m.state !== "live") return m.state;
-  if (share(rates.late_kept + rates.late + rates.expired, rates.offered) > 0.01) return "late";
-  if (share(rates.lost + rates.refused + rates.overflow, rates.offered) > 0.01) return "drops";
-  return used(m) > 1 ? "old" : "fine";
 }
 
 // due is for how long the next frame has been due: its age less the time between two, as fresh.Due in the daemon.
@@ -156,9 +157,9 @@ export function order(a, b) { return compare(a, b) || (a < b ? -1 : a > b ? 1 : 
 // change places all the time.
 const step = (v) => (v > 0 ? Math.floor(2 * Math.log2(v)) : -99);
 const ageOf = (x) => x.m.age?.window?.p99_ms ?? x.m.age_ms ?? 0;
-const dropsOf = (x) => drops.reduce((sum, f) => sum + x.rates[f.key], 0);
+const dropsOf = (x) => drops.reduce((sum, f) => sum + (f.bad ? x.rates[f.key] : 0), 0);
 const ways = {
-  worst: (a, b) => levels.indexOf(a.level) - levels.indexOf(b.level) || step(used(b.m)) - step(used(a.m)),
+  worst: (a, b) => healths.indexOf(a.m.health) - healths.indexOf(b.m.health) || step(used(b.m)) - step(used(a.m)),
   name: () => 0,
   age: (a, b) => step(ageOf(b)) - step(ageOf(a)),
   drops: (a, b) => step(dropsOf(b)) - step(dropsOf(a)),
@@ -168,6 +169,6 @@ const ways = {
 // pick returns the mirrors that have all the words, sorted.
 export function pick(mirrors, words, way) {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  const has = (x) => wanted.every((w) => `${x.name} ${x.m.host}/${x.m.channel} ${x.m.state} ${x.level}`.toLowerCase().includes(w));
+  const has = (x) => wanted.every((w) => `${x.name} ${x.m.host}/${x.m.channel} ${x.m.health}${x.over ? " over budget" : ""}`.toLowerCase().includes(w));
   return mirrors.filter(has).sort((a, b) => ways[way](a, b) || order(a.name, b.name));
 }

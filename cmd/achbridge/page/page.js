@@ -2,11 +2,11 @@
 // are only ever text.
 
 import { connect } from "./line.js";
-import { Model, drops, levels, overAt, pick } from "./model.js";
+import { Model, drops, healths, overAt, pick, stateOf, used } from "./model.js";
 import { Fleet } from "./fleet.js";
 import { Detail } from "./detail.js";
 import { draw } from "./plot.js";
-import { count, duration, millis, rate } from "./text.js";
+import { breakable, count, duration, glued, hertz, millis, percent, rate } from "./text.js";
 
 const $ = (selector) => document.querySelector(selector);
 const model = new Model();
@@ -35,6 +35,11 @@ connect($("#line"), {
   },
 });
 
+$("#cards").addEventListener("click", () => {
+  const on = $("#mirrors").classList.toggle("cards");
+  $("#cards").textContent = on ? "show a list" : "show plots";
+  cards.forEach(({ box }) => paint(box));
+});
 $("#filter").addEventListener("input", show);
 $("#sort").addEventListener("change", show);
 $("#allevents").addEventListener("click", () => showEvents($("#events").classList.toggle("all")));
@@ -46,20 +51,31 @@ function show() {
   const s = model.status;
   if (!s) return;
   const mirrors = model.mirrors();
-  const troubled = mirrors.filter((x) => x.level !== "fine" && x.level !== "old").length;
+  const troubled = mirrors.filter((x) => x.m.health !== "live").length;
   document.title = (troubled ? `(${troubled}) ` : "") + s.host + " · achbridge";
   $("#host").textContent = s.host;
-  const told = levels.map((l) => [l, mirrors.filter((x) => x.level === l).length]).filter(([, n]) => n);
-  $("#summary").replaceChildren(...told.map(([l, n]) => text("span", "tag " + l, `${n} ${called[l]}`)));
+  const told = healths.map((h) => [h, mirrors.filter((x) => x.m.health === h).length]).filter(([, n]) => n);
+  $("#summary").replaceChildren(...told.map(([h, n]) => text("span", "tag " + h, `${n} ${h}`)));
   $("#about").dataset.uptime = s.uptime_s; // of what is shown, for tests
   $("#about").textContent = `achbridge ${s.version}, up ${duration(s.uptime_s)} · node ${s.node.slice(0, 8)} · network ${s.network} · listens on ${s.listen}`;
   fleet.show(s.host, model.hosts(), s.mirrors.length || s.exports.length ? `↓ ${s.mirrors.length}  ↑ ${s.exports.length} ch.` : "no channels");
   showMirrors(mirrors);
   showSent();
   detail.show();
+  showTrouble(s.troubles ?? []);
 }
 
-const called = { refused: "refused", stale: "stale", contested: "contested", waiting: "waiting", late: "late", drops: "dropping", old: "over budget", fine: "fine" };
+// showTrouble tells what is most wrong, and on demand everything, with its cure.
+function showTrouble(list) {
+  const p = $("#trouble");
+  p.hidden = list.length === 0;
+  if (!list.length) return;
+  const all = list.map((t) => `${t.cause}: ${t.text}${t.cure ? ". Cure: " + t.cure : ""}`);
+  put($("#trouble summary"), "textContent", glued(`${list[0].cause}: ${list[0].text}`) + (list.length > 1 ? ` (and ${list.length - 1} more)` : ""));
+  if (p.told === all.join("\n")) return; // what somebody may be reading stays
+  p.told = all.join("\n");
+  $("#trouble ol").replaceChildren(...all.map((t) => text("li", "", glued(t))));
+}
 
 function showMirrors(mirrors) {
   const grid = $("#mirrors .grid"), empty = $("#mirrors > .empty");
@@ -84,9 +100,11 @@ function showMirrors(mirrors) {
 
 function card(name) {
   const box = document.createElement("li"), button = document.createElement("button");
-  const c = { box, button, name: text("span", "name", name), tag: text("span", "tag", ""), plot: document.createElement("canvas"), age: text("span", "", ""), mean: text("span", "mean", ""), p99: text("span", "", ""), rates: text("span", "rates", "") };
+  const c = { box, button, name: named("span", name), tag: text("span", "tag", ""), plot: text("span", "plot", ""), age: text("span", "", ""), mean: text("span", "mean", ""), p99: text("span", "", ""), rates: text("span", "rates", "") };
   const figures = text("span", "figures", "");
   figures.append(c.age, c.mean, c.p99);
+  c.canvas = document.createElement("canvas");
+  c.plot.append(c.canvas, text("span", "none", "age not known"));
   button.append(c.name, c.tag, c.plot, figures, c.rates);
   button.addEventListener("click", () => detail.open(name));
   button.title = name;
@@ -97,25 +115,25 @@ function card(name) {
   return c;
 }
 
-function tell(c, { m, rates, level }) {
+function tell(c, { m, rates, over }) {
   const w = m.age?.window;
-  put(c.box, "className", level);
-  put(c.tag, "textContent", level === "fine" ? "" : called[level]);
-  put(c.tag, "className", "tag " + level);
+  put(c.box, "className", m.health + (over ? " over" : ""));
+  put(c.tag, "textContent", m.health === "live" && !over ? "" : stateOf(m));
+  put(c.tag, "className", "tag " + (over && m.health === "live" ? "late" : m.health));
   put(c.age, "textContent", m.age_ms === null ? "age not known" : millis(m.age_ms));
   put(c.mean, "textContent", w ? "mean " + millis(w.mean_ms) : "");
   put(c.p99, "textContent", w ? "p99 " + millis(w.p99_ms) : "");
-  put(c.rates, "textContent", m.state !== "live" ? m.reason ?? "" : [rate(rates.delivered + rates.late_kept), ...dropsText(rates)].join(" · "));
+  put(c.rates, "textContent", glued(m.reason ?? "") || [hertz(rates.delivered + rates.late_kept), over && "budget used: " + percent(used(m)), ...dropsText(rates)].filter(Boolean).join(" · "));
   c.budget = overAt(m);
 }
 
 function dropsText(rates) {
-  return drops.filter((f) => rates[f.key] > 0).sort((a, b) => rates[b.key] - rates[a.key]).map((f) => `${f.text} ${rate(rates[f.key])}`);
+  return drops.filter((f) => rates[f.key] > 0).sort((a, b) => rates[b.key] - rates[a.key]).map((f) => `${f.text}\u00a0${rate(rates[f.key])}`);
 }
 
 function paint(box) {
   const c = cards.get(box.mirror);
-  if (c) draw(c.plot, model.tracks.get(box.mirror), c.budget);
+  if (c) c.plot.classList.toggle("unknown", !draw(c.canvas, model.tracks.get(box.mirror), c.budget));
 }
 
 const someSent = 20;
@@ -129,11 +147,11 @@ function showSent() {
   const body = $("#sent tbody"), shown = all ? list : list.slice(0, someSent);
   while (body.rows.length > shown.length) body.deleteRow(-1);
   shown.forEach(({ e, rates }, i) => {
-    const row = body.rows[i] ?? body.insertRow(), cells = [e.channel, e.peer, rate(rates.offered), count(e.frames.delivered + e.frames.late_kept), e.reason ?? dropsText(rates).join(", ")];
+    const row = body.rows[i] ?? body.insertRow(), cells = [e.channel, e.peer, hertz(rates.offered), count(e.frames.delivered + e.frames.late_kept), e.reason ?? dropsText(rates).join(", ")];
     cells.forEach((t, j) => {
       const cell = row.cells[j] ?? row.insertCell();
       if (j === 2 || j === 3) cell.className = "n";
-      put(cell, "textContent", t);
+      if (cell.textContent !== t) cell.replaceChildren(...(j < 2 ? breakable(t) : [t]));
     });
   });
 }
@@ -152,8 +170,15 @@ function line(e) {
   when.dateTime = e.time;
   when.title = at.toLocaleString("en-GB");
   const about = e.mirror || (e.channel ? `${e.host}/${e.channel}` : e.host);
-  li.append(when, text("b", e.kind, e.kind.replaceAll("_", " ")), about ? text("span", "name", about) : "", text("span", "", e.text));
+  li.append(when, text("b", e.kind, e.kind.replaceAll("_", " ")), about ? named("span", about) : "", text("span", "", glued(e.text)));
   return li;
+}
+
+// named is a name that breaks between its parts where it is too long.
+function named(tag, name) {
+  const e = text(tag, "name", "");
+  e.append(...breakable(name));
+  return e;
 }
 
 function text(tag, className, content) {

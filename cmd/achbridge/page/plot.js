@@ -1,8 +1,7 @@
-// Age over time on a canvas. Both axes of all plots mean the same: seconds to now, and
-// the age in powers of ten around the budget.
+// Age over time on a canvas. Both axes have numbers: seconds to now, and the age, by powers
+// of ten. They reach as far as what is known, so that no plot is half empty.
 
 import { past } from "./model.js";
-import { millis } from "./text.js";
 
 let colors = null;
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (colors = null));
@@ -15,37 +14,75 @@ function palette() {
   return colors;
 }
 
-// draw paints a track; with scale, the axes have marks.
-export function draw(canvas, track, budget, scale) {
+const rounds = [1, 2, 5, 10];
+
+// round is the nearest of 1, 2, 5, 10 … that is not less than v; or with down, not more.
+export function round(v, down) {
+  const ten = 10 ** Math.floor(Math.log10(v) + 1e-9), fits = rounds.filter((r) => (down ? r * ten <= v * (1 + 1e-9) : r * ten >= v * (1 - 1e-9)));
+  return (down ? fits.at(-1) : fits[0]) * ten;
+}
+
+const spans = [10, 20, 30, 46, 60, 90, 120, 150];
+
+// scale is what the axes of a track show: ages from low to high (ms), and the last span seconds.
+// The budget is between them unless half of the plot would be empty then.
+export function scale(track, budget) {
+  const least = 0.01, known = (list) => list.filter((v) => v !== null).map((v) => Math.max(v, least));
+  const mean = known(track.mean), all = mean.concat(known(track.peak)), most = Math.max(...all);
+  const low = round(Math.min(...mean, most) / 1.15, true);
+  const fits = budget > low && Math.log(budget / most) < Math.log(most / low);
+  return { low, high: 1.15 * (fits ? Math.max(budget, most) : most), span: spans.find((s) => track.mean.length <= s) ?? past, fits };
+}
+
+// tick is an age on the axis.
+function tick(ms) {
+  const s = ms >= 1000;
+  return Number((s ? ms / 1000 : ms).toPrecision(3)) + (s ? " s" : " ms");
+}
+
+const ago = (s) => (s % 60 ? `${s} s ago` : `${s / 60} min ago`);
+
+// draw paints a track. It has less text where there is less room. It returns false when there is nothing to draw.
+export function draw(canvas, track, budget) {
+  if (!track?.mean.some((v) => v !== null)) return false;
   const width = canvas.clientWidth, height = canvas.clientHeight, dense = devicePixelRatio || 1;
-  if (!width || !height) return;
+  if (!width || !height) return true;
   const w = Math.round(width * dense), h = Math.round(height * dense);
   if (canvas.width !== w || canvas.height !== h) Object.assign(canvas, { width: w, height: h });
   const c = canvas.getContext("2d"), color = palette();
   c.setTransform(dense, 0, 0, dense, 0, 0);
   c.clearRect(0, 0, width, height);
-  const left = scale ? 52 : 0, bottom = height - (scale ? 18 : 0), top = scale ? 8 : 3;
-  const high = scale && track ? Math.max(1, Math.ceil(Math.log10(Math.max(1, ...track.peak) / budget))) : 1;
-  const x = (i, n) => left + ((past - n + i + 1) / past) * (width - left);
-  const y = (ms) => bottom - Math.min(1, Math.max(0, (Math.log10(Math.max(ms, 1e-6) / budget) + 2) / (2 + high))) * (bottom - top);
-  if (track) tints(c, track, x, top, bottom, color);
-  if (scale) axes(c, { left, width, height, bottom, budget, high, y, color });
-  if (track) {
-    const parts = pieces(track.mean);
-    for (const [from, to, tint] of [[y(budget), bottom, color.accent], [0, y(budget), color.warn]]) {
-      c.save();
-      c.beginPath();
-      c.rect(left, from, width - left, to - from);
-      c.clip();
-      curves(c, track, parts, x, y, tint);
-      c.restore();
-    }
+  const { low, high, span, fits } = scale(track, budget);
+  const tall = height >= 60, size = tall ? 11 : 10;
+  const left = tall ? 52 : 44, bottom = height - (tall ? 17 : size / 2), top = size / 2;
+  const x = (i, n) => left + ((span - n + i + 1) / span) * (width - left);
+  const y = (ms) => bottom - Math.min(1, Math.max(0, Math.log(Math.max(ms, 1e-6) / low) / Math.log(high / low))) * (bottom - top);
+  tints(c, track, x, top, bottom, color);
+  c.font = `${size}px system-ui, sans-serif`;
+  axis(c, { left, width, y, low, high, size, budget: fits ? budget : null, color });
+  if (tall) times(c, { left, width, height, span, color });
+  const over = budget >= high ? top - 9 : budget <= low ? height : y(budget), parts = pieces(track.mean);
+  for (const [from, to, tint] of [[over, height, color.accent], [0, over, color.warn]]) {
+    c.save();
+    c.beginPath();
+    c.rect(left, from, width - left, to - from);
+    c.clip();
+    curves(c, track, parts, x, y, tint);
+    c.restore();
   }
   c.strokeStyle = color.muted;
   c.lineWidth = 1;
-  c.setLineDash([3, 3]);
-  line(c, left, Math.round(y(budget)) + 0.5, width);
-  c.setLineDash([]);
+  if (fits) {
+    c.setLineDash([3, 3]);
+    line(c, left, Math.round(y(budget)) + 0.5, width);
+    c.setLineDash([]);
+  } else if (tall) {
+    c.fillStyle = color.muted;
+    c.textAlign = "left";
+    c.textBaseline = "top";
+    c.fillText(`${budget > high ? "↑" : "↓"} over budget from ${tick(budget)}`, left + 4, budget > high ? top + 1 : bottom - size - 3);
+  }
+  return true;
 }
 
 // tints marks the time in which a mirror was stale, or nobody fed it.
@@ -62,27 +99,33 @@ function tints(c, track, x, top, bottom, color) {
   }
 }
 
-function axes(c, { left, width, height, bottom, budget, high, y, color }) {
-  c.font = "11px system-ui, sans-serif";
-  c.fillStyle = color.muted;
+// axis writes the ages: the budget, both ends, and in between what has room.
+function axis(c, { left, width, y, low, high, size, budget, color }) {
+  const all = [budget, round(high, true), low].filter((v) => v !== null), done = [];
+  for (let v = low; v < high; v = round(v * 1.5)) all.push(v);
+  all.splice(3, Infinity, ...all.slice(3).sort((a, b) => tens(b) - tens(a)));
   c.strokeStyle = color.line;
   c.lineWidth = 1;
   c.textBaseline = "middle";
   c.textAlign = "right";
-  for (let e = Math.ceil(Math.log10(budget) - 2); e <= Math.log10(budget) + high + 1e-9; e++) {
-    const at = Math.round(y(10 ** e)) + 0.5;
-    line(c, left, at, width);
-    if (Math.abs(at - y(budget)) > 11 || 10 ** e === budget) c.fillText(e >= 3 ? 10 ** (e - 3) + " s" : 10 ** e + " ms", left - 5, at);
+  for (const v of all) {
+    if (done.some((d) => Math.abs(d - y(v)) < size + 2)) continue;
+    done.push(y(v));
+    c.fillStyle = v === budget ? color.text : color.muted;
+    c.fillText(tick(v), left - 5, y(v));
+    if (v !== budget) line(c, left, Math.round(y(v)) + 0.5, width);
   }
-  if (10 ** Math.round(Math.log10(budget)) !== budget) {
-    c.fillStyle = color.text;
-    c.fillText(millis(budget).replace(/\.0+ /, " "), left - 5, y(budget));
-    c.fillStyle = color.muted;
-  }
+}
+
+// tens reports whether a number is a power of ten.
+function tens(v) { return Number(Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6); }
+
+function times(c, { left, width, height, span, color }) {
+  c.fillStyle = color.muted;
   c.textBaseline = "alphabetic";
-  for (const [at, text, align] of [[left, `${past / 60} min ago`, "left"], [left + ((width - left) * 2) / 3, "1 min", "center"], [width, "now", "right"]]) {
+  for (const [at, text, align] of [[left, ago(span), "left"], [left + (width - left) / 2, ago(span / 2), "center"], [width, "now", "right"]]) {
     c.textAlign = align;
-    c.fillText(text, at, height - 4);
+    c.fillText(text, at, height - 3);
   }
 }
 

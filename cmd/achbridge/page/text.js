@@ -15,7 +15,12 @@ export function duration(s) {
   const i = Math.max(0, parts.findIndex(([n]) => s >= n));
   if (s < 60) return s + " s";
   const [n, unit] = parts[i], [m, small] = parts[i + 1];
-  return `${Math.floor(s / n)} ${unit} ${Math.floor((s % n) / m)} ${small}`;
+  const rest = Math.floor((s % n) / m);
+  return `${Math.floor(s / n)} ${unit}` + (rest ? ` ${rest} ${small}` : "");
+}
+
+export function hertz(v) {
+  return (v === 0 ? "0" : v < 10 ? v.toFixed(1) : v.toFixed(0)) + " Hz";
 }
 
 export function rate(v) {
@@ -32,7 +37,28 @@ export function bits(v) {
 
 export function percent(v) {
   const p = 100 * v;
-  return (p === 0 ? "0" : p < 0.1 ? "< 0.1" : p < 10 ? p.toFixed(1) : p.toFixed(0)) + " %";
+  return (p > 9999 ? "> 9999" : p === 0 ? "0" : p < 0.1 ? "< 0.1" : p < 10 ? p.toFixed(1) : p.toFixed(0)) + " %";
+}
+
+// breakable is a name as nodes: a line may end behind ".", "_", "-" and "/".
+export function breakable(name) {
+  const parts = name.split(/(?<=[._/-])(?=[^._/-])/);
+  return parts.flatMap((p, i) => (i ? [document.createElement("wbr"), p] : [p]));
+}
+
+// lines cuts a name into lines of at most so many letters, where it breaks if it can.
+export function lines(name, most) {
+  const list = [""];
+  for (const part of name.split(/(?<=[._/-])(?=[^._/-])/).flatMap((p) => p.match(new RegExp(`.{1,${most}}`, "gsu")) ?? [])) {
+    if (list.at(-1) && list.at(-1).length + part.length > most) list.push("");
+    list[list.length - 1] += part;
+  }
+  return list;
+}
+
+// glued is a text whose numbers stay on the line of their unit.
+export function glued(text) {
+  return text.replace(/(\d) (?=(ns|µs|ms|s|min|h|d|Hz|%|[kMG]?bit\/s|[KMG]?iB|B)(?![\w/]))/g, "$1\u00a0");
 }
 
 export function count(n) { return n.toLocaleString("en").replaceAll(",", "\u202f"); }

@@ -2,15 +2,15 @@ package recording
 
 import "time"
 
-// frame waits for its time.
+// frame is a frame that waits for its time to be put.
 type frame struct {
-	at, log time.Time // when it is to be put, by the file; when it was read
+	at, log time.Time // when to put it, on the file's clock; when the recorder had read it
 	n       int       // its place in the file
 	topic   Topic
 	data    []byte
 }
 
-// frames is a heap, the first to be put on top.
+// frames is a heap with the next frame to put on top.
 type frames []frame
 
 func (f frames) Len() int { return len(f) }

@@ -13,9 +13,9 @@ import (
 	"achbridge/localach"
 )
 
-// wanted reports whether a channel is to be recorded. Companions of mirrors are only by
-// their exact name: what they tell is in the publish times. So are mirrors that go with
-// who looks at them.
+// wanted reports whether to record a channel. A companion of a mirror is recorded only if a
+// pattern is its exact name, since the publish times already hold its content. The same is
+// true of temporary mirrors.
 func (r *recorder) wanted(name string) bool {
 	if slices.Contains(r.Patterns, name) {
 		return true
@@ -25,17 +25,17 @@ func (r *recorder) wanted(name string) bool {
 	}
 	ch, err := r.Dir.TryOpen(name)
 	if err != nil {
-		return true // opening it will say why
+		return true // opening the channel then returns the reason
 	}
 	defer ch.Close()
 	_, companion := mirror.MetaOf(name, ch.Tag())
 	return !companion && !bridge.IsPeek(name, ch.Tag())
 }
 
-// changed follows the directory.
+// changed handles a change in the channel directory.
 func (r *recorder) changed(e localach.Event) {
 	if s := r.streams[e.Name]; s != nil {
-		_ = r.drainOne(s) // what it held is still there for us
+		_ = r.drainOne(s) // its frames can still be read
 		r.forget(s)
 	}
 	if mirror, ok := strings.CutSuffix(e.Name, rule.MetaSuffix); ok {
@@ -61,17 +61,18 @@ func (r *recorder) begin(name string) {
 		s.skipToNewest()
 	}
 	delete(r.failed, name)
-	delete(r.present, name) // the next of that name is another one
+	delete(r.present, name) // a later channel of that name is another one
 	s.topic.Origin = r.origins[name]
+	s.topic.Type = r.typeFor(s.topic)
 	r.streams[name] = s
 	s.due.Store(true)
-	s.notice = r.watcher.Watch(s.ch, func(uint64) {
+	s.notice = r.watcher.Watch(s.ch, func(uint64, int) {
 		s.due.Store(true)
 		poke(r.wake)
 	})
 }
 
-// attach takes up the companion of a mirror that appeared, changed or vanished.
+// attach opens or closes the companion of a mirror after it appeared, changed or vanished.
 func (r *recorder) attach(s *stream) {
 	_ = r.drainOne(s)
 	s.meta.close()
@@ -83,8 +84,7 @@ func (r *recorder) attach(s *stream) {
 	s.topic = &topic
 }
 
-// end gives up a channel that cannot be read any more; it is opened again when it is
-// good again.
+// end closes a channel that can no longer be read. check opens it when it can be read again.
 func (r *recorder) end(s *stream, err error) {
 	name := s.topic.Channel
 	r.forget(s)
@@ -103,8 +103,8 @@ func (r *recorder) forget(s *stream) {
 	s.close()
 }
 
-// check finds what no event tells of: channels that were initialised anew in place, or
-// that can be read again.
+// check finds changes without an event: channels that were initialised again in place, and
+// channels that can be read again.
 func (r *recorder) check() {
 	for _, s := range slices.Collect(maps.Values(r.streams)) {
 		if err := s.ch.Check(); err != nil && !errors.Is(err, localach.ErrBusy) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -106,6 +107,22 @@ func TestDamagedAndForeignFilesAreRefused(t *testing.T) {
 	}
 	if _, err := Summarize(filepath.Dir(path)); err == nil {
 		t.Error("a directory was read")
+	}
+}
+
+// A length that was damaged costs no memory.
+func TestSmallFileThatClaimsALargeRecordTakesLittleMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run.mcap")
+	text := append(slices.Clone(mcap.Magic), byte(mcap.OpMessage))
+	if err := os.WriteFile(path, binary.LittleEndian.AppendUint64(text, 1<<30), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s, err := Summarize(path)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; err != nil || s.Complete || n > 256<<20 {
+		t.Errorf("took %d MiB, whole: %v: %v", n>>20, s.Complete, err)
 	}
 }
 

@@ -19,21 +19,21 @@ type Files struct {
 	// run.mcap.
 	Path    string
 	MaxSize int64         // bytes of a file, at most; 0: no limit
-	MaxTime time.Duration // that a file covers; 0: no limit
+	MaxTime time.Duration // that a file covers, at most; 0: no limit
 	Facts   map[string]string
 
-	every time.Duration // that chunks are ended; 0: chunkEvery
+	every time.Duration // how often chunks are ended; 0: chunkEvery
 }
 
-// ErrExists: there is a file of that name, and no recording is written over.
-var ErrExists = errors.New("there is such a file already")
+// ErrExists means that the file exists already. A recording is never overwritten.
+var ErrExists = errors.New("the file exists already")
 
-// files writes one after the other.
+// files writes the files of a recording, one after the other.
 type files struct {
 	Files
 	now   func() time.Time
-	begun time.Time // the present one
-	w     *writer   // nil: the next message begins a file
+	begun time.Time // when the present file was begun
+	w     *writer   // of the present file; nil: the next message begins a file
 	made  []Made
 }
 
@@ -43,8 +43,8 @@ type Made struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// open makes the first file at once, so that what is wrong with it is found before
-// anything is recorded.
+// open makes the first file at once, so that a mistake in its path is found before recording
+// begins.
 func (f *files) open() error {
 	if err := f.limits(); err != nil {
 		return err
@@ -85,8 +85,8 @@ func (f *files) next() error {
 	return nil
 }
 
-// room ends the file when size more bytes are too many for it, or its time is over, and
-// has one to write into.
+// room makes sure that there is a file with room for size more bytes. It ends the present file
+// when that would get too large, or covers MaxTime.
 func (f *files) room(size int) error {
 	if f.w != nil && (f.MaxSize > 0 && len(f.w.order) > 0 && f.w.size()+int64(size) > f.MaxSize || f.MaxTime > 0 && f.now().Sub(f.begun) >= f.MaxTime) {
 		if err := f.close(); err != nil {
@@ -99,10 +99,14 @@ func (f *files) room(size int) error {
 	return nil
 }
 
-const recordHead = 9 + 22 + 16 // of a message, and its place in the index
+const recordHead = 9 + 22 + 16 // bytes of a message's header and of its entry in the index
 
 func (f *files) frame(t Topic, m mcap.Message) error {
-	if err := f.room(len(m.Data) + recordHead); err != nil {
+	size := len(m.Data) + recordHead
+	if f.w != nil && !f.w.has(t) {
+		size += 2 * int(t.Type.size()) // with the frame, and at the end
+	}
+	if err := f.room(size); err != nil {
 		return err
 	}
 	return f.w.frame(t, m)
@@ -115,7 +119,7 @@ func (f *files) drop(at uint64, d Drop) error {
 	return f.w.drop(at, d)
 }
 
-// flush ends a chunk that has waited long enough.
+// flush ends a chunk that is old enough.
 func (f *files) flush() error {
 	if f.w == nil || !f.w.due(f.now(), cmp.Or(f.every, chunkEvery)) {
 		return nil
@@ -135,7 +139,7 @@ func (f *files) close() error {
 	return err
 }
 
-// fail leaves the present file as it is: whole as far as it goes.
+// fail closes the present file without its end: its whole chunks stay readable.
 func (f *files) fail() {
 	if f.w != nil {
 		f.made[len(f.made)-1].Bytes = f.w.whole

@@ -19,6 +19,11 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Add(text)
 	f.Add(text[:len(text)/2])
+	typed, err := os.ReadFile(typedFile(f))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(typed)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		path := filepath.Join(t.TempDir(), "run.mcap")
 		if err := os.WriteFile(path, text, 0o600); err != nil {

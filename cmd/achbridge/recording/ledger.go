@@ -9,7 +9,7 @@ import (
 	"achbridge/bridge/status"
 )
 
-// askLedger reads the daemon's account of its mirrors once a second, if there is one.
+// askLedger reads the accounts of the daemon's mirrors once a second, if a daemon runs.
 func (r *recorder) askLedger(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -29,7 +29,7 @@ func (r *recorder) askLedger(ctx context.Context) {
 	}
 }
 
-// account notes what did not get into the mirrors that are recorded.
+// account records the frames that did not get into the recorded mirrors.
 func (r *recorder) account(list []status.Mirror) {
 	for _, m := range list {
 		r.originOf(m)
@@ -39,7 +39,7 @@ func (r *recorder) account(list []status.Mirror) {
 		}
 		before, known := r.fates[m.Name]
 		if known && r.streams[m.Name] == nil {
-			continue // it counts from the beginning when it appears
+			continue // a mirror that appears later counts from its beginning
 		}
 		r.fates[m.Name] = fates
 		if !known {
@@ -49,7 +49,7 @@ func (r *recorder) account(list []status.Mirror) {
 			if fates[cause] > before[cause] {
 				r.drop(r.now(), m.Name, cause, fates[cause]-before[cause])
 			}
-			fates[cause] = max(fates[cause], before[cause]) // a frame that was late may not be late any more
+			fates[cause] = max(fates[cause], before[cause]) // the ledger may take a late frame back
 		}
 	}
 }
@@ -63,6 +63,7 @@ func (r *recorder) originOf(m status.Mirror) {
 	if s := r.streams[m.Name]; s != nil && s.topic.Origin != origin {
 		topic := *s.topic
 		topic.Origin = origin
+		topic.Type = r.typeFor(&topic)
 		s.topic = &topic
 	}
 }

@@ -175,7 +175,7 @@ func TestWhatCannotBePlayedIsNamed(t *testing.T) {
 		"a bad name":      {Play{Rate: 1, Remap: map[string]string{"cam": "a/b"}}, localach.ErrName, "a/b"},
 		"no rate":         {Play{}, nil, "rate 0"},
 		"two into one":    {Play{Rate: 1, Remap: map[string]string{"cam": "x", "imu": "x"}}, nil, "cannot both be put into x"},
-		"over another's":  {Play{Rate: 1, Remap: map[string]string{"cam": "imu"}}, nil, "goes there, too"},
+		"over another's":  {Play{Rate: 1, Remap: map[string]string{"cam": "imu"}}, nil, "goes there too"},
 		"a broken choice": {Play{Rate: 1, Patterns: []string{"["}}, nil, "pattern"},
 	} {
 		c.play.Dir, c.play.File = dir, path

@@ -17,46 +17,46 @@ import (
 	"achbridge/localach"
 )
 
-// Play says what to put back, and how.
+// Play says which channels of a file to play, and how.
 type Play struct {
 	Dir        localach.Dir
 	File       string
 	Patterns   []string          // of the channels in the file; none: all
-	Remap      map[string]string // names to put under, by those in the file
-	Rate       float64           // 1: as fast as it was
-	AsRecorded bool              // when frames were read, not when they were captured
+	Remap      map[string]string // names of the channels to put into, by their names in the file
+	Rate       float64           // 1: as fast as recorded
+	AsRecorded bool              // put frames at the times of reading, not of capture
 }
 
-// Played is what came of it.
+// Played is the result of playing a file.
 type Played struct {
 	Channels int           `json:"channels"`
 	Frames   uint64        `json:"frames"`
 	Took     time.Duration `json:"-"`
-	Late     time.Duration `json:"-"`        // the most that a frame was put after its time
-	Others   int           `json:"others"`   // topics that are no Ach channels
+	Late     time.Duration `json:"-"`        // how late the latest frame was put
+	Others   int           `json:"others"`   // topics that are not Ach channels
 	Complete bool          `json:"complete"` // the file was not cut short
 }
 
 // Errors of playing.
 var (
-	ErrNothing = errors.New("nothing of the file is to be played")
+	ErrNothing = errors.New("the file has no channel to play")
 	ErrMirror  = errors.New("it is a mirror, which achbridge writes")
 	ErrSmall   = errors.New("its frames are too small")
 )
 
-// ChannelError is what is wrong with a channel that is to be played into.
+// ChannelError says why a channel cannot be played into.
 type ChannelError struct {
 	Channel string
-	Topic   Topic // as it was recorded
-	Size    int   // of the frame, with ErrSmall
+	Topic   Topic // the recorded channel
+	Size    int   // of the frame that does not fit, with ErrSmall
 	Err     error
 }
 
 func (e *ChannelError) Error() string { return fmt.Sprintf("channel %s: %v", e.Channel, e.Err) }
 func (e *ChannelError) Unwrap() error { return e.Err }
 
-// A frame may have been captured before frames that were read earlier, so the player
-// reads ahead of what it puts: this far, and this much.
+// A frame may have been captured before frames that stand earlier in the file. So the player
+// reads ahead, at most for this time and this many bytes.
 const (
 	aheadTime  = time.Minute
 	aheadBytes = 64 << 20
@@ -72,7 +72,7 @@ type player struct {
 	ahead   frames
 	bytes   int
 	n       int       // frames read
-	read    time.Time // log time of the last
+	read    time.Time // log time of the last frame read
 	ended   error
 	played  Played
 }
@@ -81,11 +81,11 @@ type player struct {
 type out struct {
 	ch   *localach.Channel
 	w    *localach.Writer
-	last time.Time // when the frame before is to be put: they stay in their order
+	last time.Time // when to put the previous frame: the order of frames is kept
 }
 
-// Run puts the frames until the file or ctx ends. What it had put by then is told in
-// either case.
+// Run puts the frames until the file or ctx ends. It returns what it has put also together
+// with an error.
 func (p Play) Run(ctx context.Context) (Played, error) {
 	if err := p.check(); err != nil {
 		return Played{}, err
@@ -161,8 +161,8 @@ func (p *player) run(ctx context.Context) error {
 	return p.ended
 }
 
-// start is where the timing begins: with the first frame that was read. What was
-// captured long before, a frame that was in a ring already, is put at once.
+// start is the file's time at which playing begins: when the first frame was read. A frame
+// captured before that was in its ring already; it is put at once.
 func (p *player) start() time.Time {
 	first := p.ahead[0]
 	for _, f := range p.ahead {
@@ -182,7 +182,7 @@ func (p *player) start() time.Time {
 	return earliest
 }
 
-// fill reads ahead.
+// fill reads frames ahead of their time.
 func (p *player) fill() error {
 	for p.ended == nil {
 		if len(p.ahead) > 0 && (p.bytes > aheadBytes || p.read.Sub(p.ahead[0].at) > aheadTime) {
@@ -227,7 +227,7 @@ func (p *player) take(r Record) error {
 	return nil
 }
 
-// out is where a topic goes; nil: nowhere.
+// out is the channel that a topic is played into; nil: none.
 func (p *player) out(t Topic) (*out, error) {
 	if o := p.outs[t.Channel]; o != nil || p.skipped[t.Channel] {
 		return o, nil
@@ -249,11 +249,11 @@ func (p *player) out(t Topic) (*out, error) {
 	return o, nil
 }
 
-// open opens the channel that a topic goes into, or makes it as it was.
+// open opens the channel that a topic is played into, or creates it as it was recorded.
 func (p *player) open(name string, t Topic) (*localach.Channel, error) {
 	for from, o := range p.outs {
 		if o.ch.Name() == name {
-			return nil, fmt.Errorf("%s of the file goes there, too", from)
+			return nil, fmt.Errorf("%s of the file goes there too", from)
 		}
 	}
 	ch, err := p.Dir.Open(name)
@@ -288,7 +288,7 @@ func (p *player) close() {
 	}
 }
 
-// Remapping reads A=B.
+// Remapping parses texts of the form NAME=OTHER into Play.Remap.
 func Remapping(list []string) (map[string]string, error) {
 	m := map[string]string{}
 	for _, text := range list {

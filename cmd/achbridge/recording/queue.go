@@ -7,17 +7,18 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 )
 
-// queue is what was read and is not written yet. The reader never waits for the disk:
-// when the queue is full it leaves frames in their rings, where newer ones replace them.
+// queue holds the frames that were read and are not written yet. The reader never waits for
+// the disk: when the queue is full, it leaves frames in their rings, where newer frames
+// replace them.
 type queue struct {
 	mu      sync.Mutex
 	filling batch
-	full    bool          // somebody waits for room
-	ready   chan struct{} // there is much to write
+	full    bool          // the reader waits for room
+	ready   chan struct{} // takeAt bytes wait to be written
 	taken   chan struct{} // there is room again
 }
 
-// batch is a number of frames, one behind the other.
+// batch has the data of several frames in one buffer.
 type batch struct {
 	data  []byte
 	items []item
@@ -32,11 +33,11 @@ type item struct {
 	drop         Drop
 }
 
-// maxWaiting is how many bytes may wait to be written, twice: while one batch is
-// written another fills.
+// maxWaiting is how many bytes a batch may have. There are two: while one is written, the
+// other fills.
 const maxWaiting = 64 << 20
 
-// The writer takes what there is after takeEvery, or when it is takeAt bytes.
+// The writer takes the batch every takeEvery, and sooner when it has takeAt bytes.
 const (
 	takeEvery = 20 * time.Millisecond
 	takeAt    = 8 << 20
@@ -46,8 +47,8 @@ func newQueue() *queue {
 	return &queue{ready: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
 }
 
-// isFull reports whether a frame of size bytes has to stay in its ring. One finds room in
-// an empty queue however large it is.
+// isFull reports whether a frame of size bytes has no room. An empty queue has room for a
+// frame of any size.
 func (q *queue) isFull(size int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -55,7 +56,7 @@ func (q *queue) isFull(size int) bool {
 	return q.full
 }
 
-// add takes a copy of data.
+// add appends a frame; it copies data.
 func (q *queue) add(i item, data []byte) {
 	q.mu.Lock()
 	i.size = len(data)
@@ -68,10 +69,10 @@ func (q *queue) add(i item, data []byte) {
 	}
 }
 
-// take gives what has come, for an old batch that is filled next.
+// take returns the present batch. The queue fills old, a batch that was written, next.
 func (q *queue) take(old batch) batch {
 	if cap(old.data) > maxWaiting {
-		old.data = nil // a larger frame has grown it
+		old.data = nil // a large frame has made the buffer too large to keep
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -91,7 +92,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// write has the files take what was read, until the reader has ended.
+// write writes the queue's batches to the files, until the reader has ended.
 func (r *recorder) write(out *files, ended <-chan struct{}) (err error) {
 	defer func() {
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,25 +23,26 @@ var (
 
 // Record is a message of a file: a frame, or a drop.
 type Record struct {
-	Topic   *Topic // nil: of no Ach channel
-	Name    string // of the topic, whatever it is
+	Topic   *Topic // nil: the topic is not an Ach channel
+	Name    string // of the topic
 	Seq     uint32 // low half of the number that Ach gave the frame
 	Log     time.Time
 	Publish time.Time
-	Data    []byte // until the next call
+	Data    []byte // valid until the next call
 	Drop    *Drop  // on DropsTopic
 }
 
-// Reader reads a file from its beginning to its end, whether it was ended properly or
-// not. One goroutine at a time.
+// Reader reads a file from its beginning to its end. The file may have been cut short. One
+// goroutine at a time.
 type Reader struct {
 	file   *os.File
 	lexer  *mcap.Lexer
 	buf    []byte
 	topics map[uint16]*topic
+	types  map[uint16]*mcap.Schema
 	ended  bool
 
-	// Facts are the file's own metadata, as far as they were read.
+	// Facts are the file's own metadata, as far as the file was read.
 	Facts map[string]string
 }
 
@@ -49,10 +51,21 @@ type topic struct {
 	ach  *Topic
 }
 
-// The most that is believed of a file's sizes: no channel holds a larger frame.
+// maxRecord is the largest record that the reader accepts, in bytes: no channel holds a larger
+// frame.
 const maxRecord = 1<<30 + 1<<20
 
-// Open opens a file. An error wraps ErrFormat when it is none of MCAP.
+// The file ends before a record that claims to be larger than it, and no memory is taken for such a
+// one. A file that is being recorded still grows, so a claim up to usual is always believed. zstd
+// packs frames of zeros by less than packs.
+const (
+	usual = 64 << 20
+	packs = 1 << 16
+)
+
+func believable(size int64) int { return int(min(maxRecord, max(usual, size))) }
+
+// Open opens a file. The error wraps ErrFormat when the file is not an MCAP file.
 func Open(path string) (*Reader, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -67,13 +80,13 @@ func Open(path string) (*Reader, error) {
 		return nil, err
 	}
 	lexer, err := mcap.NewLexer(bufio.NewReaderSize(file, 256<<10), &mcap.LexerOptions{
-		ValidateChunkCRCs: true, MaxRecordSize: maxRecord, MaxDecompressedChunkSize: maxRecord,
+		ValidateChunkCRCs: true, MaxRecordSize: believable(st.Size()), MaxDecompressedChunkSize: believable(packs * st.Size()),
 	})
 	if err != nil {
 		file.Close()
 		return nil, fmt.Errorf("%s: %w", path, ErrFormat)
 	}
-	return &Reader{file: file, lexer: lexer, topics: map[uint16]*topic{}, Facts: map[string]string{}}, nil
+	return &Reader{file: file, lexer: lexer, topics: map[uint16]*topic{}, types: map[uint16]*mcap.Schema{}, Facts: map[string]string{}}, nil
 }
 
 // Close closes the file.
@@ -82,15 +95,15 @@ func (r *Reader) Close() error {
 	return r.file.Close()
 }
 
-// Next returns the next message: io.EOF after the last, ErrCut when the file ends before
-// its end. Any other error says that it is damaged.
+// Next returns the next message. It returns io.EOF after the last message, and ErrCut when the
+// file was cut short. Any other error means that the file is damaged.
 func (r *Reader) Next() (Record, error) {
 	for {
 		kind, data, err := r.token()
 		switch {
 		case err != nil && r.ended:
 			return Record{}, io.EOF
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, mcap.ErrRecordTooLarge):
 			return Record{}, ErrCut
 		case err != nil:
 			return Record{}, fmt.Errorf("%s: damaged: %w", r.file.Name(), err)
@@ -106,18 +119,19 @@ func (r *Reader) Next() (Record, error) {
 	}
 }
 
-// token is the next of the file. The lexer believes the length of a chunk's compression
-// (mcap v1.9.0, loadChunk) and panics when that is longer than its buffer.
+// token reads the next token of the file. It turns panics into errors: the lexer trusts the
+// length of a chunk's compression name (mcap v1.9.0, loadChunk), and panics when that is
+// longer than its buffer.
 func (r *Reader) token() (kind mcap.TokenType, data []byte, err error) {
 	defer func() {
 		if what := recover(); what != nil {
-			err = fmt.Errorf("a size that cannot be true: %v", what)
+			err = fmt.Errorf("an impossible size: %v", what)
 		}
 	}()
 	return r.lexer.Next(r.buf)
 }
 
-// take reports whether the token is a message.
+// take handles a token; ok is true when the token is a message.
 func (r *Reader) take(kind mcap.TokenType, data []byte) (record Record, ok bool, err error) {
 	switch kind {
 	case mcap.TokenMetadata:
@@ -126,10 +140,21 @@ func (r *Reader) take(kind mcap.TokenType, data []byte) (record Record, ok bool,
 			r.Facts = m.Metadata
 		}
 		return record, false, err
+	case mcap.TokenSchema:
+		s, err := mcap.ParseSchema(data)
+		if err == nil && s.Encoding == schemaEncoding {
+			s.Data = slices.Clone(s.Data)
+			r.types[s.ID] = s
+		}
+		return record, false, err
 	case mcap.TokenChannel:
 		c, err := mcap.ParseChannel(data)
 		if err == nil && r.topics[c.ID] == nil {
-			r.topics[c.ID] = &topic{c.Topic, topicOf(c)}
+			t := topicOf(c)
+			if t != nil {
+				t.Type = typeOf(c.Metadata, r.types[c.SchemaID])
+			}
+			r.topics[c.ID] = &topic{c.Topic, t}
 		}
 		return record, false, err
 	case mcap.TokenFooter:
@@ -161,7 +186,7 @@ func (r *Reader) message(data []byte) (Record, error) {
 	return record, err
 }
 
-// topicOf is what a file tells of an Ach channel, nil for a topic of something else.
+// topicOf describes the Ach channel of a topic; nil when the topic is not an Ach channel.
 func topicOf(c *mcap.Channel) *Topic {
 	t := Topic{
 		Channel: c.Metadata["ach"], Host: c.Metadata["host"], Mode: c.Metadata["mode"],

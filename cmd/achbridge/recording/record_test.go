@@ -442,7 +442,7 @@ func TestRecordingIsNotWrittenOverNorUnderWhatCannotBe(t *testing.T) {
 		files Files
 		want  string
 	}{
-		{Files{Path: path}, "there is such a file already"},
+		{Files{Path: path}, "the file exists already"},
 		{Files{Path: filepath.Join(path, "x.mcap")}, "not a directory"},
 		{Files{Path: path + "2", MaxSize: 10}, "want 64 KiB at least"},
 		{Files{Path: path + "2", MaxTime: time.Millisecond}, "want 1s at least"},

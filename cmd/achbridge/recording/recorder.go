@@ -19,14 +19,17 @@ type Config struct {
 	Patterns []string // of the channels, as in path.Match; none: all
 	Host     string   // name of this host
 	Files    Files
-	// Mirrors tells of the daemon's mirrors, for where they come from and their drops;
-	// nil, or an error: no daemon tells. It may block until ctx ends.
+	// Mirrors returns the daemon's mirrors, with their origins and drops. It may be nil, or
+	// return an error, when no daemon runs. It may block until ctx ends.
 	Mirrors func(ctx context.Context) ([]status.Mirror, error)
-	// Note is told, from one goroutine, what a person should know; nil: nobody.
+	// Type is the type of a channel's frames, nil when it is not known. channel is HOST/CHANNEL
+	// of a mirror where that is known, else the name. It may be nil.
+	Type func(channel, name string) (*Type, error)
+	// Note is called, from one goroutine, with messages for the user; it may be nil.
 	Note func(format string, args ...any)
 }
 
-// Report is what a recording came to.
+// Report is the result of a recording.
 type Report struct {
 	Files    []Made        `json:"files"`
 	Channels int           `json:"channels"`
@@ -35,7 +38,7 @@ type Report struct {
 	Took     time.Duration `json:"-"`
 }
 
-// recorder reads the channels in one goroutine, and writes in another.
+// recorder reads the channels in one goroutine and writes the files in another.
 type recorder struct {
 	Config
 	queue   *queue
@@ -44,22 +47,23 @@ type recorder struct {
 	begun   time.Time
 	mono    time.Duration // CLOCK_MONOTONIC at begun
 
-	// These belong to the goroutine that reads.
+	// The fields below belong to the goroutine that reads.
 	streams map[string]*stream
 	seen    map[string]bool // channels that had a frame
 	failed  map[string]string
-	present map[string]bool              // channels that were there when it began
-	fates   map[string]map[string]uint64 // of mirrors, as the ledger told them last
+	present map[string]bool              // channels that existed when the recording began
+	fates   map[string]map[string]uint64 // last counts of the ledger, by mirror and cause
 	totals  map[[2]string]uint64         // drops by channel and cause
-	origins map[string]string            // of mirrors
+	origins map[string]string            // origins of the mirrors, by name
+	types   map[string]*Type             // of the channels, by what they are called
+	misfits map[string]bool              // channels of which a frame did not fit its type
 	ledger  chan []status.Mirror
 	events  chan localach.Event
 	report  Report
 }
 
-// Run records until ctx ends, or something goes wrong with the file. It reads as any
-// reader of Ach does, and is never waited for. The report tells what was recorded in
-// either case.
+// Run records until ctx ends or a file cannot be written. It reads channels as any reader of
+// Ach does; no publisher waits for it. The report is valid also together with an error.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	for _, p := range cfg.Patterns {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
@@ -77,6 +81,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		Config: cfg, queue: newQueue(), watcher: watcher, wake: make(chan struct{}, 1),
 		streams: map[string]*stream{}, seen: map[string]bool{}, failed: map[string]string{}, fates: map[string]map[string]uint64{},
 		totals: map[[2]string]uint64{}, present: map[string]bool{}, origins: map[string]string{},
+		types: map[string]*Type{}, misfits: map[string]bool{},
 		ledger: make(chan []status.Mirror), events: make(chan localach.Event),
 	}
 	r.begun = time.Now()
@@ -93,7 +98,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return r.report, err
 }
 
-// lookAround notes what there is when the recording begins.
+// lookAround records which channels exist when the recording begins.
 func (r *recorder) lookAround(ctx context.Context) error {
 	list, err := r.Dir.List()
 	if err != nil {
@@ -105,7 +110,7 @@ func (r *recorder) lookAround(ctx context.Context) error {
 		some = some || r.wanted(c.Name)
 	}
 	if !some {
-		r.Note("no channel matches yet: it begins when one appears")
+		r.Note("no channel matches yet: recording begins when one appears")
 	}
 	if r.Mirrors == nil {
 		return nil
@@ -143,7 +148,7 @@ func (r *recorder) run(ctx context.Context, out *files) error {
 	return group.Wait()
 }
 
-// ignore is err unless ctx has ended, which is the reason then.
+// ignore returns nil when ctx has ended, since that is then the reason for err.
 func ignore(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -192,8 +197,8 @@ func (r *recorder) read(ctx context.Context) {
 	r.drain()
 }
 
-// drain reads what is due, and reports whether something was busy and is to be tried
-// again. What a full queue has no room for waits for the writer.
+// drain reads the channels that have new frames. busy means that a channel was locked and
+// must be tried again. Frames without room in the queue wait for the writer.
 func (r *recorder) drain() (busy bool) {
 	for _, s := range r.streams {
 		if !s.due.Swap(false) {
@@ -232,15 +237,15 @@ func (r *recorder) drainOne(s *stream) error {
 		r.seen[s.topic.Channel] = true
 		r.report.Frames++
 		seq := s.r.Seq()
-		r.queue.add(item{topic: s.topic, seq: seq, log: now, publish: r.published(s, seq, now)}, frame)
+		r.queue.add(item{topic: r.topicFor(s, frame), seq: seq, log: now, publish: r.published(s, seq, now)}, frame)
 	}
 }
 
 // now is the log time of this moment.
 func (r *recorder) now() int64 { return r.begun.UnixNano() + int64(time.Since(r.begun)) }
 
-// published is when frame seq was captured, now when nobody tells. The daemon tells of
-// a frame right after it was put.
+// published is when frame seq was captured; now when the companion does not say. The daemon
+// writes the companion right after it puts a frame.
 func (r *recorder) published(s *stream, seq uint64, now int64) int64 {
 	for range metaTrials {
 		at, pending := s.meta.captured(seq)

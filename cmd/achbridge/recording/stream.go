@@ -20,10 +20,10 @@ type stream struct {
 	ch     *localach.Channel
 	r      *localach.Reader
 	notice *localach.Notice
-	due    atomic.Bool // there may be something to read
+	due    atomic.Bool // there may be a new frame
 	began  bool        // a frame was read
 	buf    []byte
-	meta   *companion // nil: nobody tells when frames were captured
+	meta   *companion // nil: capture times are unknown
 	missed uint64
 }
 
@@ -49,17 +49,17 @@ func openStream(dir localach.Dir, name, host string) (*stream, error) {
 	return s, nil
 }
 
-// skipToNewest lets a stream begin with the newest frame, as of a channel that was there
-// before the recording.
+// skipToNewest lets a stream begin with the newest frame, for a channel that is older than the
+// recording.
 func (s *stream) skipToNewest() {
 	if last := s.ch.LastSeq(); last > 0 {
 		s.r = s.ch.ReaderAfter(last - 1)
 	}
 }
 
-// next reads the oldest frame not read yet. It never waits: os.ErrDeadlineExceeded says
-// that there is none, localach.ErrBusy that the lock is taken. missed counts the frames
-// before it that were gone. The bytes hold until the next call.
+// next reads the oldest frame not read yet. It never waits: it returns os.ErrDeadlineExceeded
+// when there is none, and localach.ErrBusy when the lock is taken. missed counts the frames
+// that were overwritten before. The frame's bytes are valid until the next call.
 func (s *stream) next() (frame []byte, missed uint64, err error) {
 	for {
 		n, err := s.read()
@@ -79,8 +79,8 @@ func (s *stream) next() (frame []byte, missed uint64, err error) {
 	}
 }
 
-// read takes the frame without the channel's lock, where that is possible, when it is
-// the only one: then nobody is held up by us, not even for the time of a copy.
+// read copies the frame. If it is the only new one, read copies it without the channel's lock
+// where that is possible, so that no other program waits for the copy.
 func (s *stream) read() (int, error) {
 	seen := s.r.Seq()
 	if !s.began || s.ch.LastSeq() != seen+1 {
@@ -88,7 +88,7 @@ func (s *stream) read() (int, error) {
 	}
 	n, err := s.r.TryNext(s.buf)
 	if err == nil && s.r.Seq() != seen+1 {
-		s.r = s.ch.ReaderAfter(seen) // another one came meanwhile: one after the other
+		s.r = s.ch.ReaderAfter(seen) // another frame was put meanwhile: read both in their order
 		return s.r.TryNextOldest(s.buf)
 	}
 	return n, err
@@ -102,8 +102,7 @@ func (s *stream) close() {
 	s.ch.Close()
 }
 
-// companion is the channel NAME.meta of a mirror, by which it is known when frames were
-// captured.
+// companion is the channel NAME.meta of a mirror, which tells when frames were captured.
 type companion struct {
 	ch   *localach.Channel
 	r    *localach.Reader
@@ -129,8 +128,8 @@ func openCompanion(dir localach.Dir, name string) *companion {
 	return &companion{ch: ch, r: ch.Reader(), buf: make([]byte, ch.Geometry().FrameSize)}
 }
 
-// captured is when frame seq of the mirror was captured. pending says that the daemon
-// has not told of it yet.
+// captured is when frame seq of the mirror was captured. pending means that the daemon has not
+// yet written it.
 func (c *companion) captured(seq uint64) (at time.Duration, pending bool) {
 	if c == nil {
 		return 0, false
@@ -142,7 +141,7 @@ func (c *companion) captured(seq uint64) (at time.Duration, pending bool) {
 		}
 		if m, err := status.ParseMeta(c.buf[:n]); err == nil {
 			if k := len(c.told); k > 0 && c.told[k-1].seq == m.MirrorSeq {
-				c.told[k-1].captured = m.Captured // it is known better now
+				c.told[k-1].captured = m.Captured // a later, more exact time for the same frame
 			} else {
 				c.told = append(c.told, told{m.MirrorSeq, m.Captured})
 			}
@@ -168,5 +167,5 @@ func (c *companion) close() {
 	}
 }
 
-// none reports that err only says that there is nothing to read.
+// none reports whether err only means that there is nothing to read.
 func none(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

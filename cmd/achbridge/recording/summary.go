@@ -8,27 +8,29 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"achbridge/cmd/achbridge/ros1msg"
 )
 
-// Summary is what is in a file.
+// Summary describes the content of a file.
 type Summary struct {
 	File     string           `json:"file"`
 	Bytes    int64            `json:"bytes"`
-	Complete bool             `json:"complete"` // false: it was cut short, and this is what is whole
+	Complete bool             `json:"complete"` // false: the file was cut short, and this describes its whole chunks
 	Host     string           `json:"host,omitempty"`
-	Start    *time.Time       `json:"start"` // log time of the first frame; null: there is none
+	Start    *time.Time       `json:"start"` // log time of the first frame; null: no frame
 	End      *time.Time       `json:"end"`
 	Seconds  float64          `json:"duration_s"`
 	Frames   uint64           `json:"frames"`
-	Missed   uint64           `json:"missed"` // that the recorder was too late for
+	Missed   uint64           `json:"missed"` // frames that the recorder was too late for
 	Channels []ChannelSummary `json:"channels"`
 }
 
-// ChannelSummary is what is in a file of one channel.
+// ChannelSummary describes one channel in a file.
 type ChannelSummary struct {
 	Channel    string  `json:"channel"`
 	Origin     string  `json:"origin,omitempty"` // HOST/CHANNEL of a mirror
-	FrameCount int     `json:"frame_count"`      // of the channel; 0: it is none of Ach
+	FrameCount int     `json:"frame_count"`      // of the channel; 0: not an Ach channel
 	FrameSize  int     `json:"frame_size"`
 	Frames     uint64  `json:"frames"`
 	Bytes      uint64  `json:"bytes"`
@@ -36,22 +38,29 @@ type ChannelSummary struct {
 	SizeMax    int     `json:"size_max"`
 	Hz         float64 `json:"rate_hz"`
 	Missed     uint64  `json:"missed"`
-	// Late is how long after their capture frames were read; null: not known.
+	// Type is what the frames hold, and Renamed are the fields that have other names in its schema.
+	// NoSchema says why it has none. Misfits are frames that do not fit it.
+	Type     string            `json:"type,omitempty"`
+	Renamed  []ros1msg.Renamed `json:"renamed,omitempty"`
+	NoSchema string            `json:"no_schema,omitempty"`
+	Misfits  uint64            `json:"misfits,omitempty"`
+	// Late says how long after their capture frames were read; null: not known.
 	Late *Lateness `json:"late"`
 	// Drops are frames that did not get into the mirror, by cause.
 	Drops map[string]uint64 `json:"drops,omitempty"`
 
 	first, last time.Time
+	typed       uint64 // frames
 	late        time.Duration
 }
 
-// Lateness sums up how old frames were when they were recorded.
+// Lateness says how old frames were when the recorder read them.
 type Lateness struct {
 	MeanMs float64 `json:"mean_ms"`
 	MaxMs  float64 `json:"max_ms"`
 }
 
-// Summarize reads a whole file. One that was cut short is summed up as far as it goes.
+// Summarize reads a whole file. Of a file that was cut short it reads the whole chunks.
 func Summarize(path string) (Summary, error) {
 	r, err := Open(path)
 	if err != nil {
@@ -121,6 +130,10 @@ func (c *ChannelSummary) add(r Record) {
 		return
 	}
 	c.FrameCount, c.FrameSize, c.Origin = r.Topic.FrameCount, r.Topic.FrameSize, cmp.Or(r.Topic.Origin, c.Origin)
+	if t := r.Topic.Type; t != nil {
+		c.typed++
+		c.Type, c.Renamed, c.NoSchema = t.Name, t.Renamed, t.Why
+	}
 	if r.Topic.Times != "" {
 		if c.Late == nil {
 			c.Late = &Lateness{}
@@ -143,6 +156,9 @@ func (s *Summary) finish(channels map[string]*ChannelSummary) {
 		}
 		if c.Late != nil {
 			c.Late.MeanMs = ms(c.late) / float64(c.Frames)
+		}
+		if c.typed > 0 {
+			c.Misfits = c.Frames - c.typed
 		}
 		s.Channels = append(s.Channels, *c)
 	}

@@ -13,21 +13,22 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// DropsTopic is the topic of what is not in the file.
+// DropsTopic is the topic of the frames that are not in the file.
 const DropsTopic = "achbridge/drops"
 
-// metadataName is that of the file's own metadata.
+// metadataName is the name of the file's own metadata record.
 const metadataName = "achbridge"
 
 // Topic describes a recorded channel.
 type Topic struct {
 	Channel    string
-	Host       string // on which it was recorded
+	Host       string // that recorded the channel
 	FrameCount int
 	FrameSize  int
 	Mode       string // permissions of its file, in octal
 	Origin     string // of a mirror, HOST/CHANNEL; empty: none, or not known
 	Times      string // "origin" where publish times are known
+	Type       *Type  // of the frames; nil: it is not known, or the frame does not fit it
 }
 
 func (t Topic) metadata() map[string]string {
@@ -41,6 +42,7 @@ func (t Topic) metadata() map[string]string {
 	if t.Times != "" {
 		m["times"] = t.Times
 	}
+	t.Type.describe(m)
 	return m
 }
 
@@ -49,39 +51,41 @@ type Drop struct {
 	Channel string `json:"channel"`
 	Cause   string `json:"cause"`
 	Count   uint64 `json:"count"`
-	Total   uint64 `json:"total"` // of this cause since the recording began
+	Total   uint64 `json:"total"` // drops of this cause since the recording began
 }
 
 const dropSchema = `{"type":"object","properties":{"channel":{"type":"string"},"cause":{"type":"string"},"count":{"type":"integer"},"total":{"type":"integer"}}}`
 
 const (
-	chunkSize  = 1 << 20     // a chunk is closed when it is as large, before compression,
-	chunkEvery = time.Second // or that long after it was begun
+	chunkSize  = 1 << 20     // a chunk is closed at this size, before compression,
+	chunkEvery = time.Second // or this long after it was begun
 )
 
-// writer writes one file. The chunks are its own: mcap.Writer closes one only when a
-// message comes, and what a crash may cost is to be bounded in time.
+// writer writes one file. It makes the chunks itself: mcap.Writer closes a chunk only when a
+// message comes, so a crash could lose messages of any age.
 type writer struct {
 	file    *os.File
 	buffer  *bufio.Writer
-	out     *mcap.Writer // header, whole chunks, end
-	records *mcap.Writer // what is in the chunk, into chunk
+	out     *mcap.Writer // writes the header, whole chunks and the end
+	records *mcap.Writer // writes the records of the open chunk into chunk
 	chunk   bytes.Buffer
 	zstd    *zstd.Encoder
 	packed  []byte
 
 	topics  map[Topic]uint16
-	drops   uint16 // 0: there were none
+	schemas map[*Type]uint16
+	summary int64  // bytes that the types take at the file's end
+	drops   uint16 // id of DropsTopic; 0: no drop yet
 	order   []uint16
 	indexes map[uint16]*mcap.MessageIndex
 	counts  map[uint16]uint64
 	first   uint64 // log time of the oldest message in the chunk
 	last    uint64
-	begun   time.Time // the chunk; zero: it is empty
-	whole   int64     // the file is good up to here
+	begun   time.Time // when the chunk was begun; zero: the chunk is empty
+	whole   int64     // the file's size after its last whole chunk
 }
 
-// newWriter makes the file, which must not be there. facts are the file's metadata.
+// newWriter creates the file, which must not exist. facts are the file's metadata.
 func newWriter(path string, facts map[string]string) (*writer, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -89,7 +93,7 @@ func newWriter(path string, facts map[string]string) (*writer, error) {
 	}
 	w := &writer{
 		file: file, buffer: bufio.NewWriterSize(file, 64<<10),
-		topics: map[Topic]uint16{}, indexes: map[uint16]*mcap.MessageIndex{}, counts: map[uint16]uint64{},
+		topics: map[Topic]uint16{}, schemas: map[*Type]uint16{}, indexes: map[uint16]*mcap.MessageIndex{}, counts: map[uint16]uint64{},
 	}
 	err = w.begin(facts)
 	if err != nil {
@@ -124,24 +128,58 @@ func (w *writer) frame(t Topic, m mcap.Message) error {
 	id, ok := w.topics[t]
 	if !ok {
 		var err error
-		if id, err = w.add(&mcap.Channel{Topic: t.Channel, Metadata: t.metadata()}); err != nil {
+		c := &mcap.Channel{Topic: t.Channel, Metadata: t.metadata()}
+		if c.SchemaID, err = w.schemaOf(t.Type); err != nil {
+			return err
+		}
+		if c.SchemaID != 0 {
+			c.MessageEncoding = "ros1"
+		}
+		if id, err = w.add(c); err != nil {
 			return err
 		}
 		w.topics[t] = id
+		w.summary += t.Type.size()
 	}
 	return w.message(id, m)
+}
+
+// has reports whether the file has the topic already.
+func (w *writer) has(t Topic) bool {
+	_, ok := w.topics[t]
+	return ok
+}
+
+// schemaOf is the id of a type's schema, 0 when it has none.
+func (w *writer) schemaOf(t *Type) (uint16, error) {
+	if t == nil || t.Schema == "" {
+		return 0, nil
+	}
+	return w.schema(t, &mcap.Schema{Name: t.Name, Encoding: schemaEncoding, Data: []byte(t.Schema)})
+}
+
+// schema is the id of a schema, which it writes at first; that of drops is of no type.
+func (w *writer) schema(of *Type, s *mcap.Schema) (uint16, error) {
+	if id, ok := w.schemas[of]; ok {
+		return id, nil
+	}
+	s.ID = uint16(len(w.schemas) + 1)
+	if err := w.records.WriteSchema(s); err != nil {
+		return 0, err
+	}
+	w.out.AddSchema(s)
+	w.schemas[of] = s.ID
+	return s.ID, nil
 }
 
 // drop writes an event on DropsTopic.
 func (w *writer) drop(at uint64, d Drop) error {
 	if w.drops == 0 {
-		schema := &mcap.Schema{ID: 1, Name: "achbridge.Drop", Encoding: "jsonschema", Data: []byte(dropSchema)}
-		if err := w.records.WriteSchema(schema); err != nil {
+		schema, err := w.schema(nil, &mcap.Schema{Name: "achbridge.Drop", Encoding: "jsonschema", Data: []byte(dropSchema)})
+		if err != nil {
 			return err
 		}
-		w.out.AddSchema(schema)
-		var err error
-		if w.drops, err = w.add(&mcap.Channel{SchemaID: schema.ID, Topic: DropsTopic, MessageEncoding: "json"}); err != nil {
+		if w.drops, err = w.add(&mcap.Channel{SchemaID: schema, Topic: DropsTopic, MessageEncoding: "json"}); err != nil {
 			return err
 		}
 	}
@@ -186,14 +224,14 @@ func (w *writer) message(id uint16, m mcap.Message) error {
 	return nil
 }
 
-// flush ends the chunk, and has the kernel take it. When that fails, the file ends
-// with the chunk before.
+// flush ends the chunk and writes it to the file. When that fails, the file ends with the
+// previous chunk.
 func (w *writer) flush() error {
 	if w.chunk.Len() == 0 {
 		return nil
 	}
 	if w.begun.IsZero() {
-		w.first, w.last = 0, 0 // of topics alone
+		w.first, w.last = 0, 0 // the chunk has topics but no message
 	}
 	w.packed = w.zstd.EncodeAll(w.chunk.Bytes(), w.packed[:0])
 	c := &mcap.Chunk{
@@ -215,7 +253,7 @@ func (w *writer) flush() error {
 		return w.cut(err)
 	}
 	if w.chunk.Cap() > 4*chunkSize {
-		w.chunk = bytes.Buffer{} // a large frame has grown it
+		w.chunk = bytes.Buffer{} // a large frame has made the buffer too large to keep
 	}
 	w.chunk.Reset()
 	w.begun = time.Time{}
@@ -226,7 +264,7 @@ func (w *writer) flush() error {
 	return w.settle()
 }
 
-// settle has the kernel take what is written.
+// settle writes what mcap.Writer has buffered to the file.
 func (w *writer) settle() error {
 	if err := w.buffer.Flush(); err != nil {
 		return w.cut(err)
@@ -235,25 +273,25 @@ func (w *writer) settle() error {
 	return nil
 }
 
-// cut makes the file end where it is whole, since err kept it from going on.
+// cut truncates the file after its last whole chunk, since writing failed with err.
 func (w *writer) cut(err error) error {
 	_ = w.file.Truncate(w.whole)
 	return err
 }
 
-// due reports whether the chunk has waited so long.
+// due reports whether the chunk was begun at least wait ago.
 func (w *writer) due(now time.Time, wait time.Duration) bool {
 	return !w.begun.IsZero() && now.Sub(w.begun) >= wait
 }
 
-// size is about what the file will have if it is ended now, at most.
+// size is an upper bound of the file's size if it were ended now, in bytes.
 func (w *writer) size() int64 {
 	waiting := uint64(0)
 	for _, n := range w.counts {
 		waiting += n
 	}
 	perChunk := int64(100 + 10*len(w.order))
-	end := int64(len(w.out.ChunkIndexes)+1)*perChunk + int64(len(w.order))*400 + 1024
+	end := int64(len(w.out.ChunkIndexes)+1)*perChunk + int64(len(w.order))*400 + w.summary + 1024
 	return w.whole + int64(w.chunk.Len()) + int64(waiting)*16 + end
 }
 

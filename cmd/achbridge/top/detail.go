@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
@@ -12,14 +13,14 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// barLines is how many lines the ages have in the detail of a channel.
+// barLines is the height of the age graph on the detail page, in lines.
 const barLines = 4
 
-// detailPage is all about one channel.
+// detailPage returns the lines of the page about one channel.
 func (m model) detailPage(r channelRow) []string {
 	lines := []string{
-		m.apart(m.paint("1", r.name)+"   "+r.about()+"   "+r.state, m.at.Format("15:04:05")),
-		cmp.Or(m.lostLine(), m.paint("31", r.reason)),
+		m.apart(m.paint("1", r.name)+"   "+r.about()+"   "+r.health.String(), m.at.Format("15:04:05")),
+		m.paint("31", cmp.Or(m.lostLine(), r.reason)),
 	}
 	var a ledger.Accounts
 	peer := r.of
@@ -39,7 +40,7 @@ func (m model) detailPage(r channelRow) []string {
 	lines = append(lines, ledgerLines(a)...)
 	lines = append(lines, "")
 	lines = append(lines, m.linkLines(peer, r)...)
-	foot := m.apart("Esc back   up, down: another channel   q quit", fmt.Sprintf("%d of %d", m.index()+1, len(m.rows)))
+	foot := m.apart("? keys   q quit   Esc back   up, down another channel", fmt.Sprintf("%d of %d", m.index()+1, len(m.rows)))
 	room := m.height - len(lines) - 1
 	lines = append(lines, m.channelEvents(r, peer, room)...)
 	for len(lines) < m.height-1 {
@@ -66,12 +67,18 @@ func (m model) mirrorLines(c status.Mirror, r channelRow) []string {
 		lines = append(lines, figuresLine("total", c.Age.Total)...)
 	}
 	lines = append(lines, framesLine(r, c.Bytes, c.Seq))
-	width := min(keptSamples-1, m.width-20)
+	width := min(keptSamples-1, m.width-24)
 	scale := r.scale(width)
+	beyond := ""
+	if peak := slices.Max(append(slices.DeleteFunc(slices.Clone(r.ages[max(0, len(r.ages)-max(0, width)):]), math.IsNaN), 0)); peak > scale*1.01 {
+		beyond = "peak " + ui.Millis(peak)
+	}
 	for i, bars := range m.bars(r.ages, max(0, width), barLines, scale) {
 		label := ""
 		if i == 0 && !math.IsNaN(scale) {
 			label = ui.Millis(scale)
+		} else if i == 1 {
+			label = beyond
 		}
 		lines = append(lines, pad("        "+bars, 8+width)+"  "+label)
 	}
@@ -79,10 +86,10 @@ func (m model) mirrorLines(c status.Mirror, r channelRow) []string {
 }
 
 func framesLine(r channelRow, size int, seq uint64) string {
-	return fmt.Sprintf("frames  %s a second, %s dropped; the newest is number %d and has %d bytes", ui.PerSecond(r.rate), ui.PerSecond(r.drops), seq, size)
+	return fmt.Sprintf("frames  %s, %s dropped; the newest is number %d and has %d bytes", ui.Hertz(r.rate), ui.PerSecond(r.drops), seq, size)
 }
 
-// plusMinus goes before an uncertainty.
+// plusMinus is the sign before an uncertainty.
 func (m model) plusMinus() string {
 	if m.blocks {
 		return "±"
@@ -98,8 +105,8 @@ func figuresLine(what string, f *status.AgeFigures) []string {
 		ui.Millis(f.MeanMs), ui.Millis(f.P50Ms), ui.Millis(f.P99Ms), ui.Millis(f.PeakMs), 100*f.OverBudget)}
 }
 
-// ledgerLines say what became of the frames, two fates on a line; those of which
-// there are none are left out.
+// ledgerLines list the fates of the frames, two on a line. They leave out fates with a
+// count of zero.
 func ledgerLines(a ledger.Accounts) []string {
 	fates := append(a.Fates(), ledger.Fate{Name: "in_flight", Count: a.InFlight})
 	var cells []string
@@ -132,7 +139,7 @@ func (m model) linkLines(peer string, r channelRow) []string {
 	if r.in {
 		path, lost, packets = nil, l.Missed, l.Received+l.Missed
 	}
-	if from := l.Inbound; r.in && from != nil { // the peer knows better
+	if from := l.Inbound; r.in && from != nil { // the peer has sent its own figures: they are exact
 		path, lost, packets = from.PathMbit, from.Lost, from.Sent
 	}
 	return []string{
@@ -142,7 +149,7 @@ func (m model) linkLines(peer string, r channelRow) []string {
 	}
 }
 
-// pathText is what a way carries, as measured.
+// pathText is the measured capacity of a path.
 func pathText(mbit *float64) string {
 	if mbit == nil {
 		return "never full"
@@ -150,8 +157,8 @@ func pathText(mbit *float64) string {
 	return fmt.Sprintf("%.3g Mbit/s when full", *mbit)
 }
 
-// channelEvents are the newest events of a channel and of the link with its peer, as
-// many as there is room for.
+// channelEvents are the newest events of a channel and of the link with its peer, in at
+// most room lines.
 func (m model) channelEvents(r channelRow, peer string, room int) []string {
 	var lines []string
 	for i := len(m.events) - 1; i >= 0 && len(lines) < room-1; i-- {

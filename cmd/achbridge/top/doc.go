@@ -1,8 +1,8 @@
-// Package top shows the channels of a running daemon on a terminal, once a second, the
-// worst first.
+// Package top shows the channels of a running daemon on a terminal, the worst first. It
+// renews the picture once a second.
 //
 //	err := top.Watch(ctx, terminal, client, os.Stdin, os.Getenv)
 //
-// Messages change a model (model.go), which has no clock and asks nobody; view.go and
-// detail.go draw it. So the tests show pages as they were looked at at certain times.
+// Messages change a model (model.go); view.go and detail.go draw it. The model has no
+// clock and does no I/O, so tests can draw the page of any moment.
 package top

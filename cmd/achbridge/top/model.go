@@ -14,29 +14,30 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// model is what top shows, and how far its user is. Messages change it; it asks
-// nobody itself and has no clock.
+// model is what top shows and what its user has chosen. Messages change it. It has no
+// clock and does no I/O.
 type model struct {
 	sources
 	width, height int
 	color         ui.Color
-	blocks        bool // it may draw with more than ASCII
-	deaf          bool // nobody can press keys
+	blocks        bool // the terminal can show more than ASCII
+	deaf          bool // the terminal sends no keys
 
 	status api.StatusReply
-	at     time.Time     // of the status
-	err    error         // why the daemon does not answer any more; nil: it does
-	lost   time.Duration // for how long it has not
+	at     time.Time     // when the status was taken
+	err    error         // why the daemon no longer answers; nil while it does
+	lost   time.Duration // how long the daemon has not answered
 	past   map[string]*history
-	events []status.Event // the newest, oldest first
+	events []status.Event // oldest first, at most keptEvents
 
-	rows   []channelRow // those that the filter lets through, in order
-	all    int          // how many there are
-	order  int          // in topOrders
+	rows   []channelRow // rows that match the filter, in the order shown
+	all    int          // number of rows without the filter
+	order  int          // index in orders
 	filter string
-	typing bool   // the filter
-	chosen string // key of a row; "" is the first
-	detail bool
+	typing bool   // the user is typing the filter
+	chosen string // key of the chosen row; "" is the first
+	detail bool   // the detail page is shown
+	help   bool   // the page of keys is shown
 }
 
 type statusMsg struct {
@@ -55,13 +56,13 @@ type (
 	followMsg struct{}
 )
 
-// keptEvents are enough for the last line and for the detail of a channel.
+// keptEvents is enough for the event line and for the detail page of a channel.
 const keptEvents = 200
 
-// Init asks for everything.
+// Init asks for the first status and the first events.
 func (m model) Init() tea.Cmd { return tea.Batch(m.ask, m.follow) }
 
-// Update takes a message.
+// Update changes the model by one message.
 func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -86,28 +87,28 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// View is the whole terminal.
+// View draws the whole screen.
 func (m model) View() tea.View {
 	v := tea.NewView(strings.Join(m.page(), "\n"))
 	v.AltScreen = true
 	return v
 }
 
-// take takes a status, or that there was none: then the last one stays.
+// take stores a status. When the daemon did not answer, the last status stays.
 func (m *model) take(s statusMsg) {
 	if s.err != nil {
 		m.err, m.lost = s.err, s.at.Sub(m.at)
 		return
 	}
 	if m.status.PID != s.PID || s.UptimeS < m.status.UptimeS {
-		m.past = nil // it counts anew
+		m.past = nil // the daemon has restarted: its counters began at zero
 	}
 	m.status, m.at, m.err = s.StatusReply, s.at, nil
 	m.look()
 	m.arrange()
 }
 
-// look notes what the status says of each channel beside what it said before.
+// look adds the new status to the history of each channel.
 func (m *model) look() {
 	past := make(map[string]*history, len(m.past))
 	note := func(key string, s sample) {
@@ -129,7 +130,7 @@ func (m *model) look() {
 func inKey(c status.Mirror) string        { return "in " + c.Name }
 func outKey(e status.Subscription) string { return "out " + e.Channel + " " + e.Peer }
 
-// ageSum is the age of a mirror summed up over time.
+// ageSum is the integral of a mirror's age over time.
 func ageSum(c status.Mirror) ageSoFar {
 	if c.Age == nil || c.Age.Total == nil {
 		return ageSoFar{}
@@ -137,7 +138,7 @@ func ageSum(c status.Mirror) ageSoFar {
 	return ageSoFar{c.Age.Total.MeanMs * c.Age.Total.WindowS, c.Age.Total.WindowS}
 }
 
-// arrange makes the rows anew: which there are, and in which order.
+// arrange builds the rows again from the status, the filter and the order.
 func (m *model) arrange() {
 	m.rows = nil
 	for _, c := range m.status.Mirrors {
@@ -168,13 +169,14 @@ var orders = []ordering{
 	{"n", "name", func(a, b channelRow) int { return 0 }},
 }
 
-// percent rounds, so that what is about the same is in the order of its names.
+// percent rounds a share to whole percents, so that rows with about the same share are
+// sorted by name.
 func percent(share float64) float64 { return math.Round(100 * share) }
 
-// downward has the greater first, and last what is not known.
+// downward sorts greater values first and NaN last.
 func downward(a, b float64) int { return cmp.Compare(b, a) } // NaN is less than all
 
-// press does what a key asks for.
+// press handles a key.
 func (m model) press(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	key := k.String()
 	switch {
@@ -185,6 +187,8 @@ func (m model) press(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		return m, nil
 	case key == "q":
 		return m, tea.Quit
+	case key == "?" || m.help: // with help shown, any other key goes back
+		m.help = !m.help
 	case key == "enter":
 		m.detail = !m.detail && len(m.rows) > 0
 	case key == "esc" || key == "backspace":
@@ -222,7 +226,7 @@ func (m *model) typeFilter(k tea.KeyPressMsg) {
 	m.arrange()
 }
 
-// move chooses another row.
+// move handles the keys that choose another row.
 func (m *model) move(key string) {
 	steps := map[string]int{
 		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -m.room(), "pgdown": m.room(),
@@ -235,11 +239,11 @@ func (m *model) move(key string) {
 	i := max(0, min(m.index()+step, len(m.rows)-1))
 	m.chosen = m.rows[i].key
 	if i == 0 {
-		m.chosen = "" // whatever is the worst
+		m.chosen = "" // stay on the first row, even when another becomes the first
 	}
 }
 
-// index is where the chosen row is, 0 when there is none.
+// index is the index of the chosen row, 0 when that row is gone.
 func (m model) index() int {
 	return max(0, slices.IndexFunc(m.rows, func(r channelRow) bool { return r.key == m.chosen }))
 }

@@ -11,42 +11,41 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// channelRow is one channel as top shows it. What is not known is not a number.
+// channelRow is one channel as top shows it. Unknown figures are NaN.
 type channelRow struct {
 	key, name, of string
-	state, reason string
+	health        status.Health
+	reason        string
 	age, mean     float64 // ms
 	p99, budget   float64 // ms
-	used          float64 // see diagnose.UsedOf
-	rate, drops   float64 // a second
+	used          float64 // share of the budget, see diagnose.UsedOf
+	rate, drops   float64 // frames a second
 	ages          []float64
-	in            bool // it is a mirror
+	in            bool // a mirror; otherwise a subscription of a peer
 }
 
-// bad reports whether somebody should look.
+// bad reports whether the row needs the user's attention.
 func (r channelRow) bad() bool { return r.rank() > 0 || r.used > 1 }
 
-// rank is how far a row is from being at work.
-func (r channelRow) rank() int {
-	switch {
-	case r.state == status.MirrorRefused.String():
-		return 3
-	case r.state == status.MirrorWaiting.String():
-		return 2
-	case r.state != status.MirrorLive.String():
-		return 1
-	}
-	return 0
+// rank says how bad the health is; 0 is live.
+func (r channelRow) rank() int { return r.health.Rank() }
+
+// has reports whether the row contains the filter's text.
+func (r channelRow) has(filter string) bool {
+	return strings.Contains(strings.ToLower(r.name+" "+r.of+" "+r.health.String()), strings.ToLower(filter))
 }
 
-// has reports whether the filter lets the row through.
-func (r channelRow) has(filter string) bool {
-	return strings.Contains(strings.ToLower(r.name+" "+r.of+" "+r.state), strings.ToLower(filter))
+// way says where the frames go: in to this host, or out to another.
+func (r channelRow) way() string {
+	if r.in {
+		return "in"
+	}
+	return "out"
 }
 
 func mirrorRow(c status.Mirror, past *history) channelRow {
 	r := channelRow{
-		key: inKey(c), name: c.Name, of: c.Host + "/" + c.Channel, state: c.State.String(), reason: c.Reason, in: true,
+		key: inKey(c), name: c.Name, of: c.Host + "/" + c.Channel, health: c.Health(), reason: diagnose.NoteOf(c), in: true,
 		age: math.NaN(), mean: math.NaN(), p99: math.NaN(), ages: past.ages(),
 	}
 	r.budget = ui.Milliseconds(c.QoS.EffectiveBudget())
@@ -64,42 +63,39 @@ func mirrorRow(c status.Mirror, past *history) channelRow {
 func exportRow(e status.Subscription, past *history) channelRow {
 	nan := math.NaN()
 	r := channelRow{
-		key: outKey(e), name: e.Channel + " > " + e.Peer, of: e.Peer, state: status.MirrorLive.String(), reason: e.Reason,
+		key: outKey(e), name: e.Channel + " > " + e.Peer, of: e.Peer, health: e.Health(), reason: e.Reason,
 		age: nan, mean: nan, p99: nan, budget: nan, used: nan,
-	}
-	if e.Reason != "" {
-		r.state = "stuck"
 	}
 	r.rate, r.drops = past.rates()
 	return r
 }
 
-// sample is what a status said of a channel.
+// sample holds the figures of a channel in one status.
 type sample struct {
-	up   float64 // s, of the daemon
+	up   float64 // uptime of the daemon, s
 	age  ageSoFar
 	done ledger.Accounts
 }
 
-// ageSoFar is an age summed up over time, ms times s, and that time.
+// ageSoFar is the integral of an age over time (ms times s) and that time (s).
 type ageSoFar struct{ sum, span float64 }
 
-// history is what was said of a channel lately, oldest first.
+// history has the latest samples of a channel, oldest first.
 type history struct{ samples []sample }
 
 const (
 	keptSamples = 121
-	rateSamples = 5 // a rate is over so many looks
+	rateSamples = 5 // a rate is measured over this many samples
 )
 
-// with returns the past with another sample, as a value of its own.
+// with returns a copy of p with one more sample.
 func (p *history) with(s sample) *history {
 	kept := p.samples[max(0, len(p.samples)-keptSamples+1):]
 	return &history{append(kept[:len(kept):len(kept)], s)}
 }
 
-// rates are the frames put each second, and those that were not, but for those that
-// nobody wanted.
+// rates are the frames put and the frames dropped per second. Frames that were left out on
+// purpose, for a newer one or by the rate limit, do not count as dropped.
 func (p *history) rates() (put, dropped float64) {
 	n := len(p.samples)
 	if n < 2 {
@@ -115,12 +111,12 @@ func (p *history) rates() (put, dropped float64) {
 		for _, d := range a.Drops() {
 			sum += d.Count
 		}
-		return sum - a.RateLimited
+		return sum - a.RateLimited - a.Superseded
 	})
 	return put, dropped
 }
 
-// ages are the mean ages between two looks, not a number where they are not known.
+// ages are the mean ages between each two samples, NaN where unknown.
 func (p *history) ages() []float64 {
 	var list []float64
 	for i := 1; i < len(p.samples); i++ {
@@ -134,8 +130,8 @@ func (p *history) ages() []float64 {
 	return list
 }
 
-// Used is what the column USED has of a mirror, as a share; not a number when it is not known
-// or there is no such mirror. Tests use it to compare top with what other tools say.
+// Used is the figure of column USED for a mirror, as a share. It is NaN when it is unknown or
+// there is no such mirror. Tests compare it with the figures of other tools.
 func Used(s api.StatusReply, mirror string) float64 {
 	var m model
 	m.take(statusMsg{StatusReply: s})
@@ -145,4 +141,17 @@ func Used(s api.StatusReply, mirror string) float64 {
 		}
 	}
 	return math.NaN()
+}
+
+// Health is what top says of a mirror's health; "" when there is no such mirror. Tests compare
+// it with the word of other tools.
+func Health(s api.StatusReply, mirror string) string {
+	var m model
+	m.take(statusMsg{StatusReply: s})
+	for _, r := range m.rows {
+		if r.name == mirror {
+			return r.health.String()
+		}
+	}
+	return ""
 }

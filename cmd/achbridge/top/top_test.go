@@ -18,6 +18,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/diagnose"
 )
 
 var updateTop = flag.Bool("update-top", false, "write the pages of top anew that tests compare with; then look at them")
@@ -76,7 +77,7 @@ func topOf(n, width, height int) model {
 	m := model{width: width, height: height, blocks: true}
 	m = m.after(eventsMsg{list: []status.Event{
 		{Seq: 1, Time: topDay, Kind: status.EventLinkUp, Host: "krang", Text: "over quic with 10.0.0.1:8076"},
-		{Seq: 2, Time: topDay.Add(time.Second), Kind: status.EventMirrorStale, Host: "krang", Mirror: "krang.joint-003", Text: "no frame for 1s, its deadline is 1s"},
+		{Seq: 2, Time: topDay.Add(time.Second), Kind: status.EventMirrorStale, Host: "krang", Mirror: "krang.joint-003", Text: "no frame for 1 s, its deadline is 1 s"},
 	}})
 	for second := range 31 {
 		m = m.after(topStatusAt(n, second))
@@ -116,7 +117,13 @@ func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
 	lost := statusMsg{err: errors.New("no daemon is running (control socket pc.sock)"), at: topDay.Add(35 * time.Second)}
 	later := lost
 	later.at = later.at.Add(12 * time.Second)
+	troubled := topStatusAt(3, 35)
+	troubled.Troubles = []diagnose.Trouble{
+		{Finding: diagnose.Finding{Cause: status.CauseLinkRate, Text: "link from krang carries 1.1 of the 6.2 Mbit/s that 23 mirrors need: camera takes 84 %"}}, {},
+	}
 	for name, m := range map[string]model{
+		"troubled":   topOf(3, 80, 24).after(troubled),
+		"troubled_w": topOf(3, 140, 24).after(troubled),
 		"one":        topOf(1, 80, 24),
 		"thirty":     topOf(30, 80, 24),
 		"wide":       topOf(30, 120, 40),
@@ -130,6 +137,9 @@ func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
 		"small":      topOf(30, 40, 10),
 		"unanswered": {width: 80, height: 24},
 		"by_name":    topOf(12, 80, 24).after("n"),
+		"keys":       topOf(30, 80, 24).after("?"),
+		"peak":       topPeak(80, 24),
+		"peak_in":    topPeak(140, 30).after("enter"),
 	} {
 		page := m.page()
 		for _, line := range page {
@@ -149,6 +159,33 @@ func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
 		}
 		if got != string(want) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
+// topPeak has looked at two channels for 30 s, in one of which the first is 3 s old.
+func topPeak(width, height int) model {
+	m := topOf(2, width, height)
+	h := m.past["in krang.joint-001"]
+	for i := 20; i < len(h.samples); i++ {
+		h.samples[i].age.sum += 3000
+	}
+	m.arrange()
+	return m
+}
+
+// Any key but q leaves the page of keys; the footer names all keys.
+func TestTopShowsItsKeys(t *testing.T) {
+	m := topOf(3, 80, 24).after("?")
+	for _, back := range []string{"?", "esc", "x", "enter"} {
+		if page := strings.Join(m.after(back).page(), "\n"); strings.Contains(page, "page up") || !strings.Contains(page, "CHANNEL") {
+			t.Errorf("after ? and %s:\n%s", back, page)
+		}
+	}
+	foot := m.after("?").keysLine()
+	for _, o := range orders {
+		if !strings.Contains(foot, " "+o.key+" ") {
+			t.Errorf("the footer does not name %s: %s", o.key, foot)
 		}
 	}
 }
@@ -218,6 +255,22 @@ func TestTopLeavesSlowChannelsAlone(t *testing.T) {
 		if r := mirrorRow(c.mirror, past); r.bad() != c.bad {
 			t.Errorf("%s: its budget is used to %.2f, bad %v, want %v", c.name, r.used, r.bad(), c.bad)
 		}
+	}
+}
+
+// A mirror that gets only late frames is live, and not in order.
+func TestTopSaysLateOfAMirrorThatGetsOnlyLateFrames(t *testing.T) {
+	look := topStatusAt(3, 5)
+	look.Mirrors[1].LateS = 4.2
+	m := model{width: 120, height: 24}.after(look)
+	found := false
+	for _, r := range m.rows {
+		if r.name == look.Mirrors[1].Name {
+			found = r.bad() && r.has("late")
+		}
+	}
+	if page := strings.Join(m.page(), "\n"); !found || !strings.Contains(page, "late: no frame in time for 4") || !strings.Contains(page, "live 2") {
+		t.Errorf("want one late, and two live:\n%s", page)
 	}
 }
 

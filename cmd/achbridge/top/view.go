@@ -4,29 +4,45 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
 	"achbridge/bridge/status"
+	"achbridge/bridge/unit"
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Lines of a page beside the rows: two about the host, one blank or about the daemon
-// that does not answer, the header; the newest event, and what keys do.
+// Lines of a page beside the rows and the warning. Head: the host, its links, the titles. Foot:
+// the newest event, the keys.
 const (
-	headLines = 4
-	footLines = 2
+	headLines   = 3
+	footLines   = 2
+	mostWarning = 3 // lines of the warning
 )
 
-// room is how many rows fit.
-func (m model) room() int { return max(1, m.height-headLines-footLines) }
+// room is the number of rows that fit on the screen.
+func (m model) room() int { return max(1, m.height-headLines-len(m.warning())-footLines) }
 
-// page is what the terminal shows, line by line.
+// warning is lostLine, or what is most wrong with all that is shown, in as many lines as it needs;
+// a blank one while all is well.
+func (m model) warning() []string {
+	lines := strings.Split(ansi.Wordwrap(cmp.Or(m.lostLine(), diagnose.Banner(m.status.Troubles)), max(20, m.width), ""), "\n")
+	for i, line := range lines {
+		lines[i] = m.paint("31", line)
+	}
+	return lines[:min(len(lines), mostWarning)]
+}
+
+// page returns the lines that the terminal shows.
 func (m model) page() []string {
 	var lines []string
-	if row, ok := m.shown(); ok && m.detail {
+	if row, ok := m.shown(); m.help {
+		lines = m.helpPage()
+	} else if ok && m.detail {
 		lines = m.detailPage(row)
 	} else {
 		lines = m.listPage()
@@ -38,7 +54,7 @@ func (m model) page() []string {
 	return lines
 }
 
-// shown is the row that is chosen.
+// shown is the chosen row; false when there are no rows.
 func (m model) shown() (channelRow, bool) {
 	if len(m.rows) == 0 {
 		return channelRow{}, false
@@ -47,11 +63,11 @@ func (m model) shown() (channelRow, bool) {
 }
 
 func (m model) listPage() []string {
-	lines := []string{m.hostLine(), m.linksLine(), m.lostLine()}
-	c := m.columns()
-	lines = append(lines, m.paint("1", c.line(c.titles())))
 	first := max(0, min(m.index()-m.room()/2, len(m.rows)-m.room()))
 	last := min(len(m.rows), first+m.room())
+	lines := append([]string{m.hostLine(first, last), m.linksLine()}, m.warning()...)
+	c := m.columns()
+	lines = append(lines, m.paint("1", c.line(c.titles())))
 	for _, r := range m.rows[first:last] {
 		lines = append(lines, m.rowLine(c, r))
 	}
@@ -61,10 +77,10 @@ func (m model) listPage() []string {
 	for len(lines) < m.height-footLines {
 		lines = append(lines, "")
 	}
-	return append(lines, m.eventLine(), m.keysLine(first, last))
+	return append(lines, m.eventLine(), m.keysLine())
 }
 
-// nothing says why there are no rows.
+// nothing is the text shown when there are no rows.
 func (m model) nothing() string {
 	switch {
 	case m.at.IsZero():
@@ -72,14 +88,14 @@ func (m model) nothing() string {
 	case m.all > 0:
 		return fmt.Sprintf("none of %d channels has %q in its line", m.all, m.filter)
 	}
-	return "nothing is mirrored here, and nothing is read by others: achbridge mirror HOST/CHANNEL"
+	return "no channel is mirrored here, and no other host mirrors one of this host: achbridge mirror HOST/CHANNEL"
 }
 
-func (m model) hostLine() string {
+func (m model) hostLine(first, last int) string {
 	s := m.status
 	live := 0
 	for _, c := range s.Mirrors {
-		if c.State == status.MirrorLive {
+		if c.Health() == status.HealthLive {
 			live++
 		}
 	}
@@ -99,7 +115,11 @@ func (m model) hostLine() string {
 	if waiting > 0 {
 		parts = append(parts, m.paint("31", fmt.Sprintf("pushes not accepted %d", waiting)))
 	}
-	return m.apart(strings.Join(parts, "   "), m.at.Format("15:04:05"))
+	right := m.at.Format("15:04:05")
+	if len(m.rows) > 0 {
+		right = fmt.Sprintf("rows %d-%d of %d   %s", first+1, last, len(m.rows), right)
+	}
+	return m.apart(strings.Join(parts, "   "), right)
 }
 
 func (m model) linksLine() string {
@@ -108,9 +128,9 @@ func (m model) linksLine() string {
 	}
 	var parts []string
 	for _, l := range m.status.Links {
-		text := fmt.Sprintf("%s %s %s", l.Peer, l.Transport, ui.Millis(l.RTTms))
+		text := fmt.Sprintf("%s over %s, round trip %s", l.Peer, l.Transport, ui.Millis(l.RTTms))
 		if l.PathMbit != nil {
-			text += fmt.Sprintf(" %.3g Mbit/s", *l.PathMbit)
+			text += fmt.Sprintf(", carries %.3g Mbit/s", *l.PathMbit)
 		}
 		if l.State != status.LinkUp {
 			text = m.paint("31", fmt.Sprintf("%s silent %s", l.Peer, ui.Seconds(l.SilentS)))
@@ -120,29 +140,29 @@ func (m model) linksLine() string {
 	return strings.Join(parts, "   ")
 }
 
-// lostLine tells that the daemon does not answer.
+// lostLine is the warning that the daemon does not answer; "" while it does.
 func (m model) lostLine() string {
 	if m.err == nil {
 		return ""
 	}
-	text := fmt.Sprintf("! no answer for %s: %v; trying again", m.lost.Round(time.Second), m.err)
-	return m.paint("31", text)
+	text := fmt.Sprintf("! no answer for %s: %v; trying again", unit.Time(m.lost.Round(time.Second)), m.err)
+	return text
 }
 
-// layout are the widths of the columns that are shown.
+// layout has the widths of the columns.
 type layout struct {
 	name, bars int
-	wide       bool // MEAN and BUDGET too
+	wide       bool // show MEAN and BUDGET too
 }
 
 const (
-	wideFrom  = 100 // from that width on there are more columns
-	leastName = 14  // names have so much at least
+	wideFrom  = 100 // least width of the terminal for all columns
+	leastName = 14  // least width of the names
 )
 
 func (m model) columns() layout {
 	c := layout{wide: m.width >= wideFrom}
-	left := m.width - len(c.line([]string{"", "", "", "", "", "", "", "", ""})) // the rest is of a fixed width
+	left := m.width - len(c.line([]string{"", "", "", "", "", "", "", "", "", ""})) // the rest is of a fixed width
 	longest := leastName
 	for _, r := range m.rows {
 		longest = max(longest, ansi.StringWidth(r.name))
@@ -153,19 +173,19 @@ func (m model) columns() layout {
 }
 
 func (c layout) titles() []string {
-	return []string{"  CHANNEL", "AGE", "MEAN", "P99", "BUDGET", "USED", "RATE", "DROP", fmt.Sprintf("AGE, LAST %d S", min(c.bars, keptSamples-1))}
+	return []string{"  CHANNEL", "WAY", "AGE", "MEAN", "P99", "BUDGET", "USED", "RATE", "DROP", fmt.Sprintf("AGE, LAST %d S", min(c.bars, keptSamples-1))}
 }
 
-// line lays out the cells; the first has the marks and the name.
+// line puts the cells of a row into columns. The first cell has the marks and the name.
 func (c layout) line(cells []string) string {
-	text := pad(cells[0], 2+c.name)
-	for i, width := range []int{8, 8, 8, 8, 6, 7, 7} {
+	text := pad(cells[0], 2+c.name) + " " + pad(cells[1], 3)
+	for i, width := range []int{ageWidth, ageWidth, ageWidth, ageWidth, 7, 7, 7} {
 		if wideOnly := i == 1 || i == 3; wideOnly && !c.wide {
 			continue
 		}
-		text += " " + padLeft(cells[i+1], width)
+		text += " " + padLeft(cells[i+2], width)
 	}
-	return text + "  " + cells[8]
+	return text + "  " + cells[9]
 }
 
 func (m model) rowLine(c layout, r channelRow) string {
@@ -173,11 +193,11 @@ func (m model) rowLine(c layout, r channelRow) string {
 	marks := mark(chosen, ">") + mark(r.bad(), "!")
 	last := m.bars(r.ages, c.bars, 1, r.scale(c.bars))[0]
 	if r.rank() > 0 {
-		last = strings.TrimSuffix(r.state+": "+r.reason, ": ")
+		last = strings.TrimSuffix(r.health.String()+": "+r.reason, ": ")
 	}
 	line := c.line([]string{
-		marks + m.fit(r.name, c.name), millisOr(r.age), millisOr(r.mean), millisOr(r.p99), millisOr(r.budget),
-		ui.Percent(r.used), ui.PerSecond(r.rate), ui.PerSecond(r.drops), last,
+		marks + m.fit(r.name, c.name), r.way(), millisOr(r.age), millisOr(r.mean), millisOr(r.p99), millisOr(r.budget),
+		ui.Percent(r.used), ui.Hertz(r.rate), ui.PerSecond(r.drops), last,
 	})
 	line = pad(m.fit(line, m.width), m.width)
 	switch {
@@ -191,31 +211,39 @@ func (m model) rowLine(c layout, r channelRow) string {
 	return line
 }
 
-// scale is the age that fills the height of width bars.
+// scale is the age in ms that a bar of full height stands for: the greatest of the newest width
+// ages, or a quarter of the budget if that is more. A few ages far above all others do not
+// count, so that one peak does not flatten the rest: then it is the age that nine of ten have.
 func (r channelRow) scale(width int) float64 {
-	most := r.budget / 4
-	for _, v := range r.ages[max(0, len(r.ages)-width):] {
-		if v > most {
-			most = v
-		}
+	known := slices.DeleteFunc(slices.Clone(r.ages[max(0, len(r.ages)-width):]), math.IsNaN)
+	if len(known) == 0 {
+		return r.budget / 4
 	}
-	return most
+	slices.Sort(known)
+	most, usual := known[len(known)-1], known[len(known)*9/10]
+	if most > farAbove*usual {
+		most = usual
+	}
+	return max(most, r.budget/4)
 }
 
-// levels are cells that are filled more and more.
+// farAbove is how many times the usual age a peak is that does not fit into the scale.
+const farAbove = 3
+
+// The characters of a bar, from empty to full, and at last that of one beyond the scale.
 var (
-	blockLevels = []rune(" ▁▂▃▄▅▆▇█")
-	asciiLevels = []rune(" _.-:=+*#")
+	blockLevels = []rune(" ▁▂▃▄▅▆▇█▲")
+	asciiLevels = []rune(" _.-:=+*#^")
 )
 
-// bars draws the newest values that width has room for, the newest on the right, as
-// so many lines; most is the value that fills them.
+// bars draws the newest width values as bars, the newest on the right. It returns height
+// lines. A value of most fills all of them, one beyond that has a mark at its top.
 func (m model) bars(values []float64, width, height int, most float64) []string {
 	levels := asciiLevels
 	if m.blocks {
 		levels = blockLevels
 	}
-	full := len(levels) - 1
+	full := len(levels) - 2
 	values = values[max(0, len(values)-width):]
 	lines := make([]string, height)
 	for i := range lines {
@@ -227,7 +255,11 @@ func (m model) bars(values []float64, width, height int, most float64) []string 
 			if v >= 0 && most > 0 {
 				level = max(1, int(math.Round(v/most*float64(height*full))))
 			}
-			b.WriteRune(levels[max(0, min(level-below, full))])
+			char := levels[max(0, min(level-below, full))]
+			if i == 0 && v > most*1.01 {
+				char = levels[full+1]
+			}
+			b.WriteRune(char)
 		}
 		lines[i] = b.String()
 	}
@@ -247,24 +279,21 @@ func eventText(e status.Event) string {
 	return text + " " + cmp.Or(e.Mirror, e.Channel, e.Host) + ": " + e.Text
 }
 
-func (m model) keysLine(first, last int) string {
+func (m model) keysLine() string {
 	if m.deaf {
-		return m.apart("Ctrl-C quits", fmt.Sprintf("%d-%d of %d", min(first+1, last), last, len(m.rows)))
+		return "Ctrl-C quits"
 	}
 	if m.typing {
 		return "filter: " + m.filter + "_   Enter: keep it   Esc: show all"
 	}
-	keys := "Enter detail   / filter   s sort: " + orders[m.order].name + "   q quit"
+	filter := "/ filter"
 	if m.filter != "" {
-		keys = fmt.Sprintf("Enter detail   Esc all, not only %q   s sort: %s   q quit", m.filter, orders[m.order].name)
+		filter = fmt.Sprintf("Esc all, not only %q", m.filter)
 	}
-	if len(m.rows) == 0 {
-		return keys
-	}
-	return m.apart(keys, fmt.Sprintf("%d-%d of %d", first+1, last, len(m.rows)))
+	return fmt.Sprintf("? keys  q quit  up, down choose  Enter detail  %s  s u a r d n sort: %s", filter, orders[m.order].name)
 }
 
-// apart puts two texts at the two ends of a line.
+// apart puts one text at the left end of a line and one at the right end.
 func (m model) apart(left, right string) string {
 	gap := m.width - ansi.StringWidth(left) - ansi.StringWidth(right)
 	if gap < 2 {
@@ -273,7 +302,7 @@ func (m model) apart(left, right string) string {
 	return left + strings.Repeat(" ", gap) + right
 }
 
-// fit cuts text to a width, and says so by its last character.
+// fit cuts text to a width. A text that was cut ends with … or ~.
 func (m model) fit(text string, width int) string {
 	tail := "~"
 	if m.blocks {
@@ -303,5 +332,11 @@ func millisOr(v float64) string {
 	if math.IsNaN(v) {
 		return "-"
 	}
-	return ui.Millis(v)
+	text := ui.Millis(v)
+	if len(text) > ageWidth { // 2 min 10 s
+		text = strings.Join(strings.Fields(text)[:2], " ")
+	}
+	return text
 }
+
+const ageWidth = 8

@@ -16,24 +16,25 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// lookEvery is how often top looks, and topPatience how long it waits for an answer.
+// lookEvery is the time between two requests for the status. patience is how long top waits
+// for each answer.
 const (
 	lookEvery = time.Second
 	patience  = 3 * time.Second
 )
 
-// Watch shows the channels of the daemon that c asks on a terminal, until ctx ends or its user
-// presses q. Keys come from in; env is the environment.
+// Watch shows the channels of c's daemon on the terminal t until ctx ends or the user presses
+// q. Keys come from in; env reads the environment.
 func Watch(ctx context.Context, t *ui.Terminal, c *api.Client, in io.Reader, env func(string) string) error {
 	out, ok := t.Out.(*os.File)
 	if !ok || !ui.IsTerminal(out) {
-		return ui.Usage(errors.New("top: stdout is no terminal"), "achbridge status --watch")
+		return ui.Usage(errors.New("top: stdout is not a terminal"), "achbridge status --watch")
 	}
 	m := model{color: t.Color, blocks: isUTF8(env), sources: askDaemon(ctx, c)}
 	m.width, m.height = ui.ScreenSize(out)
 	first := m.ask().(statusMsg)
 	if first.err != nil {
-		return first.err // on the terminal that stays
+		return first.err // before the full-screen view hides it
 	}
 	m.take(first)
 	if m.deaf = env("TERM") == "dumb"; m.deaf {
@@ -47,7 +48,7 @@ func Watch(ctx context.Context, t *ui.Terminal, c *api.Client, in io.Reader, env
 	return ui.Failure(fmt.Errorf("top: %w", err), "")
 }
 
-// showPages prints a page a second below one another, until ctx ends.
+// showPages prints one page a second, each below the last, until ctx ends.
 func (m model) showPages(ctx context.Context, t *ui.Terminal) error {
 	for {
 		if err := t.Line("%s\n", strings.Join(m.page(), "\n")); err != nil {
@@ -61,7 +62,7 @@ func (m model) showPages(ctx context.Context, t *ui.Terminal) error {
 	}
 }
 
-// sized gives a size to a terminal without.
+// sized gives the usual size to a terminal that reports none.
 func sized(_ tea.Model, msg tea.Msg) tea.Msg {
 	if size, ok := msg.(tea.WindowSizeMsg); ok && (size.Width == 0 || size.Height == 0) {
 		return tea.WindowSizeMsg{Width: ui.UsualWidth, Height: ui.UsualHeight}
@@ -75,10 +76,10 @@ func isUTF8(env func(string) string) bool {
 	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
 }
 
-// sources ask the daemon; the answers are messages for the model.
+// sources ask the daemon. Each answer is a message for the model.
 type sources struct {
-	ask    func() tea.Msg // a topStatus
-	follow func() tea.Msg // a topEvents, when there are some or after a while
+	ask    func() tea.Msg // returns a statusMsg
+	follow func() tea.Msg // returns an eventsMsg, at the next event or after api.EventWait
 }
 
 func askDaemon(ctx context.Context, c *api.Client) sources {

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,8 +28,7 @@ import (
 //     on for ever print one object a line.
 //   - An error is "achbridge: thing: cause", then, indented, the cure: a
 //     command to type or a sentence.
-//   - A verb that changed something and worked says nothing, unless there is
-//     something the person could not know.
+//   - A verb that changed something says in one line what it did.
 //   - Colour marks, it never tells: bold header, red error. Only on a
 //     terminal, never when NO_COLOR is set or TERM is dumb.
 type Terminal struct {
@@ -38,6 +36,9 @@ type Terminal struct {
 	Color    Color // Out shows colours
 	errColor Color
 	detached *logline.Writer // Err is this; nil: it is not
+	// Width is how many columns tables may take; 0: as many as the screen has, and any number
+	// where Out is none.
+	Width int
 }
 
 // New prints to two files. It uses colours if the file is a terminal and the environment
@@ -76,24 +77,6 @@ func (u *Terminal) Flush() {
 	}
 }
 
-// Table prints rows under header to stdout. Empty cells become "-".
-func (u *Terminal) Table(header []string, rows [][]string) error {
-	var buf bytes.Buffer
-	w := tabwriter.NewWriter(&buf, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, strings.Join(header, "\t"))
-	for _, row := range rows {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			cells[i] = cmp.Or(cell, "-")
-		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
-	}
-	w.Flush()
-	head, rest, _ := strings.Cut(buf.String(), "\n")
-	_, err := fmt.Fprintf(u.Out, "%s\n%s", u.Color.Paint("1", head), rest)
-	return err
-}
-
 // Fields prints "key: value" lines to stdout; pairs alternates keys and
 // values, an empty value leaves its line out.
 func (u *Terminal) Fields(pairs ...string) error {
@@ -116,7 +99,7 @@ func (u *Terminal) Repaint(before int, show func(*Terminal) error) error {
 		buf.WriteByte('\n')
 	}
 	page := *u
-	page.Out = &buf
+	page.Out, page.Width = &buf, u.columns()
 	if err := show(&page); err != nil {
 		return err
 	}
@@ -128,16 +111,44 @@ func (u *Terminal) Repaint(before int, show func(*Terminal) error) error {
 // further lines by as many columns as the first one begins from the left. If stdout is no
 // terminal, the text stays one line.
 func (u *Terminal) Wrap(indent int, text string) string {
-	out, ok := u.Out.(*os.File)
-	if !ok || !IsTerminal(out) {
+	width := u.columns()
+	if width == 0 {
 		return text
 	}
-	width, _ := ScreenSize(out)
 	return indented(indent, width, text)
 }
 
+// Hang breaks a text as Wrap does, but its first line begins at the left edge.
+func (u *Terminal) Hang(indent int, text string) string {
+	if !u.Wraps() {
+		return text
+	}
+	return hung(indent, u.columns(), text)
+}
+
+// Wraps reports whether Wrap breaks long lines: stdout is a terminal.
+func (u *Terminal) Wraps() bool { return u.columns() != 0 }
+
+// columns are those of the screen, 0 where Out is none.
+func (u *Terminal) columns() int {
+	if u.Width != 0 {
+		return u.Width
+	}
+	out, ok := u.Out.(*os.File)
+	if !ok || !IsTerminal(out) {
+		return 0
+	}
+	width, _ := ScreenSize(out)
+	return width
+}
+
 func indented(indent, width int, text string) string {
-	lines := Wrap(strings.Fields(text), 0, max(width-indent, 20))
+	lines := Wrap(words(text), 0, max(width-indent, 20))
+	return strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", indent))
+}
+
+func hung(indent, width int, text string) string {
+	lines := Wrap(words(text), -indent, max(width-indent, 20))
 	return strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", indent))
 }
 

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"achbridge/bridge/unit"
 )
 
 // Millis prints milliseconds with three figures.
@@ -23,7 +25,7 @@ func Millis(v float64) string {
 
 // Seconds prints a duration to the second.
 func Seconds(v float64) string {
-	return (time.Duration(v) * time.Second).String()
+	return unit.Time(time.Duration(v) * time.Second)
 }
 
 // Milliseconds is a duration as a number.
@@ -39,9 +41,9 @@ var rateUnits = []struct {
 }{{"Gbit", 1e9}, {"Mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
 
 func (r BitRate) String() string {
-	for _, unit := range rateUnits {
-		if float64(r) >= unit.bits {
-			return strconv.FormatFloat(float64(r)/unit.bits, 'g', 4, 64) + " " + unit.name + "/s"
+	for _, u := range rateUnits {
+		if float64(r) >= u.bits {
+			return strconv.FormatFloat(float64(r)/u.bits, 'g', 4, 64) + " " + u.name + "/s"
 		}
 	}
 	return "0"
@@ -61,15 +63,17 @@ func (r *BitRate) Set(text string) error {
 	return fmt.Errorf("%q: want a rate, as in 20Mbit (bit, kbit, Mbit or Gbit a second)", text)
 }
 
-// BytesPerSecond prints a rate with three figures.
+// BytesPerSecond prints a rate of bytes in bits a second with three figures, as links are
+// measured and sold.
 func BytesPerSecond(v float64) string {
-	for _, unit := range []string{"B/s", "kB/s", "MB/s"} {
+	v *= 8
+	for _, name := range []string{"bit/s", "kbit/s", "Mbit/s"} {
 		if v < 999.5 {
-			return fmt.Sprintf("%.3g %s", v, unit)
+			return fmt.Sprintf("%.3g %s", v, name)
 		}
 		v /= 1000
 	}
-	return fmt.Sprintf("%.3g GB/s", v)
+	return fmt.Sprintf("%.3g Gbit/s", v)
 }
 
 // Percent prints a share in whole percent, "-" when it is not known.
@@ -78,24 +82,29 @@ func Percent(v float64) string {
 	case math.IsNaN(v):
 		return "-"
 	case v >= 99.995:
-		return ">9999%"
+		return ">9999 %"
 	}
-	return fmt.Sprintf("%.0f%%", 100*v)
+	return fmt.Sprintf("%.0f %%", 100*v)
 }
 
-// PerSecond prints a rate with three figures.
-func PerSecond(v float64) string {
+// Hertz prints the rate of a channel's frames with three figures.
+func Hertz(v float64) string { return figures(v, " Hz") }
+
+// PerSecond prints how many of something there are a second, such as drops, with three figures.
+func PerSecond(v float64) string { return figures(v, "/s") }
+
+func figures(v float64, unit string) string {
 	switch {
 	case math.IsNaN(v):
 		return "-"
 	case v == 0:
-		return "0"
+		return "0" + unit
 	case v < 10:
-		return fmt.Sprintf("%.2f", v)
+		return fmt.Sprintf("%.2f", v) + unit
 	case v < 100:
-		return fmt.Sprintf("%.1f", v)
+		return fmt.Sprintf("%.1f", v) + unit
 	}
-	return fmt.Sprintf("%.0f", v)
+	return fmt.Sprintf("%.0f", v) + unit
 }
 
 // Day is the day of a time, as in 2026-01-31.

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// achdPull is `achd pull` as far as scripts need it, ADDRESS CHANNEL: it prints the server's
+// answer, and each frame as a line.
+func achdPull() {
+	conn, err := net.DialTimeout("tcp", os.Args[1], 5*time.Second)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Fprintf(conn, "channel-name: %s\ntransport: tcp\nget-last: 1\ndirection: push\n.\n", os.Args[2])
+	in := bufio.NewReader(conn)
+	refused := false
+	for line := ""; line != ".\n"; {
+		if line, err = in.ReadString('\n'); err != nil {
+			fmt.Fprintln(os.Stderr, "no answer:", err)
+			os.Exit(1)
+		}
+		fmt.Print(line)
+		refused = refused || strings.HasPrefix(line, "message: ")
+	}
+	for {
+		var head [16]byte
+		if _, err := io.ReadFull(in, head[:]); err != nil {
+			if refused {
+				os.Exit(1)
+			}
+			return
+		}
+		frame := make([]byte, binary.LittleEndian.Uint64(head[8:]))
+		if _, err := io.ReadFull(in, frame); err != nil {
+			os.Exit(1)
+		}
+		fmt.Printf("%s\n", frame)
+	}
+}
+
+// achdPush is `achd push`, ADDRESS CHANNEL FRAME: it puts one frame, if it may, and prints the
+// server's answer.
+func achdPush() {
+	conn, err := net.DialTimeout("tcp", os.Args[1], 5*time.Second)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Fprintf(conn, "channel-name: %s\ntransport: tcp\nget-last: 0\ndirection: pull\n.\n", os.Args[2])
+	for in, line := bufio.NewReader(conn), ""; line != ".\n"; {
+		if line, err = in.ReadString('\n'); err != nil || strings.HasPrefix(line, "message: ") {
+			fmt.Print(line)
+			os.Exit(1)
+		}
+		fmt.Print(line)
+	}
+	frame := binary.LittleEndian.AppendUint64([]byte("achpipe\x00"), uint64(len(os.Args[3])))
+	if _, err := conn.Write(append(frame, os.Args[3]...)); err != nil {
+		os.Exit(1)
+	}
+	conn.Close()
+}

@@ -1,0 +1,54 @@
+package api
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A daemon that is there and does not answer as it should is told of in our own words.
+func TestClientNamesWhyNoAnswerCame(t *testing.T) {
+	for _, c := range []struct {
+		what, want string
+		serve      func(net.Conn)
+	}{
+		{"silent", "the daemon did not answer within 50 ms", func(net.Conn) {}},
+		{"ends", "the daemon ended before it answered", func(c net.Conn) { c.Close() }},
+		{"ends within its answer", "the daemon ended before it answered", func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
+			c.Close()
+		}},
+		{"says something else", "the answer cannot be read", func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{")
+		}},
+	} {
+		path := filepath.Join(t.TempDir(), "sock")
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				if _, err := conn.Read(make([]byte, 4096)); err == nil {
+					c.serve(conn)
+				}
+			}
+		}()
+		var v any
+		_, err = New(path).Within(50*time.Millisecond).Get(t.Context(), "/v1/status", &v)
+		if want := "control socket " + path + ": " + c.want; err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", c.what, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "http://") {
+			t.Errorf("%s: got the request's address in %v", c.what, err)
+		}
+	}
+}

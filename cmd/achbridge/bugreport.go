@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/daemon"
+	"achbridge/cmd/achbridge/doctor"
+	"achbridge/cmd/achbridge/ui"
+)
+
+func bugreportCommand(a *app) *cobra.Command {
+	var control, file, out string
+	cmd := &cobra.Command{
+		Use:   "bugreport",
+		Short: "Write what is known of this host into one file, for a report of a mistake",
+		Long: `Write one file that says how things are on this host: the versions, what achbridge
+status --json and doctor --json print, the configuration, and the newest events of the
+daemon's log. The file is for its owner alone (mode 0600), and nothing is sent anywhere.
+
+It has the names of hosts and channels. It has no keys, no authority, no frames, and no
+addresses: those in peers, domains, listen, http, http_hosts and achd, and whatever
+looks like an IP address, are left out, as are the comments of the configuration. Read
+it before you give it to others.`,
+		Example: "  achbridge bugreport\n  achbridge bugreport -o report.txt",
+		Args:    takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.bugreport(cmd.Context(), control, file, out)
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write (default achbridge-bugreport-HOST.txt); it must not be there yet")
+	cmd.Flags().StringVarP(&file, "config", "c", "", "tell of this configuration `FILE`")
+	_ = cmd.MarkFlagFilename("output", "txt")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	controlFlag(cmd, &control)
+	return cmd
+}
+
+// bugreport collects the report and writes it.
+func (a *app) bugreport(ctx context.Context, control, file, out string) error {
+	r := &report{private: map[string]bool{}}
+	var s api.StatusReply
+	_, err := a.client(control).Get(ctx, "/v1/status", &s)
+	var setup api.DaemonSetup
+	if err == nil {
+		_, _ = a.client(control).Get(ctx, "/v1/setup", &setup)
+	}
+	r.section("versions", versionLine()+"\n"+systemText())
+	r.hide(s)
+	quotable := r.configuration(cmp.Or(file, setup.Config, a.Source("", nil).Path))
+	r.json("status", s, err)
+	var events api.EventFollower
+	list, err := events.Next(ctx, a.client(control), 0)
+	r.json("log, as events", list, err)
+	var examined doctor.Report
+	err = errors.New("it would quote the configuration")
+	if quotable {
+		host := doctor.Host{Places: a.Places, Dir: a.dir(), Client: a.client, TryPorts: daemon.TryPorts}
+		examined, err = doctor.Examine(ctx, host, control, file)
+	}
+	r.json("doctor", examined, err)
+	if ctx.Err() != nil {
+		return ui.Failure(errors.New("interrupted; nothing was written"), "")
+	}
+	system, _ := os.Hostname()
+	path := cmp.Or(out, "achbridge-bugreport-"+cmp.Or(s.Host, config.HostName(system))+".txt")
+	text := r.scrubbed()
+	if err := writeNew(path, text); errors.Is(err, fs.ErrExist) {
+		return ui.Failure(fmt.Errorf("%s: exists already", path), "remove it, or choose another name: -o FILE")
+	} else if err != nil {
+		return ui.Failure(err, "choose another place: -o FILE")
+	}
+	a.ui.Note("it has the names of hosts and channels, and no keys, addresses or frames; read it before you give it to others")
+	return a.ui.Line("%s: %s, for you alone; nothing was sent", path, ui.AboutBytes(len(text)))
+}
+
+// writeNew writes a file that was not there, for its owner alone.
+func writeNew(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}
+
+// systemText is the kernel and what this program was built of.
+func systemText() string {
+	var u unix.Utsname
+	_ = unix.Uname(&u)
+	text := "kernel " + unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:])
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			text += "\n" + d.Path + " " + d.Version
+		}
+	}
+	return text
+}
+
+// report is the file as it grows. private are texts that must not be in it.
+type report struct {
+	text    bytes.Buffer
+	private map[string]bool
+}
+
+func (r *report) section(title, text string) {
+	fmt.Fprintf(&r.text, "=== %s ===\n%s\n\n", title, strings.TrimRight(text, "\n"))
+}
+
+func (r *report) json(title string, v any, err error) {
+	if err != nil {
+		r.section(title, "none: "+err.Error())
+		return
+	}
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		text = []byte(err.Error())
+	}
+	r.section(title, string(text))
+}
+
+// hide keeps addresses out that the daemon tells of: also a listed peer's, which may be a
+// name of DNS.
+func (r *report) hide(s api.StatusReply) {
+	r.address(s.Listen)
+	r.address(s.HTTP)
+	for _, l := range s.Links {
+		r.address(l.Addr)
+	}
+	for _, p := range s.Peers {
+		for _, address := range append(slices.Clone(p.Addrs), p.ListedAs) {
+			r.address(address)
+		}
+		if p.State != status.PeerLinked {
+			r.address(p.Host)
+		}
+	}
+}
+
+// address keeps a text out if it is an address, with or without its port and options. A name
+// without a dot is the name of a host, which may be told.
+func (r *report) address(text string) {
+	text, _, _ = strings.Cut(text, ",")
+	text = strings.TrimSpace(text)
+	host := text
+	if i := strings.LastIndexByte(text, ':'); i >= 0 && strings.Count(text, ":") == 1 {
+		host = text[:i]
+	}
+	for _, t := range []string{text, host} {
+		if strings.ContainsAny(t, ".:") && len(t) > 3 {
+			r.private[t] = true
+		}
+	}
+}
+
+// told are the keys of the configuration whose values have no addresses.
+var told = strings.Fields("name transport key export relay accept adopt mirror push types interfaces discovery watch load_test control state log")
+
+// configuration tells of a file: without comments, and without values that may be addresses.
+// It reports whether others may quote the file, since what is private in it is known.
+func (r *report) configuration(path string) (quotable bool) {
+	const title = "configuration"
+	if path == "" {
+		r.section(title, "no file")
+		return true
+	}
+	text, err := os.ReadFile(path)
+	keys := map[string]any{}
+	if err == nil {
+		err = yaml.Unmarshal(text, &keys)
+	}
+	_, isPath := errors.AsType[*fs.PathError](err)
+	if err != nil && !isPath {
+		err = errors.New(path + ": not YAML, and left out; achbridge check says what is wrong") // its error quotes the text
+	}
+	if err != nil {
+		r.section(title, err.Error())
+		return isPath
+	}
+	for key, v := range keys {
+		switch {
+		case slices.Contains(config.Keys(), key) && slices.Contains(told, key):
+		case slices.Contains(config.Keys(), key) || key == "achd":
+			r.hideAll(v)
+			keys[key] = "(left out)"
+		default: // a mistake, of which nothing is known
+			r.private[fmt.Sprint(v)] = true
+			r.hideAll(v)
+			delete(keys, key)
+		}
+	}
+	shown, err := yaml.Marshal(keys)
+	if err != nil {
+		shown = []byte(err.Error())
+	}
+	r.section(title, "# "+path+"\n"+string(shown))
+	return true
+}
+
+// hideAll keeps all texts in a value out.
+func (r *report) hideAll(v any) {
+	switch v := v.(type) {
+	case string:
+		r.address(v)
+	case []any:
+		for _, e := range v {
+			r.hideAll(e)
+		}
+	case map[string]any:
+		for _, e := range v {
+			r.hideAll(e)
+		}
+	}
+}
+
+// addressLike finds what may be an address of IP.
+var addressLike = regexp.MustCompile(`[0-9A-Fa-f:.\[\]]+(%[A-Za-z0-9_.-]+)?(\]:[0-9]+)?`)
+
+// scrubbed is the text without what is private.
+func (r *report) scrubbed() []byte {
+	const instead = "(address)"
+	text := r.text.String()
+	list := make([]string, 0, len(r.private))
+	for t := range r.private {
+		list = append(list, t)
+	}
+	slices.SortFunc(list, func(x, y string) int { return cmp.Compare(len(y), len(x)) })
+	for _, t := range list {
+		text = strings.ReplaceAll(text, t, instead)
+	}
+	return []byte(addressLike.ReplaceAllStringFunc(text, func(t string) string {
+		bare := strings.Trim(t, ".:")
+		if _, err := netip.ParseAddr(strings.Trim(bare, "[]")); err == nil {
+			return strings.Replace(t, bare, instead, 1)
+		}
+		if _, err := netip.ParseAddrPort(bare); err == nil {
+			return strings.Replace(t, bare, instead, 1)
+		}
+		return t
+	}))
+}

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"achbridge/bridge/rule"
+)
+
+// tcpAddress is where the daemon listens for programs that speak achd's protocol; "" is off.
+type tcpAddress string
+
+func (a *tcpAddress) String() string { return string(*a) }
+func (a *tcpAddress) Type() string   { return "ADDRESS" }
+
+func (a *tcpAddress) Set(text string) error {
+	if text == "" || text == "off" {
+		*a = ""
+		return nil
+	}
+	if _, err := net.ResolveTCPAddr("tcp", text); err != nil {
+		return fmt.Errorf("%q: want :PORT, ADDRESS:PORT or off, as in :8076", text)
+	}
+	*a = tcpAddress(text)
+	return nil
+}
+
+// buildAchd parses and checks the section achd.
+func (c *Config) buildAchd(b *ruleBuilder) {
+	for i, text := range c.AchdFrom {
+		p, err := parseNetwork(text)
+		if err != nil {
+			b.add(c.placeOf("achd.from", i), "%q: want a network or an address, as in 192.168.1.0/24 or fd00::7", text)
+			continue
+		}
+		c.AchdNetworks = append(c.AchdNetworks, p)
+	}
+	for i, text := range c.AchdChannels {
+		b.check(c.placeOf("achd.channels", i), rule.CheckPattern("channel", text))
+	}
+	for i, text := range c.AchdAccept {
+		b.check(c.placeOf("achd.accept", i), rule.CheckPattern("channel", text))
+	}
+}
+
+// parseNetwork reads a network, or an address as the network of that host alone.
+func parseNetwork(text string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
+		return a.Unmap().Prefix(a.Unmap().BitLen())
+	}
+	return netip.ParsePrefix(text)
+}
+
+// achdIdle is a sentence if the section achd does nothing.
+func (c *Config) achdIdle() []string {
+	rules := len(c.AchdFrom) > 0 && len(c.AchdChannels)+len(c.AchdAccept) > 0
+	switch {
+	case c.AchdListen != "" && !rules:
+		return []string{"achd serves nothing: the section achd: of the file names no hosts (from) or no channels (channels, accept)"}
+	case c.AchdListen == "" && (c.AchdFrom != nil || c.AchdChannels != nil || c.AchdAccept != nil):
+		return []string{"achd is off: its rules do nothing without an address, as in listen: ':8076' below achd:, or run --achd :8076"}
+	}
+	return nil
+}

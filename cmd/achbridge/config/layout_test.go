@@ -1,0 +1,57 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+
+	"achbridge/bridge/layout"
+)
+
+func TestLayoutIsTheSameAfterItsFile(t *testing.T) {
+	l := &layout.Layout{Name: "robot::Vec(double, 3)", Size: 64, Tail: "null", Counter: "on", Fields: []layout.Field{
+		{Name: "on", Type: layout.Int16},
+		{Name: "true", Offset: 2, Type: layout.Int8, Words: []layout.Word{{Value: -1, Name: "a=b"}, {Value: 2, Name: "~"}}},
+		{Name: "odd: name", Offset: 4, Type: layout.Uint32, Bits: 3, Bit: 5, Unit: "# 100%"},
+		{Name: "1", Offset: 8, Type: layout.Float, Count: []int{2, 1}, Scale: 0.001, Unit: "m/s^2"},
+		{Name: "s", Offset: 16, Type: layout.Struct, Size: 8, Count: []int{2}, Union: true, Fields: []layout.Field{{Name: "y", Type: layout.Bytes, Size: 3}}},
+		{Name: "null", Offset: 64, Type: layout.Double},
+	}}
+	text, err := LayoutText(l, "one\ntwo\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadLayout("a.yaml", text)
+	if err != nil || !reflect.DeepEqual(got, l) {
+		t.Errorf("%v: got %+v, want %+v, of\n%s", err, got, l, text)
+	}
+}
+
+func FuzzLayoutFile(f *testing.F) {
+	f.Add([]byte("name: imu\nsize: 8\nfields:\n  - {name: a, offset: 0, type: int32, words: [A=1], bits: 3, bit: 1}\n  - {name: b, offset: 4, type: char, count: [2, 2]}\n"))
+	f.Add([]byte("name: p\nsize: 4\ntail: x\ncount: n\nfields:\n  - {name: n, offset: 0, type: int32}\n  - name: x\n    offset: 4\n    type: struct\n    size: 4\n    fields: [{name: a, offset: 0, type: float, unit: m, scale: 1e3}]\n"))
+	f.Add([]byte("fields: [fields: [fields: [fields: []]]]\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		l, err := ReadLayout("fuzz.yaml", text)
+		if err == nil {
+			again, err := LayoutText(l, "")
+			if err != nil && len(text) < 10_000 {
+				t.Fatalf("%v: of a good layout\n%s", err, text)
+			}
+			if same, err := ReadLayout("fuzz.yaml", again); err == nil && !reflect.DeepEqual(same, l) {
+				t.Errorf("got %+v, want %+v", same, l)
+			}
+			return
+		}
+		ps, ok := errors.AsType[Problems](err)
+		if !ok || len(ps) == 0 {
+			t.Fatalf("got %v, want problems", err)
+		}
+		for _, p := range ps {
+			if p.Text == "" || p.Line < 0 || p.Line > 1+bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte("\r")) {
+				t.Errorf("got %+v, want a problem with its place in\n%s", p, text)
+			}
+		}
+	})
+}

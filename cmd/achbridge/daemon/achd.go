@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"achbridge/bridge/achd"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// listenAchd opens the port for programs that speak achd's protocol; nil when it is off.
+func listenAchd(address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	ln, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, ui.Failure(fmt.Errorf("achd %s: the TCP port is in use, perhaps by achd itself or by inetd", address), "stop that one, or take another port: --achd :PORT")
+	}
+	if err != nil {
+		return nil, ui.Failure(fmt.Errorf("achd %s: %w", address, errors.Unwrap(err)), "--achd :PORT")
+	}
+	return ln, nil
+}
+
+func achdRules(c *config.Config) achd.Rules {
+	return achd.Rules{From: c.AchdNetworks, Channels: c.AchdChannels, Accept: c.AchdAccept}
+}
+
+// newAchd makes the server of the port; nil when it is off.
+func (d *Daemon) newAchd(c *config.Config, newData achd.NewData) *achd.Server {
+	if d.achdPort == nil {
+		return nil
+	}
+	s := achd.New(achd.Config{Dir: d.dir, NewData: newData, Command: d.node.CarriesCommands, Claim: d.node.Claim, Log: d.log})
+	s.SetRules(achdRules(c))
+	return s
+}
+
+// serveAchd serves until ctx ends. The log says once what it means that it is on.
+func (d *Daemon) serveAchd(ctx context.Context) error {
+	d.log.Warn("achd's protocol is on: it has no authentication and no encryption, so whoever can use an address of from may read and write these channels",
+		"listen", d.achdPort.Addr().String(), "from", d.config().AchdFrom, "channels", d.config().AchdChannels, "accept", d.config().AchdAccept)
+	if achdRules(d.config()).Empty() {
+		d.log.Warn("achd serves nothing: the section achd of the configuration names no hosts (from) or no channels (channels, accept)")
+	}
+	return d.achd.Run(ctx, d.achdPort)
+}
+
+// achdReport is what status shows; nil when it is off.
+func (d *Daemon) achdReport() *api.Achd {
+	if d.achd == nil {
+		return nil
+	}
+	r := d.achd.Report()
+	a := &api.Achd{Listen: d.achdPort.Addr().String(), Clients: []api.AchdClient{}, Waiting: r.Waiting, Frames: r.Frames, Refused: r.Refused}
+	for _, c := range r.Clients {
+		a.Clients = append(a.Clients, api.AchdClient{Addr: c.Addr.String(), Channel: c.Channel, Transport: c.Transport, Writes: c.Writes, Frames: c.Frames})
+	}
+	return a
+}

@@ -1,0 +1,222 @@
+package debuginfo
+
+import (
+	"bytes"
+	"cmp"
+	"debug/dwarf"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Program is the debug information of a program or object.
+type Program struct {
+	path    string
+	data    *dwarf.Data
+	structs []found
+}
+
+// found is one struct with a name.
+type found struct {
+	name string // with its namespaces, as in robot::Imu
+	at   dwarf.Offset
+	size int
+	unit *dwarf.Entry
+	file int64 // where it is declared, in the unit's list of files
+}
+
+// Struct is a struct that a program has.
+type Struct struct {
+	Name   string
+	Size   int
+	Source string // the file that declares it; "" when that is not known
+}
+
+// Open reads the debug information of a file. The error says why there is none that can be
+// read, and how to build the program so that there is.
+func Open(path string) (p *Program, err error) {
+	defer damaged(path, &err)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	file, err := elf.NewFile(f)
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, pathErr
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: no ELF program or object, or damaged: %w", path, err)
+	}
+	defer file.Close()
+	if why := unreadable(file); why != "" {
+		return nil, fmt.Errorf("%s: %s", path, why)
+	}
+	p = &Program{path: path}
+	if p.data, err = file.DWARF(); err != nil {
+		return nil, fmt.Errorf("%s: this file is damaged: %w", path, err)
+	}
+	return p, p.index()
+}
+
+// damaged makes an error of a panic of the reader.
+func damaged(path string, err *error) {
+	if cause := recover(); cause != nil {
+		*err = fmt.Errorf("%s: this file is damaged: %v", path, cause)
+	}
+}
+
+// unreadable says why a file's debug information cannot be used, "" when it may be.
+func unreadable(file *elf.File) string {
+	info := 0 // an object has a section for each type unit
+	for _, s := range file.Sections {
+		if s.Name == ".debug_info" {
+			info++
+		}
+	}
+	has := func(name string) bool { return file.Section(name) != nil }
+	switch {
+	case file.Data != elf.ELFDATA2LSB:
+		return "big-endian: frames are read as little-endian"
+	case has(".gnu_debugaltlink"):
+		return "part of its debug information is in a file that dwz made; use the program as it was before dwz"
+	case has(".debug_types"), info > 1:
+		return "type units are not read; build without -fdebug-types-section"
+	case has(".debug_info"), has(".zdebug_info"):
+		return ""
+	case has(".gnu.debuglto_.debug_info"):
+		return "an object of -flto; use the program that is linked of it"
+	case has(".gnu_debuglink"):
+		text, _ := file.Section(".gnu_debuglink").Data()
+		name, _, _ := bytes.Cut(text, []byte{0})
+		return fmt.Sprintf("its debug information is in another file: %q", name)
+	}
+	return "no debug information; build with -g, and do not strip"
+}
+
+// index finds all structs with a name.
+func (p *Program) index() error {
+	r := p.data.Reader()
+	var unit *dwarf.Entry
+	var scope []string // of the entries whose children are being read
+	for {
+		e, err := r.Next()
+		if err != nil {
+			return fmt.Errorf("%s: this file is damaged: %w", p.path, err)
+		}
+		if e == nil {
+			return nil
+		}
+		if e.Tag == 0 {
+			scope = scope[:max(0, len(scope)-1)]
+			continue
+		}
+		name, _ := e.Val(dwarf.AttrName).(string)
+		switch e.Tag {
+		case dwarf.TagCompileUnit, dwarf.TagSkeletonUnit:
+			if unit, scope = e, nil; e.Val(attrDwoName) != nil || e.Val(attrGNUDwoName) != nil || e.Tag == dwarf.TagSkeletonUnit {
+				return fmt.Errorf("%s: split: its debug information is in .dwo files; build without -gsplit-dwarf", p.path)
+			}
+			name = ""
+		case dwarf.TagTypeUnit:
+			return fmt.Errorf("%s: type units are not read; build without -fdebug-types-section", p.path)
+		case dwarf.TagStructType, dwarf.TagClassType, dwarf.TagTypedef:
+			p.add(e, name, scope, unit)
+		case dwarf.TagNamespace:
+		default:
+			r.SkipChildren()
+			continue
+		}
+		if e.Children {
+			scope = append(scope, name)
+		}
+	}
+}
+
+const (
+	attrDwoName    dwarf.Attr = 0x76
+	attrGNUDwoName dwarf.Attr = 0x2130
+)
+
+func (p *Program) add(e *dwarf.Entry, name string, scope []string, unit *dwarf.Entry) {
+	if name == "" || e.Val(dwarf.AttrDeclaration) != nil {
+		return
+	}
+	of := e
+	if e.Tag == dwarf.TagTypedef {
+		at, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
+		r := p.data.Reader()
+		r.Seek(at)
+		target, err := r.Next()
+		if !ok || err != nil || target == nil || target.Tag != dwarf.TagStructType || target.Val(dwarf.AttrName) != nil {
+			return // of a struct with a name of its own, or of something else
+		}
+		of = target
+	}
+	size, _ := of.Val(dwarf.AttrByteSize).(int64)
+	file, _ := e.Val(dwarf.AttrDeclFile).(int64)
+	if size < 1 || size > 1<<30 {
+		return
+	}
+	full := strings.Join(append(slices.DeleteFunc(slices.Clone(scope), func(s string) bool { return s == "" }), name), "::")
+	p.structs = append(p.structs, found{full, of.Offset, int(size), unit, file})
+}
+
+// Structs are the structs of a program by name; of those that are alike one.
+func (p *Program) Structs() (list []Struct) {
+	for _, s := range p.structs {
+		list = append(list, Struct{plain(s.name), s.size, plain(p.source(s))})
+	}
+	slices.SortFunc(list, func(a, b Struct) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), a.Size-b.Size, strings.Compare(a.Source, b.Source))
+	})
+	return slices.CompactFunc(list, func(a, b Struct) bool { return a.Name == b.Name && a.Size == b.Size })
+}
+
+// plain is a text of the file with what is not printable escaped.
+func plain(text string) string {
+	quoted := strconv.QuoteToASCII(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+}
+
+// source is the file that declares a struct.
+func (p *Program) source(s found) (name string) {
+	var err error
+	defer damaged(p.path, &err) // a name is not worth an error
+	if s.unit == nil {
+		return ""
+	}
+	lines, err := p.data.LineReader(s.unit)
+	if err != nil || lines == nil {
+		return ""
+	}
+	files := lines.Files()
+	if s.file < 0 || s.file >= int64(len(files)) || files[s.file] == nil {
+		return ""
+	}
+	return filepath.Base(files[s.file].Name)
+}
+
+// called are the structs of a name, with or without namespaces.
+func (p *Program) called(name string) (list []found) {
+	name = strings.TrimPrefix(strings.TrimPrefix(name, "struct "), "class ")
+	for _, s := range p.structs {
+		if s.name == name {
+			list = append(list, s)
+		}
+	}
+	if list != nil {
+		return list
+	}
+	for _, s := range p.structs {
+		if strings.HasSuffix(s.name, "::"+name) {
+			list = append(list, s)
+		}
+	}
+	return list
+}

@@ -1,0 +1,344 @@
+package debuginfo
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"achbridge/bridge/layout"
+)
+
+// structMaker writes random structs, and C that prints what is in them.
+type structMaker struct {
+	*rand.Rand
+	types  strings.Builder
+	prints strings.Builder
+	names  int
+	cpp    bool
+}
+
+func (m *structMaker) name(prefix string) string {
+	m.names++
+	return fmt.Sprintf("%s%d", prefix, m.names)
+}
+
+// leaf prints one value, by its path below v.
+func (m *structMaker) leaf(path, kind string) string {
+	show := map[string]string{
+		"int": `printf("V %s %%lld\n", (long long)v%s);`, "uint": `printf("V %s %%llu\n", (unsigned long long)v%s);`,
+		"float": `printf("V %s %%.9g\n", (double)v%s);`, "double": `printf("V %s %%.17g\n", v%s);`,
+		"bool": `printf("V %s %%d\n", (int)v%s);`, "pointer": `printf("V %s %%llu\n", (unsigned long long)(uintptr_t)v%s);`,
+		"text": `printf("V %s "); text(v%s, sizeof v` + path + `);`,
+	}[kind]
+	if show == "" {
+		return ""
+	}
+	set := ""
+	if kind == "bool" {
+		set = "\tv" + path + " = next() & 1;\n"
+	}
+	return set + "\t" + fmt.Sprintf(show, strings.TrimPrefix(path, "."), path) + "\n"
+}
+
+var scalars = []struct{ c, kind string }{
+	{"signed char", "int"}, {"unsigned char", "uint"}, {"int8_t", "int"}, {"short", "int"}, {"uint16_t", "uint"}, {"int", "int"}, {"unsigned", "uint"},
+	{"long", "int"}, {"uint64_t", "uint"}, {"float", "float"}, {"double", "double"}, {"bool", "bool"}, {"void *", "pointer"}, {"const int *", "pointer"},
+	{"enum small", "uint"}, {"enum below", "int"}, {"long double", "none"}, {"stamp_t", "int"}, {"volatile double", "double"},
+}
+
+// member declares a member, and returns what prints it: sets come before, prints after.
+func (m *structMaker) member(path string, depth int) (declared, printed string) {
+	name := m.name("m")
+	at := path + "." + name
+	switch n := m.IntN(14); {
+	case n == 0 && depth < 3:
+		fields, print := m.members(at, depth+1)
+		return fmt.Sprintf("struct {\n%s} %s%s;\n", fields, m.attribute(), name), print
+	case n == 1 && depth < 3:
+		first, print := m.member(path, depth+3)
+		return fmt.Sprintf("union {\n%slong other%s[3];\n};\n", first, name), print
+	case n == 2 && depth < 3:
+		first, print := m.member(at, depth+3)
+		return fmt.Sprintf("union {\n%schar other[9];\n} %s;\n", first, name), print
+	case n == 3:
+		return fmt.Sprintf("char %s[%d];\n", name, 1+m.IntN(20)), m.leaf(at, "text")
+	case n == 4 && depth < 3:
+		w := 1 + m.IntN(3)
+		return fmt.Sprintf("int %s_: %d; unsigned %s: %d; unsigned long long %s__: %d; bool %s___: 1;\n", name, 1+m.IntN(31), name, w, name, 1+m.IntN(63), name),
+			m.leaf(at+"_", "int") + m.leaf(at, "uint") + m.leaf(at+"__", "uint") + m.leaf(at+"___", "bool")
+	case n == 5:
+		s := scalars[m.IntN(len(scalars))]
+		rows, columns := 1+m.IntN(3), 1+m.IntN(3)
+		for i := range rows {
+			for j := range columns {
+				printed += m.leaf(fmt.Sprintf("%s[%d][%d]", at, i, j), s.kind)
+			}
+		}
+		return fmt.Sprintf("%s %s[%d][%d];\n", s.c, name, rows, columns), printed
+	case n == 6:
+		for i := range 2 {
+			printed += m.leaf(fmt.Sprintf("%s[%d].x", at, i), "double") + m.leaf(fmt.Sprintf("%s[%d].on", at, i), "bool")
+		}
+		return fmt.Sprintf("struct pair %s[2];\n", name), printed
+	case n == 7:
+		return fmt.Sprintf("char %s[2][5];\n", name), m.leaf(at+"[0]", "text") + m.leaf(at+"[1]", "text")
+	default:
+		s := scalars[m.IntN(len(scalars))]
+		return fmt.Sprintf("%s %s;\n", s.c, name), m.leaf(at, s.kind)
+	}
+}
+
+func (m *structMaker) attribute() string {
+	return []string{"", "", "", "__attribute__((packed)) ", "__attribute__((aligned(16))) "}[m.IntN(5)]
+}
+
+func (m *structMaker) members(path string, depth int) (fields, print string) {
+	for range 1 + m.IntN(7) {
+		f, p := m.member(path, depth)
+		fields, print = fields+f, print+p
+	}
+	return fields, print
+}
+
+// add adds one struct with its print.
+func (m *structMaker) add(i int) {
+	base := ""
+	fields, print := m.members("", 0)
+	if m.cpp && m.IntN(2) == 0 {
+		more, printMore := m.members("", 0)
+		fmt.Fprintf(&m.types, "struct Base%d {\n%s};\n", i, more)
+		base, print = fmt.Sprintf(": Base%d, Empty ", i), printMore+print
+	}
+	attribute := m.attribute()
+	if base != "" {
+		attribute = ""
+	}
+	fmt.Fprintf(&m.types, "struct %sS%d %s{\n%s};\n", attribute, i, base, fields)
+	sets, prints := "", ""
+	for line := range strings.Lines(print) {
+		if strings.HasPrefix(line, "\tv.") {
+			sets += line
+		} else {
+			prints += line
+		}
+	}
+	fmt.Fprintf(&m.prints, "{ struct S%d v; fill(&v, sizeof v);\n%s\tprintf(\"S %d \"); bytes(&v, sizeof v);\n%s}\n", i, sets, i, prints)
+}
+
+const frameOfC = `#include <stdio.h>
+#include <stdint.h>
+#include <stdbool.h>
+#include <stddef.h>
+enum small { small_a, small_b = 7 };
+enum below { below_a = -3, below_b = 9 };
+typedef int32_t stamp_t;
+struct pair { double x; bool on; };
+static unsigned long long seed = 88172645463325252ull;
+static unsigned next(void) { seed ^= seed << 13; seed ^= seed >> 7; seed ^= seed << 17; return (unsigned)(seed >> 20); }
+static void fill(void *p, size_t n) { for (size_t i = 0; i < n; i++) ((unsigned char *)p)[i] = next(); }
+static void bytes(const void *p, size_t n) { for (size_t i = 0; i < n; i++) printf("%02x", ((const unsigned char *)p)[i]); printf("\n"); }
+static void text(const char *p, size_t n) { printf("x"); for (size_t i = 0; i < n && p[i]; i++) printf("%02x", (unsigned char)p[i]); printf("\n"); }
+`
+
+// flattened are the values of a struct by their paths in C.
+func flattened(all map[string]layout.Value, path string, v layout.Value) {
+	if n, ok := v.Len(); ok {
+		for i := range n {
+			flattened(all, fmt.Sprintf("%s[%d]", path, i), v.At(i))
+		}
+		return
+	}
+	if v.Field().Type == layout.Struct {
+		for _, m := range v.Members() {
+			flattened(all, strings.TrimPrefix(path+"."+m.Field().Name, "."), m)
+		}
+		return
+	}
+	all[path] = v
+}
+
+// same reports whether C printed the value.
+func same(v layout.Value, printed string) bool {
+	got, f := v.Text(), v.Field()
+	for _, w := range f.Words {
+		if w.Name == got {
+			got = strconv.FormatInt(w.Value, 10)
+		}
+	}
+	switch f.Type {
+	case layout.Char:
+		return "x"+hex.EncodeToString([]byte(got)) == printed
+	case layout.Bool:
+		return got == strconv.FormatBool(printed == "1")
+	case layout.Pointer:
+		n, err := strconv.ParseUint(printed, 10, 64)
+		return err == nil && got == fmt.Sprintf("%#x", n)
+	case layout.Float, layout.Double:
+		a, _ := strconv.ParseFloat(got, 64)
+		b, _ := strconv.ParseFloat(printed, 64)
+		return a == b || math.IsNaN(a) && math.IsNaN(b) || f.Type == layout.Float && float32(a) == float32(b)
+	}
+	return got == printed
+}
+
+func TestRandomStructsAreReadAsCPrintsThem(t *testing.T) {
+	structs := 20
+	if os.Getenv("ACHBRIDGE_LONG") == "1" {
+		structs = 200
+	}
+	for seed, options := range []string{
+		"gcc -gdwarf-5", "gcc -gdwarf-4", "gcc -gdwarf-5 -O2 -flto", "gcc -gdwarf-4 -gz -O2", "gcc -gdwarf-3 -gstrict-dwarf",
+		"g++ -gdwarf-5", "g++ -gdwarf-4 -O2 -gz", "g++ -gdwarf-5 -O2 -flto",
+	} {
+		t.Run(options, func(t *testing.T) {
+			t.Parallel()
+			args := strings.Fields(options)
+			if _, err := exec.LookPath(args[0]); err != nil {
+				t.Skipf("%v: apt-get install gcc g++", err)
+			}
+			m := &structMaker{Rand: rand.New(rand.NewPCG(uint64(seed), 19)), cpp: args[0] == "g++"}
+			if m.cpp {
+				m.types.WriteString("struct Empty {};\n")
+			}
+			for i := range structs {
+				m.add(i)
+			}
+			program := built(t, args, frameOfC+m.types.String()+"int main(void) {\n"+m.prints.String()+"return 0; }\n")
+			out, err := exec.Command(program).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			values := compare(t, program, string(out))
+			if values < 5*structs {
+				t.Errorf("only %d values compared", values)
+			}
+			t.Logf("%d structs, %d values", structs, values)
+		})
+	}
+}
+
+// built is a program of a C or C++ text.
+func built(t *testing.T, compiler []string, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	source := filepath.Join(dir, "a.c")
+	if compiler[0] == "g++" {
+		source = filepath.Join(dir, "a.cc")
+	}
+	if err := os.WriteFile(source, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "a")
+	out, err := exec.Command(compiler[0], append(compiler[1:], "-w", "-o", program, source)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", compiler, err, out[:min(len(out), 2000)])
+	}
+	return program
+}
+
+// compare compares what a program printed with what its layouts say of its bytes.
+func compare(t *testing.T, program, out string) (values int) {
+	t.Helper()
+	p, err := Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]layout.Value
+	name := ""
+	for line := range strings.Lines(out) {
+		words := strings.Fields(line)
+		if words[0] == "S" {
+			name = "S" + words[1]
+			l, _, err := p.Layout(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			frame, _ := hex.DecodeString(words[2])
+			v, err := l.Decode(frame)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = map[string]layout.Value{}
+			flattened(all, "", v)
+			continue
+		}
+		values++
+		if v, ok := all[words[1]]; !ok {
+			t.Errorf("%s: no %s", name, words[1])
+		} else if !same(v, words[2]) {
+			t.Errorf("%s: %s is %s, C prints %s (%+v)", name, words[1], v.Text(), words[2], *v.Field())
+		}
+		if t.Failed() && values > 40 {
+			return values
+		}
+	}
+	return values
+}
+
+func TestDamagedFilesGiveErrors(t *testing.T) {
+	for _, options := range []string{"gcc -g -c -O0", "gcc -gdwarf-4 -gz -c -O2", "g++ -gdwarf-5 -gz -O2", "g++ -gdwarf-3 -O0"} {
+		t.Run(options, func(t *testing.T) {
+			t.Parallel()
+			compiler := strings.Fields(options)
+			if _, err := exec.LookPath(compiler[0]); err != nil {
+				t.Skipf("%v: apt-get install gcc g++", err)
+			}
+			whole, err := os.ReadFile(built(t, compiler, frameOfC+"struct imu { double x[3]; enum small e; struct pair p; int b: 3; } imu;\nint main() { return 0; }\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kinds := errorsOf(t, whole); len(kinds) < 10 {
+				t.Errorf("got %d kinds of errors, want many: %v", len(kinds), kinds)
+			}
+		})
+	}
+}
+
+// errorsOf opens a program that was damaged in many ways, and returns the errors.
+func errorsOf(t *testing.T, whole []byte) map[string]int {
+	t.Helper()
+	path, random := filepath.Join(t.TempDir(), "damaged"), rand.New(rand.NewPCG(1, 19))
+	kinds := map[string]int{}
+	for i := range 300 {
+		file := bytes.Clone(whole)
+		switch i % 6 {
+		case 0:
+			file = file[:random.IntN(len(file))]
+		case 1:
+			file[random.IntN(64)] ^= byte(1 + random.IntN(255)) // header
+		case 2:
+			for range 20 {
+				file[random.IntN(len(file))] ^= byte(1 + random.IntN(255))
+			}
+		case 3:
+			at := random.IntN(len(file) - 64)
+			copy(file[at:], bytes.Repeat([]byte{0xff}, 64))
+		case 4:
+			at := random.IntN(len(file) - 300)
+			copy(file[at:], make([]byte, 300))
+		case 5: // section headers
+			at := len(file) - 1 - random.IntN(1500)
+			file[at] ^= byte(1 + random.IntN(255))
+		}
+		if err := os.WriteFile(path, file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		p, err := Open(path)
+		if err == nil {
+			p.Structs()
+			_, _, err = p.Layout("imu")
+		}
+		if err != nil {
+			kinds[err.Error()]++
+		}
+	}
+	return kinds
+}

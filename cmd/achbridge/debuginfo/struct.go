@@ -1,0 +1,292 @@
+package debuginfo
+
+import (
+	"debug/dwarf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"slices"
+	"strings"
+
+	"achbridge/bridge/layout"
+)
+
+// Layout is the layout of a struct, with what its user should know of it.
+func (p *Program) Layout(name string) (l *layout.Layout, warnings []string, err error) {
+	defer damaged(p.path, &err)
+	list := p.called(name)
+	if len(list) == 0 {
+		return nil, nil, fmt.Errorf("%s: struct %q: %w", p.path, name, fs.ErrNotExist)
+	}
+	for i, s := range list {
+		w := &walker{data: p.data}
+		one, err := w.layout(s)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: struct %s: %w", p.path, plain(s.name), err)
+		}
+		if i > 0 && !reflect.DeepEqual(one, l) {
+			return nil, nil, fmt.Errorf("%s: struct %s is there twice, and not alike: %d bytes in %s, %d bytes in %s; use the object of the one you mean",
+				p.path, plain(s.name), list[0].size, plain(p.source(list[0])), s.size, plain(p.source(s)))
+		}
+		l = one
+		if i == 0 {
+			warnings = w.warnings
+			if language, _ := s.unit.Val(dwarf.AttrLanguage).(int64); language == languageRust {
+				warnings = append(warnings, "Rust may order fields anew with each build, unless the struct is repr(C)")
+			}
+		}
+	}
+	return l, warnings, nil
+}
+
+const languageRust = 0x1c
+
+// Limits while reading, beside those of a layout.
+const (
+	maxDepth  = 64
+	maxFields = 4096
+)
+
+// walker turns entries of the debug information into fields.
+type walker struct {
+	data     *dwarf.Data
+	warnings []string
+	fields   int
+	char     layout.Type // the integer that char is
+	open     bool        // the field that was read last is an array without a length
+}
+
+func (w *walker) warn(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(w.warnings, text) {
+		w.warnings = append(w.warnings, text)
+	}
+}
+
+func (w *walker) layout(s found) (*layout.Layout, error) {
+	e, err := w.entry(s.at)
+	if err != nil {
+		return nil, err
+	}
+	all, err := w.members(e, 0)
+	if err != nil {
+		return nil, err
+	}
+	l := &layout.Layout{Name: clean(s.name), Size: s.size, Fields: all}
+	if w.open && len(all) > 0 {
+		l.Tail = all[len(all)-1].Name
+	}
+	if problems := l.Check(); len(problems) > 0 {
+		return nil, fmt.Errorf("%s%s", nameOf(l, problems[0].Path), problems[0].Text)
+	}
+	return l, nil
+}
+
+// nameOf is the name of a field, for an error.
+func nameOf(l *layout.Layout, path []int) (name string) {
+	fields := l.Fields
+	for _, i := range path {
+		name += fields[i].Name + ": "
+		fields = fields[i].Fields
+	}
+	return name
+}
+
+// clean is a name as layouts may have it: Vec(double,3) for Vec<double,3>.
+func clean(name string) string {
+	text := strings.Map(func(r rune) rune {
+		switch {
+		case r == '<':
+			return '('
+		case r == '>':
+			return ')'
+		case layout.Printable(string(r)) != "":
+			return '_'
+		}
+		return r
+	}, name)
+	return text[:min(len(text), 63)]
+}
+
+func (w *walker) entry(at dwarf.Offset) (*dwarf.Entry, error) {
+	r := w.data.Reader()
+	r.Seek(at)
+	e, err := r.Next()
+	if err == nil && e == nil {
+		err = errors.New("this file is damaged: an entry is missing")
+	}
+	return e, err
+}
+
+// children are the entries right below one.
+func (w *walker) children(e *dwarf.Entry) (list []*dwarf.Entry, err error) {
+	if !e.Children {
+		return nil, nil
+	}
+	r := w.data.Reader()
+	r.Seek(e.Offset)
+	if _, err := r.Next(); err != nil {
+		return nil, err
+	}
+	for {
+		c, err := r.Next()
+		if err != nil || c == nil || c.Tag == 0 {
+			return list, err
+		}
+		list = append(list, c)
+		r.SkipChildren()
+	}
+}
+
+// members are the fields of a struct, in the order of their offsets, with those of its bases
+// and of structs without a name.
+func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err error) {
+	if e.Val(dwarf.AttrDeclaration) != nil {
+		return nil, errors.New("it is only declared here; use the object of a file that uses it")
+	}
+	list, err := w.children(e)
+	if err != nil {
+		return nil, err
+	}
+	open := false
+	for _, c := range list {
+		var fields []layout.Field
+		w.open = false
+		switch c.Tag {
+		case dwarf.TagInheritance:
+			fields, err = w.base(c, depth)
+		case dwarf.TagMember:
+			fields, err = w.member(c, depth)
+		case dwarf.TagVariantPart:
+			return nil, errVariants
+		}
+		if err != nil {
+			return nil, err
+		}
+		open = open || w.open
+		for _, f := range fields {
+			for slices.ContainsFunc(all, func(g layout.Field) bool { return g.Name == f.Name }) {
+				f.Name = clean("_" + f.Name) // of a base that has the same name
+			}
+			all = append(all, f)
+		}
+		if e.Tag == dwarf.TagUnionType && len(all) > 0 {
+			break
+		}
+	}
+	w.open = open
+	slices.SortStableFunc(all, func(a, b layout.Field) int { return 8*(a.Offset-b.Offset) + a.Bit - b.Bit })
+	return all, nil
+}
+
+var errVariants = errors.New("an enum with data in it, whose bytes are not known")
+
+// base are the fields of a base class.
+func (w *walker) base(e *dwarf.Entry, depth int) ([]layout.Field, error) {
+	if virtual, _ := e.Val(dwarf.AttrVirtuality).(int64); virtual != 0 {
+		return nil, errors.New("it has a virtual base, which is elsewhere in each program")
+	}
+	at, err := place(e)
+	if err != nil {
+		return nil, err
+	}
+	f, err := w.typeOf(e, depth+1)
+	if err != nil || f.Type != layout.Struct {
+		return nil, err // a base without fields has no bytes
+	}
+	return moved(f.Fields, at, f.Union), nil
+}
+
+// moved are fields as part of the struct around theirs.
+func moved(fields []layout.Field, by int, union bool) []layout.Field {
+	for i := range fields {
+		fields[i].Offset += by
+		fields[i].Union = fields[i].Union || union
+	}
+	return fields
+}
+
+// member are the fields that a member makes: one, or those of a struct without a name.
+func (w *walker) member(e *dwarf.Entry, depth int) ([]layout.Field, error) {
+	if e.Val(dwarf.AttrExternal) != nil || e.Val(dwarf.AttrDeclaration) != nil {
+		return nil, nil // static
+	}
+	name, _ := e.Val(dwarf.AttrName).(string)
+	if strings.HasPrefix(name, "_vptr") {
+		return nil, errors.New("it has virtual functions: its first bytes are an address that means nothing on another host")
+	}
+	if w.fields++; w.fields > maxFields {
+		return nil, fmt.Errorf("more than %d fields", maxFields)
+	}
+	at, err := place(e)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", plain(name), err)
+	}
+	f, err := w.typeOf(e, depth+1)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", plain(name), err)
+	}
+	if f.Type == "" {
+		return nil, nil // no bytes
+	}
+	if name == "" && f.Type == layout.Struct && f.Count == nil {
+		return moved(f.Fields, at, f.Union), nil
+	}
+	f.Name = clean(strings.NewReplacer(".", "_", "[", "_", "]", "_").Replace(name))
+	if f.Name == "" {
+		f.Name = fmt.Sprintf("unnamed_%d", at)
+	}
+	f.Offset = at
+	w.bits(e, &f)
+	if f.Type == layout.Pointer {
+		w.warn("%s is a pointer, which means nothing on another host", f.Name)
+	}
+	if f.Union {
+		w.warn("%s is a union: its first member is shown", f.Name)
+	}
+	return []layout.Field{f}, nil
+}
+
+// bits sets where a bit field is. DWARF 5 counts its bits from the beginning of the struct,
+// DWARF 3 from the highest bit of the number that holds it.
+func (w *walker) bits(e *dwarf.Entry, f *layout.Field) {
+	n, ok := e.Val(dwarf.AttrBitSize).(int64)
+	if !ok {
+		return
+	}
+	first := int64(8 * f.Offset)
+	if at, ok := e.Val(dwarf.AttrDataBitOffset).(int64); ok {
+		first += at
+	} else if at, ok := e.Val(dwarf.AttrBitOffset).(int64); ok {
+		holder := int64(f.Type.OwnSize())
+		if size, ok := e.Val(dwarf.AttrByteSize).(int64); ok {
+			holder = size
+		}
+		first += 8*holder - at - n
+	}
+	if f.Type == layout.Char { // no text
+		f.Type = w.char
+	}
+	f.Bits, f.Offset, f.Bit = int(n), int(first/8), int(first%8)
+}
+
+// place is the offset of a member.
+func place(e *dwarf.Entry) (int, error) {
+	switch at := e.Val(dwarf.AttrDataMemberLoc).(type) {
+	case nil:
+		return 0, nil
+	case int64:
+		if at >= 0 && at <= 1<<30 {
+			return int(at), nil
+		}
+	case []byte: // DW_OP_plus_uconst
+		if len(at) > 1 && len(at) < 6 && at[0] == 0x23 {
+			n := 0
+			for i, b := range at[1:] {
+				n |= int(b&0x7f) << (7 * i)
+			}
+			return n, nil
+		}
+	}
+	return 0, errors.New("its place is computed when the program runs")
+}

@@ -1,0 +1,234 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"achbridge/bridge/status"
+)
+
+// Host has the facts for the troubles of this host and its peers: two reports of the node and
+// what lies around it.
+type Host struct {
+	Before, After status.Report
+	Apart         time.Duration           // time between the two; below flowLeast: only states count
+	Around        map[string]Surroundings // of hosts without a link, as far as somebody looked
+	Free          string                  // room in the channel directory
+	Load          string                  // of this host
+}
+
+// Trouble is one thing that is wrong, with all channels that suffer from it.
+type Trouble struct {
+	Finding
+	Host     string   `json:"host,omitempty"` // the other one, if it is one
+	Channels []string `json:"channels"`       // that suffer from it, as they are called here
+	cost     float64  // how many channels it takes away; one that comes in part counts in part
+}
+
+const (
+	flowLeast = 500 * time.Millisecond // less than that tells nothing of rates
+	leastCost = 0.1                    // of a channel that nearly works
+	stoppedIs = 0.3                    // cost of a channel into which nothing is put: often on purpose
+)
+
+// Troubles says what is wrong with this host and its peers, the most costly first; nothing
+// when all is well.
+func Troubles(h Host) []Trouble {
+	g := gathering{Host: h, by: map[troubleKey]*Trouble{}, mirrors: map[string]int{}, exports: map[string]int{}}
+	for i, m := range h.Before.Mirrors {
+		g.mirrors[m.Name] = i
+	}
+	for i, e := range h.Before.Exports {
+		g.exports[exportKey(e)] = i
+	}
+	for _, m := range h.After.Mirrors {
+		if !m.Temporary {
+			g.mirror(m)
+		}
+	}
+	for _, e := range h.After.Exports {
+		g.export(e)
+	}
+	for _, p := range h.After.Pushes {
+		g.push(p)
+	}
+	for _, c := range h.After.Locals {
+		s := g.about(h.After.Host, c.Channel)
+		if f, bad := s.localFile(c); bad && f.Cause != "" { // without a cause it is as it should be: a mirror for example
+			g.add(f, troubleOf{channel: c.Channel, cost: stoppedIs})
+		}
+	}
+	list := []Trouble{}
+	for key, t := range g.by {
+		slices.Sort(t.Channels)
+		t.Channels = slices.Compact(t.Channels)
+		g.tell(key, t)
+		if t.Evidence == nil {
+			t.Evidence = []string{}
+		}
+		list = append(list, *t)
+	}
+	slices.SortFunc(list, func(a, b Trouble) int {
+		return cmp.Or(cmp.Compare(b.cost, a.cost), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Text, b.Text))
+	})
+	return list
+}
+
+// troubleKey says which findings are one trouble. A link has one for all that makes frames
+// late or missing on it, in each direction.
+type troubleKey struct {
+	cause status.Cause // "": the link's
+	host  string
+	out   bool
+}
+
+// gathering collects findings about channels under what causes them.
+type gathering struct {
+	Host
+	by               map[troubleKey]*Trouble
+	mirrors, exports map[string]int // where each is in Before
+}
+
+func exportKey(e status.Subscription) string { return e.Peer + "/" + e.Channel }
+
+// linkCauses are of the link, or of how its sender is served: one often brings about another.
+var linkCauses = []status.Cause{status.CauseLinkRate, status.CauseLoss, status.CauseBudget, status.CauseHostBusy}
+
+// add puts a finding to others of its kind. The first of the greatest cost speaks for all.
+func (g *gathering) add(f Finding, of troubleOf) {
+	f.Cause = cmp.Or(f.Cause, status.CauseOther)
+	key := troubleKey{f.Cause, of.host, false}
+	switch {
+	case slices.Contains(linkCauses, f.Cause):
+		key.cause, key.out = "", of.out
+	case f.Cause == status.CauseShmFull && !of.out:
+		key.host = ""
+	}
+	t := g.by[key]
+	if t == nil {
+		t = &Trouble{Host: key.host}
+		g.by[key] = t
+	}
+	if t.Cause == "" || of.cost > of.most(t) {
+		t.Finding = f
+	}
+	t.cost += of.cost
+	t.Channels = append(t.Channels, of.channel)
+}
+
+// troubleOf says which channel a finding is about, and what it costs.
+type troubleOf struct {
+	channel, host string
+	out           bool
+	cost          float64
+}
+
+// most is the average cost of the channels that a trouble has so far.
+func (of troubleOf) most(t *Trouble) float64 { return t.cost / float64(max(1, len(t.Channels))) }
+
+// about is what Findings needs of one channel of another host.
+func (g *gathering) about(host, channel string) Snapshot {
+	s := Snapshot{
+		Host: host, Channel: channel, Apart: g.Apart, Around: g.Around[host], File: FileFacts{Free: g.Free}, Load: g.Load,
+		Before: status.Report{Host: g.After.Host}, After: status.Report{Host: g.After.Host, ProcessorWait: g.After.ProcessorWait, Peers: g.After.Peers},
+	}
+	if l, ok := LinkOf(g.Before, host); ok {
+		s.Before.Links = []status.Link{l}
+	}
+	if l, ok := LinkOf(g.After, host); ok {
+		s.After.Links = []status.Link{l}
+	}
+	return s
+}
+
+func (g *gathering) mirror(m status.Mirror) {
+	s, of := g.about(m.Host, m.Channel), troubleOf{channel: m.Name, host: m.Host, cost: 1}
+	if f, ok := g.unlinked(s); ok {
+		g.add(f, of)
+		return
+	}
+	switch m.State {
+	case status.MirrorRefused:
+		g.add(s.refused(m), of)
+		return
+	case status.MirrorWaiting:
+		g.add(Finding{Cause: cmp.Or(m.Cause, status.CauseOther), Text: s.Name() + ": " + cmp.Or(m.Reason, "it is about to be mirrored"),
+			Cure: "achbridge why " + s.Name()}, of)
+		return
+	}
+	i, known := g.mirrors[m.Name]
+	if !known || g.Apart < flowLeast {
+		return
+	}
+	before := g.Before.Mirrors[i]
+	s.Before.Mirrors, s.After.Mirrors = []status.Mirror{before}, []status.Mirror{m}
+	if m.Age != nil {
+		s.Age = m.Age.Window
+	}
+	if f := s.mirrorFlow(m)[0]; f.Cause != Well && (m.Offered > 0 || m.Seq > 0) { // what never had a frame misses none
+		flow := s.flowFrom(before, m, s.After.Links[0])
+		of.cost = costOf(f, &flow)
+		g.add(f, of)
+	}
+}
+
+// unlinked is the finding that there is no working link to the snapshot's host; false when
+// there is one.
+func (g *gathering) unlinked(s Snapshot) (Finding, bool) {
+	if _, looked := g.Around[s.Host]; !looked && len(s.After.Links) == 0 {
+		if f, ok := s.dialled(s.Host); ok {
+			return f, true
+		}
+		return Finding{Cause: status.CausePeerMissing, Text: "no host " + s.Host + " has been seen", Cure: "achbridge why " + s.Name()}, true
+	}
+	return s.unlinked(s.Host)
+}
+
+func costOf(f Finding, flow *flow) float64 {
+	switch f.Cause {
+	case status.CausePublisherStopped, status.CausePublisherSlow:
+		return stoppedIs
+	case status.CauseForeignWriter:
+		return 1
+	}
+	return min(1, max(leastCost, flow.missing(), flow.late()))
+}
+
+func (g *gathering) export(e status.Subscription) {
+	s, of := g.about(g.After.Host, e.Channel), troubleOf{channel: e.Channel, host: e.Peer, out: true}
+	i, known := g.exports[exportKey(e)]
+	link, linked := LinkOf(g.After, e.Peer)
+	if !known || g.Apart < flowLeast || !linked || link.State == status.LinkSilent {
+		return // a lost link is told once, by what is wanted of that host
+	}
+	old := g.Before.Exports[i]
+	was, _ := LinkOf(g.Before, e.Peer)
+	s.Before.Links, s.After.Links = []status.Link{was}, []status.Link{link}
+	hz := float64(less(e.Offered, old.Offered)) / g.Apart.Seconds()
+	flow := s.flowTo(e, old, hz)
+	if f, ok := flow.verdict(); ok && (hz > 0 || f.Cause != status.CauseOther) {
+		of.cost = costOf(f, &flow)
+		g.add(f, of)
+	}
+}
+
+func (g *gathering) push(p status.Push) {
+	if p.State == status.PushAccepted {
+		return
+	}
+	if p.State == status.PushWaiting && p.Cause == "" { // nothing is wrong yet
+		return
+	}
+	s := g.about(g.After.Host, p.Channel)
+	s.After.Pushes = []status.Push{p}
+	if l, ok := LinkOf(g.After, p.Host); ok {
+		s.After.Links = []status.Link{l}
+	} else if f, ok := g.unlinked(g.about(p.Host, cmp.Or(p.As, p.Channel))); ok {
+		g.add(f, troubleOf{channel: p.Channel, host: p.Host, cost: 1})
+		return
+	}
+	for _, f := range s.pushFindings() {
+		g.add(f, troubleOf{channel: p.Channel, host: p.Host, out: true, cost: 1})
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/bridge/layout"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/export"
+	"achbridge/cmd/achbridge/recording"
+	"achbridge/cmd/achbridge/ui"
+)
+
+func exportCommand(a *app) *cobra.Command {
+	var of valueFlags
+	var csv bool
+	var c export.Config
+	cmd := &cobra.Command{
+		Use:   "export FILE [PATTERN...] --csv",
+		Short: "Write the values in a recording as CSV",
+		Long: `Write the values of the frames in a recording, as one CSV file for each channel: a line
+for each frame, under a line of names. %time is when the frame was captured, or read if
+the recording does not know when it was captured. PATTERNs choose channels.
+
+The layout in the recording says what a frame holds, or else types: of the configuration;
+--type goes before both. Frames of another size are left out, and counted.`,
+		Example: "  achbridge export run.mcap --csv\n  achbridge export run.mcap 'krang.*' --csv -o values\n  achbridge export run.mcap imu --csv --field gyro",
+		Args:    takes("FILE", "[PATTERN]..."),
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if !csv {
+				return ui.Usage(errors.New("export: no form is named"), "achbridge export "+args[0]+" --csv")
+			}
+			return checkPatterns(args[1:])
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			c.File, c.Patterns, c.Fields, c.Note = args[0], args[1:], of.fields, a.ui.Note
+			c.Dir = cmp.Or(c.Dir, strings.TrimSuffix(filepath.Base(c.File), filepath.Ext(c.File)))
+			if c.Layout, err = a.recorded(c.File, &of); err != nil {
+				return err
+			}
+			return a.export(cmd.Context(), c)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&csv, "csv", false, "one line of values a frame, under a line of names")
+	cmd.Flags().StringVarP(&c.Dir, "out", "o", "", "`DIR` for the files (default: named after FILE)")
+	cmd.Flags().BoolVar(&c.Force, "force", false, "replace files that are there")
+	cmd.Flags().StringSliceVar(&of.fields, "field", nil, "only this field, as in `gyro.z` or joint[2].pos; may be repeated")
+	of.defineType(cmd)
+	return cmd
+}
+
+// recorded finds the layout of a channel in a recording.
+func (a *app) recorded(file string, of *valueFlags) (func(recording.Topic) (*layout.Layout, error), error) {
+	find, err := a.layouts(of)
+	if err != nil {
+		return nil, err
+	}
+	return func(t recording.Topic) (*layout.Layout, error) {
+		if of.file == "" && t.Type != nil && t.Type.Layout != "" {
+			l, err := config.ReadLayout(file, []byte(t.Type.Layout))
+			if err != nil { // its text may bring anything to a terminal
+				return nil, ui.Failure(fmt.Errorf("%s: its layout is damaged", file), "name another: --type FILE")
+			}
+			return l, nil
+		}
+		return find(cmp.Or(t.Origin, t.Channel), t.Channel)
+	}, nil
+}
+
+// export exports, and says what came of it.
+func (a *app) export(ctx context.Context, c export.Config) error {
+	made, err := c.Run(ctx)
+	for _, m := range made {
+		if err := a.ui.Line("%s: %s", m.Path, countText(m.Frames, "frame")); err != nil {
+			return err
+		}
+	}
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return nil
+	case errors.Is(err, export.ErrNothing):
+		return ui.NotFound(fmt.Errorf("%s: %w", c.File, err), "see what it has: achbridge info "+c.File)
+	case errors.Is(err, export.ErrNoLayout):
+		return ui.NotFound(fmt.Errorf("%s: %w", c.File, err), "name one: --type FILE, or types: in the configuration")
+	case errors.Is(err, export.ErrExists):
+		return ui.Failure(err, "--force replaces it, --out DIR writes elsewhere")
+	case ui.Cure(err) != "":
+		return err
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, recording.ErrFormat):
+		return fileError(c.File, err)
+	}
+	return ui.Failure(err, "")
+}

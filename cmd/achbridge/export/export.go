@@ -1,0 +1,199 @@
+// Package export writes the values in a recording as CSV, one file a channel.
+//
+//	made, err := export.Config{File: "run.mcap", Dir: "run", Layout: find}.Run(ctx)
+package export
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"achbridge/bridge/layout"
+	"achbridge/cmd/achbridge/recording"
+	"achbridge/cmd/achbridge/values"
+	"achbridge/localach"
+)
+
+// Config says what to export, and where to.
+type Config struct {
+	File     string
+	Dir      string   // is made if it is not there
+	Patterns []string // of the channels, as in path.Match; none: all
+	Fields   []string // paths as in joint[2].pos; none: all
+	Force    bool     // replace files that are there
+	// Layout is the layout of a topic's frames, nil when it is not known.
+	Layout func(recording.Topic) (*layout.Layout, error)
+	Note   func(format string, args ...any)
+}
+
+// Made is a file that was written.
+type Made struct {
+	Path    string `json:"file"`
+	Channel string `json:"channel"`
+	Frames  uint64 `json:"frames"`
+}
+
+// Errors of an export.
+var (
+	ErrNothing  = errors.New("the file has no such channel")
+	ErrNoLayout = errors.New("no layout says what the frames hold")
+	ErrExists   = errors.New("is there already")
+)
+
+// exporter writes the files of one recording.
+type exporter struct {
+	Config
+	tables  map[string]*table // by channel
+	unknown map[string]uint64 // frames of channels without a layout
+	looked  map[*recording.Topic]bool
+}
+
+// table is the file of one channel.
+type table struct {
+	Made
+	file    *os.File
+	out     *bufio.Writer
+	printer *values.Printer
+}
+
+// Run writes the files, and returns them in the order of their names. Of a recording that was cut
+// short it writes what is whole, and says so. It leaves no file behind when it fails.
+func (c Config) Run(ctx context.Context) (made []Made, err error) {
+	for _, p := range c.Patterns {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			return nil, fmt.Errorf("pattern %q: %w", p, path.ErrBadPattern)
+		}
+	}
+	r, err := recording.Open(c.File)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	e := &exporter{Config: c, tables: map[string]*table{}, unknown: map[string]uint64{}, looked: map[*recording.Topic]bool{}}
+	err = errors.Join(e.read(ctx, r), e.close())
+	if err == nil {
+		err = e.left()
+	}
+	for _, t := range e.tables {
+		if err != nil {
+			os.Remove(t.Path)
+		}
+		made = append(made, t.Made)
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(made, func(a, b Made) int { return strings.Compare(a.Channel, b.Channel) })
+	return made, nil
+}
+
+func (e *exporter) read(ctx context.Context, r *recording.Reader) error {
+	for ctx.Err() == nil {
+		record, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, recording.ErrCut):
+			e.Note("%s was cut short; this is what is whole", e.File)
+			return nil
+		case err != nil:
+			return err
+		}
+		if t := record.Topic; t == nil || localach.CheckName(t.Channel) != nil || !e.wanted(t.Channel) {
+			continue
+		}
+		if err := e.frame(record); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (e *exporter) wanted(name string) bool {
+	return len(e.Patterns) == 0 || slices.ContainsFunc(e.Patterns, func(p string) bool { ok, _ := path.Match(p, name); return ok })
+}
+
+func (e *exporter) frame(r recording.Record) error {
+	name := r.Topic.Channel
+	t := e.tables[name]
+	if t == nil && !e.looked[r.Topic] {
+		e.looked[r.Topic] = true
+		l, err := e.Layout(*r.Topic)
+		if err != nil {
+			return fmt.Errorf("channel %s: %w", name, err)
+		}
+		if l != nil {
+			if t, err = e.begin(name, l); err != nil {
+				return err
+			}
+		}
+	}
+	if t == nil {
+		e.unknown[name]++
+		return nil
+	}
+	line, err := t.printer.Frame(r.Publish, r.Data)
+	if err != nil {
+		return fmt.Errorf("channel %s: %w", name, err)
+	}
+	if line != nil {
+		t.Frames++
+	}
+	_, err = t.out.Write(line)
+	return err
+}
+
+// begin makes the file of a channel.
+func (e *exporter) begin(name string, l *layout.Layout) (*table, error) {
+	if err := os.MkdirAll(e.Dir, 0o777); err != nil {
+		return nil, err
+	}
+	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if e.Force {
+		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	file := filepath.Join(e.Dir, name+".csv")
+	out, err := os.OpenFile(file, how, 0o666)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("%s: %w", file, ErrExists)
+	} else if err != nil {
+		return nil, err
+	}
+	note := func(format string, args ...any) { e.Note(name+": "+format, args...) }
+	t := &table{Made{file, name, 0}, out, bufio.NewWriter(out), &values.Printer{Layout: l, Fields: e.Fields, Form: values.CSV, Note: note}}
+	e.tables[name] = t
+	return t, nil
+}
+
+func (e *exporter) close() (err error) {
+	for _, t := range e.tables {
+		err = errors.Join(err, t.out.Flush(), t.file.Close())
+	}
+	return err
+}
+
+// left says which channels have no file.
+func (e *exporter) left() error {
+	for name, n := range e.unknown {
+		if e.tables[name] == nil && len(e.tables) > 0 {
+			e.Note("%s is left out: %v", name, ErrNoLayout)
+		} else if e.tables[name] != nil {
+			e.Note("%s: %d frames are left out: they came before the layout was known", name, n)
+		}
+	}
+	switch {
+	case len(e.tables) > 0:
+		return nil
+	case len(e.unknown) > 0:
+		return ErrNoLayout
+	}
+	return ErrNothing
+}

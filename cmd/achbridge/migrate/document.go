@@ -1,0 +1,52 @@
+package migrate
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// document is a here-document: a script for a shell, or text that somebody else reads.
+func (t *translation) document(s *syntax.Stmt, r *syntax.Redirect, at where) {
+	begin, end := int(r.Hdoc.Pos().Offset()), int(r.Hdoc.End().Offset())
+	if begin > end || end > len(at.source) {
+		return
+	}
+	body := at.source[begin:end]
+	inner := where{source: body, line: at.line, one: at.one, deep: at.deep, why: at.why}
+	if !at.one {
+		inner.line += int(r.Hdoc.Pos().Line()) - 1
+	}
+	program := ""
+	if c, ok := s.Cmd.(*syntax.CallExpr); ok {
+		words := valuesOf(c.Args)
+		if i := skipStarters(words); i < len(words) {
+			program = base(words[i].text)
+		}
+	}
+	if slices.Contains(shells, program) {
+		t.script(without(body), inner)
+		return
+	}
+	for i, line := range strings.Split(without(body), "\n") {
+		if mentions(line) {
+			number := inner.line
+			if !inner.one {
+				number += i
+			}
+			t.leave(shown(number, line), text(program), "")
+		}
+	}
+}
+
+// text says what becomes of text for a program.
+func text(program string) string {
+	switch program {
+	case "":
+		return "it is text for another program"
+	case "ssh":
+		return "it runs on another host: do this there"
+	}
+	return "it is text for " + clean(program) + ": translate that by itself"
+}

@@ -1,0 +1,145 @@
+// Package migrate turns shell scripts that call Ach's programs into a configuration:
+//
+//	text, found, err := migrate.Translate("start.sh", script)
+//
+// It reads the script and runs nothing of it. Only what is sure becomes an entry. What
+// depends on a variable or a condition becomes a comment, which says why and what the entry
+// would be.
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// MaxScript is the largest script that is read, in bytes.
+const MaxScript = 128 << 10
+
+// maxNested limits how deep a script can nest: its parser is recursive, and a full stack ends
+// the program.
+const maxNested = 16 << 10
+
+// Translate returns the configuration, as text, that takes the place of the lines of a
+// script. found is false, and there is no text, when no line calls a program of Ach. The
+// name of the script is for the comment at the top.
+func Translate(name string, script []byte) (text []byte, found bool, err error) {
+	switch {
+	case len(script) > MaxScript:
+		return nil, false, fmt.Errorf("larger than %d KiB: is it a script?", MaxScript>>10)
+	case nested(script) > maxNested:
+		return nil, false, errors.New("too many brackets: is it a script?")
+	}
+	t := &translation{functions: map[string]*syntax.Stmt{}, walked: map[walk]bool{}, sure: map[string]bool{}, origins: map[string]where{}}
+	source := strings.ReplaceAll(strings.TrimPrefix(string(script), "\ufeff"), "\r\n", "\n") // of an editor on Windows
+	rest := t.servers(source)
+	t.script(rest, where{source: source, line: 1})
+	t.uncalled()
+	if !t.found() {
+		return nil, false, nil
+	}
+	return t.print(name), true, nil
+}
+
+// nested counts what may stand inside one another and costs the parser most of its stack.
+func nested(script []byte) (n int) {
+	for _, b := range script {
+		if strings.IndexByte("([{`=?*", b) >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// translation is what a script has come to.
+type translation struct {
+	peers    []string
+	mirrors  []entry
+	pushes   []entry
+	services []service
+	channels []note // what makes, removes and describes channels
+	left     []note // what is not translated
+
+	functions map[string]*syntax.Stmt
+	order     []string // the names of functions, as they come
+	origins   map[string]where
+	walked    map[walk]bool
+	sure      map[string]bool // lines that became entries
+}
+
+// entry is a rule of mirror or push, with the lines that it takes the place of.
+type entry struct {
+	rule  string
+	of    wish
+	lines []string // line N: TEXT
+	notes []string
+}
+
+// note is a line of the script about which there is something to say.
+type note struct {
+	line  string // line N: TEXT
+	made  string // the channel that the line makes
+	says  []string
+	entry string // what would take its place; empty: unknown
+}
+
+func (t *translation) found() bool {
+	return len(t.mirrors)+len(t.pushes)+len(t.services)+len(t.channels)+len(t.left) > 0
+}
+
+// leave notes that a line is not translated, and why.
+func (t *translation) leave(line, why, entry string) {
+	same := func(n note) bool { return n.line == line && n.entry == entry }
+	if !slices.ContainsFunc(t.left, same) {
+		t.left = append(t.left, note{line: line, says: []string{why}, entry: entry})
+	}
+}
+
+// take makes an entry of a wish, or adds the line to the one that is there already.
+func (t *translation) take(w wish, line string) {
+	list := &t.mirrors
+	if w.push {
+		list = &t.pushes
+	}
+	for i := range *list {
+		if e := &(*list)[i]; e.rule == w.rule() {
+			if !slices.Contains(e.lines, line) {
+				e.lines = append(e.lines, line)
+			}
+			t.sure[line] = true
+			return
+		}
+	}
+	if why := t.clash(w); why != "" {
+		t.leave(line, why, w.entry())
+		return
+	}
+	t.sure[line] = true
+	if !slices.ContainsFunc(slices.Concat(t.mirrors, t.pushes), func(e entry) bool { return e.of.host == w.host }) {
+		t.peers = append(t.peers, w.peer)
+	}
+	*list = append(*list, entry{rule: w.rule(), of: w, lines: []string{line}, notes: w.notes})
+}
+
+// clash says why a wish cannot stand beside those that are there; empty when it can.
+func (t *translation) clash(w wish) string {
+	for _, e := range slices.Concat(t.mirrors, t.pushes) {
+		o := e.of
+		same := o.host == w.host && o.remote == w.remote
+		switch {
+		case w.push != o.push && same && o.local == w.local:
+			return "an earlier line has this channel go the other way between the same hosts; its frames would go round"
+		case w.push != o.push:
+		case w.push && o.host == w.host && o.local == w.local:
+			return "an earlier line pushes this channel to this host already, and a channel is pushed to a host once"
+		case !w.push && same:
+			return "an earlier line mirrors this channel already, and a channel is mirrored once; let programs here read " + o.local
+		case !w.push && o.local == w.local:
+			return "an earlier line has a mirror of that name; give this one another (as=NAME)"
+		}
+	}
+	return ""
+}

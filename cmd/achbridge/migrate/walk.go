@@ -1,0 +1,298 @@
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// where says in which text a command stands, and whether it is sure to run.
+type where struct {
+	source string
+	line   int    // of the first line of the text
+	one    bool   // the whole text stands in one line of the script
+	deep   int    // how many scripts are around this one
+	why    string // why it may not run; empty: it runs
+}
+
+// because is w for commands that may not run. The outermost reason counts.
+func (w where) because(why string) where {
+	if w.why == "" {
+		w.why = why
+	}
+	return w
+}
+
+// at is how a node is shown: line N: TEXT.
+func (w where) at(n syntax.Node) string {
+	from, to := n.Pos(), n.End()
+	line := w.line
+	if !w.one && from.Line() > 0 {
+		line += int(from.Line()) - 1
+	}
+	begin := min(int(from.Offset()), len(w.source))
+	end := min(max(begin, int(to.Offset())), len(w.source))
+	return shown(line, w.source[begin:end])
+}
+
+// shown is a line of the script in a comment of the configuration.
+func shown(line int, text string) string {
+	const longest = 160
+	text = strings.ReplaceAll(text, "\\\n", " ")
+	runes := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " "))
+	for i, r := range runes {
+		if !unicode.IsPrint(r) {
+			runes[i] = '?'
+		}
+	}
+	if len(runes) > longest {
+		runes = append(runes[:longest], '…')
+	}
+	return fmt.Sprintf("line %d: %s", line, string(runes))
+}
+
+// walk is a function's body, walked where it is sure to run or not.
+type walk struct {
+	name string
+	sure bool
+}
+
+// maxScripts limits how many scripts may be inside one another: sh -c "sh -c …".
+const maxScripts = 5
+
+// script walks a text. Statements up to a mistake of its grammar are read; behind that
+// nothing is known.
+func (t *translation) script(text string, at where) {
+	if at.deep++; at.deep > maxScripts {
+		return
+	}
+	var list []*syntax.Stmt
+	end := 0
+	err := parse(text, func(s *syntax.Stmt) {
+		list = append(list, s)
+		end = int(s.End().Line())
+	})
+	for _, s := range list {
+		t.learn(s, at)
+	}
+	t.stmts(list, at)
+	if err == nil {
+		return
+	}
+	for i, line := range strings.Split(text, "\n") {
+		if i < end || !mentions(line) || strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
+		number := at.line
+		if !at.one {
+			number += i
+		}
+		t.leave(shown(number, line), unreadable(err, at), "")
+	}
+}
+
+// unreadable says where a text is not in the shell's grammar.
+func unreadable(err error, at where) string {
+	bad, ok := errors.AsType[syntax.ParseError](err)
+	if !ok {
+		return "no shell can read the script: " + err.Error()
+	}
+	line := at.line
+	if !at.one && bad.Pos.Line() > 0 {
+		line += int(bad.Pos.Line()) - 1
+	}
+	return fmt.Sprintf("no shell can read the script from line %d on: %s", line, bad.Text)
+}
+
+// parse reads statements, one after the other. It recovers when the parser panics.
+func parse(text string, each func(*syntax.Stmt)) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("not readable: %v", cause)
+		}
+	}()
+	parser := syntax.NewParser(syntax.Variant(syntax.LangBash))
+	for s, err := range parser.StmtsSeq(strings.NewReader(text)) {
+		if err != nil {
+			return err
+		}
+		each(s)
+	}
+	return nil
+}
+
+// learn notes the functions of a statement.
+func (t *translation) learn(s *syntax.Stmt, at where) {
+	syntax.Walk(s, func(n syntax.Node) bool {
+		if f, ok := n.(*syntax.FuncDecl); ok && f.Name != nil && f.Body != nil {
+			name := f.Name.Value
+			if !slices.Contains(t.order, name) {
+				t.order = append(t.order, name)
+			}
+			t.functions[name], t.origins[name] = f.Body, at
+		}
+		return true
+	})
+}
+
+// uncalled walks the functions that nothing has called.
+func (t *translation) uncalled() {
+	for _, name := range t.order {
+		if !t.walked[walk{name, true}] && !t.walked[walk{name, false}] {
+			t.function(name, where{why: "the script does not call the function " + name + ", in which it stands"})
+		}
+	}
+}
+
+// function walks the body of a function that is called, once where it is sure to run and
+// once where it is not.
+func (t *translation) function(name string, from where) {
+	key := walk{name, from.why == ""}
+	if t.walked[key] {
+		return
+	}
+	t.walked[key] = true
+	at := t.origins[name]
+	at.why = from.why
+	t.stmts([]*syntax.Stmt{t.functions[name]}, at)
+}
+
+func (t *translation) stmts(list []*syntax.Stmt, at where) {
+	for _, s := range list {
+		t.stmt(s, at)
+	}
+}
+
+func (t *translation) stmt(s *syntax.Stmt, at where) {
+	if s == nil {
+		return
+	}
+	for _, r := range s.Redirs {
+		if r.Hdoc != nil {
+			t.document(s, r, at)
+		} else if r.Word != nil {
+			t.inside(r.Word, at)
+		}
+	}
+	switch c := s.Cmd.(type) {
+	case nil, *syntax.FuncDecl:
+	case *syntax.CallExpr:
+		t.call(c, at)
+	case *syntax.Block:
+		t.stmts(c.Stmts, at)
+	case *syntax.Subshell:
+		t.stmts(c.Stmts, at)
+	case *syntax.TimeClause:
+		t.stmt(c.Stmt, at)
+	case *syntax.CoprocClause:
+		t.stmt(c.Stmt, at)
+	case *syntax.BinaryCmd:
+		t.binary(c, at)
+	case *syntax.IfClause:
+		t.choice(c, at)
+	case *syntax.WhileClause:
+		t.loop(c, at)
+	case *syntax.ForClause:
+		if c.Select {
+			at = at.because("it runs only when somebody chooses it (select)")
+		}
+		t.inside(c.Loop, at)
+		t.stmts(c.Do, at)
+	case *syntax.CaseClause:
+		t.inside(c.Word, at)
+		for _, item := range c.Items {
+			t.stmts(item.Stmts, at.because("it runs only in one branch of a case"))
+		}
+	default:
+		t.inside(c, at)
+	}
+}
+
+// binary is what stands on both sides of |, && and ||.
+func (t *translation) binary(c *syntax.BinaryCmd, at where) {
+	t.stmt(c.X, at)
+	switch {
+	case c.Op == syntax.OrStmt:
+		at = at.because("it runs only when what stands before || fails")
+	case c.Op == syntax.AndStmt && !works(c.X):
+		at = at.because("it runs only when what stands before && works")
+	}
+	t.stmt(c.Y, at)
+}
+
+// works reports whether a statement is one that scripts expect to work: no question.
+func works(s *syntax.Stmt) bool {
+	if b, ok := s.Cmd.(*syntax.BinaryCmd); ok && b.Op == syntax.AndStmt {
+		return works(b.X) && works(b.Y)
+	}
+	c, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || s.Negated {
+		return false
+	}
+	if len(c.Args) == 0 {
+		return true // assignments
+	}
+	words := valuesOf(c.Args)
+	i := skipStarters(words)
+	return i < len(words) && slices.Contains([]string{"ach", "achtool", "achd", "cd", "echo", "export", "mkdir", "sleep", "set", "true", "umask", "modprobe"}, base(words[i].text))
+}
+
+func (t *translation) choice(c *syntax.IfClause, at where) {
+	for ; c != nil; c = c.Else {
+		t.stmts(c.Cond, at)
+		at = at.because("it runs only under a condition (if)")
+		t.stmts(c.Then, at)
+	}
+}
+
+// loop is a while or until. One without an end, as in while true, is as good as what stands
+// in it: the daemon does not end, and tries again by itself.
+func (t *translation) loop(c *syntax.WhileClause, at where) {
+	t.stmts(c.Cond, at)
+	if !endless(c) {
+		at = at.because("it runs only under a condition (while or until)")
+	}
+	t.stmts(c.Do, at)
+}
+
+func endless(c *syntax.WhileClause) bool {
+	if len(c.Cond) != 1 || c.Cond[0].Negated {
+		return false
+	}
+	call, ok := c.Cond[0].Cmd.(*syntax.CallExpr)
+	if !ok {
+		return false
+	}
+	var words []string
+	for _, w := range valuesOf(call.Args) {
+		words = append(words, w.text)
+	}
+	question := strings.Join(words, " ")
+	if c.Until {
+		return question == "false"
+	}
+	return slices.Contains([]string{"true", ":", "[ 1 ]", "[ true ]", "test 1", "/bin/true"}, question)
+}
+
+// inside walks the commands whose output a node uses.
+func (t *translation) inside(n syntax.Node, at where) {
+	if n == nil {
+		return
+	}
+	at = at.because("the script uses its output")
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CmdSubst:
+			t.stmts(n.Stmts, at)
+			return false
+		case *syntax.ProcSubst:
+			t.stmts(n.Stmts, at)
+			return false
+		}
+		return true
+	})
+}

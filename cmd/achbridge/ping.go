@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/bridge"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/ui"
+)
+
+func pingCommand(a *app) *cobra.Command {
+	var path string
+	p := pinging{count: 5, interval: 200 * time.Millisecond}
+	cmd := &cobra.Command{
+		Use:   "ping HOST",
+		Short: "Measure the link with a host",
+		Long: `Send small packets to a host and back, over the running daemon's link with it, and
+tell the round trip, loss, jitter (the average change from one round trip to the next),
+how far the clocks of the two daemons are apart, and over which transport the link runs and why.
+HOST is named as in achbridge status. The packets take their place among those that the
+link carries; the time for which the other host holds its answer back does not count.
+
+--load measures what the link carries from HOST to this host, as mirrors go; --up the
+other way. For 3 s the sending host fills what frames leave free: its load leaves only
+while no frame waits. What that comes to is compared with what the mirrors need that go
+this way. The other host allows one such test at a time, 10 s a minute in all, and none
+with load_test: false in its configuration.
+
+The exit code is 1 when no packet came back. With --load it is 4 when the link carries
+less than the mirrors need.`,
+		Example: "  achbridge ping krang\n  achbridge ping krang -n 100 --interval 1s\n  achbridge ping krang --load",
+		Args:    takes("HOST"),
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			p.host = args[0]
+			return p.check(cmd)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if p.load {
+				return a.loadTest(cmd.Context(), a.client(path), p)
+			}
+			return a.ping(cmd.Context(), a.client(path), p)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().IntVarP(&p.count, "count", "n", p.count, "send `N` packets")
+	cmd.Flags().DurationVarP(&p.interval, "interval", "i", p.interval, "wait this `TIME` between two")
+	cmd.Flags().BoolVar(&p.load, "load", false, "measure for 3 s what the link carries")
+	cmd.Flags().BoolVar(&p.up, "up", false, "with --load: from here to HOST")
+	jsonFlag(cmd, &p.asJSON)
+	controlFlag(cmd, &path)
+	return cmd
+}
+
+// pinging is what the flags of ping ask for.
+type pinging struct {
+	host     string
+	count    int
+	interval time.Duration
+	load, up bool
+	asJSON   bool
+}
+
+func (p pinging) check(cmd *cobra.Command) error {
+	switch {
+	case p.count < 1:
+		return ui.Usage(fmt.Errorf("--count %d: want at least 1", p.count), "")
+	case p.interval < 10*time.Millisecond || p.interval > time.Hour:
+		return ui.Usage(fmt.Errorf("--interval %v: want 10ms to 1h", p.interval), "")
+	case p.up && !p.load:
+		return ui.Usage(errors.New("--up needs --load"), "")
+	case p.load && (cmd.Flags().Changed("count") || cmd.Flags().Changed("interval")):
+		return ui.Usage(errors.New("--load sends no packets one by one: leave out --count and --interval"), "")
+	}
+	return nil
+}
+
+// pinged is what `ping --json` prints.
+type pinged struct {
+	Host               string   `json:"host"`
+	Address            string   `json:"address"`
+	Transport          string   `json:"transport"`
+	Why                string   `json:"why"` // it is this one
+	Sent               int      `json:"sent"`
+	Lost               int      `json:"lost"`
+	RTTMinMs           *float64 `json:"rtt_min_ms"` // null: all were lost
+	RTTMeanMs          *float64 `json:"rtt_mean_ms"`
+	RTTMaxMs           *float64 `json:"rtt_max_ms"`
+	JitterMs           *float64 `json:"jitter_ms"` // null: of fewer than two
+	ClockOffsetMs      float64  `json:"clock_offset_ms"`
+	ClockUncertaintyMs float64  `json:"clock_uncertainty_ms"`
+
+	last float64
+	sum  float64
+	move float64
+}
+
+// ping sends packets until there are enough or ctx ends, and says what came of them.
+func (a *app) ping(ctx context.Context, c *api.Client, p pinging) error {
+	all := pinged{Host: p.host}
+	tick := time.NewTicker(p.interval)
+	defer tick.Stop()
+	for all.Sent < p.count && ctx.Err() == nil {
+		var r api.PingReply
+		_, err := c.Get(ctx, "/v1/ping?"+url.Values{"of": {p.host}}.Encode(), &r)
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		all.add(r)
+		if !p.asJSON {
+			text := "lost"
+			if r.RTTms != nil {
+				text = ui.Millis(*r.RTTms)
+			}
+			if err := a.ui.Line("%s: packet %d: %s", p.host, all.Sent, text); err != nil {
+				return err
+			}
+		}
+		if all.Sent < p.count {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	}
+	return a.showPinged(all, p)
+}
+
+func (s *pinged) add(r api.PingReply) {
+	s.Address, s.Transport, s.Why = r.Link.Addr, r.Link.Transport.String(), r.Why
+	s.ClockOffsetMs, s.ClockUncertaintyMs = r.Link.ClockOffsetMs, r.Link.ClockUncertaintyMs
+	s.Sent++
+	if r.RTTms == nil {
+		s.Lost++
+		return
+	}
+	rtt, came := *r.RTTms, s.Sent-s.Lost
+	least, most := rtt, rtt
+	if came > 1 {
+		least, most = min(rtt, *s.RTTMinMs), max(rtt, *s.RTTMaxMs)
+		s.move += math.Abs(rtt - s.last)
+		jitter := s.move / float64(came-1)
+		s.JitterMs = &jitter
+	}
+	s.sum += rtt
+	mean := s.sum / float64(came)
+	s.RTTMinMs, s.RTTMeanMs, s.RTTMaxMs, s.last = &least, &mean, &most, rtt
+}
+
+func (a *app) showPinged(s pinged, p pinging) error {
+	if s.Sent == 0 {
+		return nil // it was interrupted before the first
+	}
+	if p.asJSON {
+		if err := a.ui.JSON(s); err != nil {
+			return err
+		}
+	} else if err := a.ui.Fields(
+		"round trip", s.rttText(),
+		"jitter", millisOr(s.JitterMs),
+		"lost", fmt.Sprintf("%d of %d", s.Lost, s.Sent),
+		"clock", fmt.Sprintf("%.2f ms apart, ± %s (of the daemons, since each began)", s.ClockOffsetMs, ui.Millis(s.ClockUncertaintyMs)),
+		"transport", fmt.Sprintf("%s with %s: %s", s.Transport, s.Address, s.Why),
+	); err != nil {
+		return err
+	}
+	if s.Lost == s.Sent {
+		return ui.Failure(fmt.Errorf("%s: no packet came back", p.host), "achbridge why says what is wrong with its channels")
+	}
+	return nil
+}
+
+func (s pinged) rttText() string {
+	if s.RTTMinMs == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s on average, %s to %s", ui.Millis(*s.RTTMeanMs), ui.Millis(*s.RTTMinMs), ui.Millis(*s.RTTMaxMs))
+}
+
+func millisOr(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return ui.Millis(*v)
+}
+
+// loadTest says how much a load test will send, has it done, and shows what it found.
+func (a *app) loadTest(ctx context.Context, c *api.Client, p pinging) error {
+	var first api.PingReply
+	if _, err := c.Get(ctx, "/v1/ping?"+url.Values{"of": {p.host}}.Encode(), &first); err != nil {
+		return err
+	}
+	a.ui.Note("%s", p.announced(first.Link))
+	var r api.LoadReply
+	query := url.Values{"of": {p.host}, "up": {fmt.Sprint(p.up)}}
+	if err := c.Post(ctx, "/v1/load?"+query.Encode(), struct{}{}, &r); err != nil {
+		if ctx.Err() != nil {
+			err = ui.Failure(errors.New("interrupted; the load has ended too"), "")
+		}
+		return err
+	}
+	if err := a.showLoad(r, p); err != nil {
+		return err
+	}
+	if r.NeededMbit > r.Mbit {
+		return ui.OverLimit(fmt.Errorf("%s: the link carries %.3g Mbit/s, and %s need %.3g", p.host, r.Mbit, countText(uint64(r.Mirrors), "mirror"), r.NeededMbit),
+			"send less: --max-rate, --compress or fewer mirrors")
+	}
+	return nil
+}
+
+// announced says what a load test will do.
+func (p pinging) announced(l status.Link) string {
+	from, to := p.host, "this host"
+	path := (*float64)(nil)
+	if l.Inbound != nil {
+		path = l.Inbound.PathMbit
+	}
+	if p.up {
+		from, to, path = to, from, l.PathMbit
+	}
+	text := fmt.Sprintf("%s sends load to %s for 3 s, behind all frames: as much as the link carries", from, to)
+	if path != nil {
+		text += fmt.Sprintf(", about %s if that is %.3g Mbit/s as it was last", ui.AboutBytes(int64(*path*1e6/8*3)), *path)
+	}
+	return text + ", at most " + ui.AboutBytes(bridge.MostLoad)
+}
+
+func (a *app) showLoad(r api.LoadReply, p pinging) error {
+	if p.asJSON {
+		return a.ui.JSON(r)
+	}
+	way := "from " + r.Host + " to this host"
+	if r.Up {
+		way = "from this host to " + r.Host
+	}
+	need := "no mirror goes this way"
+	if r.Mirrors > 0 {
+		need = fmt.Sprintf("%.3g Mbit/s for %s", r.NeededMbit, countText(uint64(r.Mirrors), "mirror"))
+	}
+	pairs := []string{
+		"carries", fmt.Sprintf("%.3g Mbit/s %s, over %s", r.Mbit, way, r.Transport),
+		"of that", fmt.Sprintf("%.3g Mbit/s load, the rest for mirrors", r.LoadMbit),
+		"lost", fmt.Sprintf("%.1f %%", 100*r.Lost),
+		"needed", need,
+	}
+	for _, problem := range r.Problems {
+		pairs = append(pairs, "budget", problem)
+	}
+	return a.ui.Fields(pairs...)
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/bridge/layout"
+	"achbridge/cmd/achbridge/plot"
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/values"
+)
+
+func plotCommand(a *app) *cobra.Command {
+	p := plotting{app: a}
+	var path string
+	cmd := &cobra.Command{
+		Use:   "plot HOST/CHANNEL|NAME FIELD...",
+		Short: "Plot fields of a channel's frames over time",
+		Long: `Plot the numbers in a channel's frames, live on the whole terminal; q or Ctrl-C ends it.
+A FIELD is called as in echo: gyro.z, joint[2].pos; of an array or a struct all numbers
+are plotted, eight at most. types: of the configuration or --type names the layout.
+
+The first line says how often frames come, and how long ago the newest one came here.
+Between two frames a line stays where it was, as it is for a reader of the channel. It
+ends with the newest frame. A column shows its newest number; the lowest and highest in
+the window stand beside the names.
+
+If stdout is no terminal, or with --for, one plot is printed at the end.
+NO_COLOR turns colours off.` + remoteHelp,
+		Example: "  achbridge plot krang/imu gyro.z acc\n  achbridge plot imu gyro.z --window 60s\n  achbridge plot imu gyro.z --for 5s > imu.txt",
+		Args:    takes("HOST/CHANNEL|NAME", "FIELD..."),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case p.window < time.Second || p.window > time.Hour:
+				return ui.Usage(fmt.Errorf("--window %v: want 1s to 1h", p.window), "")
+			case cmd.Flags().Changed("for") && p.length <= 0:
+				return ui.Usage(fmt.Errorf("--for %v: want a time above zero, as in 5s", p.length), "")
+			}
+			return nil
+		},
+		ValidArgsFunction: a.anyNames(&path),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.channel, p.fields = args[0], args[1:]
+			p.shared = plot.Share(plot.New(p.channel, p.window))
+			return p.run(cmd.Context(), path)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().DurationVar(&p.window, "window", 10*time.Second, "plot the last `TIME`")
+	cmd.Flags().DurationVar(&p.length, "for", 0, "print one plot after `TIME` (default, if stdout is no terminal: the window)")
+	p.of.defineType(cmd)
+	controlFlag(cmd, &path)
+	return cmd
+}
+
+// plotting is what the flags of plot ask for.
+type plotting struct {
+	*app
+	of             valueFlags
+	window, length time.Duration
+	channel        string
+	fields         []string
+	shared         *plot.Shared
+}
+
+func (p *plotting) run(ctx context.Context, control string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out, ok := p.ui.Out.(*os.File)
+	live := ok && ui.IsTerminal(out) && p.length == 0 && p.Env("TERM") != "dumb"
+	screen := plot.Screen{Width: ui.UsualWidth, Height: ui.UsualHeight, Color: p.ui.Color, Blocks: ui.IsUTF8(p.Env)}
+	if ok && ui.IsTerminal(out) {
+		screen.Width, screen.Height = ui.ScreenSize(out)
+	}
+	reading := ctx
+	if !live {
+		end, stop := context.WithTimeout(ctx, cmp.Or(p.length, p.window))
+		defer stop()
+		reading = end
+	}
+	read := make(chan error, 1)
+	go func() {
+		read <- p.read(reading, control)
+		cancel()
+	}()
+	if live {
+		err := plot.Watch(ctx, out, p.in, p.shared, screen)
+		cancel()
+		return errors.Join(<-read, err)
+	}
+	if err := <-read; err != nil {
+		return err
+	}
+	var text string
+	p.shared.With(func(s *plot.Plot) {
+		if s.Began() {
+			text = s.Page(time.Now(), screen)
+		}
+	})
+	if text == "" {
+		return ui.NotFound(fmt.Errorf("channel %s: no frame", p.channel), "is its writer running?")
+	}
+	return p.ui.Line("%s", text)
+}
+
+// read fills the plot until ctx ends.
+func (p *plotting) read(ctx context.Context, control string) error {
+	return p.follow(ctx, p.client(control), p.channel, func(l view) error {
+		kind, err := p.layoutOf(&p.of, p.channel, l.Name())
+		if err == nil && kind == nil {
+			err = ui.NotFound(fmt.Errorf("channel %s: no layout says what its frames hold", p.channel), "name one: --type FILE, or types: in the configuration")
+		}
+		if err != nil {
+			return err
+		}
+		f := follower{ch: l.Channel, reader: l.Reader()}
+		next := f.newest
+		for l.ctx.Err() == nil {
+			frame, err := f.wait(next)
+			switch {
+			case errors.Is(err, os.ErrDeadlineExceeded):
+				continue
+			case err != nil:
+				return err
+			}
+			next = f.oldest
+			if err := p.add(kind, frame); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (p *plotting) add(kind *layout.Layout, frame []byte) (err error) {
+	_, unfit := kind.Decode(frame)
+	var numbers []values.Number
+	if unfit == nil {
+		if numbers, err = values.Numbers(kind, frame, p.fields); err != nil {
+			return err
+		}
+	}
+	p.shared.With(func(s *plot.Plot) {
+		if unfit != nil {
+			s.Unfit(unfit)
+		} else {
+			err = s.Add(time.Now(), numbers)
+		}
+	})
+	return err
+}

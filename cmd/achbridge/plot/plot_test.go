@@ -1,0 +1,132 @@
+package plot
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/values"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew; then look at what changed")
+
+var zero = time.Unix(1000, 0)
+
+// swinging is a plot of two lines over 12 s at 100 Hz, the last 300 ms ago.
+func swinging(t *testing.T) (p *Plot, now time.Time) {
+	t.Helper()
+	p = New("krang/imu", 10*time.Second)
+	for n := range 1200 {
+		now = zero.Add(time.Duration(n) * 10 * time.Millisecond)
+		x := now.Sub(zero).Seconds()
+		if err := p.Add(now, []values.Number{{Path: "gyro.z", Unit: "rad/s", X: math.Sin(x)}, {Path: "acc[0]", Unit: "rad/s", X: 0.5 * math.Cos(2*x)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p, now.Add(300 * time.Millisecond)
+}
+
+func TestPagesLookAsTheyShould(t *testing.T) {
+	for name, s := range map[string]Screen{
+		"80": {80, 24, false, true}, "140": {140, 40, false, true}, "80_color": {80, 24, true, true}, "80_ascii": {80, 24, false, false},
+	} {
+		p, now := swinging(t)
+		p.Unfit(errors.New("3 bytes do not fit imu, which has 24"))
+		got := p.Page(now, s) + "\n"
+		for line := range strings.Lines(got) {
+			if ansi.StringWidth(line) > s.Width {
+				t.Errorf("%s: wider than %d: %s", name, s.Width, line)
+			}
+		}
+		if n := strings.Count(got, "\n"); n > s.Height {
+			t.Errorf("%s: %d lines on a screen of %d", name, n, s.Height)
+		}
+		file := filepath.Join("testdata", "plot_"+name+".golden")
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal([]byte(got), want) {
+			t.Errorf("%s: got\n%s\nwant\n%s\nif it is right: go test -update", name, got, want)
+		}
+	}
+}
+
+func TestNoColorBringsNoEscapes(t *testing.T) {
+	p, now := swinging(t)
+	if page := p.Page(now, Screen{80, 24, false, true}); strings.Contains(page, "\x1b") {
+		t.Errorf("got %q", page)
+	}
+}
+
+func TestAnyNumbersCanBePlotted(t *testing.T) {
+	for _, xs := range [][]float64{
+		{0, 0}, {1e300, -1e300}, {math.MaxFloat64, -math.MaxFloat64}, {1.7e18, 1.7e18 + 512}, {5e-324, 0}, {math.NaN(), math.Inf(1)}, {math.NaN(), 3}, {7}, {-1e-9, 1e-9},
+	} {
+		p := New("x", 2*time.Second)
+		for n, x := range xs {
+			if err := p.Add(zero.Add(time.Duration(n)*time.Second), []values.Number{{Path: "x", X: x}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, s := range []Screen{{80, 24, false, true}, {1, 1, true, true}, {20, 5, false, false}, {300, 100, true, true}} {
+			for _, later := range []time.Duration{0, time.Second, time.Hour} {
+				if page := p.Page(zero.Add(later), s); page == "" {
+					t.Errorf("%v on %+v: nothing", xs, s)
+				}
+			}
+		}
+	}
+	if page := New("x", time.Second).Page(zero, Screen{80, 24, false, true}); !strings.Contains(page, "no frame yet") {
+		t.Errorf("got %q", page)
+	}
+}
+
+func TestALineEndsWithTheNewestFrame(t *testing.T) {
+	p := New("x", 10*time.Second)
+	for n := range 5 {
+		if err := p.Add(zero.Add(time.Duration(n)*time.Second), []values.Number{{Path: "x", X: float64(n)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := fmt.Sprint(p.columns(0, 10, zero.Add(6*time.Second)))
+	if want := "[NaN NaN NaN 0 1 2 3 4 NaN NaN]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestPlotsKeepNoMoreThanAWindow(t *testing.T) {
+	p := New("x", time.Second)
+	for n := range 100_000 {
+		if err := p.Add(zero.Add(time.Duration(n)*100*time.Microsecond), []values.Number{{Path: "x", X: float64(n)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(p.slots) > slots+2 || len(p.slots) < slots/2 {
+		t.Errorf("%d slots", len(p.slots))
+	}
+	if low, high, _ := p.span(0, p.newest); high != 99_999 || low < 89_000 || low > 90_020 {
+		t.Errorf("from %v to %v", low, high)
+	}
+}
+
+func TestTooManyLinesAreRefused(t *testing.T) {
+	if err := New("x", time.Second).Add(zero, make([]values.Number, 9)); ui.ExitCode(err) != ui.ExitUsage {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,104 @@
+package recording
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/foxglove/mcap/go/mcap"
+
+	"achbridge/bridge/layout"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ros1msg"
+)
+
+// Type says what the frames of a topic hold.
+type Type struct {
+	Name    string // achbridge/imu
+	Layout  string // as its file has it
+	Schema  string // the definition for ROS 1; empty: there is none
+	Why     string // there is none
+	Renamed []ros1msg.Renamed
+
+	fits func(frame []byte) error
+}
+
+// schemaEncoding is how MCAP calls the definitions of ROS 1.
+const schemaEncoding = "ros1msg"
+
+// NewType is the type of frames with a layout that is known to be good. The error says why the
+// layout cannot be written as text.
+func NewType(l *layout.Layout) (*Type, error) {
+	text, err := config.LayoutText(l, "")
+	if err != nil {
+		return nil, err
+	}
+	t := &Type{Name: l.Name, Layout: string(text), fits: func(frame []byte) error {
+		_, err := l.Decode(frame)
+		return err
+	}}
+	s, err := ros1msg.Of(l)
+	if err != nil {
+		t.Why = err.Error()
+		return t, nil
+	}
+	t.Name, t.Schema, t.Renamed = s.Name, s.Text, s.Renamed
+	return t, nil
+}
+
+// describe adds a type to the metadata of its topic.
+func (t *Type) describe(metadata map[string]string) {
+	if t == nil {
+		return
+	}
+	metadata["type"], metadata["layout"] = t.Name, t.Layout
+	if t.Why != "" {
+		metadata["no_schema"] = t.Why
+	}
+	if t.Renamed != nil {
+		text, _ := json.Marshal(t.Renamed)
+		metadata["renamed"] = string(text)
+	}
+}
+
+// size is what a type takes in a file, each time that it is written.
+func (t *Type) size() int64 {
+	if t == nil {
+		return 0
+	}
+	metadata := map[string]string{}
+	t.describe(metadata)
+	n := len(t.Schema) + 100
+	for key, value := range metadata {
+		n += len(key) + len(value) + 8
+	}
+	return int64(n)
+}
+
+// typeOf is the type that the metadata of a topic tell; nil when there is none, or one that may not
+// be shown on a terminal.
+func typeOf(metadata map[string]string, s *mcap.Schema) *Type {
+	t := &Type{Name: metadata["type"], Layout: metadata["layout"], Why: metadata["no_schema"]}
+	if t.Name == "" || !plain(t.Name) || !plain(t.Why) {
+		return nil
+	}
+	if s != nil {
+		t.Schema = string(s.Data)
+	}
+	if text := metadata["renamed"]; text != "" && json.Unmarshal([]byte(text), &t.Renamed) != nil {
+		return nil
+	}
+	if slices.ContainsFunc(t.Renamed, func(r ros1msg.Renamed) bool { return !plain(r.Field) || !plain(r.As) }) {
+		return nil
+	}
+	return t
+}
+
+// plain reports whether text is printable ASCII.
+func plain(text string) bool {
+	for _, r := range text {
+		if r < ' ' || r > '~' {
+			return false
+		}
+	}
+	return true
+}

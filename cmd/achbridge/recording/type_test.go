@@ -1,0 +1,156 @@
+package recording
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foxglove/mcap/go/mcap"
+
+	"achbridge/bridge/layout"
+)
+
+func imuType(t testing.TB) *Type {
+	t.Helper()
+	kind, err := NewType(&layout.Layout{Name: "imu", Size: 16, Fields: []layout.Field{{Name: "n", Type: layout.Uint32}, {Name: "a b", Offset: 8, Type: layout.Double}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kind
+}
+
+// typedFile is a file of one frame, which has a type.
+func typedFile(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "typed.mcap")
+	w, err := newWriter(path, map[string]string{"host": "host"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.frame(Topic{Channel: "imu", FrameCount: 16, FrameSize: 64, Mode: "0660", Type: imuType(t)}, message(1, fixedNow()))
+	if _, ended := w.close(); err != nil || ended != nil {
+		t.Fatal(err, ended)
+	}
+	return path
+}
+
+// What other programs see: the topic's schema, the bytes as they were in the ring, and frames that
+// do not fit without a schema.
+func TestTypedChannelHasASchemaAndItsBytes(t *testing.T) {
+	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
+	imu := create(t, dir, "imu", 16, 64)
+	kind := imuType(t)
+	create(t, dir, "other", 16, 64).put(1)
+	end := record(t, Config{Dir: dir, Files: Files{Path: path}, Type: func(channel, _ string) (*Type, error) {
+		if channel == "imu" {
+			return kind, nil
+		}
+		return nil, nil
+	}})
+	there(t, path, "other", 1)
+	frames := [][]byte{[]byte("sixteen bytes, a"), []byte("no sixteen"), []byte("sixteen bytes, b")}
+	for _, f := range frames {
+		if _, err := imu.w.Put(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there(t, path, "imu", 3)
+	if _, err := end(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r, err := mcap.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	it, err := r.Messages(mcap.WithTopics([]string{"imu"}), mcap.UsingIndex(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; ; i++ {
+		s, c, m, err := it.NextInto(nil)
+		if errors.Is(err, io.EOF) {
+			if i != len(frames) {
+				t.Errorf("got %d messages", i)
+			}
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(m.Data) != string(frames[i]) {
+			t.Errorf("frame %d: got %q", i, m.Data)
+		}
+		typed := s != nil && s.Encoding == "ros1msg" && s.Name == "achbridge/imu" && string(s.Data) == kind.Schema && c.MessageEncoding == "ros1"
+		plain := s == nil && c.MessageEncoding == "" && c.Metadata["type"] == ""
+		if i == 1 && !plain || i != 1 && !typed {
+			t.Errorf("frame %d: got schema %+v of channel %+v", i, s, c)
+		}
+	}
+	s, err := Summarize(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.Channels[0]
+	if c.Type != "achbridge/imu" || c.Misfits != 1 || c.Frames != 3 || !slices.Equal(c.Renamed, kind.Renamed) || len(c.Renamed) != 1 || s.Channels[1].Type != "" {
+		t.Errorf("got %+v", s.Channels)
+	}
+}
+
+func TestTypesHaveRoomInFilesWithALimit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run.mcap")
+	l := &layout.Layout{Name: "large", Size: 800, Fields: nil}
+	for i := range 100 {
+		l.Fields = append(l.Fields, layout.Field{Name: "field" + strings.Repeat("x", 30) + string(rune('a'+i/26)) + string(rune('a'+i%26)), Offset: 8 * i, Type: layout.Double})
+	}
+	f := files{Files: Files{Path: path, MaxSize: leastSize, Facts: map[string]string{}}, now: fixedNow}
+	if err := f.open(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 40 {
+		kind, err := NewType(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		topic := Topic{Channel: "c" + string(rune('a'+n)), FrameCount: 1, FrameSize: 800, Mode: "0660", Type: kind}
+		if err := f.frame(topic, message(uint64(n), fixedNow())); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.w.flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range f.made {
+		if m.Bytes > leastSize {
+			t.Errorf("%s has %d bytes, want %d at most", m.Path, m.Bytes, leastSize)
+		}
+	}
+	if len(f.made) < 3 {
+		t.Errorf("got %d files", len(f.made))
+	}
+}
+
+func fixedNow() time.Time { return time.Unix(1000, 0) }
+
+// A file may come from anybody: what is no plain text is not shown.
+func TestForeignTypesAreNotShown(t *testing.T) {
+	for _, m := range []map[string]string{
+		{"type": "a\x1b[2J"}, {"type": "a", "no_schema": "\n"}, {"type": "a", "renamed": "x"}, {"type": "a", "renamed": `[{"field":"a","as":"\u001b"}]`}, {},
+	} {
+		if got := typeOf(m, nil); got != nil {
+			t.Errorf("%q: got %+v", m, got)
+		}
+	}
+}

@@ -1,0 +1,263 @@
+// Package ros1msg writes layouts as message definitions of ROS 1, which Foxglove and ROS read.
+//
+//	s, err := ros1msg.Of(l) // err: ROS 1 has no way to say it
+//	fmt.Println(s.Name)     // achbridge/imu
+//	fmt.Println(s.Text)     // uint64 stamp …
+//
+// A message of ROS 1 is its fields, one after the other, in little-endian; an array of fixed
+// size has no length. A C struct is such a message once its padding has fields of its own, so a
+// frame needs no change: whoever has the definition reads it as it lies in the ring.
+package ros1msg
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"achbridge/bridge/layout"
+)
+
+// Schema is the definition of one type.
+type Schema struct {
+	Name    string // with its package
+	Text    string // the type, then those that it is made of
+	Renamed []Renamed
+}
+
+// Renamed is a field that has another name in the definition.
+type Renamed struct {
+	Field string `json:"field"`
+	As    string `json:"as"`
+}
+
+// pkg is the package that all types are in.
+const pkg = "achbridge/"
+
+// separator stands between the definitions of types.
+var separator = strings.Repeat("=", 80) + "\n"
+
+// Of is the definition of a layout that Check has found good. The error says why there is none.
+func Of(l *layout.Layout) (*Schema, error) {
+	if l.Tail != "" {
+		return nil, fmt.Errorf("its frames have changing length, by %s, and ROS 1 writes a length where C has none", l.Tail)
+	}
+	m := maker{types: map[string]bool{}}
+	name := m.typeName(l.Name)
+	m.message(name, "", l.Fields, l.Size)
+	return &Schema{pkg + name, strings.Join(m.texts, separator), m.renamed}, nil
+}
+
+// maker collects the definitions of a type.
+type maker struct {
+	types   map[string]bool
+	texts   []string
+	renamed []Renamed
+}
+
+// member is one field of a message: a field of C, or the bytes of bit fields that share some.
+type member struct {
+	from, to int // in the struct, in bytes
+	fields   []layout.Field
+}
+
+// message adds the definition of a struct and of those in it. path is what stands before the
+// names of its fields.
+func (m *maker) message(name, path string, fields []layout.Field, size int) {
+	own := len(m.texts)
+	var b strings.Builder
+	if own > 0 {
+		fmt.Fprintf(&b, "MSG: %s%s\n", pkg, name)
+	}
+	m.texts = append(m.texts, "")
+	names, at := newNames(fields), 0
+	for _, part := range members(fields) {
+		padding(&b, names, at, part.from)
+		at = part.to
+		f := &part.fields[0]
+		if f.Bits > 0 {
+			m.bits(&b, names, path, part)
+			continue
+		}
+		called := names.of(f.Name)
+		if called != f.Name {
+			m.renamed = append(m.renamed, Renamed{path + f.Name, called})
+		}
+		constants(&b, names, f, called)
+		kind := m.kind(name, path, f, part.to-part.from)
+		fmt.Fprintf(&b, "%s %s%s\n", kind, called, comment(f))
+	}
+	padding(&b, names, at, size)
+	m.texts[own] = b.String()
+}
+
+// members are the fields of a struct in the order of their bytes.
+func members(fields []layout.Field) (list []member) {
+	sorted := slices.Clone(fields)
+	slices.SortStableFunc(sorted, func(a, b layout.Field) int { return cmp.Compare(8*a.Offset+a.Bit, 8*b.Offset+b.Bit) })
+	for _, f := range sorted {
+		part := member{f.Offset, f.Offset + elements(&f)*cmp.Or(f.Type.OwnSize(), f.Size), []layout.Field{f}}
+		if f.Bits > 0 {
+			part.from, part.to = f.Offset+f.Bit/8, f.Offset+(f.Bit+f.Bits+7)/8
+		}
+		if n := len(list); n > 0 && f.Bits > 0 && list[n-1].fields[0].Bits > 0 && part.from <= list[n-1].to {
+			list[n-1].to = max(list[n-1].to, part.to)
+			list[n-1].fields = append(list[n-1].fields, f)
+			continue
+		}
+		list = append(list, part)
+	}
+	return list
+}
+
+func elements(f *layout.Field) int {
+	n := 1
+	for _, c := range f.Count {
+		n *= c
+	}
+	return n
+}
+
+func padding(b *strings.Builder, names names, from, to int) {
+	if to > from {
+		fmt.Fprintf(b, "uint8[%d] %s\n", to-from, names.free(fmt.Sprintf("padding_%d", from)))
+	}
+}
+
+// bits writes the bytes of bit fields.
+func (m *maker) bits(b *strings.Builder, names names, path string, part member) {
+	called := names.free(fmt.Sprintf("bits_%d", part.from))
+	var about []string
+	for _, f := range part.fields {
+		m.renamed = append(m.renamed, Renamed{path + f.Name, called})
+		about = append(about, fmt.Sprintf("%s %d", f.Name, f.Bits))
+	}
+	fmt.Fprintf(b, "uint8[%d] %s  # bits: %s\n", part.to-part.from, called, strings.Join(about, ", "))
+}
+
+// kinds are the types of ROS 1 for those of C.
+var kinds = map[layout.Type]string{
+	layout.Int8: "int8", layout.Int16: "int16", layout.Int32: "int32", layout.Int64: "int64",
+	layout.Uint8: "uint8", layout.Uint16: "uint16", layout.Uint32: "uint32", layout.Uint64: "uint64",
+	layout.Float: "float32", layout.Double: "float64", layout.Bool: "bool", layout.Pointer: "uint64",
+}
+
+// kind is the type of a field, and defines it if it is a struct. What ROS 1 cannot say is bytes.
+func (m *maker) kind(name, path string, f *layout.Field, size int) string {
+	kind := kinds[f.Type]
+	switch {
+	case f.Union, f.Type == layout.Bytes, f.Type == layout.Char:
+		return fmt.Sprintf("uint8[%d]", size)
+	case f.Type == layout.Struct:
+		inner := m.typeName(name + "_" + f.Name)
+		m.message(inner, path+f.Name+".", f.Fields, f.Size)
+		kind = pkg + inner
+	}
+	if f.Count != nil {
+		return fmt.Sprintf("%s[%d]", kind, elements(f))
+	}
+	return kind
+}
+
+// constants are the words of an enumeration, as far as the field's type can have their values.
+func constants(b *strings.Builder, names names, f *layout.Field, called string) {
+	if f.Union || f.Type == layout.Char {
+		return
+	}
+	for _, w := range f.Words {
+		if !fits(f.Type, w.Value) {
+			continue
+		}
+		name := legal(w.Name)
+		if names[name] {
+			name = legal(called + "_" + w.Name)
+		}
+		fmt.Fprintf(b, "%s %s=%d\n", kinds[f.Type], names.free(name), w.Value)
+	}
+}
+
+func fits(t layout.Type, value int64) bool {
+	width := 8 * t.OwnSize()
+	if strings.HasPrefix(string(t), "u") {
+		return value >= 0 && (width == 64 || value < 1<<width)
+	}
+	return width == 64 || value >= math.MinInt64>>(64-width) && value <= math.MaxInt64>>(64-width)
+}
+
+// comment says what the type of ROS 1 does not.
+func comment(f *layout.Field) string {
+	var about []string
+	switch {
+	case f.Union:
+		about = append(about, "union")
+	case f.Type == layout.Char:
+		about = append(about, "text")
+	case f.Type == layout.Pointer:
+		about = append(about, "pointer")
+	}
+	if len(f.Count) > 1 {
+		about = append(about, strings.Trim(strings.ReplaceAll(fmt.Sprint(f.Count), " ", " x "), "[]"))
+	}
+	if f.Scale != 0 {
+		about = append(about, fmt.Sprintf("times %v", f.Scale))
+	}
+	if f.Unit != "" {
+		about = append(about, f.Unit)
+	}
+	if about == nil {
+		return ""
+	}
+	return "  # " + strings.Join(about, ", ")
+}
+
+// names are those that a definition has used. A name that ROS 1 allows stays what it is.
+type names map[string]bool
+
+// methods of a message in Python cannot be names of its fields.
+var methods = []string{"serialize", "deserialize", "serialize_numpy", "deserialize_numpy"}
+
+func newNames(fields []layout.Field) names {
+	n := names{}
+	for _, f := range fields {
+		if f.Bits == 0 && legal(f.Name) == f.Name {
+			n[f.Name] = true
+		}
+	}
+	for _, name := range methods {
+		n[name] = true
+	}
+	return n
+}
+
+// of is what a field is called.
+func (n names) of(field string) string {
+	if legal(field) == field && !slices.Contains(methods, field) {
+		return field
+	}
+	return n.free(legal(field))
+}
+
+// free is a name like the wanted one that is not used yet.
+func (n names) free(wanted string) string {
+	name := wanted
+	for i := 2; n[name]; i++ {
+		name = fmt.Sprintf("%s_%d", wanted, i)
+	}
+	n[name] = true
+	return name
+}
+
+func (m *maker) typeName(name string) string { return names(m.types).free(legal(name)) }
+
+var foreign = regexp.MustCompile(`[^A-Za-z0-9_]+`)
+
+// legal is a name with letters, digits and _ that begins with a letter.
+func legal(name string) string {
+	name = foreign.ReplaceAllString(name, "_")
+	if first := name[0] | 0x20; first < 'a' || first > 'z' {
+		name = "x" + name
+	}
+	return name
+}

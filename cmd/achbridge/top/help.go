@@ -1,0 +1,40 @@
+package top
+
+// keys are all that the keys do.
+var keys = [][2]string{
+	{"?", "show this page; any key but q goes back"},
+	{"q, Ctrl-C", "quit"},
+	{"up, down, k, j", "choose the channel above or below"},
+	{"page up, page down", "choose one a page away"},
+	{"home, end, g, G", "choose the first, which may then change; choose the last"},
+	{"Enter", "show all about it: its ledger, its link, its events"},
+	{"Esc, Backspace", "go back to the list; in the list, show all channels"},
+	{"/", "show only channels whose line contains a text"},
+	{"s", "sort by another column"},
+	{"u, a, r, d, n", "sort by USED, AGE, RATE, DROP, name"},
+}
+
+// signs are what the marks in the list mean.
+var signs = [][2]string{
+	{"WAY", "in: mirrored here; out: sent to another host"},
+	{"!", "over its budget, or not live"},
+}
+
+// helpPage returns the lines of the page of keys.
+func (m model) helpPage() []string {
+	lines := []string{m.paint("1", "keys"), ""}
+	show := func(list [][2]string) {
+		for _, k := range list {
+			lines = append(lines, "  "+pad(k[0], 20)+k[1])
+		}
+	}
+	show(keys)
+	lines = append(lines, "")
+	show(signs)
+	beyond := "^"
+	if m.blocks {
+		beyond = "▲"
+	}
+	show([][2]string{{beyond, "a peak far above the other ages: the scale leaves it out"}})
+	return lines
+}

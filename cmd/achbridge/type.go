@@ -1,0 +1,276 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/bridge/layout"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/debuginfo"
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/values"
+)
+
+// valueFlags are the flags of echo and of `channel cat` about the values in frames.
+type valueFlags struct {
+	file            string
+	fields          []string
+	csv, json, diff bool
+}
+
+func (v *valueFlags) define(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&v.fields, "field", nil, "only this field, as in `gyro.z` or joint[2].pos; may be repeated")
+	f.BoolVar(&v.csv, "csv", false, "one line of values a frame, under a line of names")
+	f.BoolVarP(&v.json, "json", "j", false, "one object a frame")
+	f.BoolVar(&v.diff, "diff", false, "only the fields that changed")
+	v.defineType(cmd)
+}
+
+func (v *valueFlags) defineType(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&v.file, "type", "", "layout of the frames (default: as types: of the configuration says) from `FILE`")
+}
+
+// given reports whether any flag was given that needs a layout.
+func (v *valueFlags) given() bool {
+	return v.csv || v.json || v.diff || v.file != "" || v.fields != nil
+}
+
+// printer is how the values of a channel are printed, nil when its layout is not known and
+// no flag needs it. channel is what the user calls it, name what it is called on this host.
+func (a *app) printer(v *valueFlags, channel, name string) (*values.Printer, error) {
+	l, err := a.layoutOf(v, channel, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case l == nil && v.given():
+		return nil, ui.NotFound(fmt.Errorf("channel %s: no layout says what its frames hold", channel),
+			"name one: --type FILE, or types: in the configuration")
+	case l == nil:
+		return nil, nil
+	}
+	p := &values.Printer{Layout: l, Fields: v.fields, Note: a.ui.Note}
+	switch {
+	case v.csv:
+		p.Form = values.CSV
+	case v.json:
+		p.Form = values.JSON
+	case v.diff:
+		p.Form = values.Changes
+	}
+	return p, nil
+}
+
+func (a *app) layoutOf(v *valueFlags, channel, name string) (*layout.Layout, error) {
+	find, err := a.layouts(v)
+	if err != nil {
+		return nil, err
+	}
+	return find(channel, name)
+}
+
+// layouts finds the layout of a channel: that of --type, or the one that types: names.
+func (a *app) layouts(v *valueFlags) (find func(channel, name string) (*layout.Layout, error), err error) {
+	if v.file != "" {
+		l, err := config.LoadLayout(v.file)
+		return func(string, string) (*layout.Layout, error) { return l, nil }, err
+	}
+	c, err := a.Source("", nil).Load()
+	if err != nil { // the channel can be looked at all the same
+		a.ui.Note("no types: achbridge check says what is wrong with the configuration")
+		return func(string, string) (*layout.Layout, error) { return nil, nil }, nil
+	}
+	return c.LayoutFor, nil
+}
+
+func typeCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "type",
+		Short:   "Make layouts of frames from programs",
+		Long:    `Layouts say what the bytes of frames mean, so that echo shows values.`,
+		Example: "  achbridge type import ./controller\n  achbridge type import ./controller imu_msg",
+	}
+	cmd.AddCommand(typeImportCommand(a))
+	return needsVerb(cmd)
+}
+
+func typeImportCommand(a *app) *cobra.Command {
+	i := typeImport{app: a}
+	cmd := &cobra.Command{
+		Use:   "import FILE [STRUCT]...",
+		Short: "Make layouts from a program or a header",
+		Long: `Read the structs of a program or object that was built with -g, and write a layout of
+each STRUCT to types/STRUCT.yaml. Without STRUCT list what there is; structs that are as
+large as a channel's frames come first.
+
+From a header (*.h, *.hpp, *.hh) a compiler makes the debug information: $CC or cc. What
+follows -- goes to it, and CC=NAME there names another. It runs as you, with a limit on
+time and memory, and not as root without --as-root. Nothing that is compiled is run.`,
+		Example: "  achbridge type import ./controller\n  achbridge type import ./controller imu_msg\n  achbridge type import state.h state -- -Iinclude -DARMS=2",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if n := cmd.ArgsLenAtDash(); n >= 0 {
+				args = args[:n]
+			}
+			return takes("FILE", "[STRUCT]...")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if n := cmd.ArgsLenAtDash(); n >= 0 {
+				args, i.options = args[:n], args[n:]
+			}
+			return i.run(cmd.Context(), args[0], args[1:])
+		},
+	}
+	cmd.Flags().StringVarP(&i.out, "out", "o", "types", "`DIR` for the layouts")
+	cmd.Flags().BoolVar(&i.force, "force", false, "replace files that are there")
+	cmd.Flags().BoolVar(&i.asRoot, "as-root", false, "run a compiler as root")
+	jsonFlag(cmd, &i.asJSON)
+	return cmd
+}
+
+// typeImport is what the flags of `type import` ask for.
+type typeImport struct {
+	*app
+	out                   string
+	force, asRoot, asJSON bool
+	options               []string
+}
+
+func (i *typeImport) run(ctx context.Context, file string, names []string) error {
+	header := slices.Contains([]string{".h", ".hh", ".hpp", ".hxx"}, filepath.Ext(file))
+	switch {
+	case header && len(names) == 0:
+		return ui.Usage(errors.New("type import: of a header a STRUCT is needed"), "")
+	case header && i.UID == 0 && !i.asRoot:
+		return ui.Usage(errors.New("type import: a compiler does not run as root"), "do it as another user, or give --as-root")
+	case !header && len(i.options) > 0:
+		return ui.Usage(errors.New("type import: options behind -- are for a header's compiler"), "")
+	case !header && len(names) == 0:
+		return i.list(file)
+	case i.asJSON:
+		return ui.Usage(errors.New("type import: --json is of the list, without STRUCT"), "")
+	}
+	for _, name := range names {
+		p, err := i.open(ctx, header, file, name)
+		if err != nil {
+			return err
+		}
+		if err := i.write(p, file, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i *typeImport) open(ctx context.Context, header bool, file, name string) (p *debuginfo.Program, err error) {
+	if header {
+		p, err = debuginfo.Compile(ctx, file, name, cmp.Or(i.Env("CC"), "cc"), i.options)
+	} else {
+		p, err = debuginfo.Open(file)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, ui.NotFound(err, "")
+	case err != nil:
+		return nil, ui.Failure(err, "")
+	}
+	return p, nil
+}
+
+// notInName are the characters that a file of a layout is not called with.
+var notInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// write writes the layout of a struct to its file.
+func (i *typeImport) write(p *debuginfo.Program, file, name string) error {
+	l, warnings, err := p.Layout(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ui.NotFound(err, "achbridge type import FILE lists those of a program")
+	} else if err != nil {
+		return ui.Failure(err, "")
+	}
+	text, err := config.LayoutText(l, fmt.Sprintf("Of struct %s in %s, by achbridge type import.\n", l.Name, filepath.Base(file)))
+	if err != nil {
+		return ui.Failure(fmt.Errorf("struct %s: %w", name, err), "")
+	}
+	path := filepath.Join(i.out, strings.Trim(notInName.ReplaceAllString(l.Name, "_"), "_")+".yaml")
+	if err := os.MkdirAll(i.out, 0o777); err != nil {
+		return ui.Failure(err, "")
+	}
+	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if i.force {
+		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	out, err := os.OpenFile(path, how, 0o666)
+	if errors.Is(err, fs.ErrExist) {
+		return ui.Failure(fmt.Errorf("%s: is there already", path), "--force replaces it, --out DIR writes elsewhere")
+	} else if err != nil {
+		return ui.Failure(err, "")
+	}
+	_, err = out.Write(text)
+	if err = errors.Join(err, out.Close()); err != nil {
+		return ui.Failure(err, "")
+	}
+	for _, w := range warnings {
+		i.ui.Note("%s: %s", l.Name, w)
+	}
+	return i.ui.Line("%s: %s, %d bytes", path, l.Name, l.Size)
+}
+
+// listedStruct is a line of the list.
+type listedStruct struct {
+	Struct   string   `json:"struct"`
+	Bytes    int      `json:"bytes"`
+	Source   string   `json:"source"`
+	Channels []string `json:"channels"` // whose newest frame is as large
+}
+
+// list prints the structs of a program.
+func (i *typeImport) list(file string) error {
+	p, err := i.open(context.Background(), false, file, "")
+	if err != nil {
+		return err
+	}
+	sizes := i.frameSizes()
+	list, rows := []listedStruct{}, [][]string{}
+	for _, s := range p.Structs() {
+		list = append(list, listedStruct{s.Name, s.Size, s.Source, append([]string{}, sizes[s.Size]...)})
+	}
+	if len(list) == 0 {
+		return ui.NotFound(fmt.Errorf("%s: no struct with a name", file), "")
+	}
+	slices.SortStableFunc(list, func(a, b listedStruct) int { return min(1, len(b.Channels)) - min(1, len(a.Channels)) })
+	if i.asJSON {
+		return i.ui.JSON(list)
+	}
+	for _, s := range list {
+		rows = append(rows, []string{s.Struct, fmt.Sprint(s.Bytes), s.Source, strings.Join(s.Channels, ", ")})
+	}
+	return i.ui.Table([]string{"STRUCT", "BYTES", "SOURCE", "AS LARGE AS FRAMES OF"}, rows)
+}
+
+// frameSizes are the channels of this host by the size of their newest frame.
+func (i *typeImport) frameSizes() map[int][]string {
+	sizes := map[int][]string{}
+	infos, _ := i.dir().List()
+	for _, info := range infos {
+		ch, err := i.dir().TryOpen(info.Name)
+		if err != nil {
+			continue
+		}
+		f := follower{ch: ch, reader: ch.Reader()}
+		if frame, err := f.newest(0); err == nil {
+			sizes[len(frame)] = append(sizes[len(frame)], info.Name)
+		}
+		ch.Close()
+	}
+	return sizes
+}

@@ -1,0 +1,55 @@
+package values
+
+import (
+	"fmt"
+	"math"
+
+	"achbridge/bridge/layout"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// Number is one number of a frame.
+type Number struct {
+	Path, Unit string
+	X          float64
+}
+
+// Numbers are those of a frame that the paths name. Of an array and of a struct they are all its
+// numbers. The error is one of layout.Decode if the frame does not fit, and else says which path
+// names no number.
+func Numbers(l *layout.Layout, frame []byte, paths []string) (list []Number, err error) {
+	root, err := l.Decode(frame)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		s, err := find(root, l.Tail, path, math.MaxInt)
+		if err != nil {
+			return nil, err
+		}
+		before := len(list)
+		if list = s.numbers(list); len(list) == before && !inTail(path, l.Tail) {
+			return nil, ui.Usage(fmt.Errorf("field %q: no number", path), "achbridge echo shows what is there")
+		}
+	}
+	return list, nil
+}
+
+func (s selection) numbers(list []Number) []Number {
+	if s.tree.isList {
+		for i, element := range s.tree.list {
+			list = selection{fmt.Sprintf("%s[%d]", s.path, i), s.field, element}.numbers(list)
+		}
+		return list
+	}
+	if s.field.Type == layout.Struct {
+		for _, m := range s.members(math.MaxInt) {
+			list = m.numbers(list)
+		}
+		return list
+	}
+	if x, ok := s.tree.value.Number(); ok {
+		list = append(list, Number{s.path, s.field.Unit, x})
+	}
+	return list
+}

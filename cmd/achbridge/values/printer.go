@@ -1,0 +1,255 @@
+package values
+
+import (
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"achbridge/bridge/layout"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// Form is how values are printed.
+type Form int
+
+// Forms of values.
+const (
+	Lines   Form = iota // a heading, then one line for each field
+	Changes             // as Lines, but only the fields that changed
+	CSV                 // a line for each frame, under a line of names
+	JSON                // an object for each frame
+)
+
+const (
+	folded     = 16   // elements of an array that a line shows, unless the field was asked for
+	maxColumns = 4096 // of CSV
+	timeFormat = "15:04:05.000000"
+)
+
+// Printer prints the values of frames, one after the other.
+type Printer struct {
+	Layout *layout.Layout
+	Fields []string // paths as in joint[2].pos; nil: all
+	Form   Form
+	Note   func(format string, args ...any) // tells of a frame that does not fit
+
+	before map[string]string // for Changes, by path
+	headed bool              // CSV has its names
+	misfit bool              // the frame before did not fit
+}
+
+// Frame is the text of a frame that was read at a time. A frame that does not fit the layout
+// is not decoded.
+func (p *Printer) Frame(at time.Time, frame []byte) ([]byte, error) {
+	root, err := p.Layout.Decode(frame)
+	if err != nil {
+		return p.unfit(at, frame, err), nil
+	}
+	p.misfit = false
+	parts, err := p.parts(root)
+	if err != nil {
+		return nil, err
+	}
+	switch p.Form {
+	case CSV:
+		return p.csv(at, parts)
+	case JSON:
+		return p.json(at, parts)
+	}
+	return p.lines(at, frame, parts), nil
+}
+
+func (p *Printer) unfit(at time.Time, frame []byte, why error) []byte {
+	if p.Form == Lines || p.Form == Changes {
+		return fmt.Appendf(nil, "--- %s  %v\n%s", at.Format(timeFormat), why, hex.Dump(frame))
+	}
+	if !p.misfit {
+		p.Note("frames are left out: %v", why)
+	}
+	p.misfit = true
+	return nil
+}
+
+// parts are the fields that were asked for, or all.
+func (p *Printer) parts(root layout.Value) (list []selection, err error) {
+	most := math.MaxInt
+	if p.Fields == nil {
+		if p.Form == Lines || p.Form == Changes {
+			most = folded
+		}
+		return selection{"", root.Field(), tree{value: root}}.members(most), nil
+	}
+	for _, path := range p.Fields {
+		s, err := find(root, p.Layout.Tail, path, most)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func (p *Printer) lines(at time.Time, frame []byte, parts []selection) []byte {
+	var names, texts []string
+	width, seen := 0, map[string]string{}
+	var add func([]selection)
+	add = func(list []selection) {
+		for _, s := range list {
+			if s.field.Type == layout.Struct {
+				add(s.members(folded))
+				continue
+			}
+			text := s.tree.shown() + marks(s.field)
+			seen[s.path] = text
+			if before, ok := p.before[s.path]; p.Form == Changes && ok && before == text {
+				continue
+			}
+			names, texts = append(names, s.path), append(texts, text)
+			width = max(width, len(s.path))
+		}
+	}
+	add(parts)
+	p.before = seen
+	if len(names) == 0 {
+		return nil
+	}
+	out := fmt.Appendf(nil, "--- %s  %d bytes  %s\n", at.Format(timeFormat), len(frame), p.Layout.Name)
+	for i, name := range names {
+		out = fmt.Appendf(out, "%-*s  %s\n", width+1, name+":", texts[i])
+	}
+	return out
+}
+
+// marks are what is shown behind a value.
+func marks(f *layout.Field) (text string) {
+	if f.Unit != "" {
+		text = " " + f.Unit
+	}
+	if f.Union {
+		text += " (union)"
+	}
+	return text
+}
+
+// cell is one column of CSV.
+type cell struct{ name, text string }
+
+func (p *Printer) csv(at time.Time, parts []selection) ([]byte, error) {
+	cells := []cell{{"%time", at.Format(time.RFC3339Nano)}}
+	for _, s := range parts {
+		cells = p.cells(cells, s.path, s)
+		if len(cells) > maxColumns {
+			return nil, ui.Usage(fmt.Errorf("CSV: more than %d columns", maxColumns), "name the fields: --field NAME")
+		}
+	}
+	var names, texts []string
+	for _, c := range cells {
+		names, texts = append(names, c.name), append(texts, c.text)
+	}
+	var out strings.Builder
+	w := csv.NewWriter(&out)
+	if !p.headed {
+		_ = w.Write(names)
+	}
+	p.headed = true
+	_ = w.Write(texts)
+	w.Flush()
+	return []byte(out.String()), nil
+}
+
+// cells adds the columns of a part. A tail, which has another length in each frame, has one
+// column, with blanks between its elements.
+func (p *Printer) cells(cells []cell, path string, s selection) []cell {
+	tail := inTail(s.path, p.Layout.Tail)
+	switch {
+	case len(cells) > maxColumns:
+	case s.field.Type == layout.Struct && (tail || !s.tree.isList):
+		s.path = path
+		for _, m := range s.members(math.MaxInt) {
+			cells = p.cells(cells, m.path, m)
+		}
+	case s.tree.isList && tail:
+		return append(cells, cell{path, strings.Join(s.tree.plain(nil), " ")})
+	case s.tree.isList:
+		for i, element := range s.tree.list {
+			cells = p.cells(cells, fmt.Sprintf("%s[%d]", path, i), selection{s.path, s.field, element})
+		}
+	default:
+		return append(cells, cell{path, harmless(s.tree.value.Text())})
+	}
+	return cells
+}
+
+func (t tree) plain(list []string) []string {
+	if !t.isList {
+		return append(list, harmless(t.value.Text()))
+	}
+	for _, element := range t.list {
+		list = element.plain(list)
+	}
+	return list
+}
+
+// harmless is text with what is not printable escaped.
+func harmless(text string) string {
+	for _, r := range text {
+		if !strconv.IsPrint(r) || r == '\ufffd' {
+			quoted := strconv.Quote(text)
+			return quoted[1 : len(quoted)-1]
+		}
+	}
+	return text
+}
+
+func (p *Printer) json(at time.Time, parts []selection) ([]byte, error) {
+	out := fmt.Appendf(nil, `{"time":%q,"type":%q,"values":`, at.Format(time.RFC3339Nano), p.Layout.Name)
+	out, err := object(out, parts)
+	return append(out, "}\n"...), err
+}
+
+// object adds the parts as they are called.
+func object(out []byte, parts []selection) ([]byte, error) {
+	out = append(out, '{')
+	for i, s := range parts {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		name, err := json.Marshal(s.path)
+		if err != nil {
+			return nil, err
+		}
+		if out, err = s.json(append(append(out, name...), ':'), s.tree); err != nil {
+			return nil, err
+		}
+	}
+	return append(out, '}'), nil
+}
+
+func (s selection) json(out []byte, t tree) ([]byte, error) {
+	if t.isList {
+		out = append(out, '[')
+		for i, element := range t.list {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			var err error
+			if out, err = s.json(out, element); err != nil {
+				return nil, err
+			}
+		}
+		return append(out, ']'), nil
+	}
+	if s.field.Type == layout.Struct {
+		return object(out, selection{"", s.field, t}.members(math.MaxInt))
+	}
+	if t.value.IsNumber() {
+		return append(out, t.value.Text()...), nil
+	}
+	text, err := json.Marshal(t.value.Text())
+	return append(out, text...), err
+}

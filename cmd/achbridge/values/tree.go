@@ -1,0 +1,139 @@
+package values
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"achbridge/bridge/layout"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// tree is a value, or a list of trees of which each is of the same field. Of a list only the
+// first elements may be there; more counts the others.
+type tree struct {
+	value  layout.Value
+	isList bool
+	list   []tree
+	more   int
+}
+
+// grown is the tree of a value, with at most most elements of each array.
+func grown(v layout.Value, most int) tree {
+	n, ok := v.Len()
+	if !ok {
+		return tree{value: v}
+	}
+	t := tree{isList: true, more: max(0, n-most)}
+	for i := range n - t.more {
+		t.list = append(t.list, grown(v.At(i), most))
+	}
+	return t
+}
+
+// member is member i of all structs in a tree.
+func (t tree) member(i, most int) tree {
+	if !t.isList {
+		return grown(t.value.Members()[i], most)
+	}
+	picked := tree{isList: true, more: t.more}
+	for _, element := range t.list {
+		picked.list = append(picked.list, element.member(i, most))
+	}
+	return picked
+}
+
+// selection is a part of a frame and how the user calls it.
+type selection struct {
+	path  string
+	field *layout.Field
+	tree  tree
+}
+
+// members are the parts of a struct, or of all structs of an array.
+func (s selection) members(most int) (list []selection) {
+	path := s.path
+	if s.tree.isList {
+		path += "[]"
+	}
+	if path != "" {
+		path += "."
+	}
+	for i := range s.field.Fields {
+		f := &s.field.Fields[i]
+		list = append(list, selection{path + f.Name, f, s.tree.member(i, most)})
+	}
+	return list
+}
+
+var steps = regexp.MustCompile(`[^.\[\]]+|\[\d*\]`)
+
+// find is the part that a path names, as in joint[2].pos. joint[].pos and joint.pos are that
+// of all joints. Elements that the tail of this frame does not have make an empty part.
+func find(root layout.Value, tail, path string, most int) (selection, error) {
+	s := selection{"", root.Field(), tree{value: root}}
+	for _, step := range steps.FindAllString(path, -1) {
+		if step == "[]" {
+			continue
+		}
+		if step[0] != '[' {
+			next, err := s.named(step, path, most)
+			if err != nil {
+				return s, err
+			}
+			s = next
+			continue
+		}
+		i, err := strconv.Atoi(step[1 : len(step)-1])
+		if !s.tree.isList || err != nil {
+			return s, ui.Usage(fmt.Errorf("field %q: %s is no array", path, s.field.Name), "")
+		}
+		if i >= len(s.tree.list) {
+			if !inTail(path, tail) {
+				return s, ui.Usage(fmt.Errorf("field %q: %s has %d elements, from 0", path, s.field.Name, len(s.tree.list)), "")
+			}
+			s.tree = tree{isList: true}
+			continue
+		}
+		s.tree = s.tree.list[i]
+	}
+	s.path = path
+	return s, nil
+}
+
+// inTail reports whether a path begins with the name of the tail.
+func inTail(path, tail string) bool { return tail != "" && steps.FindString(path) == tail }
+
+func (s selection) named(name, path string, most int) (selection, error) {
+	var names []string
+	for i := range s.field.Fields {
+		f := &s.field.Fields[i]
+		if f.Name == name {
+			return selection{name, f, s.tree.member(i, most)}, nil
+		}
+		names = append(names, f.Name)
+	}
+	if names == nil {
+		return s, ui.Usage(fmt.Errorf("field %q: %s has no fields", path, s.field.Name), "")
+	}
+	return s, ui.Usage(fmt.Errorf("field %q: %s has no %s", path, s.field.Name, name), "its fields are "+ui.AndList(names))
+}
+
+// shown is a value for people; text is quoted.
+func (t tree) shown() string {
+	if !t.isList {
+		if t.value.Field().Type == layout.Char {
+			return strconv.Quote(t.value.Text())
+		}
+		return t.value.Text()
+	}
+	var list []string
+	for _, element := range t.list {
+		list = append(list, element.shown())
+	}
+	if t.more > 0 {
+		list = append(list, fmt.Sprintf("%d more", t.more))
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}

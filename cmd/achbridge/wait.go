@@ -1,0 +1,209 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/diagnose"
+	"achbridge/cmd/achbridge/ui"
+)
+
+func waitCommand(a *app) *cobra.Command {
+	var path string
+	w := waiting{until: status.HealthLive.String()}
+	limit := 10 * time.Second
+	cmd := &cobra.Command{
+		Use:   "wait [CHANNEL...]",
+		Short: "Wait until mirrors are live",
+		Long: `Wait until mirrors are live, or in another state as --for says; for scripts that start
+what reads them. CHANNEL is HOST/CHANNEL or the name of a mirror, or a pattern of
+either, which at least one mirror has to match. Without CHANNEL all mirrors are waited
+for. The daemon may still have to start. What is not there yet is told on stderr, with
+the reason, whenever that changes.
+
+The exit code is 0 when all are in that state at once, and 1 when they are not before
+--timeout is over (0: wait for ever). It is 3 if there was no such mirror until then.`,
+		Example: `  achbridge wait
+  achbridge wait krang/imu 'atlas/*' --timeout 1m
+  achbridge wait krang.imu --for stale`,
+		Args: takes("[CHANNEL]..."),
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if limit < 0 {
+				return ui.Usage(fmt.Errorf("--timeout %v: want a time, as in 10s, or 0", limit), "")
+			}
+			return w.of(args)
+		},
+		ValidArgsFunction: a.remoteNames(&path),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := cmd.Context(), func() {}
+			if limit > 0 {
+				ctx, cancel = context.WithTimeout(ctx, limit)
+			}
+			defer cancel()
+			err := a.wait(ctx, a.client(path), &w)
+			if cmd.Context().Err() != nil {
+				return ui.Failure(errors.New("interrupted; "+w.said), "")
+			}
+			return err
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVar(&w.until, "for", w.until, "wait for this `STATE`: "+ui.OrList(waitStates))
+	cmd.Flags().DurationVar(&limit, "timeout", limit, "give up after this `TIME`")
+	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(waitStates, cobra.ShellCompDirectiveNoFileComp))
+	controlFlag(cmd, &path)
+	return cmd
+}
+
+// waitStates are the states that can be waited for, in the words of the tables.
+var waitStates = healthWords()
+
+func healthWords() (list []string) {
+	for _, h := range status.Healths {
+		list = append([]string{h.String()}, list...)
+	}
+	return list
+}
+
+// waiting is what wait waits for, and what it said last.
+type waiting struct {
+	until  string
+	wanted []wantedMirrors
+	said   string
+	last   error // why it is not there yet
+}
+
+// wantedMirrors is one CHANNEL of the command line.
+type wantedMirrors struct {
+	text    string
+	matches func(status.Mirror) bool
+}
+
+// of checks what was asked for.
+func (w *waiting) of(args []string) error {
+	if !slices.Contains(waitStates, w.until) {
+		return ui.Usage(fmt.Errorf("--for %s: want %s", w.until, ui.OrList(waitStates)), "")
+	}
+	for _, text := range args {
+		matches, err := mirrorsOf(text)
+		if err != nil {
+			return err
+		}
+		w.wanted = append(w.wanted, wantedMirrors{text, matches})
+	}
+	if len(args) == 0 {
+		w.wanted = []wantedMirrors{{"", func(status.Mirror) bool { return true }}}
+	}
+	return nil
+}
+
+// mirrorsOf says which mirrors a name, an address or a pattern of either means.
+func mirrorsOf(text string) (func(status.Mirror) bool, error) {
+	if strings.Contains(text, "/") {
+		a, err := rule.ParseAddress(text)
+		if err != nil {
+			return nil, ui.Usage(err, "")
+		}
+		return func(m status.Mirror) bool { return a.Matches(m.Host, m.Channel) }, nil
+	}
+	if err := rule.CheckPattern("", text); err != nil {
+		return nil, ui.Usage(fmt.Errorf("%q: want HOST/CHANNEL, the name of a mirror, or a pattern", text), "")
+	}
+	return func(m status.Mirror) bool { return rule.Match(text, m.Name) }, nil
+}
+
+// waitEvery is how often wait looks.
+const waitEvery = 100 * time.Millisecond
+
+// wait looks until all is as wanted, or ctx ends.
+func (a *app) wait(ctx context.Context, c *api.Client, w *waiting) error {
+	for {
+		var s api.StatusReply
+		_, err := c.Get(ctx, "/v1/status", &s)
+		switch {
+		case ctx.Err() != nil: // the answer is that of the last look
+		case err == nil:
+			err = w.look(s.Mirrors)
+		case errors.Is(err, fs.ErrPermission):
+			return err
+		}
+		if err == nil {
+			return a.ui.Line("%s", w.doneText(s.Mirrors))
+		}
+		if ctx.Err() == nil {
+			if text := strings.ReplaceAll(err.Error(), "\n", "; "); text != w.said {
+				w.said = text
+				a.ui.Note("waiting: %s", text)
+			}
+			w.last = err
+		}
+		if api.Rest(ctx, waitEvery); ctx.Err() != nil {
+			return cmp.Or(w.last, err)
+		}
+	}
+}
+
+// look returns nil when all that is wanted is there, else what is not, and why.
+func (w *waiting) look(mirrors []status.Mirror) error {
+	var unknown, unlike []string
+	var first string
+	for _, wanted := range w.wanted {
+		some := false
+		for _, m := range mirrors {
+			if m.Temporary || !wanted.matches(m) {
+				continue
+			}
+			some = true
+			if health := m.Health().String(); health != w.until {
+				text := m.Name + " is " + health
+				if why := diagnose.NoteOf(m); why != "" {
+					text += ": " + why
+				}
+				if !slices.Contains(unlike, text) {
+					unlike = append(unlike, text)
+				}
+				first = cmp.Or(first, m.Host+"/"+m.Channel)
+			}
+		}
+		switch {
+		case some:
+		case wanted.text == "":
+			unknown = append(unknown, "there is no mirror yet")
+		default:
+			unknown = append(unknown, "no mirror "+wanted.text+" is asked for, or its channel is not there yet")
+		}
+	}
+	err := errors.New(strings.Join(append(unknown, unlike...), "\n"))
+	switch {
+	case len(unlike) > 0:
+		return ui.Failure(err, "achbridge why "+first)
+	case len(unknown) > 0:
+		return ui.NotFound(err, "ask for it: achbridge mirror HOST/CHANNEL")
+	}
+	return nil
+}
+
+// doneText says that all is there.
+func (w *waiting) doneText(mirrors []status.Mirror) string {
+	var names []string
+	for _, m := range mirrors {
+		if !m.Temporary && slices.ContainsFunc(w.wanted, func(wanted wantedMirrors) bool { return wanted.matches(m) }) {
+			names = append(names, m.Name)
+		}
+	}
+	if len(names) == 1 {
+		return names[0] + " is " + w.until
+	}
+	return fmt.Sprintf("%d mirrors are %s", len(names), w.until)
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/top"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// oldWords were said of a mirror's health, and are not any more.
+var oldWords = []string{"contested", "stuck", "fine", "old", "drops", "dropping", "over budget", "unknown"}
+
+// everyMirror has each state, late or not, overdue or not.
+func everyMirror() (list []status.Mirror) {
+	period, due := 10.0, 900.0
+	for _, state := range []status.MirrorState{status.MirrorWaiting, status.MirrorLive, status.MirrorStale, status.MirrorContested, status.MirrorRefused} {
+		for _, late := range []float64{0, 5} {
+			for _, age := range []float64{12, 910} {
+				m := status.Mirror{Name: "m" + string(rune('a'+len(list))), Host: "krang", Channel: "c", State: state, LateS: late, AgeMs: &age, PeriodMs: &period}
+				if age > 100 {
+					m.DueMs = &due
+				}
+				list = append(list, m)
+			}
+		}
+	}
+	return list
+}
+
+// healthWord reports whether a word is one of those that are used, and none of the old ones.
+func healthWord(t *testing.T, where, word string) {
+	t.Helper()
+	if !slices.Contains(status.Healths, status.Health(word)) || slices.Contains(oldWords, word) {
+		t.Errorf("%s: %q is no word for the health of a mirror: want one of %v", where, word, status.Healths)
+	}
+}
+
+func TestOnlyFiveWordsSayHowAMirrorIs(t *testing.T) {
+	a, told := &app{ui: &ui.Terminal{}}, map[status.Health]bool{}
+	for _, m := range everyMirror() {
+		told[m.Health()] = true
+		healthWord(t, "status", a.mirrorRows([]status.Mirror{m})[0][2])
+		healthWord(t, "top", top.Health(api.StatusReply{Report: status.Report{Mirrors: []status.Mirror{m}}}, m.Name))
+		var keys struct{ State, Health string }
+		text, err := json.Marshal(m)
+		if err == nil {
+			err = json.Unmarshal(text, &keys)
+		}
+		if err != nil || keys.State != m.State.String() {
+			t.Errorf("state %q: got %q, %v, want it as it is", m.State, keys.State, err)
+		}
+		healthWord(t, "JSON", keys.Health)
+		text, _ = json.Marshal(api.WhyReport{Health: m.Health()})
+		if !strings.Contains(string(text), `"health":"`+m.Health().String()+`"`) {
+			t.Errorf("why: got %s, want health %s", text, m.Health())
+		}
+	}
+	if len(told) != len(status.Healths) {
+		t.Errorf("got %v, want each of %v", told, status.Healths)
+	}
+}
+
+// The page and the documents have the words of the program, in its order.
+func TestWordsForHealthAreThoseOfPageAndDocuments(t *testing.T) {
+	want := []string{}
+	for _, h := range status.Healths {
+		want = append(want, h.String())
+	}
+	page, err := os.ReadFile("page/model.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`healths = \[(.*)\]`).FindSubmatch(page)
+	if got := strings.Split(strings.ReplaceAll(string(list[1]), `"`, ""), ", "); !slices.Equal(got, want) {
+		t.Errorf("page: got %q, want %q", got, want)
+	}
+	doc, err := os.ReadFile("../../docs/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(doc), "### How a mirror is\n")
+	section, _, _ := strings.Cut(after, "\n\nThe key")
+	var got []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(.*?)` \\| (.+)\\. \\|$").FindAllStringSubmatch(section, -1) {
+		healthWord(t, "docs", row[1])
+		got = append(got, row[1])
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("docs: got %q with a sentence each, want %q", got, want)
+	}
+}
