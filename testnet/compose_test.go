@@ -163,7 +163,7 @@ func (c *compose) collide() {
 		c.follow(ofRobot(name))
 	}
 	c.follow(copied)
-	const advice = "another node has this host's name, or says so: whoever is linked with both sees this one under a longer name; start one of them with --name"
+	const advice = "another node announces this host's name: hosts linked with both show this one under a longer name; start one of the two with --name"
 	var advised string // the one whose name is not kept for it: the other is krang for all
 	c.await(func() error {
 		for _, name := range []string{"first", "second"} {

@@ -74,6 +74,7 @@ func (s *site) mirrored(name string) (mirror func(after string)) {
 }
 
 func TestHostsWithOneAddressFamilyMeet(t *testing.T) {
+	t.Parallel()
 	for name, gone := range map[string]func(net.IP) bool{
 		"IPv4 only":       func(ip net.IP) bool { return !isIPv4(ip) },
 		"IPv6 only":       isIPv4,
@@ -118,6 +119,7 @@ func TestMirrorFollowsARobotToAnotherAddress(t *testing.T) {
 }
 
 func TestHostNamesThatAreNoDNSLabels(t *testing.T) {
+	t.Parallel()
 	for system, name := range map[string]string{
 		"Robot Nr 1":            "Robot-Nr-1",
 		"büro":                  "b--ro",
@@ -128,6 +130,9 @@ func TestHostNamesThatAreNoDNSLabels(t *testing.T) {
 		"'; rm -rf \"x\" ":      "---rm--rf--x--",
 	} {
 		t.Run(name, func(t *testing.T) {
+			if system != "büro" && !strings.Contains(system, "rm") {
+				longRun(t)
+			}
 			s := newSite(t, "robot", "pc")
 			script := `printf %s "$0" >/proc/sys/kernel/hostname`
 			if out, err := s.lab.Command("robot", "sh", "-c", script, system).CombinedOutput(); err != nil {

@@ -34,7 +34,7 @@ func TestTwoRobotsOfOneNameAreBothUsable(t *testing.T) {
 	t.Logf("%v mirrored after %v", views, readers.follows(now(), met, views...))
 
 	second := map[string]string{"imu": "robot", "gripper": "arm"}[list[1].Channel]
-	line := robots[second].awaitLog("another node has this host's name", met)
+	line := robots[second].awaitLog("another node announces this host's name", met)
 	if !strings.Contains(line, "level=WARN") || !strings.Contains(line, "--name") || !strings.Contains(line, list[1].Host) {
 		t.Errorf("got log line %q, want a warning with the new name and the cure", line)
 	}

@@ -24,6 +24,7 @@
 //	rate=7mbit,fade=20s/10s/12kbit      of every 20 s the last 10 carry 12 kbit/s
 //	trace=FILE,from=10s                 a recording ([Trace]); FILE.up and FILE.down are there and back
 //	wifi=good|busy|edge,air=NAME        a station; links with one NAME share the air
+//	wifi=fit-campus|fit-campus-tcp|fit-home-2g4|fit-home-5g  stations fitted to published delays
 //
 // Each says at its type what it does not model; for wifi see wifi.go.
 //

@@ -68,7 +68,7 @@ func TestDoctorFindsWhatIsWrongWithAHost(t *testing.T) {
 	}{
 		{name: "no multicast", comes: "ip link set eth0 multicast off", goes: "ip link set eth0 multicast on", check: "multicast", state: "failure", tells: "no interface is up that can multicast"},
 		{name: "firewall", comes: "nft add table ip t; nft 'add chain ip t in { type filter hook input priority 0; }'; nft add rule ip t in udp dport 5353 drop", goes: "nft delete table ip t",
-			check: "multicast", state: "warning", tells: "eth0 (IPv4): what is sent to the group is not heard"},
+			check: "multicast", state: "warning", tells: "eth0 (IPv4): this host does not hear what it sends to the group"},
 		{name: "full shared memory", comes: fill, goes: drain, check: "shared memory", state: "failure", tells: "it is full"},
 		{name: "little room", comes: "mount -o remount,size=8m /dev/shm", goes: "mount -o remount,size=64m /dev/shm", check: "shared memory", state: "warning", tells: "mirrors may take half"},
 		{name: "corrupt channel", comes: "echo no channel >/dev/shm/achshm-junk", goes: "rm /dev/shm/achshm-junk", check: "channels", state: "failure", tells: "channel rm junk"},
@@ -78,7 +78,7 @@ func TestDoctorFindsWhatIsWrongWithAHost(t *testing.T) {
 			name: "another PID namespace", holder: []string{"unshare", "--pid", "--fork", "--kill-child"}, by: peer,
 			check: "libc", state: "failure", tells: "different PID namespaces",
 		},
-		{name: "no C library", holder: []string{"setsid"}, by: static, check: "libc", state: "warning", tells: "no C library that is known here"},
+		{name: "no C library", holder: []string{"setsid"}, by: static, check: "libc", state: "warning", tells: "has an unknown C library"},
 		{name: "read-only", comes: "mount -t tmpfs -o ro tmpfs /dev/shm", goes: "umount /dev/shm", check: "shared memory", state: "failure", tells: "read-only"},
 	} {
 		if _, err := exec.LookPath("nft"); c.name == "firewall" && err != nil {

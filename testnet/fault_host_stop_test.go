@@ -11,6 +11,7 @@ import (
 func pause() time.Duration { return long(5*time.Second, 500*time.Millisecond) }
 
 func TestMirrorsFollowAfterADaemonWasStopped(t *testing.T) {
+	t.Parallel()
 	for _, host := range []string{"robot", "pc"} {
 		t.Run(host, func(t *testing.T) {
 			if host == "pc" {

@@ -10,6 +10,7 @@ import (
 // has dialled, is at another port from one packet to the next.
 func TestMirrorsFollowWhenATranslatorForgets(t *testing.T) {
 	longRun(t)
+	t.Parallel()
 	for transport, port := range map[string]uint16{"quic": quicPort, "sctp": sctpPort} {
 		t.Run(transport, func(t *testing.T) {
 			o := startOrdeal(t, "--transport", transport)
@@ -28,6 +29,7 @@ func TestMirrorsFollowWhenATranslatorForgets(t *testing.T) {
 
 // A host changes its address, as one that is handed over to another access point.
 func TestMirrorsFollowAHostToAnotherAddress(t *testing.T) {
+	t.Parallel()
 	for _, host := range []string{"pc", "robot"} {
 		for _, transport := range allTransports {
 			if (host != "pc" || transport != "quic") && !isLong() {
@@ -40,7 +42,8 @@ func TestMirrorsFollowAHostToAnotherAddress(t *testing.T) {
 					t.Fatal(err)
 				}
 				roams := now()
-				o.sh(host, "ip addr del "+old.String()+"/24 dev eth0 && ip addr add 10.80.76.100/24 dev eth0 && ip route add 224.0.0.0/4 dev eth0")
+				// In one process: between two, a busy machine would leave the host without an address.
+				o.sh(host, "printf 'addr del "+old.String()+"/24 dev eth0\naddr add 10.80.76.100/24 dev eth0\nroute add 224.0.0.0/4 dev eth0\n' | ip -batch -")
 				o.recovers("address of the "+host+" changed, "+transport, roams)
 				o.aftermath("address of the "+host+" changed, later, "+transport, o.began)
 				if host == "pc" { // the end that has dialled

@@ -58,12 +58,16 @@ func bad(target, change string) func(*ordeal) moment {
 }
 
 func TestNetworkFaults(t *testing.T) {
+	t.Parallel()
 	for _, f := range netFaults {
 		if !f.daily && !isLong() {
 			continue
 		}
 		for _, transport := range allTransports {
 			t.Run(f.name+" over "+transport, func(t *testing.T) {
+				if transport != "quic" {
+					longRun(t)
+				}
 				o := startOrdeal(t, "--transport", transport)
 				o.aftermath(f.name+", "+transport, f.comes(o))
 				if f.worst != 0 && o.worst > o.first.allows(f.worst) {

@@ -86,6 +86,7 @@ func (s *site) forges(host, krang, arm string) {
 // with the rules and wishes for it, and left it out when its link had ended. The attack
 // begins before the daemons meet, or while they are linked.
 func TestForgedAnnouncementsTakeNoNameAway(t *testing.T) {
+	t.Parallel()
 	for what, early := range map[string]bool{"before the first link": true, "while linked": false} {
 		t.Run(what, func(t *testing.T) {
 			if !early {

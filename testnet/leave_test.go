@@ -17,6 +17,7 @@ import (
 // is a member of a multicast group, and inotify. The goodbyes do not wait for that, and
 // who has said them has left in peace.
 func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
+	t.Parallel()
 	for name, meanwhile := range map[string]func(*site, *process){
 		"at rest": func(*site, *process) {},
 		"as its networks change": func(s *site, robot *process) {
@@ -25,6 +26,9 @@ func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "at rest" {
+				longRun(t)
+			}
 			s := newSite(t, "robot", "pc", "other")
 			s.publish("robot", "imu:200:64")
 			robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/*")

@@ -1,11 +1,11 @@
 package testnet_test
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"sync"
 	"sync/atomic"
+
+	"achbridge/testnet/hosts"
 )
 
 // programs builds achbridge and publisher, once per run, and returns the
@@ -20,11 +20,7 @@ var programs = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	builtIn.Store(&dir)
-	out, err := exec.Command("go", "build", "-o", dir, "achbridge/cmd/achbridge", "achbridge/testnet/publisher").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return dir, nil
+	return dir, hosts.Build(dir, "achbridge/cmd/achbridge", "achbridge/testnet/publisher")
 })
 
 // builtIn is the directory that programs made.

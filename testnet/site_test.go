@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 		os.Exit(sendForever(os.Args[1:]))
 	}
 	// Sites mostly wait, for what befalls them and for what comes of it: some at a time,
-	// unless -parallel says otherwise. Those of every day take a third of a core each.
-	if err := flag.Set("test.parallel", long("4", "5")); err != nil {
+	// unless -parallel says otherwise. Those of every day take a quarter of a core each.
+	if err := flag.Set("test.parallel", long("4", "6")); err != nil {
 		panic(err)
 	}
 	code := m.Run()

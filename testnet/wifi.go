@@ -20,7 +20,8 @@ import (
 // collisions beside those in wholeLoss, rates that differ between the stations
 // of one air, classes of access (EDCA), the size of the block-ack window,
 // power saving, and multicast, which has no acknowledgements. The parameters of
-// good, busy and edge are our guess at such places, fitted to no measurement.
+// good, busy and edge are our guess at such places, fitted to no measurement;
+// those of fit-campus and its like are fitted to published ones (wifi_fit.go).
 type wifiModel struct {
 	rates     []float64        // bit/s of the payload, in steps
 	dwell     [2]time.Duration // least and most between two steps
@@ -60,6 +61,7 @@ var wifiModels = map[string]*wifiModel{
 		stalls: []stallClass{{700 * time.Millisecond, 5 * time.Millisecond, 100 * time.Millisecond}, {4 * time.Second, 80 * time.Millisecond, 200 * time.Millisecond}},
 		calm:   [2]time.Duration{1500 * time.Millisecond, 500 * time.Millisecond}, others: [2]float64{0.3, 2}, foreign: 1500 * time.Microsecond,
 	},
+	"fit-campus": &fitCampus, "fit-campus-tcp": &fitCampusTCP, "fit-home-2g4": &fitHome2G4, "fit-home-5g": &fitHome5G,
 }
 
 // WifiModels are the names that Params.Wifi may have, in order.

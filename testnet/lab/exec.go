@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -18,7 +20,8 @@ func execCommand() *cobra.Command {
 		Short: "Run a command on a host",
 		Long: `Exec runs CMD on a host with this standard input, output, environment and
 working directory. Signals are passed on to CMD, and its exit status comes back
-(128+N for signal N, 127 not found). When lab exec is killed, CMD is too.`,
+(128+N for signal N, 127 not found). When lab exec is killed, or asked to end by a
+signal, all that CMD has started ends too.`,
 		Example: "  lab exec robot ip addr\n  lab exec pc sh -c 'ls /dev/shm' ",
 		Args:    atLeast(2, "HOST CMD…"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return execOn(args[0], args[1:]) },
@@ -41,24 +44,27 @@ func execOn(host string, command []string) error {
 		return err
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer ours.Close()
+	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.Env = promptOf(os.Environ(), "lab "+host)
 	ownGroup := !atTerminal()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: ownGroup}
 
-	// This thread is the host's from here on; CMD dies with it.
+	// This thread is the host's from here on.
 	runtime.LockOSThread()
 	if err := hosts.Enter(r.PID, cmd.Dir); err != nil {
 		return err
 	}
+	signals := catchSignals()
 	if err := cmd.Start(); err != nil {
 		return notStarted(command[0], err)
 	}
-	defer passSignals(ownGroup, func(s syscall.Signal) {
-		if ownGroup && fromKeyboard(s) {
-			unix.Kill(-cmd.Process.Pid, s)
-			return
-		}
-		cmd.Process.Signal(s)
-	})()
+	theirs.Close()
+	defer passSignals(signals, ownGroup, func(s syscall.Signal) { cmd.Process.Signal(s) })()
 	err = cmd.Wait()
 	if cmd.ProcessState == nil {
 		return err
@@ -66,20 +72,54 @@ func execOn(host string, command []string) error {
 	return exitStatus(unix.WaitStatus(cmd.ProcessState.Sys().(syscall.WaitStatus)))
 }
 
-// execName marks the process that becomes CMD. It asks to die with us before it
-// does: os/exec cannot, since it looks for its parent by a process id that means
-// nothing in the host's PID namespace.
+// execName marks the keeper: a process on the host between lab exec and CMD. All that CMD
+// starts and leaves becomes its child, and it sees the end of a pipe when lab exec dies.
 const execName = "achbridge-lab-exec"
 
-// execMain becomes CMD in the process that execOn made.
+// execMain becomes the keeper in the process that execOn made.
 func execMain() {
 	if os.Args[0] != execName {
 		return
 	}
-	runtime.LockOSThread()
-	err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
-	if err == nil {
-		err = syscall.Exec(os.Args[1], os.Args[2:], os.Environ())
+	var status statusError
+	if errors.As(keepCommand(os.Args[1], os.Args[2:]), &status) {
+		os.Exit(int(status))
 	}
-	os.Exit(int(notStarted(os.Args[2], err)))
+	os.Exit(0)
+}
+
+// keepCommand runs CMD. What CMD leaves goes on after its end, unless somebody has asked lab
+// exec to end.
+func keepCommand(path string, command []string) error {
+	runtime.LockOSThread() // CMD dies with the thread that started it
+	syscall.CloseOnExec(labPipe)
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return notStarted(command[0], err)
+	}
+	ownGroup := !atTerminal()
+	cmd := &exec.Cmd{Path: path, Args: command, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: ownGroup}
+	signals := catchSignals()
+	if err := cmd.Start(); err != nil {
+		return notStarted(command[0], errors.Unwrap(err))
+	}
+	var asked atomic.Bool
+	defer passSignals(signals, ownGroup, func(s syscall.Signal) {
+		if asksToEnd(s) {
+			asked.Store(true)
+		}
+		if ownGroup && fromKeyboard(s) {
+			unix.Kill(-cmd.Process.Pid, s)
+			return
+		}
+		cmd.Process.Signal(s)
+	})()
+	status, alone, err := reap(cmd.Process)
+	if err != nil {
+		return err
+	}
+	if alone || asked.Load() {
+		killChildren()
+	}
+	return exitStatus(status)
 }

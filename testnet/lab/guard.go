@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -51,20 +52,20 @@ func startGuard(socket string, script []string) (*guard, error) {
 	cmd.ExtraFiles = []*os.File{theirs}
 	// Without a terminal it hears of signals from us alone, once.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !atTerminal()}
-	cmd.Env = append(os.Environ(), socketEnv+"="+socket, "PATH="+dir+":"+os.Getenv("PATH"))
+	cmd.Env = append(promptOf(os.Environ(), "lab"), socketEnv+"="+socket, "PATH="+dir+":"+os.Getenv("PATH"))
+	signals := catchSignals()
 	if err := cmd.Start(); err != nil {
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("start guard: %w", err)
 	}
 	g := &guard{cmd: cmd, pipe: ours}
-	g.stop = passSignals(cmd.SysProcAttr.Setpgid, g.pass)
+	g.stop = passSignals(signals, cmd.SysProcAttr.Setpgid, g.pass)
 	return g, nil
 }
 
 // pass sends a signal on to the script; who asks it twice to end means it.
 func (g *guard) pass(s syscall.Signal) {
-	switch s {
-	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+	if asksToEnd(s) {
 		if g.asked++; g.asked > 1 {
 			g.pipe.Close()
 		}
@@ -110,6 +111,7 @@ func guardScript(dir string, script []string) error {
 	cmd := exec.Command(script[0], script[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: ownGroup}
+	signals := catchSignals()
 	if err := cmd.Start(); err != nil {
 		return notStarted(script[0], err)
 	}
@@ -117,26 +119,40 @@ func guardScript(dir string, script []string) error {
 	if ownGroup {
 		group = -group
 	}
-	defer passSignals(ownGroup, func(s syscall.Signal) { unix.Kill(group, s) })()
+	defer passSignals(signals, ownGroup, func(s syscall.Signal) { unix.Kill(group, s) })()
+	status, _, err := reap(cmd.Process)
+	if err != nil {
+		return err
+	}
+	killChildren()
+	return exitStatus(status)
+}
+
+// labPipe is what the lab, or lab exec, holds open as long as it lives.
+const labPipe = 3
+
+// reap waits for the end of a child and of the orphans that end before. When the pipe
+// ends, it kills the child, and reports that we are alone.
+func reap(p *os.Process) (status unix.WaitStatus, alone bool, err error) {
 	ended := make(chan struct{})
+	var left atomic.Bool
 	go func() {
-		os.NewFile(3, "lab").Read(make([]byte, 1)) // until the lab is gone
+		os.NewFile(labPipe, "lab").Read(make([]byte, 1)) // until the lab is gone
 		select {
 		case <-ended:
 		default:
-			cmd.Process.Kill()
+			left.Store(true)
+			p.Kill()
 		}
 	}()
 	for {
-		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, 0, nil)
-		if err == nil && pid == cmd.Process.Pid && (status.Exited() || status.Signaled()) {
+		if err == nil && pid == p.Pid && (status.Exited() || status.Signaled()) {
 			close(ended)
-			killChildren()
-			return exitStatus(status)
+			return status, left.Load(), nil
 		}
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			return err
+			return status, left.Load(), err
 		}
 	}
 }

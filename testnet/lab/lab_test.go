@@ -229,6 +229,45 @@ func TestKilledExecKillsTheCommandOnTheHost(t *testing.T) {
 	}
 }
 
+func TestKilledExecEndsWhatTheCommandHasStarted(t *testing.T) {
+	needHosts(t)
+	for _, sig := range []string{"KILL", "TERM"} {
+		script := `
+		lab exec robot sh -c 'setsid sleep 1000 & sleep 1000 & echo $! >/dev/shm/pids; echo $$ >>/dev/shm/pids; wait' &
+		until lab exec robot sh -c 'test $(wc -l </dev/shm/pids) = 2' 2>/dev/null; do sleep 0.01; done
+		kill -` + sig + ` $!; wait $! 2>/dev/null
+		lab exec robot sh -c 'for i in $(seq 500); do pgrep sleep >/dev/null || exit 0; sleep 0.01 & wait; done; pgrep -a sleep; exit 1' && echo gone`
+		s := lab(t, "run", "--hosts", "robot", "--", "sh", "-c", script)
+		if s.run(t); s.out.String() != "gone\n" {
+			t.Errorf("%s: got %q, want gone; %s", sig, &s.out, &s.err)
+		}
+	}
+}
+
+func TestWhatACommandLeavesGoesOnAfterIt(t *testing.T) {
+	needHosts(t)
+	s := lab(t, "run", "--hosts", "robot", "--", "sh", "-c", `lab exec robot sh -c 'sleep 1000 >/dev/null & echo $! >/dev/shm/pid'; lab exec robot sh -c 'kill -0 $(cat /dev/shm/pid)'`)
+	if got := s.run(t); got != 0 {
+		t.Errorf("got status %d, want 0; %s", got, &s.err)
+	}
+	s.wantNothingLeft(t)
+}
+
+func TestPromptShowsTheLabAndTheHost(t *testing.T) {
+	needHosts(t)
+	if _, err := exec.LookPath("script"); err != nil {
+		t.Skip("no script: apt-get install bsdutils")
+	}
+	s := lab(t, "run", "--hosts", "robot", "--", "script", "-qec", "bash -i", "/dev/null")
+	s.Env = append(s.Env, "HOME="+t.TempDir(), "TERM=dumb")
+	s.Stdin = strings.NewReader("lab exec robot bash -i\nexit\nexit\n")
+	s.run(t)
+	if got := s.out.String(); !strings.Contains(got, "(lab) ") || !strings.Contains(got, "(lab robot) ") || strings.Contains(got, "(lab robot) (lab)") {
+		t.Errorf("got %q, want the prompts (lab) and (lab robot)", got)
+	}
+	s.wantNothingLeft(t)
+}
+
 func TestWorkingDirectoryThatTheHostLacksIsNamed(t *testing.T) {
 	needHosts(t)
 	s := lab(t, "run", "--hosts", "robot", "--", "sh", "-c", "lab exec robot true")

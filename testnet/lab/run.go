@@ -83,13 +83,19 @@ func endWithGoRun() {
 	}
 }
 
-// passSignals calls pass with what asks us to end, until stop is called. At a
+// catchSignals catches what asks us to end. Who starts a process that it is passed on to
+// does this first: a signal that comes in between would end us alone.
+func catchSignals() chan os.Signal {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
+	return signals
+}
+
+// passSignals calls pass with the signals that are caught, until stop is called. At a
 // terminal Ctrl-C reaches everybody in our process group without us, and passing
 // it on would make two of it: ownGroup tells that the receiver is not in ours.
-func passSignals(ownGroup bool, pass func(syscall.Signal)) (stop func()) {
-	signals := make(chan os.Signal, 8)
+func passSignals(signals chan os.Signal, ownGroup bool, pass func(syscall.Signal)) (stop func()) {
 	done := make(chan struct{})
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
 	go func() {
 		for {
 			select {
@@ -105,7 +111,17 @@ func passSignals(ownGroup bool, pass func(syscall.Signal)) (stop func()) {
 	return func() { signal.Stop(signals); close(done) }
 }
 
+func asksToEnd(s syscall.Signal) bool {
+	return s == syscall.SIGHUP || s == syscall.SIGINT || s == syscall.SIGQUIT || s == syscall.SIGTERM
+}
+
 func fromKeyboard(s syscall.Signal) bool { return s == syscall.SIGINT || s == syscall.SIGQUIT }
+
+// promptOf has bash begin its prompt with where it runs. Its files of settings set PS1, so
+// this comes after them.
+func promptOf(env []string, where string) []string {
+	return append(env, `PROMPT_COMMAND=PS1="(`+where+`) ${PS1#\(lab*\) }"`)
+}
 
 // atTerminal reports whether standard input is a terminal, whose Ctrl-C then
 // goes to everybody in our process group.

@@ -25,6 +25,10 @@
  *	the newest frame is there when nothing moves        Rest
  *	it comes, too, if something moves for ever          ltl arrives, with weak fairness
  *
+ * Late frames: where the mirror is to be strict (late: drop), a frame that is past its
+ * budget is not put unless it is owed; so it is as the model stands. With NEWEST every
+ * frame is put that is newer than the mirror's, in time or not (late: newest, deliver).
+ *
  * BROKEN_... takes one part of the protocol away, to see the claim fail.
  * KILLED_IN_PUT lets the mirror's daemon die between the note in the file of a
  * frame that comes next and its put: the note then says that all before it is there.
@@ -557,7 +561,11 @@ inline put(h)                   /* arrival.go */
 
 inline judge(h)
 {
+#ifdef NEWEST
+	drop = false;
+#else
 	if :: drop = !hand[h].owed :: drop = false fi;  /* is it past its budget here? */
+#endif
 	seen = !first && (!again || stray || old || drop);
 	recent = recent | BIT(hand[h].seq);
 	if

@@ -2,7 +2,10 @@
 // and with what is used beside it, one after the other, and prints how old the newest
 // frame was, as a Markdown table:
 //
-//	go run ./testnet/versus [--link TEXT] [--load NAME:HZ:BYTES[*N],...] [--for 20s] [--repeat 3] [--tools LIST] [--json] [SCENARIO...]
+//	go run ./testnet/versus [--link TEXT]... [--load NAME:HZ:BYTES[*N],...] [--for 20s] [--repeat 3] [--tools LIST] [--json] [SCENARIO...]
+//	go run ./testnet/versus ipc [--for 2s] [--repeat 3] [--json]
+//
+// The second form is the benchmark of Ach's own papers, without a network: see ipc.go.
 //
 // Writer and reader are the same C program in all runs (c/ends.c); the hosts share a
 // clock, so that ages are exact. It needs root, a C compiler, and to be run inside the
@@ -20,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"achbridge/testnet"
 	"achbridge/testnet/hosts"
 )
 
@@ -43,11 +47,14 @@ type options struct {
 }
 
 func run(args []string, stdout, stderr io.Writer) error {
+	if len(args) > 0 && args[0] == "ipc" {
+		return runIPC(args[1:], stdout, stderr)
+	}
 	opts, err := parse(args, stderr)
 	if err != nil {
 		return err
 	}
-	programs, err := build()
+	programs, err := build(func(p programs) [][]string { return p.forTools(opts.tools) })
 	if err != nil {
 		return err
 	}
@@ -81,15 +88,21 @@ func run(args []string, stdout, stderr io.Writer) error {
 // parse reads the command line; what is wrong with it is told on complaints too.
 func parse(args []string, complaints io.Writer) (options, error) {
 	own := scenario{name: "own", about: "as --link and --load say"}
+	var links []string
 	opts := options{tools: tools, repeat: 1}
 	length := 20 * time.Second
 	flags := flag.NewFlagSet("versus", flag.ContinueOnError)
 	flags.SetOutput(complaints)
-	flags.StringVar(&own.link, "link", "delay=200us", "`TEXT` of the link between the hosts, as the lab's")
+	flags.Func("link", "`TEXT` of the link between the hosts, as the lab's (default delay=200us); one run for each", func(text string) error {
+		links = append(links, text)
+		_, err := testnet.ParseParams(text)
+		return err
+	})
 	flags.Func("load", "channels, as `NAME:HZ:BYTES[*N],...`", func(text string) (err error) {
 		own.load, err = parseLoad(text)
 		return err
 	})
+	flags.StringVar(&own.options, "mirror", "", "`OPTIONS` of achbridge's mirrors, such as budget=2s,priority=7")
 	flags.DurationVar(&length, "for", length, "measure so long")
 	flags.IntVar(&opts.repeat, "repeat", opts.repeat, "run everything so often, in turn")
 	flags.Func("tools", "comma separated `LIST` of tools (default: all)", func(text string) (err error) {
@@ -98,7 +111,7 @@ func parse(args []string, complaints io.Writer) (options, error) {
 	})
 	flags.BoolVar(&opts.json, "json", false, "print the result of each run as JSON")
 	flags.Usage = func() {
-		fmt.Fprintln(complaints, "usage: versus [options] [SCENARIO...]\n\noptions:")
+		fmt.Fprintln(complaints, "usage: versus [options] [SCENARIO...]\n       versus ipc [options]\n\noptions:")
 		flags.PrintDefaults()
 		fmt.Fprintln(complaints, "\nscenarios (default: the one that --link and --load describe):")
 		for _, s := range scenarios {
@@ -126,7 +139,12 @@ func parse(args []string, complaints io.Writer) (options, error) {
 		if own.load == nil {
 			return opts, errors.New("nothing to carry: name a scenario, or give --load imu:1000:64")
 		}
-		opts.scenarios = []scenario{own}
+		if links == nil {
+			links = []string{"delay=200us"}
+		}
+		for _, own.link = range links {
+			opts.scenarios = append(opts.scenarios, own)
+		}
 	}
 	for i := range opts.scenarios {
 		opts.scenarios[i].length = length

@@ -21,15 +21,41 @@ func (p programs) path(name string) string {
 
 func (p programs) remove() { os.RemoveAll(string(p)) }
 
-// build makes achbridge and the C programs; the channels of these are those of the
-// tests' own peer of libach.
-func build() (programs, error) {
+const (
+	sources = "testnet/versus/c/"
+	peer    = "localach/testdata/peer" // the tests' own peer of libach, whose channels these are
+)
+
+// compile is the command that makes the C program of that name; more are sources and libraries.
+func (p programs) compile(name string, more ...string) []string {
+	job := []string{"cc", "-std=gnu11", "-O2", "-Wall", "-pthread", "-I" + peer, "-I" + string(p), "-o", p.path(name), sources + name + ".c", peer + "/channel.c"}
+	return append(job, more...)
+}
+
+// forTools are the commands that make achbridge, both ends, and the tools that are installed.
+func (p programs) forTools(tools []tool) [][]string {
+	jobs := [][]string{{"go", "build", "-o", p.path("achbridge"), "./cmd/achbridge"}, p.compile("ends"), p.compile("achd")}
+	for _, t := range tools {
+		if t.library == "" || t.missing() != nil {
+			continue
+		}
+		more := []string{sources + "carry.c"}
+		if t.idl != "" {
+			jobs = append(jobs, []string{"idlc", "-o", string(p), sources + t.idl + ".idl"})
+			more = append(more, p.path(t.idl+".c"))
+		}
+		jobs = append(jobs, p.compile(t.name, append(more, "-l"+t.library)...))
+	}
+	return jobs
+}
+
+// build runs commands that make programs, in the repository.
+func build(jobs func(p programs) [][]string) (programs, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "achbridge").Output()
 	if err != nil {
 		return "", errors.New("run it inside the repository of achbridge, whose programs it builds")
 	}
-	cc, err := exec.LookPath("cc")
-	if err != nil {
+	if _, err := exec.LookPath("cc"); err != nil {
 		return "", fmt.Errorf("%w: apt-get install gcc libc6-dev", err)
 	}
 	dir, err := os.MkdirTemp("", "achbridge-versus-")
@@ -37,13 +63,7 @@ func build() (programs, error) {
 		return "", err
 	}
 	p := programs(dir)
-	peer := filepath.Join("localach", "testdata", "peer")
-	jobs := [][]string{{"go", "build", "-o", p.path("achbridge"), "./cmd/achbridge"}}
-	for _, name := range []string{"ends", "achd"} {
-		source := filepath.Join("testnet", "versus", "c", name+".c")
-		jobs = append(jobs, []string{cc, "-std=gnu11", "-O2", "-Wall", "-pthread", "-I" + peer, "-o", p.path(name), source, filepath.Join(peer, "channel.c")})
-	}
-	for _, job := range jobs {
+	for _, job := range jobs(p) {
 		cmd := exec.Command(job[0], job[1:]...)
 		cmd.Dir = strings.TrimSpace(string(root))
 		if out, err := cmd.CombinedOutput(); err != nil {

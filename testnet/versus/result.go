@@ -13,6 +13,7 @@ import (
 // result is one run of one tool.
 type result struct {
 	Scenario  string    `json:"scenario"`
+	Link      string    `json:"link"`
 	Tool      string    `json:"tool"`
 	Turn      int       `json:"turn"`
 	Err       string    `json:"error,omitempty"`

@@ -14,6 +14,7 @@ import (
 type scenario struct {
 	name, about string
 	link        string // in the text form of the lab
+	options     string // of achbridge's mirrors
 	load        []group
 	cut         time.Duration // how long the cable is unplugged, in the middle; 0: never
 	length      time.Duration
@@ -27,7 +28,7 @@ var scenarios = []scenario{
 	{name: "humanoid", about: "9 channels of 3000 B at 200 Hz on a LAN with room", link: "delay=50us", load: load("joint:200:3000*9")},
 	{name: "image", about: "1 MB at 30 Hz on a LAN of 1 Gbit/s", link: "delay=50us,rate=1gbit", load: load("camera:30:1000000")},
 	{name: "loss", about: "64 B at 1 kHz, 5 % of the packets lost", link: "delay=5ms,loss=5%", load: load("imu:1000:64")},
-	{name: "thin", about: "1 kB at 200 Hz over 1 Mbit/s", link: "delay=5ms,rate=1mbit", load: load("state:200:1000")},
+	{name: "thin", about: "1 kB at 200 Hz over 1 Mbit/s, more than fits", link: "delay=5ms,rate=1mbit,queue=64KiB", load: load("state:200:1000")},
 	{name: "cut", about: "64 B at 1 kHz, the cable unplugged for 3 s", link: "delay=5ms", load: load("imu:1000:64"), cut: 3 * time.Second},
 }
 

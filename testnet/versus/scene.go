@@ -41,7 +41,11 @@ const (
 
 // measure does one run. What goes wrong is in the result.
 func measure(p programs, s scenario, t tool, turn int) result {
-	r := result{Scenario: s.name, Tool: t.name, Turn: turn}
+	r := result{Scenario: s.name, Link: s.link, Tool: t.name, Turn: turn}
+	if missing := t.missing(); missing != nil {
+		r.Err = "not installed: apt-get install " + strings.Join(missing, " ")
+		return r
+	}
 	for _, g := range s.load {
 		if t.largest > 0 && g.Size > t.largest {
 			r.Err = fmt.Sprintf("cannot carry frames above %d bytes", t.largest)
@@ -79,12 +83,9 @@ func (c *scene) perform(r *result) (err error) {
 	}
 	defer got.Close()
 
-	write, read := []string{"write"}, []string{"read"}
-	for _, g := range c.scenario.load {
-		for _, name := range g.channels() {
-			write = append(write, channelFile(name), fmt.Sprint(g.Rate), strconv.Itoa(g.Size))
-			read = append(read, channelFile(c.tool.mirror(name)))
-		}
+	write, read, err := c.ends()
+	if err != nil {
+		return err
 	}
 	if _, err := c.launch("robot", "ends", nil, write...); err != nil {
 		return err
@@ -124,6 +125,26 @@ func (c *scene) perform(r *result) (err error) {
 	return nil
 }
 
+// ends are the arguments of the writer and of the reader.
+func (c *scene) ends() (write, read []string, err error) {
+	pc, err := c.lab.Addr("pc")
+	write, read = []string{"write"}, []string{"read"}
+	for _, g := range c.scenario.load {
+		for _, name := range g.channels() {
+			from, to := "udp:"+pc.String(), "udp:0.0.0.0"
+			if c.tool.bare {
+				port := fmt.Sprintf(":%d", 5600+len(read))
+				from, to = from+port, to+port
+			} else {
+				from, to = channelFile(name), channelFile(c.tool.mirror(name))
+			}
+			write = append(write, from, fmt.Sprint(g.Rate), strconv.Itoa(g.Size))
+			read = append(read, to)
+		}
+	}
+	return write, read, err
+}
+
 // pass lets the time of the measurement pass, with what befalls the cable in it.
 func (c *scene) pass() error {
 	if c.scenario.cut == 0 {
@@ -145,6 +166,9 @@ func (c *scene) pass() error {
 
 // awaitMirrors waits until every channel is on the PC.
 func (c *scene) awaitMirrors() error {
+	if c.tool.bare {
+		return nil
+	}
 	deadline := time.Now().Add(atFirst)
 	for _, g := range c.scenario.load {
 		for _, name := range g.channels() {

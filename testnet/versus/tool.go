@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -10,8 +13,12 @@ import (
 type tool struct {
 	name, about string
 	largest     int                         // bytes of a frame; 0: any
+	bare        bool                        // no channel at either end: the ends speak UDP themselves
 	mirror      func(channel string) string // the name of the channel on the PC
 	start       func(s *scene) error        // starts it on both hosts
+	library     string                      // of c/NAME.c, which c/carry.c drives; "": it is no such tool
+	idl         string                      // what idlc makes a type of
+	packages    []string                    // of Debian that it needs
 }
 
 // tools are those that are compared; the first is what the others' ages are divided by.
@@ -21,6 +28,11 @@ var tools = []tool{
 	{name: "udp-last", about: "achd -t udp -l: the newest frame as one datagram, and nothing else", largest: 65507, mirror: same, start: achd("udp", "1")},
 	{name: "achbridge-quic", about: "this project over QUIC", mirror: fromRobot, start: achbridge("quic")},
 	{name: "achbridge-sctp", about: "this project over SCTP", mirror: fromRobot, start: achbridge("sctp")},
+	{name: "zeromq", about: "ZeroMQ over TCP, CONFLATE at both ends", mirror: same, start: carried(""), library: "zmq", packages: []string{"libzmq3-dev"}},
+	{name: "mosquitto", about: "MQTT with QoS 0, its broker on the robot", mirror: same, start: carried("mosquitto -c %s"), library: "mosquitto", packages: []string{"mosquitto", "libmosquitto-dev"}},
+	{name: "nats", about: "NATS, its server on the robot", mirror: same, start: carried("nats-server"), library: "nats", packages: []string{"nats-server", "libnats-dev"}},
+	{name: "cyclonedds", about: "DDS by CycloneDDS, best effort, keep last 1", mirror: same, start: carried(""), library: "ddsc", idl: "octets", packages: []string{"cyclonedds-dev", "cyclonedds-tools"}},
+	{name: "udp-ping", about: "bare datagrams without channels or any tool: the least there is", bare: true, largest: 65507, start: func(*scene) error { return nil }},
 }
 
 func same(channel string) string      { return channel }
@@ -42,6 +54,17 @@ func chosen(text string) (list []tool, err error) {
 	return list, nil
 }
 
+// missing are the packages that are not installed.
+func (t tool) missing() (list []string) {
+	for _, name := range t.packages {
+		out, err := exec.Command("dpkg-query", "-W", "-f", "${db:Status-Abbrev}", name).Output()
+		if err != nil || !strings.HasPrefix(string(out), "ii") {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
 func achbridge(transport string) func(*scene) error {
 	return func(s *scene) error {
 		key := s.path("key")
@@ -51,7 +74,7 @@ func achbridge(transport string) func(*scene) error {
 		var wishes []string
 		for _, g := range s.scenario.load {
 			for _, c := range g.channels() {
-				wishes = append(wishes, "--mirror", "robot/"+c)
+				wishes = append(wishes, "--mirror", strings.TrimSuffix("robot/"+c+","+s.scenario.options, ","))
 			}
 		}
 		common := []string{"run", "--key", key, "--transport", transport}
@@ -82,5 +105,42 @@ func achd(way, last string) func(*scene) error {
 			}
 		}
 		return nil
+	}
+}
+
+const mosquittoConf = `listener 1883 0.0.0.0
+allow_anonymous true
+user root
+set_tcp_nodelay true
+max_queued_messages 1
+`
+
+// carried starts c/NAME.c on both hosts, and the broker beside the writers.
+func carried(broker string) func(*scene) error {
+	return func(s *scene) error {
+		robot, err := s.lab.Addr("robot")
+		if err != nil {
+			return err
+		}
+		if broker != "" {
+			conf := s.path("mosquitto.conf")
+			if err := os.WriteFile(conf, []byte(mosquittoConf), 0o644); err != nil {
+				return err
+			}
+			words := strings.Fields(strings.ReplaceAll(broker, "%s", conf))
+			if err := s.run("robot", "/usr/sbin/"+words[0], words[1:]...); err != nil {
+				return err
+			}
+		}
+		args := []string{robot.String()}
+		for _, g := range s.scenario.load {
+			for _, c := range g.channels() {
+				args = append(args, c, strconv.Itoa(g.Size))
+			}
+		}
+		if err := s.run("robot", s.tool.name, append([]string{"send"}, args...)...); err != nil {
+			return err
+		}
+		return s.run("pc", s.tool.name, append([]string{"receive"}, args...)...)
 	}
 }

@@ -1,0 +1,37 @@
+package hosts
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestProgramIsLinkedOnceAndEachTestHasItsOwn(t *testing.T) {
+	goCache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOCACHE", strings.TrimSpace(string(goCache)))
+	mine := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", mine)
+	linked := func() (at os.FileInfo) {
+		t.Helper()
+		dir := t.TempDir()
+		if err := Build(dir, "achbridge/testnet/lab"); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(filepath.Join(dir, "lab"), "--help").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		at, err := os.Stat(filepath.Join(mine, "achbridge-tests", "lab"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	if first := linked(); !os.SameFile(first, linked()) { // Go puts another file there when it links
+		t.Error("linked twice, want once")
+	}
+}

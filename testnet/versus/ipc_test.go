@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"testing"
+)
+
+// What the papers show is judged as reproduced, and the opposite of it is not.
+func TestClaimsAreJudgedByRatios(t *testing.T) {
+	made := func(delay func(c course) float64) (all []delays) {
+		for turn := range 3 {
+			for _, c := range courses() {
+				all = append(all, delays{course: c, Turn: turn, Typical: delay(c) * float64(turn+1)}) // a machine that gets slower
+			}
+		}
+		return all
+	}
+	papers := made(func(c course) float64 { return 10 + 5*float64(c.Receivers-1) })
+	opposite := made(func(c course) float64 {
+		switch {
+		case c.Means != "ach":
+			return 10
+		case c.Receivers > 1:
+			return 100 * float64(c.Receivers*c.Receivers*c.Receivers)
+		}
+		return float64(c.Rate) / 40
+	})
+	for _, c := range claims {
+		if ratio, reproduced := c.judge(papers, 1000); !reproduced {
+			t.Errorf("%s: got %v, not reproduced, by what the paper shows", c.says, ratio)
+		}
+		if ratio, reproduced := c.judge(opposite, 1000); reproduced {
+			t.Errorf("%s: got %v, reproduced, by its opposite", c.says, ratio)
+		}
+	}
+}
+
+func TestWrongUseOfIPCIsNamed(t *testing.T) {
+	for _, args := range []string{"ipc --repeat 0", "ipc --for 1us", "ipc now"} {
+		if err := run(strings.Fields(args), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "want at least") {
+			t.Errorf("%s: got %v, want what is right", args, err)
+		}
+	}
+}
+
+// Every course runs; how long stamps take is a question of the machine, and not asked here.
+func TestEveryCourseCarriesStamps(t *testing.T) {
+	if os.Getenv("ACHBRIDGE_LONG") != "1" {
+		t.Skip("some seconds: set ACHBRIDGE_LONG=1")
+	}
+	var out bytes.Buffer
+	if err := run(strings.Fields("ipc --for 100ms --repeat 1 --json"), &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	var all []delays
+	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != len(courses()) {
+		t.Errorf("got %d results, want one of each of %d courses", len(all), len(courses()))
+	}
+	for _, d := range all {
+		if d.Count < d.Receivers*10 || d.Typical <= 0 || d.P99 < d.Typical || d.Max < d.P99 {
+			t.Errorf("got %+v, want at least 10 messages at each receiver, and delays in order", d)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package testnet_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// prepared is one thing that is wrong with all of a PC's mirrors, and what the first line of why
+// without a channel has to say.
+type prepared struct {
+	name  string
+	comes func(*clinic)
+	cause string
+	tells []string
+	goes  func(*clinic)
+}
+
+var preparations = []prepared{
+	{name: "thin link with cameras", comes: func(c *clinic) { c.link("", "rate=2mbit") },
+		cause: "link_rate", tells: []string{"link from robot carries ", " Mbit/s that ", " mirrors need: camera-", " max_rate or compress for camera-"},
+		goes: func(c *clinic) { c.link("", "rate=none") }},
+	{name: "lossy link", comes: func(c *clinic) { c.link("", "loss=20%") },
+		cause: "loss", tells: []string{"the way from robot loses ", "channels miss frames"},
+		goes: func(c *clinic) { c.link("", "loss=0%") }},
+	{name: "dead robot", comes: func(c *clinic) { c.robot.kill() },
+		cause: "peer_silent", tells: []string{"robot", "channels wait for it"},
+		goes: func(c *clinic) { c.robot = c.asNobody("robot") }},
+	{name: "full /dev/shm", comes: func(c *clinic) {
+		c.shell("pc", fill)
+		c.other = c.publish("robot", "gps:20:5000", "map:20:5000")
+		c.shell("robot", "chmod 0666 /dev/shm/achshm-*")
+	},
+		cause: "shm_full", tells: []string{"/dev/shm is full: 2 mirrors have no room for it", "robot.gps and robot.map", "mount -o remount"},
+		goes: func(c *clinic) { c.shell("pc", drain) }},
+	{name: "busy processor", comes: func(c *clinic) {
+		c.robot.kill()
+		c.robot = c.asNobodyUnder("robot", []string{"nice", "-n", "19", "taskset", "-c", "0"})
+		for range 3 {
+			burner := c.startUnder("robot", []string{"taskset", "-c", "0"}, "/bin/sh", "-c", "while :; do :; done")
+			c.t.Cleanup(func() { _ = burner.Process.Kill() })
+		}
+	},
+		cause: "host_busy", tells: []string{"the daemon on robot gets too little processor time", "its threads waited for a processor ", "more processor time"}},
+}
+
+// why without a channel names what is wrong with all mirrors in its first line.
+func TestWhyWithoutAChannelNamesTheCauseFirst(t *testing.T) {
+	if !isLong() {
+		t.Skip("long: set ACHBRIDGE_LONG=1")
+	}
+	c := &clinic{site: newSite(t, "robot", "pc")}
+	c.link("", "delay=5ms,queue=64KiB")
+	c.publisher = c.publish("robot", "camera-left:10:40000", "camera-right:10:40000", "arm:50:64", "base:50:64", "imu:50:64", "legs:50:64", "head:50:64")
+	c.shell("robot", "chmod 0666 /dev/shm/achshm-*")
+	c.robot = c.asNobody("robot")
+	c.pc = c.asNobody("pc", "--mirror", "robot/*,compress=none")
+	for _, x := range preparations {
+		c.first(prepared{name: "before " + x.name, cause: ""})
+		x.comes(c)
+		c.first(x)
+		if x.goes != nil {
+			x.goes(c)
+		}
+	}
+}
+
+// first asks until the first line is about the cause; "" is that all is well.
+func (c *clinic) first(x prepared) {
+	c.t.Helper()
+	var line string
+	begin := time.Now()
+	await(c.t, 40*time.Second, func() error {
+		stdout, stderr, code := c.verb("pc", "why", "--json", "--window", "2s")
+		var r struct {
+			Mirrors  int
+			Troubles []verdict
+		}
+		if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+			return fmt.Errorf("%s: %w: %s%s", x.name, err, stdout, stderr)
+		}
+		cause := ""
+		line = ""
+		if len(r.Troubles) > 0 {
+			cause, line = r.Troubles[0].Cause, r.Troubles[0].String()
+		}
+		if r.Mirrors < 7 || cause != x.cause || (code == 0) != (cause == "") {
+			return fmt.Errorf("%s: want %q first, got exit code %d, %d mirrors and %v", x.name, x.cause, code, r.Mirrors, r.Troubles)
+		}
+		return nil
+	})
+	c.t.Logf("%s, after %v: %s", x.name, time.Since(begin).Round(10*time.Millisecond), line)
+	for _, text := range x.tells {
+		if !strings.Contains(line, text) {
+			c.t.Errorf("%s: %q is not told in\n%s", x.name, text, line)
+		}
+	}
+}
