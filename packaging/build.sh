@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make the Debian packages in dist/:
 #
-#   bash packaging/build.sh              # amd64 and arm64
+#   bash packaging/build.sh              # amd64 and arm64, as far as there are compilers
 #   bash packaging/build.sh amd64
 #
 # Needs Go and, for the architecture that this machine is not, Debian's cross
@@ -34,6 +34,14 @@ compiler() {
 	esac
 }
 
+# lacks ARCH: says what to install, if there is no compiler for it.
+lacks() {
+	local cc
+	cc=$(compiler "$1")
+	! command -v "$cc" >/dev/null || return 1
+	echo "there is no $cc: apt-get install $(sed -E 's/(.*)-gcc/gcc-\1/; s/_/-/g' <<<"$cc") libc6-dev-$1-cross"
+}
+
 # The newest version of glibc's symbols that a program uses is the oldest that it
 # runs with.
 oldest_libc() {
@@ -54,19 +62,34 @@ pages() {
 	"$host" completion fish >"$1/completion/achbridge.fish"
 }
 
+archs=()
+if [ $# -gt 0 ]; then
+	archs=("$@")
+	for arch in "${archs[@]}"; do
+		compiler "$arch" >/dev/null
+		! missing=$(lacks "$arch") || { echo "FAILED: $missing" >&2 && exit 1; }
+	done
+else
+	for arch in amd64 arm64; do
+		if missing=$(lacks "$arch"); then
+			echo "no package for $arch: $missing" >&2
+		else
+			archs+=("$arch")
+		fi
+	done
+fi
+
 version=$(version)
 stamp="-X main.release=$version"
 built=$(mktemp -d)
 trap 'rm -rf "$built"' EXIT
 pages "$built"
 mkdir -p dist
-for arch in "${@:-amd64 arm64}"; do
-	for arch in $arch; do
-		CC=$(compiler "$arch")
-		export CC
-		CGO_ENABLED=1 GOARCH=$arch go build -trimpath -ldflags "-s -w $stamp" -o "$built/achbridge" ./cmd/achbridge
-		GOARCH=$arch bash packaging/notices.sh >"$built/NOTICES"
-		CC= VERSION=$version ARCH=$arch LIBC=$(oldest_libc "$built/achbridge") BUILT=$built \
-			go run "$nfpm" package --config packaging/nfpm.yaml --packager deb --target dist/
-	done
+for arch in "${archs[@]}"; do
+	CC=$(compiler "$arch")
+	export CC
+	CGO_ENABLED=1 GOARCH=$arch go build -trimpath -ldflags "-s -w $stamp" -o "$built/achbridge" ./cmd/achbridge
+	GOARCH=$arch bash packaging/notices.sh >"$built/NOTICES"
+	CC= VERSION=$version ARCH=$arch LIBC=$(oldest_libc "$built/achbridge") BUILT=$built \
+		go run "$nfpm" package --config packaging/nfpm.yaml --packager deb --target dist/
 done

@@ -3,6 +3,7 @@ package packaging_test
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -14,29 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"achbridge/bridge/status"
-	"achbridge/localach"
 )
-
-// companion is a channel m.meta in a directory of its own.
-func companion(t *testing.T) (dir string, put func(status.Meta)) {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "meta-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	ch, err := localach.Dir(dir).Create("m.meta", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 16, FrameSize: status.MetaSize}.Grow()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := ch.Writer()
-	t.Cleanup(func() { w.Close(); ch.Close() })
-	return dir, func(m status.Meta) {
-		if _, err := w.Put(m.Append(nil)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 func monotonic(t *testing.T) time.Duration {
 	t.Helper()
@@ -47,27 +26,35 @@ func monotonic(t *testing.T) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// readerInC compiles the reader; run has it look at m.
-func readerInC(t *testing.T) (put func(status.Meta), run func(limit string) (string, int)) {
+// readerInC compiles the reader as its comment says, where there is nothing but what the
+// package brings; run has it read frames.
+func readerInC(t *testing.T) (run func(limit string, frames ...status.Meta) (string, int)) {
 	t.Helper()
 	cc := tool(t, "cc", "apt-get install gcc libc6-dev")
-	program := filepath.Join(t.TempDir(), "fresh")
-	peer := "../localach/testdata/peer"
-	if out, err := exec.Command(cc, "-O2", "-Wall", "-Werror", "-pthread", "-o", program, "-I", "testdata", "-I", peer, "examples/fresh.c", peer+"/channel.c").CombinedOutput(); err != nil {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("examples")); err != nil {
+		t.Fatal(err)
+	}
+	compile := exec.Command(cc, "-Wall", "-Werror", "-o", "fresh", "fresh.c")
+	compile.Dir = dir
+	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	dir, put := companion(t)
-	return put, func(limit string) (string, int) {
-		cmd := exec.Command(program, "m", limit)
-		cmd.Env = []string{"ACHBRIDGE_SHM=" + dir}
+	return func(limit string, frames ...status.Meta) (string, int) {
+		var input []byte
+		for _, m := range frames {
+			input = m.Append(input)
+		}
+		cmd := exec.Command(filepath.Join(dir, "fresh"), limit)
+		cmd.Stdin = bytes.NewReader(input)
 		out, _ := cmd.CombinedOutput()
 		return string(out), cmd.ProcessState.ExitCode()
 	}
 }
 
 func TestReaderInCTellsWhatWasLeftOut(t *testing.T) {
-	put, run := readerInC(t)
-	put(status.Meta{Link: status.MetaUp, Epoch: 9, Seq: 2, MirrorSeq: 1})
+	run := readerInC(t)
+	frames := []status.Meta{{Link: status.MetaUp, Epoch: 9, Seq: 2, MirrorSeq: 1}}
 	for _, c := range []struct {
 		what string
 		meta status.Meta
@@ -79,15 +66,15 @@ func TestReaderInCTellsWhatWasLeftOut(t *testing.T) {
 		{"the mirror's file was made anew", status.Meta{Epoch: 9, Seq: 8, MirrorSeq: 0}, "link down: old\n"},
 		{"the channel was made anew", status.Meta{Epoch: 8, Seq: 9, MirrorSeq: 9}, "link down: old\n"},
 	} {
-		put(c.meta)
-		if out, _ := run("500"); !strings.HasSuffix(out, c.want) {
+		frames = append(frames, c.meta)
+		if out, _ := run("500", frames...); !strings.HasSuffix(out, c.want) {
 			t.Errorf("%s: got %q, want %q", c.what, out, c.want)
 		}
 	}
 }
 
 func TestReaderInCRefusesOldData(t *testing.T) {
-	put, run := readerInC(t)
+	run := readerInC(t)
 	for _, c := range []struct {
 		what, limit string
 		meta        status.Meta
@@ -100,11 +87,17 @@ func TestReaderInCRefusesOldData(t *testing.T) {
 		{"one of unknown age", "500", status.Meta{Link: status.MetaDown, Seq: 7}, "of unknown age, link down: old", 4},
 		{"a stale mirror", "30000", status.Meta{Link: status.MetaUp, Seq: 7, Captured: monotonic(t), Stale: true}, "link up: old", 4},
 	} {
-		put(c.meta)
-		out, exit := run(c.limit)
-		if exit != c.exit || !strings.Contains(out, "m: frame 7, ") || !strings.Contains(out, c.want) {
+		out, exit := run(c.limit, c.meta)
+		if exit != c.exit || !strings.HasPrefix(out, "frame 7, ") || !strings.Contains(out, c.want) {
 			t.Errorf("%s: got exit %d and %q, want %d and %q", c.what, exit, out, c.exit, c.want)
 		}
+	}
+}
+
+func TestReaderInCRefusesWhatTellsOfNoMirror(t *testing.T) {
+	run := readerInC(t)
+	if out, exit := run("500"); out != "fresh: no frame\n" || exit != 1 {
+		t.Errorf("nothing: got exit %d and %q, want 1", exit, out)
 	}
 }
 

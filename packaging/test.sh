@@ -89,7 +89,7 @@ try_package() {
 	wait_for 'achbridge key new' inside achbridge run --config /etc/achbridge/achbridge.yaml
 	inside achbridge key new
 	start
-	[ "$(inside stat -c %U:%a /etc/achbridge/key)" = achbridge:600 ] || fail "key: $(inside stat -c %U:%a /etc/achbridge/key)"
+	key_is achbridge:ach:600
 	grep -q 'CapEff:.*0000000000000000' "/proc/$daemon/status" || fail "the daemon has capabilities: $(grep -E "Name|Cap|Uid" "/proc/$daemon/status")"
 
 	echo '- mirror a channel, and have one mirrored that the group ach may open'
@@ -129,11 +129,31 @@ try_package() {
 	echo '- remove and purge'
 	inside dpkg --remove achbridge 2>&1 | grep -v '^dpkg: warning' || true
 	[ -f "$root/etc/achbridge/key" ] || fail 'the key was lost at removal'
-	inside dpkg --purge achbridge
+	inside dpkg --purge achbridge | tee "$work/purge"
 	[ ! -e "$root/dev/shm/achshm-krang.imu" ] || fail 'a mirror is left'
 	[ -e "$root/dev/shm/achshm-plan" ] || fail "the purge took a channel that is not achbridge's"
+	key_is root:root:600
+	[ "$(ls -A "$root/etc/achbridge")" = key ] || fail "beside the key the purge left: $(ls -A "$root/etc/achbridge")"
+
+	echo '- install anew: the key that the purge left is used again'
+	inside dpkg -i "/tmp/$(basename "$deb")"
+	key_is achbridge:ach:600
+	start
+	wait_for linked inside achbridge status
+	stop
+	inside dpkg --purge achbridge | tee "$work/purge"
+	key_is root:root:600
+	grep -q 'to remove it: sudo rm -r /etc/achbridge$' "$work/purge" || fail 'the purge does not say how to remove the key'
+	inside rm -r /etc/achbridge
 	inventory >"$work/after"
 	diff "$work/before" "$work/after" || fail 'the purge left the above'
+}
+
+# key_is OWNER:GROUP:MODE
+key_is() {
+	local is
+	is=$(inside stat -c %U:%G:%a /etc/achbridge/key)
+	[ "$is" = "$1" ] || fail "key: $is, want $1"
 }
 
 # All files but those that dpkg, adduser and the linker's cache write about themselves.
@@ -180,7 +200,7 @@ wake_on_trixie() {
 	mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 	mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
 	cp -r "$work/programs" "$root/tmp"
-	inside ldd --version | head -n 1
+	inside ldd --version | sed -n 1p
 	inside env ACHBRIDGE_NO_SKIP=1 ACHBRIDGE_LONG="${ACHBRIDGE_LONG-}" LOCALACH_PROGRAMS=/tmp/programs /tmp/programs/localach.test -test.v \
 		-test.run 'Broadcast|Asleep|KilledWaiting|KillingOurWaiting|CReads|OursRead' >"$work/trixie.log" 2>&1 || fail "$(tail -n 30 "$work/trixie.log")"
 	grep -c '^--- PASS' "$work/trixie.log" | sed 's/$/ tests passed/'
