@@ -44,7 +44,7 @@ var slow = []struct {
 	{regexp.MustCompile(`^bash packaging/(build|notices)\.sh`), "it compiles everything for another system"},
 	{regexp.MustCompile(`^bash testnet/image/build\.sh|^docker-compose `), "containers take a minute to build, start and end"},
 	{regexp.MustCompile(`^go (build|install) `), "it builds again what the documents' tools were built from"},
-	{regexp.MustCompile(`^go run \./testnet/versus `), "half a minute"},
+	{regexp.MustCompile(`^go run \./testnet/versus `), "a minute"},
 	{regexp.MustCompile(`^go run \./cmd/achbridge demo`), "ten seconds on an idle machine; stage demo of .ci/run measures it"},
 }
 
@@ -133,11 +133,11 @@ func leftOut(line string) (why string, ok bool) {
 }
 
 // verbs may stand after achbridge; a line with another one is a mistake of the document.
-var verbs = strings.Fields(`age bw ca ch channel check completion demo doctor echo events explain help hz info join key ls
-	mirror play push record reload run status top unmirror version why`)
+var verbs = strings.Fields(`age bugreport bw ca ch channel check completion demo doctor echo events explain export help hz info join key ls
+	migrate mirror ping play plot push record reload run status top type unmirror version wait why`)
 
 // programs may stand at the beginning of a command beside those of the project.
-var programs = strings.Fields(`bash cat cd cp docker docker-compose echo exit export fuser go grep head kill mkdir
+var programs = strings.Fields(`./fresh bash cat cc cd cp docker docker-compose echo exit export fuser go grep head kill mkdir
 	mv printf pwd python3 scp ssh sleep true`)
 
 var separators = regexp.MustCompile(`\s*(?:&&|\|\||[;|&])\s*`)

@@ -27,6 +27,9 @@ var prompt = regexp.MustCompile(`^([a-z]*)\$ +(.*)$`)
 // A YAML block that begins with the name of a file is to be written there.
 var fileLine = regexp.MustCompile(`^# ((?:~/)?\S+\.yaml)(?: on ([a-z]+))?$`)
 
+// So is a block of C that does.
+var sourceLine = regexp.MustCompile(`^// (\S+\.[ch])$`)
+
 // stepsOf reads the steps of a document: blocks of sh, console, and YAML with a name.
 func stepsOf(t *testing.T, path string) (list []step) {
 	t.Helper()
@@ -40,7 +43,11 @@ func stepsOf(t *testing.T, path string) (list []step) {
 			if m := fileLine.FindStringSubmatch(b.lines[0]); m != nil {
 				list = append(list, step{at: b.at(0), host: m[2], file: strings.TrimPrefix(m[1], "~/"), text: strings.Join(b.lines, "\n") + "\n"})
 			}
-		case "", "text", "go", "c", "json": // not typed
+		case "c":
+			if m := sourceLine.FindStringSubmatch(b.lines[0]); m != nil {
+				list = append(list, step{at: b.at(0), file: m[1], text: strings.Join(b.lines, "\n") + "\n"})
+			}
+		case "", "text", "go", "json": // not typed
 		default:
 			t.Errorf("%s: a block of %q: want sh, console, yaml, text, go, c or json", b.at(0), b.language)
 		}

@@ -26,8 +26,8 @@ func buildTools(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if out, err := exec.Command("go", "build", "-o", dir+"/", "../cmd/achbridge", "../testnet/publisher", "../testnet/lab").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := hosts.Build(dir, "achbridge/cmd/achbridge", "achbridge/testnet/publisher", "achbridge/testnet/lab"); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil { // the hosts' user runs them
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func (s *story) begin(name string, steps []step) {
 	}
 	s.Cleanup(s.showLogs)
 	s.check(os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS("../packaging/examples")))
-	s.background("robot", "exec publisher --channel imu:200:64 --channel joints:50:3000 --channel camera:5:300000") // less often than by itself: several documents run at once
+	s.background("robot", "exec publisher --channel imu:100:64 --channel joints:25:3000 --channel camera:2:300000") // less often than by itself: several documents run at once
 	s.until("robot", "achbridge channel ls", "camera")
 	if slices.Contains(bare, name) {
 		return
@@ -296,7 +296,7 @@ func (s *story) there(p step) {
 		case err == nil && missing == "":
 			return
 		case reads.MatchString(p.line) && time.Now().Before(deadline):
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(250 * time.Millisecond)
 			continue
 		case err != nil:
 			s.Fatal(clue(p, "on %s: %v:\n%s", p.host, err, out))
@@ -325,10 +325,10 @@ func (s *story) atHome(out string) string {
 }
 
 // interruptible is a line that ends by itself: one that would go on until Ctrl-C gets
-// that after a while; top gets a terminal, and its q. It gets it once: without --foreground
+// that after a while; top and plot get a terminal, and their q. It gets it once: without --foreground
 // timeout would send it to its process group too, and a second Ctrl-C ends a program at once.
 func interruptible(line string) string {
-	top := regexp.MustCompile(`^(lab exec \w+ )?achbridge top\b`)
+	top := regexp.MustCompile(`^(lab exec \w+ )?achbridge (top|plot)\b`)
 	plain := regexp.MustCompile(`^lab exec \w+ `).ReplaceAllString(line, "")
 	switch {
 	case top.MatchString(line):
@@ -389,6 +389,9 @@ func (s *story) endLab() {
 	text := "cd " + s.dir + "\n"
 	for _, p := range s.typed {
 		text += interruptible(p.line) + "\n"
+	}
+	if os.Getenv("ACHBRIDGE_LONG") != "1" {
+		text = strings.ReplaceAll(text, ":200:64", ":20:64") // less often too
 	}
 	s.check(os.WriteFile(script, []byte(text), 0o644))
 	line := strings.Replace(s.labRun, "go run ./testnet/lab", "lab", 1)

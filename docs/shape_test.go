@@ -12,7 +12,7 @@ import (
 // order, where a figure matches any figure, and … anything.
 
 var (
-	token  = regexp.MustCompile(`\d[\d.:]*(?: ?(?:ns|µs|ms|[smh]|[kMG]?bit/s|[kM]?B/s|[KMG]?iB|B)\b)?|[0-9a-f]{8,}|[▁▂▃▄▅▆▇█]+|\s*…|\s+|[A-Za-zµ_]+|.`)
+	token  = regexp.MustCompile(`\d[\d.:]*(?: ?(?:ns|µs|ms|min|[smhd]|Hz|[kMG]?bit/s|[KMG]?iB|B)\b)?(?: \d+ (?:s|min|h)\b)?|[0-9a-f]{8,}|[▁▂▃▄▅▆▇█]+|\s*…|\s+|[A-Za-zµ_]+|.`)
 	counts = regexp.MustCompile(`(?:, )?\(?\b(?:superseded|expired|lost|late|late_kept|rate_limited|refused|overflow) \d+\)?| \(\d+ late\)`)
 )
 
@@ -29,7 +29,7 @@ func pattern(line string) *regexp.Regexp {
 		case strings.ContainsRune("▁▂▃▄▅▆▇█", []rune(tok)[0]):
 			b.WriteString(`[▁▂▃▄▅▆▇█ ]+`)
 		case tok[0] >= '0' && tok[0] <= '9', len(tok) >= 8 && hex.MatchString(tok):
-			b.WriteString(`\d[\d.:a-f]*(?: ?(?:ns|µs|ms|[smh]|[kMG]?bit/s|[kM]?B/s|[KMG]?iB|B)\b)?`)
+			b.WriteString(`\d[\d.:a-f]*(?: ?(?:ns|µs|ms|min|[smhd]|Hz|[kMG]?bit/s|[KMG]?iB|B)\b)?(?: \d+ (?:s|min|h)\b)?`)
 		default:
 			b.WriteString(regexp.QuoteMeta(tok))
 		}
@@ -74,7 +74,8 @@ func TestShapesMatchOtherFiguresAndNoOtherWords(t *testing.T) {
 		{"robot.imu  -    superseded 51", "robot.imu  -    superseded 3, expired 1", true},
 		{"robot.imu  robot/imu  live  3347", "robot.imu  robot/imu  stale  3347", false},
 		{"cure: …", "cure: a longer budget", true},
-		{"up 4s", "up 2m3s and more", false},
+		{"up 4 s", "up 2 min 3 s", true},
+		{"up 4 s", "up 2 min 3 s and more", false},
 		{"AGE ▂▂▂", "AGE ▁▁█ ▁", true},
 	} {
 		if got := missingIn("before\n"+c.got+"\nafter", []string{c.want}) == ""; got != c.same {
