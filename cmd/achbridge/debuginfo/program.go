@@ -28,14 +28,13 @@ type found struct {
 	at   dwarf.Offset
 	size int
 	unit *dwarf.Entry
-	file int64 // where it is declared, in the unit's list of files
 }
 
 // Struct is a struct that a program has.
 type Struct struct {
 	Name   string
 	Size   int
-	Source string // the file that declares it; "" when that is not known
+	Source string // the file whose compilation made it; "" when that is not known
 }
 
 // Open reads the debug information of a file. The error says why there is none that can be
@@ -104,6 +103,7 @@ func (p *Program) index() error {
 	r := p.data.Reader()
 	var unit *dwarf.Entry
 	var scope []string // of the entries whose children are being read
+	padding := 0       // ends of children that nothing began
 	for {
 		e, err := r.Next()
 		if err != nil {
@@ -113,13 +113,18 @@ func (p *Program) index() error {
 			return nil
 		}
 		if e.Tag == 0 {
-			scope = scope[:max(0, len(scope)-1)]
+			// An entry whose number does not end is read as one that ends children, for ever.
+			if len(scope) > 0 {
+				scope = scope[:len(scope)-1]
+			} else if padding++; padding > maxPadding {
+				return fmt.Errorf("%s: this file is damaged: its debug information does not end", p.path)
+			}
 			continue
 		}
 		name, _ := e.Val(dwarf.AttrName).(string)
 		switch e.Tag {
 		case dwarf.TagCompileUnit, dwarf.TagSkeletonUnit:
-			if unit, scope = e, nil; e.Val(attrDwoName) != nil || e.Val(attrGNUDwoName) != nil || e.Tag == dwarf.TagSkeletonUnit {
+			if unit, scope, padding = e, nil, 0; e.Val(attrDwoName) != nil || e.Val(attrGNUDwoName) != nil || e.Tag == dwarf.TagSkeletonUnit {
 				return fmt.Errorf("%s: split: its debug information is in .dwo files; build without -gsplit-dwarf", p.path)
 			}
 			name = ""
@@ -137,6 +142,9 @@ func (p *Program) index() error {
 		}
 	}
 }
+
+// maxPadding is how many bytes of zeros may fill up a unit.
+const maxPadding = 64
 
 const (
 	attrDwoName    dwarf.Attr = 0x76
@@ -159,18 +167,17 @@ func (p *Program) add(e *dwarf.Entry, name string, scope []string, unit *dwarf.E
 		of = target
 	}
 	size, _ := of.Val(dwarf.AttrByteSize).(int64)
-	file, _ := e.Val(dwarf.AttrDeclFile).(int64)
 	if size < 1 || size > 1<<30 {
 		return
 	}
 	full := strings.Join(append(slices.DeleteFunc(slices.Clone(scope), func(s string) bool { return s == "" }), name), "::")
-	p.structs = append(p.structs, found{full, of.Offset, int(size), unit, file})
+	p.structs = append(p.structs, found{full, of.Offset, int(size), unit})
 }
 
 // Structs are the structs of a program by name; of those that are alike one.
 func (p *Program) Structs() (list []Struct) {
 	for _, s := range p.structs {
-		list = append(list, Struct{plain(s.name), s.size, plain(p.source(s))})
+		list = append(list, Struct{plain(s.name), s.size, source(s)})
 	}
 	slices.SortFunc(list, func(a, b Struct) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), a.Size-b.Size, strings.Compare(a.Source, b.Source))
@@ -184,22 +191,14 @@ func plain(text string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
-// source is the file that declares a struct.
-func (p *Program) source(s found) (name string) {
-	var err error
-	defer damaged(p.path, &err) // a name is not worth an error
+// source is the file whose compilation made a struct. The file that declares it stands in the
+// table of lines, whose reader takes as much memory as a damaged table says.
+func source(s found) string {
 	if s.unit == nil {
 		return ""
 	}
-	lines, err := p.data.LineReader(s.unit)
-	if err != nil || lines == nil {
-		return ""
-	}
-	files := lines.Files()
-	if s.file < 0 || s.file >= int64(len(files)) || files[s.file] == nil {
-		return ""
-	}
-	return filepath.Base(files[s.file].Name)
+	name, _ := s.unit.Val(dwarf.AttrName).(string)
+	return plain(filepath.Base(name))
 }
 
 // called are the structs of a name, with or without namespaces.

@@ -2,6 +2,7 @@ package debuginfo
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -299,6 +300,31 @@ func TestDamagedFilesGiveErrors(t *testing.T) {
 				t.Errorf("got %d kinds of errors, want many: %v", len(kinds), kinds)
 			}
 		})
+	}
+}
+
+// The last number of the debug information may be cut off in the middle.
+func TestNumberThatDoesNotEndIsDamage(t *testing.T) {
+	path := built(t, []string{"gcc", "-g", "-c"}, "struct imu { double x[3]; } imu;\n")
+	file, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	info := file.Section(".debug_info")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 12 {
+		end := info.Offset + info.FileSize
+		copy(whole[end-uint64(n):end], bytes.Repeat([]byte{0xff}, n))
+		if err := os.WriteFile(path, whole, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path); (err != nil) != (n > 0) || n > 0 && !strings.Contains(err.Error(), "this file is damaged") {
+			t.Errorf("%d bytes: got %v", n, err)
+		}
 	}
 }
 
