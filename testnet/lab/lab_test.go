@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -41,7 +42,15 @@ func lab(t *testing.T, args ...string) *session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{Cmd: exec.Command(exe, args...), tmp: t.TempDir()}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	s := &session{Cmd: exec.CommandContext(ctx, exe, args...), tmp: t.TempDir()}
+	s.Cancel = func() error {
+		if ctx.Err() == context.DeadlineExceeded {
+			t.Errorf("not done after a minute: lab %q; running are %q", args, s.left())
+		}
+		return s.Process.Kill()
+	}
 	s.Stdout, s.Stderr = &s.out, &s.err
 	s.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+s.tmp)
 	s.WaitDelay = 5 * time.Second
