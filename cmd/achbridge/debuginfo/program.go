@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 type Program struct {
 	path    string
 	data    *dwarf.Data
+	lines   []byte // the tables of lines
 	structs []found
 }
 
@@ -28,13 +28,14 @@ type found struct {
 	at   dwarf.Offset
 	size int
 	unit *dwarf.Entry
+	file int64 // where it is declared, in the unit's list of files
 }
 
 // Struct is a struct that a program has.
 type Struct struct {
 	Name   string
 	Size   int
-	Source string // the file whose compilation made it; "" when that is not known
+	Source string // the file that declares it; "" when that is not known
 }
 
 // Open reads the debug information of a file. The error says why there is none that can be
@@ -59,6 +60,9 @@ func Open(path string) (p *Program, err error) {
 	p = &Program{path: path}
 	if p.data, err = file.DWARF(); err != nil {
 		return nil, fmt.Errorf("%s: this file is damaged: %w", path, err)
+	}
+	if lines := file.Section(".debug_line"); lines != nil {
+		p.lines, _ = lines.Data() // without them structs are told by what was compiled
 	}
 	return p, p.index()
 }
@@ -167,17 +171,18 @@ func (p *Program) add(e *dwarf.Entry, name string, scope []string, unit *dwarf.E
 		of = target
 	}
 	size, _ := of.Val(dwarf.AttrByteSize).(int64)
+	file, _ := e.Val(dwarf.AttrDeclFile).(int64)
 	if size < 1 || size > 1<<30 {
 		return
 	}
 	full := strings.Join(append(slices.DeleteFunc(slices.Clone(scope), func(s string) bool { return s == "" }), name), "::")
-	p.structs = append(p.structs, found{full, of.Offset, int(size), unit})
+	p.structs = append(p.structs, found{full, of.Offset, int(size), unit, file})
 }
 
 // Structs are the structs of a program by name; of those that are alike one.
 func (p *Program) Structs() (list []Struct) {
 	for _, s := range p.structs {
-		list = append(list, Struct{plain(s.name), s.size, source(s)})
+		list = append(list, Struct{plain(s.name), s.size, p.source(s)})
 	}
 	slices.SortFunc(list, func(a, b Struct) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), a.Size-b.Size, strings.Compare(a.Source, b.Source))
@@ -189,16 +194,6 @@ func (p *Program) Structs() (list []Struct) {
 func plain(text string) string {
 	quoted := strconv.QuoteToASCII(text)
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
-}
-
-// source is the file whose compilation made a struct. The file that declares it stands in the
-// table of lines, whose reader takes as much memory as a damaged table says.
-func source(s found) string {
-	if s.unit == nil {
-		return ""
-	}
-	name, _ := s.unit.Val(dwarf.AttrName).(string)
-	return plain(filepath.Base(name))
 }
 
 // called are the structs of a name, with or without namespaces.

@@ -328,6 +328,27 @@ func TestNumberThatDoesNotEndIsDamage(t *testing.T) {
 	}
 }
 
+// A table of lines that counts more files than it has is not given to debug/dwarf, which would
+// make a list as long as it says.
+func TestTableOfLinesHasTheFilesThatItCounts(t *testing.T) {
+	const before = "\x40\x00\x00\x00\x05\x00\x08\x00\x30\x00\x00\x00\x01\x01\x01\xfb\x0e\x02\x01" // version 5, one opcode
+	for text, want := range map[string]bool{
+		before + "\x01\x01\x08\x01a\x00" + "\x02\x01\x08\x02\x0b\x01b\x00\x00":                        true,
+		before + "\x01\x01\x1f\x01\x00\x00\x00\x00" + "\x01\x01\x1f\x01\x00\x00\x00\x00":              true,
+		before + "\x01\x01\x08\x02a\x00" + "\x02\x01\x08\x02\x0b\x01b\x00\x00":                        false,
+		before + "\x01\x01\x08\x01a\x00" + "\x01\x01\x08\xff\xff\xff\xff\x0fb\x00":                    false,
+		before + "\x00\xff\xff\xff\xff\x0f" + "\x01\x01\x08\x01b\x00":                                 false,
+		before + "\x01\x01\x77\x01a\x00" + "\x01\x01\x08\x01b\x00":                                    false,
+		before + "\x01\x01\x09\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" + "\x01\x01\x08\x01b\x00": false,
+		before + "\x01\x01": false, before: false, "": false, "\xff\xff\xff\xff": false,
+		strings.Replace(before, "\x05", "\x04", 1): true,
+	} {
+		if got := countsFit([]byte(text)); got != want {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+}
+
 // errorsOf opens a program that was damaged in many ways, and returns the errors.
 func errorsOf(t *testing.T, whole []byte) map[string]int {
 	t.Helper()

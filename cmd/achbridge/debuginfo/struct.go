@@ -27,7 +27,7 @@ func (p *Program) Layout(name string) (l *layout.Layout, warnings []string, err 
 		}
 		if i > 0 && !reflect.DeepEqual(one, l) {
 			return nil, nil, fmt.Errorf("%s: struct %s is there twice, and not alike: %d bytes in %s, %d bytes in %s; use the object of the one you mean",
-				p.path, plain(s.name), list[0].size, source(list[0]), s.size, source(s))
+				p.path, plain(s.name), list[0].size, p.source(list[0]), s.size, p.source(s))
 		}
 		l = one
 		if i == 0 {
