@@ -9,7 +9,7 @@ import (
 type Address struct{ Host, Channel string }
 
 // ParseAddress reads HOST/PATTERN, ach://HOST/PATTERN, or HOST, which stands for all
-// channels of the host.
+// channels of the host. achd:// and achd+udp:// in front are part of the host's name.
 func ParseAddress(text string) (Address, error) {
 	a, _, ok := splitAddress(text)
 	if !ok {
@@ -47,12 +47,13 @@ func meant(text string) string {
 
 // splitAddress reports whether text is an address, and whether it names the whole host.
 func splitAddress(text string) (a Address, whole, ok bool) {
-	host, channel, more := strings.Cut(strings.TrimPrefix(text, "ach://"), "/")
+	protocol, rest := cutAchd(strings.TrimPrefix(text, "ach://"))
+	host, channel, more := strings.Cut(rest, "/")
 	if !more {
 		channel = "*"
 	}
 	good := !strings.ContainsAny(host+channel, "/,") && CheckPattern("", host) == nil && CheckPattern("", channel) == nil
-	return Address{host, channel}, !more, good
+	return Address{plainAchd(protocol + host), channel}, !more, good
 }
 
 // String prints HOST/CHANNEL.

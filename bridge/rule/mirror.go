@@ -11,7 +11,7 @@ import (
 
 // Mirror is the wish to have channels of other hosts here.
 type Mirror struct {
-	Host    string `json:"host"`    // pattern
+	Host    string `json:"host"`    // pattern; or achd://HOST, see IsAchd
 	Channel string `json:"channel"` // pattern
 	// As is the mirror's name, in which {host} and {channel} stand for those of
 	// the origin; empty: HOST.CHANNEL.
@@ -73,6 +73,9 @@ func (m Mirror) Check() error {
 	}
 	if m.Over != via.Any && m.Over != via.QUIC && m.Over != via.SCTP {
 		return fmt.Errorf("transport %q: want quic or sctp", m.Over)
+	}
+	if err := m.checkAchd(); err != nil {
+		return err
 	}
 	if m.QoS.Meta && !IsPattern(m.Host+m.Channel) && !m.Deny {
 		if err := CheckMetaName(m.Name(m.Host, m.Channel)); err != nil {

@@ -16,7 +16,7 @@ const (
 
 // Expand puts the names into the template of a mirror's name.
 func Expand(template, host, channel string) string {
-	return strings.NewReplacer("{host}", achName(host), "{channel}", channel).Replace(template)
+	return strings.NewReplacer("{host}", achName(shortAchd(host)), "{channel}", channel).Replace(template)
 }
 
 // checkTemplate refuses a name that no mirror can have.

@@ -1,0 +1,126 @@
+package rule
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"achbridge/bridge/via"
+	"achbridge/localach"
+)
+
+// A host that has achd and no achbridge is written with achd's protocol in front: achd://HOST for TCP, achd+udp://HOST
+// for UDP. That is its name in rules, wishes and status; no pattern matches it, so that only a rule that says so uses
+// a protocol without authentication.
+const (
+	achdTCP = "achd://"
+	achdUDP = "achd+udp://"
+	// achdPort is where achd listens, and is left out of names.
+	achdPort = "8076"
+)
+
+// cutAchd takes achd's protocol off the front of text; empty: it is not there.
+func cutAchd(text string) (protocol, rest string) {
+	for _, p := range []string{achdTCP, achdUDP} {
+		if rest, ok := strings.CutPrefix(text, p); ok {
+			return p, rest
+		}
+	}
+	return "", text
+}
+
+// IsAchd reports whether a host is reached by achd's protocol.
+func IsAchd(host string) bool {
+	protocol, _ := cutAchd(host)
+	return protocol != ""
+}
+
+// Achd is how to reach a host that has achd.
+type Achd struct {
+	Host, Port string // a name or an address
+	UDP        bool   // frames come as datagrams
+}
+
+// ParseAchd takes the name of a host apart for which IsAchd is true.
+func ParseAchd(name string) (Achd, error) {
+	protocol, rest := cutAchd(name)
+	a := Achd{Host: rest, Port: achdPort, UDP: protocol == achdUDP}
+	bad := fmt.Errorf("host %q: want %sHOST or %sHOST, with :PORT behind it if that is not %s", name, achdTCP, achdUDP, achdPort)
+	switch strings.Count(rest, ":") {
+	case 0:
+	case 1:
+		a.Host, a.Port, _ = strings.Cut(rest, ":")
+	default: // an IPv6 address
+		if strings.Trim(strings.ToLower(rest), "0123456789abcdef:.") != "" {
+			return a, fmt.Errorf("%w; an IPv6 address stands without brackets, and its port is %s", bad, achdPort)
+		}
+		if a.UDP {
+			return a, fmt.Errorf("host %q: achd has UDP over IPv4 only", name)
+		}
+	}
+	if a.Host == "" || strings.ContainsAny(a.Host, "/,= #") || IsPattern(a.Host) || !isPort(a.Port) {
+		return a, bad
+	}
+	return a, nil
+}
+
+func isPort(text string) bool {
+	return text != "" && len(text) <= 5 && strings.Trim(text, "0123456789") == "" && text[0] != '0' && (len(text) < 5 || text <= "65535")
+}
+
+// plainAchd is a host's name without what goes without saying: the usual port.
+func plainAchd(host string) string {
+	if protocol, rest := cutAchd(host); protocol != "" && strings.Count(rest, ":") == 1 {
+		return strings.TrimSuffix(host, ":"+achdPort)
+	}
+	return host
+}
+
+// shortAchd is what stands for {host} in the names of mirrors: the name alone.
+func shortAchd(host string) string {
+	if !IsAchd(host) {
+		return host
+	}
+	a, err := ParseAchd(host)
+	if err != nil {
+		_, a.Host = cutAchd(host)
+	}
+	return a.Host
+}
+
+// checkAchd refuses what cannot be had of a host by achd's protocol.
+func (m Mirror) checkAchd() error {
+	if m.Deny || !IsAchd(m.Host) {
+		return nil
+	}
+	_, err := ParseAchd(m.Host)
+	switch {
+	case err != nil:
+	case IsPattern(m.Channel):
+		err = fmt.Errorf("channel %q: achd does not tell which channels it has; name one, as in %s/imu", m.Channel, m.Host)
+	case m.Over != via.Any:
+		err = fmt.Errorf("transport %s: links alone have it; %sHOST is TCP, %sHOST is UDP", m.Over, achdTCP, achdUDP)
+	default:
+		err = localach.CheckName(m.Channel)
+	}
+	return cmp.Or(err, m.QoS.checkAchd(m.Host))
+}
+
+// achdOptions are those that achd's protocol has, and those that need nothing of the origin.
+var achdOptions = []string{"mode", "max_rate", "deadline", "meta"}
+
+// checkAchd refuses options that a host with achd knows nothing of.
+func (q QoS) checkAchd(host string) error {
+	if q.Class == Command {
+		return errors.New("class command: achd tells neither how old a frame is nor who sends it, so that no command goes by it")
+	}
+	var errs []error
+	for _, o := range options {
+		if !o.usual(q) && !slices.Contains(achdOptions, o.Key) {
+			errs = append(errs, fmt.Errorf("%s %s: %s has achd, which knows nothing of it; leave it out", o.Key, o.Text(q), host))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,93 @@
+package rule
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestHostsWithAchdAreTakenApart(t *testing.T) {
+	for text, want := range map[string]Achd{
+		"achd://robot":               {"robot", "8076", false},
+		"achd+udp://robot":           {"robot", "8076", true},
+		"achd://robot:80":            {"robot", "80", false},
+		"achd+udp://10.0.0.7:65535":  {"10.0.0.7", "65535", true},
+		"achd://fd00::7":             {"fd00::7", "8076", false},
+		"achd://::ffff:192.168.1.20": {"::ffff:192.168.1.20", "8076", false},
+	} {
+		if got, err := ParseAchd(text); err != nil || got != want {
+			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"achd://":               "want achd://HOST or achd+udp://HOST",
+		"achd://:8076":          "want achd://HOST",
+		"achd://robot:":         "with :PORT behind it",
+		"achd://robot:0":        "with :PORT behind it",
+		"achd://robot:70000":    "with :PORT behind it",
+		"achd://robot:123456":   "with :PORT behind it",
+		"achd://rob*":           "want achd://HOST",
+		"achd://rob ot":         "want achd://HOST",
+		"achd://[fd00::7]:8076": "an IPv6 address stands without brackets",
+		"achd+udp://fd00::7":    "UDP over IPv4 only",
+	} {
+		if got, err := ParseAchd(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+func TestMirrorOfAHostWithAchdHasItsName(t *testing.T) {
+	for text, want := range map[string]string{
+		"achd://robot/imu":                "robot.imu",
+		"achd+udp://robot:8077/imu":       "robot.imu",
+		"achd://10.0.0.7/imu,as={host}_i": "10.0.0.7_i",
+		"achd://fd00::7/imu":              "fd00--7.imu",
+		"achd://robot/imu,as=imu":         "imu",
+	} {
+		m, err := ParseMirror(text, nil)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := m.Name(m.Host, m.Channel); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+// Only a rule that says so uses achd's protocol.
+func TestNoPatternIsForAHostWithAchd(t *testing.T) {
+	for _, host := range []string{"*", "*robot", "achd*", "achd:*", "[a-z]*"} {
+		if m := (Mirror{Host: host, Channel: "*"}); m.Covers("achd://robot", "imu") {
+			t.Errorf("%s covers achd://robot", host)
+		}
+	}
+	if m := (Mirror{Host: "achd://robot", Channel: "imu"}); m.Covers("robot", "imu") || !m.Covers("achd://robot", "imu") {
+		t.Errorf("achd://robot is not achd://robot alone")
+	}
+}
+
+func TestWhatAchdKnowsNothingOfIsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"achd://robot/*":                         "achd does not tell which channels it has",
+		"achd://rob*/imu":                        "want achd://HOST",
+		"achd://robot/imu,class=command":         "no command goes by it",
+		"achd://robot/imu,priority=7":            "priority 7: achd://robot has achd, which knows nothing of it",
+		"achd://robot/imu,budget=20ms":           "budget 20ms: ",
+		"achd://robot/imu,late=drop":             "late drop: ",
+		"achd://robot/imu,transport=quic":        "transport quic: links alone have it",
+		"achd://robot/imu,mode=every,max_rate=5": "cannot be combined with max_rate",
+	} {
+		if m, err := ParseMirror(text, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, %v, want %q", text, m, err, want)
+		}
+	}
+	for _, text := range []string{"mode=every", "max_rate=50", "deadline=1s", "meta=true", "budget=100ms", "file_mode=0660"} {
+		if _, err := ParseMirror("achd://robot/imu,"+text, nil); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if err := (Mirror{Host: "achd://robot", Channel: "*", Deny: true}).Check(); err != nil {
+		t.Errorf("a rule that denies: %v", err)
+	}
+}
