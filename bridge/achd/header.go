@@ -25,34 +25,51 @@ type request struct {
 }
 
 // add takes one line of the headers, without its end. done means that it was the last. The
-// error is a *refusal. What achd does with odd lines, it does too: blanks before the separator
-// belong to the key, those behind the value to the value, and any single character ends the
-// headers.
+// error is a *refusal.
 func (q *request) add(line []byte) (done bool, err error) {
-	line = bytes.ReplaceAll(line, []byte("\r"), nil)
-	blank := len(bytes.Trim(line, blanks)) == 0
-	switch q.lines++; {
-	case q.lines > maxLines:
+	if q.lines++; q.lines > maxLines {
 		return false, &refusal{badHeader, "too many headers"}
+	}
+	key, value, what := splitLine(line)
+	switch {
+	case what != isHeader:
+		return what == isEnd, nil
+	case value == "" || strings.ContainsAny(value, ":="):
+		return false, &refusal{badHeader, "malformed header"}
+	}
+	return false, q.set(key, value)
+}
+
+// lineKind is what a line of the headers is.
+type lineKind int
+
+const (
+	isNothing lineKind = iota // empty, or a comment
+	isHeader
+	isEnd // of the headers
+)
+
+// splitLine takes a line of the headers apart. key is in lower case; without one there is no value either. What achd does
+// with odd lines, it does too: blanks before the separator belong to the key, those behind the value to the value, and
+// any single character ends the headers.
+func splitLine(line []byte) (key, value string, what lineKind) {
+	line = bytes.ReplaceAll(line, []byte("\r"), nil)
+	switch {
 	case len(line) == 0:
-		return false, nil
-	case len(line) == 1 || blank:
-		return true, nil
+		return "", "", isNothing
+	case len(line) == 1 || len(bytes.Trim(line, blanks)) == 0:
+		return "", "", isEnd
 	}
 	text, _, _ := bytes.Cut(line, []byte("#"))
 	text = bytes.TrimLeft(text, blanks)
 	if len(text) == 0 {
-		return false, nil // a comment
+		return "", "", isNothing
 	}
 	at := bytes.IndexAny(text, ":=")
 	if at <= 0 {
-		return false, &refusal{badHeader, "malformed header"}
+		return "", "", isHeader
 	}
-	key, value := string(text[:at]), string(bytes.TrimLeft(text[at+1:], blanks))
-	if value == "" || strings.ContainsAny(value, ":=") {
-		return false, &refusal{badHeader, "malformed header"}
-	}
-	return false, q.set(strings.ToLower(key), value)
+	return strings.ToLower(string(text[:at])), string(bytes.TrimLeft(text[at+1:], blanks)), isHeader
 }
 
 const blanks = " \t\v\f"

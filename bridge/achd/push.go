@@ -72,18 +72,18 @@ func (p *push) stream(ctx context.Context, in *bufio.Reader) error {
 		if late {
 			continue
 		}
-		size := binary.LittleEndian.Uint64(head[len(magic):])
-		if most := p.most(); string(head[:len(magic)]) != magic || size == 0 || size > uint64(most) {
-			return fmt.Errorf("frame with the head %q: want %q and a size of 1 to %d bytes", head, magic, most)
+		size, err := sizeIn(head, p.most())
+		if err != nil {
+			return err
 		}
 		_, _ = in.Discard(headSize)
 		_ = p.c.conn.SetReadDeadline(time.Now().Add(maxTimeWrite))
-		if err := p.fill(in, int(size)); errors.Is(err, net.ErrClosed) {
+		if err := p.fill(in, size); errors.Is(err, net.ErrClosed) {
 			return nil // it has left
 		} else if err != nil {
 			return err
 		}
-		if err := p.put(ctx, int(size)); err != nil {
+		if err := p.put(ctx, size); err != nil {
 			return err
 		}
 	}
@@ -91,9 +91,18 @@ func (p *push) stream(ctx context.Context, in *bufio.Reader) error {
 }
 
 // most is the largest frame that the channel can hold.
-func (p *push) most() int {
-	g := p.ch.Geometry()
-	return min(g.FrameCount*g.FrameSize, maxMemory)
+func (p *push) most() int { return largest(p.ch.Geometry()) }
+
+// largest is the largest frame of a channel that is taken.
+func largest(g localach.Geometry) int { return min(g.FrameCount*g.FrameSize, maxMemory) }
+
+// sizeIn is the size of the frame behind a head over TCP.
+func sizeIn(head []byte, most int) (int, error) {
+	size := binary.LittleEndian.Uint64(head[len(magic):])
+	if string(head[:len(magic)]) != magic || size == 0 || size > uint64(most) {
+		return 0, fmt.Errorf("frame with the head %q: want %q and a size of 1 to %d bytes", head, magic, most)
+	}
+	return int(size), nil
 }
 
 // fill reads a frame of n bytes; net.ErrClosed: the client has left before its end. Memory is taken as bytes come, so that a size alone costs

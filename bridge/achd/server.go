@@ -46,7 +46,9 @@ type Config struct {
 	// Claim takes a channel with that tag for one writer until release is called, or says why it
 	// may not be written. It may take a moment.
 	Claim func(channel string, tag localach.Tag) (release func(), err error)
-	Log   *slog.Logger
+	// Source returns the address of the host that feeds a channel by achd's protocol, zero for none; nil: none ever does.
+	Source func(channel string) netip.Addr
+	Log    *slog.Logger
 }
 
 // Bounds on what clients may take.
@@ -229,6 +231,8 @@ func (s *Server) mayRead(addr netip.Addr, channel string) error {
 		return &refusal{noAccess, channel + " is not served to achd"}
 	case s.cfg.Command(channel):
 		return &refusal{noAccess, channel + " carries commands, which achd cannot carry"}
+	case s.cfg.Source != nil && s.cfg.Source(channel) == addr:
+		return &refusal{noAccess, channel + " comes from your host by achd, and would go round for ever"}
 	}
 	return nil
 }

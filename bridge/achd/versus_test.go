@@ -1,12 +1,16 @@
 package achd
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -76,6 +80,85 @@ func TestIndependentClientIsServed(t *testing.T) {
 		}
 		if _, err := reader.NextOldest(buf, 20*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%v: one more frame, %v", c, err)
+		}
+	}
+}
+
+// Our client gets of the independent server, over TCP, every frame in order and none twice; over UDP and with get-last 1
+// it gets the newest.
+func TestIndependentServerIsPulled(t *testing.T) {
+	program := independent(t)
+	name := fmt.Sprintf("achd-versus-%d", os.Getpid()) // it looks in /dev/shm
+	ch, err := localach.Shm.Create(name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 100, FrameSize: 64}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := ch.Writer()
+	t.Cleanup(func() { w.Close(); ch.Close(); _ = localach.Shm.Unlink(name) })
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port, _ := net.SplitHostPort(ln.Addr().String())
+	ln.Close()
+	cmd := exec.Command(program, "serve", port)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() }) // with a process for each client
+	await(t, "it listens", func() bool {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	for _, p := range []Pull{{}, {Newest: true}, {UDP: true}, {UDP: true, Newest: true}} {
+		p.Host, p.Port, p.Channel = host, port, name
+		frames, begun := make(chan uint64, 1000), make(chan localach.Geometry, 1)
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() {
+			done <- p.Run(ctx, func(g localach.Geometry, _ netip.Addr) (func([]byte), error) {
+				begun <- g
+				return func(frame []byte) { frames <- binary.LittleEndian.Uint64(frame) }, nil
+			})
+		}()
+		if g := <-begun; g != ch.Geometry() {
+			t.Errorf("%+v: got %v, want the geometry of the origin", p, g)
+		}
+		first := uint64(0) // it flushes the channel after its answer
+		for begins := time.Now(); first == 0; time.Sleep(time.Millisecond) {
+			if time.Since(begins) > 20*time.Second {
+				t.Fatalf("%+v: no frame", p)
+			}
+			if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, 1)); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case first = <-frames:
+			default:
+			}
+		}
+		for i := range uint64(200) {
+			if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, i+2)); err != nil {
+				t.Fatal(err)
+			}
+			for got := uint64(1); got != i+2; {
+				select {
+				case got = <-frames:
+				case <-time.After(10 * time.Second):
+					t.Fatalf("%+v: no frame %d", p, i+2)
+				}
+				if got != i+2 && got != 1 {
+					t.Fatalf("%+v: got frame %d, want %d", p, got, i+2)
+				}
+			}
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("%+v: ended with %v", p, err)
 		}
 	}
 }

@@ -1,0 +1,299 @@
+package achd
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+)
+
+// asked is the pull that the first line of a conversation says, as in "# udp newest period=20ms".
+func asked(line string) Pull {
+	p := Pull{Channel: "imu"}
+	for _, word := range strings.Fields(strings.TrimPrefix(line, "#")) {
+		switch period, is := strings.CutPrefix(word, "period="); {
+		case is:
+			p.Period, _ = time.ParseDuration(period)
+		case word == "udp":
+			p.UDP = true
+		case word == "newest":
+			p.Newest = true
+		}
+	}
+	return p
+}
+
+// Each file of testdata/client is a conversation: "#" what our client is to ask for, ">" what it
+// says, "<" what the host answers, and "=" what came of it.
+func TestClientSpeaksAsAchdDoes(t *testing.T) {
+	files, _ := filepath.Glob("testdata/client/*.txt")
+	if len(files) < 12 {
+		t.Fatalf("%d conversations", len(files))
+	}
+	port := regexp.MustCompile(`remote-port: [0-9]+`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, answer := "", ""
+		for line := range strings.Lines(string(text)) {
+			switch said, is := strings.CutPrefix(line, "< "); {
+			case is:
+				answer += strings.NewReplacer(`\r`, "\r", `\0`, "\x00", `\1`, "\x01", `\4`, "\x04", `\8`, "\b", `\e`, "\x1b", `\x`, strings.Repeat("x", 1100)).Replace(said)
+			case strings.HasPrefix(line, "#"):
+				head = line
+			}
+		}
+		said, result := converse(t, asked(head), answer)
+		got := head
+		for line := range strings.Lines(port.ReplaceAllString(said, "remote-port: PORT")) {
+			got += "> " + line
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "< ") {
+				got += line
+			}
+		}
+		got += "= " + result + "\n"
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if got != string(text) {
+			t.Errorf("%s: got\n%s\nwant\n%s", file, got, text)
+		}
+	}
+}
+
+// converse has a client talk to a host that answers so, and then closes the connection.
+func converse(t *testing.T, p Pull, answer string) (said, result string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	heard := make(chan string, 1)
+	go func() {
+		conn, err := ln.Accept()
+		if err != nil {
+			heard <- err.Error()
+			return
+		}
+		defer conn.Close()
+		text, in := "", bufio.NewReader(conn)
+		for line := ""; line != ".\n" && err == nil; text += line {
+			line, err = in.ReadString('\n')
+		}
+		_, _ = io.WriteString(conn, answer)
+		heard <- text
+	}()
+	p.Host, p.Port, _ = net.SplitHostPort(ln.Addr().String())
+	err = p.Run(context.Background(), func(g localach.Geometry, from netip.Addr) (func([]byte), error) {
+		result = fmt.Sprintf("%d x %d from %v, ", g.FrameCount, g.FrameSize, from)
+		return func(frame []byte) { result += fmt.Sprintf("%q, ", frame) }, nil
+	})
+	return <-heard, result + err.Error()
+}
+
+// pulling runs a client of the robot, whose frames come by the channel.
+func (r *robot) pulling(p Pull) (frames chan []byte, end func() error) {
+	r.t.Helper()
+	frames = make(chan []byte, 1000)
+	ctx, cancel := context.WithCancel(context.Background())
+	done, begun := make(chan error, 1), make(chan bool, 1)
+	p.Host, p.Port, _ = net.SplitHostPort(r.address)
+	go func() {
+		done <- p.Run(ctx, func(localach.Geometry, netip.Addr) (func([]byte), error) {
+			begun <- true
+			return func(frame []byte) { frames <- append([]byte{}, frame...) }, nil
+		})
+	}()
+	select {
+	case <-begun:
+	case err := <-done:
+		r.t.Fatal(err)
+	}
+	await(r.t, "the server sends", func() bool { return len(r.server.Report().Clients) > 0 })
+	return frames, func() error {
+		cancel()
+		select {
+		case err := <-done:
+			done <- err
+			return err
+		case <-time.After(10 * time.Second):
+			return errors.New("it does not end")
+		}
+	}
+}
+
+// Our client gets of our server every frame in order, over TCP and, where no datagram is lost, over UDP.
+func TestClientGetsEveryFrame(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		for _, udp := range []bool{false, true} {
+			if udp && address != "127.0.0.1:0" {
+				continue
+			}
+			r := newRobot(t, address)
+			w := r.channel("imu", 64, 64)
+			frames, end := r.pulling(Pull{Channel: "imu", UDP: udp})
+			for i := range uint64(300) {
+				if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, i)); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case data := <-frames:
+					if got := binary.LittleEndian.Uint64(data); got != i {
+						t.Fatalf("%s, UDP %v: got frame %d, want %d", address, udp, got, i)
+					}
+				case <-time.After(10 * time.Second):
+					t.Fatalf("%s, UDP %v: no frame %d", address, udp, i)
+				}
+			}
+			if err := end(); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, UDP %v: ended with %v", address, udp, err)
+			}
+		}
+	}
+}
+
+// A client that asks for a time between frames gets the newest at each.
+func TestClientAsksForTheNewest(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	w := r.channel("imu", 64, 64)
+	const period = 100 * time.Millisecond
+	frames, end := r.pulling(Pull{Channel: "imu", Newest: true, Period: period})
+	begin := time.Now()
+	for i := range byte(50) {
+		if _, err := w.Put([]byte{i}); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			<-frames
+		}
+	}
+	for last, n := byte(0), 1; last != 49; n++ {
+		data := <-frames
+		if most := 2 + int(time.Since(begin)/period); data[0] <= last || n > most {
+			t.Fatalf("got frame %d behind %d, number %d of %d at most by now", data[0], last, n, most)
+		}
+		last = data[0]
+	}
+	_ = end()
+}
+
+// Frames of other senders than the host's port do not count, nor what the host says beside them.
+func TestClientTakesDatagramsOfItsHostAlone(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	host, port, _ := net.SplitHostPort(ln.Addr().String())
+	frames, done := make(chan string, 10), make(chan error, 1)
+	go func() {
+		p := Pull{Host: host, Port: port, Channel: "imu", UDP: true}
+		done <- p.Run(context.Background(), func(localach.Geometry, netip.Addr) (func([]byte), error) {
+			return func(frame []byte) { frames <- string(frame) }, nil
+		})
+	}()
+	conn, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var to net.UDPAddr
+	if _, err := fmt.Sscanf(line, "remote-port: %d\n", &to.Port); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	to.IP = net.IPv4(127, 0, 0, 1)
+	var from [2]*net.UDPConn
+	for i := range from {
+		if from[i], err = net.DialUDP("udp4", nil, &to); err != nil {
+			t.Fatal(err)
+		}
+		defer from[i].Close()
+	}
+	fmt.Fprintf(conn, "remote-port: %d\nframe-count: 4\nframe-size: 100\nstatus: 0\n.\n", from[0].LocalAddr().(*net.UDPAddr).Port)
+	_, _ = from[1].Write([]byte("forged"))
+	for _, text := range []string{"", strings.Repeat("x", 401), "true"} {
+		_, _ = from[0].Write([]byte(text))
+	}
+	if got := <-frames; got != "true" {
+		t.Errorf("got %q, want the host's frame", got)
+	}
+	_, _ = io.WriteString(conn, "x")
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "said something") {
+		t.Errorf("a byte beside the frames: got %v", err)
+	}
+}
+
+// Whoever says that a frame is large has to send it.
+func TestSizeAloneTakesNoMemory(t *testing.T) {
+	head := binary.LittleEndian.AppendUint64([]byte(magic), 48<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := framesOf(bufio.NewReaderSize(strings.NewReader(string(head)+"half"), readBuffer), maxMemory, func([]byte) { t.Error("a frame") })
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; err == nil || took > 1<<20 {
+		t.Errorf("got %v, and %d KiB for half a frame", err, took>>10)
+	}
+}
+
+// FuzzAnswer feeds what a host may say; only a channel that can be is granted.
+func FuzzAnswer(f *testing.F) {
+	f.Add("remote-port: 5\nframe-count: 16\nframe-size: 512\nstatus: 0 # ACH_OK\n.\n")
+	f.Add("status: 9 # ACH_ENOENT\nmessage: Couldn't open: x # y\n\n.\n")
+	f.Add("frame-count: 99999999999999999999\nFRAME-SIZE = -1\r\n \n")
+	f.Fuzz(func(t *testing.T, text string) {
+		var a answer
+		for _, line := range strings.Split(text, "\n") {
+			done, err := a.add([]byte(line))
+			if err != nil || done {
+				break
+			}
+		}
+		g, err := a.complete(true)
+		if err == nil && (g.FrameCount < 1 || g.FrameSize < 1 || a.port < 1 || a.port > 65535) {
+			t.Errorf("%q: granted %+v, port %d", text, g, a.port)
+		}
+		if len(a.message) > 4*maxMessage || strings.ContainsAny(a.message, "\x1b\n\r") {
+			t.Errorf("%q: message %q", text, a.message)
+		}
+	})
+}
+
+// FuzzFrames feeds what a host may send after its answer: whole frames of the channel's size, or nothing.
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte("achpipe\x00\x04\x00\x00\x00\x00\x00\x00\x00abcd"))
+	f.Add([]byte("achpipe\x00\x04\x00\x00\x00\x01\x00\x00\x00abcd"))
+	f.Add([]byte("achpipe\x00\x00\x00\x00\x00\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		err := framesOf(bufio.NewReaderSize(strings.NewReader(string(text)), readBuffer), 100, func(frame []byte) {
+			if len(frame) == 0 || len(frame) > 100 {
+				t.Errorf("%q: a frame of %d bytes", text, len(frame))
+			}
+		})
+		if err == nil {
+			t.Errorf("%q: no end", text)
+		}
+	})
+}
