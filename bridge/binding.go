@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
@@ -16,8 +17,9 @@ import (
 // has a mutex of its own; the other fields belong to the node's goroutine.
 type binding struct {
 	*mirror.Mirror
-	id      uint32 // among all the mirrors of this run of the daemon
-	link    *link  // that feeds the mirror now; nil: none
+	id      uint32    // among all the mirrors of this run of the daemon
+	link    *link     // that feeds the mirror now; nil: none
+	achd    *achdPull // that feeds it in place of links; nil: its host has achbridge
 	subID   uint32
 	origin  wire.Channel // the channel in the link's catalog
 	from    source       // where the frames were first put; zero before the first subscription
@@ -46,7 +48,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 	}
 	switch {
 	case m.Host != l.host || m.Channel != c.Name:
-		n.rival(m, l, c)
+		n.rival(&l.warnings, m, rule.Address{Host: l.host, Channel: c.Name})
 		return
 	case m.link != nil && m.link != l && (l.silent || !m.link.silent):
 		return // a second path to the same host
@@ -98,11 +100,16 @@ func (n *Node) newMirror(l *link, channel string, w rule.Mirror) *binding {
 		l.full = true
 		return nil
 	}
-	name := w.Name(l.host, channel)
-	n.mirrorsOf[l.host]++
+	return n.addMirror(l.host, channel, w)
+}
+
+// addMirror makes the mirror that w asks for, without asking for room.
+func (n *Node) addMirror(host, channel string, w rule.Mirror) *binding {
+	name := w.Name(host, channel)
+	n.mirrorsOf[host]++
 	n.made++
 	m := &binding{id: n.made, Mirror: mirror.New(mirror.Config{
-		Name: name, Host: l.host, Channel: channel, Temporary: strings.HasPrefix(name, n.peekNames()),
+		Name: name, Host: host, Channel: channel, Temporary: strings.HasPrefix(name, n.peekNames()), Unauthenticated: rule.IsAchd(host),
 		Dir: n.cfg.Dir, Mode: w.FileMode, Space: n.space, Log: n.log, Events: &n.events, Spawn: n.work.Go, Clock: n.clock,
 	}, w.QoS, n.cfg.Adopt)}
 	n.mirrors[name] = m
@@ -157,8 +164,8 @@ func (m *binding) reading(now time.Duration) mirror.Reading {
 }
 
 // rival logs, once for each channel, that the name for the channel's mirror is taken.
-func (n *Node) rival(m *binding, l *link, c wire.Channel) {
-	other := l.host + "/" + c.Name
+func (n *Node) rival(limit *logline.Limit, m *binding, of rule.Address) {
+	other := of.String()
 	if m.rivals[other] {
 		return
 	}
@@ -166,7 +173,8 @@ func (n *Node) rival(m *binding, l *link, c wire.Channel) {
 		m.rivals = make(map[string]bool)
 	}
 	m.rivals[other] = true
-	l.refusal("two channels want the same mirror", status.Event{Channel: c.Name, Mirror: m.Name, Text: m.Host + "/" + m.Channel + " has it; give " + other + " another name with --as"})
+	text := m.Host + "/" + m.Channel + " has it; give " + other + " another name with --as"
+	n.warn(limit, "two channels want the same mirror", status.Event{Kind: status.EventRefused, Host: of.Host, Channel: of.Channel, Mirror: m.Name, Text: text}, "cause", text)
 }
 
 // source identifies the channel and the node where frames were first put.
@@ -260,6 +268,9 @@ func (n *Node) dropUnwanted(policy FilePolicy) error {
 		if m.link != nil {
 			n.unsubscribe(m.link, m.subID)
 		}
+		if m.achd != nil {
+			m.achd.end()
+		}
 		if m.Temporary {
 			_ = m.Remove() // no caller waits for the error
 		} else if policy == Remove {
@@ -318,6 +329,10 @@ const (
 func (n *Node) mirrorLook(m *binding) {
 	l := m.link
 	m.Tend(m.reading(n.now()))
+	if m.achd != nil {
+		n.lookAtAchd(m)
+		return
+	}
 	if l == nil {
 		if m.retry != 0 && n.now() >= m.retry || m.parting {
 			n.changed = true

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"achbridge/bridge/achd"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -38,6 +39,7 @@ type Config struct {
 	Log           *slog.Logger // nil: no log; it must never block, since frames wait for it (package logline)
 
 	suspended func() time.Duration // in tests, in place of localach.Suspended
+	dialAchd  achd.Dial            // in tests, in place of the network
 }
 
 // Peer is another node that may be dialled, as the operator lists it or a host announces it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"achbridge/bridge/achd"
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
@@ -241,6 +242,10 @@ func causeOf(err error) status.Cause {
 		return status.CauseBadFrame
 	case errors.Is(err, errTooMuch):
 		return status.CauseLimit
+	case errors.Is(err, achd.ErrNoChannel):
+		return status.CauseNoChannel
+	case errors.Is(err, achd.ErrRefused):
+		return status.CauseExportRule
 	}
 	return mirror.CauseOf(err)
 }

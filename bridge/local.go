@@ -120,6 +120,10 @@ func (n *Node) openLocal(name string, old *local) *local {
 		l.reason, l.cause = "not exported: no --export pattern matches", status.CauseExportRule
 		return l
 	}
+	if m := n.mirrors[name]; m != nil && m.achd != nil && m.achd.fed {
+		l.mirror, l.reason, l.cause = true, "it comes from "+m.Host+" without authentication: it is not offered to others", status.CauseExportRule
+		return l
+	}
 	ch, err := n.reopen(name, old)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -253,7 +257,7 @@ func (n *Node) originOf(c *local) *wire.Origin {
 // adopted updates the state of an adopted channel when m begins or ends to write into it. The
 // file itself does not show that.
 func (n *Node) adopted(m *binding) {
-	if !m.OwnsFile() && m.from != (source{}) {
+	if !m.OwnsFile() && m.from != (source{}) || m.achd != nil && m.achd.fed {
 		n.localChanged(m.Name)
 	}
 }

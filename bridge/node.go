@@ -69,6 +69,8 @@ type Node struct {
 	asleep time.Duration // total time of suspension at the last look
 	slept  time.Duration // time of suspension since the last look at the wall clock
 
+	toldAchd bool // the log has said what achd's protocol lacks
+
 	waited *float64 // as status.Report.ProcessorWait
 
 	changed bool             // reconcile has to run: something that it uses has changed

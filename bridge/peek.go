@@ -36,6 +36,9 @@ func IsPeek(channel string, tag localach.Tag) bool {
 // called twice. The error says why there can be no such mirror.
 func (n *Node) Peek(host, channel string) (end func(), err error) {
 	w := rule.Mirror{Host: host, Channel: channel, QoS: rule.QoS{Priority: lowest, Late: rule.LateDeliver}, From: "somebody who looks at it"}
+	if rule.IsAchd(host) {
+		w.QoS = rule.QoS{}
+	}
 	err = w.Check()
 	if err == nil && (rule.IsPattern(host) || rule.IsPattern(channel)) {
 		err = fmt.Errorf("%s/%s: one channel can be looked at, no pattern", host, channel)
@@ -55,6 +58,9 @@ func (n *Node) Peek(host, channel string) (end func(), err error) {
 func (n *Node) addPeek(w rule.Mirror) error {
 	if found, ok := n.cfg.Mirrors.Denial(w.Host, w.Channel); ok {
 		return fmt.Errorf("%s/%s: %s denies it", w.Host, w.Channel, cmp.Or(found.From, "the configuration"))
+	}
+	if _, ok := n.wishFor(w.Host, w.Channel); !ok && rule.IsAchd(w.Host) {
+		return fmt.Errorf("%s/%s: achd has no authentication, so nothing is asked of it without a rule; mirror it first: achbridge mirror %s/%s", w.Host, w.Channel, w.Host, w.Channel)
 	}
 	n.changed = true
 	for _, p := range n.peeks {

@@ -204,6 +204,7 @@ func (n *Node) part(m *binding) bool {
 // asks for. It ends mirrors without a wish.
 func (n *Node) bindMirrors() {
 	n.dropUnwanted(Keep)
+	n.bindAchd()
 	mirrored := n.mirrored()
 	for _, l := range n.links {
 		n.seek(l)

@@ -16,6 +16,7 @@ import (
 type Config struct {
 	Name, Host, Channel string
 	Temporary           bool // removed with its last viewer
+	Unauthenticated     bool // nothing proves who sends its frames, nor tells how old they are
 	Dir                 localach.Dir
 	Mode                rule.FileMode // of a file that is made
 	Space               *Space
@@ -66,6 +67,7 @@ type Mirror struct {
 
 	// The frames that came.
 	captured time.Duration // of the newest frame, by the peer's clock; 0 unknown
+	arrived  time.Duration // when it was put, by the node's clock; 0: none was
 	bytes    int           // that the frame which came last took on its way
 	transit  time.Duration // how old it was then; 0: unknown
 	ages     ages
@@ -229,7 +231,7 @@ func (m *Mirror) write(f incoming) error {
 	}
 	inTime := m.inTime(f)
 	m.age(f.captured, f.at)
-	m.captured = f.captured
+	m.captured, m.arrived = f.captured, m.Clock.now()
 	m.tag.Seq, m.owed = f.seq, f.seq < m.lacking.seq
 	m.fed(inTime)
 	m.tellPut(f.captured, f.at)

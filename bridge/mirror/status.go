@@ -27,6 +27,7 @@ func (m *Mirror) Status(now time.Duration, at Reading, silence string) status.Mi
 	m.learn(at)
 	m.showContest(&s)
 	s.AgeMs = m.ages.now(now)
+	m.showUnauthenticated(&s, now)
 	period, known := m.pace.Period(m.qos.MaxRate.Interval())
 	s.PeriodMs, s.DueMs = status.Due(s.AgeMs, period, known)
 	return s
@@ -56,5 +57,14 @@ func (m *Mirror) showStale(s *status.Mirror) {
 	s.StaleS = (now - m.vigil.last - m.qos.Deadline).Seconds()
 	if s.State == status.MirrorStale {
 		s.Reason = cmp.Or(s.Reason, m.staleText(now))
+	}
+}
+
+// showUnauthenticated tells what there is in place of the age at the origin and of the origin's account. Needs m.mu.
+func (m *Mirror) showUnauthenticated(s *status.Mirror, now time.Duration) {
+	s.Unauthenticated, s.OneSided = m.Unauthenticated, m.Unauthenticated
+	if m.Unauthenticated && m.arrived != 0 {
+		since := status.Ms(max(0, now-m.arrived))
+		s.SinceArrivalMs = &since
 	}
 }

@@ -100,6 +100,13 @@ type Mirror struct {
 	// AgeMs is the age of the newest frame now, null while it cannot be told. It
 	// grows while nothing comes, also without a link.
 	AgeMs *float64 `json:"age_ms"`
+	// Unauthenticated: its frames come by achd's protocol, so that nothing proves who sends them. AgeMs is null then, since
+	// nothing tells when a frame was put; SinceArrivalMs is for how long the newest has been here, PeriodMs the time
+	// between two arrivals. OneSided: the origin tells nothing of frames that it did not send, so that frames has
+	// only those that came.
+	Unauthenticated bool     `json:"unauthenticated,omitempty"`
+	SinceArrivalMs  *float64 `json:"since_arrival_ms,omitempty"`
+	OneSided        bool     `json:"one_sided,omitempty"`
 	// PeriodMs is the time between two frames that the mirror is to get, as they came
 	// lately and as max_rate lets them through; DueMs for how long the next one has been
 	// due, which is AgeMs less that, and never below 0. Null while it cannot be told. The

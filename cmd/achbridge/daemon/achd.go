@@ -37,7 +37,7 @@ func (d *Daemon) newAchd(c *config.Config, newData achd.NewData) *achd.Server {
 	if d.achdPort == nil {
 		return nil
 	}
-	s := achd.New(achd.Config{Dir: d.dir, NewData: newData, Command: d.node.CarriesCommands, Claim: d.node.Claim, Log: d.log})
+	s := achd.New(achd.Config{Dir: d.dir, NewData: newData, Command: d.node.CarriesCommands, Claim: d.node.Claim, Source: d.node.AchdSource, Log: d.log})
 	s.SetRules(achdRules(c))
 	return s
 }
