@@ -141,6 +141,7 @@ func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n.ctx = ctx
+	n.changed = true // what needs no link begins at once
 	n.sweepPeeks()
 	n.work.Go(func() { n.accept(ctx) })
 	n.work.Go(func() { n.watch(ctx) })

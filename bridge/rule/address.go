@@ -56,6 +56,13 @@ func splitAddress(text string) (a Address, whole, ok bool) {
 	return Address{plainAchd(protocol + host), channel}, !more, good
 }
 
+// CutTarget takes HOST or HOST/NAME apart, where a push goes to.
+func CutTarget(text string) (host, name string, named bool) {
+	protocol, rest := cutAchd(text)
+	host, name, named = strings.Cut(rest, "/")
+	return plainAchd(protocol + host), name, named
+}
+
 // String prints HOST/CHANNEL.
 func (a Address) String() string { return a.Host + "/" + a.Channel }
 

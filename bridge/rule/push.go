@@ -25,7 +25,7 @@ type Push struct {
 
 // ParsePush reads CHANNEL and HOST or HOST/NAME.
 func ParsePush(channel, target string) (Push, error) {
-	host, as, _ := strings.Cut(target, "/")
+	host, as, _ := CutTarget(target)
 	p := Push{Channel: channel, Host: host, As: as}
 	if err := p.CheckOne(); err != nil {
 		return Push{}, fmt.Errorf("push %s %s: %w", channel, target, err)
@@ -36,6 +36,9 @@ func ParsePush(channel, target string) (Push, error) {
 func (p Push) CheckOne() error {
 	if p.Host == "" || IsPattern(p.Host) {
 		return fmt.Errorf("host %q: want the name of one host", p.Host)
+	}
+	if IsAchd(p.Host) {
+		return fmt.Errorf("host %q: nothing is pushed to hosts with achd alone; have them pull: see achd in docs/configuration.md", p.Host)
 	}
 	return errors.Join(localach.CheckName(p.Channel), localach.CheckName(p.NameThere()), p.checkQoS())
 }

@@ -92,6 +92,9 @@ func (a *app) showChannel(info channelInfo) error {
 	mirror, lock, waiters := "no", "free", fmt.Sprint(info.Waiters)
 	if info.Mirror != nil {
 		mirror = fmt.Sprintf("of node %s, up to its frame %d", info.Mirror.Node, info.Mirror.Seq)
+		if strings.Trim(info.Mirror.Node, "0") == "" {
+			mirror = fmt.Sprintf("by achd's protocol, unauthenticated, frame %d", info.Mirror.Seq)
+		}
 	}
 	if info.LockOwner != 0 {
 		lock = fmt.Sprintf("held by thread %d", info.LockOwner)

@@ -14,6 +14,7 @@ import (
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -184,6 +185,9 @@ func mirrorText(m status.Mirror, before []status.Mirror) string {
 		}
 	}
 	text += " is " + m.Name + " here, " + m.Health().String()
+	if mark := diagnose.MarkOf(m); mark != "" {
+		text += " " + mark
+	}
 	if m.Reason != "" {
 		text += ": " + m.Reason
 	}

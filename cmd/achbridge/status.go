@@ -255,6 +255,9 @@ func (a *app) mirrorRows(list []status.Mirror) [][]string {
 			lost = fmt.Sprintf("%.1f %%", 100*share)
 		}
 		health := a.ui.Color.Paint(healthColor(m.Health()), m.Health().String())
+		if mark := diagnose.MarkOf(m); mark != "" {
+			health += " " + mark
+		}
 		rows = append(rows, []string{m.Name, m.Host + "/" + m.Channel, health, rate, lost, age, mean, p99, diagnose.NoteOf(m)})
 	}
 	return rows

@@ -161,7 +161,8 @@ func processState(pid int) string {
 }
 
 func (a *app) showWhy(r api.WhyReport) error {
-	pairs := []string{"channel", r.Of, "health", r.Health.String(), "verdict", string(r.Cause) + ": " + r.Text}
+	health := strings.TrimSpace(r.Health.String() + " " + diagnose.MarkOf(status.Mirror{Unauthenticated: r.Unauthenticated}))
+	pairs := []string{"channel", r.Of, "health", health, "verdict", string(r.Cause) + ": " + r.Text}
 	for _, e := range r.Evidence {
 		pairs = append(pairs, "evidence", e)
 	}

@@ -146,6 +146,8 @@ type WhyReport struct {
 	// Health is that of the mirror; at the origin, of the worst of its mirrors elsewhere. Empty:
 	// there is none.
 	Health status.Health `json:"health,omitempty"`
+	// Unauthenticated is as in status.Mirror.
+	Unauthenticated bool `json:"unauthenticated,omitempty"`
 	diagnose.Finding
 	Notes   []diagnose.Finding `json:"notes"` // further findings
 	WindowS float64            `json:"window_s"`

@@ -248,7 +248,7 @@ func (c *Config) ruleText(path string) string {
 // covers reports whether pattern q matches every name that p matches. It may return false
 // although q does: it recognizes only simple cases.
 func covers(q, p string) bool {
-	return q == "*" || q == p || !strings.ContainsAny(p, `*?[\`) && matchesAny([]string{q}, p)
+	return q == "*" && !strings.Contains(p, "/") || q == p || !strings.ContainsAny(p, `*?[\`) && matchesAny([]string{q}, p)
 }
 
 func matchesAny(patterns []string, name string) bool {

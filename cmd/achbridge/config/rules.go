@@ -112,7 +112,7 @@ func (b *ruleBuilder) read(list string, r ruleEntry) ruleEntry {
 	}
 	if list == "push" {
 		channel, target, _ := strings.Cut(strings.TrimSpace(address), " ")
-		host, as, named := strings.Cut(strings.TrimSpace(target), "/")
+		host, as, named := rule.CutTarget(strings.TrimSpace(target))
 		if host == "" {
 			b.add(r.at, "%q: want \"CHANNEL HOST[/NAME]\", as in \"goal krang\"", r.text)
 			r.broken = true

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
@@ -61,7 +62,8 @@ func (d *Daemon) why(ctx context.Context, query url.Values) (r api.WhyReport, er
 	list := diagnose.Findings(s)
 	r = api.WhyReport{Of: s.Name(), Health: diagnose.HealthOf(s), Finding: list[0], Notes: list[1:], WindowS: s.Apart.Seconds()}
 	if !s.Self {
-		r.Mirror = name
+		m, _ := diagnose.MirrorOf(s.After, s.Host, s.Channel)
+		r.Mirror, r.Unauthenticated = name, m.Unauthenticated
 	}
 	return r, ctx.Err()
 }
@@ -89,9 +91,12 @@ func (noChannelHere) Is(target error) bool { return target == fs.ErrNotExist }
 // channelOf finds out which channel is meant by HOST/CHANNEL, the name of a mirror, or of
 // a channel of this host, and what it is called on this host: "" when it has no name here.
 func channelOf(of string, now status.Report, self string) (host, channel, name string, err error) {
-	of = strings.TrimPrefix(of, "ach://")
-	host, channel, ok := strings.Cut(of, "/")
-	if !ok {
+	if strings.Contains(of, "/") {
+		at, bad := rule.ParseChannel(of)
+		if host, channel = at.Host, at.Channel; bad != nil {
+			host = ""
+		}
+	} else {
 		host, channel = self, of
 		for _, m := range now.Mirrors {
 			if m.Name == of {
@@ -99,7 +104,7 @@ func channelOf(of string, now status.Report, self string) (host, channel, name s
 			}
 		}
 	}
-	if host == "" || localach.CheckName(channel) != nil || strings.ContainsAny(host, `*?[\/`) {
+	if host == "" || localach.CheckName(channel) != nil {
 		return "", "", "", fmt.Errorf("%q: want HOST/CHANNEL, as in krang/imu, the name of a mirror, or of a channel of this host", of)
 	}
 	if host == self {
@@ -130,7 +135,7 @@ func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surr
 	}
 	a.Revoked = d.endpoint.Revocations().Has(key.Serial())
 	a.Discovery = d.config().Discovery != config.DiscoveryOff
-	if host == d.self.Host {
+	if host == d.self.Host || rule.IsAchd(host) {
 		return a
 	}
 	s := d.node.StatusNow()

@@ -40,6 +40,14 @@ func HealthOf(s Snapshot) (worst status.Health) {
 	return worst
 }
 
+// MarkOf is what stands beside the health of a mirror whose frames nothing proves; "" for others.
+func MarkOf(m status.Mirror) string {
+	if m.Unauthenticated {
+		return "unauthenticated"
+	}
+	return ""
+}
+
 // NoteOf says why a mirror is not as it should be: its reason, what it lacks when it is late, or
 // how much of its budget it uses when that is too much; "" when all is well.
 func NoteOf(m status.Mirror) string {

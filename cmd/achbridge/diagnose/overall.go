@@ -144,6 +144,16 @@ func (g *gathering) about(host, channel string) Snapshot {
 
 func (g *gathering) mirror(m status.Mirror) {
 	s, of := g.about(m.Host, m.Channel), troubleOf{channel: m.Name, host: m.Host, cost: 1}
+	if m.Unauthenticated {
+		s.After.Mirrors = []status.Mirror{m}
+		if i, known := g.mirrors[m.Name]; known {
+			s.Before.Mirrors = []status.Mirror{g.Before.Mirrors[i]}
+		}
+		if f := s.byAchd(m); f.Cause != Well {
+			g.add(f, of)
+		}
+		return
+	}
 	if f, ok := g.unlinked(s); ok {
 		g.add(f, of)
 		return

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/config"
 )
@@ -91,8 +92,14 @@ func (s *Snapshot) Name() string { return s.Host + "/" + s.Channel }
 // here.
 func (s *Snapshot) reader() []Finding {
 	m, wanted := MirrorOf(s.After, s.Host, s.Channel)
-	if !wanted && !s.wished() {
+	byAchd := rule.IsAchd(s.Host)
+	switch {
+	case !wanted && !s.wished() && byAchd:
+		return []Finding{s.unwanted()}
+	case !wanted && !s.wished():
 		return append([]Finding{s.unwanted()}, s.offerNotes()...)
+	case byAchd:
+		return []Finding{s.byAchd(m)}
 	}
 	if f, ok := s.unlinked(s.Host); ok {
 		return []Finding{f}

@@ -1,6 +1,6 @@
 // One mirror, in full.
 
-import { fates, overAt } from "./model.js";
+import { fates, mark, overAt } from "./model.js";
 import { draw } from "./plot.js";
 import { bits, breakable, count, duration, glued, hertz, millis, percent, rate } from "./text.js";
 
@@ -35,7 +35,7 @@ export class Detail {
     this.of = m;
     this.part("h2").replaceChildren(...breakable(m.mirrored_as));
     this.part(".tag").className = "tag " + m.health;
-    this.part(".tag").textContent = m.health;
+    this.part(".tag").textContent = [m.health, mark(m)].filter(Boolean).join(" ");
     this.part(".reason").textContent = glued(m.reason ?? "");
     this.ages(m);
     this.ledger(m, rates);
@@ -61,7 +61,7 @@ export class Detail {
 
   ledger(m, rates) {
     const rows = fates.map((f) => [f.text, rate(rates[f.key]), count(m.frames[f.key])]);
-    fill(this.part(".ledger"), ["frames", "now", "in all"], [
+    fill(this.part(".ledger"), [m.one_sided ? "frames that came" : "frames", "now", "in all"], [
       ["offered", rate(rates.offered), count(m.frames.offered)], ...rows, ["in flight", "", count(m.frames.in_flight)],
     ]);
   }
@@ -76,6 +76,8 @@ export class Detail {
       ["mode", q.mode], ["class", q.class], ["priority", String(q.priority)],
       m.frame_bytes && ["frame", count(m.frame_bytes) + " B"],
       m.stale_s && ["stale for", duration(m.stale_s)],
+      m.unauthenticated && ["sender", "not proved: achd's protocol"],
+      m.since_arrival_ms !== undefined && ["newest came", millis(m.since_arrival_ms) + " ago"],
       m.late_s && ["late for", duration(m.late_s)],
       l && ["link", `${l.transport}, ${l.state}`],
       l && ["round trip", millis(l.rtt_ms)],

@@ -25,6 +25,9 @@ export const healths = ["refused", "stale", "waiting", "late", "live"];
 const states = [...healths.slice(0, -1), "over budget", "live"];
 export const stateOf = (m) => (m.health === "live" && used(m) > 1 ? "over budget" : m.health);
 
+// What stands beside the health of a mirror whose frames nothing proves, as diagnose.MarkOf has it.
+export const mark = (m) => (m.unauthenticated ? "unauthenticated" : "");
+
 export class Model {
   status = null;
   events = [];

@@ -2,7 +2,7 @@
 // are only ever text.
 
 import { connect } from "./line.js";
-import { Model, drops, healths, overAt, pick, stateOf, used } from "./model.js";
+import { Model, drops, healths, mark, overAt, pick, stateOf, used } from "./model.js";
 import { Fleet } from "./fleet.js";
 import { Detail } from "./detail.js";
 import { draw } from "./plot.js";
@@ -118,9 +118,9 @@ function card(name) {
 function tell(c, { m, rates, over }) {
   const w = m.age?.window;
   put(c.box, "className", m.health + (over ? " over" : ""));
-  put(c.tag, "textContent", m.health === "live" && !over ? "" : stateOf(m));
+  put(c.tag, "textContent", [m.health === "live" && !over ? "" : stateOf(m), mark(m)].filter(Boolean).join(" "));
   put(c.tag, "className", "tag " + (over && m.health === "live" ? "late" : m.health));
-  put(c.age, "textContent", m.age_ms === null ? "age not known" : millis(m.age_ms));
+  put(c.age, "textContent", m.age_ms !== null ? millis(m.age_ms) : m.since_arrival_ms === undefined ? "age not known" : "came " + millis(m.since_arrival_ms) + " ago");
   put(c.mean, "textContent", w ? "mean " + millis(w.mean_ms) : "");
   put(c.p99, "textContent", w ? "p99 " + millis(w.p99_ms) : "");
   put(c.rates, "textContent", glued(m.reason ?? "") || [hertz(rates.delivered + rates.late_kept), over && "budget used: " + percent(used(m)), ...dropsText(rates)].filter(Boolean).join(" · "));

@@ -19,7 +19,7 @@ const barLines = 4
 // detailPage returns the lines of the page about one channel.
 func (m model) detailPage(r channelRow) []string {
 	lines := []string{
-		m.apart(m.paint("1", r.name)+"   "+r.about()+"   "+r.health.String(), m.at.Format("15:04:05")),
+		m.apart(m.paint("1", r.name)+"   "+r.about()+"   "+r.state(), m.at.Format("15:04:05")),
 		m.paint("31", cmp.Or(m.lostLine(), r.reason)),
 	}
 	var a ledger.Accounts
@@ -39,7 +39,11 @@ func (m model) detailPage(r channelRow) []string {
 	lines = append(lines, "")
 	lines = append(lines, ledgerLines(a)...)
 	lines = append(lines, "")
-	lines = append(lines, m.linkLines(peer, r)...)
+	if r.mark != "" {
+		lines = append(lines, "link    none: achd's protocol, without authentication; the ledger has only what came here")
+	} else {
+		lines = append(lines, m.linkLines(peer, r)...)
+	}
 	foot := m.apart("? keys   q quit   Esc back   up, down another channel", fmt.Sprintf("%d of %d", m.index()+1, len(m.rows)))
 	room := m.height - len(lines) - 1
 	lines = append(lines, m.channelEvents(r, peer, room)...)
@@ -60,6 +64,9 @@ func (m model) mirrorLines(c status.Mirror, r channelRow) []string {
 	lines := []string{
 		"qos     " + cmp.Or(rule.Differences(rule.QoS{}, c.QoS), fmt.Sprintf("default, budget %v", rule.DefaultBudget)),
 		fmt.Sprintf("age     %s now", millisOr(r.age)),
+	}
+	if c.SinceArrivalMs != nil {
+		lines[1] = fmt.Sprintf("age     not known; the newest came %s ago", ui.Millis(*c.SinceArrivalMs))
 	}
 	if c.Age != nil {
 		lines[1] += fmt.Sprintf(" %s %s", m.plusMinus(), ui.Millis(c.Age.UncertaintyMs))

@@ -15,6 +15,7 @@ import (
 type channelRow struct {
 	key, name, of string
 	health        status.Health
+	mark          string // beside the health, see diagnose.MarkOf
 	reason        string
 	age, mean     float64 // ms
 	p99, budget   float64 // ms
@@ -27,12 +28,15 @@ type channelRow struct {
 // bad reports whether the row needs the user's attention.
 func (r channelRow) bad() bool { return r.rank() > 0 || r.used > 1 }
 
+// state is the health with its mark.
+func (r channelRow) state() string { return strings.TrimSpace(r.health.String() + " " + r.mark) }
+
 // rank says how bad the health is; 0 is live.
 func (r channelRow) rank() int { return r.health.Rank() }
 
 // has reports whether the row contains the filter's text.
 func (r channelRow) has(filter string) bool {
-	return strings.Contains(strings.ToLower(r.name+" "+r.of+" "+r.health.String()), strings.ToLower(filter))
+	return strings.Contains(strings.ToLower(r.name+" "+r.of+" "+r.state()), strings.ToLower(filter))
 }
 
 // way says where the frames go: in to this host, or out to another.
@@ -45,7 +49,7 @@ func (r channelRow) way() string {
 
 func mirrorRow(c status.Mirror, past *history) channelRow {
 	r := channelRow{
-		key: inKey(c), name: c.Name, of: c.Host + "/" + c.Channel, health: c.Health(), reason: diagnose.NoteOf(c), in: true,
+		key: inKey(c), name: c.Name, of: c.Host + "/" + c.Channel, health: c.Health(), mark: diagnose.MarkOf(c), reason: diagnose.NoteOf(c), in: true,
 		age: math.NaN(), mean: math.NaN(), p99: math.NaN(), ages: past.ages(),
 	}
 	r.budget = ui.Milliseconds(c.QoS.EffectiveBudget())

@@ -192,8 +192,8 @@ func (m model) rowLine(c layout, r channelRow) string {
 	chosen := r.key == m.rows[m.index()].key
 	marks := mark(chosen, ">") + mark(r.bad(), "!")
 	last := m.bars(r.ages, c.bars, 1, r.scale(c.bars))[0]
-	if r.rank() > 0 {
-		last = strings.TrimSuffix(r.health.String()+": "+r.reason, ": ")
+	if r.rank() > 0 || r.mark != "" {
+		last = strings.TrimSuffix(r.state()+": "+r.reason, ": ")
 	}
 	line := c.line([]string{
 		marks + m.fit(r.name, c.name), r.way(), millisOr(r.age), millisOr(r.mean), millisOr(r.p99), millisOr(r.budget),

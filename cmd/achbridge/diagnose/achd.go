@@ -1,0 +1,56 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/bridge/unit"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// byAchd is the finding about a mirror of a host that has achd alone: only what came here is known.
+func (s *Snapshot) byAchd(m status.Mirror) Finding {
+	a, _ := rule.ParseAchd(s.Host)
+	there := fmt.Sprintf("on %s, port %s", a.Host, a.Port)
+	switch m.State {
+	case status.MirrorRefused:
+		return s.refused(m)
+	case status.MirrorLive, status.MirrorStale, status.MirrorContested:
+	default:
+		f := Finding{Cause: cmp.Or(m.Cause, status.CauseOther), Text: s.Name() + " does not come: " + cmp.Or(m.Reason, "its mirror has not begun; perhaps another has its name")}
+		switch m.Cause {
+		case status.CausePeerSilent:
+			f.Cure = "have achd listen there (" + there + "), by inetd or with achbridge run --achd; another port stands behind the host: achd://HOST:PORT/CHANNEL"
+		case status.CauseNoChannel:
+			f.Cure = "start what makes the channel there: achd serves none that is not there"
+		case status.CauseExportRule:
+			f.Cure = "have the section achd of its configuration name this host and the channel"
+		}
+		return f
+	}
+	before, _ := MirrorOf(s.Before, s.Host, s.Channel)
+	f := s.flowFrom(before, m, status.Link{})
+	known := []string{"nothing proves who sends it, and how old its frames are at the origin is not known: they come by achd's protocol",
+		"the ledger has only the frames that came here, since achd tells nothing of the others"}
+	if f.hz > 0 {
+		came := fmt.Sprintf("%.3g frames a second come, of %s", f.hz, ui.AboutBytes(f.bytes))
+		if drops := DropsText(f.frames); drops != "" {
+			came += fmt.Sprintf("; in %.3g s: %s", f.s, drops)
+		}
+		known = append([]string{came}, known...)
+	} else if m.SinceArrivalMs != nil {
+		known = append([]string{"the newest frame came " + ui.Millis(*m.SinceArrivalMs) + " ago"}, known...)
+	} else {
+		known = append([]string{"no frame has come yet: achd sends none that was put before it was asked"}, known...)
+	}
+	switch {
+	case m.State == status.MirrorContested:
+		return s.contested(&f, before, m)
+	case m.State == status.MirrorStale:
+		return Finding{Cause: status.CausePublisherStopped, Text: fmt.Sprintf("no frame of %s came within its deadline of %s: its publisher, or the way here, stands still", s.Name(), unit.Time(m.QoS.Deadline)),
+			Evidence: known, Cure: "look at the publisher " + there}
+	}
+	return Finding{Cause: Well, Text: m.Name + " gets what achd sends", Evidence: known}
+}
