@@ -83,7 +83,7 @@ func (n *Node) pullByAchd(m *binding, qos rule.QoS) {
 	p := &achdPull{qos: qos, stop: stop}
 	m.achd = p
 	m.Unfed("", fmt.Sprintf("connecting to achd at %s, port %s", from.Host, from.Port))
-	pull := achd.Pull{
+	pull := achd.Remote{
 		Host: from.Host, Port: from.Port, Channel: m.Channel, UDP: from.UDP, Dial: n.cfg.dialAchd,
 		Newest: qos.Mode == rule.Newest, Period: qos.MaxRate.Interval(),
 	}
@@ -98,11 +98,11 @@ func (p *achdPull) end() {
 }
 
 // keepPulling connects again and again until ctx ends.
-func (n *Node) keepPulling(ctx context.Context, m *binding, p *achdPull, pull achd.Pull) {
+func (n *Node) keepPulling(ctx context.Context, m *binding, p *achdPull, pull achd.Remote) {
 	for failures := 0; ctx.Err() == nil; pause(ctx, backoff(failures, lastBackoff)) {
 		conn, hangUp := context.WithCancel(ctx)
 		var up time.Duration
-		err := pull.Run(conn, func(g localach.Geometry, from netip.Addr) (put func([]byte), err error) {
+		err := pull.Pull(conn, func(g localach.Geometry, from netip.Addr) (put func([]byte), err error) {
 			up = n.now()
 			err = errEnded
 			n.call(func() {

@@ -17,11 +17,11 @@ import (
 	"achbridge/localach"
 )
 
-// Pull is a client: it has a host with achd send the frames of one channel.
-type Pull struct {
+// Remote is a channel of a host that has achd, as a client asks for it.
+type Remote struct {
 	Host, Port string // a name or an address, and the number of a TCP port
 	Channel    string
-	UDP        bool          // frames come as datagrams
+	UDP        bool          // frames go as datagrams
 	Newest     bool          // where the connection does not carry all frames, the newest; otherwise all, in order
 	Period     time.Duration // between two frames at least; 0: none
 	Dial       Dial          // nil: over the network
@@ -34,52 +34,102 @@ type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 // function that takes the frames, whose bytes are valid until it returns, or why there is to be none.
 type Begin func(g localach.Geometry, from netip.Addr) (put func(frame []byte), err error)
 
-// Run connects, asks and takes frames until ctx or the connection ends. It returns why; the error is never nil.
-// It tries once: the caller waits a while before the next time.
-func (p Pull) Run(ctx context.Context, begin Begin) (err error) {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	defer func() { err = cmp.Or(context.Cause(ctx), err) }() // that sockets are closed then says less
-	conn, err := p.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	var udp *net.UDPConn
-	if p.UDP {
-		if udp, err = listenBeside(conn); err != nil {
+// Pull connects, asks for the frames and takes them until ctx or the connection ends. It returns why; the error is
+// never nil. It tries once: the caller waits a while before the next time.
+func (r Remote) Pull(ctx context.Context, begin Begin) error {
+	return r.contact(ctx, false, func(ctx context.Context, c *contact) error {
+		put, err := begin(c.geometry, c.host.Addr())
+		switch {
+		case err != nil:
+			return err
+		case c.udp != nil:
+			return datagramsOf(ctx, c.udp, c.host, largest(c.geometry), put)
+		}
+		return framesOf(c.in, largest(c.geometry), put)
+	})
+}
+
+// Outgoing is a channel of this host whose frames a client sends.
+type Outgoing struct {
+	Channel *localach.Channel
+	NewData NewData
+	May     func() error // why the host may not have the frames, asked each second; nil: it may
+	Begun   func()       // the host takes them from now on
+}
+
+// Push connects, and sends the frames that are put from then on until ctx or the connection ends. It returns as Pull
+// does. No more than one frame waits in the kernel, so that the next is read from the ring when its turn comes.
+func (r Remote) Push(ctx context.Context, of Outgoing) error {
+	return r.contact(ctx, true, func(ctx context.Context, c *contact) error {
+		s := &sender{
+			ch: of.Channel, r: of.Channel.ReaderAfter(of.Channel.LastSeq()), out: c.conn, head: headSize, news: make(chan struct{}, 1),
+			newData: of.NewData, may: of.May, take: func(int) bool { return true }, count: func() {}, newest: r.Newest, period: r.Period,
+		}
+		if c.udp != nil {
+			s.out, s.head = toHost{c.udp, c.host}, 0
+		}
+		if err := s.look(); err != nil {
 			return err
 		}
-		defer udp.Close()
-		defer context.AfterFunc(ctx, func() { udp.Close() })()
-	}
-	in := bufio.NewReaderSize(conn, readBuffer)
-	told, err := p.ask(conn, in, udp)
-	if err != nil {
-		return err
-	}
-	g, err := told.complete(p.UDP)
-	if err != nil {
-		return err
-	}
-	from := addrOf(conn.RemoteAddr()).Addr()
-	put, err := begin(g, from)
-	if err != nil {
-		return err
-	}
-	if udp == nil {
-		return framesOf(in, largest(g), put)
-	}
-	var watch sync.WaitGroup
-	defer watch.Wait()
-	watch.Go(func() { // the connection is the host's sign of life
-		_, err := in.ReadByte()
-		end(ended(err))
-		conn.Close()
+		of.Begun()
+		return s.run(ctx)
 	})
-	defer conn.Close()
-	return datagramsOf(ctx, udp, netip.AddrPortFrom(from, uint16(told.port)), largest(g), put)
+}
+
+// toHost is a socket whose datagrams go to one address.
+type toHost struct {
+	*net.UDPConn
+	host netip.AddrPort
+}
+
+func (t toHost) Write(b []byte) (int, error) { return t.WriteToUDPAddrPort(b, t.host) }
+
+// contact is a connection on which the host has granted what was asked.
+type contact struct {
+	conn     net.Conn
+	in       *bufio.Reader
+	udp      *net.UDPConn   // nil: frames go over conn
+	host     netip.AddrPort // with the port of its datagrams
+	geometry localach.Geometry
+}
+
+// contact connects and asks, has use work, and closes everything.
+func (r Remote) contact(ctx context.Context, push bool, use func(context.Context, *contact) error) (err error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	c := &contact{}
+	if c.conn, err = r.dial(ctx); err != nil {
+		return err
+	}
+	defer c.conn.Close()
+	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
+	if r.UDP {
+		if c.udp, err = listenBeside(c.conn); err != nil {
+			return err
+		}
+		defer c.udp.Close()
+		defer context.AfterFunc(ctx, func() { c.udp.Close() })()
+	}
+	c.in = bufio.NewReaderSize(c.conn, readBuffer)
+	told, err := r.ask(c, push)
+	if err != nil {
+		return err
+	}
+	if c.geometry, err = told.complete(r.UDP); err != nil {
+		return err
+	}
+	c.host = netip.AddrPortFrom(addrOf(c.conn.RemoteAddr()).Addr(), uint16(told.port))
+	if push || r.UDP {
+		var watch sync.WaitGroup
+		defer watch.Wait()
+		defer c.conn.Close()
+		watch.Go(func() { // the connection is the host's sign of life
+			_, err := c.in.ReadByte()
+			end(ended(err))
+		})
+	}
+	err = use(ctx, c)
+	return cmp.Or(context.Cause(ctx), err) // which closes the sockets: what use says of that tells less
 }
 
 // Time and bytes that a host with achd gets.
@@ -91,9 +141,9 @@ const (
 // A host that is gone without a word is noticed after some ten seconds: achd says nothing while there are no frames.
 var signsOfLife = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 3}
 
-func (p Pull) dial(ctx context.Context) (net.Conn, error) {
-	network, dial := "tcp", p.Dial
-	if p.UDP {
+func (r Remote) dial(ctx context.Context) (net.Conn, error) {
+	network, dial := "tcp", r.Dial
+	if r.UDP {
 		network = "tcp4"
 	}
 	if dial == nil {
@@ -101,7 +151,7 @@ func (p Pull) dial(ctx context.Context) (net.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxTimeDial)
 	defer cancel()
-	conn, err := dial(ctx, network, net.JoinHostPort(p.Host, p.Port))
+	conn, err := dial(ctx, network, net.JoinHostPort(r.Host, r.Port))
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err // who is dialled the caller knows
 	}
@@ -115,14 +165,14 @@ func listenBeside(conn net.Conn) (*net.UDPConn, error) {
 }
 
 // ask writes the request and reads the answer.
-func (p Pull) ask(conn net.Conn, in *bufio.Reader, udp *net.UDPConn) (a answer, err error) {
-	_ = conn.SetDeadline(time.Now().Add(maxTimeAsks))
-	defer conn.SetDeadline(time.Time{})
-	if _, err := io.WriteString(conn, p.request(udp)); err != nil {
+func (r Remote) ask(c *contact, push bool) (a answer, err error) {
+	_ = c.conn.SetDeadline(time.Now().Add(maxTimeAsks))
+	defer c.conn.SetDeadline(time.Time{})
+	if _, err := io.WriteString(c.conn, r.request(c.udp, push)); err != nil {
 		return a, err
 	}
 	for {
-		line, err := in.ReadSlice('\n')
+		line, err := c.in.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull), len(line) > maxLine:
 			return a, fmt.Errorf("its answer has a line of more than %d bytes", maxLine)
@@ -138,19 +188,22 @@ func (p Pull) ask(conn net.Conn, in *bufio.Reader, udp *net.UDPConn) (a answer, 
 }
 
 // request is what achd's own client writes, in that order.
-func (p Pull) request(udp *net.UDPConn) string {
+func (r Remote) request(udp *net.UDPConn, push bool) string {
 	var b strings.Builder
-	transport, last := "tcp", 0
+	transport, last, server := "tcp", 0, "push" // direction is what the server does
+	if push {
+		server = "pull"
+	}
 	if udp != nil {
 		transport = "udp"
 		fmt.Fprintf(&b, "remote-port: %d\n", udp.LocalAddr().(*net.UDPAddr).Port)
 	}
-	if p.Newest {
+	if r.Newest {
 		last = 1
 	}
-	fmt.Fprintf(&b, "channel-name: %s\ntransport: %s\nget-last: %d\ndirection: push\n", p.Channel, transport, last)
-	if p.Period > 0 {
-		fmt.Fprintf(&b, "period-ns: %d\n", p.Period.Nanoseconds())
+	fmt.Fprintf(&b, "channel-name: %s\ntransport: %s\nget-last: %d\ndirection: %s\n", r.Channel, transport, last, server)
+	if r.Period > 0 {
+		fmt.Fprintf(&b, "period-ns: %d\n", r.Period.Nanoseconds())
 	}
 	b.WriteString(".\n")
 	return b.String()
@@ -162,7 +215,7 @@ func ended(err error) error {
 	case err == nil:
 		return errors.New("it said something where achd says nothing")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("it closed the connection")
+		return errLeft
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err

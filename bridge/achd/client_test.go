@@ -21,8 +21,8 @@ import (
 )
 
 // asked is the pull that the first line of a conversation says, as in "# udp newest period=20ms".
-func asked(line string) Pull {
-	p := Pull{Channel: "imu"}
+func asked(line string) Remote {
+	p := Remote{Channel: "imu"}
 	for _, word := range strings.Fields(strings.TrimPrefix(line, "#")) {
 		switch period, is := strings.CutPrefix(word, "period="); {
 		case is:
@@ -58,7 +58,7 @@ func TestClientSpeaksAsAchdDoes(t *testing.T) {
 				head = line
 			}
 		}
-		said, result := converse(t, asked(head), answer)
+		said, result := converse(t, asked(head), strings.Contains(head, "push"), answer)
 		got := head
 		for line := range strings.Lines(port.ReplaceAllString(said, "remote-port: PORT")) {
 			got += "> " + line
@@ -80,7 +80,7 @@ func TestClientSpeaksAsAchdDoes(t *testing.T) {
 }
 
 // converse has a client talk to a host that answers so, and then closes the connection.
-func converse(t *testing.T, p Pull, answer string) (said, result string) {
+func converse(t *testing.T, p Remote, push bool, answer string) (said, result string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -103,22 +103,41 @@ func converse(t *testing.T, p Pull, answer string) (said, result string) {
 		heard <- text
 	}()
 	p.Host, p.Port, _ = net.SplitHostPort(ln.Addr().String())
-	err = p.Run(context.Background(), func(g localach.Geometry, from netip.Addr) (func([]byte), error) {
+	if push {
+		return converseOfPush(t, p, heard)
+	}
+	err = p.Pull(context.Background(), func(g localach.Geometry, from netip.Addr) (func([]byte), error) {
 		result = fmt.Sprintf("%d x %d from %v, ", g.FrameCount, g.FrameSize, from)
 		return func(frame []byte) { result += fmt.Sprintf("%q, ", frame) }, nil
 	})
 	return <-heard, result + err.Error()
 }
 
+// converseOfPush is the end of converse for a client that sends one frame, if it may.
+func converseOfPush(t *testing.T, p Remote, heard chan string) (said, result string) {
+	t.Helper()
+	ch, err := localach.Dir(t.TempDir()).Create("imu", localach.CreateConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := ch.Writer()
+	t.Cleanup(func() { w.Close(); ch.Close() })
+	err = p.Push(context.Background(), Outgoing{
+		Channel: ch, May: func() error { return nil }, Begun: func() { result = "begun, " },
+		NewData: func(*localach.Channel, func(uint64, int)) func() { return func() {} },
+	})
+	return <-heard, result + err.Error()
+}
+
 // pulling runs a client of the robot, whose frames come by the channel.
-func (r *robot) pulling(p Pull) (frames chan []byte, end func() error) {
+func (r *robot) pulling(p Remote) (frames chan []byte, end func() error) {
 	r.t.Helper()
 	frames = make(chan []byte, 1000)
 	ctx, cancel := context.WithCancel(context.Background())
 	done, begun := make(chan error, 1), make(chan bool, 1)
 	p.Host, p.Port, _ = net.SplitHostPort(r.address)
 	go func() {
-		done <- p.Run(ctx, func(localach.Geometry, netip.Addr) (func([]byte), error) {
+		done <- p.Pull(ctx, func(localach.Geometry, netip.Addr) (func([]byte), error) {
 			begun <- true
 			return func(frame []byte) { frames <- append([]byte{}, frame...) }, nil
 		})
@@ -150,7 +169,7 @@ func TestClientGetsEveryFrame(t *testing.T) {
 			}
 			r := newRobot(t, address)
 			w := r.channel("imu", 64, 64)
-			frames, end := r.pulling(Pull{Channel: "imu", UDP: udp})
+			frames, end := r.pulling(Remote{Channel: "imu", UDP: udp})
 			for i := range uint64(300) {
 				if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, i)); err != nil {
 					t.Fatal(err)
@@ -176,7 +195,7 @@ func TestClientAsksForTheNewest(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	w := r.channel("imu", 64, 64)
 	const period = 100 * time.Millisecond
-	frames, end := r.pulling(Pull{Channel: "imu", Newest: true, Period: period})
+	frames, end := r.pulling(Remote{Channel: "imu", Newest: true, Period: period})
 	begin := time.Now()
 	for i := range byte(50) {
 		if _, err := w.Put([]byte{i}); err != nil {
@@ -206,8 +225,8 @@ func TestClientTakesDatagramsOfItsHostAlone(t *testing.T) {
 	host, port, _ := net.SplitHostPort(ln.Addr().String())
 	frames, done := make(chan string, 10), make(chan error, 1)
 	go func() {
-		p := Pull{Host: host, Port: port, Channel: "imu", UDP: true}
-		done <- p.Run(context.Background(), func(localach.Geometry, netip.Addr) (func([]byte), error) {
+		p := Remote{Host: host, Port: port, Channel: "imu", UDP: true}
+		done <- p.Pull(context.Background(), func(localach.Geometry, netip.Addr) (func([]byte), error) {
 			return func(frame []byte) { frames <- string(frame) }, nil
 		})
 	}()

@@ -79,7 +79,10 @@ func (c *client) serve(ctx context.Context) error {
 			c.listen(in)
 		})
 	}
-	return feed(ctx)
+	if err := feed(ctx); !errors.Is(err, errLeft) {
+		return err
+	}
+	return nil
 }
 
 // prepare makes ready what the client asked for: feed does it, done gives back what it took.
@@ -91,11 +94,7 @@ func (c *client) prepare(ch *localach.Channel, in *bufio.Reader) (feed func(cont
 		}
 	}
 	if !c.asked.put {
-		o := &pull{c: c, ch: ch, r: ch.ReaderAfter(ch.LastSeq()), out: c.conn, head: headSize, news: make(chan struct{}, 1)}
-		if out != nil {
-			o.out, o.head = out, 0
-		}
-		return o.run, func() {}, out, nil
+		return c.newPull(ch, out).run, func() {}, out, nil
 	}
 	p, done, err := c.newPush(ch)
 	if err != nil {

@@ -2,13 +2,16 @@ package achd
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,6 +132,56 @@ func TestPushOfNonsenseIsDropped(t *testing.T) {
 	conn, _, _ := r.dial(fmt.Sprintf(pushOf, "goal"))
 	_, _ = conn.Write(framed(make([]byte, 48<<20))[:headSize+100])
 	await(t, "memory is taken for what came", func() bool { return r.server.memory.Load() == roomAtFirst })
+}
+
+// Our client pushes to our server what is put from then on: over TCP, and over UDP.
+func TestClientPushes(t *testing.T) {
+	for _, udp := range []bool{false, true} {
+		r := newRobot(t, "127.0.0.1:0")
+		reader := r.goal()
+		w := r.channel("imu", 16, 64)
+		_, _ = w.Put([]byte("before"))
+		ch, err := r.dir.Open("imu")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		host, port, _ := net.SplitHostPort(r.address)
+		begun, done := make(chan bool, 1), make(chan error, 1)
+		var denied atomic.Pointer[error]
+		go func() {
+			done <- Remote{Host: host, Port: port, Channel: "goal", UDP: udp}.Push(ctx, Outgoing{
+				Channel: ch, NewData: r.server.cfg.NewData, Begun: func() { begun <- true },
+				May: func() error {
+					if why := denied.Load(); why != nil {
+						return *why
+					}
+					return nil
+				},
+			})
+		}()
+		select {
+		case <-begun:
+		case err := <-done:
+			t.Fatal(err)
+		}
+		buf := make([]byte, 64)
+		for i := range uint64(100) {
+			if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, i)); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := reader.NextOldest(buf, 10*time.Second); err != nil || n != 8 || binary.LittleEndian.Uint64(buf) != i {
+				t.Fatalf("UDP %v, frame %d: got %q, %v", udp, i, buf[:n], err)
+			}
+		}
+		why := errors.New("not any more")
+		denied.Store(&why)
+		if err := <-done; err != why {
+			t.Errorf("UDP %v: got %v, want %v", udp, err, why)
+		}
+		cancel()
+		ch.Close()
+	}
 }
 
 // FuzzPush feeds what a client may send after its request; it puts whole frames or nothing.

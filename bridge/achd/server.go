@@ -175,9 +175,9 @@ func (s *Server) tell(addr, channel string, err error) {
 	s.cfg.Log.Warn("achd client turned away", "peer", addr, "channel", channel, "err", err, "count", before+1)
 }
 
-// take counts n bytes of memory for frames; false: there are no more.
+// take counts n bytes of memory for frames, fewer if negative; false: there are no more.
 func (s *Server) take(n int) bool {
-	if s.memory.Add(int64(n)) > maxMemory {
+	if s.memory.Add(int64(n)) > maxMemory && n > 0 {
 		s.memory.Add(int64(-n))
 		return false
 	}

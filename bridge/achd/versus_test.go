@@ -114,13 +114,13 @@ func TestIndependentServerIsPulled(t *testing.T) {
 		}
 		return err == nil
 	})
-	for _, p := range []Pull{{}, {Newest: true}, {UDP: true}, {UDP: true, Newest: true}} {
+	for _, p := range []Remote{{}, {Newest: true}, {UDP: true}, {UDP: true, Newest: true}} {
 		p.Host, p.Port, p.Channel = host, port, name
 		frames, begun := make(chan uint64, 1000), make(chan localach.Geometry, 1)
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() {
-			done <- p.Run(ctx, func(g localach.Geometry, _ netip.Addr) (func([]byte), error) {
+			done <- p.Pull(ctx, func(g localach.Geometry, _ netip.Addr) (func([]byte), error) {
 				begun <- g
 				return func(frame []byte) { frames <- binary.LittleEndian.Uint64(frame) }, nil
 			})

@@ -39,7 +39,7 @@ var clocks = map[string]string{
 	"recordings, which have the wall's":     "player.go recorder.go writer.go",
 	"discovery, which sends and forgets":    "announcer.go browser.go listen.go probe.go registration.go",
 	"channels, which are waited for":        "dirwatch.go reader.go rescan.go watcher.go",
-	"achd's connections, with deadlines":    "bridge/achd/client.go bridge/achd/connection.go bridge/achd/pull.go bridge/achd/push.go bridge/achd/server.go",
+	"achd's connections, with deadlines":    "bridge/achd/client.go bridge/achd/connection.go bridge/achd/push.go bridge/achd/sender.go bridge/achd/server.go",
 	"the node's clock and the wall's, once": "bridge/node.go",
 	"events, which have the wall's":         "bridge/status/journal.go",
 }

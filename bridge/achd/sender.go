@@ -23,17 +23,36 @@ const (
 	maxDatagram = 65507
 )
 
-// pull sends the frames of one channel to one client.
-type pull struct {
-	c    *client
-	ch   *localach.Channel
-	r    *localach.Reader
-	out  net.Conn
-	head int           // bytes before a frame: headSize, 0 over UDP
-	news chan struct{} // there is a newer frame
-	buf  []byte        // the head and the frame
-	took int           // of the server's memory
-	last time.Time     // when a frame was sent
+// sender sends the frames of one channel over one connection: to a client that pulls, or to a host that ours pushes to.
+type sender struct {
+	ch      *localach.Channel
+	r       *localach.Reader
+	out     net.Conn
+	head    int           // bytes before a frame: headSize, 0 over UDP
+	newest  bool          // the newest frame each time, else the oldest that was not sent
+	period  time.Duration // between two frames at least
+	newData NewData
+	may     func() error     // why it may not go on, asked each second
+	take    func(n int) bool // n more bytes of memory, fewer if negative; false: there are no more
+	count   func()           // a frame was sent
+	news    chan struct{}    // there is a newer frame
+	buf     []byte           // the head and the frame
+	took    int              // of the memory
+	last    time.Time        // when a frame was sent
+}
+
+// newPull makes the sender of what the client asked for.
+func (c *client) newPull(ch *localach.Channel, udp net.Conn) *sender {
+	s := &sender{
+		ch: ch, r: ch.ReaderAfter(ch.LastSeq()), out: c.conn, head: headSize, news: make(chan struct{}, 1), newData: c.s.cfg.NewData, take: c.s.take,
+		newest: c.asked.last || c.asked.periodNs > 0, period: time.Duration(c.asked.periodNs),
+		may:   func() error { return c.s.mayRead(c.addr.Addr(), c.asked.channel) },
+		count: func() { c.sent.Add(1); c.s.frames.Add(1) },
+	}
+	if udp != nil {
+		s.out, s.head = udp, 0
+	}
+	return s
 }
 
 // How often the channel and the rules are looked at again, and how soon after a
@@ -46,18 +65,18 @@ const (
 // run sends frames until ctx ends or something is wrong. A frame is read only when the last
 // one was acknowledged and its time has come: so that what leaves is the newest, or with
 // get-last 0 so that the ring is the only queue.
-func (p *pull) run(ctx context.Context) error {
+func (p *sender) run(ctx context.Context) error {
 	if conn, ok := p.out.(*net.TCPConn); ok {
 		_ = conn.SetWriteBuffer(sendBuffer)
 	}
-	end := p.c.s.cfg.NewData(p.ch, func(uint64, int) {
+	end := p.newData(p.ch, func(uint64, int) {
 		select {
 		case p.news <- struct{}{}:
 		default:
 		}
 	})
 	defer end()
-	defer func() { p.c.s.give(p.took) }()
+	defer func() { p.take(-p.took) }()
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
 	for {
@@ -89,17 +108,17 @@ func (p *pull) run(ctx context.Context) error {
 	}
 }
 
-// look returns why the client may not go on, or nil. Without an end to the stream, a client of a channel that
+// look returns why it may not go on, or nil. Without an end to the stream, a client of a channel that
 // was made anew would wait for ever.
-func (p *pull) look() error {
+func (p *sender) look() error {
 	if err := p.ch.Check(); err != nil {
 		return err
 	}
-	return p.c.s.mayRead(p.c.addr.Addr(), p.c.asked.channel)
+	return p.may()
 }
 
 // next sends one frame; false: there is none.
-func (p *pull) next(ctx context.Context) (again bool, err error) {
+func (p *sender) next(ctx context.Context) (again bool, err error) {
 	if p.ch.LastSeq() == p.r.Seq() {
 		return false, nil
 	}
@@ -124,16 +143,16 @@ func (p *pull) next(ctx context.Context) (again bool, err error) {
 }
 
 // most is the largest frame that can be sent; larger ones are left out.
-func (p *pull) most() int {
+func (p *sender) most() int {
 	if p.head == 0 {
 		return maxDatagram
 	}
 	return maxMemory - headSize
 }
 
-func (p *pull) read() (int, error) {
+func (p *sender) read() (int, error) {
 	room := p.buf[min(p.head, len(p.buf)):]
-	if p.c.asked.last || p.c.asked.periodNs > 0 {
+	if p.newest {
 		return p.r.TryNext(room)
 	}
 	return p.r.TryNextOldest(room)
@@ -143,19 +162,21 @@ func (p *pull) read() (int, error) {
 const roomAtFirst = 32 << 10
 
 // grow makes room for a frame of n bytes and its head.
-func (p *pull) grow(n int) error {
+func (p *sender) grow(n int) error {
 	size := p.head + max(n, min(p.ch.Geometry().FrameSize, roomAtFirst))
-	if !p.c.s.take(size - p.took) {
-		return fmt.Errorf("no memory for frames of %d bytes: all clients together may have %d MiB", n, maxMemory>>20)
+	if !p.take(size - p.took) {
+		return fmt.Errorf("no memory for frames of %d bytes: all connections together may have %d MiB", n, maxMemory>>20)
 	}
 	p.took, p.buf = size, make([]byte, size)
 	return nil
 }
 
+var errLeft = errors.New("it closed the connection")
+
 var errDeaf = fmt.Errorf("it has read nothing for %v", maxTimeWrite)
 
-// send writes the frame of n bytes; false: the client has left.
-func (p *pull) send(n int) (again bool, err error) {
+// send writes the frame of n bytes.
+func (p *sender) send(n int) (again bool, err error) {
 	if p.head > 0 {
 		copy(p.buf, magic)
 		binary.LittleEndian.PutUint64(p.buf[len(magic):], uint64(n))
@@ -165,16 +186,14 @@ func (p *pull) send(n int) (again bool, err error) {
 	_, err = p.out.Write(p.buf[:p.head+n])
 	switch {
 	case err == nil:
-		p.c.sent.Add(1)
-		p.c.s.frames.Add(1)
+		p.count()
 		return true, nil
 	case p.head == 0:
 		return true, nil // a datagram more or less
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return false, errDeaf
 	}
-	p.c.conn.Close() // it has left
-	return false, nil
+	return false, errLeft
 }
 
 // sendBuffer is how many bytes of a frame may wait in the kernel: with much less, a large frame
@@ -191,11 +210,11 @@ const (
 // ready waits until the next frame may be read: the last one was acknowledged, and the period
 // that the client asked for is over. false: ctx has ended, or err says why the client may not
 // go on.
-func (p *pull) ready(ctx context.Context) (bool, error) {
+func (p *sender) ready(ctx context.Context) (bool, error) {
 	if p.last.IsZero() {
 		return true, nil
 	}
-	for due := p.last.Add(time.Duration(p.c.asked.periodNs)); ; {
+	for due := p.last.Add(p.period); ; {
 		wait := time.Until(due)
 		if wait <= 0 {
 			break
