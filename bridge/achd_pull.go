@@ -58,7 +58,7 @@ func (n *Node) bindAchd() {
 // warnAchd says once what it means that achd's protocol is used.
 func (n *Node) warnAchd() {
 	if !n.toldAchd {
-		n.log.Warn("channels are mirrored by achd's protocol: it has no authentication and no encryption, so whoever can answer at these hosts' addresses decides what is in the mirrors")
+		n.log.Warn("achd's protocol is used with hosts that rules name: it has no authentication and no encryption, so whoever can answer at their addresses decides what is in the mirrors, and reads what is pushed")
 	}
 	n.toldAchd = true
 }

@@ -38,9 +38,9 @@ func (w *world) oldRobot() *oldRobot {
 	r.server = achd.New(achd.Config{
 		Dir: r.dir, NewData: pollSource{r.dir}.NewData, Log: slog.New(slog.NewTextHandler(r.log, nil)),
 		Command: func(string) bool { return false },
-		Claim:   func(string, localach.Tag) (func(), error) { return nil, errors.New("nobody writes") },
+		Claim:   func(string, localach.Tag) (func(), error) { return func() {}, nil },
 	})
-	r.server.SetRules(achd.Rules{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Channels: []string{"*"}})
+	r.server.SetRules(achd.Rules{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Channels: []string{"*"}, Accept: []string{"goal"}})
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
 	run.Go(func() { _ = r.server.Run(ctx, r) })

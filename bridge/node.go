@@ -316,6 +316,7 @@ func (n *Node) reconcile() {
 		n.offerPushes(l)
 		n.sendCatalog(l)
 	}
+	n.pushByAchd()
 	n.bindMirrors()
 	for _, done := range n.applied {
 		close(done)

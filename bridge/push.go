@@ -17,8 +17,9 @@ import (
 // goroutine.
 type push struct {
 	rule.Push
-	asked  bool  // added by Push, so that a new configuration does not end it
-	link   *link // on which it was offered
+	asked  bool      // added by Push, so that a new configuration does not end it
+	link   *link     // on which it was offered
+	achd   *achdPush // that does it in place of links; nil: nothing does
 	id     uint32
 	state  status.PushState
 	reason string
@@ -318,6 +319,7 @@ func (n *Node) isMirror(channel string) bool {
 
 // withdraw ends what a push lets its peer read.
 func (n *Node) withdraw(p *push) {
+	p.endAchd()
 	if p.link != nil {
 		delete(p.link.offered, p.Channel)
 		n.changed = true

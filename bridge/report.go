@@ -59,7 +59,7 @@ func (n *Node) status() status.Report {
 	}
 	s.Mirrors = append(s.Mirrors, n.missing()...)
 	for _, p := range n.pushes {
-		s.Pushes = append(s.Pushes, status.Push{Push: p.Push, State: cmp.Or(p.state, status.PushWaiting), Reason: cmp.Or(p.reason, n.whyPushWaits(p)), Cause: p.cause})
+		s.Pushes = append(s.Pushes, status.Push{Push: p.Push, State: cmp.Or(p.state, status.PushWaiting), Reason: cmp.Or(p.reason, n.whyPushWaits(p)), Cause: p.cause, Unauthenticated: rule.IsAchd(p.Host)})
 	}
 	for _, l := range n.locals {
 		s.Locals = append(s.Locals, l.status())

@@ -19,6 +19,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -399,6 +400,24 @@ func TestHundredChannelsAtOnce(t *testing.T) {
 	}
 	if got := len(r.server.Report().Clients); got != 100 {
 		t.Errorf("got %d clients, want 100", got)
+	}
+}
+
+// A channel that comes from a host by achd does not go back to it: its frames would go round for ever.
+func TestPullOfAHostsOwnFramesIsRefused(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	r.channel("imu", 16, 16)
+	var from atomic.Pointer[netip.Addr]
+	elsewhere, here := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("127.0.0.1")
+	from.Store(&elsewhere)
+	r.server.cfg.Source = func(string) netip.Addr { return *from.Load() }
+	_, in, _ := r.dial(pullOf("imu"))
+	from.Store(&here)
+	if _, err := in.ReadByte(); err != io.EOF {
+		t.Errorf("a client that is there: got %v, want the end", err)
+	}
+	if _, _, answer := r.dial(pullOf("imu")); !strings.Contains(answer, "15 # ACH_EACCES\nmessage: imu comes from your host by achd") {
+		t.Errorf("another: got %q", answer)
 	}
 }
 

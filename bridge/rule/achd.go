@@ -13,7 +13,7 @@ import (
 
 // A host that has achd and no achbridge is written with achd's protocol in front: achd://HOST for TCP, achd+udp://HOST
 // for UDP. That is its name in rules, wishes and status; no pattern matches it, so that only a rule that says so uses
-// a protocol without authentication.
+// a protocol without authentication; but * in a rule that denies is for all hosts.
 const (
 	achdTCP = "achd://"
 	achdUDP = "achd+udp://"
@@ -107,6 +107,18 @@ func (m Mirror) checkAchd() error {
 	}
 	return cmp.Or(err, m.QoS.checkAchd(m.Host))
 }
+
+// checkAchd refuses what cannot be sent to a host by achd's protocol.
+func (p Push) checkAchd() error {
+	_, err := ParseAchd(p.Host)
+	if err == nil && p.Over != via.Any {
+		err = fmt.Errorf("transport %s: links alone have it; %sHOST is TCP, %sHOST is UDP", p.Over, achdTCP, achdUDP)
+	}
+	return cmp.Or(err, errors.Join(localach.CheckName(p.Channel), localach.CheckName(p.NameThere()), p.checkQoS(), p.QoS.checkAchd(p.Host)))
+}
+
+// denies reports whether the host of a rule that denies is for a host: * is for those with achd too.
+func denies(pattern, host string) bool { return pattern == "*" || Match(pattern, host) }
 
 // achdOptions are those that achd's protocol has, and those that need nothing of the origin.
 var achdOptions = []string{"mode", "max_rate", "deadline", "meta"}

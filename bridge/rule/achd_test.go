@@ -62,6 +62,12 @@ func TestNoPatternIsForAHostWithAchd(t *testing.T) {
 			t.Errorf("%s covers achd://robot", host)
 		}
 	}
+	if _, no := (Mirrors{{Host: "*", Channel: "imu", Deny: true}}).Denial("achd://robot", "imu"); !no {
+		t.Errorf("a rule that denies * lets it in")
+	}
+	if _, no := (Pushes{{Host: "*", Channel: "imu", Deny: true}}).Denial("imu", "achd://robot"); !no {
+		t.Errorf("a rule that denies * lets it out")
+	}
 	if m := (Mirror{Host: "achd://robot", Channel: "imu"}); m.Covers("robot", "imu") || !m.Covers("achd://robot", "imu") {
 		t.Errorf("achd://robot is not achd://robot alone")
 	}
@@ -89,5 +95,29 @@ func TestWhatAchdKnowsNothingOfIsRefused(t *testing.T) {
 	}
 	if err := (Mirror{Host: "achd://robot", Channel: "*", Deny: true}).Check(); err != nil {
 		t.Errorf("a rule that denies: %v", err)
+	}
+}
+
+func TestPushToAHostWithAchd(t *testing.T) {
+	for target, want := range map[string]Push{
+		"achd://robot":                {Channel: "goal", Host: "achd://robot"},
+		"achd+udp://robot:8076/plan":  {Channel: "goal", Host: "achd+udp://robot", As: "plan"},
+		"achd://192.168.1.20:80/plan": {Channel: "goal", Host: "achd://192.168.1.20:80", As: "plan"},
+	} {
+		if got, err := ParsePush("goal", target); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v, want %+v", target, got, err, want)
+		}
+	}
+	for want, p := range map[string]Push{
+		"want the name of one host":   {Channel: "goal", Host: "achd://rob*"},
+		"no command goes by it":       {Channel: "goal", Host: "achd://robot", QoS: QoS{Class: Command}},
+		"fit rate: achd://robot has":  {Channel: "goal", Host: "achd://robot", QoS: QoS{Fit: FitRate}},
+		"transport quic: links alone": {Channel: "goal", Host: "achd://robot", Over: "quic"},
+		"deadline, on_stale and meta": {Channel: "goal", Host: "achd://robot", QoS: QoS{Deadline: 1e9}},
+		"bad channel name":            {Channel: "goal", Host: "achd://robot", As: "a/b"},
+	} {
+		if err := p.CheckOne(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %q", p, err, want)
+		}
 	}
 }

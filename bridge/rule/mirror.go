@@ -113,7 +113,7 @@ type Mirrors []Mirror
 // Denial returns the rule that says that a channel of a host is not mirrored.
 func (ms Mirrors) Denial(host, channel string) (Mirror, bool) {
 	for _, m := range ms {
-		if m.Deny && m.Covers(host, channel) {
+		if m.Deny && Match(m.Channel, channel) && denies(m.Host, host) {
 			return m, true
 		}
 	}

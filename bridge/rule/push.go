@@ -38,7 +38,7 @@ func (p Push) CheckOne() error {
 		return fmt.Errorf("host %q: want the name of one host", p.Host)
 	}
 	if IsAchd(p.Host) {
-		return fmt.Errorf("host %q: nothing is pushed to hosts with achd alone; have them pull: see achd in docs/configuration.md", p.Host)
+		return p.checkAchd()
 	}
 	return errors.Join(localach.CheckName(p.Channel), localach.CheckName(p.NameThere()), p.checkQoS())
 }
@@ -80,7 +80,7 @@ type Pushes []Push
 // Denial returns the rule that says that a channel is not pushed to a host.
 func (ps Pushes) Denial(channel, host string) (Push, bool) {
 	for _, r := range ps {
-		if r.Deny && Match(r.Channel, channel) && Match(r.Host, host) {
+		if r.Deny && Match(r.Channel, channel) && denies(r.Host, host) {
 			return r, true
 		}
 	}

@@ -209,6 +209,8 @@ type Push struct {
 	State  PushState `json:"state"` // waiting, accepted, refused
 	Reason string    `json:"reason,omitempty"`
 	Cause  Cause     `json:"cause,omitempty"`
+	// Unauthenticated: the frames go by achd's protocol, so that nothing proves who gets them.
+	Unauthenticated bool `json:"unauthenticated,omitempty"`
 }
 
 // Local is one channel of this host.

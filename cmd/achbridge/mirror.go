@@ -185,7 +185,7 @@ func mirrorText(m status.Mirror, before []status.Mirror) string {
 		}
 	}
 	text += " is " + m.Name + " here, " + m.Health().String()
-	if mark := diagnose.MarkOf(m); mark != "" {
+	if mark := diagnose.MarkOf(m.Unauthenticated); mark != "" {
 		text += " " + mark
 	}
 	if m.Reason != "" {

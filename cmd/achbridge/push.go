@@ -1,10 +1,13 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -48,7 +51,8 @@ achbridge run --push, or write it into the configuration file.`,
 			if wish.As != "" {
 				text += " as " + wish.As
 			}
-			if err := a.ui.Line("%s, %s", text, pushed.State); err != nil {
+			state := strings.TrimSpace(pushed.State.String() + " " + diagnose.MarkOf(pushed.Unauthenticated))
+			if err := a.ui.Line("%s, %s", text, state); err != nil {
 				return err
 			}
 			if pushed.State == status.PushWaiting {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -254,10 +255,7 @@ func (a *app) mirrorRows(list []status.Mirror) [][]string {
 		if share := diagnose.LostOf(m.Accounts); !math.IsNaN(share) {
 			lost = fmt.Sprintf("%.1f %%", 100*share)
 		}
-		health := a.ui.Color.Paint(healthColor(m.Health()), m.Health().String())
-		if mark := diagnose.MarkOf(m); mark != "" {
-			health += " " + mark
-		}
+		health := strings.TrimSpace(a.ui.Color.Paint(healthColor(m.Health()), m.Health().String()) + " " + diagnose.MarkOf(m.Unauthenticated))
 		rows = append(rows, []string{m.Name, m.Host + "/" + m.Channel, health, rate, lost, age, mean, p99, diagnose.NoteOf(m)})
 	}
 	return rows
@@ -315,7 +313,7 @@ func exportServiceRows(list []status.Subscription) [][]string {
 func pushRows(list []status.Push) [][]string {
 	var rows [][]string
 	for _, p := range list {
-		rows = append(rows, []string{p.Channel, p.Host + "/" + cmp.Or(p.As, p.Channel), p.State.String(), cmp.Or(p.Reason, rule.Differences(rule.QoS{}, p.QoS))})
+		rows = append(rows, []string{p.Channel, p.Host + "/" + cmp.Or(p.As, p.Channel), strings.TrimSpace(p.State.String() + " " + diagnose.MarkOf(p.Unauthenticated)), cmp.Or(p.Reason, rule.Differences(rule.QoS{}, p.QoS))})
 	}
 	return rows
 }

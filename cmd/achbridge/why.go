@@ -161,7 +161,7 @@ func processState(pid int) string {
 }
 
 func (a *app) showWhy(r api.WhyReport) error {
-	health := strings.TrimSpace(r.Health.String() + " " + diagnose.MarkOf(status.Mirror{Unauthenticated: r.Unauthenticated}))
+	health := strings.TrimSpace(r.Health.String() + " " + diagnose.MarkOf(r.Unauthenticated))
 	pairs := []string{"channel", r.Of, "health", health, "verdict", string(r.Cause) + ": " + r.Text}
 	for _, e := range r.Evidence {
 		pairs = append(pairs, "evidence", e)

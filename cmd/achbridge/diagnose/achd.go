@@ -10,6 +10,22 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
+// pushByAchd is the finding about a push to a host that has achd alone, which does not work.
+func pushByAchd(p status.Push) Finding {
+	f := Finding{Cause: cmp.Or(p.Cause, status.CauseOther), Text: fmt.Sprintf("%s does not take %s: %s", p.Host, p.Channel, cmp.Or(p.Reason, "no answer yet"))}
+	switch p.Cause {
+	case status.CausePeerSilent:
+		f.Cure = "have achd listen there, by inetd or with achbridge run --achd"
+	case status.CauseNoChannel:
+		f.Cure = "make the channel there: achd makes none"
+	case status.CauseAcceptRule:
+		f.Cure = "have accept in the section achd of its configuration name the channel, or end its other writer"
+	default:
+		f.Cure = "ask again"
+	}
+	return f
+}
+
 // byAchd is the finding about a mirror of a host that has achd alone: only what came here is known.
 func (s *Snapshot) byAchd(m status.Mirror) Finding {
 	a, _ := rule.ParseAchd(s.Host)

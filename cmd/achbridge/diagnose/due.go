@@ -40,9 +40,9 @@ func HealthOf(s Snapshot) (worst status.Health) {
 	return worst
 }
 
-// MarkOf is what stands beside the health of a mirror whose frames nothing proves; "" for others.
-func MarkOf(m status.Mirror) string {
-	if m.Unauthenticated {
+// MarkOf is what stands beside the health of a mirror, or the state of a push, whose other end nothing proves; "" for others.
+func MarkOf(unauthenticated bool) string {
+	if unauthenticated {
 		return "unauthenticated"
 	}
 	return ""

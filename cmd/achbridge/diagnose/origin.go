@@ -160,6 +160,10 @@ func (s *Snapshot) pushFindings() (list []Finding) {
 		if p.State == status.PushAccepted {
 			continue
 		}
+		if p.Unauthenticated {
+			list = append(list, pushByAchd(p))
+			continue
+		}
 		if f, ok := s.unlinked(p.Host); ok {
 			f.Text = "it is pushed to " + p.Host + ": " + f.Text
 			list = append(list, f)

@@ -232,6 +232,10 @@ func (g *gathering) push(p status.Push) {
 	}
 	s := g.about(g.After.Host, p.Channel)
 	s.After.Pushes = []status.Push{p}
+	if p.Unauthenticated {
+		g.add(pushByAchd(p), troubleOf{channel: p.Channel, host: p.Host, out: true, cost: 1})
+		return
+	}
 	if l, ok := LinkOf(g.After, p.Host); ok {
 		s.After.Links = []status.Link{l}
 	} else if f, ok := g.unlinked(g.about(p.Host, cmp.Or(p.As, p.Channel))); ok {

@@ -49,7 +49,7 @@ func (r channelRow) way() string {
 
 func mirrorRow(c status.Mirror, past *history) channelRow {
 	r := channelRow{
-		key: inKey(c), name: c.Name, of: c.Host + "/" + c.Channel, health: c.Health(), mark: diagnose.MarkOf(c), reason: diagnose.NoteOf(c), in: true,
+		key: inKey(c), name: c.Name, of: c.Host + "/" + c.Channel, health: c.Health(), mark: diagnose.MarkOf(c.Unauthenticated), reason: diagnose.NoteOf(c), in: true,
 		age: math.NaN(), mean: math.NaN(), p99: math.NaN(), ages: past.ages(),
 	}
 	r.budget = ui.Milliseconds(c.QoS.EffectiveBudget())
