@@ -6,8 +6,12 @@
 //	s.SetRules(achd.Rules{From: networks, Channels: []string{"imu*"}})
 //	err := s.Run(ctx, listener)
 //
-// A client says in lines "key: value" what it wants (header.go), gets lines back (reply.go),
-// and then frames go to it (pull.go) or come from it (push.go): over TCP each behind a head of 16 bytes, over UDP each as a
+// A client is there too, for hosts that have achd alone (client.go):
+//
+//	err := achd.Remote{Host: "robot", Port: "8076", Channel: "imu", Newest: true}.Pull(ctx, begin)
+//
+// A client says in lines "key: value" what it wants (header.go), gets lines back (reply.go; answer.go reads them),
+// and then frames go to it (sender.go) or come from it (push.go): over TCP each behind a head of 16 bytes, over UDP each as a
 // datagram of its own.
 //
 // Everything is bounded: connections in all and of one address, lines and bytes and seconds

@@ -36,7 +36,8 @@ type robot struct {
 	address string
 	log     *lines
 	command map[string]bool
-	writers sync.Map // channels that somebody writes
+	writers sync.Map                   // channels that somebody writes
+	source  atomic.Pointer[netip.Addr] // of all channels; zero: none comes by achd
 }
 
 // lines is a log, line by line.
@@ -67,8 +68,10 @@ func newRobot(t *testing.T, address string) *robot {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.source.Store(&netip.Addr{})
 	r.server = New(Config{
-		Dir: r.dir, Log: slog.New(slog.NewTextHandler(r.log, nil)), Command: func(name string) bool { return r.command[name] },
+		Source: func(string) netip.Addr { return *r.source.Load() },
+		Dir:    r.dir, Log: slog.New(slog.NewTextHandler(r.log, nil)), Command: func(name string) bool { return r.command[name] },
 		Claim: func(name string, _ localach.Tag) (func(), error) {
 			if _, taken := r.writers.LoadOrStore(name, true); taken {
 				return nil, errors.New(name + " has a writer already")
@@ -407,12 +410,10 @@ func TestHundredChannelsAtOnce(t *testing.T) {
 func TestPullOfAHostsOwnFramesIsRefused(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	r.channel("imu", 16, 16)
-	var from atomic.Pointer[netip.Addr]
 	elsewhere, here := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("127.0.0.1")
-	from.Store(&elsewhere)
-	r.server.cfg.Source = func(string) netip.Addr { return *from.Load() }
+	r.source.Store(&elsewhere)
 	_, in, _ := r.dial(pullOf("imu"))
-	from.Store(&here)
+	r.source.Store(&here)
 	if _, err := in.ReadByte(); err != io.EOF {
 		t.Errorf("a client that is there: got %v, want the end", err)
 	}

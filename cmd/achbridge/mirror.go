@@ -50,6 +50,10 @@ A stale command channel can get one safe frame: --on-stale put:FILE. The file is
 now. The daemon of this host puts the frame, also when it is ended by a signal. When
 it is killed, nothing is put: the robot still needs its own watchdog.
 
+achd://HOST/CHANNEL is a channel of a host that has achd alone, achd+udp:// over UDP. Nothing
+proves who answers there, so the mirror is marked unauthenticated, and its age is not
+known. Of the options such a host knows --mode and --max-rate.
+
 With --meta a channel NAME.meta beside the mirror tells programs how old the mirror
 is and what feeds it, also when no more frames come. docs/qos.md says how to read it.
 

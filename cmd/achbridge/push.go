@@ -20,6 +20,8 @@ func pushCommand(a *app) *cobra.Command {
 mirrors it under the same name or as NAME. The other host refuses, unless its accept
 rules (run --accept) allow that name. The other host need not be there yet.
 
+achd://HOST, or achd+udp://HOST, is a host that has achd alone; it needs the channel.
+
 The options are those of achbridge mirror. The accept rule of the other host
 overrides them, but it does not get more than --max-rate and --priority.
 The same command with other options changes a push while it runs, without a gap.

@@ -14,7 +14,7 @@ func TestWhatTakesThePlaceOfAchdIsGood(t *testing.T) {
 	}
 	pieces := regexp.MustCompile("`((?:mirror|push|accept|adopt|peers): [^`]+)`").FindAllStringSubmatch(string(text), -1)
 	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(pieces) < 5 || len(block) != 1 {
+	if len(pieces) < 8 || len(block) != 1 {
 		t.Fatalf("got %d pieces and %d blocks", len(pieces), len(block))
 	}
 	for _, p := range append(pieces, block...) {

@@ -47,8 +47,8 @@ func (w *page) head(t *translation, name string) {
 	w.line("# Made of %s by achbridge migrate. Read it, then let achbridge check look it through.", name)
 	if len(t.peers) > 0 {
 		w.line("#")
-		w.line("# Each host of peers needs an achbridge. One that has achd alone cannot be pulled from:")
-		w.line("# let it pull or push itself, and serve it here with the section achd (run --achd :8076).")
+		w.line("# Each host of peers needs an achbridge. For one that has achd alone write achd:// in front of its")
+		w.line("# name in mirror and push, as in achd://robot/imu, and take it out of peers.")
 	}
 	every := func(e entry) bool { return e.of.every }
 	if slices.ContainsFunc(t.mirrors, every) || slices.ContainsFunc(t.pushes, every) {
