@@ -37,9 +37,9 @@ status --json and doctor --json print, the configuration, and the newest events 
 daemon's log. The file is for its owner alone (mode 0600), and nothing is sent anywhere.
 
 It has the names of hosts and channels. It has no keys, no authority, no frames, and no
-addresses: those in peers, domains, listen, http, http_hosts and achd, and whatever
-looks like an IP address, are left out, as are the comments of the configuration. Read
-it before you give it to others.`,
+addresses: those in peers, domains, listen, http, http_hosts and achd, behind achd://,
+and whatever looks like an IP address, are left out, as are the comments of the
+configuration. Read it before you give it to others.`,
 		Example: "  achbridge bugreport\n  achbridge bugreport -o report.txt",
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -169,6 +169,13 @@ func (r *report) address(text string) {
 			r.private[t] = true
 		}
 	}
+	at, err := netip.ParseAddr(text)
+	if port, also := netip.ParseAddrPort(text); also == nil {
+		at, err = port.Addr(), nil
+	}
+	if err == nil && at.Is6() {
+		r.private[strings.ReplaceAll(at.String(), ":", "-")] = true // in names of hosts and mirrors
+	}
 }
 
 // told are the keys of the configuration whose values have no addresses.
@@ -234,10 +241,16 @@ func (r *report) hideAll(v any) {
 // addressLike finds what may be an address of IP.
 var addressLike = regexp.MustCompile(`[0-9A-Fa-f:.\[\]]+(%[A-Za-z0-9_.-]+)?(\]:[0-9]+)?`)
 
+// achdHost finds a host that has achd, with its port.
+var achdHost = regexp.MustCompile(`achd(?:\+udp)?://([^/,\s"']+)`)
+
 // scrubbed is the text without what is private.
 func (r *report) scrubbed() []byte {
 	const instead = "(address)"
 	text := r.text.String()
+	for _, found := range achdHost.FindAllStringSubmatch(text, -1) {
+		r.address(found[1])
+	}
 	list := make([]string, 0, len(r.private))
 	for t := range r.private {
 		list = append(list, t)

@@ -113,6 +113,7 @@ export class Model {
     }
     for (const { m, rates } of this.mirrors()) {
       const h = host(m.host);
+      if (m.unauthenticated) h.state = "unauthenticated";
       h.mirrors++;
       h.live += m.health === "live";
       if (states.indexOf(stateOf(m)) < states.indexOf(h.worst)) h.worst = stateOf(m);
