@@ -54,6 +54,11 @@
 //     this host. Other addresses, for example those that a reflector passes on, are kept in Peer.Far for people. They are
 //     dialled only if the user or a domain lists them.
 //
+// # Searches of achd
+//
+// AchdSearch answers the one question by which achd and achtool search for a channel, CHANNEL._ach._tcp.local, if the caller says
+// that the host may use the channel, and if it asks from a network of the interface that heard it.
+//
 // # Domains
 //
 // The zone of a domain lists hosts with the same records: PTR _achbridge._udp.DOMAIN, then SRV, A and AAAA. TXT may be

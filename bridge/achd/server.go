@@ -251,6 +251,19 @@ func (s *Server) mayWrite(addr netip.Addr, channel string) error {
 	return nil
 }
 
+// Serves reports whether a host may read or write a channel of this host, which is there.
+func (s *Server) Serves(addr netip.Addr, channel string) bool {
+	if s.mayRead(addr, channel) != nil && s.mayWrite(addr, channel) != nil {
+		return false
+	}
+	ch, err := s.cfg.Dir.TryOpen(channel)
+	if err != nil {
+		return false
+	}
+	ch.Close()
+	return true
+}
+
 // echoes reports whether the host of c reads what it wants to write, or the other way round:
 // its own frames would come back to it for ever.
 func (s *Server) echoes(c *client) bool {

@@ -406,6 +406,23 @@ func TestHundredChannelsAtOnce(t *testing.T) {
 	}
 }
 
+// A search is answered for what the host that asks may use, if it is there.
+func TestOnlyWhatIsServedIsFound(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	for _, name := range []string{"imu", "goal", "stop", "secret"} {
+		r.channel(name, 16, 16)
+	}
+	here, elsewhere := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("10.0.0.1")
+	for name, want := range map[string]bool{"imu": true, "goal": true, "stop": false, "secret": false, "imu2": false} {
+		if got := r.server.Serves(here, name); got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+		if r.server.Serves(elsewhere, name) {
+			t.Errorf("%s is served to a stranger", name)
+		}
+	}
+}
+
 // A channel that comes from a host by achd does not go back to it: its frames would go round for ever.
 func TestPullOfAHostsOwnFramesIsRefused(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")

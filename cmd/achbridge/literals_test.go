@@ -37,7 +37,7 @@ var clocks = map[string]string{
 	"verbs that measure, wait or repeat":    "channel_cat.go channel_hz.go channel_put.go check.go clock.go ls.go peek.go linkto.go status.go watch.go follower.go events.go plot.go",
 	"the daemon's own rounds":               "fit.go feed_viewer.go overview.go troubles.go why.go",
 	"recordings, which have the wall's":     "player.go recorder.go writer.go",
-	"discovery, which sends and forgets":    "announcer.go browser.go listen.go probe.go registration.go",
+	"discovery, which sends and forgets":    "achd_search.go announcer.go browser.go listen.go probe.go registration.go",
 	"channels, which are waited for":        "dirwatch.go reader.go rescan.go watcher.go",
 	"achd's connections, with deadlines":    "bridge/achd/client.go bridge/achd/connection.go bridge/achd/push.go bridge/achd/sender.go bridge/achd/server.go",
 	"the node's clock and the wall's, once": "bridge/node.go",

@@ -11,6 +11,7 @@ import (
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/discovery"
 )
 
 // listenAchd opens the port for programs that speak achd's protocol; nil when it is off.
@@ -50,6 +51,16 @@ func (d *Daemon) serveAchd(ctx context.Context) error {
 		d.log.Warn("achd serves nothing: the section achd of the configuration names no hosts (from) or no channels (channels, accept)")
 	}
 	return d.achd.Run(ctx, d.achdPort)
+}
+
+// answerAchd answers programs that search for a channel as achd does, unless discovery by multicast is off. They hear
+// only of what their host may use.
+func (d *Daemon) answerAchd(ctx context.Context) error {
+	at, ok := d.achdPort.Addr().(*net.TCPAddr)
+	if !ok || d.config().Discovery == config.DiscoveryOff {
+		return nil
+	}
+	return discovery.AchdSearch{Interfaces: d.config().Interfaces, Listen: at.AddrPort(), Serves: d.achd.Serves, Log: d.log}.Run(ctx)
 }
 
 // achdReport is what status shows; nil when it is off.

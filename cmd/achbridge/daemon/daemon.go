@@ -187,6 +187,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	if d.achd != nil {
 		group.Go(func() error { return d.serveAchd(ctx) })
+		group.Go(func() error { return d.answerAchd(ctx) })
 	}
 	group.Go(func() error {
 		manager{d.log}.watch(ctx, func() { d.node.Alive() })

@@ -1,0 +1,140 @@
+package discovery
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/net/ipv4"
+)
+
+// AchdSearch answers programs that search for a channel as achd and achtool do: by one question for the SRV record of
+// CHANNEL._ach._tcp.local, from any port but that of mDNS (RFC 6762, section 6.7). They know nothing of announcements.
+type AchdSearch struct {
+	Interfaces []string // as in Config
+	// Listen is where achd's clients are served, an unspecified address for all of this host. Those of achd 2.0 ignore the
+	// port.
+	Listen netip.AddrPort
+	// Serves reports whether a host may use a channel of this host by achd's protocol.
+	Serves func(from netip.Addr, channel string) bool
+	Log    *slog.Logger
+}
+
+// Run answers until ctx ends.
+func (a AchdSearch) Run(ctx context.Context) error {
+	var lasting trouble
+	for ctx.Err() == nil {
+		if err := a.answer(ctx); ctx.Err() == nil && lasting.begins(err) {
+			a.Log.Warn("cannot answer achd's searches, will try again", "err", err)
+		}
+		rest := time.NewTimer(lookAround)
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			rest.Stop()
+		}
+	}
+	return nil
+}
+
+// answer answers until its socket fails. achd asks over IPv4 only.
+func (a AchdSearch) answer(ctx context.Context) error {
+	s, err := openSocket(ip4)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	defer context.AfterFunc(ctx, func() { s.Close() })()
+	var links []link
+	var looked time.Time
+	var taken intake
+	for buf := make([]byte, maxPacket+1); ; {
+		now := time.Now()
+		if now.Sub(looked) >= lookAround || now.Before(looked) {
+			looked = now
+			links, _ = usableLinks(a.Interfaces)
+			for _, l := range links {
+				_ = s.join(l.iface) // an interface without the family is looked at again
+			}
+		}
+		_ = s.conn.SetReadDeadline(now.Add(lookAround))
+		n, at, err := s.receive(buf)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+		case err != nil:
+			return err
+		case n <= maxPacket && bytes.Contains(bytes.ToLower(buf[:n]), []byte("\x04_ach\x04_tcp")) && taken.takes(now, at.from.Addr()):
+			if reply, from := a.reply(buf[:n], at, links); reply != nil {
+				_, _ = s.v4.WriteTo(reply, &ipv4.ControlMessage{IfIndex: at.ifIndex, Src: from.AsSlice()}, net.UDPAddrFromAddrPort(at.from))
+			}
+		}
+	}
+}
+
+// achdLife is for how long an answer is good, in seconds: one-shot questions are not told of changes.
+const achdLife = 10
+
+// reply is the answer to a question, and the address that it comes from; nil: there is none. Who is not on a network of the
+// interface that heard the question gets no answer.
+func (a AchdSearch) reply(b []byte, at arrival, links []link) (reply []byte, ours netip.Addr) {
+	from := at.from.Addr().Unmap()
+	var asked dns.Msg
+	if at.from.Port() == mdnsPort || asked.Unpack(b) != nil || asked.Response || asked.Opcode != dns.OpcodeQuery || len(asked.Question) != 1 {
+		return nil, ours
+	}
+	q := asked.Question[0]
+	channel, ok := channelSearched(q.Name)
+	if !ok || q.Qtype != dns.TypeSRV || q.Qclass&^classFlush != dns.ClassINET {
+		return nil, ours
+	}
+	ours = addressFor(from, at.ifIndex, links)
+	if !ours.IsValid() || at.to != group4 && at.to != ours {
+		return nil, ours
+	}
+	if bound := a.Listen.Addr().Unmap(); !bound.IsUnspecified() && bound != ours || !a.Serves(from, channel) {
+		return nil, ours
+	}
+	answer := dns.Msg{Question: asked.Question}
+	answer.Id, answer.Response, answer.Authoritative = asked.Id, true, true
+	answer.Answer = []dns.RR{&dns.SRV{
+		Hdr:    dns.RR_Header{Name: q.Name, Rrtype: dns.TypeSRV, Class: dns.ClassINET, Ttl: achdLife},
+		Target: ours.String() + ".", // its labels: achd takes that for an address, and needs no look-up of a name
+		Port:   a.Listen.Port(),
+	}}
+	reply, err := answer.Pack()
+	if err != nil {
+		return nil, ours
+	}
+	return reply, ours
+}
+
+const achdService = "._ach._tcp." + domain + "."
+
+// channelSearched is the channel of a name CHANNEL._ach._tcp.local. achd makes labels of its dots.
+func channelSearched(name string) (channel string, ok bool) {
+	at := len(name) - len(achdService)
+	if at < 1 || !strings.EqualFold(name[at:], achdService) {
+		return "", false
+	}
+	channel = strings.ReplaceAll(name[:at], `\.`, ".")
+	return channel, checkName(channel) == nil
+}
+
+// addressFor is our address on the network of an interface that from is on.
+func addressFor(from netip.Addr, ifIndex int, links []link) netip.Addr {
+	for _, l := range links {
+		for _, p := range l.prefixes {
+			if l.iface.Index == ifIndex && p.Addr().Is4() && p.Masked().Contains(from) {
+				return p.Addr()
+			}
+		}
+	}
+	return netip.Addr{}
+}
