@@ -45,6 +45,8 @@ import (
 //	                                                                 catalog.go
 //	subscriptions of a peer                        1024, one for each channel
 //	                                                                 limits.go, link.go
+//	connections to hosts with achd alone           one for each mirror and push that a rule or wish
+//	                                               names            achd_pull.go, achd_push.go
 //	mirrors of one host's channels                 1024, of which patterns leave 64 to what is
 //	                                               named exactly     limits.go
 //	mirrors of all hosts                           4096, likewise    limits.go

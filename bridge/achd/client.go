@@ -30,13 +30,12 @@ type Remote struct {
 // Dial makes a connection.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Begin is told the geometry of the channel and the address of its host, before the first frame. It returns the
-// function that takes the frames, whose bytes are valid until it returns, or why there is to be none.
-type Begin func(g localach.Geometry, from netip.Addr) (put func(frame []byte), err error)
-
 // Pull connects, asks for the frames and takes them until ctx or the connection ends. It returns why; the error is
 // never nil. It tries once: the caller waits a while before the next time.
-func (r Remote) Pull(ctx context.Context, begin Begin) error {
+//
+// begin is told the geometry of the channel and the address of its host, before the first frame. It returns the
+// function that takes the frames, whose bytes are valid until it returns, or why there is to be none.
+func (r Remote) Pull(ctx context.Context, begin func(localach.Geometry, netip.Addr) (put func([]byte), err error)) error {
 	return r.contact(ctx, false, func(ctx context.Context, c *contact) error {
 		put, err := begin(c.geometry, c.host.Addr())
 		switch {
