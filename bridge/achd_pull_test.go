@@ -28,6 +28,7 @@ type oldRobot struct {
 
 	mu     sync.Mutex
 	off    bool       // nothing listens there
+	mute   bool       // another program listens, and says nothing
 	open   []net.Conn // ends of the clients
 	dialed int
 }
@@ -58,6 +59,9 @@ func (r *oldRobot) dial(_ context.Context, network, address string) (net.Conn, e
 	}
 	ours, theirs := net.Pipe()
 	r.open = append(r.open, theirs)
+	if r.mute {
+		return fromAddress{theirs, "10.0.0.1:8076"}, nil
+	}
 	select {
 	case r.conns <- fromAddress{ours, "10.0.0.2:4711"}:
 	case <-time.After(time.Second):
@@ -223,6 +227,18 @@ func TestHostWithAchdIsAskedAgainAndAgain(t *testing.T) {
 		if lines := strings.Count(pc.log.String(), "\n"); lines > 20 {
 			t.Errorf("%d lines in the log:\n%s", lines, pc.log.String())
 		}
+	})
+}
+
+func TestHostThatDoesNotAnswerIsGivenUp(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot := w.oldRobot()
+		robot.mute = true
+		pc := robot.pulls("achd://robot/imu")
+		w.within(6*time.Second, "it is given up", func() bool {
+			m := pc.mirror("robot.imu")
+			return m.Cause == status.CausePeerSilent && strings.Contains(m.Reason, "it does not answer within 5s")
+		})
 	})
 }
 

@@ -168,15 +168,13 @@ func (r Remote) ask(c *contact, push bool) (a answer, err error) {
 	_ = c.conn.SetDeadline(time.Now().Add(maxTimeAsks))
 	defer c.conn.SetDeadline(time.Time{})
 	if _, err := io.WriteString(c.conn, r.request(c.udp, push)); err != nil {
-		return a, err
+		return a, ended(err)
 	}
 	for {
 		line, err := c.in.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull), len(line) > maxLine:
 			return a, fmt.Errorf("its answer has a line of more than %d bytes", maxLine)
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return a, fmt.Errorf("it does not answer within %v: perhaps another program than achd listens there", maxTimeAsks)
 		case err != nil:
 			return a, ended(err)
 		}
@@ -215,6 +213,8 @@ func ended(err error) error {
 		return errors.New("it said something where achd says nothing")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errLeft
+	case errors.Is(err, os.ErrDeadlineExceeded): // only its answer has a time
+		return fmt.Errorf("it does not answer within %v: perhaps another program than achd listens there", maxTimeAsks)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
