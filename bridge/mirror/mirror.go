@@ -231,7 +231,7 @@ func (m *Mirror) write(f incoming) error {
 	}
 	inTime := m.inTime(f)
 	m.age(f.captured, f.at)
-	m.captured, m.arrived = f.captured, m.Clock.now()
+	m.captured, m.arrived = f.captured, f.at.Now
 	m.tag.Seq, m.owed = f.seq, f.seq < m.lacking.seq
 	m.fed(inTime)
 	m.tellPut(f.captured, f.at)
