@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -180,8 +181,12 @@ func (n *Node) achdEnded(m *binding, p *achdPull, err error) {
 	}
 	barred := p.barred
 	p.hangUp, p.from, p.barred = nil, netip.Addr{}, false
-	if barred {
+	switch {
+	case barred:
 		return // the mirror says why
+	case errors.Is(err, context.Canceled): // by lookAtAchd, which has said why
+		m.Unfed("", "connecting again, since its file was not usable any more")
+		return
 	}
 	cause, text := causeOf(err), err.Error()
 	if cause == status.CauseOther {
