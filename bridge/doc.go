@@ -54,8 +54,11 @@
 //	permit.go           rules for what runs; Apply  push.go           offers, accept, rules -> pushes
 //	report.go           what the node tells         limits.go         the table of all limits
 //	peek.go             mirrors for a while         clocks.go         clocks that were set, a host that slept
+//	mirror_look.go      mirrors' files, looked after
+//	achd_pull.go        mirrors of hosts that have achd alone            achd_push.go      pushes to them
 //
 //	mirror/  one mirror                             lock/    the order of locks
+//	achd/    achd's protocol, both ends
 //	rule/    rules and quality of service           ledger/  what became of frames
 //	status/  reports, states, causes, events        via/     the kinds of transport
 //	fresh/   ages, pacing, clocks: pure             transport/, trust/, logline/
