@@ -73,7 +73,8 @@
 //     of the same epoch. The mirror's file stores the number of that frame, so this
 //     holds across restarts of either daemon. For a channel that Adopt names, a record
 //     beside the channels stores it (mirror/putrecord.go). Both are written before each
-//     put: a daemon that is killed puts no frame twice, and loses at most one.
+//     put: a daemon that is killed puts no frame twice, and loses at most one. Frames of hosts
+//     that have achd alone have no numbers: they are put as they come.
 //   - A frame may be as large as the whole data area of a channel, as in libach:
 //     the nominal frame size is no limit. A mirror is made for the largest frame
 //     that its origin has seen (wire.Channel.Largest). It is replaced only when a frame

@@ -52,7 +52,7 @@ func (r Remote) Pull(ctx context.Context, begin func(localach.Geometry, netip.Ad
 type Outgoing struct {
 	Channel *localach.Channel
 	NewData NewData
-	May     func() error // why the host may not have the frames, asked each second; nil: it may
+	May     func() error // returns why the host may not have the frames, or nil; asked each second
 	Begun   func()       // the host takes them from now on
 }
 
