@@ -192,6 +192,7 @@ func TestClientGetsEveryFrame(t *testing.T) {
 
 // A client that asks for a time between frames gets the newest at each.
 func TestClientAsksForTheNewest(t *testing.T) {
+	t.Parallel()
 	r := newRobot(t, "127.0.0.1:0")
 	w := r.channel("imu", 64, 64)
 	const period = 100 * time.Millisecond

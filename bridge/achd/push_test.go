@@ -136,6 +136,7 @@ func TestPushOfNonsenseIsDropped(t *testing.T) {
 
 // Our client pushes to our server what is put from then on: over TCP, and over UDP.
 func TestClientPushes(t *testing.T) {
+	t.Parallel()
 	for _, udp := range []bool{false, true} {
 		r := newRobot(t, "127.0.0.1:0")
 		reader := r.goal()

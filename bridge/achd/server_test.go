@@ -425,6 +425,7 @@ func TestOnlyWhatIsServedIsFound(t *testing.T) {
 
 // A channel that comes from a host by achd does not go back to it: its frames would go round for ever.
 func TestPullOfAHostsOwnFramesIsRefused(t *testing.T) {
+	t.Parallel()
 	r := newRobot(t, "127.0.0.1:0")
 	r.channel("imu", 16, 16)
 	elsewhere, here := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("127.0.0.1")
