@@ -57,7 +57,8 @@
 // # Searches of achd
 //
 // AchdSearch answers the one question by which achd and achtool search for a channel, CHANNEL._ach._tcp.local, if the caller says
-// that the host may use the channel, and if it asks from a network of the interface that heard it.
+// that the host may use the channel, and if it asks from a network of the interface that heard it. BrowseAchd lists the channels that
+// hosts with achd announce; zeroconf's browser does, for a person who looks for some seconds.
 //
 // # Domains
 //

@@ -250,4 +250,6 @@ type RemoteChannel struct {
 	Closed     bool     `json:"closed,omitempty"` // its host does not let this one read it
 	// Unproved: somebody announces it under the name of a host that has proved to be another node.
 	Unproved bool `json:"unproved,omitempty"`
+	// AnnouncedBy is what a host with achd calls itself; empty for hosts with achbridge.
+	AnnouncedBy string `json:"announced_by,omitempty"`
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
@@ -35,6 +36,9 @@ That needs no key; with a key, only hosts of the key's network are shown. A sear
 finds only what hosts announce: a host with many channels does not announce all, and
 none announces who may read them.
 
+--achd searches also for channels that hosts with achd announce as _ach._tcp. They are
+shown as mirror and push name them, and who announces them; nothing proves who that is.
+
 --watch shows it again every second until Ctrl-C, also while there is none; with --json
 one document a line.`,
 		Example:           "  achbridge ls\n  achbridge ls krang\n  achbridge ls '*/imu' --json",
@@ -51,6 +55,7 @@ one document a line.`,
 	cmd.Flags().DurationVar(&l.timeout, "timeout", l.timeout, "without a daemon: search for this `TIME`")
 	cmd.Flags().StringArrayVar(&l.interfaces, "interface", nil, "without a daemon: search on network `INTERFACE` (default all)")
 	cmd.Flags().StringArrayVar(&l.domains, "domain", nil, "without a daemon: search also the DNS zone of `DOMAIN`")
+	cmd.Flags().BoolVar(&l.achd, "achd", false, "search also for hosts that have achd instead of achbridge")
 	cmd.Flags().BoolVarP(&l.watch, "watch", "w", false, "show it again every second")
 	jsonFlag(cmd, &l.asJSON)
 	controlFlag(cmd, &l.control)
@@ -63,6 +68,7 @@ type ls struct {
 	timeout    time.Duration
 	interfaces []string
 	domains    []string
+	achd       bool
 	asJSON     bool
 	watch      bool
 	control    string
@@ -93,13 +99,24 @@ func (l *ls) run(ctx context.Context, pattern string) error {
 	return nil
 }
 
-// find asks the daemon, or searches the network if there is none.
+// find asks the daemon, or searches the network if there is none, and for hosts with achd.
 func (l *ls) find(ctx context.Context, match rule.Address) ([]status.RemoteChannel, error) {
-	list, err := l.ask(ctx, match)
-	if errors.Is(err, api.ErrNoDaemon) {
-		list, err = l.search(ctx, match)
+	var both errgroup.Group
+	var list, ofAchd []status.RemoteChannel
+	both.Go(func() (err error) {
+		if list, err = l.ask(ctx, match); errors.Is(err, api.ErrNoDaemon) {
+			list, err = l.search(ctx, match)
+		}
+		return err
+	})
+	if l.achd {
+		both.Go(func() (err error) {
+			ofAchd, err = l.searchAchd(ctx, match)
+			return err
+		})
 	}
-	return list, err
+	err := both.Wait()
+	return append(list, ofAchd...), err
 }
 
 // repeat shows the list again and again until ctx ends.
@@ -228,7 +245,11 @@ var lsHeader = []string{"CHANNEL", "FRAMES", "MIRRORED AS", "ADDRESS"}
 func lsRows(list []status.RemoteChannel) [][]string {
 	rows := make([][]string, len(list))
 	for i, c := range list {
-		rows[i] = []string{c.Host + "/" + c.Channel, geometryText(c.FrameCount, c.FrameSize), mirroredText(c), addrsText(c.Addrs)}
+		address := addrsText(c.Addrs)
+		if c.AnnouncedBy != "" {
+			address += " by " + c.AnnouncedBy
+		}
+		rows[i] = []string{c.Host + "/" + c.Channel, geometryText(c.FrameCount, c.FrameSize), mirroredText(c), address}
 	}
 	return rows
 }

@@ -1,0 +1,77 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grandcat/zeroconf"
+)
+
+// AchdChannel is a channel that a host with achd announces, as avahi does for it: an instance of _ach._tcp. Nothing
+// proves what it says.
+type AchdChannel struct {
+	Channel string
+	Host    string // its name in the network, such as robot.local
+	Addr    netip.AddrPort
+}
+
+// maxAchdChannels is how many channels one search returns.
+const maxAchdChannels = 4096
+
+// BrowseAchd searches once for channels of hosts with achd, over IPv4, on the named interfaces (none: all). It returns
+// after timeout, or 0.7 s after the last new answer, by host and channel; an empty list is not an error. It is an error
+// when this host has no network to ask on. Names that no channel can have are left out.
+func BrowseAchd(ctx context.Context, interfaces []string, timeout time.Duration) ([]AchdChannel, error) {
+	links, err := usableLinks(interfaces)
+	if err == nil && len(links) == 0 {
+		err = noInterface(interfaces)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var ifaces []net.Interface
+	for _, l := range links {
+		ifaces = append(ifaces, l.iface)
+	}
+	asker, err := zeroconf.NewResolver(zeroconf.SelectIPTraffic(zeroconf.IPv4), zeroconf.SelectIfaces(ifaces))
+	if err != nil {
+		return nil, err
+	}
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	entries := make(chan *zeroconf.ServiceEntry)
+	if err := asker.Browse(ctx, "_ach._tcp", "local.", entries); err != nil {
+		return nil, err
+	}
+	var list []AchdChannel
+	enough := time.AfterFunc(timeout, cancel)
+	defer enough.Stop()
+	for e := range entries { // closed when ctx ends
+		c, ok := achdChannel(e)
+		if ok && len(list) < maxAchdChannels {
+			list = append(list, c)
+			enough.Reset(quiet)
+		}
+	}
+	slices.SortFunc(list, func(a, b AchdChannel) int {
+		return cmp.Or(strings.Compare(a.Host, b.Host), a.Addr.Compare(b.Addr), strings.Compare(a.Channel, b.Channel))
+	})
+	return slices.Compact(list), outer.Err()
+}
+
+// achdChannel is what an answer says; false: it cannot be used.
+func achdChannel(e *zeroconf.ServiceEntry) (c AchdChannel, ok bool) {
+	c = AchdChannel{Channel: e.Instance, Host: strings.TrimSuffix(e.HostName, ".")}
+	if checkName(c.Channel) != nil || checkName(c.Host) != nil || e.Port < 1 || e.Port > 0xffff || len(e.AddrIPv4) == 0 {
+		return c, false
+	}
+	at, ok := netip.AddrFromSlice(e.AddrIPv4[0])
+	c.Addr = netip.AddrPortFrom(at.Unmap(), uint16(e.Port))
+	return c, ok && (c.Addr.Addr().IsGlobalUnicast() || c.Addr.Addr().IsLinkLocalUnicast())
+}
