@@ -124,10 +124,15 @@
 //	12 Revocations  1! list (1 … MaxRevocations bytes)
 //	13 Load         1! id  2 for (ns, ≤ [MaxLoad])  3 up (bool)  4 granted (bool); its load
 //	                is frames of sub [LoadSub]. A node that does not know it skips it.
+//	14 Describe     1! id  2! channel (name). A node asks only for a channel whose layout's
+//	                hash the catalog has, so no node is asked that does not know the question.
+//	15 Layout       1! id  2! packed (1 … [MaxLayout] bytes; CBOR, see package layout, whose
+//	                SHA-256 is the hash in the catalog)
 //
 //	Channel   1! name  2! frame count  3! frame size  4 epoch  5 last seq  6 Origin
 //	          7 closed (bool)  8 largest (bytes of a frame seen that is above the frame
-//	          size, ≤ MaxFrame; a receiver need not believe it)
+//	          size, ≤ MaxFrame; a receiver need not believe it)  9 layout (hash, a byte
+//	          string of 32; a node that does not know it skips it)
 //	Origin    1! node  2! host (name)  3! channel (name)
 //	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority + 1 (1 … 8;
 //	          without: the default)  4 mode (u8)  5 compress (u8)  6 late (u8: 0, or 1 to

@@ -29,11 +29,13 @@ const (
 	TypeBye         uint = 11
 	TypeRevocations uint = 12
 	TypeLoad        uint = 13
+	TypeDescribe    uint = 14
+	TypeLayout      uint = 15
 )
 
 // Message is a control message: Hello, Catalog, Subscribe, Subscribed, Update,
-// Unsubscribe, Offer, Accepted, Refused, Ledger, Bye, Revocations or Load, and from ParseMessage
-// also Unknown, never a pointer to one.
+// Unsubscribe, Offer, Accepted, Refused, Ledger, Bye, Revocations, Load, Describe or Layout, and
+// from ParseMessage also Unknown, never a pointer to one.
 type Message interface {
 	number() uint // the message's type on the wire
 	check() error // limits; the error begins with the field
@@ -65,6 +67,8 @@ var kinds = [...]struct {
 	TypeBye:         {"bye", decode[Bye]},
 	TypeRevocations: {"revocations", decode[Revocations]},
 	TypeLoad:        {"load", decode[Load]},
+	TypeDescribe:    {"describe", decode[Describe]},
+	TypeLayout:      {"layout", decode[Layout]},
 }
 
 // AppendMessage appends m to dst, with its length in front. A message that the

@@ -12,7 +12,7 @@ import (
 
 func TestUnknownMessageIsNoError(t *testing.T) {
 	for in, want := range map[string]uint{
-		"82 0e a0": 14, "82 00 a0": 0, "82 1b7fffffffffffffff a10102": math.MaxInt64, "82 18 63 f6": 99,
+		"82 10 a0": 16, "82 00 a0": 0, "82 1b7fffffffffffffff a10102": math.MaxInt64, "82 18 63 f6": 99,
 	} {
 		m, err := ParseMessage(unhex(t, in))
 		if err != nil || m != (Unknown{Type: want}) {
@@ -56,6 +56,11 @@ func TestAppendRefusesWhatThePeerWould(t *testing.T) {
 		"message bye: reason: has characters that cannot be printed": Bye{Reason: "a\nb"},
 		"message revocations: list: 0 is not in 1 …":                 Revocations{},
 		"message revocations: list: 65537 is not in 1 …":             Revocations{List: make([]byte, MaxRevocations+1)},
+		"message describe: id: missing":                              Describe{Channel: "a"},
+		"message describe: channel: missing":                         Describe{ID: 1},
+		"message layout: id: missing":                                Layout{Packed: []byte{1}},
+		"message layout: packed: 0 is not in 1 … 65536":              Layout{ID: 1},
+		"message layout: packed: 65537 is not in 1 … 65536":          Layout{ID: 1, Packed: make([]byte, MaxLayout+1)},
 		"message load: id: missing":                                  Load{For: 1},
 		"message load: for: 10000000001 is not in 0":                 Load{ID: 1, For: MaxLoad + 1},
 		"message load: for: -1 is not in 0":                          Load{ID: 1, For: -1},
@@ -84,7 +89,7 @@ func TestMessageSizeIsLimited(t *testing.T) {
 
 // The limits are chosen so that no message within them can be too long.
 func TestLargestMessagesFit(t *testing.T) {
-	for _, m := range []Message{largestCatalog(), largestLedger()} {
+	for _, m := range []Message{largestCatalog(), largestLedger(), Layout{ID: math.MaxUint32, Packed: make([]byte, MaxLayout)}} {
 		b, err := AppendMessage(nil, m)
 		if err != nil {
 			t.Fatal(err)
@@ -147,7 +152,7 @@ func largestCatalog() Catalog {
 	for range MaxChannels {
 		m.Channels = append(m.Channels, Channel{
 			Name: name, FrameCount: MaxFrameCount, FrameSize: MaxFrame,
-			Epoch: math.MaxUint64, LastSeq: math.MaxUint64, Origin: origin, Closed: true, Largest: MaxFrame,
+			Epoch: math.MaxUint64, LastSeq: math.MaxUint64, Origin: origin, Closed: true, Largest: MaxFrame, Layout: Hash{31: 1},
 		})
 		m.Gone = append(m.Gone, name)
 	}

@@ -148,6 +148,7 @@ func unjsonMessage(t *testing.T, kind uint, fields string) Message {
 		TypeHello: Hello{}, TypeCatalog: Catalog{}, TypeSubscribe: Subscribe{}, TypeSubscribed: Subscribed{},
 		TypeUpdate: Update{}, TypeUnsubscribe: Unsubscribe{}, TypeOffer: Offer{}, TypeAccepted: Accepted{},
 		TypeRefused: Refused{}, TypeLedger: Ledger{}, TypeBye: Bye{}, TypeRevocations: Revocations{}, TypeLoad: Load{},
+		TypeDescribe: Describe{}, TypeLayout: Layout{},
 	}[kind]
 	m := reflect.New(reflect.TypeOf(zero))
 	unjson(t, fields, m.Interface())

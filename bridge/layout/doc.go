@@ -13,6 +13,8 @@
 // to a terminal, a page or a schema. Decode may only be asked of a layout that Check has
 // found good. Numbers are little-endian, as on all hosts that Ach is used on.
 //
+// Pack and Unpack take a layout to another host, where Hash names it.
+//
 // A field's bytes belong to it alone. Bit fields may share bytes, but no bits. Of a union
 // the first member is there, and it is marked.
 package layout

@@ -6,35 +6,36 @@ import (
 
 // Layout is the layout of a channel's frames.
 type Layout struct {
-	Name   string
-	Size   int // of a frame, in bytes; with a tail, of the struct as the compiler has it
-	Fields []Field
+	Name   string  `cbor:"1,keyasint,omitempty"`
+	Size   int     `cbor:"2,keyasint,omitempty"` // of a frame, in bytes; with a tail, of the struct as the compiler has it
+	Fields []Field `cbor:"3,keyasint,omitempty"`
 	// Tail is the name of the last field when the frame's size decides how many elements it
 	// has; that outermost dimension is not in its Count. Counter is the field with that
 	// number, or "" when the tail takes the rest of the frame.
-	Tail, Counter string
+	Tail    string `cbor:"4,keyasint,omitempty"`
+	Counter string `cbor:"5,keyasint,omitempty"`
 }
 
 // Field is one field of a struct.
 type Field struct {
-	Name   string
-	Offset int // in the struct, in bytes
-	Type   Type
-	Size   int   // of one element, for Struct and Bytes; other types have their own
-	Count  []int // of an array, by dimension; nil: one value
-	Bits   int   // of a bit field: its width; 0: none
-	Bit    int   // of a bit field: its lowest bit, counted from Offset
-	Words  []Word
-	Unit   string
-	Scale  float64 // what is shown is the number times this; 0: the number
-	Union  bool    // the bytes may mean something else, too
-	Fields []Field // of a Struct
+	Name   string  `cbor:"1,keyasint,omitempty"`
+	Offset int     `cbor:"2,keyasint,omitempty"` // in the struct, in bytes
+	Type   Type    `cbor:"3,keyasint,omitempty"`
+	Size   int     `cbor:"4,keyasint,omitempty"` // of one element, for Struct and Bytes; other types have their own
+	Count  []int   `cbor:"5,keyasint,omitempty"` // of an array, by dimension; nil: one value
+	Bits   int     `cbor:"6,keyasint,omitempty"` // of a bit field: its width; 0: none
+	Bit    int     `cbor:"7,keyasint,omitempty"` // of a bit field: its lowest bit, counted from Offset
+	Words  []Word  `cbor:"8,keyasint,omitempty"`
+	Unit   string  `cbor:"9,keyasint,omitempty"`
+	Scale  float64 `cbor:"10,keyasint,omitempty"` // what is shown is the number times this; 0: the number
+	Union  bool    `cbor:"11,keyasint,omitempty"` // the bytes may mean something else, too
+	Fields []Field `cbor:"12,keyasint,omitempty"` // of a Struct
 }
 
 // Word is the name of one value of an enumeration.
 type Word struct {
-	Value int64
-	Name  string
+	Value int64  `cbor:"1,keyasint,omitempty"`
+	Name  string `cbor:"2,keyasint,omitempty"`
 }
 
 // Type is the C type of one element, named as in layout files.
