@@ -46,7 +46,7 @@ func (l *link) changes(now map[string]wire.Channel) wire.Catalog {
 	l.behind = len(msg.Gone) == room
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		c := now[name]
-		if before, ok := l.told[name]; ok && sameChannel(before, c) {
+		if before, ok := l.told[name]; ok && sameChannel(before, c) && before.Layout == c.Layout {
 			continue
 		}
 		if l.behind = len(msg.Channels)+len(msg.Gone) >= room; l.behind {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"achbridge/bridge/achd"
+	"achbridge/bridge/layout"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -31,6 +32,7 @@ type Config struct {
 	Adopt   []string    // existing channels, not made by achbridge, that a mirror may write into
 	Mirrors rule.Mirrors
 	Pushes  rule.Pushes
+	Layouts []ChannelLayout // of this host's own channels, for peers; the first that matches counts
 	// NoLoadTest: no load test runs here, whoever asks.
 	NoLoadTest bool
 	// ProcessorWait returns the share of the last seconds in which this process waited for a processor; known is false if
@@ -99,6 +101,15 @@ func (c *Config) check() error {
 	}
 	errs = append(errs, c.Export.Check("export"), c.Accept.Check("accept"))
 	errs = append(errs, checkPatterns("relay", c.Relay), checkPatterns("adopt", c.Adopt))
+	for i, l := range c.Layouts {
+		errs = append(errs, rule.CheckPattern(fmt.Sprintf("types[%d]", i), l.Channels))
+		if l.Packed == nil {
+			continue
+		}
+		if _, err := layout.Unpack(l.Packed); err != nil {
+			errs = append(errs, fmt.Errorf("types[%d]: %w", i, err))
+		}
+	}
 	for i, m := range c.Mirrors {
 		if err := m.Check(); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", cmp.Or(m.From, fmt.Sprintf("mirror[%d]", i)), err))
@@ -112,11 +123,12 @@ func (c *Config) check() error {
 	return errors.Join(errs...)
 }
 
-// settle replaces nil lists by what they stand for.
+// settle replaces nil lists by what they stand for, and hashes the layouts.
 func (c *Config) settle() {
 	if c.Export == nil {
 		c.Export = rule.GrantTo("*")
 	}
+	c.Layouts = hashed(c.Layouts)
 }
 
 func checkPatterns(what string, patterns []string) error {

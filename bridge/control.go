@@ -51,6 +51,10 @@ func (n *Node) handle(l *link, m wire.Message) error {
 		return n.revocations(l, m)
 	case wire.Load:
 		n.loadAsked(l, m)
+	case wire.Describe:
+		n.describe(l, m)
+	case wire.Layout:
+		n.layout(l, m)
 	case wire.Bye:
 		return fmt.Errorf("%w: %s", errBye, m.Reason)
 	}
@@ -222,6 +226,8 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		n.pushAnswered(l, m.ID, m.Text, causeOfRefusal(m))
 	case wire.TypeLoad:
 		l.answered(m)
+	case wire.TypeDescribe:
+		l.layoutRefused(m)
 	}
 }
 

@@ -26,10 +26,11 @@ type member struct {
 	s    *transport.Session
 	deaf bool // it does not read its control stream
 
-	mu     sync.Mutex
-	heard  []wire.Message
-	number uint64 // of its last datagram
-	ended  bool
+	mu      sync.Mutex
+	layouts func(wire.Describe) wire.Message // what it answers; nil: nothing
+	heard   []wire.Message
+	number  uint64 // of its last datagram
+	ended   bool
 }
 
 // member joins the network as a host called name and greets a node.
@@ -94,7 +95,11 @@ func (m *member) hear() {
 		msg, _ := wire.ParseMessage(body)
 		m.mu.Lock()
 		m.heard, m.ended = append(m.heard, msg), err != nil
+		answer := m.layouts
 		m.mu.Unlock()
+		if d, ok := msg.(wire.Describe); ok && answer != nil {
+			_ = m.say(answer(d))
+		}
 		if err != nil {
 			return
 		}

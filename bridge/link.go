@@ -56,6 +56,9 @@ type link struct {
 	narrow   bool                         // it was logged that only small packets arrive
 	warnings logline.Limit
 	theirs   *wire.Path // the peer's last facts about the path from it to us; nil: none
+	layouts  layoutQueries
+	// describing limits the layouts that the peer gets
+	describing allowance
 	silence
 
 	outMu lock.Mutex[lock.Leaf] // guards what follows
@@ -105,6 +108,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heard: n.now()},
 		wake: make(chan struct{}, 1), taken: make(chan struct{}), outUp: make(chan struct{}, 1), said: make(chan struct{}),
 		ended: make(map[string][]uint32), offered: make(map[string]bool), refused: make(map[string]bool), subs: make(map[uint32]*binding), asked: make(map[uint32]chan wire.Refused),
+		layouts: layoutQueries{pace: allowance{burst: 64, every: 50 * time.Millisecond}}, describing: allowance{burst: layoutBurst, every: layoutEvery},
 		warnings: warnings(), packing: newCompressor(), subscriptions: make(map[uint32]*subscription), imports: make(map[uint32]*inbound),
 	}
 	l.awake = func() { notify(l.wake) }
@@ -179,9 +183,11 @@ func (n *Node) drop(l *link, cause error) {
 	}
 	for id, m := range l.subs {
 		l.setInbound(id, nil)
+		m.origin.Layout = l.catalog[m.Channel].Layout // it counts while there is no link
 		m.unbind(status.CausePeerMissing, "no link to "+l.host)
 	}
 	l.dropAllExports()
+	l.endLayouts()
 	for _, p := range n.pushes {
 		p.linkDown(l)
 	}

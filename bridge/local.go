@@ -28,6 +28,7 @@ type local struct {
 	check  time.Duration     // when to check again that its file has not changed
 	owner  uint32            // of its file
 	left   bool              // it is not open because there are too many
+	layout *ChannelLayout    // of its frames; nil: none is known here
 
 	largest int           // bytes of the largest frame seen, if above the nominal size
 	sized   time.Duration // when the ring was last searched for it; 0: never
@@ -80,7 +81,7 @@ func (n *Node) localChanged(name string) {
 	if old != nil && fresh != nil && old.ch != nil && fresh.ch != nil && old.ch.Epoch() == fresh.ch.Epoch() && old.ch.Check() == nil {
 		fresh.close()
 		n.changed = n.changed || old.mirror != fresh.mirror
-		old.mirror, old.reason, old.cause = fresh.mirror, fresh.reason, fresh.cause
+		old.mirror, old.reason, old.cause, old.layout = fresh.mirror, fresh.reason, fresh.cause, fresh.layout
 		return
 	}
 	if old != nil {
@@ -171,6 +172,7 @@ func (n *Node) openLocal(name string, old *local) *local {
 	l.ch, l.copies = ch, newSnapshots(ch, n.packing, n.now)
 	l.copies.within(n.frames)
 	l.copies.spawn, l.copies.huge = n.packers.start, n.huge
+	l.layout = n.layoutFor(l)
 	if !l.mirror && !n.cfg.Export.AnyPeer(name) {
 		l.reason, l.cause = "only pushed: no --export pattern matches", status.CauseExportRule
 	}
@@ -232,10 +234,14 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 		}
 		g := c.ch.Geometry()
 		_, denied := n.permit(l, name, rule.QoS{})
-		channels[name] = wire.Channel{
+		told := wire.Channel{
 			Name: name, FrameCount: g.FrameCount, FrameSize: g.FrameSize,
 			Epoch: c.ch.Epoch(), Origin: origin, Closed: denied != nil, Largest: c.largestFrame(n.now()),
 		}
+		if denied == nil {
+			told.Layout = c.layoutHash()
+		}
+		channels[name] = told
 	}
 	return channels
 }
@@ -311,6 +317,7 @@ func splitCatalog(c wire.Catalog) []wire.Catalog {
 	return append(parts, c)
 }
 
+// sameChannel reports whether a peer's subscriptions have no reason to begin anew.
 func sameChannel(a, b wire.Channel) bool {
 	if (a.Origin == nil) != (b.Origin == nil) || a.Origin != nil && *a.Origin != *b.Origin {
 		return false

@@ -53,6 +53,7 @@ type Node struct {
 	huge     lane        // one after the other: the largest frames
 	frames   *memory     // of copies of local channels' frames
 	space    *mirror.Space
+	layouts  keptLayouts
 
 	pins      map[string]trust.NodeID // which node a host was last, by name
 	mirrorsOf map[string]int          // number of mirrors by host
@@ -306,6 +307,7 @@ func (n *Node) look() {
 		n.tellLedger(l)
 		n.tellRevocations(l)
 		n.seekOmitted(l)
+		l.askLayouts()
 	}
 }
 

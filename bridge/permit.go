@@ -51,8 +51,8 @@ func (n *Node) forbid(l *link, id uint32, channel string, cause error) {
 		Text: wire.Text(fmt.Sprintf("it does not let %s read %s: %v", l.host, channel, cause))})
 }
 
-// Apply replaces Export, Relay, Accept, Adopt, Mirrors, Pushes and NoLoadTest by those of cfg, as if the
-// node had been started with them. The other settings stay, and so do mirrors and pushes that
+// Apply replaces Export, Relay, Accept, Adopt, Mirrors, Pushes, Layouts and NoLoadTest by those of cfg,
+// as if the node had been started with them. The other settings stay, and so do mirrors and pushes that
 // were added by Mirror and Push. On an error nothing changes. Subscriptions that cfg does not
 // change go on undisturbed.
 func (n *Node) Apply(cfg Config) error {
@@ -67,6 +67,7 @@ func (n *Node) Apply(cfg Config) error {
 func (n *Node) apply(cfg Config) {
 	n.cfg.Export, n.cfg.Relay, n.cfg.Accept, n.cfg.Adopt = cfg.Export, cfg.Relay, cfg.Accept, cfg.Adopt
 	n.cfg.Mirrors, n.cfg.Pushes, n.cfg.NoLoadTest = cfg.Mirrors, cfg.Pushes, cfg.NoLoadTest
+	n.cfg.Layouts = cfg.Layouts
 	n.planPushes()
 	for name := range n.locals {
 		n.localChanged(name)

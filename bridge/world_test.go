@@ -37,6 +37,7 @@ type world struct {
 	key   trust.Key
 	hosts int
 	names []string
+	one   *host // with a node, where there is only one
 }
 
 // isLong tells whether this is the long run, for ACHBRIDGE_LONG=1.

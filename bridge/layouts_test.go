@@ -1,0 +1,366 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"achbridge/bridge/layout"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/wire"
+)
+
+// packed is the layout of frames of so many bytes.
+func packed(t *testing.T, name string, size int) []byte {
+	t.Helper()
+	b, err := (&layout.Layout{Name: name, Size: size, Fields: []layout.Field{{Name: "x", Type: layout.Bytes, Size: size}}}).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// says is what a host knows of the frames of a channel.
+func (h *host) says(of string) Layout {
+	h.w.t.Helper()
+	found, err := h.node.Layout(context.Background(), of)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	return found
+}
+
+// describes has the member answer every question for a layout from now on.
+func (m *member) describes(answer func(wire.Describe) wire.Message) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.layouts = answer
+}
+
+// described offers channels that say to have layouts of those hashes.
+func (m *member) described(hashes ...wire.Hash) {
+	var list []wire.Channel
+	for i, h := range hashes {
+		list = append(list, wire.Channel{Name: fmt.Sprintf("c%d", i), FrameCount: 1, FrameSize: 16, Epoch: 1, Layout: h})
+	}
+	m.offers(list...)
+	m.w.within(second, "the catalog", func() bool { return len(m.w.one.node.Channels()) == len(hashes) })
+}
+
+// lonely runs a PC that hostile members join.
+func (w *world) lonely() *host {
+	w.one = w.host("pc", siegeWire).run(Config{})
+	return w.one
+}
+
+func TestLayoutOfTheOriginIsKnownAtItsMirrorsHost(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		imu := robot.channel("imu", 64, 64)
+		robot.channel("arm", 4, 64)
+		robot.channel("log", 4, 64)
+		kind, other := packed(t, "imu", 64), packed(t, "arm", 32)
+		robot.run(Config{Layouts: []ChannelLayout{{Channels: "im?", Packed: kind}, {Channels: "i*", Packed: other}, {Channels: "arm", Packed: other}}})
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, second)
+
+		began := time.Now()
+		for _, of := range []string{"robot.imu", "robot/imu"} {
+			if got := pc.says(of); !bytes.Equal(got.Packed, kind) || got.Host != "robot" || got.Channel != "imu" || got.Why != "" {
+				t.Errorf("%s: got %+v, want %x of robot", of, got, kind)
+			}
+		}
+		if took := time.Since(began); took > 100*milli {
+			t.Errorf("two answers took %v, want one round trip of 20 ms", took)
+		}
+		if got := pc.says("robot.log"); got.Packed != nil || got.Why != "" {
+			t.Errorf("got %+v of a channel without a layout, want nothing", got)
+		}
+		if _, err := pc.node.Layout(context.Background(), "robot/none"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("got %v of a channel that is not there, want fs.ErrNotExist", err)
+		}
+
+		robot.stop()
+		w.within(10*second, "the end of the link", func() bool { return len(pc.node.Status().Links) == 0 })
+		if got := pc.says("robot.imu"); !bytes.Equal(got.Packed, kind) {
+			t.Errorf("got %+v without a link, want what is kept", got)
+		}
+		if got := pc.says("robot.arm"); got.Packed != nil || got.Why != "no link to it" {
+			t.Errorf("got %+v without a link, want why there is nothing", got)
+		}
+	})
+}
+
+func TestReloadOfTheOriginChangesTheLayoutAndNothingElse(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		imu := robot.channel("imu", 64, 64)
+		first, later := packed(t, "imu", 64), packed(t, "imu", 32)
+		robot.run(Config{Layouts: []ChannelLayout{{Channels: "imu", Packed: first}}})
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, second)
+		subscription := func() (id uint32) {
+			pc.node.call(func() { id = pc.node.mirrors["robot.imu"].subID })
+			return id
+		}
+		before := subscription()
+		for _, want := range [][]byte{first, later, nil, first} {
+			var list []ChannelLayout
+			if want != nil {
+				list = []ChannelLayout{{Channels: "imu", Packed: want}}
+			}
+			if err := robot.node.Apply(Config{Layouts: list}); err != nil {
+				t.Fatal(err)
+			}
+			w.within(second, "the layout", func() bool { return bytes.Equal(pc.says("robot.imu").Packed, want) })
+		}
+		imu.put(2, 64)
+		pc.follows("robot.imu", 2, second)
+		if got := subscription(); got != before {
+			t.Errorf("got subscription %d, want %d still", got, before)
+		}
+	})
+}
+
+func TestLayoutThatCannotBeTrustedIsRefused(t *testing.T) {
+	hex := func(of ...byte) []byte { return of }
+	one := []byte{0xa3, 1, 0x61, 't', 2, 1, 3, 0x81, 0xa2, 1, 0x61, 'x', 3, 0x65, 'u', 'i', 'n', 't', '8'}
+	escape, html := bytes.Clone(one), bytes.Clone(one)
+	escape[3], html[11] = 0x1b, '<'
+	for name, c := range map[string]struct {
+		packed, says []byte // what the hash is of; what is sent
+		want         string
+	}{
+		"another hash":       {packed(t, "a", 8), packed(t, "a", 9), "the hash differs"},
+		"not a layout":       {hex(1, 2, 3), hex(1, 2, 3), "not a layout"},
+		"an escape sequence": {escape, escape, `has the character '\x1b'`},
+		"HTML":               {html, html, "has the character '<'"},
+		"too large a frame":  {packed(t, "a", wire.MaxFrame+1), packed(t, "a", wire.MaxFrame+1), "no frame has more than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				pc := w.lonely()
+				evil := w.member("evil", pc)
+				evil.describes(func(d wire.Describe) wire.Message { return wire.Layout{ID: d.ID, Packed: c.says} })
+				evil.described(layout.Hash(c.packed))
+				for range 3 {
+					if got := pc.says("evil/c0"); got.Packed != nil || !strings.Contains(got.Why, c.want) || strings.ContainsAny(got.Why, "\x1b\n") {
+						t.Errorf("got %+v, want why: %q", got, c.want)
+					}
+				}
+				if n := len(messages[wire.Describe](evil)); n != 1 {
+					t.Errorf("it was asked %d times, want once", n)
+				}
+				pc.logged("layout refused", 1)
+			})
+		})
+	}
+}
+
+func TestLayoutAbove64KiBEndsTheLink(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.lonely()
+		evil := w.member("evil", pc)
+		large := make([]byte, wire.MaxLayout+1)
+		evil.described(layout.Hash(large))
+		var got Layout
+		var work sync.WaitGroup
+		work.Go(func() { got, _ = pc.node.Layout(context.Background(), "evil/c0") })
+		w.within(second, "the question", func() bool { return len(messages[wire.Describe](evil)) == 1 })
+		evil.lie(wire.TypeLayout, map[int]any{1: messages[wire.Describe](evil)[0].ID, 2: large})
+		work.Wait()
+		if got.Packed != nil || got.Why != "the link to it has ended" {
+			t.Errorf("got %+v, want the end of the link", got)
+		}
+		pc.logged("packed: 65537 is not in", 1)
+	})
+}
+
+func TestLayoutsThatNobodyAskedForAreLeftAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.lonely()
+		evil := w.member("evil", pc)
+		good := packed(t, "a", 8)
+		evil.described(layout.Hash(good))
+		for id := range uint32(100) {
+			evil.say(wire.Layout{ID: id + 1, Packed: good})
+		}
+		time.Sleep(second)
+		pc.node.call(func() {
+			if n := len(pc.node.layouts); n != 0 {
+				t.Errorf("%d layouts are kept, want none", n)
+			}
+		})
+		began := time.Now()
+		if got := pc.says("evil/c0"); got.Packed != nil || got.Why != "it does not answer" {
+			t.Errorf("got %+v of a host that does not answer", got)
+		}
+		if took := time.Since(began); took != layoutWait {
+			t.Errorf("waited for %v, want %v", took, layoutWait)
+		}
+		for range 5 {
+			pc.says("evil/c0")
+		}
+		if n := len(messages[wire.Describe](evil)); n > 3 {
+			t.Errorf("it was asked %d times in 12 s, want 3 at most", n)
+		}
+	})
+}
+
+func TestLayoutsOfAPeerAreBoundedAndAskedForSlowly(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const all = 300
+		pc := w.lonely()
+		evil := w.member("evil", pc)
+		var hashes []wire.Hash
+		var texts [][]byte
+		for i := range all {
+			texts = append(texts, packed(t, fmt.Sprint("t", i), 8))
+			hashes = append(hashes, layout.Hash(texts[i]))
+		}
+		evil.described(hashes...)
+		var work sync.WaitGroup
+		ask := func() {
+			for i := range all {
+				work.Go(func() { _, _ = pc.node.Layout(context.Background(), fmt.Sprint("evil/c", i)) })
+			}
+			work.Wait()
+		}
+		ask()
+		if n := len(messages[wire.Describe](evil)); n > layoutsAtOnce {
+			t.Errorf("it was asked for %d, want %d before an answer", n, layoutsAtOnce)
+		}
+		pc.node.call(func() {
+			for _, l := range pc.node.links {
+				if n := len(l.layouts.waiting); n > maxLayoutsAsked {
+					t.Errorf("%d questions wait, want %d at most", n, maxLayoutsAsked)
+				}
+			}
+		})
+		evil.describes(func(d wire.Describe) wire.Message {
+			var i int
+			fmt.Sscanf(d.Channel, "c%d", &i)
+			return wire.Layout{ID: d.ID, Packed: texts[i]}
+		})
+		began := time.Now()
+		w.within(time.Minute, "all to be asked for", func() bool {
+			ask()
+			return len(messages[wire.Describe](evil)) >= all
+		})
+		if n, took := len(messages[wire.Describe](evil)), time.Since(began); took < time.Duration(all-100)*50*milli {
+			t.Errorf("%d questions in %v, want 20 a second", n, took)
+		}
+		pc.node.call(func() {
+			if n := len(pc.node.layouts); n != maxLayoutsOf {
+				t.Errorf("%d layouts are kept, want %d", n, maxLayoutsOf)
+			}
+		})
+	})
+}
+
+func TestLayoutsOfAllPeersAreBounded(t *testing.T) {
+	var k keptLayouts
+	for i := range 1000 {
+		k.add([16]byte{byte(i % 7)}, wire.Hash{byte(i), byte(i >> 8)}, []byte{1})
+	}
+	if len(k) != maxLayouts {
+		t.Errorf("%d are kept, want %d", len(k), maxLayouts)
+	}
+	oldest := k[0].hash
+	if k.take(oldest) == nil || k.take(wire.Hash{}) != nil {
+		t.Error("got not what is kept")
+	}
+	k.add([16]byte{99}, wire.Hash{99, 99}, []byte{1})
+	if k.take(oldest) == nil {
+		t.Error("the one that was used last is gone")
+	}
+}
+
+// Whoever asks gets what its catalog tells, and not so much that frames would wait.
+func TestOriginGivesLayoutsAsItsRulesSayAndNotTooMany(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot := w.host("robot", siegeWire)
+		robot.channel("imu", 4, 64)
+		robot.channel("plan", 4, 64)
+		large := layout.Layout{Name: "t", Size: 4096}
+		for i := range 2000 {
+			large.Fields = append(large.Fields, layout.Field{Name: fmt.Sprintf("field_%04d", i), Offset: 2 * i, Type: layout.Uint8, Unit: "m"})
+		}
+		kind, err := large.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		robot.run(Config{
+			Layouts: []ChannelLayout{{Channels: "*", Packed: kind}},
+			Export:  rule.Grants{{Channels: []string{"plan"}, Hosts: []string{"planner"}, From: "export[0]"}, {Channels: []string{"*"}, From: "export[1]"}},
+		})
+		pc := w.member("pc", robot)
+		told := map[string]wire.Hash{}
+		w.within(second, "the catalog", func() bool {
+			for _, c := range messages[wire.Catalog](pc) {
+				for _, c := range c.Channels {
+					told[c.Name] = c.Layout
+				}
+			}
+			return len(told) == 2
+		})
+		if told["imu"] != layout.Hash(kind) || told["plan"] != (wire.Hash{}) {
+			t.Errorf("got %x, want the layout of what pc may read alone", told)
+		}
+		for i, name := range []string{"plan", "none"} {
+			pc.say(wire.Describe{ID: uint32(i + 1), Channel: name})
+		}
+		began := time.Now()
+		for i := range 1000 {
+			pc.say(wire.Describe{ID: uint32(i + 10), Channel: "imu"})
+		}
+		w.within(30*second, "an answer to each", func() bool {
+			return len(messages[wire.Refused](pc))+len(messages[wire.Layout](pc)) == 1002
+		})
+		for _, m := range messages[wire.Refused](pc) {
+			want := wire.CodeLimit
+			if m.ID < 10 {
+				want = wire.CodeAbsent
+			}
+			if m.Code != want || m.Re != wire.TypeDescribe {
+				t.Errorf("got %+v, want %v", m, want)
+			}
+		}
+		most := 1<<20 + int(time.Since(began).Seconds()*100*1024) + len(kind)
+		if got := len(messages[wire.Layout](pc)) * len(kind); got > most || got < 1<<19 {
+			t.Errorf("got %d KiB of layouts, want some, and %d at most", got>>10, most>>10)
+		}
+	})
+}
+
+// A peer of a version without layouts tells none, asks for none and is sent none.
+func TestOlderPeersKnowNothingOfLayouts(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.host("pc", siegeWire)
+		pc.channel("imu", 4, 64)
+		pc.run(Config{Layouts: []ChannelLayout{{Channels: "*", Packed: packed(t, "imu", 64)}}, Mirrors: []rule.Mirror{{Host: "old", Channel: "*"}}})
+		old := w.member("old", pc)
+		old.lie(wire.TypeCatalog, map[int]any{1: true, 2: []any{map[int]any{1: "data", 2: 16, 3: 64, 4: 1}}})
+		old.serves("data")
+		w.within(second, "the mirror", func() bool { return pc.mirror("old.data").State != status.MirrorWaiting })
+		if got := pc.says("old.data"); got.Packed != nil || got.Why != "" || got.Host != "old" {
+			t.Errorf("got %+v, want nothing, and no reason", got)
+		}
+		time.Sleep(second)
+		if n := len(messages[wire.Describe](old)) + len(messages[wire.Layout](old)); n != 0 {
+			t.Errorf("it was sent %d messages that it does not know", n)
+		}
+		if len(pc.node.Status().Links) != 1 {
+			t.Error("the link has ended")
+		}
+	})
+}
