@@ -26,8 +26,8 @@ func channelCatCommand(a *app) *cobra.Command {
 them, and stop. --last writes only the newest. --follow goes on with every new frame;
 with --last it begins with the newest. --hex writes each frame as one line of
 hexadecimal, which put --hex reads. --values writes the values of each frame, a line
-for each field, if types: of the configuration or --type names a layout; --field, --csv,
---json, --diff and --type do, too.`,
+for each field, if --type or types: of the configuration names a layout, or the origin of
+a mirror tells one; --field, --csv, --json, --diff and --type do, too.`,
 		Example: "  achbridge ch cat imu --last --hex\n  achbridge ch cat imu --csv > imu.csv\n  achbridge ch cat imu --follow --count 100 > imu.bin",
 		Args:    takes("NAME"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,7 +71,7 @@ func (a *app) cat(ctx context.Context, from *api.Client, of string, c *cat) erro
 	c.out = a.ui.Out
 	err := a.follow(ctx, from, of, func(l view) (err error) {
 		if c.values && c.printer == nil {
-			if c.printer, err = a.printer(&c.valueFlags, of, l.Name()); err != nil {
+			if c.printer, err = a.printer(&c.valueFlags, l); err != nil {
 				return err
 			}
 		}

@@ -16,9 +16,9 @@ func echoCommand(a *app) *cobra.Command {
 		Use:   "echo HOST/CHANNEL|NAME",
 		Short: "Print frames as they come",
 		Long: `Print the newest frame of a channel and every frame after it: its values, a line for
-each field, if types: of the configuration or --type names a layout, and else its
-bytes, in hexadecimal and as text. A frame that does not fit the layout is shown as
-bytes. --field prints only some fields, and whole arrays; --diff only what changed.
+each field, if --type or types: of the configuration names a layout, or else the
+channel's origin tells one, and otherwise its bytes, in hexadecimal and as text. A frame
+that does not fit the layout is shown as bytes. --field prints only some fields, and whole arrays; --diff only what changed.
 --hex prints each frame as one line of hexadecimal, which channel put --hex reads.
 --raw prints the bytes alone, with nothing between frames. --once prints one frame, and
 waits for it if there is none yet.` + remoteHelp,

@@ -22,8 +22,9 @@ func infoCommand(a *app) *cobra.Command {
 counts frames that were gone before the recorder read them. LATE is how old the frames
 of a mirror were when they came (average and worst), if it had the option meta.
 DROPPED says why other frames did not come, as in achbridge status. TYPE is what the
-frames hold, if a layout said so when they were recorded; below the table stands which
-of its fields have other names in the file. The whole file is read.
+frames hold, if a layout said so when they were recorded; below the table stands whether
+the origin told it, and which of its fields have other names in the file. The whole file
+is read.
 
 If the file was cut short, because the recorder was killed or the disk was full, its
 complete part is shown.`,
@@ -89,6 +90,9 @@ func (a *app) showTypes(list []recording.ChannelSummary) error {
 	blank := "\n"
 	for _, c := range list {
 		var lines []string
+		if c.TypeFrom == recording.FromOrigin {
+			lines = append(lines, "its type is the one that its origin told")
+		}
 		if c.NoSchema != "" {
 			lines = append(lines, "has no schema: "+c.NoSchema)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -14,6 +15,8 @@ import (
 // view is a channel to read: one of this host, or the mirror of another host's.
 type view struct {
 	*localach.Channel
+	of    string          // what the user calls it
+	asks  *api.Client     // of the daemon
 	ctx   context.Context // ends with the mirror, too
 	close func()
 }
@@ -26,7 +29,7 @@ func (a *app) lookAt(ctx context.Context, c *api.Client, of string) (l view, err
 		if err != nil {
 			return l, err
 		}
-		return view{ch, ctx, func() { ch.Close() }}, nil
+		return view{ch, of, cmp.Or(c, a.client("")), ctx, func() { ch.Close() }}, nil
 	}
 	if _, err := rule.ParseChannel(of); err != nil {
 		return l, ui.Usage(err, "")
@@ -43,7 +46,7 @@ func (a *app) lookAt(ctx context.Context, c *api.Client, of string) (l view, err
 		cancel(nil)
 		return l, err
 	}
-	return view{ch, ctx, func() {
+	return view{ch, of, c, ctx, func() {
 		ch.Close()
 		cancel(nil)
 	}}, nil

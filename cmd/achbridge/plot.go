@@ -24,7 +24,8 @@ func plotCommand(a *app) *cobra.Command {
 		Short: "Plot fields of a channel's frames over time",
 		Long: `Plot the numbers in a channel's frames, live on the whole terminal; q or Ctrl-C ends it.
 A FIELD is called as in echo: gyro.z, joint[2].pos; of an array or a struct all numbers
-are plotted, eight at most. types: of the configuration or --type names the layout.
+are plotted, eight at most. --type or types: of the configuration names the layout, or
+else the channel's origin tells it.
 
 The first line says how often frames come, and how long ago the newest one came here.
 Between two frames a line stays where it was, as it is for a reader of the channel. It
@@ -112,9 +113,9 @@ func (p *plotting) run(ctx context.Context, control string) error {
 // read fills the plot until ctx ends.
 func (p *plotting) read(ctx context.Context, control string) error {
 	return p.follow(ctx, p.client(control), p.channel, func(l view) error {
-		kind, err := p.layoutOf(&p.of, p.channel, l.Name())
+		kind, err := p.layoutOf(&p.of, l)
 		if err == nil && kind == nil {
-			err = ui.NotFound(fmt.Errorf("channel %s: no layout says what its frames hold", p.channel), "name one: --type FILE, or types: in the configuration")
+			err = noLayout(l)
 		}
 		if err != nil {
 			return err

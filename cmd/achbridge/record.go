@@ -47,8 +47,8 @@ run.mcap, each complete in itself. New frames are handed to the system every sec
 if the recorder is killed, only about the last second is missing.
 
 Foxglove and the mcap tools open the files. They see fields and values of the channels
-for which types: of the configuration, or --type, names a layout, and else bytes. The
-bytes of a frame are always recorded as they are.`,
+for which --type or types: of the configuration names a layout, or the origin of a mirror
+tells one, and else bytes. The bytes of a frame are always recorded as they are.`,
 		Example: `  achbridge record -o run.mcap
   achbridge record imu 'krang.*' -o run.mcap --for 30s
   achbridge record imu -o run.mcap --type types/imu.yaml
@@ -74,8 +74,8 @@ bytes of a frame are always recorded as they are.`,
 				return err
 			}
 			return a.record(ctx, recording.Config{
-				Type: types,
-				Dir:  a.dir(), Patterns: args, Note: a.ui.Note, Mirrors: a.mirrors(control),
+				Type: types, OriginType: a.originTypes(&of, control),
+				Dir: a.dir(), Patterns: args, Note: a.ui.Note, Mirrors: a.mirrors(control),
 				Files: recording.Files{Path: file, MaxSize: int64(maxSize), MaxTime: maxTime},
 			})
 		},
@@ -143,8 +143,22 @@ func (a *app) types(of *valueFlags) (func(channel, name string) (*recording.Type
 		if err != nil || l == nil {
 			return nil, err
 		}
-		return recording.NewType(l)
+		return recording.NewType(l, recording.FromFile)
 	}, nil
+}
+
+// originTypes asks the origins of mirrors; nil: --type names the layout.
+func (a *app) originTypes(of *valueFlags, control string) func(context.Context, string) (*recording.Type, error) {
+	if of.file != "" {
+		return nil
+	}
+	return func(ctx context.Context, name string) (*recording.Type, error) {
+		l, err := originLayout(ctx, a.client(control), name)
+		if err != nil || l == nil {
+			return nil, err
+		}
+		return recording.NewType(l, recording.FromOrigin)
+	}
 }
 
 // record records, and says what came of it.

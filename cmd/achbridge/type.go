@@ -19,6 +19,7 @@ import (
 	"achbridge/cmd/achbridge/debuginfo"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/cmd/achbridge/values"
+	"achbridge/localach"
 )
 
 // valueFlags are the flags of echo and of `channel cat` about the values in frames.
@@ -38,7 +39,7 @@ func (v *valueFlags) define(cmd *cobra.Command) {
 }
 
 func (v *valueFlags) defineType(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&v.file, "type", "", "layout of the frames (default: as types: of the configuration says) from `FILE`")
+	cmd.Flags().StringVar(&v.file, "type", "", "layout of the frames (default: as types: of the configuration or the origin says) from `FILE`")
 }
 
 // given reports whether any flag was given that needs a layout.
@@ -47,15 +48,14 @@ func (v *valueFlags) given() bool {
 }
 
 // printer is how the values of a channel are printed, nil when its layout is not known and
-// no flag needs it. channel is what the user calls it, name what it is called on this host.
-func (a *app) printer(v *valueFlags, channel, name string) (*values.Printer, error) {
-	l, err := a.layoutOf(v, channel, name)
+// no flag needs it.
+func (a *app) printer(v *valueFlags, of view) (*values.Printer, error) {
+	l, err := a.layoutOf(v, of)
 	switch {
 	case err != nil:
 		return nil, err
 	case l == nil && v.given():
-		return nil, ui.NotFound(fmt.Errorf("channel %s: no layout says what its frames hold", channel),
-			"name one: --type FILE, or types: in the configuration")
+		return nil, noLayout(of)
 	case l == nil:
 		return nil, nil
 	}
@@ -71,12 +71,26 @@ func (a *app) printer(v *valueFlags, channel, name string) (*values.Printer, err
 	return p, nil
 }
 
-func (a *app) layoutOf(v *valueFlags, channel, name string) (*layout.Layout, error) {
+func noLayout(of view) error {
+	return ui.NotFound(fmt.Errorf("channel %s: no layout says what its frames hold", of.of),
+		"name one: --type FILE, or types: in the configuration")
+}
+
+// layoutOf is the layout of a channel: as --type or types: says, or else as the origin of a mirror
+// does; nil when it is not known.
+func (a *app) layoutOf(v *valueFlags, of view) (*layout.Layout, error) {
 	find, err := a.layouts(v)
 	if err != nil {
 		return nil, err
 	}
-	return find(channel, name)
+	l, err := find(of.of, of.Name())
+	if err != nil || l != nil || of.Tag() == (localach.Tag{}) {
+		return l, err
+	}
+	if l, err = originLayout(of.ctx, of.asks, of.Name()); err != nil {
+		a.ui.Note("no type: %v", err)
+	}
+	return l, nil
 }
 
 // layouts finds the layout of a channel: that of --type, or the one that types: names.

@@ -102,6 +102,14 @@ type ErrorReply struct {
 	Error string `json:"error"`
 }
 
+// LayoutReply is what the origin of a channel says of its frames.
+type LayoutReply struct {
+	Host    string `json:"host"`
+	Channel string `json:"channel"`
+	Layout  []byte `json:"layout"`        // as layout.Unpack takes it; null: the origin says nothing, or see Why
+	Why     string `json:"why,omitempty"` // the origin has a layout, and it is not here
+}
+
 // PeekReply names the mirror that a reader may open.
 type PeekReply struct {
 	Mirror    string `json:"mirrored_as"`

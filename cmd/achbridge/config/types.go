@@ -70,16 +70,34 @@ func (c *Config) layout(r typeRule) (*layout.Layout, error) {
 }
 
 // LayoutProblems are the mistakes in the files that types names.
-func (c *Config) LayoutProblems() (all Problems) {
+func (c *Config) LayoutProblems() Problems {
+	_, all := c.Layouts()
+	return all
+}
+
+// TypedChannels are the channels of this host whose names match a pattern, and their layout; nil
+// when its file has mistakes.
+type TypedChannels struct {
+	Pattern string
+	Layout  *layout.Layout
+}
+
+// Layouts are the layouts that types names for channels of this host, the first that matches
+// counts, and the mistakes in all files that it names.
+func (c *Config) Layouts() (own []TypedChannels, all Problems) {
 	seen := map[string]bool{}
 	for _, r := range c.Types {
-		if _, err := c.layout(r); err != nil && !seen[r.file] {
+		l, err := c.layout(r)
+		if err != nil && !seen[r.file] {
 			found, _ := errors.AsType[Problems](err)
 			all = append(all, found...)
 		}
 		seen[r.file] = true
+		if !strings.Contains(r.pattern, "/") {
+			own = append(own, TypedChannels{r.pattern, l})
+		}
 	}
-	return all
+	return own, all
 }
 
 // LoadLayout reads a file with a layout. The error has every mistake, as Problems, unless the

@@ -41,6 +41,7 @@ import (
 //	                                                   next one for at most TIME if there is none
 //	GET  /v1/ping?of=HOST                              pingReply, after the round trip of one packet
 //	POST /v1/load?of=HOST&up=BOOL                      loadReply, after 3 s in which the link is loaded
+//	GET  /v1/layout?of=HOST/CHANNEL|MIRROR             layoutReply: what the origin says of the frames
 //	GET  /v1/peek?of=HOST/CHANNEL                      peekReply: a temporary mirror, removed when the client
 //	                                                   closes the connection
 //
@@ -148,6 +149,10 @@ func (c *control) routes() http.Handler {
 	mux.HandleFunc("POST /v1/load", long(func(w http.ResponseWriter, r *http.Request) {
 		report, err := c.load(r.Context(), r.URL.Query())
 		reply(w, report, err)
+	}))
+	mux.HandleFunc("GET /v1/layout", long(func(w http.ResponseWriter, r *http.Request) {
+		l, err := c.layout(r.Context(), r.URL.Query())
+		reply(w, l, err)
 	}))
 	mux.HandleFunc("GET /v1/peek", long(c.peek))
 	mux.HandleFunc("GET /v1/events", long(func(w http.ResponseWriter, r *http.Request) {

@@ -51,6 +51,7 @@ type Daemon struct {
 	load      func() (*config.Config, error) // reads the configuration again
 	level     *slog.LevelVar                 // of the log
 	reloading sync.Mutex
+	layouts   []bridge.ChannelLayout // told to other hosts; under reloading
 	current   atomic.Pointer[config.Config]
 }
 
@@ -141,6 +142,10 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	}
 	d.watcher.SetBudget(float64(p.Watch))
 	cfg := wanted(p.Config)
+	var wrong []string
+	cfg.Layouts, wrong = layoutsOf(p.Config)
+	d.layouts = cfg.Layouts
+	d.warnOfLayouts(wrong)
 	cfg.Node, cfg.Dir, cfg.Endpoint, cfg.Log = id, h.Dir, d.endpoint, d.log
 	d.dir = h.Dir
 	cfg.Source, cfg.ProcessorWait = bridge.ShmSource(h.Dir, d.watcher), new(localach.ProcessorWait).Share

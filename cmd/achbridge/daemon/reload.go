@@ -21,6 +21,7 @@ func (d *Daemon) reload() (api.ReloadReply, error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	r := api.ReloadReply{Changed: []string{}, Restart: []string{}, Warnings: []string{}}
+	var wrong []string
 	next, err := d.load()
 	if err == nil {
 		err = next.NameBy(d.trust.held())
@@ -29,7 +30,11 @@ func (d *Daemon) reload() (api.ReloadReply, error) {
 		r.File = next.Path
 		r.Changed, r.Restart = next.Changes(d.config())
 		next.KeepFixed(d.config())
-		err = d.node.Apply(wanted(next))
+		cfg := wanted(next)
+		cfg.Layouts, wrong = layoutsOf(next)
+		if err = d.node.Apply(cfg); err == nil {
+			d.takeLayouts(cfg.Layouts, &r)
+		}
 	}
 	if err != nil {
 		for line := range strings.Lines(err.Error()) {
@@ -45,7 +50,8 @@ func (d *Daemon) reload() (api.ReloadReply, error) {
 	}
 	d.level.Set(next.Log.Level)
 	d.current.Store(next)
-	r.Warnings = append(r.Warnings, next.Unreached()...)
+	d.warnOfLayouts(wrong)
+	r.Warnings = append(append(r.Warnings, next.Unreached()...), wrong...)
 	d.log.Info("configuration read again", "config", r.File, "changed", r.Changed, "restart", r.Restart)
 	return r, nil
 }

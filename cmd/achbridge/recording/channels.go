@@ -63,9 +63,13 @@ func (r *recorder) begin(name string) {
 	delete(r.failed, name)
 	delete(r.present, name) // a later channel of that name is another one
 	s.topic.Origin = r.origins[name]
-	s.topic.Type = r.typeFor(s.topic)
+	kind, known := r.typeFor(s.topic, s.ch.Tag())
+	s.topic.Type = kind
 	r.streams[name] = s
 	s.due.Store(true)
+	if !known {
+		r.ask(s)
+	}
 	s.notice = r.watcher.Watch(s.ch, func(uint64, int) {
 		s.due.Store(true)
 		poke(r.wake)

@@ -63,7 +63,11 @@ func (r *recorder) originOf(m status.Mirror) {
 	if s := r.streams[m.Name]; s != nil && s.topic.Origin != origin {
 		topic := *s.topic
 		topic.Origin = origin
-		topic.Type = r.typeFor(&topic)
+		if kind, known := r.typeFor(&topic, s.ch.Tag()); known {
+			topic.Type = kind
+		} else if !s.held {
+			r.types[origin] = topic.Type // it has been asked for
+		}
 		s.topic = &topic
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,6 +26,9 @@ type Config struct {
 	// Type is the type of a channel's frames, nil when it is not known. channel is HOST/CHANNEL
 	// of a mirror where that is known, else the name. It may be nil.
 	Type func(channel, name string) (*Type, error)
+	// OriginType asks the origin of a mirror for the type of its frames, if Type has none. It may be nil. Many goroutines
+	// call it at the same time, and it may take some seconds.
+	OriginType func(ctx context.Context, name string) (*Type, error)
 	// Note is called, from one goroutine, with messages for the user; it may be nil.
 	Note func(format string, args ...any)
 }
@@ -57,6 +61,9 @@ type recorder struct {
 	origins map[string]string            // origins of the mirrors, by name
 	types   map[string]*Type             // of the channels, by what they are called
 	misfits map[string]bool              // channels of which a frame did not fit its type
+	ask     func(*stream)                // has the type of a stream asked for
+	asking  sync.WaitGroup
+	answers chan answer
 	ledger  chan []status.Mirror
 	events  chan localach.Event
 	report  Report
@@ -82,7 +89,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		streams: map[string]*stream{}, seen: map[string]bool{}, failed: map[string]string{}, fates: map[string]map[string]uint64{},
 		totals: map[[2]string]uint64{}, present: map[string]bool{}, origins: map[string]string{},
 		types: map[string]*Type{}, misfits: map[string]bool{},
-		ledger: make(chan []status.Mirror), events: make(chan localach.Event),
+		answers: make(chan answer), ledger: make(chan []status.Mirror), events: make(chan localach.Event),
 	}
 	r.begun = time.Now()
 	r.mono = status.Monotonic(r.begun)
@@ -169,7 +176,9 @@ func (r *recorder) read(ctx context.Context) {
 		for _, s := range r.streams {
 			s.close()
 		}
+		r.asking.Wait()
 	}()
+	r.ask = r.askers(ctx)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	retry := time.NewTimer(time.Hour)
@@ -181,6 +190,8 @@ func (r *recorder) read(ctx context.Context) {
 		case <-retry.C:
 		case e := <-r.events:
 			r.changed(e)
+		case a := <-r.answers:
+			r.answered(a)
 		case list := <-r.ledger:
 			r.account(list)
 		case <-tick.C:
@@ -192,6 +203,7 @@ func (r *recorder) read(ctx context.Context) {
 		}
 	}
 	for _, s := range r.streams {
+		s.held = false
 		s.due.Store(true)
 	}
 	r.drain()
@@ -201,7 +213,7 @@ func (r *recorder) read(ctx context.Context) {
 // must be tried again. Frames without room in the queue wait for the writer.
 func (r *recorder) drain() (busy bool) {
 	for _, s := range r.streams {
-		if !s.due.Swap(false) {
+		if s.held || !s.due.Swap(false) {
 			continue
 		}
 		switch err := r.drainOne(s); {

@@ -25,6 +25,7 @@ type stream struct {
 	buf    []byte
 	meta   *companion // nil: capture times are unknown
 	missed uint64
+	held   bool // its type is asked for; its frames stay in the ring
 }
 
 // openStream opens a channel; its stream begins with the oldest frame.

@@ -39,8 +39,10 @@ type ChannelSummary struct {
 	Hz         float64 `json:"rate_hz"`
 	Missed     uint64  `json:"missed"`
 	// Type is what the frames hold, and Renamed are the fields that have other names in its schema.
-	// NoSchema says why it has none. Misfits are frames that do not fit it.
+	// NoSchema says why it has none. Misfits are frames that do not fit it. TypeFrom says where the layout
+	// is from: "file" or "origin".
 	Type     string            `json:"type,omitempty"`
+	TypeFrom string            `json:"type_from,omitempty"`
 	Renamed  []ros1msg.Renamed `json:"renamed,omitempty"`
 	NoSchema string            `json:"no_schema,omitempty"`
 	Misfits  uint64            `json:"misfits,omitempty"`
@@ -132,7 +134,7 @@ func (c *ChannelSummary) add(r Record) {
 	c.FrameCount, c.FrameSize, c.Origin = r.Topic.FrameCount, r.Topic.FrameSize, cmp.Or(r.Topic.Origin, c.Origin)
 	if t := r.Topic.Type; t != nil {
 		c.typed++
-		c.Type, c.Renamed, c.NoSchema = t.Name, t.Renamed, t.Why
+		c.Type, c.TypeFrom, c.Renamed, c.NoSchema = t.Name, t.From, t.Renamed, t.Why
 	}
 	if r.Topic.Times != "" {
 		if c.Late == nil {

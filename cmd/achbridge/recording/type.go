@@ -18,6 +18,7 @@ type Type struct {
 	Schema  string // the definition for ROS 1; empty: there is none
 	Why     string // there is none
 	Renamed []ros1msg.Renamed
+	From    string // FromFile or FromOrigin; empty: an older recording does not tell
 
 	fits func(frame []byte) error
 }
@@ -25,14 +26,14 @@ type Type struct {
 // schemaEncoding is how MCAP calls the definitions of ROS 1.
 const schemaEncoding = "ros1msg"
 
-// NewType is the type of frames with a layout that is known to be good. The error says why the
-// layout cannot be written as text.
-func NewType(l *layout.Layout) (*Type, error) {
+// NewType is the type of frames with a layout that is known to be good, and is from FromFile or
+// FromOrigin. The error says why the layout cannot be written as text.
+func NewType(l *layout.Layout, from string) (*Type, error) {
 	text, err := config.LayoutText(l, "")
 	if err != nil {
 		return nil, err
 	}
-	t := &Type{Name: l.Name, Layout: string(text), fits: func(frame []byte) error {
+	t := &Type{Name: l.Name, Layout: string(text), From: from, fits: func(frame []byte) error {
 		_, err := l.Decode(frame)
 		return err
 	}}
@@ -50,7 +51,7 @@ func (t *Type) describe(metadata map[string]string) {
 	if t == nil {
 		return
 	}
-	metadata["type"], metadata["layout"] = t.Name, t.Layout
+	metadata["type"], metadata["layout"], metadata["type_from"] = t.Name, t.Layout, t.From
 	if t.Why != "" {
 		metadata["no_schema"] = t.Why
 	}
@@ -80,6 +81,9 @@ func typeOf(metadata map[string]string, s *mcap.Schema) *Type {
 	t := &Type{Name: metadata["type"], Layout: metadata["layout"], Why: metadata["no_schema"]}
 	if t.Name == "" || !plain(t.Name) || !plain(t.Why) {
 		return nil
+	}
+	if from := metadata["type_from"]; from == FromFile || from == FromOrigin {
+		t.From = from
 	}
 	if s != nil {
 		t.Schema = string(s.Data)

@@ -17,7 +17,7 @@ import (
 
 func imuType(t testing.TB) *Type {
 	t.Helper()
-	kind, err := NewType(&layout.Layout{Name: "imu", Size: 16, Fields: []layout.Field{{Name: "n", Type: layout.Uint32}, {Name: "a b", Offset: 8, Type: layout.Double}}})
+	kind, err := NewType(&layout.Layout{Name: "imu", Size: 16, Fields: []layout.Field{{Name: "n", Type: layout.Uint32}, {Name: "a b", Offset: 8, Type: layout.Double}}}, FromFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestTypesHaveRoomInFilesWithALimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range 40 {
-		kind, err := NewType(l)
+		kind, err := NewType(l, FromFile)
 		if err != nil {
 			t.Fatal(err)
 		}

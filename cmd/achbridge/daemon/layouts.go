@@ -1,0 +1,57 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	"achbridge/bridge"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+)
+
+// layoutsOf are what types says of this host's own channels, for other hosts. Channels whose file
+// cannot be used have no layout there, and the daemon works all the same; wrong says why.
+func layoutsOf(c *config.Config) (list []bridge.ChannelLayout, wrong []string) {
+	own, problems := c.Layouts()
+	for _, p := range problems {
+		wrong = append(wrong, p.Error())
+	}
+	for _, t := range own {
+		l := bridge.ChannelLayout{Channels: t.Pattern}
+		if t.Layout != nil {
+			var err error
+			if l.Packed, err = t.Layout.Pack(); err != nil {
+				wrong = append(wrong, fmt.Sprintf("%s cannot be told to other hosts: %v", t.Layout.Name, err))
+			}
+		}
+		list = append(list, l)
+	}
+	return list, wrong
+}
+
+// takeLayouts keeps the layouts that are in effect now. A file that has changed changes the key
+// which names it. The caller holds reloading.
+func (d *Daemon) takeLayouts(list []bridge.ChannelLayout, r *api.ReloadReply) {
+	if !reflect.DeepEqual(list, d.layouts) && !slices.Contains(r.Changed, "types") {
+		r.Changed = append(r.Changed, "types")
+		slices.Sort(r.Changed)
+	}
+	d.layouts = list
+}
+
+// warnOfLayouts tells the log of layouts that cannot be used.
+func (d *Daemon) warnOfLayouts(wrong []string) {
+	for _, text := range wrong {
+		d.log.Warn("layout left out: other hosts do not learn the type", "err", text)
+	}
+}
+
+// layout is what the origin of HOST/CHANNEL, or of a mirror, says of its frames.
+func (c *control) layout(ctx context.Context, query url.Values) (r api.LayoutReply, err error) {
+	found, err := c.node.Layout(ctx, strings.TrimPrefix(query.Get("of"), "ach://"))
+	return api.LayoutReply{Host: found.Host, Channel: found.Channel, Layout: found.Packed, Why: found.Why}, err
+}
