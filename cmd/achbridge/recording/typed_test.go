@@ -1,0 +1,125 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"achbridge/localach"
+)
+
+// mirrorOf makes a channel that bears the mark of a mirror.
+func mirrorOf(t *testing.T, dir localach.Dir, name string) *source {
+	t.Helper()
+	s := create(t, dir, name, 16, 64)
+	if err := s.ch.SetTag(localach.Tag{Node: [16]byte{1}, Channel: 1}, 0); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *source) puts(texts ...string) {
+	s.t.Helper()
+	for _, text := range texts {
+		if _, err := s.w.Put([]byte(text)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// What origins say takes its time: other channels go on meanwhile, and no frame is missed.
+func TestFramesWaitForTheTypeThatTheOriginTells(t *testing.T) {
+	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
+	kind := imuType(t)
+	kind.From = FromOrigin
+	const mirrors = 20
+	for i := range mirrors {
+		mirrorOf(t, dir, fmt.Sprint("m", i)).puts("sixteen bytes, 0")
+	}
+	imu := mirrorOf(t, dir, "imu")
+	imu.puts("sixteen bytes, 0")
+	var mu sync.Mutex
+	asking, most := 0, 0
+	asked := make(chan string, mirrors+1)
+	told := make(chan struct{})
+	end := record(t, Config{Dir: dir, Files: Files{Path: path}, OriginType: func(ctx context.Context, name string) (*Type, error) {
+		mu.Lock()
+		asking++
+		most = max(most, asking)
+		mu.Unlock()
+		asked <- name
+		<-told
+		mu.Lock()
+		asking--
+		mu.Unlock()
+		switch name {
+		case "m0":
+			return nil, errors.New("it does not answer")
+		case "m1":
+			return nil, nil
+		}
+		return kind, nil
+	}})
+	for range maxAsked {
+		<-asked
+	}
+	create(t, dir, "other", 16, 64).put(1)
+	there(t, path, "other", 1) // and so the others, which were there before, have begun
+	imu.puts("sixteen bytes, 1", "sixteen bytes, 2")
+	close(told)
+	there(t, path, "imu", 3)
+	for i := range mirrors {
+		there(t, path, fmt.Sprint("m", i), 1)
+	}
+	if _, err := end(); err != nil {
+		t.Fatal(err)
+	}
+	if most > maxAsked {
+		t.Errorf("%d origins were asked at the same time, want %d at most", most, maxAsked)
+	}
+	s, err := Summarize(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range s.Channels {
+		from := FromOrigin
+		if c.Channel == "m0" || c.Channel == "m1" || c.Channel == "other" {
+			from = ""
+		}
+		if c.TypeFrom != from || c.Misfits != 0 || c.Missed != 0 {
+			t.Errorf("got %+v, want the type of %q", c, from)
+		}
+	}
+}
+
+// A recording that ends has all frames, whatever it still asks for.
+func TestRecordingEndsWhileAnOriginIsAsked(t *testing.T) {
+	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
+	imu := mirrorOf(t, dir, "imu")
+	asked := make(chan struct{})
+	var notes []string
+	end := record(t, Config{Dir: dir, Files: Files{Path: path}, OriginType: func(ctx context.Context, _ string) (*Type, error) {
+		close(asked)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}, Note: func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }})
+	<-asked
+	imu.puts("sixteen bytes, 1", "sixteen bytes, 2")
+	if _, err := end(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Summarize(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Channels) != 1 || s.Channels[0].Frames != 2 || s.Channels[0].Type != "" {
+		t.Errorf("got %+v, want both frames without a type", s.Channels)
+	}
+	if text := strings.Join(notes, "; "); strings.Contains(text, "canceled") {
+		t.Errorf("it says %q", text)
+	}
+}
