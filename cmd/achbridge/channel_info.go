@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge/mirror"
+	"achbridge/cmd/achbridge/recording"
 	"achbridge/localach"
 )
 
@@ -27,7 +29,9 @@ type channelInfo struct {
 	Waiters     int        `json:"waiters"`
 	ForeignCond bool       `json:"foreign_cond"`
 	Mirror      *mirrorTag `json:"mirror"`
-	MetaOf      string     `json:"meta_of,omitempty"` // the mirror that this channel tells of, see mirror --meta
+	MetaOf      string     `json:"meta_of,omitempty"`   // the mirror that this channel tells of, see mirror --meta
+	Type        string     `json:"type,omitempty"`      // of the frames, if it is known
+	TypeFrom    string     `json:"type_from,omitempty"` // "file" or "origin"
 	Problem     string     `json:"problem,omitempty"`
 }
 
@@ -41,15 +45,18 @@ type mirrorTag struct {
 func channelInfoCommand(a *app) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:               "info NAME",
-		Short:             "Show one channel",
+		Use:   "info NAME",
+		Short: "Show one channel",
+		Long: `Show one channel. type is what its frames hold, if types: of the configuration names a
+layout, or the origin of a mirror tells one.`,
 		Args:              takes("NAME"),
 		ValidArgsFunction: a.channelNames,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			info, err := a.channelInfo(args[0])
 			if err != nil {
 				return err
 			}
+			a.addType(cmd.Context(), &info)
 			if asJSON {
 				return a.ui.JSON(info)
 			}
@@ -88,8 +95,27 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 	return info, nil
 }
 
+// addType adds what the frames hold. Nothing else that info shows depends on that.
+func (a *app) addType(ctx context.Context, info *channelInfo) {
+	ch, err := a.open(info.Channel)
+	if err != nil {
+		return // the problem is in info
+	}
+	defer ch.Close()
+	l, from, err := a.layoutOf(&valueFlags{}, view{Channel: ch, of: info.Channel, asks: a.client(""), ctx: ctx})
+	if err != nil {
+		a.ui.Note("no type: %v", err)
+	}
+	if l != nil {
+		info.Type, info.TypeFrom = l.Name, from
+	}
+}
+
 func (a *app) showChannel(info channelInfo) error {
-	mirror, lock, waiters := "no", "free", fmt.Sprint(info.Waiters)
+	mirror, lock, waiters, kind := "no", "free", fmt.Sprint(info.Waiters), info.Type
+	if info.TypeFrom == recording.FromOrigin {
+		kind += ", as its origin tells"
+	}
 	if info.Mirror != nil {
 		mirror = fmt.Sprintf("of node %s, up to its frame %d", info.Mirror.Node, info.Mirror.Seq)
 		if strings.Trim(info.Mirror.Node, "0") == "" {
@@ -107,6 +133,7 @@ func (a *app) showChannel(info channelInfo) error {
 		"geometry", geometryText(info.FrameCount, info.FrameSize),
 		"seq", fmt.Sprint(info.Seq),
 		"frames", fmt.Sprint(info.Frames),
+		"type", kind,
 		"mode", info.Mode,
 		"file", fmt.Sprintf("%d bytes, inode %d", info.Bytes, info.Inode),
 		"mirror", mirror,

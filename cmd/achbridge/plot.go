@@ -113,7 +113,7 @@ func (p *plotting) run(ctx context.Context, control string) error {
 // read fills the plot until ctx ends.
 func (p *plotting) read(ctx context.Context, control string) error {
 	return p.follow(ctx, p.client(control), p.channel, func(l view) error {
-		kind, err := p.layoutOf(&p.of, l)
+		kind, _, err := p.layoutOf(&p.of, l)
 		if err == nil && kind == nil {
 			err = noLayout(l)
 		}

@@ -17,6 +17,7 @@ import (
 	"achbridge/bridge/layout"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/debuginfo"
+	"achbridge/cmd/achbridge/recording"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/cmd/achbridge/values"
 	"achbridge/localach"
@@ -50,7 +51,7 @@ func (v *valueFlags) given() bool {
 // printer is how the values of a channel are printed, nil when its layout is not known and
 // no flag needs it.
 func (a *app) printer(v *valueFlags, of view) (*values.Printer, error) {
-	l, err := a.layoutOf(v, of)
+	l, _, err := a.layoutOf(v, of)
 	switch {
 	case err != nil:
 		return nil, err
@@ -77,20 +78,20 @@ func noLayout(of view) error {
 }
 
 // layoutOf is the layout of a channel: as --type or types: says, or else as the origin of a mirror
-// does; nil when it is not known.
-func (a *app) layoutOf(v *valueFlags, of view) (*layout.Layout, error) {
+// does; nil when it is not known. from says which, as in a recording.
+func (a *app) layoutOf(v *valueFlags, of view) (l *layout.Layout, from string, err error) {
 	find, err := a.layouts(v)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	l, err := find(of.of, of.Name())
+	l, err = find(of.of, of.Name())
 	if err != nil || l != nil || of.Tag() == (localach.Tag{}) {
-		return l, err
+		return l, recording.FromFile, err
 	}
 	if l, err = originLayout(of.ctx, of.asks, of.Name()); err != nil {
 		a.ui.Note("no type: %v", err)
 	}
-	return l, nil
+	return l, recording.FromOrigin, nil
 }
 
 // layouts finds the layout of a channel: that of --type, or the one that types: names.
