@@ -1,9 +1,14 @@
 package main
 
 import (
+	"context"
+	"io"
+
 	"github.com/spf13/cobra"
 
 	"achbridge/cmd/achbridge/top"
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/values"
 )
 
 func topCommand(a *app) *cobra.Command {
@@ -26,7 +31,8 @@ others is beyond it, and marked. ! marks a channel that is over its budget or no
 WAY says whether a channel comes in or goes out.
 
   up, down, page up, page down, home, end    choose a channel
-  Enter, Esc    show all about it: its ledger, its link, its events; go back
+  Enter, Esc    show all about it: its ledger, its link, the values in its newest frame
+                if a layout is known, its events; go back
   /             show only channels whose line contains a text; Esc shows all
   s             sort by another column; u, a, r, d, n: USED, AGE, RATE, DROP, name
   ?             show the keys
@@ -36,9 +42,33 @@ NO_COLOR turns colours off. On a terminal that cannot be painted (TERM=dumb) pag
 are printed one below the other.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return top.Watch(cmd.Context(), a.ui, a.client(path), a.in, a.Env)
+			return top.Watch(cmd.Context(), top.Config{Terminal: a.ui, Client: a.client(path), In: a.in, Env: a.Env, Values: a.newestValues(path)})
 		},
 	}
 	controlFlag(cmd, &path)
 	return cmd
+}
+
+// newestValues returns what reads the values in the newest frame of a channel of this host, as lines;
+// nil when no layout is known, or no frame is there.
+func (a *app) newestValues(control string) func(context.Context, string) []string {
+	quiet := *a // top has the whole terminal
+	quiet.ui = &ui.Terminal{Out: io.Discard, Err: io.Discard}
+	return func(ctx context.Context, channel string) []string {
+		ch, err := quiet.open(channel)
+		if err != nil {
+			return nil
+		}
+		defer ch.Close()
+		kind, _, err := quiet.layoutOf(&valueFlags{}, view{Channel: ch, of: channel, asks: quiet.client(control), ctx: ctx})
+		if err != nil || kind == nil {
+			return nil
+		}
+		f := follower{ch: ch, reader: ch.Reader()}
+		frame, err := f.newest(0)
+		if err != nil {
+			return nil
+		}
+		return values.Page(kind, frame)
+	}
 }

@@ -45,6 +45,7 @@ func (m model) detailPage(r channelRow) []string {
 		lines = append(lines, m.linkLines(peer, r)...)
 	}
 	foot := m.apart("? keys   q quit   Esc back   up, down another channel", fmt.Sprintf("%d of %d", m.index()+1, len(m.rows)))
+	lines = append(lines, m.valueLines(r, m.height-len(lines)-1)...)
 	room := m.height - len(lines) - 1
 	lines = append(lines, m.channelEvents(r, peer, room)...)
 	for len(lines) < m.height-1 {
@@ -162,6 +163,18 @@ func pathText(mbit *float64) string {
 		return "never full"
 	}
 	return fmt.Sprintf("%.3g Mbit/s when full", *mbit)
+}
+
+// valueLines are the values in the newest frame of a channel, in at most room lines.
+func (m model) valueLines(r channelRow, room int) []string {
+	if m.inside.channel != r.name || len(m.inside.lines) == 0 || room < 3 {
+		return nil
+	}
+	lines := append([]string{""}, m.inside.lines...)
+	if more := len(lines) - room; more > 0 {
+		lines = append(lines[:room-1], m.paint("2", fmt.Sprintf("  %d more: achbridge echo %s", more+1, r.name)))
+	}
+	return lines
 }
 
 // channelEvents are the newest events of a channel and of the link with its peer, in at

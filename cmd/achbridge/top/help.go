@@ -7,7 +7,7 @@ var keys = [][2]string{
 	{"up, down, k, j", "choose the channel above or below"},
 	{"page up, page down", "choose one a page away"},
 	{"home, end, g, G", "choose the first, which may then change; choose the last"},
-	{"Enter", "show all about it: its ledger, its link, its events"},
+	{"Enter", "show its ledger, its link, its values, its events"},
 	{"Esc, Backspace", "go back to the list; in the list, show all channels"},
 	{"/", "show only channels whose line contains a text"},
 	{"s", "sort by another column"},

@@ -38,6 +38,15 @@ type model struct {
 	chosen string // key of the chosen row; "" is the first
 	detail bool   // the detail page is shown
 	help   bool   // the page of keys is shown
+
+	inside  valuesMsg // what was in the newest frame of the channel whose detail was shown last
+	looking bool      // it is asked for
+}
+
+// valuesMsg are the values in a frame of a channel, as lines; none when they are not known.
+type valuesMsg struct {
+	channel string
+	lines   []string
 }
 
 type statusMsg struct {
@@ -69,7 +78,14 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case statusMsg:
 		m.take(msg)
-		return m, tea.Tick(lookEvery, func(time.Time) tea.Msg { return askMsg{} })
+		look := m.lookInside()
+		return m, tea.Batch(look, tea.Tick(lookEvery, func(time.Time) tea.Msg { return askMsg{} }))
+	case valuesMsg:
+		m.inside, m.looking = msg, false
+		if r, ok := m.shown(); ok && r.name != msg.channel {
+			look := m.lookInside() // the user has chosen another one meanwhile
+			return m, look
+		}
 	case askMsg:
 		return m, m.ask
 	case eventsMsg:
@@ -106,6 +122,17 @@ func (m *model) take(s statusMsg) {
 	m.status, m.at, m.err = s.StatusReply, s.at, nil
 	m.look()
 	m.arrange()
+}
+
+// lookInside asks for the values of the channel whose detail is shown.
+func (m *model) lookInside() tea.Cmd {
+	r, ok := m.shown()
+	if !ok || !m.detail || m.looking || m.values == nil {
+		return nil
+	}
+	m.looking = true
+	values, channel := m.values, r.name
+	return func() tea.Msg { return valuesMsg{channel, values(channel)} }
 }
 
 // look adds the new status to the history of each channel.
@@ -207,7 +234,8 @@ func (m model) press(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		}
 	}
 	m.arrange()
-	return m, nil
+	look := m.lookInside()
+	return m, look
 }
 
 func (m *model) typeFilter(k tea.KeyPressMsg) {

@@ -129,6 +129,8 @@ func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
 		"wide":       topOf(30, 120, 40),
 		"hundreds":   topOf(300, 80, 24).after("pgdown pgdown down"),
 		"detail":     topOf(30, 80, 24).after("/ 0 0 3 enter enter"),
+		"values":     topOf(30, 80, 30).after("/ 0 0 3 enter enter", inside("krang.joint-003")),
+		"values_cut": topOf(30, 80, 24).after("/ 0 0 3 enter enter", inside("krang.joint-003")),
 		"refused":    topOf(30, 80, 24).after("enter"),
 		"export":     topOf(30, 80, 24).after("end enter"),
 		"filter":     topOf(30, 80, 24).after("/ W a i t"),
@@ -160,6 +162,50 @@ func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
 		if got != string(want) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
+	}
+}
+
+// inside is what was in a frame.
+func inside(channel string) valuesMsg {
+	return valuesMsg{channel, []string{
+		"values  imu, 24 bytes", "  gyro.x:  1.5 rad/s", "  gyro.y:  -2 rad/s", "  gyro.z:  0.5 rad/s", "  mode:    RUN", "  name:    \"krang\"",
+		"  text:    " + strings.Repeat("long ", 30)}}
+}
+
+func TestTopAsksForTheValuesOfTheChannelWhoseDetailIsShown(t *testing.T) {
+	asked := []string{}
+	m := topOf(30, 80, 24)
+	m.values = func(channel string) []string {
+		asked = append(asked, channel)
+		return inside(channel).lines
+	}
+	press := func(key string) tea.Cmd {
+		next, look := m.Update(keyPress(key))
+		m = next.(model)
+		return look
+	}
+	if press("n") != nil {
+		t.Error("it asks while the list is shown")
+	}
+	look := press("enter")
+	if look == nil || press("down") != nil {
+		t.Fatal("want one question at a time, when the detail is shown")
+	}
+	next, again := m.Update(look())
+	m = next.(model)
+	if strings.Contains(strings.Join(m.page(), "\n"), "gyro") {
+		t.Error("the values of one channel stand on the page of another")
+	}
+	if again == nil {
+		t.Fatal("it does not ask for the channel that was chosen meanwhile")
+	}
+	next, again = m.Update(again())
+	m = next.(model)
+	if again != nil || len(asked) != 2 || asked[0] == asked[1] {
+		t.Errorf("asked for %v, want one after the other", asked)
+	}
+	if !strings.Contains(strings.Join(m.page(), "\n"), "gyro.x:  1.5 rad/s") {
+		t.Error("the values are not shown")
 	}
 }
 

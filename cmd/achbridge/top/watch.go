@@ -23,14 +23,28 @@ const (
 	patience  = 3 * time.Second
 )
 
-// Watch shows the channels of c's daemon on the terminal t until ctx ends or the user presses
-// q. Keys come from in; env reads the environment.
-func Watch(ctx context.Context, t *ui.Terminal, c *api.Client, in io.Reader, env func(string) string) error {
+// Config says what to show, and where.
+type Config struct {
+	Terminal *ui.Terminal
+	Client   *api.Client // of the daemon
+	In       io.Reader   // keys
+	Env      func(string) string
+	// Values are the values in the newest frame of a channel of this host, as lines; nil when they are not known.
+	// Another goroutine calls it, one call at a time. It may be nil.
+	Values func(ctx context.Context, channel string) []string
+}
+
+// Watch shows the channels of a daemon on the terminal until ctx ends or the user presses q.
+func Watch(ctx context.Context, cfg Config) error {
+	t, env := cfg.Terminal, cfg.Env
 	out, ok := t.Out.(*os.File)
 	if !ok || !ui.IsTerminal(out) {
 		return ui.Usage(errors.New("top: stdout is not a terminal"), "achbridge status --watch")
 	}
-	m := model{color: t.Color, blocks: isUTF8(env), sources: askDaemon(ctx, c)}
+	m := model{color: t.Color, blocks: isUTF8(env), sources: askDaemon(ctx, cfg.Client)}
+	if cfg.Values != nil {
+		m.values = func(channel string) []string { return cfg.Values(ctx, channel) }
+	}
 	m.width, m.height = ui.ScreenSize(out)
 	first := m.ask().(statusMsg)
 	if first.err != nil {
@@ -40,7 +54,7 @@ func Watch(ctx context.Context, t *ui.Terminal, c *api.Client, in io.Reader, env
 	if m.deaf = env("TERM") == "dumb"; m.deaf {
 		return m.showPages(ctx, t)
 	}
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(out), tea.WithInput(in), tea.WithoutSignalHandler(),
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(out), tea.WithInput(cfg.In), tea.WithoutSignalHandler(),
 		tea.WithFilter(sized)).Run()
 	if ctx.Err() != nil || err == nil {
 		return nil
@@ -78,8 +92,9 @@ func isUTF8(env func(string) string) bool {
 
 // sources ask the daemon. Each answer is a message for the model.
 type sources struct {
-	ask    func() tea.Msg // returns a statusMsg
-	follow func() tea.Msg // returns an eventsMsg, at the next event or after api.EventWait
+	ask    func() tea.Msg                // returns a statusMsg
+	follow func() tea.Msg                // returns an eventsMsg, at the next event or after api.EventWait
+	values func(channel string) []string // nil: nobody can tell
 }
 
 func askDaemon(ctx context.Context, c *api.Client) sources {

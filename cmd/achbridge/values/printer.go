@@ -125,6 +125,25 @@ func (p *Printer) lines(at time.Time, frame []byte, parts []selection) []byte {
 	return out
 }
 
+// Page is a frame as the lines of a page: which type, then its values. Of a frame that does not fit
+// the layout it is why.
+func Page(l *layout.Layout, frame []byte) []string {
+	if _, err := l.Decode(frame); err != nil {
+		return []string{"values  " + err.Error()}
+	}
+	p := Printer{Layout: l}
+	text, err := p.Frame(time.Time{}, frame)
+	if err != nil {
+		return nil
+	}
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	lines[0] = fmt.Sprintf("values  %s, %d bytes", l.Name, len(frame))
+	for i := range lines[1:] {
+		lines[i+1] = "  " + lines[i+1]
+	}
+	return lines
+}
+
 // marks are what is shown behind a value.
 func marks(f *layout.Field) (text string) {
 	if f.Unit != "" {
