@@ -152,8 +152,9 @@ func (a *app) originTypes(of *valueFlags, control string) func(context.Context, 
 	if of.file != "" {
 		return nil
 	}
+	c := a.client(control)
 	return func(ctx context.Context, name string) (*recording.Type, error) {
-		l, err := originLayout(ctx, a.client(control), name)
+		l, err := originLayout(ctx, c, name)
 		if err != nil || l == nil {
 			return nil, err
 		}
