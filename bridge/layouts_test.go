@@ -267,6 +267,12 @@ func TestLayoutsOfAPeerAreBoundedAndAskedForSlowly(t *testing.T) {
 	})
 }
 
+func TestEveryGoodLayoutFitsItsMessage(t *testing.T) {
+	if layout.MaxText != wire.MaxLayout {
+		t.Errorf("a layout has %d bytes at most, and its message takes %d", layout.MaxText, wire.MaxLayout)
+	}
+}
+
 func TestLayoutsOfAllPeersAreBounded(t *testing.T) {
 	var k keptLayouts
 	for i := range 1000 {
