@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -147,14 +148,22 @@ func (a *app) types(of *valueFlags) (func(channel, name string) (*recording.Type
 	}, nil
 }
 
-// originTypes asks the origins of mirrors; nil: --type names the layout.
+// originTypes asks the origins of mirrors; nil: --type names the layout. A daemon that once did not
+// answer is not asked again, since frames wait for it.
 func (a *app) originTypes(of *valueFlags, control string) func(context.Context, string) (*recording.Type, error) {
 	if of.file != "" {
 		return nil
 	}
 	c := a.client(control)
+	var hangs atomic.Bool
 	return func(ctx context.Context, name string) (*recording.Type, error) {
+		if hangs.Load() {
+			return nil, errNoAnswer
+		}
 		l, err := originLayout(ctx, c, name)
+		if errors.Is(err, errNoAnswer) {
+			hangs.Store(true)
+		}
 		if err != nil || l == nil {
 			return nil, err
 		}

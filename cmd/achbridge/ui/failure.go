@@ -7,7 +7,7 @@ const (
 	ExitOK      = 0
 	exitFailure = 1 // the command was right and did not work
 	ExitUsage   = 2 // wrong arguments or configuration: the same command fails again
-	exitNothing = 3 // nothing of that name, or nothing at all, was found
+	ExitNothing = 3 // nothing of that name, or nothing at all, was found
 	exitOver    = 4 // what was measured is over the limit that was given
 )
 
@@ -30,7 +30,7 @@ func Failure(err error, cure string) error { return &failure{err, cure, exitFail
 func Usage(err error, cure string) error { return &failure{err, cure, ExitUsage} }
 
 // NotFound is an error about something that does not exist.
-func NotFound(err error, cure string) error { return &failure{err, cure, exitNothing} }
+func NotFound(err error, cure string) error { return &failure{err, cure, ExitNothing} }
 
 // OverLimit is an error about a measured value above the given limit.
 func OverLimit(err error, cure string) error { return &failure{err, cure, exitOver} }
