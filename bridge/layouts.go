@@ -108,7 +108,7 @@ func (n *Node) wantLayout(d *described) (found Layout, q *layoutQuery) {
 	}
 	switch {
 	case d.link == nil || d.link.silent:
-		found.Why = "no link to it"
+		found.Why = "there is no link to it"
 	case d.link.layouts.bad[d.hash] != "":
 		found.Why = d.link.layouts.bad[d.hash]
 	default:

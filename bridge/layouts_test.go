@@ -93,7 +93,7 @@ func TestLayoutOfTheOriginIsKnownAtItsMirrorsHost(t *testing.T) {
 		if got := pc.says("robot.imu"); !bytes.Equal(got.Packed, kind) {
 			t.Errorf("got %+v without a link, want what is kept", got)
 		}
-		if got := pc.says("robot.arm"); got.Packed != nil || got.Why != "no link to it" {
+		if got := pc.says("robot.arm"); got.Packed != nil || got.Why != "there is no link to it" {
 			t.Errorf("got %+v without a link, want why there is nothing", got)
 		}
 	})
