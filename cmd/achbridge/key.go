@@ -61,8 +61,8 @@ func keyNewCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				return ui.Failure(err, "choose another place: --key FILE")
+			if err := a.MakeKeyFolder(path); err != nil {
+				return err
 			}
 			key := trust.NewKey()
 			if err := key.Write(path); errors.Is(err, fs.ErrExist) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -27,6 +28,9 @@ func manCommand() *cobra.Command {
 					return ui.Usage(fmt.Errorf("--date %q: want a day, as in 2026-01-31", date), "")
 				}
 				header.Date = &day
+			}
+			if err := config.MissingFolder("manual pages", args[0]); err != nil {
+				return err
 			}
 			root := cmd.Root()
 			root.DisableAutoGenTag = true

@@ -83,6 +83,11 @@ configuration or key of their own they use root's, as far as they may read it.
 			if err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("control") { // one of the file may name a directory that a boot has emptied
+				if err := a.MakeControlFolder(c.Control); err != nil {
+					return err
+				}
+			}
 			a.ui.Detach()
 			level := &slog.LevelVar{}
 			level.Set(c.Log.Level)

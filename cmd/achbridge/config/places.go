@@ -156,6 +156,41 @@ func (p Places) SocketFor(given string) (string, error) {
 	return path, nil
 }
 
+// MakeKeyFolder makes the directory of path if that is where `key new` writes by default. Any
+// other has to be there: who named it may have mistyped it.
+func (p Places) MakeKeyFolder(path string) error {
+	return p.makeFolder(keyPlace, path, "key", 0o700)
+}
+
+// MakeControlFolder is MakeKeyFolder for the control socket.
+func (p Places) MakeControlFolder(path string) error {
+	return p.makeFolder(controlPlace, path, "control socket", 0o755)
+}
+
+func (p Places) makeFolder(usual place, path, what string, mode fs.FileMode) error {
+	dir := filepath.Dir(path)
+	missing := MissingFolder(what+" "+path, dir)
+	if missing == nil {
+		return nil
+	}
+	if own, err := usual.of(p); err != nil || Absolute(dir) != filepath.Dir(own) {
+		return missing
+	}
+	if err := os.MkdirAll(dir, mode); err != nil {
+		return ui.Failure(fmt.Errorf("%s %s: %w", what, path, err), "choose another place for it")
+	}
+	return nil
+}
+
+// MissingFolder is the error that there is no directory dir for what is to be written. Whatever
+// else is wrong with it, who writes will say.
+func MissingFolder(what, dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return ui.Failure(fmt.Errorf("%s: there is no directory %s", what, dir), "mkdir -p "+dir)
+	}
+	return nil
+}
+
 // StateFile is the path of a file in the state directory; "" when there is no state
 // directory.
 func (p Places) StateFile(dir, file string) string {

@@ -1,6 +1,13 @@
 package config
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"achbridge/cmd/achbridge/ui"
+)
 
 func TestPlacesOfFiles(t *testing.T) {
 	for _, c := range []struct {
@@ -29,6 +36,36 @@ func TestPlacesOfFiles(t *testing.T) {
 			if got != p.want || (err != nil) != (p.want == "") {
 				t.Errorf("%s, %s: got %q, %v, want %q", c.name, p.what, got, err, p.want)
 			}
+		}
+	}
+}
+
+func TestDirectoriesAreMadeByDefaultAlone(t *testing.T) {
+	home := t.TempDir()
+	p := Places{UID: 1000, Env: func(k string) string {
+		return map[string]string{"HOME": home, "XDG_RUNTIME_DIR": filepath.Join(home, "run")}[k]
+	}}
+	for _, c := range []struct {
+		usual func() (string, error)
+		make  func(path string) error
+	}{{p.KeyPath, p.MakeKeyFolder}, {p.controlPath, p.MakeControlFolder}} {
+		other := filepath.Join(home, "nosuch", "x", "file")
+		err := c.make(other)
+		if err == nil || !strings.Contains(err.Error(), "no directory "+filepath.Dir(other)) || ui.Cure(err) != "mkdir -p "+filepath.Dir(other) {
+			t.Errorf("got %v, cure %q, want the directory that is missing, and how to make it", err, ui.Cure(err))
+		}
+		usual, err := c.usual()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.make(usual); err != nil {
+			t.Errorf("%s: got %v, want its directory made", usual, err)
+		}
+		if _, err := os.Stat(filepath.Dir(usual)); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(filepath.Join(home, "nosuch")); err == nil {
+			t.Error("the other directory was made")
 		}
 	}
 }
