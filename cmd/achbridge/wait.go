@@ -14,6 +14,7 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/bridge/unit"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
@@ -21,8 +22,7 @@ import (
 
 func waitCommand(a *app) *cobra.Command {
 	var path string
-	w := waiting{until: status.HealthLive.String()}
-	limit := 10 * time.Second
+	w := waiting{until: status.HealthLive.String(), limit: 10 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "wait [CHANNEL...]",
 		Short: "Wait until mirrors are live",
@@ -30,7 +30,7 @@ func waitCommand(a *app) *cobra.Command {
 what reads them. CHANNEL is HOST/CHANNEL or the name of a mirror, or a pattern of
 either, which at least one mirror has to match. Without CHANNEL all mirrors are waited
 for. The daemon may still have to start. What is not there yet is told on stderr, with
-the reason, whenever that changes.
+the reason, whenever that changes; the last of it is why it gave up.
 
 The exit code is 0 when all are in that state at once, and 1 when they are not before
 --timeout is over (0: wait for ever). It is 3 if there was no such mirror until then.`,
@@ -39,28 +39,28 @@ The exit code is 0 when all are in that state at once, and 1 when they are not b
   achbridge wait krang.imu --for stale`,
 		Args: takes("[CHANNEL]..."),
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			if limit < 0 {
-				return ui.Usage(fmt.Errorf("--timeout %v: want a time, as in 10s, or 0", limit), "")
+			if w.limit < 0 {
+				return ui.Usage(fmt.Errorf("--timeout %v: want a time, as in 10s, or 0", w.limit), "")
 			}
 			return w.of(args)
 		},
 		ValidArgsFunction: a.remoteNames(&path),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := cmd.Context(), func() {}
-			if limit > 0 {
-				ctx, cancel = context.WithTimeout(ctx, limit)
+			if w.limit > 0 {
+				ctx, cancel = context.WithTimeout(ctx, w.limit)
 			}
 			defer cancel()
 			err := a.wait(ctx, a.client(path), &w)
 			if cmd.Context().Err() != nil {
-				return ui.Failure(errors.New("interrupted; "+w.said), "")
+				return ui.Failure(errors.New("interrupted"), "")
 			}
 			return err
 		},
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&w.until, "for", w.until, "wait for this `STATE`: "+ui.OrList(waitStates))
-	cmd.Flags().DurationVar(&limit, "timeout", limit, "give up after this `TIME`")
+	cmd.Flags().DurationVar(&w.limit, "timeout", w.limit, "give up after this `TIME`")
 	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(waitStates, cobra.ShellCompDirectiveNoFileComp))
 	controlFlag(cmd, &path)
 	return cmd
@@ -79,6 +79,7 @@ func healthWords() (list []string) {
 // waiting is what wait waits for, and what it said last.
 type waiting struct {
 	until  string
+	limit  time.Duration
 	wanted []wantedMirrors
 	said   string
 	last   error // why it is not there yet
@@ -148,9 +149,13 @@ func (a *app) wait(ctx context.Context, c *api.Client, w *waiting) error {
 			}
 			w.last = err
 		}
-		if api.Rest(ctx, waitEvery); ctx.Err() != nil {
-			return cmp.Or(w.last, err)
+		if api.Rest(ctx, waitEvery); ctx.Err() == nil {
+			continue
 		}
+		if w.last == nil {
+			return err
+		}
+		return fmt.Errorf("gave up after %s%.0w", unit.Time(w.limit), w.last) // the reason was told
 	}
 }
 
