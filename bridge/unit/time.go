@@ -21,6 +21,8 @@ func Time(d time.Duration) string {
 		return "0 s"
 	case d < time.Microsecond:
 		return fmt.Sprintf("%d ns", d.Nanoseconds())
+	}
+	switch d = rounded(d); {
 	case d < time.Millisecond:
 		return figures(d, time.Microsecond) + " µs"
 	case d < time.Second:
@@ -28,7 +30,7 @@ func Time(d time.Duration) string {
 	case d < time.Minute:
 		return figures(d, time.Second) + " s"
 	case d < time.Hour:
-		return two(d.Round(time.Second), time.Minute, "min", time.Second, "s")
+		return two(d, time.Minute, "min", time.Second, "s")
 	case d < day:
 		return two(d, time.Hour, "h", time.Minute, "min")
 	}
@@ -36,6 +38,19 @@ func Time(d time.Duration) string {
 }
 
 const day = 24 * time.Hour
+
+// rounded is d to four figures, and to the second from a minute on: its unit is that of what is
+// printed. 59.996 s are 1 min.
+func rounded(d time.Duration) time.Duration {
+	if d >= time.Minute {
+		return d.Round(time.Second)
+	}
+	step := time.Duration(1)
+	for d >= 10_000*step {
+		step *= 10
+	}
+	return d.Round(step)
+}
 
 func figures(d, unit time.Duration) string {
 	return strconv.FormatFloat(float64(d)/float64(unit), 'g', 4, 64)

@@ -20,7 +20,15 @@ func TestTimesAreANumberASpaceAndTheUnit(t *testing.T) {
 		3*time.Hour + time.Minute:  "3 h 1 min",
 		2*day + 5*time.Hour:        "2 d 5 h",
 		-1500 * time.Millisecond:   "-1.5 s",
-		3599900 * time.Millisecond: "60 min",
+		3599400 * time.Millisecond: "59 min 59 s",
+		3599900 * time.Millisecond: "1 h",
+		59990 * time.Millisecond:   "59.99 s",
+		59996 * time.Millisecond:   "1 min",
+		999960 * time.Microsecond:  "1 s",
+		999960 * time.Nanosecond:   "1 ms",
+		999900 * time.Nanosecond:   "999.9 µs",
+		day - time.Millisecond:     "1 d",
+		-59996 * time.Millisecond:  "-1 min",
 	} {
 		if got := Time(d); got != want {
 			t.Errorf("%v: got %s, want %s", d, got, want)

@@ -82,6 +82,9 @@ func TestHostsAreMarkedAsTheirCardsAre(t *testing.T) {
 	if got, want := valueOf[string](b, `parts.glued("no frame for 2 min 10 s, 5 s or 12 %: 3 mirrors, 20 Mbit/s, 4 hosts")`), "no frame for 2\u00a0min 10\u00a0s, 5\u00a0s or 12\u00a0%: 3 mirrors, 20\u00a0Mbit/s, 4 hosts"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	if got, want := valueOf[string](b, `[999600, 999.6e6, 18.04e6].map(parts.bits).concat([9.996, 99.96, 9999.7].map(parts.millis)).join(", ")`), "1 Mbit/s, 1 Gbit/s, 18 Mbit/s, 10.0 ms, 100 ms, 10 s"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	if !valueOf[bool](b, `(() => {
 		const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg"), div = document.createElement("div");
 		div.style.width = "900px";

@@ -213,7 +213,7 @@ func (a *app) loadTest(ctx context.Context, c *api.Client, p pinging) error {
 		return err
 	}
 	if r.NeededMbit > r.Mbit {
-		return ui.OverLimit(fmt.Errorf("%s: the link carries %.3g Mbit/s, and %s need %.3g", p.host, r.Mbit, countText(uint64(r.Mirrors), "mirror"), r.NeededMbit),
+		return ui.OverLimit(fmt.Errorf("%s: the link carries %s, and %s need %s", p.host, ui.Mbit(r.Mbit), countText(uint64(r.Mirrors), "mirror"), ui.Mbit(r.NeededMbit)),
 			"send less: --max-rate, --compress or fewer mirrors")
 	}
 	return nil
@@ -231,7 +231,7 @@ func (p pinging) announced(l status.Link) string {
 	}
 	text := fmt.Sprintf("%s sends load to %s for 3 s, behind all frames: as much as the link carries", from, to)
 	if path != nil {
-		text += fmt.Sprintf(", about %s if that is %.3g Mbit/s as it was last", ui.AboutBytes(int64(*path*1e6/8*3)), *path)
+		text += fmt.Sprintf(", about %s if that is %s as it was last", ui.AboutBytes(int64(*path*1e6/8*3)), ui.Mbit(*path))
 	}
 	return text + ", at most " + ui.AboutBytes(bridge.MostLoad)
 }
@@ -246,11 +246,11 @@ func (a *app) showLoad(r api.LoadReply, p pinging) error {
 	}
 	need := "no mirror goes this way"
 	if r.Mirrors > 0 {
-		need = fmt.Sprintf("%.3g Mbit/s for %s", r.NeededMbit, countText(uint64(r.Mirrors), "mirror"))
+		need = fmt.Sprintf("%s for %s", ui.Mbit(r.NeededMbit), countText(uint64(r.Mirrors), "mirror"))
 	}
 	pairs := []string{
-		"carries", fmt.Sprintf("%.3g Mbit/s %s, over %s", r.Mbit, way, r.Transport),
-		"of that", fmt.Sprintf("%.3g Mbit/s load, the rest for mirrors", r.LoadMbit),
+		"carries", fmt.Sprintf("%s %s, over %s", ui.Mbit(r.Mbit), way, r.Transport),
+		"of that", fmt.Sprintf("%s load, the rest for mirrors", ui.Mbit(r.LoadMbit)),
 		"lost", fmt.Sprintf("%.1f %%", 100*r.Lost),
 		"needed", need,
 	}

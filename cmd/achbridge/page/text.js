@@ -3,10 +3,10 @@
 export function millis(v) {
   if (v === null || v === undefined) return "–";
   if (v < 0) return "−" + millis(-v);
-  if (v < 10) return v.toFixed(2) + " ms";
-  if (v < 100) return v.toFixed(1) + " ms";
-  if (v < 10e3) return v.toFixed(0) + " ms";
-  return duration(v / 1000);
+  if (v < 9.995) return v.toFixed(2) + " ms";
+  if (v < 99.95) return v.toFixed(1) + " ms";
+  if (v < 9999.5) return v.toFixed(0) + " ms";
+  return duration(Math.round(v) / 1000);
 }
 
 export function duration(s) {
@@ -30,7 +30,7 @@ export function rate(v) {
 
 export function bits(v) {
   for (const [n, unit] of [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"]]) {
-    if (v >= n) return (v / n).toPrecision(3).replace(/\.?0+$/, (z) => (z.startsWith(".") ? "" : z)) + " " + unit;
+    if (v >= 0.9995 * n) return (v / n).toPrecision(3).replace(/\.?0+$/, (z) => (z.startsWith(".") ? "" : z)) + " " + unit;
   }
   return v.toFixed(0) + " bit/s";
 }

@@ -76,8 +76,8 @@ func Bytes(n int) string {
 // AboutBytes prints a size as people compare sizes, with three figures.
 func AboutBytes[N int | int64](n N) string {
 	for _, unit := range sizeUnits {
-		if unit.bytes > 1 && n >= N(unit.bytes) {
-			v, figures := float64(n)/float64(unit.bytes), 3
+		if v := float64(n) / float64(unit.bytes); unit.bytes > 1 && v >= 1-0.5/1024 { // less is 1023 of the next
+			figures := 3
 			if v >= 999.5 {
 				figures = 4
 			}

@@ -13,14 +13,14 @@ import (
 // Millis prints milliseconds with three figures.
 func Millis(v float64) string {
 	switch {
-	case v < 10:
+	case v < 9.995:
 		return fmt.Sprintf("%.2f ms", v)
-	case v < 100:
+	case v < 99.95:
 		return fmt.Sprintf("%.1f ms", v)
-	case v < 10_000:
+	case v < 9999.5:
 		return fmt.Sprintf("%.0f ms", v)
 	}
-	return Seconds(v / 1000)
+	return Seconds(math.Round(v) / 1000)
 }
 
 // Seconds prints a duration to the second.
@@ -42,7 +42,7 @@ var rateUnits = []struct {
 
 func (r BitRate) String() string {
 	for _, u := range rateUnits {
-		if float64(r) >= u.bits {
+		if float64(r) >= 0.99995*u.bits { // which is printed as one of them
 			return strconv.FormatFloat(float64(r)/u.bits, 'g', 4, 64) + " " + u.name + "/s"
 		}
 	}
@@ -76,6 +76,9 @@ func BytesPerSecond(v float64) string {
 	return fmt.Sprintf("%.3g Gbit/s", v)
 }
 
+// Mbit prints what a link carries, given in Mbit/s.
+func Mbit(v float64) string { return BytesPerSecond(v * 1e6 / 8) }
+
 // Percent prints a share in whole percent, "-" when it is not known.
 func Percent(v float64) string {
 	switch {
@@ -99,9 +102,9 @@ func figures(v float64, unit string) string {
 		return "-"
 	case v == 0:
 		return "0" + unit
-	case v < 10:
+	case v < 9.995:
 		return fmt.Sprintf("%.2f", v) + unit
-	case v < 100:
+	case v < 99.95:
 		return fmt.Sprintf("%.1f", v) + unit
 	}
 	return fmt.Sprintf("%.0f", v) + unit
