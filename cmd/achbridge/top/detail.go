@@ -20,8 +20,8 @@ const barLines = 4
 func (m model) detailPage(r channelRow) []string {
 	lines := []string{
 		m.apart(m.paint("1", r.name)+"   "+r.about()+"   "+r.state(), m.at.Format("15:04:05")),
-		m.paint("31", cmp.Or(m.lostLine(), r.reason)),
 	}
+	lines = append(lines, m.red(cmp.Or(m.lostLine(), r.reason))...)
 	var a ledger.Accounts
 	peer := r.of
 	for _, c := range m.status.Mirrors {
@@ -162,7 +162,7 @@ func pathText(mbit *float64) string {
 	if mbit == nil {
 		return "never full"
 	}
-	return fmt.Sprintf("%.3g Mbit/s when full", *mbit)
+	return ui.Mbit(*mbit) + " when full"
 }
 
 // valueLines are the values in the newest frame of a channel, in at most room lines.

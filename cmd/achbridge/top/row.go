@@ -34,6 +34,22 @@ func (r channelRow) state() string { return strings.TrimSpace(r.health.String() 
 // rank says how bad the health is; 0 is live.
 func (r channelRow) rank() int { return r.health.Rank() }
 
+// why is the health with its mark and its reason; "" if it is live and has no mark.
+func (r channelRow) why() string {
+	if r.rank() == 0 && r.mark == "" {
+		return ""
+	}
+	return strings.TrimSpace(r.word() + " " + r.reason)
+}
+
+// word is the health with its mark, before its reason if there is one.
+func (r channelRow) word() string {
+	if r.reason == "" {
+		return r.state()
+	}
+	return r.state() + ":"
+}
+
 // has reports whether the row contains the filter's text.
 func (r channelRow) has(filter string) bool {
 	return strings.Contains(strings.ToLower(r.name+" "+r.of+" "+r.state()), strings.ToLower(filter))

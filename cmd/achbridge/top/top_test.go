@@ -140,6 +140,8 @@ func TestTopShowsPagesAsTheyWereLookedAt(t *testing.T) {
 		"unanswered": {width: 80, height: 24},
 		"by_name":    topOf(12, 80, 24).after("n"),
 		"keys":       topOf(30, 80, 24).after("?"),
+		"reason":     topOf(3, 80, 24).after(topRefused(3, 35)),
+		"reason_in":  topOf(3, 80, 24).after(topRefused(3, 35), "enter"),
 		"peak":       topPeak(80, 24),
 		"peak_in":    topPeak(140, 30).after("enter"),
 	} {
@@ -208,6 +210,31 @@ func TestTopAsksForTheValuesOfTheChannelWhoseDetailIsShown(t *testing.T) {
 		t.Error("the values are not shown")
 	}
 }
+
+// topRefused is topStatusAt with a mirror whose reason is longer than a line.
+func topRefused(n, second int) statusMsg {
+	s := topStatusAt(n, second)
+	s.Mirrors[1].State, s.Mirrors[1].Reason = "refused", "the file /dev/shm/achshm-krang.joint-001 belongs to another program, which has it open: take another name for the mirror, or end the program"
+	return s
+}
+
+// Whatever is chosen, the page has all that the daemon says of it, and not too many lines.
+func TestTopTellsTheWholeReasonOfTheChosenChannel(t *testing.T) {
+	for _, width := range []int{40, 80, 100, 140} {
+		m := topOf(30, width, 24).after(topRefused(30, 35))
+		for range m.rows {
+			r, _ := m.shown()
+			page := m.page()
+			if r.rank() > 0 && !strings.Contains(closed(strings.Join(page, "")), closed(r.why())) || len(page) != m.height || !strings.Contains(page[m.height-1], "? keys") {
+				t.Errorf("%d columns: want %q on the page of %d lines:\n%s", width, r.why(), len(page), strings.Join(page, "\n"))
+			}
+			m = m.after("down")
+		}
+	}
+}
+
+// closed is a text without its spaces.
+func closed(text string) string { return strings.Join(strings.Fields(text), "") }
 
 // topPeak has looked at two channels for 30 s, in one of which the first is 3 s old.
 func topPeak(width, height int) model {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,16 +24,28 @@ const (
 )
 
 // room is the number of rows that fit on the screen.
-func (m model) room() int { return max(1, m.height-headLines-len(m.warning())-footLines) }
+func (m model) room() int { return max(1, m.space()-len(m.reasonLines(m.columns()))) }
+
+// space is the number of lines between head and foot.
+func (m model) space() int { return m.height - headLines - len(m.warning()) - footLines }
 
 // warning is lostLine, or what is most wrong with all that is shown, in as many lines as it needs;
 // a blank one while all is well.
 func (m model) warning() []string {
-	lines := strings.Split(ansi.Wordwrap(cmp.Or(m.lostLine(), diagnose.Banner(m.status.Troubles)), max(20, m.width), ""), "\n")
+	return m.red(cmp.Or(m.lostLine(), diagnose.Banner(m.status.Troubles)))
+}
+
+// red is a text in as many red lines as it needs.
+func (m model) red(text string) []string {
+	lines := wrapped(text, m.width)
 	for i, line := range lines {
 		lines[i] = m.paint("31", line)
 	}
 	return lines[:min(len(lines), mostWarning)]
+}
+
+func wrapped(text string, width int) []string {
+	return strings.Split(ansi.Wordwrap(text, max(20, width), ""), "\n")
 }
 
 // page returns the lines that the terminal shows.
@@ -70,6 +81,9 @@ func (m model) listPage() []string {
 	lines = append(lines, m.paint("1", c.line(c.titles())))
 	for _, r := range m.rows[first:last] {
 		lines = append(lines, m.rowLine(c, r))
+		if m.isChosen(r) {
+			lines = append(lines, m.reasonLines(c)...)
+		}
 	}
 	if len(m.rows) == 0 {
 		lines = append(lines, "  "+m.nothing())
@@ -130,7 +144,7 @@ func (m model) linksLine() string {
 	for _, l := range m.status.Links {
 		text := fmt.Sprintf("%s over %s, round trip %s", l.Peer, l.Transport, ui.Millis(l.RTTms))
 		if l.PathMbit != nil {
-			text += fmt.Sprintf(", carries %.3g Mbit/s", *l.PathMbit)
+			text += ", carries " + ui.Mbit(*l.PathMbit)
 		}
 		if l.State != status.LinkUp {
 			text = m.paint("31", fmt.Sprintf("%s silent %s", l.Peer, ui.Seconds(l.SilentS)))
@@ -172,6 +186,9 @@ func (m model) columns() layout {
 	return c
 }
 
+// hasRoom reports whether a text fits into the last column.
+func (c layout) hasRoom(text string) bool { return ansi.StringWidth(text) <= c.bars }
+
 func (c layout) titles() []string {
 	return []string{"  CHANNEL", "WAY", "AGE", "MEAN", "P99", "BUDGET", "USED", "RATE", "DROP", fmt.Sprintf("AGE, LAST %d S", min(c.bars, keptSamples-1))}
 }
@@ -188,12 +205,35 @@ func (c layout) line(cells []string) string {
 	return text + "  " + cells[9]
 }
 
+func (m model) isChosen(r channelRow) bool { return r.key == m.rows[m.index()].key }
+
+// reasonLines tell why the chosen channel is not live, where its row has no room for that.
+func (m model) reasonLines(c layout) []string {
+	r, ok := m.shown()
+	if !ok || c.hasRoom(r.why()) {
+		return nil
+	}
+	const indent = "    "
+	text := r.reason
+	if !c.hasRoom(r.word()) {
+		text = r.why()
+	}
+	lines := wrapped(text, m.width-len(indent))
+	for i, line := range lines {
+		lines[i] = m.paint("7", pad(m.fit(indent+line, m.width), m.width))
+	}
+	return lines[:max(0, min(len(lines), m.space()-1))]
+}
+
 func (m model) rowLine(c layout, r channelRow) string {
-	chosen := r.key == m.rows[m.index()].key
+	chosen := m.isChosen(r)
 	marks := mark(chosen, ">") + mark(r.bad(), "!")
 	last := m.bars(r.ages, c.bars, 1, r.scale(c.bars))[0]
-	if r.rank() > 0 || r.mark != "" {
-		last = strings.TrimSuffix(r.state()+": "+r.reason, ": ")
+	if why := r.why(); why != "" {
+		last = why
+	}
+	if chosen && !c.hasRoom(last) {
+		last = r.word() // the reason has lines of its own
 	}
 	line := c.line([]string{
 		marks + m.fit(r.name, c.name), r.way(), millisOr(r.age), millisOr(r.mean), millisOr(r.p99), millisOr(r.budget),
@@ -209,61 +249,6 @@ func (m model) rowLine(c layout, r channelRow) string {
 		return m.paint("33", line)
 	}
 	return line
-}
-
-// scale is the age in ms that a bar of full height stands for: the greatest of the newest width
-// ages, or a quarter of the budget if that is more. A few ages far above all others do not
-// count, so that one peak does not flatten the rest: then it is the age that nine of ten have.
-func (r channelRow) scale(width int) float64 {
-	known := slices.DeleteFunc(slices.Clone(r.ages[max(0, len(r.ages)-width):]), math.IsNaN)
-	if len(known) == 0 {
-		return r.budget / 4
-	}
-	slices.Sort(known)
-	most, usual := known[len(known)-1], known[len(known)*9/10]
-	if most > farAbove*usual {
-		most = usual
-	}
-	return max(most, r.budget/4)
-}
-
-// farAbove is how many times the usual age a peak is that does not fit into the scale.
-const farAbove = 3
-
-// The characters of a bar, from empty to full, and at last that of one beyond the scale.
-var (
-	blockLevels = []rune(" ▁▂▃▄▅▆▇█▲")
-	asciiLevels = []rune(" _.-:=+*#^")
-)
-
-// bars draws the newest width values as bars, the newest on the right. It returns height
-// lines. A value of most fills all of them, one beyond that has a mark at its top.
-func (m model) bars(values []float64, width, height int, most float64) []string {
-	levels := asciiLevels
-	if m.blocks {
-		levels = blockLevels
-	}
-	full := len(levels) - 2
-	values = values[max(0, len(values)-width):]
-	lines := make([]string, height)
-	for i := range lines {
-		var b strings.Builder
-		b.WriteString(strings.Repeat(" ", width-len(values)))
-		below := (height - 1 - i) * full
-		for _, v := range values {
-			level := 0
-			if v >= 0 && most > 0 {
-				level = max(1, int(math.Round(v/most*float64(height*full))))
-			}
-			char := levels[max(0, min(level-below, full))]
-			if i == 0 && v > most*1.01 {
-				char = levels[full+1]
-			}
-			b.WriteRune(char)
-		}
-		lines[i] = b.String()
-	}
-	return lines
 }
 
 // eventLine is the newest event.
