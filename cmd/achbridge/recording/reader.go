@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/foxglove/mcap/go/mcap"
+	"github.com/klauspost/compress/zstd"
 )
 
 // Errors of a file.
@@ -35,7 +36,9 @@ type Record struct {
 // Reader reads a file from its beginning to its end. The file may have been cut short. One
 // goroutine at a time.
 type Reader struct {
-	file   *os.File
+	name   string
+	close  func() error // closes the file
+	unpack *zstd.Decoder
 	lexer  *mcap.Lexer
 	buf    []byte
 	topics map[uint16]*topic
@@ -79,20 +82,41 @@ func Open(path string) (*Reader, error) {
 		file.Close()
 		return nil, err
 	}
-	lexer, err := mcap.NewLexer(bufio.NewReaderSize(file, 256<<10), &mcap.LexerOptions{
-		ValidateChunkCRCs: true, MaxRecordSize: believable(st.Size()), MaxDecompressedChunkSize: believable(packs * st.Size()),
-	})
+	r, err := read(path, bufio.NewReaderSize(file, 256<<10), believable(st.Size()), believable(packs*st.Size()))
 	if err != nil {
 		file.Close()
-		return nil, fmt.Errorf("%s: %w", path, ErrFormat)
+		return nil, err
 	}
-	return &Reader{file: file, lexer: lexer, topics: map[uint16]*topic{}, types: map[uint16]*mcap.Schema{}, Facts: map[string]string{}}, nil
+	r.close = file.Close
+	return r, nil
+}
+
+// read reads a file of that name, whose records and unpacked chunks are no larger than most and
+// unpacked.
+func read(name string, from io.Reader, most, unpacked int) (*Reader, error) {
+	unpack, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1)) // a chunk is read as a whole, before the next
+	if err != nil {
+		return nil, err
+	}
+	lexer, err := mcap.NewLexer(from, &mcap.LexerOptions{
+		ValidateChunkCRCs: true, MaxRecordSize: most, MaxDecompressedChunkSize: unpacked,
+		Decompressors: map[mcap.CompressionFormat]mcap.ResettableReader{mcap.CompressionZSTD: unpack},
+	})
+	if err != nil {
+		unpack.Close()
+		return nil, fmt.Errorf("%s: %w", name, ErrFormat)
+	}
+	return &Reader{
+		name: name, close: func() error { return nil }, unpack: unpack, lexer: lexer,
+		topics: map[uint16]*topic{}, types: map[uint16]*mcap.Schema{}, Facts: map[string]string{},
+	}, nil
 }
 
 // Close closes the file.
 func (r *Reader) Close() error {
+	r.unpack.Close()
 	r.lexer.Close()
-	return r.file.Close()
+	return r.close()
 }
 
 // Next returns the next message. It returns io.EOF after the last message, and ErrCut when the
@@ -106,12 +130,12 @@ func (r *Reader) Next() (Record, error) {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, mcap.ErrRecordTooLarge):
 			return Record{}, ErrCut
 		case err != nil:
-			return Record{}, fmt.Errorf("%s: damaged: %w", r.file.Name(), err)
+			return Record{}, fmt.Errorf("%s: damaged: %w", r.name, err)
 		}
 		r.buf = data[:cap(data)]
 		record, ok, err := r.take(kind, data)
 		if err != nil {
-			return Record{}, fmt.Errorf("%s: damaged: %w", r.file.Name(), err)
+			return Record{}, fmt.Errorf("%s: damaged: %w", r.name, err)
 		}
 		if ok {
 			return record, nil
