@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,9 +63,17 @@ func TestLoadTestTellsWhatTheLinkCarries(t *testing.T) {
 					time.Sleep(5 * second)
 					before := f.meanAge()
 					r, age := f.load(way)
-					t.Logf("carries %.3f Mbit/s of %v, %.3f of them load; age %.2f ms before, %.2f beside it", r.Mbit, rate, r.LoadMbit, before, age)
-					if math.Abs(r.Mbit/rate-1) > 0.1 {
-						t.Errorf("it carries %.3f Mbit/s, want %v within 10 %%", r.Mbit, rate)
+					carries := []float64{r.Mbit}
+					for range 2 { // one in some dozens meets a probe that a chance ended
+						again, err := f.pc.node.LoadTest(f.t.Context(), "robot", way)
+						if err != nil {
+							t.Fatal(err)
+						}
+						carries = append(carries, again.Mbit)
+					}
+					t.Logf("carries %.3f Mbit/s of %v, %.3f of the first are load; age %.2f ms before, %.2f beside it", carries, rate, r.LoadMbit, before, age)
+					if slices.Sort(carries); math.Abs(carries[1]/rate-1) > 0.1 {
+						t.Errorf("three tests carry %.3f Mbit/s: want %v within 10 %% by the middle one", carries, rate)
 					}
 					if age > slower*before {
 						t.Errorf("the mirror beside it was %.2f ms old, and %.2f ms before: want at most %v times", age, before, slower)
