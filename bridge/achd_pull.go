@@ -100,10 +100,10 @@ func (p *achdPull) end() {
 
 // keepPulling connects again and again until ctx ends.
 func (n *Node) keepPulling(ctx context.Context, m *binding, p *achdPull, pull achd.Remote) {
-	for failures := 0; ctx.Err() == nil; pause(ctx, backoff(failures, lastBackoff)) {
+	n.keepConnecting(ctx, func() (up time.Duration, err error) {
 		conn, hangUp := context.WithCancel(ctx)
-		var up time.Duration
-		err := pull.Pull(conn, func(g localach.Geometry, from netip.Addr) (put func([]byte), err error) {
+		defer hangUp()
+		err = pull.Pull(conn, func(g localach.Geometry, from netip.Addr) (put func([]byte), err error) {
 			up = n.now()
 			err = errEnded
 			n.call(func() {
@@ -116,13 +116,22 @@ func (n *Node) keepPulling(ctx context.Context, m *binding, p *achdPull, pull ac
 			})
 			return put, err
 		})
-		hangUp()
+		return up, err
+	}, func(err error) { n.achdEnded(m, p, err) })
+}
+
+// keepConnecting makes one connection to a host with achd after the other until ctx ends, each after a back-off that
+// begins anew when the last one was settled. once returns since when it was up (0: never) and why it ended; ended is
+// told why, in the node's goroutine.
+func (n *Node) keepConnecting(ctx context.Context, once func() (up time.Duration, err error), ended func(error)) {
+	for failures := 0; ctx.Err() == nil; pause(ctx, backoff(failures, lastBackoff)) {
+		up, err := once()
 		failures++
 		if up != 0 && n.now() >= up+settled {
 			failures = 0
 		}
 		if ctx.Err() == nil {
-			n.call(func() { n.achdEnded(m, p, err) })
+			n.call(func() { ended(err) })
 		}
 	}
 }

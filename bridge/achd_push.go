@@ -64,20 +64,13 @@ func (n *Node) beginAchdPush(p *push) {
 
 // keepPushing connects again and again until ctx ends.
 func (n *Node) keepPushing(ctx context.Context, p *push, a *achdPush, channel string, remote achd.Remote) {
-	for failures := 0; ctx.Err() == nil; pause(ctx, backoff(failures, lastBackoff)) {
-		var up time.Duration
-		err := n.pushOnce(ctx, channel, remote, func() {
+	n.keepConnecting(ctx, func() (up time.Duration, err error) {
+		err = n.pushOnce(ctx, channel, remote, func() {
 			up = n.now()
 			n.call(func() { n.achdTakes(p, a) })
 		})
-		failures++
-		if up != 0 && n.now() >= up+settled {
-			failures = 0
-		}
-		if ctx.Err() == nil {
-			n.call(func() { n.achdTakesNot(p, a, err) })
-		}
-	}
+		return up, err
+	}, func(err error) { n.achdTakesNot(p, a, err) })
 }
 
 func (n *Node) pushOnce(ctx context.Context, channel string, remote achd.Remote, begun func()) error {
