@@ -27,7 +27,7 @@ type Channel struct {
 	Origin     *Origin `cbor:"6,keyasint,omitempty"` // of a mirror; nil: the host's own
 	Closed     bool    `cbor:"7,keyasint,omitempty"` // the peer may not read it
 	Largest    int     `cbor:"8,keyasint,omitempty"` // bytes of the largest frame seen, if above FrameSize
-	Layout     Hash    `cbor:"9,keyasint,omitzero"`  // of what the frames hold, by the rules of the host; see Describe
+	Layout     Hash    `cbor:"9,keyasint,omitzero"`  // of what the frames hold, by the rules of the host or, of a mirror, of its origin; see Describe
 }
 
 // Origin is where the frames of a mirror come from.

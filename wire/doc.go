@@ -129,6 +129,14 @@
 //	15 Layout       1! id  2! packed (1 … [MaxLayout] bytes; CBOR, see package layout, whose
 //	                SHA-256 is the hash in the catalog)
 //
+//	16 Key         1! id  2! key id (a byte string of 8)  3! key (a byte string of 32)  4 from
+//	17 Stamp       1! t1 (ns, ≤ 2^63-1)  2 t2 (the same)  3 t3 (the same, ≥ t2); without t2 a
+//	                question, which has no t3 either
+//	18 Pulled      1! id  2 received  3 waiting (bool)
+//	19 Newest      1! id  2! seq
+//
+// Key to Newest are for links through a hub; other links have no use for them.
+//
 //	Channel   1! name  2! frame count  3! frame size  4 epoch  5 last seq  6 Origin
 //	          7 closed (bool)  8 largest (bytes of a frame seen that is above the frame
 //	          size, ≤ MaxFrame; a receiver need not believe it)  9 layout (hash, a byte
@@ -145,6 +153,8 @@
 //	          11 overflow  12 in flight  13 duplicate  14 repaired
 //	          15 waited (ns, ≤ 2^63-1)  16 transit (ns, ≤ 2^63-1)
 //	          17 cause (at most [MaxCause] of a-z and _)
+//	          18 newest (number of the newest frame that came, in holding and of a channel
+//	          that is read at a hub; the counts have all that came up to it)
 //	Path      1 at (ns, ≤ 2^63-1)  2 full (ns, ≤ 2^63-1)  3 rate  4 sent  5 lost
 //	          6 waited (%, u8 ≤ 100)
 //

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 )
 
@@ -33,6 +34,14 @@ func (m Layout) check() error {
 
 // Hash is the SHA-256 of a layout; zero: none.
 type Hash [32]byte
+
+// String is the hash in hexadecimal; "" for none.
+func (h Hash) String() string {
+	if h == (Hash{}) {
+		return ""
+	}
+	return hex.EncodeToString(h[:])
+}
 
 // UnmarshalCBOR implements cbor.Unmarshaler.
 func (h *Hash) UnmarshalCBOR(b []byte) error {

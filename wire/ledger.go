@@ -62,6 +62,10 @@ type Account struct {
 	Waited  uint64 `cbor:"15,keyasint,omitempty"` // ns in which frames have waited for the mirror's lock
 	Transit uint64 `cbor:"16,keyasint,omitempty"` // ns from capture to arrival of the newest; 0: not known
 	Cause   string `cbor:"17,keyasint,omitempty"` // why the mirror takes no frames, in a word; empty: it takes them
+
+	// Newest is the number of the newest frame that came, in Holding and of a channel that is read at the hub: the counts
+	// have all that came up to it.
+	Newest uint64 `cbor:"18,keyasint,omitempty"`
 }
 
 // MaxCause is the longest word for a cause, in bytes.

@@ -31,11 +31,15 @@ const (
 	TypeLoad        uint = 13
 	TypeDescribe    uint = 14
 	TypeLayout      uint = 15
+	TypeKey         uint = 16
+	TypeStamp       uint = 17
+	TypePulled      uint = 18
+	TypeNewest      uint = 19
 )
 
 // Message is a control message: Hello, Catalog, Subscribe, Subscribed, Update,
-// Unsubscribe, Offer, Accepted, Refused, Ledger, Bye, Revocations, Load, Describe or Layout, and
-// from ParseMessage also Unknown, never a pointer to one.
+// Unsubscribe, Offer, Accepted, Refused, Ledger, Bye, Revocations, Load, Describe, Layout,
+// Key, Stamp, Pulled or Newest, and from ParseMessage also Unknown, never a pointer to one.
 type Message interface {
 	number() uint // the message's type on the wire
 	check() error // limits; the error begins with the field
@@ -69,6 +73,10 @@ var kinds = [...]struct {
 	TypeLoad:        {"load", decode[Load]},
 	TypeDescribe:    {"describe", decode[Describe]},
 	TypeLayout:      {"layout", decode[Layout]},
+	TypeKey:         {"key", decode[Key]},
+	TypeStamp:       {"stamp", decode[Stamp]},
+	TypePulled:      {"pulled", decode[Pulled]},
+	TypeNewest:      {"newest", decode[Newest]},
 }
 
 // AppendMessage appends m to dst, with its length in front. A message that the

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"math"
 	"reflect"
 	"runtime"
@@ -12,7 +13,7 @@ import (
 
 func TestUnknownMessageIsNoError(t *testing.T) {
 	for in, want := range map[string]uint{
-		"82 10 a0": 16, "82 00 a0": 0, "82 1b7fffffffffffffff a10102": math.MaxInt64, "82 18 63 f6": 99,
+		"82 14 a0": 20, "82 00 a0": 0, "82 1b7fffffffffffffff a10102": math.MaxInt64, "82 18 63 f6": 99,
 	} {
 		m, err := ParseMessage(unhex(t, in))
 		if err != nil || m != (Unknown{Type: want}) {
@@ -61,6 +62,17 @@ func TestAppendRefusesWhatThePeerWould(t *testing.T) {
 		"message layout: id: missing":                                Layout{Packed: []byte{1}},
 		"message layout: packed: 0 is not in 1 … 65536":              Layout{ID: 1},
 		"message layout: packed: 65537 is not in 1 … 65536":          Layout{ID: 1, Packed: make([]byte, MaxLayout+1)},
+		"message key: id: missing":                                   Key{KeyID: make([]byte, 8), Key: make([]byte, 32)},
+		"message key: key id: 7 bytes, want 8":                       Key{Sub: 1, KeyID: make([]byte, 7), Key: make([]byte, 32)},
+		"message key: key: 33 bytes, want 32":                        Key{Sub: 1, KeyID: make([]byte, 8), Key: make([]byte, 33)},
+		"message stamp: t1: missing":                                 Stamp{T2: 1, T3: 1},
+		"message stamp: t3: without t2":                              Stamp{T1: 1, T3: 1},
+		"message stamp: t3: 2 is before t2, 3":                       Stamp{T1: 1, T2: 3, T3: 2},
+		"message stamp: t1: 9223372036854775808 is not in":           Stamp{T1: 1 << 63},
+		"message stamp: t3: 9223372036854775808 is not in":           Stamp{T1: 1, T2: 1, T3: 1 << 63},
+		"message pulled: id: missing":                                Pulled{Received: 1},
+		"message newest: id: missing":                                Newest{Seq: 1},
+		"message newest: seq: 0":                                     Newest{Sub: 1},
 		"message load: id: missing":                                  Load{For: 1},
 		"message load: for: 10000000001 is not in 0":                 Load{ID: 1, For: MaxLoad + 1},
 		"message load: for: -1 is not in 0":                          Load{ID: 1, For: -1},
@@ -83,6 +95,19 @@ func TestMessageSizeIsLimited(t *testing.T) {
 		size, err := MessageSize([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 		if (err == nil) != ok || ok && size != int(n) {
 			t.Errorf("%d: got %d, %v", n, size, err)
+		}
+	}
+}
+
+func TestNoLogShowsAKey(t *testing.T) {
+	m := Key{Sub: 7, KeyID: make([]byte, keyIDSize), Key: bytes.Repeat([]byte{0xab}, keySize)}
+	var inside struct{ M Message }
+	inside.M = m
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
+		for _, v := range []any{m, &m, inside} {
+			if text := fmt.Sprintf(format, v); strings.Contains(text, "171") || strings.Contains(text, "ab") || strings.Contains(text, "6162") {
+				t.Errorf("%s: got %s, want no secret", format, text)
+			}
 		}
 	}
 }
