@@ -67,7 +67,11 @@ func (a *acquaintances) ends(addr, last netip.Addr) {
 	}
 }
 
+// note ignores peers without an IP address: those behind a hub.
 func (a *acquaintances) note(addr netip.Addr, more int) {
+	if !addr.IsValid() {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.linked == nil {

@@ -173,7 +173,7 @@ func TestForgedHostsAreRefusedAtTheDoor(t *testing.T) {
 }
 
 func TestHostsOfOneAuthorityMeet(t *testing.T) {
-	overBoth(t, func(t *testing.T, l *lab) {
+	overAll(t, func(t *testing.T, l *lab) {
 		a := newAuthority(t)
 		robot, pc := l.start(t, issued(t, a, "robot")), l.start(t, issued(t, a, "my_pc.lab-2"))
 		accepted, dialled := l.join(t, robot, pc)
@@ -202,6 +202,29 @@ func TestHostsOfOneAuthorityMeet(t *testing.T) {
 	})
 }
 
+func TestHostsSignByTheKeysOfTheirCertificates(t *testing.T) {
+	overAll(t, func(t *testing.T, l *lab) {
+		a := newAuthority(t)
+		robot, pc := l.start(t, issued(t, a, "robot")), l.start(t, issued(t, a, "pc"))
+		accepted, dialled := l.join(t, robot, pc)
+		text, context := []byte("a frame"), &ed25519.Options{Context: "a purpose"}
+		for _, c := range []struct {
+			by     *Endpoint
+			reader *Session
+		}{{robot, dialled}, {pc, accepted}} {
+			signature, err := c.by.Signer().Sign(nil, text, context)
+			if err != nil || ed25519.VerifyWithOptions(c.reader.SignedBy(), text, signature, context) != nil {
+				t.Errorf("signature of %s: %v, or not by its certificate's key", c.reader.Peer().Host, err)
+			}
+		}
+		shared, other := l.node(t, "shared"), l.node(t, "other")
+		accepted, _ = l.join(t, shared, other)
+		if shared.Signer() != nil || accepted.SignedBy() != nil {
+			t.Error("under a shared key: got a signing key, want none")
+		}
+	})
+}
+
 // When a host's certificate ends, so do its sessions.
 func TestSessionsEndWithTheCertificateOfTheirHost(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
@@ -225,7 +248,7 @@ func TestSessionsEndWithTheCertificateOfTheirHost(t *testing.T) {
 }
 
 func TestRevocationEndsTheSessionsOfThatHostAlone(t *testing.T) {
-	overBoth(t, func(t *testing.T, l *lab) {
+	overAll(t, func(t *testing.T, l *lab) {
 		a := newAuthority(t)
 		thief, pc := issued(t, a, "thief"), issued(t, a, "pc")
 		robot := l.start(t, issued(t, a, "robot"))
@@ -264,7 +287,7 @@ func TestBothEndsLearnWhyACertificateIsRefused(t *testing.T) {
 		{"ended", func(now time.Time) time.Time { return now.AddDate(-2, 0, 0) }, trust.ErrNotNow},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			overBoth(t, func(t *testing.T, l *lab) {
+			overAll(t, func(t *testing.T, l *lab) {
 				a := newAuthority(t)
 				key, err := a.Issue("thief", c.made(time.Now()))
 				if err != nil {

@@ -94,6 +94,7 @@ func (c Config) resetSecret(purpose string) []byte {
 type Endpoint struct {
 	addrs      Addrs
 	quic, sctp protocol // nil without a socket
+	hub        *hubProtocol
 	refusals   *refusals
 	log        *slog.Logger
 	member     atomic.Pointer[trust.Member] // stored under mu
@@ -186,6 +187,7 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	}
 	e.member.Store(member)
 	e.refusals = newRefusals(cfg.Log, func() string { return e.trusted().Network() })
+	e.hub = newHubProtocol(e, cfg)
 	if conn != nil {
 		e.addrs.QUIC = conn.LocalAddr()
 		e.quic, err = listenQUIC(conn, e, cfg)
@@ -248,6 +250,7 @@ func (e *Endpoint) Close() error {
 			p.close()
 		}
 	}
+	e.hub.close()
 	<-said
 	e.wg.Wait()
 	return nil

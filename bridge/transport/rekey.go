@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"crypto"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 
@@ -57,6 +59,21 @@ func (e *Endpoint) Revoke(list []byte) (taken bool, err error) {
 
 // Revocations returns the list in effect, nil if there is none.
 func (e *Endpoint) Revocations() *trust.Revocations { return e.trusted().Revocations() }
+
+// Signer returns the key by which this host signs what others check by Session.SignedBy; nil
+// under a shared key. SetKey changes it, but no session that began before: see Signs.
+func (e *Endpoint) Signer() crypto.Signer { return e.trusted().Signer() }
+
+// Signs reports whether the peer of s, a session through a hub, can check what Signer signs now:
+// this end has shown that certificate when s began.
+func (e *Endpoint) Signs(s *Session) bool {
+	then, now := s.self.Signer(), e.Signer()
+	if then == nil || now == nil {
+		return then == nil && now == nil
+	}
+	public, ok := then.Public().(ed25519.PublicKey)
+	return ok && public.Equal(now.Public())
+}
 
 // NamesBind reports whether certificates prove the host names and node ids of peers.
 // Under a shared key they are claims of members.

@@ -23,6 +23,12 @@ func overBoth(t *testing.T, s scenario) {
 	t.Run("sctp", inBubble(listenOverSCTP, s))
 }
 
+// overAll is overBoth, and through a hub.
+func overAll(t *testing.T, s scenario) {
+	overBoth(t, s)
+	t.Run("hub", throughHub(s))
+}
+
 // setKey changes the key of a running endpoint.
 func setKey(t *testing.T, e *Endpoint, key trust.Key) {
 	t.Helper()
@@ -33,7 +39,7 @@ func setKey(t *testing.T, e *Endpoint, key trust.Key) {
 
 // Each step of a change of keys reaches one host before the other.
 func TestFleetChangesKeysStepByStep(t *testing.T) {
-	overBoth(t, func(t *testing.T, l *lab) {
+	overAll(t, func(t *testing.T, l *lab) {
 		old, next := l.keys[0], l.keys[1]
 		both := must(old.Add(next))
 		swapped := must(both.Swap())
@@ -68,7 +74,7 @@ func TestFleetChangesKeysStepByStep(t *testing.T) {
 }
 
 func TestChangedKeyEndsTheSessionsOfStrangersAlone(t *testing.T) {
-	overBoth(t, func(t *testing.T, l *lab) {
+	overAll(t, func(t *testing.T, l *lab) {
 		both := must(l.keys[0].Add(l.keys[1]))
 		robot := l.start(t, Config{Key: both, Node: nodeOf("robot"), Host: "robot"})
 		_, old := l.join(t, robot, l.start(t, Config{Key: l.keys[0], Node: nodeOf("old"), Host: "old"}))

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/x509"
 	"errors"
 	"io"
@@ -56,6 +57,7 @@ type Session struct {
 	done    <-chan struct{}
 	peer    trust.Peer
 	proof   []*x509.Certificate // the peer's certificates; nil in a pipe
+	self    *trust.Member       // as which this end began it; through a hub alone
 	dialled bool
 	judged  bool // the session ends, since its peer is no longer trusted; under Endpoint.mu
 }
@@ -87,6 +89,10 @@ func (s *Session) Peer() trust.Peer { return s.peer }
 // Network returns the network of the key by which the other end proved its identity.
 func (s *Session) Network() string { return trust.NetworkOf(s.proof) }
 
+// SignedBy returns the key of the certificate that the other end's host has from the
+// authority: it checks what that host signs by its Endpoint.Signer. It is nil under a shared key.
+func (s *Session) SignedBy() ed25519.PublicKey { return trust.SignedBy(s.proof) }
+
 // Transport returns the protocol that the session runs over.
 func (s *Session) Transport() via.Kind { return s.carrier.kind() }
 
@@ -116,7 +122,7 @@ func (s *Session) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 
 // MaxDatagram returns the size in bytes of the largest datagram that can be sent
 // now: 1195 over QUIC, 1156 over SCTP, and 472 there on a path that does not carry 1280
-// bytes of IP. It may change while the session lives, so ask before filling each
+// bytes of IP; 0 through a hub, which carries none. It may change while the session lives, so ask before filling each
 // datagram; that costs some 50 ns.
 func (s *Session) MaxDatagram() int { return s.carrier.maxDatagram() }
 
@@ -130,7 +136,8 @@ func (s *Session) RTT() time.Duration { return s.carrier.rtt() }
 
 // Heard counts the packets that have arrived from the peer, of any kind. On a live
 // session it grows at least every KeepAlive and a round trip, even when neither end
-// sends anything, unless packets are lost.
+// sends anything, unless packets are lost. Through a hub it counts records, of which there is
+// one every second.
 func (s *Session) Heard() uint64 { return s.carrier.heard() }
 
 // Done is closed when the session has ended, for whatever reason.

@@ -155,8 +155,9 @@ func notNow(cert *x509.Certificate, now time.Time) error {
 // that follows from the name.
 func bound(cert, host *x509.Certificate) (string, error) {
 	name, ok := hostOf(host)
+	_, isEd25519 := host.PublicKey.(ed25519.PublicKey)
 	switch {
-	case !ok,
+	case !ok, !isEd25519,
 		cert.Subject.CommonName != name,
 		!slices.Equal(cert.DNSNames, []string{dnsOf(name)}),
 		cert.NotAfter.Sub(cert.NotBefore) > sessionLife:

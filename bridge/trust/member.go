@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"crypto"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/sha256"
@@ -109,6 +110,25 @@ func (m *Member) Stands(chain []*x509.Certificate) error { return m.anchor.stand
 func (m *Member) NamesBind() bool {
 	_, bind := m.anchor.(*hostAnchor)
 	return bind
+}
+
+// Signer returns the key of this host's certificate, by which it signs what passes through others'
+// hands. It is nil under a shared key. Whoever signs by it gives a context (RFC 8032 section
+// 8.3), so that no signature is good for another purpose.
+func (m *Member) Signer() crypto.Signer {
+	if a, ok := m.anchor.(*hostAnchor); ok {
+		return a.key.private
+	}
+	return nil
+}
+
+// SignedBy returns the key to check what the holder of a chain signs by its Signer, nil under a
+// shared key. Verify must have accepted the chain.
+func SignedBy(proof []*x509.Certificate) ed25519.PublicKey {
+	if len(proof) != 2 {
+		return nil
+	}
+	return proof[1].PublicKey.(ed25519.PublicKey)
 }
 
 // Revocations returns the list in effect, nil if there is none.

@@ -19,10 +19,14 @@ const (
 	QUIC Kind = "quic"
 	SCTP Kind = "sctp"
 
+	// Hub is TLS over a byte stream through a hub, for hosts to which there is no path.
+	// Nobody chooses it: Parse refuses it.
+	Hub Kind = "hub"
+
 	Pipe Kind = "pipe" // of no network, see Pipe
 )
 
-// String returns quic or sctp, and auto for Any.
+// String returns the name of a protocol, and auto for Any.
 func (k Kind) String() string {
 	if k == Any {
 		return "auto"

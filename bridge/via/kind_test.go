@@ -34,7 +34,7 @@ func TestKindIsWrittenAsItIsRead(t *testing.T) {
 }
 
 func TestUnknownKindIsNamed(t *testing.T) {
-	for _, text := range []string{"", "pipe", "tcp", "QUIC", "quic "} {
+	for _, text := range []string{"", "pipe", "hub", "tcp", "QUIC", "quic "} {
 		if got, err := Parse(text); err == nil || got != Any || !strings.Contains(err.Error(), "want auto, quic or sctp") {
 			t.Errorf("parse %q: got %v, %v", text, got, err)
 		}

@@ -1,0 +1,335 @@
+package transport
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"achbridge/bridge/trust"
+)
+
+// hubProtocol makes sessions over byte streams of others: TLS 1.3 (RFC 8446) with records of
+// ours inside. Whoever carries the streams is an adversary. He can end a session, and he sees
+// who talks with whom, when and how much; nothing else.
+//
+// Both ends complete the handshake whatever they think of the other's certificate, and say
+// their verdict in the first record. The alerts of crypto/tls could not tell why a
+// certificate is refused. A dialler that refuses the acceptor shows no certificate.
+type hubProtocol struct {
+	endpoint *Endpoint
+	idle     time.Duration
+	handshakes
+
+	ctx  context.Context // ends with close
+	stop context.CancelFunc
+
+	mu   sync.Mutex
+	over bool
+	wg   sync.WaitGroup // one per handshake; grows only under mu while over is false
+}
+
+func newHubProtocol(e *Endpoint, cfg Config) *hubProtocol {
+	p := &hubProtocol{
+		endpoint:   e,
+		idle:       cfg.idleTimeout,
+		handshakes: handshakes{known: func(netip.Addr) bool { return false }, ousted: e.refusals.crowded},
+	}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	return p
+}
+
+// DialOver makes a session with the node at the other end of conn, where that end calls
+// AcceptOver. Its errors are those of Dial. From now on the endpoint owns conn, a reliable
+// byte stream with deadlines, and closes it. What was written before its Close must arrive
+// unless the path is lost, since the last of it is the reason why the session ends.
+//
+// The session carries the control stream alone. SendDatagram and OpenStream fail,
+// MaxDatagram and Window are 0, and ReceiveDatagram and AcceptStream wait for the session's
+// end. RTT is measured every 10 s, and each second in which this end writes nothing; then a
+// quiet session's Heard grows too.
+func (e *Endpoint) DialOver(ctx context.Context, conn net.Conn) (*Session, error) {
+	return e.dialOne(ctx, way{hubWay{e.hub, conn}, conn.RemoteAddr()})
+}
+
+// AcceptOver begins a session with the node that calls DialOver at the other end of conn,
+// and does not wait for it: Accept returns it. From now on the endpoint owns conn, as with
+// DialOver. The number of unfinished handshakes is limited. When there are too many, the
+// oldest is dropped, of the remote address (Conn.RemoteAddr) that has most.
+func (e *Endpoint) AcceptOver(conn net.Conn) { e.hub.accept(conn) }
+
+// hubWay dials over the one connection that it has.
+type hubWay struct {
+	*hubProtocol
+	conn net.Conn
+}
+
+func (w hubWay) dial(ctx context.Context, _ net.Addr) (*Session, error) {
+	if !w.begin() {
+		w.conn.Close()
+		return nil, net.ErrClosed
+	}
+	defer w.wg.Done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(w.ctx, func() { cancel(net.ErrClosed) })()
+	s, err := w.meet(ctx, w.conn, (*hubMeeting).ask)
+	if err != nil {
+		return nil, err
+	}
+	s.dialled = true
+	return s, nil
+}
+
+func (p *hubProtocol) accept(conn net.Conn) {
+	if !p.begin() {
+		conn.Close()
+		return
+	}
+	go func() {
+		defer p.wg.Done()
+		place := p.enter(sourceOf(conn.RemoteAddr()), func() { go conn.Close() })
+		defer place.leave()
+		s, err := p.meet(p.ctx, conn, func(m *hubMeeting, ctx context.Context) error { return m.answer(ctx, place) })
+		if err == nil {
+			p.endpoint.arrived(s)
+		}
+	}()
+}
+
+// sourceOf gives every host of a hub an address of its own, by which handshakes counts it.
+func sourceOf(addr net.Addr) netip.Addr {
+	if ip := addrOf(addr); ip.IsValid() {
+		return ip
+	}
+	sum := sha256.Sum256([]byte(addr.String()))
+	return netip.AddrFrom16([16]byte(sum[:]))
+}
+
+// begin counts a handshake in, unless the endpoint is closed.
+func (p *hubProtocol) begin() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.wg.Add(1)
+	}
+	return !p.over
+}
+
+func (p *hubProtocol) close() {
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
+	p.stop()
+	p.wg.Wait()
+}
+
+// hubMeeting is one handshake, from its first byte to the welcome.
+type hubMeeting struct {
+	*hubProtocol
+	conn    net.Conn
+	self    *trust.Member // as which this end meets the peer
+	tls     *tls.Conn
+	link    *hubLink
+	claim   trust.Claim // the dialler's, from its greeting
+	verdict error       // on the peer's certificates
+	peer    trust.Peer
+	chain   []*x509.Certificate
+}
+
+// meet makes a session of a connection, or closes it.
+func (p *hubProtocol) meet(ctx context.Context, conn net.Conn, do func(*hubMeeting, context.Context) error) (*Session, error) {
+	m := &hubMeeting{hubProtocol: p, conn: conn, self: p.endpoint.trusted()}
+	err := do(m, ctx)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	m.link.begin()
+	return &Session{carrier: m.link, control: hubControl{m.link}, done: m.link.done, peer: m.peer, proof: m.chain, self: m.self}, nil
+}
+
+// ask is the dialler's side.
+func (m *hubMeeting) ask(ctx context.Context) error {
+	cfg := m.config()
+	cfg.ServerName = m.self.Network() + serverSuffix
+	m.tls = tls.Client(m.conn, cfg)
+	if err := m.shake(ctx); err != nil {
+		return err
+	}
+	return m.inTime(ctx, func() error {
+		kind, word := m.word()
+		began := time.Now()
+		if err := m.link.put(kind, word); err != nil || kind != hubWelcome {
+			return cmp.Or(m.verdict, err)
+		}
+		err := m.hearWord()
+		m.link.noteRTT(time.Since(began))
+		return err
+	})
+}
+
+// answer is the acceptor's side. It hears the dialler's word first: then nothing unread is left
+// to make TCP throw away the answer.
+func (m *hubMeeting) answer(ctx context.Context, place *handshake) error {
+	cfg := m.config()
+	cfg.ClientAuth = tls.RequestClientCert
+	cfg.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		place.reached(atMeeting)
+		if network, named := strings.CutSuffix(h.ServerName, serverSuffix); named && trust.IsNetwork(network) {
+			m.claim.Network = network
+		}
+		return nil, nil
+	}
+	m.tls = tls.Server(m.conn, cfg)
+	err := m.shake(ctx)
+	if err == nil {
+		err = m.inTime(ctx, func() error {
+			if err := m.hearWord(); err != nil {
+				return err
+			}
+			kind, word := m.word()
+			if kind == hubWelcome {
+				place.reached(atWelcome)
+			}
+			return cmp.Or(m.verdict, m.link.put(kind, word))
+		})
+	}
+	if err != nil {
+		m.report(err)
+	}
+	return err
+}
+
+// config is what both sides have in common. It refuses nobody: word does.
+func (m *hubMeeting) config() *tls.Config {
+	cfg := quicTLS(m.endpoint)
+	cfg.DynamicRecordSizingDisabled = true // a record of ours is one of TLS
+	var refused error
+	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
+		_, refused = m.endpoint.trusted().Verify(cs.PeerCertificates)
+		return nil
+	}
+	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if refused != nil {
+			return &tls.Certificate{}, nil
+		}
+		return m.self.Certificate()
+	}
+	cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return m.self.Certificate() }
+	return cfg
+}
+
+// shake completes the TLS handshake and judges the certificates that the peer has proved to
+// hold.
+func (m *hubMeeting) shake(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, ErrSilent)
+	defer cancel()
+	began := time.Now()
+	if err := m.tls.HandshakeContext(ctx); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return hubCause(err)
+	}
+	cs := m.tls.ConnectionState()
+	if cs.NegotiatedProtocol != alpn {
+		return fmt.Errorf("protocol: got %q, want %q", cs.NegotiatedProtocol, alpn)
+	}
+	member := m.endpoint.trusted()
+	m.chain = cs.PeerCertificates
+	m.peer, m.verdict = member.Verify(m.chain)
+	if m.verdict == nil && m.peer.Node == member.Self().Node {
+		m.verdict = errSelf
+	}
+	m.link = newHubLink(m.conn, m.tls, m.idle)
+	m.link.noteRTT(time.Since(began)) // too long: it is measured anew at once
+	return nil
+}
+
+// inTime runs a step that knows no context; the end of ctx ends it.
+func (m *hubMeeting) inTime(ctx context.Context, step func() error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, ErrSilent)
+	defer cancel()
+	disarm := context.AfterFunc(ctx, func() { m.conn.Close() })
+	err := step()
+	if !disarm() {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// word is the first record that this end says: welcome, or why not.
+func (m *hubMeeting) word() (byte, []byte) {
+	switch {
+	case errors.Is(m.verdict, errSelf):
+		return hubSelf, nil
+	case m.verdict != nil:
+		return hubRefused, []byte{alertOf(m.verdict)}
+	case m.endpoint.leaving.Load():
+		m.verdict = &CloseError{reason: leavingWord}
+		return hubClose, []byte(leavingWord)
+	}
+	return hubWelcome, nil
+}
+
+// hearWord reads the peer's first record.
+func (m *hubMeeting) hearWord() error {
+	kind, word, err := m.link.read()
+	switch {
+	case err != nil:
+		return hubCause(err)
+	case kind == hubWelcome:
+		return nil
+	case kind == hubSelf:
+		return errSelf // the other end of us saw it first
+	case kind == hubClose:
+		return &CloseError{reason: plain(string(word)), Remote: true}
+	case kind == hubRefused && len(word) == 1:
+		return cmp.Or(toldBy(word[0]), errRefused)
+	}
+	return fmt.Errorf("welcome: got record %d of %d bytes, want %d", kind, len(word), hubWelcome)
+}
+
+var (
+	errRefused = errors.New("peer refused our certificate")
+	errCut     = errors.New("connection through the hub was cut")
+)
+
+// report logs how a handshake ended, unless it was a member's or failed without a fault.
+func (m *hubMeeting) report(err error) {
+	r, addr := m.endpoint.refusals, m.conn.RemoteAddr()
+	if refused, ok := errors.AsType[*trust.Refusal](err); ok {
+		r.report(addr, refused.Claim, refused.Err)
+		return
+	}
+	_, closed := errors.AsType[*CloseError](err)
+	if closed || m.ctx.Err() != nil || errors.Is(err, errSelf) || errors.Is(err, ErrSilent) || errors.Is(err, errCut) || errors.Is(err, net.ErrClosed) {
+		return
+	}
+	if errors.Is(err, trust.ErrWrongKey) && m.claim.Network == r.network() {
+		err = errRefused // it meant our network and refused us all the same
+	}
+	r.report(addr, m.claim, err)
+}
+
+// hubCause translates why a connection failed into an error of this package.
+func hubCause(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return ErrSilent
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
+		return errCut
+	}
+	return err
+}

@@ -1,0 +1,317 @@
+package transport
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"achbridge/bridge/via"
+)
+
+// Kinds of records. Those that are unknown are skipped.
+const (
+	hubWelcome = 1 // the first record of each end, or one of the three that refuse
+	hubData    = 2 // bytes of the control stream
+	hubPing    = 3 // 8 bytes that the peer returns
+	hubPong    = 4
+	hubClose   = 5 // the reason; the last record
+	hubRefused = 6 // an alert, see alertOf; the last record
+	hubSelf    = 7 // both ends have one node id; the last record
+)
+
+const (
+	hubHeader = 3 // kind, length of the body
+	hubRecord = 16<<10 - hubHeader
+	// hubKeepAlive is after how long without a word from this end it sends a ping. The layer above
+	// says something every second, so that pings are rare.
+	hubKeepAlive = time.Second
+	// hubRTTEach is how many times hubKeepAlive pass between measurements of the round trip.
+	hubRTTEach = 10
+)
+
+var (
+	errNoDatagrams = errors.New("a session through a hub carries no datagrams")
+	errNoStreams   = errors.New("a session through a hub carries no streams beside control")
+)
+
+// hubLink is the carrier over a byte stream. It has two goroutines: listen, and keep.
+type hubLink struct {
+	conn  net.Conn
+	tls   *tls.Conn
+	idle  time.Duration
+	began time.Time
+
+	turn chan struct{} // holds a token while somebody writes; out is his
+	out  []byte
+	in   []byte // listen's
+
+	control struct { // what listen has read and nobody has read from there
+		r *io.PipeReader
+		w *io.PipeWriter
+	}
+	pong    chan [8]byte // to be returned by keep
+	records atomic.Uint64
+	written atomic.Uint64
+	trip    atomic.Int64 // ns
+
+	mu       sync.Mutex
+	cause    error
+	ending   chan struct{} // closed after cause is set
+	finished chan struct{} // closed after conn
+	kept     chan struct{} // closed at the end of keep
+	done     chan struct{} // closed last
+}
+
+func newHubLink(conn net.Conn, over *tls.Conn, idle time.Duration) *hubLink {
+	l := &hubLink{
+		conn: conn, tls: over, idle: idle, began: time.Now(),
+		turn: make(chan struct{}, 1), in: make([]byte, hubHeader+hubRecord), pong: make(chan [8]byte, 1),
+		ending: make(chan struct{}), finished: make(chan struct{}), kept: make(chan struct{}), done: make(chan struct{}),
+	}
+	l.control.r, l.control.w = io.Pipe()
+	return l
+}
+
+// begin starts the goroutines, after the welcome.
+func (l *hubLink) begin() {
+	go l.listen()
+	go l.keep()
+}
+
+// listen reads records until the end, and waits for keep then.
+func (l *hubLink) listen() {
+	err := l.hearAll()
+	if l.end(err) {
+		l.finish()
+	}
+	<-l.finished
+	<-l.kept
+	close(l.done)
+}
+
+func (l *hubLink) hearAll() error {
+	for {
+		l.conn.SetReadDeadline(time.Now().Add(l.idle))
+		kind, body, err := l.read()
+		if err != nil {
+			return hubCause(err)
+		}
+		l.records.Add(1)
+		switch kind {
+		case hubData:
+			if _, err := l.control.w.Write(body); err != nil {
+				return err // the session has ended
+			}
+		case hubClose:
+			return &CloseError{reason: plain(string(body)), Remote: true}
+		case hubPing:
+			l.heardPing(body)
+		case hubPong:
+			l.heardPong(body)
+		}
+	}
+}
+
+// read returns the next record; the body is good until the next call.
+func (l *hubLink) read() (kind byte, body []byte, err error) {
+	if _, err := io.ReadFull(l.tls, l.in[:hubHeader]); err != nil {
+		return 0, nil, err
+	}
+	n := int(binary.BigEndian.Uint16(l.in[1:]))
+	if n > hubRecord {
+		return 0, nil, fmt.Errorf("record of %d bytes, at most %d", n, hubRecord)
+	}
+	body = l.in[hubHeader : hubHeader+n]
+	_, err = io.ReadFull(l.tls, body)
+	return l.in[0], body, err
+}
+
+// heardPing has keep answer, who may wait: if both ends waited here until the other reads,
+// they would wait for ever.
+func (l *hubLink) heardPing(stamp []byte) {
+	if len(stamp) != 8 {
+		return
+	}
+	select {
+	case l.pong <- [8]byte(stamp):
+	default: // of two pings at once, one is answered
+	}
+}
+
+func (l *hubLink) heardPong(stamp []byte) {
+	if len(stamp) == 8 {
+		l.noteRTT(time.Since(l.began) - time.Duration(binary.BigEndian.Uint64(stamp)))
+	}
+}
+
+// noteRTT ignores what cannot be: the peer may lie.
+func (l *hubLink) noteRTT(rtt time.Duration) {
+	if rtt >= 0 && rtt <= l.idle {
+		l.trip.Store(int64(max(rtt, 1)))
+	}
+}
+
+// keep sends pings and answers those of the peer.
+func (l *hubLink) keep() {
+	defer close(l.kept)
+	tick := time.NewTicker(hubKeepAlive)
+	defer tick.Stop()
+	l.ping()
+	for n, last := 1, uint64(0); ; {
+		select {
+		case stamp := <-l.pong:
+			l.write(hubPong, stamp[:])
+		case <-tick.C:
+			if now := l.written.Load(); now == last || n%hubRTTEach == 0 {
+				l.ping()
+			}
+			n, last = n+1, l.written.Load()
+		case <-l.ending:
+			return
+		}
+	}
+}
+
+func (l *hubLink) ping() {
+	l.write(hubPing, binary.BigEndian.AppendUint64(nil, uint64(time.Since(l.began))))
+}
+
+// write sends one record. It blocks while the peer does not read.
+func (l *hubLink) write(kind byte, body []byte) error {
+	select {
+	case <-l.ending:
+		return l.why()
+	default:
+	}
+	select {
+	case l.turn <- struct{}{}:
+	case <-l.ending:
+		return l.why()
+	}
+	err := l.put(kind, body)
+	<-l.turn
+	if err != nil {
+		return l.broken(hubCause(err))
+	}
+	return nil
+}
+
+// broken ends the session after a failed write, but for a moment it lets listen find the
+// peer's reason in what has arrived.
+func (l *hubLink) broken(err error) error {
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-l.ending:
+	case <-timer.C:
+		if l.end(err) {
+			l.finish()
+		}
+	}
+	return l.why()
+}
+
+// put needs the turn; before begin there is nobody else.
+func (l *hubLink) put(kind byte, body []byte) error {
+	l.out = binary.BigEndian.AppendUint16(append(l.out[:0], kind), uint16(len(body)))
+	l.out = append(l.out, body...)
+	_, err := l.tls.Write(l.out)
+	l.written.Add(1)
+	return err
+}
+
+// end sets the cause, unless there is one; who has set it calls finish.
+func (l *hubLink) end(cause error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause != nil {
+		return false
+	}
+	l.cause = cause
+	close(l.ending)
+	return true
+}
+
+// finish frees whoever is blocked.
+func (l *hubLink) finish() {
+	l.conn.Close()
+	l.control.w.CloseWithError(l.why())
+	close(l.finished)
+}
+
+func (l *hubLink) why() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cause
+}
+
+func (l *hubLink) kind() via.Kind { return via.Hub }
+
+func (l *hubLink) sendDatagram([]byte) error { return cmp.Or(l.why(), errNoDatagrams) }
+
+func (l *hubLink) receiveDatagram(ctx context.Context) ([]byte, error) {
+	return next[[]byte](ctx, nil, l.done, l.err)
+}
+
+func (l *hubLink) openStream() (SendStream, error) { return nil, cmp.Or(l.why(), errNoStreams) }
+
+func (l *hubLink) acceptStream(ctx context.Context) (ReceiveStream, error) {
+	return next[ReceiveStream](ctx, nil, l.done, l.err)
+}
+
+func (l *hubLink) maxDatagram() int { return 0 }
+
+func (l *hubLink) window() int { return 0 }
+
+func (l *hubLink) rtt() time.Duration { return time.Duration(l.trip.Load()) }
+
+func (l *hubLink) heard() uint64 { return l.records.Load() }
+
+func (l *hubLink) remoteAddr() net.Addr { return l.conn.RemoteAddr() }
+
+func (l *hubLink) err() error {
+	select {
+	case <-l.done:
+		return l.why()
+	default:
+		return nil
+	}
+}
+
+// close says goodbye if the stream takes it in time. Whoever reads the control stream learns at
+// once that the session has ended.
+func (l *hubLink) close(reason string) {
+	if !l.end(&CloseError{reason: reason}) {
+		return
+	}
+	l.control.w.CloseWithError(l.why())
+	l.conn.SetWriteDeadline(time.Now().Add(closeTimeout)) // for whoever writes now, too
+	l.turn <- struct{}{}
+	l.put(hubClose, []byte(reason))
+	<-l.turn
+	l.finish()
+}
+
+// hubControl is the control stream.
+type hubControl struct{ l *hubLink }
+
+func (c hubControl) Read(b []byte) (int, error) { return c.l.control.r.Read(b) }
+
+func (c hubControl) Write(b []byte) (written int, err error) {
+	for len(b) > 0 {
+		n := min(len(b), hubRecord)
+		if err := c.l.write(hubData, b[:n]); err != nil {
+			return written, err
+		}
+		written, b = written+n, b[n:]
+	}
+	return written, nil
+}

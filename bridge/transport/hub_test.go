@@ -1,0 +1,305 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"achbridge/bridge/trust"
+)
+
+// notThroughHub are the scenarios of the contract that a session through a hub cannot or
+// need not keep.
+var notThroughHub = map[string]string{
+	"OwnNodeIsRefusedWhateverIsLost":   "a stream loses nothing",
+	"DatagramsUpToTheLimitArrive":      "no datagrams",
+	"BurstArrivesWhole":                "no datagrams",
+	"FloodDoesNotStopTheSession":       "no datagrams",
+	"StreamCarriesAMebibyteToItsEnd":   "no streams",
+	"StreamSurvivesLoss":               "no streams",
+	"StreamsArriveInTheOrderOpened":    "no streams",
+	"ResetEndsAStreamAtOnce":           "no streams",
+	"StoppedReaderEndsTheWriter":       "no streams",
+	"UnreadStreamHoldsUpNobodyElse":    "no streams",
+	"StreamLimitIsAnError":             "no streams",
+	"UnreadStreamsLeaveControlAlone":   "no streams",
+	"AcceptStreamEndsWithItsContext":   "no streams",
+	"CloseEndsBlockedStreams":          "no streams",
+	"DatagramsOvertakeStreams":         "no datagrams",
+	"QuietSessionStaysAlive":           "pings are rarer, see TestQuietSessionThroughHubStaysAlive",
+	"RoundTripForgetsTheHandshake":     "a stream loses nothing",
+	"MovedPeerKeepsTheSession":         "the stream has the address",
+	"QuietMovedPeerKeepsTheSession":    "the stream has the address",
+	"LiarCannotAimTheSessionAtAVictim": "the stream has the address",
+	"RestartedPeerIsNoticed":           "the stream ends with the process",
+	"BrokenSocketIsReported":           "the endpoint has no socket for it",
+}
+
+func TestHubSessionsKeepTheContract(t *testing.T) {
+	for _, c := range contract {
+		if notThroughHub[c.name] == "" {
+			t.Run(c.name, throughHub(c.run))
+		}
+	}
+}
+
+func TestHubSessionsKeepTheContractOnLoopback(t *testing.T) {
+	before := openDescriptors(t)
+	for _, c := range contract {
+		if c.name == "UnacceptedSessionsAreTurnedAway" {
+			continue // which of 33 sessions comes last is chance: a dialler has its welcome before the session is handed out
+		}
+		if notThroughHub[c.name] == "" && c.stage <= onEndpoints {
+			t.Run(c.name, throughHubOnLoopback(c.run))
+		}
+	}
+	if after := openDescriptors(t); after != before {
+		t.Errorf("open descriptors: got %d, want %d as before", after, before)
+	}
+}
+
+func TestQuietSessionThroughHubStaysAlive(t *testing.T) {
+	throughHub(func(t *testing.T, l *lab) {
+		robot, pc := l.pair(t)
+		heard := [2]uint64{}
+		for range 3 * defaultIdleTimeout / 2 / (2 * hubKeepAlive) {
+			time.Sleep(2 * hubKeepAlive)
+			now := [2]uint64{robot.Heard(), pc.Heard()}
+			if now[0] == heard[0] || now[1] == heard[1] {
+				t.Fatalf("heard: got %v records, and %v before", now, heard)
+			}
+			heard = now
+		}
+		for _, s := range []*Session{robot, pc} {
+			if s.Err() != nil || s.RTT() != 2*oneWay {
+				t.Errorf("quiet session: err %v, round trip %v, want %v", s.Err(), s.RTT(), 2*oneWay)
+			}
+		}
+	})(t)
+}
+
+// What the layer above says each second is enough of a sign of life.
+func TestBusySessionThroughHubPingsRarely(t *testing.T) {
+	throughHub(func(t *testing.T, l *lab) {
+		robot, pc := l.pair(t)
+		go io.Copy(io.Discard, pc.Control())
+		go io.Copy(io.Discard, robot.Control())
+		const messages = 60
+		for range messages {
+			time.Sleep(hubKeepAlive - time.Millisecond)
+			for _, s := range []*Session{robot, pc} {
+				if _, err := s.Control().Write([]byte("stamp")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		time.Sleep(oneWay)
+		if got, most := robot.Heard(), uint64(messages+2*(messages/hubRTTEach+2)); got < messages || got > most {
+			t.Errorf("records: got %d, want %d messages and at most %d pings and answers", got, messages, most-messages)
+		}
+	})(t)
+}
+
+func TestSessionThroughHubCarriesNothingButControl(t *testing.T) {
+	throughHub(func(t *testing.T, l *lab) {
+		_, pc := l.pair(t)
+		if err := pc.SendDatagram([]byte("x")); !errors.Is(err, errNoDatagrams) {
+			t.Errorf("send: got %v, want errNoDatagrams", err)
+		}
+		if _, err := pc.OpenStream(); !errors.Is(err, errNoStreams) {
+			t.Errorf("open stream: got %v, want errNoStreams", err)
+		}
+		if pc.MaxDatagram() != 0 || pc.Window() != 0 {
+			t.Errorf("room: got datagrams of %d, window %d, want none", pc.MaxDatagram(), pc.Window())
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := pc.ReceiveDatagram(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("receive: got %v, want to wait", err)
+		}
+		if _, err := pc.AcceptStream(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("accept stream: got %v, want to wait", err)
+		}
+	})(t)
+}
+
+// Neither end reads: what both say then must not keep them from the goodbye for ever.
+func TestUnreadSessionThroughHubEnds(t *testing.T) {
+	throughHub(func(t *testing.T, l *lab) {
+		robot, pc := l.pair(t)
+		written := make(chan error, 2)
+		for _, s := range []*Session{robot, pc} {
+			go func() {
+				_, err := s.Control().Write(make([]byte, 1<<20))
+				written <- err
+			}()
+		}
+		time.Sleep(time.Hour)
+		if robot.Err() != nil || pc.Err() != nil {
+			t.Fatalf("before: got %v and %v, want both alive", robot.Err(), pc.Err())
+		}
+		start := time.Now()
+		go robot.Close("enough")
+		synctest.Wait()
+		if _, err := robot.Control().Read(make([]byte, 1)); err == nil || time.Since(start) > 0 {
+			t.Errorf("read of what closes: got %v after %v, want an error at once", err, time.Since(start))
+		}
+		waitDone(t, pc)
+		if took := time.Since(start); took > 2*closeTimeout+oneWay {
+			t.Errorf("ended after %v, want %v", took, 2*closeTimeout)
+		}
+		for range 2 {
+			if err := <-written; err == nil {
+				t.Error("write: no error")
+			}
+		}
+	})(t)
+}
+
+// Whoever does not finish the handshake is dropped, whatever it does.
+func TestIdlersAtTheHubAreDropped(t *testing.T) {
+	throughHub(func(t *testing.T, l *lab) {
+		robot := l.node(t, "robot")
+		start := time.Now()
+		here, there := newFlow(l.air, hostAddr("idler"), robot.localAddr())
+		robot.AcceptOver(there)
+		if _, err := here.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("idler: got %v, want to be dropped", err)
+		}
+		if took := time.Since(start); took > handshakeTimeout+2*oneWay {
+			t.Errorf("dropped after %v, want %v", took, handshakeTimeout)
+		}
+		nobodyArrives(t, robot)
+	})(t)
+}
+
+// hostAddr is the address of a host behind a hub.
+type hostAddr string
+
+func (hostAddr) Network() string  { return "hub" }
+func (a hostAddr) String() string { return string(a) }
+
+// A host that opens handshake after handshake loses its own.
+func TestCrowdAtTheHubDropsItsOwn(t *testing.T) {
+	throughHub(func(t *testing.T, l *lab) {
+		robot, pc := l.node(t, "robot"), l.node(t, "pc")
+		idle := func(host string) net.Conn {
+			here, there := newFlow(l.air, hostAddr(host), robot.localAddr())
+			robot.AcceptOver(there)
+			return here
+		}
+		slow := idle("slow")
+		var crowd []net.Conn
+		for range 3 * maxGreetings {
+			crowd = append(crowd, idle("crowd"))
+		}
+		time.Sleep(2 * oneWay)
+		dropped := 0
+		for _, c := range append(crowd, slow) {
+			c.SetReadDeadline(time.Now())
+			if _, err := c.Read(make([]byte, 1)); err == io.EOF {
+				dropped++
+				if c == slow {
+					t.Error("another host's handshake was dropped")
+				}
+			}
+		}
+		if want := 2*maxGreetings + 1; dropped != want {
+			t.Errorf("dropped: got %d, want %d", dropped, want)
+		}
+		l.join(t, robot, pc)
+	})(t)
+}
+
+// meddler is a stream in the hands of the hub's operator, who changes what passes.
+type meddler struct {
+	net.Conn
+	change func([]byte)
+}
+
+func (m *meddler) Write(b []byte) (int, error) {
+	b = append([]byte(nil), b...)
+	m.change(b)
+	return m.Conn.Write(b)
+}
+
+// Whatever byte is changed of what the dialler says, there is no session.
+func TestMeddlingHubGetsNoSession(t *testing.T) {
+	throughHub(func(t *testing.T, l *lab) {
+		robot, pc := l.node(t, "robot"), l.node(t, "pc")
+		for n := 0; n < 4000; n += 97 {
+			at, passed := n, 0
+			here, there := newFlow(l.air, pc.localAddr(), robot.localAddr())
+			robot.AcceptOver(there)
+			m := &meddler{here, func(b []byte) {
+				if at >= passed && at < passed+len(b) {
+					b[at-passed] ^= 0x10
+				}
+				passed += len(b)
+			}}
+			s, err := pc.DialOver(t.Context(), m)
+			var alive bool
+			if err == nil {
+				time.Sleep(hubKeepAlive)
+				alive = s.Err() == nil
+				s.Close("") // then nobody writes any more
+			}
+			if alive && passed > at {
+				t.Errorf("byte %d of %d changed: a session", at, passed)
+			}
+		}
+	})(t)
+}
+
+// A stream that ends without a goodbye is a cut, not a close by the peer.
+func TestCutStreamIsNoGoodbye(t *testing.T) {
+	throughHub(func(t *testing.T, l *lab) {
+		robot, pc := l.node(t, "robot"), l.node(t, "pc")
+		here, there := newFlow(l.air, pc.localAddr(), robot.localAddr())
+		robot.AcceptOver(there)
+		s, err := pc.DialOver(t.Context(), here)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there.Close()
+		if err := waitDone(t, s); !errors.Is(err, errCut) {
+			t.Errorf("err: got %v, want errCut", err)
+		}
+	})(t)
+}
+
+func TestClosedEndpointTakesNoStreams(t *testing.T) {
+	throughHub(func(t *testing.T, l *lab) {
+		robot := l.node(t, "robot")
+		robot.Close()
+		here, there := newFlow(l.air, robot.localAddr(), robot.localAddr())
+		if _, err := robot.DialOver(t.Context(), here); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("dial: got %v, want net.ErrClosed", err)
+		}
+		robot.AcceptOver(there)
+		if _, err := there.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("stream: got %v, want net.ErrClosed: the endpoint owns it", err)
+		}
+	})(t)
+}
+
+// The dialler's name is not shown to an acceptor of another network.
+func TestStrangerBehindTheHubLearnsNoName(t *testing.T) {
+	throughHub(func(t *testing.T, l *lab) {
+		spy := l.start(t, Config{Key: l.keys[1], Node: nodeOf("spy"), Host: "spy"})
+		if _, err := l.node(t, "pc").Dial(t.Context(), spy.LocalAddrs()); !errors.Is(err, trust.ErrWrongKey) {
+			t.Fatalf("dial: got %v, want ErrWrongKey", err)
+		}
+		until(t, "logged", func() bool { return len(l.logs[spy].lines(trust.ErrWrongKey.Error())) == 1 })
+		for _, line := range l.logs[spy].lines("") {
+			if strings.Contains(line, "host=pc") {
+				t.Errorf("log: got %q, want no name", line)
+			}
+		}
+	})(t)
+}

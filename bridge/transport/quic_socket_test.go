@@ -1,0 +1,116 @@
+package transport
+
+import (
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+)
+
+// quietPair is a socket of ours and a plain one of the same network on the loopback.
+func quietPair(t testing.TB, network, host string) (*quietSocket, *net.UDPConn) {
+	t.Helper()
+	var pair [2]*net.UDPConn
+	for i := range pair {
+		conn, err := net.ListenPacket(network, net.JoinHostPort(host, "0"))
+		if err != nil {
+			t.Skipf("this host has no %s at %s: %v", network, host, err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		pair[i] = conn.(*net.UDPConn)
+		pair[i].SetDeadline(time.Now().Add(10 * time.Second))
+	}
+	s, ok := quiet(pair[0]).(*quietSocket)
+	if !ok {
+		t.Fatal("a UDP socket was left as it is")
+	}
+	return s, pair[1]
+}
+
+func newMessages(n int) []ipv4.Message {
+	ms := make([]ipv4.Message, n)
+	for i := range ms {
+		ms[i].Buffers, ms[i].OOB = [][]byte{make([]byte, 100)}, make([]byte, 128)
+	}
+	return ms
+}
+
+func TestQuietSocketCarriesPacketsAsTheUsualOneDoes(t *testing.T) {
+	for _, c := range []struct{ network, bind, peer string }{
+		{"udp4", "127.0.0.1", "127.0.0.1"}, {"udp6", "::1", "::1"}, {"udp", "", "127.0.0.1"}, {"udp", "", "::1"},
+	} {
+		t.Run(c.network+" "+c.peer, func(t *testing.T) {
+			s, plain := quietPair(t, c.network, c.bind)
+			to := *plain.LocalAddr().(*net.UDPAddr)
+			to.IP = net.ParseIP(c.peer)
+			if n, _, err := s.WriteMsgUDP([]byte("there"), nil, &to); n != 5 || err != nil {
+				t.Fatalf("write: got %d, %v, want 5", n, err)
+			}
+			buf := make([]byte, 100)
+			n, from, err := plain.ReadFromUDP(buf)
+			if err != nil || string(buf[:n]) != "there" || from.Port != s.LocalAddr().(*net.UDPAddr).Port || !from.IP.Equal(to.IP) {
+				t.Fatalf("got %q from %v, %v, want there from %v", buf[:n], from, err, s.LocalAddr())
+			}
+			for _, text := range []string{"back", "and", "again"} {
+				if _, err := plain.WriteToUDP([]byte(text), from); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ms := newMessages(8)
+			for got, want := 0, []string{"back", "and", "again"}; got < len(want); {
+				n, err := s.ReadBatch(ms, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range ms[:n] {
+					if text := string(m.Buffers[0][:m.N]); text != want[got] || m.Addr.String() != to.String() {
+						t.Errorf("got %q from %v, want %q from %v", text, m.Addr, want[got], &to)
+					}
+					got++
+				}
+			}
+		})
+	}
+}
+
+func TestQuietSocketSaysWhyAPacketCannotLeave(t *testing.T) {
+	s, plain := quietPair(t, "udp4", "127.0.0.1")
+	to := plain.LocalAddr().(*net.UDPAddr)
+	if _, _, err := s.WriteMsgUDP(make([]byte, 1<<17), nil, to); !errors.Is(err, unix.EMSGSIZE) {
+		t.Errorf("too large: got %v, want EMSGSIZE", err)
+	}
+	if _, _, err := s.WriteMsgUDP([]byte("x"), nil, &net.UDPAddr{IP: net.IPv6loopback, Port: to.Port}); err == nil {
+		t.Error("an IPv4 socket sent to an IPv6 address")
+	}
+	s.Close()
+	if _, _, err := s.WriteMsgUDP([]byte("x"), nil, to); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("closed: write: got %v, want net.ErrClosed", err)
+	}
+	if _, err := s.ReadBatch(newMessages(1), 0); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("closed: read: got %v, want net.ErrClosed", err)
+	}
+}
+
+func TestQuietSocketAllocatesNothingForAPacketOfTheSamePeer(t *testing.T) {
+	s, plain := quietPair(t, "udp4", "127.0.0.1")
+	to, from, ms := plain.LocalAddr().(*net.UDPAddr), s.LocalAddr().(*net.UDPAddr).AddrPort(), newMessages(8)
+	text := []byte("there")
+	exchange := func() {
+		if _, _, err := s.WriteMsgUDP(text, nil, to); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := plain.WriteToUDPAddrPort(text, from); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.ReadBatch(ms, 0); n != 1 || err != nil {
+			t.Fatalf("got %d packets, %v, want 1", n, err)
+		}
+	}
+	exchange()
+	if got := testing.AllocsPerRun(100, exchange); got > 0 {
+		t.Errorf("got %v allocations a packet, want none", got)
+	}
+}
