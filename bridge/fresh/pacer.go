@@ -52,6 +52,7 @@ type Pacer struct {
 	trips    transit       // of the ways there and back, by ours
 	arrived  arrivals
 	stalls   stalls
+	jitter   jitter // what packets take longer by chance
 	mean     mean
 	parted   time.Duration // when a part of a large frame left last
 	left     time.Duration // when anything did
@@ -116,7 +117,8 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 		if d.rtt > 0 {
 			queue = min(queue, p.trips.queue(now, d.rtt, d.size))
 		}
-		p.stalls.note(now, d, queue, p.fastest())
+		p.stalls.note(now, d, queue, p.fastest(), p.jitter.noise)
+		p.jitter.note(d, max(p.rate, p.path))
 		p.mean.note(d, p.idle(now))
 		if p.seen == 0 || queue < p.queue {
 			p.queue = queue
@@ -131,16 +133,15 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 		p.fill(now, rtt)
 		return 0
 	}
-	if p.seen == 0 || now-p.round < max(rtt/4, roundLeast) {
+	tolerated, visible := p.thresholds()
+	if p.seen == 0 || now-p.round < max(rtt/4, roundLeast) || !p.clear(tolerated, visible) {
 		return 0
 	}
-	tolerated := max(queueLeast, p.wire(queuePackets*packetBytes))
 	if delivered, _, took := p.arrived.rate(max(rtt/2, rateSpan), 0); took > 0 {
 		p.best.note(now, delivered)
 		p.peak.note(now, delivered)
 	}
 	p.crowd(now)
-	visible := max(tolerated/4, queueLeast/2)
 	if p.growing > 0 && p.seen < probeLook && p.queue < tolerated {
 		return 0
 	}
@@ -213,7 +214,7 @@ func (p *Pacer) lengthen(now, rtt time.Duration) (longer time.Duration) {
 // was less than we allow, and arrives as fast as it left) is not our business; if it
 // stays, it is the way's. It returns what Delivered does.
 func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
-	delivered, sent, took := p.delivery(rtt)
+	delivered, sent, took, doubtful := p.delivery(rtt)
 	idle := sent < 0.8*p.rate && p.waited(now) < (now-p.round)/2 // less left than we allow
 	if took == 0 {
 		return 0
@@ -240,7 +241,12 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 		p.slowed += p.transit.slower(1/delivered-1/former, p.arrived.newest().size)
 		p.trips.slower(1/delivered-1/former, 0)
 	}
-	p.quiet = now + p.pause(rtt, delivered)
+	switch {
+	case doubtful:
+		p.quiet = now + 2*p.echo(rtt)
+	case p.growing > 0 || p.noise() == 0 || delivered < surelyLess*p.path:
+		p.quiet = now + p.pause(rtt, delivered)
+	}
 	p.path, p.full, p.growing, p.calm = delivered, delivered, 0, now+p.echo(rtt)
 	p.fell, p.stood, p.sure = now, p.queue, !guessed
 	p.best.fall(now, max(delivered, p.best.rate()/2))
@@ -251,7 +257,8 @@ func (p *Pacer) shrink(now, rtt time.Duration) (longer time.Duration) {
 // delivery is the rate at which the path delivers while we load it, the rate at
 // which the same packets left, and the time over which both are taken. What left
 // before frames had to wait for us did not load the path.
-func (p *Pacer) delivery(rtt time.Duration) (delivered, sent float64, took time.Duration) {
+// doubtful says that a probe may have ended by chance.
+func (p *Pacer) delivery(rtt time.Duration) (delivered, sent float64, took time.Duration, doubtful bool) {
 	delivered, sent, took = p.arrived.rate(max(rtt/2, rateSpan), p.loaded)
 	// So short a look depends on how our packets mix with those of others.
 	if long, _, _ := p.arrived.rate(max(2*rtt, p.wire(longSpan*packetBytes)), p.loaded); delivered > rateFell*long {
@@ -261,7 +268,10 @@ func (p *Pacer) delivery(rtt time.Duration) (delivered, sent float64, took time.
 	if steady := p.arrived.steady(max(rtt/2, rateSpan), p.loaded); steady > stoodStill*delivered {
 		delivered = max(delivered, min(steady, cmp.Or(p.path, p.best.rate())))
 	}
-	return delivered, sent, took
+	if p.noise() > 0 && !p.stalls.known {
+		delivered, doubtful = p.believe(delivered, sent, max(rtt/2, rateSpan), took)
+	}
+	return delivered, sent, took, doubtful
 }
 
 // pause is how long not to probe, now that the path is known to deliver so much.
@@ -292,7 +302,7 @@ func (p *Pacer) grow(now, visible, rtt time.Duration) {
 		// It is not the rate that we are held back by.
 	case p.path == 0:
 		p.raise(firstGrowth, elapsed, rtt)
-	case p.growing > 0 && p.tested < p.echo(rtt)+time.Duration(float64(visible)/p.growing):
+	case p.growing > 0 && p.tested < p.echo(rtt)+time.Duration(float64(p.visible())/p.growing):
 		p.tested += elapsed // the answer to the last step is on its way
 	case p.growing > 0 || now >= p.quiet:
 		p.growing = min(max(min(probeGrowth, probePackets/p.pipe(rtt)), 2*p.growing), mostGrowth)

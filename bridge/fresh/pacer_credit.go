@@ -48,7 +48,8 @@ func (p *Pacer) Free(now time.Duration) {
 func (p *Pacer) Window(rtt, delay time.Duration) int {
 	p.start()
 	late := max(delay/2, delay-rtt/4) // on long ways the average delay is enough
-	return max(int(min(p.rate, p.best.rate())*(rtt+late).Seconds())+burstPackets*packetBytes, firstWindow)
+	way := rtt + late + 2*p.noise()   // there and back
+	return max(int(min(p.rate, p.best.rate())*way.Seconds())+burstPackets*packetBytes, firstWindow)
 }
 
 // Rate returns the estimate of what the path carries, in bytes a second.

@@ -1,15 +1,21 @@
 package fresh
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // path is a bottleneck of rate bytes a second behind a fixed delay. Its flows
 // drive a Pacer each as a link does.
 type path struct {
-	rate  float64
-	extra time.Duration // what the way there takes beyond oneWay
-	now   time.Duration
-	free  time.Duration // when the bottleneck has sent all it has
-	flows []*flow
+	rate   float64
+	extra  time.Duration // what the way there takes beyond oneWay
+	chance time.Duration // by how much a packet may take longer still; they keep their order
+	luck   *rand.Rand
+	last   time.Duration // latest arrival
+	now    time.Duration
+	free   time.Duration // when the bottleneck has sent all it has
+	flows  []*flow
 }
 
 // flow sends packets of size bytes to a peer that reports each of them delay
@@ -80,7 +86,8 @@ func (f *flow) send(p *path) {
 	p.free = max(p.free, p.now)
 	f.longest = max(f.longest, p.free-p.now)
 	p.free += time.Duration(float64(f.size+headerBytes) / p.rate * float64(time.Second))
-	arrives := p.free + oneWay + p.extra
+	arrives := max(p.last, p.free+oneWay+p.extra+p.draw())
+	p.last = arrives
 	shown := peersClock + arrives + time.Duration(float64(arrives)*f.drift)
 	f.flying = append(f.flying, underWay{Delivery{size: f.size, sent: p.now, arrived: shown, rtt: arrives + oneWay - p.now}, arrives})
 	f.inPipe += f.size
@@ -89,6 +96,17 @@ func (f *flow) send(p *path) {
 	if f.parts {
 		f.pacer.Part(p.now)
 	}
+}
+
+// draw is what a packet takes longer by chance.
+func (p *path) draw() time.Duration {
+	if p.chance == 0 {
+		return 0
+	}
+	if p.luck == nil {
+		p.luck = rand.New(rand.NewPCG(1, 1))
+	}
+	return time.Duration(p.luck.Int64N(int64(p.chance)))
 }
 
 func (f *flow) window() int {

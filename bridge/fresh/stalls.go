@@ -26,12 +26,14 @@ const (
 	stallCount = 3    // so many in two slots ...
 	stallShare = 0.02 // ... and so much of the time make the path one that stands still ...
 	stallsGone = 5 * time.Second
+	stallNoise = 1.5                    // times what packets take longer by chance a stall takes at least ...
+	stallClear = 4 * time.Millisecond   // ... or this
 	stallDoubt = 100 * time.Millisecond // a queue that is still there then was none that a stall left
 )
 
-// note takes one packet in order of arrival, how long it queued, and how long a full one
-// takes on the path when it moves.
-func (s *stalls) note(now time.Duration, d Delivery, queue, wire time.Duration) {
+// note takes one packet in order of arrival, how long it queued, how long a full one
+// takes on the path when it moves, and what packets take longer by chance.
+func (s *stalls) note(now time.Duration, d Delivery, queue, wire, noise time.Duration) {
 	if now-s.slot >= stallSlot {
 		s.count[1], s.sum[1], s.square[1] = s.count[0], s.sum[0], s.square[0]
 		s.count[0], s.sum[0], s.square[0], s.slot = 0, 0, 0, now
@@ -54,10 +56,12 @@ func (s *stalls) note(now time.Duration, d Delivery, queue, wire time.Duration) 
 	case now-s.since > max(stallDoubt, 2*s.gap):
 		s.gap = 0
 	}
+	sum := s.sum[0] + s.sum[1]
+	chance := sum > 0 && s.typical() <= min(time.Duration(stallNoise*float64(noise)), stallClear)
 	if s.known {
-		s.known = now-s.latest < stallsGone
+		s.known = now-s.latest < stallsGone && !chance
 	} else {
-		s.known = s.count[0]+s.count[1] >= stallCount && s.sum[0]+s.sum[1] > 2*stallShare*stallSlot.Seconds()
+		s.known = s.count[0]+s.count[1] >= stallCount && sum > 2*stallShare*stallSlot.Seconds() && !chance
 	}
 }
 

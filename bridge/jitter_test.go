@@ -1,0 +1,75 @@
+package bridge
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+)
+
+// jitterNotYet lists the rows that do not reach the bars: they are printed and fail nothing.
+var jitterNotYet = []string{"quic 100 Mbit/s 5ms", "sctp 100 Mbit/s 5ms"}
+
+// jitters are how much longer than the others a packet may take by chance, as on a real
+// network or a busy machine. Packets keep their order.
+var jitters = []time.Duration{0, 400 * time.Microsecond, milli, 2 * milli, 3 * milli, 5 * milli}
+
+const (
+	jitterCarried = 0.75 // of the rate, at least
+	jitterAge     = 1.25 // times its age alone is the most for the small frame beside
+)
+
+// TestJitterCostsLittle has a mirror of 30 kB frames saturate a link of constant rate whose
+// packets take a little longer by chance. It wants most of the rate carried, and a small
+// urgent frame beside it nearly as young as alone. Named, or in the long run, it measures
+// the whole table; else one row.
+func TestJitterCostsLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures only: run without -short")
+	}
+	named := isLong() || testNamed("TestJitter")
+	for _, over := range overs {
+		for _, rate := range []int{5, 20, 100} {
+			for _, jitter := range jitters {
+				if !named && (over != "quic" || rate != 20 || jitter != 2*milli) {
+					continue
+				}
+				name := fmt.Sprintf("%s %d Mbit/s %v", over, rate, jitter)
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					carried, alone, beside := jitterRun(t, over, rate, jitter)
+					fmt.Fprintf(t.Output(), "%-26s carried %.2f of the rate; the small frame is %.2f ms old, %.2f alone\n", name, carried, beside, alone)
+					if (carried < jitterCarried || beside > jitterAge*alone) && !slices.Contains(jitterNotYet, name) {
+						t.Errorf("carried %.2f of the rate, and the small frame was %.2f ms old, %.2f alone; want %v at least, and at most %v times as old",
+							carried, beside, alone, jitterCarried, jitterAge)
+					}
+				})
+			}
+		}
+	}
+}
+
+func testNamed(name string) bool {
+	return strings.Contains(flag.Lookup("test.run").Value.String(), name)
+}
+
+// jitterRun returns what share of the rate is carried, and the average age of the small
+// frame, in ms.
+func jitterRun(t *testing.T, over string, rate int, jitter time.Duration) (carried, alone, beside float64) {
+	small := load{channel: "imu", size: 64, period: 5 * milli, qos: rule.QoS{Priority: priority7}}
+	const large = 30_000
+	bulk := load{channel: "cloud", size: large, period: time.Duration(0.8 * large * 8000 / float64(rate)), qos: image}
+	s := scenario{over: over, link: fmt.Sprintf("delay=10ms,rate=%dmbit,queue=256KiB,jitter=%v", rate, jitter), loads: []load{small}, length: 8 * second}
+	age := func(r *ageReader) float64 {
+		return ageStat(cut(r.ages, window{"", warmUp, warmUp + s.length}, s.step())).mean
+	}
+	readers, _ := s.run(t, 1)
+	alone = age(readers[0])
+	s.loads = append(s.loads, bulk)
+	readers, b := s.run(t, 1)
+	return float64(b.carried) * 8 / 1e6 / s.length.Seconds() / float64(rate), alone, age(readers[0])
+}
