@@ -10,29 +10,32 @@ import (
 // DefaultWatchBudget is the share of one processor that polling without pause may take.
 const DefaultWatchBudget = 0.05
 
-// foresight is the state that the windows of all channels share: their budget, how late a sleep ends, and whether another
-// thread wants the processor.
+// foresight is the state that the windows of all channels share: their budget, how late a sleep ends, and whether others
+// want the processor.
 type foresight struct {
 	budget  float64       // share of a processor; 0: no windows
 	blindTo time.Duration // until this time there are no windows
 	delay   runDelay
+	idle    idleTime
 
 	asked time.Duration // when the loop wants to wake for a window; 0: it does not
 	late  time.Duration // how much later the loop wakes, on average
 	since time.Duration // when the loop began to poll without pause; 0: it does not poll so now
 	spent time.Duration // total time of polling without pause
+	usual time.Duration // how long it takes each time, on average
 }
 
 const (
 	wakeCost = 15 * time.Microsecond  // processor time to wake for a window
 	mostLate = 100 * time.Microsecond // limit of late
-	spared   = time.Second            // how long there are no windows after our threads had to wait for a processor
+	spared   = time.Second            // how long there are no windows after others wanted the processor
+	relook   = 3 * reviewEvery        // how long before the end of that time it looks whether they still do
 )
 
 // SetBudget sets the share of one processor that the loop may use for polling without pause when it expects a frame, in
 // addition to its ordinary looks. The default is 0.05; 0 switches it off. The loop polls without pause only while no thread
-// of the process waits for a processor. It never does on a machine with one processor, or if the kernel does not show
-// whether threads wait (/proc/self/task/*/schedstat).
+// of the process waits for a processor, and other processes leave it one of those that it may use. It never does on a machine
+// with one processor, or if the kernel does not show that (/proc/self/task/*/schedstat, /proc/stat).
 func (w *Watcher) SetBudget(share float64) {
 	if runtime.GOMAXPROCS(0) < 2 || runtime.NumCPU() < 2 {
 		share = 0
@@ -46,7 +49,7 @@ func (w *Watcher) SetBudget(share float64) {
 type Foresight struct {
 	Budget  float64       // share of one processor; 0: the loop never polls without pause
 	Spent   time.Duration // total time of polling without pause
-	Resting bool          // the loop does not poll so for a second: a thread of this process had to wait for a processor
+	Resting bool          // the loop does not poll so for a second: others want its processor
 }
 
 // Foresight returns what the loop spends on polling without pause. It does not block.
@@ -55,6 +58,12 @@ func (w *Watcher) Foresight() Foresight {
 	defer w.mu.Unlock()
 	f := &w.foresight
 	return Foresight{Budget: f.budget, Spent: f.spent, Resting: f.budget > 0 && f.blind(time.Since(w.start))}
+}
+
+// contended reports whether others want the processor, as far as the kernel tells.
+func (f *foresight) contended(now time.Duration) bool {
+	waited, scarce := f.delay.grew(now), f.idle.scarce(now)
+	return waited || scarce
 }
 
 func (f *foresight) blind(now time.Duration) bool { return now < f.blindTo }
@@ -81,6 +90,7 @@ func (f *foresight) sleep(now, next time.Duration, aimed bool) (left time.Durati
 	}
 	if f.since != 0 {
 		f.spent += now - f.since
+		f.usual += (min(now-f.since, longestWindow) - f.usual) / 32
 		f.since = 0
 	}
 	return left, false
@@ -98,10 +108,10 @@ func (w *Watcher) plan(now time.Duration) {
 	var list []candidate
 	for i, n := range w.notices {
 		if n != nil && n.phase.period != 0 {
-			list = append(list, candidate{n, &w.slots[i], n.phase.cost()})
+			list = append(list, candidate{n, &w.slots[i], f.cost(n.phase.period)})
 		}
 	}
-	if len(list) > 0 && f.budget > 0 && f.delay.grew(now) {
+	if len(list) > 0 && f.budget > 0 && now >= f.blindTo-relook && f.contended(now) {
 		f.blindTo = now + spared
 	}
 	slices.SortFunc(list, func(a, b candidate) int { return cmp.Compare(a.cost, b.cost) })
@@ -115,7 +125,7 @@ func (w *Watcher) plan(now time.Duration) {
 	}
 }
 
-// cost is the share of one processor that the channel's windows take.
-func (p *phase) cost() float64 {
-	return (wakeCost + longestWindow/4).Seconds() / p.period.Seconds()
+// cost is the share of one processor that the windows of a channel with that period take.
+func (f *foresight) cost(period time.Duration) float64 {
+	return (wakeCost + f.usual).Seconds() / period.Seconds()
 }

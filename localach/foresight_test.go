@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// kernel is a folder as /proc/self/task.
+// kernel is a folder as /proc/self/task, with a file as /proc/stat.
 type kernel struct {
 	*testing.T
 	dir string
@@ -22,13 +25,49 @@ func newKernel(t *testing.T, threads int) kernel {
 		}
 		k.waited(i, 100*time.Microsecond)
 	}
+	k.idled(0, 0)
 	return k
+}
+
+// idled sets for how long each of two processors has been idle in all. The process may use both, and no third.
+func (k kernel) idled(each ...time.Duration) {
+	k.Helper()
+	text := "cpu  9 9 9 99999999 9\n"
+	for i, d := range append(each, time.Hour) {
+		text += fmt.Sprintf("cpu%d 1 2 3 %d 5 0 7\n", i, d/idleGrain)
+	}
+	if err := os.WriteFile(k.stat(), []byte(text+"intr 77 8\n"), 0o644); err != nil {
+		k.Fatal(err)
+	}
+}
+
+func (k kernel) stat() string { return filepath.Join(k.dir, "stat") }
+
+// idle is the time that the processors of k are idle.
+func (k kernel) idle() idleTime {
+	i := idleTime{path: k.stat(), own: func() time.Duration { return 0 }}
+	i.mine.Set(0)
+	i.mine.Set(1)
+	return i
+}
+
+// plan gives windows at a time until which the processors were always idle.
+func (k kernel) plan(w *Watcher, now time.Duration) {
+	k.Helper()
+	k.idled(now, now)
+	w.plan(now)
 }
 
 // waited sets for how long a thread has waited in all.
 func (k kernel) waited(thread int, d time.Duration) {
 	k.Helper()
-	text := fmt.Sprintf("%d %d %d\n", 12345, d, 7)
+	k.ran(thread, d, 7)
+}
+
+// ran sets that, and how often it has run.
+func (k kernel) ran(thread int, waited time.Duration, slices int) {
+	k.Helper()
+	text := fmt.Sprintf("%d %d %d\n", 12345, waited, slices)
 	if err := os.WriteFile(filepath.Join(k.dir, fmt.Sprint(thread), "schedstat"), []byte(text), 0o644); err != nil {
 		k.Fatal(err)
 	}
@@ -60,6 +99,22 @@ func TestRunDelayIsThatOfAllThreads(t *testing.T) {
 	}
 }
 
+// A process that wakes up very often waits a little each time, though nobody else wants its processor.
+func TestRunDelayOfManyWakeUpsIsUsual(t *testing.T) {
+	k := newKernel(t, 1)
+	r := runDelay{schedstat: schedstat{dir: k.dir}}
+	k.ran(0, time.Second, 1000)
+	r.grew(reviewEvery)
+	k.ran(0, time.Second+9*time.Millisecond, 1360)
+	if r.grew(2 * reviewEvery) {
+		t.Error("got a delay for 25 µs at each of 360 wake-ups")
+	}
+	k.ran(0, time.Second+29*time.Millisecond, 1720)
+	if !r.grew(3 * reviewEvery) {
+		t.Error("got no delay for 56 µs at each of 360 wake-ups")
+	}
+}
+
 // foresee is a watcher with channels of which the periods are known, and a window each at the next review.
 func foresee(t *testing.T, k kernel, periods ...time.Duration) *Watcher {
 	t.Helper()
@@ -68,7 +123,7 @@ func foresee(t *testing.T, k kernel, periods ...time.Duration) *Watcher {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.timer.close)
-	w.foresight.budget, w.foresight.delay.dir = DefaultWatchBudget, k.dir
+	w.foresight.budget, w.foresight.delay.dir, w.foresight.idle = DefaultWatchBudget, k.dir, k.idle()
 	for _, p := range periods {
 		w.slots = append(w.slots, slot{window: window{from: time.Hour, to: time.Hour}})
 		w.notices = append(w.notices, &Notice{phase: phase{period: p}})
@@ -88,12 +143,12 @@ func (w *Watcher) windows() (count int) {
 func TestNoWindowsForASecondAfterTheKernelLetUsWait(t *testing.T) {
 	k := newKernel(t, 1)
 	w := foresee(t, k, time.Millisecond)
-	w.plan(time.Second)
+	k.plan(w, time.Second)
 	if w.windows() != 1 {
 		t.Fatal("got no window on an idle machine")
 	}
 	k.waited(0, 10*time.Millisecond)
-	w.plan(time.Second + reviewEvery)
+	k.plan(w, time.Second+reviewEvery)
 	if w.windows() != 0 {
 		t.Error("got a window although the kernel let us wait")
 	}
@@ -102,17 +157,113 @@ func TestNoWindowsForASecondAfterTheKernelLetUsWait(t *testing.T) {
 	}
 }
 
+// Programs that keep all processors busy do not make us wait: a thread that wakes up takes the processor from them at once.
+func TestNoWindowsWhileOthersKeepTheProcessorsBusy(t *testing.T) {
+	k := newKernel(t, 1)
+	w := foresee(t, k, time.Millisecond)
+	var at, idle0, idle1, own time.Duration
+	w.foresight.idle.own = func() time.Duration { return own }
+	const ms = time.Millisecond
+	looks := func(ofIdle0, ofIdle1, ofOwn time.Duration, long time.Duration) (windows int) { // of 50 ms
+		for end := at + long; at < end; {
+			at, idle0, idle1, own = at+reviewEvery, idle0+ofIdle0, idle1+ofIdle1, own+ofOwn
+			k.idled(idle0, idle1)
+			if w.plan(at); w.windows() == 0 {
+				return 0
+			}
+		}
+		return w.windows()
+	}
+	for _, c := range []struct{ idle0, idle1, own time.Duration }{{50 * ms, 40 * ms, 10 * ms}, {30 * ms, 20 * ms, 10 * ms}} {
+		if looks(c.idle0, c.idle1, c.own, 2*time.Second) != 1 {
+			t.Errorf("got no windows after %+v of %v", c, reviewEvery)
+		}
+	}
+	if looks(0, 0, 0, reviewEvery) != 1 || looks(50*ms, 40*ms, 10*ms, time.Second) != 1 {
+		t.Error("got no windows after one look at busy processors, which may be wrong")
+	}
+	if looks(40*ms, 0, 5*ms, 2*time.Second) != 0 {
+		t.Error("got windows while others leave less than one processor")
+	}
+	if blind := w.foresight.blind; !blind(at+spared-1) || blind(at+spared) {
+		t.Error("windows are left out for other than a second")
+	}
+	if other := (idleTime{path: filepath.Join(k.dir, "none"), own: ownTime}); !other.scarce(at) {
+		t.Error("got idle processors where the kernel tells of none: it cannot be known")
+	}
+}
+
+// To ask the kernel takes some 100 µs, which the others want as well.
+func TestNoWindowsForAsLongAsTheProcessorsAreBusyWhichItSeldomAsks(t *testing.T) {
+	w, asked := foresee(t, newKernel(t, 1), time.Millisecond), 0
+	w.foresight.idle.own = func() time.Duration { asked++; return 0 }
+	for at := reviewEvery; at <= 10*time.Second; at += reviewEvery {
+		if w.plan(at); at > idleSpan && !w.foresight.blind(at+reviewEvery-1) {
+			t.Fatalf("got windows after %v", at)
+		}
+	}
+	if asked > 2+12+int(idleSpan/reviewEvery) {
+		t.Errorf("asked %d times in 10 s", asked)
+	}
+}
+
+func TestIdleTimeOfThisMachine(t *testing.T) {
+	w, err := NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.timer.close)
+	var since unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &since); err != nil {
+		t.Fatal(err)
+	}
+	most := time.Duration(since.Nano()+int64(time.Second)) * time.Duration(runtime.NumCPU())
+	if idle, known := w.foresight.idle.read(); !known || idle <= 0 || idle > most {
+		t.Errorf("got %v, known %v; want more than 0, and at most %v", idle, known, most)
+	}
+}
+
+// The loop is in a window when the kernel lets a thread wait.
+func TestLoopSleepsAgainOnceTheKernelLetUsWait(t *testing.T) {
+	k := newKernel(t, 1)
+	w := foresee(t, k, time.Millisecond)
+	w.start = time.Now().Add(-time.Hour)
+	w.slots[0] = slot{lastSeq: new(uint64), period: pollSlowest, window: window{from: time.Second, to: 2 * time.Hour}}
+	w.notices[0].planned = true
+	idle := time.Duration(0)
+	poll := func() (again bool) {
+		idle += time.Minute
+		k.idled(idle, idle)
+		w.review = 0
+		_, _, again = w.poll(nil)
+		return again
+	}
+	for range 3 {
+		if !poll() {
+			t.Fatal("the loop sleeps in a window on an idle machine")
+		}
+	}
+	k.waited(0, time.Minute)
+	if poll() {
+		t.Error("the loop still polls without pause")
+	}
+	if w.tick == 0 {
+		t.Error("the loop does not tick")
+	}
+}
+
 func TestWindowsCostNoMoreThanTheBudget(t *testing.T) {
 	var periods []time.Duration
 	for range 500 {
 		periods = append(periods, 10*time.Millisecond)
 	}
-	w := foresee(t, newKernel(t, 1), append(periods, time.Millisecond, time.Second)...)
-	w.plan(time.Second)
+	k := newKernel(t, 1)
+	w := foresee(t, k, append(periods, time.Millisecond, time.Second)...)
+	k.plan(w, time.Second)
 	cost := 0.0
 	for _, n := range w.notices {
 		if n.planned {
-			cost += n.phase.cost()
+			cost += w.foresight.cost(n.phase.period)
 		}
 	}
 	if cost > DefaultWatchBudget || cost < 0.9*DefaultWatchBudget {
@@ -129,8 +280,44 @@ func TestWindowsCostNoMoreThanTheBudget(t *testing.T) {
 		t.Error("got no word of the rest")
 	}
 	w.foresight.budget, w.foresight.blindTo = 0, 0
-	if w.plan(time.Second + reviewEvery); w.windows() != 0 {
+	if k.plan(w, time.Second+reviewEvery); w.windows() != 0 {
 		t.Error("got windows without a budget")
+	}
+}
+
+func TestHumanoidsChannelsAllGetWindowsOnceThoseAreKnownToBeShort(t *testing.T) {
+	var periods []time.Duration
+	for range 9 {
+		periods = append(periods, 5*time.Millisecond)
+	}
+	w := foresee(t, newKernel(t, 1), periods...)
+	at := time.Duration(0)
+	for range 100 { // 12 µs without pause each time
+		at += 5 * time.Millisecond
+		w.foresight.sleep(at, at, true)
+		w.foresight.sleep(at+12*time.Microsecond, at+time.Millisecond, true)
+	}
+	w.plan(at)
+	for i, n := range w.notices {
+		if !n.planned {
+			t.Errorf("channel %d gets no window", i)
+		}
+	}
+}
+
+// A look for one channel serves those that would be looked at soon, before their windows.
+func TestChannelsBeforeTheirWindowsShareLooks(t *testing.T) {
+	now := time.Second
+	slots := []slot{
+		{lastSeq: new(uint64), due: now, period: 1250 * time.Microsecond},
+		{lastSeq: new(uint64), due: now + time.Millisecond, looked: now - time.Millisecond, period: 1250 * time.Microsecond, window: window{from: now + 3*time.Millisecond, to: now + 4*time.Millisecond, sure: true}},
+		{lastSeq: new(uint64), due: now + 500*time.Microsecond, looked: now - time.Millisecond, period: 1250 * time.Microsecond, window: window{from: now + 500*time.Microsecond, to: now + time.Millisecond, sure: true}},
+	}
+	pollSlots(slots, now, -1, nil)
+	for i, want := range []time.Duration{now + 1250*time.Microsecond, now + 2*time.Millisecond, now + 500*time.Microsecond} {
+		if slots[i].due != want {
+			t.Errorf("channel %d: next look at %v, want %v", i, slots[i].due, want)
+		}
 	}
 }
 

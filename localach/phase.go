@@ -17,6 +17,7 @@ type phase struct {
 	anchor       beat          // the put from which the period is measured
 	window       window        // of the next frame
 	missed       uint16        // a bit for each of the latest windows: 1 if it missed its frame
+	vain         uint16        // the same: 1 if the frame was found no sooner than ordinary looks find it
 	barred       time.Duration // until this time there are no windows
 	bar          time.Duration // how long windows were barred the last time
 }
@@ -38,12 +39,13 @@ const (
 	longestWindow = 100 * time.Microsecond
 	leastMargin   = 8 * time.Microsecond // before and after the expected time of the put
 	mostMargin    = 40 * time.Microsecond
-	firstBeats    = 8   // frames until the period is used
+	firstBeats    = 8 // frames until the period is used
+	worthWhile    = approach + leastAgain
 	longestSpan   = 256 // frames over which the period is measured; not more, since clocks drift
 	fastestBeat   = 2 * pollFastest
 	slowestBeat   = time.Second
 	unproved      = 0x1f // the first value of missed: as if five windows had been missed
-	mostMissed    = 6    // with more missed windows than this, there are none for a while
+	mostVain      = 6    // with more vain windows than this, there are none for a while
 	mostUnsure    = 1    // with more missed windows than this, ordinary looks go on before the window
 	leastBar      = time.Second
 	longestBar    = time.Minute
@@ -54,7 +56,7 @@ func (p *phase) found(seq uint64, before, now time.Duration) window {
 	seen := beat{seq, before, now}
 	switch n := int64(seq - p.seq); {
 	case p.late == 0 || n <= 0 || now-p.late > 4*slowestBeat:
-		*p = phase{anchor: seen, barred: p.barred, bar: p.bar, missed: unproved}
+		*p = phase{anchor: seen, barred: p.barred, bar: p.bar, missed: unproved, vain: unproved}
 	case p.period == 0:
 		p.begin(seen)
 	default:
@@ -76,11 +78,12 @@ func (p *phase) begin(seen beat) {
 	}
 }
 
-// measure bounds the period by two puts and the bounds of their times.
+// measure bounds the period by two puts and the bounds of their times. Puts that are not punctual mislead it, the less so the
+// more frames lie between: so it measures anew after twice as many, whatever it knew before.
 func (p *phase) measure(b beat) {
 	n := time.Duration(b.seq - p.anchor.seq)
 	least, most := (b.early-p.anchor.late)/n, (b.late-p.anchor.early)/n
-	if loss := (most - least) / 2; p.period == 0 || loss <= p.loss {
+	if loss := (most - least) / 2; p.period == 0 || loss <= p.loss || n&(n-1) == 0 {
 		p.period, p.loss = (least+most)/2, loss
 	}
 }
@@ -96,6 +99,9 @@ func (p *phase) follow(seen beat, n time.Duration) {
 		p.early, p.late = seen.early-off/2, seen.late-off/2 // count half of the deviation as jitter of this put
 	} else {
 		p.early, p.late = max(early, seen.early), min(late, seen.late)
+		if off := max(early-seen.late, seen.early-late); off > 0 { // it deviates by so much at least
+			p.jitter += (min(off, longestWindow) - p.jitter) / 8
+		}
 	}
 	switch {
 	case p.early < p.late:
@@ -111,21 +117,24 @@ func (p *phase) follow(seen beat, n time.Duration) {
 	}
 }
 
-// judge records whether the window missed its frame. If the window began late and its first look found the frame, that does
-// not count as a miss.
+// judge records whether the window missed its frame, and whether it was in vain: the frame was found by looks further apart
+// than worthWhile. If the window began late and its first look found the frame, that does not count.
 func (p *phase) judge(seen beat) {
 	w := p.window
 	if w.to == w.from {
 		return
 	}
 	missed := seen.seq != p.seq+1 || seen.early >= w.to || seen.early < w.from && seen.late <= w.from+leastMargin
-	p.missed <<= 1
+	p.missed, p.vain = p.missed<<1, p.vain<<1
 	if missed { // of the latest 16
 		p.missed |= 1
 	}
-	if bits.OnesCount16(p.missed) > mostMissed {
+	if missed && (seen.seq != p.seq+1 || seen.late-seen.early > worthWhile) {
+		p.vain |= 1
+	}
+	if bits.OnesCount16(p.vain) > mostVain {
 		p.bar = min(max(2*p.bar, leastBar), longestBar)
-		p.barred, p.missed = seen.late+p.bar, unproved
+		p.barred, p.missed, p.vain = seen.late+p.bar, unproved, unproved
 		p.period, p.anchor = 0, seen // learn the period again meanwhile
 	}
 }

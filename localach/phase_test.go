@@ -93,6 +93,7 @@ func TestPhaseFindsPeriodicFramesAtOnce(t *testing.T) {
 		"1 kHz, puts within 10 µs":        {around(time.Millisecond, 0.01), 5000, 15, 0.2},
 		"200 Hz":                          {steady(5 * time.Millisecond), 2000, 15, 0.05},
 		"200 Hz, puts within 20 µs":       {around(5*time.Millisecond, 0.004), 2000, 30, 0.1},
+		"200 Hz, puts within 100 µs":      {around(5*time.Millisecond, 0.02), 2000, 120, 0.2},
 		"30 Hz":                           {steady(33333 * time.Microsecond), 600, 60, 0.1},
 		"1.017 kHz":                       {steady(983 * time.Microsecond), 5000, 12, 0.15},
 		"100 Hz with a clock 100 ppm off": {steady(10*time.Millisecond + time.Microsecond), 2000, 25, 0.1},

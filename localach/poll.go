@@ -27,8 +27,10 @@ func (s *slot) again(now time.Duration) time.Duration {
 	switch w := s.window; {
 	case now < w.from && w.sure:
 		return min(w.from, now+pollSlowest)
-	case now < w.from:
-		return min(w.from, now+s.period)
+	case now < w.from-approach:
+		return min(w.from-approach, now+s.period)
+	case now < w.from: // some frames come before an unsure window
+		return w.from
 	case now < w.to:
 		return now
 	case w.to != 0: // the frame may come soon
@@ -37,13 +39,21 @@ func (s *slot) again(now time.Duration) time.Duration {
 	return now + s.period
 }
 
-const leastAgain = 50 * time.Microsecond
+const (
+	leastAgain = 50 * time.Microsecond
+	approach   = 100 * time.Microsecond
+)
+
+// spares reports whether a look now, while the loop is awake for other channels, spares s a look of its own before its window.
+func (s *slot) spares(now time.Duration) bool {
+	return now < s.window.from && now-s.looked >= s.period/4 && s.due < s.window.from
+}
 
 // lastSeqIn is where last_seq lies in a mapping.
 func lastSeqIn(base unsafe.Pointer) *uint64 { return (*uint64)(unsafe.Add(base, lastSeqOffset)) }
 
 // pollSlots loads last_seq of every slot that is due at now. Slots without a window are also loaded if they are due before
-// slack has passed. It appends to changed the index of each slot whose last_seq has changed, or whose memory is gone (lastSeq
+// slack has passed, others if that spares them a look of their own. It appends to changed the index of each slot whose last_seq has changed, or whose memory is gone (lastSeq
 // is then nil). It survives mappings whose file was truncated.
 //
 // This is Go and not C because it runs thousands of times a second in an otherwise idle process: a cgo call would wake the
@@ -68,7 +78,7 @@ func pollFrom(slots []slot, from int, now, slack time.Duration, into []int) (cha
 	}()
 	for ; at < len(slots); at++ {
 		s := &slots[at]
-		if s.lastSeq == nil || s.due > now && (s.due > now+slack || s.foreseen()) {
+		if s.lastSeq == nil || s.due > now && (s.foreseen() && !s.spares(now) || !s.foreseen() && s.due > now+slack) {
 			continue
 		}
 		s.before, s.looked = s.looked, now

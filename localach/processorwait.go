@@ -34,7 +34,7 @@ func (p *ProcessorWait) Share(now time.Duration) (share float64, known bool) {
 func (p *ProcessorWait) look(now time.Duration) {
 	waited, most, total := map[string]time.Duration{}, time.Duration(0), time.Duration(0)
 	for _, path := range p.stat.list() {
-		waited[path] = p.stat.read(path)
+		waited[path], _ = p.stat.read(path)
 		total += waited[path]
 		most = max(most, waited[path]-p.waited[path])
 	}

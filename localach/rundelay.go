@@ -6,9 +6,6 @@ import (
 	"os"
 	"strconv"
 	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // runDelay measures how long threads of this process were ready to run but waited for a processor. It keeps no files open,
@@ -19,18 +16,20 @@ type runDelay struct {
 	listed time.Duration
 	at     time.Duration // when total was read; 0: never
 	total  time.Duration
+	slices uint64 // how often they had run until then
 }
 
 // schedstat reads what the kernel tells of the threads of this process.
 type schedstat struct {
-	dir  string // of the threads; empty: /proc/self/task
-	name []byte // of the file that is read
-	buf  [64]byte
+	procFile
+	dir string // of the threads; empty: /proc/self/task
+	buf [64]byte
 }
 
 const (
 	relistEvery = time.Second
-	mostDelay   = 50 // threads may wait for a 50th of the time, since each wake-up waits a little
+	mostDelay   = 50                    // threads may wait for a 50th of the time ...
+	usualDelay  = 40 * time.Microsecond // ... or so long on average each time: a wake-up takes 3 to 25 µs where nobody else runs
 )
 
 // grew reports whether the threads have waited more than usual since the last call, or whether that is unknown.
@@ -39,13 +38,15 @@ func (r *runDelay) grew(now time.Duration) bool {
 		r.paths = r.list()
 		r.listed, r.at = now, 0
 	}
-	total := time.Duration(0)
+	total, slices := time.Duration(0), uint64(0)
 	for _, path := range r.paths {
-		total += r.read(path)
+		d, n := r.read(path)
+		total, slices = total+d, slices+n
 	}
 	waited, since, known := total-r.total, now-r.at, r.at != 0
-	r.total, r.at = total, now
-	return total == 0 || known && waited > since/mostDelay
+	times := time.Duration(slices - min(slices, r.slices))
+	r.total, r.slices, r.at = total, slices, now
+	return total == 0 || known && waited > max(since/mostDelay, times*usualDelay)
 }
 
 // list returns the path of each thread's file.
@@ -58,25 +59,14 @@ func (r *schedstat) list() (paths []string) {
 	return paths
 }
 
-// read returns the second number of "ran waited slices", in ns; 0 of a thread that has ended. Its system calls are raw, as
-// those of timer.wait, since they do not block.
-func (r *schedstat) read(path string) time.Duration {
-	here := unix.AT_FDCWD
-	name := append(append(r.name[:0], path...), 0)
-	r.name = name
-	fd, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), uintptr(unsafe.Pointer(&name[0])), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
-	if errno != 0 {
-		return 0
-	}
-	n, _, errno := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&r.buf)), unsafe.Sizeof(r.buf))
-	unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
-	if errno != 0 {
-		return 0
-	}
-	fields := bytes.Fields(r.buf[:n])
-	if len(fields) < 2 {
-		return 0
+// read returns the second and the third number of "ran waited slices": for how long a thread has waited, and how often it has
+// run; 0 of a thread that has ended.
+func (r *schedstat) read(path string) (waited time.Duration, slices uint64) {
+	fields := bytes.Fields(r.procFile.read(path, r.buf[:]))
+	if len(fields) < 3 {
+		return 0, 0
 	}
 	ns, _ := strconv.ParseInt(string(fields[1]), 10, 64)
-	return time.Duration(ns)
+	slices, _ = strconv.ParseUint(string(fields[2]), 10, 64)
+	return time.Duration(ns), slices
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Watcher notices new frames in any number of channels: one loop polls their last_seq. It never touches a channel's lock or
@@ -51,7 +53,11 @@ func NewWatcher() (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watcher: %w", err)
 	}
-	w := &Watcher{timer: t, start: time.Now()}
+	w := &Watcher{timer: t, start: time.Now(), foresight: foresight{usual: longestWindow / 4}}
+	if err := unix.SchedGetaffinity(0, &w.foresight.idle.mine); err != nil {
+		return nil, os.NewSyscallError("sched_getaffinity", err)
+	}
+	w.foresight.idle.own = ownTime
 	w.SetBudget(DefaultWatchBudget)
 	return w, nil
 }

@@ -13,6 +13,8 @@
 //   hold MS                          hold the lock that long
 //   bench-put|bench-get COUNT SIZE   ns per operation, one process, no contention
 //   layout                           offsets as this machine's compiler has them
+//   loop COUNT PERIOD_NS             a control loop without a channel: how late it wakes in each of COUNT periods
+//   burn                             keep one core busy, without a channel
 //
 // Each prints "ready" once it is at work and one line of key=value at the end; exit 0 only if every frame was intact and in order.
 #define _GNU_SOURCE
@@ -21,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "channel.h"
@@ -42,8 +45,15 @@ static void print_samples(void) {
     size_t n = sampled < SAMPLES ? sampled : SAMPLES;
     if (n == 0) return;
     qsort(samples, n, sizeof *samples, ascending);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += (double)samples[i];
+    printf(" mean_ns=%.0f", sum / (double)n);
     printf(" p50_ns=%lu p99_ns=%lu p999_ns=%lu max_ns=%lu", (unsigned long)samples[n / 2], (unsigned long)samples[n * 99 / 100],
            (unsigned long)samples[n * 999 / 1000], (unsigned long)samples[n - 1]);
+}
+
+static void sleep_until(uint64_t ns) {
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &(struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)}, NULL);
 }
 
 static size_t pick_size(const char *spec) {
@@ -65,8 +75,7 @@ static int put(struct channel *c, char **a) {
         sample(now_ns() - before);
         if (!s) n++;
         if (period == 0) continue;
-        next += period;
-        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &(struct timespec){(time_t)(next / 1000000000), (long)(next % 1000000000)}, NULL);
+        sleep_until(next += period);
     }
     printf("put=%lu status=%d", (unsigned long)n, s);
     print_samples();
@@ -173,6 +182,26 @@ static int bench(struct channel *c, int is_put, char **a) {
     return s != OK && s != MISSED;
 }
 
+static int loop(uint64_t count, uint64_t period) {
+    prctl(PR_SET_TIMERSLACK, 1UL); // as control loops do: it is 50 µs otherwise
+    ready();
+    uint64_t next = now_ns();
+    while (!stop && count--) {
+        sleep_until(next += period);
+        sample(now_ns() - next);
+    }
+    printf("late");
+    print_samples();
+    puts("");
+    return 0;
+}
+
+static int burn(void) {
+    ready();
+    while (!stop) continue;
+    return 0;
+}
+
 static int half(const char *path, long bytes) {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0666);
     return fd < 0 || ftruncate(fd, bytes);
@@ -193,6 +222,8 @@ int main(int argc, char **argv) {
     alarm(600); // whoever was to stop us is gone
     sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_term}, NULL);
     if (!strcmp(verb, "layout")) return layout();
+    if (!strcmp(verb, "loop") && n == 2) return loop(strtoull(a[0], NULL, 10), strtoull(a[1], NULL, 10));
+    if (!strcmp(verb, "burn")) return burn();
     if (!strcmp(verb, "create") && n >= 2) {
         enum status s = channel_create(argv[1], strtoul(a[0], NULL, 10), strtoul(a[1], NULL, 10), n > 2);
         return printf("status=%d\n", s), s != OK;
