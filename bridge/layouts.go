@@ -127,6 +127,7 @@ type layoutQuery struct {
 	packed  []byte
 	why     string
 	done    chan struct{}
+	then    []func() // called by the node's goroutine when done is closed
 }
 
 // layoutQueries belong to the node's goroutine.
@@ -189,6 +190,9 @@ func (l *link) askLayouts() {
 func (q *layoutQuery) end(packed []byte, why string) {
 	q.packed, q.why = packed, why
 	close(q.done)
+	for _, f := range q.then {
+		f()
+	}
 }
 
 // endLayouts ends all queries of a link that is dropped.
@@ -209,7 +213,7 @@ func (n *Node) layout(l *link, m wire.Layout) {
 		return
 	}
 	delete(l.layouts.asked, m.ID)
-	if why := unfit(m.Packed, q.hash); why != "" {
+	if kind, why := checked(m.Packed, q.hash); why != "" {
 		if len(l.layouts.bad) >= maxBadLayouts || l.layouts.bad == nil {
 			l.layouts.bad = make(map[wire.Hash]string)
 		}
@@ -217,24 +221,25 @@ func (n *Node) layout(l *link, m wire.Layout) {
 		l.refusal("layout refused", status.Event{Channel: q.channel, Text: why})
 		q.end(nil, why)
 	} else {
-		n.layouts.add(l.peer, q.hash, m.Packed)
+		n.layouts.add(keptLayout{q.hash, l.peer, m.Packed, kind.Fit()})
 		q.end(m.Packed, "")
 	}
 	l.askLayouts()
 }
 
-// unfit says why a layout of that hash is not taken; "" if it is.
-func unfit(packed []byte, hash wire.Hash) string {
+// checked unpacks a layout of that hash. why says why it is not taken; "" if it is.
+func checked(packed []byte, hash wire.Hash) (l *layout.Layout, why string) {
 	if layout.Hash(packed) != hash {
-		return "its layout is not the one of its catalog: the hash differs"
+		return nil, "its layout is not the one of its catalog: the hash differs"
 	}
-	switch l, err := layout.Unpack(packed); {
+	l, err := layout.Unpack(packed)
+	switch {
 	case err != nil:
-		return "its layout: " + err.Error()
+		return nil, "its layout: " + err.Error()
 	case l.Size > wire.MaxFrame:
-		return fmt.Sprintf("its layout is of %d bytes, and no frame has more than %d", l.Size, wire.MaxFrame)
+		return nil, fmt.Sprintf("its layout is of %d bytes, and no frame has more than %d", l.Size, wire.MaxFrame)
 	}
-	return ""
+	return l, ""
 }
 
 // layoutRefused handles the peer's no.
@@ -253,6 +258,7 @@ type keptLayout struct {
 	hash   wire.Hash
 	from   trust.NodeID
 	packed []byte
+	fit    layout.Fit
 }
 
 // How many layouts are kept: of one peer, and of all. Each has 64 KiB at most.
@@ -272,20 +278,31 @@ func (k *keptLayouts) take(hash wire.Hash) []byte {
 	return l.packed
 }
 
+// fitOf says which frames fit a layout that is kept; nil when it is not.
+func (k *keptLayouts) fitOf(hash wire.Hash) *layout.Fit {
+	for i := range *k {
+		if (*k)[i].hash == hash {
+			fit := (*k)[i].fit
+			return &fit
+		}
+	}
+	return nil
+}
+
 // add keeps a layout, in place of the one that was not used for longest if there are too many.
-func (k *keptLayouts) add(from trust.NodeID, hash wire.Hash, packed []byte) {
+func (k *keptLayouts) add(one keptLayout) {
 	of := 0
 	for _, l := range *k {
-		if l.from == from {
+		if l.from == one.from {
 			of++
 		}
 	}
 	switch {
 	case of >= maxLayoutsOf:
-		i := slices.IndexFunc(*k, func(l keptLayout) bool { return l.from == from })
+		i := slices.IndexFunc(*k, func(l keptLayout) bool { return l.from == one.from })
 		*k = slices.Delete(*k, i, i+1)
 	case len(*k) >= maxLayouts:
 		*k = slices.Delete(*k, 0, 1)
 	}
-	*k = append(*k, keptLayout{hash, from, packed})
+	*k = append(*k, one)
 }

@@ -276,7 +276,7 @@ func TestEveryGoodLayoutFitsItsMessage(t *testing.T) {
 func TestLayoutsOfAllPeersAreBounded(t *testing.T) {
 	var k keptLayouts
 	for i := range 1000 {
-		k.add([16]byte{byte(i % 7)}, wire.Hash{byte(i), byte(i >> 8)}, []byte{1})
+		k.add(keptLayout{from: [16]byte{byte(i % 7)}, hash: wire.Hash{byte(i), byte(i >> 8)}, packed: []byte{1}})
 	}
 	if len(k) != maxLayouts {
 		t.Errorf("%d are kept, want %d", len(k), maxLayouts)
@@ -285,7 +285,7 @@ func TestLayoutsOfAllPeersAreBounded(t *testing.T) {
 	if k.take(oldest) == nil || k.take(wire.Hash{}) != nil {
 		t.Error("got not what is kept")
 	}
-	k.add([16]byte{99}, wire.Hash{99, 99}, []byte{1})
+	k.add(keptLayout{from: [16]byte{99}, hash: wire.Hash{99, 99}, packed: []byte{1}})
 	if k.take(oldest) == nil {
 		t.Error("the one that was used last is gone")
 	}

@@ -22,44 +22,19 @@ type Value struct {
 // does not fit.
 func (l *Layout) Decode(frame []byte) (Value, error) {
 	root := Value{&Field{Name: l.Name, Type: Struct, Size: l.Size, Fields: l.Fields}, nil, frame}
-	if l.Tail == "" {
-		if len(frame) != l.Size {
-			return Value{}, fmt.Errorf("%d bytes do not fit %s, which has %d", len(frame), l.Name, l.Size)
-		}
-		return root, nil
-	}
-	n, err := l.tailOf(frame)
-	if err != nil {
+	fit := l.Fit()
+	if err := fit.Check(len(frame), frame); err != nil {
 		return Value{}, err
 	}
+	if l.Tail == "" {
+		return root, nil
+	}
+	n, _ := fit.elements(len(frame), frame)
 	fields := slices.Clone(l.Fields)
 	tail := &fields[len(fields)-1]
 	tail.Count = append([]int{n}, tail.Count...)
 	root.field.Fields = fields
 	return root, nil
-}
-
-// tailOf is how many elements the tail of a frame has.
-func (l *Layout) tailOf(frame []byte) (int, error) {
-	tail := &l.Fields[len(l.Fields)-1]
-	each, _ := product(tail.Count, tail.element())
-	each *= tail.element()
-	room := len(frame) - tail.Offset
-	if room < 0 {
-		return 0, fmt.Errorf("%d bytes do not fit %s, whose %s begins at %d", len(frame), l.Name, l.Tail, tail.Offset)
-	}
-	if l.Counter == "" {
-		if room%each != 0 {
-			return 0, fmt.Errorf("%d bytes do not fit %s, whose %s begins at %d and has elements of %d", len(frame), l.Name, l.Tail, tail.Offset, each)
-		}
-		return room / each, nil
-	}
-	counter := &l.Fields[slices.IndexFunc(l.Fields, func(f Field) bool { return f.Name == l.Counter })]
-	n := Value{counter, nil, frame[counter.Offset:]}.bits()
-	if n > uint64(room/each) || len(frame) > max(l.Size, tail.Offset)+int(n)*each {
-		return 0, fmt.Errorf("%d bytes do not fit %s, whose %s says %d elements", len(frame), l.Name, l.Counter, n)
-	}
-	return int(n), nil
 }
 
 // Field is the field that the value is of, with its unit. Its dimensions need not be the

@@ -75,5 +75,12 @@ func Unpack(packed []byte) (*Layout, error) {
 	return l, nil
 }
 
+// Same reports whether two layouts say the same.
+func (l *Layout) Same(as *Layout) bool {
+	a, errA := l.Pack()
+	b, errB := as.Pack()
+	return errA == nil && errB == nil && bytes.Equal(a, b)
+}
+
 // Hash names a packed layout: its SHA-256.
 func Hash(packed []byte) [sha256.Size]byte { return sha256.Sum256(packed) }
