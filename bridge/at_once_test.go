@@ -175,6 +175,60 @@ func TestFrameOnAnIdleLinkLeavesInTheGoroutineThatSawIt(t *testing.T) {
 	})
 }
 
+// The frame of several packets as well, whether it came alone or with those of other channels,
+// and while word of the one before is awaited.
+func TestFrameOfSomePacketsLeavesInTheGoroutineThatSawIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay(t, 3000, "compress=none")
+		r.wait = func() { time.Sleep(50 * time.Microsecond) }
+		l := r.link()
+		for range 500 { // the pacer learns that there is room
+			r.carry()
+		}
+		for i := range 100 {
+			r.carry()
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			seq, err := r.w.Put(r.frame)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.wake(seq, i%2)
+			l.mu.Lock()
+			sub := l.order[0]
+			sent, rest := sub.loaded, sub.out.Pending()
+			l.mu.Unlock()
+			if sent != seq || rest {
+				t.Fatalf("got frame %d sent, parts left: %v, want all of %d", sent, rest, seq)
+			}
+		}
+	})
+}
+
+// A frame that is work for more than some 20 µs, or more than the transport's queue may have, is
+// not sent where all channels are looked at.
+func TestLargeFrameIsLeftToThePump(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay(t, 20000, "compress=none")
+		r.wait = func() { time.Sleep(50 * time.Microsecond) }
+		l := r.link()
+		r.carry()
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		if _, err := r.w.Put(r.frame); err != nil {
+			t.Fatal(err)
+		}
+		l.mu.Lock()
+		before := l.flight.Unreported()
+		filled, _ := l.fillAside(l.order[0], 0, l.n.now())
+		after := l.flight.Unreported()
+		l.mu.Unlock()
+		if filled || after != before {
+			t.Errorf("%d packets left", after-before)
+		}
+	})
+}
+
 func TestFrameThatCameWithOthersIsLeftToThePump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay(t, 64, "")

@@ -25,6 +25,7 @@ type Config struct {
 	Dir      localach.Dir // where the channels are
 	Source   Source       // tells the node about changes in Dir
 	Endpoint *transport.Endpoint
+	Hub      Hub // reaches hosts without a link; nil: there is none
 
 	Export  rule.Grants // local channels that peers may read; nil: all
 	Relay   []string    // mirrors that peers may read as well; nil: none
@@ -57,6 +58,8 @@ type Peer struct {
 	Source string
 	// Asked: a user asked for the peer's channels, so it is dialled although no wish needs it.
 	Asked bool
+	// Hub: the host is at the hub, by which alone this peer is dialled; it has no addresses.
+	Hub bool
 	// Over is the only transport that a link with the peer may use; the zero value allows all.
 	Over via.Kind
 }
@@ -123,12 +126,12 @@ func (c *Config) check() error {
 	return errors.Join(errs...)
 }
 
-// settle replaces nil lists by what they stand for, and hashes the layouts.
+// settle replaces nil lists by what they stand for, and prepares the layouts.
 func (c *Config) settle() {
 	if c.Export == nil {
 		c.Export = rule.GrantTo("*")
 	}
-	c.Layouts = hashed(c.Layouts)
+	c.Layouts = prepared(c.Layouts)
 }
 
 func checkPatterns(what string, patterns []string) error {

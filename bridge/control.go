@@ -55,6 +55,12 @@ func (n *Node) handle(l *link, m wire.Message) error {
 		n.describe(l, m)
 	case wire.Layout:
 		n.layout(l, m)
+	case wire.Key:
+		n.keyed(l, m)
+	case wire.Newest:
+		n.namedNewest(l, m)
+	case wire.Pulled:
+		n.pulled(l, m)
 	case wire.Bye:
 		return fmt.Errorf("%w: %s", errBye, m.Reason)
 	}
@@ -74,6 +80,7 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 		return unwelcome(fmt.Sprintf("%s calls itself host %s, but its certificate says %s", l.host, m.Host, l.s.Peer().Host))
 	}
 	l.greeted, l.run = true, m.Run
+	l.askStamp(n.now())
 	n.challenge(l)
 	return nil
 }
@@ -130,6 +137,12 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 			Text: wire.Text(fmt.Sprintf("%s: %s lets one host read %d channels", m.Channel, n.cfg.Host, maxSubscriptions))})
 		return
 	}
+	if l.overHub() {
+		if why := n.hubRefuses(l, m.Channel, qos); why != nil {
+			n.forbid(l, m.ID, m.Channel, why)
+			return
+		}
+	}
 	last, g := ch.LastSeq(), ch.Geometry()
 	l.send(wire.Subscribed{ID: m.ID, Epoch: m.Epoch, LastSeq: last, FrameCount: g.FrameCount, FrameSize: g.FrameSize})
 	if m.HaveSeq > last {
@@ -153,13 +166,19 @@ func (n *Node) update(l *link, m wire.Update) {
 		return
 	}
 	granted, err := n.permit(l, sub.channel, qos)
+	if err == nil && sub.hub != nil {
+		err = n.hubRefuses(l, sub.channel, granted)
+	}
 	if err != nil {
 		n.forbid(l, m.ID, sub.channel, err)
 		l.dropExport(m.ID)
 		return
 	}
 	l.requalify(sub, permitted{qos, granted})
-	if m.Owed {
+	switch {
+	case m.Owed && sub.hub != nil:
+		sub.hub.putter.owe(m.HaveSeq)
+	case m.Owed:
 		sub.owe(m.HaveSeq)
 	}
 	l.rouse(sub)
@@ -176,6 +195,10 @@ func (l *link) requalify(sub *subscription, p permitted) {
 		sub.forgive()
 	}
 	sub.asked, sub.qos, sub.packer.want = p.asked, p.granted, p.granted.Compress
+	if sub.hub != nil {
+		sub.hub.requalify(p.granted)
+		return
+	}
 	sub.known = sub.arrivals.requalify(l.n.now(), p.granted)
 }
 
@@ -187,6 +210,7 @@ func (n *Node) subscribed(l *link, m wire.Subscribed) {
 	if in == nil {
 		return
 	}
+	in.last = m.LastSeq
 	ok, err := in.m.Begin(m.Epoch, m.LastSeq, in.have)
 	if ok {
 		in.m.retry = 0

@@ -44,7 +44,7 @@ func (n *Node) dialling(p *peer) bool {
 		return false
 	}
 	for _, other := range n.peers {
-		if other.stop == nil || other.proved || p.apartFrom(other) || p.node() != "" && other.node() != "" && p.node() != other.node() {
+		if other.stop == nil || other.proved || other.Hub || p.apartFrom(other) || p.node() != "" && other.node() != "" && p.node() != other.node() {
 			continue
 		}
 		if !slices.ContainsFunc(other.Addrs, func(a transport.Addrs) bool { return !p.shares(a) }) {
@@ -105,7 +105,7 @@ func answersThere(s *transport.Session) error {
 func (n *Node) needless(p *peer, old *link, s *transport.Session) bool {
 	id := s.Peer().Node
 	l := n.links[id]
-	if l == nil || l == old {
+	if l == nil || l == old || l.overHub() && !overHub(s) {
 		return false
 	}
 	if _, silent := l.quiet(n.now()); silent {
@@ -149,6 +149,10 @@ func backoff(failures int, most time.Duration) time.Duration {
 // lasted (settled), otherwise after a longer back-off. So a peer whose links end at once is
 // not dialled at the pace of round trips.
 func (n *Node) unlinked(l *link, cause error) {
+	if l.overHub() {
+		n.hubLinkEnded(l)
+		return
+	}
 	good := l.greeted && n.now() >= l.up+settled
 	for _, p := range n.peers {
 		switch {

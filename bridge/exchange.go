@@ -32,8 +32,11 @@ func (n *Node) tellLedger(l *link) {
 	}
 	l.mu.Unlock()
 	for id, mirror := range l.subs {
+		newest := l.pulledUpTo(id) // first: what is counted then is of these frames at least
 		if a := mirror.Since(); mirror.teller.Due(now, every, a, ledger.Accounts.Settled) {
-			m.Holding = append(m.Holding, mirror.AddTo(a.ToWire(id), now))
+			told := mirror.AddTo(a.ToWire(id), now)
+			told.Newest = newest
+			m.Holding = append(m.Holding, told)
 		}
 	}
 	for m.Path != nil || len(m.Serving)+len(m.Holding) > 0 {
@@ -69,7 +72,13 @@ func (l *link) settle(holding []wire.Account) (answer []wire.Account) {
 		if sub == nil {
 			continue
 		}
+		if sub.hub != nil {
+			sub.hub.settle()
+		}
 		sub.book.Hear(ledger.FromWire(a))
+		if sub.hub != nil {
+			sub.hub.heard(a.Newest)
+		}
 		sub.reader = sightOf(a)
 		now := sub.accounts(!carried[sub.id])
 		if rests := now.Offered == sub.teller.Before.Offered; rests && now != sub.teller.Said {

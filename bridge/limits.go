@@ -26,6 +26,10 @@ import (
 //	dials to what is only announced                8 at once, then 4 a second, by turns of those
 //	                                               who announce it; one address each
 //	                                                                 claim.go
+//	dials through the hub, which names hosts       16 at once; of a host that never answered ever more
+//	                                               seldom            hub_dial.go
+//	frames at the hub without its word             2 of a channel    hub_put.go
+//	frames from the hub that wait for a key        1 of a channel    hub_pull.go
 //	handshakes in progress                         128 without a whole ClientHello and 128 with one;
 //	                                               a newcomer has the oldest of the largest source
 //	                                               make room; 16 more for addresses that are listed

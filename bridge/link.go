@@ -59,7 +59,9 @@ type link struct {
 	layouts  layoutQueries
 	// describing limits the layouts that the peer gets
 	describing allowance
+	passing    int // of its questions for layouts wait for the answer of an origin
 	silence
+	stamps stamps // over the hub
 
 	outMu lock.Mutex[lock.Leaf] // guards what follows
 	out   [][]byte              // control messages not written yet
@@ -124,7 +126,11 @@ func (l *link) serve() {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(l.n.ctx))
 	l.cancel = cancel
 	l.send(wire.Hello{Version: wire.Version, Host: l.n.cfg.Host, Node: l.n.cfg.Node, Run: l.n.run})
-	for _, f := range []func(context.Context) error{l.hear, l.tell, l.receive, l.pump, l.playback} {
+	serving := []func(context.Context) error{l.hear, l.tell, l.receive, l.pump, l.playback}
+	if l.overHub() {
+		serving = serving[:2]
+	}
+	for _, f := range serving {
 		l.n.work.Go(func() {
 			cancel(f(ctx))
 			cause := context.Cause(ctx) // the reason of the goroutine that ended first
@@ -143,7 +149,9 @@ func (n *Node) take(l *link) {
 		n.drop(old, errors.New("a newer link takes its place"))
 	}
 	n.links[l.peer] = l
-	n.prove(l)
+	if !l.overHub() {
+		n.prove(l)
+	}
 	n.arrived(l)
 	n.pin(l)
 	n.events.Tell(slog.LevelInfo, "link up", status.Event{Kind: status.EventLinkUp, Host: l.host, Text: "over " + l.s.Transport().String() + " with " + l.s.RemoteAddr().String()},
@@ -226,6 +234,9 @@ func (l *link) dropExport(id uint32) {
 	if sub == nil {
 		return
 	}
+	if sub.hub != nil {
+		sub.hub.settle()
+	}
 	sub.book.Close(sub.newest())
 	sub.ended = true
 	delete(l.subscriptions, id)
@@ -250,6 +261,13 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
 	}
 	b := l.n.book(l.peer, m.Channel)
 	b.Settle(ledger.Reader{Run: l.run, ID: m.Held.ID, Held: ledger.FromWire(m.Held)})
+	if l.overHub() {
+		sub := newHubSubscription(m, p.granted, c, b, l.n.now)
+		sub.asked = p.asked
+		l.addHubExport(sub, m.HaveSeq, c)
+		l.mu.Unlock()
+		return
+	}
 	sub := newSubscription(m, p.granted, c, b, l.n.now)
 	sub.asked = p.asked
 	sub.packer = packer{want: p.granted.Compress, with: l.packing, now: l.n.now}
@@ -264,7 +282,7 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
 	}
 	l.mu.Unlock()
 	sub.watch(l.n.cfg.Source, func(more int) {
-		if l.news.add(sub) && (more > 0 || !l.sendAtOnce(sub)) {
+		if l.news.add(sub) && !l.sendAtOnce(sub, more) {
 			l.awake()
 		}
 	})

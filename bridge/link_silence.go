@@ -36,6 +36,9 @@ func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
 	if n := l.s.Heard(); n != l.packets {
 		l.packets, l.heard = n, now
 	}
+	if l.overHub() {
+		return l.heard, now-l.heard >= l.patience()
+	}
 	if now-l.heard >= transport.KeepAlive+max(300*time.Millisecond, 4*l.s.RTT()) {
 		return l.heard, true
 	}
@@ -53,6 +56,10 @@ func (l *link) silentText(now time.Duration) string {
 // it is the quickest way to notice that the path is back. Meanwhile its peer is dialled
 // (dialWanted), in case the link does not recover.
 func (n *Node) listen(l *link) {
+	if l.overHub() {
+		n.listenHub(l)
+		return
+	}
 	since, silent := l.quiet(n.now())
 	l.since = since
 	if silent == l.silent {
@@ -123,7 +130,7 @@ func (n *Node) ListedMissing() (missing bool) {
 		for _, p := range n.peers {
 			here := false
 			for _, l := range n.links {
-				here = here || !l.silent && p.isListedAt(l.s)
+				here = here || !l.silent && !l.overHub() && p.isListedAt(l.s)
 			}
 			missing = missing || p.Static && !here
 		}
@@ -195,6 +202,10 @@ func (n *Node) linkUp(s *transport.Session) {
 		n.endLinks(old, errors.New("its host is called "+s.Peer().Host+" now")) // a name holds as long as a daemon
 		old = nil
 	}
+	if n.givesWay(s, old) {
+		n.work.Go(func() { s.Close(string(errDirect)) })
+		return
+	}
 	if old == nil && n.crowded(s) {
 		n.turnAway(s)
 		return
@@ -238,11 +249,17 @@ func (n *Node) challenge(l *link) {
 // replaces reports whether l replaces old. Of two working links the one stays that the node
 // with the lower id dialled. If the same node dialled both, the newer one stays.
 func (n *Node) replaces(l, old *link) bool {
+	if old.overHub() && !l.overHub() {
+		return true
+	}
 	if _, silent := old.quiet(n.now()); silent || !n.allows(old.s) {
 		return true
 	}
 	if l.greeted && old.greeted && l.run != old.run {
 		return true // the peer of old was restarted
+	}
+	if l.overHub() && !old.overHub() {
+		return false
 	}
 	first := n.dialler(l.s)
 	return first == n.dialler(old.s) || first == lower(n.cfg.Node, l.peer)

@@ -92,6 +92,9 @@ func (t *loadTests) state(now time.Duration) (running *loadTest, left, in time.D
 	return running, left, in
 }
 
+// noLoadThere is why there is no load test over a link through the hub.
+const noLoadThere = "the link goes through a hub: a load test would fill the hub, and measures direct links alone"
+
 // loadAsked handles what a peer says of load tests.
 func (n *Node) loadAsked(l *link, m wire.Load) {
 	running, left, in := n.loads.state(n.now())
@@ -110,6 +113,8 @@ func (n *Node) loadAsked(l *link, m wire.Load) {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeLoad, Code: code, Text: wire.Text(text)})
 	}
 	switch {
+	case l.overHub():
+		refuse(wire.CodeForbidden, noLoadThere)
 	case n.cfg.NoLoadTest:
 		refuse(wire.CodeForbidden, fmt.Sprintf("%s allows no load tests: its configuration has load_test: false", n.cfg.Host))
 	case running != nil:
@@ -145,6 +150,8 @@ func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r stat
 		switch {
 		case n.linkOf(host) == nil:
 			err = fmt.Errorf("no link to %s; `achbridge status` tells of the peers%.0w", host, fs.ErrNotExist)
+		case n.linkOf(host).overHub():
+			err = errors.New(noLoadThere)
 		case n.cfg.NoLoadTest:
 			err = errors.New("the configuration of this host has load_test: false")
 		default:

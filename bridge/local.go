@@ -239,7 +239,7 @@ func (n *Node) offered(l *link) map[string]wire.Channel {
 			Epoch: c.ch.Epoch(), Origin: origin, Closed: denied != nil, Largest: c.largestFrame(n.now()),
 		}
 		if denied == nil {
-			told.Layout = c.layoutHash()
+			told.Layout = n.layoutHash(c)
 		}
 		channels[name] = told
 	}

@@ -60,6 +60,8 @@ type Node struct {
 	dials     claimDials              // the budget of dials to peers that are only announced
 	newcomers logline.Limit           // lines in the log about sessions that are turned away
 
+	puts map[string]*putter // what is put at the hub, by channel
+
 	loads  loadTests
 	pinged atomic.Uint64 // number of pings in this run
 
@@ -119,6 +121,7 @@ func New(cfg Config) (*Node, error) {
 		newcomers: logline.Limit{Period: logPeriod},
 
 		books:   make(map[bookKey]*ledger.Book),
+		puts:    make(map[string]*putter),
 		packing: newCompressor(),
 		huge:    newLane(),
 		frames:  newMemory(maxFrames),
@@ -146,6 +149,9 @@ func (n *Node) Run(ctx context.Context) error {
 	n.sweepPeeks()
 	n.work.Go(func() { n.accept(ctx) })
 	n.work.Go(func() { n.watch(ctx) })
+	if n.cfg.Hub != nil {
+		n.work.Go(func() { n.acceptHub(ctx) })
+	}
 
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -300,6 +306,7 @@ func (n *Node) look() {
 		}
 	}
 	n.forgetProved()
+	n.lookAtHub()
 	for _, m := range n.mirrors {
 		n.mirrorLook(m)
 	}

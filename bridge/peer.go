@@ -27,6 +27,7 @@ type peer struct {
 	ended    time.Duration // when that link ended
 
 	claim // of a peer that is only announced
+	byHub // of a peer at the hub
 
 	// Only for a node that has proved itself (proved.go):
 	proved bool
@@ -94,6 +95,10 @@ func (n *Node) leftBehind(before, now Peer) bool {
 
 // arrived records that a node is linked, and ends the dials to it.
 func (n *Node) arrived(l *link) {
+	if l.overHub() {
+		return // dials to addresses go on: a direct link is better
+	}
+	n.stopHubDials(l)
 	for _, p := range n.peers {
 		if p.Node == "" && p.lists(l.s.RemoteAddr()) {
 			p.reached, p.met = l.peer.String(), l.s.Peer().Host
@@ -120,6 +125,9 @@ func (p *peer) again() {
 func (p *peer) node() string { return cmp.Or(p.Node, p.reached) }
 
 func (p Peer) key() string {
+	if p.Hub {
+		return "hub " + p.Host
+	}
 	if p.Source != "" {
 		return p.claimKey()
 	}
@@ -137,11 +145,11 @@ func (n *Node) dialWanted() {
 	var claims []candidate
 	n.dials.waiting = false
 	for _, p := range n.peers {
-		if n.later(p) {
+		if p.Hub || n.later(p) {
 			continue
 		}
 		old := n.linkTo(p)
-		if p.moved || old != nil && !n.takes(p, old.s) {
+		if p.moved || old != nil && (old.overHub() || !n.takes(p, old.s)) {
 			old = nil // replace the link although it is heard
 		}
 		if p.stop != nil || len(p.Addrs) == 0 || old != nil && !old.silent || !n.wanted(p) || p.Source == "" && n.dialling(p) {

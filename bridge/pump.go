@@ -3,7 +3,6 @@ package bridge
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"achbridge/bridge/fresh"
@@ -53,53 +52,6 @@ func (l *link) pump(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// flowing is for how long after a packet left the pump looks often enough that
-// sendAtOnce need not wake it for a packet that may get lost.
-const flowing = time.Second
-
-// sendAtOnce sends the small frame that its caller has just seen in sub's channel, which
-// spares it the waking of the pump. It waits for nothing: unless the link is idle and takes
-// the frame now, it returns false, and the pump has to send it.
-func (l *link) sendAtOnce(sub *subscription) bool {
-	if !l.mu.TryLock() {
-		return false
-	}
-	packet, armed := l.fillAside(sub, l.n.now())
-	l.mu.Unlock()
-	if packet == nil {
-		return false
-	}
-	defer l.aside.busy.Store(false)
-	return l.s.SendDatagram(packet) == nil && armed
-}
-
-// aside is a datagram that leaves past the pump.
-type aside struct {
-	busy   atomic.Bool // it is being sent
-	packet []byte
-}
-
-// mostAside is how many packets the peer may not have reported yet when one leaves past the
-// pump. The transport's queue has no more, and SendDatagram blocks when that has 32.
-const mostAside = 16
-
-// fillAside makes a datagram while the pump is parked. armed reports that nothing
-// else is to be sent, and that the pump looks again soon enough. Needs l.mu.
-func (l *link) fillAside(sub *subscription, now time.Duration) (packet []byte, armed bool) {
-	if !l.parked || l.filler.on(now) || len(l.active) > 0 || !sub.small() || l.flight.Unreported() >= mostAside || !l.aside.busy.CompareAndSwap(false, true) {
-		return nil, false
-	}
-	look := l.look
-	if packet, _ = l.compose(now); packet == nil {
-		l.aside.busy.Store(false)
-		return nil, false
-	}
-	l.aside.packet = append(l.aside.packet[:0], packet...)
-	l.fillQueue(&l.box.queue, now)
-	l.look = min(look, now+l.nextLook(look, now))
-	return l.aside.packet, l.look == look && len(l.active) == 0
 }
 
 // fill makes the next datagram, or says in what time to look again.

@@ -57,6 +57,8 @@ type puts struct {
 	hosts         hostsUnderLoad
 	program, path string
 	size          int
+	fifo          bool // the writer has real-time priority
+	free          bool // it runs on any processor
 }
 
 // The states of the channel: nobody reads it, it is mirrored, or one C reader waits
@@ -92,10 +94,17 @@ func (p *puts) write(b *testing.B, state int) map[string]float64 {
 		}()
 	}
 	writer := exec.Command(p.program, p.path, "put", "500", strconv.Itoa(p.size), "1000000", "1")
+	if p.fifo {
+		writer = exec.Command("chrt", append([]string{"-f", "50"}, writer.Args...)...)
+	}
 	var out bytes.Buffer
 	writer.Stdout = &out
 	var err error
-	onCore(0, func() { err = writer.Start() })
+	if p.free {
+		err = writer.Start()
+	} else {
+		onCore(0, func() { err = writer.Start() })
+	}
 	if err == nil {
 		err = writer.Wait()
 	}
@@ -164,6 +173,58 @@ func BenchmarkPutLatency(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkPutWhileForeseen is how long the puts of a process at 1 kHz take when the node expects
+// its frames (phase-locked looks) and mirrors them, and when nobody reads the channel: medians of
+// twenty pairs in ABBA order (two, unless ACHBRIDGE_LONG=1), of a writer at normal and at real-time priority. Wanted is for p50 and
+// p99.9 each at most 1.1 times, or 1 µs more, whichever is larger. Nothing has a processor of
+// its own: a node that has only one does not look without pause.
+func BenchmarkPutWhileForeseen(b *testing.B) {
+	program, pairs := plainPeer(b), 2
+	if isLong() {
+		pairs = 20
+	}
+	for _, size := range []int{64, 300_000} {
+		for _, fifo := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%dB/fifo=%v", size, fifo), func(b *testing.B) {
+				if _, err := exec.LookPath("chrt"); err != nil && fifo {
+					b.Skip("chrt is missing: apt-get install util-linux")
+				}
+				for b.Loop() {
+					h, dir := newHosts(b, 1, size, 1)
+					p := &puts{hosts: h, program: program, path: filepath.Join(string(dir), "achshm-c0"), size: size, fifo: fifo, free: true}
+					p.compare(b, pairs)
+					h.receiver.end()
+					h.sender.end()
+				}
+			})
+		}
+	}
+}
+
+// compare reports the puts of so many pairs.
+func (p *puts) compare(b *testing.B, pairs int) {
+	var rounds [2]map[string][]float64
+	for i := range rounds {
+		rounds[i] = map[string][]float64{}
+	}
+	order := []int{unwatched, mirrored}
+	for range pairs {
+		for _, state := range order {
+			for key, value := range p.write(b, state) {
+				rounds[state][key] = append(rounds[state][key], value)
+			}
+		}
+		slices.Reverse(order)
+	}
+	for _, key := range []string{"p50", "p999"} {
+		without, with := rounds[unwatched][key+"_ns"], rounds[mirrored][key+"_ns"]
+		b.ReportMetric(median(without), key+"-ns-unwatched")
+		b.ReportMetric(median(with), key+"-ns-mirrored")
+		b.ReportMetric(median(ratios(with, without)), key+"-mirrored/unwatched≤1.1")
+	}
+	b.ReportMetric(0, "ns/op")
 }
 
 func ratios(a, b []float64) (r []float64) {

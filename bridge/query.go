@@ -151,7 +151,7 @@ func (n *Node) Ping(ctx context.Context, host string) (p Pong, err error) {
 	waiting.number = n.pinged.Load()
 	l.pings = append(l.pings, waiting)
 	l.mu.Unlock()
-	l.awake()
+	l.ping()
 	t := time.NewTimer(pingWait)
 	defer t.Stop()
 	select {
@@ -166,6 +166,23 @@ func (n *Node) Ping(ctx context.Context, host string) (p Pong, err error) {
 	l.endPing(waiting.number)
 	l.mu.Unlock()
 	return p, err
+}
+
+// ping has the pings that wait leave now.
+func (l *link) ping() {
+	if !l.overHub() {
+		l.awake()
+		return
+	}
+	now := l.n.now()
+	l.mu.Lock()
+	for _, p := range l.pings {
+		if p.left == 0 {
+			p.left = max(now, 1)
+		}
+	}
+	l.mu.Unlock()
+	l.send(wire.Stamp{T1: uint64(max(now, 1))})
 }
 
 // addPings has the pings that wait go with the datagram, which is one without entries if

@@ -22,6 +22,8 @@ type inbound struct {
 	limit    int    // bytes of the largest frame the origin's channel can hold
 	have     uint64 // HaveSeq of our Subscribe
 	assembly fresh.Assemblies
+	pull     *pull  // that brings its frames from the hub; nil: none. The node's, and read below inMu
+	last     uint64 // LastSeq of the origin's answer
 }
 
 func (l *link) inbound(id uint32) *inbound {
@@ -33,6 +35,9 @@ func (l *link) inbound(id uint32) *inbound {
 func (l *link) setInbound(id uint32, in *inbound) {
 	l.inMu.Lock()
 	defer l.inMu.Unlock()
+	if old := l.imports[id]; old != nil {
+		old.pull.end()
+	}
 	if in == nil {
 		delete(l.imports, id)
 		return
@@ -108,7 +113,7 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 	l.reading.Offset, l.reading.Uncertainty, l.reading.Known = l.clock.Offset(now)
 	l.reading.Suspended = l.clock.KnownAt()
 	report, due := l.receipts.Due(l.reportDelay())
-	wake := reported && (!l.parked || len(l.active) > 0 || l.filler.on(now)) || due && report < l.look
+	wake := reported && !l.idles(now) || due && report < l.look
 	l.mu.Unlock()
 	if wake {
 		l.awake()

@@ -18,20 +18,26 @@ import (
 )
 
 // Status tells what the node does at this moment. What the ages were over time is
-// summed up by the caller, some 50 µs for each mirror, while the node goes on.
+// summed up by the caller, some 50 µs for each mirror, while the node goes on; then it looks whether
+// the newest frames fit their types.
 func (n *Node) Status() status.Report {
 	var s status.Report
 	var mirrors map[string]*binding
-	n.call(func() { s, mirrors = n.status(), maps.Clone(n.mirrors) })
+	var typedLocals, typedMirrors map[string]typed
+	n.call(func() {
+		s, mirrors = n.status(), maps.Clone(n.mirrors)
+		typedLocals, typedMirrors = n.typed()
+	})
 	for i := range s.Mirrors {
 		if m := mirrors[s.Mirrors[i].Name]; m != nil {
 			s.Mirrors[i].Age = m.Ages(n.now())
 		}
 	}
+	tellMisfits(&s, typedLocals, typedMirrors)
 	return s
 }
 
-// StatusNow is Status but for what the ages were over time, which is most of its work.
+// StatusNow is Status but for what the ages were over time, which is most of its work, and for misfits.
 func (n *Node) StatusNow() status.Report {
 	var s status.Report
 	n.call(func() { s = n.status() })
@@ -55,7 +61,10 @@ func (n *Node) status() status.Report {
 		s.Exports = append(s.Exports, exports...)
 	}
 	for _, m := range n.mirrors {
-		s.Mirrors = append(s.Mirrors, m.Mirror.Status(now, m.reading(now), m.silence(now)))
+		told := m.Mirror.Status(now, m.reading(now), m.silence(now))
+		told.TypeHash = m.described().hash.String()
+		m.showWay(&told)
+		s.Mirrors = append(s.Mirrors, told)
 	}
 	s.Mirrors = append(s.Mirrors, n.missing()...)
 	for _, p := range n.pushes {
@@ -79,11 +88,10 @@ func (n *Node) status() status.Report {
 func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	srtt, _ := l.flight.RTT()
 	offset, uncertainty, _ := l.clock.Offset(now)
 	s := status.Link{
-		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: l.s.Transport(), State: status.LinkUp, Dialled: l.s.Dialled(),
-		UpS: (now - l.up).Seconds(), RTTms: status.Ms(cmp.Or(srtt, l.s.RTT())), ClockOffsetMs: status.Ms(offset), ClockUncertaintyMs: status.Ms(uncertainty),
+		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: l.s.Transport(), Way: l.way(), State: status.LinkUp, Dialled: l.s.Dialled(),
+		UpS: (now - l.up).Seconds(), RTTms: status.Ms(l.rtt()), ClockOffsetMs: status.Ms(offset), ClockUncertaintyMs: status.Ms(uncertainty),
 		Inbound: inboundPath(l.theirs), DatagramBytes: l.s.MaxDatagram(), Traffic: l.traffic.status(now, &l.flight, &l.receipts),
 	}
 	if path := l.pacer.Path(); path > 0 {
@@ -99,6 +107,7 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 			Channel: sub.channel, Peer: l.host, QoS: sub.qos, Seq: sub.arrived, Bytes: sub.size, Accounts: sub.accounts(!carried[sub.id]), WithRoom: sub.book.WithRoom,
 		}
 		sub.reader.show(&export)
+		sub.showHub(&export)
 		export.Fit = sub.fitStatus()
 		export.AgeMs, export.PeriodMs, export.DueMs = sub.arrivals.due(now, sub.interval())
 		if sub.unreadable() {
@@ -182,6 +191,9 @@ func (n *Node) peersStatus() []status.Peer {
 		list = append(list, n.peerStatus(append([]*peer{p}, about...)))
 	}
 	for _, p := range n.peers {
+		if p.Hub && n.toldBesides(p) {
+			continue
+		}
 		if !p.proved && !told[p] {
 			list = append(list, n.peerStatus([]*peer{p}))
 		}
@@ -192,6 +204,9 @@ func (n *Node) peersStatus() []status.Peer {
 // peerStatus tells of one node, of which several things are known; the first counts most.
 func (n *Node) peerStatus(about []*peer) status.Peer {
 	p := about[0]
+	if p.Hub {
+		return n.hubPeerStatus(p)
+	}
 	s := status.Peer{Host: n.nameOf(p), Node: p.Node, Addrs: []string{}, State: status.PeerKnown}
 	for _, q := range about {
 		for _, a := range addrStrings(q.Addrs) {
@@ -229,7 +244,7 @@ func (n *Node) Channels() []status.RemoteChannel {
 			for _, c := range l.catalog {
 				r := status.RemoteChannel{
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
-					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()}, Closed: c.Closed,
+					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()}, Closed: c.Closed, Way: l.way(),
 				}
 				if w, ok := n.wishFor(l.host, c.Name); ok && n.mirrors[w.Name(l.host, c.Name)] != nil {
 					r.MirroredAs = w.Name(l.host, c.Name)

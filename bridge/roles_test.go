@@ -60,7 +60,8 @@ func portOf(end *transport.Endpoint) string {
 
 // nodesRole is HOST COUNT DIR [PEER]: as many nodes of their own directories, DIR0
 // and so on, which dial PEER. Lines are "mirror X" and "unmirror X", for all of them,
-// and "free" to give back unused memory.
+// "free" to give back unused memory, "types 64" to have a type of 64 bytes for all channels and "types 0" for none,
+// "look" to ask origins for the types of all mirrors, and "status".
 func nodesRole(args []string) error {
 	count, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -103,8 +104,16 @@ func nodesRole(args []string) error {
 	}
 	return serve(hello, func(s *spent) { countAll(nodes, s) }, func(line string) error {
 		verb, what, _ := strings.Cut(line, " ")
-		if verb == "free" {
+		switch verb {
+		case "free":
 			debug.FreeOSMemory()
+			return nil
+		case "types":
+			return nodes[0].Apply(Config{Layouts: layoutsOf(what)})
+		case "look":
+			return lookAtTypes(nodes[0])
+		case "status":
+			nodes[0].Status()
 			return nil
 		}
 		m, err := rule.ParseMirror(what, nil)

@@ -105,12 +105,17 @@ func (l *link) hear(ctx context.Context) error {
 		if _, err := io.ReadFull(l.s.Control(), body); err != nil {
 			return unheard(err)
 		}
+		came := l.n.now()
 		m, err := wire.ParseMessage(body)
 		if err != nil {
 			return err
 		}
 		if wait := pace.use(l.n.now(), 1+size/controlUnit); wait > 0 {
 			pause(ctx, wait) // the stream's flow control has the peer wait too
+		}
+		if stamp, ok := m.(wire.Stamp); ok { // the node's queue would count as the way
+			l.stamped(stamp, came)
+			continue
 		}
 		done := make(chan error, 1)
 		l.n.post(func() { done <- l.n.handle(l, m) })

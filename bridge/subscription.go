@@ -76,8 +76,9 @@ type subscription struct {
 	active   bool // the pump looks at it
 	ended    bool
 
-	arrivals arrivals
-	known    arrival // what the pump last heard of arrivals
+	arrivals *arrivals
+	hub      *hubReader // it is served through the hub; nil: over the link
+	known    arrival    // what the pump last heard of arrivals
 }
 
 // arrivals is which frames the watcher has seen come into a channel. The slots of
@@ -114,7 +115,7 @@ func newSubscription(m wire.Subscribe, qos rule.QoS, c *local, b *ledger.Book, n
 	ch, last := c.ch, c.ch.LastSeq()
 	sub := &subscription{
 		id: m.ID, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, ch: ch, r: ch.Reader(), now: now, looked: now, book: b, copies: c.copies,
-		loaded: m.HaveSeq, arrived: m.HaveSeq, raw: ch.Geometry().FrameSize, size: ch.Geometry().FrameSize, arrivals: arrivals{arrival: arrival{newest: last}}, known: arrival{newest: last},
+		loaded: m.HaveSeq, arrived: m.HaveSeq, raw: ch.Geometry().FrameSize, size: ch.Geometry().FrameSize, arrivals: &arrivals{arrival: arrival{newest: last}}, known: arrival{newest: last},
 	}
 	sub.arrivals.strict = qos.Class == rule.Command
 	sub.member = c.copies.join(sub.nudge)
@@ -297,6 +298,10 @@ func (a *arrivals) passedOver() uint64 {
 }
 
 func (sub *subscription) stop() {
+	if sub.hub != nil {
+		sub.hub.leave()
+		return
+	}
 	sub.arrivals.mu.Lock()
 	defer sub.arrivals.mu.Unlock()
 	if sub.unwatch != nil {
@@ -316,6 +321,10 @@ func (sub *subscription) stop() {
 
 // accounts returns the ledger; settled says that no packet is on its way any more.
 func (sub *subscription) accounts(settled bool) ledger.Accounts {
+	if sub.hub != nil {
+		sub.hub.settle()
+		return sub.book.Accounts(sub.newest())
+	}
 	if settled && !sub.busy() && !sub.older.out.Active() && sub.every == nil {
 		return sub.book.Settled(sub.newest())
 	}
@@ -324,4 +333,9 @@ func (sub *subscription) accounts(settled bool) ledger.Accounts {
 
 // newest is the number of the newest frame that is known: one may be copied out of the
 // ring before the watcher has seen it.
-func (sub *subscription) newest() uint64 { return max(sub.arrivals.read().newest, sub.copied) }
+func (sub *subscription) newest() uint64 {
+	if sub.hub != nil {
+		return max(sub.arrivals.read().newest, sub.hub.put())
+	}
+	return max(sub.arrivals.read().newest, sub.copied)
+}

@@ -113,6 +113,9 @@ func transportsOf(addrs []transport.Addrs) string {
 // whyOver says why a link runs over its transport, as far as this node knows.
 func (n *Node) whyOver(l *link) string {
 	chosen := l.s.Transport()
+	if l.overHub() {
+		return "there is no direct link"
+	}
 	for _, p := range n.peers {
 		if n.linkTo(p) == l && n.over(p, l.host) == chosen {
 			return "this host's configuration asks for it"

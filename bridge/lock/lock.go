@@ -5,23 +5,27 @@
 // The order of locks: who holds one takes only those below it, and never two of the
 // same rank:
 //
+//	pull.mu                  what came of a channel from the hub
 //	mirror.mu                a mirror's file and what became of its frames
 //	link.mu                  what pump, receive and the watcher share
+//	putter.mu                what is put at the hub of a channel, and for whom
 //	news.mu                  which subscriptions have news for the pump
 //	arrivals.mu              what the watcher tells of a channel
 //	snapshots.mu             the copies of a channel's large frames
 //	memory.mu, space.mu      what all copies, and all mirrors, take
 //	link.outMu               control messages that are not written yet
 //
-// Under the first two nobody sleeps or waits for another program; what they log goes
+// Under the first three nobody sleeps or waits for another program; what they log goes
 // through a writer that never waits (package logline). Builds with the tag lockorder check
 // the order (checked.go), which CI tests with.
 package lock
 
 // The locks, by the package and field that has them.
 type (
+	Pull      struct{}
 	Mirror    struct{}
 	Link      struct{}
+	Putter    struct{}
 	News      struct{}
 	Arrivals  struct{}
 	Snapshots struct{}
@@ -33,9 +37,11 @@ type rank interface {
 	rank() (place int, name string)
 }
 
-func (Mirror) rank() (int, string)    { return 1, "mirror.mu" }
-func (Link) rank() (int, string)      { return 2, "link.mu" }
-func (News) rank() (int, string)      { return 3, "news.mu" }
-func (Arrivals) rank() (int, string)  { return 4, "arrivals.mu" }
-func (Snapshots) rank() (int, string) { return 5, "snapshots.mu" }
-func (Leaf) rank() (int, string)      { return 6, "memory.mu, space.mu or link.outMu" }
+func (Pull) rank() (int, string)      { return 1, "pull.mu" }
+func (Mirror) rank() (int, string)    { return 2, "mirror.mu" }
+func (Link) rank() (int, string)      { return 3, "link.mu" }
+func (Putter) rank() (int, string)    { return 4, "putter.mu" }
+func (News) rank() (int, string)      { return 5, "news.mu" }
+func (Arrivals) rank() (int, string)  { return 6, "arrivals.mu" }
+func (Snapshots) rank() (int, string) { return 7, "snapshots.mu" }
+func (Leaf) rank() (int, string)      { return 8, "memory.mu, space.mu or link.outMu" }

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"log/slog"
+	"os"
 	"time"
 
 	"achbridge/bridge/fresh"
@@ -128,6 +129,17 @@ func (m *Mirror) Holds() (qos rule.QoS, seq uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.qos, m.tag.Seq
+}
+
+// Newest copies the newest frame of the mirror's file, as localach.Reader.TryNext does.
+func (m *Mirror) Newest(buf []byte) (int, error) {
+	m.mu.Lock()
+	ch := m.ch
+	m.mu.Unlock()
+	if ch == nil {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return ch.Reader().TryNext(buf)
 }
 
 // Requalify changes the quality of service. It reports whether the mirror has to subscribe

@@ -20,6 +20,12 @@ func Matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return Match(p, name) })
 }
 
+// MatchType reports whether a pattern of types is for a channel of this host, or for HOST/CHANNEL, of
+// which name is the mirror. A pattern of another host's channels is also one of their mirrors.
+func MatchType(pattern, channel, name string) bool {
+	return Match(pattern, channel) || Match(pattern, name) || Match(strings.Replace(pattern, "/", ".", 1), name)
+}
+
 func Match(pattern, name string) bool {
 	ok, _ := path.Match(pattern, name)
 	return ok

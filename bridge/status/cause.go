@@ -33,5 +33,6 @@ const (
 	CauseLimit            Cause = "limit"          // one of doc.go's, or of limits.go, is reached
 	CauseLoop             Cause = "loop"
 	CauseForeignWriter    Cause = "foreign_writer" // somebody else writes into the mirror too
+	CauseTypeMisfit       Cause = "type_misfit"    // frames do not fit the type of their channel: nothing shows their values
 	CauseOther            Cause = "other"          // see the text
 )

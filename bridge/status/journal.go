@@ -33,13 +33,14 @@ const (
 	EventClockStep       EventKind = "clock_step"
 	EventHostChanged     EventKind = "host_changed" // its name is that of another node now
 	EventCertificateEnds EventKind = "certificate_ends"
+	EventForged          EventKind = "hub_forged" // the hub brought a frame that is not put: not the origin's, or come again
 )
 
 // EventKinds are all kinds.
 var EventKinds = []EventKind{
 	EventLinkUp, EventLinkDown, EventLinkSilent, EventLinkHeard, EventPeerUnreachable, EventMirrorStale, EventDeadlineMissed, EventMirrorFresh,
 	EventMirrorReplaced, EventForeignWriter, EventForeignGone, EventUnusable, EventRefused, EventLoop, EventClockStep, EventHostChanged,
-	EventCertificateEnds,
+	EventCertificateEnds, EventForged,
 }
 
 // Event is something that happened which an operator may want to know. Its JSON

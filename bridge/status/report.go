@@ -32,6 +32,7 @@ type Link struct {
 	Node      string    `json:"node"`
 	Addr      string    `json:"addr"`
 	Transport via.Kind  `json:"transport"`
+	Way       Way       `json:"way"`   // direct, or by the hub
 	State     LinkState `json:"state"` // up, or silent: nothing is heard though it should be
 	SilentS   float64   `json:"silent_s,omitempty"`
 	Dialled   bool      `json:"dialled"` // by us
@@ -83,7 +84,8 @@ type Mirror struct {
 	Host    string      `json:"host"`
 	Channel string      `json:"channel"`
 	Name    string      `json:"mirrored_as"`
-	State   MirrorState `json:"state"` // live, stale, contested, waiting, refused: there is none, or no frame can be put
+	Way     Way         `json:"way,omitempty"` // by which its frames come now; empty: no link feeds it
+	State   MirrorState `json:"state"`         // live, stale, contested, waiting, refused: there is none, or no frame can be put
 	QoS     rule.QoS    `json:"qos"`
 	Reason  string      `json:"reason,omitempty"`
 	Cause   Cause       `json:"cause,omitempty"` // of the reason, when it is one that programs may ask for
@@ -116,8 +118,10 @@ type Mirror struct {
 	// Age is what the age was over time, null before it was known.
 	Age             *Age `json:"age"`
 	ledger.Accounts `json:"frames"`
-	Replaced        uint64 `json:"replaced"`     // times the mirror's file had to be replaced
-	Foreign         uint64 `json:"foreign_puts"` // frames in it that somebody else has put, in this run of the daemon
+	// AtHub is how many frames a newer one replaced at the hub since it was linked; they count as superseded.
+	AtHub    uint64 `json:"superseded_at_hub,omitempty"`
+	Replaced uint64 `json:"replaced"`     // times the mirror's file had to be replaced
+	Foreign  uint64 `json:"foreign_puts"` // frames in it that somebody else has put, in this run of the daemon
 	// Temporary: it is there for somebody who looks at the channel, and goes with him.
 	Temporary bool `json:"temporary,omitempty"`
 	// StaleS is for how long its deadline has been over, whatever the state: only frames in
@@ -127,7 +131,27 @@ type Mirror struct {
 	// 0: one was in time, or late frames are as good (late deliver).
 	LateS float64 `json:"late_s"`
 	Safe  uint64  `json:"safe_puts,omitempty"`
+	// TypeHash names the layout that its origin tells; empty: it tells none. It changes with the layout.
+	TypeHash string `json:"type_hash,omitempty"`
+	// Misfit is nil unless a type of its frames is known here that the newest frame does not fit.
+	Misfit *Misfit `json:"misfit,omitempty"`
 }
+
+// Misfit says how the newest frame of a channel does not fit the type of its frames. It is carried all
+// the same, and shown as bytes.
+type Misfit struct {
+	Why      string     `json:"why"`
+	TypeFrom TypeSource `json:"type_from"`
+}
+
+// TypeSource is where the type of a channel's frames is from.
+type TypeSource string
+
+// A type is from this host's own configuration, or from the origin of a mirror.
+const (
+	TypeFromFile   TypeSource = "file"
+	TypeFromOrigin TypeSource = "origin"
+)
 
 // Health says in one word how the mirror is. A word of a newer daemon is kept.
 func (m Mirror) Health() Health {
@@ -173,6 +197,8 @@ type Subscription struct {
 	ledger.Accounts `json:"frames"`
 	// WithRoom counts the superseded frames that the link had room for: this host looked or sent too late.
 	WithRoom uint64 `json:"superseded_with_room"`
+	// AtHub counts the superseded frames that a newer one replaced at the hub.
+	AtHub uint64 `json:"superseded_at_hub,omitempty"`
 	// Fit is nil unless the QoS has fit rate or size and a large frame has left.
 	Fit *Fit `json:"fit,omitempty"`
 }
@@ -222,6 +248,8 @@ type Local struct {
 	Exported   bool   `json:"exported"`
 	Reason     string `json:"reason,omitempty"` // why it is not, or what is wrong with it
 	Cause      Cause  `json:"cause,omitempty"`
+	// Misfit is as in Mirror, by types of this host.
+	Misfit *Misfit `json:"misfit,omitempty"`
 }
 
 // Peer is one other node that we know of.
@@ -247,6 +275,7 @@ type RemoteChannel struct {
 	Node       string   `json:"node"`
 	Addrs      []string `json:"addrs"`
 	MirroredAs string   `json:"mirrored_as"`
+	Way        Way      `json:"way,omitempty"`    // of the link with its host; empty: it is only announced
 	Closed     bool     `json:"closed,omitempty"` // its host does not let this one read it
 	// Unproved: somebody announces it under the name of a host that has proved to be another node.
 	Unproved bool `json:"unproved,omitempty"`

@@ -1,0 +1,48 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+)
+
+// Channel is the place of one channel's newest frame at the hub. One goroutine may call Put, of a channel of
+// this host, and another one Next, of a channel of any.
+type Channel struct {
+	client     *Client
+	host, name string
+	closed     chan struct{}
+	once       sync.Once
+
+	put  putter
+	pull puller
+}
+
+// Channel does not block.
+func (c *Client) Channel(host, channel string) *Channel {
+	ch := &Channel{client: c, host: host, name: channel, closed: make(chan struct{})}
+	ch.put.channel, ch.pull.channel = ch, ch
+	ch.pull.init()
+	return ch
+}
+
+// Close ends calls that wait, and no longer asks for frames.
+func (ch *Channel) Close() {
+	ch.once.Do(func() { close(ch.closed) })
+	ch.pull.leave()
+}
+
+var errClosed = errors.New("hub: channel closed")
+
+// over is why a call ends early, or nil.
+func (ch *Channel) over(ctx context.Context) error {
+	select {
+	case <-ch.closed:
+		return errors.Join(errClosed, net.ErrClosed)
+	case <-ctx.Done():
+		return ctx.Err()
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,116 @@
+package hub
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startDebian runs Debian's nats-server as a customer would: nobody makes streams for the hosts.
+func startDebian(t *testing.T, makes bool, hosts ...string) *testHub {
+	t.Helper()
+	program, err := exec.LookPath("nats-server")
+	if err != nil {
+		t.Skip("no nats-server: apt-get install nats-server")
+	}
+	h := newHub(t, hosts...)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.port = l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	path := filepath.Join(t.TempDir(), "hub.conf")
+	h.writeConfig(path, "127.0.0.1:"+strconv.Itoa(h.port), makes)
+	h.runDebian(program, path)
+	return h
+}
+
+// runDebian starts the server; the returned function kills it.
+func (h *testHub) runDebian(program, config string) (kill func()) {
+	h.t.Helper()
+	log, err := os.Create(filepath.Join(h.t.(*testing.T).TempDir(), "log"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	c := exec.Command(program, "-c", config)
+	c.Stdout, c.Stderr = log, log
+	if err := c.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	kill = func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	}
+	h.t.Cleanup(func() {
+		kill()
+		log.Close()
+		if text, _ := os.ReadFile(log.Name()); h.t.Failed() {
+			h.t.Logf("nats-server: %s", text)
+		}
+	})
+	return kill
+}
+
+func TestDebiansServerCarriesFramesAndStreams(t *testing.T) {
+	h := startDebian(t, true, "robot", "pc")
+	robot, pc := h.connectedClient("robot"), h.connectedClient("pc")
+	out, in := robot.Channel("robot", "imu"), pc.Channel("robot", "imu")
+	defer out.Close()
+	defer in.Close()
+	putOne(t, out, "older")
+	putOne(t, out, "newest")
+	if got := nextOne(t, in); got != "newest" {
+		t.Errorf("got %q, want newest", got)
+	}
+	long := strings.Repeat("x", 1<<20)
+	putOne(t, out, long)
+	if got := nextOne(t, in); got != long {
+		t.Errorf("got %d bytes, want %d", len(got), len(long))
+	}
+	a, b := twoEnds(t, robot, pc)
+	if _, err := a.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 5)
+	if _, err := b.Read(got); err != nil || string(got) != "hello" {
+		t.Errorf("got %q, %v, want hello", got, err)
+	}
+	eventually(t, 3*time.Second, "known", func() bool { _, known := robot.presence.neighbour("pc"); return known })
+}
+
+func TestAServerOnWhichAHostMayMakeNoStreamNamesTheCure(t *testing.T) {
+	h := startDebian(t, false, "robot")
+	out := h.connectedClient("robot").Channel("robot", "imu")
+	defer out.Close()
+	_, err := out.Put(limited(t, 5*time.Second), []byte("x"))
+	if err == nil || !strings.Contains(err.Error(), "allow robot to publish to $JS.API.STREAM.CREATE.*") {
+		t.Errorf("got %v, want the cure", err)
+	}
+}
+
+func TestAllFollowsWhenDebiansServerIsKilledAndStartsAgain(t *testing.T) {
+	program, err := exec.LookPath("nats-server")
+	if err != nil {
+		t.Skip("no nats-server: apt-get install nats-server")
+	}
+	h := newHub(t, "robot", "pc")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.port = l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	path := filepath.Join(t.TempDir(), "hub.conf")
+	h.writeConfig(path, "127.0.0.1:"+strconv.Itoa(h.port), true)
+	kill := h.runDebian(program, path)
+	s := begin(t, h.connectedClient("robot"), h.connectedClient("pc"))
+	kill()
+	h.runDebian(program, path)
+	t.Log("newer frames after", s.newer(t, 2*time.Second))
+}

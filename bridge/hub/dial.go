@@ -1,0 +1,164 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// dialLimit is how long one attempt to connect may take.
+	dialLimit = 10 * time.Second
+	// keepAlive finds out about connections of which nothing else takes care.
+	keepAlive = 15 * time.Second
+)
+
+// dialer makes one of the two connections to the hub. The client library calls Dial, which hands it
+// a connection over TLS: the library's own TLS would let a hub announce messages of any size.
+type dialer struct {
+	ctx    context.Context //nolint:containedctx // the library's Dial has none
+	client *Client
+	flow   *flow
+	small  bool
+
+	socket *socket
+	err    error // why Dial failed, which the library rewords
+}
+
+// ownTLS is what the library looks for in a dialer that makes TLS itself.
+type ownTLS interface{ SkipTLSHandshake() bool }
+
+var _ ownTLS = (*dialer)(nil)
+
+// SkipTLSHandshake tells the library that Dial has done it.
+func (d *dialer) SkipTLSHandshake() bool { return true }
+
+func (d *dialer) Dial(_, address string) (net.Conn, error) {
+	c, err := d.dial(address)
+	d.err = err
+	return c, err
+}
+
+func (d *dialer) dial(address string) (net.Conn, error) {
+	tcp, err := (&net.Dialer{KeepAlive: keepAlive}).DialContext(d.ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSocket(tcp.(*net.TCPConn), d.flow, d.small)
+	if err != nil {
+		tcp.Close()
+		return nil, err
+	}
+	d.socket = s
+	stop := context.AfterFunc(d.ctx, func() { s.Close() })
+	defer stop()
+	first, err := greeting(s)
+	if err == nil {
+		secure := tls.Client(s, d.client.tls())
+		if err = secure.HandshakeContext(d.ctx); err == nil {
+			return &guard{Conn: secure, first: first, within: s.within}, nil
+		}
+	}
+	s.Close()
+	return nil, err
+}
+
+// greeting reads what the hub says of itself before TLS begins: one line.
+func greeting(s *socket) ([]byte, error) {
+	line, b := make([]byte, 0, 1024), make([]byte, 4096)
+	for !bytes.HasSuffix(line, []byte("\n")) {
+		n, err := s.Read(b)
+		if err != nil {
+			return nil, err
+		}
+		if line = append(line, b[:n]...); len(line) > maxLine {
+			return nil, fmt.Errorf("its greeting is longer than %d bytes", maxLine)
+		}
+	}
+	info, ok := bytes.CutPrefix(line, []byte("INFO "))
+	var offer struct {
+		Required  bool `json:"tls_required"`
+		Available bool `json:"tls_available"`
+	}
+	if !ok || bytes.Count(line, []byte("\n")) != 1 || json.Unmarshal(info, &offer) != nil {
+		return nil, errors.New("what answers there is no nats-server")
+	}
+	if !offer.Required && !offer.Available {
+		return nil, errors.New("it offers no TLS: give the nats-server a certificate")
+	}
+	return line, nil
+}
+
+// tls says whom to trust: the certificate of the credentials, else the system's authorities.
+func (c *Client) tls() *tls.Config {
+	at, _ := url.Parse(c.credentials.Hub)
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: at.Hostname(), RootCAs: c.roots}
+	if c.credentials.Certificate == nil {
+		return config
+	}
+	config.InsecureSkipVerify = true // VerifyConnection does it
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) == 0 || !c.pinned(state.PeerCertificates[0]) {
+			return ErrCertificate
+		}
+		return nil
+	}
+	return config
+}
+
+func (c *Client) pinned(certificate *x509.Certificate) bool {
+	sum := sha256.Sum256(certificate.Raw)
+	return bytes.Equal(sum[:], c.credentials.Certificate)
+}
+
+// dialHalf makes one connection and signs in.
+func (c *Client) dialHalf(ctx context.Context, f *flow, small bool) (*half, error) {
+	d := &dialer{ctx: ctx, client: c, flow: f, small: small}
+	h := &half{client: c, small: small, ended: make(chan struct{}), turn: make(chan struct{}, 1), waiting: map[string]func(*nats.Msg){}, complained: make(chan struct{})}
+	nc, err := nats.Connect("nats://"+strings.TrimPrefix(c.credentials.Hub, "tls://"), c.options(d, h)...)
+	if err != nil {
+		if d.socket != nil {
+			d.socket.Close()
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if d.err != nil {
+			err = d.err
+		}
+		return nil, err
+	}
+	h.mu.Lock()
+	h.nc, h.socket = nc, d.socket
+	h.mu.Unlock()
+	return h, nil
+}
+
+func (c *Client) options(d *dialer, h *half) []nats.Option {
+	return []nats.Option{
+		nats.Name("achbridge " + c.credentials.Host),
+		nats.SetCustomDialer(d),
+		nats.SkipHostLookup(),
+		nats.NoReconnect(), // the library would keep what is published until it has reconnected
+		nats.ReconnectBufSize(-1),
+		nats.Timeout(dialLimit),
+		nats.PingInterval(time.Hour), // half.ping does it
+		nats.FlusherTimeout(0),
+		nats.CustomInboxPrefix(InboxPrefix(c.credentials.Host)),
+		nats.Nkey(c.public, c.credentials.Sign),
+		nats.NoEcho(),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { h.complain(err) }),
+		nats.ClosedHandler(func(nc *nats.Conn) { h.end(nc.LastError()) }),
+	}
+}

@@ -1,0 +1,82 @@
+package hub
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sys/unix"
+)
+
+var (
+	// ErrNotConnected says that there is no connection to the hub now.
+	ErrNotConnected = errors.New("not connected to the hub")
+	// ErrRefused says that the hub does not know the credentials, or not any more.
+	ErrRefused = errors.New("the hub refuses the credentials")
+	// ErrCertificate says that what answers is not the hub of the credentials.
+	ErrCertificate = errors.New("the certificate is not the hub's")
+	// errNoHost says that the host is not connected to the hub.
+	errNoHost = errors.New("not connected to the hub")
+	// ErrTooLarge says that a frame is larger than the messages that the hub takes.
+	ErrTooLarge = errors.New("larger than the hub takes")
+	// errBroken says that a byte stream ended since a message was lost, doubled or forged.
+	errBroken = errors.New("byte stream broken")
+)
+
+// errNotConnected wraps ErrNotConnected, with the reason where one is known.
+func errNotConnected(reason error) error {
+	switch {
+	case reason == nil, errors.Is(reason, ErrNotConnected):
+		return fmt.Errorf("hub: %w", ErrNotConnected)
+	default:
+		return fmt.Errorf("hub: %w: %w", ErrNotConnected, reason)
+	}
+}
+
+// explain makes one sentence of why a hub at address did not take a connection.
+func explain(c Credentials, address string, err error) error {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var record tls.RecordHeaderError
+	var lookup *net.DNSError
+	switch {
+	case errors.Is(err, ErrCertificate):
+		return fmt.Errorf("hub %s: %w: it was made anew, or somebody else answers; copy the credentials file of %s again from the hub", address, ErrCertificate, c.Host)
+	case errors.As(err, &unknown), errors.As(err, &name), errors.As(err, &invalid):
+		return fmt.Errorf("hub %s: %w: %w; put its hash into the credentials file, as achbridge hub add does", address, ErrCertificate, err)
+	case refused(err):
+		return fmt.Errorf("hub %s: %w of %s: they were removed or are of another hub; run achbridge hub add %s there and copy the file", address, ErrRefused, c.Host, c.Host)
+	case errors.As(err, &record):
+		return fmt.Errorf("hub %s: no TLS is spoken there", address)
+	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET):
+		return fmt.Errorf("hub %s: it closed the connection", address)
+	case errors.Is(err, unix.ECONNREFUSED):
+		return fmt.Errorf("hub %s: nothing listens there: see that the hub runs", address)
+	case errors.As(err, &lookup):
+		return fmt.Errorf("hub %s: no address is known for this name", address)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		return fmt.Errorf("hub %s: no answer: see that it runs, and that TCP to it passes the firewalls", address)
+	default:
+		return fmt.Errorf("hub %s: %w", address, err)
+	}
+}
+
+// refused reports whether the hub said that it does not want these credentials. One that knows no host has
+// no keys at all.
+func refused(err error) bool {
+	for _, e := range []error{nats.ErrAuthorization, nats.ErrAuthRevoked, nats.ErrAuthExpired, nats.ErrAccountAuthExpired, nats.ErrNkeysNotSupported} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	text := strings.ToLower(err.Error())
+	return strings.Contains(text, "authorization violation") || strings.Contains(text, "authentication") && strings.Contains(text, "revoked")
+}

@@ -1,0 +1,253 @@
+package hub
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// smallFrame is the size up to which frames take the connection that control takes.
+	smallFrame = 4096
+	// inboxMessages limits how many messages wait to be handed on. Handing on never blocks.
+	inboxMessages = 256
+	inboxBytes    = 4 * maxMessage
+	// askLimit is how long the hub may take for an answer.
+	askLimit = 2 * time.Second
+)
+
+// half is one of the two connections to the hub.
+type half struct {
+	client *Client
+	small  bool
+	nc     *nats.Conn
+	socket *socket
+	inbox  string        // answers come below it
+	turn   chan struct{} // has a place for the frame that is being written
+
+	asked atomic.Int64 // when the hub was asked for a sign of life, by flow.now; 0: it was given
+
+	mu         sync.Mutex
+	waiting    map[string]func(*nats.Msg) // by the last word of the subject
+	next       uint64
+	said       error         // what the hub complained of
+	complained chan struct{} // closed when it complains again
+	ended      chan struct{}
+	err        error
+}
+
+// open begins to take answers.
+func (h *half) open() error {
+	h.inbox = InboxPrefix(h.client.credentials.Host) + "." + rand.Text()[:10]
+	_, err := h.subscribe(h.inbox+".*", h.answer)
+	if last := h.nc.LastError(); err != nil && last != nil {
+		return last
+	}
+	return err
+}
+
+// subscribe has take called for each message, one after the other. It must not block.
+func (h *half) subscribe(subject string, take func(*nats.Msg)) (*nats.Subscription, error) {
+	sub, err := h.nc.Subscribe(subject, take)
+	if err != nil {
+		return nil, err
+	}
+	return sub, sub.SetPendingLimits(inboxMessages, inboxBytes)
+}
+
+// listen has take called for messages that keep the subject to which they were published, as frames do.
+func (h *half) listen(take func(*nats.Msg)) (*nats.Subscription, error) {
+	h.mu.Lock()
+	h.next++
+	subject := h.inbox + ".pull." + strconv.FormatUint(h.next, 36)
+	h.mu.Unlock()
+	return h.subscribe(subject, take)
+}
+
+func (h *half) answer(m *nats.Msg) {
+	word := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+	h.mu.Lock()
+	take := h.waiting[word]
+	h.mu.Unlock()
+	if take != nil {
+		take(m)
+	}
+}
+
+// expect has take called for each message to the returned subject, until forget, and with nil when the connection ends.
+func (h *half) expect(take func(*nats.Msg)) (subject string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waiting == nil {
+		return h.inbox + ".0" // it has ended: what is published fails
+	}
+	h.next++
+	word := strconv.FormatUint(h.next, 36)
+	h.waiting[word] = take
+	return h.inbox + "." + word
+}
+
+func (h *half) forget(subject string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.waiting, subject[strings.LastIndexByte(subject, '.')+1:])
+}
+
+// ask publishes a request and waits for the answer. Where nobody answers, it is nats.ErrNoResponders.
+func (h *half) ask(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	got := make(chan *nats.Msg, 1)
+	inbox := h.expect(func(m *nats.Msg) {
+		if m == nil {
+			return
+		}
+		select {
+		case got <- m:
+		default:
+		}
+	})
+	defer h.forget(inbox)
+	complained, _ := h.complaint()
+	if err := h.nc.PublishRequest(subject, inbox, body); err != nil {
+		return nil, errNotConnected(err)
+	}
+	for {
+		select {
+		case m := <-got:
+			if statusOf(m) == statusNobody {
+				return nil, nats.ErrNoResponders
+			}
+			return m, nil
+		case <-h.ended:
+			return nil, errNotConnected(h.reason())
+		case <-complained:
+			var said error
+			if complained, said = h.complaint(); errors.Is(said, nats.ErrPermissionViolation) && strings.Contains(said.Error(), subject) {
+				return nil, said
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("hub: no answer to %s: %w", subject, ctx.Err())
+		}
+	}
+}
+
+// statuses of messages that a nats-server sends without data.
+const (
+	statusNobody  = "503"
+	statusExpired = "408"
+)
+
+// statusOf is empty for a message with data.
+func statusOf(m *nats.Msg) string {
+	if len(m.Data) > 0 {
+		return ""
+	}
+	return m.Header.Get("Status")
+}
+
+func (h *half) complain(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.said = err
+	close(h.complained)
+	h.complained = make(chan struct{})
+}
+
+// complaint is a channel that is closed when there is another one, and the last one.
+func (h *half) complaint() (<-chan struct{}, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.complained, h.said
+}
+
+// end ends the connection at once; what was not sent is not sent. The first reason stays.
+func (h *half) end(reason error) {
+	h.mu.Lock()
+	select {
+	case <-h.ended:
+		h.mu.Unlock()
+		return
+	default:
+	}
+	if h.err = reason; reason == nil {
+		h.err = errors.New("the hub closed the connection")
+	}
+	close(h.ended)
+	nc, socket, waiting := h.nc, h.socket, h.waiting
+	h.waiting = nil
+	h.mu.Unlock()
+	if socket != nil {
+		socket.Close() // first, for the library would send what it has
+	}
+	if nc != nil {
+		nc.Close()
+	}
+	for _, take := range waiting {
+		take(nil)
+	}
+}
+
+// write publishes and returns when all of it is with the kernel, or the connection has ended.
+func (h *half) write(subject, reply string, b []byte) error {
+	if err := h.nc.PublishRequest(subject, reply, b); err != nil {
+		return err
+	}
+	for !h.small {
+		left, err := h.nc.Buffered() // waits for what is being written
+		if err != nil || left == 0 {
+			return nil
+		}
+		select {
+		case <-h.ended:
+			return nil
+		case <-time.After(look):
+		}
+	}
+	return nil
+}
+
+func (h *half) reason() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err
+}
+
+// ping asks for a sign of life whenever nothing was heard for a while, until the connection ends.
+func (h *half) ping(every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-h.ended:
+			return
+		case <-tick.C:
+		}
+		now := h.socket.flow.now()
+		if now-time.Duration(h.socket.heard.Load()) < every/2 {
+			continue
+		}
+		h.asked.Store(int64(now))
+		if err := h.nc.FlushTimeout(time.Minute); err == nil {
+			h.asked.Store(0)
+		}
+	}
+}
+
+// silent is for how long the hub has owed a sign of life.
+func (h *half) silent() time.Duration {
+	h.socket.flow.unacked()
+	asked := h.asked.Load()
+	if asked == 0 {
+		return 0
+	}
+	return h.socket.flow.now() - time.Duration(max(asked, h.socket.heard.Load()))
+}

@@ -1,0 +1,65 @@
+package hub
+
+import (
+	"testing"
+	"time"
+)
+
+// fill plays a hub that has large frames for a path of rate bytes a second, and returns how long at most a small
+// frame has waited behind them once the inlet has settled.
+func fill(i *inlet, rate float64, trip time.Duration, seconds int) (wait time.Duration) {
+	const look = segment
+	one := time.Duration(look / rate * float64(time.Second))
+	now, flying := time.Second, 0
+	for end := now + time.Duration(seconds)*time.Second; now < end; {
+		// What is on its way beyond what the path holds waits for it.
+		flying = i.size
+		queue := time.Duration(float64(flying)/rate*float64(time.Second)) - trip
+		if end-now < time.Second {
+			wait = max(wait, queue)
+		}
+		// The hub sends as fast as the path or the inlet lets it.
+		now += max(one, time.Duration(float64(look)/float64(i.size)*float64(trip)))
+		i.take(look, now, trip)
+	}
+	return wait
+}
+
+func TestInletIsWhatThePathHolds(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		rate  float64
+		trip  time.Duration
+		aside bool
+		limit time.Duration
+	}{
+		{"1 Mbit/s", 125e3, 20 * time.Millisecond, false, 26 * time.Millisecond},
+		{"1 Mbit/s beside small frames", 125e3, 20 * time.Millisecond, true, 15 * time.Millisecond},
+		{"100 Mbit/s", 12.5e6, 20 * time.Millisecond, false, 45 * time.Millisecond},
+	} {
+		i := newInlet()
+		i.aside = c.aside
+		wait := fill(&i, c.rate, c.trip, 10)
+		if wait > c.limit {
+			t.Errorf("%s: small frames wait %v behind large ones, want at most %v", c.name, wait, c.limit)
+		}
+		if carried := float64(i.size) / c.trip.Seconds(); carried < 0.7*c.rate {
+			t.Errorf("%s: the inlet of %d bytes lets %.0f bytes a second pass, want some %.0f", c.name, i.size, carried, c.rate)
+		}
+	}
+}
+
+func TestInletLooksAtWholeFramesThatAreSmallerThanIt(t *testing.T) {
+	i := newInlet()
+	i.size = 1 << 20 // the path was wide
+	for n := range time.Duration(3) {
+		begin := (n + 1) * time.Second
+		for part := range time.Duration(10) {
+			i.take(segment, begin+part*12*time.Millisecond, 10*time.Millisecond)
+		}
+		i.pause(begin+108*time.Millisecond, 10*time.Millisecond)
+	}
+	if want := 4 * segment; i.size > want {
+		t.Errorf("got an inlet of %d bytes on 1 Mbit/s, want at most %d", i.size, want)
+	}
+}

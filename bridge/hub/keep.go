@@ -1,0 +1,215 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	// dialEvery is how often another attempt begins while earlier ones have no answer yet: one
+	// that began while the path was cut waits for TCP's doubled timer.
+	dialEvery = 300 * time.Millisecond
+	// dialSlowly is the same after dialFast, and how long an attempt that failed at once is not repeated.
+	dialSlowly = time.Second
+	dialFast   = 15 * time.Second
+	// refusedWait is how long credentials are not shown again that were refused.
+	refusedWait = 5 * time.Second
+	// dialHeard is for how long no other attempt begins after one was heard: a hub that many
+	// hosts come back to at once takes its time.
+	dialHeard = time.Second
+	// maxAttempts limits how many attempts are under way.
+	maxAttempts = 16
+	// heartbeat is how often the silence of a line is looked at.
+	heartbeat = 50 * time.Millisecond
+	// goodbye is how long leaving may take.
+	goodbye = 200 * time.Millisecond
+)
+
+var errReplaced = errors.New("another connection answered first")
+
+// Run keeps this host connected to the hub until ctx ends. It never gives up.
+func (c *Client) Run(ctx context.Context) error {
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	wait.Go(func() { c.presence.run(ctx) })
+	defer c.sessions.endAll(nil)
+	var l *line
+	for ctx.Err() == nil {
+		if l == nil {
+			if l = c.dialUntil(ctx, ctx.Done()); l == nil {
+				break
+			}
+			c.log.Info("connected to the hub", "hub", c.credentials.Hub)
+		}
+		l = c.hold(ctx, l)
+	}
+	c.become(nil, ctx.Err())
+	return ctx.Err()
+}
+
+// hold works with l until it ends. It returns the line that took its place, or nil.
+func (c *Client) hold(ctx context.Context, l *line) (next *line) {
+	lineCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer cancel()
+	if err := c.take(l); err != nil {
+		l.end(err)
+	}
+	wait.Go(func() { l.serve(lineCtx) })
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			c.leave(l)
+			return nil
+		case <-l.ended:
+			c.lost(l.reason())
+			return nil
+		case <-tick.C:
+		}
+		silent := l.silent()
+		c.noteSilence(silent)
+		if silent < l.patience() {
+			continue
+		}
+		if next = c.dialBeside(ctx, l); next != nil {
+			c.log.Info("hub did not answer; connected anew", "hub", c.credentials.Hub, "silent", l.silent())
+			l.end(errReplaced)
+			c.sessions.endAll(errNotConnected(errReplaced))
+			return next
+		}
+		c.noteTrouble(nil)
+	}
+}
+
+// take makes l the connection and has the hub send what is for this host.
+func (c *Client) take(l *line) error {
+	if _, err := l.small.subscribe(controlTo(c.credentials.Host), c.sessions.take); err != nil {
+		return err
+	}
+	if _, err := l.small.subscribe(allHere, c.presence.take); err != nil {
+		return err
+	}
+	c.become(l, nil)
+	c.presence.connected(l)
+	return nil
+}
+
+// lost says that there is no connection any more.
+func (c *Client) lost(reason error) {
+	reason = explain(c.credentials, c.credentials.Hub, reason)
+	c.become(nil, reason)
+	c.sessions.endAll(errNotConnected(reason))
+	c.log.Warn("connection to the hub lost", "hub", c.credentials.Hub, "err", reason)
+}
+
+// leave says goodbye, as far as that goes quickly.
+func (c *Client) leave(l *line) {
+	c.sessions.endAll(nil)
+	c.presence.goodbye(l)
+	_ = l.small.nc.FlushTimeout(goodbye)
+}
+
+// dialBeside dials while l is silent. It returns nil when l is heard again, or ends.
+func (c *Client) dialBeside(ctx context.Context, l *line) *line {
+	heard, stop := make(chan struct{}), make(chan struct{})
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer close(stop)
+	wait.Go(func() {
+		defer close(heard)
+		tick := time.NewTicker(heartbeat)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-l.ended:
+				return
+			case <-tick.C:
+			}
+			silent := l.silent()
+			c.noteSilence(silent)
+			if silent < l.patience() {
+				return
+			}
+		}
+	})
+	return c.dialUntil(ctx, heard)
+}
+
+// attempt is what an attempt to connect has come to.
+type attempt struct {
+	flow *flow
+	line *line
+	err  error
+}
+
+// dialUntil returns the first line that answers, or nil when done is closed. Attempts that have no answer
+// go on while others begin.
+func (c *Client) dialUntil(ctx context.Context, done <-chan struct{}) *line {
+	ctx, cancel := context.WithCancel(ctx)
+	results := make(chan attempt, maxAttempts)
+	pending := map[*flow]bool{}
+	defer func() {
+		cancel()
+		for range pending {
+			if late := <-results; late.line != nil {
+				late.line.end(errReplaced)
+			}
+		}
+	}()
+	begun := time.Now()
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-next.C:
+			if len(pending) < maxAttempts && !anyHeard(pending) {
+				f := newFlow()
+				pending[f] = true
+				go func() {
+					l, err := c.dialLine(ctx, f)
+					results <- attempt{f, l, err}
+				}()
+			}
+			next.Reset(pause(time.Since(begun), nil))
+		case a := <-results:
+			delete(pending, a.flow)
+			if a.err == nil {
+				return a.line
+			}
+			c.noteTrouble(a.err)
+			next.Reset(pause(time.Since(begun), a.err))
+		}
+	}
+}
+
+// anyHeard reports whether the hub has lately answered one of these attempts.
+func anyHeard(attempts map[*flow]bool) bool {
+	for f := range attempts {
+		if f.sinceHeard() < dialHeard {
+			return true
+		}
+	}
+	return false
+}
+
+// pause is how long to wait before the next attempt; hosts that lost the hub together do not come together.
+func pause(trying time.Duration, err error) time.Duration {
+	wait := dialEvery
+	switch {
+	case errors.Is(err, ErrRefused), errors.Is(err, ErrCertificate):
+		wait = refusedWait
+	case trying > dialFast:
+		wait = dialSlowly
+	}
+	return wait*3/4 + rand.N(wait/2)
+}

@@ -1,0 +1,148 @@
+package hub
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// Subjects to which many hosts publish.
+const (
+	allHere = "ach.*.here"
+	AllMake = "ach.*.make" // the hub subscribes to it
+)
+
+func hereOf(host string) string { return "ach." + token(host) + ".here" }
+
+func makeOf(host string) string { return "ach." + token(host) + ".make" }
+
+// controlOf is the subject of a byte stream's messages from one host to another.
+func controlOf(from, to, session string) string {
+	return "ach." + token(from) + ".to." + token(to) + "." + token(session)
+}
+
+// controlTo matches all messages of byte streams to a host.
+func controlTo(host string) string { return "ach.*.to." + token(host) + ".>" }
+
+// FrameSubject is where the newest frame of a channel is published. Tests of the hub publish there too.
+func FrameSubject(host, channel string) string {
+	return "ach." + token(host) + ".f." + channelToken(host, channel)
+}
+
+// StreamName names the stream of a channel's newest frame.
+func StreamName(host, channel string) string { return token(host) + "," + channelToken(host, channel) }
+
+// consumerOf names the consumer with which a host pulls, in each stream.
+func consumerOf(host string) string { return token(host) }
+
+// InboxPrefix is the beginning of all subjects to which answers to a host go, in tests of the hub too.
+func InboxPrefix(host string) string { return "_INBOX." + token(host) }
+
+// HostOf is the host that published to a subject below ach.HOST. The hub's permissions, which
+// an honest hub enforces, make it true.
+func HostOf(subject string) (string, error) {
+	words := strings.Split(subject, ".")
+	if len(words) < 3 || words[0] != "ach" {
+		return "", fmt.Errorf("subject %q: want ach.HOST and more", subject)
+	}
+	host, err := nameOf(words[1])
+	if err != nil {
+		return "", fmt.Errorf("subject %q: %w", subject, err)
+	}
+	return host, nil
+}
+
+// parseControl takes the subject of a byte stream's message apart.
+func parseControl(subject string) (from, to, session string, err error) {
+	words := strings.Split(subject, ".")
+	if len(words) != 5 || words[0] != "ach" || words[2] != "to" {
+		return "", "", "", fmt.Errorf("subject %q: want ach.FROM.to.TO.SESSION", subject)
+	}
+	for i, name := range map[int]*string{1: &from, 3: &to, 4: &session} {
+		if *name, err = nameOf(words[i]); err != nil {
+			return "", "", "", fmt.Errorf("subject %q: %w", subject, err)
+		}
+	}
+	return from, to, session, nil
+}
+
+// Permissions are the subjects to which a host may publish and subscribe.
+type Permissions struct{ Publish, Subscribe []string }
+
+// PermissionsOf are what a hub of ours allows a host. On a customer's server the host makes
+// its streams itself, for which it needs StreamCreate besides.
+func PermissionsOf(host string) Permissions {
+	t := token(host)
+	return Permissions{
+		Publish: []string{
+			"ach." + t + ".>",
+			"$JS.API.CONSUMER.CREATE.*." + t + ".>",
+			"$JS.API.CONSUMER.MSG.NEXT.*." + t,
+			"$JS.API.STREAM.INFO.*",
+		},
+		Subscribe: []string{
+			allHere,
+			controlTo(host),
+			InboxPrefix(host) + ".>",
+		},
+	}
+}
+
+// StreamCreate is the subject to publish to for who makes streams itself.
+const StreamCreate = "$JS.API.STREAM.CREATE.*"
+
+// maxStreamName is how long a server lets the name of a stream be.
+const maxStreamName = 255
+
+// channelToken is the channel's token, or a hash where the stream's name would get too long.
+func channelToken(host, channel string) string {
+	t := token(channel)
+	if len(token(host))+len(",")+len(t) <= maxStreamName {
+		return t
+	}
+	sum := sha256.Sum256([]byte(channel))
+	return "=H" + hex.EncodeToString(sum[:16]) // no token has =H
+}
+
+// token is a name as one word of a subject.
+func token(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		if plain(name[i]) {
+			b.WriteByte(name[i])
+		} else {
+			fmt.Fprintf(&b, "=%02X", name[i])
+		}
+	}
+	return b.String()
+}
+
+func plain(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
+}
+
+// nameOf is the name of which token made t. Each name has one token: others are refused.
+func nameOf(t string) (string, error) {
+	var b strings.Builder
+	for rest := t; rest != ""; {
+		if rest[0] != '=' {
+			b.WriteByte(rest[0])
+			rest = rest[1:]
+			continue
+		}
+		if len(rest) < 3 {
+			return "", fmt.Errorf("token %q: want two digits after =", t)
+		}
+		c, err := hex.DecodeString(rest[1:3])
+		if err != nil {
+			return "", fmt.Errorf("token %q: want two digits after =", t)
+		}
+		b.WriteByte(c[0])
+		rest = rest[3:]
+	}
+	if name := b.String(); name != "" && token(name) == t {
+		return name, nil
+	}
+	return "", fmt.Errorf("token %q: no name is written so", t)
+}

@@ -1,0 +1,162 @@
+package hub
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// troubleOf waits for why a client does not connect.
+func troubleOf(t *testing.T, c *Client) error {
+	t.Helper()
+	eventually(t, 5*time.Second, "refused", func() bool { return c.State().Err != nil })
+	state := c.State()
+	if state.Connected {
+		t.Error("connected, want not")
+	}
+	if text := state.Err.Error(); strings.ContainsAny(text, "\n") || strings.Count(text, state.Address) != 1 {
+		t.Errorf("got %q, want one sentence with the address once", text)
+	}
+	return state.Err
+}
+
+func TestWrongCredentialsAreOneSentence(t *testing.T) {
+	h := startHub(t, "robot")
+	other, err := NewCredentials("robot", h.address(), h.certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.hosts["robot"] = other
+	got := troubleOf(t, h.client("robot"))
+	want := fmt.Sprintf("hub %s: the hub refuses the credentials of robot: they were removed or are of another hub; run achbridge hub add robot there and copy the file", h.address())
+	if !errors.Is(got, ErrRefused) || got.Error() != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestARemovedHostIsToldSo(t *testing.T) {
+	h := startHub(t, "robot")
+	robot := h.connectedClient("robot")
+	options := h.options
+	options.Port, options.Nkeys = h.port, nil
+	if err := h.server.ReloadOptions(&options); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 2*time.Second, "told", func() bool { return errors.Is(robot.State().Err, ErrRefused) })
+}
+
+func TestAnotherCertificateIsRefused(t *testing.T) {
+	h := startHub(t, "robot")
+	c := h.hosts["robot"]
+	c.Certificate = make([]byte, 32)
+	h.hosts["robot"] = c
+	if got := troubleOf(t, h.client("robot")); !errors.Is(got, ErrCertificate) || !strings.Contains(got.Error(), "copy the credentials file of robot again from the hub") {
+		t.Errorf("got %q, want ErrCertificate with its cure", got)
+	}
+}
+
+func TestACertificateThatNobodyKnowsIsRefused(t *testing.T) {
+	h := startHub(t, "robot")
+	c := h.hosts["robot"]
+	c.Certificate = nil
+	h.hosts["robot"] = c
+	if got := troubleOf(t, h.client("robot")); !errors.Is(got, ErrCertificate) || !strings.Contains(got.Error(), "put its hash into the credentials file") {
+		t.Errorf("got %q, want ErrCertificate with its cure", got)
+	}
+}
+
+func TestACertificateOfAnAuthorityIsTaken(t *testing.T) {
+	h := startHub(t, "robot")
+	c := h.hosts["robot"]
+	c.Certificate = nil
+	client, err := New(Config{Credentials: c, Hub: h.address(), roots: h.roots()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runClient(t, client)
+	eventually(t, 5*time.Second, "connected", func() bool { return client.State().Connected })
+}
+
+// answering is a server that says the same to everybody.
+func answering(t *testing.T, greeting string, after func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte(greeting))
+			if after != nil {
+				after(c)
+			}
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+	})
+	return "tls://" + l.Addr().String()
+}
+
+func TestWhatIsNoHubIsRefused(t *testing.T) {
+	h := newHub(t, "robot")
+	for _, c := range []struct{ greeting, want string }{
+		{"220 mail.example.com ESMTP\r\n", "what answers there is no nats-server"},
+		{"INFO {}\r\n", "it offers no TLS: give the nats-server a certificate"},
+		{"INFO {\"tls_required\":true}\r\nMSG a 1 5\r\n", "what answers there is no nats-server"},
+		{strings.Repeat("x", 2*maxLine), "its greeting is longer than 32768 bytes"},
+		{"INFO {\"tls_required\":true}\r\nno TLS\r\n", "what answers there is no nats-server"},
+	} {
+		client := h.client("robot", answering(t, c.greeting, nil))
+		if got := troubleOf(t, client); !strings.Contains(got.Error(), c.want) {
+			t.Errorf("%.30q: got %q, want %s", c.greeting, got, c.want)
+		}
+	}
+}
+
+func TestAHubThatAnnouncesTooMuchIsLeft(t *testing.T) {
+	h := newHub(t, "robot")
+	for _, lie := range []string{"MSG ach.a.here 1 2000000000\r\n", "HMSG a 1 12 2000000000\r\n", "MSG " + strings.Repeat("a", 2*maxLine)} {
+		at := answering(t, "INFO {\"tls_required\":true,\"proto\":1,\"headers\":true,\"nonce\":\"abc\",\"max_payload\":1048576}\r\n", func(c net.Conn) {
+			_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+			secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{h.tls}})
+			b := make([]byte, 4096)
+			_, _ = secure.Read(b)
+			_, _ = secure.Write([]byte("PONG\r\n" + lie))
+			_, _ = secure.Read(b)
+			_, _ = secure.Read(b)
+		})
+		client := h.client("robot", at)
+		eventually(t, 5*time.Second, "left", func() bool { return client.State().Err != nil })
+		if got := client.State().Err.Error(); !strings.Contains(got, "it announced a message of") && !strings.Contains(got, "it sent a line of more") {
+			t.Errorf("%.30q: got %q, want what it announced", lie, got)
+		}
+	}
+}
+
+func TestAFrameAboveMaxPayloadIsNamedWithItsCure(t *testing.T) {
+	h := newHub(t, "robot")
+	h.options.MaxPayload = 64 << 10
+	h.start()
+	out := h.connectedClient("robot").Channel("robot", "camera")
+	defer out.Close()
+	_, err := out.Put(context.Background(), make([]byte, 64<<10+1))
+	want := "frame of 65537 bytes: larger than the hub takes, 65536 bytes in one message: raise max_payload in the hub's configuration"
+	if !errors.Is(err, ErrTooLarge) || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	putOne(t, out, strings.Repeat("x", 64<<10))
+}

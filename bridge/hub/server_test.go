@@ -1,0 +1,252 @@
+package hub
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"achbridge/testnet/hosts"
+)
+
+func TestMain(m *testing.M) {
+	hosts.Main()
+	if role := os.Getenv(asRole); role != "" {
+		os.Exit(play(role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// testHub is a nats-server as a hub of ours sets it up.
+type testHub struct {
+	t           testing.TB
+	options     server.Options
+	tls         tls.Certificate
+	certificate []byte // its hash
+	hosts       map[string]Credentials
+	server      *server.Server
+	owner       *nats.Conn
+	port        int
+}
+
+const ownerName = "owner"
+
+// startHub runs a hub for these hosts until the test ends.
+func startHub(t testing.TB, hosts ...string) *testHub {
+	t.Helper()
+	h := newHub(t, hosts...)
+	h.start()
+	return h
+}
+
+func newHub(t testing.TB, hosts ...string) *testHub {
+	t.Helper()
+	certificate := newCertificate(t)
+	sum := sha256.Sum256(certificate.Certificate[0])
+	h := &testHub{t: t, tls: certificate, certificate: sum[:], hosts: map[string]Credentials{}, port: server.RANDOM_PORT}
+	h.options = server.Options{Host: "127.0.0.1", JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+		MaxPayload: MaxPayload, MaxControlLine: 4096, TLS: true,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13},
+		Users:     []*server.User{{Username: ownerName, Password: ownerName}}}
+	for _, host := range hosts {
+		c, err := NewCredentials(host, "tls://127.0.0.1", h.certificate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.hosts[host] = c
+		key, _ := c.PublicKey()
+		p := PermissionsOf(host)
+		h.options.Nkeys = append(h.options.Nkeys, &server.NkeyUser{Nkey: key, Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: p.Publish}, Subscribe: &server.SubjectPermission{Allow: p.Subscribe}}})
+	}
+	t.Cleanup(h.stop)
+	return h
+}
+
+func (h *testHub) start() {
+	h.t.Helper()
+	options := h.options
+	options.Port = h.port
+	s, err := server.NewServer(&options)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(10 * time.Second) {
+		h.t.Fatal("the server is not ready after 10 s")
+	}
+	h.server = s
+	h.port = s.Addr().(*net.TCPAddr).Port
+	h.own()
+}
+
+// own connects as who makes the streams.
+func (h *testHub) own() {
+	h.t.Helper()
+	owner, err := nats.Connect("tls://127.0.0.1:"+strconv.Itoa(h.port), nats.UserInfo(ownerName, ownerName),
+		nats.Secure(&tls.Config{InsecureSkipVerify: true}), nats.NoReconnect())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.owner = owner
+	js, err := jetstream.New(owner)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	_, err = owner.Subscribe(AllMake, func(m *nats.Msg) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		host, _ := HostOf(m.Subject)
+		answer := ""
+		if _, err := js.CreateStream(ctx, StreamOf(host, string(m.Data))); err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			answer = err.Error()
+		}
+		_ = m.Respond([]byte(answer))
+	})
+	if err == nil {
+		err = owner.Flush()
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *testHub) stop() {
+	if h.owner != nil {
+		h.owner.Close()
+	}
+	if h.server != nil {
+		h.server.Shutdown()
+		h.server.WaitForShutdown()
+	}
+	h.server, h.owner = nil, nil
+}
+
+func (h *testHub) address() string { return "tls://127.0.0.1:" + strconv.Itoa(h.port) }
+
+// client makes a client of a host and runs it until the test ends. at is where the hub is, else its own address.
+func (h *testHub) client(host string, at ...string) *Client {
+	h.t.Helper()
+	address := h.address()
+	if len(at) > 0 {
+		address = at[0]
+	}
+	c, err := New(Config{Credentials: h.hosts[host], Hub: address})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	runClient(h.t, c)
+	return c
+}
+
+func runClient(t testing.TB, c *Client) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = c.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// connectedClient waits until the client is connected.
+func (h *testHub) connectedClient(host string, at ...string) *Client {
+	h.t.Helper()
+	c := h.client(host, at...)
+	h.connectedAgain(c)
+	return c
+}
+
+// connectedAgain waits until the client is connected, and can be reached.
+func (h *testHub) connectedAgain(c *Client) {
+	h.t.Helper()
+	eventually(h.t, time.Minute, "connected", func() bool { return c.State().Connected })
+	if l, _ := c.current(); l != nil {
+		_ = l.small.nc.FlushTimeout(5 * time.Second) // the hub knows what is for this host
+	}
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, most time.Duration, what string, holds func() bool) {
+	t.Helper()
+	end := time.Now().Add(most)
+	for !holds() {
+		if time.Now().After(end) {
+			t.Fatalf("not %s after %v", what, most)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func limited(t testing.TB, most time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func newCertificate(t testing.TB) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "hub"}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// watchFrames is told what is published to a channel's subject; stop returns it.
+func (h *testHub) watchFrames(host, channel string) (stop func() []string) {
+	h.t.Helper()
+	got := make(chan *nats.Msg, 1024)
+	sub, err := h.owner.ChanSubscribe(FrameSubject(host, channel), got)
+	if err == nil {
+		err = h.owner.Flush()
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return func() (all []string) {
+		_ = h.owner.Flush()
+		_ = sub.Unsubscribe()
+		for len(got) > 0 {
+			all = append(all, string((<-got).Data))
+		}
+		return all
+	}
+}
+
+// roots trusts the hub's certificate.
+func (h *testHub) roots() *x509.CertPool {
+	pool := x509.NewCertPool()
+	leaf, err := x509.ParseCertificate(h.tls.Certificate[0])
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	pool.AddCert(leaf)
+	return pool
+}

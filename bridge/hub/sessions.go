@@ -1,0 +1,162 @@
+package hub
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// maxBacklog limits how many streams of other hosts wait to be accepted, maxSessions all streams.
+	maxBacklog  = 64
+	maxSessions = 4096
+)
+
+// sessions are this host's byte streams.
+type sessions struct {
+	client  *Client
+	backlog chan *session
+
+	mu   sync.Mutex
+	open map[sessionKey]*session
+}
+
+type sessionKey struct{ host, id string }
+
+func (s *sessions) init(c *Client) {
+	s.client, s.backlog, s.open = c, make(chan *session, maxBacklog), map[sessionKey]*session{}
+}
+
+// Dial begins a reliable byte stream to a host and waits until that host accepts it. Without a
+// connection to the hub it fails at once, as it does where the host has none. A lost, doubled or reordered
+// message ends the stream at both ends, as the end of the connection to the hub does. Deadlines work.
+func (c *Client) Dial(ctx context.Context, host string) (net.Conn, error) {
+	l, err := c.connected()
+	if err != nil {
+		return nil, err
+	}
+	s := newSession(c, l, sessionKey{host, rand.Text()[:12]})
+	if !c.sessions.add(s) {
+		return nil, fmt.Errorf("hub: more than %d byte streams", maxSessions)
+	}
+	nobody := l.small.expect(func(m *nats.Msg) {
+		if statusOf(m) == statusNobody {
+			s.fail(fmt.Errorf("host %s: %w", host, errNoHost))
+		}
+	})
+	defer l.small.forget(nobody)
+	if err := s.dial(nobody); err != nil {
+		s.fail(err)
+		return nil, err
+	}
+	select {
+	case <-s.accepted:
+		return s, nil
+	case <-s.done:
+		return nil, s.reason()
+	case <-ctx.Done():
+		s.Close()
+		return nil, ctx.Err()
+	}
+}
+
+// Accept returns the next byte stream that another host began. Who that is, the hub says alone: see
+// RemoteAddr, and do not believe it.
+func (c *Client) Accept(ctx context.Context) (net.Conn, error) {
+	for {
+		select {
+		case s := <-c.sessions.backlog:
+			if s.grant() == nil {
+				return s, nil
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// take hands a message to its stream. It does not block.
+func (s *sessions) take(m *nats.Msg) {
+	from, _, id, err := parseControl(m.Subject)
+	if err != nil {
+		return
+	}
+	key := sessionKey{from, id}
+	s.mu.Lock()
+	to := s.open[key]
+	s.mu.Unlock()
+	got, err := parseMessage(m.Data)
+	switch {
+	case to != nil && err != nil:
+		to.refuse(fmt.Errorf("%w: %w", errBroken, err))
+	case to != nil:
+		to.take(got)
+	case err != nil:
+	case got.Kind == kindOpen && got.Number == 0:
+		s.begin(key)
+	case got.Kind == kindData || got.Kind == kindCredit:
+		if l, _ := s.client.current(); l != nil { // a stream that ended here, which the other end does not know
+			stray := newSession(s.client, l, key)
+			_ = stray.send(message{Kind: kindClose, Reason: "no such byte stream"})
+		}
+	}
+}
+
+// begin takes a stream that another host opens.
+func (s *sessions) begin(key sessionKey) {
+	l, _ := s.client.current()
+	if l == nil {
+		return
+	}
+	c := newSession(s.client, l, key)
+	c.received = 1
+	if !s.add(c) {
+		return
+	}
+	select {
+	case s.backlog <- c:
+	default:
+		c.refuse(errors.New("too many byte streams wait"))
+	}
+}
+
+// add is false when there are too many.
+func (s *sessions) add(c *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) >= maxSessions {
+		return false
+	}
+	s.open[c.key] = c
+	return true
+}
+
+func (s *sessions) remove(c *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[c.key] == c {
+		delete(s.open, c.key)
+	}
+}
+
+// endAll ends all streams: with a reason those that are broken, without one as Close does.
+func (s *sessions) endAll(reason error) {
+	s.mu.Lock()
+	all := make([]*session, 0, len(s.open))
+	for _, c := range s.open {
+		all = append(all, c)
+	}
+	s.mu.Unlock()
+	for _, c := range all {
+		if reason == nil {
+			c.Close()
+		} else {
+			c.fail(reason)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/bridge/trust"
+	"achbridge/testnet"
+)
+
+func contains(s, part string) bool { return strings.Contains(s, part) }
+
+// forgeries counts the events of the host about frames of the hub that were not put.
+func (h *host) forgeries() (count int) {
+	list, err := h.node.Events(context.Background(), 0)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	for _, e := range list.Events {
+		if e.Kind == status.EventForged {
+			count += max(e.Count, 1)
+		}
+	}
+	return count
+}
+
+func TestHubThatLies(t *testing.T) {
+	for _, lie := range []struct {
+		name   string
+		tell   func(old [][]byte, b []byte) [][]byte
+		events bool
+	}{
+		{"replays the first", func(old [][]byte, b []byte) [][]byte { return [][]byte{b, old[0]} }, true},
+		{"doubles", func(_ [][]byte, b []byte) [][]byte { return [][]byte{b, b} }, true},
+		{"reorders", func(old [][]byte, b []byte) [][]byte {
+			if len(old)%2 == 1 {
+				return nil
+			}
+			return [][]byte{b, old[len(old)-2]}
+		}, true},
+		{"changes a byte", func(old [][]byte, b []byte) [][]byte {
+			bad := bytes.Clone(b)
+			bad[len(bad)-1] ^= 1
+			return [][]byte{bad, b}
+		}, true},
+		{"changes the header", func(old [][]byte, b []byte) [][]byte {
+			bad := bytes.Clone(b)
+			bad[20] ^= 1
+			return [][]byte{bad, b}
+		}, true},
+		{"makes frames up", func(old [][]byte, b []byte) [][]byte {
+			bad := make([]byte, len(b))
+			rand.Read(bad)
+			return [][]byte{b, bad, {}, bad[:9]}
+		}, true},
+		{"withholds every other", func(old [][]byte, b []byte) [][]byte {
+			if len(old)%2 == 1 {
+				return nil
+			}
+			return [][]byte{b}
+		}, false},
+	} {
+		t.Run(lie.name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				hub, robot, pc := w.hubPair(rule.QoS{})
+				var old [][]byte
+				hub.lies(func(_, _ string, b []byte) [][]byte {
+					old = append(old, slices.Clone(b))
+					return lie.tell(old, b)
+				})
+				imu := robot.channel("imu", 16, 64)
+				imu.put(1, 64)
+				time.Sleep(3 * time.Second)
+				last := uint64(0)
+				for i := range uint64(300) {
+					imu.put(i+2, 64)
+					for range 4 {
+						time.Sleep(5 * time.Millisecond)
+						number, _ := pc.newest("robot.imu") // which checks that it is whole
+						if number < last {
+							t.Fatalf("frame %d was put after %d", number, last)
+						}
+						last = number
+					}
+				}
+				if last < 200 {
+					t.Errorf("the mirror is at frame %d, want 200 at least", last)
+				}
+				time.Sleep(2 * time.Second)
+				if got := pc.forgeries(); (got > 0) != lie.events {
+					t.Errorf("got events about %d frames, want some: %v", got, lie.events)
+				}
+				m := pc.mirror("robot.imu")
+				if a := m.Accounts; a.Offered != a.Settled()+a.InFlight {
+					t.Errorf("the account does not add up: %+v", a)
+				}
+			})
+		})
+	}
+}
+
+// Frames that the hub keeps back for a while do not pass for the debt.
+func TestDelayedFramesAreNoDebt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub, robot, pc := w.hubPair(rule.QoS{Late: rule.LateDrop})
+		imu := robot.channel("imu", 16, 64)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, 3*time.Second)
+		time.Sleep(time.Second)
+		hub.Deceive(testnet.Deceit{Frames: testnet.Delays, By: time.Second}) // what is on its way from now on is late
+		imu.puts(2, 100, 64, 20*time.Millisecond)
+		for range 1500 {
+			time.Sleep(time.Millisecond)
+			if number, age := pc.newest("robot.imu"); number != 1 && number != 101 {
+				t.Fatalf("frame %d was put, %v old", number, age)
+			}
+		}
+		time.Sleep(time.Second)
+		if m := pc.mirror("robot.imu"); m.LateKept > 2 || m.Late == 0 || m.Seq != 101 {
+			t.Errorf("got frame %d and %+v, want late frames dropped but for the two debts", m.Seq, m.Accounts)
+		}
+	})
+}
+
+func TestHubThatLeadsToAnotherHost(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub := newWorldHub(w, hubMaxFrame)
+		other, pc := w.host("other", testnet.Params{}), w.host("pc", testnet.Params{})
+		other.atHub(hub, Config{})
+		pc.atHub(hub, mirrorAll(rule.QoS{}), "robot")
+		hub.as("robot", 0)
+		hub.Deceive(testnet.Deceit{Streams: testnet.Impersonates})
+		time.Sleep(4 * time.Second)
+		if links := pc.links(); links != "" {
+			t.Errorf("got links with %s, want none", links)
+		}
+		if text := pc.log.String(); !contains(text, "the hub leads to another host") {
+			t.Errorf("the log does not say that the hub leads to another host: %s", text)
+		}
+	})
+}
+
+func TestWrongKeyAtTheHub(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub := newWorldHub(w, hubMaxFrame)
+		robot, pc := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{})
+		pc.key = trust.NewKey()
+		robot.atHub(hub, Config{})
+		pc.atHub(hub, mirrorAll(rule.QoS{}), "robot")
+		robot.channel("imu", 16, 64).streams(64)
+		time.Sleep(4 * time.Second)
+		if number, _ := pc.newest("robot.imu"); number != 0 || pc.links() != "" {
+			t.Errorf("got frame %d and links %q, want nothing", number, pc.links())
+		}
+		found := false
+		for _, p := range pc.node.Status().Peers {
+			found = found || p.Host == "robot" && p.Cause == status.CauseKey
+		}
+		if !found {
+			t.Errorf("got peers %+v, want robot with the wrong key", pc.node.Status().Peers)
+		}
+	})
+}
+
+func TestCommandsGoToOneReceiver(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub := newWorldHub(w, hubMaxFrame)
+		robot, pc, spy := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{}), w.host("spy", testnet.Params{})
+		pc.atHub(hub, Config{})
+		command := rule.QoS{Class: rule.Command, Budget: 200 * time.Millisecond}
+		robot.atHub(hub, Config{Mirrors: []rule.Mirror{{Host: "pc", Channel: "goal", QoS: command}}}, "pc")
+		goal := pc.channel("goal", 16, 64)
+		goal.streams(64)
+		robot.freshWithin(4*time.Second, "pc.goal")
+		spy.atHub(hub, Config{Mirrors: []rule.Mirror{{Host: "pc", Channel: "goal"}}}, "pc")
+		w.within(4*time.Second, "the refusal", func() bool { return spy.mirror("pc.goal").State == status.MirrorRefused })
+		if m := spy.mirror("pc.goal"); !contains(m.Reason, "commands go to one receiver") {
+			t.Errorf("got %+v, want that commands go to one receiver", m)
+		}
+		robot.freshWithin(100*time.Millisecond, "pc.goal")
+		robot.stop()
+		spy.freshWithin(5*time.Second, "pc.goal") // it may read now
+	})
+}
+
+// A command that waits at a hub past its budget is not put, nor is one that waits at home.
+func TestOldCommandsAreNotPut(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub := newWorldHub(w, hubMaxFrame)
+		robot, pc := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{})
+		pc.atHub(hub, Config{})
+		command := rule.QoS{Class: rule.Command, Budget: 200 * time.Millisecond}
+		robot.atHub(hub, Config{Mirrors: []rule.Mirror{{Host: "pc", Channel: "goal", QoS: command}}}, "pc")
+		goal := pc.channel("goal", 16, 64)
+		number := uint64(0)
+		next := func() { number++; goal.put(number, 64) }
+		next()
+		time.Sleep(4 * time.Second) // linked; the first one was too old by then
+		for cut := 500 * time.Millisecond; cut <= 8*time.Second; cut *= 2 {
+			next()
+			robot.follows("pc.goal", number, 200*time.Millisecond)
+			hub.Cut("robot")
+			next()
+			time.Sleep(cut)
+			hub.Restore("robot")
+			for range 300 {
+				if got, age := robot.newest("pc.goal"); got == number {
+					t.Fatalf("command %d was put %v old, after a cut of %v", got, age, cut)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		time.Sleep(3 * time.Second)
+		wantClosed(t, robot, pc)
+	})
+}

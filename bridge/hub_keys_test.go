@@ -1,0 +1,196 @@
+package bridge
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/testnet"
+)
+
+// hubThree is a robot at a hub whose channels pc and far read.
+func (w *world) hubThree(qos rule.QoS, a ...func(*host)) (hub *worldHub, robot, pc, far *host) {
+	hub = newWorldHub(w, hubMaxFrame)
+	robot, pc, far = w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{}), w.host("far", testnet.Params{})
+	for _, change := range a {
+		change(robot)
+		change(pc)
+		change(far)
+	}
+	robot.atHub(hub, Config{})
+	pc.atHub(hub, mirrorAll(qos), "robot")
+	far.atHub(hub, mirrorAll(qos), "robot")
+	return hub, robot, pc, far
+}
+
+// Sessions check frames by the certificate that the origin had when they began.
+func TestRenewedCertificateKeepsTheMirrors(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.authority()
+		_, robot, pc, far := w.hubThree(rule.QoS{}, func(h *host) { h.issued(a) })
+		robot.channel("imu", 16, 64).streams(64)
+		pc.freshWithin(4*time.Second, "robot.imu")
+		far.freshWithin(4*time.Second, "robot.imu")
+		time.Sleep(2 * time.Second)
+		key, err := a.Issue("robot", time.Now())
+		if err == nil {
+			err = robot.node.cfg.Endpoint.SetKey(key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		far.stop() // after which there is a new key
+		time.Sleep(time.Second)
+		pc.freshWithin(100*time.Millisecond, "robot.imu")
+		far.run(far.cfg)
+		far.knows([]string{"robot"})
+		far.freshWithin(3*time.Second, "robot.imu")
+		if count := pc.forgeries() + far.forgeries(); count > 0 {
+			t.Errorf("%d frames of the robot passed for forged ones", count)
+		}
+	})
+}
+
+// The key of a command's channel goes to one receiver, also when it becomes one later.
+func TestReaderBesideOthersCannotBecomeAReceiverOfCommands(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, robot, pc, far := w.hubThree(rule.QoS{})
+		robot.channel("goal", 16, 64).streams(64)
+		pc.freshWithin(4*time.Second, "robot.goal")
+		far.freshWithin(4*time.Second, "robot.goal")
+		if err := far.node.Apply(mirrorAll(rule.QoS{Class: rule.Command, Budget: 200 * time.Millisecond})); err != nil {
+			t.Fatal(err)
+		}
+		w.within(time.Second, "the refusal", func() bool { return far.mirror("robot.goal").State == status.MirrorRefused })
+		if m := far.mirror("robot.goal"); !contains(m.Reason, "commands go to one receiver") {
+			t.Errorf("got %+v, want that commands go to one receiver", m)
+		}
+		pc.freshWithin(100*time.Millisecond, "robot.goal")
+	})
+}
+
+// A frame was sealed with a key that nobody has any more when it reaches the hub.
+func TestNewestFrameComesUnderTheNewKey(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub, robot, pc, far := w.hubThree(rule.QoS{})
+		imu := robot.channel("imu", 16, 64)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, 4*time.Second)
+		far.follows("robot.imu", 1, 4*time.Second)
+		time.Sleep(time.Second)
+		hub.tap("robot", func(t *hubTap) { t.delay = func() { time.Sleep(300 * time.Millisecond) } })
+		imu.put(2, 64)
+		time.Sleep(100 * time.Millisecond)
+		if err := robot.node.Apply(Config{Export: rule.Grants{{Channels: []string{"*"}, Hosts: []string{"pc"}}}}); err != nil {
+			t.Fatal(err)
+		}
+		pc.follows("robot.imu", 2, 2*time.Second)
+		time.Sleep(3 * time.Second)
+		if number, _ := far.newest("robot.imu"); number != 1 {
+			t.Errorf("far has frame %d, which was put after it lost the permission", number)
+		}
+		wantClosed(t, pc, robot)
+	})
+}
+
+// The newest frame of a channel at rest may come before its key, and after forged ones.
+func TestNewestFrameIsFoundBehindForgedOnes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub, robot, pc, far := w.hubThree(rule.QoS{})
+		imu := robot.channel("imu", 16, 64)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, 4*time.Second)
+		far.follows("robot.imu", 1, 4*time.Second)
+		time.Sleep(time.Second)
+		hub.lies(func(reader, _ string, b []byte) (list [][]byte) {
+			if reader == "pc" {
+				for range 10 {
+					bad := append([]byte(nil), b...)
+					rand.Read(bad[2:10]) // the key's id
+					list = append(list, bad)
+				}
+			}
+			return append(list, b)
+		})
+		hub.Deceive(testnet.Deceit{Streams: testnet.Delays, By: 200 * time.Millisecond}) // the key comes after the frame
+		far.stop()
+		w.within(time.Second, "the end of far", func() bool { return len(robot.node.Status().Exports) == 1 })
+		imu.put(2, 64)
+		pc.follows("robot.imu", 2, time.Second)
+	})
+}
+
+// countKeys returns how many keys the frames that readers get from now on are sealed with.
+func (h *worldHub) countKeys() func() int {
+	count, last := 0, ""
+	h.lies(func(_, _ string, b []byte) [][]byte {
+		if id := string(b[2:10]); id != last {
+			count, last = count+1, id
+		}
+		return [][]byte{b}
+	})
+	return func() int {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return count
+	}
+}
+
+func TestPermissionTakenBackChangesTheKey(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub := newWorldHub(w, hubMaxFrame)
+		robot, pc, far := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{}), w.host("far", testnet.Params{})
+		robot.atHub(hub, Config{})
+		pc.atHub(hub, mirrorAll(rule.QoS{}), "robot")
+		far.atHub(hub, mirrorAll(rule.QoS{}), "robot")
+		keys := hub.countKeys()
+		robot.channel("imu", 16, 64).streams(64)
+		pc.freshWithin(4*time.Second, "robot.imu")
+		far.freshWithin(4*time.Second, "robot.imu")
+		time.Sleep(time.Second)
+		before := keys()
+		if err := robot.node.Apply(Config{Export: rule.Grants{{Channels: []string{"*"}, Hosts: []string{"pc"}}}}); err != nil {
+			t.Fatal(err)
+		}
+		number, _ := far.newest("robot.imu")
+		time.Sleep(time.Second)
+		if got := keys() - before; got != 1 {
+			t.Errorf("got %d keys after the permission was taken back, want one", got)
+		}
+		if after, _ := far.newest("robot.imu"); after > number+20 {
+			t.Errorf("it has read on, from frame %d to %d", number, after)
+		}
+		pc.freshWithin(100*time.Millisecond, "robot.imu")
+	})
+}
+
+func TestRevokedCertificateChangesTheKey(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub, a := newWorldHub(w, hubMaxFrame), w.authority()
+		robot, pc, thief := w.host("robot", testnet.Params{}).issued(a), w.host("pc", testnet.Params{}).issued(a), w.host("thief", testnet.Params{}).issued(a)
+		robot.atHub(hub, Config{})
+		pc.atHub(hub, mirrorAll(rule.QoS{}), "robot")
+		thief.atHub(hub, mirrorAll(rule.QoS{}), "robot")
+		keys := hub.countKeys()
+		robot.channel("imu", 16, 64).streams(64)
+		thief.freshWithin(4*time.Second, "robot.imu")
+		pc.freshWithin(4*time.Second, "robot.imu")
+		time.Sleep(time.Second)
+		before := keys()
+		if _, err := robot.node.cfg.Endpoint.Revoke(w.revoked(a, 1, thief).Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		if got := keys() - before; got != 1 {
+			t.Errorf("got %d new keys, want one", got)
+		}
+		time.Sleep(time.Second)
+		if links := thief.links(); links != "" {
+			t.Errorf("the thief has links with %s", links)
+		}
+		pc.freshWithin(100*time.Millisecond, "robot.imu")
+	})
+}

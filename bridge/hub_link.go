@@ -1,0 +1,143 @@
+package bridge
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"achbridge/bridge/status"
+	"achbridge/bridge/transport"
+	"achbridge/bridge/unit"
+	"achbridge/wire"
+)
+
+// A link over the hub has a control stream alone. What other links learn from their packets, it
+// learns from stamps: each end asks for the other's clock once a second, which tells the offset of
+// the clocks and the round trip, and that the peer is there.
+const (
+	stampEvery = time.Second
+	firstOnes  = 4                 // stamps that follow each other at every tick
+	hubSilence = 2 * time.Second   // for which nothing may come before the link ends; at least 8 RTT
+	hubRounds  = 8                 // see hubSilence
+	stampShare = 8                 // weight of a new round trip in the smoothed one
+	hubName    = "through the hub" // where a link is told of
+)
+
+// stamps is what a link over the hub knows of the way there.
+type stamps struct {
+	asked  time.Duration // when the peer's clock was asked for last; the node's
+	count  int           // how often; the node's
+	pulled time.Duration // when the peer was told last what was pulled; the node's
+	round  time.Duration // smoothed round trip, 0: not known; guarded by the link's mu
+}
+
+// askStamp asks for the peer's clock when it is time to.
+func (l *link) askStamp(now time.Duration) {
+	if !l.overHub() || !l.greeted || l.stamps.count >= firstOnes && now < l.stamps.asked+stampEvery {
+		return
+	}
+	l.stamps.asked = now
+	l.stamps.count++
+	l.send(wire.Stamp{T1: uint64(max(now, 1))})
+}
+
+// stamped answers the peer's question for our clock, or takes the answer to ours.
+func (l *link) stamped(m wire.Stamp, now time.Duration) {
+	if m.Asks() {
+		l.send(wire.Stamp{T1: m.T1, T2: uint64(max(now, 1)), T3: uint64(max(l.n.now(), 1))})
+		return
+	}
+	asked, heard, said := time.Duration(m.T1), time.Duration(m.T2), time.Duration(m.T3)
+	rtt := now - asked - (said - heard)
+	if rtt < 0 || asked > now || said < heard {
+		return
+	}
+	l.mu.Lock()
+	l.stepped += l.clock.Sample(asked, heard, said, now)
+	if l.stamps.round == 0 {
+		l.stamps.round = rtt
+	}
+	l.stamps.round += (rtt - l.stamps.round) / stampShare
+	for _, p := range l.pings {
+		if p.left == asked {
+			l.pong(p.number, Pong{RTT: rtt})
+			break
+		}
+	}
+	l.mu.Unlock()
+	for _, p := range l.pulls() {
+		p.clockKnown()
+	}
+}
+
+// rtt is the smoothed round trip of the link. Needs l.mu.
+func (l *link) rtt() time.Duration {
+	measured, _ := l.flight.RTT()
+	return cmp.Or(measured, l.stamps.round, l.s.RTT())
+}
+
+// patience is for how long nothing may come over the hub before the link ends.
+func (l *link) patience() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(hubSilence, hubRounds*l.rtt())
+}
+
+// listenHub ends a link over the hub that has fallen silent: its peer is dialled anew, since a
+// connection over which nothing comes may need minutes to find out.
+func (n *Node) listenHub(l *link) {
+	if since, silent := l.quiet(n.now()); silent {
+		n.linkDown(l, fmt.Errorf("%s is silent %s for %s: %w", l.host, hubName, unit.Time((n.now()-since).Round(100*time.Millisecond)), transport.ErrSilent))
+	}
+}
+
+// errRenewed ends a session through the hub whose peer would check the frames of this host by the
+// certificate that it had when the session began.
+const errRenewed = unwelcome("this host has another certificate now")
+
+// lookAtHub runs at every tick, for what goes through the hub.
+func (n *Node) lookAtHub() {
+	if n.cfg.Hub == nil {
+		return
+	}
+	now := n.now()
+	for _, l := range n.links {
+		if l.overHub() && !n.cfg.Endpoint.Signs(l.s) {
+			n.linkDown(l, errRenewed)
+			continue
+		}
+		l.askStamp(now)
+		l.tellPulls(now)
+	}
+	n.dialHub(now)
+}
+
+// tellPulls reports to the origin what came, once a second while something does, and tells of
+// frames that are not the origin's.
+func (l *link) tellPulls(now time.Duration) {
+	if !l.overHub() || now < l.stamps.pulled+time.Second {
+		return
+	}
+	l.stamps.pulled = now
+	for _, p := range l.pulls() {
+		p.mu.Lock()
+		tally, told := p.tally, p.told
+		p.told = tally
+		p.mu.Unlock()
+		if tally.received != told.received {
+			l.send(wire.Pulled{Sub: p.sub, Received: tally.received, Waiting: tally.keptUp(told)})
+		}
+		p.complain(tally.forged-told.forged, "was not sealed by "+l.host)
+		p.complain(tally.replayed-told.replayed, "came again, or after a later one")
+	}
+}
+
+// complain tells that the hub brought frames that were not put.
+func (p *pull) complain(count uint64, why string) {
+	if count == 0 {
+		return
+	}
+	p.l.warn("the hub brings frames that are not put", status.Event{
+		Kind: status.EventForged, Channel: p.in.m.Channel, Mirror: p.in.m.Name, Count: int(count), Text: "a frame from the hub " + why + ": it is not put",
+	}, "count", count)
+}

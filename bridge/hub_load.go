@@ -1,0 +1,126 @@
+package bridge
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"achbridge/bridge/fresh"
+	"achbridge/localach"
+)
+
+// never is further away than anything that the putter waits for.
+const never = time.Hour
+
+// due reports whether a frame is to be put now, and about how large it is; again is when to look
+// if nothing wakes the putter, 0 for now.
+func (p *putter) due(now time.Duration) (size int, again time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.size, p.wait(p.arrivals.hear(), now)
+}
+
+// wait is when a frame may be put, 0 for now. Needs p.mu.
+func (p *putter) wait(at arrival, now time.Duration) (again time.Duration) {
+	switch {
+	case p.ended || len(p.readers) == 0 || p.credit == 0 || at.newest <= p.loaded && !p.again:
+		return now + never
+	case now < p.retry:
+		return p.retry
+	case now < max(at.slot, p.free):
+		return max(at.slot, p.free)
+	}
+	return 0
+}
+
+// load copies the frame that is to be put now, nil if there is none; again is when to look then
+// if nothing wakes the putter.
+func (p *putter) load(now time.Duration) (f *hubFrame, again time.Duration) {
+	next := unseenSince(now, func() time.Duration { return p.n.cfg.Source.Looked().Sub(p.n.start) })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slept()
+	at := p.arrivals.hear()
+	at.next = next
+	if again := p.wait(at, now); again > 0 {
+		return nil, again
+	}
+	if p.command && (at.newest <= p.undated || p.over(at.seen, now)) {
+		p.pass(at.newest, p.arrivals.passedOver(), &p.count.expired)
+		p.again = false
+		return nil, now + never
+	}
+	return p.copy(at, now)
+}
+
+// copy takes the frame from the snapshots that links share. One that is still being copied is
+// what it was when it was asked for first. Needs p.mu.
+func (p *putter) copy(at arrival, now time.Duration) (f *hubFrame, again time.Duration) {
+	if p.copying {
+		ended, err := p.copies.ended(p.awaited)
+		if !ended {
+			return nil, now + never
+		}
+		at, p.copying = p.wanted, err == nil
+		if err != nil {
+			return nil, p.failed(err, now)
+		}
+	}
+	s, err := p.copies.take(at.newest, at.seen)
+	if p.copying = err == errCopying; p.copying {
+		p.wanted, p.awaited = at, p.copies.await(p.rouse)
+		return nil, now + never
+	}
+	if no, ok := errors.AsType[*refusal](err); ok {
+		p.pass(no.seq, p.arrivals.passedOver(), &p.count.refused)
+		p.trouble, p.again = no.err, false
+		return nil, now + never
+	}
+	if err != nil {
+		return nil, p.failed(err, now)
+	}
+	if s.seq < p.loaded || s.seq == p.loaded && !p.again {
+		s.release()
+		return nil, now + tryAgain // the ring runs backwards: the node will find out
+	}
+	return p.begin(s, at, now), 0
+}
+
+// begin uses credit for s. Needs p.mu.
+func (p *putter) begin(s *snapshot, at arrival, now time.Duration) *hubFrame {
+	captured := s.captured
+	if p.command { // for which what links made of it is not enough
+		if captured = at.seen; s.seq > at.newest {
+			captured = at.next
+		}
+	}
+	_, passed := p.arrivals.next(now, p.slot())
+	p.credit--
+	return &hubFrame{snapshot: s, key: p.key, captured: captured, owed: !p.command && p.over(captured, now), passed: passed}
+}
+
+// failed records why the channel could not be read, and returns when to try again. Needs p.mu.
+func (p *putter) failed(err error, now time.Duration) time.Duration {
+	p.trouble, p.retry = err, now+tryAgain
+	switch {
+	case errors.Is(err, errNoMemory):
+		p.retry = now + tryRefused
+	case errors.Is(err, errMakingRoom), errors.Is(err, localach.ErrBusy), errors.Is(err, os.ErrDeadlineExceeded):
+		p.retry = now + tryBusy
+	}
+	return p.retry
+}
+
+// slept sees to it that no command of before the host was suspended is put. Needs p.mu.
+func (p *putter) slept() {
+	if total := p.n.clock.Suspended(); fresh.Slept(p.asleep, total) {
+		p.asleep, p.undated = total, p.arrivals.read().newest
+	}
+}
+
+// unseenSince is the earliest time at which a frame that nobody has seen yet may have been put,
+// as for a subscription.
+func unseenSince(now time.Duration, looked func() time.Duration) time.Duration {
+	sub := subscription{looked: looked}
+	return sub.unseen(now)
+}

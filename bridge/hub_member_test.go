@@ -1,0 +1,135 @@
+package bridge
+
+import (
+	"crypto"
+	"slices"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/seal"
+)
+
+// lieNumber is the number of a frame that the robot never puts.
+const lieNumber = 1 << 40
+
+// sealedFor is a frame of the robot's channel imu that somebody else has sealed who has its key. Its counter is
+// well above those of the robot.
+func (h *host) sealedFor(signer crypto.Signer) []byte {
+	h.w.t.Helper()
+	var (
+		key   seal.Key
+		f     seal.Frame
+		count uint64
+	)
+	h.node.call(func() {
+		p := h.node.puts["imu"]
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		key, count = p.key.Key, p.used+50
+		f = seal.Frame{Epoch: p.epoch, Seq: p.loaded + 50, Captured: h.node.now(), Data: frame(lieNumber, 64)}
+	})
+	s := seal.NewSealer(seal.Origin{Key: key, Node: h.id}, signer)
+	for range count {
+		if _, err := s.Seal(nil, f); err != nil {
+			h.w.t.Fatal(err)
+		}
+	}
+	b, err := s.Seal(nil, f)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	return b
+}
+
+// putsForgery has the hub bring pc a frame in place of the next one, and reports whether it is put.
+func (h *worldHub) putsForgery(pc *host, b []byte) (put bool) {
+	done := false
+	h.lies(func(reader, _ string, honest []byte) [][]byte {
+		if reader != pc.name || done {
+			return [][]byte{honest}
+		}
+		done = true
+		return [][]byte{b}
+	})
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		number, _ := pc.newest("robot.imu")
+		put = put || number == lieNumber
+	}
+	return put
+}
+
+// All readers have a channel's key. With an authority, it does not make them its origin.
+func TestMemberCannotSealForAnotherUnderAnAuthority(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.authority()
+		hub, robot, pc, far := w.hubThree(rule.QoS{}, func(h *host) { h.issued(a) })
+		robot.channel("imu", 16, 64).streams(64)
+		pc.freshWithin(4*time.Second, "robot.imu")
+		far.freshWithin(4*time.Second, "robot.imu")
+		for name, signer := range map[string]crypto.Signer{"by far": far.node.cfg.Endpoint.Signer(), "not at all": nil} {
+			before := pc.forgeries()
+			if hub.putsForgery(pc, robot.sealedFor(signer)) {
+				t.Errorf("a frame signed %s was put", name)
+			}
+			if pc.forgeries() == before {
+				t.Errorf("no event tells of a frame signed %s", name)
+			}
+		}
+		pc.freshWithin(100*time.Millisecond, "robot.imu")
+	})
+}
+
+// Under one network key it does: docs/fleet.md says so.
+func TestMemberCanSealForAnotherUnderOneNetworkKey(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub, robot, pc, _ := w.hubThree(rule.QoS{})
+		robot.channel("imu", 16, 64).streams(64)
+		pc.freshWithin(4*time.Second, "robot.imu")
+		if !hub.putsForgery(pc, robot.sealedFor(nil)) {
+			t.Error("the frame was not put: say so in docs/fleet.md")
+		}
+	})
+}
+
+// The robot has other keys after a restart, and the PC takes other ones.
+func TestFramesOfAnEarlierLifeAreNotPut(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub, robot, pc := w.hubPair(rule.QoS{})
+		var old [][]byte
+		hub.lies(func(_, _ string, b []byte) [][]byte {
+			old = append(old, slices.Clone(b))
+			return [][]byte{b}
+		})
+		imu := robot.channel("imu", 16, 64)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, 4*time.Second)
+		imu.puts(2, 200, 64, 10*time.Millisecond)
+		pc.follows("robot.imu", 201, time.Second)
+		count := 0
+		hub.lies(func(_, _ string, b []byte) [][]byte { // also what was put between the restarts
+			old = append(old, slices.Clone(b))
+			count += 7
+			return [][]byte{old[count%len(old)], b, old[(count+3)%len(old)]}
+		})
+		last, seen := uint64(201), uint64(201)
+		for _, h := range []*host{robot, pc, robot} {
+			h.stop()
+			h.atHub(hub, h.cfg, map[*host]string{robot: "pc", pc: "robot"}[h])
+			before := pc.forgeries() // a node that was restarted has none
+			for range 400 {
+				imu.puts(last+1, 1, 64, 10*time.Millisecond)
+				last++
+				number, _ := pc.newest("robot.imu")
+				if number < seen || number > last {
+					t.Fatalf("got frame %d, want one from %d to %d", number, seen, last)
+				}
+				seen = number
+			}
+			pc.freshWithin(100*time.Millisecond, "robot.imu")
+			if pc.forgeries() == before {
+				t.Error("no event tells of the frames that came again")
+			}
+		}
+	})
+}

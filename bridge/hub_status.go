@@ -1,0 +1,59 @@
+package bridge
+
+import (
+	"achbridge/bridge/status"
+)
+
+func (l *link) way() status.Way { return status.WayOver(l.s.Transport()) }
+
+// showWay adds to a mirror's status by which way its frames come.
+func (m *binding) showWay(s *status.Mirror) {
+	if m.link == nil {
+		return
+	}
+	s.Way = m.link.way()
+	if in := m.link.inbound(m.subID); in != nil && in.pull != nil {
+		s.AtHub = in.pull.replaced.Load()
+	}
+}
+
+// showHub adds to a status what only a subscription through the hub has. Needs the link's mu.
+func (sub *subscription) showHub(s *status.Subscription) {
+	if sub.hub == nil {
+		return
+	}
+	p := sub.hub.putter
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.Bytes, s.AtHub = p.size, sub.hub.replaced
+}
+
+// toldBesides reports whether another peer tells of the host of p, which is at the hub: a peer with its
+// addresses, or its link.
+func (n *Node) toldBesides(p *peer) bool {
+	if l := n.provedLink(p.Host); l != nil && !l.overHub() {
+		return true
+	}
+	for _, q := range n.peers {
+		if !q.Hub && n.nameOf(q) == p.Host && n.provedLink(p.Host) == nil && p.stop == nil && p.err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// hubPeerStatus tells of a host at the hub.
+func (n *Node) hubPeerStatus(p *peer) status.Peer {
+	s := status.Peer{Host: p.Host, Addrs: []string{"hub"}, State: status.PeerKnown}
+	switch l := n.provedLink(p.Host); {
+	case l != nil:
+		s.State, s.Node, s.Network = status.PeerLinked, l.peer.String(), l.s.Network()
+		return s
+	case p.stop != nil:
+		s.State = status.PeerDialling
+	}
+	if p.err != nil {
+		s.Error, s.Cause = p.err.Error(), causeOf(p.err)
+	}
+	return s
+}
