@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/bridge/layout"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/cmd/achbridge/values"
@@ -63,6 +64,7 @@ type cat struct {
 	out          io.Writer
 	valueFlags
 	printer *values.Printer // nil: the layout is not known
+	later   func()          // takes a layout that there is by now; nil: none is looked for
 	written int
 }
 
@@ -75,7 +77,17 @@ func (a *app) cat(ctx context.Context, from *api.Client, of string, c *cat) erro
 				return err
 			}
 		}
-		return c.run(l.ctx, l.Channel)
+		if !c.values || !c.follow {
+			return c.run(l.ctx, l.Channel)
+		}
+		var first *layout.Layout
+		if c.printer != nil {
+			first = c.printer.Layout
+		}
+		return a.withLater(&c.valueFlags, l, first, func(later *laterLayout) error {
+			c.later = func() { a.takeLater(c, of, later.take()) }
+			return c.run(l.ctx, l.Channel)
+		})
 	})
 	if err == nil && c.written == 0 && ctx.Err() == nil {
 		cure := "is its writer running?"
@@ -85,6 +97,19 @@ func (a *app) cat(ctx context.Context, from *api.Client, of string, c *cat) erro
 		return ui.NotFound(fmt.Errorf("channel %s: no frame", of), cure)
 	}
 	return err
+}
+
+// takeLater has the frames that come printed by a layout, if there is one.
+func (a *app) takeLater(c *cat, of string, l *layout.Layout) {
+	switch {
+	case l == nil:
+		return
+	case c.printer == nil:
+		c.printer = a.printerOf(&c.valueFlags, l)
+	default:
+		c.printer.Take(l)
+	}
+	a.noteLater(of, l)
 }
 
 // oneForm checks that at most one form was asked for.
@@ -154,6 +179,9 @@ func (c *cat) run(ctx context.Context, ch *localach.Channel) error {
 }
 
 func (c *cat) write(frame []byte) (err error) {
+	if c.later != nil {
+		c.later()
+	}
 	switch {
 	case c.printer != nil:
 		if frame, err = c.printer.Frame(time.Now(), frame); err != nil {

@@ -16,6 +16,7 @@ import (
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/daemon"
 	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
@@ -82,13 +83,17 @@ func (c *checker) run(ctx context.Context) error {
 		r.Problems = ps
 		return c.wrong(r)
 	}
-	daemon := c.look(ctx, cfg)
-	r.Channels = append(c.locals(cfg, daemon), c.remotes(ctx, cfg, daemon)...)
-	r.Warnings = append(append(r.Warnings, cfg.Unreached()...), c.unfit(cfg, daemon)...)
+	if ps, ok := errors.AsType[config.Problems](daemon.CheckHub(cfg)); ok {
+		r.Problems = ps
+		return c.wrong(r)
+	}
+	running := c.look(ctx, cfg)
+	r.Channels = append(c.locals(cfg, running), c.remotes(ctx, cfg, running)...)
+	r.Warnings = append(append(r.Warnings, cfg.Unreached()...), c.unfit(cfg, running)...)
 	if c.asJSON {
 		return c.ui.JSON(r)
 	}
-	return c.show(r, daemon)
+	return c.show(r, running)
 }
 
 // wrong prints the mistakes, each with its line of the file.
@@ -100,11 +105,14 @@ func (c *checker) wrong(r checkReport) error {
 	} else {
 		c.tellProblems(r.Problems)
 	}
-	count := "1 mistake"
-	if len(r.Problems) > 1 {
-		count = fmt.Sprintf("%d mistakes", len(r.Problems))
+	return ui.Usage(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), mistakes(len(r.Problems))), "")
+}
+
+func mistakes(n int) string {
+	if n == 1 {
+		return "1 mistake"
 	}
-	return ui.Usage(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), count), "")
+	return fmt.Sprintf("%d mistakes", n)
 }
 
 // tellProblems prints the mistakes, each with the line in question of its file.

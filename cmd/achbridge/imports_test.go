@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"fmt"
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -43,6 +42,7 @@ var fences = []fence{
 	{From: "bridge/transport", Not: ours + "/wire", Why: "a session carries bytes, not messages", Tests: true},
 	{From: "bridge/trust", Not: ours, Why: "trust imports nothing of ours"},
 	{From: "bridge/fresh", Not: ours + "/localach", Why: "policy touches no channel", Tests: true},
+	{From: "bridge/seal", Not: ours, But: []string{ours + "/wire"}, Why: "seal knows frames, not who carries them", Tests: true},
 	{From: "bridge/via", Not: ours, Why: "via only names the protocols", Tests: true},
 	{From: "bridge/rule", Not: ours + "/bridge", But: []string{ours + "/bridge/via"}, Why: "rules know nothing of the node", Tests: true},
 	{From: "bridge/layout", Not: ours, Why: "a layout is of bytes, not of channels", Tests: true},
@@ -56,6 +56,9 @@ var fences = []fence{
 	{From: "bridge/status", Not: ours + "/bridge", But: []string{ours + "/bridge/via", ours + "/bridge/ledger", ours + "/bridge/rule", ours + "/bridge/fresh"}, Why: "status is told by the node, and does not ask it", Tests: true},
 	{From: "bridge/mirror", Not: ours + "/bridge", But: []string{ours + "/bridge/status", ours + "/bridge/ledger", ours + "/bridge/rule", ours + "/bridge/fresh", ours + "/bridge/lock", ours + "/bridge/unit"}, Why: "a mirror is told what it needs of the node", Tests: true},
 	{From: "bridge/achd", Not: ours, But: []string{ours + "/localach", ours + "/bridge/rule"}, Why: "achd's clients see channels, not the node", Tests: true},
+	{From: "bridge/hub", Not: ours, But: []string{ours + "/bridge/logline", ours + "/bridge/unit"}, Why: "a hub carries bytes of anybody"},
+	{From: main + "hub", Not: command, But: []string{room + "config", room + "service", room + "ui"}, Why: "the hub is no node", Tests: true},
+	{From: main + "hub", Not: ours + "/bridge", But: []string{ours + "/bridge/hub", ours + "/bridge/logline", ours + "/bridge/unit"}, Why: "the hub is no node", Tests: true},
 	{From: "bridge/lock", Not: ours, Why: "locks know nothing of what they guard", Tests: true},
 	{From: main + "ui", Not: ours, But: []string{ours + "/bridge/logline", ours + "/bridge/unit"}, Why: "ui prints, and knows nothing of channels", Tests: true},
 	{From: main + "page", Not: ours, Why: "the page is files alone", Tests: true},
@@ -71,20 +74,23 @@ var fences = []fence{
 	{From: main + "api", Not: ours + "/discovery", Why: "only daemon and ls see discovery and bridge together", Tests: true},
 	{From: main + "top", Not: ours + "/discovery", Why: "only daemon and ls see discovery and bridge together", Tests: true},
 	{From: main + "doctor", Not: ours + "/bridge", But: []string{ours + "/bridge/trust"}, Why: "only daemon and ls see discovery and bridge together"},
-	{From: main + "daemon", Not: command, But: []string{room + "api", room + "diagnose", room + "config", room + "ui", room + "page"}, Why: "the daemon knows no verb", Tests: true},
+	{From: main + "daemon", Not: command, But: []string{room + "api", room + "diagnose", room + "config", room + "service", room + "ui", room + "page"}, Why: "the daemon knows no verb", Tests: true},
+	{From: main + "service", Not: ours, But: []string{room + "config", room + "ui"}, Why: "a service does not know what it serves", Tests: true},
 	{From: main + "demo", Not: command, But: []string{room + "daemon", room + "config", room + "ui"}, Why: "the demo is two nodes", Tests: true},
 	{From: ".", Not: ours + "/testnet", Why: "testnet is imported by tests and its own programs only"},
 }
 
-// pure packages are values and functions: no I/O, no goroutine, no clock.
-var (
-	purePackages = []string{"wire", "bridge/fresh", "bridge/rule", "bridge/ledger", "bridge/via", "bridge/unit", "bridge/layout", main + "diagnose"}
-	impureTree   = []string{"net", "os", "sync", "syscall", "log", "golang.org/x/sys"}
-	clockOfTime  = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
-)
-
 // cgoPackages may import "C".
 var cgoPackages = []string{"localach"}
+
+// reserved is what only some packages may import, tests of others too.
+var reserved = []struct {
+	What, Why string
+	For       []string
+}{
+	{"github.com/nats-io", "only bridge/hub and cmd/achbridge/hub import NATS", []string{"bridge/hub", main + "hub"}},
+	{ours + "/bridge/hub", "bridge says what it needs of a hub, and knows none", []string{"bridge/hub", "cmd/achbridge", "testnet"}},
+}
 
 func TestPackagesKeepTheHouseRules(t *testing.T) {
 	root := os.DirFS("../..")
@@ -127,6 +133,8 @@ func TestEveryHouseRuleCanFail(t *testing.T) {
 		{"bridge/rule/a_test.go", `import _ "achbridge/bridge"`, "rules know nothing of the node"},
 		{"bridge/rule/a.go", `import _ "achbridge/bridge/transport"`, "rules know nothing of the node"},
 		{"bridge/via/a.go", `import _ "achbridge/wire"`, "via only names"},
+		{"bridge/seal/a.go", `import _ "achbridge/bridge/trust"`, "seal knows frames"},
+		{"bridge/seal/a.go", `import _ "net"`, `is pure, but imports "net"`},
 		{"bridge/via/a.go", `import _ "net"`, `is pure, but imports "net"`},
 		{"bridge/rule/a.go", `import _ "achbridge/bridge/ledger"`, "rules know nothing of the node"},
 		{"bridge/rule/a.go", `import _ "os"`, `is pure, but imports "os"`},
@@ -151,6 +159,12 @@ func TestEveryHouseRuleCanFail(t *testing.T) {
 		{"bridge/mirror/a.go", `import _ "achbridge/bridge/send"`, "a mirror is told what it needs"},
 		{"bridge/achd/a.go", `import _ "achbridge/bridge"`, "see channels, not the node"},
 		{"bridge/achd/a.go", `import _ "achbridge/bridge/mirror"`, "see channels, not the node"},
+		{"bridge/hub/a.go", `import _ "achbridge/bridge/transport"`, "a hub carries bytes"},
+		{"bridge/a.go", `import _ "achbridge/bridge/hub"`, "and knows none"},
+		{"bridge/a_test.go", `import _ "github.com/nats-io/nats.go"`, "import NATS"},
+		{"testnet/a.go", `import _ "github.com/nats-io/nats-server/v2/server"`, "import NATS"},
+		{main + "hub/a.go", `import _ "achbridge/bridge/trust"`, "the hub is no node"},
+		{main + "hub/a.go", `import _ "achbridge/cmd/achbridge/daemon"`, "the hub is no node"},
 		{"bridge/lock/a.go", `import _ "achbridge/bridge/mirror"`, "locks know nothing"},
 		{main + "ui/a.go", `import _ "achbridge/bridge"`, "ui prints"},
 		{main + "page/a.go", `import _ "achbridge/cmd/achbridge/ui"`, "the page is files alone"},
@@ -170,6 +184,8 @@ func TestEveryHouseRuleCanFail(t *testing.T) {
 		{main + "doctor/a.go", `import _ "achbridge/bridge"`, "only daemon and ls"},
 		{main + "daemon/a.go", `import _ "achbridge/cmd/achbridge/doctor"`, "the daemon knows no verb"},
 		{main + "demo/a.go", `import _ "achbridge/cmd/achbridge/api"`, "the demo is two nodes"},
+		{main + "service/a.go", `import _ "achbridge/bridge"`, "a service does not know"},
+		{main + "service/a.go", `import _ "achbridge/cmd/achbridge/daemon"`, "a service does not know"},
 		{"wire/a.go", `import _ "os"`, `is pure, but imports "os"`},
 		{"bridge/a.go", `import "C"`, `only localach imports "C"`},
 		{"bridge/a.go", "//go:build never\n\npackage p\nimport \"C\"", `only localach imports "C"`},
@@ -195,7 +211,11 @@ func TestHouseRulesAllowWhatTheyShould(t *testing.T) {
 		{"bridge/ledger/a.go", `import _ "achbridge/bridge/fresh"`},
 		{"bridge/status/a.go", `import (_ "achbridge/bridge/ledger"; _ "achbridge/bridge/rule")`},
 		{"bridge/mirror/a.go", `import (_ "achbridge/bridge/status"; _ "achbridge/bridge/lock"; _ "achbridge/wire"; _ "achbridge/localach")`},
+		{"bridge/seal/a.go", `import _ "achbridge/wire"`},
 		{"localach/a.go", `import "C"`},
+		{"bridge/hub/a.go", `import _ "github.com/nats-io/nats.go"`},
+		{main + "hub/a.go", `import (_ "github.com/nats-io/nats-server/v2/server"; _ "achbridge/bridge/hub")`},
+		{main + "daemon/a.go", `import _ "achbridge/bridge/hub"`},
 		{"bridge/a.go", `import (_ "achbridge/wire"; _ "achbridge/localach"; _ "achbridge/bridge/transport")`},
 		{"bridge/fresh/a.go", `import "time"; func f(now time.Time) time.Duration { return now.Sub(now) }`},
 		{"bridge/fresh/a_test.go", `import "os"; import "time"; var _, _ = os.Args, time.Now()`},
@@ -286,6 +306,11 @@ func forbids(name, imported string) string {
 	if imported == "C" && !slices.ContainsFunc(cgoPackages, func(p string) bool { return below(dir, p) }) {
 		return `only localach imports "C"`
 	}
+	for _, r := range reserved {
+		if below(imported, r.What) && !slices.ContainsFunc(r.For, func(p string) bool { return below(dir, p) }) {
+			return r.Why
+		}
+	}
 	for _, rule := range fences {
 		switch {
 		case !below(dir, rule.From) || !below(imported, rule.Not):
@@ -298,39 +323,6 @@ func forbids(name, imported string) string {
 		}
 	}
 	return ""
-}
-
-// impurities reports what a pure package may not do: import the world outside,
-// read the clock, start goroutines.
-func impurities(file *ast.File, report func(token.Pos, string)) {
-	clock := ""
-	for _, spec := range file.Imports {
-		imported, _ := strconv.Unquote(spec.Path.Value)
-		if slices.ContainsFunc(impureTree, func(p string) bool { return below(imported, p) }) {
-			report(spec.Pos(), fmt.Sprintf("imports %q", imported))
-		}
-		switch {
-		case imported != "time":
-		case spec.Name == nil:
-			clock = "time"
-		case spec.Name.Name == ".":
-			report(spec.Pos(), "imports time without its name")
-		default:
-			clock = spec.Name.Name
-		}
-	}
-	ast.Inspect(file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.GoStmt:
-			report(n.Pos(), "starts a goroutine")
-		case *ast.SelectorExpr:
-			from, ok := n.X.(*ast.Ident)
-			if ok && clock != "" && from.Name == clock && slices.Contains(clockOfTime, n.Sel.Name) {
-				report(n.Pos(), "reads the clock: time."+n.Sel.Name)
-			}
-		}
-		return true
-	})
 }
 
 func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }

@@ -32,7 +32,7 @@ var typedYet []string
 // named without their directories, but for those of package bridge.
 var clocks = map[string]string{
 	"sockets and sessions, which have deadlines": "acquaintances.go refusals.go sctp.go sctp_life.go sctp_link.go sctp_meeting.go " +
-		"sctp_address.go sctp_socket.go sctp_stream.go sctp_tap.go sctp_ack.go",
+		"sctp_address.go sctp_socket.go sctp_stream.go sctp_tap.go sctp_ack.go bridge/transport/hub.go bridge/transport/hub_link.go",
 	"certificates, which end":               "host_anchor.go ca.go trust.go",
 	"verbs that measure, wait or repeat":    "channel_cat.go channel_hz.go channel_put.go check.go clock.go ls.go peek.go linkto.go status.go watch.go follower.go events.go plot.go",
 	"the daemon's own rounds":               "fit.go feed_viewer.go overview.go troubles.go why.go",
@@ -42,6 +42,8 @@ var clocks = map[string]string{
 	"achd's connections, with deadlines":    "bridge/achd/client.go bridge/achd/connection.go bridge/achd/push.go bridge/achd/sender.go bridge/achd/server.go",
 	"the node's clock and the wall's, once": "bridge/node.go",
 	"events, which have the wall's":         "bridge/status/journal.go",
+	"the way to a hub, with deadlines":      "bridge/hub/client.go bridge/hub/flow.go bridge/hub/keep.go bridge/hub/presence.go bridge/hub/pull.go bridge/hub/put.go bridge/hub/session.go",
+	"the hub, whose members come and go":    "guard.go keeper.go log.go maker.go server.go",
 }
 
 // clockYet are places in package bridge and below, where the node's clock counts.

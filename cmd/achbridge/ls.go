@@ -246,6 +246,9 @@ func lsRows(list []status.RemoteChannel) [][]string {
 	rows := make([][]string, len(list))
 	for i, c := range list {
 		address := addrsText(c.Addrs)
+		if c.Way == status.WayHub {
+			address = "hub"
+		}
 		if c.AnnouncedBy != "" {
 			address += " by " + c.AnnouncedBy
 		}

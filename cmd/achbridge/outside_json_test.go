@@ -434,21 +434,7 @@ func metricsOf(t *testing.T, dirs ...string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range typeLine.FindAllStringSubmatch(string(page), -1) {
-			found["type "+m[1]+" "+m[2]] = true
-		}
-		for _, m := range series.FindAllStringSubmatch(string(page), -1) {
-			var labels []string
-			for _, label := range regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(m[2], -1) {
-				switch label[1] {
-				case "direction", "reason", "kind", "le", "transport":
-					labels = append(labels, label[0])
-				default:
-					labels = append(labels, label[1])
-				}
-			}
-			found["series "+m[1]+" "+strings.Join(labels, " ")] = true
-		}
+		metricLines(string(page), found)
 	}
 	for line := range found {
 		if strings.Contains(line, "achbridge_link_rate_") {
@@ -456,6 +442,25 @@ func metricsOf(t *testing.T, dirs ...string) {
 		}
 	}
 	pinned(t, "metrics.golden", slices.Sorted(maps.Keys(found)))
+}
+
+// metricLines notes type, name and labels of each metric of a page.
+func metricLines(page string, found map[string]bool) {
+	for _, m := range typeLine.FindAllStringSubmatch(page, -1) {
+		found["type "+m[1]+" "+m[2]] = true
+	}
+	for _, m := range series.FindAllStringSubmatch(page, -1) {
+		var labels []string
+		for _, label := range regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(m[2], -1) {
+			switch label[1] {
+			case "direction", "reason", "kind", "le", "transport":
+				labels = append(labels, label[0])
+			default:
+				labels = append(labels, label[1])
+			}
+		}
+		found["series "+m[1]+" "+strings.Join(labels, " ")] = true
+	}
 }
 
 // feedOf looks at the first events that the web page gets.

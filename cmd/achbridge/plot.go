@@ -120,23 +120,29 @@ func (p *plotting) read(ctx context.Context, control string) error {
 		if err != nil {
 			return err
 		}
-		f := follower{ch: l.Channel, reader: l.Reader()}
-		next := f.newest
-		for l.ctx.Err() == nil {
-			frame, err := f.wait(next)
-			switch {
-			case errors.Is(err, os.ErrDeadlineExceeded):
-				continue
-			case err != nil:
-				return err
-			}
-			next = f.oldest
-			if err := p.add(kind, frame); err != nil {
-				return err
-			}
-		}
-		return nil
+		return p.withLater(&p.of, l, kind, func(later *laterLayout) error { return p.frames(l, kind, later) })
 	})
+}
+
+// frames adds the frames of a channel to the plot.
+func (p *plotting) frames(l view, kind *layout.Layout, later *laterLayout) error {
+	f := follower{ch: l.Channel, reader: l.Reader()}
+	next := f.newest
+	for l.ctx.Err() == nil {
+		frame, err := f.wait(next)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			continue
+		case err != nil:
+			return err
+		}
+		next = f.oldest
+		kind = cmp.Or(later.take(), kind)
+		if err := p.add(kind, frame); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *plotting) add(kind *layout.Layout, frame []byte) (err error) {

@@ -79,7 +79,7 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 			root.AddCommand(c)
 		}
 	}
-	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a))
+	group("net", "On the network:", runCommand(a), lsCommand(a), mirrorCommand(a), unmirrorCommand(a), pushCommand(a), hubCommand(a))
 	group("look", "To see what is going on:", statusCommand(a), topCommand(a), waitCommand(a), whyCommand(a), ageCommand(a), pingCommand(a), eventsCommand(a), hzCommand(a), bwCommand(a), echoCommand(a), plotCommand(a))
 	group("host", "On this host:", channelCommand(a), keyCommand(a), caCommand(a), typeCommand(a), doctorCommand(a))
 	group("files", "Recordings:", recordCommand(a), playCommand(a), infoCommand(a), exportCommand(a))

@@ -30,8 +30,9 @@ AGE is the age of a mirror's newest frame now. MEAN is the average age over the 
 ten seconds; for 99 % of that time the age was at most P99. HEALTH is live, late,
 waiting, stale or refused. RATE is how many frames a second are to come, LOST the share
 that did not get into the mirror, without those left out on purpose. NOTE says which
-mirrors are over their budget (USED in achbridge top is above 100 %), and of exports
-with fit rate how many frames fit in their budget. QOS are the options that differ
+mirrors are over their budget (USED in achbridge top is above 100 %), of exports with
+fit rate how many frames fit in their budget, and of channels whose type is known here
+if the newest frame does not fit it. QOS are the options that differ
 from the defaults. DELIVERED counts late_kept too: frames that came past the budget
 and were put all the same. DROPPED says why frames did not get into the mirror:
 superseded by a newer one, rate_limited, expired before they could leave, lost, late
@@ -160,6 +161,7 @@ func (a *app) showStatus(s api.StatusReply) error {
 		"listen", s.Listen,
 		"http", s.HTTP,
 		"achd", achdText(s.Achd),
+		"hub", hubText(s.Hub),
 		"up", ui.Seconds(s.UptimeS),
 		"watch", watchText(s),
 		"processor", processorText(s.Report),
@@ -200,6 +202,21 @@ func achdText(s *api.Achd) string {
 		return ""
 	}
 	return fmt.Sprintf("%s, unauthenticated: clients %d, frames %d, turned away %d", s.Listen, len(s.Clients), s.Frames, s.Refused)
+}
+
+// hubText says how it stands with the hub; "" without one.
+func hubText(h *api.Hub) string {
+	switch {
+	case h == nil:
+		return ""
+	case !h.Connected && h.Error != "":
+		return fmt.Sprintf("%s, not connected for %s: %s", h.Address, ui.Seconds(h.SinceS), h.Error)
+	case !h.Connected:
+		return h.Address + ", not connected yet"
+	case h.SilentS >= 1:
+		return fmt.Sprintf("%s, silent for %s", h.Address, ui.Seconds(h.SilentS))
+	}
+	return fmt.Sprintf("%s, connected for %s, round trip %s", h.Address, ui.Seconds(h.SinceS), ui.Millis(h.RTTms))
 }
 
 // achdRows shows who reads and writes by achd's protocol.
@@ -318,6 +335,14 @@ func pushRows(list []status.Push) [][]string {
 	return rows
 }
 
+// localNote says what is the matter with a channel of this host.
+func localNote(c status.Local) string {
+	if c.Misfit == nil {
+		return c.Reason
+	}
+	return strings.TrimPrefix(c.Reason+"; "+c.Misfit.Why, "; ")
+}
+
 // localRows shows the channels of this host, without those that mirrorRows shows.
 func localRows(s status.Report) [][]string {
 	mirrors := map[string]bool{}
@@ -327,7 +352,7 @@ func localRows(s status.Report) [][]string {
 	var rows [][]string
 	for _, c := range s.Locals {
 		if !mirrors[c.Channel] {
-			rows = append(rows, []string{c.Channel, geometryText(c.FrameCount, c.FrameSize), fmt.Sprint(c.Seq), ui.YesNo(c.Exported), c.Reason})
+			rows = append(rows, []string{c.Channel, geometryText(c.FrameCount, c.FrameSize), fmt.Sprint(c.Seq), ui.YesNo(c.Exported), localNote(c)})
 		}
 	}
 	return rows

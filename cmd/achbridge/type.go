@@ -60,7 +60,11 @@ func (a *app) printer(v *valueFlags, of view) (*values.Printer, error) {
 	case l == nil:
 		return nil, nil
 	}
-	p := &values.Printer{Layout: l, Fields: v.fields, Note: a.ui.Note}
+	return a.printerOf(v, l), nil
+}
+
+func (a *app) printerOf(v *valueFlags, l *layout.Layout) *values.Printer {
+	p := &values.Printer{Layout: l, Fields: v.fields, Note: a.ui.Note, Columns: a.ui.Columns}
 	switch {
 	case v.csv:
 		p.Form = values.CSV
@@ -69,7 +73,7 @@ func (a *app) printer(v *valueFlags, of view) (*values.Printer, error) {
 	case v.diff:
 		p.Form = values.Changes
 	}
-	return p, nil
+	return p
 }
 
 func noLayout(of view) error {

@@ -28,7 +28,7 @@ type DaemonInfo struct {
 type Watch struct {
 	Budget  float64 `json:"budget"`  // 0: never without pause, as with watch: low or on one processor
 	SpentS  float64 `json:"spent_s"` // since the daemon began
-	Resting bool    `json:"resting"` // not now: the daemon had to wait for a processor, so others want it
+	Resting bool    `json:"resting"` // not now: others want its processor
 }
 
 // DaemonSetup has the daemon's settings that doctor needs to check the same files and
@@ -45,6 +45,7 @@ type StatusReply struct {
 	DaemonInfo
 	Goroutines int   `json:"goroutines"`     // in the daemon; a number that grows for ever is a bug
 	Achd       *Achd `json:"achd,omitempty"` // nil: achd's protocol is off
+	Hub        *Hub  `json:"hub,omitempty"`  // nil: no hub is used
 	status.Report
 	// Troubles is what is wrong with all of this, the most costly first, as of achbridge why.
 	// While nobody looks repeatedly it has only what one look tells. Never null.
@@ -57,6 +58,23 @@ type TroublesReport struct {
 	Mirrors  int                `json:"mirrors"`
 	Troubles []diagnose.Trouble `json:"troubles"` // the most costly first; never null
 	WindowS  float64            `json:"window_s"`
+}
+
+// Hub says how it stands with the hub that this host uses.
+type Hub struct {
+	Address   string  `json:"address"` // tls://HOST:PORT
+	Connected bool    `json:"connected"`
+	SinceS    float64 `json:"since_s"`         // for how long it is connected, or is not
+	Error     string  `json:"error,omitempty"` // why it is not
+	// Cause is the cause of the error: key where the hub refuses this host's credentials, certificate where what answers is not
+	// the hub, else peer_silent.
+	Cause   status.Cause `json:"cause,omitempty"`
+	RTTms   float64      `json:"rtt_ms"`   // the shortest round trip to the hub; 0: none was measured yet
+	SilentS float64      `json:"silent_s"` // for how long the hub has owed a sign of life
+	// UnackedBytes were sent, and the hub's machine has not acknowledged them; MaxPayload is the size of the
+	// largest message that the hub takes, in bytes, 0: not known.
+	UnackedBytes int `json:"unacked_bytes"`
+	MaxPayload   int `json:"max_payload"`
 }
 
 // Achd says what the daemon does for programs that speak achd's protocol.

@@ -223,6 +223,7 @@ func (c *Config) build(b *ruleBuilder) {
 		b.check(c.placeOf("http_hosts", i), checkHTTPHost(text))
 	}
 	c.buildAchd(b)
+	c.checkHub(b)
 	if localach.CheckName(c.Name) != nil {
 		b.add(c.placeOf("name", -1), "%q: want 1 to 63 of A-Z a-z 0-9 - _ . as mirrors are called NAME.CHANNEL", c.Name)
 	}

@@ -60,6 +60,8 @@ var configKeys = []configKey{
 	{name: "key", of: func(c *Config) any { return &c.Key }, fixed: true, example: "/etc/achbridge/key", doc: "File of the network's key."},
 	{name: "peers", of: func(c *Config) any { return &c.Peers }, fixed: true, kind: aList, flag: "peer", example: "192.168.1.20", doc: "Hosts to dial at once, without waiting for discovery: HOST[:PORT][,transport=quic|sctp|auto]."},
 	{name: "domains", of: func(c *Config) any { return &c.Domains }, fixed: true, kind: aList, flag: "domain", example: "robots.example.com", doc: "DNS domains whose zones list hosts, by unicast DNS-SD."},
+	{name: "hub", of: func(c *Config) any { return &c.Hub }, fixed: true, example: "tls://hub.example.com", doc: "Where the hub is by which hosts are reached that have no path (default: what hub_creds says)."},
+	{name: "hub_creds", of: func(c *Config) any { return &c.HubCreds }, fixed: true, flag: "hub-creds", example: "/etc/achbridge/robot.creds", doc: "File with this host's credentials for the hub, as achbridge hub add writes it (default: no hub is used)."},
 	{name: "interfaces", of: func(c *Config) any { return &c.Interfaces }, fixed: true, kind: aList, flag: "interface", example: "eth0", doc: "Network interfaces on which to discover and be discovered (default: all)."},
 	{name: "discovery", of: func(c *Config) any { return &c.Discovery }, fixed: true, words: []string{"auto", "off"}, doc: "Find peers by mDNS, or only those that peers lists."},
 	{name: "export", of: func(c *Config) any { return &c.ExportGrants }, kind: ruleSet, example: "imu*", doc: "Which channels of this host others may read (default: all), who may, and how much of them."},

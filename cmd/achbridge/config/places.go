@@ -27,6 +27,9 @@ const (
 	SystemConfig  = "/etc/achbridge/achbridge.yaml"
 	SystemControl = "/run/achbridge/control.sock"
 	SystemState   = "/var/lib/achbridge"
+	SystemHub     = "/var/lib/achbridge-hub"
+
+	HubPort = "4222"
 )
 
 // KeyPath is where `key new` writes the key. Other verbs read it there when it exists.
@@ -81,6 +84,11 @@ func (p Places) StatePath() (string, error) {
 	return statePlace.of(p)
 }
 
+// HubPath is the directory of a hub.
+func (p Places) HubPath() (string, error) {
+	return hubPlace.of(p)
+}
+
 // place says where a file is for root, for a service and for other users.
 type place struct {
 	system   string // for root
@@ -96,10 +104,11 @@ var (
 	configPlace  = place{SystemConfig, "CONFIGURATION_DIRECTORY", "XDG_CONFIG_HOME", ".config", "achbridge.yaml"}
 	controlPlace = place{SystemControl, "RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR", "", "control.sock"}
 	statePlace   = place{SystemState, "STATE_DIRECTORY", "XDG_STATE_HOME", ".local/state", ""}
+	hubPlace     = place{SystemHub, "", "XDG_STATE_HOME", ".local/state", "hub"} // a service names its own
 )
 
 func (l place) of(p Places) (string, error) {
-	if dir := p.Env(l.service); filepath.IsAbs(dir) {
+	if dir := p.Env(l.service); l.service != "" && filepath.IsAbs(dir) {
 		return filepath.Join(dir, l.file), nil
 	}
 	if p.UID == 0 {

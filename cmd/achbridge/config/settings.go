@@ -30,6 +30,8 @@ type Settings struct {
 	Types        []typeRule
 	Peers        []string
 	Domains      []string
+	Hub          hubAddress
+	HubCreds     string
 	Interfaces   []string
 	Discovery    discoveryMode
 	HTTP         HTTPAddress
@@ -42,7 +44,7 @@ type Settings struct {
 	LoadTest     bool
 	Control      string
 	State        string
-	Log          logLevel
+	Log          LogLevel
 }
 
 const defaultListen = ":8076"
@@ -86,6 +88,8 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.Adopt, "adopt", nil, "let a mirror use the existing channels that match `PATTERN` (default none)")
 	f.StringArrayVar(&s.Peers, "peer", nil, "dial `PEER` without waiting for discovery: HOST[:PORT][,transport=quic|sctp]")
 	f.StringArrayVar(&s.Domains, "domain", nil, "find peers also in the DNS zone of `DOMAIN`, by unicast DNS-SD")
+	f.Var(&s.Hub, "hub", "reach hosts without a path through the hub at `URL`, tls://HOST[:PORT] (default: that of --hub-creds)")
+	f.StringVar(&s.HubCreds, "hub-creds", s.HubCreds, "credentials `FILE` of this host for the hub, as achbridge hub add writes it (default: no hub)")
 	f.StringArrayVar(&s.Interfaces, "interface", nil, "discover on network `INTERFACE` (default all)")
 	f.Var(&s.Discovery, "discovery", "find peers by mDNS: auto or off")
 	f.Var(new(noDiscovery), "no-discovery", "the same as --discovery=off")
@@ -184,13 +188,13 @@ func (r *ruleFlag) read(texts []string) []ruleEntry {
 	return rules
 }
 
-// logLevel is the least level of the lines in the log.
-type logLevel struct{ slog.Level }
+// LogLevel is the least level of the lines in the log.
+type LogLevel struct{ slog.Level }
 
-func (l *logLevel) String() string { return strings.ToLower(l.Level.String()) }
-func (l *logLevel) Type() string   { return "LEVEL" }
+func (l *LogLevel) String() string { return strings.ToLower(l.Level.String()) }
+func (l *LogLevel) Type() string   { return "LEVEL" }
 
-func (l *logLevel) Set(text string) error {
+func (l *LogLevel) Set(text string) error {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, text) {
 		return fmt.Errorf("%q: want debug, info, warn or error", text)
 	}

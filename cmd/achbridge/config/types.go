@@ -39,17 +39,11 @@ func (p *configParser) types(in pair) (rules []typeRule) {
 	return rules
 }
 
-// matches reports whether the rule is for a channel of this host, or for HOST/CHANNEL, of which
-// name is the mirror. A pattern of another host's channels is also one of their mirrors.
-func (r typeRule) matches(channel, name string) bool {
-	return rule.Match(r.pattern, channel) || rule.Match(r.pattern, name) || rule.Match(strings.Replace(r.pattern, "/", ".", 1), name)
-}
-
 // LayoutFor is the layout of a channel's frames, nil when the configuration has none for it.
 // channel is what the user calls it, name what it is called on this host.
 func (c *Config) LayoutFor(channel, name string) (*layout.Layout, error) {
 	for _, r := range c.Types {
-		if r.matches(channel, name) {
+		if rule.MatchType(r.pattern, channel, name) {
 			return c.layout(r)
 		}
 	}
@@ -75,16 +69,16 @@ func (c *Config) LayoutProblems() Problems {
 	return all
 }
 
-// TypedChannels are the channels of this host whose names match a pattern, and their layout; nil
-// when its file has mistakes.
+// TypedChannels are the channels that match a pattern, which may be HOST/CHANNEL, and their layout;
+// nil when its file has mistakes.
 type TypedChannels struct {
 	Pattern string
 	Layout  *layout.Layout
 }
 
-// Layouts are the layouts that types names for channels of this host, the first that matches
-// counts, and the mistakes in all files that it names.
-func (c *Config) Layouts() (own []TypedChannels, all Problems) {
+// Layouts are the layouts that types names, of which the first that matches counts, and the mistakes
+// in their files.
+func (c *Config) Layouts() (list []TypedChannels, all Problems) {
 	seen := map[string]bool{}
 	for _, r := range c.Types {
 		l, err := c.layout(r)
@@ -93,11 +87,9 @@ func (c *Config) Layouts() (own []TypedChannels, all Problems) {
 			all = append(all, found...)
 		}
 		seen[r.file] = true
-		if !strings.Contains(r.pattern, "/") {
-			own = append(own, TypedChannels{r.pattern, l})
-		}
+		list = append(list, TypedChannels{r.pattern, l})
 	}
-	return own, all
+	return list, all
 }
 
 // LoadLayout reads a file with a layout. The error has every mistake, as Problems, unless the

@@ -19,6 +19,7 @@ import (
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/service"
 )
 
 // control serves the daemon's API: JSON over HTTP, on a unix socket whose
@@ -69,13 +70,13 @@ func (c *control) serve(ctx context.Context, ln net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(c.log.Handler(), slog.LevelWarn),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
-	return serveUntil(ctx, srv, ln, "control socket")
+	return service.ServeUntil(ctx, srv, ln, "control socket")
 }
 
 func (c *control) routes() http.Handler {
 	mux := http.NewServeMux()
-	w := make(waiting, mostWaiting)
-	long := func(next http.HandlerFunc) http.HandlerFunc { return w.serve(next, crowdedControl) }
+	w := make(service.Places, mostWaiting)
+	long := func(next http.HandlerFunc) http.HandlerFunc { return w.Serve(next, crowdedControl) }
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, c.status(), nil)
 	})
@@ -165,7 +166,7 @@ func (c *control) routes() http.Handler {
 
 // mostWaiting is how many requests may wait for something. It leaves connections for
 // status and reload.
-const mostWaiting = mostConns - 20
+const mostWaiting = service.MostConns - 20
 
 func crowdedControl(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")

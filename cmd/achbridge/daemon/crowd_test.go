@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/service"
 )
 
 // pipes is a listener of connections inside this process, so that time may be virtual.
@@ -36,31 +36,6 @@ func (p pipes) dial() net.Conn {
 	return here
 }
 
-// get asks over a new connection and returns the first line of the answer.
-func (p pipes) get(t *testing.T, path string) string {
-	t.Helper()
-	began := time.Now()
-	conn := p.dial()
-	defer conn.Close()
-	line := request(t, conn, path)
-	if took := time.Since(began); took > 0 {
-		t.Errorf("%s: answered after %v, want at once", path, took)
-	}
-	return line
-}
-
-func request(t *testing.T, conn net.Conn, path string) string {
-	t.Helper()
-	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Error(err)
-	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		t.Error(err)
-	}
-	return strings.TrimSpace(line)
-}
-
 // TestWhoFollowsDoesNotShutReloadOut has more ask for what comes than there are
 // connections.
 func TestWhoFollowsDoesNotShutReloadOut(t *testing.T) {
@@ -72,7 +47,7 @@ func TestWhoFollowsDoesNotShutReloadOut(t *testing.T) {
 		}, reload: func() (api.ReloadReply, error) { return api.ReloadReply{}, nil }, log: slog.New(slog.DiscardHandler)}
 		p, done := make(pipes), make(chan error)
 		go func() { done <- c.serve(ctx, p) }()
-		for range mostConns {
+		for range service.MostConns {
 			conn := p.dial()
 			defer conn.Close()
 			go func() {
@@ -94,52 +69,4 @@ func TestWhoFollowsDoesNotShutReloadOut(t *testing.T) {
 		close(p)
 		<-done
 	})
-}
-
-// TestNobodyKeepsOthersOut has many connections do nothing, ask slowly, or rest after a
-// request; health is told at once all the same, and who is being answered stays.
-func TestNobodyKeepsOthersOut(t *testing.T) {
-	for name, ties := range map[string]func(*testing.T, net.Conn){
-		"silent":      func(t *testing.T, conn net.Conn) {},
-		"one letter":  func(t *testing.T, conn net.Conn) { _, _ = io.WriteString(conn, "G") },
-		"half a line": func(t *testing.T, conn net.Conn) { _, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost") },
-		"resting":     func(t *testing.T, conn net.Conn) { request(t, conn, "/healthz") },
-		"many at once": func(t *testing.T, conn net.Conn) {
-			go io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(context.Background())
-				mux := http.NewServeMux()
-				mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { health(w, nil) })
-				mux.HandleFunc("/long", func(w http.ResponseWriter, r *http.Request) {
-					_, _ = io.WriteString(w, "x")
-					_ = http.NewResponseController(w).Flush()
-					<-r.Context().Done()
-				})
-				p, done := make(pipes), make(chan error)
-				go func() { done <- serveHTTP(ctx, p, mux, slog.New(slog.DiscardHandler)) }()
-				long := p.dial()
-				request(t, long, "/long")
-				for range 3 * (mostConns - 1) { // which fills all places again and again
-					conn := p.dial()
-					defer conn.Close()
-					ties(t, conn)
-				}
-				synctest.Wait()
-				if got := p.get(t, "/healthz"); got != "HTTP/1.1 200 OK" {
-					t.Errorf("got %q", got)
-				}
-				_ = long.SetReadDeadline(time.Now().Add(time.Millisecond))
-				if _, err := long.Read(make([]byte, 1)); err == io.EOF {
-					t.Error("who was being answered was sent away")
-				}
-				long.Close()
-				cancel()
-				close(p)
-				<-done
-			})
-		})
-	}
 }

@@ -20,6 +20,7 @@ import (
 	"achbridge/bridge/trust"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/service"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/discovery"
 	"achbridge/localach"
@@ -43,9 +44,11 @@ type Daemon struct {
 	trust    *standing
 	about    api.DaemonInfo // without what changes, see info
 	more     *linkTo
+	hub      wayOut     // nil: no hub is used
 	dialMu   sync.Mutex // the node gets its peers in the order in which they were found
 	mu       sync.Mutex
 	peers    []discovery.Peer // what discovery found last
+	atHub    []string         // hosts at the hub
 	told     map[string]bool  // node ids of strangers that the log has named
 
 	load      func() (*config.Config, error) // reads the configuration again
@@ -116,10 +119,10 @@ func (h Host) New(c *config.Config, log *slog.Logger) (*Daemon, error) {
 }
 
 func (d *Daemon) open(h Host, p plan) (err error) {
-	if d.listener, err = listenControl(p.socket); err != nil {
+	if d.listener, err = service.ListenSocket(p.socket, service.Process{Called: "daemon", Second: "--control PATH --state DIR --listen :PORT"}); err != nil {
 		return err
 	}
-	if d.http, err = listenHTTP(p.HTTP); err != nil {
+	if d.http, err = service.ListenHTTP(p.HTTP); err != nil {
 		return err
 	}
 	if d.achdPort, err = listenAchd(p.AchdListen.String()); err != nil {
@@ -146,6 +149,12 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	cfg.Layouts, wrong = layoutsOf(p.Config)
 	d.layouts = cfg.Layouts
 	d.warnOfLayouts(wrong)
+	if d.hub, err = openHub(p.Config, d.log); err != nil {
+		return err
+	}
+	if d.hub != nil {
+		cfg.Hub = d.hub
+	}
 	cfg.Node, cfg.Dir, cfg.Endpoint, cfg.Log = id, h.Dir, d.endpoint, d.log
 	d.dir = h.Dir
 	cfg.Source, cfg.ProcessorWait = bridge.ShmSource(h.Dir, d.watcher), new(localach.ProcessorWait).Share
@@ -158,7 +167,7 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	d.recall(h.StateFile(p.State, config.RevokedFile))
 	d.describe(h, p.socket)
 	d.self = discovery.Peer{Host: p.Name, Node: id.String(), Network: p.trust.held().Network(), Ports: d.udp.ports()}
-	d.more = &linkTo{node: d.node, found: d.members, dial: d.dial, asked: map[string]time.Time{}}
+	d.more = &linkTo{node: d.node, found: d.members, atHub: d.hubHosts, dial: d.dial, asked: map[string]time.Time{}}
 	if d.seek, err = newAnnouncer(p, d); err != nil {
 		return ui.Usage(err, "")
 	}
@@ -176,10 +185,16 @@ func (d *Daemon) Run(ctx context.Context) error {
 	o := &overview{look: func() api.StatusReply { return d.look(&past) }}
 	control := &control{node: d.node, found: d.announced, more: d.more, status: o.fresh, reload: d.reload, explain: d.explain, setup: d.setup, why: d.why, whyAll: d.whyAll, log: d.log}
 	group.Go(func() error { return d.watcher.Run(ctx) })
+	hubCtx, leaveHub := context.WithCancel(context.WithoutCancel(ctx)) // goodbyes go through the hub too
 	group.Go(func() error {
+		defer leaveHub()
 		defer d.hangUp() // first, since the rest may take longer: nobody shall link with a node that has left
 		return d.node.Run(ctx)
 	})
+	if d.hub != nil {
+		group.Go(func() error { return d.hub.Run(hubCtx) })
+		group.Go(func() error { return d.hub.Hosts(ctx, d.hubFound) })
+	}
 	group.Go(func() error { return d.watchFit(ctx) })
 	group.Go(func() error { return d.watchTrust(ctx) })
 	group.Go(func() error { return control.serve(ctx, d.listener) })
@@ -187,7 +202,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		f := newFeed(o, d.node)
 		group.Go(func() error { f.run(ctx); return nil })
 		group.Go(func() error {
-			return serveHTTP(ctx, d.http, forOurHosts(httpRoutes(d.node, d.info, o, f), d.httpNames), d.log)
+			return service.ServeHTTP(ctx, d.http, service.ForOurHosts(httpRoutes(d.node, d.info, o, f), d.httpNames), d.log)
 		})
 	}
 	if d.achd != nil {
@@ -195,7 +210,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		group.Go(func() error { return d.answerAchd(ctx) })
 	}
 	group.Go(func() error {
-		manager{d.log}.watch(ctx, func() { d.node.Alive() })
+		service.Manager{Log: d.log}.Watch(ctx, func() { d.node.Alive() })
 		return nil
 	})
 	d.seek.run(ctx, group, d.found)
@@ -208,9 +223,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 }
 
 // httpNames are the names that may stand in the address of the page.
-func (d *Daemon) httpNames() hostNames {
+func (d *Daemon) httpNames() service.HostNames {
 	c := d.config()
-	return ownNames(c.Name, c.HTTPHosts)
+	return service.OwnNames(c.Name, c.HTTPHosts)
 }
 
 // explain says which rules apply to HOST/CHANNEL as things are.
@@ -282,7 +297,7 @@ func (d *Daemon) dial() {
 	d.mu.Lock()
 	found := d.peers // never changed, only replaced
 	d.mu.Unlock()
-	peers := dialable(found, d.membership())
+	peers := append(dialable(found, d.membership()), d.hubPeers()...)
 	for i := range peers {
 		peers[i].Asked = d.more.wants(peers[i].Host)
 	}

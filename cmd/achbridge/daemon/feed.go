@@ -127,7 +127,7 @@ func (f *feed) second(list []status.AgeLately) {
 	text := message(nil, "ages", now)
 	if made.After(f.shown) {
 		f.shown = made
-		text = message(text, "status", whole)
+		text = message(text, "status", withoutTypes(whole))
 	}
 	f.send(text)
 }

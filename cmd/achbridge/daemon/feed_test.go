@@ -17,13 +17,19 @@ import (
 
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/diagnose"
 )
 
 // testFeed is one of a host with a mirror, to which nothing happens.
 func testFeed() *feed {
 	return &feed{
-		overview: &overview{look: func() api.StatusReply { return api.StatusReply{Report: watched()} }},
-		past:     map[string]*ageTrack{}, viewers: map[*viewer]bool{},
+		overview: &overview{look: func() api.StatusReply {
+			s := api.StatusReply{Report: watched(), Troubles: []diagnose.Trouble{{Finding: diagnose.Finding{Cause: status.CauseTypeMisfit, Text: "secret"}}}}
+			s.Mirrors[0].TypeHash, s.Mirrors[0].Misfit = "secret", &status.Misfit{Why: "secret"}
+			s.Locals = append(s.Locals, status.Local{Channel: "goal", Misfit: &status.Misfit{Why: "secret"}})
+			return s
+		}},
+		past: map[string]*ageTrack{}, viewers: map[*viewer]bool{},
 	}
 }
 
@@ -82,7 +88,7 @@ func TestFeedTellsHistoryAndThenEachSecond(t *testing.T) {
 				if got := event + " " + data; !strings.HasPrefix(got, want) {
 					t.Errorf("message %d: got %.200s, want %s", i, got, want)
 				}
-				if event == "status" && !strings.Contains(data, `"mirrored_as":"krang.imu"`) {
+				if event == "status" && (!strings.Contains(data, `"mirrored_as":"krang.imu"`) || strings.Contains(data, "secret")) {
 					t.Errorf("status: got %s", data)
 				}
 			}

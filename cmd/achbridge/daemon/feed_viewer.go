@@ -30,7 +30,7 @@ func (f *feed) enter(v viewer) (*viewer, bool) {
 	if f.welcome.plain == nil {
 		text := message([]byte("retry: 1000\n\n"), "ages", f.past)
 		text = message(text, "events", append([]status.Event{}, f.kept...))
-		text = message(text, "status", snapshot)
+		text = message(text, "status", withoutTypes(snapshot))
 		f.welcome = f.pack(text)
 	}
 	v.chunks = make(chan []byte, viewerLag)

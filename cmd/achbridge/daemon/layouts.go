@@ -13,19 +13,19 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// layoutsOf are what types says of this host's own channels, for other hosts. Channels whose file
-// cannot be used have no layout there, and the daemon works all the same; wrong says why.
+// layoutsOf are what types says of channels. Those whose file cannot be used have no layout, and the
+// daemon works all the same; wrong says why.
 func layoutsOf(c *config.Config) (list []bridge.ChannelLayout, wrong []string) {
-	own, problems := c.Layouts()
+	typed, problems := c.Layouts()
 	for _, p := range problems {
 		wrong = append(wrong, p.Error())
 	}
-	for _, t := range own {
+	for _, t := range typed {
 		l := bridge.ChannelLayout{Channels: t.Pattern}
 		if t.Layout != nil {
 			var err error
 			if l.Packed, err = t.Layout.Pack(); err != nil {
-				wrong = append(wrong, fmt.Sprintf("%s cannot be told to other hosts: %v", t.Layout.Name, err))
+				wrong = append(wrong, fmt.Sprintf("%s: %v", t.Layout.Name, err))
 			}
 		}
 		list = append(list, l)

@@ -26,6 +26,7 @@ const askedFor = 30 * time.Second
 type linkTo struct {
 	node  *bridge.Node
 	found func() []discovery.Peer // members
+	atHub func() []string         // hosts at the hub
 	dial  func()                  // gives the node its peers anew
 
 	mu    sync.Mutex
@@ -67,6 +68,13 @@ func (r *linkTo) gaps(a rule.Address) []api.Unlisted {
 			list = append(list, api.Unlisted{Host: p.Host, Count: p.More, Far: far + "; " + cure})
 		} else if !tells {
 			list = append(list, api.Unlisted{Host: p.Host, Count: p.More})
+		}
+	}
+	for _, host := range r.atHub() {
+		known := func(c status.RemoteChannel) bool { return c.Host == host }
+		named := func(g api.Unlisted) bool { return g.Host == host }
+		if a.MatchesHost(host) && !slices.ContainsFunc(linked, known) && !slices.ContainsFunc(list, named) {
+			list = append(list, api.Unlisted{Host: host})
 		}
 	}
 	return list

@@ -8,6 +8,7 @@ import (
 
 	"achbridge/bridge/transport"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/service"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/discovery"
 )
@@ -43,21 +44,9 @@ func ListenUDP(address string, mode config.TransportMode) (s Sockets, err error)
 		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: UDP port %s is in use, perhaps by another daemon", address, portOf(err)),
 			"stop that one, or take another port: --listen :PORT (:0 takes any; SCTP takes the next, unless --transport=quic)")
 	case err != nil:
-		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: %s", address, cannotListen(err)), "--listen :PORT")
+		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: %s", address, service.CannotListen(err)), "--listen :PORT")
 	}
 	return s, nil
-}
-
-// cannotListen says why the system gives no socket.
-func cannotListen(err error) string {
-	errno, ok := errors.AsType[syscall.Errno](err)
-	switch {
-	case errno == syscall.EADDRNOTAVAIL:
-		return "this host has no such address; see ip addr"
-	case ok:
-		return errno.Error()
-	}
-	return err.Error()
 }
 
 // portOf is the port that could not be opened.

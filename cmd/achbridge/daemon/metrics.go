@@ -19,6 +19,7 @@ import (
 type metrics struct {
 	status func() status.Report
 	about  func() api.DaemonInfo
+	hub    func() *api.Hub
 
 	mu   sync.Mutex
 	sure map[fateKey]uint64 // what was told last of a count that may take one back
@@ -29,7 +30,7 @@ type metrics struct {
 const maxSeries = 1000
 
 func newMetrics(status func() status.Report, about func() api.DaemonInfo) *metrics {
-	return &metrics{status: status, about: about, sure: map[fateKey]uint64{}}
+	return &metrics{status: status, about: about, hub: func() *api.Hub { return nil }, sure: map[fateKey]uint64{}}
 }
 
 func metric(name, help string, labels ...string) *prometheus.Desc {
@@ -42,6 +43,9 @@ var (
 	watchSpent   = metric("watch_seconds_total", "Processor time for polling without pause when a frame is expected.")
 	processor    = metric("processor_wait_ratio", "Share of the last seconds in which a thread of the daemon was ready to run but waited for a processor.")
 	omitted      = metric("omitted_channels", "Mirrors and exports that have no series of their own, there being too many.", "direction")
+	hubUp        = metric("hub_connected", "1 while this host is connected to its hub.", "hub")
+	hubRTT       = metric("hub_rtt_seconds", "Shortest round trip to the hub.", "hub")
+	hubUnacked   = metric("hub_unacked_bytes", "Bytes that were sent to the hub and that it has not acknowledged.", "hub")
 	linkUp       = metric("link_up", "1 while the peer is heard, 0 while its link is silent.", "peer", "transport")
 	linkRTT      = metric("link_rtt_seconds", "Round trip to the peer.", "peer")
 	linkRate     = metric("link_rate_bytes_per_second", "What the way to the peer was measured to carry when it was last full.", "peer")
@@ -88,6 +92,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	for _, kind := range status.EventKinds {
 		counter(out, eventsTotal, float64(s.Events[kind]), string(kind))
 	}
+	collectHub(out, m.hub())
 	seen := map[string]bool{}
 	for _, l := range s.Links {
 		if !seen[l.Peer] {
@@ -105,6 +110,17 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		m.collectFrames(out, told, [3]string{e.Channel, e.Peer, "out"}, e.Accounts)
 	}
 	m.sure = told
+}
+
+func collectHub(out chan<- prometheus.Metric, h *api.Hub) {
+	if h == nil {
+		return
+	}
+	gauge(out, hubUp, truth(h.Connected), h.Address)
+	gauge(out, hubUnacked, float64(h.UnackedBytes), h.Address)
+	if h.RTTms > 0 {
+		gauge(out, hubRTT, h.RTTms/1000, h.Address)
+	}
 }
 
 func collectLink(out chan<- prometheus.Metric, l status.Link) {

@@ -12,7 +12,6 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
-	"achbridge/cmd/achbridge/config"
 )
 
 // watched is a host whose mirror was 5 ms old on the average over 100 s, of which 2
@@ -183,26 +182,5 @@ func TestFramesThatCameAfterAllAreNoNewBeginning(t *testing.T) {
 		if got != float64(c.want) {
 			t.Errorf("late %d: told %v, want %d", c.late, got, c.want)
 		}
-	}
-}
-
-func TestPortAloneIsOpenToThisHostOnly(t *testing.T) {
-	for text, want := range map[string]string{":0": "127.0.0.1:", "0.0.0.0:0": "[::]:", "127.0.0.1:0": "127.0.0.1:"} {
-		var h config.HTTPAddress
-		if err := h.Set(text); err != nil {
-			t.Fatal(err)
-		}
-		ln, err := listenHTTP(h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := ln.Addr().String(); !strings.HasPrefix(got, want) && !strings.HasPrefix(got, text[:len(text)-1]) {
-			t.Errorf("http %s listens on %s, want %s", text, got, want)
-		}
-		ln.Close()
-	}
-	var off config.HTTPAddress
-	if ln, err := listenHTTP(off); ln != nil || err != nil {
-		t.Errorf("off: got %v, %v", ln, err)
 	}
 }

@@ -10,14 +10,15 @@ import (
 
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/service"
 )
 
 // reload reads the configuration again and has the node do what it says. An
 // error has changed nothing.
 func (d *Daemon) reload() (api.ReloadReply, error) {
-	manager := manager{log: d.log}
-	manager.tell(reloading())
-	defer manager.tell(daemon.SdNotifyReady)
+	manager := service.Manager{Log: d.log}
+	manager.Tell(reloading())
+	defer manager.Tell(daemon.SdNotifyReady)
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	r := api.ReloadReply{Changed: []string{}, Restart: []string{}, Warnings: []string{}}

@@ -11,6 +11,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"achbridge/bridge"
+	"achbridge/cmd/achbridge/service"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -31,8 +32,8 @@ const leaveTime = 1800 * time.Millisecond
 func Serve(ctx context.Context, d *Daemon, hangups <-chan os.Signal) error {
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
-	manager := manager{log: d.log}
-	manager.tell(daemon.SdNotifyReady)
+	manager := service.Manager{Log: d.log}
+	manager.Tell(daemon.SdNotifyReady)
 	for ctx.Err() == nil {
 		select {
 		case err := <-done:
@@ -42,7 +43,7 @@ func Serve(ctx context.Context, d *Daemon, hangups <-chan os.Signal) error {
 		case <-ctx.Done():
 		}
 	}
-	manager.tell(daemon.SdNotifyStopping)
+	manager.Tell(daemon.SdNotifyStopping)
 	select {
 	case err := <-done:
 		return err

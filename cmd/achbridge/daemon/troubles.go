@@ -47,7 +47,7 @@ func (s *sights) with(now looked) (before looked) {
 func (d *Daemon) look(past *sights) api.StatusReply {
 	now := looked{d.node.Status(), time.Now()}
 	return api.StatusReply{
-		DaemonInfo: d.info(), Goroutines: runtime.NumGoroutine(), Achd: d.achdReport(), Report: now.report, Troubles: d.troublesOf(past.with(now), now, nil),
+		DaemonInfo: d.info(), Goroutines: runtime.NumGoroutine(), Achd: d.achdReport(), Hub: d.hubReport(), Report: now.report, Troubles: d.troublesOf(past.with(now), now, nil),
 	}
 }
 

@@ -44,6 +44,7 @@ func (d *Daemon) why(ctx context.Context, query url.Values) (r api.WhyReport, er
 	s.Host, s.Channel, s.Self = host, channel, host == d.self.Host
 	var beside sync.WaitGroup
 	beside.Go(func() { s.Around = d.surroundings(ctx, s.Host) })
+	beside.Go(func() { _, _ = d.node.Layout(ctx, host+"/"+channel) }) // so that it is known if frames fit it
 	if report, err := d.node.Age(ctx, name, window); err == nil {
 		s.Age = report.Window
 	} else {
@@ -134,6 +135,7 @@ func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surr
 		a.Ended = ui.Day(ends)
 	}
 	a.Revoked = d.endpoint.Revocations().Has(key.Serial())
+	a.Hub = hubTrouble(d.hubReport())
 	a.Discovery = d.config().Discovery != config.DiscoveryOff
 	if host == d.self.Host || rule.IsAchd(host) {
 		return a

@@ -31,8 +31,13 @@ func (m *structMaker) name(prefix string) string {
 	return fmt.Sprintf("%s%d", prefix, m.names)
 }
 
-// leaf prints one value, by its path below v.
+// leaf prints one value and where it is, by its path below v.
 func (m *structMaker) leaf(path, kind string) string {
+	return m.bits(path, kind) + fmt.Sprintf("\tprintf(\"O %[1]s %%d\\n\", (int)offsetof(__typeof__(v), %[1]s));\n", strings.TrimPrefix(path, "."))
+}
+
+// bits is leaf of a bit field, of which C does not say where it is.
+func (m *structMaker) bits(path, kind string) string {
 	show := map[string]string{
 		"int": `printf("V %s %%lld\n", (long long)v%s);`, "uint": `printf("V %s %%llu\n", (unsigned long long)v%s);`,
 		"float": `printf("V %s %%.9g\n", (double)v%s);`, "double": `printf("V %s %%.17g\n", v%s);`,
@@ -74,7 +79,7 @@ func (m *structMaker) member(path string, depth int) (declared, printed string) 
 	case n == 4 && depth < 3:
 		w := 1 + m.IntN(3)
 		return fmt.Sprintf("int %s_: %d; unsigned %s: %d; unsigned long long %s__: %d; bool %s___: 1;\n", name, 1+m.IntN(31), name, w, name, 1+m.IntN(63), name),
-			m.leaf(at+"_", "int") + m.leaf(at, "uint") + m.leaf(at+"__", "uint") + m.leaf(at+"___", "bool")
+			m.bits(at+"_", "int") + m.bits(at, "uint") + m.bits(at+"__", "uint") + m.bits(at+"___", "bool")
 	case n == 5:
 		s := scalars[m.IntN(len(scalars))]
 		rows, columns := 1+m.IntN(3), 1+m.IntN(3)
@@ -253,6 +258,7 @@ func compare(t *testing.T, program, out string) (values int) {
 		t.Fatal(err)
 	}
 	var all map[string]layout.Value
+	var at map[string]int
 	name := ""
 	for line := range strings.Lines(out) {
 		words := strings.Fields(line)
@@ -267,8 +273,15 @@ func compare(t *testing.T, program, out string) (values int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = map[string]layout.Value{}
+			all, at = map[string]layout.Value{}, map[string]int{}
 			flattened(all, "", v)
+			offsets(at, "", 0, l.Fields)
+			continue
+		}
+		if words[0] == "O" {
+			if got, ok := at[words[1]]; !ok || strconv.Itoa(got) != words[2] {
+				t.Errorf("%s: %s is at %d, by offsetof at %s", name, words[1], got, words[2])
+			}
 			continue
 		}
 		values++

@@ -49,8 +49,20 @@ func MarkOf(unauthenticated bool) string {
 }
 
 // NoteOf says why a mirror is not as it should be: its reason, what it lacks when it is late, or
-// how much of its budget it uses when that is too much; "" when all is well.
+// how much of its budget it uses when that is too much; then how its frames do not fit their type; ""
+// when all is well.
 func NoteOf(m status.Mirror) string {
+	note := freshnessNote(m)
+	switch {
+	case m.Misfit == nil:
+		return note
+	case note == "":
+		return m.Misfit.Why
+	}
+	return note + "; " + m.Misfit.Why
+}
+
+func freshnessNote(m status.Mirror) string {
 	switch used := UsedOf(m); {
 	case m.Reason != "":
 		return m.Reason

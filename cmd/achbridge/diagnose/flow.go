@@ -33,6 +33,8 @@ type flow struct {
 	spared  uint64  // frames that were superseded though the link had room; 0 if not known here
 	full    float64 // share of the time in which frames waited for the link; -1: not known here
 	waits   waits
+	hub     bool   // frames go through a hub
+	atHub   uint64 // of the superseded frames, those that a newer one replaced there
 
 	reader string       // the host that has the mirror
 	lock   float64      // share of the time in which frames waited for the mirror's lock
@@ -181,6 +183,9 @@ func (f *flow) rateText() string {
 func (f *flow) fateText() string {
 	text := fmt.Sprintf("%.3g a second came in time", float64(f.frames.Delivered)/f.s)
 	drops := DropsText(f.frames)
+	if f.atHub > 0 {
+		drops += fmt.Sprintf(", of those %d replaced at the hub", f.atHub)
+	}
 	if f.frames.LateKept > 0 {
 		drops = strings.TrimSuffix(fmt.Sprintf("late_kept %d, %s", f.frames.LateKept, drops), ", ")
 	}

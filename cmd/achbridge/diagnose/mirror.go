@@ -48,6 +48,7 @@ func (s *Snapshot) flowFrom(before, m status.Mirror, link status.Link) flow {
 	f.mbit = float64(less(link.ReceivedBytes, old.ReceivedBytes)) * 8 / 1e6 / f.s
 	f.take(old.Inbound, link.Inbound)
 	f.waits = waitsOf(s.After, link, false)
+	f.hub, f.atHub = link.Way == status.WayHub, less(m.AtHub, before.AtHub)
 	return f
 }
 
@@ -103,6 +104,15 @@ func (s *Snapshot) mirrorVerdict(f *flow, before, m status.Mirror, link status.L
 			Cure:     "look at the publisher on " + s.Host}
 	}
 	return s.well(f, m, link, m.Name+" is as fresh as its origin and the link allow")
+}
+
+// linkText says how the way of the frames is.
+func linkText(f *flow, link status.Link) string {
+	rest := fmt.Sprintf("clock ± %s", ui.Millis(link.ClockUncertaintyMs))
+	if f.hub {
+		return fmt.Sprintf("link: through the hub, round trip %s, %s", ui.Millis(link.RTTms), rest)
+	}
+	return fmt.Sprintf("link: round trip %s, %.1f %% lost, %s", ui.Millis(link.RTTms), 100*f.loss, rest)
 }
 
 // known adds facts about the mirror that only this host has.
@@ -173,7 +183,7 @@ func (s *Snapshot) well(f *flow, m status.Mirror, link status.Link, text string)
 	if s.Age != nil {
 		r.Evidence = append(r.Evidence, fmt.Sprintf("age: %s on average, p99 %s, budget %s", ui.Millis(s.Age.MeanMs), ui.Millis(s.Age.P99Ms), unit.Time(m.QoS.EffectiveBudget())))
 	}
-	r.Evidence = append(r.Evidence, fmt.Sprintf("link: round trip %s, %.1f %% lost, clock ± %s", ui.Millis(link.RTTms), 100*f.loss, ui.Millis(link.ClockUncertaintyMs)))
+	r.Evidence = append(r.Evidence, linkText(f, link))
 	if m.PeriodMs != nil && m.DueMs != nil && *m.PeriodMs > 1000*f.budget() {
 		r.Evidence = append(r.Evidence, fmt.Sprintf("it gets older than its budget because it comes only every %s; the next frame is due for %s", ui.Millis(*m.PeriodMs), ui.Millis(*m.DueMs)))
 	}

@@ -211,6 +211,7 @@ func (s *Snapshot) flowTo(e, old status.Subscription, hz float64) flow {
 		way: link.RTTms / 2000, full: min(1, max(0, link.FullS-was.FullS)/s.Apart.Seconds()),
 	}
 	f.spared, f.waits = less(e.WithRoom, old.WithRoom), waitsOf(s.After, link, true)
+	f.hub, f.atHub = link.Way == status.WayHub, less(e.AtHub, old.AtHub)
 	if link.PathMbit != nil {
 		f.path = *link.PathMbit
 	}

@@ -43,8 +43,12 @@ func Troubles(h Host) []Trouble {
 		g.exports[exportKey(e)] = i
 	}
 	for _, m := range h.After.Mirrors {
-		if !m.Temporary {
-			g.mirror(m)
+		if m.Temporary {
+			continue
+		}
+		g.mirror(m)
+		if m.Misfit != nil {
+			g.add(misfit(m.Misfit, m.Name, m.Host), troubleOf{channel: m.Name, host: m.Host, cost: leastCost})
 		}
 	}
 	for _, e := range h.After.Exports {
@@ -57,6 +61,9 @@ func Troubles(h Host) []Trouble {
 		s := g.about(h.After.Host, c.Channel)
 		if f, bad := s.localFile(c); bad && f.Cause != "" { // without a cause it is as it should be: a mirror for example
 			g.add(f, troubleOf{channel: c.Channel, cost: stoppedIs})
+		}
+		if c.Misfit != nil {
+			g.add(misfit(c.Misfit, c.Channel, h.After.Host), troubleOf{channel: c.Channel, cost: leastCost})
 		}
 	}
 	list := []Trouble{}

@@ -24,10 +24,14 @@ func (s *Snapshot) unlinked(host string) (Finding, bool) {
 			Cure:     "check the cable or radio, and that the host and its daemon run",
 		}, true
 	}
-	if f, ok := s.dialled(host); ok {
-		return f, true
+	f, ok := s.dialled(host)
+	if !ok {
+		f = s.unseen(host)
 	}
-	return s.unseen(host), true
+	if s.Around.Hub != "" {
+		f.Evidence = append(f.Evidence, "nor is it reached through the hub: "+s.Around.Hub)
+	}
+	return f, true
 }
 
 // ownStanding says what is wrong with this host's own certificate.

@@ -46,6 +46,7 @@ type Surroundings struct {
 	Answers   string   // address at which the host answers although discovery has not found it
 	Ended     string   // the day on which our certificate expired; "" while it is valid
 	Revoked   bool     // our certificate is revoked
+	Hub       string   // why the hub is not reached; "" if it is, or none is used
 }
 
 // FileFacts describes the file of a channel on this host.
@@ -75,8 +76,14 @@ func Findings(s Snapshot) []Finding {
 	var list []Finding
 	if s.Self {
 		list = s.origin()
+		if c, there := LocalOf(s.After, s.Channel); there && c.Misfit != nil {
+			list = withMisfit(list, misfit(c.Misfit, s.Channel, s.Host))
+		}
 	} else {
 		list = s.reader()
+		if m, there := MirrorOf(s.After, s.Host, s.Channel); there && m.Misfit != nil {
+			list = withMisfit(list, misfit(m.Misfit, m.Name, s.Host))
+		}
 	}
 	for i := range list {
 		if list[i].Evidence == nil {

@@ -27,6 +27,8 @@ func (f *flow) short() (Finding, bool) {
 		return f.starved(), true
 	case alone && (f.late() >= shortfall || f.allLate()):
 		return f.tooTight(), true
+	case f.hub && f.missing() >= shortfall:
+		return f.slowHub(), true
 	case f.busy() || f.missing() >= shortfall && f.full < 0 && f.crowded():
 		return f.tooMuch(), true
 	case f.missing() >= shortfall:
@@ -51,6 +53,15 @@ func (f *flow) stalled() Finding {
 		return f.tooMuch()
 	}
 	return f.starved()
+}
+
+// slowHub is the finding that frames are replaced before the way through the hub takes them.
+func (f *flow) slowHub() Finding {
+	return Finding{
+		Cause: status.CauseLinkRate, Text: fmt.Sprintf("%s: the way through the hub takes %.3g frames a second, of %.3g that are put", f.what, f.arrived(), f.hz),
+		Evidence: []string{f.rateText(), f.fateText(), fmt.Sprintf("two frames may be on their way to the hub at once; the round trip between the hosts is %s", ui.Millis(2000*f.way))},
+		Cure:     "nothing where the newest frames are enough; else smaller frames, a hub that is nearer, or a direct link",
+	}
 }
 
 // tooTight is the finding that no frame can meet the budget.

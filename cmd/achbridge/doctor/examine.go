@@ -81,6 +81,7 @@ var checks = []struct {
 	{"multicast", checkMulticast},
 	{"hosts", checkHosts},
 	{"paths", checkPaths},
+	{"hub", checkHub},
 }
 
 // Examine checks the host h. file is the configuration file, "" for the daemon's or the usual

@@ -51,9 +51,10 @@ var (
 // exporter writes the files of one recording.
 type exporter struct {
 	Config
-	tables  map[string]*table // by channel
-	unknown map[string]uint64 // frames of channels without a layout
-	looked  map[*recording.Topic]bool
+	tables  map[string]*table // the newest of each channel
+	all     []*table
+	unknown map[string]uint64           // frames of channels without a layout
+	of      map[*recording.Topic]*table // nil: its layout is not known
 }
 
 // table is the file of one channel.
@@ -62,6 +63,7 @@ type table struct {
 	file    *os.File
 	out     *bufio.Writer
 	printer *values.Printer
+	number  int // of the channel's tables
 }
 
 // Run writes the files, and returns them in the order of their names. Of a recording that was cut
@@ -77,12 +79,12 @@ func (c Config) Run(ctx context.Context) (made []Made, err error) {
 		return nil, err
 	}
 	defer r.Close()
-	e := &exporter{Config: c, tables: map[string]*table{}, unknown: map[string]uint64{}, looked: map[*recording.Topic]bool{}}
+	e := &exporter{Config: c, tables: map[string]*table{}, unknown: map[string]uint64{}, of: map[*recording.Topic]*table{}}
 	err = errors.Join(e.read(ctx, r), e.close())
 	if err == nil {
 		err = e.left()
 	}
-	for _, t := range e.tables {
+	for _, t := range e.all {
 		if err != nil {
 			os.Remove(t.Path)
 		}
@@ -91,7 +93,7 @@ func (c Config) Run(ctx context.Context) (made []Made, err error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(made, func(a, b Made) int { return strings.Compare(a.Channel, b.Channel) })
+	slices.SortFunc(made, func(a, b Made) int { return strings.Compare(a.Path, b.Path) })
 	return made, nil
 }
 
@@ -123,18 +125,9 @@ func (e *exporter) wanted(name string) bool {
 
 func (e *exporter) frame(r recording.Record) error {
 	name := r.Topic.Channel
-	t := e.tables[name]
-	if t == nil && !e.looked[r.Topic] {
-		e.looked[r.Topic] = true
-		l, err := e.Layout(*r.Topic)
-		if err != nil {
-			return fmt.Errorf("channel %s: %w", name, err)
-		}
-		if l != nil {
-			if t, err = e.begin(name, l); err != nil {
-				return err
-			}
-		}
+	t, err := e.tableOf(r.Topic)
+	if err != nil {
+		return err
 	}
 	if t == nil {
 		e.unknown[name]++
@@ -151,7 +144,36 @@ func (e *exporter) frame(r recording.Record) error {
 	return err
 }
 
-// begin makes the file of a channel.
+// tableOf is the table of a topic's frames; nil: no layout is known. Frames without a type are those
+// that did not fit the type of their channel.
+func (e *exporter) tableOf(topic *recording.Topic) (*table, error) {
+	t, looked := e.of[topic]
+	switch newest := e.tables[topic.Channel]; {
+	case t != nil:
+		return t, nil
+	case topic.Type == nil && newest != nil:
+		return newest, nil
+	case looked:
+		return nil, nil
+	}
+	e.of[topic] = nil
+	l, err := e.Layout(*topic)
+	if err != nil {
+		return nil, fmt.Errorf("channel %s: %w", topic.Channel, err)
+	}
+	if l == nil {
+		return nil, nil
+	}
+	same := slices.IndexFunc(e.all, func(t *table) bool { return t.Channel == topic.Channel && l.Same(t.printer.Layout) })
+	if same >= 0 {
+		e.of[topic] = e.all[same]
+	} else if e.of[topic], err = e.begin(topic.Channel, l); err != nil {
+		return nil, err
+	}
+	return e.of[topic], nil
+}
+
+// begin makes the file of a channel, or another one for frames with a later layout.
 func (e *exporter) begin(name string, l *layout.Layout) (*table, error) {
 	if err := os.MkdirAll(e.Dir, 0o777); err != nil {
 		return nil, err
@@ -160,7 +182,12 @@ func (e *exporter) begin(name string, l *layout.Layout) (*table, error) {
 	if e.Force {
 		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	}
-	file := filepath.Join(e.Dir, name+".csv")
+	number, file := 1, filepath.Join(e.Dir, name+".csv")
+	if before := e.tables[name]; before != nil {
+		number = before.number + 1
+		file = filepath.Join(e.Dir, fmt.Sprintf("%s-%d.csv", name, number))
+		e.Note("%s: later frames have another type, %s: they are in %s", name, l.Name, file)
+	}
 	out, err := os.OpenFile(file, how, 0o666)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("%s: %w", file, ErrExists)
@@ -168,13 +195,14 @@ func (e *exporter) begin(name string, l *layout.Layout) (*table, error) {
 		return nil, err
 	}
 	note := func(format string, args ...any) { e.Note(name+": "+format, args...) }
-	t := &table{Made{file, name, 0}, out, bufio.NewWriter(out), &values.Printer{Layout: l, Fields: e.Fields, Form: values.CSV, Note: note}}
+	t := &table{Made{file, name, 0}, out, bufio.NewWriter(out), &values.Printer{Layout: l, Fields: e.Fields, Form: values.CSV, Note: note}, number}
 	e.tables[name] = t
+	e.all = append(e.all, t)
 	return t, nil
 }
 
 func (e *exporter) close() (err error) {
-	for _, t := range e.tables {
+	for _, t := range e.all {
 		err = errors.Join(err, t.out.Flush(), t.file.Close())
 	}
 	return err

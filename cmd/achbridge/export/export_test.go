@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/foxglove/mcap/go/mcap"
@@ -70,5 +72,62 @@ func TestAFailedExportLeavesNothing(t *testing.T) {
 	}
 	if list, _ := os.ReadDir(dir); len(list) != 0 {
 		t.Errorf("there is %v", list)
+	}
+}
+
+// Frames of a later layout go into a file of their own, also if they have the same size; what did not
+// fit its type when it was recorded is in none.
+func TestEachLayoutOfAChannelHasItsFile(t *testing.T) {
+	path, dir := filepath.Join(t.TempDir(), "run.mcap"), filepath.Join(t.TempDir(), "out")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := mcap.NewWriter(file, &mcap.WriterOptions{Chunked: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.WriteHeader(&mcap.Header{})
+	for i, kind := range []string{"a", "b", ""} {
+		metadata := map[string]string{"ach": "imu", "frame_count": "4", "frame_size": "8"}
+		if kind != "" {
+			metadata["type"], metadata["layout"] = kind, kind
+		}
+		err = errors.Join(err, w.WriteChannel(&mcap.Channel{ID: uint16(i + 1), Topic: "imu", Metadata: metadata}))
+	}
+	for i, id := range []uint16{1, 2, 3, 1, 2} {
+		data := []byte{byte(i)}
+		if id == 3 {
+			data = []byte{7, 7}
+		}
+		err = errors.Join(err, w.WriteMessage(&mcap.Message{ChannelID: id, LogTime: uint64(i), PublishTime: uint64(i), Data: data}))
+	}
+	if err = errors.Join(err, w.Close(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var notes []string
+	c := Config{File: path, Dir: dir, Note: func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) },
+		Layout: func(t recording.Topic) (*layout.Layout, error) {
+			if t.Type == nil {
+				return nil, errors.New("asked for what did not fit")
+			}
+			return &layout.Layout{Name: t.Type.Name, Size: 1, Fields: []layout.Field{{Name: t.Type.Name, Type: layout.Uint8}}}, nil
+		}}
+	made, err := c.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := filepath.Join(dir, "imu.csv"), filepath.Join(dir, "imu-2.csv")
+	if want := []Made{{second, "imu", 2}, {first, "imu", 2}}; fmt.Sprint(made) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", made, want)
+	}
+	for file, want := range map[string]string{first: "%time,a\nT,0\nT,3\n", second: "%time,b\nT,1\nT,4\n"} {
+		text, _ := os.ReadFile(file)
+		if got := regexp.MustCompile(`(?m)^[0-9][^,]*`).ReplaceAllString(string(text), "T"); got != want {
+			t.Errorf("%s: got %q, want %q", file, got, want)
+		}
+	}
+	if want := "imu: later frames have another type, b: they are in " + second; !slices.Contains(notes, want) {
+		t.Errorf("got %q, want %q", notes, want)
 	}
 }

@@ -1,7 +1,6 @@
 package plot
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -131,7 +130,7 @@ func (p *Plot) curves(now time.Time, s Screen, height int) []string {
 	seconds := p.window.Seconds()
 	options := []asciigraph.Option{
 		asciigraph.Height(max(leastCurve, height) - 1), asciigraph.LowerBound(0), asciigraph.UpperBound(1), asciigraph.YAxisValueFormatter(label),
-		asciigraph.XAxisRange(-seconds, 0), asciigraph.XAxisTickCount(cmp.Or(min(9, s.Width/16), 2)),
+		asciigraph.XAxisRange(-seconds, 0), asciigraph.XAxisTickCount(ticks(seconds, min(9, s.Width/16))),
 		asciigraph.XAxisValueFormatter(func(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) + " s" }),
 		asciigraph.SeriesChars(p.chars(s)...),
 	}
@@ -147,6 +146,19 @@ func (p *Plot) curves(now time.Time, s Screen, height int) []string {
 		lines = append([]string{fmt.Sprintf("%*s", mostLabel, unit)}, lines...)
 	}
 	return lines
+}
+
+// ticks is how many ticks the axis of a window has, at most so many, so that the times between them have
+// few digits; at least its two ends.
+func ticks(seconds float64, most int) int {
+	for n := most; n > 2; n-- {
+		step := seconds / float64(n-1)
+		halves := 2 * step / math.Pow(10, math.Floor(math.Log10(step)))
+		if math.Abs(halves-math.Round(halves)) < 1e-9 {
+			return n
+		}
+	}
+	return 2
 }
 
 // bounds are the ends of the axis of numbers: those of all lines, and never the same.

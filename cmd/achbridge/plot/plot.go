@@ -70,6 +70,7 @@ func (p *Plot) Add(at time.Time, numbers []values.Number) error {
 			continue
 		}
 		x := numbers[k].X
+		p.lines[i].unit = numbers[k].Unit // of a later layout it may be another
 		s.last[i], s.low[i], s.high[i] = x, math.Min(s.low[i], x), math.Max(s.high[i], x)
 	}
 	return nil

@@ -130,3 +130,14 @@ func TestTooManyLinesAreRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestTimesAtTheAxisHaveFewDigits(t *testing.T) {
+	for _, c := range []struct {
+		seconds    float64
+		most, want int
+	}{{6, 8, 7}, {6, 5, 5}, {10, 5, 5}, {10, 8, 6}, {60, 9, 9}, {60, 8, 7}, {11, 8, 3}, {3600, 9, 9}, {1, 5, 5}, {13, 2, 2}, {7.3, 9, 2}, {10, 1, 2}} {
+		if got := ticks(c.seconds, c.most); got != c.want {
+			t.Errorf("%v s, %d at most: got %d, want %d", c.seconds, c.most, got, c.want)
+		}
+	}
+}

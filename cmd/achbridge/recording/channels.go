@@ -68,6 +68,7 @@ func (r *recorder) begin(name string) {
 	r.streams[name] = s
 	s.due.Store(true)
 	if !known {
+		r.byOther[name], s.held = true, true
 		r.ask(s)
 	}
 	s.notice = r.watcher.Watch(s.ch, func(uint64, int) {

@@ -33,6 +33,7 @@ func (r *recorder) askLedger(ctx context.Context) {
 func (r *recorder) account(list []status.Mirror) {
 	for _, m := range list {
 		r.originOf(m)
+		r.retype(m)
 		fates := map[string]uint64{}
 		for _, drop := range m.Drops() {
 			fates[drop.Name] = drop.Count

@@ -60,6 +60,8 @@ type recorder struct {
 	totals  map[[2]string]uint64         // drops by channel and cause
 	origins map[string]string            // origins of the mirrors, by name
 	types   map[string]*Type             // of the channels, by what they are called
+	told    map[string]string            // which layouts the origins of mirrors tell, by name
+	byOther map[string]bool              // mirrors whose type only their origin can tell
 	misfits map[string]bool              // channels of which a frame did not fit its type
 	ask     func(*stream)                // has the type of a stream asked for
 	asking  sync.WaitGroup
@@ -88,7 +90,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		Config: cfg, queue: newQueue(), watcher: watcher, wake: make(chan struct{}, 1),
 		streams: map[string]*stream{}, seen: map[string]bool{}, failed: map[string]string{}, fates: map[string]map[string]uint64{},
 		totals: map[[2]string]uint64{}, present: map[string]bool{}, origins: map[string]string{},
-		types: map[string]*Type{}, misfits: map[string]bool{},
+		types: map[string]*Type{}, told: map[string]string{}, byOther: map[string]bool{}, misfits: map[string]bool{},
 		answers: make(chan answer), ledger: make(chan []status.Mirror), events: make(chan localach.Event),
 	}
 	r.begun = time.Now()

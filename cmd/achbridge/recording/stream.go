@@ -25,7 +25,8 @@ type stream struct {
 	buf    []byte
 	meta   *companion // nil: capture times are unknown
 	missed uint64
-	held   bool // its type is asked for; its frames stay in the ring
+	asking bool // its origin is asked for its type
+	held   bool // its frames stay in the ring until the type is known
 }
 
 // openStream opens a channel; its stream begins with the oldest frame.

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"context"
 
+	"achbridge/bridge/status"
 	"achbridge/localach"
 )
 
 // A recording takes the type of a channel's frames from this host, or of a mirror from its origin.
 const (
-	FromFile   = "file"
-	FromOrigin = "origin"
+	FromFile   = string(status.TypeFromFile)
+	FromOrigin = string(status.TypeFromOrigin)
 )
 
 // maxAsked is how many origins are asked at the same time.
@@ -47,11 +48,11 @@ type answer struct {
 }
 
 // askers asks origins for types in the background, until ctx ends, so that no other channel waits.
-// The stream is held meanwhile: its frames stay in the ring.
+// A stream whose type is not known yet is held meanwhile.
 func (r *recorder) askers(ctx context.Context) func(*stream) {
 	free := make(chan struct{}, maxAsked)
 	return func(s *stream) {
-		s.held = true
+		s.asking = true
 		name := s.topic.Channel
 		r.asking.Go(func() {
 			select {
@@ -69,17 +70,41 @@ func (r *recorder) askers(ctx context.Context) func(*stream) {
 	}
 }
 
-// answered lets a stream go on that was held.
+// answered lets a stream go on that was held, or gives it a later type.
 func (r *recorder) answered(a answer) {
+	now, first := a.s.topic.Type, a.s.held
+	a.s.asking, a.s.held = false, false
+	a.s.due.Store(true)
 	if a.err != nil {
+		r.told[a.s.topic.Channel] = "" // it is asked again
+	}
+	switch {
+	case a.err != nil && (first || now != nil):
 		r.noType(a.s.topic, a.err)
+	case a.kind != nil && now != nil && a.kind.Layout == now.Layout:
+		return
+	case a.kind != nil && !first:
+		r.Note("%s: its frames have another type from now on: %s", a.s.topic.Channel, a.kind.Name)
 	}
 	r.types[cmp.Or(a.s.topic.Origin, a.s.topic.Channel)] = a.kind
 	topic := *a.s.topic
 	topic.Type = a.kind
 	a.s.topic = &topic
-	a.s.held = false
-	a.s.due.Store(true)
+	delete(r.misfits, topic.Channel)
+}
+
+// retype has the origin of a mirror asked again when it tells another layout than before. What was
+// known stays if it tells none.
+func (r *recorder) retype(m status.Mirror) {
+	before, known := r.told[m.Name]
+	s := r.streams[m.Name]
+	if s != nil && s.asking || known && (m.TypeHash == "" || before == m.TypeHash) {
+		return
+	}
+	r.told[m.Name] = m.TypeHash
+	if known && s != nil && r.byOther[m.Name] {
+		r.ask(s)
+	}
 }
 
 // topicFor is the topic of a frame. A frame that does not fit the channel's type goes into a topic of

@@ -26,7 +26,7 @@ func (u *Terminal) Table(header []string, rows [][]string, spare ...string) erro
 		}
 		all = append(all, cells)
 	}
-	width := u.columns()
+	width := u.Columns()
 	for _, name := range spare {
 		if i := slices.Index(all[0], name); i >= 0 && width > 0 && !fits(all, width) {
 			for r := range all {

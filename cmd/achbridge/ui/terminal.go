@@ -99,7 +99,7 @@ func (u *Terminal) Repaint(before int, show func(*Terminal) error) error {
 		buf.WriteByte('\n')
 	}
 	page := *u
-	page.Out, page.Width = &buf, u.columns()
+	page.Out, page.Width = &buf, u.Columns()
 	if err := show(&page); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (u *Terminal) Repaint(before int, show func(*Terminal) error) error {
 // further lines by as many columns as the first one begins from the left. If stdout is no
 // terminal, the text stays one line.
 func (u *Terminal) Wrap(indent int, text string) string {
-	width := u.columns()
+	width := u.Columns()
 	if width == 0 {
 		return text
 	}
@@ -123,14 +123,14 @@ func (u *Terminal) Hang(indent int, text string) string {
 	if !u.Wraps() {
 		return text
 	}
-	return hung(indent, u.columns(), text)
+	return hung(indent, u.Columns(), text)
 }
 
 // Wraps reports whether Wrap breaks long lines: stdout is a terminal.
-func (u *Terminal) Wraps() bool { return u.columns() != 0 }
+func (u *Terminal) Wraps() bool { return u.Columns() != 0 }
 
-// columns are those of the screen, 0 where Out is none.
-func (u *Terminal) columns() int {
+// Columns are those of the screen, 0 where Out is none.
+func (u *Terminal) Columns() int {
 	if u.Width != 0 {
 		return u.Width
 	}

@@ -37,10 +37,17 @@ type Printer struct {
 	Fields []string // paths as in joint[2].pos; nil: all
 	Form   Form
 	Note   func(format string, args ...any) // tells of a frame that does not fit
+	// Columns are those of the screen, on which long lines are broken; 0, or nil: it is none.
+	Columns func() int
 
 	before map[string]string // for Changes, by path
 	headed bool              // CSV has its names
 	misfit bool              // the frame before did not fit
+}
+
+// Take has the frames that come decoded by another layout. CSV then has a line of names again.
+func (p *Printer) Take(l *layout.Layout) {
+	p.Layout, p.before, p.headed, p.misfit = l, nil, false, false
 }
 
 // Frame is the text of a frame that was read at a time. A frame that does not fit the layout
@@ -119,8 +126,12 @@ func (p *Printer) lines(at time.Time, frame []byte, parts []selection) []byte {
 		return nil
 	}
 	out := fmt.Appendf(nil, "--- %s  %d bytes  %s\n", at.Format(timeFormat), len(frame), p.Layout.Name)
+	columns := 0
+	if p.Columns != nil {
+		columns = p.Columns()
+	}
 	for i, name := range names {
-		out = fmt.Appendf(out, "%-*s  %s\n", width+1, name+":", texts[i])
+		out = fmt.Appendf(out, "%-*s  %s\n", width+1, name+":", broken(texts[i], width+3, columns))
 	}
 	return out
 }

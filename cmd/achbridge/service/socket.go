@@ -1,4 +1,4 @@
-package daemon
+package service
 
 import (
 	"fmt"
@@ -13,17 +13,21 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// listenControl listens on the unix socket at path, mode 0660. A socket that a
-// dead daemon left is replaced; one that answers is an error that names its
+// Process is what ListenSocket calls a process that it finds at work in its place, and what
+// to do for a second one.
+type Process struct{ Called, Second string }
+
+// ListenSocket listens on the unix socket at path, mode 0660. A socket that a
+// dead process left is replaced; one that answers is an error that names its
 // process. The socket appears with its mode set: nobody else gets in between.
-func listenControl(path string) (net.Listener, error) {
+func ListenSocket(path string, other Process) (net.Listener, error) {
 	if len(path) > 100 {
 		return nil, ui.Usage(fmt.Errorf("control socket %s: a path of %d bytes, at most 100 are possible", path, len(path)), "--control PATH")
 	}
 	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
 		defer conn.Close()
-		return nil, ui.Failure(fmt.Errorf("control socket %s: a daemon%s answers there", path, ofProcess(conn)),
-			"stop it first, or give this one its own: --control PATH --state DIR --listen :PORT")
+		return nil, ui.Failure(fmt.Errorf("control socket %s: a %s%s answers there", path, other.Called, ofProcess(conn)),
+			"stop it first, or give this one its own: "+other.Second)
 	}
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return nil, ui.Usage(fmt.Errorf("control socket %s: there is a file that is no socket", path), "--control PATH")
@@ -36,7 +40,7 @@ func listenControl(path string) (net.Listener, error) {
 	_ = os.Remove(fresh)
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: fresh, Net: "unix"})
 	if err != nil {
-		return nil, ui.Failure(fmt.Errorf("control socket %s: %s", path, cannotListen(err)), "--control PATH")
+		return nil, ui.Failure(fmt.Errorf("control socket %s: %s", path, CannotListen(err)), "--control PATH")
 	}
 	ln.SetUnlinkOnClose(false)
 	err = os.Chmod(fresh, 0o660)
@@ -51,7 +55,7 @@ func listenControl(path string) (net.Listener, error) {
 	return &controlListener{ln, path, inode(path)}, nil
 }
 
-// controlListener removes its socket when closed, unless another daemon has
+// controlListener removes its socket when closed, unless another process has
 // put its own there.
 type controlListener struct {
 	net.Listener

@@ -1,4 +1,4 @@
-package daemon
+package service
 
 import (
 	"net"
@@ -12,7 +12,7 @@ func FuzzHostIsOurs(f *testing.F) {
 	for _, s := range []string{"", "krang:80", "[::1]:80", "evil.example", "[fe80::1%25eth0]", "krang.local.", "a:b:c", "[[::1]]", "127.0.0.1.", "%00"} {
 		f.Add(s)
 	}
-	names := ownNames("krang", []string{"robot.example.com"})
+	names := OwnNames("krang", []string{"robot.example.com"})
 	f.Fuzz(func(t *testing.T, host string) {
 		if !names.has(host) {
 			return

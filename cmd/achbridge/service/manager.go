@@ -1,4 +1,4 @@
-package daemon
+package service
 
 import (
 	"context"
@@ -9,23 +9,23 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// manager is the service manager that started us, if one did: systemd, by the
+// Manager is the service manager that started us, if one did: systemd, by the
 // protocol of sd_notify(3).
-type manager struct{ log *slog.Logger }
+type Manager struct{ Log *slog.Logger }
 
-func (m manager) tell(state string) {
+func (m Manager) Tell(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		m.log.Warn("service manager not told", "state", state, "err", err, "socket", os.Getenv("NOTIFY_SOCKET"))
+		m.Log.Warn("service manager not told", "state", state, "err", err, "socket", os.Getenv("NOTIFY_SOCKET"))
 	}
 }
 
-// watch says that the daemon is well as often as the manager wants to hear it
+// Watch says that the daemon is well as often as the manager wants to hear it
 // (WatchdogSec=), each time after alive has returned: a daemon in which something
 // hangs stays silent and is started anew. It returns when ctx ends.
-func (m manager) watch(ctx context.Context, alive func()) {
+func (m Manager) Watch(ctx context.Context, alive func()) {
 	limit, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		m.log.Warn("service manager's watchdog not understood", "err", err)
+		m.Log.Warn("service manager's watchdog not understood", "err", err)
 	}
 	if limit == 0 {
 		return
@@ -34,7 +34,7 @@ func (m manager) watch(ctx context.Context, alive func()) {
 	defer tick.Stop()
 	for {
 		alive()
-		m.tell(daemon.SdNotifyWatchdog)
+		m.Tell(daemon.SdNotifyWatchdog)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

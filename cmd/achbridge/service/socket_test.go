@@ -1,4 +1,4 @@
-package daemon
+package service
 
 import (
 	"net"
@@ -8,9 +8,11 @@ import (
 	"testing"
 )
 
+var someProcess = Process{Called: "daemon", Second: "--control PATH"}
+
 func TestSocketOfALivingDaemonIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sock")
-	ln, err := listenControl(path)
+	ln, err := ListenSocket(path, someProcess)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +21,7 @@ func TestSocketOfALivingDaemonIsKept(t *testing.T) {
 		t.Errorf("got mode %v, want 0660", info.Mode().Perm())
 	}
 
-	_, err = listenControl(path)
+	_, err = ListenSocket(path, someProcess)
 	if err == nil || !strings.Contains(err.Error(), "pid ") {
 		t.Errorf("got %v, want an error that names the process", err)
 	}
@@ -34,7 +36,7 @@ func TestSocketOfADeadDaemonIsReplaced(t *testing.T) {
 	dead.SetUnlinkOnClose(false)
 	dead.Close()
 
-	ln, err := listenControl(path)
+	ln, err := ListenSocket(path, someProcess)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,14 +53,14 @@ func TestSocketOfADeadDaemonIsReplaced(t *testing.T) {
 
 func TestSocketOfAnHeirIsNotRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sock")
-	old, err := listenControl(path)
+	old, err := ListenSocket(path, someProcess)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	heir, err := listenControl(path)
+	heir, err := ListenSocket(path, someProcess)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +79,7 @@ func TestSocketPathsThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{file, filepath.Join(file, "sock"), filepath.Join(dir, strings.Repeat("x", 110))} {
-		if ln, err := listenControl(path); err == nil {
+		if ln, err := ListenSocket(path, someProcess); err == nil {
 			ln.Close()
 			t.Errorf("%s: got a listener, want an error", path)
 		}

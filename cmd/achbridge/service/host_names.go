@@ -1,4 +1,4 @@
-package daemon
+package service
 
 import (
 	"cmp"
@@ -13,19 +13,19 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// hostNames are names by which this host may be asked over HTTP, in small letters.
+// HostNames are names by which this host may be asked over HTTP, in small letters.
 //
 // A web page from anywhere can have its own name resolve to this host (DNS rebinding);
 // the browser then lets it read what it gets from here as its own. But the browser tells
 // that name, in Host. So a request is served only if its Host is an address, or a name
 // that no stranger can have resolve to this host.
-type hostNames []string
+type HostNames []string
 
-// ownNames are those of a host, with those that http_hosts lists.
-func ownNames(name string, listed []string) hostNames {
+// OwnNames are those of a host, with those that http_hosts lists.
+func OwnNames(name string, listed []string) HostNames {
 	system, _ := os.Hostname()
 	short, _, _ := strings.Cut(system, ".")
-	names := hostNames{"localhost", name, name + ".local", system, short, short + ".local"}
+	names := HostNames{"localhost", name, name + ".local", system, short, short + ".local"}
 	names = append(names, listed...)
 	for i, n := range names {
 		names[i] = strings.TrimSuffix(strings.ToLower(n), ".")
@@ -34,7 +34,7 @@ func ownNames(name string, listed []string) hostNames {
 }
 
 // has reports whether a request with that Host, NAME or NAME:PORT, is for this host.
-func (names hostNames) has(host string) bool {
+func (names HostNames) has(host string) bool {
 	name := host
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
 		if strings.Trim(host[i+1:], "0123456789") != "" {
@@ -54,9 +54,9 @@ func (names hostNames) has(host string) bool {
 	return name != "" && slices.Contains(names, name)
 }
 
-// forOurHosts has next serve only requests whose Host is one of names. Those without,
+// ForOurHosts has next serve only requests whose Host is one of names. Those without,
 // as HTTP/1.0 has them, may ask for health: such a request comes from no browser.
-func forOurHosts(next http.Handler, names func() hostNames) http.Handler {
+func ForOurHosts(next http.Handler, names func() HostNames) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		health := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
 		if r.Host == "" && health || names().has(r.Host) {
@@ -76,6 +76,6 @@ func misdirected(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
 	}
-	return fmt.Sprintf("%q is no name of this host as far as the daemon knows. If it is one, list it in the configuration, http_hosts: [%s], and let achbridge reload read it; or ask by an address",
+	return fmt.Sprintf("%q is no name of this host as far as this program knows. Ask by an address, or list the name in the configuration of the daemon, http_hosts: [%s], and let achbridge reload read it",
 		host, cmp.Or(config.HTTPHostIn(name), "NAME"))
 }

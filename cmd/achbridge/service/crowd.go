@@ -1,4 +1,4 @@
-package daemon
+package service
 
 import (
 	"context"
@@ -113,10 +113,10 @@ func (c *crowd) ask(g *guest, change int) {
 }
 
 // waiting limits how many slow requests are answered at a time: each takes a place.
-type waiting chan struct{}
+type Places chan struct{}
 
 // serve lets next answer if there is a place, else full answers at once.
-func (p waiting) serve(next http.HandlerFunc, full func(http.ResponseWriter)) http.HandlerFunc {
+func (p Places) Serve(next http.HandlerFunc, full func(http.ResponseWriter)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case p <- struct{}{}:

@@ -1,0 +1,110 @@
+//go:build !nohub
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"achbridge/bridge"
+	"achbridge/bridge/hub"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// hubWay is this host's client of a hub, as the node needs it.
+type hubWay struct{ client *hub.Client }
+
+// openHub reads the credentials that the configuration names; nil: it names none.
+func openHub(c *config.Config, log *slog.Logger) (wayOut, error) {
+	if c.HubCreds == "" {
+		return nil, nil
+	}
+	client, err := readHub(c, log)
+	if err != nil {
+		return nil, ui.Usage(c.CredentialsProblem(err), "")
+	}
+	return hubWay{client}, nil
+}
+
+func readHub(c *config.Config, log *slog.Logger) (*hub.Client, error) {
+	creds, err := hub.ReadCredentials(c.HubCreds)
+	if err != nil {
+		return nil, err
+	}
+	if creds.Host != c.Name {
+		return nil, fmt.Errorf("credentials %s: they are of host %s at %s, and this host is called %s: start it with --name %s, or have achbridge hub add %s write others",
+			c.HubCreds, creds.Host, creds.Hub, c.Name, creds.Host, c.Name)
+	}
+	return hub.New(hub.Config{Credentials: creds, Hub: c.Hub.String(), Log: log})
+}
+
+// Dial begins a byte stream to a host.
+func (h hubWay) Dial(ctx context.Context, host string) (net.Conn, error) {
+	conn, err := h.client.Dial(ctx, host)
+	if errors.Is(err, hub.ErrNotConnected) {
+		err = fmt.Errorf("%w%.0w", err, bridge.ErrHubAway)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+// Accept takes a byte stream that another host began.
+func (h hubWay) Accept(ctx context.Context) (net.Conn, error) { return h.client.Accept(ctx) }
+
+// Run keeps this host connected to the hub until ctx ends.
+func (h hubWay) Run(ctx context.Context) error { return h.client.Run(ctx) }
+
+// Hosts calls f with the names of the other hosts there.
+func (h hubWay) Hosts(ctx context.Context, f func(hosts []string)) error {
+	return h.client.Hosts(ctx, f)
+}
+
+// Channel is the place of a channel's newest frame at the hub.
+func (h hubWay) Channel(host, channel string) bridge.HubChannel {
+	return hubChannel{h.client.Channel(host, channel)}
+}
+
+// report tells how it stands with the hub.
+func (h hubWay) report() *api.Hub {
+	s := h.client.State()
+	r := &api.Hub{
+		Address: s.Address, Connected: s.Connected, SinceS: time.Since(s.Since).Seconds(), RTTms: ms(s.RoundTrip), SilentS: s.Silent.Seconds(),
+		UnackedBytes: s.Unacked, MaxPayload: s.MaxPayload,
+	}
+	if s.Err != nil {
+		r.Error, r.Cause = s.Err.Error(), hubCause(s.Err)
+	}
+	return r
+}
+
+// hubCause is why there is no connection, in a word.
+func hubCause(err error) status.Cause {
+	switch {
+	case errors.Is(err, hub.ErrRefused):
+		return status.CauseKey
+	case errors.Is(err, hub.ErrCertificate):
+		return status.CauseCertificate
+	}
+	return status.CausePeerSilent
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+type hubChannel struct{ *hub.Channel }
+
+func (c hubChannel) Put(ctx context.Context, b []byte) (acked <-chan error, err error) {
+	acked, err = c.Channel.Put(ctx, b)
+	if errors.Is(err, hub.ErrTooLarge) {
+		err = fmt.Errorf("%w%.0w", err, bridge.ErrHubTooLarge)
+	}
+	return acked, err
+}

@@ -1,0 +1,33 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"achbridge/bridge/status"
+)
+
+// misfit is the finding that the newest frame of a channel, which is called what, does not fit its type.
+// origin is the host that told the type.
+func misfit(m *status.Misfit, what, origin string) Finding {
+	f := Finding{Cause: status.CauseTypeMisfit, Text: fmt.Sprintf("frames of %s do not fit its type: %s", what, m.Why),
+		Evidence: []string{"they come all the same; echo, record and others have their bytes, and no values"},
+		Cure:     "make the type anew from the program that puts them (achbridge type import), or name another in types, then achbridge reload"}
+	if m.TypeFrom == status.TypeFromOrigin {
+		f.Evidence = append(f.Evidence, "the type is the one that "+origin+" tells")
+		f.Cure = "on " + origin + ", or where that mirrors it from: " + f.Cure
+	} else {
+		f.Evidence = append(f.Evidence, "the type is the one that types of this host's configuration names")
+	}
+	return f
+}
+
+// withMisfit adds the finding to others of the channel: in place of the verdict that all is well, or
+// else as a note.
+func withMisfit(list []Finding, f Finding) []Finding {
+	if list[0].Cause != Well {
+		return append(list, f)
+	}
+	f.Evidence = append(f.Evidence, "else all is well: "+list[0].Text)
+	list[0] = f
+	return list
+}

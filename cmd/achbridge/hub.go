@@ -1,0 +1,160 @@
+//go:build !nohub
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/hub"
+	"achbridge/cmd/achbridge/ui"
+)
+
+func hubCommand(a *app) *cobra.Command {
+	var given string
+	var level config.LogLevel
+	memory := ui.Size(hub.DefaultMemory)
+	cfg := hub.Config{Listen: hub.DefaultListen, Connections: hub.DefaultConnections}
+	cmd := needsVerb(&cobra.Command{
+		Use:   "hub",
+		Short: "Run a hub, by which hosts reach each other that have no path between them",
+		Long: `Run a hub: a nats-server to which hosts dial out that have no path to each other, as
+robots behind 5G and NAT and operators elsewhere. It needs one open TCP port, ` + config.HubPort + `.
+
+  achbridge hub init hub.example.com    once: makes its key and certificate
+  achbridge hub add krang               writes krang.creds: krang's credentials
+  achbridge hub                         runs the hub
+
+On the host, which keeps its network key too:
+
+  achbridge run --hub-creds krang.creds --mirror 'atlas/*'
+
+The hub keeps the newest frame of each channel, in memory, and nothing else. All that
+passes is sealed by the hosts: whoever runs the hub sees names, sizes and times, and
+can delay or withhold, but neither read nor forge. Whoever has a credentials file can
+use the hub as that host, and is still no member of the network: that takes its key.
+
+add and remove take effect at once, also while the hub runs. The hub is a directory:
+` + config.SystemHub + ` for root, else $XDG_STATE_HOME/achbridge/hub.
+
+A nats-server that you have already can be the hub instead:
+
+  achbridge hub init --nats nats.example.com
+  achbridge hub add krang
+  achbridge hub config                  prints what that server has to be told
+
+--http serves /metrics and /healthz. SIGTERM or Ctrl-C ends the hub. Logs go to stderr.`,
+		Example: "  achbridge hub\n  achbridge hub --listen :443 --http :9477\n  achbridge hub --memory 1GiB",
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		dir, err := a.hub(given)
+		if err != nil {
+			return err
+		}
+		cfg.Dir, cfg.Memory, cfg.Places, cfg.Version = dir, int64(memory), a.Places, version()
+		a.ui.Detach()
+		cfg.Log = slog.New(slog.NewTextHandler(a.ui.Err, &slog.HandlerOptions{Level: level.Level}))
+		s, err := hub.New(cfg)
+		if err != nil {
+			return err
+		}
+		debug.SetTraceback("crash") // as in run
+		return s.Run(cmd.Context())
+	}
+	cmd.Args = a.noVerb(cmd.Args)
+	cmd.AddCommand(hubInitCommand(a), hubAddCommand(a), hubRemoveCommand(a), hubListCommand(a), hubCheckCommand(a), hubConfigCommand(a))
+	hubFlag(cmd, &given)
+	cmd.Flags().StringVar(&cfg.Listen, "listen", cfg.Listen, "TCP `ADDRESS`, as in :4222 or 192.0.2.1:443")
+	cmd.Flags().Var(&cfg.HTTP, "http", "serve /metrics and /healthz there, as in :9477 (default off)")
+	cmd.Flags().Var(&memory, "memory", "how much memory the frames may take")
+	cmd.Flags().IntVar(&cfg.Connections, "connections", cfg.Connections, "how many connections there may be; a host needs two")
+	cmd.Flags().Var(&level, "log", "log `LEVEL`: debug, info, warn, error")
+	return cmd
+}
+
+// noVerb lets a command that also works alone be called without a verb.
+func (a *app) noVerb(next cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := next(cmd, args); !errors.Is(err, errNoVerb) {
+			return err
+		}
+		return nil
+	}
+}
+
+func hubFlag(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, "dir", "", "`DIR` of the hub")
+	_ = cmd.MarkFlagDirname("dir")
+}
+
+// hub is the directory that was named, else the usual one.
+func (a *app) hub(given string) (hub.Directory, error) {
+	if given != "" {
+		return hub.Directory(given), nil
+	}
+	path, err := a.HubPath()
+	if err != nil {
+		return "", ui.Usage(fmt.Errorf("hub: no place for it: %w", err), "name one: --dir DIR")
+	}
+	return hub.Directory(path), nil
+}
+
+func hubInitCommand(a *app) *cobra.Command {
+	var given, certificate string
+	var foreign bool
+	cmd := &cobra.Command{
+		Use:   "init ADDRESS",
+		Short: "Create a hub: its key and certificate; never overwrites one",
+		Long: `Create the directory of a hub, with a new key and a certificate that hosts know by its
+hash. ADDRESS is the name or address by which hosts reach the hub, with :PORT if that
+is not ` + config.HubPort + `; it goes into their credentials. Keep a copy of the directory: a new
+hub has another certificate, and then all hosts need new credentials.
+
+With --nats the hub is a nats-server that runs already, and ADDRESS is where it is.
+Its certificate must be one that the system of every host trusts; or name it with
+--certificate.`,
+		Example: "  achbridge hub init hub.example.com\n  achbridge hub init hub.example.com:443\n  achbridge hub init --nats nats.example.com",
+		Args:    takes("ADDRESS"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := a.hub(given)
+			if err != nil {
+				return err
+			}
+			if certificate != "" && !foreign {
+				return ui.Usage(errors.New("--certificate: only with --nats; a hub makes its own"), "")
+			}
+			var id hub.Identity
+			if foreign {
+				id, err = initForeign(dir, args[0], certificate)
+			} else {
+				id, err = dir.Init(args[0])
+			}
+			if err != nil {
+				return err
+			}
+			return a.ui.Fields("address", id.Address, "certificate", id.HashText(), "path", string(dir))
+		},
+	}
+	hubFlag(cmd, &given)
+	cmd.Flags().BoolVar(&foreign, "nats", false, "the hub is a nats-server that runs already")
+	cmd.Flags().StringVar(&certificate, "certificate", "", "`FILE` with that server's certificate, in PEM (default: one that the system trusts)")
+	_ = cmd.MarkFlagFilename("certificate")
+	return cmd
+}
+
+func initForeign(dir hub.Directory, address, path string) (hub.Identity, error) {
+	var text []byte
+	if path != "" {
+		var err error
+		if text, err = os.ReadFile(path); err != nil {
+			return hub.Identity{}, ui.Usage(fmt.Errorf("certificate: %w", err), "")
+		}
+	}
+	return dir.InitForeign(address, string(text))
+}

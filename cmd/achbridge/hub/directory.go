@@ -1,0 +1,215 @@
+package hub
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"achbridge/bridge/hub"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// Directory has what a hub is: where hosts dial it, its certificate and key, and the public
+// keys of its hosts. Its mode is 0700, that of its files 0600; they belong to the owner of the
+// directory, so that root may add hosts to a hub of another user.
+//
+// The directory may also be for a nats-server of somebody else. Then it has no key, and a
+// certificate only if the system's authorities do not vouch for that server.
+type Directory string
+
+func (d Directory) address() string     { return filepath.Join(string(d), "address") }
+func (d Directory) foreign() string     { return filepath.Join(string(d), "nats-server") }
+func (d Directory) certificate() string { return filepath.Join(string(d), "certificate") }
+func (d Directory) key() string         { return filepath.Join(string(d), "key") }
+func (d Directory) hosts() string       { return filepath.Join(string(d), "hosts") }
+
+// Socket is where a running hub answers.
+func (d Directory) Socket() string { return filepath.Join(string(d), "hub.sock") }
+
+// Init makes a hub to which hosts dial at address, tls://HOST or tls://HOST:PORT. An existing
+// hub gives fs.ErrExist.
+func (d Directory) Init(address string) (Identity, error) {
+	certificate, key, err := newCertificate()
+	if err != nil {
+		return Identity{}, ui.Failure(err, "")
+	}
+	// The key is last: with it the hub is there, and half a hub is made anew.
+	return d.init(address, []file{{d.address(), ""}, {d.certificate(), certificate}, {d.hosts(), hostsHead}, {d.key(), key}})
+}
+
+// InitForeign makes the directory for somebody else's nats-server. certificate is PEM text, ""
+// where the system's authorities vouch for the server.
+func (d Directory) InitForeign(address, certificate string) (Identity, error) {
+	files := []file{{d.hosts(), hostsHead}, {d.foreign(), ""}}
+	if certificate != "" {
+		if _, err := hashOf(certificate); err != nil {
+			return Identity{}, ui.Usage(err, "name a file with one certificate, in PEM")
+		}
+		files = append([]file{{d.certificate(), certificate}}, files...)
+	}
+	return d.init(address, files)
+}
+
+// file is one of a directory; where there is no text it is the address.
+type file struct{ path, text string }
+
+func (d Directory) init(address string, files []file) (Identity, error) {
+	if !strings.Contains(address, "://") {
+		address = "tls://" + address
+	}
+	at, err := hub.ParseAddress(address)
+	if err != nil {
+		return Identity{}, ui.Usage(fmt.Errorf("address %w", err), "achbridge hub init hub.example.com")
+	}
+	for _, path := range []string{d.key(), d.foreign()} {
+		if _, err := os.Lstat(path); err == nil {
+			return Identity{}, ui.Failure(fmt.Errorf("hub %s: exists already%.0w", d, fs.ErrExist), "use it as it is, or choose another place: --dir DIR")
+		}
+	}
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return Identity{}, ui.Failure(fmt.Errorf("hub: %w", err), "choose another place: --dir DIR")
+	}
+	for _, f := range files {
+		if err := d.replace(f.path, cmp.Or(f.text, at+"\n")); err != nil {
+			return Identity{}, ui.Failure(fmt.Errorf("hub: %w", err), "choose another place: --dir DIR")
+		}
+	}
+	return d.Identity()
+}
+
+// replace writes a file for the owner of the directory alone.
+func (d Directory) replace(path, text string) error {
+	if err := config.ReplaceFile(path, []byte(text), 0o600); err != nil {
+		return err
+	}
+	if os.Getuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(string(d))
+	if err != nil {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	return os.Chown(path, int(owner.Uid), int(owner.Gid))
+}
+
+// Identity is what hosts know a hub by.
+type Identity struct {
+	Address     string // tls://HOST:PORT
+	Certificate tls.Certificate
+	Hash        []byte // SHA-256 of the certificate; nil: the system's authorities vouch for it
+	Foreign     bool   // it is a nats-server of somebody else
+}
+
+// HashText is the hash as credentials have it.
+func (id Identity) HashText() string {
+	if id.Hash == nil {
+		return ""
+	}
+	return fmt.Sprintf("sha256:%x", id.Hash)
+}
+
+// Identity reads what Init has made. Its errors say what is wrong, and the cure.
+func (d Directory) Identity() (Identity, error) {
+	id, problems := d.examine()
+	if len(problems) > 0 {
+		return id, problems[0]
+	}
+	return id, nil
+}
+
+// examine finds all that is wrong.
+func (d Directory) examine() (id Identity, problems []error) {
+	info, err := os.Stat(string(d))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return id, []error{ui.Usage(fmt.Errorf("hub %s: there is none", d), "achbridge hub init ADDRESS, or name its directory: --dir DIR")}
+	case err != nil:
+		return id, []error{ui.Failure(fmt.Errorf("hub: %w", err), "run it as the owner of the directory")}
+	case info.Mode().Perm()&0o077 != 0:
+		problems = append(problems, ui.Usage(fmt.Errorf("hub %s: mode %04o lets others at it", d, info.Mode().Perm()), "chmod 700 "+string(d)))
+	}
+	complain := func(err error) {
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	path := d.address()
+	if _, err := os.Lstat(d.foreign()); err == nil {
+		id.Foreign, path = true, d.foreign()
+	}
+	text, err := d.read(path)
+	complain(err)
+	if err == nil {
+		if id.Address, err = hub.ParseAddress(strings.TrimSpace(text)); err != nil {
+			complain(ui.Usage(fmt.Errorf("%s: %w", path, err), "write the address there by which hosts reach this hub"))
+		}
+	}
+	if id.Foreign {
+		complain(d.foreignCertificate(&id))
+	} else {
+		problems = append(problems, d.ownCertificate(&id)...)
+	}
+	_, err = d.Hosts()
+	complain(err)
+	return id, problems
+}
+
+func (d Directory) ownCertificate(id *Identity) (problems []error) {
+	certificate, err1 := d.read(d.certificate())
+	key, err2 := d.read(d.key())
+	for _, err := range []error{err1, err2} {
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if len(problems) > 0 {
+		return problems
+	}
+	var err error
+	if id.Certificate, id.Hash, err = parseCertificate(certificate, key); err != nil {
+		return []error{ui.Usage(fmt.Errorf("hub %s: %w", d, err), "take both files from your copy; a new hub has another certificate, and its hosts need new credentials")}
+	}
+	return nil
+}
+
+func (d Directory) foreignCertificate(id *Identity) error {
+	if _, err := os.Lstat(d.certificate()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	text, err := d.read(d.certificate())
+	if err != nil {
+		return err
+	}
+	if id.Hash, err = hashOf(text); err != nil {
+		return ui.Usage(fmt.Errorf("%s: %w", d.certificate(), err), "put the server's certificate there, in PEM")
+	}
+	return nil
+}
+
+// read reads a file that nobody but its owner may touch.
+func (d Directory) read(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", ui.Usage(fmt.Errorf("hub %s: it has no file %s", d, filepath.Base(path)), "achbridge hub init ADDRESS, or take the file from your copy")
+	case err != nil:
+		return "", ui.Failure(fmt.Errorf("hub: %w", err), "run it as the owner of the directory")
+	case info.Mode().Perm()&0o077 != 0:
+		return "", ui.Usage(fmt.Errorf("%s: mode %04o lets others at it", path, info.Mode().Perm()), "chmod 600 "+path)
+	case !info.Mode().IsRegular():
+		return "", ui.Usage(fmt.Errorf("%s: not a regular file", path), "take it from your copy")
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", ui.Failure(fmt.Errorf("hub: %w", err), "run it as the owner of the directory")
+	}
+	return string(text), nil
+}

@@ -1,0 +1,15 @@
+// Package hub is what achbridge hub runs: a nats-server, embedded, through which hosts reach
+// each other that have no path between them.
+//
+//	d := hub.Directory("/var/lib/achbridge-hub")
+//	id, err := d.Init("tls://hub.example.com")   // once
+//	err = d.Add("robot", "robot.creds")          // a host and its credentials
+//	s, err := hub.New(hub.Config{Dir: d, …})     // opens all that can fail for a reason the operator can mend
+//	err = s.Run(ctx)
+//
+// The server has one account. Who may connect is in the directory's file hosts, which is looked
+// at four times a second (members). A connection proves that it has a host's key (guard), and
+// gets that host's permissions (package achbridge/bridge/hub). The hub makes the streams that
+// hosts ask for (maker); all are in memory. Nothing that passes is readable here: frames and
+// control are sealed at their ends.
+package hub

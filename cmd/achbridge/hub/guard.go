@@ -1,0 +1,190 @@
+package hub
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+
+	"achbridge/bridge/hub"
+	"achbridge/bridge/logline"
+)
+
+// guard decides who may connect. The server asks it for each connection.
+type guard struct {
+	dir Directory
+	log *slog.Logger
+	own string // password of our own connection, which never leaves this process
+
+	mu      sync.Mutex
+	hosts   map[string]string // name by public key
+	listed  []Host
+	as      map[uint64]Host // of each connection that was let in
+	seen    os.FileInfo     // the file as it was read last
+	refused logline.Limit
+	began   time.Time
+}
+
+// ownUser is the name of our own connection.
+const ownUser = "hub"
+
+func newGuard(d Directory, log *slog.Logger) (*guard, error) {
+	secret := make([]byte, 32)
+	rand.Read(secret) // never fails
+	g := &guard{dir: d, log: log, own: hex.EncodeToString(secret), as: map[uint64]Host{}, began: time.Now(),
+		refused: logline.Limit{Burst: 5, Period: 10 * time.Second}}
+	info, err := os.Stat(d.hosts())
+	if err != nil {
+		_, err = d.Hosts() // which says it better
+		return nil, err
+	}
+	list, err := d.Hosts()
+	if err != nil {
+		return nil, err
+	}
+	g.take(list, info)
+	return g, nil
+}
+
+func (g *guard) take(list []Host, seen os.FileInfo) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.hosts, g.listed, g.seen = map[string]string{}, list, seen
+	for _, h := range list {
+		g.hosts[h.Public] = h.Name
+	}
+}
+
+// reread takes the file of hosts again if it has changed, and returns those who are not in
+// it any more. After a mistake in the file, things stay as they are.
+func (g *guard) reread() (gone []Host) {
+	info, err := os.Stat(g.dir.hosts())
+	if err != nil || same(info, g.seen) { // only this goroutine sets seen
+		return nil
+	}
+	list, err := g.dir.Hosts()
+	if err != nil {
+		g.log.Error("hosts not read again: those of before stay", "err", err)
+		g.mu.Lock()
+		g.seen = info // told once
+		g.mu.Unlock()
+		return nil
+	}
+	before := g.list()
+	g.take(list, info)
+	now, was := setOf(list), setOf(before)
+	for _, h := range list {
+		if !was[h] {
+			g.log.Info("host added", "host", h.Name)
+		}
+	}
+	for _, h := range before {
+		if !now[h] {
+			g.log.Info("host removed", "host", h.Name)
+			gone = append(gone, h)
+		}
+	}
+	return gone
+}
+
+func setOf(list []Host) map[Host]bool {
+	set := make(map[Host]bool, len(list))
+	for _, h := range list {
+		set[h] = true
+	}
+	return set
+}
+
+func same(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}
+
+func (g *guard) list() []Host {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.listed // never changed, only replaced
+}
+
+func (g *guard) count() int { return len(g.list()) }
+
+// Check implements server.Authentication.
+func (g *guard) Check(c server.ClientAuthentication) bool {
+	opts := c.GetOpts()
+	if opts.Username == ownUser && opts.Nkey == "" && subtle.ConstantTimeCompare([]byte(opts.Password), []byte(g.own)) == 1 {
+		c.RegisterUser(&server.User{Username: ownUser})
+		return true
+	}
+	host, err := g.identify(opts, c.GetNonce())
+	if err != nil {
+		g.mu.Lock()
+		count, due := g.refused.Cause(time.Since(g.began))
+		g.mu.Unlock()
+		if due {
+			g.log.Warn("connection refused", "from", c.RemoteAddress().String(), "err", err, "count", count)
+		}
+		return false
+	}
+	g.mu.Lock()
+	g.as[c.GetID()] = host
+	g.mu.Unlock()
+	p := hub.PermissionsOf(host.Name)
+	c.RegisterUser(&server.User{Username: host.Name, Permissions: &server.Permissions{
+		Publish: &server.SubjectPermission{Allow: p.Publish}, Subscribe: &server.SubjectPermission{Allow: p.Subscribe}}})
+	return true
+}
+
+var (
+	errNoKey   = errors.New("it does not say which host it is")
+	errUnknown = errors.New("its key is of no host of this hub: removed, or of another hub")
+	errNoProof = errors.New("it does not prove that it has the key that it names")
+)
+
+// identify returns the host whose key has signed the nonce.
+func (g *guard) identify(opts *server.ClientOpts, nonce []byte) (Host, error) {
+	if opts.Nkey == "" {
+		return Host{}, errNoKey
+	}
+	g.mu.Lock()
+	name, ok := g.hosts[opts.Nkey]
+	g.mu.Unlock()
+	if !ok {
+		return Host{}, errUnknown
+	}
+	signature, err := base64.RawURLEncoding.DecodeString(opts.Sig)
+	if err != nil { // as older clients write it
+		signature, err = base64.StdEncoding.DecodeString(opts.Sig)
+	}
+	key, err2 := nkeys.FromPublicKey(opts.Nkey)
+	if err != nil || err2 != nil || len(nonce) == 0 || key.Verify(nonce, signature) != nil {
+		return Host{}, errNoProof
+	}
+	return Host{name, opts.Nkey}, nil
+}
+
+// hostOf is the host of a connection, and whether it may stay.
+func (g *guard) hostOf(connection uint64) (h Host, known, stays bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h, known = g.as[connection]
+	return h, known, known && g.hosts[h.Public] == h.Name
+}
+
+// forget ends what is known of connections that are gone: those up to the last one that are
+// not there.
+func (g *guard) forget(there map[uint64]bool, last uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for id := range g.as {
+		if id <= last && !there[id] {
+			delete(g.as, id)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package hub
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"achbridge/bridge/logline"
+)
+
+// keeper sees to it that there is memory for the next frames. A nats-server whose memory is
+// full takes no frame of anybody any more, not even one that would replace another. So before
+// that the host whose frames take most loses its largest ones, and no new streams are made.
+type keeper struct {
+	nats  *server.Server
+	limit int64 // bytes
+	log   *slog.Logger
+	purge func(context.Context, kept) error
+
+	began   time.Time
+	told    logline.Limit
+	dropped atomic.Int64 // frames that lost their place
+}
+
+// kept is what a stream keeps: of which host, how many bytes.
+type kept struct {
+	stream, host string
+	bytes        int64
+}
+
+func newKeeper(s *server.Server, m *maker, limit int64, log *slog.Logger) *keeper {
+	return &keeper{nats: s, limit: limit, log: log, purge: m.purge, began: time.Now(), told: logline.Limit{Period: time.Minute}}
+}
+
+// Above full frames lose their places, until there is room; where there is none, no new
+// stream is made.
+func (k *keeper) full() int64 { return k.limit / 8 * 7 }
+func (k *keeper) room() int64 { return k.limit / 4 * 3 }
+
+// used is how many bytes the frames take.
+func (k *keeper) used() int64 {
+	z, err := k.nats.Jsz(nil)
+	if err != nil {
+		return 0 // the server ends
+	}
+	return int64(z.Memory)
+}
+
+// hasRoom reports whether there is room for the frames of one more channel.
+func (k *keeper) hasRoom() bool { return k.used() < k.room() }
+
+// look makes room, if it is needed.
+func (k *keeper) look(ctx context.Context) {
+	used := k.used()
+	if used <= k.full() {
+		return
+	}
+	z, err := k.nats.Jsz(&server.JSzOptions{Accounts: true, Streams: true})
+	if err != nil {
+		return
+	}
+	var all []kept
+	for _, account := range z.AccountDetails {
+		for _, s := range account.Streams {
+			host, _, _ := strings.Cut(s.Name, ",")
+			all = append(all, kept{s.Name, host, int64(s.State.Bytes)})
+		}
+	}
+	hosts := map[string]bool{}
+	for _, s := range toDrop(all, used-k.room()) {
+		if err := k.purge(ctx, s); err == nil {
+			hosts[s.host] = true
+			k.dropped.Add(1)
+		}
+	}
+	if count, due := k.told.Cause(time.Since(k.began)); due {
+		k.log.Warn("memory is full: the largest frames of the hosts that take most have lost their places; give the hub more, as in --memory 1GiB",
+			"hosts", slices.Sorted(maps.Keys(hosts)), "max_memory", k.limit, "count", count)
+	}
+}
+
+// toDrop chooses what to drop so that excess bytes are free: always the largest frame of the host
+// that keeps most.
+func toDrop(all []kept, excess int64) (drop []kept) {
+	byHost, sums := map[string][]kept{}, map[string]int64{}
+	for _, s := range all {
+		byHost[s.host] = append(byHost[s.host], s)
+		sums[s.host] += s.bytes
+	}
+	for _, list := range byHost {
+		slices.SortFunc(list, func(a, b kept) int { return int(a.bytes - b.bytes) })
+	}
+	for excess > 0 {
+		most := ""
+		for host, sum := range sums {
+			if sum > sums[most] || sum == sums[most] && sum > 0 && host < most {
+				most = host
+			}
+		}
+		list := byHost[most]
+		if len(list) == 0 {
+			return drop
+		}
+		largest := list[len(list)-1]
+		byHost[most], sums[most] = list[:len(list)-1], sums[most]-largest.bytes
+		excess -= largest.bytes
+		drop = append(drop, largest)
+	}
+	return drop
+}

@@ -1,0 +1,174 @@
+package hub
+
+import (
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// members knows which hosts are connected, and sees to it that those who were removed are
+// not.
+type members struct {
+	nats  *server.Server
+	guard *guard
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	hosts  map[string]*member
+	counts map[uint64]traffic // of each connection, as it was seen last
+}
+
+// member is a host that is or was connected.
+type member struct {
+	since       time.Time // zero: away
+	from        string    // address of its oldest connection
+	connections int
+	waiting     int // bytes that wait for it
+	traffic         // since the hub began
+}
+
+// traffic is what a host has sent to the hub and received from it, in messages and bytes of
+// their contents.
+type traffic struct{ sentMessages, sentBytes, receivedMessages, receivedBytes int64 }
+
+func (t *traffic) add(now, before traffic) {
+	t.sentMessages += now.sentMessages - before.sentMessages
+	t.sentBytes += now.sentBytes - before.sentBytes
+	t.receivedMessages += now.receivedMessages - before.receivedMessages
+	t.receivedBytes += now.receivedBytes - before.receivedBytes
+}
+
+func newMembers(s *server.Server, g *guard, log *slog.Logger) *members {
+	return &members{nats: s, guard: g, log: log, hosts: map[string]*member{}, counts: map[uint64]traffic{}}
+}
+
+// mostConns is how many connections one look takes.
+const mostConns = 100_000
+
+// forget ends what is known of a host that was removed.
+func (m *members) forget(host string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.hosts, host)
+}
+
+// look takes the server's account of its connections, open and closed.
+func (m *members) look() {
+	z, err := m.nats.Connz(&server.ConnzOptions{State: server.ConnAll, Limit: mostConns, Sort: server.ByStart})
+	if err != nil {
+		return // it ends
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	there := map[uint64]bool{}
+	last := uint64(0)
+	now := map[string]*member{}
+	ends := map[string]string{}
+	for _, c := range z.Conns {
+		there[c.Cid], last = true, max(last, c.Cid)
+		host, known, stays := m.guard.hostOf(c.Cid)
+		if !known {
+			continue
+		}
+		m.count(host.Name, c)
+		switch {
+		case c.Stop != nil:
+			ends[host.Name] = c.Reason
+			continue
+		case !stays:
+			ends[host.Name] = "Kicked"
+			_ = m.nats.DisconnectClientByID(c.Cid) // it is gone, or goes
+			continue
+		}
+		n := now[host.Name]
+		if n == nil {
+			n = &member{}
+			now[host.Name] = n
+		}
+		if n.since.IsZero() || c.Start.Before(n.since) {
+			n.since, n.from = c.Start, net.JoinHostPort(c.IP, strconv.Itoa(c.Port))
+		}
+		n.connections++
+		n.waiting += c.Pending
+	}
+	m.tell(now, ends)
+	m.guard.forget(there, last)
+	for id := range m.counts {
+		if !there[id] {
+			delete(m.counts, id)
+		}
+	}
+}
+
+// count adds what a connection has carried since the last look. Needs m.mu.
+func (m *members) count(host string, c *server.ConnInfo) {
+	h := m.hosts[host]
+	if h == nil {
+		h = &member{}
+		m.hosts[host] = h
+	}
+	t := traffic{c.InMsgs, c.InBytes, c.OutMsgs, c.OutBytes}
+	h.traffic.add(t, m.counts[c.Cid])
+	m.counts[c.Cid] = t
+}
+
+// tell takes who is connected now, and logs who has come and gone. Needs m.mu.
+func (m *members) tell(now map[string]*member, ends map[string]string) {
+	for name, h := range m.hosts {
+		n := now[name]
+		switch {
+		case n != nil && h.since.IsZero():
+			m.log.Info("host connected", "host", name, "from", n.from)
+		case n == nil && !h.since.IsZero():
+			m.log.Info("host left", "host", name, "why", ending(ends[name]))
+		}
+		if n == nil {
+			n = &member{}
+		}
+		h.since, h.from, h.connections, h.waiting = n.since, n.from, n.connections, n.waiting
+	}
+}
+
+// ending says why a connection has ended, in our words.
+func ending(reason string) string {
+	switch {
+	case strings.HasPrefix(reason, "Slow Consumer"):
+		return "it was too slow to take what it had asked for"
+	case reason == "Stale Connection":
+		return "it was silent"
+	case reason == "Kicked":
+		return "it was removed"
+	case reason == "Maximum Message Payload Exceeded":
+		return "it sent a message that is too large"
+	case reason == "Read Error" || reason == "Write Error":
+		return "its connection broke"
+	case reason == "Client Closed" || reason == "":
+		return "it closed its connection"
+	}
+	return strings.ToLower(reason)
+}
+
+// sorted are the names of all hosts, of those that were added too.
+func (m *members) sorted() (names []string) {
+	for _, h := range m.guard.list() {
+		names = append(names, h.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// of is what is known of a host.
+func (m *members) of(host string) member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if h := m.hosts[host]; h != nil {
+		return *h
+	}
+	return member{}
+}

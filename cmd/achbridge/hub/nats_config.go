@@ -1,0 +1,44 @@
+package hub
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"achbridge/bridge/hub"
+)
+
+// NATSConfig is what somebody else's nats-server needs to be a hub for the hosts of the
+// directory, as part of its configuration: an account with a user for each host. There the
+// hosts make their streams themselves.
+func (d Directory) NATSConfig() (string, error) {
+	id, err := d.Identity()
+	if err != nil {
+		return "", err
+	}
+	hosts, err := d.Hosts()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# For the nats-server at %s: include it in its configuration.\n", id.Address)
+	fmt.Fprintf(&b, "# achbridge hub config has written it, and writes it anew when a host is added or removed.\n")
+	fmt.Fprintf(&b, "max_payload: %d\n", hub.MaxPayload)
+	b.WriteString("accounts {\n  ACHBRIDGE {\n    jetstream: enabled\n    users: [\n")
+	for _, h := range hosts {
+		p := hub.PermissionsOf(h.Name)
+		p.Publish = append(p.Publish, hub.StreamCreate)
+		fmt.Fprintf(&b, "      # %s\n      {nkey: %s, permissions: {\n", h.Name, h.Public)
+		fmt.Fprintf(&b, "        publish: [%s]\n        subscribe: [%s]\n      }}\n", quoted(p.Publish), quoted(p.Subscribe))
+	}
+	b.WriteString("    ]\n  }\n}\n")
+	return b.String(), nil
+}
+
+func quoted(subjects []string) string {
+	list := make([]string, len(subjects))
+	for i, s := range subjects {
+		list[i] = strconv.Quote(s)
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,148 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"achbridge/bridge/hub"
+)
+
+// debian runs Debian's nats-server, as docs/fleet.md tells how, for the hosts of a directory.
+// The world has no server of ours.
+func debian(t *testing.T, hosts ...string) (w *world, url string) {
+	t.Helper()
+	program, err := exec.LookPath("nats-server")
+	if err != nil {
+		t.Skip("needs Debian's nats-server: apt-get install nats-server")
+	}
+	w = &world{T: t, dir: Directory(filepath.Join(t.TempDir(), "hub")), logs: &logged{}}
+	certificate, key, err := newCertificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := freePort(t)
+	if _, err := w.dir.InitForeign("localhost:"+port, certificate); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range hosts {
+		w.add(h)
+	}
+	at := t.TempDir()
+	part, err := w.dir.NATSConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := fmt.Sprintf("listen: 127.0.0.1:%s\ntls {cert_file: %q, key_file: %q}\njetstream {store_dir: %q, max_memory_store: 256MB, max_file_store: 1MB}\ninclude achbridge.conf\n",
+		port, filepath.Join(at, "certificate"), filepath.Join(at, "key"), at)
+	for name, text := range map[string]string{"certificate": certificate, "key": key, "achbridge.conf": part, "nats.conf": whole} {
+		if err := os.WriteFile(filepath.Join(at, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := exec.Command(program, "-c", filepath.Join(at, "nats.conf"))
+	server.Stderr = w.logs
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	w.until("nats-server listens", func() bool {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return w, "tls://127.0.0.1:" + port
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	return port
+}
+
+func TestANATSServerOfDebianIsAHub(t *testing.T) {
+	w, url := debian(t, "robot", "pc")
+	connect := func(host string) *nats.Conn {
+		conn, _, err := w.dialAt(url, w.credentials(host))
+		if err != nil {
+			t.Fatalf("%s: %v; the server's log:\n%s", host, err, w.logs)
+		}
+		return conn
+	}
+	robot, pc := connect("robot"), connect("pc")
+	if _, err := robot.Request(makeSubject("robot"), []byte("imu"), 5*time.Second); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("asking for a stream: got %v, want that nobody answers", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	js, err := jetstream.New(robot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(ctx, hub.StreamOf("robot", "imu")); err != nil {
+		t.Fatalf("making its stream: %v", err)
+	}
+	frame := bytes.Repeat([]byte{7}, hub.MaxPayload)
+	for range 2 {
+		if _, err := robot.RequestWithContext(ctx, hub.FrameSubject("robot", "imu"), frame); err != nil {
+			t.Fatalf("putting a frame: %v", err)
+		}
+	}
+	if js, err = jetstream.New(pc); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := js.CreateConsumer(ctx, hub.StreamName("robot", "imu"), jetstream.ConsumerConfig{Name: "pc", FilterSubject: hub.FrameSubject("robot", "imu"),
+		AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, MemoryStorage: true})
+	if err != nil {
+		t.Fatalf("making a reader: %v", err)
+	}
+	if m, err := reader.Next(); err != nil || !bytes.Equal(m.Data(), frame) {
+		t.Fatalf("pulling the frame: %v", err)
+	}
+}
+
+func TestANATSServerOfDebianRefusesWhatAHostMustNotDo(t *testing.T) {
+	w, url := debian(t, "robot", "pc")
+	pc, complaints, err := w.dialAt(url, w.credentials("pc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"ach.robot.here", "$JS.API.STREAM.DELETE.robot,imu", "$JS.API.STREAM.PURGE.robot,imu", "$JS.API.CONSUMER.DELETE.robot,imu.pc"} {
+		if err := pc.Publish(subject, nil); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-complaints:
+			if !errors.Is(err, nats.ErrPermissionViolation) {
+				t.Errorf("%s: got %v, want a lack of permission", subject, err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s: pc may publish there", subject)
+		}
+	}
+	stranger, err := hub.NewCredentials("robot", url, w.credentials("robot").Certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.dialAt(url, stranger); err == nil || !strings.Contains(err.Error(), "Authorization Violation") {
+		t.Errorf("with another key: got %v, want a refusal", err)
+	}
+}

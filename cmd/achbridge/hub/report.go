@@ -1,0 +1,100 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"achbridge/cmd/achbridge/service"
+)
+
+// Report is what a hub says of itself. Lists are never null.
+type Report struct {
+	Address   string       `json:"address"` // by which hosts reach it
+	Listen    string       `json:"listen,omitempty"`
+	HTTP      string       `json:"http,omitempty"`
+	Version   string       `json:"version,omitempty"`
+	Running   bool         `json:"running"`
+	UptimeMs  int64        `json:"uptime_ms"`
+	Streams   int          `json:"streams"`
+	Readers   int          `json:"readers"`      // of streams
+	Memory    int64        `json:"memory_bytes"` // of frames
+	MaxMemory int64        `json:"max_memory_bytes"`
+	Dropped   int64        `json:"dropped_frames"` // for want of memory
+	Hosts     []HostReport `json:"hosts"`
+}
+
+// HostReport is what a hub says of a host. Counts are since the hub began.
+type HostReport struct {
+	Host        string `json:"host"`
+	Connected   bool   `json:"connected"`
+	ForMs       int64  `json:"connected_ms"`
+	From        string `json:"from"`
+	Connections int    `json:"connections"`
+	Waiting     int    `json:"waiting_bytes"` // for it
+	Sent        int64  `json:"sent_bytes"`    // by it
+	SentCount   int64  `json:"sent_messages"`
+	Received    int64  `json:"received_bytes"`
+	Messages    int64  `json:"received_messages"`
+}
+
+func (s *Server) report() Report {
+	r := Report{Address: s.id.Address, Listen: s.Addr(), Version: s.cfg.Version, Running: true, UptimeMs: time.Since(s.began).Milliseconds(),
+		MaxMemory: s.cfg.Memory, Dropped: s.keeper.dropped.Load(), Hosts: []HostReport{}}
+	if s.http != nil {
+		r.HTTP = s.http.Addr().String()
+	}
+	if z, err := s.nats.Jsz(nil); err == nil {
+		r.Streams, r.Readers, r.Memory = z.Streams, z.Consumers, int64(z.Memory)
+	}
+	for _, name := range s.members.sorted() {
+		r.Hosts = append(r.Hosts, s.members.of(name).report(name))
+	}
+	return r
+}
+
+// ReportAtRest is what there is to say of a hub that does not run here.
+func (d Directory) ReportAtRest() (Report, error) {
+	r := Report{Hosts: []HostReport{}}
+	id, err := d.Identity()
+	if err != nil {
+		return r, err
+	}
+	r.Address = id.Address
+	hosts, err := d.Hosts()
+	if err != nil {
+		return r, err
+	}
+	for _, h := range hosts {
+		r.Hosts = append(r.Hosts, HostReport{Host: h.Name})
+	}
+	slices.SortFunc(r.Hosts, func(a, b HostReport) int { return strings.Compare(a.Host, b.Host) })
+	return r, nil
+}
+
+func (m member) report(name string) HostReport {
+	r := HostReport{Host: name, Connected: !m.since.IsZero(), From: m.from, Connections: m.connections, Waiting: m.waiting,
+		Sent: m.sentBytes, SentCount: m.sentMessages, Received: m.receivedBytes, Messages: m.receivedMessages}
+	if r.Connected {
+		r.ForMs = time.Since(m.since).Milliseconds()
+	}
+	return r
+}
+
+// serveControl answers verbs: GET /v1/hub is the report.
+func (s *Server) serveControl(ctx context.Context) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/hub", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		_ = enc.Encode(s.report()) // a write error means that the client has left
+	})
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)}
+	return service.ServeUntil(ctx, srv, s.socket, "control socket")
+}

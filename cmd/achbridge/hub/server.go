@@ -1,0 +1,296 @@
+package hub
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/nats-io/nats-server/v2/server"
+	"golang.org/x/sync/errgroup"
+
+	"achbridge/bridge/hub"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/service"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// Config is what a hub is told. A zero Memory or Connections stands for its default.
+type Config struct {
+	Dir         Directory
+	Listen      string             // TCP, ADDRESS:PORT
+	HTTP        config.HTTPAddress // "" is off
+	Memory      int64              // for frames, bytes
+	Connections int
+	Version     string
+	Places      config.Places
+	Log         *slog.Logger
+}
+
+const (
+	DefaultListen      = ":" + hub.DefaultPort
+	DefaultMemory      = 256 << 20
+	DefaultConnections = 4096
+
+	// leastMemory takes eight frames of the largest size.
+	leastMemory = 8 * hub.MaxPayload
+
+	// maxPending bounds what waits for one connection: three frames of the largest size, and
+	// their heads.
+	maxPending = 3*hub.MaxPayload + 1<<20
+	// maxSubscriptions of a connection; a host needs one for each channel that it reads, and
+	// a few more.
+	maxSubscriptions = 10_000
+	// A thin link may take long for what it has asked for; a dead one is found by pings.
+	writeLimit = time.Minute
+	pingEvery  = 10 * time.Second
+	maxPings   = 3
+	// maxStreams and maxReaders are of all hosts together.
+	maxStreams = 20_000
+	maxReaders = 200_000
+)
+
+// Server is a hub at work.
+type Server struct {
+	cfg     Config
+	log     *slog.Logger
+	id      Identity
+	began   time.Time
+	store   string
+	nats    *server.Server
+	said    *natsLog
+	guard   *guard
+	members *members
+	maker   *maker
+	keeper  *keeper
+	socket  net.Listener
+	http    net.Listener // nil: off
+}
+
+// New opens everything that can fail for a reason that the operator can mend. When it returns
+// an error, nothing is left open.
+func New(cfg Config) (*Server, error) {
+	if cfg.Memory == 0 {
+		cfg.Memory = DefaultMemory
+	}
+	if cfg.Connections == 0 {
+		cfg.Connections = DefaultConnections
+	}
+	if cfg.Memory < leastMemory || cfg.Connections < 2 {
+		return nil, ui.Usage(fmt.Errorf("hub: %d bytes of memory, %d connections: it cannot work with so little", cfg.Memory, cfg.Connections), "--memory 64MiB --connections 100")
+	}
+	s := &Server{cfg: cfg, log: cfg.Log, began: time.Now()}
+	if err := s.open(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) open() (err error) {
+	if s.id, err = s.cfg.Dir.Identity(); err != nil {
+		return err
+	}
+	if s.id.Foreign {
+		return ui.Usage(fmt.Errorf("hub %s: it is for the nats-server at %s, which runs elsewhere", s.cfg.Dir, s.id.Address),
+			"achbridge hub config prints what that server needs; another directory has a hub of its own: --dir DIR")
+	}
+	if s.socket, err = service.ListenSocket(s.cfg.Dir.Socket(), service.Process{Called: "hub", Second: "--dir DIR --listen :PORT"}); err != nil {
+		return err
+	}
+	if s.http, err = service.ListenHTTP(s.cfg.HTTP); err != nil {
+		return err
+	}
+	at, err := tryPort(s.cfg.Listen)
+	if err != nil {
+		return err
+	}
+	if s.store, err = makeStore(s.cfg.Places, storeName(s.cfg.Dir)); err != nil {
+		return err
+	}
+	if s.guard, err = newGuard(s.cfg.Dir, s.log); err != nil {
+		return err
+	}
+	s.said = &natsLog{log: s.log, fatal: make(chan string, 1)}
+	if s.nats, err = server.NewServer(s.options(at)); err != nil {
+		return ui.Failure(fmt.Errorf("hub: %w", err), "")
+	}
+	s.nats.SetLogger(s.said, false, false)
+	return s.start()
+}
+
+func (s *Server) options(at *net.TCPAddr) *server.Options {
+	host := ""
+	if at.IP != nil {
+		host = at.IP.String()
+	}
+	return &server.Options{
+		ServerName: "achbridge-hub", Host: host, Port: at.Port,
+		NoSigs: true, NoLog: true, DisableJetStreamBanner: true,
+		TLS: true, TLSTimeout: 5, AuthTimeout: 10,
+		TLSConfig:                  &tls.Config{Certificates: []tls.Certificate{s.id.Certificate}, MinVersion: tls.VersionTLS13},
+		AlwaysEnableNonce:          true,
+		CustomClientAuthentication: s.guard,
+		MaxConn:                    s.cfg.Connections + 1, // one is ours
+		MaxSubs:                    maxSubscriptions,
+		MaxPayload:                 hub.MaxPayload,
+		MaxPending:                 maxPending,
+		WriteDeadline:              writeLimit,
+		PingInterval:               pingEvery,
+		MaxPingsOut:                maxPings,
+		MaxClosedClients:           s.cfg.Connections,
+		JetStream:                  true,
+		JetStreamMaxMemory:         s.cfg.Memory,
+		JetStreamMaxStore:          1, // none, but 0 would be as much as there is
+		StoreDir:                   s.store,
+	}
+}
+
+// start waits until the server is ready, which takes some milliseconds.
+func (s *Server) start() error {
+	s.nats.Start()
+	if !s.nats.ReadyForConnections(10 * time.Second) {
+		select {
+		case text := <-s.said.fatal:
+			return ui.Failure(fmt.Errorf("hub: %s", text), "is another program at its port? --listen :PORT takes another one")
+		default:
+			return ui.Failure(errors.New("hub: the server is not ready after 10 s"), "is this host very busy? try again")
+		}
+	}
+	limits := map[string]server.JetStreamAccountLimits{"": {
+		MaxMemory: -1, MaxStore: 0, MaxStreams: maxStreams, MaxConsumers: maxReaders, MaxAckPending: -1,
+		MemoryMaxStreamBytes: 2 * hub.MaxPayload, StoreMaxStreamBytes: -1,
+	}}
+	if err := s.nats.GlobalAccount().UpdateJetStreamLimits(limits); err != nil {
+		return ui.Failure(fmt.Errorf("hub: %w", err), "")
+	}
+	s.members = newMembers(s.nats, s.guard, s.log)
+	var err error
+	if s.maker, err = newMaker(s.nats, s.guard, s.log); err != nil {
+		return err
+	}
+	s.keeper = newKeeper(s.nats, s.maker, s.cfg.Memory, s.log)
+	return s.maker.serve(s.keeper.hasRoom)
+}
+
+// tryPort says where the server will listen: port 0 takes any.
+func tryPort(listen string) (*net.TCPAddr, error) {
+	ln, err := net.Listen("tcp", listen)
+	if err != nil {
+		return nil, ui.Failure(fmt.Errorf("listen %s: %s", listen, service.CannotListen(err)),
+			"stop what listens there, or take another port: --listen :PORT")
+	}
+	at := ln.Addr().(*net.TCPAddr)
+	ln.Close()
+	if host, _, _ := net.SplitHostPort(listen); host == "" {
+		at.IP = nil
+	}
+	return at, nil
+}
+
+// boundMemory has garbage collected more eagerly before the hub grows large, unless
+// GOMEMLIMIT says from where on.
+func boundMemory(frames int64) {
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
+		debug.SetMemoryLimit(2*frames + 256<<20)
+	}
+}
+
+// Run works until ctx ends or a part of the hub fails, and closes everything.
+func (s *Server) Run(ctx context.Context) error {
+	defer s.close()
+	boundMemory(s.cfg.Memory)
+	s.log.Info("running", "address", s.id.Address, "listen", s.Addr(), "hosts", s.guard.count(), "dir", string(s.cfg.Dir), "version", s.cfg.Version)
+	manager := service.Manager{Log: s.log}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.serveControl(ctx) })
+	if s.http != nil {
+		group.Go(func() error { return service.ServeHTTP(ctx, s.http, s.routes(), s.log) })
+	}
+	group.Go(func() error { return s.look(ctx) })
+	group.Go(func() error {
+		manager.Watch(ctx, func() { s.nats.NumClients() })
+		return nil
+	})
+	group.Go(func() error {
+		select {
+		case text := <-s.said.fatal:
+			return ui.Failure(fmt.Errorf("hub: %s", text), "")
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	manager.Tell(daemon.SdNotifyReady)
+	<-ctx.Done()
+	manager.Tell(daemon.SdNotifyStopping)
+	err := group.Wait()
+	s.log.Info("left", "address", s.id.Address)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+const (
+	// readEvery is how often the file of hosts, and the memory, are looked at: a host that was
+	// removed is cut off within a second.
+	readEvery = 250 * time.Millisecond
+	looks     = 4 // so many later the connections are looked at
+)
+
+// look looks at what changes by itself, until ctx ends.
+func (s *Server) look(ctx context.Context) error {
+	tick := time.NewTicker(readEvery)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		gone := s.guard.reread()
+		if len(gone) > 0 || n%looks == 0 {
+			s.members.look()
+		}
+		for _, h := range gone {
+			s.members.forget(h.Name)
+			s.maker.forget(h.Name)
+		}
+		s.keeper.look(ctx)
+	}
+}
+
+// Addr is where hosts can connect on this computer.
+func (s *Server) Addr() string {
+	at := s.nats.Addr().(*net.TCPAddr)
+	if s.cfg.Listen == "" || s.cfg.Listen[0] == ':' {
+		return ":" + strconv.Itoa(at.Port)
+	}
+	return at.String()
+}
+
+// close is safe on a half-made server.
+func (s *Server) close() {
+	if s.maker != nil {
+		s.maker.close()
+	}
+	if s.nats != nil {
+		s.nats.Shutdown()
+		s.nats.WaitForShutdown()
+	}
+	for _, ln := range []net.Listener{s.socket, s.http} {
+		if ln != nil {
+			ln.Close()
+		}
+	}
+	if s.store != "" {
+		removeStore(s.store)
+	}
+}

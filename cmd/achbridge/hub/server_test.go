@@ -1,0 +1,323 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"achbridge/bridge/hub"
+)
+
+func TestAHostConnectsWithItsCredentialsAlone(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	if got, want := w.credentials("robot").Hub, "tls://localhost:4222"; got != want {
+		t.Errorf("got an address %s in the credentials, want %s", got, want)
+	}
+	w.connect("robot")
+	other := newWorld(t, "robot")
+	if _, _, err := w.dial(other.credentials("robot")); err == nil || !strings.Contains(err.Error(), "another certificate") {
+		t.Errorf("with credentials of another hub: got %v, want that its certificate is another one", err)
+	}
+	stranger, err := hub.NewCredentials("robot", "tls://localhost", w.s.id.Hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.dial(stranger); !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("with a key of its own: got %v, want a refusal", err)
+	}
+	public, _ := w.credentials("pc").PublicKey()
+	_, err = nats.Connect("tls://"+w.s.Addr(), nats.Secure(nil), nats.NoReconnect(), nats.Nkey(public, stranger.Sign), nats.TLSHandshakeFirst())
+	if err == nil {
+		t.Error("connected with the key of another and a wrong signature")
+	}
+	if _, err := nats.Connect("nats://"+w.s.Addr(), nats.NoReconnect(), nats.UserInfo("hub", "hub")); err == nil {
+		t.Error("connected as the hub itself")
+	}
+	w.until("the log names the cause", func() bool { return strings.Contains(w.logs.String(), "its key is of no host of this hub") })
+	if strings.Contains(w.logs.String(), "authentication error") {
+		t.Errorf("the log says it twice:\n%s", w.logs)
+	}
+}
+
+// TestAHostThatIsRefusedSaysSoOnce has a host dial again and again with a key that the hub does
+// not know.
+func TestAHostThatIsRefusedSaysSoOnce(t *testing.T) {
+	w := newWorld(t)
+	stranger, err := hub.NewCredentials("robot", "tls://"+w.s.Addr(), w.s.id.Hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := &logged{}
+	c, err := hub.New(hub.Config{Credentials: stranger, Log: slog.New(slog.NewTextHandler(said, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = c.Run(ctx) }()
+	w.until("it was refused twice", func() bool { return strings.Count(w.logs.String(), "connection refused") > 1 })
+	cancel()
+	<-done
+	if text, want := said.String(), "the hub refuses the credentials of robot"; strings.Count(text, want) != 1 || strings.Count(text, "\n") != 1 {
+		t.Errorf("got the log %q, want one line with %q", text, want)
+	}
+}
+
+func TestAHostMayDoNoMoreThanItNeeds(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	robot, _ := w.connect("robot")
+	if text := w.make(robot, "robot", "imu"); text != "" {
+		t.Fatal(text)
+	}
+	conn, complaints := w.connect("pc")
+	for name, try := range map[string]func() error{
+		"publish below another's subject": func() error { return conn.Publish("ach.robot.here", nil) },
+		"put a frame of another":          func() error { return conn.Publish(hub.FrameSubject("robot", "imu"), nil) },
+		"answer into another's inbox":     func() error { return conn.Publish(hub.InboxPrefix("robot")+".x", nil) },
+		"have a stream of another made":   func() error { return conn.Publish(makeSubject("robot"), []byte("x")) },
+		"make a stream":                   func() error { return conn.Publish("$JS.API.STREAM.CREATE.x", nil) },
+		"delete a stream":                 func() error { return conn.Publish("$JS.API.STREAM.DELETE.robot,imu", nil) },
+		"purge a stream":                  func() error { return conn.Publish("$JS.API.STREAM.PURGE.robot,imu", nil) },
+		"delete a message":                func() error { return conn.Publish("$JS.API.STREAM.MSG.DELETE.robot,imu", nil) },
+		"delete a consumer":               func() error { return conn.Publish("$JS.API.CONSUMER.DELETE.robot,imu.robot", nil) },
+		"read without pulls":              func() error { return conn.Publish("$JS.API.DIRECT.GET.robot,imu", nil) },
+		"subscribe to frames":             func() error { _, err := conn.Subscribe("ach.*.f.*", nothing); return err },
+		"read another's inbox":            func() error { _, err := conn.Subscribe(hub.InboxPrefix("robot")+".>", nothing); return err },
+		"read another's control":          func() error { _, err := conn.Subscribe("ach.*.to.robot.>", nothing); return err },
+		"read all":                        func() error { _, err := conn.Subscribe(">", nothing); return err },
+	} {
+		if err := try(); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.FlushTimeout(5 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-complaints:
+			if !errors.Is(err, nats.ErrPermissionViolation) {
+				t.Errorf("%s: got %v, want a lack of permission", name, err)
+			}
+		case <-time.After(2 * time.Second):
+			t.Errorf("%s: it may", name)
+		}
+	}
+}
+
+func nothing(*nats.Msg) {}
+
+func TestARemovedHostIsCutOffWithinASecond(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	robot, _ := w.connect("robot")
+	second, _ := w.connect("robot")
+	pc, _ := w.connect("pc")
+	if text := w.make(robot, "robot", "imu"); text != "" {
+		t.Fatal(text)
+	}
+	w.until("robot is seen", func() bool { return w.s.report().Hosts[1].Connections == 2 })
+	if err := w.dir.Remove("robot"); err != nil {
+		t.Fatal(err)
+	}
+	if took := w.until("both connections are closed", func() bool { return robot.IsClosed() && second.IsClosed() }); took > time.Second {
+		t.Errorf("cut off after %v, want 1 s at most", took)
+	}
+	if _, _, err := w.dial(w.credentials("robot")); !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("again: got %v, want a refusal", err)
+	}
+	if !pc.IsConnected() {
+		t.Error("another host was cut off too")
+	}
+	w.until("its frames are gone", func() bool { return w.s.report().Streams == 0 })
+	w.until("the log says why", func() bool {
+		return strings.Contains(w.logs.String(), `msg="host left" host=robot why="it was removed"`)
+	})
+}
+
+func TestAHostThatIsAddedMayConnectAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.add("robot")
+	took := w.until("robot may connect", func() bool { _, _, err := w.dial(w.credentials("robot")); return err == nil })
+	if took > time.Second {
+		t.Errorf("it could connect after %v, want 1 s at most", took)
+	}
+	if err := os.Remove(w.file("robot")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.dir.Remove("robot"); err != nil {
+		t.Fatal(err)
+	}
+	old := w.s
+	w.add("robot") // with another key
+	w.until("robot may connect with its new key", func() bool { _, _, err := w.dial(w.credentials("robot")); return err == nil })
+	if w.s != old {
+		t.Error("the hub was started again")
+	}
+}
+
+func TestAMistakeInTheFileOfHostsChangesNothing(t *testing.T) {
+	w := newWorld(t, "robot")
+	if err := os.WriteFile(w.dir.hosts(), []byte("nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the log names the line", func() bool { return strings.Contains(w.logs.String(), "hosts:1: want a public key") })
+	w.connect("robot")
+}
+
+func TestAHubStartsAgainWithNothingOfBefore(t *testing.T) {
+	w := newWorld(t, "robot")
+	robot, _ := w.connect("robot")
+	if text := w.make(robot, "robot", "imu"); text != "" {
+		t.Fatal(text)
+	}
+	w.end()
+	w.until("its connections end with the hub", func() bool { return robot.IsClosed() })
+	store := filepath.Join("/dev/shm", storeName(w.dir))
+	if err := os.MkdirAll(filepath.Join(store, "jetstream", "$G", "streams", "old"), 0o700); err != nil { // as a kill leaves it
+		t.Fatal(err)
+	}
+	w.start()
+	robot, _ = w.connect("robot")
+	if got := w.s.report().Streams; got != 0 {
+		t.Errorf("got %d streams, want none", got)
+	}
+	if text := w.make(robot, "robot", "imu"); text != "" {
+		t.Error(text)
+	}
+	w.end()
+	if _, err := os.Stat(store); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is left behind: %v", store, err)
+	}
+}
+
+func TestNoFrameReachesAFile(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	robot, _ := w.connect("robot")
+	pc, _ := w.connect("pc")
+	if text := w.make(robot, "robot", "imu"); text != "" {
+		t.Fatal(text)
+	}
+	frame := strings.Repeat("x", hub.MaxPayload) // the largest there is
+	if _, err := robot.Request(hub.FrameSubject("robot", "imu"), []byte(frame), 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	js, err := jetstream.New(pc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := js.CreateConsumer(ctx, hub.StreamName("robot", "imu"), jetstream.ConsumerConfig{Name: "pc", FilterSubject: hub.FrameSubject("robot", "imu"),
+		AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, MemoryStorage: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := reader.Next(); err != nil || len(m.Data()) != len(frame) {
+		t.Fatalf("got %v, want the frame", err)
+	}
+	if !inMemory(w.s.store) {
+		t.Errorf("%s is on a disk", w.s.store)
+	}
+	err = filepath.WalkDir(w.s.store, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			t.Errorf("there is a file %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if r := w.s.report(); r.Memory < int64(len(frame)) || r.Streams != 1 || r.Readers != 1 {
+		t.Errorf("got %+v, want one stream, one reader, and the frame's size", r)
+	}
+	if err := robot.Publish(hub.FrameSubject("robot", "imu"), append([]byte(frame), 'x')); !errors.Is(err, nats.ErrMaxPayload) {
+		t.Errorf("a larger one: got %v, want that it is too large", err)
+	}
+}
+
+func TestTheHubMakesStreamsInBounds(t *testing.T) {
+	w := newWorld(t, "robot")
+	robot, _ := w.connect("robot")
+	if got := w.make(robot, "robot", ""); got != "the request names no channel" {
+		t.Errorf("without a channel: got %q", got)
+	}
+	for range 2 {
+		if got := w.make(robot, "robot", "imu"); got != "" {
+			t.Errorf("again: got %q, want no complaint", got)
+		}
+	}
+	w.s.maker.mu.Lock()
+	for n := range maxChannels {
+		w.s.maker.made["robot"][strings.Repeat("x", n+1)] = true
+	}
+	w.s.maker.mu.Unlock()
+	if got := w.make(robot, "robot", "legs"); got != errTooMany.Error() {
+		t.Errorf("one too many: got %q, want %q", got, errTooMany)
+	}
+	w.s.maker.room = func() bool { return false }
+	if got := w.make(robot, "robot", "imu"); got != "" {
+		t.Errorf("one that is there: got %q, want no complaint", got)
+	}
+	delete(w.s.maker.made, "robot")
+	if got := w.make(robot, "robot", "legs"); got != errFull.Error() {
+		t.Errorf("without room: got %q, want %q", got, errFull)
+	}
+}
+
+func TestWhatHostsSendAndReceiveIsCounted(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	robot, _ := w.connect("robot")
+	pc, _ := w.connect("pc")
+	got, err := pc.SubscribeSync("ach.*.to.pc.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := robot.Publish("ach.robot.to.pc.1", make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := got.NextMsg(5 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	w.until("both are counted", func() bool {
+		r := w.s.report()
+		return len(r.Hosts) == 2 && r.Hosts[0].Host == "pc" && r.Hosts[0].Received == 1000 && r.Hosts[1].Sent == 1000 && r.Hosts[0].Connected
+	})
+	pc.Close()
+	w.until("pc is away, and its count stays", func() bool { h := w.s.report().Hosts[0]; return !h.Connected && h.Received == 1000 })
+	answer, err := http.Get("http://" + w.s.http.Addr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	page, _ := io.ReadAll(answer.Body)
+	for _, line := range []string{`achbridge_hub_host_bytes_total{direction="received",host="pc"} 1000`, `achbridge_hub_host_connected{host="pc"} 0`, `achbridge_hub_host_connected{host="robot"} 1`} {
+		if !strings.Contains(string(page), line+"\n") {
+			t.Errorf("no metric %s in\n%s", line, page)
+		}
+	}
+	health, err := http.Get("http://" + w.s.http.Addr().String() + "/healthz")
+	if err != nil || health.StatusCode != http.StatusOK {
+		t.Errorf("health: got %v, %v", health, err)
+	}
+}
+
+func TestASecondHubOfTheSameDirectoryIsRefused(t *testing.T) {
+	w := newWorld(t)
+	_, err := New(Config{Dir: w.dir, Listen: "127.0.0.1:0", Log: w.s.log, Places: w.s.cfg.Places})
+	if err == nil || !strings.Contains(err.Error(), "a hub (pid ") {
+		t.Errorf("got %v, want an error that names the process", err)
+	}
+	w.until("the first one works on", func() bool { return w.s.well() == nil })
+}

@@ -1,0 +1,51 @@
+package hub
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// A nats-server with streams wants a directory, also when all streams are in memory. It makes
+// empty directories there, and writes no frame into them. It is on tmpfs, so that no disk is
+// touched whatever a later version of the server keeps there; and each start finds it empty.
+
+// makeStore makes the directory of that name, in the first place that is in memory.
+func makeStore(p config.Places, name string) (string, error) {
+	for _, base := range []string{p.Env("RUNTIME_DIRECTORY"), p.Env("XDG_RUNTIME_DIR"), "/dev/shm", "/run"} {
+		if !filepath.IsAbs(base) || !inMemory(base) {
+			continue
+		}
+		path := filepath.Join(base, name)
+		_ = os.RemoveAll(path) // of a hub that was killed; the socket says that no other is at work
+		if err := os.Mkdir(path, 0o700); err == nil {
+			return path, nil
+		}
+	}
+	return "", ui.Failure(errors.New("hub: no directory in memory to write to: neither $RUNTIME_DIRECTORY nor $XDG_RUNTIME_DIR, /dev/shm or /run"),
+		"name one on tmpfs: RUNTIME_DIRECTORY=/run/achbridge-hub achbridge hub")
+}
+
+// storeName tells hubs of one host apart.
+func storeName(d Directory) string {
+	sum := sha256.Sum256([]byte(config.Absolute(string(d))))
+	return fmt.Sprintf("achbridge-hub-%x", sum[:6])
+}
+
+func removeStore(path string) { _ = os.RemoveAll(path) }
+
+// inMemory reports whether a directory is on a file system without a disk.
+func inMemory(path string) bool {
+	var fs unix.Statfs_t
+	if unix.Statfs(path, &fs) != nil {
+		return false
+	}
+	return fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC
+}

@@ -1,0 +1,170 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"achbridge/bridge/hub"
+	"achbridge/cmd/achbridge/config"
+)
+
+// world is a hub with its log.
+type world struct {
+	*testing.T
+	dir    Directory
+	memory int64 // 0: the default
+	s      *Server
+	end    func()
+	logs   *logged
+}
+
+// logged is a log that a test may read while it is written.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// newWorld runs a hub of these hosts.
+func newWorld(t *testing.T, hosts ...string) *world {
+	t.Helper()
+	return newWorldWith(t, 0, hosts...)
+}
+
+// newWorldWith runs one that has so much memory for frames.
+func newWorldWith(t *testing.T, memory int64, hosts ...string) *world {
+	t.Helper()
+	w := &world{T: t, dir: Directory(filepath.Join(t.TempDir(), "hub")), memory: memory, logs: &logged{}}
+	if _, err := w.dir.Init("tls://localhost:4222"); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range hosts {
+		w.add(h)
+	}
+	w.start()
+	return w
+}
+
+func (w *world) start() {
+	w.Helper()
+	var err error
+	w.s, err = New(Config{Dir: w.dir, Listen: "127.0.0.1:0", HTTP: ":0", Memory: w.memory, Version: "test", Log: slog.New(slog.NewTextHandler(w.logs, nil)),
+		Places: config.Places{Env: func(string) string { return "" }, UID: os.Getuid()}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.s.Run(ctx) }()
+	w.end = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.Errorf("the hub ended: %v", err)
+		}
+	})
+	w.Cleanup(w.end)
+}
+
+func (w *world) file(host string) string {
+	return filepath.Join(filepath.Dir(string(w.dir)), host+".creds")
+}
+
+func (w *world) add(host string) {
+	w.Helper()
+	if err := w.dir.Add(host, w.file(host)); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) credentials(host string) hub.Credentials {
+	w.Helper()
+	c, err := hub.ReadCredentials(w.file(host))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return c
+}
+
+// dial connects as a host, once; complaints of the server come through the channel.
+func (w *world) dial(c hub.Credentials) (*nats.Conn, <-chan error, error) {
+	w.Helper()
+	return w.dialAt("tls://"+w.s.Addr(), c)
+}
+
+func (w *world) dialAt(url string, c hub.Credentials) (*nats.Conn, <-chan error, error) {
+	w.Helper()
+	public, err := c.PublicKey()
+	if err != nil {
+		w.Fatal(err)
+	}
+	complaints := make(chan error, 64)
+	conn, err := nats.Connect(url, nats.Nkey(public, c.Sign), nats.CustomInboxPrefix(hub.InboxPrefix(c.Host)), nats.NoReconnect(),
+		nats.Secure(&tls.Config{InsecureSkipVerify: true, VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
+			if sum := sha256.Sum256(raw[0]); !bytes.Equal(sum[:], c.Certificate) {
+				return errors.New("another certificate")
+			}
+			return nil
+		}}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { complaints <- err }))
+	if err == nil {
+		w.Cleanup(conn.Close)
+	}
+	return conn, complaints, err
+}
+
+func (w *world) connect(host string) (*nats.Conn, <-chan error) {
+	w.Helper()
+	conn, complaints, err := w.dial(w.credentials(host))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return conn, complaints
+}
+
+// until waits for something that takes the hub a moment.
+func (w *world) until(what string, ok func() bool) time.Duration {
+	w.Helper()
+	began := time.Now()
+	for !ok() {
+		if time.Since(began) > 10*time.Second {
+			w.Fatalf("not within 10 s: %s; the log:\n%s", what, w.logs)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+// make asks for the stream of a host's channel, and returns the answer.
+func (w *world) make(conn *nats.Conn, host, channel string) string {
+	w.Helper()
+	answer, err := conn.Request(makeSubject(host), []byte(channel), 5*time.Second)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(answer.Data)
+}
+
+func makeSubject(host string) string { return "ach." + host + ".make" }

@@ -1,0 +1,226 @@
+//go:build !nohub
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/hub"
+	"achbridge/cmd/achbridge/ui"
+)
+
+func hubAddCommand(a *app) *cobra.Command {
+	var given, out string
+	cmd := &cobra.Command{
+		Use:   "add HOST",
+		Short: "Let a host use the hub: write its credentials",
+		Long: `Let a host use the hub, at once if it runs, and write the host's credentials to
+HOST.creds, mode 0600. Only its path is printed. Whoever has the file can connect as
+that host. Copy it to the host, name it there with --hub-creds, and remove it here:
+
+  achbridge hub add krang
+  scp krang.creds krang:.config/achbridge/hub.creds
+
+HOST is the name that the host has in achbridge, as in krang/imu.`,
+		Args: takes("HOST"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := a.hub(given)
+			if err != nil {
+				return err
+			}
+			path := cmp.Or(out, args[0]+".creds")
+			if err := dir.Add(args[0], path); err != nil {
+				return err
+			}
+			return a.ui.Line("%s", path)
+		},
+	}
+	hubFlag(cmd, &given)
+	cmd.Flags().StringVarP(&out, "out", "o", "", "credentials `FILE` to write (default HOST.creds)")
+	return cmd
+}
+
+func hubRemoveCommand(a *app) *cobra.Command {
+	var given string
+	cmd := &cobra.Command{
+		Use:   "remove HOST",
+		Short: "Shut a host out of the hub: cut it off at once",
+		Long: `Shut a host out of the hub: a running hub cuts it off within a second, and its
+credentials are no good any more. The host stays a member of the network: if its key
+was stolen too, see achbridge ca revoke and achbridge key.`,
+		Args: takes("HOST"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := a.hub(given)
+			if err != nil {
+				return err
+			}
+			if err := dir.Remove(args[0]); err != nil {
+				return err
+			}
+			return a.ui.Line("%s is removed", args[0])
+		},
+	}
+	hubFlag(cmd, &given)
+	return cmd
+}
+
+func hubListCommand(a *app) *cobra.Command {
+	var given string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the hosts of the hub: who is connected, since when, how many bytes",
+		Long: `List the hosts of the hub. SENT and RECEIVED are the contents of the messages that the
+host has sent to the hub and received from it, since the hub began. WAITING is what
+waits at the hub for the host to take it.`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := a.hub(given)
+			if err != nil {
+				return err
+			}
+			id, err := dir.Identity()
+			if err != nil {
+				return err
+			}
+			var r hub.Report
+			_, err = api.New(dir.Socket()).Get(cmd.Context(), "/v1/hub", &r)
+			if errors.Is(err, api.ErrNoDaemon) {
+				r, err = dir.ReportAtRest()
+			}
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return a.ui.JSON(r)
+			case len(r.Hosts) == 0:
+				return ui.NotFound(fmt.Errorf("hub %s: it has no hosts", dir), "achbridge hub add HOST")
+			}
+			if err := a.showHub(r); err != nil {
+				return err
+			}
+			if !r.Running && !id.Foreign {
+				a.ui.Note("no hub is running here; start it: achbridge hub")
+			}
+			return nil
+		},
+	}
+	hubFlag(cmd, &given)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) showHub(r hub.Report) error {
+	var rows [][]string
+	for _, h := range r.Hosts {
+		row := []string{h.Host, "away", "", "", "", "", ""}
+		if h.Connected {
+			row = []string{h.Host, "connected", ui.Seconds(float64(h.ForMs) / 1000), h.From, "", "", ui.AboutBytes(h.Waiting)}
+		}
+		if h.Sent+h.Received > 0 || h.Connected {
+			row[4], row[5] = ui.AboutBytes(int(h.Sent)), ui.AboutBytes(int(h.Received))
+		}
+		rows = append(rows, row)
+	}
+	if r.Running {
+		if err := a.ui.Fields("hub", r.Address, "listen", r.Listen, "http", r.HTTP, "up", ui.Seconds(float64(r.UptimeMs)/1000),
+			"channels", strconv.Itoa(r.Streams), "memory", ui.AboutBytes(int(r.Memory))+" of "+ui.AboutBytes(int(r.MaxMemory))); err != nil {
+			return err
+		}
+		if err := a.ui.Line(""); err != nil {
+			return err
+		}
+	}
+	return a.ui.Table([]string{"HOST", "STATE", "FOR", "FROM", "SENT", "RECEIVED", "WAITING"}, rows, "WAITING", "FROM")
+}
+
+func hubCheckCommand(a *app) *cobra.Command {
+	var given, listen string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Find what would keep the hub from its work",
+		Long: `Look at the hub's directory: its files and their modes, its certificate and key, its
+hosts; and, unless it runs, whether its port is free. Every mistake is shown with what
+would be right; the exit code is then 2. Nothing is changed.`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := a.hub(given)
+			if err != nil {
+				return err
+			}
+			var running hub.Report
+			_, err = api.New(dir.Socket()).Get(cmd.Context(), "/v1/hub", &running)
+			r := dir.Check(listen, a.Places, err == nil)
+			if asJSON {
+				err = a.ui.JSON(r)
+			} else {
+				err = a.showHubCheck(r)
+			}
+			if err == nil && len(r.Problems) > 0 {
+				err = ui.Usage(fmt.Errorf("hub %s: %s", dir, mistakes(len(r.Problems))), "")
+			}
+			return err
+		},
+	}
+	hubFlag(cmd, &given)
+	cmd.Flags().StringVar(&listen, "listen", hub.DefaultListen, "TCP `ADDRESS` where the hub is to listen")
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) showHubCheck(r hub.Checked) error {
+	for _, p := range r.Problems {
+		a.ui.Fail(ui.Usage(errors.New(p.Text), p.Cure))
+	}
+	if len(r.Problems) > 0 {
+		return nil
+	}
+	if err := a.ui.Line("%s: good", r.Dir); err != nil {
+		return err
+	}
+	state := "stopped; its port is free"
+	switch {
+	case r.Running:
+		state = "running"
+	case r.Foreign:
+		state = "a nats-server elsewhere"
+	}
+	return a.ui.Fields("address", r.Address, "certificate", r.Hash, "hosts", strconv.Itoa(r.Hosts), "state", state)
+}
+
+func hubConfigCommand(a *app) *cobra.Command {
+	var given string
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Print what a nats-server of yours has to be told to be the hub",
+		Long: `Print the part of a nats-server's configuration that makes it a hub for the hosts that
+achbridge hub add has added: an account with a user for each host, and what the host
+may do. The server needs TLS and JetStream besides; docs/fleet.md has a whole
+configuration. Print it again after add and remove, and let the server read it:
+
+  achbridge hub config >achbridge.conf
+  nats-server --signal reload`,
+		Args: takes(),
+		RunE: func(*cobra.Command, []string) error {
+			dir, err := a.hub(given)
+			if err != nil {
+				return err
+			}
+			text, err := dir.NATSConfig()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(a.ui.Out, text)
+			return err
+		},
+	}
+	hubFlag(cmd, &given)
+	return cmd
+}

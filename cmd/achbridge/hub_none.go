@@ -1,0 +1,23 @@
+//go:build nohub
+
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/cmd/achbridge/ui"
+)
+
+// hubCommand stands for the hub where a program was built without it.
+func hubCommand(*app) *cobra.Command {
+	return &cobra.Command{
+		Use:                "hub",
+		Short:              "Run a hub (this program was built without it)",
+		DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return ui.Failure(errors.New("hub: this program was built without the hub, with the tag nohub"), "take one that was built with it: go build ./cmd/achbridge")
+		},
+	}
+}

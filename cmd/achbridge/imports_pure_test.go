@@ -1,0 +1,49 @@
+package main_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"slices"
+	"strconv"
+)
+
+// pure packages are values and functions: no I/O, no goroutine, no clock.
+var (
+	purePackages = []string{"wire", "bridge/fresh", "bridge/rule", "bridge/ledger", "bridge/via", "bridge/unit", "bridge/layout", "bridge/seal", main + "diagnose"}
+	impureTree   = []string{"net", "os", "sync", "syscall", "log", "golang.org/x/sys"}
+	clockOfTime  = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
+)
+
+// impurities reports what a pure package may not do: import the world outside,
+// read the clock, start goroutines.
+func impurities(file *ast.File, report func(token.Pos, string)) {
+	clock := ""
+	for _, spec := range file.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value)
+		if slices.ContainsFunc(impureTree, func(p string) bool { return below(imported, p) }) {
+			report(spec.Pos(), fmt.Sprintf("imports %q", imported))
+		}
+		switch {
+		case imported != "time":
+		case spec.Name == nil:
+			clock = "time"
+		case spec.Name.Name == ".":
+			report(spec.Pos(), "imports time without its name")
+		default:
+			clock = spec.Name.Name
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			report(n.Pos(), "starts a goroutine")
+		case *ast.SelectorExpr:
+			from, ok := n.X.(*ast.Ident)
+			if ok && clock != "" && from.Name == clock && slices.Contains(clockOfTime, n.Sel.Name) {
+				report(n.Pos(), "reads the clock: time."+n.Sel.Name)
+			}
+		}
+		return true
+	})
+}

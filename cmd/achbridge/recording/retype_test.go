@@ -1,0 +1,103 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"achbridge/bridge/layout"
+	"achbridge/bridge/status"
+)
+
+// tells is an origin, with a daemon in between, that tells the type of its channel.
+type tells struct {
+	mu    sync.Mutex
+	hash  string
+	kind  *Type
+	err   error
+	asked int
+}
+
+func (o *tells) set(hash string, kind *Type, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.hash, o.kind, o.err = hash, kind, err
+}
+
+func (o *tells) mirrors(context.Context) ([]status.Mirror, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return []status.Mirror{{Host: "robot", Channel: "imu", Name: "imu", TypeHash: o.hash}}, nil
+}
+
+func (o *tells) typeOf(context.Context, string) (*Type, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asked++
+	return o.kind, o.err
+}
+
+func TestRecordingTakesTheLaterTypeThatAnOriginTells(t *testing.T) {
+	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
+	imu := mirrorOf(t, dir, "imu")
+	first := imuType(t)
+	later, err := NewType(&layout.Layout{Name: "later", Size: 16, Fields: []layout.Field{{Name: "x", Type: layout.Double}}}, FromOrigin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.From = FromOrigin
+	again := *first
+	robot := &tells{}
+	robot.set("1", first, nil)
+	var mu sync.Mutex
+	var notes []string
+	end := record(t, Config{Dir: dir, Files: Files{Path: path}, Mirrors: robot.mirrors, OriginType: robot.typeOf, Note: func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		notes = append(notes, fmt.Sprintf(format, args...))
+	}})
+	frames := 0
+	// until puts frames until one is recorded with a type, or without one if it is "".
+	until := func(want string) {
+		t.Helper()
+		eventually(t, "a frame of type "+want, func() bool {
+			imu.puts("sixteen bytes, 1")
+			frames++
+			there(t, path, "imu", frames)
+			list, _ := all(t, path)
+			last := list[len(list)-1]
+			got := ""
+			if last.Topic != nil && last.Topic.Type != nil {
+				got = last.Topic.Type.Name
+			}
+			return got == want
+		})
+	}
+	until("achbridge/imu")
+	robot.set("2", later, nil)
+	until("achbridge/later")
+	robot.set("3", nil, errors.New("it does not answer"))
+	until("")
+	robot.set("", nil, nil) // the daemon has no link, for example
+	robot.set("1", &again, nil)
+	until("achbridge/imu")
+	report, err := end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Missed != 0 || int(report.Frames) != frames {
+		t.Errorf("got %+v, want all of %d frames", report, frames)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, want := range []string{"imu: its frames have another type from now on: achbridge/later", "imu is recorded without its type: it does not answer"} {
+		if n := len(slices.DeleteFunc(slices.Clone(notes), func(s string) bool { return s != want })); n != 1 {
+			t.Errorf("%q is said %d times, want once: %s", want, n, strings.Join(notes, "; "))
+		}
+	}
+}

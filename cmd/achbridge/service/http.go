@@ -1,0 +1,91 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/ui"
+)
+
+// ListenHTTP returns nil where HTTP is off.
+func ListenHTTP(h config.HTTPAddress) (net.Listener, error) {
+	if h == "" {
+		return nil, nil
+	}
+	host, port, err := net.SplitHostPort(string(h))
+	if err != nil {
+		return nil, ui.Usage(fmt.Errorf("http %s: %w", h, err), "--http :PORT")
+	}
+	ln, err := net.Listen("tcp", net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, ui.Failure(fmt.Errorf("http %s: the TCP port is in use", h), "take another one: --http :PORT (:0 takes any)")
+	}
+	if err != nil {
+		return nil, ui.Failure(fmt.Errorf("http %s: %s", h, CannotListen(err)), "--http :PORT")
+	}
+	return ln, nil
+}
+
+// MostConns is how many connections a server has at a time; more make others leave, see
+// crowd.
+const MostConns = 100
+
+const maxHeader = 64 << 10
+
+// ServeHTTP answers on ln until ctx ends, and closes ln.
+func ServeHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	return ServeUntil(ctx, srv, ln, "http")
+}
+
+// ServeUntil has srv answer on ln until ctx ends, and closes ln. Its errors begin with what.
+func ServeUntil(ctx context.Context, srv *http.Server, ln net.Listener, what string) error {
+	stop := context.AfterFunc(ctx, func() { srv.Close() })
+	defer stop()
+	c := &crowd{Listener: ln, most: MostConns}
+	srv.Handler, srv.ConnContext = c.answering(srv.Handler), c.know
+	if err := srv.Serve(c); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// Health answers that the process is well, or what is wrong with it.
+func Health(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, err)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n") // the asker is gone, or it works
+}
+
+// CannotListen says why the system gives no socket.
+func CannotListen(err error) string {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	switch {
+	case errno == syscall.EADDRNOTAVAIL:
+		return "this host has no such address; see ip addr"
+	case ok:
+		return errno.Error()
+	}
+	return err.Error()
+}
