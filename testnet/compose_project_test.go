@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -33,13 +34,21 @@ func startCompose(t *testing.T, files ...string) *compose {
 		c.command = append(c.command, "-f", "../"+file)
 	}
 	c.command = append(c.command, "-p", c.project)
-	c.run("bash", "image/build.sh")
+	c.run("bash", filepath.Join("..", filepath.Dir(files[0]), scriptOf(files[0])))
 	t.Cleanup(c.end)
 	c.compose("up", "--build", "--detach")
-	for _, service := range services {
+	for _, service := range strings.Fields(c.compose("config", "--services")) {
 		c.ids[service] = strings.TrimSpace(c.compose("ps", "-q", service))
 	}
 	return c
+}
+
+// scriptOf is the script that makes what a file of services needs.
+func scriptOf(file string) string {
+	if filepath.Dir(file) == "." {
+		return "testnet/image/build.sh"
+	}
+	return "build.sh"
 }
 
 // composeCommand is docker-compose or docker compose.
@@ -76,8 +85,10 @@ func removeLeftovers(t *testing.T, command []string) {
 		}
 		if pid, _ := strconv.Atoi(found[1]); syscall.Kill(pid, 0) == syscall.ESRCH {
 			done[project] = true
-			c := &compose{t: t, project: project, command: append(command[:len(command):len(command)], "-f", "../docker-compose.yml", "-p", project)}
-			c.down()
+			for _, file := range []string{"../docker-compose.yml", "../" + hubFile} { // whichever it was
+				c := &compose{t: t, project: project, command: append(command[:len(command):len(command)], "-f", file, "-p", project)}
+				c.down()
+			}
 		}
 	}
 }
@@ -160,6 +171,14 @@ func (c *compose) disconnect(name string) {
 func (c *compose) connect(name string) {
 	c.t.Helper()
 	c.docker("network", "connect", "--alias", name, c.network(), c.ids[name])
+}
+
+// cut takes a host off a network that is its own, until join.
+func (c *compose) cut(name, network string) (join func()) {
+	c.t.Helper()
+	whole := c.project + "_" + network
+	c.docker("network", "disconnect", whole, c.ids[name])
+	return func() { c.docker("network", "connect", "--alias", name, whole, c.ids[name]) }
 }
 
 func (c *compose) address(name string) string {

@@ -56,6 +56,16 @@
 // send at the same instant comes in the order in which they ran: a test that
 // needs it exact to the packet has them send at different times.
 //
+// A [Hub] is a hub in memory, as package bridge reaches one through NATS: byte streams, and the
+// newest frame of each channel, over lines with a delay and a rate. It can be cut, stalled, and
+// made to lie.
+//
+//	hub := testnet.NewHub(1 << 20)
+//	robot := hub.Host("robot", testnet.Params{Delay: 10 * time.Millisecond, Rate: 1e6}, testnet.Params{})
+//	hub.Deceive(testnet.Deceit{Frames: testnet.Replays})
+//
+// Package testnet/hubtest has the contract that this hub and the real one keep.
+//
 // # Real hosts
 //
 // Package testnet/hosts makes hosts of namespaces: each has its own network,

@@ -20,6 +20,7 @@ type listed struct {
 	Addrs      []string `json:"addrs"`
 	MirroredAs string   `json:"mirrored_as"`
 	Unproved   bool     `json:"unproved"`
+	Way        string   `json:"way"`
 }
 
 // ls asks a host what it could mirror; code is the program's exit code.

@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asForger) != "" {
 		os.Exit(sendForever(os.Args[1:]))
 	}
+	if what := os.Getenv(asCrowd); what != "" {
+		os.Exit(pullAll(what))
+	}
 	// Sites mostly wait, for what befalls them and for what comes of it: some at a time,
 	// unless -parallel says otherwise. Those of every day take a quarter of a core each.
 	if err := flag.Set("test.parallel", long("4", "6")); err != nil {

@@ -1,0 +1,108 @@
+package testnet_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hubFile has two robots and two operators, each on a network of its own, and a hub.
+const hubFile = "testnet/compose/hub.yml"
+
+// byHub are the mirrors of hub.yml.
+var byHub = mirrors{
+	"planner":  {"robot.imu", "robot.joints", "robot.camera", "atlas.imu", "atlas.legs"},
+	"operator": {"robot.camera", "atlas.legs"},
+}
+
+// without are the mirrors but those of a host.
+func (m mirrors) without(host string) mirrors {
+	left := mirrors{}
+	for service, names := range m {
+		for _, name := range names {
+			if !strings.HasPrefix(name, host+".") {
+				left[service] = append(left[service], name)
+			}
+		}
+	}
+	return left
+}
+
+// TestComposeHub has hosts on separate networks meet at a hub, as a user starts them, and
+// what may happen to the hub and to a host.
+func TestComposeHub(t *testing.T) {
+	longRun(t)
+	t.Parallel() // most of it is waiting
+	c := startCompose(t, hubFile)
+	c.step("start", func(c *compose) {
+		c.follow(byHub)
+		for service := range c.ids {
+			c.healthy(service)
+		}
+		c.onlyByHub("planner")
+	})
+	c.step("the hub is killed and started again", func(c *compose) {
+		c.docker("kill", c.ids["hub"])
+		time.Sleep(time.Second)
+		c.docker("start", c.ids["hub"])
+		c.logged(c.follow(byHub))
+	})
+	c.step("an operator is away for a while", func(c *compose) {
+		join := c.cut("operator", "operator")
+		time.Sleep(5 * time.Second)
+		c.follow(mirrors{"planner": byHub["planner"]})
+		join()
+		c.follow(byHub)
+	})
+	c.step("a robot that is removed is cut off", func(c *compose) {
+		c.must("hub", "achbridge", "hub", "remove", "atlas", "--dir", "/hub")
+		c.await(func() error {
+			if up := c.linked("planner", "atlas"); len(up) > 0 {
+				return fmt.Errorf("planner: its link to atlas is up")
+			}
+			return nil
+		})
+		c.await(func() error {
+			out, _ := c.ask("atlas", "achbridge", "status")
+			if want := "the hub refuses the credentials of atlas"; !strings.Contains(string(out), want) {
+				return fmt.Errorf("atlas: status does not say %q:\n%s", want, out)
+			}
+			return nil
+		})
+		c.follow(byHub.without("atlas"))
+	})
+}
+
+// logged says how long hosts needed after the hub was back; the machine may have much else
+// to do, so that it is no bound.
+func (c *compose) logged(took time.Duration) {
+	c.t.Helper()
+	if want := 2 * time.Second; took > want {
+		c.t.Logf("all followed after %v, want %v on an idle machine", took, want)
+	}
+}
+
+// onlyByHub wants all links of a host to be by the hub.
+func (c *compose) onlyByHub(service string) {
+	c.t.Helper()
+	out, err := c.ask(service, "achbridge", "status", "--json")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var got struct {
+		Links []struct{ Peer, Transport string }
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		c.t.Fatalf("%s: status: %v", service, err)
+	}
+	if len(got.Links) == 0 {
+		c.t.Errorf("%s: got no links, want two", service)
+	}
+	for _, l := range got.Links {
+		if l.Transport != "hub" {
+			c.t.Errorf("%s: the link to %s is over %s, want hub", service, l.Peer, l.Transport)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package testnet_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// The ages of mirrors that are fed by a hub, with real programs on emulated hosts. The figures are
+// printed beside the bars of docs/performance.md: a busy machine is no failure.
+
+const (
+	settleHub  = 3 * time.Second // after the first frame: a reader is not bounded in its first second
+	measureHub = 4 * time.Second
+)
+
+// judge prints whether a bar is met.
+func judge(t *testing.T, what string, got, bar float64) {
+	t.Helper()
+	met := "met"
+	if got > bar {
+		met = "NOT met"
+	}
+	t.Logf("%s: %.2f, bar %.2f: %s", what, got, bar, met)
+}
+
+// TestHubAges measures.
+func TestHubAges(t *testing.T) {
+	longRun(t)
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"idle", ageOnAnIdlePath},
+		{"thin", ageOverThinHops},
+		{"camera", ageBesideACamera},
+		{"slow", ageBesideASlowOperator},
+		{"crowd", costOfACrowd},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+// ageOnAnIdlePath measures what the hub adds to a direct link.
+func ageOnAnIdlePath(t *testing.T) {
+	f := newFleet(t, "robot", "pc", "desk")
+	f.link("", "rate=100mbit")
+	f.meet("robot", "desk")
+	f.publish("robot", "imu:1000:64", "state:200:1000")
+	robot := f.join("robot")
+	pc := f.join("pc", "--mirror", "robot/*")
+	byHub := f.measure(settleHub, measureHub, map[string]*process{"hub": f.hub, "robot": robot, "pc": pc}, "pc:robot.imu", "pc:robot.state")
+	pc.leave()
+	desk := f.run("desk", "--mirror", "robot/*")
+	direct := f.measure(settleHub, measureHub, map[string]*process{"hub": f.hub, "robot": robot, "desk": desk}, "desk:robot.imu", "desk:robot.state")
+	for _, channel := range []string{"robot.imu", "robot.state"} {
+		t.Logf("%s by the hub: %v", channel, byHub.views["pc:"+channel])
+		t.Logf("%s direct:     %v", channel, direct.views["desk:"+channel])
+	}
+	t.Logf("processor by the hub: %v; direct: %v", byHub.spent, direct.spent)
+}
+
+// thinRate is the rate of a thin link, in bits a second.
+const thinRate = 1e6
+
+func ageOverThinHops(t *testing.T) {
+	for hops, links := range map[int][]string{
+		1: {"robot", "delay=10ms,rate=1mbit,queue=64KiB", "hub>robot", "delay=10ms"},
+		2: {"", "delay=5ms", "robot", "rate=1mbit,queue=64KiB", "hub>pc", "rate=1mbit,queue=64KiB"},
+	} {
+		f := newFleet(t, "robot", "pc")
+		for i := 0; i < len(links); i += 2 {
+			f.link(links[i], links[i+1])
+		}
+		f.publish("robot", "imu:1000:1000")
+		robot := f.join("robot")
+		pc := f.join("pc", "--mirror", "robot/*")
+		m := f.measure(settleHub, measureHub, map[string]*process{"hub": f.hub, "robot": robot, "pc": pc}, "pc:robot.imu")
+		got := m.views["pc:robot.imu"]
+		bytes := min(m.wire["robot>hub"], m.wire["hub>pc"]) / got.hz // not all that goes up comes down
+		one := time.Duration(bytes * 8 / thinRate * 1e9)
+		least := 10*time.Millisecond + time.Duration(hops)*one + one/2
+		t.Logf("%d thin hops: %v; least %.1f ms, %.0f bytes a frame on the wire; processor %v", hops, got, inMs(least), bytes, m.spent)
+		judge(t, "mean to the least", got.mean.Seconds()/least.Seconds(), map[int]float64{1: 1.2, 2: 1.25}[hops])
+		judge(t, "p99 to the least", got.p99.Seconds()/least.Seconds(), 2)
+	}
+}
+
+func ageBesideACamera(t *testing.T) {
+	for _, c := range []struct{ name, target string }{{"downlink", "hub>pc"}, {"uplink", "robot"}} {
+		f := newFleet(t, "robot", "pc")
+		f.link("", "delay=5ms")
+		f.link(c.target, "rate=1mbit,queue=64KiB")
+		f.publish("robot", "imu:1000:64")
+		f.join("robot")
+		f.join("pc", "--mirror", "robot/*")
+		alone := f.measure(settleHub, measureHub, nil, "pc:robot.imu").views["pc:robot.imu"]
+		f.publish("robot", "camera:10:50000")
+		m := f.measure(settleHub, measureHub, nil, "pc:robot.imu", "pc:robot.camera")
+		beside := m.views["pc:robot.imu"]
+		t.Logf("thin %s: alone %v; beside the camera %v; camera %v", c.name, alone, beside, m.views["pc:robot.camera"])
+		judge(t, "beside to alone", beside.mean.Seconds()/alone.mean.Seconds(), 2)
+	}
+}
+
+// ageBesideASlowOperator has a second operator on 100 kbit/s read what the first one reads.
+func ageBesideASlowOperator(t *testing.T) {
+	f := newFleet(t, "robot", "pc", "far")
+	f.link("", "delay=5ms,rate=20mbit")
+	f.link("hub>far", "rate=100kbit,queue=64KiB")
+	f.publish("robot", "imu:100:64", "state:100:1000", "camera:10:50000")
+	channels := []string{"pc:robot.imu", "pc:robot.state", "pc:robot.camera"}
+	f.join("robot")
+	f.join("pc", "--mirror", "robot/*")
+	alone := f.measure(3*settleHub, measureHub, nil, channels...) // the camera's rate grows by half a second
+	f.join("far", "--mirror", "robot/*")
+	f.measure(settleHub, time.Second, nil, "far:robot.imu")
+	beside := f.measure(0, measureHub, nil, append(channels, "far:robot.imu")...)
+	for _, name := range channels {
+		t.Logf("%s alone: %v; beside: %v", name, alone.views[name], beside.views[name])
+		judge(t, name+" beside a slow operator to alone", beside.views[name].mean.Seconds()/alone.views[name].mean.Seconds(), 1.05)
+	}
+	t.Logf("the slow one: %v", beside.views["far:robot.imu"])
+}
+
+// costOfACrowd has more and more readers pull ten channels. All but one are simulated: clients of the hub in one
+// process, which pull the frames that the robot puts for the one, and cannot open them.
+func costOfACrowd(t *testing.T) {
+	f := newFleet(t, "robot", "pc", "crowd")
+	f.link("", "delay=1ms,rate=100mbit")
+	f.link("hub>crowd", "delay=1ms") // 200 Mbit/s with all of them
+	var channels []string
+	for i := range 10 {
+		channels = append(channels, fmt.Sprintf("c%d:20:1000", i))
+	}
+	f.publish("robot", channels...)
+	robot := f.join("robot")
+	f.join("pc", "--mirror", "robot/*")
+	processes := map[string]*process{"hub": f.hub, "robot": robot}
+	var first taken
+	there := 1
+	for _, readers := range []int{1, 10, 100} {
+		f.crowd(there, readers)
+		there = readers
+		m := f.measure(settleHub, measureHub, processes, "pc:robot.c0")
+		if readers == 1 {
+			first = m
+		}
+		frames := 200 * m.took.Seconds()
+		t.Logf("%d readers: %v; uplink %.0f bytes a second; hub %.1f us a frame and reader, %.1f %% of a core; robot %.0f us a frame; to the crowd %.1f Mbit/s", readers,
+			m.views["pc:robot.c0"], m.wire["robot>hub"], m.spent["hub"].Seconds()*1e6/frames/float64(readers), m.spent["hub"].Seconds()/m.took.Seconds()*100,
+			m.spent["robot"].Seconds()*1e6/frames, m.wire["hub>crowd"]*8/1e6)
+		if hz := m.views["pc:robot.c0"].hz; hz < 19 {
+			t.Logf("uplink: not judged, since only %.0f frames of 20 a second came: the machine is too slow for so many readers", hz)
+			continue
+		}
+		judge(t, "uplink to that of one reader", m.wire["robot>hub"]/first.wire["robot>hub"], 1.05)
+	}
+}

@@ -1,0 +1,177 @@
+package testnet_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"achbridge/testnet/hosts"
+)
+
+// fleet is a site whose hosts have no path to each other but by a hub, which is a host of its own.
+type fleet struct {
+	*site
+	dir   string
+	hub   *process
+	sent  map[string]*atomic.Int64 // bytes of IP packets, by FROM>TO
+	views map[string]*observation
+}
+
+// newFleet makes the hosts and runs the hub. The hosts' links are perfect at first.
+func newFleet(t *testing.T, names ...string) *fleet {
+	t.Helper()
+	realHosts(t)
+	all := append([]string{"hub"}, names...)
+	f := &fleet{site: &site{t: t, lab: hosts.StartTest(t, hosts.Config{Hosts: all})}, dir: t.TempDir(), sent: map[string]*atomic.Int64{}, views: map[string]*observation{}}
+	var err error
+	if f.bin, err = programs(); err != nil {
+		t.Fatal(err)
+	}
+	key := f.newKey("hub")
+	f.must("hub", "hub", "init", "hub", "--dir", f.hubDir())
+	for _, from := range all {
+		for _, to := range all {
+			f.sent[from+">"+to] = &atomic.Int64{}
+		}
+		if from == "hub" {
+			continue
+		}
+		f.install(from, key)
+		f.must("hub", "hub", "add", from, "--dir", f.hubDir(), "--out", f.credentials(from))
+		for _, to := range names {
+			if from != to {
+				f.link(from+">"+to, "cut")
+			}
+		}
+	}
+	t.Cleanup(f.lab.Listen(func(host string, frame []byte) {
+		if to := int(frame[5]) - 1; frame[0]&1 == 0 && to >= 0 && to < len(all) {
+			f.sent[host+">"+all[to]].Add(int64(len(frame) - ethernetHeader))
+		}
+	}))
+	f.hub = f.start("hub", "achbridge", "hub", "--dir", f.hubDir())
+	return f
+}
+
+const ethernetHeader = 14
+
+func (f *fleet) hubDir() string { return filepath.Join(f.dir, "hub") }
+
+func (f *fleet) credentials(host string) string { return filepath.Join(f.dir, host+".creds") }
+
+// join runs the daemon of a host that uses the hub.
+func (f *fleet) join(host string, args ...string) *process {
+	f.t.Helper()
+	return f.run(host, append([]string{"--hub-creds", f.credentials(host)}, args...)...)
+}
+
+// meet lets two hosts reach each other directly.
+func (f *fleet) meet(a, b string) {
+	f.t.Helper()
+	f.link(a+">"+b, "up")
+	f.link(b+">"+a, "up")
+}
+
+// figures are how old the newest frame of a mirror was, over time, and what came.
+type figures struct {
+	mean, p50, p99, worst time.Duration
+	hz                    float64
+	size                  int // bytes of a frame
+}
+
+func (f figures) String() string {
+	return fmt.Sprintf("age %.2f ms, p50 %.2f, p99 %.2f, worst %.1f, %.0f Hz", inMs(f.mean), inMs(f.p50), inMs(f.p99), inMs(f.worst), f.hz)
+}
+
+func inMs(d time.Duration) float64 { return float64(d) / 1e6 }
+
+// taken is one measurement: of each view, and of what went over the wire.
+type taken struct {
+	took  time.Duration
+	views map[string]figures       // by HOST:CHANNEL
+	wire  map[string]float64       // bytes a second, by FROM>TO
+	spent map[string]time.Duration // processor, by name of the process
+}
+
+// measure looks for so long at channels, each as HOST:CHANNEL, after so long a time to settle.
+func (f *fleet) measure(settle, length time.Duration, processes map[string]*process, channels ...string) taken {
+	f.t.Helper()
+	for _, name := range channels {
+		f.watch(name)
+	}
+	for _, name := range channels {
+		_, channel, _ := strings.Cut(name, ":")
+		f.views[name].first("keep:"+channel, "frame", 20*time.Second, func(s sighting) bool { return s.Err == "" })
+	}
+	time.Sleep(settle)
+	m := taken{views: map[string]figures{}, wire: map[string]float64{}, spent: map[string]time.Duration{}}
+	from, before := monotonic(), map[string]int64{}
+	for way, n := range f.sent {
+		before[way] = n.Load()
+	}
+	for name, p := range processes {
+		m.spent[name] = -p.processor()
+	}
+	time.Sleep(length)
+	to := monotonic()
+	m.took = time.Duration(to - from)
+	for way, n := range f.sent {
+		m.wire[way] = float64(n.Load()-before[way]) / m.took.Seconds()
+	}
+	for name, p := range processes {
+		m.spent[name] += p.processor()
+	}
+	time.Sleep(100 * time.Millisecond) // until the observers have told
+	for _, name := range channels {
+		_, channel, _ := strings.Cut(name, ":")
+		o := f.views[name]
+		o.mu.Lock()
+		m.views[name] = ageBetween(o.seen["keep:"+channel], from, to)
+		o.mu.Unlock()
+	}
+	return m
+}
+
+// watch has an observer read a channel from now on.
+func (f *fleet) watch(name string) {
+	f.t.Helper()
+	if f.views[name] == nil {
+		host, channel, _ := strings.Cut(name, ":")
+		f.views[name] = f.observe(host, "keep:"+channel)
+	}
+}
+
+// ageBetween looks at the time between from and to, every tenth of a millisecond.
+func ageBetween(seen []sighting, from, to int64) (a figures) {
+	const look = 100_000
+	var ages []time.Duration
+	var sum time.Duration
+	i := 0
+	for at := from; at < to; at += look {
+		for i+1 < len(seen) && seen[i+1].Time <= at {
+			i++
+		}
+		if i < len(seen) && seen[i].Time <= at && seen[i].Err == "" {
+			age := time.Duration(at - seen[i].Put)
+			sum += age
+			ages = append(ages, age)
+		}
+	}
+	if len(ages) == 0 {
+		return a
+	}
+	for _, s := range seen {
+		if s.Time >= from && s.Time < to {
+			a.hz, a.size = a.hz+1, s.Size
+		}
+	}
+	a.hz /= time.Duration(to - from).Seconds()
+	slices.Sort(ages)
+	n := len(ages)
+	a.mean, a.p50, a.p99, a.worst = sum/time.Duration(n), ages[n/2], ages[n*99/100], ages[n-1]
+	return a
+}

@@ -1,0 +1,290 @@
+package testnet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"time"
+)
+
+const (
+	hubWindow   = 64 << 10 // bytes of a stream that nobody has read
+	hubPiece    = 16 << 10 // bytes of one message
+	hubArrivals = 64       // streams that wait for Accept
+)
+
+var (
+	errPast = os.ErrDeadlineExceeded
+	// ErrHubBroken says that a stream has ended since a message was lost, doubled or forged.
+	ErrHubBroken = errors.New("stream broken: a message was lost, doubled or forged")
+)
+
+// hubKind is a kind of message between the ends of a stream.
+type hubKind uint8
+
+const (
+	hubOpen hubKind = iota
+	hubAccept
+	hubData
+	hubCredit
+	hubClose
+	hubGone // by the hub: there is no other end
+)
+
+// hubMessage is one message between the ends of a stream.
+type hubMessage struct {
+	from, to, id string
+	kind         hubKind
+	number       uint64
+	data         []byte
+	credit       int
+}
+
+// HubStream is one end of a byte stream through a hub.
+type HubStream struct {
+	host        *HubHost
+	peer, id    string
+	read, write *deadline
+
+	// Under hub.mu.
+	accepted  bool
+	sent, got uint64 // messages
+	unread    bytes.Buffer
+	taken     int // bytes read that the peer does not know of
+	room      int // bytes that may be sent
+	closed    bool
+	ended     error // no more comes
+}
+
+func (o *HubHost) newStream(peer, id string) *HubStream {
+	s := &HubStream{host: o, peer: peer, id: id, read: newDeadline(), write: newDeadline(), room: hubWindow}
+	o.streams[peer+" "+id] = s
+	return s
+}
+
+// Dial begins a stream to a host, and waits until that host accepts it.
+func (o *HubHost) Dial(ctx context.Context, host string) (net.Conn, error) {
+	o.hub.mu.Lock()
+	if !o.connected {
+		o.hub.mu.Unlock()
+		return nil, o.away()
+	}
+	o.dialled++
+	s := o.newStream(host, o.name+strconv.Itoa(o.dialled))
+	s.say(hubMessage{kind: hubOpen})
+	o.hub.mu.Unlock()
+	if late := o.wait(ctx, nil, func() (bool, time.Time) { return s.accepted || s.ended != nil, time.Time{} }); late != nil {
+		s.Close()
+		return nil, late
+	}
+	o.hub.mu.Lock()
+	defer o.hub.mu.Unlock()
+	if !s.accepted {
+		return nil, fmt.Errorf("dial %s: %w", host, s.ended)
+	}
+	return s, nil
+}
+
+// Accept takes a stream that another host began.
+func (o *HubHost) Accept(ctx context.Context) (net.Conn, error) {
+	var s *HubStream
+	if late := o.wait(ctx, nil, func() (bool, time.Time) {
+		if len(o.arrivals) == 0 {
+			return false, time.Time{}
+		}
+		s, o.arrivals = o.arrivals[0], o.arrivals[1:]
+		s.say(hubMessage{kind: hubAccept})
+		return true, time.Time{}
+	}); late != nil {
+		return nil, late
+	}
+	return s, nil
+}
+
+// say sends a message to the other end. Needs mu.
+func (s *HubStream) say(m hubMessage) {
+	if !s.host.connected {
+		return
+	}
+	m.from, m.to, m.id, m.number = s.host.name, s.peer, s.id, s.sent
+	s.sent++
+	s.host.up.send(len(m.data), func() { s.host.hub.pass(m) })
+}
+
+// pass is the hub's part: it brings a message on its way, or what it makes of it. Needs mu.
+func (h *Hub) pass(m hubMessage) {
+	for _, m := range h.messages(m) {
+		to := h.hosts[m.to]
+		if to == nil || !to.connected {
+			if from := h.hosts[m.from]; from != nil {
+				m.from, m.to, m.kind = m.to, m.from, hubGone
+				from.down.send(0, func() { from.hear(m) })
+			}
+			continue
+		}
+		h.later(h.deceit.Streams, 0, func() { to.down.send(len(m.data), func() { to.hear(m) }) })
+	}
+}
+
+// hear takes a message of another host. Needs mu.
+func (o *HubHost) hear(m hubMessage) {
+	s := o.streams[m.from+" "+m.id]
+	switch {
+	case s == nil && m.kind == hubOpen && m.number == 0 && len(o.arrivals) < hubArrivals:
+		s = o.newStream(m.from, m.id)
+		s.accepted, s.got = true, 1
+		o.arrivals = append(o.arrivals, s)
+	case s != nil:
+		s.hear(m)
+	}
+	o.rouse()
+}
+
+func (s *HubStream) hear(m hubMessage) {
+	switch {
+	case s.ended != nil:
+		return
+	case m.kind == hubGone:
+		s.end(ErrHubAway)
+		return
+	case m.number != s.got, m.kind == hubData && len(m.data)+s.unread.Len()+s.taken > hubWindow:
+		s.say(hubMessage{kind: hubClose})
+		s.end(ErrHubBroken)
+		return
+	}
+	s.got++
+	switch m.kind {
+	case hubAccept:
+		s.accepted = true
+	case hubData:
+		s.unread.Write(m.data)
+	case hubCredit:
+		s.room += m.credit
+	case hubClose:
+		s.end(io.EOF)
+	}
+}
+
+// end says why nothing more comes. Needs mu.
+func (s *HubStream) end(why error) {
+	if s.ended == nil {
+		s.ended = why
+		delete(s.host.streams, s.peer+" "+s.id)
+		s.host.rouse()
+	}
+}
+
+// lost ends both ends of a stream whose host has lost its connection. Needs mu.
+func (s *HubStream) lost() {
+	s.end(ErrHubAway)
+	if other := s.host.hub.hosts[s.peer]; other != nil && other.connected {
+		other.down.send(0, func() { other.hear(hubMessage{from: s.host.name, id: s.id, kind: hubGone}) })
+	}
+}
+
+// Read implements net.Conn.
+func (s *HubStream) Read(b []byte) (n int, err error) {
+	late := s.host.wait(context.Background(), s.read, func() (bool, time.Time) {
+		switch {
+		case s.closed:
+			err = net.ErrClosed
+		case s.unread.Len() > 0:
+			n, err = s.unread.Read(b)
+			if s.taken += n; s.taken >= hubWindow/2 {
+				s.say(hubMessage{kind: hubCredit, credit: s.taken})
+				s.taken = 0
+			}
+		case s.ended != nil:
+			err = s.ended
+		default:
+			return len(b) == 0, time.Time{}
+		}
+		return true, time.Time{}
+	})
+	if late != nil {
+		return 0, late
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (s *HubStream) Write(b []byte) (written int, err error) {
+	for written < len(b) {
+		late := s.host.wait(context.Background(), s.write, func() (bool, time.Time) {
+			switch {
+			case s.closed:
+				err = net.ErrClosed
+			case s.ended == io.EOF:
+				err = io.ErrClosedPipe
+			case s.ended != nil:
+				err = s.ended
+			case s.room > 0 && s.host.up.opens().IsZero():
+				n := min(len(b)-written, s.room, hubPiece)
+				s.say(hubMessage{kind: hubData, data: bytes.Clone(b[written : written+n])})
+				written, s.room = written+n, s.room-n
+			case s.room > 0:
+				return false, s.host.up.opens()
+			default:
+				return false, time.Time{}
+			}
+			return true, time.Time{}
+		})
+		if late != nil {
+			return written, late
+		}
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// Close ends the stream: the other end reads what was written, then io.EOF.
+func (s *HubStream) Close() error {
+	s.host.hub.mu.Lock()
+	defer s.host.hub.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.ended == nil {
+		s.say(hubMessage{kind: hubClose})
+		s.end(net.ErrClosed)
+	}
+	s.host.rouse()
+	return nil
+}
+
+// hubAddr is the name of a host.
+type hubAddr string
+
+func (hubAddr) Network() string  { return "hub" }
+func (a hubAddr) String() string { return string(a) }
+
+// LocalAddr is the name of this host.
+func (s *HubStream) LocalAddr() net.Addr { return hubAddr(s.host.name) }
+
+// RemoteAddr is the host at the other end, as the hub says.
+func (s *HubStream) RemoteAddr() net.Addr { return hubAddr(s.peer) }
+
+// SetDeadline implements net.Conn, like the next two.
+func (s *HubStream) SetDeadline(t time.Time) error {
+	s.read.set(t)
+	s.write.set(t)
+	return nil
+}
+
+func (s *HubStream) SetReadDeadline(t time.Time) error {
+	s.read.set(t)
+	return nil
+}
+
+func (s *HubStream) SetWriteDeadline(t time.Time) error {
+	s.write.set(t)
+	return nil
+}

@@ -1,0 +1,320 @@
+package hubtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// put puts a frame and waits for the hub's word.
+func put(t testing.TB, c Channel, frame string) {
+	t.Helper()
+	acked, err := c.Put(soon(t), []byte(frame))
+	if err == nil {
+		err = word(acked)
+	}
+	if err != nil {
+		t.Fatalf("put of %.20q: %v", frame, err)
+	}
+}
+
+// word waits for the hub's word on a frame.
+func word(acked <-chan error) error {
+	select {
+	case err := <-acked:
+		return err
+	case <-time.After(patience):
+		return errors.New("the hub says nothing")
+	}
+}
+
+func next(t testing.TB, c Channel) string {
+	t.Helper()
+	b, err := c.Next(soon(t))
+	if err != nil {
+		t.Fatalf("next: %v", err)
+	}
+	return string(b)
+}
+
+// nothing checks that no further frame comes.
+func nothing(t testing.TB, c Channel) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), moment)
+	defer cancel()
+	if b, err := c.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("next: got %.20q, %v, want nothing", b, err)
+	}
+}
+
+// channel is a channel of robot, as robot writes and others read it.
+func channel(t *testing.T, robot Hub, readers ...Hub) (out Channel, in []Channel) {
+	t.Helper()
+	out = robot.Channel("robot", "imu")
+	t.Cleanup(out.Close)
+	for _, r := range readers {
+		c := r.Channel("robot", "imu")
+		t.Cleanup(c.Close)
+		in = append(in, c)
+	}
+	return out, in
+}
+
+func readerBeginsWithNewest(t *testing.T, l *Lab) {
+	out, in := channel(t, l.Host("robot"), l.Host("pc"))
+	put(t, out, "older")
+	put(t, out, "newest")
+	if got := next(t, in[0]); got != "newest" {
+		t.Errorf("got %q, want newest", got)
+	}
+	nothing(t, in[0])
+}
+
+func readerKeepsUp(t *testing.T, l *Lab) {
+	out, in := channel(t, l.Host("robot"), l.Host("pc"))
+	for i := range 50 {
+		put(t, out, strconv.Itoa(i))
+		if got, want := next(t, in[0]), strconv.Itoa(i); got != want {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// A reader that asks for little gets little: what was replaced at the hub it never sees.
+func slowReader(t *testing.T, l *Lab) {
+	out, in := channel(t, l.Host("robot"), l.Host("pc"))
+	put(t, out, "0")
+	next(t, in[0]) // its pulls wait at the hub now
+	const frames = 200
+	for i := range frames {
+		put(t, out, strconv.Itoa(i+1))
+	}
+	last, count := 0, 0
+	for last < frames {
+		n, err := strconv.Atoi(next(t, in[0]))
+		if err != nil || n <= last {
+			t.Fatalf("got frame %d after %d, %v", n, last, err)
+		}
+		last = n
+		count++
+	}
+	if count > 5 {
+		t.Errorf("got %d of %d frames, want at most 5: three for the pulls and those that came meanwhile", count, frames)
+	}
+	nothing(t, in[0])
+}
+
+func eachReader(t *testing.T, l *Lab) {
+	out, in := channel(t, l.Host("robot"), l.Host("pc"), l.Host("recorder"))
+	for i := range 10 {
+		put(t, out, strconv.Itoa(i))
+		for _, c := range in {
+			if got, want := next(t, c), strconv.Itoa(i); got != want {
+				t.Fatalf("got %q, want %q", got, want)
+			}
+		}
+	}
+}
+
+func readerWaits(t *testing.T, l *Lab) {
+	out, in := channel(t, l.Host("robot"), l.Host("pc"))
+	nothing(t, in[0])
+	got := make(chan string, 1)
+	ctx := soon(t)
+	go func() {
+		b, _ := in[0].Next(ctx)
+		got <- string(b)
+	}()
+	put(t, out, "first")
+	if s := <-got; s != "first" {
+		t.Errorf("got %q, want first", s)
+	}
+}
+
+func channelsDoNotMix(t *testing.T, l *Lab) {
+	robot, arm := l.Host("robot"), l.Host("arm")
+	reader := l.Host("pc")
+	want := map[string]Channel{}
+	for _, c := range []struct {
+		host Hub
+		name string
+		of   string
+	}{{robot, "imu", "robot"}, {robot, "imu-2", "robot"}, {robot, "a.b", "robot"}, {arm, "imu", "arm"}, {arm, "a.b", "arm"}} {
+		out, in := c.host.Channel(c.of, c.name), reader.Channel(c.of, c.name)
+		t.Cleanup(out.Close)
+		t.Cleanup(in.Close)
+		put(t, out, c.of+"/"+c.name)
+		want[c.of+"/"+c.name] = in
+	}
+	for frame, in := range want {
+		if got := next(t, in); got != frame {
+			t.Errorf("got %q, want %q", got, frame)
+		}
+	}
+}
+
+func framesAreWhole(t *testing.T, l *Lab) {
+	out, in := channel(t, l.Host("robot"), l.Host("pc"))
+	for size := 1; ; size = min(4*size+1, l.MaxFrame) {
+		want := pattern(size, byte(size))
+		put(t, out, string(want))
+		if got := next(t, in[0]); got != string(want) {
+			t.Errorf("frame of %d bytes: got %d bytes, or others", size, len(got))
+		}
+		if size == l.MaxFrame {
+			return
+		}
+	}
+}
+
+func framesBelongToCaller(t *testing.T, l *Lab) {
+	out, in := channel(t, l.Host("robot"), l.Host("pc"), l.Host("recorder"))
+	b := []byte("frame")
+	acked, err := out.Put(soon(t), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(b, "XXXXX")
+	if err := word(acked); err != nil {
+		t.Fatal(err)
+	}
+	first, err := in[0].Next(soon(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(first); got != "frame" {
+		t.Errorf("got %q, want what was put", got)
+	}
+	copy(first, "YYYYY")
+	if got := next(t, in[1]); got != "frame" {
+		t.Errorf("other reader: got %q, want what was put", got)
+	}
+}
+
+func tooLarge(t *testing.T, l *Lab) {
+	out, in := channel(t, l.Host("robot"), l.Host("pc"))
+	if _, err := out.Put(soon(t), make([]byte, l.MaxFrame+1)); !errors.Is(err, l.TooLarge) {
+		t.Errorf("put: got %v, want %v", err, l.TooLarge)
+	}
+	put(t, out, "small")
+	if got := next(t, in[0]); got != "small" {
+		t.Errorf("got %q, want small", got)
+	}
+}
+
+// Two frames may be under way; the order of the calls is that at the hub.
+func roomForTwo(t *testing.T, l *Lab) {
+	out, in := channel(t, l.Host("robot"), l.Host("pc"))
+	var words []<-chan error
+	for i := range 20 {
+		if err := out.Room(soon(t), 100); err != nil {
+			t.Fatal(err)
+		}
+		acked, err := out.Put(soon(t), []byte(strconv.Itoa(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		words = append(words, acked)
+		open := 0
+		for _, w := range words {
+			if len(w) == 0 {
+				open++
+			}
+		}
+		if open > 2 {
+			t.Errorf("frame %d: %d are not acknowledged, want at most 2", i, open)
+		}
+	}
+	for i, w := range words {
+		if err := word(w); err != nil {
+			t.Errorf("frame %d: %v", i, err)
+		}
+	}
+	if got := next(t, in[0]); got != "19" {
+		t.Errorf("newest: got %q, want 19", got)
+	}
+}
+
+func channelCallsEnd(t *testing.T, l *Lab) {
+	robot := l.Host("robot")
+	c := robot.Channel("robot", "imu")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := c.Next(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("next: got %v, want context.Canceled", err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Next(context.Background())
+		ended <- err
+	}()
+	time.Sleep(moment)
+	c.Close()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("next: no error after close")
+		}
+	case <-time.After(patience):
+		t.Fatal("next: still blocked after close")
+	}
+	c.Close()
+}
+
+func nothingIsKept(t *testing.T, l *Lab) {
+	needsCut(t, l)
+	robot := l.Host("robot")
+	out, in := channel(t, robot, l.Host("pc"))
+	put(t, out, "before")
+	l.Cut("robot")
+	begun := time.Now()
+	for i := range 3 {
+		if _, err := out.Put(soon(t), fmt.Appendf(nil, "in the cut %d", i)); !errors.Is(err, l.Away) {
+			t.Errorf("put: got %v, want %v", err, l.Away)
+		}
+		if err := out.Room(soon(t), 100); !errors.Is(err, l.Away) {
+			t.Errorf("room: got %v, want %v", err, l.Away)
+		}
+	}
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("puts without a connection took %v, want none to wait", took)
+	}
+	l.Restore("robot")
+	if got := next(t, in[0]); got != "before" {
+		t.Errorf("got %q, want what was there before", got)
+	}
+	nothing(t, in[0])
+	put(t, out, "after")
+	if got := next(t, in[0]); got != "after" {
+		t.Errorf("got %q, want after", got)
+	}
+}
+
+// The first frame after a cut may be one that came before.
+func readerGoesOn(t *testing.T, l *Lab) {
+	needsCut(t, l)
+	pc := l.Host("pc")
+	out, in := channel(t, l.Host("robot"), pc)
+	put(t, out, "first")
+	next(t, in[0])
+	l.Cut("pc")
+	put(t, out, "second")
+	put(t, out, "third")
+	l.Restore("pc")
+	got := ""
+	for ctx := soon(t); got != "third"; {
+		b, err := in[0].Next(ctx)
+		switch got = string(b); {
+		case errors.Is(err, l.Away):
+			time.Sleep(moment)
+		case err != nil:
+			t.Fatal(err)
+		case bytes.Equal(b, []byte("second")):
+			t.Fatal("got second, which was replaced")
+		}
+	}
+}

@@ -1,0 +1,127 @@
+// Package hubtest has the contract of a hub, as tests: whatever brings byte streams and the newest
+// frames from host to host for package bridge must pass them.
+//
+//	func TestHubKeepsTheContract(t *testing.T) {
+//		for _, s := range hubtest.Contract {
+//			t.Run(s.Name, func(t *testing.T) { s.Run(t, newLab(t)) })
+//		}
+//	}
+//
+// The scenarios run over real networks and in testing/synctest bubbles alike.
+package hubtest
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+)
+
+// Hub is a host's way to others, bridge.Hub.
+type Hub interface {
+	Dial(ctx context.Context, host string) (net.Conn, error)
+	Accept(ctx context.Context) (net.Conn, error)
+	Channel(host, channel string) Channel
+}
+
+// Channel is the place of a channel's newest frame, bridge.HubChannel.
+type Channel interface {
+	Room(ctx context.Context, size int) error
+	Put(ctx context.Context, b []byte) (acked <-chan error, err error)
+	Next(ctx context.Context) ([]byte, error)
+	Close()
+}
+
+// Lab is a hub and what a test may do to it.
+type Lab struct {
+	// Host connects a host of a new name, and returns when it can be reached.
+	Host func(name string) Hub
+	// Cut ends the connection of a host and lets it have no other one until Restore, which
+	// returns when it can be reached again. Nil: scenarios that need it are skipped.
+	Cut, Restore func(name string)
+	MaxFrame     int   // bytes of the largest frame
+	TooLarge     error // what Put's error wraps for larger ones
+	Away         error // what errors wrap that say there is no connection to the hub
+}
+
+// Scenario is one behaviour of the contract.
+type Scenario struct {
+	Name string
+	Run  func(*testing.T, *Lab)
+}
+
+// Contract is what every hub must do.
+var Contract = []Scenario{
+	{"StreamCarriesBytesBothWays", streamCarriesBytes},
+	{"StreamsKnowTheirHosts", streamsKnowTheirHosts},
+	{"ManyStreamsDoNotMix", manyStreams},
+	{"WhatWasWrittenBeforeCloseArrives", writtenBeforeClose},
+	{"CloseEndsBlockedCalls", closeEndsBlockedCalls},
+	{"WriterWaitsForItsReader", writerWaits},
+	{"DeadlinesEndCalls", deadlinesEndCalls},
+	{"DeadlineThatMovesCounts", deadlineMoves},
+	{"DialOfAnAbsentHostFails", dialOfAbsentHost},
+	{"AcceptEndsWithItsContext", acceptEnds},
+	{"LostConnectionEndsItsStreams", lostConnectionEndsStreams},
+	{"ReaderBeginsWithTheNewest", readerBeginsWithNewest},
+	{"ReaderThatKeepsUpMissesNothing", readerKeepsUp},
+	{"SlowReaderGetsTheNewest", slowReader},
+	{"EachReaderGetsEachFrame", eachReader},
+	{"ReaderWaitsForTheFirstFrame", readerWaits},
+	{"ChannelsDoNotMix", channelsDoNotMix},
+	{"FramesAreWhole", framesAreWhole},
+	{"FramesBelongToTheCaller", framesBelongToCaller},
+	{"TooLargeFrameIsAnError", tooLarge},
+	{"RoomIsThereForTwo", roomForTwo},
+	{"ChannelCallsEndWithContextAndClose", channelCallsEnd},
+	{"NothingIsKeptToBeSentLater", nothingIsKept},
+	{"ReaderGoesOnAfterACut", readerGoesOn},
+}
+
+// Adapt makes a Hub of one whose channels have a type of their own.
+func Adapt[C Channel](h interface {
+	Dial(ctx context.Context, host string) (net.Conn, error)
+	Accept(ctx context.Context) (net.Conn, error)
+	Channel(host, channel string) C
+}) Hub {
+	return adapted[C]{h}
+}
+
+type adapted[C Channel] struct {
+	hub interface {
+		Dial(ctx context.Context, host string) (net.Conn, error)
+		Accept(ctx context.Context) (net.Conn, error)
+		Channel(host, channel string) C
+	}
+}
+
+func (a adapted[C]) Dial(ctx context.Context, host string) (net.Conn, error) {
+	return a.hub.Dial(ctx, host)
+}
+func (a adapted[C]) Accept(ctx context.Context) (net.Conn, error) { return a.hub.Accept(ctx) }
+func (a adapted[C]) Channel(host, channel string) Channel {
+	return a.hub.Channel(host, channel)
+}
+
+const (
+	// patience is how long a test waits for what must come.
+	patience = 10 * time.Second
+	// moment is how long it looks for what must not come.
+	moment = 100 * time.Millisecond
+)
+
+// soon is a context that ends when a test has waited long enough.
+func soon(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// needsCut skips a scenario where a lab cannot cut hosts off.
+func needsCut(t *testing.T, l *Lab) {
+	t.Helper()
+	if l.Cut == nil {
+		t.Skip("this lab cannot end the connection of one host: set Lab.Cut and Lab.Restore")
+	}
+}
