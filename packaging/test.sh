@@ -34,8 +34,8 @@ inside() { chroot "$root" "${enter[@]}" "$@"; }
 
 exec_inside() { exec chroot "$root" "${enter[@]}" "$@"; } # for a process whose number counts
 
-# What a service manager would do, by the lines of the unit itself.
-unit() { sed -n "s/^$1=//p" "$root/lib/systemd/system/achbridge.service" | head -n 1; }
+# What a service manager would do, by the lines of the unit itself: unit KEY [UNIT].
+unit() { sed -n "s/^$1=//p" "$root/lib/systemd/system/${2-achbridge}.service" | head -n 1; }
 
 start() {
 	local before command
@@ -49,6 +49,36 @@ start() {
 		sh -c "umask $(unit UMask) && exec $command" 2>>"$work/daemon.log" &
 	daemon=$!
 	wait_for "pid $daemon" inside achbridge status
+}
+
+# The hub, as its unit says. There are no options, as the package has it.
+start_hub() {
+	local command user group
+	command=$(unit ExecStart achbridge-hub)
+	user=$(unit User achbridge-hub) group=$(unit Group achbridge-hub)
+	install -d -m 700 "$root/run/achbridge-hub"
+	inside chown "$user:$group" /run/achbridge-hub
+	exec_inside setpriv --reuid "$user" --regid "$group" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all \
+		env RUNTIME_DIRECTORY=/run/achbridge-hub sh -c "umask $(unit UMask achbridge-hub) && exec ${command% *}" 2>>"$work/hub.log" &
+	hub=$!
+	wait_for 'running' inside achbridge hub check
+}
+
+try_hub() {
+	echo '- a hub, by a user of its own'
+	wait_for 'achbridge hub init' inside achbridge hub check
+	inside achbridge hub init localhost
+	[ "$(inside stat -c %U:%a /var/lib/achbridge-hub/key)" = achbridge-hub:600 ] || fail "the hub's key: $(inside stat -c %U:%a /var/lib/achbridge-hub/key)"
+	inside achbridge hub add krang -o /tmp/krang.creds
+	start_hub
+	inside achbridge hub add atlas -o /tmp/atlas.creds
+	wait_for atlas inside achbridge hub ls
+	[ -d "$root"/run/achbridge-hub/achbridge-hub-* ] || fail "the nats-server's directory is elsewhere: $(ls "$root"/run/achbridge-hub)"
+	! inside setpriv --reuid achbridge-hub --regid achbridge-hub --clear-groups cat /etc/achbridge/key 2>/dev/null || fail "the hub's user reads the network's key"
+	grep -q 'CapEff:.*0000000000000000' "/proc/$hub/status" || fail 'the hub has capabilities'
+	kill "$hub"
+	wait "$hub" || fail "the hub did not leave in peace: $(tail -n 5 "$work/hub.log")"
+	[ -z "$(ls "$root/run/achbridge-hub")" ] || fail "the hub left $(ls "$root/run/achbridge-hub")"
 }
 
 stop() {
@@ -78,8 +108,12 @@ try_package() {
 	cp "$deb" "$newer" "$root/tmp/"
 	inside dpkg -i "/tmp/$(basename "$deb")"
 	grep -q 'github.com/quic-go/quic-go' "$root/usr/share/doc/achbridge/NOTICES" || fail 'the notices of the linked libraries are missing'
-	inside systemd-analyze verify --man=no /lib/systemd/system/achbridge.service
-	inside systemd-analyze security --offline=true --threshold=20 achbridge.service | tail -n 1
+	grep -q 'github.com/nats-io/nats-server' "$root/usr/share/doc/achbridge/NOTICES" || fail 'the notice of the nats-server is missing'
+	local service
+	for service in achbridge achbridge-hub; do
+		inside systemd-analyze verify --man=no /lib/systemd/system/$service.service
+		inside systemd-analyze security --offline=true --threshold=20 $service.service | tail -n 1
+	done
 
 	local version
 	version=$(dpkg-deb -f "$deb" Version)
@@ -108,6 +142,8 @@ try_package() {
 
 	echo '- reload'
 	wait_for 'nothing changed' inside $(unit ExecReload)
+
+	try_hub
 
 	echo '- a channel that it may not open is named, with the cure'
 	inside achbridge channel create secret --frames 8 --size 64
@@ -144,7 +180,9 @@ try_package() {
 	inside dpkg --purge achbridge | tee "$work/purge"
 	key_is root:root:600
 	grep -q 'to remove it: sudo rm -r /etc/achbridge$' "$work/purge" || fail 'the purge does not say how to remove the key'
-	inside rm -r /etc/achbridge
+	grep -q 'to remove it: sudo rm -r /var/lib/achbridge-hub$' "$work/purge" || fail 'the purge does not say how to remove the hub'
+	[ "$(inside stat -c %U:%a /var/lib/achbridge-hub/key)" = root:600 ] || fail "the purge leaves the hub's key open"
+	inside rm -r /etc/achbridge /var/lib/achbridge-hub
 	inventory >"$work/after"
 	diff "$work/before" "$work/after" || fail 'the purge left the above'
 }
@@ -159,7 +197,7 @@ key_is() {
 # All files but those that dpkg, adduser and the linker's cache write about themselves.
 inventory() {
 	(cd "$root" && find etc usr var lib -xdev ! -path 'var/lib/dpkg/*' ! -path 'var/log/*' ! -path 'etc/*-' ! -path '*/ld.so.cache' ! -path 'var/cache/*' ! -path 'etc/.pwd.lock' -printf '%p %M\n' | sort)
-	ls -d "$root"/run/achbridge 2>/dev/null || true
+	ls -d "$root"/run/achbridge "$root"/run/achbridge-hub 2>/dev/null || true
 	cut -d: -f1 "$root/etc/passwd" "$root/etc/group" | sort
 }
 

@@ -8,7 +8,7 @@
 #
 # As root, with Go, and debootstrap, e2fsprogs and qemu-system-x86 of Debian. The kernel
 # is fetched and not installed. DEBIAN=DIR takes the system from there, as
-# packaging/debian.sh makes it. With TRY='service', TRY='clock' or TRY='suspend' it does only that.
+# packaging/debian.sh makes it. With TRY='service', TRY='hub', TRY='clock' or TRY='suspend' it does only that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -165,6 +165,27 @@ try_service() {
 	[ ! -e /etc/systemd/system/multi-user.target.wants/achbridge.service ] || fail 'the purge left it enabled'
 }
 
+# The hub's service, on a system where nothing else of ours runs.
+try_hub() {
+	echo '- a hub: without one its service fails and says why; with one it works'
+	dpkg -i /try/achbridge.deb >/run/dpkg 2>&1 || fail "$(cat /run/dpkg)"
+	! systemctl start achbridge-hub 2>/dev/null || fail 'the service of the hub started without a hub'
+	wait_for 'achbridge hub init' journalctl -u achbridge-hub
+	achbridge hub init localhost >/dev/null
+	systemctl start achbridge-hub
+	wait_for running achbridge hub check
+	achbridge hub add krang -o /run/hub.creds >/dev/null
+	wait_for 'host added' journalctl -u achbridge-hub
+	systemctl kill -s KILL achbridge-hub
+	wait_for 1 systemctl show --value -p NRestarts achbridge-hub
+	wait_for running achbridge hub check
+	systemctl stop achbridge-hub
+	[ "$(systemctl show --value -p Result achbridge-hub)" = success ] || fail "the hub's service ended: $(systemctl show --value -p Result achbridge-hub)"
+	dpkg --purge achbridge >/run/dpkg 2>&1 || fail "$(cat /run/dpkg)"
+	[ "$(stat -c %U:%a /var/lib/achbridge-hub/key)" = root:600 ] || fail "the purge leaves the hub's key as $(stat -c %U:%a /var/lib/achbridge-hub/key)"
+	rm -r /var/lib/achbridge-hub
+}
+
 try_clock() {
 	echo '- step the wall clock by years under daemons'
 	cd /try
@@ -225,7 +246,7 @@ prepare() {
 }
 
 [ "$(id -u)" = 0 ] || fail 'needs root'
-TRY=${TRY-service clock suspend}
+TRY=${TRY-service hub clock suspend}
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
 root=$work/debian
