@@ -51,7 +51,7 @@ var slow = []struct {
 // bare are the documents that begin with two hosts on which nothing is set up. All others
 // begin where README.md's quick start ends: robot publishes imu, joints and camera, both
 // hosts have its key and run their daemons, and pc mirrors all that robot has.
-var bare = []string{"README.md", "keys.md"}
+var bare = []string{"README.md", "keys.md", farApart}
 
 func TestMain(m *testing.M) {
 	hosts.Main()
@@ -124,6 +124,9 @@ func leftOut(line string) (why string, ok bool) {
 	if _, err := exec.LookPath("python3"); err != nil && strings.Contains(line, "python3 ") {
 		return "needs python3", true
 	}
+	if _, err := exec.LookPath("nats-server"); err != nil && strings.HasPrefix(line, "nats-server ") {
+		return "needs Debian's nats-server: apt-get install nats-server", true
+	}
 	if strings.Contains(line, "docker") {
 		if out, err := exec.Command("docker", "info").CombinedOutput(); err != nil {
 			return fmt.Sprintf("needs a Docker Engine: %v: %s", err, out), true
@@ -133,12 +136,12 @@ func leftOut(line string) (why string, ok bool) {
 }
 
 // verbs may stand after achbridge; a line with another one is a mistake of the document.
-var verbs = strings.Fields(`age bugreport bw ca ch channel check completion demo doctor echo events explain export help hz info join key ls
+var verbs = strings.Fields(`age bugreport bw ca ch channel check completion demo doctor echo events explain export help hub hz info join key ls
 	migrate mirror ping play plot push record reload run status top type unmirror version wait why`)
 
 // programs may stand at the beginning of a command beside those of the project.
 var programs = strings.Fields(`./fresh bash cat cc cd cp docker docker-compose echo exit export fuser go grep head kill mkdir
-	mv printf pwd python3 scp ssh sleep true`)
+	mv nats-server printf pwd python3 scp ssh sleep true`)
 
 var separators = regexp.MustCompile(`\s*(?:&&|\|\||[;|&])\s*`)
 

@@ -24,8 +24,9 @@ type step struct {
 // A console block has a prompt before each command: HOST$, or $ alone on this machine.
 var prompt = regexp.MustCompile(`^([a-z]*)\$ +(.*)$`)
 
-// A YAML block that begins with the name of a file is to be written there.
-var fileLine = regexp.MustCompile(`^# ((?:~/)?\S+\.yaml)(?: on ([a-z]+))?$`)
+// A block of YAML, or of a server's configuration, that begins with the name of a file is to
+// be written there.
+var fileLine = regexp.MustCompile(`^# ((?:~/)?\S+\.(?:yaml|conf))(?: on ([a-z]+))?$`)
 
 // So is a block of C that does.
 var sourceLine = regexp.MustCompile(`^// (\S+\.[ch])$`)
@@ -39,7 +40,7 @@ func stepsOf(t *testing.T, path string) (list []step) {
 			list = append(list, shellSteps(b)...)
 		case "console":
 			list = append(list, consoleSteps(t, b)...)
-		case "yaml":
+		case "yaml", "conf":
 			if m := fileLine.FindStringSubmatch(b.lines[0]); m != nil {
 				list = append(list, step{at: b.at(0), host: m[2], file: strings.TrimPrefix(m[1], "~/"), text: strings.Join(b.lines, "\n") + "\n"})
 			}
@@ -49,7 +50,7 @@ func stepsOf(t *testing.T, path string) (list []step) {
 			}
 		case "", "text", "go", "json": // not typed
 		default:
-			t.Errorf("%s: a block of %q: want sh, console, yaml, text, go, c or json", b.at(0), b.language)
+			t.Errorf("%s: a block of %q: want sh, console, yaml, conf, text, go, c or json", b.at(0), b.language)
 		}
 	}
 	return list

@@ -101,6 +101,9 @@ func (s *story) begin(name string, steps []step) {
 	s.check(os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS("../packaging/examples")))
 	s.background("robot", "exec publisher --channel imu:100:64 --channel joints:25:3000 --channel camera:2:300000") // less often than by itself: several documents run at once
 	s.until("robot", "achbridge channel ls", "camera")
+	if name == farApart {
+		s.setApart()
+	}
 	if slices.Contains(bare, name) {
 		return
 	}
@@ -161,6 +164,12 @@ func (s *story) do(p step) {
 		s.labRun, s.labAt = p.line, p
 	case p.host == "":
 		s.here(p)
+	case copied.MatchString(p.line):
+		m := copied.FindStringSubmatch(p.line)
+		s.there(step{at: p.at, host: p.host, line: m[1]})
+		s.scp(step{at: p.at, host: p.host, line: m[2]})
+	case serverLine.MatchString(p.line):
+		s.background(p.host, "exec "+strings.TrimSuffix(p.line, " &"))
 	case strings.HasPrefix(p.line, "scp "):
 		s.scp(p)
 	case strings.HasPrefix(p.line, "ssh "):
@@ -175,12 +184,16 @@ func (s *story) do(p step) {
 
 var (
 	daemonLine = regexp.MustCompile(`^achbridge run\b`)
-	comment    = regexp.MustCompile(`\s{2,}# .*$`)
+	// What goes on until the lab ends: a hub.
+	serverLine = regexp.MustCompile(`^(achbridge hub( 2>\S+)?|nats-server .*) &$`)
+	// A file that is made and copied.
+	copied  = regexp.MustCompile(`^(.*) && (scp .*)$`)
+	comment = regexp.MustCompile(`\s{2,}# .*$`)
 	// A line that ends at Ctrl-C, and what asks for an end.
 	endless = regexp.MustCompile(`^achbridge (top|record|hz|bw|echo|ch hz|channel hz)\b|--follow|--watch|put .*--rate`)
 	ended   = regexp.MustCompile(`--count|--once|--help|&$`)
 	// A line that may be repeated until what it prints is as shown.
-	reads = regexp.MustCompile(`^achbridge (ls|status|why|doctor|check|explain|age|hz|bw|echo|events|key show|channel (ls|info|cat)|ch (ls|info|cat))\b|^grep `)
+	reads = regexp.MustCompile(`^achbridge (ls|status|why|doctor|check|explain|age|hz|bw|echo|events|key show|hub (ls|check)|channel (ls|info|cat)|ch (ls|info|cat))\b|^grep `)
 	// A line whose exit code tells what it found.
 	finds = regexp.MustCompile(`^achbridge (why|doctor|check|age|status --check)\b`)
 )
