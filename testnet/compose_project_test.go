@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,19 +29,29 @@ type compose struct {
 func startCompose(t *testing.T, files ...string) *compose {
 	t.Helper()
 	realHosts(t)
-	c := &compose{t: t, command: composeCommand(t), project: fmt.Sprintf("%s%d", projects, os.Getpid()), ids: map[string]string{}}
+	c := &compose{t: t, command: composeCommand(t), project: projectOf(files[0]), ids: map[string]string{}}
 	removeLeftovers(t, c.command)
 	for _, file := range files {
 		c.command = append(c.command, "-f", "../"+file)
 	}
 	c.command = append(c.command, "-p", c.project)
-	c.run("bash", filepath.Join("..", filepath.Dir(files[0]), scriptOf(files[0])))
-	t.Cleanup(c.end)
-	c.compose("up", "--build", "--detach")
+	c.up(filepath.Join("..", filepath.Dir(files[0]), scriptOf(files[0])))
 	for _, service := range strings.Fields(c.compose("config", "--services")) {
 		c.ids[service] = strings.TrimSpace(c.compose("ps", "-q", service))
 	}
 	return c
+}
+
+// building is held while the files of the image are made and read: all projects have the same.
+var building sync.Mutex
+
+func (c *compose) up(script string) {
+	c.t.Helper()
+	building.Lock()
+	defer building.Unlock()
+	c.run("bash", script)
+	c.t.Cleanup(c.end)
+	c.compose("up", "--build", "--detach")
 }
 
 // scriptOf is the script that makes what a file of services needs.
@@ -66,9 +77,15 @@ func composeCommand(t *testing.T) []string {
 	return nil
 }
 
-// projects is how the names of our projects begin; the process id of the test
-// follows. Nobody's containers but those are touched.
+// projects is how the names of our projects begin. What the file of services is called
+// follows, since two projects run at once, and the process id of the test. Nobody's
+// containers but those are touched.
 const projects = "achbridge-test-"
+
+func projectOf(file string) string {
+	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	return fmt.Sprintf("%s%s-%d", projects, name, os.Getpid())
+}
 
 // removeLeftovers removes what tests left behind that did not live to do it.
 func removeLeftovers(t *testing.T, command []string) {
@@ -79,7 +96,7 @@ func removeLeftovers(t *testing.T, command []string) {
 	}
 	done := map[string]bool{}
 	for _, project := range strings.Fields(string(out)) {
-		found := regexp.MustCompile(`^` + projects + `(\d+)$`).FindStringSubmatch(project)
+		found := regexp.MustCompile(`^` + projects + `[a-z-]+-(\d+)$`).FindStringSubmatch(project)
 		if found == nil || done[project] {
 			continue
 		}
