@@ -34,7 +34,6 @@ func (m mirrors) without(host string) mirrors {
 // what may happen to the hub and to a host.
 func TestComposeHub(t *testing.T) {
 	longRun(t)
-	t.Parallel() // most of it is waiting
 	c := startCompose(t, hubFile)
 	c.step("start", func(c *compose) {
 		c.follow(byHub)

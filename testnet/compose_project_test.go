@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,23 +34,13 @@ func startCompose(t *testing.T, files ...string) *compose {
 		c.command = append(c.command, "-f", "../"+file)
 	}
 	c.command = append(c.command, "-p", c.project)
-	c.up(filepath.Join("..", filepath.Dir(files[0]), scriptOf(files[0])))
+	c.run("bash", filepath.Join("..", filepath.Dir(files[0]), scriptOf(files[0])))
+	t.Cleanup(c.end)
+	c.compose("up", "--build", "--detach")
 	for _, service := range strings.Fields(c.compose("config", "--services")) {
 		c.ids[service] = strings.TrimSpace(c.compose("ps", "-q", service))
 	}
 	return c
-}
-
-// building is held while the files of the image are made and read: all projects have the same.
-var building sync.Mutex
-
-func (c *compose) up(script string) {
-	c.t.Helper()
-	building.Lock()
-	defer building.Unlock()
-	c.run("bash", script)
-	c.t.Cleanup(c.end)
-	c.compose("up", "--build", "--detach")
 }
 
 // scriptOf is the script that makes what a file of services needs.
@@ -78,7 +67,7 @@ func composeCommand(t *testing.T) []string {
 }
 
 // projects is how the names of our projects begin. What the file of services is called
-// follows, since two projects run at once, and the process id of the test. Nobody's
+// follows, and the process id of the test. Nobody's
 // containers but those are touched.
 const projects = "achbridge-test-"
 
