@@ -87,16 +87,20 @@ func (c *scene) perform(r *result) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := c.launch("robot", "ends", nil, write...); err != nil {
+	writer, err := c.launch("robot", c.tool.program(), nil, write...)
+	if err != nil {
 		return err
 	}
 	time.Sleep(100 * time.Millisecond) // the channels are there
 	if err := c.tool.start(c); err != nil {
 		return err
 	}
-	reader, err := c.launch("pc", "ends", got, read...)
+	reader, err := c.launch("pc", c.tool.program(), got, read...)
 	if err != nil {
 		return err
+	}
+	if c.tool.ends != "" { // they do the tool's work too
+		c.carriers = append(c.carriers, process{"robot", writer}, process{"pc", reader})
 	}
 	if err := c.awaitMirrors(); err != nil {
 		return err

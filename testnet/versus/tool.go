@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,7 +14,8 @@ import (
 type tool struct {
 	name, about string
 	largest     int                         // bytes of a frame; 0: any
-	bare        bool                        // no channel at either end: the ends speak UDP themselves
+	bare        bool                        // no channel at either end: the ends send datagrams themselves
+	ends        string                      // the program that is both ends; "": ends
 	mirror      func(channel string) string // the name of the channel on the PC
 	start       func(s *scene) error        // starts it on both hosts
 	library     string                      // of c/NAME.c, which c/carry.c drives; "": it is no such tool
@@ -32,8 +34,12 @@ var tools = []tool{
 	{name: "mosquitto", about: "MQTT with QoS 0, its broker on the robot", mirror: same, start: carried("mosquitto -c %s"), library: "mosquitto", packages: []string{"mosquitto", "libmosquitto-dev"}},
 	{name: "nats", about: "NATS, its server on the robot", mirror: same, start: carried("nats-server"), library: "nats", packages: []string{"nats-server", "libnats-dev"}},
 	{name: "cyclonedds", about: "DDS by CycloneDDS, best effort, keep last 1", mirror: same, start: carried(""), library: "ddsc", idl: "octets", packages: []string{"cyclonedds-dev", "cyclonedds-tools"}},
+	{name: "quic-ping", about: "bare datagrams of quic-go without channels or any tool", bare: true, ends: "quicping", start: func(*scene) error { return nil }},
 	{name: "udp-ping", about: "bare datagrams without channels or any tool: the least there is", bare: true, largest: 65507, start: func(*scene) error { return nil }},
 }
+
+// program is what runs at both ends.
+func (t tool) program() string { return cmp.Or(t.ends, "ends") }
 
 func same(channel string) string      { return channel }
 func fromRobot(channel string) string { return "robot." + channel }
