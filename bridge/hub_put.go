@@ -30,6 +30,7 @@ type putter struct {
 	sealed   []byte // run's
 	giant    int    // run's: bytes of the smallest frame that the hub refused for its size; 0: none
 	refusal  error  // run's: of that frame
+	named    bool   // run's: the readers take the last frame that was named for owed
 
 	mu      lock.Mutex[lock.Putter] // guards what follows
 	readers []*hubReader
@@ -137,8 +138,9 @@ type hubFrame struct {
 // a newer one may take its place before the next try.
 func (p *putter) put(ctx context.Context, f *hubFrame) {
 	defer f.release()
-	if f.owed {
+	if f.owed || p.named { // what was owed is not any more: the hub may bring it still
 		p.nameNewest(f.seq)
+		p.named = f.owed
 	}
 	acked, err := p.send(ctx, f)
 	p.left(f, err)
