@@ -27,6 +27,8 @@ func (p *putter) wait(at arrival, now time.Duration) (again time.Duration) {
 		return now + never
 	case now < p.retry:
 		return p.retry
+	case at.newest <= p.loaded && now < p.repeat:
+		return p.repeat
 	case now < max(at.slot, p.free):
 		return max(at.slot, p.free)
 	}

@@ -40,6 +40,7 @@ type putter struct {
 	command bool          // the one reader takes commands
 	credit  int           // frames that may be put before the hub acknowledges one
 	again   bool          // the newest frame is put once more
+	repeat  time.Duration // not before then
 	loaded  uint64        // number of the newest frame that was put, or given up
 	free    time.Duration // when the rate of the readers lets the next frame leave
 	retry   time.Duration
@@ -226,7 +227,7 @@ func (p *putter) acknowledged(seq uint64, err error) {
 	case err == nil:
 		p.trouble = nil
 	case seq == p.loaded && !p.command:
-		p.again, p.retry = true, p.n.now()+hubRetry
+		p.again, p.repeat = true, p.n.now()+hubRetry
 		p.trouble = fmt.Errorf("%s: the hub does not acknowledge it: %w", p.name, err)
 	}
 	p.rouse()
