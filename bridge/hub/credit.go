@@ -17,14 +17,13 @@ type credit struct {
 	lastCame time.Duration
 	least    time.Duration // shortest delay, by both hosts' clocks: only differences mean something
 	leastAt  time.Duration
-	delay    time.Duration // above the shortest, on the mean
-	interval time.Duration // between frames, on the mean
-	frames   int           // that were looked at since pulls was; negative: those that come first do not count
-	replaced bool          // frames were
-	changed  time.Duration // when pulls did
-	before   int           // what pulls was before the try that is going on; 0: there is none
-	was      time.Duration // the age then
-	failed   time.Duration // when a try was taken back; 0: never
+	delay    time.Duration                       // above the shortest, on the mean
+	interval time.Duration                       // between frames, on the mean
+	frames   int                                 // that were looked at since pulls was; negative: those that come first do not count
+	replaced bool                                // frames were
+	before   int                                 // what pulls was before the try that is going on; 0: there is none
+	was      time.Duration                       // the age then
+	failed   struct{ more, fewer time.Duration } // until when neither is tried again, since it was taken back
 }
 
 const (
@@ -36,8 +35,7 @@ const (
 	creditJump = 10 * time.Second
 	// creditWeight is the weight of the mean so far, against that of a new value.
 	creditWeight = 7
-	// creditTries is how long after a try that was taken back the same is not tried again, and how long after a change one
-	// more pull is tried where the path has time for it, whatever the delay.
+	// creditTries is how long the same is not tried again that was taken back.
 	creditTries = 5 * time.Second
 )
 
@@ -77,17 +75,19 @@ func (c *credit) judge(now, trip time.Duration) {
 	switch {
 	case c.pulls < fewest:
 		c.pulls = fewest
-	case before >= fewest && age >= c.was:
-		c.pulls, c.failed = before, now
-	case c.delay > c.interval/2 && c.pulls > fewest && (c.failed == 0 || now-c.failed >= creditTries):
-		c.pulls--
-		c.before, c.was = pulls, age
-	case c.pulls < maxPulls && c.idle(trip) && (c.delay < c.interval/8 || now-c.changed >= creditTries):
+	case before > pulls && age >= c.was:
+		c.pulls, c.failed.fewer = before, now+creditTries
+	case before >= fewest && before < pulls && age >= c.was:
+		c.pulls, c.failed.more = before, now+creditTries
+	case c.pulls < maxPulls && c.idle(trip) && now >= c.failed.more:
 		c.pulls++
+		c.before, c.was = pulls, age
+	case c.pulls > fewest && c.delay > c.interval/2 && now >= c.failed.fewer:
+		c.pulls--
 		c.before, c.was = pulls, age
 	}
 	if c.pulls != pulls {
-		c.frames, c.changed = -max(pulls, c.pulls), now // what is under way was asked for before
+		c.frames = -max(pulls, c.pulls) // what is under way was asked for before
 	}
 }
 
