@@ -119,10 +119,3 @@ func (p *putter) slept() {
 		p.asleep, p.undated = total, p.arrivals.read().newest
 	}
 }
-
-// unseenSince is the earliest time at which a frame that nobody has seen yet may have been put,
-// as for a subscription.
-func unseenSince(now time.Duration, looked func() time.Duration) time.Duration {
-	sub := subscription{looked: looked}
-	return sub.unseen(now)
-}

@@ -269,8 +269,7 @@ func (p *putter) owe(have uint64) {
 // over reports that a frame captured then is past the budget of every reader. Needs p.mu.
 func (p *putter) over(captured, now time.Duration) bool {
 	return !slices.ContainsFunc(p.readers, func(r *hubReader) bool {
-		q := subscription{qos: r.qos}
-		return !q.over(captured, now)
+		return !pastBudget(r.qos, captured, now)
 	})
 }
 
