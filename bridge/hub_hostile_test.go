@@ -129,6 +129,37 @@ func TestDelayedFramesAreNoDebt(t *testing.T) {
 	})
 }
 
+// A debt is what the origin had as its newest. With the next frame it is none any more, whenever the hub brings it.
+func TestDebtThatTheHubBringsLateIsNoDebtAnyMore(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub := newWorldHub(w, hubMaxFrame)
+		robot, pc := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{})
+		robot.atHub(hub, Config{})
+		imu := robot.channel("imu", 16, 64)
+		imu.put(7, 64)
+		time.Sleep(time.Second)
+		var debt []byte
+		hub.lies(func(_, _ string, b []byte) [][]byte {
+			debt = slices.Clone(b)
+			return nil
+		})
+		pc.atHub(hub, mirrorAll(rule.QoS{Late: rule.LateDrop}), "robot")
+		time.Sleep(3 * time.Second)
+		hub.lies(func(_, _ string, b []byte) [][]byte { return nil })
+		imu.put(8, 64)
+		time.Sleep(100 * time.Millisecond)
+		hub.lies(func(_, _ string, b []byte) [][]byte { return [][]byte{debt} })
+		imu.put(9, 64)
+		time.Sleep(100 * time.Millisecond)
+		hub.lies(nil)
+		if number, age := pc.newest("robot.imu"); number != 0 || debt == nil {
+			t.Errorf("frame %d was put, %v old", number, age)
+		}
+		imu.put(10, 64)
+		pc.follows("robot.imu", 10, time.Second)
+	})
+}
+
 func TestHubThatLeadsToAnotherHost(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub := newWorldHub(w, hubMaxFrame)

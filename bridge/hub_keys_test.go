@@ -141,11 +141,7 @@ func (h *worldHub) countKeys() func() int {
 
 func TestPermissionTakenBackChangesTheKey(t *testing.T) {
 	inWorld(t, func(w *world) {
-		hub := newWorldHub(w, hubMaxFrame)
-		robot, pc, far := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{}), w.host("far", testnet.Params{})
-		robot.atHub(hub, Config{})
-		pc.atHub(hub, mirrorAll(rule.QoS{}), "robot")
-		far.atHub(hub, mirrorAll(rule.QoS{}), "robot")
+		hub, robot, pc, far := w.hubThree(rule.QoS{})
 		keys := hub.countKeys()
 		robot.channel("imu", 16, 64).streams(64)
 		pc.freshWithin(4*time.Second, "robot.imu")
@@ -169,11 +165,8 @@ func TestPermissionTakenBackChangesTheKey(t *testing.T) {
 
 func TestRevokedCertificateChangesTheKey(t *testing.T) {
 	inWorld(t, func(w *world) {
-		hub, a := newWorldHub(w, hubMaxFrame), w.authority()
-		robot, pc, thief := w.host("robot", testnet.Params{}).issued(a), w.host("pc", testnet.Params{}).issued(a), w.host("thief", testnet.Params{}).issued(a)
-		robot.atHub(hub, Config{})
-		pc.atHub(hub, mirrorAll(rule.QoS{}), "robot")
-		thief.atHub(hub, mirrorAll(rule.QoS{}), "robot")
+		a := w.authority()
+		hub, robot, pc, thief := w.hubThree(rule.QoS{}, func(h *host) { h.issued(a) })
 		keys := hub.countKeys()
 		robot.channel("imu", 16, 64).streams(64)
 		thief.freshWithin(4*time.Second, "robot.imu")

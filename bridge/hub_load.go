@@ -27,6 +27,8 @@ func (p *putter) wait(at arrival, now time.Duration) (again time.Duration) {
 		return now + never
 	case now < p.retry:
 		return p.retry
+	case at.newest <= p.loaded && now < p.repeat:
+		return p.repeat
 	case now < max(at.slot, p.free):
 		return max(at.slot, p.free)
 	}
@@ -116,11 +118,4 @@ func (p *putter) slept() {
 	if total := p.n.clock.Suspended(); fresh.Slept(p.asleep, total) {
 		p.asleep, p.undated = total, p.arrivals.read().newest
 	}
-}
-
-// unseenSince is the earliest time at which a frame that nobody has seen yet may have been put,
-// as for a subscription.
-func unseenSince(now time.Duration, looked func() time.Duration) time.Duration {
-	sub := subscription{looked: looked}
-	return sub.unseen(now)
 }

@@ -219,7 +219,7 @@ func (p *pull) put(f *heldFrame) {
 		return
 	}
 	p.in.m.Put(mirror.Arrival{
-		From: &p.in.feed, Epoch: f.Epoch, Seq: f.Seq, Captured: f.Captured, Owed: f.Owed && f.Seq == p.named, At: at, Data: data, Sent: f.sent,
+		From: &p.in.feed, Epoch: f.Epoch, Seq: f.Seq, Captured: f.Captured, Owed: f.Owed && f.Seq == p.named, Past: f.Owed, At: at, Data: data, Sent: f.sent,
 	})
 	p.newest.Store(max(p.newest.Load(), f.Seq)) // when it is counted: see tellLedger
 }

@@ -30,6 +30,7 @@ type putter struct {
 	sealed   []byte // run's
 	giant    int    // run's: bytes of the smallest frame that the hub refused for its size; 0: none
 	refusal  error  // run's: of that frame
+	named    bool   // run's: the readers take the last frame that was named for owed
 
 	mu      lock.Mutex[lock.Putter] // guards what follows
 	readers []*hubReader
@@ -39,6 +40,7 @@ type putter struct {
 	command bool          // the one reader takes commands
 	credit  int           // frames that may be put before the hub acknowledges one
 	again   bool          // the newest frame is put once more
+	repeat  time.Duration // not before then
 	loaded  uint64        // number of the newest frame that was put, or given up
 	free    time.Duration // when the rate of the readers lets the next frame leave
 	retry   time.Duration
@@ -137,8 +139,9 @@ type hubFrame struct {
 // a newer one may take its place before the next try.
 func (p *putter) put(ctx context.Context, f *hubFrame) {
 	defer f.release()
-	if f.owed {
+	if f.owed || p.named { // what was owed is not any more: the hub may bring it still
 		p.nameNewest(f.seq)
+		p.named = f.owed
 	}
 	acked, err := p.send(ctx, f)
 	p.left(f, err)
@@ -224,7 +227,7 @@ func (p *putter) acknowledged(seq uint64, err error) {
 	case err == nil:
 		p.trouble = nil
 	case seq == p.loaded && !p.command:
-		p.again, p.retry = true, p.n.now()+hubRetry
+		p.again, p.repeat = true, p.n.now()+hubRetry
 		p.trouble = fmt.Errorf("%s: the hub does not acknowledge it: %w", p.name, err)
 	}
 	p.rouse()
@@ -266,8 +269,7 @@ func (p *putter) owe(have uint64) {
 // over reports that a frame captured then is past the budget of every reader. Needs p.mu.
 func (p *putter) over(captured, now time.Duration) bool {
 	return !slices.ContainsFunc(p.readers, func(r *hubReader) bool {
-		q := subscription{qos: r.qos}
-		return !q.over(captured, now)
+		return !pastBudget(r.qos, captured, now)
 	})
 }
 

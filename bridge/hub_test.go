@@ -150,6 +150,27 @@ func TestHubIsRestarted(t *testing.T) {
 	})
 }
 
+// What the hub has not stored is put again after a while, which a newer frame does not wait for.
+func TestNewerFrameDoesNotWaitForOneThatTheHubRefused(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub, robot, pc := w.hubPair(rule.QoS{})
+		imu := robot.channel("imu", 16, 64)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, 3*time.Second)
+		time.Sleep(2 * time.Second)
+		puts := hub.puts("robot")
+		hub.tap("robot", func(t *hubTap) { t.refused = 2 })
+		imu.put(2, 64)
+		time.Sleep(2*hubDelay + 5*time.Millisecond)
+		imu.put(3, 64)
+		pc.follows("robot.imu", 3, 2*hubDelay+5*time.Millisecond)
+		time.Sleep(hubRetry)
+		if got := hub.puts("robot") - puts; got != 3 {
+			t.Errorf("%d frames were put, want 2 and 3, and 3 again since the hub has refused it", got)
+		}
+	})
+}
+
 func TestModeEveryIsRefusedThroughTheHub(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, robot, pc := w.hubPair(rule.QoS{Mode: rule.Every})

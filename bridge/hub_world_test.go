@@ -32,6 +32,8 @@ type hubTap struct {
 	puts  int    // frames that it has put; guarded by hub.mu
 	ups   uint64 // their bytes; guarded by hub.mu
 	delay func() // called in a put, if not nil; guarded by hub.mu
+
+	refused int // of the next frames the hub says that it has not stored so many; guarded by hub.mu
 }
 
 // hubDelay is how long bytes take from a host to the hub.
@@ -123,6 +125,15 @@ func (c *hubTapped) Put(ctx context.Context, b []byte) (<-chan error, error) {
 	t.hub.mu.Lock()
 	defer t.hub.mu.Unlock()
 	t.puts, t.ups = t.puts+1, t.ups+uint64(len(b))
+	if t.refused > 0 {
+		t.refused--
+		refused := make(chan error, 1)
+		go func() {
+			<-acked
+			refused <- errors.New("its memory is full")
+		}()
+		return refused, nil
+	}
 	return acked, nil
 }
 

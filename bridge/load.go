@@ -29,7 +29,7 @@ func (l *link) load(sub *subscription, now time.Duration, room int) bool {
 	}
 	next := now
 	if sub.qos.Class == rule.Command {
-		next = sub.unseen(now) // before arrivals are read: a frame that comes in between is newer than this
+		next = unseenSince(now, sub.looked) // before arrivals are read: a frame that comes in between is newer than this
 	}
 	at := sub.arrivals.read()
 	at.next = next

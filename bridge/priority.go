@@ -103,10 +103,15 @@ func (sub *subscription) busy() bool {
 // over reports that a frame captured then is past its budget. One that was put
 // before we watched is, for all we know.
 func (sub *subscription) over(captured, now time.Duration) bool {
-	if sub.qos.Late == rule.LateDeliver || sub.qos.Mode == rule.Every {
+	return pastBudget(sub.qos, captured, now)
+}
+
+// pastBudget reports whether a frame captured then is past its budget; 0: it was captured at an unknown time.
+func pastBudget(qos rule.QoS, captured, now time.Duration) bool {
+	if qos.Late == rule.LateDeliver || qos.Mode == rule.Every {
 		return false
 	}
-	return captured == 0 || now-captured > sub.qos.EffectiveBudget()
+	return captured == 0 || now-captured > qos.EffectiveBudget()
 }
 
 // giveUp ends a frame that is past its budget. If all of it has left, it may

@@ -140,7 +140,7 @@ func (sub *subscription) watch(src Source, tell func(more int)) {
 	sub.arrivals.mu.Unlock()
 	take := func(seq uint64, more int) {
 		now := sub.now()
-		if sub.arrivals.take(seq, now, sub.unseen(now)) {
+		if sub.arrivals.take(seq, now, unseenSince(now, sub.looked)) {
 			tell(more)
 		}
 	}
@@ -168,12 +168,12 @@ func (sub *subscription) nudge() {
 // forPump stands for calls that follow, so that the pump sends what is new.
 const forPump = 1
 
-// unseen is the earliest time at which a frame that nobody has seen yet may have been
+// unseenSince is the earliest time at which a frame that nobody has seen yet may have been
 // put. That is now, unless the daemon stood still: then the frame may have come at any
 // time since it last looked.
-func (sub *subscription) unseen(now time.Duration) time.Duration {
-	if looked := sub.looked(); now-looked > standstill {
-		return max(looked, 1)
+func unseenSince(now time.Duration, looked func() time.Duration) time.Duration {
+	if at := looked(); now-at > standstill {
+		return max(at, 1)
 	}
 	return now
 }

@@ -7,7 +7,8 @@ import (
 
 // Newest names the newest frame of a channel whose frames come through a hub. Without it a
 // subscriber could not tell whether a late frame is the newest one, which it is owed, or one that
-// the hub held back.
+// the hub held back. The origin sends it before each frame that it owes, and once more before the next frame: then the
+// one before is owed no more.
 type Newest struct {
 	Sub uint32 `cbor:"1,keyasint,omitempty"` // ID of the subscription
 	Seq uint64 `cbor:"2,keyasint,omitempty"` // the origin's sequence number, from 1, in the epoch of the subscription

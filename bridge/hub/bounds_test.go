@@ -94,6 +94,7 @@ func TestAtMostThreeFramesAreOnTheirWayToAReader(t *testing.T) {
 
 // TestManyReadersCostTheRobotAsMuchAsOne counts the bytes of the robot's connections.
 func TestManyReadersCostTheRobotAsMuchAsOne(t *testing.T) {
+	longRun(t)
 	const most = 100
 	names := []string{"robot"}
 	for n := range most + 1 {

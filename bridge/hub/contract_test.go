@@ -45,6 +45,7 @@ func TestEmbeddedServerKeepsTheContract(t *testing.T) {
 }
 
 func TestDebiansServerKeepsTheContract(t *testing.T) {
+	longRun(t)
 	for _, s := range hubtest.Contract {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()

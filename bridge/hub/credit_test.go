@@ -1,56 +1,127 @@
 package hub
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 )
 
-// downlink plays a reader on a thin downlink: frame after frame, each sent when a pull is there, the newest of
-// an origin that puts all the time.
-func downlink(c *credit, send, trip time.Duration, frames int) {
-	start := 1000 * time.Second // by the hub's clock
-	free := time.Duration(0)    // when the link is idle
-	var pulls []time.Duration   // when they are at the hub
-	for range c.pulls {
-		pulls = append(pulls, 0)
-	}
-	now := time.Duration(0)
-	for range frames {
-		at := pulls[0]
-		pulls = pulls[1:]
-		number := uint64(at/time.Millisecond) + 1
-		free = max(free, at) + send
-		now = free + trip/2
-		c.frame(now, stored{at: start + at, number: number}, trip)
-		for len(pulls) < c.pulls {
-			pulls = append(pulls, now+trip/2)
+// reading is a way from an origin through the hub to a reader. It is played exactly, but for the jitter.
+type reading struct {
+	name   string
+	every  time.Duration // between the frames that come to the hub
+	send   time.Duration // that one takes on the reader's downlink
+	trip   time.Duration // between reader and hub, there and back
+	jitter time.Duration // at most, of each frame's way to the hub
+	stall  time.Duration // for which the downlink stands still after one frame of ten
+}
+
+// age is how old the newest frame is at the reader, on the mean between from and to, since the hub got it. pulls says how many
+// there may be, and hears of each frame.
+func (p reading) age(from, to time.Duration, pulls func(now time.Duration, s *stored) int) time.Duration {
+	random := rand.New(rand.NewPCG(1, 2))
+	const start = 1000 * time.Second // by the hub's clock
+	var atHub []time.Duration        // when pulls are there, in order
+	under := 0
+	ask := func(now time.Duration, most int) {
+		for ; under < most; under++ {
+			atHub = append(atHub, now+p.trip/2)
 		}
-		if len(pulls) > c.pulls {
-			pulls = pulls[:c.pulls]
+	}
+	ask(0, pulls(0, nil))
+	var newest, sent stored // at the hub
+	next := stored{at: p.every, number: 1}
+	advance := func(to time.Duration) {
+		for next.at <= to {
+			newest = next
+			next = stored{at: time.Duration(next.number+1)*p.every + time.Duration(random.Int64N(int64(p.jitter)+1)), number: next.number + 1}
+		}
+	}
+	var free, last, held, area time.Duration
+	for now := time.Duration(0); now < to; {
+		at := atHub[0]
+		atHub = atHub[1:]
+		if advance(at); newest.number <= sent.number {
+			at = next.at
+			advance(at)
+		}
+		sent = newest
+		if free = max(free, at) + p.send; random.IntN(10) == 0 {
+			free += p.stall
+		}
+		now = free + p.trip/2
+		if last >= from {
+			area += (now - last) * (last - held + now - held) / 2 / time.Microsecond
+		}
+		last, held = now, sent.at
+		under--
+		ask(now, pulls(now, &stored{at: start + sent.at, number: sent.number}))
+	}
+	return area / ((last - from) / time.Microsecond)
+}
+
+// by has c say how many pulls there are.
+func (p reading) by(c *credit, heard func(now time.Duration)) func(time.Duration, *stored) int {
+	return func(now time.Duration, s *stored) int {
+		if s != nil {
+			c.frame(now, *s, p.trip)
+			heard(now)
+		}
+		return c.pulls
+	}
+}
+
+func fixed(pulls int) func(time.Duration, *stored) int {
+	return func(time.Duration, *stored) int { return pulls }
+}
+
+// The age at the reader is that of the best number of pulls, and little more for what is tried.
+func TestPullsAreAsManyAsMakeTheReaderFresh(t *testing.T) {
+	const ms = time.Millisecond
+	for _, p := range []reading{
+		{"1 kB on 1 Mbit/s at both ends", 10300 * time.Microsecond, 10400 * time.Microsecond, 10 * ms, ms, 0},
+		{"the same, a little faster to the hub", 9500 * time.Microsecond, 10400 * time.Microsecond, 10 * ms, ms, 0},
+		{"the same, put by what came before", 17 * ms, 10400 * time.Microsecond, 10 * ms, ms, 0},
+		{"1 kB on 1 Mbit/s, 20 ms", ms, 9 * ms, 20 * ms, 0, 0},
+		{"1 kB on 1 Mbit/s, 2 ms", ms, 9 * ms, 2 * ms, 0, 0},
+		{"the same, at both ends", 9 * ms, 9500 * time.Microsecond, 2 * ms, ms, 0},
+		{"50 kB on 1 Mbit/s, 20 ms", 10 * ms, 400 * ms, 20 * ms, ms, 0},
+		{"1 kB on 100 Mbit/s, 20 ms", ms, 100 * time.Microsecond, 20 * ms, 0, 0},
+		{"64 B on 1 Mbit/s, 10 ms, with stalls", ms, 2300 * time.Microsecond, 10 * ms, 0, 15 * ms},
+		{"1 kB on 100 Mbit/s, 100 ms, with stalls", ms, 100 * time.Microsecond, 100 * ms, ms, 50 * ms},
+		{"1 kB on 100 Mbit/s, 100 ms, put each 10 ms", 10 * ms, 100 * time.Microsecond, 100 * ms, ms, 0},
+	} {
+		best, pulls := time.Hour, 0
+		var all []time.Duration
+		for n := 1; n <= maxPulls; n++ {
+			age := p.age(30*time.Second, 60*time.Second, fixed(n))
+			if all = append(all, age); age < best {
+				best, pulls = age, n
+			}
+		}
+		c := newCredit()
+		got := p.age(30*time.Second, 60*time.Second, p.by(&c, func(time.Duration) {}))
+		t.Logf("%s: %v; with 1, 2, 3 pulls %v", p.name, got, all)
+		if got > best*11/10 {
+			t.Errorf("%s: got an age of %v, want %v, as with %d pulls; with 1, 2, 3 it is %v", p.name, got, best, pulls, all)
 		}
 	}
 }
 
-func TestPullsAreAsManyAsThePathNeeds(t *testing.T) {
-	for _, k := range []struct {
-		name       string
-		send, trip time.Duration
-		want       []int
-	}{
-		{"1 kB on 1 Mbit/s, 20 ms", 9 * time.Millisecond, 20 * time.Millisecond, []int{3}},
-		{"1 kB on 1 Mbit/s, 2 ms", 9 * time.Millisecond, 2 * time.Millisecond, []int{1}},
-		{"50 kB on 1 Mbit/s, 20 ms", 400 * time.Millisecond, 20 * time.Millisecond, []int{1}},
-		{"1 kB on 100 Mbit/s, 20 ms", 100 * time.Microsecond, 20 * time.Millisecond, []int{3}},
-	} {
-		c := newCredit()
-		downlink(&c, k.send, k.trip, 200)
-		ok := false
-		for _, want := range k.want {
-			ok = ok || c.pulls == want
+// bothThin is a path on which a reader with one pull stands idle for half of the time, and with three has a queue.
+var bothThin = reading{every: 8740 * time.Microsecond, send: 10400 * time.Microsecond, trip: 10 * time.Millisecond, jitter: time.Millisecond}
+
+func TestWhatWasTakenBackIsNotTriedAgainAtOnce(t *testing.T) {
+	c := newCredit()
+	fell, last := 0, 0
+	bothThin.age(0, 60*time.Second, bothThin.by(&c, func(now time.Duration) {
+		if now > 10*time.Second && c.pulls < last {
+			fell++
 		}
-		if !ok {
-			t.Errorf("%s: got %d pulls, want %v", k.name, c.pulls, k.want)
-		}
+		last = c.pulls
+	}))
+	if most := int(50*time.Second/creditTries) + 1; fell == 0 || fell > most {
+		t.Errorf("one pull was tried %d times in 50 s, want 1 to %d", fell, most)
 	}
 }
 
@@ -87,7 +158,8 @@ func TestPullsStayWhenTheClockOfTheHubIsSet(t *testing.T) {
 func TestPullsBesideLargeFramesAreAtLeastTwo(t *testing.T) {
 	c := newCredit()
 	c.beside = true
-	downlink(&c, 9*time.Millisecond, 2*time.Millisecond, 200)
+	p := reading{every: time.Millisecond, send: 9 * time.Millisecond, trip: 2 * time.Millisecond}
+	p.age(0, 5*time.Second, p.by(&c, func(time.Duration) {}))
 	if c.pulls != 2 {
 		t.Errorf("got %d pulls, want 2: it may be the large frames for which small ones wait", c.pulls)
 	}

@@ -99,6 +99,7 @@ func TestAllFollowsWhenTheHubStartsAgain(t *testing.T) {
 }
 
 func TestAllFollowsWhenTheHubWasGoneForLong(t *testing.T) {
+	longRun(t)
 	h := startHub(t, "robot", "pc")
 	s := begin(t, h.connectedClient("robot"), h.connectedClient("pc"))
 	h.stop()

@@ -33,6 +33,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// longRun skips a test that takes seconds of real time.
+func longRun(t *testing.T) {
+	t.Helper()
+	if os.Getenv("ACHBRIDGE_LONG") != "1" {
+		t.Skip("long: set ACHBRIDGE_LONG=1")
+	}
+}
+
 // testHub is a nats-server as a hub of ours sets it up.
 type testHub struct {
 	t           testing.TB

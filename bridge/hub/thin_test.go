@@ -37,9 +37,7 @@ const (
 // startStage has a nats-server on host hub: this program's, or Debian's.
 func startStage(t *testing.T) *stage {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("emulated hosts take time: run without -short")
-	}
+	longRun(t)
 	names := []string{"robot", "pc", "hub"}
 	s := &stage{t: t, lab: hosts.StartTest(t, hosts.Config{Hosts: names}), dir: t.TempDir()}
 	s.hub = newHub(t, "robot", "pc")

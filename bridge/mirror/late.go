@@ -15,7 +15,7 @@ func (m *Mirror) late(a Arrival) bool {
 	case m.qos.Class == rule.Command && m.Clock.slept(a.At):
 		return true
 	case a.Captured == 0 || !a.At.Known:
-		return a.Owed || m.qos.Class == rule.Command // the origin knows, or nobody
+		return a.Owed || a.Past || m.qos.Class == rule.Command // the origin knows, or nobody
 	}
 	return m.left(a) < 0
 }

@@ -15,6 +15,7 @@ type Arrival struct {
 	Epoch, Seq uint64
 	Captured   time.Duration // by the peer's clock; 0: unknown
 	Owed       bool          // it may be put past its budget
+	Past       bool          // its origin says that it is past its budget, whether or not it may be put all the same
 	At         Reading
 	Data       []byte
 	Sent       int // bytes that it took on its way

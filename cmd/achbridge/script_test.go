@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +57,20 @@ func TestScripts(t *testing.T) {
 			"odd":    odd,
 		},
 		RequireExplicitExec: true,
+		Condition: func(name string) (bool, error) {
+			if name != "hub" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return withHub(), nil
+		},
+	})
+}
+
+// withHub tells that this program was built with the hub.
+func withHub() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && !slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool {
+		return s.Key == "-tags" && slices.Contains(strings.Split(s.Value, ","), "nohub")
 	})
 }
 

@@ -216,7 +216,11 @@ func hubText(h *api.Hub) string {
 	case h.SilentS >= 1:
 		return fmt.Sprintf("%s, silent for %s", h.Address, ui.Seconds(h.SilentS))
 	}
-	return fmt.Sprintf("%s, connected for %s, round trip %s", h.Address, ui.Seconds(h.SinceS), ui.Millis(h.RTTms))
+	text := fmt.Sprintf("%s, connected for %s", h.Address, ui.Seconds(h.SinceS))
+	if h.RTTms > 0 {
+		text += ", round trip " + ui.Millis(h.RTTms)
+	}
+	return text
 }
 
 // achdRows shows who reads and writes by achd's protocol.

@@ -45,6 +45,7 @@ type Daemon struct {
 	about    api.DaemonInfo // without what changes, see info
 	more     *linkTo
 	hub      wayOut     // nil: no hub is used
+	hubCreds string     // the file with which it was opened, as digest says
 	dialMu   sync.Mutex // the node gets its peers in the order in which they were found
 	mu       sync.Mutex
 	peers    []discovery.Peer // what discovery found last
@@ -152,6 +153,7 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	if d.hub, err = openHub(p.Config, d.log); err != nil {
 		return err
 	}
+	d.hubCreds = digest(p.HubCreds)
 	if d.hub != nil {
 		cfg.Hub = d.hub
 	}

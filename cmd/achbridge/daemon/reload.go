@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -30,6 +32,9 @@ func (d *Daemon) reload() (api.ReloadReply, error) {
 	if err == nil {
 		r.File = next.Path
 		r.Changed, r.Restart = next.Changes(d.config())
+		if next.HubCreds == d.config().HubCreds && digest(next.HubCreds) != d.hubCreds {
+			r.Restart = append(r.Restart, "hub_creds")
+		}
 		next.KeepFixed(d.config())
 		cfg := wanted(next)
 		cfg.Layouts, wrong = layoutsOf(next)
@@ -55,6 +60,16 @@ func (d *Daemon) reload() (api.ReloadReply, error) {
 	r.Warnings = append(append(r.Warnings, next.Unreached()...), wrong...)
 	d.log.Info("configuration read again", "config", r.File, "changed", r.Changed, "restart", r.Restart)
 	return r, nil
+}
+
+// digest tells the content of a file from another; empty: it cannot be read.
+func digest(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return string(sum[:])
 }
 
 // reloading is what systemd wants to be told, with the time.

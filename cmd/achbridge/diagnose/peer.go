@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"achbridge/bridge/status"
@@ -24,6 +25,12 @@ func (s *Snapshot) unlinked(host string) (Finding, bool) {
 			Cure:     "check the cable or radio, and that the host and its daemon run",
 		}, true
 	}
+	if s.Around.Hub != "" && s.atHub(host) {
+		return Finding{
+			Cause: status.CausePeerSilent, Text: host + " is reached through the hub alone, to which this host has no connection", Evidence: []string{s.Around.Hub},
+			Cure: "achbridge hub check where the hub is; and TCP to it has to pass the firewalls",
+		}, true
+	}
 	f, ok := s.dialled(host)
 	if !ok {
 		f = s.unseen(host)
@@ -32,6 +39,18 @@ func (s *Snapshot) unlinked(host string) (Finding, bool) {
 		f.Evidence = append(f.Evidence, "nor is it reached through the hub: "+s.Around.Hub)
 	}
 	return f, true
+}
+
+// atHub reports whether a host is known, and at the hub alone.
+func (s *Snapshot) atHub(host string) (only bool) {
+	for _, p := range s.After.Peers {
+		if p.Host == host {
+			if only = slices.Equal(p.Addrs, []string{"hub"}); !only {
+				return false
+			}
+		}
+	}
+	return only
 }
 
 // ownStanding says what is wrong with this host's own certificate.

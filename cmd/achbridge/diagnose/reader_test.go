@@ -234,6 +234,10 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		"listed and silent": {unlinkedSample(func(s *Snapshot) {
 			s.After.Peers = []status.Peer{{Host: "robot", Addrs: []string{"10.0.0.1:8076"}, State: "dialling", Error: "dial: peer does not answer", Cause: status.CausePeerSilent}}
 		}), status.CausePeerSilent, "robot does not answer at 10.0.0.1:8076"},
+		"known at the hub alone, which is not reached": {unlinkedSample(func(s *Snapshot) {
+			s.After.Peers = []status.Peer{{Host: "robot", Addrs: []string{"hub"}, State: "known", Error: "no connection to the hub", Cause: status.CauseOther}}
+			s.Around.Hub = "the hub refuses the credentials of pc"
+		}), status.CausePeerSilent, "robot is reached through the hub alone, to which this host has no connection\nachbridge hub check"},
 		"listed by address": {unlinkedSample(func(s *Snapshot) {
 			s.After.Peers = []status.Peer{{Host: "10.0.0.1", Addrs: []string{"10.0.0.1:8076"}, State: "dialling", Error: "dial: peer does not answer", Cause: status.CausePeerSilent}}
 		}), status.CausePeerSilent, "the listed peer 10.0.0.1 does not answer"},
