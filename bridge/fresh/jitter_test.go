@@ -1,6 +1,7 @@
 package fresh
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -22,6 +23,26 @@ func TestPacerFillsAPathWithJitter(t *testing.T) {
 			if limit := 3*packet + 5*ms + chance; f.longest > limit {
 				t.Errorf("%v Mbit/s, up to %v longer by chance: the queue was %v long, want at most %v", rate, chance, f.longest, limit)
 			}
+		}
+	}
+}
+
+// A burst of arrivals told of twice the rate, and a queue stands since: the window holds
+// back what is too much, and between two frames none waits.
+func TestJitterHidesNoQueueThatStands(t *testing.T) {
+	for _, test := range []struct {
+		queue time.Duration
+		want  float64
+	}{{2 * ms, 40 * mbit}, {6 * ms, 20 * mbit}} {
+		p := Pacer{rate: 30 * mbit, path: 40 * mbit, queue: test.queue, jitter: jitter{noise: 600 * time.Microsecond}}
+		for i := range time.Duration(100) {
+			at := i * 400 * time.Microsecond
+			p.arrived.add(Delivery{size: 1000 - headerBytes, sent: at, arrived: peersClock + at})
+		}
+		p.loaded = p.arrived.newest().sent // no frame had waited for a moment
+		got, _, _, _ := p.delivery(rtt)
+		if math.Abs(got/test.want-1) > 0.02 {
+			t.Errorf("behind a queue of %v: got a path of %.1f Mbit/s, want %.1f", test.queue, got/mbit, test.want/mbit)
 		}
 	}
 }

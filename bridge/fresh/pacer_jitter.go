@@ -20,6 +20,8 @@ const (
 	mostDoubt    = 0.25                  // of the rate that a probe may have found though less arrived
 	stillGrows   = 1.04                  // a probe that gained more than that and ended by chance goes on soon
 	surelyLess   = 0.9                   // of the path is less, whatever chance does
+	surelyQueue  = 3                     // times the noise beyond what is tolerated is a queue, whatever chance does
+	muchLess     = 0.8                   // of the path is so much less that it was mistaken
 )
 
 // noise is what packets take longer by chance beyond what others on the path cause.
@@ -61,10 +63,19 @@ func (p *Pacer) clear(tolerated, visible time.Duration) bool {
 // believe corrects the rate at which the path delivered for chance. A look that is too short
 // tells nothing: then it is that before the last step of a probe. What arrived in a probe may
 // be less than it found. Else what arrived is held against what left in a long time:
-// each by itself would be lower each time, and so the path ever slower. doubtful
+// each by itself would be lower each time, and so the path ever slower. But while a queue
+// stands that is longer than chance makes it, all that the path carries arrives, no matter
+// when frames waited. doubtful
 // says that a probe that gained much may have ended by chance.
 func (p *Pacer) believe(delivered, sent float64, span, took time.Duration) (rate float64, doubtful bool) {
 	noise := p.noise()
+	if p.growing == 0 && p.queue > p.tolerable()+surelyQueue*p.jitter.noise {
+		span := max(span, longLook*p.jitter.noise, p.wire(longSpan*packetBytes))
+		// There may have been a moment in it when no frame was there.
+		if long := p.arrived.steady(span, 0); long < muchLess*p.path {
+			return long, false
+		}
+	}
 	switch {
 	case took < shortLook*noise:
 		rate = max(p.path, p.rate*math.Exp(-p.growing))
