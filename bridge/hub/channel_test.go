@@ -63,6 +63,22 @@ func TestLargeFramesAreWhole(t *testing.T) {
 	}
 }
 
+// Else small frames of other channels wait behind up to three large ones when a camera begins.
+func TestTheFirstLargeFrameComesAside(t *testing.T) {
+	h := startHub(t, "robot", "pc")
+	robot, pc := h.connectedClient("robot"), h.connectedClient("pc")
+	out, in := robot.Channel("robot", "camera"), pc.Channel("robot", "camera")
+	defer out.Close()
+	defer in.Close()
+	const large = 50_000
+	putOne(t, out, strings.Repeat("x", large))
+	nextOne(t, in)
+	l, _ := pc.current()
+	if got := l.small.nc.Stats().InBytes; got >= large {
+		t.Errorf("got %d bytes by the connection of small frames, want the frame of %d on the other one", got, large)
+	}
+}
+
 func TestAChannelThatWaitsHoldsUpNoOther(t *testing.T) {
 	h := startHub(t, "robot")
 	robot := h.connectedClient("robot")

@@ -37,17 +37,17 @@ type puller struct {
 	mu      sync.Mutex
 	line    *line              // where the consumer is, or nil
 	small   *nats.Subscription // to which frames come
-	big     *nats.Subscription // the same on the other connection, once frames are larger than smallFrame
+	big     *nats.Subscription // the same on the other connection, while frames are larger than smallFrame, and at first
 	got     []*nats.Msg
 	waiting int // pulls without an answer
 	asked   time.Time
-	large   bool // the last frame was
+	large   bool // the last frame was; the first one may be
 	credit  credit
 }
 
 func (p *puller) init() {
 	p.wake = make(chan struct{}, 1)
-	p.begun, p.credit = time.Now(), newCredit()
+	p.begun, p.credit, p.large = time.Now(), newCredit(), true
 }
 
 // Next blocks until the next frame comes that the hub has, or ctx ends; of several that came since the last call it
@@ -182,9 +182,8 @@ func (p *puller) ask() bool {
 	if p.line == nil {
 		return false
 	}
-	inbox := p.small
+	l := p.line
 	if p.large && p.big == nil {
-		l := p.line
 		big, err := l.large.listen(func(m *nats.Msg) { p.take(l, m) })
 		if err != nil {
 			p.drop()
@@ -192,12 +191,13 @@ func (p *puller) ask() bool {
 		}
 		p.big = big
 	}
-	if p.large {
-		inbox = p.big
+	over, inbox := l.small, p.small
+	if p.large { // over the connection of its inbox: the hub does not keep a pull that comes before it
+		over, inbox = l.large, p.big
 	}
 	next := "$JS.API.CONSUMER.MSG.NEXT." + StreamName(p.channel.host, p.channel.name) + "." + consumerOf(p.channel.client.credentials.Host)
 	for p.waiting < p.credit.pulls {
-		if p.line.small.nc.PublishRequest(next, inbox.Subject, pullBody) != nil {
+		if over.nc.PublishRequest(next, inbox.Subject, pullBody) != nil {
 			p.drop()
 			return false
 		}
