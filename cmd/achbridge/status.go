@@ -217,7 +217,7 @@ func hubText(h *api.Hub) string {
 		return fmt.Sprintf("%s, silent for %s", h.Address, ui.Seconds(h.SilentS))
 	}
 	text := fmt.Sprintf("%s, connected for %s", h.Address, ui.Seconds(h.SinceS))
-	if h.RTTms > 0 {
+	if h.RTTms >= 0.005 { // less would read as none at all
 		text += ", round trip " + ui.Millis(h.RTTms)
 	}
 	return text
