@@ -38,7 +38,7 @@ func (p *putter) wait(at arrival, now time.Duration) (again time.Duration) {
 // load copies the frame that is to be put now, nil if there is none; again is when to look then
 // if nothing wakes the putter.
 func (p *putter) load(now time.Duration) (f *hubFrame, again time.Duration) {
-	next := unseenSince(now, func() time.Duration { return p.n.cfg.Source.Looked().Sub(p.n.start) })
+	next := unseenSince(now, p.n.looked)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.slept()

@@ -71,10 +71,9 @@ func (n *Node) newPutter(c *local, loaded uint64) *putter {
 		asleep: n.clock.Suspended(),
 	}
 	p.member = c.copies.join(p.rouse)
-	looked := func() time.Duration { return n.cfg.Source.Looked().Sub(n.start) }
 	take := func(seq uint64, _ int) {
 		now := n.now()
-		if p.arrivals.take(seq, now, unseenSince(now, looked)) {
+		if p.arrivals.take(seq, now, unseenSince(now, n.looked)) {
 			p.rouse()
 		}
 	}

@@ -64,7 +64,6 @@ func (p *putter) join(l *link, sub *subscription, have, last uint64) {
 	r := &hubReader{putter: p, link: l, sub: sub, begun: *sub.book, qos: sub.qos, from: p.count, bound: newBound(p.n.now())}
 	sub.hub = r
 	p.readers = append(p.readers, r)
-	p.command = p.carriesCommands()
 	p.requalified()
 	if p.key == nil {
 		p.key = newHubKey(p.n.cfg.Node, p.n.cfg.Endpoint.Signer())
@@ -86,8 +85,9 @@ func (p *putter) join(l *link, sub *subscription, have, last uint64) {
 	p.rouse()
 }
 
-// requalified needs p.mu.
+// requalified takes what the readers want now. Needs p.mu.
 func (p *putter) requalified() {
+	p.command = p.carriesCommands()
 	slot := p.slot()
 	p.arrivals.mu.Lock()
 	p.arrivals.slot = min(p.arrivals.slot, p.n.now()+slot)
@@ -100,7 +100,7 @@ func (r *hubReader) requalify(qos rule.QoS) {
 	p := r.putter
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.qos, p.command = qos, p.carriesCommands()
+	r.qos = qos
 	p.requalified()
 	p.rouse()
 }
@@ -122,7 +122,6 @@ func (r *hubReader) leave() {
 		}
 		return
 	}
-	p.command = p.carriesCommands()
 	p.requalified()
 	p.key, p.used = newHubKey(p.n.cfg.Node, p.n.cfg.Endpoint.Signer()), 0
 	for _, other := range p.readers {

@@ -273,7 +273,7 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
 	sub.packer = packer{want: p.granted.Compress, with: l.packing, now: l.n.now}
 	sub.suspended = l.n.clock.Suspended
 	sub.asleep = sub.suspended()
-	sub.looked = func() time.Duration { return l.n.cfg.Source.Looked().Sub(l.n.start) }
+	sub.looked = l.n.looked
 	l.subscriptions[m.ID] = sub
 	l.order = append(l.order, sub)
 	l.rouse(sub)

@@ -267,6 +267,9 @@ func (n *Node) change(f func() error) (err error) {
 // now is the node's clock: time since its start, never stepped.
 func (n *Node) now() time.Duration { return time.Since(n.start) }
 
+// looked is when the channels were last looked at.
+func (n *Node) looked() time.Duration { return n.cfg.Source.Looked().Sub(n.start) }
+
 // wallTime is the time of day, for people. Ages and time-outs do not use it, since it may be
 // set.
 func wallTime() time.Time { return time.Now() }

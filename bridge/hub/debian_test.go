@@ -14,11 +14,19 @@ import (
 // startDebian runs Debian's nats-server as a customer would: nobody makes streams for the hosts.
 func startDebian(t *testing.T, makes bool, hosts ...string) *testHub {
 	t.Helper()
+	h, run := newDebian(t, makes, hosts...)
+	run()
+	return h
+}
+
+// newDebian prepares it; run starts it, again and again, and returns what kills it.
+func newDebian(t *testing.T, makes bool, hosts ...string) (h *testHub, run func() (kill func())) {
+	t.Helper()
 	program, err := exec.LookPath("nats-server")
 	if err != nil {
 		t.Skip("no nats-server: apt-get install nats-server")
 	}
-	h := newHub(t, hosts...)
+	h = newHub(t, hosts...)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -27,8 +35,7 @@ func startDebian(t *testing.T, makes bool, hosts ...string) *testHub {
 	l.Close()
 	path := filepath.Join(t.TempDir(), "hub.conf")
 	h.writeConfig(path, "127.0.0.1:"+strconv.Itoa(h.port), makes)
-	h.runDebian(program, path)
-	return h
+	return h, func() func() { return h.runDebian(program, path) }
 }
 
 // runDebian starts the server; the returned function kills it.
@@ -95,22 +102,10 @@ func TestAServerOnWhichAHostMayMakeNoStreamNamesTheCure(t *testing.T) {
 }
 
 func TestAllFollowsWhenDebiansServerIsKilledAndStartsAgain(t *testing.T) {
-	program, err := exec.LookPath("nats-server")
-	if err != nil {
-		t.Skip("no nats-server: apt-get install nats-server")
-	}
-	h := newHub(t, "robot", "pc")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.port = l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	path := filepath.Join(t.TempDir(), "hub.conf")
-	h.writeConfig(path, "127.0.0.1:"+strconv.Itoa(h.port), true)
-	kill := h.runDebian(program, path)
+	h, run := newDebian(t, true, "robot", "pc")
+	kill := run()
 	s := begin(t, h.connectedClient("robot"), h.connectedClient("pc"))
 	kill()
-	h.runDebian(program, path)
+	run()
 	t.Log("newer frames after", s.newer(t, 2*time.Second))
 }

@@ -77,7 +77,7 @@ func (h hubWay) Channel(host, channel string) bridge.HubChannel {
 func (h hubWay) report() *api.Hub {
 	s := h.client.State()
 	r := &api.Hub{
-		Address: s.Address, Connected: s.Connected, SinceS: time.Since(s.Since).Seconds(), RTTms: ms(s.RoundTrip), SilentS: s.Silent.Seconds(),
+		Address: s.Address, Connected: s.Connected, SinceS: time.Since(s.Since).Seconds(), RTTms: ui.Milliseconds(s.RoundTrip), SilentS: s.Silent.Seconds(),
 		UnackedBytes: s.Unacked, MaxPayload: s.MaxPayload,
 	}
 	if s.Err != nil {
@@ -96,8 +96,6 @@ func hubCause(err error) status.Cause {
 	}
 	return status.CausePeerSilent
 }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 type hubChannel struct{ *hub.Channel }
 
