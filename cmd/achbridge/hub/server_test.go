@@ -66,7 +66,9 @@ func TestAHostThatIsRefusedSaysSoOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = c.Run(ctx) }()
-	w.until("it was refused twice", func() bool { return strings.Count(w.logs.String(), "connection refused") > 1 })
+	w.until("it was refused twice, and said so", func() bool {
+		return strings.Count(w.logs.String(), "connection refused") > 1 && said.String() != ""
+	})
 	cancel()
 	<-done
 	if text, want := said.String(), "the hub refuses the credentials of robot"; strings.Count(text, want) != 1 || strings.Count(text, "\n") != 1 {
