@@ -44,7 +44,7 @@ func (n *Node) toldBesides(p *peer) bool {
 
 // hubPeerStatus tells of a host at the hub.
 func (n *Node) hubPeerStatus(p *peer) status.Peer {
-	s := status.Peer{Host: p.Host, Addrs: []string{"hub"}, State: status.PeerKnown}
+	s := status.Peer{Host: p.Host, Addrs: []string{status.AtHub}, State: status.PeerKnown}
 	switch l := n.provedLink(p.Host); {
 	case l != nil:
 		s.State, s.Node, s.Network = status.PeerLinked, l.peer.String(), l.s.Network()

@@ -247,7 +247,7 @@ func lsRows(list []status.RemoteChannel) [][]string {
 	for i, c := range list {
 		address := addrsText(c.Addrs)
 		if c.Way == status.WayHub {
-			address = "hub"
+			address = status.AtHub
 		}
 		if c.AnnouncedBy != "" {
 			address += " by " + c.AnnouncedBy

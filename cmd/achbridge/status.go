@@ -216,11 +216,7 @@ func hubText(h *api.Hub) string {
 	case h.SilentS >= 1:
 		return fmt.Sprintf("%s, silent for %s", h.Address, ui.Seconds(h.SilentS))
 	}
-	text := fmt.Sprintf("%s, connected for %s", h.Address, ui.Seconds(h.SinceS))
-	if h.RTTms >= 0.005 { // less would read as none at all
-		text += ", round trip " + ui.Millis(h.RTTms)
-	}
-	return text
+	return fmt.Sprintf("%s, connected for %s%s", h.Address, ui.Seconds(h.SinceS), h.RoundTrip())
 }
 
 // achdRows shows who reads and writes by achd's protocol.

@@ -6,6 +6,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/diagnose"
+	"achbridge/cmd/achbridge/ui"
 )
 
 // DaemonInfo describes the daemon in a StatusReply. status.Report describes its node.
@@ -75,6 +76,14 @@ type Hub struct {
 	// largest message that the hub takes, in bytes, 0: not known.
 	UnackedBytes int `json:"unacked_bytes"`
 	MaxPayload   int `json:"max_payload"`
+}
+
+// RoundTrip is what follows "connected" in a text; "" where it would read as none at all.
+func (h *Hub) RoundTrip() string {
+	if h.RTTms < 0.005 {
+		return ""
+	}
+	return ", round trip " + ui.Millis(h.RTTms)
 }
 
 // Achd says what the daemon does for programs that speak achd's protocol.

@@ -63,14 +63,7 @@ type control struct {
 
 // serve answers on ln until ctx ends, and closes ln.
 func (c *control) serve(ctx context.Context, ln net.Listener) error {
-	srv := &http.Server{
-		Handler:           c.routes(),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		ErrorLog:          slog.NewLogLogger(c.log.Handler(), slog.LevelWarn),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-	}
-	return service.ServeUntil(ctx, srv, ln, "control socket")
+	return service.ServeControl(ctx, ln, c.routes(), c.log)
 }
 
 func (c *control) routes() http.Handler {
@@ -320,18 +313,14 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 }
 
 func reply(w http.ResponseWriter, v any, err error) {
-	w.Header().Set("Content-Type", "application/json")
 	if errors.Is(err, context.Canceled) { // or the client has left, and reads nothing
 		err = errors.New("the daemon ends; nothing came of this")
 	}
+	code := http.StatusOK
 	if err != nil {
-		w.WriteHeader(statusOf(err))
-		v = api.ErrorReply{Error: err.Error()}
+		code, v = statusOf(err), api.ErrorReply{Error: err.Error()}
 	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // a write error means that the client has left
+	service.ReplyJSON(w, code, v)
 }
 
 func statusOf(err error) int {

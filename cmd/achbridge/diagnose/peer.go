@@ -45,7 +45,7 @@ func (s *Snapshot) unlinked(host string) (Finding, bool) {
 func (s *Snapshot) atHub(host string) (only bool) {
 	for _, p := range s.After.Peers {
 		if p.Host == host {
-			if only = slices.Equal(p.Addrs, []string{"hub"}); !only {
+			if only = slices.Equal(p.Addrs, []string{status.AtHub}); !only {
 				return false
 			}
 		}

@@ -20,9 +20,5 @@ func checkHub(_ context.Context, p *patient) result {
 	if !h.Connected {
 		return result{State: failing, Text: cmp.Or(h.Error, "no connection to "+h.Address+" yet"), Cure: "see that the hub runs (achbridge hub check there), and that TCP to it passes the firewalls"}
 	}
-	text := fmt.Sprintf("connected to %s for %s", h.Address, ui.Seconds(h.SinceS))
-	if h.RTTms >= 0.005 { // less would read as none at all
-		text += ", round trip " + ui.Millis(h.RTTms)
-	}
-	return result{State: fit, Text: text}
+	return result{State: fit, Text: fmt.Sprintf("connected to %s for %s%s", h.Address, ui.Seconds(h.SinceS), h.RoundTrip())}
 }

@@ -2,8 +2,6 @@ package hub
 
 import (
 	"context"
-	"encoding/json"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -89,12 +87,7 @@ func (m member) report(name string) HostReport {
 func (s *Server) serveControl(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/hub", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		_ = enc.Encode(s.report()) // a write error means that the client has left
+		service.ReplyJSON(w, http.StatusOK, s.report())
 	})
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)}
-	return service.ServeUntil(ctx, srv, s.socket, "control socket")
+	return service.ServeControl(ctx, s.socket, mux, s.log)
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -52,6 +53,29 @@ func ServeHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.L
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	return ServeUntil(ctx, srv, ln, "http")
+}
+
+// ServeControl answers verbs on ln, a control socket, until ctx ends, and closes ln. An answer may take
+// as long as it needs; its request's context ends with ctx.
+func ServeControl(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	return ServeUntil(ctx, srv, ln, "control socket")
+}
+
+// ReplyJSON answers a verb.
+func ReplyJSON(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // a write error means that the client has left
 }
 
 // ServeUntil has srv answer on ln until ctx ends, and closes ln. Its errors begin with what.
