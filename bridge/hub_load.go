@@ -55,22 +55,17 @@ func (p *putter) load(now time.Duration) (f *hubFrame, again time.Duration) {
 	return p.copy(at, now)
 }
 
-// copy takes the frame from the snapshots that links share. One that is still being copied is
-// what it was when it was asked for first. Needs p.mu.
+// copy takes the frame from the snapshots that links share. Needs p.mu.
 func (p *putter) copy(at arrival, now time.Duration) (f *hubFrame, again time.Duration) {
-	if p.copying {
-		ended, err := p.copies.ended(p.awaited)
-		if !ended {
-			return nil, now + never
-		}
-		at, p.copying = p.wanted, err == nil
-		if err != nil {
-			return nil, p.failed(err, now)
-		}
+	at, ready, err := p.resume(p.copies, at)
+	if !ready {
+		return nil, now + never
 	}
-	s, err := p.copies.take(at.newest, at.seen)
-	if p.copying = err == errCopying; p.copying {
-		p.wanted, p.awaited = at, p.copies.await(p.rouse)
+	if err != nil {
+		return nil, p.failed(err, now)
+	}
+	s, err := p.take(p.copies, at, p.rouse)
+	if err == errCopying {
 		return nil, now + never
 	}
 	if no, ok := errors.AsType[*refusal](err); ok {
@@ -90,12 +85,7 @@ func (p *putter) copy(at arrival, now time.Duration) (f *hubFrame, again time.Du
 
 // begin uses credit for s. Needs p.mu.
 func (p *putter) begin(s *snapshot, at arrival, now time.Duration) *hubFrame {
-	captured := s.captured
-	if p.command { // for which what links made of it is not enough
-		if captured = at.seen; s.seq > at.newest {
-			captured = at.next
-		}
-	}
+	captured := s.capturedFor(p.command, at)
 	_, passed := p.arrivals.next(now, p.slot())
 	p.credit--
 	return &hubFrame{snapshot: s, key: p.key, captured: captured, owed: !p.command && p.over(captured, now), passed: passed}

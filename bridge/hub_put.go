@@ -44,9 +44,7 @@ type putter struct {
 	loaded  uint64        // number of the newest frame that was put, or given up
 	free    time.Duration // when the rate of the readers lets the next frame leave
 	retry   time.Duration
-	wanted  arrival // what was known when a copy was begun; copying says that it was
-	awaited uint64
-	copying bool
+	borrowing
 	size    int   // bytes of the frame that was put last
 	trouble error // why the last try to put a frame failed
 	count   hubCounts

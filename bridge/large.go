@@ -81,6 +81,46 @@ func (s *snapshots) ended(copy uint64) (ended bool, failed error) {
 	return true, s.large.failed
 }
 
+// borrowing is one taker's way to the newest copy of a channel. A copy that is still being made is what it
+// was when it was asked for first, however many newer ones come meanwhile: they would starve it.
+type borrowing struct {
+	copying bool    // the next frame is being copied out of the ring
+	wanted  arrival // what was known when the copy was begun
+	awaited uint64  // number of the copy
+}
+
+// resume returns what the next copy is to be of: what at tells, or told when the copy was begun that is awaited.
+// ready is false while that is being made; err is what it failed of.
+func (b *borrowing) resume(copies *snapshots, at arrival) (known arrival, ready bool, err error) {
+	if !b.copying {
+		return at, true, nil
+	}
+	if ready, err = copies.ended(b.awaited); err != nil {
+		b.copying = false
+	}
+	return b.wanted, ready, err
+}
+
+// take is snapshots.take. Where that is errCopying, awake is called once the copy has ended.
+func (b *borrowing) take(copies *snapshots, at arrival, awake func()) (*snapshot, error) {
+	s, err := copies.take(at.newest, at.seen)
+	if b.copying = err == errCopying; b.copying {
+		b.wanted, b.awaited = at, copies.await(awake)
+	}
+	return s, err
+}
+
+// capturedFor is when s was captured. For a command what others made of that is not enough: it is what at tells.
+func (s *snapshot) capturedFor(command bool, at arrival) time.Duration {
+	switch {
+	case !command:
+		return s.captured
+	case s.seq > at.newest:
+		return at.next
+	}
+	return at.seen
+}
+
 // copyLarge looks before it takes memory: the size is somebody's word.
 func (s *snapshots) copyLarge() {
 	c := &s.large

@@ -96,25 +96,14 @@ func (sub *subscription) copy(at arrival, now time.Duration, room int, rate floa
 	return true
 }
 
-// share takes a large newest frame from the snapshots that all links share. One that
-// is still being copied is what it was when it was asked for first, however many
-// newer ones come meanwhile: they would starve it.
+// share takes a large newest frame from the snapshots that all links share.
 func (l *link) share(sub *subscription, at arrival, now time.Duration, room int) {
-	if sub.copying {
-		at = sub.wanted
-		ended, err := sub.copies.ended(sub.awaited)
-		if !ended {
-			return
-		}
-		if err != nil {
-			sub.copying = false
-			sub.failed(err, now)
-			return
-		}
+	at, ready, err := sub.resume(sub.copies, at)
+	if !ready || err != nil && sub.failed(err, now) {
+		return
 	}
-	s, err := sub.copies.take(at.newest, at.seen)
-	if sub.copying = err == errCopying; sub.copying {
-		sub.wanted, sub.awaited = at, sub.copies.await(l.awake)
+	s, err := sub.take(sub.copies, at, l.awake)
+	if err == errCopying {
 		return
 	}
 	if no, ok := errors.AsType[*refusal](err); ok {
@@ -124,13 +113,7 @@ func (l *link) share(sub *subscription, at arrival, now time.Duration, room int)
 	if sub.failed(err, now) {
 		return
 	}
-	captured := s.captured
-	if sub.qos.Class == rule.Command { // for which what other links made of it is not enough
-		if captured = at.seen; s.seq > at.newest {
-			captured = at.next
-		}
-	}
-	if !sub.begin(s.seq, len(s.data), captured, now) {
+	if !sub.begin(s.seq, len(s.data), s.capturedFor(sub.qos.Class == rule.Command, at), now) {
 		s.release()
 		return
 	}

@@ -35,12 +35,10 @@ type subscription struct {
 	asleep    time.Duration        // the same when it was looked at
 	undated   uint64               // of a command channel: frames up to this one may be of any age
 
-	data     []byte     // the frame loaded last, as it is sent: in buf, in packer's memory, or in shared
-	shared   *snapshot  // holds that frame; nil when it is ours alone
-	codec    wire.Codec // of data
-	copying  bool       // its next frame is being copied out of the ring
-	wanted   arrival    // what was known when the copy was begun
-	awaited  uint64     // number of the copy
+	data   []byte     // the frame loaded last, as it is sent: in buf, in packer's memory, or in shared
+	shared *snapshot  // holds that frame; nil when it is ours alone
+	codec  wire.Codec // of data
+	borrowing
 	packing  wire.Codec // that shared is being packed with; data is not there yet
 	packer   packer
 	buf      []byte        // that frame, when it was small
