@@ -25,6 +25,17 @@ func (w *world) hubThree(qos rule.QoS, a ...func(*host)) (hub *worldHub, robot, 
 	return hub, robot, pc, far
 }
 
+// hubThreeWithIMU has one frame of robot's imu come to both others.
+func (w *world) hubThreeWithIMU() (hub *worldHub, robot, pc, far *host, imu *channel) {
+	hub, robot, pc, far = w.hubThree(rule.QoS{})
+	imu = robot.channel("imu", 16, 64)
+	imu.put(1, 64)
+	pc.follows("robot.imu", 1, 4*time.Second)
+	far.follows("robot.imu", 1, 4*time.Second)
+	time.Sleep(time.Second)
+	return hub, robot, pc, far, imu
+}
+
 // Sessions check frames by the certificate that the origin had when they began.
 func TestRenewedCertificateKeepsTheMirrors(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -75,12 +86,7 @@ func TestReaderBesideOthersCannotBecomeAReceiverOfCommands(t *testing.T) {
 // A frame was sealed with a key that nobody has any more when it reaches the hub.
 func TestNewestFrameComesUnderTheNewKey(t *testing.T) {
 	inWorld(t, func(w *world) {
-		hub, robot, pc, far := w.hubThree(rule.QoS{})
-		imu := robot.channel("imu", 16, 64)
-		imu.put(1, 64)
-		pc.follows("robot.imu", 1, 4*time.Second)
-		far.follows("robot.imu", 1, 4*time.Second)
-		time.Sleep(time.Second)
+		hub, robot, pc, far, imu := w.hubThreeWithIMU()
 		hub.tap("robot", func(t *hubTap) { t.delay = func() { time.Sleep(300 * time.Millisecond) } })
 		imu.put(2, 64)
 		time.Sleep(100 * time.Millisecond)
@@ -99,12 +105,7 @@ func TestNewestFrameComesUnderTheNewKey(t *testing.T) {
 // The newest frame of a channel at rest may come before its key, and after forged ones.
 func TestNewestFrameIsFoundBehindForgedOnes(t *testing.T) {
 	inWorld(t, func(w *world) {
-		hub, robot, pc, far := w.hubThree(rule.QoS{})
-		imu := robot.channel("imu", 16, 64)
-		imu.put(1, 64)
-		pc.follows("robot.imu", 1, 4*time.Second)
-		far.follows("robot.imu", 1, 4*time.Second)
-		time.Sleep(time.Second)
+		hub, robot, pc, far, imu := w.hubThreeWithIMU()
 		hub.lies(func(reader, _ string, b []byte) (list [][]byte) {
 			if reader == "pc" {
 				for range 10 {
