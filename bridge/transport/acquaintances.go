@@ -104,3 +104,10 @@ func (a *acquaintances) has(addr netip.Addr) bool {
 	at, ok := a.linked[addr]
 	return ok && (at.live > 0 || time.Since(at.last) <= acquaintedFor)
 }
+
+// live reports whether there is a session with an address.
+func (a *acquaintances) live(addr netip.Addr) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.linked[addr].live > 0
+}

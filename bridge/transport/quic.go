@@ -54,7 +54,7 @@ func listenQUIC(conn net.PacketConn, e *Endpoint, cfg Config) (*quicProtocol, er
 		conn:     conn,
 		guard:    guard,
 		transport: &quic.Transport{
-			Conn:                quiet(conn),
+			Conn:                quiet(conn, e.acquaintances.live),
 			StatelessResetKey:   resetKey(cfg),
 			VerifySourceAddress: guard.crowded,
 			ConnContext:         guard.admit,

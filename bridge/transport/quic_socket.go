@@ -2,12 +2,15 @@ package transport
 
 import (
 	"encoding/binary"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/net/ipv4"
@@ -23,18 +26,29 @@ type quietSocket struct {
 	raw   syscall.RawConn
 	inet6 bool
 	in    batch
-	calls sync.Pool // of *sending
+	calls sync.Pool             // of *sending
+	lives func(netip.Addr) bool // whether a session with an address lives
+
+	mu      sync.Mutex
+	refused map[netip.AddrPort]*refusedPacket // by its receiver
 }
 
-// batchReader is what quic-go reads many packets by, if its socket has it.
-type batchReader interface {
-	ReadBatch(ms []ipv4.Message, flags int) (int, error)
+// refusedPacket is the latest packet of a living session that found no network. It is tried
+// again until it leaves: by it the peer learns the address that the host has then.
+type refusedPacket struct {
+	b, oob []byte
+	addr   *net.UDPAddr
+	first  time.Time // when one was refused first
 }
 
-var _ batchReader = (*quietSocket)(nil)
+const (
+	refusedPeriod = 20 * time.Millisecond
+	refusedMost   = 100 * time.Millisecond // a session is made anew sooner than it notices that a longer gap is over
+)
 
-// quiet returns conn as a quietSocket if it is a UDP socket, else conn itself.
-func quiet(conn net.PacketConn) net.PacketConn {
+// quiet returns conn as a quietSocket if it is a UDP socket, else conn itself. lives tells
+// whether a session with an address lives.
+func quiet(conn net.PacketConn, lives func(netip.Addr) bool) net.PacketConn {
 	udp, ok := conn.(*net.UDPConn)
 	if !ok {
 		return conn
@@ -43,7 +57,7 @@ func quiet(conn net.PacketConn) net.PacketConn {
 	if err != nil {
 		return conn
 	}
-	s := &quietSocket{UDPConn: udp, raw: raw}
+	s := &quietSocket{UDPConn: udp, raw: raw, lives: lives}
 	var name unix.Sockaddr
 	if raw.Control(func(fd uintptr) { name, err = unix.Getsockname(int(fd)) }) != nil || err != nil {
 		return conn
@@ -68,8 +82,64 @@ type sending struct {
 	leave  func(fd uintptr) bool // send, made once
 }
 
-// WriteMsgUDP is net.UDPConn's. Safe for concurrent use.
+// WriteMsgUDP is net.UDPConn's, but for a packet of a living session that finds no network
+// for a moment, as while a host is handed over to another access point: quic-go would end
+// the session. Safe for concurrent use.
 func (s *quietSocket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
+	n, oobn, err = s.write(b, oob, addr)
+	if err != nil && noNetwork(err) && !namesSource(oob) && s.lives(addrOf(addr)) && s.keep(b, oob, addr) {
+		return len(b), len(oob), nil
+	}
+	return n, oobn, err
+}
+
+// keep has the packet tried again, instead of the one before it. It reports false if none
+// has left for too long.
+func (s *quietSocket) keep(b, oob []byte, addr *net.UDPAddr) bool {
+	to := addr.AddrPort()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.refused[to]
+	if p == nil {
+		if s.refused == nil {
+			s.refused = make(map[netip.AddrPort]*refusedPacket)
+		}
+		p = &refusedPacket{addr: addr, first: time.Now()}
+		s.refused[to] = p
+		time.AfterFunc(refusedPeriod, func() { s.again(to) })
+	}
+	p.b, p.oob = append(p.b[:0], b...), append(p.oob[:0], oob...)
+	return time.Since(p.first) < refusedMost
+}
+
+// again tries the refused packet for a receiver, while there is a session with it.
+func (s *quietSocket) again(to netip.AddrPort) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.refused[to]
+	if _, _, err := s.write(p.b, p.oob, p.addr); err != nil && noNetwork(err) && s.lives(addrOf(p.addr)) {
+		time.AfterFunc(refusedPeriod, func() { s.again(to) })
+		return
+	}
+	delete(s.refused, to)
+}
+
+// namesSource reports whether a packet has to leave from a certain address, as those of an
+// accepted session: another address is of no use to it, and the sooner it ends the better.
+func namesSource(oob []byte) bool {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	return err != nil || slices.ContainsFunc(messages, func(m unix.SocketControlMessage) bool {
+		return m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_PKTINFO ||
+			m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_PKTINFO
+	})
+}
+
+// noNetwork reports whether err may pass when the host has an address again.
+func noNetwork(err error) bool {
+	return errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || errors.Is(err, unix.ENETDOWN)
+}
+
+func (s *quietSocket) write(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
 	c := s.calls.Get().(*sending)
 	defer s.calls.Put(c)
 	size := c.address(addr, s.inet6)

@@ -2,7 +2,11 @@ package transport
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"net/netip"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +27,7 @@ func quietPair(t testing.TB, network, host string) (*quietSocket, *net.UDPConn) 
 		pair[i] = conn.(*net.UDPConn)
 		pair[i].SetDeadline(time.Now().Add(10 * time.Second))
 	}
-	s, ok := quiet(pair[0]).(*quietSocket)
+	s, ok := quiet(pair[0], func(netip.Addr) bool { return false }).(*quietSocket)
 	if !ok {
 		t.Fatal("a UDP socket was left as it is")
 	}
@@ -113,4 +117,69 @@ func TestQuietSocketAllocatesNothingForAPacketOfTheSamePeer(t *testing.T) {
 	if got := testing.AllocsPerRun(100, exchange); got > 0 {
 		t.Errorf("got %v allocations a packet, want none", got)
 	}
+}
+
+// A host that is handed over to another access point has no address for a moment.
+func TestQuietSocketKeepsALivingSessionWithoutNetworkForAMoment(t *testing.T) {
+	s := socketWithoutNetwork(t)
+	nowhere := &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9} // RFC 5737: for documentation
+	send := func() error {
+		_, _, err := s.WriteMsgUDP([]byte("x"), nil, nowhere)
+		return err
+	}
+	s.lives = func(netip.Addr) bool { return false }
+	if err := send(); !errors.Is(err, unix.ENETUNREACH) {
+		t.Fatalf("without a session: got %v, want ENETUNREACH", err)
+	}
+	var lives atomic.Bool
+	lives.Store(true)
+	s.lives = func(netip.Addr) bool { return lives.Load() }
+	began := time.Now()
+	for err := send(); err == nil; err = send() {
+		if time.Since(began) > 2*time.Second {
+			t.Fatal("a session is kept for ever")
+		}
+		time.Sleep(refusedPeriod / 4)
+	}
+	if kept := time.Since(began); kept < refusedMost {
+		t.Errorf("a session was kept for %v without network, want %v", kept, refusedMost)
+	}
+	lives.Store(false)
+	deadline := time.Now().Add(5 * time.Second)
+	for held := 1; held > 0; time.Sleep(refusedPeriod) {
+		s.mu.Lock()
+		held = len(s.refused)
+		s.mu.Unlock()
+		if time.Now().After(deadline) {
+			t.Fatal("a packet of a session that has ended is still held")
+		}
+	}
+}
+
+// socketWithoutNetwork is a socket of a network of its own, in which there is no way to anywhere.
+func socketWithoutNetwork(t *testing.T) *quietSocket {
+	t.Helper()
+	type made struct {
+		conn net.PacketConn
+		err  error
+	}
+	result := make(chan made)
+	go func() {
+		runtime.LockOSThread() // for ever: the thread ends with its network
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err != nil {
+			result <- made{nil, fmt.Errorf("network namespace: %w", err)}
+			return
+		}
+		conn, err := net.ListenPacket("udp4", ":0")
+		result <- made{conn, err}
+	}()
+	m := <-result
+	if errors.Is(m.err, unix.EPERM) {
+		t.Skip(m.err)
+	} else if m.err != nil {
+		t.Fatal(m.err)
+	}
+	t.Cleanup(func() { m.conn.Close() })
+	return quiet(m.conn, nil).(*quietSocket)
 }
