@@ -51,6 +51,7 @@ func (f *flow) exported() status.Subscription {
 
 // A frame takes 190 of its 200 ms: one that is 33 ms old when the link is free comes late.
 func TestFitRateSendsFewerFramesOfWhichAllArriveInTime(t *testing.T) {
+	measured(t)
 	const link = "delay=10ms,rate=10mbit,queue=256KiB"
 	got, told := map[rule.Fit]filmed{}, map[rule.Fit]*status.Fit{}
 	for _, fit := range []rule.Fit{rule.FitDrop, rule.FitRate} {
@@ -77,6 +78,7 @@ func TestFitRateSendsFewerFramesOfWhichAllArriveInTime(t *testing.T) {
 }
 
 func TestFitRateFollowsTheLinkBothWays(t *testing.T) {
+	measured(t)
 	inFlow(t, "delay=10ms,rate=10mbit,queue=256KiB", rule.QoS{Budget: 200 * milli, Fit: rule.FitRate}, 95_000, func(f *flow) {
 		for _, step := range []struct {
 			rate        string
@@ -156,6 +158,7 @@ func TestFitRateSendsWhatTakesLongToCopy(t *testing.T) {
 
 // Of a channel that falls silent the mirror gets the last frame, as without fit.
 func TestFitRateKeepsTheLastFrame(t *testing.T) {
+	measured(t)
 	inFlow(t, "delay=10ms,rate=10mbit,queue=256KiB", rule.QoS{Budget: 200 * milli, Fit: rule.FitRate}, 200_000, func(f *flow) {
 		for range 4 {
 			f.stream(second/30, second, func(time.Duration) {})
@@ -170,6 +173,7 @@ func TestFitRateKeepsTheLastFrame(t *testing.T) {
 // A frame takes 160 of its 200 ms when it has the link for itself. As a rule both keep all
 // in time; now and then they meet half way for a while.
 func TestFitRateOfTwoCamerasOnOneLink(t *testing.T) {
+	measured(t)
 	qos := rule.QoS{Budget: 200 * milli, Fit: rule.FitRate}
 	inFlow(t, "delay=10ms,rate=10mbit,queue=256KiB", qos, 180_000, func(f *flow) {
 		left := f.robot.channel("left", 16, f.size)

@@ -22,10 +22,8 @@ type key struct{ class, window string }
 func (s scenario) measure(t *testing.T) *results {
 	r := &results{s: s, stats: map[key][]stat{}}
 	last := s.seeds()
-	switch {
-	case testing.Short():
-		t.Skip("measures only: run without -short")
-	case last == 0:
+	measured(t)
+	if last == 0 {
 		t.Skip("long: set ACHBRIDGE_LONG=1")
 	}
 	for seed := uint64(1); seed <= last; seed++ {

@@ -12,6 +12,7 @@ import (
 
 // A slow reader does not change what the others have.
 func TestSlowReaderAtTheHubHoldsUpNobody(t *testing.T) {
+	measured(t)
 	inWorld(t, func(w *world) {
 		ages := func(slow bool) float64 {
 			hub := newWorldHub(w, hubMaxFrame)
@@ -80,6 +81,7 @@ func TestRateIsThatOfTheFastestReader(t *testing.T) {
 
 // At the hub, many readers cost the origin what one does.
 func TestManyReadersAtTheHubCostTheUplinkOfOne(t *testing.T) {
+	measured(t)
 	inWorld(t, func(w *world) {
 		uplink := func(readers int) float64 {
 			hub := newWorldHub(w, hubMaxFrame)

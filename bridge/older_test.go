@@ -10,6 +10,7 @@ import (
 // One frame takes 4 ms of the link, and word of it 80 ms. So where each waits for word of
 // the one before, no more than 71 arrive in 6 s.
 func TestNextLargeFrameLeavesWhileWordOfTheOneBeforeIsMissing(t *testing.T) {
+	measured(t)
 	inFlow(t, "delay=40ms,rate=100mbit,queue=1MiB", rule.QoS{Budget: 400 * milli}, 50_000, func(f *flow) {
 		f.stream(10*milli, 6*second, func(time.Duration) {})
 		time.Sleep(2 * second)

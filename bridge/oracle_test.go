@@ -165,6 +165,7 @@ func (o *oracle) arrive() {
 }
 
 func TestOracleMeetsTheFormula(t *testing.T) {
+	measured(t)
 	for _, s := range scenarios {
 		if len(s.changes) > 0 || len(s.windows) > 0 {
 			continue // the formula is for one link that stays

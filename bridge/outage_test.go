@@ -138,6 +138,7 @@ func TestMirrorIsFreshSoonAfterAnOutage(t *testing.T) {
 // first that do again may be late as in a queue. Over SCTP, whose window never holds
 // frames back, it is the pacer that must know.
 func TestCutPathIsNotTakenForASlowOne(t *testing.T) {
+	measured(t)
 	inWorld(t, func(w *world) {
 		trembling := testnet.Params{Delay: 10 * time.Millisecond, Jitter: 6 * time.Millisecond}
 		robot, pc := w.host("robot", trembling), w.host("pc", trembling)

@@ -171,6 +171,7 @@ func (w *world) share(link string, long time.Duration, streams ...stream) (frame
 }
 
 func TestUrgentChannelThatFillsTheLinkLeavesTheOthersTheirShare(t *testing.T) {
+	measured(t)
 	inWorld(t, func(w *world) {
 		flood := func(level int) stream { return stream{1000, milli, rule.QoS{Priority: rule.Priority(level + 1)}} }
 		got := w.share("delay=10ms,rate=1mbit,queue=32KiB", 20*second, flood(7), flood(4), flood(0))
@@ -211,6 +212,7 @@ func TestEqualsShareByTheRootOfTheirSize(t *testing.T) {
 }
 
 func TestEqualChannelsShareEqually(t *testing.T) {
+	measured(t)
 	inWorld(t, func(w *world) {
 		s := stream{1000, milli, rule.QoS{}}
 		got := w.share("delay=10ms,rate=1mbit,queue=32KiB", 20*second, s, s, s, s)
@@ -250,6 +252,7 @@ func TestNobodyStarves(t *testing.T) {
 // Every large frame takes longer than its budget, and a newer one is there by
 // then: none of them ever comes, however old the mirror.
 func TestHopelessChannelDoesNotStarveItsEquals(t *testing.T) {
+	measured(t)
 	inWorld(t, func(w *world) {
 		hopeless := stream{30_000, 100 * milli, rule.QoS{Compress: rule.CompressNone}}
 		got := w.share("delay=10ms,rate=1mbit,queue=32KiB", 10*second, hopeless, stream{1000, milli, rule.QoS{}}, stream{64, 100 * milli, rule.QoS{}})

@@ -18,10 +18,8 @@ var sharesNotYet = []string{"stall-5ms, urgent", "beside a filling sender"}
 // longRadio skips a measurement of seconds of processor time, unless it was named.
 func longRadio(t *testing.T) {
 	t.Helper()
-	switch {
-	case testing.Short():
-		t.Skip("measures only: run without -short")
-	case !radioNamed():
+	measured(t)
+	if !radioNamed() {
 		longRun(t)
 	}
 }

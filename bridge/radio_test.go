@@ -183,9 +183,7 @@ func radioSeeds(t *testing.T) uint64 {
 // ACHBRIDGE_TRACES=DIR plays the traces in a directory too, ACHBRIDGE_RADIO='NAME:LINK;…'
 // more links, ACHBRIDGE_SEEDS=3 three seeds.
 func TestRadio(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures only: run without -short")
-	}
+	measured(t)
 	links, missing := radioLinks(t)
 	table := newRadioTable(links)
 	t.Cleanup(func() {

@@ -146,6 +146,7 @@ func stays(t *testing.T, dir string, args ...string) *exec.Cmd {
 }
 
 func TestOutsideJSON(t *testing.T) {
+	startsMuch(t)
 	t.Parallel()
 	l := &looked{t: t, types: map[string]map[string]bool{}, texts: map[string]map[string]bool{}}
 	robot, pc := memory(t), memory(t)

@@ -69,6 +69,15 @@ func linesOf(t *testing.T, path string) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
+// startsMuch skips with -short a test that starts the program dozens of times, which takes
+// long under the race detector and tells it little.
+func startsMuch(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts many programs: run without -short")
+	}
+}
+
 // run is one call of the program in dir, with nothing of this host's settings.
 func run(t *testing.T, dir string, args ...string) (out string, code int) {
 	t.Helper()
@@ -117,6 +126,7 @@ var helpLine = regexp.MustCompile(`^ +(?:(-\w), |    )--([\w-]+)(?: ("[^"]*"|\S+
 var manLine = regexp.MustCompile(`\\fB--([\w-]+)\\fP\[?=([^\]\n]*)`)
 
 func TestOutsideFlags(t *testing.T) {
+	startsMuch(t)
 	t.Parallel()
 	dir := t.TempDir()
 	succeeds(t, dir, "man", dir, "--date", "2026-01-31")
@@ -147,6 +157,7 @@ func TestOutsideFlags(t *testing.T) {
 
 // TestOutsideExitCodes runs the command lines of the golden file, each behind its code.
 func TestOutsideExitCodes(t *testing.T) {
+	startsMuch(t)
 	t.Parallel()
 	dir := memory(t)
 	succeeds(t, dir, "key", "new", "--key", "key")
