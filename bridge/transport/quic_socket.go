@@ -46,6 +46,13 @@ const (
 	refusedMost   = 100 * time.Millisecond // a session is made anew sooner than it notices that a longer gap is over
 )
 
+// batchReader is what quic-go reads many packets by, if its socket has it.
+type batchReader interface {
+	ReadBatch(ms []ipv4.Message, flags int) (int, error)
+}
+
+var _ batchReader = (*quietSocket)(nil)
+
 // quiet returns conn as a quietSocket if it is a UDP socket, else conn itself. lives tells
 // whether a session with an address lives.
 func quiet(conn net.PacketConn, lives func(netip.Addr) bool) net.PacketConn {

@@ -31,7 +31,7 @@ var typedYet []string
 // clocks are the files that read the clock themselves; others are given the time. They are
 // named without their directories, but for those of package bridge.
 var clocks = map[string]string{
-	"sockets and sessions, which have deadlines": "acquaintances.go refusals.go sctp.go sctp_life.go sctp_link.go sctp_meeting.go " +
+	"sockets and sessions, which have deadlines": "acquaintances.go quic_socket.go refusals.go sctp.go sctp_life.go sctp_link.go sctp_meeting.go " +
 		"sctp_address.go sctp_socket.go sctp_stream.go sctp_tap.go sctp_ack.go bridge/transport/hub.go bridge/transport/hub_link.go",
 	"certificates, which end":               "host_anchor.go ca.go trust.go",
 	"verbs that measure, wait or repeat":    "channel_cat.go channel_hz.go channel_put.go check.go clock.go ls.go peek.go linkto.go status.go watch.go follower.go events.go plot.go",
