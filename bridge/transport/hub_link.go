@@ -294,9 +294,19 @@ func (l *hubLink) close(reason string) {
 	}
 	l.control.w.CloseWithError(l.why())
 	l.conn.SetWriteDeadline(time.Now().Add(closeTimeout)) // for whoever writes now, too
-	l.turn <- struct{}{}
-	l.put(hubClose, []byte(reason))
-	<-l.turn
+	said := make(chan struct{})
+	go func() { // finish frees it
+		defer close(said)
+		l.turn <- struct{}{}
+		l.put(hubClose, []byte(reason))
+		<-l.turn
+	}()
+	timer := time.NewTimer(2 * closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-said:
+	case <-timer.C:
+	}
 	l.finish()
 }
 
