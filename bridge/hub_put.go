@@ -42,6 +42,7 @@ type putter struct {
 	again   bool          // the newest frame is put once more
 	repeat  time.Duration // not before then
 	loaded  uint64        // number of the newest frame that was put, or given up
+	fate    *uint64       // where count has that frame
 	free    time.Duration // when the rate of the readers lets the next frame leave
 	retry   time.Duration
 	borrowing
@@ -240,7 +241,7 @@ func (p *putter) pass(seq, passed uint64, as *uint64) {
 	p.count.limited += limited
 	p.count.passed += skipped - limited
 	*as++
-	p.loaded = seq
+	p.loaded, p.fate = seq, as
 }
 
 // nameNewest tells the readers over control that frame seq is the newest, since they believe

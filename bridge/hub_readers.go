@@ -74,8 +74,12 @@ func (p *putter) join(l *link, sub *subscription, have, last uint64) {
 		return
 	}
 	if p.loaded >= last { // it is at the hub, but this reader's hub may have shown it before
-		r.from.sent--
 		p.again = true
+		if p.fate == &p.count.refused { // or it would be, if the hub had not refused it
+			r.from.refused--
+		} else {
+			r.from.sent--
+		}
 		if _, known := p.puts.upTo(last); !known {
 			p.puts.add(p.loaded, p.count.sent)
 		}
@@ -154,7 +158,8 @@ func (r *hubReader) settle() {
 		passed, limited = 0, max(limited+passed, 0)
 	}
 	b.Superseded = r.begun.Superseded + uint64(passed) + r.replaced
-	b.Limited, b.Expired, b.Refused = uint64(max(limited, 0)), now.expired-from.expired, now.refused-from.refused
+	b.Limited, b.Expired = uint64(max(limited, 0)), now.expired-from.expired
+	b.Refused = uint64(max(signed(now.refused, from.refused), 0))
 	b.Sent = uint64(max(signed(now.sent, from.sent)-int64(r.replaced), 0))
 }
 

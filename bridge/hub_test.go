@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/via"
@@ -168,6 +169,42 @@ func TestNewerFrameDoesNotWaitForOneThatTheHubRefused(t *testing.T) {
 		if got := hub.puts("robot") - puts; got != 3 {
 			t.Errorf("%d frames were put, want 2 and 3, and 3 again since the hub has refused it", got)
 		}
+	})
+}
+
+// A frame that is too large for the hub is refused for who joins later, too, and not at the hub.
+func TestReaderThatJoinsAfterARefusedFrameCountsItSo(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub := newWorldHub(w, 1000)
+		robot, near, pc := w.host("robot", testnet.Params{}), w.host("near", testnet.Params{}), w.host("pc", testnet.Params{})
+		robot.atHub(hub, Config{})
+		near.atHub(hub, mirrorAll(rule.QoS{}), "robot")
+		imu := robot.channel("imu", 16, 2000)
+		imu.put(1, 64)
+		near.follows("robot.imu", 1, 3*time.Second)
+		imu.put(2, 2000)
+		time.Sleep(time.Second)
+		pc.atHub(hub, mirrorAll(rule.QoS{}), "robot")
+		export := func() ledger.Accounts {
+			for _, e := range robot.node.Status().Exports {
+				if e.Peer == "pc" {
+					return e.Accounts
+				}
+			}
+			return ledger.Accounts{}
+		}
+		w.within(4*time.Second, "the subscription", func() bool { return export().Offered > 0 })
+		time.Sleep(time.Second)
+		if a := export(); a.Refused != 1 || a.InFlight != 0 {
+			t.Errorf("got %+v, want one refused and none in flight", a)
+		}
+		imu.put(3, 64)
+		pc.follows("robot.imu", 3, time.Second)
+		time.Sleep(3 * time.Second)
+		if a := export(); a.Refused != 1 || a.Delivered != 1 || a.Superseded > 1 {
+			t.Errorf("got %+v, want one refused and one delivered", a)
+		}
+		wantClosed(t, pc, robot)
 	})
 }
 
