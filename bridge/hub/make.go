@@ -31,7 +31,7 @@ func (p *putter) make(ctx context.Context, l *line) error {
 // makeStream asks the hub. A nats-server that is no hub of ours does not answer: there this host makes
 // the stream itself.
 func (c *Client) makeStream(ctx context.Context, l *line, host, channel string) error {
-	answer, err := l.small.ask(ctx, makeOf(c.credentials.Host), []byte(channel))
+	answer, err := l.small.ask(ctx, MakeOf(c.credentials.Host), []byte(channel))
 	if err == nil && len(answer.Data) > 0 {
 		return fmt.Errorf("hub: %.200q", answer.Data)
 	}

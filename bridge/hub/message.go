@@ -103,9 +103,10 @@ func (h here) append(dst []byte) []byte {
 	return append(append(dst, hereVersion, flags), h.Life[:]...)
 }
 
-// parseHere reads what a host tells of itself. What a later version adds is skipped.
+// parseHere reads what a host tells of itself. What a later version adds is skipped. Text is no
+// version: an answer of the server may be misled here.
 func parseHere(b []byte) (here, error) {
-	if len(b) < hereSize || b[0] < hereVersion {
+	if len(b) < hereSize || b[0] < hereVersion || b[0] >= ' ' {
 		return here{}, fmt.Errorf("presence: got %d bytes, want %d and version %d", len(b), hereSize, hereVersion)
 	}
 	return here{Gone: b[1]&hereGone != 0, Life: [8]byte(b[2:hereSize])}, nil

@@ -15,7 +15,8 @@ const (
 
 func hereOf(host string) string { return "ach." + token(host) + ".here" }
 
-func makeOf(host string) string { return "ach." + token(host) + ".make" }
+// MakeOf is where a host asks a hub of ours for a stream.
+func MakeOf(host string) string { return "ach." + token(host) + ".make" }
 
 // controlOf is the subject of a byte stream's messages from one host to another.
 func controlOf(from, to, session string) string {
@@ -32,6 +33,12 @@ func FrameSubject(host, channel string) string {
 
 // StreamName names the stream of a channel's newest frame.
 func StreamName(host, channel string) string { return token(host) + "," + channelToken(host, channel) }
+
+// OwnerOf is the host whose channel has the stream of that name.
+func OwnerOf(stream string) (string, error) {
+	host, _, _ := strings.Cut(stream, ",")
+	return nameOf(host)
+}
 
 // consumerOf names the consumer with which a host pulls, in each stream.
 func consumerOf(host string) string { return token(host) }
@@ -79,7 +86,6 @@ func PermissionsOf(host string) Permissions {
 			"ach." + t + ".>",
 			"$JS.API.CONSUMER.CREATE.*." + t + ".>",
 			"$JS.API.CONSUMER.MSG.NEXT.*." + t,
-			"$JS.API.STREAM.INFO.*",
 		},
 		Subscribe: []string{
 			allHere,

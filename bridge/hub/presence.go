@@ -63,7 +63,7 @@ func (c *Client) Hosts(ctx context.Context, f func(hosts []string)) error {
 // take hears of a host.
 func (p *presence) take(m *nats.Msg) {
 	host, err := HostOf(m.Subject)
-	if err != nil || len(host) > maxHost || host == p.client.credentials.Host {
+	if err != nil || m.Subject != hereOf(host) || len(host) > maxHost || host == p.client.credentials.Host {
 		return
 	}
 	h, err := parseHere(m.Data)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 )
 
 // hostsOf follows what a client knows of the others.
@@ -117,4 +119,19 @@ func (p *presence) neighbour(host string) (neighbour, bool) {
 	defer p.mu.Unlock()
 	n, known := p.hosts[host]
 	return n, known
+}
+
+// A server may be led to answer where hosts say that they are here, or to deliver frames there.
+func TestOnlyWhatAHostSaysOfItselfIsItsPresence(t *testing.T) {
+	if h, err := parseHere([]byte("the request names no channel")); err == nil {
+		t.Errorf("a text was taken for %+v", h)
+	}
+	h := startHub(t, "robot", "pc")
+	pc := h.connectedClient("pc")
+	pc.presence.take(&nats.Msg{Subject: FrameSubject("ghost", "imu"), Data: here{}.append(nil)})
+	pc.presence.mu.Lock()
+	defer pc.presence.mu.Unlock()
+	if _, there := pc.presence.hosts["ghost"]; there {
+		t.Error("a frame made a host")
+	}
 }

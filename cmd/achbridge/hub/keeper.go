@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"achbridge/bridge/hub"
 	"achbridge/bridge/logline"
 )
 
@@ -68,7 +68,10 @@ func (k *keeper) look(ctx context.Context) {
 	var all []kept
 	for _, account := range z.AccountDetails {
 		for _, s := range account.Streams {
-			host, _, _ := strings.Cut(s.Name, ",")
+			host, err := hub.OwnerOf(s.Name)
+			if err != nil {
+				continue // somebody else's
+			}
 			all = append(all, kept{s.Name, host, int64(s.State.Bytes)})
 		}
 	}

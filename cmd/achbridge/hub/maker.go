@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,12 +73,14 @@ func (m *maker) serve(room func() bool) error {
 func (m *maker) close() { m.conn.Close() }
 
 func (m *maker) answer(request *nats.Msg) {
-	text := ""
+	// The hub may publish to any subject: it answers a host in its own inbox alone. What a
+	// host has delivered to this subject keeps the one it had.
 	host, err := hub.HostOf(request.Subject)
-	if err == nil {
-		err = m.make(host, string(request.Data))
+	if err != nil || request.Subject != hub.MakeOf(host) || !strings.HasPrefix(request.Reply, hub.InboxPrefix(host)+".") {
+		return
 	}
-	if err != nil {
+	text := ""
+	if err := m.make(host, string(request.Data)); err != nil {
 		text = err.Error()
 		if count, due := m.refused.Cause(time.Since(m.began)); due {
 			m.log.Warn("stream not made", "host", host, "err", err, "count", count)

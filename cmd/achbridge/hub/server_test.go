@@ -118,6 +118,49 @@ func TestAHostMayDoNoMoreThanItNeeds(t *testing.T) {
 
 func nothing(*nats.Msg) {}
 
+// The hub itself may publish to any subject.
+func TestAHostGetsNothingPublishedByTheHub(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	robot, _ := w.connect("robot")
+	pc, _ := w.connect("pc")
+	if text := w.make(pc, "pc", "imu"); text != "" {
+		t.Fatal(text)
+	}
+	if err := pc.Publish(hub.FrameSubject("pc", "imu"), []byte("newest")); err != nil {
+		t.Fatal(err)
+	}
+	w.make(pc, "pc", "imu") // so that it is there
+	for _, reply := range []string{hub.FrameSubject("pc", "imu"), "ach.ghost.here"} {
+		if err := robot.PublishRequest(makeSubject("robot"), reply, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.make(robot, "robot", "imu") // after those
+	js, err := w.s.maker.js.Stream(t.Context(), hub.StreamName("pc", "imu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := js.GetLastMsgForSubject(t.Context(), hub.FrameSubject("pc", "imu"))
+	if err != nil || string(m.Data) != "newest" {
+		t.Errorf("got %v, %v, want the frame that pc has put", m, err)
+	}
+}
+
+// What is delivered to the subject for requests, as from a consumer of another, is none.
+func TestAFrameIsNoRequestForAStream(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	pc, _ := w.connect("pc")
+	w.s.maker.answer(&nats.Msg{Subject: hub.FrameSubject("pc", "imu"), Reply: hub.InboxPrefix("pc") + ".x", Data: []byte("ghost")})
+	if text := w.make(pc, "pc", "imu"); text != "" {
+		t.Fatal(text)
+	}
+	w.s.maker.mu.Lock()
+	defer w.s.maker.mu.Unlock()
+	if made := w.s.maker.made["pc"]; made["ghost"] || !made["imu"] {
+		t.Errorf("got streams %v, want that of imu alone", made)
+	}
+}
+
 func TestARemovedHostIsCutOffWithinASecond(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, _ := w.connect("robot")
