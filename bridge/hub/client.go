@@ -95,7 +95,7 @@ func (c *Client) State() State {
 	l := c.line
 	c.mu.Unlock()
 	if l != nil {
-		s.Unacked, s.RoundTrip, s.MaxPayload = l.flow.unacked(), l.flow.least(), l.maxPayload
+		s.Unacked, s.RoundTrip, s.MaxPayload = l.flow.unacked(), l.flow.least(), l.maxPayload()
 	}
 	return s
 }

@@ -33,7 +33,8 @@ type dialer struct {
 	small  bool
 
 	socket *socket
-	err    error // why Dial failed, which the library rewords
+	err    error       // why Dial failed, which the library rewords
+	disarm func() bool // the end of ctx does not close the socket any more
 }
 
 // ownTLS is what the library looks for in a dialer that makes TLS itself.
@@ -61,8 +62,7 @@ func (d *dialer) dial(address string) (net.Conn, error) {
 		return nil, err
 	}
 	d.socket = s
-	stop := context.AfterFunc(d.ctx, func() { s.Close() })
-	defer stop()
+	d.disarm = context.AfterFunc(d.ctx, func() { s.Close() })
 	first, err := greeting(s)
 	if err == nil {
 		secure := tls.Client(s, d.client.tls())
@@ -126,6 +126,11 @@ func (c *Client) pinned(certificate *x509.Certificate) bool {
 func (c *Client) dialHalf(ctx context.Context, f *flow, small bool) (*half, error) {
 	d := &dialer{ctx: ctx, client: c, flow: f, small: small}
 	h := &half{client: c, small: small, ended: make(chan struct{}), turn: make(chan struct{}, 1), waiting: map[string]func(*nats.Msg){}, complained: make(chan struct{})}
+	defer func() {
+		if d.disarm != nil {
+			d.disarm()
+		}
+	}()
 	nc, err := nats.Connect("nats://"+strings.TrimPrefix(c.credentials.Hub, "tls://"), c.options(d, h)...)
 	if err != nil {
 		if d.socket != nil {
@@ -150,7 +155,8 @@ func (c *Client) options(d *dialer, h *half) []nats.Option {
 		nats.Name("achbridge " + c.credentials.Host),
 		nats.SetCustomDialer(d),
 		nats.SkipHostLookup(),
-		nats.NoReconnect(), // the library would keep what is published until it has reconnected
+		nats.IgnoreDiscoveredServers(), // the hub does not say where else this host dials
+		nats.NoReconnect(),             // the library would keep what is published until it has reconnected
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(dialLimit),
 		nats.PingInterval(time.Hour), // half.ping does it

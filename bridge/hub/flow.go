@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"context"
 	"math"
 	"slices"
 	"sync"
@@ -75,12 +74,14 @@ func (f *flow) piece(s *socket) int {
 	return room
 }
 
-// wait blocks until n bytes, or as many as the window ever lets go at once, may be written.
-func (f *flow) wait(ctx context.Context, s *socket, n int) error {
+// wait blocks until n bytes, or as many as the window ever lets go at once, may be written, or over
+// returns an error, which it is asked for every millisecond.
+func (f *flow) wait(over func() error, s *socket, n int) error {
 	for f.room(s) < min(n, segment) {
+		if err := over(); err != nil {
+			return err
+		}
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
 		case <-s.closed:
 			return errNotConnected(nil)
 		case <-time.After(look):

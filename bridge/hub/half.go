@@ -235,7 +235,7 @@ func (h *half) ping(every time.Duration) {
 		if now-time.Duration(h.socket.heard.Load()) < every/2 {
 			continue
 		}
-		h.asked.Store(int64(now))
+		h.asked.CompareAndSwap(0, int64(now)) // it may owe the answer to an earlier one
 		if err := h.nc.FlushTimeout(time.Minute); err == nil {
 			h.asked.Store(0)
 		}

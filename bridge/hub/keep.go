@@ -39,7 +39,7 @@ func (c *Client) Run(ctx context.Context) error {
 	var l *line
 	for ctx.Err() == nil {
 		if l == nil {
-			if l = c.dialUntil(ctx, ctx.Done()); l == nil {
+			if l = c.dialUntil(ctx, nil); l == nil {
 				break
 			}
 			c.log.Info("connected to the hub", "hub", c.credentials.Hub)
@@ -110,6 +110,7 @@ func (c *Client) lost(reason error) {
 
 // leave says goodbye, as far as that goes quickly.
 func (c *Client) leave(l *line) {
+	defer time.AfterFunc(goodbye, func() { l.end(context.Canceled) }).Stop() // nobody waits for a hub that takes nothing
 	c.sessions.endAll(nil)
 	c.presence.goodbye(l)
 	_ = l.small.nc.FlushTimeout(goodbye)
@@ -150,8 +151,8 @@ type attempt struct {
 	err  error
 }
 
-// dialUntil returns the first line that answers, or nil when done is closed. Attempts that have no answer
-// go on while others begin.
+// dialUntil returns the first line that answers, or nil when done is closed or ctx ends. Attempts that have
+// no answer go on while others begin.
 func (c *Client) dialUntil(ctx context.Context, done <-chan struct{}) *line {
 	ctx, cancel := context.WithCancel(ctx)
 	results := make(chan attempt, maxAttempts)
@@ -170,6 +171,8 @@ func (c *Client) dialUntil(ctx context.Context, done <-chan struct{}) *line {
 	for {
 		select {
 		case <-done:
+			return nil
+		case <-ctx.Done():
 			return nil
 		case <-next.C:
 			if len(pending) < maxAttempts && !anyHeard(pending) {

@@ -2,8 +2,10 @@ package hub
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -233,4 +235,68 @@ func TestWithoutAConnectionAPutFailsAtOnce(t *testing.T) {
 	if took := time.Since(begun); took > time.Second {
 		t.Errorf("it took %v, want it at once", took)
 	}
+}
+
+// leaves checks that Run ends soon after its context.
+func leaves(t *testing.T, c *Client, before func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error)
+	go func() { ended <- c.Run(ctx) }()
+	before()
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(2 * time.Second):
+		t.Error("Run goes on")
+	}
+}
+
+func TestRunEndsWithItsContextWhateverTheHubDoes(t *testing.T) {
+	h := startHub(t, "robot")
+	t.Run("it is silent", func(t *testing.T) {
+		p := h.proxy()
+		c := h.newClient("robot", p.address())
+		leaves(t, c, func() {
+			h.connectedAgain(c)
+			p.hold()
+			eventually(t, 3*time.Second, "silent", func() bool { return c.State().Silent > leastPatience })
+		})
+	})
+	t.Run("it takes nothing", func(t *testing.T) {
+		p := h.proxy()
+		p.brims.Store(true)
+		c := h.newClient("robot", p.address())
+		out := c.Channel("robot", "imu")
+		defer out.Close()
+		leaves(t, c, func() {
+			h.connectedAgain(c)
+			p.hold()
+			for {
+				limit, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				_, err := out.Put(limit, make([]byte, 100_000))
+				stop()
+				if err != nil {
+					return
+				}
+			}
+		})
+	})
+	t.Run("it says nothing after TLS", func(t *testing.T) {
+		reached := make(chan struct{}, 100)
+		at := answering(t, "INFO {\"tls_required\":true,\"proto\":1,\"headers\":true,\"nonce\":\"abc\",\"max_payload\":1048576}\r\n", func(c net.Conn) {
+			_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+			secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{h.tls}})
+			b := make([]byte, 4096)
+			_, _ = secure.Read(b)
+			reached <- struct{}{}
+			for {
+				if _, err := secure.Read(b); err != nil {
+					return
+				}
+			}
+		})
+		leaves(t, h.newClient("robot", at), func() { <-reached })
+	})
 }

@@ -13,7 +13,6 @@ type line struct {
 	client       *Client
 	flow         *flow
 	small, large *half
-	maxPayload   int
 	work         sync.WaitGroup // goroutines that end with the line
 	ended        chan struct{}
 
@@ -56,9 +55,11 @@ func (c *Client) dialLine(ctx context.Context, f *flow) (*line, error) {
 		l.end(err)
 		return nil, explain(c.credentials, c.credentials.Hub, err)
 	}
-	l.maxPayload = int(min(l.small.nc.MaxPayload(), MaxPayload))
 	return l, nil
 }
+
+// maxPayload is how long a message may be, which the hub may change at any time.
+func (l *line) maxPayload() int { return int(min(l.small.nc.MaxPayload(), MaxPayload)) }
 
 // firstCause prefers what made the other end.
 func firstCause(errs []error) error {
@@ -76,6 +77,17 @@ func (l *line) half(size int) *half {
 		return l.small
 	}
 	return l.large
+}
+
+// begin runs f beside what there is, unless the line has ended. f has to end with the line.
+func (l *line) begin(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return false // serve may wait for the work already
+	}
+	l.work.Go(f)
+	return true
 }
 
 // end ends both connections at once. The first reason stays.

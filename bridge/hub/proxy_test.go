@@ -19,8 +19,9 @@ type proxy struct {
 
 	mu    sync.Mutex
 	pairs []*proxied
-	holds bool // new connections get no answer
-	shuts bool // new connections are closed
+	holds bool        // new connections get no answer
+	shuts bool        // new connections are closed
+	brims atomic.Bool // new connections take next to nothing while they are held
 	wait  sync.WaitGroup
 }
 
@@ -97,6 +98,9 @@ func (p *proxy) accept() {
 		p.mu.Lock()
 		shuts := p.shuts
 		p.mu.Unlock()
+		if p.brims.Load() {
+			_ = client.(*net.TCPConn).SetReadBuffer(1)
+		}
 		if shuts {
 			client.Close()
 			continue

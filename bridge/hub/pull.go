@@ -61,6 +61,7 @@ func (ch *Channel) Next(ctx context.Context) ([]byte, error) {
 		if err := ch.over(ctx); err != nil {
 			return nil, err
 		}
+		_, changed := ch.client.current() // first: it may change from now on
 		if b := p.newest(); b != nil {
 			p.ask()
 			return b, nil
@@ -71,7 +72,7 @@ func (ch *Channel) Next(ctx context.Context) ([]byte, error) {
 		} else if retry = firstRetry; !p.ask() {
 			continue
 		}
-		if err := p.pause(ctx, wait); err != nil {
+		if err := p.pause(ctx, wait, changed); err != nil {
 			return nil, err
 		}
 	}
@@ -90,9 +91,8 @@ func (p *puller) newest() []byte {
 	return m.Data
 }
 
-// pause waits until something has come, the line is another one, or it is time.
-func (p *puller) pause(ctx context.Context, most time.Duration) error {
-	_, changed := p.channel.client.current()
+// pause waits until something has come, the line has changed, or it is time.
+func (p *puller) pause(ctx context.Context, most time.Duration, changed <-chan struct{}) error {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {

@@ -60,8 +60,8 @@ func (ch *Channel) Put(ctx context.Context, b []byte) (acked <-chan error, err e
 	if err != nil {
 		return nil, err
 	}
-	if len(b) > l.maxPayload {
-		return nil, fmt.Errorf("frame of %d bytes: %w, %d bytes in one message: raise max_payload in the hub's configuration", len(b), ErrTooLarge, l.maxPayload)
+	if most := l.maxPayload(); len(b) > most {
+		return nil, fmt.Errorf("frame of %d bytes: %w, %d bytes in one message: raise max_payload in the hub's configuration", len(b), ErrTooLarge, most)
 	}
 	if err := ch.put.make(ctx, l); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (p *putter) enter(ctx context.Context, l *line, size int) (places, error) {
 		<-leave.free
 		return leave, err
 	}
-	if err := l.flow.wait(ctx, h.socket, size); err != nil {
+	if err := l.flow.wait(ctx.Err, h.socket, size); err != nil {
 		leave.all()
 		return leave, err
 	}
@@ -189,7 +189,10 @@ func (p *putter) publish(l *line, leave places, b []byte) (<-chan error, error) 
 		return f.acked, nil
 	}
 	copied := bytes.Clone(b)
-	l.work.Go(func() { write(copied) })
+	if !l.begin(func() { write(copied) }) {
+		<-leave.turn
+		f.settle(errNotConnected(l.reason()))
+	}
 	return f.acked, nil
 }
 

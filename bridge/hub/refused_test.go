@@ -160,3 +160,40 @@ func TestAFrameAboveMaxPayloadIsNamedWithItsCure(t *testing.T) {
 	}
 	putOne(t, out, strings.Repeat("x", 64<<10))
 }
+
+// Where else there is a server of its cluster is nothing that a hub may tell a robot.
+func TestAHostDialsNoAddressThatTheHubNames(t *testing.T) {
+	h := newHub(t, "robot")
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	dialled := make(chan struct{}, 100)
+	go func() {
+		for {
+			c, err := other.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+			dialled <- struct{}{}
+		}
+	}()
+	at := answering(t, `INFO {"tls_required":true,"proto":1,"headers":true,"nonce":"abc","max_payload":1048576,"connect_urls":["`+other.Addr().String()+"\"]}\r\n", func(c net.Conn) {
+		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{h.tls}})
+		b := make([]byte, 4096)
+		_, _ = secure.Read(b)
+		_, _ = secure.Write([]byte("-ERR 'Authorization Violation'\r\n"))
+		_, _ = secure.Read(b)
+	})
+	if err := troubleOf(t, h.client("robot", at)); !errors.Is(err, ErrRefused) {
+		t.Errorf("got %v, want ErrRefused", err)
+	}
+	select {
+	case <-dialled:
+		t.Error("an address of the hub's choice was dialled")
+	default:
+	}
+}

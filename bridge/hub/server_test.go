@@ -155,11 +155,18 @@ func (h *testHub) client(host string, at ...string) *Client {
 	if len(at) > 0 {
 		address = at[0]
 	}
+	c := h.newClient(host, address)
+	runClient(h.t, c)
+	return c
+}
+
+// newClient makes a client that does not run yet.
+func (h *testHub) newClient(host, address string) *Client {
+	h.t.Helper()
 	c, err := New(Config{Credentials: h.hosts[host], Hub: address})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	runClient(h.t, c)
 	return c
 }
 

@@ -1,7 +1,7 @@
 package hub
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +40,8 @@ type session struct {
 	granted     uint64 // bytes that the other end may send in all
 	taken       uint64 // bytes that it has sent
 	closed      bool
-	err         error // io.EOF: the other end has closed
+	err         error  // io.EOF: the other end has closed
+	farewell    string // and why, if it said so
 	readBefore  deadline
 	writeBefore deadline
 }
@@ -120,6 +121,7 @@ func (s *session) apply(m message) error {
 			close(s.accepted)
 		}
 	case kindClose:
+		s.farewell = m.Reason
 		s.finish(io.EOF)
 	}
 	s.wake.Broadcast()
@@ -157,6 +159,16 @@ func (s *session) refuse(reason error) {
 func (s *session) reason() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.err
+}
+
+// refusal is why the other end did not accept the stream.
+func (s *session) refusal() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == io.EOF {
+		return fmt.Errorf("host %s closed the byte stream: %s", s.key.host, cmp.Or(s.farewell, "it does not say why"))
+	}
 	return s.err
 }
 
@@ -199,7 +211,9 @@ func (s *session) Write(b []byte) (int, error) {
 	for done < len(b) {
 		n, err := s.mayWrite(min(chunk, len(b)-done))
 		if err == nil {
-			err = s.publish(b[done : done+n])
+			if err = s.publish(b[done : done+n]); err != nil {
+				s.untake(n)
+			}
 		}
 		if err != nil {
 			return done, err
@@ -214,16 +228,10 @@ func (s *session) mayWrite(n int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		switch {
-		case s.closed:
-			return 0, net.ErrClosed
-		case s.err == io.EOF:
-			return 0, io.ErrClosedPipe
-		case s.err != nil:
-			return 0, s.err
-		case s.writeBefore.passed():
-			return 0, os.ErrDeadlineExceeded
-		case s.sent < s.allowed:
+		if err := s.writable(); err != nil {
+			return 0, err
+		}
+		if s.sent < s.allowed {
 			n = int(min(uint64(n), s.allowed-s.sent))
 			s.sent += uint64(n)
 			return n, nil
@@ -232,32 +240,71 @@ func (s *session) mayWrite(n int) (int, error) {
 	}
 }
 
+// untake gives credit back.
+func (s *session) untake(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent -= uint64(n)
+}
+
+// writable is why nothing may be written any more, or nil. Needs s.mu.
+func (s *session) writable() error {
+	switch {
+	case s.closed:
+		return net.ErrClosed
+	case s.err == io.EOF:
+		return io.ErrClosedPipe
+	case s.err != nil:
+		return s.err
+	case s.writeBefore.passed():
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
 // publish sends data when there is room for it, so that frames do not wait behind a long message.
 func (s *session) publish(data []byte) error {
-	if err := s.line.flow.wait(context.Background(), s.line.small.socket, len(data)); err != nil {
+	over := func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.writable()
+	}
+	if err := s.line.flow.wait(over, s.line.small.socket, len(data)); err != nil {
 		return err
 	}
 	return s.send(message{Kind: kindData, Data: data})
 }
 
-// Close ends the stream. The other end reads what was written before.
+// Close ends the stream. The other end reads what was written before. It does not wait for the hub.
 func (s *session) Close() error {
+	tell, err := s.shut()
+	if tell {
+		s.line.begin(func() { _ = s.send(message{Kind: kindClose}) })
+	}
+	return err
+}
+
+// leave is Close, which waits until the other end is told.
+func (s *session) leave() {
+	if tell, _ := s.shut(); tell {
+		_ = s.send(message{Kind: kindClose})
+	}
+}
+
+// shut ends the stream here. The other end has to be told, unless it knows.
+func (s *session) shut() (tell bool, err error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.closed {
-		s.mu.Unlock()
-		return net.ErrClosed
+		return false, net.ErrClosed
 	}
 	s.closed = true
-	tell := s.err == nil
+	tell = s.err == nil
 	s.finish(net.ErrClosed)
 	s.wake.Broadcast()
 	s.readBefore.stop()
 	s.writeBefore.stop()
-	s.mu.Unlock()
-	if tell {
-		_ = s.send(message{Kind: kindClose})
-	}
-	return nil
+	return tell, nil
 }
 
 // address is a host at the hub.

@@ -202,3 +202,72 @@ func TestAcceptEndsWithItsContext(t *testing.T) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 }
+
+func TestTheEndOfAConnectionEndsADialThatWaits(t *testing.T) {
+	h := startHub(t, "robot", "pc")
+	robot := h.connectedClient("robot")
+	h.connectedClient("pc") // which accepts nothing
+	l, _ := robot.current()
+	failed := make(chan error)
+	go func() {
+		_, err := robot.Dial(limited(t, 20*time.Second), "pc")
+		failed <- err
+	}()
+	eventually(t, 5*time.Second, "dialling", func() bool {
+		l.small.mu.Lock()
+		defer l.small.mu.Unlock()
+		return len(l.small.waiting) > 0
+	})
+	h.stop()
+	select {
+	case err := <-failed:
+		if !errors.Is(err, ErrNotConnected) {
+			t.Errorf("got %v, want ErrNotConnected", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it waits still")
+	}
+}
+
+func TestADialThatIsNotAcceptedSaysWhy(t *testing.T) {
+	h := startHub(t, "robot", "pc")
+	robot, pc := h.connectedClient("robot"), h.connectedClient("pc")
+	for range maxBacklog {
+		pc.sessions.backlog <- newSession(pc, nil, sessionKey{"stranger", "1"})
+	}
+	_, err := robot.Dial(limited(t, 5*time.Second), "pc")
+	if err == nil || err.Error() != "host pc closed the byte stream: too many byte streams wait" {
+		t.Errorf("got %v, want that too many wait", err)
+	}
+}
+
+// The hub takes nothing: a full window, which comes before the end of the credit.
+func TestADeadlineEndsAWriteThatTheHubDoesNotTake(t *testing.T) {
+	h := startHub(t, "robot", "pc")
+	p := h.proxy()
+	p.brims.Store(true)
+	a, _ := twoEnds(t, h.connectedClient("robot", p.address()), h.connectedClient("pc"))
+	p.hold()
+	_ = a.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+	ended := make(chan error)
+	go func() {
+		var err error
+		for err == nil {
+			_, err = a.Write(make([]byte, chunk))
+		}
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("got %v, want os.ErrDeadlineExceeded", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the write has no end")
+	}
+	begun := time.Now()
+	a.Close()
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("it took %v to close", took)
+	}
+}

@@ -45,7 +45,7 @@ func (c *Client) Dial(ctx context.Context, host string) (net.Conn, error) {
 		return nil, fmt.Errorf("hub: more than %d byte streams", maxSessions)
 	}
 	nobody := l.small.expect(func(m *nats.Msg) {
-		if statusOf(m) == statusNobody {
+		if m != nil && statusOf(m) == statusNobody {
 			s.fail(fmt.Errorf("host %s: %w", host, errNoHost))
 		}
 	})
@@ -58,7 +58,7 @@ func (c *Client) Dial(ctx context.Context, host string) (net.Conn, error) {
 	case <-s.accepted:
 		return s, nil
 	case <-s.done:
-		return nil, s.reason()
+		return nil, s.refusal()
 	case <-ctx.Done():
 		s.Close()
 		return nil, ctx.Err()
@@ -154,7 +154,7 @@ func (s *sessions) endAll(reason error) {
 	s.mu.Unlock()
 	for _, c := range all {
 		if reason == nil {
-			c.Close()
+			c.leave()
 		} else {
 			c.fail(reason)
 		}
