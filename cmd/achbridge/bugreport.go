@@ -31,7 +31,7 @@ func bugreportCommand(a *app) *cobra.Command {
 	var control, file, out string
 	cmd := &cobra.Command{
 		Use:   "bugreport",
-		Short: "Write what is known of this host into one file, for a report of a mistake",
+		Short: "Collect what is known about this host into one file, for a bug report",
 		Long: `Write one file that says how things are on this host: the versions, what achbridge
 status --json and doctor --json print, the configuration, and the newest events of the
 daemon's log. The file is for its owner alone (mode 0600), and nothing is sent anywhere.

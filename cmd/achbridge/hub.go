@@ -23,9 +23,10 @@ func hubCommand(a *app) *cobra.Command {
 	cfg := hub.Config{Listen: hub.DefaultListen, Connections: hub.DefaultConnections}
 	cmd := needsVerb(&cobra.Command{
 		Use:   "hub",
-		Short: "Run a hub, by which hosts reach each other that have no path between them",
-		Long: `Run a hub: a nats-server to which hosts dial out that have no path to each other, as
-robots behind 5G and NAT and operators elsewhere. It needs one open TCP port, ` + config.HubPort + `.
+		Short: "Run a hub that connects hosts which cannot reach each other directly",
+		Long: `Run a hub that connects hosts which cannot reach each other directly, as robots behind
+5G and NAT and operators elsewhere. It is a nats-server to which all of them dial out.
+It needs one open TCP port, ` + config.HubPort + `.
 
   achbridge hub init hub.example.com    once: makes its key and certificate
   achbridge hub add krang               writes krang.creds: krang's credentials

@@ -18,12 +18,15 @@ func pushCommand(a *app) *cobra.Command {
 		Short: "Have another host mirror a channel of this host",
 		Long: `Tell the running daemon to offer a channel of this host to another host, which
 mirrors it under the same name or as NAME. The other host refuses, unless its accept
-rules (run --accept) allow that name. The other host need not be there yet.
+rules (run --accept) allow that name. If a program over there has made a channel of
+that name, its adopt list (run --adopt) must name it too. The other host need not be
+there yet.
 
 achd://HOST, or achd+udp://HOST, is a host that has achd alone; it needs the channel.
 
-The options are those of achbridge mirror. The accept rule of the other host
-overrides them, but it does not get more than --max-rate and --priority.
+The options mean what they mean in achbridge mirror; deadline, on_stale and meta are
+set by the accept rule of the other host. That rule overrides the options given here,
+but it does not get more than --max-rate and --priority.
 The same command with other options changes a push while it runs, without a gap.
 Options that are not given go back to their defaults.
 

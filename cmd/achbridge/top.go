@@ -23,7 +23,8 @@ whole terminal. The worst come first: refused, waiting, stale, then by USED.
         age over the last ten seconds (or the age now, if that is more), less the
         time between two frames. Above 100 % the mirror is over its budget.
   RATE  frames put into a mirror each second
-  DROP  frames that did not get into it; those beyond max_rate do not count
+  DROP  frames each second that did not get into it; those that a newer one replaced,
+        or that max_rate or fit left out, do not count
 
 A bar is the average age in one second, the newest on the right. The scale ends at
 the highest bar, or at a quarter of the budget if that is more; a peak far above the

@@ -1,5 +1,5 @@
-// Package hub is what achbridge hub runs: a nats-server, embedded, through which hosts reach
-// each other that have no path between them.
+// Package hub is what achbridge hub runs: an embedded nats-server that connects hosts which
+// cannot reach each other directly.
 //
 //	d := hub.Directory("/var/lib/achbridge-hub")
 //	id, err := d.Init("tls://hub.example.com")   // once
