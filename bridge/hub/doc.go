@@ -1,5 +1,5 @@
-// Package hub is this host's way through a hub: a nats-server to which hosts dial out that
-// have no path to each other. Its operator is taken for an adversary. All that the package
+// Package hub is this host's way through a hub: a nats-server that connects hosts which cannot
+// reach each other directly. Its operator is taken for an adversary. All that the package
 // moves is opaque bytes, sealed by others.
 //
 //	client, err := hub.New(hub.Config{Credentials: credentials, Log: log})

@@ -59,7 +59,9 @@ func (p Places) Source(path string, flags *pflag.FlagSet) Source {
 }
 
 // EnvName is the environment variable of a key.
-func EnvName(key string) string { return "ACHBRIDGE_" + strings.ToUpper(key) }
+func EnvName(key string) string {
+	return "ACHBRIDGE_" + strings.ToUpper(strings.ReplaceAll(key, "-", "_")) // a shell sets no other name
+}
 
 // Load reads the file, the environment and the flags. The error is of type Problems and has
 // every mistake, unless the file cannot be read at all.

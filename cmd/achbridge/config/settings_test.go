@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -77,6 +78,14 @@ func TestEveryKeyOfTheFileIsAFlag(t *testing.T) {
 			if err := flag.Value.Set(word); err != nil {
 				t.Errorf("%s: %v, want %s taken", key.name, err, word)
 			}
+		}
+	}
+}
+
+func TestEveryVariableCanBeSetInAShell(t *testing.T) {
+	for _, name := range Variables() {
+		if !regexp.MustCompile(`^ACHBRIDGE_[A-Z][A-Z_]*$`).MatchString(name) {
+			t.Errorf("no shell can set %s", name)
 		}
 	}
 }
