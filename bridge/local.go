@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,6 +29,7 @@ type local struct {
 	check  time.Duration     // when to check again that its file has not changed
 	owner  uint32            // of its file
 	left   bool              // it is not open because there are too many
+	before *localach.Channel // closed: what the file was, which is being made anew; nil: it is not
 	layout *ChannelLayout    // of its frames; nil: none is known here
 
 	largest int           // bytes of the largest frame seen, if above the nominal size
@@ -143,6 +145,9 @@ func (n *Node) openLocal(name string, old *local) *local {
 		if errors.Is(err, fs.ErrPermission) {
 			l.reason = "no permission: readers need write permission too (chmod 0660 and a common group)"
 		}
+		if unready(err) && old != nil {
+			l.before = cmp.Or(old.before, old.ch)
+		}
 		if unready(err) && (old == nil || old.ch != nil) {
 			l.reason, l.again = "it is being made", n.now()+tick
 		} else if old == nil || old.reason != l.reason {
@@ -211,7 +216,11 @@ func (n *Node) concerns(name string) bool {
 // reopen opens a channel so that its epoch differs from the one before when
 // the same file was initialised again in place.
 func (n *Node) reopen(name string, old *local) (*localach.Channel, error) {
-	if old != nil && old.ch != nil && errors.Is(old.ch.Check(), localach.ErrReinitialised) {
+	switch {
+	case old == nil:
+	case old.before != nil:
+		return old.before.ReopenAnew()
+	case old.ch != nil && errors.Is(old.ch.Check(), localach.ErrReinitialised):
 		return old.ch.Reopen()
 	}
 	return n.cfg.Dir.TryOpen(name)

@@ -73,6 +73,38 @@ func (u *user) eventuallyFails(want error) {
 	})
 }
 
+// A program that holds one frame, a map say, is started again: as many frames are there as before.
+func TestAsManyFramesAsBeforeHideNoNewLife(t *testing.T) {
+	d := privateDir(t)
+	c := createIn(t, d, "map", 16, 64)
+	w := startWatcher(t)
+	defer w.Watch(c, func(uint64, int) {}).Close()
+	put(t, c, 1)
+	time.Sleep(20 * time.Millisecond) // as long as it takes the program
+	runPeer(t, pathOf(d, "map"), "create", "16", "64", "in-place")
+	time.Sleep(20 * time.Millisecond)
+	runPeer(t, pathOf(d, "map"), "put", "1", "64", "0", "1")
+	if err := c.Check(); !errors.Is(err, localach.ErrReinitialised) {
+		t.Errorf("got %v, want %v", err, localach.ErrReinitialised)
+	}
+}
+
+// Its file was half created in between, and the handle is closed.
+func TestAChannelThatWasHalfCreatedOpensAnew(t *testing.T) {
+	d := privateDir(t)
+	c := createIn(t, d, "map", 16, 64)
+	c.Close()
+	runPeer(t, pathOf(d, "map"), "create", "16", "64", "in-place")
+	anew, err := c.ReopenAnew()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer anew.Close()
+	if anew.Epoch() == c.Epoch() {
+		t.Error("it has the epoch of its life before")
+	}
+}
+
 func TestAChannelInitialisedAgainInPlaceIsNamedAndOpensAnew(t *testing.T) {
 	for _, with := range []struct {
 		count, size string

@@ -42,12 +42,20 @@ func (d Dir) TryOpen(name string) (*Channel, error) {
 // Reopen opens the file that has the channel's name now, without waiting, as TryOpen does. If that is c's file, initialised
 // again in place (ErrReinitialised), the new channel's Epoch differs from c's. c itself stays open.
 func (c *Channel) Reopen() (*Channel, error) {
+	return c.reopen(errors.Is(c.Check(), ErrReinitialised))
+}
+
+// ReopenAnew is Reopen for a channel whose file was half created when it was last looked at: if it is the same file it was
+// initialised again. c may be closed.
+func (c *Channel) ReopenAnew() (*Channel, error) { return c.reopen(true) }
+
+func (c *Channel) reopen(again bool) (*Channel, error) {
 	n, err := c.dir.TryOpen(c.name)
 	if err != nil || !n.file.sameFile(c.file) {
 		return n, err
 	}
 	n.lives = c.lives
-	if errors.Is(c.Check(), ErrReinitialised) {
+	if again {
 		n.lives++
 	}
 	n.epoch = n.file.epoch(n.lives)

@@ -11,6 +11,7 @@ import (
 type slot struct {
 	lastSeq *uint64       // in the channel's mapping; nil: empty, or its memory is gone
 	seen    uint64        // last_seq when last looked
+	back    bool          // it was more at the look before that: the channel was initialised again
 	due     time.Duration // of the next look
 	looked  time.Duration // time of the last look
 	before  time.Duration // time of the look before that
@@ -84,7 +85,7 @@ func pollFrom(slots []slot, from int, now, slack time.Duration, into []int) (cha
 		s.before, s.looked = s.looked, now
 		s.due = s.again(now)
 		if seq := atomic.LoadUint64(s.lastSeq); seq != s.seen {
-			s.seen = seq
+			s.seen, s.back = seq, seq < s.seen
 			changed = append(changed, at)
 		}
 	}

@@ -157,6 +157,9 @@ func (w *Watcher) poll(wakes []wake) (called []wake, now time.Duration, again bo
 	w.changed = pollSlots(w.slots, now, slack, w.changed[:0])
 	for _, i := range w.changed {
 		n, s := w.notices[i], &w.slots[i]
+		if s.back { // when Check comes, as many frames may be there as before
+			_ = n.channel.fail(statusReinit)
+		}
 		n.pace.observe(s.seen, now)
 		s.period, s.window = n.pace.period, n.phase.found(s.seen, s.before, now)
 		if !n.planned || w.foresight.blind(now) {

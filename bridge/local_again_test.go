@@ -1,0 +1,49 @@
+package bridge
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// A program that is started again makes its channel anew in the same file. The node may look while
+// that is half done.
+func TestChannelThatWasSeenHalfCreatedHasAnotherLife(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot := w.host("robot", wire10ms)
+		robot.run(Config{})
+		robot.channel("map", 16, 64).put(1, 64)
+		life := func() (epoch uint64) {
+			robot.node.call(func() {
+				if l := robot.node.locals["map"]; l != nil && l.ch != nil {
+					epoch = l.ch.Epoch()
+				}
+			})
+			return epoch
+		}
+		w.within(5*time.Second, "the channel", func() bool { return life() != 0 })
+		before := life()
+		path := robot.dir.Path("map")
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func(b []byte) {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.WriteAt(b, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(make([]byte, len(whole)))
+		w.within(5*time.Second, "half created", func() bool { return life() == 0 })
+		write(whole) // as many frames as before
+		w.within(5*time.Second, "the channel again", func() bool { return life() != 0 })
+		if life() == before {
+			t.Error("it is the life of before for all peers")
+		}
+	})
+}
