@@ -68,6 +68,48 @@ func TestPartsThatOverlapOrNeverEndHarmNobody(t *testing.T) {
 	})
 }
 
+// One datagram of a kilobyte may unpack into megabytes: what came before is not unpacked.
+func TestFrameThatCameBeforeIsNotUnpacked(t *testing.T) {
+	inSiege(t, func(s *siege) {
+		evil, id := s.feeding(64)
+		f := wire.Frame{Sub: id, Epoch: 1, Seq: 7, Data: frame(7, 64)}
+		evil.frames(f)
+		s.pc.follows("evil.lie", 7, time.Second)
+		f.Codec, f.RawSize, f.Data = wire.CodecZstd, 60, []byte("no zstd at all")
+		for range 10 {
+			evil.frames(f)
+		}
+		time.Sleep(time.Second)
+		if m := s.pc.mirror("evil.lie"); m.Refused != 0 || m.Duplicate != 10 {
+			t.Errorf("got %d refused and %d duplicates, want none and 10", m.Refused, m.Duplicate)
+		}
+	})
+}
+
+// Each stream of records holds a frame as it came, and one unpacked.
+func TestSecondStreamOfASubscriptionHoldsNoMemory(t *testing.T) {
+	const size = 4 << 20
+	inSiege(t, func(s *siege) {
+		evil, id := s.feeding(size)
+		before := heap()
+		for range 32 {
+			stream, err := evil.s.OpenStream()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := wire.AppendStreamHeader(nil, wire.StreamHeader{Sub: id, Epoch: 1})
+			b = wire.AppendRecordHead(b, wire.Record{Seq: 1}, size)
+			if _, err := stream.Write(append(b, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		if held := heap() - before; held > 2*size {
+			t.Errorf("%d MiB held, want one frame of %d MiB and little more", held>>20, size>>20)
+		}
+	})
+}
+
 func TestMalformedDatagramsEndTheLink(t *testing.T) {
 	inSiege(t, func(s *siege) {
 		evil, _ := s.feeding(64)

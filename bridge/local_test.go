@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 )
 
 func TestHalfCreatedChannelsHoldUpNobody(t *testing.T) {
@@ -53,4 +56,43 @@ func TestAdoptedMirrorIsNotOfferedAgain(t *testing.T) {
 		}
 		w.within(time.Second, "the channel is the PC's own again", func() bool { return len(other.node.Channels()) == 1 })
 	})
+}
+
+// A file with holes under a mirror's name, that is nobody's mirror.
+func TestForeignFileIsNotMadeToTakeMemory(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		pc.channel("robot.imu", 1, 8<<20)
+		path := pc.dir.Path("robot.imu")
+		if err := unix.Fallocate(fileOf(t, path), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 64<<10, 7<<20); err != nil {
+			t.Fatal(err)
+		}
+		blocks := func() int64 {
+			var st unix.Stat_t
+			if err := unix.Stat(path, &st); err != nil {
+				t.Fatal(err)
+			}
+			return st.Blocks
+		}
+		before := blocks()
+		pc.run(allOfTheRobot)
+		pc.node.SetPeers([]Peer{robot.asPeer("")})
+		robot.channel("imu", 4, 64).put(1, 64)
+		w.within(5*time.Second, "the refusal", func() bool { return pc.mirror("robot.imu").State == status.MirrorRefused })
+		if now := blocks(); now != before {
+			t.Errorf("the file takes %d blocks, %d before", now, before)
+		}
+	})
+}
+
+// fileOf is a descriptor until the test ends.
+func fileOf(t *testing.T, path string) int {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return int(f.Fd())
 }

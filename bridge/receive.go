@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"achbridge/bridge/fresh"
@@ -22,8 +23,9 @@ type inbound struct {
 	limit    int    // bytes of the largest frame the origin's channel can hold
 	have     uint64 // HaveSeq of our Subscribe
 	assembly fresh.Assemblies
-	pull     *pull  // that brings its frames from the hub; nil: none. The node's, and read below inMu
-	last     uint64 // LastSeq of the origin's answer
+	pull     *pull       // that brings its frames from the hub; nil: none. The node's, and read below inMu
+	last     uint64      // LastSeq of the origin's answer
+	plays    atomic.Bool // a stream brings its frames in order
 }
 
 func (l *link) inbound(id uint32) *inbound {
@@ -122,6 +124,9 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 
 // put brings a frame, which data holds as it came, into its mirror.
 func (l *link) put(in *inbound, at mirror.Reading, f wire.Frame, data []byte) {
+	if f.Codec != wire.CodecNone && in.m.Came(&in.feed, f.Seq) {
+		return // unpacking it may cost a thousand times what it cost to send
+	}
 	sent := len(data)
 	data, err := l.unpack.unpack(f.Codec, f.RawSize, in.limit, data)
 	if err != nil {
@@ -175,6 +180,10 @@ func (l *link) record(s transport.ReceiveStream) error {
 	if in == nil || in.feed.Epoch != h.Epoch {
 		return nil // it ended meanwhile
 	}
+	if !in.plays.CompareAndSwap(false, true) {
+		return nil // one is enough, and each holds memory
+	}
+	defer in.plays.Store(false)
 	records, packed := wire.NewRecordReader(s, in.limit), unpacker{}
 	still := func() (mirror.Reading, bool) { return l.readClock(), l.inbound(h.Sub) == in }
 	for {

@@ -10,6 +10,8 @@ type Recent struct {
 // Add records number n. It reports false when n was seen before, or is too old to tell.
 func (r *Recent) Add(n uint64) (first bool) {
 	switch {
+	case r.Has(n):
+		return false
 	case n > r.newest:
 		shift := n - r.newest
 		if r.newest == 0 || shift > 64 {
@@ -19,13 +21,16 @@ func (r *Recent) Add(n uint64) (first bool) {
 		}
 		r.newest = n
 		return true
-	case n == r.newest:
-		return false
+	}
+	r.bitmap |= 1 << (r.newest - n - 1)
+	return true
+}
+
+// Has reports whether number n was seen, or is too old to tell.
+func (r *Recent) Has(n uint64) bool {
+	if n >= r.newest {
+		return n == r.newest
 	}
 	back := r.newest - n
-	if back > 64 || r.bitmap&(1<<(back-1)) != 0 {
-		return false
-	}
-	r.bitmap |= 1 << (back - 1)
-	return true
+	return back > 64 || r.bitmap&(1<<(back-1)) != 0
 }

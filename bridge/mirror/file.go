@@ -44,7 +44,7 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 		return fmt.Errorf("%w; give it another with --as NAME", err)
 	}
 	id := localach.Tag{Node: node, Channel: channelHash(m.Host, m.Channel)}
-	ch, err := m.takeUp()
+	ch, err := m.Dir.TryOpen(m.Name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		m.owned, m.tag, m.putSeq = true, id, 0
@@ -65,11 +65,19 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 			ch.Close()
 			return fmt.Errorf("%w; it is not ours to replace: make it anew", err)
 		}
-		if err := m.remember(); err != nil {
+		err := ch.Reserve()
+		if err == nil {
+			err = m.remember()
+		}
+		if err != nil {
 			ch.Close()
 			return err
 		}
 	case err == nil:
+		if err := fill(ch); err != nil {
+			ch.Close()
+			return err
+		}
 		m.owned = true
 		m.Space.add(FileBytes(ch.Geometry()), m.wide)
 	case errors.Is(err, localach.ErrCorrupt):
@@ -82,18 +90,13 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 	return nil
 }
 
-// takeUp opens the file that is there. It has all its memory then: no put will
-// meet a hole.
-func (m *Mirror) takeUp() (*localach.Channel, error) {
-	ch, err := m.Dir.TryOpen(m.Name)
-	if err != nil {
-		return nil, err
+// fill takes the memory of a mirror's file that is there, so that no put meets a hole. Somebody
+// else's file is not made to take any.
+func fill(ch *localach.Channel) error {
+	if size := FileBytes(ch.Geometry()); size > MaxBytes {
+		return fmt.Errorf("the file there, of %d MiB, is %w: one may have %d", size>>20, errTooLarge, MaxBytes>>20)
 	}
-	if err := ch.Reserve(); err != nil {
-		ch.Close()
-		return nil, err
-	}
-	return ch, nil
+	return ch.Reserve()
 }
 
 // planFor has the file made as soon as it is needed, or says why there is no room for

@@ -62,6 +62,18 @@ func (m *Mirror) Put(a Arrival) {
 	}
 }
 
+// Came reports whether frame seq of a subscription has come before, and is not put again. It
+// then counts as a duplicate.
+func (m *Mirror) Came(from *Feed, seq uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if from != m.feed || seq == m.lacking.seq || !m.recent.Has(seq) {
+		return false
+	}
+	m.count.Duplicate++
+	return true
+}
+
 // ready reports whether there is a file; frames may overtake the origin's word that
 // it lets us read. Needs m.mu.
 func (m *Mirror) ready() bool {
