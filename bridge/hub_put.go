@@ -70,14 +70,14 @@ func (n *Node) newPutter(c *local, loaded uint64) *putter {
 		asleep: n.clock.Suspended(),
 	}
 	p.member = c.copies.join(p.rouse)
-	take := func(seq uint64, _ int) {
+	take := func(seq uint64, watched bool) {
 		now := n.now()
-		if p.arrivals.take(seq, now, unseenSince(now, n.looked)) {
+		if p.arrivals.take(seq, now, unseenSince(now, n.looked), watched) {
 			p.rouse()
 		}
 	}
-	p.unwatch = n.cfg.Source.NewData(c.ch, take)
-	take(c.ch.LastSeq(), 0)
+	p.unwatch = n.cfg.Source.NewData(c.ch, func(seq uint64, _ int) { take(seq, true) })
+	take(c.ch.LastSeq(), false)
 	n.work.Go(func() { p.run(ctx) })
 	return p
 }

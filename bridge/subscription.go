@@ -136,17 +136,17 @@ func (sub *subscription) watch(src Source, tell func(more int)) {
 	sub.arrivals.mu.Lock()
 	sub.tell = tell
 	sub.arrivals.mu.Unlock()
-	take := func(seq uint64, more int) {
+	take := func(seq uint64, more int, watched bool) {
 		now := sub.now()
-		if sub.arrivals.take(seq, now, unseenSince(now, sub.looked)) {
+		if sub.arrivals.take(seq, now, unseenSince(now, sub.looked), watched) {
 			tell(more)
 		}
 	}
-	stop := src.NewData(sub.ch, take)
+	stop := src.NewData(sub.ch, func(seq uint64, more int) { take(seq, more, true) })
 	sub.arrivals.mu.Lock()
 	sub.unwatch = stop
 	sub.arrivals.mu.Unlock()
-	take(sub.ch.LastSeq(), forPump) // put after newExport looked and before the watching began
+	take(sub.ch.LastSeq(), forPump, false) // put after newExport looked and before the watching began
 }
 
 // nudge has the pump look at sub, as after a new frame.
@@ -181,11 +181,12 @@ func unseenSince(now time.Duration, looked func() time.Duration) time.Duration {
 const standstill = 20 * time.Millisecond
 
 // take records frame seq, which was put between since and now. It reports whether the
-// pump has to be told.
-func (a *arrivals) take(seq uint64, now, since time.Duration) (tell bool) {
+// pump has to be told. Only the watcher's word may be of an earlier frame: that of a channel
+// which was made anew.
+func (a *arrivals) take(seq uint64, now, since time.Duration, watched bool) (tell bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if seq == a.newest {
+	if seq == a.newest || seq < a.newest && !watched {
 		return false
 	}
 	a.newest, a.seen = seq, now

@@ -36,6 +36,27 @@ func TestFrameThatIsPutWhileASubscriptionBeginsIsNoticed(t *testing.T) {
 	}
 }
 
+// earlySource tells of a frame before who watches has looked itself.
+type earlySource struct{ lateSource }
+
+func (earlySource) NewData(_ *localach.Channel, f func(uint64, int)) func() {
+	f(5, 1)
+	return func() {}
+}
+
+func TestLookThatIsLateTakesNoFrameBack(t *testing.T) {
+	ch, err := testDir(t).Create("estop", localach.CreateConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, nil)}, &ledger.Book{}, func() time.Duration { return time.Second })
+	sub.watch(earlySource{}, func(int) {})
+	if newest := sub.arrivals.read().newest; newest != 5 {
+		t.Errorf("newest frame: got %d, want 5", newest)
+	}
+}
+
 // A daemon that was stopped sees only now what came meanwhile.
 func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 	ch, err := testDir(t).Create("goal", localach.CreateConfig{})
