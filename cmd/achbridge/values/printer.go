@@ -207,7 +207,7 @@ func (p *Printer) cells(cells []cell, path string, s selection) []cell {
 		return append(cells, cell{path, strings.Join(s.tree.plain(nil), " ")})
 	case s.tree.isList:
 		for i, element := range s.tree.list {
-			cells = p.cells(cells, fmt.Sprintf("%s[%d]", path, i), selection{s.path, s.field, element})
+			cells = p.cells(cells, elementPath(path, i), selection{s.path, s.field, element})
 		}
 	default:
 		return append(cells, cell{path, harmless(s.tree.value.Text())})
