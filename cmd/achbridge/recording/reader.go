@@ -230,7 +230,7 @@ func (r *Reader) message(data []byte) (Record, error) {
 func topicOf(c *mcap.Channel) *Topic {
 	t := Topic{
 		Channel: c.Metadata["ach"], Host: c.Metadata["host"], Mode: c.Metadata["mode"],
-		Origin: c.Metadata["origin"], Times: c.Metadata["times"],
+		Origin: c.Metadata["origin"], Times: c.Metadata["times"], Misfit: c.Metadata["misfit"] == "true",
 	}
 	count, err := strconv.Atoi(c.Metadata["frame_count"])
 	size, err2 := strconv.Atoi(c.Metadata["frame_size"])

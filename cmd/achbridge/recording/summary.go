@@ -53,7 +53,7 @@ type ChannelSummary struct {
 	Drops map[string]uint64 `json:"drops,omitempty"`
 
 	first, last time.Time
-	typed       uint64 // frames
+	misfits     uint64
 	late        time.Duration
 }
 
@@ -142,8 +142,9 @@ func (c *ChannelSummary) add(r Record) {
 	}
 	c.FrameCount, c.FrameSize, c.Origin = r.Topic.FrameCount, r.Topic.FrameSize, cmp.Or(r.Topic.Origin, c.Origin)
 	if t := r.Topic.Type; t != nil {
-		c.typed++
 		c.Type, c.TypeFrom, c.Renamed, c.NoSchema = t.Name, t.From, t.Renamed, t.Why
+	} else if r.Topic.Misfit {
+		c.misfits++
 	}
 	if r.Topic.Times != "" {
 		if c.Late == nil {
@@ -168,8 +169,8 @@ func (s *Summary) finish(channels map[string]*ChannelSummary) {
 		if c.Late != nil {
 			c.Late.MeanMs = ms(c.late) / float64(c.Frames)
 		}
-		if c.typed > 0 {
-			c.Misfits = c.Frames - c.typed
+		if c.Type != "" {
+			c.Misfits = c.misfits
 		}
 		s.Channels = append(s.Channels, *c)
 	}
