@@ -84,6 +84,7 @@ type selection struct {
 	path  string
 	field *layout.Field
 	tree  tree
+	union bool // its bytes may mean something else, too
 }
 
 // members are the parts of a struct, or of all structs of an array.
@@ -97,7 +98,7 @@ func (s selection) members(most int) (list []selection) {
 	}
 	for i := range s.field.Fields {
 		f := &s.field.Fields[i]
-		list = append(list, selection{path + f.Name, f, s.tree.member(i, most)})
+		list = append(list, selection{path + f.Name, f, s.tree.member(i, most), s.union || f.Union})
 	}
 	return list
 }
@@ -108,7 +109,7 @@ var steps = regexp.MustCompile(`[^.\[\]]+|\[\d*\]`)
 // of all joints, and joint[].pos[0] is number 0 of each. Elements that the tail of this frame does
 // not have make an empty part.
 func find(root layout.Value, tail, path string, most int) (selection, error) {
-	s := selection{"", root.Field(), tree{value: root}}
+	s := selection{field: root.Field(), tree: tree{value: root}}
 	outer := 0 // lists of which the path means all elements, so that an index is one in each of them
 	for _, step := range steps.FindAllString(path, -1) {
 		if step == "[]" {
@@ -156,7 +157,7 @@ func (s selection) named(name, path string, most int) (selection, error) {
 	for i := range s.field.Fields {
 		f := &s.field.Fields[i]
 		if f.Name == name {
-			return selection{name, f, s.tree.member(i, most)}, nil
+			return selection{name, f, s.tree.member(i, most), s.union || f.Union}, nil
 		}
 		names = append(names, f.Name)
 	}
