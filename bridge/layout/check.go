@@ -103,9 +103,13 @@ func (c *checker) tail(l *Layout) {
 		c.add(nil, "tail %s: want the name of the last field", strconv.QuoteToASCII(l.Tail))
 		return
 	}
+	at := l.Fields[last].Offset
 	for i := range l.Fields[:last] {
-		if l.Fields[i].Offset >= l.Fields[last].Offset {
+		switch f := &l.Fields[i]; {
+		case f.Offset >= at:
 			c.add([]int{i}, "begins at or behind the tail")
+		case f.Bits > 0 && f.Offset+(f.Bit+f.Bits+7)/8 > at: // a frame may end at the tail
+			c.add([]int{i}, "its bits reach into the tail")
 		}
 	}
 	if l.Fields[last].Bits != 0 {

@@ -23,6 +23,11 @@ func many(n int) (fields []Field) {
 	return fields
 }
 
+// bitsBehindTail was decoded as far as eight bytes, of frames that end with the fourth.
+func bitsBehindTail() Layout {
+	return Layout{Name: "t", Size: 8, Tail: "x", Counter: "n", Fields: []Field{{Name: "n", Type: Uint64, Bit: 56, Bits: 8}, {Name: "x", Type: Uint8, Offset: 4}}}
+}
+
 func TestHostileLayoutsAreRefused(t *testing.T) {
 	one := func(f Field) Layout { f.Name = "x"; return Layout{Name: "t", Size: 16, Fields: []Field{f}} }
 	two := func(a, b Field) Layout {
@@ -116,6 +121,8 @@ func TestHostileLayoutsAreRefused(t *testing.T) {
 		{"a counter without a tail", Layout{Name: "t", Size: 1, Fields: many(1), Counter: "n"}},
 		{"want the name of the last field", tail("", Field{Name: "y", Type: Int8})},
 		{"behind the tail", tail("", Field{Name: "n", Type: Int8, Offset: 8}, Field{Name: "x", Type: Int8})},
+		{"reach into the tail", tail("", Field{Name: "n", Type: Uint64, Bit: 56, Bits: 8}, Field{Name: "x", Type: Int8, Offset: 4})},
+		{"reach into the tail", tail("n", Field{Name: "n", Type: Uint8, Bit: 6, Bits: 3}, Field{Name: "x", Type: Int8, Offset: 1})},
 		{"want the name of an integer", tail("n", Field{Name: "x", Type: Int8})},
 		{"want the name of an integer", tail("n", Field{Name: "n", Type: Float}, Field{Name: "x", Type: Int8, Offset: 8})},
 		{"want the name of an integer", tail("n", Field{Name: "n", Type: Int8, Count: []int{2}}, Field{Name: "x", Type: Int8, Offset: 8})},
@@ -134,6 +141,7 @@ func TestGoodLayoutsAtTheLimits(t *testing.T) {
 		{Name: "t", Size: 4096, Fields: many(4096)},
 		{Name: "t", Size: 1, Fields: nested(15)},
 		{Name: "t", Size: 1 << 30, Fields: []Field{{Name: "x", Type: Int8, Count: []int{1 << 30}}}},
+		{Name: "t", Size: 8, Tail: "x", Counter: "n", Fields: []Field{{Name: "n", Type: Uint64, Bit: 24, Bits: 8}, {Name: "x", Type: Uint8, Offset: 4}}},
 		{Name: strings.Repeat("x", 63), Size: 1, Fields: []Field{{Name: "Vec(double,3)", Type: Uint8, Bits: 4}, {Name: "b", Type: Uint8, Bits: 4, Bit: 4}}},
 	} {
 		if found := l.Check(); len(found) > 0 {
@@ -245,6 +253,7 @@ func FuzzLayout(f *testing.F) {
 	for _, l := range []Layout{
 		{Name: "t", Size: 4, Fields: many(4)},
 		{Name: "t", Size: 8, Fields: []Field{{Name: "n", Type: Int16}, {Name: "x", Type: Struct, Size: 2, Fields: many(2), Offset: 4}}, Tail: "x", Counter: "n"},
+		bitsBehindTail(),
 		{Name: "t", Size: 9, Fields: []Field{{Name: "b", Type: Int64, Bit: 5, Bits: 64}}},
 		{Name: "t", Size: 24, Fields: []Field{{Name: "c", Type: Char, Count: []int{2, 4}}, {Name: "p", Type: Pointer, Offset: 8}, {Name: "z", Type: Bytes, Size: 4, Offset: 16}}},
 	} {

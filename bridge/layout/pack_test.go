@@ -158,8 +158,9 @@ func FuzzUnpack(f *testing.F) {
 		arm(), {Name: "t", Size: 1, Fields: nested(15)},
 		{Name: "imu", Size: 24, Fields: []Field{{Name: "gyro", Type: Double, Count: []int{3}, Unit: "rad/s", Scale: 0.5}}},
 		{Name: "t", Size: 4, Fields: []Field{{Name: "s", Type: Struct, Size: 4, Fields: many(2)}}},
+		bitsBehindTail(),
 	} {
-		packed, err := l.Pack()
+		packed, err := packing.Marshal(l)
 		if err != nil {
 			f.Fatal(err)
 		}

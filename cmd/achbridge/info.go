@@ -56,7 +56,7 @@ func (a *app) showRecording(s recording.Summary) error {
 	if err := a.ui.Fields(
 		"file", s.File,
 		"size", ui.AboutBytes(s.Bytes),
-		"host", s.Host,
+		"host", recording.Printable(s.Host),
 		"start", start,
 		"duration", roughTime(time.Duration(s.Seconds*float64(time.Second))),
 		"frames", fmt.Sprint(s.Frames),
@@ -74,7 +74,7 @@ func (a *app) showRecording(s recording.Summary) error {
 		if c.Late != nil {
 			late = fmt.Sprintf("%.1f, %.1f ms", c.Late.MeanMs, c.Late.MaxMs)
 		}
-		rows = append(rows, []string{c.Channel, fmt.Sprint(c.Frames), rateText(c.Hz), sizesText(c), c.Type, fmt.Sprint(c.Missed), late, causesText(c.Drops)})
+		rows = append(rows, []string{recording.Printable(c.Channel), fmt.Sprint(c.Frames), rateText(c.Hz), sizesText(c), c.Type, fmt.Sprint(c.Missed), late, causesText(c.Drops)})
 	}
 	if err := a.ui.Line(""); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (a *app) showTypes(list []recording.ChannelSummary) error {
 			lines = append(lines, r.Field+" is called "+r.As)
 		}
 		for _, line := range lines {
-			if err := a.ui.Line("%s%s: %s", blank, c.Channel, line); err != nil {
+			if err := a.ui.Line("%s%s: %s", blank, recording.Printable(c.Channel), line); err != nil {
 				return err
 			}
 			blank = ""
@@ -130,7 +130,7 @@ func sizesText(c recording.ChannelSummary) string {
 func causesText(drops map[string]uint64) string {
 	var list []string
 	for _, cause := range slices.Sorted(maps.Keys(drops)) {
-		list = append(list, fmt.Sprintf("%s %d", cause, drops[cause]))
+		list = append(list, fmt.Sprintf("%s %d", recording.Printable(cause), drops[cause]))
 	}
 	return strings.Join(list, ", ")
 }

@@ -138,7 +138,7 @@ func (p *Program) index() error {
 			p.add(e, name, scope, unit)
 		case dwarf.TagNamespace:
 		default:
-			r.SkipChildren()
+			skip(r, e)
 			continue
 		}
 		if e.Children {

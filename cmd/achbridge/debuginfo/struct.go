@@ -45,7 +45,8 @@ const languageRust = 0x1c
 // Limits while reading, beside those of a layout.
 const (
 	maxDepth  = 64
-	maxFields = 4096
+	maxFields = 4096 // with words and bases
+	maxName   = 63   // bytes, as of a layout
 )
 
 // walker turns entries of the debug information into fields.
@@ -105,7 +106,7 @@ func clean(name string) string {
 		}
 		return r
 	}, name)
-	return text[:min(len(text), 63)]
+	return text[:min(len(text), maxName)]
 }
 
 func (w *walker) entry(at dwarf.Offset) (*dwarf.Entry, error) {
@@ -134,7 +135,30 @@ func (w *walker) children(e *dwarf.Entry) (list []*dwarf.Entry, err error) {
 			return list, err
 		}
 		list = append(list, c)
-		r.SkipChildren()
+		skip(r, c)
+	}
+}
+
+// skip passes over the children of an entry that was just read. dwarf.Reader.SkipChildren calls
+// itself for each level, and a file may have as many as it has bytes.
+func skip(r *dwarf.Reader, e *dwarf.Entry) {
+	if !e.Children {
+		return
+	}
+	if next, ok := e.Val(dwarf.AttrSibling).(dwarf.Offset); ok && next > e.Offset {
+		r.Seek(next)
+		return
+	}
+	for depth := 1; depth > 0; {
+		c, err := r.Next()
+		switch {
+		case err != nil || c == nil:
+			return // the next one to read says it again
+		case c.Tag == 0:
+			depth--
+		case c.Children:
+			depth++
+		}
 	}
 }
 
@@ -148,7 +172,7 @@ func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err err
 	if err != nil {
 		return nil, err
 	}
-	open := false
+	open, taken := false, map[string]bool{}
 	for _, c := range list {
 		var fields []layout.Field
 		w.open = false
@@ -165,9 +189,8 @@ func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err err
 		}
 		open = open || w.open
 		for _, f := range fields {
-			for slices.ContainsFunc(all, func(g layout.Field) bool { return g.Name == f.Name }) {
-				f.Name = clean("_" + f.Name) // of a base that has the same name
-			}
+			f.Name = free(f.Name, taken)
+			taken[f.Name] = true
 			all = append(all, f)
 		}
 		if e.Tag == dwarf.TagUnionType && len(all) > 0 {
@@ -179,12 +202,28 @@ func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err err
 	return all, nil
 }
 
+// free is a name that is not taken, for a field whose name a base or another field has: longer by _,
+// or with a number where there is no room for that.
+func free(name string, taken map[string]bool) string {
+	for n := 2; taken[name]; n++ {
+		if longer := "_" + name; len(longer) <= maxName {
+			name = longer
+		} else {
+			name = fmt.Sprintf("%s_%d", name[:maxName-7], n)
+		}
+	}
+	return name
+}
+
 var errVariants = errors.New("an enum with data in it, whose bytes are not known")
 
 // base are the fields of a base class.
 func (w *walker) base(e *dwarf.Entry, depth int) ([]layout.Field, error) {
 	if virtual, _ := e.Val(dwarf.AttrVirtuality).(int64); virtual != 0 {
 		return nil, errors.New("it has a virtual base, which is elsewhere in each program")
+	}
+	if w.fields++; w.fields > maxFields {
+		return nil, fmt.Errorf("more than %d fields and bases", maxFields)
 	}
 	at, err := place(e)
 	if err != nil {

@@ -144,14 +144,14 @@ func (e *exporter) frame(r recording.Record) error {
 	return err
 }
 
-// tableOf is the table of a topic's frames; nil: no layout is known. Frames without a type are those
-// that did not fit the type of their channel.
+// tableOf is the table of a topic's frames; nil: no layout is known. Those that did not fit the type of
+// their channel are left out there.
 func (e *exporter) tableOf(topic *recording.Topic) (*table, error) {
 	t, looked := e.of[topic]
 	switch newest := e.tables[topic.Channel]; {
 	case t != nil:
 		return t, nil
-	case topic.Type == nil && newest != nil:
+	case topic.Misfit && topic.Type == nil && newest != nil:
 		return newest, nil
 	case looked:
 		return nil, nil
@@ -214,7 +214,7 @@ func (e *exporter) left() error {
 		if e.tables[name] == nil && len(e.tables) > 0 {
 			e.Note("%s is left out: %v", name, ErrNoLayout)
 		} else if e.tables[name] != nil {
-			e.Note("%s: %d frames are left out: they came before the layout was known", name, n)
+			e.Note("%s: %d frames are left out: %v", name, n, ErrNoLayout)
 		}
 	}
 	switch {

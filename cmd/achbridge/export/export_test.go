@@ -76,7 +76,7 @@ func TestAFailedExportLeavesNothing(t *testing.T) {
 }
 
 // Frames of a later layout go into a file of their own, also if they have the same size; what did not
-// fit its type when it was recorded is in none.
+// fit its type when it was recorded, or was recorded without one, is in none.
 func TestEachLayoutOfAChannelHasItsFile(t *testing.T) {
 	path, dir := filepath.Join(t.TempDir(), "run.mcap"), filepath.Join(t.TempDir(), "out")
 	file, err := os.Create(path)
@@ -88,16 +88,20 @@ func TestEachLayoutOfAChannelHasItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = w.WriteHeader(&mcap.Header{})
-	for i, kind := range []string{"a", "b", ""} {
+	for i, kind := range []string{"a", "b", "", "misfit"} {
 		metadata := map[string]string{"ach": "imu", "frame_count": "4", "frame_size": "8"}
-		if kind != "" {
+		switch kind {
+		case "":
+		case "misfit":
+			metadata["misfit"] = "true"
+		default:
 			metadata["type"], metadata["layout"] = kind, kind
 		}
 		err = errors.Join(err, w.WriteChannel(&mcap.Channel{ID: uint16(i + 1), Topic: "imu", Metadata: metadata}))
 	}
-	for i, id := range []uint16{1, 2, 3, 1, 2} {
+	for i, id := range []uint16{1, 2, 4, 1, 2, 3} {
 		data := []byte{byte(i)}
-		if id == 3 {
+		if id == 4 {
 			data = []byte{7, 7}
 		}
 		err = errors.Join(err, w.WriteMessage(&mcap.Message{ChannelID: id, LogTime: uint64(i), PublishTime: uint64(i), Data: data}))
@@ -108,8 +112,11 @@ func TestEachLayoutOfAChannelHasItsFile(t *testing.T) {
 	var notes []string
 	c := Config{File: path, Dir: dir, Note: func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) },
 		Layout: func(t recording.Topic) (*layout.Layout, error) {
-			if t.Type == nil {
+			switch {
+			case t.Misfit:
 				return nil, errors.New("asked for what did not fit")
+			case t.Type == nil:
+				return nil, nil
 			}
 			return &layout.Layout{Name: t.Type.Name, Size: 1, Fields: []layout.Field{{Name: t.Type.Name, Type: layout.Uint8}}}, nil
 		}}
@@ -127,7 +134,13 @@ func TestEachLayoutOfAChannelHasItsFile(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", file, got, want)
 		}
 	}
-	if want := "imu: later frames have another type, b: they are in " + second; !slices.Contains(notes, want) {
-		t.Errorf("got %q, want %q", notes, want)
+	for _, want := range []string{
+		"imu: later frames have another type, b: they are in " + second,
+		"imu: frames are left out: 2 bytes do not fit b, which has 1",
+		"imu: 1 frames are left out: no layout says what the frames hold",
+	} {
+		if !slices.Contains(notes, want) {
+			t.Errorf("got %q, want %q", notes, want)
+		}
 	}
 }

@@ -43,8 +43,10 @@ func (p *Plot) Page(now time.Time, s Screen) string {
 		lines = append(lines, "")
 	}
 	switch {
-	case len(p.slots) == 0:
+	case p.frames == 0:
 		lines = append(lines, "no frame yet")
+	case len(p.slots) == 0:
+		lines = append(lines, "no number yet")
 	default:
 		lines = append(lines, p.curves(now, s, s.Height-len(p.lines)-frameLines)...)
 	}

@@ -22,7 +22,7 @@ type Plot struct {
 	title  string
 	window time.Duration
 	lines  []line
-	slots  []slot // oldest first
+	slots  []slot // oldest first; none before there are lines
 	frames uint64
 	begun  time.Time // when the first frame came
 	newest time.Time
@@ -48,20 +48,25 @@ const (
 // New is an empty plot.
 func New(title string, window time.Duration) *Plot { return &Plot{title: title, window: window} }
 
-// Add takes the numbers of a frame that came at a time. The first frame says which lines there are;
-// a later one may lack some. The error says that they are too many.
+// Add takes the numbers of a frame that came at a time. The first frame with any says which lines
+// there are; a later one may lack some. The error says that they are too many.
 func (p *Plot) Add(at time.Time, numbers []values.Number) error {
-	if p.lines == nil {
+	if len(p.lines) == 0 {
 		if len(numbers) > maxLines {
 			return ui.Usage(fmt.Errorf("plot: %d lines are too many to tell apart", len(numbers)), fmt.Sprintf("name fields with %d numbers at most, as in joint[2].pos", maxLines))
 		}
 		for _, n := range numbers {
 			p.lines = append(p.lines, line{n.Path, n.Unit})
 		}
+	}
+	if p.frames == 0 {
 		p.begun = at
 	}
 	p.frames++
 	p.newest = at
+	if len(p.lines) == 0 {
+		return nil // the tail has no element yet
+	}
 	s := p.slot(at)
 	for i, l := range p.lines {
 		s.last[i] = math.NaN()

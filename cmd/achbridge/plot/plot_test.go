@@ -131,6 +131,25 @@ func TestTooManyLinesAreRefused(t *testing.T) {
 	}
 }
 
+// The tail of a frame may have no element, and a later one some.
+func TestFirstNumbersMayComeLate(t *testing.T) {
+	p, s := New("x", time.Second), Screen{80, 24, false, true}
+	for n := range 3 {
+		if err := p.Add(zero.Add(time.Duration(n)*time.Millisecond), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if page := p.Page(zero.Add(3*time.Millisecond), s); !strings.Contains(page, "no number yet") {
+		t.Errorf("got %s, want that there is no number", page)
+	}
+	if err := p.Add(zero.Add(3*time.Millisecond), []values.Number{{Path: "path[0]", X: 7}}); err != nil {
+		t.Fatal(err)
+	}
+	if page := p.Page(zero.Add(4*time.Millisecond), s); !strings.Contains(page, "1000.0 Hz") || !strings.Contains(page, "from 7 to 7") {
+		t.Errorf("got %s, want the rate of all frames and the number", page)
+	}
+}
+
 func TestTimesAtTheAxisHaveFewDigits(t *testing.T) {
 	for _, c := range []struct {
 		seconds    float64

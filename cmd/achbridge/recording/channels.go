@@ -35,6 +35,9 @@ func (r *recorder) wanted(name string) bool {
 // changed handles a change in the channel directory.
 func (r *recorder) changed(e localach.Event) {
 	if s := r.streams[e.Name]; s != nil {
+		if e.Kind == localach.Replaced && s.ch.Check() == nil {
+			return // the same file with other permissions: it may be impossible to open, but is mapped
+		}
 		_ = r.drainOne(s) // its frames can still be read
 		r.forget(s)
 	}

@@ -43,6 +43,7 @@ type Reader struct {
 	buf    []byte
 	topics map[uint16]*topic
 	types  map[uint16]*mcap.Schema
+	kept   int // bytes of what topics, types and Facts say
 	ended  bool
 
 	// Facts are the file's own metadata, as far as the file was read.
@@ -65,6 +66,19 @@ const (
 	usual = 64 << 20
 	packs = 1 << 16
 )
+
+// mostKept is how many bytes a file may say of its channels. A recording says some KiB of each.
+const mostKept = 64 << 20
+
+var errTooMuch = fmt.Errorf("it says too much of its channels: more than %d MiB", mostKept>>20)
+
+// keep counts bytes that are kept until the file is closed.
+func (r *Reader) keep(n int) error {
+	if r.kept += n; r.kept > mostKept {
+		return errTooMuch
+	}
+	return nil
+}
 
 func believable(size int64) int { return int(min(maxRecord, max(usual, size))) }
 
@@ -129,6 +143,8 @@ func (r *Reader) Next() (Record, error) {
 			return Record{}, io.EOF
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, mcap.ErrRecordTooLarge):
 			return Record{}, ErrCut
+		case err != nil && !plain(err.Error()): // it quotes the file
+			return Record{}, fmt.Errorf("%s: damaged: %s", r.name, Printable(err.Error()))
 		case err != nil:
 			return Record{}, fmt.Errorf("%s: damaged: %w", r.name, err)
 		}
@@ -161,14 +177,14 @@ func (r *Reader) take(kind mcap.TokenType, data []byte) (record Record, ok bool,
 	case mcap.TokenMetadata:
 		m, err := mcap.ParseMetadata(data)
 		if err == nil && m.Name == metadataName {
-			r.Facts = m.Metadata
+			r.Facts, err = m.Metadata, r.keep(len(data))
 		}
 		return record, false, err
 	case mcap.TokenSchema:
 		s, err := mcap.ParseSchema(data)
-		if err == nil && s.Encoding == schemaEncoding {
+		if err == nil && s.Encoding == schemaEncoding && r.types[s.ID] == nil {
 			s.Data = slices.Clone(s.Data)
-			r.types[s.ID] = s
+			r.types[s.ID], err = s, r.keep(len(data))
 		}
 		return record, false, err
 	case mcap.TokenChannel:
@@ -178,7 +194,7 @@ func (r *Reader) take(kind mcap.TokenType, data []byte) (record Record, ok bool,
 			if t != nil {
 				t.Type = typeOf(c.Metadata, r.types[c.SchemaID])
 			}
-			r.topics[c.ID] = &topic{c.Topic, t}
+			r.topics[c.ID], err = &topic{c.Topic, t}, r.keep(len(data))
 		}
 		return record, false, err
 	case mcap.TokenFooter:
@@ -214,7 +230,7 @@ func (r *Reader) message(data []byte) (Record, error) {
 func topicOf(c *mcap.Channel) *Topic {
 	t := Topic{
 		Channel: c.Metadata["ach"], Host: c.Metadata["host"], Mode: c.Metadata["mode"],
-		Origin: c.Metadata["origin"], Times: c.Metadata["times"],
+		Origin: c.Metadata["origin"], Times: c.Metadata["times"], Misfit: c.Metadata["misfit"] == "true",
 	}
 	count, err := strconv.Atoi(c.Metadata["frame_count"])
 	size, err2 := strconv.Atoi(c.Metadata["frame_size"])

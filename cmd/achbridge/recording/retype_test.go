@@ -93,6 +93,10 @@ func TestRecordingTakesTheLaterTypeThatAnOriginTells(t *testing.T) {
 	if report.Missed != 0 || int(report.Frames) != frames {
 		t.Errorf("got %+v, want all of %d frames", report, frames)
 	}
+	s, err := Summarize(path)
+	if err != nil || len(s.Channels) != 1 || s.Channels[0].Misfits != 0 {
+		t.Errorf("got %+v, %v, want no frame that does not fit", s.Channels, err)
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	for _, want := range []string{"imu: its frames have another type from now on: achbridge/later", "imu is recorded without its type: it does not answer"} {

@@ -3,6 +3,7 @@ package recording
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -52,7 +53,7 @@ type ChannelSummary struct {
 	Drops map[string]uint64 `json:"drops,omitempty"`
 
 	first, last time.Time
-	typed       uint64 // frames
+	misfits     uint64
 	late        time.Duration
 }
 
@@ -83,14 +84,17 @@ func Summarize(path string) (Summary, error) {
 		if err != nil {
 			return s, err
 		}
-		s.add(channels, record)
+		if err := r.keep(s.add(channels, record)); err != nil {
+			return s, fmt.Errorf("%s: damaged: %w", path, err)
+		}
 	}
 	s.Host = r.Facts["host"]
 	s.finish(channels)
 	return s, nil
 }
 
-func (s *Summary) add(channels map[string]*ChannelSummary, r Record) {
+// add adds a record. It returns how many bytes of it are kept.
+func (s *Summary) add(channels map[string]*ChannelSummary, r Record) (kept int) {
 	name := r.Name
 	if r.Drop != nil {
 		name = r.Drop.Channel
@@ -99,6 +103,7 @@ func (s *Summary) add(channels map[string]*ChannelSummary, r Record) {
 	if c == nil {
 		c = &ChannelSummary{Channel: name}
 		channels[name] = c
+		kept = len(name)
 	}
 	switch {
 	case r.Drop == nil:
@@ -115,8 +120,12 @@ func (s *Summary) add(channels map[string]*ChannelSummary, r Record) {
 		if c.Drops == nil {
 			c.Drops = map[string]uint64{}
 		}
+		if _, known := c.Drops[r.Drop.Cause]; !known {
+			kept += len(r.Drop.Cause)
+		}
 		c.Drops[r.Drop.Cause] += r.Drop.Count
 	}
+	return kept
 }
 
 func (c *ChannelSummary) add(r Record) {
@@ -133,8 +142,9 @@ func (c *ChannelSummary) add(r Record) {
 	}
 	c.FrameCount, c.FrameSize, c.Origin = r.Topic.FrameCount, r.Topic.FrameSize, cmp.Or(r.Topic.Origin, c.Origin)
 	if t := r.Topic.Type; t != nil {
-		c.typed++
 		c.Type, c.TypeFrom, c.Renamed, c.NoSchema = t.Name, t.From, t.Renamed, t.Why
+	} else if r.Topic.Misfit {
+		c.misfits++
 	}
 	if r.Topic.Times != "" {
 		if c.Late == nil {
@@ -159,8 +169,8 @@ func (s *Summary) finish(channels map[string]*ChannelSummary) {
 		if c.Late != nil {
 			c.Late.MeanMs = ms(c.late) / float64(c.Frames)
 		}
-		if c.typed > 0 {
-			c.Misfits = c.Frames - c.typed
+		if c.Type != "" {
+			c.Misfits = c.misfits
 		}
 		s.Channels = append(s.Channels, *c)
 	}

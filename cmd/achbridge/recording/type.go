@@ -3,6 +3,7 @@ package recording
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"github.com/foxglove/mcap/go/mcap"
 
@@ -95,6 +96,14 @@ func typeOf(metadata map[string]string, s *mcap.Schema) *Type {
 		return nil
 	}
 	return t
+}
+
+// Printable is text of a file as it may be shown on a terminal.
+func Printable(text string) string {
+	if plain(text) {
+		return text
+	}
+	return strconv.QuoteToASCII(text)
 }
 
 // plain reports whether text is printable ASCII.

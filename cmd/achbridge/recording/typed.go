@@ -122,6 +122,6 @@ func (r *recorder) topicFor(s *stream, frame []byte) *Topic {
 		r.Note("%s: frames are recorded without a type: %v", name, why)
 	}
 	topic := *s.topic
-	topic.Type = nil
+	topic.Type, topic.Misfit = nil, true
 	return &topic
 }

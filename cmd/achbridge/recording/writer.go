@@ -29,6 +29,7 @@ type Topic struct {
 	Origin     string // of a mirror, HOST/CHANNEL; empty: none, or not known
 	Times      string // "origin" where publish times are known
 	Type       *Type  // of the frames; nil: it is not known, or the frame does not fit it
+	Misfit     bool   // the frames do not fit the type that the channel has
 }
 
 func (t Topic) metadata() map[string]string {
@@ -41,6 +42,9 @@ func (t Topic) metadata() map[string]string {
 	}
 	if t.Times != "" {
 		m["times"] = t.Times
+	}
+	if t.Misfit {
+		m["misfit"] = "true"
 	}
 	t.Type.describe(m)
 	return m

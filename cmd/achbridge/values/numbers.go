@@ -38,7 +38,7 @@ func Numbers(l *layout.Layout, frame []byte, paths []string) (list []Number, err
 func (s selection) numbers(list []Number) []Number {
 	if s.tree.isList {
 		for i, element := range s.tree.list {
-			list = selection{fmt.Sprintf("%s[%d]", s.path, i), s.field, element}.numbers(list)
+			list = selection{elementPath(s.path, i), s.field, element, s.union}.numbers(list)
 		}
 		return list
 	}

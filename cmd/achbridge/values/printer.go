@@ -89,7 +89,7 @@ func (p *Printer) parts(root layout.Value) (list []selection, err error) {
 		if p.Form == Lines || p.Form == Changes {
 			most = folded
 		}
-		return selection{"", root.Field(), tree{value: root}}.members(most), nil
+		return selection{field: root.Field(), tree: tree{value: root}}.members(most), nil
 	}
 	for _, path := range p.Fields {
 		s, err := find(root, p.Layout.Tail, path, most)
@@ -111,7 +111,7 @@ func (p *Printer) lines(at time.Time, frame []byte, parts []selection) []byte {
 				add(s.members(folded))
 				continue
 			}
-			text := s.tree.shown() + marks(s.field)
+			text := s.tree.shown() + s.marks()
 			seen[s.path] = text
 			if before, ok := p.before[s.path]; p.Form == Changes && ok && before == text {
 				continue
@@ -156,11 +156,11 @@ func Page(l *layout.Layout, frame []byte) []string {
 }
 
 // marks are what is shown behind a value.
-func marks(f *layout.Field) (text string) {
-	if f.Unit != "" {
-		text = " " + f.Unit
+func (s selection) marks() (text string) {
+	if s.field.Unit != "" {
+		text = " " + s.field.Unit
 	}
-	if f.Union {
+	if s.union {
 		text += " (union)"
 	}
 	return text
@@ -207,7 +207,7 @@ func (p *Printer) cells(cells []cell, path string, s selection) []cell {
 		return append(cells, cell{path, strings.Join(s.tree.plain(nil), " ")})
 	case s.tree.isList:
 		for i, element := range s.tree.list {
-			cells = p.cells(cells, fmt.Sprintf("%s[%d]", path, i), selection{s.path, s.field, element})
+			cells = p.cells(cells, elementPath(path, i), selection{s.path, s.field, element, s.union})
 		}
 	default:
 		return append(cells, cell{path, harmless(s.tree.value.Text())})
@@ -275,7 +275,7 @@ func (s selection) json(out []byte, t tree) ([]byte, error) {
 		return append(out, ']'), nil
 	}
 	if s.field.Type == layout.Struct {
-		return object(out, selection{"", s.field, t}.members(math.MaxInt))
+		return object(out, selection{field: s.field, tree: t}.members(math.MaxInt))
 	}
 	if t.value.IsNumber() {
 		return append(out, t.value.Text()...), nil

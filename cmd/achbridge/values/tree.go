@@ -1,7 +1,9 @@
 package values
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -44,11 +46,45 @@ func (t tree) member(i, most int) tree {
 	return picked
 }
 
+// depth is how many lists are in one another.
+func (t tree) depth() (n int) {
+	for ; t.isList; t = t.list[0] {
+		if n++; len(t.list) == 0 {
+			break
+		}
+	}
+	return n
+}
+
+var errNoArray = errors.New("is no array")
+
+// at is element i of all lists that outer others are around. The error says what there is instead.
+func (t tree) at(i, outer int) (tree, error) {
+	switch {
+	case !t.isList:
+		return t, errNoArray
+	case outer == 0 && i < len(t.list):
+		return t.list[i], nil
+	case outer == 0:
+		return t, fmt.Errorf("has %d elements, from 0", len(t.list))
+	}
+	picked := tree{isList: true, more: t.more}
+	for _, element := range t.list {
+		one, err := element.at(i, outer-1)
+		if err != nil {
+			return t, err
+		}
+		picked.list = append(picked.list, one)
+	}
+	return picked, nil
+}
+
 // selection is a part of a frame and how the user calls it.
 type selection struct {
 	path  string
 	field *layout.Field
 	tree  tree
+	union bool // its bytes may mean something else, too
 }
 
 // members are the parts of a struct, or of all structs of an array.
@@ -62,7 +98,7 @@ func (s selection) members(most int) (list []selection) {
 	}
 	for i := range s.field.Fields {
 		f := &s.field.Fields[i]
-		list = append(list, selection{path + f.Name, f, s.tree.member(i, most)})
+		list = append(list, selection{path + f.Name, f, s.tree.member(i, most), s.union || f.Union})
 	}
 	return list
 }
@@ -70,11 +106,14 @@ func (s selection) members(most int) (list []selection) {
 var steps = regexp.MustCompile(`[^.\[\]]+|\[\d*\]`)
 
 // find is the part that a path names, as in joint[2].pos. joint[].pos and joint.pos are that
-// of all joints. Elements that the tail of this frame does not have make an empty part.
+// of all joints, and joint[].pos[0] is number 0 of each. Elements that the tail of this frame does
+// not have make an empty part.
 func find(root layout.Value, tail, path string, most int) (selection, error) {
-	s := selection{"", root.Field(), tree{value: root}}
+	s := selection{field: root.Field(), tree: tree{value: root}}
+	outer := 0 // lists of which the path means all elements, so that an index is one in each of them
 	for _, step := range steps.FindAllString(path, -1) {
 		if step == "[]" {
+			outer++
 			continue
 		}
 		if step[0] != '[' {
@@ -82,24 +121,32 @@ func find(root layout.Value, tail, path string, most int) (selection, error) {
 			if err != nil {
 				return s, err
 			}
+			outer = s.tree.depth()
 			s = next
 			continue
 		}
 		i, err := strconv.Atoi(step[1 : len(step)-1])
-		if !s.tree.isList || err != nil {
-			return s, ui.Usage(fmt.Errorf("field %q: %s is no array", path, s.field.Name), "")
+		if err != nil { // more digits than any array has
+			i = math.MaxInt
 		}
-		if i >= len(s.tree.list) {
-			if !inTail(path, tail) {
-				return s, ui.Usage(fmt.Errorf("field %q: %s has %d elements, from 0", path, s.field.Name, len(s.tree.list)), "")
-			}
+		next, err := s.tree.at(i, outer)
+		switch {
+		case err == nil:
+			s.tree = next
+		case !errors.Is(err, errNoArray) && inTail(path, tail):
 			s.tree = tree{isList: true}
-			continue
+		default:
+			return s, ui.Usage(fmt.Errorf("field %q: %s %w", path, s.field.Name, err), "")
 		}
-		s.tree = s.tree.list[i]
 	}
 	s.path = path
 	return s, nil
+}
+
+// elementPath is what element i of a list is called: the first [] of its path is that list's.
+func elementPath(path string, i int) string {
+	before, after, _ := strings.Cut(path, "[]")
+	return fmt.Sprintf("%s[%d]%s", before, i, after)
 }
 
 // inTail reports whether a path begins with the name of the tail.
@@ -110,7 +157,7 @@ func (s selection) named(name, path string, most int) (selection, error) {
 	for i := range s.field.Fields {
 		f := &s.field.Fields[i]
 		if f.Name == name {
-			return selection{name, f, s.tree.member(i, most)}, nil
+			return selection{name, f, s.tree.member(i, most), s.union || f.Union}, nil
 		}
 		names = append(names, f.Name)
 	}

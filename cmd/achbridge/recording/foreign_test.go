@@ -1,0 +1,103 @@
+package recording
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/foxglove/mcap/go/mcap"
+)
+
+// foreign is the path of a file that something else has written.
+func foreign(t *testing.T, write func(w *mcap.Writer) error) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "foreign.mcap")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	w, err := mcap.NewWriter(file, &mcap.WriterOptions{Chunked: true, Compression: mcap.CompressionZSTD})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.WriteHeader(&mcap.Header{}), write(w), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const mib = 1 << 20
+
+// Small files can say much: zeros pack well.
+func TestAForeignFileTakesLittleMemory(t *testing.T) {
+	zeros := make([]byte, mib)
+	text := string(zeros)
+	for what, write := range map[string]func(w *mcap.Writer, i int) error{
+		"schemas": func(w *mcap.Writer, i int) error {
+			return w.WriteSchema(&mcap.Schema{ID: uint16(i + 1), Name: "x", Encoding: schemaEncoding, Data: zeros})
+		},
+		"channels": func(w *mcap.Writer, i int) error {
+			return w.WriteChannel(&mcap.Channel{ID: uint16(i + 1), Topic: "x", Metadata: map[string]string{"ach": text}})
+		},
+		"metadata": func(w *mcap.Writer, i int) error {
+			return w.WriteMetadata(&mcap.Metadata{Name: metadataName, Metadata: map[string]string{"host": text}})
+		},
+		"drops": func(w *mcap.Writer, i int) error {
+			return errors.Join(w.WriteChannel(&mcap.Channel{ID: 1, Topic: DropsTopic}),
+				w.WriteMessage(&mcap.Message{ChannelID: 1, Data: fmt.Appendf(nil, `{"channel":"%d%s"}`, i, strings.Repeat("x", mib))}))
+		},
+		"causes": func(w *mcap.Writer, i int) error {
+			return errors.Join(w.WriteChannel(&mcap.Channel{ID: 1, Topic: DropsTopic}),
+				w.WriteMessage(&mcap.Message{ChannelID: 1, Data: fmt.Appendf(nil, `{"channel":"x","cause":"%d%s"}`, i, strings.Repeat("x", mib))}))
+		},
+	} {
+		path := foreign(t, func(w *mcap.Writer) (err error) {
+			for i := range 70 {
+				err = errors.Join(err, write(w, i))
+			}
+			return err
+		})
+		if _, err := Summarize(path); err == nil || !strings.Contains(err.Error(), "too much") {
+			t.Errorf("%s: got %v, want an error", what, err)
+		}
+	}
+}
+
+// What a recording repeats is kept once.
+func TestRepeatedSchemasAreKeptOnce(t *testing.T) {
+	path := foreign(t, func(w *mcap.Writer) (err error) {
+		for range 140 {
+			err = errors.Join(err, w.WriteSchema(&mcap.Schema{ID: 1, Name: "x", Encoding: schemaEncoding, Data: make([]byte, mib/2)}))
+		}
+		return err
+	})
+	if _, err := Summarize(path); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestErrorsOfAForeignFileAreNoEscapeSequences(t *testing.T) {
+	chunk := mcap.Chunk{Compression: "\x1b[2J", UncompressedSize: 1, Records: []byte{1}}
+	var text bytes.Buffer
+	w, err := mcap.NewWriter(&text, &mcap.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.WriteHeader(&mcap.Header{}), w.WriteChunkWithIndexes(&chunk, nil)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := read("foreign.mcap", &text, mib, mib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err = r.Next(); err == nil || err == io.EOF || !plain(err.Error()) {
+		t.Errorf("got %q, want an error in plain text", err)
+	}
+}
