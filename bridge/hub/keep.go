@@ -39,7 +39,7 @@ func (c *Client) Run(ctx context.Context) error {
 	var l *line
 	for ctx.Err() == nil {
 		if l == nil {
-			if l = c.dialUntil(ctx, nil); l == nil {
+			if l = c.dialFirst(ctx); l == nil {
 				break
 			}
 			c.log.Info("connected to the hub", "hub", c.credentials.Hub)
@@ -118,17 +118,17 @@ func (c *Client) leave(l *line) {
 
 // dialBeside dials while l is silent. It returns nil when l is heard again, or ends.
 func (c *Client) dialBeside(ctx context.Context, l *line) *line {
-	heard, stop := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
 	defer wait.Wait()
-	defer close(stop)
+	defer cancel()
 	wait.Go(func() {
-		defer close(heard)
+		defer cancel()
 		tick := time.NewTicker(heartbeat)
 		defer tick.Stop()
 		for {
 			select {
-			case <-stop:
+			case <-ctx.Done():
 				return
 			case <-l.ended:
 				return
@@ -141,7 +141,7 @@ func (c *Client) dialBeside(ctx context.Context, l *line) *line {
 			}
 		}
 	})
-	return c.dialUntil(ctx, heard)
+	return c.dialFirst(ctx)
 }
 
 // attempt is what an attempt to connect has come to.
@@ -151,9 +151,9 @@ type attempt struct {
 	err  error
 }
 
-// dialUntil returns the first line that answers, or nil when done is closed or ctx ends. Attempts that have
-// no answer go on while others begin.
-func (c *Client) dialUntil(ctx context.Context, done <-chan struct{}) *line {
+// dialFirst returns the first line that answers, or nil when ctx ends. Attempts that have no answer
+// go on while others begin.
+func (c *Client) dialFirst(ctx context.Context) *line {
 	ctx, cancel := context.WithCancel(ctx)
 	results := make(chan attempt, maxAttempts)
 	pending := map[*flow]bool{}
@@ -170,8 +170,6 @@ func (c *Client) dialUntil(ctx context.Context, done <-chan struct{}) *line {
 	defer next.Stop()
 	for {
 		select {
-		case <-done:
-			return nil
 		case <-ctx.Done():
 			return nil
 		case <-next.C:
