@@ -239,12 +239,7 @@ func (e *Endpoint) Close() error {
 		goodbyes.Wait()
 		close(said)
 	}()
-	timer := time.NewTimer(closeTimeout)
-	defer timer.Stop()
-	select {
-	case <-said:
-	case <-timer.C:
-	}
+	wait(said, closeTimeout)
 	for _, p := range []protocol{e.quic, e.sctp} {
 		if p != nil {
 			p.close()
@@ -254,6 +249,18 @@ func (e *Endpoint) Close() error {
 	<-said
 	e.wg.Wait()
 	return nil
+}
+
+// wait waits until done is closed, but not longer than most. It reports whether done was closed.
+func wait(done <-chan struct{}, most time.Duration) bool {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // fail refuses new sessions since the socket has failed. The caller still has to call Close.

@@ -207,14 +207,8 @@ func (l *hubLink) write(kind byte, body []byte) error {
 // broken ends the session after a failed write, but for a moment it lets listen find the
 // peer's reason in what has arrived.
 func (l *hubLink) broken(err error) error {
-	timer := time.NewTimer(closeTimeout)
-	defer timer.Stop()
-	select {
-	case <-l.ending:
-	case <-timer.C:
-		if l.end(err) {
-			l.finish()
-		}
+	if !wait(l.ending, closeTimeout) && l.end(err) {
+		l.finish()
 	}
 	return l.why()
 }
@@ -301,12 +295,7 @@ func (l *hubLink) close(reason string) {
 		l.put(hubClose, []byte(reason))
 		<-l.turn
 	}()
-	timer := time.NewTimer(2 * closeTimeout)
-	defer timer.Stop()
-	select {
-	case <-said:
-	case <-timer.C:
-	}
+	wait(said, 2*closeTimeout)
 	l.finish()
 }
 

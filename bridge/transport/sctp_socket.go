@@ -73,12 +73,7 @@ const flushTimeout = 100 * time.Millisecond
 func (s *sctpSocket) close() {
 	s.once.Do(func() {
 		close(s.done)
-		timer := time.NewTimer(flushTimeout)
-		defer timer.Stop()
-		select {
-		case <-s.flushed:
-		case <-timer.C:
-		}
+		wait(s.flushed, flushTimeout)
 		s.conn.Close() // frees the writer
 	})
 	s.wg.Wait()
