@@ -23,9 +23,10 @@
 //
 // The metadata of a topic are ach (the channel's name), host, frame_count, frame_size,
 // mode (permissions), and where known origin (HOST/CHANNEL of a mirror) and times (origin,
-// where publish times are known); misfit (true, where the frames do not fit the layout); of a channel with a layout type, layout (the text of its
-// file), type_from (file, or origin if the mirror's origin told it), renamed (the fields that
-// the schema calls otherwise) and no_schema (why there is none). The file's own metadata record is called achbridge.
+// where publish times are known); misfit (true, where the frames do not fit the layout); of a
+// channel with a layout type, layout (the text of its file), type_from (file, or origin if the
+// mirror's origin told it), renamed (the fields that the schema calls otherwise) and no_schema
+// (why there is none). The file's own metadata record is called achbridge.
 //
 // # What a crash leaves
 //
