@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -285,18 +284,7 @@ func TestRunEndsWithItsContextWhateverTheHubDoes(t *testing.T) {
 	})
 	t.Run("it says nothing after TLS", func(t *testing.T) {
 		reached := make(chan struct{}, 100)
-		at := answering(t, "INFO {\"tls_required\":true,\"proto\":1,\"headers\":true,\"nonce\":\"abc\",\"max_payload\":1048576}\r\n", func(c net.Conn) {
-			_ = c.SetDeadline(time.Now().Add(5 * time.Second))
-			secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{h.tls}})
-			b := make([]byte, 4096)
-			_, _ = secure.Read(b)
-			reached <- struct{}{}
-			for {
-				if _, err := secure.Read(b); err != nil {
-					return
-				}
-			}
-		})
+		at := h.pretender("", func(net.Conn) { reached <- struct{}{} })
 		leaves(t, h.newClient("robot", at), func() { <-reached })
 	})
 }

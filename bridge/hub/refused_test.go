@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -83,7 +84,7 @@ func TestACertificateOfAnAuthorityIsTaken(t *testing.T) {
 }
 
 // answering is a server that says the same to everybody.
-func answering(t *testing.T, greeting string, after func(net.Conn)) string {
+func answering(t testing.TB, greeting string, after func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -111,6 +112,20 @@ func answering(t *testing.T, greeting string, after func(net.Conn)) string {
 	return "tls://" + l.Addr().String()
 }
 
+// pretender is a server that greets as a hub, with more in its INFO, takes what a host says first,
+// says what it likes and then listens.
+func (h *testHub) pretender(more string, say func(net.Conn)) (at string) {
+	h.t.Helper()
+	greeting := `INFO {"tls_required":true,"proto":1,"headers":true,"nonce":"abc","max_payload":1048576` + more + "}\r\n"
+	return answering(h.t, greeting, func(c net.Conn) {
+		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{h.tls}})
+		_, _ = secure.Read(make([]byte, 4096))
+		say(secure)
+		_, _ = io.Copy(io.Discard, secure)
+	})
+}
+
 func TestWhatIsNoHubIsRefused(t *testing.T) {
 	h := newHub(t, "robot")
 	for _, c := range []struct{ greeting, want string }{
@@ -130,15 +145,7 @@ func TestWhatIsNoHubIsRefused(t *testing.T) {
 func TestAHubThatAnnouncesTooMuchIsLeft(t *testing.T) {
 	h := newHub(t, "robot")
 	for _, lie := range []string{"MSG ach.a.here 1 2000000000\r\n", "HMSG a 1 12 2000000000\r\n", "MSG " + strings.Repeat("a", 2*maxLine)} {
-		at := answering(t, "INFO {\"tls_required\":true,\"proto\":1,\"headers\":true,\"nonce\":\"abc\",\"max_payload\":1048576}\r\n", func(c net.Conn) {
-			_ = c.SetDeadline(time.Now().Add(5 * time.Second))
-			secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{h.tls}})
-			b := make([]byte, 4096)
-			_, _ = secure.Read(b)
-			_, _ = secure.Write([]byte("PONG\r\n" + lie))
-			_, _ = secure.Read(b)
-			_, _ = secure.Read(b)
-		})
+		at := h.pretender("", func(c net.Conn) { _, _ = c.Write([]byte("PONG\r\n" + lie)) })
 		client := h.client("robot", at)
 		eventually(t, 5*time.Second, "left", func() bool { return client.State().Err != nil })
 		if got := client.State().Err.Error(); !strings.Contains(got, "it announced a message of") && !strings.Contains(got, "it sent a line of more") {
@@ -180,14 +187,7 @@ func TestAHostDialsNoAddressThatTheHubNames(t *testing.T) {
 			dialled <- struct{}{}
 		}
 	}()
-	at := answering(t, `INFO {"tls_required":true,"proto":1,"headers":true,"nonce":"abc","max_payload":1048576,"connect_urls":["`+other.Addr().String()+"\"]}\r\n", func(c net.Conn) {
-		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
-		secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{h.tls}})
-		b := make([]byte, 4096)
-		_, _ = secure.Read(b)
-		_, _ = secure.Write([]byte("-ERR 'Authorization Violation'\r\n"))
-		_, _ = secure.Read(b)
-	})
+	at := h.pretender(`,"connect_urls":["`+other.Addr().String()+`"]`, func(c net.Conn) { _, _ = c.Write([]byte("-ERR 'Authorization Violation'\r\n")) })
 	if err := troubleOf(t, h.client("robot", at)); !errors.Is(err, ErrRefused) {
 		t.Errorf("got %v, want ErrRefused", err)
 	}

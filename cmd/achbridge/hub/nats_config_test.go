@@ -88,7 +88,7 @@ func TestANATSServerOfDebianIsAHub(t *testing.T) {
 		return conn
 	}
 	robot, pc := connect("robot"), connect("pc")
-	if _, err := robot.Request(makeSubject("robot"), []byte("imu"), 5*time.Second); !errors.Is(err, nats.ErrNoResponders) {
+	if _, err := robot.Request(hub.MakeOf("robot"), []byte("imu"), 5*time.Second); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("asking for a stream: got %v, want that nobody answers", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -87,7 +87,7 @@ func TestAHostMayDoNoMoreThanItNeeds(t *testing.T) {
 		"publish below another's subject": func() error { return conn.Publish("ach.robot.here", nil) },
 		"put a frame of another":          func() error { return conn.Publish(hub.FrameSubject("robot", "imu"), nil) },
 		"answer into another's inbox":     func() error { return conn.Publish(hub.InboxPrefix("robot")+".x", nil) },
-		"have a stream of another made":   func() error { return conn.Publish(makeSubject("robot"), []byte("x")) },
+		"have a stream of another made":   func() error { return conn.Publish(hub.MakeOf("robot"), []byte("x")) },
 		"make a stream":                   func() error { return conn.Publish("$JS.API.STREAM.CREATE.x", nil) },
 		"delete a stream":                 func() error { return conn.Publish("$JS.API.STREAM.DELETE.robot,imu", nil) },
 		"purge a stream":                  func() error { return conn.Publish("$JS.API.STREAM.PURGE.robot,imu", nil) },
@@ -131,7 +131,7 @@ func TestAHostGetsNothingPublishedByTheHub(t *testing.T) {
 	}
 	w.make(pc, "pc", "imu") // so that it is there
 	for _, reply := range []string{hub.FrameSubject("pc", "imu"), "ach.ghost.here"} {
-		if err := robot.PublishRequest(makeSubject("robot"), reply, nil); err != nil {
+		if err := robot.PublishRequest(hub.MakeOf("robot"), reply, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -160,11 +160,9 @@ func (w *world) until(what string, ok func() bool) time.Duration {
 // make asks for the stream of a host's channel, and returns the answer.
 func (w *world) make(conn *nats.Conn, host, channel string) string {
 	w.Helper()
-	answer, err := conn.Request(makeSubject(host), []byte(channel), 5*time.Second)
+	answer, err := conn.Request(hub.MakeOf(host), []byte(channel), 5*time.Second)
 	if err != nil {
 		w.Fatal(err)
 	}
 	return string(answer.Data)
 }
-
-func makeSubject(host string) string { return "ach." + host + ".make" }
