@@ -21,7 +21,8 @@ type client struct {
 	s       *Server
 	conn    net.Conn
 	addr    netip.AddrPort
-	asked   request // written once, before working is set
+	asked   request // written once, before chosen is set
+	chosen  bool    // it has a way of its channel, which its host may not have the other way; guarded by s.mu
 	working bool    // guarded by s.mu
 	sent    atomic.Uint64
 }
@@ -52,7 +53,7 @@ func (c *client) serve(ctx context.Context) error {
 		return c.refuse(err)
 	}
 	defer ch.Close()
-	if c.s.echoes(c) {
+	if !c.s.choose(c) {
 		return c.refuse(&refusal{tryLater, "your host has this channel by achd the other way already"})
 	}
 	feed, done, out, err := c.prepare(ch, in)

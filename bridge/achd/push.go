@@ -135,8 +135,10 @@ func (p *push) grow(size int) error {
 }
 
 // put puts the frame of n bytes. While another program holds the channel's lock, the client
-// waits, in its kernel.
+// waits, in its kernel; but neither for ever nor when it may not write any more.
 func (p *push) put(ctx context.Context, n int) error {
+	begin := time.Now()
+	looked := begin
 	for {
 		_, err := p.w.TryPut(p.buf[:n])
 		if err == nil {
@@ -144,8 +146,17 @@ func (p *push) put(ctx context.Context, n int) error {
 			p.c.s.frames.Add(1)
 			return nil
 		}
-		if !errors.Is(err, localach.ErrBusy) {
+		now := time.Now()
+		switch {
+		case !errors.Is(err, localach.ErrBusy):
 			return err
+		case now.Sub(begin) > maxTimeWrite:
+			return fmt.Errorf("another program has held the lock of %s for %v", p.c.asked.channel, maxTimeWrite)
+		case now.Sub(looked) > lookAgain:
+			if err := p.look(); err != nil {
+				return err
+			}
+			looked = now
 		}
 		if !rest(ctx, busyAgain) {
 			return nil

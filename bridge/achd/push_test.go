@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"achbridge/localach"
+	"achbridge/localach/damage"
 )
 
 const pushOf = "channel-name: %s\ntransport: tcp\nget-last: 0\ndirection: pull\n.\n"
@@ -106,6 +107,44 @@ func TestOneClientWritesAtATime(t *testing.T) {
 	if _, err := first.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("when it is not accepted any more: got %v, want the end", err)
 	}
+}
+
+// A client that may write, and is not at work yet, counts: of two that come at once, one would
+// hear its own frames.
+func TestHostDoesNotReadWhatItIsAboutToWrite(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	r.goal()
+	r.server.SetRules(Rules{From: loopback, Channels: []string{"goal"}, Accept: []string{"goal"}})
+	r.claim.Lock()
+	defer r.claim.Unlock()
+	writer, err := net.Dial("tcp", r.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	fmt.Fprintf(writer, pushOf, "goal")
+	await(t, "the writer is about to begin", func() bool { return r.claims.Load() == 1 })
+	if _, _, answer := r.dial(pullOf("goal")); !strings.HasPrefix(answer, "status: 5 # ACH_EAGAIN\n") {
+		t.Errorf("got %q", answer)
+	}
+}
+
+// What it may not do any more a client learns also while a stopped program holds the channel's lock.
+func TestPushEndsWhileTheLockIsHeld(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	r.goal()
+	conn, in, _ := r.dial(fmt.Sprintf(pushOf, "goal"))
+	damage.TakeLock(t, r.dir, "goal")
+	if _, err := conn.Write(framed([]byte("frame"))); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(200 * time.Millisecond) // until it waits for the lock
+	r.server.SetRules(Rules{From: loopback})
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := in.ReadByte(); err != io.EOF {
+		t.Errorf("got %v, want the end", err)
+	}
+	await(t, "the channel is free again", func() bool { _, taken := r.writers.Load("goal"); return !taken })
 }
 
 // Bytes that are no frame end the connection; a size alone takes no memory.

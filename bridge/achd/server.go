@@ -264,17 +264,18 @@ func (s *Server) Serves(addr netip.Addr, channel string) bool {
 	return true
 }
 
-// echoes reports whether the host of c reads what it wants to write, or the other way round:
-// its own frames would come back to it for ever.
-func (s *Server) echoes(c *client) bool {
+// choose has c read or write its channel; false: its host does the other already, and its own
+// frames would come back to it for ever.
+func (s *Server) choose(c *client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for o := range s.clients {
-		if o.working && o.asked.channel == c.asked.channel && o.asked.put != c.asked.put && o.addr.Addr() == c.addr.Addr() {
-			return true
+		if o.chosen && o.asked.channel == c.asked.channel && o.asked.put != c.asked.put && o.addr.Addr() == c.addr.Addr() {
+			return false
 		}
 	}
-	return false
+	c.chosen = true
+	return true
 }
 
 // addrOf is the address of a connection's other end, an IPv4 one always as such.

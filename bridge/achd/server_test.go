@@ -37,6 +37,8 @@ type robot struct {
 	log     *lines
 	command map[string]bool
 	writers sync.Map                   // channels that somebody writes
+	claims  atomic.Int32               // how often somebody wanted to
+	claim   sync.Mutex                 // held: they wait
 	source  atomic.Pointer[netip.Addr] // of all channels; zero: none comes by achd
 }
 
@@ -73,6 +75,9 @@ func newRobot(t *testing.T, address string) *robot {
 		Source: func(string) netip.Addr { return *r.source.Load() },
 		Dir:    r.dir, Log: slog.New(slog.NewTextHandler(r.log, nil)), Command: func(name string) bool { return r.command[name] },
 		Claim: func(name string, _ localach.Tag) (func(), error) {
+			r.claims.Add(1)
+			r.claim.Lock()
+			defer r.claim.Unlock()
 			if _, taken := r.writers.LoadOrStore(name, true); taken {
 				return nil, errors.New(name + " has a writer already")
 			}
