@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -238,6 +239,15 @@ func TestPingTellsRoundTripAndLoss(t *testing.T) {
 		if !strings.Contains(p.Why, "this host uses no other") {
 			t.Errorf("why %s: %q", p.Link.Transport, p.Why)
 		}
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if p, err := pc.node.Ping(w.t.Context(), "robot"); err != nil || p.Lost {
+					t.Errorf("two at once: got %+v, %v", p, err)
+				}
+			})
+		}
+		both.Wait()
 		w.change(robot.name, "cut")
 		if p, err := pc.node.Ping(w.t.Context(), "robot"); err != nil || !p.Lost {
 			t.Errorf("over a cut link: got %+v, %v, want it lost", p, err)

@@ -211,6 +211,7 @@ func (l *link) pinged(number uint64, out fresh.Outcome, prompt time.Duration) {
 			rtt = max(0, prompt-p.left)
 		}
 		l.pong(number, Pong{RTT: rtt})
+		return
 	}
 }
 
