@@ -172,6 +172,10 @@ func (p *quicProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error
 	return s, nil
 }
 
+// leastDatagram is what a datagram holds at least, in bytes, over QUIC and SCTP alike: QUIC's
+// packets have 1200 bytes or more, and SCTP's on the smallest path leave 472.
+const leastDatagram = 472
+
 // welcome is one side of the exchange that opens the control stream.
 type welcome func(context.Context, *quic.Conn) (*quic.Stream, error)
 
@@ -183,6 +187,9 @@ func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome) (*
 	code := codeUnwelcome
 	if err == nil && peer.Node == member.Self().Node {
 		err, code = errSelf, codeSelf
+	}
+	if most := (&quicLink{conn: conn}).maxDatagram(); err == nil && most < leastDatagram {
+		err = fmt.Errorf("peer takes datagrams of %d bytes at most, which is no achbridge: any takes %d", most, leastDatagram)
 	}
 	if err != nil {
 		conn.CloseWithError(code, plain(err.Error()))
