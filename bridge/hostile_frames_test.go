@@ -110,6 +110,44 @@ func TestSecondStreamOfASubscriptionHoldsNoMemory(t *testing.T) {
 	})
 }
 
+// So does one whose subscription has ended.
+func TestStreamEndsWithItsSubscription(t *testing.T) {
+	const size = 4 << 20
+	inSiege(t, func(s *siege) {
+		evil := s.member("evil", s.pc)
+		before := heap()
+		for epoch := uint64(1); epoch <= 16; epoch++ {
+			evil.offers(wire.Channel{Name: "lie", FrameCount: 4, FrameSize: size, Epoch: epoch})
+			var asked wire.Subscribe
+			s.within(5*time.Second, "a subscription", func() bool {
+				list := messages[wire.Subscribe](evil)
+				if len(list) == 0 {
+					return false
+				}
+				asked = list[len(list)-1]
+				return asked.Epoch == epoch
+			})
+			evil.say(wire.Subscribed{ID: asked.ID, Epoch: epoch, LastSeq: 1 << 40, FrameCount: 4, FrameSize: size})
+			stream, err := evil.s.OpenStream()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := wire.AppendStreamHeader(nil, wire.StreamHeader{Sub: asked.ID, Epoch: epoch})
+			b = wire.AppendRecordHead(b, wire.Record{Seq: 1}, size)
+			if _, err := stream.Write(append(b, 1)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * milli)
+			evil.offers()
+			time.Sleep(100 * milli)
+		}
+		time.Sleep(time.Second)
+		if held := heap() - before; held > 2*size {
+			t.Errorf("%d MiB held, want none of the frames of %d MiB", held>>20, size>>20)
+		}
+	})
+}
+
 func TestMalformedDatagramsEndTheLink(t *testing.T) {
 	inSiege(t, func(s *siege) {
 		evil, _ := s.feeding(64)

@@ -214,7 +214,7 @@ func (p *pull) put(f *heldFrame) {
 	}
 	data, err := p.unpack.unpack(f.Codec, f.RawSize, p.in.limit, f.Data)
 	if err != nil {
-		p.in.m.RefuseFrame(err)
+		p.in.m.RefuseFrame(&p.in.feed, err)
 		p.newest.Store(max(p.newest.Load(), f.Seq))
 		return
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"achbridge/bridge/fresh"
@@ -23,9 +22,9 @@ type inbound struct {
 	limit    int    // bytes of the largest frame the origin's channel can hold
 	have     uint64 // HaveSeq of our Subscribe
 	assembly fresh.Assemblies
-	pull     *pull       // that brings its frames from the hub; nil: none. The node's, and read below inMu
-	last     uint64      // LastSeq of the origin's answer
-	plays    atomic.Bool // a stream brings its frames in order
+	pull     *pull                   // that brings its frames from the hub; nil: none. The node's, and read below inMu
+	last     uint64                  // LastSeq of the origin's answer
+	stream   transport.ReceiveStream // that brings its frames in order; nil: none. Guarded by inMu
 }
 
 func (l *link) inbound(id uint32) *inbound {
@@ -39,6 +38,9 @@ func (l *link) setInbound(id uint32, in *inbound) {
 	defer l.inMu.Unlock()
 	if old := l.imports[id]; old != nil {
 		old.pull.end()
+		if old.stream != nil {
+			old.stream.Stop() // it holds memory
+		}
 	}
 	if in == nil {
 		delete(l.imports, id)
@@ -130,7 +132,7 @@ func (l *link) put(in *inbound, at mirror.Reading, f wire.Frame, data []byte) {
 	sent := len(data)
 	data, err := l.unpack.unpack(f.Codec, f.RawSize, in.limit, data)
 	if err != nil {
-		in.m.RefuseFrame(err)
+		in.m.RefuseFrame(&in.feed, err)
 		return
 	}
 	in.m.Put(mirror.Arrival{From: &in.feed, Epoch: in.feed.Epoch, Seq: f.Seq, Captured: f.Captured, Owed: f.Owed, At: at, Data: data, Sent: sent})
@@ -176,14 +178,11 @@ func (l *link) record(s transport.ReceiveStream) error {
 	if err != nil {
 		return err
 	}
-	in := l.inbound(h.Sub)
-	if in == nil || in.feed.Epoch != h.Epoch {
-		return nil // it ended meanwhile
+	in := l.plays(h, s)
+	if in == nil {
+		return nil
 	}
-	if !in.plays.CompareAndSwap(false, true) {
-		return nil // one is enough, and each holds memory
-	}
-	defer in.plays.Store(false)
+	defer l.played(in)
 	records, packed := wire.NewRecordReader(s, in.limit), unpacker{}
 	still := func() (mirror.Reading, bool) { return l.readClock(), l.inbound(h.Sub) == in }
 	for {
@@ -196,7 +195,7 @@ func (l *link) record(s transport.ReceiveStream) error {
 		}
 		data, err := packed.unpack(r.Codec, r.RawSize, in.limit, r.Data)
 		if err != nil {
-			in.m.RefuseFrame(err)
+			in.m.RefuseFrame(&in.feed, err)
 			continue
 		}
 		a := mirror.Arrival{From: &in.feed, Epoch: in.feed.Epoch, Seq: r.Seq, Captured: r.Captured, At: l.readClock(), Data: data, Sent: len(r.Data)}
@@ -204,6 +203,25 @@ func (l *link) record(s transport.ReceiveStream) error {
 			return nil
 		}
 	}
+}
+
+// plays returns the subscription whose frames the stream brings from now on; nil: it has
+// ended meanwhile, or has a stream. One is enough, and each holds memory.
+func (l *link) plays(h wire.StreamHeader, s transport.ReceiveStream) *inbound {
+	l.inMu.Lock()
+	defer l.inMu.Unlock()
+	in := l.imports[h.Sub]
+	if in == nil || in.feed.Epoch != h.Epoch || in.stream != nil {
+		return nil
+	}
+	in.stream = s
+	return in
+}
+
+func (l *link) played(in *inbound) {
+	l.inMu.Lock()
+	defer l.inMu.Unlock()
+	in.stream = nil
 }
 
 // missing needs l.mu.

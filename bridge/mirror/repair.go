@@ -98,10 +98,13 @@ func (m *Mirror) fail(seq uint64, err error) {
 	m.failed("put into mirror failed", err)
 }
 
-// RefuseFrame counts a frame that cannot be what its origin put.
-func (m *Mirror) RefuseFrame(err error) {
+// RefuseFrame counts a frame of a feed that cannot be what its origin put.
+func (m *Mirror) RefuseFrame(from *Feed, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if from != m.feed {
+		return
+	}
 	m.count.Refused++
 	m.failed("frame refused", err)
 }
