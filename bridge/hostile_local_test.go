@@ -314,6 +314,33 @@ func TestMemoryIsTakenFromWhoHoldsMost(t *testing.T) {
 	}
 }
 
+// What a stream holds cannot be freed, for as long as its reader reads nothing.
+func TestStreamDoesNotKeepAChannelRefused(t *testing.T) {
+	m := newMemory(100)
+	evicted := make(chan string, 10)
+	taker := func(name string) *stock { return m.stock(name, 1, func() { evicted <- name }) }
+	camera, imu := taker("camera"), taker("imu")
+	for _, err := range []error{camera.takeStream(20), camera.take(60), imu.take(10)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := imu.take(20); err != errMakingRoom {
+		t.Fatalf("got %v, want %v", err, errMakingRoom)
+	}
+	if name := <-evicted; name != "camera" {
+		t.Fatalf("%s was evicted", name)
+	}
+	camera.give(60)
+	if err := camera.take(30); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+	camera.give(30)
+	if err := imu.take(75); !errors.Is(err, errNoMemory) {
+		t.Errorf("nobody can free anything for it: got %v, want %v", err, errNoMemory)
+	}
+}
+
 func TestChannelThatNobodyCouldMirrorSaysSo(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, _, _ := besieged(w, rule.QoS{})

@@ -309,6 +309,7 @@ func (sub *subscription) missing(p fresh.Piece) {
 		sub.lost = sub.out.Lost(p.Seq, p.Index) || sub.lost
 	case sub.whole && p.Seq == sub.loaded && sub.arrived < p.Seq:
 		sub.todo, sub.lost = true, true
+	case sub.book.Acks.Saw(p.Seq): // another copy has come
 	default:
 		sub.book.Lost++
 	}

@@ -28,8 +28,9 @@ type stock struct {
 	evict   func() // frees as much as possible; called in a goroutine of its own
 
 	// Guarded by in.mu.
-	held int
-	out  bool // the channel is refused until it has given everything back
+	held    int
+	streams int  // part of held for mode every
+	out     bool // the channel is refused until it has given back everything but streams
 }
 
 var (
@@ -51,7 +52,7 @@ func (s *stock) take(n int) error {
 	m := s.in
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s.out && s.held > 0 {
+	if s.out && s.held > s.streams {
 		return s.refusal(n)
 	}
 	s.out = false
@@ -83,19 +84,22 @@ func (s *stock) takeStream(n int) error {
 		return s.refusal(n)
 	}
 	err := s.take(n)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if err != nil {
-		m.mu.Lock()
 		m.streams -= n
-		m.mu.Unlock()
+		return err
 	}
-	return err
+	s.streams += n
+	return nil
 }
 
 func (s *stock) giveStream(n int) {
-	s.give(n)
 	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	s.add(-n)
+	s.streams -= n
 	s.in.streams -= n
-	s.in.mu.Unlock()
 }
 
 // give gives n bytes back; a negative n takes, whatever the limit.
@@ -124,7 +128,7 @@ func (s *stock) add(n int) {
 }
 
 // worst returns the channel to refuse when s wants n more bytes: the channel that would hold
-// most, among those of the owner who would hold most. Needs m.mu.
+// most, among those of the owner who would hold most, and that can free something. Needs m.mu.
 func (m *memory) worst(s *stock, n int) *stock {
 	wants := func(o *stock) int {
 		if o == s {
@@ -139,6 +143,9 @@ func (m *memory) worst(s *stock, n int) *stock {
 	worst := s
 	for o := range m.holders {
 		mine, its := owners[worst.owner], owners[o.owner]
+		if o.held == o.streams {
+			continue
+		}
 		if its > mine || o.owner == worst.owner && wants(o) > wants(worst) {
 			worst = o
 		}

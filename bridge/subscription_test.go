@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/fresh"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/localach"
@@ -113,5 +114,32 @@ func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
 	l.dropExport(1)
 	if want := (ledger.Accounts{Offered: 2, Superseded: 1, Lost: 1}); b.Past != want {
 		t.Errorf("when the subscription has ended: got %+v, want %+v", b.Past, want)
+	}
+}
+
+// A packet that was late and given up is sent again; when both come to an end, one arrived.
+func TestSecondCopyThatIsLostIsNoLoss(t *testing.T) {
+	ch, err := testDir(t).Create("imu", localach.CreateConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	b, now := &ledger.Book{}, func() time.Duration { return time.Second }
+	sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, now)}, b, now)
+	sub.watch(lateSource{ch.Writer()}, func(int) {})
+	if _, err := ch.Writer().Put([]byte("twice")); err != nil {
+		t.Fatal(err)
+	}
+	l := &link{subscriptions: map[uint32]*subscription{1: sub}, order: []*subscription{sub}}
+	l.load(sub, now(), wire.MaxDatagram)
+	sub.whole = true
+	sub.sending()
+	p := fresh.Piece{Sub: 1, Seq: sub.loaded, Whole: true}
+	sub.missing(p)
+	sub.delivered(p, now(), 0)
+	sub.missing(p)
+	b.Sent++ // the next frame
+	if a := b.Accounts(sub.loaded + 1); a.Lost != 0 || a.InFlight != 1 {
+		t.Errorf("got %d lost and %d in flight, want the next frame in flight alone", a.Lost, a.InFlight)
 	}
 }

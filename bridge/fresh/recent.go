@@ -26,6 +26,9 @@ func (r *Recent) Add(n uint64) (first bool) {
 	return true
 }
 
+// Saw reports whether number n was seen; false: it was not, or is too old to tell.
+func (r *Recent) Saw(n uint64) bool { return r.newest <= n+64 && r.Has(n) }
+
 // Has reports whether number n was seen, or is too old to tell.
 func (r *Recent) Has(n uint64) bool {
 	if n >= r.newest {

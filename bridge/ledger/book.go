@@ -97,8 +97,12 @@ func (b *Book) BeginAll(epoch, have, last uint64) {
 // Recorded counts frame seq of mode every, which missed others before it are
 // gone from the ring.
 func (b *Book) Recorded(seq, missed uint64) {
-	if b.Sent == 0 && b.end == 0 && b.first >= seq { // nobody has missed what was gone when the subscription began
+	switch {
+	case b.Sent > 0:
+	case b.first >= seq: // the mirror has less than we know of, and is offered it again
 		b.first, missed = seq-1, 0
+	default: // nobody has missed what was gone when the subscription began
+		missed = min(missed, seq-1-b.first)
 	}
 	b.overflow += missed
 	b.Sent++
