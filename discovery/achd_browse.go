@@ -67,8 +67,9 @@ func BrowseAchd(ctx context.Context, interfaces []string, timeout time.Duration)
 
 // achdChannel is what an answer says; false: it cannot be used.
 func achdChannel(e *zeroconf.ServiceEntry) (c AchdChannel, ok bool) {
-	c = AchdChannel{Channel: e.Instance, Host: strings.TrimSuffix(e.HostName, ".")}
-	if checkName(c.Channel) != nil || checkName(c.Host) != nil || e.Port < 1 || e.Port > 0xffff || len(e.AddrIPv4) == 0 {
+	channel, err := fromLabel(e.Instance)
+	c = AchdChannel{Channel: channel, Host: strings.TrimSuffix(e.HostName, ".")}
+	if err != nil || checkName(c.Host) != nil || e.Port < 1 || e.Port > 0xffff || len(e.AddrIPv4) == 0 {
 		return c, false
 	}
 	at, ok := netip.AddrFromSlice(e.AddrIPv4[0])

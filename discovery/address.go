@@ -87,12 +87,14 @@ func (h hearing) rank(a netip.Addr) (rank, bool) {
 // whatever its source is (RFC 6762, section 11). A packet to this host alone may have come from anywhere, so its
 // source must be on the link.
 func (h hearing) believes(dst netip.Addr) bool {
-	if dst == group4 || dst.WithZone("") == group6 {
+	if toGroup(dst) {
 		return true
 	}
 	from := h.from.Unmap()
 	return !dst.IsMulticast() && (from.Is6() && from.IsLinkLocalUnicast() || h.via.contains(from.WithZone("")))
 }
+
+func toGroup(dst netip.Addr) bool { return dst == group4 || dst.WithZone("") == group6 }
 
 func (h hearing) ours(a netip.Addr) bool {
 	for _, l := range h.links {

@@ -11,7 +11,7 @@ func (w *watch) learnPacket(now time.Time, p heardPacket) (changed bool) {
 	if !ok || !h.believes(p.to) {
 		return false
 	}
-	if p.asked && !h.ours(h.from.WithZone("")) {
+	if p.asked && toGroup(p.to) && !h.ours(h.from.WithZone("")) {
 		w.questions.heard(now, via.iface.Index)
 	}
 	for _, r := range p.found {

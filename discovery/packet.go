@@ -63,9 +63,11 @@ func parsePacket(b []byte) (packet, error) {
 	return collect(append(msg.Answer, msg.Extra...))
 }
 
+// asksForAll reports whether all hosts are asked, and answer all. (A question with the topmost bit
+// of the class set wants answers for the asker alone: RFC 6762, section 5.4.)
 func asksForAll(questions []dns.Question) bool {
 	for _, q := range questions {
-		if q.Name == serviceName && (q.Qtype == dns.TypePTR || q.Qtype == dns.TypeANY) {
+		if q.Qclass&classFlush == 0 && q.Name == serviceName && (q.Qtype == dns.TypePTR || q.Qtype == dns.TypeANY) {
 			return true
 		}
 	}

@@ -1,9 +1,12 @@
 package discovery
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/miekg/dns"
 )
 
 // rounds lets q run to the end of the time given and returns when it asked.
@@ -76,5 +79,36 @@ func TestLaterRoundsTakeTurnsWithTheFamilies(t *testing.T) {
 	q.restart(t0)
 	if got := asked(); !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("on a new network: got questions on %v, want %v", got, want)
+	}
+}
+
+// A question counts as ours only if all heard it and all hear the answers.
+func TestQuestionThatOthersDoNotHearDoesNotCount(t *testing.T) {
+	eth := testLink(2, "eth0", "10.0.0.1/24")
+	w := &watch{Browser: &Browser{}, questions: newQuestions(t0), links: []link{eth}, around: []link{eth}, began: t0}
+	for _, c := range []struct {
+		name    string
+		to      netip.Addr
+		class   uint16
+		counted bool
+	}{
+		{"to this host alone", eth.prefixes[0].Addr(), dns.ClassINET, false},
+		{"for answers to the asker alone", group4, dns.ClassINET | classFlush, false},
+		{"to all", group4, dns.ClassINET, true},
+	} {
+		m := new(dns.Msg)
+		m.Question = []dns.Question{{Name: serviceName, Qtype: dns.TypePTR, Qclass: c.class}}
+		b, err := m.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := parsePacket(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.learnPacket(t0, heardPacket{p, arrival{from: netip.AddrPortFrom(eth.prefixes[0].Addr().Next(), mdnsPort), to: c.to, ifIndex: 2}})
+		if counted := len(w.questions.others) > 0; counted != c.counted {
+			t.Errorf("%s: counted as ours: %v", c.name, counted)
+		}
 	}
 }
