@@ -49,7 +49,11 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
 		return a.Unmap().Prefix(a.Unmap().BitLen())
 	}
-	return netip.ParsePrefix(text)
+	p, err := netip.ParsePrefix(text)
+	if err == nil && p.Addr().Is4In6() { // clients' addresses are never written so
+		return p.Addr().Unmap().Prefix(p.Bits() - 96)
+	}
+	return p, err
 }
 
 // achdIdle is a sentence if the section achd does nothing.

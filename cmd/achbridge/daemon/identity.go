@@ -45,7 +45,7 @@ func keptSecret(dir string) (secret [32]byte, err error) {
 
 func keptNumber(path string) (trust.NodeID, error) {
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 { // the power may have failed before there was more
 		return newNumber(path)
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func newNumber(path string) (trust.NodeID, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return id, err
 	}
-	return id, os.WriteFile(path, []byte(id.String()+"\n"), 0o644)
+	return id, config.ReplaceFile(path, []byte(id.String()+"\n"), 0o644)
 }
 
 func randomIdentity() (id trust.NodeID) {

@@ -46,6 +46,26 @@ func TestDamagedIdentityIsReportedAndKept(t *testing.T) {
 	}
 }
 
+// An empty file says nothing that could be lost. Whoever reads a new one never finds a part of it.
+func TestEmptyIdentityIsMadeAnew(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "node")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.Stat(path)
+	first, err := nodeIdentity(dir, "krang")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := nodeIdentity(dir, "krang"); err != nil || again != first {
+		t.Errorf("got %v, %v, want %v", again, err, first)
+	}
+	if after, err := os.Stat(path); err != nil || os.SameFile(before, after) {
+		t.Errorf("the file was written in place, %v", err)
+	}
+}
+
 func TestIdentityWithoutAPlaceIsGoodForThisRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -200,9 +200,28 @@ func answersAt(ctx context.Context, host string) string {
 	if err != nil {
 		return ""
 	}
-	for _, ip := range addrs {
-		at := net.JoinHostPort(ip.String(), strconv.Itoa(discovery.DefaultPort))
-		if quicAnswers(ctx, at) {
+	list := make([]string, len(addrs))
+	for i, ip := range addrs {
+		list[i] = net.JoinHostPort(ip.String(), strconv.Itoa(discovery.DefaultPort))
+	}
+	return firstAnswering(ctx, list)
+}
+
+// firstAnswering asks all of list at once, and returns the one that answers first.
+func firstAnswering(ctx context.Context, list []string) string {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan string, len(list))
+	for _, at := range list {
+		go func() {
+			if !quicAnswers(ctx, at) {
+				at = ""
+			}
+			answers <- at
+		}()
+	}
+	for range list {
+		if at := <-answers; at != "" {
 			return at
 		}
 	}
@@ -217,9 +236,8 @@ func quicAnswers(ctx context.Context, at string) bool {
 		return false
 	}
 	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(deadline)
-	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
 	const longHeader, idBytes, packetBytes = 0xc0, 8, 1200
 	packet := make([]byte, packetBytes)
 	packet[0] = longHeader

@@ -1,7 +1,10 @@
 package daemon
 
 import (
+	"context"
+	"net"
 	"testing"
+	"time"
 
 	"achbridge/bridge/status"
 )
@@ -28,5 +31,35 @@ func TestWhyResolvesNames(t *testing.T) {
 		if _, _, _, err := channelOf(of, now, "pc"); err == nil {
 			t.Errorf("%q: got no error", of)
 		}
+	}
+}
+
+// Packets to one of a host's addresses may vanish.
+func TestHostAnswersAtAnyOfItsAddresses(t *testing.T) {
+	listen := func() net.PacketConn {
+		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	silent, answers := listen(), listen()
+	go func() {
+		b := make([]byte, 1500)
+		for {
+			n, from, err := answers.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			clear(b[1:5]) // version negotiation
+			answers.WriteTo(b[:n], from)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	want := answers.LocalAddr().String()
+	if got := firstAnswering(ctx, []string{silent.LocalAddr().String(), want}); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,0 +1,40 @@
+package ledger
+
+import "testing"
+
+// All frames that were offered are somewhere, also where the ring was read late, or the
+// mirror was removed and gets again what it had.
+func TestAccountOfEveryAddsUp(t *testing.T) {
+	check := func(b *Book, newest, offered, overflow uint64) {
+		t.Helper()
+		a := b.Accounts(newest)
+		if a.Offered != offered || a.Overflow != overflow || a.Settled()+a.InFlight != a.Offered {
+			t.Errorf("got %+v, want %d offered, %d of them by overflow, and all somewhere", a, offered, overflow)
+		}
+	}
+	record := func(b *Book, seq, missed uint64) {
+		b.Recorded(seq, missed)
+		b.Arrived++
+	}
+
+	late := &Book{}
+	late.BeginAll(1, 0, 1_000_000)
+	record(late, 1_000_015, 1_000_014) // the ring went on before the first look
+	check(late, 1_000_015, 15, 14)
+
+	removed := &Book{}
+	removed.BeginAll(1, 0, 100)
+	record(removed, 91, 90)
+	for seq := uint64(92); seq <= 100; seq++ {
+		record(removed, seq, 0)
+	}
+	check(removed, 100, 10, 0)
+	removed.Close(100)
+	removed.BeginAll(1, 0, 100)
+	record(removed, 91, 90)
+	for seq := uint64(92); seq <= 100; seq++ {
+		record(removed, seq, 0)
+	}
+	record(removed, 103, 2)
+	check(removed, 103, 23, 2)
+}
