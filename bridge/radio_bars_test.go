@@ -127,8 +127,12 @@ func (table *radioTable) judge(t *testing.T) {
 }
 
 func (table *radioTable) holdRow(t *testing.T, bar radioBar, row radioRow, over string) {
-	hold(t, radioTitle(row, over, "mean"), worst(table.ratios(row, over, "oracle", meanOf)), bar.mean)
-	hold(t, radioTitle(row, over, "p95"), worst(table.ratios(row, over, "oracle", p95Of)), bar.p95)
+	room := 1.0
+	if !radioNamed() {
+		room = 1.1 // a few seconds of a link say less than twenty
+	}
+	hold(t, radioTitle(row, over, "mean"), worst(table.ratios(row, over, "oracle", meanOf)), bar.mean*room)
+	hold(t, radioTitle(row, over, "p95"), worst(table.ratios(row, over, "oracle", p95Of)), bar.p95*room)
 	if carried := table.ratios(row, over, "oracle", carriedOf); bar.carried > 0 && len(carried) > 0 {
 		hold(t, radioTitle(row, over, "carried, too little"), 1/slices.Min(carried), 1/bar.carried)
 	}
