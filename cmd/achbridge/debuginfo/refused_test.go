@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"achbridge/bridge/layout"
 )
 
 // compiled is an object of a C or C++ text.
@@ -39,6 +41,18 @@ func TestWhatCannotBeReadIsSaidByName(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %s: got %v, want an error with %q", c.options, c.text, err, c.want)
 		}
+	}
+}
+
+// In C++ an enum says what it is stored as.
+func TestEnumIsWhatItIsStoredAs(t *testing.T) {
+	p, err := Open(compiled(t, "g++ -g", "enum class gear : signed char { park, drive }; enum class mode : unsigned { off, on }; struct T { gear g; mode m; } t;"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _, err := p.Layout("T")
+	if err != nil || len(l.Fields) != 2 || l.Fields[0].Type != layout.Int8 || l.Fields[1].Type != layout.Uint32 {
+		t.Errorf("got %+v, %v, want int8 and uint32", l, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"debug/dwarf"
 	"errors"
 	"fmt"
+	"slices"
 
 	"achbridge/bridge/layout"
 )
@@ -34,7 +35,7 @@ func (w *walker) typeOf(e *dwarf.Entry, depth int) (f layout.Field, err error) {
 	case dwarf.TagBaseType:
 		return w.number(e, int(size)), nil
 	case dwarf.TagEnumerationType:
-		return w.enumeration(e, int(size))
+		return w.enumeration(e, int(size), depth)
 	case dwarf.TagPointerType, dwarf.TagReferenceType, dwarf.TagRvalueReferenceType:
 		if size == 0 || size == 8 {
 			return layout.Field{Type: layout.Pointer}, nil
@@ -120,7 +121,8 @@ func whole(size int, signed bool) layout.Field {
 	return layout.Field{Type: layout.Bytes, Size: size}
 }
 
-func (w *walker) enumeration(e *dwarf.Entry, size int) (layout.Field, error) {
+// enumeration is signed if a word of it is negative, or the type that it has in C++ is.
+func (w *walker) enumeration(e *dwarf.Entry, size, depth int) (layout.Field, error) {
 	list, err := w.children(e)
 	if err != nil {
 		return layout.Field{}, err
@@ -138,6 +140,9 @@ func (w *walker) enumeration(e *dwarf.Entry, size int) (layout.Field, error) {
 		}
 		signed, seen[value] = signed || value < 0, true
 		words = append(words, layout.Word{Value: value, Name: clean(name)})
+	}
+	if under, err := w.typeOf(e, depth+1); err == nil {
+		signed = signed || slices.Contains([]layout.Type{layout.Int8, layout.Int16, layout.Int32, layout.Int64}, under.Type)
 	}
 	f := whole(size, signed)
 	if f.Type != layout.Bytes {
