@@ -183,9 +183,16 @@ func (e *exporter) begin(name string, l *layout.Layout) (*table, error) {
 		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	}
 	number, file := 1, filepath.Join(e.Dir, name+".csv")
-	if before := e.tables[name]; before != nil {
-		number = before.number + 1
+	before := e.tables[name]
+	if before != nil {
+		number = before.number
+	}
+	isFile := func(t *table) bool { return t.Path == file }
+	for before != nil && number == before.number || slices.ContainsFunc(e.all, isFile) { // another channel's name may end so
+		number++
 		file = filepath.Join(e.Dir, fmt.Sprintf("%s-%d.csv", name, number))
+	}
+	if before != nil {
 		e.Note("%s: later frames have another type, %s: they are in %s", name, l.Name, file)
 	}
 	out, err := os.OpenFile(file, how, 0o666)

@@ -144,3 +144,22 @@ func TestEachLayoutOfAChannelHasItsFile(t *testing.T) {
 		}
 	}
 }
+
+// A later layout of imu and the first of imu-2 do not share a file.
+func TestEveryTableHasAFileOfItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	e := &exporter{Config: Config{Dir: dir, Force: true, Note: func(string, ...any) {}}, tables: map[string]*table{}}
+	defer e.close()
+	l := &layout.Layout{Name: "a", Size: 1, Fields: []layout.Field{{Name: "a", Type: layout.Uint8}}}
+	var got []string
+	for _, name := range []string{"imu", "imu", "imu-2", "imu", "imu-2"} {
+		made, err := e.begin(name, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, filepath.Base(made.Path))
+	}
+	if want := []string{"imu.csv", "imu-2.csv", "imu-2-2.csv", "imu-3.csv", "imu-2-3.csv"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
