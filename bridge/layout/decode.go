@@ -95,8 +95,9 @@ func (v Value) IsNumber() bool {
 	switch v.field.Type {
 	case Char, Bytes, Pointer, Struct:
 		return false
-	case Float, Double:
-		return !math.IsNaN(v.float()) && !math.IsInf(v.float(), 0)
+	}
+	if x := v.float(); math.IsNaN(x) || math.IsInf(x, 0) { // an integer, too, if it has a scale
+		return false
 	}
 	return !slices.ContainsFunc(v.field.Words, func(w Word) bool { return w.Value == int64(v.extended()) })
 }

@@ -275,3 +275,15 @@ func FuzzLayout(f *testing.F) {
 		}
 	})
 }
+
+// What JSON cannot write as a number is none, also if an integer has a scale without measure.
+func TestNumberBeyondAllMeasureIsNone(t *testing.T) {
+	l := &Layout{Name: "t", Size: 2, Fields: []Field{{Name: "small", Type: Uint8, Scale: math.MaxFloat64}, {Name: "large", Type: Uint8, Offset: 1, Scale: math.MaxFloat64}}}
+	v, err := l.Decode([]byte{1, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if small, large := v.Members()[0], v.Members()[1]; !small.IsNumber() || large.IsNumber() {
+		t.Errorf("%s is a number: %v, %s is one: %v", small.Text(), small.IsNumber(), large.Text(), large.IsNumber())
+	}
+}
