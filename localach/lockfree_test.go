@@ -50,7 +50,7 @@ func TestNoFrameIsEverTorn(t *testing.T) {
 			c := create(t, tempDir(t), g)
 			reads := rounds(4000, min(1_000_000, 1_000_000_000/g.FrameSize))
 			var stop atomic.Bool
-			limit := time.AfterFunc(time.Duration(rounds(400, 15_000))*time.Millisecond, func() { stop.Store(true) })
+			limit := time.AfterFunc(time.Duration(rounds(400, 5_000))*time.Millisecond, func() { stop.Store(true) })
 			defer limit.Stop()
 			var writers, readers sync.WaitGroup
 			for range 2 {

@@ -31,7 +31,7 @@ func TestTruncatedWhileInUse(t *testing.T) {
 	defer bystander.Close()
 	g := Geometry{4, 16384}
 	sizes := []int64{0, 100, 4096, 8192, int64(g.bytes()) / 2}
-	for range rounds(60, 3000) {
+	for range rounds(60, 1000) {
 		truncateInUse(t, d, g, sizes[rand.N(len(sizes))])
 	}
 	put(t, bystander.Writer(), "still here")

@@ -25,7 +25,7 @@ func TestOurBroadcastLeavesTheWordsThatGlibcLeaves(t *testing.T) {
 	bin, err := program(t.TempDir(), "condvar", "testdata/condvar.c")
 	needCompiler(t, err)
 	for seed := range 3 {
-		got := start(t, exec.Command(bin, fmt.Sprint(seed), fmt.Sprint(long(10_000_000, 100_000)))).result()
+		got := start(t, exec.Command(bin, fmt.Sprint(seed), fmt.Sprint(long(3_000_000, 100_000)))).result()
 		if got["layout"] == 0 || got["different"] != 0 || got["woken"] != 3 {
 			t.Errorf("seed %d: got %v, want no difference and 3 woken", seed, got)
 		}
@@ -49,7 +49,7 @@ func TestNoWaitingReaderIsLeftAsleep(t *testing.T) {
 	for readers := 1; readers <= 8; readers++ {
 		t.Run(fmt.Sprint(readers), func(t *testing.T) {
 			g := gather(t, readers)
-			for g.puts < long(30_000, 1000) {
+			for g.puts < long(10_000, 1000) {
 				g.burst()
 				if !g.allSaw(10 * time.Second) {
 					t.Fatalf("after %d puts: the newest frame is %d, the readers have seen %v; stuck for %v", g.puts, g.newest, g.seen(), g.w.Stuck())
@@ -62,7 +62,7 @@ func TestNoWaitingReaderIsLeftAsleep(t *testing.T) {
 // The same while readers are killed in their waits. That may wedge the variable: then Stuck says so. Nobody is left asleep unnoticed.
 func TestKilledReadersLeaveNobodyAsleepUnnoticed(t *testing.T) {
 	g, wedged := gather(t, 5), 0
-	for kills := 0; kills < long(300, 8); {
+	for kills := 0; kills < long(100, 8); {
 		g.burst()
 		if rand.N(10) == 0 {
 			slot := rand.N(len(g.readers))
@@ -94,7 +94,7 @@ func TestKilledReadersLeaveNobodyAsleepUnnoticed(t *testing.T) {
 func TestNobodyIsLeftAsleepWhenAStoppedReaderGoesOn(t *testing.T) {
 	g, stuck := gatherAs(t, 4, "0"), 0
 	asleep := func() bool { st, err := g.c.Stat(); return err == nil && st.Waiters == len(g.readers) }
-	for range long(100, 5) {
+	for range long(30, 5) {
 		eventually(t, "all wait", asleep)
 		stopped := g.readers[0].cmd.Process
 		if err := stopped.Signal(syscall.SIGSTOP); err != nil {

@@ -209,8 +209,7 @@ func (r *report) configuration(path string) (quotable bool) {
 			r.hideAll(v)
 			keys[key] = "(left out)"
 		default: // a mistake, of which nothing is known
-			r.private[fmt.Sprint(v)] = true
-			r.hideAll(v)
+			r.hideText(v)
 			delete(keys, key)
 		}
 	}
@@ -222,18 +221,32 @@ func (r *report) configuration(path string) (quotable bool) {
 	return true
 }
 
-// hideAll keeps all texts in a value out.
-func (r *report) hideAll(v any) {
+// hideAll keeps all addresses in a value out.
+func (r *report) hideAll(v any) { eachText(v, r.address) }
+
+// hideText keeps all texts in a value out that may be secrets: what is shorter stands in other
+// words, too.
+func (r *report) hideText(v any) {
+	eachText(v, func(text string) {
+		r.address(text)
+		if len(text) >= 4 {
+			r.private[text] = true
+		}
+	})
+}
+
+// eachText calls f with all texts in a value.
+func eachText(v any, f func(string)) {
 	switch v := v.(type) {
 	case string:
-		r.address(v)
+		f(v)
 	case []any:
 		for _, e := range v {
-			r.hideAll(e)
+			eachText(e, f)
 		}
 	case map[string]any:
 		for _, e := range v {
-			r.hideAll(e)
+			eachText(e, f)
 		}
 	}
 }

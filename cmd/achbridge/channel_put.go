@@ -153,6 +153,7 @@ func (p *put) run(ctx context.Context, ch *localach.Channel, frame []byte) error
 		return errors.Join(err, w.Close())
 	}
 	start := time.Now()
+	seen := start
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for n := 1; ; n++ {
@@ -160,6 +161,12 @@ func (p *put) run(ctx context.Context, ch *localach.Channel, frame []byte) error
 		case <-ctx.Done():
 			return w.Close()
 		case <-timer.C:
+		}
+		if time.Since(seen) > patience {
+			seen = time.Now()
+			if err := ch.Check(); err != nil && !errors.Is(err, localach.ErrBusy) { // nobody would see a frame
+				return errors.Join(err, w.Close())
+			}
 		}
 		if _, err := w.Put(frame); err != nil {
 			return errors.Join(err, w.Close())

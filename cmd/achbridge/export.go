@@ -84,7 +84,7 @@ func (a *app) export(ctx context.Context, c export.Config) error {
 		}
 	}
 	switch {
-	case err == nil || ctx.Err() != nil:
+	case err == nil:
 		return nil
 	case errors.Is(err, export.ErrNothing):
 		return ui.NotFound(fmt.Errorf("%s: %w", c.File, err), "see what it has: achbridge info "+c.File)

@@ -97,7 +97,7 @@ func DemandsOf(before, after status.Report, apart time.Duration, rate ui.BitRate
 			Budget: e.QoS.EffectiveBudget(), Rate: float64(rate), delay: time.Duration(link.RTTms / 2 * float64(time.Millisecond)),
 		}
 		if known {
-			d.Hz = Limited(float64(e.Offered-then)/apart.Seconds(), e.QoS.MaxRate)
+			d.Hz = Limited(float64(less(e.Offered, then))/apart.Seconds(), e.QoS.MaxRate)
 		}
 		if d.Rate == 0 && link.PathMbit != nil && e.Offered > then {
 			d.Rate = *link.PathMbit * 1e6

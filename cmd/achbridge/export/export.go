@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -85,12 +84,15 @@ func (c Config) Run(ctx context.Context) (made []Made, err error) {
 		err = e.left()
 	}
 	for _, t := range e.all {
-		if err != nil {
-			os.Remove(t.Path)
+		if err == nil {
+			err = os.Rename(t.file.Name(), t.Path)
 		}
 		made = append(made, t.Made)
 	}
 	if err != nil {
+		for _, t := range e.all {
+			os.Remove(t.file.Name())
+		}
 		return nil, err
 	}
 	slices.SortFunc(made, func(a, b Made) int { return strings.Compare(a.Path, b.Path) })
@@ -178,10 +180,6 @@ func (e *exporter) begin(name string, l *layout.Layout) (*table, error) {
 	if err := os.MkdirAll(e.Dir, 0o777); err != nil {
 		return nil, err
 	}
-	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if e.Force {
-		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	}
 	number, file := 1, filepath.Join(e.Dir, name+".csv")
 	before := e.tables[name]
 	if before != nil {
@@ -195,10 +193,11 @@ func (e *exporter) begin(name string, l *layout.Layout) (*table, error) {
 	if before != nil {
 		e.Note("%s: later frames have another type, %s: they are in %s", name, l.Name, file)
 	}
-	out, err := os.OpenFile(file, how, 0o666)
-	if errors.Is(err, fs.ErrExist) {
+	if _, err := os.Lstat(file); err == nil && !e.Force {
 		return nil, fmt.Errorf("%s: %w", file, ErrExists)
-	} else if err != nil {
+	}
+	out, err := os.OpenFile(file+".part", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666) // what was exported before stays until all is well
+	if err != nil {
 		return nil, err
 	}
 	note := func(format string, args ...any) { e.Note(name+": "+format, args...) }

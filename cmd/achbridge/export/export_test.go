@@ -73,6 +73,18 @@ func TestAFailedExportLeavesNothing(t *testing.T) {
 	if list, _ := os.ReadDir(dir); len(list) != 0 {
 		t.Errorf("there is %v", list)
 	}
+	c.Force = true
+	before := filepath.Join(dir, "imu.csv")
+	if err := os.WriteFile(before, []byte("an export of before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Run(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("with --force: got %v", err)
+	}
+	list, _ := os.ReadDir(dir)
+	if text, _ := os.ReadFile(before); string(text) != "an export of before" || len(list) != 1 {
+		t.Errorf("with --force: there is %v, and what was there is %q", list, text)
+	}
 }
 
 // Frames of a later layout go into a file of their own, also if they have the same size; what did not

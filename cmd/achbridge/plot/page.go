@@ -45,7 +45,7 @@ func (p *Plot) Page(now time.Time, s Screen) string {
 	switch {
 	case p.frames == 0:
 		lines = append(lines, "no frame yet")
-	case len(p.slots) == 0:
+	case len(p.lines) == 0:
 		lines = append(lines, "no number yet")
 	default:
 		lines = append(lines, p.curves(now, s, s.Height-len(p.lines)-frameLines)...)

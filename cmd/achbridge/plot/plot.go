@@ -22,9 +22,8 @@ type Plot struct {
 	title  string
 	window time.Duration
 	lines  []line
-	slots  []slot // oldest first; none before there are lines
+	slots  []slot // oldest first
 	frames uint64
-	begun  time.Time // when the first frame came
 	newest time.Time
 	unfit  uint64
 	why    error // the newest frame that did not fit
@@ -36,8 +35,9 @@ type line struct{ path, unit string }
 // slot is what came in a short part of the window: the newest numbers, and the lowest and highest.
 type slot struct {
 	at        time.Time
-	last      []float64
-	low, high []float64
+	frames    uint64
+	last      [maxLines]float64 // by line; NaN: none
+	low, high [maxLines]float64
 }
 
 const (
@@ -59,15 +59,10 @@ func (p *Plot) Add(at time.Time, numbers []values.Number) error {
 			p.lines = append(p.lines, line{n.Path, n.Unit})
 		}
 	}
-	if p.frames == 0 {
-		p.begun = at
-	}
 	p.frames++
 	p.newest = at
-	if len(p.lines) == 0 {
-		return nil // the tail has no element yet
-	}
 	s := p.slot(at)
+	s.frames++
 	for i, l := range p.lines {
 		s.last[i] = math.NaN()
 		k := slices.IndexFunc(numbers, func(n values.Number) bool { return n.Path == l.path })
@@ -98,9 +93,9 @@ func (p *Plot) slot(at time.Time) *slot {
 		old++ // the newest before the window is what the window begins with
 	}
 	p.slots = slices.Delete(p.slots, 0, old)
-	s := slot{at, make([]float64, len(p.lines)), make([]float64, len(p.lines)), make([]float64, len(p.lines))}
-	for i := range p.lines {
-		s.low[i], s.high[i] = math.Inf(1), math.Inf(-1)
+	s := slot{at: at}
+	for i := range maxLines {
+		s.last[i], s.low[i], s.high[i] = math.NaN(), math.Inf(1), math.Inf(-1)
 	}
 	p.slots = append(p.slots, s)
 	return &p.slots[len(p.slots)-1]
@@ -135,10 +130,18 @@ func (p *Plot) columns(i, width int, now time.Time) []float64 {
 	return list
 }
 
-// rate is how many frames come in a second.
+// rate is how many frames came in a second of the window.
 func (p *Plot) rate() float64 {
-	if span := p.newest.Sub(p.begun).Seconds(); span > 0 {
-		return float64(p.frames-1) / span
+	first := slices.IndexFunc(p.slots, func(s slot) bool { return p.newest.Sub(s.at) <= p.window })
+	if first < 0 {
+		return 0
+	}
+	n := uint64(0)
+	for _, s := range p.slots[first:] {
+		n += s.frames
+	}
+	if span := p.newest.Sub(p.slots[first].at).Seconds(); span > 0 {
+		return float64(n-1) / span
 	}
 	return 0
 }

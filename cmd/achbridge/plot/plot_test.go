@@ -160,3 +160,20 @@ func TestTimesAtTheAxisHaveFewDigits(t *testing.T) {
 		}
 	}
 }
+
+// The rate is that of the window, whatever was before it.
+func TestRateIsThatOfTheWindow(t *testing.T) {
+	p, at := New("x", 10*time.Second), time.Unix(1000, 0)
+	for _, pause := range []time.Duration{time.Minute, 0} {
+		for range 1000 {
+			at = at.Add(10 * time.Millisecond)
+			if err := p.Add(at, []values.Number{{Path: "x", X: 1}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at = at.Add(pause)
+	}
+	if got := p.rate(); got < 99 || got > 101 {
+		t.Errorf("got %v frames a second, want 100", got)
+	}
+}

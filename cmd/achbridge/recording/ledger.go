@@ -39,6 +39,10 @@ func (r *recorder) account(list []status.Mirror) {
 			fates[drop.Name] = drop.Count
 		}
 		before, known := r.fates[m.Name]
+		if m.Offered < r.offered[m.Name] {
+			before = nil // the daemon or the mirror began anew, and counts from nothing
+		}
+		r.offered[m.Name] = m.Offered
 		if known && r.streams[m.Name] == nil {
 			continue // a mirror that appears later counts from its beginning
 		}

@@ -143,6 +143,30 @@ func TestFrameFromLongBeforeIsPutAtOnce(t *testing.T) {
 	}
 }
 
+// That a frame was old when it was recorded is not for this host to answer.
+func TestFrameFromLongBeforeIsNotPutLate(t *testing.T) {
+	path := fileOf(t,
+		line{channel: "map", number: 1, read: time.Hour, captured: 0},
+		line{channel: "imu", number: 1, read: time.Hour + 10*milli, captured: time.Hour + 10*milli},
+	)
+	if played, err := (Play{Dir: testDir(t), File: path, Rate: 1}).Run(t.Context()); err != nil || played.Late > time.Minute {
+		t.Errorf("got %+v, %v", played, err)
+	}
+}
+
+// Whoever makes a channel anew gets no frame of the old one, and is told.
+func TestPlayingEndsWithItsChannel(t *testing.T) {
+	dir := testDir(t)
+	path := fileOf(t, line{channel: "imu", number: 1}, line{channel: "imu", number: 2, read: 300 * milli, captured: 300 * milli})
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		_ = dir.Unlink("imu")
+	}()
+	if _, err := (Play{Dir: dir, File: path, Rate: 1}).Run(t.Context()); !errors.Is(err, localach.ErrUnlinked) {
+		t.Errorf("got %v, want %v", err, localach.ErrUnlinked)
+	}
+}
+
 func TestChannelsAreMadeAsTheyWereRecorded(t *testing.T) {
 	dir := testDir(t)
 	path := fileOf(t, line{channel: "cam", number: 1, frames: 4, size: 10_000}, line{channel: "imu", number: 1})

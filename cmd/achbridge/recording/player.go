@@ -82,6 +82,7 @@ type out struct {
 	ch   *localach.Channel
 	w    *localach.Writer
 	last time.Time // when to put the previous frame: the order of frames is kept
+	seen time.Time // when its file was last looked at
 }
 
 // Run puts the frames until the file or ctx ends. It returns what it has put also together
@@ -149,6 +150,9 @@ func (p *player) run(ctx context.Context) error {
 		}
 		if err := p.put(f); err != nil {
 			return err
+		}
+		if due.Before(start) {
+			due = start // it was captured before the recording began
 		}
 		p.played.Late = max(p.played.Late, time.Since(due))
 		if err := p.fill(); err != nil {
@@ -274,10 +278,28 @@ func (p *player) put(f frame) error {
 	if len(f.data) > o.ch.Geometry().FrameSize && len(f.data) <= f.topic.FrameSize {
 		return &ChannelError{Channel: o.ch.Name(), Topic: f.topic, Size: len(f.data), Err: fmt.Errorf("%w: they have %d bytes, one of those recorded %d", ErrSmall, o.ch.Geometry().FrameSize, len(f.data))}
 	}
+	if err := o.look(); err != nil {
+		return &ChannelError{Channel: o.ch.Name(), Topic: f.topic, Err: err}
+	}
 	if _, err := o.w.Put(f.data); err != nil {
 		return &ChannelError{Channel: o.ch.Name(), Topic: f.topic, Size: len(f.data), Err: err}
 	}
 	p.played.Frames++
+	return nil
+}
+
+// lookOften is how often the player looks whether a channel is still there.
+const lookOften = 100 * time.Millisecond
+
+// look returns an error if the channel's file was removed or replaced: nobody would see a frame.
+func (o *out) look() error {
+	if time.Since(o.seen) < lookOften {
+		return nil
+	}
+	o.seen = time.Now()
+	if err := o.ch.Check(); !errors.Is(err, localach.ErrBusy) {
+		return err
+	}
 	return nil
 }
 

@@ -57,6 +57,7 @@ type recorder struct {
 	failed  map[string]string
 	present map[string]bool              // channels that existed when the recording began
 	fates   map[string]map[string]uint64 // last counts of the ledger, by mirror and cause
+	offered map[string]uint64            // by mirror
 	totals  map[[2]string]uint64         // drops by channel and cause
 	origins map[string]string            // origins of the mirrors, by name
 	types   map[string]*Type             // of the channels, by what they are called
@@ -88,7 +89,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	}
 	r := &recorder{
 		Config: cfg, queue: newQueue(), watcher: watcher, wake: make(chan struct{}, 1),
-		streams: map[string]*stream{}, seen: map[string]bool{}, failed: map[string]string{}, fates: map[string]map[string]uint64{},
+		streams: map[string]*stream{}, seen: map[string]bool{}, failed: map[string]string{}, fates: map[string]map[string]uint64{}, offered: map[string]uint64{},
 		totals: map[[2]string]uint64{}, present: map[string]bool{}, origins: map[string]string{},
 		types: map[string]*Type{}, told: map[string]string{}, byOther: map[string]bool{}, misfits: map[string]bool{},
 		answers: make(chan answer), ledger: make(chan []status.Mirror), events: make(chan localach.Event),

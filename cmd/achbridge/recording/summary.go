@@ -54,7 +54,8 @@ type ChannelSummary struct {
 
 	first, last time.Time
 	misfits     uint64
-	late        time.Duration
+	late        time.Duration // of the frames counted by dated
+	dated       uint64
 }
 
 // Lateness says how old frames were when the recorder read them.
@@ -146,12 +147,13 @@ func (c *ChannelSummary) add(r Record) {
 	} else if r.Topic.Misfit {
 		c.misfits++
 	}
-	if r.Topic.Times != "" {
+	if r.Topic.Times != "" && r.Publish.Before(r.Log) { // otherwise nobody knows when it was captured
 		if c.Late == nil {
 			c.Late = &Lateness{}
 		}
 		late := r.Log.Sub(r.Publish)
 		c.late += late
+		c.dated++
 		c.Late.MaxMs = max(c.Late.MaxMs, ms(late))
 	}
 }
@@ -167,7 +169,7 @@ func (s *Summary) finish(channels map[string]*ChannelSummary) {
 			c.Hz = float64(c.Frames-1) / span
 		}
 		if c.Late != nil {
-			c.Late.MeanMs = ms(c.late) / float64(c.Frames)
+			c.Late.MeanMs = ms(c.late) / float64(c.dated)
 		}
 		if c.Type != "" {
 			c.Misfits = c.misfits

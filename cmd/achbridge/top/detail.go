@@ -75,13 +75,13 @@ func (m model) mirrorLines(c status.Mirror, r channelRow) []string {
 		lines = append(lines, figuresLine("total", c.Age.Total)...)
 	}
 	lines = append(lines, framesLine(r, c.Bytes, c.Seq))
-	width := min(keptSamples-1, m.width-24)
+	width := max(0, min(keptSamples-1, m.width-24))
 	scale := r.scale(width)
 	beyond := ""
-	if peak := slices.Max(append(slices.DeleteFunc(slices.Clone(r.ages[max(0, len(r.ages)-max(0, width)):]), math.IsNaN), 0)); peak > scale*1.01 {
+	if peak := slices.Max(append(slices.DeleteFunc(slices.Clone(r.ages[max(0, len(r.ages)-width):]), math.IsNaN), 0)); peak > scale*1.01 {
 		beyond = "peak " + ui.Millis(peak)
 	}
-	for i, bars := range m.bars(r.ages, max(0, width), barLines, scale) {
+	for i, bars := range m.bars(r.ages, width, barLines, scale) {
 		label := ""
 		if i == 0 && !math.IsNaN(scale) {
 			label = ui.Millis(scale)
@@ -167,12 +167,12 @@ func pathText(mbit *float64) string {
 
 // valueLines are the values in the newest frame of a channel, in at most room lines.
 func (m model) valueLines(r channelRow, room int) []string {
-	if m.inside.channel != r.name || len(m.inside.lines) == 0 || room < 3 {
+	if m.inside.channel != r.channel || len(m.inside.lines) == 0 || room < 3 {
 		return nil
 	}
 	lines := append([]string{""}, m.inside.lines...)
 	if more := len(lines) - room; more > 0 {
-		lines = append(lines[:room-1], m.paint("2", fmt.Sprintf("  %d more: achbridge echo %s", more+1, r.name)))
+		lines = append(lines[:room-1], m.paint("2", fmt.Sprintf("  %d more: achbridge echo %s", more+1, r.channel)))
 	}
 	return lines
 }

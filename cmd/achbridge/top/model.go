@@ -82,7 +82,7 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tea.Batch(look, tea.Tick(lookEvery, func(time.Time) tea.Msg { return askMsg{} }))
 	case valuesMsg:
 		m.inside, m.looking = msg, false
-		if r, ok := m.shown(); ok && r.name != msg.channel {
+		if r, ok := m.shown(); ok && r.channel != msg.channel {
 			look := m.lookInside() // the user has chosen another one meanwhile
 			return m, look
 		}
@@ -131,7 +131,7 @@ func (m *model) lookInside() tea.Cmd {
 		return nil
 	}
 	m.looking = true
-	values, channel := m.values, r.name
+	values, channel := m.values, r.channel
 	return func() tea.Msg { return valuesMsg{channel, values(channel)} }
 }
 

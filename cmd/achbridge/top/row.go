@@ -14,6 +14,7 @@ import (
 // channelRow is one channel as top shows it. Unknown figures are NaN.
 type channelRow struct {
 	key, name, of string
+	channel       string // the channel of this host
 	health        status.Health
 	mark          string // beside the health, see diagnose.MarkOf
 	reason        string
@@ -65,7 +66,7 @@ func (r channelRow) way() string {
 
 func mirrorRow(c status.Mirror, past *history) channelRow {
 	r := channelRow{
-		key: inKey(c), name: c.Name, of: c.Host + "/" + c.Channel, health: c.Health(), mark: diagnose.MarkOf(c.Unauthenticated), reason: diagnose.NoteOf(c), in: true,
+		key: inKey(c), name: c.Name, channel: c.Name, of: c.Host + "/" + c.Channel, health: c.Health(), mark: diagnose.MarkOf(c.Unauthenticated), reason: diagnose.NoteOf(c), in: true,
 		age: math.NaN(), mean: math.NaN(), p99: math.NaN(), ages: past.ages(),
 	}
 	r.budget = ui.Milliseconds(c.QoS.EffectiveBudget())
@@ -83,7 +84,7 @@ func mirrorRow(c status.Mirror, past *history) channelRow {
 func exportRow(e status.Subscription, past *history) channelRow {
 	nan := math.NaN()
 	r := channelRow{
-		key: outKey(e), name: e.Channel + " > " + e.Peer, of: e.Peer, health: e.Health(), reason: e.Reason,
+		key: outKey(e), name: e.Channel + " > " + e.Peer, channel: e.Channel, of: e.Peer, health: e.Health(), reason: e.Reason,
 		age: nan, mean: nan, p99: nan, budget: nan, used: nan,
 	}
 	r.rate, r.drops = past.rates()

@@ -211,6 +211,22 @@ func TestTopAsksForTheValuesOfTheChannelWhoseDetailIsShown(t *testing.T) {
 	}
 }
 
+// A subscription of a peer is about a channel of this host, too.
+func TestRowsNameTheChannelOfThisHost(t *testing.T) {
+	if r := exportRow(status.Subscription{Channel: "imu", Peer: "pc"}, &history{}); r.channel != "imu" {
+		t.Errorf("what goes out: got %q", r.channel)
+	}
+	if r := mirrorRow(status.Mirror{Name: "robot.imu", Host: "robot", Channel: "imu"}, &history{}); r.channel != "robot.imu" {
+		t.Errorf("what comes in: got %q", r.channel)
+	}
+}
+
+func TestANarrowTerminalHasADetail(t *testing.T) {
+	for width := range 30 {
+		topOf(3, width, 24).after("enter").page()
+	}
+}
+
 // topRefused is topStatusAt with a mirror whose reason is longer than a line.
 func topRefused(n, second int) statusMsg {
 	s := topStatusAt(n, second)

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"achbridge/localach"
+)
+
+func TestPutAtARateEndsWithItsChannel(t *testing.T) {
+	dir := localach.Dir(t.TempDir())
+	ch, err := dir.Create("imu", localach.CreateConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	time.AfterFunc(50*time.Millisecond, func() { _ = dir.Unlink("imu") })
+	if err := (&put{rate: 100}).run(ctx, ch, []byte("frame")); !errors.Is(err, localach.ErrUnlinked) {
+		t.Errorf("got %v, want %v", err, localach.ErrUnlinked)
+	}
+}
