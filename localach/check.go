@@ -34,10 +34,10 @@ func (c *Channel) Check() error {
 	return c.fail(s)
 }
 
-// checkFile compares what lies under the channel's name with the file that is mapped.
+// checkFile compares what lies under the channel's name with the file that is mapped. A link is another file, wherever it leads.
 func (c *Channel) checkFile() error {
 	var st unix.Stat_t
-	switch err := unix.Stat(c.dir.Path(c.name), &st); {
+	switch err := unix.Lstat(c.dir.Path(c.name), &st); {
 	case err == unix.ENOENT:
 		return fmt.Errorf("channel %s: %w", c.name, ErrUnlinked)
 	case err != nil:

@@ -21,6 +21,18 @@ func TestCheckSeesTheFileGo(t *testing.T) {
 	}
 }
 
+// A link into a hung network mount would hang whoever follows it.
+func TestCheckDoesNotFollowALinkInTheFilesPlace(t *testing.T) {
+	d := tempDir(t)
+	c := create(t, d, Geometry{})
+	if err := errors.Join(os.Rename(d.Path("imu"), d.Path("away")), os.Symlink(d.Path("away"), d.Path("imu"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); !errors.Is(err, ErrReplaced) {
+		t.Errorf("got %v, want %v", err, ErrReplaced)
+	}
+}
+
 func TestReplaceGivesTheNameToANewFile(t *testing.T) {
 	d := tempDir(t)
 	old := create(t, d, Geometry{})

@@ -33,7 +33,11 @@ func (d Dir) Create(name string, cfg CreateConfig) (*Channel, error) {
 		return nil, describeFailure(name, err)
 	}
 	draft := filepath.Join(string(d), fmt.Sprintf(".achbridge-%s-%016x", name, rand.Uint64()))
-	file, err := os.OpenFile(draft, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	mode := fs.FileMode(0o666)
+	if cfg.Mode != 0 {
+		mode = cfg.Mode.Perm() // from the first moment: whoever opens the draft keeps it
+	}
+	file, err := os.OpenFile(draft, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,8 @@ static int get_locked(const struct get *g, const struct view *v) {
 	if (status)
 		return status;
 	struct ach_entry e = load_entry(&v->index[i]);
-	if (e.seq < r->seq || e.seq > ACH_LOAD(v->h->last_seq))
+	uint64_t last = ACH_LOAD(v->h->last_seq);
+	if (e.seq < r->seq || (e.seq == r->seq && last != r->seq) || e.seq > last) // only the newest frame is ever read again
 		return ACH_WRONG(ACH_BUG, ACH_WHY_ENTRY_SEQ);
 	if ((status = check_entry(&e, v->size)))
 		return status;

@@ -135,6 +135,28 @@ func TestLastSeqThatRanBackwardsIsAnotherLife(t *testing.T) {
 	}
 }
 
+// An entry whose number the reader has passed, while last_seq tells of newer frames: it would be returned for ever.
+func TestAnEntryThatIsNotNewerIsNoFrame(t *testing.T) {
+	c := create(t, tempDir(t), Geometry{4, 16})
+	poke(c, atLastSeq, 10)
+	poke(c, atIndexHead, 1)
+	poke(c, atIndexFree, 3)
+	poke(c, atEntry, 16) // its offset and number stay 0
+	buf := make([]byte, 64)
+	for call, read := range map[string]func(*Reader) (int, error){
+		"next":        func(r *Reader) (int, error) { return r.Next(buf, 0) },
+		"next oldest": func(r *Reader) (int, error) { return r.NextOldest(buf, 0) },
+		"last":        func(r *Reader) (int, error) { return r.Last(buf) },
+	} {
+		r := c.Reader()
+		for range 2 {
+			if n, err := read(r); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "seq_num") {
+				t.Errorf("%s: got %d bytes of frame %d and %v, want %v for its seq_num", call, n, r.Seq(), err, ErrCorrupt)
+			}
+		}
+	}
+}
+
 // An entry that begins in the data and ends far behind it: the copy would run out of the mapping, which no guard survives.
 func TestAnEntryThatEndsBehindTheFileIsNotCopied(t *testing.T) {
 	const far = 1 << 30

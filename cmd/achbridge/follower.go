@@ -2,14 +2,16 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
 	"achbridge/localach"
+	"achbridge/wire"
 )
 
-// follower reads frames of any size from one channel, and notices when the channel was
-// replaced or removed.
+// follower reads frames of up to wire.MaxFrame bytes from one channel, and notices when the
+// channel was replaced or removed.
 type follower struct {
 	ch     *localach.Channel
 	reader *localach.Reader
@@ -42,15 +44,17 @@ func (f *follower) newest(wait time.Duration) ([]byte, error) {
 	return f.grow(func() (int, error) { return f.reader.Next(f.buf, wait) })
 }
 
-// grow repeats read with a larger buffer until the frame fits.
+// grow repeats read with a larger buffer until the frame fits. The first has no size: a
+// file can claim frames of any size, and a frame in a hole of it needs no memory.
 func (f *follower) grow(read func() (int, error)) ([]byte, error) {
-	if f.buf == nil {
-		f.buf = make([]byte, f.ch.Geometry().FrameSize)
-	}
 	for {
 		n, err := read()
 		if !errors.Is(err, io.ErrShortBuffer) {
 			return f.buf[:max(0, min(n, len(f.buf)))], err
+		}
+		if n > wire.MaxFrame {
+			return nil, fmt.Errorf("channel %s: a frame of %d bytes; its frame size is %d, and no frame above %d bytes is read",
+				f.ch.Name(), n, f.ch.Geometry().FrameSize, wire.MaxFrame)
 		}
 		f.buf = make([]byte, n)
 	}

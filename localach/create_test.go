@@ -1,0 +1,46 @@
+package localach
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A draft that others may open for a moment stays open to them.
+func TestADraftIsNeverMoreOpenThanTheChannel(t *testing.T) {
+	defer unix.Umask(unix.Umask(0))
+	d := tempDir(t)
+	done, open := make(chan struct{}), make(chan fs.FileMode, 1)
+	go func() {
+		defer close(open)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			drafts, _ := filepath.Glob(filepath.Join(string(d), ".achbridge-*"))
+			for _, draft := range drafts {
+				if st, err := os.Lstat(draft); err == nil && st.Mode().Perm()&0o077 != 0 {
+					open <- st.Mode()
+					return
+				}
+			}
+		}
+	}()
+	for range 2000 {
+		c, err := d.Create("imu", CreateConfig{Geometry: Geometry{1, 64}, Mode: 0o600, Replace: true})
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		c.Close()
+	}
+	close(done)
+	if mode, seen := <-open; seen {
+		t.Errorf("got a draft of mode %v, want none that group or others may open", mode)
+	}
+}
