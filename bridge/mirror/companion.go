@@ -43,9 +43,10 @@ func MetaOf(channel string, tag localach.Tag) (mirror string, ok bool) {
 	return mirror, ok && tag.Channel == metaMark(mirror)
 }
 
+// isMeta reports whether a file is a companion that a daemon of our user made.
 func isMeta(ch *localach.Channel) bool {
 	_, ok := MetaOf(ch.Name(), ch.Tag())
-	return ok
+	return ok && madeByUs(ch)
 }
 
 // metaMark identifies the mirror in the tag of its companion's file. No channel of another
