@@ -140,15 +140,11 @@ func (m *Mirror) replaceMeta(c *companion) error {
 }
 
 func (m *Mirror) makeMeta(c *companion, cfg localach.CreateConfig) error {
-	like, err := m.ch.Stat()
-	if err != nil {
-		return err
-	}
-	g := localach.Geometry{FrameCount: min(max(like.Geometry.FrameCount, leastMetaFrames), mostMetaFrames), FrameSize: status.MetaSize}.Grow()
+	g := localach.Geometry{FrameCount: min(max(m.ch.Geometry().FrameCount, leastMetaFrames), mostMetaFrames), FrameSize: status.MetaSize}.Grow()
 	if err := m.Space.take(FileBytes(g), ""); err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
-	cfg.Geometry, cfg.Mode, cfg.Tag = g, like.Mode.Perm(), localach.Tag{Node: m.tag.Node, Channel: metaMark(m.Name)}
+	cfg.Geometry, cfg.Like, cfg.Tag = g, m.ch, localach.Tag{Node: m.tag.Node, Channel: metaMark(m.Name)}
 	ch, err := m.Dir.Create(c.name, cfg)
 	if err != nil {
 		m.Space.add(-FileBytes(g), "")
