@@ -116,9 +116,12 @@ func (m *Mirror) openMeta(c *companion) error {
 		return fmt.Errorf("%s: there is a channel of that name that is not the companion of %s; remove it, give the mirror another name with --as, or leave meta out", c.name, m.Name)
 	}
 	if errors.Join(ch.Check(), ch.Reserve()) != nil {
-		ch.Poison()
-		ch.Close()
-		return m.replaceMeta(c)
+		if err := m.replaceMeta(c); err != nil {
+			ch.Close()
+			return err
+		}
+		m.discard(ch, ch.Writer())
+		return nil
 	}
 	m.Space.add(FileBytes(ch.Geometry()), "")
 	c.ch, c.w = ch, ch.Writer()

@@ -265,7 +265,8 @@ func (m *Mirror) letGo(ch *localach.Channel, w *localach.Writer) {
 	})
 }
 
-// discard is letGo of a file that was replaced: those who have it open get CORRUPT.
+// discard is letGo of a file that was replaced: those who have it open get CORRUPT. That takes
+// time too.
 func (m *Mirror) discard(ch *localach.Channel, w *localach.Writer) {
 	m.Spawn(func() {
 		ch.Poison()
