@@ -98,7 +98,7 @@ func (c *Channel) SetTag(tag Tag, puts uint64) error {
 
 // Poison makes the file unusable for all programs that have it open: their calls return ACH_CORRUPT. It wakes programs that
 // wait on the file's condition variable or hang in a broadcast. It is for the old file of a mirror that was replaced. It
-// blocks for at most 100 ms.
+// blocks for some 40 ms, and for up to 100 ms more when somebody else holds the lock.
 func (c *Channel) Poison() error {
 	if err := c.enter(); err != nil {
 		return err

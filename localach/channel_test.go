@@ -6,8 +6,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // tempDir is a directory on the file system that channels live on, away from the host's.
@@ -165,6 +168,31 @@ func TestCreateRefusesAnExistingName(t *testing.T) {
 	left, _ := os.ReadDir(string(d))
 	if len(left) != 1 {
 		t.Errorf("got %d files, want the channel alone", len(left))
+	}
+}
+
+// The rights of a group that the file cannot have go to no other group.
+func TestCreateLikeAFileWhoseGroupMayNotBeHad(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs a group that we may not give a file to: run as root")
+	}
+	d := tempDir(t)
+	like := create(t, d, Geometry{})
+	err := errors.Join(os.Chmod(string(d), 0o777), os.Chown(d.Path("imu"), -1, 65534), os.Chmod(d.Path("imu"), 0o664))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	unix.SetfsuidRetUid(65534)
+	defer unix.SetfsuidRetUid(0)
+	c, err := d.Create("new", CreateConfig{Like: like})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if st, _ := c.Stat(); st.Mode != 0o644 {
+		t.Errorf("got %v, want 0644", st.Mode)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 type CreateConfig struct {
 	Geometry Geometry    // zero: 16 frames of 512 bytes
 	Mode     fs.FileMode // permission bits; 0: 0666 less the umask
+	Like     *Channel    // take the permission bits and the group from its file instead, as they are now; nil: none
 	Replace  bool        // take the name from an existing channel, whose users keep the old file
 	Tag      Tag
 }
@@ -59,10 +60,8 @@ func (d Dir) Create(name string, cfg CreateConfig) (*Channel, error) {
 }
 
 func (d Dir) build(name string, cfg CreateConfig, file *os.File) (*Channel, error) {
-	if cfg.Mode != 0 {
-		if err := file.Chmod(cfg.Mode.Perm()); err != nil {
-			return nil, err
-		}
+	if err := cfg.permit(file); err != nil {
+		return nil, err
 	}
 	if err := d.reserve(file, cfg.Geometry); err != nil {
 		return nil, err
@@ -80,6 +79,33 @@ func (d Dir) build(name string, cfg CreateConfig, file *os.File) (*Channel, erro
 		return nil, c.err(s)
 	}
 	return c, nil
+}
+
+// permit sets who may use a draft. Where we may not give it the group that it should have, its own group gets no more
+// than everybody.
+func (cfg CreateConfig) permit(file *os.File) error {
+	if cfg.Like == nil {
+		if cfg.Mode == 0 {
+			return nil
+		}
+		return file.Chmod(cfg.Mode.Perm())
+	}
+	mode, group := cfg.Like.access()
+	if file.Chown(-1, group) != nil {
+		mode &= 0o707 | mode&7<<3
+	}
+	return file.Chmod(mode)
+}
+
+// access returns the permission bits and the group id of the channel's file: as they are now, or as they were when it was
+// opened if its name is gone.
+func (c *Channel) access() (mode fs.FileMode, group int) {
+	id := c.file
+	var st unix.Stat_t
+	if unix.Stat(c.dir.Path(c.name), &st) == nil && fileIDOf(&st).sameFile(id) {
+		id = fileIDOf(&st)
+	}
+	return id.mode, int(id.group)
 }
 
 // reserve takes the memory of all of a channel's file, whose content stays.

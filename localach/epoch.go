@@ -15,11 +15,11 @@ type fileID struct {
 	device, inode uint64
 	born          int64 // ns; 0 where the kernel does not say
 	mode          fs.FileMode
-	owner         uint32 // user id
+	owner, group  uint32 // user id, group id
 }
 
 func fileIDOf(st *unix.Stat_t) fileID {
-	return fileID{device: st.Dev, inode: st.Ino, mode: fs.FileMode(st.Mode & 0o777), owner: st.Uid}
+	return fileID{device: st.Dev, inode: st.Ino, mode: fs.FileMode(st.Mode & 0o777), owner: st.Uid, group: st.Gid}
 }
 
 // identify returns a file's identity and its length in bytes.

@@ -43,9 +43,10 @@ func MetaOf(channel string, tag localach.Tag) (mirror string, ok bool) {
 	return mirror, ok && tag.Channel == metaMark(mirror)
 }
 
+// isMeta reports whether a file is a companion that a daemon of our user made.
 func isMeta(ch *localach.Channel) bool {
 	_, ok := MetaOf(ch.Name(), ch.Tag())
-	return ok
+	return ok && madeByUs(ch)
 }
 
 // metaMark identifies the mirror in the tag of its companion's file. No channel of another
@@ -115,9 +116,12 @@ func (m *Mirror) openMeta(c *companion) error {
 		return fmt.Errorf("%s: there is a channel of that name that is not the companion of %s; remove it, give the mirror another name with --as, or leave meta out", c.name, m.Name)
 	}
 	if errors.Join(ch.Check(), ch.Reserve()) != nil {
-		ch.Poison()
-		ch.Close()
-		return m.replaceMeta(c)
+		if err := m.replaceMeta(c); err != nil {
+			ch.Close()
+			return err
+		}
+		m.discard(ch, ch.Writer())
+		return nil
 	}
 	m.Space.add(FileBytes(ch.Geometry()), "")
 	c.ch, c.w = ch, ch.Writer()
@@ -139,15 +143,11 @@ func (m *Mirror) replaceMeta(c *companion) error {
 }
 
 func (m *Mirror) makeMeta(c *companion, cfg localach.CreateConfig) error {
-	like, err := m.ch.Stat()
-	if err != nil {
-		return err
-	}
-	g := localach.Geometry{FrameCount: min(max(like.Geometry.FrameCount, leastMetaFrames), mostMetaFrames), FrameSize: status.MetaSize}.Grow()
+	g := localach.Geometry{FrameCount: min(max(m.ch.Geometry().FrameCount, leastMetaFrames), mostMetaFrames), FrameSize: status.MetaSize}.Grow()
 	if err := m.Space.take(FileBytes(g), ""); err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
-	cfg.Geometry, cfg.Mode, cfg.Tag = g, like.Mode.Perm(), localach.Tag{Node: m.tag.Node, Channel: metaMark(m.Name)}
+	cfg.Geometry, cfg.Like, cfg.Tag = g, m.ch, localach.Tag{Node: m.tag.Node, Channel: metaMark(m.Name)}
 	ch, err := m.Dir.Create(c.name, cfg)
 	if err != nil {
 		m.Space.add(-FileBytes(g), "")

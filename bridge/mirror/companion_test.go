@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"achbridge/bridge/status"
 	"achbridge/localach"
 	"achbridge/localach/damage"
+	"achbridge/wire"
 )
 
 func metasIn(t *testing.T, dir localach.Dir, name string) (list []status.Meta) {
@@ -75,6 +77,39 @@ func TestCompanionThatIsDamagedOrRemovedIsMadeAnew(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The old file is made CORRUPT elsewhere, since that takes a while.
+func TestOpeningAMirrorDoesNotWaitForTheEndOfADamagedCompanion(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	if err := m.accompany(rule.QoS{Meta: true}); err != nil {
+		t.Fatal(err)
+	}
+	old, err := dir.Open("m.meta")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	m.abandon()
+	m.closeMeta()
+	damage.MakeDirty(t, dir, "m.meta")
+
+	var later []func()
+	again := bareMirror(dir, "m", func(work func()) { later = append(later, work) })
+	if err := again.Open(wire.Channel{Name: "m", FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}, "", rule.QoS{Meta: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := old.Reader().TryNext(make([]byte, status.MetaSize)); !errors.Is(err, localach.ErrDirty) {
+		t.Errorf("when the mirror is open: got %v of the old companion, want it untouched: %v", err, localach.ErrDirty)
+	}
+	for _, work := range later {
+		work()
+	}
+	if _, err := old.Reader().TryNext(make([]byte, status.MetaSize)); !errors.Is(err, localach.ErrCorrupt) {
+		t.Errorf("afterwards: got %v of the old companion, want %v", err, localach.ErrCorrupt)
+	}
+	again.Close(func() {})
 }
 
 // BenchmarkPut is what a companion adds to a put into a mirror.

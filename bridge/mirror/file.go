@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"os"
 	"time"
 
 	"achbridge/bridge/rule"
@@ -55,11 +56,12 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 	case err == nil && isMeta(ch):
 		ch.Close()
 		return fmt.Errorf("%s: it is the companion of another mirror, which has meta; give this one another name with --as", m.Name)
-	case err == nil && ch.Tag() == (localach.Tag{}):
+	case err == nil && !madeByUs(ch):
 		m.owned = false
 		if !rule.Matches(m.adopt, m.Name) {
+			whose := strangeness(ch)
 			ch.Close()
-			return fmt.Errorf("%s: there is a channel of that name that is not a mirror; remove it, choose another name with --as, or allow writing into it with --adopt %s", m.Name, m.Name)
+			return fmt.Errorf("%s: there is a channel of that name that %s; remove it, choose another name with --as, or allow writing into it with --adopt %s", m.Name, whose, m.Name)
 		}
 		if err := ch.Check(); err != nil {
 			ch.Close()
@@ -88,6 +90,20 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 	}
 	m.use(ch, id)
 	return nil
+}
+
+// madeByUs reports whether a file is one that a daemon of our user made. Its tag alone proves
+// nothing: whoever may write into a file can write a tag there.
+func madeByUs(ch *localach.Channel) bool {
+	return ch.Tag() != (localach.Tag{}) && int(ch.Owner()) == os.Geteuid()
+}
+
+// strangeness says why a file is not one of ours.
+func strangeness(ch *localach.Channel) string {
+	if ch.Tag() == (localach.Tag{}) {
+		return "is not a mirror"
+	}
+	return fmt.Sprintf("is a mirror of user %d, and we are user %d", ch.Owner(), os.Geteuid())
 }
 
 // fill takes the memory of a mirror's file that is there, so that no put meets a hole. Somebody
@@ -249,7 +265,8 @@ func (m *Mirror) letGo(ch *localach.Channel, w *localach.Writer) {
 	})
 }
 
-// discard is letGo of a file that was replaced: those who have it open get CORRUPT.
+// discard is letGo of a file that was replaced: those who have it open get CORRUPT. That takes
+// time too.
 func (m *Mirror) discard(ch *localach.Channel, w *localach.Writer) {
 	m.Spawn(func() {
 		ch.Poison()

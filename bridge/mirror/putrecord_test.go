@@ -244,7 +244,6 @@ func TestPutRecordIsNeitherBlockedNorReplacedByFilesOfOthers(t *testing.T) {
 
 // Without a record a frame might be put twice: then none is put at all.
 func TestAdoptedChannelWithoutARecordIsNotWritten(t *testing.T) {
-	const nobody = 65534
 	dir := testDir(t)
 	anothersChannel(t, dir, "goal")
 	if os.Geteuid() == 0 { // whom no permission stops

@@ -44,7 +44,7 @@ func (m *Mirror) Look() (lacks uint64, owed bool, err error) {
 // replace needs m.mu. It puts a new file with room for frames of size bytes
 // into the place of the mirror's and makes the old one CORRUPT for those who
 // have it open, so that they get an error and not silence. The new file is
-// empty. What somebody else has put under the name is left alone. In mode every the new
+// empty, and open to whom the old one was. What somebody else has put under the name is left alone. In mode every the new
 // file goes on where the old one ended.
 func (m *Mirror) replace(why string, size int) error {
 	if !m.owned && size > 0 {
@@ -62,16 +62,12 @@ func (m *Mirror) replace(why string, size int) error {
 	}
 	g := old.Geometry()
 	g.FrameSize = max(g.FrameSize, size)
-	info, statErr := old.Stat()
-	if statErr != nil {
-		return statErr
-	}
 	tag := m.tag
 	if m.qos.Mode == rule.Newest {
 		tag.Seq = 0 // it lacks the newest frame
 	}
 	ch, err := m.create(localach.CreateConfig{
-		Geometry: g.Grow(), Mode: info.Mode.Perm(), Tag: tag,
+		Geometry: g.Grow(), Like: old, Tag: tag,
 		Replace: !errors.Is(err, localach.ErrUnlinked),
 	})
 	if err != nil {

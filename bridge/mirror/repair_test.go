@@ -1,8 +1,12 @@
 package mirror
 
 import (
+	"errors"
+	"os"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"achbridge/bridge/rule"
 	"achbridge/localach"
@@ -98,5 +102,34 @@ func TestNewFileOfModeEveryGoesOnWhereTheOldOneEnded(t *testing.T) {
 	again.Put(came(3, frame(3, 64)))
 	if got := newestSeq(t, dir, "m"); got != 3 {
 		t.Errorf("got frame %d in the mirror, want 3", got)
+	}
+}
+
+// The operator may have opened a mirror's file to others, or closed it, while it was in use.
+func TestNewFileIsOpenToWhomTheOldOneWas(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	group := os.Getegid()
+	if os.Geteuid() == 0 { // who may give it to any group
+		group = nobody
+	}
+	if err := errors.Join(os.Chown(dir.Path("m"), -1, group), os.Chmod(dir.Path("m"), 0o620)); err != nil {
+		t.Fatal(err)
+	}
+	m.Put(came(1, frame(1, 5000)))
+	if err := m.accompany(rule.QoS{Meta: true}); err != nil {
+		t.Fatal(err)
+	}
+	if m.replaced != 1 {
+		t.Fatalf("the file was replaced %d times, want 1", m.replaced)
+	}
+	for _, name := range []string{"m", "m.meta"} {
+		var st unix.Stat_t
+		if err := unix.Stat(dir.Path(name), &st); err != nil {
+			t.Fatal(err)
+		}
+		if st.Mode&0o777 != 0o620 || int(st.Gid) != group {
+			t.Errorf("%s: got mode %#o and group %d, want 0620 and %d", name, st.Mode&0o777, st.Gid, group)
+		}
 	}
 }
