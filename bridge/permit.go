@@ -15,10 +15,11 @@ import (
 type permitted struct{ asked, granted rule.QoS }
 
 // permit returns the quality of service with which l's peer may read a channel, or an error
-// that says why it may not. It may always read a channel that we push to it.
+// that says why it may not. It may always read a channel that we push to it, as far
+// as the push allows.
 func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
-	if l.offered[channel] {
-		return n.limitPushed(l, channel, asked)
+	if p := n.pushTo(l, channel); p != nil {
+		return rule.Grant{QoS: p.QoS, From: p.From}.Limit(asked)
 	}
 	if err := n.cfg.Export.Denied(channel, l.host); err != nil {
 		return rule.QoS{}, err
@@ -31,16 +32,6 @@ func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error)
 		return rule.QoS{}, err
 	}
 	return found.Limit(asked)
-}
-
-// limitPushed limits the quality of service that l's peer asks for, for a channel that is
-// pushed to it, to what the push allows.
-func (n *Node) limitPushed(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
-	p, ok := firstOf(n.pushes, func(p *push) bool { return p.Host == l.host && p.Channel == channel })
-	if !ok {
-		return asked, nil
-	}
-	return rule.Grant{QoS: p.QoS, From: p.From}.Limit(asked)
 }
 
 // forbid tells the peer why it may not read a channel.

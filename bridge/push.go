@@ -20,7 +20,7 @@ type push struct {
 	asked  bool      // added by Push, so that a new configuration does not end it
 	link   *link     // on which it was offered
 	achd   *achdPush // that does it in place of links; nil: nothing does
-	id     uint32
+	id     uint32    // of the offer on that link; 0: it is to be offered anew
 	state  status.PushState
 	reason string
 	cause  status.Cause
@@ -82,7 +82,7 @@ func (n *Node) addPush(p rule.Push, answer chan error) {
 		known.answer = append(known.answer, answer)
 		switch {
 		case known.QoS != p.QoS || known.state == status.PushRefused:
-			known.Push, known.link, n.changed = p, nil, true // ask once more
+			known.Push, known.id, n.changed = p, 0, true // ask once more
 		case known.state == status.PushAccepted:
 			known.reply(nil)
 		}
@@ -119,16 +119,24 @@ func (n *Node) forgetWaiter(answer chan error) {
 	}
 }
 
+// pushTo returns the push because of which l's peer may read a channel, nil if there is none:
+// one that was offered to it, and that it has not refused.
+func (n *Node) pushTo(l *link, channel string) *push {
+	p, _ := firstOf(n.pushes, func(p *push) bool {
+		return p.link == l && p.Channel == channel && p.state != status.PushRefused
+	})
+	return p
+}
+
 // offerPushes offers l's peer the pushes that were not offered to it yet.
 func (n *Node) offerPushes(l *link) {
 	for _, p := range n.pushes {
 		c := n.locals[p.Channel]
-		if p.Host != l.host || p.link == l || c == nil || c.ch == nil {
+		if p.Host != l.host || p.link == l && p.id != 0 || c == nil || c.ch == nil {
 			continue
 		}
 		l.lastID++
 		p.link, p.id, p.state = l, l.lastID, status.PushWaiting
-		l.offered[p.Channel] = true
 		n.sendCatalog(l)
 		l.send(wire.Offer{ID: p.id, Channel: p.Channel, As: p.NameThere(), QoS: p.QoS.Wire()})
 		n.judgeExports(l) // a push that was changed may allow less
@@ -228,7 +236,7 @@ func (n *Node) pushAnswered(l *link, id uint32, reason string, cause status.Caus
 		}
 		if reason == "" {
 			if p.state == status.PushRefused { // its rules have changed
-				l.offered[p.Channel], n.changed = true, true
+				n.changed = true
 			}
 			p.state, p.reason, p.cause = status.PushAccepted, "", ""
 			p.reply(nil)
@@ -236,7 +244,6 @@ func (n *Node) pushAnswered(l *link, id uint32, reason string, cause status.Caus
 		}
 		l.refusal("push refused by the peer", status.Event{Channel: p.Channel, Text: reason})
 		p.state, p.reason, p.cause = status.PushRefused, reason, cause
-		delete(l.offered, p.Channel)
 		if p.reply(fmt.Errorf("push %s: %s", p.Channel, reason)) {
 			n.pushes = append(n.pushes[:i:i], n.pushes[i+1:]...)
 		}
@@ -289,7 +296,7 @@ func (n *Node) planPush(channel string) {
 		case !ok:
 			n.pushes = append(n.pushes, &push{Push: p, state: status.PushWaiting})
 		case !known.asked && known.QoS != p.QoS:
-			known.link = nil // it is offered anew
+			known.id = 0 // it is offered anew
 			fallthrough
 		case !known.asked:
 			known.Push = p
@@ -317,11 +324,10 @@ func (n *Node) isMirror(channel string) bool {
 	return n.mirrors[channel] != nil || l != nil && l.mirror
 }
 
-// withdraw ends what a push lets its peer read.
+// withdraw ends a push that is no longer among the node's, so that its peer hears of it.
 func (n *Node) withdraw(p *push) {
 	p.endAchd()
 	if p.link != nil {
-		delete(p.link.offered, p.Channel)
 		n.changed = true
 	}
 }

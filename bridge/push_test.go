@@ -99,3 +99,45 @@ func TestPeerCannotAddAWishTwiceNorWithoutEnd(t *testing.T) {
 		}
 	})
 }
+
+// pushingGoal is a PC with cfg, whose channel goal a robot follows.
+func (w *world) pushingGoal(cfg Config) (robot, pc *host, goal *channel) {
+	w.t.Helper()
+	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
+	robot.run(Config{Accept: rule.GrantTo("goal*")})
+	goal = pc.channel("goal", 8, 64)
+	goal.put(1, 64)
+	pc.run(cfg, robot)
+	robot.follows("goal", 1, time.Second)
+	return robot, pc, goal
+}
+
+func TestRefusedSecondPushLeavesTheFirstAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc, goal := w.pushingGoal(Config{Export: rule.Grants{}, Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
+		if err := pc.node.Push(w.t.Context(), rule.Push{Channel: "goal", Host: "robot", As: "goal2"}); err == nil {
+			t.Fatal("got a second mirror of one channel, want a refusal")
+		}
+		time.Sleep(time.Second) // a catalog without the channel would be there by now
+		goal.put(2, 64)
+		robot.follows("goal", 2, time.Second)
+	})
+}
+
+// A push that is to be offered anew may end before it is.
+func TestPushThatEndedLetsNobodyRead(t *testing.T) {
+	inWorld(t, func(w *world) {
+		export := rule.Grants{{Channels: []string{"goal"}, Hosts: []string{"base"}}}
+		_, pc, _ := w.pushingGoal(Config{Export: export, Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
+		slow := rule.Push{Channel: "goal", Host: "robot", QoS: rule.QoS{Budget: time.Second}}
+		pc.node.call(func() {
+			pc.node.apply(Config{Export: export, Pushes: rule.Pushes{slow}})
+			pc.node.apply(Config{Export: export})
+			for _, l := range pc.node.links {
+				if _, err := pc.node.permit(l, "goal", rule.QoS{}); err == nil {
+					t.Errorf("%s may read the channel, want only base", l.host)
+				}
+			}
+		})
+	})
+}
