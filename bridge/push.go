@@ -267,7 +267,10 @@ func (p *push) reply(err error) bool {
 func (n *Node) planPushes() {
 	n.pushes = slices.DeleteFunc(n.pushes, func(p *push) bool {
 		found, wanted := n.cfg.Pushes.For(p.Channel, p.Host)
-		if p.asked || wanted && found.NameThere() == p.NameThere() {
+		if rule.IsPattern(found.Channel) && n.locals[p.Channel] == nil {
+			wanted = false // a pattern asks for channels that there are
+		}
+		if p.asked || wanted && found.Name(p.Channel) == p.NameThere() {
 			return false
 		}
 		n.withdraw(p)

@@ -141,3 +141,42 @@ func TestPushThatEndedLetsNobodyRead(t *testing.T) {
 		})
 	})
 }
+
+func TestPushThatTheRulesStillAskForGoesOnUndisturbed(t *testing.T) {
+	for _, again := range []rule.Push{
+		{Channel: "goa?", Host: "robot"},
+		{Channel: "goa?", Host: "robot", As: "{channel}"},
+		{Channel: "goal", Host: "robot"},
+	} {
+		t.Run(again.Channel+" as "+again.As, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc, goal := w.pushingGoal(Config{Export: rule.Grants{}, Pushes: rule.Pushes{{Channel: "goa?", Host: "robot"}}})
+				id := robot.subscription("goal")
+				if err := pc.node.Apply(Config{Export: rule.Grants{}, Pushes: rule.Pushes{again}}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				goal.put(2, 64)
+				robot.follows("goal", 2, time.Second)
+				if got := robot.subscription("goal"); got != id || robot.said("subscription refused") != 0 {
+					t.Errorf("got subscription %d, want still %d, and log\n%s", got, id, robot.log)
+				}
+				if got := pc.node.Status().Pushes; len(got) != 1 {
+					t.Errorf("got pushes %+v, want one", got)
+				}
+			})
+		})
+	}
+}
+
+func TestPatternPushesNoChannelThatThereIsNot(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.host("pc", wire10ms).run(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
+		if err := pc.node.Apply(Config{Pushes: rule.Pushes{{Channel: "goa?", Host: "robot"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := pc.node.Status().Pushes; len(got) != 0 {
+			t.Errorf("got pushes %+v, want none", got)
+		}
+	})
+}
