@@ -44,7 +44,8 @@ func (n *Node) forbid(l *link, id uint32, channel string, cause error) {
 
 // Apply replaces Export, Relay, Accept, Adopt, Mirrors, Pushes, Layouts and NoLoadTest by those of cfg,
 // as if the node had been started with them. The other settings stay, and so do mirrors and pushes that
-// were added by Mirror and Push. On an error nothing changes. Subscriptions that cfg does not
+// were added by Mirror and Push, unless a rule of cfg denies them: then the push is dropped, and the mirror ends
+// until no rule denies it. On an error nothing changes. Subscriptions that cfg does not
 // change go on undisturbed.
 func (n *Node) Apply(cfg Config) error {
 	cfg.Host = n.cfg.Host // it never changes

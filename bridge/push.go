@@ -17,7 +17,7 @@ import (
 // goroutine.
 type push struct {
 	rule.Push
-	asked  bool      // added by Push, so that a new configuration does not end it
+	asked  bool      // added by Push, so that a new configuration ends it only if it denies it
 	link   *link     // on which it was offered
 	achd   *achdPush // that does it in place of links; nil: nothing does
 	id     uint32    // of the offer on that link; 0: it is to be offered anew
@@ -70,8 +70,8 @@ func (n *Node) Push(ctx context.Context, p rule.Push) error {
 }
 
 func (n *Node) addPush(p rule.Push, answer chan error) {
-	if found, ok := n.cfg.Pushes.Denial(p.Channel, p.Host); ok {
-		answer <- fmt.Errorf("push %s: %s denies it", p.Channel, cmp.Or(found.From, "the configuration"))
+	if err := n.pushDenied(p); err != nil {
+		answer <- err
 		return
 	}
 	for _, known := range n.pushes {
@@ -95,6 +95,15 @@ func (n *Node) addPush(p rule.Push, answer chan error) {
 	if n.locals[p.Channel] == nil {
 		made.reply(nil) // nobody answers before there is a channel
 	}
+}
+
+// pushDenied is an error if a rule denies p.
+func (n *Node) pushDenied(p rule.Push) error {
+	found, ok := n.cfg.Pushes.Denial(p.Channel, p.Host)
+	if !ok {
+		return nil
+	}
+	return fmt.Errorf("push %s: %s denies it", p.Channel, cmp.Or(found.From, "the configuration"))
 }
 
 // whyPushWaits says what p waits for, "" when it does not wait.
@@ -263,9 +272,14 @@ func (p *push) reply(err error) bool {
 }
 
 // planPushes replaces the pushes by those that the configuration's rules ask for, for the
-// channels known, and those that Push has added.
+// channels known, and those that Push has added and no rule denies.
 func (n *Node) planPushes() {
 	n.pushes = slices.DeleteFunc(n.pushes, func(p *push) bool {
+		if err := n.pushDenied(p.Push); err != nil {
+			p.reply(err)
+			n.withdraw(p)
+			return true
+		}
 		found, wanted := n.cfg.Pushes.For(p.Channel, p.Host)
 		if rule.IsPattern(found.Channel) && n.locals[p.Channel] == nil {
 			wanted = false // a pattern asks for channels that there are

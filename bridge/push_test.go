@@ -180,3 +180,43 @@ func TestPatternPushesNoChannelThatThereIsNot(t *testing.T) {
 		}
 	})
 }
+
+func TestLaterRuleThatDeniesEndsAPush(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pushing()
+		plan := pc.channel("plan", 8, 64)
+		plan.put(1, 64)
+		if err := pc.node.Push(w.t.Context(), rule.Push{Channel: "plan", Host: "robot"}); err != nil {
+			t.Fatal(err)
+		}
+		robot.follows("plan", 1, time.Second)
+		if err := pc.node.Apply(Config{Export: rule.Grants{}, Pushes: rule.Pushes{{Channel: "plan", Host: "*", Deny: true}}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := pc.node.Status().Pushes; len(got) != 0 {
+			t.Errorf("got pushes %+v, want none", got)
+		}
+		plan.put(2, 64)
+		time.Sleep(time.Second)
+		if n, _ := robot.newest("plan"); n != 1 {
+			t.Errorf("frame %d came after it was denied", n)
+		}
+	})
+}
+
+func TestWhoWaitsForAPushIsToldOfTheRuleThatEndsIt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.host("pc", wire10ms).run(Config{})
+		pc.channel("plan", 8, 64).put(1, 64)
+		time.Sleep(time.Second) // it is found
+		answer := make(chan error)
+		go func() { answer <- pc.node.Push(w.t.Context(), rule.Push{Channel: "plan", Host: "robot"}) }()
+		time.Sleep(time.Second)
+		if err := pc.node.Apply(Config{Pushes: rule.Pushes{{Channel: "plan", Host: "*", Deny: true, From: "push[0]"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-answer; err == nil || !strings.Contains(err.Error(), "push[0] denies it") {
+			t.Errorf("got %v, want the rule that denies it", err)
+		}
+	})
+}
