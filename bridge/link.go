@@ -45,7 +45,6 @@ type link struct {
 	behind   bool                    // the peer was not sent all channels offered to it yet
 	told     map[string]wire.Channel // the catalog that the peer was sent; nil before the first
 	ended    map[string][]uint32     // by channel: subscriptions of the peer that ended here since told was sent
-	offered  map[string]bool         // channels that a push lets the peer read
 	subs     map[uint32]*binding     // our subscriptions
 	lastID   uint32
 	pushed   []pushed                     // wishes that the peer's pushes made here
@@ -109,7 +108,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 	l := &link{
 		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heard: n.now()},
 		wake: make(chan struct{}, 1), taken: make(chan struct{}), outUp: make(chan struct{}, 1), said: make(chan struct{}),
-		ended: make(map[string][]uint32), offered: make(map[string]bool), refused: make(map[string]bool), subs: make(map[uint32]*binding), asked: make(map[uint32]chan wire.Refused),
+		ended: make(map[string][]uint32), refused: make(map[string]bool), subs: make(map[uint32]*binding), asked: make(map[uint32]chan wire.Refused),
 		layouts: layoutQueries{pace: allowance{burst: 64, every: 50 * time.Millisecond}}, describing: allowance{burst: layoutBurst, every: layoutEvery},
 		warnings: warnings(), packing: newCompressor(), subscriptions: make(map[uint32]*subscription), imports: make(map[uint32]*inbound),
 	}

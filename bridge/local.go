@@ -231,7 +231,7 @@ func (n *Node) reopen(name string, old *local) (*localach.Channel, error) {
 func (n *Node) offered(l *link) map[string]wire.Channel {
 	channels := make(map[string]wire.Channel, len(n.locals))
 	for name, c := range n.locals {
-		if c.ch == nil || c.reason != "" && !l.offered[name] {
+		if c.ch == nil || c.reason != "" && n.pushTo(l, name) == nil {
 			continue
 		}
 		origin := n.originOf(c)

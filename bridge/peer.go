@@ -308,7 +308,11 @@ func (n *Node) unreached(p *peer, err error) {
 		return
 	}
 	if n.mayTell(p) {
+		addr := "" // a peer may have lost its addresses while it was dialled
+		if len(p.Addrs) > 0 {
+			addr = p.Addrs[0].String()
+		}
 		n.events.Tell(slog.LevelWarn, "peer cannot be reached, trying again",
-			status.Event{Kind: status.EventPeerUnreachable, Host: cmp.Or(n.nameOf(p), p.key()), Text: err.Error()}, "addr", p.Addrs[0].String(), "err", err)
+			status.Event{Kind: status.EventPeerUnreachable, Host: cmp.Or(n.nameOf(p), p.key()), Text: err.Error()}, "addr", addr, "err", err)
 	}
 }

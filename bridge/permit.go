@@ -15,10 +15,11 @@ import (
 type permitted struct{ asked, granted rule.QoS }
 
 // permit returns the quality of service with which l's peer may read a channel, or an error
-// that says why it may not. It may always read a channel that we push to it.
+// that says why it may not. It may always read a channel that we push to it, as far
+// as the push allows.
 func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
-	if l.offered[channel] {
-		return n.limitPushed(l, channel, asked)
+	if p := n.pushTo(l, channel); p != nil {
+		return rule.Grant{QoS: p.QoS, From: p.From}.Limit(asked)
 	}
 	if err := n.cfg.Export.Denied(channel, l.host); err != nil {
 		return rule.QoS{}, err
@@ -33,16 +34,6 @@ func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error)
 	return found.Limit(asked)
 }
 
-// limitPushed limits the quality of service that l's peer asks for, for a channel that is
-// pushed to it, to what the push allows.
-func (n *Node) limitPushed(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
-	p, ok := firstOf(n.pushes, func(p *push) bool { return p.Host == l.host && p.Channel == channel })
-	if !ok {
-		return asked, nil
-	}
-	return rule.Grant{QoS: p.QoS, From: p.From}.Limit(asked)
-}
-
 // forbid tells the peer why it may not read a channel.
 func (n *Node) forbid(l *link, id uint32, channel string, cause error) {
 	l.refused[channel] = true
@@ -53,7 +44,8 @@ func (n *Node) forbid(l *link, id uint32, channel string, cause error) {
 
 // Apply replaces Export, Relay, Accept, Adopt, Mirrors, Pushes, Layouts and NoLoadTest by those of cfg,
 // as if the node had been started with them. The other settings stay, and so do mirrors and pushes that
-// were added by Mirror and Push. On an error nothing changes. Subscriptions that cfg does not
+// were added by Mirror and Push, unless a rule of cfg denies them: then the push is dropped, and the mirror ends
+// until no rule denies it. On an error nothing changes. Subscriptions that cfg does not
 // change go on undisturbed.
 func (n *Node) Apply(cfg Config) error {
 	cfg.Host = n.cfg.Host // it never changes

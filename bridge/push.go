@@ -17,10 +17,10 @@ import (
 // goroutine.
 type push struct {
 	rule.Push
-	asked  bool      // added by Push, so that a new configuration does not end it
+	asked  bool      // added by Push, so that a new configuration ends it only if it denies it
 	link   *link     // on which it was offered
 	achd   *achdPush // that does it in place of links; nil: nothing does
-	id     uint32
+	id     uint32    // of the offer on that link; 0: it is to be offered anew
 	state  status.PushState
 	reason string
 	cause  status.Cause
@@ -70,8 +70,8 @@ func (n *Node) Push(ctx context.Context, p rule.Push) error {
 }
 
 func (n *Node) addPush(p rule.Push, answer chan error) {
-	if found, ok := n.cfg.Pushes.Denial(p.Channel, p.Host); ok {
-		answer <- fmt.Errorf("push %s: %s denies it", p.Channel, cmp.Or(found.From, "the configuration"))
+	if err := n.pushDenied(p); err != nil {
+		answer <- err
 		return
 	}
 	for _, known := range n.pushes {
@@ -82,7 +82,7 @@ func (n *Node) addPush(p rule.Push, answer chan error) {
 		known.answer = append(known.answer, answer)
 		switch {
 		case known.QoS != p.QoS || known.state == status.PushRefused:
-			known.Push, known.link, n.changed = p, nil, true // ask once more
+			known.Push, known.id, n.changed = p, 0, true // ask once more
 		case known.state == status.PushAccepted:
 			known.reply(nil)
 		}
@@ -95,6 +95,15 @@ func (n *Node) addPush(p rule.Push, answer chan error) {
 	if n.locals[p.Channel] == nil {
 		made.reply(nil) // nobody answers before there is a channel
 	}
+}
+
+// pushDenied is an error if a rule denies p.
+func (n *Node) pushDenied(p rule.Push) error {
+	found, ok := n.cfg.Pushes.Denial(p.Channel, p.Host)
+	if !ok {
+		return nil
+	}
+	return fmt.Errorf("push %s: %s denies it", p.Channel, cmp.Or(found.From, "the configuration"))
 }
 
 // whyPushWaits says what p waits for, "" when it does not wait.
@@ -119,16 +128,24 @@ func (n *Node) forgetWaiter(answer chan error) {
 	}
 }
 
+// pushTo returns the push because of which l's peer may read a channel, nil if there is none:
+// one that was offered to it, and that it has not refused.
+func (n *Node) pushTo(l *link, channel string) *push {
+	p, _ := firstOf(n.pushes, func(p *push) bool {
+		return p.link == l && p.Channel == channel && p.state != status.PushRefused
+	})
+	return p
+}
+
 // offerPushes offers l's peer the pushes that were not offered to it yet.
 func (n *Node) offerPushes(l *link) {
 	for _, p := range n.pushes {
 		c := n.locals[p.Channel]
-		if p.Host != l.host || p.link == l || c == nil || c.ch == nil {
+		if p.Host != l.host || p.link == l && p.id != 0 || c == nil || c.ch == nil {
 			continue
 		}
 		l.lastID++
 		p.link, p.id, p.state = l, l.lastID, status.PushWaiting
-		l.offered[p.Channel] = true
 		n.sendCatalog(l)
 		l.send(wire.Offer{ID: p.id, Channel: p.Channel, As: p.NameThere(), QoS: p.QoS.Wire()})
 		n.judgeExports(l) // a push that was changed may allow less
@@ -228,7 +245,7 @@ func (n *Node) pushAnswered(l *link, id uint32, reason string, cause status.Caus
 		}
 		if reason == "" {
 			if p.state == status.PushRefused { // its rules have changed
-				l.offered[p.Channel], n.changed = true, true
+				n.changed = true
 			}
 			p.state, p.reason, p.cause = status.PushAccepted, "", ""
 			p.reply(nil)
@@ -236,7 +253,6 @@ func (n *Node) pushAnswered(l *link, id uint32, reason string, cause status.Caus
 		}
 		l.refusal("push refused by the peer", status.Event{Channel: p.Channel, Text: reason})
 		p.state, p.reason, p.cause = status.PushRefused, reason, cause
-		delete(l.offered, p.Channel)
 		if p.reply(fmt.Errorf("push %s: %s", p.Channel, reason)) {
 			n.pushes = append(n.pushes[:i:i], n.pushes[i+1:]...)
 		}
@@ -256,11 +272,19 @@ func (p *push) reply(err error) bool {
 }
 
 // planPushes replaces the pushes by those that the configuration's rules ask for, for the
-// channels known, and those that Push has added.
+// channels known, and those that Push has added and no rule denies.
 func (n *Node) planPushes() {
 	n.pushes = slices.DeleteFunc(n.pushes, func(p *push) bool {
+		if err := n.pushDenied(p.Push); err != nil {
+			p.reply(err)
+			n.withdraw(p)
+			return true
+		}
 		found, wanted := n.cfg.Pushes.For(p.Channel, p.Host)
-		if p.asked || wanted && found.NameThere() == p.NameThere() {
+		if rule.IsPattern(found.Channel) && n.locals[p.Channel] == nil {
+			wanted = false // a pattern asks for channels that there are
+		}
+		if p.asked || wanted && found.Name(p.Channel) == p.NameThere() {
 			return false
 		}
 		n.withdraw(p)
@@ -289,7 +313,7 @@ func (n *Node) planPush(channel string) {
 		case !ok:
 			n.pushes = append(n.pushes, &push{Push: p, state: status.PushWaiting})
 		case !known.asked && known.QoS != p.QoS:
-			known.link = nil // it is offered anew
+			known.id = 0 // it is offered anew
 			fallthrough
 		case !known.asked:
 			known.Push = p
@@ -317,11 +341,10 @@ func (n *Node) isMirror(channel string) bool {
 	return n.mirrors[channel] != nil || l != nil && l.mirror
 }
 
-// withdraw ends what a push lets its peer read.
+// withdraw ends a push that is no longer among the node's, so that its peer hears of it.
 func (n *Node) withdraw(p *push) {
 	p.endAchd()
 	if p.link != nil {
-		delete(p.link.offered, p.Channel)
 		n.changed = true
 	}
 }

@@ -99,3 +99,124 @@ func TestPeerCannotAddAWishTwiceNorWithoutEnd(t *testing.T) {
 		}
 	})
 }
+
+// pushingGoal is a PC with cfg, whose channel goal a robot follows.
+func (w *world) pushingGoal(cfg Config) (robot, pc *host, goal *channel) {
+	w.t.Helper()
+	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
+	robot.run(Config{Accept: rule.GrantTo("goal*")})
+	goal = pc.channel("goal", 8, 64)
+	goal.put(1, 64)
+	pc.run(cfg, robot)
+	robot.follows("goal", 1, time.Second)
+	return robot, pc, goal
+}
+
+func TestRefusedSecondPushLeavesTheFirstAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc, goal := w.pushingGoal(Config{Export: rule.Grants{}, Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
+		if err := pc.node.Push(w.t.Context(), rule.Push{Channel: "goal", Host: "robot", As: "goal2"}); err == nil {
+			t.Fatal("got a second mirror of one channel, want a refusal")
+		}
+		time.Sleep(time.Second) // a catalog without the channel would be there by now
+		goal.put(2, 64)
+		robot.follows("goal", 2, time.Second)
+	})
+}
+
+// A push that is to be offered anew may end before it is.
+func TestPushThatEndedLetsNobodyRead(t *testing.T) {
+	inWorld(t, func(w *world) {
+		export := rule.Grants{{Channels: []string{"goal"}, Hosts: []string{"base"}}}
+		_, pc, _ := w.pushingGoal(Config{Export: export, Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
+		slow := rule.Push{Channel: "goal", Host: "robot", QoS: rule.QoS{Budget: time.Second}}
+		pc.node.call(func() {
+			pc.node.apply(Config{Export: export, Pushes: rule.Pushes{slow}})
+			pc.node.apply(Config{Export: export})
+			for _, l := range pc.node.links {
+				if _, err := pc.node.permit(l, "goal", rule.QoS{}); err == nil {
+					t.Errorf("%s may read the channel, want only base", l.host)
+				}
+			}
+		})
+	})
+}
+
+func TestPushThatTheRulesStillAskForGoesOnUndisturbed(t *testing.T) {
+	for _, again := range []rule.Push{
+		{Channel: "goa?", Host: "robot"},
+		{Channel: "goa?", Host: "robot", As: "{channel}"},
+		{Channel: "goal", Host: "robot"},
+	} {
+		t.Run(again.Channel+" as "+again.As, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc, goal := w.pushingGoal(Config{Export: rule.Grants{}, Pushes: rule.Pushes{{Channel: "goa?", Host: "robot"}}})
+				id := robot.subscription("goal")
+				if err := pc.node.Apply(Config{Export: rule.Grants{}, Pushes: rule.Pushes{again}}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				goal.put(2, 64)
+				robot.follows("goal", 2, time.Second)
+				if got := robot.subscription("goal"); got != id || robot.said("subscription refused") != 0 {
+					t.Errorf("got subscription %d, want still %d, and log\n%s", got, id, robot.log)
+				}
+				if got := pc.node.Status().Pushes; len(got) != 1 {
+					t.Errorf("got pushes %+v, want one", got)
+				}
+			})
+		})
+	}
+}
+
+func TestPatternPushesNoChannelThatThereIsNot(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.host("pc", wire10ms).run(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
+		if err := pc.node.Apply(Config{Pushes: rule.Pushes{{Channel: "goa?", Host: "robot"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := pc.node.Status().Pushes; len(got) != 0 {
+			t.Errorf("got pushes %+v, want none", got)
+		}
+	})
+}
+
+func TestLaterRuleThatDeniesEndsAPush(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.pushing()
+		plan := pc.channel("plan", 8, 64)
+		plan.put(1, 64)
+		if err := pc.node.Push(w.t.Context(), rule.Push{Channel: "plan", Host: "robot"}); err != nil {
+			t.Fatal(err)
+		}
+		robot.follows("plan", 1, time.Second)
+		if err := pc.node.Apply(Config{Export: rule.Grants{}, Pushes: rule.Pushes{{Channel: "plan", Host: "*", Deny: true}}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := pc.node.Status().Pushes; len(got) != 0 {
+			t.Errorf("got pushes %+v, want none", got)
+		}
+		plan.put(2, 64)
+		time.Sleep(time.Second)
+		if n, _ := robot.newest("plan"); n != 1 {
+			t.Errorf("frame %d came after it was denied", n)
+		}
+	})
+}
+
+func TestWhoWaitsForAPushIsToldOfTheRuleThatEndsIt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.host("pc", wire10ms).run(Config{})
+		pc.channel("plan", 8, 64).put(1, 64)
+		time.Sleep(time.Second) // it is found
+		answer := make(chan error)
+		go func() { answer <- pc.node.Push(w.t.Context(), rule.Push{Channel: "plan", Host: "robot"}) }()
+		time.Sleep(time.Second)
+		if err := pc.node.Apply(Config{Pushes: rule.Pushes{{Channel: "plan", Host: "*", Deny: true, From: "push[0]"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-answer; err == nil || !strings.Contains(err.Error(), "push[0] denies it") {
+			t.Errorf("got %v, want the rule that denies it", err)
+		}
+	})
+}

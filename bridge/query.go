@@ -88,7 +88,7 @@ func (l *link) answered(m wire.Refused) bool {
 // withheld says why l's peer is not offered a channel. If the rules refuse the channel to the
 // peer, it does not say whether the channel exists.
 func (n *Node) withheld(l *link, name string) (wire.Code, string) {
-	if _, err := n.cfg.Export.For(name, l.host); err != nil && !l.offered[name] {
+	if _, err := n.cfg.Export.For(name, l.host); err != nil && n.pushTo(l, name) == nil {
 		return wire.CodeForbidden, fmt.Sprintf("it does not let %s read %s: %v", l.host, name, err)
 	}
 	c := n.locals[name]

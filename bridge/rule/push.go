@@ -71,7 +71,9 @@ func (p Push) NameThere() string { return p.Name(p.Channel) }
 func (p Push) Name(channel string) string { return Expand(cmp.Or(p.As, "{channel}"), "", channel) }
 
 // Same reports whether two wishes are for the same push.
-func (p Push) Same(o Push) bool { return p.Channel == o.Channel && p.Host == o.Host && p.As == o.As }
+func (p Push) Same(o Push) bool {
+	return p.Channel == o.Channel && p.Host == o.Host && p.NameThere() == o.NameThere()
+}
 
 // Pushes are rules in their order: those that deny are looked at first, then the
 // first that matches counts.
