@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,4 +117,48 @@ func TestFramesOfAProgramWhileTheMirrorRestsAreNoContest(t *testing.T) {
 			t.Errorf("got %s (%s), %d frames of another, want it live, and one", m.State, m.Reason, m.Foreign)
 		}
 	})
+}
+
+// A daemon that starts again believes the mirror's file, into which a program has put a frame
+// that is none of the origin's.
+func TestFrameOfAProgramIsNotTakenForOneOfTheOriginAfterARestart(t *testing.T) {
+	for name, meanwhile := range map[string]uint64{"the origin rests": 0, "the origin goes on": 3} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+				events := robot.channel("events", 32, 64)
+				for n := range uint64(10) {
+					events.put(n+1, 64)
+				}
+				robot.run(Config{})
+				pc.run(every(robot, "events"), robot)
+				numbers := pc.follow("robot.events")
+				pc.follows("robot.events", 10, 2*time.Second)
+				ch, err := pc.dir.Open("robot.events")
+				if err != nil {
+					t.Fatal(err)
+				}
+				program := ch.Writer()
+				if _, err := program.Put(frame(77, 64)); err != nil {
+					t.Fatal(err)
+				}
+				program.Close()
+				ch.Close()
+				pc.stop()
+				for n := range meanwhile {
+					events.put(11+n, 64)
+				}
+				pc.run(pc.cfg, robot)
+				w.within(5*time.Second, "the link", func() bool { return pc.mirror("robot.events").State == status.MirrorLive })
+				time.Sleep(time.Second)
+				events.put(11+meanwhile, 64)
+				pc.follows("robot.events", 11+meanwhile, 10*time.Second)
+				all := numbers()
+				if len(all) < 11 || all[10] != 77 {
+					t.Fatalf("got frames %v, want the program's behind the first ten", all)
+				}
+				consecutive(t, slices.Delete(all, 10, 11), 1, 11+meanwhile)
+			})
+		})
+	}
 }

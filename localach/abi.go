@@ -208,6 +208,9 @@ func tagOf(t *C.struct_ach_tag, last uint64) Tag {
 	if t.magic != C.ACH_TAG_MAGIC {
 		return Tag{}
 	}
+	if t.end != 0 {
+		last = min(last, uint64(t.end)-1)
+	}
 	tag := Tag{Channel: uint64(t.channel), Epoch: uint64(t.epoch), Seq: uint64(t.ahead) + last}
 	for i := range tag.Node {
 		tag.Node[i] = byte(t.node[i])
@@ -218,7 +221,7 @@ func tagOf(t *C.struct_ach_tag, last uint64) Tag {
 func (m *mapping) setTag(tag Tag, puts uint64) status {
 	var t C.struct_ach_tag
 	if tag != (Tag{}) {
-		t = C.struct_ach_tag{magic: C.ACH_TAG_MAGIC, channel: C.uint64_t(tag.Channel), epoch: C.uint64_t(tag.Epoch), ahead: C.uint64_t(tag.Seq - puts)}
+		t = C.struct_ach_tag{magic: C.ACH_TAG_MAGIC, channel: C.uint64_t(tag.Channel), epoch: C.uint64_t(tag.Epoch), ahead: C.uint64_t(tag.Seq - puts), end: C.uint64_t(puts + 1)}
 		for i, b := range tag.Node {
 			t.node[i] = C.uint8_t(b)
 		}

@@ -20,6 +20,7 @@ struct ach_tag {
 	uint64_t magic;
 	uint8_t node[16];
 	uint64_t channel, epoch, ahead; // ahead: the origin's numbers minus ours
+	uint64_t end; // our frame numbers from here on are another program's; 0: none is, as in files of older versions
 };
 
 struct ach_header {

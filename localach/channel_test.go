@@ -257,6 +257,56 @@ func TestTagIsKeptInTheFile(t *testing.T) {
 	}
 }
 
+func TestTagCountsNoFrameOfAnotherProgram(t *testing.T) {
+	for what, ours := range map[string]uint64{"an empty mirror": 0, "a mirror with frames": 5} {
+		c := create(t, tempDir(t), Geometry{})
+		w := c.Writer()
+		if err := c.SetTag(Tag{Channel: 3, Epoch: 4}, 0); err != nil {
+			t.Fatal(err)
+		}
+		for seq := range ours {
+			if err := c.SetTag(Tag{Channel: 3, Epoch: 4, Seq: seq + 1}, 1); err != nil {
+				t.Fatal(err)
+			}
+			put(t, w, "ours")
+		}
+		put(t, w, "theirs")
+		put(t, w, "theirs")
+		if got := c.Tag().Seq; got != ours {
+			t.Errorf("%s: got frame %d, want %d", what, got, ours)
+		}
+		if err := c.SetTag(c.Tag(), 0); err != nil { // a daemon that starts again
+			t.Fatal(err)
+		}
+		if got := c.Tag().Seq; got != ours {
+			t.Errorf("%s, written down again: got frame %d, want %d", what, got, ours)
+		}
+		if err := c.SetTag(Tag{Channel: 3, Epoch: 5}, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Tag().Seq; got != 0 {
+			t.Errorf("%s, of a new life of the origin: got frame %d, want none", what, got)
+		}
+		w.Close()
+	}
+}
+
+// Files of older versions do not say how many of their frames are ours.
+func TestTagWithoutAnEndCountsEveryFrame(t *testing.T) {
+	c := create(t, tempDir(t), Geometry{})
+	w := c.Writer()
+	defer w.Close()
+	if err := c.SetTag(Tag{Channel: 3, Epoch: 4, Seq: 8}, 1); err != nil {
+		t.Fatal(err)
+	}
+	clear(c.memory[192:200])
+	put(t, w, "ours")
+	put(t, w, "ours or theirs")
+	if got := c.Tag().Seq; got != 9 {
+		t.Errorf("got frame %d, want 9", got)
+	}
+}
+
 func TestTagIsRightWhetherThePutItWasWrittenForCameAbout(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	w := c.Writer()

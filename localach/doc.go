@@ -46,5 +46,5 @@
 // # What we leave in a file
 //
 // In a channel of another program we leave only what put and get leave. In a mirror we also leave its Tag, in header words
-// that libach reserves, sets to zero and never reads (bytes 144 to 191).
+// that libach reserves, sets to zero and never reads (bytes 144 to 199).
 package localach

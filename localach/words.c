@@ -86,6 +86,7 @@ static int set_tag(void *arg) {
 	struct words *a = arg;
 	struct ach_tag *to = &header_of(a->m)->tag;
 	uint64_t last = a->tag->magic ? header_of(a->m)->last_seq : 0;
+	__atomic_store_n(&to->end, 0, __ATOMIC_SEQ_CST);
 	if (memcmp(to, a->tag, offsetof(struct ach_tag, ahead))) {
 		__atomic_store_n(&to->ahead, -last, __ATOMIC_SEQ_CST);
 		if (memcmp(to, a->tag, offsetof(struct ach_tag, epoch))) {
@@ -97,6 +98,7 @@ static int set_tag(void *arg) {
 		__atomic_store_n(&to->magic, a->tag->magic, __ATOMIC_SEQ_CST);
 	}
 	__atomic_store_n(&to->ahead, a->tag->ahead - last, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&to->end, a->tag->end + last, __ATOMIC_SEQ_CST);
 	return ACH_OK;
 }
 
