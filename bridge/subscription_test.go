@@ -92,13 +92,15 @@ func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 	}
 }
 
-// The ring may hold a frame that the watcher has not seen yet.
-func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
+// loaded is a link with one subscription, whose newest frame is about to leave. It was put
+// when the subscription had begun, and read before it was noticed.
+func loaded(t *testing.T) (*link, *subscription, *ledger.Book) {
+	t.Helper()
 	ch, err := testDir(t).Create("imu", localach.CreateConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ch.Close()
+	t.Cleanup(func() { ch.Close() })
 	b, now := &ledger.Book{}, func() time.Duration { return time.Second }
 	sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, now)}, b, now)
 	sub.watch(lateSource{ch.Writer()}, func(int) {})
@@ -107,6 +109,12 @@ func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
 	}
 	l := &link{subscriptions: map[uint32]*subscription{1: sub}, order: []*subscription{sub}}
 	l.load(sub, now(), wire.MaxDatagram)
+	return l, sub, b
+}
+
+// The ring may hold a frame that the watcher has not seen yet.
+func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
+	l, sub, b := loaded(t)
 	sub.sending()
 	if a, want := sub.accounts(false), (ledger.Accounts{Offered: 2, Superseded: 1, InFlight: 1}); a != want {
 		t.Errorf("got %+v, want %+v", a, want)
@@ -119,24 +127,12 @@ func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
 
 // A packet that was late and given up is sent again; when both come to an end, one arrived.
 func TestSecondCopyThatIsLostIsNoLoss(t *testing.T) {
-	ch, err := testDir(t).Create("imu", localach.CreateConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ch.Close()
-	b, now := &ledger.Book{}, func() time.Duration { return time.Second }
-	sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, now)}, b, now)
-	sub.watch(lateSource{ch.Writer()}, func(int) {})
-	if _, err := ch.Writer().Put([]byte("twice")); err != nil {
-		t.Fatal(err)
-	}
-	l := &link{subscriptions: map[uint32]*subscription{1: sub}, order: []*subscription{sub}}
-	l.load(sub, now(), wire.MaxDatagram)
+	_, sub, b := loaded(t)
 	sub.whole = true
 	sub.sending()
 	p := fresh.Piece{Sub: 1, Seq: sub.loaded, Whole: true}
 	sub.missing(p)
-	sub.delivered(p, now(), 0)
+	sub.delivered(p, time.Second, 0)
 	sub.missing(p)
 	b.Sent++ // the next frame
 	if a := b.Accounts(sub.loaded + 1); a.Lost != 0 || a.InFlight != 1 {
