@@ -60,7 +60,7 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		m.loop(l, status.CauseLoop, "loop: it is a channel of this host that "+l.host+" mirrors")
 		return
 	}
-	if twin := n.twinOf(m, l, c); twin != nil {
+	if twin := n.twinOf(m, c); twin != nil {
 		m.loop(l, status.CauseRule, "it is mirrored here already, as "+twin.Name)
 		return
 	}
@@ -190,30 +190,18 @@ func sourceOf(l *link, c wire.Channel) source {
 	return source{l.peer, c.Name}
 }
 
-// twinOf returns the mirror of this host that is fed from the same source as c, nil for none.
-// A second way is for when the first has ended, unless its frames come through this host itself.
-func (n *Node) twinOf(m *binding, l *link, c wire.Channel) *binding {
+// twinOf returns the mirror of this host that has the same source as c, nil for none. Frames
+// that arrive here on a second way may have come through this host itself.
+func (n *Node) twinOf(m *binding, c wire.Channel) *binding {
 	if c.Origin == nil {
 		return nil
 	}
 	for _, other := range n.mirrors {
-		if other != m && other.from == (source{c.Origin.Node, c.Origin.Channel}) && (other.link != nil || l.reads(other.Name)) {
+		if other != m && other.from == (source{c.Origin.Node, c.Origin.Channel}) {
 			return other
 		}
 	}
 	return nil
-}
-
-// reads reports whether the peer reads a channel of this host.
-func (l *link) reads(channel string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, sub := range l.subscriptions {
-		if sub.channel == channel {
-			return true
-		}
-	}
-	return false
 }
 
 // endDetours ends the mirrors that get the frames of m's source through other hosts, since m

@@ -39,27 +39,6 @@ func TestChannelThatIsRelayedTooComesDirectly(t *testing.T) {
 	})
 }
 
-// Of two ways to a channel the second is taken when the first has ended.
-func TestSecondRelayTakesOverWhenTheFirstIsGone(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, one, two, pc := w.host("robot", wire10ms), w.host("one", wire10ms), w.host("two", wire10ms), w.host("pc", wire10ms)
-		imu := robot.channel("imu", 4, 64)
-		robot.run(Config{})
-		for _, relay := range []*host{one, two} {
-			relay.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "imu"}}, Relay: []string{"*"}}, robot)
-		}
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "one", Channel: "*"}}}, one)
-		imu.put(1, 64)
-		pc.follows("one.robot.imu", 1, 5*time.Second)
-		pc.node.Apply(Config{Mirrors: []rule.Mirror{{Host: "one", Channel: "*"}, {Host: "two", Channel: "*"}}})
-		pc.node.SetPeers(asPeers([]*host{one, two}))
-		w.within(5*time.Second, "the second way to be refused", func() bool { return pc.mirror("two.robot.imu").State == status.MirrorRefused })
-		one.stop()
-		imu.put(2, 64)
-		pc.follows("two.robot.imu", 2, 10*time.Second)
-	})
-}
-
 // However often a channel is relayed, it is known by whose it is: else it could come
 // round, or twice, without that being noticed.
 func TestRelayOfARelayTellsWhoseTheChannelIs(t *testing.T) {
