@@ -34,19 +34,25 @@ func (l *link) inbound(id uint32) *inbound {
 }
 
 func (l *link) setInbound(id uint32, in *inbound) {
+	if stream := l.exchange(id, in); stream != nil {
+		stream.Stop() // it holds memory
+	}
+}
+
+// exchange returns the stream of the subscription that ends, nil if it has none.
+func (l *link) exchange(id uint32, in *inbound) (ending transport.ReceiveStream) {
 	l.inMu.Lock()
 	defer l.inMu.Unlock()
 	if old := l.imports[id]; old != nil {
 		old.pull.end()
-		if old.stream != nil {
-			old.stream.Stop() // it holds memory
-		}
+		ending = old.stream
 	}
 	if in == nil {
 		delete(l.imports, id)
-		return
+	} else {
+		l.imports[id] = in
 	}
-	l.imports[id] = in
+	return ending
 }
 
 // receive takes what the peer sends as datagrams and puts frames into their

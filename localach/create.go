@@ -35,8 +35,11 @@ func (d Dir) Create(name string, cfg CreateConfig) (*Channel, error) {
 	}
 	draft := filepath.Join(string(d), fmt.Sprintf(".achbridge-%s-%016x", name, rand.Uint64()))
 	mode := fs.FileMode(0o666)
-	if cfg.Mode != 0 {
-		mode = cfg.Mode.Perm() // from the first moment: whoever opens the draft keeps it
+	switch { // from the first moment: whoever opens the draft keeps it
+	case cfg.Like != nil:
+		mode = 0o600
+	case cfg.Mode != 0:
+		mode = cfg.Mode.Perm()
 	}
 	file, err := os.OpenFile(draft, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -91,7 +94,11 @@ func (cfg CreateConfig) permit(file *os.File) error {
 		return file.Chmod(cfg.Mode.Perm())
 	}
 	mode, group := cfg.Like.access()
-	if file.Chown(-1, group) != nil {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return err
+	}
+	if int(st.Gid) != group && file.Chown(-1, group) != nil { // a service may not be allowed to
 		mode &= 0o707 | mode&7<<3
 	}
 	return file.Chmod(mode)

@@ -31,8 +31,17 @@ func TestADraftIsNeverMoreOpenThanTheChannel(t *testing.T) {
 			}
 		}
 	}()
-	for range 2000 {
-		c, err := d.Create("imu", CreateConfig{Geometry: Geometry{1, 64}, Mode: 0o600, Replace: true})
+	like, err := d.Create("like", CreateConfig{Geometry: Geometry{1, 64}, Mode: 0o600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer like.Close()
+	for i := range 2000 {
+		cfg := CreateConfig{Geometry: Geometry{1, 64}, Mode: 0o600, Replace: true}
+		if i%2 == 0 {
+			cfg.Mode, cfg.Like = 0, like
+		}
+		c, err := d.Create("imu", cfg)
 		if err != nil {
 			t.Error(err)
 			break

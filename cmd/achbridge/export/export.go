@@ -62,7 +62,8 @@ type table struct {
 	file    *os.File
 	out     *bufio.Writer
 	printer *values.Printer
-	number  int // of the channel's tables
+	number  int  // of the channel's tables
+	there   bool // at its path
 }
 
 // Run writes the files, and returns them in the order of their names. Of a recording that was cut
@@ -85,18 +86,31 @@ func (c Config) Run(ctx context.Context) (made []Made, err error) {
 	}
 	for _, t := range e.all {
 		if err == nil {
-			err = os.Rename(t.file.Name(), t.Path)
+			err = e.publish(t)
 		}
 		made = append(made, t.Made)
 	}
 	if err != nil {
 		for _, t := range e.all {
 			os.Remove(t.file.Name())
+			if t.there && !e.Force {
+				os.Remove(t.Path)
+			}
 		}
 		return nil, err
 	}
 	slices.SortFunc(made, func(a, b Made) int { return strings.Compare(a.Path, b.Path) })
 	return made, nil
+}
+
+// publish gives a table's file its name. Without Force it replaces nothing.
+func (e *exporter) publish(t *table) error {
+	if _, err := os.Lstat(t.Path); err == nil && !e.Force { // somebody made it meanwhile
+		return fmt.Errorf("%s: %w", t.Path, ErrExists)
+	}
+	err := os.Rename(t.file.Name(), t.Path)
+	t.there = err == nil
+	return err
 }
 
 func (e *exporter) read(ctx context.Context, r *recording.Reader) error {
@@ -193,15 +207,18 @@ func (e *exporter) begin(name string, l *layout.Layout) (*table, error) {
 	if before != nil {
 		e.Note("%s: later frames have another type, %s: they are in %s", name, l.Name, file)
 	}
-	if _, err := os.Lstat(file); err == nil && !e.Force {
+	switch info, err := os.Lstat(file); {
+	case err == nil && !e.Force:
 		return nil, fmt.Errorf("%s: %w", file, ErrExists)
+	case err == nil && !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file: name another directory", file)
 	}
 	out, err := os.OpenFile(file+".part", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666) // what was exported before stays until all is well
 	if err != nil {
 		return nil, err
 	}
 	note := func(format string, args ...any) { e.Note(name+": "+format, args...) }
-	t := &table{Made{file, name, 0}, out, bufio.NewWriter(out), &values.Printer{Layout: l, Fields: e.Fields, Form: values.CSV, Note: note}, number}
+	t := &table{Made{file, name, 0}, out, bufio.NewWriter(out), &values.Printer{Layout: l, Fields: e.Fields, Form: values.CSV, Note: note}, number, false}
 	e.tables[name] = t
 	e.all = append(e.all, t)
 	return t, nil

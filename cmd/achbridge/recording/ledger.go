@@ -39,10 +39,10 @@ func (r *recorder) account(list []status.Mirror) {
 			fates[drop.Name] = drop.Count
 		}
 		before, known := r.fates[m.Name]
-		if m.Offered < r.offered[m.Name] {
+		if was := r.accounts[m.Name]; m.Offered < was.Offered && m.Delivered < was.Delivered {
 			before = nil // the daemon or the mirror began anew, and counts from nothing
 		}
-		r.offered[m.Name] = m.Offered
+		r.accounts[m.Name] = m.Accounts
 		if known && r.streams[m.Name] == nil {
 			continue // a mirror that appears later counts from its beginning
 		}

@@ -157,10 +157,11 @@ func TestFrameFromLongBeforeIsNotPutLate(t *testing.T) {
 // Whoever makes a channel anew gets no frame of the old one, and is told.
 func TestPlayingEndsWithItsChannel(t *testing.T) {
 	dir := testDir(t)
-	path := fileOf(t, line{channel: "imu", number: 1}, line{channel: "imu", number: 2, read: 300 * milli, captured: 300 * milli})
+	path := fileOf(t, line{channel: "imu", number: 1}, line{channel: "imu", number: 2, read: 2000 * milli, captured: 2000 * milli})
 	go func() {
-		time.Sleep(100 * time.Millisecond)
-		_ = dir.Unlink("imu")
+		for dir.Unlink("imu") != nil {
+			time.Sleep(time.Millisecond)
+		}
 	}()
 	if _, err := (Play{Dir: dir, File: path, Rate: 1}).Run(t.Context()); !errors.Is(err, localach.ErrUnlinked) {
 		t.Errorf("got %v, want %v", err, localach.ErrUnlinked)

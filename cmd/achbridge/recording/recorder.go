@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"achbridge/bridge/ledger"
 	"achbridge/bridge/status"
 	"achbridge/localach"
 )
@@ -52,24 +53,24 @@ type recorder struct {
 	mono    time.Duration // CLOCK_MONOTONIC at begun
 
 	// The fields below belong to the goroutine that reads.
-	streams map[string]*stream
-	seen    map[string]bool // channels that had a frame
-	failed  map[string]string
-	present map[string]bool              // channels that existed when the recording began
-	fates   map[string]map[string]uint64 // last counts of the ledger, by mirror and cause
-	offered map[string]uint64            // by mirror
-	totals  map[[2]string]uint64         // drops by channel and cause
-	origins map[string]string            // origins of the mirrors, by name
-	types   map[string]*Type             // of the channels, by what they are called
-	told    map[string]string            // which layouts the origins of mirrors tell, by name
-	byOther map[string]bool              // mirrors whose type only their origin can tell
-	misfits map[string]bool              // channels of which a frame did not fit its type
-	ask     func(*stream)                // has the type of a stream asked for
-	asking  sync.WaitGroup
-	answers chan answer
-	ledger  chan []status.Mirror
-	events  chan localach.Event
-	report  Report
+	streams  map[string]*stream
+	seen     map[string]bool // channels that had a frame
+	failed   map[string]string
+	present  map[string]bool              // channels that existed when the recording began
+	fates    map[string]map[string]uint64 // last counts of the ledger, by mirror and cause
+	accounts map[string]ledger.Accounts   // by mirror
+	totals   map[[2]string]uint64         // drops by channel and cause
+	origins  map[string]string            // origins of the mirrors, by name
+	types    map[string]*Type             // of the channels, by what they are called
+	told     map[string]string            // which layouts the origins of mirrors tell, by name
+	byOther  map[string]bool              // mirrors whose type only their origin can tell
+	misfits  map[string]bool              // channels of which a frame did not fit its type
+	ask      func(*stream)                // has the type of a stream asked for
+	asking   sync.WaitGroup
+	answers  chan answer
+	ledger   chan []status.Mirror
+	events   chan localach.Event
+	report   Report
 }
 
 // Run records until ctx ends or a file cannot be written. It reads channels as any reader of
@@ -89,7 +90,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	}
 	r := &recorder{
 		Config: cfg, queue: newQueue(), watcher: watcher, wake: make(chan struct{}, 1),
-		streams: map[string]*stream{}, seen: map[string]bool{}, failed: map[string]string{}, fates: map[string]map[string]uint64{}, offered: map[string]uint64{},
+		streams: map[string]*stream{}, seen: map[string]bool{}, failed: map[string]string{}, fates: map[string]map[string]uint64{}, accounts: map[string]ledger.Accounts{},
 		totals: map[[2]string]uint64{}, present: map[string]bool{}, origins: map[string]string{},
 		types: map[string]*Type{}, told: map[string]string{}, byOther: map[string]bool{}, misfits: map[string]bool{},
 		answers: make(chan answer), ledger: make(chan []status.Mirror), events: make(chan localach.Event),
