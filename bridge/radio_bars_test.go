@@ -127,12 +127,8 @@ func (table *radioTable) judge(t *testing.T) {
 }
 
 func (table *radioTable) holdRow(t *testing.T, bar radioBar, row radioRow, over string) {
-	room := 1.0
-	if !radioNamed() {
-		room = 1.1 // a few seconds of a link say less than twenty
-	}
-	hold(t, radioTitle(row, over, "mean"), worst(table.ratios(row, over, "oracle", meanOf)), bar.mean*room)
-	hold(t, radioTitle(row, over, "p95"), worst(table.ratios(row, over, "oracle", p95Of)), bar.p95*room)
+	hold(t, radioTitle(row, over, "mean"), worst(table.ratios(row, over, "oracle", meanOf)), bar.mean)
+	hold(t, radioTitle(row, over, "p95"), worst(table.ratios(row, over, "oracle", p95Of)), bar.p95)
 	if carried := table.ratios(row, over, "oracle", carriedOf); bar.carried > 0 && len(carried) > 0 {
 		hold(t, radioTitle(row, over, "carried, too little"), 1/slices.Min(carried), 1/bar.carried)
 	}
@@ -154,7 +150,11 @@ func radioTitle(row radioRow, over, what string) string {
 	return title
 }
 
-// hold checks one bar. What was not measured holds.
+// radioRoom is for what differs from run to run: who of two at the same instant comes first is
+// chance, also in virtual time.
+const radioRoom = 1.1
+
+// hold checks one bar. What was not measured holds; what is above a bar fails beyond radioRoom.
 func hold(t *testing.T, title string, got, most float64) {
 	named := slices.Contains(radioNotYet, title)
 	known := named || slices.ContainsFunc(radioNotYet, func(pattern string) bool {
@@ -165,7 +165,7 @@ func hold(t *testing.T, title string, got, most float64) {
 	case math.IsNaN(got):
 	case got <= most && named:
 		fmt.Fprintf(t.Output(), "reached: %s %.2f, at most %.2f: delete it from radioNotYet\n", title, got, most)
-	case got > most && known:
+	case got > most && (known || got <= most*radioRoom):
 		fmt.Fprintf(t.Output(), "above the bar: %s %.2f, want at most %.2f\n", title, got, most)
 	case got > most:
 		t.Errorf("%s: got %.2f, want at most %.2f", title, got, most)

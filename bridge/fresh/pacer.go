@@ -40,6 +40,8 @@ type Pacer struct {
 	others   int           // rounds on end with a queue that is not of our making
 	peak     best          // delivery rate that the path has shown, whatever we made of it
 	crowded  time.Duration // for how long a queue stayed though we sent next to nothing
+	lowest   time.Duration // the shortest that it was lately, with what slower took off; 0: none
+	highest  time.Duration // and the longest
 	held     time.Duration // since when frames have been waiting for us; 0: they are not
 	freed    time.Duration // when they last ceased to
 	loaded   time.Duration // since when we have sent all that we may
@@ -141,7 +143,11 @@ func (p *Pacer) Delivered(now time.Duration, list []Delivery, rtt time.Duration)
 		p.best.note(now, delivered)
 		p.peak.note(now, delivered)
 	}
-	p.crowd(now)
+	if p.crowd(now, visible) {
+		longer = p.lengthen(now, rtt)
+		p.nextRound(now)
+		return longer
+	}
 	if p.growing > 0 && p.seen < probeLook && p.queue < tolerated {
 		return 0
 	}

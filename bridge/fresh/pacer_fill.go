@@ -118,19 +118,33 @@ const (
 
 // crowd takes note of a queue that stays though next to nothing of what the path has carried
 // is ours by now. It is that of others, who hide how the path moves: what they fill we fill
-// as well, since making way for them once more leaves us nothing.
-func (p *Pacer) crowd(now time.Duration) {
+// as well, since making way for them once more leaves us nothing. But what is never longer or
+// shorter is no queue of anybody: then crowd reports that the way has become longer.
+func (p *Pacer) crowd(now, visible time.Duration) (way bool) {
 	switch {
 	case p.rate*nextToNothing > p.peak.rate():
 		p.crowded = 0
-		return
 	case p.queue > crowdedLeast && p.queue < crowdedMost:
 		p.crowded += now - p.round
 	default:
 		p.crowded = max(0, p.crowded-(now-p.round))
 	}
-	if p.crowded > crowdedTime {
-		p.stalls.presume(now)
-		p.crowded = 0
+	stands := p.queue + p.slowed
+	if p.crowded < crowdedTime/2 { // the rate still falls, and the queue with it
+		p.lowest, p.highest = 0, 0
+		return false
 	}
+	if p.lowest == 0 || stands < p.lowest {
+		p.lowest = stands
+	}
+	p.highest = max(p.highest, stands)
+	if p.crowded < crowdedTime {
+		return false
+	}
+	p.crowded = 0
+	if p.highest-p.lowest < min(visible, queueLeast/2+p.noise()) {
+		return true
+	}
+	p.stalls.presume(now)
+	return false
 }

@@ -56,6 +56,27 @@ func TestPacerTakesItsShareBesideOneThatFills(t *testing.T) {
 	}
 }
 
+// A queue of others, which is now longer and now shorter, hides how the path moves. What is
+// always as long is the way itself, whatever we have come down to before that was seen.
+func TestWhatIsAlwaysAsLongIsTheWay(t *testing.T) {
+	for wave, isWay := range map[time.Duration]bool{0: true, 100 * time.Microsecond: true, 3 * ms: false} {
+		p := &Pacer{rate: 20_000}
+		p.peak.note(0, 2.5e6)
+		found := false
+		for now := 50 * ms; now < 2*time.Second && !found && !p.stalls.known; now += 50 * ms {
+			p.round = now - 50*ms
+			p.queue = 25 * ms
+			if now%(100*ms) == 0 {
+				p.queue += wave
+			}
+			found = p.crowd(now, 5*ms)
+		}
+		if found != isWay || p.stalls.known == isWay {
+			t.Errorf("a queue that varies by %v: taken for the way: %v, for that of others: %v", wave, found, p.stalls.known)
+		}
+	}
+}
+
 func TestAConstantPathHasNoStalls(t *testing.T) {
 	for _, rate := range []float64{1 * mbit, 10 * mbit, 100 * mbit} {
 		p, f := alone(rate)
