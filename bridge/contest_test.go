@@ -90,6 +90,21 @@ func TestMirrorThatWeAloneFeedIsNotContested(t *testing.T) {
 	})
 }
 
+// putByProgram has a program of the host put frame 77 into one of its channels.
+func (h *host) putByProgram(channel string) {
+	h.w.t.Helper()
+	ch, err := h.dir.Open(channel)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	defer ch.Close()
+	program := ch.Writer()
+	defer program.Close()
+	if _, err := program.Put(frame(77, 64)); err != nil {
+		h.w.t.Fatal(err)
+	}
+}
+
 // What a program puts while nobody feeds the mirror is in its count, and no contest.
 func TestFramesOfAProgramWhileTheMirrorRestsAreNoContest(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -99,16 +114,7 @@ func TestFramesOfAProgramWhileTheMirrorRestsAreNoContest(t *testing.T) {
 		pc.follows("robot.imu", 1, 2*time.Second)
 		robot.stop()
 		w.within(5*time.Second, "the end of the link", func() bool { return pc.mirror("robot.imu").State == status.MirrorWaiting })
-		ch, err := pc.dir.Open("robot.imu")
-		if err != nil {
-			t.Fatal(err)
-		}
-		program := ch.Writer()
-		if _, err := program.Put(frame(77, 64)); err != nil {
-			t.Fatal(err)
-		}
-		program.Close()
-		ch.Close()
+		pc.putByProgram("robot.imu")
 		robot.run(Config{})
 		imu.put(2, 64)
 		pc.follows("robot.imu", 2, 20*time.Second)
@@ -134,16 +140,7 @@ func TestFrameOfAProgramIsNotTakenForOneOfTheOriginAfterARestart(t *testing.T) {
 				pc.run(every(robot, "events"), robot)
 				numbers := pc.follow("robot.events")
 				pc.follows("robot.events", 10, 2*time.Second)
-				ch, err := pc.dir.Open("robot.events")
-				if err != nil {
-					t.Fatal(err)
-				}
-				program := ch.Writer()
-				if _, err := program.Put(frame(77, 64)); err != nil {
-					t.Fatal(err)
-				}
-				program.Close()
-				ch.Close()
+				pc.putByProgram("robot.events")
 				pc.stop()
 				for n := range meanwhile {
 					events.put(11+n, 64)
