@@ -85,6 +85,14 @@ func (c *Channel) Tag() Tag {
 	return tag
 }
 
+// OwnTag is Tag if the file is our user's, and the zero Tag otherwise: whoever may write into a file can write a tag there.
+func (c *Channel) OwnTag() Tag {
+	if int(c.file.owner) != os.Geteuid() {
+		return Tag{}
+	}
+	return c.Tag()
+}
+
 // SetTag stores which daemon feeds this mirror, and that after puts more puts its newest frame is frame tag.Seq of the
 // origin. One goroutine at a time; it allocates nothing. When another field than Seq changes, SetTag first sets Seq to 0, so
 // that neither a reader nor a daemon after a crash ever sees a Seq with the wrong Epoch.

