@@ -77,11 +77,16 @@ var fences = []fence{
 	{From: main + "daemon", Not: command, But: []string{room + "api", room + "diagnose", room + "config", room + "service", room + "ui", room + "page"}, Why: "the daemon knows no verb", Tests: true},
 	{From: main + "service", Not: ours, But: []string{room + "config", room + "ui"}, Why: "a service does not know what it serves", Tests: true},
 	{From: main + "demo", Not: command, But: []string{room + "daemon", room + "config", room + "ui"}, Why: "the demo is two nodes", Tests: true},
+	{From: "testnet/await", Not: ours, Why: "every test may import await", Tests: true},
+	{From: "testnet/need", Not: ours, Why: "every test may import need", Tests: true},
 	{From: ".", Not: ours + "/testnet", Why: "testnet is imported by tests and its own programs only"},
 }
 
 // cgoPackages may import "C".
 var cgoPackages = []string{"localach"}
+
+// forTests may be imported by every test: they import nothing of ours.
+var forTests = []string{ours + "/testnet/await", ours + "/testnet/need"}
 
 // reserved is what only some packages may import, tests of others too.
 var reserved = []struct {
@@ -191,6 +196,9 @@ func TestEveryHouseRuleCanFail(t *testing.T) {
 		{"bridge/a.go", "//go:build never\n\npackage p\nimport \"C\"", `only localach imports "C"`},
 		{"cmd/achbridge/a.go", `import _ "achbridge/testnet"`, "testnet is imported by tests"},
 		{"bridge/a.go", `import _ "achbridge/testnet/lab"`, "testnet is imported by tests"},
+		{"bridge/a.go", `import _ "achbridge/testnet/await"`, "testnet is imported by tests"},
+		{"testnet/await/a.go", `import _ "achbridge/testnet"`, "every test may import await"},
+		{"testnet/need/a.go", `import _ "achbridge/wire"`, "every test may import need"},
 	} {
 		broken, err := brokenRules(tree(c.file, c.body))
 		if err != nil {
@@ -206,6 +214,7 @@ func TestHouseRulesAllowWhatTheyShould(t *testing.T) {
 	for _, c := range []struct{ file, body string }{
 		{"wire/a.go", `import "time"; var _ time.Duration`},
 		{"wire/a_test.go", `import _ "achbridge/wire"`},
+		{"bridge/via/a_test.go", `import (_ "achbridge/testnet/await"; _ "achbridge/testnet/need")`},
 		{"bridge/rule/a_test.go", `import _ "achbridge/bridge/rule"`},
 		{"bridge/rule/a.go", `import _ "achbridge/bridge/via"`},
 		{"bridge/ledger/a.go", `import _ "achbridge/bridge/fresh"`},
@@ -318,6 +327,7 @@ func forbids(name, imported string) string {
 		case slices.ContainsFunc(rule.But, func(p string) bool { return below(imported, p) }):
 		case isTest(name) && !rule.Tests:
 		case below(own, path.Join(ours, "testnet")) && below(imported, path.Join(ours, "testnet")):
+		case isTest(name) && slices.Contains(forTests, imported):
 		default:
 			return rule.Why
 		}
