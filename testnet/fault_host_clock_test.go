@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"achbridge/testnet/need"
 )
 
 // yearsApart is by how much the monotonic clocks of two hosts differ: one has been
@@ -18,14 +20,12 @@ func TestMirrorsFollowBetweenHostsWhoseClocksAreYearsApart(t *testing.T) {
 	if _, err := os.Stat("/proc/self/ns/time"); err != nil {
 		t.Skipf("%v: it needs root and a kernel with time namespaces (Linux 5.6, CONFIG_TIME_NS)", err)
 	}
+	need.Long(t)
 	t.Parallel()
 	for name, oldest := range map[string]string{"origin": "robot", "mirror": "pc"} {
 		t.Run(name, func(t *testing.T) {
-			if name == "mirror" {
-				longRun(t)
-			}
 			s := newSite(t, "robot", "pc")
-			s.publish("robot", "imu:200:64", "joints:50:3000")
+			s.publish("robot", imu, joints)
 			s.publish("pc", "goal:20:64")
 			run := func(host string, args ...string) {
 				if host == oldest {

@@ -1,9 +1,13 @@
 package testnet_test
 
 import (
+	"flag"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"achbridge/testnet/need"
 )
 
 // The ages of mirrors that are fed by a hub, with real programs on emulated hosts. The figures are
@@ -24,9 +28,10 @@ func judge(t *testing.T, what string, got, bar float64) {
 	t.Logf("%s: %.2f, bar %.2f: %s", what, got, bar, met)
 }
 
-// TestHubAges measures.
+// TestHubAges measures the first row in the long run, and all where it is named: go test -run TestHubAges.
 func TestHubAges(t *testing.T) {
-	longRun(t)
+	need.Long(t)
+	named := strings.Contains(flag.Lookup("test.run").Value.String(), "TestHubAges")
 	for _, c := range []struct {
 		name string
 		run  func(t *testing.T)
@@ -37,7 +42,9 @@ func TestHubAges(t *testing.T) {
 		{"slow", ageBesideASlowOperator},
 		{"crowd", costOfACrowd},
 	} {
-		t.Run(c.name, c.run)
+		if c.name == "idle" || named {
+			t.Run(c.name, c.run)
+		}
 	}
 }
 
