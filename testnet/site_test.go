@@ -26,9 +26,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asObserver) != "" {
 		os.Exit(observe(os.Args[1:]))
 	}
-	if what := os.Getenv(asCrowd); what != "" {
-		os.Exit(pullAll(what))
-	}
 	// Sites mostly wait, for what befalls them and for what comes of it: some at a time,
 	// unless -parallel says otherwise.
 	if err := flag.Set("test.parallel", "4"); err != nil {
