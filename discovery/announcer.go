@@ -30,6 +30,9 @@ type Announcer struct {
 	hidden   int       // number of wanted channels that are not announced by name
 	network  string    // that is announced
 	said     spoken    // the last announcement
+	leaving  bool      // Run has begun to say goodbye
+
+	serving []*registration // that zeroconf answers questions for
 }
 
 // NewAnnouncer checks all of cfg and reports every problem at once.
@@ -86,12 +89,43 @@ func (a *Announcer) Run(ctx context.Context) error {
 		a.announce(ctx)
 	}()
 	<-ctx.Done()
+	a.silence()
 	// announce says goodbye too, but it may be waiting for the kernel to begin or end a registration.
 	if err := a.spoken().say(0); err != nil {
 		a.log.Warn("cannot say goodbye", "err", err)
 	}
 	await(ended)
 	return nil
+}
+
+// silence keeps announcements from following the goodbye: until the process ends, zeroconf answers questions, and
+// announces a registration that is younger than 1.5 s. A host that heard such an announcement would list this one until
+// its life is over.
+func (a *Announcer) silence() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.leaving = true
+	for _, reg := range a.serving {
+		reg.silence()
+	}
+}
+
+func (a *Announcer) isLeaving() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.leaving
+}
+
+// serves notes which registrations zeroconf answers for now.
+func (a *Announcer) serves(regs ...*registration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.serving = slices.DeleteFunc(regs, func(r *registration) bool { return r == nil })
+	if a.leaving {
+		for _, reg := range a.serving {
+			reg.silence()
+		}
+	}
 }
 
 func (a *Announcer) spoken() spoken {
@@ -183,8 +217,10 @@ func (r *running) register(now time.Time, rec record, links []link) {
 	}
 	old := r.reg
 	r.reg = reg
+	r.serves(old, reg)
 	if old != nil {
 		old.end()
+		r.serves(reg)
 		r.repeat(now, links)
 		return
 	}
@@ -193,7 +229,11 @@ func (r *running) register(now time.Time, rec record, links []link) {
 	r.schedule(now)
 }
 
+// repeat announces the record again, unless Run says goodbye.
 func (r *running) repeat(now time.Time, links []link) {
+	if r.isLeaving() {
+		return
+	}
 	s := spoken{r.reg.rec, links}
 	r.setSpoken(s)
 	if err := s.say(s.rec.peer.life); err != nil {
@@ -229,6 +269,7 @@ func (r *running) leave() {
 		r.complain(err)
 	}
 	r.setSpoken(spoken{})
+	r.serves()
 	r.reg = nil
 }
 

@@ -24,8 +24,8 @@ import (
 //     is never gone meanwhile. A host that really leaves sends goodbyes with bye=1 before and after that of zeroconf:
 //     then listeners drop the host at once.
 //   - Shutdown waits on a WaitGroup that the receivers enter by themselves. So we do not shut down a server that is
-//     younger than 100 ms. The race detector still reports that WaitGroup; it reports nothing else. The prober sleeps
-//     for up to 3.5 s after Shutdown. Its writes then fail, which does no harm.
+//     younger than 100 ms. The race detector still reports that WaitGroup, and TTL (see silence); it reports nothing
+//     else. The prober sleeps for up to 3.5 s after Shutdown. Its writes then fail, which does no harm.
 //   - Register fixes the interfaces. We list them once a second. We register again when an interface, or an address
 //     family on one, has come or gone; we announce again when an address or the state of a cable has changed. We give
 //     Register no addresses: then it looks up those of the interface for each answer.
@@ -68,6 +68,11 @@ func newRegistration(rec record, links []link) (*registration, error) {
 	}
 	return &registration{server: server, rec: rec, links: links, born: time.Now()}, nil
 }
+
+// silence makes every later packet of the service a goodbye, since all records then have a TTL of 0. It does not block:
+// end does, while the kernel is slow to close a socket. The race detector reports TTL against zeroconf's answers; it
+// writes one word, and an answer has the old value or the new one.
+func (r *registration) silence() { r.server.TTL(0) }
 
 // end closes the service, which sends a goodbye for the host. It takes at most settled.
 func (r *registration) end() {

@@ -3,36 +3,33 @@ package testnet_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // A host with achd has avahi announce its channels.
 func TestHostsWithAchdAreListedWhenAsked(t *testing.T) {
-	longRun(t)
+	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	s.startAvahi("robot")
-	s.background("robot", "avahi-publish", "--service", "imu", "_ach._tcp", "8076")
-	s.background("robot", "avahi-publish", "--service", "an imu", "_ach._tcp", "8076") // no channel has that name
-	s.background("robot", "avahi-publish", "--service", "joints", "_ach._tcp", "9000")
-	address, err := s.lab.Command("robot", "sh", "-c", "ip -4 -o addr show eth0 | awk '{print $4}' | cut -d/ -f1").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := strings.TrimSpace(string(address))
+	s.offers("robot", "imu", "_ach._tcp", "8076")
+	s.offers("robot", "an imu", "_ach._tcp", "8076") // no channel has that name
+	s.offers("robot", "joints", "_ach._tcp", "9000")
+	at := s.addr("robot")
 	want := []string{"achd://" + at + "/imu by robot.local", "achd://" + at + ":9000/joints by robot.local"}
-	await(t, 15*time.Second, func() error {
-		out, err := s.lab.Command("pc", filepath.Join(s.bin, "achbridge"), "ls", "--achd", "--json").Output()
-		if err != nil {
-			return fmt.Errorf("ls: %w", err)
+	await.NoError(t, func() error {
+		out, complaint, code := s.verb("pc", "ls", "--achd", "--json")
+		if code != codeOK {
+			return fmt.Errorf("ls: exit code %d: %s", code, complaint)
 		}
 		var list []struct {
 			Host, Channel string
 			AnnouncedBy   string `json:"announced_by"`
 		}
-		if err := json.Unmarshal(out, &list); err != nil {
+		if err := json.Unmarshal([]byte(out), &list); err != nil {
 			return err
 		}
 		var got []string
@@ -45,8 +42,8 @@ func TestHostsWithAchdAreListedWhenAsked(t *testing.T) {
 		return nil
 	})
 	for pattern, want := range map[string]bool{"robot.local/imu": true, "*/imu": true, "achd://" + at + "/imu": true, "other/imu": false, "*/goal": false} {
-		out, _ := s.lab.Command("pc", filepath.Join(s.bin, "achbridge"), "ls", "--achd", pattern).CombinedOutput()
-		if got := strings.Contains(string(out), "achd://"+at+"/imu "); got != want {
+		out, _, _ := s.verb("pc", "ls", "--achd", pattern)
+		if got := strings.Contains(out, "achd://"+at+"/imu "); got != want {
 			t.Errorf("%s: got %s, want imu: %v", pattern, out, want)
 		}
 	}

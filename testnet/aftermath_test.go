@@ -13,6 +13,8 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // ordeal is a set of hosts over which a fault comes. Whatever it is: all mirrors
@@ -36,8 +38,6 @@ type ordeal struct {
 	replaced   bool // a mirror's file was replaced, and with it the number of frames put into it
 
 	began  moment
-	calm   since         // the same, to know how calm the machine has been
-	first  since         // when braced
 	worst  time.Duration // age of the newest frame in any view so far
 	before map[string]footprint
 	kept   uint64 // late_kept of all mirrors before the fault
@@ -54,7 +54,7 @@ func (s *site) brace(o ordeal) *ordeal {
 		o.before[host] = o.usual(host)
 		o.kept += lateKept(s.status(host))
 	}
-	o.began, o.calm, o.first = now(), sinceNow(), sinceNow()
+	o.began = now()
 	return &o
 }
 
@@ -69,11 +69,9 @@ func (o *ordeal) recovers(fault string, over moment) {
 		worst = max(worst, r.worstAge(o.began))
 	}
 	long := time.Duration(over - o.began)
-	if limit := long + o.calm.allows(resumed+lateness); worst > limit {
-		o.t.Errorf("%s: age: got %v, want at most %v", fault, worst, limit)
-	}
+	promised(o.t, fault+": the oldest frame in a mirror", worst, long+resumed+lateness)
 	o.t.Logf("fault %-48s lasted %7v  followed after %6v  worst age %7v", fault, long.Round(time.Millisecond), took, worst.Round(time.Millisecond))
-	o.began, o.calm, o.worst = now(), sinceNow(), max(o.worst, worst)
+	o.began, o.worst = now(), max(o.worst, worst)
 }
 
 // aftermath is recovers for the last fault, and checks all the rest. It ends the
@@ -93,7 +91,7 @@ func (o *ordeal) leaksNothing() {
 	o.t.Helper()
 	begin, first := now(), error(nil)
 	for host, before := range o.before {
-		await(o.t, 20*time.Second, func() error {
+		await.NoError(o.t, func() error {
 			err := o.footprint(host).within(before)
 			first = cmp.Or(first, err)
 			return err
@@ -108,17 +106,17 @@ func (o *ordeal) leaksNothing() {
 const lockLimit = 100 * time.Millisecond
 
 // heldUpNoWriter ends the publishers' work and looks how long their puts took. A
-// lock that somebody sat on would make one fail after 100 ms; a condition
-// variable whose waiter was killed would never let it return.
+// lock that somebody sat on would make one fail after 100 ms, as may a busy machine;
+// a condition variable whose waiter was killed would never let it return.
 func (o *ordeal) heldUpNoWriter() {
 	o.t.Helper()
-	limit := o.first.allows(lockLimit)
 	for _, p := range o.publishers {
 		p.signal(syscall.SIGUSR1)
 		for _, r := range p.published() {
 			o.t.Logf("channel %s: %d puts, %d failed, worst %v", r.channel, r.count, r.failed, r.worst)
-			if r.failed != 0 || r.worst > limit {
-				o.t.Errorf("channel %s: got %d failed puts and one of %v, want none, and at most %v", r.channel, r.failed, r.worst, limit)
+			promised(o.t, "a put into "+r.channel, r.worst, lockLimit)
+			if r.failed != 0 && need.IsLong() {
+				o.t.Errorf("channel %s: %d puts failed, want none", r.channel, r.failed)
 			}
 		}
 	}
@@ -127,7 +125,7 @@ func (o *ordeal) heldUpNoWriter() {
 // ledgerCloses waits until the accounts of both ends have come to rest.
 func (o *ordeal) ledgerCloses() {
 	o.t.Helper()
-	await(o.t, 10*time.Second, func() error {
+	await.NoError(o.t, func() error {
 		said := map[string]daemonStatus{}
 		for host := range o.daemons {
 			said[host] = o.status(host)
@@ -175,7 +173,8 @@ func settledFrames(a ledger.Accounts) uint64 {
 	return a.Delivered + a.LateKept + a.Superseded + a.RateLimited + a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
 }
 
-// putsNothingLate holds the frames that were seen late against late_kept.
+// putsNothingLate holds the frames that were seen late against late_kept, where a busy
+// machine makes none late between the mirror's decision and its put.
 func (o *ordeal) putsNothingLate() {
 	o.t.Helper()
 	seen, kept := 0, uint64(0)
@@ -188,11 +187,11 @@ func (o *ordeal) putsNothingLate() {
 	for _, r := range o.readers {
 		for _, view := range r.views {
 			if strings.HasPrefix(view, "keep:") {
-				seen += r.late(view, rule.DefaultBudget+o.first.allows(lateness))
+				seen += r.late(view, rule.DefaultBudget+lateness)
 			}
 		}
 	}
-	if uint64(seen) > kept {
+	if uint64(seen) > kept && need.IsLong() {
 		o.t.Errorf("late frames: %d were put, and %d are accounted for as late_kept", seen, kept)
 	}
 }

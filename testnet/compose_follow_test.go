@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// waitAtMost is how long the tests of containers wait for anything. It is no bound
-// on what it takes, which is logged: the machine may have much else to do.
-const waitAtMost = 60 * time.Second
+	"achbridge/testnet/await"
+)
 
 // mirrors are the names of channels by the service where they are read.
 type mirrors map[string][]string
@@ -30,7 +28,7 @@ func (c *compose) follow(list mirrors) time.Duration {
 	for service, channels := range list {
 		for _, channel := range channels {
 			all.Go(func() {
-				err := until(func() error { return c.freshSince(begin, service, channel) })
+				err := within(await.Deadline(), func() error { return c.freshSince(begin, service, channel) })
 				mu.Lock()
 				defer mu.Unlock()
 				took[service+":"+channel] = clock() - begin
@@ -86,7 +84,7 @@ var witness = map[string]string{"robot": "planner", "planner": "robot", "operato
 func (c *compose) missed(service string) {
 	c.t.Helper()
 	begin := time.Now()
-	c.await(func() error {
+	await.NoError(c.t, func() error {
 		if up := c.linked(witness[service], service); len(up) > 0 {
 			return fmt.Errorf("%s: its link to %s is up", witness[service], service)
 		}
@@ -121,7 +119,7 @@ func (c *compose) linked(service, prefix string) []string {
 // healthy waits for the verdict of the service's health check.
 func (c *compose) healthy(service string) {
 	c.t.Helper()
-	c.await(func() error {
+	await.NoError(c.t, func() error {
 		var health struct{ Status string }
 		c.inspect(service, "{{json .State.Health}}", &health)
 		if health.Status != "healthy" {
@@ -131,25 +129,12 @@ func (c *compose) healthy(service string) {
 	})
 }
 
-// await waits until ask has no error.
-func (c *compose) await(ask func() error) {
-	c.t.Helper()
-	if err := until(ask); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// until repeats a question until it has no error.
-func until(ask func() error) error {
-	deadline := time.Now().Add(waitAtMost)
-	for {
-		err := ask()
-		if err == nil {
-			return nil
+// within repeats a question until it has no error, and returns the last one after the deadline:
+// await.NoError for goroutines of a test.
+func within(deadline time.Time, ask func() error) error {
+	for ; ; time.Sleep(50 * time.Millisecond) {
+		if err := ask(); err == nil || time.Now().After(deadline) {
+			return err
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("after %v: %w", waitAtMost, err)
-		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }

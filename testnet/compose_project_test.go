@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +13,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // compose is a running project of docker-compose.yml.
@@ -27,7 +30,7 @@ type compose struct {
 // test it removes all that it made, and shows what was logged when it failed.
 func startCompose(t *testing.T, files ...string) *compose {
 	t.Helper()
-	realHosts(t)
+	need.Processes(t)
 	c := &compose{t: t, command: composeCommand(t), project: projectOf(files[0]), ids: map[string]string{}}
 	removeLeftovers(t, c.command)
 	for _, file := range files {
@@ -67,13 +70,13 @@ func composeCommand(t *testing.T) []string {
 }
 
 // projects is how the names of our projects begin. What the file of services is called
-// follows, and the process id of the test. Nobody's
-// containers but those are touched.
+// follows, the process id of the test, and a random part. Nobody's containers but those are
+// touched.
 const projects = "achbridge-test-"
 
 func projectOf(file string) string {
 	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-	return fmt.Sprintf("%s%s-%d", projects, name, os.Getpid())
+	return fmt.Sprintf("%s%s-%d-%08x", projects, name, os.Getpid(), rand.Uint32())
 }
 
 // removeLeftovers removes what tests left behind that did not live to do it.
@@ -85,7 +88,7 @@ func removeLeftovers(t *testing.T, command []string) {
 	}
 	done := map[string]bool{}
 	for _, project := range strings.Fields(string(out)) {
-		found := regexp.MustCompile(`^` + projects + `[a-z-]+-(\d+)$`).FindStringSubmatch(project)
+		found := regexp.MustCompile(`^` + projects + `[a-z-]+-(\d+)-[0-9a-f]+$`).FindStringSubmatch(project)
 		if found == nil || done[project] {
 			continue
 		}
@@ -234,7 +237,7 @@ func (c *compose) run(name string, args ...string) string {
 
 // ask runs a command in a container and returns its standard output.
 func (c *compose) ask(name string, command ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), await.Limit)
 	defer cancel()
 	var complaint strings.Builder
 	cmd := exec.CommandContext(ctx, "docker", append([]string{"exec", c.ids[name]}, command...)...)

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 var services = []string{"robot", "planner", "operator"}
@@ -25,7 +28,7 @@ func ofRobot(name string) mirrors {
 // The hosts of docker-compose.yml as a user starts them, and what the network of a
 // robot does to them.
 func TestCompose(t *testing.T) {
-	longRun(t)
+	need.Long(t)
 	t.Parallel() // most of it is waiting
 	c := startCompose(t, "docker-compose.yml")
 	c.step("start", started)
@@ -45,7 +48,7 @@ func TestCompose(t *testing.T) {
 
 // The same hosts without multicast.
 func TestComposeWithListedPeers(t *testing.T) {
-	longRun(t)
+	need.Long(t)
 	c := startCompose(t, "docker-compose.yml", "docker-compose.unicast.yml")
 	c.step("start", started)
 	for _, service := range services {
@@ -152,7 +155,7 @@ func (c *compose) collide() {
 	c.startRobot("second", "krang")
 	defer c.remove("second")
 	var both []string
-	c.await(func() error {
+	await.NoError(c.t, func() error {
 		both = c.linked("planner", "krang")
 		if len(both) != 2 {
 			return fmt.Errorf("planner: got links to %q, want to two hosts called krang", both)
@@ -165,7 +168,7 @@ func (c *compose) collide() {
 	c.follow(copied)
 	const advice = "another node announces this host's name: hosts linked with both show this one under a longer name; start one of the two with --name"
 	var advised string // the one whose name is not kept for it: the other is krang for all
-	c.await(func() error {
+	await.NoError(c.t, func() error {
 		for _, name := range []string{"first", "second"} {
 			if strings.Contains(c.logs(name), advice) {
 				advised = name

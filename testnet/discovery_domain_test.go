@@ -1,22 +1,15 @@
 package testnet_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/testnet/need"
 )
 
 const domain = "robots.example.com"
-
-func needDnsmasq(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("dnsmasq"); err != nil {
-		t.Skip("no name server: install the Debian package dnsmasq-base")
-	}
-}
 
 // nameServer is a dnsmasq on a host of a lab, whose zone lists robots.
 type nameServer struct {
@@ -26,7 +19,7 @@ type nameServer struct {
 }
 
 // serve starts the name server, in the place of an earlier one, with the options
-// given, and has hosts ask it.
+// given.
 func (n *nameServer) serve(options ...string) {
 	n.t.Helper()
 	if n.run != nil {
@@ -34,41 +27,24 @@ func (n *nameServer) serve(options ...string) {
 	}
 	args := []string{"--keep-in-foreground", "--conf-file=/dev/null", "--pid-file", "--user=root", "--log-facility=-",
 		"--no-resolv", "--no-hosts", "--local=/" + domain + "/", "--local-ttl=1"}
-	cmd := n.lab.Command(n.host, "dnsmasq", append(args, options...)...)
-	n.run = &process{t: n.t, Cmd: cmd, began: time.Now()}
-	cmd.Stderr = &n.run.log
-	if err := cmd.Start(); err != nil {
-		n.t.Fatal(err)
-	}
-	n.run.awaitLog("started", 10*time.Second)
+	n.run = n.start(n.host, need.Program(n.t, "dnsmasq", "dnsmasq-base"), append(args, options...)...)
+	n.run.awaitLog("started")
 }
 
-func (n *nameServer) use(hosts ...string) {
+// use has a host ask the name server.
+func (n *nameServer) use(host string) {
 	n.t.Helper()
-	addr, err := n.lab.Addr(n.host)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	for _, host := range hosts {
-		script := `echo "nameserver $0" >/etc/resolv.conf`
-		if out, err := n.lab.Command(host, "sh", "-c", script, addr.String()).CombinedOutput(); err != nil {
-			n.t.Fatalf("resolv.conf of %s: %v\n%s", host, err, out)
-		}
-	}
+	n.shell(host, `echo "nameserver $0" >/etc/resolv.conf`, n.addr(n.host))
 }
 
 // listing are the records of a robot at a host's address.
 func (n *nameServer) listing(robot, host string, port int, txt ...string) []string {
 	n.t.Helper()
-	addr, err := n.lab.Addr(host)
-	if err != nil {
-		n.t.Fatal(err)
-	}
 	instance := fmt.Sprintf("%s._achbridge._udp.%s", robot, domain)
 	records := []string{
 		fmt.Sprintf("--ptr-record=_achbridge._udp.%s,%s", domain, instance),
 		fmt.Sprintf("--srv-host=%s,%s.%s,%d", instance, host, domain, port),
-		fmt.Sprintf("--host-record=%s.%s,%v", host, domain, addr),
+		fmt.Sprintf("--host-record=%s.%s,%s", host, domain, n.addr(host)),
 	}
 	if len(txt) > 0 {
 		records = append(records, fmt.Sprintf("--txt-record=%s,%s", instance, strings.Join(txt, ",")))
@@ -77,17 +53,17 @@ func (n *nameServer) listing(robot, host string, port int, txt ...string) []stri
 }
 
 func TestHostsOfADomainAreFoundWithoutMulticast(t *testing.T) {
-	needDnsmasq(t)
+	need.Long(t)
 	s := newSite(t, "robot", "pc", "names")
 	air := listenToAir(s.lab)
 	ns := &nameServer{site: s, host: "names"}
 	ns.use("pc")
-	s.publish("robot", "imu:200:64", "joints:50:3000")
+	s.publish("robot", imu, joints)
 	robot := s.run("robot", "--no-discovery", "--name", "krang")
 
 	// The daemon is there before the name server.
 	pc := s.run("pc", "--no-discovery", "--domain", domain, "--mirror", "krang/*")
-	pc.awaitLog("domain cannot be read", met)
+	pc.awaitLog("domain cannot be read")
 	ns.serve(ns.listing("krang", "robot", 8076)...)
 	readers := s.observe("pc", "keep:krang.imu")
 	t.Logf("found and mirrored after %v", readers.follows(now(), 2*met, "keep:krang.imu"))
@@ -106,30 +82,18 @@ func TestHostsOfADomainAreFoundWithoutMulticast(t *testing.T) {
 }
 
 func TestLsSearchesADomain(t *testing.T) {
-	needDnsmasq(t)
 	s := newSite(t, "robot", "pc", "names")
 	ns := &nameServer{site: s, host: "names"}
 	ns.use("pc")
-	told := ns.listing("krang", "robot", 8076, "v=1", "net="+s.network("pc"), "node="+strings.Repeat("a1", 16), "ch.imu=16x64", "more=3")
+	told := ns.listing("krang", "robot", 8076, "v=1", "net="+s.network, "node="+strings.Repeat("a1", 16), "ch.imu=16x64", "more=3")
 	ns.serve(append(told, ns.listing("arm", "robot", 8080)...)...)
 	stdout, stderr, code := s.verb("pc", "ls", "--domain", domain)
-	addr, _ := s.lab.Addr("robot")
-	if code != codeOK || !strings.Contains(stdout, "krang/imu") || !strings.Contains(stdout, addr.String()+":8076") {
-		t.Errorf("got exit code %d and %q, want krang/imu at %v", code, stdout, addr)
+	if code != codeOK || !strings.Contains(stdout, "krang/imu") || !strings.Contains(stdout, s.addr("robot")+":8076") {
+		t.Errorf("ls --domain = %q and exit code %d, want krang/imu at %s", stdout, code, s.addr("robot"))
 	}
 	for _, want := range []string{"krang has 3 more channels", "arm is listed by its domain, which does not tell its channels"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("got %q, want that %s", stderr, want)
 		}
 	}
-}
-
-// network is the id of the network that a host has the key of.
-func (s *site) network(host string) string {
-	s.t.Helper()
-	var shown struct{ Network string }
-	if err := json.Unmarshal([]byte(s.must(host, "key", "show", "--json")), &shown); err != nil || shown.Network == "" {
-		s.t.Fatalf("network of %s: %v", host, err)
-	}
-	return shown.Network
 }

@@ -1,11 +1,12 @@
 package testnet_test
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,7 +14,11 @@ import (
 
 	"github.com/miekg/dns"
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
+
+	"achbridge/bridge/status"
+	"achbridge/testnet/await"
+	"achbridge/testnet/hosts"
+	"achbridge/testnet/need"
 )
 
 // Whoever forges announcements names addresses of others, which the attacker's host has here, at ports from
@@ -28,14 +33,9 @@ const (
 // others are the addresses that forged announcements name.
 func (s *site) others(attacker string) (list []net.IP) {
 	s.t.Helper()
-	own, err := s.lab.Addr(attacker)
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	s.eth0(attacker, func(h *netlink.Handle, eth netlink.Link) error {
 		for i := range forgedAddrs {
-			b := own.As4()
-			ip := net.IPv4(b[0], b[1], b[2], byte(100+i)).To4()
+			ip := net.IPv4(10, 80, 76, byte(100+i)).To4()
 			list = append(list, ip)
 			if err := h.AddrAdd(eth, &netlink.Addr{IPNet: &net.IPNet{IP: ip, Mask: net.CIDRMask(24, 32)}}); err != nil {
 				return err
@@ -46,78 +46,76 @@ func (s *site) others(attacker string) (list []net.IP) {
 	return list
 }
 
-// forge packs announcements of nodes that there are not.
-func forge(number int, network string, others []net.IP) ([]byte, error) {
+// claim is what an announcement says, as anybody can make it of what is public on the network.
+type claim struct {
+	host, node string
+	port       int
+	at         net.IP
+}
+
+// announcement packs claims.
+func (s *site) announcement(claims ...claim) []byte {
+	const service = "_achbridge._udp.local."
 	var m dns.Msg
 	m.Response, m.Compress = true, true
-	for range forgedHosts {
-		number++
+	for _, c := range claims {
 		head := func(name string, kind uint16) dns.RR_Header {
-			return dns.RR_Header{Name: name, Rrtype: kind, Class: dns.ClassINET, Ttl: 120}
+			return dns.RR_Header{Name: name, Rrtype: kind, Class: dns.ClassINET, Ttl: 3600}
 		}
-		name := fmt.Sprintf("robot%d._achbridge._udp.local.", number)
-		target := fmt.Sprintf("h%d.local.", number)
-		port := uint16(firstForged + number%30000)
+		name, machine := c.host+"."+service, c.host+".local."
 		m.Answer = append(m.Answer,
-			&dns.PTR{Hdr: head("_achbridge._udp.local.", dns.TypePTR), Ptr: name},
-			&dns.SRV{Hdr: head(name, dns.TypeSRV), Port: port, Target: target},
-			&dns.TXT{Hdr: head(name, dns.TypeTXT), Txt: []string{"v=1", "net=" + network, fmt.Sprintf("node=%032x", number),
-				fmt.Sprint("port=", port), "life=3600", "ch.imu=16x64", "more=9"}},
-			&dns.A{Hdr: head(target, dns.TypeA), A: others[number%len(others)]})
+			&dns.PTR{Hdr: head(service, dns.TypePTR), Ptr: name},
+			&dns.SRV{Hdr: head(name, dns.TypeSRV), Port: uint16(c.port), Target: machine},
+			&dns.TXT{Hdr: head(name, dns.TypeTXT), Txt: []string{"v=1", "net=" + s.network, "node=" + c.node,
+				fmt.Sprint("port=", c.port), "life=3600", "ch.imu=16x64", "more=9"}},
+			&dns.A{Hdr: head(machine, dns.TypeA), A: c.at})
 	}
-	return m.Pack()
+	b, err := m.Pack()
+	if err != nil {
+		s.t.Error(err)
+	}
+	return b
 }
 
 // multicasts opens the mDNS port on a host, to send to the group from.
-func (s *site) multicasts(host string) (out *net.UDPConn) {
+func (s *site) multicasts(host string) *net.UDPConn {
 	s.t.Helper()
-	pid, err := s.lab.PID(host)
+	out, err := hosts.In(s.lab, host, func() (*net.UDPConn, error) {
+		return net.DialUDP("udp4", &net.UDPAddr{Port: 5353}, &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: 5353})
+	})
 	if err != nil {
-		s.t.Fatal(err)
-	}
-	opened := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		ns, err := netns.GetFromPid(pid)
-		if err == nil {
-			defer ns.Close()
-			err = netns.Set(ns)
-		}
-		if err == nil {
-			out, err = net.DialUDP("udp4", &net.UDPAddr{Port: 5353}, &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: 5353})
-		}
-		opened <- err
-	}()
-	if err := <-opened; err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { out.Close() })
 	return out
 }
 
-// floods forges announcements on a host until the test ends; sent is how many packets are out.
-func (s *site) floods(attacker, network string, others []net.IP) (sent *atomic.Int32) {
+// floods announces nodes that there are not, and among them again and again what is given, until the test
+// ends. It returns when two seconds' worth is out.
+func (s *site) floods(attacker string, others []net.IP, again []byte) {
 	s.t.Helper()
 	out := s.multicasts(attacker)
-	ended := make(chan struct{})
-	s.t.Cleanup(func() { close(ended) })
-	sent = &atomic.Int32{}
+	var sent atomic.Int32
 	go func() {
 		tick := time.NewTicker(time.Second / forgedPackets)
 		defer tick.Stop()
-		for {
-			if b, err := forge(int(sent.Load())*forgedHosts, network, others); err == nil {
-				_, _ = out.Write(b)
+		for number := 1; ; sent.Add(1) {
+			var list []claim
+			for range forgedHosts {
+				list = append(list, claim{fmt.Sprint("robot", number), fmt.Sprintf("%032x", number), firstForged + number%30000, others[number%len(others)]})
+				number++
 			}
-			sent.Add(1)
-			select {
-			case <-tick.C:
-			case <-ended:
-				return
+			b := s.announcement(list...)
+			if sent.Load()%10 == 0 {
+				b = again
 			}
+			if _, err := out.Write(b); err != nil {
+				return // closed
+			}
+			<-tick.C
 		}
 	}()
-	return sent
+	await.True(s.t, "the flood has not begun", func() bool { return sent.Load() >= 2*forgedPackets })
 }
 
 // toOthers counts what a host sends to ports that are forged.
@@ -149,38 +147,42 @@ func (p *process) resident() (kib int) {
 	return kib
 }
 
-// Somebody without the key announces hosts without end, at the addresses of others, to a PC that wants the channels of
-// all hosts. A real robot that is switched on then is mirrored, and the others get next to nothing.
-func TestRobotIsMirroredBesideForgedAnnouncements(t *testing.T) {
-	longRun(t)
-	s := newSite(t, "robot", "pc", "attacker")
-	const span = 20 * time.Second
-	s.publish("robot", "imu:200:64")
-	others := s.others("attacker")
-	network := s.network("pc")
+// Somebody without the key announces hosts without end, at the addresses of others, to a PC that wants the channels
+// of all hosts, and says all that takes krang's name away: that arm is krang, that krang is nobody, and that a node
+// with a lower id is krang. Krang, switched on then, is mirrored under its name, with the rules for it, and again
+// after its daemon was killed; the others get next to nothing.
+func TestForgedAnnouncementsHarmNobody(t *testing.T) {
+	need.Long(t)
+	s := newSite(t, "krang", "arm", "evil", "pc")
+	const span = 10 * time.Second
+	ids, robots := map[string]string{}, map[string]*process{}
+	for _, host := range []string{"krang", "arm"} {
+		s.publish(host, imu)
+		robots[host] = s.run(host, "--name", host, "--mirror", "pc/plan")
+		ids[host] = s.status(host).Node
+	}
+	robots["krang"].leave()
+	s.publish("pc", "plan:100:64")
 	count := s.toOthers("pc")
-	pc := s.run("pc", "--mirror", "*/*")
-	pc.awaitLog("msg=running", met)
-	before := s.status("pc")
-	memory := pc.resident()
-	sent := s.floods("attacker", network, others)
-	await(t, met, func() error {
-		if n := sent.Load(); n < 2*forgedPackets {
-			return fmt.Errorf("%d packets are out", n)
-		}
-		return nil
-	})
+	pc := s.run("pc", "--mirror", "*/*", "--export", "plan,hosts=krang", "--http", "127.0.0.1:8078")
+	pc.awaitLog("msg=running")
+	before, memory := s.status("pc"), pc.resident()
+	others := s.others("evil")
+	s.floods("evil", others, s.announcement(
+		claim{"krang", ids["arm"], 8076, net.ParseIP(s.addr("arm"))},
+		claim{"nobody", ids["krang"], 8076, net.ParseIP(s.addr("evil"))},
+		claim{"krang", strings.Repeat("0", 31) + "1", 8076, net.ParseIP(s.addr("evil"))}))
+
 	began := now()
-	s.run("robot")
-	const view = "keep:robot.imu"
-	readers := s.observe("pc", view)
-	t.Logf("mirrored after %v, beside %d packets of %d forged hosts", readers.follows(began, 3*time.Second, view), sent.Load(), forgedHosts)
+	robots["krang"] = s.run("krang", "--name", "krang", "--mirror", "pc/plan")
+	atPC, atKrang := s.observe("pc", "keep:krang.imu"), s.observe("krang", "keep:pc.plan")
+	t.Logf("mirrored after %v", atPC.follows(began, 3*time.Second, "keep:krang.imu"))
+	atKrang.follows(now(), met, "keep:pc.plan")
 	time.Sleep(span) // the time that is looked at
 	got, packets := s.status("pc"), int(count.Load())
 	t.Logf("%v later: %d packets to others, %d goroutines (%d before), %d KiB (%d before), %d peers", span, packets, got.Goroutines, before.Goroutines,
 		pc.resident(), memory, len(got.Peers))
-	seconds := int(span/time.Second) + 6
-	if most := 10 * (8 + 4*seconds); packets > most {
+	if most := 10 * (8 + 4*int(time.Duration(now()-began)/time.Second+4)); packets > most {
 		t.Errorf("got %d packets to others, want at most %d", packets, most)
 	}
 	if most := before.Goroutines + 200; got.Goroutines > most {
@@ -189,17 +191,66 @@ func TestRobotIsMirroredBesideForgedAnnouncements(t *testing.T) {
 	if most := memory + 64<<10; pc.resident() > most {
 		t.Errorf("got %d KiB, want at most %d", pc.resident(), most)
 	}
+	s.namesAgree("pc", ids)
+
+	robots["krang"].kill()
+	s.run("krang", "--name", "krang", "--mirror", "pc/plan")
+	t.Logf("mirrored after %v when the robot was killed and started", atPC.follows(now(), met, "keep:krang.imu"))
+	atKrang.follows(now(), met, "keep:pc.plan")
+	s.namesAgree("pc", ids)
+	if m := s.status("arm").Mirrors; len(m) != 1 || m[0].State == "live" {
+		t.Errorf("arm has got what is for krang alone: %+v", m)
+	}
+}
+
+// namesAgree fails the test unless all that tells names on a host calls krang the node that
+// is it, and nobody else so.
+func (s *site) namesAgree(host string, ids map[string]string) {
+	s.t.Helper()
+	live := false
+	for _, m := range s.status(host).Mirrors {
+		live = live || m.Name == "krang.imu" && m.State == "live"
+	}
+	if !live {
+		s.t.Errorf("status: got mirrors %+v, want krang.imu live", s.status(host).Mirrors)
+	}
+	for _, l := range s.status(host).Links {
+		if ids[l.Peer] != l.Node {
+			s.t.Errorf("status: got a link to %s as %s, want %v", l.Node, l.Peer, ids)
+		}
+	}
+	var list []status.RemoteChannel
+	if err := json.Unmarshal([]byte(s.must(host, "ls", "--json")), &list); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, c := range list {
+		if c.Node == ids["krang"] && (c.Host != "krang" || c.Unproved) || c.Node != ids["krang"] && c.Host == "krang" && !c.Unproved {
+			s.t.Errorf("ls: got %+v, want krang for %s alone", c, ids["krang"])
+		}
+	}
+	if out, _, _ := s.verb(host, "why", "krang/imu"); !strings.Contains(out, "krang/imu") || strings.Contains(out, "nobody") {
+		s.t.Errorf("why: got %s", out)
+	}
+	const ask = `exec 3<>/dev/tcp/127.0.0.1/8078; printf 'GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n' >&3; cat <&3`
+	metrics, err := s.lab.Command(host, "bash", "-ec", ask).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("metrics: %v\n%s", err, metrics)
+	}
+	if want := `achbridge_link_up{peer="krang"`; !bytes.Contains(metrics, []byte(want)) || bytes.Contains(metrics, []byte("nobody")) || bytes.Contains(metrics, []byte(`peer="krang-`)) {
+		s.t.Errorf("metrics: got %s, want %s", metrics, want)
+	}
+	if out := s.must(host, "events", "--json"); strings.Contains(out, `"krang-`) || strings.Contains(out, `"link_up","host":"nobody"`) {
+		s.t.Errorf("events: got %s, want krang under no other name", out)
+	}
 }
 
 // Announcements come through a reflector, of hosts that are on no network of this one.
 func TestHostBehindAReflectorIsToldWithTheCure(t *testing.T) {
+	need.Long(t)
 	s := newSite(t, "pc", "visitor", "reflector")
-	b, err := forge(0, s.network("pc"), []net.IP{net.IPv4(10, 9, 0, 2)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := s.announcement(claim{"robot1", strings.Repeat("0", 31) + "1", firstForged, net.IPv4(10, 9, 0, 2)})
 	out := s.multicasts("reflector")
-	s.run("pc", "--mirror", "robot1/*").awaitLog("msg=running", met)
+	s.run("pc", "--mirror", "robot1/*").awaitLog("msg=running")
 	const cure = "--peer 10.9.0.2"
 	for what, ask := range map[string]func() string{
 		"ls":                  func() string { _, stderr, _ := s.verb("pc", "ls", "robot1", "--timeout", "200ms"); return stderr },
@@ -207,7 +258,7 @@ func TestHostBehindAReflectorIsToldWithTheCure(t *testing.T) {
 		"why":                 func() string { stdout, _, _ := s.verb("pc", "why", "robot1/imu", "--window", "100ms"); return stdout },
 		"doctor":              func() string { list, _ := s.doctor("visitor"); return list["hosts"].Text + "\n" + list["hosts"].Cure },
 	} {
-		await(t, 2*met, func() error {
+		await.NoError(t, func() error {
 			go out.Write(b) // while it is asked, too: who looks by himself hears nothing else
 			later := time.AfterFunc(500*time.Millisecond, func() { out.Write(b) })
 			defer later.Stop()

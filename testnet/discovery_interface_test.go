@@ -1,14 +1,13 @@
 package testnet_test
 
 import (
-	"fmt"
 	"net"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"achbridge/testnet/need"
 )
 
 // eth0 changes the interface of a host.
@@ -57,94 +56,31 @@ func without(gone func(net.IP) bool) func(*netlink.Handle, netlink.Link) error {
 
 func isIPv4(ip net.IP) bool { return ip.To4() != nil }
 
-// mirrored starts a robot and a PC and waits until its mirror follows; mirrors
-// is the robot's name there.
-func (s *site) mirrored(name string) (mirror func(after string)) {
-	s.t.Helper()
-	s.publish("robot", "imu:200:64")
-	s.run("robot")
-	s.run("pc", "--mirror", name+"/imu")
-	view := "keep:" + name + ".imu"
-	readers := s.observe("pc", view)
-	s.t.Logf("mirrored after %v", readers.follows(now(), met, view))
-	return func(after string) {
-		s.t.Helper()
-		s.t.Logf("%s: followed again after %v", after, readers.follows(now(), met, view))
-	}
-}
-
+// Hosts meet by one kind of address, and by names of machines that DNS would not take.
 func TestHostsWithOneAddressFamilyMeet(t *testing.T) {
 	t.Parallel()
-	for name, gone := range map[string]func(net.IP) bool{
-		"IPv4 only":       func(ip net.IP) bool { return !isIPv4(ip) },
-		"IPv6 only":       isIPv4,
-		"link-local only": func(ip net.IP) bool { return !ip.IsLinkLocalUnicast() },
+	for family, c := range map[string]struct {
+		gone         func(net.IP) bool
+		system, name string // of the robot, and what it is called
+	}{
+		"IPv4 only":       {func(ip net.IP) bool { return !isIPv4(ip) }, "Robot Nr 1", "Robot-Nr-1"},
+		"IPv6 only":       {isIPv4, "büro", "b--ro"},
+		"link-local only": {func(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }, `'; rm -rf "x" `, "---rm--rf--x--"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(family, func(t *testing.T) {
+			if family != "link-local only" {
+				need.Long(t)
+			}
 			s := newSite(t, "robot", "pc")
+			s.shell("robot", `printf %s "$0" >/proc/sys/kernel/hostname`, c.system)
 			for _, host := range []string{"robot", "pc"} {
-				s.eth0(host, without(gone))
+				s.eth0(host, without(c.gone))
 			}
-			s.mirrored("robot")
-		})
-	}
-}
-
-func TestMirrorFollowsARobotWhoseInterfaceWasDown(t *testing.T) {
-	s := newSite(t, "robot", "pc")
-	follows := s.mirrored("robot")
-	s.eth0("robot", func(h *netlink.Handle, eth netlink.Link) error { return h.LinkSetDown(eth) })
-	time.Sleep(2 * time.Second) // the length of the outage is what is tried
-	s.eth0("robot", func(h *netlink.Handle, eth netlink.Link) error { return h.LinkSetUp(eth) })
-	follows("interface down for 2 s")
-}
-
-func TestMirrorFollowsARobotToAnotherAddress(t *testing.T) {
-	s := newSite(t, "robot", "pc")
-	follows := s.mirrored("robot")
-	old, err := s.lab.Addr("robot")
-	if err != nil {
-		t.Fatal(err)
-	}
-	renumbered := strings.TrimSuffix(old.String(), fmt.Sprint(old.As4()[3])) + "200/24"
-	s.eth0("robot", without(func(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }))
-	s.eth0("robot", func(h *netlink.Handle, eth netlink.Link) error {
-		addr, err := netlink.ParseAddr(renumbered)
-		if err != nil {
-			return err
-		}
-		return h.AddrAdd(eth, addr)
-	})
-	follows("at " + renumbered)
-}
-
-func TestHostNamesThatAreNoDNSLabels(t *testing.T) {
-	t.Parallel()
-	for system, name := range map[string]string{
-		"Robot Nr 1":            "Robot-Nr-1",
-		"büro":                  "b--ro",
-		"robot.lab.example.com": "robot",
-		strings.Repeat("r", 63): strings.Repeat("r", 63),
-		"_4711_":                "_4711_",
-		"-robot-":               "-robot-",
-		"'; rm -rf \"x\" ":      "---rm--rf--x--",
-	} {
-		t.Run(name, func(t *testing.T) {
-			if system != "büro" && !strings.Contains(system, "rm") {
-				longRun(t)
-			}
-			s := newSite(t, "robot", "pc")
-			script := `printf %s "$0" >/proc/sys/kernel/hostname`
-			if out, err := s.lab.Command("robot", "sh", "-c", script, system).CombinedOutput(); err != nil {
-				t.Fatalf("host name %q: %v\n%s", system, err, out)
-			}
-			s.publish("robot", "imu:200:64")
+			s.publish("robot", imu)
 			s.run("robot")
-			s.run("pc")
-			await(t, met, func() error {
-				list, _ := s.ls("pc", "--timeout", "200ms")
-				return sameNames(list, name+"/imu")
-			})
+			s.run("pc", "--mirror", c.name+"/imu")
+			view := "keep:" + c.name + ".imu"
+			t.Logf("mirrored after %v", s.observe("pc", view).follows(now(), met, view))
 		})
 	}
 }

@@ -26,31 +26,26 @@ const channelsEach = 50
 // channelName is a name as robots have them: fifty do not fit an announcement.
 func channelName(i int) string { return fmt.Sprintf("left_arm_joint%02d", i) }
 
+// visitor has achbridge and the key, and no daemon.
+const visitor = "visitor"
+
 // newField makes n hosts with their channels, and a visitor without any, and no
 // daemon yet.
 func newField(t *testing.T, n int) *field {
 	t.Helper()
-	realHosts(t)
 	f := &field{daemons: map[string]*process{}}
 	for i := range n {
 		f.names = append(f.names, fmt.Sprintf("host%02d", i))
 	}
-	f.site = &site{t: t, lab: hosts.StartTest(t, hosts.Config{Hosts: append(f.names, visitor), Link: "delay=1ms"})}
-	var err error
-	if f.bin, err = programs(); err != nil {
-		t.Fatal(err)
-	}
+	f.site = siteOf(t, "delay=1ms", append(slices.Clone(f.names), visitor)...)
 	f.air = listenToAir(f.lab)
-	key := f.newKey(f.names[0])
 	var channels []string
 	for i := range channelsEach {
 		channels = append(channels, channelName(i)+":0.1:64")
 	}
 	for _, host := range f.names {
-		f.install(host, key)
 		f.publish(host, channels...)
 	}
-	f.install(visitor, key)
 	return f
 }
 
@@ -63,7 +58,7 @@ func (f *field) startAll(args map[string][]string) (began, up time.Time) {
 		f.daemons[host] = f.run(host, args[host]...)
 	}
 	for _, host := range f.names {
-		f.daemons[host].awaitLog("msg=running", 30*time.Second)
+		f.daemons[host].awaitLog("msg=running")
 	}
 	return began, time.Now()
 }

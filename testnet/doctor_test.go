@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // checkup is one line of achbridge doctor.
@@ -30,12 +32,13 @@ func (s *site) doctor(host string) (map[string]checkup, int) {
 
 // A host that is good, and then one thing after the other that is not.
 func TestDoctorFindsWhatIsWrongWithAHost(t *testing.T) {
-	longRun(t)
+	need.Long(t)
+	need.Program(t, "nft", "nftables")
 	s := newSite(t, "robot", "pc")
 	s.publish("robot", "imu:20:64")
-	s.run("robot").awaitLog("msg=running", 10*time.Second)
+	s.run("robot").awaitLog("msg=running")
 	pc := s.run("pc", "--mirror", "robot/*")
-	pc.awaitLog("link up", 10*time.Second)
+	pc.awaitLog("link up")
 	peer, err := achPeer()
 	if err != nil {
 		t.Fatal(err)
@@ -81,10 +84,6 @@ func TestDoctorFindsWhatIsWrongWithAHost(t *testing.T) {
 		{name: "no C library", holder: []string{"setsid"}, by: static, check: "libc", state: "warning", tells: "has an unknown C library"},
 		{name: "read-only", comes: "mount -t tmpfs -o ro tmpfs /dev/shm", goes: "umount /dev/shm", check: "shared memory", state: "failure", tells: "read-only"},
 	} {
-		if _, err := exec.LookPath("nft"); c.name == "firewall" && err != nil {
-			t.Logf("%s: not tried: there is no nft (apt install nftables)", c.name)
-			continue
-		}
 		var holder *process
 		if c.comes != "" {
 			s.shell("pc", c.comes)
@@ -92,7 +91,7 @@ func TestDoctorFindsWhatIsWrongWithAHost(t *testing.T) {
 		if c.holder != nil {
 			holder = s.startUnder("pc", c.holder, c.by, "/dev/shm/achshm-lonely", "hold", "600000")
 		}
-		await(t, 20*time.Second, func() error {
+		await.NoError(t, func() error {
 			list, code := s.doctor("pc")
 			got := list[c.check]
 			if got.State != c.state || !strings.Contains(got.Text+"\n"+got.Cure, c.tells) || got.Cure == "" || (code == 1) != (c.state == "failure") {

@@ -1,39 +1,13 @@
 package testnet_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
-)
 
-// The robot's channel is removed under its publisher, which goes on in the file
-// that nobody finds any more, and is made anew by the next one.
-func TestMirrorsFollowAfterAChannelWasRemovedAndMadeAnew(t *testing.T) {
-	s := newSite(t, "robot", "pc")
-	orphan := s.publish("robot", "imu:200:64")
-	beside := s.publish("robot", "joints:50:3000")
-	robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/*")
-	o := s.brace(ordeal{
-		publishers: []*process{beside}, daemons: map[string]*process{"robot": robot, "pc": pc},
-		readers: []*observation{s.observe("pc", keeping, reopening, parts)},
-	})
-	s.must("robot", "channel", "rm", "imu")
-	await(t, resumed, func() error {
-		for _, m := range s.status("pc").Mirrors {
-			if m.Channel == "imu" && strings.Contains(m.Reason, "does not offer imu now") {
-				return nil
-			}
-		}
-		return fmt.Errorf("status of the PC: %+v, want that imu is not offered", s.status("pc").Mirrors)
-	})
-	next := s.publish("robot", "imu:200:64")
-	made := now()
-	o.recovers("channel removed and made anew", made)
-	orphan.kill() // which is not to be mistaken for the new one's
-	o.publishers = append(o.publishers, next)
-	o.aftermath("publisher of the removed channel killed", now())
-}
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
+)
 
 // user is somebody who is not root, by number.
 const user = "4711"
@@ -59,14 +33,15 @@ func (s *site) chmod(host, mode, channel string) {
 // The daemon runs as somebody who may not use the robot's channel. It says what to
 // do, and goes on as soon as that is done; the other channels never notice.
 func TestMirrorsFollowAfterPermissionsOfTheRobotsChannelChanged(t *testing.T) {
+	need.Long(t)
 	s := newSite(t, "robot", "pc")
-	publisher := s.publish("robot", "imu:200:64", "joints:50:3000")
+	publisher := s.publish("robot", imu, joints)
 	s.chmod("robot", "666", "joints")
 	robot := s.runAs("robot", user)
 	pc := s.run("pc", "--mirror", "robot/*")
 	readers := s.observe("pc", keeping, reopening, parts)
 	readers.follows(now(), met, parts)
-	line := robot.awaitLog("channel=imu", patience)
+	line := robot.awaitLog("channel=imu")
 	if !strings.Contains(line, "level=WARN") || !strings.Contains(line, "chmod") {
 		t.Errorf("got log line %q, want a warning with the cure", line)
 	}
@@ -74,20 +49,16 @@ func TestMirrorsFollowAfterPermissionsOfTheRobotsChannelChanged(t *testing.T) {
 	took := readers.follows(now(), resumed, keeping)
 	t.Logf("channel of another user opened to the daemon: followed after %v", took)
 
-	for range long(10, 2) {
+	for range 3 {
 		s.chmod("robot", "0", "imu")
-		shut := now()
-		await(t, resumed, func() error {
-			if seen := readers.last(keeping); now() > moment(seen.Time)+moment(300*time.Millisecond) {
-				return nil
-			}
-			return fmt.Errorf("imu is read %v after the daemon may not any more", time.Duration(now()-shut))
+		await.True(t, "imu is read although the daemon may not any more", func() bool {
+			return now() > moment(readers.last(keeping).Time)+moment(300*time.Millisecond)
 		})
 		readers.follows(now(), resumed, parts)
 		s.chmod("robot", "666", "imu")
 		t.Logf("channel closed to the daemon and opened: followed after %v", readers.follows(now(), resumed, keeping, reopening))
 	}
-	for range long(200, 20) { // as fast as it comes
+	for range 50 { // as fast as it comes
 		s.chmod("robot", "0", "imu")
 		s.chmod("robot", "666", "imu")
 	}
@@ -103,9 +74,9 @@ func TestMirrorsFollowAfterPermissionsOfTheRobotsChannelChanged(t *testing.T) {
 
 // The same with the file of a mirror, which the daemon finds when it starts.
 func TestMirrorsFollowAfterPermissionsOfTheMirrorChanged(t *testing.T) {
-	longRun(t)
+	need.Long(t)
 	s := newSite(t, "robot", "pc")
-	s.publish("robot", "imu:200:64", "joints:50:3000")
+	s.publish("robot", imu, joints)
 	s.run("robot")
 	s.shell("pc", `chmod 1777 /dev/shm`)
 	pc := s.runAs("pc", user, "--mirror", "robot/*")
@@ -118,7 +89,7 @@ func TestMirrorsFollowAfterPermissionsOfTheMirrorChanged(t *testing.T) {
 	pc.kill()
 	pc = s.runAs("pc", user, "--mirror", "robot/*")
 	readers.follows(now(), met, parts)
-	line := pc.awaitLog("msg=\"mirror refused\" peer=robot channel=robot.imu", met)
+	line := pc.awaitLog("msg=\"mirror refused\" peer=robot channel=robot.imu")
 	if !strings.Contains(line, "chmod") {
 		t.Errorf("got log line %q, want the cure", line)
 	}

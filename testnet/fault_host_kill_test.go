@@ -5,9 +5,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
+
+	"achbridge/testnet/need"
 )
 
 // kills is how often daemons are killed at random moments: usual, unless
@@ -24,10 +25,18 @@ func kills(t *testing.T, usual int) int {
 	return n
 }
 
+// needKills skips a test outside the long run, unless ACHBRIDGE_KILLS asks for it.
+func needKills(t *testing.T) {
+	t.Helper()
+	if os.Getenv("ACHBRIDGE_KILLS") == "" {
+		need.Long(t)
+	}
+}
+
 // The daemons of both sides are killed while they work, start, meet, or notice
 // that the other one is dead.
 func TestMirrorsFollowAfterDaemonsWereKilledAtRandomMoments(t *testing.T) {
-	longRun(t, "ACHBRIDGE_KILLS")
+	needKills(t)
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", "imu:1000:64", "joints:50:3000", "camera:10:100000")
 	start := map[string]func() *process{
@@ -56,24 +65,10 @@ func TestMirrorsFollowAfterDaemonsWereKilledAtRandomMoments(t *testing.T) {
 	o.aftermath(fmt.Sprintf("the last of %d daemons killed", count), killed)
 }
 
-// The service manager's watchdog ends a daemon that does not answer by SIGABRT. Go then
-// exits with 2, as for a panic, which is our code for wrong arguments: the unit does not
-// start a daemon again that ended so.
-func TestDaemonThatIsAbortedDiesOfTheSignal(t *testing.T) {
-	s := newSite(t, "robot")
-	robot := s.run("robot")
-	robot.awaitLog("msg=running", met)
-	robot.signal(syscall.SIGABRT)
-	_ = robot.Wait() // that it did not leave in peace is what it says
-	if got := robot.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() {
-		t.Errorf("aborted: got %v, want that a signal ended it", robot.ProcessState)
-	}
-}
-
 // A put into a mirror that is cut off leaves a file that nobody can trust. It is
 // replaced, and its readers are told.
 func TestMirrorFollowsAfterItsDaemonWasKilledInsidePut(t *testing.T) {
-	longRun(t)
+	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", "camera:5:1000000", "imu:200:64")
 	robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/*")
@@ -99,7 +94,7 @@ func TestMirrorFollowsAfterItsDaemonWasKilledInsidePut(t *testing.T) {
 	if cutOff == 0 {
 		t.Fatal("no put was cut off: the test shows nothing")
 	}
-	told := kept.first("keep:robot.camera", "error", patience, func(s sighting) bool { return s.Err != "" })
+	told := kept.first("keep:robot.camera", "error", func(s sighting) bool { return s.Err != "" })
 	if told.Inode != begin.Inode {
 		t.Errorf("reader of the old file: got inode %d, want %d", told.Inode, begin.Inode)
 	}
@@ -108,7 +103,7 @@ func TestMirrorFollowsAfterItsDaemonWasKilledInsidePut(t *testing.T) {
 // A daemon killed with the lock of a channel of the robot in hand costs the robot
 // nothing: the kernel gives the lock to who comes next.
 func TestRobotGoesOnAfterItsDaemonWasKilledInsideGet(t *testing.T) {
-	longRun(t)
+	need.Long(t)
 	s := newSite(t, "robot", "pc")
 	publisher := s.publish("robot", "log:6:1000000")                             // large: the lock is held for long enough to be caught
 	robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/log,mode=every") // every frame is read with the lock

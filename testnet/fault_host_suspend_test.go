@@ -1,13 +1,13 @@
 package testnet_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"testing"
 	"time"
 
 	"achbridge/localach"
+	"achbridge/testnet/await"
 )
 
 // suspendedFor is for how long the computer is suspended, far longer than the budget
@@ -31,12 +31,7 @@ func TestNoOldCommandIsPutAfterTheHostWasSuspended(t *testing.T) {
 	origin := s.channel("pc", "goal")
 
 	stops, last := robot.freeze(), origin.LastSeq()
-	await(t, patience, func() error {
-		if origin.LastSeq() < last+2 {
-			return fmt.Errorf("no command was put")
-		}
-		return nil
-	})
+	await.True(t, "no command is put", func() bool { return origin.LastSeq() >= last+2 })
 	before, suspends := localach.Suspended(), now()
 	if out, err := exec.Command("rtcwake", "-m", "mem", "-s", suspendedFor).CombinedOutput(); err != nil {
 		t.Fatalf("rtcwake: %v\n%s", err, out)

@@ -16,71 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"achbridge/localach"
-
 	"golang.org/x/sys/unix"
+
+	"achbridge/localach"
+	"achbridge/testnet/await"
 )
 
 // What befalls a host itself: its processes are killed or stopped, its shared
 // memory is full, its channels are taken away. fault_host_*_test.go.
-
-// memory is where a host has its channels, seen from outside the host: to be
-// looked at and never to be locked, for the lock of a channel names its owner as
-// the host's own processes know it.
-func (s *site) memory(host string) localach.Dir {
-	s.t.Helper()
-	return localach.Dir(s.inside(host, "/dev/shm"))
-}
-
-// inside is the path of a host's file, seen from outside.
-func (s *site) inside(host, path string) string {
-	s.t.Helper()
-	pid, err := s.lab.PID(host)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return filepath.Join("/proc", strconv.Itoa(pid), "root", path)
-}
-
-// channel opens a channel of a host, to be looked at.
-func (s *site) channel(host, name string) *localach.Channel {
-	s.t.Helper()
-	ch, err := s.memory(host).Open(name)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { ch.Close() })
-	return ch
-}
-
-// shell runs a script on a host.
-func (s *site) shell(host, script string, args ...string) string {
-	s.t.Helper()
-	out, err := s.lab.Command(host, "sh", append([]string{"-ec", script}, args...)...).CombinedOutput()
-	if err != nil {
-		s.t.Fatalf("%s on %s: %v\n%s", script, host, err, out)
-	}
-	return string(out)
-}
-
-// startUnder starts one of the programs by another one, which becomes it or waits
-// for it: prlimit, setpriv, unshare.
-func (s *site) startUnder(host string, wrapper []string, program string, args ...string) *process {
-	s.t.Helper()
-	found, err := exec.LookPath(wrapper[0])
-	if err != nil {
-		s.t.Fatalf("%v: it is in Debian's util-linux", err)
-	}
-	line := append([]string{filepath.Join(s.bin, program)}, args...)
-	if filepath.IsAbs(program) {
-		line[0] = program
-	}
-	bin, err := filepath.Rel(s.bin, found)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return s.start(host, bin, append(wrapper[1:len(wrapper):len(wrapper)], line...)...)
-}
 
 // startPeer starts the C program that uses one channel of a host on plain
 // pthreads, as libach does.
@@ -90,11 +33,7 @@ func (s *site) startPeer(host, channel string, args ...string) *process {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	rel, err := filepath.Rel(s.bin, bin)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return s.start(host, rel, append([]string{"/dev/shm/achshm-" + channel}, args...)...)
+	return s.start(host, bin, append([]string{"/dev/shm/achshm-" + channel}, args...)...)
 }
 
 var achPeer = sync.OnceValues(func() (string, error) {
@@ -115,7 +54,7 @@ var achPeer = sync.OnceValues(func() (string, error) {
 func (p *process) freeze() moment {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
-	await(p.t, 5*time.Second, func() error {
+	await.NoError(p.t, func() error {
 		if states := p.states(); strings.Trim(states, "T") != "" {
 			return fmt.Errorf("%s: threads are in states %q, want all stopped", filepath.Base(p.Path), states)
 		}
@@ -207,7 +146,7 @@ func (s *site) killHolding(p *process, host, channel string) (dirty bool) {
 	s.t.Helper()
 	ch := s.channel(host, channel)
 	defer ahead(s.t)()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+	for deadline := await.Deadline(); time.Now().Before(deadline); {
 		ids := p.threads()
 		for round := time.Now(); time.Since(round) < 200*time.Millisecond; {
 			if stat, err := ch.Stat(); err != nil || !ids[stat.LockOwner] {
@@ -248,7 +187,7 @@ func sometime(limit time.Duration) { time.Sleep(rand.N(limit)) }
 func awaitOwner(t *testing.T, ch *localach.Channel) {
 	t.Helper()
 	owner, since := 0, time.Now()
-	await(t, patience, func() error {
+	await.NoError(t, func() error {
 		stat, err := ch.Stat()
 		if err != nil {
 			return err

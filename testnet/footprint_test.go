@@ -1,30 +1,12 @@
 package testnet_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"time"
-
-	"achbridge/bridge/status"
 )
-
-// daemonStatus is what `achbridge status --json` tells.
-type daemonStatus struct {
-	Goroutines int `json:"goroutines"`
-	status.Report
-}
-
-// status asks the daemon of a host.
-func (s *site) status(host string) (got daemonStatus) {
-	s.t.Helper()
-	if err := json.Unmarshal([]byte(s.must(host, "status", "--json")), &got); err != nil {
-		s.t.Fatalf("status of %s: %v", host, err)
-	}
-	return got
-}
 
 // footprint is what a daemon holds, and the channels of its host.
 type footprint struct {
@@ -96,16 +78,4 @@ func (o *ordeal) footprint(host string) footprint {
 		goroutines: got.Goroutines, descriptors: len(open), resident: resident * os.Getpagesize(),
 		channels: o.channels(host),
 	}
-}
-
-// putsInto is how many frames were ever put into a channel of a host.
-func (s *site) putsInto(host, channel string) uint64 {
-	s.t.Helper()
-	var info struct {
-		Seq uint64 `json:"seq"`
-	}
-	if err := json.Unmarshal([]byte(s.must(host, "channel", "info", channel, "--json")), &info); err != nil {
-		s.t.Fatalf("channel %s of %s: %v", channel, host, err)
-	}
-	return info.Seq
 }

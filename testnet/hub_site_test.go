@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"achbridge/testnet/hosts"
 )
 
 // fleet is a site whose hosts have no path to each other but by a hub, which is a host of its own.
@@ -24,14 +22,8 @@ type fleet struct {
 // newFleet makes the hosts and runs the hub. The hosts' links are perfect at first.
 func newFleet(t *testing.T, names ...string) *fleet {
 	t.Helper()
-	realHosts(t)
 	all := append([]string{"hub"}, names...)
-	f := &fleet{site: &site{t: t, lab: hosts.StartTest(t, hosts.Config{Hosts: all})}, dir: t.TempDir(), sent: map[string]*atomic.Int64{}, views: map[string]*observation{}}
-	var err error
-	if f.bin, err = programs(); err != nil {
-		t.Fatal(err)
-	}
-	key := f.newKey("hub")
+	f := &fleet{site: siteOf(t, "", all...), dir: t.TempDir(), sent: map[string]*atomic.Int64{}, views: map[string]*observation{}}
 	f.must("hub", "hub", "init", "hub", "--dir", f.hubDir())
 	for _, from := range all {
 		for _, to := range all {
@@ -40,7 +32,6 @@ func newFleet(t *testing.T, names ...string) *fleet {
 		if from == "hub" {
 			continue
 		}
-		f.install(from, key)
 		f.must("hub", "hub", "add", from, "--dir", f.hubDir(), "--out", f.credentials(from))
 		for _, to := range names {
 			if from != to {
@@ -105,7 +96,7 @@ func (f *fleet) measure(settle, length time.Duration, processes map[string]*proc
 	}
 	for _, name := range channels {
 		_, channel, _ := strings.Cut(name, ":")
-		f.views[name].first("keep:"+channel, "frame", 20*time.Second, func(s sighting) bool { return s.Err == "" })
+		f.views[name].first("keep:"+channel, "frame", func(s sighting) bool { return s.Err == "" })
 	}
 	time.Sleep(settle)
 	m := taken{views: map[string]figures{}, wire: map[string]float64{}, spent: map[string]time.Duration{}}

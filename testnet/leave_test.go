@@ -1,7 +1,6 @@
 package testnet_test
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // A kernel that is busy, with networks or with anything at all, is slow to close what
@@ -22,19 +24,19 @@ func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
 		"at rest": func(*site, *process) {},
 		"as its networks change": func(s *site, robot *process) {
 			s.eth0("robot", without(func(ip net.IP) bool { return !isIPv4(ip) })) // it registers anew
-			await(t, met, robot.closes)
+			await.NoError(t, robot.closes)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "at rest" {
-				longRun(t)
+				need.Long(t)
 			}
 			s := newSite(t, "robot", "pc", "other")
-			s.publish("robot", "imu:200:64")
+			s.publish("robot", "imu:10:64")
 			robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/*")
 			s.run("other")
-			pc.awaitLog("link up", met)
-			await(t, met, func() error {
+			pc.awaitLog("link up")
+			await.NoError(t, func() error {
 				if list, code := s.ls("other", "--timeout", "1ms"); code != codeOK {
 					return fmt.Errorf("got %v and exit code %d, want the robot's channel", list, code)
 				}
@@ -43,18 +45,21 @@ func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
 			s.slowToClose("robot", robot)
 			meanwhile(s, robot)
 
+			began := time.Now()
 			robot.signal(syscall.SIGTERM)
 
-			pc.awaitLog("the daemon is leaving", time.Second)
-			await(t, time.Second, func() error { // which has no link to it
+			pc.awaitLog("the daemon is leaving")
+			await.NoError(t, func() error { // which has no link to it
 				if list, code := s.ls("other", "--timeout", "1ms"); code != codeNothing {
-					return fmt.Errorf("got %v and exit code %d, want nothing and %d", list, code, codeNothing)
+					return fmt.Errorf("ls = %v and exit code %d, want nothing and %d", list, code, codeNothing)
 				}
 				return nil
 			})
-			robot.awaitLog("msg=left", 2*time.Second)
-			if err := robot.Wait(); err != nil {
-				t.Errorf("got %v after SIGTERM, want a peaceful end", err)
+			promised(t, "telling the others", time.Since(began), time.Second)
+			robot.leaves()
+			promised(t, "leaving", time.Since(began), 2*time.Second)
+			if list, code := s.ls("other", "--timeout", "1ms"); code != codeNothing {
+				t.Errorf("ls after the daemon's end = %v and exit code %d, want nothing and %d", list, code, codeNothing)
 			}
 			if n := strings.Count(pc.log.String(), "link up"); n != 1 {
 				t.Errorf("got %d links to the robot, want none with a daemon that has said goodbye", n)
@@ -72,19 +77,15 @@ func (s *site) slowToClose(host string, p *process) {
 	for _, inode := range strings.Fields(s.shell(host, `awk '$2 ~ /:14E9$/ { print $10 }' /proc/net/udp /proc/net/udp6`)) {
 		args = append(args, "-P", "socket:["+inode+"]")
 	}
-	slow := exec.Command("strace", args...)
-	err := slow.Start()
-	if errors.Is(err, exec.ErrNotFound) && os.Getenv("ACHBRIDGE_NO_SKIP") != "1" {
-		s.t.Skip("no strace: it is in Debian's package of that name")
-	}
-	if err != nil {
+	slow := exec.Command(need.Program(s.t, "strace", "strace"), args...)
+	if err := slow.Start(); err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() {
 		slow.Process.Kill()
 		_ = slow.Wait() // killed is what it says
 	})
-	await(s.t, met, func() error {
+	await.NoError(s.t, func() error {
 		for _, task := range p.tasks() {
 			if text, _ := os.ReadFile(filepath.Join(task, "status")); strings.Contains(string(text), "TracerPid:\t0\n") {
 				return fmt.Errorf("%s is not traced yet", task)

@@ -1,8 +1,16 @@
 package testnet_test
 
 import (
+	"fmt"
+	"net"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // Real daemons on two hosts, and what happens to robots. Whatever it is, the
@@ -28,11 +36,17 @@ const (
 	parts     = "keep:robot.joints" // frames larger than a datagram
 )
 
+// The channels of a robot: frames of one datagram, and of several.
+var (
+	imu    = need.LongOr("imu:200:64", "imu:50:64")
+	joints = need.LongOr("joints:50:3000", "joints:20:3000")
+)
+
 // startRobotAndPC returns when the mirrors follow.
 func startRobotAndPC(t *testing.T) *robotAndPC {
 	t.Helper()
 	w := &robotAndPC{site: newSite(t, "robot", "pc")}
-	w.publisher = w.publish("robot", "imu:200:64", "joints:50:3000")
+	w.publisher = w.publish("robot", imu, joints)
 	w.robot, w.pc = w.run("robot"), w.run("pc", "--mirror", "robot/*")
 	w.readers = w.observe("pc", keeping, reopening, parts)
 	took := w.readers.follows(now(), met, keeping, reopening, parts)
@@ -47,85 +61,99 @@ func (w *robotAndPC) followsAgain(after string) {
 	w.t.Logf("%s: followed again after %v", after, took)
 }
 
-func TestMirrorFollowsAfterTheCableWasCut(t *testing.T) {
+// One thing after the other happens, as it does in the life of a robot.
+func TestMirrorsFollowWhateverHappensToTheHosts(t *testing.T) {
 	w := startRobotAndPC(t)
+	w.linkedOver("pc", "quic")
+	first := w.readers.last(keeping)
+	outage := need.LongOr(3*time.Second, 600*time.Millisecond)
+
 	w.link("robot", "cut")
-	time.Sleep(3 * time.Second) // the length of the cut is what is tried here
+	time.Sleep(outage) // its length is what is tried
 	w.link("robot", "up")
-	w.followsAgain("cable cut for 3 s")
-}
+	w.followsAgain("cable cut")
 
-// As a service manager restarts it.
-func TestMirrorFollowsAfterTheRobotsDaemonWasRestarted(t *testing.T) {
-	w := startRobotAndPC(t)
-	w.robot.leave()
-	w.run("robot")
-	w.followsAgain("robot's daemon told to leave and restarted")
-}
+	w.eth0("robot", func(h *netlink.Handle, eth netlink.Link) error { return h.LinkSetDown(eth) })
+	time.Sleep(outage)
+	w.eth0("robot", func(h *netlink.Handle, eth netlink.Link) error { return h.LinkSetUp(eth) })
+	w.followsAgain("robot's interface down")
 
-func TestMirrorFollowsAfterTheRobotsDaemonWasKilled(t *testing.T) {
-	w := startRobotAndPC(t)
 	w.robot.kill()
-	w.run("robot")
+	w.robot = w.run("robot")
 	w.followsAgain("robot's daemon killed and restarted")
-}
 
-func TestMirrorFollowsTheRobotsDaemonToAnotherPort(t *testing.T) {
-	w := startRobotAndPC(t)
-	w.robot.kill()
-	w.run("robot", "--listen", ":9000")
-	w.followsAgain("robot's daemon killed and restarted at another port")
-}
-
-func TestMirrorFollowsAfterThePublisherWasKilled(t *testing.T) {
-	w := startRobotAndPC(t)
-	w.publisher.kill()
-	w.publish("robot", "imu:200:64", "joints:50:3000")
-	w.followsAgain("publisher killed and restarted")
-}
-
-// Frames that do not fit need another file: a reader that reopens finds it, one
-// that keeps its handle is told by an error.
-func TestMirrorOfAChannelMadeAnewWithLargerFramesIsReplaced(t *testing.T) {
-	w := startRobotAndPC(t)
-	w.publisher.leave() // which removes its channels
-	begin := now()
-	w.publish("robot", "imu:200:5000", "joints:50:3000")
-	large := func(s sighting) bool { return s.Size == 5000 }
-	came := w.readers.first(reopening, "frame of 5000 B", resumed, large)
-	told := w.readers.first(keeping, "error", patience, func(s sighting) bool { return s.Err != "" })
-	if late := time.Duration(told.Time - came.Time); late > time.Second {
-		t.Errorf("kept handle: got %q %v after the first large frame, want it within 1s", told.Err, late)
-	}
-	if came.Inode == told.Inode {
-		t.Errorf("inode: got %d before and after, want another file", came.Inode)
-	}
-	t.Logf("first large frame after %v, kept handle got %q %v later", time.Duration(came.Time-int64(begin)).Round(time.Millisecond), told.Err, time.Duration(told.Time-came.Time).Round(time.Millisecond))
-	w.readers.follows(now(), resumed, reopening, parts)
-}
-
-// Frames that fit go into the file that is there: nobody has to reopen.
-func TestMirrorOfAChannelMadeAnewWithSmallerFramesKeepsItsFile(t *testing.T) {
-	w := startRobotAndPC(t)
-	before := w.readers.last(keeping)
-	w.publisher.leave()
-	w.publish("robot", "imu:200:32", "joints:50:3000")
-	w.followsAgain("channel made anew with smaller frames")
-	after := w.readers.last(keeping)
-	if after.Inode != before.Inode || after.Size != 32 {
-		t.Errorf("got %+v, want frames of 32 B in inode %d", after, before.Inode)
-	}
-}
-
-func TestMirrorGoesOnInItsFileAfterThePCsDaemonWasKilled(t *testing.T) {
-	w := startRobotAndPC(t)
-	before := w.readers.last(keeping)
 	w.pc.kill()
-	w.run("pc", "--mirror", "robot/*")
+	w.pc = w.run("pc", "--mirror", "robot/*")
 	w.followsAgain("PC's daemon killed and restarted")
+
+	w.publisher.kill()
+	w.publisher = w.publish("robot", imu, joints)
+	w.followsAgain("publisher killed and restarted")
+
+	promised(t, "leaving", w.robot.leave(), 2*time.Second)
+	w.forgets("robot")
+	w.robot = w.run("robot", "--listen", ":9000", "--transport", "sctp")
+	w.followsAgain("robot's daemon restarted at another port, over SCTP alone")
+	w.linkedOver("pc", "sctp")
+
+	w.eth0("robot", without(func(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }))
+	w.eth0("robot", func(h *netlink.Handle, eth netlink.Link) error {
+		return h.AddrAdd(eth, &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(10, 80, 76, 200), Mask: net.CIDRMask(24, 32)}})
+	})
+	w.followsAgain("robot at another address")
+
+	w.aborted()
+	w.runOld("robot")
+	w.followsAgain("robot's daemon aborted, and restarted by a clock that is years ahead")
+
+	// Frames that fit go into the file that is there: nobody has to reopen.
+	w.publisher.leave() // which removes its channels
+	w.publisher = w.publish("robot", "imu:50:32", joints)
+	w.followsAgain("channel made anew with smaller frames")
 	for _, view := range []string{keeping, reopening} {
-		if after := w.readers.last(view); after.Inode != before.Inode {
-			t.Errorf("%s: inode: got %d, want %d as before", view, after.Inode, before.Inode)
+		if now := w.readers.last(view); now.Inode != first.Inode || now.Size != 32 {
+			t.Errorf("%s: got %+v, want frames of 32 B in inode %d", view, now, first.Inode)
 		}
 	}
+	w.publisher.leave()
+	w.replacedByLarger()
+}
+
+// forgets waits until the PC lists nothing of a host that has left.
+func (w *robotAndPC) forgets(host string) {
+	w.t.Helper()
+	left := time.Now()
+	await.NoError(w.t, func() error {
+		if list, code := w.ls("pc", host, "--timeout", "1ms"); code != codeNothing {
+			return fmt.Errorf("ls %s = %v and exit code %d, want nothing and %d", host, list, code, codeNothing)
+		}
+		return nil
+	})
+	promised(w.t, "forgetting a host that left", time.Since(left), time.Second)
+}
+
+// aborted has the robot's daemon aborted. The service manager's watchdog ends a daemon that does
+// not answer by SIGABRT. Go then exits with 2, as for a panic, which is our code for wrong
+// arguments: the unit does not start a daemon again that ended so.
+func (w *robotAndPC) aborted() {
+	w.t.Helper()
+	w.robot.signal(syscall.SIGABRT)
+	_ = w.robot.Wait() // that it did not leave in peace is what it says
+	if got := w.robot.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() {
+		w.t.Errorf("aborted: got %v, want that a signal ended it", w.robot.ProcessState)
+	}
+}
+
+// replacedByLarger publishes frames that do not fit the mirror's file. A reader that reopens finds
+// another one, one that keeps its handle is told by an error.
+func (w *robotAndPC) replacedByLarger() {
+	w.t.Helper()
+	w.publish("robot", "imu:50:5000", joints)
+	came := w.readers.first(reopening, "frame of 5000 B", func(s sighting) bool { return s.Size == 5000 })
+	told := w.readers.first(keeping, "error", func(s sighting) bool { return s.Err != "" })
+	promised(w.t, "telling the kept handle of the new file", time.Duration(told.Time-came.Time), time.Second)
+	if came.Inode == told.Inode {
+		w.t.Errorf("inode = %d before and after, want another file", came.Inode)
+	}
+	w.readers.follows(now(), resumed, reopening, parts)
 }

@@ -148,7 +148,7 @@ func inodeOf(ch *localach.Channel) uint64 {
 }
 
 // pauseBriefly is how long a view that polls leaves the processor to others.
-func pauseBriefly() { time.Sleep(2 * time.Millisecond) }
+func pauseBriefly() { time.Sleep(10 * time.Millisecond) }
 
 // monotonic is the clock of the publisher's stamps.
 func monotonic() int64 {

@@ -8,13 +8,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"achbridge/bridge/trust"
+	"achbridge/testnet/await"
 	"achbridge/testnet/hosts"
+	"achbridge/testnet/need"
 )
 
 func TestMain(m *testing.M) {
@@ -22,15 +26,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asObserver) != "" {
 		os.Exit(observe(os.Args[1:]))
 	}
-	if os.Getenv(asForger) != "" {
-		os.Exit(sendForever(os.Args[1:]))
-	}
-	if what := os.Getenv(asCrowd); what != "" {
-		os.Exit(pullAll(what))
-	}
 	// Sites mostly wait, for what befalls them and for what comes of it: some at a time,
-	// unless -parallel says otherwise. Those of every day take a quarter of a core each.
-	if err := flag.Set("test.parallel", long("4", "6")); err != nil {
+	// unless -parallel says otherwise.
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	code := m.Run()
@@ -44,44 +42,59 @@ func TestMain(m *testing.M) {
 // this repository as real processes, one network key on all hosts, every file
 // at its default place.
 type site struct {
-	t   *testing.T
-	lab *hosts.Lab
-	bin string
+	t       *testing.T
+	lab     *hosts.Lab
+	bin     string
+	network string // its id
 }
 
 // newSite makes hosts joined by cables of 5 ms. They end with the test.
 func newSite(t *testing.T, names ...string) *site {
 	t.Helper()
-	realHosts(t)
+	need.Processes(t)
 	t.Parallel() // each site is a world of its own
-	s := &site{t: t, lab: hosts.StartTest(t, hosts.Config{Hosts: names, Link: "delay=5ms"})}
+	return siteOf(t, "delay=5ms", names...)
+}
+
+// siteOf makes hosts joined by links of the text form of testnet.ParseParams.
+func siteOf(t *testing.T, link string, names ...string) *site {
+	t.Helper()
+	need.Processes(t)
+	key := trust.NewKey()
+	s := &site{t: t, lab: hosts.StartTest(t, hosts.Config{Hosts: names, Link: link}), network: key.Network()}
 	var err error
 	if s.bin, err = programs(); err != nil {
 		t.Fatal(err)
 	}
-	key := s.newKey(names[0])
 	for _, host := range names {
-		s.install(host, key)
+		// What achbridge of the machine under the lab may have left is hidden.
+		path := s.inside(host, "/etc/achbridge/key")
+		err := errors.Join(os.RemoveAll(s.inside(host, "/var/lib/achbridge")), os.RemoveAll(path), os.MkdirAll(filepath.Dir(path), 0o755), key.Write(path))
+		if err != nil {
+			t.Fatalf("install on %s: %v", host, err)
+		}
 	}
 	return s
 }
 
-// newKey makes a network key with the program itself, in a file all hosts see.
-func (s *site) newKey(host string) string {
+// inside is the path of a host's file, seen from outside.
+func (s *site) inside(host, path string) string {
 	s.t.Helper()
-	path := filepath.Join(s.t.TempDir(), "key")
-	s.must(host, "key", "new", "--key", path)
-	return path
+	pid, err := s.lab.PID(host)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return filepath.Join("/proc", strconv.Itoa(pid), "root", path)
 }
 
-// install puts the key where the daemon of a host looks for it. What achbridge
-// of the machine under the lab may have left there is hidden.
-func (s *site) install(host, key string) {
+// addr is the IPv4 address of a host.
+func (s *site) addr(host string) string {
 	s.t.Helper()
-	script := `rm -rf /var/lib/achbridge && install -D -m 600 "$0" /etc/achbridge/key`
-	if out, err := s.lab.Command(host, "sh", "-c", script, key).CombinedOutput(); err != nil {
-		s.t.Fatalf("install key on %s: %v\n%s", host, err, out)
+	addr, err := s.lab.Addr(host)
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	return addr.String()
 }
 
 // verb runs a verb of achbridge on a host.
@@ -107,6 +120,16 @@ func (s *site) must(host string, args ...string) string {
 	return stdout
 }
 
+// shell runs a script on a host.
+func (s *site) shell(host, script string, args ...string) string {
+	s.t.Helper()
+	out, err := s.lab.Command(host, "sh", append([]string{"-ec", script}, args...)...).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("%s on %s: %v\n%s", script, host, err, out)
+	}
+	return string(out)
+}
+
 // run starts the daemon of a host and does not wait for it.
 func (s *site) run(host string, args ...string) *process {
 	s.t.Helper()
@@ -123,11 +146,12 @@ func (s *site) publish(host string, channels ...string) *process {
 	p := s.start(host, "publisher", args...)
 	for _, c := range channels {
 		name, _, _ := strings.Cut(c, ":")
-		p.awaitLog("msg=publishing channel="+name, 5*time.Second)
+		p.awaitLog("msg=publishing channel=" + name)
 	}
 	return p
 }
 
+// start starts a program: one of this repository's, or another one by its path.
 func (s *site) start(host, program string, args ...string) *process {
 	s.t.Helper()
 	return s.startWith(nil, host, program, args...)
@@ -136,7 +160,10 @@ func (s *site) start(host, program string, args ...string) *process {
 // startWith starts a program with more in its environment.
 func (s *site) startWith(env []string, host, program string, args ...string) *process {
 	s.t.Helper()
-	p := &process{t: s.t, Cmd: s.lab.Command(host, filepath.Join(s.bin, program), args...)}
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(s.bin, program)
+	}
+	p := &process{t: s.t, Cmd: s.lab.Command(host, program, args...)}
 	p.Env = append(os.Environ(), env...)
 	p.Stderr = &p.log
 	p.began = time.Now()
@@ -145,10 +172,21 @@ func (s *site) startWith(env []string, host, program string, args ...string) *pr
 	}
 	s.t.Cleanup(func() {
 		if s.t.Failed() {
-			s.t.Logf("%s on %s:\n%s", program, host, p.log.String())
+			s.t.Logf("%s on %s:\n%s", filepath.Base(program), host, p.log.String())
 		}
 	})
 	return p
+}
+
+// startUnder starts one of the programs by another one of Debian's util-linux or coreutils, which
+// becomes it or waits for it: prlimit, setpriv, unshare.
+func (s *site) startUnder(host string, wrapper []string, program string, args ...string) *process {
+	s.t.Helper()
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(s.bin, program)
+	}
+	line := append(append(wrapper[1:len(wrapper):len(wrapper)], program), args...)
+	return s.start(host, need.Program(s.t, wrapper[0], "util-linux"), line...)
 }
 
 // link changes the cable of a host.
@@ -174,18 +212,24 @@ func (p *process) kill() {
 	_ = p.Wait() // killed is what it says
 }
 
-// leave ends it with SIGTERM and returns how long that took; it must leave in
-// peace, unless the machine had no processor for it in time.
+// leave ends it with SIGTERM and returns how long that took.
 func (p *process) leave() time.Duration {
 	p.t.Helper()
-	begin := sinceNow()
+	begin := time.Now()
 	p.signal(syscall.SIGTERM)
+	p.leaves()
+	return time.Since(begin)
+}
+
+// leaves waits for the end of a process that has got SIGTERM. It must leave in peace; on a busy
+// machine a daemon may run out of its time for that.
+func (p *process) leaves() {
+	p.t.Helper()
 	err := p.Wait()
-	busy := stalled()-begin.stall > time.Second && strings.Contains(p.log.String(), "leaving took too long")
-	if err != nil && !busy {
+	late := strings.Contains(p.log.String(), "leaving took too long") && !need.IsLong()
+	if err != nil && !late {
 		p.t.Errorf("%s: got %v after SIGTERM, want a peaceful end", filepath.Base(p.Path), err)
 	}
-	return time.Since(begin.at)
 }
 
 func (p *process) signal(sig syscall.Signal) {
@@ -196,9 +240,9 @@ func (p *process) signal(sig syscall.Signal) {
 }
 
 // awaitLog waits for text in what the process logs, and returns its line.
-func (p *process) awaitLog(text string, limit time.Duration) (line string) {
+func (p *process) awaitLog(text string) (line string) {
 	p.t.Helper()
-	await(p.t, limit, func() error {
+	await.NoError(p.t, func() error {
 		for line = range strings.Lines(p.log.String()) {
 			if strings.Contains(line, text) {
 				return nil
@@ -227,18 +271,11 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// await repeats a question until it has no error, and fails the test with the
-// last one when the time is over, of which a busy machine gets more.
-func await(t *testing.T, limit time.Duration, ask func() error) {
+// promised fails the test in the long run, which has the machine to itself, if something took
+// longer than the documentation promises.
+func promised(t *testing.T, what string, took, most time.Duration) {
 	t.Helper()
-	for start := sinceNow(); ; time.Sleep(10 * time.Millisecond) {
-		asked := time.Since(start.at)
-		err := ask()
-		if err == nil {
-			return
-		}
-		if asked > start.allows(limit) {
-			t.Fatalf("after %v: %v", asked.Round(time.Millisecond), err)
-		}
+	if took > most && need.IsLong() {
+		t.Errorf("%s took %v, want at most %v", what, took.Round(time.Millisecond), most)
 	}
 }

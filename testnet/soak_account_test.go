@@ -1,41 +1,33 @@
 package testnet_test
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
-	"strings"
-	"syscall"
-	"testing"
 	"time"
 
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/status"
+	"achbridge/testnet/await"
 )
-
-// state is what a host's daemon knows of itself.
-func (w *soak) state(host string) (state status.Report) {
-	w.t.Helper()
-	text := w.must(host, "status", "--json")
-	if err := json.Unmarshal([]byte(text), &state); err != nil {
-		w.t.Fatalf("status of %s: %v in %s", host, err, text)
-	}
-	return state
-}
 
 // mirrors are a host's mirrors of the robot, by channel.
 func (w *soak) mirrors(host string) map[string]status.Mirror {
 	w.t.Helper()
 	mirrors := map[string]status.Mirror{}
-	for _, m := range w.state(host).Mirrors {
+	for _, m := range w.status(host).Mirrors {
 		mirrors[m.Channel] = m
 	}
 	return mirrors
 }
 
-// stop stops a publisher for good; its channels stay as they are.
-func (p *process) stop() {
-	p.t.Helper()
-	p.signal(syscall.SIGSTOP)
+// lastFrames are the numbers of the newest frames of the robot's channels.
+func (w *soak) lastFrames() map[string]uint64 {
+	w.t.Helper()
+	last := map[string]uint64{}
+	for _, name := range soakNames() {
+		last[name] = w.putsInto("robot", name)
+	}
+	return last
 }
 
 // undisturbed ends a publisher and checks that its puts went like those of
@@ -51,9 +43,7 @@ func (p *process) undisturbed(other *process) {
 	// A put that meets a lock which is not given back fails after lockLimit; a broadcast
 	// that wakes nobody does not end. On a busy machine a thread may lose the processor
 	// within a put, as the other publisher's have.
-	if limit := max(lockLimit, mostAllowed*alone); worst > limit {
-		p.t.Errorf("worst put: got %v, want at most %v", worst, limit)
-	}
+	promised(p.t, "a put", worst, max(lockLimit, 4*alone))
 }
 
 // worstPut ends a publisher and returns the worst of its puts, and how many
@@ -61,25 +51,8 @@ func (p *process) undisturbed(other *process) {
 func (p *process) worstPut() (worst time.Duration, failed int) {
 	p.t.Helper()
 	p.leave()
-	told := 0
-	for line := range strings.Lines(p.log.String()) {
-		_, numbers, ok := strings.Cut(line, "msg=published ")
-		if !ok {
-			continue
-		}
-		var channel, text string
-		var count, fails int
-		if _, err := fmt.Sscanf(numbers, "channel=%s count=%d failed=%d worst_put=%s", &channel, &count, &fails, &text); err != nil {
-			p.t.Fatalf("publisher: got %q: %v", line, err)
-		}
-		put, err := time.ParseDuration(text)
-		if err != nil || count == 0 {
-			p.t.Fatalf("publisher: got %q (%v), want puts", line, err)
-		}
-		worst, failed, told = max(worst, put), failed+fails, told+1
-	}
-	if told == 0 {
-		p.t.Fatal("publisher told nothing of its puts")
+	for _, told := range p.published() {
+		worst, failed = max(worst, told.worst), failed+told.failed
 	}
 	return worst, failed
 }
@@ -88,10 +61,7 @@ func (p *process) worstPut() (worst time.Duration, failed int) {
 // a reader finds it in them: its stamp is its number.
 func (w *soak) holdTheLastFrame() {
 	w.t.Helper()
-	want := map[string]uint64{}
-	for _, c := range w.state("robot").Locals {
-		want[c.Channel] = c.Seq
-	}
+	want := w.lastFrames()
 	for _, host := range []string{"pc", "operator"} {
 		var views []string
 		for _, name := range soakNames() {
@@ -99,7 +69,7 @@ func (w *soak) holdTheLastFrame() {
 		}
 		readers := w.observe(host, views...)
 		for _, name := range soakNames() {
-			readers.first("reopen:robot."+name, fmt.Sprintf("frame %d", want[name]), resumed+patience,
+			readers.first("reopen:robot."+name, fmt.Sprintf("frame %d", want[name]),
 				func(s sighting) bool { return s.Err == "" && s.Stamp == want[name] })
 		}
 	}
@@ -109,26 +79,21 @@ func (w *soak) holdTheLastFrame() {
 // every subscription say the same of it.
 func (w *soak) accountForEveryFrame() {
 	w.t.Helper()
-	await(w.t, 10*time.Second, func() error {
+	await.NoError(w.t, func() error {
 		exports := map[string]status.Subscription{}
-		for _, e := range w.state("robot").Exports {
+		for _, e := range w.status("robot").Exports {
 			exports[e.Peer+" "+e.Channel] = e
 		}
+		var errs []error
 		for _, host := range []string{"pc", "operator"} {
 			for channel, m := range w.mirrors(host) {
 				e := exports[host+" "+channel]
-				if err := closed(m.Accounts); err != nil {
-					return fmt.Errorf("mirror of %s on %s: %w", channel, host, err)
-				}
-				if err := closed(e.Accounts); err != nil {
-					return fmt.Errorf("%s sent to %s: %w", channel, host, err)
-				}
-				if e.Offered != m.Offered {
-					return fmt.Errorf("%s to %s: offered: got %+v at its origin, %+v at the mirror", channel, host, e.Accounts, m.Accounts)
+				if !isClosed(m.Accounts) || !isClosed(e.Accounts) || e.Offered != m.Offered {
+					errs = append(errs, fmt.Errorf("%s to %s: got %+v at its origin, %+v at the mirror, want both closed", channel, host, e.Accounts, m.Accounts))
 				}
 			}
 		}
-		return nil
+		return errors.Join(errs...)
 	})
 	sum := w.mirrors("pc")
 	for _, channel := range []string{small(0), "scan", "camera"} {
@@ -136,28 +101,7 @@ func (w *soak) accountForEveryFrame() {
 	}
 }
 
-// closed reports what is wrong with an account of a subscription at rest.
-func closed(a ledger.Accounts) error {
-	sum := a.Delivered + a.LateKept + a.Superseded + a.RateLimited + a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
-	if a.Offered == 0 || a.InFlight != 0 || sum != a.Offered {
-		return fmt.Errorf("got %+v, want nothing in flight and the offered ones accounted for", a)
-	}
-	return nil
-}
-
-func TestAccountsThatAreNotClosedAreSeen(t *testing.T) {
-	for _, c := range []struct {
-		a    ledger.Accounts
-		want bool
-	}{
-		{ledger.Accounts{Offered: 5, Delivered: 3, Lost: 1, LateKept: 1}, true},
-		{ledger.Accounts{Offered: 5, Delivered: 3, Lost: 1}, false},
-		{ledger.Accounts{Offered: 5, Delivered: 3, Lost: 1, InFlight: 1}, false},
-		{ledger.Accounts{Offered: 5, Delivered: 6}, false},
-		{ledger.Accounts{}, false},
-	} {
-		if err := closed(c.a); (err == nil) != c.want {
-			t.Errorf("%+v: got %v, want it closed: %v", c.a, err, c.want)
-		}
-	}
+// isClosed reports whether an account of a subscription at rest knows the fate of all frames.
+func isClosed(a ledger.Accounts) bool {
+	return a.Offered > 0 && a.InFlight == 0 && settledFrames(a) == a.Offered
 }

@@ -3,57 +3,36 @@ package testnet_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"achbridge/testnet/await"
 )
 
-// usage is what a process takes of its host: bytes of memory, in all, without the
-// channels and the program's file, and of the channels; descriptors; threads.
-type usage struct {
-	resident, anonymous, shared, descriptors, threads int
-}
+// usage is what a process takes of its host: memory in bytes, descriptors, threads.
+type usage struct{ resident, descriptors, threads int }
 
 func (u usage) String() string {
-	return fmt.Sprintf("%.1f MiB (%.1f of its own, %.1f of channels), %d descriptors, %d threads",
-		mib(u.resident), mib(u.anonymous), mib(u.shared), u.descriptors, u.threads)
+	return fmt.Sprintf("%.1f MiB, %d descriptors, %d threads", float64(u.resident)/(1<<20), u.descriptors, u.threads)
 }
 
 // usage reads what the kernel counts of a process that runs.
 func (p *process) usage() (u usage, err error) {
-	dir := fmt.Sprintf("/proc/%d", p.Process.Pid)
-	text, err := os.ReadFile(filepath.Join(dir, "status"))
+	dir := fmt.Sprintf("/proc/%d/", p.Process.Pid)
+	text, err := os.ReadFile(dir + "statm")
 	if err != nil {
 		return u, err
 	}
-	open, err := os.ReadDir(filepath.Join(dir, "fd"))
+	open, err := os.ReadDir(dir + "fd")
 	if err != nil {
 		return u, err
 	}
-	u.descriptors = len(open)
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		number, _, _ := strings.Cut(strings.TrimSpace(value), " ")
-		n, _ := strconv.Atoi(number) // of other lines
-		switch key {
-		case "VmRSS":
-			u.resident = n << 10
-		case "RssAnon":
-			u.anonymous = n << 10
-		case "RssShmem":
-			u.shared = n << 10
-		case "Threads":
-			u.threads = n
-		}
-	}
-	if u.resident == 0 || u.anonymous == 0 || u.threads == 0 {
-		return u, fmt.Errorf("%s: no VmRSS, RssAnon and Threads in\n%s", dir, text)
-	}
-	return u, nil
+	var size, pages int
+	_, err = fmt.Fscan(strings.NewReader(string(text)), &size, &pages)
+	return usage{pages * os.Getpagesize(), len(open), len(p.tasks())}, err
 }
 
 // levels are the usages of the daemons that live through a soak.
@@ -74,7 +53,7 @@ func (w *soak) levels() map[string]usage {
 // hardly more threads: Go keeps those that it once needed.
 func (w *soak) backAt(before map[string]usage) {
 	w.t.Helper()
-	await(w.t, patience, func() error {
+	await.NoError(w.t, func() error {
 		for host, u := range w.levels() {
 			if u.descriptors > before[host].descriptors || u.threads > before[host].threads+moreThreads {
 				return fmt.Errorf("daemon of %s: got %v, want not more than %v", host, u, before[host])
@@ -89,11 +68,11 @@ const moreThreads = 8
 // thirds are what a soak consists of.
 const thirds = 3
 
-// history is the usage of processes, taken every second.
+// history is the memory of processes, taken every second.
 type history struct {
 	t      *testing.T
 	names  []string
-	usages [][thirds][]usage
+	memory [][thirds][]int
 	third  atomic.Int32 // which it is now
 	stop   chan struct{}
 	done   chan struct{}
@@ -102,7 +81,7 @@ type history struct {
 // sample watches the daemons of robot and PC until the end.
 func sample(t *testing.T, robot, pc *process) *history {
 	t.Helper()
-	h := &history{t: t, names: []string{"robot", "pc"}, usages: make([][thirds][]usage, 2), stop: make(chan struct{}), done: make(chan struct{})}
+	h := &history{t: t, names: []string{"robot", "pc"}, memory: make([][thirds][]int, 2), stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(h.done)
 		ticker := time.NewTicker(time.Second)
@@ -119,8 +98,8 @@ func sample(t *testing.T, robot, pc *process) *history {
 					h.t.Errorf("daemon of %s: %v", h.names[i], err)
 					return
 				}
-				third := &h.usages[i][h.third.Load()]
-				*third = append(*third, u)
+				third := &h.memory[i][h.third.Load()]
+				*third = append(*third, u.resident)
 			}
 		}
 	}()
@@ -146,16 +125,13 @@ const memoryClaim = 5 * time.Minute
 // claim looks at what was sampled. A soak that was long enough must not have grown.
 func (h *history) claim(length time.Duration) {
 	h.t.Helper()
-	for i, parts := range h.usages {
+	for i, parts := range h.memory {
 		for third, list := range parts {
 			if len(list) == 0 {
 				h.t.Fatalf("daemon of %s: got no samples in third %d", h.names[i], third)
 			}
+			h.t.Logf("daemon of %s: memory in third %d: %d to %d KiB", h.names[i], third+1, slices.Min(list)>>10, slices.Max(list)>>10)
 		}
-		late := slices.Concat(parts[1], parts[2])
-		h.t.Logf("daemon of %s: peaks of the thirds: %v; %v; %v; slope of the last two: %.2f MiB/h, of its own %.2f MiB/h",
-			h.names[i], peak(parts[0]), peak(parts[1]), peak(parts[2]), slope(late, resident), slope(late, anonymous))
-		h.t.Logf("daemon of %s: least memory of the thirds: %.1f; %.1f; %.1f MiB", h.names[i], mib(least(parts[0])), mib(least(parts[1])), mib(least(parts[2])))
 		if err := grown(parts[1], parts[2]); err != nil && length >= memoryClaim {
 			h.t.Errorf("daemon of %s: %v", h.names[i], err)
 		}
@@ -171,65 +147,29 @@ const (
 )
 
 // grown reports memory of which the last third has more than the middle one.
-func grown(middle, last []usage) error {
-	top := float64(peak(last).resident) / float64(peak(middle).resident)
-	floor := float64(least(last)) / float64(least(middle))
+func grown(middle, last []int) error {
+	top := float64(slices.Max(last)) / float64(slices.Max(middle))
+	floor := float64(slices.Min(last)) / float64(slices.Min(middle))
 	if top > mostBurst || top > mostPeak && floor > mostFloor {
-		return fmt.Errorf("memory: got a peak of %v in the last third after %v in the middle one, %.3f times as much, and a floor %.3f times as high; want at most %v and %v times, or %v times with the floor as it was",
-			peak(last), peak(middle), top, floor, mostPeak, mostFloor, mostBurst)
+		return fmt.Errorf("memory: the peak of the last third is %.3f times that of the middle one, and its floor %.3f times as high; want at most %v and %v times, or %v times with the floor as it was",
+			top, floor, mostPeak, mostFloor, mostBurst)
 	}
 	return nil
 }
 
-// least is the least that was resident.
-func least(list []usage) int {
-	return slices.MinFunc(list, func(a, b usage) int { return a.resident - b.resident }).resident
-}
-
-func mib(n int) float64 { return float64(n) / (1 << 20) }
-
 func TestSoakSeesMemoryThatGrows(t *testing.T) {
 	for name, c := range map[string]struct {
-		perSample int
-		want      bool
-	}{"steady": {0, false}, "0.2 % a sample": {20_000, true}, "shrinking": {-20_000, false}} {
-		var list []usage
+		perSample, burst int
+		want             bool
+	}{"steady": {0, 0, false}, "0.2 % a sample": {20_000, 0, true}, "shrinking": {-20_000, 0, false},
+		"a burst": {0, 2_400_000, false}, "a larger burst": {0, 2_600_000, true}} {
+		var list []int
 		for i := range 200 {
-			list = append(list, usage{resident: 10_000_000 + i*c.perSample})
+			list = append(list, 10_000_000+i*c.perSample)
 		}
+		list[150] += c.burst
 		if err := grown(list[:100], list[100:]); (err != nil) != c.want {
-			t.Errorf("%s: got %v, want an error: %v", name, err, c.want)
+			t.Errorf("%s: grown = %v, want an error: %v", name, err, c.want)
 		}
 	}
-	flat := slices.Repeat([]usage{{resident: 10_000_000}}, 100)
-	for burst, want := range map[int]bool{12_400_000: false, 12_600_000: true} {
-		with := slices.Clone(flat)
-		with[50].resident = burst
-		if err := grown(flat, with); (err != nil) != want {
-			t.Errorf("a burst to %d: got %v, want an error: %v", burst, err, want)
-		}
-	}
-}
-
-// peak is the most of each.
-func peak(list []usage) (most usage) {
-	for _, u := range list {
-		most.resident, most.anonymous, most.shared = max(most.resident, u.resident), max(most.anonymous, u.anonymous), max(most.shared, u.shared)
-		most.descriptors, most.threads = max(most.descriptors, u.descriptors), max(most.threads, u.threads)
-	}
-	return most
-}
-
-func resident(u usage) int  { return u.resident }
-func anonymous(u usage) int { return u.anonymous }
-
-// slope is how fast a usage grows, by least squares, in MiB an hour.
-func slope(list []usage, of func(usage) int) float64 {
-	var x, y, xx, xy float64
-	for i, u := range list {
-		at, mib := float64(i)/3600, float64(of(u))/(1<<20)
-		x, y, xx, xy = x+at, y+mib, xx+at*at, xy+at*mib
-	}
-	n := float64(len(list))
-	return (n*xy - x*y) / (n*xx - x*x)
 }

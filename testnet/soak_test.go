@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // A day at the robot's, as long as ACHBRIDGE_SOAK says: thirty channels, a PC
@@ -17,7 +20,9 @@ import (
 // that the day can be told; the claim about memory needs enough of it (memoryClaim).
 // ACHBRIDGE_SEED repeats the choice of the faults.
 func TestSoak(t *testing.T) {
-	longRun(t, "ACHBRIDGE_SOAK")
+	if os.Getenv("ACHBRIDGE_SOAK") == "" {
+		need.Long(t)
+	}
 	length, seed := soakLength(t), soakSeed(t)
 	t.Logf("%v with ACHBRIDGE_SEED=%d", length, seed)
 	w := startSoak(t)
@@ -38,7 +43,7 @@ func TestSoak(t *testing.T) {
 	w.publisher = w.publish("robot", soakChannels()...)
 	w.follow()
 
-	w.publisher.stop()
+	w.publisher.freeze()
 	w.holdTheLastFrame()
 	w.accountForEveryFrame()
 	w.backAt(calm)
@@ -140,12 +145,9 @@ func (w *soak) switchOn() {
 // follow waits until all mirrors get frames that are put from now on.
 func (w *soak) follow() {
 	w.t.Helper()
-	before := map[string]uint64{}
-	for _, c := range w.state("robot").Locals {
-		before[c.Channel] = c.Seq
-	}
+	before := w.lastFrames()
 	for _, host := range []string{"pc", "operator"} {
-		await(w.t, met+patience, func() error {
+		await.NoError(w.t, func() error {
 			mirrors := w.mirrors(host)
 			for _, name := range soakNames() {
 				if m, ok := mirrors[name]; !ok || m.State != "live" || m.Seq <= before[name] {
@@ -161,7 +163,7 @@ func (w *soak) follow() {
 func (w *soak) neverRestarted() {
 	w.t.Helper()
 	for host, p := range map[string]*process{"robot": w.robot, "pc": w.pc} {
-		if up, lived := w.state(host).UptimeS, time.Since(p.began).Seconds(); up < lived-5 {
+		if up, lived := w.status(host).UptimeS, time.Since(p.began).Seconds(); up < lived-5 {
 			w.t.Errorf("daemon of %s: up for %.0f s, want %.0f s", host, up, lived)
 		}
 	}

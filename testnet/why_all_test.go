@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // prepared is one thing that is wrong with all of a PC's mirrors, and what the first line of why
@@ -48,9 +51,7 @@ var preparations = []prepared{
 
 // why without a channel names what is wrong with all mirrors in its first line.
 func TestWhyWithoutAChannelNamesTheCauseFirst(t *testing.T) {
-	if !isLong() {
-		t.Skip("long: set ACHBRIDGE_LONG=1")
-	}
+	need.Long(t)
 	c := &clinic{site: newSite(t, "robot", "pc")}
 	c.link("", "delay=5ms,queue=64KiB")
 	c.publisher = c.publish("robot", "camera-left:10:40000", "camera-right:10:40000", "arm:50:64", "base:50:64", "imu:50:64", "legs:50:64", "head:50:64")
@@ -72,7 +73,7 @@ func (c *clinic) first(x prepared) {
 	c.t.Helper()
 	var line string
 	begin := time.Now()
-	await(c.t, 40*time.Second, func() error {
+	await.NoError(c.t, func() error {
 		stdout, stderr, code := c.verb("pc", "why", "--json", "--window", "2s")
 		var r struct {
 			Mirrors  int

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // verdict is what achbridge why tells programs.
@@ -29,7 +32,6 @@ type ailment struct {
 	cause string
 	tells []string // in text, evidence or cure
 	goes  func(*clinic)
-	often bool // it is tried in every run
 }
 
 // clinic is a robot and a PC that mirrors it. Their daemons run as nobody, so that the
@@ -70,7 +72,7 @@ func (c *clinic) asNobodyUnder(host string, wrapper []string, args ...string) *p
 	c.shell(host, "chown -R 65534:65534 /etc/achbridge; mkdir -p /run/achbridge /var/lib/achbridge; chown 65534:65534 /run/achbridge /var/lib/achbridge")
 	line := append([]string{"run", "--control", "/run/achbridge/control.sock", "--key", "/etc/achbridge/key", "--state", "/var/lib/achbridge"}, args...)
 	p := c.startUnder(host, append(wrapper, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"), "achbridge", line...)
-	p.awaitLog("msg=running", 10*time.Second)
+	p.awaitLog("msg=running")
 	return p
 }
 
@@ -88,7 +90,7 @@ func (c *clinic) why(host, of string) (v verdict, code int) {
 }
 
 var ailments = []ailment{
-	{name: "nothing", cause: "well", tells: []string{"frames a second are put, of 11.7 KiB", "link: round trip"}, often: true},
+	{name: "nothing", cause: "well", tells: []string{"frames a second are put, of 11.7 KiB", "link: round trip"}},
 	{
 		name: "rate=1mbit", comes: func(c *clinic) { c.link("", "rate=1mbit") },
 		cause: "link_rate", tells: []string{"the link from robot carries less", "bit/s", "frames waited for the link"},
@@ -101,7 +103,7 @@ var ailments = []ailment{
 	{name: "the link is good again", cause: "well"},
 	{
 		name: "loss=30%", comes: func(c *clinic) { c.link("", "rate=none,loss=30%") },
-		cause: "loss", tells: []string{"the way from robot loses", "of the packets"}, often: true,
+		cause: "loss", tells: []string{"the way from robot loses", "of the packets"},
 		goes: func(c *clinic) { c.link("", "loss=0%") },
 	},
 	{
@@ -110,16 +112,16 @@ var ailments = []ailment{
 			c.robot.kill() // it has the channel open
 			c.robot = c.asNobody("robot")
 		},
-		cause: "file_mode", tells: []string{"robot does not offer imu", "no permission", "on robot: give the channel a group"}, often: true,
+		cause: "file_mode", tells: []string{"robot does not offer imu", "no permission", "on robot: give the channel a group"},
 	},
 	{
 		name: "the same on the robot", on: "robot", of: "imu",
-		cause: "file_mode", tells: []string{"mode 0600, owner root:root", "the daemon runs as nobody"}, often: true,
+		cause: "file_mode", tells: []string{"mode 0600, owner root:root", "the daemon runs as nobody"},
 		goes: func(c *clinic) { c.shell("robot", "chmod 0666 /dev/shm/achshm-imu") },
 	},
 	{
 		name: "publisher stopped", comes: func(c *clinic) { c.publisher.freeze() },
-		cause: "publisher_stopped", tells: []string{"nothing is put into robot/imu", "has put none since"}, often: true,
+		cause: "publisher_stopped", tells: []string{"nothing is put into robot/imu", "has put none since"},
 	},
 	{
 		name: "the same on the robot", on: "robot", of: "imu",
@@ -227,11 +229,10 @@ var ailments = []ailment{
 }
 
 func TestWhyNamesTheTrueCause(t *testing.T) {
+	need.Long(t)
 	c := newClinic(t)
 	for _, a := range ailments {
-		if a.often || isLong() {
-			c.treat(a)
-		}
+		c.treat(a)
 	}
 }
 
@@ -249,7 +250,7 @@ func (c *clinic) treat(a ailment) {
 	}
 	var v verdict
 	begin := time.Now()
-	await(c.t, 20*time.Second, func() error {
+	await.NoError(c.t, func() error {
 		var code int
 		v, code = c.why(a.on, a.of)
 		if v.Cause != a.cause {

@@ -1,25 +1,24 @@
 package hosts
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Build puts the programs of these packages into dir. It keeps what it built in the
-// user's cache, so that the tests of several packages link an unchanged program once.
-// Several processes may build at once: they take turns.
+// user's cache, in a folder for this copy of the repository, so that the tests of several
+// packages link an unchanged program once. Several processes may build at once: they take
+// turns.
 func Build(dir string, packages ...string) error {
-	cache, err := os.UserCacheDir()
+	kept, err := keptPrograms()
 	if err != nil {
-		return err
-	}
-	kept := filepath.Join(cache, "achbridge-tests")
-	if err := os.MkdirAll(kept, 0o700); err != nil {
 		return err
 	}
 	turn, err := os.Open(kept)
@@ -44,4 +43,43 @@ func Build(dir string, packages ...string) error {
 		}
 	}
 	return nil
+}
+
+// unusedFor is how long the programs of a copy of the repository are kept that nobody builds.
+const unusedFor = 7 * 24 * time.Hour
+
+// keptPrograms is the folder for the programs of this copy of the repository: two copies whose
+// tests run at once would else link them again and again. It removes folders that are no longer
+// used.
+func keptPrograms() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := root; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			root = dir
+			break
+		}
+	}
+	all := filepath.Join(cache, "achbridge-tests")
+	kept := filepath.Join(all, fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:16])
+	if err := os.MkdirAll(kept, 0o700); err != nil {
+		return "", err
+	}
+	now := time.Now()
+	if err := os.Chtimes(kept, now, now); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(all)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > unusedFor {
+			os.RemoveAll(filepath.Join(all, e.Name()))
+		}
+	}
+	return kept, err
 }

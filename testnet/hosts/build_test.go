@@ -14,18 +14,21 @@ func TestProgramIsLinkedOnceAndEachTestHasItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("GOCACHE", strings.TrimSpace(string(goCache)))
-	mine := t.TempDir()
-	t.Setenv("XDG_CACHE_HOME", mine)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	kept, err := keptPrograms()
+	if err != nil {
+		t.Fatal(err)
+	}
 	linked := func() (at os.FileInfo) {
 		t.Helper()
 		dir := t.TempDir()
-		if err := Build(dir, "achbridge/testnet/lab"); err != nil {
+		if err := Build(dir, "achbridge/testnet/hosts/testdata/tiny"); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.Command(filepath.Join(dir, "lab"), "--help").CombinedOutput(); err != nil {
+		if out, err := exec.Command(filepath.Join(dir, "tiny")).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		at, err := os.Stat(filepath.Join(mine, "achbridge-tests", "lab"))
+		at, err := os.Stat(filepath.Join(kept, "tiny"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,5 +7,7 @@
 //	mounts.go    its files          tap.go  its interface
 //	ethernet.go  the switch         timer.go  its clock
 //	listen.go    what hosts send     cable.go  pulled out and put in
-//	command.go   programs on a host  testing.go  a lab that ends with a test
+//	command.go   programs on a host  socket.go  sockets in its network
+//	build.go     this repository's programs, for tests
+//	testing.go   a lab that ends with a test
 package hosts

@@ -10,6 +10,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"achbridge/testnet/await"
 )
 
 // stream joins two hosts.
@@ -20,7 +22,7 @@ func stream(t *testing.T, from, to Hub, name string) (dialled, accepted net.Conn
 		err  error
 	}
 	taken := make(chan result, 1)
-	ctx := soon(t)
+	ctx := await.Context(t)
 	go func() {
 		c, err := to.Accept(ctx)
 		taken <- result{c, err}
@@ -115,7 +117,7 @@ func writtenBeforeClose(t *testing.T, l *Lab) {
 		t.Fatal(err)
 	}
 	a.Close()
-	b.SetDeadline(time.Now().Add(patience))
+	b.SetDeadline(await.Deadline())
 	if got, err := io.ReadAll(b); string(got) != "last words" || err != nil {
 		t.Errorf("got %q, %v, want the last words and io.EOF", got, err)
 	}
@@ -161,13 +163,8 @@ func closeEndsBlockedCalls(t *testing.T, l *Lab) {
 	a.Close()
 	close(stop)
 	for range 3 {
-		select {
-		case err := <-blocked:
-			if err == nil {
-				t.Error("a call that was blocked ended without an error")
-			}
-		case <-time.After(patience):
-			t.Fatal("still blocked after close")
+		if err := await.Receive(t, "a call is still blocked after close", blocked); err == nil {
+			t.Error("a call that was blocked ended without an error")
 		}
 	}
 }
@@ -234,7 +231,7 @@ func deadlineMoves(t *testing.T, l *Lab) {
 
 func dialOfAbsentHost(t *testing.T, l *Lab) {
 	robot := l.Host("robot")
-	if c, err := robot.Dial(soon(t), "nobody"); err == nil || errors.Is(err, context.DeadlineExceeded) {
+	if c, err := robot.Dial(await.Context(t), "nobody"); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("dial of nobody: got %v, %v, want an error that says so", c, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -259,25 +256,19 @@ func lostConnectionEndsStreams(t *testing.T, l *Lab) {
 	robot, pc := l.Host("robot"), l.Host("pc")
 	a, b := stream(t, robot, pc, "pc")
 	l.Cut("robot")
-	a.SetDeadline(time.Now().Add(patience))
-	b.SetDeadline(time.Now().Add(patience))
+	a.SetDeadline(await.Deadline())
+	b.SetDeadline(await.Deadline())
 	if _, err := a.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read at the host that was cut off: got %v, want its end", err)
 	}
-	if _, err := robot.Dial(soon(t), "pc"); !errors.Is(err, l.Away) {
+	if _, err := robot.Dial(await.Context(t), "pc"); !errors.Is(err, l.Away) {
 		t.Errorf("dial without a connection: got %v, want %v", err, l.Away)
 	}
 	l.Restore("robot")
 	// What the other end says now, the host knows nothing of.
-	for end := time.Now().Add(patience); ; {
+	await.True(t, "the other end still writes", func() bool {
 		_, err := b.Write([]byte("x"))
-		if err != nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the other end still writes")
-		}
-		time.Sleep(moment)
-	}
+		return err != nil
+	})
 	stream(t, robot, pc, "pc")
 }

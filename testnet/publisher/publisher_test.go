@@ -13,9 +13,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"achbridge/localach"
+	"achbridge/testnet/await"
 )
 
 func TestFramesCarryTheirSequenceAndTime(t *testing.T) {
@@ -33,7 +33,7 @@ func TestFramesCarryTheirSequenceAndTime(t *testing.T) {
 	reader, frame := feed.channel.Reader(), make([]byte, 64)
 	lastTime := uint64(0)
 	for range 20 {
-		n, err := reader.Next(frame, 5*time.Second)
+		n, err := reader.Next(frame, await.Limit)
 		if err != nil || n != 64 {
 			t.Fatalf("next: got %d bytes, %v, want 64", n, err)
 		}
@@ -52,35 +52,57 @@ func TestFramesCarryTheirSequenceAndTime(t *testing.T) {
 	}
 }
 
-func TestPublisherRemovesItsChannels(t *testing.T) {
-	dir := privateDir(t)
-	opts := options{dir: dir, channels: []stream{{Name: "imu", Rate: 1000, Size: 64}}, limit: 50 * time.Millisecond}
-	if err := opts.run(t.Context(), slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := dir.Open("imu"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("open: got %v, want %v", err, fs.ErrNotExist)
-	}
-}
-
-func TestPublisherTellsHowThePutsWent(t *testing.T) {
+// publishing runs the options until do returns, and returns what run has returned, and the log.
+func publishing(t *testing.T, opts options, do func()) (string, error) {
+	t.Helper()
 	var log strings.Builder
-	opts := options{dir: privateDir(t), channels: []stream{{Name: "imu", Rate: 1000, Size: 64}}, limit: 50 * time.Millisecond}
-	if err := opts.run(t.Context(), slog.New(slog.NewTextHandler(&log, nil))); err != nil {
-		t.Fatal(err)
-	}
-	if want := regexp.MustCompile(`msg=published channel=imu count=[1-9]\d* failed=0 worst_put=\d`); !want.MatchString(log.String()) {
-		t.Errorf("log: got %s, want a line that matches %s", &log, want)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- opts.run(ctx, slog.New(slog.NewTextHandler(&log, nil))) }()
+	do()
+	cancel()
+	err := await.Receive(t, "run has not returned", done)
+	return log.String(), err
+}
+
+// imu returns the options for one channel in a directory of its own; put waits until it has frames.
+func imu(t *testing.T) (opts options, put func()) {
+	opts = options{dir: privateDir(t), channels: []stream{{Name: "imu", Rate: 1000, Size: 64}}}
+	return opts, func() {
+		t.Helper()
+		await.True(t, "nothing is put into imu", func() bool {
+			ch, err := opts.dir.Open("imu")
+			if err != nil {
+				return false
+			}
+			defer ch.Close()
+			return ch.LastSeq() > 0
+		})
 	}
 }
 
+func TestPublisherTellsHowThePutsWentAndRemovesItsChannels(t *testing.T) {
+	opts, put := imu(t)
+	log, err := publishing(t, opts, put)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := regexp.MustCompile(`msg=published channel=imu count=[1-9]\d* failed=\d+ worst_put=\d`); !want.MatchString(log) {
+		t.Errorf("log: got %s, want a line that matches %s", log, want)
+	}
+	if _, err := opts.dir.Open("imu"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Open(imu) = %v, want %v", err, fs.ErrNotExist)
+	}
+}
+
+// The child looks until the channel does not change any more.
 func TestPublisherToldToRestLeavesItsChannels(t *testing.T) {
-	dir := privateDir(t)
+	opts, _ := imu(t)
+	opts.child = []string{"sh", "-c", `kill -USR1 "$PPID"; for i in $(seq 500); do cp "$0" "$0.rests"; sleep 0.05; cmp -s "$0" "$0.rests" && exit 0; done; exit 1`,
+		filepath.Join(string(opts.dir), "achshm-imu")}
 	var log strings.Builder
-	opts := options{dir: dir, channels: []stream{{Name: "imu", Rate: 1000, Size: 64}},
-		child: []string{"sh", "-c", `kill -USR1 "$PPID"; sleep 0.1; cp "$0" "$0.rests"; sleep 0.05; cmp "$0" "$0.rests"`, filepath.Join(string(dir), "achshm-imu")}}
 	if err := opts.run(t.Context(), slog.New(slog.NewTextHandler(&log, nil))); err != nil {
-		t.Errorf("run: got %v, want that the channel is there and does not change", err)
+		t.Errorf("run = %v, want that the channel is there and does not change", err)
 	}
 	if n := strings.Count(log.String(), "msg=published"); n != 1 {
 		t.Errorf("log: told %d times how the puts went, want once:\n%s", n, &log)
@@ -88,26 +110,32 @@ func TestPublisherToldToRestLeavesItsChannels(t *testing.T) {
 }
 
 func TestChildEndsThePublisher(t *testing.T) {
-	opts := options{dir: privateDir(t), channels: []stream{{Name: "imu", Rate: 1000, Size: 64}}, child: []string{"sh", "-c", "exit 7"}}
+	opts, _ := imu(t)
+	opts.child = []string{"sh", "-c", "exit 7"}
 	err := opts.run(t.Context(), slog.New(slog.DiscardHandler))
 	child, ok := errors.AsType[*exec.ExitError](err)
 	if !ok || child.ExitCode() != 7 {
-		t.Errorf("run: got %v, want the child's exit code 7", err)
+		t.Errorf("run = %v, want the child's exit code 7", err)
 	}
 }
 
 func TestSignalEndsTheChild(t *testing.T) {
-	dir := privateDir(t)
-	ended := filepath.Join(string(dir), "ended")
-	opts := options{
-		dir: dir, channels: []stream{{Name: "imu", Rate: 1000, Size: 64}}, limit: 200 * time.Millisecond,
-		child: []string{"sh", "-c", `trap 'echo yes >"$0"; exit 0' TERM; while :; do sleep 0.01; done`, ended},
+	opts, _ := imu(t)
+	child := filepath.Join(string(opts.dir), "child")
+	opts.child = []string{"sh", "-c", `trap 'echo ended >"$0"; exit 0' TERM; echo began >"$0"; while :; do sleep 0.01; done`, child}
+	said := func() string {
+		text, _ := os.ReadFile(child)
+		return string(text)
 	}
-	if err := opts.run(t.Context(), slog.New(slog.DiscardHandler)); err != nil {
-		t.Errorf("run: got %v, want nil", err)
+	_, err := publishing(t, opts, func() {
+		t.Helper()
+		await.True(t, "the child has not begun", func() bool { return said() == "began\n" })
+	})
+	if err != nil {
+		t.Errorf("run = %v, want nil", err)
 	}
-	if got, err := os.ReadFile(ended); string(got) != "yes\n" {
-		t.Errorf("child: left %q (%v), want that it had SIGTERM and ended itself", got, err)
+	if got := said(); got != "ended\n" {
+		t.Errorf("child: said %q last, want that it had SIGTERM and ended itself", got)
 	}
 }
 

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"os"
 	"strings"
 	"testing"
+
+	"achbridge/testnet/need"
 )
 
 // What the papers show is judged as reproduced, and the opposite of it is not.
@@ -49,9 +50,7 @@ func TestWrongUseOfIPCIsNamed(t *testing.T) {
 
 // Every course runs; how long stamps take is a question of the machine, and not asked here.
 func TestEveryCourseCarriesStamps(t *testing.T) {
-	if os.Getenv("ACHBRIDGE_LONG") != "1" {
-		t.Skip("some seconds: set ACHBRIDGE_LONG=1")
-	}
+	need.Long(t)
 	var out bytes.Buffer
 	if err := run(strings.Fields("ipc --for 100ms --repeat 1 --json"), &out, io.Discard); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/testnet/await"
 	"achbridge/testnet/hosts"
+	"achbridge/testnet/need"
 )
 
 func TestMain(m *testing.M) {
@@ -105,7 +107,7 @@ func TestFramesDoNotCompress(t *testing.T) {
 	defer writer.Wait()
 	defer writer.Process.Kill()
 	frame := make([]byte, 2000)
-	socket.SetReadDeadline(time.Now().Add(10 * time.Second))
+	socket.SetReadDeadline(await.Deadline())
 	n, _, err := socket.ReadFrom(frame)
 	if err != nil || n != 1000 {
 		t.Fatalf("got %d bytes, %v; want a frame of 1000", n, err)
@@ -122,9 +124,7 @@ func TestFramesDoNotCompress(t *testing.T) {
 // All tools carry frames between real hosts; which is the better one is a question of
 // the machine, and not asked here.
 func TestEveryToolCarriesFrames(t *testing.T) {
-	if os.Getenv("ACHBRIDGE_LONG") != "1" {
-		t.Skip("a minute: set ACHBRIDGE_LONG=1")
-	}
+	need.Long(t)
 	hosts.StartTest(t, hosts.Config{Hosts: []string{"try"}}).Close()
 	var out, log bytes.Buffer
 	if err := run([]string{"--for", "1s", "--json", "--load", "imu:200:64,scan:20:20000*2", "--link", "delay=2ms"}, &out, &log); err != nil {

@@ -1,0 +1,4 @@
+// Tiny is a program that links fast.
+package main
+
+func main() {}
