@@ -13,6 +13,8 @@ import (
 
 	"github.com/miekg/dns"
 	"github.com/vishvananda/netns"
+
+	"achbridge/testnet/await"
 )
 
 // asksFor is the question of achd for a channel: id 1234, flags 0100, SRV, class 1.
@@ -151,7 +153,7 @@ func TestSearchOfAchdOnANetwork(t *testing.T) {
 	defer conn.Close()
 	group := net.UDPAddrFromAddrPort(netip.AddrPortFrom(group4, mdnsPort))
 	buf := make([]byte, maxPacket)
-	for end := time.Now().Add(patience); ; {
+	for end := await.Deadline(); ; {
 		for _, channel := range []string{"secret", "imu"} { // achd too asks again
 			if _, err := conn.WriteTo(asksFor(channel), group); err != nil {
 				t.Fatal(err)

@@ -94,7 +94,7 @@ func (a *Announcer) Run(ctx context.Context) error {
 	if err := a.spoken().say(0); err != nil {
 		a.log.Warn("cannot say goodbye", "err", err)
 	}
-	await(ended)
+	awaitEnd(ended)
 	return nil
 }
 

@@ -55,17 +55,17 @@ func (b *Browser) Run(ctx context.Context, f func([]Peer)) error {
 		b.browse(ctx, f)
 	}()
 	<-ctx.Done()
-	await(ended)
+	awaitEnd(ended)
 	return nil
 }
 
-// endTime is how long await waits at most. When a process joins or closes a multicast socket or lists interfaces, the
+// endTime is how long awaitEnd waits at most. When a process joins or closes a multicast socket or lists interfaces, the
 // kernel takes one lock of the whole machine. That lock may be held for a second while networks of containers come and
 // go.
 const endTime = 500 * time.Millisecond
 
-// await waits until a goroutine has ended. After endTime it returns although the goroutine still waits for the kernel.
-func await(ended <-chan struct{}) {
+// awaitEnd waits until a goroutine has ended. After endTime it returns although the goroutine still waits for the kernel.
+func awaitEnd(ended <-chan struct{}) {
 	select {
 	case <-ended:
 	case <-time.After(endTime):

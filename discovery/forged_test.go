@@ -3,17 +3,18 @@ package discovery
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
-	"golang.org/x/net/ipv4"
+
+	"achbridge/testnet/await"
 )
 
 // socket opens the mDNS port on a host. What is sent by it has the port of an announcement.
@@ -28,19 +29,6 @@ func (h *host) socket(f family) *socket {
 	})
 	h.lab.t.Cleanup(func() { s.Close() })
 	return s
-}
-
-// links are the interfaces of a host.
-func (h *host) links() (links []link) {
-	h.lab.t.Helper()
-	onThread(h.lab.t, func() error {
-		err := netns.Set(h.ns)
-		if err == nil {
-			links, err = usableLinks(nil)
-		}
-		return err
-	})
-	return links
 }
 
 // setting writes a file in /proc/sys/net of a host.
@@ -106,13 +94,13 @@ func TestUnicastFromOffTheLinkIsNotBelieved(t *testing.T) {
 	defer heard.Close()
 	from := stranger.socket(ip4)
 	from.tell(t, []byte("hello"), "10.0.0.1:9999")
-	heard.SetReadDeadline(time.Now().Add(patience))
+	heard.SetReadDeadline(await.Deadline())
 	if _, by, err := heard.ReadFrom(make([]byte, 10)); err != nil || by.(*net.UDPAddr).Port != mdnsPort {
 		t.Fatalf("got %v, %v, want a packet from the stranger", by, err)
 	}
 
 	here := neighbour.socket(ip4)
-	end := time.Now().Add(patience)
+	end := await.Deadline()
 	for found := false; !found; { // the browser may not listen yet
 		from.tell(t, forgery(t, "stranger", "66", "10.0.0.2"), "10.0.0.1:5353")
 		here.tell(t, forgery(t, "neighbour", "b1", "10.0.0.2"), "10.0.0.1:5353")
@@ -169,158 +157,36 @@ func TestUnicastIsOfTheInterfaceThatItCameInBy(t *testing.T) {
 	}
 }
 
-func TestTwoSubnetsOnOneCableMeet(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	l.addSwitch("sw0")
-	robot, pc := l.addHost(), l.addHost()
-	robot.plug("eth0", "sw0", "10.1.0.2/24")
-	pc.plug("eth0", "sw0", "10.0.0.1/24")
-	w := startNode(t, pc, watching())
-	startNode(t, robot, announcing("robot", "a1"))
-	w.until("the robot at its source", patience, func(ps []Peer) bool {
-		return len(ps) == 1 && slices.Contains(ps[0].Addrs, ports("10.1.0.2:8076")[0])
-	})
-}
-
-// reflect passes on between two switches what is sent to the group, as avahi-daemon's reflector does.
-func (l *lab) reflect(sw0, sw1 string) {
-	l.t.Helper()
-	r := l.addHost()
-	r.plug("eth0", sw0, "10.0.0.254/24")
-	r.plug("eth1", sw1, "10.9.0.254/24")
-	links := r.links()
-	for _, f := range []family{ip4, ip6} {
-		s := r.socket(f)
-		for _, k := range links {
-			if err := s.join(k.iface); err != nil {
-				l.t.Fatal(err)
-			}
-		}
-		go func() {
-			buf := make([]byte, maxPacket)
-			for {
-				n, at, err := s.receive(buf)
-				if err != nil {
-					return
-				}
-				for _, k := range links {
-					if own := slices.ContainsFunc(links, func(o link) bool { return o.owns(at.from.Addr().WithZone("")) }); !own && k.iface.Index != at.ifIndex {
-						s.send(buf[:n], k.iface)
-					}
-				}
-			}
-		}()
-	}
-}
-
-func TestReflectedHostIsToldAndOnlyDialledIfListed(t *testing.T) {
-	l, _, pc := pair(t)
-	l.addSwitch("sw1")
-	robot := l.addHost()
-	robot.plug("eth0", "sw1", "10.9.0.2/24")
-	l.reflect("sw0", "sw1")
-	w := startNode(t, pc, watching())
-	o := watching()
-	o.Peers = []string{"10.9.0.2"}
-	listing := startNode(t, pc, o)
-	startNode(t, robot, announcing("robot", "a1"))
-	far := func(ps []Peer) bool {
-		return slices.ContainsFunc(ps, func(p Peer) bool {
-			return p.Host == "robot" && slices.Equal(p.Far, ports("10.9.0.2:8076"))
-		})
-	}
-	w.until("the robot far away", patience, far)
-	for _, r := range w.history() {
-		for _, p := range r.Claims {
-			for _, a := range p.Addrs {
-				if !a.Addr().IsLinkLocalUnicast() || a.Addr() == p.By {
-					t.Errorf("got %v by %v to dial, want neither the reflector nor what is behind it", a, p.By)
-				}
-			}
-		}
-	}
-	listing.until("the listed robot, to be dialled", patience, func(ps []Peer) bool {
-		return len(ps) == 1 && ps[0].Host == "robot" && ps[0].Source == SourceStatic && slices.Contains(ps[0].Addrs, ports("10.9.0.2:8076")[0])
-	})
-}
-
-// flood sends announcements of nodes that there are not, two thousand a second, from so many addresses of the host,
-// until the test ends. It returns when more are out than a table holds.
-func (h *host) flood(sources int) {
-	h.lab.t.Helper()
-	var from []*ipv4.ControlMessage
-	eth := h.links()[0].iface.Index
-	for i := range sources {
-		addr := fmt.Sprintf("10.0.0.%d", 100+i)
-		h.address("eth0", addr+"/24")
-		from = append(from, &ipv4.ControlMessage{Src: net.ParseIP(addr), IfIndex: eth})
-	}
-	out := h.socket(ip4)
-	liar := announcing("krang", "00")
-	for i := range 100 {
-		liar.Config.Self.Channels = append(liar.Config.Self.Channels, Channel{fmt.Sprint("channel", i), 16, 512})
-	}
-	const enough = 6000
-	sent := make(chan int)
-	go func() {
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for i := 1; ; i++ {
-			r := record{peer: liar.Config.Self, port: 8076, addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})}}
-			r.peer.Node, r.peer.Host = fmt.Sprintf("%032x", i), fmt.Sprint("krang", i)
-			b, err := announcement(r, time.Minute)
-			if err == nil {
-				_, err = out.v4.WriteTo(b, from[i%len(from)], out.group())
-			}
-			if i == enough || i < enough && err != nil {
-				close(sent)
-			}
-			if err != nil {
+// The robot announces itself in the middle of a flood, and is found whatever was forged before and after.
+func TestHostIsFoundInAFloodOfForgedAnnouncements(t *testing.T) {
+	robot := forgery(t, "robot", "a1", "10.0.0.2")
+	for what, sources := range map[string]int{"of one source": 1, "of a hundred sources": 100} {
+		eth := testLink(2, "eth0", "10.0.0.1/24")
+		w := &watch{Browser: &Browser{log: slog.New(slog.DiscardHandler)}, table: newTable(Peer{}), links: []link{eth}, around: []link{eth}, began: t0}
+		var taken intake
+		hear := func(now time.Time, b []byte, from netip.Addr) {
+			if !taken.takes(now, from) {
 				return
 			}
-			if i%20 == 0 {
-				<-tick.C
+			p, err := parsePacket(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.learnPacket(now, heardPacket{p, arrival{from: netip.AddrPortFrom(from, mdnsPort), to: group4, ifIndex: 2}})
+		}
+		for i := range 4 * maxClaims { // two thousand a second
+			now := after(time.Duration(i) * time.Second / 2000)
+			hear(now, forgery(t, fmt.Sprint("krang", i), fmt.Sprintf("%08x", i), "10.0.0.66"), netip.AddrFrom4([4]byte{10, 0, 0, byte(100 + i%sources)}))
+			if i == 2*maxClaims {
+				hear(now, robot, who("10.0.0.2"))
 			}
 		}
-	}()
-	<-sent
-}
-
-// peakMemory is the most memory that a node has had, in KiB.
-func (p *process) peakMemory() (kib int) {
-	p.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	if _, err := fmt.Sscan(rest, &kib); err != nil {
-		p.t.Fatal(err)
-	}
-	return kib
-}
-
-func TestHostIsFoundInAFloodOfForgedAnnouncements(t *testing.T) {
-	for what, sources := range map[string]int{"of one source": 1, "of a hundred sources": 100} {
-		t.Run(what, func(t *testing.T) {
-			l, robot, pc := pair(t)
-			attacker := l.addHost()
-			attacker.plug("eth0", "sw0")
-			o := watching()
-			o.Brief = true
-			w := startNode(t, pc, o)
-			attacker.flood(sources)
-			startNode(t, robot, announcing("robot", "a1"))
-			took := w.until("the robot", patience, func(ps []Peer) bool { return len(ps) > 0 })
-			r, _ := w.last()
-			t.Logf("found after %v beside %d forged claims; the node has had %d KiB", took, r.Count-1, w.peakMemory())
-			if r.Count > maxClaims || sources == 1 && r.Count > maxOfSource+4 {
-				t.Errorf("got %d claims, want at most %d in all and %d of one source", r.Count, maxClaims, maxOfSource)
-			}
-			if most := 128 << 10; w.peakMemory() > most {
-				t.Errorf("the node has had %d KiB, want at most %d", w.peakMemory(), most)
-			}
-		})
+		peers := w.table.peers()
+		if !slices.ContainsFunc(peers, func(p Peer) bool { return p.Host == "robot" }) {
+			t.Errorf("%s: the robot is not found", what)
+		}
+		if most := min(maxClaims, sources*maxOfSource+1); len(peers) > most {
+			t.Errorf("%s: got %d claims, want at most %d", what, len(peers), most)
+		}
 	}
 }

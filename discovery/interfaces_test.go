@@ -35,11 +35,11 @@ func TestTwoInterfacesGiveBothAddresses(t *testing.T) {
 			return slices.Equal(got, want)
 		}
 	}
-	w.until("both addresses", patience, has("10.0.0.2:8076", "10.1.0.2:8076"))
+	w.until("both addresses", has("10.0.0.2:8076", "10.1.0.2:8076"))
 	robot.down("eth0")
-	w.until("the second alone", patience, has("10.1.0.2:8076"))
+	w.until("the second alone", has("10.1.0.2:8076"))
 	robot.up("eth0")
-	w.until("both again", patience, has("10.0.0.2:8076", "10.1.0.2:8076"))
+	w.until("both again", has("10.0.0.2:8076", "10.1.0.2:8076"))
 }
 
 func TestOnlyTheListedInterfaceIsUsed(t *testing.T) {
@@ -54,7 +54,7 @@ func TestOnlyTheListedInterfaceIsUsed(t *testing.T) {
 	ask := watching()
 	ask.Config.Interfaces = []string{"eth1"}
 	w := startNode(t, pc, ask)
-	w.until("the robot on eth1", patience, at("10.1.0.2:8076"))
+	w.until("the robot on eth1", at("10.1.0.2:8076"))
 	if n := counted(); n != 0 {
 		t.Errorf("got %d packets on eth0's network, want none", n)
 	}
@@ -69,9 +69,9 @@ func TestNetworkThatComesLaterIsUsed(t *testing.T) {
 	w := startNode(t, pc, watching())
 	a := startNode(t, robot, announcing("robot", "a1"))
 	robot.plug("eth0", "sw0", "10.0.0.2/24")
-	w.until("the robot", patience, at("10.0.0.2:8076"))
+	w.until("the robot", at("10.0.0.2:8076"))
 	robot.address("eth0", "10.0.0.77/24")
-	w.until("its new address", patience, func(ps []Peer) bool {
+	w.until("its new address", func(ps []Peer) bool {
 		return len(ps) == 1 && slices.Contains(ps[0].Addrs, netip.MustParseAddrPort("10.0.0.77:8076"))
 	})
 	a.quit()
@@ -86,7 +86,7 @@ func TestIPv6AloneIsEnough(t *testing.T) {
 	pc.plug("eth0", "sw0")
 	w := startNode(t, pc, watching())
 	startNode(t, robot, announcing("robot", "a1"))
-	w.until("a link-local address with its interface", patience, func(ps []Peer) bool {
+	w.until("a link-local address with its interface", func(ps []Peer) bool {
 		return len(ps) == 1 && len(ps[0].Addrs) == 1 && ps[0].Addrs[0].Addr().Zone() == "eth0"
 	})
 }
@@ -104,10 +104,10 @@ func TestIPv4AloneIsEnough(t *testing.T) {
 	}
 	w := startNode(t, pc, watching())
 	a := startNode(t, robot, announcing("robot", "a1"))
-	w.until("the robot by IPv4", patience, func(ps []Peer) bool {
+	w.until("the robot by IPv4", func(ps []Peer) bool {
 		return len(ps) == 1 && slices.Equal(ps[0].Addrs, ports("10.0.0.2:8076"))
 	})
 	a.quit()
-	w.until("nobody", patience, named())
+	w.until("nobody", named())
 	w.quit()
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"achbridge/testnet/need"
 )
 
 // lab is a network of namespaces: hosts joined by Ethernet switches that live in a namespace of their own.
@@ -26,18 +28,9 @@ type host struct {
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		skip(t, "network namespaces need root: run `sudo go test ./discovery`")
+		need.Missing(t, "network namespaces need root: run `sudo go test ./discovery`")
 	}
 	return &lab{t: t, hub: newNamespace(t)}
-}
-
-// skip skips, unless skipping is a failure here.
-func skip(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("ACHBRIDGE_NO_SKIP") == "1" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 // newNamespace makes a network namespace that lasts for the test. IPv6 addresses in it are usable at once.

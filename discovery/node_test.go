@@ -11,13 +11,14 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"achbridge/testnet/await"
 )
 
 // The nodes of the multicast tests are processes of their own: a network namespace belongs to a thread, and
@@ -47,7 +48,6 @@ type order struct {
 		Interfaces []string
 	}
 	Peers []string // static
-	Brief bool     // of a table tell only how many peers are in it, and the one called robot
 }
 
 // report is a line of a node process.
@@ -55,7 +55,6 @@ type report struct {
 	Peers    []Peer // as Hosts makes them
 	Claims   []Peer // as they were told
 	SelfHost string
-	Count    int    // of Claims, if those are not told
 	Table    bool   // peers is a table
 	End      bool   // the last line
 	Leak     string // goroutines that are still there
@@ -119,10 +118,6 @@ func obey(o order, cfg Config, out *json.Encoder) error {
 		}
 		wg.Go(func() {
 			errs[1] = b.Run(ctx, func(ps []Peer) {
-				if o.Brief {
-					out.Encode(report{Count: len(ps), Peers: slices.DeleteFunc(ps, func(p Peer) bool { return p.Host != "robot" }), Table: true})
-					return
-				}
 				out.Encode(report{Peers: Hosts(ps), Claims: ps, Table: true, SelfHost: b.selfHost()})
 			})
 		})
@@ -236,10 +231,9 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// quit ends the node as SIGTERM does and returns how long it took to say that it is through.
-func (p *process) quit() time.Duration {
+// quit ends the node as SIGTERM does.
+func (p *process) quit() {
 	p.t.Helper()
-	asked := time.Now()
 	p.stdin.Close()
 	<-p.done
 	p.mu.Lock()
@@ -247,7 +241,6 @@ func (p *process) quit() time.Duration {
 	if !p.end.End || p.end.Err != "" || p.end.Leak != "" {
 		p.t.Errorf("got end %+v, want one without error or leak", p.end)
 	}
-	return time.Since(asked)
 }
 
 func (p *process) announce(channels string) {
@@ -267,20 +260,19 @@ func (p *process) last() (report, <-chan struct{}) {
 	return p.tables[len(p.tables)-1], p.moved
 }
 
-// until waits for a table that is as wanted and returns how long it took.
-func (p *process) until(what string, within time.Duration, ok func([]Peer) bool) time.Duration {
+// until waits for a table that is as wanted.
+func (p *process) until(what string, ok func([]Peer) bool) {
 	p.t.Helper()
-	began := time.Now()
-	deadline := time.After(within)
+	limit := time.After(await.Limit)
 	for {
 		r, moved := p.last()
 		if ok(r.Peers) {
-			return time.Since(began)
+			return
 		}
 		select {
 		case <-moved:
-		case <-deadline:
-			p.t.Fatalf("got %v after %v, want %s", r.Peers, within, what)
+		case <-limit:
+			p.t.Fatalf("got %v after %v, want %s", r.Peers, await.Limit, what)
 		}
 	}
 }

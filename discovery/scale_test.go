@@ -2,16 +2,15 @@ package discovery
 
 import (
 	"fmt"
-	"os"
 	"testing"
+
+	"achbridge/testnet/need"
 )
 
 // TestTwentyHostsFindOneAnother is for ACHBRIDGE_LONG=1: forty sockets' worth of packets on one machine disturb
 // the other tests.
 func TestTwentyHostsFindOneAnother(t *testing.T) {
-	if os.Getenv("ACHBRIDGE_LONG") != "1" {
-		t.Skip("long: set ACHBRIDGE_LONG=1")
-	}
+	need.Long(t)
 	const n = 20
 	l := newLab(t)
 	l.addSwitch("sw0")
@@ -28,7 +27,7 @@ func TestTwentyHostsFindOneAnother(t *testing.T) {
 		nodes = append(nodes, startNode(t, h, o))
 	}
 	for _, p := range nodes {
-		p.until("all the others", patience, func(ps []Peer) bool { return len(ps) == n-1 })
+		p.until("all the others", func(ps []Peer) bool { return len(ps) == n-1 })
 	}
 	packets := counted()
 	t.Logf("%d multicast packets until all of %d hosts had found all", packets, n)
@@ -37,6 +36,6 @@ func TestTwentyHostsFindOneAnother(t *testing.T) {
 	}
 	nodes[0].quit()
 	for _, p := range nodes[1:] {
-		p.until("one less", patience, func(ps []Peer) bool { return len(ps) == n-2 })
+		p.until("one less", func(ps []Peer) bool { return len(ps) == n-2 })
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"achbridge/localach"
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // Who may write a channel's file pretends that readers wait and that somebody else is about to wake them, and cuts the file
@@ -17,7 +19,7 @@ import (
 func TestAFileCutDuringABroadcastDoesNotEndUs(t *testing.T) {
 	d := privateDir(t)
 	victim := startOurs(t, d, "put", "imu").ready()
-	for round := range long(2000, 200) {
+	for round := range need.LongOr(2000, 30) {
 		c, err := d.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: 64}, Replace: true})
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +55,7 @@ func pretendWaiters(t *testing.T, d localach.Dir, c *localach.Channel, last time
 	if *wrefs != 3 {
 		wrefs, lock = word(7), word(6)
 	}
-	for end := time.Now().Add(time.Second); c.LastSeq() == 0 && time.Now().Before(end); {
+	for end := await.Deadline(); c.LastSeq() == 0 && time.Now().Before(end); {
 		time.Sleep(10 * time.Microsecond)
 	}
 	atomic.StoreUint32(wrefs, 3+8)

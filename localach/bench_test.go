@@ -169,10 +169,7 @@ func BenchmarkLockHeld(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	bin := filepath.Join(b.TempDir(), "hold")
-	if err := compile("cc", bin, append([]string{"-Wl,--wrap=ach_lock,--wrap=ach_unlock", "testdata/hold.c"}, sources...)...); err != nil {
-		b.Fatal(err)
-	}
+	bin := built(b, "cc", "hold", append([]string{"-Wl,--wrap=ach_lock,--wrap=ach_unlock", "testdata/hold.c"}, sources...)...)
 	for _, size := range benchSizes {
 		b.Run(sizeName(size), func(b *testing.B) {
 			for b.Loop() {

@@ -44,13 +44,12 @@ func child(verb string, args []string) {
 
 func putForEver(d localach.Dir, name string) {
 	fmt.Println("ready")
-	frame := make([]byte, 16)
 	for {
 		c, err := d.Open(name)
 		if err != nil {
 			continue
 		}
-		w := c.Writer()
+		w, frame := c.Writer(), make([]byte, c.Geometry().FrameSize)
 		for err == nil || errors.Is(err, localach.ErrBusy) {
 			_, err = w.Put(frame)
 		}

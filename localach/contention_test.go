@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"achbridge/localach"
+	"achbridge/testnet/need"
 )
 
 // Writers of the C peer have numbers below oursFrom, ours begin there.
@@ -71,7 +72,7 @@ func TestOursReadWhatCWrites(t *testing.T) {
 		startPeer(t, pathOf(d, "imu"), "put", "0", "64-500", "0", "1").ready(),
 		startPeer(t, pathOf(d, "imu"), "put", "0", "64-500", "0", "2").ready(),
 	}
-	startPeer(t, pathOf(d, "imu"), "get", "0", "w", "5000").ready()
+	startPeer(t, pathOf(d, "imu"), "get", "0", "w", "60000").ready()
 	var stop atomic.Bool
 	var group, ours sync.WaitGroup
 	group.Go(func() {
@@ -79,7 +80,7 @@ func TestOursReadWhatCWrites(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	frames := long(100_000, 5_000) // for each of the two
+	frames := need.LongOr(100_000, 2_000) // for each of the two
 	for i := range 2 {
 		ours.Go(func() {
 			if err := readUntil(c, frames+i, func(writer uint64) bool { return writer < oursFrom }); err != nil {
@@ -103,10 +104,10 @@ func TestCReadsWhatOursWrite(t *testing.T) {
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 64, 512)
 	startPeer(t, pathOf(d, "imu"), "put", "0", "64-500", "0", "1").ready()
-	frames := fmt.Sprint(long(100_000, 5_000)) // for each of the two
+	frames := fmt.Sprint(need.LongOr(100_000, 2_000)) // for each of the two
 	readers := []*process{
 		startPeer(t, pathOf(d, "imu"), "get", frames, "-", "0", fmt.Sprint(oursFrom)).ready(),
-		startPeer(t, pathOf(d, "imu"), "get", frames, "w", "5000", fmt.Sprint(oursFrom)).ready(),
+		startPeer(t, pathOf(d, "imu"), "get", frames, "w", "60000", fmt.Sprint(oursFrom)).ready(),
 	}
 	var stop atomic.Bool
 	var group sync.WaitGroup

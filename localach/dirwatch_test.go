@@ -9,9 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"achbridge/localach"
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // watchDir collects the events of a directory until the test ends.
@@ -33,13 +34,8 @@ func watchDir(t *testing.T, d localach.Dir) <-chan localach.Event {
 func expect(t *testing.T, events <-chan localach.Event, want ...localach.Event) {
 	t.Helper()
 	for _, w := range want {
-		select {
-		case got := <-events:
-			if got != w {
-				t.Fatalf("got %v, want %v", got, w)
-			}
-		case <-time.After(5 * time.Second):
-			t.Fatalf("nothing within 5 s, want %v", w)
+		if got := await.Receive(t, w.Kind.String()+" "+w.Name, events); got != w {
+			t.Fatalf("got %v, want %v", got, w)
 		}
 	}
 }
@@ -97,7 +93,7 @@ func TestWatchReportsAChannelThatGrowsInPlace(t *testing.T) {
 func TestWatchSeesAChannelMadeByLibach(t *testing.T) {
 	d := privateDir(t)
 	events := watchDir(t, d)
-	for range 20 {
+	for range 3 {
 		runPeer(t, pathOf(d, "imu"), "create", "4", "64")
 		expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
 		if err := d.Unlink("imu"); err != nil {
@@ -159,7 +155,7 @@ func TestWatchKeepsTheOrderOfEachName(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for range 200 {
+		for range 100 {
 			c, err := d.Create("imu", localach.CreateConfig{Replace: true})
 			if err != nil {
 				t.Error(err)
@@ -176,13 +172,8 @@ func TestWatchKeepsTheOrderOfEachName(t *testing.T) {
 
 	// Of different names the last may be told first.
 	there, last := false, false
-	for deadline := time.After(10 * time.Second); !last || there; {
-		var e localach.Event
-		select {
-		case e = <-events:
-		case <-deadline:
-			t.Fatalf("after 10s: told of zz-last: %v, imu is present: %v; want that it vanished", last, there)
-		}
+	for !last || there {
+		e := await.Receive(t, "the last event of imu and zz-last", events)
 		if e.Name == "zz-last" {
 			last = true
 			continue
@@ -198,7 +189,7 @@ func TestWatchKeepsTheOrderOfEachName(t *testing.T) {
 func TestWatchFindsWhatAnOverflowHid(t *testing.T) {
 	limit, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	if err != nil {
-		missing(t, "/proc/sys/fs/inotify", "mount -t proc proc /proc")
+		need.Missing(t, "/proc/sys/fs/inotify is missing: mount -t proc proc /proc")
 	}
 	most, _ := strconv.Atoi(strings.TrimSpace(string(limit)))
 	if most > 100_000 {
@@ -231,15 +222,11 @@ func TestWatchFindsWhatAnOverflowHid(t *testing.T) {
 
 	missed := map[localach.Event]bool{{Kind: localach.Vanished, Name: "imu"}: true, {Kind: localach.Appeared, Name: "joints"}: true}
 	for len(missed) > 0 { // in any order
-		select {
-		case got := <-events:
-			if !missed[got] {
-				t.Fatalf("got %v, want one of %v", got, missed)
-			}
-			delete(missed, got)
-		case <-time.After(5 * time.Second):
-			t.Fatalf("nothing within 5 s, want %v", missed)
+		got := await.Receive(t, "what the overflow hid", events)
+		if !missed[got] {
+			t.Fatalf("got %v, want one of %v", got, missed)
 		}
+		delete(missed, got)
 	}
 	cancel()
 	<-ended
@@ -261,12 +248,7 @@ func TestWatchSaysWhenTheDirectoryGoes(t *testing.T) {
 	if err := os.RemoveAll(string(d)); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case err := <-ended:
-		if !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("got %v, want fs.ErrNotExist", err)
-		}
-	case <-time.After(5 * time.Second):
-		t.Error("still watching a directory that is gone")
+	if err := await.Receive(t, "the end of Watch of a directory that is gone", ended); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want fs.ErrNotExist", err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"achbridge/testnet/await"
 )
 
 // kernel is a folder as /proc/self/task, with a file as /proc/stat.
@@ -328,12 +330,7 @@ func TestLoopGoesOnWhenOnlyForeseenChannelsAreLeft(t *testing.T) {
 	w.rearm()
 	woken := make(chan error, 1)
 	go func() { woken <- w.timer.wait() }()
-	select {
-	case err := <-woken:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(5 * time.Second):
-		t.Fatal("the timer was stopped though a channel is watched")
+	if err := await.Receive(t, "the timer, since a channel is watched", woken); err != nil {
+		t.Fatal(err)
 	}
 }

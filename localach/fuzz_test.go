@@ -8,7 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
+
+	"achbridge/testnet/await"
 )
 
 // Whatever the bytes of a channel file, nothing crashes, hangs or reads out of bounds.
@@ -27,7 +28,7 @@ func FuzzChannelFile(f *testing.F) {
 		if err := os.WriteFile(path, image, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 5*time.Second, func() {
+		await.Return(t, "calls on a damaged channel", func() {
 			if info, _ := d.info("fuzzed"); info.Err == nil && int64(info.Geometry.bytes()) > int64(len(image)) {
 				t.Errorf("%v accepted in a file of %d bytes", info.Geometry, len(image))
 			}

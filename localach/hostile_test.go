@@ -1,6 +1,7 @@
 package localach
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io/fs"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"achbridge/testnet/await"
 )
 
 // Where the words lie that the tests damage (ach-abi.md, "File").
@@ -35,21 +38,6 @@ const (
 
 func poke(c *Channel, at int, word uint64)   { binary.NativeEndian.PutUint64(c.memory[at:], word) }
 func poke32(c *Channel, at int, word uint32) { binary.NativeEndian.PutUint32(c.memory[at:], word) }
-
-// within fails the test when f does not return: a hang, on however slow a machine.
-func within(t testing.TB, limit time.Duration, f func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	select {
-	case <-done:
-	case <-time.After(limit):
-		t.Fatalf("still not returned after %v", limit)
-	}
-}
 
 // Every count, offset and size of an open channel is damaged in turn; whoever depends on it says which one it was.
 func TestDamagedWordsAreNamed(t *testing.T) {
@@ -270,14 +258,16 @@ func TestTryOpenDoesNotWaitForAHalfCreatedChannel(t *testing.T) {
 	if err := os.WriteFile(d.Path("slow"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	begin := time.Now()
+	fastest := time.Hour
 	for range 100 {
+		begin := time.Now()
 		if _, err := d.TryOpen("slow"); !errors.Is(err, ErrHalfCreated) {
 			t.Fatalf("got %v, want ErrHalfCreated", err)
 		}
+		fastest = min(fastest, time.Since(begin))
 	}
-	if took := time.Since(begin); took > halfCreatedFor {
-		t.Errorf("100 tries took %v, want less than one that waits", took)
+	if fastest >= halfCreatedFor {
+		t.Errorf("the fastest of 100 tries took %v, want one that does not wait", fastest)
 	}
 }
 
@@ -294,7 +284,7 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"dir", "fifo", "link", "alias"} {
-		within(t, 10*time.Second, func() {
+		await.Return(t, "calls on a damaged channel", func() {
 			if _, err := d.Open(name); err == nil {
 				t.Errorf("%s: opened", name)
 			}
@@ -338,7 +328,7 @@ func TestStrangeLockWordsEndInErrBusy(t *testing.T) {
 		w := c.Writer()
 		put(t, w, "frame")
 		poke32(c, atLock, word)
-		within(t, 20*time.Second, func() {
+		await.Return(t, "calls on a damaged channel", func() {
 			if _, err := w.Put([]byte("x")); !errors.Is(err, ErrBusy) && !errors.Is(err, ErrCorrupt) {
 				t.Errorf("%s: put: got %v, want %v", name, err, ErrBusy)
 			}
@@ -376,12 +366,22 @@ func TestNotRecoverableIsCorrupt(t *testing.T) {
 	}
 }
 
+// As if another libc had made it, which keeps its words elsewhere: up to glibc 2.40 wrefs is word 9 of the variable, from 2.41
+// word 7. We cannot wake who waits there, and must not try.
 func TestForeignConditionVariableIsReportedAndReadOn(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
-	clear(c.memory[atLock+40 : headerBytes-16]) // as if made by a libc that keeps these words elsewhere
-	put(t, c.Writer(), "frame")
+	cond := c.memory[headerBytes-64 : headerBytes-16]
+	words := [2]uint32{binary.NativeEndian.Uint32(cond[4*9:]), binary.NativeEndian.Uint32(cond[4*7:])}
+	binary.NativeEndian.PutUint32(cond[4*7:], words[0])
+	binary.NativeEndian.PutUint32(cond[4*9:], words[1])
+	before := bytes.Clone(cond)
+	w := c.Writer()
+	put(t, w, "frame")
 	if st, err := c.Stat(); err != nil || !st.ForeignCond {
 		t.Errorf("got %+v, %v, want ForeignCond", st, err)
+	}
+	if !bytes.Equal(cond, before) || w.Stuck() != 0 {
+		t.Errorf("the variable: got %x, want %x as before; stuck for %v", cond, before, w.Stuck())
 	}
 	buf := make([]byte, 512)
 	n, err := c.Reader().Next(buf, 0)

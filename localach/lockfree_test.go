@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"achbridge/testnet/need"
 )
 
 // seal fills a frame so that any mixture of two shows.
@@ -48,9 +50,9 @@ func TestNoFrameIsEverTorn(t *testing.T) {
 	for _, g := range []Geometry{{1, 64}, {2, 3000}, {3, 200}, {16, 512}, {2, 100_000}} {
 		t.Run(g.String(), func(t *testing.T) {
 			c := create(t, tempDir(t), g)
-			reads := rounds(4000, min(1_000_000, 1_000_000_000/g.FrameSize))
+			reads := need.LongOr(min(1_000_000, 1_000_000_000/g.FrameSize), 4000)
 			var stop atomic.Bool
-			limit := time.AfterFunc(time.Duration(rounds(400, 5_000))*time.Millisecond, func() { stop.Store(true) })
+			limit := time.AfterFunc(time.Duration(need.LongOr(5_000, 60))*time.Millisecond, func() { stop.Store(true) })
 			defer limit.Stop()
 			var writers, readers sync.WaitGroup
 			for range 2 {

@@ -2,7 +2,7 @@ package localach_test
 
 import (
 	"bufio"
-	"errors"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
@@ -10,13 +10,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"achbridge/localach"
+	"achbridge/testnet/need"
 )
 
 // TestMain lets the test binary play a process of ours that a test starts and kills (children_test.go).
@@ -25,62 +23,71 @@ func TestMain(m *testing.M) {
 		child(verb, os.Args[1:])
 		os.Exit(0)
 	}
-	code := m.Run()
-	if dir := peerIn.Load(); dir != nil {
-		os.RemoveAll(*dir)
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
-// peerBinary compiles the C peer, once per run, if any test asks for it.
-var peerBinary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "localach-peer-")
-	if err != nil {
-		return "", err
-	}
-	peerIn.Store(&dir)
-	return program(dir, "peer", peerSources()...)
-})
-
-// peerIn is the directory that peerBinary made; TestMain removes it.
-var peerIn atomic.Pointer[string]
-
-// program compiles a C program of this machine into dir, or takes it from $LOCALACH_PROGRAMS: for a system without a compiler.
-func program(dir, name string, sources ...string) (string, error) {
+// built returns a C program. It is compiled once, and kept in the user's cache for later runs with the same sources, arguments
+// and compiler. On a system without a compiler $LOCALACH_PROGRAMS is where the programs are.
+func built(t testing.TB, cc, name string, args ...string) string {
+	t.Helper()
 	if made := os.Getenv("LOCALACH_PROGRAMS"); made != "" {
-		return filepath.Join(made, name), nil
+		return filepath.Join(made, name)
 	}
-	bin := filepath.Join(dir, name)
-	return bin, compile("cc", bin, sources...)
+	compiler, err := exec.LookPath(cc)
+	if err != nil {
+		need.Missing(t, cc+": not installed; it is in Debian's packages gcc and libc6-dev, or gcc-aarch64-linux-gnu and libc6-dev-arm64-cross")
+	}
+	info, err := os.Stat(compiler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := sha256.New()
+	fmt.Fprintln(key, compiler, info.ModTime(), args)
+	for _, pattern := range []string{"*.[ch]", "testdata/*.c", "testdata/peer/*"} {
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(key, "%s %d\n%s", file, len(text), text)
+		}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	dir := filepath.Join(cache, "achbridge-tests", "localach")
+	bin := filepath.Join(dir, fmt.Sprintf("%s-%x", name, key.Sum(nil)[:8]))
+	if _, err := os.Stat(bin); err == nil {
+		return bin
+	}
+	draft := filepath.Join(t.TempDir(), name)
+	compile(t, cc, draft, args...)
+	text, err := os.ReadFile(draft)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err == nil {
+		draft = fmt.Sprintf("%s.%d", bin, os.Getpid()) // another run may make the same now
+		err = os.WriteFile(draft, text, 0o755)
+	}
+	if err == nil {
+		err = os.Rename(draft, bin)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
 }
 
-// compile fails with the compiler's own words, or with exec.ErrNotFound.
-func compile(cc, out string, args ...string) error {
-	if _, err := exec.LookPath(cc); err != nil {
-		return err
-	}
+// compile fails the test with the compiler's own words.
+func compile(t testing.TB, cc, out string, args ...string) {
+	t.Helper()
 	text, err := exec.Command(cc, append([]string{"-O2", "-Wall", "-pthread", "-o", out}, args...)...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s %v: %w\n%s", cc, args, err, text)
+		t.Fatalf("%s %v: %v\n%s", cc, args, err, text)
 	}
-	return nil
-}
-
-// missing skips the test for want of a tool, or fails it where nothing may be skipped.
-func missing(t testing.TB, what, cure string) {
-	t.Helper()
-	if os.Getenv("ACHBRIDGE_NO_SKIP") == "1" {
-		t.Fatalf("%s is missing: %s", what, cure)
-	}
-	t.Skipf("%s is missing: %s", what, cure)
-}
-
-// long picks the number for a stress run (ACHBRIDGE_LONG=1), or the one for every day.
-func long(stress, normal int) int {
-	if os.Getenv("ACHBRIDGE_LONG") == "1" {
-		return stress
-	}
-	return normal
 }
 
 // privateDir is a directory in shared memory that no other program looks into.
@@ -116,21 +123,10 @@ type process struct {
 // startPeer runs the C peer on a channel and returns once it is at work.
 func startPeer(t testing.TB, path string, args ...string) *process {
 	t.Helper()
-	bin, err := peerBinary()
-	needCompiler(t, err)
-	return start(t, exec.Command(bin, append([]string{path}, args...)...))
+	return start(t, exec.Command(built(t, "cc", "peer", peerSources...), append([]string{path}, args...)...))
 }
 
-// needCompiler ends the test when a program could not be made.
-func needCompiler(t testing.TB, err error) {
-	t.Helper()
-	if errors.Is(err, exec.ErrNotFound) {
-		missing(t, "a C compiler", "apt-get install gcc libc6-dev")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var peerSources = []string{"testdata/peer/channel.c", "testdata/peer/main.c"}
 
 func start(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
@@ -181,9 +177,12 @@ func (p *process) stop() map[string]float64 {
 }
 
 // exited says whether the peer has ended, without waiting for it.
-func (p *process) exited() bool {
-	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	return err != nil || strings.Contains(string(state), ") Z ")
+func (p *process) exited() bool { return p.is("Z") }
+
+// is reports whether the peer is in a state of proc(5): T stopped, Z ended.
+func (p *process) is(state string) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	return err != nil || strings.Contains(string(text), ") "+state+" ")
 }
 
 // wait lets the peer end in its own way, which may be by a signal.
@@ -199,29 +198,4 @@ func (p *process) kill() {
 func runPeer(t testing.TB, path string, args ...string) map[string]float64 {
 	t.Helper()
 	return startPeer(t, path, args...).result()
-}
-
-// within fails the test when do has not returned in limit: a hang is a failure, not a timeout of the whole run.
-func within(t testing.TB, limit time.Duration, what string, do func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do()
-	}()
-	select {
-	case <-done:
-	case <-time.After(limit):
-		t.Fatalf("%s: still not back after %v", what, limit)
-	}
-}
-
-// eventually waits for a condition that another process or goroutine brings about.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 10 s", what)
-		}
-	}
 }

@@ -11,15 +11,10 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-)
 
-// rounds is n in the normal run, stress under ACHBRIDGE_LONG=1.
-func rounds(n, stress int) int {
-	if os.Getenv("ACHBRIDGE_LONG") != "" {
-		return stress
-	}
-	return n
-}
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
+)
 
 // A file that shrinks while it is read and written would end the process with SIGBUS.
 func TestTruncatedWhileInUse(t *testing.T) {
@@ -31,7 +26,7 @@ func TestTruncatedWhileInUse(t *testing.T) {
 	defer bystander.Close()
 	g := Geometry{4, 16384}
 	sizes := []int64{0, 100, 4096, 8192, int64(g.bytes()) / 2}
-	for range rounds(60, 1000) {
+	for range need.LongOr(1000, 20) {
 		truncateInUse(t, d, g, sizes[rand.N(len(sizes))])
 	}
 	put(t, bystander.Writer(), "still here")
@@ -50,7 +45,7 @@ func truncateInUse(t *testing.T, d Dir, g Geometry, size int64) {
 	var users sync.WaitGroup
 	use := func(call func() error) {
 		users.Go(func() {
-			for deadline := time.Now().Add(20 * time.Second); ; {
+			for deadline := await.Deadline(); ; {
 				if err := call(); errors.Is(err, ErrCorrupt) {
 					return // what is left of the header may look like anything
 				} else if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, ErrBusy) {

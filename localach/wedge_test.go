@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"achbridge/testnet/await"
 )
 
 // wedge puts the condition variable into the state that a process leaves which is killed while it waits: it still counts as a
@@ -32,15 +34,6 @@ func wedge(t *testing.T, c *Channel, innerLock bool) {
 	}
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-	}
-}
-
 func TestPutGoesOnWhileABroadcastHangs(t *testing.T) {
 	for name, innerLock := range map[string]bool{"group reference": false, "inner lock": true} {
 		t.Run(name, func(t *testing.T) {
@@ -49,8 +42,8 @@ func TestPutGoesOnWhileABroadcastHangs(t *testing.T) {
 			wedge(t, c, innerLock)
 			w, r, buf := c.Writer(), c.Reader(), make([]byte, 16)
 			put(t, w, "first")
-			eventually(t, "the broadcast hangs", func() bool { return w.Stuck() > 20*time.Millisecond })
-			within(t, 10*time.Second, func() {
+			await.True(t, "the broadcast hangs", func() bool { return w.Stuck() > 20*time.Millisecond })
+			await.Return(t, "calls on a damaged channel", func() {
 				for range 1000 {
 					put(t, w, "frame")
 				}
@@ -71,7 +64,7 @@ func TestPutGoesOnWhileABroadcastHangs(t *testing.T) {
 				t.Errorf("Next on the poisoned file: got %v, want %v", err, ErrCorrupt)
 			}
 			c.Close()
-			eventually(t, "the mapping is given back", func() bool { return c.users.Load() == 0 })
+			await.True(t, "the mapping is given back", func() bool { return c.users.Load() == 0 })
 		})
 	}
 }
@@ -79,7 +72,7 @@ func TestPutGoesOnWhileABroadcastHangs(t *testing.T) {
 func TestPoisonIsBoundedWhileSomebodyHoldsTheLock(t *testing.T) {
 	c := create(t, tempDir(t), Geometry{})
 	poke32(c, atLock, uint32(os.Getppid()))
-	within(t, 10*time.Second, func() {
+	await.Return(t, "calls on a damaged channel", func() {
 		if err := c.Poison(); err != nil {
 			t.Error(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"achbridge/localach"
+	"achbridge/testnet/await"
 )
 
 // asked is the pull that the first line of a conversation says, as in "# udp newest period=20ms".
@@ -129,93 +129,6 @@ func converseOfPush(t *testing.T, p Remote, heard chan string) (said, result str
 	return <-heard, result + err.Error()
 }
 
-// pulling runs a client of the robot, whose frames come by the channel.
-func (r *robot) pulling(p Remote) (frames chan []byte, end func() error) {
-	r.t.Helper()
-	frames = make(chan []byte, 1000)
-	ctx, cancel := context.WithCancel(context.Background())
-	done, begun := make(chan error, 1), make(chan bool, 1)
-	p.Host, p.Port, _ = net.SplitHostPort(r.address)
-	go func() {
-		done <- p.Pull(ctx, func(localach.Geometry, netip.Addr) (func([]byte), error) {
-			begun <- true
-			return func(frame []byte) { frames <- append([]byte{}, frame...) }, nil
-		})
-	}()
-	select {
-	case <-begun:
-	case err := <-done:
-		r.t.Fatal(err)
-	}
-	await(r.t, "the server sends", func() bool { return len(r.server.Report().Clients) > 0 })
-	return frames, func() error {
-		cancel()
-		select {
-		case err := <-done:
-			done <- err
-			return err
-		case <-time.After(10 * time.Second):
-			return errors.New("it does not end")
-		}
-	}
-}
-
-// Our client gets of our server every frame in order, over TCP and, where no datagram is lost, over UDP.
-func TestClientGetsEveryFrame(t *testing.T) {
-	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
-		for _, udp := range []bool{false, true} {
-			if udp && address != "127.0.0.1:0" {
-				continue
-			}
-			r := newRobot(t, address)
-			w := r.channel("imu", 64, 64)
-			frames, end := r.pulling(Remote{Channel: "imu", UDP: udp})
-			for i := range uint64(300) {
-				if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, i)); err != nil {
-					t.Fatal(err)
-				}
-				select {
-				case data := <-frames:
-					if got := binary.LittleEndian.Uint64(data); got != i {
-						t.Fatalf("%s, UDP %v: got frame %d, want %d", address, udp, got, i)
-					}
-				case <-time.After(10 * time.Second):
-					t.Fatalf("%s, UDP %v: no frame %d", address, udp, i)
-				}
-			}
-			if err := end(); !errors.Is(err, context.Canceled) {
-				t.Errorf("%s, UDP %v: ended with %v", address, udp, err)
-			}
-		}
-	}
-}
-
-// A client that asks for a time between frames gets the newest at each.
-func TestClientAsksForTheNewest(t *testing.T) {
-	t.Parallel()
-	r := newRobot(t, "127.0.0.1:0")
-	w := r.channel("imu", 64, 64)
-	const period = 100 * time.Millisecond
-	frames, end := r.pulling(Remote{Channel: "imu", Newest: true, Period: period})
-	begin := time.Now()
-	for i := range byte(50) {
-		if _, err := w.Put([]byte{i}); err != nil {
-			t.Fatal(err)
-		}
-		if i == 0 {
-			<-frames
-		}
-	}
-	for last, n := byte(0), 1; last != 49; n++ {
-		data := <-frames
-		if most := 2 + int(time.Since(begin)/period); data[0] <= last || n > most {
-			t.Fatalf("got frame %d behind %d, number %d of %d at most by now", data[0], last, n, most)
-		}
-		last = data[0]
-	}
-	_ = end()
-}
-
 // Frames of other senders than the host's port do not count, nor what the host says beside them.
 func TestClientTakesDatagramsOfItsHostAlone(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -257,7 +170,7 @@ func TestClientTakesDatagramsOfItsHostAlone(t *testing.T) {
 	for _, text := range []string{"", strings.Repeat("x", 401), "true"} {
 		_, _ = from[0].Write([]byte(text))
 	}
-	if got := <-frames; got != "true" {
+	if got := await.Receive(t, "a frame", frames); got != "true" {
 		t.Errorf("got %q, want the host's frame", got)
 	}
 	_, _ = io.WriteString(conn, "x")

@@ -17,6 +17,7 @@ import (
 
 	"achbridge/localach"
 	"achbridge/localach/damage"
+	"achbridge/testnet/await"
 )
 
 const pushOf = "channel-name: %s\ntransport: tcp\nget-last: 0\ndirection: pull\n.\n"
@@ -51,12 +52,12 @@ func TestPushPutsEveryFrameInOrder(t *testing.T) {
 		if _, err := conn.Write(framed(data)); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := reader.NextOldest(buf, 10*time.Second); err != nil || string(buf[:n]) != string(data) {
+		if n, err := reader.NextOldest(buf, await.Limit); err != nil || string(buf[:n]) != string(data) {
 			t.Fatalf("frame %d: got %d bytes, %v, want %d", i, n, err, len(data))
 		}
 	}
 	conn.Close()
-	await(t, "the channel is free again", func() bool { _, taken := r.writers.Load("goal"); return !taken })
+	await.True(t, "the channel is free again", func() bool { _, taken := r.writers.Load("goal"); return !taken })
 }
 
 func TestPushByUDPPutsDatagramsOfItsClientAlone(t *testing.T) {
@@ -84,12 +85,13 @@ func TestPushByUDPPutsDatagramsOfItsClientAlone(t *testing.T) {
 		_, _ = udp.WriteTo([]byte(text), to)
 	}
 	buf := make([]byte, 4096)
-	if n, err := reader.NextOldest(buf, 10*time.Second); err != nil || n != 300 {
+	if n, err := reader.NextOldest(buf, await.Limit); err != nil || n != 300 {
 		t.Errorf("got %q, %v, want the frame of 300 bytes", buf[:n], err)
 	}
 }
 
 func TestOneClientWritesAtATime(t *testing.T) {
+	t.Parallel()
 	r := newRobot(t, "127.0.0.1:0")
 	r.goal()
 	first, _, _ := r.dial(fmt.Sprintf(pushOf, "goal"))
@@ -98,7 +100,7 @@ func TestOneClientWritesAtATime(t *testing.T) {
 	}
 	rules := Rules{From: loopback, Channels: []string{"goal"}, Accept: []string{"goal"}}
 	r.server.SetRules(rules)
-	await(t, "the first is at work", func() bool { return len(r.server.Report().Clients) == 1 })
+	await.True(t, "the first is at work", func() bool { return len(r.server.Report().Clients) == 1 })
 	if _, _, answer := r.dial(pullOf("goal")); !strings.HasPrefix(answer, "status: 5 # ACH_EAGAIN\n") {
 		t.Errorf("its own host, which would hear its own frames, got %q", answer)
 	}
@@ -123,7 +125,7 @@ func TestHostDoesNotReadWhatItIsAboutToWrite(t *testing.T) {
 	}
 	defer writer.Close()
 	fmt.Fprintf(writer, pushOf, "goal")
-	await(t, "the writer is about to begin", func() bool { return r.claims.Load() == 1 })
+	await.True(t, "the writer is about to begin", func() bool { return r.claims.Load() == 1 })
 	if _, _, answer := r.dial(pullOf("goal")); !strings.HasPrefix(answer, "status: 5 # ACH_EAGAIN\n") {
 		t.Errorf("got %q", answer)
 	}
@@ -131,6 +133,7 @@ func TestHostDoesNotReadWhatItIsAboutToWrite(t *testing.T) {
 
 // What it may not do any more a client learns also while a stopped program holds the channel's lock.
 func TestPushEndsWhileTheLockIsHeld(t *testing.T) {
+	t.Parallel()
 	r := newRobot(t, "127.0.0.1:0")
 	r.goal()
 	conn, in, _ := r.dial(fmt.Sprintf(pushOf, "goal"))
@@ -138,13 +141,13 @@ func TestPushEndsWhileTheLockIsHeld(t *testing.T) {
 	if _, err := conn.Write(framed([]byte("frame"))); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(200 * time.Millisecond) // until it waits for the lock
+	time.Sleep(50 * time.Millisecond) // until it waits for the lock
 	r.server.SetRules(Rules{From: loopback})
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetReadDeadline(await.Deadline())
 	if _, err := in.ReadByte(); err != io.EOF {
 		t.Errorf("got %v, want the end", err)
 	}
-	await(t, "the channel is free again", func() bool { _, taken := r.writers.Load("goal"); return !taken })
+	await.True(t, "the channel is free again", func() bool { _, taken := r.writers.Load("goal"); return !taken })
 }
 
 // Bytes that are no frame end the connection; a size alone takes no memory.
@@ -169,59 +172,65 @@ func TestPushOfNonsenseIsDropped(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	r.channel("goal", 16, 4<<20)
 	conn, _, _ := r.dial(fmt.Sprintf(pushOf, "goal"))
-	_, _ = conn.Write(framed(make([]byte, 48<<20))[:headSize+100])
-	await(t, "memory is taken for what came", func() bool { return r.server.memory.Load() == roomAtFirst })
+	_, _ = conn.Write(append(binary.LittleEndian.AppendUint64([]byte(magic), 48<<20), make([]byte, 100)...))
+	await.True(t, "memory is taken for what came", func() bool { return r.server.memory.Load() == roomAtFirst })
 }
 
 // Our client pushes to our server what is put from then on: over TCP, and over UDP.
 func TestClientPushes(t *testing.T) {
-	t.Parallel()
 	for _, udp := range []bool{false, true} {
-		r := newRobot(t, "127.0.0.1:0")
-		reader := r.goal()
-		w := r.channel("imu", 16, 64)
-		_, _ = w.Put([]byte("before"))
-		ch, err := r.dir.Open("imu")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		host, port, _ := net.SplitHostPort(r.address)
-		begun, done := make(chan bool, 1), make(chan error, 1)
-		var denied atomic.Pointer[error]
-		go func() {
-			done <- Remote{Host: host, Port: port, Channel: "goal", UDP: udp}.Push(ctx, Outgoing{
-				Channel: ch, NewData: r.server.cfg.NewData, Begun: func() { begun <- true },
-				May: func() error {
-					if why := denied.Load(); why != nil {
-						return *why
-					}
-					return nil
-				},
-			})
-		}()
-		select {
-		case <-begun:
-		case err := <-done:
-			t.Fatal(err)
-		}
-		buf := make([]byte, 64)
-		for i := range uint64(100) {
-			if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, i)); err != nil {
-				t.Fatal(err)
-			}
-			if n, err := reader.NextOldest(buf, 10*time.Second); err != nil || n != 8 || binary.LittleEndian.Uint64(buf) != i {
-				t.Fatalf("UDP %v, frame %d: got %q, %v", udp, i, buf[:n], err)
-			}
-		}
-		why := errors.New("not any more")
-		denied.Store(&why)
-		if err := <-done; err != why {
-			t.Errorf("UDP %v: got %v, want %v", udp, err, why)
-		}
-		cancel()
-		ch.Close()
+		t.Run(fmt.Sprintf("UDP=%v", udp), func(t *testing.T) {
+			t.Parallel()
+			clientPushes(t, udp)
+		})
 	}
+}
+
+func clientPushes(t *testing.T, udp bool) {
+	r := newRobot(t, "127.0.0.1:0")
+	reader := r.goal()
+	w := r.channel("imu", 16, 64)
+	_, _ = w.Put([]byte("before"))
+	ch, err := r.dir.Open("imu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	host, port, _ := net.SplitHostPort(r.address)
+	begun, done := make(chan bool, 1), make(chan error, 1)
+	var denied atomic.Pointer[error]
+	go func() {
+		done <- Remote{Host: host, Port: port, Channel: "goal", UDP: udp}.Push(ctx, Outgoing{
+			Channel: ch, NewData: r.server.cfg.NewData, Begun: func() { begun <- true },
+			May: func() error {
+				if why := denied.Load(); why != nil {
+					return *why
+				}
+				return nil
+			},
+		})
+	}()
+	select {
+	case <-begun:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	buf := make([]byte, 64)
+	for i := range uint64(100) {
+		if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, i)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := reader.NextOldest(buf, await.Limit); err != nil || n != 8 || binary.LittleEndian.Uint64(buf) != i {
+			t.Fatalf("frame %d: got %q, %v", i, buf[:n], err)
+		}
+	}
+	why := errors.New("not any more")
+	denied.Store(&why)
+	if err := <-done; err != why {
+		t.Errorf("got %v, want %v", err, why)
+	}
+	cancel()
+	ch.Close()
 }
 
 // FuzzPush feeds what a client may send after its request; it puts whole frames or nothing.

@@ -10,23 +10,31 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"achbridge/localach"
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
-// independent builds the program of testnet/versus that speaks achd's protocol and shares no
-// code with us.
+// The program of testnet/versus speaks achd's protocol and shares no code with us.
+func TestIndependentProgram(t *testing.T) {
+	program := independent(t)
+	t.Run("IsServed", func(t *testing.T) { independentClientIsServed(t, program) })
+	t.Run("IsPulled", func(t *testing.T) { independentServerIsPulled(t, program) })
+}
+
 func independent(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip("needs a C compiler: apt-get install gcc libc6-dev")
-	}
+	cc := need.Program(t, "cc", "gcc")
 	const peer = "../../localach/testdata/peer"
 	program := filepath.Join(t.TempDir(), "achd")
-	if out, err := exec.Command("cc", "-std=gnu11", "-O2", "-pthread", "-I"+peer, "-o", program, "../../testnet/versus/c/achd.c", peer+"/channel.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command(cc, "-std=gnu11", "-O2", "-pthread", "-I"+peer, "-o", program, "../../testnet/versus/c/achd.c", peer+"/channel.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return program
@@ -44,7 +52,7 @@ func pulled(t *testing.T, program, address, way, last string) *localach.Channel 
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	var ch *localach.Channel
-	await(t, "the client makes its channel", func() (ok bool) {
+	await.True(t, "the client makes its channel", func() (ok bool) {
 		var err error
 		ch, err = dir.Open("imu")
 		return err == nil
@@ -55,8 +63,7 @@ func pulled(t *testing.T, program, address, way, last string) *localach.Channel 
 
 // The independent client gets, over TCP, every frame in order and none twice; over UDP and with get-last 1
 // it gets the newest.
-func TestIndependentClientIsServed(t *testing.T) {
-	program := independent(t)
+func independentClientIsServed(t *testing.T, program string) {
 	for _, c := range []struct{ way, last string }{{"tcp", "0"}, {"tcp", "1"}, {"udp", "0"}, {"udp", "1"}} {
 		r := newRobot(t, "127.0.0.1:0")
 		w := r.channel("imu", 100, 64)
@@ -64,13 +71,13 @@ func TestIndependentClientIsServed(t *testing.T) {
 		if g := ch.Geometry(); g != (localach.Geometry{FrameCount: 100, FrameSize: 64}) {
 			t.Errorf("%v: got %v, want the geometry of the origin", c, g)
 		}
-		const frames = 200
+		const frames = 100
 		reader, buf := ch.Reader(), make([]byte, 64)
 		for i := range uint64(frames) {
 			if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, i)); err != nil {
 				t.Fatal(err)
 			}
-			n, err := reader.NextOldest(buf, 10*time.Second)
+			n, err := reader.NextOldest(buf, await.Limit)
 			if err != nil || n != 8 {
 				t.Fatalf("%v: frame %d: %d bytes, %v", c, i, n, err)
 			}
@@ -86,8 +93,7 @@ func TestIndependentClientIsServed(t *testing.T) {
 
 // Our client gets of the independent server, over TCP, every frame in order and none twice; over UDP and with get-last 1
 // it gets the newest.
-func TestIndependentServerIsPulled(t *testing.T) {
-	program := independent(t)
+func independentServerIsPulled(t *testing.T, program string) {
 	name := fmt.Sprintf("achd-versus-%d", os.Getpid()) // it looks in /dev/shm
 	ch, err := localach.Shm.Create(name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 100, FrameSize: 64}})
 	if err != nil {
@@ -95,27 +101,22 @@ func TestIndependentServerIsPulled(t *testing.T) {
 	}
 	w := ch.Writer()
 	t.Cleanup(func() { w.Close(); ch.Close(); _ = localach.Shm.Unlink(name) })
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, port, _ := net.SplitHostPort(ln.Addr().String())
-	ln.Close()
+	port := reservePort(t)
 	cmd := exec.Command(program, "serve", port)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() }) // with a process for each client
-	await(t, "it listens", func() bool {
-		conn, err := net.Dial("tcp", ln.Addr().String())
+	await.NoError(t, func() error {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			conn.Close()
 		}
-		return err == nil
+		return err
 	})
 	for _, p := range []Remote{{}, {Newest: true}, {UDP: true}, {UDP: true, Newest: true}} {
-		p.Host, p.Port, p.Channel = host, port, name
+		p.Host, p.Port, p.Channel = "127.0.0.1", port, name
 		frames, begun := make(chan uint64, 1000), make(chan localach.Geometry, 1)
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
@@ -125,33 +126,21 @@ func TestIndependentServerIsPulled(t *testing.T) {
 				return func(frame []byte) { frames <- binary.LittleEndian.Uint64(frame) }, nil
 			})
 		}()
-		if g := <-begun; g != ch.Geometry() {
+		if g := await.Receive(t, "the answer", begun); g != ch.Geometry() {
 			t.Errorf("%+v: got %v, want the geometry of the origin", p, g)
 		}
-		first := uint64(0) // it flushes the channel after its answer
-		for begins := time.Now(); first == 0; time.Sleep(time.Millisecond) {
-			if time.Since(begins) > 20*time.Second {
-				t.Fatalf("%+v: no frame", p)
-			}
+		await.True(t, "a frame", func() bool { // it flushes the channel after its answer
 			if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, 1)); err != nil {
 				t.Fatal(err)
 			}
-			select {
-			case first = <-frames:
-			default:
-			}
-		}
-		for i := range uint64(200) {
+			return len(frames) > 0
+		})
+		for i := range uint64(100) {
 			if _, err := w.Put(binary.LittleEndian.AppendUint64(nil, i+2)); err != nil {
 				t.Fatal(err)
 			}
 			for got := uint64(1); got != i+2; {
-				select {
-				case got = <-frames:
-				case <-time.After(10 * time.Second):
-					t.Fatalf("%+v: no frame %d", p, i+2)
-				}
-				if got != i+2 && got != 1 {
+				if got = await.Receive(t, "the frame that was put", frames); got != i+2 && got != 1 {
 					t.Fatalf("%+v: got frame %d, want %d", p, got, i+2)
 				}
 			}
@@ -161,4 +150,20 @@ func TestIndependentServerIsPulled(t *testing.T) {
 			t.Errorf("%+v: ended with %v", p, err)
 		}
 	}
+}
+
+// reservePort returns a TCP port that is this test's until its end. Whoever sets SO_REUSEADDR may listen there.
+func reservePort(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	err = errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1), unix.Bind(fd, &unix.SockaddrInet4{}))
+	at, err2 := unix.Getsockname(fd)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(at.(*unix.SockaddrInet4).Port)
 }

@@ -4,45 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
-)
 
-func TestASlowReaderGetsTheNewestAndAlwaysAWholeOne(t *testing.T) {
-	h := startHub(t, "robot", "pc")
-	robot, pc := h.connectedClient("robot"), h.connectedClient("pc")
-	out, in := robot.Channel("robot", "camera"), pc.Channel("robot", "camera")
-	defer out.Close()
-	defer in.Close()
-	frame := func(n int) string { return fmt.Sprintf("%030000d", n) }
-	put := 0
-	last := 0
-	for range 5 {
-		for range 40 { // far more than the reader has pulls for
-			put++
-			putOne(t, out, frame(put))
-		}
-		for range 2 * maxPulls { // those that had been asked for come first
-			if last == put {
-				break
-			}
-			got := nextOne(t, in)
-			n, _ := strconv.Atoi(got)
-			if got != frame(n) {
-				t.Fatalf("got a frame of %d bytes that is none of those put", len(got))
-			}
-			if n <= last {
-				t.Errorf("got frame %d after %d", n, last)
-			}
-			last = n
-		}
-		if last != put {
-			t.Errorf("got frame %d, want %d, the newest", last, put)
-		}
-	}
-}
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
+)
 
 func TestAtMostTwoFramesAreNotAcknowledged(t *testing.T) {
 	h := startHub(t, "robot")
@@ -51,50 +19,60 @@ func TestAtMostTwoFramesAreNotAcknowledged(t *testing.T) {
 	defer out.Close()
 	putOne(t, out, "first")
 	const size = 4000
+	p.holdNew()
 	p.each(func(c *proxied) { c.down.set(false) })
-	before := p.up.Load()
-	for n := range 5 {
-		_, err := out.Put(limited(t, 50*time.Millisecond), make([]byte, size))
-		if (err == nil) != (n < maxUnacked) {
-			t.Errorf("put %d: got %v", n, err)
+	sent := p.meter(func(c *proxied) int64 { return c.sent.Load() })
+	left := 0
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if _, err := out.Put(ctx, make([]byte, size)); err == nil {
+			left++
 		}
+		cancel()
 	}
-	time.Sleep(50 * time.Millisecond)
-	if sent := p.up.Load() - before; sent < maxUnacked*size || sent > maxUnacked*(size+500) {
-		t.Errorf("got %d bytes sent, want %d frames of %d", sent, maxUnacked, size)
+	if got := sent(); left > maxUnacked || got > maxUnacked*(size+500) {
+		t.Errorf("got %d frames and %d bytes sent, want at most %d frames of %d", left, got, maxUnacked, size)
 	}
 	p.release()
-	eventually(t, 5*time.Second, "acknowledged", func() bool {
-		_, err := out.Put(limited(t, 50*time.Millisecond), make([]byte, size))
-		return err == nil
-	})
+	putOne(t, out, "last")
 }
 
 func TestAtMostThreeFramesAreOnTheirWayToAReader(t *testing.T) {
 	h := startHub(t, "robot", "pc")
 	p := h.proxy()
 	out := h.connectedClient("robot").Channel("robot", "imu")
-	in := h.connectedClient("pc", p.address()).Channel("robot", "imu")
+	pc := h.connectedClient("pc", p.address())
+	in := pc.Channel("robot", "imu")
 	defer out.Close()
 	defer in.Close()
 	const size = 4000
 	put := func() { putOne(t, out, fmt.Sprintf("%0*d", size, 1)) }
 	put()
 	nextOne(t, in) // has sent three pulls, and does not take what they bring
-	time.Sleep(50 * time.Millisecond)
-	before := p.down.Load()
+	l, _ := pc.current()
+	flush := func() { // what the hub has sent by now has come
+		for _, h := range []*half{l.small, l.large} {
+			if err := h.nc.FlushTimeout(await.Limit); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p.holdNew()
+	flush()
+	came := p.meter(func(c *proxied) int64 { return c.received.Load() })
 	for range 100 {
 		put()
 	}
-	time.Sleep(100 * time.Millisecond)
-	if came := p.down.Load() - before; came < maxPulls*size || came > maxPulls*(size+500) {
-		t.Errorf("got %d bytes to the reader, want %d frames of %d", came, maxPulls, size)
+	await.True(t, "three frames came", func() bool { return came() >= maxPulls*size })
+	flush()
+	if got := came(); got > maxPulls*(size+500) {
+		t.Errorf("got %d bytes to the reader, want %d frames of %d", got, maxPulls, size)
 	}
 }
 
 // TestManyReadersCostTheRobotAsMuchAsOne counts the bytes of the robot's connections.
 func TestManyReadersCostTheRobotAsMuchAsOne(t *testing.T) {
-	longRun(t)
+	need.Long(t)
 	const most = 100
 	names := []string{"robot"}
 	for n := range most + 1 {
@@ -147,12 +125,12 @@ func (h *testHub) costOf(p *proxy, out *Channel, readers []string) (bytes int64,
 	}
 	begun.Wait()
 	time.Sleep(1500 * time.Millisecond) // all know of each other
-	before := p.up.Load()
+	sent := p.meter(func(c *proxied) int64 { return c.sent.Load() })
 	for n := range costFrames {
 		putOne(h.t, out, fmt.Sprintf("%01000d", n))
 		time.Sleep(50 * time.Millisecond)
 	}
-	bytes = p.up.Load() - before
+	bytes = sent()
 	cancel()
 	wait.Wait()
 	return bytes, slices.Min(counts)
@@ -161,6 +139,7 @@ func (h *testHub) costOf(p *proxy, out *Channel, readers []string) (bytes int64,
 // A receiver delays the acknowledgement of a segment that is not full by 40 ms. A window that lets nothing follow
 // it would make each frame wait for that.
 func TestAFrameDoesNotWaitForADelayedAcknowledgement(t *testing.T) {
+	need.Long(t) // it measures
 	h := startHub(t, "robot")
 	out := h.connectedClient("robot").Channel("robot", "imu")
 	defer out.Close()

@@ -2,9 +2,10 @@ package hub
 
 import (
 	"testing"
-	"time"
 
+	"achbridge/testnet/await"
 	"achbridge/testnet/hubtest"
+	"achbridge/testnet/need"
 )
 
 // contractLab is a hub on this machine, with a proxy for each host.
@@ -18,7 +19,7 @@ func contractLab(h *testHub) *hubtest.Lab {
 		},
 		Cut: func(name string) {
 			proxies[name].shut()
-			eventually(h.t, 5*time.Second, "cut off", func() bool { return !clients[name].State().Connected })
+			await.True(h.t, "cut off", func() bool { return !clients[name].State().Connected })
 		},
 		Restore: func(name string) {
 			proxies[name].reopen()
@@ -45,7 +46,7 @@ func TestEmbeddedServerKeepsTheContract(t *testing.T) {
 }
 
 func TestDebiansServerKeepsTheContract(t *testing.T) {
-	longRun(t)
+	need.Long(t)
 	for _, s := range hubtest.Contract {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()

@@ -3,10 +3,10 @@ package hub
 import (
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,20 +15,19 @@ import (
 type proxy struct {
 	listener net.Listener
 	to       string
-	up, down atomic.Int64 // bytes passed on, to the hub and from it
-
-	mu    sync.Mutex
-	pairs []*proxied
-	holds bool        // new connections get no answer
-	shuts bool        // new connections are closed
-	brims atomic.Bool // new connections take next to nothing while they are held
-	wait  sync.WaitGroup
+	mu       sync.Mutex
+	pairs    []*proxied
+	holds    bool        // new connections get no answer
+	shuts    bool        // new connections are closed
+	brims    atomic.Bool // new connections take next to nothing while they are held
+	wait     sync.WaitGroup
 }
 
 // proxied is a connection through the proxy.
 type proxied struct {
 	client, server net.Conn
 	up, down       gate
+	sent, received atomic.Int64 // bytes passed on, to the hub and from it
 }
 
 // gate is a way that can be shut.
@@ -105,7 +104,7 @@ func (p *proxy) accept() {
 			client.Close()
 			continue
 		}
-		server, err := net.DialTimeout("tcp", p.to, time.Second)
+		server, err := net.Dial("tcp", p.to)
 		if err != nil {
 			client.Close()
 			continue
@@ -118,8 +117,8 @@ func (p *proxy) accept() {
 		}
 		p.pairs = append(p.pairs, c)
 		p.mu.Unlock()
-		p.wait.Go(func() { p.copy(server, client, &c.up, &p.up) })
-		p.wait.Go(func() { p.copy(client, server, &c.down, &p.down) })
+		p.wait.Go(func() { p.copy(server, client, &c.up, &c.sent) })
+		p.wait.Go(func() { p.copy(client, server, &c.down, &c.received) })
 	}
 }
 
@@ -174,15 +173,35 @@ func (p *proxy) each(f func(*proxied)) {
 	}
 }
 
+// meter returns a function that says how many bytes the connections of now have passed on since.
+func (p *proxy) meter(bytes func(*proxied) int64) func() int64 {
+	p.mu.Lock()
+	pairs := slices.Clone(p.pairs)
+	p.mu.Unlock()
+	sum := func() (n int64) {
+		for _, c := range pairs {
+			n += bytes(c)
+		}
+		return n
+	}
+	before := sum()
+	return func() int64 { return sum() - before }
+}
+
 // hold passes nothing on, on connections of now and later.
 func (p *proxy) hold() {
 	p.each(func(c *proxied) {
 		c.up.set(false)
 		c.down.set(false)
 	})
+	p.holdNew()
+}
+
+// holdNew passes nothing on, on connections that begin from now on: the client stays with those that it has.
+func (p *proxy) holdNew() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.holds = true
-	p.mu.Unlock()
 }
 
 // holdOld passes nothing on, on connections of now.

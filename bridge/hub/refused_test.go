@@ -1,21 +1,24 @@
 package hub
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
-	"time"
+
+	"achbridge/testnet/await"
 )
 
 // troubleOf waits for why a client does not connect.
 func troubleOf(t *testing.T, c *Client) error {
 	t.Helper()
-	eventually(t, 5*time.Second, "refused", func() bool { return c.State().Err != nil })
+	await.True(t, "refused", func() bool { return c.State().Err != nil })
 	state := c.State()
 	if state.Connected {
 		t.Error("connected, want not")
@@ -40,6 +43,22 @@ func TestWrongCredentialsAreOneSentence(t *testing.T) {
 	}
 }
 
+// A client that is refused again and again says so once.
+func TestTroubleIsLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	c, err := New(Config{Credentials: newCredentials(t), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		c.noteTrouble(ErrRefused)
+	}
+	c.noteTrouble(ErrCertificate)
+	if got := strings.Count(log.String(), "\n"); got != 2 {
+		t.Errorf("got %d lines, want one for each cause:\n%s", got, &log)
+	}
+}
+
 func TestARemovedHostIsToldSo(t *testing.T) {
 	h := startHub(t, "robot")
 	robot := h.connectedClient("robot")
@@ -48,7 +67,7 @@ func TestARemovedHostIsToldSo(t *testing.T) {
 	if err := h.server.ReloadOptions(&options); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 2*time.Second, "told", func() bool { return errors.Is(robot.State().Err, ErrRefused) })
+	await.True(t, "told", func() bool { return errors.Is(robot.State().Err, ErrRefused) })
 }
 
 func TestAnotherCertificateIsRefused(t *testing.T) {
@@ -80,7 +99,7 @@ func TestACertificateOfAnAuthorityIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	runClient(t, client)
-	eventually(t, 5*time.Second, "connected", func() bool { return client.State().Connected })
+	await.True(t, "connected", func() bool { return client.State().Connected })
 }
 
 // answering is a server that says the same to everybody.
@@ -118,7 +137,7 @@ func (h *testHub) pretender(more string, say func(net.Conn)) (at string) {
 	h.t.Helper()
 	greeting := `INFO {"tls_required":true,"proto":1,"headers":true,"nonce":"abc","max_payload":1048576` + more + "}\r\n"
 	return answering(h.t, greeting, func(c net.Conn) {
-		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = c.SetDeadline(await.Deadline())
 		secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{h.tls}})
 		_, _ = secure.Read(make([]byte, 4096))
 		say(secure)
@@ -147,7 +166,7 @@ func TestAHubThatAnnouncesTooMuchIsLeft(t *testing.T) {
 	for _, lie := range []string{"MSG ach.a.here 1 2000000000\r\n", "HMSG a 1 12 2000000000\r\n", "MSG " + strings.Repeat("a", 2*maxLine)} {
 		at := h.pretender("", func(c net.Conn) { _, _ = c.Write([]byte("PONG\r\n" + lie)) })
 		client := h.client("robot", at)
-		eventually(t, 5*time.Second, "left", func() bool { return client.State().Err != nil })
+		await.True(t, "left", func() bool { return client.State().Err != nil })
 		if got := client.State().Err.Error(); !strings.Contains(got, "it announced a message of") && !strings.Contains(got, "it sent a line of more") {
 			t.Errorf("%.30q: got %q, want what it announced", lie, got)
 		}

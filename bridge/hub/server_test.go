@@ -21,7 +21,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
+	"achbridge/testnet/await"
 	"achbridge/testnet/hosts"
 )
 
@@ -31,14 +33,6 @@ func TestMain(m *testing.M) {
 		os.Exit(play(role))
 	}
 	goleak.VerifyTestMain(m)
-}
-
-// longRun skips a test that takes seconds of real time.
-func longRun(t *testing.T) {
-	t.Helper()
-	if os.Getenv("ACHBRIDGE_LONG") != "1" {
-		t.Skip("long: set ACHBRIDGE_LONG=1")
-	}
 }
 
 // testHub is a nats-server as a hub of ours sets it up.
@@ -67,7 +61,7 @@ func newHub(t testing.TB, hosts ...string) *testHub {
 	t.Helper()
 	certificate := newCertificate(t)
 	sum := sha256.Sum256(certificate.Certificate[0])
-	h := &testHub{t: t, tls: certificate, certificate: sum[:], hosts: map[string]Credentials{}, port: server.RANDOM_PORT}
+	h := &testHub{t: t, tls: certificate, certificate: sum[:], hosts: map[string]Credentials{}, port: reservePort(t)}
 	h.options = server.Options{Host: "127.0.0.1", JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
 		MaxPayload: MaxPayload, MaxControlLine: 4096, TLS: true,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13},
@@ -87,6 +81,23 @@ func newHub(t testing.TB, hosts ...string) *testHub {
 	return h
 }
 
+// reservePort returns a TCP port of 127.0.0.1 that is this test's until its end. Whoever sets SO_REUSEADDR, as Go does,
+// may listen there, again and again.
+func reservePort(t testing.TB) int {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	err = errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1), unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	at, err2 := unix.Getsockname(fd)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	return at.(*unix.SockaddrInet4).Port
+}
+
 func (h *testHub) start() {
 	h.t.Helper()
 	options := h.options
@@ -96,11 +107,10 @@ func (h *testHub) start() {
 		h.t.Fatal(err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
-		h.t.Fatal("the server is not ready after 10 s")
+	if !s.ReadyForConnections(await.Limit) {
+		h.t.Fatalf("the server is not ready after %v", await.Limit)
 	}
 	h.server = s
-	h.port = s.Addr().(*net.TCPAddr).Port
 	h.own()
 }
 
@@ -108,7 +118,7 @@ func (h *testHub) start() {
 func (h *testHub) own() {
 	h.t.Helper()
 	owner, err := nats.Connect("tls://127.0.0.1:"+strconv.Itoa(h.port), nats.UserInfo(ownerName, ownerName),
-		nats.Secure(&tls.Config{InsecureSkipVerify: true}), nats.NoReconnect())
+		nats.Secure(&tls.Config{InsecureSkipVerify: true}), nats.NoReconnect(), nats.Timeout(await.Limit))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -118,7 +128,7 @@ func (h *testHub) own() {
 		h.t.Fatal(err)
 	}
 	_, err = owner.Subscribe(AllMake, func(m *nats.Msg) {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 		defer cancel()
 		host, _ := HostOf(m.Subject)
 		answer := ""
@@ -194,29 +204,10 @@ func (h *testHub) connectedClient(host string, at ...string) *Client {
 // connectedAgain waits until the client is connected, and can be reached.
 func (h *testHub) connectedAgain(c *Client) {
 	h.t.Helper()
-	eventually(h.t, time.Minute, "connected", func() bool { return c.State().Connected })
+	await.True(h.t, "connected", func() bool { return c.State().Connected })
 	if l, _ := c.current(); l != nil {
-		_ = l.small.nc.FlushTimeout(5 * time.Second) // the hub knows what is for this host
+		_ = l.small.nc.FlushTimeout(await.Limit) // the hub knows what is for this host
 	}
-}
-
-// eventually waits for a condition.
-func eventually(t testing.TB, most time.Duration, what string, holds func() bool) {
-	t.Helper()
-	end := time.Now().Add(most)
-	for !holds() {
-		if time.Now().After(end) {
-			t.Fatalf("not %s after %v", what, most)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
-
-func limited(t testing.TB, most time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), most)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 func newCertificate(t testing.TB) tls.Certificate {

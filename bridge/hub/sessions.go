@@ -115,13 +115,25 @@ func (s *sessions) begin(key sessionKey) {
 	}
 	c := newSession(s.client, l, key)
 	c.received = 1
-	if !s.add(c) {
-		return
+	if !s.offer(c) {
+		c.refuse(errors.New("too many byte streams wait"))
+	}
+}
+
+// offer adds c to the streams that wait to be accepted, and returns false when too many wait. A stream that it
+// refuses is never in the table.
+func (s *sessions) offer(c *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) >= maxSessions {
+		return false
 	}
 	select {
 	case s.backlog <- c:
+		s.open[c.key] = c
+		return true
 	default:
-		c.refuse(errors.New("too many byte streams wait"))
+		return false
 	}
 }
 

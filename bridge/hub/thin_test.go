@@ -7,7 +7,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"achbridge/testnet/hosts"
+	"achbridge/testnet/need"
 )
 
 // stage is a lab with a hub, a robot and a pc.
@@ -37,7 +37,7 @@ const (
 // startStage has a nats-server on host hub: this program's, or Debian's.
 func startStage(t *testing.T) *stage {
 	t.Helper()
-	longRun(t)
+	need.Long(t)
 	names := []string{"robot", "pc", "hub"}
 	s := &stage{t: t, lab: hosts.StartTest(t, hosts.Config{Hosts: names}), dir: t.TempDir()}
 	s.hub = newHub(t, "robot", "pc")
@@ -61,10 +61,7 @@ func startStage(t *testing.T) *stage {
 // serve starts a nats-server on host hub.
 func (s *stage) serve() {
 	s.t.Helper()
-	program, err := exec.LookPath("nats-server")
-	if err != nil {
-		s.t.Skip("no nats-server: apt-get install nats-server")
-	}
+	program := need.Program(s.t, "nats-server", "nats-server")
 	s.hub.writeConfig(filepath.Join(s.dir, "hub.conf"), "0.0.0.0:4222", true)
 	c := s.lab.Command("hub", program, "-c", filepath.Join(s.dir, "hub.conf"))
 	log, err := os.Create(filepath.Join(s.dir, "hub.log"))

@@ -18,6 +18,7 @@ import (
 	"github.com/pion/dtls/v3"
 
 	"achbridge/bridge/trust"
+	"achbridge/testnet/await"
 )
 
 func newAuthority(t testing.TB) trust.Authority {
@@ -309,7 +310,7 @@ func TestBothEndsLearnWhyACertificateIsRefused(t *testing.T) {
 						t.Errorf("dialling: got %v, want %q", err, want)
 					}
 					want := d.answered + c.want.Error()
-					until(t, "logged: "+want, func() bool { return len(l.logs[d.to].lines(want)) == 1 })
+					await.True(t, "logged: "+want, func() bool { return len(l.logs[d.to].lines(want)) == 1 })
 				}
 				for _, e := range []*Endpoint{robot, thief} {
 					for _, line := range l.logs[e].lines("msg") {

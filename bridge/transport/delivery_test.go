@@ -2,11 +2,12 @@ package transport
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"testing"
+
+	"achbridge/testnet/await"
 )
 
 func controlCarriesAMebibyte(t *testing.T, l *lab) {
@@ -60,9 +61,7 @@ func datagramsUpToTheLimit(t *testing.T, l *lab) {
 }
 
 func receive(t *testing.T, s *Session) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	return s.ReceiveDatagram(ctx)
+	return s.ReceiveDatagram(await.Context(t))
 }
 
 func burstArrivesWhole(t *testing.T, l *lab) {

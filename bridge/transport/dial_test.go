@@ -12,6 +12,7 @@ import (
 	"achbridge/bridge/trust"
 	"achbridge/bridge/via"
 	"achbridge/testnet"
+	"achbridge/testnet/need"
 )
 
 func TestDialTakesTheTransportThatAnswers(t *testing.T) {
@@ -114,7 +115,7 @@ func (c filterConn) WriteTo(b []byte, to net.Addr) (int, error) {
 func TestDialSurvivesLoss(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			for seed := range uint64(30) {
+			for seed := range need.LongOr(uint64(30), 10) {
 				inBubble(tr.listen, func(t *testing.T, l *lab) {
 					robot, pc := l.node(t, "robot"), l.node(t, "pc")
 					l.air.dice = rand.New(rand.NewPCG(seed, 0))

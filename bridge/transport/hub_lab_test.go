@@ -15,51 +15,39 @@ import (
 
 // hubLab joins the endpoints of a lab by byte streams instead of their sockets.
 type hubLab struct {
-	connect func(t *testing.T, from, to net.Addr) (dialler, acceptor net.Conn)
-	air     *air
+	air *air
 
 	mu        sync.Mutex
 	endpoints map[string]*Endpoint // by address
 }
 
-// throughHub runs s over streams in virtual time; on loopback it does so over TCP.
+// throughHub runs s over streams in virtual time.
 func throughHub(s scenario) func(*testing.T) {
 	return func(t *testing.T) {
 		h := &hubLab{endpoints: make(map[string]*Endpoint)}
-		h.connect = func(_ *testing.T, from, to net.Addr) (net.Conn, net.Conn) { return newFlow(h.air, from, to) }
-		inBubble(h.listen(t), func(t *testing.T, l *lab) {
+		inBubble(h.listen, func(t *testing.T, l *lab) {
 			h.air = l.air
 			s(t, l)
 		})(t)
 	}
 }
 
-func throughHubOnLoopback(s scenario) func(*testing.T) {
-	return func(t *testing.T) {
-		h := &hubLab{endpoints: make(map[string]*Endpoint), connect: overTCP}
-		onLoopback(h.listen(t), s)(t)
-	}
-}
-
 // listen makes an endpoint that dials through the hub alone, whatever its socket.
-func (h *hubLab) listen(t *testing.T) func(net.PacketConn, Config) (*Endpoint, error) {
-	return func(conn net.PacketConn, cfg Config) (*Endpoint, error) {
-		e, err := Listen(conn, cfg)
-		if err != nil {
-			return nil, err
-		}
-		e.quic = hubDoor{e.quic, t, h, e}
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.endpoints[e.localAddr().String()] = e
-		return e, nil
+func (h *hubLab) listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
+	e, err := Listen(conn, cfg)
+	if err != nil {
+		return nil, err
 	}
+	e.quic = hubDoor{e.quic, h, e}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.endpoints[e.localAddr().String()] = e
+	return e, nil
 }
 
 // hubDoor stands in for the QUIC of an endpoint.
 type hubDoor struct {
 	protocol
-	t    *testing.T
 	hub  *hubLab
 	self *Endpoint
 }
@@ -71,36 +59,10 @@ func (d hubDoor) dial(ctx context.Context, addr net.Addr) (*Session, error) {
 	if other == nil {
 		return nil, fmt.Errorf("nobody at %v", addr)
 	}
-	here, there := d.hub.connect(d.t, d.self.localAddr(), addr)
+	here, there := newFlow(d.hub.air, d.self.localAddr(), addr)
 	other.AcceptOver(there)
 	return hubWay{d.self.hub, here}.dial(ctx, addr)
 }
-
-// overTCP connects two endpoints on the loopback interface.
-func overTCP(t *testing.T, from, to net.Addr) (dialler, acceptor net.Conn) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	here, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	there, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return named{here, to}, named{there, from}
-}
-
-// named is a stream whose other end has the address of an endpoint.
-type named struct {
-	net.Conn
-	remote net.Addr
-}
-
-func (n named) RemoteAddr() net.Addr { return n.remote }
 
 // flow is one end of a stream in virtual time: bytes arrive in order, after oneWay, and not
 // at all while the air loses everything. At most maxFlow bytes are under way.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"achbridge/bridge/trust"
+	"achbridge/testnet/await"
 )
 
 // notThroughHub are the scenarios of the contract that a session through a hub cannot or
@@ -45,21 +46,6 @@ func TestHubSessionsKeepTheContract(t *testing.T) {
 		if notThroughHub[c.name] == "" {
 			t.Run(c.name, throughHub(c.run))
 		}
-	}
-}
-
-func TestHubSessionsKeepTheContractOnLoopback(t *testing.T) {
-	before := openDescriptors(t)
-	for _, c := range contract {
-		if c.name == "UnacceptedSessionsAreTurnedAway" {
-			continue // which of 33 sessions comes last is chance: a dialler has its welcome before the session is handed out
-		}
-		if notThroughHub[c.name] == "" && c.stage <= onEndpoints {
-			t.Run(c.name, throughHubOnLoopback(c.run))
-		}
-	}
-	if after := openDescriptors(t); after != before {
-		t.Errorf("open descriptors: got %d, want %d as before", after, before)
 	}
 }
 
@@ -295,7 +281,7 @@ func TestStrangerBehindTheHubLearnsNoName(t *testing.T) {
 		if _, err := l.node(t, "pc").Dial(t.Context(), spy.LocalAddrs()); !errors.Is(err, trust.ErrWrongKey) {
 			t.Fatalf("dial: got %v, want ErrWrongKey", err)
 		}
-		until(t, "logged", func() bool { return len(l.logs[spy].lines(trust.ErrWrongKey.Error())) == 1 })
+		await.True(t, "logged", func() bool { return len(l.logs[spy].lines(trust.ErrWrongKey.Error())) == 1 })
 		for _, line := range l.logs[spy].lines("") {
 			if strings.Contains(line, "host=pc") {
 				t.Errorf("log: got %q, want no name", line)

@@ -3,7 +3,6 @@ package transport
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -17,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"achbridge/bridge/trust"
+	"achbridge/testnet/await"
 )
 
 // lab is where endpoints meet in a test: an emulated network in virtual time, or
@@ -151,8 +151,7 @@ func (l *lab) crash(e *Endpoint) netip.AddrPort {
 
 func (l *lab) join(t *testing.T, listener, dialler *Endpoint) (accepted, dialled *Session) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := await.Context(t)
 	dialled, err := dialler.Dial(ctx, listener.LocalAddrs())
 	if err != nil {
 		t.Fatal(err)
@@ -164,27 +163,13 @@ func (l *lab) join(t *testing.T, listener, dialler *Endpoint) (accepted, dialled
 	return accepted, dialled
 }
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits in virtual time for what must come.
 const patience = 15 * time.Second
 
 func waitDone(t *testing.T, s *Session) error {
 	t.Helper()
-	select {
-	case <-s.Done():
-	case <-time.After(patience):
-		t.Fatalf("session did not end")
-	}
+	await.Receive(t, "the end of the session", s.Done())
 	return s.Err()
-}
-
-// until waits for a condition that other goroutines bring about.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("still not: %s", what)
-		}
-	}
 }
 
 // nodeOf gives every host name a node id of its own.

@@ -4,6 +4,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"achbridge/testnet/await"
 )
 
 // A NAT that forgets its mapping, a change of the wireless network: from one packet
@@ -49,7 +51,7 @@ func quietMovedPeerKeepsSession(t *testing.T, l *lab) {
 	l.air.translate(pcEnd.localAddr(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 9), Port: 40000})
 	want := l.air.outside(pcEnd.localAddr()).String()
 	moved := time.Now()
-	until(t, "the robot follows", func() bool { return robot.RemoteAddr().String() == want })
+	await.True(t, "the robot follows", func() bool { return robot.RemoteAddr().String() == want })
 	if took := time.Since(moved); took > KeepAlive+overdue {
 		t.Errorf("followed after %v, want %v", took, KeepAlive+overdue)
 	}

@@ -86,9 +86,8 @@ func sessionFits(t *testing.T, mtu int, choose func(Addrs) Addrs, size int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{pair: func(*testing.T) (*Session, *Session) { return robot, pc }}
-	controlCarriesAMebibyte(t, l)
-	streamCarriesAMebibyte(t, l)
+	controlCarriesAMebibyte(t, &lab{pair: func(*testing.T) (*Session, *Session) { return robot, pc }})
+	carryMebibyte(t, robot, pc)
 	for _, d := range [][2]*Session{{robot, pc}, {pc, robot}} {
 		if got := d[0].MaxDatagram(); got != size {
 			t.Errorf("largest datagram: got %d bytes, want %d", got, size)

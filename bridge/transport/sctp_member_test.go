@@ -17,10 +17,11 @@ import (
 
 // sctpMember has the key, and an SCTP of its own that keeps no rules.
 type sctpMember struct {
-	conn *dtls.Conn
-	tag  uint32 // the robot's
-	tsn  uint32 // of our next DATA chunk
-	next uint32 // TSN of the robot's first
+	conn  *dtls.Conn
+	robot *Session // its end
+	tag   uint32   // the robot's
+	tsn   uint32   // of our next DATA chunk
+	next  uint32   // TSN of the robot's first
 }
 
 // newSCTPMember makes a session with robot, whose end it returns too.
@@ -64,13 +65,16 @@ func newSCTPMember(t *testing.T, l *lab, robot *Endpoint) (*sctpMember, *Session
 	}
 	go io.Copy(io.Discard, conn)
 	return &sctpMember{
-		conn: conn, tag: binary.BigEndian.Uint32(theirs[4:]), tsn: binary.BigEndian.Uint32(init[16:]),
+		conn: conn, robot: accepted, tag: binary.BigEndian.Uint32(theirs[4:]), tsn: binary.BigEndian.Uint32(init[16:]),
 		next: binary.BigEndian.Uint32(theirs[16:]),
 	}, accepted
 }
 
 // send sends one packet of chunks, and waits until the robot has looked at it.
 func (m *sctpMember) send(chunks ...[]byte) {
+	if m.robot.Err() != nil {
+		return // what is said to an ended session costs time and shows nothing
+	}
 	b := []byte{sctpFirstByte, 5000 & 0xff, sctpFirstByte, 5000 & 0xff}
 	b = binary.BigEndian.AppendUint32(b, m.tag)
 	b = binary.BigEndian.AppendUint32(b, 0)
@@ -180,7 +184,7 @@ func TestMisbehavingMemberHarmsOnlyItself(t *testing.T) {
 			}
 		}, true},
 		{"AsksForResets", func(m *sctpMember, _ *Session) {
-			for i := range uint32(5000) { // outgoing reset request for the control stream, far ahead
+			for i := range uint32(2000) { // outgoing reset request for the control stream, far ahead
 				body := append([]byte{0, 13, 0, 18}, number(i)...)
 				body = append(append(body, number(0)...), number(m.tsn+1_000_000)...)
 				m.send(chunk(130, 0, append(body, 0, 0, 0, 0)...))
@@ -193,7 +197,7 @@ func TestMisbehavingMemberHarmsOnlyItself(t *testing.T) {
 			}
 		}, false},
 		{"BeatsWithoutEnd", func(m *sctpMember, _ *Session) {
-			for range 5000 {
+			for range 2000 {
 				m.send(chunk(chunkHeartbeat, 0, append([]byte{0, 1, 4, 0x4c}, make([]byte, 1096)...)...))
 			}
 		}, false},

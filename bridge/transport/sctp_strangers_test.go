@@ -3,13 +3,8 @@ package transport
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	mathrand "math/rand/v2"
 	"net"
 	"net/netip"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,34 +89,6 @@ func held(e *Endpoint) (pending, paths int) {
 	return len(p.pending.pending), len(p.socket.byAttempt)
 }
 
-func TestGarbageIsIgnoredOverSCTP(t *testing.T) {
-	withSCTPStranger(func(t *testing.T, l *lab, robot *Endpoint) {
-		conn := l.bind(t, netip.MustParseAddrPort("10.0.1.1:999"))
-		defer conn.Close()
-		dice := mathrand.New(mathrand.NewPCG(1, 2))
-		for i := range 3000 {
-			b := make([]byte, dice.IntN(1400))
-			for j := range b {
-				b[j] = byte(dice.Uint32())
-			}
-			if len(b) > shimSize {
-				switch i % 3 {
-				case 0:
-					b[0], b[1] = shimMagic, 1+b[1]%kindReset
-				case 1:
-					b[0] = recordCID
-				}
-			}
-			if _, err := conn.WriteTo(b, robot.localAddr()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if lines := l.logs[robot].lines(""); len(lines) != 0 {
-			t.Errorf("log: got %q, want nothing", lines)
-		}
-	})(t)
-}
-
 func TestForgedAddressesCostNothingOverSCTP(t *testing.T) {
 	withSCTPStranger(func(t *testing.T, l *lab, robot *Endpoint) {
 		for i := range 100 {
@@ -161,57 +128,6 @@ func TestHalfOpenHandshakesAreBoundedOverSCTP(t *testing.T) {
 			t.Errorf("held: got %d handshakes and %d paths, want none after %v", pending, paths, greetingLife)
 		}
 	})(t)
-}
-
-func TestStrangersAreRefusedOverSCTP(t *testing.T) {
-	pc := trust.Peer{Node: nodeOf("pc"), Host: "pc"}
-	with := func(c tls.Certificate) []dtls.ClientOption { return []dtls.ClientOption{dtls.WithCertificates(c)} }
-	for _, c := range []struct {
-		name    string
-		options func(*testing.T, *lab) []dtls.ClientOption
-		want    []string // in the only log line
-	}{
-		{"WithoutCertificate", func(*testing.T, *lab) []dtls.ClientOption { return nil },
-			[]string{"stranger refused"}},
-		{"SelfSignedInAMembersName", func(t *testing.T, l *lab) []dtls.ClientOption { return with(selfSigned(t, l.keys[0], pc)) },
-			[]string{"another network key", "host=pc"}},
-		{"AnotherKeyInAMembersName", func(t *testing.T, l *lab) []dtls.ClientOption { return with(certificateOf(t, l.keys[1], pc)) },
-			[]string{"another network key", "host=pc", "peer_network="}},
-		{"MembersCertificateWithoutItsPrivateKey", func(t *testing.T, l *lab) []dtls.ClientOption {
-			stolen := certificateOf(t, l.keys[0], pc)
-			stolen.PrivateKey = certificateOf(t, l.keys[1], pc).PrivateKey
-			return with(stolen)
-		}, []string{"stranger refused"}},
-		{"AnotherProtocol", func(t *testing.T, l *lab) []dtls.ClientOption {
-			return append(with(certificateOf(t, l.keys[0], pc)), dtls.WithSupportedProtocols("webrtc"))
-		}, []string{"stranger refused"}},
-		{"RefusingOurCertificate", func(t *testing.T, l *lab) []dtls.ClientOption {
-			return append(with(certificateOf(t, l.keys[0], pc)), dtls.WithVerifyPeerCertificate(func([][]byte, [][]*x509.Certificate) error {
-				return errors.New("no")
-			}))
-		}, []string{"another network key"}},
-	} {
-		t.Run(c.name, withSCTPStranger(func(t *testing.T, l *lab, robot *Endpoint) {
-			s := newSCTPStranger(t, l, "10.0.1.1:999")
-			s.options = append(s.options, dtls.WithConnectionIDGenerator(func() []byte { id := randomCID(); return id[:] }))
-			s.options = append(s.options, c.options(t, l)...)
-			for range 3 {
-				if err := s.dial(t, robot); err == nil {
-					t.Error("the stranger heard something")
-				}
-			}
-			nobodyArrives(t, robot)
-			lines := l.logs[robot].lines("")
-			if len(lines) != 1 {
-				t.Fatalf("log: got %q, want one line", lines)
-			}
-			for _, want := range append(c.want, "peer=10.0.1.1:999") {
-				if !strings.Contains(lines[0], want) {
-					t.Errorf("log line %q: want %q in it", lines[0], want)
-				}
-			}
-		}))
-	}
 }
 
 func TestForgedResetDoesNotEndASession(t *testing.T) {

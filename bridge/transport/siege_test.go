@@ -17,7 +17,7 @@ import (
 
 // crowdSize is how many addresses strangers have who begin handshakes that they never
 // finish, and another when one comes to nothing.
-const crowdSize = 250
+const crowdSize = 160
 
 // gag passes on the first packets that are written, until it is given more.
 type gag struct {
@@ -129,7 +129,6 @@ var attacks = []struct {
 // siege is an attack that is kept up.
 type siege struct {
 	do    attack
-	each  int           // at a time, from each address
 	pause time.Duration // before the next
 	bind  func(i int) net.PacketConn
 }
@@ -139,20 +138,18 @@ func (s siege) begin(robot *Endpoint) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for i := range crowdSize {
-		for range s.each {
-			wg.Go(func() {
-				offset := time.Duration(mathrand.Int64N(int64(time.Second)))
-				for ctx.Err() == nil {
-					select {
-					case <-ctx.Done():
-						return
-					case <-time.After(offset):
-						offset = s.pause
-					}
-					s.do(ctx, func() net.PacketConn { return s.bind(i) }, robot)
+		wg.Go(func() {
+			offset := time.Duration(mathrand.Int64N(int64(time.Second)))
+			for ctx.Err() == nil {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(offset):
+					offset = s.pause
 				}
-			})
-		}
+				s.do(ctx, func() net.PacketConn { return s.bind(i) }, robot)
+			}
+		})
 	}
 	return func() {
 		cancel()

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pion/dtls/v3"
 	"github.com/quic-go/quic-go"
 
 	"achbridge/bridge/trust"
@@ -122,76 +123,107 @@ func withStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
 }
 
 func TestGarbageIsIgnored(t *testing.T) {
-	withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
-		conn := l.bind(t, netip.MustParseAddrPort("10.0.1.1:999"))
-		defer conn.Close()
-		dice := mathrand.New(mathrand.NewPCG(1, 2))
-		for i := range 2000 {
-			b := make([]byte, dice.IntN(1400))
-			for j := range b {
-				b[j] = byte(dice.Uint32())
-			}
-			if len(b) > 5 && i%2 == 0 { // as a QUIC version 1 Initial packet
+	for name, c := range map[string]struct {
+		with  func(func(*testing.T, *lab, *Endpoint)) func(*testing.T)
+		begin func(b []byte, i int) // makes the beginning look like a packet of the protocol
+	}{
+		"QUIC": {withStranger, func(b []byte, i int) {
+			if i%2 == 0 { // as a QUIC version 1 Initial packet
 				copy(b, []byte{0xc0 | b[0]&0x0f, 0, 0, 0, 1, b[5] % 21})
 			}
-			if _, err := conn.WriteTo(b, robot.localAddr()); err != nil {
-				t.Fatal(err)
+		}},
+		"SCTP": {withSCTPStranger, func(b []byte, i int) {
+			switch i % 3 {
+			case 0:
+				b[0], b[1] = shimMagic, 1+b[1]%kindReset
+			case 1:
+				b[0] = recordCID
 			}
-		}
-		if lines := l.logs[robot].lines(""); len(lines) != 0 {
-			t.Errorf("log: got %q, want nothing", lines)
-		}
-	})(t)
+		}},
+	} {
+		t.Run(name, c.with(func(t *testing.T, l *lab, robot *Endpoint) {
+			conn := l.bind(t, netip.MustParseAddrPort("10.0.1.1:999"))
+			defer conn.Close()
+			dice := mathrand.New(mathrand.NewPCG(1, 2))
+			for i := range 2000 {
+				b := make([]byte, dice.IntN(1400))
+				for j := range b {
+					b[j] = byte(dice.Uint32())
+				}
+				if len(b) > shimSize {
+					c.begin(b, i)
+				}
+				if _, err := conn.WriteTo(b, robot.localAddr()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if lines := l.logs[robot].lines(""); len(lines) != 0 {
+				t.Errorf("log: got %q, want nothing", lines)
+			}
+		}))
+	}
 }
 
 func TestStrangersAreRefused(t *testing.T) {
 	pc := trust.Peer{Node: nodeOf("pc"), Host: "pc"}
 	for _, c := range []struct {
 		name        string
-		certificate func(*testing.T, *lab) []tls.Certificate
-		change      func(*stranger)
+		certificate func(*testing.T, *lab) tls.Certificate
+		quic        func(*stranger)
+		sctp        dtls.ClientOption
 		want        []string // in the only log line
+		wantOfQUIC  string
 	}{
+		{name: "WithoutCertificate", want: []string{"stranger refused"}, wantOfQUIC: "didn't provide a certificate"},
 		{
-			name: "WithoutCertificate",
-			want: []string{"stranger refused", "didn't provide a certificate"},
+			name:        "SelfSignedInAMembersName",
+			certificate: func(t *testing.T, l *lab) tls.Certificate { return selfSigned(t, l.keys[0], pc) },
+			want:        []string{"another network key", "host=pc"},
 		}, {
-			name: "SelfSignedInAMembersName",
-			certificate: func(t *testing.T, l *lab) []tls.Certificate {
-				return []tls.Certificate{selfSigned(t, l.keys[0], pc)}
-			},
-			want: []string{"another network key", "host=pc"},
-		}, {
-			name: "AnotherKeyInAMembersName",
-			certificate: func(t *testing.T, l *lab) []tls.Certificate {
-				return []tls.Certificate{certificateOf(t, l.keys[1], pc)}
-			},
-			want: []string{"another network key", "host=pc", "peer_network="},
+			name:        "AnotherKeyInAMembersName",
+			certificate: func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[1], pc) },
+			want:        []string{"another network key", "host=pc", "peer_network="},
 		}, {
 			name: "MembersCertificateWithoutItsPrivateKey",
-			certificate: func(t *testing.T, l *lab) []tls.Certificate {
+			certificate: func(t *testing.T, l *lab) tls.Certificate {
 				stolen := certificateOf(t, l.keys[0], pc)
 				stolen.PrivateKey = certificateOf(t, l.keys[1], pc).PrivateKey
-				return []tls.Certificate{stolen}
+				return stolen
 			},
-			want: []string{"stranger refused", "signature"},
+			want: []string{"stranger refused"}, wantOfQUIC: "signature",
 		}, {
-			name:   "AnotherProtocol",
-			change: func(s *stranger) { s.tls.NextProtos = []string{"h3"} },
-			want:   []string{"stranger refused", "application protocol"},
+			name:        "AnotherProtocol",
+			certificate: func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], pc) },
+			quic:        func(s *stranger) { s.tls.NextProtos = []string{"h3"} },
+			sctp:        dtls.WithSupportedProtocols("webrtc"),
+			want:        []string{"stranger refused"}, wantOfQUIC: "application protocol",
 		}, {
-			name:   "RefusingOurCertificate",
-			change: func(s *stranger) { s.tls.InsecureSkipVerify = false },
-			want:   []string{"another network key"},
+			name:        "RefusingOurCertificate",
+			certificate: func(t *testing.T, l *lab) tls.Certificate { return certificateOf(t, l.keys[0], pc) },
+			quic:        func(s *stranger) { s.tls.InsecureSkipVerify = false },
+			sctp:        dtls.WithVerifyPeerCertificate(func([][]byte, [][]*x509.Certificate) error { return errors.New("no") }),
+			want:        []string{"another network key"},
 		},
 	} {
-		t.Run(c.name, withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
+		oneLine := func(t *testing.T, l *lab, robot *Endpoint, want ...string) {
+			nobodyArrives(t, robot)
+			lines := l.logs[robot].lines("")
+			if len(lines) != 1 {
+				t.Fatalf("log: got %q, want one line", lines)
+			}
+			for _, want := range append(want, "peer=10.0.1.1:999") {
+				if !strings.Contains(lines[0], want) {
+					t.Errorf("log line %q: want %q in it", lines[0], want)
+				}
+			}
+		}
+		t.Run(c.name+"/QUIC", withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
 			s := newStranger(t, l, "10.0.1.1:999")
 			if c.certificate != nil {
-				s.tls.Certificates = c.certificate(t, l)
+				s.tls.Certificates = []tls.Certificate{c.certificate(t, l)}
 			}
-			if c.change != nil {
-				c.change(s)
+			if c.quic != nil {
+				c.quic(s)
 			}
 			for range 3 {
 				conn, err := s.dial(t, robot)
@@ -200,28 +232,36 @@ func TestStrangersAreRefused(t *testing.T) {
 				}
 				refused(t, conn, err)
 			}
-			nobodyArrives(t, robot)
-			lines := l.logs[robot].lines("")
-			if len(lines) != 1 {
-				t.Fatalf("log: got %q, want one line", lines)
+			oneLine(t, l, robot, append(c.want, c.wantOfQUIC)...)
+		}))
+		t.Run(c.name+"/SCTP", withSCTPStranger(func(t *testing.T, l *lab, robot *Endpoint) {
+			s := newSCTPStranger(t, l, "10.0.1.1:999")
+			s.options = append(s.options, dtls.WithConnectionIDGenerator(func() []byte { id := randomCID(); return id[:] }))
+			if c.certificate != nil {
+				s.options = append(s.options, dtls.WithCertificates(c.certificate(t, l)))
 			}
-			for _, want := range append(c.want, "peer=10.0.1.1:999") {
-				if !strings.Contains(lines[0], want) {
-					t.Errorf("log line %q: want %q in it", lines[0], want)
+			if c.sctp != nil {
+				s.options = append(s.options, c.sctp)
+			}
+			for range 3 {
+				if err := s.dial(t, robot); err == nil {
+					t.Error("the stranger heard something")
 				}
 			}
+			oneLine(t, l, robot, c.want...)
 		}))
 	}
 }
 
 // openEveryStream opens and fills as many streams as a peer allows, and counts them.
 func openEveryStream(conn *quic.Conn) int {
+	text := make([]byte, 2*maxStreamWindow)
 	for n := 0; ; n++ {
 		stream, err := conn.OpenUniStream()
 		if err != nil {
 			return n
 		}
-		go stream.Write(make([]byte, 2*maxStreamWindow))
+		go stream.Write(text)
 	}
 }
 

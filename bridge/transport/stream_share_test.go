@@ -5,6 +5,9 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // What streams leave to each other, to the control stream and to datagrams.
@@ -32,7 +35,7 @@ func unreadStreamHoldsUpNobody(t *testing.T, l *lab) {
 	default:
 	}
 	unread.Reset()
-	soon(t, "write", ended)
+	await.Receive(t, "write", ended)
 }
 
 // unreadStreamsLeaveControl: twenty streams that stand still take no room from
@@ -45,7 +48,7 @@ func unreadStreamsLeaveControl(t *testing.T, l *lab) {
 			_, err := out.Write(make([]byte, streamWindow))
 			full <- err
 		}()
-		if err := soon(t, "what a stream takes unread", full); err != nil {
+		if err := await.Receive(t, "what a stream takes unread", full); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,10 +63,10 @@ func unreadStreamsLeaveControl(t *testing.T, l *lab) {
 		_, err := io.ReadFull(pc.Control(), got)
 		read <- err
 	}()
-	if err := soon(t, "control", sent); err != nil {
+	if err := await.Receive(t, "control", sent); err != nil {
 		t.Errorf("control: %v", err)
 	}
-	if err := soon(t, "control", read); err != nil || !bytes.Equal(got, message) {
+	if err := await.Receive(t, "control", read); err != nil || !bytes.Equal(got, message) {
 		t.Errorf("control: got other bytes, %v", err)
 	}
 }
@@ -86,7 +89,7 @@ func datagramsOvertakeStreams(t *testing.T, l *lab) {
 		go io.Copy(io.Discard, in)
 		ended := fill(pacedWriter{out, c.every})
 		time.Sleep(10 * oneWay) // past the first window, which leaves in one burst
-		for i := range 200 {
+		for i := range need.LongOr(200, 30) {
 			time.Sleep(4*packet + time.Duration(i%7)*packet/7)
 			start := time.Now()
 			if err := robot.SendDatagram(make([]byte, 1000)); err != nil {
@@ -101,7 +104,7 @@ func datagramsOvertakeStreams(t *testing.T, l *lab) {
 			}
 		}
 		out.Reset()
-		soon(t, "write", ended)
+		await.Receive(t, "write", ended)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"achbridge/testnet/await"
 )
 
 // mebibyte is content in which no two places look alike.
@@ -30,9 +32,7 @@ func openStream(t *testing.T, s *Session) SendStream {
 
 func acceptStream(t *testing.T, s *Session) ReceiveStream {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	stream, err := s.AcceptStream(ctx)
+	stream, err := s.AcceptStream(await.Context(t))
 	if err != nil {
 		t.Fatalf("accept stream: %v", err)
 	}
@@ -74,18 +74,6 @@ func fill(w io.Writer) <-chan error {
 	return ended
 }
 
-// soon returns what comes out of c, or fails the test.
-func soon(t *testing.T, what string, c <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-c:
-		return err
-	case <-time.After(patience):
-		t.Fatalf("%s: still blocked", what)
-		return nil
-	}
-}
-
 func streamCarriesAMebibyte(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
 	carryMebibyte(t, robot, pc)
@@ -105,7 +93,7 @@ func carryMebibyte(t *testing.T, from, to *Session) {
 	if err != nil || !bytes.Equal(got, message) {
 		t.Errorf("read: got %d bytes, %v, want %d as they were written", len(got), err, len(message))
 	}
-	if err := soon(t, "write", sent); err != nil {
+	if err := await.Receive(t, "write", sent); err != nil {
 		t.Errorf("write: %v", err)
 	}
 	if _, err := out.Write([]byte("more")); !errors.Is(err, net.ErrClosed) {
@@ -144,7 +132,7 @@ func resetEndsStream(t *testing.T, l *lab) {
 	out, in := joinStream(t, robot, pc)
 	ended := fill(out) // blocks sooner or later, as nobody reads
 	out.Reset()
-	if err := soon(t, "write", ended); !errors.Is(err, net.ErrClosed) {
+	if err := await.Receive(t, "write", ended); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("write: got %v, want net.ErrClosed", err)
 	}
 	if _, err := io.Copy(io.Discard, in); !errors.Is(err, ErrReset) {
@@ -170,10 +158,10 @@ func stoppedReaderEndsWriter(t *testing.T, l *lab) {
 	}()
 	ended := fill(out)
 	in.Stop()
-	if err := soon(t, "read", read); !errors.Is(err, net.ErrClosed) {
+	if err := await.Receive(t, "read", read); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("read: got %v, want net.ErrClosed", err)
 	}
-	if err := soon(t, "write", ended); !errors.Is(err, errStopped) {
+	if err := await.Receive(t, "write", ended); !errors.Is(err, errStopped) {
 		t.Errorf("write: got %v, want errStopped", err)
 	}
 	out.Close()
@@ -201,7 +189,7 @@ func streamLimitIsAnError(t *testing.T, l *lab) {
 	}
 	acceptStream(t, robot).Stop()
 	for range 3 {
-		until(t, "an ended stream makes room", func() bool {
+		await.True(t, "an ended stream makes room", func() bool {
 			_, err := pc.OpenStream()
 			return err == nil
 		})
@@ -247,7 +235,7 @@ func closeEndsBlockedStreams(t *testing.T, l *lab) {
 	pc.Close("rebooting")
 	waitDone(t, robot)
 	for what, c := range blocked {
-		err, ok := errors.AsType[*CloseError](soon(t, what, c))
+		err, ok := errors.AsType[*CloseError](await.Receive(t, what, c))
 		if !ok || err.reason != "rebooting" {
 			t.Errorf("%s: got %v, want the end of the session", what, err)
 		}

@@ -180,7 +180,8 @@ func (s *Server) start() error {
 	return s.maker.serve(s.keeper.hasRoom)
 }
 
-// tryPort says where the server will listen: port 0 takes any.
+// tryPort returns where the server will listen, and an error if it cannot. For port 0 the server itself asks the kernel
+// for one: another program could take the port that was tried here.
 func tryPort(listen string) (*net.TCPAddr, error) {
 	ln, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -189,8 +190,12 @@ func tryPort(listen string) (*net.TCPAddr, error) {
 	}
 	at := ln.Addr().(*net.TCPAddr)
 	ln.Close()
-	if host, _, _ := net.SplitHostPort(listen); host == "" {
+	host, port, _ := net.SplitHostPort(listen)
+	if host == "" {
 		at.IP = nil
+	}
+	if port == "0" {
+		at.Port = server.RANDOM_PORT
 	}
 	return at, nil
 }

@@ -1,11 +1,9 @@
 package hub
 
 import (
-	"context"
 	"errors"
 	"io"
 	"io/fs"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"achbridge/bridge/hub"
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 func TestAHostConnectsWithItsCredentialsAlone(t *testing.T) {
@@ -26,14 +26,14 @@ func TestAHostConnectsWithItsCredentialsAlone(t *testing.T) {
 	}
 	w.connect("robot")
 	other := newWorld(t, "robot")
-	if _, _, err := w.dial(other.credentials("robot")); err == nil || !strings.Contains(err.Error(), "another certificate") {
+	if _, err := w.dial(other.credentials("robot")); err == nil || !strings.Contains(err.Error(), "another certificate") {
 		t.Errorf("with credentials of another hub: got %v, want that its certificate is another one", err)
 	}
 	stranger, err := hub.NewCredentials("robot", "tls://localhost", w.s.id.Hash)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := w.dial(stranger); !errors.Is(err, nats.ErrAuthorization) {
+	if _, err := w.dial(stranger); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("with a key of its own: got %v, want a refusal", err)
 	}
 	public, _ := w.credentials("pc").PublicKey()
@@ -50,79 +50,17 @@ func TestAHostConnectsWithItsCredentialsAlone(t *testing.T) {
 	}
 }
 
-// TestAHostThatIsRefusedSaysSoOnce has a host dial again and again with a key that the hub does
-// not know.
-func TestAHostThatIsRefusedSaysSoOnce(t *testing.T) {
-	w := newWorld(t)
-	stranger, err := hub.NewCredentials("robot", "tls://"+w.s.Addr(), w.s.id.Hash)
-	if err != nil {
-		t.Fatal(err)
-	}
-	said := &logged{}
-	c, err := hub.New(hub.Config{Credentials: stranger, Log: slog.New(slog.NewTextHandler(said, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = c.Run(ctx) }()
-	w.until("it was refused twice, and said so", func() bool {
-		return strings.Count(w.logs.String(), "connection refused") > 1 && said.String() != ""
-	})
-	cancel()
-	<-done
-	if text, want := said.String(), "the hub refuses the credentials of robot"; strings.Count(text, want) != 1 || strings.Count(text, "\n") != 1 {
-		t.Errorf("got the log %q, want one line with %q", text, want)
-	}
-}
-
+// What a host may do at all is a test of package bridge/hub.
 func TestAHostMayDoNoMoreThanItNeeds(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
-	robot, _ := w.connect("robot")
-	if text := w.make(robot, "robot", "imu"); text != "" {
-		t.Fatal(text)
-	}
-	conn, complaints := w.connect("pc")
-	for name, try := range map[string]func() error{
-		"publish below another's subject": func() error { return conn.Publish("ach.robot.here", nil) },
-		"put a frame of another":          func() error { return conn.Publish(hub.FrameSubject("robot", "imu"), nil) },
-		"answer into another's inbox":     func() error { return conn.Publish(hub.InboxPrefix("robot")+".x", nil) },
-		"have a stream of another made":   func() error { return conn.Publish(hub.MakeOf("robot"), []byte("x")) },
-		"make a stream":                   func() error { return conn.Publish("$JS.API.STREAM.CREATE.x", nil) },
-		"delete a stream":                 func() error { return conn.Publish("$JS.API.STREAM.DELETE.robot,imu", nil) },
-		"purge a stream":                  func() error { return conn.Publish("$JS.API.STREAM.PURGE.robot,imu", nil) },
-		"delete a message":                func() error { return conn.Publish("$JS.API.STREAM.MSG.DELETE.robot,imu", nil) },
-		"delete a consumer":               func() error { return conn.Publish("$JS.API.CONSUMER.DELETE.robot,imu.robot", nil) },
-		"read without pulls":              func() error { return conn.Publish("$JS.API.DIRECT.GET.robot,imu", nil) },
-		"subscribe to frames":             func() error { _, err := conn.Subscribe("ach.*.f.*", nothing); return err },
-		"read another's inbox":            func() error { _, err := conn.Subscribe(hub.InboxPrefix("robot")+".>", nothing); return err },
-		"read another's control":          func() error { _, err := conn.Subscribe("ach.*.to.robot.>", nothing); return err },
-		"read all":                        func() error { _, err := conn.Subscribe(">", nothing); return err },
-	} {
-		if err := try(); err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.FlushTimeout(5 * time.Second); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case err := <-complaints:
-			if !errors.Is(err, nats.ErrPermissionViolation) {
-				t.Errorf("%s: got %v, want a lack of permission", name, err)
-			}
-		case <-time.After(2 * time.Second):
-			t.Errorf("%s: it may", name)
-		}
-	}
+	w.forbidden(w.connect("pc"), "ach.robot.here", hub.FrameSubject("robot", "imu"), "$JS.API.STREAM.DELETE.robot,imu")
 }
-
-func nothing(*nats.Msg) {}
 
 // The hub itself may publish to any subject.
 func TestAHostGetsNothingPublishedByTheHub(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
-	robot, _ := w.connect("robot")
-	pc, _ := w.connect("pc")
+	robot := w.connect("robot")
+	pc := w.connect("pc")
 	if text := w.make(pc, "pc", "imu"); text != "" {
 		t.Fatal(text)
 	}
@@ -149,7 +87,7 @@ func TestAHostGetsNothingPublishedByTheHub(t *testing.T) {
 // What is delivered to the subject for requests, as from a consumer of another, is none.
 func TestAFrameIsNoRequestForAStream(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
-	pc, _ := w.connect("pc")
+	pc := w.connect("pc")
 	w.s.maker.answer(&nats.Msg{Subject: hub.FrameSubject("pc", "imu"), Reply: hub.InboxPrefix("pc") + ".x", Data: []byte("ghost")})
 	if text := w.make(pc, "pc", "imu"); text != "" {
 		t.Fatal(text)
@@ -161,11 +99,11 @@ func TestAFrameIsNoRequestForAStream(t *testing.T) {
 	}
 }
 
-func TestARemovedHostIsCutOffWithinASecond(t *testing.T) {
+func TestARemovedHostIsCutOff(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
-	robot, _ := w.connect("robot")
-	second, _ := w.connect("robot")
-	pc, _ := w.connect("pc")
+	robot := w.connect("robot")
+	second := w.connect("robot")
+	pc := w.connect("pc")
 	if text := w.make(robot, "robot", "imu"); text != "" {
 		t.Fatal(text)
 	}
@@ -173,10 +111,12 @@ func TestARemovedHostIsCutOffWithinASecond(t *testing.T) {
 	if err := w.dir.Remove("robot"); err != nil {
 		t.Fatal(err)
 	}
-	if took := w.until("both connections are closed", func() bool { return robot.IsClosed() && second.IsClosed() }); took > time.Second {
+	began := time.Now()
+	w.until("both connections are closed", func() bool { return robot.IsClosed() && second.IsClosed() })
+	if took := time.Since(began); took > time.Second && need.IsLong() {
 		t.Errorf("cut off after %v, want 1 s at most", took)
 	}
-	if _, _, err := w.dial(w.credentials("robot")); !errors.Is(err, nats.ErrAuthorization) {
+	if _, err := w.dial(w.credentials("robot")); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("again: got %v, want a refusal", err)
 	}
 	if !pc.IsConnected() {
@@ -188,13 +128,10 @@ func TestARemovedHostIsCutOffWithinASecond(t *testing.T) {
 	})
 }
 
-func TestAHostThatIsAddedMayConnectAtOnce(t *testing.T) {
+func TestAHostThatIsAddedMayConnect(t *testing.T) {
 	w := newWorld(t)
 	w.add("robot")
-	took := w.until("robot may connect", func() bool { _, _, err := w.dial(w.credentials("robot")); return err == nil })
-	if took > time.Second {
-		t.Errorf("it could connect after %v, want 1 s at most", took)
-	}
+	w.until("robot may connect", func() bool { _, err := w.dial(w.credentials("robot")); return err == nil })
 	if err := os.Remove(w.file("robot")); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +140,7 @@ func TestAHostThatIsAddedMayConnectAtOnce(t *testing.T) {
 	}
 	old := w.s
 	w.add("robot") // with another key
-	w.until("robot may connect with its new key", func() bool { _, _, err := w.dial(w.credentials("robot")); return err == nil })
+	w.until("robot may connect with its new key", func() bool { _, err := w.dial(w.credentials("robot")); return err == nil })
 	if w.s != old {
 		t.Error("the hub was started again")
 	}
@@ -220,7 +157,7 @@ func TestAMistakeInTheFileOfHostsChangesNothing(t *testing.T) {
 
 func TestAHubStartsAgainWithNothingOfBefore(t *testing.T) {
 	w := newWorld(t, "robot")
-	robot, _ := w.connect("robot")
+	robot := w.connect("robot")
 	if text := w.make(robot, "robot", "imu"); text != "" {
 		t.Fatal(text)
 	}
@@ -231,7 +168,7 @@ func TestAHubStartsAgainWithNothingOfBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.start()
-	robot, _ = w.connect("robot")
+	robot = w.connect("robot")
 	if got := w.s.report().Streams; got != 0 {
 		t.Errorf("got %d streams, want none", got)
 	}
@@ -246,17 +183,16 @@ func TestAHubStartsAgainWithNothingOfBefore(t *testing.T) {
 
 func TestNoFrameReachesAFile(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
-	robot, _ := w.connect("robot")
-	pc, _ := w.connect("pc")
+	robot := w.connect("robot")
+	pc := w.connect("pc")
 	if text := w.make(robot, "robot", "imu"); text != "" {
 		t.Fatal(text)
 	}
 	frame := strings.Repeat("x", hub.MaxPayload) // the largest there is
-	if _, err := robot.Request(hub.FrameSubject("robot", "imu"), []byte(frame), 10*time.Second); err != nil {
+	if _, err := robot.Request(hub.FrameSubject("robot", "imu"), []byte(frame), await.Limit); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := await.Context(t)
 	js, err := jetstream.New(pc)
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +202,7 @@ func TestNoFrameReachesAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := reader.Next(); err != nil || len(m.Data()) != len(frame) {
+	if m, err := reader.Next(jetstream.FetchMaxWait(await.Limit)); err != nil || len(m.Data()) != len(frame) {
 		t.Fatalf("got %v, want the frame", err)
 	}
 	if !inMemory(w.s.store) {
@@ -291,7 +227,7 @@ func TestNoFrameReachesAFile(t *testing.T) {
 
 func TestTheHubMakesStreamsInBounds(t *testing.T) {
 	w := newWorld(t, "robot")
-	robot, _ := w.connect("robot")
+	robot := w.connect("robot")
 	if got := w.make(robot, "robot", ""); got != "the request names no channel" {
 		t.Errorf("without a channel: got %q", got)
 	}
@@ -320,8 +256,8 @@ func TestTheHubMakesStreamsInBounds(t *testing.T) {
 
 func TestWhatHostsSendAndReceiveIsCounted(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
-	robot, _ := w.connect("robot")
-	pc, _ := w.connect("pc")
+	robot := w.connect("robot")
+	pc := w.connect("pc")
 	got, err := pc.SubscribeSync("ach.*.to.pc.>")
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +268,7 @@ func TestWhatHostsSendAndReceiveIsCounted(t *testing.T) {
 	if err := robot.Publish("ach.robot.to.pc.1", make([]byte, 1000)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := got.NextMsg(5 * time.Second); err != nil {
+	if _, err := got.NextMsg(await.Limit); err != nil {
 		t.Fatal(err)
 	}
 	w.until("both are counted", func() bool {

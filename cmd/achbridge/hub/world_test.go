@@ -7,17 +7,20 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"achbridge/bridge/hub"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/testnet/await"
 )
 
 // world is a hub with its log.
@@ -108,59 +111,73 @@ func (w *world) credentials(host string) hub.Credentials {
 	return c
 }
 
-// dial connects as a host, once; complaints of the server come through the channel.
-func (w *world) dial(c hub.Credentials) (*nats.Conn, <-chan error, error) {
+// dial connects as a host, once.
+func (w *world) dial(c hub.Credentials) (*nats.Conn, error) {
 	w.Helper()
 	return w.dialAt("tls://"+w.s.Addr(), c)
 }
 
-func (w *world) dialAt(url string, c hub.Credentials) (*nats.Conn, <-chan error, error) {
+func (w *world) dialAt(url string, c hub.Credentials) (*nats.Conn, error) {
 	w.Helper()
 	public, err := c.PublicKey()
 	if err != nil {
 		w.Fatal(err)
 	}
-	complaints := make(chan error, 64)
-	conn, err := nats.Connect(url, nats.Nkey(public, c.Sign), nats.CustomInboxPrefix(hub.InboxPrefix(c.Host)), nats.NoReconnect(),
+	conn, err := nats.Connect(url, nats.Nkey(public, c.Sign), nats.CustomInboxPrefix(hub.InboxPrefix(c.Host)), nats.NoReconnect(), nats.Timeout(await.Limit),
 		nats.Secure(&tls.Config{InsecureSkipVerify: true, VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
 			if sum := sha256.Sum256(raw[0]); !bytes.Equal(sum[:], c.Certificate) {
 				return errors.New("another certificate")
 			}
 			return nil
 		}}),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { complaints <- err }))
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err == nil {
 		w.Cleanup(conn.Close)
 	}
-	return conn, complaints, err
+	return conn, err
 }
 
-func (w *world) connect(host string) (*nats.Conn, <-chan error) {
+func (w *world) connect(host string) *nats.Conn {
 	w.Helper()
-	conn, complaints, err := w.dial(w.credentials(host))
+	conn, err := w.dial(w.credentials(host))
 	if err != nil {
 		w.Fatal(err)
 	}
-	return conn, complaints
+	return conn
+}
+
+// forbidden checks that the server does not let a host publish there.
+func (w *world) forbidden(conn *nats.Conn, subjects ...string) {
+	w.Helper()
+	for _, subject := range subjects {
+		err := conn.Publish(subject, nil)
+		if err == nil {
+			err = conn.FlushTimeout(await.Limit)
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+		if err := conn.LastError(); !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), strconv.Quote(subject)) {
+			w.Errorf("publishing to %s: got %v, want a lack of permission", subject, err)
+		}
+	}
 }
 
 // until waits for something that takes the hub a moment.
-func (w *world) until(what string, ok func() bool) time.Duration {
+func (w *world) until(what string, ok func() bool) {
 	w.Helper()
-	began := time.Now()
-	for !ok() {
-		if time.Since(began) > 10*time.Second {
-			w.Fatalf("not within 10 s: %s; the log:\n%s", what, w.logs)
+	await.NoError(w, func() error {
+		if ok() {
+			return nil
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	return time.Since(began)
+		return fmt.Errorf("%s; the log:\n%s", what, w.logs)
+	})
 }
 
 // make asks for the stream of a host's channel, and returns the answer.
 func (w *world) make(conn *nats.Conn, host, channel string) string {
 	w.Helper()
-	answer, err := conn.Request(hub.MakeOf(host), []byte(channel), 5*time.Second)
+	answer, err := conn.Request(hub.MakeOf(host), []byte(channel), await.Limit)
 	if err != nil {
 		w.Fatal(err)
 	}

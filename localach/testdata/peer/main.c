@@ -1,7 +1,6 @@
 // peer PATH VERB ARGS...: a program that uses one Ach channel, for the tests to run, compare with and kill.
 //
 //   create COUNT SIZE [in-place]     make the channel; in-place: initialise an existing file again, as `ach mk -t`
-//   half BYTES                       begin to make the channel and stop: the file is there, and all zero
 //   put COUNT SIZE PERIOD_NS WRITER  COUNT frames (0: until SIGTERM); SIZE is N or MIN-MAX
 //   get COUNT OPTIONS TIMEOUT_MS [W] COUNT frames (0: until SIGTERM, or until TIMEOUT_MS without a frame when waiting); OPTIONS: w(ait) l(ast) c(opy) or -;
 //                                    counts, of those that arrive, the frames of writers numbered W and above
@@ -202,11 +201,6 @@ static int burn(void) {
     return 0;
 }
 
-static int half(const char *path, long bytes) {
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0666);
-    return fd < 0 || ftruncate(fd, bytes);
-}
-
 static int layout(void) {
     printf("header=%zu mutex=%zu mutex_size=%zu cond=%zu dirty=%zu last_seq=%zu index_cnt=%zu clock=%zu name=%zu entry=%zu total_4x16=%zu\n", sizeof(struct header),
            offsetof(struct header, sync.mutex), sizeof(pthread_mutex_t), offsetof(struct header, sync.cond), offsetof(struct header, sync.dirty),
@@ -228,7 +222,6 @@ int main(int argc, char **argv) {
         enum status s = channel_create(argv[1], strtoul(a[0], NULL, 10), strtoul(a[1], NULL, 10), n > 2);
         return printf("status=%d\n", s), s != OK;
     }
-    if (!strcmp(verb, "half") && n == 1) return half(argv[1], strtol(a[0], NULL, 10));
     enum status s = channel_open(&c, argc > 1 ? argv[1] : "");
     if (s) return printf("open status=%d\n", s), 2;
     if (!strcmp(verb, "put") && n == 4) return put(&c, a);
