@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -24,6 +23,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"achbridge/bridge/trust"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/localach"
@@ -178,8 +178,8 @@ func daemonFor(t testing.TB, key, name string, args ...string) *daemonProcess {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(shm) })
-	d := &daemonProcess{t: t, shm: localach.Dir(shm), dir: t.TempDir(), udp: freePort(t, "udp")}
-	d.address = fmt.Sprintf("127.0.0.1:%d", freePort(t, "tcp"))
+	d := &daemonProcess{t: t, shm: localach.Dir(shm), dir: t.TempDir(), udp: freePort()}
+	d.address = fmt.Sprintf("127.0.0.1:%d", freePort())
 	d.args = append([]string{"run", "--name", name, "--key", key, "--no-discovery", "--transport", "quic",
 		"--listen", fmt.Sprintf("127.0.0.1:%d", d.udp), "--control", d.control(), "--state", filepath.Join(d.dir, "state"), "--http", d.address}, args...)
 	d.start()
@@ -221,24 +221,6 @@ func (d *daemonProcess) status() (s api.StatusReply, err error) {
 	return s, err
 }
 
-func freePort(t testing.TB, kind string) int {
-	t.Helper()
-	if kind == "udp" {
-		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		return conn.LocalAddr().(*net.UDPAddr).Port
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
-}
-
 // feedChannels makes channels and puts a frame into each every period, the later the
 // number the longer, until the test ends or stop is called.
 func feedChannels(t *testing.T, dir localach.Dir, period time.Duration, names ...string) (stop func()) {
@@ -277,8 +259,8 @@ func feedChannels(t *testing.T, dir localach.Dir, period time.Duration, names ..
 func newKeyFile(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "key")
-	if out, err := exec.Command("achbridge", "key", "new", "--key", path).CombinedOutput(); err != nil {
-		t.Fatalf("key new: %v\n%s", err, out)
+	if err := trust.NewKey().Write(path); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
