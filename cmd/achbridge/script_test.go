@@ -34,6 +34,7 @@ import (
 	"achbridge/localach"
 	"achbridge/testnet/await"
 	"achbridge/testnet/hosts"
+	"achbridge/testnet/need"
 )
 
 // commands are what the test binary is when it is started under these names, which it puts
@@ -84,6 +85,7 @@ func TestScripts(t *testing.T) {
 			"achbridge": runLine,
 			"exits":     exits,
 			"until":     untilTrue,
+			"interrupt": interrupt,
 			"notify":    notify,
 			"keys":      keys,
 			"fetch":     fetch,
@@ -91,10 +93,13 @@ func TestScripts(t *testing.T) {
 		},
 		RequireExplicitExec: true,
 		Condition: func(name string) (bool, error) {
-			if name != "hub" {
-				return false, fmt.Errorf("unknown condition %q", name)
+			switch name {
+			case "hub":
+				return withHub(), nil
+			case "long":
+				return need.IsLong(), nil
 			}
-			return withHub(), nil
+			return false, fmt.Errorf("unknown condition %q", name)
 		},
 	})
 }
@@ -166,35 +171,43 @@ var variables = sync.OnceValue(func() (names []string) {
 	return names
 })
 
-// outcome runs a command to its end: achbridge in a worker, cat of a file here, others in
-// processes of their own.
-func outcome(ts *testscript.TestScript, args []string) (r Result) {
-	dir, env := ts.MkAbs("."), []string(nil)
+// environ is the environment of a script.
+func environ(ts *testscript.TestScript) (env []string) {
 	for _, name := range variables() {
 		if value := ts.Getenv(name); value != "" {
 			env = append(env, name+"="+value)
 		}
 	}
-	var err error
+	return env
+}
+
+// outcome runs a command to its end: achbridge in a worker, cat of a file here, others in
+// processes of their own.
+func outcome(ts *testscript.TestScript, args []string) (r Result) {
 	switch args[0] {
 	case "achbridge":
-		r, err = RunCommandLine(CommandLine{Args: args[1:], Env: env, Dir: dir})
+		r, err := RunCommandLine(CommandLine{Args: args[1:], Env: environ(ts), Dir: ts.MkAbs(".")})
+		ts.Check(err)
+		return r
 	case "cat":
-		if text, err := os.ReadFile(ts.MkAbs(args[1])); err == nil {
-			r.Stdout = string(text)
-		} else {
-			r = Result{1, "", err.Error()}
+		text, err := os.ReadFile(ts.MkAbs(args[1]))
+		if err != nil {
+			return Result{Code: 1, Stderr: err.Error()}
 		}
-	default:
-		var out, said bytes.Buffer
-		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, &out, &said
-		if err = cmd.Run(); cmd.ProcessState != nil {
-			r, err = Result{cmd.ProcessState.ExitCode(), out.String(), said.String()}, nil
-		}
+		return Result{Stdout: string(text)}
 	}
-	ts.Check(err)
-	return r
+	return process(ts, args, func(*exec.Cmd) {})
+}
+
+// process runs a command in a process of its own, and meanwhile calls during.
+func process(ts *testscript.TestScript, args []string, during func(*exec.Cmd)) Result {
+	cmd := exec.Command(args[0], args[1:]...)
+	var out, said bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), environ(ts), &out, &said
+	ts.Check(cmd.Start())
+	during(cmd)
+	_ = cmd.Wait() // the exit code says it
+	return Result{cmd.ProcessState.ExitCode(), out.String(), said.String()}
 }
 
 // printed has the script see what a command printed.
@@ -234,24 +247,46 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// untilTrue repeats a command until it succeeds and its output matches: until REGEXP
-// COMMAND [ARG...].
+// untilTrue repeats a command until it succeeds, or fails with ! before it, and its output
+// matches: until REGEXP COMMAND [ARG...].
 func untilTrue(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
+	if len(args) < 2 {
 		ts.Fatalf("usage: until REGEXP COMMAND [ARG...]")
 	}
 	wanted := regexp.MustCompile("(?m)" + args[0])
 	for begin := time.Now(); ; {
 		waited := time.Since(begin)
 		r := outcome(ts, args[1:])
-		if r.Code == 0 && wanted.MatchString(r.Stdout+r.Stderr) {
+		if neg == (r.Code != 0) && wanted.MatchString(r.Stdout+r.Stderr) {
 			r.printed(ts)
 			return
 		}
 		if waited > await.Limit {
 			ts.Fatalf("%q: never %q within %v, but exit code %d:\n%s%s", args[1:], args[0], await.Limit, r.Code, r.Stdout, r.Stderr)
 		}
-		time.Sleep(min(max(time.Millisecond, waited/32), 100*time.Millisecond))
+		time.Sleep(min(max(2*time.Millisecond, waited/8), 100*time.Millisecond))
+	}
+}
+
+// interrupt sends a command SIGINT, later at each try, until its output matches: interrupt
+// REGEXP COMMAND [ARG...].
+func interrupt(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: interrupt REGEXP COMMAND [ARG...]")
+	}
+	wanted := regexp.MustCompile("(?m)" + args[0])
+	for after := 400 * time.Millisecond; ; after *= 2 {
+		r := process(ts, args[1:], func(cmd *exec.Cmd) {
+			time.Sleep(after)
+			_ = cmd.Process.Signal(os.Interrupt)
+		})
+		if wanted.MatchString(r.Stdout + r.Stderr) {
+			r.printed(ts)
+			return
+		}
+		if after > await.Limit {
+			ts.Fatalf("%q: interrupted after %v, and not %q, but exit code %d:\n%s%s", args[1:], after, args[0], r.Code, r.Stdout, r.Stderr)
+		}
 	}
 }
 
