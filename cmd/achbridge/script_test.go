@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	code := m.Run()
+	code := await.Main(m)
 	endWorkers()
 	os.RemoveAll(bin)
 	os.Exit(code)
