@@ -15,7 +15,9 @@ import (
 	"strings"
 	"testing"
 
+	"achbridge/testnet/await"
 	"achbridge/testnet/hosts"
+	"achbridge/testnet/need"
 )
 
 // excepted are the command lines that are not run, each with the reason. Whatever else
@@ -48,6 +50,10 @@ var slow = []struct {
 	{regexp.MustCompile(`^go run \./cmd/achbridge demo`), "ten seconds on an idle machine; stage demo of .ci/run measures it"},
 }
 
+// everyday are the documents with hosts whose lines are run every day. Those of the others
+// are run with ACHBRIDGE_LONG=1; that all of them are known is asserted every day.
+var everyday = []string{"README.md", "try-it.md"}
+
 // bare are the documents that begin with two hosts on which nothing is set up. All others
 // begin where README.md's quick start ends: robot publishes imu, joints and camera, both
 // hosts have its key and run their daemons, and pc mirrors all that robot has.
@@ -60,15 +66,13 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	os.Exit(await.Main(m))
 }
 
 // TestEveryCommandLineOfTheDocuments runs them all, document by document, in the order in
 // which they stand there.
 func TestEveryCommandLineOfTheDocuments(t *testing.T) {
-	if testing.Short() {
-		t.Skip("emulated hosts: run without -short")
-	}
+	need.Processes(t)
 	tools := buildTools(t)
 	for _, path := range documents(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -81,6 +85,9 @@ func TestEveryCommandLineOfTheDocuments(t *testing.T) {
 			}
 			if t.Failed() || len(steps) == 0 {
 				return
+			}
+			if len(hostsOf(steps)) > 0 && !slices.Contains(everyday, filepath.Base(path)) {
+				need.Long(t)
 			}
 			run(t, filepath.Base(path), tools, steps)
 		})
@@ -117,7 +124,7 @@ func exception(line string) (why string, ok bool) {
 // leftOut is why a line is not run this time.
 func leftOut(line string) (why string, ok bool) {
 	for _, e := range slow {
-		if e.line.MatchString(line) && os.Getenv("ACHBRIDGE_LONG") != "1" {
+		if e.line.MatchString(line) && !need.IsLong() {
 			return e.why + ": set ACHBRIDGE_LONG=1", true
 		}
 	}

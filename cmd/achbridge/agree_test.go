@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -32,7 +31,9 @@ import (
 	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/top"
 	"achbridge/localach"
+	"achbridge/testnet/await"
 	"achbridge/testnet/hosts"
+	"achbridge/testnet/need"
 )
 
 // TestAllTellTheAgeThatAReaderSees compares mean and p99 of ten seconds as status, the
@@ -40,13 +41,8 @@ import (
 // goes by the stamps in its frames: real processes on two emulated hosts, whose
 // monotonic clock is the same.
 func TestAllTellTheAgeThatAReaderSees(t *testing.T) {
-	if os.Getenv("ACHBRIDGE_LONG") != "1" {
-		t.Skip("long: set ACHBRIDGE_LONG=1")
-	}
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skipf("chromium: %v (apt-get install chromium)", err)
-	}
+	need.Long(t)
+	chromium := need.Program(t, "chromium", "chromium")
 	lab := hosts.StartTest(t, hosts.Config{Hosts: []string{"robot", "pc"}, Link: "delay=5ms"})
 	dir, key := t.TempDir(), newKeyFile(t)
 	publisher := filepath.Join(dir, "publisher")
@@ -317,13 +313,8 @@ func (o opinion) String() string {
 // metrics, while a channel is slower than its budget, goes over a link that is too thin for
 // it or for its budget, is not put any more, and cut off: real daemons on two emulated hosts.
 func TestAllToolsSayTheSameOfAChannel(t *testing.T) {
-	if os.Getenv("ACHBRIDGE_LONG") != "1" {
-		t.Skip("long: set ACHBRIDGE_LONG=1")
-	}
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skipf("chromium: %v (apt-get install chromium)", err)
-	}
+	need.Long(t)
+	chromium := need.Program(t, "chromium", "chromium")
 	lab := hosts.StartTest(t, hosts.Config{Hosts: []string{"robot", "pc"}, Link: "delay=5ms,queue=64KiB"})
 	c := startConsult(t, lab, chromium)
 	for _, x := range []struct {
@@ -350,10 +341,14 @@ func TestAllToolsSayTheSameOfAChannel(t *testing.T) {
 		}
 		want := opinion{x.pc, x.robot, x.over, x.over, x.over, x.over, x.late}
 		busy := opinion{"host_busy", "host_busy", true, true, true, true, x.late} // so is this machine
-		var got opinion
-		if !soon(func() bool { got = c.ask(x.name); got.late = got.late && x.late; return got == want || got == busy }) {
-			t.Errorf("%s: %v; want %v", x.what, got, want)
-		}
+		await.NoError(t, func() error {
+			got := c.ask(x.name)
+			got.late = got.late && x.late
+			if got == want || got == busy {
+				return nil
+			}
+			return fmt.Errorf("%s: %v; want %v", x.what, got, want)
+		})
 	}
 }
 

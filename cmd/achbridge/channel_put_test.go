@@ -1,12 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"achbridge/localach"
+	"achbridge/testnet/await"
 )
 
 func TestPutAtARateEndsWithItsChannel(t *testing.T) {
@@ -16,10 +16,8 @@ func TestPutAtARateEndsWithItsChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ch.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
 	time.AfterFunc(50*time.Millisecond, func() { _ = dir.Unlink("imu") })
-	if err := (&put{rate: 100}).run(ctx, ch, []byte("frame")); !errors.Is(err, localach.ErrUnlinked) {
+	if err := (&put{rate: 100}).run(await.Context(t), ch, []byte("frame")); !errors.Is(err, localach.ErrUnlinked) {
 		t.Errorf("got %v, want %v", err, localach.ErrUnlinked)
 	}
 }

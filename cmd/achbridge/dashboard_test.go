@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +15,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 const (
@@ -25,10 +30,7 @@ const (
 // TestAlertsAreGivenWhenTheyShould has promtool check the rules, and try them on series
 // that are good and bad.
 func TestAlertsAreGivenWhenTheyShould(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skipf("promtool: %v (apt-get install prometheus)", err)
-	}
+	promtool := need.Program(t, "promtool", "prometheus")
 	for _, args := range [][]string{
 		{"check", "rules", alerts},
 		{"test", "rules", strings.Replace(alerts, ".yaml", ".test.yaml", 1)},
@@ -65,25 +67,20 @@ func TestDashboardAndAlertsNameWhatIsExported(t *testing.T) {
 	}
 	// the path has to be full before anybody knows what it carries
 	delete(wanted, "achbridge_link_rate_bytes_per_second")
-	var missing []string
-	if !soon(func() bool {
+	await.NoError(t, func() error {
 		resp, err := http.Get("http://" + pc.address + "/metrics")
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
-		missing = missing[:0]
 		for name, file := range wanted {
 			if !regexp.MustCompile(`(?m)^` + name + `[{ ]`).Match(text) {
-				missing = append(missing, name+" of "+file)
+				err = errors.Join(err, fmt.Errorf("not exported: %s of %s", name, file))
 			}
 		}
-		return err == nil && len(missing) == 0
-	}) {
-		slices.Sort(missing)
-		t.Errorf("never exported: %q", missing)
-	}
+		return err
+	})
 	if len(wanted) < 15 {
 		t.Errorf("only %d metrics are named", len(wanted))
 	}

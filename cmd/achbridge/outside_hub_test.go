@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"achbridge/testnet/await"
 )
 
 // TestOutsideHub pins the JSON of the hub's verbs and its metrics.
@@ -27,7 +29,7 @@ func TestOutsideHub(t *testing.T) {
 		Running bool
 		HTTP    string
 	}
-	eventually(t, "the hub answers", func() bool {
+	await.True(t, "the hub answers", func() bool {
 		return json.Unmarshal([]byte(l.at(dir, "hub ls", "--dir", "hub")), &report) == nil && report.Running
 	})
 	pinnedTypes(t, "hub.golden", l.types)

@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +19,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // The JSON of every verb, the metrics, the feed of the web page, and the files of a node,
@@ -95,31 +97,27 @@ func (l *looked) at(dir, verb string, args ...string) string {
 // until looks again and again until there is the word at the path.
 func (l *looked) until(path, word, dir, verb string, args ...string) {
 	l.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !l.texts[path][word] {
-		out := l.at(dir, verb, args...)
-		if time.Now().After(deadline) {
-			l.t.Fatalf("%s: %q did not come within 30 s, in the end:\n%s", path, word, out)
+	await.NoError(l.t, func() error {
+		if out := l.at(dir, verb, args...); !l.texts[path][word] {
+			return fmt.Errorf("%s: no %q in\n%s", path, word, out)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return nil
+	})
 }
 
 // seen looks again and again until there is something at each of the paths.
 func (l *looked) seen(dir, verb string, paths ...string) {
 	l.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
 	missing := func(path string) bool {
 		types := l.types[path]
 		return len(types) == 0 || len(types) == 1 && types["null"]
 	}
-	for slices.ContainsFunc(paths, missing) {
-		out := l.at(dir, verb)
-		if time.Now().After(deadline) {
-			l.t.Fatalf("%s: not all of %q came within 30 s, in the end:\n%s", verb, paths, out)
+	await.NoError(l.t, func() error {
+		if out := l.at(dir, verb); slices.ContainsFunc(paths, missing) {
+			return fmt.Errorf("%s: not all of %q in\n%s", verb, paths, out)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return nil
+	})
 }
 
 // stays starts a program that works until the test is over.
@@ -146,7 +144,7 @@ func stays(t *testing.T, dir string, args ...string) *exec.Cmd {
 }
 
 func TestOutsideJSON(t *testing.T) {
-	startsMuch(t)
+	need.Processes(t)
 	t.Parallel()
 	l := &looked{t: t, types: map[string]map[string]bool{}, texts: map[string]map[string]bool{}}
 	robot, pc := memory(t), memory(t)
@@ -164,7 +162,7 @@ func TestOutsideJSON(t *testing.T) {
 	daemon := stays(t, robot, "run", "--name", "krang", "--listen", "127.0.0.1:0", "--http", ":0", "--no-discovery",
 		"--accept", "goal", "--export", "secret,hosts=nobody", "--export", "*")
 	writer := stays(t, robot, "channel", "put", "imu", "hello", "--rate", "50")
-	eventually(t, "the robot's daemon", func() bool { _, code := run(t, robot, "status"); return code == 0 })
+	await.True(t, "the robot's daemon", func() bool { _, code := run(t, robot, "status"); return code == 0 })
 	var is struct{ Listen, HTTP string }
 	if err := json.Unmarshal([]byte(l.at(robot, "status")), &is); err != nil {
 		t.Fatal(err)
@@ -180,7 +178,7 @@ func TestOutsideJSON(t *testing.T) {
 		"push: [goal krang, plan krang/plans, goal nobody]\n")
 	write(t, filepath.Join(pc, "stop"), "stop")
 	stays(t, pc, "run")
-	eventually(t, "the PC's daemon", func() bool { _, code := run(t, pc, "status"); return code == 0 })
+	await.True(t, "the PC's daemon", func() bool { _, code := run(t, pc, "status"); return code == 0 })
 	l.until("status.mirrors[].state", "live", pc, "status")
 	l.until("status.mirrors[].state", "waiting", pc, "status")
 	l.until("status.mirrors[].state", "refused", pc, "status")
@@ -259,22 +257,13 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-func eventually(t *testing.T, what string, true func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !true(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 30 s", what)
-		}
-	}
-}
-
 // TestOutsideFilesOfANetworkKey pins what a node with a network key keeps.
 func TestOutsideFilesOfANetworkKey(t *testing.T) {
 	t.Parallel()
 	dir := memory(t)
 	succeeds(t, dir, "key", "new")
 	stays(t, dir, "run", "--listen", "127.0.0.1:0", "--no-discovery")
-	eventually(t, "the daemon", func() bool { _, code := run(t, dir, "status"); return code == 0 })
+	await.True(t, "the daemon", func() bool { _, code := run(t, dir, "status"); return code == 0 })
 	pinned(t, "files_network_key.golden", filesOf(t, map[string]string{"krang": dir}))
 }
 
@@ -289,7 +278,7 @@ func TestOutsideIdentity(t *testing.T) {
 		}
 	}
 	stays(t, dir, "run", "--name", "krang", "--listen", "127.0.0.1:0", "--no-discovery")
-	eventually(t, "the daemon", func() bool { _, code := run(t, dir, "status"); return code == 0 })
+	await.True(t, "the daemon", func() bool { _, code := run(t, dir, "status"); return code == 0 })
 	var is struct{ Network, Node string }
 	if err := json.Unmarshal([]byte(succeeds(t, dir, "status", "--json")), &is); err != nil {
 		t.Fatal(err)
@@ -335,14 +324,14 @@ func record(t *testing.T, dir, file string) {
 	t.Helper()
 	succeeds(t, dir, "channel", "create", "imu", "--frames", "8", "--size", "64")
 	rec := stays(t, dir, "record", "imu", "-o", file)
-	eventually(t, "the recording", func() bool { _, code := run(t, dir, "info", file); return code == 0 })
+	await.True(t, "the recording", func() bool { _, code := run(t, dir, "info", file); return code == 0 })
 	succeeds(t, dir, "channel", "put", "imu", "hello", "--rate", "50", "--count", "3")
-	eventually(t, "three frames", func() bool {
+	await.True(t, "three frames", func() bool {
 		out, _ := run(t, dir, "info", file, "--json")
 		return strings.Contains(out, `"frames": 3`)
 	})
 	_ = rec.Process.Signal(syscall.SIGINT)
-	eventually(t, "its end", func() bool {
+	await.True(t, "its end", func() bool {
 		out, _ := run(t, dir, "info", file, "--json")
 		return strings.Contains(out, `"complete": true`)
 	})
@@ -352,12 +341,12 @@ func record(t *testing.T, dir, file string) {
 func recordingOf(l *looked, pc string) {
 	l.t.Helper()
 	rec := stays(l.t, pc, "record", "krang.imu", "-o", "run.mcap")
-	eventually(l.t, "a recording with drops", func() bool {
+	await.True(l.t, "a recording with drops", func() bool {
 		out, _ := run(l.t, pc, "info", "run.mcap", "--json")
 		return regexp.MustCompile(`"frames": \d\d`).MatchString(out) && strings.Contains(out, `"drops"`)
 	})
 	_ = rec.Process.Signal(syscall.SIGINT)
-	eventually(l.t, "the end of the recording", func() bool {
+	await.True(l.t, "the end of the recording", func() bool {
 		out, _ := run(l.t, pc, "info", "run.mcap", "--json")
 		return strings.Contains(out, `"complete": true`)
 	})
@@ -467,9 +456,7 @@ func metricLines(page string, found map[string]bool) {
 // feedOf looks at the first events that the web page gets.
 func feedOf(l *looked, dir string) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), 20*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, httpOf(l.t, dir)+"/events", nil)
+	req, err := http.NewRequestWithContext(await.Context(l.t), http.MethodGet, httpOf(l.t, dir)+"/events", nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -17,12 +16,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	worker "achbridge/cmd/achbridge" // its tests: RunCommandLine
 )
 
 // What programs, scripts and other versions rely on is pinned by the files in
 // testdata/outside: JSON keys, flags, exit codes, metrics, the configuration's schema, and
-// the bytes of files and of the wire. The tests run the program as anybody does and import
-// nothing of ours, so that they stay as they are when the packages change. Sentences are
+// the bytes of files and of the wire. The tests run the program as anybody does, in workers,
+// and import nothing of ours, so that they stay as they are when the packages change. Sentences are
 // not pinned, nor are times and counts.
 //
 //	go test ./cmd/achbridge -run Outside -update-outside
@@ -69,33 +70,27 @@ func linesOf(t *testing.T, path string) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// startsMuch skips with -short a test that starts the program dozens of times, which takes
-// long under the race detector and tells it little.
-func startsMuch(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("starts many programs: run without -short")
-	}
-}
-
 // run is one call of the program in dir, with nothing of this host's settings.
 func run(t *testing.T, dir string, args ...string) (out string, code int) {
 	t.Helper()
-	cmd := program(dir, args...)
-	text, err := cmd.Output()
-	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
-		t.Fatalf("achbridge %q: %v", args, err)
+	r, err := worker.RunCommandLine(worker.CommandLine{Args: args, Env: environment(dir), Dir: dir})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return string(text), cmd.ProcessState.ExitCode()
+	return r.Stdout, r.Code
 }
 
+// program is a process of the program in dir, with nothing of this host's settings.
 func program(dir string, args ...string) *exec.Cmd {
 	cmd := exec.Command("sh", append([]string{"-c", `umask 022 && exec "$0" "$@"`, "achbridge"}, args...)...)
-	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "XDG_RUNTIME_DIR=" + dir,
+	cmd.Dir, cmd.Env = dir, environment(dir)
+	return cmd
+}
+
+func environment(dir string) []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "XDG_RUNTIME_DIR=" + dir,
 		"XDG_STATE_HOME=" + dir, "RUNTIME_DIRECTORY=" + dir, "CONFIGURATION_DIRECTORY=" + dir, "STATE_DIRECTORY=" + dir,
 		"ACHBRIDGE_SHM=" + dir, "NO_COLOR=1", "GORACE=" + os.Getenv("GORACE")}
-	return cmd
 }
 
 // succeeds is a call that has to.
@@ -126,7 +121,6 @@ var helpLine = regexp.MustCompile(`^ +(?:(-\w), |    )--([\w-]+)(?: ("[^"]*"|\S+
 var manLine = regexp.MustCompile(`\\fB--([\w-]+)\\fP\[?=([^\]\n]*)`)
 
 func TestOutsideFlags(t *testing.T) {
-	startsMuch(t)
 	t.Parallel()
 	dir := t.TempDir()
 	succeeds(t, dir, "man", dir, "--date", "2026-01-31")
@@ -157,7 +151,6 @@ func TestOutsideFlags(t *testing.T) {
 
 // TestOutsideExitCodes runs the command lines of the golden file, each behind its code.
 func TestOutsideExitCodes(t *testing.T) {
-	startsMuch(t)
 	t.Parallel()
 	dir := memory(t)
 	succeeds(t, dir, "key", "new", "--key", "key")

@@ -31,14 +31,32 @@ const listFirst = `(() => {
 	return bad.join("; ");
 })()`
 
-// TestPlotsAreNotHalfEmpty tries the scale with ages of all kinds.
-func TestPlotsAreNotHalfEmpty(t *testing.T) {
+// TestPageInABrowser tries the parts of the page in one browser, and then the page.
+func TestPageInABrowser(t *testing.T) {
 	b := newBrowser(t)
-	d := daemonFor(t, newKeyFile(t), "krang")
+	d := daemonFor(t, newKeyFile(t), "planner", "--mirror", "a-robot-with_a.long-name_for.a-host-of_our-lab/legs", "--mirror", "atlas/imu")
+	do(b, chromedp.EmulateViewport(360, 740))
 	do(b, chromedp.Navigate("http://"+d.address+"/"))
 	b.wait(`document.querySelector("#line").innerText == "live"`)
-	valueOf[any](b, `import("/plot.js").then((m) => (window.plot = m)), 0`)
-	b.wait(`"plot" in window`)
+	valueOf[any](b, `Promise.all(["/model.js", "/fleet.js", "/text.js", "/plot.js"].map((p) => import(p))).then((all) => (window.parts = Object.assign({}, ...all))), 0`)
+	b.wait(`"parts" in window`)
+	for _, c := range []struct {
+		name string
+		try  func(*testing.T, *browser)
+	}{
+		{"it says all of a trouble", trySayingATrouble},
+		{"plots are not half empty", tryPlots},
+		{"hosts are marked as their cards are", tryMarks},
+		{"the share of the budget is that of Go", tryShares},
+		{"it agrees on every trouble", tryTroubles},
+	} {
+		t.Run(c.name, func(t *testing.T) { b.t = t; c.try(t, b) })
+	}
+	b.t = t
+}
+
+// tryPlots tries the scale with ages of all kinds.
+func tryPlots(t *testing.T, b *browser) {
 	for _, c := range []struct{ mean, peak, budget float64 }{
 		{2, 5, 100}, {2, 5, 5}, {2, 40, 100}, {16, 130, 145}, {9.9, 9.95, 1000}, {300, 20_000, 100}, {0.02, 0.05, 50}, {210, 220, 1},
 	} {
@@ -46,7 +64,7 @@ func TestPlotsAreNotHalfEmpty(t *testing.T) {
 			got := valueOf[struct {
 				Low, High, Span float64
 				Fits            bool
-			}](b, fmt.Sprintf(`plot.scale({mean: Array(%d).fill(%g), peak: Array(%[1]d).fill(%[3]g)}, %g)`, n, c.mean, c.peak, c.budget))
+			}](b, fmt.Sprintf(`parts.scale({mean: Array(%d).fill(%g), peak: Array(%[1]d).fill(%[3]g)}, %g)`, n, c.mean, c.peak, c.budget))
 			empty := math.Log(got.High/c.peak) / math.Log(got.High/got.Low)
 			if empty > 0.5 || got.Low > c.mean || got.High < c.peak {
 				t.Errorf("ages %v to %v, budget %v: the axis goes from %v to %v, %.0f %% of it empty", c.mean, c.peak, c.budget, got.Low, got.High, 100*empty)
@@ -59,13 +77,7 @@ func TestPlotsAreNotHalfEmpty(t *testing.T) {
 }
 
 // A host is marked with the worst that the cards of its channels say, and red ones come first.
-func TestHostsAreMarkedAsTheirCardsAre(t *testing.T) {
-	b := newBrowser(t)
-	d := daemonFor(t, newKeyFile(t), "krang")
-	do(b, chromedp.Navigate("http://"+d.address+"/"))
-	b.wait(`document.querySelector("#line").innerText == "live"`)
-	valueOf[any](b, `Promise.all(["/model.js", "/fleet.js", "/text.js"].map((p) => import(p))).then((all) => (window.parts = Object.assign({}, ...all))), 0`)
-	b.wait(`"parts" in window`)
+func tryMarks(t *testing.T, b *browser) {
 	got := valueOf[string](b, `(() => {
 		const m = new parts.Model(), mirror = (host, health, age) => ({host, channel: health, mirrored_as: host + "." + health, health, age_ms: age, period_ms: 1, qos: {budget_ms: 10}, frames: {}});
 		const link = (peer, state) => ({node: peer, peer, state, silent_s: 3, rtt_ms: 1, path_mbit: null, traffic: {}, transport: "quic"});
@@ -99,12 +111,8 @@ func TestHostsAreMarkedAsTheirCardsAre(t *testing.T) {
 	}
 }
 
-// TestPageSaysAllOfATrouble opens the line that tells the first of several.
-func TestPageSaysAllOfATrouble(t *testing.T) {
-	b := newBrowser(t)
-	d := daemonFor(t, newKeyFile(t), "planner", "--mirror", "a-robot-with_a.long-name_for.a-host-of_our-lab/legs", "--mirror", "atlas/imu")
-	do(b, chromedp.EmulateViewport(360, 740))
-	do(b, chromedp.Navigate("http://"+d.address+"/"))
+// trySayingATrouble opens the line that tells the first of several.
+func trySayingATrouble(t *testing.T, b *browser) {
 	b.wait(`document.querySelectorAll("#trouble li").length == 2`)
 	b.wait(`document.querySelector("#trouble summary").innerText.includes("(and 1 more)")`)
 	b.wait(`(document.querySelector("#trouble summary").click(), document.querySelector("#trouble").innerText.includes("Cure: "))`)

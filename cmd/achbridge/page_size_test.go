@@ -9,15 +9,15 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"achbridge/testnet/need"
 )
 
 // TestPageAtAnySize looks at the page with 1, 30 and 300 channels, of which some are in
 // trouble, on a desk and on a phone. With ACHBRIDGE_SHOTS=DIR it leaves pictures there
 // for people to look at, and takes its time for some history in them.
 func TestPageAtAnySize(t *testing.T) {
-	if os.Getenv("ACHBRIDGE_LONG") != "1" {
-		t.Skip("long: set ACHBRIDGE_LONG=1")
-	}
+	need.Long(t)
 	dir := os.Getenv("ACHBRIDGE_SHOTS")
 	b := newBrowser(t)
 	for _, c := range []struct {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -24,9 +23,12 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"achbridge/bridge/trust"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/localach"
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // browser is a headless Chromium with one page, and what was wrong in it.
@@ -42,11 +44,7 @@ type browser struct {
 // newBrowser starts one that ends with the test.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skipf("chromium: %v (apt-get install chromium)", err)
-	}
-	return startBrowser(t, path)
+	return startBrowser(t, need.Program(t, "chromium", "chromium"))
 }
 
 // startBrowser starts the program at path, which is Chromium or becomes it.
@@ -117,7 +115,7 @@ func (b *browser) clean(origin string) {
 // do does one thing in the page.
 func do[T any](b *browser, what chromedp.Action[T]) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(b.ctx, await.Limit)
 	defer cancel()
 	v, err := chromedp.Run(ctx, what)
 	if err != nil {
@@ -144,19 +142,12 @@ func valueOf[T any](b *browser, expression string) T {
 // wait waits until a JavaScript expression is true.
 func (b *browser) wait(expression string) {
 	b.t.Helper()
-	if !soon(func() bool { return valueOf[bool](b, expression) }) {
-		b.t.Fatalf("never %s; the page reads:\n%s\nits console: %q", expression, valueOf[string](b, "document.body.innerText"), b.problems)
-	}
-}
-
-// soon repeats a question until the answer is yes; false: never in a good while.
-func soon(done func() bool) bool {
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return false
+	await.NoError(b.t, func() error {
+		if valueOf[bool](b, expression) {
+			return nil
 		}
-	}
-	return true
+		return fmt.Errorf("not yet %s; the page reads:\n%s\nits console: %q", expression, valueOf[string](b, "document.body.innerText"), b.problems)
+	})
 }
 
 // daemonProcess is a real daemon with a directory of channels of its own.
@@ -178,8 +169,8 @@ func daemonFor(t testing.TB, key, name string, args ...string) *daemonProcess {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(shm) })
-	d := &daemonProcess{t: t, shm: localach.Dir(shm), dir: t.TempDir(), udp: freePort(t, "udp")}
-	d.address = fmt.Sprintf("127.0.0.1:%d", freePort(t, "tcp"))
+	d := &daemonProcess{t: t, shm: localach.Dir(shm), dir: t.TempDir(), udp: freePort()}
+	d.address = fmt.Sprintf("127.0.0.1:%d", freePort())
 	d.args = append([]string{"run", "--name", name, "--key", key, "--no-discovery", "--transport", "quic",
 		"--listen", fmt.Sprintf("127.0.0.1:%d", d.udp), "--control", d.control(), "--state", filepath.Join(d.dir, "state"), "--http", d.address}, args...)
 	d.start()
@@ -202,10 +193,14 @@ func (d *daemonProcess) start() {
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
-	if !soon(func() bool { _, err := d.status(); return err == nil }) {
-		text, _ := os.ReadFile(log.Name())
-		d.t.Fatalf("the daemon does not answer:\n%s", text)
-	}
+	await.NoError(d.t, func() error {
+		_, err := d.status()
+		if err != nil {
+			text, _ := os.ReadFile(log.Name())
+			err = fmt.Errorf("%w; the daemon's log:\n%s", err, text)
+		}
+		return err
+	})
 }
 
 // stop does nothing when it has ended.
@@ -219,24 +214,6 @@ func (d *daemonProcess) stop() {
 func (d *daemonProcess) status() (s api.StatusReply, err error) {
 	_, err = (&app{Places: config.Places{Env: os.Getenv}}).client(d.control()).Get(context.Background(), "/v1/status", &s)
 	return s, err
-}
-
-func freePort(t testing.TB, kind string) int {
-	t.Helper()
-	if kind == "udp" {
-		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		return conn.LocalAddr().(*net.UDPAddr).Port
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
 }
 
 // feedChannels makes channels and puts a frame into each every period, the later the
@@ -277,8 +254,8 @@ func feedChannels(t *testing.T, dir localach.Dir, period time.Duration, names ..
 func newKeyFile(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "key")
-	if out, err := exec.Command("achbridge", "key", "new", "--key", path).CombinedOutput(); err != nil {
-		t.Fatalf("key new: %v\n%s", err, out)
+	if err := trust.NewKey().Write(path); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
@@ -292,9 +269,7 @@ func card(name string) string {
 const badHost = "<img src=x onerror=alert(1)>"
 
 func TestPageShowsWhatTheDaemonDoes(t *testing.T) {
-	if os.Getenv("ACHBRIDGE_LONG") != "1" {
-		t.Skip("long: set ACHBRIDGE_LONG=1")
-	}
+	need.Long(t)
 	b := newBrowser(t)
 	key := newKeyFile(t)
 	robot := daemonFor(t, key, "krang")
@@ -316,8 +291,7 @@ func TestPageShowsWhatTheDaemonDoes(t *testing.T) {
 	t.Run("its ages are those of the status", func(t *testing.T) {
 		do(b, chromedp.Click(`.grid button[title="krang.imu"]`))
 		cell := `document.querySelector("dialog .ages").rows[%d].cells[%d].innerText`
-		var shown, want string
-		if !soon(func() bool {
+		await.NoError(t, func() error {
 			s, err := pc.status()
 			if err != nil {
 				t.Fatal(err)
@@ -327,17 +301,18 @@ func TestPageShowsWhatTheDaemonDoes(t *testing.T) {
 			_, err2 := fmt.Sscanf(valueOf[string](b, fmt.Sprintf(cell, 3, 1)), "%f ms", &p99)
 			_, err3 := fmt.Sscanf(valueOf[string](b, fmt.Sprintf(cell, 1, 2)), "%f ms", &total)
 			for _, m := range s.Mirrors {
-				if m.Name == "krang.imu" && m.Age != nil && m.Age.Window != nil {
-					told = m.Age.Total.MeanMs
-					shown, want = fmt.Sprintf("%.2f %.2f", mean, p99), fmt.Sprintf("%.2f %.2f", m.Age.Window.MeanMs, m.Age.Window.P99Ms)
-					// the status is up to a second younger than the page
-					return errors.Join(err1, err2, err3) == nil && math.Abs(mean-m.Age.Window.MeanMs) < 1+mean/10 && math.Abs(p99-m.Age.Window.P99Ms) < 1+p99/10 && math.Abs(total-told) < 1+total/5
+				if m.Name != "krang.imu" || m.Age == nil || m.Age.Window == nil {
+					continue
 				}
+				told = m.Age.Total.MeanMs
+				// the status is up to a second younger than the page
+				if errors.Join(err1, err2, err3) == nil && math.Abs(mean-m.Age.Window.MeanMs) < 1+mean/10 && math.Abs(p99-m.Age.Window.P99Ms) < 1+p99/10 && math.Abs(total-told) < 1+total/5 {
+					return nil
+				}
+				return fmt.Errorf("mean and p99 of krang.imu: the page shows %.2f and %.2f, status tells %.2f and %.2f", mean, p99, m.Age.Window.MeanMs, m.Age.Window.P99Ms)
 			}
-			return false
-		}) {
-			t.Errorf("mean and p99 of krang.imu: the page shows %s, status tells %s", shown, want)
-		}
+			return errors.New("status tells no age of krang.imu")
+		})
 		b.wait(`document.querySelector("dialog .ledger").innerText.includes("superseded")`)
 		b.wait(`[...document.querySelectorAll("canvas")].some((c) => c.width && c.toDataURL() != Object.assign(document.createElement("canvas"), {width: c.width, height: c.height}).toDataURL())`)
 		valueOf[any](b, `document.querySelector("dialog").close()`)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -19,6 +21,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,17 +32,37 @@ import (
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/daemon"
 	"achbridge/localach"
+	"achbridge/testnet/await"
 	"achbridge/testnet/hosts"
+	"achbridge/testnet/need"
 )
+
+// commands are what the test binary is when it is started under these names, which it puts
+// first in PATH.
+var commands = map[string]func(){"achbridge": main, "worker": work, "age-reader": ageReader, "achd-pull": achdPull, "achd-push": achdPush}
 
 func TestMain(m *testing.M) {
 	hosts.Main()
+	if run := commands[filepath.Base(os.Args[0])]; run != nil {
+		run()
+		os.Exit(0)
+	}
 	// Scripts mostly wait for what daemons do: six at a time, unless -parallel says
 	// otherwise.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, map[string]func(){"achbridge": main, "age-reader": ageReader, "achd-pull": achdPull, "achd-push": achdPush})
+	bin := must(os.MkdirTemp("", "achbridge-test-"))
+	for name := range commands {
+		if err := os.Symlink(must(os.Executable()), filepath.Join(bin, name)); err != nil {
+			panic(err)
+		}
+	}
+	os.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	code := await.Main(m)
+	endWorkers()
+	os.RemoveAll(bin)
+	os.Exit(code)
 }
 
 // TestScripts runs the shell sessions in testdata. Each has its own channel
@@ -58,19 +82,24 @@ func TestScripts(t *testing.T) {
 		Files: files,
 		Setup: setUp,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":  exits,
-			"until":  untilTrue,
-			"notify": notify,
-			"keys":   keys,
-			"fetch":  fetch,
-			"odd":    odd,
+			"achbridge": runLine,
+			"exits":     exits,
+			"until":     untilTrue,
+			"interrupt": interrupt,
+			"notify":    notify,
+			"keys":      keys,
+			"fetch":     fetch,
+			"odd":       odd,
 		},
 		RequireExplicitExec: true,
 		Condition: func(name string) (bool, error) {
-			if name != "hub" {
-				return false, fmt.Errorf("unknown condition %q", name)
+			switch name {
+			case "hub":
+				return withHub(), nil
+			case "long":
+				return need.IsLong(), nil
 			}
-			return withHub(), nil
+			return false, fmt.Errorf("unknown condition %q", name)
 		},
 	})
 }
@@ -93,12 +122,7 @@ func setUp(env *testscript.Env) error {
 		env.Setenv(name, dir)
 	}
 	for _, name := range []string{"PORT1", "PORT2"} {
-		s, err := daemon.ListenUDP("127.0.0.1:0", config.TransportAuto)
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		env.Setenv(name, strconv.Itoa(s.At.Port))
+		env.Setenv(name, strconv.Itoa(freePort()))
 	}
 	examples, err := filepath.Abs("../../packaging/examples")
 	if err != nil {
@@ -111,44 +135,158 @@ func setUp(env *testscript.Env) error {
 	return nil
 }
 
+// ports counts the pairs of ports that were given out, from a place of chance.
+var ports = func() *atomic.Int64 {
+	n := &atomic.Int64{}
+	n.Store(rand.Int64N(8192))
+	return n
+}()
+
+// freePort returns a port that is free for UDP and TCP, and the next one for UDP, where SCTP
+// is. It is below those that the kernel gives away, so that nobody gets it before its use.
+func freePort() int {
+	for {
+		port := int(16384 + 2*(ports.Add(1)%8192))
+		at := "127.0.0.1:" + strconv.Itoa(port)
+		s, err := daemon.ListenUDP(at, config.TransportAuto)
+		if err != nil {
+			continue
+		}
+		s.Close()
+		if ln, err := net.Listen("tcp", at); err == nil {
+			ln.Close()
+			return port
+		}
+	}
+}
+
+// variables are the names of the environment that scripts set.
+var variables = sync.OnceValue(func() (names []string) {
+	names = []string{"HOME", "TMPDIR", "PATH", "WORK", "NOTIFY_SOCKET", "NO_COLOR", "ROBOT", "PC", "EXAMPLES", "GORACE", "ACHBRIDGE_SHM"}
+	for _, file := range must(filepath.Glob("testdata/*.txt")) {
+		for _, m := range regexp.MustCompile(`(?m)^env (\w+)=`).FindAllStringSubmatch(string(must(os.ReadFile(file))), -1) {
+			names = append(names, m[1])
+		}
+	}
+	return names
+})
+
+// environ is the environment of a script.
+func environ(ts *testscript.TestScript) (env []string) {
+	for _, name := range variables() {
+		if value := ts.Getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// outcome runs a command to its end: achbridge in a worker, cat of a file here, others in
+// processes of their own.
+func outcome(ts *testscript.TestScript, args []string) (r Result) {
+	switch args[0] {
+	case "achbridge":
+		r, err := RunCommandLine(CommandLine{Args: args[1:], Env: environ(ts), Dir: ts.MkAbs(".")})
+		ts.Check(err)
+		return r
+	case "cat":
+		text, err := os.ReadFile(ts.MkAbs(args[1]))
+		if err != nil {
+			return Result{Code: 1, Stderr: err.Error()}
+		}
+		return Result{Stdout: string(text)}
+	}
+	return process(ts, args, func(*exec.Cmd) {})
+}
+
+// process runs a command in a process of its own, and meanwhile calls during.
+func process(ts *testscript.TestScript, args []string, during func(*exec.Cmd)) Result {
+	cmd := exec.Command(args[0], args[1:]...)
+	var out, said bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), environ(ts), &out, &said
+	ts.Check(cmd.Start())
+	during(cmd)
+	_ = cmd.Wait() // the exit code says it
+	return Result{cmd.ProcessState.ExitCode(), out.String(), said.String()}
+}
+
+// printed has the script see what a command printed.
+func (r Result) printed(ts *testscript.TestScript) {
+	_, _ = io.WriteString(ts.Stdout(), r.Stdout)
+	_, _ = io.WriteString(ts.Stderr(), r.Stderr)
+}
+
+// runLine is achbridge ARG...: it succeeds, or fails with ! before it.
+func runLine(ts *testscript.TestScript, neg bool, args []string) {
+	r := outcome(ts, append([]string{"achbridge"}, args...))
+	r.printed(ts)
+	if neg != (r.Code != 0) {
+		ts.Fatalf("exit code %d", r.Code)
+	}
+}
+
 // exits runs a command and wants its exit code: exits 2 achbridge channel.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND [ARG...]")
 	}
 	code := 0
-	err := ts.Exec(args[1], args[2:]...)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+	if args[1] == "achbridge" {
+		r := outcome(ts, args[1:])
+		r.printed(ts)
+		code = r.Code
+	} else if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
 		code = exit.ExitCode()
-	} else if err != nil {
-		ts.Fatalf("%v", err)
 	}
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s", code, args[0])
 	}
 }
 
-// untilTrue repeats a command until it succeeds and its output matches, and
-// then runs it once more as exec does: until REGEXP COMMAND [ARG...].
+// untilTrue repeats a command until it succeeds, or fails with ! before it, and its output
+// matches: until REGEXP COMMAND [ARG...].
 func untilTrue(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
+	if len(args) < 2 {
 		ts.Fatalf("usage: until REGEXP COMMAND [ARG...]")
 	}
 	wanted := regexp.MustCompile("(?m)" + args[0])
-	deadline := time.Now().Add(15 * time.Second)
-	for {
-		cmd := exec.Command(args[1], args[2:]...)
-		cmd.Dir = ts.MkAbs(".")
-		cmd.Env = append(os.Environ(), "ACHBRIDGE_SHM="+ts.Getenv("ACHBRIDGE_SHM"), "NO_COLOR=1", "EXAMPLES="+ts.Getenv("EXAMPLES"))
-		out, err := cmd.CombinedOutput()
-		if err == nil && wanted.Match(out) {
-			ts.Check(ts.Exec(args[1], args[2:]...))
+	for begin := time.Now(); ; {
+		waited := time.Since(begin)
+		r := outcome(ts, args[1:])
+		if neg == (r.Code != 0) && wanted.MatchString(r.Stdout+r.Stderr) {
+			r.printed(ts)
 			return
 		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("%q: never %q within 15 s, but %v:\n%s", args[1:], args[0], err, out)
+		if waited > await.Limit {
+			ts.Fatalf("%q: never %q within %v, but exit code %d:\n%s%s", args[1:], args[0], await.Limit, r.Code, r.Stdout, r.Stderr)
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(min(max(2*time.Millisecond, waited/8), 100*time.Millisecond))
+	}
+}
+
+// interrupt sends a command SIGINT, later at each try, until its output matches: interrupt
+// REGEXP COMMAND [ARG...].
+func interrupt(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: interrupt REGEXP COMMAND [ARG...]")
+	}
+	wanted := regexp.MustCompile("(?m)" + args[0])
+	for after := 400 * time.Millisecond; ; after *= 2 {
+		r := process(ts, args[1:], func(cmd *exec.Cmd) {
+			time.Sleep(after)
+			_ = cmd.Process.Signal(os.Interrupt)
+		})
+		if wanted.MatchString(r.Stdout + r.Stderr) {
+			r.printed(ts)
+			return
+		}
+		if after > await.Limit {
+			ts.Fatalf("%q: interrupted after %v, and not %q, but exit code %d:\n%s%s", args[1:], after, args[0], r.Code, r.Stdout, r.Stderr)
+		}
 	}
 }
 

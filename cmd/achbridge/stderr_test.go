@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"achbridge/bridge/trust"
+	"achbridge/testnet/await"
 )
 
 // fullPipe is a pipe that takes no byte more, until somebody reads.
@@ -56,23 +56,12 @@ func serves(t *testing.T, stderr *os.File) {
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Wait() }()
 	t.Cleanup(func() { daemon.Process.Kill() })
-	within := time.Now().Add(15 * time.Second)
-	for exec.Command("achbridge", "status", "--control", socket).Run() != nil {
-		if time.Now().After(within) {
-			t.Fatal("the daemon does not answer within 15 s")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	await.NoError(t, exec.Command("achbridge", "status", "--control", socket).Run)
 	if err := daemon.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("the daemon ended with %v, want success", err)
-		}
-	case <-time.After(15 * time.Second):
-		t.Error("SIGTERM has not ended the daemon within 15 s")
+	if err := await.Receive(t, "the end of the daemon after SIGTERM", ended); err != nil {
+		t.Errorf("the daemon ended with %v, want success", err)
 	}
 }
 

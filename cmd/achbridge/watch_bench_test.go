@@ -16,6 +16,7 @@ import (
 
 	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/localach"
+	"achbridge/testnet/await"
 )
 
 // BenchmarkWatching is what watching costs at 100 channels of 200 Hz: processor time,
@@ -29,12 +30,10 @@ func BenchmarkWatching(b *testing.B) {
 	robot := daemonFor(b, key, "krang")
 	putAll(b, robot.shm, channels, time.Second/hz)
 	pc := daemonFor(b, key, "planner", "--peer", fmt.Sprintf("127.0.0.1:%d", robot.udp), "--mirror", "krang/*")
-	if !soon(func() bool {
+	await.True(b, "all mirrors run", func() bool {
 		s, err := pc.status()
 		return err == nil && len(s.Mirrors) == channels && diagnose.NotAtWork(s.Report) == nil
-	}) {
-		b.Fatal("the mirrors do not run")
-	}
+	})
 	for b.Loop() {
 		var cpu [2]float64 // unwatched, watched
 		var ages [2][]float64

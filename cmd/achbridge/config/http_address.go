@@ -3,7 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
-	"regexp"
+	"strings"
 )
 
 // HTTPAddress is the address where the daemon serves its page and metrics; "" switches them
@@ -27,15 +27,28 @@ func (h *HTTPAddress) Set(text string) error {
 	return nil
 }
 
-var hostPattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?$`)
+// isHTTPHost reports whether text is a host name, in the form of an entry of http_hosts.
+func isHTTPHost(text string) bool {
+	const most = 253
+	allowed := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.-", r)
+	}
+	return text != "" && len(text) <= most && text[0] != '.' && text[0] != '-' && text[len(text)-1] != '-' &&
+		!strings.ContainsFunc(text, func(r rune) bool { return !allowed(r) })
+}
 
-// HTTPHostIn returns the host name at the start of text, in the form of an entry of
-// http_hosts, or "" when there is none.
-func HTTPHostIn(text string) string { return hostPattern.FindString(text) }
+// HTTPHostIn returns text if it is a host name, in the form of an entry of http_hosts, or ""
+// if it is none.
+func HTTPHostIn(text string) string {
+	if isHTTPHost(text) {
+		return text
+	}
+	return ""
+}
 
 // checkHTTPHost says what is wrong with an entry of http_hosts.
 func checkHTTPHost(text string) error {
-	if !hostPattern.MatchString(text) {
+	if !isHTTPHost(text) {
 		return fmt.Errorf("%q: want a name alone, without port or pattern, as in robot.example.com", text)
 	}
 	return nil

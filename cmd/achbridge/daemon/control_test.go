@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"achbridge/bridge/trust"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/localach"
+	"achbridge/testnet/await"
 )
 
 // startDaemon runs a daemon of its own until the test ends.
@@ -45,13 +45,8 @@ func startDaemon(t *testing.T) (socket string) {
 	go func() { done <- Serve(ctx, d, nil) }()
 	t.Cleanup(func() {
 		cancel()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("the daemon ended with %v", err)
-			}
-		case <-time.After(10 * time.Second):
-			t.Error("the daemon did not leave")
+		if err := await.Receive(t, "the end of the daemon", done); err != nil {
+			t.Errorf("the daemon ended with %v", err)
 		}
 	})
 	return filepath.Join(dir, "sock")

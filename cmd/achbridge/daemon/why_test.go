@@ -1,12 +1,11 @@
 package daemon
 
 import (
-	"context"
 	"net"
 	"testing"
-	"time"
 
 	"achbridge/bridge/status"
+	"achbridge/testnet/await"
 )
 
 func TestWhyResolvesNames(t *testing.T) {
@@ -56,10 +55,8 @@ func TestHostAnswersAtAnyOfItsAddresses(t *testing.T) {
 			answers.WriteTo(b[:n], from)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
 	want := answers.LocalAddr().String()
-	if got := firstAnswering(ctx, []string{silent.LocalAddr().String(), want}); got != want {
+	if got := firstAnswering(await.Context(t), []string{silent.LocalAddr().String(), want}); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

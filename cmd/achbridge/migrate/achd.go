@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -139,9 +138,9 @@ func (w *wish) pace(p flags) string {
 }
 
 // hostName is what may stand for a host in a rule.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
+var hostName = expression(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 
-var peerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}(\.[A-Za-z0-9][A-Za-z0-9_-]{0,62}){0,3}$`)
+var peerName = expression(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}(\.[A-Za-z0-9][A-Za-z0-9_-]{0,62}){0,3}$`)
 
 // unfit says why no rule can be made of the wish.
 func (w wish) unfit() string {
@@ -150,7 +149,7 @@ func (w wish) unfit() string {
 		return w.peer + " is this host, so this goes through a tunnel: put the name of the host at its other end for NAME"
 	case err == nil:
 		return "rules call hosts by their names: put the name of " + w.peer + " for NAME, and " + w.peer + " below peers"
-	case !hostName.MatchString(w.host) || !peerName.MatchString(w.peer):
+	case !hostName().MatchString(w.host) || !peerName().MatchString(w.peer):
 		return fmt.Sprintf("%q is not the name of a host", w.peer)
 	}
 	for _, channel := range []string{w.local, w.remote} {

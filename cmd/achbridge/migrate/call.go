@@ -98,7 +98,7 @@ func (t *translation) nested(program string, args []word, c *syntax.CallExpr, at
 // other is a program that is none of Ach's.
 func (t *translation) other(program string, words []word, line string) {
 	text := joined(words)
-	if s, ok := serverIn(text); ok && (!isAside(program) || inetdLine.MatchString(text)) {
+	if s, ok := serverIn(text); ok && (!isAside(program) || inetdLine().MatchString(text)) {
 		s.line = line
 		t.serve(s)
 		return

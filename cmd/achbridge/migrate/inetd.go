@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -14,32 +13,32 @@ type service struct {
 }
 
 var (
-	inetdLine = regexp.MustCompile(`([\w.:-]+)\s+stream\s+tcp\w*\s+nowait\S*\s+\S+\s+[^\n]*?\bachd\b[^\n]*?\bserve\b`)
-	inetdFile = regexp.MustCompile(`(?m)^[\t ]*[\w.:-]+[\t ]+stream[\t ]+tcp\w*[\t ]+nowait\S*[\t ]+\S+[\t ]+[^\n]*\bachd\b[^\n]*$`)
-	xinetd    = regexp.MustCompile(`(?m)^[\t ]*service\s+(\S+)\s*\{[^}]*\}`)
-	setting   = regexp.MustCompile(`(?m)^\s*(\w+)\s*[+-]?=[\t ]*(.*?)[\t ]*$`)
-	listens   = regexp.MustCompile(`(?i)(?:LISTEN:|-p\s*|-l\w*p\s*)(\d+)`)
-	served    = regexp.MustCompile(`\bachd\b[^;&|]*\bserve\b`)
-	cron      = regexp.MustCompile(`(?m)^[\t ]*(?:@(?:reboot|hourly|daily|midnight|weekly|monthly|yearly|annually)|[\d*][\d*/,-]*(?:[\t ]+[\w*/,-]+){4})[\t ]+`)
+	inetdLine = expression(`([\w.:-]+)\s+stream\s+tcp\w*\s+nowait\S*\s+\S+\s+[^\n]*?\bachd\b[^\n]*?\bserve\b`)
+	inetdFile = expression(`(?m)^[\t ]*[\w.:-]+[\t ]+stream[\t ]+tcp\w*[\t ]+nowait\S*[\t ]+\S+[\t ]+[^\n]*\bachd\b[^\n]*$`)
+	xinetd    = expression(`(?m)^[\t ]*service\s+(\S+)\s*\{[^}]*\}`)
+	setting   = expression(`(?m)^\s*(\w+)\s*[+-]?=[\t ]*(.*?)[\t ]*$`)
+	listens   = expression(`(?i)(?:LISTEN:|-p\s*|-l\w*p\s*)(\d+)`)
+	served    = expression(`\bachd\b[^;&|]*\bserve\b`)
+	cron      = expression(`(?m)^[\t ]*(?:@(?:reboot|hourly|daily|midnight|weekly|monthly|yearly|annually)|[\d*][\d*/,-]*(?:[\t ]+[\w*/,-]+){4})[\t ]+`)
 )
 
 // A unit of systemd, and what it starts.
 var (
-	unit     = regexp.MustCompile(`(?m)^\[Service\][\t ]*$`)
-	starting = regexp.MustCompile(`^Exec\w+=[-@:+!]*`)
+	unit     = expression(`(?m)^\[Service\][\t ]*$`)
+	starting = expression(`^Exec\w+=[-@:+!]*`)
 )
 
 // servers takes the lines of inetd and xinetd out of a script, with what is cron's, and
 // returns what is left for the shell, in the same places.
 func (t *translation) servers(script string) string {
 	lineOf := func(at int) int { return 1 + strings.Count(script[:at], "\n") }
-	for _, at := range inetdFile.FindAllStringIndex(script, -1) {
+	for _, at := range inetdFile().FindAllStringIndex(script, -1) {
 		if s, ok := serverIn(script[at[0]:at[1]]); ok {
 			s.line = shown(lineOf(at[0]), script[at[0]:at[1]])
 			t.serve(s)
 		}
 	}
-	for _, at := range xinetd.FindAllStringSubmatchIndex(script, -1) {
+	for _, at := range xinetd().FindAllStringSubmatchIndex(script, -1) {
 		if block := script[at[0]:at[1]]; strings.Contains(block, "achd") {
 			name := script[at[2]:at[3]]
 			t.xinetd(block, name, shown(lineOf(at[2]), "service "+name+" { … }"))
@@ -59,25 +58,25 @@ func without(script string) string {
 		}
 		return string(b)
 	}
-	script = inetdFile.ReplaceAllStringFunc(script, same)
-	script = xinetd.ReplaceAllStringFunc(script, func(block string) string {
+	script = inetdFile().ReplaceAllStringFunc(script, same)
+	script = xinetd().ReplaceAllStringFunc(script, func(block string) string {
 		if !strings.Contains(block, "achd") {
 			return block
 		}
 		return same(block)
 	})
 	lines := strings.SplitAfter(script, "\n")
-	ofUnit, goesOn := unit.MatchString(script), false
+	ofUnit, goesOn := unit().MatchString(script), false
 	for i, line := range lines {
 		if ofUnit && !goesOn {
-			at := starting.FindString(line)
+			at := starting().FindString(line)
 			if line = same(at) + line[len(at):]; at == "" {
 				line = same(line)
 			}
 			lines[i] = line
 		}
 		goesOn = strings.HasSuffix(line, "\\\n")
-		if at := cron.FindStringIndex(line); at != nil {
+		if at := cron().FindStringIndex(line); at != nil {
 			lines[i] = withoutUser(same(line[:at[1]]), line[at[1]:])
 		}
 	}
@@ -102,14 +101,14 @@ func starts(text string) bool {
 
 // serverIn finds achd serve in a text, and its port.
 func serverIn(text string) (s service, ok bool) {
-	if m := inetdLine.FindStringSubmatch(text); m != nil {
+	if m := inetdLine().FindStringSubmatch(text); m != nil {
 		s.port = m[1][strings.LastIndexByte(m[1], ':')+1:]
 		return s, true
 	}
-	if !served.MatchString(text) {
+	if !served().MatchString(text) {
 		return s, false
 	}
-	if m := listens.FindStringSubmatch(text); m != nil {
+	if m := listens().FindStringSubmatch(text); m != nil {
 		s.port = m[1]
 	}
 	return s, true
@@ -118,7 +117,7 @@ func serverIn(text string) (s service, ok bool) {
 // xinetd is a service of xinetd.
 func (t *translation) xinetd(block, name, line string) {
 	values := map[string]string{}
-	for _, m := range setting.FindAllStringSubmatch(block, -1) {
+	for _, m := range setting().FindAllStringSubmatch(block, -1) {
 		values[strings.ToLower(m[1])] = m[2]
 	}
 	switch {

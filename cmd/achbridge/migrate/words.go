@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -131,7 +132,7 @@ func skipStarters(words []word) int {
 					i++
 				}
 				continue
-			case assignment.MatchString(w):
+			case assignment().MatchString(w):
 				continue
 			case own > 0:
 				own--
@@ -143,7 +144,7 @@ func skipStarters(words []word) int {
 	return i
 }
 
-var assignment = regexp.MustCompile(`^[A-Za-z_]\w*=`)
+var assignment = expression(`^[A-Za-z_]\w*=`)
 
 // scriptOf is the script that a shell or su is given with -c.
 func scriptOf(words []word) (script word, ok bool) {
@@ -159,12 +160,18 @@ func scriptOf(words []word) (script word, ok bool) {
 }
 
 // ofAch is a call of Ach's programs in a text.
-var ofAch = regexp.MustCompile(`(?:^|[^\w.$-])(?:achd|achcop|achpipe\.bin|ach +(?:-\S+ +(?:\d+ +)?)*(?:mk|make|create|rm|chmod))(?:$|[^\w.=-])`)
+var ofAch = expression(`(?:^|[^\w.$-])(?:achd|achcop|achpipe\.bin|ach +(?:-\S+ +(?:\d+ +)?)*(?:mk|make|create|rm|chmod))(?:$|[^\w.=-])`)
 
-func mentions(text string) bool { return ofAch.MatchString(text) }
+func mentions(text string) bool { return ofAch().MatchString(text) }
 
 // aside are programs that only speak of others.
 var aside = []string{"echo", "printf", "logger", "which", "type", "whereis", "command", "grep", "pgrep", "pidof", "ps",
 	"test", "[", "man", "cd", "mkdir", "export", "wall", "alias", ":", "true"}
 
 func isAside(program string) bool { return slices.Contains(aside, program) }
+
+// expression returns a regular expression that is compiled at its first use: other commands
+// need none of them.
+func expression(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}

@@ -44,6 +44,7 @@ type Reader struct {
 	topics map[uint16]*topic
 	types  map[uint16]*mcap.Schema
 	kept   int // bytes of what topics, types and Facts say
+	most   int // limit of kept
 	ended  bool
 
 	// Facts are the file's own metadata, as far as the file was read.
@@ -74,7 +75,7 @@ var errTooMuch = fmt.Errorf("it says too much of its channels: more than %d MiB"
 
 // keep counts bytes that are kept until the file is closed.
 func (r *Reader) keep(n int) error {
-	if r.kept += n; r.kept > mostKept {
+	if r.kept += n; r.kept > r.most {
 		return errTooMuch
 	}
 	return nil
@@ -122,7 +123,7 @@ func read(name string, from io.Reader, most, unpacked int) (*Reader, error) {
 	}
 	return &Reader{
 		name: name, close: func() error { return nil }, unpack: unpack, lexer: lexer,
-		topics: map[uint16]*topic{}, types: map[uint16]*mcap.Schema{}, Facts: map[string]string{},
+		topics: map[uint16]*topic{}, types: map[uint16]*mcap.Schema{}, most: mostKept, Facts: map[string]string{},
 	}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"achbridge/bridge/layout"
 	"achbridge/bridge/status"
+	"achbridge/testnet/await"
 )
 
 // tells is an origin, with a daemon in between, that tells the type of its channel.
@@ -43,6 +44,7 @@ func (o *tells) typeOf(context.Context, string) (*Type, error) {
 }
 
 func TestRecordingTakesTheLaterTypeThatAnOriginTells(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	imu := mirrorOf(t, dir, "imu")
 	first := imuType(t)
@@ -65,7 +67,7 @@ func TestRecordingTakesTheLaterTypeThatAnOriginTells(t *testing.T) {
 	// until puts frames until one is recorded with a type, or without one if it is "".
 	until := func(want string) {
 		t.Helper()
-		eventually(t, "a frame of type "+want, func() bool {
+		await.True(t, "a frame of type "+want, func() bool {
 			imu.puts("sixteen bytes, 1")
 			frames++
 			there(t, path, "imu", frames)

@@ -71,6 +71,10 @@ func Summarize(path string) (Summary, error) {
 		return Summary{}, err
 	}
 	defer r.Close()
+	return r.summarize(path)
+}
+
+func (r *Reader) summarize(path string) (Summary, error) {
 	s := Summary{File: path}
 	if st, err := os.Stat(path); err == nil {
 		s.Bytes = st.Size()

@@ -1,8 +1,9 @@
 package ui
 
 import (
-	"regexp"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 )
@@ -24,7 +25,7 @@ func joinLast(words []string, last string) string {
 // words are those of a text; a number and its unit are one.
 func words(text string) (list []string) {
 	for _, w := range strings.Fields(text) {
-		if n := len(list); n > 0 && numeric.MatchString(list[n-1]) && unitName.MatchString(w) {
+		if n := len(list); n > 0 && isNumber(list[n-1]) && isUnit(w) {
 			list[n-1] += " " + w
 			continue
 		}
@@ -33,10 +34,18 @@ func words(text string) (list []string) {
 	return list
 }
 
-var (
-	numeric  = regexp.MustCompile(`^[^\pL]*\d$`)
-	unitName = regexp.MustCompile(`^(ns|µs|ms|s|min|h|d|Hz|%|[kMG]?bit/s|[KMG]?iB|B)[,.;:)]*$`)
-)
+// isNumber reports whether a word is a number, perhaps with a sign or a bracket before it.
+func isNumber(word string) bool {
+	last := word[len(word)-1]
+	return last >= '0' && last <= '9' && !strings.ContainsFunc(word, unicode.IsLetter)
+}
+
+// isUnit reports whether a word is a unit, perhaps with a punctuation mark behind it.
+func isUnit(word string) bool {
+	word = strings.TrimRight(word, ",.;:)")
+	return slices.Contains([]string{"ns", "µs", "ms", "s", "min", "h", "d", "Hz", "%",
+		"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "B", "iB", "KiB", "MiB", "GiB"}, word)
+}
 
 // Wrap joins words, with line breaks where width is used up. The first line begins after
 // used columns.
