@@ -69,7 +69,7 @@ func (d Dir) info(name string) (Info, bool) {
 		return info, true
 	}
 	defer file.Close()
-	h, geom, err := readHeader(file)
+	h, geom, err := readHeader(file, name)
 	info.Err = err
 	if err == nil {
 		info.Geometry, info.LastSeq, info.Tag = geom, h.lastSeq, h.tag

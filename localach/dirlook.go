@@ -57,7 +57,7 @@ func (d Dir) look(name string, f facts) (identity, error) {
 	if err != nil {
 		return identity{}, err
 	}
-	_, _, err = readHeader(file)
+	_, _, err = readHeader(file, name)
 	return identity{id.inode, id.born, size, true}, err
 }
 
