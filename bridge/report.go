@@ -218,7 +218,7 @@ func (n *Node) peerStatus(about []*peer) status.Peer {
 			s.State = status.PeerDialling
 		}
 		if s.Error == "" && q.err != nil {
-			s.Error, s.Cause = q.err.Error(), causeOf(q.err)
+			setError(&s, q.err)
 		}
 		if q.Static && q.Host != s.Host {
 			s.ListedAs = q.Host

@@ -109,7 +109,7 @@ func (m *Mirror) openMeta(c *companion) error {
 		return m.createMeta(c)
 	}
 	if err != nil {
-		return fmt.Errorf("%w; remove it with `achbridge channel rm %s`", err, c.name)
+		return fmt.Errorf("%w; end the programs that use it, then `achbridge channel rm %s`; or leave meta out", err, c.name)
 	}
 	if !isMeta(ch) {
 		ch.Close()

@@ -83,7 +83,9 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 		m.owned = true
 		m.Space.add(FileBytes(ch.Geometry()), m.wide)
 	case errors.Is(err, localach.ErrCorrupt):
-		err = fmt.Errorf("%s: %w; remove it with `achbridge channel rm %s`", m.Name, err, m.Name)
+		err = fmt.Errorf("%s: %w; end the programs that use it, then `achbridge channel rm %s`", m.Name, err, m.Name)
+	case errors.Is(err, localach.ErrForeign):
+		err = fmt.Errorf("%s: %w; choose another name with --as", m.Name, err)
 	}
 	if err != nil {
 		return err

@@ -89,7 +89,9 @@ type Mirror struct {
 	QoS     rule.QoS    `json:"qos"`
 	Reason  string      `json:"reason,omitempty"`
 	Cause   Cause       `json:"cause,omitempty"` // of the reason, when it is one that programs may ask for
-	Seq     uint64      `json:"seq"`             // of the newest frame, as the origin counts
+	// RefusedBy is the host that refuses, where the cause is; empty: this one does, or none.
+	RefusedBy string `json:"refused_by,omitempty"`
+	Seq       uint64 `json:"seq"` // of the newest frame, as the origin counts
 	// Bytes is the size of the frame that came last, as it was sent, and TransitMs how old
 	// it was when it did, in time or late; null while that cannot be told.
 	Bytes     int      `json:"frame_bytes"`
@@ -260,6 +262,8 @@ type Peer struct {
 	State PeerState `json:"state"` // linked, dialling, known; missed: nothing tells of it any more, and it is dialled for a while
 	Error string    `json:"error,omitempty"`
 	Cause Cause     `json:"cause,omitempty"` // of the error
+	// OwnCertificate: the peer says so of this host's certificate, not we of its.
+	OwnCertificate bool `json:"own_certificate,omitempty"`
 	// Network is of the key by which it proved itself when it linked; empty: it is not linked.
 	Network string `json:"network,omitempty"`
 	// ListedAs is what it is listed as, if that is not its name.

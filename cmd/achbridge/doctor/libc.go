@@ -33,6 +33,19 @@ type sharer struct {
 
 func (s sharer) String() string { return fmt.Sprintf("%s (pid %d)", s.name, s.PID) }
 
+// Owned names the process and its user.
+func (s sharer) Owned() string {
+	owner := "unknown user"
+	if info, err := os.Stat(fmt.Sprintf("/proc/%d", s.PID)); err == nil {
+		st := info.Sys().(*syscall.Stat_t)
+		owner, _, _ = strings.Cut(ui.UserText(int(st.Uid), int(st.Gid)), ":")
+	}
+	return fmt.Sprintf("%s (pid %d, %s)", s.name, s.PID, owner)
+}
+
+// IsAchbridge reports whether the process is a daemon or command of achbridge, by its name.
+func (s sharer) IsAchbridge() bool { return s.name == "achbridge" }
+
 // checkSharers checks the processes that share channels. glibc aborts a process when two PID
 // namespaces contend for one lock, and does not wake readers whose condition variables have
 // another layout.

@@ -120,8 +120,11 @@ func (p *patient) lookAt(c localach.Info) (state fitness, text, cure string) {
 	if errors.Is(c.Err, fs.ErrPermission) {
 		return doubt, "it cannot be opened by " + ui.UserText(os.Geteuid(), os.Getegid()), "run doctor as root"
 	}
-	remove := "achbridge channel rm " + c.Name + ", and let its publisher create it again"
+	remove := "end the programs that use it, then achbridge channel rm " + c.Name + ": its publisher creates it again"
 	ch, err := p.Dir.Open(c.Name)
+	if errors.Is(err, localach.ErrForeign) {
+		return doubt, err.Error(), "leave it to its own programs; the achd that belongs to its Ach serves it: achbridge mirror achd://HOST/" + c.Name + " on other hosts"
+	}
 	if err != nil {
 		return failing, err.Error(), remove
 	}
@@ -130,7 +133,7 @@ func (p *patient) lookAt(c localach.Info) (state fitness, text, cure string) {
 		return failing, err.Error(), remove
 	}
 	if err := ch.Geometry().Check(); err != nil {
-		return doubt, err.Error(), remove
+		return doubt, err.Error(), "have its publisher create it with another geometry"
 	}
 	stat, err := ch.Stat()
 	switch {
