@@ -113,7 +113,7 @@ func (m *Mirror) openMeta(c *companion) error {
 	}
 	if !isMeta(ch) {
 		ch.Close()
-		return fmt.Errorf("%s: there is a channel of that name that is not the companion of %s; remove it, give the mirror another name with --as, or leave meta out", c.name, m.Name)
+		return fmt.Errorf("%s: there is a channel of that name that is not the companion of %s; give the mirror another name with --as, or leave meta out", c.name, m.Name)
 	}
 	if errors.Join(ch.Check(), ch.Reserve()) != nil {
 		if err := m.replaceMeta(c); err != nil {

@@ -90,6 +90,7 @@ type Mirror struct {
 	heard       ledger.Accounts // count at that time
 	originCause status.Cause    // why the origin cannot read the channel, as it told last
 	replaced    uint64          // files
+	healedAt    time.Duration   // when the last damaged file was replaced, by Clock; 0: never
 	foreign     uint64          // frames that somebody else has put
 }
 
