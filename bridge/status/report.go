@@ -15,13 +15,16 @@ type Report struct {
 	UptimeS float64 `json:"uptime_s"`
 	// ProcessorWait is the share of the last seconds in which a thread of the daemon was ready to run but waited for a
 	// processor; null: the kernel does not tell.
-	ProcessorWait *float64       `json:"processor_wait"`
-	Links         []Link         `json:"links"`
-	Mirrors       []Mirror       `json:"mirrors"`
-	Exports       []Subscription `json:"exports"`
-	Pushes        []Push         `json:"pushes"`
-	Locals        []Local        `json:"channels"`
-	Peers         []Peer         `json:"peers"`
+	ProcessorWait *float64 `json:"processor_wait"`
+	// NoInotify is why the kernel does not report new channels to the daemon, which then looks for them four times a
+	// second; empty: it does.
+	NoInotify string         `json:"no_inotify,omitempty"`
+	Links     []Link         `json:"links"`
+	Mirrors   []Mirror       `json:"mirrors"`
+	Exports   []Subscription `json:"exports"`
+	Pushes    []Push         `json:"pushes"`
+	Locals    []Local        `json:"channels"`
+	Peers     []Peer         `json:"peers"`
 	// Events counts what happened since the daemon began, as the metrics have it.
 	Events map[EventKind]uint64 `json:"-"`
 }

@@ -66,6 +66,9 @@ func Troubles(h Host) []Trouble {
 			g.add(misfit(c.Misfit, c.Channel, h.After.Host), troubleOf{channel: c.Channel, cost: leastCost})
 		}
 	}
+	if h.After.NoInotify != "" {
+		g.add(noInotify(h.After), troubleOf{cost: leastCost})
+	}
 	list := []Trouble{}
 	for key, t := range g.by {
 		slices.Sort(t.Channels)
@@ -114,14 +117,16 @@ func (g *gathering) add(f Finding, of troubleOf) {
 	}
 	t := g.by[key]
 	if t == nil {
-		t = &Trouble{Host: key.host}
+		t = &Trouble{Host: key.host, Channels: []string{}}
 		g.by[key] = t
 	}
 	if t.Cause == "" || of.cost > of.most(t) {
 		t.Finding = f
 	}
 	t.cost += of.cost
-	t.Channels = append(t.Channels, of.channel)
+	if of.channel != "" {
+		t.Channels = append(t.Channels, of.channel)
+	}
 }
 
 // troubleOf says which channel a finding is about, and what it costs.

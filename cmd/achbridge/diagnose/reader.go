@@ -85,6 +85,9 @@ func Findings(s Snapshot) []Finding {
 			list = withMisfit(list, misfit(m.Misfit, m.Name, s.Host))
 		}
 	}
+	if s.After.NoInotify != "" {
+		list = append(list, noInotify(s.After))
+	}
 	for i := range list {
 		if list[i].Evidence == nil {
 			list[i].Evidence = []string{}

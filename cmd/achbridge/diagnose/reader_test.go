@@ -219,6 +219,9 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			m.State, s.Offers = "waiting", nil
 			s.Told = Word{status.CauseAch1x, "imu: channel of another kind of Ach"}
 		}), status.CauseAch1x, "on robot, run the achd that belongs to its Ach; then here: achbridge mirror achd://robot/imu"},
+		"frame size, and no inotify": {sample(func(s *Snapshot, m mirror, l link) {
+			m.State, m.Cause, m.Reason, s.After.NoInotify = "refused", status.CauseFrameSize, "too large", "too many open files"
+		}), status.CauseFrameSize, "create robot.imu --replace"},
 		"export rule": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, m.Cause, m.Reason, m.RefusedBy = "refused", status.CauseExportRule, "robot refuses: export[0] denies it", "robot"
 		}), status.CauseExportRule, "export[0] denies it\non robot: change the export rules, then achbridge reload; achbridge explain imu"},

@@ -75,6 +75,7 @@ var checks = []struct {
 	{"clock", checkClock},
 	{"shared memory", checkShm},
 	{"channels", checkChannels},
+	{"inotify", checkInotify},
 	{"libc", checkSharers},
 	{"ports", checkPorts},
 	{"buffers", checkBuffers},
