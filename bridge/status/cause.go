@@ -37,6 +37,7 @@ const (
 	CauseLoop             Cause = "loop"
 	CauseForeignWriter    Cause = "foreign_writer" // somebody else writes into the mirror too
 	CauseTypeMisfit       Cause = "type_misfit"    // frames do not fit the type of their channel: nothing shows their values
+	CauseKernelChannel    Cause = "kernel_channel" // programs open the kernel's channel of that name instead
 	CauseInotify          Cause = "inotify"        // the kernel has none left for the daemon: new channels are noticed later
 	CauseOther            Cause = "other"          // see the text
 )

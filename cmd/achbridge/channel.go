@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
@@ -38,6 +39,16 @@ func (a *app) open(name string) (*localach.Channel, error) {
 	return ch, nil
 }
 
+// hiddenBy says which programs open the kernel's channel of a name instead of the one in shared memory; "" if the kernel has
+// none.
+func (a *app) hiddenBy(name string) string {
+	device, there := a.dir().KernelDevice(name)
+	if !there {
+		return ""
+	}
+	return diagnose.HiddenBy(device.Path, ui.WhoMayOpen(device.Mode, device.UID, device.GID))
+}
+
 // channelError says what to do about an error of localach.
 func (a *app) channelError(name string, err error) error {
 	anew := fmt.Sprintf("achbridge channel create %s --replace", name)
@@ -47,6 +58,9 @@ func (a *app) channelError(name string, err error) error {
 	case errors.Is(err, localach.ErrName):
 		return ui.Usage(err, "")
 	case errors.Is(err, fs.ErrNotExist):
+		if hidden := a.hiddenBy(name); hidden != "" {
+			return ui.NotFound(fmt.Errorf("channel %s: there is none in %s, and %s", name, a.shm, hidden), "achbridge uses channels in shared memory only")
+		}
 		return ui.NotFound(fmt.Errorf("channel %s: there is none in %s", name, a.shm),
 			"achbridge channel ls lists them, achbridge channel create "+name+" makes it")
 	case errors.Is(err, fs.ErrExist):

@@ -51,6 +51,9 @@ given. It is refused while a program has the channel open.`,
 			if err := ch.Close(); err != nil {
 				return a.channelError(args[0], err)
 			}
+			if hidden := a.hiddenBy(args[0]); hidden != "" {
+				a.ui.Note("%s: %s", args[0], hidden)
+			}
 			return a.ui.Line("%s is a channel of %d frames of %d bytes", args[0], geometry.FrameCount, geometry.FrameSize)
 		},
 	}

@@ -16,6 +16,7 @@ type Host struct {
 	Around        map[string]Surroundings // of hosts without a link, as far as somebody looked
 	Free          string                  // room in the channel directory
 	Load          string                  // of this host
+	Hidden        map[string]string       // by name of channels and mirrors here: as FileFacts.Kernel
 }
 
 // Trouble is one thing that is wrong, with all channels that suffer from it.
@@ -47,6 +48,9 @@ func Troubles(h Host) []Trouble {
 			continue
 		}
 		g.mirror(m)
+		if hidden := h.Hidden[m.Name]; hidden != "" {
+			g.add(hiddenMirror(m.Name, hidden), troubleOf{channel: m.Name, cost: 1})
+		}
 		if m.Misfit != nil {
 			g.add(misfit(m.Misfit, m.Name, m.Host), troubleOf{channel: m.Name, host: m.Host, cost: leastCost})
 		}
@@ -61,6 +65,9 @@ func Troubles(h Host) []Trouble {
 		s := g.about(h.After.Host, c.Channel)
 		if f, bad := s.localFile(c); bad && f.Cause != "" { // without a cause it is as it should be: a mirror for example
 			g.add(f, troubleOf{channel: c.Channel, cost: stoppedIs})
+		}
+		if hidden := h.Hidden[c.Channel]; hidden != "" && c.Exported {
+			g.add(hiddenChannel(c.Channel, hidden), troubleOf{channel: c.Channel, cost: stoppedIs})
 		}
 		if c.Misfit != nil {
 			g.add(misfit(c.Misfit, c.Channel, h.After.Host), troubleOf{channel: c.Channel, cost: leastCost})

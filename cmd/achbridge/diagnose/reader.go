@@ -57,6 +57,7 @@ type FileFacts struct {
 	Daemon string // the user that the daemon runs as
 	Holder string // the process that holds the channel's lock
 	Free   string // room in the channel directory
+	Kernel string // which programs open the kernel's channel of that name instead; empty: there is none
 }
 
 // Finding is one fact about a channel, for people and for programs.
@@ -85,6 +86,7 @@ func Findings(s Snapshot) []Finding {
 			list = withMisfit(list, misfit(m.Misfit, m.Name, s.Host))
 		}
 	}
+	list = s.withHidden(list)
 	if s.After.NoInotify != "" {
 		list = append(list, noInotify(s.After))
 	}

@@ -219,6 +219,9 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			m.State, s.Offers = "waiting", nil
 			s.Told = Word{status.CauseAch1x, "imu: channel of another kind of Ach"}
 		}), status.CauseAch1x, "on robot, run the achd that belongs to its Ach; then here: achbridge mirror achd://robot/imu"},
+		"hidden by a kernel channel": {sample(func(s *Snapshot, m mirror, l link) {
+			s.File.Kernel = HiddenBy("/dev/ach-robot.imu", "programs of root")
+		}), status.CauseKernelChannel, "robot.imu: programs of root open the kernel's channel /dev/ach-robot.imu instead\ngive the mirror another name"},
 		"frame size, and no inotify": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, m.Cause, m.Reason, s.After.NoInotify = "refused", status.CauseFrameSize, "too large", "too many open files"
 		}), status.CauseFrameSize, "create robot.imu --replace"},

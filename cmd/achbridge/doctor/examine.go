@@ -75,6 +75,7 @@ var checks = []struct {
 	{"clock", checkClock},
 	{"shared memory", checkShm},
 	{"channels", checkChannels},
+	{"removed", checkRemoved},
 	{"inotify", checkInotify},
 	{"libc", checkSharers},
 	{"ports", checkPorts},

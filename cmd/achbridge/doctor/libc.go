@@ -124,18 +124,7 @@ type fileID struct {
 func SharersOf(dir localach.Dir) (channels map[string][]sharer, hidden int) {
 	files := channelFiles(dir)
 	channels = map[string][]sharer{}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-		if errors.Is(err, fs.ErrPermission) {
-			hidden++
-			continue
-		}
-		mapped := mappedFiles(text)
+	hidden = eachProcess(func(pid int, mapped map[fileID]string) {
 		var s *sharer
 		for id := range mapped {
 			name, ours := files[id]
@@ -147,11 +136,30 @@ func SharersOf(dir localach.Dir) (channels map[string][]sharer, hidden int) {
 			}
 			channels[name] = append(channels[name], *s)
 		}
-	}
+	})
 	for name := range channels {
 		slices.SortFunc(channels[name], func(a, b sharer) int { return a.PID - b.PID })
 	}
 	return channels, hidden
+}
+
+// eachProcess calls f for every other process, with the files that it has mapped. hidden counts those that this user may not
+// examine.
+func eachProcess(f func(pid int, mapped map[fileID]string)) (hidden int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+		if errors.Is(err, fs.ErrPermission) {
+			hidden++
+			continue
+		}
+		f(pid, mappedFiles(text))
+	}
+	return hidden
 }
 
 // channelFiles are the files of this host's channels, with their names.

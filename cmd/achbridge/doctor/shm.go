@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
@@ -87,6 +88,9 @@ func checkChannels(_ context.Context, p *patient) result {
 	}
 	who, mirrors := p.account(), 0
 	for _, c := range infos {
+		if device, there := p.Dir.KernelDevice(c.Name); there {
+			add(doubt, c.Name, diagnose.HiddenBy(device.Path, ui.WhoMayOpen(device.Mode, device.UID, device.GID)), "have its programs use shared memory, or another name; a mirror: --as NAME")
+		}
 		if c.Mirror {
 			mirrors++
 		}
