@@ -199,10 +199,10 @@ func onePerHost(list []status.Peer) []status.Peer {
 			}
 		}
 		if rank := slices.Index(status.PeerStates, p.State); rank < slices.Index(status.PeerStates, h.State) {
-			h.State, h.Error, h.Cause = p.State, p.Error, p.Cause
+			h.State, h.Error, h.Cause, h.OwnCertificate = p.State, p.Error, p.Cause, p.OwnCertificate
 		}
 		if h.State != status.PeerLinked && h.Error == "" {
-			h.Error, h.Cause = p.Error, p.Cause
+			h.Error, h.Cause, h.OwnCertificate = p.Error, p.Cause, p.OwnCertificate
 		}
 	}
 	return hosts

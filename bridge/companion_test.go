@@ -316,7 +316,7 @@ func TestChannelInThePlaceOfACompanionIsLeftAlone(t *testing.T) {
 		robot.run(Config{})
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Meta: true}}}}, robot)
 		w.within(2*time.Second, "refusal", func() bool { return pc.mirror("robot.imu").State == status.MirrorRefused })
-		if m := pc.mirror("robot.imu"); !strings.Contains(m.Reason, "that is not the companion of robot.imu; remove it") {
+		if m := pc.mirror("robot.imu"); !strings.Contains(m.Reason, "that is not the companion of robot.imu; give") {
 			t.Errorf("got %s", m.Reason)
 		}
 		if mine.ch.LastSeq() != 1 || mine.ch.Check() != nil {

@@ -244,7 +244,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		if m.Code == wire.CodeForbidden || m.Code == wire.CodeLimit {
 			in.m.bar(in.feed.Epoch)
 		}
-		in.m.Refuse(causeOfRefusal(m), fmt.Sprintf("%s refuses: %s", l.host, m.Text))
+		in.m.RefusedBy(l.host, causeOfRefusal(m), fmt.Sprintf("%s refuses: %s", l.host, m.Text))
 		l.refusal("subscription refused", status.Event{Channel: in.m.Channel, Mirror: in.m.Name, Text: m.Text})
 	case wire.TypeOffer:
 		n.pushAnswered(l, m.ID, m.Text, causeOfRefusal(m))
@@ -282,24 +282,21 @@ func causeOf(err error) status.Cause {
 
 // causeOfRefusal is what a peer's no comes of.
 func causeOfRefusal(m wire.Refused) status.Cause {
+	if m.Code == wire.CodeForbidden && m.Re == wire.TypeOffer {
+		return status.CauseAcceptRule
+	}
 	switch m.Code {
-	case wire.CodeForbidden:
-		if m.Re == wire.TypeOffer {
-			return status.CauseAcceptRule
-		}
-		return status.CauseExportRule
 	case wire.CodeAbsent:
 		return status.CauseNoChannel
-	case wire.CodeAccess:
-		return status.CauseFileMode
-	case wire.CodeCorrupt:
-		return status.CauseCorrupt
-	case wire.CodeLimit:
-		return status.CauseLimit
 	case wire.CodeLoop:
 		return status.CauseLoop
 	case wire.CodeConflict:
 		return status.CauseRule
+	}
+	for cause, code := range refusalCodes {
+		if code == m.Code {
+			return cause
+		}
 	}
 	return status.CauseOther
 }

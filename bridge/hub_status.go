@@ -2,6 +2,8 @@ package bridge
 
 import (
 	"achbridge/bridge/status"
+	"achbridge/bridge/transport"
+	"errors"
 )
 
 func (l *link) way() status.Way { return status.WayOver(l.s.Transport()) }
@@ -53,7 +55,12 @@ func (n *Node) hubPeerStatus(p *peer) status.Peer {
 		s.State = status.PeerDialling
 	}
 	if p.err != nil {
-		s.Error, s.Cause = p.err.Error(), causeOf(p.err)
+		setError(&s, p.err)
 	}
 	return s
+}
+
+// setError sets why there is no link to a peer.
+func setError(s *status.Peer, err error) {
+	s.Error, s.Cause, s.OwnCertificate = err.Error(), causeOf(err), errors.Is(err, transport.ErrOurCertificate)
 }

@@ -137,8 +137,8 @@ func (n *Node) openLocal(name string, old *local) *local {
 			ch.Close()
 		}
 	}
-	if errors.Is(err, localach.ErrCorrupt) && !unready(err) {
-		err = fmt.Errorf("%w; %s", err, l.whatHelps(err))
+	if errors.Is(err, localach.ErrForeign) || errors.Is(err, localach.ErrCorrupt) && !unready(err) {
+		err = fmt.Errorf("%w; %s", err, n.whatHelps(l, err))
 	}
 	if err != nil {
 		l.reason, l.cause, l.again = err.Error(), causeOf(err), n.now()+openAgain+n.spread()
@@ -343,11 +343,14 @@ func (n *Node) readable(l *link, name string) *local {
 	return c
 }
 
-// whatHelps is the cure for a corrupt channel of this host. A mirror that is corrupt since its daemon was killed while it
-// wrote needs none: mirrorLook replaces its file.
-func (l *local) whatHelps(err error) string {
+// whatHelps is the cure for a channel of this host that the node cannot use. A mirror that is corrupt since its daemon was
+// killed while it wrote needs none: mirrorLook replaces its file.
+func (n *Node) whatHelps(l *local, err error) string {
+	if errors.Is(err, localach.ErrForeign) {
+		return fmt.Sprintf("its own programs can use it: run the achd that belongs to them, and mirror achd://%s/%s elsewhere", n.cfg.Host, l.name)
+	}
 	if errors.Is(err, localach.ErrDirty) && l.tag != (localach.Tag{}) {
 		return "it is a mirror, and is being healed: its file is made anew as soon as its origin is heard"
 	}
-	return fmt.Sprintf("remove it with `achbridge channel rm %s` and let its publisher make it anew", l.name)
+	return fmt.Sprintf("end the programs that use it, then `achbridge channel rm %s`: its publisher creates it again", l.name)
 }

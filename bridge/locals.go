@@ -86,6 +86,11 @@ func (n *Node) gripe(message string, e status.Event, args ...any) {
 func (n *Node) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := n.cfg.Source.Changes(ctx, func(e localach.Event) {
+			switch e.Kind {
+			case localach.Polling, localach.Notified:
+				n.call(func() { n.noticesBy(e) })
+				return
+			}
 			if wait := restAfter(n.changeLocal(e.Name)); wait > 0 {
 				pause(ctx, wait)
 			}
@@ -96,6 +101,16 @@ func (n *Node) watch(ctx context.Context) {
 		n.log.Error("watching channels failed, trying again", "dir", string(n.cfg.Dir), "err", err)
 		pause(ctx, time.Second)
 	}
+}
+
+// noticesBy keeps whether the kernel reports changes of the channel directory.
+func (n *Node) noticesBy(e localach.Event) {
+	if n.noInotify = ""; e.Err != nil {
+		n.noInotify = e.Err.Error()
+		n.log.Warn("no inotify, looking for new channels four times a second", "err", e.Err)
+		return
+	}
+	n.log.Info("inotify is back", "dir", string(n.cfg.Dir))
 }
 
 // slowChange is how long the node may take for a changed channel without a pause after it.

@@ -39,21 +39,23 @@ type Node struct {
 	openedBy map[uint32]int // number of open local channels by the owner of the file
 	mayOpen  int            // limit of opened
 	warnings logline.Limit  // limits warnings about local channels
-	peers    map[string]*peer
-	links    map[trust.NodeID]*link
-	spares   map[trust.NodeID]*link // second links (link_silence.go); each of their nodes has a link too
-	asked    []rule.Mirror          // wishes of the API; those of the configuration are in cfg
-	pushes   []*push
-	mirrors  map[string]*binding
-	ending   map[string]bool // names of ended mirrors that have not yet closed their files
-	made     uint32          // number of mirrors made in this run
-	books    map[bookKey]*ledger.Book
-	packing  *compressor // compresses large frames, which links share
-	packers  jobs        // goroutines that compress and copy large frames
-	huge     lane        // one after the other: the largest frames
-	frames   *memory     // of copies of local channels' frames
-	space    *mirror.Space
-	layouts  keptLayouts
+	// noInotify is why the kernel does not report changes of the channel directory, which is polled; empty: it does.
+	noInotify string
+	peers     map[string]*peer
+	links     map[trust.NodeID]*link
+	spares    map[trust.NodeID]*link // second links (link_silence.go); each of their nodes has a link too
+	asked     []rule.Mirror          // wishes of the API; those of the configuration are in cfg
+	pushes    []*push
+	mirrors   map[string]*binding
+	ending    map[string]bool // names of ended mirrors that have not yet closed their files
+	made      uint32          // number of mirrors made in this run
+	books     map[bookKey]*ledger.Book
+	packing   *compressor // compresses large frames, which links share
+	packers   jobs        // goroutines that compress and copy large frames
+	huge      lane        // one after the other: the largest frames
+	frames    *memory     // of copies of local channels' frames
+	space     *mirror.Space
+	layouts   keptLayouts
 
 	pins      map[string]trust.NodeID // which node a host was last, by name
 	mirrorsOf map[string]int          // number of mirrors by host

@@ -85,6 +85,17 @@ func (l *link) answered(m wire.Refused) bool {
 	return ok
 }
 
+// refusalCodes are the codes by which a peer learns why a channel of this host is not offered.
+var refusalCodes = map[status.Cause]wire.Code{
+	status.CauseFileMode:   wire.CodeAccess,
+	status.CauseCorrupt:    wire.CodeCorrupt,
+	status.CauseAch1x:      wire.CodeAch1x,
+	status.CauseAch32Bit:   wire.CodeAch32Bit,
+	status.CauseOtherLibc:  wire.CodeOtherLibc,
+	status.CauseLimit:      wire.CodeLimit,
+	status.CauseExportRule: wire.CodeForbidden,
+}
+
 // withheld says why l's peer is not offered a channel. If the rules refuse the channel to the
 // peer, it does not say whether the channel exists.
 func (n *Node) withheld(l *link, name string) (wire.Code, string) {
@@ -95,14 +106,8 @@ func (n *Node) withheld(l *link, name string) (wire.Code, string) {
 	switch {
 	case c == nil:
 		return wire.CodeAbsent, name + ": there is no such channel"
-	case c.cause == status.CauseFileMode:
-		return wire.CodeAccess, name + ": " + c.reason
-	case c.cause == status.CauseCorrupt:
-		return wire.CodeCorrupt, name + ": " + c.reason
-	case c.cause == status.CauseLimit:
-		return wire.CodeLimit, name + ": " + c.reason
-	case c.cause == status.CauseExportRule:
-		return wire.CodeForbidden, name + ": " + c.reason
+	case refusalCodes[c.cause] != 0:
+		return refusalCodes[c.cause], name + ": " + c.reason
 	case c.reason != "":
 		return wire.CodeFailed, name + ": " + c.reason
 	}

@@ -9,6 +9,7 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/localach/damage"
 )
 
 // A host that is asked says why it does not offer a channel, and nothing about
@@ -25,6 +26,8 @@ func TestOriginSaysWhyItDoesNotOfferAChannel(t *testing.T) {
 		if err := os.WriteFile(string(robot.dir)+"/achshm-broken", []byte("this is no channel at all"), 0o666); err != nil {
 			t.Fatal(err)
 		}
+		robot.channel("old", 4, 64).close()
+		damage.Write(t, robot.dir, "old", 136, make([]byte, 4)) // Ach 1.x has no clock there
 		time.Sleep(2 * time.Second)
 		for _, q := range []struct {
 			channel string
@@ -37,6 +40,7 @@ func TestOriginSaysWhyItDoesNotOfferAChannel(t *testing.T) {
 			{"secret2", status.CauseExportRule, "it does not let pc read secret2: export[0] denies it"},
 			{"planned", status.CauseExportRule, "it does not let pc read planned: export[1] does not name the host pc"},
 			{"broken", status.CauseCorrupt, "broken: "},
+			{"old", status.CauseAch1x, "old: "},
 			{"no/name", "", ""},
 		} {
 			begin := time.Now()

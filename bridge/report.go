@@ -50,7 +50,7 @@ func (n *Node) Alive() bool { return n.call(func() {}) }
 func (n *Node) status() status.Report {
 	now := n.now()
 	s := status.Report{
-		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), ProcessorWait: n.waited,
+		Host: n.cfg.Host, Node: n.cfg.Node.String(), UptimeS: now.Seconds(), ProcessorWait: n.waited, NoInotify: n.noInotify,
 		Links: []status.Link{}, Mirrors: []status.Mirror{}, Exports: []status.Subscription{},
 		Pushes: []status.Push{}, Locals: []status.Local{}, Peers: []status.Peer{}, Events: n.events.Counted(),
 	}
@@ -218,7 +218,7 @@ func (n *Node) peerStatus(about []*peer) status.Peer {
 			s.State = status.PeerDialling
 		}
 		if s.Error == "" && q.err != nil {
-			s.Error, s.Cause = q.err.Error(), causeOf(q.err)
+			setError(&s, q.err)
 		}
 		if q.Static && q.Host != s.Host {
 			s.ListedAs = q.Host

@@ -33,6 +33,8 @@ const (
 	headerBytes = C.sizeof_struct_ach_header
 	entryBytes  = C.sizeof_struct_ach_entry
 	emptyBytes  = headerBytes + 3*8 // the three guards
+	mutexOffset = C.offsetof_mutex
+	condOffset  = C.offsetof_cond
 )
 
 // status is the result of a C function: libach's numbers, and our own from 32 on.

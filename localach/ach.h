@@ -41,6 +41,11 @@ struct ach_header {
 	uint64_t last_seq;
 };
 
+enum {
+	offsetof_mutex = offsetof(struct ach_header, mutex),
+	offsetof_cond = offsetof(struct ach_header, cond),
+};
+
 struct ach_entry {
 	uint64_t size, offset, seq;
 };

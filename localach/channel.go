@@ -1,6 +1,7 @@
 package localach
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"sync"
@@ -220,7 +221,7 @@ func (c *Channel) describe(s status) error {
 	case statusReinit:
 		return fmt.Errorf("channel %s: %w", c.name, ErrReinitialised)
 	case statusForeign:
-		return fmt.Errorf("channel %s: %w", c.name, ErrForeign)
+		return fmt.Errorf("channel %s: %w", c.name, cmp.Or(c.dir.foreignKind(c.name), ErrOtherLibc))
 	case statusFault:
 		return fmt.Errorf("channel %s: %w", c.name, ErrTruncated)
 	case statusWedged:

@@ -59,7 +59,7 @@ func (d Dir) whyShort(name string) status {
 		return statusFault
 	}
 	defer file.Close()
-	if _, _, err := readHeader(file); err != nil {
+	if _, _, err := readHeader(file, name); err != nil {
 		return statusFault
 	}
 	return statusShrunk

@@ -212,7 +212,8 @@ int ach_cond_known(void) {
 int ach_cond_foreign(struct ach_header *h) {
 	uint32_t *words = words_of(h);
 	uint32_t flags = ACH_LOAD(h->clock) == CLOCK_MONOTONIC ? 3 : 1;
-	return known && (ACH_LOAD(words[known->wrefs]) & 3) != flags;
+	uint32_t wrefs = known ? ACH_LOAD(words[known->wrefs]) : 0;
+	return known && ((wrefs & 3) != flags || wrefs == UINT32_MAX); // before 2.25 that word is ~0
 }
 
 // How many wait for a broadcast that can reach them; 0 when this libc's layout or the channel's is not known.

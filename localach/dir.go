@@ -49,33 +49,37 @@ func (d Dir) List() ([]Info, error) {
 		if !ok {
 			continue
 		}
-		if info, ok := d.info(name); ok {
+		if info, err := d.Info(name); err == nil { // else it vanished meanwhile
 			list = append(list, info)
 		}
 	}
 	return list, nil
 }
 
-// info is false for a file that vanished meanwhile.
-func (d Dir) info(name string) (Info, bool) {
+// Info returns what List would tell of one channel. Without a file of that name it gives fs.ErrNotExist, and with a wrong
+// name ErrName.
+func (d Dir) Info(name string) (Info, error) {
+	if err := CheckName(name); err != nil {
+		return Info{}, err
+	}
 	st, err := os.Lstat(d.Path(name))
 	if err != nil {
-		return Info{}, false
+		return Info{}, err
 	}
 	info := Info{Name: name, Mode: st.Mode().Perm(), Inode: inodeOf(st)}
 	file, err := d.openFile(name)
 	if err != nil {
 		info.Err = err
-		return info, true
+		return info, nil
 	}
 	defer file.Close()
-	h, geom, err := readHeader(file)
+	h, geom, err := readHeader(file, name)
 	info.Err = err
 	if err == nil {
 		info.Geometry, info.LastSeq, info.Tag = geom, h.lastSeq, h.tag
 		info.Mirror = h.tag != Tag{}
 	}
-	return info, true
+	return info, nil
 }
 
 // describeFailure puts the channel's name before the cause.

@@ -9,16 +9,20 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
 )
 
 // EventKind says what happened to a channel's name in a directory.
 type EventKind int
 
-// The kinds of events. Of one name the order is always Appeared, any number of Replaced, Vanished, and again.
+// The kinds of events. Of one name the order is always Appeared, any number of Replaced, Vanished, and again. The last two
+// have no name: they say how changes are noticed.
 const (
 	Appeared EventKind = iota + 1
 	Vanished
 	Replaced // the name has another file, or its file another size, or we may now open it: open it again
+	Polling  // every pollEvery, since inotify is not to be had, for the reason in Err
+	Notified // by inotify, again
 )
 
 func (k EventKind) String() string {
@@ -29,6 +33,10 @@ func (k EventKind) String() string {
 		return "vanished"
 	case Replaced:
 		return "replaced"
+	case Polling:
+		return "polling"
+	case Notified:
+		return "notified"
 	}
 	return fmt.Sprintf("EventKind(%d)", int(k))
 }
@@ -37,6 +45,7 @@ func (k EventKind) String() string {
 type Event struct {
 	Kind EventKind
 	Name string // of the channel
+	Err  error  // of Polling
 }
 
 // libach does not create channels atomically, and the stores that complete a file cause no inotify event. So a file that is
@@ -60,26 +69,55 @@ const (
 	maxKnown  = 1 << 17 // names that are remembered; above it, names of the owner with most are forgotten
 )
 
+// Without inotify (a user has 128 instances, which editors and containers use up) all files are checked every pollEvery, and
+// inotify is tried again every notifyAgain.
+const (
+	pollEvery   = 250 * time.Millisecond
+	notifyAgain = 10 * time.Second
+)
+
 // Watch calls f once with Appeared for every channel present, in order of name, then with every change, until ctx is
 // done (it returns ctx.Err()) or the directory cannot be watched. f is called from the caller's goroutine, one call at
 // a time; while it runs, changes queue up, and those of one name may become one. A file that is not (yet) a complete channel is not
 // reported before it is; one that we may not open is, so that Open can say why. A channel that is initialised again in place
-// with the same size is no event of the directory: Channel.Check finds that.
+// with the same size is no event of the directory: Channel.Check finds that. Without inotify Watch polls, and says so by Polling.
 func (d Dir) Watch(ctx context.Context, f func(Event)) error {
-	notify, err := fsnotify.NewBufferedWatcher(readAhead)
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", d, err)
+	return newDirWatch(d, f).watch(ctx)
+}
+
+func (w *dirWatch) watch(ctx context.Context) error {
+	switch err := w.notified(); {
+	case isUsedUp(err):
+		w.report(Event{Kind: Polling, Err: err})
+	case err != nil:
+		return fmt.Errorf("watch %s: %w", w.dir, err)
 	}
-	defer letGo(notify)
-	if err := notify.Add(string(d)); err != nil {
-		return fmt.Errorf("watch %s: %w", d, err)
-	}
-	w := newDirWatch(d, f)
+	defer func() { letGo(w.notify) }()
 	if err := w.rescan(time.Now()); err != nil {
 		return err
 	}
 	w.paid = time.Time{} // the first scan does not count as spent time
-	return w.run(ctx, notify)
+	return w.run(ctx)
+}
+
+// isUsedUp reports whether err, of inotify, is that the user or the machine has no more of it.
+func isUsedUp(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM)
+}
+
+// notified has the kernel report changes of the directory from now on.
+func (w *dirWatch) notified() error {
+	w.triedAt = time.Now()
+	notify, err := w.open()
+	if err != nil {
+		return err
+	}
+	if err := notify.Add(string(w.dir)); err != nil {
+		letGo(notify)
+		return err
+	}
+	w.notify = notify
+	return nil
 }
 
 // letGoTime is how long Watch waits at its end for the kernel. To close inotify, a worker of the kernel waits for every
@@ -88,6 +126,9 @@ const letGoTime = 100 * time.Millisecond
 
 // letGo closes notify. If that takes longer than letGoTime, letGo returns while a goroutine still waits.
 func letGo(notify *fsnotify.Watcher) {
+	if notify == nil {
+		return
+	}
 	closed := make(chan struct{})
 	go func() {
 		notify.Close()
@@ -106,10 +147,28 @@ type dirWatch struct {
 	queue  lookQueue
 	report func(Event)
 	paid   time.Time // when the rest after the time spent so far will be over
+
+	open    func() (*fsnotify.Watcher, error) // of the kernel; tests have another
+	notify  *fsnotify.Watcher                 // nil: the directory is polled
+	triedAt time.Time                         // when inotify was tried last
+	polled  time.Time                         // when all files were checked last
 }
 
 func newDirWatch(d Dir, report func(Event)) *dirWatch {
-	return &dirWatch{dir: d, known: map[string]*known{}, queue: newLookQueue(), report: report}
+	open := func() (*fsnotify.Watcher, error) { return fsnotify.NewBufferedWatcher(readAhead) }
+	return &dirWatch{dir: d, known: map[string]*known{}, queue: newLookQueue(), report: report, open: open}
+}
+
+// poll checks all files if it is time for that, and tries again to have inotify. It does nothing while there is inotify.
+func (w *dirWatch) poll(now time.Time) error {
+	if w.notify != nil || now.Before(w.polled.Add(pollEvery)) {
+		return nil
+	}
+	w.polled = now
+	if now.Sub(w.triedAt) >= notifyAgain && w.notified() == nil {
+		w.report(Event{Kind: Notified})
+	}
+	return w.resync(now) // also once after that: what changed before it is no event
 }
 
 // known is what was last seen under a name.
@@ -132,23 +191,28 @@ type identity struct {
 	usable bool  // we may open it
 }
 
-func (w *dirWatch) run(ctx context.Context, notify *fsnotify.Watcher) error {
+func (w *dirWatch) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		now := time.Now()
-		events, errs := notify.Events, notify.Errors
-		if rested := w.paid.Add(-slack); rested.After(now) {
+		rested := w.paid.Add(-slack)
+		rests := rested.After(now)
+		if rests {
 			timer.Reset(rested.Sub(now))
-			events, errs = nil, nil // events wait in the kernel's queue meanwhile
-		} else if err := w.drain(notify); err != nil {
+		} else if err := errors.Join(w.poll(now), w.drain()); err != nil {
 			return err
 		} else if w.queue.run(now, w.look) {
 			timer.Reset(0) // handle new events first, then the next file that is due
-		} else if next, ok := w.queue.next(); ok {
+		} else if next, ok := w.next(); ok {
 			timer.Reset(next.Sub(now))
 		} else {
 			timer.Stop()
+		}
+		var events <-chan fsnotify.Event
+		var errs <-chan error
+		if w.notify != nil && !rests { // else events wait in the kernel's queue
+			events, errs = w.notify.Events, w.notify.Errors
 		}
 		var err error
 		select {
@@ -164,6 +228,15 @@ func (w *dirWatch) run(ctx context.Context, notify *fsnotify.Watcher) error {
 			return err
 		}
 	}
+}
+
+// next returns when the next check is due, if any is.
+func (w *dirWatch) next() (time.Time, bool) {
+	next, ok := w.queue.next()
+	if poll := w.polled.Add(pollEvery); w.notify == nil && (!ok || poll.Before(next)) {
+		return poll, true
+	}
+	return next, ok
 }
 
 func (w *dirWatch) heard(e fsnotify.Event) error {
@@ -208,7 +281,7 @@ func (w *dirWatch) forget(k *known) {
 	w.queue.drop(k)
 	delete(w.known, k.name)
 	if k.reported {
-		w.report(Event{Vanished, k.name})
+		w.report(Event{Kind: Vanished, Name: k.name})
 	}
 }
 
@@ -236,7 +309,7 @@ func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
 	if errors.Is(err, fs.ErrNotExist) {
 		w.queue.drop(k)
 		delete(w.known, k.name)
-		return Event{Vanished, k.name}, k.reported
+		return Event{Kind: Vanished, Name: k.name}, k.reported
 	}
 	if err != nil {
 		w.queue.sleep(k, now.Add(retryOld)) // the error says nothing about the file
@@ -256,15 +329,15 @@ func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
 		w.later(k, now, f)
 		gone := k.reported && f.inode != k.file.inode
 		k.reported = k.reported && !gone
-		return Event{Vanished, k.name}, gone
+		return Event{Kind: Vanished, Name: k.name}, gone
 	}
 	w.queue.settle(k)
 	was, old := k.reported, k.file
 	k.reported, k.file = true, file
 	if !was {
-		return Event{Appeared, k.name}, true
+		return Event{Kind: Appeared, Name: k.name}, true
 	}
-	return Event{Replaced, k.name}, file != old
+	return Event{Kind: Replaced, Name: k.name}, file != old
 }
 
 // later queues another check of a file that is not yet a channel.

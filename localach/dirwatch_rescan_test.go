@@ -45,7 +45,7 @@ func TestRescanFindsWhatWasMissed(t *testing.T) {
 	create("renewed")
 	create("new")
 
-	want := []Event{{Vanished, "gone"}, {Appeared, "new"}, {Replaced, "renewed"}}
+	want := []Event{{Kind: Vanished, Name: "gone"}, {Kind: Appeared, Name: "new"}, {Kind: Replaced, Name: "renewed"}}
 	if got := rescan(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -85,7 +85,7 @@ func TestAnOverflowHasTheOwnersTakeTurns(t *testing.T) {
 	for range 3 {
 		w.queue.run(time.Now(), w.look)
 	}
-	if want := []Event{{Appeared, "imu"}}; !slices.Equal(got, want) {
+	if want := []Event{{Kind: Appeared, Name: "imu"}}; !slices.Equal(got, want) {
 		t.Errorf("got %v after three looks, want %v", got, want)
 	}
 }

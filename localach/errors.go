@@ -12,7 +12,6 @@ var (
 	ErrDirty         = fmt.Errorf("%w: a writer died inside put", ErrCorrupt)
 	ErrTruncated     = fmt.Errorf("%w: the file is shorter than its header claims", ErrCorrupt)
 	ErrReinitialised = fmt.Errorf("%w: initialised again while open: open it anew", ErrCorrupt)
-	ErrForeign       = fmt.Errorf("%w: its mutex was made by another C library or machine", ErrCorrupt)
 )
 
 // What else a channel can answer.

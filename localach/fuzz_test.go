@@ -29,7 +29,7 @@ func FuzzChannelFile(f *testing.F) {
 			t.Fatal(err)
 		}
 		await.Return(t, "calls on a damaged channel", func() {
-			if info, _ := d.info("fuzzed"); info.Err == nil && int64(info.Geometry.bytes()) > int64(len(image)) {
+			if info, _ := d.Info("fuzzed"); info.Err == nil && int64(info.Geometry.bytes()) > int64(len(image)) {
 				t.Errorf("%v accepted in a file of %d bytes", info.Geometry, len(image))
 			}
 			c, err := d.open("fuzzed") // not Open: no waiting for a creator

@@ -68,7 +68,7 @@ func (d Dir) open(name string) (*Channel, error) {
 		return nil, err
 	}
 	defer file.Close()
-	_, geom, err := readHeader(file)
+	_, geom, err := readHeader(file, name)
 	if err != nil {
 		return nil, describeFailure(name, err)
 	}
@@ -92,9 +92,9 @@ func (d Dir) openFile(name string) (*os.File, error) {
 	return file, err
 }
 
-// readHeader reads and checks the fields that determine the size of the mapping. It uses read(2), which is safe for a file
-// that is too short.
-func readHeader(file *os.File) (header, Geometry, error) {
+// readHeader reads and checks the fields that determine the size of the mapping, and which kind of Ach made the channel
+// (ErrForeign). It uses read(2), which is safe for a file that is too short.
+func readHeader(file *os.File, name string) (header, Geometry, error) {
 	st, err := file.Stat()
 	if err != nil {
 		return header{}, Geometry{}, err
@@ -117,8 +117,14 @@ func readHeader(file *os.File) (header, Geometry, error) {
 		return h, Geometry{}, fmt.Errorf("%w: %d bytes, the header alone has %d", ErrTruncated, n, headerBytes)
 	}
 	geom, err := h.geometry()
-	if err == nil && st.Size() < int64(geom.bytes()) {
+	switch {
+	case err != nil && is32Bit(&b, name, st.Size()):
+		err = ErrAch32Bit
+	case err != nil:
+	case st.Size() < int64(geom.bytes()):
 		err = fmt.Errorf("%w: %d bytes instead of %d", ErrTruncated, st.Size(), geom.bytes())
+	default:
+		err = kindOf(&b)
 	}
 	return h, geom, err
 }

@@ -14,12 +14,15 @@ import (
 
 // drain handles the events that the kernel has queued, up to readAhead, without waiting. To note an event costs less than a
 // check of its file, and the kernel reports dropped events only after all others.
-func (w *dirWatch) drain(notify *fsnotify.Watcher) (err error) {
+func (w *dirWatch) drain() (err error) {
+	if w.notify == nil {
+		return nil
+	}
 	for range readAhead {
 		select {
-		case e := <-notify.Events:
+		case e := <-w.notify.Events:
 			err = w.heard(e)
-		case err = <-notify.Errors:
+		case err = <-w.notify.Errors:
 			err = w.failed(err)
 		default:
 			return nil

@@ -30,6 +30,9 @@ const (
 	CodeEpoch     Code = 8  // that life of the channel is over; the catalog has the present one
 	CodeAccess    Code = 9  // the origin's daemon may not open the channel's file
 	CodeCorrupt   Code = 10 // the channel's file is damaged
+	CodeAch1x     Code = 11 // Ach 1.x made the channel: the origin's daemon cannot use it
+	CodeAch32Bit  Code = 12 // a 32-bit program made it, likewise
+	CodeOtherLibc Code = 13 // a program with another C library made it, likewise
 )
 
 var codes = [...]string{
@@ -43,6 +46,9 @@ var codes = [...]string{
 	CodeEpoch:     "epoch over",
 	CodeAccess:    "access",
 	CodeCorrupt:   "corrupt",
+	CodeAch1x:     "Ach 1.x",
+	CodeAch32Bit:  "32-bit Ach",
+	CodeOtherLibc: "other C library",
 }
 
 // String is for logs and status.

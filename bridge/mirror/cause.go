@@ -19,6 +19,12 @@ func CauseOf(err error) status.Cause {
 		return status.CauseFileMode
 	case errors.Is(err, localach.ErrBusy), errors.Is(err, localach.ErrWedged):
 		return status.CauseReceiverSlow
+	case errors.Is(err, localach.ErrAch1x):
+		return status.CauseAch1x
+	case errors.Is(err, localach.ErrAch32Bit):
+		return status.CauseAch32Bit
+	case errors.Is(err, localach.ErrForeign):
+		return status.CauseOtherLibc
 	case errors.Is(err, localach.ErrCorrupt), errors.Is(err, localach.ErrHalfCreated):
 		return status.CauseCorrupt
 	case errors.Is(err, errFrameSize):

@@ -109,11 +109,11 @@ func (m *Mirror) openMeta(c *companion) error {
 		return m.createMeta(c)
 	}
 	if err != nil {
-		return fmt.Errorf("%w; remove it with `achbridge channel rm %s`", err, c.name)
+		return fmt.Errorf("%w; end the programs that use it, then `achbridge channel rm %s`; or leave meta out", err, c.name)
 	}
 	if !isMeta(ch) {
 		ch.Close()
-		return fmt.Errorf("%s: there is a channel of that name that is not the companion of %s; remove it, give the mirror another name with --as, or leave meta out", c.name, m.Name)
+		return fmt.Errorf("%s: there is a channel of that name that is not the companion of %s; give the mirror another name with --as, or leave meta out", c.name, m.Name)
 	}
 	if errors.Join(ch.Check(), ch.Reserve()) != nil {
 		if err := m.replaceMeta(c); err != nil {

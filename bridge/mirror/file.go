@@ -39,6 +39,16 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 		if m.puts != nil && errors.Is(err, localach.ErrReinitialised) {
 			m.puts.forget()
 		}
+		if damaged := m.damage(err); damaged != nil {
+			if !m.mayHeal() {
+				return fmt.Errorf("%s: it was damaged again, and gets a new file %v after the last one: %w", m.Name, healAgain, damaged)
+			}
+			if err := m.heal(damaged); err != nil {
+				return err
+			}
+			m.tag.Node = node
+			return nil
+		}
 	}
 	m.closeFile()
 	if err := localach.CheckName(m.Name); err != nil {
@@ -61,7 +71,7 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 		if !rule.Matches(m.adopt, m.Name) {
 			whose := strangeness(ch)
 			ch.Close()
-			return fmt.Errorf("%s: there is a channel of that name that %s; remove it, choose another name with --as, or allow writing into it with --adopt %s", m.Name, whose, m.Name)
+			return fmt.Errorf("%s: there is a channel of that name that %s; choose another name with --as, or allow writing into it with --adopt %s", m.Name, whose, m.Name)
 		}
 		if err := ch.Check(); err != nil {
 			ch.Close()
@@ -83,7 +93,9 @@ func (m *Mirror) openFile(c wire.Channel, node [16]byte) error {
 		m.owned = true
 		m.Space.add(FileBytes(ch.Geometry()), m.wide)
 	case errors.Is(err, localach.ErrCorrupt):
-		err = fmt.Errorf("%s: %w; remove it with `achbridge channel rm %s`", m.Name, err, m.Name)
+		err = fmt.Errorf("%s: %w; end the programs that use it, then `achbridge channel rm %s`", m.Name, err, m.Name)
+	case errors.Is(err, localach.ErrForeign):
+		err = fmt.Errorf("%s: %w; choose another name with --as", m.Name, err)
 	}
 	if err != nil {
 		return err
@@ -223,7 +235,7 @@ func (m *Mirror) Remove() error {
 	case gone:
 		return nil
 	case m.ch == nil || !m.owned || m.ch.Tag() == (localach.Tag{}) || errors.Is(m.ch.Check(), localach.ErrReplaced):
-		return fmt.Errorf("%s is not mirrored any more, but its file stays: achbridge did not make it; remove it with `achbridge channel rm %s`", m.Name, m.Name)
+		return fmt.Errorf("%s is not mirrored any more, but its file stays: achbridge did not make it", m.Name)
 	}
 	return m.Dir.Unlink(m.Name)
 }

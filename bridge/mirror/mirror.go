@@ -47,6 +47,7 @@ type Mirror struct {
 	// What it tells of itself.
 	state      status.MirrorState
 	reason     string
+	refusedBy  string        // the host that refuses, while m.state is MirrorRefused; empty: this one
 	cause      status.Cause  // of the reason
 	failure    string        // of the last put; empty when it was good
 	refusing   time.Duration // since when every frame is refused; 0: the last one was put
@@ -89,6 +90,7 @@ type Mirror struct {
 	heard       ledger.Accounts // count at that time
 	originCause status.Cause    // why the origin cannot read the channel, as it told last
 	replaced    uint64          // files
+	healedAt    time.Duration   // when the last damaged file was replaced, by Clock; 0: never
 	foreign     uint64          // frames that somebody else has put
 }
 
@@ -272,12 +274,17 @@ func (m *Mirror) tryPut(seq uint64, frame []byte) error {
 	return nil
 }
 
-// Refuse says why there is no mirror. It reports whether that is new.
+// Refuse says why this host makes no mirror. It reports whether that is new.
 func (m *Mirror) Refuse(cause status.Cause, reason string) (news bool) {
+	return m.RefusedBy("", cause, reason)
+}
+
+// RefusedBy is Refuse for another host that refuses: what helps against the cause is to be done there.
+func (m *Mirror) RefusedBy(host string, cause status.Cause, reason string) (news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	news = m.state != status.MirrorRefused || m.reason != reason
-	m.state, m.reason, m.cause, m.planned = status.MirrorRefused, reason, cause, nil
+	m.state, m.reason, m.cause, m.refusedBy, m.planned = status.MirrorRefused, reason, cause, host, nil
 	m.endContest("we do not write into it any more")
 	m.tell()
 	return news

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/rule"
@@ -29,16 +32,57 @@ func (m *Mirror) Look() (lacks uint64, owed bool, err error) {
 	case m.w == nil:
 		return m.lacking.seq, false, errors.New("it is not open")
 	}
-	m.lookAtFile()
 	err = m.ch.Check() // first: a file that is not there any more is not to be replaced
-	switch {
+	if err == nil || errors.Is(err, localach.ErrDirty) {
+		m.lookAtFile() // the number of a damaged one says nothing
+	}
+	switch damaged := m.damage(err); {
 	case m.owned && errors.Is(err, localach.ErrDirty):
 		err = m.replace("somebody died while writing into it", 0)
+	case damaged != nil && m.mayHeal():
+		err = m.heal(damaged)
+	case damaged != nil:
+		return m.lacking.seq, false, nil // its frames are refused until then
 	case err == nil && m.owned && m.w.Stuck() > wedgedAfter:
 		m.Log.Warn("mirror wedged: a local reader was killed while it waited", "channel", m.Name)
 		err = m.replace("wedged", 0)
 	}
 	return m.lacking.seq, m.owed && !m.waiting, err
+}
+
+// healAgain is how long a damaged file stays after the last one was replaced: a program that damages each of them is not
+// worth more.
+const healAgain = 10 * time.Second
+
+// damage returns what makes the file of a mirror of ours useless, nil if nothing does. err is what the file's check said;
+// damage of the index shows only when frames are put. A file that another program has put there, or made anew, is not
+// damaged. Needs m.mu.
+func (m *Mirror) damage(err error) error {
+	switch {
+	case !m.owned || errors.Is(err, localach.ErrReinitialised) || errors.Is(err, localach.ErrDirty) || !m.ownsName():
+	case errors.Is(err, localach.ErrCorrupt):
+		return err
+	case err == nil && m.cause == status.CauseCorrupt && m.refusesAll(m.Clock.now()):
+		return errors.New(m.reason)
+	}
+	return nil
+}
+
+// ownsName reports whether the file that has the mirror's name now is our user's. Needs m.mu.
+func (m *Mirror) ownsName() bool {
+	var st unix.Stat_t
+	return unix.Lstat(m.Dir.Path(m.Name), &st) == nil && int(st.Uid) == os.Geteuid()
+}
+
+// mayHeal needs m.mu.
+func (m *Mirror) mayHeal() bool {
+	return m.healedAt == 0 || m.Clock.now()-m.healedAt >= healAgain
+}
+
+// heal puts a new file into the place of a damaged one. Needs m.mu.
+func (m *Mirror) heal(damage error) error {
+	m.healedAt = m.Clock.now()
+	return m.replace("its file was damaged: "+damage.Error(), 0)
 }
 
 // replace needs m.mu. It puts a new file with room for frames of size bytes

@@ -18,6 +18,9 @@ func (m *Mirror) Status(now time.Duration, at Reading, silence string) status.Mi
 		QoS: m.qos.WithoutFrame(), Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign, Safe: m.vigil.safe, Temporary: m.Temporary,
 	}
 	m.showStale(&s)
+	if m.state == status.MirrorRefused {
+		s.RefusedBy = m.refusedBy
+	}
 	if m.state == status.MirrorLive && m.lateness.only(now) {
 		s.LateS = (now - m.lateness.since).Seconds()
 	}

@@ -28,11 +28,16 @@ const (
 	CauseSeldomWatched    Cause = "seldom_watched" // frames are put more often than the watcher can look
 	CauseReceiverSlow     Cause = "receiver_slow"  // a local process sits on the mirror's lock
 	CauseCorrupt          Cause = "corrupt"        // a channel's file is
+	CauseAch1x            Cause = "ach_1x"         // Ach 1.x made the channel: whole, but only its own programs can use it
+	CauseAch32Bit         Cause = "ach_32bit"      // a 32-bit program made it, as before
+	CauseOtherLibc        Cause = "other_libc"     // a program with another C library made it, as before
 	CauseFrameSize        Cause = "frame_size"     // frames are too large for the channel that they are to be put into
 	CauseBadFrame         Cause = "bad_frame"      // what its ring holds is too large to be sent, or was never put
 	CauseLimit            Cause = "limit"          // one of doc.go's, or of limits.go, is reached
 	CauseLoop             Cause = "loop"
 	CauseForeignWriter    Cause = "foreign_writer" // somebody else writes into the mirror too
 	CauseTypeMisfit       Cause = "type_misfit"    // frames do not fit the type of their channel: nothing shows their values
+	CauseKernelChannel    Cause = "kernel_channel" // programs open the kernel's channel of that name instead
+	CauseInotify          Cause = "inotify"        // the kernel has none left for the daemon: new channels are noticed later
 	CauseOther            Cause = "other"          // see the text
 )

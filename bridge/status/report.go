@@ -15,13 +15,16 @@ type Report struct {
 	UptimeS float64 `json:"uptime_s"`
 	// ProcessorWait is the share of the last seconds in which a thread of the daemon was ready to run but waited for a
 	// processor; null: the kernel does not tell.
-	ProcessorWait *float64       `json:"processor_wait"`
-	Links         []Link         `json:"links"`
-	Mirrors       []Mirror       `json:"mirrors"`
-	Exports       []Subscription `json:"exports"`
-	Pushes        []Push         `json:"pushes"`
-	Locals        []Local        `json:"channels"`
-	Peers         []Peer         `json:"peers"`
+	ProcessorWait *float64 `json:"processor_wait"`
+	// NoInotify is why the kernel does not report new channels to the daemon, which then looks for them four times a
+	// second; empty: it does.
+	NoInotify string         `json:"no_inotify,omitempty"`
+	Links     []Link         `json:"links"`
+	Mirrors   []Mirror       `json:"mirrors"`
+	Exports   []Subscription `json:"exports"`
+	Pushes    []Push         `json:"pushes"`
+	Locals    []Local        `json:"channels"`
+	Peers     []Peer         `json:"peers"`
 	// Events counts what happened since the daemon began, as the metrics have it.
 	Events map[EventKind]uint64 `json:"-"`
 }
@@ -89,7 +92,9 @@ type Mirror struct {
 	QoS     rule.QoS    `json:"qos"`
 	Reason  string      `json:"reason,omitempty"`
 	Cause   Cause       `json:"cause,omitempty"` // of the reason, when it is one that programs may ask for
-	Seq     uint64      `json:"seq"`             // of the newest frame, as the origin counts
+	// RefusedBy is the host that refuses, where the cause is; empty: this one does, or none.
+	RefusedBy string `json:"refused_by,omitempty"`
+	Seq       uint64 `json:"seq"` // of the newest frame, as the origin counts
 	// Bytes is the size of the frame that came last, as it was sent, and TransitMs how old
 	// it was when it did, in time or late; null while that cannot be told.
 	Bytes     int      `json:"frame_bytes"`
@@ -260,6 +265,8 @@ type Peer struct {
 	State PeerState `json:"state"` // linked, dialling, known; missed: nothing tells of it any more, and it is dialled for a while
 	Error string    `json:"error,omitempty"`
 	Cause Cause     `json:"cause,omitempty"` // of the error
+	// OwnCertificate: the peer says so of this host's certificate, not we of its.
+	OwnCertificate bool `json:"own_certificate,omitempty"`
 	// Network is of the key by which it proved itself when it linked; empty: it is not linked.
 	Network string `json:"network,omitempty"`
 	// ListedAs is what it is listed as, if that is not its name.

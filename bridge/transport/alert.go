@@ -26,16 +26,19 @@ func alertOf(err error) byte {
 	return alertBad
 }
 
+// ErrOurCertificate says that the peer refuses our certificate. Errors of trust without it are about the peer's.
+var ErrOurCertificate = errors.New("our certificate was refused")
+
 // toldBy is what an alert of the peer says about our certificate, nil if nothing. An alert
 // of a peer that does not know us is not authenticated.
 func toldBy(alert byte) error {
 	switch alert {
 	case alertBad:
-		return fmt.Errorf("our certificate was refused: %w", trust.ErrWrongKey)
+		return fmt.Errorf("%w: %w", ErrOurCertificate, trust.ErrWrongKey)
 	case alertRevoked:
-		return fmt.Errorf("our %w, says the peer", trust.ErrRevoked)
+		return fmt.Errorf("our %w, says the peer%.0w", trust.ErrRevoked, ErrOurCertificate)
 	case alertExpired:
-		return fmt.Errorf("our %w, says the peer", trust.ErrNotNow)
+		return fmt.Errorf("our %w, says the peer%.0w", trust.ErrNotNow, ErrOurCertificate)
 	}
 	return nil
 }

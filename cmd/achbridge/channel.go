@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
@@ -38,6 +39,16 @@ func (a *app) open(name string) (*localach.Channel, error) {
 	return ch, nil
 }
 
+// hiddenBy says which programs open the kernel's channel of a name instead of the one in shared memory; "" if the kernel has
+// none.
+func (a *app) hiddenBy(name string) string {
+	device, there := a.dir().KernelDevice(name)
+	if !there {
+		return ""
+	}
+	return diagnose.HiddenBy(device.Path, ui.WhoMayOpen(device.Mode, device.UID, device.GID))
+}
+
 // channelError says what to do about an error of localach.
 func (a *app) channelError(name string, err error) error {
 	anew := fmt.Sprintf("achbridge channel create %s --replace", name)
@@ -47,24 +58,27 @@ func (a *app) channelError(name string, err error) error {
 	case errors.Is(err, localach.ErrName):
 		return ui.Usage(err, "")
 	case errors.Is(err, fs.ErrNotExist):
+		if hidden := a.hiddenBy(name); hidden != "" {
+			return ui.NotFound(fmt.Errorf("channel %s: there is none in %s, and %s", name, a.shm, hidden), "achbridge uses channels in shared memory only")
+		}
 		return ui.NotFound(fmt.Errorf("channel %s: there is none in %s", name, a.shm),
 			"achbridge channel ls lists them, achbridge channel create "+name+" makes it")
 	case errors.Is(err, fs.ErrExist):
-		return ui.Failure(fmt.Errorf("channel %s: exists already", name), "use it as it is, or replace it (its users must reopen it): "+anew)
+		return ui.Failure(fmt.Errorf("channel %s: exists already", name), "use it as it is; or end the programs that use it, then "+anew)
 	case errors.Is(err, fs.ErrPermission):
 		return ui.Failure(err, "readers of a channel need write permission too: its owner can give it with chmod g+rw or o+rw")
 	case errors.Is(err, localach.ErrReplaced), errors.Is(err, localach.ErrUnlinked), errors.Is(err, localach.ErrReinitialised):
 		return ui.Failure(err, "start again to open the channel that is there now")
 	case errors.Is(err, localach.ErrForeign):
-		return ui.Failure(err, "make it with a program that uses this host's C library: "+anew)
+		return ui.Failure(err, "leave it to its own programs; the achd that belongs to its Ach serves it: achbridge mirror achd://HOST/"+name+" on other hosts")
 	case errors.Is(err, localach.ErrHalfCreated):
-		return ui.Failure(err, "try again; when it stays so, make it anew: "+anew)
+		return ui.Failure(err, "try again; when it stays so, its creator has died: achbridge channel rm "+name)
 	case errors.Is(err, localach.ErrBusy):
 		return ui.Failure(err, "find who holds it: achbridge channel info "+name)
 	case errors.Is(err, localach.ErrGeometry):
-		return ui.Failure(err, "make it anew with a geometry that libach can open: "+anew+" --frames N --size BYTES")
+		return ui.Failure(err, "end the programs that use it, then give it a geometry that libach can open: "+anew+" --frames N --size BYTES")
 	case errors.Is(err, localach.ErrCorrupt), errors.Is(err, localach.ErrWedged):
-		return ui.Failure(err, "only a new channel helps: "+anew)
+		return ui.Failure(err, "end the programs that use it, then achbridge channel rm "+name+": its publisher creates it again")
 	}
 	return ui.Failure(err, "")
 }
@@ -80,26 +94,4 @@ func (a *app) channelNames(cmd *cobra.Command, args []string, _ string) ([]strin
 		names = append(names, info.Name)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-func channelRmCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "rm NAME...",
-		Short: "Remove channels",
-		Long: `Remove channels. A program that has one of them open keeps its handle, but gets no
-more frames.`,
-		Args:              takes("NAME..."),
-		ValidArgsFunction: a.channelNames,
-		RunE: func(_ *cobra.Command, args []string) error {
-			for _, name := range args {
-				if err := a.dir().Unlink(name); err != nil {
-					return a.channelError(name, err)
-				}
-				if err := a.ui.Line("%s is removed", name); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
 }

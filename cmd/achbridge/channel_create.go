@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
@@ -14,17 +15,32 @@ import (
 func channelCreateCommand(a *app) *cobra.Command {
 	frames, bytes := 16, ui.Size(512)
 	var mode fileMode
-	var replace bool
+	var replace, force bool
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a channel",
 		Long: `Create a channel. It appears complete: no program sees it half made. --size is the
 usual size of a frame; a single frame may take the room of all frames together.
-Programs that read a channel need permission to write to its file too.`,
+Programs that read a channel need permission to write to its file too.
+
+With --replace a channel of that name keeps its frames and size where they are not
+given. It is refused while a program has the channel open.`,
 		Example: "  achbridge ch create imu --frames 64 --size 128\n  achbridge ch create camera --frames 4 --size 512KiB --mode 0660",
 		Args:    takes("NAME"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			geometry := localach.Geometry{FrameCount: frames, FrameSize: int(bytes)}
+			if replace {
+				given := cmd.Flags().Changed
+				var err error
+				if geometry, err = a.replacing(args[0], geometry, given("frames"), given("size")); err != nil {
+					return err
+				}
+				if !force {
+					if err := a.refuseInUse(args[0], "achbridge channel create "+args[0]+" --replace"); err != nil {
+						return err
+					}
+				}
+			}
 			if err := geometry.Check(); err != nil {
 				return ui.Usage(fmt.Errorf("channel %s: %w", args[0], err), "")
 			}
@@ -35,14 +51,43 @@ Programs that read a channel need permission to write to its file too.`,
 			if err := ch.Close(); err != nil {
 				return a.channelError(args[0], err)
 			}
-			return a.ui.Line("%s is a channel of %d frames of %d bytes", args[0], frames, int(bytes))
+			if hidden := a.hiddenBy(args[0]); hidden != "" {
+				a.ui.Note("%s: %s", args[0], hidden)
+			}
+			return a.ui.Line("%s is a channel of %d frames of %d bytes", args[0], geometry.FrameCount, geometry.FrameSize)
 		},
 	}
 	cmd.Flags().IntVar(&frames, "frames", frames, "keep `N` frames")
 	cmd.Flags().Var(&bytes, "size", "`BYTES` of a frame, as in 512 or 64KiB")
 	cmd.Flags().Var(&mode, "mode", "permissions in octal, not touched by the umask (default 0666 less the umask)")
-	cmd.Flags().BoolVar(&replace, "replace", false, "replace a channel of that name; programs that use it must reopen it")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace a channel of that name (default: refuse)")
+	cmd.Flags().BoolVar(&force, "force", false, "with --replace: also one that programs use; they must reopen it")
 	return cmd
+}
+
+// replacing returns the geometry for the channel that takes the place of one: of what is not given, the old one's. That
+// is an error if the old header cannot be trusted.
+func (a *app) replacing(name string, g localach.Geometry, frames, size bool) (localach.Geometry, error) {
+	if frames && size {
+		return g, nil
+	}
+	old, err := a.dir().Info(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return g, nil
+	case err == nil:
+		err = old.Err
+	}
+	if err != nil {
+		return g, ui.Usage(fmt.Errorf("channel %s: its geometry cannot be kept: %w", name, err), "give --frames and --size")
+	}
+	if !frames {
+		g.FrameCount = old.Geometry.FrameCount
+	}
+	if !size {
+		g.FrameSize = old.Geometry.FrameSize
+	}
+	return g, nil
 }
 
 // fileMode is permission bits in octal on the command line.

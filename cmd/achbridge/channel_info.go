@@ -28,6 +28,7 @@ type channelInfo struct {
 	LockOwner   int        `json:"lock_owner"` // thread id, 0: nobody
 	Waiters     int        `json:"waiters"`
 	ForeignCond bool       `json:"foreign_cond"`
+	Kernel      string     `json:"kernel,omitempty"` // which programs open the kernel's channel of this name instead
 	Mirror      *mirrorTag `json:"mirror"`
 	MetaOf      string     `json:"meta_of,omitempty"`   // the mirror that this channel tells of, see mirror --meta
 	Type        string     `json:"type,omitempty"`      // of the frames, if it is known
@@ -84,6 +85,7 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 		Mode: fmt.Sprintf("%04o", st.Mode.Perm()), Inode: st.Inode,
 		Dirty: st.Dirty, LockOwner: st.LockOwner, Waiters: st.Waiters, ForeignCond: st.ForeignCond,
 	}
+	info.Kernel = a.hiddenBy(name)
 	if of, ok := mirror.MetaOf(name, st.Tag); ok {
 		info.MetaOf = of
 	} else if st.Tag != (localach.Tag{}) {
@@ -140,6 +142,7 @@ func (a *app) showChannel(info channelInfo) error {
 		"tells of", info.MetaOf,
 		"lock", lock,
 		"waiters", waiters,
+		"kernel", info.Kernel,
 		"problem", info.Problem,
 	)
 }

@@ -50,6 +50,9 @@ frames put so far. PATTERN is a shell pattern: quote it.`,
 				return ui.Failure(err, "")
 			}
 			rows := channelRows(infos, pattern)
+			for i := range rows {
+				rows[i].Note = cmp.Or(a.hiddenBy(rows[i].Channel), rows[i].Note)
+			}
 			show := a.showChannels
 			if asJSON {
 				show = func(rows []channelRow) error { return a.ui.JSON(rows) }

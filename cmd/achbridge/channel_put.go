@@ -182,7 +182,7 @@ func (p *put) run(ctx context.Context, ch *localach.Channel, frame []byte) error
 // putError adds what helps against a frame that does not fit.
 func (a *app) putError(ch *localach.Channel, n int, err error) error {
 	if errors.Is(err, localach.ErrTooLarge) {
-		return ui.Failure(err, fmt.Sprintf("make a larger one: achbridge channel create %s --replace --size %d", ch.Name(), n))
+		return ui.Failure(err, fmt.Sprintf("end the programs that use it, then make a larger one: achbridge channel create %s --replace --size %d", ch.Name(), n))
 	}
 	return a.channelError(ch.Name(), err)
 }

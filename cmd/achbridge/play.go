@@ -93,7 +93,7 @@ func (a *app) playError(file string, err error) error {
 	case errors.Is(err, recording.ErrMirror):
 		return ui.Failure(err, fmt.Sprintf("put the frames under another name: --remap %s=NAME; or remove what is left of the mirror: achbridge channel rm %s", where.Topic.Channel, where.Channel))
 	case errors.Is(err, recording.ErrSmall), errors.Is(err, localach.ErrTooLarge):
-		return ui.Failure(err, fmt.Sprintf("make it larger: achbridge channel create %s --replace --frames %d --size %d; or put the frames under another name: --remap %s=NAME",
+		return ui.Failure(err, fmt.Sprintf("end the programs that use it, then make it larger: achbridge channel create %s --replace --frames %d --size %d; or put the frames under another name: --remap %s=NAME",
 			where.Channel, where.Topic.FrameCount, max(where.Topic.FrameSize, where.Size), where.Topic.Channel))
 	}
 	return a.channelError(where.Channel, err)

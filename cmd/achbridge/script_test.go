@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
@@ -39,7 +40,7 @@ import (
 
 // commands are what the test binary is when it is started under these names, which it puts
 // first in PATH.
-var commands = map[string]func(){"achbridge": main, "worker": work, "age-reader": ageReader, "achd-pull": achdPull, "achd-push": achdPush}
+var commands = map[string]func(){"achbridge": main, "worker": work, "age-reader": ageReader, "achd-pull": achdPull, "achd-push": achdPush, "keeper": keeper}
 
 func TestMain(m *testing.M) {
 	hosts.Main()
@@ -368,6 +369,23 @@ func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(resp.StatusCode) != args[0] {
 		ts.Fatalf("status %s, want %s", resp.Status, args[0])
 	}
+}
+
+// keeper NAME FILE keeps a channel open, as a program linked with libach does, until it is interrupted. It writes FILE when
+// it has it open.
+func keeper() {
+	ch, err := localach.Dir(os.Getenv("ACHBRIDGE_SHM")).Open(os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	defer ch.Close()
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	if err := os.WriteFile(os.Args[2], []byte("open"), 0o600); err != nil {
+		os.Exit(1)
+	}
+	<-interrupted
 }
 
 // odd NAME makes a channel of 16 x 212, which libach can create and never open: from one of 16 x 213.

@@ -35,8 +35,9 @@ that is too thin does, is told once. achbridge top and the page show the first.
 The verdict is one of: well, publisher_stopped, publisher_slow, no_channel, rule,
 export_rule, accept_rule, file_mode, key, revoked, certificate, peer_missing,
 peer_silent, multicast_blocked, link_rate, loss, budget, clock, host_busy, shm_full,
-receiver_slow, foreign_writer, corrupt, bad_frame, frame_size, type_misfit, limit, loop,
-other.
+receiver_slow, foreign_writer, corrupt, ach_1x, ach_32bit, other_libc, bad_frame,
+frame_size, type_misfit, limit, loop, kernel_channel,
+inotify, other.
 In --json it is called cause.
 
 The exit code is 0 when all is well, else 1.`,
@@ -131,6 +132,9 @@ func (a *app) showTroubles(r api.TroublesReport) error {
 // put. The daemon may not see them: the packaged unit hides them from it.
 func (a *app) addUsers(r *api.WhyReport) {
 	_, channel, _ := strings.Cut(r.Of, "/")
+	if r.Mirror == "" && r.Cause == status.CauseNoChannel {
+		a.addOrphans(r, channel)
+	}
 	if r.Mirror != "" || r.Cause != status.CausePublisherStopped {
 		return
 	}
@@ -151,6 +155,17 @@ func (a *app) addUsers(r *api.WhyReport) {
 		r.Evidence = append(r.Evidence, "no other process has it open: its publisher is gone")
 	default:
 		r.Evidence = append(r.Evidence, "it is open in "+ui.AndList(list))
+	}
+}
+
+// addOrphans tells which programs go on with a channel of that name that was removed.
+func (a *app) addOrphans(r *api.WhyReport, channel string) {
+	orphans, _ := doctor.OrphansOf(a.dir())
+	for _, o := range orphans {
+		if o.Channel == channel {
+			r.Evidence = append(r.Evidence, o.String())
+			r.Cure = doctor.RemovedCure()
+		}
 	}
 }
 

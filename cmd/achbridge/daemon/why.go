@@ -264,6 +264,7 @@ func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 	if localach.CheckName(name) != nil {
 		return f
 	}
+	f.Kernel = d.hiddenBy(name)
 	info, err := os.Lstat(d.dir.Path(name))
 	if err != nil {
 		return f
@@ -278,6 +279,15 @@ func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 		ch.Close()
 	}
 	return f
+}
+
+// hiddenBy says which programs open the kernel's channel of a name instead of the one in shared memory; "" if there is none.
+func (d *Daemon) hiddenBy(name string) string {
+	device, there := d.dir.KernelDevice(name)
+	if !there {
+		return ""
+	}
+	return diagnose.HiddenBy(device.Path, ui.WhoMayOpen(device.Mode, device.UID, device.GID))
 }
 
 // loadText is how many threads want a processor, and how many there are.

@@ -66,10 +66,10 @@ func (s *Snapshot) unknownHere() Finding {
 // localFile says why a channel of this host is not offered to others.
 func (s *Snapshot) localFile(c status.Local) (Finding, bool) {
 	switch {
-	case c.Cause == status.CauseFileMode || c.Cause == status.CauseCorrupt:
-		return Finding{Cause: c.Cause, Text: "the daemon cannot use " + s.Channel + ": " + c.Reason, Evidence: s.fileEvidence(c.Cause), Cure: s.cure(c.Cause)}, true
+	case c.Cause == status.CauseFileMode || c.Cause == status.CauseCorrupt || isForeign(c.Cause):
+		return Finding{Cause: c.Cause, Text: "the daemon cannot use " + s.Channel + ": " + c.Reason, Evidence: s.fileEvidence(c.Cause), Cure: cure(c.Cause, s.Channel)}, true
 	case c.Reason != "" && c.Cause != status.CauseExportRule:
-		f := Finding{Cause: c.Cause, Text: s.Channel + " is not offered: " + c.Reason, Cure: s.cure(c.Cause)}
+		f := Finding{Cause: c.Cause, Text: s.Channel + " is not offered: " + c.Reason, Cure: cure(c.Cause, s.Channel)}
 		if c.Cause == status.CauseLimit {
 			f.Cure = "make it with smaller or fewer frames, or have fewer channels on this host, as the reason says"
 		}
@@ -135,7 +135,7 @@ func (s *Snapshot) silentPublisher(c status.Local, hz float64) Finding {
 
 // hidden is the finding that no host may read the channel, and that it is pushed to none.
 func (s *Snapshot) hidden(c status.Local) Finding {
-	f := Finding{Cause: status.CauseExportRule, Text: s.Channel + " is offered to nobody: " + c.Reason, Cure: s.cure(status.CauseExportRule)}
+	f := Finding{Cause: status.CauseExportRule, Text: s.Channel + " is offered to nobody: " + c.Reason, Cure: cure(status.CauseExportRule, s.Channel)}
 	for _, v := range s.Rules {
 		if v.Verb == "export" && !v.Applies {
 			f.Text = s.Channel + ": " + v.Result
@@ -170,9 +170,7 @@ func (s *Snapshot) pushFindings() (list []Finding) {
 			continue
 		}
 		f := Finding{Cause: p.Cause, Text: fmt.Sprintf("%s does not take %s: %s", p.Host, s.Channel, cmp.Or(p.Reason, "no answer yet"))}
-		if cure := s.cure(p.Cause); cure != "" {
-			f.Cure = "on " + p.Host + ": " + cure
-		} else {
+		if f.Cure = cureAt(p.Host, p.Cause, p.NameThere()); f.Cure == "" {
 			f.Cause, f.Cure = status.CauseOther, "ask again"
 		}
 		list = append(list, f)

@@ -16,6 +16,7 @@ type Host struct {
 	Around        map[string]Surroundings // of hosts without a link, as far as somebody looked
 	Free          string                  // room in the channel directory
 	Load          string                  // of this host
+	Hidden        map[string]string       // by name of channels and mirrors here: as FileFacts.Kernel
 }
 
 // Trouble is one thing that is wrong, with all channels that suffer from it.
@@ -47,6 +48,9 @@ func Troubles(h Host) []Trouble {
 			continue
 		}
 		g.mirror(m)
+		if hidden := h.Hidden[m.Name]; hidden != "" {
+			g.add(hiddenMirror(m.Name, hidden), troubleOf{channel: m.Name, cost: 1})
+		}
 		if m.Misfit != nil {
 			g.add(misfit(m.Misfit, m.Name, m.Host), troubleOf{channel: m.Name, host: m.Host, cost: leastCost})
 		}
@@ -62,9 +66,15 @@ func Troubles(h Host) []Trouble {
 		if f, bad := s.localFile(c); bad && f.Cause != "" { // without a cause it is as it should be: a mirror for example
 			g.add(f, troubleOf{channel: c.Channel, cost: stoppedIs})
 		}
+		if hidden := h.Hidden[c.Channel]; hidden != "" && c.Exported {
+			g.add(hiddenChannel(c.Channel, hidden), troubleOf{channel: c.Channel, cost: stoppedIs})
+		}
 		if c.Misfit != nil {
 			g.add(misfit(c.Misfit, c.Channel, h.After.Host), troubleOf{channel: c.Channel, cost: leastCost})
 		}
+	}
+	if h.After.NoInotify != "" {
+		g.add(noInotify(h.After), troubleOf{cost: leastCost})
 	}
 	list := []Trouble{}
 	for key, t := range g.by {
@@ -114,14 +124,16 @@ func (g *gathering) add(f Finding, of troubleOf) {
 	}
 	t := g.by[key]
 	if t == nil {
-		t = &Trouble{Host: key.host}
+		t = &Trouble{Host: key.host, Channels: []string{}}
 		g.by[key] = t
 	}
 	if t.Cause == "" || of.cost > of.most(t) {
 		t.Finding = f
 	}
 	t.cost += of.cost
-	t.Channels = append(t.Channels, of.channel)
+	if of.channel != "" {
+		t.Channels = append(t.Channels, of.channel)
+	}
 }
 
 // troubleOf says which channel a finding is about, and what it costs.

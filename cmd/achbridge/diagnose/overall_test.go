@@ -129,7 +129,7 @@ var wholes = []struct {
 			m.Seq, m.Offered, m.Delivered, m.AgeMs, m.DueMs = was.Seq, was.Offered, was.Delivered, &age, &age
 		}
 		m := &h.After.Mirrors[4]
-		m.State, m.Cause, m.Reason = "refused", status.CauseExportRule, "krang refuses: it does not let pc read joint-01"
+		m.State, m.Cause, m.Reason, m.RefusedBy = "refused", status.CauseExportRule, "krang refuses: it does not let pc read joint-01", "krang"
 	}), []status.Cause{status.CauseExportRule, status.CausePublisherStopped}},
 	{"what goes out, and a push", fleet(func(h *Host) {
 		path := 0.5

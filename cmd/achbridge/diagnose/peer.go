@@ -105,16 +105,30 @@ func (s *Snapshot) dialled(host string) (Finding, bool) {
 	case status.CauseKey:
 		f.Text = host + " refuses this host, or is refused: they have different keys"
 		f.Cure = "achbridge key show on both: the network must be the same; copy the key file"
-	case status.CauseRevoked:
-		f.Text = "the certificate of " + host + " is revoked"
-		f.Cure = "achbridge ca issue " + host + ", where the authority is, and copy the key there"
-	case status.CauseCertificate:
-		f.Text = "the certificate of " + host + " is not good now"
-		f.Cure = "achbridge ca issue " + host + ", or set the clock right: date"
+	case status.CauseRevoked, status.CauseCertificate:
+		return s.certificate(host, p, f), true
 	default:
 		f.Cure = "is the host on, does its daemon run (achbridge status there), and does its firewall let the UDP port in?"
 	}
 	return f, true
+}
+
+// certificate completes the finding about a certificate, of this host or of the peer, that the other end refuses.
+func (s *Snapshot) certificate(host string, p status.Peer, f Finding) Finding {
+	whose, copied := host, "there"
+	if p.OwnCertificate {
+		whose, copied = s.After.Host, "here"
+	}
+	f.Text = "the certificate of " + whose + " is revoked"
+	f.Cure = "achbridge ca issue " + whose + ", where the authority is, and copy the key " + copied
+	if p.Cause == status.CauseCertificate {
+		f.Text = "the certificate of " + whose + " is not good now"
+		f.Cure += "; or set the clock right, on both hosts: date"
+	}
+	if p.OwnCertificate {
+		f.Text += ", says " + host
+	}
+	return f
 }
 
 // unseen is the finding about a host of which nothing is known.

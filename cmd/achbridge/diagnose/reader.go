@@ -57,6 +57,7 @@ type FileFacts struct {
 	Daemon string // the user that the daemon runs as
 	Holder string // the process that holds the channel's lock
 	Free   string // room in the channel directory
+	Kernel string // which programs open the kernel's channel of that name instead; empty: there is none
 }
 
 // Finding is one fact about a channel, for people and for programs.
@@ -84,6 +85,10 @@ func Findings(s Snapshot) []Finding {
 		if m, there := MirrorOf(s.After, s.Host, s.Channel); there && m.Misfit != nil {
 			list = withMisfit(list, misfit(m.Misfit, m.Name, s.Host))
 		}
+	}
+	list = s.withHidden(list)
+	if s.After.NoInotify != "" {
+		list = append(list, noInotify(s.After))
 	}
 	for i := range list {
 		if list[i].Evidence == nil {
@@ -158,10 +163,16 @@ func (s *Snapshot) offerNotes() []Finding {
 
 // refused is the finding about a mirror that cannot be made or written.
 func (s *Snapshot) refused(m status.Mirror) Finding {
-	f := Finding{Cause: m.Cause, Text: "there is no mirror of " + s.Name() + ": " + m.Reason, Cure: s.cure(m.Cause)}
+	f := Finding{Cause: m.Cause, Text: "there is no mirror of " + s.Name() + ": " + m.Reason, Cure: cure(m.Cause, m.Name)}
 	if m.Cause == status.CauseFrameSize {
 		f.Text = "no frame of " + s.Name() + " can be put: " + m.Reason
-		f.Cure = "achbridge channel create " + m.Name + " --replace, with --frames and --size as said; programs that use it must open it again"
+		f.Cure = "end the programs that use it, then achbridge channel create " + m.Name + " --replace, with --frames and --size as said"
+	}
+	switch {
+	case m.RefusedBy != "":
+		f.Cure = cureAt(m.RefusedBy, m.Cause, m.Channel)
+	case isForeign(m.Cause):
+		f.Cure = "give the mirror another name: --as NAME"
 	}
 	f.Evidence = s.fileEvidence(m.Cause)
 	return f
@@ -180,7 +191,7 @@ func (s *Snapshot) notOffered(m status.Mirror) Finding {
 	f.Evidence = append(f.Evidence, offersText(s.Host, s.Offers))
 	f.Cure = "on " + s.Host + ": achbridge why " + s.Channel
 	if f.Cause != status.CauseNoChannel {
-		f.Cure = "on " + s.Host + ": " + s.cure(f.Cause)
+		f.Cure = cureAt(s.Host, f.Cause, s.Channel)
 	}
 	return f
 }
@@ -196,17 +207,37 @@ func offersText(host string, offers []string) string {
 	return host + " offers " + strings.Join(offers, ", ")
 }
 
-// cure is the cure for a cause, as told on the host where the cause is.
-func (s *Snapshot) cure(cause status.Cause) string {
+// isForeign reports whether a cause is a channel of another kind of Ach: whole, and not for us.
+func isForeign(cause status.Cause) bool {
+	return cause == status.CauseAch1x || cause == status.CauseAch32Bit || cause == status.CauseOtherLibc
+}
+
+// cureAt returns the cure for a cause at another host, "" if there is none.
+func cureAt(host string, cause status.Cause, channel string) string {
+	text := cure(cause, channel)
+	switch {
+	case isForeign(cause):
+		return fmt.Sprintf("on %s, run the achd that belongs to its Ach; then here: achbridge mirror achd://%s/%s", host, host, channel)
+	case text == "":
+		return ""
+	}
+	return "on " + host + ": " + text
+}
+
+// cure returns the cure for a cause, for the host that has it; "" if there is none. channel is the name that this host
+// has for the channel or mirror.
+func cure(cause status.Cause, channel string) string {
 	switch cause {
 	case status.CauseFileMode:
 		return "give the channel a group that achbridge is in, and mode 0660: readers write its lock, which is in the file"
 	case status.CauseShmFull:
-		return "remove what fills /dev/shm (achbridge channel ls, rm), or enlarge it: mount -o remount,size=… /dev/shm"
+		return "remove what fills /dev/shm and nobody uses (achbridge channel ls, rm), or enlarge it: mount -o remount,size=… /dev/shm"
 	case status.CauseCorrupt:
-		return "achbridge channel rm " + s.Channel + ", and let its publisher create it again"
+		return "end the programs that use it, then achbridge channel rm " + channel + ": who owns it creates it again"
+	case status.CauseAch1x, status.CauseAch32Bit, status.CauseOtherLibc:
+		return "run the achd that belongs to its Ach on this host, and mirror achd://HOST/" + channel + " on the others, where HOST is this one"
 	case status.CauseExportRule:
-		return "change the export rules, then achbridge reload; achbridge explain " + s.Channel + " names the rule that applies"
+		return "change the export rules, then achbridge reload; achbridge explain " + channel + " names the rule that applies"
 	case status.CauseAcceptRule:
 		return "change its accept rules, then achbridge reload; achbridge explain there names the rule that applies"
 	case status.CauseLoop:

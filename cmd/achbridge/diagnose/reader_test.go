@@ -209,9 +209,25 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		"frames too large": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, m.Cause, m.Reason = "refused", status.CauseFrameSize, "goal: a frame of 3898 bytes does not fit"
 		}), status.CauseFrameSize, "achbridge channel create robot.imu --replace"},
+		"damaged mirror": {sample(func(s *Snapshot, m mirror, l link) {
+			m.State, m.Cause, m.Reason = "refused", status.CauseCorrupt, "robot.imu: corrupt channel"
+		}), status.CauseCorrupt, "then achbridge channel rm robot.imu"},
+		"channel of Ach 1.x under the mirror's name": {sample(func(s *Snapshot, m mirror, l link) {
+			m.State, m.Cause, m.Reason = "refused", status.CauseAch1x, "robot.imu: channel of another kind of Ach"
+		}), status.CauseAch1x, "another name: --as NAME"},
+		"channel of Ach 1.x there": {sample(func(s *Snapshot, m mirror, l link) {
+			m.State, s.Offers = "waiting", nil
+			s.Told = Word{status.CauseAch1x, "imu: channel of another kind of Ach"}
+		}), status.CauseAch1x, "on robot, run the achd that belongs to its Ach; then here: achbridge mirror achd://robot/imu"},
+		"hidden by a kernel channel": {sample(func(s *Snapshot, m mirror, l link) {
+			s.File.Kernel = HiddenBy("/dev/ach-robot.imu", "programs of root")
+		}), status.CauseKernelChannel, "robot.imu: programs of root open the kernel's channel /dev/ach-robot.imu instead\ngive the mirror another name"},
+		"frame size, and no inotify": {sample(func(s *Snapshot, m mirror, l link) {
+			m.State, m.Cause, m.Reason, s.After.NoInotify = "refused", status.CauseFrameSize, "too large", "too many open files"
+		}), status.CauseFrameSize, "create robot.imu --replace"},
 		"export rule": {sample(func(s *Snapshot, m mirror, l link) {
-			m.State, m.Cause, m.Reason = "refused", status.CauseExportRule, "robot refuses: export[0] denies it"
-		}), status.CauseExportRule, "export[0] denies it"},
+			m.State, m.Cause, m.Reason, m.RefusedBy = "refused", status.CauseExportRule, "robot refuses: export[0] denies it", "robot"
+		}), status.CauseExportRule, "export[0] denies it\non robot: change the export rules, then achbridge reload; achbridge explain imu"},
 		"not offered": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, s.Offers = "waiting", []string{"arm", "leg"}
 			s.Told = Word{status.CauseNoChannel, "imu: there is no such channel"}
@@ -260,7 +276,13 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		"revoked there": {unlinkedSample(func(s *Snapshot) {
 			s.After.Peers = []status.Peer{{Host: "robot", Error: "revoked", Cause: status.CauseRevoked}}
 		}), status.CauseRevoked, "ca issue robot"},
-		"revoked here":      {unlinkedSample(func(s *Snapshot) { s.Around.Revoked = true }), status.CauseRevoked, "ca issue pc"},
+		"revoked here": {unlinkedSample(func(s *Snapshot) { s.Around.Revoked = true }), status.CauseRevoked, "ca issue pc"},
+		"revoked here, says robot": {unlinkedSample(func(s *Snapshot) {
+			s.After.Peers = []status.Peer{{Host: "robot", Error: "our certificate is revoked", Cause: status.CauseRevoked, OwnCertificate: true}}
+		}), status.CauseRevoked, "the certificate of pc is revoked, says robot\nachbridge ca issue pc, where the authority is, and copy the key here"},
+		"not good now, says robot": {unlinkedSample(func(s *Snapshot) {
+			s.After.Peers = []status.Peer{{Host: "robot", Error: "our certificate is not good now", Cause: status.CauseCertificate, OwnCertificate: true}}
+		}), status.CauseCertificate, "achbridge ca issue pc, where the authority is, and copy the key here; or set the clock right, on both"},
 		"certificate ended": {unlinkedSample(func(s *Snapshot) { s.Around.Ended = "2020-01-01" }), status.CauseCertificate, "2020-01-01"},
 		"never seen":        {unlinkedSample(func(s *Snapshot) { s.Around.Seen = []string{"arm", "leg"} }), status.CausePeerMissing, "seen are arm and leg"},
 		"discovery off":     {unlinkedSample(func(s *Snapshot) { s.Around.Discovery = false }), status.CausePeerMissing, "discovery is off"},

@@ -75,6 +75,8 @@ var checks = []struct {
 	{"clock", checkClock},
 	{"shared memory", checkShm},
 	{"channels", checkChannels},
+	{"removed", checkRemoved},
+	{"inotify", checkInotify},
 	{"libc", checkSharers},
 	{"ports", checkPorts},
 	{"buffers", checkBuffers},

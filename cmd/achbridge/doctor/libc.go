@@ -33,6 +33,19 @@ type sharer struct {
 
 func (s sharer) String() string { return fmt.Sprintf("%s (pid %d)", s.name, s.PID) }
 
+// Owned names the process and its user.
+func (s sharer) Owned() string {
+	owner := "unknown user"
+	if info, err := os.Stat(fmt.Sprintf("/proc/%d", s.PID)); err == nil {
+		st := info.Sys().(*syscall.Stat_t)
+		owner, _, _ = strings.Cut(ui.UserText(int(st.Uid), int(st.Gid)), ":")
+	}
+	return fmt.Sprintf("%s (pid %d, %s)", s.name, s.PID, owner)
+}
+
+// IsAchbridge reports whether the process is a daemon or command of achbridge, by its name.
+func (s sharer) IsAchbridge() bool { return s.name == "achbridge" }
+
 // checkSharers checks the processes that share channels. glibc aborts a process when two PID
 // namespaces contend for one lock, and does not wake readers whose condition variables have
 // another layout.
@@ -111,18 +124,7 @@ type fileID struct {
 func SharersOf(dir localach.Dir) (channels map[string][]sharer, hidden int) {
 	files := channelFiles(dir)
 	channels = map[string][]sharer{}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-		if errors.Is(err, fs.ErrPermission) {
-			hidden++
-			continue
-		}
-		mapped := mappedFiles(text)
+	hidden = eachProcess(func(pid int, mapped map[fileID]string) {
 		var s *sharer
 		for id := range mapped {
 			name, ours := files[id]
@@ -134,11 +136,30 @@ func SharersOf(dir localach.Dir) (channels map[string][]sharer, hidden int) {
 			}
 			channels[name] = append(channels[name], *s)
 		}
-	}
+	})
 	for name := range channels {
 		slices.SortFunc(channels[name], func(a, b sharer) int { return a.PID - b.PID })
 	}
 	return channels, hidden
+}
+
+// eachProcess calls f for every other process, with the files that it has mapped. hidden counts those that this user may not
+// examine.
+func eachProcess(f func(pid int, mapped map[fileID]string)) (hidden int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+		if errors.Is(err, fs.ErrPermission) {
+			hidden++
+			continue
+		}
+		f(pid, mappedFiles(text))
+	}
+	return hidden
 }
 
 // channelFiles are the files of this host's channels, with their names.

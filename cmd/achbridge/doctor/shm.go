@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
@@ -87,6 +88,9 @@ func checkChannels(_ context.Context, p *patient) result {
 	}
 	who, mirrors := p.account(), 0
 	for _, c := range infos {
+		if device, there := p.Dir.KernelDevice(c.Name); there {
+			add(doubt, c.Name, diagnose.HiddenBy(device.Path, ui.WhoMayOpen(device.Mode, device.UID, device.GID)), "have its programs use shared memory, or another name; a mirror: --as NAME")
+		}
 		if c.Mirror {
 			mirrors++
 		}
@@ -120,8 +124,11 @@ func (p *patient) lookAt(c localach.Info) (state fitness, text, cure string) {
 	if errors.Is(c.Err, fs.ErrPermission) {
 		return doubt, "it cannot be opened by " + ui.UserText(os.Geteuid(), os.Getegid()), "run doctor as root"
 	}
-	remove := "achbridge channel rm " + c.Name + ", and let its publisher create it again"
+	remove := "end the programs that use it, then achbridge channel rm " + c.Name + ": its publisher creates it again"
 	ch, err := p.Dir.Open(c.Name)
+	if errors.Is(err, localach.ErrForeign) {
+		return doubt, err.Error(), "leave it to its own programs; the achd that belongs to its Ach serves it: achbridge mirror achd://HOST/" + c.Name + " on other hosts"
+	}
 	if err != nil {
 		return failing, err.Error(), remove
 	}
@@ -130,7 +137,7 @@ func (p *patient) lookAt(c localach.Info) (state fitness, text, cure string) {
 		return failing, err.Error(), remove
 	}
 	if err := ch.Geometry().Check(); err != nil {
-		return doubt, err.Error(), remove
+		return doubt, err.Error(), "have its publisher create it with another geometry"
 	}
 	stat, err := ch.Stat()
 	switch {

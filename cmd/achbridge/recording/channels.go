@@ -34,6 +34,13 @@ func (r *recorder) wanted(name string) bool {
 
 // changed handles a change in the channel directory.
 func (r *recorder) changed(e localach.Event) {
+	switch e.Kind {
+	case localach.Polling:
+		r.Note("no inotify (%v): channels that appear are noticed four times a second; sysctl fs.inotify.max_user_instances is the limit", e.Err)
+		return
+	case localach.Notified:
+		return
+	}
 	if s := r.streams[e.Name]; s != nil {
 		if e.Kind == localach.Replaced && s.ch.Check() == nil {
 			return // the same file with other permissions: it may be impossible to open, but is mapped

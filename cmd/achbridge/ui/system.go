@@ -33,6 +33,23 @@ func UserText(uid, gid int) string {
 	return name + ":" + group
 }
 
+// WhoMayOpen names whose programs may open a file for reading and writing, by its permission bits: "programs of root and of
+// group ach".
+func WhoMayOpen(mode fs.FileMode, uid, gid int) string {
+	user, group, _ := strings.Cut(UserText(uid, gid), ":")
+	who := []string{"programs of root"}
+	switch {
+	case mode&0o006 == 0o006:
+		return "all programs"
+	case mode&0o600 == 0o600 && uid != 0:
+		who = append(who, "of "+user)
+	}
+	if mode&0o060 == 0o060 {
+		who = append(who, "of group "+group)
+	}
+	return AndList(who)
+}
+
 // ProcessName is the name of a process or thread, "" when it cannot be read.
 func ProcessName(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))

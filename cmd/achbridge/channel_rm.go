@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"achbridge/cmd/achbridge/doctor"
+	"achbridge/cmd/achbridge/ui"
+)
+
+func channelRmCommand(a *app) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "rm NAME...",
+		Short: "Remove channels that no program uses",
+		Long: `Remove channels. A channel that a program has open is not removed: the programs would go
+on in a file that nobody else finds. --force removes it all the same.`,
+		Args:              takes("NAME..."),
+		ValidArgsFunction: a.channelNames,
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, name := range args {
+				if !force {
+					if err := a.refuseInUse(name, "achbridge channel rm "+name); err != nil {
+						return err
+					}
+				}
+				if err := a.dir().Unlink(name); err != nil {
+					return a.channelError(name, err)
+				}
+				if err := a.ui.Line("%s is removed", name); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "remove channels that programs use too (default: refuse)")
+	return cmd
+}
+
+// refuseInUse returns an error that names the programs, other than achbridge, which have a channel open. next is the
+// command to give when they have ended. Processes that this user may not examine are mentioned and do not count.
+func (a *app) refuseInUse(name, next string) error {
+	channels, hidden := doctor.SharersOf(a.dir())
+	var programs []string
+	for _, s := range channels[name] {
+		if !s.IsAchbridge() {
+			programs = append(programs, s.Owned())
+		}
+	}
+	if len(programs) > 0 {
+		return ui.Failure(fmt.Errorf("channel %s: in use by %s", name, ui.AndList(programs)), "end these programs, then "+next)
+	}
+	if hidden > 0 {
+		a.ui.Note("%s: this user may not examine all processes (%d are left): one of them may use it", name, hidden)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package localach
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrForeign says that a channel is whole and in use, but made by an Ach that this program cannot share it with. The more
+// precise errors that wrap it say which. Its own programs read and write it as ever: it must not be removed.
+var (
+	ErrForeign   = errors.New("channel of another kind of Ach")
+	ErrAch1x     = fmt.Errorf("%w: a program made it with Ach 1.x, whose rings split frames", ErrForeign)
+	ErrAch32Bit  = fmt.Errorf("%w: a 32-bit program made it", ErrForeign)
+	ErrOtherLibc = fmt.Errorf("%w: a program with another C library made it", ErrForeign)
+)
+
+// Where the fields are that tell the kinds of Ach apart (ach-facts.md, 2.2 to 2.7, and ach-kernel.md).
+const (
+	atClock       = 136 // the condition variable's clock in Ach 2; in 1.x always 0
+	atMutexKind   = mutexOffset + 16
+	mutexKindV1   = 0x80 // process-shared, neither robust nor priority-inheriting: Ach 1.0 and 1.1
+	kindAuxiliary = 0x03 // of the kind: the type, which is not 0 in debug builds of Ach
+)
+
+// foreignKind returns what kind of Ach made the channel that has the name now, nil if none is known.
+func (d Dir) foreignKind(name string) error {
+	file, err := d.openFile(name)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	if _, _, err = readHeader(file, name); errors.Is(err, ErrForeign) {
+		return err
+	}
+	return nil
+}
+
+// kindOf returns nil if a channel's header, of which the size fits a 64-bit Ach, is one of Ach 2 with a mutex and a
+// condition variable of glibc; else ErrAch1x or ErrOtherLibc.
+func kindOf(h *[headerBytes]byte) error {
+	if word(h, atMutexKind)&^kindAuxiliary == mutexKindV1 {
+		return ErrAch1x
+	}
+	if word(h, atClock) != 0 {
+		return nil // the mutex is checked whenever it is locked
+	}
+	switch monotonic, known := condClock(h); {
+	case !known:
+		return ErrOtherLibc
+	case monotonic: // Ach 2 would have stored that clock
+		return ErrAch1x
+	}
+	return nil
+}
+
+// condClock returns whether the condition variable waits by CLOCK_MONOTONIC. It knows three layouts of glibc, and is not known
+// if the variable is of none, or of two that contradict each other. The number of waiters, which shares a word with the
+// clock, does not count.
+func condClock(h *[headerBytes]byte) (monotonic, known bool) {
+	cond := func(offset int) uint32 { return word(h, condOffset+offset) }
+	const shared, clock = 1, 2
+	if cond(32) == math.MaxUint32 && cond(36) == math.MaxUint32 { // before 2.25: __mutex, which is ~0 if it is process-shared
+		return cond(40)&1 != 0, true // __nwaiters
+	}
+	until240, since241 := cond(36), cond(28) // __wrefs
+	isUntil240 := until240&shared != 0
+	isSince241 := since241&shared != 0 && cond(40) == 0 && cond(44) == 0 // two words that it leaves unused
+	switch {
+	case isUntil240 && isSince241 && (until240^since241)&clock != 0:
+		return false, false
+	case isUntil240:
+		return until240&clock != 0, true
+	case isSince241:
+		return since241&clock != 0, true
+	}
+	return false, false
+}
+
+func word(h *[headerBytes]byte, offset int) uint32 { return binary.NativeEndian.Uint32(h[offset:]) }
+
+// is32Bit reports whether a header is that of a 32-bit program, on x86 or ARM: its fields are shorter and lie elsewhere.
+func is32Bit(h *[headerBytes]byte, name string, size int64) bool {
+	for _, layout := range []struct{ name, counts, empty int }{{8, 76, 312}, {8, 80, 320}} {
+		length, frames, data := word(h, 4), word(h, layout.counts), word(h, layout.counts+4)
+		named := string(h[layout.name:layout.name+len(name)+1]) == name+"\x00"
+		if named && frames > 0 && int64(length) <= size && uint64(length) == uint64(layout.empty)+uint64(frames)*16+uint64(data) {
+			return true
+		}
+	}
+	return false
+}

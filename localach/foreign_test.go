@@ -1,0 +1,157 @@
+package localach
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"testing"
+)
+
+// edit changes the bytes of a channel's file with nobody looking.
+func edit(t *testing.T, d Dir, name string, change func(file []byte)) {
+	t.Helper()
+	file, err := os.ReadFile(d.Path(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(file)
+	if err := os.WriteFile(d.Path(name), file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func setWord(file []byte, at int, words ...uint32) {
+	for i, w := range words {
+		binary.NativeEndian.PutUint32(file[at+4*i:], w)
+	}
+}
+
+// wantForeign checks what every way to a channel says of one that cannot be shared.
+func wantForeign(t *testing.T, d Dir, name string, want error) {
+	t.Helper()
+	ch, err := d.TryOpen(name)
+	if err == nil {
+		ch.Close()
+	}
+	if !errors.Is(err, want) || errors.Is(err, ErrCorrupt) {
+		t.Errorf("TryOpen(%s): got %v, want %v and nothing about damage", name, err, want)
+	}
+	list, err := d.List()
+	if err != nil || len(list) != 1 || !errors.Is(list[0].Err, want) {
+		t.Errorf("List: got %+v and %v, want %v", list, err, want)
+	}
+}
+
+func TestChannelOfAch1IsForeignNotCorrupt(t *testing.T) {
+	const waiters = 5 << 3
+	for name, c := range map[string]struct {
+		kind uint32
+		cond [12]uint32 // the condition variable; zero: as this host's glibc made it
+	}{
+		"1.0":                            {kind: 0x80},
+		"1.1, debug build":               {kind: 0x82},
+		"1.2.1":                          {kind: 0xb0},
+		"1.2.1, debug build":             {kind: 0xb2},
+		"glibc 2.25 to 2.40":             {kind: 0xb0, cond: [12]uint32{9: 3}},
+		"the same with waiters":          {kind: 0xb0, cond: [12]uint32{0: 10, 4: 10, 6: 5, 7: 2, 9: 3 + waiters, 10: 4}},
+		"glibc from 2.41":                {kind: 0xb0, cond: [12]uint32{7: 3}},
+		"the same with waiters, signals": {kind: 0xb0, cond: [12]uint32{0: 10, 4: 2, 7: 3 + waiters, 8: 6, 9: 4}},
+		"glibc before 2.25":              {kind: 0xb0, cond: [12]uint32{8: 1<<32 - 1, 9: 1<<32 - 1, 10: 1}},
+		"the same with readers waiting":  {kind: 0xb0, cond: [12]uint32{1: 7, 2: 7, 4: 5, 6: 5, 8: 1<<32 - 1, 9: 1<<32 - 1, 10: 1 + 2<<1, 11: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := tempDir(t)
+			create(t, d, Geometry{4, 16})
+			edit(t, d, "imu", func(file []byte) {
+				setWord(file, atClock, 0)
+				setWord(file, atKind, c.kind)
+				if c.cond != [12]uint32{} {
+					setWord(file, condOffset, c.cond[:]...)
+				}
+			})
+			wantForeign(t, d, "imu", ErrAch1x)
+		})
+	}
+}
+
+// A channel of Ach 2 may be made with CLOCK_REALTIME, and its condition variable then says so too.
+func TestChannelWithTheRealtimeClockIsOfAch2(t *testing.T) {
+	for name, cond := range map[string][12]uint32{
+		"glibc 2.25 to 2.40":    {9: 1},
+		"the same with waiters": {0: 10, 4: 10, 6: 5, 7: 2, 9: 1 + 2<<3, 10: 4},
+		"glibc from 2.41":       {7: 1 + 2<<3, 8: 6},
+		"glibc before 2.25":     {8: 1<<32 - 1, 9: 1<<32 - 1, 10: 2 << 1},
+	} {
+		d := tempDir(t)
+		create(t, d, Geometry{4, 16})
+		edit(t, d, "imu", func(file []byte) {
+			setWord(file, atClock, 0)
+			setWord(file, condOffset, cond[:]...)
+		})
+		if ch, err := d.TryOpen("imu"); err != nil {
+			t.Errorf("%s: TryOpen = %v, want nil", name, err)
+		} else {
+			ch.Close()
+		}
+	}
+}
+
+// musl has neither glibc's mutex nor its condition variable.
+func TestChannelOfAnotherLibcIsForeignNotCorrupt(t *testing.T) {
+	for name, change := range map[string]func([]byte){
+		"mutex":                          func(file []byte) { setWord(file, atKind, 1) },
+		"condition variable of no glibc": func(file []byte) { setWord(file, atClock, 0); setWord(file, condOffset, make([]uint32, 12)...) },
+		"condition variable that contradicts itself": func(file []byte) {
+			setWord(file, atClock, 0)
+			setWord(file, condOffset, 0, 0, 0, 0, 0, 0, 0, 1, 0, 3, 0, 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := tempDir(t)
+			create(t, d, Geometry{4, 16})
+			edit(t, d, "imu", change)
+			if name != "mutex" {
+				wantForeign(t, d, "imu", ErrOtherLibc)
+				return
+			}
+			if _, err := d.TryOpen("imu"); !errors.Is(err, ErrOtherLibc) || errors.Is(err, ErrCorrupt) {
+				t.Errorf("TryOpen = %v, want ErrOtherLibc", err)
+			}
+		})
+	}
+}
+
+func TestChannelOfA32BitProgramIsForeignNotCorrupt(t *testing.T) {
+	for name, layout := range map[string]struct{ counts, empty int }{"i386": {76, 312}, "armhf": {80, 320}} {
+		t.Run(name, func(t *testing.T) {
+			d := tempDir(t)
+			const frames, size = 8, 64
+			file := make([]byte, layout.empty+frames*(16+size))
+			setWord(file, 0, headerMagic, uint32(len(file)))
+			copy(file[8:], "imu")
+			setWord(file, layout.counts, frames, frames*size)
+			if err := os.WriteFile(d.Path("imu"), file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			wantForeign(t, d, "imu", ErrAch32Bit)
+			edit(t, d, "imu", func(file []byte) { file[8] = 'x' })
+			if _, err := d.TryOpen("imu"); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("with another name inside: TryOpen = %v, want ErrCorrupt", err)
+			}
+		})
+	}
+}
+
+// A channel that is open is initialised again by a program of Ach 1.0.
+func TestChannelMadeAgainByAch1IsForeign(t *testing.T) {
+	d := tempDir(t)
+	c := create(t, d, Geometry{4, 16})
+	poke32(c, atClock, 0)
+	poke32(c, atKind, 0x80)
+	if err := c.Check(); !errors.Is(err, ErrAch1x) || errors.Is(err, ErrCorrupt) {
+		t.Errorf("Check = %v, want ErrAch1x", err)
+	}
+	if _, err := c.Writer().Put(make([]byte, 16)); !errors.Is(err, ErrAch1x) {
+		t.Errorf("Put = %v, want ErrAch1x", err)
+	}
+}
