@@ -203,7 +203,7 @@ func TestHostWithAchdIsAskedAgainAndAgain(t *testing.T) {
 			}
 		}
 		w.within(time.Second, "no channel", waits(status.CauseNoChannel, "it has no such channel"))
-		if _, err := pc.lastFrame("robot.imu"); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := pc.see("robot.imu"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("there is a file before there is a channel: %v", err)
 		}
 		before := robot.dials()

@@ -8,21 +8,23 @@ import (
 	"achbridge/bridge/status"
 )
 
-// adopting is a robot and a PC that has a channel of its own for the robot's frames.
-func adopting(w *world, qos rule.QoS) (robot, pc *host, data *channel) {
-	robot, pc = w.host("robot", wire10ms), w.host("pc", wire10ms)
-	data = robot.channel("data", 64, 64)
-	robot.run(Config{})
-	pc.channel("robot.data", 64, 64)
-	pc.run(Config{Adopt: []string{"robot.data"}, Mirrors: []rule.Mirror{{Host: "robot", Channel: "data", QoS: qos}}}, robot)
-	return robot, pc, data
-}
-
-func TestAdoptedChannelGetsNoFrameTwiceWhenItsDaemonIsStartedAgain(t *testing.T) {
-	for what, qos := range map[string]rule.QoS{"every": {Mode: rule.Every}, "newest": {}} {
+// Into a channel of the PC's own too, which has no tag that says what it holds.
+func TestMirrorGetsNoFrameTwiceWhenItsDaemonIsStartedAgain(t *testing.T) {
+	for what, c := range map[string]struct {
+		adopt []string
+		mode  rule.Mode
+	}{
+		"ours": {nil, rule.Newest}, "adopted": {[]string{"robot.data"}, rule.Newest}, "adopted, every": {[]string{"robot.data"}, rule.Every},
+	} {
 		t.Run(what, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				robot, pc, data := adopting(w, qos)
+				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+				data := robot.channel("data", 64, 64)
+				robot.run(Config{})
+				if c.adopt != nil {
+					pc.channel("robot.data", 64, 64)
+				}
+				pc.run(Config{Adopt: c.adopt, Mirrors: []rule.Mirror{{Host: "robot", Channel: "data", QoS: rule.QoS{Mode: c.mode}}}}, robot)
 				numbers := pc.follow("robot.data")
 				for n := range uint64(8) {
 					data.put(n+1, 64)

@@ -94,28 +94,6 @@ func compareAges(t *testing.T, w *world, imu *channel, pc *host, changes [2]stri
 	}
 }
 
-func TestAgeGrowsWithoutALink(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.pair(wire10ms)
-		imu := robot.channel("imu", 16, 64)
-		time.Sleep(5 * time.Second)
-		for i := range uint64(50) {
-			imu.put(i+1, 64)
-			time.Sleep(10 * time.Millisecond)
-		}
-		robot.stop()
-		time.Sleep(30 * time.Second)
-		_, age := pc.newest("robot.imu")
-		m := pc.mirror("robot.imu")
-		if m.AgeMs == nil || math.Abs(*m.AgeMs-status.Ms(age)) > 1+m.Age.UncertaintyMs {
-			t.Fatalf("got an age of %v, a reader %v", m.AgeMs, age)
-		}
-		if w := m.Age.Window; w.OverBudget < 0.999 || w.P99Ms < 29e3 {
-			t.Errorf("got %+v of a mirror without a link for 30 s, want all of it over budget", w)
-		}
-	})
-}
-
 func TestNodeWatchesAnAge(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)

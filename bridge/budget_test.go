@@ -11,21 +11,6 @@ import (
 	"achbridge/localach/damage"
 )
 
-func TestLateFrameIsNotPutWhereThatIsAskedFor(t *testing.T) {
-	inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Budget: 30 * milli, Late: rule.LateDrop}, 64, func(f *flow) {
-		f.put()
-		f.holds(1, 30*milli)
-		f.change("delay=60ms")
-		for range 100 { // each comes late, and the next one is there by then
-			f.put()
-			time.Sleep(20 * milli)
-		}
-		if a := f.pcSays(); f.kept() > 3 || a.Late < 40 {
-			t.Errorf("%d frames were put, %d counted late; want at most the debt now and then, and the rest late", f.kept(), a.Late)
-		}
-	})
-}
-
 // After a frame that comes late nothing newer follows: the mirror asks for it.
 func TestNewestFrameIsPutOnceAlthoughItIsLate(t *testing.T) {
 	for _, size := range []int{64, 5000} {
@@ -50,29 +35,6 @@ func TestNewestFrameIsPutOnceAlthoughItIsLate(t *testing.T) {
 	}
 }
 
-func TestNewestFrameIsOwedAfterAnOutage(t *testing.T) {
-	for _, cut := range []time.Duration{500 * milli, 20 * second} { // with the same link, and with another
-		t.Run(cut.String(), func(t *testing.T) {
-			inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{}, 64, func(f *flow) {
-				f.put()
-				f.holds(1, 50*milli)
-				time.Sleep(second)
-				f.change("cut")
-				f.put()
-				f.put()
-				time.Sleep(cut)
-				f.change("up")
-				f.holds(3, 5*second)
-				time.Sleep(2 * second)
-				f.agrees()
-				if a := f.pcSays(); a.LateKept != 1 {
-					t.Errorf("cut for %v: got %+v, want one frame kept late", cut, a)
-				}
-			})
-		})
-	}
-}
-
 func TestNewestFrameIsOwedToANewSubscription(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -82,7 +44,7 @@ func TestNewestFrameIsOwedToANewSubscription(t *testing.T) {
 		imu.put(2, 64)
 		time.Sleep(time.Minute)
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Budget: milli}}}}, robot)
-		pc.follows(flowName, 2, 2*second)
+		pc.follows(flowName, 2, 200*milli)
 		time.Sleep(2 * second)
 		if a := pc.mirror(flowName).Accounts; a != (ledger.Accounts{Offered: 1, LateKept: 1}) {
 			t.Errorf("got %+v, want one frame kept late", a)

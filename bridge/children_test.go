@@ -2,96 +2,64 @@ package bridge
 
 import (
 	"bufio"
-	"encoding/json"
+	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
-	"golang.org/x/sys/unix"
-
+	"achbridge/bridge/rule"
+	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
-	"achbridge/testnet/hosts"
+	"achbridge/localach"
 )
 
-// TestMain lets the test binary play a process of its own that a benchmark
-// starts, so that each one's cost can be told from the others'.
+// TestMain lets the test binary be a node in a process of its own, which a benchmark starts.
 func TestMain(m *testing.M) {
-	hosts.Main()
-	if role := roles[os.Getenv("BRIDGE_CHILD")]; role != nil {
-		if err := role(os.Args[1:]); err != nil {
+	if key, is := os.LookupEnv(childKey); is {
+		if err := runChild(key, os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, os.Args, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
-	dir, err := os.MkdirTemp("", "bridge-key-")
-	if err != nil {
-		panic(err)
-	}
-	os.Setenv(keyFile, filepath.Join(dir, "key"))
-	if err := trust.NewKey().Write(os.Getenv(keyFile)); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
-// keyFile is the variable that names the file with the network key of all children.
-const keyFile = "BRIDGE_CHILD_KEY"
+// childKey is the variable that makes a process a child: the file with its network key.
+const childKey = "BRIDGE_CHILD_KEY"
 
-// overVar is the variable that names the transport of the children that are started
-// from now on, if that is not QUIC.
-const overVar = "BRIDGE_CHILD_OVER"
-
-var roles = map[string]func(args []string) error{
-	"nodes": nodesRole, "writer": writerRole, "bare-sender": bareSenderRole, "bare-receiver": bareReceiverRole,
-	"echo": echoRole, "ping": pingRole,
-}
-
-// child is a process that plays a role. It answers every line it gets.
+// child is a node in a process of its own. It answers every line it gets.
 type child struct {
 	b   *testing.B
 	cmd *exec.Cmd
-	in  *os.File
+	in  io.WriteCloser
 	out *bufio.Scanner
 }
 
-// play starts a child and returns when it is at work, with what it says then.
-func play(b *testing.B, role string, args ...string) (c *child, hello string) {
+// play starts a node HOST with the channels in DIR, which dials PEER if that is given. It
+// returns the node's port.
+func play(b *testing.B, key string, args ...string) (c *child, port string) {
 	b.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	return playAs(b, role, cmd, cmd.Start)
-}
-
-// playOn is play on a host of a lab.
-func playOn(b *testing.B, lab *hosts.Lab, host, role string, args ...string) (c *child, hello string) {
-	b.Helper()
-	cmd := lab.Command(host, os.Args[0], args...)
-	return playAs(b, role, cmd.Cmd, cmd.Start)
-}
-
-func playAs(b *testing.B, role string, cmd *exec.Cmd, start func() error) (c *child, hello string) {
-	b.Helper()
-	r, w, err := os.Pipe()
+	cmd.Env, cmd.Stderr = append(os.Environ(), childKey+"="+key), os.Stderr
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)
 	}
-	cmd.Env, cmd.Stdin, cmd.Stderr = append(os.Environ(), "BRIDGE_CHILD="+role), r, os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	r.Close()
-	c = &child{b: b, cmd: cmd, in: w, out: bufio.NewScanner(out)}
+	c = &child{b: b, cmd: cmd, in: in, out: bufio.NewScanner(out)}
 	b.Cleanup(c.end)
 	return c, c.answer()
 }
@@ -119,64 +87,73 @@ func (c *child) end() {
 	c.cmd.Wait()
 }
 
-// spent is what a child has used and done since it began.
-type spent struct {
-	CPU     time.Duration
-	Memory  int64  // resident bytes
-	Frames  uint64 // that it sent, or put into mirrors
-	Packets uint64 // with frames, that it sent
-}
-
-func (c *child) spent() (s spent) {
-	c.b.Helper()
-	if err := json.Unmarshal([]byte(c.ask("spent")), &s); err != nil {
-		c.b.Fatal(err)
+// runChild runs a node until its input ends. Lines are "mirror X", "unmirror X" and "frames",
+// which is answered with the number of frames in its mirrors.
+func runChild(keyFile string, args []string) error {
+	key, err := trust.ReadKey(keyFile)
+	if err != nil {
+		return err
 	}
-	return s
-}
-
-func (s spent) since(o spent) spent {
-	return spent{s.CPU - o.CPU, s.Memory - o.Memory, s.Frames - o.Frames, s.Packets - o.Packets}
-}
-
-func (s spent) plus(o spent) spent {
-	return spent{s.CPU + o.CPU, s.Memory + o.Memory, s.Frames + o.Frames, s.Packets + o.Packets}
-}
-
-// usage is what this process has used.
-func usage() (s spent) {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		panic(err)
+	conn, err := net.ListenUDP("udp", nil)
+	if err != nil {
+		return err
 	}
-	s.CPU = time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	statm, _ := os.ReadFile("/proc/self/statm")
-	fields := strings.Fields(string(statm))
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	shared, _ := strconv.ParseInt(fields[2], 10, 64)
-	s.Memory = (pages - shared) * int64(os.Getpagesize())
-	return s
-}
-
-// serve answers lines until the input ends; count adds what the role has done.
-func serve(hello string, count func(*spent), other func(line string) error) error {
-	fmt.Println(hello)
-	lines := bufio.NewScanner(os.Stdin)
-	for lines.Scan() {
-		if lines.Text() != "spent" {
-			if err := other(lines.Text()); err != nil {
-				return err
-			}
-			fmt.Println("ok")
-			continue
-		}
-		s := usage()
-		count(&s)
-		text, err := json.Marshal(s)
+	dir, id := localach.Dir(args[1]), trust.NodeID{1}
+	copy(id[1:], args[0])
+	if err := os.MkdirAll(string(dir), 0o700); err != nil {
+		return err
+	}
+	end, err := transport.Listen(conn, transport.Config{Key: key, Node: id, Host: args[0]})
+	if err != nil {
+		return err
+	}
+	watcher, err := localach.NewWatcher()
+	if err != nil {
+		return err
+	}
+	n, err := New(Config{Host: args[0], Node: id, Dir: dir, Source: ShmSource(dir, watcher), Endpoint: end})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel()
+	work.Go(func() { watcher.Run(ctx) })
+	work.Go(func() { n.Run(ctx); end.Close() })
+	if len(args) > 2 {
+		addr, err := net.ResolveUDPAddr("udp", args[2])
 		if err != nil {
 			return err
 		}
-		fmt.Println(string(text))
+		n.SetPeers([]Peer{{Addrs: []transport.Addrs{{QUIC: addr}}, Static: true}})
 	}
-	return lines.Err()
+	fmt.Println(conn.LocalAddr().(*net.UDPAddr).Port)
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		answer, err := n.obey(lines.Text())
+		if err != nil {
+			return err
+		}
+		fmt.Println(answer)
+	}
+	return nil
+}
+
+func (n *Node) obey(line string) (answer string, err error) {
+	verb, what, _ := strings.Cut(line, " ")
+	if verb == "frames" {
+		frames := uint64(0)
+		for _, m := range n.StatusNow().Mirrors {
+			frames += m.Delivered
+		}
+		return strconv.FormatUint(frames, 10), nil
+	}
+	m, err := rule.ParseMirror(what, nil)
+	if err != nil {
+		return "", err
+	}
+	if verb == "mirror" {
+		return "ok", n.Mirror(m)
+	}
+	return "ok", n.Unmirror(m, Keep)
 }

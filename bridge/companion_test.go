@@ -307,24 +307,6 @@ func TestMirrorWithoutRoomForTheNameOfItsCompanionIsRefused(t *testing.T) {
 	}
 }
 
-func TestChannelInThePlaceOfACompanionIsLeftAlone(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.channel("imu", 16, 64).put(1, 64)
-		mine := pc.channel("robot.imu.meta", 16, 64)
-		mine.put(7, 64)
-		robot.run(Config{})
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*", QoS: rule.QoS{Meta: true}}}}, robot)
-		w.within(2*time.Second, "refusal", func() bool { return pc.mirror("robot.imu").State == status.MirrorRefused })
-		if m := pc.mirror("robot.imu"); !strings.Contains(m.Reason, "that is not the companion of robot.imu; give") {
-			t.Errorf("got %s", m.Reason)
-		}
-		if mine.ch.LastSeq() != 1 || mine.ch.Check() != nil {
-			t.Error("somebody wrote into it")
-		}
-	})
-}
-
 // A mirror whose name is that of another's companion must not write into its file.
 func TestMirrorDoesNotTakeTheFileOfACompanion(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -262,23 +262,6 @@ func underRace() bool {
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-func BenchmarkCompress(b *testing.B) {
-	for name, frame := range payloads() {
-		for codec, codecName := range map[wire.Codec]string{wire.CodecS2: "s2", wire.CodecZstd: "zstd"} {
-			b.Run(codecName+"/"+name, func(b *testing.B) {
-				c := newCompressor()
-				packed, _ := c.compress(codec, nil, frame)
-				b.ReportAllocs()
-				b.SetBytes(int64(len(frame)))
-				for b.Loop() {
-					packed, _ = c.compress(codec, packed, frame)
-				}
-				b.ReportMetric(float64(len(packed))/float64(len(frame)), "size/raw")
-			})
-		}
-	}
-}
-
 func TestCompressedFramesArriveWhole(t *testing.T) {
 	for _, c := range []struct {
 		size int

@@ -80,27 +80,3 @@ func TestMirrorIsToGetWhatRulesLeave(t *testing.T) {
 		}
 	})
 }
-
-// TestMirrorWhoseFramesAreAllLateIsOver: how often frames come is learnt from those too
-// that are not put.
-func TestMirrorWhoseFramesAreAllLateIsOver(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		imu := robot.channel("imu", 64, 64)
-		robot.run(Config{})
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "imu", QoS: rule.QoS{Budget: 40 * time.Millisecond, Class: rule.Command}}}}, robot)
-		w.within(2*time.Second, "live", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
-		time.Sleep(5 * time.Second)
-		imu.put(1, 64)
-		time.Sleep(time.Second)
-		if err := w.net.Change("", "delay=60ms"); err != nil {
-			t.Fatal(err)
-		}
-		n := uint64(1)
-		putEvery(imu, &n, 10*time.Millisecond, 12*time.Second)
-		m := pc.mirror("robot.imu")
-		if m.Seq != 1 || m.Age.Window.OverBudget != 1 {
-			t.Errorf("got frame %d and %v of the window over budget, want the first frame and all of it", m.Seq, m.Age.Window.OverBudget)
-		}
-	})
-}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/testnet"
 )
@@ -112,42 +111,6 @@ func TestEveryBeginsWithWhatTheRingHoldsAndGoesOnAfterAnOutage(t *testing.T) {
 		}
 		w.within(10*time.Second, "frame 400", func() bool { n, _ := pc.newest("robot.events"); return n == 400 })
 		consecutive(t, numbers(), 173, 400)
-	})
-}
-
-func TestEveryCountsWhatTheRingLost(t *testing.T) {
-	inWorld(t, func(w *world) {
-		slow, err := testnet.ParseParams("delay=10ms,rate=1mbit,queue=64KiB")
-		if err != nil {
-			t.Fatal(err)
-		}
-		robot, pc := w.host("robot", slow), w.host("pc", slow)
-		events := robot.channel("events", 16, 1000)
-		robot.run(Config{})
-		pc.run(every(robot, "events"), robot)
-		numbers := pc.follow("robot.events")
-		const frames = 3000
-		for i := range frames {
-			events.put(uint64(i+1), 1000)
-			time.Sleep(time.Millisecond)
-			numbers()
-		}
-		pc.w.within(2*time.Second, "the last frame", func() bool { n := numbers(); return n[len(n)-1] == frames })
-		time.Sleep(time.Second)
-		list := numbers()
-		for i := range list[1:] {
-			if list[i+1] <= list[i] {
-				t.Fatalf("frame %d came after %d", list[i+1], list[i])
-			}
-		}
-		if n := len(list); n < 250 || list[n-1] != frames {
-			t.Errorf("got %d frames, the last is %d; want at least 250, the last %d", n, list[n-1], frames)
-		}
-		for _, a := range []ledger.Accounts{pc.mirror("robot.events").Accounts, robot.node.Status().Exports[0].Accounts} {
-			if a.Offered != frames || a.Delivered != uint64(len(list)) || a.Overflow != frames-a.Delivered {
-				t.Errorf("ledger: got %+v, want %d offered, %d delivered and the rest overflow", a, frames, len(list))
-			}
-		}
 	})
 }
 

@@ -25,9 +25,9 @@ func (n *Node) tellLedger(l *link) {
 	l.mu.Lock()
 	carried := l.flight.Carried()
 	for _, sub := range l.order {
-		a := sub.accounts(!carried[sub.id])
+		a, newest := sub.accounts(!carried[sub.id])
 		if sub.teller.Due(now, every, a, func(a ledger.Accounts) uint64 { return a.Offered }) {
-			m.Serving = append(m.Serving, sub.tellOf(a.ToWire(sub.id)))
+			m.Serving = append(m.Serving, sub.tellOf(a, newest))
 		}
 	}
 	l.mu.Unlock()
@@ -53,7 +53,7 @@ func (n *Node) ledger(l *link, m wire.Ledger) {
 	}
 	for _, a := range m.Serving {
 		if mirror := l.subs[a.ID]; mirror != nil {
-			mirror.Hear(ledger.FromWire(a), status.Cause(a.Cause))
+			mirror.Hear(a)
 		}
 	}
 	if answer := l.settle(m.Holding); len(answer) > 0 {
@@ -80,10 +80,10 @@ func (l *link) settle(holding []wire.Account) (answer []wire.Account) {
 			sub.hub.heard(a.Newest)
 		}
 		sub.reader = sightOf(a)
-		now := sub.accounts(!carried[sub.id])
+		now, newest := sub.accounts(!carried[sub.id])
 		if rests := now.Offered == sub.teller.Before.Offered; rests && now != sub.teller.Said {
 			sub.teller.Said = now
-			answer = append(answer, sub.tellOf(now.ToWire(sub.id)))
+			answer = append(answer, sub.tellOf(now, newest))
 		}
 	}
 	return answer
@@ -164,8 +164,11 @@ type readerSight struct {
 	cause           status.Cause
 }
 
-// tellOf adds to an account why its channel cannot be read here.
-func (sub *subscription) tellOf(a wire.Account) wire.Account {
+// tellOf returns account a, which counts the frames up to newest, as the peer is told it,
+// with the cause why the channel cannot be read here.
+func (sub *subscription) tellOf(counted ledger.Accounts, newest uint64) wire.Account {
+	a := counted.ToWire(sub.id)
+	a.Newest = newest
 	if sub.unreadable() {
 		a.Cause = string(cmp.Or(causeOf(sub.trouble), status.CauseOther))
 	}

@@ -52,8 +52,8 @@ func TestForgedNamesBindNothing(t *testing.T) {
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("got links to %v, want %v", got, want)
 		}
-		if b, err := pc.lastFrame("krang.imu"); err != nil || len(b) != 100 {
-			t.Errorf("krang.imu: got %d bytes (%v), want the 100 of krang's, arm's have 101", len(b), err)
+		if v, err := pc.see("krang.imu"); err != nil || len(v.frame) != 100 {
+			t.Errorf("krang.imu: got %+v, %v, want a frame of krang's, of 100 bytes; arm's have 101", v, err)
 		}
 		if m := arm.mirror("pc.plan"); m.State == status.MirrorLive {
 			t.Errorf("arm reads plan, which is for krang: %+v", m)
@@ -122,25 +122,6 @@ func TestEveryNodeThatClaimsAWantedNameIsDialled(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A host that comes by the address of another, under its name too, is what counts from
-// then on: nobody dials there for the former one.
-func TestProvedNodeTakesTheAddressOfTheFormerOne(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.streaming(pcDials, 64)
-		before := robot.id.String()
-		robot.vanish()
-		robot.id[0] ^= 1
-		robot.run(robot.cfg)
-		pc.freshWithin(5*time.Second, "robot.imu")
-		pc.node.SetPeers(nil)
-		for _, p := range pc.node.Status().Peers {
-			if p.Node == before {
-				t.Errorf("got %+v, want it forgotten", p)
-			}
-		}
-	})
 }
 
 // A PC in whose network many hosts were links remembers the last of them only.

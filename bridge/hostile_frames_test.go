@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"achbridge/bridge/status"
 	"achbridge/wire"
 )
@@ -199,74 +197,6 @@ func TestSequenceNumbersThatJumpOrRunBackwardsHarmNobody(t *testing.T) {
 		evil.say(wire.Subscribed{ID: again.ID, Epoch: 2, LastSeq: 1, FrameCount: 4, FrameSize: 64})
 		evil.frames(wire.Frame{Sub: again.ID, Epoch: 2, Seq: 1, Owed: true, Data: frame(1, 64)})
 		s.pc.follows("evil.lie", 1, time.Second)
-	})
-}
-
-func TestCompressionBombsAreRefused(t *testing.T) {
-	enc, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bomb := enc.EncodeAll(make([]byte, 8<<20), nil)
-	inSiege(t, func(s *siege) {
-		evil, id := s.feeding(64)
-		if len(bomb) > 1100 {
-			t.Fatalf("the bomb has %d bytes and does not fit a datagram", len(bomb))
-		}
-		sent := uint64(0)
-		peak := int64(0)
-		before := heap()
-		held := s.withstand(5*time.Second, func() {
-			for i := range 300 {
-				for _, raw := range []int{64, 256, 8 << 20, wire.MaxFrame} { // the channel holds 256 bytes
-					sent++
-					codec := wire.CodecZstd
-					if i%2 == 1 {
-						codec = wire.CodecS2
-					}
-					evil.frames(wire.Frame{Sub: id, Epoch: 1, Seq: sent, Owed: true, Codec: codec, RawSize: raw, Data: bomb})
-				}
-				time.Sleep(10 * milli)
-				if i%50 == 0 {
-					peak = max(peak, heap()-before)
-				}
-			}
-		})
-		t.Logf("%d KiB at most while they came", peak>>10)
-		m := s.pc.mirror("evil.lie")
-		if m.Refused < sent*9/10 || m.Delivered+m.LateKept != 0 {
-			t.Errorf("%d of %d refused, %+v", m.Refused, sent, m.Accounts)
-		}
-		if held > 4<<20 || peak > 8<<20 {
-			t.Errorf("%d KiB held, %d at most; want less than the bomb holds", held>>10, peak>>10)
-		}
-		s.pc.logged("frame refused", 10)
-	})
-}
-
-// A host's name is its certificate's word: with the shared key anybody can write any.
-func TestNameThatAnotherNodeTakesIsReported(t *testing.T) {
-	inSiege(t, func(s *siege) {
-		twin := s.host("pc", siegeWire)
-		s.withstand(5*time.Second, func() {
-			for variant := range byte(5) {
-				twin.attacks(s.robot, variant+1)
-				time.Sleep(500 * milli)
-			}
-		})
-		names := map[string]string{}
-		for _, l := range s.robot.node.Status().Links {
-			names[l.Peer] = l.Node
-		}
-		if len(names) != 6 || names["pc"] != s.pc.id.String() {
-			t.Errorf("got links %v, want pc to be the node that was there first", names)
-		}
-		s.robot.logged("two hosts have the same name", 5)
-		s.pc.stop()
-		s.within(time.Second, "the end of the link", func() bool { return len(s.robot.node.Status().Links) == 5 })
-		twin.attacks(s.robot, 77)
-		time.Sleep(500 * milli)
-		s.robot.logged("host name is used by another node than before", 1)
 	})
 }
 

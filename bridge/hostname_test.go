@@ -46,13 +46,18 @@ func TestSilentHostKeepsItsNameFromItsTwin(t *testing.T) {
 		first.run(Config{})
 		second.run(Config{})
 		first.channel("imu", 16, 64).streams(64)
+		second.channel("imu", 4, 64).put(2, 64)
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "krang*", Channel: "*"}}})
 		peers := asPeers([]*host{first, second})
 		for i := range peers {
-			peers[i].Host, peers[i].Node = "", ""
+			peers[i].Host, peers[i].Node = "", "" // listed by address only
 		}
 		pc.node.SetPeers(peers)
 		pc.freshWithin(2*time.Second, "krang.imu")
+		pc.follows("krang-"+second.id.String()[:4]+".imu", 2, 2*time.Second)
+		if pc.said("start one with another --name") == 0 {
+			t.Error("the log does not say what to do about the name")
+		}
 		time.Sleep(settled)
 		before := linked(pc)
 		w.change("krang", "cut")

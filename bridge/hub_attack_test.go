@@ -92,7 +92,7 @@ func TestHubThatAttacks(t *testing.T) {
 		{testnet.Deceit{Streams: testnet.Impersonates}, status.EventPeerUnreachable, "the hub leads to another host: spy"},
 		{testnet.Deceit{Frames: testnet.Replays, Streams: testnet.Delays, By: 2500 * time.Millisecond}, status.EventForged, ""},
 	} {
-		everyDay := c.Frames == testnet.Forges || c.Streams == testnet.Impersonates
+		everyDay := c.Frames == testnet.Reorders || c.Frames == testnet.Forges || c.Streams == testnet.Impersonates
 		t.Run(fmt.Sprintf("frames %v, streams %v", c.Frames, c.Streams), func(t *testing.T) {
 			if !everyDay && !isLong() {
 				t.Skip("long: set ACHBRIDGE_LONG=1")

@@ -1,9 +1,7 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"slices"
 	"strings"
 	"testing"
@@ -29,81 +27,6 @@ func (h *host) forgeries() (count int) {
 		}
 	}
 	return count
-}
-
-func TestHubThatLies(t *testing.T) {
-	for _, lie := range []struct {
-		name   string
-		tell   func(old [][]byte, b []byte) [][]byte
-		events bool
-	}{
-		{"replays the first", func(old [][]byte, b []byte) [][]byte { return [][]byte{b, old[0]} }, true},
-		{"doubles", func(_ [][]byte, b []byte) [][]byte { return [][]byte{b, b} }, true},
-		{"reorders", func(old [][]byte, b []byte) [][]byte {
-			if len(old)%2 == 1 {
-				return nil
-			}
-			return [][]byte{b, old[len(old)-2]}
-		}, true},
-		{"changes a byte", func(old [][]byte, b []byte) [][]byte {
-			bad := bytes.Clone(b)
-			bad[len(bad)-1] ^= 1
-			return [][]byte{bad, b}
-		}, true},
-		{"changes the header", func(old [][]byte, b []byte) [][]byte {
-			bad := bytes.Clone(b)
-			bad[20] ^= 1
-			return [][]byte{bad, b}
-		}, true},
-		{"makes frames up", func(old [][]byte, b []byte) [][]byte {
-			bad := make([]byte, len(b))
-			rand.Read(bad)
-			return [][]byte{b, bad, {}, bad[:9]}
-		}, true},
-		{"withholds every other", func(old [][]byte, b []byte) [][]byte {
-			if len(old)%2 == 1 {
-				return nil
-			}
-			return [][]byte{b}
-		}, false},
-	} {
-		t.Run(lie.name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				hub, robot, pc := w.hubPair(rule.QoS{})
-				var old [][]byte
-				hub.lies(func(_, _ string, b []byte) [][]byte {
-					old = append(old, slices.Clone(b))
-					return lie.tell(old, b)
-				})
-				imu := robot.channel("imu", 16, 64)
-				imu.put(1, 64)
-				time.Sleep(3 * time.Second)
-				last := uint64(0)
-				for i := range uint64(300) {
-					imu.put(i+2, 64)
-					for range 4 {
-						time.Sleep(5 * time.Millisecond)
-						number, _ := pc.newest("robot.imu") // which checks that it is whole
-						if number < last {
-							t.Fatalf("frame %d was put after %d", number, last)
-						}
-						last = number
-					}
-				}
-				if last < 200 {
-					t.Errorf("the mirror is at frame %d, want 200 at least", last)
-				}
-				time.Sleep(2 * time.Second)
-				if got := pc.forgeries(); (got > 0) != lie.events {
-					t.Errorf("got events about %d frames, want some: %v", got, lie.events)
-				}
-				m := pc.mirror("robot.imu")
-				if a := m.Accounts; a.Offered != a.Settled()+a.InFlight {
-					t.Errorf("the account does not add up: %+v", a)
-				}
-			})
-		})
-	}
 }
 
 // Frames that the hub keeps back for a while do not pass for the debt.
@@ -157,24 +80,6 @@ func TestDebtThatTheHubBringsLateIsNoDebtAnyMore(t *testing.T) {
 		}
 		imu.put(10, 64)
 		pc.follows("robot.imu", 10, time.Second)
-	})
-}
-
-func TestHubThatLeadsToAnotherHost(t *testing.T) {
-	inWorld(t, func(w *world) {
-		hub := newWorldHub(w, hubMaxFrame)
-		other, pc := w.host("other", testnet.Params{}), w.host("pc", testnet.Params{})
-		other.atHub(hub, Config{})
-		pc.atHub(hub, mirrorAll(rule.QoS{}), "robot")
-		hub.as("robot", 0)
-		hub.Deceive(testnet.Deceit{Streams: testnet.Impersonates})
-		time.Sleep(4 * time.Second)
-		if links := pc.links(); links != "" {
-			t.Errorf("got links with %s, want none", links)
-		}
-		if text := pc.log.String(); !contains(text, "the hub leads to another host") {
-			t.Errorf("the log does not say that the hub leads to another host: %s", text)
-		}
 	})
 }
 

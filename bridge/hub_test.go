@@ -184,6 +184,9 @@ func TestReaderThatJoinsAfterARefusedFrameCountsItSo(t *testing.T) {
 		near.follows("robot.imu", 1, 3*time.Second)
 		imu.put(2, 2000)
 		time.Sleep(time.Second)
+		if e := robot.node.Status().Exports; len(e) != 1 || e[0].Cause != status.CauseLimit || !contains(e[0].Reason, "max_payload") {
+			t.Errorf("got %+v, want that max_payload is too small for frame 2", e)
+		}
 		pc.atHub(hub, mirrorAll(rule.QoS{}), "robot")
 		export := func() ledger.Accounts {
 			for _, e := range robot.node.Status().Exports {
@@ -216,27 +219,6 @@ func TestModeEveryIsRefusedThroughTheHub(t *testing.T) {
 		if m := pc.mirror("robot.log"); m.Cause != status.CauseExportRule || !contains(m.Reason, "mode every needs a direct link") {
 			t.Errorf("got %+v, want that mode every needs a direct link", m)
 		}
-	})
-}
-
-func TestFrameLargerThanTheHubTakes(t *testing.T) {
-	inWorld(t, func(w *world) {
-		hub := newWorldHub(w, 1000)
-		robot, pc := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{})
-		robot.atHub(hub, Config{})
-		pc.atHub(hub, mirrorAll(rule.QoS{}), "robot")
-		cam := robot.channel("cam", 16, 4096)
-		cam.put(1, 500)
-		pc.follows("robot.cam", 1, 3*time.Second)
-		cam.put(2, 2000)
-		w.within(time.Second, "the refusal", func() bool {
-			e := robot.node.Status().Exports
-			return len(e) == 1 && e[0].Cause == status.CauseLimit && contains(e[0].Reason, "max_payload")
-		})
-		cam.put(3, 600)
-		pc.follows("robot.cam", 3, time.Second)
-		time.Sleep(3 * time.Second)
-		wantClosed(t, pc, robot)
 	})
 }
 

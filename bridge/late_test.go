@@ -49,32 +49,6 @@ func TestLateFramesArePutAndNothingCallsThemInTime(t *testing.T) {
 	})
 }
 
-// Without a deadline the mirror is live, and late.
-func TestMirrorOfLateFramesIsLive(t *testing.T) {
-	for _, c := range []struct {
-		late rule.Late
-		says bool
-		kept uint64
-	}{{rule.LateNewest, true, 50}, {rule.LateDrop, true, 0}, {rule.LateDeliver, false, 50}} {
-		t.Run(c.late.String(), func(t *testing.T) {
-			inFlow(t, "delay=10ms,rate=100mbit", rule.QoS{Budget: 30 * milli, Late: c.late}, 64, func(f *flow) {
-				time.Sleep(second)
-				f.change("delay=60ms")
-				f.stream(20*milli, second, func(time.Duration) {})
-				time.Sleep(70 * milli)
-				if m := f.pc.mirror(flowName); m.State != status.MirrorLive || m.LateS > 0 != c.says || m.Delivered > 0 {
-					t.Errorf("got %s, late for %v s, %+v; want it live, late: %v", m.State, m.LateS, m.Accounts, c.says)
-				}
-				if got := f.kept(); got+3 < c.kept || got > c.kept+3 {
-					t.Errorf("%d frames were put, want about %d", got, c.kept)
-				}
-				time.Sleep(5 * second)
-				f.agrees()
-			})
-		})
-	}
-}
-
 // Packets pass each other, each of them late.
 func TestNoLateFrameIsPutOverANewerOne(t *testing.T) {
 	for _, size := range []int{64, 1000} {

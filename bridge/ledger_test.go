@@ -241,6 +241,9 @@ func TestLedgerOfAQuietChannelDoesNotGrowWithItsLinks(t *testing.T) {
 					f.change("up")
 					time.Sleep(5 * second)
 					f.agrees()
+					if got := f.kept(); got != map[rule.Class]uint64{rule.State: 1}[qos.Class] { // a command is never put late
+						t.Errorf("got %d frames in the mirror", got)
+					}
 					f.change("cut")
 				}
 			})

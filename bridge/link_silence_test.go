@@ -56,20 +56,6 @@ func TestPeerThatIsGoneForGoodIsSilentThenDown(t *testing.T) {
 	}
 }
 
-func TestLinkIsHeardAgainInStatusAndLog(t *testing.T) {
-	inWorld(t, func(w *world) {
-		_, pc := w.streaming(pcDials, 64)
-		w.change("robot", "cut")
-		w.within(time.Second, "silence", func() bool { return pc.mirror("robot.imu").State == status.MirrorWaiting })
-		w.change("robot", "up")
-		w.within(time.Second, "mirror live", func() bool { m := pc.mirror("robot.imu"); return m.State == status.MirrorLive && m.Reason == "" })
-		time.Sleep(5 * time.Second)
-		if pc.said("link silent") != 1 || pc.said("link heard again") != 1 || pc.said("cannot be reached") != 0 {
-			t.Errorf("the log tells it otherwise than once:\n%s", pc.log.String())
-		}
-	})
-}
-
 func TestLossyLinkIsNotSilent(t *testing.T) {
 	lossy := wire10ms
 	lossy.Loss = 0.1

@@ -1,32 +1,13 @@
 package bridge
 
 import (
-	"context"
-	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"achbridge/bridge/mirror"
-	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/bridge/transport"
-	"achbridge/bridge/trust"
 	"achbridge/localach/damage"
-	"achbridge/wire"
 )
-
-func TestDirtyMirrorGetsTheNewestFrameAgain(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.pair(wire10ms)
-		robot.channel("map", 4, 64).put(7, 64)
-		pc.follows("robot.map", 7, time.Second)
-		damage.MakeDirty(t, pc.dir, "robot.map")
-		w.within(2*time.Second, "a new file", func() bool { return pc.mirror("robot.map").Replaced == 1 })
-		pc.follows("robot.map", 7, 2*time.Second)
-	})
-}
 
 func TestMirrorFoundDirtyAtStartGetsTheNewestFrame(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -62,50 +43,19 @@ func wantHealing(t *testing.T, h *host, name string) {
 	t.Errorf("nothing is said of %s", name)
 }
 
-// In real time: a lock is tried again by the clock.
 func TestNodeLeavesWhileAMirrorsLockIsTaken(t *testing.T) {
-	dir := testDir(t)
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := trust.NodeID{1}
-	end, err := transport.Listen(conn, transport.Config{Key: trust.NewKey(), Node: id, Host: "pc"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer end.Close()
-	node, err := New(Config{Host: "pc", Node: id, Dir: dir, Source: pollSource{dir}, Endpoint: end})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var run sync.WaitGroup
-	run.Go(func() { node.Run(ctx) })
-	var m *mirror.Mirror
-	in := &mirror.Feed{Epoch: 1}
-	node.call(func() {
-		m = mirror.New(mirror.Config{Name: "m", Host: "robot", Channel: "m", Dir: dir, Space: node.space, Log: node.log, Events: &node.events, Spawn: node.work.Go, Clock: node.clock}, rule.QoS{}, nil)
-		node.mirrors["m"] = &binding{Mirror: m}
-		if err := m.Open(wire.Channel{Name: "m", FrameCount: 16, FrameSize: 64, Epoch: 1}, id, "", rule.QoS{}); err != nil {
-			t.Error(err)
-		}
-		have, _ := m.Subscribe(in, rule.QoS{})
-		if _, err := m.Begin(1, 1, have); err != nil {
-			t.Error(err)
+	inWorld(t, func(w *world) {
+		robot, pc := w.pair(wire10ms)
+		imu := robot.channel("imu", 4, 64)
+		imu.put(1, 64)
+		pc.follows("robot.imu", 1, time.Second)
+		damage.TakeLock(t, pc.dir, "robot.imu")
+		imu.put(2, 64)
+		time.Sleep(100 * time.Millisecond) // it has come, and is tried again and again
+		began := time.Now()
+		pc.stop()
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("leaving took %v, want less than 100 ms", took)
 		}
 	})
-	damage.TakeLock(t, dir, "m")
-	m.Put(mirror.Arrival{From: in, Epoch: 1, Seq: 1, Data: frame(1, 64)})
-
-	cancel()
-	left := make(chan struct{})
-	go func() { run.Wait(); close(left) }()
-	select {
-	case <-left:
-	case <-time.After(2 * time.Second):
-		t.Error("Run has not returned 2 s after its context ended")
-		damage.FreeLock(t, dir, "m")
-		<-left
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"achbridge/bridge/layout"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/localach"
 )
 
 // counted is the layout of frames that end in n numbers.
@@ -107,25 +106,4 @@ func TestTailOfAFrameIsCountedToSayIfItFits(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Who asks for the status every second must not cost the frames anything.
-func BenchmarkMisfit(b *testing.B) {
-	dir := localach.Dir(b.TempDir())
-	ch, err := dir.Create("imu", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: 64}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer ch.Close()
-	if _, err := ch.Writer().Put(make([]byte, 48)); err != nil {
-		b.Fatal(err)
-	}
-	l := layout.Layout{Name: "imu", Size: 64, Fields: []layout.Field{{Name: "x", Type: layout.Bytes, Size: 64}}}
-	fit := l.Fit()
-	of := typed{&fit, status.TypeFromFile, ch.Reader().TryNext}
-	for b.Loop() {
-		if of.misfit() == nil {
-			b.Fatal("got nothing")
-		}
-	}
 }

@@ -26,21 +26,6 @@ func (w *world) pair(link testnet.Params) (robot, pc *host) {
 	return robot, pc
 }
 
-func TestMirrorFollows(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.pair(wire10ms)
-		imu := robot.channel("imu", 16, 64)
-		for i := range uint64(1000) {
-			imu.put(i+1, 64)
-			time.Sleep(time.Millisecond)
-		}
-		pc.follows("robot.imu", 1000, 100*time.Millisecond)
-		if m := pc.mirror("robot.imu"); m.State != status.MirrorLive || m.Seq != 1000 || m.AgeMs == nil {
-			t.Errorf("got mirror %+v, want it live at frame 1000 with an age", m)
-		}
-	})
-}
-
 // A handle may be lost while the channel is not: its peers see the same channel as
 // before in the catalog, but their subscriptions have ended.
 func TestMirrorFollowsAfterItsChannelWasOpenedAnew(t *testing.T) {
@@ -55,31 +40,6 @@ func TestMirrorFollowsAfterItsChannelWasOpenedAnew(t *testing.T) {
 		})
 		imu.put(2, 64)
 		pc.follows("robot.imu", 2, 100*time.Millisecond)
-	})
-}
-
-func TestLateJoinerGetsTheLastValueAtOnce(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.run(Config{})
-		robot.channel("map", 4, 100).put(1, 100)
-		time.Sleep(time.Minute)
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "map"}}}, robot)
-		pc.follows("robot.map", 1, 200*time.Millisecond)
-	})
-}
-
-func TestLargeFramesArriveOverALossyLink(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.pair(testnet.Params{Delay: 5 * time.Millisecond, Rate: 100e6, Queue: 256 << 10, Loss: 0.01})
-		camera := robot.channel("camera", 4, 300_000)
-		for i := range uint64(10) {
-			camera.put(i+1, 300_000)
-			w.within(2*time.Second, "camera", func() bool { return pc.mirror("robot.camera").Seq == i+1 })
-			if n, _ := pc.newest("robot.camera"); n != i+1 {
-				t.Fatalf("got frame %d, want %d", n, i+1)
-			}
-		}
 	})
 }
 
@@ -158,58 +118,6 @@ func TestMirrorKeepsItsFileWhileFramesFit(t *testing.T) {
 	})
 }
 
-func TestMirrorResumesAfterCut(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.pair(wire10ms)
-		imu := robot.channel("imu", 16, 64)
-		imu.put(1, 64)
-		pc.follows("robot.imu", 1, time.Second)
-		w.net.Change("robot", "cut")
-		for i := range uint64(3000) {
-			imu.put(i+2, 64)
-			time.Sleep(time.Millisecond)
-		}
-		w.net.Change("robot", "up")
-		back := pc.follows("robot.imu", 3001, 2*time.Second)
-		t.Logf("followed again %v after the cable was back", back)
-	})
-}
-
-func TestMirrorResumesAfterTheRobotsDaemonRestarts(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.pair(wire10ms)
-		imu := robot.channel("imu", 16, 64)
-		imu.put(1, 64)
-		pc.follows("robot.imu", 1, time.Second)
-		robot.stop()
-		imu.put(2, 64)
-		time.Sleep(5 * time.Second)
-		robot.run(robot.cfg)
-		imu.put(3, 64)
-		pc.follows("robot.imu", 3, 6*time.Second)
-	})
-}
-
-func TestRestartedMirrorPutsNothingTwice(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.pair(wire10ms)
-		imu := robot.channel("imu", 16, 64)
-		imu.put(1, 64)
-		imu.put(2, 64)
-		pc.follows("robot.imu", 2, time.Second)
-		before := lastSeq(t, pc, "robot.imu")
-		pc.stop()
-		pc.run(pc.cfg, robot)
-		w.within(time.Second, "link", func() bool { return pc.mirror("robot.imu").State == status.MirrorLive })
-		time.Sleep(time.Second)
-		if after := lastSeq(t, pc, "robot.imu"); after != before {
-			t.Errorf("mirror went from %d to %d puts although nothing new came", before, after)
-		}
-		imu.put(3, 64)
-		pc.follows("robot.imu", 3, 100*time.Millisecond)
-	})
-}
-
 func lastSeq(t *testing.T, h *host, name string) uint64 {
 	t.Helper()
 	ch, err := h.dir.Open(name)
@@ -251,24 +159,6 @@ func TestMirrorIsNotOfferedAgain(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if list := other.node.Channels(); len(list) != 0 {
 			t.Errorf("the PC offers %+v, want nothing", list)
-		}
-	})
-}
-
-func TestRelayedMirrorIsALoopForItsOrigin(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc, other := w.host("robot", wire10ms), w.host("pc", wire10ms), w.host("other", wire10ms)
-		robot.channel("imu", 16, 64).put(1, 64)
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}, Relay: []string{"*"}})
-		other.run(Config{Mirrors: []rule.Mirror{{Host: "pc", Channel: "*"}}, Relay: []string{"*"}}, pc)
-		robot.run(Config{Mirrors: []rule.Mirror{{Host: "other", Channel: "*"}, {Host: "pc", Channel: "*"}}}, pc, other)
-		pc.follows("robot.imu", 1, time.Second)
-		other.follows("pc.robot.imu", 1, time.Second)
-		time.Sleep(2 * time.Second)
-		for _, c := range robot.node.Channels() {
-			if c.MirroredAs != "" && robot.mirror(c.MirroredAs).State == status.MirrorLive {
-				t.Errorf("the robot mirrors its own channel from %s as %s", c.Host, c.MirroredAs)
-			}
 		}
 	})
 }
@@ -336,27 +226,6 @@ func TestPushOfAnExportedChannelIsOfferedAtOnce(t *testing.T) {
 	})
 }
 
-func TestForeignChannelOfTheMirrorsNameIsLeftAlone(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
-		robot.run(Config{})
-		robot.channel("imu", 4, 64).put(1, 64)
-		pc.channel("robot.imu", 4, 64).put(99, 64)
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "imu"}}}, robot)
-		w.within(time.Second, "refusal", func() bool { return pc.mirror("robot.imu").State == status.MirrorRefused })
-		if n, _ := pc.newest("robot.imu"); n != 99 {
-			t.Errorf("got frame %d in a channel that is not ours, want 99", n)
-		}
-		if m := pc.mirror("robot.imu"); !strings.Contains(m.Reason, "--adopt") {
-			t.Errorf("reason %q does not name the cure", m.Reason)
-		}
-		if err := pc.dir.Unlink("robot.imu"); err != nil {
-			t.Fatal(err)
-		}
-		pc.follows("robot.imu", 1, 2*time.Second)
-	})
-}
-
 func TestUnmirrorRemovesTheFileWhenAsked(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -386,39 +255,6 @@ func TestRemovedMirrorComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		pc.follows("robot.imu", 1, 2*time.Second)
-	})
-}
-
-func TestNodeLeavesQuickly(t *testing.T) {
-	inWorld(t, func(w *world) {
-		_, pc := w.pair(wire10ms)
-		w.within(time.Second, "link", func() bool { return len(pc.node.Status().Links) == 1 })
-		begin := time.Now()
-		pc.stop()
-		if took := time.Since(begin); took > time.Second {
-			t.Errorf("leaving took %v, want less than a second", took)
-		}
-	})
-}
-
-func TestHostsOfOneNameStayUsable(t *testing.T) {
-	inWorld(t, func(w *world) {
-		first, second, pc := w.host("krang", wire10ms), w.host("krang", wire10ms), w.host("pc", wire10ms)
-		first.run(Config{})
-		second.run(Config{})
-		first.channel("imu", 4, 64).put(1, 64)
-		second.channel("imu", 4, 64).put(2, 64)
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "krang*", Channel: "*"}}})
-		peers := asPeers([]*host{first, second})
-		for i := range peers {
-			peers[i].Host, peers[i].Node = "", "" // listed by address only
-		}
-		pc.node.SetPeers(peers)
-		pc.follows("krang.imu", 1, 2*time.Second)
-		pc.follows("krang-"+second.id.String()[:4]+".imu", 2, 2*time.Second)
-		if !strings.Contains(pc.log.String(), "start one with another --name") {
-			t.Error("the log does not say what to do about the name")
-		}
 	})
 }
 

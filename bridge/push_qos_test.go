@@ -36,19 +36,6 @@ func asked(robot, pc *host, qos rule.QoS) (granted rule.QoS) {
 	return granted
 }
 
-func TestMirrorOfAPushGetsTheQoSOfThePush(t *testing.T) {
-	inWorld(t, func(w *world) {
-		qos := rule.QoS{Budget: 20 * milli, Priority: 8, Class: rule.Command}
-		robot, pc, err := w.pushes(rule.Grant{}, qos)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if granted := asked(robot, pc, qos); granted != qos {
-			t.Errorf("granted %+v, want %+v", granted, qos)
-		}
-	})
-}
-
 func TestRuleThatAcceptsAPushGoesBeforeItsQoS(t *testing.T) {
 	found := rule.Grant{QoS: rule.QoS{Budget: 50 * milli, Class: rule.Command, MaxRate: 50_000}, Says: []string{"budget", "class", "max_rate", "compress"}}
 	inWorld(t, func(w *world) {

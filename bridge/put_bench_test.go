@@ -1,34 +1,26 @@
 package bridge
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"achbridge/bridge/trust"
 	"achbridge/localach"
+	"achbridge/testnet/need"
 )
 
 // plainPeer compiles the C program of localach's tests, which uses channels as libach
 // does, and shares no line with us.
 func plainPeer(b *testing.B) (program string) {
 	b.Helper()
-	if _, err := exec.LookPath("cc"); err != nil {
-		if os.Getenv("ACHBRIDGE_NO_SKIP") == "1" {
-			b.Fatal(err)
-		}
-		b.Skip("a C compiler is missing: apt-get install gcc libc6-dev")
-	}
+	need.Program(b, "cc", "gcc")
 	program = filepath.Join(b.TempDir(), "peer")
 	sources, err := filepath.Glob("../localach/testdata/peer/*.c")
 	if err != nil {
@@ -52,127 +44,68 @@ func figures(text []byte) map[string]float64 {
 	return all
 }
 
-// puts is a channel that a C writer feeds at 1 kHz, and what may read it.
+// puts is a channel that a C writer feeds at 1 kHz, a node that sends it and a peer that
+// may mirror it, each a process, over real sockets and shared memory.
 type puts struct {
-	hosts         hostsUnderLoad
-	program, path string
-	size          int
-	fifo          bool // the writer has real-time priority
-	free          bool // it runs on any processor
+	sender, receiver *child
+	program, path    string
+	size             int
+	fifo             bool // the writer has real-time priority
 }
 
-// The states of the channel: nobody reads it, it is mirrored, or one C reader waits
-// on its condition variable.
+// The states of the channel: nobody reads it, or it is mirrored.
 const (
 	unwatched = iota
 	mirrored
-	waitedFor
 )
+
+// newPuts makes the channel and starts the nodes.
+func newPuts(b *testing.B, program string, size int, fifo bool) *puts {
+	b.Helper()
+	top := string(testDir(b))
+	dir := localach.Dir(top + "/robot")
+	if err := os.Mkdir(string(dir), 0o700); err != nil {
+		b.Fatal(err)
+	}
+	ch, err := dir.Create("c0", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 16, FrameSize: size}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ch.Close()
+	p := &puts{program: program, path: dir.Path("c0"), size: size, fifo: fifo}
+	key := top + "/key"
+	if err := trust.NewKey().Write(key); err != nil {
+		b.Fatal(err)
+	}
+	var port string
+	p.sender, port = play(b, key, "robot", string(dir))
+	p.receiver, _ = play(b, key, "pc", top+"/pc", "127.0.0.1:"+port)
+	return p
+}
 
 // write has the C program put for half a second in a state of the channel, and
 // returns how long its puts took, in ns.
 func (p *puts) write(b *testing.B, state int) map[string]float64 {
 	b.Helper()
-	switch state {
-	case mirrored:
-		p.hosts.receiver.ask("mirror robot/*")
+	if state == mirrored {
+		p.receiver.ask("mirror robot/*")
 		defer func() {
-			if p.hosts.receiver.spent().Frames == 0 {
+			if p.receiver.ask("frames") == "0" {
 				b.Fatal("no frame has come to the mirror")
 			}
-			p.hosts.receiver.ask("unmirror robot/*")
+			p.receiver.ask("unmirror robot/*")
 		}()
 		time.Sleep(100 * time.Millisecond) // it has subscribed by then
-	case waitedFor:
-		reader := exec.Command(p.program, p.path, "get", "0", "wl", "300") // and at its end it waits so long
-		if err := reader.Start(); err != nil {
-			b.Fatal(err)
-		}
-		defer func() {
-			reader.Process.Signal(syscall.SIGTERM)
-			reader.Wait()
-		}()
 	}
 	writer := exec.Command(p.program, p.path, "put", "500", strconv.Itoa(p.size), "1000000", "1")
 	if p.fifo {
 		writer = exec.Command("chrt", append([]string{"-f", "50"}, writer.Args...)...)
 	}
-	var out bytes.Buffer
-	writer.Stdout = &out
-	var err error
-	if p.free {
-		err = writer.Start()
-	} else {
-		onCore(0, func() { err = writer.Start() })
-	}
-	if err == nil {
-		err = writer.Wait()
-	}
+	out, err := writer.Output()
 	if err != nil {
-		b.Fatalf("%v: %s", err, &out)
+		b.Fatalf("%v: %s", err, out)
 	}
-	return figures(out.Bytes())
-}
-
-// onCore has what f starts run on one processor only, if there are several.
-func onCore(number int, f func()) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var all, one unix.CPUSet
-	if unix.SchedGetaffinity(0, &all) != nil || all.Count() < 2 {
-		f()
-		return
-	}
-	for cpu := range 1024 {
-		if all.IsSet(cpu) {
-			if number == 0 {
-				one.Set(cpu)
-			}
-			number--
-		}
-	}
-	unix.SchedSetaffinity(0, &one)
-	defer unix.SchedSetaffinity(0, &all)
-	f()
-}
-
-// BenchmarkPutLatency is how long the puts of a process at 1 kHz take when its
-// channel is mirrored, as a ratio to the same channel that nobody reads (p50 and p99:
-// at most 1.1), and to the same with one plain C reader waiting (at most 1): medians
-// of ten rounds in ABBA order. The writer has a processor of its own, as control loops
-// have: else it is the scheduler that is measured, above all with large frames, of
-// which the nodes send as many as they have time for.
-func BenchmarkPutLatency(b *testing.B) {
-	program := plainPeer(b)
-	for _, size := range []int{64, 300_000} {
-		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
-			for b.Loop() {
-				var h hostsUnderLoad
-				var dir localach.Dir
-				onCore(1, func() { h, dir = newHosts(b, 1, size, 1) })
-				p := &puts{hosts: h, program: program, path: filepath.Join(string(dir), "achshm-c0"), size: size}
-				rounds := [3]map[string][]float64{{}, {}, {}}
-				order := []int{unwatched, mirrored, waitedFor}
-				for range 10 {
-					for _, state := range order {
-						for key, value := range p.write(b, state) {
-							rounds[state][key] = append(rounds[state][key], value)
-						}
-					}
-					slices.Reverse(order)
-				}
-				for _, key := range []string{"p50", "p99", "p999"} {
-					all := func(state int) []float64 { return rounds[state][key+"_ns"] }
-					b.ReportMetric(median(all(unwatched)), key+"-ns-unwatched")
-					b.ReportMetric(median(ratios(all(mirrored), all(unwatched))), key+"-mirrored/unwatched≤1.1")
-					b.ReportMetric(median(ratios(all(mirrored), all(waitedFor))), key+"-mirrored/waited≤1")
-				}
-				b.ReportMetric(0, "ns/op")
-				h.receiver.end()
-				h.sender.end()
-			}
-		})
-	}
+	return figures(out)
 }
 
 // BenchmarkPutWhileForeseen is how long the puts of a process at 1 kHz take when the node expects
@@ -181,22 +114,18 @@ func BenchmarkPutLatency(b *testing.B) {
 // p99.9 each at most 1.1 times, or 1 µs more, whichever is larger. Nothing has a processor of
 // its own: a node that has only one does not look without pause.
 func BenchmarkPutWhileForeseen(b *testing.B) {
-	program, pairs := plainPeer(b), 2
-	if isLong() {
-		pairs = 20
-	}
+	program, pairs := plainPeer(b), need.LongOr(20, 2)
 	for _, size := range []int{64, 300_000} {
 		for _, fifo := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%dB/fifo=%v", size, fifo), func(b *testing.B) {
-				if _, err := exec.LookPath("chrt"); err != nil && fifo {
-					b.Skip("chrt is missing: apt-get install util-linux")
+				if fifo {
+					need.Program(b, "chrt", "util-linux")
 				}
 				for b.Loop() {
-					h, dir := newHosts(b, 1, size, 1)
-					p := &puts{hosts: h, program: program, path: filepath.Join(string(dir), "achshm-c0"), size: size, fifo: fifo, free: true}
+					p := newPuts(b, program, size, fifo)
 					p.compare(b, pairs)
-					h.receiver.end()
-					h.sender.end()
+					p.receiver.end()
+					p.sender.end()
 				}
 			})
 		}

@@ -103,8 +103,9 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 	}
 	exports, carried := make([]status.Subscription, 0, len(l.order)), l.flight.Carried()
 	for _, sub := range l.order {
+		account, _ := sub.accounts(!carried[sub.id])
 		export := status.Subscription{
-			Channel: sub.channel, Peer: l.host, QoS: sub.qos, Seq: sub.arrived, Bytes: sub.size, Accounts: sub.accounts(!carried[sub.id]), WithRoom: sub.book.WithRoom,
+			Channel: sub.channel, Peer: l.host, QoS: sub.qos, Seq: sub.arrived, Bytes: sub.size, Accounts: account, WithRoom: sub.book.WithRoom,
 		}
 		sub.reader.show(&export)
 		sub.showHub(&export)

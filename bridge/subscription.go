@@ -318,16 +318,17 @@ func (sub *subscription) stop() {
 	sub.copies.leave(sub.member)
 }
 
-// accounts returns the ledger; settled says that no packet is on its way any more.
-func (sub *subscription) accounts(settled bool) ledger.Accounts {
+// accounts returns the ledger, and the newest frame that it counts; settled says that no packet
+// is on its way any more.
+func (sub *subscription) accounts(settled bool) (a ledger.Accounts, newest uint64) {
 	if sub.hub != nil {
 		sub.hub.settle()
-		return sub.book.Accounts(sub.newest())
 	}
-	if settled && !sub.busy() && !sub.older.out.Active() && sub.every == nil {
-		return sub.book.Settled(sub.newest())
+	newest = sub.newest()
+	if sub.hub == nil && settled && !sub.busy() && !sub.older.out.Active() && sub.every == nil {
+		return sub.book.Settled(newest), newest
 	}
-	return sub.book.Accounts(sub.newest())
+	return sub.book.Accounts(newest), newest
 }
 
 // newest is the number of the newest frame that is known: one may be copied out of the

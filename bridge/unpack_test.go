@@ -121,21 +121,3 @@ func FuzzUnpack(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkUnpack(b *testing.B) {
-	for name, frame := range payloads() {
-		for codec, codecName := range map[wire.Codec]string{wire.CodecS2: "s2", wire.CodecZstd: "zstd"} {
-			b.Run(codecName+"/"+name, func(b *testing.B) {
-				packed, _ := newCompressor().compress(codec, nil, frame)
-				var u unpacker
-				b.ReportAllocs()
-				b.SetBytes(int64(len(frame)))
-				for b.Loop() {
-					if _, err := u.unpack(codec, len(frame), len(frame), packed); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
-}

@@ -95,6 +95,7 @@ type host struct {
 	node     *Node
 	stop     func()
 	log      *logBook
+	views    map[string]*view
 	slept    atomic.Int64  // ns for which it has been suspended
 	lingers  time.Duration // between the end of its node and that of its sockets
 	stderr   io.Writer     // of the node, behind a log as the daemon has it; nil: it is log
@@ -111,7 +112,12 @@ func (w *world) host(name string, link testnet.Params) *host {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { os.RemoveAll(dir) })
-	h := &host{w: w, name: name, dir: localach.Dir(dir), net: w.net.Host(strings.Repeat(name, 1+w.named(name)), link), number: w.hosts, log: &logBook{}}
+	h := &host{w: w, name: name, dir: localach.Dir(dir), net: w.net.Host(strings.Repeat(name, 1+w.named(name)), link), number: w.hosts, log: &logBook{}, views: map[string]*view{}}
+	w.t.Cleanup(func() {
+		for name := range h.views {
+			h.closeView(name)
+		}
+	})
 	w.hosts++
 	copy(h.id[:], name)
 	h.id[15] = byte(h.number + 1)
@@ -220,13 +226,23 @@ func frame(number uint64, size int) []byte {
 	return b
 }
 
+// view is a channel of a host that is held open between two looks.
+type view struct {
+	ch      *localach.Channel
+	r       *localach.Reader
+	file    uint64 // its inode
+	buf     []byte
+	frame   []byte // the newest, in buf
+	checked uint64 // number of the last frame whose pattern was right, in the channel
+}
+
 // newest returns the number of the newest frame of a channel of the host, and
 // its age; 0 when there is none.
 func (h *host) newest(name string) (number uint64, age time.Duration) {
 	h.w.t.Helper()
-	b, err := h.lastFrame(name)
+	v, err := h.see(name)
 	if errors.Is(err, localach.ErrCorrupt) {
-		b, err = h.lastFrame(name) // it was replaced while it was open
+		v, err = h.see(name) // it was replaced while it was open
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return 0, 0
@@ -234,25 +250,54 @@ func (h *host) newest(name string) (number uint64, age time.Duration) {
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
-	n := len(b)
+	b := v.frame
 	number = binary.LittleEndian.Uint64(b)
-	if want := bytes.Repeat([]byte{byte(number)}, n-16); !bytes.Equal(b[16:n], want) {
-		h.w.t.Fatalf("%s: frame %d of %d bytes is damaged", name, number, n)
+	if v.checked != v.r.Seq() {
+		v.checked = v.r.Seq()
+		if want := bytes.Repeat([]byte{byte(number)}, len(b)-16); !bytes.Equal(b[16:], want) {
+			h.w.t.Fatalf("%s: frame %d of %d bytes is damaged", name, number, len(b))
+		}
 	}
 	return number, time.Duration(time.Now().UnixNano() - int64(binary.LittleEndian.Uint64(b[8:])))
 }
 
-// lastFrame opens a channel for one look.
-func (h *host) lastFrame(name string) ([]byte, error) {
-	ch, err := h.dir.Open(name)
+// see reads the newest frame of a channel of the host. It opens the channel once for each
+// file, since opening costs much more than reading.
+func (h *host) see(name string) (*view, error) {
+	var file unix.Stat_t
+	err := unix.Stat(h.dir.Path(name), &file)
+	v := h.views[name]
+	if v != nil && (err != nil || v.file != file.Ino) {
+		h.closeView(name)
+		v = nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer ch.Close()
-	g := ch.Geometry()
-	b := make([]byte, g.FrameCount*g.FrameSize)
-	n, err := ch.Reader().Last(b)
-	return b[:n], err
+	if v == nil {
+		ch, err := h.dir.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		g := ch.Geometry()
+		v = &view{ch: ch, r: ch.Reader(), file: file.Ino, buf: make([]byte, g.FrameCount*g.FrameSize)}
+		h.views[name] = v
+	}
+	if v.r.Seq() != 0 && v.ch.LastSeq() == v.r.Seq() {
+		return v, nil
+	}
+	n, err := v.r.Last(v.buf)
+	if err != nil {
+		h.closeView(name)
+		return nil, err
+	}
+	v.frame = v.buf[:n]
+	return v, nil
+}
+
+func (h *host) closeView(name string) {
+	h.views[name].ch.Close()
+	delete(h.views, name)
 }
 
 // within waits until ok, and fails when that takes longer than limit. It looks every
@@ -284,6 +329,9 @@ func (h *host) mirror(name string) status.Mirror {
 	}
 	return status.Mirror{}
 }
+
+// How often a pollSource looks at a channel: rarer the longer nothing has changed.
+const leastPoll, mostPoll = 250 * time.Microsecond, 2 * time.Millisecond
 
 // pollSource is a Source in virtual time: it looks at real channels with
 // timers only.
@@ -349,16 +397,11 @@ func (s pollSource) NewData(ch *localach.Channel, f func(uint64, int)) func() {
 	ctx, cancel := context.WithCancel(context.Background())
 	last := ch.LastSeq()
 	go func() {
-		tick := time.NewTicker(250 * time.Microsecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
+		wait := leastPoll
+		for pause(ctx, wait); ctx.Err() == nil; pause(ctx, wait) {
+			wait = min(wait+leastPoll/8, mostPoll)
 			if seq := ch.LastSeq(); seq != last {
-				last = seq
+				last, wait = seq, leastPoll
 				f(seq, 0)
 			}
 		}

@@ -109,22 +109,6 @@ func BenchmarkAppendFrame(b *testing.B) {
 	framesPerSecond(b, 1)
 }
 
-func BenchmarkAppendPart(b *testing.B) {
-	buf, p := make([]byte, 0, MaxDatagram), cameraPart()
-	b.ReportAllocs()
-	for b.Loop() {
-		AppendPart(buf, sentAt, p)
-	}
-}
-
-func BenchmarkAppendFeedback(b *testing.B) {
-	buf, f := make([]byte, 0, MaxDatagram), fullFeedback()
-	b.ReportAllocs()
-	for b.Loop() {
-		AppendFeedback(buf, f)
-	}
-}
-
 func BenchmarkReadFrames(b *testing.B) {
 	in := datagramOf()
 	n := read(in) / len(imu().Data)
@@ -151,29 +135,6 @@ func BenchmarkReadRecords(b *testing.B) {
 		}
 	}
 	framesPerSecond(b, n)
-}
-
-func BenchmarkReadFeedback(b *testing.B) {
-	in := AppendFeedback(AppendHeader(nil, Header{Number: 1}), fullFeedback())
-	b.ReportAllocs()
-	for b.Loop() {
-		read(in)
-	}
-}
-
-func BenchmarkCatalog(b *testing.B) {
-	m := largestCatalog()
-	b.ReportAllocs()
-	for b.Loop() {
-		out, err := AppendMessage(nil, m)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := ParseMessage(out[4:]); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(len(m.Channels)*b.N)/b.Elapsed().Seconds(), "channels/s")
 }
 
 func framesPerSecond(b *testing.B, perRun int) {

@@ -94,15 +94,26 @@ func (a Accounts) Minus(o Accounts) (added Accounts) {
 	return added
 }
 
-// With is the account that the origin told when a mirror had counted heard, now that
-// it counts so much. Frames of which the origin does not know yet are offered as well.
-func (a Accounts) With(count, heard Accounts) Accounts {
+// With returns the account a, which the origin told when a mirror had counted heard, with
+// what the mirror has counted since. Frames that a does not have yet are offered as well:
+// put at most, since so many have been put since the origin told. If more came than that,
+// the origin had given some up, and those count as what became of them at the mirror.
+func (a Accounts) With(count, heard Accounts, put uint64) Accounts {
 	now, before := count.byMirror(), heard.byMirror()
 	for i, sum := range a.byMirror() {
 		*sum += *now[i]
 		*sum -= min(*before[i], *sum) // a frame that was late when we heard may not be late any more
 	}
-	a.Offered = max(a.Offered, a.Settled())
+	if settled := a.Settled(); settled > a.Offered {
+		twice := settled - a.Offered
+		twice -= min(put, twice)
+		for _, count := range []*uint64{&a.Lost, &a.Expired, &a.Overflow} {
+			less := min(twice, *count)
+			*count -= less
+			twice -= less
+		}
+		a.Offered = max(a.Offered, a.Settled())
+	}
 	a.InFlight = a.Offered - a.Settled()
 	return a
 }

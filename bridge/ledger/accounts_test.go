@@ -52,3 +52,26 @@ func TestAccountThatBeganAnewGrowsFromNothing(t *testing.T) {
 		}
 	}
 }
+
+// The network delayed a frame until the origin had given it up; then it came. No frame more
+// was put: see TestLedger/sparse_on_a_bad_link.
+func TestAccountCountsAFrameThatWasGivenUpAndCameOnce(t *testing.T) {
+	told := Accounts{Offered: 171, Delivered: 150, Expired: 3, Lost: 18}
+	for _, c := range []struct {
+		name  string
+		count Accounts
+		put   uint64
+		want  Accounts
+	}{
+		{"nothing came", Accounts{}, 5, told},
+		{"one that was given up", Accounts{LateKept: 1}, 0, Accounts{Offered: 171, Delivered: 150, LateKept: 1, Expired: 3, Lost: 17}},
+		{"more than were lost", Accounts{Superseded: 20}, 0, Accounts{Offered: 171, Delivered: 150, Superseded: 20, Expired: 1}},
+		{"a new one", Accounts{Delivered: 1}, 1, Accounts{Offered: 172, Delivered: 151, Expired: 3, Lost: 18}},
+		{"a new one and one that was given up", Accounts{Delivered: 2}, 1, Accounts{Offered: 172, Delivered: 152, Expired: 3, Lost: 17}},
+		{"what cannot be", Accounts{Delivered: 40}, 0, Accounts{Offered: 190, Delivered: 190}},
+	} {
+		if got := told.With(c.count, Accounts{}, c.put); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}

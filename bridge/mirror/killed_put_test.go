@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,9 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"achbridge/bridge/rule"
 	"achbridge/localach"
-	"achbridge/wire"
 )
 
 // Operations of futex(2) that a put needs only while somebody else wants the lock, or has died with it.
@@ -29,16 +26,24 @@ const (
 
 const seqStep = 10
 
-// The tag says which frame the file holds, wherever in a put the daemon is killed: with the frame it tells of it, without it it
-// does not. The kernel kills the process in the system call that it makes there.
-func TestTagIsRightWhereverAPutIsKilled(t *testing.T) {
+// What is remembered of a mirror is the frame that its file holds, wherever in a put the daemon is killed: had it an older
+// one, a frame would come twice; had it a newer one, a frame would be lost. A file of ours has a tag, an adopted one a record
+// beside it. The kernel kills the process in the system call that it makes there.
+func TestMirrorRemembersWhatItHoldsWhereverAPutIsKilled(t *testing.T) {
 	for name, c := range map[string]struct {
-		op  int
-		put bool
-	}{"before the frame is there": {futexTryLockPI, false}, "as soon as it is there": {futexUnlockPI, true}} {
+		op      int
+		put     bool
+		adopted bool
+	}{
+		"before the frame is there": {futexTryLockPI, false, false}, "as soon as it is there": {futexUnlockPI, true, false},
+		"before the frame is there, adopted": {futexTryLockPI, false, true}, "as soon as it is there, adopted": {futexUnlockPI, true, true},
+	} {
 		t.Run(name, func(t *testing.T) {
-			dir := shmDir(t)
-			cmd := exec.Command(os.Args[0], string(dir), fmt.Sprint(c.op))
+			dir := testDir(t)
+			if c.adopted {
+				anothersChannel(t, dir, "robot.imu")
+			}
+			cmd := exec.Command(os.Args[0], string(dir), fmt.Sprint(c.op), fmt.Sprint(c.adopted))
 			cmd.Env = append(os.Environ(), "MIRROR_CHILD=killed-put")
 			cmd.Stderr = os.Stderr
 			if err := cmd.Start(); err != nil {
@@ -58,11 +63,20 @@ func TestTagIsRightWhereverAPutIsKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			newest, told := binary.NativeEndian.Uint64(frame), ch.Tag().Seq
+			if c.adopted {
+				record, err := openPutRecord(dir, "robot.imu")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer record.close()
+				tag, _ := record.recall(ch)
+				told = tag.Seq
+			}
 			if newest != seqStep*ch.LastSeq() {
 				t.Fatalf("the test is wrong: frame %d in the place of %d", newest, ch.LastSeq())
 			}
 			if c.put && told != newest || !c.put && (told < newest || told >= newest+seqStep) {
-				t.Errorf("the newest frame in the file is %d of the origin, the tag says %d", newest, told)
+				t.Errorf("the newest frame in the file is %d of the origin, %d is remembered", newest, told)
 			}
 		})
 	}
@@ -116,15 +130,11 @@ func killedPutRole(args []string) error {
 		return err
 	}
 	time.AfterFunc(time.Minute, func() { os.Exit(1) }) // whoever was to see to our end is gone
-	m := bareMirror(localach.Dir(args[0]), "robot.imu", new(sync.WaitGroup).Go)
-	if err := m.openFile(wire.Channel{Name: "imu", FrameCount: 16, FrameSize: 64, Epoch: 1}, [16]byte{1}); err != nil {
+	m, err := bareAdopted(localach.Dir(args[0]), "robot.imu", args[2] == "true")
+	if err != nil {
 		return err
 	}
-	m.expect(1, rule.QoS{})
 	m.mu.Lock()
-	if err := m.make(); err != nil {
-		return err
-	}
 	if err := dieInFutex(op); err != nil {
 		return err
 	}

@@ -88,6 +88,7 @@ type Mirror struct {
 	held        *uint64         // where the newest frame of the file is counted, nil as for lacking
 	told        ledger.Accounts // the whole ledger, as the origin has told it last
 	heard       ledger.Accounts // count at that time
+	toldUpTo    uint64          // number of the newest frame that told counts; 0: not known
 	originCause status.Cause    // why the origin cannot read the channel, as it told last
 	replaced    uint64          // files
 	healedAt    time.Duration   // when the last damaged file was replaced, by Clock; 0: never
@@ -205,7 +206,7 @@ func (m *Mirror) changeClock(run uint64) {
 // forget needs m.mu. It begins a life of the origin of which nothing is here.
 func (m *Mirror) forget(epoch uint64) {
 	m.tag.Epoch, m.tag.Seq, m.least, m.captured, m.pace = epoch, 0, 0, 0, ledger.Pace{}
-	m.pending.seq = 0
+	m.pending.seq, m.toldUpTo = 0, 0
 }
 
 // Begin takes the origin's word that frames of life epoch come now, the newest

@@ -278,7 +278,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var childRoles = map[string]func(args []string) error{"putting": puttingRole, "killed-put": killedPutRole}
+var childRoles = map[string]func(args []string) error{"killed-put": killedPutRole}
 
 var testsBegan = time.Now()
 

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"math"
 	"time"
 
 	"achbridge/bridge/ledger"
@@ -160,16 +161,17 @@ func (m *Mirror) Since() ledger.Accounts {
 }
 
 // Hear takes the ledger as the origin has it, unless no channel can have so many frames:
-// what the account adds up to would wrap around. cause is why the origin cannot read the
-// channel; empty: it can.
-func (m *Mirror) Hear(told ledger.Accounts, cause status.Cause) {
+// what the account adds up to would wrap around. The account's cause is why the origin
+// cannot read the channel; empty: it can.
+func (m *Mirror) Hear(a wire.Account) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.originCause = cause
+	m.originCause = status.Cause(a.Cause)
+	told := ledger.FromWire(a)
 	if told.Most() > ledger.MostFrames {
 		return
 	}
-	m.told, m.heard = told, m.count
+	m.told, m.heard, m.toldUpTo = told, m.count, a.Newest
 	m.pace.Hear(told)
 }
 
@@ -192,4 +194,11 @@ func (m *Mirror) AddTo(a wire.Account, now time.Duration) wire.Account {
 
 // accounts is the ledger: what the origin told last, and what came since. Needs
 // m.mu.
-func (m *Mirror) accounts() ledger.Accounts { return m.told.With(m.count, m.heard) }
+func (m *Mirror) accounts() ledger.Accounts {
+	put := uint64(math.MaxUint64) // an older origin does not tell up to which frame it counts
+	if m.toldUpTo != 0 {
+		newest := max(m.tag.Seq, m.lacking.seq, m.pending.seq)
+		put = newest - min(newest, m.toldUpTo)
+	}
+	return m.told.With(m.count, m.heard, put)
+}

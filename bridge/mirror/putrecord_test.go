@@ -3,12 +3,9 @@ package mirror
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -283,113 +280,6 @@ func TestNotingAPutAllocatesNothing(t *testing.T) {
 	if ch.LastSeq() != 0 {
 		t.Error("a note has put a frame")
 	}
-}
-
-// numberStep is how far apart the numbers are that the child puts: a number in between
-// tells that the mirror remembers more than was put.
-const numberStep = 3
-
-// puttingRole is DIR NAME adopted|ours: a daemon that puts frames into a mirror as fast as it can,
-// until it is killed.
-func puttingRole(args []string) error {
-	m, err := bareAdopted(localach.Dir(args[0]), args[1], args[2] == "adopted")
-	if err != nil {
-		return err
-	}
-	for seq := m.tag.Seq + numberStep; ; seq += numberStep {
-		m.putNext(Arrival{From: m.feed, Epoch: 1, Seq: seq, Data: frame(seq, 64)})
-		if m.tag.Seq != seq {
-			return fmt.Errorf("frame %d was not put", seq)
-		}
-	}
-}
-
-// A daemon is killed between any two of its instructions. What is remembered of a mirror
-// is what is in it: had it less, a frame would come twice; had it more, one would be lost.
-func TestMirrorRemembersWhatWasPutWhenItsDaemonIsKilled(t *testing.T) {
-	kills := 40
-	if isLong() {
-		kills = 300
-	}
-	for _, whose := range []string{"adopted", "ours"} {
-		t.Run(whose, func(t *testing.T) {
-			t.Parallel()
-			dir, cutOff := testDir(t), 0
-			for range kills {
-				if whose == "adopted" {
-					if _, err := os.Stat(dir.Path("goal")); err != nil {
-						anothersChannel(t, dir, "goal")
-					}
-				}
-				killPutting(t, dir, whose)
-				if checkRemembered(t, dir, whose) {
-					cutOff++ // inside put: the file is good for nothing any more
-					if err := dir.Unlink("goal"); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			t.Logf("%d daemons killed, %d of them inside put", kills, cutOff)
-			if cutOff > kills*3/4 {
-				t.Errorf("%d of %d daemons were killed inside put: the test shows little", cutOff, kills)
-			}
-		})
-	}
-}
-
-// killPutting kills a daemon at a random moment of its work.
-func killPutting(t *testing.T, dir localach.Dir, whose string) {
-	t.Helper()
-	var complaints strings.Builder
-	child := exec.Command(os.Args[0], string(dir), "goal", whose)
-	child.Env, child.Stderr = append(os.Environ(), "MIRROR_CHILD=putting"), &complaints
-	before := uint64(0)
-	if ch, err := dir.Open("goal"); err == nil {
-		before = ch.LastSeq()
-		ch.Close()
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the child's frames "+complaints.String(), 20*time.Second, func() bool {
-		ch, err := dir.Open("goal")
-		if err != nil {
-			return false
-		}
-		defer ch.Close()
-		return ch.LastSeq() > before+10
-	})
-	for spin := time.Now(); time.Since(spin) < rand.N(2*time.Millisecond); {
-	}
-	child.Process.Kill()
-	child.Wait()
-	if complaints.Len() > 0 {
-		t.Fatal(complaints.String())
-	}
-}
-
-// checkRemembered holds what a new daemon remembers against what is in the mirror.
-// It reports whether a put was cut off.
-func checkRemembered(t *testing.T, dir localach.Dir, whose string) (dirty bool) {
-	t.Helper()
-	ch, err := dir.Open("goal")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ch.Close()
-	if errors.Is(ch.Check(), localach.ErrDirty) {
-		return true
-	}
-	m, err := bareAdopted(dir, "goal", whose == "adopted")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.abandon()
-	newest := newestSeq(t, dir, "goal")
-	if m.tag.Seq < newest || m.tag.Seq >= newest+numberStep {
-		t.Errorf("frame %d is in the mirror, and %d is remembered", newest, m.tag.Seq)
-	}
-	return false
 }
 
 // It may come to nothing, and somebody else put a frame.

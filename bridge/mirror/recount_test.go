@@ -9,6 +9,7 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/localach/damage"
+	"achbridge/wire"
 )
 
 // lateFor is frame seq of a mirror whose clock knows the peer's, captured long ago.
@@ -80,7 +81,7 @@ func TestFrameThatWaitsForTheLockWhenTheLinkEndsIsCountedOnce(t *testing.T) {
 func TestDebtThatIsPaidBeforeTheOriginHearsOfItIsCountedOnce(t *testing.T) {
 	m := strictMirror(t)
 	m.Put(lateFor(1, false))
-	m.Hear(ledger.Accounts{Offered: 1, Delivered: 1}, "")
+	m.Hear(wire.Account{Offered: 1, Delivered: 1})
 	m.Put(lateFor(1, true))
 	got := m.Status(0, Reading{}, "").Accounts
 	if got.Settled()+got.InFlight != got.Offered || got.Late != 0 || got.LateKept != 1 {
@@ -98,7 +99,7 @@ func TestMirrorsAccountAddsUpWhateverItsOriginTells(t *testing.T) {
 	} {
 		m := testMirror(t, testDir(t), "m")
 		m.Put(came(1, frame(1, 64)))
-		m.Hear(told, "")
+		m.Hear(told.ToWire(1))
 		m.Put(came(2, frame(2, 64)))
 		a := m.Status(0, Reading{}, "").Accounts
 		sum := new(big.Int)
