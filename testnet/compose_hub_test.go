@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"achbridge/testnet/await"
-	"achbridge/testnet/need"
 )
 
 // hubFile has two robots and two operators, each on a network of its own, and a hub.
@@ -33,10 +32,9 @@ func (m mirrors) without(host string) mirrors {
 	return left
 }
 
-// TestComposeHub has hosts on separate networks meet at a hub, as a user starts them, and
+// composeWithAHub has hosts on separate networks meet at a hub, as a user starts them, and
 // what may happen to the hub and to a host.
-func TestComposeHub(t *testing.T) {
-	need.Long(t)
+func composeWithAHub(t *testing.T) {
 	c := startCompose(t, hubFile)
 	c.step("start", func(c *compose) {
 		c.follow(byHub)

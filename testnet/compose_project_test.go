@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -37,7 +38,9 @@ func startCompose(t *testing.T, files ...string) *compose {
 		c.command = append(c.command, "-f", "../"+file)
 	}
 	c.command = append(c.command, "-p", c.project)
-	c.run("bash", filepath.Join("..", filepath.Dir(files[0]), scriptOf(files[0])))
+	if err := buildImage(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(c.end)
 	c.compose("up", "--build", "--detach")
 	for _, service := range strings.Fields(c.compose("config", "--services")) {
@@ -46,13 +49,14 @@ func startCompose(t *testing.T, files ...string) *compose {
 	return c
 }
 
-// scriptOf is the script that makes what a file of services needs.
-func scriptOf(file string) string {
-	if filepath.Dir(file) == "." {
-		return "testnet/image/build.sh"
+// buildImage makes what the services need: the programs, the keys, and a hub's directory.
+var buildImage = sync.OnceValue(func() error {
+	out, err := exec.Command("bash", "compose/build.sh").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("testnet/compose/build.sh: %w\n%s", err, out)
 	}
-	return "build.sh"
-}
+	return nil
+})
 
 // composeCommand is docker-compose or docker compose.
 func composeCommand(t *testing.T) []string {
@@ -228,7 +232,9 @@ func (c *compose) must(name string, command ...string) {
 // run runs a command that has to work and returns what it printed.
 func (c *compose) run(name string, args ...string) string {
 	c.t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), "COMPOSE_HTTP_TIMEOUT=600") // s, for a busy engine
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		c.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}

@@ -25,18 +25,23 @@ func ofRobot(name string) mirrors {
 	return mirrors{"planner": {name + ".imu", name + ".joints", name + ".camera"}}
 }
 
-// The hosts of docker-compose.yml as a user starts them, and what the network of a
-// robot does to them.
+// The hosts of docker-compose.yml as a user starts them, with and without multicast, and those of
+// hub.yml; and what the network of a robot does to them.
 func TestCompose(t *testing.T) {
 	need.Long(t)
-	t.Parallel() // most of it is waiting
+	for name, try := range map[string]func(*testing.T){"multicast": composeByMulticast, "listed peers": composeWithListedPeers, "hub": composeWithAHub} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // beside the others, and not beside sites
+			try(t)
+		})
+	}
+}
+
+func composeByMulticast(t *testing.T) {
 	c := startCompose(t, "docker-compose.yml")
 	c.step("start", started)
-	c.step("kill robot", func(c *compose) { c.kill("robot") })
 	for _, service := range services {
-		if service != "robot" {
-			c.step("kill "+service, func(c *compose) { c.kill(service) })
-		}
+		c.step("kill "+service, func(c *compose) { c.kill(service) })
 		c.step("restart "+service, func(c *compose) { c.restart(service) })
 		c.step("pause "+service, func(c *compose) { c.pause(service, 0) })
 		c.step("partition "+service, func(c *compose) { c.partition(service) })
@@ -46,9 +51,7 @@ func TestCompose(t *testing.T) {
 	c.step("names collide", func(c *compose) { c.collide() })
 }
 
-// The same hosts without multicast.
-func TestComposeWithListedPeers(t *testing.T) {
-	need.Long(t)
+func composeWithListedPeers(t *testing.T) {
 	c := startCompose(t, "docker-compose.yml", "docker-compose.unicast.yml")
 	c.step("start", started)
 	for _, service := range services {
