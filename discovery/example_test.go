@@ -19,7 +19,7 @@ func ExampleBrowse() {
 	peers, err := discovery.Browse(context.Background(), discovery.Config{
 		StaticOnly: true,
 		Static:     []discovery.Static{robot},
-	}, 100*time.Millisecond)
+	}, time.Second)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func ExampleBrowser() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err = b.Run(ctx, func(peers []discovery.Peer) {
 		for _, p := range peers {

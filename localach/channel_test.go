@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 )
 
 // tempDir is a directory on the file system that channels live on, away from the host's.
@@ -172,7 +173,7 @@ func TestCreateRefusesAnExistingName(t *testing.T) {
 // The rights of a group that the file cannot have go to no other group.
 func TestCreateLikeAFileWhoseGroupMayNotBeHad(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs a group that we may not give a file to: run as root")
+		need.Missing(t, "needs a group that we may not give a file to: run as root")
 	}
 	d := tempDir(t)
 	like := create(t, d, Geometry{})
