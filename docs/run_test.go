@@ -42,6 +42,9 @@ const (
 	runtimeDir = "/run/user/1000"
 )
 
+// channels are those that publisher makes by itself, put into less often.
+const channels = "--channel imu:50:64 --channel joints:10:3000 --channel camera:1:300000"
+
 // story is a document's run.
 type story struct {
 	*testing.T
@@ -106,7 +109,7 @@ func (s *story) begin(name string, steps []step) {
 	}
 	s.Cleanup(s.showLogs)
 	s.check(os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS("../packaging/examples")))
-	s.background("robot", "exec publisher --channel imu:100:64 --channel joints:25:3000 --channel camera:2:300000") // less often than by itself: several documents run at once
+	s.background("robot", "exec publisher "+channels)
 	s.until("robot", "achbridge channel ls", "camera")
 	if name == farApart {
 		s.setApart()
@@ -429,8 +432,8 @@ func (s *story) inLab(scale int) error {
 	for _, p := range s.typed {
 		text += interruptible(p.line, scale) + "\n"
 	}
-	if !need.IsLong() {
-		text = strings.ReplaceAll(text, ":200:64", ":20:64") // less often too
+	if !need.IsLong() { // less often
+		text = strings.NewReplacer(":200:64", ":4:64", ":500:64", ":20:64", ":10:100000", ":1:100000", "publisher -- ", "publisher "+channels+" -- ").Replace(text)
 	}
 	script := filepath.Join(dir, "script.sh")
 	s.check(os.WriteFile(script, []byte(text), 0o644))

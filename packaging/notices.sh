@@ -10,6 +10,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export CGO_ENABLED=1
 
+line=$(printf '=%.0s' {1..78})
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
 # of MODULE VERSION ROOT: its licences, those of its linked packages included.
 of() {
 	local module=$1 version=$2 root=$3 file found=
@@ -17,29 +21,19 @@ of() {
 		found=yes
 		printf '\n%s\n%s %s: %s\n\n' "$line" "$module" "$version" "${file#"$root"/}"
 		cat "$file"
-	done < <(sort -u "$work/$(tr / _ <<<"$module")")
+	done < <(grep -F "$root/" "$work/licences")
 	[ -n "$found" ] || { echo "FAILED: $module $version has no licence in $root" >&2 && exit 1; }
 }
 
-# licences DIR ROOT: the files of a package's directory and of those above it.
-licences() {
-	local dir=$1 root=$2
-	while :; do
-		find "$dir" -maxdepth 1 -type f -regextype posix-extended -iregex '.*/(licen[sc]e|copying|copyright|notice|patents)([-.][^/]*)?' ! -name '*.go'
-		[ "$dir" != "$root" ] || break
-		dir=$(dirname "$dir")
-	done
-}
-
-line=$(printf '=%.0s' {1..78})
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-echo "achbridge is linked with the following, whose licences ask for these notices."
+# MODULE VERSION ROOT DIR of each linked package, and then the licences in its directory
+# and in those above it.
 go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}} {{end}}{{end}}{{if .Module}}{{.Dir}}{{end}}' ./cmd/achbridge |
 	awk 'NF == 4' >"$work/packages"
-while read -r module _ root dir; do
-	licences "$dir" "$root" >>"$work/$(tr / _ <<<"$module")"
-done <"$work/packages"
+awk '{ for (dir = $4; ; sub("/[^/]*$", "", dir)) { print dir; if (dir == $3) break } }' "$work/packages" | sort -u >"$work/dirs"
+xargs -d '\n' sh -c 'find "$@" -maxdepth 1 -type f -regextype posix-extended -iregex ".*/(licen[sc]e|copying|copyright|notice|patents)([-.][^/]*)?" ! -name "*.go"' find \
+	<"$work/dirs" | sort -u >"$work/licences"
+
+echo "achbridge is linked with the following, whose licences ask for these notices."
 printf '\n%s\nThe Go library and runtime %s\n\n' "$line" "$(go env GOVERSION)"
 cat "$(go env GOROOT)/LICENSE"
 sort -u <(cut -d' ' -f1-3 "$work/packages") | while read -r module version root; do of "$module" "$version" "$root"; done

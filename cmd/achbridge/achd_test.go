@@ -8,13 +8,12 @@ import (
 	"net"
 	"os"
 	"strings"
-	"time"
 )
 
 // achdPull is `achd pull` as far as scripts need it, ADDRESS CHANNEL: it prints the server's
 // answer, and each frame as a line.
 func achdPull() {
-	conn, err := net.DialTimeout("tcp", os.Args[1], 5*time.Second)
+	conn, err := net.Dial("tcp", os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -49,7 +48,7 @@ func achdPull() {
 // achdPush is `achd push`, ADDRESS CHANNEL FRAME: it puts one frame, if it may, and prints the
 // server's answer.
 func achdPush() {
-	conn, err := net.DialTimeout("tcp", os.Args[1], 5*time.Second)
+	conn, err := net.Dial("tcp", os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

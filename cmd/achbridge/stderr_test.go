@@ -56,7 +56,7 @@ func serves(t *testing.T, stderr *os.File) {
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Wait() }()
 	t.Cleanup(func() { daemon.Process.Kill() })
-	await.NoError(t, exec.Command("achbridge", "status", "--control", socket).Run)
+	await.NoError(t, func() error { return exec.Command("achbridge", "status", "--control", socket).Run() })
 	if err := daemon.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

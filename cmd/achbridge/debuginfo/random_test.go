@@ -10,11 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"achbridge/bridge/layout"
+	"achbridge/testnet/need"
 )
 
 // structMaker writes random structs, and C that prints what is in them.
@@ -196,20 +198,19 @@ func same(v layout.Value, printed string) bool {
 }
 
 func TestRandomStructsAreReadAsCPrintsThem(t *testing.T) {
-	structs := 20
-	if os.Getenv("ACHBRIDGE_LONG") == "1" {
-		structs = 200
-	}
+	structs := need.LongOr(200, 20)
+	everyday := []string{"gcc -gdwarf-5", "gcc -gdwarf-3 -gstrict-dwarf", "g++ -gdwarf-4 -O2 -gz"}
 	for seed, options := range []string{
 		"gcc -gdwarf-5", "gcc -gdwarf-4", "gcc -gdwarf-5 -O2 -flto", "gcc -gdwarf-4 -gz -O2", "gcc -gdwarf-3 -gstrict-dwarf",
 		"g++ -gdwarf-5", "g++ -gdwarf-4 -O2 -gz", "g++ -gdwarf-5 -O2 -flto",
 	} {
 		t.Run(options, func(t *testing.T) {
+			if !slices.Contains(everyday, options) {
+				need.Long(t)
+			}
 			t.Parallel()
 			args := strings.Fields(options)
-			if _, err := exec.LookPath(args[0]); err != nil {
-				t.Skipf("%v: apt-get install gcc g++", err)
-			}
+			need.Program(t, args[0], args[0])
 			m := &structMaker{Rand: rand.New(rand.NewPCG(uint64(seed), 19)), cpp: args[0] == "g++"}
 			if m.cpp {
 				m.types.WriteString("struct Empty {};\n")
@@ -302,9 +303,7 @@ func TestDamagedFilesGiveErrors(t *testing.T) {
 		t.Run(options, func(t *testing.T) {
 			t.Parallel()
 			compiler := strings.Fields(options)
-			if _, err := exec.LookPath(compiler[0]); err != nil {
-				t.Skipf("%v: apt-get install gcc g++", err)
-			}
+			need.Program(t, compiler[0], compiler[0])
 			whole, err := os.ReadFile(built(t, compiler, frameOfC+"struct imu { double x[3]; enum small e; struct pair p; int b: 3; } imu;\nint main() { return 0; }\n"))
 			if err != nil {
 				t.Fatal(err)
@@ -367,7 +366,7 @@ func errorsOf(t *testing.T, whole []byte) map[string]int {
 	t.Helper()
 	path, random := filepath.Join(t.TempDir(), "damaged"), rand.New(rand.NewPCG(1, 19))
 	kinds := map[string]int{}
-	for i := range 300 {
+	for i := range need.LongOr(600, 120) {
 		file := bytes.Clone(whole)
 		switch i % 6 {
 		case 0:

@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"achbridge/bridge/layout"
+	"achbridge/testnet/need"
 )
 
 // compiled is an object of a C or C++ text.
 func compiled(t *testing.T, options, text string) string {
 	t.Helper()
 	args := strings.Fields(options)
-	if _, err := exec.LookPath(args[0]); err != nil {
-		t.Skipf("%v: apt-get install gcc g++", err)
-	}
+	need.Program(t, args[0], args[0])
 	return built(t, append(args, "-c"), text)
 }
 
@@ -57,9 +56,7 @@ func TestEnumIsWhatItIsStoredAs(t *testing.T) {
 }
 
 func TestLinkedTypeUnitsAreRefused(t *testing.T) {
-	if _, err := exec.LookPath("g++"); err != nil {
-		t.Skipf("%v: apt-get install g++", err)
-	}
+	need.Program(t, "g++", "g++")
 	p, err := Open(built(t, []string{"g++", "-gdwarf-5", "-fdebug-types-section"}, "struct T { int a; } t; int main() { return 0; }"))
 	if err == nil {
 		_, _, err = p.Layout("T")
@@ -111,8 +108,8 @@ func TestBigEndianAndOtherFilesAreRefused(t *testing.T) {
 
 func TestFileOfDwzIsRefused(t *testing.T) {
 	object := compiled(t, "gcc -g", "struct T { int a; } t;")
-	if out, err := exec.Command("objcopy", "--add-section", ".gnu_debugaltlink="+filepath.Join(filepath.Dir(object), "a.c"), object).CombinedOutput(); err != nil {
-		t.Skipf("objcopy: %v: %s: apt-get install binutils", err, out)
+	if out, err := exec.Command(need.Program(t, "objcopy", "binutils"), "--add-section", ".gnu_debugaltlink="+filepath.Join(filepath.Dir(object), "a.c"), object).CombinedOutput(); err != nil {
+		t.Fatalf("objcopy: %v: %s", err, out)
 	}
 	if _, err := Open(object); err == nil || !strings.Contains(err.Error(), "dwz") {
 		t.Errorf("got %v, want an error about dwz", err)

@@ -18,6 +18,7 @@ import (
 	"achbridge/bridge/layout"
 	"achbridge/cmd/achbridge/debuginfo"
 	"achbridge/cmd/achbridge/ros1msg"
+	"achbridge/testnet/need"
 )
 
 // asked is what ROS 1's own decoder is asked, and what it answers of each frame.
@@ -67,7 +68,7 @@ json.dump(answers, sys.stdout)
 func ask(t *testing.T, all []asked) (answers [][]answer) {
 	t.Helper()
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import genpy.dynamic").CombinedOutput(); err != nil {
-		t.Skipf("needs python3-genpy: apt-get install python3-genpy: %v: %s", err, out)
+		need.Missing(t, fmt.Sprintf("ROS 1's decoder: apt-get install python3-genpy: %v: %s", err, out))
 	}
 	in, err := json.Marshal(all)
 	if err != nil {
@@ -294,9 +295,7 @@ int main(void) { fwrite(&s, sizeof s, 1, stdout); return 0; }
 
 // What C has put into the struct is told here once more, by hand.
 func TestROSReadsAStructOfC(t *testing.T) {
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skipf("%v: apt-get install gcc", err)
-	}
+	need.Program(t, "gcc", "gcc")
 	dir := t.TempDir()
 	source, binary := filepath.Join(dir, "a.c"), filepath.Join(dir, "a")
 	if err := os.WriteFile(source, []byte(program), 0o644); err != nil {
