@@ -37,7 +37,7 @@ func (w *world) oldRobot() *oldRobot {
 	w.t.Helper()
 	r := &oldRobot{host: w.host("robot", wire10ms), conns: make(chan net.Conn)}
 	r.server = achd.New(achd.Config{
-		Dir: r.dir, NewData: pollSource{r.dir}.NewData, Log: slog.New(slog.NewTextHandler(r.log, nil)),
+		Dir: r.dir, NewData: pollSource{r.puts}.NewData, Log: slog.New(slog.NewTextHandler(r.log, nil)),
 		Command: func(string) bool { return false },
 		Claim:   func(string, localach.Tag) (func(), error) { return func() {}, nil },
 	})

@@ -99,7 +99,7 @@ func TestLinkThatTakesNothingHoldsUpNoOther(t *testing.T) {
 	inWorld(t, func(w *world) {
 		lan := testnet.Params{Delay: 100 * time.Microsecond}
 		robot, other, pc := w.host("robot", lan), w.host("other", lan), w.host("pc", lan)
-		source := &loopSource{pollSource: pollSource{robot.dir}, period: 250 * time.Microsecond}
+		source := &loopSource{pollSource: pollSource{robot.puts}, period: 250 * time.Microsecond}
 		var until atomic.Int64
 		robot.source = source
 		robot.socket = func(c net.PacketConn) net.PacketConn { return stalledConn{c, testnet.HostAddr4(other.number), &until} }
@@ -322,7 +322,7 @@ func TestFramesThatTheLinkHadRoomForAreCounted(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				robot, pc := w.host("robot", c.link), w.host("pc", c.link)
-				source := &loopSource{pollSource: pollSource{robot.dir}, period: c.look}
+				source := &loopSource{pollSource: pollSource{robot.puts}, period: c.look}
 				robot.source = source
 				imu := robot.channel("imu", 16, 200)
 				robot.run(Config{})

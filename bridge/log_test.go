@@ -56,6 +56,7 @@ func agesBeside(t *testing.T, stderr func(w *world) io.Writer) (ages []time.Dura
 					t.Error(err)
 				}
 			}
+			time.Sleep(time.Second / 4000) // so that no look is at the moment of an arrival
 			for range 20 {
 				time.Sleep(time.Second / 2000)
 				if n, age := pc.newest("robot.imu"); n > uint64(len(ages)) {

@@ -95,6 +95,7 @@ type host struct {
 	node     *Node
 	stop     func()
 	log      *logBook
+	puts     *putSource // is told of what channel.put puts
 	views    map[string]*view
 	slept    atomic.Int64  // ns for which it has been suspended
 	lingers  time.Duration // between the end of its node and that of its sockets
@@ -112,7 +113,7 @@ func (w *world) host(name string, link testnet.Params) *host {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { os.RemoveAll(dir) })
-	h := &host{w: w, name: name, dir: localach.Dir(dir), net: w.net.Host(strings.Repeat(name, 1+w.named(name)), link), number: w.hosts, log: &logBook{}, views: map[string]*view{}}
+	h := &host{w: w, name: name, dir: localach.Dir(dir), net: w.net.Host(strings.Repeat(name, 1+w.named(name)), link), number: w.hosts, log: &logBook{}, views: map[string]*view{}, puts: &putSource{dir: localach.Dir(dir)}}
 	w.t.Cleanup(func() {
 		for name := range h.views {
 			h.closeView(name)
@@ -151,7 +152,7 @@ func (h *host) run(cfg Config, peers ...*host) *host {
 	cfg.suspended = func() time.Duration { return time.Duration(h.slept.Load()) }
 	cfg.Host, cfg.Node, cfg.Dir, cfg.Source, cfg.Endpoint, cfg.Log = h.name, h.id, h.dir, h.source, end, log
 	if h.source == nil {
-		cfg.Source = pollSource{h.dir}
+		cfg.Source = pollSource{h.puts}
 	}
 	h.node, err = New(cfg)
 	if err != nil {
@@ -190,7 +191,7 @@ func (h *host) channel(name string, count, size int) *channel {
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
-	c := &channel{t: h.w.t, ch: ch, w: ch.Writer()}
+	c := &channel{t: h.w.t, ch: ch, w: ch.Writer(), noticed: h.puts.noticed}
 	h.w.t.Cleanup(c.close)
 	return c
 }
@@ -198,9 +199,10 @@ func (h *host) channel(name string, count, size int) *channel {
 // channel writes numbered frames.
 type channel struct {
 	t      *testing.T
-	ch     *localach.Channel
-	w      *localach.Writer
-	closed bool
+	ch      *localach.Channel
+	w       *localach.Writer
+	noticed func(ch *localach.Channel) // called after each put, if not nil
+	closed  bool
 }
 
 func (c *channel) close() {
@@ -216,6 +218,9 @@ func (c *channel) put(number uint64, size int) {
 	c.t.Helper()
 	if _, err := c.w.Put(frame(number, size)); err != nil {
 		c.t.Fatal(err)
+	}
+	if c.noticed != nil {
+		c.noticed(c.ch)
 	}
 }
 
@@ -330,12 +335,9 @@ func (h *host) mirror(name string) status.Mirror {
 	return status.Mirror{}
 }
 
-// How often a pollSource looks at a channel: rarer the longer nothing has changed.
-const leastPoll, mostPoll = 250 * time.Microsecond, 2 * time.Millisecond
-
-// pollSource is a Source in virtual time: it looks at real channels with
-// timers only.
-type pollSource struct{ dir localach.Dir }
+// pollSource is a Source in virtual time. It looks for channels, and for what others than
+// channel.put put into them, with timers.
+type pollSource struct{ *putSource }
 
 func (s pollSource) Changes(ctx context.Context, f func(localach.Event)) error {
 	known := map[string]uint64{}
@@ -391,22 +393,25 @@ func stampNow() int64 {
 	return now.Nano()
 }
 
-func (s pollSource) Looked() time.Time { return time.Now() }
-
 func (s pollSource) NewData(ch *localach.Channel, f func(uint64, int)) func() {
-	ctx, cancel := context.WithCancel(context.Background())
+	var mu sync.Mutex
 	last := ch.LastSeq()
+	look := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if seq := ch.LastSeq(); seq != last {
+			last = seq
+			f(seq, 0)
+		}
+	}
+	stop := s.putSource.NewData(ch, func(uint64, int) { look() })
+	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		wait := leastPoll
-		for pause(ctx, wait); ctx.Err() == nil; pause(ctx, wait) {
-			wait = min(wait+leastPoll/8, mostPoll)
-			if seq := ch.LastSeq(); seq != last {
-				last, wait = seq, leastPoll
-				f(seq, 0)
-			}
+		for ; ctx.Err() == nil; pause(ctx, 2*time.Millisecond) {
+			look()
 		}
 	}()
-	return cancel
+	return func() { stop(); cancel() }
 }
 
 // logBook keeps what was logged.
