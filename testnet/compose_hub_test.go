@@ -1,7 +1,6 @@
 package testnet_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -38,6 +37,7 @@ func composeWithAHub(t *testing.T) {
 	c := startCompose(t, hubFile)
 	c.step("start", func(c *compose) {
 		c.follow(byHub)
+		c.readable(byHub)
 		for service := range c.ids {
 			c.healthy(service)
 		}
@@ -78,16 +78,7 @@ func composeWithAHub(t *testing.T) {
 // onlyByHub wants all links of a host to be by the hub.
 func (c *compose) onlyByHub(service string) {
 	c.t.Helper()
-	out, err := c.ask(service, "achbridge", "status", "--json")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	var got struct {
-		Links []struct{ Peer, Transport string }
-	}
-	if err := json.Unmarshal(out, &got); err != nil {
-		c.t.Fatalf("%s: status: %v", service, err)
-	}
+	got := c.status(service)
 	if len(got.Links) == 0 {
 		c.t.Errorf("%s: got no links, want two", service)
 	}

@@ -27,14 +27,14 @@ type compose struct {
 	ids     map[string]string // containers by service, or by the name they were started under
 }
 
-// startCompose builds the image and starts the services of files; at the end of the
-// test it removes all that it made, and shows what was logged when it failed.
+// startCompose builds the image and starts the services of files, with a robot that publishes
+// little; at the end of the test it removes all that it made, and shows what was logged when it failed.
 func startCompose(t *testing.T, files ...string) *compose {
 	t.Helper()
 	need.Processes(t)
 	c := &compose{t: t, command: composeCommand(t), project: projectOf(files[0]), ids: map[string]string{}}
 	removeLeftovers(t, c.command)
-	for _, file := range files {
+	for _, file := range append(files, "testnet/compose/calm.yml") {
 		c.command = append(c.command, "-f", "../"+file)
 	}
 	c.command = append(c.command, "-p", c.project)

@@ -17,7 +17,11 @@ import (
 // api asks the daemon of a host what its control socket tells, without the cost
 // of a process: the socket is reached through the file system of the host.
 func (s *site) api(host, path string, v any) error {
-	socket := s.inside(host, "/run/achbridge/control.sock")
+	return ask(s.inside(host, "/run/achbridge/control.sock"), path, v)
+}
+
+// ask asks the daemon that listens on a control socket.
+func ask(socket, path string, v any) error {
 	client := http.Client{Timeout: await.Limit, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -31,7 +35,7 @@ func (s *site) api(host, path string, v any) error {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s on %s: %s", path, host, answer.Status)
+		return fmt.Errorf("%s on %s: %s", path, socket, answer.Status)
 	}
 	return json.NewDecoder(answer.Body).Decode(v)
 }

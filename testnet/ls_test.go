@@ -2,8 +2,6 @@ package testnet_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -37,14 +35,3 @@ const (
 	codeOK      = 0
 	codeNothing = 3
 )
-
-func sameNames(list []listed, want ...string) error {
-	var got []string
-	for _, c := range list {
-		got = append(got, c.Host+"/"+c.Channel)
-	}
-	if !slices.Equal(got, want) {
-		return fmt.Errorf("listed: got %v, want %v", got, want)
-	}
-	return nil
-}

@@ -103,20 +103,8 @@ func (a adapted[C]) Channel(host, channel string) Channel {
 	return a.hub.Channel(host, channel)
 }
 
-const (
-	// patience is how long a test waits for what must come.
-	patience = 10 * time.Second
-	// moment is how long it looks for what must not come.
-	moment = 100 * time.Millisecond
-)
-
-// soon is a context that ends when a test has waited long enough.
-func soon(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
+// moment is how long a test looks for what must not come.
+const moment = 100 * time.Millisecond
 
 // needsCut skips a scenario where a lab cannot cut hosts off.
 func needsCut(t *testing.T, l *Lab) {

@@ -3,7 +3,8 @@
 //
 //	publisher [--channel NAME:HZ:BYTES]... [--for 10s] [-- COMMAND ARGS...]
 //
-// Without --channel it is imu:1000:64, joints:200:3000 and camera:10:300000.
+// Without --channel it is what PUBLISHER_CHANNELS names in the environment, else
+// imu:1000:64, joints:200:3000 and camera:10:300000.
 // Each frame begins with a stamp: sequence number, then time of the put in ns
 // of CLOCK_MONOTONIC, both uint64 little endian. The sequence number is the
 // one Ach gives the frame as long as nobody else writes. At the end a line of the
@@ -80,6 +81,17 @@ func parseOptions(args []string, complaints io.Writer) (options, error) {
 		return opts, err
 	}
 	opts.child = flags.Args()
+	if len(opts.channels) == 0 {
+		for _, text := range strings.Fields(os.Getenv("PUBLISHER_CHANNELS")) {
+			s, err := parseStream(text)
+			if err != nil {
+				err = fmt.Errorf("PUBLISHER_CHANNELS: %w", err)
+				fmt.Fprintln(complaints, err)
+				return opts, err
+			}
+			opts.channels = append(opts.channels, s)
+		}
+	}
 	if len(opts.channels) == 0 {
 		opts.channels = []stream{
 			{Name: "imu", Rate: 1000, Size: 64},

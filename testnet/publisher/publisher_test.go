@@ -178,6 +178,10 @@ func TestCommandLineIsChecked(t *testing.T) {
 	if want := (stream{Name: "arm", Rate: 2.5, Size: 100}); len(opts.channels) != 1 || opts.channels[0] != want {
 		t.Errorf("channels: got %v, want %v", opts.channels, want)
 	}
+	t.Setenv("PUBLISHER_CHANNELS", "leg:5:64 gps:1:100")
+	if opts, err := parseOptions(nil, io.Discard); err != nil || len(opts.channels) != 2 || opts.channels[1] != (stream{Name: "gps", Rate: 1, Size: 100}) {
+		t.Errorf("channels of the environment: got %v, %v", opts.channels, err)
+	}
 }
 
 // privateDir is on shared memory and met by no other program.
