@@ -66,7 +66,7 @@ func built(t testing.TB, cc, name string, args ...string) string {
 	compile(t, cc, draft, args...)
 	text, err := os.ReadFile(draft)
 	if err == nil {
-		err = os.MkdirAll(dir, 0o755)
+		err = os.MkdirAll(dir, 0o700)
 	}
 	if err == nil {
 		draft = fmt.Sprintf("%s.%d", bin, os.Getpid()) // another run may make the same now

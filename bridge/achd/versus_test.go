@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -94,7 +95,7 @@ func independentClientIsServed(t *testing.T, program string) {
 // Our client gets of the independent server, over TCP, every frame in order and none twice; over UDP and with get-last 1
 // it gets the newest.
 func independentServerIsPulled(t *testing.T, program string) {
-	name := fmt.Sprintf("achd-versus-%d", os.Getpid()) // it looks in /dev/shm
+	name := fmt.Sprintf("achd-versus-%d-%x", os.Getpid(), rand.Uint32()) // it looks in /dev/shm
 	ch, err := localach.Shm.Create(name, localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 100, FrameSize: 64}})
 	if err != nil {
 		t.Fatal(err)
