@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -88,7 +86,6 @@ func TestScripts(t *testing.T) {
 			"until":     untilTrue,
 			"interrupt": interrupt,
 			"notify":    notify,
-			"keys":      keys,
 			"fetch":     fetch,
 			"odd":       odd,
 		},
@@ -316,39 +313,6 @@ func notify(ts *testscript.TestScript, neg bool, args []string) {
 			}
 		}
 	}()
-}
-
-// keys prints the keys that JSON documents have, sorted: keys FILE...
-func keys(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) == 0 {
-		ts.Fatalf("usage: keys FILE...")
-	}
-	found := map[string]bool{}
-	for _, file := range args {
-		var v any
-		ts.Check(json.Unmarshal([]byte(ts.ReadFile(file)), &v))
-		collectKeys(v, "", found)
-	}
-	for _, key := range slices.Sorted(maps.Keys(found)) {
-		fmt.Fprintln(ts.Stdout(), key)
-	}
-}
-
-// collectKeys notes the paths of all keys below v; [] stands for the entries of
-// a list.
-func collectKeys(v any, path string, found map[string]bool) {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, value := range v {
-			at := strings.TrimPrefix(path+"."+key, ".")
-			found[at] = true
-			collectKeys(value, at, found)
-		}
-	case []any:
-		for _, value := range v {
-			collectKeys(value, path+"[]", found)
-		}
-	}
 }
 
 // fetch prints a page of the daemon whose control socket is named, and wants the

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"achbridge/bridge/trust"
+	"achbridge/cmd/achbridge/api"
 	"achbridge/testnet/await"
 )
 
@@ -56,7 +57,7 @@ func serves(t *testing.T, stderr *os.File) {
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Wait() }()
 	t.Cleanup(func() { daemon.Process.Kill() })
-	await.NoError(t, func() error { return exec.Command("achbridge", "status", "--control", socket).Run() })
+	await.NoError(t, func() error { _, err := api.New(socket).Get(t.Context(), "/v1/status", new(any)); return err })
 	if err := daemon.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
