@@ -29,7 +29,7 @@ func (s usedUpSource) Changes(ctx context.Context, f func(localach.Event)) error
 func TestMissingInotifyIsReportedUntilItIsBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", wire10ms)
-		robot.source = usedUpSource{pollSource{robot.dir}, 10 * time.Second}
+		robot.source = usedUpSource{pollSource{robot.puts}, 10 * time.Second}
 		robot.run(Config{})
 		time.Sleep(5 * time.Second)
 		if got := robot.node.Status().NoInotify; !strings.Contains(got, "too many open files") {
