@@ -198,7 +198,7 @@ func (h *host) channel(name string, count, size int) *channel {
 
 // channel writes numbered frames.
 type channel struct {
-	t      *testing.T
+	t       *testing.T
 	ch      *localach.Channel
 	w       *localach.Writer
 	noticed func(ch *localach.Channel) // called after each put, if not nil

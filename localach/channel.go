@@ -221,7 +221,7 @@ func (c *Channel) describe(s status) error {
 	case statusReinit:
 		return fmt.Errorf("channel %s: %w", c.name, ErrReinitialised)
 	case statusForeign:
-		return fmt.Errorf("channel %s: %w", c.name, cmp.Or(c.dir.foreignKind(c.name), ErrOtherLibc))
+		return fmt.Errorf("channel %s: %w", c.name, cmp.Or(c.dir.whyForeign(c.name), ErrOtherLibc))
 	case statusFault:
 		return fmt.Errorf("channel %s: %w", c.name, ErrTruncated)
 	case statusWedged:

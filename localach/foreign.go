@@ -24,17 +24,16 @@ const (
 	kindAuxiliary = 0x03 // of the kind: the type, which is not 0 in debug builds of Ach
 )
 
-// foreignKind returns what kind of Ach made the channel that has the name now, nil if none is known.
-func (d Dir) foreignKind(name string) error {
+// whyForeign returns why a lock may look foreign, by the file that has the name now: its kind of Ach, or that it was cut off and
+// holds zeros. It returns nil if the file says nothing of the sort.
+func (d Dir) whyForeign(name string) error {
 	file, err := d.openFile(name)
 	if err != nil {
 		return nil
 	}
 	defer file.Close()
-	if _, _, err = readHeader(file, name); errors.Is(err, ErrForeign) {
-		return err
-	}
-	return nil
+	_, _, err = readHeader(file, name)
+	return err
 }
 
 // kindOf returns nil if a channel's header, of which the size fits a 64-bit Ach, is one of Ach 2 with a mutex and a

@@ -163,7 +163,7 @@ func (o *ordeal) cutsOffAPut() {
 	if !strings.Contains(line, "channel=map") || !strings.Contains(line, "achbridge channel rm map") {
 		o.t.Errorf("log of the robot: got %q, want the channel and the cure", line)
 	}
-	o.must("robot", "channel", "rm", "map")
+	o.must("robot", "channel", "rm", "--force", "map") // the observers keep it open
 	next := o.publish("robot", "map:20:5000")
 	made := now()
 	o.observe("pc", "reopen:robot.map").follows(made, resumed, "reopen:robot.map")
@@ -175,7 +175,7 @@ func (o *ordeal) cutsOffAPut() {
 // that nobody finds any more, and is made anew by the next one.
 func (o *ordeal) makesAnew(channel string, orphan *process) {
 	o.t.Helper()
-	o.must("robot", "channel", "rm", channel)
+	o.must("robot", "channel", "rm", "--force", channel)
 	await.NoError(o.t, func() error {
 		for _, m := range o.status("pc").Mirrors {
 			if m.Channel == channel && strings.Contains(m.Reason, "does not offer "+channel+" now") {

@@ -61,7 +61,7 @@ func TestNothingIsPutTwiceAfterTheDaemonWasKilledAtRandomMoments(t *testing.T) {
 			if name := mirrorName(m.channel); s.cutOff("pc", name) {
 				cutOff++
 				if m.adopted { // it is its owner who makes it anew
-					s.must("pc", "channel", "rm", name)
+					s.must("pc", "channel", "rm", "--force", name)
 					s.must("pc", "channel", "create", name, "--frames", ringOfTwice, "--size", "64")
 					watched[name] = append(watched[name], s.observe("pc", "keep:"+name))
 				}

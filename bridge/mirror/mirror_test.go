@@ -243,17 +243,6 @@ func cPeer(t *testing.T) string {
 // came is frame seq of the life that newMirror expects.
 func came(seq uint64, data []byte) Arrival { return Arrival{Epoch: 1, Seq: seq, Data: data} }
 
-// shmDir is a directory of its own in shared memory.
-func shmDir(t testing.TB) localach.Dir {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "bridge-cost-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return localach.Dir(dir)
-}
-
 // isLong tells whether this is the long run, for ACHBRIDGE_LONG=1.
 func isLong() bool { return os.Getenv("ACHBRIDGE_LONG") == "1" }
 
