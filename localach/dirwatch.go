@@ -178,7 +178,7 @@ type known struct {
 	file     identity      // as reported
 	facts    facts         // as last seen
 	changed  time.Time     // when these facts were first seen
-	pause    time.Duration // before the next retry
+	pause    time.Duration // before the next retry; 0 if the last look found a complete channel, or a new change
 	told     bool          // an event about it came since the last look
 	wait
 }
@@ -317,7 +317,7 @@ func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
 	}
 	told := k.told
 	k.told = false
-	if f == before && k.reported && !told {
+	if isHalf := k.pause > 0; f == before && k.reported && !told && !isHalf { // half of a channel that is initialised again in place
 		w.queue.settle(k)
 		return Event{}, false
 	}
@@ -332,6 +332,7 @@ func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
 		return Event{Kind: Vanished, Name: k.name}, gone
 	}
 	w.queue.settle(k)
+	k.pause = 0
 	was, old := k.reported, k.file
 	k.reported, k.file = true, file
 	if !was {

@@ -23,6 +23,7 @@ func TestWatchPollsWhileThereIsNoInotify(t *testing.T) {
 	usedUp.Store(true)
 	w.open = func() (*fsnotify.Watcher, error) {
 		if usedUp.Load() {
+			w.triedAt = w.triedAt.Add(-notifyAgain) // at the next poll it is tried again
 			return nil, unix.EMFILE
 		}
 		return real()

@@ -1,6 +1,7 @@
 package localach_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -9,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"achbridge/localach"
 	"achbridge/testnet/await"
@@ -87,6 +91,33 @@ func TestWatchReportsAChannelThatGrowsInPlace(t *testing.T) {
 	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
 
 	runPeer(t, pathOf(d, "imu"), "create", "8", "64", "in-place")
+	expect(t, events, localach.Event{Kind: localach.Replaced, Name: "imu"})
+}
+
+// The last step of making a channel again in place is a store, which is no event of the directory.
+func TestWatchReportsAChannelThatIsHalfMadeAgainForAWhile(t *testing.T) {
+	d := privateDir(t)
+	createIn(t, d, "imu", 4, 64)
+	events := watchDir(t, d)
+	expect(t, events, localach.Event{Kind: localach.Appeared, Name: "imu"})
+	file, err := os.OpenFile(pathOf(d, "imu"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	header, err := unix.Mmap(int(file.Fd()), 0, 4, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(header)
+	magic := bytes.Clone(header)
+	copy(header, make([]byte, len(magic)))
+	if err := file.Truncate(1 << 16); err != nil {
+		t.Fatal(err)
+	}
+	expectQuiet(t, d, events)
+	time.Sleep(50 * time.Millisecond) // the watch looks twice, or more often
+	copy(header, magic)
 	expect(t, events, localach.Event{Kind: localach.Replaced, Name: "imu"})
 }
 
