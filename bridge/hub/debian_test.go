@@ -57,6 +57,7 @@ func (h *testHub) runDebian(program, config string) (kill func()) {
 }
 
 func TestDebiansServerCarriesFramesAndStreams(t *testing.T) {
+	t.Parallel()
 	h := startDebian(t, true, "robot", "pc")
 	robot, pc := h.connectedClient("robot"), h.connectedClient("pc")
 	out, in := robot.Channel("robot", "imu"), pc.Channel("robot", "imu")
@@ -79,6 +80,7 @@ func TestDebiansServerCarriesFramesAndStreams(t *testing.T) {
 }
 
 func TestAServerOnWhichAHostMayMakeNoStreamNamesTheCure(t *testing.T) {
+	t.Parallel()
 	h := startDebian(t, false, "robot")
 	out := h.connectedClient("robot").Channel("robot", "imu")
 	defer out.Close()
@@ -89,6 +91,7 @@ func TestAServerOnWhichAHostMayMakeNoStreamNamesTheCure(t *testing.T) {
 }
 
 func TestAllFollowsWhenDebiansServerIsKilledAndStartsAgain(t *testing.T) {
+	t.Parallel()
 	h, run := newDebian(t, true, "robot", "pc")
 	kill := run()
 	s := begin(t, h.connectedClient("robot"), h.connectedClient("pc"))

@@ -91,6 +91,7 @@ func (s *stream) newer(t *testing.T) {
 }
 
 func TestAllFollowsWhenTheHubStartsAgain(t *testing.T) {
+	t.Parallel()
 	h := startHub(t, "robot", "pc")
 	robot, pc := h.connectedClient("robot"), h.connectedClient("pc")
 	s := begin(t, robot, pc)
@@ -113,6 +114,7 @@ func TestAllFollowsWhenTheHubWasGoneForLong(t *testing.T) {
 }
 
 func TestAStreamThatWasRemovedIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	h := startHub(t, "robot", "pc")
 	s := begin(t, h.connectedClient("robot"), h.connectedClient("pc"))
 	js, err := jetstream.New(h.owner)
@@ -141,6 +143,7 @@ func TestAConsumerThatWasRemovedIsMadeAnew(t *testing.T) {
 }
 
 func TestASilentConnectionIsReplaced(t *testing.T) {
+	t.Parallel()
 	h := startHub(t, "robot", "pc")
 	p := h.proxy()
 	robot := h.connectedClient("robot", p.address())
@@ -153,6 +156,7 @@ func TestASilentConnectionIsReplaced(t *testing.T) {
 }
 
 func TestAConnectionThatIsHeardAgainStays(t *testing.T) {
+	t.Parallel()
 	h := startHub(t, "robot", "pc")
 	p := h.proxy()
 	robot := h.connectedClient("robot", p.address())
@@ -176,6 +180,7 @@ func TestAConnectionThatIsHeardAgainStays(t *testing.T) {
 }
 
 func TestNothingIsSentLaterThatWasPutBefore(t *testing.T) {
+	t.Parallel()
 	h := startHub(t, "robot", "pc")
 	p := h.proxy()
 	robot := h.connectedClient("robot", p.address())
@@ -234,6 +239,7 @@ func leaves(t *testing.T, c *Client, before func()) {
 }
 
 func TestRunEndsWithItsContextWhateverTheHubDoes(t *testing.T) {
+	t.Parallel()
 	h := startHub(t, "robot")
 	t.Run("it is silent", func(t *testing.T) {
 		p := h.proxy()

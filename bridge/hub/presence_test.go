@@ -41,6 +41,7 @@ func hostsOf(t *testing.T, c *Client) func() string {
 }
 
 func TestHostsHearOfEachOther(t *testing.T) {
+	t.Parallel()
 	h := startHub(t, "robot", "pc", "krang.lan")
 	robot := hostsOf(t, h.connectedClient("robot"))
 	pc := hostsOf(t, h.connectedClient("pc"))

@@ -187,6 +187,7 @@ func TestADialThatIsNotAcceptedSaysWhy(t *testing.T) {
 
 // The hub takes nothing: a full window, which comes before the end of the credit.
 func TestADeadlineEndsAWriteThatTheHubDoesNotTake(t *testing.T) {
+	t.Parallel()
 	h := startHub(t, "robot", "pc")
 	p := h.proxy()
 	p.brims.Store(true)
