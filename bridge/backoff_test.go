@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"achbridge/bridge/status"
+	"achbridge/testnet/need"
 )
 
 // Discovery forgets a host that is cut off, and hears of it again some time after
@@ -25,7 +26,7 @@ func TestMirrorIsFreshSoonAfterItsPeerWasForgotten(t *testing.T) {
 }
 
 func TestPeerThatDoesNotComeBackIsForgotten(t *testing.T) {
-	longRun(t)
+	need.Long(t)
 	inWorld(t, func(w *world) {
 		_, pc := w.streaming(pcDials, 64)
 		w.change("robot", "cut")

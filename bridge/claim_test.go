@@ -12,6 +12,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
 	"achbridge/testnet"
+	"achbridge/testnet/need"
 )
 
 // elsewhere is an address at which nobody is.
@@ -70,7 +71,7 @@ func TestRealRobotIsFoundBesideForgedAnnouncements(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			if what == "one source" {
-				longRun(t)
+				need.Long(t)
 			}
 			inWorld(t, func(w *world) {
 				pc, robot := w.host("pc", wire10ms), w.host("krang", wire10ms)

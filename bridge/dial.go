@@ -56,14 +56,14 @@ func (n *Node) dialling(p *peer) bool {
 
 // leftOver returns the addresses at which to dial p. It leaves out the address where its node
 // has proved itself, which is dialled separately, and addresses where a link shows another
-// node. elsewhere names that node.
-func (n *Node) leftOver(p *peer, addrs []transport.Addrs) (list []transport.Addrs, elsewhere error) {
+// node. elsewhere names that node. proved are the peers of provedPeers.
+func (n *Node) leftOver(p *peer, addrs []transport.Addrs, proved []*peer) (list []transport.Addrs, elsewhere error) {
 	for _, a := range addrs {
 		if l := n.linkAt(a); l != nil && p.node() != "" && p.node() != l.peer.String() {
 			elsewhere = answersThere(l.s)
 			continue
 		}
-		if !p.proved && n.dialledAsProved(p, a) {
+		if !p.proved && n.dialledAsProved(p, a, proved) {
 			continue
 		}
 		list = append(list, a)
@@ -81,18 +81,24 @@ func (n *Node) linkAt(a transport.Addrs) *link {
 	return nil
 }
 
-// dialledAsProved reports whether a is the address where p's node has proved itself, so that
-// it is dialled there already.
-func (n *Node) dialledAsProved(p *peer, a transport.Addrs) bool {
-	for _, q := range n.peers {
-		if !q.proved || p.node() != "" && p.node() != q.Node || !slices.ContainsFunc(q.Addrs, a.Equal) {
-			continue
-		}
-		if n.awaited(q) && n.wanted(q) && slices.ContainsFunc(n.dialAddrs(q), a.Equal) {
-			return true
+// provedPeers are the peers that are dialled at the address where their node has proved itself. They are collected once for all
+// peers: hosts that are announced, which anybody can do by the thousand, are compared with these few alone.
+func (n *Node) provedPeers() (list []*peer) {
+	for _, p := range n.peers {
+		if p.proved && n.awaited(p) && n.wanted(p) {
+			list = append(list, p)
 		}
 	}
-	return false
+	return list
+}
+
+// dialledAsProved reports whether a is the address where p's node has proved itself, so that
+// it is dialled there already.
+func (n *Node) dialledAsProved(p *peer, a transport.Addrs, proved []*peer) bool {
+	return slices.ContainsFunc(proved, func(q *peer) bool {
+		isSame := (p.node() == "" || p.node() == q.Node) && slices.ContainsFunc(q.Addrs, a.Equal)
+		return isSame && slices.ContainsFunc(n.dialAddrs(q), a.Equal)
+	})
 }
 
 func answersThere(s *transport.Session) error {

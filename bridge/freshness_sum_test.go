@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"achbridge/testnet/need"
 )
 
 // results are what a scenario gave with all seeds.
@@ -44,7 +46,7 @@ func (s scenario) measure(t *testing.T) *results {
 func (s scenario) seeds() uint64 {
 	asked := strings.Contains(flag.Lookup("test.run").Value.String(), "TestFreshness")
 	switch {
-	case isLong(), asked && s.over == "quic":
+	case need.IsLong(), asked && s.over == "quic":
 		return allSeeds
 	case asked, s.daily && (s.over == "quic" || s.sctp != nil):
 		return 1

@@ -12,6 +12,7 @@ import (
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
+	"achbridge/testnet/need"
 )
 
 // said is a peer of which only is known what somebody without the key says of it.
@@ -74,7 +75,7 @@ func TestGhostKeepsNobodyOut(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			if what == "was gone long" {
-				longRun(t)
+				need.Long(t)
 			}
 			inWorld(t, func(w *world) {
 				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"achbridge/bridge/status"
+	"achbridge/testnet/need"
 	"achbridge/wire"
 )
 
 func TestTenThousandSubscriptionsHarmNobody(t *testing.T) {
-	longRun(t)
+	need.Long(t)
 	inSiege(t, func(s *siege) {
 		const channels = maxSubscriptions + 76
 		for i := range channels {
@@ -136,7 +137,7 @@ func TestSizesThatMultiplyPastAllMemoryAreRefused(t *testing.T) {
 // A million in the long run, and else a tenth of that.
 func TestCatalogOfAMillionChannelsHarmsNobody(t *testing.T) {
 	messages := 50
-	if isLong() {
+	if need.IsLong() {
 		messages = 500
 	}
 	inSiege(t, func(s *siege) {

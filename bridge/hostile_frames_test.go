@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"achbridge/bridge/status"
+	"achbridge/testnet/need"
 	"achbridge/wire"
 )
 
@@ -201,7 +202,7 @@ func TestSequenceNumbersThatJumpOrRunBackwardsHarmNobody(t *testing.T) {
 }
 
 func TestLinksBeyondTheirNumberAreTurnedAwayButForListedPeers(t *testing.T) {
-	longRun(t)
+	need.Long(t)
 	inSiege(t, func(s *siege) {
 		h := s.host("evil", siegeWire)
 		s.withstand(10*time.Second, func() {

@@ -12,6 +12,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/testnet"
+	"achbridge/testnet/need"
 )
 
 // toldOf are the texts of the host's events of a kind.
@@ -95,7 +96,7 @@ func TestHubThatAttacks(t *testing.T) {
 	} {
 		everyDay := c.Frames == testnet.Reorders || c.Frames == testnet.Forges || c.Streams == testnet.Impersonates
 		t.Run(fmt.Sprintf("frames %v, streams %v", c.Frames, c.Streams), func(t *testing.T) {
-			if !everyDay && !isLong() {
+			if !everyDay && !need.IsLong() {
 				t.Skip("long: set ACHBRIDGE_LONG=1")
 			}
 			inLoneWorld(t, func(w *world) { w.hubSiege(rule.QoS{}).withstands(c.Deceit, c.kind, c.text) })

@@ -7,6 +7,7 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/testnet"
+	"achbridge/testnet/need"
 )
 
 // lookout is a mirror whose file is looked at again and again.
@@ -48,7 +49,7 @@ func TestCutsOfTheHub(t *testing.T) {
 		} {
 			for _, at := range []string{"robot", "pc"} {
 				t.Run(fmt.Sprintf("%s of %v at %s", name, long*time.Second, at), func(t *testing.T) {
-					if long != 4 && !isLong() {
+					if long != 4 && !need.IsLong() {
 						t.Skip("long: set ACHBRIDGE_LONG=1")
 					}
 					inWorld(t, func(w *world) {

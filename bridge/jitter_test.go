@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"achbridge/bridge/rule"
+	"achbridge/testnet/need"
 )
 
 // jitterNotYet lists the rows that do not reach the bars, or not with each seed: they are
@@ -30,7 +31,7 @@ const (
 // the whole table; else one row.
 func TestJitterCostsLittle(t *testing.T) {
 	measured(t)
-	named := isLong() || testNamed("TestJitter")
+	named := need.IsLong() || testNamed("TestJitter")
 	for _, over := range overs {
 		for _, rate := range []int{5, 20, 100} {
 			for _, jitter := range jitters {

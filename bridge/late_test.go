@@ -8,6 +8,7 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/testnet/need"
 )
 
 // The way grows past the budget. Nothing but late frames comes then, and each is the newest.
@@ -88,7 +89,7 @@ func TestLateFramesKeepAMirrorAsFreshAsALargeBudget(t *testing.T) {
 		{"rate=500kbit,delay=30ms,queue=64KiB,stall=100ms/200ms", 20, true},
 	} {
 		t.Run(link.text, func(t *testing.T) {
-			if link.long && !isLong() {
+			if link.long && !need.IsLong() {
 				t.Skip("long: set ACHBRIDGE_LONG=1")
 			}
 			t.Parallel()

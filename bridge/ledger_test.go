@@ -11,6 +11,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach/damage"
+	"achbridge/testnet/need"
 )
 
 // ledgerCase is traffic whose accounts are audited.
@@ -195,7 +196,7 @@ func (f *flow) balances() {
 // subscribes again. Both lives are in the account, and every frame once.
 func TestLedgerGoesOnAfterACut(t *testing.T) {
 	sizes, kinds := []int{64}, []rule.QoS{{}, {Mode: rule.Every}}
-	if isLong() {
+	if need.IsLong() {
 		sizes, kinds = append(sizes, 5000), append(kinds, rule.QoS{Budget: 15 * milli}, rule.QoS{Class: rule.Command}, rule.QoS{MaxRate: 20_000})
 	}
 	for _, size := range sizes {

@@ -8,6 +8,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/testnet"
+	"achbridge/testnet/need"
 )
 
 // streams puts frames of size bytes every 5 ms until the test ends.
@@ -95,7 +96,7 @@ func TestMirrorIsFreshSoonAfterAnOutage(t *testing.T) {
 		9 * time.Second:  150 * time.Millisecond,
 		30 * time.Second: 2 * time.Second,
 	}
-	if isLong() {
+	if need.IsLong() {
 		limits[100*time.Millisecond] = 150 * time.Millisecond
 		limits[3*time.Second] = 150 * time.Millisecond
 		limits[5*time.Minute] = 5 * time.Second
@@ -143,7 +144,7 @@ func TestCutPathIsNotTakenForASlowOne(t *testing.T) {
 		robot.channel("imu", 16, 3000).streams(3000)
 		pc.freshWithin(10*time.Second, "robot.imu")
 		time.Sleep(settled)
-		for range 8 {
+		for range need.LongOr(8, 2) {
 			w.change("robot>pc", "cut")
 			time.Sleep(time.Second)
 			w.change("robot>pc", "up")

@@ -144,6 +144,7 @@ func (p Peer) key() string {
 func (n *Node) dialWanted() {
 	var claims []candidate
 	n.dials.waiting = false
+	proved := n.provedPeers()
 	for _, p := range n.peers {
 		if p.Hub || n.later(p) {
 			continue
@@ -160,7 +161,7 @@ func (n *Node) dialWanted() {
 			n.unreached(p, n.noTransport(p))
 			continue
 		}
-		addrs, elsewhere := n.leftOver(p, addrs)
+		addrs, elsewhere := n.leftOver(p, addrs, proved)
 		if len(addrs) == 0 {
 			if elsewhere != nil {
 				n.unreached(p, elsewhere)

@@ -10,6 +10,7 @@ import (
 
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
+	"achbridge/testnet/need"
 )
 
 // waits is a subscription that always has a newer frame of size bytes to send,
@@ -229,7 +230,7 @@ func TestNobodyStarves(t *testing.T) {
 	for way, least := range map[rule.Compress]float64{rule.CompressNone: 8, rule.CompressAuto: 100} {
 		t.Run(way.String(), func(t *testing.T) {
 			if way == rule.CompressAuto {
-				longRun(t)
+				need.Long(t)
 			}
 			inWorld(t, func(w *world) {
 				streams := []stream{{20_000, 100 * milli, rule.QoS{Priority: 1, Budget: 20 * second, Compress: way}}, {64, second, rule.QoS{Priority: 1}}, {64, second, rule.QoS{}}}

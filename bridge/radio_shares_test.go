@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"achbridge/testnet"
+	"achbridge/testnet/need"
 )
 
 // sharesNotYet lists the shares that are not reached: they are printed and fail nothing.
@@ -20,7 +21,7 @@ func longRadio(t *testing.T) {
 	t.Helper()
 	measured(t)
 	if !radioNamed() {
-		longRun(t)
+		need.Long(t)
 	}
 }
 

@@ -40,17 +40,6 @@ type world struct {
 	one   *host // with a node, where there is only one
 }
 
-// isLong tells whether this is the long run, for ACHBRIDGE_LONG=1.
-func isLong() bool { return os.Getenv("ACHBRIDGE_LONG") == "1" }
-
-// longRun skips a test that takes seconds of processor time.
-func longRun(t *testing.T) {
-	t.Helper()
-	if !isLong() {
-		t.Skip("long: set ACHBRIDGE_LONG=1")
-	}
-}
-
 // measured skips, with -short, a test that finds figures by code that other tests run too:
 // under the race detector, say, it would find nothing else.
 func measured(t *testing.T) {

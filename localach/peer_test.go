@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"achbridge/localach"
+	"achbridge/testnet/await"
 	"achbridge/testnet/need"
 )
 
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 		child(verb, os.Args[1:])
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(await.Main(m))
 }
 
 // built returns a C program. It is compiled once, and kept in the user's cache for later runs with the same sources, arguments

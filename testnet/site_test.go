@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
-	code := m.Run()
+	code := await.Main(m)
 	if dir := builtIn.Load(); dir != nil {
 		os.RemoveAll(*dir)
 	}

@@ -17,6 +17,8 @@ import (
 	"achbridge/bridge/status"
 	"achbridge/localach"
 	"achbridge/localach/damage"
+	"achbridge/testnet/await"
+	"achbridge/testnet/need"
 	"achbridge/wire"
 )
 
@@ -171,7 +173,7 @@ func TestLocalReadersKilledWhileTheyWaitStallNoMirror(t *testing.T) {
 	m, other := testMirror(t, dir, "m"), testMirror(t, dir, "other")
 	path := filepath.Join(string(dir), "achshm-m")
 	kills := 30
-	if isLong() {
+	if need.IsLong() {
 		kills = 100
 	}
 	var worst time.Duration
@@ -224,13 +226,7 @@ func TestLocalReadersKilledWhileTheyWaitStallNoMirror(t *testing.T) {
 // cPeer is localach's C peer, compiled for this run.
 func cPeer(t *testing.T) string {
 	t.Helper()
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		if os.Getenv("ACHBRIDGE_NO_SKIP") == "1" {
-			t.Fatal("no C compiler: apt-get install gcc libc6-dev")
-		}
-		t.Skip("no C compiler: apt-get install gcc libc6-dev")
-	}
+	cc := need.Program(t, "cc", "gcc")
 	peer := filepath.Join(t.TempDir(), "peer")
 	source := filepath.Join("..", "..", "localach", "testdata", "peer")
 	cmd := exec.Command(cc, "-O2", "-pthread", "-o", peer, filepath.Join(source, "channel.c"), filepath.Join(source, "main.c"))
@@ -242,9 +238,6 @@ func cPeer(t *testing.T) string {
 
 // came is frame seq of the life that newMirror expects.
 func came(seq uint64, data []byte) Arrival { return Arrival{Epoch: 1, Seq: seq, Data: data} }
-
-// isLong tells whether this is the long run, for ACHBRIDGE_LONG=1.
-func isLong() bool { return os.Getenv("ACHBRIDGE_LONG") == "1" }
 
 func frame(number uint64, size int) []byte {
 	b := bytes.Repeat([]byte{byte(number)}, size)
@@ -264,7 +257,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(await.Main(m))
 }
 
 var childRoles = map[string]func(args []string) error{"killed-put": killedPutRole}

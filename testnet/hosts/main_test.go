@@ -3,9 +3,11 @@ package hosts
 import (
 	"os"
 	"testing"
+
+	"achbridge/testnet/await"
 )
 
 func TestMain(m *testing.M) {
 	Main()
-	os.Exit(m.Run())
+	os.Exit(await.Main(m))
 }

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	hosts.Main()
-	os.Exit(m.Run())
+	os.Exit(await.Main(m))
 }
 
 func TestLoadIsRead(t *testing.T) {

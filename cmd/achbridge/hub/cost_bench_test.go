@@ -16,6 +16,7 @@ import (
 
 	"achbridge/bridge/hub"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/testnet/await"
 )
 
 // asHub is the directory of a hub that this program is then, so that a benchmark sees what a
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(asHub); dir != "" {
 		os.Exit(beHub(Directory(dir)))
 	}
-	os.Exit(m.Run())
+	os.Exit(await.Main(m))
 }
 
 func beHub(d Directory) int {
