@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -70,6 +72,9 @@ func configure(number, hosts int) error {
 			return fmt.Errorf("%s: add address %v: %w", interface0, address.IPNet, err)
 		}
 	}
+	if err := takesFor(testnet.HostAddr6(number)); err != nil {
+		return err
+	}
 	// No default route: what is not in the lab fails at once instead of waiting
 	// for a neighbour. Multicast goes out of eth0.
 	multicast := &net.IPNet{IP: net.IPv4(224, 0, 0, 0).To4(), Mask: net.CIDRMask(4, 32)}
@@ -77,6 +82,23 @@ func configure(number, hosts int) error {
 		return fmt.Errorf("%s: add multicast route: %w", interface0, err)
 	}
 	return meetOthers(eth.Attrs().Index, number, hosts)
+}
+
+// takesFor waits until this host takes what comes for its IPv6 address. Even without detection of duplicates a worker of the
+// kernel has to add the route for that, and until then the packets are dropped.
+func takesFor(address netip.Addr) error {
+	local := netlink.Route{Table: unix.RT_TABLE_LOCAL}
+	for range 5000 {
+		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &local, netlink.RT_FILTER_TABLE)
+		if err != nil {
+			return fmt.Errorf("%s: list routes: %w", interface0, err)
+		}
+		if slices.ContainsFunc(routes, func(r netlink.Route) bool { return r.Dst != nil && r.Dst.IP.Equal(address.AsSlice()) }) {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return fmt.Errorf("%s: after 5 s there is no local route for %v", interface0, address)
 }
 
 // meetOthers makes the other hosts known as neighbours for good, so that no
