@@ -34,8 +34,9 @@ type ordeal struct {
 	publishers []*process          // the robot's writers
 	daemons    map[string]*process // by host; a fault that replaces one puts the new one here
 	readers    []*observation
-	restarted  bool // a daemon was replaced, and has forgotten what was in its accounts
-	replaced   bool // a mirror's file was replaced, and with it the number of frames put into it
+	restarted  bool          // a daemon was replaced, and has forgotten what was in its accounts
+	replaced   bool          // a mirror's file was replaced, and with it the number of frames put into it
+	backlog    time.Duration // that frames of mode=every may take which were put during the fault, and come before newer ones
 
 	began  moment
 	worst  time.Duration // age of the newest frame in any view so far
@@ -65,11 +66,11 @@ func (o *ordeal) recovers(fault string, over moment) {
 	o.t.Helper()
 	var took, worst time.Duration
 	for _, r := range o.readers {
-		took = max(took, r.follows(over, resumed, r.views...))
+		took = max(took, r.follows(over, resumed+o.backlog, r.views...))
 		worst = max(worst, r.worstAge(o.began))
 	}
 	long := time.Duration(over - o.began)
-	promised(o.t, fault+": the oldest frame in a mirror", worst, long+resumed+lateness)
+	promised(o.t, fault+": the oldest frame in a mirror", worst, long+resumed+o.backlog+lateness)
 	o.t.Logf("fault %-48s lasted %7v  followed after %6v  worst age %7v", fault, long.Round(time.Millisecond), took, worst.Round(time.Millisecond))
 	o.began, o.worst = now(), max(o.worst, worst)
 }

@@ -110,7 +110,7 @@ func TestRobotGoesOnAfterItsDaemonWasKilledInsideGet(t *testing.T) {
 	own := s.observe("robot", "keep:log")
 	o := s.brace(ordeal{
 		publishers: []*process{publisher}, daemons: map[string]*process{"robot": robot, "pc": pc},
-		readers: []*observation{own, s.observe("pc", "reopen:robot.log")}, restarted: true,
+		readers: []*observation{own, s.observe("pc", "reopen:robot.log")}, restarted: true, backlog: 5 * time.Second,
 	})
 	var killed moment
 	for n := range 5 {

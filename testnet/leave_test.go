@@ -56,8 +56,9 @@ func TestDaemonLeavesInPeaceWhileTheKernelIsSlow(t *testing.T) {
 				return nil
 			})
 			promised(t, "telling the others", time.Since(began), time.Second)
-			robot.leaves()
+			robot.awaitLog("msg=left")
 			promised(t, "leaving", time.Since(began), 2*time.Second)
+			robot.leaves() // as soon as strace lets go of its threads
 			if list, code := s.ls("other", "--timeout", "1ms"); code != codeNothing {
 				t.Errorf("ls after the daemon's end = %v and exit code %d, want nothing and %d", list, code, codeNothing)
 			}
