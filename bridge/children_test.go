@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,7 +29,6 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	debug.SetGCPercent(400) // a fifth less work: the heaps of most tests are small, and there are hundreds
 	os.Exit(await.Main(m))
 }
 

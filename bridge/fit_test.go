@@ -11,6 +11,7 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/testnet/need"
 )
 
 // filmed is what became of the frames that a camera put in some time.
@@ -80,10 +81,11 @@ func TestFitRateSendsFewerFramesOfWhichAllArriveInTime(t *testing.T) {
 func TestFitRateFollowsTheLinkBothWays(t *testing.T) {
 	measured(t)
 	inFlow(t, "delay=10ms,rate=10mbit,queue=256KiB", rule.QoS{Budget: 200 * milli, Fit: rule.FitRate}, 95_000, func(f *flow) {
-		for _, step := range []struct {
+		steps := []struct {
 			rate        string
 			least, most uint64 // in time, of 6 s
-		}{{"10mbit", 45, 66}, {"20mbit", 75, 130}, {"5mbit", 22, 33}, {"10mbit", 45, 66}} {
+		}{{"10mbit", 45, 66}, {"20mbit", 75, 130}, {"5mbit", 22, 33}, {"10mbit", 45, 66}}
+		for _, step := range steps[:need.LongOr(4, 3)] {
 			f.change("rate=" + step.rate)
 			f.film(8 * second)
 			got := f.film(6 * second)
