@@ -43,7 +43,7 @@ func (c *Client) makeStream(ctx context.Context, l *line, host, channel string) 
 	if err != nil {
 		return err
 	}
-	err = l.small.api(ctx, strings.TrimSuffix(StreamCreate, "*")+config.Name, body)
+	err = l.small.api(ctx, strings.TrimSuffix(StreamCreate, "*")+config.Name, body, nil)
 	var refused *apiError
 	switch {
 	case errors.Is(err, nats.ErrPermissionViolation):
@@ -70,8 +70,8 @@ const (
 
 func (e *apiError) Error() string { return fmt.Sprintf("%.200q", e.Text) }
 
-// api asks the server for something about streams, whose answer only tells whether it was done.
-func (h *half) api(ctx context.Context, subject string, body []byte) error {
+// api asks the server for something about streams or consumers, and stores its answer in result unless that is nil.
+func (h *half) api(ctx context.Context, subject string, body []byte, result any) error {
 	m, err := h.ask(ctx, subject, body)
 	if err != nil {
 		return err
@@ -84,6 +84,12 @@ func (h *half) api(ctx context.Context, subject string, body []byte) error {
 	}
 	if answer.Error != nil {
 		return answer.Error
+	}
+	if result == nil {
+		return nil
+	}
+	if err := json.Unmarshal(m.Data, result); err != nil {
+		return fmt.Errorf("hub: answer to %s: %w", subject, err)
 	}
 	return nil
 }

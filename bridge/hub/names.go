@@ -86,6 +86,7 @@ func PermissionsOf(host string) Permissions {
 			"ach." + t + ".>",
 			"$JS.API.CONSUMER.CREATE.*." + t + ".>",
 			"$JS.API.CONSUMER.MSG.NEXT.*." + t,
+			"$JS.API.CONSUMER.DELETE.*." + t,
 		},
 		Subscribe: []string{
 			allHere,

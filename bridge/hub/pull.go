@@ -43,6 +43,8 @@ type puller struct {
 	asked   time.Time
 	large   bool // the last frame was; the first one may be
 	credit  credit
+
+	freed *line // on which the consumer of a former line was removed; of the goroutine that calls Next
 }
 
 func (p *puller) init() {
@@ -127,7 +129,15 @@ func (p *puller) follow(ctx context.Context) error {
 	if there {
 		return nil
 	}
-	if err := p.channel.makeConsumer(ctx, l); err != nil {
+	isOld, err := p.channel.makeConsumer(ctx, l)
+	if isOld && p.freed != l {
+		// Once for each line: another host with the same credentials may do so too.
+		p.freed = l
+		if err = p.channel.removeConsumer(ctx, l); err == nil {
+			_, err = p.channel.makeConsumer(ctx, l)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	inbox, err := l.small.listen(func(m *nats.Msg) { p.take(l, m) })
@@ -157,8 +167,9 @@ func (p *puller) leave() {
 	p.drop()
 }
 
-// makeConsumer makes what this host pulls with. It begins with the frame that the hub has.
-func (ch *Channel) makeConsumer(ctx context.Context, l *line) error {
+// makeConsumer makes what this host pulls with. It begins with the frame that the hub has. isOld says that there was one already,
+// of a former connection, to which frames were or will be sent: the hub may not know yet that the connection is gone.
+func (ch *Channel) makeConsumer(ctx context.Context, l *line) (isOld bool, err error) {
 	stream, name, subject := StreamName(ch.host, ch.name), consumerOf(ch.client.credentials.Host), FrameSubject(ch.host, ch.name)
 	body, err := json.Marshal(map[string]any{"stream_name": stream, "config": jetstream.ConsumerConfig{
 		Name:              name,
@@ -170,9 +181,21 @@ func (ch *Channel) makeConsumer(ctx context.Context, l *line) error {
 		Replicas:          1,
 	}})
 	if err != nil {
-		return err
+		return false, err
 	}
-	return l.small.api(ctx, "$JS.API.CONSUMER.CREATE."+stream+"."+name+"."+subject, body)
+	var made jetstream.ConsumerInfo
+	err = l.small.api(ctx, "$JS.API.CONSUMER.CREATE."+stream+"."+name+"."+subject, body, &made)
+	return made.Delivered.Consumer > 0 || made.NumWaiting > 0, err
+}
+
+// removeConsumer removes the consumer of a former connection. A nats-server whose owner has not allowed that keeps it: then a
+// frame that went to that connection is missed, and the next one comes.
+func (ch *Channel) removeConsumer(ctx context.Context, l *line) error {
+	err := l.small.api(ctx, "$JS.API.CONSUMER.DELETE."+StreamName(ch.host, ch.name)+"."+consumerOf(ch.client.credentials.Host), nil, nil)
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		return nil
+	}
+	return err
 }
 
 // ask sends pulls, as many as there may be. It is false when there is no consumer any more.

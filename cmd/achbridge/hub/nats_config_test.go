@@ -127,7 +127,7 @@ func TestANATSServerOfDebianRefusesWhatAHostMustNotDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.forbidden(pc, "ach.robot.here", "$JS.API.STREAM.DELETE.robot,imu", "$JS.API.STREAM.PURGE.robot,imu", "$JS.API.CONSUMER.DELETE.robot,imu.pc")
+	w.forbidden(pc, "ach.robot.here", "$JS.API.STREAM.DELETE.robot,imu", "$JS.API.STREAM.PURGE.robot,imu", "$JS.API.CONSUMER.DELETE.robot,imu.robot")
 	stranger, err := hub.NewCredentials("robot", url, w.credentials("robot").Certificate)
 	if err != nil {
 		t.Fatal(err)

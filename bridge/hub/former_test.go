@@ -1,0 +1,34 @@
+package hub
+
+import (
+	"testing"
+
+	"achbridge/testnet/await"
+)
+
+// The hub still sends to a connection of which it does not know that it is gone: what went there is not lost.
+func TestNewestFrameThatWentToAFormerConnectionComesAgain(t *testing.T) {
+	h := startHub(t, "robot", "pc")
+	out := h.connectedClient("robot").Channel("robot", "imu")
+	former := h.connectedClient("pc").Channel("robot", "imu")
+	put := func(frame string) {
+		t.Helper()
+		if _, err := out.Put(await.Context(t), []byte(frame)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("first")
+	if got, err := former.Next(await.Context(t)); string(got) != "first" {
+		t.Fatalf("Next = %q and %v, want first", got, err)
+	}
+	put("second")
+	await.True(t, "the hub has sent the second frame", func() bool {
+		former.pull.mu.Lock()
+		defer former.pull.mu.Unlock()
+		return len(former.pull.got) > 0
+	})
+	again := h.connectedClient("pc").Channel("robot", "imu")
+	if got, err := again.Next(await.Context(t)); string(got) != "second" {
+		t.Errorf("Next of another connection = %q and %v, want second", got, err)
+	}
+}
