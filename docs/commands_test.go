@@ -50,7 +50,7 @@ var slow = []struct {
 	{regexp.MustCompile(`^go run \./cmd/achbridge demo`), "ten seconds on an idle machine; stage demo of .ci/run measures it"},
 }
 
-// everyday is the document with hosts whose lines are run every day. Those of the others
+// everyday is the document whose lines are run every day. Those of the others
 // are run with ACHBRIDGE_LONG=1; that all of them are known is asserted every day.
 const everyday = "README.md"
 
@@ -86,7 +86,7 @@ func TestEveryCommandLineOfTheDocuments(t *testing.T) {
 			if t.Failed() || len(steps) == 0 {
 				return
 			}
-			if len(hostsOf(steps)) > 0 && filepath.Base(path) != everyday {
+			if filepath.Base(path) != everyday {
 				need.Long(t)
 			}
 			run(t, filepath.Base(path), tools, steps)

@@ -14,6 +14,7 @@ import (
 
 // Inotify is used up when the watch begins, and to be had later.
 func TestWatchPollsWhileThereIsNoInotify(t *testing.T) {
+	t.Parallel()
 	d := tempDir(t)
 	create(t, d, Geometry{4, 16})
 	events := make(chan Event, 100)

@@ -218,6 +218,7 @@ func TestWatchKeepsTheOrderOfEachName(t *testing.T) {
 
 // While the callback takes its time the kernel drops events; what they told of is found all the same.
 func TestWatchFindsWhatAnOverflowHid(t *testing.T) {
+	t.Parallel()
 	limit, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	if err != nil {
 		need.Missing(t, "/proc/sys/fs/inotify is missing: mount -t proc proc /proc")

@@ -316,6 +316,7 @@ func TestOpenSaysThatReadersNeedWritePermission(t *testing.T) {
 // A lock word that names nobody, somebody who has nothing to do with it, or ourselves: glibc's own lock functions abort the
 // process, or wait for ever.
 func TestStrangeLockWordsEndInErrBusy(t *testing.T) {
+	t.Parallel()
 	for name, word := range map[string]uint32{
 		"no such thread":              0x3ffffff0,
 		"no such thread, queued for":  0xbffffff0,

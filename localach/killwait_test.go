@@ -140,6 +140,7 @@ func heal(t *testing.T, d localach.Dir, old *localach.Channel, w *localach.Write
 
 // A waiting Next of ours must not hang either when the channel it waits on dies under it.
 func TestOurWaitingReaderIsToldWhenItsWriterDies(t *testing.T) {
+	t.Parallel()
 	d := privateDir(t)
 	c := createIn(t, d, "imu", 16, 64)
 	var group sync.WaitGroup

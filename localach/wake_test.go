@@ -61,6 +61,7 @@ func TestNoWaitingReaderIsLeftAsleep(t *testing.T) {
 
 // The same while readers are killed in their waits. That may wedge the variable: then Stuck says so. Nobody is left asleep unnoticed.
 func TestKilledReadersLeaveNobodyAsleepUnnoticed(t *testing.T) {
+	t.Parallel()
 	g, wedged := gather(t, 5), 0
 	for kills := 0; kills < need.LongOr(100, 3); {
 		g.burst()

@@ -108,6 +108,7 @@ func TestReaderInCRefusesWhatTellsOfNoMirror(t *testing.T) {
 // The reader calls a frame old once the limit is over, though nothing more arrives. A machine
 // that is busy for that long gets a longer one.
 func TestReaderInPythonNoticesThatNothingArrives(t *testing.T) {
+	t.Parallel()
 	python := need.Program(t, "python3", "python3")
 	for limit := time.Second; ; limit *= 4 {
 		err := followsWithin(t, python, limit)

@@ -25,6 +25,7 @@ import (
 
 // The program of testnet/versus speaks achd's protocol and shares no code with us.
 func TestIndependentProgram(t *testing.T) {
+	t.Parallel()
 	program := independent(t)
 	t.Run("IsServed", func(t *testing.T) { independentClientIsServed(t, program) })
 	t.Run("IsPulled", func(t *testing.T) { independentServerIsPulled(t, program) })
