@@ -175,6 +175,7 @@ func TestFitRateKeepsTheLastFrame(t *testing.T) {
 // A frame takes 160 of its 200 ms when it has the link for itself. As a rule both keep all
 // in time; now and then they meet half way for a while.
 func TestFitRateOfTwoCamerasOnOneLink(t *testing.T) {
+	need.Long(t)
 	measured(t)
 	qos := rule.QoS{Budget: 200 * milli, Fit: rule.FitRate}
 	inFlow(t, "delay=10ms,rate=10mbit,queue=256KiB", qos, 180_000, func(f *flow) {

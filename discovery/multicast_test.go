@@ -122,7 +122,9 @@ func TestRestartAtAnotherPortIsFound(t *testing.T) {
 	})
 }
 
+// zeroconf says goodbye in between: on a busy machine the announcement that follows comes too late.
 func TestChannelListChangesAndTheHostStays(t *testing.T) {
+	need.Long(t)
 	l, robot, pc := pair(t)
 	w := startNode(t, pc, watching())
 	a := startNode(t, robot, announcing("robot", "a1"))
@@ -144,8 +146,7 @@ func TestChannelListChangesAndTheHostStays(t *testing.T) {
 	a.announce("joints camera")
 	w.until("the newest list", channels("camera joints"))
 	for i, r := range w.history() {
-		// zeroconf says goodbye, and on a busy machine the announcement that rescues the host comes too late.
-		if i > 0 && len(r.Peers) != 1 && need.IsLong() {
+		if i > 0 && len(r.Peers) != 1 {
 			t.Errorf("got table %d without the robot: %v", i, r.Peers)
 		}
 	}
