@@ -82,7 +82,7 @@ func (n *Node) linkAt(a transport.Addrs) *link {
 }
 
 // provedPeers are the peers that are dialled at the address where their node has proved itself. They are collected once for all
-// peers: hosts that are announced, which anybody can do by the thousand, are compared with these few alone.
+// peers: anybody can announce thousands of hosts, and each of those is compared only with these few.
 func (n *Node) provedPeers() (list []*peer) {
 	for _, p := range n.peers {
 		if p.proved && n.awaited(p) && n.wanted(p) {

@@ -164,8 +164,8 @@ type readerSight struct {
 	cause           status.Cause
 }
 
-// tellOf returns account a, which counts the frames up to newest, as the peer is told it,
-// with the cause why the channel cannot be read here.
+// tellOf returns the account to send to the peer: counted, which covers the frames up to newest,
+// and the cause if the channel cannot be read here.
 func (sub *subscription) tellOf(counted ledger.Accounts, newest uint64) wire.Account {
 	a := counted.ToWire(sub.id)
 	a.Newest = newest

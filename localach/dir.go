@@ -56,8 +56,8 @@ func (d Dir) List() ([]Info, error) {
 	return list, nil
 }
 
-// Info returns what List would tell of one channel. Without a file of that name it gives fs.ErrNotExist, and with a wrong
-// name ErrName.
+// Info returns one channel's entry of List. The error is fs.ErrNotExist if there is no file of that name, and ErrName if a
+// channel cannot have that name.
 func (d Dir) Info(name string) (Info, error) {
 	if err := CheckName(name); err != nil {
 		return Info{}, err

@@ -16,7 +16,7 @@ import (
 type EventKind int
 
 // The kinds of events. Of one name the order is always Appeared, any number of Replaced, Vanished, and again. The last two
-// have no name: they say how changes are noticed.
+// have no name: they are about the way in which changes are noticed.
 const (
 	Appeared EventKind = iota + 1
 	Vanished
@@ -168,7 +168,7 @@ func (w *dirWatch) poll(now time.Time) error {
 	if now.Sub(w.triedAt) >= notifyAgain && w.notified() == nil {
 		w.report(Event{Kind: Notified})
 	}
-	return w.resync(now) // also once after that: what changed before it is no event
+	return w.resync(now) // also once after inotify is back: earlier changes caused no event
 }
 
 // known is what was last seen under a name.

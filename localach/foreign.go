@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// ErrForeign says that a channel is whole and in use, but made by an Ach that this program cannot share it with. The more
-// precise errors that wrap it say which. Its own programs read and write it as ever: it must not be removed.
+// ErrForeign is the error for a whole channel that another kind of Ach made, with which this program cannot share it. One error
+// for each kind wraps it. The channel's own programs still use it: it must not be removed.
 var (
 	ErrForeign   = errors.New("channel of another kind of Ach")
 	ErrAch1x     = fmt.Errorf("%w: a program made it with Ach 1.x, whose rings split frames", ErrForeign)
@@ -16,7 +16,7 @@ var (
 	ErrOtherLibc = fmt.Errorf("%w: a program with another C library made it", ErrForeign)
 )
 
-// Where the fields are that tell the kinds of Ach apart (ach-facts.md, 2.2 to 2.7, and ach-kernel.md).
+// Offsets of the fields by which the kinds of Ach differ (ach-facts.md, 2.2 to 2.7, and ach-kernel.md).
 const (
 	atClock       = 136 // the condition variable's clock in Ach 2; in 1.x always 0
 	atMutexKind   = mutexOffset + 16

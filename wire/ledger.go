@@ -63,8 +63,8 @@ type Account struct {
 	Transit uint64 `cbor:"16,keyasint,omitempty"` // ns from capture to arrival of the newest; 0: not known
 	Cause   string `cbor:"17,keyasint,omitempty"` // why the mirror takes no frames, in a word; empty: it takes them
 
-	// Newest is the number of the newest frame that the counts have: in Serving the newest that was put; in Holding, only
-	// for a channel that is read at the hub, the newest that came. 0: not told.
+	// Newest is the number of the newest frame in the counts: in Serving the newest that was put; in Holding the newest that
+	// arrived, and only for a channel that is read at the hub. 0: not known.
 	Newest uint64 `cbor:"18,keyasint,omitempty"`
 }
 

@@ -77,7 +77,7 @@
 // begins with the frame that is there, and asks with $JS.API.CONSUMER.MSG.NEXT for one message at a time:
 // {"batch":1,"expires":10000000000}. Up to three pulls are under way, fewer where frames would wait in a thin
 // path. Status 408 means that a pull has expired; any other that the consumer is gone. A consumer that a former connection
-// left is removed first (CONSUMER.DELETE) and made anew: frames may have gone to that connection, or still would.
+// left is removed first (CONSUMER.DELETE) and made again: frames may have gone to that connection, or still would.
 //
 // # Connections
 //

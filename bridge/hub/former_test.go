@@ -6,7 +6,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// The hub still sends to a connection of which it does not know that it is gone: what went there is not lost.
+// The hub sends frames to a connection until it notices that the connection is gone. Such a frame is not lost.
 func TestNewestFrameThatWentToAFormerConnectionComesAgain(t *testing.T) {
 	h := startHub(t, "robot", "pc")
 	out := h.connectedClient("robot").Channel("robot", "imu")

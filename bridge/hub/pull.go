@@ -167,8 +167,8 @@ func (p *puller) leave() {
 	p.drop()
 }
 
-// makeConsumer makes what this host pulls with. It begins with the frame that the hub has. isOld says that there was one already,
-// of a former connection, to which frames were or will be sent: the hub may not know yet that the connection is gone.
+// makeConsumer makes the consumer with which this host pulls, beginning with the frame that the hub has. isOld reports that it
+// existed already and has sent frames to a former connection, or still would: the hub may not know yet that it is gone.
 func (ch *Channel) makeConsumer(ctx context.Context, l *line) (isOld bool, err error) {
 	stream, name, subject := StreamName(ch.host, ch.name), consumerOf(ch.client.credentials.Host), FrameSubject(ch.host, ch.name)
 	body, err := json.Marshal(map[string]any{"stream_name": stream, "config": jetstream.ConsumerConfig{

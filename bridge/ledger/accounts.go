@@ -94,10 +94,10 @@ func (a Accounts) Minus(o Accounts) (added Accounts) {
 	return added
 }
 
-// With returns the account a, which the origin told when a mirror had counted heard, with
-// what the mirror has counted since. Frames that a does not have yet are offered as well:
-// put at most, since so many have been put since the origin told. If more came than that,
-// the origin had given some up, and those count as what became of them at the mirror.
+// With returns the origin's account a, which arrived when a mirror had counted heard, brought up to date by
+// the mirror's count now. Frames that are not in a yet are added to those offered: at most put,
+// the number of frames that were put since a was made. If the mirror has received more than that, the origin
+// had given some of them up, and they count by their fate at the mirror.
 func (a Accounts) With(count, heard Accounts, put uint64) Accounts {
 	now, before := count.byMirror(), heard.byMirror()
 	for i, sum := range a.byMirror() {

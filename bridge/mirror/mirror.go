@@ -88,7 +88,7 @@ type Mirror struct {
 	held        *uint64         // where the newest frame of the file is counted, nil as for lacking
 	told        ledger.Accounts // the whole ledger, as the origin has told it last
 	heard       ledger.Accounts // count at that time
-	toldUpTo    uint64          // number of the newest frame that told counts; 0: not known
+	toldUpTo    uint64          // number of the newest frame in the origin's account; 0: not known
 	originCause status.Cause    // why the origin cannot read the channel, as it told last
 	replaced    uint64          // files
 	healedAt    time.Duration   // when the last damaged file was replaced, by Clock; 0: never
@@ -275,12 +275,12 @@ func (m *Mirror) tryPut(seq uint64, frame []byte) error {
 	return nil
 }
 
-// Refuse says why this host makes no mirror. It reports whether that is new.
+// Refuse marks the mirror as refused by this host, for a cause and a reason. It reports whether they are new.
 func (m *Mirror) Refuse(cause status.Cause, reason string) (news bool) {
 	return m.RefusedBy("", cause, reason)
 }
 
-// RefusedBy is Refuse for another host that refuses: what helps against the cause is to be done there.
+// RefusedBy is Refuse for another host that refuses. The cure has to be applied on that host.
 func (m *Mirror) RefusedBy(host string, cause status.Cause, reason string) (news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

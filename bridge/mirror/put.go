@@ -160,8 +160,8 @@ func (m *Mirror) Since() ledger.Accounts {
 	return m.count.Minus(m.base)
 }
 
-// Hear takes the ledger as the origin has it, unless no channel can have so many frames:
-// what the account adds up to would wrap around. The account's cause is why the origin
+// Hear takes over the origin's ledger. It ignores an account with more frames than a channel can
+// have, whose sums would wrap around. The account's cause is the reason why the origin
 // cannot read the channel; empty: it can.
 func (m *Mirror) Hear(a wire.Account) {
 	m.mu.Lock()

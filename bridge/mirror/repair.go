@@ -54,9 +54,9 @@ func (m *Mirror) Look() (lacks uint64, owed bool, err error) {
 // worth more.
 const healAgain = 10 * time.Second
 
-// damage returns what makes the file of a mirror of ours useless, nil if nothing does. err is what the file's check said;
-// damage of the index shows only when frames are put. A file that another program has put there, or made anew, is not
-// damaged. Needs m.mu.
+// damage returns the error that makes the file of our mirror useless, nil if there is none. err is the result of checking the
+// file; a damaged index is found only by puts. A file that another program has put there, or has initialised again, does not
+// count as damaged. Needs m.mu.
 func (m *Mirror) damage(err error) error {
 	switch {
 	case !m.owned || errors.Is(err, localach.ErrReinitialised) || errors.Is(err, localach.ErrDirty) || !m.ownsName():

@@ -39,8 +39,8 @@ func (a *app) open(name string) (*localach.Channel, error) {
 	return ch, nil
 }
 
-// hiddenBy says which programs open the kernel's channel of a name instead of the one in shared memory; "" if the kernel has
-// none.
+// hiddenBy describes the programs that open the kernel's channel of that name instead of the one in shared memory; "" if the
+// kernel has none.
 func (a *app) hiddenBy(name string) string {
 	device, there := a.dir().KernelDevice(name)
 	if !there {

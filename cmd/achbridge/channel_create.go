@@ -65,8 +65,8 @@ given. It is refused while a program has the channel open.`,
 	return cmd
 }
 
-// replacing returns the geometry for the channel that takes the place of one: of what is not given, the old one's. That
-// is an error if the old header cannot be trusted.
+// replacing returns the geometry of a channel that replaces another one. A value that is not given is taken from the old
+// channel; it is an error if the old header cannot be trusted.
 func (a *app) replacing(name string, g localach.Geometry, frames, size bool) (localach.Geometry, error) {
 	if frames && size {
 		return g, nil

@@ -158,7 +158,7 @@ func (a *app) addUsers(r *api.WhyReport) {
 	}
 }
 
-// addOrphans tells which programs go on with a channel of that name that was removed.
+// addOrphans adds to the evidence the programs that still use a removed channel of that name.
 func (a *app) addOrphans(r *api.WhyReport, channel string) {
 	orphans, _ := doctor.OrphansOf(a.dir())
 	for _, o := range orphans {

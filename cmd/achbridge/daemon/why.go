@@ -281,7 +281,8 @@ func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 	return f
 }
 
-// hiddenBy says which programs open the kernel's channel of a name instead of the one in shared memory; "" if there is none.
+// hiddenBy describes the programs that open the kernel's channel of that name instead of the one in shared memory; "" if the
+// kernel has none.
 func (d *Daemon) hiddenBy(name string) string {
 	device, there := d.dir.KernelDevice(name)
 	if !there {

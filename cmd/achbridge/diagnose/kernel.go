@@ -2,7 +2,7 @@ package diagnose
 
 import "achbridge/bridge/status"
 
-// HiddenBy says which programs open the kernel's channel at path instead of one in shared memory.
+// HiddenBy is the sentence that who, some programs, open the kernel's channel at path instead of the one in shared memory.
 func HiddenBy(path, who string) string {
 	return who + " open the kernel's channel " + path + " instead"
 }

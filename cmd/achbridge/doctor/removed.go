@@ -86,7 +86,7 @@ func checkRemoved(_ context.Context, p *patient) result {
 
 // ownersWhoLogOut returns the users whose channels systemd-logind removes when they log out. root is where the host's files are.
 func ownersWhoLogOut(dir localach.Dir, root string) (users []string) {
-	const firstOrdinary = 1000 // what logind takes for an ordinary user where nothing else is configured
+	const firstOrdinary = 1000 // logind's default for the lowest uid of an ordinary user
 	if !removesIPC(root) {
 		return nil
 	}
