@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -78,7 +79,9 @@ func ReadAuthority(path string) (Authority, error) {
 }
 
 // Write stores the authority at path under the rules of Key.Write.
-func (a Authority) Write(path string) error { return writeSecret("authority", path, a.text()) }
+func (a Authority) Write(path string) error {
+	return writeSecret("authority", path, a.text(), func(*os.File) error { return nil })
+}
 
 // Network names the network of the authority's hosts, as Key.Network does.
 func (a Authority) Network() string { return networkOf(a.public()) }

@@ -59,14 +59,17 @@ func readSecret(what, path string) (string, error) {
 
 // Write stores the key at path with mode 0600. It never overwrites: an existing
 // file gives fs.ErrExist. The directory must exist.
-func (k Key) Write(path string) error {
+func (k Key) Write(path string) error { return k.write(path, func(*os.File) error { return nil }) }
+
+// write is Write that calls prepare with the open file before it is complete.
+func (k Key) write(path string, prepare func(*os.File) error) error {
 	if k.held == nil {
 		return fmt.Errorf("network key %s: no key to write", path)
 	}
-	return writeSecret("network key", path, k.text())
+	return writeSecret("network key", path, k.text(), prepare)
 }
 
-func writeSecret(what, path, text string) error {
+func writeSecret(what, path, text string, prepare func(*os.File) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s %s: there is one already, which is kept: remove it first, or choose another path%.0w", what, path, fs.ErrExist)
@@ -75,7 +78,7 @@ func writeSecret(what, path, text string) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Sync(), f.Close())
+	err = errors.Join(err, prepare(f), f.Sync(), f.Close())
 	if err != nil {
 		os.Remove(path) // half a key is worse than none
 		return fmt.Errorf("%s: %w", what, err)
@@ -95,13 +98,10 @@ func (k Key) Replace(path string) error {
 		return fmt.Errorf("network key: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	next := filepath.Join(dir, "key")
-	if err := k.Write(next); err != nil {
+	next, owner := filepath.Join(dir, "key"), info.Sys().(*syscall.Stat_t)
+	// The open file, not its path: the directory may be that of a less trusted user, who may put a link there.
+	if err := k.write(next, func(f *os.File) error { return f.Chown(int(owner.Uid), int(owner.Gid)) }); err != nil {
 		return err
-	}
-	owner := info.Sys().(*syscall.Stat_t)
-	if err := os.Chown(next, int(owner.Uid), int(owner.Gid)); err != nil {
-		return fmt.Errorf("network key: %w", err)
 	}
 	if err := os.Rename(next, path); err != nil {
 		return fmt.Errorf("network key: %w", err)

@@ -5,14 +5,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 
 	"achbridge/bridge/hub"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -84,20 +85,40 @@ func (d Directory) init(address string, files []file) (Identity, error) {
 	return d.Identity()
 }
 
-// replace writes a file for the owner of the directory alone.
+// replace writes a file for the owner of the directory alone. The owner may be a less trusted user than root, and may put links
+// into the directory meanwhile: the file has its owner and mode before it has its name, and nothing is reached by a path.
 func (d Directory) replace(path, text string) error {
-	if err := config.ReplaceFile(path, []byte(text), 0o600); err != nil {
+	root, err := os.OpenRoot(string(d))
+	if err != nil {
 		return err
 	}
-	if os.Getuid() != 0 {
-		return nil
+	defer root.Close()
+	next := fmt.Sprintf(".%s-%016x", filepath.Base(path), rand.Uint64())
+	f, err := root.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
 	}
-	info, err := os.Stat(string(d))
+	_, err = f.WriteString(text)
+	if err == nil && os.Getuid() == 0 {
+		err = giveToOwner(f, root)
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = root.Rename(next, filepath.Base(path))
+	}
+	if err != nil {
+		_ = root.Remove(next) // it may be gone
+	}
+	return err
+}
+
+// giveToOwner gives the open file f to the owner of the directory.
+func giveToOwner(f *os.File, root *os.Root) error {
+	info, err := root.Stat(".")
 	if err != nil {
 		return err
 	}
 	owner := info.Sys().(*syscall.Stat_t)
-	return os.Chown(path, int(owner.Uid), int(owner.Gid))
+	return f.Chown(int(owner.Uid), int(owner.Gid))
 }
 
 // Identity is what hosts know a hub by.
@@ -194,22 +215,38 @@ func (d Directory) foreignCertificate(id *Identity) error {
 	return nil
 }
 
-// read reads a file that nobody but its owner may touch.
+// maxFile limits how much of a file is read: maxHosts lines are shorter.
+const maxFile = 4 << 20
+
+// read reads a regular file that nobody but its owner may touch. It follows no link: root would read for the directory's owner
+// what that user may not read.
 func (d Directory) read(path string) (string, error) {
-	info, err := os.Stat(path)
+	name := filepath.Base(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", ui.Usage(fmt.Errorf("hub %s: it has no file %s", d, filepath.Base(path)), "achbridge hub init ADDRESS, or take the file from your copy")
+		return "", ui.Usage(fmt.Errorf("hub %s: it has no file %s", d, name), "achbridge hub init ADDRESS, or take the file from your copy")
+	case errors.Is(err, syscall.ELOOP):
+		return "", ui.Usage(fmt.Errorf("%s: a link, which is not followed", path), "put the file itself there")
 	case err != nil:
 		return "", ui.Failure(fmt.Errorf("hub: %w", err), "run it as the owner of the directory")
-	case info.Mode().Perm()&0o077 != 0:
-		return "", ui.Usage(fmt.Errorf("%s: mode %04o lets others at it", path, info.Mode().Perm()), "chmod 600 "+path)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return "", ui.Failure(fmt.Errorf("hub: %w", err), "")
 	case !info.Mode().IsRegular():
 		return "", ui.Usage(fmt.Errorf("%s: not a regular file", path), "take it from your copy")
+	case info.Mode().Perm()&0o077 != 0:
+		return "", ui.Usage(fmt.Errorf("%s: mode %04o lets others at it", path, info.Mode().Perm()), "chmod 600 "+path)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
 		return "", ui.Failure(fmt.Errorf("hub: %w", err), "run it as the owner of the directory")
+	case len(text) > maxFile:
+		return "", ui.Usage(fmt.Errorf("%s: larger than %s", path, ui.Bytes(maxFile)), "take it from your copy")
 	}
 	return string(text), nil
 }

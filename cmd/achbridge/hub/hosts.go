@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/nats-io/nkeys"
 
@@ -109,15 +110,18 @@ func (d Directory) Remove(host string) error {
 	})
 }
 
-// change replaces the list of hosts. Of two at a time the second waits.
+// lockWait is how long a change waits for another one. Any process of the directory's owner can hold the lock for ever.
+const lockWait = 5 * time.Second
+
+// change replaces the list of hosts. Of two at a time the second waits, at most lockWait.
 func (d Directory) change(edit func([]Host) ([]Host, error)) error {
 	lock, err := os.Open(string(d))
 	if err != nil {
 		return ui.Failure(fmt.Errorf("hub: %w", err), "run it as the owner of the directory")
 	}
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return ui.Failure(fmt.Errorf("hub %s: %w", d, err), "")
+	if err := lockFor(lock, lockWait); err != nil {
+		return ui.Failure(fmt.Errorf("hub %s: its lock is held: %w", d, err), "end the other achbridge hub add or remove; fuser "+string(d)+" shows which processes have it open")
 	}
 	list, err := d.Hosts()
 	if err != nil {
@@ -134,4 +138,16 @@ func (d Directory) change(edit func([]Host) ([]Host, error)) error {
 		return ui.Failure(fmt.Errorf("hub: %w", err), "run it as the owner of the directory")
 	}
 	return nil
+}
+
+// lockFor takes the lock of an open directory, and waits at most that long for it.
+func lockFor(dir *os.File, most time.Duration) error {
+	const again = 10 * time.Millisecond
+	for waited := time.Duration(0); ; waited += again {
+		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || waited >= most {
+			return err
+		}
+		time.Sleep(again)
+	}
 }
