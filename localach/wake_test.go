@@ -94,7 +94,8 @@ func TestKilledReadersLeaveNobodyAsleepUnnoticed(t *testing.T) {
 // another put.
 func TestNobodyIsLeftAsleepWhenAStoppedReaderGoesOn(t *testing.T) {
 	g, stuck := gatherAs(t, 4, "0"), 0
-	robust := condFrom241(t, pathOf(g.d, "imu"))
+	createIn(t, g.d, "new", 4, 64)
+	robust := condFrom241(t, pathOf(g.d, "new"))
 	asleep := func() bool { st, err := g.c.Stat(); return err == nil && st.Waiters == len(g.readers) }
 	begin := time.Now()
 	for round := 0; round < need.LongOr(30, 3) || stuck == 0 && !robust; round++ {
