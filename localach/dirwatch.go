@@ -317,7 +317,7 @@ func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
 	}
 	told := k.told
 	k.told = false
-	if isHalf := k.pause > 0; f == before && k.reported && !told && !isHalf { // half of a channel that is initialised again in place
+	if f == before && k.reported && !told && k.pause == 0 { // with a pause it was half initialised again in place
 		w.queue.settle(k)
 		return Event{}, false
 	}
