@@ -26,6 +26,11 @@ type Config struct {
 	Source   Source       // tells the node about changes in Dir
 	Endpoint *transport.Endpoint
 	Hub      Hub // reaches hosts without a link; nil: there is none
+	Machine  Machine
+	// Machines are the machines to which commands and pushes for hosts went last, by name of the host. KeepMachines is
+	// called with all of them when one changes; it must not block. Nil: they are forgotten when the node ends.
+	Machines     map[string]Machine
+	KeepMachines func(map[string]Machine)
 
 	Export  rule.Grants // local channels that peers may read; nil: all
 	Relay   []string    // mirrors that peers may read as well; nil: none

@@ -17,7 +17,7 @@ import (
 
 // handle does what a control message of the peer says. An error ends the link.
 func (n *Node) handle(l *link, m wire.Message) error {
-	if n.links[l.peer] != l && n.spares[l.peer] != l {
+	if n.links[l.peer] != l && n.spares[l.spareKey()] != l {
 		return nil
 	}
 	if hello, ok := m.(wire.Hello); ok {
@@ -79,9 +79,11 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 	if m.Host != l.s.Peer().Host {
 		return unwelcome(fmt.Sprintf("%s calls itself host %s, but its certificate says %s", l.host, m.Host, l.s.Peer().Host))
 	}
-	l.greeted, l.run = true, m.Run
+	l.greeted, l.run, l.machine = true, m.Run, Machine{m.Machine, m.Boot}
 	l.askStamp(n.now())
 	n.challenge(l)
+	n.recognize(l)
+	n.changed = true // pushes wait for it
 	return nil
 }
 
@@ -142,6 +144,9 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 			n.forbid(l, m.ID, m.Channel, why)
 			return
 		}
+	}
+	if qos.Class == rule.Command {
+		n.wentTo(l)
 	}
 	last, g := ch.LastSeq(), ch.Geometry()
 	l.send(wire.Subscribed{ID: m.ID, Epoch: m.Epoch, LastSeq: last, FrameCount: g.FrameCount, FrameSize: g.FrameSize})
@@ -241,7 +246,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 			n.changed = true // the catalog that tells the new epoch is on its way
 			return
 		}
-		if m.Code == wire.CodeForbidden || m.Code == wire.CodeLimit {
+		if m.Code == wire.CodeForbidden || m.Code == wire.CodeMachine || m.Code == wire.CodeLimit {
 			in.m.bar(in.feed.Epoch)
 		}
 		in.m.RefusedBy(l.host, causeOfRefusal(m), fmt.Sprintf("%s refuses: %s", l.host, m.Text))
@@ -252,6 +257,10 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		l.answered(m)
 	case wire.TypeDescribe:
 		l.layoutRefused(m)
+	case wire.TypeHello:
+		if m.Code == wire.CodeCopied {
+			n.copiedHere(l, m.Text)
+		}
 	}
 }
 
@@ -272,6 +281,8 @@ func causeOf(err error) status.Cause {
 		return status.CauseBadFrame
 	case errors.Is(err, errTooMuch):
 		return status.CauseLimit
+	case errors.Is(err, errMachine):
+		return status.CauseOtherMachine
 	case errors.Is(err, achd.ErrNoChannel):
 		return status.CauseNoChannel
 	case errors.Is(err, achd.ErrRefused):
@@ -290,6 +301,8 @@ func causeOfRefusal(m wire.Refused) status.Cause {
 		return status.CauseNoChannel
 	case wire.CodeLoop:
 		return status.CauseLoop
+	case wire.CodeMachine:
+		return status.CauseOtherMachine
 	case wire.CodeConflict:
 		return status.CauseRule
 	}

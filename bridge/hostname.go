@@ -42,9 +42,9 @@ func (n *Node) hostName(s *transport.Session) string {
 	return name
 }
 
-// endLinks ends a link and its spare, which has the same name.
+// endLinks ends a link and its spares, which have the same name.
 func (n *Node) endLinks(l *link, cause error) {
-	if spare := n.spares[l.peer]; spare != nil {
+	for _, spare := range n.sparesOf(l.peer) {
 		n.dropSpare(spare, cause)
 	}
 	n.linkDown(l, cause)
@@ -89,15 +89,18 @@ const maxPins = 4096
 // reinstalled, or another host uses its name. With one key for all hosts, the node cannot tell
 // which; with certificates a name belongs to one host.
 func (n *Node) pin(l *link) {
-	if n.cfg.Endpoint.NamesBind() {
-		return
-	}
 	before, known := n.pins[l.host]
 	switch {
-	case known && before != l.peer:
-		l.warn("host name is used by another node than before", status.Event{Kind: status.EventHostChanged, Text: "its name is used by another node than before"}, "node", l.peer.String(), "before", before.String())
-	case !known && len(n.pins) >= maxPins:
+	case known && before.node == l.peer, !known && len(n.pins) >= maxPins:
 		return
+	case known && !n.cfg.Endpoint.NamesBind():
+		l.warn("host name is used by another node than before", status.Event{Kind: status.EventHostChanged, Text: "its name is used by another node than before"}, "node", l.peer.String(), "before", before.node.String())
 	}
-	n.pins[l.host] = l.peer
+	n.pins[l.host] = pinned{node: l.peer}
+}
+
+// pinned is the node that a host was last, and the hardware of its machine; zero: not known.
+type pinned struct {
+	node     trust.NodeID
+	hardware [16]byte
 }

@@ -37,6 +37,8 @@ type link struct {
 	greeted  bool
 	listed   uint64                  // number of the newest list of revocations that the peer is known to have
 	run      uint64                  // the life of the peer's daemon, from its Hello
+	machine  Machine                 // of the peer, from its Hello
+	hello    bool                    // we have said Hello
 	catalog  map[string]wire.Channel // what the peer offers; nil before its first catalog
 	leftOut  int                     // number of the peer's channels that had no room in catalog; some may count twice
 	omitted  map[string]bool         // names of channels that had no room, as far as remembered
@@ -119,12 +121,21 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 	return l
 }
 
-// serve says Hello and starts the link's goroutines.
+// sayHello says Hello, once.
+func (l *link) sayHello() {
+	if l.hello {
+		return
+	}
+	l.hello = true
+	cfg := l.n.cfg
+	l.send(wire.Hello{Version: wire.Version, Host: cfg.Host, Node: cfg.Node, Run: l.n.run, Machine: cfg.Machine.Hardware, Boot: cfg.Machine.Boot})
+}
+
+// serve starts the link's goroutines.
 func (l *link) serve() {
 	// The end of the node's context does not end the link: a Bye follows first.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(l.n.ctx))
 	l.cancel = cancel
-	l.send(wire.Hello{Version: wire.Version, Host: l.n.cfg.Host, Node: l.n.cfg.Node, Run: l.n.run})
 	serving := []func(context.Context) error{l.hear, l.tell, l.receive, l.pump, l.playback}
 	if l.overHub() {
 		serving = serving[:2]
@@ -141,10 +152,12 @@ func (l *link) serve() {
 
 // take makes l, whose goroutines run, the link to its peer.
 func (n *Node) take(l *link) {
-	if n.spares[l.peer] == l {
-		delete(n.spares, l.peer)
+	l.sayHello()
+	if n.spares[l.spareKey()] == l {
+		delete(n.spares, l.spareKey())
 	}
 	if old := n.links[l.peer]; old != nil {
+		n.replaced(old, l)
 		n.drop(old, errors.New("a newer link takes its place"))
 	}
 	n.links[l.peer] = l
@@ -153,23 +166,23 @@ func (n *Node) take(l *link) {
 	}
 	n.arrived(l)
 	n.pin(l)
+	n.recognize(l)
 	n.events.Tell(slog.LevelInfo, "link up", status.Event{Kind: status.EventLinkUp, Host: l.host, Text: "over " + l.s.Transport().String() + " with " + l.s.RemoteAddr().String()},
 		"node", l.peer.String(), "addr", l.s.RemoteAddr().String(), "dialled", l.s.Dialled())
 	close(l.taken)
 	n.changed = true
 }
 
-// linkDown removes a link. Its spare, if there is one, becomes the link. The goroutines of the
+// linkDown removes a link. A spare, if there is one, becomes the link. The goroutines of the
 // removed link end by themselves.
 func (n *Node) linkDown(l *link, cause error) {
-	spare := n.spares[l.peer]
 	switch {
 	case n.links[l.peer] == l:
 		n.drop(l, cause)
-		if spare != nil {
-			n.take(spare)
+		if spares := n.sparesOf(l.peer); len(spares) > 0 {
+			n.take(spares[0])
 		}
-	case spare == l:
+	case n.spares[l.spareKey()] == l:
 		n.dropSpare(l, cause)
 	}
 }

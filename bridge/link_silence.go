@@ -186,8 +186,9 @@ func (n *Node) mayUseSCTP(l *link) bool {
 // Two nodes may get a second session: both dialled at once, one was restarted, or one hears
 // nothing on their link and dials again. Both ends must keep the same session, although each
 // knows only its own view. So the node that dialled the second session decides: it says Hello
-// on it if the session shall become the link. Until then the other node keeps the session as a
-// spare, keeps its link too, and closes neither.
+// on it if the session shall become the link. Until then both nodes keep the session as a
+// spare and keep their link too. The node that was dialled says Hello at once, and from that
+// the other learns which machine has answered (machine.go).
 
 // linkUp makes a new session the link to its peer, or a spare.
 func (n *Node) linkUp(s *transport.Session) {
@@ -217,45 +218,64 @@ func (n *Node) linkUp(s *transport.Session) {
 		return
 	}
 	l := n.newLink(s, old.host)
-	switch {
-	case !s.Dialled():
-		l.serve()
-		if former := n.spares[l.peer]; former != nil {
-			n.dropSpare(former, errors.New("a newer link takes its place"))
-		}
-		n.spares[l.peer] = l
-	case n.replaces(l, old):
-		l.serve()
-		n.take(l)
-	default:
-		n.work.Go(func() { s.Close("there is a link already") })
+	l.serve()
+	if former := n.spares[l.spareKey()]; former != nil {
+		n.dropSpare(former, errors.New("a newer link takes its place"))
 	}
+	n.spares[l.spareKey()] = l
+	if !s.Dialled() {
+		l.sayHello()
+	}
+}
+
+// sparesOf are the spares of a node: first the one that it has dialled.
+func (n *Node) sparesOf(peer trust.NodeID) (list []*link) {
+	for _, dialled := range []bool{false, true} {
+		if l := n.spares[spareKey{peer, dialled}]; l != nil {
+			list = append(list, l)
+		}
+	}
+	return list
 }
 
 // dropSpare forgets a spare.
 func (n *Node) dropSpare(l *link, cause error) {
-	delete(n.spares, l.peer)
+	delete(n.spares, l.spareKey())
 	l.cancel(cause)
 }
 
 // challenge replaces the link by a spare whose peer has said Hello, if the spare is to be kept
-// (replaces).
+// (replaces). If not, it ends a spare that we dialled; one that leads to another machine waits
+// for a moment, since the link may have ended unheard.
 func (n *Node) challenge(l *link) {
-	if n.spares[l.peer] == l && l.greeted && n.replaces(l, n.links[l.peer]) {
+	old := n.links[l.peer]
+	if n.spares[l.spareKey()] != l || !l.greeted || old == nil {
+		return
+	}
+	switch {
+	case n.isCopy(l, old):
+		n.refuseCopy(l, old)
+	case n.replaces(l, old):
 		n.take(l)
+	case l.s.Dialled() && l.isSameMachine(old):
+		n.dropSpare(l, unwelcome("there is a link already"))
 	}
 }
 
-// replaces reports whether l replaces old. Of two working links the one stays that the node
-// with the lower id dialled. If the same node dialled both, the newer one stays.
+// replaces reports whether l replaces old. On another machine than that of old it waits until
+// old is gone. Of two working links the one stays that the node with the lower id dialled. If
+// the same node dialled both, the newer one stays.
 func (n *Node) replaces(l, old *link) bool {
+	if old.greeted && !l.isSameMachine(old) {
+		return old.isGone(n.now())
+	}
 	if old.overHub() && !l.overHub() {
 		return true
 	}
 	if _, silent := old.quiet(n.now()); silent || !n.allows(old.s) {
 		return true
 	}
-	if l.greeted && old.greeted && l.run != old.run {
+	if old.greeted && l.run != old.run {
 		return true // the peer of old was restarted
 	}
 	if l.overHub() && !old.overHub() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -43,8 +44,8 @@ type Node struct {
 	noInotify string
 	peers     map[string]*peer
 	links     map[trust.NodeID]*link
-	spares    map[trust.NodeID]*link // second links (link_silence.go); each of their nodes has a link too
-	asked     []rule.Mirror          // wishes of the API; those of the configuration are in cfg
+	spares    map[spareKey]*link // second links (link_silence.go); each of their nodes has a link too
+	asked     []rule.Mirror      // wishes of the API; those of the configuration are in cfg
 	pushes    []*push
 	mirrors   map[string]*binding
 	ending    map[string]bool // names of ended mirrors that have not yet closed their files
@@ -57,10 +58,14 @@ type Node struct {
 	space     *mirror.Space
 	layouts   keptLayouts
 
-	pins      map[string]trust.NodeID // which node a host was last, by name
-	mirrorsOf map[string]int          // number of mirrors by host
-	dials     claimDials              // the budget of dials to peers that are only announced
-	newcomers logline.Limit           // lines in the log about sessions that are turned away
+	pins      map[string]pinned       // which node a host was last, by name
+	machines  map[string]Machine      // to which commands and pushes for a host went last, by its name
+	copies    map[trust.NodeID]copied // of nodes that are linked, or were
+	copied    copied                  // of this host's own id
+	former    map[trust.NodeID][]former
+	mirrorsOf map[string]int // number of mirrors by host
+	dials     claimDials     // the budget of dials to peers that are only announced
+	newcomers logline.Limit  // lines in the log about sessions that are turned away
 
 	puts map[string]*putter // what is put at the hub, by channel
 
@@ -113,11 +118,14 @@ func New(cfg Config) (*Node, error) {
 		warnings: warnings(),
 		peers:    make(map[string]*peer),
 		links:    make(map[trust.NodeID]*link),
-		spares:   make(map[trust.NodeID]*link),
+		spares:   make(map[spareKey]*link),
 		mirrors:  make(map[string]*binding),
 		ending:   make(map[string]bool),
 
-		pins:      make(map[string]trust.NodeID),
+		pins:      make(map[string]pinned),
+		machines:  make(map[string]Machine),
+		copies:    make(map[trust.NodeID]copied),
+		former:    make(map[trust.NodeID][]former),
 		mirrorsOf: make(map[string]int),
 		dials:     newClaimDials(),
 		newcomers: logline.Limit{Period: logPeriod},
@@ -133,6 +141,7 @@ func New(cfg Config) (*Node, error) {
 	if n.clock.Suspended == nil {
 		n.clock.Suspended = localach.Suspended
 	}
+	maps.Copy(n.machines, cfg.Machines)
 	n.asleep = n.clock.Suspended()
 	n.packers.group = &n.work
 	n.events.Log = n.log
@@ -306,7 +315,7 @@ func (n *Node) look() {
 	}
 	for _, l := range n.spares {
 		n.challenge(l)
-		if n.spares[l.peer] == l && n.now() > l.up+helloTimeout {
+		if n.spares[l.spareKey()] == l && n.now() > l.up+helloTimeout {
 			n.dropSpare(l, unwelcome("there is a link already"))
 		}
 	}

@@ -153,7 +153,7 @@ func (n *Node) dialWanted() {
 		if p.moved || old != nil && (old.overHub() || !n.takes(p, old.s)) {
 			old = nil // replace the link although it is heard
 		}
-		if p.stop != nil || len(p.Addrs) == 0 || old != nil && !old.silent || !n.wanted(p) || p.Source == "" && n.dialling(p) {
+		if p.stop != nil || n.answers(p) || len(p.Addrs) == 0 || old != nil && !old.silent || !n.wanted(p) || p.Source == "" && n.dialling(p) {
 			continue
 		}
 		addrs := n.dialAddrs(p)
@@ -193,6 +193,16 @@ func (n *Node) startDial(p *peer, old *link, addrs []transport.Addrs, wait time.
 		cancel()
 		n.post(func() { n.dialled(p, old, s, err) })
 	})
+}
+
+// answers reports whether a dial to p has succeeded and the peer is about to say Hello.
+func (n *Node) answers(p *peer) bool {
+	for key, l := range n.spares {
+		if key.dialled && !l.greeted && p.isAt(l.s) {
+			return true
+		}
+	}
+	return false
 }
 
 // linkTo returns the link to the node that p is, nil when there is none.

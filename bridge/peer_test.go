@@ -18,7 +18,7 @@ import (
 func TestLinkedPeerThatMovedIsDialledAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		before, after, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
-		after.id = before.id
+		after.id, after.machine = before.id, before.machine
 		before.run(Config{})
 		before.channel("imu", 4, 64).put(1, 64)
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, before)

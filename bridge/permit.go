@@ -15,9 +15,18 @@ import (
 type permitted struct{ asked, granted rule.QoS }
 
 // permit returns the quality of service with which l's peer may read a channel, or an error
-// that says why it may not. It may always read a channel that we push to it, as far
-// as the push allows.
+// that says why it may not.
 func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
+	granted, err := n.granted(l, channel, asked)
+	if err == nil && granted.Class == rule.Command {
+		err = n.otherMachine(l)
+	}
+	return granted, err
+}
+
+// granted is what the rules let l's peer read, on whatever machine it runs. It may always read
+// a channel that we push to it, as far as the push allows.
+func (n *Node) granted(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
 	if p := n.pushTo(l, channel); p != nil {
 		return rule.Grant{QoS: p.QoS, From: p.From}.Limit(asked)
 	}
@@ -38,7 +47,7 @@ func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error)
 func (n *Node) forbid(l *link, id uint32, channel string, cause error) {
 	l.refused[channel] = true
 	l.refusal("subscription of a peer refused", status.Event{Channel: channel, Text: cause.Error()})
-	l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: wire.CodeForbidden,
+	l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: codeOf(cause),
 		Text: wire.Text(fmt.Sprintf("it does not let %s read %s: %v", l.host, channel, cause))})
 }
 

@@ -141,15 +141,30 @@ func (n *Node) pushTo(l *link, channel string) *push {
 func (n *Node) offerPushes(l *link) {
 	for _, p := range n.pushes {
 		c := n.locals[p.Channel]
-		if p.Host != l.host || p.link == l && p.id != 0 || c == nil || c.ch == nil {
+		if p.Host != l.host || !l.greeted || p.link == l && p.id != 0 || c == nil || c.ch == nil {
 			continue
 		}
+		if err := n.otherMachine(l); err != nil {
+			n.holdBack(p, l, err)
+			continue
+		}
+		n.wentTo(l)
 		l.lastID++
-		p.link, p.id, p.state = l, l.lastID, status.PushWaiting
+		p.link, p.id, p.state, p.reason, p.cause = l, l.lastID, status.PushWaiting, "", ""
 		n.sendCatalog(l)
 		l.send(wire.Offer{ID: p.id, Channel: p.Channel, As: p.NameThere(), QoS: p.QoS.Wire()})
 		n.judgeExports(l) // a push that was changed may allow less
 	}
+}
+
+// holdBack has a push wait, since its host runs on another machine than before.
+func (n *Node) holdBack(p *push, l *link, why error) {
+	p.reply(nil)
+	if p.cause == status.CauseOtherMachine {
+		return
+	}
+	p.state, p.reason, p.cause = status.PushWaiting, l.host+": "+why.Error(), status.CauseOtherMachine
+	l.refusal("push held back", status.Event{Channel: p.Channel, Text: why.Error()})
 }
 
 // offer answers a peer that wants to push a channel. If the accept rules allow it, the offer

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -94,6 +95,14 @@ var refusalCodes = map[status.Cause]wire.Code{
 	status.CauseOtherLibc:  wire.CodeOtherLibc,
 	status.CauseLimit:      wire.CodeLimit,
 	status.CauseExportRule: wire.CodeForbidden,
+}
+
+// codeOf is the code for why a peer may not read a channel.
+func codeOf(err error) wire.Code {
+	if errors.Is(err, errMachine) {
+		return wire.CodeMachine
+	}
+	return wire.CodeForbidden
 }
 
 // withheld says why l's peer is not offered a channel. If the rules refuse the channel to the

@@ -78,6 +78,7 @@ type host struct {
 	socket   func(net.PacketConn) net.PacketConn // what run makes of its sockets; nil: nothing
 	source   Source                              // nil: a pollSource
 	id       trust.NodeID
+	machine  Machine
 	key      trust.Key // of its own; the world's unless it is set
 	cfg      Config
 	dials    []*host
@@ -111,6 +112,7 @@ func (w *world) host(name string, link testnet.Params) *host {
 	w.hosts++
 	copy(h.id[:], name)
 	h.id[15] = byte(h.number + 1)
+	h.machine = Machine{Hardware: h.id, Boot: h.id}
 	return h
 }
 
@@ -138,6 +140,7 @@ func (h *host) run(cfg Config, peers ...*host) *host {
 		h.w.t.Fatal(err)
 	}
 	h.cfg, h.dials = cfg, peers
+	cfg.Machine = h.machine
 	cfg.suspended = func() time.Duration { return time.Duration(h.slept.Load()) }
 	cfg.Host, cfg.Node, cfg.Dir, cfg.Source, cfg.Endpoint, cfg.Log = h.name, h.id, h.dir, h.source, end, log
 	if h.source == nil {

@@ -110,7 +110,7 @@
 // the same rule. A text is at most [MaxText] bytes of printable UTF-8. A node
 // is a byte string of 16, not all zero. Numbers without a limit are u64.
 //
-//	 1 Hello        1! version  2! host (name)  3! node  4 run
+//	 1 Hello        1! version  2! host (name)  3! node  4 run  5 machine  6 boot (both like a node)
 //	 2 Catalog      1 full (bool)  2 channels (Channel …)  3 gone (name …)
 //	 3 Subscribe    1! id  2! channel (name)  3 epoch  4 have seq  5 QoS  6 held (Account)
 //	 4 Subscribed   1! id  2 epoch  3 last seq  4! frame count  5! frame size

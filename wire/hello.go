@@ -14,6 +14,8 @@ type Hello struct {
 	Host    string   `cbor:"2,keyasint,omitempty"` // name of the sender's host
 	Node    [16]byte `cbor:"3,keyasint"`           // identity of the sender's node
 	Run     uint64   `cbor:"4,keyasint,omitempty"` // one life of the sender's daemon
+	Machine [16]byte `cbor:"5,keyasint,omitzero"`  // a hash of the sender's hardware and Node; zero: not known
+	Boot    [16]byte `cbor:"6,keyasint,omitzero"`  // one life of the sender's kernel; zero: not known
 }
 
 func (m Hello) number() uint { return TypeHello }
@@ -33,9 +35,11 @@ func (m *Hello) UnmarshalCBOR(b []byte) error {
 		Host    string `cbor:"2,keyasint"`
 		Node    node   `cbor:"3,keyasint"`
 		Run     uint64 `cbor:"4,keyasint"`
+		Machine node   `cbor:"5,keyasint"`
+		Boot    node   `cbor:"6,keyasint"`
 	}
 	err := decoding.Unmarshal(b, &w)
-	*m = Hello{Version: w.Version, Host: w.Host, Node: w.Node, Run: w.Run}
+	*m = Hello{Version: w.Version, Host: w.Host, Node: w.Node, Run: w.Run, Machine: w.Machine, Boot: w.Boot}
 	return err
 }
 

@@ -8,7 +8,10 @@ type node [16]byte
 
 // UnmarshalCBOR implements cbor.Unmarshaler.
 func (n *node) UnmarshalCBOR(b []byte) error {
-	const head = cborBytes<<5 | len(node{})
+	const null, head = 0xf6, cborBytes<<5 | len(node{})
+	if len(b) == 1 && b[0] == null {
+		return nil // as if it were left out
+	}
 	if len(b) != 1+len(n) || int(b[0]) != head {
 		return fmt.Errorf("node: not a byte string of %d", len(n))
 	}

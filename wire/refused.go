@@ -33,6 +33,8 @@ const (
 	CodeAch1x     Code = 11 // Ach 1.x made the channel: the origin's daemon cannot use it
 	CodeAch32Bit  Code = 12 // a 32-bit program made it, likewise
 	CodeOtherLibc Code = 13 // a program with another C library made it, likewise
+	CodeCopied    Code = 14 // of Hello: another machine has the same node id
+	CodeMachine   Code = 15 // the peer runs on another machine than before, to which no command goes
 )
 
 var codes = [...]string{
@@ -49,6 +51,8 @@ var codes = [...]string{
 	CodeAch1x:     "Ach 1.x",
 	CodeAch32Bit:  "32-bit Ach",
 	CodeOtherLibc: "other C library",
+	CodeCopied:    "copied",
+	CodeMachine:   "other machine",
 }
 
 // String is for logs and status.

@@ -39,5 +39,7 @@ const (
 	CauseTypeMisfit       Cause = "type_misfit"    // frames do not fit the type of their channel: nothing shows their values
 	CauseKernelChannel    Cause = "kernel_channel" // programs open the kernel's channel of that name instead
 	CauseInotify          Cause = "inotify"        // the kernel has none left for the daemon: new channels are noticed later
+	CauseCopiedImage      Cause = "copied_image"   // another machine has the host's node id
+	CauseOtherMachine     Cause = "other_machine"  // the host runs on another machine than before, to which no command goes
 	CauseOther            Cause = "other"          // see the text
 )

@@ -32,6 +32,7 @@ const (
 	EventLoop            EventKind = "loop"    // a channel came round, and is not mirrored
 	EventClockStep       EventKind = "clock_step"
 	EventHostChanged     EventKind = "host_changed" // its name is that of another node now
+	EventCopiedImage     EventKind = "copied_image" // another machine has the host's node id
 	EventCertificateEnds EventKind = "certificate_ends"
 	EventForged          EventKind = "hub_forged" // the hub brought a frame that is not put: not the origin's, or come again
 )
@@ -40,7 +41,7 @@ const (
 var EventKinds = []EventKind{
 	EventLinkUp, EventLinkDown, EventLinkSilent, EventLinkHeard, EventPeerUnreachable, EventMirrorStale, EventDeadlineMissed, EventMirrorFresh,
 	EventMirrorReplaced, EventForeignWriter, EventForeignGone, EventUnusable, EventRefused, EventLoop, EventClockStep, EventHostChanged,
-	EventCertificateEnds, EventForged,
+	EventCopiedImage, EventCertificateEnds, EventForged,
 }
 
 // Event is something that happened which an operator may want to know. Its JSON

@@ -18,13 +18,15 @@ type Report struct {
 	ProcessorWait *float64 `json:"processor_wait"`
 	// NoInotify is why the kernel does not report new channels to the daemon, which then looks for them four times a
 	// second; empty: it does.
-	NoInotify string         `json:"no_inotify,omitempty"`
-	Links     []Link         `json:"links"`
-	Mirrors   []Mirror       `json:"mirrors"`
-	Exports   []Subscription `json:"exports"`
-	Pushes    []Push         `json:"pushes"`
-	Locals    []Local        `json:"channels"`
-	Peers     []Peer         `json:"peers"`
+	NoInotify string `json:"no_inotify,omitempty"`
+	// Copied is what a peer says of another machine that has the node id of this host; empty: none does.
+	Copied  string         `json:"copied,omitempty"`
+	Links   []Link         `json:"links"`
+	Mirrors []Mirror       `json:"mirrors"`
+	Exports []Subscription `json:"exports"`
+	Pushes  []Push         `json:"pushes"`
+	Locals  []Local        `json:"channels"`
+	Peers   []Peer         `json:"peers"`
 	// Events counts what happened since the daemon began, as the metrics have it.
 	Events map[EventKind]uint64 `json:"-"`
 }
@@ -49,6 +51,8 @@ type Link struct {
 	ClockUncertaintyMs float64      `json:"clock_uncertainty_ms"`
 	// DatagramBytes is the largest that the path carries at once, without the headers.
 	DatagramBytes int `json:"datagram_bytes"`
+	// CopyAt is the address of another machine that has the peer's node id, and was heard in the last hour; empty: none.
+	CopyAt string `json:"copy_at,omitempty"`
 	// LeftOut is how many channels the peer offers beyond those that are kept account of.
 	LeftOut int `json:"channels_left_out,omitempty"`
 	Traffic `json:"traffic"`
@@ -286,6 +290,8 @@ type RemoteChannel struct {
 	Closed     bool     `json:"closed,omitempty"` // its host does not let this one read it
 	// Unproved: somebody announces it under the name of a host that has proved to be another node.
 	Unproved bool `json:"unproved,omitempty"`
+	// CopyAt is as in Link.
+	CopyAt string `json:"copy_at,omitempty"`
 	// AnnouncedBy is what a host with achd calls itself; empty for hosts with achbridge.
 	AnnouncedBy string `json:"announced_by,omitempty"`
 }

@@ -158,6 +158,13 @@ func (l *ls) ask(ctx context.Context, match rule.Address) (list []status.RemoteC
 	if err != nil {
 		return nil, err
 	}
+	var s api.StatusReply
+	if _, err := daemon.Get(ctx, "/v1/status", &s); err != nil {
+		return nil, err
+	}
+	if s.Copied != "" {
+		l.ui.Note("another machine has the node id of this host: %s; achbridge why", s.Copied)
+	}
 	var gaps []api.Unlisted
 	if _, err := daemon.Get(ctx, "/v1/unlisted?"+query.Encode(), &gaps); err != nil {
 		return nil, err
@@ -248,6 +255,9 @@ func lsRows(list []status.RemoteChannel) [][]string {
 		address := addrsText(c.Addrs)
 		if c.Way == status.WayHub {
 			address = status.AtHub
+		}
+		if c.CopyAt != "" {
+			address += ", a copied image at " + c.CopyAt + "?"
 		}
 		if c.AnnouncedBy != "" {
 			address += " by " + c.AnnouncedBy

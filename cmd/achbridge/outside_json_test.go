@@ -496,6 +496,7 @@ var (
 	keyText = regexp.MustCompile(`achkey1-([A-Za-z0-9_-]+)`)
 	pemBody = regexp.MustCompile(`(?m)(^[A-Za-z0-9+/=]+\n)+-----END`)
 	hexText = regexp.MustCompile(`\b[0-9a-f]{20,32}\b`)
+	ofHost  = regexp.MustCompile(`(?m)^hardware( [0-9a-f]{16})+\n`) // in the file node; where none can be read there is no such line
 	dayText = regexp.MustCompile(`20\d\d-\d\d-\d\d\S*`)
 )
 
@@ -543,7 +544,7 @@ func shape(text []byte) string {
 		return fmt.Sprintf("%d bytes", len(text))
 	}
 	s := pemBody.ReplaceAllString(string(text), "BASE64\n-----END")
-	s = hexText.ReplaceAllString(s, "HEX")
+	s = hexText.ReplaceAllString(ofHost.ReplaceAllString(s, ""), "HEX")
 	s = keyText.ReplaceAllStringFunc(s, func(key string) string { return fmt.Sprintf("achkey1-RANDOM(%d)", len(key)-len("achkey1-")) })
 	return fmt.Sprintf("%q", dayText.ReplaceAllString(s, "DAY"))
 }

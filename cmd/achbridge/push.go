@@ -7,12 +7,14 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 )
 
 func pushCommand(a *app) *cobra.Command {
 	var path string
+	var accept bool
 	cmd := &cobra.Command{
 		Use:   "push CHANNEL HOST[/NAME]",
 		Short: "Have another host mirror a channel of this host",
@@ -29,6 +31,10 @@ set by the accept rule of the other host. That rule overrides the options given 
 but it does not get more than --max-rate and --priority.
 The same command with other options changes a push while it runs, without a gap.
 Options that are not given go back to their defaults.
+
+Commands and pushes for a host go only to the machine to which they went before. If
+the host runs on another one, since its disk was moved or copied, they wait until
+--accept-machine says that it is the right one.
 
 The daemon forgets the wish when it ends. To keep it, start the daemon with
 achbridge run --push, or write it into the configuration file.`,
@@ -49,7 +55,7 @@ achbridge run --push, or write it into the configuration file.`,
 				return ui.Usage(err, "")
 			}
 			var pushed status.Push
-			if err := a.client(path).Post(cmd.Context(), "/v1/push", wish, &pushed); err != nil {
+			if err := a.client(path).Post(cmd.Context(), "/v1/push", api.Push{Push: wish, AcceptMachine: accept}, &pushed); err != nil {
 				return err
 			}
 			text := wish.Channel + " is pushed to " + wish.Host
@@ -68,6 +74,7 @@ achbridge run --push, or write it into the configuration file.`,
 	}
 	cmd.Flags().SortFlags = false
 	addQoSFlags(cmd, rule.PushOptions())
+	cmd.Flags().BoolVar(&accept, "accept-machine", false, "let commands and pushes go to the machine that the host runs on now")
 	controlFlag(cmd, &path)
 	return cmd
 }

@@ -104,6 +104,13 @@ type AchdClient struct {
 	Frames    uint64 `json:"frames"`
 }
 
+// Push is a wish to push.
+type Push struct {
+	rule.Push
+	// AcceptMachine: commands and pushes may go to the machine that the host runs on now.
+	AcceptMachine bool `json:"accept_machine,omitempty"`
+}
+
 type UnmirrorRequest struct {
 	Host    string `json:"host"`
 	Channel string `json:"channel"`

@@ -31,7 +31,7 @@ import (
 //	GET  /v1/unlisted?match=HOST/PATTERN               []unlisted
 //	POST /v1/mirror   {"host","channel","as","qos"}    []status.Mirror, those that the wish made so far
 //	POST /v1/unmirror {"host","channel","remove"}      unmirrorReply
-//	POST /v1/push     {"channel","host","as","qos"}    status.Push
+//	POST /v1/push     {"channel","host","as","qos","accept_machine"} status.Push
 //	GET  /v1/wish?of=HOST/CHANNEL                      rule.Mirror, the wish that mirrors the channel or the pattern
 //	GET  /v1/explain?channel=HOST/CHANNEL              explanation
 //	POST /v1/reload   {}                               reloadReply
@@ -99,7 +99,7 @@ func (c *control) routes() http.Handler {
 		reply(w, became, err)
 	})
 	mux.HandleFunc("POST /v1/push", long(func(w http.ResponseWriter, r *http.Request) {
-		var p rule.Push
+		var p api.Push
 		var made status.Push
 		err := read(w, r, &p)
 		if err == nil {
@@ -276,9 +276,15 @@ func (c *control) unmirror(u api.UnmirrorRequest) (became api.UnmirrorReply, err
 
 // push adds the wish and waits a little for the other host's answer. A refusal is an
 // error.
-func (c *control) push(ctx context.Context, p rule.Push) (status.Push, error) {
+func (c *control) push(ctx context.Context, asked api.Push) (status.Push, error) {
+	p := asked.Push
 	if err := p.CheckOne(); err != nil {
 		return status.Push{}, badRequest{fmt.Errorf("push %s %s: %w", p.Channel, p.Host, err)}
+	}
+	if asked.AcceptMachine {
+		if err := c.node.AcceptMachine(p.Host); err != nil {
+			return status.Push{}, err
+		}
 	}
 	p.From = "achbridge push"
 	if err := c.node.Push(ctx, p); err != nil {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -42,6 +43,7 @@ type Daemon struct {
 	achdPort net.Listener // nil: off
 	achd     *achd.Server // nil: off
 	trust    *standing
+	machines *machineFile
 	about    api.DaemonInfo // without what changes, see info
 	more     *linkTo
 	hub      wayOut     // nil: no hub is used
@@ -132,10 +134,8 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	if d.udp, err = ListenUDP(p.Listen, p.Transport); err != nil {
 		return err
 	}
-	id := p.trust.held().Node()
-	if id == (trust.NodeID{}) {
-		id = h.identity(p.State, p.Name, d.log)
-	}
+	who := h.identity(p.State, p.Name, d.log)
+	id := cmp.Or(p.trust.held().Node(), who.id)
 	if d.endpoint, err = d.udp.Listen(transport.Config{
 		Key: p.trust.held(), Node: id, Host: p.Name, Log: d.log, ResetSecret: h.resetSecret(p.State, d.log),
 	}); err != nil {
@@ -159,6 +159,9 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	}
 	cfg.Node, cfg.Dir, cfg.Endpoint, cfg.Log = id, h.Dir, d.endpoint, d.log
 	d.dir = h.Dir
+	cfg.Machine = machineOf(who.hardware, bootID("/proc"), id)
+	d.machines = newMachineFile(h.StateFile(p.State, machinesName), d.log)
+	cfg.Machines, cfg.KeepMachines = d.machines.read(), d.machines.keep
 	cfg.Source, cfg.ProcessorWait = bridge.ShmSource(h.Dir, d.watcher), new(localach.ProcessorWait).Share
 	d.node, err = bridge.New(cfg)
 	if err != nil {
@@ -197,6 +200,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		group.Go(func() error { return d.hub.Run(hubCtx) })
 		group.Go(func() error { return d.hub.Hosts(ctx, d.hubFound) })
 	}
+	group.Go(func() error { d.machines.run(ctx); return nil })
 	group.Go(func() error { return d.watchFit(ctx) })
 	group.Go(func() error { return d.watchTrust(ctx) })
 	group.Go(func() error { return control.serve(ctx, d.listener) })
@@ -327,20 +331,23 @@ func (d *Daemon) setup() api.DaemonSetup {
 	}
 }
 
-// identity returns the node's id. That it cannot be stored is only a warning.
-func (h Host) identity(dir, host string, log *slog.Logger) trust.NodeID {
+// identity returns the node's identity. That it cannot be stored is only a warning.
+func (h Host) identity(dir, host string, log *slog.Logger) identity {
 	var err error
 	if dir == "" {
 		dir, err = h.StatePath()
 	}
-	id := randomIdentity()
+	who := identity{id: randomIdentity()}
 	if err == nil {
-		id, err = nodeIdentity(dir, host)
+		who, err = nodeIdentity(dir, host, hardware("/sys"))
 	}
 	if err != nil {
 		log.Warn("node id not kept: this run has its own; peers will take the next one for another host", "err", err)
 	}
-	return id
+	if who.before != (trust.NodeID{}) {
+		log.Warn("the state directory came from another machine: this one has a node id of its own now", "state", dir)
+	}
+	return who
 }
 
 // resetSecret returns the secret by which a node shows that it was restarted. That it

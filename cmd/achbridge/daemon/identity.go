@@ -8,21 +8,102 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"achbridge/bridge/trust"
 	"achbridge/cmd/achbridge/config"
 )
 
-// nodeIdentity returns the id of the node of host, which peers know again after a
-// restart. It comes from a number that is kept in dir and from the name: of hosts made
-// from one disk image, which have the number in common, each has an id of its own as
-// soon as it has a name of its own. When the number cannot be kept the id is good for
-// this run only and err says why.
-func nodeIdentity(dir, host string) (trust.NodeID, error) {
-	number, err := keptNumber(filepath.Join(dir, "node"))
-	sum := sha256.Sum256(append(number[:], host...))
-	return trust.NodeID(sum[:len(number)]), err
+// identity is what a node knows of itself.
+type identity struct {
+	id       trust.NodeID
+	hardware string       // names the machine; empty: it is not known
+	before   trust.NodeID // the number of the machine from which the state was copied just now; zero: it was not
+}
+
+// nodeIdentity returns the identity of the node of host, which peers know again after a
+// restart. Its id comes from a number that is kept in dir and from the name. Of hosts made
+// from one disk image, each gets a number of its own where parts of the hardware can be read,
+// and elsewhere an id of its own as soon as it has a name of its own. When the number cannot be
+// kept the id is good for this run only and err says why.
+func nodeIdentity(dir, host string, parts []string) (identity, error) {
+	path := filepath.Join(dir, "node")
+	kept, err := readNumber(path)
+	who := identity{}
+	known := func(part string) bool { return slices.Contains(kept.parts, part) }
+	switch added := slices.DeleteFunc(slices.Clone(parts), known); {
+	case errors.Is(err, fs.ErrNotExist):
+		kept = numberFile{number: randomIdentity(), parts: parts}
+		err = kept.write(path)
+	case err != nil:
+		kept = numberFile{number: randomIdentity(), parts: parts}
+	case len(kept.parts) > 0 && len(parts) > 0 && len(added) == len(parts): // none of the parts is here
+		who.before = kept.number
+		kept = numberFile{number: randomIdentity(), parts: parts, before: who.before}
+		err = kept.write(path)
+	case len(added) > 0:
+		kept.parts = append(kept.parts, added...)
+		err = kept.write(path)
+	}
+	sum := sha256.Sum256(append(kept.number[:], host...))
+	who.id = trust.NodeID(sum[:len(kept.number)])
+	if len(kept.parts) > 0 {
+		who.hardware = kept.parts[0]
+	}
+	return who, err
+}
+
+// numberFile is what the file has: a line with the number, and one with the hardware of its
+// machine. The first part names the machine for as long as the number is kept.
+type numberFile struct {
+	number trust.NodeID
+	parts  []string     // as hardware returns them
+	before trust.NodeID // the number of the machine from which the file was copied; zero: it was not
+}
+
+const (
+	hardwareLine = "hardware "
+	beforeLine   = "before "
+)
+
+// readNumber reads the file. An empty one counts as missing: the power may have failed before
+// there was more.
+func readNumber(path string) (f numberFile, err error) {
+	text, err := os.ReadFile(path)
+	if err == nil && len(text) == 0 {
+		return f, fs.ErrNotExist
+	}
+	if err != nil {
+		return f, err
+	}
+	first, rest, _ := strings.Cut(string(text), "\n")
+	if f.number, err = trust.ParseNodeID(strings.TrimSpace(first)); err != nil {
+		return f, fmt.Errorf("%s: %w; remove the file to get a new one", path, err)
+	}
+	for line := range strings.Lines(rest) {
+		if parts, ok := strings.CutPrefix(line, hardwareLine); ok {
+			f.parts = strings.Fields(parts)
+		}
+		if number, ok := strings.CutPrefix(line, beforeLine); ok {
+			f.before, _ = trust.ParseNodeID(strings.TrimSpace(number)) // for people alone
+		}
+	}
+	return f, nil
+}
+
+func (f numberFile) write(path string) error {
+	text := f.number.String() + "\n"
+	if len(f.parts) > 0 {
+		text += hardwareLine + strings.Join(f.parts, " ") + "\n"
+	}
+	if f.before != (trust.NodeID{}) {
+		text += beforeLine + f.before.String() + "\n"
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return config.ReplaceFile(path, []byte(text), 0o644)
 }
 
 // keptSecret returns what is kept in dir as transport.Config.ResetSecret. When it cannot
@@ -41,29 +122,6 @@ func keptSecret(dir string) (secret [32]byte, err error) {
 		return secret, err
 	}
 	return secret, config.ReplaceFile(path, secret[:], 0o600)
-}
-
-func keptNumber(path string) (trust.NodeID, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 { // the power may have failed before there was more
-		return newNumber(path)
-	}
-	if err != nil {
-		return randomIdentity(), err
-	}
-	number, err := trust.ParseNodeID(strings.TrimSpace(string(text)))
-	if err != nil {
-		return randomIdentity(), fmt.Errorf("%s: %w; remove the file to get a new one", path, err)
-	}
-	return number, nil
-}
-
-func newNumber(path string) (trust.NodeID, error) {
-	id := randomIdentity()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return id, err
-	}
-	return id, config.ReplaceFile(path, []byte(id.String()+"\n"), 0o644)
 }
 
 func randomIdentity() (id trust.NodeID) {

@@ -169,6 +169,10 @@ func (s *Snapshot) pushFindings() (list []Finding) {
 			list = append(list, f)
 			continue
 		}
+		if p.Cause == status.CauseOtherMachine {
+			list = append(list, Finding{Cause: p.Cause, Text: s.Channel + " is not pushed: " + p.Reason, Cure: acceptCure(s.Channel, p.Host)})
+			continue
+		}
 		f := Finding{Cause: p.Cause, Text: fmt.Sprintf("%s does not take %s: %s", p.Host, s.Channel, cmp.Or(p.Reason, "no answer yet"))}
 		if f.Cure = cureAt(p.Host, p.Cause, p.NameThere()); f.Cure == "" {
 			f.Cause, f.Cure = status.CauseOther, "ask again"

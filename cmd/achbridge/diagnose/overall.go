@@ -76,6 +76,9 @@ func Troubles(h Host) []Trouble {
 	if h.After.NoInotify != "" {
 		g.add(noInotify(h.After), troubleOf{cost: leastCost})
 	}
+	for _, f := range copies(h.After, func(string) bool { return true }) {
+		g.add(f, troubleOf{cost: leastCost})
+	}
 	list := []Trouble{}
 	for key, t := range g.by {
 		slices.Sort(t.Channels)

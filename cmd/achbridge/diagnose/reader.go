@@ -90,6 +90,7 @@ func Findings(s Snapshot) []Finding {
 	if s.After.NoInotify != "" {
 		list = append(list, noInotify(s.After))
 	}
+	list = append(list, copies(s.After, func(host string) bool { return s.Self || host == s.Host })...)
 	for i := range list {
 		if list[i].Evidence == nil {
 			list[i].Evidence = []string{}
@@ -169,6 +170,8 @@ func (s *Snapshot) refused(m status.Mirror) Finding {
 		f.Cure = "end the programs that use it, then achbridge channel create " + m.Name + " --replace, with --frames and --size as said"
 	}
 	switch {
+	case m.Cause == status.CauseOtherMachine:
+		f.Cure = "on " + m.RefusedBy + ", " + acceptCure(m.Channel, s.After.Host)
 	case m.RefusedBy != "":
 		f.Cure = cureAt(m.RefusedBy, m.Cause, m.Channel)
 	case isForeign(m.Cause):

@@ -72,6 +72,7 @@ var checks = []struct {
 	{"unit", checkUnit},
 	{"user", checkUser},
 	{"key", checkKey},
+	{"machine", checkMachine},
 	{"clock", checkClock},
 	{"shared memory", checkShm},
 	{"channels", checkChannels},

@@ -1,0 +1,237 @@
+package bridge
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"time"
+
+	"achbridge/bridge/status"
+	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
+	"achbridge/wire"
+)
+
+// A node's id is kept in a file, and the file of a host that is copied (an SD card, a disk
+// image) gives two machines one id. Mirrors then stay with the machine that is linked, until
+// it has been silent for goneAfter. Commands and pushes go to no other machine than before
+// until somebody has said so.
+
+// Machine is the machine of a node, as its Hello tells it. Zero fields are not known.
+type Machine struct {
+	Hardware [16]byte // a hash of what belongs to the hardware, and of the node's id
+	Boot     [16]byte // one life of the kernel
+}
+
+// differs reports whether m is, or may be, another machine than before.
+func (m Machine) differs(before Machine) bool {
+	if m.Hardware != (Machine{}.Hardware) && before.Hardware != (Machine{}.Hardware) {
+		return m.Hardware != before.Hardware
+	}
+	return m.Boot != before.Boot
+}
+
+// booted reports whether m and other are known to be one life of one kernel.
+func (m Machine) booted(other Machine) bool {
+	return m.Boot == other.Boot && m.Boot != (Machine{}.Boot)
+}
+
+// isSameMachine reports whether two links with one node id lead to one machine: to the same
+// daemon by another way, or to a daemon that was started there again.
+func (l *link) isSameMachine(old *link) bool {
+	return l.run == old.run || l.machine.booted(old.machine)
+}
+
+// isGone reports whether nothing at all has been heard on a link for goneAfter.
+func (l *link) isGone(now time.Duration) bool {
+	_, silent := l.quiet(now) // notes what was heard
+	return silent && now-l.heard >= goneAfter
+}
+
+// copied is what is known of a node id that two machines have.
+type copied struct {
+	at   net.Addr      // of the second machine
+	text string        // what is said of it
+	seen time.Duration // when it was heard last
+}
+
+// former is a run of a node whose link's place another run took.
+type former struct {
+	run uint64
+	by  net.Addr // where that was
+}
+
+const (
+	// copiedFor is how long it is told that a node id is a copy.
+	copiedFor = time.Hour
+	// copiedElsewhere is how long the node id's dials leave out the address of the second machine.
+	copiedElsewhere = 10 * time.Second
+	// copyTold is how long the machine that is refused has to read why: the end of a session may overtake what was said.
+	copyTold = 500 * time.Millisecond
+	// maxCopied bounds of how many node ids that is remembered.
+	maxCopied = 64
+	// maxFormer bounds how many former runs of a node are remembered.
+	maxFormer = 8
+)
+
+// isCopy reports whether l leads to another machine than old, which has the same node id and
+// runs too. No machine boots within goneAfter.
+func (n *Node) isCopy(l, old *link) bool {
+	unknown := Machine{}.Boot
+	if l.machine.Boot == unknown || old.machine.Boot == unknown || l.isSameMachine(old) {
+		return false
+	}
+	return !old.isGone(n.now())
+}
+
+// refuseCopy ends a spare that leads to a copy of the link's host, and tells both.
+func (n *Node) refuseCopy(l, old *link) {
+	n.foundCopy(l, l.s.RemoteAddr())
+	old.send(wire.Refused{Re: wire.TypeHello, Code: wire.CodeCopied, Text: wire.Text(sameID(l))})
+	delete(n.spares, l.spareKey())
+	l.sayHello()
+	l.send(wire.Refused{Re: wire.TypeHello, Code: wire.CodeCopied, Text: wire.Text(sameID(old))})
+	n.work.Go(func() {
+		pause(n.ctx, copyTold)
+		l.bye("another machine with this node id is linked")
+		l.cancel(errCopied)
+	})
+}
+
+// sameID says which machine has the node id too.
+func sameID(l *link) string {
+	return "the machine at " + l.s.RemoteAddr().String() + " has the same node id"
+}
+
+var errCopied = errors.New("another machine with its node id is linked")
+
+// foundCopy records that a machine at an address has the node id of l's peer too, and tells it
+// when that begins.
+func (n *Node) foundCopy(l *link, at net.Addr) {
+	before, known := n.copies[l.peer]
+	if !known && len(n.copies) >= maxCopied {
+		return
+	}
+	n.copies[l.peer] = copied{at: at, text: at.String(), seen: n.now()}
+	if before.told(n.now()) == "" {
+		n.events.Tell(slog.LevelWarn, "two machines have one node id",
+			status.Event{Kind: status.EventCopiedImage, Host: l.host, Text: "the machine at " + at.String() + " has the same node id"}, "node", l.peer.String())
+	}
+}
+
+// copiedHere records that a peer has found a copy of this host.
+func (n *Node) copiedHere(l *link, text string) {
+	before := n.copied
+	n.copied = copied{text: l.host + " says: " + text + " as this host", seen: n.now()}
+	if before.told(n.now()) == "" {
+		n.events.Tell(slog.LevelWarn, "another machine has the node id of this host", status.Event{Kind: status.EventCopiedImage, Host: l.host, Text: n.copied.text})
+	}
+}
+
+// told is what is said of a copy, "" if there is none, or it was heard too long ago.
+func (c copied) told(now time.Duration) string {
+	if now-c.seen >= copiedFor {
+		return ""
+	}
+	return c.text
+}
+
+// isCopyAt reports whether a copy of the node with that id was heard at an address lately.
+func (n *Node) isCopyAt(id string, a transport.Addrs) bool {
+	for node, c := range n.copies {
+		if node.String() == id && n.now()-c.seen < copiedElsewhere && a.Include(c.at) {
+			return true
+		}
+	}
+	return false
+}
+
+// replaced remembers the run of old, whose place another run takes. If it is heard again, there
+// are two. Of two machines the one of old is the second now.
+func (n *Node) replaced(old, l *link) {
+	if c, known := n.copies[l.peer]; known && c.text == l.s.RemoteAddr().String() {
+		c.at, c.text = old.s.RemoteAddr(), old.s.RemoteAddr().String()
+		n.copies[l.peer] = c
+	}
+	if !old.greeted || !l.greeted || old.run == l.run || n.former[l.peer] == nil && len(n.former) >= maxCopied {
+		return
+	}
+	runs := append(n.former[l.peer], former{old.run, l.s.RemoteAddr()})
+	n.former[l.peer] = runs[max(0, len(runs)-maxFormer):]
+}
+
+// recognize looks on which machine the peer of a link runs, once the link is the one to its
+// node and the peer has said Hello.
+func (n *Node) recognize(l *link) {
+	if !l.greeted || n.links[l.peer] != l {
+		return
+	}
+	for _, f := range n.former[l.peer] {
+		if f.run == l.run {
+			n.foundCopy(l, f.by)
+		}
+	}
+	p, known := n.pins[l.host]
+	if !known || p.node != l.peer {
+		return
+	}
+	if unknown := (Machine{}.Hardware); p.hardware != unknown && l.machine.Hardware != unknown && p.hardware != l.machine.Hardware {
+		l.warn("host runs on another machine than before", status.Event{Kind: status.EventHostChanged, Text: "it runs on another machine than before"}, "node", l.peer.String())
+	}
+	p.hardware = l.machine.Hardware
+	n.pins[l.host] = p
+}
+
+// errMachine is why a command or a push does not go to a host.
+var errMachine = errors.New("it runs on another machine than the one to which commands and pushes went before")
+
+// otherMachine is errMachine if l's peer runs on another machine than the one to which
+// commands and pushes for a host of that name went last.
+func (n *Node) otherMachine(l *link) error {
+	last, known := n.machines[l.host]
+	if known && l.machine.differs(last) {
+		return errMachine
+	}
+	return nil
+}
+
+// wentTo remembers that a command or a push goes to l's peer.
+func (n *Node) wentTo(l *link) {
+	last, known := n.machines[l.host]
+	if l.machine == last || !known && len(n.machines) >= maxPins {
+		return
+	}
+	n.machines[l.host] = l.machine
+	if n.cfg.KeepMachines != nil {
+		n.cfg.KeepMachines(maps.Clone(n.machines))
+	}
+}
+
+// AcceptMachine has commands and pushes go to the machine that a host runs on now. It fails
+// if the host is not linked.
+func (n *Node) AcceptMachine(host string) (err error) {
+	ran := n.call(func() {
+		for _, l := range n.links {
+			if l.host == host && l.greeted {
+				n.wentTo(l)
+				n.judgeExports(l)
+				n.changed = true
+				return
+			}
+		}
+		err = errors.New(host + " is not linked: its machine can be accepted when it is")
+	})
+	if !ran {
+		err = errEnded
+	}
+	return err
+}
+
+func (l *link) spareKey() spareKey { return spareKey{l.peer, l.s.Dialled()} }
+
+// spareKey names a spare. A node can have two: one that we dialled, and one that it did.
+type spareKey struct {
+	peer    trust.NodeID
+	dialled bool
+}

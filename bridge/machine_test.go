@@ -1,0 +1,315 @@
+package bridge
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/bridge/transport"
+)
+
+// copies are a robot and a second machine with a copy of its disk, both of which run. The PC
+// knows both addresses, as it does from what they announce, and is linked with the first.
+func (w *world) copies(pcCfg Config) (robot, twin, pc *host) {
+	w.t.Helper()
+	robot, twin, pc = w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
+	w.bothRun(robot, twin, pc, pcCfg)
+	return robot, twin, pc
+}
+
+// bothRun starts a robot, a copy of it, and a PC as copies says.
+func (w *world) bothRun(robot, twin, pc *host, pcCfg Config) {
+	w.t.Helper()
+	twin.id = robot.id
+	accept := Config{Accept: rule.GrantTo("goal")}
+	robot.run(accept)
+	twin.run(accept)
+	robot.channel("imu", 16, 64).streams(64)
+	twin.channel("imu", 16, 64).streams(64)
+	pc.run(pcCfg, robot)
+	pc.knowsBoth(robot, twin)
+}
+
+// knowsBoth has the host dial both addresses of a node, in this order.
+func (h *host) knowsBoth(first, second *host) {
+	peers := asPeers([]*host{first})
+	peers[0].Addrs = append(peers[0].Addrs, transport.Addrs{QUIC: second.addr()})
+	h.node.SetPeers(peers)
+}
+
+// linkedAt is the address of the host's one link.
+func (h *host) linkedAt() string {
+	h.w.t.Helper()
+	if links := h.node.Status().Links; len(links) == 1 {
+		return links[0].Addr
+	}
+	return ""
+}
+
+func (h *host) happened(kind status.EventKind) (list []status.Event) {
+	all, _, _ := h.node.events.Since(0)
+	for _, e := range all {
+		if e.Kind == kind {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+func TestShortSilenceGivesNothingToACopy(t *testing.T) {
+	for _, byAuthority := range []bool{false, true} {
+		t.Run(fmt.Sprintf("authority %v", byAuthority), func(t *testing.T) {
+			inWorld(t, func(w *world) { w.shortSilence(byAuthority) })
+		})
+	}
+}
+
+func (w *world) shortSilence(byAuthority bool) {
+	t := w.t
+	robot, twin, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
+	if byAuthority {
+		a := w.authority()
+		robot.issued(a)
+		pc.issued(a)
+		twin.key = robot.key
+	}
+	w.bothRun(robot, twin, pc, allOfTheRobot)
+	pc.freshWithin(2*time.Second, "robot.imu")
+	time.Sleep(settled)
+	pc.knowsBoth(twin, robot)
+	w.change("robot", "cut")
+	time.Sleep(1500 * time.Millisecond)
+	w.change("robot", "up")
+	pc.freshWithin(time.Second, "robot.imu")
+	if at := pc.linkedAt(); at != robot.addr().String() {
+		t.Errorf("the link is with %s, want the robot at %v", at, robot.addr())
+	}
+	for _, h := range []*host{robot, twin, pc} {
+		w.within(5*time.Second, "an event about the copy at "+h.addr().String(), func() bool { return len(h.happened(status.EventCopiedImage)) == 1 })
+	}
+	if at := pc.node.Status().Links[0].CopyAt; at != twin.addr().String() {
+		t.Errorf("status: copy at %q, want %v", at, twin.addr())
+	}
+	for _, h := range []*host{robot, twin} {
+		if text := h.node.Status().Copied; !strings.Contains(text, "pc says") {
+			t.Errorf("status of a copied host: got %q, want what the PC says", text)
+		}
+	}
+}
+
+func TestCopyTakesMirrorsOverWhenTheFirstIsGone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, twin, pc := w.copies(allOfTheRobot)
+		pc.freshWithin(2*time.Second, "robot.imu")
+		time.Sleep(settled)
+		w.change("robot", "cut")
+		began := time.Now()
+		w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == twin.addr().String() })
+		if took := time.Since(began); took < goneAfter {
+			t.Errorf("the copy was linked after %v, want not before %v", took, goneAfter)
+		}
+		pc.freshWithin(time.Second, "robot.imu")
+		if at := pc.node.Status().Links[0].CopyAt; at != robot.addr().String() {
+			t.Errorf("status: copy at %q, want the robot at %v", at, robot.addr())
+		}
+		if events := pc.happened(status.EventHostChanged); len(events) != 1 {
+			t.Errorf("got events %v, want one that the host has changed", events)
+		}
+	})
+}
+
+func TestCopiesThatNeverRanAtOnceAreFound(t *testing.T) {
+	for what, boot := range map[string]byte{"two machines": 1, "two containers of one machine": 0} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, func(w *world) { w.ranApart(boot) })
+		})
+	}
+}
+
+func (w *world) ranApart(boot byte) {
+	w.t.Helper()
+	robot, twin, pc := w.copies(allOfTheRobot)
+	twin.stop()
+	twin.machine = robot.machine
+	twin.machine.Boot[0] += boot
+	pc.freshWithin(2*time.Second, "robot.imu")
+	time.Sleep(settled)
+	w.change("robot", "cut")
+	time.Sleep(2 * goneAfter)
+	twin.run(twin.cfg)
+	w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == twin.addr().String() })
+	if events := pc.happened(status.EventCopiedImage); len(events) != 0 {
+		w.t.Errorf("got %v while a disk may have been moved", events)
+	}
+	twin.stop()
+	w.change("robot", "up")
+	w.within(20*time.Second, "a link with the robot", func() bool { return pc.linkedAt() == robot.addr().String() })
+	w.within(time.Second, "an event about the copy", func() bool { return len(pc.happened(status.EventCopiedImage)) == 1 })
+}
+
+// Hosts of older versions do not tell their machines.
+func TestShortSilenceGivesNothingToAnUnknownMachine(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, twin, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.machine, twin.machine = Machine{}, Machine{}
+		w.bothRun(robot, twin, pc, allOfTheRobot)
+		pc.freshWithin(2*time.Second, "robot.imu")
+		time.Sleep(settled)
+		pc.knowsBoth(twin, robot)
+		w.change("robot", "cut")
+		time.Sleep(1500 * time.Millisecond)
+		w.change("robot", "up")
+		pc.freshWithin(time.Second, "robot.imu")
+		time.Sleep(10 * time.Second)
+		if at := pc.linkedAt(); at != robot.addr().String() {
+			t.Errorf("the link is with %s, want the robot at %v", at, robot.addr())
+		}
+	})
+}
+
+// The copy answers first wherever the robot is dialled, and the robot has a new address.
+func TestRobotThatMovedIsFoundBesideItsCopy(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, twin, pc := w.copies(allOfTheRobot)
+		moved := w.host("robot", wire10ms)
+		moved.id, moved.machine = robot.id, robot.machine
+		pc.freshWithin(2*time.Second, "robot.imu")
+		time.Sleep(settled)
+		robot.vanish()
+		moved.run(Config{})
+		moved.channel("imu", 16, 64).streams(64)
+		pc.knowsBoth(twin, moved)
+		w.within(goneAfter, "a link with the robot", func() bool { return pc.linkedAt() == moved.addr().String() })
+	})
+}
+
+func TestNoCommandGoesToAnotherMachine(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, twin, pc := w.copies(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
+		goal := pc.channel("goal", 8, 64)
+		goal.put(1, 64)
+		robot.follows("goal", 1, 2*time.Second)
+		time.Sleep(settled)
+		w.change("robot", "cut")
+		w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == twin.addr().String() })
+		goal.put(2, 64)
+		time.Sleep(5 * time.Second)
+		if number, _ := twin.newest("goal"); number != 0 {
+			t.Fatalf("the copy got command %d", number)
+		}
+		if p := pc.node.Status().Pushes[0]; p.State != status.PushWaiting || p.Cause != status.CauseOtherMachine {
+			t.Errorf("got push %+v, want it to wait because of the machine", p)
+		}
+		if err := pc.node.AcceptMachine("robot"); err != nil {
+			t.Fatal(err)
+		}
+		twin.follows("goal", 2, 2*time.Second)
+	})
+}
+
+// A command that the robot asks for is held back like one that is pushed.
+func TestNoCommandIsReadByAnotherMachine(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, twin, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
+		twin.id = robot.id
+		wish := Config{Mirrors: []rule.Mirror{{Host: "pc", Channel: "goal", QoS: rule.QoS{Class: rule.Command}}}}
+		pc.run(Config{})
+		goal := pc.channel("goal", 8, 64)
+		robot.run(wish, pc)
+		w.within(2*time.Second, "the robot's link", func() bool { return robot.mirror("pc.goal").State == status.MirrorLive })
+		robot.stop()
+		twin.run(wish, pc)
+		w.within(5*time.Second, "a refusal", func() bool { return twin.mirror("pc.goal").Cause == status.CauseOtherMachine })
+		goal.put(1, 64)
+		time.Sleep(time.Second)
+		if number, _ := twin.newest("pc.goal"); number != 0 {
+			t.Fatalf("the copy got command %d", number)
+		}
+		if err := pc.node.AcceptMachine("robot"); err != nil {
+			t.Fatal(err)
+		}
+		w.within(5*time.Second, "a command at the machine that was accepted", func() bool {
+			goal.put(2, 64) // none counts that was put before the robot could read it
+			number, _ := twin.newest("pc.goal")
+			return number == 2
+		})
+	})
+}
+
+func TestMachineOfCommandsIsKept(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var kept map[string]Machine
+		robot, twin, pc := w.copies(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}, KeepMachines: func(m map[string]Machine) { kept = m }})
+		pc.channel("goal", 8, 64).put(1, 64)
+		robot.follows("goal", 1, 2*time.Second)
+		pc.stop()
+		robot.stop()
+		if kept["robot"] != robot.machine {
+			t.Fatalf("kept %v, want the machine of the robot", kept)
+		}
+		again := pc.cfg
+		again.Machines = kept
+		pc.run(again, twin)
+		w.within(5*time.Second, "the push waits", func() bool {
+			list := pc.node.Status().Pushes
+			return len(list) == 1 && list[0].Cause == status.CauseOtherMachine
+		})
+	})
+}
+
+func TestRestartIsNoOtherMachine(t *testing.T) {
+	for what, restart := range map[string]func(robot *host){
+		"daemon restarted": func(robot *host) {},
+		"rebooted":         func(robot *host) { robot.machine.Boot[0]++ },
+		"hardware not known, daemon restarted": func(robot *host) {
+			robot.machine.Hardware = [16]byte{}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+				if strings.HasPrefix(what, "hardware") {
+					restart(robot)
+				}
+				robot.run(Config{Accept: rule.GrantTo("goal")})
+				goal := pc.channel("goal", 8, 64)
+				goal.put(1, 64)
+				pc.run(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}}, robot)
+				robot.follows("goal", 1, 2*time.Second)
+				robot.vanish()
+				restart(robot)
+				robot.run(robot.cfg)
+				goal.put(2, 64)
+				robot.follows("goal", 2, 10*time.Second)
+				if events := append(pc.happened(status.EventHostChanged), pc.happened(status.EventCopiedImage)...); len(events) > 0 {
+					t.Errorf("got events %v, want none", events)
+				}
+			})
+		})
+	}
+}
+
+func TestMachineDiffers(t *testing.T) {
+	a, b, none := [16]byte{1}, [16]byte{2}, [16]byte{}
+	for _, c := range []struct {
+		what        string
+		now, before Machine
+		want        bool
+	}{
+		{"rebooted", Machine{a, a}, Machine{a, b}, false},
+		{"another machine", Machine{a, a}, Machine{b, a}, true},
+		{"hardware not known, as before", Machine{none, a}, Machine{none, a}, false},
+		{"hardware not known, rebooted", Machine{none, a}, Machine{none, b}, true},
+		{"hardware not known any more", Machine{none, a}, Machine{b, b}, true},
+		{"hardware known now", Machine{a, a}, Machine{none, a}, false},
+		{"an older version", Machine{}, Machine{a, a}, true},
+		{"an older version, as before", Machine{}, Machine{}, false},
+	} {
+		if got := c.now.differs(c.before); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"achbridge/bridge"
+	"achbridge/bridge/trust"
+	"achbridge/cmd/achbridge/config"
+)
+
+// hardware returns what belongs to the hardware of this machine and is on no copied disk, each part as
+// a hash: the addresses of network interfaces as they were built, and the board's serial number. sys is
+// the path of sysfs. Parts that this user may not read are left out; in a container there may be none.
+func hardware(sys string) (parts []string) {
+	add := func(kind, value string) {
+		sum := sha256.Sum256([]byte("achbridge " + kind + " " + value))
+		parts = append(parts, hex.EncodeToString(sum[:8]))
+	}
+	cards, _ := filepath.Glob(filepath.Join(sys, "class/net/*/device"))
+	slices.Sort(cards)
+	for _, device := range cards {
+		dir := filepath.Dir(device)
+		const asBuilt = "0" // NET_ADDR_PERM of <linux/netdevice.h>
+		if address := line(dir, "address"); line(dir, "addr_assign_type") == asBuilt && strings.Trim(address, "0:") != "" {
+			add("mac", address)
+		}
+	}
+	for _, file := range []string{"class/dmi/id/board_serial", "firmware/devicetree/base/serial-number"} {
+		if serial := line(sys, file); isSerial(serial) {
+			add("serial", serial)
+		}
+	}
+	return parts
+}
+
+// line returns what a file in dir has, "" if it cannot be read.
+func line(dir, file string) string {
+	text, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return ""
+	}
+	return strings.Trim(string(text), " \n\x00")
+}
+
+// isSerial reports whether s can be a serial number. Many boards have a word of the factory in its place,
+// such as "To be filled by O.E.M.", "Default string" or "0123456789".
+func isSerial(s string) bool {
+	different := map[rune]bool{}
+	for _, r := range s {
+		different[r] = true
+	}
+	return len(different) >= 4 && strings.ContainsAny(s, "0123456789") && !strings.Contains("01234567890123456789", s)
+}
+
+// bootID returns the kernel's id of this boot, zero if it cannot be read. proc is the path of procfs.
+func bootID(proc string) (id [16]byte) {
+	text := strings.ReplaceAll(line(proc, "sys/kernel/random/boot_id"), "-", "")
+	if b, err := hex.DecodeString(text); err == nil && len(b) == len(id) {
+		copy(id[:], b)
+	}
+	return id
+}
+
+// machineOf is the machine as node tells it to its peers. hardware names it; empty: it is not known.
+func machineOf(hardware string, boot [16]byte, node trust.NodeID) bridge.Machine {
+	m := bridge.Machine{Boot: boot}
+	if hardware != "" {
+		sum := sha256.Sum256(append(node[:], hardware...))
+		copy(m.Hardware[:], sum[:])
+	}
+	return m
+}
+
+// machinesName is the file in the state directory with the machines to which commands and pushes for
+// hosts went last.
+const machinesName = "machines"
+
+// machineFile is that file. Without a path the machines are forgotten when the daemon ends.
+type machineFile struct {
+	path  string
+	log   *slog.Logger
+	write chan map[string]bridge.Machine // with room for the newest
+}
+
+func newMachineFile(path string, log *slog.Logger) *machineFile {
+	return &machineFile{path: path, log: log, write: make(chan map[string]bridge.Machine, 1)}
+}
+
+// keptMachine is a machine in the file.
+type keptMachine struct {
+	Hardware string `json:"hardware"`
+	Boot     string `json:"boot"`
+}
+
+// read returns the machines by name of the host. When the file is damaged there are none, and the log
+// says so.
+func (f *machineFile) read() map[string]bridge.Machine {
+	text, err := os.ReadFile(f.path)
+	if f.path == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	machines, parseErr := parseMachines(text)
+	if err = cmp.Or(err, parseErr); err != nil {
+		f.log.Warn("it is not known to which machines commands went before the start", "file", f.path, "err", err)
+	}
+	return machines
+}
+
+func parseMachines(text []byte) (map[string]bridge.Machine, error) {
+	var list map[string]keptMachine
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, err
+	}
+	machines := make(map[string]bridge.Machine, len(list))
+	for host, k := range list {
+		var m bridge.Machine
+		hardware, err := hex.DecodeString(k.Hardware)
+		boot, bootErr := hex.DecodeString(k.Boot)
+		if errors.Join(err, bootErr) != nil || copy(m.Hardware[:], hardware) != len(m.Hardware) || copy(m.Boot[:], boot) != len(m.Boot) {
+			return nil, fmt.Errorf("the machine of %s is damaged", host)
+		}
+		machines[host] = m
+	}
+	return machines, nil
+}
+
+// keep has the file written soon. It does not block.
+func (f *machineFile) keep(machines map[string]bridge.Machine) {
+	for {
+		select {
+		case f.write <- machines:
+			return
+		case <-f.write: // older
+		}
+	}
+}
+
+// run writes the file whenever it is to be kept, until ctx ends.
+func (f *machineFile) run(ctx context.Context) {
+	for {
+		select {
+		case machines := <-f.write:
+			if err := f.save(machines); err != nil {
+				f.log.Warn("after a restart it will not be known to which machines commands went", "err", err)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (f *machineFile) save(machines map[string]bridge.Machine) error {
+	if f.path == "" {
+		return errors.New("there is no state directory")
+	}
+	list := make(map[string]keptMachine, len(machines))
+	for host, m := range machines {
+		list[host] = keptMachine{hex.EncodeToString(m.Hardware[:]), hex.EncodeToString(m.Boot[:])}
+	}
+	text, err := json.MarshalIndent(list, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
+		return err
+	}
+	return config.ReplaceFile(f.path, append(text, '\n'), 0o644)
+}

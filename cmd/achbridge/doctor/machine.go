@@ -1,0 +1,29 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"achbridge/cmd/achbridge/diagnose"
+)
+
+// checkMachine checks that no two machines have one node id, as far as the daemon has heard.
+func checkMachine(_ context.Context, p *patient) result {
+	if p.daemon == nil {
+		return result{State: fit, Text: "not known: no daemon runs"}
+	}
+	var copies []string
+	if p.daemon.Copied != "" {
+		copies = append(copies, p.daemon.Copied)
+	}
+	for _, l := range p.daemon.Links {
+		if l.CopyAt != "" {
+			copies = append(copies, fmt.Sprintf("a machine at %s has the node id of %s at %s", l.CopyAt, l.Peer, l.Addr))
+		}
+	}
+	if len(copies) > 0 {
+		return result{State: doubt, Text: strings.Join(copies, "; "), Cure: diagnose.CopiedCure}
+	}
+	return result{State: fit, Text: "no other machine with the node id of this host or of a linked one was heard"}
+}
