@@ -65,8 +65,6 @@ type former struct {
 const (
 	// copiedFor is how long it is told that a node id is a copy.
 	copiedFor = time.Hour
-	// copiedElsewhere is how long the node id's dials leave out the address of the second machine.
-	copiedElsewhere = 10 * time.Second
 	// copyTold is how long the machine that is refused has to read why: the end of a session may overtake what was said.
 	copyTold = 500 * time.Millisecond
 	// maxCopied bounds of how many node ids that is remembered.
@@ -137,10 +135,11 @@ func (c copied) told(now time.Duration) string {
 	return c.text
 }
 
-// isCopyAt reports whether a copy of the node with that id was heard at an address lately.
+// isCopyAt reports whether an address is not to be dialled for the node with that id, since a
+// copy was heard there and the node's link is not gone.
 func (n *Node) isCopyAt(id string, a transport.Addrs) bool {
-	for node, c := range n.copies {
-		if node.String() == id && n.now()-c.seen < copiedElsewhere && a.Include(c.at) {
+	for node, l := range n.links {
+		if c, known := n.copies[node]; known && node.String() == id && a.Include(c.at) && !l.isGone(n.now()) {
 			return true
 		}
 	}
