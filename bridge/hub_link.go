@@ -58,6 +58,9 @@ func (l *link) stamped(m wire.Stamp, now time.Duration) {
 		l.stamps.round = rtt
 	}
 	l.stamps.round += (rtt - l.stamps.round) / stampShare
+	if l.trial != nil {
+		l.trial.rounds = append(l.trial.rounds, rtt)
+	}
 	for _, p := range l.pings {
 		if p.left == asked {
 			l.pong(p.number, Pong{RTT: rtt})

@@ -39,6 +39,8 @@ type link struct {
 	run      uint64                  // the life of the peer's daemon, from its Hello
 	machine  Machine                 // of the peer, from its Hello
 	hello    bool                    // we have said Hello
+	trial    *wayTrial               // of a spare on another way; nil: none
+	other    string                  // why another way to the peer is not taken
 	catalog  map[string]wire.Channel // what the peer offers; nil before its first catalog
 	leftOut  int                     // number of the peer's channels that had no room in catalog; some may count twice
 	omitted  map[string]bool         // names of channels that had no room, as far as remembered

@@ -255,11 +255,20 @@ func (n *Node) challenge(l *link) {
 	switch {
 	case n.isCopy(l, old):
 		n.refuseCopy(l, old)
+	case l.trial != nil && l.isSameMachine(old) && !n.isSilent(old):
+		if n.goOn(l, old) {
+			n.take(l)
+		}
 	case n.replaces(l, old):
 		n.take(l)
 	case l.s.Dialled() && l.isSameMachine(old):
 		n.dropSpare(l, unwelcome("there is a link already"))
 	}
+}
+
+func (n *Node) isSilent(l *link) bool {
+	_, silent := l.quiet(n.now())
+	return silent
 }
 
 // replaces reports whether l replaces old. On another machine than that of old it waits until

@@ -92,8 +92,12 @@ type Node struct {
 // place, hung broadcasts, refused mirrors.
 const tick = 250 * time.Millisecond
 
-// helloTimeout is how long a peer may take to say who it is.
-const helloTimeout = 5 * time.Second
+const (
+	// helloTimeout is how long a peer may take to say who it is.
+	helloTimeout = 5 * time.Second
+	// spareTime is how long a spare waits to become the link: the peer may hold it on trial.
+	spareTime = tryTime + helloTimeout
+)
 
 // New checks cfg and returns a node that Run starts. It reports every problem
 // of cfg at once.
@@ -312,10 +316,11 @@ func (n *Node) look() {
 			continue
 		}
 		n.listen(l)
+		n.seekBetter(l)
 	}
 	for _, l := range n.spares {
 		n.challenge(l)
-		if n.spares[l.spareKey()] == l && n.now() > l.up+helloTimeout {
+		if n.spares[l.spareKey()] == l && n.now() > l.up+spareTime {
 			n.dropSpare(l, unwelcome("there is a link already"))
 		}
 	}

@@ -31,8 +31,10 @@ type peer struct {
 
 	// Only for a node that has proved itself (proved.go):
 	proved bool
-	called string // host name of its link
-	left   bool   // it said goodbye
+	called string        // host name of its link
+	tried  time.Duration // when another way to it was tried last
+	way    int           // number of that way
+	left   bool          // it said goodbye
 }
 
 const dialTimeout = 1500 * time.Millisecond // for one address
@@ -198,7 +200,7 @@ func (n *Node) startDial(p *peer, old *link, addrs []transport.Addrs, wait time.
 // answers reports whether a dial to p has succeeded and the peer is about to say Hello.
 func (n *Node) answers(p *peer) bool {
 	for key, l := range n.spares {
-		if key.dialled && !l.greeted && p.isAt(l.s) {
+		if key.dialled && !l.greeted && l.trial == nil && p.isAt(l.s) {
 			return true
 		}
 	}

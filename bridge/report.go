@@ -56,7 +56,7 @@ func (n *Node) status() status.Report {
 	}
 	for _, l := range n.links {
 		link, exports := l.status(now)
-		link.LeftOut, link.CopyAt = l.leftOut, n.copies[l.peer].told(now)
+		link.LeftOut, link.CopyAt, link.OtherWay = l.leftOut, n.copies[l.peer].told(now), n.otherWay(l)
 		s.Links = append(s.Links, link)
 		s.Exports = append(s.Exports, exports...)
 	}

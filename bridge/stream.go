@@ -92,6 +92,7 @@ func unheard(err error) error {
 // spare, it reads only the Hello.
 func (l *link) hear(ctx context.Context) error {
 	var head [4]byte
+	greeted := false
 	pace := allowance{burst: controlBurst, every: controlPeriod}
 	for {
 		if _, err := io.ReadFull(l.s.Control(), head[:]); err != nil {
@@ -117,6 +118,14 @@ func (l *link) hear(ctx context.Context) error {
 			l.stamped(stamp, came)
 			continue
 		}
+		if greeted { // a spare waits until it is the link
+			select {
+			case <-l.taken:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		greeted = true
 		done := make(chan error, 1)
 		l.n.post(func() { done <- l.n.handle(l, m) })
 		// One message at a time: a peer cannot fill the node's queue.
@@ -129,11 +138,6 @@ func (l *link) hear(ctx context.Context) error {
 		}
 		if err != nil {
 			return err
-		}
-		select {
-		case <-l.taken:
-		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 }

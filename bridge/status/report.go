@@ -53,6 +53,8 @@ type Link struct {
 	DatagramBytes int `json:"datagram_bytes"`
 	// CopyAt is the address of another machine that has the peer's node id, and was heard in the last hour; empty: none.
 	CopyAt string `json:"copy_at,omitempty"`
+	// OtherWay is what is known of another way to the peer that is being tried or cannot be taken; empty: nothing is.
+	OtherWay string `json:"other_way,omitempty"`
 	// LeftOut is how many channels the peer offers beyond those that are kept account of.
 	LeftOut int `json:"channels_left_out,omitempty"`
 	Traffic `json:"traffic"`

@@ -242,11 +242,17 @@ func peerRows(s status.Report) [][]string {
 		if l.State == status.LinkSilent {
 			state = l.State.String()
 		}
-		note := ""
+		var notes []string
 		if l.LeftOut > 0 {
-			note = fmt.Sprintf("%d of its channels are left out; name those that you want", l.LeftOut)
+			notes = append(notes, fmt.Sprintf("%d of its channels are left out; name those that you want", l.LeftOut))
 		}
-		rows = append(rows, []string{l.Peer, state, l.Addr, l.Transport.String(), ui.Millis(l.RTTms), ui.Seconds(l.UpS), note})
+		if l.CopyAt != "" {
+			notes = append(notes, "a copied image at "+l.CopyAt+"?")
+		}
+		if l.OtherWay != "" {
+			notes = append(notes, l.OtherWay)
+		}
+		rows = append(rows, []string{l.Peer, state, l.Addr, l.Transport.String(), ui.Millis(l.RTTms), ui.Seconds(l.UpS), strings.Join(notes, "; ")})
 	}
 	for _, p := range s.Peers {
 		if p.State != status.PeerLinked {

@@ -112,6 +112,9 @@ func linkText(f *flow, link status.Link) string {
 	if f.hub {
 		return fmt.Sprintf("link: through the hub, round trip %s, %s", ui.Millis(link.RTTms), rest)
 	}
+	if link.OtherWay != "" {
+		rest += "; " + link.OtherWay
+	}
 	return fmt.Sprintf("link: round trip %s, %.1f %% lost, %s", ui.Millis(link.RTTms), 100*f.loss, rest)
 }
 

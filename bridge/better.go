@@ -1,0 +1,160 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"achbridge/bridge/transport"
+	"achbridge/bridge/unit"
+	"achbridge/bridge/via"
+	"achbridge/wire"
+)
+
+// A link stays at the address where it began. A better way may appear later: the cable is in
+// again, and the link still runs over the radio. So the node that dialled a link tries the
+// peer's other addresses, one a minute: it holds a second session as a spare for some seconds,
+// with two small stamps a second, and compares the round trips.
+
+const (
+	// tryEvery is the time between two trials with one peer. So a link that has moved does not
+	// move back sooner, unless it fails.
+	tryEvery  = time.Minute
+	tryTime   = 10 * time.Second
+	tryStamps = 500 * time.Millisecond // between two stamps
+	tryLast   = time.Second            // before the end no stamp is sent any more, so that all can be answered
+	// tryAbove is the round trip of a link for which no better way is worth a handshake.
+	tryAbove = 2 * time.Millisecond
+)
+
+// wayTrial compares the way of a spare, to which it belongs, with that of the link. The link's
+// mu guards rounds; the rest belongs to the node's goroutine.
+type wayTrial struct {
+	began, asked time.Duration
+	count        int             // of stamps sent
+	rounds       []time.Duration // of the stamps answered
+	link         []time.Duration // round trips of the link at the same times
+}
+
+// seekBetter begins a trial if it is time for one.
+func (n *Node) seekBetter(l *link) {
+	p, now := n.proof(l.peer.String()), n.now()
+	if p == nil || !l.s.Dialled() || !l.greeted || l.silent || l.overHub() || len(n.sparesOf(l.peer)) > 0 {
+		return
+	}
+	if now < l.up+tryTime || p.tried != 0 && now < p.tried+tryEvery {
+		return
+	}
+	ways := n.otherWays(l, p)
+	if len(ways) == 0 || l.lockedRTT() < tryAbove {
+		return
+	}
+	p.tried, p.way = now, p.way+1
+	at := ways[p.way%len(ways)]
+	n.work.Go(func() {
+		ctx, cancel := context.WithTimeout(n.ctx, dialTimeout)
+		defer cancel()
+		if s, err := n.cfg.Endpoint.Dial(ctx, at); err == nil {
+			n.post(func() { n.try(l, s) })
+		}
+	})
+}
+
+// otherWays are the addresses of l's peer beside that of l, over the same transport.
+func (n *Node) otherWays(l *link, p *peer) (list []transport.Addrs) {
+	for _, q := range n.toldOf(p) {
+		for _, a := range n.dialAddrs(q) {
+			if l.s.Transport() == via.QUIC {
+				a.SCTP = nil
+			} else {
+				a.QUIC = nil
+			}
+			if a != (transport.Addrs{}) && !a.Include(l.s.RemoteAddr()) && !n.isCopyAt(p.Node, a) && !slices.ContainsFunc(list, a.Equal) {
+				list = append(list, a)
+			}
+		}
+	}
+	return list
+}
+
+// try makes a session by another address a spare on trial.
+func (n *Node) try(old *link, s *transport.Session) {
+	refuse := func(why string) { n.work.Go(func() { s.Close(why) }) }
+	switch {
+	case n.links[old.peer] != old || s.Peer().Node != old.peer || len(n.sparesOf(old.peer)) > 0:
+		refuse("there is a link already")
+		return
+	case s.MaxDatagram() < old.s.MaxDatagram():
+		old.other = fmt.Sprintf("the way to %s carries smaller packets: %d bytes and not %d", s.RemoteAddr(), s.MaxDatagram(), old.s.MaxDatagram())
+		refuse("it carries smaller packets than the link")
+		return
+	}
+	l := n.newLink(s, old.host)
+	l.trial = &wayTrial{began: n.now()}
+	l.serve()
+	n.spares[l.spareKey()] = l
+}
+
+// goOn goes on with a trial. It returns whether the spare takes the place of old, or ends it.
+func (n *Node) goOn(l, old *link) (better bool) {
+	t, now := l.trial, n.now()
+	switch since := now - t.began; {
+	case since < tryTime-tryLast:
+		if now >= t.asked+tryStamps {
+			t.asked = now
+			t.count++
+			t.link = append(t.link, old.lockedRTT())
+			l.send(wire.Stamp{T1: uint64(max(now, 1))})
+		}
+		return false
+	case since < tryTime:
+		return false
+	}
+	l.mu.Lock()
+	rounds := slices.Clone(t.rounds)
+	l.mu.Unlock()
+	if t.isBetter(rounds) {
+		return true
+	}
+	old.other = ""
+	n.dropSpare(l, unwelcome("the link is as good"))
+	return false
+}
+
+// isBetter reports whether all stamps were answered, none more slowly than the link's median
+// round trip, and half of them twice as fast at least.
+func (t *wayTrial) isBetter(rounds []time.Duration) bool {
+	if len(rounds) < t.count || len(rounds) == 0 {
+		return false
+	}
+	link := medianOf(t.link)
+	return 2*medianOf(rounds) <= link && slices.Max(rounds) <= link
+}
+
+func medianOf(list []time.Duration) time.Duration {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}
+
+// otherWay says what is known of another way to l's peer, "" if nothing is.
+func (n *Node) otherWay(l *link) string {
+	for _, spare := range n.sparesOf(l.peer) {
+		if spare.trial == nil {
+			continue
+		}
+		spare.mu.Lock()
+		rounds := slices.Clone(spare.trial.rounds)
+		spare.mu.Unlock()
+		if len(rounds) > 0 {
+			return fmt.Sprintf("the way to %s has a round trip of %s, and is being tried", spare.s.RemoteAddr(), unit.Time(medianOf(rounds).Round(10*time.Microsecond)))
+		}
+	}
+	return l.other
+}
+
+func (l *link) lockedRTT() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rtt()
+}

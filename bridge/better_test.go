@@ -1,0 +1,152 @@
+package bridge
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"achbridge/bridge/rule"
+	"achbridge/bridge/transport"
+	"achbridge/testnet"
+)
+
+// twoWays is the socket of a host with a second network interface. What is for the addresses
+// of others goes out there.
+type twoWays struct {
+	net.PacketConn // the first interface
+	second         net.PacketConn
+	isSecond       func(net.Addr) bool
+	read           chan packetRead
+	reading        sync.Once
+}
+
+type packetRead struct {
+	data []byte
+	from net.Addr
+	err  error
+}
+
+func (c *twoWays) ReadFrom(b []byte) (int, net.Addr, error) {
+	c.reading.Do(func() {
+		for _, conn := range []net.PacketConn{c.PacketConn, c.second} {
+			go func() {
+				for {
+					buf := make([]byte, 2048)
+					n, from, err := conn.ReadFrom(buf)
+					c.read <- packetRead{buf[:n], from, err}
+					if err != nil {
+						return
+					}
+				}
+			}()
+		}
+	})
+	r := <-c.read
+	return copy(b, r.data), r.from, r.err
+}
+
+func (c *twoWays) WriteTo(b []byte, to net.Addr) (int, error) {
+	if c.isSecond(to) {
+		return c.second.WriteTo(b, to)
+	}
+	return c.PacketConn.WriteTo(b, to)
+}
+
+func (c *twoWays) SetReadDeadline(t time.Time) error {
+	c.second.SetReadDeadline(t)
+	return c.PacketConn.SetReadDeadline(t)
+}
+
+func (c *twoWays) Close() error {
+	c.second.Close()
+	return c.PacketConn.Close()
+}
+
+// radios gives a robot and a PC a second interface each, between which there is a slow radio,
+// and returns the address of the robot there.
+func (w *world) radios(robot, pc *host, link testnet.Params) net.Addr {
+	theirs, ours := w.host("robotradio", link), w.host("pcradio", wire10ms)
+	for h, second := range map[*host]*host{robot: theirs, pc: ours} {
+		other := map[*host]*host{robot: ours, pc: theirs}[h]
+		h.socket = func(first net.PacketConn) net.PacketConn {
+			conn, err := second.net.Listen(port)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			is := func(to net.Addr) bool { return to.(*net.UDPAddr).IP.Equal(other.addr().(*net.UDPAddr).IP) }
+			return &twoWays{PacketConn: first, second: conn, isSecond: is, read: make(chan packetRead, 64)}
+		}
+	}
+	return theirs.addr()
+}
+
+// The cable is out for some seconds, and the link goes over to the radio.
+func TestLinkGoesBackToTheBetterWay(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		radio := w.radios(robot, pc, testnet.Params{Delay: 100 * time.Millisecond})
+		robot.run(Config{})
+		imu := robot.channel("imu", 16, 64)
+		imu.streams(64)
+		odometry := robot.channel("odometry", 64, 64)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "imu"}, {Host: "robot", Channel: "odometry", QoS: rule.QoS{Mode: rule.Every}}}})
+		peers := asPeers([]*host{robot})
+		peers[0].Addrs = append(peers[0].Addrs, transport.Addrs{QUIC: radio})
+		pc.node.SetPeers(peers)
+		pc.freshWithin(2*time.Second, "robot.imu")
+		if at := pc.linkedAt(); at != robot.addr().String() {
+			t.Fatalf("the link is at %s, want the cable, %v", at, robot.addr())
+		}
+		w.change("robot", "cut")
+		w.within(10*time.Second, "a link over the radio", func() bool { return pc.linkedAt() == radio.String() })
+		w.change("robot", "up")
+		told := false
+		for number := uint64(1); pc.linkedAt() != robot.addr().String(); number++ {
+			if number > 3000 {
+				t.Fatal("after 30 s the link is still over the radio")
+			}
+			odometry.put(number, 64)
+			time.Sleep(10 * time.Millisecond)
+			links := pc.node.Status().Links
+			told = told || len(links) == 1 && links[0].OtherWay != ""
+		}
+		if !told {
+			t.Error("status has not told of the better way")
+		}
+		time.Sleep(2 * time.Second)
+		pc.freshWithin(0, "robot.imu")
+		if m := pc.mirror("robot.odometry"); m.Delivered != odometry.ch.LastSeq() || m.Delivered != m.Offered {
+			t.Errorf("mode every: got %+v of %d frames, want each once", m.Accounts, odometry.ch.LastSeq())
+		}
+		up := pc.node.Status().Links[0].UpS
+		time.Sleep(3 * time.Minute)
+		if links := pc.node.Status().Links; links[0].UpS < up+170 {
+			t.Errorf("the link moved again, %.0f s ago", links[0].UpS)
+		}
+	})
+}
+
+func TestTrialIsWon(t *testing.T) {
+	ms := func(list ...int) (times []time.Duration) {
+		for _, x := range list {
+			times = append(times, time.Duration(x)*time.Millisecond)
+		}
+		return times
+	}
+	for what, c := range map[string]struct {
+		link, way []time.Duration
+		want      bool
+	}{
+		"half":                   {ms(20, 20, 20), ms(10, 10, 10), true},
+		"not half":               {ms(20, 20, 20), ms(11, 11, 11), false},
+		"one lost":               {ms(20, 20, 20), ms(2, 2), false},
+		"none came":              {nil, nil, false},
+		"one late":               {ms(20, 20, 20), ms(2, 2, 21), false},
+		"the link was slow once": {ms(10, 10, 400), ms(6, 6, 6), false},
+	} {
+		if got := (&wayTrial{count: len(c.link), link: c.link}).isBetter(c.way); got != c.want {
+			t.Errorf("%s: got %v", what, got)
+		}
+	}
+}
