@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"achbridge/bridge/rule"
+	"achbridge/bridge/seal"
 	"achbridge/bridge/status"
 	"achbridge/testnet"
 )
@@ -186,5 +187,41 @@ func TestRevokedCertificateChangesTheKey(t *testing.T) {
 			t.Errorf("the thief has links with %s", links)
 		}
 		pc.freshWithin(100*time.Millisecond, "robot.imu")
+	})
+}
+
+// A virtual machine that is set back to a snapshot counts again from where it was, with the same keys.
+func TestWallClockStepRenewsHubKeys(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, robot, pc, far, imu := w.hubThreeWithIMU()
+		step := func(by time.Duration) (before, after seal.ID) {
+			key := func() (id seal.ID) {
+				robot.node.call(func() {
+					p := robot.node.puts["imu"]
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					id = p.key.ID
+				})
+				return id
+			}
+			before = key()
+			robot.node.call(func() { robot.node.wall.wall -= by }) // as if it had been set since
+			time.Sleep(2 * tick)
+			return before, key()
+		}
+		if before, after := step(rekeyStep); before != after {
+			t.Errorf("a step of %v: got another key", rekeyStep)
+		}
+		for i, by := range []time.Duration{rekeyStep + time.Millisecond, -time.Hour} {
+			if before, after := step(by); before == after {
+				t.Errorf("a step of %v: got the same key", by)
+			}
+			imu.put(uint64(2+i), 64)
+			pc.follows("robot.imu", uint64(2+i), 2*time.Second)
+			far.follows("robot.imu", uint64(2+i), 2*time.Second)
+		}
+		if count := pc.forgeries() + far.forgeries(); count > 0 {
+			t.Errorf("%d frames of the robot passed for forged ones", count)
+		}
 	})
 }

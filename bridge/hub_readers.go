@@ -127,9 +127,14 @@ func (r *hubReader) leave() {
 		return
 	}
 	p.requalified()
+	p.renewKey()
+}
+
+// renewKey seals the next frames with another key, and sends it to the readers. Needs p.mu.
+func (p *putter) renewKey() {
 	p.key, p.used = newHubKey(p.n.cfg.Node, p.n.cfg.Endpoint.Signer()), 0
-	for _, other := range p.readers {
-		other.tellKey()
+	for _, r := range p.readers {
+		r.tellKey()
 	}
 	p.again = !p.command // what is at the hub is sealed with the former key
 	p.rouse()

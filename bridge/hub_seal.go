@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"crypto"
+	"time"
 
 	"achbridge/bridge/seal"
 	"achbridge/bridge/transport"
@@ -19,6 +20,25 @@ type hubKey struct {
 func newHubKey(node [16]byte, signer crypto.Signer) *hubKey {
 	key := seal.NewKey()
 	return &hubKey{key, seal.NewSealer(seal.Origin{Key: key, Node: node}, signer)}
+}
+
+// rekeyStep is the least step of the wall clock against the monotonic one after which channels at the hub take another key. A
+// virtual machine that was set back to a snapshot shows such a step when its wall clock is set again. Until then it uses counters of
+// its keys a second time.
+const rekeyStep = time.Second
+
+// renewHubKeys gives all channels at the hub another key if the wall clock has moved that far.
+func (n *Node) renewHubKeys(step time.Duration) {
+	if step.Abs() <= rekeyStep {
+		return
+	}
+	for _, p := range n.puts {
+		p.mu.Lock()
+		if p.key != nil && !p.ended {
+			p.renewKey()
+		}
+		p.mu.Unlock()
+	}
 }
 
 // message tells a reader the key. The frames for it have counters above after.

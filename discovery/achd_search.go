@@ -3,12 +3,12 @@ package discovery
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -44,34 +44,45 @@ func (a AchdSearch) Run(ctx context.Context) error {
 	return nil
 }
 
-// answer answers until its socket fails. achd asks over IPv4 only.
+// answer answers until a socket fails. achd asks over IPv4 only.
 func (a AchdSearch) answer(ctx context.Context) error {
-	s, err := openSocket(ip4)
-	if err != nil {
-		return err
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var links atomic.Pointer[[]link]
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	group := sockets{family: ip4, read: func(s *socket) { readers.Go(func() { cancel(a.serve(s, &links)) }) }}
+	defer group.close()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timer.C:
+		}
+		list, _ := usableLinks(a.Interfaces)
+		links.Store(&list)
+		group.retain(list)
+		for _, l := range list {
+			if err := group.join(l.iface); len(group.list) == 0 {
+				return err
+			} // else an interface without the family, which is tried again
+		}
+		timer.Reset(lookAround)
 	}
-	defer s.Close()
-	defer context.AfterFunc(ctx, func() { s.Close() })()
-	var links []link
-	var looked time.Time
+}
+
+// serve answers what a socket receives until it is closed.
+func (a AchdSearch) serve(s *socket, links *atomic.Pointer[[]link]) error {
 	var taken intake
 	for buf := make([]byte, maxPacket+1); ; {
-		now := time.Now()
-		if now.Sub(looked) >= lookAround || now.Before(looked) {
-			looked = now
-			links, _ = usableLinks(a.Interfaces)
-			for _, l := range links {
-				_ = s.join(l.iface) // an interface without the family is looked at again
-			}
-		}
-		_ = s.conn.SetReadDeadline(now.Add(lookAround))
 		n, at, err := s.receive(buf)
 		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
 		case err != nil:
 			return err
-		case n <= maxPacket && bytes.Contains(bytes.ToLower(buf[:n]), []byte("\x04_ach\x04_tcp")) && taken.takes(now, at.from.Addr()):
-			if reply, from := a.reply(buf[:n], at, links); reply != nil {
+		case n <= maxPacket && bytes.Contains(bytes.ToLower(buf[:n]), []byte("\x04_ach\x04_tcp")) && taken.takes(time.Now(), at.from.Addr()):
+			if reply, from := a.reply(buf[:n], at, *links.Load()); reply != nil {
 				_, _ = s.v4.WriteTo(reply, &ipv4.ControlMessage{IfIndex: at.ifIndex, Src: from.AsSlice()}, net.UDPAddrFromAddrPort(at.from))
 			}
 		}

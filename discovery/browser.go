@@ -17,9 +17,10 @@ type Browser struct {
 	log *slog.Logger
 	now bool // ask at once, without the random delay of a daemon
 
-	mu     sync.Mutex
-	host   string
-	sooner chan struct{} // closed by LookUp
+	mu          sync.Mutex
+	host        string
+	sooner      chan struct{} // closed by LookUp
+	memberships [2][]Probe    // of ip4 and ip6
 }
 
 // NewBrowser checks what browsing uses of cfg and reports every problem at once.
@@ -74,7 +75,7 @@ func awaitEnd(ended <-chan struct{}) {
 
 func (b *Browser) browse(ctx context.Context, f func([]Peer)) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watch{Browser: b, table: newTable(b.cfg.Self), events: make(chan event, 64), told: f, began: time.Now()}
+	w := &watch{Browser: b, groups: [2]sockets{{family: ip4}, {family: ip6}}, table: newTable(b.cfg.Self), events: make(chan event, 64), told: f, began: time.Now()}
 	w.dropped.Period, w.renamed.Period = warnEvery, warnEvery
 	defer w.wait()
 	defer cancel()
@@ -104,7 +105,7 @@ func (b *Browser) browse(ctx context.Context, f func([]Peer)) {
 // event is a message of a helper to Run's goroutine. One field is set.
 type event struct {
 	packet *heardPacket
-	closed family // the socket of this family was closed
+	closed *socket // it cannot be read any more
 	static *Static
 	addrs  []netip.AddrPort // of static
 	domain *Domain
@@ -139,7 +140,7 @@ type watch struct {
 	links   []link // interfaces that discovery uses
 	around  []link // all interfaces of this host
 	looked  time.Time
-	sockets [2]*socket    // ip4, ip6; nil: not open
+	groups  [2]sockets    // of ip4 and ip6
 	trouble trouble       // the last trouble that was logged
 	began   time.Time     // the clock of the limits
 	dropped logline.Limit // claims that were dropped from a full table
@@ -168,10 +169,8 @@ func (w *watch) start(ctx context.Context) {
 }
 
 func (w *watch) wait() {
-	for _, s := range w.sockets {
-		if s != nil {
-			s.Close()
-		}
+	for i := range w.groups {
+		w.groups[i].close()
 	}
 	w.helpers.Wait()
 }
@@ -192,8 +191,8 @@ func (w *watch) learn(now time.Time, e event) bool {
 		return w.table.resolved(*e.static, e.addrs)
 	case e.domain != nil:
 		return w.learnZone(*e.domain, e.hosts)
-	case e.closed != 0:
-		w.closeSocket(e.closed)
+	case e.closed != nil:
+		w.sockets(e.closed.family).drop(e.closed)
 	}
 	return false
 }

@@ -91,15 +91,21 @@ func TestIPv6AloneIsEnough(t *testing.T) {
 	})
 }
 
+// withoutIPv6 keeps IPv6 off interfaces that come up later.
+func (h *host) withoutIPv6() {
+	h.lab.t.Helper()
+	onThread(h.lab.t, func() error {
+		return errors.Join(netns.Set(h.ns), os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0))
+	})
+}
+
 func TestIPv4AloneIsEnough(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.addSwitch("sw0")
 	robot, pc := l.addHost(), l.addHost()
 	for h, addr := range map[*host]string{robot: "10.0.0.2/24", pc: "10.0.0.1/24"} {
-		onThread(t, func() error {
-			return errors.Join(netns.Set(h.ns), os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0))
-		})
+		h.withoutIPv6()
 		h.plug("eth0", "sw0", addr)
 	}
 	w := startNode(t, pc, watching())

@@ -2,9 +2,12 @@ package discovery
 
 import (
 	"cmp"
+	"encoding/binary"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
+	"syscall"
 )
 
 // link is one network interface that multicast is used on.
@@ -16,12 +19,14 @@ type link struct {
 // usableLinks lists the interfaces that can be used now, by index: the named ones that are up or, without
 // names, all that are up and say that they can multicast.
 func usableLinks(names []string) ([]link, error) {
-	return linksThat(func(i net.Interface) bool {
-		if len(names) > 0 {
-			return slices.Contains(names, i.Name)
-		}
-		return i.Flags&net.FlagMulticast != 0
-	})
+	return linksThat(func(i net.Interface) bool { return isUsable(i, names) })
+}
+
+func isUsable(i net.Interface, names []string) bool {
+	if len(names) > 0 {
+		return slices.Contains(names, i.Name)
+	}
+	return i.Flags&net.FlagMulticast != 0
 }
 
 // allLinks lists all interfaces that are up, by index, also those that discovery does not use.
@@ -34,32 +39,64 @@ func linksThat(wanted func(net.Interface) bool) ([]link, error) {
 	if err != nil {
 		return nil, err
 	}
+	prefixes, err := prefixesByIndex()
+	if err != nil {
+		return nil, err
+	}
 	var links []link
 	for _, i := range ifaces {
-		if !wanted(i) || i.Flags&net.FlagUp == 0 {
-			continue
+		if wanted(i) && i.Flags&net.FlagUp != 0 {
+			links = append(links, link{iface: i, prefixes: prefixes[i.Index]})
 		}
-		addrs, err := i.Addrs()
-		if err != nil {
-			continue // the interface has just gone: the next listing will lack it
-		}
-		links = append(links, link{iface: i, prefixes: prefixesOf(addrs)})
 	}
 	slices.SortFunc(links, func(a, b link) int { return cmp.Compare(a.iface.Index, b.iface.Index) })
 	return links, nil
 }
 
-func prefixesOf(addrs []net.Addr) []netip.Prefix {
-	var ps []netip.Prefix
-	for _, a := range addrs {
-		if p, err := netip.ParsePrefix(a.String()); err == nil {
-			ps = append(ps, p)
+// prefixesByIndex returns the addresses of all interfaces with their subnets, sorted, by the index of the interface. It asks the kernel
+// once. net.Interface.Addrs has the kernel list all addresses of the host for each interface.
+func prefixesByIndex() (map[int][]netip.Prefix, error) {
+	dump, err := syscall.NetlinkRIB(syscall.RTM_GETADDR, syscall.AF_UNSPEC)
+	if err != nil {
+		return nil, os.NewSyscallError("netlinkrib", err)
+	}
+	messages, err := syscall.ParseNetlinkMessage(dump)
+	if err != nil {
+		return nil, os.NewSyscallError("parsenetlinkmessage", err)
+	}
+	all := map[int][]netip.Prefix{}
+	for _, m := range messages {
+		if m.Header.Type != syscall.RTM_NEWADDR || len(m.Data) < syscall.SizeofIfAddrmsg {
+			continue
+		}
+		bits, index := int(m.Data[1]), int(binary.NativeEndian.Uint32(m.Data[4:])) // struct ifaddrmsg
+		if a, ok := ownAddress(m); ok && bits <= a.BitLen() {
+			all[index] = append(all[index], netip.PrefixFrom(a, bits))
 		}
 	}
-	slices.SortFunc(ps, func(a, b netip.Prefix) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
-	})
-	return ps
+	for _, list := range all {
+		slices.SortFunc(list, func(a, b netip.Prefix) int {
+			return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+		})
+	}
+	return all, nil
+}
+
+// ownAddress returns the address of this host in a message of the kernel. On a point-to-point link IFA_ADDRESS is the other end's.
+func ownAddress(m syscall.NetlinkMessage) (a netip.Addr, ok bool) {
+	attributes, err := syscall.ParseNetlinkRouteAttr(&m)
+	if err != nil {
+		return a, false
+	}
+	for _, attribute := range attributes {
+		switch attribute.Attr.Type {
+		case syscall.IFA_LOCAL:
+			return netip.AddrFromSlice(attribute.Value)
+		case syscall.IFA_ADDRESS:
+			a, ok = netip.AddrFromSlice(attribute.Value)
+		}
+	}
+	return a, ok
 }
 
 // has reports whether the link has an address of the family.

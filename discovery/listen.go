@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -17,12 +18,10 @@ func (w *watch) lookAround(ctx context.Context, now time.Time) {
 	}
 	first := w.looked.IsZero()
 	w.looked = now
-	links, err := usableLinks(w.cfg.Interfaces)
+	around, err := allLinks()
+	links := slices.DeleteFunc(slices.Clone(around), func(l link) bool { return !isUsable(l.iface, w.cfg.Interfaces) })
 	changed := !sameLinks(w.links, links)
-	w.links = links
-	if w.around, _ = allLinks(); w.around == nil {
-		w.around = links
-	}
+	w.links, w.around = links, around
 	if err == nil && len(links) == 0 {
 		err = noInterface(w.cfg.Interfaces)
 	}
@@ -33,65 +32,67 @@ func (w *watch) lookAround(ctx context.Context, now time.Time) {
 	if changed && !first {
 		w.questions.restart(now)
 	}
-	if changed {
-		w.join(ip4)
-		w.join(ip6)
-	}
-	open := w.listen(ctx, ip4)
-	open = w.listen(ctx, ip6) || open
-	if open {
-		w.trouble.begins(nil)
-	}
+	err4, err6 := w.join(ctx, ip4), w.join(ctx, ip6)
+	w.complain(cmp.Or(err4, err6))
 }
 
-// listen opens the family's socket if this host has the family, and starts a goroutine that reads it.
-func (w *watch) listen(ctx context.Context, f family) bool {
-	if !slices.ContainsFunc(w.links, func(l link) bool { return l.has(f) }) {
-		return false
-	}
-	s := w.socket(f)
-	if *s != nil {
-		return true
-	}
-	opened, err := openSocket(f)
-	if err != nil {
-		w.complain(err)
-		return false
-	}
-	*s = opened
-	w.join(f)
-	w.helpers.Go(func() { hear(opened, w.log, func(e event) { w.send(ctx, e) }) })
-	return true
-}
-
-// join makes the family's socket a member of the group on every link.
-func (w *watch) join(f family) {
-	s := *w.socket(f)
-	if s == nil {
-		return
-	}
-	for _, l := range w.links {
-		if err := s.join(l.iface); err != nil && l.has(f) {
-			w.log.Warn("cannot join the mdns group", "interface", l.iface.Name, "err", err)
+// join receives the family's group on every link, and no more on links that are gone. The error is why no socket can be opened.
+func (w *watch) join(ctx context.Context, f family) error {
+	g := w.sockets(f)
+	if len(g.list) == 0 {
+		if !slices.ContainsFunc(w.links, func(l link) bool { return l.has(f) }) {
+			w.setMemberships(f, nil)
+			return nil
+		}
+		g.read = func(s *socket) {
+			w.helpers.Go(func() { hear(s, w.log, func(e event) { w.send(ctx, e) }) })
 		}
 	}
-}
-
-func (w *watch) socket(f family) **socket {
-	if f == ip6 {
-		return &w.sockets[1]
+	g.retain(w.links)
+	var list []Probe
+	for _, l := range w.links {
+		err := g.join(l.iface)
+		if l.has(f) {
+			list = append(list, Probe{Interface: l.iface.Name, IPv6: f == ip6, Err: err})
+		}
+		if len(g.list) == 0 {
+			w.setMemberships(f, list)
+			return err
+		}
 	}
-	return &w.sockets[0]
-}
-
-func (w *watch) closeSocket(f family) {
-	if s := w.socket(f); *s != nil {
-		(*s).Close()
-		*s = nil
+	for _, m := range w.setMemberships(f, list) {
+		w.log.Warn("cannot join the mdns group, will try again", "interface", m.Interface, "err", m.Err)
 	}
+	return nil
 }
 
-// complain logs an error when it is new.
+// Memberships reports on which interfaces Run receives the group now, and why it does not on others. Safe for concurrent use.
+func (b *Browser) Memberships() []Probe {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Concat(b.memberships[0], b.memberships[1])
+}
+
+// setMemberships stores those of a family. It returns the ones that fail, and did not fail in the same way before.
+func (b *Browser) setMemberships(f family, list []Probe) (failing []Probe) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := &b.memberships[f.index()]
+	for _, m := range list {
+		same := func(o Probe) bool {
+			return o.Interface == m.Interface && o.Err != nil && o.Err.Error() == m.Err.Error()
+		}
+		if m.Err != nil && !slices.ContainsFunc(*before, same) {
+			failing = append(failing, m)
+		}
+	}
+	*before = list
+	return failing
+}
+
+func (w *watch) sockets(f family) *sockets { return &w.groups[f.index()] }
+
+// complain logs an error when it is new. nil ends the trouble.
 func (w *watch) complain(err error) {
 	if w.trouble.begins(err) {
 		w.log.Warn("cannot browse, will try again", "err", err)
@@ -106,7 +107,7 @@ func hear(s *socket, log *slog.Logger, tell func(event)) {
 	for {
 		n, at, err := s.receive(buf)
 		if err != nil {
-			tell(event{closed: s.family})
+			tell(event{closed: s})
 			return
 		}
 		if at.from.Port() != mdnsPort || !concernsUs(buf[:n]) {

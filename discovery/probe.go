@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Probe is the result of sending one multicast question out of an interface.
+// Probe says whether multicast works for a family on an interface.
 type Probe struct {
 	Interface string
 	IPv6      bool
-	Err       error // nil: the question was sent, and this host heard it
+	Err       error // nil: it works
 }
 
 // probeFor is how long a question may take to come back to the host that asked it.

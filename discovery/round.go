@@ -82,7 +82,7 @@ func (w *watch) ask(now time.Time) {
 			if !l.has(f) {
 				continue
 			}
-			if err := (*w.socket(f)).send(b, l.iface); err != nil {
+			if err := w.sockets(f).list[0].send(b, l.iface); err != nil {
 				w.log.Debug("cannot ask for peers", "interface", l.iface.Name, "err", err)
 			}
 		}
@@ -92,7 +92,7 @@ func (w *watch) ask(now time.Time) {
 // open are the families of the sockets that are open.
 func (w *watch) open() (list []family) {
 	for _, f := range []family{ip4, ip6} {
-		if *w.socket(f) != nil {
+		if len(w.sockets(f).list) > 0 {
 			list = append(list, f)
 		}
 	}

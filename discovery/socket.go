@@ -21,6 +21,14 @@ const (
 	ip6 family = 6
 )
 
+// index is the family's place in an array of two.
+func (f family) index() int {
+	if f == ip6 {
+		return 1
+	}
+	return 0
+}
+
 const mdnsPort = 5353
 
 // The groups of mDNS.
@@ -37,6 +45,7 @@ const receiveBuffer = 2 << 20
 // receive is for one goroutine; Close wakes it.
 type socket struct {
 	family family
+	joined map[int]bool // the interfaces on which it has joined the group, by index
 	conn   net.PacketConn
 	v4     *ipv4.PacketConn // one of v4 and v6 is set
 	v6     *ipv6.PacketConn
@@ -54,7 +63,7 @@ func openSocket(f family) (*socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mdns port: %w", err)
 	}
-	s := &socket{family: f, conn: conn}
+	s := &socket{family: f, joined: map[int]bool{}, conn: conn}
 	if f == ip6 {
 		s.v6 = ipv6.NewPacketConn(conn)
 		err = s.v6.SetControlMessage(ipv6.FlagInterface|ipv6.FlagDst, true)
@@ -93,7 +102,8 @@ func (s *socket) group() *net.UDPAddr {
 	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(group4, mdnsPort))
 }
 
-// join starts receiving the mDNS group on an interface. It is no error if the socket has joined already.
+// join starts receiving the mDNS group on an interface. It is no error if the socket has joined already. The error is
+// ENOBUFS when the socket may join no more groups.
 func (s *socket) join(i net.Interface) error {
 	var err error
 	if s.v6 != nil {
@@ -102,9 +112,23 @@ func (s *socket) join(i net.Interface) error {
 		err = s.v4.JoinGroup(&i, s.group())
 	}
 	if errors.Is(err, unix.EADDRINUSE) {
-		return nil
+		err = nil
+	}
+	if err == nil {
+		s.joined[i.Index] = true
 	}
 	return err
+}
+
+// leaveGroup ends a membership, also on an interface that is gone.
+func (s *socket) leaveGroup(ifIndex int) {
+	i := net.Interface{Index: ifIndex}
+	if s.v6 != nil {
+		_ = s.v6.LeaveGroup(&i, s.group())
+	} else {
+		_ = s.v4.LeaveGroup(&i, s.group())
+	}
+	delete(s.joined, ifIndex)
 }
 
 // send multicasts b out of one interface; this host's other sockets hear it too.

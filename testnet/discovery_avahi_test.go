@@ -3,6 +3,7 @@ package testnet_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 
 // startAvahi runs an avahi-daemon on a host, as Debian does beside everything
 // else: it has the mDNS port and the host's name.
-func (s *site) startAvahi(host string) {
+func (s *site) startAvahi(host string, options ...string) {
 	s.t.Helper()
 	bus := need.Program(s.t, "dbus-daemon", "dbus")
 	daemon := need.Program(s.t, "avahi-daemon", "avahi-daemon")
@@ -23,7 +24,7 @@ func (s *site) startAvahi(host string) {
 		_, err := os.Stat(s.inside(host, "/run/dbus/system_bus_socket"))
 		return err
 	})
-	s.start(host, daemon, "--no-drop-root", "--no-chroot", "--no-rlimits").awaitLog("Server startup complete")
+	s.start(host, daemon, append([]string{"--no-drop-root", "--no-chroot", "--no-rlimits"}, options...)...).awaitLog("Server startup complete")
 }
 
 // offers has avahi announce a service of a host.
@@ -100,4 +101,27 @@ func TestAvahiReadsWhatWeAnnounceAndBothWork(t *testing.T) {
 		return err
 	})
 	before.leave()
+}
+
+// avahi then opens the port so that no other program can share it.
+func TestDoctorNamesAvahiThatKeepsThePort(t *testing.T) {
+	s := newSite(t, "pc")
+	file := filepath.Join(t.TempDir(), "avahi.conf")
+	if err := os.WriteFile(file, []byte("[server]\ndisallow-other-stacks=yes\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.startAvahi("pc", "--file="+file)
+	pc := s.run("pc", "--mirror", "robot/imu")
+	pc.awaitLog("cannot browse, will try again")
+	list, _ := s.doctor("pc")
+	got := list["multicast"]
+	if got.State != "failure" || !strings.Contains(got.Cure, "disallow-other-stacks=no") || strings.Contains(got.Cure, "firewall") {
+		t.Errorf("got %+v, want the cure for avahi alone", got)
+	}
+	if why, _, _ := s.verb("pc", "why", "robot/imu", "--window", "3s"); !strings.Contains(why, "address already in use") {
+		t.Errorf("why: got %s, want the cause", why)
+	}
+	if count := strings.Count(pc.log.String(), "cannot browse"); count > 2 {
+		t.Errorf("got %d lines of one trouble in the log", count)
+	}
 }

@@ -248,11 +248,12 @@ func (m *Mirror) metaLink() status.MetaLink {
 	return status.MetaUp
 }
 
-// Tend heals the companion's file, and tells what could not be told before: the
-// age of a frame that came before the peer's clock, as at has it, was known.
+// Tend is called several times a second. It keeps the mirror's account for LostShare. It also heals the companion's file, and tells
+// there the age of a frame that came before the peer's clock, as at has it, was known.
 func (m *Mirror) Tend(at Reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.lately.Keep(at.Now, m.accounts())
 	c := m.meta
 	if c == nil {
 		return

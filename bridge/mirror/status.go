@@ -17,6 +17,9 @@ func (m *Mirror) Status(now time.Duration, at Reading, silence string) status.Mi
 		Bytes: m.bytes, TransitMs: m.transitMs(), OriginCause: m.originCause, LockWaitS: m.waits.Total(now).Seconds(),
 		QoS: m.qos.WithoutFrame(), Seq: m.tag.Seq, Accounts: m.accounts(), Replaced: m.replaced, Foreign: m.foreign, Safe: m.vigil.safe, Temporary: m.Temporary,
 	}
+	if share, ok := m.lately.Growth(s.Accounts).LostRatio(); ok {
+		s.LostShare = &share
+	}
 	m.showStale(&s)
 	if m.state == status.MirrorRefused {
 		s.RefusedBy = m.refusedBy

@@ -129,6 +129,9 @@ type Mirror struct {
 	// Age is what the age was over time, null before it was known.
 	Age             *Age `json:"age"`
 	ledger.Accounts `json:"frames"`
+	// LostShare is the share of the frames of the last ten seconds that did not get into the mirror, as LostRatio counts
+	// them; null: none was offered.
+	LostShare *float64 `json:"lost_share"`
 	// AtHub is how many frames a newer one replaced at the hub since it was linked; they count as superseded.
 	AtHub    uint64 `json:"superseded_at_hub,omitempty"`
 	Replaced uint64 `json:"replaced"`     // times the mirror's file had to be replaced

@@ -37,8 +37,8 @@ status --json and doctor --json print, the configuration, and the newest events 
 daemon's log. The file is for its owner alone (mode 0600), and nothing is sent anywhere.
 
 It has the names of hosts and channels. It has no keys, no authority, no frames, and no
-addresses: those in peers, domains, listen, http, http_hosts and achd, behind achd://,
-and whatever looks like an IP address, are left out, as are the comments of the
+addresses: those in peers, domains, hub, listen, http, http_hosts and achd, behind
+achd://, and whatever looks like an IP address, are left out, as are the comments of the
 configuration. Read it before you give it to others.`,
 		Example: "  achbridge bugreport\n  achbridge bugreport -o report.txt",
 		Args:    takes(),
@@ -65,6 +65,7 @@ func (a *app) bugreport(ctx context.Context, control, file, out string) error {
 	}
 	r.section("versions", versionLine()+"\n"+systemText())
 	r.hide(s)
+	r.hideVariables(a.Env)
 	quotable := r.configuration(cmp.Or(file, setup.Config, a.Source("", nil).Path))
 	r.json("status", s, err)
 	var events api.EventFollower
@@ -142,6 +143,17 @@ func (r *report) json(title string, v any, err error) {
 func (r *report) hide(s api.StatusReply) {
 	r.address(s.Listen)
 	r.address(s.HTTP)
+	if s.Hub != nil {
+		r.address(s.Hub.Address)
+		for _, name := range certifiedNames.FindAllStringSubmatch(s.Hub.Error, -1) {
+			for name := range strings.SplitSeq(name[1], ", ") {
+				r.address(name)
+			}
+		}
+	}
+	if s.Achd != nil {
+		r.address(s.Achd.Listen)
+	}
 	for _, l := range s.Links {
 		r.address(l.Addr)
 	}
@@ -155,9 +167,24 @@ func (r *report) hide(s api.StatusReply) {
 	}
 }
 
-// address keeps a text out if it is an address, with or without its port and options. A name
-// without a dot is the name of a host, which may be told.
+// certifiedNames finds the names of the server that answers in place of the hub, in the text of x509.HostnameError.
+var certifiedNames = regexp.MustCompile(`certificate is valid for (.*?), not `)
+
+// hideVariables keeps the addresses out that environment variables set, for doctor quotes wrong ones.
+func (r *report) hideVariables(env func(string) string) {
+	for _, name := range config.Variables() {
+		if key := strings.ToLower(strings.TrimPrefix(name, config.EnvName(""))); !slices.Contains(told, key) {
+			r.address(env(name))
+		}
+	}
+}
+
+// address keeps a text out if it is an address, with or without its scheme, port and options. A
+// name without a dot is the name of a host, which may be told.
 func (r *report) address(text string) {
+	if _, rest, isURL := strings.Cut(text, "://"); isURL {
+		text = rest
+	}
 	text, _, _ = strings.Cut(text, ",")
 	text = strings.TrimSpace(text)
 	host := text
@@ -179,7 +206,7 @@ func (r *report) address(text string) {
 }
 
 // told are the keys of the configuration whose values have no addresses.
-var told = strings.Fields("name transport key export relay accept adopt mirror push types interfaces discovery watch load_test control state log")
+var told = strings.Fields("name transport key hub_creds export relay accept adopt mirror push types interfaces discovery watch load_test control state log")
 
 // configuration tells of a file: without comments, and without values that may be addresses.
 // It reports whether others may quote the file, since what is private in it is known.
@@ -251,6 +278,9 @@ func eachText(v any, f func(string)) {
 	}
 }
 
+// ip4Like finds addresses of IPv4, also as the beginning of another word: 10.0.0.5.camera is a mirror's name.
+var ip4Like = regexp.MustCompile(`\b(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b`)
+
 // addressLike finds what may be an address of IP.
 var addressLike = regexp.MustCompile(`[0-9A-Fa-f:.\[\]]+(%[A-Za-z0-9_.-]+)?(\]:[0-9]+)?`)
 
@@ -272,6 +302,12 @@ func (r *report) scrubbed() []byte {
 	for _, t := range list {
 		text = strings.ReplaceAll(text, t, instead)
 	}
+	text = ip4Like.ReplaceAllStringFunc(text, func(t string) string {
+		if _, err := netip.ParseAddr(t); err != nil {
+			return t
+		}
+		return instead
+	})
 	return []byte(addressLike.ReplaceAllStringFunc(text, func(t string) string {
 		bare := strings.Trim(t, ".:")
 		if _, err := netip.ParseAddr(strings.Trim(bare, "[]")); err == nil {

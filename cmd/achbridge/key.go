@@ -29,6 +29,7 @@ func keyCommand(a *app) *cobra.Command {
 neither read nor write. (With achbridge ca every host has a key of its own instead.)
 The key is one small file, mode 0600:
 ` + config.SystemKey + ` for root, else $XDG_CONFIG_HOME/achbridge/key.
+--key or $ACHBRIDGE_KEY names another one.
 
 Make it once, then copy the file to every host of the network:
 

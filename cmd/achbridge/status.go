@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -29,9 +28,9 @@ func statusCommand(a *app) *cobra.Command {
 AGE is the age of a mirror's newest frame now. MEAN is the average age over the last
 ten seconds; for 99 % of that time the age was at most P99. HEALTH is live, late,
 waiting, stale or refused. RATE is how many frames a second are to come, LOST the share
-that did not get into the mirror, without those left out on purpose. NOTE of a mirror
-says what is wrong with it, for example that it is over its budget (USED in achbridge
-top is above 100 %). NOTE of an export with fit rate says how many frames a second fit
+of the last ten seconds that did not get into the mirror, without those left out on
+purpose. NOTE of a mirror says what is wrong with it, for example that it is over its
+budget (USED in achbridge top is above 100 %). NOTE of an export with fit rate says how many frames a second fit
 in the budget. NOTE of a channel whose type is known here says if its newest frame does
 not fit that type. QOS are the options that differ from the defaults. DELIVERED counts
 late_kept too: frames that came past the budget and were put all the same. DROPPED says
@@ -275,8 +274,8 @@ func (a *app) mirrorRows(list []status.Mirror) [][]string {
 		if m.PeriodMs != nil && *m.PeriodMs > 0 {
 			rate = ui.Hertz(1000 / *m.PeriodMs)
 		}
-		if share := diagnose.LostOf(m.Accounts); !math.IsNaN(share) {
-			lost = fmt.Sprintf("%.1f %%", 100*share)
+		if m.LostShare != nil {
+			lost = fmt.Sprintf("%.1f %%", 100**m.LostShare)
 		}
 		health := strings.TrimSpace(a.ui.Color.Paint(healthColor(m.Health()), m.Health().String()) + " " + diagnose.MarkOf(m.Unauthenticated))
 		rows = append(rows, []string{m.Name, m.Host + "/" + m.Channel, health, rate, lost, age, mean, p99, diagnose.NoteOf(m)})

@@ -27,7 +27,7 @@ func busy() api.StatusReply {
 			{
 				Host: "krang", Channel: "imu", Name: "krang.imu", State: "live", Seq: 3_600_000, AgeMs: &age,
 				Age: &status.Age{Window: &status.AgeFigures{MeanMs: 10.52, P99Ms: 1234.5}},
-				QoS: rule.QoS{Budget: 20 * time.Millisecond, Priority: 8}, Accounts: frames,
+				QoS: rule.QoS{Budget: 20 * time.Millisecond, Priority: 8}, Accounts: frames, LostShare: pointer(5 / 3.6e6),
 			},
 			{
 				Host: "krang", Channel: "legs", Name: "krang.legs", State: "live", Seq: 5,

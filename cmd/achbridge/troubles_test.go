@@ -335,6 +335,9 @@ func TestStatusOfEveryTroubleAtAnyWidth(t *testing.T) {
 		m := pc.After.Mirrors[0]
 		m.Channel = fmt.Sprintf("arm-%02d", i)
 		m.Name = "krang." + m.Channel
+		if share, ok := m.LostRatio(); ok {
+			m.LostShare = &share
+		}
 		list = append(list, m)
 	}
 	for _, width := range []int{80, 100, 140} {

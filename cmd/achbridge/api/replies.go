@@ -33,13 +33,22 @@ type Watch struct {
 }
 
 // DaemonSetup has the daemon's settings that doctor needs to check the same files and
-// interfaces. Paths are absolute.
+// interfaces, and what doctor cannot see from outside. Paths are absolute.
 type DaemonSetup struct {
 	Config     string   `json:"config"` // empty: no configuration file
 	Key        string   `json:"key"`
 	State      string   `json:"state"` // empty: the default directory
 	Discovery  string   `json:"discovery"`
 	Interfaces []string `json:"interfaces"` // empty: all
+	// Memberships are the interfaces on which the daemon uses mDNS now; empty: none, or an older daemon.
+	Memberships []Membership `json:"memberships"`
+}
+
+// Membership says whether the daemon receives the group of mDNS on an interface.
+type Membership struct {
+	Interface string `json:"interface"`
+	IPv6      bool   `json:"ipv6"`
+	Error     string `json:"error,omitempty"` // why it does not
 }
 
 type StatusReply struct {

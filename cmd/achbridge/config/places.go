@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -133,10 +134,11 @@ func firstPresent(own, system string) string {
 	return own
 }
 
-// KeyFile is given, the path of the command line, or else the path that find returns.
+// KeyFile is given, the path of the command line, or else the one that the environment sets, or else the path that find
+// returns.
 func (p Places) KeyFile(given string, find func() (string, error)) (string, error) {
-	if given != "" {
-		return given, nil
+	if path := cmp.Or(given, p.Env(EnvName("key"))); path != "" {
+		return path, nil
 	}
 	path, err := find()
 	if err != nil {

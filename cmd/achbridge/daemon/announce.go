@@ -106,6 +106,14 @@ func (k *announcer) follow(ctx context.Context, told chan struct{}) {
 	}
 }
 
+// memberships reports on which interfaces mDNS is received.
+func (k *announcer) memberships() []discovery.Probe {
+	if k.browser == nil {
+		return nil
+	}
+	return k.browser.Memberships()
+}
+
 // join announces this host as a member of another network.
 func (k *announcer) join(network string) {
 	if k.announcer != nil {

@@ -322,13 +322,21 @@ func (d *Daemon) describe(h Host, socket string) {
 	}
 }
 
-// setup returns where the daemon's files are, for doctor.
+// setup returns where the daemon's files are and which interfaces it uses, for doctor.
 func (d *Daemon) setup() api.DaemonSetup {
 	c := d.config()
-	return api.DaemonSetup{
+	s := api.DaemonSetup{
 		Config: config.Absolute(c.Path), Key: config.Absolute(d.trust.path), State: config.Absolute(c.State),
-		Discovery: c.Discovery.String(), Interfaces: slices.Concat([]string{}, c.Interfaces),
+		Discovery: c.Discovery.String(), Interfaces: slices.Concat([]string{}, c.Interfaces), Memberships: []api.Membership{},
 	}
+	for _, m := range d.seek.memberships() {
+		told := api.Membership{Interface: m.Interface, IPv6: m.IPv6}
+		if m.Err != nil {
+			told.Error = m.Err.Error()
+		}
+		s.Memberships = append(s.Memberships, told)
+	}
+	return s
 }
 
 // identity returns the node's identity. That it cannot be stored is only a warning.

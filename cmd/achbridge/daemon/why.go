@@ -158,7 +158,7 @@ func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surr
 	if known || !a.Discovery || a.Stranger != "" || a.Far != "" {
 		return a
 	}
-	a.Multicast = multicastTroubles(ctx, d.config().Interfaces)
+	a.Multicast = multicastTroubles(ctx, d.config().Interfaces, d.seek.memberships())
 	if len(a.Multicast) == 0 {
 		a.Answers = answersAt(ctx, host)
 	}
@@ -172,9 +172,18 @@ func (d *Daemon) others() []discovery.Peer {
 	return Strangers(d.peers, d.membership())
 }
 
-// multicastTroubles say where multicast does not work on this host; none where it does
-// on some interface that is no loopback.
-func multicastTroubles(ctx context.Context, interfaces []string) (list []string) {
+// multicastTroubles says where multicast does not work on this host: where the daemon does not receive it, else all interfaces if it
+// works on none of them. The kernel may let a probe do what it does not let the daemon do.
+func multicastTroubles(ctx context.Context, interfaces []string, daemons []discovery.Probe) (list []string) {
+	for _, m := range daemons {
+		if m.Err != nil {
+			m.Err = fmt.Errorf("the daemon does not receive multicast: %w", m.Err)
+			list = append(list, config.ProbeText(m))
+		}
+	}
+	if len(list) > 0 {
+		return list
+	}
 	probes, err := discovery.ProbeMulticast(ctx, interfaces)
 	if err != nil {
 		return []string{err.Error()}

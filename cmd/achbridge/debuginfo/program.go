@@ -54,6 +54,10 @@ func Open(path string) (p *Program, err error) {
 		return nil, fmt.Errorf("%s: no ELF program or object, or damaged: %w", path, err)
 	}
 	defer file.Close()
+	if size := unpackedSize(file); size > maxUnpacked {
+		return nil, fmt.Errorf("%s: its packed sections have more than %d MiB when they are unpacked, which is the limit; use the object that has the struct",
+			path, maxUnpacked>>20)
+	}
 	if why := unreadable(file); why != "" {
 		return nil, fmt.Errorf("%s: %s", path, why)
 	}
@@ -65,6 +69,23 @@ func Open(path string) (p *Program, err error) {
 		p.lines, _ = lines.Data() // without them structs are told by what was compiled
 	}
 	return p, p.index()
+}
+
+// maxUnpacked limits the sum of the sizes of packed sections, after they are unpacked. 6 MB of packed zeros are 6 GB.
+const maxUnpacked = 1 << 30
+
+// unpackedSize returns how many bytes the packed sections claim to have when they are unpacked, or a sum above maxUnpacked if that is
+// more. It unpacks none of them.
+func unpackedSize(file *elf.File) (sum uint64) {
+	for _, s := range file.Sections {
+		if strings.HasPrefix(s.Name, ".zdebug") {
+			s.Open() // sets Size, which was that of the packed section
+		} else if s.Flags&elf.SHF_COMPRESSED == 0 {
+			continue
+		}
+		sum += min(s.Size, maxUnpacked+1)
+	}
+	return sum
 }
 
 // damaged makes an error of a panic of the reader.

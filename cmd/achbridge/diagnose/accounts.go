@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"achbridge/bridge/ledger"
@@ -31,16 +30,6 @@ func DeliveredText(a ledger.Accounts) string {
 		text += fmt.Sprintf(" (%d late_kept)", a.LateKept)
 	}
 	return text
-}
-
-// LostOf is the share of the frames that did not get into the mirror, but for those that were left
-// out on purpose, for a newer one or by max_rate; NaN while none was offered.
-func LostOf(a ledger.Accounts) float64 {
-	lost := a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
-	if a.Offered == 0 {
-		return math.NaN()
-	}
-	return float64(lost) / float64(a.Offered)
 }
 
 // NotAtWork returns an error that names the mirrors and pushes that do not work; nil when all

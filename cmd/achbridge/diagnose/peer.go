@@ -149,7 +149,7 @@ func (s *Snapshot) unseen(host string) Finding {
 		f.Cure = "list it: --peer " + host + ", or have it discovered"
 		return f
 	case len(a.Multicast) > 0:
-		f.Cause, f.Text = status.CauseMulticast, "multicast does not work on this host, and no host "+host+" is listed"
+		f.Cause, f.Text = status.CauseMulticast, "multicast fails on this host, and no host "+host+" is listed"
 		f.Evidence = a.Multicast
 		f.Cure = "achbridge doctor; or list it: --peer " + host
 		return f

@@ -60,6 +60,7 @@ type patient struct {
 	wrong  error            // why the configuration cannot be loaded; config then has the defaults
 	daemon *api.StatusReply // nil: no daemon runs
 	asked  error            // why the daemon did not answer
+	joined []api.Membership // where the daemon receives multicast
 }
 
 // checks are all checks, in the order in which their results are shown.
@@ -116,6 +117,7 @@ func (h Host) patient(ctx context.Context, control, file string) *patient {
 		if told.Config != config.Absolute(p.config.Path) {
 			p.read(told.Config)
 		}
+		p.joined = told.Memberships
 		p.config.Key, p.config.State, p.config.Interfaces = told.Key, told.State, told.Interfaces
 		_ = p.config.Discovery.Set(told.Discovery) // cannot fail: the daemon's value is valid
 	}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -16,24 +17,33 @@ import (
 	"achbridge/discovery"
 )
 
-// checkMulticast sends a question out of each interface, and checks that this host hears it.
+// checkMulticast sends a question out of each interface, and checks that this host hears it and that the daemon receives the group
+// there.
 func checkMulticast(ctx context.Context, p *patient) result {
 	if p.config.Discovery == config.DiscoveryOff {
 		return result{State: fit, Text: "not used: discovery is off"}
 	}
+	const list = "list the peers: --peer HOST"
 	probes, err := discovery.ProbeMulticast(ctx, p.config.Interfaces)
 	if err != nil {
-		return result{State: failing, Text: err.Error(), Cure: "list the peers: --peer HOST, or peers in the configuration"}
+		return result{State: failing, Text: err.Error(), Cure: list + ", or peers in the configuration"}
 	}
-	var good, bad []string
+	var good, bad, cures []string
 	for _, probe := range probes {
+		cure := multicastCure(probe.Err)
+		if missed := p.unjoined(probe); probe.Err == nil && missed != "" {
+			probe.Err, cure = fmt.Errorf("the daemon does not receive multicast: %s", missed), "restart the daemon; its log says more"
+		}
 		if probe.Err == nil {
 			good = append(good, config.ProbeText(probe))
-		} else {
-			bad = append(bad, config.ProbeText(probe))
+			continue
+		}
+		bad = append(bad, config.ProbeText(probe))
+		if !slices.Contains(cures, cure) {
+			cures = append(cures, cure)
 		}
 	}
-	const cure = "let UDP port 5353 to 224.0.0.251 and ff02::fb through the firewall, both ways; or list the peers: --peer HOST"
+	cure := strings.Join(append(cures, "or "+list), "; ")
 	switch {
 	case len(good) == 0:
 		return result{State: failing, Text: strings.Join(bad, "; "), Cure: cure}
@@ -41,6 +51,27 @@ func checkMulticast(ctx context.Context, p *patient) result {
 		return result{State: doubt, Text: strings.Join(bad, "; ") + "; works on " + ui.AndList(good), Cure: cure}
 	}
 	return result{State: fit, Text: "works on " + ui.AndList(good)}
+}
+
+// multicastCure returns what helps against the error of a probe.
+func multicastCure(err error) string {
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return "have the program that keeps UDP port 5353 to itself share it (ss -ulpn shows which): with avahi, disallow-other-stacks=no in /etc/avahi/avahi-daemon.conf"
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return "see whether the interface has an address that can be used: ip address show"
+	}
+	return "let UDP port 5353 to 224.0.0.251 and ff02::fb through the firewall, both ways"
+}
+
+// unjoined returns why the daemon does not receive what a probe could; empty: it does, or nothing is known.
+func (p *patient) unjoined(probe discovery.Probe) string {
+	for _, m := range p.joined {
+		if m.Interface == probe.Interface && m.IPv6 == probe.IPv6 {
+			return m.Error
+		}
+	}
+	return ""
 }
 
 // lookForHosts is how long doctor waits for other hosts to answer.
