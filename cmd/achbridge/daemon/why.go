@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -279,7 +280,11 @@ func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 		return f
 	}
 	f.There, f.Mode = true, ui.ModeText(info)
-	if ch, err := d.dir.TryOpen(name); err == nil {
+	ch, err := d.dir.TryOpen(name)
+	if errors.Is(err, localach.ErrCorrupt) || errors.Is(err, localach.ErrForeign) {
+		f.Cause, f.Wrong = mirror.CauseOf(err), err.Error()
+	}
+	if err == nil {
 		_, companion := mirror.MetaOf(name, ch.Tag())
 		f.Mirror = ch.Tag() != (localach.Tag{}) && !companion
 		if stat, err := ch.Stat(); err == nil && stat.LockOwner != 0 {

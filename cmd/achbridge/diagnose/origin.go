@@ -56,6 +56,9 @@ func (s *Snapshot) someBad(list []Finding) bool {
 
 // unknownHere is the finding that the daemon does not know the channel.
 func (s *Snapshot) unknownHere() Finding {
+	if s.File.Cause != "" { // the daemon does not even list a file that never was a channel while it ran
+		return Finding{Cause: s.File.Cause, Text: "the daemon cannot use " + s.Channel + ": " + s.File.Wrong, Cure: cure(s.File.Cause, s.Channel)}
+	}
 	if s.File.There {
 		return Finding{Cause: status.CauseOther, Text: "the daemon does not know " + s.Channel + " yet", Cure: "ask again"}
 	}

@@ -75,7 +75,7 @@ func (s *Snapshot) dialled(host string) (Finding, bool) {
 		case p.State == status.PeerLinked && p.ListedAs == host:
 			return Finding{
 				Cause: status.CausePeerMissing, Text: fmt.Sprintf("the peer that is listed as %s is host %s", host, p.Host),
-				Cure: fmt.Sprintf("use that name in rules and wishes: achbridge mirror %s/%s", p.Host, s.Channel),
+				Cure: fmt.Sprintf("use that name in rules and wishes: achbridge mirror %s/%s, then achbridge unmirror %s", p.Host, s.Channel, s.Name()),
 			}, true
 		case p.State == status.PeerLinked:
 		case p.Host == host:

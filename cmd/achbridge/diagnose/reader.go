@@ -52,11 +52,13 @@ type Surroundings struct {
 // FileFacts describes the file of a channel on this host.
 type FileFacts struct {
 	There  bool
-	Mirror bool   // the daemon made it
-	Mode   string // mode and owner
-	Daemon string // the user that the daemon runs as
-	Holder string // the process that holds the channel's lock
-	Free   string // room in the channel directory
+	Mirror bool         // the daemon made it
+	Mode   string       // mode and owner
+	Daemon string       // the user that the daemon runs as
+	Holder string       // the process that holds the channel's lock
+	Free   string       // room in the channel directory
+	Cause  status.Cause // why the file is no channel that can be used, and what is wrong with it; empty: nothing is
+	Wrong  string
 	Kernel string // which programs open the kernel's channel of that name instead; empty: there is none
 }
 

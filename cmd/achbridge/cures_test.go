@@ -1,0 +1,216 @@
+package main
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/diagnose"
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/testnet/await"
+)
+
+// needsPerson says of the causes whose cures are no commands why a person is needed.
+var needsPerson = map[status.Cause]string{
+	status.CausePublisherStopped: "only who runs the publisher can mend it; achbridge why on its host tells more",
+	status.CausePublisherSlow:    "as before",
+	status.CauseAcceptRule:       "who may push what is for the operator to decide",
+	status.CauseFileMode:         "who may use a channel is for its owner to decide",
+	status.CauseKey:              "a key is copied by a person, over a way that he trusts",
+	status.CauseRevoked:          "the authority is on a machine of its own, and the key is copied by a person",
+	status.CauseCertificate:      "as before",
+	status.CausePeerSilent:       "a cable, a radio or a switched-off host",
+	status.CauseMulticast:        "a switch or a firewall, or a restart with --peer",
+	status.CauseLinkRate:         "which channels matter is for the operator to decide",
+	status.CauseLoss:             "a radio or a cable",
+	status.CauseBudget:           "how late a frame may be is for the operator to decide",
+	status.CauseClock:            "time alone, or another link",
+	status.CauseShmFull:          "which channels nobody needs is for a person to decide",
+	status.CauseHostBusy:         "which programs matter is for a person to decide",
+	status.CauseSeldomWatched:    "nothing is wrong",
+	status.CauseReceiverSlow:     "which process may be ended is for a person to decide",
+	status.CauseAch1x:            "the channel is whole; its own achd has to be run",
+	status.CauseAch32Bit:         "as before",
+	status.CauseOtherLibc:        "as before",
+	status.CauseFrameSize:        "programs that use the channel have to be ended",
+	status.CauseBadFrame:         "its publisher has to be mended",
+	status.CauseLimit:            "which channels matter is for the operator to decide",
+	status.CauseLoop:             "from where a channel comes is for the operator to decide",
+	status.CauseForeignWriter:    "which of the two writers is right is for a person to decide",
+	status.CauseTypeMisfit:       "the type is made from the program that puts the frames",
+	status.CauseKernelChannel:    "which of the two channels programs are to use is for a person to decide",
+	status.CauseInotify:          "root sets a sysctl of the whole machine",
+	status.CauseCopiedImage:      "which machine is the copy only a person knows",
+	status.CauseOther:            "the text says what happened",
+}
+
+// causes are all causes by the source of package status.
+func causes(t *testing.T) (list []status.Cause) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "bridge", "status", "cause.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "Cause") {
+			text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, status.Cause(text))
+		}
+		return true
+	})
+	return list
+}
+
+// TestCures runs the commands of every cure that has some, on the host that it is for, and sees that the trouble
+// ends and nothing else is harmed. All other causes need a person.
+func TestCures(t *testing.T) {
+	cured := map[status.Cause]string{}
+	t.Run("hosts", func(t *testing.T) {
+		testscript.Run(t, testscript.Params{
+			Dir: filepath.Join("testdata", "cures"), Setup: setUp, RequireExplicitExec: true,
+			Cmds: map[string]func(*testscript.TestScript, bool, []string){
+				"achbridge": runLine,
+				"until":     untilTrue,
+				"cured": func(ts *testscript.TestScript, neg bool, args []string) {
+					if neg || len(args) != 3 {
+						ts.Fatalf("usage: cured HOST CAUSE CHANNEL")
+					}
+					cured[status.Cause(args[1])] = cure(ts, args[0], status.Cause(args[1]), args[2])
+				},
+			},
+		})
+	})
+	for _, cause := range causes(t) {
+		why, person := needsPerson[cause]
+		switch done, ok := cured[cause]; {
+		case ok && person:
+			t.Errorf("%s is cured by %q, and needs no person", cause, done)
+		case ok:
+			t.Logf("%s: cured by %s", cause, done)
+		case person:
+			t.Logf("%s: needs a person, because: %s", cause, why)
+		default:
+			t.Errorf("%s: no test runs its cure, and nothing says why it needs a person", cause)
+		}
+	}
+	if len(cured) == 0 || len(causes(t)) < len(needsPerson) {
+		t.Errorf("%d causes cured, %d need a person", len(cured), len(needsPerson))
+	}
+}
+
+// commandText is a command in a cure, and the host that it is for if that is another one.
+var commandText = regexp.MustCompile(`(?:on (\S+)[:,] [^;]*?)?achbridge ((?:[a-z]+|-\S+|[\w.*-]+/\S+)(?: (?:--?[\w-]+|[A-Za-z0-9_][\w./-]*))*?)(?:$|[;:,(]| names| tells)`)
+
+// cure waits until why on a host names a cause, runs the commands of its cure, and waits until the cause is gone: from the
+// verdict if it was there, else from the notes. It returns the commands.
+func cure(ts *testscript.TestScript, host string, cause status.Cause, channel string) string {
+	var why api.WhyReport
+	ended := false // a channel that is gone has no trouble any more
+	look := func(until func(diagnose.Finding) bool, what string) {
+		for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+			why = api.WhyReport{}
+			r := onHost(ts, host, "why", channel, "--window", "300ms", "--json")
+			_ = json.Unmarshal([]byte(r.Stdout), &why) // empty when why fails
+			if r.Code == ui.ExitNothing && ended {     // there is no such channel
+				return
+			}
+			if r.Stdout != "" && slices.ContainsFunc(append([]diagnose.Finding{why.Finding}, why.Notes...), until) {
+				return
+			}
+			if time.Since(begin) > await.Limit {
+				ts.Fatalf("why %s on %s: %s: %+v", channel, host, what, why)
+			}
+		}
+	}
+	before, files := witness(ts), channels(ts)
+	var text string
+	look(func(f diagnose.Finding) bool { text = f.Cure; return f.Cause == cause }, "it never says "+string(cause))
+	verdict := why.Cause == cause
+	var ran []string
+	for _, m := range commandText.FindAllStringSubmatch(text, -1) {
+		at, args := host, strings.Fields(m[2])
+		if m[1] != "" {
+			at = m[1]
+		}
+		if r := onHost(ts, at, args...); r.Code != 0 {
+			ts.Fatalf("%s: the cure %q has exit code %d: %s", cause, m[2], r.Code, r.Stderr)
+		}
+		ran = append(ran, "achbridge "+m[2])
+	}
+	if len(ran) == 0 {
+		ts.Fatalf("%s: no command in the cure %q", cause, text)
+	}
+	ended = true
+	is := func(f diagnose.Finding) bool { return f.Cause == cause }
+	look(func(diagnose.Finding) bool {
+		return why.Cause != cause && (verdict || !slices.ContainsFunc(why.Notes, is))
+	}, "it is as before after "+strings.Join(ran, ", "))
+	if after := witness(ts); after != before {
+		ts.Fatalf("the cure %q has harmed the witness: it was %q and is %q", ran, before, after)
+	}
+	for file, inode := range files {
+		if now, there := channels(ts)[file]; (!there || now != inode) && !strings.HasSuffix(file, "-"+channel) {
+			ts.Fatalf("the cure %q has harmed %s", ran, file)
+		}
+	}
+	return strings.Join(ran, ", ")
+}
+
+// onHost runs achbridge on krang or planner.
+func onHost(ts *testscript.TestScript, host string, args ...string) Result {
+	dir := map[string]string{"krang": "ROBOT", "planner": "PC"}[host]
+	if dir == "" {
+		ts.Fatalf("no host %q", host)
+	}
+	if args[0] != "channel" {
+		args = append(args, "--control", host+".sock")
+	}
+	env := slices.DeleteFunc(environ(ts), func(v string) bool { return strings.HasPrefix(v, "ACHBRIDGE_SHM=") })
+	r, err := RunCommandLine(CommandLine{Args: args, Env: append(env, "ACHBRIDGE_SHM="+ts.Getenv(dir)), Dir: ts.MkAbs(".")})
+	ts.Check(err)
+	return r
+}
+
+// witness is the state of the mirror that no cure may touch.
+func witness(ts *testscript.TestScript) string {
+	var s api.StatusReply
+	ts.Check(json.Unmarshal([]byte(onHost(ts, "planner", "status", "--json").Stdout), &s))
+	for _, m := range s.Mirrors {
+		if m.Name == "krang.witness" {
+			return m.State.String() + " replaced " + strconv.FormatUint(m.Replaced, 10)
+		}
+	}
+	return ""
+}
+
+// channels are the files of both hosts' channels, and their inodes.
+func channels(ts *testscript.TestScript) map[string]uint64 {
+	list := map[string]uint64{}
+	for _, dir := range []string{"ROBOT", "PC"} {
+		files, err := filepath.Glob(filepath.Join(ts.Getenv(dir), "achshm-*"))
+		ts.Check(err)
+		for _, file := range files {
+			if info, err := os.Stat(file); err == nil {
+				list[file] = info.Sys().(*syscall.Stat_t).Ino
+			}
+		}
+	}
+	return list
+}
