@@ -50,7 +50,7 @@ func TestGiantsThatCameFirstLeaveRoom(t *testing.T) {
 		}
 		told := 0
 		for _, m := range pc.node.Status().Mirrors {
-			if m.State == status.MirrorRefused && m.Cause == status.CauseShmFull && strings.Contains(m.Reason, "name the channel") {
+			if m.State == status.MirrorRefused && m.Cause == status.CauseShmShare && strings.Contains(m.Reason, "name the channel") {
 				told++
 			}
 		}

@@ -13,6 +13,8 @@ import (
 // CauseOf is what an error of files and channels comes of.
 func CauseOf(err error) status.Cause {
 	switch {
+	case errors.Is(err, errNoShare):
+		return status.CauseShmShare
 	case errors.Is(err, errNoRoom), errors.Is(err, unix.ENOSPC):
 		return status.CauseShmFull
 	case errors.Is(err, fs.ErrPermission):

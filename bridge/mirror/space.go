@@ -38,6 +38,7 @@ func NewSpace(dir localach.Dir) *Space {
 
 var (
 	errNoRoom   = errors.New("no room")
+	errNoShare  = errors.New("no room") // for mirrors that no rule names; there may be room for others
 	errTooLarge = errors.New("too much")
 
 	errFrameSize = errors.New("does not fit")
@@ -92,7 +93,7 @@ func (s *Space) leaves(limit, size int64, host string) error {
 		}
 	}
 	return fmt.Errorf("%w in %s for a mirror of %d KiB that no wish names: such mirrors %s, above %d KiB each, may take %d in all; name the channel in a wish of its own",
-		errNoRoom, s.dir, size>>10, whose, SmallBytes>>10, part>>10)
+		errNoShare, s.dir, size>>10, whose, SmallBytes>>10, part>>10)
 }
 
 // add counts a file that is there already, of host as for take; a negative size, one

@@ -24,6 +24,7 @@ const (
 	CauseBudget           Cause = "budget" // too short for the frame's size, the link's rate and the way
 	CauseClock            Cause = "clock"  // the other host's is not known well enough
 	CauseShmFull          Cause = "shm_full"
+	CauseShmShare         Cause = "shm_share"      // mirrors that no rule names have used up their share of shared memory
 	CauseHostBusy         Cause = "host_busy"      // a daemon does not get the processor in time
 	CauseSeldomWatched    Cause = "seldom_watched" // frames are put more often than the watcher can look
 	CauseReceiverSlow     Cause = "receiver_slow"  // a local process sits on the mirror's lock

@@ -29,7 +29,7 @@ func keyCommand(a *app) *cobra.Command {
 neither read nor write. (With achbridge ca every host has a key of its own instead.)
 The key is one small file, mode 0600:
 ` + config.SystemKey + ` for root, else $XDG_CONFIG_HOME/achbridge/key.
---key or $ACHBRIDGE_KEY names another one.
+--key, $ACHBRIDGE_KEY or key: of the configuration names another one.
 
 Make it once, then copy the file to every host of the network:
 
@@ -58,7 +58,7 @@ func keyNewCommand(a *app) *cobra.Command {
 		Short: "Create a network key; never overwrites one",
 		Args:  takes(),
 		RunE: func(*cobra.Command, []string) error {
-			path, err := a.KeyFile(path, a.KeyPath)
+			path, err := a.keyFile(path, a.KeyPath)
 			if err != nil {
 				return err
 			}
@@ -140,9 +140,20 @@ func keyFlag(cmd *cobra.Command, path *string) {
 	_ = cmd.MarkFlagFilename("key")
 }
 
+// keyFile is the key file that is given, else the one that the environment or the configuration names, as for the daemon, else
+// the one that find returns.
+func (a *app) keyFile(given string, find func() (string, error)) (string, error) {
+	if given == "" {
+		if c, err := a.Source("", nil).Load(); err == nil {
+			given = c.Key
+		} // a mistake in it is not the key's: the environment is asked all the same
+	}
+	return a.KeyFile(given, find)
+}
+
 // openKey reads the key file that is given, else the one that is found.
 func (a *app) openKey(given string) (key trust.Key, path string, err error) {
-	if path, err = a.KeyFile(given, a.FindKey); err != nil {
+	if path, err = a.keyFile(given, a.FindKey); err != nil {
 		return key, path, err
 	}
 	key, err = config.ReadKey(path)

@@ -226,7 +226,7 @@ func (l *ls) tellGaps(peers []discovery.Peer) {
 
 // networks are the ids of the networks whose key is here, none without a key.
 func (l *ls) networks() []string {
-	path, err := l.KeyFile("", l.FindKey)
+	path, err := l.keyFile("", l.FindKey)
 	if err != nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -92,7 +93,8 @@ configuration or key of their own they use root's, as far as they may read it.
 			level := &slog.LevelVar{}
 			level.Set(c.Log.Level)
 			log := slog.New(slog.NewTextHandler(a.ui.Err, &slog.HandlerOptions{Level: level}))
-			d, err := daemon.Host{Places: a.Places, Dir: a.dir(), Version: version(), Load: load, Level: level}.New(c, log)
+			host := daemon.Host{Places: a.Places, Dir: a.dir(), Version: version(), Load: load, Level: level}
+			d, err := host.New(c, log)
 			if err != nil {
 				return err
 			}
@@ -103,7 +105,16 @@ configuration or key of their own they use root's, as far as they may read it.
 			if a.UID == 0 {
 				log.Warn("running as root, which nothing here needs: a user who may read and write the channels is enough, as in the package's achbridge.service")
 			}
-			return daemon.Serve(cmd.Context(), d, hangups)
+			for err = daemon.Serve(cmd.Context(), d, hangups); errors.Is(err, daemon.ErrNamed); {
+				if c, err = load(); err != nil {
+					return err
+				}
+				if d, err = host.New(c, log); err != nil {
+					return err
+				}
+				err = daemon.Serve(cmd.Context(), d, hangups)
+			}
+			return err
 		},
 	}
 	s.Flags(cmd.Flags())

@@ -130,7 +130,7 @@ func typeImportCommand(a *app) *cobra.Command {
 		Short: "Make layouts from a program or a header",
 		Long: `Read the structs of a program or object that was built with -g, and write a layout of
 each STRUCT to types/STRUCT.yaml. Without STRUCT list what there is; structs that are as
-large as a channel's frames come first.
+large as a channel's frames come first, and very long names are cut. --json has all.
 
 From a header (*.h, *.hpp, *.hh) a compiler makes the debug information: $CC or cc. What
 follows -- goes to it, and CC=NAME there names another. It runs as you, with a limit on
@@ -252,6 +252,13 @@ type listedStruct struct {
 	Channels []string `json:"channels"` // whose newest frame is as large
 }
 
+// The list names that many channels of one frame size, and cuts names of structs that are longer: templates of C++ have thousands of
+// characters. JSON has all.
+const (
+	namedChannels = 3
+	longName      = 100
+)
+
 // list prints the structs of a program.
 func (i *typeImport) list(file string) error {
 	p, err := i.open(context.Background(), false, file, "")
@@ -271,9 +278,17 @@ func (i *typeImport) list(file string) error {
 		return i.ui.JSON(list)
 	}
 	for _, s := range list {
-		rows = append(rows, []string{s.Struct, fmt.Sprint(s.Bytes), s.Source, strings.Join(s.Channels, ", ")})
+		channels := strings.Join(s.Channels, ", ")
+		if more := len(s.Channels) - namedChannels; more > 0 {
+			channels = fmt.Sprintf("%s and %d more", strings.Join(s.Channels[:namedChannels], ", "), more)
+		}
+		name := s.Struct
+		if len(name) > longName {
+			name = name[:longName-3] + "..."
+		}
+		rows = append(rows, []string{fmt.Sprint(s.Bytes), s.Source, channels, name})
 	}
-	return i.ui.Table([]string{"STRUCT", "BYTES", "SOURCE", "AS LARGE AS FRAMES OF"}, rows)
+	return i.ui.Table([]string{"BYTES", "SOURCE", "AS LARGE AS FRAMES OF", "STRUCT"}, rows)
 }
 
 // frameSizes are the channels of this host by the size of their newest frame.

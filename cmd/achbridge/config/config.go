@@ -35,6 +35,9 @@ type Config struct {
 	rules        map[string]ruleEntry // by path, as read
 }
 
+// IsNamed reports whether the configuration sets the host's name. Otherwise it is that of the system.
+func (c *Config) IsNamed() bool { return c.from["name"] != (origin{}) }
+
 // Source knows where the configuration comes from. It can be read more than once.
 type Source struct {
 	Path  string // of the file; empty: no file

@@ -203,6 +203,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	group.Go(func() error { d.machines.run(ctx); return nil })
 	group.Go(func() error { return d.watchFit(ctx) })
 	group.Go(func() error { return d.watchTrust(ctx) })
+	if !d.config().IsNamed() && d.trust.held().Host() == "" {
+		group.Go(func() error { return d.watchName(ctx) })
+	}
 	group.Go(func() error { return control.serve(ctx, d.listener) })
 	if d.http != nil {
 		f := newFeed(o, d.node)

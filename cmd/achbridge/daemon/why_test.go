@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"errors"
 	"net"
+	"slices"
 	"testing"
 
 	"achbridge/bridge/status"
+	"achbridge/discovery"
 	"achbridge/testnet/await"
 )
 
@@ -57,6 +60,15 @@ func TestHostAnswersAtAnyOfItsAddresses(t *testing.T) {
 	}()
 	want := answers.LocalAddr().String()
 	if got := firstAnswering(await.Context(t), []string{silent.LocalAddr().String(), want}); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A probe of its own may work where the daemon was not let join the group.
+func TestWhyBelievesTheDaemonAboutMulticast(t *testing.T) {
+	joined := []discovery.Probe{{Interface: "lo"}, {Interface: "radio0", Err: errors.New("no buffer space available")}}
+	got := multicastTroubles(t.Context(), []string{"lo"}, joined)
+	if want := []string{"radio0 (IPv4): the daemon does not receive multicast: no buffer space available"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

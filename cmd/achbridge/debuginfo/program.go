@@ -22,16 +22,18 @@ type Program struct {
 	structs []found
 }
 
-// found is one struct with a name.
+// found is one struct or union with a name.
 type found struct {
-	name string // with its namespaces, as in robot::Imu
-	at   dwarf.Offset
-	size int
-	unit *dwarf.Entry
-	file int64 // where it is declared, in the unit's list of files
+	name  string // with its namespaces, as in robot::v1::Imu
+	short string // without inline namespaces, as in robot::Imu
+	alias bool   // it is a typedef's name of a struct that has a name of its own
+	at    dwarf.Offset
+	size  int
+	unit  *dwarf.Entry
+	file  int64 // where it is declared, in the unit's list of files
 }
 
-// Struct is a struct that a program has.
+// Struct is a struct or union that a program has.
 type Struct struct {
 	Name   string
 	Size   int
@@ -123,12 +125,18 @@ func unreadable(file *elf.File) string {
 	return "no debug information; build with -g, and do not strip"
 }
 
-// index finds all structs with a name.
+// scope is an entry whose children are being read.
+type scope struct {
+	name     string
+	isInline bool // an inline namespace, which those who use it need not name
+}
+
+// index finds all structs and unions with a name.
 func (p *Program) index() error {
 	r := p.data.Reader()
 	var unit *dwarf.Entry
-	var scope []string // of the entries whose children are being read
-	padding := 0       // ends of children that nothing began
+	var scopes []scope
+	padding := 0 // ends of children that nothing began
 	for {
 		e, err := r.Next()
 		if err != nil {
@@ -139,8 +147,8 @@ func (p *Program) index() error {
 		}
 		if e.Tag == 0 {
 			// An entry whose number does not end is read as one that ends children, for ever.
-			if len(scope) > 0 {
-				scope = scope[:len(scope)-1]
+			if len(scopes) > 0 {
+				scopes = scopes[:len(scopes)-1]
 			} else if padding++; padding > maxPadding {
 				return fmt.Errorf("%s: this file is damaged: its debug information does not end", p.path)
 			}
@@ -149,21 +157,21 @@ func (p *Program) index() error {
 		name, _ := e.Val(dwarf.AttrName).(string)
 		switch e.Tag {
 		case dwarf.TagCompileUnit, dwarf.TagSkeletonUnit:
-			if unit, scope, padding = e, nil, 0; e.Val(attrDwoName) != nil || e.Val(attrGNUDwoName) != nil || e.Tag == dwarf.TagSkeletonUnit {
+			if unit, scopes, padding = e, nil, 0; e.Val(attrDwoName) != nil || e.Val(attrGNUDwoName) != nil || e.Tag == dwarf.TagSkeletonUnit {
 				return fmt.Errorf("%s: split: its debug information is in .dwo files; build without -gsplit-dwarf", p.path)
 			}
 			name = ""
 		case dwarf.TagTypeUnit:
 			return fmt.Errorf("%s: type units are not read; build without -fdebug-types-section", p.path)
-		case dwarf.TagStructType, dwarf.TagClassType, dwarf.TagTypedef:
-			p.add(e, name, scope, unit)
+		case dwarf.TagStructType, dwarf.TagClassType, dwarf.TagUnionType, dwarf.TagTypedef:
+			p.add(e, name, scopes, unit)
 		case dwarf.TagNamespace:
 		default:
 			skip(r, e)
 			continue
 		}
 		if e.Children {
-			scope = append(scope, name)
+			scopes = append(scopes, scope{name, e.Tag == dwarf.TagNamespace && e.Val(dwarf.AttrExportSymbols) != nil})
 		}
 	}
 }
@@ -176,33 +184,65 @@ const (
 	attrGNUDwoName dwarf.Attr = 0x2130
 )
 
-func (p *Program) add(e *dwarf.Entry, name string, scope []string, unit *dwarf.Entry) {
+func (p *Program) add(e *dwarf.Entry, name string, scopes []scope, unit *dwarf.Entry) {
 	if name == "" || e.Val(dwarf.AttrDeclaration) != nil {
 		return
 	}
 	of := e
 	if e.Tag == dwarf.TagTypedef {
-		at, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
-		r := p.data.Reader()
-		r.Seek(at)
-		target, err := r.Next()
-		if !ok || err != nil || target == nil || target.Tag != dwarf.TagStructType || target.Val(dwarf.AttrName) != nil {
-			return // of a struct with a name of its own, or of something else
+		if of = p.named(e); of == nil {
+			return
 		}
-		of = target
 	}
 	size, _ := of.Val(dwarf.AttrByteSize).(int64)
 	file, _ := e.Val(dwarf.AttrDeclFile).(int64)
 	if size < 1 || size > 1<<30 {
 		return
 	}
-	full := strings.Join(append(slices.DeleteFunc(slices.Clone(scope), func(s string) bool { return s == "" }), name), "::")
-	p.structs = append(p.structs, found{full, of.Offset, int(size), unit, file})
+	var full, short []string
+	for _, s := range append(slices.Clone(scopes), scope{name: name}) {
+		if s.name != "" {
+			full = append(full, s.name)
+		}
+		if s.name != "" && !s.isInline {
+			short = append(short, s.name)
+		}
+	}
+	own, _ := of.Val(dwarf.AttrName).(string)
+	p.structs = append(p.structs, found{strings.Join(full, "::"), strings.Join(short, "::"), of != e && own != "", of.Offset, int(size), unit, file})
 }
 
-// Structs are the structs of a program by name; of those that are alike one.
+// named returns the struct or union that a typedef is a name of, through other typedefs; nil if it is of something else.
+func (p *Program) named(e *dwarf.Entry) *dwarf.Entry {
+	r := p.data.Reader()
+	for range maxDepth {
+		at, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
+		if !ok {
+			return nil
+		}
+		r.Seek(at)
+		target, err := r.Next()
+		if err != nil || target == nil {
+			return nil
+		}
+		switch e = target; e.Tag {
+		case dwarf.TagStructType, dwarf.TagClassType, dwarf.TagUnionType:
+			return e
+		case dwarf.TagTypedef, dwarf.TagConstType, dwarf.TagVolatileType:
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// Structs returns the structs and unions of a program by name; of those that are alike one. Typedefs of them are not listed, but
+// Layout knows them.
 func (p *Program) Structs() (list []Struct) {
 	for _, s := range p.structs {
+		if s.alias {
+			continue
+		}
 		list = append(list, Struct{plain(s.name), s.size, p.source(s)})
 	}
 	slices.SortFunc(list, func(a, b Struct) int {
@@ -217,21 +257,22 @@ func plain(text string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
-// called are the structs of a name, with or without namespaces.
+// called returns the structs of a name, with or without namespaces. A struct's own name comes before a typedef of the same name.
 func (p *Program) called(name string) (list []found) {
-	name = strings.TrimPrefix(strings.TrimPrefix(name, "struct "), "class ")
-	for _, s := range p.structs {
-		if s.name == name {
-			list = append(list, s)
+	name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(name, "struct "), "class "), "union ")
+	whole := func(of string) bool { return of == name }
+	part := func(of string) bool { return strings.HasSuffix(of, "::"+name) }
+	for _, fits := range []func(string) bool{whole, part} {
+		for _, alias := range []bool{false, true} {
+			for _, s := range p.structs {
+				if s.alias == alias && (fits(s.name) || fits(s.short)) {
+					list = append(list, s)
+				}
+			}
+			if list != nil {
+				return list
+			}
 		}
 	}
-	if list != nil {
-		return list
-	}
-	for _, s := range p.structs {
-		if strings.HasSuffix(s.name, "::"+name) {
-			list = append(list, s)
-		}
-	}
-	return list
+	return nil
 }

@@ -73,6 +73,9 @@ func (w *walker) layout(s found) (*layout.Layout, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.Tag == dwarf.TagUnionType {
+		w.warn("%s is a union: its first member is shown", clean(s.name))
+	}
 	l := &layout.Layout{Name: clean(s.name), Size: s.size, Fields: all}
 	if w.open && len(all) > 0 {
 		l.Tail = all[len(all)-1].Name
@@ -172,7 +175,7 @@ func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err err
 	if err != nil {
 		return nil, err
 	}
-	open, taken := false, map[string]bool{}
+	open, taken := map[string]bool{}, map[string]bool{}
 	for _, c := range list {
 		var fields []layout.Field
 		w.open = false
@@ -187,19 +190,24 @@ func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err err
 		if err != nil {
 			return nil, err
 		}
-		open = open || w.open
 		for _, f := range fields {
 			f.Name = free(f.Name, taken)
 			taken[f.Name] = true
+			open[f.Name] = w.open
 			all = append(all, f)
 		}
 		if e.Tag == dwarf.TagUnionType && len(all) > 0 {
 			break
 		}
 	}
-	w.open = open
 	slices.SortStableFunc(all, func(a, b layout.Field) int { return 8*(a.Offset-b.Offset) + a.Bit - b.Bit })
-	return all, nil
+	last := ""
+	if len(all) > 0 {
+		last = all[len(all)-1].Name
+	}
+	w.open = open[last]
+	// Elsewhere an array without a length marks a place and has no bytes.
+	return slices.DeleteFunc(all, func(f layout.Field) bool { return open[f.Name] && f.Name != last }), nil
 }
 
 // free is a name that is not taken, for a field whose name a base or another field has: longer by _,

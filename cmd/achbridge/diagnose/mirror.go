@@ -129,7 +129,7 @@ func (s *Snapshot) known(f *flow, r Finding, m status.Mirror) Finding {
 	case r.Cause == m.Cause && m.Reason != "":
 		r.Text = m.Name + " takes no frame: " + m.Reason
 		r.Evidence = append(s.fileEvidence(m.Cause), r.Evidence...)
-		r.Cure = cmp.Or(cure(m.Cause, m.Name), r.Cure)
+		r.Cure = cmp.Or(s.cureOf(m), r.Cure)
 	case r.Cause == status.CausePublisherSlow:
 		r.Evidence = append(r.Evidence, fmt.Sprintf("the deadline is %s", unit.Time(m.QoS.Deadline)))
 	}

@@ -166,7 +166,7 @@ func (s *Snapshot) offerNotes() []Finding {
 
 // refused is the finding about a mirror that cannot be made or written.
 func (s *Snapshot) refused(m status.Mirror) Finding {
-	f := Finding{Cause: m.Cause, Text: "there is no mirror of " + s.Name() + ": " + m.Reason, Cure: cure(m.Cause, m.Name)}
+	f := Finding{Cause: m.Cause, Text: "there is no mirror of " + s.Name() + ": " + m.Reason, Cure: s.cureOf(m)}
 	if m.Cause == status.CauseFrameSize {
 		f.Text = "no frame of " + s.Name() + " can be put: " + m.Reason
 		f.Cure = "end the programs that use it, then achbridge channel create " + m.Name + " --replace, with --frames and --size as said"
@@ -237,6 +237,8 @@ func cure(cause status.Cause, channel string) string {
 		return "give the channel a group that achbridge is in, and mode 0660: readers write its lock, which is in the file"
 	case status.CauseShmFull:
 		return "remove what fills /dev/shm and nobody uses (achbridge channel ls, rm), or enlarge it: mount -o remount,size=… /dev/shm"
+	case status.CauseShmShare:
+		return "name the channel in a rule of its own, without a pattern: achbridge mirror HOST/CHANNEL"
 	case status.CauseCorrupt:
 		return "end the programs that use it, then achbridge channel rm " + channel + ": who owns it creates it again"
 	case status.CauseAch1x, status.CauseAch32Bit, status.CauseOtherLibc:
@@ -255,6 +257,11 @@ func cure(cause status.Cause, channel string) string {
 		return "let the process that holds the lock go on, or end it"
 	}
 	return ""
+}
+
+// cureOf returns the cure for what is wrong with a mirror of this host.
+func (s *Snapshot) cureOf(m status.Mirror) string {
+	return strings.ReplaceAll(cure(m.Cause, m.Name), "HOST/CHANNEL", s.Name())
 }
 
 // fileEvidence is what the channel's file says about a cause.

@@ -206,6 +206,9 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 		"no room for the mirror": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, m.Cause, m.Reason = "refused", status.CauseShmFull, "no room in /dev/shm"
 		}), status.CauseShmFull, "mount -o remount"},
+		"share used up": {sample(func(s *Snapshot, m mirror, l link) {
+			m.State, m.Cause, m.Reason = "refused", status.CauseShmShare, "no room in /dev/shm for a mirror that no wish names"
+		}), status.CauseShmShare, "in a rule of its own, without a pattern: achbridge mirror robot/imu"},
 		"frames too large": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, m.Cause, m.Reason = "refused", status.CauseFrameSize, "goal: a frame of 3898 bytes does not fit"
 		}), status.CauseFrameSize, "achbridge channel create robot.imu --replace"},

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +77,45 @@ func TestFileCutShortIsReadUpToItsLastChunk(t *testing.T) {
 	}
 	if most != 8 {
 		t.Errorf("at most %d frames were read", most)
+	}
+}
+
+// A file system may leave a file with its size and without its last bytes.
+func TestZerosAtTheEndAreReadLikeACut(t *testing.T) {
+	path, chunks := written(t, 8)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const footer = 36 // bytes of the last record and the magic: without them nothing is missing
+	cut, zeros := filepath.Join(t.TempDir(), "cut.mcap"), filepath.Join(t.TempDir(), "zeros.mcap")
+	for size := len(mcap.Magic); size < len(text); size += need.LongOr(1, 11) {
+		for name, rest := range map[string]int{cut: 0, zeros: len(text) - size, zeros + "2": 200_000} {
+			if err := os.WriteFile(name, append(slices.Clone(text[:size]), make([]byte, rest)...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := Summarize(cut)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{zeros, zeros + "2"} {
+			got, err := Summarize(name)
+			if err != nil {
+				t.Fatalf("zeros after %d of %d bytes: %v", size, len(text), err)
+			}
+			if got.Frames < want.Frames || got.Frames > 8 || got.Complete && size < len(text)-footer {
+				t.Fatalf("zeros after %d of %d bytes: got %d frames, complete %v, want %d, %v", size, len(text), got.Frames, got.Complete, want.Frames, want.Complete)
+			}
+		}
+	}
+	damaged := slices.Clone(text)
+	damaged[(chunks[0]+chunks[1])/2] ^= 0xff
+	if err := os.WriteFile(cut, append(damaged, make([]byte, 1000)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Summarize(cut); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("damaged amid, and zeros at the end: got %v, want an error", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -38,6 +39,7 @@ type Record struct {
 type Reader struct {
 	name   string
 	close  func() error // closes the file
+	zeros  func() bool  // reports whether the record that was read last reaches into zeros at the file's end
 	unpack *zstd.Decoder
 	lexer  *mcap.Lexer
 	buf    []byte
@@ -97,13 +99,48 @@ func Open(path string) (*Reader, error) {
 		file.Close()
 		return nil, err
 	}
-	r, err := read(path, bufio.NewReaderSize(file, 256<<10), believable(st.Size()), believable(packs*st.Size()))
+	from := &counted{from: bufio.NewReaderSize(file, 256<<10)}
+	r, err := read(path, from, believable(st.Size()), believable(packs*st.Size()))
 	if err != nil {
 		file.Close()
 		return nil, err
 	}
 	r.close = file.Close
+	r.zeros = func() bool { return from.count > beginOfZeros(file) }
 	return r, nil
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	from  io.Reader
+	count int64
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.from.Read(b)
+	c.count += int64(n)
+	return n, err
+}
+
+// beginOfZeros returns where the zeros at the end of a file begin; its size if there are none. A file system may leave a file with its
+// size, but without its last bytes, when the machine loses power.
+func beginOfZeros(file *os.File) int64 {
+	st, err := file.Stat()
+	if err != nil {
+		return math.MaxInt64
+	}
+	buf := make([]byte, 64<<10)
+	for end := st.Size(); end > 0; {
+		part := buf[:min(end, int64(len(buf)))]
+		if _, err := file.ReadAt(part, end-int64(len(part))); err != nil {
+			return math.MaxInt64
+		}
+		if rest := len(bytes.TrimRight(part, "\x00")); rest > 0 {
+			return end - int64(len(part)-rest)
+		}
+		end -= int64(len(part))
+	}
+	return 0
 }
 
 // read reads a file of that name, whose records and unpacked chunks are no larger than most and
@@ -122,7 +159,7 @@ func read(name string, from io.Reader, most, unpacked int) (*Reader, error) {
 		return nil, fmt.Errorf("%s: %w", name, ErrFormat)
 	}
 	return &Reader{
-		name: name, close: func() error { return nil }, unpack: unpack, lexer: lexer,
+		name: name, close: func() error { return nil }, zeros: func() bool { return false }, unpack: unpack, lexer: lexer,
 		topics: map[uint16]*topic{}, types: map[uint16]*mcap.Schema{}, most: mostKept, Facts: map[string]string{},
 	}, nil
 }
@@ -135,7 +172,7 @@ func (r *Reader) Close() error {
 }
 
 // Next returns the next message. It returns io.EOF after the last message, and ErrCut when the
-// file was cut short. Any other error means that the file is damaged.
+// file was cut short, or when zeros stand in the place of its end. Any other error means that the file is damaged.
 func (r *Reader) Next() (Record, error) {
 	for {
 		kind, data, err := r.token()
@@ -144,6 +181,8 @@ func (r *Reader) Next() (Record, error) {
 			return Record{}, io.EOF
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, mcap.ErrRecordTooLarge):
 			return Record{}, ErrCut
+		case err != nil && r.zeros():
+			return Record{}, ErrCut
 		case err != nil && !plain(err.Error()): // it quotes the file
 			return Record{}, fmt.Errorf("%s: damaged: %s", r.name, Printable(err.Error()))
 		case err != nil:
@@ -151,6 +190,9 @@ func (r *Reader) Next() (Record, error) {
 		}
 		r.buf = data[:cap(data)]
 		record, ok, err := r.take(kind, data)
+		if err != nil && r.zeros() {
+			return Record{}, ErrCut
+		}
 		if err != nil {
 			return Record{}, fmt.Errorf("%s: damaged: %w", r.name, err)
 		}

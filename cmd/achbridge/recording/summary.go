@@ -19,8 +19,8 @@ type Summary struct {
 	Bytes    int64            `json:"bytes"`
 	Complete bool             `json:"complete"` // false: the file was cut short, and this describes its whole chunks
 	Host     string           `json:"host,omitempty"`
-	Start    *time.Time       `json:"start"` // log time of the first frame; null: no frame
-	End      *time.Time       `json:"end"`
+	Start    *time.Time       `json:"start"` // the least log time of a frame; null: no frame
+	End      *time.Time       `json:"end"`   // the greatest one
 	Seconds  float64          `json:"duration_s"`
 	Frames   uint64           `json:"frames"`
 	Missed   uint64           `json:"missed"` // frames that the recorder was too late for
@@ -52,7 +52,7 @@ type ChannelSummary struct {
 	// Drops are frames that did not get into the mirror, by cause.
 	Drops map[string]uint64 `json:"drops,omitempty"`
 
-	first, last time.Time
+	first, last time.Time // the least and the greatest log time
 	misfits     uint64
 	late        time.Duration // of the frames counted by dated
 	dated       uint64
@@ -114,10 +114,12 @@ func (s *Summary) add(channels map[string]*ChannelSummary, r Record) (kept int) 
 	case r.Drop == nil:
 		c.add(r)
 		s.Frames++
-		if s.Start == nil {
+		if s.Start == nil || r.Log.Before(*s.Start) {
 			s.Start = &r.Log
 		}
-		s.End = &r.Log
+		if s.End == nil || r.Log.After(*s.End) {
+			s.End = &r.Log
+		}
 	case r.Drop.Cause == "missed":
 		c.Missed += r.Drop.Count
 		s.Missed += r.Drop.Count
@@ -136,9 +138,14 @@ func (s *Summary) add(channels map[string]*ChannelSummary, r Record) (kept int) 
 func (c *ChannelSummary) add(r Record) {
 	n := len(r.Data)
 	if c.Frames == 0 {
-		c.first, c.SizeMin = r.Log, n
+		c.first, c.last, c.SizeMin = r.Log, r.Log, n
 	}
-	c.last = r.Log
+	if r.Log.Before(c.first) {
+		c.first = r.Log
+	}
+	if r.Log.After(c.last) {
+		c.last = r.Log
+	}
 	c.Frames++
 	c.Bytes += uint64(n)
 	c.SizeMin, c.SizeMax = min(c.SizeMin, n), max(c.SizeMax, n)

@@ -5,6 +5,22 @@ import (
 	"time"
 )
 
+// Other programs write messages in any order, and the wall clock may have been set back.
+func TestSummarySpansTheLeastAndTheGreatestLogTime(t *testing.T) {
+	s, channels := &Summary{}, map[string]*ChannelSummary{}
+	begin := time.Unix(1000, 0)
+	for _, after := range []time.Duration{5, 2, 9, 4, 7} {
+		s.add(channels, Record{Name: "imu", Log: begin.Add(after * time.Second)})
+	}
+	s.finish(channels)
+	if !s.Start.Equal(begin.Add(2*time.Second)) || !s.End.Equal(begin.Add(9*time.Second)) || s.Seconds != 7 {
+		t.Errorf("got %v to %v, %v s, want the second 2 to 9", s.Start, s.End, s.Seconds)
+	}
+	if hz := s.Channels[0].Hz; hz != 4.0/7 {
+		t.Errorf("got %v Hz, want four in 7 s", hz)
+	}
+}
+
 // Only frames whose time of capture is known say how late frames were read.
 func TestLatenessIsThatOfDatedFrames(t *testing.T) {
 	c := &ChannelSummary{}

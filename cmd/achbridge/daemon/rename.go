@@ -1,0 +1,45 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"achbridge/cmd/achbridge/config"
+)
+
+// ErrNamed ends Run when the system has got its name after the daemon began. The daemon is to be started again.
+var ErrNamed = errors.New("this host has got its name")
+
+// unnamed is the name of a system that has none yet: at boot the daemon may begin before DHCP or cloud-init has set it.
+const unnamed = "localhost"
+
+// nameEvery is how often the system's name is looked at.
+const nameEvery = time.Second
+
+// watchName follows the system's name, where this host is called after it. A host that had no name takes the new one at once, unless a
+// link would be cut. Otherwise the log says once that a restart is needed, since mirrors elsewhere are called after the old name.
+func (d *Daemon) watchName(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	told := d.self.Host
+	err := repeat(ctx, nameEvery, func() {
+		system, err := os.Hostname()
+		name := config.HostName(system)
+		if err != nil || name == d.self.Host {
+			return
+		}
+		if d.self.Host == unnamed && len(d.node.StatusNow().Links) == 0 {
+			d.log.Info("this host has got its name, starting again; mirrors and pushes that were asked for by command are forgotten", "host", name)
+			cancel(ErrNamed)
+		} else if name != told {
+			told = name
+			d.log.Warn("the system has another name, which this host takes when the daemon is started again", "host", d.self.Host, "system", name)
+		}
+	})
+	if errors.Is(context.Cause(ctx), ErrNamed) {
+		return ErrNamed
+	}
+	return err
+}
