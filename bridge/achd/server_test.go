@@ -479,6 +479,39 @@ func TestStrangersAndCrowdsAreTurnedAway(t *testing.T) {
 	}
 }
 
+// Memory that a client has taken is free for others once the client has left.
+func TestMemoryOfClientsIsGivenBack(t *testing.T) {
+	const size = 1 << 20
+	for direction, ask := range map[string]string{"pull": pullOf("imu"), "push": fmt.Sprintf(pushOf, "goal")} {
+		t.Run(direction, func(t *testing.T) {
+			r := newRobot(t, "127.0.0.1:0")
+			w := r.channel("imu", 4, size)
+			r.channel("goal", 4, size)
+			conn, in, _ := r.dial(ask)
+			if direction == "pull" {
+				_, _ = w.Put(make([]byte, size))
+				if _, err := frame(in); err != nil {
+					t.Fatal(err)
+				}
+			} else if _, err := conn.Write(framed(make([]byte, size))); err != nil {
+				t.Fatal(err)
+			}
+			await.True(t, "the frame", func() bool { return r.server.Report().Frames == 1 })
+			if got := r.server.memory.Load(); got < size {
+				t.Errorf("%d bytes are taken for a frame of %d bytes", got, size)
+			}
+			conn.Close()
+			await.True(t, "the client has left", func() bool {
+				report := r.server.Report()
+				return len(report.Clients)+report.Waiting == 0
+			})
+			if got := r.server.memory.Load(); got != 0 {
+				t.Errorf("%d bytes are taken without a client", got)
+			}
+		})
+	}
+}
+
 // A client that never reads costs one frame of memory, and others nothing.
 func TestDeafClientHoldsUpNobody(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
