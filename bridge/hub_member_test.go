@@ -14,8 +14,8 @@ import (
 const lieNumber = 1 << 40
 
 // sealedFor is a frame of the robot's channel imu that somebody else has sealed who has its key. Its counter is
-// well above those of the robot.
-func (h *host) sealedFor(signer crypto.Signer) []byte {
+// well above those of the robot. changes are made to the frame before it is sealed.
+func (h *host) sealedFor(signer crypto.Signer, changes ...func(*seal.Frame)) []byte {
 	h.w.t.Helper()
 	var (
 		key   seal.Key
@@ -29,6 +29,9 @@ func (h *host) sealedFor(signer crypto.Signer) []byte {
 		key, count = p.key.Key, p.used+50
 		f = seal.Frame{Epoch: p.epoch, Seq: p.loaded + 50, Captured: h.node.now(), Data: frame(lieNumber, 64)}
 	})
+	for _, change := range changes {
+		change(&f)
+	}
 	s := seal.NewSealer(seal.Origin{Key: key, Node: h.id}, signer)
 	for range count {
 		if _, err := s.Seal(nil, f); err != nil {
@@ -88,6 +91,25 @@ func TestMemberCanSealForAnotherUnderOneNetworkKey(t *testing.T) {
 		pc.freshWithin(4*time.Second, "robot.imu")
 		if !hub.putsForgery(pc, robot.sealedFor(nil)) {
 			t.Error("the frame was not put: say so in docs/fleet.md")
+		}
+	})
+}
+
+// A key may outlive the epoch of its channel. A frame of another epoch is neither put nor counted as one that came.
+func TestFrameOfAnotherEpochIsForged(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub, robot, pc, _ := w.hubThree(rule.QoS{})
+		robot.channel("imu", 16, 64).streams(64)
+		pc.freshWithin(4*time.Second, "robot.imu")
+		b := robot.sealedFor(nil, func(f *seal.Frame) { f.Epoch++ })
+		if hub.putsForgery(pc, b) {
+			t.Error("a frame of another epoch was put")
+		}
+		if pc.forgeries() == 0 {
+			t.Error("no event tells of the frame of another epoch")
+		}
+		if m := pc.mirror("robot.imu"); m.Refused != 0 {
+			t.Errorf("%d frames count as refused, want none: the frame was not the robot's", m.Refused)
 		}
 	})
 }

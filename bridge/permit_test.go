@@ -102,6 +102,29 @@ func TestChannelsWhoseRulesStayDoNotMissAFrame(t *testing.T) {
 	})
 }
 
+// A rule of export that denies a channel is asked first: relay does not pass the channel on.
+func TestExportDenialHoldsForRelayedMirrors(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, base, pc := w.host("robot", wire10ms), w.host("base", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		for _, name := range []string{"imu", "debug"} {
+			robot.channel(name, 4, 64).put(1, 64)
+		}
+		denying := rule.Grants{{Channels: []string{"robot.debug"}, Hosts: []string{"pc"}, Deny: true, From: "export[0]"}, {Channels: []string{"*"}}}
+		base.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}, Relay: []string{"*"}, Export: denying}, robot)
+		base.follows("robot.debug", 1, 5*time.Second)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "base", Channel: "robot.debug"}, {Host: "base", Channel: "robot.imu"}}}, base)
+		pc.follows("base.robot.imu", 1, 5*time.Second)
+		w.within(5*time.Second, "the refusal", func() bool { return pc.mirror("base.robot.debug").State == status.MirrorRefused })
+		if reason := pc.mirror("base.robot.debug").Reason; !strings.Contains(reason, "export[0]") {
+			t.Errorf("got reason %q, want the rule", reason)
+		}
+		if n, _ := pc.newest("base.robot.debug"); n != 0 {
+			t.Errorf("frame %d came of a channel that export denies", n)
+		}
+	})
+}
+
 // subscription is the id of the mirror's subscription.
 func (h *host) subscription(name string) (id uint32) {
 	h.node.call(func() { id = h.node.mirrors[name].subID })

@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
+	"achbridge/testnet"
 )
 
 // suspend has the clocks of a host say that it was suspended. It was not: in virtual time
@@ -76,6 +78,48 @@ func TestNoCommandIsSentThatWasPutBeforeTheOperatorsHostWasSuspended(t *testing.
 				}
 				c.commands(100 * time.Millisecond)
 				c.robot.follows("goal", c.number, 20*time.Millisecond)
+			})
+		})
+	}
+}
+
+// A command that waits for the hub is put there when the one before has left, unless the operator's host was suspended meanwhile.
+func TestNoCommandFromBeforeASuspendIsPutAtTheHub(t *testing.T) {
+	for name, long := range map[string]time.Duration{"awake": 0, "suspended": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				hub := newWorldHub(w, hubMaxFrame)
+				robot, pc := w.host("robot", testnet.Params{}), w.host("pc", testnet.Params{})
+				pc.atHub(hub, Config{})
+				command := rule.QoS{Class: rule.Command, Budget: time.Second}
+				robot.atHub(hub, Config{Mirrors: []rule.Mirror{{Host: "pc", Channel: "goal", QoS: command}}}, "pc")
+				goal := pc.channel("goal", 16, 64)
+				w.within(4*time.Second, "the mirror", func() bool { return robot.mirror("pc.goal").State == status.MirrorLive })
+				time.Sleep(time.Second)
+				goal.put(1, 64)
+				robot.follows("pc.goal", 1, 200*time.Millisecond)
+				time.Sleep(time.Second)
+
+				puts := hub.puts("pc")
+				hub.tap("pc", func(t *hubTap) { t.delay = func() { time.Sleep(100 * time.Millisecond) } })
+				goal.put(2, 64)
+				time.Sleep(50 * time.Millisecond)
+				goal.put(3, 64)
+				time.Sleep(10 * time.Millisecond)
+				pc.suspend(long)
+				time.Sleep(500 * time.Millisecond)
+				want := puts + 2
+				if long > 0 {
+					want = puts + 1
+				}
+				if got := hub.puts("pc"); got != want {
+					t.Errorf("%d commands were put at the hub, want %d", got-puts, want-puts)
+				}
+				if n, _ := robot.newest("pc.goal"); (n == 3) != (long == 0) {
+					t.Errorf("the robot has command %d; command 3 waited while its host was suspended for %v", n, long)
+				}
+				goal.put(4, 64)
+				robot.follows("pc.goal", 4, time.Second)
 			})
 		})
 	}

@@ -131,6 +131,47 @@ func TestHostDoesNotReadWhatItIsAboutToWrite(t *testing.T) {
 	}
 }
 
+// A host has a channel one way. Another host may have it the other way meanwhile.
+func TestOneHostReadsWhatAnotherWrites(t *testing.T) {
+	s := New(Config{})
+	connect := func(addr string, put bool) *client {
+		c := &client{addr: netip.MustParseAddrPort(addr), asked: request{channel: "goal", put: put}}
+		s.clients[c] = struct{}{}
+		return c
+	}
+	for _, c := range []struct {
+		addr string
+		put  bool
+		want bool
+	}{
+		{"10.0.0.1:1", true, true},
+		{"10.0.0.1:2", false, false},
+		{"10.0.0.2:1", false, true},
+		{"10.0.0.2:2", false, true},
+	} {
+		if got := s.choose(connect(c.addr, c.put)); got != c.want {
+			t.Errorf("choose(%s, put %v) = %v, want %v", c.addr, c.put, got, c.want)
+		}
+	}
+}
+
+// A mirror whose tag still named a frame of its origin would not ask for that frame again, though the client's frames are newer.
+func TestPushIntoAFormerMirrorChangesItsTag(t *testing.T) {
+	r := newRobot(t, "127.0.0.1:0")
+	tag := localach.Tag{Node: [16]byte{1}, Channel: 2, Epoch: 3}
+	ch, err := r.dir.Create("goal", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 16, FrameSize: 64}, Tag: tag})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	if _, _, answer := r.dial(fmt.Sprintf(pushOf, "goal")); !strings.Contains(answer, "ACH_OK") {
+		t.Fatalf("got %q", answer)
+	}
+	if got, want := ch.OwnTag(), (localach.Tag{Node: tag.Node, Channel: foreign}); got != want {
+		t.Errorf("got the tag %+v, want %+v", got, want)
+	}
+}
+
 // What it may not do any more a client learns also while a stopped program holds the channel's lock.
 func TestPushEndsWhileTheLockIsHeld(t *testing.T) {
 	t.Parallel()

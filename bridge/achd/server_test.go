@@ -21,6 +21,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"achbridge/localach"
@@ -477,6 +478,111 @@ func TestStrangersAndCrowdsAreTurnedAway(t *testing.T) {
 	if n := strings.Count(r.log.String(), "\n"); n != 1 {
 		t.Errorf("got %d lines in the log, want 1:\n%s", n, r.log.String())
 	}
+}
+
+// Memory that a client has taken is free for others once the client has left.
+func TestMemoryOfClientsIsGivenBack(t *testing.T) {
+	const size = 1 << 20
+	for direction, ask := range map[string]string{"pull": pullOf("imu"), "push": fmt.Sprintf(pushOf, "goal")} {
+		t.Run(direction, func(t *testing.T) {
+			r := newRobot(t, "127.0.0.1:0")
+			w := r.channel("imu", 4, size)
+			r.channel("goal", 4, size)
+			conn, in, _ := r.dial(ask)
+			if direction == "pull" {
+				_, _ = w.Put(make([]byte, size))
+				if _, err := frame(in); err != nil {
+					t.Fatal(err)
+				}
+			} else if _, err := conn.Write(framed(make([]byte, size))); err != nil {
+				t.Fatal(err)
+			}
+			await.True(t, "the frame", func() bool { return r.server.Report().Frames == 1 })
+			if got := r.server.memory.Load(); got < size {
+				t.Errorf("%d bytes are taken for a frame of %d bytes", got, size)
+			}
+			conn.Close()
+			await.True(t, "the client has left", func() bool {
+				report := r.server.Report()
+				return len(report.Clients)+report.Waiting == 0
+			})
+			if got := r.server.memory.Load(); got != 0 {
+				t.Errorf("%d bytes are taken without a client", got)
+			}
+		})
+	}
+}
+
+// A client that is refused memory has taken none from the others.
+func TestMemoryThatIsRefusedIsNotTaken(t *testing.T) {
+	s := New(Config{})
+	if s.take(maxMemory + 1) {
+		t.Errorf("take(%d) = true, want false", maxMemory+1)
+	}
+	if !s.take(maxMemory) {
+		t.Errorf("take(%d) = false after a larger request was refused, want true", maxMemory)
+	}
+}
+
+// fromAddr is a connection from an address.
+type fromAddr struct {
+	net.Conn
+	addr net.Addr
+}
+
+func (c fromAddr) RemoteAddr() net.Addr { return c.addr }
+func (fromAddr) Close() error           { return nil }
+
+func TestClientsAreBoundedPerHostAndInAll(t *testing.T) {
+	s := New(Config{})
+	s.SetRules(Rules{From: loopback, Channels: []string{"imu"}})
+	admit := func(host byte) (*client, error) {
+		return s.admit(fromAddr{addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, host), Port: 1}})
+	}
+	var last *client
+	for host := range byte(maxClients / maxPerHost) {
+		for range maxPerHost {
+			c, err := admit(host + 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = c
+		}
+		if _, err := admit(host + 1); err != errCrowd {
+			t.Errorf("client %d of host %d: got %v, want %v", maxPerHost+1, host+1, err, errCrowd)
+		}
+	}
+	if _, err := admit(100); err != errCrowd {
+		t.Errorf("client %d, of another host: got %v, want %v", maxClients+1, err, errCrowd)
+	}
+	s.leave(last)
+	if _, err := admit(byte(maxClients / maxPerHost)); err != nil {
+		t.Errorf("after a client of that host has left: got %v, want a place", err)
+	}
+}
+
+// A connection without a request has a place for a bounded time, also if bytes of a request come now and then.
+func TestRequestMustEndInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		var writer sync.WaitGroup
+		defer writer.Wait()
+		defer ours.Close()
+		writer.Go(func() {
+			defer theirs.Close()
+			for range 100 {
+				if _, err := theirs.Write([]byte("#")); err != nil {
+					return
+				}
+				time.Sleep(time.Second)
+			}
+		})
+		began := time.Now()
+		_, err := (&client{conn: ours}).read()
+		if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took != maxTimeAsks {
+			t.Errorf("got %v after %v, want %v after %v", err, took, os.ErrDeadlineExceeded, maxTimeAsks)
+		}
+	})
 }
 
 // A client that never reads costs one frame of memory, and others nothing.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"achbridge/testnet/await"
 )
 
@@ -71,5 +73,21 @@ func TestAChannelThatWaitsHoldsUpNoOther(t *testing.T) {
 	slow.Close()
 	if err := <-ended; err == nil {
 		t.Error("the channel that was closed got room")
+	}
+}
+
+// Another stream that takes the channel's subject could keep the frames where no reader looks for them.
+func TestAnswerThatNamesAnotherStreamIsNoAcknowledgement(t *testing.T) {
+	p := &putter{channel: &Channel{host: "robot", name: "imu"}}
+	for stream, want := range map[string]string{
+		StreamName("robot", "imu"):  "",
+		StreamName("robot", "gps"):  "of somebody else takes the channel's frames",
+		StreamName("robot2", "imu"): "of somebody else takes the channel's frames",
+		"":                          "of somebody else takes the channel's frames",
+	} {
+		err := p.word(nil, &nats.Msg{Data: []byte(`{"stream":"` + stream + `","seq":1}`)})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("word(stream %q) = %v, want %q", stream, err, want)
+		}
 	}
 }

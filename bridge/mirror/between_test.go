@@ -95,6 +95,23 @@ func TestMirrorOfModeEveryNeverGoesBack(t *testing.T) {
 	}
 }
 
+// A new subscription remembers no frames that came. The mirror knows by the number in its tag which frame its file holds.
+func TestFrameThatTheFileHoldsIsNotPutAgain(t *testing.T) {
+	dir := testDir(t)
+	m := testMirror(t, dir, "m")
+	m.Put(came(7, frame(7, 64)))
+	if have, _ := m.expect(1, rule.QoS{}); have != 7 {
+		t.Fatalf("expect = frame %d, want 7", have)
+	}
+	m.Put(came(7, frame(7, 64)))
+	if got := lastPut(t, dir, "m"); got != 1 {
+		t.Errorf("%d frames were put, want frame 7 once", got)
+	}
+	if m.count.Superseded != 1 || m.count.Delivered != 1 {
+		t.Errorf("got %+v, want one frame delivered and one superseded", m.count)
+	}
+}
+
 // An older frame, late on its way, comes while a newer one waits for the mirror's lock.
 func TestFrameThatWaitsForTheLockIsNotOvertakenByAnOlderOne(t *testing.T) {
 	dir := testDir(t)
