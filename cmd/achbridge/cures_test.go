@@ -40,6 +40,7 @@ var needsPerson = map[status.Cause]string{
 	status.CauseBudget:           "how late a frame may be is for the operator to decide",
 	status.CauseClock:            "time alone, or another link",
 	status.CauseShmFull:          "which channels nobody needs is for a person to decide",
+	status.CauseShmShare:         "which mirrors matter is for the operator to decide",
 	status.CauseHostBusy:         "which programs matter is for a person to decide",
 	status.CauseSeldomWatched:    "nothing is wrong",
 	status.CauseReceiverSlow:     "which process may be ended is for a person to decide",
