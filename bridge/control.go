@@ -20,10 +20,13 @@ func (n *Node) handle(l *link, m wire.Message) error {
 	if n.links[l.peer] != l && n.spares[l.spareKey()] != l {
 		return nil
 	}
-	if hello, ok := m.(wire.Hello); ok {
+	hello, isHello := m.(wire.Hello)
+	switch {
+	case isHello && l.greeted:
+		return unwelcome(l.host + " says Hello twice")
+	case isHello:
 		return n.hello(l, hello)
-	}
-	if !l.greeted {
+	case !l.greeted:
 		return unwelcome(l.host + " did not begin with Hello")
 	}
 	switch m := m.(type) {

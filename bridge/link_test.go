@@ -95,6 +95,22 @@ func TestBothSidesSayWhyAPeerIsNotServed(t *testing.T) {
 	}
 }
 
+// Another Hello could tell another machine.
+func TestHelloIsSaidOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.answers(func(s *transport.Session) {
+			hello := wire.Hello{Version: wire.Version, Host: "robot", Node: robot.id}
+			say(s, hello)
+			hello.Machine[0] = 1
+			say(s, hello)
+			<-s.Done()
+		})
+		pc.run(Config{}, robot)
+		w.within(time.Second, "the log", func() bool { return pc.said("says Hello twice") > 0 })
+	})
+}
+
 func TestPeerLearnsThatTheDaemonLeaves(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.pair(wire10ms)
