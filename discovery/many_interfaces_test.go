@@ -65,6 +65,7 @@ func TestInterfacesBeyondTwentyAreUsed(t *testing.T) {
 	pc.plug("radio0", "radio", "10.1.0.1/24")
 	robot.plug("radio0", "radio", "10.1.0.2/24")
 	w.until("the robot at its radio", at("10.1.0.2:8076"))
+	w.quit()
 	if text := w.stderr.String(); strings.Contains(text, "cannot join") {
 		t.Errorf("got log %q", text)
 	}
