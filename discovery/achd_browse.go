@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/grandcat/zeroconf"
@@ -38,15 +39,11 @@ func BrowseAchd(ctx context.Context, interfaces []string, timeout time.Duration)
 	for _, l := range links {
 		ifaces = append(ifaces, l.iface)
 	}
-	asker, err := zeroconf.NewResolver(zeroconf.SelectIPTraffic(zeroconf.IPv4), zeroconf.SelectIfaces(ifaces))
-	if err != nil {
-		return nil, err
-	}
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	entries := make(chan *zeroconf.ServiceEntry)
-	if err := asker.Browse(ctx, "_ach._tcp", "local.", entries); err != nil {
+	entries, err := browseAchd(ctx, ifaces)
+	if err != nil {
 		return nil, err
 	}
 	var list []AchdChannel
@@ -63,6 +60,38 @@ func BrowseAchd(ctx context.Context, interfaces []string, timeout time.Duration)
 		return cmp.Or(strings.Compare(a.Host, b.Host), a.Addr.Compare(b.Addr), strings.Compare(a.Channel, b.Channel))
 	})
 	return slices.Compact(list), outer.Err()
+}
+
+// groupsPerSocket is how many groups of IPv4 Linux lets a socket join by default (net.ipv4.igmp_max_memberships).
+const groupsPerSocket = 20
+
+// browseAchd asks on all interfaces, and returns the answers in a channel that is closed when ctx ends. A resolver has one socket.
+func browseAchd(ctx context.Context, ifaces []net.Interface) (<-chan *zeroconf.ServiceEntry, error) {
+	all := make(chan *zeroconf.ServiceEntry)
+	var resolvers sync.WaitGroup
+	for part := range slices.Chunk(ifaces, groupsPerSocket) {
+		asker, err := zeroconf.NewResolver(zeroconf.SelectIPTraffic(zeroconf.IPv4), zeroconf.SelectIfaces(part))
+		entries := make(chan *zeroconf.ServiceEntry)
+		if err == nil {
+			err = asker.Browse(ctx, "_ach._tcp", "local.", entries)
+		}
+		if err != nil {
+			return nil, err
+		}
+		resolvers.Go(func() {
+			for e := range entries {
+				select {
+				case all <- e:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	go func() {
+		resolvers.Wait()
+		close(all)
+	}()
+	return all, nil
 }
 
 // achdChannel is what an answer says; false: it cannot be used.

@@ -2,12 +2,17 @@ package discovery
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/grandcat/zeroconf"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"achbridge/testnet/await"
 )
 
 // bridges gives the host bridges that lead nowhere, as those of Docker's networks.
@@ -65,6 +70,7 @@ func TestInterfacesBeyondTwentyAreUsed(t *testing.T) {
 	pc.plug("radio0", "radio", "10.1.0.1/24")
 	robot.plug("radio0", "radio", "10.1.0.2/24")
 	w.until("the robot at its radio", at("10.1.0.2:8076"))
+	w.quit()
 	if text := w.stderr.String(); strings.Contains(text, "cannot join") {
 		t.Errorf("got log %q", text)
 	}
@@ -147,6 +153,47 @@ func TestPrefixesAreThoseOfPackageNet(t *testing.T) {
 		}
 		if len(links) != 3 {
 			t.Errorf("got %d links, want those that are up", len(links))
+		}
+		return nil
+	})
+}
+
+// achd's hosts are searched with zeroconf, which has one socket for all interfaces.
+func TestAchdIsSearchedOnInterfacesBeyondTwenty(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.addSwitch("radio")
+	robot, pc := l.addHost(), l.addHost()
+	for _, h := range []*host{robot, pc} {
+		h.withoutIPv6()
+	}
+	pc.bridges(0, 25)
+	pc.plug("radio0", "radio", "10.1.0.1/24")
+	robot.plug("radio0", "radio", "10.1.0.2/24")
+	var server *zeroconf.Server
+	onThread(t, func() (err error) {
+		if err := netns.Set(robot.ns); err != nil {
+			return err
+		}
+		links, err := usableLinks(nil)
+		if err != nil {
+			return err
+		}
+		server, err = zeroconf.RegisterProxy("imu", "_ach._tcp", "local.", 8076, "robot", []string{"10.1.0.2"}, nil, interfacesOf(links))
+		return err
+	})
+	t.Cleanup(server.Shutdown)
+	await.NoError(t, func() error {
+		var list []AchdChannel
+		onThread(t, func() (err error) {
+			if err := netns.Set(pc.ns); err != nil {
+				return err
+			}
+			list, err = BrowseAchd(t.Context(), nil, 3*time.Second)
+			return err
+		})
+		if len(list) != 1 || list[0].Channel != "imu" || list[0].Addr != netip.MustParseAddrPort("10.1.0.2:8076") {
+			return fmt.Errorf("got %v, want the robot's imu", list)
 		}
 		return nil
 	})

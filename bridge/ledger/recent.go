@@ -8,8 +8,8 @@ const (
 	recentKept  = 10
 )
 
-// Recent keeps the accounts of the last ten seconds, so that a share of the frames can be told of that window. The totals would
-// show for ever that an origin's frame numbers once jumped. The zero value is ready to use.
+// Recent keeps the accounts of the last ten seconds. Shares of the frames are computed over that window, since totals keep a jump of an
+// origin's frame numbers until the daemon ends. The zero value is ready to use.
 type Recent struct {
 	kept [recentKept]Accounts // a ring, which begins with accounts of nothing
 	next int                  // index of the oldest one

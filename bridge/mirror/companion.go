@@ -248,8 +248,8 @@ func (m *Mirror) metaLink() status.MetaLink {
 	return status.MetaUp
 }
 
-// Tend is called several times a second. It keeps the mirror's account for LostShare. It also heals the companion's file, and tells
-// there the age of a frame that came before the peer's clock, as at has it, was known.
+// Tend is called several times a second. It keeps the mirror's account for LostShare and heals the companion's file. When at has
+// the peer's clock for the first time, Tend also writes the age of a frame that came before into that file.
 func (m *Mirror) Tend(at Reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -333,11 +333,11 @@ func (d *Daemon) setup() api.DaemonSetup {
 		Discovery: c.Discovery.String(), Interfaces: slices.Concat([]string{}, c.Interfaces), Memberships: []api.Membership{},
 	}
 	for _, m := range d.seek.memberships() {
-		told := api.Membership{Interface: m.Interface, IPv6: m.IPv6}
+		membership := api.Membership{Interface: m.Interface, IPv6: m.IPv6}
 		if m.Err != nil {
-			told.Error = m.Err.Error()
+			membership.Error = m.Err.Error()
 		}
-		s.Memberships = append(s.Memberships, told)
+		s.Memberships = append(s.Memberships, membership)
 	}
 	return s
 }

@@ -23,7 +23,7 @@ const nameEvery = time.Second
 func (d *Daemon) watchName(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	told := d.self.Host
+	warnedOf := d.self.Host
 	err := repeat(ctx, nameEvery, func() {
 		system, err := os.Hostname()
 		name := config.HostName(system)
@@ -33,8 +33,8 @@ func (d *Daemon) watchName(ctx context.Context) error {
 		if d.self.Host == unnamed && len(d.node.StatusNow().Links) == 0 {
 			d.log.Info("this host has got its name, starting again; mirrors and pushes that were asked for by command are forgotten", "host", name)
 			cancel(ErrNamed)
-		} else if name != told {
-			told = name
+		} else if name != warnedOf {
+			warnedOf = name
 			d.log.Warn("the system has another name, which this host takes when the daemon is started again", "host", d.self.Host, "system", name)
 		}
 	})

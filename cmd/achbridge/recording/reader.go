@@ -172,7 +172,7 @@ func (r *Reader) Close() error {
 }
 
 // Next returns the next message. It returns io.EOF after the last message, and ErrCut when the
-// file was cut short, or when zeros stand in the place of its end. Any other error means that the file is damaged.
+// file was cut short, or when its end is zeros. Any other error means that the file is damaged.
 func (r *Reader) Next() (Record, error) {
 	for {
 		kind, data, err := r.token()
