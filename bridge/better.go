@@ -61,7 +61,7 @@ func (n *Node) seekBetter(l *link) {
 	})
 }
 
-// otherWays are the addresses of l's peer beside that of l, over the same transport.
+// otherWays returns the addresses of l's peer other than that of l, for the same transport.
 func (n *Node) otherWays(l *link, p *peer) (list []transport.Addrs) {
 	for _, q := range n.toldOf(p) {
 		for _, a := range n.dialAddrs(q) {
@@ -137,7 +137,7 @@ func medianOf(list []time.Duration) time.Duration {
 	return list[len(list)/2]
 }
 
-// otherWay says what is known of another way to l's peer, "" if nothing is.
+// otherWay returns the text about another way to l's peer, "" if none is known.
 func (n *Node) otherWay(l *link) string {
 	for _, spare := range n.sparesOf(l.peer) {
 		if spare.trial == nil {

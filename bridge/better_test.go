@@ -11,8 +11,8 @@ import (
 	"achbridge/testnet"
 )
 
-// twoWays is the socket of a host with a second network interface. What is for the addresses
-// of others goes out there.
+// twoWays is the socket of a host with a second network interface, through which it sends to
+// certain addresses.
 type twoWays struct {
 	net.PacketConn // the first interface
 	second         net.PacketConn

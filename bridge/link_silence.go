@@ -186,7 +186,7 @@ func (n *Node) mayUseSCTP(l *link) bool {
 // Two nodes may get a second session: both dialled at once, one was restarted, or one hears
 // nothing on their link and dials again. Both ends must keep the same session, although each
 // knows only its own view. So the node that dialled the second session decides: it says Hello
-// on it if the session shall become the link. Until then both nodes keep the session as a
+// on it if the session is to become the link. Until then both nodes keep the session as a
 // spare and keep their link too. The node that was dialled says Hello at once, and from that
 // the other learns which machine has answered (machine.go).
 

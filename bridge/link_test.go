@@ -95,7 +95,7 @@ func TestBothSidesSayWhyAPeerIsNotServed(t *testing.T) {
 	}
 }
 
-// Another Hello could tell another machine.
+// A second Hello could contain another machine.
 func TestHelloIsSaidOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

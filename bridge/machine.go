@@ -18,10 +18,10 @@ import (
 // it has been silent for goneAfter. Commands and pushes go to no other machine than before
 // until somebody has said so.
 
-// Machine is the machine of a node, as its Hello tells it. Zero fields are not known.
+// Machine identifies the computer on which a node runs. The node sends it in Hello. Zero fields are not known.
 type Machine struct {
-	Hardware [16]byte // a hash of what belongs to the hardware, and of the node's id
-	Boot     [16]byte // one life of the kernel
+	Hardware [16]byte // a hash of addresses and serial numbers of the hardware, and of the node's id
+	Boot     [16]byte // the kernel's boot id
 }
 
 // differs reports whether m is, or may be, another machine than before.
@@ -32,7 +32,7 @@ func (m Machine) differs(before Machine) bool {
 	return m.Boot != before.Boot
 }
 
-// booted reports whether m and other are known to be one life of one kernel.
+// booted reports whether m and other are known to have the same boot id.
 func (m Machine) booted(other Machine) bool {
 	return m.Boot == other.Boot && m.Boot != (Machine{}.Boot)
 }
@@ -52,7 +52,7 @@ func (l *link) isGone(now time.Duration) bool {
 // copied is what is known of a node id that two machines have.
 type copied struct {
 	at   net.Addr      // of the second machine
-	text string        // what is said of it
+	text string        // for people
 	seen time.Duration // when it was heard last
 }
 
@@ -63,7 +63,7 @@ type former struct {
 }
 
 const (
-	// copiedFor is how long it is told that a node id is a copy.
+	// copiedFor is how long a copy is reported after it was heard last.
 	copiedFor = time.Hour
 	// copyTold is how long the machine that is refused has to read why: the end of a session may overtake what was said.
 	copyTold = 500 * time.Millisecond
@@ -83,7 +83,7 @@ func (n *Node) isCopy(l, old *link) bool {
 	return !old.isGone(n.now())
 }
 
-// refuseCopy ends a spare that leads to a copy of the link's host, and tells both.
+// refuseCopy ends a spare that leads to a copy of the link's host, and informs both machines.
 func (n *Node) refuseCopy(l, old *link) {
 	n.foundCopy(l, l.s.RemoteAddr())
 	old.send(wire.Refused{Re: wire.TypeHello, Code: wire.CodeCopied, Text: wire.Text(sameID(l))})
@@ -97,22 +97,22 @@ func (n *Node) refuseCopy(l, old *link) {
 	})
 }
 
-// sameID says which machine has the node id too.
+// sameID is the text for a machine that another one with the same node id gets.
 func sameID(l *link) string {
 	return "the machine at " + l.s.RemoteAddr().String() + " has the same node id"
 }
 
 var errCopied = errors.New("another machine with its node id is linked")
 
-// foundCopy records that a machine at an address has the node id of l's peer too, and tells it
-// when that begins.
+// foundCopy records that a machine at an address has the node id of l's peer too. It causes an
+// event, unless a copy is already known.
 func (n *Node) foundCopy(l *link, at net.Addr) {
 	before, known := n.copies[l.peer]
 	if !known && len(n.copies) >= maxCopied {
 		return
 	}
 	n.copies[l.peer] = copied{at: at, text: at.String(), seen: n.now()}
-	if before.told(n.now()) == "" {
+	if before.report(n.now()) == "" {
 		n.events.Tell(slog.LevelWarn, "two machines have one node id",
 			status.Event{Kind: status.EventCopiedImage, Host: l.host, Text: "the machine at " + at.String() + " has the same node id"}, "node", l.peer.String())
 	}
@@ -122,13 +122,13 @@ func (n *Node) foundCopy(l *link, at net.Addr) {
 func (n *Node) copiedHere(l *link, text string) {
 	before := n.copied
 	n.copied = copied{text: l.host + " says: " + text + " as this host", seen: n.now()}
-	if before.told(n.now()) == "" {
+	if before.report(n.now()) == "" {
 		n.events.Tell(slog.LevelWarn, "another machine has the node id of this host", status.Event{Kind: status.EventCopiedImage, Host: l.host, Text: n.copied.text})
 	}
 }
 
-// told is what is said of a copy, "" if there is none, or it was heard too long ago.
-func (c copied) told(now time.Duration) string {
+// report returns the text about a copy, "" if there is none, or it was heard too long ago.
+func (c copied) report(now time.Duration) string {
 	if now-c.seen >= copiedFor {
 		return ""
 	}

@@ -150,7 +150,7 @@ func (w *world) ranApart(boot byte) {
 	w.within(time.Second, "an event about the copy", func() bool { return len(pc.happened(status.EventCopiedImage)) == 1 })
 }
 
-// Hosts of older versions do not tell their machines.
+// Hosts of older versions do not send their machine.
 func TestShortSilenceGivesNothingToAnUnknownMachine(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, twin, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)

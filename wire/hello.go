@@ -15,7 +15,7 @@ type Hello struct {
 	Node    [16]byte `cbor:"3,keyasint"`           // identity of the sender's node
 	Run     uint64   `cbor:"4,keyasint,omitempty"` // one life of the sender's daemon
 	Machine [16]byte `cbor:"5,keyasint,omitzero"`  // a hash of the sender's hardware and Node; zero: not known
-	Boot    [16]byte `cbor:"6,keyasint,omitzero"`  // one life of the sender's kernel; zero: not known
+	Boot    [16]byte `cbor:"6,keyasint,omitzero"`  // boot id of the sender's kernel; zero: not known
 }
 
 func (m Hello) number() uint { return TypeHello }

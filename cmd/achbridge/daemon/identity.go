@@ -86,7 +86,7 @@ func readNumber(path string) (f numberFile, err error) {
 			f.parts = strings.Fields(parts)
 		}
 		if number, ok := strings.CutPrefix(line, beforeLine); ok {
-			f.before, _ = trust.ParseNodeID(strings.TrimSpace(number)) // for people alone
+			f.before, _ = trust.ParseNodeID(strings.TrimSpace(number)) // only for people
 		}
 	}
 	return f, nil

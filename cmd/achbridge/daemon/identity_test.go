@@ -207,7 +207,7 @@ func TestMachineIsKnownAgain(t *testing.T) {
 	}
 }
 
-// In older versions the file had the number alone.
+// In older versions the file had only the number.
 func TestNumberOfAnOlderVersionIsKept(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "node")

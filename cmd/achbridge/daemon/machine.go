@@ -54,7 +54,7 @@ func line(dir, file string) string {
 	return strings.Trim(string(text), " \n\x00")
 }
 
-// isSerial reports whether s can be a serial number. Many boards have a word of the factory in its place,
+// isSerial reports whether s can be a serial number. Many boards have a placeholder instead,
 // such as "To be filled by O.E.M.", "Default string" or "0123456789".
 func isSerial(s string) bool {
 	different := map[rune]bool{}
@@ -73,7 +73,7 @@ func bootID(proc string) (id [16]byte) {
 	return id
 }
 
-// machineOf is the machine as node tells it to its peers. hardware names it; empty: it is not known.
+// machineOf returns the machine that node sends to its peers. hardware identifies it; empty: it is not known.
 func machineOf(hardware string, boot [16]byte, node trust.NodeID) bridge.Machine {
 	m := bridge.Machine{Boot: boot}
 	if hardware != "" {
