@@ -105,16 +105,17 @@ configuration or key of their own they use root's, as far as they may read it.
 			if a.UID == 0 {
 				log.Warn("running as root, which nothing here needs: a user who may read and write the channels is enough, as in the package's achbridge.service")
 			}
-			for err = daemon.Serve(cmd.Context(), d, hangups); errors.Is(err, daemon.ErrNamed); {
+			for {
+				if err = daemon.Serve(cmd.Context(), d, hangups); !errors.Is(err, daemon.ErrNamed) {
+					return err
+				}
 				if c, err = load(); err != nil {
 					return err
 				}
 				if d, err = host.New(c, log); err != nil {
 					return err
 				}
-				err = daemon.Serve(cmd.Context(), d, hangups)
 			}
-			return err
 		},
 	}
 	s.Flags(cmd.Flags())
