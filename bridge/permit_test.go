@@ -298,6 +298,25 @@ func TestForeignWriterTakesAChannelAlone(t *testing.T) {
 	})
 }
 
+// The companion of a mirror has a tag of ours, and its mirror is its one writer.
+func TestForeignWriterTakesNoCompanion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		robot.channel("imu", 4, 64).put(1, 64)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "imu", QoS: rule.QoS{Meta: true}}}}, robot)
+		pc.follows("robot.imu", 1, 2*time.Second)
+		ch, err := pc.dir.Open("robot.imu" + rule.MetaSuffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ch.Close()
+		if _, err := pc.node.Claim(ch.Name(), ch.OwnTag()); err == nil || !strings.Contains(err.Error(), "is no mirror") {
+			t.Errorf("Claim(%s) = %v, want that it is no mirror", ch.Name(), err)
+		}
+	})
+}
+
 // Nobody reads or writes commands by a protocol that can neither date nor prove them.
 func TestChannelsOfCommandsAreKnown(t *testing.T) {
 	inWorld(t, func(w *world) {
