@@ -340,3 +340,25 @@ func TestStampsThatCannotBeAreIgnored(t *testing.T) {
 		}
 	})
 }
+
+// A link over a hub that is far away answers late, and lasts all the same.
+func TestPatienceOverTheHubGrowsWithTheRoundTrip(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, robot, pc := w.hubPair(rule.QoS{})
+		robot.channel("imu", 16, 64)
+		w.within(4*time.Second, "a link", func() bool { return pc.overNow() == via.Hub })
+		pc.node.call(func() {
+			for _, real := range pc.node.links {
+				for round, want := range map[time.Duration]time.Duration{
+					40 * time.Millisecond:  hubSilence,
+					700 * time.Millisecond: hubRounds * 700 * time.Millisecond,
+				} {
+					l := &link{s: real.s, stamps: stamps{round: round}}
+					if got := l.patience(); got != want {
+						t.Errorf("patience with a round trip of %v = %v, want %v", round, got, want)
+					}
+				}
+			}
+		})
+	})
+}
