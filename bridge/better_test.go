@@ -127,6 +127,58 @@ func TestLinkGoesBackToTheBetterWay(t *testing.T) {
 	})
 }
 
+// An address that was told of a host may be another host's.
+func TestAddressOfAnotherHostIsNoWayToThePeer(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, other, pc := w.host("robot", testnet.Params{Delay: 100 * time.Millisecond}), w.host("other", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		other.run(Config{})
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
+		w.within(2*time.Second, "a link", func() bool { return pc.links() != "" })
+		pc.knowsBoth(robot, other)
+		for range 60 {
+			time.Sleep(500 * time.Millisecond)
+			spares := 0
+			pc.node.call(func() { spares = len(pc.node.spares) })
+			if spares > 0 || pc.linkedAt() != robot.addr().String() {
+				t.Fatalf("got %d spares and a link at %s, want the robot's link alone", spares, pc.linkedAt())
+			}
+		}
+	})
+}
+
+// A trial costs a handshake.
+func TestTrialsWithOnePeerAreAMinuteApart(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		radio := w.radios(robot, pc, wire10ms)
+		robot.run(Config{})
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}})
+		peers := asPeers([]*host{robot})
+		peers[0].Addrs = append(peers[0].Addrs, transport.Addrs{QUIC: radio})
+		pc.node.SetPeers(peers)
+		var begun []time.Duration
+		for range 5 * 60 * 4 {
+			time.Sleep(250 * time.Millisecond)
+			pc.node.call(func() {
+				for _, l := range pc.node.spares {
+					if trial := l.trial; trial != nil && (len(begun) == 0 || begun[len(begun)-1] != trial.began) {
+						begun = append(begun, trial.began)
+					}
+				}
+			})
+		}
+		if len(begun) < 2 {
+			t.Fatalf("got %d trials in 5 minutes, want some", len(begun))
+		}
+		for i := range begun[1:] {
+			if apart := begun[i+1] - begun[i]; apart < tryEvery {
+				t.Errorf("two trials are %v apart, want %v at least", apart, tryEvery)
+			}
+		}
+	})
+}
+
 func TestTrialIsWon(t *testing.T) {
 	ms := func(list ...int) (times []time.Duration) {
 		for _, x := range list {

@@ -2,12 +2,16 @@ package bridge
 
 import (
 	"crypto"
+	"encoding/binary"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/s2"
+
 	"achbridge/bridge/rule"
 	"achbridge/bridge/seal"
+	"achbridge/wire"
 )
 
 // lieNumber is the number of a frame that the robot never puts.
@@ -110,6 +114,80 @@ func TestFrameOfAnotherEpochIsForged(t *testing.T) {
 		}
 		if m := pc.mirror("robot.imu"); m.Refused != 0 {
 			t.Errorf("%d frames count as refused, want none: the frame was not the robot's", m.Refused)
+		}
+	})
+}
+
+// Under one network key each reader can seal frames for the others. None takes more memory than a frame of the channel may.
+func TestSealedFrameAboveTheChannelsSizeIsNotPut(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hub, robot, pc, _ := w.hubThree(rule.QoS{})
+		robot.channel("imu", 16, 64).streams(64)
+		pc.freshWithin(4*time.Second, "robot.imu")
+		large := frame(lieNumber, 1<<20)
+		if hub.putsForgery(pc, robot.sealedFor(nil, func(f *seal.Frame) { f.Data = large })) {
+			t.Error("a large frame was put")
+		}
+		if pc.forgeries() == 0 || pc.mirror("robot.imu").Refused != 0 {
+			t.Errorf("got %d events and %+v, want an event of a frame that was not opened", pc.forgeries(), pc.mirror("robot.imu").Accounts)
+		}
+		packed := robot.sealedFor(nil, func(f *seal.Frame) {
+			f.Codec, f.RawSize, f.Data = wire.CodecS2, len(large), s2.Encode(nil, large)
+		})
+		if hub.putsForgery(pc, packed) {
+			t.Error("a frame that is large when it is unpacked was put")
+		}
+		if m := pc.mirror("robot.imu"); m.Refused != 1 {
+			t.Errorf("got %+v, want one frame refused", m.Accounts)
+		}
+	})
+}
+
+// Some frames of another key may be on their way when the key changes. More are the hub's own.
+func TestFramesOfUnknownKeysAreForged(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, robot, pc, _, _ := w.hubThreeWithIMU()
+		p := pc.onlyPull()
+		b := robot.sealedFor(nil)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for range strangers + 3 {
+			b[2]++ // the key's id
+			p.accept(slices.Clone(b))
+		}
+		if p.tally.forged != 3 {
+			t.Errorf("got %d forged frames of %d under unknown keys, want 3", p.tally.forged, strangers+3)
+		}
+	})
+}
+
+// onlyPull is the pull of the host's first mirror at the hub.
+func (h *host) onlyPull() (p *pull) {
+	h.node.call(func() {
+		for _, l := range h.node.links {
+			p = l.pulls()[0]
+		}
+	})
+	return p
+}
+
+// A cipher clears the memory into which it should have opened a forged frame.
+func TestForgedFrameDoesNotChangeTheHeldOne(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, robot, pc, _, _ := w.hubThreeWithIMU()
+		p := pc.onlyPull()
+		held := robot.sealedFor(nil, func(f *seal.Frame) { f.Owed = true }) // which the robot has not named
+		forged := slices.Clone(held)
+		forged[17]++ // its counter
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.accept(held)
+		p.accept(forged)
+		if p.held == nil || p.tally.forged != 1 {
+			t.Fatalf("got the held frame %v and %d forged ones, want one of each", p.held, p.tally.forged)
+		}
+		if got := binary.LittleEndian.Uint64(p.held.Data); got != lieNumber {
+			t.Errorf("the held frame has number %d, want %d", got, uint64(lieNumber))
 		}
 	})
 }

@@ -141,3 +141,12 @@ func TestRateOutlastsAJolt(t *testing.T) {
 		t.Errorf("after some seconds of 8 frames: got a bound of %.1f a second, want 10", b.perSec)
 	}
 }
+
+func TestReportThatCountsBackwardsBringsNoRate(t *testing.T) {
+	b := newBound(0)
+	b.hear(wire.Pulled{Received: 100}, 2*time.Second)
+	b.hear(wire.Pulled{Received: 60}, 3*time.Second)
+	if most := boundSpare * 50; b.perSec > most {
+		t.Errorf("got %v frames a second, want at most %v, by the first report", b.perSec, most)
+	}
+}

@@ -2,7 +2,10 @@ package bridge
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"achbridge/bridge/status"
 	"achbridge/bridge/via"
 	"achbridge/testnet"
+	"achbridge/wire"
 )
 
 func mirrorAll(qos rule.QoS) Config {
@@ -271,5 +275,90 @@ func TestHostsAtTheHubAreLinkedWhenTheyAreNeeded(t *testing.T) {
 		if took := pc.follows("robot.imu", 1, time.Second); took > 700*time.Millisecond {
 			t.Errorf("the first frame took %v", took)
 		}
+	})
+}
+
+// stuckHub is a hub at which no host answers.
+type stuckHub struct {
+	Hub
+	dials atomic.Int32 // under way
+}
+
+func (h *stuckHub) Dial(ctx context.Context, _ string) (net.Conn, error) {
+	h.dials.Add(1)
+	defer h.dials.Add(-1)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A hub can name any number of hosts.
+func TestDialsThroughTheHubAreBounded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		pc := w.host("pc", testnet.Params{})
+		hub := &stuckHub{Hub: newWorldHub(w, hubMaxFrame).as("pc", 0)}
+		pc.run(Config{Hub: hub, Mirrors: []rule.Mirror{{Host: "*", Channel: "*"}}})
+		var names []string
+		for i := range 4 * maxHubDials {
+			names = append(names, fmt.Sprint("robot", i))
+		}
+		pc.knows(names)
+		time.Sleep(hubAfter + hubDialTime/2)
+		if got := hub.dials.Load(); got != maxHubDials {
+			t.Errorf("%d dials are under way, want %d", got, maxHubDials)
+		}
+	})
+}
+
+// An answer to a stamp that cannot be true tells nothing about the way.
+func TestStampsThatCannotBeAreIgnored(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, robot, pc := w.hubPair(rule.QoS{})
+		robot.channel("imu", 16, 64)
+		w.within(4*time.Second, "a link", func() bool { return pc.overNow() == via.Hub })
+		time.Sleep(2 * time.Second)
+		var l *link
+		pc.node.call(func() {
+			for _, l = range pc.node.links {
+			}
+		})
+		round := func() time.Duration {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.stamps.round
+		}
+		now, before := pc.node.now(), round()
+		for what, m := range map[string]wire.Stamp{
+			"longer there than on the way": {T1: uint64(now - time.Second), T2: 1, T3: uint64(time.Hour)},
+			"asked in the future":          {T1: uint64(now + time.Hour), T2: 1, T3: 1},
+			"answered before it came":      {T1: uint64(now - time.Second), T2: uint64(time.Hour), T3: 1},
+		} {
+			l.stamped(m, now)
+			if got := round(); got != before {
+				t.Errorf("%s: the round trip is %v, want %v as before", what, got, before)
+				before = got
+			}
+		}
+	})
+}
+
+// A link over a hub that is far away answers late, and lasts all the same.
+func TestPatienceOverTheHubGrowsWithTheRoundTrip(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, robot, pc := w.hubPair(rule.QoS{})
+		robot.channel("imu", 16, 64)
+		w.within(4*time.Second, "a link", func() bool { return pc.overNow() == via.Hub })
+		pc.node.call(func() {
+			for _, real := range pc.node.links {
+				for round, want := range map[time.Duration]time.Duration{
+					40 * time.Millisecond:  hubSilence,
+					700 * time.Millisecond: hubRounds * 700 * time.Millisecond,
+				} {
+					l := &link{s: real.s, stamps: stamps{round: round}}
+					if got := l.patience(); got != want {
+						t.Errorf("patience with a round trip of %v = %v, want %v", round, got, want)
+					}
+				}
+			}
+		})
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/trust"
 )
 
 // copies are a robot and a second machine with a copy of its disk, both of which run. The PC
@@ -290,6 +291,44 @@ func TestRestartIsNoOtherMachine(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A member may call itself by any name, have any node id and begin any number of runs.
+func TestMachinesThatAreRememberedAreBounded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		pc.run(Config{}, robot)
+		w.within(2*time.Second, "a link", func() bool { return pc.links() != "" })
+		n := pc.node
+		n.call(func() {
+			var real *link
+			for _, l := range n.links {
+				real = l
+			}
+			claims := func(i int, run uint64) *link {
+				id := trust.NodeID{1, byte(i), byte(i >> 8)}
+				return &link{n: n, s: real.s, peer: id, host: fmt.Sprint("host", i), run: run, greeted: true, machine: Machine{Boot: id}}
+			}
+			for i := range maxPins + 10 {
+				n.wentTo(claims(i, 1))
+			}
+			for i := range maxCopied + 10 {
+				n.foundCopy(claims(i, 1), real.s.RemoteAddr())
+				for run := range uint64(maxFormer + 10) {
+					n.replaced(claims(i, run), claims(i, run+1))
+				}
+			}
+			if len(n.machines) > maxPins || len(n.copies) > maxCopied || len(n.former) > maxCopied {
+				t.Errorf("got %d machines, %d copies and the runs of %d nodes, want at most %d, %d and %d", len(n.machines), len(n.copies), len(n.former), maxPins, maxCopied, maxCopied)
+			}
+			for _, runs := range n.former {
+				if len(runs) != maxFormer || runs[maxFormer-1].run != maxFormer+9 {
+					t.Errorf("got the runs %+v, want the latest %d", runs, maxFormer)
+				}
+			}
+		})
+	})
 }
 
 func TestMachineDiffers(t *testing.T) {

@@ -102,6 +102,20 @@ func TestChannelsWhoseRulesStayDoNotMissAFrame(t *testing.T) {
 	})
 }
 
+// A peer that ignores the refusal gets no more frames: the origin ends the subscription itself.
+func TestDenialEndsTheSubscriptionAtTheOrigin(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc, _ := w.reading(nil)
+		pc.follows("robot.imu", 1, time.Second)
+		if err := robot.node.Apply(Config{Export: rule.Grants{{Channels: []string{"imu"}, Deny: true, Hosts: []string{"pc"}}, {Channels: []string{"*"}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := robot.node.Status().Exports; len(got) != 0 { // before the peer can answer
+			t.Errorf("got the exports %+v, want none", got)
+		}
+	})
+}
+
 // A rule of export that denies a channel is asked first: relay does not pass the channel on.
 func TestExportDenialHoldsForRelayedMirrors(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -284,6 +298,25 @@ func TestForeignWriterTakesAChannelAlone(t *testing.T) {
 	})
 }
 
+// The companion of a mirror has a tag of ours, and its mirror is its one writer.
+func TestForeignWriterTakesNoCompanion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		robot.channel("imu", 4, 64).put(1, 64)
+		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "imu", QoS: rule.QoS{Meta: true}}}}, robot)
+		pc.follows("robot.imu", 1, 2*time.Second)
+		ch, err := pc.dir.Open("robot.imu" + rule.MetaSuffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ch.Close()
+		if _, err := pc.node.Claim(ch.Name(), ch.OwnTag()); err == nil || !strings.Contains(err.Error(), "is no mirror") {
+			t.Errorf("Claim(%s) = %v, want that it is no mirror", ch.Name(), err)
+		}
+	})
+}
+
 // Nobody reads or writes commands by a protocol that can neither date nor prove them.
 func TestChannelsOfCommandsAreKnown(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -292,14 +325,17 @@ func TestChannelsOfCommandsAreKnown(t *testing.T) {
 		robot.run(Config{Accept: rule.Grants{{Channels: []string{"goal"}, QoS: command}}})
 		robot.channel("stop", 4, 64)
 		robot.channel("imu", 4, 64)
-		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "stop", QoS: command}, {Host: "robot", Channel: "imu"}}}, robot)
+		pc.run(Config{
+			Mirrors: []rule.Mirror{{Host: "robot", Channel: "stop", QoS: command}, {Host: "robot", Channel: "imu"}},
+			Pushes:  rule.Pushes{{Host: "robot", Channel: "drive", QoS: command}}, // which the robot does not accept
+		}, robot)
 		w.within(time.Second, "the mirrors", func() bool {
 			return pc.mirror("robot.stop").State == status.MirrorLive && pc.mirror("robot.imu").State == status.MirrorLive
 		})
 		for name, c := range map[string]struct {
 			at   *host
 			want bool
-		}{"goal": {robot, true}, "stop": {robot, true}, "imu": {robot, false}, "robot.stop": {pc, true}, "robot.imu": {pc, false}} {
+		}{"goal": {robot, true}, "stop": {robot, true}, "imu": {robot, false}, "drive": {pc, true}, "robot.stop": {pc, true}, "robot.imu": {pc, false}} {
 			if got := c.at.node.CarriesCommands(name); got != c.want {
 				w.t.Errorf("%s: got %v, want %v", name, got, c.want)
 			}
