@@ -41,6 +41,18 @@ func (h *host) knowsBoth(first, second *host) {
 	h.node.SetPeers(peers)
 }
 
+// gap cuts the radio of a robot that a PC mirrors for a moment, in which its copy answers first.
+func (w *world) gap(robot, twin, pc *host) {
+	w.t.Helper()
+	pc.freshWithin(2*time.Second, "robot.imu")
+	time.Sleep(settled)
+	pc.knowsBoth(twin, robot)
+	w.change("robot", "cut")
+	time.Sleep(1500 * time.Millisecond)
+	w.change("robot", "up")
+	pc.freshWithin(time.Second, "robot.imu")
+}
+
 // linkedAt is the address of the host's one link.
 func (h *host) linkedAt() string {
 	h.w.t.Helper()
@@ -78,13 +90,7 @@ func (w *world) shortSilence(byAuthority bool) {
 		twin.key = robot.key
 	}
 	w.bothRun(robot, twin, pc, allOfTheRobot)
-	pc.freshWithin(2*time.Second, "robot.imu")
-	time.Sleep(settled)
-	pc.knowsBoth(twin, robot)
-	w.change("robot", "cut")
-	time.Sleep(1500 * time.Millisecond)
-	w.change("robot", "up")
-	pc.freshWithin(time.Second, "robot.imu")
+	w.gap(robot, twin, pc)
 	if at := pc.linkedAt(); at != robot.addr().String() {
 		t.Errorf("the link is with %s, want the robot at %v", at, robot.addr())
 	}
@@ -157,13 +163,7 @@ func TestShortSilenceGivesNothingToAnUnknownMachine(t *testing.T) {
 		robot, twin, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
 		robot.machine, twin.machine = Machine{}, Machine{}
 		w.bothRun(robot, twin, pc, allOfTheRobot)
-		pc.freshWithin(2*time.Second, "robot.imu")
-		time.Sleep(settled)
-		pc.knowsBoth(twin, robot)
-		w.change("robot", "cut")
-		time.Sleep(1500 * time.Millisecond)
-		w.change("robot", "up")
-		pc.freshWithin(time.Second, "robot.imu")
+		w.gap(robot, twin, pc)
 		time.Sleep(10 * time.Second)
 		if at := pc.linkedAt(); at != robot.addr().String() {
 			t.Errorf("the link is with %s, want the robot at %v", at, robot.addr())
