@@ -1,11 +1,13 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
+	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/unit"
 	"achbridge/bridge/via"
@@ -15,7 +17,8 @@ import (
 // A link stays at the address where it began. A better way may appear later: the cable is in
 // again, and the link still runs over the radio. So the node that dialled a link tries the
 // peer's other addresses, one a minute: it holds a second session as a spare for some seconds,
-// with two small stamps a second, and compares the round trips.
+// with two small stamps a second, and compares the round trips. It also looks there for the
+// machine to which commands went, while the link leads to another one.
 
 const (
 	// tryEvery is the time between two trials with one peer. So a link that has moved does not
@@ -24,6 +27,11 @@ const (
 	tryTime   = 10 * time.Second
 	tryStamps = 500 * time.Millisecond // between two stamps
 	tryLast   = time.Second            // before the end no stamp is sent any more, so that all can be answered
+	// tryProves is how long a link that has moved must last, and tryLater how long it does not move again if it did not.
+	tryProves = 5 * time.Minute
+	tryLater  = time.Hour
+	// mostWays bounds the addresses that are tried.
+	mostWays = 8
 	// tryAbove is the round trip of a link for which no better way is worth a handshake.
 	tryAbove = 2 * time.Millisecond
 )
@@ -43,14 +51,19 @@ func (n *Node) seekBetter(l *link) {
 	if p == nil || !l.s.Dialled() || !l.greeted || l.silent || l.overHub() || len(n.sparesOf(l.peer)) > 0 {
 		return
 	}
-	if now < l.up+tryTime || p.tried != 0 && now < p.tried+tryEvery {
+	isOther := n.otherMachine(l) != nil // the one to which commands went may be at another address
+	if now < max(l.up+tryTime, p.notBefore) || !isOther && (l.lockedRTT() < tryAbove || n.carriesCommands(l)) {
 		return
+	}
+	p.notBefore = now + tryEvery
+	if isOther {
+		p.notBefore = now + tryTime
 	}
 	ways := n.otherWays(l, p)
-	if len(ways) == 0 || l.lockedRTT() < tryAbove {
+	if len(ways) == 0 {
 		return
 	}
-	p.tried, p.way = now, p.way+1
+	p.way++
 	at := ways[p.way%len(ways)]
 	n.work.Go(func() {
 		ctx, cancel := context.WithTimeout(n.ctx, dialTimeout)
@@ -61,21 +74,48 @@ func (n *Node) seekBetter(l *link) {
 	})
 }
 
-// otherWays returns the addresses of l's peer other than that of l, for the same transport.
+// otherWays returns addresses of l's peer other than that of l, for the same transport, at most
+// mostWays: first those that the operator lists, since anybody can announce any number of others.
 func (n *Node) otherWays(l *link, p *peer) (list []transport.Addrs) {
-	for _, q := range n.toldOf(p) {
+	about := n.toldOf(p)
+	slices.SortStableFunc(about, func(a, b *peer) int { return cmp.Compare(a.Source, b.Source) })
+	for _, q := range about {
 		for _, a := range n.dialAddrs(q) {
 			if l.s.Transport() == via.QUIC {
 				a.SCTP = nil
 			} else {
 				a.QUIC = nil
 			}
-			if a != (transport.Addrs{}) && !a.Include(l.s.RemoteAddr()) && !n.isCopyAt(p.Node, a) && !slices.ContainsFunc(list, a.Equal) {
+			if a != (transport.Addrs{}) && !a.Include(l.s.RemoteAddr()) && (n.otherMachine(l) != nil || !n.isCopyAt(p.Node, a)) && !slices.ContainsFunc(list, a.Equal) {
 				list = append(list, a)
+			}
+			if len(list) == mostWays {
+				return list
 			}
 		}
 	}
 	return list
+}
+
+// carriesCommands reports whether a link carries a channel of class command, either way. Such a
+// link does not move while it works: a command that is put during the move is not sent.
+func (n *Node) carriesCommands(l *link) bool {
+	for _, m := range l.subs {
+		if w, ok := n.wishFor(m.Host, m.Channel); ok && w.QoS.Class == rule.Command {
+			return true
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.order, func(sub *subscription) bool { return sub.qos.Class == rule.Command })
+}
+
+// failed handles the end, or the silence, of a link: one that was moved not long ago stays where
+// it is next, for a while. Its way may be one that somebody has announced to cut it.
+func (n *Node) failed(l *link) {
+	if p := n.proof(l.peer.String()); p != nil && l.trial != nil && n.now() < l.up+tryProves {
+		p.notBefore = n.now() + tryLater
+	}
 }
 
 // try makes a session by another address a spare on trial.
@@ -85,13 +125,15 @@ func (n *Node) try(old *link, s *transport.Session) {
 	case n.links[old.peer] != old || s.Peer().Node != old.peer || len(n.sparesOf(old.peer)) > 0:
 		refuse("there is a link already")
 		return
-	case s.MaxDatagram() < old.s.MaxDatagram():
+	case n.otherMachine(old) == nil && s.MaxDatagram() < old.s.MaxDatagram():
 		old.other = fmt.Sprintf("the way to %s carries smaller packets: %d bytes and not %d", s.RemoteAddr(), s.MaxDatagram(), old.s.MaxDatagram())
 		refuse("it carries smaller packets than the link")
 		return
 	}
 	l := n.newLink(s, old.host)
-	l.trial = &wayTrial{began: n.now()}
+	if n.otherMachine(old) == nil {
+		l.trial = &wayTrial{began: n.now()}
+	}
 	l.serve()
 	n.spares[l.spareKey()] = l
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/testnet"
 )
@@ -176,6 +177,77 @@ func TestTrialsWithOnePeerAreAMinuteApart(t *testing.T) {
 				t.Errorf("two trials are %v apart, want %v at least", apart, tryEvery)
 			}
 		}
+	})
+}
+
+func TestAnnouncedWaysAreBounded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		pc.run(allOfTheRobot, robot)
+		w.within(2*time.Second, "a link", func() bool { return pc.linkedAt() != "" })
+		peers := asPeers([]*host{robot})
+		listed := transport.Addrs{QUIC: &net.UDPAddr{IP: net.IPv4(10, 1, 1, 1), Port: 1}}
+		peers[0].Addrs = append(peers[0].Addrs, listed)
+		for i := range 100 {
+			forged := Peer{Host: "robot", Node: robot.id.String(), Source: "anybody"}
+			forged.Addrs = []transport.Addrs{{QUIC: &net.UDPAddr{IP: net.IPv4(10, 2, 2, 2), Port: i + 1}}}
+			peers = append(peers, forged)
+		}
+		pc.node.SetPeers(peers)
+		pc.node.call(func() {
+			l := pc.node.links[robot.id]
+			ways := pc.node.otherWays(l, pc.node.proof(robot.id.String()))
+			if len(ways) != mostWays || !ways[0].Equal(listed) {
+				t.Errorf("got %d ways, %v first; want %d, %v first", len(ways), ways[0], mostWays, listed)
+			}
+		})
+	})
+}
+
+// What is put during the move would not be sent.
+func TestLinkThatCarriesCommandsDoesNotMove(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		radio := w.radios(robot, pc, testnet.Params{Delay: 100 * time.Millisecond})
+		robot.run(Config{Accept: goalRules()})
+		pc.channel("goal", 8, 64)
+		pc.run(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
+		peers := asPeers([]*host{robot})
+		peers[0].Addrs = []transport.Addrs{{QUIC: radio}}
+		pc.node.SetPeers(peers)
+		w.within(5*time.Second, "the push", func() bool { return robot.mirror("goal").State == status.MirrorLive })
+		peers[0].Addrs = append(peers[0].Addrs, transport.Addrs{QUIC: robot.addr()})
+		pc.node.SetPeers(peers)
+		time.Sleep(3 * time.Minute)
+		if at := pc.linkedAt(); at != radio.String() {
+			t.Errorf("the link is at %s", at)
+		}
+	})
+}
+
+// Somebody has announced the way, and cuts it.
+func TestWayThatFailsIsLeftAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		radio := w.radios(robot, pc, testnet.Params{Delay: 100 * time.Millisecond})
+		robot.run(Config{})
+		pc.run(allOfTheRobot)
+		peers := asPeers([]*host{robot})
+		peers[0].Addrs = []transport.Addrs{{QUIC: radio}}
+		pc.node.SetPeers(peers)
+		w.within(5*time.Second, "a link over the radio", func() bool { return pc.linkedAt() == radio.String() })
+		peers[0].Addrs = append(peers[0].Addrs, transport.Addrs{QUIC: robot.addr()})
+		pc.node.SetPeers(peers)
+		w.within(time.Minute, "a link over the cable", func() bool { return pc.linkedAt() == robot.addr().String() })
+		w.change("robot", "cut")
+		w.within(10*time.Second, "a link over the radio", func() bool { return pc.linkedAt() == radio.String() })
+		w.change("robot", "up")
+		time.Sleep(tryLater / 2)
+		if at := pc.linkedAt(); at != radio.String() {
+			t.Errorf("after half an hour the link is at %s again", at)
+		}
+		w.within(tryLater, "a link over the cable", func() bool { return pc.linkedAt() == robot.addr().String() })
 	})
 }
 

@@ -182,6 +182,9 @@ func (n *Node) update(l *link, m wire.Update) {
 		l.dropExport(m.ID)
 		return
 	}
+	if granted.Class == rule.Command {
+		n.wentTo(l)
+	}
 	l.requalify(sub, permitted{qos, granted})
 	switch {
 	case m.Owed && sub.hub != nil:

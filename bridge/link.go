@@ -199,6 +199,7 @@ func (n *Node) drop(l *link, cause error) {
 		cause = err // the session's error is more exact than that of the goroutine which ended first
 	}
 	n.events.Tell(slog.LevelInfo, "link down", status.Event{Kind: status.EventLinkDown, Host: l.host, Text: cause.Error()}, "err", cause)
+	n.failed(l)
 	n.unlinked(l, cause)
 	if closed, ok := errors.AsType[*transport.CloseError](cause); ok && closed.Remote || errors.Is(cause, errBye) {
 		n.leaving(l.peer)

@@ -75,6 +75,7 @@ func (n *Node) listen(l *link) {
 	}
 	if silent {
 		n.tellSilent(l)
+		n.failed(l)
 		n.succeed(l)
 		return
 	}
@@ -272,11 +273,11 @@ func (n *Node) isSilent(l *link) bool {
 }
 
 // replaces reports whether l replaces old. On another machine than that of old it waits until
-// old is gone. Of two working links the one stays that the node with the lower id dialled. If
+// old is gone, unless l leads to the machine to which commands went before. Of two working links the one stays that the node with the lower id dialled. If
 // the same node dialled both, the newer one stays.
 func (n *Node) replaces(l, old *link) bool {
 	if old.greeted && !l.isSameMachine(old) {
-		return old.isGone(n.now())
+		return old.isGone(n.now()) || n.isRight(l, old)
 	}
 	if old.overHub() && !l.overHub() {
 		return true

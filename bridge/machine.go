@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -76,11 +77,21 @@ const (
 // isCopy reports whether l leads to another machine than old, which has the same node id and
 // runs too. No machine boots within goneAfter.
 func (n *Node) isCopy(l, old *link) bool {
-	unknown := Machine{}.Boot
-	if l.machine.Boot == unknown || old.machine.Boot == unknown || l.isSameMachine(old) {
+	unknown := Machine{}
+	if l.machine.Boot == unknown.Boot || old.machine.Boot == unknown.Boot || l.isSameMachine(old) {
 		return false
 	}
-	return !old.isGone(n.now())
+	if l.machine.Hardware != unknown.Hardware && l.machine.Hardware == old.machine.Hardware {
+		return false // it was started again while this host did not look
+	}
+	return !old.isGone(n.now()) && !n.isRight(l, old)
+}
+
+// isRight reports whether l leads to the machine to which commands and pushes went last, and old
+// to another one.
+func (n *Node) isRight(l, old *link) bool {
+	_, known := n.machines[old.host]
+	return known && n.otherMachine(old) != nil && n.otherMachine(l) == nil
 }
 
 // refuseCopy ends a spare that leads to a copy of the link's host, and informs both machines.
@@ -149,6 +160,9 @@ func (n *Node) isCopyAt(id string, a transport.Addrs) bool {
 // replaced remembers the run of old, whose place another run takes. If it is heard again, there
 // are two. Of two machines the one of old is the second now.
 func (n *Node) replaced(old, l *link) {
+	if n.isRight(l, old) && !old.isGone(n.now()) {
+		n.foundCopy(l, old.s.RemoteAddr())
+	}
 	if c, known := n.copies[l.peer]; known && c.text == l.s.RemoteAddr().String() {
 		c.at, c.text = old.s.RemoteAddr(), old.s.RemoteAddr().String()
 		n.copies[l.peer] = c
@@ -185,12 +199,18 @@ func (n *Node) recognize(l *link) {
 // errMachine is why a command or a push does not go to a host.
 var errMachine = errors.New("it runs on another machine than the one to which commands and pushes went before")
 
+// errMachines is why nothing goes to a host that no command went to before.
+var errMachines = fmt.Errorf("%w, of which no more can be remembered: remove the file machines from the state directory, then start the daemon again", errMachine)
+
 // otherMachine is errMachine if l's peer runs on another machine than the one to which
 // commands and pushes for a host of that name went last.
 func (n *Node) otherMachine(l *link) error {
 	last, known := n.machines[l.host]
 	if known && l.machine.differs(last) {
 		return errMachine
+	}
+	if !known && len(n.machines) >= maxPins {
+		return errMachines
 	}
 	return nil
 }

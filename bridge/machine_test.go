@@ -352,3 +352,84 @@ func TestMachineDiffers(t *testing.T) {
 		}
 	}
 }
+
+// While the robot was away the copy has taken its place.
+func TestRobotThatComesBackGetsItsCommands(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, twin, pc := w.copies(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
+		goal := pc.channel("goal", 8, 64)
+		goal.put(1, 64)
+		robot.follows("goal", 1, 2*time.Second)
+		time.Sleep(settled)
+		w.change("robot", "cut")
+		w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == twin.addr().String() })
+		w.change("robot", "up")
+		goal.put(2, 64)
+		robot.follows("goal", 2, time.Minute)
+		if number, _ := twin.newest("goal"); number != 0 {
+			t.Errorf("the copy got command %d", number)
+		}
+	})
+}
+
+func TestCopyThatAnswersFirstGivesWayToTheMachineOfCommands(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, twin, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
+		twin.id = robot.id
+		accept := Config{Accept: rule.GrantTo("goal")}
+		pc.run(Config{Machines: map[string]Machine{"robot": robot.machine}, Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
+		goal := pc.channel("goal", 8, 64)
+		goal.put(1, 64)
+		twin.run(accept, pc)
+		time.Sleep(100 * time.Millisecond)
+		robot.run(accept, pc)
+		robot.follows("goal", 1, 10*time.Second)
+		if events := pc.happened(status.EventCopiedImage); len(events) != 1 {
+			t.Errorf("got events %v, want one about the copy", events)
+		}
+	})
+}
+
+func TestChannelThatBecomesACommandHasItsMachine(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		kept := map[string]Machine{}
+		pc.run(Config{KeepMachines: func(m map[string]Machine) { kept = m }})
+		pc.channel("goal", 8, 64)
+		wish := rule.Mirror{Host: "pc", Channel: "goal"}
+		robot.run(Config{Mirrors: []rule.Mirror{wish}}, pc)
+		w.within(2*time.Second, "the mirror", func() bool { return robot.mirror("pc.goal").State == status.MirrorLive })
+		if len(kept) != 0 {
+			t.Errorf("got machine %v for a channel of class state", kept)
+		}
+		wish.QoS.Class = rule.Command
+		if err := robot.node.Mirror(wish); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if kept["robot"] != robot.machine {
+			t.Errorf("got machines %v, want that of the robot", kept)
+		}
+	})
+}
+
+// The clock of a host stands still while it sleeps.
+func TestRobotThatWasRebootedMeanwhileIsNoCopy(t *testing.T) {
+	inWorld(t, func(w *world) {
+		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
+		robot.run(Config{})
+		robot.channel("imu", 16, 64).streams(64)
+		pc.run(allOfTheRobot, robot)
+		pc.freshWithin(2*time.Second, "robot.imu")
+		time.Sleep(settled)
+		robot.vanish()
+		robot.machine.Boot[0]++
+		pc.suspend(time.Minute)
+		robot.run(Config{Mirrors: []rule.Mirror{{Host: "pc", Channel: "x"}}}, pc)
+		pc.freshWithin(10*time.Second, "robot.imu")
+		time.Sleep(3 * time.Second)
+		if events := pc.happened(status.EventCopiedImage); len(events) > 0 {
+			t.Errorf("got %v", events)
+		}
+	})
+}

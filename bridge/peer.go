@@ -30,11 +30,11 @@ type peer struct {
 	byHub // of a peer at the hub
 
 	// Only for a node that has proved itself (proved.go):
-	proved bool
-	called string        // host name of its link
-	tried  time.Duration // when another way to it was tried last
-	way    int           // number of that way
-	left   bool          // it said goodbye
+	proved    bool
+	called    string        // host name of its link
+	notBefore time.Duration // the earliest time to try another way to it
+	way       int           // number of the way that was tried last
+	left      bool          // it said goodbye
 }
 
 const dialTimeout = 1500 * time.Millisecond // for one address
@@ -200,7 +200,7 @@ func (n *Node) startDial(p *peer, old *link, addrs []transport.Addrs, wait time.
 // answers reports whether a dial to p has succeeded and the peer is about to say Hello.
 func (n *Node) answers(p *peer) bool {
 	for key, l := range n.spares {
-		if key.dialled && !l.greeted && l.trial == nil && p.isAt(l.s) {
+		if key.dialled && !l.greeted && l.trial == nil && n.now() < l.up+max(500*time.Millisecond, 4*l.s.RTT()) && p.isAt(l.s) {
 			return true
 		}
 	}

@@ -356,7 +356,7 @@ func (h Host) identity(dir, host string, log *slog.Logger) identity {
 		log.Warn("node id not kept: this run has its own; peers will take the next one for another host", "err", err)
 	}
 	if who.before != (trust.NodeID{}) {
-		log.Warn("the state directory came from another machine: this one has a node id of its own now", "state", dir)
+		log.Warn("the state directory came from another machine, or all network cards were exchanged: this machine has another node id now", "state", dir)
 	}
 	return who
 }

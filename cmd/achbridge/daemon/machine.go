@@ -1,22 +1,24 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"achbridge/bridge"
 	"achbridge/bridge/trust"
+	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 )
 
@@ -104,36 +106,52 @@ type keptMachine struct {
 	Boot     string `json:"boot"`
 }
 
-// read returns the machines by name of the host. When the file is damaged there are none, and the log
-// says so.
+// mostMachines bounds the size of the file, in bytes.
+const mostMachines = 4 << 20
+
+// read returns the machines by name of the host. A damaged file is kept under another name, and the
+// log says so.
 func (f *machineFile) read() map[string]bridge.Machine {
-	text, err := os.ReadFile(f.path)
+	file, err := os.Open(f.path)
 	if f.path == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	machines, parseErr := parseMachines(text)
-	if err = cmp.Or(err, parseErr); err != nil {
-		f.log.Warn("it is not known to which machines commands went before the start", "file", f.path, "err", err)
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(io.LimitReader(file, mostMachines))
+		file.Close()
+	}
+	machines := map[string]bridge.Machine{}
+	if err == nil {
+		machines, err = parseMachines(text)
+	}
+	if err != nil {
+		aside := f.path + ".damaged"
+		f.log.Warn("it is not known to which machines some commands went before the start; the file is kept", "file", aside, "err", errors.Join(err, os.Rename(f.path, aside)))
 	}
 	return machines
 }
 
-func parseMachines(text []byte) (map[string]bridge.Machine, error) {
+// parseMachines returns the machines that can be read, and an error about the others.
+func parseMachines(text []byte) (machines map[string]bridge.Machine, err error) {
 	var list map[string]keptMachine
 	if err := json.Unmarshal(text, &list); err != nil {
 		return nil, err
 	}
-	machines := make(map[string]bridge.Machine, len(list))
+	machines = make(map[string]bridge.Machine, len(list))
 	for host, k := range list {
-		var m bridge.Machine
-		hardware, err := hex.DecodeString(k.Hardware)
+		hardware, hardwareErr := hex.DecodeString(k.Hardware)
 		boot, bootErr := hex.DecodeString(k.Boot)
-		if errors.Join(err, bootErr) != nil || copy(m.Hardware[:], hardware) != len(m.Hardware) || copy(m.Boot[:], boot) != len(m.Boot) {
-			return nil, fmt.Errorf("the machine of %s is damaged", host)
+		var m bridge.Machine
+		if hardwareErr != nil || bootErr != nil || len(hardware) != len(m.Hardware) || len(boot) != len(m.Boot) {
+			err = fmt.Errorf("the machine of %s is damaged", host)
+			continue
 		}
+		copy(m.Hardware[:], hardware)
+		copy(m.Boot[:], boot)
 		machines[host] = m
 	}
-	return machines, nil
+	return machines, err
 }
 
 // keep has the file written soon. It does not block.
@@ -147,7 +165,7 @@ func (f *machineFile) keep(machines map[string]bridge.Machine) {
 	}
 }
 
-// run writes the file whenever it is to be kept, until ctx ends.
+// run writes the file when it is to be kept, at most once a second, until ctx ends.
 func (f *machineFile) run(ctx context.Context) {
 	for {
 		select {
@@ -155,6 +173,7 @@ func (f *machineFile) run(ctx context.Context) {
 			if err := f.save(machines); err != nil {
 				f.log.Warn("after a restart it will not be known to which machines commands went", "err", err)
 			}
+			api.Rest(ctx, time.Second)
 		case <-ctx.Done():
 			return
 		}
