@@ -365,7 +365,7 @@ func TestRobotThatComesBackGetsItsCommands(t *testing.T) {
 		w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == twin.addr().String() })
 		w.change("robot", "up")
 		goal.put(2, 64)
-		robot.follows("goal", 2, time.Minute)
+		robot.follows("goal", 2, 2*tryTime)
 		if number, _ := twin.newest("goal"); number != 0 {
 			t.Errorf("the copy got command %d", number)
 		}
