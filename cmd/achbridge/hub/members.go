@@ -72,7 +72,7 @@ func (m *members) look() {
 	ends := map[string]string{}
 	for _, c := range z.Conns {
 		there[c.Cid], last = true, max(last, c.Cid)
-		host, known, stays := m.guard.hostOf(c.Cid)
+		host, known, stays := m.guard.connectionOf(c.Cid)
 		if !known {
 			continue
 		}

@@ -96,6 +96,9 @@ func TestANATSServerOfDebianIsAHub(t *testing.T) {
 	if _, err := robot.Request(hub.MakeOf("robot"), []byte("imu"), await.Limit); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("asking for a stream: got %v, want that nobody answers", err)
 	}
+	if _, err := pc.Request(hub.ReadOf("pc"), []byte("robot,imu"), await.Limit); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("asking for a consumer: got %v, want that nobody answers", err)
+	}
 	ctx := await.Context(t)
 	js, err := jetstream.New(robot)
 	if err != nil {
@@ -111,12 +114,15 @@ func TestANATSServerOfDebianIsAHub(t *testing.T) {
 	if js, err = jetstream.New(pc); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := js.CreateConsumer(ctx, hub.StreamName("robot", "imu"), jetstream.ConsumerConfig{Name: "pc", FilterSubject: hub.FrameSubject("robot", "imu"),
-		AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, MemoryStorage: true})
+	config, err := hub.ConsumerOf("pc", hub.StreamName("robot", "imu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := js.CreateConsumer(ctx, hub.StreamName("robot", "imu"), config)
 	if err != nil {
 		t.Fatalf("making a reader: %v", err)
 	}
-	if m, err := reader.Next(jetstream.FetchMaxWait(await.Limit)); err != nil || !bytes.Equal(m.Data(), frame) {
+	if m, err := reader.Next(jetstream.FetchMaxWait(config.MaxRequestExpires)); err != nil || !bytes.Equal(m.Data(), frame) {
 		t.Fatalf("pulling the frame: %v", err)
 	}
 }
@@ -127,7 +133,8 @@ func TestANATSServerOfDebianRefusesWhatAHostMustNotDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.forbidden(pc, "ach.robot.here", "$JS.API.STREAM.DELETE.robot,imu", "$JS.API.STREAM.PURGE.robot,imu", "$JS.API.CONSUMER.DELETE.robot,imu.robot")
+	w.forbidden(pc, "ach.robot.here", "$JS.API.STREAM.DELETE.robot,imu", "$JS.API.STREAM.PURGE.robot,imu", "$JS.API.CONSUMER.DELETE.robot,imu.robot",
+		"$JS.API.CONSUMER.CREATE.robot,imu.robot.ach.robot.f.imu")
 	stranger, err := hub.NewCredentials("robot", url, w.credentials("robot").Certificate)
 	if err != nil {
 		t.Fatal(err)
