@@ -4,12 +4,14 @@ import (
 	"context"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"achbridge/bridge/hub"
 	"achbridge/testnet/await"
 	"achbridge/testnet/hubtest"
 )
 
-// client is a host at the hub until the test ends.
+// client is a host at the hub until the test ends, which can be reached.
 func (w *world) client(host string) *hub.Client {
 	w.Helper()
 	c, err := hub.New(hub.Config{Credentials: w.credentials(host), Hub: "tls://" + w.s.Addr()})
@@ -20,7 +22,10 @@ func (w *world) client(host string) *hub.Client {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = c.Run(ctx) }()
 	w.Cleanup(func() { cancel(); <-done })
-	await.True(w, "connected", func() bool { return c.State().Connected })
+	await.True(w, "the hub knows what is for it", func() bool {
+		z, err := w.s.nats.Subsz(&server.SubszOptions{Subscriptions: true, Test: "ach.x.to." + host + ".x"})
+		return err == nil && len(z.Subs) > 0 && c.State().Connected
+	})
 	return c
 }
 

@@ -139,6 +139,9 @@ func (g *guard) Check(c server.ClientAuthentication) bool {
 		return true
 	}
 	host, err := g.identify(opts, c.GetNonce())
+	if err == nil {
+		err = g.let(c.GetID(), host)
+	}
 	if err != nil {
 		g.mu.Lock()
 		count, due := g.refused.Cause(time.Since(g.began))
@@ -148,9 +151,6 @@ func (g *guard) Check(c server.ClientAuthentication) bool {
 		}
 		return false
 	}
-	g.mu.Lock()
-	g.as[c.GetID()] = host
-	g.mu.Unlock()
 	p := hub.PermissionsOf(host.Name)
 	c.RegisterUser(&server.User{Username: host.Name, Permissions: &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: p.Publish}, Subscribe: &server.SubjectPermission{Allow: p.Subscribe}}})
@@ -161,7 +161,28 @@ var (
 	errNoKey   = errors.New("it does not say which host it is")
 	errUnknown = errors.New("its key is of no host of this hub: removed, or of another hub")
 	errNoProof = errors.New("it does not prove that it has the key that it names")
+	errMany    = errors.New("its host has made too many connections within a second")
 )
+
+// maxConnections is how many connections a host may have before members.look ends all but the newest ones.
+const maxConnections = 32
+
+// let notes whose a connection is.
+func (g *guard) let(connection uint64, host Host) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	count := 0
+	for _, h := range g.as {
+		if h == host {
+			count++
+		}
+	}
+	if count >= maxConnections {
+		return errMany
+	}
+	g.as[connection] = host
+	return nil
+}
 
 // identify returns the host whose key has signed the nonce.
 func (g *guard) identify(opts *server.ClientOpts, nonce []byte) (Host, error) {

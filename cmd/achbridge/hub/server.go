@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -192,18 +190,10 @@ func listen(at string) (net.Listener, error) {
 	return ln, nil
 }
 
-// boundMemory has garbage collected more eagerly before the hub grows large, unless
-// GOMEMLIMIT says from where on.
-func boundMemory(frames int64) {
-	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
-		debug.SetMemoryLimit(2*frames + 256<<20)
-	}
-}
-
 // Run works until ctx ends or a part of the hub fails, and closes everything.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
-	boundMemory(s.cfg.Memory)
+	boundMemory("/", s.cfg.Memory)
 	s.log.Info("running", "address", s.id.Address, "listen", s.Addr(), "hosts", s.guard.count(), "dir", string(s.cfg.Dir), "version", s.cfg.Version)
 	manager := service.Manager{Log: s.log}
 	group, ctx := errgroup.WithContext(ctx)
