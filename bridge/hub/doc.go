@@ -77,7 +77,7 @@
 //
 // A reader has a consumer made (acknowledgements none, in memory, at most 8 pulls, gone after 2 s without one) which
 // begins with the frame that is there, and asks with $JS.API.CONSUMER.MSG.NEXT for one message at a time:
-// {"batch":1,"expires":10000000000}. Up to three pulls are under way, fewer where frames would wait in a thin
+// {"batch":1,"expires":10000000000}, and no other pull is taken. Up to three pulls are under way, fewer where frames would wait in a thin
 // path. Status 408 means that a pull has expired; any other that the consumer is gone. In the first request of a connection " first"
 // follows the stream's name: then a consumer of a former connection is removed before, since frames may have gone to that connection,
 // or still would.

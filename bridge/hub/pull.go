@@ -176,9 +176,9 @@ func (p *puller) ask() bool {
 	if p.large { // over the connection of its inbox: the hub does not keep a pull that comes before it
 		over, inbox = l.large, p.big
 	}
-	next := "$JS.API.CONSUMER.MSG.NEXT." + StreamName(p.channel.host, p.channel.name) + "." + ConsumerName(p.channel.client.credentials.Host)
+	next := PullPrefix + StreamName(p.channel.host, p.channel.name) + "." + ConsumerName(p.channel.client.credentials.Host)
 	for p.waiting < p.credit.pulls {
-		if over.nc.PublishRequest(next, inbox.Subject, pullBody) != nil {
+		if over.nc.PublishRequest(next, inbox.Subject, []byte(PullBody)) != nil {
 			p.drop()
 			return false
 		}
@@ -188,7 +188,11 @@ func (p *puller) ask() bool {
 	return true
 }
 
-var pullBody = []byte(`{"batch":1,"expires":` + strconv.FormatInt(int64(pullLasts), 10) + `}`)
+// A pull is PullBody, published to PullPrefix and STREAM.CONSUMER. The hub takes no other one.
+const (
+	PullPrefix = "$JS.API.CONSUMER.MSG.NEXT."
+	PullBody   = `{"batch":1,"expires":10000000000}` // pullLasts
+)
 
 // take hears what the hub says to a pull: a frame, or why there is none.
 func (p *puller) take(l *line, m *nats.Msg) {

@@ -147,10 +147,7 @@ func TestPullsOfHostAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range 10_000 {
-		if err := pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", fmt.Sprint(replies, ".", n), []byte(`{"batch":1000000}`)); err != nil {
-			t.Fatal(err)
-		}
-		if err := pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", fmt.Sprint(replies, ".", n), nil); err != nil {
+		if err := pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", fmt.Sprint(replies, ".", n), []byte(hub.PullBody)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -170,10 +167,10 @@ func TestAnswersReachNoStreamOfAnother(t *testing.T) {
 			_ = pc.PublishRequest("ach.pc.f.x", "ach.robot.f.imu", []byte("mine"))
 		},
 		"frame": func(_ *world, pc *nats.Conn) {
-			_ = pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.pc,x.pc", "ach.robot.f.imu", nil)
+			_ = pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.pc,x.pc", "ach.robot.f.imu", []byte(hub.PullBody))
 		},
 		"frame without a stream's name": func(_ *world, pc *nats.Conn) {
-			_ = pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", "ach.robot.f.imu", nil)
+			_ = pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", "ach.robot.f.imu", []byte(hub.PullBody))
 		},
 		"error": func(_ *world, pc *nats.Conn) {
 			_ = pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.pc,x.pc", "ach.robot.f.imu", []byte(`{"batch":-1,"expires":"x"}`))
@@ -210,6 +207,27 @@ func TestAnswersReachNoStreamOfAnother(t *testing.T) {
 				t.Errorf("the newest frame of robot/imu = %.60q, want newest", got)
 			}
 		})
+	}
+}
+
+// A nats-server takes pulls that make it send heartbeats without a pause, or that never end.
+func TestPullsOfHostHaveOneForm(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	robot := w.connect("robot")
+	w.put(robot, "robot", "imu", "newest")
+	for _, body := range []string{"", "1000000", `{"batch":1}`, `{"batch":1,"no_wait":true}`, `{"batch":1,"expires":9000000000,"idle_heartbeat":1}`,
+		`{"batch":1,"expires":10000000001}`, `{"batch":9,"expires":10000000000}`, hub.PullBody + " ", strings.Repeat("x", len(hub.PullBody))} {
+		pc := w.connect("pc")
+		if text := w.read(pc, "pc", "robot,imu first"); text != "" {
+			t.Fatal(text)
+		}
+		if err := pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", pc.NewInbox(), []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the hub closes the connection", func() bool { _ = pc.Flush(); return pc.IsClosed() })
+		if got := w.consumers()["robot,imu pc"]; got != nil && got.NumWaiting+int(got.Delivered.Consumer) > 0 {
+			t.Errorf("the pull %q reached the consumer: %d wait, %d frames were sent", body, got.NumWaiting, got.Delivered.Consumer)
+		}
 	}
 }
 

@@ -80,12 +80,14 @@ func (f *front) carry(ctx context.Context, conn net.Conn) {
 	if err != nil {
 		return
 	}
-	f.conns.Go(func() {
-		defer conn.Close()
-		defer inside.Close()
+	var answers sync.WaitGroup
+	answers.Go(func() {
 		_, _ = from.WriteTo(patient{secure})
+		conn.Close() // what the server has said last is on its way
 	})
 	refuse(secure, f.say(inside, secure))
+	inside.Close()
+	answers.Wait()
 }
 
 // greet passes on the server's greeting, which says that TLS comes next, and begins with TLS.
@@ -156,6 +158,7 @@ var (
 	errUnknownLine = &violation{"Unknown Protocol Operation"}
 	errHeaders     = &violation{"Permissions Violation for Publish with headers"}
 	errReply       = &violation{"Permissions Violation for Publish with a reply subject that is not in the host's inbox"}
+	errPull        = &violation{"Permissions Violation for Publish of a pull of another form"}
 	errLong        = &violation{"Permissions Violation for Publish of a message that is long and no frame"}
 )
 
@@ -178,12 +181,17 @@ func (f *front) say(to io.Writer, from io.Reader) error {
 		case err != nil:
 			return err
 		}
-		size, err := s.allow(line, f.hostOf)
+		size, body, err := s.allow(line, f.hostOf)
 		if err != nil {
 			return err
 		}
 		if _, err := out.Write(line); err != nil {
 			return err
+		}
+		if body != "" {
+			if got, err := in.Peek(len(body)); err != nil || string(got) != body {
+				return errPull
+			}
 		}
 		if _, err := io.CopyN(out, in, int64(size)); err != nil {
 			return err
@@ -202,51 +210,56 @@ type speaker struct {
 	host        string // empty: not known
 }
 
-// allow returns how many bytes follow the line, or a violation. hostOf returns the host that has a public key; the server lets
+// allow returns how many bytes follow the line, and what they must begin with, or a violation. hostOf returns the host that has a public key; the server lets
 // nobody in who does not prove to have the private one.
-func (s *speaker) allow(line []byte, hostOf func(key string) (string, bool)) (size int, err error) {
+func (s *speaker) allow(line []byte, hostOf func(key string) (string, bool)) (size int, body string, err error) {
 	text, ok := strings.CutSuffix(string(line), "\r\n")
 	if !ok || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
-		return 0, errUnknownLine
+		return 0, "", errUnknownLine
 	}
 	verb, rest, _ := strings.Cut(text, " ")
 	switch verb {
 	case "CONNECT":
 		var options server.ClientOpts
 		if s.isConnected || json.Unmarshal([]byte(rest), &options) != nil {
-			return 0, errUnknownLine
+			return 0, "", errUnknownLine
 		}
 		s.isConnected = true
 		if host, ok := hostOf(options.Nkey); ok {
 			s.host = host
 		}
-		return 0, nil
+		return 0, "", nil
 	case "PING", "PONG", "SUB", "UNSUB":
-		return 0, nil
+		return 0, "", nil
 	case "HPUB":
-		return 0, errHeaders
+		return 0, "", errHeaders
 	case "PUB":
 		return s.publish(strings.Split(rest, " "))
 	}
-	return 0, errUnknownLine
+	return 0, "", errUnknownLine
 }
 
 // publish looks at the words SUBJECT [REPLY] SIZE.
-func (s *speaker) publish(words []string) (size int, err error) {
+func (s *speaker) publish(words []string) (size int, body string, err error) {
 	last := len(words) - 1
 	if last < 1 || last > 2 || words[0] == "" {
-		return 0, errUnknownLine
+		return 0, "", errUnknownLine
 	}
 	size, ok := sizeOf(words[last])
 	switch {
 	case !ok:
-		return 0, errUnknownLine
+		return 0, "", errUnknownLine
 	case last == 2 && (s.host == "" || !hub.IsReplyOf(s.host, words[1])):
-		return 0, errReply
+		return 0, "", errReply
 	case size > maxShort && !strings.HasPrefix(words[0], hub.FramePrefix(s.host)):
-		return 0, errLong
+		return 0, "", errLong
 	}
-	return size + len("\r\n"), nil
+	if strings.HasPrefix(words[0], hub.PullPrefix) { // a pull may ask the server for heartbeats, one each nanosecond
+		if body = hub.PullBody; size != len(body) {
+			return 0, "", errPull
+		}
+	}
+	return size + len("\r\n"), body, nil
 }
 
 // sizeOf reads a number as the server does.

@@ -102,7 +102,7 @@ func TestHostThatReadsNothingIsCutOff(t *testing.T) {
 		if text := w.read(pc, "pc", "robot,camera first"); text != "" {
 			t.Fatal(text)
 		}
-		if _, err := pc.RequestWithContext(await.Context(t), "$JS.API.CONSUMER.MSG.NEXT.robot,camera.pc", nil); err != nil {
+		if _, err := pc.RequestWithContext(await.Context(t), "$JS.API.CONSUMER.MSG.NEXT.robot,camera.pc", []byte(hub.PullBody)); err != nil {
 			t.Fatal(err)
 		}
 	}
