@@ -37,6 +37,13 @@ func TestHostKeepsItsNewestConnections(t *testing.T) {
 	}
 }
 
+// The address comes from the front, with which the host speaks.
+func TestHubKnowsAddressesOfHosts(t *testing.T) {
+	w := newWorld(t, "robot")
+	robot := w.connect("robot")
+	w.until("it says where robot is", func() bool { h := w.s.report().Hosts[0]; return h.Connected && h.From == robot.LocalAddr() })
+}
+
 func TestGuardBoundsConnectionsOfHost(t *testing.T) {
 	g := &guard{as: map[uint64]Host{}}
 	for n := range uint64(maxConnections) {
