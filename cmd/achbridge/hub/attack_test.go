@@ -132,6 +132,28 @@ func TestHubMakesConsumersOfOneForm(t *testing.T) {
 	}
 }
 
+// The first request of a connection ends the consumer of a former one, which has had the newest frame.
+func TestConsumerBeginsAgainWithNewestFrame(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	robot, pc := w.connect("robot"), w.connect("pc")
+	w.put(robot, "robot", "imu", "newest")
+	for n := range 2 {
+		if text := w.read(pc, "pc", "robot,imu first"); text != "" {
+			t.Fatal(text)
+		}
+		m, err := pc.Request("$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", []byte(hub.PullBody), await.Limit)
+		if err != nil || string(m.Data) != "newest" {
+			t.Fatalf("pull %d: got %v, %v, want the newest frame", n, m, err)
+		}
+	}
+	if text := w.read(pc, "pc", "robot,imu"); text != "" {
+		t.Fatal(text)
+	}
+	if got := w.consumers()["robot,imu pc"].Delivered.Consumer; got != 1 {
+		t.Errorf("the consumer has sent %d frames, want that it was kept, with 1", got)
+	}
+}
+
 // A pull of a host waits at the hub until there is a frame.
 func TestPullsOfHostAreBounded(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
