@@ -143,3 +143,68 @@ func TestANATSServerOfDebianRefusesWhatAHostMustNotDo(t *testing.T) {
 		t.Errorf("with another key: got %v, want a refusal", err)
 	}
 }
+
+// docs/fleet.md warns of that. A hub of ours has a front, which such a server lacks: see TestAnswersReachNoStreamOfAnother.
+func TestNATSServerOfDebianLetsAnswersReachOtherStreams(t *testing.T) {
+	w, url := debian(t, "robot", "pc")
+	conns := map[string]*nats.Conn{}
+	for host, channel := range map[string]string{"robot": "imu", "pc": "x"} {
+		conn, err := w.dialAt(url, w.credentials(host))
+		if err != nil {
+			t.Fatal(err)
+		}
+		js, err := jetstream.New(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.CreateStream(await.Context(t), hub.StreamOf(host, channel)); err != nil {
+			t.Fatal(err)
+		}
+		conns[host] = conn
+	}
+	config, err := hub.ConsumerOf("pc", "robot,imu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(conns["pc"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := func() string {
+		_ = js.DeleteConsumer(await.Context(t), "robot,imu", config.Name)
+		if _, err := js.CreateConsumer(await.Context(t), "robot,imu", config); err != nil {
+			return err.Error()
+		}
+		m, err := conns["pc"].Request(hub.PullPrefix+"robot,imu.pc", []byte(hub.PullBody), await.Limit)
+		if err != nil {
+			return err.Error()
+		}
+		return string(m.Data)
+	}
+	if _, err := conns["robot"].Request(hub.FrameSubject("robot", "imu"), []byte("newest"), await.Limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := conns["pc"].PublishRequest(hub.FrameSubject("pc", "x"), hub.FrameSubject("robot", "imu"), []byte("mine")); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the answer to pc's frame is in the place of robot's", func() bool { return strings.HasPrefix(newest(), `{"stream":"pc,x"`) })
+	own, err := hub.ConsumerOf("pc", "pc,x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateConsumer(await.Context(t), "pc,x", own); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conns["pc"].Request(hub.FrameSubject("pc", "x"), nil, await.Limit); err != nil { // STREAM.DELETE wants nothing
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := conns["pc"].PublishRequest(hub.PullPrefix+"pc,x.pc", "$JS.API.STREAM.DELETE.robot,imu", []byte(hub.PullBody)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.until("robot's stream is gone", func() bool {
+		_, err := js.CreateConsumer(await.Context(t), "robot,imu", config)
+		return errors.Is(err, jetstream.ErrStreamNotFound)
+	})
+}
