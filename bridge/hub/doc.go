@@ -24,20 +24,22 @@
 //	ach.FROM.to.TO.SESSION     a message of a byte stream between two hosts
 //	ach.HOST.f.CHANNEL         the newest frame of a channel, sealed
 //	ach.HOST.make              request: make the stream of the channel that the body names
+//	ach.HOST.read              request: make HOST's consumer on the stream that the body names
 //	_INBOX.HOST.>              answers to HOST
 //
 // The stream HOST,CHANNEL keeps the one message of ach.HOST.f.CHANNEL, in memory. Where a
 // name would be longer than a server takes, CHANNEL is =H and 32 hexadecimal digits of the
 // SHA-256 of the channel's name. A reader pulls with one consumer, which is named after its host.
 //
-// The answer to ach.HOST.make is empty, or says why the stream was not made. On a nats-server
-// that is no hub of ours nobody answers, and the host makes the stream itself.
+// The answer to ach.HOST.make and ach.HOST.read is empty, or says why nothing was made. On a nats-server that is no hub of
+// ours nobody answers, and the host makes its streams and consumers itself.
 //
 // # What a host may do
 //
-// The hub lets HOST publish below ach.HOST, make consumers of its own name, pull with them
-// and ask what a stream is. It may subscribe to the presence of all hosts, to what is sent
-// to it, and to its own inbox. It cannot delete, purge, or read frames but by pulls.
+// The hub lets HOST publish below ach.HOST and pull with consumers of its own name. It may subscribe to the presence of all hosts,
+// to what is sent to it, and to its own inbox. The reply subject of all that it publishes is in that inbox, and it sends no headers:
+// a nats-server publishes to a reply subject without looking at permissions. A host cannot make, change, delete or purge anything,
+// or read frames but by pulls. On a nats-server of somebody else it can do all of that: see docs/fleet.md.
 //
 // # Presence
 //
@@ -73,11 +75,12 @@
 // A put is a JetStream publish, whose answer is awaited; at most two of a channel are not answered. A
 // stream that is gone has no subscribers: the server says so (status 503), and the host has it made again.
 //
-// A reader makes a consumer (acknowledgements none, in memory, gone after 2 s without a pull) which
+// A reader has a consumer made (acknowledgements none, in memory, at most 8 pulls, gone after 2 s without one) which
 // begins with the frame that is there, and asks with $JS.API.CONSUMER.MSG.NEXT for one message at a time:
-// {"batch":1,"expires":10000000000}. Up to three pulls are under way, fewer where frames would wait in a thin
-// path. Status 408 means that a pull has expired; any other that the consumer is gone. A consumer that a former connection
-// left is removed first (CONSUMER.DELETE) and made again: frames may have gone to that connection, or still would.
+// {"batch":1,"expires":10000000000}, and no other pull is taken. Up to three pulls are under way, fewer where frames would wait in a thin
+// path. Status 408 means that a pull has expired; any other that the consumer is gone. In the first request of a connection " first"
+// follows the stream's name: then a consumer of a former connection is removed before, since frames may have gone to that connection,
+// or still would.
 //
 // # Connections
 //
@@ -94,6 +97,6 @@
 //	socket.go, flow.go, window.go   bytes that are not acknowledged
 //	presence.go              who is there
 //	sessions.go, session.go, message.go   byte streams
-//	channel.go, put.go, make.go, pull.go, credit.go   frames
+//	channel.go, put.go, make.go, pull.go, consumer.go, credit.go   frames
 //	names.go, stream.go, credentials.go   names, settings and files
 package hub

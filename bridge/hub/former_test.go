@@ -8,7 +8,15 @@ import (
 
 // The hub sends frames to a connection until it notices that the connection is gone. Such a frame is not lost.
 func TestNewestFrameThatWentToAFormerConnectionComesAgain(t *testing.T) {
-	h := startHub(t, "robot", "pc")
+	for name, start := range map[string]func(t *testing.T) *testHub{
+		"hub":         func(t *testing.T) *testHub { return startHub(t, "robot", "pc") },
+		"nats-server": func(t *testing.T) *testHub { return startDebian(t, true, "robot", "pc") },
+	} {
+		t.Run(name, func(t *testing.T) { newestComesAgain(t, start(t)) })
+	}
+}
+
+func newestComesAgain(t *testing.T, h *testHub) {
 	out := h.connectedClient("robot").Channel("robot", "imu")
 	former := h.connectedClient("pc").Channel("robot", "imu")
 	put := func(frame string) {

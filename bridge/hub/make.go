@@ -28,14 +28,19 @@ func (p *putter) make(ctx context.Context, l *line) error {
 	return nil
 }
 
-// makeStream asks the hub. A nats-server that is no hub of ours does not answer: there this host makes
-// the stream itself.
-func (c *Client) makeStream(ctx context.Context, l *line, host, channel string) error {
-	answer, err := l.small.ask(ctx, MakeOf(c.credentials.Host), []byte(channel))
+// askHub asks a hub of ours to make something. isForeign reports that nobody answers: the nats-server is no hub of ours.
+func (h *half) askHub(ctx context.Context, subject string, body []byte) (isForeign bool, err error) {
+	answer, err := h.ask(ctx, subject, body)
 	if err == nil && len(answer.Data) > 0 {
-		return fmt.Errorf("hub: %.200q", answer.Data)
+		return false, fmt.Errorf("hub: %.200q", answer.Data)
 	}
-	if !errors.Is(err, nats.ErrNoResponders) {
+	return errors.Is(err, nats.ErrNoResponders), err
+}
+
+// makeStream has the hub make the stream of a channel. On a nats-server that is no hub of ours this host makes the stream itself.
+func (c *Client) makeStream(ctx context.Context, l *line, host, channel string) error {
+	isForeign, err := l.small.askHub(ctx, MakeOf(c.credentials.Host), []byte(channel))
+	if !isForeign {
 		return err
 	}
 	config := StreamOf(host, channel)
@@ -43,11 +48,11 @@ func (c *Client) makeStream(ctx context.Context, l *line, host, channel string) 
 	if err != nil {
 		return err
 	}
-	err = l.small.api(ctx, strings.TrimSuffix(StreamCreate, "*")+config.Name, body, nil)
+	err = l.small.api(ctx, strings.TrimSuffix(streamCreate, "*")+config.Name, body)
 	var refused *apiError
 	switch {
 	case errors.Is(err, nats.ErrPermissionViolation):
-		return fmt.Errorf("hub: this host may not make it: allow %s to publish to %s", c.credentials.Host, StreamCreate)
+		return fmt.Errorf("hub: this host may not make it: allow %s to publish to %s", c.credentials.Host, streamCreate)
 	case errors.As(err, &refused) && refused.Code == apiOtherStream:
 		return fmt.Errorf("hub: there is one with other settings: remove stream %s there", config.Name)
 	case errors.Is(err, nats.ErrNoResponders):
@@ -70,8 +75,8 @@ const (
 
 func (e *apiError) Error() string { return fmt.Sprintf("%.200q", e.Text) }
 
-// api asks the server for something about streams or consumers, and stores its answer in result unless that is nil.
-func (h *half) api(ctx context.Context, subject string, body []byte, result any) error {
+// api asks the server to make or remove a stream or a consumer.
+func (h *half) api(ctx context.Context, subject string, body []byte) error {
 	m, err := h.ask(ctx, subject, body)
 	if err != nil {
 		return err
@@ -84,12 +89,6 @@ func (h *half) api(ctx context.Context, subject string, body []byte, result any)
 	}
 	if answer.Error != nil {
 		return answer.Error
-	}
-	if result == nil {
-		return nil
-	}
-	if err := json.Unmarshal(m.Data, result); err != nil {
-		return fmt.Errorf("hub: answer to %s: %w", subject, err)
 	}
 	return nil
 }

@@ -7,16 +7,20 @@ import (
 	"strings"
 )
 
-// Subjects to which many hosts publish.
+// Subjects to which many hosts publish. The hub subscribes to AllMake and AllRead.
 const (
 	allHere = "ach.*.here"
-	AllMake = "ach.*.make" // the hub subscribes to it
+	AllMake = "ach.*.make"
+	AllRead = "ach.*.read"
 )
 
 func hereOf(host string) string { return "ach." + token(host) + ".here" }
 
-// MakeOf is where a host asks a hub of ours for a stream.
+// MakeOf is the subject to which a host publishes to ask a hub of ours for a stream; the body is the channel.
 func MakeOf(host string) string { return "ach." + token(host) + ".make" }
+
+// ReadOf is the subject to which a host publishes to ask a hub of ours for its consumer on a stream; see ReadRequest.
+func ReadOf(host string) string { return "ach." + token(host) + ".read" }
 
 // controlOf is the subject of a byte stream's messages from one host to another.
 func controlOf(from, to, session string) string {
@@ -28,23 +32,44 @@ func controlTo(host string) string { return "ach.*.to." + token(host) + ".>" }
 
 // FrameSubject is where the newest frame of a channel is published. Tests of the hub publish there too.
 func FrameSubject(host, channel string) string {
-	return "ach." + token(host) + ".f." + channelToken(host, channel)
+	return FramePrefix(host) + channelToken(host, channel)
 }
+
+// FramePrefix is the beginning of all subjects of a host's frames.
+func FramePrefix(host string) string { return "ach." + token(host) + ".f." }
 
 // StreamName names the stream of a channel's newest frame.
 func StreamName(host, channel string) string { return token(host) + "," + channelToken(host, channel) }
 
-// OwnerOf is the host whose channel has the stream of that name.
+// OwnerOf returns the host whose channel has the stream of that name.
 func OwnerOf(stream string) (string, error) {
 	host, _, _ := strings.Cut(stream, ",")
 	return nameOf(host)
 }
 
-// consumerOf names the consumer with which a host pulls, in each stream.
-func consumerOf(host string) string { return token(host) }
+// subjectOf returns the subject of the stream of that name, which has no wildcard.
+func subjectOf(stream string) (string, error) {
+	host, channel, _ := strings.Cut(stream, ",")
+	isOther := func(r rune) bool { return r > 0x7f || r != '=' && !plain(byte(r)) }
+	if host == "" || channel == "" || len(stream) > maxStreamName || strings.ContainsFunc(host+channel, isOther) {
+		return "", fmt.Errorf("stream %.50q: want HOST,CHANNEL", stream)
+	}
+	return "ach." + host + ".f." + channel, nil
+}
+
+// ConsumerName names the consumer with which a host pulls, on each stream.
+func ConsumerName(host string) string { return token(host) }
 
 // InboxPrefix is the beginning of all subjects to which answers to a host go, in tests of the hub too.
 func InboxPrefix(host string) string { return "_INBOX." + token(host) }
+
+// maxReply is the length of a reply subject, in bytes. A server keeps it as long as a pull waits.
+const maxReply = 400
+
+// IsReplyOf reports whether answers to that subject go to the host alone.
+func IsReplyOf(host, reply string) bool {
+	return len(reply) <= maxReply && strings.HasPrefix(reply, InboxPrefix(host)+".")
+}
 
 // HostOf is the host that published to a subject below ach.HOST. The hub's permissions, which
 // an honest hub enforces, make it true.
@@ -77,16 +102,13 @@ func parseControl(subject string) (from, to, session string, err error) {
 // Permissions are the subjects to which a host may publish and subscribe.
 type Permissions struct{ Publish, Subscribe []string }
 
-// PermissionsOf are what a hub of ours allows a host. On a customer's server the host makes
-// its streams itself, for which it needs StreamCreate besides.
+// PermissionsOf returns what a hub of ours allows a host.
 func PermissionsOf(host string) Permissions {
 	t := token(host)
 	return Permissions{
 		Publish: []string{
 			"ach." + t + ".>",
-			"$JS.API.CONSUMER.CREATE.*." + t + ".>",
 			"$JS.API.CONSUMER.MSG.NEXT.*." + t,
-			"$JS.API.CONSUMER.DELETE.*." + t,
 		},
 		Subscribe: []string{
 			allHere,
@@ -96,8 +118,16 @@ func PermissionsOf(host string) Permissions {
 	}
 }
 
-// StreamCreate is the subject to publish to for who makes streams itself.
-const StreamCreate = "$JS.API.STREAM.CREATE.*"
+// ForeignPermissionsOf returns what a nats-server of somebody else has to allow a host: there the host makes its streams and
+// consumers itself.
+func ForeignPermissionsOf(host string) Permissions {
+	p, t := PermissionsOf(host), token(host)
+	p.Publish = append(p.Publish, "$JS.API.CONSUMER.CREATE.*."+t+".>", "$JS.API.CONSUMER.DELETE.*."+t, streamCreate)
+	return p
+}
+
+// streamCreate is the subject of requests that make streams.
+const streamCreate = "$JS.API.STREAM.CREATE.*"
 
 // maxStreamName is how long a server lets the name of a stream be.
 const maxStreamName = 255

@@ -19,6 +19,9 @@ func TestNamesBecomeSubjectsAndBack(t *testing.T) {
 		if got := StreamName(c.host, c.channel); got != c.stream {
 			t.Errorf("stream of %s/%s: got %s, want %s", c.host, c.channel, got, c.stream)
 		}
+		if got, err := subjectOf(c.stream); got != c.subject || err != nil {
+			t.Errorf("subjectOf(%q) = %q, %v, want %q", c.stream, got, err, c.subject)
+		}
 		if got, err := HostOf(c.subject); got != c.host || err != nil {
 			t.Errorf("host of %s: got %q, %v, want %q", c.subject, got, err, c.host)
 		}
@@ -36,6 +39,14 @@ func TestLongNamesStayWithinWhatAServerTakes(t *testing.T) {
 	}
 	if word := strings.TrimPrefix(FrameSubject(host, channel), "ach."+token(host)+".f."); stream != token(host)+","+word {
 		t.Errorf("got stream %s and channel %s in the subject, want the same word", stream, word)
+	}
+}
+
+func TestConsumerHasItsFilterOfOneSubject(t *testing.T) {
+	for _, stream := range []string{"", ",", "robot", "robot,", ",imu", ">", "robot,>", "*,*", "robot,*", "robot,a.b", "robot,imu,x", "robot,imu x", "robot,imu\r\n", "robot,\u00e9", strings.Repeat("x", 300) + ",imu"} {
+		if got, err := ConsumerOf("pc", stream); err == nil {
+			t.Errorf("ConsumerOf(pc, %q) has filter %q, want an error", stream, got.FilterSubject)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
@@ -20,8 +18,6 @@ const (
 	pullLasts = 10 * time.Second
 	// pullLate is how long after that it may take to say so.
 	pullLate = 2 * time.Second
-	// consumerLasts is how long the hub keeps a consumer that nobody pulls with.
-	consumerLasts = 2 * time.Second
 	// firstRetry and lastRetry are how long a reader waits that finds no stream.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
@@ -31,7 +27,7 @@ const (
 // pulls, and the newest ones stay.
 type puller struct {
 	channel *Channel
-	begun   time.Time
+	since   time.Time // when the reader was made
 	wake    chan struct{}
 
 	mu      sync.Mutex
@@ -44,12 +40,12 @@ type puller struct {
 	large   bool // the last frame was; the first one may be
 	credit  credit
 
-	freed *line // on which the consumer of a former line was removed; of the goroutine that calls Next
+	begun *line // the last one on which a consumer was made; of the goroutine that calls Next
 }
 
 func (p *puller) init() {
 	p.wake = make(chan struct{}, 1)
-	p.begun, p.credit, p.large = time.Now(), newCredit(), true
+	p.since, p.credit, p.large = time.Now(), newCredit(), true
 }
 
 // Next blocks until the next frame comes that the hub has, or ctx ends; of several that came since the last call it
@@ -129,17 +125,10 @@ func (p *puller) follow(ctx context.Context) error {
 	if there {
 		return nil
 	}
-	isOld, err := p.channel.makeConsumer(ctx, l)
-	if isOld && p.freed != l {
-		// Once for each line: another host with the same credentials may do so too.
-		p.freed = l
-		if err = p.channel.removeConsumer(ctx, l); err == nil {
-			_, err = p.channel.makeConsumer(ctx, l)
-		}
-	}
-	if err != nil {
+	if err := p.channel.makeConsumer(ctx, l, p.begun != l); err != nil {
 		return err
 	}
+	p.begun = l // another host with the same credentials may remove the consumer, and this one must not do so again and again
 	inbox, err := l.small.listen(func(m *nats.Msg) { p.take(l, m) })
 	if err != nil {
 		return errNotConnected(err)
@@ -167,37 +156,6 @@ func (p *puller) leave() {
 	p.drop()
 }
 
-// makeConsumer makes the consumer with which this host pulls, beginning with the frame that the hub has. isOld reports that it
-// existed already and has sent frames to a former connection, or still would: the hub may not know yet that it is gone.
-func (ch *Channel) makeConsumer(ctx context.Context, l *line) (isOld bool, err error) {
-	stream, name, subject := StreamName(ch.host, ch.name), consumerOf(ch.client.credentials.Host), FrameSubject(ch.host, ch.name)
-	body, err := json.Marshal(map[string]any{"stream_name": stream, "config": jetstream.ConsumerConfig{
-		Name:              name,
-		FilterSubject:     subject,
-		DeliverPolicy:     jetstream.DeliverLastPerSubjectPolicy,
-		AckPolicy:         jetstream.AckNonePolicy,
-		InactiveThreshold: consumerLasts,
-		MemoryStorage:     true,
-		Replicas:          1,
-	}})
-	if err != nil {
-		return false, err
-	}
-	var made jetstream.ConsumerInfo
-	err = l.small.api(ctx, "$JS.API.CONSUMER.CREATE."+stream+"."+name+"."+subject, body, &made)
-	return made.Delivered.Consumer > 0 || made.NumWaiting > 0, err
-}
-
-// removeConsumer removes the consumer of a former connection. A nats-server whose owner has not allowed that keeps it: then a
-// frame that went to that connection is missed, and the next one comes.
-func (ch *Channel) removeConsumer(ctx context.Context, l *line) error {
-	err := l.small.api(ctx, "$JS.API.CONSUMER.DELETE."+StreamName(ch.host, ch.name)+"."+consumerOf(ch.client.credentials.Host), nil, nil)
-	if errors.Is(err, nats.ErrPermissionViolation) {
-		return nil
-	}
-	return err
-}
-
 // ask sends pulls, as many as there may be. It is false when there is no consumer any more.
 func (p *puller) ask() bool {
 	p.mu.Lock()
@@ -218,9 +176,9 @@ func (p *puller) ask() bool {
 	if p.large { // over the connection of its inbox: the hub does not keep a pull that comes before it
 		over, inbox = l.large, p.big
 	}
-	next := "$JS.API.CONSUMER.MSG.NEXT." + StreamName(p.channel.host, p.channel.name) + "." + consumerOf(p.channel.client.credentials.Host)
+	next := PullPrefix + StreamName(p.channel.host, p.channel.name) + "." + ConsumerName(p.channel.client.credentials.Host)
 	for p.waiting < p.credit.pulls {
-		if over.nc.PublishRequest(next, inbox.Subject, pullBody) != nil {
+		if over.nc.PublishRequest(next, inbox.Subject, []byte(PullBody)) != nil {
 			p.drop()
 			return false
 		}
@@ -230,7 +188,11 @@ func (p *puller) ask() bool {
 	return true
 }
 
-var pullBody = []byte(`{"batch":1,"expires":` + strconv.FormatInt(int64(pullLasts), 10) + `}`)
+// A pull is PullBody, published to PullPrefix and STREAM.CONSUMER. The hub takes no other one.
+const (
+	PullPrefix = "$JS.API.CONSUMER.MSG.NEXT."
+	PullBody   = `{"batch":1,"expires":10000000000}` // pullLasts
+)
 
 // take hears what the hub says to a pull: a frame, or why there is none.
 func (p *puller) take(l *line, m *nats.Msg) {
@@ -248,7 +210,7 @@ func (p *puller) take(l *line, m *nats.Msg) {
 		}
 		if stored, err := storedOf(m.Reply); err == nil {
 			p.credit.beside = !p.large && l.flow.takes(false)
-			p.credit.frame(time.Since(p.begun), stored, l.flow.least())
+			p.credit.frame(time.Since(p.since), stored, l.flow.least())
 		}
 	case statusOf(m) == statusExpired:
 		p.waiting = max(p.waiting-1, 0)

@@ -114,7 +114,7 @@ func (h *testHub) start() {
 	h.own()
 }
 
-// own connects as who makes the streams.
+// own connects as who makes streams and consumers.
 func (h *testHub) own() {
 	h.t.Helper()
 	owner, err := nats.Connect("tls://127.0.0.1:"+strconv.Itoa(h.port), nats.UserInfo(ownerName, ownerName),
@@ -127,20 +127,40 @@ func (h *testHub) own() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	_, err = owner.Subscribe(AllMake, func(m *nats.Msg) {
-		ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
-		defer cancel()
-		host, _ := HostOf(m.Subject)
-		answer := ""
-		if _, err := js.CreateStream(ctx, StreamOf(host, string(m.Data))); err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			answer = err.Error()
+	serve := func(subject string, do func(ctx context.Context, host string, body []byte) error) {
+		_, err := owner.Subscribe(subject, func(m *nats.Msg) {
+			ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
+			defer cancel()
+			host, _ := HostOf(m.Subject)
+			answer := ""
+			if err := do(ctx, host, m.Data); err != nil {
+				answer = err.Error()
+			}
+			_ = m.Respond([]byte(answer))
+		})
+		if err != nil {
+			h.t.Fatal(err)
 		}
-		_ = m.Respond([]byte(answer))
-	})
-	if err == nil {
-		err = owner.Flush()
 	}
-	if err != nil {
+	serve(AllMake, func(ctx context.Context, host string, channel []byte) error {
+		_, err := js.CreateStream(ctx, StreamOf(host, string(channel)))
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			return nil
+		}
+		return err
+	})
+	serve(AllRead, func(ctx context.Context, host string, body []byte) error {
+		stream, isFirst := ParseRead(body)
+		config, err := ConsumerOf(host, stream)
+		if isFirst && err == nil {
+			_ = js.DeleteConsumer(ctx, stream, config.Name)
+		}
+		if err == nil {
+			_, err = js.CreateConsumer(ctx, stream, config)
+		}
+		return err
+	})
+	if err := owner.Flush(); err != nil {
 		h.t.Fatal(err)
 	}
 }

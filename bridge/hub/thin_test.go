@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -223,9 +224,9 @@ func (h *testHub) writeConfig(path, listen string, make bool) {
 		h.t.TempDir(), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 	for host, c := range h.hosts {
 		public, _ := c.PublicKey()
-		p := PermissionsOf(host)
-		if make {
-			p.Publish = append(p.Publish, StreamCreate)
+		p := ForeignPermissionsOf(host)
+		if !make {
+			p.Publish = slices.DeleteFunc(p.Publish, func(subject string) bool { return subject == streamCreate })
 		}
 		fmt.Fprintf(&b, "{ nkey: %q, permissions: { publish: [%s], subscribe: [%s] } }\n", public, quoted(p.Publish), quoted(p.Subscribe))
 	}

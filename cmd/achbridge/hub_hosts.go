@@ -53,7 +53,10 @@ func hubRemoveCommand(a *app) *cobra.Command {
 		Short: "Shut a host out of the hub: cut it off at once",
 		Long: `Shut a host out of the hub: a running hub cuts it off within a second, and its
 credentials are no good any more. The host stays a member of the network: if its key
-was stolen too, see achbridge ca revoke and achbridge key.`,
+was stolen too, see achbridge ca revoke and achbridge key.
+
+A nats-server of yours goes on until it has read achbridge hub config again, and
+keeps what the host has made there: what is left to delete by hand is printed.`,
 		Args: takes("HOST"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := a.hub(given)
@@ -63,7 +66,14 @@ was stolen too, see achbridge ca revoke and achbridge key.`,
 			if err := dir.Remove(args[0]); err != nil {
 				return err
 			}
-			return a.ui.Line("%s is removed", args[0])
+			if err := a.ui.Line("%s is removed", args[0]); err != nil {
+				return err
+			}
+			id, err := dir.Identity()
+			if err == nil && id.Foreign {
+				a.ui.Note("%s", id.LeftBy(args[0]))
+			}
+			return err
 		},
 	}
 	hubFlag(cmd, &given)

@@ -25,7 +25,7 @@ type Problem struct {
 
 // Check looks for what would keep a hub from its work: its files, a directory in memory, and,
 // unless it runs, the port.
-func (d Directory) Check(listen string, p config.Places, running bool) Checked {
+func (d Directory) Check(at string, p config.Places, running bool) Checked {
 	r := Checked{Dir: string(d), Problems: []Problem{}}
 	complain := func(err error) { r.Problems = append(r.Problems, Problem{err.Error(), ui.Cure(err)}) }
 	id, problems := d.examine()
@@ -40,10 +40,11 @@ func (d Directory) Check(listen string, p config.Places, running bool) Checked {
 	if running || id.Foreign {
 		return r
 	}
-	if at, err := tryPort(listen); err != nil {
+	if ln, err := listen(at); err != nil {
 		complain(err)
 	} else {
-		r.Listen = at.String()
+		r.Listen = listenText(at, ln)
+		ln.Close()
 	}
 	if store, err := makeStore(p, storeName(d)+"-check"); err != nil {
 		complain(err)

@@ -26,6 +26,7 @@ type guard struct {
 
 	mu      sync.Mutex
 	hosts   map[string]string // name by public key
+	names   map[string]bool
 	listed  []Host
 	as      map[uint64]Host // of each connection that was let in
 	seen    os.FileInfo     // the file as it was read last
@@ -57,9 +58,9 @@ func newGuard(d Directory, log *slog.Logger) (*guard, error) {
 func (g *guard) take(list []Host, seen os.FileInfo) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.hosts, g.listed, g.seen = map[string]string{}, list, seen
+	g.hosts, g.names, g.listed, g.seen = map[string]string{}, map[string]bool{}, list, seen
 	for _, h := range list {
-		g.hosts[h.Public] = h.Name
+		g.hosts[h.Public], g.names[h.Name] = h.Name, true
 	}
 }
 
@@ -115,6 +116,21 @@ func (g *guard) list() []Host {
 
 func (g *guard) count() int { return len(g.list()) }
 
+// has reports whether there is a host of that name.
+func (g *guard) has(host string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.names[host]
+}
+
+// hostOf returns the host that has a public key.
+func (g *guard) hostOf(key string) (host string, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	host, ok = g.hosts[key]
+	return host, ok
+}
+
 // Check implements server.Authentication.
 func (g *guard) Check(c server.ClientAuthentication) bool {
 	opts := c.GetOpts()
@@ -123,6 +139,9 @@ func (g *guard) Check(c server.ClientAuthentication) bool {
 		return true
 	}
 	host, err := g.identify(opts, c.GetNonce())
+	if err == nil {
+		err = g.let(c.GetID(), host)
+	}
 	if err != nil {
 		g.mu.Lock()
 		count, due := g.refused.Cause(time.Since(g.began))
@@ -132,9 +151,6 @@ func (g *guard) Check(c server.ClientAuthentication) bool {
 		}
 		return false
 	}
-	g.mu.Lock()
-	g.as[c.GetID()] = host
-	g.mu.Unlock()
 	p := hub.PermissionsOf(host.Name)
 	c.RegisterUser(&server.User{Username: host.Name, Permissions: &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: p.Publish}, Subscribe: &server.SubjectPermission{Allow: p.Subscribe}}})
@@ -145,16 +161,35 @@ var (
 	errNoKey   = errors.New("it does not say which host it is")
 	errUnknown = errors.New("its key is of no host of this hub: removed, or of another hub")
 	errNoProof = errors.New("it does not prove that it has the key that it names")
+	errMany    = errors.New("its host has made too many connections within a second")
 )
+
+// maxConnections is how many connections a host may have before members.look ends all but the newest ones.
+const maxConnections = 32
+
+// let notes whose a connection is.
+func (g *guard) let(connection uint64, host Host) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	count := 0
+	for _, h := range g.as {
+		if h == host {
+			count++
+		}
+	}
+	if count >= maxConnections {
+		return errMany
+	}
+	g.as[connection] = host
+	return nil
+}
 
 // identify returns the host whose key has signed the nonce.
 func (g *guard) identify(opts *server.ClientOpts, nonce []byte) (Host, error) {
 	if opts.Nkey == "" {
 		return Host{}, errNoKey
 	}
-	g.mu.Lock()
-	name, ok := g.hosts[opts.Nkey]
-	g.mu.Unlock()
+	name, ok := g.hostOf(opts.Nkey)
 	if !ok {
 		return Host{}, errUnknown
 	}
@@ -169,8 +204,8 @@ func (g *guard) identify(opts *server.ClientOpts, nonce []byte) (Host, error) {
 	return Host{name, opts.Nkey}, nil
 }
 
-// hostOf is the host of a connection, and whether it may stay.
-func (g *guard) hostOf(connection uint64) (h Host, known, stays bool) {
+// connectionOf is the host of a connection, and whether it may stay.
+func (g *guard) connectionOf(connection uint64) (h Host, known, stays bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	h, known = g.as[connection]

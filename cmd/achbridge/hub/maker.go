@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,20 +17,21 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// maker makes the streams of channels when their hosts ask for it: hosts themselves may
-// neither make nor change nor delete one. It answers with nothing, or with why not.
+// maker makes streams and consumers when hosts ask for them: hosts themselves may neither make nor change nor delete one. It answers
+// with nothing, or with why not.
 type maker struct {
 	log   *slog.Logger
 	guard *guard
 	conn  *nats.Conn
 	js    jetstream.JetStream
-	room  func() bool // for one more
+	room  func() bool // for one more stream
+	began time.Time
+	work  sync.WaitGroup // a goroutine for each host whose requests are answered
 
-	began   time.Time
-	refused logline.Limit // only answer uses it
-
-	mu   sync.Mutex
-	made map[string]map[string]bool // channels, by host
+	mu      sync.Mutex
+	refused logline.Limit
+	hosts   map[string]*requests // by host
+	removed map[string]bool      // hosts of which the server may have something still
 }
 
 const (
@@ -44,7 +44,8 @@ const (
 
 // newMaker returns a maker that does not answer yet: see serve.
 func newMaker(s *server.Server, g *guard, log *slog.Logger) (*maker, error) {
-	m := &maker{log: log, guard: g, room: func() bool { return true }, began: time.Now(), refused: logline.Limit{Burst: 5, Period: 10 * time.Second}, made: map[string]map[string]bool{}}
+	m := &maker{log: log, guard: g, room: func() bool { return true }, began: time.Now(), refused: logline.Limit{Burst: 5, Period: 10 * time.Second},
+		hosts: map[string]*requests{}, removed: map[string]bool{}}
 	var err error
 	m.conn, err = nats.Connect("", nats.InProcessServer(s), nats.UserInfo(ownUser, g.own), nats.Name("hub"), nats.MaxReconnects(-1))
 	if err != nil {
@@ -60,7 +61,10 @@ func newMaker(s *server.Server, g *guard, log *slog.Logger) (*maker, error) {
 // serve has hosts answered from now on, as long as there is room.
 func (m *maker) serve(room func() bool) error {
 	m.room = room
-	_, err := m.conn.Subscribe(hub.AllMake, m.answer)
+	_, err := m.conn.Subscribe(hub.AllMake, m.take)
+	if err == nil {
+		_, err = m.conn.Subscribe(hub.AllRead, m.take)
+	}
 	if err == nil {
 		err = m.conn.FlushTimeout(makeTime)
 	}
@@ -70,36 +74,29 @@ func (m *maker) serve(room func() bool) error {
 	return nil
 }
 
-func (m *maker) close() { m.conn.Close() }
+func (m *maker) close() {
+	m.conn.Close() // first: no request comes any more, and none waits for an answer
+	m.work.Wait()
+}
 
-func (m *maker) answer(request *nats.Msg) {
-	// The hub may publish to any subject: it answers a host in its own inbox alone. What a
-	// host has delivered to this subject keeps the one it had.
-	host, err := hub.HostOf(request.Subject)
-	if err != nil || request.Subject != hub.MakeOf(host) || !strings.HasPrefix(request.Reply, hub.InboxPrefix(host)+".") {
-		return
-	}
-	text := ""
-	if err := m.make(host, string(request.Data)); err != nil {
-		text = err.Error()
-		if count, due := m.refused.Cause(time.Since(m.began)); due {
-			m.log.Warn("stream not made", "host", host, "err", err, "count", count)
-		}
-	}
-	_ = request.Respond([]byte(text)) // who asked is gone, or it works
+// within calls do with a context that ends when the server must have answered.
+func (m *maker) within(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, makeTime)
+	defer cancel()
+	return do(ctx)
 }
 
 var errFull = errors.New("its memory is full: start it with more, as in achbridge hub --memory 1GiB")
 
 var errTooMany = fmt.Errorf("there are %d channels of this host at the hub already, which is the most", maxChannels)
 
-func (m *maker) make(host, channel string) error {
+func (m *maker) makeStream(host, channel string) error {
 	if channel == "" || len(channel) > maxChannelName {
 		return errors.New("the request names no channel")
 	}
 	m.mu.Lock()
-	known := len(m.made[host])
-	again := m.made[host][channel]
+	r := m.of(host)
+	known, again := len(r.made), r.made[channel]
 	m.mu.Unlock()
 	if known >= maxChannels && !again {
 		return errTooMany
@@ -107,18 +104,35 @@ func (m *maker) make(host, channel string) error {
 	if !again && !m.room() {
 		return errFull
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), makeTime)
-	defer cancel()
-	if _, err := m.js.CreateStream(ctx, hub.StreamOf(host, channel)); err != nil {
+	err := m.within(context.Background(), func(ctx context.Context) error {
+		_, err := m.js.CreateStream(ctx, hub.StreamOf(host, channel))
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.made[host] == nil {
-		m.made[host] = map[string]bool{}
-	}
-	m.made[host][channel] = true
+	r.made[channel] = true
 	return nil
+}
+
+// makeConsumer makes the one consumer of a host on a stream.
+func (m *maker) makeConsumer(host string, request []byte) error {
+	stream, isFirst := hub.ParseRead(request)
+	config, err := hub.ConsumerOf(host, stream)
+	if err != nil {
+		return err
+	}
+	return m.within(context.Background(), func(ctx context.Context) error {
+		if isFirst {
+			if err := m.js.DeleteConsumer(ctx, stream, config.Name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+				return err
+			}
+		}
+		_, err := m.js.CreateConsumer(ctx, stream, config)
+		return err
+	})
 }
 
 // purge empties a stream: the next frame fills it again.
@@ -128,19 +142,4 @@ func (m *maker) purge(ctx context.Context, s kept) error {
 		err = stream.Purge(ctx)
 	}
 	return err
-}
-
-// forget deletes the streams of a host that was removed.
-func (m *maker) forget(host string) {
-	m.mu.Lock()
-	channels := m.made[host]
-	delete(m.made, host)
-	m.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), makeTime)
-	defer cancel()
-	for channel := range channels {
-		if err := m.js.DeleteStream(ctx, hub.StreamName(host, channel)); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-			m.log.Warn("stream of a removed host not deleted", "host", host, "err", err)
-		}
-	}
 }

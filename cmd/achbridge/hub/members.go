@@ -48,6 +48,14 @@ func newMembers(s *server.Server, g *guard, log *slog.Logger) *members {
 	return &members{nats: s, guard: g, log: log, hosts: map[string]*member{}, counts: map[uint64]traffic{}}
 }
 
+const (
+	// keptConnections is how many connections of a host stay. It needs two; former ones, of which the hub does not know yet that they
+	// are dead, are older.
+	keptConnections = 8
+	// maxUnread is how many bytes may wait at the hub for a host, whose two connections may each be behind by maxPending.
+	maxUnread = 2 * maxPending
+)
+
 // mostConns is how many connections one look takes.
 const mostConns = 100_000
 
@@ -70,16 +78,18 @@ func (m *members) look() {
 	last := uint64(0)
 	now := map[string]*member{}
 	ends := map[string]string{}
-	for _, c := range z.Conns {
+	for _, c := range slices.Backward(z.Conns) { // the newest first
 		there[c.Cid], last = true, max(last, c.Cid)
-		host, known, stays := m.guard.hostOf(c.Cid)
+		host, known, stays := m.guard.connectionOf(c.Cid)
 		if !known {
 			continue
 		}
 		m.count(host.Name, c)
 		switch {
 		case c.Stop != nil:
-			ends[host.Name] = c.Reason
+			if ends[host.Name] == "" {
+				ends[host.Name] = c.Reason
+			}
 			continue
 		case !stays:
 			ends[host.Name] = "Kicked"
@@ -90,6 +100,10 @@ func (m *members) look() {
 		if n == nil {
 			n = &member{}
 			now[host.Name] = n
+		}
+		if n.connections == keptConnections || n.waiting+c.Pending > maxUnread {
+			_ = m.nats.DisconnectClientByID(c.Cid)
+			continue
 		}
 		if n.since.IsZero() || c.Start.Before(n.since) {
 			n.since, n.from = c.Start, net.JoinHostPort(c.IP, strconv.Itoa(c.Port))

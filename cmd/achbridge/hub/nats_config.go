@@ -10,7 +10,7 @@ import (
 
 // NATSConfig is what somebody else's nats-server needs to be a hub for the hosts of the
 // directory, as part of its configuration: an account with a user for each host. There the
-// hosts make their streams themselves.
+// hosts make their streams and consumers themselves.
 func (d Directory) NATSConfig() (string, error) {
 	id, err := d.Identity()
 	if err != nil {
@@ -26,13 +26,19 @@ func (d Directory) NATSConfig() (string, error) {
 	fmt.Fprintf(&b, "max_payload: %d\n", hub.MaxPayload)
 	b.WriteString("accounts {\n  ACHBRIDGE {\n    jetstream: enabled\n    users: [\n")
 	for _, h := range hosts {
-		p := hub.PermissionsOf(h.Name)
-		p.Publish = append(p.Publish, hub.StreamCreate)
+		p := hub.ForeignPermissionsOf(h.Name)
 		fmt.Fprintf(&b, "      # %s\n      {nkey: %s, permissions: {\n", h.Name, h.Public)
 		fmt.Fprintf(&b, "        publish: [%s]\n        subscribe: [%s]\n      }}\n", quoted(p.Publish), quoted(p.Subscribe))
 	}
 	b.WriteString("    ]\n  }\n}\n")
 	return b.String(), nil
+}
+
+// LeftBy says what a nats-server of somebody else still has of a host that was removed.
+func (id Identity) LeftBy(host string) string {
+	name := hub.ConsumerName(host)
+	return fmt.Sprintf("the nats-server at %s lets it in until it has read achbridge hub config again; then delete there by hand: streams %s,CHANNEL and consumers %s of all other streams",
+		id.Address, name, name)
 }
 
 func quoted(subjects []string) string {

@@ -96,6 +96,9 @@ func TestANATSServerOfDebianIsAHub(t *testing.T) {
 	if _, err := robot.Request(hub.MakeOf("robot"), []byte("imu"), await.Limit); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("asking for a stream: got %v, want that nobody answers", err)
 	}
+	if _, err := pc.Request(hub.ReadOf("pc"), []byte("robot,imu"), await.Limit); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("asking for a consumer: got %v, want that nobody answers", err)
+	}
 	ctx := await.Context(t)
 	js, err := jetstream.New(robot)
 	if err != nil {
@@ -111,12 +114,15 @@ func TestANATSServerOfDebianIsAHub(t *testing.T) {
 	if js, err = jetstream.New(pc); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := js.CreateConsumer(ctx, hub.StreamName("robot", "imu"), jetstream.ConsumerConfig{Name: "pc", FilterSubject: hub.FrameSubject("robot", "imu"),
-		AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, MemoryStorage: true})
+	config, err := hub.ConsumerOf("pc", hub.StreamName("robot", "imu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := js.CreateConsumer(ctx, hub.StreamName("robot", "imu"), config)
 	if err != nil {
 		t.Fatalf("making a reader: %v", err)
 	}
-	if m, err := reader.Next(jetstream.FetchMaxWait(await.Limit)); err != nil || !bytes.Equal(m.Data(), frame) {
+	if m, err := reader.Next(jetstream.FetchMaxWait(config.MaxRequestExpires)); err != nil || !bytes.Equal(m.Data(), frame) {
 		t.Fatalf("pulling the frame: %v", err)
 	}
 }
@@ -127,7 +133,8 @@ func TestANATSServerOfDebianRefusesWhatAHostMustNotDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.forbidden(pc, "ach.robot.here", "$JS.API.STREAM.DELETE.robot,imu", "$JS.API.STREAM.PURGE.robot,imu", "$JS.API.CONSUMER.DELETE.robot,imu.robot")
+	w.forbidden(pc, "ach.robot.here", "$JS.API.STREAM.DELETE.robot,imu", "$JS.API.STREAM.PURGE.robot,imu", "$JS.API.CONSUMER.DELETE.robot,imu.robot",
+		"$JS.API.CONSUMER.CREATE.robot,imu.robot.ach.robot.f.imu")
 	stranger, err := hub.NewCredentials("robot", url, w.credentials("robot").Certificate)
 	if err != nil {
 		t.Fatal(err)
@@ -135,4 +142,66 @@ func TestANATSServerOfDebianRefusesWhatAHostMustNotDo(t *testing.T) {
 	if _, err := w.dialAt(url, stranger); err == nil || !strings.Contains(err.Error(), "Authorization Violation") {
 		t.Errorf("with another key: got %v, want a refusal", err)
 	}
+}
+
+// docs/fleet.md warns of that. A hub of ours has a front, which such a server lacks: see TestAnswersReachNoStreamOfAnother.
+func TestNATSServerOfDebianLetsAnswersReachOtherStreams(t *testing.T) {
+	w, url := debian(t, "robot", "pc")
+	conns := map[string]*nats.Conn{}
+	for host, channel := range map[string]string{"robot": "imu", "pc": "x"} {
+		conn, err := w.dialAt(url, w.credentials(host))
+		if err != nil {
+			t.Fatal(err)
+		}
+		js, err := jetstream.New(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.CreateStream(await.Context(t), hub.StreamOf(host, channel)); err != nil {
+			t.Fatal(err)
+		}
+		conns[host] = conn
+	}
+	config, err := hub.ConsumerOf("pc", "robot,imu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(conns["pc"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := func() string {
+		_ = js.DeleteConsumer(await.Context(t), "robot,imu", config.Name)
+		if _, err := js.CreateConsumer(await.Context(t), "robot,imu", config); err != nil {
+			return err.Error()
+		}
+		m, err := conns["pc"].Request(hub.PullPrefix+"robot,imu.pc", []byte(hub.PullBody), await.Limit)
+		if err != nil {
+			return err.Error()
+		}
+		return string(m.Data)
+	}
+	if _, err := conns["robot"].Request(hub.FrameSubject("robot", "imu"), []byte("newest"), await.Limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := conns["pc"].PublishRequest(hub.FrameSubject("pc", "x"), hub.FrameSubject("robot", "imu"), []byte("mine")); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the answer to pc's frame is in the place of robot's", func() bool { return strings.HasPrefix(newest(), `{"stream":"pc,x"`) })
+	own, err := hub.ConsumerOf("pc", "pc,x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateConsumer(await.Context(t), "pc,x", own); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // one for the frame, and one that expires: its answer has no content, as a request to delete
+		if err := conns["pc"].PublishRequest(hub.PullPrefix+"pc,x.pc", "$JS.API.STREAM.DELETE.robot,imu", []byte(`{"batch":1,"expires":100000000}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.until("robot's stream is gone", func() bool {
+		_, err := js.CreateConsumer(await.Context(t), "robot,imu", config)
+		return errors.Is(err, jetstream.ErrStreamNotFound)
+	})
 }

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -50,6 +48,7 @@ const (
 	maxSubscriptions = 10_000
 	// A thin link may take long for what it has asked for; a dead one is found by pings.
 	writeLimit = time.Minute
+	tlsLimit   = 5 * time.Second
 	pingEvery  = 10 * time.Second
 	maxPings   = 3
 	// maxStreams and maxReaders are of all hosts together.
@@ -65,6 +64,7 @@ type Server struct {
 	began   time.Time
 	store   string
 	nats    *server.Server
+	front   *front
 	said    *natsLog
 	guard   *guard
 	members *members
@@ -108,34 +108,30 @@ func (s *Server) open() (err error) {
 	if s.http, err = service.ListenHTTP(s.cfg.HTTP); err != nil {
 		return err
 	}
-	at, err := tryPort(s.cfg.Listen)
-	if err != nil {
-		return err
-	}
-	if s.store, err = makeStore(s.cfg.Places, storeName(s.cfg.Dir)); err != nil {
-		return err
-	}
 	if s.guard, err = newGuard(s.cfg.Dir, s.log); err != nil {
 		return err
 	}
+	listener, err := listen(s.cfg.Listen)
+	if err != nil {
+		return err
+	}
+	s.front = &front{listener: listener, hostOf: s.guard.hostOf, tls: &tls.Config{Certificates: []tls.Certificate{s.id.Certificate}, MinVersion: tls.VersionTLS13}}
+	if s.store, err = makeStore(s.cfg.Places, storeName(s.cfg.Dir)); err != nil {
+		return err
+	}
 	s.said = &natsLog{log: s.log, fatal: make(chan string, 1)}
-	if s.nats, err = server.NewServer(s.options(at)); err != nil {
+	if s.nats, err = server.NewServer(s.options()); err != nil {
 		return ui.Failure(fmt.Errorf("hub: %w", err), "")
 	}
 	s.nats.SetLogger(s.said, false, false)
 	return s.start()
 }
 
-func (s *Server) options(at *net.TCPAddr) *server.Options {
-	host := ""
-	if at.IP != nil {
-		host = at.IP.String()
-	}
+func (s *Server) options() *server.Options {
 	return &server.Options{
-		ServerName: "achbridge-hub", Host: host, Port: at.Port,
+		ServerName: "achbridge-hub", DontListen: true, ProxyProtocol: true,
 		NoSigs: true, NoLog: true, DisableJetStreamBanner: true,
-		TLS: true, TLSTimeout: 5, AuthTimeout: 10,
-		TLSConfig:                  &tls.Config{Certificates: []tls.Certificate{s.id.Certificate}, MinVersion: tls.VersionTLS13},
+		AuthTimeout:                10,
 		AlwaysEnableNonce:          true,
 		CustomClientAuthentication: s.guard,
 		MaxConn:                    s.cfg.Connections + 1, // one is ours
@@ -159,7 +155,7 @@ func (s *Server) start() error {
 	if !s.nats.ReadyForConnections(10 * time.Second) {
 		select {
 		case text := <-s.said.fatal:
-			return ui.Failure(fmt.Errorf("hub: %s", text), "is another program at its port? --listen :PORT takes another one")
+			return ui.Failure(fmt.Errorf("hub: %s", text), "")
 		default:
 			return ui.Failure(errors.New("hub: the server is not ready after 10 s"), "is this host very busy? try again")
 		}
@@ -177,41 +173,27 @@ func (s *Server) start() error {
 		return err
 	}
 	s.keeper = newKeeper(s.nats, s.maker, s.cfg.Memory, s.log)
-	return s.maker.serve(s.keeper.hasRoom)
+	if err := s.maker.serve(s.keeper.hasRoom); err != nil {
+		return err
+	}
+	s.front.nats = s.nats
+	s.front.serve()
+	return nil
 }
 
-// tryPort returns where the server will listen, and an error if it cannot. For port 0 the server itself asks the kernel
-// for one: another program could take the port that was tried here.
-func tryPort(listen string) (*net.TCPAddr, error) {
-	ln, err := net.Listen("tcp", listen)
+// listen listens where hosts dial.
+func listen(at string) (net.Listener, error) {
+	ln, err := net.Listen("tcp", at)
 	if err != nil {
-		return nil, ui.Failure(fmt.Errorf("listen %s: %s", listen, service.CannotListen(err)),
-			"stop what listens there, or take another port: --listen :PORT")
+		return nil, ui.Failure(fmt.Errorf("listen %s: %s", at, service.CannotListen(err)), "stop what listens there, or take another port: --listen :PORT")
 	}
-	at := ln.Addr().(*net.TCPAddr)
-	ln.Close()
-	host, port, _ := net.SplitHostPort(listen)
-	if host == "" {
-		at.IP = nil
-	}
-	if port == "0" {
-		at.Port = server.RANDOM_PORT
-	}
-	return at, nil
-}
-
-// boundMemory has garbage collected more eagerly before the hub grows large, unless
-// GOMEMLIMIT says from where on.
-func boundMemory(frames int64) {
-	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
-		debug.SetMemoryLimit(2*frames + 256<<20)
-	}
+	return ln, nil
 }
 
 // Run works until ctx ends or a part of the hub fails, and closes everything.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
-	boundMemory(s.cfg.Memory)
+	boundMemory("/", s.cfg.Memory)
 	s.log.Info("running", "address", s.id.Address, "listen", s.Addr(), "hosts", s.guard.count(), "dir", string(s.cfg.Dir), "version", s.cfg.Version)
 	manager := service.Manager{Log: s.log}
 	group, ctx := errgroup.WithContext(ctx)
@@ -220,6 +202,7 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Go(func() error { return service.ServeHTTP(ctx, s.http, s.routes(), s.log) })
 	}
 	group.Go(func() error { return s.look(ctx) })
+	group.Go(func() error { return s.maker.clean(ctx, s.nats) })
 	group.Go(func() error {
 		manager.Watch(ctx, func() { s.nats.NumClients() })
 		return nil
@@ -273,9 +256,12 @@ func (s *Server) look(ctx context.Context) error {
 }
 
 // Addr is where hosts can connect on this computer.
-func (s *Server) Addr() string {
-	at := s.nats.Addr().(*net.TCPAddr)
-	if s.cfg.Listen == "" || s.cfg.Listen[0] == ':' {
+func (s *Server) Addr() string { return listenText(s.cfg.Listen, s.front.listener) }
+
+// listenText says where ln listens, in the form of the option that said so.
+func listenText(option string, ln net.Listener) string {
+	at := ln.Addr().(*net.TCPAddr)
+	if option == "" || option[0] == ':' {
 		return ":" + strconv.Itoa(at.Port)
 	}
 	return at.String()
@@ -283,6 +269,9 @@ func (s *Server) Addr() string {
 
 // close is safe on a half-made server.
 func (s *Server) close() {
+	if s.front != nil {
+		s.front.close()
+	}
 	if s.maker != nil {
 		s.maker.close()
 	}

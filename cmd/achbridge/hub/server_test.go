@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"achbridge/bridge/hub"
 	"achbridge/testnet/await"
@@ -56,45 +55,17 @@ func TestAHostMayDoNoMoreThanItNeeds(t *testing.T) {
 	w.forbidden(w.connect("pc"), "ach.robot.here", hub.FrameSubject("robot", "imu"), "$JS.API.STREAM.DELETE.robot,imu")
 }
 
-// The hub itself may publish to any subject.
-func TestAHostGetsNothingPublishedByTheHub(t *testing.T) {
-	w := newWorld(t, "robot", "pc")
-	robot := w.connect("robot")
-	pc := w.connect("pc")
-	if text := w.make(pc, "pc", "imu"); text != "" {
-		t.Fatal(text)
-	}
-	if err := pc.Publish(hub.FrameSubject("pc", "imu"), []byte("newest")); err != nil {
-		t.Fatal(err)
-	}
-	w.make(pc, "pc", "imu") // so that it is there
-	for _, reply := range []string{hub.FrameSubject("pc", "imu"), "ach.ghost.here"} {
-		if err := robot.PublishRequest(hub.MakeOf("robot"), reply, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.make(robot, "robot", "imu") // after those
-	js, err := w.s.maker.js.Stream(t.Context(), hub.StreamName("pc", "imu"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := js.GetLastMsgForSubject(t.Context(), hub.FrameSubject("pc", "imu"))
-	if err != nil || string(m.Data) != "newest" {
-		t.Errorf("got %v, %v, want the frame that pc has put", m, err)
-	}
-}
-
 // What is delivered to the subject for requests, as from a consumer of another, is none.
 func TestAFrameIsNoRequestForAStream(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	pc := w.connect("pc")
-	w.s.maker.answer(&nats.Msg{Subject: hub.FrameSubject("pc", "imu"), Reply: hub.InboxPrefix("pc") + ".x", Data: []byte("ghost")})
+	w.s.maker.take(&nats.Msg{Subject: hub.FrameSubject("pc", "imu"), Reply: hub.InboxPrefix("pc") + ".x", Data: []byte("ghost")})
 	if text := w.make(pc, "pc", "imu"); text != "" {
 		t.Fatal(text)
 	}
 	w.s.maker.mu.Lock()
 	defer w.s.maker.mu.Unlock()
-	if made := w.s.maker.made["pc"]; made["ghost"] || !made["imu"] {
+	if made := w.s.maker.hosts["pc"].made; made["ghost"] || !made["imu"] {
 		t.Errorf("got streams %v, want that of imu alone", made)
 	}
 }
@@ -192,23 +163,16 @@ func TestNoFrameReachesAFile(t *testing.T) {
 	if _, err := robot.Request(hub.FrameSubject("robot", "imu"), []byte(frame), await.Limit); err != nil {
 		t.Fatal(err)
 	}
-	ctx := await.Context(t)
-	js, err := jetstream.New(pc)
-	if err != nil {
-		t.Fatal(err)
+	if text := w.read(pc, "pc", "robot,imu first"); text != "" {
+		t.Fatal(text)
 	}
-	reader, err := js.CreateConsumer(ctx, hub.StreamName("robot", "imu"), jetstream.ConsumerConfig{Name: "pc", FilterSubject: hub.FrameSubject("robot", "imu"),
-		AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, MemoryStorage: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m, err := reader.Next(jetstream.FetchMaxWait(await.Limit)); err != nil || len(m.Data()) != len(frame) {
+	if m, err := pc.RequestWithContext(await.Context(t), "$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc", []byte(hub.PullBody)); err != nil || len(m.Data) != len(frame) {
 		t.Fatalf("got %v, want the frame", err)
 	}
 	if !inMemory(w.s.store) {
 		t.Errorf("%s is on a disk", w.s.store)
 	}
-	err = filepath.WalkDir(w.s.store, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(w.s.store, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			t.Errorf("there is a file %s", path)
 		}
@@ -238,7 +202,7 @@ func TestTheHubMakesStreamsInBounds(t *testing.T) {
 	}
 	w.s.maker.mu.Lock()
 	for n := range maxChannels {
-		w.s.maker.made["robot"][strings.Repeat("x", n+1)] = true
+		w.s.maker.hosts["robot"].made[strings.Repeat("x", n+1)] = true
 	}
 	w.s.maker.mu.Unlock()
 	if got := w.make(robot, "robot", "legs"); got != errTooMany.Error() {
@@ -248,7 +212,7 @@ func TestTheHubMakesStreamsInBounds(t *testing.T) {
 	if got := w.make(robot, "robot", "imu"); got != "" {
 		t.Errorf("one that is there: got %q, want no complaint", got)
 	}
-	delete(w.s.maker.made, "robot")
+	clear(w.s.maker.hosts["robot"].made)
 	if got := w.make(robot, "robot", "legs"); got != errFull.Error() {
 		t.Errorf("without room: got %q, want %q", got, errFull)
 	}

@@ -183,3 +183,13 @@ func (w *world) make(conn *nats.Conn, host, channel string) string {
 	}
 	return string(answer.Data)
 }
+
+// read asks for the consumer of a host, and returns the answer.
+func (w *world) read(conn *nats.Conn, host, request string) string {
+	w.Helper()
+	answer, err := conn.Request(hub.ReadOf(host), []byte(request), await.Limit)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(answer.Data)
+}

@@ -1,0 +1,90 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// consumerLasts is how long the server keeps a consumer that nobody pulls with.
+	consumerLasts = 2 * time.Second
+	// maxWaiting is how many pulls of a consumer wait at the server. A host has up to maxPulls on each of its two connections, and
+	// those of a former connection may wait still.
+	maxWaiting = 8
+)
+
+// ConsumerOf returns the consumer with which a host pulls the frames of a stream, beginning with the one that is there. A name
+// that StreamName does not make is an error.
+func ConsumerOf(host, stream string) (jetstream.ConsumerConfig, error) {
+	subject, err := subjectOf(stream)
+	return jetstream.ConsumerConfig{
+		Name:              ConsumerName(host),
+		FilterSubject:     subject,
+		DeliverPolicy:     jetstream.DeliverLastPerSubjectPolicy,
+		AckPolicy:         jetstream.AckNonePolicy,
+		MaxWaiting:        maxWaiting,
+		MaxRequestBatch:   1,
+		MaxRequestExpires: pullLasts,
+		InactiveThreshold: consumerLasts,
+		MemoryStorage:     true,
+		Replicas:          1,
+	}, err
+}
+
+// readFirst follows the stream's name in the first request of a connection for its consumer on that stream.
+const readFirst = " first"
+
+// readRequest is the body of a request to a hub of ours for a consumer.
+func readRequest(stream string, isFirst bool) []byte {
+	if isFirst {
+		stream += readFirst
+	}
+	return []byte(stream)
+}
+
+// ParseRead reads the body of a request for a consumer. isFirst reports that a consumer that exists is of a former connection: frames
+// may have gone there, or still would.
+func ParseRead(body []byte) (stream string, isFirst bool) {
+	return strings.CutSuffix(string(body), readFirst)
+}
+
+// makeConsumer has the hub make the consumer with which this host pulls. isFirst is as in ParseRead. On a nats-server that is no
+// hub of ours this host makes the consumer itself.
+func (ch *Channel) makeConsumer(ctx context.Context, l *line, isFirst bool) error {
+	host, stream := ch.client.credentials.Host, StreamName(ch.host, ch.name)
+	isForeign, err := l.small.askHub(ctx, ReadOf(host), readRequest(stream, isFirst))
+	if !isForeign {
+		return err
+	}
+	if isFirst {
+		if err := l.small.removeConsumer(ctx, host, stream); err != nil {
+			return err
+		}
+	}
+	config, err := ConsumerOf(host, stream)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{"stream_name": stream, "config": config})
+	if err != nil {
+		return err
+	}
+	return l.small.api(ctx, "$JS.API.CONSUMER.CREATE."+stream+"."+config.Name+"."+config.FilterSubject, body)
+}
+
+// removeConsumer removes the consumer of a former connection. Where there is none, or the server's owner has not allowed the removal,
+// it does nothing: then a frame that went to that connection is missed, and the next one comes.
+func (h *half) removeConsumer(ctx context.Context, host, stream string) error {
+	err := h.api(ctx, "$JS.API.CONSUMER.DELETE."+stream+"."+ConsumerName(host), nil)
+	var none *apiError
+	if errors.As(err, &none) || errors.Is(err, nats.ErrPermissionViolation) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,78 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"achbridge/bridge/hub"
+)
+
+// cleanEvery is how often the server is asked what it still has of hosts that were removed.
+const cleanEvery = 250 * time.Millisecond
+
+// forget has all deleted that the server has of a removed host: see clean.
+func (m *maker) forget(host string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.hosts, host)
+	m.removed[host] = true
+}
+
+// clean deletes streams and consumers of removed hosts, until ctx ends. It does not give up before the server has none.
+func (m *maker) clean(ctx context.Context, s *server.Server) error {
+	tick := time.NewTicker(cleanEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		m.mu.Lock()
+		hosts := make([]string, 0, len(m.removed))
+		for host := range m.removed {
+			hosts = append(hosts, host)
+		}
+		m.mu.Unlock()
+		for _, host := range hosts {
+			if m.cleanHost(ctx, s, host) || m.guard.has(host) { // one that was added again keeps what it makes from now on
+				m.mu.Lock()
+				delete(m.removed, host)
+				m.mu.Unlock()
+			}
+		}
+	}
+}
+
+// cleanHost deletes what the server has of a host, also on streams of others, and reports whether there was nothing.
+func (m *maker) cleanHost(ctx context.Context, s *server.Server, host string) (isClean bool) {
+	z, err := s.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Consumer: true})
+	if err != nil {
+		return false // the server ends
+	}
+	isClean = true
+	remove := func(err error) {
+		isClean = false
+		if err != nil && ctx.Err() == nil && !errors.Is(err, jetstream.ErrStreamNotFound) && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			m.log.Warn("cannot delete what a removed host has left, trying again", "host", host, "err", err)
+		}
+	}
+	for _, account := range z.AccountDetails {
+		for _, stream := range account.Streams {
+			if owner, err := hub.OwnerOf(stream.Name); err == nil && owner == host {
+				remove(m.within(ctx, func(ctx context.Context) error { return m.js.DeleteStream(ctx, stream.Name) }))
+				continue
+			}
+			for _, consumer := range stream.Consumer {
+				if consumer.Name == hub.ConsumerName(host) {
+					remove(m.within(ctx, func(ctx context.Context) error { return m.js.DeleteConsumer(ctx, stream.Name, consumer.Name) }))
+				}
+			}
+		}
+	}
+	return isClean
+}

@@ -1,0 +1,274 @@
+package hub
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"achbridge/bridge/hub"
+)
+
+// front takes the connections of hosts, speaks TLS with them, and passes on to the nats-server what a host may say. The server's
+// permissions are about subjects alone: the server answers to the reply subject of a message, whatever it is, as a client without
+// any limits. So the front lets a host name no reply subject but one in its own inbox, and send no headers, which can name subjects too.
+type front struct {
+	listener net.Listener
+	nats     *server.Server
+	tls      *tls.Config
+	hostOf   func(key string) (name string, ok bool)
+
+	end   context.CancelFunc
+	conns sync.WaitGroup
+}
+
+// frontBuffer is the size of a record of TLS.
+const frontBuffer = 16 << 10
+
+// serve takes connections from now on, until close.
+func (f *front) serve() {
+	ctx, cancel := context.WithCancel(context.Background())
+	f.end = cancel
+	f.conns.Go(func() {
+		for {
+			conn, err := f.listener.Accept()
+			switch {
+			case err == nil:
+				f.conns.Go(func() { f.carry(ctx, conn) })
+			case errors.Is(err, net.ErrClosed):
+				return
+			default: // there are too many files: fewer connections cure it
+				time.Sleep(acceptAgain)
+			}
+		}
+	})
+}
+
+// acceptAgain is how long the front waits when it cannot accept a connection.
+const acceptAgain = 100 * time.Millisecond
+
+// close ends all connections.
+func (f *front) close() {
+	f.listener.Close()
+	if f.end != nil {
+		f.end()
+	}
+	f.conns.Wait()
+}
+
+// carry works for one connection until one of its ends closes it.
+func (f *front) carry(ctx context.Context, conn net.Conn) {
+	defer conn.Close()
+	inside, err := f.nats.InProcessConn()
+	if err != nil {
+		return // the server ends
+	}
+	defer inside.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close(); inside.Close() })()
+	from := bufio.NewReaderSize(inside, frontBuffer)
+	secure, err := f.greet(conn, inside, from)
+	if err != nil {
+		return
+	}
+	var answers sync.WaitGroup
+	answers.Go(func() {
+		_, _ = from.WriteTo(patient{secure})
+		conn.Close() // what the server has said last is on its way
+	})
+	refuse(secure, f.say(inside, secure))
+	inside.Close()
+	answers.Wait()
+}
+
+// greet passes on the server's greeting, which says that TLS comes next, and begins with TLS.
+func (f *front) greet(conn, inside net.Conn, from *bufio.Reader) (*tls.Conn, error) {
+	if err := errors.Join(conn.SetDeadline(time.Now().Add(tlsLimit)), inside.SetDeadline(time.Now().Add(tlsLimit))); err != nil {
+		return nil, err
+	}
+	line, err := from.ReadBytes('\n')
+	if err != nil {
+		return nil, err
+	}
+	var info map[string]json.RawMessage
+	if err := json.Unmarshal(bytes.TrimPrefix(line, []byte("INFO ")), &info); err != nil {
+		return nil, err
+	}
+	info["tls_required"] = json.RawMessage("true")
+	if line, err = json.Marshal(info); err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(inside, proxyLine(conn)); err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintf(conn, "INFO %s\r\n", line); err != nil {
+		return nil, err
+	}
+	secure := tls.Server(conn, f.tls)
+	if err := secure.Handshake(); err != nil {
+		return nil, err
+	}
+	return secure, errors.Join(conn.SetDeadline(time.Time{}), inside.SetDeadline(time.Time{}))
+}
+
+// proxyLine tells the server whose connection it is (PROXY protocol, version 1).
+func proxyLine(conn net.Conn) string {
+	from, at := conn.RemoteAddr().(*net.TCPAddr), conn.LocalAddr().(*net.TCPAddr)
+	family := "TCP6"
+	if from.IP.To4() != nil && at.IP.To4() != nil {
+		family = "TCP4"
+	}
+	return fmt.Sprintf("PROXY %s %s %s %d %d\r\n", family, from.IP, at.IP, from.Port, at.Port)
+}
+
+// patient is a connection whose writes may each take writeLimit.
+type patient struct{ net.Conn }
+
+func (p patient) Write(b []byte) (int, error) {
+	if err := p.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil {
+		return 0, err
+	}
+	return p.Conn.Write(b)
+}
+
+// refuse tells a host that has said what it must not, as a nats-server does, why its connection is closed.
+func refuse(conn net.Conn, err error) {
+	var bad *violation
+	if errors.As(err, &bad) {
+		_ = conn.SetWriteDeadline(time.Now().Add(tlsLimit))
+		_, _ = fmt.Fprintf(conn, "-ERR '%s'\r\n", bad.text)
+	}
+}
+
+// violation is what a host must not say.
+type violation struct{ text string }
+
+func (v *violation) Error() string { return v.text }
+
+var (
+	errUnknownLine = &violation{"Unknown Protocol Operation"}
+	errHeaders     = &violation{"Permissions Violation for Publish with headers"}
+	errReply       = &violation{"Permissions Violation for Publish with a reply subject that is not in the host's inbox"}
+	errPull        = &violation{"Permissions Violation for Publish of a pull of another form"}
+	errLong        = &violation{"Permissions Violation for Publish of a message that is long and no frame"}
+)
+
+const (
+	// maxLine is the length of a line of a host, in bytes: the longest one has two subjects.
+	maxLine = 4096
+	// maxShort is the size of a message that is no frame, in bytes.
+	maxShort = 16 << 10
+)
+
+// say passes on what a host says, and returns why it ends.
+func (f *front) say(to io.Writer, from io.Reader) error {
+	in, out := bufio.NewReaderSize(from, frontBuffer), bufio.NewWriterSize(to, frontBuffer)
+	s := speaker{}
+	for {
+		line, err := in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull) || len(line) > maxLine:
+			return errUnknownLine
+		case err != nil:
+			return err
+		}
+		size, body, err := s.allow(line, f.hostOf)
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(line); err != nil {
+			return err
+		}
+		if body != "" {
+			if got, err := in.Peek(len(body)); err != nil || string(got) != body {
+				return errPull
+			}
+		}
+		if _, err := io.CopyN(out, in, int64(size)); err != nil {
+			return err
+		}
+		if in.Buffered() == 0 {
+			if err := out.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// speaker decides what a host may say. It is pure, and stricter than the server's parser, so that both see the same lines.
+type speaker struct {
+	isConnected bool
+	host        string // empty: not known
+}
+
+// allow returns how many bytes follow the line, and what they must begin with, or a violation. hostOf returns the host that has a public key; the server lets
+// nobody in who does not prove to have the private one.
+func (s *speaker) allow(line []byte, hostOf func(key string) (string, bool)) (size int, body string, err error) {
+	text, ok := strings.CutSuffix(string(line), "\r\n")
+	if !ok || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
+		return 0, "", errUnknownLine
+	}
+	verb, rest, _ := strings.Cut(text, " ")
+	switch verb {
+	case "CONNECT":
+		var options server.ClientOpts
+		if s.isConnected || json.Unmarshal([]byte(rest), &options) != nil {
+			return 0, "", errUnknownLine
+		}
+		s.isConnected = true
+		if host, ok := hostOf(options.Nkey); ok {
+			s.host = host
+		}
+		return 0, "", nil
+	case "PING", "PONG", "SUB", "UNSUB":
+		return 0, "", nil
+	case "HPUB":
+		return 0, "", errHeaders
+	case "PUB":
+		return s.publish(strings.Split(rest, " "))
+	}
+	return 0, "", errUnknownLine
+}
+
+// publish looks at the words SUBJECT [REPLY] SIZE.
+func (s *speaker) publish(words []string) (size int, body string, err error) {
+	last := len(words) - 1
+	if last < 1 || last > 2 || words[0] == "" {
+		return 0, "", errUnknownLine
+	}
+	size, ok := sizeOf(words[last])
+	switch {
+	case !ok:
+		return 0, "", errUnknownLine
+	case last == 2 && (s.host == "" || !hub.IsReplyOf(s.host, words[1])):
+		return 0, "", errReply
+	case size > maxShort && !strings.HasPrefix(words[0], hub.FramePrefix(s.host)):
+		return 0, "", errLong
+	}
+	if strings.HasPrefix(words[0], hub.PullPrefix) { // a pull may ask the server for heartbeats, one each nanosecond
+		if body = hub.PullBody; size != len(body) {
+			return 0, "", errPull
+		}
+	}
+	return size + len("\r\n"), body, nil
+}
+
+// sizeOf reads a number as the server does.
+func sizeOf(word string) (size int, ok bool) {
+	for _, c := range []byte(word) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		size = 10*size + int(c-'0')
+	}
+	return size, word != "" && len(word) < 10
+}

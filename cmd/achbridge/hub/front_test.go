@@ -1,0 +1,84 @@
+package hub
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// hostOfKey knows pc.
+func hostOfKey(key string) (host string, ok bool) { return "pc", key == "KEY" }
+
+func TestFrontPassesOnWhatHostMaySay(t *testing.T) {
+	s := speaker{}
+	for _, c := range []struct {
+		line string
+		size int
+	}{
+		{`CONNECT {"nkey":"KEY","verbose":false}`, 0}, {"PING", 0}, {"PONG", 0}, {"SUB ach.*.here  1", 0}, {"UNSUB 1 ", 0},
+		{"PUB ach.pc.here 18", 20}, {"PUB ach.pc.f.imu _INBOX.pc.x.1 8388608", 8388610}, {"PUB ach.pc.make _INBOX.pc.x.1 0", 2},
+	} {
+		if size, _, err := s.allow([]byte(c.line+"\r\n"), hostOfKey); size != c.size || err != nil {
+			t.Errorf("allow(%q) = %d, %v, want %d", c.line, size, err, c.size)
+		}
+	}
+}
+
+func TestFrontRefusesWhatHostMustNotSay(t *testing.T) {
+	long := strings.Repeat("x", 500)
+	for _, c := range []struct {
+		line string
+		want error
+	}{
+		{"PUB ach.pc.f.imu ach.robot.f.imu 1\r\n", errReply}, {"PUB ach.pc.f.imu $JS.API.STREAM.DELETE.robot,imu 1\r\n", errReply}, {"PUB ach.pc.f.imu _INBOX.robot.x 1\r\n", errReply},
+		{"PUB ach.pc.f.imu _INBOX.pc 1\r\n", errReply}, {"PUB ach.pc.f.imu _INBOX.pcx.y 1\r\n", errReply}, {"PUB ach.pc.f.imu _INBOX.pc." + long + " 1\r\n", errReply},
+		{"HPUB ach.pc.f.imu 12 12\r\n", errHeaders}, {"HPUB ach.pc.f.imu _INBOX.pc.x 12 12\r\n", errHeaders},
+		{"PUB $JS.API.CONSUMER.MSG.NEXT.robot,imu.pc _INBOX.pc.x 0\r\n", errPull}, {"PUB $JS.API.CONSUMER.MSG.NEXT.robot,imu.pc _INBOX.pc.x 100\r\n", errPull},
+		{"PUB ach.pc.here 16385\r\n", errLong}, {"PUB ach.robot.f.imu 16385\r\n", errLong}, {"PUB $JS.API.CONSUMER.MSG.NEXT.robot,imu.pc _INBOX.pc.x 16385\r\n", errLong},
+		// The server reads these otherwise than they look, or not at all.
+		{"PUB ach.pc.f.imu\tach.robot.f.imu 1\r\n", errUnknownLine}, {"PUB  ach.pc.f.imu ach.robot.f.imu 1\r\n", errUnknownLine}, {"PUB ach.pc.f.imu  1\r\n", errReply},
+		{"PUB ach.pc.f.imu 1 \r\n", errUnknownLine}, {"PUB ach.pc.f.imu 1\r\r\n", errUnknownLine}, {"PUB ach.pc.f.imu 1\n", errUnknownLine}, {"PUB ach.pc.f.imu 1\r2\r\n", errUnknownLine},
+		{"PUB ach.pc.f.imu -1\r\n", errUnknownLine}, {"PUB ach.pc.f.imu +1\r\n", errUnknownLine}, {"PUB ach.pc.f.imu 0x1\r\n", errUnknownLine}, {"PUB ach.pc.f.imu 9999999999\r\n", errUnknownLine},
+		{"PUB ach.pc.f.imu\r\n", errUnknownLine}, {"PUB 1\r\n", errUnknownLine}, {"PUB\r\n", errUnknownLine}, {"pub ach.pc.f.imu ach.robot.f.imu 1\r\n", errUnknownLine}, {"hpub a 12 12\r\n", errUnknownLine},
+		{" PUB ach.pc.f.imu ach.robot.f.imu 1\r\n", errUnknownLine}, {"PUB ach.pc.f.imu ach.robot.f.imu _INBOX.pc.x 1\r\n", errUnknownLine},
+		{"CONNECT {\"nkey\":\"KEY\"}\r\n", errUnknownLine}, {"INFO {}\r\n", errUnknownLine}, {"MSG a 1 1\r\n", errUnknownLine}, {"+OK\r\n", errUnknownLine}, {"\r\n", errUnknownLine}, {"\n", errUnknownLine},
+	} {
+		s := speaker{isConnected: true, host: "pc"}
+		if size, _, err := s.allow([]byte(c.line), hostOfKey); err != c.want || size != 0 {
+			t.Errorf("allow(%.60q) = %d, %v, want %v", c.line, size, err, c.want)
+		}
+	}
+}
+
+func TestFrontLetsNobodyReplyWhomItDoesNotKnow(t *testing.T) {
+	for _, first := range []string{"", `CONNECT {"nkey":"OTHER"}`, `CONNECT {"user":"hub","pass":"x"}`} {
+		s := speaker{}
+		if first != "" {
+			if _, _, err := s.allow([]byte(first+"\r\n"), hostOfKey); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, reply := range []string{"_INBOX.pc.x", "_INBOX..x", "_INBOX.", "x"} {
+			if _, _, err := s.allow(fmt.Appendf(nil, "PUB a %s 0\r\n", reply), hostOfKey); err != errReply {
+				t.Errorf("after %q, reply %s: got %v, want %v", first, reply, err, errReply)
+			}
+		}
+	}
+}
+
+// What the front passes on is a message whose reply is in the host's inbox, or none.
+func FuzzFrontPassesNoOtherReply(f *testing.F) {
+	f.Add([]byte("PUB ach.pc.f.imu _INBOX.pc.x 1\r\n"))
+	f.Add([]byte("PUB a b c 1\r\n"))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		s := speaker{isConnected: true, host: "pc"}
+		size, _, err := s.allow(line, hostOfKey)
+		if err != nil || size == 0 {
+			return
+		}
+		words := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' }) // as the server does
+		if len(words) == 4 && !strings.HasPrefix(words[2], "_INBOX.pc.") || len(words) < 3 || len(words) > 4 || words[0] != "PUB" || words[len(words)-1] == "" {
+			t.Errorf("%q is passed on", line)
+		}
+	})
+}

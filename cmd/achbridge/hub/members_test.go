@@ -1,0 +1,126 @@
+package hub
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"achbridge/bridge/hub"
+	"achbridge/testnet/await"
+)
+
+func TestHostKeepsItsNewestConnections(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	pc := w.connect("pc")
+	var conns []*nats.Conn
+	for range keptConnections + 3 {
+		conns = append(conns, w.connect("robot"))
+	}
+	w.until("the oldest ones are closed", func() bool { return conns[0].IsClosed() && conns[1].IsClosed() && conns[2].IsClosed() })
+	for i, c := range conns[3:] {
+		if err := c.FlushTimeout(await.Limit); err != nil {
+			t.Errorf("connection %d: %v, want it open", i+3, err)
+		}
+	}
+	if !pc.IsConnected() {
+		t.Error("another host was cut off too")
+	}
+}
+
+// The address comes from the front, with which the host speaks.
+func TestHubKnowsAddressesOfHosts(t *testing.T) {
+	w := newWorld(t, "robot")
+	robot := w.connect("robot")
+	w.until("it says where robot is", func() bool { h := w.s.report().Hosts[0]; return h.Connected && h.From == robot.LocalAddr() })
+}
+
+func TestGuardBoundsConnectionsOfHost(t *testing.T) {
+	g := &guard{as: map[uint64]Host{}}
+	for n := range uint64(maxConnections) {
+		if err := g.let(n, Host{Name: "pc"}); err != nil {
+			t.Fatalf("connection %d: %v", n, err)
+		}
+	}
+	if err := g.let(100, Host{Name: "pc"}); !errors.Is(err, errMany) {
+		t.Errorf("one more: got %v, want %v", err, errMany)
+	}
+	if err := g.let(100, Host{Name: "robot"}); err != nil {
+		t.Errorf("another host: %v", err)
+	}
+	g.forget(map[uint64]bool{}, 50)
+	if err := g.let(101, Host{Name: "pc"}); err != nil {
+		t.Errorf("after the others have ended: %v", err)
+	}
+}
+
+// stalled is a connection of a host that says lines and reads nothing.
+func (w *world) stalled(host string, lines ...string) {
+	w.Helper()
+	c := w.credentials(host)
+	conn, err := net.Dial("tcp", w.s.Addr())
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { conn.Close() })
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		w.Fatal(err)
+	}
+	var info struct{ Nonce string }
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &info); err != nil {
+		w.Fatal(err)
+	}
+	public, err := c.PublicKey()
+	if err != nil {
+		w.Fatal(err)
+	}
+	signature, err := c.Sign([]byte(info.Nonce))
+	if err != nil {
+		w.Fatal(err)
+	}
+	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+	_, err = fmt.Fprintf(secure, "CONNECT {\"nkey\":%q,\"sig\":%q,\"headers\":true}\r\n%s", public, base64.RawURLEncoding.EncodeToString(signature), strings.Join(lines, "\r\n")+"\r\n")
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// What waits for a host that reads nothing is bounded for all its connections together.
+func TestHostThatReadsNothingIsCutOff(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	robot, pc := w.connect("robot"), w.connect("pc")
+	w.put(robot, "robot", "camera", strings.Repeat("x", hub.MaxPayload))
+	const connections = 4
+	for range connections {
+		w.stalled("pc", "SUB _INBOX.pc.> 1")
+	}
+	w.until("all are connected", func() bool { return w.s.report().Hosts[0].Connections == 1+connections })
+	for range 3 {
+		if text := w.read(pc, "pc", "robot,camera first"); text != "" {
+			t.Fatal(text)
+		}
+		if _, err := pc.RequestWithContext(await.Context(t), "$JS.API.CONSUMER.MSG.NEXT.robot,camera.pc", []byte(hub.PullBody)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.until("two connections are ended", func() bool {
+		z, err := w.s.nats.Connz(&server.ConnzOptions{State: server.ConnClosed})
+		if err != nil {
+			return false
+		}
+		return len(slices.DeleteFunc(z.Conns, func(c *server.ConnInfo) bool { return c.Reason != server.Kicked.String() })) >= 2
+	})
+	if !robot.IsConnected() {
+		t.Error("another host was cut off too")
+	}
+}

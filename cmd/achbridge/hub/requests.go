@@ -1,0 +1,130 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"achbridge/bridge/hub"
+)
+
+const (
+	// maxRequests is how many requests of a host wait, maxRequest the size of one, in bytes.
+	maxRequests = 1024
+	maxRequest  = 1 << 10
+	// A host may ask for requestBurst streams and consumers at once, as after a start of the hub, then for one every requestEvery.
+	requestBurst = 4 * maxChannels
+	requestEvery = 20 * time.Millisecond
+)
+
+var (
+	errBusy     = errors.New("too many requests of this host: try again")
+	errTooLong  = fmt.Errorf("a request of more than %d bytes", maxRequest)
+	errStranger = errors.New("it is no host of this hub any more")
+)
+
+// requests are those of one host: none of them makes another host wait. They are guarded by maker.mu.
+type requests struct {
+	waiting []*nats.Msg
+	working bool          // a goroutine takes from waiting until it is empty
+	free    time.Duration // when the rate limiter is full again
+	made    map[string]bool
+}
+
+// add lets a request wait, and reports whether a goroutine must begin to work.
+func (r *requests) add(m *nats.Msg, now time.Duration) (begin bool, err error) {
+	free := max(r.free, now) + requestEvery
+	switch {
+	case len(m.Data) > maxRequest:
+		return false, errTooLong
+	case len(r.waiting) >= maxRequests || free-now > requestBurst*requestEvery:
+		return false, errBusy
+	}
+	r.free, r.waiting = free, append(r.waiting, m)
+	begin, r.working = !r.working, true
+	return begin, nil
+}
+
+// next takes the request that has waited longest, or ends the work.
+func (r *requests) next() *nats.Msg {
+	if len(r.waiting) == 0 {
+		r.working, r.waiting = false, nil
+		return nil
+	}
+	m := r.waiting[0]
+	r.waiting = r.waiting[1:]
+	return m
+}
+
+// take lets a request of a host wait for its turn. It does not block.
+func (m *maker) take(request *nats.Msg) {
+	// The hub may publish to any subject: it answers a host in its own inbox alone. What a host has delivered to this subject keeps the
+	// one it had.
+	host, err := hub.HostOf(request.Subject)
+	if err != nil || request.Subject != hub.MakeOf(host) && request.Subject != hub.ReadOf(host) || !hub.IsReplyOf(host, request.Reply) || !m.guard.has(host) {
+		return
+	}
+	m.mu.Lock()
+	r := m.of(host)
+	begin, err := r.add(request, time.Since(m.began))
+	m.mu.Unlock()
+	if err != nil {
+		m.reply(host, request, err)
+	}
+	if begin {
+		m.work.Go(func() { m.serveHost(host, r) })
+	}
+}
+
+// of returns the requests of a host. Needs m.mu.
+func (m *maker) of(host string) *requests {
+	if m.hosts[host] == nil {
+		m.hosts[host] = &requests{made: map[string]bool{}}
+	}
+	return m.hosts[host]
+}
+
+// serveHost answers the requests of one host until none waits.
+func (m *maker) serveHost(host string, r *requests) {
+	for {
+		m.mu.Lock()
+		request := r.next()
+		m.mu.Unlock()
+		if request == nil {
+			return
+		}
+		m.reply(host, request, m.answer(host, request))
+	}
+}
+
+// answer makes what a host asks for.
+func (m *maker) answer(host string, request *nats.Msg) (err error) {
+	if !m.guard.has(host) {
+		return errStranger
+	}
+	if request.Subject == hub.MakeOf(host) {
+		err = m.makeStream(host, string(request.Data))
+	} else {
+		err = m.makeConsumer(host, request.Data)
+	}
+	if !m.guard.has(host) { // it was removed meanwhile
+		m.forget(host)
+	}
+	return err
+}
+
+func (m *maker) reply(host string, request *nats.Msg, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+		m.mu.Lock()
+		count, due := m.refused.Cause(time.Since(m.began))
+		m.mu.Unlock()
+		if due {
+			m.log.Warn("request refused", "host", host, "err", err, "count", count)
+		}
+	}
+	_ = request.Respond([]byte(text)) // the host is gone, or it works
+}
