@@ -15,43 +15,46 @@ import (
 )
 
 // A link stays at the address where it began. A better way may appear later: the cable is in
-// again, and the link still runs over the radio. So the node that dialled a link tries the
-// peer's other addresses, one a minute: it holds a second session as a spare for some seconds,
-// with two small stamps a second, and compares the round trips. It also looks there for the
-// machine to which commands went, while the link leads to another one.
+// again, but the link still runs over the radio. So the node that dialled a link tries the
+// peer's other addresses, one a minute. It holds a second session to such an address as a spare
+// for ten seconds, sends two stamps a second over it, and compares the round trips with those of
+// the link. While the link leads to another machine than the one to which commands went, the
+// node also looks for that machine at the peer's other addresses.
 
 const (
 	// tryEvery is the time between two trials with one peer. So a link that has moved does not
 	// move back sooner, unless it fails.
 	tryEvery  = time.Minute
-	tryTime   = 10 * time.Second
+	tryTime   = 10 * time.Second       // the duration of a trial
 	tryStamps = 500 * time.Millisecond // between two stamps
-	tryLast   = time.Second            // before the end no stamp is sent any more, so that all can be answered
-	// tryProves is how long a link that has moved must last, and tryLater how long it does not move again if it did not.
+	tryLast   = time.Second            // the end of a trial, without new stamps: the last one can still be answered
+	// tryProves is how long a link must last after it has moved. If it fails sooner, the link to that peer does not
+	// move again for tryLater.
 	tryProves = 5 * time.Minute
 	tryLater  = time.Hour
-	// mostWays bounds the addresses that are tried.
+	// mostWays bounds the number of addresses that are tried for one peer.
 	mostWays = 8
-	// tryAbove is the round trip of a link for which no better way is worth a handshake.
+	// tryAbove is the least round trip of a link with which another way is tried. For a shorter one no better
+	// way is worth a handshake.
 	tryAbove = 2 * time.Millisecond
 )
 
-// wayTrial compares the way of a spare, to which it belongs, with that of the link. The link's
-// mu guards rounds; the rest belongs to the node's goroutine.
+// wayTrial compares the way of a spare, to which it belongs, with that of the link. The mu of
+// the spare guards rounds; the other fields belong to the node's goroutine.
 type wayTrial struct {
-	began, asked time.Duration
-	count        int             // of stamps sent
-	rounds       []time.Duration // of the stamps answered
-	link         []time.Duration // round trips of the link at the same times
+	began, asked time.Duration   // when the trial began, and when the last stamp was sent
+	count        int             // number of stamps sent
+	rounds       []time.Duration // round trips of the stamps answered
+	link         []time.Duration // round trips of the link, one for each stamp sent
 }
 
-// seekBetter begins a trial if it is time for one.
+// seekBetter dials another address of l's peer for a trial (try), if one is due.
 func (n *Node) seekBetter(l *link) {
 	p, now := n.proof(l.peer.String()), n.now()
 	if p == nil || !l.s.Dialled() || !l.greeted || l.silent || l.overHub() || len(n.sparesOf(l.peer)) > 0 {
 		return
 	}
-	isOther := n.otherMachine(l) != nil // the one to which commands went may be at another address
+	isOther := n.otherMachine(l) != nil // the machine to which commands went may be at another address
 	if now < max(l.up+tryTime, p.notBefore) || !isOther && (l.lockedRTT() < tryAbove || n.carriesCommands(l)) {
 		return
 	}
@@ -97,8 +100,8 @@ func (n *Node) otherWays(l *link, p *peer) (list []transport.Addrs) {
 	return list
 }
 
-// carriesCommands reports whether a link carries a channel of class command, either way. Such a
-// link does not move while it works: a command that is put during the move is not sent.
+// carriesCommands reports whether a link carries a channel of class command, in either direction.
+// Such a link does not move while it works: a command that is put during the move is not sent.
 func (n *Node) carriesCommands(l *link) bool {
 	for _, m := range l.subs {
 		if w, ok := n.wishFor(m.Host, m.Channel); ok && w.QoS.Class == rule.Command {
@@ -110,15 +113,16 @@ func (n *Node) carriesCommands(l *link) bool {
 	return slices.ContainsFunc(l.order, func(sub *subscription) bool { return sub.qos.Class == rule.Command })
 }
 
-// failed handles the end, or the silence, of a link: one that was moved not long ago stays where
-// it is next, for a while. Its way may be one that somebody has announced to cut it.
+// failed is called when a link ends or falls silent. If the link moved less than tryProves ago,
+// the next link to its peer does not move for tryLater: an attacker may have announced the new
+// way only to cut it.
 func (n *Node) failed(l *link) {
 	if p := n.proof(l.peer.String()); p != nil && l.trial != nil && n.now() < l.up+tryProves {
 		p.notBefore = n.now() + tryLater
 	}
 }
 
-// try makes a session by another address a spare on trial.
+// try makes a session with another address of the peer a spare on trial.
 func (n *Node) try(old *link, s *transport.Session) {
 	refuse := func(why string) { n.work.Go(func() { s.Close(why) }) }
 	switch {
@@ -138,7 +142,8 @@ func (n *Node) try(old *link, s *transport.Session) {
 	n.spares[l.spareKey()] = l
 }
 
-// goOn goes on with a trial. It returns whether the spare takes the place of old, or ends it.
+// goOn sends the next stamp of a trial when it is due. At the end of the trial it reports whether
+// spare l is to take the place of old; if not, it drops l.
 func (n *Node) goOn(l, old *link) (better bool) {
 	t, now := l.trial, n.now()
 	switch since := now - t.began; {
@@ -165,7 +170,7 @@ func (n *Node) goOn(l, old *link) (better bool) {
 }
 
 // isBetter reports whether all stamps were answered, none more slowly than the link's median
-// round trip, and half of them twice as fast at least.
+// round trip, and the median of their round trips is at most half of the link's.
 func (t *wayTrial) isBetter(rounds []time.Duration) bool {
 	if len(rounds) < t.count || len(rounds) == 0 {
 		return false
@@ -179,7 +184,7 @@ func medianOf(list []time.Duration) time.Duration {
 	return list[len(list)/2]
 }
 
-// otherWay returns the text about another way to l's peer, "" if none is known.
+// otherWay returns a text for people about another way to l's peer, "" if none is known.
 func (n *Node) otherWay(l *link) string {
 	for _, spare := range n.sparesOf(l.peer) {
 		if spare.trial == nil {

@@ -27,8 +27,8 @@ type Config struct {
 	Endpoint *transport.Endpoint
 	Hub      Hub // reaches hosts without a link; nil: there is none
 	Machine  Machine
-	// Machines are the machines to which commands and pushes for hosts went last, by name of the host. KeepMachines is
-	// called with all of them when one changes; it must not block. Nil: they are forgotten when the node ends.
+	// Machines are the machines to which commands and pushes for hosts went last, by host name. KeepMachines is
+	// called with all machines when one changes; it must not block. Without it they are forgotten when the node ends.
 	Machines     map[string]Machine
 	KeepMachines func(map[string]Machine)
 

@@ -86,7 +86,7 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 	l.askStamp(n.now())
 	n.challenge(l)
 	n.recognize(l)
-	n.changed = true // pushes wait for it
+	n.changed = true // pushes wait for the Hello
 	return nil
 }
 

@@ -56,7 +56,8 @@ func (n *Node) dialling(p *peer) bool {
 
 // leftOver returns the addresses at which to dial p. It leaves out the address where its node
 // has proved itself, which is dialled separately, addresses where a link shows another
-// node, and the address of a copy of its node. elsewhere names who is there. proved are the peers of provedPeers.
+// node, and the address of a copy of its node. elsewhere is the reason for the last address of these two
+// kinds that was left out. proved are the peers of provedPeers.
 func (n *Node) leftOver(p *peer, addrs []transport.Addrs, proved []*peer) (list []transport.Addrs, elsewhere error) {
 	for _, a := range addrs {
 		if l := n.linkAt(a); l != nil && p.node() != "" && p.node() != l.peer.String() {

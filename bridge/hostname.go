@@ -99,7 +99,7 @@ func (n *Node) pin(l *link) {
 	n.pins[l.host] = pinned{node: l.peer}
 }
 
-// pinned is the node that a host was last, and the hardware of its machine; zero: not known.
+// pinned is the node that last had a host name, and the hardware of its machine, zero if not known.
 type pinned struct {
 	node     trust.NodeID
 	hardware [16]byte

@@ -130,7 +130,7 @@ func (r *hubReader) leave() {
 	p.renewKey()
 }
 
-// renewKey seals the next frames with another key, and sends it to the readers. Needs p.mu.
+// renewKey makes another key for the next frames, and sends it to the readers. p.mu must be held.
 func (p *putter) renewKey() {
 	p.key, p.used = newHubKey(p.n.cfg.Node, p.n.cfg.Endpoint.Signer()), 0
 	for _, r := range p.readers {

@@ -22,12 +22,13 @@ func newHubKey(node [16]byte, signer crypto.Signer) *hubKey {
 	return &hubKey{key, seal.NewSealer(seal.Origin{Key: key, Node: node}, signer)}
 }
 
-// rekeyStep is the least step of the wall clock against the monotonic one after which channels at the hub take another key. A
-// virtual machine that was set back to a snapshot shows such a step when its wall clock is set again. Until then it uses counters of
-// its keys a second time.
+// rekeyStep is how far the wall clock may move against the monotonic clock before channels at the hub take another key. A virtual
+// machine that is set back to a snapshot uses counters of its keys a second time. Its clocks show that only when its wall clock is set
+// again, by a step above rekeyStep.
 const rekeyStep = time.Second
 
-// renewHubKeys gives all channels at the hub another key if the wall clock has moved that far.
+// renewHubKeys gives all channels at the hub another key if step is above rekeyStep. step is how far the wall clock has moved against
+// the monotonic clock.
 func (n *Node) renewHubKeys(step time.Duration) {
 	if step.Abs() <= rekeyStep {
 		return

@@ -37,10 +37,10 @@ type link struct {
 	greeted  bool
 	listed   uint64                  // number of the newest list of revocations that the peer is known to have
 	run      uint64                  // the life of the peer's daemon, from its Hello
-	machine  Machine                 // of the peer, from its Hello
-	hello    bool                    // we have said Hello
-	trial    *wayTrial               // of a spare on another way; nil: none
-	other    string                  // why another way to the peer is not taken
+	machine  Machine                 // the peer's machine, from its Hello
+	hello    bool                    // this node has sent its Hello
+	trial    *wayTrial               // set for a spare on trial, and for the link that it becomes
+	other    string                  // why the link does not move to another way, for people; empty if unknown
 	catalog  map[string]wire.Channel // what the peer offers; nil before its first catalog
 	leftOut  int                     // number of the peer's channels that had no room in catalog; some may count twice
 	omitted  map[string]bool         // names of channels that had no room, as far as remembered
@@ -123,7 +123,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 	return l
 }
 
-// sayHello says Hello, once.
+// sayHello sends Hello, unless it was sent on this link before.
 func (l *link) sayHello() {
 	if l.hello {
 		return

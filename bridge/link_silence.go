@@ -188,8 +188,8 @@ func (n *Node) mayUseSCTP(l *link) bool {
 // nothing on their link and dials again. Both ends must keep the same session, although each
 // knows only its own view. So the node that dialled the second session decides: it says Hello
 // on it if the session is to become the link. Until then both nodes keep the session as a
-// spare and keep their link too. The node that was dialled says Hello at once, and from that
-// the other learns which machine has answered (machine.go).
+// spare and keep their link too. The node that was dialled says Hello at once. That Hello
+// identifies the machine that has answered (machine.go).
 
 // linkUp makes a new session the link to its peer, or a spare.
 func (n *Node) linkUp(s *transport.Session) {
@@ -229,7 +229,7 @@ func (n *Node) linkUp(s *transport.Session) {
 	}
 }
 
-// sparesOf are the spares of a node: first the one that it has dialled.
+// sparesOf returns the spares of a peer: first the one that the peer has dialled.
 func (n *Node) sparesOf(peer trust.NodeID) (list []*link) {
 	for _, dialled := range []bool{false, true} {
 		if l := n.spares[spareKey{peer, dialled}]; l != nil {
@@ -246,8 +246,8 @@ func (n *Node) dropSpare(l *link, cause error) {
 }
 
 // challenge replaces the link by a spare whose peer has said Hello, if the spare is to be kept
-// (replaces). If not, it ends a spare that we dialled; one that leads to another machine waits
-// for a moment, since the link may have ended unheard.
+// (replaces). If not, it drops a spare that this node dialled. A spare that leads to another
+// machine stays until spareTime, since the link may have ended without a sign.
 func (n *Node) challenge(l *link) {
 	old := n.links[l.peer]
 	if n.spares[l.spareKey()] != l || !l.greeted || old == nil {
@@ -272,9 +272,10 @@ func (n *Node) isSilent(l *link) bool {
 	return silent
 }
 
-// replaces reports whether l replaces old. On another machine than that of old it waits until
-// old is gone, unless l leads to the machine to which commands went before. Of two working links the one stays that the node with the lower id dialled. If
-// the same node dialled both, the newer one stays.
+// replaces reports whether l replaces old. If l leads to another machine than old, it does so
+// only when old is gone, or when commands went to the machine of l before. Of two working links
+// to one machine the one stays that the node with the lower id dialled. If the same node dialled
+// both, the newer one stays.
 func (n *Node) replaces(l, old *link) bool {
 	if old.greeted && !l.isSameMachine(old) {
 		return old.isGone(n.now()) || n.isRight(l, old)

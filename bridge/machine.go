@@ -14,14 +14,14 @@ import (
 	"achbridge/wire"
 )
 
-// A node's id is kept in a file, and the file of a host that is copied (an SD card, a disk
-// image) gives two machines one id. Mirrors then stay with the machine that is linked, until
-// it has been silent for goneAfter. Commands and pushes go to no other machine than before
-// until somebody has said so.
+// A node's id is made from a number in a file. A copy of that file, on an SD card or in a disk
+// image, gives two machines one id. Mirrors then stay with the machine that is linked, until it
+// has been silent for goneAfter. Commands and pushes go to no other machine than before until
+// an operator accepts the other machine (AcceptMachine).
 
-// Machine identifies the computer on which a node runs. The node sends it in Hello. Zero fields are not known.
+// Machine identifies the computer on which a node runs. The node sends it in Hello. A field is zero if it is not known.
 type Machine struct {
-	Hardware [16]byte // a hash of addresses and serial numbers of the hardware, and of the node's id
+	Hardware [16]byte // a hash of a part of the hardware (a MAC address or a serial number) and of the node's id
 	Boot     [16]byte // the kernel's boot id
 }
 
@@ -39,50 +39,50 @@ func (m Machine) booted(other Machine) bool {
 }
 
 // isSameMachine reports whether two links with one node id lead to one machine: to the same
-// daemon by another way, or to a daemon that was started there again.
+// daemon by another way, or to a daemon that was restarted under the same kernel.
 func (l *link) isSameMachine(old *link) bool {
 	return l.run == old.run || l.machine.booted(old.machine)
 }
 
 // isGone reports whether nothing at all has been heard on a link for goneAfter.
 func (l *link) isGone(now time.Duration) bool {
-	_, silent := l.quiet(now) // notes what was heard
+	_, silent := l.quiet(now) // updates l.heard
 	return silent && now-l.heard >= goneAfter
 }
 
-// copied is what is known of a node id that two machines have.
+// copied describes a second machine that has the node id of a peer or of this host.
 type copied struct {
-	at   net.Addr      // of the second machine
-	text string        // for people
-	seen time.Duration // when it was heard last
+	at   net.Addr      // address of the second machine, nil for a copy of this host
+	text string        // the report for people
+	seen time.Duration // when the second machine was heard last
 }
 
-// former is a run of a node whose link's place another run took.
+// former is a run of a peer's daemon whose link was replaced by a link of another run.
 type former struct {
 	run uint64
-	by  net.Addr // where that was
+	by  net.Addr // address of the run that replaced it
 }
 
 const (
 	// copiedFor is how long a copy is reported after it was heard last.
 	copiedFor = time.Hour
-	// copyTold is how long the machine that is refused has to read why: the end of a session may overtake what was said.
+	// copyTold is the time between the refusal of a copy and the end of its session, whose end may overtake the refusal.
 	copyTold = 500 * time.Millisecond
-	// maxCopied bounds of how many node ids that is remembered.
+	// maxCopied bounds the number of node ids in Node.copies, and likewise in Node.former.
 	maxCopied = 64
 	// maxFormer bounds how many former runs of a node are remembered.
 	maxFormer = 8
 )
 
-// isCopy reports whether l leads to another machine than old, which has the same node id and
-// runs too. No machine boots within goneAfter.
+// isCopy reports whether l and old lead to two machines that have one node id and both run. Until
+// old is gone a reboot cannot explain another boot id: no machine boots within goneAfter.
 func (n *Node) isCopy(l, old *link) bool {
 	unknown := Machine{}
 	if l.machine.Boot == unknown.Boot || old.machine.Boot == unknown.Boot || l.isSameMachine(old) {
 		return false
 	}
 	if l.machine.Hardware != unknown.Hardware && l.machine.Hardware == old.machine.Hardware {
-		return false // it was started again while this host did not look
+		return false // the machine was rebooted, for example while this host was suspended
 	}
 	return !old.isGone(n.now()) && !n.isRight(l, old)
 }
@@ -94,7 +94,7 @@ func (n *Node) isRight(l, old *link) bool {
 	return known && n.otherMachine(old) != nil && n.otherMachine(l) == nil
 }
 
-// refuseCopy ends a spare that leads to a copy of the link's host, and informs both machines.
+// refuseCopy ends spare l, which leads to a copy of the machine of old, and informs both machines.
 func (n *Node) refuseCopy(l, old *link) {
 	n.foundCopy(l, l.s.RemoteAddr())
 	old.send(wire.Refused{Re: wire.TypeHello, Code: wire.CodeCopied, Text: wire.Text(sameID(l))})
@@ -108,15 +108,15 @@ func (n *Node) refuseCopy(l, old *link) {
 	})
 }
 
-// sameID is the text for a machine that another one with the same node id gets.
+// sameID returns the text in which a machine reads that the machine of l has the same node id.
 func sameID(l *link) string {
 	return "the machine at " + l.s.RemoteAddr().String() + " has the same node id"
 }
 
 var errCopied = errors.New("another machine with its node id is linked")
 
-// foundCopy records that a machine at an address has the node id of l's peer too. It causes an
-// event, unless a copy is already known.
+// foundCopy records that a second machine, at the given address, has the node id of l's peer. It
+// records an event too, unless a copy of that peer is known already.
 func (n *Node) foundCopy(l *link, at net.Addr) {
 	before, known := n.copies[l.peer]
 	if !known && len(n.copies) >= maxCopied {
@@ -129,7 +129,7 @@ func (n *Node) foundCopy(l *link, at net.Addr) {
 	}
 }
 
-// copiedHere records that a peer has found a copy of this host.
+// copiedHere records the report of a peer that another machine has the node id of this host.
 func (n *Node) copiedHere(l *link, text string) {
 	before := n.copied
 	n.copied = copied{text: l.host + " says: " + text + " as this host", seen: n.now()}
@@ -138,7 +138,7 @@ func (n *Node) copiedHere(l *link, text string) {
 	}
 }
 
-// report returns the text about a copy, "" if there is none, or it was heard too long ago.
+// report returns the text about a copy, "" if there is no copy or if it was not heard for copiedFor.
 func (c copied) report(now time.Duration) string {
 	if now-c.seen >= copiedFor {
 		return ""
@@ -146,8 +146,8 @@ func (c copied) report(now time.Duration) string {
 	return c.text
 }
 
-// isCopyAt reports whether an address is not to be dialled for the node with that id, since a
-// copy was heard there and the node's link is not gone.
+// isCopyAt reports whether an address must not be dialled for the node with that id: a copy of
+// the node was heard there, and the link to the node is not gone.
 func (n *Node) isCopyAt(id string, a transport.Addrs) bool {
 	for node, l := range n.links {
 		if c, known := n.copies[node]; known && node.String() == id && a.Include(c.at) && !l.isGone(n.now()) {
@@ -157,8 +157,9 @@ func (n *Node) isCopyAt(id string, a transport.Addrs) bool {
 	return false
 }
 
-// replaced remembers the run of old, whose place another run takes. If it is heard again, there
-// are two. Of two machines the one of old is the second now.
+// replaced is called when l takes the place of old. It remembers the run of old: if that run is
+// heard again, there are two machines. If l leads to the machine that was recorded as the copy,
+// the machine of old is recorded as the copy instead.
 func (n *Node) replaced(old, l *link) {
 	if n.isRight(l, old) && !old.isGone(n.now()) {
 		n.foundCopy(l, old.s.RemoteAddr())
@@ -174,8 +175,9 @@ func (n *Node) replaced(old, l *link) {
 	n.former[l.peer] = runs[max(0, len(runs)-maxFormer):]
 }
 
-// recognize looks on which machine the peer of a link runs, once the link is the one to its
-// node and the peer has said Hello.
+// recognize compares the machine of a link's peer with the machine that its node or its host
+// name had before, and reports a difference. It does nothing until the peer has said Hello and
+// the link is no spare.
 func (n *Node) recognize(l *link) {
 	if !l.greeted || n.links[l.peer] != l {
 		return
@@ -196,13 +198,13 @@ func (n *Node) recognize(l *link) {
 	n.pins[l.host] = p
 }
 
-// errMachine is why a command or a push does not go to a host.
+// errMachine is the reason why commands and pushes for a host wait.
 var errMachine = errors.New("it runs on another machine than the one to which commands and pushes went before")
 
-// errMachines is why nothing goes to a host that no command went to before.
+// errMachines is the reason why commands for a new host wait when no more machines can be remembered.
 var errMachines = fmt.Errorf("%w, of which no more can be remembered: remove the file machines from the state directory, then start the daemon again", errMachine)
 
-// otherMachine is errMachine if l's peer runs on another machine than the one to which
+// otherMachine returns errMachine if l's peer runs on another machine than the one to which
 // commands and pushes for a host of that name went last.
 func (n *Node) otherMachine(l *link) error {
 	last, known := n.machines[l.host]
@@ -215,7 +217,7 @@ func (n *Node) otherMachine(l *link) error {
 	return nil
 }
 
-// wentTo remembers that a command or a push goes to l's peer.
+// wentTo remembers the machine of l's peer as the one to which commands and pushes for its host go.
 func (n *Node) wentTo(l *link) {
 	last, known := n.machines[l.host]
 	if l.machine == last || !known && len(n.machines) >= maxPins {
@@ -249,7 +251,7 @@ func (n *Node) AcceptMachine(host string) (err error) {
 
 func (l *link) spareKey() spareKey { return spareKey{l.peer, l.s.Dialled()} }
 
-// spareKey names a spare. A node can have two: one that we dialled, and one that it did.
+// spareKey identifies a spare. A peer can have two: one that this node dialled, and one that the peer dialled.
 type spareKey struct {
 	peer    trust.NodeID
 	dialled bool

@@ -58,14 +58,14 @@ type Node struct {
 	space     *mirror.Space
 	layouts   keptLayouts
 
-	pins      map[string]pinned       // which node a host was last, by name
-	machines  map[string]Machine      // to which commands and pushes for a host went last, by its name
-	copies    map[trust.NodeID]copied // of nodes that are linked, or were
-	copied    copied                  // of this host's own id
-	former    map[trust.NodeID][]former
-	mirrorsOf map[string]int // number of mirrors by host
-	dials     claimDials     // the budget of dials to peers that are only announced
-	newcomers logline.Limit  // lines in the log about sessions that are turned away
+	pins      map[string]pinned         // the node that last had a host name, by that name
+	machines  map[string]Machine        // the machines to which commands and pushes went last, by host name
+	copies    map[trust.NodeID]copied   // machines that have the node id of a peer too, by that id
+	copied    copied                    // a machine that has the node id of this host too
+	former    map[trust.NodeID][]former // runs of a peer that another run has replaced
+	mirrorsOf map[string]int            // number of mirrors by host
+	dials     claimDials                // the budget of dials to peers that are only announced
+	newcomers logline.Limit             // lines in the log about sessions that are turned away
 
 	puts map[string]*putter // what is put at the hub, by channel
 
@@ -93,9 +93,9 @@ type Node struct {
 const tick = 250 * time.Millisecond
 
 const (
-	// helloTimeout is how long a peer may take to say who it is.
+	// helloTimeout is how long a peer may take to send its Hello.
 	helloTimeout = 5 * time.Second
-	// spareTime is how long a spare waits to become the link: the peer may hold it on trial.
+	// spareTime is how long a spare waits to become the link: the peer may have it on trial for tryTime.
 	spareTime = tryTime + helloTimeout
 )
 

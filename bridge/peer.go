@@ -32,9 +32,9 @@ type peer struct {
 	// Only for a node that has proved itself (proved.go):
 	proved    bool
 	called    string        // host name of its link
-	notBefore time.Duration // the earliest time to try another way to it
-	way       int           // number of the way that was tried last
-	left      bool          // it said goodbye
+	notBefore time.Duration // the earliest time of the next trial (better.go)
+	way       int           // counts trials: selects the address of the next one
+	left      bool          // the node said goodbye
 }
 
 const dialTimeout = 1500 * time.Millisecond // for one address
@@ -197,7 +197,7 @@ func (n *Node) startDial(p *peer, old *link, addrs []transport.Addrs, wait time.
 	})
 }
 
-// answers reports whether a dial to p has succeeded and the peer is about to say Hello.
+// answers reports whether a dial to p has succeeded and the Hello of the peer can still be on its way.
 func (n *Node) answers(p *peer) bool {
 	for key, l := range n.spares {
 		if key.dialled && !l.greeted && l.trial == nil && n.now() < l.up+max(500*time.Millisecond, 4*l.s.RTT()) && p.isAt(l.s) {

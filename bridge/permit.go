@@ -14,8 +14,8 @@ import (
 // permitted is the quality of service that a peer asked for, and the one that it gets.
 type permitted struct{ asked, granted rule.QoS }
 
-// permit returns the quality of service with which l's peer may read a channel, or an error
-// that says why it may not.
+// permit returns the quality of service with which l's peer may read a channel, or the reason
+// why it may not. Commands go only to the machine to which they went before (otherMachine).
 func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
 	granted, err := n.granted(l, channel, asked)
 	if err == nil && granted.Class == rule.Command {
@@ -24,8 +24,9 @@ func (n *Node) permit(l *link, channel string, asked rule.QoS) (rule.QoS, error)
 	return granted, err
 }
 
-// granted is what the rules let l's peer read, on whatever machine it runs. It may always read
-// a channel that we push to it, as far as the push allows.
+// granted returns the quality of service with which the rules let l's peer read a channel,
+// whatever machine the peer runs on. The peer may always read a channel that this node pushes to
+// it, as far as the push allows.
 func (n *Node) granted(l *link, channel string, asked rule.QoS) (rule.QoS, error) {
 	if p := n.pushTo(l, channel); p != nil {
 		return rule.Grant{QoS: p.QoS, From: p.From}.Limit(asked)

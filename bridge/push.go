@@ -157,7 +157,7 @@ func (n *Node) offerPushes(l *link) {
 	}
 }
 
-// holdBack has a push wait, since its host runs on another machine than before.
+// holdBack makes a push wait because its host runs on another machine than before, and reports that once.
 func (n *Node) holdBack(p *push, l *link, why error) {
 	p.reply(nil)
 	if p.cause == status.CauseOtherMachine {

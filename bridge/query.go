@@ -97,7 +97,7 @@ var refusalCodes = map[status.Cause]wire.Code{
 	status.CauseExportRule: wire.CodeForbidden,
 }
 
-// codeOf is the code for why a peer may not read a channel.
+// codeOf returns the wire code of the reason why a peer may not read a channel.
 func codeOf(err error) wire.Code {
 	if errors.Is(err, errMachine) {
 		return wire.CodeMachine

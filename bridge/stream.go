@@ -118,7 +118,7 @@ func (l *link) hear(ctx context.Context) error {
 			l.stamped(stamp, came)
 			continue
 		}
-		if greeted { // a spare waits until it is the link
+		if greeted { // a spare handles only stamps until it becomes the link
 			select {
 			case <-l.taken:
 			case <-ctx.Done():

@@ -62,10 +62,11 @@ func BrowseAchd(ctx context.Context, interfaces []string, timeout time.Duration)
 	return slices.Compact(list), outer.Err()
 }
 
-// groupsPerSocket is how many groups of IPv4 Linux lets a socket join by default (net.ipv4.igmp_max_memberships).
+// groupsPerSocket is how many IPv4 multicast groups Linux lets a socket join by default (net.ipv4.igmp_max_memberships).
 const groupsPerSocket = 20
 
-// browseAchd asks on all interfaces, and returns the answers in a channel that is closed when ctx ends. A resolver has one socket.
+// browseAchd sends queries out of all interfaces, and returns a channel with the answers, which is closed when ctx ends. A resolver of
+// zeroconf has one socket, so more than groupsPerSocket interfaces need more than one resolver.
 func browseAchd(ctx context.Context, ifaces []net.Interface) (<-chan *zeroconf.ServiceEntry, error) {
 	all := make(chan *zeroconf.ServiceEntry)
 	var resolvers sync.WaitGroup

@@ -44,7 +44,7 @@ func (a AchdSearch) Run(ctx context.Context) error {
 	return nil
 }
 
-// answer answers until a socket fails. achd asks over IPv4 only.
+// answer answers queries until a socket fails. achd asks over IPv4 only.
 func (a AchdSearch) answer(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -67,13 +67,13 @@ func (a AchdSearch) answer(ctx context.Context) error {
 		for _, l := range list {
 			if err := group.join(l.iface); len(group.list) == 0 {
 				return err
-			} // else an interface without the family, which is tried again
+			} // any other error is of an interface without IPv4, which is tried again
 		}
 		timer.Reset(lookAround)
 	}
 }
 
-// serve answers what a socket receives until it is closed.
+// serve answers the queries that a socket receives until the socket is closed.
 func (a AchdSearch) serve(s *socket, links *atomic.Pointer[[]link]) error {
 	var taken intake
 	for buf := make([]byte, maxPacket+1); ; {

@@ -20,7 +20,7 @@ type Browser struct {
 	mu          sync.Mutex
 	host        string
 	sooner      chan struct{} // closed by LookUp
-	memberships [2][]Probe    // of ip4 and ip6
+	memberships [2][]Probe    // by index of the family
 }
 
 // NewBrowser checks what browsing uses of cfg and reports every problem at once.
@@ -105,7 +105,7 @@ func (b *Browser) browse(ctx context.Context, f func([]Peer)) {
 // event is a message of a helper to Run's goroutine. One field is set.
 type event struct {
 	packet *heardPacket
-	closed *socket // it cannot be read any more
+	closed *socket // a socket that cannot be read any more
 	static *Static
 	addrs  []netip.AddrPort // of static
 	domain *Domain
@@ -140,7 +140,7 @@ type watch struct {
 	links   []link // interfaces that discovery uses
 	around  []link // all interfaces of this host
 	looked  time.Time
-	groups  [2]sockets    // of ip4 and ip6
+	groups  [2]sockets    // by index of the family
 	trouble trouble       // the last trouble that was logged
 	began   time.Time     // the clock of the limits
 	dropped logline.Limit // claims that were dropped from a full table

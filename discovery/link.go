@@ -53,8 +53,8 @@ func linksThat(wanted func(net.Interface) bool) ([]link, error) {
 	return links, nil
 }
 
-// prefixesByIndex returns the addresses of all interfaces with their subnets, sorted, by the index of the interface. It asks the kernel
-// once. net.Interface.Addrs has the kernel list all addresses of the host for each interface.
+// prefixesByIndex returns the addresses of all interfaces with their subnets, sorted, by index of the interface. It asks the kernel only
+// once, while net.Interface.Addrs makes the kernel list the addresses of all interfaces at each call.
 func prefixesByIndex() (map[int][]netip.Prefix, error) {
 	dump, err := syscall.NetlinkRIB(syscall.RTM_GETADDR, syscall.AF_UNSPEC)
 	if err != nil {
@@ -82,7 +82,7 @@ func prefixesByIndex() (map[int][]netip.Prefix, error) {
 	return all, nil
 }
 
-// ownAddress returns the address of this host in a message of the kernel. On a point-to-point link IFA_ADDRESS is the other end's.
+// ownAddress returns this host's address in an RTM_NEWADDR message. On a point-to-point link IFA_ADDRESS is the address of the other end.
 func ownAddress(m syscall.NetlinkMessage) (a netip.Addr, ok bool) {
 	attributes, err := syscall.ParseNetlinkRouteAttr(&m)
 	if err != nil {

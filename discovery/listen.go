@@ -36,7 +36,7 @@ func (w *watch) lookAround(ctx context.Context, now time.Time) {
 	w.complain(cmp.Or(err4, err6))
 }
 
-// join receives the family's group on every link, and no more on links that are gone. The error is why no socket can be opened.
+// join joins the family's mDNS group on every link, and leaves it on links that are gone. It returns an error if no socket can be opened.
 func (w *watch) join(ctx context.Context, f family) error {
 	g := w.sockets(f)
 	if len(g.list) == 0 {
@@ -66,14 +66,15 @@ func (w *watch) join(ctx context.Context, f family) error {
 	return nil
 }
 
-// Memberships reports on which interfaces Run receives the group now, and why it does not on others. Safe for concurrent use.
+// Memberships returns a Probe for each interface and family that Run uses now. Err is the reason if Run has not joined the mDNS group
+// there. Safe for concurrent use.
 func (b *Browser) Memberships() []Probe {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Concat(b.memberships[0], b.memberships[1])
 }
 
-// setMemberships stores those of a family. It returns the ones that fail, and did not fail in the same way before.
+// setMemberships stores the memberships of a family. It returns those that have an error which they did not have before.
 func (b *Browser) setMemberships(f family, list []Probe) (failing []Probe) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +93,7 @@ func (b *Browser) setMemberships(f family, list []Probe) (failing []Probe) {
 
 func (w *watch) sockets(f family) *sockets { return &w.groups[f.index()] }
 
-// complain logs an error when it is new. nil ends the trouble.
+// complain logs an error if it is new. A nil error means that the trouble is over.
 func (w *watch) complain(err error) {
 	if w.trouble.begins(err) {
 		w.log.Warn("cannot browse, will try again", "err", err)

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Probe says whether multicast works for a family on an interface.
+// Probe is the result of a check whether multicast works for one family on one interface.
 type Probe struct {
 	Interface string
 	IPv6      bool
-	Err       error // nil: it works
+	Err       error // nil if multicast works
 }
 
 // probeFor is how long a question may take to come back to the host that asked it.

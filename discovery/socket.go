@@ -21,7 +21,7 @@ const (
 	ip6 family = 6
 )
 
-// index is the family's place in an array of two.
+// index returns the family's index in arrays with one element for each family.
 func (f family) index() int {
 	if f == ip6 {
 		return 1
@@ -45,7 +45,7 @@ const receiveBuffer = 2 << 20
 // receive is for one goroutine; Close wakes it.
 type socket struct {
 	family family
-	joined map[int]bool // the interfaces on which it has joined the group, by index
+	joined map[int]bool // the interfaces on which it has joined the mDNS group, by index
 	conn   net.PacketConn
 	v4     *ipv4.PacketConn // one of v4 and v6 is set
 	v6     *ipv6.PacketConn
@@ -103,7 +103,7 @@ func (s *socket) group() *net.UDPAddr {
 }
 
 // join starts receiving the mDNS group on an interface. It is no error if the socket has joined already. The error is
-// ENOBUFS when the socket may join no more groups.
+// ENOBUFS if the socket may not join another group.
 func (s *socket) join(i net.Interface) error {
 	var err error
 	if s.v6 != nil {
@@ -120,7 +120,7 @@ func (s *socket) join(i net.Interface) error {
 	return err
 }
 
-// leaveGroup ends a membership, also on an interface that is gone.
+// leaveGroup leaves the mDNS group on an interface, which may be gone already.
 func (s *socket) leaveGroup(ifIndex int) {
 	i := net.Interface{Index: ifIndex}
 	if s.v6 != nil {

@@ -14,8 +14,8 @@ type Hello struct {
 	Host    string   `cbor:"2,keyasint,omitempty"` // name of the sender's host
 	Node    [16]byte `cbor:"3,keyasint"`           // identity of the sender's node
 	Run     uint64   `cbor:"4,keyasint,omitempty"` // one life of the sender's daemon
-	Machine [16]byte `cbor:"5,keyasint,omitzero"`  // a hash of the sender's hardware and Node; zero: not known
-	Boot    [16]byte `cbor:"6,keyasint,omitzero"`  // boot id of the sender's kernel; zero: not known
+	Machine [16]byte `cbor:"5,keyasint,omitzero"`  // a hash of the sender's hardware and Node, zero if not known
+	Boot    [16]byte `cbor:"6,keyasint,omitzero"`  // boot id of the sender's kernel, zero if not known
 }
 
 func (m Hello) number() uint { return TypeHello }

@@ -10,7 +10,7 @@ type node [16]byte
 func (n *node) UnmarshalCBOR(b []byte) error {
 	const null, head = 0xf6, cborBytes<<5 | len(node{})
 	if len(b) == 1 && b[0] == null {
-		return nil // as if it were left out
+		return nil // as if the key were left out
 	}
 	if len(b) != 1+len(n) || int(b[0]) != head {
 		return fmt.Errorf("node: not a byte string of %d", len(n))

@@ -33,8 +33,8 @@ const (
 	CodeAch1x     Code = 11 // Ach 1.x made the channel: the origin's daemon cannot use it
 	CodeAch32Bit  Code = 12 // a 32-bit program made it, likewise
 	CodeOtherLibc Code = 13 // a program with another C library made it, likewise
-	CodeCopied    Code = 14 // of Hello: another machine has the same node id
-	CodeMachine   Code = 15 // the peer runs on another machine than before, to which no command goes
+	CodeCopied    Code = 14 // in answer to Hello: another machine has the same node id
+	CodeMachine   Code = 15 // the peer runs on another machine than before: it gets no commands
 )
 
 var codes = [...]string{

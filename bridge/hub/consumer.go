@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// consumerLasts is how long the server keeps a consumer that nobody pulls with.
+	// consumerLasts is how long the server keeps a consumer without a pull.
 	consumerLasts = 2 * time.Second
-	// maxWaiting is how many pulls of a consumer wait at the server. A host has up to maxPulls on each of its two connections, and
-	// those of a former connection may wait still.
+	// maxWaiting is how many pulls of a consumer may wait at the server. A host has up to maxPulls on each of its two connections, and
+	// pulls of a former connection may still wait.
 	maxWaiting = 8
 )
 
-// ConsumerOf returns the consumer with which a host pulls the frames of a stream, beginning with the one that is there. A name
-// that StreamName does not make is an error.
+// ConsumerOf returns the configuration of the consumer with which a host pulls the frames of a stream, beginning with the frame that
+// the stream holds. It fails if stream does not have the form of StreamName.
 func ConsumerOf(host, stream string) (jetstream.ConsumerConfig, error) {
 	subject, err := subjectOf(stream)
 	return jetstream.ConsumerConfig{
@@ -37,10 +37,10 @@ func ConsumerOf(host, stream string) (jetstream.ConsumerConfig, error) {
 	}, err
 }
 
-// readFirst follows the stream's name in the first request of a connection for its consumer on that stream.
+// readFirst follows the stream's name in the first request that a connection makes for its consumer on that stream.
 const readFirst = " first"
 
-// readRequest is the body of a request to a hub of ours for a consumer.
+// readRequest returns the body of a request to a hub of ours for a consumer.
 func readRequest(stream string, isFirst bool) []byte {
 	if isFirst {
 		stream += readFirst
@@ -48,8 +48,8 @@ func readRequest(stream string, isFirst bool) []byte {
 	return []byte(stream)
 }
 
-// ParseRead reads the body of a request for a consumer. isFirst reports that a consumer that exists is of a former connection: frames
-// may have gone there, or still would.
+// ParseRead parses the body of a request for a consumer. isFirst reports whether the request is the first one of its connection. If the
+// consumer exists by then, it belongs to a former connection, to which frames may have gone, or may still go.
 func ParseRead(body []byte) (stream string, isFirst bool) {
 	return strings.CutSuffix(string(body), readFirst)
 }
@@ -78,8 +78,8 @@ func (ch *Channel) makeConsumer(ctx context.Context, l *line, isFirst bool) erro
 	return l.small.api(ctx, "$JS.API.CONSUMER.CREATE."+stream+"."+config.Name+"."+config.FilterSubject, body)
 }
 
-// removeConsumer removes the consumer of a former connection. Where there is none, or the server's owner has not allowed the removal,
-// it does nothing: then a frame that went to that connection is missed, and the next one comes.
+// removeConsumer removes the consumer of a former connection. It is no error if there is none, or if the server's owner has not allowed
+// the removal: then a frame that went to the former connection is missed, and the mirror has the next one.
 func (h *half) removeConsumer(ctx context.Context, host, stream string) error {
 	err := h.api(ctx, "$JS.API.CONSUMER.DELETE."+stream+"."+ConsumerName(host), nil)
 	var none *apiError

@@ -31,15 +31,15 @@
 // name would be longer than a server takes, CHANNEL is =H and 32 hexadecimal digits of the
 // SHA-256 of the channel's name. A reader pulls with one consumer, which is named after its host.
 //
-// The answer to ach.HOST.make and ach.HOST.read is empty, or says why nothing was made. On a nats-server that is no hub of
+// The answer to ach.HOST.make and ach.HOST.read is empty, or the reason why nothing was made. On a nats-server that is no hub of
 // ours nobody answers, and the host makes its streams and consumers itself.
 //
 // # What a host may do
 //
 // The hub lets HOST publish below ach.HOST and pull with consumers of its own name. It may subscribe to the presence of all hosts,
-// to what is sent to it, and to its own inbox. The reply subject of all that it publishes is in that inbox, and it sends no headers:
-// a nats-server publishes to a reply subject without looking at permissions. A host cannot make, change, delete or purge anything,
-// or read frames but by pulls. On a nats-server of somebody else it can do all of that: see docs/fleet.md.
+// to messages for it, and to its own inbox. The reply subject of all that it publishes is in that inbox, and it sends no headers:
+// a nats-server publishes to a reply subject without checking permissions. A host cannot make, change, delete or purge anything,
+// and can read frames only by pulls. On a nats-server that is no hub of ours it can do more: see docs/fleet.md.
 //
 // # Presence
 //
@@ -77,10 +77,10 @@
 //
 // A reader has a consumer made (acknowledgements none, in memory, at most 8 pulls, gone after 2 s without one) which
 // begins with the frame that is there, and asks with $JS.API.CONSUMER.MSG.NEXT for one message at a time:
-// {"batch":1,"expires":10000000000}, and no other pull is taken. Up to three pulls are under way, fewer where frames would wait in a thin
-// path. Status 408 means that a pull has expired; any other that the consumer is gone. In the first request of a connection " first"
-// follows the stream's name: then a consumer of a former connection is removed before, since frames may have gone to that connection,
-// or still would.
+// {"batch":1,"expires":10000000000}. The hub refuses any other body. Up to three pulls are under way, fewer where frames would wait in
+// a thin path. Status 408 means that a pull has expired; any other that the consumer is gone. In a connection's first request for a
+// consumer " first" follows the stream's name. The hub then removes the consumer of a former connection before it makes the new one,
+// since frames may have gone to the former connection, or may still go there.
 //
 // # Connections
 //

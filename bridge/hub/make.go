@@ -28,7 +28,7 @@ func (p *putter) make(ctx context.Context, l *line) error {
 	return nil
 }
 
-// askHub asks a hub of ours to make something. isForeign reports that nobody answers: the nats-server is no hub of ours.
+// askHub asks a hub of ours to make a stream or a consumer. isForeign reports that nobody answers: the nats-server is no hub of ours.
 func (h *half) askHub(ctx context.Context, subject string, body []byte) (isForeign bool, err error) {
 	answer, err := h.ask(ctx, subject, body)
 	if err == nil && len(answer.Data) > 0 {

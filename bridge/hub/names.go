@@ -16,10 +16,10 @@ const (
 
 func hereOf(host string) string { return "ach." + token(host) + ".here" }
 
-// MakeOf is the subject to which a host publishes to ask a hub of ours for a stream; the body is the channel.
+// MakeOf returns the subject to which a host publishes to ask a hub of ours for a stream; the body is the channel.
 func MakeOf(host string) string { return "ach." + token(host) + ".make" }
 
-// ReadOf is the subject to which a host publishes to ask a hub of ours for its consumer on a stream; see ReadRequest.
+// ReadOf returns the subject to which a host publishes to ask a hub of ours for its consumer on a stream; see ParseRead.
 func ReadOf(host string) string { return "ach." + token(host) + ".read" }
 
 // controlOf is the subject of a byte stream's messages from one host to another.
@@ -35,19 +35,19 @@ func FrameSubject(host, channel string) string {
 	return FramePrefix(host) + channelToken(host, channel)
 }
 
-// FramePrefix is the beginning of all subjects of a host's frames.
+// FramePrefix returns the beginning of all subjects to which a host publishes frames.
 func FramePrefix(host string) string { return "ach." + token(host) + ".f." }
 
 // StreamName names the stream of a channel's newest frame.
 func StreamName(host, channel string) string { return token(host) + "," + channelToken(host, channel) }
 
-// OwnerOf returns the host whose channel has the stream of that name.
+// OwnerOf returns the host whose channel the stream of that name is for.
 func OwnerOf(stream string) (string, error) {
 	host, _, _ := strings.Cut(stream, ",")
 	return nameOf(host)
 }
 
-// subjectOf returns the subject of the stream of that name, which has no wildcard.
+// subjectOf returns the one subject whose messages the stream of that name keeps. It fails for a name that could make a wildcard.
 func subjectOf(stream string) (string, error) {
 	host, channel, _ := strings.Cut(stream, ",")
 	isOther := func(r rune) bool { return r > 0x7f || r != '=' && !plain(byte(r)) }
@@ -57,16 +57,16 @@ func subjectOf(stream string) (string, error) {
 	return "ach." + host + ".f." + channel, nil
 }
 
-// ConsumerName names the consumer with which a host pulls, on each stream.
+// ConsumerName returns the name of a host's consumer, the same on all streams.
 func ConsumerName(host string) string { return token(host) }
 
 // InboxPrefix is the beginning of all subjects to which answers to a host go, in tests of the hub too.
 func InboxPrefix(host string) string { return "_INBOX." + token(host) }
 
-// maxReply is the length of a reply subject, in bytes. A server keeps it as long as a pull waits.
+// maxReply is the greatest length of a reply subject, in bytes. A server keeps the reply subject of a pull while the pull waits.
 const maxReply = 400
 
-// IsReplyOf reports whether answers to that subject go to the host alone.
+// IsReplyOf reports whether reply is a subject in the inbox of a host, so that only this host gets the answers.
 func IsReplyOf(host, reply string) bool {
 	return len(reply) <= maxReply && strings.HasPrefix(reply, InboxPrefix(host)+".")
 }
@@ -102,7 +102,7 @@ func parseControl(subject string) (from, to, session string, err error) {
 // Permissions are the subjects to which a host may publish and subscribe.
 type Permissions struct{ Publish, Subscribe []string }
 
-// PermissionsOf returns what a hub of ours allows a host.
+// PermissionsOf returns the subjects that a hub of ours allows a host.
 func PermissionsOf(host string) Permissions {
 	t := token(host)
 	return Permissions{
@@ -118,8 +118,8 @@ func PermissionsOf(host string) Permissions {
 	}
 }
 
-// ForeignPermissionsOf returns what a nats-server of somebody else has to allow a host: there the host makes its streams and
-// consumers itself.
+// ForeignPermissionsOf returns the subjects that a nats-server which is no hub of ours must allow a host: there the host makes its
+// streams and consumers itself.
 func ForeignPermissionsOf(host string) Permissions {
 	p, t := PermissionsOf(host), token(host)
 	p.Publish = append(p.Publish, "$JS.API.CONSUMER.CREATE.*."+t+".>", "$JS.API.CONSUMER.DELETE.*."+t, streamCreate)

@@ -40,7 +40,7 @@ type puller struct {
 	large   bool // the last frame was; the first one may be
 	credit  credit
 
-	begun *line // the last one on which a consumer was made; of the goroutine that calls Next
+	begun *line // the last line on which a consumer was made; only the goroutine that calls Next uses it
 }
 
 func (p *puller) init() {
@@ -128,7 +128,9 @@ func (p *puller) follow(ctx context.Context) error {
 	if err := p.channel.makeConsumer(ctx, l, p.begun != l); err != nil {
 		return err
 	}
-	p.begun = l // another host with the same credentials may remove the consumer, and this one must not do so again and again
+	// Only the first request on a line removes an existing consumer: two hosts with the same credentials would otherwise remove each
+	// other's again and again.
+	p.begun = l
 	inbox, err := l.small.listen(func(m *nats.Msg) { p.take(l, m) })
 	if err != nil {
 		return errNotConnected(err)
@@ -188,10 +190,10 @@ func (p *puller) ask() bool {
 	return true
 }
 
-// A pull is PullBody, published to PullPrefix and STREAM.CONSUMER. The hub takes no other one.
+// A pull is a message with PullBody, published to the subject PullPrefix+STREAM.CONSUMER. A hub of ours refuses any other body.
 const (
 	PullPrefix = "$JS.API.CONSUMER.MSG.NEXT."
-	PullBody   = `{"batch":1,"expires":10000000000}` // pullLasts
+	PullBody   = `{"batch":1,"expires":10000000000}` // expires is pullLasts
 )
 
 // take hears what the hub says to a pull: a frame, or why there is none.

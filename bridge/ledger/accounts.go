@@ -133,7 +133,7 @@ func (a Accounts) GrownBy(before Accounts) Accounts {
 }
 
 // LostRatio returns the share of the offered frames that did not get into the mirror. Frames that were left out on purpose, for a
-// newer one or by max_rate, do not count as lost. ok is false when no frame was offered.
+// newer frame or by max_rate, do not count as lost. ok is false if no frame was offered.
 func (a Accounts) LostRatio() (share float64, ok bool) {
 	lost := a.Expired + a.Lost + a.Late + a.Refused + a.Overflow
 	return min(1, float64(lost)/float64(max(1, a.Offered))), a.Offered > 0

@@ -2,21 +2,21 @@ package ledger
 
 import "time"
 
-// Recent keeps at most one account a second and recentKept of them. recentKept is also the window, in seconds.
+// Recent keeps at most one account for each recentEvery, and recentKept accounts in all.
 const (
 	recentEvery = time.Second
 	recentKept  = 10
 )
 
-// Recent keeps the accounts of the last ten seconds. Shares of the frames are computed over that window, since totals keep a jump of an
-// origin's frame numbers until the daemon ends. The zero value is ready to use.
+// Recent keeps a mirror's frame counters of the last ten seconds. The share of lost frames is computed over that window: in the totals
+// a jump of the origin's frame numbers would show until the daemon ends. The zero value is ready to use.
 type Recent struct {
-	kept [recentKept]Accounts // a ring, which begins with accounts of nothing
-	next int                  // index of the oldest one
-	at   time.Duration        // when the newest one was kept; 0: none was
+	kept [recentKept]Accounts // a ring; at first its accounts are zero
+	next int                  // index of the oldest account
+	at   time.Duration        // when the newest account was kept, 0 before the first
 }
 
-// Keep takes the account at now.
+// Keep stores the counters at now. It ignores them if the last ones were stored less than a second before.
 func (r *Recent) Keep(now time.Duration, a Accounts) {
 	if r.at != 0 && now < r.at+recentEvery {
 		return
@@ -25,5 +25,5 @@ func (r *Recent) Keep(now time.Duration, a Accounts) {
 	r.next = (r.next + 1) % recentKept
 }
 
-// Growth returns by how much a exceeds the account of ten seconds ago.
+// Growth returns by how much the counters in a exceed those of ten seconds ago.
 func (r *Recent) Growth(a Accounts) Accounts { return a.GrownBy(r.kept[r.next]) }

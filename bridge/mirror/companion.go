@@ -248,8 +248,8 @@ func (m *Mirror) metaLink() status.MetaLink {
 	return status.MetaUp
 }
 
-// Tend is called several times a second. It keeps the mirror's account for LostShare and heals the companion's file. When at has
-// the peer's clock for the first time, Tend also writes the age of a frame that came before into that file.
+// Tend is called several times a second. It records the mirror's frame counters for LostShare, and repairs the file of the metadata
+// channel. Once at has the peer's clock, Tend also writes into that file the age of a frame that came before the clock was known.
 func (m *Mirror) Tend(at Reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

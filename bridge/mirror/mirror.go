@@ -88,7 +88,7 @@ type Mirror struct {
 	held        *uint64         // where the newest frame of the file is counted, nil as for lacking
 	told        ledger.Accounts // the whole ledger, as the origin has told it last
 	heard       ledger.Accounts // count at that time
-	lately      ledger.Recent   // the mirror's accounts of the last seconds
+	lately      ledger.Recent   // the frame counters of the last ten seconds
 	toldUpTo    uint64          // number of the newest frame in the origin's account; 0: not known
 	originCause status.Cause    // why the origin cannot read the channel, as it told last
 	replaced    uint64          // files

@@ -38,7 +38,7 @@ func NewSpace(dir localach.Dir) *Space {
 
 var (
 	errNoRoom   = errors.New("no room")
-	errNoShare  = errors.New("no room") // for mirrors that no rule names; there may be room for others
+	errNoShare  = errors.New("no room") // in the share of mirrors that no rule names; other mirrors may still have room
 	errTooLarge = errors.New("too much")
 
 	errFrameSize = errors.New("does not fit")

@@ -41,6 +41,6 @@ const (
 	CauseKernelChannel    Cause = "kernel_channel" // programs open the kernel's channel of that name instead
 	CauseInotify          Cause = "inotify"        // the kernel has none left for the daemon: new channels are noticed later
 	CauseCopiedImage      Cause = "copied_image"   // another machine has the host's node id
-	CauseOtherMachine     Cause = "other_machine"  // the host runs on another machine than before, to which no command goes
+	CauseOtherMachine     Cause = "other_machine"  // the host runs on another machine than before: commands and pushes for it wait
 	CauseOther            Cause = "other"          // see the text
 )

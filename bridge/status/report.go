@@ -19,7 +19,7 @@ type Report struct {
 	// NoInotify is why the kernel does not report new channels to the daemon, which then looks for them four times a
 	// second; empty: it does.
 	NoInotify string `json:"no_inotify,omitempty"`
-	// Copied is what a peer says of another machine that has the node id of this host; empty: none does.
+	// Copied is a peer's report that another machine has the node id of this host; empty if there was none in the last hour.
 	Copied  string         `json:"copied,omitempty"`
 	Links   []Link         `json:"links"`
 	Mirrors []Mirror       `json:"mirrors"`
@@ -51,9 +51,9 @@ type Link struct {
 	ClockUncertaintyMs float64      `json:"clock_uncertainty_ms"`
 	// DatagramBytes is the largest that the path carries at once, without the headers.
 	DatagramBytes int `json:"datagram_bytes"`
-	// CopyAt is the address of another machine that has the peer's node id, and was heard in the last hour; empty: none.
+	// CopyAt is the address of another machine that has the peer's node id; empty if none was heard in the last hour.
 	CopyAt string `json:"copy_at,omitempty"`
-	// OtherWay is what is known of another way to the peer that is being tried or cannot be taken; empty: nothing is.
+	// OtherWay describes another way to the peer that is being tried or cannot be taken; empty if there is none.
 	OtherWay string `json:"other_way,omitempty"`
 	// LeftOut is how many channels the peer offers beyond those that are kept account of.
 	LeftOut int `json:"channels_left_out,omitempty"`
@@ -130,7 +130,7 @@ type Mirror struct {
 	Age             *Age `json:"age"`
 	ledger.Accounts `json:"frames"`
 	// LostShare is the share of the frames of the last ten seconds that did not get into the mirror, as LostRatio counts
-	// them; null: none was offered.
+	// them; null if none was offered.
 	LostShare *float64 `json:"lost_share"`
 	// AtHub is how many frames a newer one replaced at the hub since it was linked; they count as superseded.
 	AtHub    uint64 `json:"superseded_at_hub,omitempty"`
@@ -295,7 +295,7 @@ type RemoteChannel struct {
 	Closed     bool     `json:"closed,omitempty"` // its host does not let this one read it
 	// Unproved: somebody announces it under the name of a host that has proved to be another node.
 	Unproved bool `json:"unproved,omitempty"`
-	// CopyAt is as in Link.
+	// CopyAt is the same as in Link.
 	CopyAt string `json:"copy_at,omitempty"`
 	// AnnouncedBy is what a host with achd calls itself; empty for hosts with achbridge.
 	AnnouncedBy string `json:"announced_by,omitempty"`

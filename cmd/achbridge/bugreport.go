@@ -167,10 +167,10 @@ func (r *report) hide(s api.StatusReply) {
 	}
 }
 
-// certifiedNames finds the names of the server that answers in place of the hub, in the text of x509.HostnameError.
+// certifiedNames matches the text of x509.HostnameError. Its group has the names of the server that answers in place of the hub.
 var certifiedNames = regexp.MustCompile(`certificate is valid for (.*?), not `)
 
-// hideVariables keeps the addresses out that environment variables set, for doctor quotes wrong ones.
+// hideVariables hides the addresses that environment variables set: doctor quotes a variable whose value is wrong.
 func (r *report) hideVariables(env func(string) string) {
 	for _, name := range config.Variables() {
 		if key := strings.ToLower(strings.TrimPrefix(name, config.EnvName(""))); !slices.Contains(told, key) {
@@ -179,8 +179,8 @@ func (r *report) hideVariables(env func(string) string) {
 	}
 }
 
-// address keeps a text out if it is an address, with or without its scheme, port and options. A
-// name without a dot is the name of a host, which may be told.
+// address hides a text in the report if it is an address, with or without its scheme, port and
+// options. A name without a dot is the name of a host, which the report may have.
 func (r *report) address(text string) {
 	if _, rest, isURL := strings.Cut(text, "://"); isURL {
 		text = rest
@@ -278,7 +278,7 @@ func eachText(v any, f func(string)) {
 	}
 }
 
-// ip4Like finds addresses of IPv4, also as the beginning of another word: 10.0.0.5.camera is a mirror's name.
+// ip4Like matches what may be an IPv4 address, also at the beginning of a word: 10.0.0.5.camera is a mirror's name.
 var ip4Like = regexp.MustCompile(`\b(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b`)
 
 // addressLike finds what may be an address of IP.

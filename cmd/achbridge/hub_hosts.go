@@ -55,8 +55,9 @@ func hubRemoveCommand(a *app) *cobra.Command {
 credentials are no good any more. The host stays a member of the network: if its key
 was stolen too, see achbridge ca revoke and achbridge key.
 
-A nats-server of yours goes on until it has read achbridge hub config again, and
-keeps what the host has made there: what is left to delete by hand is printed.`,
+A nats-server of yours lets the host in until it has read achbridge hub config
+again, and keeps the streams and consumers that the host has made there. The
+command prints which of them to delete by hand.`,
 		Args: takes("HOST"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := a.hub(given)

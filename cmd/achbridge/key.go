@@ -29,7 +29,7 @@ func keyCommand(a *app) *cobra.Command {
 neither read nor write. (With achbridge ca every host has a key of its own instead.)
 The key is one small file, mode 0600:
 ` + config.SystemKey + ` for root, else $XDG_CONFIG_HOME/achbridge/key.
---key, $ACHBRIDGE_KEY or key: of the configuration names another one.
+--key, $ACHBRIDGE_KEY or key: of the configuration names another file.
 
 Make it once, then copy the file to every host of the network:
 
@@ -140,13 +140,13 @@ func keyFlag(cmd *cobra.Command, path *string) {
 	_ = cmd.MarkFlagFilename("key")
 }
 
-// keyFile is the key file that is given, else the one that the environment or the configuration names, as for the daemon, else
-// the one that find returns.
+// keyFile returns given, if it is not empty, else the key file that the environment or the configuration names, as for the daemon,
+// else the path that find returns.
 func (a *app) keyFile(given string, find func() (string, error)) (string, error) {
 	if given == "" {
 		if c, err := a.Source("", nil).Load(); err == nil {
 			given = c.Key
-		} // a mistake in it is not the key's: the environment is asked all the same
+		} // a configuration with an error does not matter here: a.KeyFile still asks the environment
 	}
 	return a.KeyFile(given, find)
 }

@@ -33,8 +33,8 @@ The same command with other options changes a push while it runs, without a gap.
 Options that are not given go back to their defaults.
 
 Commands and pushes for a host go only to the machine to which they went before. If
-the host runs on another one, since its disk was moved or copied, they wait until
---accept-machine says that it is the right one.
+the host runs on another machine, because its disk was moved or copied, they wait
+until you accept that machine with --accept-machine.
 
 The daemon forgets the wish when it ends. To keep it, start the daemon with
 achbridge run --push, or write it into the configuration file.`,

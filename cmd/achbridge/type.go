@@ -130,7 +130,7 @@ func typeImportCommand(a *app) *cobra.Command {
 		Short: "Make layouts from a program or a header",
 		Long: `Read the structs of a program or object that was built with -g, and write a layout of
 each STRUCT to types/STRUCT.yaml. Without STRUCT list what there is; structs that are as
-large as a channel's frames come first, and very long names are cut. --json has all.
+large as a channel's frames come first. Very long names are cut, except with --json.
 
 From a header (*.h, *.hpp, *.hh) a compiler makes the debug information: $CC or cc. What
 follows -- goes to it, and CC=NAME there names another. It runs as you, with a limit on
@@ -252,11 +252,10 @@ type listedStruct struct {
 	Channels []string `json:"channels"` // whose newest frame is as large
 }
 
-// The list names that many channels of one frame size, and cuts names of structs that are longer: templates of C++ have thousands of
-// characters. JSON has all.
+// Limits of the table of structs. JSON has all channels and whole names.
 const (
-	namedChannels = 3
-	longName      = 100
+	namedChannels = 3   // channels named for one struct
+	longName      = 100 // characters of a struct's name; those of C++ templates may have thousands
 )
 
 // list prints the structs of a program.

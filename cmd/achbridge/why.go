@@ -35,9 +35,9 @@ that is too thin does, is told once. achbridge top and the page show the first.
 The verdict is one of: well, publisher_stopped, publisher_slow, no_channel, rule,
 export_rule, accept_rule, file_mode, key, revoked, certificate, peer_missing,
 peer_silent, multicast_blocked, link_rate, loss, budget, clock, host_busy, shm_full,
-shm_share, receiver_slow, foreign_writer, corrupt, ach_1x, ach_32bit, other_libc, bad_frame,
-frame_size, type_misfit, limit, loop, kernel_channel, inotify, copied_image,
-other_machine, other.
+shm_share, receiver_slow, foreign_writer, corrupt, ach_1x, ach_32bit, other_libc,
+bad_frame, frame_size, type_misfit, limit, loop, kernel_channel, inotify,
+copied_image, other_machine, other.
 In --json it is called cause.
 
 The exit code is 0 when all is well, else 1.`,

@@ -40,15 +40,16 @@ type DaemonSetup struct {
 	State      string   `json:"state"` // empty: the default directory
 	Discovery  string   `json:"discovery"`
 	Interfaces []string `json:"interfaces"` // empty: all
-	// Memberships are the interfaces on which the daemon uses mDNS now; empty: none, or an older daemon.
+	// Memberships has an entry for each interface and family that the daemon uses for mDNS now. It is empty if there is
+	// none, and in replies of older daemons.
 	Memberships []Membership `json:"memberships"`
 }
 
-// Membership says whether the daemon receives the group of mDNS on an interface.
+// Membership reports whether the daemon has joined the multicast group of mDNS on an interface.
 type Membership struct {
 	Interface string `json:"interface"`
 	IPv6      bool   `json:"ipv6"`
-	Error     string `json:"error,omitempty"` // why it does not
+	Error     string `json:"error,omitempty"` // why it has not joined; empty if it has
 }
 
 type StatusReply struct {
@@ -113,10 +114,10 @@ type AchdClient struct {
 	Frames    uint64 `json:"frames"`
 }
 
-// Push is a wish to push.
+// Push is the body of POST /v1/push.
 type Push struct {
 	rule.Push
-	// AcceptMachine: commands and pushes may go to the machine that the host runs on now.
+	// AcceptMachine lets commands and pushes go to the machine that the host runs on now.
 	AcceptMachine bool `json:"accept_machine,omitempty"`
 }
 

@@ -35,7 +35,7 @@ type Config struct {
 	rules        map[string]ruleEntry // by path, as read
 }
 
-// IsNamed reports whether the configuration sets the host's name. Otherwise it is that of the system.
+// IsNamed reports whether the configuration sets the host's name. If not, the host has the system's name.
 func (c *Config) IsNamed() bool { return c.from["name"] != (origin{}) }
 
 // Source knows where the configuration comes from. It can be read more than once.

@@ -134,8 +134,8 @@ func firstPresent(own, system string) string {
 	return own
 }
 
-// KeyFile is given, the path of the command line, or else the one that the environment sets, or else the path that find
-// returns.
+// KeyFile returns given, which is the path of the command line. If that is empty it returns the path that the environment
+// sets, else the path that find returns.
 func (p Places) KeyFile(given string, find func() (string, error)) (string, error) {
 	if path := cmp.Or(given, p.Env(EnvName("key"))); path != "" {
 		return path, nil

@@ -106,7 +106,7 @@ func (k *announcer) follow(ctx context.Context, told chan struct{}) {
 	}
 }
 
-// memberships reports on which interfaces mDNS is received.
+// memberships returns the interfaces that mDNS uses, with an error for each on which it is not received; nil without a browser.
 func (k *announcer) memberships() []discovery.Probe {
 	if k.browser == nil {
 		return nil

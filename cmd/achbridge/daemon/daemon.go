@@ -342,7 +342,7 @@ func (d *Daemon) setup() api.DaemonSetup {
 	return s
 }
 
-// identity returns the node's identity. That it cannot be stored is only a warning.
+// identity returns the node's identity. It logs a warning if the identity cannot be stored.
 func (h Host) identity(dir, host string, log *slog.Logger) identity {
 	var err error
 	if dir == "" {

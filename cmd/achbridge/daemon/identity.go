@@ -15,18 +15,18 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// identity is what a node knows of itself.
+// identity identifies a node and the machine on which it runs.
 type identity struct {
 	id       trust.NodeID
-	hardware string       // names the machine; empty: it is not known
-	before   trust.NodeID // the number of the machine from which the state was copied just now; zero: it was not
+	hardware string       // the part of the hardware that identifies the machine; empty if none is known
+	before   trust.NodeID // the former number, if this start found the state directory of another machine; else zero
 }
 
-// nodeIdentity returns the identity of the node of host, which peers know again after a
-// restart. Its id comes from a number that is kept in dir and from the name. Of hosts made
-// from one disk image, each gets a number of its own where parts of the hardware can be read,
-// and elsewhere an id of its own as soon as it has a name of its own. When the number cannot be
-// kept the id is good for this run only and err says why.
+// nodeIdentity returns the identity of the node of host, by which peers recognize it after a
+// restart. The id is made from a number that is kept in dir and from the name of the host. Hosts
+// that were made from one disk image get different numbers if parts of their hardware can be read
+// (parts, as hardware returns them). If not, they have different ids once they have different
+// names. If the number cannot be kept, the id is good for this run only, and err is the reason.
 func nodeIdentity(dir, host string, parts []string) (identity, error) {
 	path := filepath.Join(dir, "node")
 	kept, err := readNumber(path)
@@ -38,7 +38,7 @@ func nodeIdentity(dir, host string, parts []string) (identity, error) {
 		err = kept.write(path)
 	case err != nil:
 		kept = numberFile{number: randomIdentity(), parts: parts}
-	case len(kept.parts) > 0 && len(parts) > 0 && len(added) == len(parts): // none of the parts is here
+	case len(kept.parts) > 0 && len(parts) > 0 && len(added) == len(parts): // this machine has none of the kept parts
 		who.before = kept.number
 		kept = numberFile{number: randomIdentity(), parts: parts, before: who.before}
 		err = kept.write(path)
@@ -54,12 +54,13 @@ func nodeIdentity(dir, host string, parts []string) (identity, error) {
 	return who, err
 }
 
-// numberFile is what the file has: a line with the number, and one with the hardware of its
-// machine. The first part names the machine for as long as the number is kept.
+// numberFile is the content of the file node: a line with the number, one with the parts of the
+// machine's hardware if any are known, and one with the former number if the file was copied. The
+// first part identifies the machine as long as the number is kept.
 type numberFile struct {
 	number trust.NodeID
 	parts  []string     // as hardware returns them
-	before trust.NodeID // the number of the machine from which the file was copied; zero: it was not
+	before trust.NodeID // the number of the machine from which the file was copied, zero if it was not copied
 }
 
 const (
@@ -67,8 +68,8 @@ const (
 	beforeLine   = "before "
 )
 
-// readNumber reads the file. An empty one counts as missing: the power may have failed before
-// there was more.
+// readNumber reads the file node. It treats an empty file as missing: the power may have failed
+// before the content was written.
 func readNumber(path string) (f numberFile, err error) {
 	text, err := os.ReadFile(path)
 	if err == nil && len(text) == 0 {
@@ -86,7 +87,7 @@ func readNumber(path string) (f numberFile, err error) {
 			f.parts = strings.Fields(parts)
 		}
 		if number, ok := strings.CutPrefix(line, beforeLine); ok {
-			f.before, _ = trust.ParseNodeID(strings.TrimSpace(number)) // only for people
+			f.before, _ = trust.ParseNodeID(strings.TrimSpace(number)) // nothing depends on it: people read it
 		}
 	}
 	return f, nil

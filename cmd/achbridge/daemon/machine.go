@@ -22,9 +22,9 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// hardware returns what belongs to the hardware of this machine and is on no copied disk, each part as
-// a hash: the addresses of network interfaces as they were built, and the board's serial number. sys is
-// the path of sysfs. Parts that this user may not read are left out; in a container there may be none.
+// hardware returns hashes that identify the hardware of this machine, one for each part: the permanent
+// addresses of the network interfaces, and the board's serial number. A copied disk has none of them. sys
+// is the path of sysfs. Parts that this user may not read are left out; in a container there may be none.
 func hardware(sys string) (parts []string) {
 	add := func(kind, value string) {
 		sum := sha256.Sum256([]byte("achbridge " + kind + " " + value))
@@ -47,7 +47,7 @@ func hardware(sys string) (parts []string) {
 	return parts
 }
 
-// line returns what a file in dir has, "" if it cannot be read.
+// line returns the text of a file in dir without white space around it, "" if it cannot be read.
 func line(dir, file string) string {
 	text, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
@@ -75,7 +75,7 @@ func bootID(proc string) (id [16]byte) {
 	return id
 }
 
-// machineOf returns the machine that node sends to its peers. hardware identifies it; empty: it is not known.
+// machineOf returns the machine that node sends to its peers. hardware is that of identity, empty if it is not known.
 func machineOf(hardware string, boot [16]byte, node trust.NodeID) bridge.Machine {
 	m := bridge.Machine{Boot: boot}
 	if hardware != "" {
@@ -85,22 +85,22 @@ func machineOf(hardware string, boot [16]byte, node trust.NodeID) bridge.Machine
 	return m
 }
 
-// machinesName is the file in the state directory with the machines to which commands and pushes for
-// hosts went last.
+// machinesName is the name of the file in the state directory that keeps the machine to which commands
+// and pushes for each host went last.
 const machinesName = "machines"
 
-// machineFile is that file. Without a path the machines are forgotten when the daemon ends.
+// machineFile reads and writes the file machinesName. Without a path the machines are forgotten when the daemon ends.
 type machineFile struct {
 	path  string
 	log   *slog.Logger
-	write chan map[string]bridge.Machine // with room for the newest
+	write chan map[string]bridge.Machine // holds the newest map, which run has not written yet
 }
 
 func newMachineFile(path string, log *slog.Logger) *machineFile {
 	return &machineFile{path: path, log: log, write: make(chan map[string]bridge.Machine, 1)}
 }
 
-// keptMachine is a machine in the file.
+// keptMachine is a machine in the file, with its fields in hexadecimal.
 type keptMachine struct {
 	Hardware string `json:"hardware"`
 	Boot     string `json:"boot"`
@@ -109,8 +109,8 @@ type keptMachine struct {
 // mostMachines bounds the size of the file, in bytes.
 const mostMachines = 4 << 20
 
-// read returns the machines by name of the host. A damaged file is kept under another name, and the
-// log says so.
+// read returns the machines by host name, as far as they can be read. It renames a damaged file and
+// logs a warning.
 func (f *machineFile) read() map[string]bridge.Machine {
 	file, err := os.Open(f.path)
 	if f.path == "" || errors.Is(err, fs.ErrNotExist) {
@@ -154,18 +154,18 @@ func parseMachines(text []byte) (machines map[string]bridge.Machine, err error) 
 	return machines, err
 }
 
-// keep has the file written soon. It does not block.
+// keep has run write the machines to the file soon. It does not block.
 func (f *machineFile) keep(machines map[string]bridge.Machine) {
 	for {
 		select {
 		case f.write <- machines:
 			return
-		case <-f.write: // older
+		case <-f.write: // drops the older map
 		}
 	}
 }
 
-// run writes the file when it is to be kept, at most once a second, until ctx ends.
+// run writes the machines that keep was called with, at most once a second, until ctx ends.
 func (f *machineFile) run(ctx context.Context) {
 	for {
 		select {

@@ -9,17 +9,18 @@ import (
 	"achbridge/cmd/achbridge/config"
 )
 
-// ErrNamed ends Run when the system has got its name after the daemon began. The daemon is to be started again.
+// ErrNamed is the error of Run when the system got its name after the daemon began. The caller starts a new daemon.
 var ErrNamed = errors.New("this host has got its name")
 
 // unnamed is the name of a system that has none yet: at boot the daemon may begin before DHCP or cloud-init has set it.
 const unnamed = "localhost"
 
-// nameEvery is how often the system's name is looked at.
+// nameEvery is the time between two looks at the system's name.
 const nameEvery = time.Second
 
-// watchName follows the system's name, where this host is called after it. A host that had no name takes the new one at once, unless a
-// link would be cut. Otherwise the log says once that a restart is needed, since mirrors elsewhere are called after the old name.
+// watchName watches the system's name, for a host whose configuration sets no other name. A host that had no name takes the new one at
+// once (ErrNamed), unless it has links, which that would cut. For any other change the log says once that a restart is needed: mirrors
+// on other hosts are named after the old name.
 func (d *Daemon) watchName(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -173,8 +173,9 @@ func (d *Daemon) others() []discovery.Peer {
 	return Strangers(d.peers, d.membership())
 }
 
-// multicastTroubles says where multicast does not work on this host: where the daemon does not receive it, else all interfaces if it
-// works on none of them. The kernel may let a probe do what it does not let the daemon do.
+// multicastTroubles returns a text for each interface on which the daemon does not receive multicast. daemons are its memberships. If it
+// receives multicast on all of them, multicastTroubles probes the interfaces, and returns their errors if multicast works on none. The
+// memberships come first since the kernel may allow a probe to join a group that it did not allow the daemon to join.
 func multicastTroubles(ctx context.Context, interfaces []string, daemons []discovery.Probe) (list []string) {
 	for _, m := range daemons {
 		if m.Err != nil {

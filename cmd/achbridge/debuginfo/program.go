@@ -26,7 +26,7 @@ type Program struct {
 type found struct {
 	name  string // with its namespaces, as in robot::v1::Imu
 	short string // without inline namespaces, as in robot::Imu
-	alias bool   // it is a typedef's name of a struct that has a name of its own
+	alias bool   // name is a typedef of a struct that has a name of its own
 	at    dwarf.Offset
 	size  int
 	unit  *dwarf.Entry
@@ -73,15 +73,15 @@ func Open(path string) (p *Program, err error) {
 	return p, p.index()
 }
 
-// maxUnpacked limits the sum of the sizes of packed sections, after they are unpacked. 6 MB of packed zeros are 6 GB.
+// maxUnpacked limits the total size of all compressed sections after decompression. 6 MB of compressed zeros become 6 GB.
 const maxUnpacked = 1 << 30
 
-// unpackedSize returns how many bytes the packed sections claim to have when they are unpacked, or a sum above maxUnpacked if that is
-// more. It unpacks none of them.
+// unpackedSize returns the total size after decompression that the compressed sections state in their headers. If that is above
+// maxUnpacked, the result is only known to be above maxUnpacked as well. It decompresses nothing.
 func unpackedSize(file *elf.File) (sum uint64) {
 	for _, s := range file.Sections {
 		if strings.HasPrefix(s.Name, ".zdebug") {
-			s.Open() // sets Size, which was that of the packed section
+			s.Open() // sets Size, until then the compressed size, to the size after decompression
 		} else if s.Flags&elf.SHF_COMPRESSED == 0 {
 			continue
 		}
@@ -125,10 +125,10 @@ func unreadable(file *elf.File) string {
 	return "no debug information; build with -g, and do not strip"
 }
 
-// scope is an entry whose children are being read.
+// scope is an entry of the debug information whose children are being read.
 type scope struct {
 	name     string
-	isInline bool // an inline namespace, which those who use it need not name
+	isInline bool // an inline namespace, which names of its members may leave out
 }
 
 // index finds all structs and unions with a name.
@@ -212,7 +212,7 @@ func (p *Program) add(e *dwarf.Entry, name string, scopes []scope, unit *dwarf.E
 	p.structs = append(p.structs, found{strings.Join(full, "::"), strings.Join(short, "::"), of != e && own != "", of.Offset, int(size), unit, file})
 }
 
-// named returns the struct or union that a typedef is a name of, through other typedefs; nil if it is of something else.
+// named returns the struct or union that a typedef names, directly or through other typedefs, nil if it names another type.
 func (p *Program) named(e *dwarf.Entry) *dwarf.Entry {
 	r := p.data.Reader()
 	for range maxDepth {
@@ -236,8 +236,8 @@ func (p *Program) named(e *dwarf.Entry) *dwarf.Entry {
 	return nil
 }
 
-// Structs returns the structs and unions of a program by name; of those that are alike one. Typedefs of them are not listed, but
-// Layout knows them.
+// Structs returns the structs and unions of a program, sorted by name and without duplicates. It leaves out typedefs of structs that
+// have names of their own. Layout accepts these typedefs as names too.
 func (p *Program) Structs() (list []Struct) {
 	for _, s := range p.structs {
 		if s.alias {
@@ -257,7 +257,7 @@ func plain(text string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
-// called returns the structs of a name, with or without namespaces. A struct's own name comes before a typedef of the same name.
+// called returns the structs and unions with a name, which may lack namespaces. A struct's own name comes before a typedef of that name.
 func (p *Program) called(name string) (list []found) {
 	name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(name, "struct "), "class "), "union ")
 	whole := func(of string) bool { return of == name }

@@ -206,7 +206,7 @@ func (w *walker) members(e *dwarf.Entry, depth int) (all []layout.Field, err err
 		last = all[len(all)-1].Name
 	}
 	w.open = open[last]
-	// Elsewhere an array without a length marks a place and has no bytes.
+	// Before the last field, an array without a length only marks an offset and has no bytes.
 	return slices.DeleteFunc(all, func(f layout.Field) bool { return open[f.Name] && f.Name != last }), nil
 }
 

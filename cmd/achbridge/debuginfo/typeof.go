@@ -174,7 +174,7 @@ func (w *walker) array(e *dwarf.Entry, depth int) (layout.Field, error) {
 		case (!ok || n == 0) && len(count) == 0 && !open:
 			open = true
 		case ok && n == 0:
-			return layout.Field{}, nil // it has no bytes
+			return layout.Field{}, nil // an array of length 0 has no bytes
 		case n < 1 || n > 1<<30:
 			return f, errors.New("the length of an array is not known")
 		default:

@@ -6,11 +6,11 @@ import (
 	"achbridge/bridge/status"
 )
 
-// CopiedCure is what helps where two machines have one node id.
+// CopiedCure is the cure where two machines have one node id.
 const CopiedCure = "a copied image? on one of the two: another --name, remove the file node from its state directory, and start the daemon again; " +
 	"with an authority, give it a key of its own as well: achbridge ca issue"
 
-// copiedPeer is the finding that another machine has the node id of a linked host.
+// copiedPeer returns the finding that another machine has the node id of a linked host.
 func copiedPeer(l status.Link) Finding {
 	return Finding{
 		Cause: status.CauseCopiedImage, Text: fmt.Sprintf("two machines have the node id of %s: the one that is linked, at %s, and one at %s", l.Peer, l.Addr, l.CopyAt),
@@ -18,14 +18,14 @@ func copiedPeer(l status.Link) Finding {
 	}
 }
 
-// copiedHere is the finding that another machine has the node id of this host.
+// copiedHere returns the finding that another machine has the node id of this host.
 func copiedHere(s status.Report) Finding {
 	return Finding{
 		Cause: status.CauseCopiedImage, Text: "another machine has the node id of this host", Evidence: []string{s.Copied}, Cure: CopiedCure,
 	}
 }
 
-// copies are the findings that this host, or a linked one that about reports, is a copy.
+// copies returns the findings that another machine has the node id of this host, or of a linked host for which about is true.
 func copies(s status.Report, about func(host string) bool) (list []Finding) {
 	if s.Copied != "" {
 		list = append(list, copiedHere(s))
@@ -38,8 +38,8 @@ func copies(s status.Report, about func(host string) bool) (list []Finding) {
 	return list
 }
 
-// acceptCure is what helps on the host from which a command or push goes to a host that runs on another
-// machine than before.
+// acceptCure returns the cure where a command or push waits because its host runs on another machine
+// than before. It is for the host that sends the command or push.
 func acceptCure(channel, host string) string {
 	return fmt.Sprintf("if it is the machine that you mean: achbridge push %s %s --accept-machine", channel, host)
 }

@@ -56,7 +56,7 @@ func (s *Snapshot) someBad(list []Finding) bool {
 
 // unknownHere is the finding that the daemon does not know the channel.
 func (s *Snapshot) unknownHere() Finding {
-	if s.File.Cause != "" { // the daemon does not even list a file that never was a channel while it ran
+	if s.File.Cause != "" { // the daemon does not list a file that was damaged before the daemon started
 		return Finding{Cause: s.File.Cause, Text: "the daemon cannot use " + s.Channel + ": " + s.File.Wrong, Cure: cure(s.File.Cause, s.Channel)}
 	}
 	if s.File.There {

@@ -57,9 +57,9 @@ type FileFacts struct {
 	Daemon string       // the user that the daemon runs as
 	Holder string       // the process that holds the channel's lock
 	Free   string       // room in the channel directory
-	Cause  status.Cause // why the file is no channel that can be used, and what is wrong with it; empty: nothing is
-	Wrong  string
-	Kernel string // which programs open the kernel's channel of that name instead; empty: there is none
+	Cause  status.Cause // why the file cannot be used as a channel; empty if it can
+	Wrong  string       // the error that belongs to Cause
+	Kernel string       // which programs open the kernel's channel of that name instead; empty if there is none
 }
 
 // Finding is one fact about a channel, for people and for programs.
@@ -259,7 +259,7 @@ func cure(cause status.Cause, channel string) string {
 	return ""
 }
 
-// cureOf returns the cure for what is wrong with a mirror of this host.
+// cureOf returns the cure for the cause of a mirror of this host, with the address of its channel filled in.
 func (s *Snapshot) cureOf(m status.Mirror) string {
 	return strings.ReplaceAll(cure(m.Cause, m.Name), "HOST/CHANNEL", s.Name())
 }

@@ -60,7 +60,7 @@ type patient struct {
 	wrong  error            // why the configuration cannot be loaded; config then has the defaults
 	daemon *api.StatusReply // nil: no daemon runs
 	asked  error            // why the daemon did not answer
-	joined []api.Membership // where the daemon receives multicast
+	joined []api.Membership // the daemon's memberships of the mDNS group; nil if it did not answer
 }
 
 // checks are all checks, in the order in which their results are shown.

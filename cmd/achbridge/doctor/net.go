@@ -17,8 +17,8 @@ import (
 	"achbridge/discovery"
 )
 
-// checkMulticast sends a question out of each interface, and checks that this host hears it and that the daemon receives the group
-// there.
+// checkMulticast sends an mDNS query out of each interface. It checks that this host receives the query and that the daemon has joined
+// the group there.
 func checkMulticast(ctx context.Context, p *patient) result {
 	if p.config.Discovery == config.DiscoveryOff {
 		return result{State: fit, Text: "not used: discovery is off"}
@@ -53,7 +53,7 @@ func checkMulticast(ctx context.Context, p *patient) result {
 	return result{State: fit, Text: "works on " + ui.AndList(good)}
 }
 
-// multicastCure returns what helps against the error of a probe.
+// multicastCure returns the cure for the error of a probe.
 func multicastCure(err error) string {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
@@ -64,7 +64,7 @@ func multicastCure(err error) string {
 	return "let UDP port 5353 to 224.0.0.251 and ff02::fb through the firewall, both ways"
 }
 
-// unjoined returns why the daemon does not receive what a probe could; empty: it does, or nothing is known.
+// unjoined returns why the daemon has not joined the group that a probe has joined, "" if it has joined or if nothing is known.
 func (p *patient) unjoined(probe discovery.Probe) string {
 	for _, m := range p.joined {
 		if m.Interface == probe.Interface && m.IPv6 == probe.IPv6 {

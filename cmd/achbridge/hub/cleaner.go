@@ -11,10 +11,10 @@ import (
 	"achbridge/bridge/hub"
 )
 
-// cleanEvery is how often the server is asked what it still has of hosts that were removed.
+// cleanEvery is the time between two looks for streams and consumers of removed hosts.
 const cleanEvery = 250 * time.Millisecond
 
-// forget has all deleted that the server has of a removed host: see clean.
+// forget has clean delete the streams and consumers of a removed host.
 func (m *maker) forget(host string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -22,7 +22,7 @@ func (m *maker) forget(host string) {
 	m.removed[host] = true
 }
 
-// clean deletes streams and consumers of removed hosts, until ctx ends. It does not give up before the server has none.
+// clean deletes streams and consumers of removed hosts, until ctx ends. It retries until the server has none of a host.
 func (m *maker) clean(ctx context.Context, s *server.Server) error {
 	tick := time.NewTicker(cleanEvery)
 	defer tick.Stop()
@@ -39,7 +39,7 @@ func (m *maker) clean(ctx context.Context, s *server.Server) error {
 		}
 		m.mu.Unlock()
 		for _, host := range hosts {
-			if m.cleanHost(ctx, s, host) || m.guard.has(host) { // one that was added again keeps what it makes from now on
+			if m.cleanHost(ctx, s, host) || m.guard.has(host) { // a host that was added again keeps the streams that it makes from now on
 				m.mu.Lock()
 				delete(m.removed, host)
 				m.mu.Unlock()
@@ -48,11 +48,11 @@ func (m *maker) clean(ctx context.Context, s *server.Server) error {
 	}
 }
 
-// cleanHost deletes what the server has of a host, also on streams of others, and reports whether there was nothing.
+// cleanHost deletes the streams of a host, and its consumers on the streams of others. It reports whether there was none to delete.
 func (m *maker) cleanHost(ctx context.Context, s *server.Server, host string) (isClean bool) {
 	z, err := s.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Consumer: true})
 	if err != nil {
-		return false // the server ends
+		return false // the server is stopping
 	}
 	isClean = true
 	remove := func(err error) {

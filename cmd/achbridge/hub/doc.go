@@ -9,8 +9,8 @@
 //
 // The server has one account. Who may connect is in the directory's file hosts, which is looked
 // at four times a second (members). Hosts connect to the front, which speaks TLS and passes on to the
-// server what a host may say. A connection proves that it has a host's key (guard), and gets that host's
-// permissions (package achbridge/bridge/hub). The hub makes the streams and consumers that hosts ask for
-// (maker, requests), and deletes those of removed hosts (cleaner); all are in memory. Nothing that passes is
-// readable here: frames and control are sealed at their ends.
+// server only messages that a host may send. A connection proves that it has a host's key (guard), and
+// gets that host's permissions (package achbridge/bridge/hub). The hub makes the streams and consumers
+// that hosts ask for (maker, requests), and deletes those of removed hosts (cleaner); all are in memory.
+// The hub can read no frame and no control message: both are sealed at their ends.
 package hub

@@ -19,9 +19,9 @@ import (
 	"achbridge/bridge/hub"
 )
 
-// front takes the connections of hosts, speaks TLS with them, and passes on to the nats-server what a host may say. The server's
-// permissions are about subjects alone: the server answers to the reply subject of a message, whatever it is, as a client without
-// any limits. So the front lets a host name no reply subject but one in its own inbox, and send no headers, which can name subjects too.
+// front accepts the connections of hosts, speaks TLS with them, and passes on to the nats-server only messages that a host may send. The
+// server's permissions do not cover reply subjects: it publishes its answer to any subject that a message names as the reply. So the
+// front accepts only reply subjects in the host's own inbox, and no headers, which can name subjects too.
 type front struct {
 	listener net.Listener
 	nats     *server.Server
@@ -32,10 +32,10 @@ type front struct {
 	conns sync.WaitGroup
 }
 
-// frontBuffer is the size of a record of TLS.
+// frontBuffer is the size of a buffer of the front, in bytes: that of the largest TLS record.
 const frontBuffer = 16 << 10
 
-// serve takes connections from now on, until close.
+// serve starts a goroutine that accepts connections until close.
 func (f *front) serve() {
 	ctx, cancel := context.WithCancel(context.Background())
 	f.end = cancel
@@ -47,14 +47,14 @@ func (f *front) serve() {
 				f.conns.Go(func() { f.carry(ctx, conn) })
 			case errors.Is(err, net.ErrClosed):
 				return
-			default: // there are too many files: fewer connections cure it
+			default: // too many files are open, until connections end
 				time.Sleep(acceptAgain)
 			}
 		}
 	})
 }
 
-// acceptAgain is how long the front waits when it cannot accept a connection.
+// acceptAgain is how long the front waits after it could not accept a connection.
 const acceptAgain = 100 * time.Millisecond
 
 // close ends all connections.
@@ -66,12 +66,12 @@ func (f *front) close() {
 	f.conns.Wait()
 }
 
-// carry works for one connection until one of its ends closes it.
+// carry passes on messages between one host and the server until either closes its connection.
 func (f *front) carry(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	inside, err := f.nats.InProcessConn()
 	if err != nil {
-		return // the server ends
+		return // the server is stopping
 	}
 	defer inside.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close(); inside.Close() })()
@@ -83,14 +83,14 @@ func (f *front) carry(ctx context.Context, conn net.Conn) {
 	var answers sync.WaitGroup
 	answers.Go(func() {
 		_, _ = from.WriteTo(patient{secure})
-		conn.Close() // what the server has said last is on its way
+		conn.Close() // after the server's last message
 	})
 	refuse(secure, f.say(inside, secure))
 	inside.Close()
 	answers.Wait()
 }
 
-// greet passes on the server's greeting, which says that TLS comes next, and begins with TLS.
+// greet passes on the server's greeting, with the note that TLS is required, and does the TLS handshake. from reads from inside.
 func (f *front) greet(conn, inside net.Conn, from *bufio.Reader) (*tls.Conn, error) {
 	if err := errors.Join(conn.SetDeadline(time.Now().Add(tlsLimit)), inside.SetDeadline(time.Now().Add(tlsLimit))); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (f *front) greet(conn, inside net.Conn, from *bufio.Reader) (*tls.Conn, err
 	return secure, errors.Join(conn.SetDeadline(time.Time{}), inside.SetDeadline(time.Time{}))
 }
 
-// proxyLine tells the server whose connection it is (PROXY protocol, version 1).
+// proxyLine returns the line from which the server learns the host's address (PROXY protocol, version 1).
 func proxyLine(conn net.Conn) string {
 	from, at := conn.RemoteAddr().(*net.TCPAddr), conn.LocalAddr().(*net.TCPAddr)
 	family := "TCP6"
@@ -130,7 +130,7 @@ func proxyLine(conn net.Conn) string {
 	return fmt.Sprintf("PROXY %s %s %s %d %d\r\n", family, from.IP, at.IP, from.Port, at.Port)
 }
 
-// patient is a connection whose writes may each take writeLimit.
+// patient is a connection on which each write may take writeLimit.
 type patient struct{ net.Conn }
 
 func (p patient) Write(b []byte) (int, error) {
@@ -140,7 +140,7 @@ func (p patient) Write(b []byte) (int, error) {
 	return p.Conn.Write(b)
 }
 
-// refuse tells a host that has said what it must not, as a nats-server does, why its connection is closed.
+// refuse sends a violation to the host as the reason why its connection is closed, in the form of a nats-server.
 func refuse(conn net.Conn, err error) {
 	var bad *violation
 	if errors.As(err, &bad) {
@@ -149,7 +149,7 @@ func refuse(conn net.Conn, err error) {
 	}
 }
 
-// violation is what a host must not say.
+// violation is the error for a message that a host may not send.
 type violation struct{ text string }
 
 func (v *violation) Error() string { return v.text }
@@ -163,13 +163,14 @@ var (
 )
 
 const (
-	// maxLine is the length of a line of a host, in bytes: the longest one has two subjects.
+	// maxLine is the greatest length of a protocol line from a host, in bytes. The longest line has two subjects.
 	maxLine = 4096
-	// maxShort is the size of a message that is no frame, in bytes.
+	// maxShort is the greatest size of a message that is no frame, in bytes.
 	maxShort = 16 << 10
 )
 
-// say passes on what a host says, and returns why it ends.
+// say passes on the messages of a host. It returns a *violation at the first message that is not allowed, or the error that ends the
+// connection.
 func (f *front) say(to io.Writer, from io.Reader) error {
 	in, out := bufio.NewReaderSize(from, frontBuffer), bufio.NewWriterSize(to, frontBuffer)
 	s := speaker{}
@@ -204,14 +205,15 @@ func (f *front) say(to io.Writer, from io.Reader) error {
 	}
 }
 
-// speaker decides what a host may say. It is pure, and stricter than the server's parser, so that both see the same lines.
+// speaker decides which messages a host may send. It is pure. It is stricter than the server's parser, so that both read a line alike.
 type speaker struct {
 	isConnected bool
-	host        string // empty: not known
+	host        string // empty until CONNECT has the key of a host
 }
 
-// allow returns how many bytes follow the line, and what they must begin with, or a violation. hostOf returns the host that has a public key; the server lets
-// nobody in who does not prove to have the private one.
+// allow checks a line of a host. It returns how many bytes of message follow the line, and the body with which they must begin, or a
+// violation. hostOf returns the host with a public key. The host in CONNECT is not proved yet: the server checks that the connection has
+// the private key.
 func (s *speaker) allow(line []byte, hostOf func(key string) (string, bool)) (size int, body string, err error) {
 	text, ok := strings.CutSuffix(string(line), "\r\n")
 	if !ok || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
@@ -239,7 +241,7 @@ func (s *speaker) allow(line []byte, hostOf func(key string) (string, bool)) (si
 	return 0, "", errUnknownLine
 }
 
-// publish looks at the words SUBJECT [REPLY] SIZE.
+// publish checks the words SUBJECT [REPLY] SIZE of a PUB line.
 func (s *speaker) publish(words []string) (size int, body string, err error) {
 	last := len(words) - 1
 	if last < 1 || last > 2 || words[0] == "" {
@@ -254,7 +256,7 @@ func (s *speaker) publish(words []string) (size int, body string, err error) {
 	case size > maxShort && !strings.HasPrefix(words[0], hub.FramePrefix(s.host)):
 		return 0, "", errLong
 	}
-	if strings.HasPrefix(words[0], hub.PullPrefix) { // a pull may ask the server for heartbeats, one each nanosecond
+	if strings.HasPrefix(words[0], hub.PullPrefix) { // another pull could ask the server for a heartbeat every nanosecond
 		if body = hub.PullBody; size != len(body) {
 			return 0, "", errPull
 		}
@@ -262,7 +264,7 @@ func (s *speaker) publish(words []string) (size int, body string, err error) {
 	return size + len("\r\n"), body, nil
 }
 
-// sizeOf reads a number as the server does.
+// sizeOf parses a number of at most nine digits as the server does.
 func sizeOf(word string) (size int, ok bool) {
 	for _, c := range []byte(word) {
 		if c < '0' || c > '9' {

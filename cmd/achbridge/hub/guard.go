@@ -116,14 +116,14 @@ func (g *guard) list() []Host {
 
 func (g *guard) count() int { return len(g.list()) }
 
-// has reports whether there is a host of that name.
+// has reports whether the hub has a host of that name.
 func (g *guard) has(host string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.names[host]
 }
 
-// hostOf returns the host that has a public key.
+// hostOf returns the name of the host with a public key.
 func (g *guard) hostOf(key string) (host string, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -164,10 +164,10 @@ var (
 	errMany    = errors.New("its host has made too many connections within a second")
 )
 
-// maxConnections is how many connections a host may have before members.look ends all but the newest ones.
+// maxConnections is how many connections of a host are let in. Once a second members.look ends all but the newest keptConnections.
 const maxConnections = 32
 
-// let notes whose a connection is.
+// let records the host of a connection. It fails if the host has maxConnections already.
 func (g *guard) let(connection uint64, host Host) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -204,7 +204,7 @@ func (g *guard) identify(opts *server.ClientOpts, nonce []byte) (Host, error) {
 	return Host{name, opts.Nkey}, nil
 }
 
-// connectionOf is the host of a connection, and whether it may stay.
+// connectionOf returns the host of a connection, and whether the connection may stay.
 func (g *guard) connectionOf(connection uint64) (h Host, known, stays bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

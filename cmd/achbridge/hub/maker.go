@@ -17,21 +17,21 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// maker makes streams and consumers when hosts ask for them: hosts themselves may neither make nor change nor delete one. It answers
-// with nothing, or with why not.
+// maker makes streams and consumers when hosts ask for them: hosts themselves may neither make nor change nor delete one. Its answer to
+// a request is empty, or the text of the error.
 type maker struct {
 	log   *slog.Logger
 	guard *guard
 	conn  *nats.Conn
 	js    jetstream.JetStream
-	room  func() bool // for one more stream
+	room  func() bool // reports whether there is room for one more stream
 	began time.Time
-	work  sync.WaitGroup // a goroutine for each host whose requests are answered
+	work  sync.WaitGroup // goroutines, one for each host whose requests are being answered
 
 	mu      sync.Mutex
 	refused logline.Limit
 	hosts   map[string]*requests // by host
-	removed map[string]bool      // hosts of which the server may have something still
+	removed map[string]bool      // removed hosts whose streams and consumers clean has yet to delete
 }
 
 const (
@@ -75,11 +75,11 @@ func (m *maker) serve(room func() bool) error {
 }
 
 func (m *maker) close() {
-	m.conn.Close() // first: no request comes any more, and none waits for an answer
+	m.conn.Close() // first, so that no request arrives any more and a request under way fails at once
 	m.work.Wait()
 }
 
-// within calls do with a context that ends when the server must have answered.
+// within calls do with a context that ends after makeTime, in which the server must answer.
 func (m *maker) within(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, makeTime)
 	defer cancel()
@@ -117,7 +117,7 @@ func (m *maker) makeStream(host, channel string) error {
 	return nil
 }
 
-// makeConsumer makes the one consumer of a host on a stream.
+// makeConsumer makes the only consumer of a host on a stream.
 func (m *maker) makeConsumer(host string, request []byte) error {
 	stream, isFirst := hub.ParseRead(request)
 	config, err := hub.ConsumerOf(host, stream)

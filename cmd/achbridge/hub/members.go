@@ -49,10 +49,10 @@ func newMembers(s *server.Server, g *guard, log *slog.Logger) *members {
 }
 
 const (
-	// keptConnections is how many connections of a host stay. It needs two; former ones, of which the hub does not know yet that they
-	// are dead, are older.
+	// keptConnections is how many connections of a host stay: the newest ones. A host needs two. Former ones whose end the hub has not
+	// noticed yet are older.
 	keptConnections = 8
-	// maxUnread is how many bytes may wait at the hub for a host, whose two connections may each be behind by maxPending.
+	// maxUnread is how many bytes may wait at the hub for one host: maxPending for each of its two connections.
 	maxUnread = 2 * maxPending
 )
 

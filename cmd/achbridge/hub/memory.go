@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// boundMemory has garbage collected more eagerly before the hub grows large, unless GOMEMLIMIT says from where on. What the unit's
-// MemoryMax allows is not reached: the kernel would end the hub.
+// boundMemory sets a memory limit near which the Go runtime collects garbage more often, unless GOMEMLIMIT sets one. frames is the
+// memory for frames, in bytes. The limit is below the unit's MemoryMax, at which the kernel would kill the hub. root is for unitLimit.
 func boundMemory(root string, frames int64) {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		debug.SetMemoryLimit(min(2*frames+256<<20, unitLimit(root)/10*9))
 	}
 }
 
-// unitLimit is how much memory the control group of this process may have, in bytes. root is / but in tests.
+// unitLimit returns the memory limit of the control group of this process, in bytes, math.MaxInt64 without one. root is / except in tests.
 func unitLimit(root string) int64 {
-	text, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup")) // without one there is no limit
+	text, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup")) // without this file there is no limit
 	for line := range strings.Lines(string(text)) {
 		group, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
 		if !ok {

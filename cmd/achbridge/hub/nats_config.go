@@ -34,7 +34,7 @@ func (d Directory) NATSConfig() (string, error) {
 	return b.String(), nil
 }
 
-// LeftBy says what a nats-server of somebody else still has of a host that was removed.
+// LeftBy returns a text about the streams and consumers of a removed host that a nats-server of somebody else still has.
 func (id Identity) LeftBy(host string) string {
 	name := hub.ConsumerName(host)
 	return fmt.Sprintf("the nats-server at %s lets it in until it has read achbridge hub config again; then delete there by hand: streams %s,CHANNEL and consumers %s of all other streams",

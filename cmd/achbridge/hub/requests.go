@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// maxRequests is how many requests of a host wait, maxRequest the size of one, in bytes.
+	// maxRequests is how many requests of a host may wait, and maxRequest the greatest size of one, in bytes.
 	maxRequests = 1024
 	maxRequest  = 1 << 10
-	// A host may ask for requestBurst streams and consumers at once, as after a start of the hub, then for one every requestEvery.
+	// A host may ask for requestBurst streams and consumers at once, as after the start of a hub, then for one every requestEvery.
 	requestBurst = 4 * maxChannels
 	requestEvery = 20 * time.Millisecond
 )
@@ -25,15 +25,15 @@ var (
 	errStranger = errors.New("it is no host of this hub any more")
 )
 
-// requests are those of one host: none of them makes another host wait. They are guarded by maker.mu.
+// requests is the queue of the requests of one host, so that hosts do not wait for each other. maker.mu guards it.
 type requests struct {
 	waiting []*nats.Msg
-	working bool          // a goroutine takes from waiting until it is empty
-	free    time.Duration // when the rate limiter is full again
-	made    map[string]bool
+	working bool            // a goroutine takes requests from waiting until it is empty
+	free    time.Duration   // when the whole burst is available again, on the clock of maker.began
+	made    map[string]bool // channels whose streams were made
 }
 
-// add lets a request wait, and reports whether a goroutine must begin to work.
+// add queues a request, and reports whether the caller must start serveHost. now is the time since maker.began.
 func (r *requests) add(m *nats.Msg, now time.Duration) (begin bool, err error) {
 	free := max(r.free, now) + requestEvery
 	switch {
@@ -47,7 +47,7 @@ func (r *requests) add(m *nats.Msg, now time.Duration) (begin bool, err error) {
 	return begin, nil
 }
 
-// next takes the request that has waited longest, or ends the work.
+// next returns the request that has waited longest. If none waits it returns nil, and serveHost must end.
 func (r *requests) next() *nats.Msg {
 	if len(r.waiting) == 0 {
 		r.working, r.waiting = false, nil
@@ -58,10 +58,10 @@ func (r *requests) next() *nats.Msg {
 	return m
 }
 
-// take lets a request of a host wait for its turn. It does not block.
+// take queues a request of a host. It does not block.
 func (m *maker) take(request *nats.Msg) {
-	// The hub may publish to any subject: it answers a host in its own inbox alone. What a host has delivered to this subject keeps the
-	// one it had.
+	// The hub may publish to any subject, so it answers only in the inbox of the host that asks. A message that the server delivers here
+	// for a consumer keeps the subject to which it was published, and is ignored.
 	host, err := hub.HostOf(request.Subject)
 	if err != nil || request.Subject != hub.MakeOf(host) && request.Subject != hub.ReadOf(host) || !hub.IsReplyOf(host, request.Reply) || !m.guard.has(host) {
 		return
@@ -78,7 +78,7 @@ func (m *maker) take(request *nats.Msg) {
 	}
 }
 
-// of returns the requests of a host. Needs m.mu.
+// of returns the requests of a host. m.mu must be held.
 func (m *maker) of(host string) *requests {
 	if m.hosts[host] == nil {
 		m.hosts[host] = &requests{made: map[string]bool{}}
@@ -99,7 +99,7 @@ func (m *maker) serveHost(host string, r *requests) {
 	}
 }
 
-// answer makes what a host asks for.
+// answer makes the stream or the consumer that a host asks for.
 func (m *maker) answer(host string, request *nats.Msg) (err error) {
 	if !m.guard.has(host) {
 		return errStranger
@@ -126,5 +126,5 @@ func (m *maker) reply(host string, request *nats.Msg, err error) {
 			m.log.Warn("request refused", "host", host, "err", err, "count", count)
 		}
 	}
-	_ = request.Respond([]byte(text)) // the host is gone, or it works
+	_ = request.Respond([]byte(text)) // it fails only when the hub stops
 }

@@ -48,7 +48,7 @@ const (
 	maxSubscriptions = 10_000
 	// A thin link may take long for what it has asked for; a dead one is found by pings.
 	writeLimit = time.Minute
-	tlsLimit   = 5 * time.Second
+	tlsLimit   = 5 * time.Second // for the handshake
 	pingEvery  = 10 * time.Second
 	maxPings   = 3
 	// maxStreams and maxReaders are of all hosts together.
@@ -181,7 +181,7 @@ func (s *Server) start() error {
 	return nil
 }
 
-// listen listens where hosts dial.
+// listen opens the port that hosts dial.
 func listen(at string) (net.Listener, error) {
 	ln, err := net.Listen("tcp", at)
 	if err != nil {
@@ -258,7 +258,7 @@ func (s *Server) look(ctx context.Context) error {
 // Addr is where hosts can connect on this computer.
 func (s *Server) Addr() string { return listenText(s.cfg.Listen, s.front.listener) }
 
-// listenText says where ln listens, in the form of the option that said so.
+// listenText returns the address of ln, with a host only if the option --listen names one.
 func listenText(option string, ln net.Listener) string {
 	at := ln.Addr().(*net.TCPAddr)
 	if option == "" || option[0] == ':' {

@@ -110,7 +110,7 @@ func Open(path string) (*Reader, error) {
 	return r, nil
 }
 
-// counted counts the bytes that are read.
+// counted counts the bytes that are read through it.
 type counted struct {
 	from  io.Reader
 	count int64
@@ -122,8 +122,8 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// beginOfZeros returns where the zeros at the end of a file begin; its size if there are none. A file system may leave a file with its
-// size, but without its last bytes, when the machine loses power.
+// beginOfZeros returns the offset at which the zeros at the end of a file begin, the file's size if there are none, math.MaxInt64 if it
+// cannot be read. When a machine loses power, a file may keep its size with zeros in place of its last bytes.
 func beginOfZeros(file *os.File) int64 {
 	st, err := file.Stat()
 	if err != nil {
@@ -172,7 +172,7 @@ func (r *Reader) Close() error {
 }
 
 // Next returns the next message. It returns io.EOF after the last message, and ErrCut when the
-// file was cut short, or when its end is zeros. Any other error means that the file is damaged.
+// file was cut short or ends with zeros. Any other error means that the file is damaged.
 func (r *Reader) Next() (Record, error) {
 	for {
 		kind, data, err := r.token()

@@ -19,8 +19,8 @@ type Summary struct {
 	Bytes    int64            `json:"bytes"`
 	Complete bool             `json:"complete"` // false: the file was cut short, and this describes its whole chunks
 	Host     string           `json:"host,omitempty"`
-	Start    *time.Time       `json:"start"` // the least log time of a frame; null: no frame
-	End      *time.Time       `json:"end"`   // the greatest one
+	Start    *time.Time       `json:"start"` // the least log time of a frame; null without frames
+	End      *time.Time       `json:"end"`   // the greatest log time of a frame
 	Seconds  float64          `json:"duration_s"`
 	Frames   uint64           `json:"frames"`
 	Missed   uint64           `json:"missed"` // frames that the recorder was too late for
@@ -52,7 +52,7 @@ type ChannelSummary struct {
 	// Drops are frames that did not get into the mirror, by cause.
 	Drops map[string]uint64 `json:"drops,omitempty"`
 
-	first, last time.Time // the least and the greatest log time
+	first, last time.Time // least and greatest log time of its frames
 	misfits     uint64
 	late        time.Duration // of the frames counted by dated
 	dated       uint64
