@@ -12,8 +12,8 @@ import (
 	"achbridge/testnet"
 )
 
-// twoWays is the socket of a host with a second network interface, through which it sends to
-// certain addresses.
+// twoWays is the socket of a host with two network interfaces. isSecond selects the addresses to
+// which it sends through the second one.
 type twoWays struct {
 	net.PacketConn // the first interface
 	second         net.PacketConn
@@ -64,8 +64,8 @@ func (c *twoWays) Close() error {
 	return c.PacketConn.Close()
 }
 
-// radios gives a robot and a PC a second interface each, between which there is a slow radio,
-// and returns the address of the robot there.
+// radios gives a robot and a PC a second interface each, which a slow radio connects, and returns
+// the robot's address on the radio.
 func (w *world) radios(robot, pc *host, link testnet.Params) net.Addr {
 	theirs, ours := w.host("robotradio", link), w.host("pcradio", wire10ms)
 	for h, second := range map[*host]*host{robot: theirs, pc: ours} {
@@ -82,7 +82,7 @@ func (w *world) radios(robot, pc *host, link testnet.Params) net.Addr {
 	return theirs.addr()
 }
 
-// The cable is out for some seconds, and the link goes over to the radio.
+// While the cable is out for some seconds, the link is made over the radio.
 func TestLinkGoesBackToTheBetterWay(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -128,7 +128,7 @@ func TestLinkGoesBackToTheBetterWay(t *testing.T) {
 	})
 }
 
-// An address that was told of a host may be another host's.
+// An address that was announced for a host may belong to another host.
 func TestAddressOfAnotherHostIsNoWayToThePeer(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, other, pc := w.host("robot", testnet.Params{Delay: 100 * time.Millisecond}), w.host("other", wire10ms), w.host("pc", wire10ms)
@@ -205,7 +205,7 @@ func TestAnnouncedWaysAreBounded(t *testing.T) {
 	})
 }
 
-// What is put during the move would not be sent.
+// A command that is put during the move would not be sent.
 func TestLinkThatCarriesCommandsDoesNotMove(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -226,7 +226,7 @@ func TestLinkThatCarriesCommandsDoesNotMove(t *testing.T) {
 	})
 }
 
-// Somebody has announced the way, and cuts it.
+// An attacker may announce a faster way and cut it once the link has moved.
 func TestWayThatFailsIsLeftAlone(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

@@ -190,7 +190,7 @@ func TestRevokedCertificateChangesTheKey(t *testing.T) {
 	})
 }
 
-// A virtual machine that is set back to a snapshot counts again from where it was, with the same keys.
+// A virtual machine that is set back to a snapshot uses the same counters with the same keys a second time.
 func TestWallClockStepRenewsHubKeys(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, robot, pc, far, imu := w.hubThreeWithIMU()
@@ -205,7 +205,7 @@ func TestWallClockStepRenewsHubKeys(t *testing.T) {
 				return id
 			}
 			before = key()
-			robot.node.call(func() { robot.node.wall.wall -= by }) // as if it had been set since
+			robot.node.call(func() { robot.node.wall.wall -= by }) // as if the wall clock had been set since the last look
 			time.Sleep(2 * tick)
 			return before, key()
 		}

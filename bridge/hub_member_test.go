@@ -99,7 +99,7 @@ func TestMemberCanSealForAnotherUnderOneNetworkKey(t *testing.T) {
 	})
 }
 
-// A key may outlive the epoch of its channel. A frame of another epoch is neither put nor counted as one that came.
+// A key may outlive the epoch of its channel. A frame of another epoch is neither put nor counted as received.
 func TestFrameOfAnotherEpochIsForged(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc, _ := w.hubThree(rule.QoS{})
@@ -118,7 +118,8 @@ func TestFrameOfAnotherEpochIsForged(t *testing.T) {
 	})
 }
 
-// Under one network key each reader can seal frames for the others. None takes more memory than a frame of the channel may.
+// Under one network key each reader can seal frames for the other readers. No such frame may take more memory than the channel's frame
+// size.
 func TestSealedFrameAboveTheChannelsSizeIsNotPut(t *testing.T) {
 	inWorld(t, func(w *world) {
 		hub, robot, pc, _ := w.hubThree(rule.QoS{})
@@ -143,7 +144,7 @@ func TestSealedFrameAboveTheChannelsSizeIsNotPut(t *testing.T) {
 	})
 }
 
-// Some frames of another key may be on their way when the key changes. More are the hub's own.
+// When the key changes, a few frames under another key may be on their way. More frames under unknown keys were forged by the hub.
 func TestFramesOfUnknownKeysAreForged(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, robot, pc, _, _ := w.hubThreeWithIMU()
@@ -161,7 +162,7 @@ func TestFramesOfUnknownKeysAreForged(t *testing.T) {
 	})
 }
 
-// onlyPull is the pull of the host's first mirror at the hub.
+// onlyPull returns the pull of the host's only mirror at the hub.
 func (h *host) onlyPull() (p *pull) {
 	h.node.call(func() {
 		for _, l := range h.node.links {
@@ -171,7 +172,7 @@ func (h *host) onlyPull() (p *pull) {
 	return p
 }
 
-// A cipher clears the memory into which it should have opened a forged frame.
+// A cipher that refuses a forged frame clears the memory for its content, which must not be that of a held frame.
 func TestForgedFrameDoesNotChangeTheHeldOne(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, robot, pc, _, _ := w.hubThreeWithIMU()

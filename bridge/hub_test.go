@@ -291,7 +291,7 @@ func (h *stuckHub) Dial(ctx context.Context, _ string) (net.Conn, error) {
 	return nil, ctx.Err()
 }
 
-// A hub can name any number of hosts.
+// A hub can announce any number of hosts.
 func TestDialsThroughTheHubAreBounded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", testnet.Params{})
@@ -309,7 +309,7 @@ func TestDialsThroughTheHubAreBounded(t *testing.T) {
 	})
 }
 
-// An answer to a stamp that cannot be true tells nothing about the way.
+// An answer to a stamp with impossible times does not change the measured round trip.
 func TestStampsThatCannotBeAreIgnored(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, robot, pc := w.hubPair(rule.QoS{})
@@ -341,7 +341,7 @@ func TestStampsThatCannotBeAreIgnored(t *testing.T) {
 	})
 }
 
-// A link over a hub that is far away answers late, and lasts all the same.
+// Answers over a hub that is far away are late, but not overdue.
 func TestPatienceOverTheHubGrowsWithTheRoundTrip(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, robot, pc := w.hubPair(rule.QoS{})

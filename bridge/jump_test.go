@@ -7,7 +7,7 @@ import (
 	"achbridge/bridge/rule"
 )
 
-// Whoever may write a channel's header can have its frame numbers jump; a program may do so by chance.
+// A program that may write a channel's header can make its frame numbers jump, on purpose or by accident.
 func TestLostShareForgetsAJumpOfNumbers(t *testing.T) {
 	for _, mode := range []rule.Mode{rule.Newest, rule.Every} {
 		t.Run(mode.String(), func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// copies are a robot and a second machine with a copy of its disk, both of which run. The PC
-// knows both addresses, as it does from what they announce, and is linked with the first.
+// copies starts a robot, a second machine with a copy of its disk (twin), and a PC. The PC knows
+// both addresses, as from announcements, and is linked with the robot.
 func (w *world) copies(pcCfg Config) (robot, twin, pc *host) {
 	w.t.Helper()
 	robot, twin, pc = w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -21,7 +21,7 @@ func (w *world) copies(pcCfg Config) (robot, twin, pc *host) {
 	return robot, twin, pc
 }
 
-// bothRun starts a robot, a copy of it, and a PC as copies says.
+// bothRun starts a robot, its copy and a PC, as copies does.
 func (w *world) bothRun(robot, twin, pc *host, pcCfg Config) {
 	w.t.Helper()
 	twin.id = robot.id
@@ -41,7 +41,7 @@ func (h *host) knowsBoth(first, second *host) {
 	h.node.SetPeers(peers)
 }
 
-// gap cuts the radio of a robot that a PC mirrors for a moment, in which its copy answers first.
+// gap cuts the radio of a robot for 1.5 s while a PC mirrors it. The PC then dials the copy before the robot.
 func (w *world) gap(robot, twin, pc *host) {
 	w.t.Helper()
 	pc.freshWithin(2*time.Second, "robot.imu")
@@ -53,7 +53,7 @@ func (w *world) gap(robot, twin, pc *host) {
 	pc.freshWithin(time.Second, "robot.imu")
 }
 
-// linkedAt is the address of the host's one link.
+// linkedAt returns the address at the other end of the host's only link.
 func (h *host) linkedAt() string {
 	h.w.t.Helper()
 	if links := h.node.Status().Links; len(links) == 1 {
@@ -171,7 +171,7 @@ func TestShortSilenceGivesNothingToAnUnknownMachine(t *testing.T) {
 	})
 }
 
-// The copy answers first wherever the robot is dialled, and the robot has a new address.
+// The robot has a new address, and the PC dials the address of its copy first.
 func TestRobotThatMovedIsFoundBesideItsCopy(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, twin, pc := w.copies(allOfTheRobot)
@@ -211,7 +211,7 @@ func TestNoCommandGoesToAnotherMachine(t *testing.T) {
 	})
 }
 
-// A command that the robot asks for is held back like one that is pushed.
+// A command channel that the robot mirrors is held back like one that is pushed to it.
 func TestNoCommandIsReadByAnotherMachine(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, twin, pc := w.host("robot", wire10ms), w.host("robot", wire10ms), w.host("pc", wire10ms)
@@ -233,7 +233,7 @@ func TestNoCommandIsReadByAnotherMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.within(5*time.Second, "a command at the machine that was accepted", func() bool {
-			goal.put(2, 64) // none counts that was put before the robot could read it
+			goal.put(2, 64) // the command is not sent if the robot could not read the channel yet
 			number, _ := twin.newest("pc.goal")
 			return number == 2
 		})
@@ -353,7 +353,7 @@ func TestMachineDiffers(t *testing.T) {
 	}
 }
 
-// While the robot was away the copy has taken its place.
+// The copy has become the link while the robot was away.
 func TestRobotThatComesBackGetsItsCommands(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, twin, pc := w.copies(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
@@ -413,7 +413,7 @@ func TestChannelThatBecomesACommandHasItsMachine(t *testing.T) {
 	})
 }
 
-// The clock of a host stands still while it sleeps.
+// The clock of the PC stops while it is suspended, so the robot's reboot seems to take no time.
 func TestRobotThatWasRebootedMeanwhileIsNoCopy(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

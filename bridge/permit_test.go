@@ -116,7 +116,7 @@ func TestDenialEndsTheSubscriptionAtTheOrigin(t *testing.T) {
 	})
 }
 
-// A rule of export that denies a channel is asked first: relay does not pass the channel on.
+// An export rule that denies a channel has precedence over relay: the channel is not passed on.
 func TestExportDenialHoldsForRelayedMirrors(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, base, pc := w.host("robot", wire10ms), w.host("base", wire10ms), w.host("pc", wire10ms)
@@ -298,7 +298,7 @@ func TestForeignWriterTakesAChannelAlone(t *testing.T) {
 	})
 }
 
-// The companion of a mirror has a tag of ours, and its mirror is its one writer.
+// A metadata channel has a tag of this daemon, as a mirror does, but no other program can claim to write it.
 func TestForeignWriterTakesNoCompanion(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)

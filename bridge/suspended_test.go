@@ -83,7 +83,7 @@ func TestNoCommandIsSentThatWasPutBeforeTheOperatorsHostWasSuspended(t *testing.
 	}
 }
 
-// A command that waits for the hub is put there when the one before has left, unless the operator's host was suspended meanwhile.
+// A command that waits for the hub is published when the previous one has been sent, unless the operator's host was suspended meanwhile.
 func TestNoCommandFromBeforeASuspendIsPutAtTheHub(t *testing.T) {
 	for name, long := range map[string]time.Duration{"awake": 0, "suspended": time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -91,7 +91,7 @@ func TestIPv6AloneIsEnough(t *testing.T) {
 	})
 }
 
-// withoutIPv6 keeps IPv6 off interfaces that come up later.
+// withoutIPv6 disables IPv6 on interfaces that are added later.
 func (h *host) withoutIPv6() {
 	h.lab.t.Helper()
 	onThread(h.lab.t, func() error {

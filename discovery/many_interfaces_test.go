@@ -15,7 +15,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// bridges gives the host bridges that lead nowhere, as those of Docker's networks.
+// bridges adds bridges without ports to the host, such as Docker makes for its networks.
 func (h *host) bridges(first, count int) {
 	h.lab.t.Helper()
 	h.lab.at(h.ns, func(n *netlink.Handle) error {
@@ -55,7 +55,7 @@ func (h *host) removeBridges(first, count int) {
 	})
 }
 
-// Linux lets a socket join 20 groups of IPv4, and counts each interface.
+// Linux lets a socket join 20 IPv4 groups, and counts each interface.
 func TestInterfacesBeyondTwentyAreUsed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -76,7 +76,7 @@ func TestInterfacesBeyondTwentyAreUsed(t *testing.T) {
 	}
 }
 
-// The kernel counts memberships of interfaces that are gone, until they are given back.
+// The kernel counts memberships on interfaces that are gone until the socket leaves the group.
 func TestInterfacesThatAreGoneUseNoSocket(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -109,7 +109,7 @@ func TestInterfacesThatAreGoneUseNoSocket(t *testing.T) {
 	}
 }
 
-// The listing is the one of package net, which asks the kernel once for each interface.
+// prefixesByIndex must return the same as package net, which asks the kernel once for each interface.
 func TestPrefixesAreThoseOfPackageNet(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -158,7 +158,7 @@ func TestPrefixesAreThoseOfPackageNet(t *testing.T) {
 	})
 }
 
-// achd's hosts are searched with zeroconf, which has one socket for all interfaces.
+// The search for hosts with achd uses zeroconf, whose resolvers have one socket each for all their interfaces.
 func TestAchdIsSearchedOnInterfacesBeyondTwenty(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

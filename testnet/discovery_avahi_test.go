@@ -103,7 +103,7 @@ func TestAvahiReadsWhatWeAnnounceAndBothWork(t *testing.T) {
 	before.leave()
 }
 
-// avahi then opens the port so that no other program can share it.
+// With disallow-other-stacks avahi opens the port so that no other program can share it.
 func TestDoctorNamesAvahiThatKeepsThePort(t *testing.T) {
 	s := newSite(t, "pc")
 	file := filepath.Join(t.TempDir(), "avahi.conf")

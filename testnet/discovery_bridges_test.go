@@ -9,7 +9,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// Docker makes a bridge for each of its networks. A socket may join 20 of them.
+// Docker makes a bridge for each of its networks. A socket may join the group on 20 of them.
 func TestDoctorAsksTheDaemonWhatItHasJoined(t *testing.T) {
 	s := newSite(t, "pc")
 	s.shell("pc", `for i in $(seq 25); do ip link add br$i type bridge && ip addr add 172.20.$i.1/24 dev br$i && ip link set br$i up || exit 1; done`)
@@ -33,7 +33,7 @@ func TestDoctorAsksTheDaemonWhatItHasJoined(t *testing.T) {
 		}
 		return nil
 	})
-	await.NoError(t, func() error { // the kernel first sees whether addresses of IPv6 are free
+	await.NoError(t, func() error { // the kernel first checks whether the IPv6 addresses are free
 		list, _ := s.doctor("pc")
 		if c := list["multicast"]; c.State != "ok" || !strings.Contains(c.Text, "br25 (IPv4)") {
 			return fmt.Errorf("got %+v, want it good on all interfaces", c)

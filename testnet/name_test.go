@@ -7,7 +7,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// called waits until a daemon of a host says what the host is called.
+// called waits until the daemon of a host reports want as the name of the host.
 func (s *site) called(host, want string) {
 	s.t.Helper()
 	await.NoError(s.t, func() error {

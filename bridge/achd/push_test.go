@@ -131,7 +131,7 @@ func TestHostDoesNotReadWhatItIsAboutToWrite(t *testing.T) {
 	}
 }
 
-// A host has a channel one way. Another host may have it the other way meanwhile.
+// One host may not read and write a channel at the same time. Another host may read the channel that the first one writes.
 func TestOneHostReadsWhatAnotherWrites(t *testing.T) {
 	s := New(Config{})
 	connect := func(addr string, put bool) *client {
@@ -155,7 +155,8 @@ func TestOneHostReadsWhatAnotherWrites(t *testing.T) {
 	}
 }
 
-// A mirror whose tag still named a frame of its origin would not ask for that frame again, though the client's frames are newer.
+// If the tag still named a frame of the former origin, a new mirror of that origin would not request this frame, although the client's
+// frames have replaced it.
 func TestPushIntoAFormerMirrorChangesItsTag(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	tag := localach.Tag{Node: [16]byte{1}, Channel: 2, Epoch: 3}

@@ -480,7 +480,7 @@ func TestStrangersAndCrowdsAreTurnedAway(t *testing.T) {
 	}
 }
 
-// Memory that a client has taken is free for others once the client has left.
+// The memory that a client has reserved is free for others once the client has left.
 func TestMemoryOfClientsIsGivenBack(t *testing.T) {
 	const size = 1 << 20
 	for direction, ask := range map[string]string{"pull": pullOf("imu"), "push": fmt.Sprintf(pushOf, "goal")} {
@@ -513,7 +513,7 @@ func TestMemoryOfClientsIsGivenBack(t *testing.T) {
 	}
 }
 
-// A client that is refused memory has taken none from the others.
+// A client whose memory is refused has reserved none of it.
 func TestMemoryThatIsRefusedIsNotTaken(t *testing.T) {
 	s := New(Config{})
 	if s.take(maxMemory + 1) {
@@ -524,7 +524,7 @@ func TestMemoryThatIsRefusedIsNotTaken(t *testing.T) {
 	}
 }
 
-// fromAddr is a connection from an address.
+// fromAddr is a connection whose remote address is addr.
 type fromAddr struct {
 	net.Conn
 	addr net.Addr
@@ -561,7 +561,7 @@ func TestClientsAreBoundedPerHostAndInAll(t *testing.T) {
 	}
 }
 
-// A connection without a request has a place for a bounded time, also if bytes of a request come now and then.
+// A connection that does not complete its request is closed in bounded time, even if bytes of a request arrive now and then.
 func TestRequestMustEndInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()

@@ -76,7 +76,7 @@ func TestAChannelThatWaitsHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// Another stream that takes the channel's subject could keep the frames where no reader looks for them.
+// Another stream with the channel's subject could keep the frames, where no reader looks for them.
 func TestAnswerThatNamesAnotherStreamIsNoAcknowledgement(t *testing.T) {
 	p := &putter{channel: &Channel{host: "robot", name: "imu"}}
 	for stream, want := range map[string]string{

@@ -114,7 +114,7 @@ func (h *testHub) start() {
 	h.own()
 }
 
-// own connects as who makes streams and consumers.
+// own connects as the hub's own user, which makes streams and consumers.
 func (h *testHub) own() {
 	h.t.Helper()
 	owner, err := nats.Connect("tls://127.0.0.1:"+strconv.Itoa(h.port), nats.UserInfo(ownerName, ownerName),

@@ -95,7 +95,7 @@ func TestMirrorOfModeEveryNeverGoesBack(t *testing.T) {
 	}
 }
 
-// A new subscription remembers no frames that came. The mirror knows by the number in its tag which frame its file holds.
+// A new subscription has no record of frames that came before. The number in the mirror's tag shows which frame its file holds.
 func TestFrameThatTheFileHoldsIsNotPutAgain(t *testing.T) {
 	dir := testDir(t)
 	m := testMirror(t, dir, "m")

@@ -11,7 +11,7 @@ import (
 	"achbridge/cmd/achbridge/api"
 )
 
-// The status has addresses of the hub and of the server that answers in its place. Mirrors may be called after addresses.
+// The status has addresses of the hub and of the server that answers in its place. Names of mirrors may begin with an address.
 func TestBugreportHidesAddresses(t *testing.T) {
 	foreign := x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"marker.example.org", "marker.example.net"}}, Host: "markerhub.example.com"}
 	s := api.StatusReply{

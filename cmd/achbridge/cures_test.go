@@ -24,7 +24,7 @@ import (
 	"achbridge/testnet/await"
 )
 
-// needsPerson says of the causes whose cures are no commands why a person is needed.
+// needsPerson has the causes whose cures are no commands, each with the reason why it needs a person.
 var needsPerson = map[status.Cause]string{
 	status.CausePublisherStopped: "only who runs the publisher can mend it; achbridge why on its host tells more",
 	status.CausePublisherSlow:    "as before",
@@ -59,7 +59,7 @@ var needsPerson = map[status.Cause]string{
 	status.CauseOther:            "the text says what happened",
 }
 
-// causes are all causes by the source of package status.
+// causes returns all causes that the source of package status declares.
 func causes(t *testing.T) (list []status.Cause) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "bridge", "status", "cause.go"), nil, 0)
@@ -79,8 +79,8 @@ func causes(t *testing.T) (list []status.Cause) {
 	return list
 }
 
-// TestCures runs the commands of every cure that has some, on the host that it is for, and sees that the trouble
-// ends and nothing else is harmed. All other causes need a person.
+// TestCures runs the commands of every cure that has commands, on the host that the cure names. It checks that the trouble
+// ends and that nothing else is harmed. All other causes must be in needsPerson.
 func TestCures(t *testing.T) {
 	cured := map[status.Cause]string{}
 	t.Run("hosts", func(t *testing.T) {
@@ -116,11 +116,11 @@ func TestCures(t *testing.T) {
 	}
 }
 
-// commandText is a command in a cure, and the host that it is for if that is another one.
+// commandText matches a command in a cure. Its groups are the host to run it on, if that is another one, and the arguments.
 var commandText = regexp.MustCompile(`(?:on (\S+)[:,] [^;]*?)?achbridge ((?:[a-z]+|-\S+|[\w.*-]+/\S+)(?: (?:--?[\w-]+|[A-Za-z0-9_][\w./-]*))*?)(?:$|[;:,(]| names| tells)`)
 
-// cure waits until why on a host names a cause, runs the commands of its cure, and waits until the cause is gone: from the
-// verdict if it was there, else from the notes. It returns the commands.
+// cure waits until why on a host names a cause, runs the commands of its cure, and waits until why does not name the cause
+// any more: as the verdict if it was the verdict, else in the notes. It returns the commands.
 func cure(ts *testscript.TestScript, host string, cause status.Cause, channel string) string {
 	var why api.WhyReport
 	ended := false // a channel that is gone has no trouble any more
@@ -174,7 +174,7 @@ func cure(ts *testscript.TestScript, host string, cause status.Cause, channel st
 	return strings.Join(ran, ", ")
 }
 
-// onHost runs achbridge on krang or planner.
+// onHost runs achbridge on host krang or planner.
 func onHost(ts *testscript.TestScript, host string, args ...string) Result {
 	dir := map[string]string{"krang": "ROBOT", "planner": "PC"}[host]
 	if dir == "" {
@@ -189,7 +189,7 @@ func onHost(ts *testscript.TestScript, host string, args ...string) Result {
 	return r
 }
 
-// witness is the state of the mirror that no cure may touch.
+// witness returns the state of krang.witness, the mirror that no cure may touch.
 func witness(ts *testscript.TestScript) string {
 	var s api.StatusReply
 	ts.Check(json.Unmarshal([]byte(onHost(ts, "planner", "status", "--json").Stdout), &s))
@@ -201,7 +201,7 @@ func witness(ts *testscript.TestScript) string {
 	return ""
 }
 
-// channels are the files of both hosts' channels, and their inodes.
+// channels returns the files of both hosts' channels with their inodes.
 func channels(ts *testscript.TestScript) map[string]uint64 {
 	list := map[string]uint64{}
 	for _, dir := range []string{"ROBOT", "PC"} {

@@ -496,7 +496,7 @@ var (
 	keyText = regexp.MustCompile(`achkey1-([A-Za-z0-9_-]+)`)
 	pemBody = regexp.MustCompile(`(?m)(^[A-Za-z0-9+/=]+\n)+-----END`)
 	hexText = regexp.MustCompile(`\b[0-9a-f]{20,32}\b`)
-	ofHost  = regexp.MustCompile(`(?m)^hardware( [0-9a-f]{16})+\n`) // in the file node; where none can be read there is no such line
+	ofHost  = regexp.MustCompile(`(?m)^hardware( [0-9a-f]{16})+\n`) // a line of the file node, missing if no hardware can be read
 	dayText = regexp.MustCompile(`20\d\d-\d\d-\d\d\S*`)
 )
 

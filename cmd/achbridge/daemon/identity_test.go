@@ -114,7 +114,7 @@ func TestResetSecretIsKeptAndPrivate(t *testing.T) {
 	}
 }
 
-// fakeSys is the sysfs of a machine with these network cards, by address; one that ends in "?" has a random one.
+// fakeSys makes the sysfs of a machine with a network card for each address. "?" at the end marks an address as random.
 func fakeSys(t *testing.T, serial string, cards ...string) string {
 	t.Helper()
 	sys := t.TempDir()
@@ -167,7 +167,7 @@ func TestHardwareIsWhatACopiedDiskDoesNotHave(t *testing.T) {
 func TestMachineIsKnownAgain(t *testing.T) {
 	const board, usb, other = "aa:00:00:00:00:01", "aa:00:00:00:00:02", "aa:00:00:00:00:03"
 	for what, c := range map[string]struct {
-		first, then, last string // file systems; last: ""
+		first, then, last string // paths from fakeSys; last may be empty
 		moved             bool
 	}{
 		"reboot":               {fakeSys(t, "", board), fakeSys(t, "", board), "", false},
@@ -207,7 +207,7 @@ func TestMachineIsKnownAgain(t *testing.T) {
 	}
 }
 
-// In older versions the file had only the number.
+// In older versions the file node had only the number.
 func TestNumberOfAnOlderVersionIsKept(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "node")

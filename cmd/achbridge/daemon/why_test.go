@@ -64,7 +64,7 @@ func TestHostAnswersAtAnyOfItsAddresses(t *testing.T) {
 	}
 }
 
-// A probe of its own may work where the daemon was not let join the group.
+// A probe may work on an interface where the kernel did not let the daemon join the group.
 func TestWhyBelievesTheDaemonAboutMulticast(t *testing.T) {
 	joined := []discovery.Probe{{Interface: "lo"}, {Interface: "radio0", Err: errors.New("no buffer space available")}}
 	got := multicastTroubles(t.Context(), []string{"lo"}, joined)

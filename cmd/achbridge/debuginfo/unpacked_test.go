@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// packedZeros is a zlib stream of size zeros, without the sum at its end. All blocks but the first are the same bytes.
+// packedZeros returns a zlib stream of size zeros, without the checksum at its end. All blocks after the first have the same bytes.
 func packedZeros(t *testing.T, size int) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -39,7 +39,8 @@ func packedZeros(t *testing.T, size int) []byte {
 	return out.Bytes()
 }
 
-// elfOf writes an ELF object with the sections given, of which those with a size are packed as the standard says.
+// elfOf writes an ELF object with the given sections and returns its path. Sections in sizes are marked compressed (SHF_COMPRESSED)
+// with that size.
 func elfOf(t *testing.T, sections map[string][]byte, sizes map[string]uint64) string {
 	t.Helper()
 	names, body := "\x00", []byte(nil)
@@ -81,7 +82,7 @@ func elfOf(t *testing.T, sections map[string][]byte, sizes map[string]uint64) st
 	return path
 }
 
-// A small file may have sections that unpack to more than the machine's memory.
+// A small file may have compressed sections that are larger than the machine's memory after decompression.
 func TestOpenBoundsUnpackedSections(t *testing.T) {
 	const half = 600 << 20
 	zeros := packedZeros(t, half)

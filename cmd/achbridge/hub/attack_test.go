@@ -33,7 +33,7 @@ func (w *world) consumers() map[string]*server.ConsumerInfo {
 	return all
 }
 
-// put puts a frame of a host's channel, whose stream it has made before.
+// put has the stream of a host's channel made, and publishes a frame to it.
 func (w *world) put(conn *nats.Conn, host, channel, frame string) {
 	w.Helper()
 	if text := w.make(conn, host, channel); text != "" {
@@ -44,7 +44,7 @@ func (w *world) put(conn *nats.Conn, host, channel, frame string) {
 	}
 }
 
-// newest returns the frame that the hub keeps of a channel, as the hub itself sees it.
+// newest returns the frame that the hub keeps of a channel, or the text of an error. It asks as the hub's own user.
 func (w *world) newest(host, channel string) string {
 	w.Helper()
 	stream, err := w.s.maker.js.Stream(await.Context(w), hub.StreamName(host, channel))
@@ -58,7 +58,7 @@ func (w *world) newest(host, channel string) string {
 	return string(m.Data)
 }
 
-// consumerRequest is the body of a request for a consumer to a nats-server.
+// consumerRequest returns the body of a request to a nats-server for a consumer.
 func consumerRequest(t testing.TB, stream string, config jetstream.ConsumerConfig) []byte {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"stream_name": stream, "config": config})
@@ -68,7 +68,7 @@ func consumerRequest(t testing.TB, stream string, config jetstream.ConsumerConfi
 	return body
 }
 
-// hostile are consumers that a host could ask a nats-server for.
+// hostile has consumers by which a host could harm others, if it could ask the nats-server for them.
 var hostile = map[string]jetstream.ConsumerConfig{
 	"all that there is":   {Name: "pc", FilterSubject: ">", AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: 24 * time.Hour},
 	"pushed":              {Name: "pc", DeliverSubject: "_INBOX.pc.x", FilterSubject: "ach.robot.f.imu", AckPolicy: jetstream.AckNonePolicy},
@@ -132,7 +132,7 @@ func TestHubMakesConsumersOfOneForm(t *testing.T) {
 	}
 }
 
-// The first request of a connection ends the consumer of a former one, which has had the newest frame.
+// The first request of a connection removes the consumer of a former connection, to which the newest frame went.
 func TestConsumerBeginsAgainWithNewestFrame(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, pc := w.connect("robot"), w.connect("pc")
@@ -182,7 +182,7 @@ func TestPullsOfHostAreBounded(t *testing.T) {
 	}
 }
 
-// A nats-server answers to the subject that a request names, whatever it is.
+// A nats-server publishes an answer to any reply subject that a request names.
 func TestAnswersReachNoStreamOfAnother(t *testing.T) {
 	for name, attack := range map[string]func(w *world, pc *nats.Conn){
 		"answer to a frame": func(_ *world, pc *nats.Conn) {
@@ -197,7 +197,7 @@ func TestAnswersReachNoStreamOfAnother(t *testing.T) {
 		"error": func(_ *world, pc *nats.Conn) {
 			_ = pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.pc,x.pc", "ach.robot.f.imu", []byte(`{"batch":-1,"expires":"x"}`))
 		},
-		"deletion": func(_ *world, pc *nats.Conn) { // by the server itself, which needs no permission
+		"deletion": func(_ *world, pc *nats.Conn) { // the server itself publishes the request to delete, without permissions
 			_ = pc.PublishRequest("ach.pc.f.x", "_INBOX.pc.x", nil)
 			_ = pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.pc,x.pc", "$JS.API.STREAM.DELETE.robot,imu", nil)
 			_ = pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.pc,x.pc", "$JS.API.STREAM.DELETE.robot,imu", []byte(`{"batch":1,"no_wait":true}`))
@@ -232,7 +232,7 @@ func TestAnswersReachNoStreamOfAnother(t *testing.T) {
 	}
 }
 
-// A nats-server takes pulls that make it send heartbeats without a pause, or that never end.
+// A nats-server itself accepts pulls that make it send heartbeats without a pause, or that never end.
 func TestPullsOfHostHaveOneForm(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot := w.connect("robot")
@@ -264,7 +264,7 @@ func TestRemovedHostLeavesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config.InactiveThreshold = 24 * time.Hour // it does not end by itself
+		config.InactiveThreshold = 24 * time.Hour // the server does not end it within the test
 		if _, err := w.s.maker.js.CreateConsumer(await.Context(t), fmt.Sprint("robot,imu", n), config); err != nil {
 			t.Fatal(err)
 		}

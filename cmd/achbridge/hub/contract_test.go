@@ -11,7 +11,7 @@ import (
 	"achbridge/testnet/hubtest"
 )
 
-// client is a host at the hub until the test ends, which can be reached.
+// client connects a host to the hub until the test ends, and waits until other hosts can reach it.
 func (w *world) client(host string) *hub.Client {
 	w.Helper()
 	c, err := hub.New(hub.Config{Credentials: w.credentials(host), Hub: "tls://" + w.s.Addr()})

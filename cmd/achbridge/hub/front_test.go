@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// hostOfKey knows pc.
+// hostOfKey returns pc for the key KEY.
 func hostOfKey(key string) (host string, ok bool) { return "pc", key == "KEY" }
 
 func TestFrontPassesOnWhatHostMaySay(t *testing.T) {
@@ -35,7 +35,7 @@ func TestFrontRefusesWhatHostMustNotSay(t *testing.T) {
 		{"HPUB ach.pc.f.imu 12 12\r\n", errHeaders}, {"HPUB ach.pc.f.imu _INBOX.pc.x 12 12\r\n", errHeaders},
 		{"PUB $JS.API.CONSUMER.MSG.NEXT.robot,imu.pc _INBOX.pc.x 0\r\n", errPull}, {"PUB $JS.API.CONSUMER.MSG.NEXT.robot,imu.pc _INBOX.pc.x 100\r\n", errPull},
 		{"PUB ach.pc.here 16385\r\n", errLong}, {"PUB ach.robot.f.imu 16385\r\n", errLong}, {"PUB $JS.API.CONSUMER.MSG.NEXT.robot,imu.pc _INBOX.pc.x 16385\r\n", errLong},
-		// The server reads these otherwise than they look, or not at all.
+		// These lines look harmless, but the server would parse them in another way, or refuse them.
 		{"PUB ach.pc.f.imu\tach.robot.f.imu 1\r\n", errUnknownLine}, {"PUB  ach.pc.f.imu ach.robot.f.imu 1\r\n", errUnknownLine}, {"PUB ach.pc.f.imu  1\r\n", errReply},
 		{"PUB ach.pc.f.imu 1 \r\n", errUnknownLine}, {"PUB ach.pc.f.imu 1\r\r\n", errUnknownLine}, {"PUB ach.pc.f.imu 1\n", errUnknownLine}, {"PUB ach.pc.f.imu 1\r2\r\n", errUnknownLine},
 		{"PUB ach.pc.f.imu -1\r\n", errUnknownLine}, {"PUB ach.pc.f.imu +1\r\n", errUnknownLine}, {"PUB ach.pc.f.imu 0x1\r\n", errUnknownLine}, {"PUB ach.pc.f.imu 9999999999\r\n", errUnknownLine},
@@ -66,7 +66,7 @@ func TestFrontLetsNobodyReplyWhomItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// What the front passes on is a message whose reply is in the host's inbox, or none.
+// The front passes on only messages whose reply subject is in the host's inbox, or that have none.
 func FuzzFrontPassesNoOtherReply(f *testing.F) {
 	f.Add([]byte("PUB ach.pc.f.imu _INBOX.pc.x 1\r\n"))
 	f.Add([]byte("PUB a b c 1\r\n"))

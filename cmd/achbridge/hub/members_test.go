@@ -37,7 +37,7 @@ func TestHostKeepsItsNewestConnections(t *testing.T) {
 	}
 }
 
-// The address comes from the front, with which the host speaks.
+// The server learns the host's address from the front, which accepts the connection.
 func TestHubKnowsAddressesOfHosts(t *testing.T) {
 	w := newWorld(t, "robot")
 	robot := w.connect("robot")
@@ -63,7 +63,7 @@ func TestGuardBoundsConnectionsOfHost(t *testing.T) {
 	}
 }
 
-// stalled is a connection of a host that says lines and reads nothing.
+// stalled connects a host that sends lines and then reads nothing.
 func (w *world) stalled(host string, lines ...string) {
 	w.Helper()
 	c := w.credentials(host)
@@ -95,7 +95,7 @@ func (w *world) stalled(host string, lines ...string) {
 	}
 }
 
-// What waits for a host that reads nothing is bounded for all its connections together.
+// The bytes that wait for a host that reads nothing are bounded for all its connections together.
 func TestHostThatReadsNothingIsCutOff(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
 	robot, pc := w.connect("robot"), w.connect("pc")

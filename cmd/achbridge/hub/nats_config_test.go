@@ -144,7 +144,7 @@ func TestANATSServerOfDebianRefusesWhatAHostMustNotDo(t *testing.T) {
 	}
 }
 
-// docs/fleet.md warns of that. A hub of ours has a front, which such a server lacks: see TestAnswersReachNoStreamOfAnother.
+// docs/fleet.md warns of this attack. A hub of ours has a front, which such a server lacks: see TestAnswersReachNoStreamOfAnother.
 func TestNATSServerOfDebianLetsAnswersReachOtherStreams(t *testing.T) {
 	w, url := debian(t, "robot", "pc")
 	conns := map[string]*nats.Conn{}
@@ -195,7 +195,7 @@ func TestNATSServerOfDebianLetsAnswersReachOtherStreams(t *testing.T) {
 	if _, err := js.CreateConsumer(await.Context(t), "pc,x", own); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // one for the frame, and one that expires: its answer has no content, as a request to delete
+	for range 2 { // one pull for the frame, and one that expires: the answer to that has no content, as a valid request to delete
 		if err := conns["pc"].PublishRequest(hub.PullPrefix+"pc,x.pc", "$JS.API.STREAM.DELETE.robot,imu", []byte(`{"batch":1,"expires":100000000}`)); err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func TestOneGoroutineWorksForHost(t *testing.T) {
 			t.Errorf("add = %v, %v, want %v", begin, err, want)
 		}
 	}
-	for range 3 { // two requests, and the end
+	for range 3 { // for two requests, and once when none waits
 		r.next()
 	}
 	if begin, err := r.add(&nats.Msg{}, 0); !begin || err != nil {

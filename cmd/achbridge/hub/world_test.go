@@ -184,7 +184,7 @@ func (w *world) make(conn *nats.Conn, host, channel string) string {
 	return string(answer.Data)
 }
 
-// read asks for the consumer of a host, and returns the answer.
+// read asks the hub for a host's consumer on a stream, and returns the answer: empty, or an error.
 func (w *world) read(conn *nats.Conn, host, request string) string {
 	w.Helper()
 	answer, err := conn.Request(hub.ReadOf(host), []byte(request), await.Limit)

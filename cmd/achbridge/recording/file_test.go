@@ -80,14 +80,14 @@ func TestFileCutShortIsReadUpToItsLastChunk(t *testing.T) {
 	}
 }
 
-// A file system may leave a file with its size and without its last bytes.
+// After a loss of power a file may have its size with zeros in place of its last bytes.
 func TestZerosAtTheEndAreReadLikeACut(t *testing.T) {
 	path, chunks := written(t, 8)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const footer = 36 // bytes of the last record and the magic: without them nothing is missing
+	const footer = 36 // bytes of the last record and the magic: a file that lacks only them has all messages
 	cut, zeros := filepath.Join(t.TempDir(), "cut.mcap"), filepath.Join(t.TempDir(), "zeros.mcap")
 	for size := len(mcap.Magic); size < len(text); size += need.LongOr(1, 11) {
 		for name, rest := range map[string]int{cut: 0, zeros: len(text) - size, zeros + "2": 200_000} {
