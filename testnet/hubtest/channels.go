@@ -259,7 +259,6 @@ func channelCallsEnd(t *testing.T, l *Lab) {
 }
 
 func nothingIsKept(t *testing.T, l *Lab) {
-	needsCut(t, l)
 	robot := l.Host("robot")
 	out, in := channel(t, robot, l.Host("pc"))
 	put(t, out, "before")
@@ -285,7 +284,6 @@ func nothingIsKept(t *testing.T, l *Lab) {
 
 // The first frame after a cut may be one that came before.
 func readerGoesOn(t *testing.T, l *Lab) {
-	needsCut(t, l)
 	pc := l.Host("pc")
 	out, in := channel(t, l.Host("robot"), pc)
 	put(t, out, "first")

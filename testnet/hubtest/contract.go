@@ -37,7 +37,7 @@ type Lab struct {
 	// Host connects a host of a new name, and returns when it can be reached.
 	Host func(name string) Hub
 	// Cut ends the connection of a host and lets it have no other one until Restore, which
-	// returns when it can be reached again. Nil: scenarios that need it are skipped.
+	// returns when it can be reached again. They are for scenarios with Cuts.
 	Cut, Restore func(name string)
 	MaxFrame     int   // bytes of the largest frame
 	TooLarge     error // what Put's error wraps for larger ones
@@ -48,34 +48,35 @@ type Lab struct {
 type Scenario struct {
 	Name string
 	Run  func(*testing.T, *Lab)
+	Cuts bool // it needs Lab.Cut and Lab.Restore
 }
 
 // Contract is what every hub must do.
 var Contract = []Scenario{
-	{"StreamCarriesBytesBothWays", streamCarriesBytes},
-	{"StreamsKnowTheirHosts", streamsKnowTheirHosts},
-	{"ManyStreamsDoNotMix", manyStreams},
-	{"WhatWasWrittenBeforeCloseArrives", writtenBeforeClose},
-	{"CloseEndsBlockedCalls", closeEndsBlockedCalls},
-	{"WriterWaitsForItsReader", writerWaits},
-	{"DeadlinesEndCalls", deadlinesEndCalls},
-	{"DeadlineThatMovesCounts", deadlineMoves},
-	{"DialOfAnAbsentHostFails", dialOfAbsentHost},
-	{"AcceptEndsWithItsContext", acceptEnds},
-	{"LostConnectionEndsItsStreams", lostConnectionEndsStreams},
-	{"ReaderBeginsWithTheNewest", readerBeginsWithNewest},
-	{"ReaderThatKeepsUpMissesNothing", readerKeepsUp},
-	{"SlowReaderGetsTheNewest", slowReader},
-	{"EachReaderGetsEachFrame", eachReader},
-	{"ReaderWaitsForTheFirstFrame", readerWaits},
-	{"ChannelsDoNotMix", channelsDoNotMix},
-	{"FramesAreWhole", framesAreWhole},
-	{"FramesBelongToTheCaller", framesBelongToCaller},
-	{"TooLargeFrameIsAnError", tooLarge},
-	{"RoomIsThereForTwo", roomForTwo},
-	{"ChannelCallsEndWithContextAndClose", channelCallsEnd},
-	{"NothingIsKeptToBeSentLater", nothingIsKept},
-	{"ReaderGoesOnAfterACut", readerGoesOn},
+	{Name: "StreamCarriesBytesBothWays", Run: streamCarriesBytes},
+	{Name: "StreamsKnowTheirHosts", Run: streamsKnowTheirHosts},
+	{Name: "ManyStreamsDoNotMix", Run: manyStreams},
+	{Name: "WhatWasWrittenBeforeCloseArrives", Run: writtenBeforeClose},
+	{Name: "CloseEndsBlockedCalls", Run: closeEndsBlockedCalls},
+	{Name: "WriterWaitsForItsReader", Run: writerWaits},
+	{Name: "DeadlinesEndCalls", Run: deadlinesEndCalls},
+	{Name: "DeadlineThatMovesCounts", Run: deadlineMoves},
+	{Name: "DialOfAnAbsentHostFails", Run: dialOfAbsentHost},
+	{Name: "AcceptEndsWithItsContext", Run: acceptEnds},
+	{Name: "LostConnectionEndsItsStreams", Run: lostConnectionEndsStreams, Cuts: true},
+	{Name: "ReaderBeginsWithTheNewest", Run: readerBeginsWithNewest},
+	{Name: "ReaderThatKeepsUpMissesNothing", Run: readerKeepsUp},
+	{Name: "SlowReaderGetsTheNewest", Run: slowReader},
+	{Name: "EachReaderGetsEachFrame", Run: eachReader},
+	{Name: "ReaderWaitsForTheFirstFrame", Run: readerWaits},
+	{Name: "ChannelsDoNotMix", Run: channelsDoNotMix},
+	{Name: "FramesAreWhole", Run: framesAreWhole},
+	{Name: "FramesBelongToTheCaller", Run: framesBelongToCaller},
+	{Name: "TooLargeFrameIsAnError", Run: tooLarge},
+	{Name: "RoomIsThereForTwo", Run: roomForTwo},
+	{Name: "ChannelCallsEndWithContextAndClose", Run: channelCallsEnd},
+	{Name: "NothingIsKeptToBeSentLater", Run: nothingIsKept, Cuts: true},
+	{Name: "ReaderGoesOnAfterACut", Run: readerGoesOn, Cuts: true},
 }
 
 // Adapt makes a Hub of one whose channels have a type of their own.
@@ -105,11 +106,3 @@ func (a adapted[C]) Channel(host, channel string) Channel {
 
 // moment is how long a test looks for what must not come.
 const moment = 100 * time.Millisecond
-
-// needsCut skips a scenario where a lab cannot cut hosts off.
-func needsCut(t *testing.T, l *Lab) {
-	t.Helper()
-	if l.Cut == nil {
-		t.Skip("this lab cannot end the connection of one host: set Lab.Cut and Lab.Restore")
-	}
-}

@@ -252,7 +252,6 @@ func acceptEnds(t *testing.T, l *Lab) {
 }
 
 func lostConnectionEndsStreams(t *testing.T, l *Lab) {
-	needsCut(t, l)
 	robot, pc := l.Host("robot"), l.Host("pc")
 	a, b := stream(t, robot, pc, "pc")
 	l.Cut("robot")
