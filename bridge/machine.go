@@ -66,8 +66,8 @@ type former struct {
 const (
 	// copiedFor is how long a copy is reported after it was heard last.
 	copiedFor = time.Hour
-	// copyTold is the time between the refusal of a copy and the end of its session, whose end may overtake the refusal.
-	copyTold = 500 * time.Millisecond
+	// refusalTime is the time between the refusal of a copy and the end of its session, whose end may overtake the refusal.
+	refusalTime = 500 * time.Millisecond
 	// maxCopied bounds the number of node ids in Node.copies, and likewise in Node.former.
 	maxCopied = 64
 	// maxFormer bounds how many former runs of a node are remembered.
@@ -102,7 +102,7 @@ func (n *Node) refuseCopy(l, old *link) {
 	l.sayHello()
 	l.send(wire.Refused{Re: wire.TypeHello, Code: wire.CodeCopied, Text: wire.Text(sameID(old))})
 	n.work.Go(func() {
-		pause(n.ctx, copyTold)
+		pause(n.ctx, refusalTime)
 		l.bye("another machine with this node id is linked")
 		l.cancel(errCopied)
 	})
