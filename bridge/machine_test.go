@@ -399,17 +399,21 @@ func TestChannelThatBecomesACommandHasItsMachine(t *testing.T) {
 		wish := rule.Mirror{Host: "pc", Channel: "goal"}
 		robot.run(Config{Mirrors: []rule.Mirror{wish}}, pc)
 		w.within(2*time.Second, "the mirror", func() bool { return robot.mirror("pc.goal").State == status.MirrorLive })
-		if len(kept) != 0 {
-			t.Errorf("got machine %v for a channel of class state", kept)
-		}
+		pc.node.call(func() {
+			if len(kept) != 0 {
+				t.Errorf("got machine %v for a channel of class state", kept)
+			}
+		})
 		wish.QoS.Class = rule.Command
 		if err := robot.node.Mirror(wish); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if kept["robot"] != robot.machine {
-			t.Errorf("got machines %v, want that of the robot", kept)
-		}
+		pc.node.call(func() {
+			if kept["robot"] != robot.machine {
+				t.Errorf("got machines %v, want that of the robot", kept)
+			}
+		})
 	})
 }
 
