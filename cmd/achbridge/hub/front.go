@@ -155,16 +155,21 @@ type violation struct{ text string }
 func (v *violation) Error() string { return v.text }
 
 var (
-	errUnknownLine = &violation{"Unknown Protocol Operation"}
-	errHeaders     = &violation{"Permissions Violation for Publish with headers"}
-	errReply       = &violation{"Permissions Violation for Publish with a reply subject that is not in the host's inbox"}
-	errPull        = &violation{"Permissions Violation for Publish of a pull of another form"}
-	errLong        = &violation{"Permissions Violation for Publish of a message that is long and no frame"}
+	errUnknownLine  = &violation{"Unknown Protocol Operation"}
+	errHeaders      = &violation{"Permissions Violation for Publish with headers"}
+	errReply        = &violation{"Permissions Violation for Publish with a reply subject that is not in the host's inbox"}
+	errPull         = &violation{"Permissions Violation for Publish of a pull of another form"}
+	errSubscription = &violation{"Permissions Violation for Subscription to a long subject"}
+	errLong         = &violation{"Permissions Violation for Publish of a message that is long and no frame"}
 )
 
 const (
 	// maxLine is the greatest length of a protocol line from a host, in bytes. The longest line has two subjects.
 	maxLine = 4096
+	// maxSubscription is the length of a subscription, in bytes, and maxTokens the number of tokens of its subject. The server
+	// keeps some kilobytes for each token.
+	maxSubscription = 512
+	maxTokens       = 16
 	// maxShort is the greatest size of a message that is no frame, in bytes.
 	maxShort = 16 << 10
 )
@@ -231,7 +236,12 @@ func (s *speaker) allow(line []byte, hostOf func(key string) (string, bool)) (si
 			s.host = host
 		}
 		return 0, "", nil
-	case "PING", "PONG", "SUB", "UNSUB":
+	case "SUB":
+		if len(rest) > maxSubscription || strings.Count(rest, ".") >= maxTokens {
+			return 0, "", errSubscription
+		}
+		return 0, "", nil
+	case "PING", "PONG", "UNSUB":
 		return 0, "", nil
 	case "HPUB":
 		return 0, "", errHeaders

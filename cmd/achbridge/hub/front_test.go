@@ -25,7 +25,7 @@ func TestFrontPassesOnWhatHostMaySay(t *testing.T) {
 }
 
 func TestFrontRefusesWhatHostMustNotSay(t *testing.T) {
-	long := strings.Repeat("x", 500)
+	long := strings.Repeat("x", 512)
 	for _, c := range []struct {
 		line string
 		want error
@@ -35,6 +35,7 @@ func TestFrontRefusesWhatHostMustNotSay(t *testing.T) {
 		{"HPUB ach.pc.f.imu 12 12\r\n", errHeaders}, {"HPUB ach.pc.f.imu _INBOX.pc.x 12 12\r\n", errHeaders},
 		{"PUB $JS.API.CONSUMER.MSG.NEXT.robot,imu.pc _INBOX.pc.x 0\r\n", errPull}, {"PUB $JS.API.CONSUMER.MSG.NEXT.robot,imu.pc _INBOX.pc.x 100\r\n", errPull},
 		{"PUB ach.pc.here 16385\r\n", errLong}, {"PUB ach.robot.f.imu 16385\r\n", errLong}, {"PUB $JS.API.CONSUMER.MSG.NEXT.robot,imu.pc _INBOX.pc.x 16385\r\n", errLong},
+		{"SUB _INBOX.pc." + long + " 1\r\n", errSubscription}, {"SUB _INBOX.pc" + strings.Repeat(".a", 16) + " 1\r\n", errSubscription},
 		// These lines look harmless, but the server would parse them in another way, or refuse them.
 		{"PUB ach.pc.f.imu\tach.robot.f.imu 1\r\n", errUnknownLine}, {"PUB  ach.pc.f.imu ach.robot.f.imu 1\r\n", errUnknownLine}, {"PUB ach.pc.f.imu  1\r\n", errReply},
 		{"PUB ach.pc.f.imu 1 \r\n", errUnknownLine}, {"PUB ach.pc.f.imu 1\r\r\n", errUnknownLine}, {"PUB ach.pc.f.imu 1\n", errUnknownLine}, {"PUB ach.pc.f.imu 1\r2\r\n", errUnknownLine},
