@@ -119,7 +119,7 @@ func (n *Node) needless(p *peer, old *link, s *transport.Session) bool {
 	if l == nil || l == old || l.overHub() && !overHub(s) {
 		return false
 	}
-	if _, silent := l.quiet(n.now()); silent {
+	if n.isSilent(l) {
 		return false
 	}
 	return p.Node != "" && p.Node != id.String() || !p.moved && n.takes(p, l.s) && n.stays(l)

@@ -23,7 +23,7 @@ func (n *Node) hostName(s *transport.Session) string {
 		if other.host != name || other.peer == id {
 			continue
 		}
-		if _, silent := other.quiet(n.now()); silent {
+		if n.isSilent(other) {
 			n.endLinks(other, errors.New("its host is node "+id.String()+" now"))
 			continue
 		}

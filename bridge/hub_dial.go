@@ -194,6 +194,5 @@ func (n *Node) givesWay(s *transport.Session, old *link) bool {
 	if !overHub(s) || old == nil || old.overHub() {
 		return false
 	}
-	_, silent := old.quiet(n.now())
-	return !silent
+	return !n.isSilent(old)
 }

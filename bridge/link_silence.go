@@ -267,6 +267,7 @@ func (n *Node) challenge(l *link) {
 	}
 }
 
+// isSilent reports whether a link is silent now (quiet).
 func (n *Node) isSilent(l *link) bool {
 	_, silent := l.quiet(n.now())
 	return silent
@@ -283,7 +284,7 @@ func (n *Node) replaces(l, old *link) bool {
 	if old.overHub() && !l.overHub() {
 		return true
 	}
-	if _, silent := old.quiet(n.now()); silent || !n.allows(old.s) {
+	if n.isSilent(old) || !n.allows(old.s) {
 		return true
 	}
 	if old.greeted && l.run != old.run {

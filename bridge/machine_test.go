@@ -187,15 +187,22 @@ func TestRobotThatMovedIsFoundBesideItsCopy(t *testing.T) {
 	})
 }
 
+// commandedCopies are a PC that has pushed command 1 to a robot, and is linked with the copy now, since the robot is cut off.
+func (w *world) commandedCopies() (robot, twin, pc *host, goal *channel) {
+	w.t.Helper()
+	robot, twin, pc = w.copies(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
+	goal = pc.channel("goal", 8, 64)
+	goal.put(1, 64)
+	robot.follows("goal", 1, 2*time.Second)
+	time.Sleep(settled)
+	w.change("robot", "cut")
+	w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == twin.addr().String() })
+	return robot, twin, pc, goal
+}
+
 func TestNoCommandGoesToAnotherMachine(t *testing.T) {
 	inWorld(t, func(w *world) {
-		robot, twin, pc := w.copies(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
-		goal := pc.channel("goal", 8, 64)
-		goal.put(1, 64)
-		robot.follows("goal", 1, 2*time.Second)
-		time.Sleep(settled)
-		w.change("robot", "cut")
-		w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == twin.addr().String() })
+		_, twin, pc, goal := w.commandedCopies()
 		goal.put(2, 64)
 		time.Sleep(5 * time.Second)
 		if number, _ := twin.newest("goal"); number != 0 {
@@ -356,13 +363,7 @@ func TestMachineDiffers(t *testing.T) {
 // The copy has become the link while the robot was away.
 func TestRobotThatComesBackGetsItsCommands(t *testing.T) {
 	inWorld(t, func(w *world) {
-		robot, twin, pc := w.copies(Config{Pushes: rule.Pushes{{Channel: "goal", Host: "robot"}}})
-		goal := pc.channel("goal", 8, 64)
-		goal.put(1, 64)
-		robot.follows("goal", 1, 2*time.Second)
-		time.Sleep(settled)
-		w.change("robot", "cut")
-		w.within(20*time.Second, "a link with the copy", func() bool { return pc.linkedAt() == twin.addr().String() })
+		robot, twin, _, goal := w.commandedCopies()
 		w.change("robot", "up")
 		goal.put(2, 64)
 		robot.follows("goal", 2, 2*tryTime)

@@ -293,7 +293,7 @@ func (n *Node) dialled(p *peer, old *link, s *transport.Session, err error) {
 			p.failures, p.linked = p.failures+1, false // another node has its address now
 		}
 		if old != nil && n.links[s.Peer().Node] == old {
-			if _, silent := old.quiet(n.now()); !silent {
+			if !n.isSilent(old) {
 				n.listen(old)
 				n.work.Go(func() { s.Close("the link that there is was heard again") })
 				return
