@@ -10,6 +10,7 @@ import (
 
 	"achbridge/bridge/achd"
 	"achbridge/bridge/layout"
+	"achbridge/bridge/layouts"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -38,7 +39,7 @@ type Config struct {
 	Adopt   []string    // existing channels, not made by achbridge, that a mirror may write into
 	Mirrors rule.Mirrors
 	Pushes  rule.Pushes
-	Layouts []ChannelLayout // of this host's own channels, for peers; the first that matches counts
+	Layouts layouts.Rules // of this host's own channels, for peers; the first that matches counts
 	// NoLoadTest: no load test runs here, whoever asks.
 	NoLoadTest bool
 	// ProcessorWait returns the share of the last seconds in which this process waited for a processor; known is false if
@@ -136,7 +137,7 @@ func (c *Config) settle() {
 	if c.Export == nil {
 		c.Export = rule.GrantTo("*")
 	}
-	c.Layouts = prepared(c.Layouts)
+	c.Layouts = c.Layouts.Prepared()
 }
 
 func checkPatterns(what string, patterns []string) error {

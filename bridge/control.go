@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"achbridge/bridge/achd"
 	"achbridge/bridge/fresh"
@@ -262,7 +263,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 	case wire.TypeLoad:
 		l.answered(m)
 	case wire.TypeDescribe:
-		l.layoutRefused(m)
+		l.layouts.Refuse(time.Now(), m)
 	case wire.TypeHello:
 		if m.Code == wire.CodeCopied {
 			n.copiedHere(l, m.Text)

@@ -50,9 +50,7 @@
 //	snapshot.go         one copy for all links      packed.go         packed once for all
 //	large.go            large frames                memory.go         what copies may take
 //	catalog.go          what is told of channels    query.go          why a channel is not offered; pings
-//	layouts.go          what other hosts say of frames
-//	layouts_told.go     what this host says of its own, and passes on
-//	misfits.go          whether frames fit what is said of them
+//	layouts.go          the layouts of frames: other hosts' and ours
 //	exchange.go         accounts and facts that both ends tell each other
 //	permit.go           rules for what runs; Apply  push.go           offers, accept, rules -> pushes
 //	report.go           what the node tells         limits.go         the table of all limits

@@ -13,6 +13,8 @@ import (
 	"achbridge/bridge/transport"
 	"achbridge/bridge/via"
 	"achbridge/wire"
+
+	"golang.org/x/time/rate"
 )
 
 // pull feeds one mirror from the hub. The hub is an adversary: what it brings is put only if it is
@@ -31,11 +33,11 @@ type pull struct {
 
 	mu      lock.Mutex[lock.Pull] // guards what follows
 	key     *hubOpener
-	named   uint64     // newest frame that the origin has named over control
-	unkeyed []byte     // a frame whose key may be on its way; nil: none
-	held    *heldFrame // an opened frame for which a word of the origin is on its way; nil: none
-	strange int        // frames of another key since the present one came
-	again   allowance  // for the newest frame to come again
+	named   uint64        // newest frame that the origin has named over control
+	unkeyed []byte        // a frame whose key may be on its way; nil: none
+	held    *heldFrame    // an opened frame for which a word of the origin is on its way; nil: none
+	strange int           // frames of another key since the present one came
+	again   *rate.Limiter // for the newest frame to come again
 	tally   pullTally
 	opened  []byte // memory of the frame that was opened last
 	unpack  unpacker
@@ -94,7 +96,7 @@ func (l *link) startPull(id uint32, in *inbound) {
 	ctx, cancel := context.WithCancel(l.n.ctx)
 	p := &pull{
 		l: l, sub: id, in: in, cancel: cancel, at: l.n.cfg.Hub.Channel(l.s.Peer().Host, in.m.Channel), named: in.last,
-		again: allowance{burst: anewAtOnce, every: anewEvery},
+		again: rate.NewLimiter(rate.Every(anewEvery), anewAtOnce),
 	}
 	l.inMu.Lock()
 	in.pull = p
@@ -198,7 +200,7 @@ func (p *pull) repeated(last uint64) {
 		p.strange++
 		return
 	}
-	if !p.again.take(p.l.n.now()) {
+	if !p.again.Allow() {
 		p.tally.replayed++
 	}
 }

@@ -4,38 +4,33 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
 	"achbridge/bridge/layout"
+	"achbridge/bridge/layouts"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
 
-// The catalog of a peer has the hash of a channel's layout. The layout itself is asked for when
-// somebody on this host wants to see values, and is kept.
-
-// Layout is what a channel's origin says of its frames.
+// Layout is the answer of a channel's origin about the layout of its frames.
 type Layout struct {
-	Host, Channel string // of the origin
-	Packed        []byte // checked, as layout.Unpack takes it; nil: the origin says nothing, or see Why
-	Why           string // the origin has a layout, and it is not here
+	Host, Channel  string // of the origin
+	layouts.Answer        // both empty: the channel has no layout
 }
 
-// layoutWait is how long Layout waits for a layout.
-const layoutWait = 2 * time.Second
+// layoutTimeout is how long Layout waits for a peer.
+const layoutTimeout = 2 * time.Second
 
-// Layout returns what the origin of a channel says of its frames. of is HOST/CHANNEL, or a mirror.
-// It waits for at most layoutWait. The error is fs.ErrNotExist if there is no such channel, or that
-// of ctx.
+// Layout returns the layout of a channel of another host. of is HOST/CHANNEL or the name of a mirror. Layout waits for at most
+// layoutTimeout. The error is fs.ErrNotExist if there is no such channel, or that of ctx.
 func (n *Node) Layout(ctx context.Context, of string) (found Layout, err error) {
-	var q *layoutQuery
+	var q *layouts.Request
 	ok := n.call(func() {
-		var at *described
-		if at, err = n.describedBy(of); err == nil {
-			found, q = n.wantLayout(at)
+		var c *remoteChannel
+		if c, err = n.remoteChannel(of); err == nil {
+			found.Host, found.Channel = c.host, c.channel
+			found.Answer, q = n.requestLayout(c)
 		}
 	})
 	switch {
@@ -44,11 +39,11 @@ func (n *Node) Layout(ctx context.Context, of string) (found Layout, err error) 
 	case err != nil || q == nil:
 		return found, err
 	}
-	t := time.NewTimer(layoutWait)
+	t := time.NewTimer(layoutTimeout)
 	defer t.Stop()
 	select {
-	case <-q.done:
-		found.Packed, found.Why = q.packed, q.why
+	case <-q.Done():
+		found.Answer = q.Answer()
 	case <-t.C:
 		found.Why = "it does not answer"
 	case <-ctx.Done():
@@ -59,17 +54,17 @@ func (n *Node) Layout(ctx context.Context, of string) (found Layout, err error) 
 	return found, nil
 }
 
-// described is a channel of another host, and what names its layout.
-type described struct {
+// remoteChannel is a channel of another host.
+type remoteChannel struct {
 	host, channel string
-	hash          wire.Hash // zero: it has none
+	layout        wire.Hash // zero: it has none
 	link          *link     // nil: none
 }
 
-// describedBy finds HOST/CHANNEL, or the channel that a mirror is of.
-func (n *Node) describedBy(of string) (*described, error) {
+// remoteChannel finds HOST/CHANNEL, or the channel that a mirror is of.
+func (n *Node) remoteChannel(of string) (*remoteChannel, error) {
 	if m := n.mirrors[of]; m != nil {
-		return m.described(), nil
+		return m.remoteChannel(), nil
 	}
 	a, err := rule.ParseChannel(of)
 	if err != nil {
@@ -77,232 +72,133 @@ func (n *Node) describedBy(of string) (*described, error) {
 	}
 	if l := n.linkOf(a.Host); l != nil {
 		if c, ok := l.catalog[a.Channel]; ok {
-			return &described{a.Host, a.Channel, c.Layout, l}, nil
+			return &remoteChannel{a.Host, a.Channel, c.Layout, l}, nil
 		}
 	}
 	for _, m := range n.mirrors {
 		if m.Host == a.Host && m.Channel == a.Channel {
-			return m.described(), nil
+			return m.remoteChannel(), nil
 		}
 	}
 	return nil, fmt.Errorf("%s: no linked host offers it%.0w", of, fs.ErrNotExist)
 }
 
-// described is the channel that a mirror is of. Without a link, what the origin said last counts.
-func (m *binding) described() *described {
-	d := &described{m.Host, m.Channel, m.origin.Layout, m.link}
+// remoteChannel returns the channel that a mirror is of. Without a link its layout is the last one that the origin announced.
+func (m *binding) remoteChannel() *remoteChannel {
+	c := &remoteChannel{m.Host, m.Channel, m.origin.Layout, m.link}
 	if m.link != nil {
-		d.hash = m.link.catalog[m.Channel].Layout
+		c.layout = m.link.catalog[m.Channel].Layout
 	}
-	return d
+	return c
 }
 
-// wantLayout returns what there is to say at once, or the query that is to be waited for.
-func (n *Node) wantLayout(d *described) (found Layout, q *layoutQuery) {
-	found = Layout{Host: d.host, Channel: d.channel}
-	if d.hash == (wire.Hash{}) {
-		return found, nil
+// requestLayout returns the answer that is known already, or the request to wait for.
+func (n *Node) requestLayout(c *remoteChannel) (known layouts.Answer, q *layouts.Request) {
+	if c.layout == (wire.Hash{}) {
+		return known, nil
 	}
-	if found.Packed = n.layouts.take(d.hash); found.Packed != nil {
-		return found, nil
+	if known.Packed = n.layouts.Packed(c.layout); known.Packed != nil {
+		return known, nil
 	}
-	switch {
-	case d.link == nil || d.link.silent:
-		found.Why = "there is no link to it"
-	case d.link.layouts.bad[d.hash] != "":
-		found.Why = d.link.layouts.bad[d.hash]
-	default:
-		if q = d.link.wantLayout(d.hash, d.channel); q == nil {
-			found.Why = "too many of its layouts are asked for"
+	if c.link == nil || c.link.silent {
+		known.Why = "there is no link to it"
+	} else if known.Why = c.link.layouts.Rejected(c.layout); known.Why == "" {
+		if q = c.link.layouts.Add(time.Now(), c.layout, c.channel); q == nil {
+			known.Why = "too many of its layouts are asked for"
 		}
 	}
-	return found, q
+	return known, q
 }
 
-// layoutQuery is one layout that is asked of a peer. packed and why are there when done is closed.
-type layoutQuery struct {
-	hash    wire.Hash
-	channel string
-	until   time.Duration // an answer is waited for; 0: it is not asked yet
-	packed  []byte
-	why     string
-	done    chan struct{}
-	then    []func() // called by the node's goroutine when done is closed
+// describeChannel sends wire.Describe and returns its id.
+func (l *link) describeChannel(channel string) (id uint32) {
+	l.lastID++
+	l.send(wire.Describe{ID: l.lastID, Channel: channel})
+	return l.lastID
 }
 
-// layoutQueries belong to the node's goroutine.
-type layoutQueries struct {
-	waiting []*layoutQuery          // not asked yet
-	asked   map[uint32]*layoutQuery // by the id of the question; nil: none yet
-	bad     map[wire.Hash]string    // why a layout of that hash is not taken from this peer
-	pace    allowance
-}
-
-const (
-	layoutsAtOnce   = 8   // questions of a link without an answer
-	maxLayoutsAsked = 256 // of a link, with those that wait
-	maxBadLayouts   = 64  // that a link remembers
-	layoutTimeout   = 5 * time.Second
-)
-
-// wantLayout returns the query for a layout; nil when there are too many.
-func (l *link) wantLayout(hash wire.Hash, channel string) *layoutQuery {
-	for _, q := range l.layouts.asked {
-		if q.hash == hash {
-			return q
-		}
-	}
-	for _, q := range l.layouts.waiting {
-		if q.hash == hash {
-			return q
-		}
-	}
-	if len(l.layouts.waiting) >= maxLayoutsAsked {
-		return nil
-	}
-	q := &layoutQuery{hash: hash, channel: channel, done: make(chan struct{})}
-	l.layouts.waiting = append(l.layouts.waiting, q)
-	l.askLayouts()
-	return q
-}
-
-// askLayouts asks for layouts that are waited for, as many as may be asked for now.
-func (l *link) askLayouts() {
-	now, s := l.n.now(), &l.layouts
-	for id, q := range s.asked {
-		if now >= q.until {
-			delete(s.asked, id)
-			q.end(nil, "it does not answer")
-		}
-	}
-	for len(s.waiting) > 0 && len(s.asked) < layoutsAtOnce && s.pace.take(now) {
-		q := s.waiting[0]
-		s.waiting = s.waiting[1:]
-		if s.asked == nil {
-			s.asked = make(map[uint32]*layoutQuery)
-		}
-		l.lastID++
-		q.until, s.asked[l.lastID] = now+layoutTimeout, q
-		l.send(wire.Describe{ID: l.lastID, Channel: q.channel})
-	}
-}
-
-func (q *layoutQuery) end(packed []byte, why string) {
-	q.packed, q.why = packed, why
-	close(q.done)
-	for _, f := range q.then {
-		f()
-	}
-}
-
-// endLayouts ends all queries of a link that is dropped.
-func (l *link) endLayouts() {
-	for _, q := range l.layouts.asked {
-		q.end(nil, "the link to it has ended")
-	}
-	for _, q := range l.layouts.waiting {
-		q.end(nil, "the link to it has ended")
-	}
-	l.layouts.asked, l.layouts.waiting = nil, nil
-}
-
-// layout handles a layout that the peer sends. One that was not asked for is left alone.
+// layout handles a layout that the peer sends.
 func (n *Node) layout(l *link, m wire.Layout) {
-	q := l.layouts.asked[m.ID]
+	if channel, why := l.layouts.Receive(time.Now(), m); why != "" {
+		l.refusal("layout refused", status.Event{Channel: channel, Text: why})
+	}
+}
+
+// layoutHash returns the hash of a channel's layout for the catalog. A mirror has that of its origin.
+func (n *Node) layoutHash(c *local) wire.Hash {
+	if m := n.mirrors[c.name]; c.mirror && m != nil {
+		return m.remoteChannel().layout
+	}
+	return c.layout.Hash()
+}
+
+// describe answers a peer's request for the layout of a channel. The answer is the same for a channel without a layout and for
+// one that the peer may not read.
+func (n *Node) describe(l *link, m wire.Describe) {
+	c, told := n.locals[m.Channel], l.told[m.Channel].Layout
+	switch {
+	case told == wire.Hash{} || c == nil || n.layoutHash(c) != told:
+		l.refuseLayout(m, wire.CodeAbsent, m.Channel+": it has no layout, or another one by now")
+	case !l.layoutAnswers.Allows(time.Now()) || l.unread() > maxControlBacklog/4:
+		l.refuseLayout(m, wire.CodeLimit, fmt.Sprintf("%s gives no more layouts at once: ask again in some seconds", n.cfg.Host))
+	case c.layout != nil:
+		l.sendLayout(m, c.layout.Packed)
+	default:
+		n.relayLayout(l, m, n.mirrors[m.Channel])
+	}
+}
+
+// relayLayout answers a peer's request for the layout of a mirror. Its origin is asked if the layout is not in the cache.
+func (n *Node) relayLayout(l *link, m wire.Describe, of *binding) {
+	answer := func(a layouts.Answer) {
+		if a.Packed == nil {
+			l.refuseLayout(m, wire.CodeAbsent, fmt.Sprintf("%s has not got it from %s: %s", n.cfg.Host, of.Host, a.Why))
+			return
+		}
+		l.sendLayout(m, a.Packed)
+	}
+	known, q := n.requestLayout(of.remoteChannel())
 	if q == nil {
+		answer(known)
 		return
 	}
-	delete(l.layouts.asked, m.ID)
-	if kind, why := checked(m.Packed, q.hash); why != "" {
-		if len(l.layouts.bad) >= maxBadLayouts || l.layouts.bad == nil {
-			l.layouts.bad = make(map[wire.Hash]string)
-		}
-		l.layouts.bad[q.hash] = why
-		l.refusal("layout refused", status.Event{Channel: q.channel, Text: why})
-		q.end(nil, why)
-	} else {
-		n.layouts.add(keptLayout{q.hash, l.peer, m.Packed, kind.Fit()})
-		q.end(m.Packed, "")
-	}
-	l.askLayouts()
+	end := l.layoutAnswers.Wait()
+	q.Then(func(a layouts.Answer) {
+		end()
+		answer(a)
+	})
 }
 
-// checked unpacks a layout of that hash. why says why it is not taken; "" if it is.
-func checked(packed []byte, hash wire.Hash) (l *layout.Layout, why string) {
-	if layout.Hash(packed) != hash {
-		return nil, "its layout is not the one of its catalog: the hash differs"
-	}
-	l, err := layout.Unpack(packed)
-	switch {
-	case err != nil:
-		return nil, "its layout: " + err.Error()
-	case l.Size > wire.MaxFrame:
-		return nil, fmt.Sprintf("its layout is of %d bytes, and no frame has more than %d", l.Size, wire.MaxFrame)
-	}
-	return l, ""
+func (l *link) sendLayout(m wire.Describe, packed []byte) {
+	l.layoutAnswers.Sent(time.Now(), len(packed))
+	l.send(wire.Layout{ID: m.ID, Packed: packed})
 }
 
-// layoutRefused handles the peer's no.
-func (l *link) layoutRefused(m wire.Refused) {
-	if q := l.layouts.asked[m.ID]; q != nil {
-		delete(l.layouts.asked, m.ID)
-		q.end(nil, m.Text)
-		l.askLayouts()
-	}
+func (l *link) refuseLayout(m wire.Describe, code wire.Code, text string) {
+	l.send(wire.Refused{ID: m.ID, Re: wire.TypeDescribe, Code: code, Text: wire.Text(text)})
 }
 
-// keptLayouts are layouts of other hosts, the one that was used last at the end.
-type keptLayouts []keptLayout
-
-type keptLayout struct {
-	hash   wire.Hash
-	from   trust.NodeID
-	packed []byte
-	fit    layout.Fit
-}
-
-// How many layouts are kept: of one peer, and of all. Each has 64 KiB at most.
-const (
-	maxLayoutsOf = 64
-	maxLayouts   = 256
-)
-
-// take returns a layout that is kept, nil when it is not.
-func (k *keptLayouts) take(hash wire.Hash) []byte {
-	i := slices.IndexFunc(*k, func(l keptLayout) bool { return l.hash == hash })
-	if i < 0 {
-		return nil
-	}
-	l := (*k)[i]
-	*k = append(slices.Delete(*k, i, i+1), l)
-	return l.packed
-}
-
-// fitOf says which frames fit a layout that is kept; nil when it is not.
-func (k *keptLayouts) fitOf(hash wire.Hash) *layout.Fit {
-	for i := range *k {
-		if (*k)[i].hash == hash {
-			fit := (*k)[i].fit
-			return &fit
+// sizeChecks returns the checks of the channels and the mirrors of this host whose layouts are known, by name. This host's own
+// configuration comes before the origin's layout.
+func (n *Node) sizeChecks() (locals, mirrors map[string]layouts.SizeCheck) {
+	locals, mirrors = map[string]layouts.SizeCheck{}, map[string]layouts.SizeCheck{}
+	for name, l := range n.locals {
+		if fit := l.layout.Fit(); l.ch != nil && fit != nil {
+			locals[name] = layouts.SizeCheck{Fit: fit, From: status.TypeFromFile, Newest: l.ch.Reader().TryNext}
 		}
 	}
-	return nil
-}
-
-// add keeps a layout, in place of the one that was not used for longest if there are too many.
-func (k *keptLayouts) add(one keptLayout) {
-	of := 0
-	for _, l := range *k {
-		if l.from == one.from {
-			of++
+	for name, m := range n.mirrors {
+		if fit, from := n.fitOfMirror(m); fit != nil {
+			mirrors[name] = layouts.SizeCheck{Fit: fit, From: from, Newest: m.Newest}
 		}
 	}
-	switch {
-	case of >= maxLayoutsOf:
-		i := slices.IndexFunc(*k, func(l keptLayout) bool { return l.from == one.from })
-		*k = slices.Delete(*k, i, i+1)
-	case len(*k) >= maxLayouts:
-		*k = slices.Delete(*k, 0, 1)
+	return locals, mirrors
+}
+
+// fitOfMirror returns which frames fit a mirror's layout, or nil if the layout is not known here.
+func (n *Node) fitOfMirror(m *binding) (*layout.Fit, status.TypeSource) {
+	if r := n.cfg.Layouts.ForMirror(m.Host+"/"+m.Channel, m.Name); r != nil {
+		return r.Fit(), status.TypeFromFile
 	}
-	*k = append(*k, one)
+	return n.layouts.Fit(m.remoteChannel().layout), status.TypeFromOrigin
 }

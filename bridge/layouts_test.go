@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"achbridge/bridge/layout"
+	"achbridge/bridge/layouts"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/wire"
@@ -67,7 +68,7 @@ func TestLayoutOfTheOriginIsKnownAtItsMirrorsHost(t *testing.T) {
 		robot.channel("arm", 4, 64)
 		robot.channel("log", 4, 64)
 		kind, other := packed(t, "imu", 64), packed(t, "arm", 32)
-		robot.run(Config{Layouts: []ChannelLayout{{Channels: "im?", Packed: kind}, {Channels: "i*", Packed: other}, {Channels: "arm", Packed: other}}})
+		robot.run(Config{Layouts: layouts.Rules{{Channels: "im?", Packed: kind}, {Channels: "i*", Packed: other}, {Channels: "arm", Packed: other}}})
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
 		imu.put(1, 64)
 		pc.follows("robot.imu", 1, second)
@@ -104,7 +105,7 @@ func TestReloadOfTheOriginChangesTheLayoutAndNothingElse(t *testing.T) {
 		robot, pc := w.host("robot", wire10ms), w.host("pc", wire10ms)
 		imu := robot.channel("imu", 64, 64)
 		first, later := packed(t, "imu", 64), packed(t, "imu", 32)
-		robot.run(Config{Layouts: []ChannelLayout{{Channels: "imu", Packed: first}}})
+		robot.run(Config{Layouts: layouts.Rules{{Channels: "imu", Packed: first}}})
 		pc.run(Config{Mirrors: []rule.Mirror{{Host: "robot", Channel: "*"}}}, robot)
 		imu.put(1, 64)
 		pc.follows("robot.imu", 1, second)
@@ -114,9 +115,9 @@ func TestReloadOfTheOriginChangesTheLayoutAndNothingElse(t *testing.T) {
 		}
 		before := subscription()
 		for _, want := range [][]byte{first, later, nil, first} {
-			var list []ChannelLayout
+			var list layouts.Rules
 			if want != nil {
-				list = []ChannelLayout{{Channels: "imu", Packed: want}}
+				list = layouts.Rules{{Channels: "imu", Packed: want}}
 			}
 			if err := robot.node.Apply(Config{Layouts: list}); err != nil {
 				t.Fatal(err)
@@ -196,7 +197,7 @@ func TestLayoutsThatNobodyAskedForAreLeftAlone(t *testing.T) {
 		}
 		time.Sleep(second)
 		pc.node.call(func() {
-			if n := len(pc.node.layouts); n != 0 {
+			if n := pc.node.layouts.Len(); n != 0 {
 				t.Errorf("%d layouts are kept, want none", n)
 			}
 		})
@@ -204,8 +205,8 @@ func TestLayoutsThatNobodyAskedForAreLeftAlone(t *testing.T) {
 		if got := pc.says("evil/c0"); got.Packed != nil || got.Why != "it does not answer" {
 			t.Errorf("got %+v of a host that does not answer", got)
 		}
-		if took := time.Since(began); took != layoutWait {
-			t.Errorf("waited for %v, want %v", took, layoutWait)
+		if took := time.Since(began); took != layoutTimeout {
+			t.Errorf("waited for %v, want %v", took, layoutTimeout)
 		}
 		for range 5 {
 			pc.says("evil/c0")
@@ -236,16 +237,9 @@ func TestLayoutsOfAPeerAreBoundedAndAskedForSlowly(t *testing.T) {
 			work.Wait()
 		}
 		ask()
-		if n := len(messages[wire.Describe](evil)); n > layoutsAtOnce {
-			t.Errorf("it was asked for %d, want %d before an answer", n, layoutsAtOnce)
+		if n := len(messages[wire.Describe](evil)); n > layouts.MaxUnanswered {
+			t.Errorf("it was asked for %d, want %d before an answer", n, layouts.MaxUnanswered)
 		}
-		pc.node.call(func() {
-			for _, l := range pc.node.links {
-				if n := len(l.layouts.waiting); n > maxLayoutsAsked {
-					t.Errorf("%d questions wait, want %d at most", n, maxLayoutsAsked)
-				}
-			}
-		})
 		evil.describes(func(d wire.Describe) wire.Message {
 			var i int
 			fmt.Sscanf(d.Channel, "c%d", &i)
@@ -260,35 +254,11 @@ func TestLayoutsOfAPeerAreBoundedAndAskedForSlowly(t *testing.T) {
 			t.Errorf("%d questions in %v, want 20 a second", n, took)
 		}
 		pc.node.call(func() {
-			if n := len(pc.node.layouts); n != maxLayoutsOf {
-				t.Errorf("%d layouts are kept, want %d", n, maxLayoutsOf)
+			if n := pc.node.layouts.Len(); n != layouts.MaxOfPeer {
+				t.Errorf("%d layouts are kept, want %d", n, layouts.MaxOfPeer)
 			}
 		})
 	})
-}
-
-func TestEveryGoodLayoutFitsItsMessage(t *testing.T) {
-	if layout.MaxText != wire.MaxLayout {
-		t.Errorf("a layout has %d bytes at most, and its message takes %d", layout.MaxText, wire.MaxLayout)
-	}
-}
-
-func TestLayoutsOfAllPeersAreBounded(t *testing.T) {
-	var k keptLayouts
-	for i := range 1000 {
-		k.add(keptLayout{from: [16]byte{byte(i % 7)}, hash: wire.Hash{byte(i), byte(i >> 8)}, packed: []byte{1}})
-	}
-	if len(k) != maxLayouts {
-		t.Errorf("%d are kept, want %d", len(k), maxLayouts)
-	}
-	oldest := k[0].hash
-	if k.take(oldest) == nil || k.take(wire.Hash{}) != nil {
-		t.Error("got not what is kept")
-	}
-	k.add(keptLayout{from: [16]byte{99}, hash: wire.Hash{99, 99}, packed: []byte{1}})
-	if k.take(oldest) == nil {
-		t.Error("the one that was used last is gone")
-	}
 }
 
 // Whoever asks gets what its catalog tells, and not so much that frames would wait.
@@ -306,7 +276,7 @@ func TestOriginGivesLayoutsAsItsRulesSayAndNotTooMany(t *testing.T) {
 			t.Fatal(err)
 		}
 		robot.run(Config{
-			Layouts: []ChannelLayout{{Channels: "*", Packed: kind}},
+			Layouts: layouts.Rules{{Channels: "*", Packed: kind}},
 			Export:  rule.Grants{{Channels: []string{"plan"}, Hosts: []string{"planner"}, From: "export[0]"}, {Channels: []string{"*"}, From: "export[1]"}},
 		})
 		pc := w.member("pc", robot)
@@ -353,7 +323,7 @@ func TestOlderPeersKnowNothingOfLayouts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		pc := w.host("pc", siegeWire)
 		pc.channel("imu", 4, 64)
-		pc.run(Config{Layouts: []ChannelLayout{{Channels: "*", Packed: packed(t, "imu", 64)}}, Mirrors: []rule.Mirror{{Host: "old", Channel: "*"}}})
+		pc.run(Config{Layouts: layouts.Rules{{Channels: "*", Packed: packed(t, "imu", 64)}}, Mirrors: []rule.Mirror{{Host: "old", Channel: "*"}}})
 		old := w.member("old", pc)
 		old.lie(wire.TypeCatalog, map[int]any{1: true, 2: []any{map[int]any{1: "data", 2: 16, 3: 64, 4: 1}}})
 		old.serves("data")

@@ -72,9 +72,9 @@ import (
 //	accounts of what peers read                    10000             exchange.go
 //	layouts of a peer's channels                   64 KiB each; 64 are kept of a peer, 256 of all;
 //	                                               8 are asked for at once, then 20 a second
-//	                                                                 layouts.go
+//	                                                                 layouts/requests.go
 //	layouts that a peer gets                       1 MiB at once, then 100 KiB a second
-//	                                                                 layouts_told.go
+//	                                                                 layouts/answers.go
 //	local channels                                 40000, of the users with most are left out;
 //	                                               131072 names are remembered
 //	                                                                 locals.go, localach/dirwatch.go

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"achbridge/bridge/fresh"
+	"achbridge/bridge/layouts"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/lock"
 	"achbridge/bridge/logline"
@@ -34,35 +35,33 @@ type link struct {
 	taken  chan struct{} // closed when this is the link to its peer, and no longer a spare
 
 	// These belong to the node's goroutine.
-	greeted  bool
-	listed   uint64                  // number of the newest list of revocations that the peer is known to have
-	run      uint64                  // the life of the peer's daemon, from its Hello
-	machine  Machine                 // the peer's machine, from its Hello
-	hello    bool                    // this node has sent its Hello
-	trial    *wayTrial               // set for a spare on trial, and for the link that it becomes
-	other    string                  // why the link does not move to another way, for people; empty if unknown
-	catalog  map[string]wire.Channel // what the peer offers; nil before its first catalog
-	leftOut  int                     // number of the peer's channels that had no room in catalog; some may count twice
-	omitted  map[string]bool         // names of channels that had no room, as far as remembered
-	cut      bool                    // it was logged that channels had no room
-	sought   map[string]bool         // omitted channels that were asked for
-	behind   bool                    // the peer was not sent all channels offered to it yet
-	told     map[string]wire.Channel // the catalog that the peer was sent; nil before the first
-	ended    map[string][]uint32     // by channel: subscriptions of the peer that ended here since told was sent
-	subs     map[uint32]*binding     // our subscriptions
-	lastID   uint32
-	pushed   []pushed                     // wishes that the peer's pushes made here
-	turned   []wire.Offer                 // pushes of the peer that our rules refuse
-	refused  map[string]bool              // channels that our rules have refused to the peer
-	asked    map[uint32]chan wire.Refused // calls of Ask that wait for an answer
-	full     bool                         // it was logged that there is no room for more mirrors
-	narrow   bool                         // it was logged that only small packets arrive
-	warnings logline.Limit
-	theirs   *wire.Path // the peer's last facts about the path from it to us; nil: none
-	layouts  layoutQueries
-	// describing limits the layouts that the peer gets
-	describing allowance
-	passing    int // of its questions for layouts wait for the answer of an origin
+	greeted       bool
+	listed        uint64                  // number of the newest list of revocations that the peer is known to have
+	run           uint64                  // the life of the peer's daemon, from its Hello
+	machine       Machine                 // the peer's machine, from its Hello
+	hello         bool                    // this node has sent its Hello
+	trial         *wayTrial               // set for a spare on trial, and for the link that it becomes
+	other         string                  // why the link does not move to another way, for people; empty if unknown
+	catalog       map[string]wire.Channel // what the peer offers; nil before its first catalog
+	leftOut       int                     // number of the peer's channels that had no room in catalog; some may count twice
+	omitted       map[string]bool         // names of channels that had no room, as far as remembered
+	cut           bool                    // it was logged that channels had no room
+	sought        map[string]bool         // omitted channels that were asked for
+	behind        bool                    // the peer was not sent all channels offered to it yet
+	told          map[string]wire.Channel // the catalog that the peer was sent; nil before the first
+	ended         map[string][]uint32     // by channel: subscriptions of the peer that ended here since told was sent
+	subs          map[uint32]*binding     // our subscriptions
+	lastID        uint32
+	pushed        []pushed                     // wishes that the peer's pushes made here
+	turned        []wire.Offer                 // pushes of the peer that our rules refuse
+	refused       map[string]bool              // channels that our rules have refused to the peer
+	asked         map[uint32]chan wire.Refused // calls of Ask that wait for an answer
+	full          bool                         // it was logged that there is no room for more mirrors
+	narrow        bool                         // it was logged that only small packets arrive
+	warnings      logline.Limit
+	theirs        *wire.Path          // the peer's last facts about the path from it to us; nil: none
+	layouts       *layouts.Requests   // to the peer
+	layoutAnswers layouts.AnswerLimit // to the peer
 	silence
 	stamps stamps // over the hub
 
@@ -113,9 +112,10 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heard: n.now()},
 		wake: make(chan struct{}, 1), taken: make(chan struct{}), outUp: make(chan struct{}, 1), said: make(chan struct{}),
 		ended: make(map[string][]uint32), refused: make(map[string]bool), subs: make(map[uint32]*binding), asked: make(map[uint32]chan wire.Refused),
-		layouts: layoutQueries{pace: allowance{burst: 64, every: 50 * time.Millisecond}}, describing: allowance{burst: layoutBurst, every: layoutEvery},
-		warnings: warnings(), packing: newCompressor(), subscriptions: make(map[uint32]*subscription), imports: make(map[uint32]*inbound),
+		layoutAnswers: layouts.NewAnswerLimit(),
+		warnings:      warnings(), packing: newCompressor(), subscriptions: make(map[uint32]*subscription), imports: make(map[uint32]*inbound),
 	}
+	l.layouts = layouts.NewRequests(&n.layouts, l.peer, l.describeChannel)
 	l.awake = func() { notify(l.wake) }
 	l.flight.Begin(s.RTT())
 	l.clock.Suspended(l.up, n.clock.Suspended())
@@ -210,7 +210,7 @@ func (n *Node) drop(l *link, cause error) {
 		m.unbind(status.CausePeerMissing, "no link to "+l.host)
 	}
 	l.dropAllExports()
-	l.endLayouts()
+	l.layouts.Close()
 	for _, p := range n.pushes {
 		p.linkDown(l)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"achbridge/bridge/layouts"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
@@ -30,7 +31,7 @@ type local struct {
 	owner  uint32            // of its file
 	left   bool              // it is not open because there are too many
 	before *localach.Channel // closed: what the file was, which is being made anew; nil: it is not
-	layout *ChannelLayout    // of its frames; nil: none is known here
+	layout *layouts.Rule     // of its frames; nil: none is known here, or it is a mirror
 
 	largest int           // bytes of the largest frame seen, if above the nominal size
 	sized   time.Duration // when the ring was last searched for it; 0: never
@@ -177,7 +178,9 @@ func (n *Node) openLocal(name string, old *local) *local {
 	l.ch, l.copies = ch, newSnapshots(ch, n.packing, n.now)
 	l.copies.within(n.frames)
 	l.copies.spawn, l.copies.huge = n.packers.start, n.huge
-	l.layout = n.layoutFor(l)
+	if !l.mirror {
+		l.layout = n.cfg.Layouts.ForLocal(name)
+	}
 	if !l.mirror && !n.cfg.Export.AnyPeer(name) {
 		l.reason, l.cause = "only pushed: no --export pattern matches", status.CauseExportRule
 	}

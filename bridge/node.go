@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"achbridge/bridge/layouts"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
@@ -56,7 +57,7 @@ type Node struct {
 	huge      lane        // one after the other: the largest frames
 	frames    *memory     // of copies of local channels' frames
 	space     *mirror.Space
-	layouts   keptLayouts
+	layouts   layouts.Cache
 
 	pins      map[string]pinned         // the node that last had a host name, by that name
 	machines  map[string]Machine        // the machines to which commands and pushes went last, by host name
@@ -333,7 +334,7 @@ func (n *Node) look() {
 		n.tellLedger(l)
 		n.tellRevocations(l)
 		n.seekOmitted(l)
-		l.askLayouts()
+		l.layouts.Send(time.Now())
 	}
 }
 

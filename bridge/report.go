@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"achbridge/bridge/layouts"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
@@ -23,17 +24,26 @@ import (
 func (n *Node) Status() status.Report {
 	var s status.Report
 	var mirrors map[string]*binding
-	var typedLocals, typedMirrors map[string]typed
+	var localChecks, mirrorChecks map[string]layouts.SizeCheck
 	n.call(func() {
 		s, mirrors = n.status(), maps.Clone(n.mirrors)
-		typedLocals, typedMirrors = n.typed()
+		localChecks, mirrorChecks = n.sizeChecks()
 	})
 	for i := range s.Mirrors {
 		if m := mirrors[s.Mirrors[i].Name]; m != nil {
 			s.Mirrors[i].Age = m.Ages(n.now())
 		}
 	}
-	tellMisfits(&s, typedLocals, typedMirrors)
+	for i := range s.Locals {
+		if c, known := localChecks[s.Locals[i].Channel]; known {
+			s.Locals[i].Misfit = c.Mismatch()
+		}
+	}
+	for i := range s.Mirrors {
+		if c, known := mirrorChecks[s.Mirrors[i].Name]; known {
+			s.Mirrors[i].Misfit = c.Mismatch()
+		}
+	}
 	return s
 }
 
@@ -62,7 +72,7 @@ func (n *Node) status() status.Report {
 	}
 	for _, m := range n.mirrors {
 		told := m.Mirror.Status(now, m.reading(now), m.silence(now))
-		told.TypeHash = m.described().hash.String()
+		told.TypeHash = m.remoteChannel().layout.String()
 		m.showWay(&told)
 		s.Mirrors = append(s.Mirrors, told)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"achbridge/wire"
+
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -93,7 +95,7 @@ func unheard(err error) error {
 func (l *link) hear(ctx context.Context) error {
 	var head [4]byte
 	greeted := false
-	pace := allowance{burst: controlBurst, every: controlPeriod}
+	limiter := rate.NewLimiter(rate.Every(controlPeriod), controlBurst)
 	for {
 		if _, err := io.ReadFull(l.s.Control(), head[:]); err != nil {
 			return unheard(err)
@@ -111,8 +113,8 @@ func (l *link) hear(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if wait := pace.use(l.n.now(), 1+size/controlUnit); wait > 0 {
-			pause(ctx, wait) // the stream's flow control has the peer wait too
+		if err := limiter.WaitN(ctx, 1+size/controlUnit); err != nil { // the stream's flow control makes the peer wait too
+			return err
 		}
 		if stamp, ok := m.(wire.Stamp); ok { // the node's queue would count as the way
 			l.stamped(stamp, came)

@@ -16,6 +16,7 @@ import (
 
 	"achbridge/bridge"
 	"achbridge/bridge/achd"
+	"achbridge/bridge/layouts"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -57,7 +58,7 @@ type Daemon struct {
 	load      func() (*config.Config, error) // reads the configuration again
 	level     *slog.LevelVar                 // of the log
 	reloading sync.Mutex
-	layouts   []bridge.ChannelLayout // told to other hosts; under reloading
+	layouts   layouts.Rules // told to other hosts; under reloading
 	current   atomic.Pointer[config.Config]
 }
 

@@ -8,20 +8,20 @@ import (
 	"slices"
 	"strings"
 
-	"achbridge/bridge"
+	"achbridge/bridge/layouts"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 )
 
 // layoutsOf are what types says of channels. Those whose file cannot be used have no layout, and the
 // daemon works all the same; wrong says why.
-func layoutsOf(c *config.Config) (list []bridge.ChannelLayout, wrong []string) {
+func layoutsOf(c *config.Config) (list layouts.Rules, wrong []string) {
 	typed, problems := c.Layouts()
 	for _, p := range problems {
 		wrong = append(wrong, p.Error())
 	}
 	for _, t := range typed {
-		l := bridge.ChannelLayout{Channels: t.Pattern}
+		l := layouts.Rule{Channels: t.Pattern}
 		if t.Layout != nil {
 			var err error
 			if l.Packed, err = t.Layout.Pack(); err != nil {
@@ -35,7 +35,7 @@ func layoutsOf(c *config.Config) (list []bridge.ChannelLayout, wrong []string) {
 
 // takeLayouts keeps the layouts that are in effect now. A file that has changed changes the key
 // which names it. The caller holds reloading.
-func (d *Daemon) takeLayouts(list []bridge.ChannelLayout, r *api.ReloadReply) {
+func (d *Daemon) takeLayouts(list layouts.Rules, r *api.ReloadReply) {
 	if !reflect.DeepEqual(list, d.layouts) && !slices.Contains(r.Changed, "types") {
 		r.Changed = append(r.Changed, "types")
 		slices.Sort(r.Changed)

@@ -1,0 +1,68 @@
+package layouts
+
+import (
+	"slices"
+
+	"achbridge/bridge/layout"
+	"achbridge/bridge/trust"
+	"achbridge/wire"
+)
+
+// Cache has the layouts that peers have answered. The zero value is empty and ready for use.
+type Cache struct {
+	list []cachedLayout // the most recently used one last
+}
+
+type cachedLayout struct {
+	hash   wire.Hash
+	from   trust.NodeID
+	packed []byte
+	fit    layout.Fit
+}
+
+// MaxOfPeer is how many layouts of one peer a Cache keeps. A layout has at most wire.MaxLayout bytes.
+const MaxOfPeer = 64
+
+const maxCached = 256
+
+// Len returns the number of layouts in the cache.
+func (c *Cache) Len() int { return len(c.list) }
+
+// Packed returns a layout, or nil if it is not in the cache. The layout counts as used.
+func (c *Cache) Packed(hash wire.Hash) []byte {
+	i := slices.IndexFunc(c.list, func(l cachedLayout) bool { return l.hash == hash })
+	if i < 0 {
+		return nil
+	}
+	l := c.list[i]
+	c.list = append(slices.Delete(c.list, i, i+1), l)
+	return l.packed
+}
+
+// Fit returns which frames fit a layout, or nil if the layout is not in the cache.
+func (c *Cache) Fit(hash wire.Hash) *layout.Fit {
+	for _, l := range c.list {
+		if l.hash == hash {
+			return &l.fit
+		}
+	}
+	return nil
+}
+
+// add keeps a layout. If there are too many, it replaces the peer's or else the cache's least recently used one.
+func (c *Cache) add(one cachedLayout) {
+	ofPeer := 0
+	for _, l := range c.list {
+		if l.from == one.from {
+			ofPeer++
+		}
+	}
+	switch {
+	case ofPeer >= MaxOfPeer:
+		i := slices.IndexFunc(c.list, func(l cachedLayout) bool { return l.from == one.from })
+		c.list = slices.Delete(c.list, i, i+1)
+	case len(c.list) >= maxCached:
+		c.list = slices.Delete(c.list, 0, 1)
+	}
+	c.list = append(c.list, one)
+}

@@ -1,0 +1,43 @@
+package layouts
+
+import (
+	"errors"
+	"io"
+
+	"achbridge/bridge/layout"
+	"achbridge/bridge/status"
+)
+
+// SizeCheck compares the newest frame of a channel with the channel's layout when a user asks for the status. No frame is
+// checked on its way.
+type SizeCheck struct {
+	Fit    *layout.Fit
+	From   status.TypeSource
+	Newest func(buf []byte) (int, error) // as localach.Reader.TryNext
+}
+
+// maxCopied is the size, in bytes, of the largest frame that is copied to read the length of its tail.
+const maxCopied = 64 << 10
+
+// Mismatch returns how the newest frame does not fit the layout, or nil if it fits or cannot be read now. It copies the frame
+// only if the layout has a counted tail.
+func (c SizeCheck) Mismatch() *status.Misfit {
+	size, err := c.Newest(nil)
+	if !errors.Is(err, io.ErrShortBuffer) {
+		return nil
+	}
+	var frame []byte
+	if c.Fit.ByContent() {
+		if size > maxCopied {
+			return nil
+		}
+		frame = make([]byte, size)
+		if size, err = c.Newest(frame); err != nil {
+			return nil
+		}
+	}
+	if err := c.Fit.Check(size, frame[:min(size, len(frame))]); err != nil {
+		return &status.Misfit{Why: err.Error(), TypeFrom: c.From}
+	}
+	return nil
+}

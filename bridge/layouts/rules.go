@@ -1,0 +1,70 @@
+package layouts
+
+import (
+	"slices"
+
+	"achbridge/bridge/layout"
+	"achbridge/bridge/rule"
+	"achbridge/wire"
+)
+
+// Rule names the layout of the channels whose name matches a pattern.
+type Rule struct {
+	Channels string // a pattern, as in path.Match, of this host's channels, of mirrors, or as HOST/CHANNEL
+	Packed   []byte // as layout.Pack returns it; nil: unknown
+
+	hash wire.Hash   // zero if Packed is nil
+	fit  *layout.Fit // nil if Packed is nil
+}
+
+// Rules are tried in order.
+type Rules []Rule
+
+// Prepared returns a copy of the rules for ForLocal and ForMirror. It drops layouts that cannot be unpacked.
+func (r Rules) Prepared() Rules {
+	r = slices.Clone(r)
+	for i := range r {
+		l, err := layout.Unpack(r[i].Packed)
+		if err != nil {
+			r[i].Packed = nil
+			continue
+		}
+		fit := l.Fit()
+		r[i].hash, r[i].fit = layout.Hash(r[i].Packed), &fit
+	}
+	return r
+}
+
+// ForLocal returns the first rule for a channel of this host, or nil.
+func (r Rules) ForLocal(channel string) *Rule {
+	return r.first(func(pattern string) bool { return rule.Match(pattern, channel) })
+}
+
+// ForMirror returns the first rule for a mirror, or nil. of is the mirror's HOST/CHANNEL.
+func (r Rules) ForMirror(of, name string) *Rule {
+	return r.first(func(pattern string) bool { return rule.MatchType(pattern, of, name) })
+}
+
+func (r Rules) first(matches func(pattern string) bool) *Rule {
+	i := slices.IndexFunc(r, func(one Rule) bool { return matches(one.Channels) })
+	if i < 0 {
+		return nil
+	}
+	return &r[i]
+}
+
+// Hash returns the hash of the layout, zero if it is unknown. r may be nil.
+func (r *Rule) Hash() wire.Hash {
+	if r == nil {
+		return wire.Hash{}
+	}
+	return r.hash
+}
+
+// Fit returns which frames fit the layout, nil if it is unknown. r may be nil.
+func (r *Rule) Fit() *layout.Fit {
+	if r == nil {
+		return nil
+	}
+	return r.fit
+}
