@@ -217,50 +217,6 @@ func TestLayoutsThatNobodyAskedForAreLeftAlone(t *testing.T) {
 	})
 }
 
-func TestLayoutsOfAPeerAreBoundedAndAskedForSlowly(t *testing.T) {
-	inWorld(t, func(w *world) {
-		const all = 300
-		pc := w.lonely()
-		evil := w.member("evil", pc)
-		var hashes []wire.Hash
-		var texts [][]byte
-		for i := range all {
-			texts = append(texts, packed(t, fmt.Sprint("t", i), 8))
-			hashes = append(hashes, layout.Hash(texts[i]))
-		}
-		evil.described(hashes...)
-		var work sync.WaitGroup
-		ask := func() {
-			for i := range all {
-				work.Go(func() { _, _ = pc.node.Layout(context.Background(), fmt.Sprint("evil/c", i)) })
-			}
-			work.Wait()
-		}
-		ask()
-		if n := len(messages[wire.Describe](evil)); n > layouts.MaxUnanswered {
-			t.Errorf("it was asked for %d, want %d before an answer", n, layouts.MaxUnanswered)
-		}
-		evil.describes(func(d wire.Describe) wire.Message {
-			var i int
-			fmt.Sscanf(d.Channel, "c%d", &i)
-			return wire.Layout{ID: d.ID, Packed: texts[i]}
-		})
-		began := time.Now()
-		w.within(time.Minute, "all to be asked for", func() bool {
-			ask()
-			return len(messages[wire.Describe](evil)) >= all
-		})
-		if n, took := len(messages[wire.Describe](evil)), time.Since(began); took < time.Duration(all-100)*50*milli {
-			t.Errorf("%d questions in %v, want 20 a second", n, took)
-		}
-		pc.node.call(func() {
-			if n := pc.node.layouts.Len(); n != layouts.MaxOfPeer {
-				t.Errorf("%d layouts are kept, want %d", n, layouts.MaxOfPeer)
-			}
-		})
-	})
-}
-
 // Whoever asks gets what its catalog tells, and not so much that frames would wait.
 func TestOriginGivesLayoutsAsItsRulesSayAndNotTooMany(t *testing.T) {
 	inWorld(t, func(w *world) {
