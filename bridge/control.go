@@ -211,7 +211,8 @@ func (l *link) requalify(sub *subscription, p permitted) {
 		sub.hub.requalify(p.granted)
 		return
 	}
-	sub.known = sub.arrivals.requalify(l.n.now(), p.granted)
+	sub.arrivals.SetCommand(p.granted.Class == rule.Command)
+	sub.known = sub.arrivals.SetInterval(l.n.now(), p.granted.MaxRate.Interval())
 }
 
 // subscribed takes the answer to our subscription id. A mirror that asked with

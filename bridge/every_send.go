@@ -97,7 +97,7 @@ func (l *link) openStream(sub *subscription) {
 
 // offerInOrder is offer for mode every. Its urgency is the age of the frame it sends next.
 func (sub *subscription) offerInOrder(now time.Duration) (t queued, ok bool) {
-	if sub.every.busy || sub.every.err != nil || !sub.every.waits() && (sub.known.newest <= sub.loaded || now < sub.retry || sub.every.large.reading()) {
+	if sub.every.busy || sub.every.err != nil || !sub.every.waits() && (sub.known.Seq <= sub.loaded || now < sub.retry || sub.every.large.reading()) {
 		return queued{}, false
 	}
 	gain := (now - sub.captured).Seconds()
@@ -134,7 +134,7 @@ func (s *everySender) waits() bool { return len(s.rest) > 0 || len(s.tail) > 0 }
 // nextRecord encodes the next frame of the ring after the bytes that wait to be granted. A
 // large frame is read in a goroutine, which wakes the pump afterwards.
 func (l *link) nextRecord(sub *subscription, now time.Duration) bool {
-	if sub.arrivals.read().newest <= sub.loaded || now < sub.retry || sub.every.large.reading() {
+	if sub.arrivals.Newest().Seq <= sub.loaded || now < sub.retry || sub.every.large.reading() {
 		return false
 	}
 	s := sub.every
@@ -186,7 +186,7 @@ func (sub *subscription) played(err error, size int, now time.Duration) bool {
 		return false
 	}
 	sub.book.Recorded(r.Seq(), r.Missed())
-	sub.captured, sub.loaded, sub.copied, sub.size = sub.arrivals.when(r.Seq()), r.Seq(), r.Seq(), size
+	sub.captured, sub.loaded, sub.copied, sub.size = sub.arrivals.CapturedAt(r.Seq()), r.Seq(), r.Seq(), size
 	return true
 }
 

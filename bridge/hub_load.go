@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"achbridge/bridge/fresh"
+	"achbridge/bridge/ring"
 	"achbridge/localach"
 )
 
@@ -17,20 +18,20 @@ const never = time.Hour
 func (p *putter) due(now time.Duration) (size int, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.size, p.wait(p.arrivals.hear(), now)
+	return p.size, p.wait(p.arrivals.Collect(), now)
 }
 
 // wait is when a frame may be put, 0 for now. Needs p.mu.
-func (p *putter) wait(at arrival, now time.Duration) (again time.Duration) {
+func (p *putter) wait(at ring.Arrival, now time.Duration) (again time.Duration) {
 	switch {
-	case p.ended || len(p.readers) == 0 || p.credit == 0 || at.newest <= p.loaded && !p.again:
+	case p.ended || len(p.readers) == 0 || p.credit == 0 || at.Seq <= p.loaded && !p.again:
 		return now + never
 	case now < p.retry:
 		return p.retry
-	case at.newest <= p.loaded && now < p.repeat:
+	case at.Seq <= p.loaded && now < p.repeat:
 		return p.repeat
-	case now < max(at.slot, p.free):
-		return max(at.slot, p.free)
+	case now < max(at.SlotAt, p.free):
+		return max(at.SlotAt, p.free)
 	}
 	return 0
 }
@@ -38,17 +39,17 @@ func (p *putter) wait(at arrival, now time.Duration) (again time.Duration) {
 // load copies the frame that is to be put now, nil if there is none; again is when to look then
 // if nothing wakes the putter.
 func (p *putter) load(now time.Duration) (f *hubFrame, again time.Duration) {
-	next := unseenSince(now, p.n.looked)
+	next := p.n.ringClock.UnseenSince(now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.slept()
-	at := p.arrivals.hear()
-	at.next = next
+	at := p.arrivals.Collect()
+	at.NextCapturedAt = next
 	if again := p.wait(at, now); again > 0 {
 		return nil, again
 	}
-	if p.command && (at.newest <= p.undated || p.over(at.seen, now)) {
-		p.pass(at.newest, p.arrivals.passedOver(), &p.count.expired)
+	if p.command && (at.Seq <= p.undated || p.over(at.CapturedAt, now)) {
+		p.pass(at.Seq, p.arrivals.PassedOver(), &p.count.expired)
 		p.again = false
 		return nil, now + never
 	}
@@ -56,7 +57,7 @@ func (p *putter) load(now time.Duration) (f *hubFrame, again time.Duration) {
 }
 
 // copy takes the frame from the snapshots that links share. Needs p.mu.
-func (p *putter) copy(at arrival, now time.Duration) (f *hubFrame, again time.Duration) {
+func (p *putter) copy(at ring.Arrival, now time.Duration) (f *hubFrame, again time.Duration) {
 	at, ready, err := p.resume(p.copies, at)
 	if !ready {
 		return nil, now + never
@@ -69,7 +70,7 @@ func (p *putter) copy(at arrival, now time.Duration) (f *hubFrame, again time.Du
 		return nil, now + never
 	}
 	if no, ok := errors.AsType[*refusal](err); ok {
-		p.pass(no.seq, p.arrivals.passedOver(), &p.count.refused)
+		p.pass(no.seq, p.arrivals.PassedOver(), &p.count.refused)
 		p.trouble, p.again = no.err, false
 		return nil, now + never
 	}
@@ -84,9 +85,9 @@ func (p *putter) copy(at arrival, now time.Duration) (f *hubFrame, again time.Du
 }
 
 // begin uses credit for s. Needs p.mu.
-func (p *putter) begin(s *snapshot, at arrival, now time.Duration) *hubFrame {
+func (p *putter) begin(s *snapshot, at ring.Arrival, now time.Duration) *hubFrame {
 	captured := s.capturedFor(p.command, at)
-	_, passed := p.arrivals.next(now, p.slot())
+	_, passed := p.arrivals.UseSlot(now, p.slot())
 	p.credit--
 	return &hubFrame{snapshot: s, key: p.key, captured: captured, owed: !p.command && p.over(captured, now), passed: passed}
 }
@@ -106,6 +107,6 @@ func (p *putter) failed(err error, now time.Duration) time.Duration {
 // slept sees to it that no command of before the host was suspended is put. Needs p.mu.
 func (p *putter) slept() {
 	if total := p.n.clock.Suspended(); fresh.Slept(p.asleep, total) {
-		p.asleep, p.undated = total, p.arrivals.read().newest
+		p.asleep, p.undated = total, p.arrivals.Newest().Seq
 	}
 }

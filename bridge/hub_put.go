@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"achbridge/bridge/lock"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/seal"
 	"achbridge/wire"
@@ -21,10 +22,9 @@ type putter struct {
 	name     string
 	epoch    uint64
 	copies   *snapshots
-	arrivals *arrivals
+	arrivals *ring.Arrivals
 	at       HubChannel
 	cancel   context.CancelFunc
-	unwatch  func()
 	member   *membership
 	wake     chan struct{}
 	sealed   []byte // run's
@@ -66,18 +66,11 @@ func (n *Node) newPutter(c *local, loaded uint64) *putter {
 	ctx, cancel := context.WithCancel(n.ctx)
 	p := &putter{
 		n: n, name: c.name, epoch: c.ch.Epoch(), copies: c.copies, at: n.cfg.Hub.Channel(n.cfg.Host, c.name), cancel: cancel,
-		arrivals: &arrivals{arrival: arrival{newest: c.ch.LastSeq()}}, wake: make(chan struct{}, 1), credit: hubCredit, loaded: loaded,
+		arrivals: ring.NewArrivals(c.ch, n.ringClock), wake: make(chan struct{}, 1), credit: hubCredit, loaded: loaded,
 		asleep: n.clock.Suspended(),
 	}
 	p.member = c.copies.join(p.rouse)
-	take := func(seq uint64, watched bool) {
-		now := n.now()
-		if p.arrivals.take(seq, now, unseenSince(now, n.looked), watched) {
-			p.rouse()
-		}
-	}
-	p.unwatch = n.cfg.Source.NewData(c.ch, func(seq uint64, _ int) { take(seq, true) })
-	take(c.ch.LastSeq(), false)
+	p.arrivals.Watch(n.cfg.Source, func(int) { p.rouse() })
 	n.work.Go(func() { p.run(ctx) })
 	return p
 }
@@ -86,7 +79,7 @@ func (n *Node) newPutter(c *local, loaded uint64) *putter {
 func (p *putter) end() {
 	p.ended = true
 	p.cancel()
-	p.unwatch()
+	p.arrivals.Stop()
 	p.copies.leave(p.member)
 }
 

@@ -2,9 +2,9 @@ package bridge
 
 import (
 	"slices"
-	"time"
 
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/wire"
 )
@@ -92,11 +92,8 @@ func (p *putter) join(l *link, sub *subscription, have, last uint64) {
 // requalified takes what the readers want now. Needs p.mu.
 func (p *putter) requalified() {
 	p.command = p.carriesCommands()
-	slot := p.slot()
-	p.arrivals.mu.Lock()
-	p.arrivals.slot = min(p.arrivals.slot, p.n.now()+slot)
-	p.arrivals.strict = p.command
-	p.arrivals.mu.Unlock()
+	p.arrivals.SetInterval(p.n.now(), p.slot())
+	p.arrivals.SetCommand(p.command)
 }
 
 // requalify serves a reader otherwise from now on.
@@ -187,10 +184,10 @@ func (r *hubReader) heard(newest uint64) {
 func signed(a, b uint64) int64 { return int64(a - b) }
 
 // newHubSubscription prepares what a peer gets of a channel through the hub.
-func newHubSubscription(m wire.Subscribe, qos rule.QoS, c *local, b *ledger.Book, now func() time.Duration) *subscription {
+func newHubSubscription(m wire.Subscribe, qos rule.QoS, c *local, b *ledger.Book, clock ring.Clock) *subscription {
 	ch := c.ch
 	sub := &subscription{
-		id: m.ID, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, ch: ch, now: now, book: b,
+		id: m.ID, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, ch: ch, clock: clock, book: b,
 		arrived: m.HaveSeq, raw: ch.Geometry().FrameSize, size: ch.Geometry().FrameSize,
 	}
 	b.Begin(sub.epoch, m.HaveSeq, ch.LastSeq())

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"achbridge/bridge/ring"
 	"achbridge/localach"
 	"achbridge/wire"
 )
@@ -84,14 +85,14 @@ func (s *snapshots) ended(copy uint64) (ended bool, failed error) {
 // borrowing is one taker's way to the newest copy of a channel. A copy that is still being made is what it
 // was when it was asked for first, however many newer ones come meanwhile: they would starve it.
 type borrowing struct {
-	copying bool    // the next frame is being copied out of the ring
-	wanted  arrival // what was known when the copy was begun
-	awaited uint64  // number of the copy
+	copying bool         // the next frame is being copied out of the ring
+	wanted  ring.Arrival // what was known when the copy was begun
+	awaited uint64       // number of the copy
 }
 
 // resume returns what the next copy is to be of: what at tells, or told when the copy was begun that is awaited.
 // ready is false while that is being made; err is what it failed of.
-func (b *borrowing) resume(copies *snapshots, at arrival) (known arrival, ready bool, err error) {
+func (b *borrowing) resume(copies *snapshots, at ring.Arrival) (known ring.Arrival, ready bool, err error) {
 	if !b.copying {
 		return at, true, nil
 	}
@@ -102,8 +103,8 @@ func (b *borrowing) resume(copies *snapshots, at arrival) (known arrival, ready 
 }
 
 // take is snapshots.take. Where that is errCopying, awake is called once the copy has ended.
-func (b *borrowing) take(copies *snapshots, at arrival, awake func()) (*snapshot, error) {
-	s, err := copies.take(at.newest, at.seen)
+func (b *borrowing) take(copies *snapshots, at ring.Arrival, awake func()) (*snapshot, error) {
+	s, err := copies.take(at.Seq, at.CapturedAt)
 	if b.copying = err == errCopying; b.copying {
 		b.wanted, b.awaited = at, copies.await(awake)
 	}
@@ -111,14 +112,14 @@ func (b *borrowing) take(copies *snapshots, at arrival, awake func()) (*snapshot
 }
 
 // capturedFor is when s was captured. For a command what others made of that is not enough: it is what at tells.
-func (s *snapshot) capturedFor(command bool, at arrival) time.Duration {
+func (s *snapshot) capturedFor(command bool, at ring.Arrival) time.Duration {
 	switch {
 	case !command:
 		return s.captured
-	case s.seq > at.newest:
-		return at.next
+	case s.seq > at.Seq:
+		return at.NextCapturedAt
 	}
-	return at.seen
+	return at.CapturedAt
 }
 
 // copyLarge looks before it takes memory: the size is somebody's word.

@@ -277,18 +277,17 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
 	b := l.n.book(l.peer, m.Channel)
 	b.Settle(ledger.Reader{Run: l.run, ID: m.Held.ID, Held: ledger.FromWire(m.Held)})
 	if l.overHub() {
-		sub := newHubSubscription(m, p.granted, c, b, l.n.now)
+		sub := newHubSubscription(m, p.granted, c, b, l.n.ringClock)
 		sub.asked = p.asked
 		l.addHubExport(sub, m.HaveSeq, c)
 		l.mu.Unlock()
 		return
 	}
-	sub := newSubscription(m, p.granted, c, b, l.n.now)
+	sub := newSubscription(m, p.granted, c, b, l.n.ringClock)
 	sub.asked = p.asked
 	sub.packer = packer{want: p.granted.Compress, with: l.packing, now: l.n.now}
 	sub.suspended = l.n.clock.Suspended
 	sub.asleep = sub.suspended()
-	sub.looked = l.n.looked
 	l.subscriptions[m.ID] = sub
 	l.order = append(l.order, sub)
 	l.rouse(sub)
@@ -296,7 +295,7 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
 		l.openStream(sub)
 	}
 	l.mu.Unlock()
-	sub.watch(l.n.cfg.Source, func(more int) {
+	sub.arrivals.Watch(l.n.cfg.Source, func(more int) {
 		if l.news.add(sub) && !l.sendAtOnce(sub, more) {
 			l.awake()
 		}

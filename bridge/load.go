@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"achbridge/bridge/fresh"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -29,11 +30,11 @@ func (l *link) load(sub *subscription, now time.Duration, room int) bool {
 	}
 	next := now
 	if sub.qos.Class == rule.Command {
-		next = unseenSince(now, sub.looked) // before arrivals are read: a frame that comes in between is newer than this
+		next = sub.clock.UnseenSince(now) // before arrivals are read: a frame that comes in between is newer than this
 	}
-	at := sub.arrivals.read()
-	at.next = next
-	if !sub.copying && (at.newest <= sub.loaded || now < sub.retry || now < at.slot || sub.waits(at, now)) {
+	at := sub.arrivals.Newest()
+	at.NextCapturedAt = next
+	if !sub.copying && (at.Seq <= sub.loaded || now < sub.retry || now < at.SlotAt || sub.waits(at, now)) {
 		return sub.todo
 	}
 	if sub.raw+wire.MaxFrameOverhead > room || !sub.copy(at, now, room, l.pacer.Rate()) {
@@ -69,7 +70,7 @@ const (
 // copy takes a small newest frame out of the ring. It reads into a buffer of its
 // own, so that a frame that may have to be sent again stays whole when this
 // fails. False means that the frame is not small.
-func (sub *subscription) copy(at arrival, now time.Duration, room int, rate float64) bool {
+func (sub *subscription) copy(at ring.Arrival, now time.Duration, room int, rate float64) bool {
 	n, err := sub.r.TryNext(sub.spare)
 	for tries := 0; errors.Is(err, io.ErrShortBuffer) && tries < 3; tries++ { // they may grow meanwhile
 		if n+wire.MaxFrameOverhead > room {
@@ -84,10 +85,10 @@ func (sub *subscription) copy(at arrival, now time.Duration, room int, rate floa
 	if sub.failed(err, now) {
 		return true
 	}
-	if sub.r.Seq() > at.newest {
-		at.seen = at.next // put after the watcher looked
+	if sub.r.Seq() > at.Seq {
+		at.CapturedAt = at.NextCapturedAt // put after the watcher looked
 	}
-	if !sub.begin(sub.r.Seq(), n, at.seen, now) {
+	if !sub.begin(sub.r.Seq(), n, at.CapturedAt, now) {
 		return true
 	}
 	sub.buf, sub.spare = sub.spare, sub.buf
@@ -97,7 +98,7 @@ func (sub *subscription) copy(at arrival, now time.Duration, room int, rate floa
 }
 
 // share takes a large newest frame from the snapshots that all links share.
-func (l *link) share(sub *subscription, at arrival, now time.Duration, room int) {
+func (l *link) share(sub *subscription, at ring.Arrival, now time.Duration, room int) {
 	at, ready, err := sub.resume(sub.copies, at)
 	if !ready || err != nil && sub.failed(err, now) {
 		return
@@ -205,8 +206,8 @@ func (sub *subscription) begin(seq uint64, size int, captured, now time.Duration
 		sub.retry = now + tryAgain
 		return false
 	}
-	slot, passed := sub.arrivals.next(now, sub.interval())
-	sub.known.slot = slot
+	slot, passed := sub.arrivals.UseSlot(now, sub.interval())
+	sub.known.SlotAt = slot
 	sub.pass(seq, max(passed, sub.younger))
 	sub.growOlder()
 	if sub.shared != nil {

@@ -14,6 +14,7 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/trust"
@@ -25,13 +26,14 @@ import (
 // other goroutines hand it functions. Methods are safe for concurrent use and
 // work while Run does; afterwards they do nothing.
 type Node struct {
-	cfg   Config
-	log   *slog.Logger
-	start time.Time
-	clock mirror.Clock
-	run   uint64 // tells one life of this node from the next
-	do    chan func()
-	ended chan struct{}
+	cfg       Config
+	log       *slog.Logger
+	start     time.Time
+	clock     mirror.Clock
+	ringClock ring.Clock
+	run       uint64 // tells one life of this node from the next
+	do        chan func()
+	ended     chan struct{}
 
 	// The rest belongs to the goroutine of Run.
 	work     sync.WaitGroup
@@ -142,6 +144,7 @@ func New(cfg Config) (*Node, error) {
 		frames:  newMemory(maxFrames),
 		space:   mirror.NewSpace(cfg.Dir),
 	}
+	n.ringClock = ring.Clock{Now: n.now, Looked: func() time.Duration { return n.cfg.Source.Looked().Sub(n.start) }}
 	n.clock = mirror.Clock{Now: n.now, At: status.Monotonic(n.start), Suspended: cfg.suspended, Woke: n.woke}
 	if n.clock.Suspended == nil {
 		n.clock.Suspended = localach.Suspended
@@ -282,9 +285,6 @@ func (n *Node) change(f func() error) (err error) {
 
 // now is the node's clock: time since its start, never stepped.
 func (n *Node) now() time.Duration { return time.Since(n.start) }
-
-// looked is when the channels were last looked at.
-func (n *Node) looked() time.Duration { return n.cfg.Source.Looked().Sub(n.start) }
 
 // wallTime is the time of day, for people. Ages and time-outs do not use it, since it may be
 // set.

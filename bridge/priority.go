@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"achbridge/bridge/fresh"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/wire"
@@ -60,7 +61,7 @@ func (s *shares) sent(q *queue, spent [levels]int, size int) {
 // the mirror, and goes on as such. A command is never owed. word is how long word of a
 // frame takes.
 func (sub *subscription) expire(now, word time.Duration) {
-	newest, seen := sub.known.newest, sub.known.seen
+	newest, seen := sub.known.Seq, sub.known.CapturedAt
 	command := sub.qos.Class == rule.Command
 	if sub.shared != nil && sub.copies.stock.evicted() {
 		sub.letGo(now)
@@ -80,7 +81,7 @@ func (sub *subscription) expire(now, word time.Duration) {
 		sub.giveUp()
 	}
 	if command && !sub.busy() && newest > sub.loaded && sub.over(seen, now) {
-		sub.pass(newest, sub.arrivals.passedOver())
+		sub.pass(newest, sub.arrivals.PassedOver())
 		sub.book.Expired++
 		sub.loaded, sub.left, sub.copying = newest, false, false
 	}
@@ -89,7 +90,7 @@ func (sub *subscription) expire(now, word time.Duration) {
 // forgive offers the newest frame once more if it has expired as a command, now that the
 // channel carries none: a mirror of states is owed the newest frame, however late.
 func (sub *subscription) forgive() {
-	if !sub.left && !sub.busy() && sub.arrived < sub.loaded && sub.loaded == sub.known.newest && sub.book.Expired > 0 {
+	if !sub.left && !sub.busy() && sub.arrived < sub.loaded && sub.loaded == sub.known.Seq && sub.book.Expired > 0 {
 		sub.book.Expired--
 		sub.loaded--
 	}
@@ -142,7 +143,7 @@ func (sub *subscription) tried(now, arrived time.Duration) {
 	}
 	sub.fit.Note(fresh.Try{
 		Left: sub.begun, Known: now, Arrived: arrived, Captured: sub.captured,
-		Budget: sub.qos.EffectiveBudget(), Period: sub.arrivals.period(), Size: sub.size, Carried: sub.out.Carried(),
+		Budget: sub.qos.EffectiveBudget(), Period: sub.arrivals.Period(), Size: sub.size, Carried: sub.out.Carried(),
 	})
 }
 
@@ -155,14 +156,14 @@ func (sub *subscription) interval() time.Duration {
 }
 
 // waits reports that fit has the newest frame give way to the next one.
-func (sub *subscription) waits(at arrival, now time.Duration) bool {
-	if sub.qos.Fit != rule.FitRate || sub.fit.Interval() == 0 || at.seen == 0 || sub.whole {
+func (sub *subscription) waits(at ring.Arrival, now time.Duration) bool {
+	if sub.qos.Fit != rule.FitRate || sub.fit.Interval() == 0 || at.CapturedAt == 0 || sub.whole {
 		return false
 	}
-	if !sub.fit.Waits(now-at.seen, sub.qos.EffectiveBudget(), sub.arrivals.period()) {
+	if !sub.fit.Waits(now-at.CapturedAt, sub.qos.EffectiveBudget(), sub.arrivals.Period()) {
 		return false
 	}
-	sub.younger = max(sub.younger, at.newest)
+	sub.younger = max(sub.younger, at.Seq)
 	return true
 }
 
@@ -171,7 +172,7 @@ func (sub *subscription) patience() time.Duration {
 	if sub.qos.Fit != rule.FitRate {
 		return 0
 	}
-	return fresh.Patience(sub.qos.EffectiveBudget(), sub.arrivals.period())
+	return fresh.Patience(sub.qos.EffectiveBudget(), sub.arrivals.Period())
 }
 
 // fitStatus is what fit has come to; nil: nothing to tell.
@@ -184,7 +185,7 @@ func (sub *subscription) fitStatus() *status.Fit {
 		hz := 1 / interval.Seconds()
 		s.FitHz = &hz
 	}
-	if period := sub.arrivals.period(); period > 0 {
+	if period := sub.arrivals.Period(); period > 0 {
 		hz := 1 / period.Seconds()
 		s.PutHz = &hz
 	}
@@ -206,7 +207,7 @@ func (sub *subscription) offer(now time.Duration) (t queued, ok bool) {
 	if sub.every != nil {
 		return sub.offerInOrder(now)
 	}
-	newest, seen, slot := sub.known.newest, sub.known.seen, sub.known.slot
+	newest, seen, slot := sub.known.Seq, sub.known.CapturedAt, sub.known.SlotAt
 	had, owed := sub.before, sub.owed // of the frame that the mirror has, or will have
 	switch {
 	case sub.older.out.Pending():
@@ -243,9 +244,9 @@ const entryOverhead = 25
 // does.
 func (sub *subscription) nextLook(now time.Duration) time.Duration {
 	next := now + time.Hour
-	if sub.known.newest > sub.loaded {
+	if sub.known.Seq > sub.loaded {
 		over := sub.captured + sub.qos.EffectiveBudget()
-		for _, at := range [...]time.Duration{sub.retry, sub.known.slot, over, over + sub.word, sub.known.seen + sub.patience()} {
+		for _, at := range [...]time.Duration{sub.retry, sub.known.SlotAt, over, over + sub.word, sub.known.CapturedAt + sub.patience()} {
 			if at > now {
 				next = min(next, at)
 			}
@@ -262,7 +263,7 @@ const smallFrame = 300 // bytes
 // owe sends the newest frame once more, past its budget or not: the mirror has
 // only frame have. If there is something newer, that is on its way by itself.
 func (sub *subscription) owe(have uint64) {
-	newest := sub.arrivals.read().newest
+	newest := sub.arrivals.Newest().Seq
 	if have >= sub.loaded || newest > sub.loaded || sub.busy() || sub.qos.Class == rule.Command || sub.every != nil {
 		return
 	}

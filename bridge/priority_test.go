@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/testnet/need"
 )
@@ -18,7 +19,7 @@ import (
 func waits(level, size int, had time.Duration) *subscription {
 	return &subscription{
 		channel: fmt.Sprintf("%d of %d bytes from %v", level, size, had), qos: rule.QoS{Priority: rule.Priority(level + 1)}, book: &ledger.Book{},
-		size: size, captured: had, loaded: 1, known: arrival{newest: 2, seen: time.Second},
+		size: size, captured: had, loaded: 1, known: ring.Arrival{Seq: 2, CapturedAt: time.Second},
 	}
 }
 
@@ -70,7 +71,7 @@ func names(list []*subscription) (names []string) {
 func TestFrameThatIsOwedGoesAtTheLowestPriority(t *testing.T) {
 	now := time.Minute // far past every budget
 	owed, fresh := waits(7, 10, 0), waits(1, 1000, 0)
-	fresh.known.seen = now
+	fresh.known.CapturedAt = now
 	if got := inLine(linkOf(owed, fresh), now); !slices.Equal(got, []*subscription{fresh, owed}) {
 		t.Errorf("got the order %v, want the frame in time first", names(got))
 	}
@@ -204,7 +205,7 @@ func TestEqualsShareByTheRootOfTheirSize(t *testing.T) {
 		now += time.Duration(sub.size+entryOverhead) * time.Microsecond
 		sub.captured = now
 		for _, sub := range l.active {
-			sub.known.seen = now
+			sub.known.CapturedAt = now
 		}
 	}
 	if ratio := frames[small] / frames[large]; math.Abs(ratio/4-1) > 0.05 {

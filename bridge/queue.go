@@ -35,7 +35,7 @@ func (l *link) rouseNews() {
 	l.news.mu.Lock()
 	defer l.news.mu.Unlock()
 	for _, sub := range l.news.of {
-		sub.known = sub.arrivals.hear()
+		sub.known = sub.arrivals.Collect()
 		l.rouse(sub)
 	}
 	clear(l.news.of)
@@ -66,13 +66,13 @@ func (l *link) fillQueue(q *queue, now time.Duration) {
 		}
 		sub.expire(now, word)
 		sub.early = early
-		sub.waited = sub.waited || sub.known.newest > sub.loaded && (sub.busy() || sub.copying)
+		sub.waited = sub.waited || sub.known.Seq > sub.loaded && (sub.busy() || sub.copying)
 		t, ok := sub.offer(now)
 		if ok {
 			q.entries = append(q.entries, t)
 			q.waits[t.level] = true
 		}
-		if sub.active = ok || sub.busy() || sub.every != nil || sub.older.out.Active() || sub.known.newest > sub.loaded; sub.active {
+		if sub.active = ok || sub.busy() || sub.every != nil || sub.older.out.Active() || sub.known.Seq > sub.loaded; sub.active {
 			still = append(still, sub)
 		}
 	}

@@ -13,14 +13,14 @@ import (
 	"achbridge/wire"
 )
 
-// ring is a channel in real shared memory and the snapshots of it.
-type ring struct {
+// copyFixture is a channel in real shared memory and the snapshots of it.
+type copyFixture struct {
 	*channel
 	*snapshots
 	now atomic.Int64 // the time, nanoseconds
 }
 
-func newRing(t *testing.T, size int) *ring {
+func newRing(t *testing.T, size int) *copyFixture {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "bridge-test-")
 	if err != nil {
@@ -31,14 +31,14 @@ func newRing(t *testing.T, size int) *ring {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &ring{channel: &channel{t: t, ch: ch, w: ch.Writer()}}
+	r := &copyFixture{channel: &channel{t: t, ch: ch, w: ch.Writer()}}
 	t.Cleanup(r.close)
 	r.snapshots = newSnapshots(ch, newCompressor(), func() time.Duration { return time.Duration(r.now.Load()) })
 	return r
 }
 
 // mustTake takes frame noted, seen one second after the start.
-func (r *ring) mustTake(noted uint64) *snapshot {
+func (r *copyFixture) mustTake(noted uint64) *snapshot {
 	r.t.Helper()
 	s, err := r.take(noted, time.Second)
 	for err == errCopying {

@@ -7,10 +7,16 @@ import (
 
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/localach"
 	"achbridge/wire"
 )
+
+// testClock stands at a time at which the source has just looked.
+func testClock(now time.Duration) ring.Clock {
+	return ring.Clock{Now: func() time.Duration { return now }, Looked: func() time.Duration { return now }}
+}
 
 // lateSource begins to look when one more frame has been put.
 type lateSource struct{ w *localach.Writer }
@@ -24,40 +30,6 @@ func (s lateSource) NewData(*localach.Channel, func(uint64, int)) func() {
 
 func (lateSource) Looked() time.Time { return time.Now() }
 
-func TestFrameThatIsPutWhileASubscriptionBeginsIsNoticed(t *testing.T) {
-	ch, err := testDir(t).Create("estop", localach.CreateConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ch.Close()
-	sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, nil)}, &ledger.Book{}, func() time.Duration { return time.Second })
-	sub.watch(lateSource{ch.Writer()}, func(int) {})
-	if newest := sub.arrivals.read().newest; newest != 1 {
-		t.Errorf("newest frame: got %d, want 1", newest)
-	}
-}
-
-// earlySource tells of a frame before who watches has looked itself.
-type earlySource struct{ lateSource }
-
-func (earlySource) NewData(_ *localach.Channel, f func(uint64, int)) func() {
-	f(5, 1)
-	return func() {}
-}
-
-func TestLookThatIsLateTakesNoFrameBack(t *testing.T) {
-	ch, err := testDir(t).Create("estop", localach.CreateConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ch.Close()
-	sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, nil)}, &ledger.Book{}, func() time.Duration { return time.Second })
-	sub.watch(earlySource{}, func(int) {})
-	if newest := sub.arrivals.read().newest; newest != 5 {
-		t.Errorf("newest frame: got %d, want 5", newest)
-	}
-}
-
 // A daemon that was stopped sees only now what came meanwhile.
 func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 	ch, err := testDir(t).Create("goal", localach.CreateConfig{})
@@ -65,27 +37,28 @@ func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ch.Close()
-	now := func() time.Duration { return 10 * time.Second }
+	const now = 10 * time.Second
 	for _, c := range []struct {
 		class  rule.Class
 		looked time.Duration
 		want   time.Duration
 	}{
 		{rule.Command, 5 * time.Second, 5 * time.Second},
-		{rule.Command, now() - 2*time.Millisecond, now()},
-		{rule.State, 5 * time.Second, now()},
+		{rule.Command, now - 2*time.Millisecond, now},
+		{rule.State, 5 * time.Second, now},
 	} {
-		sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{Class: c.class}, &local{ch: ch, copies: newSnapshots(ch, nil, now)}, &ledger.Book{}, now)
-		sub.looked = func() time.Duration { return c.looked }
-		sub.watch(lateSource{ch.Writer()}, func(int) {})
-		if got := sub.arrivals.read().seen; got != c.want {
+		clock := testClock(now)
+		clock.Looked = func() time.Duration { return c.looked }
+		sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{Class: c.class}, &local{ch: ch, copies: newSnapshots(ch, nil, clock.Now)}, &ledger.Book{}, clock)
+		sub.arrivals.Watch(lateSource{ch.Writer()}, func(int) {})
+		if got := sub.arrivals.Newest().CapturedAt; got != c.want {
 			t.Errorf("%v, looked at last at %v: got capture time %v, want %v", c.class, c.looked, got, c.want)
 		}
-		sub.known = sub.arrivals.read()
+		sub.known = sub.arrivals.Newest()
 		if _, err := ch.Writer().Put([]byte("not noted yet")); err != nil {
 			t.Fatal(err)
 		}
-		(&link{}).load(sub, now(), wire.MaxDatagram)
+		(&link{}).load(sub, now, wire.MaxDatagram)
 		if sub.loaded != ch.LastSeq() || sub.captured != c.want {
 			t.Errorf("%v, looked at last at %v: got frame %d captured at %v, want %d at %v", c.class, c.looked, sub.loaded, sub.captured, ch.LastSeq(), c.want)
 		}
@@ -101,14 +74,14 @@ func loaded(t *testing.T) (*link, *subscription, *ledger.Book) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ch.Close() })
-	b, now := &ledger.Book{}, func() time.Duration { return time.Second }
-	sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, now)}, b, now)
-	sub.watch(lateSource{ch.Writer()}, func(int) {})
+	b, clock := &ledger.Book{}, testClock(time.Second)
+	sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, clock.Now)}, b, clock)
+	sub.arrivals.Watch(lateSource{ch.Writer()}, func(int) {})
 	if _, err := ch.Writer().Put([]byte("not noticed yet")); err != nil {
 		t.Fatal(err)
 	}
 	l := &link{subscriptions: map[uint32]*subscription{1: sub}, order: []*subscription{sub}}
-	l.load(sub, now(), wire.MaxDatagram)
+	l.load(sub, clock.Now(), wire.MaxDatagram)
 	return l, sub, b
 }
 

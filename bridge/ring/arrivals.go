@@ -1,0 +1,245 @@
+package ring
+
+import (
+	"time"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/lock"
+	"achbridge/bridge/status"
+	"achbridge/localach"
+)
+
+// Source notices new frames of local channels.
+type Source interface {
+	// NewData calls f soon after every put into ch, until stop is called. more is the number of calls for other channels
+	// that follow at once. f must not block.
+	NewData(ch *localach.Channel, f func(seq uint64, more int)) (stop func())
+}
+
+// Clock is the node's clock. Both functions may be called from any goroutine.
+type Clock struct {
+	Now    func() time.Duration // time since the node's start
+	Looked func() time.Duration // by the same clock, when the source last looked at the channels
+}
+
+// Arrivals records which frames the source has noticed in one channel, and when. A frame that arrives before the slot of
+// max_rate is passed over. Safe for concurrent use.
+type Arrivals struct {
+	ch    *localach.Channel
+	clock Clock
+
+	mu      lock.Mutex[lock.Arrivals] // guards what follows
+	tell    func(more int)            // nil before Watch
+	stop    func()                    // nil before Watch and after Stop
+	newest  Arrival
+	command bool   // the channel carries commands: a frame that was noticed late may have been put long ago
+	told    bool   // tell was called since the last Collect
+	passed  uint64 // number of the newest frame that arrived before the slot
+	pace    ledger.Pace
+	log     []noticed // mode every: the latest frames; nil in mode newest
+	logged  int       // number of entries ever made
+}
+
+// Arrival is the newest frame of a channel.
+type Arrival struct {
+	Seq            uint64        // last_seq as the source saw it
+	CapturedAt     time.Duration // when the source saw it; 0: before the channel was watched
+	SlotAt         time.Duration // when the next frame may leave
+	NextCapturedAt time.Duration // capture time of a frame that is newer than Seq; set by the caller
+}
+
+// noticed is when the source saw that frame seq was the newest.
+type noticed struct {
+	seq uint64
+	at  time.Duration
+}
+
+const maxLogged = 4096
+
+// ForSendLoop stands for calls that follow, so that the send loop sends what is new.
+const ForSendLoop = 1
+
+// NewArrivals prepares for a channel. The frame that is its newest one now has no capture time.
+func NewArrivals(ch *localach.Channel, clock Clock) *Arrivals {
+	return &Arrivals{ch: ch, clock: clock, newest: Arrival{Seq: ch.LastSeq()}}
+}
+
+// LogAll makes CapturedAt know the latest frames, and not the newest alone. Call it before Watch.
+func (a *Arrivals) LogAll() { a.log = make([]noticed, min(a.ch.Geometry().FrameCount, maxLogged)) }
+
+// Watch begins to watch the channel. It calls tell after the first frame that arrived since the last Collect. more is that of
+// Source.NewData. tell must not block.
+func (a *Arrivals) Watch(source Source, tell func(more int)) {
+	a.mu.Lock()
+	a.tell = tell
+	a.mu.Unlock()
+	stop := source.NewData(a.ch, func(seq uint64, more int) { a.take(seq, more, true) })
+	a.mu.Lock()
+	a.stop = stop
+	a.mu.Unlock()
+	a.take(a.ch.LastSeq(), ForSendLoop, false) // put after NewArrivals looked and before the source did
+}
+
+// Stop ends the watching. One more call of tell may follow.
+func (a *Arrivals) Stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stop != nil {
+		a.stop()
+		a.stop = nil
+	}
+}
+
+// Nudge calls tell as after a new frame, unless it was called since the last Collect.
+func (a *Arrivals) Nudge() {
+	a.mu.Lock()
+	tell := a.tell
+	if a.told {
+		tell = nil
+	}
+	a.told = a.told || tell != nil
+	a.mu.Unlock()
+	if tell != nil {
+		tell(ForSendLoop)
+	}
+}
+
+// UnseenSince returns the earliest time at which a frame may have been put that the source has not noticed yet. That is now,
+// unless the daemon stood still: then the frame may have arrived at any time since the source last looked.
+func (c Clock) UnseenSince(now time.Duration) time.Duration {
+	if at := c.Looked(); now-at > standstill {
+		return max(at, 1)
+	}
+	return now
+}
+
+// standstill is how long no channel was looked at when the daemon was stopped or got no CPU: ten times the watcher's longest
+// period.
+const standstill = 20 * time.Millisecond
+
+// take records frame seq and tells of it. byWatcher: the call comes from the source, which alone may report a number below the
+// newest: that of a channel that was created anew.
+func (a *Arrivals) take(seq uint64, more int, byWatcher bool) {
+	now := a.clock.Now()
+	since := a.clock.UnseenSince(now)
+	a.mu.Lock()
+	if seq == a.newest.Seq || seq < a.newest.Seq && !byWatcher {
+		a.mu.Unlock()
+		return
+	}
+	a.newest.Seq, a.newest.CapturedAt = seq, now
+	if a.command {
+		a.newest.CapturedAt = since
+	}
+	a.pace.Add(seq, a.newest.CapturedAt)
+	if a.log != nil {
+		a.log[a.logged%len(a.log)] = noticed{seq, now}
+		a.logged++
+	}
+	if now < a.newest.SlotAt {
+		a.passed = seq
+	}
+	first, tell := !a.told, a.tell
+	a.told = true
+	a.mu.Unlock()
+	if first {
+		tell(more)
+	}
+}
+
+// CapturedAt returns the capture time of frame seq after LogAll, or 0 if the frame was put before the channel was watched or
+// too long ago.
+func (a *Arrivals) CapturedAt(seq uint64) (at time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for back := 1; back <= min(a.logged, len(a.log)); back++ {
+		s := a.log[(a.logged-back)%len(a.log)]
+		if s.seq < seq {
+			return at
+		}
+		at = s.at
+	}
+	if a.logged > len(a.log) || a.logged == 0 {
+		return 0
+	}
+	return at
+}
+
+// Newest returns the newest frame.
+func (a *Arrivals) Newest() Arrival {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.newest
+}
+
+// Collect returns the newest frame. tell will be called for the next one.
+func (a *Arrivals) Collect() Arrival {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told = false
+	return a.newest
+}
+
+// UseSlot uses the present slot and returns when the next one begins, after interval, and the newest frame that was passed
+// over before the present one. An interval of 0 means no limit.
+func (a *Arrivals) UseSlot(now, interval time.Duration) (slotAt time.Duration, passed uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := &a.newest.SlotAt
+	switch {
+	case interval == 0:
+		*at = 0
+	case now-*at < interval:
+		*at += interval
+	default:
+		*at = now + interval
+	}
+	return *at, a.passed
+}
+
+// SetInterval moves the next slot: it begins no later than one interval from now. It returns the newest frame.
+func (a *Arrivals) SetInterval(now, interval time.Duration) Arrival {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.newest.SlotAt = min(a.newest.SlotAt, now+interval)
+	return a.newest
+}
+
+// SetCommand sets whether the channel carries commands.
+func (a *Arrivals) SetCommand(command bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.command = command
+}
+
+// Due returns the age of the newest frame, the time between two frames that the peer is to get, and for how long the next one
+// has been due, in ms; nil: unknown. interval is the least time that the origin leaves between two frames.
+func (a *Arrivals) Due(now, interval time.Duration) (age, period, due *float64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.newest.CapturedAt != 0 {
+		v := status.Ms(max(0, now-a.newest.CapturedAt))
+		age = &v
+	}
+	every, known := a.pace.Period(interval)
+	period, due = status.Due(age, every, known)
+	return age, period, due
+}
+
+// Period returns the time between two puts, 0 if it is unknown.
+func (a *Arrivals) Period() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	period, known := a.pace.Cadence.Period()
+	if !known {
+		return 0
+	}
+	return period
+}
+
+// PassedOver returns the number of the newest frame that arrived before the slot.
+func (a *Arrivals) PassedOver() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.passed
+}
