@@ -137,6 +137,8 @@
 //
 // Key to Newest are for links through a hub; other links have no use for them.
 //
+//	20 Query       1! id  2! channel (name)
+//
 //	Channel   1! name  2! frame count  3! frame size  4 epoch  5 last seq  6 Origin
 //	          7 closed (bool)  8 largest (bytes of a frame seen that is above the frame
 //	          size, ≤ MaxFrame; a receiver need not believe it)  9 layout (hash, a byte
