@@ -93,7 +93,7 @@ func TestLoadTestCarriesAsMuchAsAMirrorOverALossyLink(t *testing.T) {
 	for _, rate := range []float64{1, 5, 20} {
 		t.Run(fmt.Sprintf("%v Mbit", rate), func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				f := w.flow(fmt.Sprintf("delay=5ms,rate=%vmbit,queue=64KiB,loss=2%%", rate), rule.QoS{Priority: 1, Late: rule.LateDeliver}, 30_000)
+				f := w.flow(fmt.Sprintf("delay=5ms,rate=%vmbit,queue=64KiB,loss=2%%", rate), rule.QoS{Priority: 1, Budget: time.Hour}, 30_000)
 				time.Sleep(2 * second)
 				stop := f.goesOn(5 * milli)
 				time.Sleep(4 * second)
