@@ -86,16 +86,6 @@ func TestLargeFramePastItsBudget(t *testing.T) {
 			f.holds(2, 300*milli)
 		})
 	})
-	t.Run("is put with late=deliver", func(t *testing.T) {
-		inFlow(t, link, rule.QoS{Budget: milli, Late: rule.LateDeliver}, size, func(f *flow) {
-			f.stream(300*milli, 6*second, func(time.Duration) {})
-			time.Sleep(second)
-			f.agrees()
-			if a := f.pcSays(); a.LateKept < 15 || a.LateKept+a.Superseded != 20 {
-				t.Errorf("got %+v, want 20 frames kept late but for a few that a newer one replaced", a)
-			}
-		})
-	})
 }
 
 func TestCommandIsNeverPutLate(t *testing.T) {

@@ -120,11 +120,10 @@ func (n *Node) seekOmitted(l *link) {
 	}
 }
 
-// askFor makes the peer list a channel once more, if it has the channel. It subscribes to a
-// life of the channel that never was, which the peer answers in this way.
+// askFor makes the peer list a channel once more, if it has the channel.
 func (l *link) askFor(name string) {
 	l.lastID++
-	l.send(wire.Subscribe{ID: l.lastID, Channel: name, QoS: rule.QoS{}.Wire()})
+	l.send(wire.Query{ID: l.lastID, Channel: name})
 }
 
 // named are the channels of l's peer that a wish names exactly.

@@ -30,13 +30,11 @@ func TestWishThatNamesAChannelIsServedWhateverElseIsOffered(t *testing.T) {
 		for part := range slices.Chunk(all, 1000) {
 			evil.say(wire.Catalog{Full: part[0].Name == all[0].Name, Channels: part})
 		}
-		asks := func(name string, epoch uint64) bool {
-			return slices.ContainsFunc(messages[wire.Subscribe](evil), func(m wire.Subscribe) bool {
-				return m.Channel == name && m.Epoch == epoch
-			})
+		subscribed := func(name string) bool {
+			return slices.ContainsFunc(messages[wire.Subscribe](evil), func(m wire.Subscribe) bool { return m.Channel == name })
 		}
-		w.within(10*second, "a subscription to the one that is named", func() bool { return asks("zz-early", 1) })
-		if asks("zz-late", 1) {
+		w.within(10*second, "a subscription to the one that is named", func() bool { return subscribed("zz-early") })
+		if subscribed("zz-late") {
 			t.Error("it subscribed to what nobody wants")
 		}
 		if left := pc.node.Status().Links[0].LeftOut; left != 501 {
@@ -47,9 +45,9 @@ func TestWishThatNamesAChannelIsServedWhateverElseIsOffered(t *testing.T) {
 		if err := pc.node.Mirror(rule.Mirror{Host: "evil", Channel: "zz-late"}); err != nil {
 			t.Fatal(err)
 		}
-		w.within(5*second, "the question for one that is named late", func() bool { return asks("zz-late", 0) })
+		w.within(5*second, "the query for one that is named late", func() bool { return queries(evil, "zz-late") == 1 })
 		evil.say(wire.Catalog{Channels: []wire.Channel{late}})
-		w.within(5*second, "a subscription to it", func() bool { return asks("zz-late", 1) })
+		w.within(5*second, "a subscription to it", func() bool { return subscribed("zz-late") })
 	})
 }
 
@@ -64,30 +62,33 @@ func TestChannelThatHadNoRoomIsAskedForWhenThereIsSome(t *testing.T) {
 			evil.say(wire.Catalog{Full: part[0].Name == others[0].Name, Channels: part})
 		}
 		leftOut := func() int { return pc.node.Status().Links[0].LeftOut }
-		asked := func(epoch uint64) (times int) {
-			for _, m := range messages[wire.Subscribe](evil) {
-				if m.Channel == late.Name && m.Epoch == epoch {
-					times++
-				}
-			}
-			return times
-		}
+		subscriptions := func() int { return len(messages[wire.Subscribe](evil)) }
 		w.within(10*second, "one is left out", func() bool { return leftOut() == 1 })
 		evil.say(wire.Catalog{Channels: []wire.Channel{late}})
 		time.Sleep(5 * second)
-		if n := asked(0) + asked(1); n != 0 || leftOut() != 1 {
-			t.Errorf("got %d questions and %d left out while there is no room, want 0 and 1", n, leftOut())
+		if n := queries(evil, late.Name) + subscriptions(); n != 0 || leftOut() != 1 {
+			t.Errorf("got %d messages about it and %d left out while there is no room, want 0 and 1", n, leftOut())
 		}
 
 		evil.say(wire.Catalog{Gone: []string{others[0].Name}})
-		w.within(5*second, "the question", func() bool { return asked(0) == 1 })
+		w.within(5*second, "the query", func() bool { return queries(evil, late.Name) == 1 })
 		evil.say(wire.Catalog{Channels: []wire.Channel{late}})
-		w.within(5*second, "a subscription", func() bool { return asked(1) == 1 && leftOut() == 0 })
+		w.within(5*second, "a subscription", func() bool { return subscriptions() == 1 && leftOut() == 0 })
 	})
 }
 
-// The origin's side of the same: a question has a channel told again.
-func TestChannelThatIsAskedForIsToldAgain(t *testing.T) {
+// queries returns how many queries about a channel m got.
+func queries(m *member, channel string) (n int) {
+	for _, q := range messages[wire.Query](m) {
+		if q.Channel == channel {
+			n++
+		}
+	}
+	return n
+}
+
+// The origin's side of the same.
+func TestQueryHasAChannelListedAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		robot := w.host("robot", siegeWire)
 		robot.channel("imu", 4, 64)
@@ -104,8 +105,11 @@ func TestChannelThatIsAskedForIsToldAgain(t *testing.T) {
 			return times
 		}
 		w.within(second, "the catalog", func() bool { return told() == 1 })
-		pc.say(wire.Subscribe{ID: 1, Channel: "imu", QoS: rule.QoS{}.Wire()})
+		pc.say(wire.Query{ID: 1, Channel: "imu"})
 		w.within(second, "the catalog again", func() bool { return told() == 2 })
+		if got := messages[wire.Accepted](pc); len(got) != 1 || got[0].ID != 1 {
+			t.Errorf("got %+v, want the query accepted", got)
+		}
 	})
 }
 

@@ -45,7 +45,7 @@ func onWire(codec wire.Codec) wire.Codec { return min(codec, wire.CodecZstd) }
 
 // The smallest frames that are compressed, in bytes.
 const (
-	leastWanted = 128      // where S2 or Zstd is asked for
+	leastWanted = 128      // where Zstd is asked for
 	leastAuto   = 4 * 1024 // several packets
 )
 
@@ -88,8 +88,6 @@ func (p *packer) plan(size int, rate float64) wire.Codec {
 	switch {
 	case p.tight && size >= leastAuto && rate > 0:
 		return p.auto(rate)
-	case p.want == rule.CompressS2 && size >= leastWanted:
-		return wire.CodecS2
 	case p.want == rule.CompressZstd && size >= leastWanted:
 		return wire.CodecZstd
 	case p.want == rule.CompressAuto && size >= leastAuto && rate > 0:

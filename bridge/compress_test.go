@@ -67,13 +67,11 @@ func gridMap(side int) []byte {
 }
 
 func TestWhatGainsTooLittleGoesAsItIs(t *testing.T) {
-	for _, want := range []rule.Compress{rule.CompressS2, rule.CompressZstd} {
-		p := packer{want: want, with: newCompressor(), now: stopped}
-		frame := payloads()["random 3 kB"]
-		got, codec := p.pack(frame, 1e6)
-		if codec != wire.CodecNone || &got[0] != &frame[0] {
-			t.Errorf("%d: got codec %d, %d bytes, want the frame itself", want, codec, len(got))
-		}
+	p := packer{want: rule.CompressZstd, with: newCompressor(), now: stopped}
+	frame := payloads()["random 3 kB"]
+	got, codec := p.pack(frame, 1e6)
+	if codec != wire.CodecNone || &got[0] != &frame[0] {
+		t.Errorf("got codec %d, %d bytes, want the frame itself", codec, len(got))
 	}
 }
 
@@ -85,8 +83,6 @@ func TestCompressionIsTriedWhereItIsWanted(t *testing.T) {
 		plan wire.Codec
 	}{
 		{rule.CompressNone, 1 << 20, 1e5, wire.CodecNone},
-		{rule.CompressS2, 127, 1e5, wire.CodecNone},
-		{rule.CompressS2, 128, 0, wire.CodecS2},
 		{rule.CompressZstd, 127, 1e5, wire.CodecNone},
 		{rule.CompressZstd, 128, 0, wire.CodecZstd},
 		{rule.CompressAuto, 4095, 1e5, wire.CodecNone},
@@ -160,7 +156,7 @@ func TestTightLinkHasFramesMadeSmallerWhateverIsWanted(t *testing.T) {
 		wire.CodecS2: gives(8000, 20*time.Microsecond), wire.CodecZstd: gives(7000, 100*time.Microsecond),
 		strongZstd: gives(5000, 200*time.Microsecond),
 	}
-	for _, want := range []rule.Compress{rule.CompressAuto, rule.CompressS2, rule.CompressZstd} {
+	for _, want := range []rule.Compress{rule.CompressAuto, rule.CompressZstd} {
 		p := packer{want: want}
 		if used := frames.run(&p, 1e6, 1000); used[strongZstd] > 0 {
 			t.Errorf("%v: got %v of 1000 frames by codec, want none by the stronger while there is no need", want, used)
@@ -174,7 +170,7 @@ func TestTightLinkHasFramesMadeSmallerWhateverIsWanted(t *testing.T) {
 }
 
 func TestStrongerCompressionOfWhatDoesNotGetSmallerCostsNextToNothing(t *testing.T) {
-	p := packer{want: rule.CompressS2, tight: true}
+	p := packer{want: rule.CompressZstd, tight: true}
 	jpeg := sample{wire.CodecS2: {took: time.Microsecond}, wire.CodecZstd: {took: time.Microsecond}, strongZstd: {took: time.Microsecond}}
 	if used := jpeg.run(&p, 1e5, 10_000); used[strongZstd] != 15 || used[wire.CodecS2] != 15 {
 		t.Errorf("got %v of 10000 frames by codec, want 15 tries each", used)
@@ -230,7 +226,7 @@ func TestPackMeasuresWithTheClock(t *testing.T) {
 func TestPackingAllocatesNothing(t *testing.T) {
 	skipUnderRace(t)
 	for name, frame := range payloads() {
-		for _, want := range []rule.Compress{rule.CompressS2, rule.CompressZstd, rule.CompressAuto} {
+		for _, want := range []rule.Compress{rule.CompressZstd, rule.CompressAuto} {
 			p := packer{want: want, with: newCompressor(), now: stopped}
 			var u unpacker
 			step := func() {
@@ -268,8 +264,7 @@ func TestCompressedFramesArriveWhole(t *testing.T) {
 		qos  rule.QoS
 	}{
 		{800, rule.QoS{Compress: rule.CompressZstd}},
-		{800, rule.QoS{Compress: rule.CompressS2}},
-		{3000, rule.QoS{Compress: rule.CompressS2}}, // packed, it fits a datagram
+		{3000, rule.QoS{Compress: rule.CompressZstd}}, // packed, it fits a datagram
 		{300_000, rule.QoS{Compress: rule.CompressZstd, Budget: time.Second}},
 		{300_000, rule.QoS{Compress: rule.CompressAuto, Budget: time.Second}},
 		{3000, rule.QoS{Compress: rule.CompressZstd, Mode: rule.Every}},

@@ -48,13 +48,17 @@ func (n *Node) handle(l *link, m wire.Message) error {
 	case wire.Offer:
 		n.offer(l, m)
 	case wire.Accepted:
-		n.pushAnswered(l, m.ID, "", "")
+		if !l.answered(wire.Refused{ID: m.ID}) {
+			n.pushAnswered(l, m.ID, "", "")
+		}
 	case wire.Refused:
 		n.refused(l, m)
 	case wire.Revocations:
 		return n.revocations(l, m)
 	case wire.Load:
 		n.loadAsked(l, m)
+	case wire.Query:
+		n.query(l, m)
 	case wire.Describe:
 		n.describe(l, m)
 	case wire.Layout:
@@ -130,10 +134,6 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 	}
 	ch := local.ch
 	if m.Epoch != ch.Epoch() {
-		if m.Epoch == 0 { // a question: it is told again, since the peer may have left it out
-			delete(l.told, m.Channel)
-			n.changed = true
-		}
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: m.Channel + ": the channel was made anew"})
 		return
 	}
@@ -241,9 +241,6 @@ func (n *Node) subscribed(l *link, m wire.Subscribed) {
 func (n *Node) refused(l *link, m wire.Refused) {
 	switch m.Re {
 	case wire.TypeSubscribe:
-		if l.answered(m) {
-			return
-		}
 		in := l.inbound(m.ID)
 		if in == nil {
 			return
@@ -261,7 +258,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 		l.refusal("subscription refused", status.Event{Channel: in.m.Channel, Mirror: in.m.Name, Text: m.Text})
 	case wire.TypeOffer:
 		n.pushAnswered(l, m.ID, m.Text, causeOfRefusal(m))
-	case wire.TypeLoad:
+	case wire.TypeLoad, wire.TypeQuery:
 		l.answered(m)
 	case wire.TypeDescribe:
 		l.layouts.Refuse(time.Now(), m)

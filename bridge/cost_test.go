@@ -159,7 +159,7 @@ func TestFramesCostNoAllocation(t *testing.T) {
 	}{
 		{"one packet", 64, 1, 8000, ""},
 		{"many packets", 20000, 19, 1000, "compress=none"},
-		{"many packets, packed", 20000, 1, 1000, "compress=s2"},
+		{"many packets, packed", 20000, 1, 1000, "compress=zstd"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -99,8 +99,8 @@ func TestFitRateFollowsTheLinkBothWays(t *testing.T) {
 	})
 }
 
-// noisy is an image of 230 kB with number and time in it, as frame has them. s2 saves nothing
-// of it, the stronger Zstandard 29 %.
+// noisy is an image of 230 kB with number and time in it, as frame has them. Zstandard saves
+// 17 % of it, the stronger Zstandard 29 %.
 func noisy(image []byte, number uint64) []byte {
 	b := slices.Clone(image)
 	binary.LittleEndian.PutUint64(b, number)
@@ -109,15 +109,15 @@ func noisy(image []byte, number uint64) []byte {
 	return b
 }
 
-// As they are the frames take 220 of their 200 ms.
+// The frames take 218 of their 200 ms with Zstandard, and 187 ms with the stronger one.
 func TestFitSizeCompressesMoreWhereFramesWouldComeTooLate(t *testing.T) {
 	image := cameraImage(rand.New(rand.NewPCG(1, 1)), 500, 460)
 	for _, c := range []struct {
 		fit         rule.Fit
 		least, most uint64
-	}{{rule.FitDrop, 0, 2}, {rule.FitSize, 20, 50}} {
+	}{{rule.FitDrop, 0, 2}, {rule.FitSize, 15, 50}} {
 		t.Run(c.fit.String(), func(t *testing.T) {
-			inFlow(t, "delay=10ms,rate=9mbit,queue=256KiB", rule.QoS{Budget: 200 * milli, Fit: c.fit, Compress: rule.CompressS2}, len(image), func(f *flow) {
+			inFlow(t, "delay=10ms,rate=7mbit,queue=256KiB", rule.QoS{Budget: 200 * milli, Fit: c.fit, Compress: rule.CompressZstd}, len(image), func(f *flow) {
 				begin := time.Now()
 				for at := time.Duration(0); at < 8*second; at += second / 30 {
 					time.Sleep(time.Until(begin.Add(at)))

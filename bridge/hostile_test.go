@@ -45,7 +45,7 @@ func TestUpdatesWithExtremesHarmNobody(t *testing.T) {
 	inFlow(t, "delay=10ms,rate=10mbit,loss=2%", rule.QoS{}, 3000, func(f *flow) {
 		all := []wire.QoS{
 			{Budget: math.MaxInt64}, {Budget: 1}, {MaxRate: math.MaxUint32}, {MaxRate: 1}, {Priority: 8}, {Priority: 1},
-			{Late: 1, Budget: 1}, {Class: 1, Budget: 1}, {Class: 1, Budget: math.MaxInt64}, {Mode: 1}, {Compress: 3}, {Class: 200},
+			{Strict: true, Budget: 1}, {Class: 1, Budget: 1}, {Class: 1, Budget: math.MaxInt64}, {Mode: 1}, {Compress: 3}, {Class: 200},
 		}
 		i := 0
 		f.stream(3*milli, 3*second, func(time.Duration) {

@@ -90,10 +90,6 @@ var ledgerCases = []ledgerCase{
 		sees: func(a ledger.Accounts) bool { return a.LateKept > 0 },
 	},
 	{
-		name: "late deliver", link: "delay=10ms,rate=1mbit,loss=5%,queue=32KiB", size: 5000, period: 20 * milli, qos: rule.QoS{Compress: rule.CompressNone, Budget: 20 * milli, Late: rule.LateDeliver},
-		sees: func(a ledger.Accounts) bool { return a.LateKept > 0 && a.Late == 0 },
-	},
-	{
 		name: "command", link: "delay=10ms,jitter=10ms,rate=100mbit,loss=10%,reorder=10%,dup=10%", size: 64, period: 5 * milli, qos: rule.QoS{Budget: 25 * milli, Class: rule.Command},
 		sees: func(a ledger.Accounts) bool { return a.Late > 0 && a.LateKept == 0 },
 	},
@@ -137,7 +133,7 @@ var ledgerCases = []ledgerCase{
 			500 * milli:  func(f *flow) { f.requalify(rule.QoS{MaxRate: 50_000}) },
 			1000 * milli: func(f *flow) { f.change("delay=100ms"); f.requalify(rule.QoS{Budget: 5 * milli}) },
 			1500 * milli: func(f *flow) { f.requalify(rule.QoS{Class: rule.Command}) },
-			2000 * milli: func(f *flow) { f.requalify(rule.QoS{Late: rule.LateDeliver, Budget: milli}) },
+			2000 * milli: func(f *flow) { f.requalify(rule.QoS{Budget: milli}) },
 			2250 * milli: func(f *flow) { f.requalify(rule.QoS{Late: rule.LateDrop, Budget: milli}) },
 			2500 * milli: func(f *flow) { f.requalify(rule.QoS{}) },
 		},

@@ -143,9 +143,9 @@ const (
 // LoadTest measures for 3 s what the link with a host carries one way. The error says why it
 // cannot: it is fs.ErrNotExist without a link.
 func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r status.Load, err error) {
-	granted, older := make(chan wire.Refused, 1), make(chan wire.Refused, 1)
+	granted := make(chan wire.Refused, 1)
 	var l *link
-	var id, question uint32
+	var id uint32
 	n.call(func() {
 		switch {
 		case n.linkOf(host) == nil:
@@ -156,19 +156,15 @@ func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r stat
 			err = errors.New("the configuration of this host has load_test: false")
 		default:
 			l = n.linkOf(host)
-			id, question = l.ask(granted), l.ask(older)
+			id = l.ask(granted)
 			l.send(wire.Load{ID: id, For: loadTime, Up: bool(way)})
-			l.question(question, "load") // which is answered next, also by those that know no load test
 		}
 	})
 	if l == nil {
 		return r, err
 	}
-	defer n.call(func() {
-		delete(l.asked, id)
-		delete(l.asked, question)
-	})
-	if err := awaitGrant(ctx, l, granted, older); err != nil {
+	defer n.call(func() { delete(l.asked, id) })
+	if err := awaitGrant(ctx, l, granted); err != nil {
 		return r, err
 	}
 	if way == Up {
@@ -184,20 +180,14 @@ func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r stat
 }
 
 // awaitGrant waits until the peer grants a test; the error says why it does not.
-func awaitGrant(ctx context.Context, l *link, granted, older chan wire.Refused) error {
+func awaitGrant(ctx context.Context, l *link, granted chan wire.Refused) error {
 	t := time.NewTimer(grantWait)
 	defer t.Stop()
 	var m wire.Refused
 	select {
 	case m = <-granted:
-	case <-older:
-		select {
-		case m = <-granted:
-		default:
-			return fmt.Errorf("%s knows no load tests: its achbridge is older than this one", l.host)
-		}
 	case <-t.C:
-		return fmt.Errorf("%s does not answer", l.host)
+		return errors.New(l.unanswered())
 	case <-l.s.Done():
 		return fmt.Errorf("the link to %s has ended", l.host)
 	case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"achbridge/bridge/rule"
 	"achbridge/localach"
@@ -14,7 +15,8 @@ import (
 // peek is a wish for a temporary mirror, of a viewer such as achbridge echo. All other wishes
 // come before it: if one of them has the channel mirrored, the viewer reads that mirror.
 // Otherwise there is a mirror of its own, with the lowest priority, so that it takes nothing
-// from others. Its file is removed with its last viewer.
+// from others, and a budget that also the large frames of a slow link keep. Its file is removed
+// with its last viewer.
 type peek struct {
 	rule.Mirror
 	users int
@@ -35,7 +37,7 @@ func IsPeek(channel string, tag localach.Tag) bool {
 // Peek makes a temporary mirror of a channel of another host, until end is called. end may be
 // called twice. The error says why there can be no such mirror.
 func (n *Node) Peek(host, channel string) (end func(), err error) {
-	w := rule.Mirror{Host: host, Channel: channel, QoS: rule.QoS{Priority: lowest, Late: rule.LateDeliver}, From: "somebody who looks at it"}
+	w := rule.Mirror{Host: host, Channel: channel, QoS: rule.QoS{Priority: lowest, Budget: time.Hour}, From: "somebody who looks at it"}
 	if rule.IsAchd(host) {
 		w.QoS = rule.QoS{}
 	}

@@ -48,8 +48,7 @@ func (n *Node) granted(l *link, channel string, asked rule.QoS) (rule.QoS, error
 func (n *Node) forbid(l *link, id uint32, channel string, cause error) {
 	l.refused[channel] = true
 	l.refusal("subscription of a peer refused", status.Event{Channel: channel, Text: cause.Error()})
-	l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: codeOf(cause),
-		Text: wire.Text(fmt.Sprintf("it does not let %s read %s: %v", l.host, channel, cause))})
+	l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: codeOf(cause), Text: wire.Text(forbidden(l, channel, cause))})
 }
 
 // Apply replaces Export, Relay, Accept, Adopt, Mirrors, Pushes, Layouts and NoLoadTest by those of cfg,

@@ -109,7 +109,7 @@ func (sub *subscription) over(captured, now time.Duration) bool {
 
 // pastBudget reports whether a frame captured then is past its budget; 0: it was captured at an unknown time.
 func pastBudget(qos rule.QoS, captured, now time.Duration) bool {
-	if qos.Late == rule.LateDeliver || qos.Mode == rule.Every {
+	if qos.Mode == rule.Every {
 		return false
 	}
 	return captured == 0 || now-captured > qos.EffectiveBudget()

@@ -19,8 +19,8 @@ import (
 const askedFor = time.Second
 
 // Ask asks a linked host why it does not offer a channel. It returns the cause and the text of
-// the answer. Both are empty if the host offers the channel, or does not answer. Ask waits for
-// a second at most.
+// the answer. Both are empty if the host offers the channel. Without an answer within a second,
+// the cause is empty and the text says so.
 func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, string) {
 	if localach.CheckName(channel) != nil {
 		return "", ""
@@ -34,7 +34,7 @@ func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, str
 			return
 		}
 		id = l.ask(answer)
-		l.question(id, channel)
+		l.send(wire.Query{ID: id, Channel: channel})
 	})
 	if l == nil {
 		return "", ""
@@ -44,10 +44,11 @@ func (n *Node) Ask(ctx context.Context, host, channel string) (status.Cause, str
 	defer t.Stop()
 	select {
 	case m := <-answer:
-		if m.Code != wire.CodeEpoch {
+		if m.Code != 0 {
 			return causeOfRefusal(m), m.Text
 		}
 	case <-t.C:
+		return "", l.unanswered()
 	case <-ctx.Done():
 	}
 	return "", ""
@@ -70,13 +71,13 @@ func (l *link) ask(answer chan wire.Refused) uint32 {
 	return l.lastID
 }
 
-// question sends what every peer answers: a subscription to a life of the channel that never
-// was is always refused.
-func (l *link) question(id uint32, channel string) {
-	l.send(wire.Subscribe{ID: id, Channel: channel, QoS: rule.QoS{}.Wire()})
+// unanswered returns the text for a message that the peer has not answered.
+func (l *link) unanswered() string {
+	return l.host + " does not answer; its achbridge may be of another version"
 }
 
-// answered handles m if it answers a question of Ask; otherwise it returns false.
+// answered handles m if it answers a message that has an id of ask; otherwise it returns false.
+// A code of 0 means yes.
 func (l *link) answered(m wire.Refused) bool {
 	answer, ok := l.asked[m.ID]
 	if ok {
@@ -105,11 +106,30 @@ func codeOf(err error) wire.Code {
 	return wire.CodeForbidden
 }
 
+// query answers the peer's question about a channel. If the peer may read the channel, the next
+// catalog lists it again, since the peer may have left it out.
+func (n *Node) query(l *link, m wire.Query) {
+	var code wire.Code
+	var text string
+	if n.readable(l, m.Channel) == nil {
+		code, text = n.withheld(l, m.Channel)
+	} else if _, err := n.permit(l, m.Channel, rule.QoS{}); err != nil {
+		code, text = codeOf(err), forbidden(l, m.Channel, err)
+	}
+	if code != 0 {
+		l.send(wire.Refused{ID: m.ID, Re: wire.TypeQuery, Code: code, Text: wire.Text(text)})
+		return
+	}
+	delete(l.told, m.Channel)
+	n.changed = true
+	l.send(wire.Accepted{ID: m.ID})
+}
+
 // withheld says why l's peer is not offered a channel. If the rules refuse the channel to the
 // peer, it does not say whether the channel exists.
 func (n *Node) withheld(l *link, name string) (wire.Code, string) {
 	if _, err := n.cfg.Export.For(name, l.host); err != nil && n.pushTo(l, name) == nil {
-		return wire.CodeForbidden, fmt.Sprintf("it does not let %s read %s: %v", l.host, name, err)
+		return wire.CodeForbidden, forbidden(l, name, err)
 	}
 	c := n.locals[name]
 	switch {
@@ -121,6 +141,11 @@ func (n *Node) withheld(l *link, name string) (wire.Code, string) {
 		return wire.CodeFailed, name + ": " + c.reason
 	}
 	return wire.CodeAbsent, name + ": it is not offered"
+}
+
+// forbidden is the text for l's peer that a rule lets it not read a channel.
+func forbidden(l *link, channel string, cause error) string {
+	return fmt.Sprintf("it does not let %s read %s: %v", l.host, channel, cause)
 }
 
 // Pong is what became of a packet that was sent to a host and back.

@@ -55,6 +55,10 @@ func TestOriginSaysWhyItDoesNotOfferAChannel(t *testing.T) {
 		if cause, text := pc.node.Ask(context.Background(), "nobody", "imu"); cause != "" || text != "" {
 			t.Errorf("got %q, %q of a host without a link, want nothing", cause, text)
 		}
+		w.member("old", pc) // skips what it does not know
+		if cause, text := pc.node.Ask(context.Background(), "old", "imu"); cause != "" || text != "old does not answer; its achbridge may be of another version" {
+			t.Errorf("got %q, %q of a host that knows no queries", cause, text)
+		}
 		if m := pc.mirror("robot.imu"); m.State != status.MirrorLive || len(pc.node.Status().Mirrors) != 1 {
 			t.Errorf("got %v and %d mirrors, want the mirror as it was", m.State, len(pc.node.Status().Mirrors))
 		}

@@ -63,7 +63,7 @@ func TestQualityOfServiceChangesWithoutAGap(t *testing.T) {
 	for name, list := range map[string][]rule.QoS{
 		"budget":   {{Budget: second}, {Budget: 50 * milli}},
 		"priority": {{Priority: 8}, {Priority: 1}},
-		"late":     {{Late: rule.LateDeliver}, {Late: rule.LateDrop}},
+		"late":     {{Late: rule.LateNewest}, {Late: rule.LateDrop}},
 		"class":    {{Class: rule.Command}, {Class: rule.State}},
 		"max_rate": {{MaxRate: 100_000}, {}},
 	} {

@@ -137,16 +137,18 @@
 //
 // Key to Newest are for links through a hub; other links have no use for them.
 //
+//	20 Query       1! id  2! channel (name)
+//
 //	Channel   1! name  2! frame count  3! frame size  4 epoch  5 last seq  6 Origin
 //	          7 closed (bool)  8 largest (bytes of a frame seen that is above the frame
 //	          size, ≤ MaxFrame; a receiver need not believe it)  9 layout (hash, a byte
 //	          string of 32; a node that does not know it skips it)
 //	Origin    1! node  2! host (name)  3! channel (name)
 //	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority + 1 (1 … 8;
-//	          without: the default)  4 mode (u8)  5 compress (u8)  6 late (u8: 0, or 1 to
-//	          deliver)  7 class (u8)  8 fit (u8; a node that does not know it drops late
-//	          frames)  9 strict (bool; without it, the mirror's host puts a late frame that
-//	          is the newest)
+//	          without: the default)  4 mode (u8)  5 compress (u8; 2 was S2, and is
+//	          refused)  6 late (u8: 0; others are refused)  7 class (u8)  8 fit (u8; a node
+//	          that does not know it drops late frames)  9 strict (bool; without it, the
+//	          mirror's host puts a late frame that is the newest)
 //	Account   1! id (of the subscription; in held of the mirror)  2 offered
 //	          3 delivered  4 late kept  5 superseded
 //	          6 rate limited  7 expired  8 lost  9 late  10 refused

@@ -111,6 +111,8 @@ var hostileMessages = []hostile{
 	{"pulled a negative count", "82 12 a2 0101 0220", "message pulled"},
 	{"newest of no frame", "82 13 a1 0101", "newest: seq: 0"},
 	{"newest of no subscription", "82 13 a1 0201", "newest: id: missing"},
+	{"query without id", "82 14 a1 02 6161", "query: id: missing"},
+	{"query of a path", "82 14 a2 0101 02 632e2e2f", `query: channel "../": begins with a dot`},
 	{"indefinite array", "9f 08 a10101 ff", "indefinite"},
 	{"indefinite map", "82 08 bf0101ff", "indefinite"},
 	{"indefinite text", "82 0b a1 01 7f6161ff", "indefinite"},

@@ -35,11 +35,12 @@ const (
 	TypeStamp       uint = 17
 	TypePulled      uint = 18
 	TypeNewest      uint = 19
+	TypeQuery       uint = 20
 )
 
 // Message is a control message: Hello, Catalog, Subscribe, Subscribed, Update,
 // Unsubscribe, Offer, Accepted, Refused, Ledger, Bye, Revocations, Load, Describe, Layout,
-// Key, Stamp, Pulled or Newest, and from ParseMessage also Unknown, never a pointer to one.
+// Key, Stamp, Pulled, Newest or Query, and from ParseMessage also Unknown, never a pointer to one.
 type Message interface {
 	number() uint // the message's type on the wire
 	check() error // limits; the error begins with the field
@@ -77,6 +78,7 @@ var kinds = [...]struct {
 	TypeStamp:       {"stamp", decode[Stamp]},
 	TypePulled:      {"pulled", decode[Pulled]},
 	TypeNewest:      {"newest", decode[Newest]},
+	TypeQuery:       {"query", decode[Query]},
 }
 
 // AppendMessage appends m to dst, with its length in front. A message that the

@@ -13,7 +13,7 @@ import (
 
 func TestUnknownMessageIsNoError(t *testing.T) {
 	for in, want := range map[string]uint{
-		"82 14 a0": 20, "82 00 a0": 0, "82 1b7fffffffffffffff a10102": math.MaxInt64, "82 18 63 f6": 99,
+		"82 15 a0": 21, "82 00 a0": 0, "82 1b7fffffffffffffff a10102": math.MaxInt64, "82 18 63 f6": 99,
 	} {
 		m, err := ParseMessage(unhex(t, in))
 		if err != nil || m != (Unknown{Type: want}) {
@@ -73,6 +73,8 @@ func TestAppendRefusesWhatThePeerWould(t *testing.T) {
 		"message pulled: id: missing":                                Pulled{Received: 1},
 		"message newest: id: missing":                                Newest{Seq: 1},
 		"message newest: seq: 0":                                     Newest{Sub: 1},
+		"message query: id: missing":                                 Query{Channel: "a"},
+		"message query: channel: missing":                            Query{ID: 1},
 		"message load: id: missing":                                  Load{For: 1},
 		"message load: for: 10000000001 is not in 0":                 Load{ID: 1, For: MaxLoad + 1},
 		"message load: for: -1 is not in 0":                          Load{ID: 1, For: -1},

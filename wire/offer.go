@@ -17,7 +17,7 @@ func (m Offer) check() error {
 	return cmp.Or(checkID(m.ID), checkName("channel", m.Channel), checkName("as", cmp.Or(m.As, m.Channel)), m.QoS.check())
 }
 
-// Accepted accepts an Offer.
+// Accepted accepts an Offer, or answers a Query about a channel that its sender may read.
 type Accepted struct {
 	ID uint32 `cbor:"1,keyasint,omitempty"`
 }

@@ -17,7 +17,7 @@ type QoS struct {
 	Late     uint8         `cbor:"6,keyasint,omitempty"`
 	Class    uint8         `cbor:"7,keyasint,omitempty"`
 	Fit      uint8         `cbor:"8,keyasint,omitempty"`
-	Strict   bool          `cbor:"9,keyasint,omitempty"` // late 0: no late frame is put, even if it is the newest
+	Strict   bool          `cbor:"9,keyasint,omitempty"` // no late frame is put, even if it is the newest
 }
 
 func (q QoS) check() error {

@@ -149,6 +149,7 @@ func unjsonMessage(t *testing.T, kind uint, fields string) Message {
 		TypeUpdate: Update{}, TypeUnsubscribe: Unsubscribe{}, TypeOffer: Offer{}, TypeAccepted: Accepted{},
 		TypeRefused: Refused{}, TypeLedger: Ledger{}, TypeBye: Bye{}, TypeRevocations: Revocations{}, TypeLoad: Load{},
 		TypeDescribe: Describe{}, TypeLayout: Layout{}, TypeKey: Key{}, TypeStamp: Stamp{}, TypePulled: Pulled{}, TypeNewest: Newest{},
+		TypeQuery: Query{},
 	}[kind]
 	m := reflect.New(reflect.TypeOf(zero))
 	unjson(t, fields, m.Interface())

@@ -63,14 +63,3 @@ func (l *lateness) add(seq uint64, now time.Duration) {
 func (l *lateness) only(now time.Duration) bool {
 	return l.frames >= lateRow && now-l.since >= lateSpan
 }
-
-// inTime takes the judgement on a frame that is put now: it returns whether the frame is
-// as good as in time, and counts it among the late ones if not. Needs m.mu.
-func (m *Mirror) inTime(f incoming) bool {
-	if f.late && m.qos.Late != rule.LateDeliver {
-		m.lateness.add(f.seq, f.at.Now)
-		return false
-	}
-	m.lateness = lateness{}
-	return true
-}

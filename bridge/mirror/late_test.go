@@ -26,7 +26,6 @@ func TestLateFrameIsPutIfItIsTheNewest(t *testing.T) {
 	}{
 		{rule.QoS{}, []uint64{2, 2, 3, 3, 5}, ledger.Accounts{LateKept: 2, Superseded: 1, Delivered: 1, Duplicate: 1}},
 		{rule.QoS{Late: rule.LateNewest}, []uint64{2, 2, 3, 3, 5}, ledger.Accounts{LateKept: 2, Superseded: 1, Delivered: 1, Duplicate: 1}},
-		{rule.QoS{Late: rule.LateDeliver}, []uint64{2, 2, 3, 3, 5}, ledger.Accounts{LateKept: 2, Superseded: 1, Delivered: 1, Duplicate: 1}},
 		{rule.QoS{Late: rule.LateDrop}, []uint64{0, 0, 3, 3, 3}, ledger.Accounts{Late: 3, Delivered: 1, Duplicate: 1}},
 		{rule.QoS{Class: rule.Command}, []uint64{0, 0, 3, 3, 3}, ledger.Accounts{Late: 3, Delivered: 1, Duplicate: 1}},
 	} {
@@ -49,12 +48,9 @@ func TestLateFrameIsPutIfItIsTheNewest(t *testing.T) {
 
 // A mirror gets late frames only, then one in time, then late ones again.
 func TestMirrorThatGetsOnlyLateFramesSaysSo(t *testing.T) {
-	for _, c := range []struct {
-		late rule.Late
-		want bool
-	}{{rule.LateNewest, true}, {rule.LateDrop, true}, {rule.LateDeliver, false}} {
+	for _, late := range []rule.Late{rule.LateNewest, rule.LateDrop} {
 		m := testMirror(t, testDir(t), "m")
-		m.qos.Late, m.state = c.late, status.MirrorLive
+		m.qos.Late, m.state = late, status.MirrorLive
 		at := time.Minute
 		for _, step := range []struct {
 			seq  uint64
@@ -71,14 +67,14 @@ func TestMirrorThatGetsOnlyLateFramesSaysSo(t *testing.T) {
 			at += 50 * milli
 			m.Put(arrival(step.seq, at, step.age))
 			if s := m.Status(at+700*milli, Reading{}, ""); s.LateS > 0 {
-				t.Errorf("late %v: after frame %d: it is late at once, for %v s; many frames come behind a standstill", c.late, step.seq, s.LateS)
+				t.Errorf("late %v: after frame %d: it is late at once, for %v s; many frames come behind a standstill", late, step.seq, s.LateS)
 			}
 			s := m.Status(at+time.Second, Reading{}, "")
-			if got := s.LateS > 0; got != (step.want && c.want) || s.State != status.MirrorLive {
-				t.Errorf("late %v: after frame %d: got late for %v s, %s; want late %v, live", c.late, step.seq, s.LateS, s.State, step.want && c.want)
+			if got := s.LateS > 0; got != step.want || s.State != status.MirrorLive {
+				t.Errorf("late %v: after frame %d: got late for %v s, %s; want late %v, live", late, step.seq, s.LateS, s.State, step.want)
 			}
-			if cause := m.AddTo(m.Since().ToWire(1), at+time.Second).Cause; (cause == string(status.CauseBudget)) != (step.want && c.want) {
-				t.Errorf("late %v: after frame %d: the origin is told %q", c.late, step.seq, cause)
+			if cause := m.AddTo(m.Since().ToWire(1), at+time.Second).Cause; (cause == string(status.CauseBudget)) != step.want {
+				t.Errorf("late %v: after frame %d: the origin is told %q", late, step.seq, cause)
 			}
 		}
 	}
@@ -106,7 +102,6 @@ func TestMirrorThatGetsOnlyLateFramesIsOverItsBudgetAllTheTime(t *testing.T) {
 	}{
 		{rule.QoS{}, 105 * milli, 0.85, 1},
 		{rule.QoS{}, 95 * milli, 0, 0},
-		{rule.QoS{Late: rule.LateDeliver}, 105 * milli, 0.2, 0.3},
 	} {
 		m := testMirror(t, testDir(t), "m")
 		m.qos = c.qos

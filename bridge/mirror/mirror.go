@@ -245,11 +245,15 @@ func (m *Mirror) write(f incoming) error {
 	if err := m.tryPut(f.seq, f.data); err != nil {
 		return err
 	}
-	inTime := m.inTime(f)
+	if f.late {
+		m.lateness.add(f.seq, f.at.Now)
+	} else {
+		m.lateness = lateness{}
+	}
 	m.age(f.captured, f.at)
 	m.captured, m.arrived = f.captured, f.at.Now
 	m.tag.Seq, m.owed = f.seq, f.seq < m.lacking.seq
-	m.fed(inTime)
+	m.fed(!f.late)
 	m.tellPut(f.captured, f.at)
 	return nil
 }

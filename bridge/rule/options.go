@@ -98,17 +98,24 @@ type Compress uint8
 const (
 	CompressAuto Compress = iota // where it pays: measured, frame by frame
 	CompressNone                 // never; tests name it
-	CompressS2
 	CompressZstd
 )
 
-var compressions = []string{"auto", "none", "s2", "zstd"}
+var compressions = []string{"auto", "none", "zstd"}
+
+// compressNumbers are the numbers of the ways in messages. The number 2 was S2.
+var compressNumbers = []uint8{CompressAuto: 0, CompressNone: 1, CompressZstd: 3}
 
 // String prints the way as parseCompress reads it.
 func (c Compress) String() string { return Word(compressions, c) }
 
-// parseCompress reads auto, none, s2 or zstd.
-func parseCompress(s string) (Compress, error) { return parseWord[Compress](compressions, s) }
+// parseCompress reads auto, none or zstd.
+func parseCompress(s string) (Compress, error) {
+	if s == "s2" {
+		return 0, fmt.Errorf("%q is gone: use auto or zstd instead", s)
+	}
+	return parseWord[Compress](compressions, s)
+}
 
 // Late says what becomes of a frame that arrives past its budget. The zero value is the
 // default of the class: newest for states, drop for commands. Others than tests read
@@ -117,18 +124,20 @@ type Late uint8
 
 // What becomes of late frames.
 const (
-	LateNewest  Late = iota + 1 // put and counted, if newer than what is there; tests name it
-	LateDrop                    // counted, not put
-	LateDeliver                 // put, and as good as in time; the budget then bounds nothing
+	LateNewest Late = iota + 1 // put and counted, if newer than what is there; tests name it
+	LateDrop                   // counted, not put
 )
 
-var lates = []string{"newest", "drop", "deliver"}
+var lates = []string{"newest", "drop"}
 
 // String prints the fate as parseLate reads it.
 func (l Late) String() string { return Word(lates, l-1) }
 
-// parseLate reads newest, drop or deliver.
+// parseLate reads newest or drop.
 func parseLate(s string) (Late, error) {
+	if s == "deliver" {
+		return 0, fmt.Errorf("%q is gone: use a larger budget instead, as in 1h", s)
+	}
 	l, err := parseWord[Late](lates, s)
 	if err != nil {
 		return 0, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -178,45 +179,34 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 	return q.Check()
 }
 
-// Wire is the QoS as messages carry it. Origins send the same for late newest and drop:
-// only deliver has a number of its own there.
+// Wire is the QoS as messages carry it.
 func (q QoS) Wire() wire.QoS {
-	w := wire.QoS{
+	return wire.QoS{
 		Budget: q.Budget, MaxRate: uint32(q.MaxRate), Priority: int(q.Priority),
-		Mode: uint8(q.Mode), Compress: uint8(q.Compress), Class: uint8(q.Class), Fit: uint8(q.Fit),
+		Mode: uint8(q.Mode), Compress: compressNumbers[q.Compress], Class: uint8(q.Class), Fit: uint8(q.Fit),
 		Strict: q.Late == LateDrop && q.Class != Command,
 	}
-	if q.Late == LateDeliver {
-		w.Late = wireDeliver
-	}
-	return w
 }
-
-// wireDeliver is the number of late deliver in messages.
-const wireDeliver = 1
 
 // QoSFromWire reads a peer's QoS; an error names what this version does not know.
 func QoSFromWire(w wire.QoS) (QoS, error) {
+	compress := slices.Index(compressNumbers, w.Compress)
 	q := QoS{
 		Budget: w.Budget, MaxRate: Rate(w.MaxRate), Priority: Priority(w.Priority),
-		Mode: Mode(w.Mode), Compress: Compress(w.Compress), Class: Class(w.Class), Fit: Fit(w.Fit),
+		Mode: Mode(w.Mode), Compress: Compress(compress), Class: Class(w.Class), Fit: Fit(w.Fit),
 	}
-	switch {
-	case w.Late > wireDeliver:
-		return QoS{}, fmt.Errorf("late %d is not known here: update the older achbridge", w.Late)
-	case w.Late == wireDeliver && w.Strict:
-		return QoS{}, fmt.Errorf("late deliver cannot be strict")
-	case w.Late == wireDeliver:
-		q.Late = LateDeliver
-	case w.Strict:
+	if w.Strict {
 		q.Late = LateDrop
 	}
 	for _, e := range []struct {
 		what  string
 		v     uint8
-		words []string
-	}{{"mode", w.Mode, modes}, {"compress", w.Compress, compressions}, {"class", w.Class, classes}, {"fit", w.Fit, fits}} {
-		if int(e.v) >= len(e.words) {
+		known bool
+	}{
+		{"mode", w.Mode, int(w.Mode) < len(modes)}, {"compress", w.Compress, compress >= 0}, {"late", w.Late, w.Late == 0},
+		{"class", w.Class, int(w.Class) < len(classes)}, {"fit", w.Fit, int(w.Fit) < len(fits)},
+	} {
+		if !e.known {
 			return QoS{}, fmt.Errorf("%s %d is not known here: update the older achbridge", e.what, e.v)
 		}
 	}

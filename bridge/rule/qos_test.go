@@ -13,8 +13,8 @@ import (
 var someQoS = []QoS{
 	{},
 	{Budget: 20 * time.Millisecond, MaxRate: 200_000, Priority: 8},
-	{Budget: 123_456_789, MaxRate: 1, Priority: 1, Late: LateDeliver, Compress: CompressNone},
-	{Budget: 1, MaxRate: math.MaxUint32, Class: Command, Compress: CompressS2},
+	{Budget: 123_456_789, MaxRate: 1, Priority: 1, Compress: CompressNone},
+	{Budget: 1, MaxRate: math.MaxUint32, Class: Command},
 	{Budget: 24 * time.Hour, Mode: Every, Priority: 5, Compress: CompressZstd},
 	{Budget: 100 * time.Millisecond, MaxRate: 30_000, Fit: FitRate},
 	{Fit: FitSize, Compress: CompressZstd},
@@ -108,8 +108,10 @@ func TestBadQoSOptionSaysWhatIsWanted(t *testing.T) {
 		{"priority", "-1", "want 0 … 7"},
 		{"priority", "high", "want 0 … 7"},
 		{"mode", "all", "mode \"all\": want newest or every"},
-		{"compress", "gzip", "compress \"gzip\": want auto, none, s2 or zstd"},
-		{"late", "keep", "late \"keep\": want newest, drop or deliver"},
+		{"compress", "gzip", "compress \"gzip\": want auto, none or zstd"},
+		{"compress", "s2", "compress \"s2\" is gone: use auto or zstd instead"},
+		{"late", "keep", "late \"keep\": want newest or drop"},
+		{"late", "deliver", "late \"deliver\" is gone: use a larger budget instead, as in 1h"},
 		{"fit", "quality", "fit \"quality\": want drop, rate or size"},
 		{"class", "", "class \"\": want state or command"},
 		{"lifespan", "1s", "option \"lifespan\" is not known; there are budget, max_rate, priority, mode, compress, late, fit, class, deadline, on_stale"},
@@ -124,20 +126,19 @@ func TestBadQoSOptionSaysWhatIsWanted(t *testing.T) {
 
 func TestBadQoSInJSONIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"budget_ms":-1}`:                     "want a time above zero",
-		`{"budget_ms":1e300}`:                  "want a time above zero",
-		`{"budget_ms":1e-7}`:                   "want a time above zero",
-		`{"max_rate_hz":-1}`:                   "want frames a second",
-		`{"max_rate_hz":1e300}`:                "want frames a second",
-		`{"priority":9}`:                       "want 0 … 7",
-		`{"mode":"all"}`:                       "want newest or every",
-		`{"mode":"every","max_rate_hz":1}`:     "combined with max_rate",
-		`{"mode":"every","class":"command"}`:   "or class command",
-		`{"fit":"rate","class":"command"}`:     "fit rate leaves frames out or takes longer to compress them: it cannot be combined with class command or mode every",
-		`{"fit":"size","mode":"every"}`:        "it cannot be combined with class command or mode every",
-		`{"fit":"size","compress":"none"}`:     "fit size compresses frames: it cannot be combined with compress none",
-		`{"class":"command","late":"deliver"}`: "cannot be combined with late deliver",
-		`{"class":"command","late":"newest"}`:  "cannot be combined with late newest",
+		`{"budget_ms":-1}`:                    "want a time above zero",
+		`{"budget_ms":1e300}`:                 "want a time above zero",
+		`{"budget_ms":1e-7}`:                  "want a time above zero",
+		`{"max_rate_hz":-1}`:                  "want frames a second",
+		`{"max_rate_hz":1e300}`:               "want frames a second",
+		`{"priority":9}`:                      "want 0 … 7",
+		`{"mode":"all"}`:                      "want newest or every",
+		`{"mode":"every","max_rate_hz":1}`:    "combined with max_rate",
+		`{"mode":"every","class":"command"}`:  "or class command",
+		`{"fit":"rate","class":"command"}`:    "fit rate leaves frames out or takes longer to compress them: it cannot be combined with class command or mode every",
+		`{"fit":"size","mode":"every"}`:       "it cannot be combined with class command or mode every",
+		`{"fit":"size","compress":"none"}`:    "fit size compresses frames: it cannot be combined with compress none",
+		`{"class":"command","late":"newest"}`: "cannot be combined with late newest",
 	} {
 		var q QoS
 		if err := json.Unmarshal([]byte(text), &q); err == nil || !strings.Contains(err.Error(), want) {
@@ -150,13 +151,12 @@ func TestQoSOfANewerPeerIsRefusedByName(t *testing.T) {
 	for want, w := range map[string]wire.QoS{
 		"mode 2 is not known here: update the older achbridge":     {Mode: 2},
 		"compress 4 is not known here: update the older achbridge": {Compress: 4},
-		"late 2 is not known here: update the older achbridge":     {Late: 2},
+		"compress 2 is not known here: update the older achbridge": {Compress: 2},
+		"late 1 is not known here: update the older achbridge":     {Late: 1},
 		"fit 3 is not known here: update the older achbridge":      {Fit: 3},
 		"class command or mode every":                              {Fit: 1, Class: 1},
 		"class 255 is not known here: update the older achbridge":  {Class: 255},
 		"mode every sends all frames":                              {Mode: 1, MaxRate: 1},
-		"class command never delivers late":                        {Class: 1, Late: 1},
-		"late deliver cannot be strict":                            {Late: 1, Strict: true},
 		"want a time above zero":                                   {Budget: -1},
 		"priority 8: want 0 … 7":                                   {Priority: 9},
 		"priority -2: want 0 … 7":                                  {Priority: -1},
@@ -186,15 +186,13 @@ func TestFirstErrorOfAQoSInJSONIsAlwaysTheSame(t *testing.T) {
 	}
 }
 
-// What an older node sends and understands: 0 for drop, 1 for deliver, and nothing else.
-func TestLateTravelsAsItDidBeforeThereWasNewest(t *testing.T) {
+func TestWireSetsStrictOnlyForStates(t *testing.T) {
 	for _, c := range []struct {
 		q    QoS
 		want wire.QoS
 	}{
 		{QoS{}, wire.QoS{}},
 		{QoS{Late: LateNewest}, wire.QoS{}},
-		{QoS{Late: LateDeliver}, wire.QoS{Late: 1}},
 		{QoS{Late: LateDrop}, wire.QoS{Strict: true}},
 		{QoS{Class: Command}, wire.QoS{Class: 1}},
 		{QoS{Class: Command, Late: LateDrop}, wire.QoS{Class: 1}},
@@ -210,17 +208,14 @@ func TestCommandIsStrictWithoutAWord(t *testing.T) {
 	if q.EffectiveLate() != LateDrop || q.Check() != nil || (QoS{Class: Command, Late: LateDrop}).Check() != nil {
 		t.Errorf("got late %v, %v; want drop", q.EffectiveLate(), q.Check())
 	}
-	for _, late := range []Late{LateNewest, LateDeliver} {
-		if err := (QoS{Class: Command, Late: late}).Check(); err == nil || !strings.Contains(err.Error(), "late "+late.String()) {
-			t.Errorf("late %v: got %v, want it refused by name", late, err)
-		}
+	if err := (QoS{Class: Command, Late: LateNewest}).Check(); err == nil || !strings.Contains(err.Error(), "late newest") {
+		t.Errorf("late newest: got %v, want it refused by name", err)
 	}
 	for _, c := range []struct {
 		from, to QoS
 		want     string
 	}{
 		{QoS{}, QoS{Class: Command, Late: LateDrop}, "class command"}, // as it comes through JSON
-		{QoS{Late: LateDeliver}, QoS{Class: Command}, "late drop, class command"},
 		{QoS{}, QoS{Late: LateNewest}, ""},
 		{QoS{}, QoS{Late: LateDrop}, "late drop"},
 	} {

@@ -142,7 +142,7 @@ type Mirror struct {
 	// time count. Safe is how often the safe frame of on_stale was put.
 	StaleS float64 `json:"stale_s,omitempty"`
 	// LateS is for how long all frames that came were late, a second and two frames at least;
-	// 0: one was in time, or late frames are as good (late deliver).
+	// 0: one was in time.
 	LateS float64 `json:"late_s"`
 	Safe  uint64  `json:"safe_puts,omitempty"`
 	// TypeHash names the layout that its origin tells; empty: it tells none. It changes with the layout.

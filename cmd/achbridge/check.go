@@ -46,7 +46,6 @@ the mirrors that the configuration asks for.`,
 		},
 	}
 	cmd.Flags().Var(&c.rate, "link-rate", "assume that links carry this much, as in 20Mbit")
-	a.formerly(cmd, "rate", "link-rate")
 	jsonFlag(cmd, &c.asJSON)
 	controlFlag(cmd, &c.control)
 	return cmd

@@ -37,11 +37,11 @@ A frame older than its --budget is not sent. The newest frame of the channel is 
 exception: it is sent after everything else, so that the mirror always ends up with
 the last frame. A frame that arrives past its budget is put if it is newer than the
 mirror's; it counts as late_kept, and not for the --deadline. With --late drop it is
-put only if it is the channel's newest and nothing newer comes; with --late deliver it
-counts for the --deadline too. With --class command no late frame is put, not even the
-newest. --max-rate takes the newest frame each time. --mode every sends all frames in
-order, as far back as the ring reaches, for logs and events; it cannot be combined
-with --max-rate or --class command. --compress auto compresses where that saves time.
+put only if it is the channel's newest and nothing newer comes. With --class command
+no late frame is put, not even the newest. --max-rate takes the newest frame each time.
+--mode every sends all frames in order, as far back as the ring reaches, for logs and
+events; it cannot be combined with --max-rate or --class command. --compress auto
+compresses where that saves time.
 When the link is too slow for large frames, --fit rate has the origin send fewer, of
 which all arrive in time, and --fit size compress them more; --fit drop sends what it
 can and drops what comes late.

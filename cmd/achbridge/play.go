@@ -49,7 +49,6 @@ the recorded geometry and permissions, and stays. play does not write into a mir
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().Float64Var(&play.Rate, "speed", play.Rate, "play `FACTOR` times as fast")
-	a.formerly(cmd, "rate", "speed")
 	cmd.Flags().BoolVar(&play.AsRecorded, "as-recorded", false, "put frames when they were read, not when they were captured")
 	cmd.Flags().StringArrayVar(&remap, "remap", nil, "put the frames of channel A into B (`A=B`)")
 	return cmd

@@ -16,7 +16,7 @@ func TestFlagsOfAWishAreReadAsItsOptions(t *testing.T) {
 	}{
 		{nil, ""},
 		{[]string{"--budget", "20ms", "--max-rate", "0.5", "--priority", "0"}, "budget 20ms, max_rate 0.5, priority 0"},
-		{[]string{"--compress=s2", "--late=deliver", "--mode=every"}, "mode every, compress s2, late deliver"},
+		{[]string{"--compress=zstd", "--late=drop", "--mode=every"}, "mode every, compress zstd, late drop"},
 		{[]string{"--budget=100ms", "--priority=4", "--mode=newest", "--compress=auto", "--late=newest", "--class=state"}, ""},
 	} {
 		cmd := &cobra.Command{}

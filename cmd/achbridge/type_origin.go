@@ -20,8 +20,8 @@ var errNoAnswer = errors.New("its origin cannot be asked")
 const originPatience = 4 * time.Second
 
 // originLayout asks the daemon what the origin of a mirror says of its frames; nil when it says
-// nothing, or when there is nobody to be asked: no daemon, an older one, or one that does not know the
-// mirror. The error is that it says something which is not here. What comes is checked anew.
+// nothing, or when there is nobody to be asked: no daemon, or one that does not know the mirror.
+// The error is that it says something which is not here. What comes is checked anew.
 func originLayout(ctx context.Context, c *api.Client, name string) (*layout.Layout, error) {
 	var r api.LayoutReply
 	_, err := c.Within(originPatience).Get(ctx, "/v1/layout?"+url.Values{"of": {name}}.Encode(), &r)

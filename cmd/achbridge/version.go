@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // build is what `version --json` prints.
@@ -78,23 +77,4 @@ func buildOf(info *debug.BuildInfo, ok bool) build {
 // jsonFlag gives a listing verb its --json.
 func jsonFlag(cmd *cobra.Command, asJSON *bool) {
 	cmd.Flags().BoolVarP(asJSON, "json", "j", false, "print JSON for programs")
-}
-
-// formerly takes the old spelling of a flag too, for one version, and tells the new one.
-func (a *app) formerly(cmd *cobra.Command, old, now string) {
-	flag := *cmd.Flags().Lookup(now)
-	flag.Name, flag.Hidden = old, true
-	flag.Value = noted{flag.Value, func() { a.ui.Note("--%s is called --%s now; the old name goes with the next version", old, now) }}
-	cmd.Flags().AddFlag(&flag)
-}
-
-// noted is a flag's value that says something when it is set.
-type noted struct {
-	pflag.Value
-	note func()
-}
-
-func (n noted) Set(text string) error {
-	n.note()
-	return n.Value.Set(text)
 }

@@ -27,7 +27,7 @@
  *
  * Late frames: where the mirror is to be strict (late: drop), a frame that is past its
  * budget is not put unless it is owed; so it is as the model stands. With NEWEST every
- * frame is put that is newer than the mirror's, in time or not (late: newest, deliver).
+ * frame is put that is newer than the mirror's, in time or not (late: newest).
  *
  * BROKEN_... takes one part of the protocol away, to see the claim fail.
  * KILLED_IN_PUT lets the mirror's daemon die between the note in the file of a

@@ -41,7 +41,7 @@ type DaemonSetup struct {
 	Discovery  string   `json:"discovery"`
 	Interfaces []string `json:"interfaces"` // empty: all
 	// Memberships has an entry for each interface and family that the daemon uses for mDNS now. It is empty if there is
-	// none, and in replies of older daemons.
+	// none.
 	Memberships []Membership `json:"memberships"`
 }
 

@@ -66,7 +66,6 @@ var (
 	dueNow       = metric("due_seconds", "For how long the next frame of a mirror has been due: age less period, never below 0.", "channel", "peer")
 	framePeriod  = metric("period_seconds", "Time between two frames that a mirror is to get, as they came lately.", "channel", "peer")
 	overBudget   = metric("over_budget_seconds_total", "Time in which the next frame had been due for longer than the mirror's budget.", "channel", "peer")
-	overBefore   = metric("deadline_violation_seconds_total", "The old name of over_budget_seconds_total, for one version.", "channel", "peer")
 	framesTotal  = metric("frames_total", "What became of the frames that the origin put.", "channel", "peer", "direction", "reason")
 	eventsTotal  = metric("events_total", "What happened; achbridge events tells of each.", "kind")
 	framesFlying = metric("frames_in_flight", "Frames whose fate is not known yet.", "channel", "peer", "direction")
@@ -160,9 +159,7 @@ func collectMirror(out chan<- prometheus.Metric, m status.Mirror) {
 		gauge(out, agePeak, m.Age.Window.PeakMs/1000, m.Name, m.Host)
 	}
 	t := m.Age.Total
-	over := t.OverBudget * t.WindowS
-	counter(out, overBudget, over, m.Name, m.Host)
-	counter(out, overBefore, over, m.Name, m.Host)
+	counter(out, overBudget, t.OverBudget*t.WindowS, m.Name, m.Host)
 	buckets := map[float64]uint64{}
 	for _, b := range m.Age.Buckets {
 		buckets[b.Le.Seconds()] = uint64(b.Time / time.Millisecond)

@@ -48,9 +48,6 @@ achbridge_age_seconds_count{channel="krang.imu",peer="krang"} 100000
 # HELP achbridge_clock_offset_seconds The peer's monotonic clock minus ours.
 # TYPE achbridge_clock_offset_seconds gauge
 achbridge_clock_offset_seconds{peer="krang"} 1.5
-# HELP achbridge_deadline_violation_seconds_total The old name of over_budget_seconds_total, for one version.
-# TYPE achbridge_deadline_violation_seconds_total counter
-achbridge_deadline_violation_seconds_total{channel="krang.imu",peer="krang"} 2
 # HELP achbridge_mirror_health Always 1; the label health says how the mirror is: live, late, waiting, stale or refused.
 # TYPE achbridge_mirror_health gauge
 achbridge_mirror_health{channel="krang.imu",health="live",peer="krang"} 1
@@ -86,7 +83,7 @@ achbridge_p99_age_seconds{channel="krang.imu",peer="krang"} 0.009
 achbridge_link_lost_packets_total{peer="krang"} 3
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "achbridge_age_seconds", "achbridge_clock_offset_seconds",
-		"achbridge_due_seconds", "achbridge_period_seconds", "achbridge_deadline_violation_seconds_total", "achbridge_over_budget_seconds_total", "achbridge_mirror_health", "achbridge_link_rate_bytes_per_second", "achbridge_link_rtt_seconds", "achbridge_peak_age_seconds", "achbridge_budget_seconds",
+		"achbridge_due_seconds", "achbridge_period_seconds", "achbridge_over_budget_seconds_total", "achbridge_mirror_health", "achbridge_link_rate_bytes_per_second", "achbridge_link_rtt_seconds", "achbridge_peak_age_seconds", "achbridge_budget_seconds",
 		"achbridge_mean_age_seconds", "achbridge_p99_age_seconds", "achbridge_link_lost_packets_total"); err != nil {
 		t.Error(err)
 	}

@@ -28,7 +28,7 @@ type Snapshot struct {
 	Load          string    // of this host
 }
 
-// Word is the answer of a peer; empty when there was none.
+// Word is the answer of a peer. Without a cause, the text says why there is no answer.
 type Word struct {
 	Cause status.Cause
 	Text  string
@@ -189,9 +189,12 @@ func (s *Snapshot) notOffered(m status.Mirror) Finding {
 		return Finding{Cause: status.CauseOther, Text: fmt.Sprintf("%s is offered, and about to be mirrored: %s", s.Name(), cmp.Or(m.Reason, "ask again"))}
 	}
 	f := Finding{Cause: status.CauseNoChannel, Text: s.Host + " does not offer " + s.Channel}
-	if s.Told.Cause != "" {
+	switch {
+	case s.Told.Cause != "":
 		f.Cause = s.Told.Cause
 		f.Text += "; it says: " + s.Told.Text
+	case s.Told.Text != "":
+		f.Text += "; the reason is unknown: " + s.Told.Text
 	}
 	f.Evidence = append(f.Evidence, offersText(s.Host, s.Offers))
 	f.Cure = "on " + s.Host + ": achbridge why " + s.Channel

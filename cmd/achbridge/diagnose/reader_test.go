@@ -235,6 +235,9 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			m.State, s.Offers = "waiting", []string{"arm", "leg"}
 			s.Told = Word{status.CauseNoChannel, "imu: there is no such channel"}
 		}), status.CauseNoChannel, "robot offers arm, leg"},
+		"not offered, and no answer": {sample(func(s *Snapshot, m mirror, l link) {
+			m.State, s.Offers, s.Told = "waiting", nil, Word{Text: "robot does not answer"}
+		}), status.CauseNoChannel, "robot does not offer imu; the reason is unknown: robot does not answer"},
 		"not to be read there": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, s.Offers = "waiting", nil
 			s.Told = Word{status.CauseFileMode, "imu: no permission"}
