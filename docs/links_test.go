@@ -111,31 +111,3 @@ func TestEveryPackageHasItsRoom(t *testing.T) {
 		t.Errorf("got the rooms %q, want a line for each package", rooms)
 	}
 }
-
-// TestReadmeFitsOnAFewScreens keeps the manual in docs/.
-func TestReadmeFitsOnAFewScreens(t *testing.T) {
-	info, err := os.Stat("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if most := int64(6 << 10); info.Size() > most {
-		t.Errorf("README.md has %d bytes, want %d at most: the rest belongs in docs/", info.Size(), most)
-	}
-}
-
-// TestPicturesAreSmall keeps a clone quick.
-func TestPicturesAreSmall(t *testing.T) {
-	pictures, err := filepath.Glob("img/*")
-	if err != nil || len(pictures) == 0 {
-		t.Fatalf("got %q, %v, want the pictures of the documents", pictures, err)
-	}
-	for _, path := range pictures {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Size() > 150_000 {
-			t.Errorf("%s has %d bytes, want 150000 at most", path, info.Size())
-		}
-	}
-}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"achbridge/localach"
@@ -32,6 +34,25 @@ func (f *follower) wait(next func(time.Duration) ([]byte, error)) ([]byte, error
 		f.looked = now
 	}
 	return next(patience)
+}
+
+// each calls got with the frame that first returns and every later one, until ctx ends or got
+// returns an error.
+func (f *follower) each(ctx context.Context, first func(time.Duration) ([]byte, error), got func([]byte) error) error {
+	for next := first; ctx.Err() == nil; {
+		frame, err := f.wait(next)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			continue
+		}
+		if err == nil {
+			err = got(frame)
+		}
+		if err != nil {
+			return err
+		}
+		next = f.oldest
+	}
+	return nil
 }
 
 // oldest returns the oldest unseen frame; it is valid until the next call.

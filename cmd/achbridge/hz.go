@@ -1,11 +1,18 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"achbridge/bridge/rule"
+	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -16,7 +23,7 @@ func hzCommand(a *app) *cobra.Command {
 		long: `Print every second, for the last --window: frames put per second, the time between
 two frames (average, shortest and longest), its standard deviation (jitter), the sizes
 of frames, and how many frames were gone before they could be read (missed).`,
-		print: func(u *ui.Terminal, r rate) error {
+		line: func(u *ui.Terminal, r rate) error {
 			return u.Line("%8.1f Hz  period %.3f ms (%.3f to %.3f)  jitter %.3f ms  size %s  missed %d  window %d",
 				r.Hz, r.PeriodMs, r.PeriodMinMs, r.PeriodMaxMs, r.JitterMs, r.sizes(), r.Missed, r.Frames)
 		},
@@ -27,13 +34,23 @@ of frames, and how many frames were gone before they could be read (missed).`,
 	})
 }
 
+func channelHzCommand(a *app) *cobra.Command {
+	cmd := hzCommand(a)
+	cmd.Use = "hz NAME..."
+	cmd.Long = cmd.Short + " on a channel of this host, or on all that match a pattern;\nachbridge hz does so for those of others, too."
+	cmd.Example = "  achbridge ch hz imu\n  achbridge ch hz imu --window 5s --count 1 --json"
+	cmd.Args = takes("NAME...")
+	cmd.ValidArgsFunction = a.channelNames
+	return cmd
+}
+
 func bwCommand(a *app) *cobra.Command {
 	return rateCommand(a, rateVerb{
 		use:   "bw HOST/CHANNEL|NAME...",
 		short: "Measure how many bytes frames take",
 		long: `Print every second, for the last --window: bytes of frames put per second, the number
 of frames, and their sizes (average, smallest and largest).`,
-		print: func(u *ui.Terminal, r rate) error {
+		line: func(u *ui.Terminal, r rate) error {
 			return u.Line("%13s  from %d frames in %g s  size %.0f (%s)", ui.BytesPerSecond(r.BytesPerS), r.Frames, r.WindowS, r.SizeMean, r.sizes())
 		},
 		header: []string{"CHANNEL", "BANDWIDTH", "FRAMES", "MEAN SIZE", "SIZES"},
@@ -51,13 +68,13 @@ of frames, and their sizes (average, smallest and largest).`,
 	})
 }
 
-// rateVerb is a verb that prints what a meter has measured.
+// rateVerb is a command that prints the rates of channels.
 type rateVerb struct {
 	use, short, long string
-	print            func(*ui.Terminal, rate) error
-	header           []string              // of a table of several channels
-	row              func(rate) []string   // without the name
-	sum              func([]rate) []string // its last row; nil: it has none
+	line             func(*ui.Terminal, rate) error // prints one channel
+	header           []string                       // of the table of several channels
+	row              func(rate) []string            // without the name
+	sum              func([]rate) []string          // last row of the table; nil if it has none
 }
 
 // severalHelp is what hz and bw say of several channels.
@@ -83,16 +100,148 @@ func rateCommand(a *app, v rateVerb) *cobra.Command {
 		Example: example(v.use, "krang/imu", "'krang/*'", "krang.imu --window 5s --count 1 --json"),
 		Args:    takes("HOST/CHANNEL|NAME..."),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return h.check(cmd)
+			if err := api.CheckWindow("--window", h.window); err != nil {
+				return ui.Usage(err, "")
+			}
+			if cmd.Flags().Changed("count") && h.count < 1 {
+				return ui.Usage(fmt.Errorf("--count %d: want at least 1", h.count), "")
+			}
+			return nil
 		},
 		ValidArgsFunction: a.anyNames(&path),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.hz(cmd.Context(), a.client(path), args, h)
 		},
 	}
-	h.flags(cmd)
+	cmd.Flags().SortFlags = false
+	cmd.Flags().DurationVar(&h.window, "window", time.Second, "measure over the last `TIME`")
+	cmd.Flags().IntVarP(&h.count, "count", "n", 0, "stop after `N` lines")
+	cmd.Flags().BoolVarP(&h.asJSON, "json", "j", false, "print JSON for programs, one object a line")
 	controlFlag(cmd, &path)
 	return cmd
+}
+
+// hz is a run of hz or bw: what its flags ask for, and its meters.
+type hz struct {
+	rateVerb
+	window time.Duration
+	count  int // of reports; 0 means no limit
+	asJSON bool
+	single bool // one channel was named, and is printed on a line
+	meters []*meter
+	errs   []error // by meter: why it measures no more; nil while it does
+}
+
+// failure is the error of the meter at an index.
+type failure struct {
+	meter int
+	err   error
+}
+
+// hz measures channels of this host, or HOST/CHANNEL, and prints a report every second until
+// --count is reached, no channel can be read any more, or ctx ends.
+func (a *app) hz(ctx context.Context, c *api.Client, args []string, h *hz) error {
+	names, err := a.measured(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var reading, opening sync.WaitGroup
+	defer reading.Wait()
+	defer cancel()
+	h.single, h.errs = len(args) == 1 && !rule.IsPattern(args[0]), make([]error, len(names))
+	failed := make(chan failure, len(names))
+	for i, name := range names {
+		m := &meter{channel: name, window: h.window}
+		h.meters = append(h.meters, m)
+		opening.Add(1)
+		ready := sync.OnceFunc(opening.Done)
+		reading.Go(func() {
+			defer ready()
+			if err := a.follow(ctx, c, name, func(l view) error { return m.read(l, ready) }); err != nil {
+				failed <- failure{i, err}
+			}
+		})
+	}
+	opening.Wait() // the first window is a whole one for all
+	return h.report(ctx, a.ui, failed)
+}
+
+// report prints the rates once a second, but first when the window is over.
+func (h *hz) report(ctx context.Context, u *ui.Terminal, failed <-chan failure) error {
+	tick := time.NewTicker(h.window)
+	defer tick.Stop()
+	hadFrames, failures := false, 0
+	for shown := 0; shown == 0 || shown != h.count; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case f := <-failed:
+			h.errs[f.meter] = f.err
+			if failures++; failures == len(h.meters) {
+				return errors.Join(h.errs...)
+			}
+		case now := <-tick.C:
+			tick.Reset(min(h.window, time.Second))
+			list := h.measure(now)
+			hadFrames = hadFrames || slices.ContainsFunc(list, func(r rate) bool { return r.Frames > 0 })
+			if err := h.show(u, list, shown); err != nil {
+				return err
+			}
+			shown++
+		}
+	}
+	switch {
+	case hadFrames:
+		return nil
+	case h.single:
+		return ui.NotFound(fmt.Errorf("channel %s: no frame came", h.meters[0].channel), "is its writer running?")
+	}
+	return ui.NotFound(fmt.Errorf("%s: no frame came", countText(uint64(len(h.meters)), "channel")), "is a writer running?")
+}
+
+// measure returns the rates of the channels that can still be read.
+func (h *hz) measure(now time.Time) (list []rate) {
+	for i, m := range h.meters {
+		if h.errs[i] == nil {
+			list = append(list, m.measure(now))
+		}
+	}
+	return list
+}
+
+func (h *hz) show(u *ui.Terminal, list []rate, shown int) error {
+	switch {
+	case h.asJSON:
+		for _, r := range list {
+			if err := u.JSONLine(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	case h.single && list[0].Frames == 0:
+		return u.Line("%8.1f Hz", 0.0)
+	case h.single:
+		return h.line(u, list[0])
+	}
+	return u.Repaint(shown, func(u *ui.Terminal) error { return h.table(u, list) })
+}
+
+func (h *hz) table(u *ui.Terminal, list []rate) error {
+	var rows [][]string
+	for _, r := range list {
+		rows = append(rows, append([]string{r.Channel}, h.row(r)...))
+	}
+	if h.sum != nil {
+		rows = append(rows, h.sum(list))
+	}
+	if err := u.Table(h.header, rows); err != nil {
+		return err
+	}
+	if err := errors.Join(h.errs...); err != nil {
+		return u.Line("%v", err)
+	}
+	return nil
 }
 
 // example shows a verb with what follows it.

@@ -2,16 +2,20 @@ package main
 
 import (
 	"math"
+	"sync"
 	"time"
 
 	"achbridge/cmd/achbridge/ui"
 )
 
-// meter measures the rate of frames over a sliding window. It has no clock:
-// the caller says when a frame was read and what time it is.
+// meter measures the rate, the period and the size of a channel's frames over a sliding window.
+// add and measure take the time from their caller. Safe for concurrent use.
 type meter struct {
-	window time.Duration
-	seen   []arrival // oldest first; the first one may lie before the window
+	channel string // its name in the reports
+	window  time.Duration
+
+	mu   sync.Mutex
+	seen []arrival // oldest first; the first one may lie before the window
 }
 
 // arrival is one frame as it was read.
@@ -46,13 +50,38 @@ func (r rate) sizes() string {
 	return ui.SizeRange(r.SizeMin, r.SizeMax)
 }
 
+// read adds the frames of l, from now on, until the view ends. It calls ready before the first.
+func (m *meter) read(l view, ready func()) error {
+	m.restart()
+	f := follower{ch: l.Channel, reader: l.Reader()}
+	if err := f.reader.Flush(); err != nil {
+		return err
+	}
+	ready()
+	return f.each(l.ctx, f.oldest, func(frame []byte) error {
+		m.add(arrival{at: time.Now(), seq: f.reader.Seq(), size: len(frame)})
+		return nil
+	})
+}
+
+// restart forgets all arrivals: a channel that was opened again numbers its frames from 1.
+func (m *meter) restart() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen = nil
+}
+
 func (m *meter) add(a arrival) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.seen = append(m.seen, a)
 }
 
 // measure reports on the window that ends at now and forgets what lies before,
 // but for the last frame before it, with which the first interval begins.
 func (m *meter) measure(now time.Time) rate {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	begin := now.Add(-m.window)
 	drop := 0
 	for drop+1 < len(m.seen) && m.seen[drop+1].at.Before(begin) {
@@ -60,7 +89,7 @@ func (m *meter) measure(now time.Time) rate {
 	}
 	m.seen = append(m.seen[:0], m.seen[drop:]...)
 
-	r := rate{WindowS: m.window.Seconds()}
+	r := rate{Channel: m.channel, WindowS: m.window.Seconds()}
 	var sum, squares, bytes float64
 	var put uint64
 	var intervals int

@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -129,6 +130,7 @@ func TestOutsideFlags(t *testing.T) {
 		t.Fatalf("%d manual pages, %v", len(pages), err)
 	}
 	var lines []string
+	letters := map[string]string{} // the flag that each stands for, whatever the command
 	for _, page := range append(pages, filepath.Join(dir, "achbridge-man.1")) {
 		verb := strings.Split(strings.TrimSuffix(filepath.Base(page), ".1"), "-")[1:]
 		name := strings.Join(append([]string{"achbridge"}, verb...), " ")
@@ -141,6 +143,10 @@ func TestOutsideFlags(t *testing.T) {
 		}
 		for line := range strings.Lines(succeeds(t, dir, append(verb, "--help")...)) {
 			if m := helpLine.FindStringSubmatch(line); m != nil && m[2] != "help" {
+				flag := strings.TrimSuffix(m[2], "put") // --out and --output are the file to write
+				if letters[m[1]] = cmp.Or(letters[m[1]], flag); m[1] != "" && letters[m[1]] != flag {
+					t.Errorf("%s: %s is --%s, want --%s as elsewhere", name, m[1], m[2], letters[m[1]])
+				}
 				lines = append(lines, fmt.Sprintf("%s --%s short=%s type=%s default=%s", name, m[2], m[1], m[3], defaults[m[2]]))
 			}
 		}

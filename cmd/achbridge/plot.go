@@ -127,22 +127,10 @@ func (p *plotting) read(ctx context.Context, control string) error {
 // frames adds the frames of a channel to the plot.
 func (p *plotting) frames(l view, kind *layout.Layout, later *laterLayout) error {
 	f := follower{ch: l.Channel, reader: l.Reader()}
-	next := f.newest
-	for l.ctx.Err() == nil {
-		frame, err := f.wait(next)
-		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			continue
-		case err != nil:
-			return err
-		}
-		next = f.oldest
+	return f.each(l.ctx, f.newest, func(frame []byte) error {
 		kind = cmp.Or(later.take(), kind)
-		if err := p.add(kind, frame); err != nil {
-			return err
-		}
-	}
-	return nil
+		return p.add(kind, frame)
+	})
 }
 
 func (p *plotting) add(kind *layout.Layout, frame []byte) (err error) {

@@ -32,7 +32,7 @@ import (
 // why says what keeps a channel from being fresh: HOST/CHANNEL, the name of a mirror, or
 // a channel of this host. It watches for a while.
 func (d *Daemon) why(ctx context.Context, query url.Values) (r api.WhyReport, err error) {
-	window, err := windowOf(query)
+	window, err := windowOf(query, api.WhyWindow.String())
 	if err != nil {
 		return r, err
 	}
@@ -70,9 +70,9 @@ func (d *Daemon) why(ctx context.Context, query url.Values) (r api.WhyReport, er
 	return r, ctx.Err()
 }
 
-// windowOf is for how long to watch.
-func windowOf(query url.Values) (time.Duration, error) {
-	window, err := time.ParseDuration(cmp.Or(query.Get("window"), api.WhyWindow.String()))
+// windowOf returns for how long to watch; usual applies if the query does not say it.
+func windowOf(query url.Values, usual string) (time.Duration, error) {
+	window, err := time.ParseDuration(cmp.Or(query.Get("window"), usual))
 	if err == nil {
 		err = api.CheckWindow("window", window)
 	}
@@ -275,7 +275,7 @@ func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 	if localach.CheckName(name) != nil {
 		return f
 	}
-	f.Kernel = d.hiddenBy(name)
+	f.Kernel = diagnose.HiddenBy(d.dir.KernelDevice(name))
 	info, err := os.Lstat(d.dir.Path(name))
 	if err != nil {
 		return f
@@ -294,16 +294,6 @@ func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 		ch.Close()
 	}
 	return f
-}
-
-// hiddenBy describes the programs that open the kernel's channel of that name instead of the one in shared memory; "" if the
-// kernel has none.
-func (d *Daemon) hiddenBy(name string) string {
-	device, there := d.dir.KernelDevice(name)
-	if !there {
-		return ""
-	}
-	return diagnose.HiddenBy(device.Path, ui.WhoMayOpen(device.Mode, device.UID, device.GID))
 }
 
 // loadText is how many threads want a processor, and how many there are.

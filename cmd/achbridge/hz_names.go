@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"achbridge/bridge"
+	"achbridge/bridge/mirror"
+	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/localach"
+)
+
+// mostMeters is how many channels are measured at once: each of another host may take a
+// mirror, and a connection to the daemon.
+const mostMeters = 64
+
+// measured returns the channels that args mean, sorted: names of this host, or HOST/CHANNEL.
+func (a *app) measured(ctx context.Context, c *api.Client, args []string) ([]string, error) {
+	var names []string
+	for _, text := range args {
+		found := []string{text}
+		var err error
+		switch {
+		case !rule.IsPattern(text):
+		case strings.Contains(text, "/"):
+			found, err = a.remoteMatches(ctx, c, text)
+		default:
+			found, err = a.localMatches(text)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, ui.NotFound(fmt.Errorf("%s: no channel matches", text), "achbridge ls lists those of other hosts, achbridge channel ls those of this one")
+		}
+		names = append(names, found...)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) > mostMeters {
+		return nil, ui.Usage(fmt.Errorf("%d channels match, and %d can be measured at once", len(names), mostMeters), "choose fewer of them")
+	}
+	return names, nil
+}
+
+func (a *app) remoteMatches(ctx context.Context, c *api.Client, pattern string) (names []string, err error) {
+	match, err := rule.ParseChannels(pattern)
+	if err != nil {
+		return nil, ui.Usage(err, "")
+	}
+	var list []status.RemoteChannel
+	if _, err := c.Get(ctx, "/v1/channels?"+url.Values{"match": {match.String()}, "wait": {longestAsk.String()}}.Encode(), &list); err != nil {
+		return nil, err
+	}
+	for _, r := range list {
+		if !r.Closed && !r.Unproved {
+			names = append(names, r.Host+"/"+r.Channel)
+		}
+	}
+	return names, nil
+}
+
+// localMatches leaves out channels that the daemon keeps for others, as record does.
+func (a *app) localMatches(pattern string) (names []string, err error) {
+	if err := checkPatterns([]string{pattern}); err != nil {
+		return nil, err
+	}
+	infos, err := a.dir().List()
+	if err != nil {
+		return nil, ui.Failure(err, "")
+	}
+	for _, info := range infos {
+		if rule.Match(pattern, info.Name) && !helper(info) {
+			names = append(names, info.Name)
+		}
+	}
+	return names, nil
+}
+
+// helper reports whether a channel is one that the daemon keeps for readers.
+func helper(info localach.Info) bool {
+	_, companion := mirror.MetaOf(info.Name, info.Tag)
+	return companion || bridge.IsPeek(info.Name, info.Tag)
+}
