@@ -49,7 +49,12 @@ func (n *Node) leaveOut(l *local) {
 	n.shut(l)
 	l.left, l.cause, l.again = true, status.CauseLimit, n.now()+openAgain
 	l.reason = fmt.Sprintf("too many channels: %d are offered already; remove some (achbridge channel rm)", n.mayOpen)
-	n.gripe("channel left out", status.Event{Kind: status.EventRefused, Channel: l.name, Text: l.reason}, "cause", l.reason)
+	n.tellLeftOut(l.name, l.reason)
+}
+
+// tellLeftOut logs why a channel is not offered, not too often.
+func (n *Node) tellLeftOut(name, why string) {
+	n.gripe("channel left out", status.Event{Kind: status.EventRefused, Channel: name, Text: why}, "cause", why)
 }
 
 // gripe logs trouble that local users have caused, not too often.
@@ -64,6 +69,9 @@ func (n *Node) watch(ctx context.Context) {
 			switch e.Kind {
 			case localach.Polling, localach.Notified:
 				n.call(func() { n.noticesBy(e) })
+				return
+			case localach.Omitted:
+				n.call(func() { n.tellLeftOut(e.Name, "too many channels; remove some (achbridge channel rm)") })
 				return
 			}
 			if wait := restAfter(n.changeLocal(e.Name)); wait > 0 {
