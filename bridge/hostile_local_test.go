@@ -273,43 +273,35 @@ func TestLargestIsRefusedWhenMemoryIsUsedUpAndComesBack(t *testing.T) {
 	})
 }
 
-func TestMemoryIsTakenFromWhoHoldsMost(t *testing.T) {
+func TestMemoryIsTakenFromTheChannelThatHoldsMost(t *testing.T) {
 	evicted := make(chan string, 10)
 	m := newMemory(100)
-	taker := func(name string, owner uint32) *stock {
-		return m.stock(name, owner, func() { evicted <- name })
-	}
-	honest, evil1, evil2 := taker("camera", 1), taker("evil1", 2), taker("evil2", 2)
-	for _, s := range []*stock{evil1, evil2} {
-		if err := s.take(30); err != nil {
+	taker := func(name string) *stock { return m.stock(func() { evicted <- name }) }
+	camera, plan := taker("camera"), taker("map")
+	for _, err := range []error{camera.take(40), plan.take(60)} {
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := honest.take(40); err != nil { // more than either, less than both
-		t.Fatal(err)
+	if err := plan.take(5); !errors.Is(err, errNoMemory) {
+		t.Errorf("the channel that would hold most: got %v, want %v", err, errNoMemory)
 	}
-	if err := evil1.take(5); !errors.Is(err, errNoMemory) {
-		t.Errorf("who would hold most, of the owner with most: got %v, want %v", err, errNoMemory)
+	if err := camera.take(5); err != errMakingRoom {
+		t.Errorf("another channel: got %v, want %v", err, errMakingRoom)
 	}
-	if err := honest.take(5); err != errMakingRoom {
-		t.Errorf("another owner: got %v, want %v", err, errMakingRoom)
+	if name := <-evicted; name != "map" {
+		t.Errorf("%s was evicted, want map", name)
 	}
-	if name := <-evicted; !strings.HasPrefix(name, "evil") {
-		t.Errorf("%s was evicted, want a channel of the owner with most", name)
-	}
-	if evil1.out {
-		evil1, evil2 = evil2, evil1
-	}
-	if err := evil2.take(1); !errors.Is(err, errNoMemory) {
+	if err := plan.take(1); !errors.Is(err, errNoMemory) {
 		t.Errorf("evicted, and not gone: got %v, want %v", err, errNoMemory)
 	}
-	evil2.give(30)
-	for _, s := range []*stock{honest, evil2} {
+	plan.give(60)
+	for _, s := range []*stock{camera, plan} {
 		if err := s.take(5); err != nil {
-			t.Errorf("%s: got %v, want room again", s.channel, err)
+			t.Errorf("got %v, want room again", err)
 		}
 	}
-	if err := honest.takeStream(51); !errors.Is(err, errNoMemory) {
+	if err := camera.takeStream(51); !errors.Is(err, errNoMemory) {
 		t.Errorf("mode every: got %v, want no more than half", err)
 	}
 }
@@ -318,7 +310,7 @@ func TestMemoryIsTakenFromWhoHoldsMost(t *testing.T) {
 func TestStreamDoesNotKeepAChannelRefused(t *testing.T) {
 	m := newMemory(100)
 	evicted := make(chan string, 10)
-	taker := func(name string) *stock { return m.stock(name, 1, func() { evicted <- name }) }
+	taker := func(name string) *stock { return m.stock(func() { evicted <- name }) }
 	camera, imu := taker("camera"), taker("imu")
 	for _, err := range []error{camera.takeStream(20), camera.take(60), imu.take(10)} {
 		if err != nil {

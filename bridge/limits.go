@@ -75,8 +75,8 @@ import (
 //	                                                                 layouts/requests.go
 //	layouts that a peer gets                       1 MiB at once, then 100 KiB a second
 //	                                                                 layouts/answers.go
-//	local channels                                 40000, of the users with most are left out;
-//	                                               131072 names are remembered
+//	local channels                                 40000, and 131072 names are watched; later ones
+//	                                               are left out
 //	                                                                 locals.go, localach/dirwatch.go
 //	memory for frames of local channels
 //	                                               256 MiB, by whatever they claim; over it

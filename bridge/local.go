@@ -28,7 +28,6 @@ type local struct {
 	cause  status.Cause      // the cause of reason
 	again  time.Duration     // when to try again to open it; 0: never
 	check  time.Duration     // when to check again that its file has not changed
-	owner  uint32            // of its file
 	left   bool              // it is not open because there are too many
 	before *localach.Channel // closed: what the file was, which is being made anew; nil: it is not
 	layout *layouts.Rule     // of its frames; nil: none is known here, or it is a mirror
@@ -98,9 +97,9 @@ func (n *Node) localChanged(name string) {
 	if fresh != nil {
 		n.locals[name] = fresh
 		if fresh.ch != nil {
-			n.opened++
-			n.openedBy[fresh.owner]++
-			n.makeRoom(fresh)
+			if n.opened++; n.opened > n.mayOpen {
+				n.leaveOut(fresh)
+			}
 		}
 	}
 	n.changed = true
@@ -174,7 +173,6 @@ func (n *Node) openLocal(name string, old *local) *local {
 		l.reason, l.cause = why, status.CauseLimit
 		return l
 	}
-	l.owner = ch.Owner()
 	l.ch, l.copies = ch, newSnapshots(ch, n.packing, n.now)
 	l.copies.within(n.frames)
 	l.copies.spawn, l.copies.huge = n.packers.start, n.huge

@@ -22,9 +22,9 @@ func (n *Node) spread() time.Duration {
 
 // lookAtLocals finds channels whose files have changed since they were opened.
 func (n *Node) lookAtLocals() {
-	now, full := n.now(), n.opened >= n.mayOpen
+	now := n.now()
 	for name, l := range n.locals {
-		if l.ch != nil && now < l.check && !l.copies.used() || l.left && full {
+		if l.ch != nil && now < l.check && !l.copies.used() || l.left && n.opened >= n.mayOpen {
 			continue
 		}
 		l.check = now + n.spread()
@@ -42,39 +42,19 @@ func (n *Node) shut(l *local) {
 	l.close()
 	l.ch = nil
 	n.opened--
-	if n.openedBy[l.owner]--; n.openedBy[l.owner] == 0 {
-		delete(n.openedBy, l.owner)
-	}
 }
 
-// makeRoom closes a channel when too many are open. It chooses one of the user who has most:
-// newcomer if it is of that user, else the last by name.
-func (n *Node) makeRoom(newcomer *local) {
-	if n.opened <= n.mayOpen {
-		return
-	}
-	victim := newcomer
-	for owner, count := range n.openedBy {
-		if most := n.openedBy[victim.owner]; owner == victim.owner || count <= most {
-			continue
-		}
-		victim = nil
-		for _, l := range n.locals {
-			if l.ch != nil && l.owner == owner && (victim == nil || l.name > victim.name) {
-				victim = l
-			}
-		}
-	}
-	if victim != newcomer {
-		for _, l := range n.links {
-			l.dropExports(victim.name)
-			l.takeBack(victim.name)
-		}
-	}
-	n.shut(victim)
-	victim.left, victim.cause, victim.again = true, status.CauseLimit, n.now()+openAgain
-	victim.reason = fmt.Sprintf("too many channels: %d are offered, and user %d has most of them; remove some of his (achbridge channel rm)", n.mayOpen, victim.owner)
-	n.gripe("channel left out", status.Event{Kind: status.EventRefused, Channel: victim.name, Text: victim.reason}, "cause", victim.reason)
+// leaveOut closes a channel that was opened although there are too many. It is tried again when others are gone.
+func (n *Node) leaveOut(l *local) {
+	n.shut(l)
+	l.left, l.cause, l.again = true, status.CauseLimit, n.now()+openAgain
+	l.reason = fmt.Sprintf("too many channels: %d are offered already; remove some (achbridge channel rm)", n.mayOpen)
+	n.tellLeftOut(l.name, l.reason)
+}
+
+// tellLeftOut logs why a channel is not offered, not too often.
+func (n *Node) tellLeftOut(name, why string) {
+	n.gripe("channel left out", status.Event{Kind: status.EventRefused, Channel: name, Text: why}, "cause", why)
 }
 
 // gripe logs trouble that local users have caused, not too often.
@@ -89,6 +69,9 @@ func (n *Node) watch(ctx context.Context) {
 			switch e.Kind {
 			case localach.Polling, localach.Notified:
 				n.call(func() { n.noticesBy(e) })
+				return
+			case localach.Omitted:
+				n.call(func() { n.tellLeftOut(e.Name, "too many channels; remove some (achbridge channel rm)") })
 				return
 			}
 			if wait := restAfter(n.changeLocal(e.Name)); wait > 0 {

@@ -8,9 +8,8 @@ import (
 )
 
 // memory limits the memory of all copies of local channels' frames to maxFrames. When that is
-// used up, the channel that holds most is refused, among the channels of the owner who holds
-// most. So the huge frames of one user do not cost the channels of another. Safe for
-// concurrent use.
+// used up, the channel that holds most is refused. So the huge frames of one channel do not
+// cost the others. Safe for concurrent use.
 type memory struct {
 	limit int
 
@@ -22,10 +21,8 @@ type memory struct {
 
 // stock is the share of a memory that one channel holds.
 type stock struct {
-	in      *memory
-	channel string
-	owner   uint32
-	evict   func() // frees as much as possible; called in a goroutine of its own
+	in    *memory
+	evict func() // frees as much as possible; called in a goroutine of its own
 
 	// Guarded by in.mu.
 	held    int
@@ -42,9 +39,7 @@ var (
 func newMemory(limit int) *memory { return &memory{limit: limit, holders: make(map[*stock]struct{})} }
 
 // stock returns the stock of a channel. evict is called when the channel must free its memory.
-func (m *memory) stock(channel string, owner uint32, evict func()) *stock {
-	return &stock{in: m, channel: channel, owner: owner, evict: evict}
-}
+func (m *memory) stock(evict func()) *stock { return &stock{in: m, evict: evict} }
 
 // take takes n bytes. It returns errNoMemory when this channel is refused, and errMakingRoom
 // when another channel is; then the caller tries again soon.
@@ -127,27 +122,13 @@ func (s *stock) add(n int) {
 	}
 }
 
-// worst returns the channel to refuse when s wants n more bytes: the channel that would hold
-// most, among those of the owner who would hold most, and that can free something. Needs m.mu.
+// worst returns the channel to refuse when s wants n more bytes: the one that would hold most
+// and can free something. Needs m.mu.
 func (m *memory) worst(s *stock, n int) *stock {
-	wants := func(o *stock) int {
-		if o == s {
-			return o.held + n
-		}
-		return o.held
-	}
-	owners := map[uint32]int{s.owner: n}
+	worst, most := s, s.held+n
 	for o := range m.holders {
-		owners[o.owner] += o.held
-	}
-	worst := s
-	for o := range m.holders {
-		mine, its := owners[worst.owner], owners[o.owner]
-		if o.held == o.streams {
-			continue
-		}
-		if its > mine || o.owner == worst.owner && wants(o) > wants(worst) {
-			worst = o
+		if o != s && o.held > most && o.held > o.streams {
+			worst, most = o, o.held
 		}
 	}
 	return worst

@@ -39,10 +39,9 @@ type Node struct {
 	work     sync.WaitGroup
 	ctx      context.Context
 	locals   map[string]*local
-	opened   int            // number of open local channels
-	openedBy map[uint32]int // number of open local channels by the owner of the file
-	mayOpen  int            // limit of opened
-	warnings logline.Limit  // limits warnings about local channels
+	opened   int           // number of open local channels
+	mayOpen  int           // limit of opened
+	warnings logline.Limit // limits warnings about local channels
 	// noInotify is why the kernel does not report changes of the channel directory, which is polled; empty: it does.
 	noInotify string
 	peers     map[string]*peer
@@ -120,7 +119,6 @@ func New(cfg Config) (*Node, error) {
 		do:       make(chan func(), 64),
 		ended:    make(chan struct{}),
 		locals:   make(map[string]*local),
-		openedBy: make(map[uint32]int),
 		mayOpen:  maxLocals,
 		warnings: warnings(),
 		peers:    make(map[string]*peer),

@@ -73,7 +73,7 @@ func newSnapshots(ch *localach.Channel, with *compressor, now func() time.Durati
 }
 
 // within makes the copies take their memory from m.
-func (s *snapshots) within(m *memory) { s.stock = m.stock(s.ch.Name(), s.ch.Owner(), s.evict) }
+func (s *snapshots) within(m *memory) { s.stock = m.stock(s.evict) }
 
 // take returns frame seq or a newer one, for the caller to release. seen is the capture
 // time of frame seq (0: unknown), which the first caller sets for all; a frame newer

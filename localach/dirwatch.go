@@ -15,12 +15,13 @@ import (
 // EventKind says what happened to a channel's name in a directory.
 type EventKind int
 
-// The kinds of events. Of one name the order is always Appeared, any number of Replaced, Vanished, and again. The last two
-// have no name: they are about the way in which changes are noticed.
+// The kinds of events. Of one name the order is always Appeared, any number of Replaced, Vanished, and again; Omitted may come
+// before that. The last two have no name: they are about the way in which changes are noticed.
 const (
 	Appeared EventKind = iota + 1
 	Vanished
 	Replaced // the name has another file, or its file another size, or we may now open it: open it again
+	Omitted  // there is a new file, and too many others are watched; it is watched when some of these are removed
 	Polling  // every pollEvery, since inotify is not to be had, for the reason in Err
 	Notified // by inotify, again
 )
@@ -33,6 +34,8 @@ func (k EventKind) String() string {
 		return "vanished"
 	case Replaced:
 		return "replaced"
+	case Omitted:
+		return "omitted"
 	case Polling:
 		return "polling"
 	case Notified:
@@ -59,14 +62,13 @@ const (
 	freshFor   = time.Second
 )
 
-// Any user who may create files in the directory can cause many checks. So the owners of the files take turns, and of one
-// owner's files the one that changed last is checked first. After the first slack, checks take at most a fifth of a
-// processor.
+// Any user who may create files in the directory can cause many checks. After the first slack, checks take at most a fifth of
+// a processor.
 const (
 	restShare = 4
 	slack     = 10 * time.Millisecond
 	readAhead = 64      // events of the directory that are noted between two looks
-	maxKnown  = 1 << 17 // names that are remembered; above it, names of the owner with most are forgotten
+	maxKnown  = 1 << 17 // names that are watched
 )
 
 // Without inotify (a user has 128 instances, which editors and containers use up) all files are checked every pollEvery, and
@@ -148,6 +150,8 @@ type dirWatch struct {
 	report func(Event)
 	paid   time.Time // when the rest after the time spent so far will be over
 
+	omitted bool // a name had no room
+
 	open    func() (*fsnotify.Watcher, error) // of the kernel; tests have another
 	notify  *fsnotify.Watcher                 // nil: the directory is polled
 	triedAt time.Time                         // when inotify was tried last
@@ -156,11 +160,16 @@ type dirWatch struct {
 
 func newDirWatch(d Dir, report func(Event)) *dirWatch {
 	open := func() (*fsnotify.Watcher, error) { return fsnotify.NewBufferedWatcher(readAhead) }
-	return &dirWatch{dir: d, known: map[string]*known{}, queue: newLookQueue(), report: report, open: open}
+	return &dirWatch{dir: d, known: map[string]*known{}, report: report, open: open}
 }
 
-// poll checks all files if it is time for that, and tries again to have inotify. It does nothing while there is inotify.
+// poll checks all files if it is time for that, and tries again to have inotify. While there is inotify it does so only when
+// there is room again for names that were omitted.
 func (w *dirWatch) poll(now time.Time) error {
+	if w.omitted && len(w.known) < maxKnown {
+		w.omitted = false
+		return w.resync()
+	}
 	if w.notify != nil || now.Before(w.polled.Add(pollEvery)) {
 		return nil
 	}
@@ -168,7 +177,7 @@ func (w *dirWatch) poll(now time.Time) error {
 	if now.Sub(w.triedAt) >= notifyAgain && w.notified() == nil {
 		w.report(Event{Kind: Notified})
 	}
-	return w.resync(now) // also once after inotify is back: earlier changes caused no event
+	return w.resync() // also once after inotify is back: earlier changes caused no event
 }
 
 // known is what was last seen under a name.
@@ -252,36 +261,9 @@ func (w *dirWatch) heard(e fsnotify.Event) error {
 // noticed queues the check of a name after an event about it.
 func (w *dirWatch) noticed(name string, now time.Time) {
 	defer w.pay(time.Now())
-	k := w.known[name]
-	if k == nil {
-		if k = w.found(name); k == nil {
-			return
-		}
-	}
-	w.queue.hurry(k, now)
-}
-
-// admit returns the place to remember a name in, nil when its owner has too many.
-func (w *dirWatch) admit(name string, owner uint32) *known {
-	if len(w.known) >= maxKnown {
-		most := w.queue.crowd()
-		if most == nil || most.owner == owner {
-			return nil // its owner has most
-		}
-		w.forget(most)
-	}
-	k := &known{name: name, wait: wait{owner: owner}}
-	w.known[name] = k
-	w.queue.count(k)
-	return k
-}
-
-// forget removes a name.
-func (w *dirWatch) forget(k *known) {
-	w.queue.drop(k)
-	delete(w.known, k.name)
-	if k.reported {
-		w.report(Event{Kind: Vanished, Name: k.name})
+	if k := w.admit(name); k != nil {
+		k.changed, k.pause, k.told = now, 0, true
+		w.queue.rouse(k)
 	}
 }
 
@@ -307,7 +289,6 @@ func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
 	before := k.facts
 	f, err := w.dir.facts(k.name)
 	if errors.Is(err, fs.ErrNotExist) {
-		w.queue.drop(k)
 		delete(w.known, k.name)
 		return Event{Kind: Vanished, Name: k.name}, k.reported
 	}
@@ -318,7 +299,6 @@ func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
 	told := k.told
 	k.told = false
 	if f == before && k.reported && !told && k.pause == 0 { // with a pause it was half initialised again in place
-		w.queue.settle(k)
 		return Event{}, false
 	}
 	if f != before {
@@ -331,7 +311,6 @@ func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
 		k.reported = k.reported && !gone
 		return Event{Kind: Vanished, Name: k.name}, gone
 	}
-	w.queue.settle(k)
 	k.pause = 0
 	was, old := k.reported, k.file
 	k.reported, k.file = true, file
@@ -345,7 +324,6 @@ func (w *dirWatch) compare(k *known, now time.Time) (Event, bool) {
 func (w *dirWatch) later(k *known, now time.Time, f facts) {
 	switch {
 	case !f.mayBecome():
-		w.queue.settle(k)
 		return
 	case now.Sub(k.changed) < freshFor:
 		k.pause = min(max(2*k.pause, retryFirst), retryLast)

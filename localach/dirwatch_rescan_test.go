@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 )
 
 // What inotify dropped when its queue ran over is found by looking at everything.
@@ -51,42 +49,6 @@ func TestRescanFindsWhatWasMissed(t *testing.T) {
 	}
 	if got := rescan(); len(got) != 0 {
 		t.Errorf("nothing changed: got %v", got)
-	}
-}
-
-// Whoever has the kernel drop events, time and again, does not hide what others make.
-func TestAnOverflowHasTheOwnersTakeTurns(t *testing.T) {
-	var got []Event
-	w := newDirWatch(tempDir(t), func(e Event) { got = append(got, e) })
-	for i := range 300 {
-		name := fmt.Sprintf("a%d", i) // before all others in order
-		if err := os.WriteFile(w.dir.Path(name), make([]byte, headerBytes), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		w.admit(name, 65534)
-	}
-	if err := w.rescan(time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	c, err := w.dir.Create("imu", CreateConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-
-	for range 3 { // one after the other, before there was time for many looks
-		if err := w.failed(fsnotify.ErrEventOverflow); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(got) != 0 {
-		t.Fatalf("got %v: everything was looked at before what came meanwhile was heard", got)
-	}
-	for range 3 {
-		w.queue.run(time.Now(), w.look)
-	}
-	if want := []Event{{Kind: Appeared, Name: "imu"}}; !slices.Equal(got, want) {
-		t.Errorf("got %v after three looks, want %v", got, want)
 	}
 }
 
@@ -161,49 +123,56 @@ func TestFileTooShortForAChannelIsNotLookedAtUntilItChanges(t *testing.T) {
 	}
 }
 
-// Files of one user keep nobody's from being seen, nor his own that has just changed.
-func TestTheNewestFileOfEveryOwnerIsLookedAtFirst(t *testing.T) {
-	q := newLookQueue()
-	begin := time.Now()
-	file := func(name string, owner uint32) *known {
-		k := &known{name: name, wait: wait{owner: owner}}
-		q.count(k)
-		return k
-	}
-	const evil, honest = 1001, 1000
-	for i := range 1000 {
-		q.hurry(file("evil", evil), begin.Add(time.Duration(i)*time.Millisecond))
-	}
-	now := begin.Add(time.Minute)
-	q.sleep(file("sleeper", honest), begin.Add(time.Second))
-	q.hurry(file("newest", evil), now)
-	q.hurry(file("imu", honest), now)
+// Files that change all the time do not keep others from being checked.
+func TestLookQueueChecksFilesInTurn(t *testing.T) {
+	var q lookQueue
 	var got []string
-	for range 5 {
+	busy1, busy2, imu := &known{name: "busy1"}, &known{name: "busy2"}, &known{name: "imu"}
+	now := time.Now()
+	for range 3 {
+		q.rouse(busy1)
+		q.rouse(busy2)
+		q.rouse(imu)
+		q.rouse(busy1)
 		q.run(now, func(k *known, _ time.Time) { got = append(got, k.name) })
 	}
-	if want := []string{"newest", "imu", "evil", "sleeper", "evil"}; !slices.Equal(got, want) {
+	if want := []string{"busy1", "busy2", "imu"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-func TestNamesOfTheOwnerWithMostAreForgottenFirst(t *testing.T) {
+func TestNameAboveTheLimitIsOmittedUntilThereIsRoom(t *testing.T) {
 	var got []Event
 	w := newDirWatch(tempDir(t), func(e Event) { got = append(got, e) })
-	const evil, honest = 1001, 1000
-	for i := range maxKnown {
-		w.admit(fmt.Sprint("evil", i), evil).reported = i == 0
+	for i := range maxKnown - 1 {
+		name := fmt.Sprint("junk", i)
+		w.known[name] = &known{name: name}
 	}
-	if w.admit("more", evil) != nil {
-		t.Error("the owner with most got room for one more")
+	for _, name := range []string{"first", "second"} {
+		c, err := w.dir.Create(name, CreateConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		w.noticed(name, time.Now())
 	}
-	if w.admit("imu", honest) == nil {
-		t.Error("another owner got no room")
+	w.queue.run(time.Now(), w.look)
+	want := []Event{{Kind: Omitted, Name: "second"}, {Kind: Appeared, Name: "first"}}
+	if !slices.Equal(got, want) || len(w.known) != maxKnown {
+		t.Errorf("got %v and %d names, want %v and %d", got, len(w.known), want, maxKnown)
 	}
-	if len(w.known) != maxKnown {
-		t.Errorf("got %d names, want %d", len(w.known), maxKnown)
+	for name := range w.known {
+		if name != "first" {
+			delete(w.known, name)
+		}
 	}
-	if len(got) > 1 {
-		t.Errorf("got %v, want one forgotten at most", got)
+	got = nil
+	if err := w.poll(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for w.queue.run(time.Now(), w.look) {
+	}
+	if want := []Event{{Kind: Appeared, Name: "second"}}; !slices.Equal(got, want) {
+		t.Errorf("with room again: got %v, want %v", got, want)
 	}
 }

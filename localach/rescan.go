@@ -37,38 +37,38 @@ func (w *dirWatch) drain() (err error) {
 // failed handles an error of inotify. It returns the errors that it cannot handle.
 func (w *dirWatch) failed(err error) error {
 	if errors.Is(err, fsnotify.ErrEventOverflow) {
-		return w.resync(time.Now())
+		return w.resync()
 	}
 	return fmt.Errorf("watch %s: %w", w.dir, err)
 }
 
-// resync queues a check of every name in the directory and every known name. The owners take turns, so that a user who makes
-// the kernel drop events does not delay the files of others.
-func (w *dirWatch) resync(now time.Time) error {
+// resync queues a check of every name in the directory and every known name.
+func (w *dirWatch) resync() error {
 	defer w.pay(time.Now())
-	for _, k := range w.known {
-		w.queue.rouse(k)
-	}
-	return w.list(func(k *known) { w.queue.hurry(k, now) })
-}
-
-// rescan checks every name in the directory and every known name, in order.
-func (w *dirWatch) rescan(now time.Time) error {
-	began := time.Now()
-	if err := w.list(func(*known) {}); err != nil {
+	if err := w.list(); err != nil {
 		return err
 	}
-	w.pay(began)
-	for _, name := range slices.Sorted(maps.Keys(w.known)) {
-		if k := w.known[name]; k != nil {
-			w.look(k, now)
-		}
+	for _, k := range w.known {
+		w.queue.rouse(k)
 	}
 	return nil
 }
 
-// list adds the names in the directory to the known names, as far as there is room, and calls f with each new one.
-func (w *dirWatch) list(f func(*known)) error {
+// rescan checks every name in the directory and every known name, in order.
+func (w *dirWatch) rescan(now time.Time) error {
+	if err := w.list(); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.known)) {
+		w.queue.rouse(w.known[name])
+	}
+	for w.queue.run(now, w.look) {
+	}
+	return nil
+}
+
+// list adds the names in the directory to the known names, as far as there is room.
+func (w *dirWatch) list() error {
 	dir, err := os.Open(string(w.dir))
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", w.dir, err)
@@ -78,9 +78,7 @@ func (w *dirWatch) list(f func(*known)) error {
 		files, err := dir.Readdirnames(1024) // there may be millions
 		for _, file := range files {
 			if name, ok := channelName(file); ok {
-				if k := w.found(name); k != nil {
-					f(k)
-				}
+				w.admit(name)
 			}
 		}
 		if err == io.EOF {
@@ -92,14 +90,22 @@ func (w *dirWatch) list(f func(*known)) error {
 	}
 }
 
-// found adds a name of the directory. It returns nil if the name was known before or there is no room.
-func (w *dirWatch) found(name string) *known {
-	if w.known[name] != nil {
+// admit returns what is known of a name of the directory. It returns nil if the file is gone already, or if there are
+// maxKnown names; then it reports Omitted.
+func (w *dirWatch) admit(name string) *known {
+	k := w.known[name]
+	if k != nil {
+		return k
+	}
+	if _, err := w.dir.facts(name); err != nil {
 		return nil
 	}
-	f, err := w.dir.facts(name)
-	if err != nil {
-		return nil // the file is gone already
+	if len(w.known) >= maxKnown {
+		w.omitted = true
+		w.report(Event{Kind: Omitted, Name: name})
+		return nil
 	}
-	return w.admit(name, f.owner)
+	k = &known{name: name}
+	w.known[name] = k
+	return k
 }

@@ -217,7 +217,8 @@ func (f *feed) send(text []byte) {
 		select {
 		case v.chunks <- c.of(v):
 		default:
-			f.cutOff(v)
+			delete(f.viewers, v)
+			close(v.chunks)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package daemon
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -15,16 +14,15 @@ import (
 type viewer struct {
 	chunks chan []byte // closed when it is cut off
 	packed bool
-	source string // address without its port
 }
 
-// enter adds a viewer with its source and packed set. Its first chunk is there already.
-// False: there are too many viewers, and none has to make room.
+// enter adds a viewer with packed set. Its first chunk is there already. It returns false if
+// there are too many viewers.
 func (f *feed) enter(v viewer) (*viewer, bool) {
 	snapshot, _ := f.overview.now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.viewers) == mostViewers && !f.makeRoom(v.source) {
+	if len(f.viewers) == mostViewers {
 		return nil, false
 	}
 	if f.welcome.plain == nil {
@@ -39,32 +37,6 @@ func (f *feed) enter(v viewer) (*viewer, bool) {
 	return &v, true
 }
 
-// makeRoom cuts off a viewer of the source with most viewers, unless the newcomer's source
-// would then have as many. So no source shuts the others out. Needs f.mu.
-func (f *feed) makeRoom(newcomer string) bool {
-	of := map[string]int{}
-	for v := range f.viewers {
-		of[v.source]++
-	}
-	var victim *viewer
-	for v := range f.viewers {
-		if victim == nil || of[v.source] > of[victim.source] {
-			victim = v
-		}
-	}
-	if of[victim.source] <= of[newcomer]+1 {
-		return false
-	}
-	f.cutOff(victim)
-	return true
-}
-
-// cutOff ends a viewer. Needs f.mu.
-func (f *feed) cutOff(v *viewer) {
-	delete(f.viewers, v)
-	close(v.chunks)
-}
-
 func (f *feed) leave(v *viewer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,8 +45,7 @@ func (f *feed) leave(v *viewer) {
 
 // ServeHTTP serves one browser until it leaves, is cut off, or the server ends.
 func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	source, _, _ := net.SplitHostPort(r.RemoteAddr)
-	v, ok := f.enter(viewer{source: source, packed: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")})
+	v, ok := f.enter(viewer{packed: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")})
 	if !ok {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, fmt.Sprintf("%d browsers look already; close one", mostViewers), http.StatusServiceUnavailable)

@@ -38,6 +38,9 @@ func (r *recorder) changed(e localach.Event) {
 	case localach.Polling:
 		r.Note("no inotify (%v): channels that appear are noticed four times a second; sysctl fs.inotify.max_user_instances is the limit", e.Err)
 		return
+	case localach.Omitted:
+		r.refuse(e.Name, "there are too many channels to watch")
+		return
 	case localach.Notified:
 		return
 	}
@@ -58,13 +61,18 @@ func (r *recorder) changed(e localach.Event) {
 	}
 }
 
+// refuse notes once why a channel is not recorded.
+func (r *recorder) refuse(name, why string) {
+	if r.failed[name] != why {
+		r.failed[name] = why
+		r.Note("%s is not recorded: %s", name, why)
+	}
+}
+
 func (r *recorder) begin(name string) {
 	s, err := openStream(r.Dir, name, r.Host)
 	if err != nil {
-		if r.failed[name] != err.Error() {
-			r.failed[name] = err.Error()
-			r.Note("%s is not recorded: %v", name, err)
-		}
+		r.refuse(name, err.Error())
 		return
 	}
 	if r.present[name] {

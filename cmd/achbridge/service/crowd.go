@@ -9,9 +9,8 @@ import (
 )
 
 // crowd limits the connections to a server without letting anybody keep others out: when
-// there are too many, an idle connection is closed. It is the one that has been idle for
-// longest, of the source with most idle connections. Connections that are being answered
-// stay; the server must limit these by itself.
+// there are too many, the connection that has been idle for longest is closed. Connections
+// that are being answered stay; the server must limit these by itself.
 type crowd struct {
 	net.Listener
 	most int
@@ -24,7 +23,6 @@ type crowd struct {
 type guest struct {
 	net.Conn
 	crowd  *crowd
-	source string
 	asking int // requests that are being answered
 }
 
@@ -34,44 +32,18 @@ func (c *crowd) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &guest{Conn: conn, crowd: c, source: sourceOf(conn.RemoteAddr())}
+	g := &guest{Conn: conn, crowd: c}
 	c.mu.Lock()
 	c.guests = append(c.guests, g)
 	var leaves *guest
-	if len(c.guests) > c.most {
-		leaves = c.idlest()
+	if len(c.guests) > c.most { // it is g itself if all others are being answered
+		leaves = c.guests[slices.IndexFunc(c.guests, func(o *guest) bool { return o.asking == 0 })]
 	}
 	c.mu.Unlock()
 	if leaves != nil {
 		leaves.Close()
 	}
 	return g, nil
-}
-
-// sourceOf is the address without its port.
-func sourceOf(addr net.Addr) string {
-	host, _, err := net.SplitHostPort(addr.String())
-	if err != nil {
-		return addr.Network()
-	}
-	return host
-}
-
-// idlest chooses the connection to close. It may be the newest one, if all others are being
-// answered. Needs c.mu.
-func (c *crowd) idlest() (found *guest) {
-	idle := map[string]int{}
-	for _, g := range c.guests {
-		if g.asking == 0 {
-			idle[g.source]++
-		}
-	}
-	for _, g := range c.guests {
-		if g.asking == 0 && (found == nil || idle[g.source] > idle[found.source]) {
-			found = g
-		}
-	}
-	return found
 }
 
 // Close ends the connection, which is then no guest any more.
