@@ -119,8 +119,7 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 		}
 		sub.reader.show(&export)
 		sub.showHub(&export)
-		export.Fit = sub.fitStatus()
-		export.AgeMs, export.PeriodMs, export.DueMs = sub.arrivals.Due(now, sub.interval())
+		export.AgeMs, export.PeriodMs, export.DueMs = sub.arrivals.Due(now, sub.qos.MaxRate.Interval())
 		if sub.unreadable() {
 			export.Reason, export.Cause = sub.trouble.Error(), causeOf(sub.trouble)
 		}

@@ -33,7 +33,6 @@ type QoS struct {
 	Mode     Mode
 	Compress Compress
 	Late     Late
-	Fit      Fit
 	Class    Class
 
 	// Deadline is the longest time without a frame after which the mirror is stale,
@@ -92,12 +91,6 @@ func (q QoS) Check() error {
 	if q.Class == Command && q.Late != 0 && q.Late != LateDrop {
 		return fmt.Errorf("class command never delivers late: it cannot be combined with late %v", q.Late)
 	}
-	if q.Fit != FitDrop && (q.Class == Command || q.Mode == Every) {
-		return fmt.Errorf("fit %v leaves frames out or takes longer to compress them: it cannot be combined with class command or mode every", q.Fit)
-	}
-	if q.Fit == FitSize && q.Compress == CompressNone {
-		return fmt.Errorf("fit size compresses frames: it cannot be combined with compress none")
-	}
 	if q.Deadline < 0 || q.Deadline > 0 && q.Deadline < leastDeadline {
 		return fmt.Errorf("deadline %v: want 1ms at least, or none", q.Deadline)
 	}
@@ -115,7 +108,7 @@ type qosJSON struct {
 	Mode      string  `json:"mode"`
 	Compress  string  `json:"compress"`
 	Late      string  `json:"late"`
-	Fit       string  `json:"fit"`
+	Fit       string  `json:"fit,omitempty"` // older versions send it, see Removed
 	Class     string  `json:"class"`
 
 	DeadlineMs   float64 `json:"deadline_ms,omitempty"`
@@ -128,7 +121,7 @@ type qosJSON struct {
 func (q QoS) MarshalJSON() ([]byte, error) {
 	v := qosJSON{
 		BudgetMs: inMs(q.EffectiveBudget()), MaxRateHz: q.MaxRate.Hz(), Priority: q.Priority.Level(),
-		Mode: q.Mode.String(), Compress: q.Compress.String(), Late: q.EffectiveLate().String(), Fit: q.Fit.String(), Class: q.Class.String(),
+		Mode: q.Mode.String(), Compress: q.Compress.String(), Late: q.EffectiveLate().String(), Class: q.Class.String(),
 		DeadlineMs: inMs(q.Deadline), Meta: q.Meta,
 	}
 	if q.OnStale.File != "" {
@@ -149,7 +142,7 @@ func (q QoS) WithoutFrame() QoS {
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (q *QoS) UnmarshalJSON(b []byte) error {
-	v := qosJSON{Priority: 4, Mode: modes[0], Compress: compressions[0], Fit: fits[0], Class: classes[0]}
+	v := qosJSON{Priority: 4, Mode: modes[0], Compress: compressions[0], Class: classes[0]}
 	in := json.NewDecoder(bytes.NewReader(b))
 	in.DisallowUnknownFields()
 	if err := in.Decode(&v); err != nil {
@@ -163,7 +156,7 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 	}{
 		{"budget", number(v.BudgetMs) + "ms", v.BudgetMs == 0}, {"max_rate", number(v.MaxRateHz), v.MaxRateHz == 0},
 		{"priority", strconv.Itoa(v.Priority), false}, {"mode", v.Mode, false}, {"compress", v.Compress, false},
-		{"late", v.Late, v.Late == ""}, {"fit", v.Fit, false}, {"class", v.Class, false}, {"deadline", number(v.DeadlineMs) + "ms", v.DeadlineMs == 0},
+		{"late", v.Late, v.Late == ""}, {"fit", v.Fit, v.Fit == "" || v.Fit == "drop"}, {"class", v.Class, false}, {"deadline", number(v.DeadlineMs) + "ms", v.DeadlineMs == 0},
 	} {
 		if o.unset {
 			continue
@@ -183,7 +176,7 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 func (q QoS) Wire() wire.QoS {
 	return wire.QoS{
 		Budget: q.Budget, MaxRate: uint32(q.MaxRate), Priority: int(q.Priority),
-		Mode: uint8(q.Mode), Compress: compressNumbers[q.Compress], Class: uint8(q.Class), Fit: uint8(q.Fit),
+		Mode: uint8(q.Mode), Compress: compressNumbers[q.Compress], Class: uint8(q.Class),
 		Strict: q.Late == LateDrop && q.Class != Command,
 	}
 }
@@ -193,7 +186,7 @@ func QoSFromWire(w wire.QoS) (QoS, error) {
 	compress := slices.Index(compressNumbers, w.Compress)
 	q := QoS{
 		Budget: w.Budget, MaxRate: Rate(w.MaxRate), Priority: Priority(w.Priority),
-		Mode: Mode(w.Mode), Compress: Compress(compress), Class: Class(w.Class), Fit: Fit(w.Fit),
+		Mode: Mode(w.Mode), Compress: Compress(compress), Class: Class(w.Class),
 	}
 	if w.Strict {
 		q.Late = LateDrop
@@ -204,7 +197,7 @@ func QoSFromWire(w wire.QoS) (QoS, error) {
 		known bool
 	}{
 		{"mode", w.Mode, int(w.Mode) < len(modes)}, {"compress", w.Compress, compress >= 0}, {"late", w.Late, w.Late == 0},
-		{"class", w.Class, int(w.Class) < len(classes)}, {"fit", w.Fit, int(w.Fit) < len(fits)},
+		{"class", w.Class, int(w.Class) < len(classes)},
 	} {
 		if !e.known {
 			return QoS{}, fmt.Errorf("%s %d is not known here: update the older achbridge", e.what, e.v)
