@@ -7,6 +7,7 @@ import (
 
 	"achbridge/bridge/achd"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
@@ -202,7 +203,7 @@ func (l *link) requalify(sub *subscription, p permitted) {
 	if sub.qos.Class == rule.Command && p.granted.Class != rule.Command {
 		sub.forgive()
 	}
-	sub.asked, sub.qos, sub.packer.want = p.asked, p.granted, p.granted.Compress
+	sub.asked, sub.qos, sub.compression.Want = p.asked, p.granted, p.granted.Compress
 	if sub.hub != nil {
 		sub.hub.requalify(p.granted)
 		return
@@ -278,9 +279,9 @@ func causeOf(err error) status.Cause {
 		return status.CauseKey
 	case errors.Is(err, transport.ErrSilent):
 		return status.CausePeerSilent
-	case errors.Is(err, localach.ErrHole), errors.Is(err, errGiant):
+	case errors.Is(err, localach.ErrHole), errors.Is(err, ring.ErrTooLarge):
 		return status.CauseBadFrame
-	case errors.Is(err, errTooMuch):
+	case errors.Is(err, errTooMuch), errors.Is(err, ring.ErrNoMemory):
 		return status.CauseLimit
 	case errors.Is(err, errMachine):
 		return status.CauseOtherMachine

@@ -16,6 +16,7 @@ import (
 	"achbridge/bridge/trust"
 	"achbridge/localach"
 	"achbridge/testnet"
+	"achbridge/testnet/need"
 )
 
 // relay is a channel of one node and its mirror at another, joined by a pipe: all
@@ -150,7 +151,7 @@ func (r *relay) carry() {
 // their looks, their ledgers, what grows once. In virtual time that life is as long on a
 // busy machine as on an idle one.
 func TestFramesCostNoAllocation(t *testing.T) {
-	skipUnderRace(t)
+	need.NoRace(t)
 	const perSlab = 218
 	for _, c := range []struct {
 		name                  string

@@ -46,9 +46,7 @@
 //	priority.go         which goes first            queue.go          which has something to send
 //	subscription.go     a peer's subscription       load.go           from the ring into packets
 //	older.go            the large frame before the one that leaves
-//	every_send.go       mode every, out             compress.go       what makes frames smaller
-//	snapshot.go         one copy for all links      packed.go         packed once for all
-//	large.go            large frames                memory.go         what copies may take
+//	every_send.go       mode every, out             every_large.go    its large frames
 //	catalog.go          what is told of channels    query.go          why a channel is not offered; pings
 //	layouts.go          the layouts of frames: other hosts' and ours
 //	exchange.go         accounts and facts that both ends tell each other

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"achbridge/bridge/ring"
 	"achbridge/bridge/transport"
 	"achbridge/localach"
 	"achbridge/wire"
@@ -39,8 +40,8 @@ const mostPacked = 64 << 10
 // newEverySender prepares the stream of subscription id, whose mirror has frame have.
 func newEverySender(id uint32, c *local, have uint64) *everySender {
 	s := &everySender{r: c.ch.ReaderAfter(have), pieces: make(chan []byte, 1), ended: make(chan struct{})}
-	s.large.stock, s.large.huge = c.copies.stock, c.copies.huge
-	s.frame = make([]byte, min(c.ch.Geometry().FrameSize, copiedAtOnce))
+	s.large.share, s.large.turn = c.copies.Share, c.copies.Large()
+	s.frame = make([]byte, min(c.ch.Geometry().FrameSize, ring.CopiedInline))
 	s.record = wire.AppendStreamHeader(nil, wire.StreamHeader{Sub: id, Epoch: c.ch.Epoch()})
 	s.rest = s.record
 	return s
@@ -142,7 +143,7 @@ func (l *link) nextRecord(sub *subscription, now time.Duration) bool {
 		return sub.nextLarge(now)
 	}
 	n, err := s.r.TryNextOldest(s.frame)
-	if errors.Is(err, io.ErrShortBuffer) && n <= copiedAtOnce {
+	if errors.Is(err, io.ErrShortBuffer) && n <= ring.CopiedInline {
 		s.frame = make([]byte, n)
 		n, err = s.r.TryNextOldest(s.frame)
 	}
@@ -150,12 +151,12 @@ func (l *link) nextRecord(sub *subscription, now time.Duration) bool {
 		l.readLarge(sub)
 		return false
 	}
-	if !sub.played(refused(s.r, n, err), n, now) {
+	if !sub.played(ring.Refused(s.r, n, err), n, now) {
 		return false
 	}
 	data, codec := s.frame[:n], wire.CodecNone
 	if n <= mostPacked {
-		data, codec = sub.packer.pack(data, l.pacer.Rate())
+		data, codec = sub.compression.Compress(data, l.pacer.Rate())
 	}
 	sub.addRecord(wire.Record{Codec: codec, RawSize: n, Data: data}, len(data))
 	return true
@@ -177,7 +178,7 @@ func (sub *subscription) nextLarge(now time.Duration) bool {
 // false if there is nothing to send.
 func (sub *subscription) played(err error, size int, now time.Duration) bool {
 	r := sub.every.r
-	if _, ok := errors.AsType[*refusal](err); ok {
+	if _, ok := errors.AsType[*ring.Refusal](err); ok {
 		sub.book.Passed(r.Seq(), r.Missed())
 		sub.loaded, sub.copied, sub.trouble = r.Seq(), r.Seq(), err
 		return false

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"encoding/binary"
-	"errors"
 	"os"
 	"runtime"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/testnet"
@@ -169,7 +169,7 @@ func TestFramesThatNobodyPutTakeNoMemoryAndHoldUpNobody(t *testing.T) {
 				if grown := evil.kib() - before; grown > 8 {
 					t.Errorf("the file grew by %d KiB because it was read", grown)
 				}
-				if held := robot.framesHeld(); held > 1<<20 {
+				if held := robot.node.copying.Budget.Used(); held > 1<<20 {
 					t.Errorf("%d KiB are held for frames, want none", held>>10)
 				}
 				e := robot.exported("evil")
@@ -185,27 +185,20 @@ func TestFramesThatNobodyPutTakeNoMemoryAndHoldUpNobody(t *testing.T) {
 	}
 }
 
-func (h *host) framesHeld() (held int) {
-	m := h.node.frames
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.used
-}
-
 func TestFrameThatTakesLongToCopyHoldsUpNobody(t *testing.T) {
 	for _, mode := range []rule.Mode{rule.Newest, rule.Every} {
 		t.Run(mode.String(), func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				robot, pc, imu := besieged(w, rule.QoS{Mode: mode, Compress: rule.CompressNone}, "map")
-				large := robot.channel("map", 2, hugeCopy)
+				large := robot.channel("map", 2, ring.HugeFrame)
 				w.within(second, "the mirror of map", func() bool { return robot.exported("map").Channel != "" })
-				robot.node.huge <- struct{}{} // the copy takes until this is taken back
-				large.put(1, hugeCopy)
+				robot.node.copying.Large <- struct{}{} // the copy takes until this is taken back
+				large.put(1, ring.HugeFrame)
 				staysFresh(w, pc, imu, func(int) {})
 				if seq := pc.mirror("robot.map").Seq; seq != 0 {
 					t.Errorf("frame %d arrived before it was copied", seq)
 				}
-				<-robot.node.huge
+				<-robot.node.copying.Large
 				w.within(2*second, "the frame", func() bool { return pc.mirror("robot.map").Seq == 1 })
 			})
 		})
@@ -218,14 +211,11 @@ func TestLargeFramesThatComeFasterThanTheyAreCopiedArrive(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const size = 200_000
 		robot, pc, _ := besieged(w, rule.QoS{Compress: rule.CompressNone}, "map")
+		robot.node.call(func() { // a copy takes as long as ten frames
+			robot.node.copying.Spawn = func(f func()) { time.AfterFunc(20*milli, f) }
+		})
 		large := robot.channel("map", 4, size)
 		w.within(second, "the mirror of map", func() bool { return robot.exported("map").Channel != "" })
-		robot.node.call(func() { // a copy takes as long as ten frames
-			s := robot.node.locals["map"].copies
-			s.mu.Lock()
-			s.spawn = func(f func()) { time.AfterFunc(20*milli, f) }
-			s.mu.Unlock()
-		})
 		for n := range uint64(500) {
 			large.put(n+1, size)
 			time.Sleep(2 * milli)
@@ -240,9 +230,7 @@ func TestLargestIsRefusedWhenMemoryIsUsedUpAndComesBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const small, huge = 100_000, 500_000
 		robot, pc, imu := besieged(w, rule.QoS{Compress: rule.CompressNone}, "camera", "map")
-		robot.node.frames.mu.Lock()
-		robot.node.frames.limit = 5 << 17 // 640 KiB
-		robot.node.frames.mu.Unlock()
+		robot.node.call(func() { robot.node.copying.Budget = ring.NewBudget(5 << 17) }) // 640 KiB
 		camera, large := robot.channel("camera", 4, small), robot.channel("map", 4, huge)
 		w.within(second, "the mirrors", func() bool { return len(robot.node.Status().Exports) == 3 })
 		large.put(1, huge)
@@ -255,7 +243,7 @@ func TestLargestIsRefusedWhenMemoryIsUsedUpAndComesBack(t *testing.T) {
 			if n, age := pc.newest("robot.camera"); n > 1 && age > 300*milli {
 				t.Fatalf("camera's frame %d is %v old beside the larger one", n, age)
 			}
-			if held := robot.framesHeld(); held > 5<<17 {
+			if held := robot.node.copying.Budget.Used(); held > 5<<17 {
 				t.Fatalf("%d KiB are held, want at most 640", held>>10)
 			}
 		}
@@ -271,66 +259,6 @@ func TestLargestIsRefusedWhenMemoryIsUsedUpAndComesBack(t *testing.T) {
 		}
 		w.within(5*second, "the newest, which is owed", func() bool { return pc.mirror("robot.map").Seq == 41 })
 	})
-}
-
-func TestMemoryIsTakenFromTheChannelThatHoldsMost(t *testing.T) {
-	evicted := make(chan string, 10)
-	m := newMemory(100)
-	taker := func(name string) *stock { return m.stock(func() { evicted <- name }) }
-	camera, plan := taker("camera"), taker("map")
-	for _, err := range []error{camera.take(40), plan.take(60)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := plan.take(5); !errors.Is(err, errNoMemory) {
-		t.Errorf("the channel that would hold most: got %v, want %v", err, errNoMemory)
-	}
-	if err := camera.take(5); err != errMakingRoom {
-		t.Errorf("another channel: got %v, want %v", err, errMakingRoom)
-	}
-	if name := <-evicted; name != "map" {
-		t.Errorf("%s was evicted, want map", name)
-	}
-	if err := plan.take(1); !errors.Is(err, errNoMemory) {
-		t.Errorf("evicted, and not gone: got %v, want %v", err, errNoMemory)
-	}
-	plan.give(60)
-	for _, s := range []*stock{camera, plan} {
-		if err := s.take(5); err != nil {
-			t.Errorf("got %v, want room again", err)
-		}
-	}
-	if err := camera.takeStream(51); !errors.Is(err, errNoMemory) {
-		t.Errorf("mode every: got %v, want no more than half", err)
-	}
-}
-
-// What a stream holds cannot be freed, for as long as its reader reads nothing.
-func TestStreamDoesNotKeepAChannelRefused(t *testing.T) {
-	m := newMemory(100)
-	evicted := make(chan string, 10)
-	taker := func(name string) *stock { return m.stock(func() { evicted <- name }) }
-	camera, imu := taker("camera"), taker("imu")
-	for _, err := range []error{camera.takeStream(20), camera.take(60), imu.take(10)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := imu.take(20); err != errMakingRoom {
-		t.Fatalf("got %v, want %v", err, errMakingRoom)
-	}
-	if name := <-evicted; name != "camera" {
-		t.Fatalf("%s was evicted", name)
-	}
-	camera.give(60)
-	if err := camera.take(30); err != nil {
-		t.Errorf("with room again: %v", err)
-	}
-	camera.give(30)
-	if err := imu.take(75); !errors.Is(err, errNoMemory) {
-		t.Errorf("nobody can free anything for it: got %v, want %v", err, errNoMemory)
-	}
 }
 
 func TestChannelThatNobodyCouldMirrorSaysSo(t *testing.T) {

@@ -58,47 +58,40 @@ func (p *putter) load(now time.Duration) (f *hubFrame, again time.Duration) {
 
 // copy takes the frame from the snapshots that links share. Needs p.mu.
 func (p *putter) copy(at ring.Arrival, now time.Duration) (f *hubFrame, again time.Duration) {
-	at, ready, err := p.resume(p.copies, at)
-	if !ready {
+	s, at, err := p.request.Take(p.copies, at, p.rouse)
+	if s == nil && err == nil {
+		return nil, now + never // the frame is being copied
+	}
+	if no, ok := errors.AsType[*ring.Refusal](err); ok {
+		p.pass(no.Seq, p.arrivals.PassedOver(), &p.count.refused)
+		p.trouble, p.again = no, false
 		return nil, now + never
 	}
 	if err != nil {
 		return nil, p.failed(err, now)
 	}
-	s, err := p.take(p.copies, at, p.rouse)
-	if err == errCopying {
-		return nil, now + never
-	}
-	if no, ok := errors.AsType[*refusal](err); ok {
-		p.pass(no.seq, p.arrivals.PassedOver(), &p.count.refused)
-		p.trouble, p.again = no.err, false
-		return nil, now + never
-	}
-	if err != nil {
-		return nil, p.failed(err, now)
-	}
-	if s.seq < p.loaded || s.seq == p.loaded && !p.again {
-		s.release()
+	if s.Seq < p.loaded || s.Seq == p.loaded && !p.again {
+		s.Release()
 		return nil, now + tryAgain // the ring runs backwards: the node will find out
 	}
 	return p.begin(s, at, now), 0
 }
 
 // begin uses credit for s. Needs p.mu.
-func (p *putter) begin(s *snapshot, at ring.Arrival, now time.Duration) *hubFrame {
-	captured := s.capturedFor(p.command, at)
+func (p *putter) begin(s *ring.Snapshot, at ring.Arrival, now time.Duration) *hubFrame {
+	captured := s.CapturedFor(p.command, at)
 	_, passed := p.arrivals.UseSlot(now, p.slot())
 	p.credit--
-	return &hubFrame{snapshot: s, key: p.key, captured: captured, owed: !p.command && p.over(captured, now), passed: passed}
+	return &hubFrame{Snapshot: s, key: p.key, captured: captured, owed: !p.command && p.over(captured, now), passed: passed}
 }
 
 // failed records why the channel could not be read, and returns when to try again. Needs p.mu.
 func (p *putter) failed(err error, now time.Duration) time.Duration {
 	p.trouble, p.retry = err, now+tryAgain
 	switch {
-	case errors.Is(err, errNoMemory):
+	case errors.Is(err, ring.ErrNoMemory):
 		p.retry = now + tryRefused
-	case errors.Is(err, errMakingRoom), errors.Is(err, localach.ErrBusy), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, ring.ErrMakingRoom), errors.Is(err, localach.ErrBusy), errors.Is(err, os.ErrDeadlineExceeded):
 		p.retry = now + tryBusy
 	}
 	return p.retry

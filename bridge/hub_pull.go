@@ -9,6 +9,7 @@ import (
 
 	"achbridge/bridge/lock"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/seal"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/via"
@@ -31,16 +32,16 @@ type pull struct {
 	newest   atomic.Uint64 // number of the newest frame that went to the mirror
 	replaced atomic.Uint64 // the tally's
 
-	mu      lock.Mutex[lock.Pull] // guards what follows
-	key     *hubOpener
-	named   uint64        // newest frame that the origin has named over control
-	unkeyed []byte        // a frame whose key may be on its way; nil: none
-	held    *heldFrame    // an opened frame for which a word of the origin is on its way; nil: none
-	strange int           // frames of another key since the present one came
-	again   *rate.Limiter // for the newest frame to come again
-	tally   pullTally
-	opened  []byte // memory of the frame that was opened last
-	unpack  unpacker
+	mu           lock.Mutex[lock.Pull] // guards what follows
+	key          *hubOpener
+	named        uint64        // newest frame that the origin has named over control
+	unkeyed      []byte        // a frame whose key may be on its way; nil: none
+	held         *heldFrame    // an opened frame for which a word of the origin is on its way; nil: none
+	strange      int           // frames of another key since the present one came
+	again        *rate.Limiter // for the newest frame to come again
+	tally        pullTally
+	opened       []byte // memory of the frame that was opened last
+	decompressor ring.Decompressor
 }
 
 // heldFrame is a frame that was opened.
@@ -214,7 +215,7 @@ func (p *pull) put(f *heldFrame) {
 		p.held.Data = bytes.Clone(f.Data)
 		return
 	}
-	data, err := p.unpack.unpack(f.Codec, f.RawSize, p.in.limit, f.Data)
+	data, err := p.decompressor.Decompress(f.Codec, f.RawSize, p.in.limit, f.Data)
 	if err != nil {
 		p.in.m.RefuseFrame(&p.in.feed, err)
 		p.newest.Store(max(p.newest.Load(), f.Seq))

@@ -21,11 +21,11 @@ type putter struct {
 	n        *Node
 	name     string
 	epoch    uint64
-	copies   *snapshots
+	copies   *ring.Snapshots
 	arrivals *ring.Arrivals
 	at       HubChannel
 	cancel   context.CancelFunc
-	member   *membership
+	user     *ring.User
 	wake     chan struct{}
 	sealed   []byte // run's
 	giant    int    // run's: bytes of the smallest frame that the hub refused for its size; 0: none
@@ -45,7 +45,7 @@ type putter struct {
 	fate    *uint64       // where count has that frame
 	free    time.Duration // when the rate of the readers lets the next frame leave
 	retry   time.Duration
-	borrowing
+	request ring.SnapshotRequest
 	size    int   // bytes of the frame that was put last
 	trouble error // why the last try to put a frame failed
 	count   hubCounts
@@ -69,7 +69,7 @@ func (n *Node) newPutter(c *local, loaded uint64) *putter {
 		arrivals: ring.NewArrivals(c.ch, n.ringClock), wake: make(chan struct{}, 1), credit: hubCredit, loaded: loaded,
 		asleep: n.clock.Suspended(),
 	}
-	p.member = c.copies.join(p.rouse)
+	p.user = c.copies.Join(p.rouse)
 	p.arrivals.Watch(n.cfg.Source, func(int) { p.rouse() })
 	n.work.Go(func() { p.run(ctx) })
 	return p
@@ -80,7 +80,7 @@ func (p *putter) end() {
 	p.ended = true
 	p.cancel()
 	p.arrivals.Stop()
-	p.copies.leave(p.member)
+	p.copies.Leave(p.user)
 }
 
 func (p *putter) rouse() { notify(p.wake) }
@@ -119,7 +119,7 @@ func (p *putter) next(ctx context.Context) (f *hubFrame, again time.Duration) {
 
 // hubFrame is a frame that is to be put now.
 type hubFrame struct {
-	*snapshot
+	*ring.Snapshot
 	key      *hubKey
 	captured time.Duration
 	owed     bool
@@ -129,9 +129,9 @@ type hubFrame struct {
 // put seals f and has the hub store it. A frame that could not be put stays in the ring, where
 // a newer one may take its place before the next try.
 func (p *putter) put(ctx context.Context, f *hubFrame) {
-	defer f.release()
+	defer f.Release()
 	if f.owed || p.named { // what was owed is not any more: the hub may bring it still
-		p.nameNewest(f.seq)
+		p.nameNewest(f.Seq)
 		p.named = f.owed
 	}
 	acked, err := p.send(ctx, f)
@@ -139,7 +139,7 @@ func (p *putter) put(ctx context.Context, f *hubFrame) {
 	if err != nil {
 		return
 	}
-	seq := f.seq
+	seq := f.Seq
 	p.n.work.Go(func() {
 		select {
 		case err := <-acked:
@@ -152,17 +152,17 @@ func (p *putter) put(ctx context.Context, f *hubFrame) {
 // send seals f and has it leave. A frame that the hub would refuse for its size costs nothing: the limit
 // stays what it is as long as the connection, and so the readers.
 func (p *putter) send(ctx context.Context, f *hubFrame) (acked <-chan error, err error) {
-	if p.giant > 0 && len(f.data) >= p.giant {
+	if p.giant > 0 && len(f.Data) >= p.giant {
 		return nil, p.refusal
 	}
-	room := slices.Grow(p.sealed[:0], len(f.data)+f.key.Overhead())
-	p.sealed, err = f.key.Seal(room, seal.Frame{Epoch: p.epoch, Seq: f.seq, Captured: f.captured, Owed: f.owed, Data: f.data})
+	room := slices.Grow(p.sealed[:0], len(f.Data)+f.key.Overhead())
+	p.sealed, err = f.key.Seal(room, seal.Frame{Epoch: p.epoch, Seq: f.Seq, Captured: f.captured, Owed: f.owed, Data: f.Data})
 	if err != nil {
 		return nil, err
 	}
 	acked, err = p.at.Put(ctx, p.sealed)
 	if errors.Is(err, ErrHubTooLarge) {
-		p.giant, p.refusal, p.sealed = len(f.data), err, nil
+		p.giant, p.refusal, p.sealed = len(f.Data), err, nil
 	}
 	return acked, err
 }
@@ -176,7 +176,7 @@ func (p *putter) left(f *hubFrame, err error) {
 		p.used = f.key.Last()
 	}
 	if errors.Is(err, ErrHubTooLarge) {
-		p.pass(f.seq, f.passed, &p.count.refused)
+		p.pass(f.Seq, f.passed, &p.count.refused)
 		p.trouble = fmt.Errorf("%s: %w; or have its publisher put smaller frames%.0w", p.name, err, errTooMuch)
 		p.credit, p.again = p.credit+1, false
 		return
@@ -186,12 +186,12 @@ func (p *putter) left(f *hubFrame, err error) {
 		p.credit++
 		return
 	}
-	if f.seq > p.loaded {
-		p.pass(f.seq, f.passed, &p.count.sent)
-		p.puts.add(f.seq, p.count.sent)
+	if f.Seq > p.loaded {
+		p.pass(f.Seq, f.passed, &p.count.sent)
+		p.puts.add(f.Seq, p.count.sent)
 	}
 	p.again = f.key != p.key && !p.command // nobody has that key any more
-	p.size = len(f.data)
+	p.size = len(f.Data)
 	p.free = max(p.free, now) + p.interval()
 }
 

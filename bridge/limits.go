@@ -10,6 +10,7 @@ import (
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
@@ -62,7 +63,7 @@ import (
 //	                                               wish names leave a quarter
 //	                                                                 limits.go
 //	memory to unpack a frame                       the frame of the channel and 512 KiB
-//	                                                                 compress.go
+//	                                                                 ring/decompress.go
 //	shared memory of a mirror                      1 GiB             mirror/space.go
 //	shared memory of all mirrors                   half of what would be free without them
 //	                                                                 mirror/space.go
@@ -81,7 +82,7 @@ import (
 //	memory for frames of local channels
 //	                                               256 MiB, by whatever they claim; over it
 //	                                               the largest are refused
-//	                                                                 memory.go
+//	                                                                 ring/budget.go
 //	safe frame of on_stale                         32 KiB            rule/on_stale.go
 //	load tests, whoever asks                       one at a time, 10 s a minute in all, 375 MB each
 //	                                                                 loadtest.go
@@ -90,8 +91,7 @@ const (
 	maxSubscriptions = 1024 // of a peer to our channels, and mirrors that we have of its channels
 	maxMirrors       = 4096
 	maxAllPushed     = 1024
-	maxLocals        = 40_000    // channels of this host
-	maxFrames        = 256 << 20 // bytes: of copies of local channels' frames
+	maxLocals        = 40_000 // channels of this host
 
 	controlBurst  = 1024
 	controlPeriod = 2 * time.Millisecond
@@ -101,10 +101,13 @@ const (
 	logPeriod = time.Second
 )
 
+// errTooMuch marks errors about a limit, which wrap it.
+var errTooMuch = errors.New("too much")
+
 // MemoryGoal is from how many bytes on, for debug.SetMemoryLimit, a daemon had better
 // collect its garbage more eagerly: twice what the copies of frames may take, and half
 // of that for all else. It is no hard limit: a daemon that is killed puts no safe frame.
-const MemoryGoal = 3 * maxFrames
+const MemoryGoal = 3 * ring.DefaultBudget
 
 // allowance lets something happen burst times at once, and then once in every. The
 // zero value of free is a full one.

@@ -14,6 +14,7 @@ import (
 	"achbridge/bridge/lock"
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -93,10 +94,10 @@ type link struct {
 	pings         []*ping // that wait for their packet to leave, or for word of it
 	filler        filler
 
-	news    news           // has a lock of its own
-	packing *compressor    // of small frames; the pump's
-	unpack  unpacker       // belongs to the goroutine of receive
-	reading mirror.Reading // of the peer's clock; belongs to the goroutine of receive
+	news         news              // has a lock of its own
+	compressor   *ring.Compressor  // of small frames; belongs to the send loop
+	decompressor ring.Decompressor // belongs to the goroutine of receive
+	reading      mirror.Reading    // of the peer's clock; belongs to the goroutine of receive
 
 	inMu    sync.RWMutex // guards what follows; nothing else is locked under it
 	imports map[uint32]*inbound
@@ -113,7 +114,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 		wake: make(chan struct{}, 1), taken: make(chan struct{}), outUp: make(chan struct{}, 1), said: make(chan struct{}),
 		ended: make(map[string][]uint32), refused: make(map[string]bool), subs: make(map[uint32]*binding), asked: make(map[uint32]chan wire.Refused),
 		layoutAnswers: layouts.NewAnswerLimit(),
-		warnings:      warnings(), packing: newCompressor(), subscriptions: make(map[uint32]*subscription), imports: make(map[uint32]*inbound),
+		warnings:      warnings(), compressor: ring.NewCompressor(), subscriptions: make(map[uint32]*subscription), imports: make(map[uint32]*inbound),
 	}
 	l.layouts = layouts.NewRequests(&n.layouts, l.peer, l.describeChannel)
 	l.awake = func() { notify(l.wake) }
@@ -285,7 +286,7 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
 	}
 	sub := newSubscription(m, p.granted, c, b, l.n.ringClock)
 	sub.asked = p.asked
-	sub.packer = packer{want: p.granted.Compress, with: l.packing, now: l.n.now}
+	sub.compression = ring.NewCompression(p.granted.Compress, l.compressor, l.n.now)
 	sub.suspended = l.n.clock.Suspended
 	sub.asleep = sub.suspended()
 	l.subscriptions[m.ID] = sub

@@ -19,13 +19,13 @@ import (
 // first, so that ever newer frames do not starve it.
 func (l *link) load(sub *subscription, now time.Duration, room int) bool {
 	sub.wake()
-	if sub.packing != wire.CodecNone {
+	if sub.codecPending != wire.CodecNone {
 		l.pack(sub, room)
 	}
 	if sub.older.out.Pending() {
 		return true
 	}
-	if sub.out.Active() && !sub.overlaps() || sub.packing != wire.CodecNone {
+	if sub.out.Active() && !sub.overlaps() || sub.codecPending != wire.CodecNone {
 		return sub.out.Pending()
 	}
 	next := now
@@ -34,7 +34,7 @@ func (l *link) load(sub *subscription, now time.Duration, room int) bool {
 	}
 	at := sub.arrivals.Newest()
 	at.NextCapturedAt = next
-	if !sub.copying && (at.Seq <= sub.loaded || now < sub.retry || now < at.SlotAt) {
+	if !sub.request.Copying() && (at.Seq <= sub.loaded || now < sub.retry || now < at.SlotAt) {
 		return sub.todo
 	}
 	if sub.raw+wire.MaxFrameOverhead > room || !sub.copy(at, now, room, l.pacer.Rate()) {
@@ -92,35 +92,31 @@ func (sub *subscription) copy(at ring.Arrival, now time.Duration, room int, rate
 		return true
 	}
 	sub.buf, sub.spare = sub.spare, sub.buf
-	data, codec := sub.packer.pack(sub.buf[:n], rate)
+	data, codec := sub.compression.Compress(sub.buf[:n], rate)
 	sub.send(data, codec, room)
 	return true
 }
 
 // share takes a large newest frame from the snapshots that all links share.
 func (l *link) share(sub *subscription, at ring.Arrival, now time.Duration, room int) {
-	at, ready, err := sub.resume(sub.copies, at)
-	if !ready || err != nil && sub.failed(err, now) {
-		return
+	s, at, err := sub.request.Take(sub.copies, at, l.awake)
+	if s == nil && err == nil {
+		return // the frame is being copied
 	}
-	s, err := sub.take(sub.copies, at, l.awake)
-	if err == errCopying {
-		return
-	}
-	if no, ok := errors.AsType[*refusal](err); ok {
+	if no, ok := errors.AsType[*ring.Refusal](err); ok {
 		sub.refuse(no, now)
 		return
 	}
 	if sub.failed(err, now) {
 		return
 	}
-	if !sub.begin(s.seq, len(s.data), s.capturedFor(sub.qos.Class == rule.Command, at), now) {
-		s.release()
+	if !sub.begin(s.Seq, len(s.Data), s.CapturedFor(sub.qos.Class == rule.Command, at), now) {
+		s.Release()
 		return
 	}
-	sub.shared, sub.packing = s, sub.packer.plan(len(s.data), l.pacer.Rate())
-	if sub.packing == wire.CodecNone {
-		sub.send(s.data, wire.CodecNone, room)
+	sub.shared, sub.codecPending = s, sub.compression.Plan(len(s.Data), l.pacer.Rate())
+	if sub.codecPending == wire.CodecNone {
+		sub.send(s.Data, wire.CodecNone, room)
 		return
 	}
 	l.pack(sub, room)
@@ -129,18 +125,18 @@ func (l *link) share(sub *subscription, at ring.Arrival, now time.Duration, room
 // pack goes on with the shared frame if it is packed by now; else the pump is
 // woken when it is.
 func (l *link) pack(sub *subscription, room int) {
-	f, ready := sub.shared.packed(sub.packing, l.n.packers.start, l.awake)
+	f, ready := sub.shared.Compressed(sub.codecPending, l.awake)
 	if !ready {
 		return
 	}
-	sub.packer.learn(sub.packing, len(sub.shared.data), f)
-	codec := sub.packing
-	sub.packing = wire.CodecNone
-	if f.data == nil {
-		sub.send(sub.shared.data, wire.CodecNone, room)
+	sub.compression.Learn(sub.codecPending, len(sub.shared.Data), f)
+	codec := sub.codecPending
+	sub.codecPending = wire.CodecNone
+	if f.Data == nil {
+		sub.send(sub.shared.Data, wire.CodecNone, room)
 		return
 	}
-	sub.send(f.data, codec, room)
+	sub.send(f.Data, codec, room)
 }
 
 // failed records why the channel could not be read, and when to try again.
@@ -151,10 +147,10 @@ func (sub *subscription) failed(err error, now time.Duration) bool {
 	}
 	sub.waited = true
 	sub.retry = now + tryAgain
-	if errors.Is(err, errNoMemory) {
+	if errors.Is(err, ring.ErrNoMemory) {
 		sub.retry = now + tryRefused
 	}
-	if errors.Is(err, errMakingRoom) || errors.Is(err, localach.ErrBusy) || errors.Is(err, os.ErrDeadlineExceeded) {
+	if errors.Is(err, ring.ErrMakingRoom) || errors.Is(err, localach.ErrBusy) || errors.Is(err, os.ErrDeadlineExceeded) {
 		sub.busyFor = fresh.Longer(sub.busyFor, tryBusy, trySeldom)
 		sub.retry = now + sub.busyFor
 	}
@@ -162,10 +158,10 @@ func (sub *subscription) failed(err error, now time.Duration) bool {
 }
 
 // refuse settles a frame that cannot be sent.
-func (sub *subscription) refuse(no *refusal, now time.Duration) {
-	if sub.begin(no.seq, no.size, now, now) {
+func (sub *subscription) refuse(no *ring.Refusal, now time.Duration) {
+	if sub.begin(no.Seq, no.Size, now, now) {
 		sub.book.Refused++
-		sub.data, sub.trouble = nil, no.err
+		sub.data, sub.trouble = nil, no
 	}
 }
 
@@ -177,10 +173,11 @@ func (sub *subscription) letGo(now time.Duration) {
 	}
 	sub.endOlder()
 	if sub.shared != nil {
-		sub.shared.release()
+		sub.shared.Release()
 	}
-	sub.shared, sub.data, sub.whole, sub.copying = nil, nil, false, false
-	sub.trouble, sub.retry = errNoMemory, now+tryRefused
+	sub.shared, sub.data, sub.whole = nil, nil, false
+	sub.request.Forget()
+	sub.trouble, sub.retry = ring.ErrNoMemory, now+tryRefused
 }
 
 // abandon takes back that the loaded frame is being sent.
@@ -191,7 +188,7 @@ func (sub *subscription) abandon() {
 		}
 		sub.loaded--
 	}
-	sub.todo, sub.left, sub.packing = false, false, wire.CodecNone
+	sub.todo, sub.left, sub.codecPending = false, false, wire.CodecNone
 	sub.out.Abort()
 }
 
@@ -207,14 +204,15 @@ func (sub *subscription) begin(seq uint64, size int, captured, now time.Duration
 	sub.pass(seq, passed)
 	sub.growOlder()
 	if sub.shared != nil {
-		sub.shared.release()
+		sub.shared.Release()
 		sub.shared = nil
 	}
 	if seq <= sub.undated {
 		captured = 0
 	}
 	sub.before, sub.captured = sub.captured, captured
-	sub.loaded, sub.copied, sub.raw, sub.left, sub.again, sub.copying = seq, seq, size, false, false, false
+	sub.loaded, sub.copied, sub.raw, sub.left, sub.again = seq, seq, size, false, false
+	sub.request.Forget()
 	sub.owed = sub.over(captured, now)
 	return true
 }

@@ -10,6 +10,7 @@ import (
 
 	"achbridge/bridge/layouts"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -21,7 +22,7 @@ import (
 type local struct {
 	name   string
 	ch     *localach.Channel // nil when it cannot be used
-	copies *snapshots        // of its large frames
+	copies *ring.Snapshots   // of its large frames
 	tag    localach.Tag      // of the mirror it is; zero for others
 	mirror bool              // a mirror by its tag, or an adopted channel that a mirror writes into
 	reason string            // why it is not offered; empty: it is offered
@@ -173,9 +174,7 @@ func (n *Node) openLocal(name string, old *local) *local {
 		l.reason, l.cause = why, status.CauseLimit
 		return l
 	}
-	l.ch, l.copies = ch, newSnapshots(ch, n.packing, n.now)
-	l.copies.within(n.frames)
-	l.copies.spawn, l.copies.huge = n.packers.start, n.huge
+	l.ch, l.copies = ch, ring.NewSnapshots(ch, &n.copying)
 	if !l.mirror {
 		l.layout = n.cfg.Layouts.ForLocal(name)
 	}

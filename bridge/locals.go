@@ -24,7 +24,7 @@ func (n *Node) spread() time.Duration {
 func (n *Node) lookAtLocals() {
 	now := n.now()
 	for name, l := range n.locals {
-		if l.ch != nil && now < l.check && !l.copies.used() || l.left && n.opened >= n.mayOpen {
+		if l.ch != nil && now < l.check && !l.copies.Used() || l.left && n.opened >= n.mayOpen {
 			continue
 		}
 		l.check = now + n.spread()

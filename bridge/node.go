@@ -53,10 +53,7 @@ type Node struct {
 	ending    map[string]bool // names of ended mirrors that have not yet closed their files
 	made      uint32          // number of mirrors made in this run
 	books     map[bookKey]*ledger.Book
-	packing   *compressor // compresses large frames, which links share
-	packers   jobs        // goroutines that compress and copy large frames
-	huge      lane        // one after the other: the largest frames
-	frames    *memory     // of copies of local channels' frames
+	copying   ring.Resources // of copies of local channels' frames
 	space     *mirror.Space
 	layouts   layouts.Cache
 
@@ -135,12 +132,9 @@ func New(cfg Config) (*Node, error) {
 		dials:     newClaimDials(),
 		newcomers: logline.Limit{Period: logPeriod},
 
-		books:   make(map[bookKey]*ledger.Book),
-		puts:    make(map[string]*putter),
-		packing: newCompressor(),
-		huge:    newLane(),
-		frames:  newMemory(maxFrames),
-		space:   mirror.NewSpace(cfg.Dir),
+		books: make(map[bookKey]*ledger.Book),
+		puts:  make(map[string]*putter),
+		space: mirror.NewSpace(cfg.Dir),
 	}
 	n.ringClock = ring.Clock{Now: n.now, Looked: func() time.Duration { return n.cfg.Source.Looked().Sub(n.start) }}
 	n.clock = mirror.Clock{Now: n.now, At: status.Monotonic(n.start), Suspended: cfg.suspended, Woke: n.woke}
@@ -149,7 +143,10 @@ func New(cfg Config) (*Node, error) {
 	}
 	maps.Copy(n.machines, cfg.Machines)
 	n.asleep = n.clock.Suspended()
-	n.packers.group = &n.work
+	n.copying = ring.Resources{
+		Compressor: ring.NewCompressor(), Budget: ring.NewBudget(ring.DefaultBudget), Large: ring.NewSemaphore(),
+		Spawn: ring.NewWorkers(&n.work).Start, Now: n.now,
+	}
 	n.events.Log = n.log
 	n.planPushes()
 	return n, nil

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"achbridge/bridge/fresh"
+	"achbridge/bridge/ring"
 	"achbridge/wire"
 )
 
@@ -14,7 +15,7 @@ type olderFrame struct {
 	out      fresh.Outgoing
 	frame    wire.Frame // without data
 	data     []byte
-	shared   *snapshot // holds data
+	shared   *ring.Snapshot // holds data
 	captured time.Duration
 	lost     bool
 }
@@ -62,7 +63,7 @@ func (sub *subscription) endOlder() {
 func (sub *subscription) forgetOlder() {
 	sub.older.out.Abort()
 	if sub.older.shared != nil {
-		sub.older.shared.release()
+		sub.older.shared.Release()
 	}
 	sub.older.shared, sub.older.data = nil, nil
 }

@@ -59,7 +59,7 @@ func (s *shares) sent(q *queue, spent [levels]int, size int) {
 func (sub *subscription) expire(now time.Duration) {
 	newest, seen := sub.known.Seq, sub.known.CapturedAt
 	command := sub.qos.Class == rule.Command
-	if sub.shared != nil && sub.copies.stock.evicted() {
+	if sub.shared != nil && sub.copies.Share.Evicted() {
 		sub.letGo(now)
 	}
 	if sub.older.out.Active() && (sub.arrived > sub.older.out.Seq || sub.over(sub.older.captured, now)) {
@@ -74,7 +74,8 @@ func (sub *subscription) expire(now time.Duration) {
 	if command && !sub.busy() && newest > sub.loaded && sub.over(seen, now) {
 		sub.pass(newest, sub.arrivals.PassedOver())
 		sub.book.Expired++
-		sub.loaded, sub.left, sub.copying = newest, false, false
+		sub.loaded, sub.left = newest, false
+		sub.request.Forget()
 	}
 }
 
@@ -89,7 +90,7 @@ func (sub *subscription) forgive() {
 
 // busy reports whether the frame that was loaded last is not settled yet.
 func (sub *subscription) busy() bool {
-	return sub.todo || sub.out.Active() || sub.packing != wire.CodecNone
+	return sub.todo || sub.out.Active() || sub.codecPending != wire.CodecNone
 }
 
 // over reports that a frame captured then is past its budget. One that was put
@@ -119,7 +120,7 @@ func (sub *subscription) giveUp() {
 	default:
 		sub.book.Lost++
 	}
-	sub.todo, sub.packing = false, wire.CodecNone
+	sub.todo, sub.codecPending = false, wire.CodecNone
 	sub.out.Abort()
 }
 
@@ -136,12 +137,12 @@ func (sub *subscription) offer(now time.Duration) (t queued, ok bool) {
 	switch {
 	case sub.older.out.Pending():
 		ok = true
-	case sub.packing != wire.CodecNone:
-		ok = sub.shared.ready(sub.packing)
+	case sub.codecPending != wire.CodecNone:
+		ok = sub.shared.IsCompressed(sub.codecPending)
 	case sub.out.Active() && !sub.overlaps():
 		ok = sub.out.Pending()
-	case sub.copying && !sub.todo:
-		ok, _ = sub.copies.ended(sub.awaited)
+	case sub.request.Copying() && !sub.todo:
+		ok = sub.request.Ready(sub.copies)
 	case newest > sub.loaded && now >= sub.retry && now >= slot:
 		ok, owed = true, sub.over(seen, now)
 		if !sub.todo {

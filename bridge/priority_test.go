@@ -11,6 +11,7 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
+	"achbridge/localach"
 	"achbridge/testnet/need"
 )
 
@@ -269,7 +270,20 @@ func TestHopelessChannelDoesNotStarveItsEquals(t *testing.T) {
 func TestChannelWhoseMemoryIsWantedForOthersOffersNothing(t *testing.T) {
 	now := time.Second
 	sub := waits(0, 100_000, 0)
-	sub.copies, sub.copying = &snapshots{}, true
+	ch, err := testDir(t).Create("map", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 2, FrameSize: 100_000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	if _, err := ch.Writer().Put(make([]byte, 100_000)); err != nil {
+		t.Fatal(err)
+	}
+	sub.copies = ring.NewSnapshots(ch, &ring.Resources{Budget: ring.NewBudget(ring.DefaultBudget), Spawn: func(f func()) { go f() }, Now: func() time.Duration { return now }})
+	copied := make(chan struct{})
+	if _, _, err := sub.request.Take(sub.copies, ring.Arrival{Seq: 1}, func() { close(copied) }); err != nil {
+		t.Fatal(err)
+	}
+	<-copied
 	if _, ok := sub.offer(now); !ok {
 		t.Fatal("a frame that has been copied is not offered")
 	}

@@ -66,7 +66,7 @@ func (l *link) fillQueue(q *queue, now time.Duration) {
 		}
 		sub.expire(now)
 		sub.early = early
-		sub.waited = sub.waited || sub.known.Seq > sub.loaded && (sub.busy() || sub.copying)
+		sub.waited = sub.waited || sub.known.Seq > sub.loaded && (sub.busy() || sub.request.Copying())
 		t, ok := sub.offer(now)
 		if ok {
 			q.entries = append(q.entries, t)

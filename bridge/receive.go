@@ -10,6 +10,7 @@ import (
 
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/ring"
 	"achbridge/bridge/transport"
 	"achbridge/wire"
 )
@@ -136,7 +137,7 @@ func (l *link) put(in *inbound, at mirror.Reading, f wire.Frame, data []byte) {
 		return // unpacking it may cost a thousand times what it cost to send
 	}
 	sent := len(data)
-	data, err := l.unpack.unpack(f.Codec, f.RawSize, in.limit, data)
+	data, err := l.decompressor.Decompress(f.Codec, f.RawSize, in.limit, data)
 	if err != nil {
 		in.m.RefuseFrame(&in.feed, err)
 		return
@@ -189,7 +190,7 @@ func (l *link) record(s transport.ReceiveStream) error {
 		return nil
 	}
 	defer l.played(in)
-	records, packed := wire.NewRecordReader(s, in.limit), unpacker{}
+	records, packed := wire.NewRecordReader(s, in.limit), ring.Decompressor{}
 	still := func() (mirror.Reading, bool) { return l.readClock(), l.inbound(h.Sub) == in }
 	for {
 		r, err := records.Next()
@@ -199,7 +200,7 @@ func (l *link) record(s transport.ReceiveStream) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", in.m.Name, err)
 		}
-		data, err := packed.unpack(r.Codec, r.RawSize, in.limit, r.Data)
+		data, err := packed.Decompress(r.Codec, r.RawSize, in.limit, r.Data)
 		if err != nil {
 			in.m.RefuseFrame(&in.feed, err)
 			continue

@@ -18,6 +18,11 @@ func testClock(now time.Duration) ring.Clock {
 	return ring.Clock{Now: func() time.Duration { return now }, Looked: func() time.Duration { return now }}
 }
 
+// testSnapshots are the snapshots of a channel without a node.
+func testSnapshots(ch *localach.Channel, clock ring.Clock) *ring.Snapshots {
+	return ring.NewSnapshots(ch, &ring.Resources{Budget: ring.NewBudget(ring.DefaultBudget), Now: clock.Now})
+}
+
 // lateSource begins to look when one more frame has been put.
 type lateSource struct{ w *localach.Writer }
 
@@ -49,7 +54,7 @@ func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 	} {
 		clock := testClock(now)
 		clock.Looked = func() time.Duration { return c.looked }
-		sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{Class: c.class}, &local{ch: ch, copies: newSnapshots(ch, nil, clock.Now)}, &ledger.Book{}, clock)
+		sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{Class: c.class}, &local{ch: ch, copies: testSnapshots(ch, clock)}, &ledger.Book{}, clock)
 		sub.arrivals.Watch(lateSource{ch.Writer()}, func(int) {})
 		if got := sub.arrivals.Newest().CapturedAt; got != c.want {
 			t.Errorf("%v, looked at last at %v: got capture time %v, want %v", c.class, c.looked, got, c.want)
@@ -75,7 +80,7 @@ func loaded(t *testing.T) (*link, *subscription, *ledger.Book) {
 	}
 	t.Cleanup(func() { ch.Close() })
 	b, clock := &ledger.Book{}, testClock(time.Second)
-	sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: newSnapshots(ch, nil, clock.Now)}, b, clock)
+	sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: testSnapshots(ch, clock)}, b, clock)
 	sub.arrivals.Watch(lateSource{ch.Writer()}, func(int) {})
 	if _, err := ch.Writer().Put([]byte("not noticed yet")); err != nil {
 		t.Fatal(err)

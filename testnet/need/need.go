@@ -6,6 +6,8 @@ package need
 import (
 	"os"
 	"os/exec"
+	"runtime/debug"
+	"slices"
 	"testing"
 )
 
@@ -26,6 +28,15 @@ func LongOr[T any](long, everyday T) T {
 		return long
 	}
 	return everyday
+}
+
+// NoRace skips a test of allocations where memory is kept in a sync.Pool.
+func NoRace(t testing.TB) {
+	t.Helper()
+	info, _ := debug.ReadBuildInfo()
+	if info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		t.Skip("a sync.Pool forgets at random under -race: run it without")
+	}
 }
 
 // Processes skips a test that starts processes of the program: with -short, which is

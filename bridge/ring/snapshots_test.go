@@ -1,4 +1,4 @@
-package bridge
+package ring
 
 import (
 	"bytes"
@@ -10,35 +10,42 @@ import (
 	"time"
 
 	"achbridge/localach"
+	"achbridge/testnet/need"
 	"achbridge/wire"
 )
 
 // copyFixture is a channel in real shared memory and the snapshots of it.
 type copyFixture struct {
-	*channel
-	*snapshots
+	*Snapshots
+	t   *testing.T
+	ch  *localach.Channel
+	w   *localach.Writer
+	res Resources
 	now atomic.Int64 // the time, nanoseconds
 }
 
 func newRing(t *testing.T, size int) *copyFixture {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "bridge-test-")
-	if err != nil {
-		t.Fatal(err)
+	r := &copyFixture{t: t, ch: newChannel(t, localach.Geometry{FrameCount: 4, FrameSize: size})}
+	r.w = r.ch.Writer()
+	r.res = Resources{
+		Compressor: NewCompressor(), Budget: NewBudget(DefaultBudget), Spawn: func(f func()) { go f() },
+		Now: func() time.Duration { return time.Duration(r.now.Load()) },
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	ch, err := localach.Dir(dir).Create("camera", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 4, FrameSize: size}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &copyFixture{channel: &channel{t: t, ch: ch, w: ch.Writer()}}
-	t.Cleanup(r.close)
-	r.snapshots = newSnapshots(ch, newCompressor(), func() time.Duration { return time.Duration(r.now.Load()) })
+	r.Snapshots = NewSnapshots(r.ch, &r.res)
 	return r
 }
 
+// put puts a frame of size bytes, each the number.
+func (r *copyFixture) put(number uint64, size int) {
+	r.t.Helper()
+	if _, err := r.w.Put(bytes.Repeat([]byte{byte(number)}, size)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // mustTake takes frame noted, seen one second after the start.
-func (r *copyFixture) mustTake(noted uint64) *snapshot {
+func (r *copyFixture) mustTake(noted uint64) *Snapshot {
 	r.t.Helper()
 	s, err := r.take(noted, time.Second)
 	for err == errCopying {
@@ -51,6 +58,14 @@ func (r *copyFixture) mustTake(noted uint64) *snapshot {
 		r.t.Fatalf("frame %d: %v", noted, err)
 	}
 	return s
+}
+
+// compress is s.Compressed with another Spawn.
+func (r *copyFixture) compress(s *Snapshot, codec wire.Codec, spawn func(func()), done func()) (Compressed, bool) {
+	usual := r.res.Spawn
+	defer func() { r.res.Spawn = usual }()
+	r.res.Spawn = spawn
+	return s.Compressed(codec, done)
 }
 
 // later collects what it is asked to spawn.
@@ -67,8 +82,8 @@ func TestFrameIsCopiedOnceForAllWhoSendIt(t *testing.T) {
 	if a != b || a != c {
 		t.Errorf("got three copies %p %p %p, want one", a, b, c)
 	}
-	if a.seq != 1 || len(a.data) != 5000 || a.data[100] != 1 || a.captured != time.Second {
-		t.Errorf("got frame %d of %d bytes captured %v, want 1, 5000 and 1 s", a.seq, len(a.data), a.captured)
+	if a.Seq != 1 || len(a.Data) != 5000 || a.Data[100] != 1 || a.CapturedAt != time.Second {
+		t.Errorf("got frame %d of %d bytes captured %v, want 1, 5000 and 1 s", a.Seq, len(a.Data), a.CapturedAt)
 	}
 }
 
@@ -78,8 +93,8 @@ func TestFrameUnderWayStaysWhenANewerOneComes(t *testing.T) {
 	slow := r.mustTake(1)
 	r.put(2, 6000)
 	fast := r.mustTake(2)
-	if slow.seq != 1 || slow.data[100] != 1 || fast.seq != 2 || fast.data[100] != 2 || len(fast.data) != 6000 {
-		t.Errorf("got frames %d and %d, want 1 and 2, each with its bytes", slow.seq, fast.seq)
+	if slow.Seq != 1 || slow.Data[100] != 1 || fast.Seq != 2 || fast.Data[100] != 2 || len(fast.Data) != 6000 {
+		t.Errorf("got frames %d and %d, want 1 and 2, each with its bytes", slow.Seq, fast.Seq)
 	}
 }
 
@@ -90,8 +105,8 @@ func TestFrameNewerThanItsNoteIsCapturedWhenItIsCopied(t *testing.T) {
 	r.now.Store(int64(3 * time.Second))
 	first := r.mustTake(1)
 	r.now.Store(int64(4 * time.Second))
-	if second := r.mustTake(2); first.captured != 3*time.Second || second != first {
-		t.Errorf("got frame %d captured %v, want frame 2 once, captured at 3 s", first.seq, first.captured)
+	if second := r.mustTake(2); first.CapturedAt != 3*time.Second || second != first {
+		t.Errorf("got frame %d captured %v, want frame 2 once, captured at 3 s", first.Seq, first.CapturedAt)
 	}
 }
 
@@ -99,8 +114,8 @@ func TestNewestIsKeptForWhoComesLater(t *testing.T) {
 	r := newRing(t, 10_000)
 	r.put(1, 5000)
 	first := r.mustTake(1)
-	first.release()
-	if again := r.mustTake(1); again != first || again.data[100] != 1 {
+	first.Release()
+	if again := r.mustTake(1); again != first || again.Data[100] != 1 {
 		t.Errorf("got another copy, want the first")
 	}
 }
@@ -109,13 +124,13 @@ func TestForgottenFrameIsCopiedAgain(t *testing.T) {
 	r := newRing(t, 10_000)
 	r.put(1, 5000)
 	held := r.mustTake(1)
-	r.leave(r.join(func() {}))
+	r.Leave(r.Join(func() {}))
 	again := r.mustTake(1)
-	if again == held || again.seq != 1 || !bytes.Equal(again.data, held.data) {
-		t.Errorf("got frame %d, want frame 1 copied again", again.seq)
+	if again == held || again.Seq != 1 || !bytes.Equal(again.Data, held.Data) {
+		t.Errorf("got frame %d, want frame 1 copied again", again.Seq)
 	}
-	held.release()
-	again.release()
+	held.Release()
+	again.Release()
 }
 
 func TestChannelThatCannotBeReadSaysWhy(t *testing.T) {
@@ -125,11 +140,11 @@ func TestChannelThatCannotBeReadSaysWhy(t *testing.T) {
 	}
 	r.put(1, 5000)
 	r.mustTake(1)
-	r.close()
+	r.ch.Close()
 	if _, err := r.take(2, 0); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("closed: got %v, want os.ErrClosed", err)
 	}
-	if s := r.mustTake(1); s.data[100] != 1 {
+	if s := r.mustTake(1); s.Data[100] != 1 {
 		t.Errorf("the frame that was there before is lost")
 	}
 }
@@ -139,65 +154,66 @@ func TestMemoryComesBackAfterTheLastRelease(t *testing.T) {
 	r.put(1, 5000)
 	a, b := r.mustTake(1), r.mustTake(1)
 	r.put(2, 5000)
-	r.mustTake(2).release()
-	a.release()
+	r.mustTake(2).Release()
+	a.Release()
 	if len(r.unused) != 0 {
 		t.Fatalf("frame 1 is given up while somebody sends it")
 	}
-	b.release()
+	b.Release()
 	r.put(3, 4000)
-	if c := r.mustTake(3); c != a || c.seq != 3 || len(c.data) != 4000 {
-		t.Errorf("got frame %d in new memory, want frame 3 where frame 1 was", c.seq)
+	if c := r.mustTake(3); c != a || c.Seq != 3 || len(c.Data) != 4000 {
+		t.Errorf("got frame %d in new memory, want frame 3 where frame 1 was", c.Seq)
 	}
 }
 
 func TestMemoryOfFramesOfManyAgesIsNotKept(t *testing.T) {
 	r := newRing(t, 100_000)
-	var held []*snapshot
+	var held []*Snapshot
 	var todo later
 	for seq := range uint64(5) {
 		r.put(seq+1, 100_000)
 		s := r.mustTake(seq + 1)
-		s.packed(wire.CodecS2, todo.spawn, func() {})
+		r.compress(s, wire.CodecS2, todo.spawn, func() {})
 		held = append(held, s)
 	}
 	for i, s := range held {
 		todo[i]()
-		s.release()
+		s.Release()
 	}
-	if len(r.unused) > mostUnused || len(r.spare) > mostSpare {
-		t.Errorf("got %d frames and %d forms kept, want at most %d and %d", len(r.unused), len(r.spare), mostUnused, mostSpare)
+	if len(r.unused) > maxUnused || len(r.unusedBytes) > maxUnusedBytes {
+		t.Errorf("got %d frames and %d forms kept, want at most %d and %d", len(r.unused), len(r.unusedBytes), maxUnused, maxUnusedBytes)
 	}
 	r.put(6, 100_000)
-	if s := r.mustTake(6); s.data[0] != 6 {
-		t.Errorf("got a frame of %d, want the sixth", s.data[0])
+	if s := r.mustTake(6); s.Data[0] != 6 {
+		t.Errorf("got a frame of %d, want the sixth", s.Data[0])
 	}
 }
 
 func TestThreeLinksHaveAFramePackedOnce(t *testing.T) {
-	for _, codec := range codecs {
+	for _, codec := range Codecs {
 		r := newRing(t, 200_000)
 		r.put(1, 200_000)
 		want := r.mustTake(1)
 		var packings, links sync.WaitGroup
 		var begun atomic.Int32
+		r.res.Spawn = func(f func()) { begun.Add(1); packings.Go(f) }
 		var forms [3][]byte
 		for i := range forms {
 			links.Go(func() {
 				s := r.mustTake(1)
-				defer s.release()
+				defer s.Release()
 				woken := make(chan struct{}, 1)
-				f, ready := s.packed(codec, func(f func()) { begun.Add(1); packings.Go(f) }, func() { woken <- struct{}{} })
+				f, ready := s.Compressed(codec, func() { woken <- struct{}{} })
 				if !ready {
 					<-woken
-					f, ready = s.packed(codec, nil, nil)
+					f, ready = s.Compressed(codec, nil)
 				}
-				var u unpacker
-				raw, err := u.unpack(codec, len(s.data), len(s.data), f.data)
-				if !ready || err != nil || !bytes.Equal(raw, want.data) {
+				var u Decompressor
+				raw, err := u.Decompress(codec, len(s.Data), len(s.Data), f.Data)
+				if !ready || err != nil || !bytes.Equal(raw, want.Data) {
 					t.Errorf("got ready %v, %v, want the frame packed", ready, err)
 				}
-				forms[i] = f.data
+				forms[i] = f.Data
 			})
 		}
 		links.Wait()
@@ -205,11 +221,11 @@ func TestThreeLinksHaveAFramePackedOnce(t *testing.T) {
 		if &forms[0][0] != &forms[1][0] || &forms[0][0] != &forms[2][0] || begun.Load() != 1 {
 			t.Errorf("codec %d: packed %d times, want once for all", codec, begun.Load())
 		}
-		want.release()
+		want.Release()
 		r.put(2, 200_000)
 		r.mustTake(2)
-		if len(r.unused) != 1 || len(r.spare) != 1 {
-			t.Errorf("got %d frames and %d forms back, want one of each", len(r.unused), len(r.spare))
+		if len(r.unused) != 1 || len(r.unusedBytes) != 1 {
+			t.Errorf("got %d frames and %d forms back, want one of each", len(r.unused), len(r.unusedBytes))
 		}
 	}
 }
@@ -220,18 +236,18 @@ func TestLinkThatLetsGoBeforeItsFrameIsPackedLeavesNothing(t *testing.T) {
 	s := r.mustTake(1)
 	var todo later
 	called := 0
-	if _, ready := s.packed(wire.CodecS2, todo.spawn, func() { called++ }); ready {
+	if _, ready := r.compress(s, wire.CodecS2, todo.spawn, func() { called++ }); ready {
 		t.Fatal("ready before it was made")
 	}
-	s.release()
+	s.Release()
 	r.put(2, 100_000)
-	r.mustTake(2).release()
+	r.mustTake(2).Release()
 	if len(r.unused) != 0 {
 		t.Fatal("frame 1 is given up while it is being packed")
 	}
 	todo[0]()
-	if called != 1 || len(r.unused) != 1 || len(r.spare) != 1 {
-		t.Errorf("got done %d times, %d frames and %d forms back, want one of each", called, len(r.unused), len(r.spare))
+	if called != 1 || len(r.unused) != 1 || len(r.unusedBytes) != 1 {
+		t.Errorf("got done %d times, %d frames and %d forms back, want one of each", called, len(r.unused), len(r.unusedBytes))
 	}
 }
 
@@ -241,25 +257,26 @@ func TestFrameThatDoesNotGetSmallerIsReadyAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := r.mustTake(1)
-	for _, codec := range codecs {
+	for _, codec := range Codecs {
 		var todo later
-		s.packed(codec, todo.spawn, func() {})
+		r.compress(s, codec, todo.spawn, func() {})
 		todo[0]()
-		if f, ready := s.packed(codec, nil, nil); !ready || f.data != nil {
-			t.Errorf("codec %d: got ready %v and %d bytes, want ready and none", codec, ready, len(f.data))
+		if f, ready := s.Compressed(codec, nil); !ready || f.Data != nil {
+			t.Errorf("codec %d: got ready %v and %d bytes, want ready and none", codec, ready, len(f.Data))
 		}
 	}
-	if f, ready := s.packed(wire.CodecNone, nil, nil); !ready || f.data != nil {
-		t.Errorf("without codec: got ready %v and %d bytes, want ready and none", ready, len(f.data))
+	if f, ready := s.Compressed(wire.CodecNone, nil); !ready || f.Data != nil {
+		t.Errorf("without codec: got ready %v and %d bytes, want ready and none", ready, len(f.Data))
 	}
 }
 
 func TestFramesOfALinkAllocateNothing(t *testing.T) {
-	skipUnderRace(t)
+	need.NoRace(t)
 	r := newRing(t, 10_000)
 	content := bytes.Repeat([]byte("image"), 2000)
 	var work func()
-	spawn, done := func(f func()) { work = f }, func() {}
+	r.res.Spawn = func(f func()) { work = f }
+	done := func() {}
 	var seq uint64
 	step := func() {
 		if _, err := r.w.Put(content); err != nil {
@@ -267,11 +284,11 @@ func TestFramesOfALinkAllocateNothing(t *testing.T) {
 		}
 		seq++
 		s := r.mustTake(seq)
-		for _, codec := range codecs {
-			s.packed(codec, spawn, done)
+		for _, codec := range Codecs {
+			s.Compressed(codec, done)
 			work()
 		}
-		s.release()
+		s.Release()
 	}
 	for range 4 {
 		step()
@@ -288,23 +305,24 @@ func TestManyLinksSeeWholeFrames(t *testing.T) {
 	r := newRing(t, size)
 	r.put(1, size)
 	var links, packings sync.WaitGroup
+	r.res.Spawn = packings.Go
 	for i := range 3 {
-		codec := codecs[i%len(codecs)]
+		codec := Codecs[i%len(Codecs)]
 		links.Go(func() {
 			for seq := uint64(0); seq < frames; {
-				s, err := r.take(r.channel.ch.LastSeq(), 0)
+				s, err := r.take(r.ch.LastSeq(), 0)
 				if err != nil {
 					continue // the writer has the lock
 				}
-				if s.seq < seq {
-					t.Errorf("got frame %d after %d", s.seq, seq)
+				if s.Seq < seq {
+					t.Errorf("got frame %d after %d", s.Seq, seq)
 				}
-				seq = s.seq
-				s.packed(codec, packings.Go, func() {})
-				if !bytes.Equal(s.data[16:], bytes.Repeat([]byte{byte(seq)}, size-16)) {
+				seq = s.Seq
+				s.Compressed(codec, func() {})
+				if !bytes.Equal(s.Data[16:], bytes.Repeat([]byte{byte(seq)}, size-16)) {
 					t.Errorf("frame %d is torn", seq)
 				}
-				s.release()
+				s.Release()
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package bridge
+package ring
 
 import (
 	"bytes"
@@ -14,14 +14,14 @@ import (
 )
 
 func TestFramesComeOutAsTheyWentIn(t *testing.T) {
-	c := newCompressor()
-	var u unpacker
+	c := NewCompressor()
+	var u Decompressor
 	for name, frame := range payloads() {
-		for _, codec := range codecs {
+		for _, codec := range Codecs {
 			for _, size := range []int{1, 128, 255, 256, 257, 1024, 1025, 66_000, 200_000, len(frame)} {
 				frame := frame[:min(size, len(frame))]
-				packed, _ := c.compress(codec, nil, frame)
-				got, err := u.unpack(codec, len(frame), len(frame), packed)
+				packed, _ := c.Compress(codec, nil, frame)
+				got, err := u.Decompress(codec, len(frame), len(frame), packed)
 				if err != nil || !bytes.Equal(got, frame) {
 					t.Fatalf("%s, %d bytes, codec %d: got %d bytes, %v, want the frame", name, size, codec, len(got), err)
 				}
@@ -72,16 +72,16 @@ func TestBombsAreRefused(t *testing.T) {
 		"a codec that is not known": {9, 100, make([]byte, 100), "codec 9"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var u unpacker
+			var u Decompressor
 			var got []byte
 			var err error
-			if taken := memoryTaken(func() { got, err = u.unpack(c.codec, c.size, limit, c.data) }); taken > limit+512<<10 {
+			if taken := memoryTaken(func() { got, err = u.Decompress(c.codec, c.size, limit, c.data) }); taken > limit+512<<10 {
 				t.Errorf("took %d bytes of memory", taken)
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %d bytes, %v, want an error with %q", len(got), err, c.want)
 			}
-			if _, err := u.unpack(wire.CodecZstd, 128<<10, limit, rle(128<<10, 1)); err != nil {
+			if _, err := u.Decompress(wire.CodecZstd, 128<<10, limit, rle(128<<10, 1)); err != nil {
 				t.Errorf("afterwards a good frame gave %v", err)
 			}
 		})
@@ -99,21 +99,21 @@ func memoryTaken(f func()) uint64 {
 
 func FuzzUnpack(f *testing.F) {
 	const limit = 1 << 20
-	c := newCompressor()
+	c := NewCompressor()
 	for _, frame := range payloads() {
-		for _, codec := range codecs {
-			packed, _ := c.compress(codec, nil, frame[:min(len(frame), 3000)])
+		for _, codec := range Codecs {
+			packed, _ := c.Compress(codec, nil, frame[:min(len(frame), 3000)])
 			f.Add(byte(codec), min(len(frame), 3000), packed)
 		}
 	}
 	f.Add(byte(wire.CodecZstd), 100, rle(100, 3))
 	f.Add(byte(wire.CodecZstd), 128<<10, append(rle(128<<10, 1), rle(100, 1)...))
 	f.Fuzz(func(t *testing.T, codec byte, size int, data []byte) {
-		var u unpacker
+		var u Decompressor
 		var got []byte
 		var err error
 		// The constant: the decoder's own memory, and errors.
-		if taken := memoryTaken(func() { got, err = u.unpack(wire.Codec(codec), size, limit, data) }); taken > limit+512<<10 {
+		if taken := memoryTaken(func() { got, err = u.Decompress(wire.Codec(codec), size, limit, data) }); taken > limit+512<<10 {
 			t.Errorf("took %d bytes of memory", taken)
 		}
 		if err == nil && wire.Codec(codec) != wire.CodecNone && len(got) != size {

@@ -1,0 +1,151 @@
+package ring
+
+import (
+	"errors"
+	"fmt"
+
+	"achbridge/bridge/lock"
+)
+
+// Budget limits the memory of the copies of all local channels' frames. When the budget is used up, the channel that holds
+// most is refused, so that the huge frames of one channel do not cost the others. Safe for concurrent use.
+type Budget struct {
+	limit int // bytes
+
+	mu       lock.Mutex[lock.Leaf] // guards what follows
+	used     int
+	reserved int // part of used that cannot be freed on demand: at most half of limit
+	shares   map[*Share]struct{}
+}
+
+// DefaultBudget is the limit of a node's Budget, in bytes.
+const DefaultBudget = 256 << 20
+
+// Share is what one channel holds of a Budget.
+type Share struct {
+	budget *Budget
+	evict  func() // frees as much as possible; called in a goroutine of its own
+
+	// Guarded by budget.mu.
+	held     int
+	reserved int  // part of held
+	evicted  bool // the channel is refused until it has given back all but reserved
+}
+
+var (
+	// ErrNoMemory says that the budget has no memory for a channel's frames.
+	ErrNoMemory = errors.New("too much: no memory for its frames")
+	// ErrMakingRoom says that another channel gives memory back: try again soon.
+	ErrMakingRoom = errors.New("memory is being made free for its frames")
+)
+
+// NewBudget returns a budget of so many bytes.
+func NewBudget(limit int) *Budget { return &Budget{limit: limit, shares: make(map[*Share]struct{})} }
+
+// Share returns the share of a channel. evict is called when the channel must free its memory.
+func (b *Budget) Share(evict func()) *Share { return &Share{budget: b, evict: evict} }
+
+// Take takes n bytes. It returns ErrNoMemory if this channel is refused, and ErrMakingRoom if another one must free memory.
+func (s *Share) Take(n int) error {
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.evicted && s.held > s.reserved {
+		return s.refuse(n)
+	}
+	s.evicted = false
+	if b.used+n <= b.limit {
+		s.add(n)
+		return nil
+	}
+	largest := b.largest(s, n)
+	if largest == s {
+		return s.refuse(n)
+	}
+	if !largest.evicted {
+		largest.evicted = true
+		go largest.evict()
+	}
+	return ErrMakingRoom
+}
+
+// Reserve is Take for memory that evict cannot free, as that of mode every.
+func (s *Share) Reserve(n int) error {
+	b := s.budget
+	b.mu.Lock()
+	full := b.reserved+n > b.limit/2
+	if !full {
+		b.reserved += n
+	}
+	b.mu.Unlock()
+	if full {
+		return s.refuse(n)
+	}
+	err := s.Take(n)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil {
+		b.reserved -= n
+		return err
+	}
+	s.reserved += n
+	return nil
+}
+
+// Unreserve gives back n bytes of Reserve.
+func (s *Share) Unreserve(n int) {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	s.add(-n)
+	s.reserved -= n
+	s.budget.reserved -= n
+}
+
+// Give gives n bytes back; a negative n takes, whatever the limit.
+func (s *Share) Give(n int) {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	s.add(-n)
+}
+
+// Evicted reports whether the channel must give back what it holds.
+func (s *Share) Evicted() bool {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	return s.evicted
+}
+
+// add requires budget.mu.
+func (s *Share) add(n int) {
+	s.held += n
+	s.budget.used += n
+	if s.held > 0 {
+		s.budget.shares[s] = struct{}{}
+	} else {
+		delete(s.budget.shares, s)
+	}
+}
+
+// largest returns the channel to refuse when s wants n more bytes: the one that would hold most, of those that can free
+// memory. b.mu must be held.
+func (b *Budget) largest(s *Share, n int) *Share {
+	largest, most := s, s.held+n
+	for o := range b.shares {
+		if o != s && o.held > o.reserved && o.held > most {
+			largest, most = o, o.held
+		}
+	}
+	return largest
+}
+
+func (s *Share) refuse(n int) error {
+	return fmt.Errorf("%w: %d MiB more beside the %d it has are too much, all channels of this host together may have %d; make its frames smaller, or have fewer large channels read",
+		ErrNoMemory, n>>20, s.held>>20, s.budget.limit>>20)
+}
+
+// Used returns how many bytes are taken.
+func (b *Budget) Used() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}

@@ -1,0 +1,234 @@
+package ring
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"achbridge/localach"
+	"achbridge/wire"
+)
+
+// CopiedInline is the size, in bytes, of the largest frame that is copied while the link's lock is held: that takes 10 µs.
+const CopiedInline = 64 << 10
+
+// errCopying says that a goroutine copies a large frame out of its ring.
+var errCopying = errors.New("the frame is being copied")
+
+// ErrTooLarge says that a frame is larger than achbridge carries.
+var ErrTooLarge = errors.New("the frame is too large")
+
+// Refusal is a frame that is in the ring and cannot be sent.
+type Refusal struct {
+	Seq  uint64
+	Size int // bytes
+	err  error
+}
+
+func (r *Refusal) Error() string { return r.err.Error() }
+func (r *Refusal) Unwrap() error { return r.err }
+
+// largeCopy is the copy of a large frame, one at a time, in a goroutine.
+type largeCopy struct {
+	work func() // copies; allocated once for the life of the channel
+
+	// Guarded by the mu of Snapshots; what is being copied belongs to the goroutine.
+	busy    bool
+	begun   uint64 // number of copies that were begun
+	failed  error  // of the last copy; nil: none
+	dropped bool   // the copy is not wanted any more
+	waiting []func()
+
+	next   *Snapshot
+	reader *localach.Reader
+	seq    uint64
+	seen   time.Duration
+}
+
+// beginLarge requires s.mu.
+func (s *Snapshots) beginLarge(next *Snapshot, seq uint64, seen time.Duration) {
+	c := &s.large
+	c.busy, c.failed, c.dropped = true, nil, false
+	c.begun++
+	c.next, c.reader, c.seq, c.seen = next, s.reader, seq, seen
+	s.res.Spawn(c.work)
+}
+
+// await has done called when the present copy ends, or at once if there is none. done must be quick and must not call back.
+// The number is for ended.
+func (s *Snapshots) await(done func()) (copy uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.large.busy {
+		s.large.waiting = append(s.large.waiting, done)
+	} else {
+		done()
+	}
+	return s.large.begun
+}
+
+// ended reports whether a copy has ended, and its error.
+func (s *Snapshots) ended(copy uint64) (ended bool, failed error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.large.busy {
+		return s.large.begun != copy, nil
+	}
+	return true, s.large.failed
+}
+
+// SnapshotRequest is one link's request for the newest copy of a channel. While a large frame is being copied, the request
+// stays what it was, however many newer frames arrive: they would starve it. The zero value is ready for use. The link's lock
+// guards it.
+type SnapshotRequest struct {
+	copying bool    // the next frame is being copied out of the ring
+	wanted  Arrival // the newest frame when the copy was begun
+	awaited uint64  // number of the copy
+}
+
+// Copying reports whether the request waits for a copy.
+func (r *SnapshotRequest) Copying() bool { return r.copying }
+
+// Ready reports whether Take would not wait for a copy.
+func (r *SnapshotRequest) Ready(s *Snapshots) bool {
+	if !r.copying {
+		return true
+	}
+	ended, _ := s.ended(r.awaited)
+	return ended
+}
+
+// Forget gives up the request.
+func (r *SnapshotRequest) Forget() { r.copying = false }
+
+// Take returns frame newest or a later one, for the caller to release. It returns nil, nil while the frame is being copied;
+// done is called once that has ended. at is the frame that the snapshot was requested for: newest, or that of the copy. The
+// errors are those of localach.Reader.TryNext and of Share.Take, and a *Refusal if the frame cannot be sent at all.
+func (r *SnapshotRequest) Take(s *Snapshots, newest Arrival, done func()) (snapshot *Snapshot, at Arrival, err error) {
+	at = newest
+	if r.copying {
+		ended, failed := s.ended(r.awaited)
+		if failed != nil {
+			r.copying = false
+			return nil, at, failed
+		}
+		if !ended {
+			return nil, at, nil
+		}
+		at = r.wanted
+	}
+	snapshot, err = s.take(at.Seq, at.CapturedAt)
+	if r.copying = err == errCopying; r.copying {
+		r.wanted, r.awaited = at, s.await(done)
+		return nil, at, nil
+	}
+	return snapshot, at, err
+}
+
+// CapturedFor returns when the snapshot was captured. A command needs the capture time of the request, and not that of another
+// link's.
+func (s *Snapshot) CapturedFor(command bool, at Arrival) time.Duration {
+	switch {
+	case !command:
+		return s.CapturedAt
+	case s.Seq > at.Seq:
+		return at.NextCapturedAt
+	}
+	return at.CapturedAt
+}
+
+// copyLarge asks for the size before it takes memory, since any local user may claim a size.
+func (s *Snapshots) copyLarge() {
+	c := &s.large
+	next, r := c.next, c.reader
+	began := s.res.Now()
+	n, err := s.res.Large.Read(r.TryNext, func(n int) ([]byte, error) {
+		if err := s.grow(next, n); err != nil {
+			return nil, err
+		}
+		began = s.res.Now()
+		return next.Data[:cap(next.Data)], nil
+	})
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.keep(next)
+		c.failed = s.failure(r, n, err)
+	case c.dropped || s.Share.Evicted():
+		s.keep(next)
+	default:
+		seen := c.seen
+		if r.Seq() > c.seq {
+			seen = began // put after the watcher looked
+		}
+		s.accept(next, r.Seq(), n, seen)
+	}
+	c.busy, c.next, c.reader = false, nil, nil
+	for _, done := range c.waiting {
+		done()
+	}
+	clear(c.waiting) // drop the references to links
+	c.waiting = c.waiting[:0]
+}
+
+// failure returns the error of take for err. s.mu must be held.
+func (s *Snapshots) failure(r *localach.Reader, size int, err error) error {
+	err = Refused(r, size, err)
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
+		s.refused = refusal
+	}
+	return err
+}
+
+// Refused returns a *Refusal if err means that the frame which r has found can never be sent, and makes r pass the frame over.
+// It returns other errors as they are.
+func Refused(r *localach.Reader, size int, err error) error {
+	switch {
+	case (errors.Is(err, io.ErrShortBuffer) || errors.Is(err, localach.ErrHole)) && size > wire.MaxFrame:
+		err = fmt.Errorf("%w: it has %d MiB, achbridge carries %d; have its publisher put smaller ones", ErrTooLarge, size>>20, wire.MaxFrame>>20)
+	case errors.Is(err, localach.ErrHole):
+	default:
+		return err
+	}
+	r.Skip()
+	return &Refusal{Seq: r.Seq(), Size: size, err: err}
+}
+
+// HugeFrame is the size, in bytes, from which on frames are copied and compressed one after the other: each takes a CPU for
+// milliseconds.
+const HugeFrame = 4 << 20
+
+// Semaphore lets one huge frame be copied or compressed at a time; nil lets all.
+type Semaphore chan struct{}
+
+// NewSemaphore returns a free semaphore.
+func NewSemaphore() Semaphore { return make(Semaphore, 1) }
+
+// enter waits for the turn of a frame of size bytes, if that is huge.
+func (c Semaphore) enter(size int) (leave func()) {
+	if c == nil || size < HugeFrame {
+		return func() {}
+	}
+	c <- struct{}{}
+	return func() { <-c }
+}
+
+// Read reads a frame of unknown size: read is called with nil, and then with what buffer returns for the size. It blocks until
+// other huge frames are read.
+func (c Semaphore) Read(read func([]byte) (int, error), buffer func(size int) ([]byte, error)) (n int, err error) {
+	leave := func() {}
+	n, err = read(nil)
+	for tries := 0; errors.Is(err, io.ErrShortBuffer) && n <= wire.MaxFrame && tries < 3; tries++ { // a larger frame may be put meanwhile
+		leave()
+		leave = c.enter(n)
+		var buf []byte
+		if buf, err = buffer(n); err == nil {
+			n, err = read(buf)
+		}
+	}
+	leave()
+	return n, err
+}
