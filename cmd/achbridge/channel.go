@@ -39,16 +39,6 @@ func (a *app) open(name string) (*localach.Channel, error) {
 	return ch, nil
 }
 
-// hiddenBy describes the programs that open the kernel's channel of that name instead of the one in shared memory; "" if the
-// kernel has none.
-func (a *app) hiddenBy(name string) string {
-	device, there := a.dir().KernelDevice(name)
-	if !there {
-		return ""
-	}
-	return diagnose.HiddenBy(device.Path, ui.WhoMayOpen(device.Mode, device.UID, device.GID))
-}
-
 // channelError says what to do about an error of localach.
 func (a *app) channelError(name string, err error) error {
 	anew := fmt.Sprintf("achbridge channel create %s --replace", name)
@@ -58,7 +48,7 @@ func (a *app) channelError(name string, err error) error {
 	case errors.Is(err, localach.ErrName):
 		return ui.Usage(err, "")
 	case errors.Is(err, fs.ErrNotExist):
-		if hidden := a.hiddenBy(name); hidden != "" {
+		if hidden := diagnose.HiddenBy(a.dir().KernelDevice(name)); hidden != "" {
 			return ui.NotFound(fmt.Errorf("channel %s: there is none in %s, and %s", name, a.shm, hidden), "achbridge uses channels in shared memory only")
 		}
 		return ui.NotFound(fmt.Errorf("channel %s: there is none in %s", name, a.shm),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
@@ -51,7 +52,7 @@ given. It is refused while a program has the channel open.`,
 			if err := ch.Close(); err != nil {
 				return a.channelError(args[0], err)
 			}
-			if hidden := a.hiddenBy(args[0]); hidden != "" {
+			if hidden := diagnose.HiddenBy(a.dir().KernelDevice(args[0])); hidden != "" {
 				a.ui.Note("%s: %s", args[0], hidden)
 			}
 			return a.ui.Line("%s is a channel of %d frames of %d bytes", args[0], geometry.FrameCount, geometry.FrameSize)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge/mirror"
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/recording"
 	"achbridge/localach"
 )
@@ -85,7 +86,7 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 		Mode: fmt.Sprintf("%04o", st.Mode.Perm()), Inode: st.Inode,
 		Dirty: st.Dirty, LockOwner: st.LockOwner, Waiters: st.Waiters, ForeignCond: st.ForeignCond,
 	}
-	info.Kernel = a.hiddenBy(name)
+	info.Kernel = diagnose.HiddenBy(a.dir().KernelDevice(name))
 	if of, ok := mirror.MetaOf(name, st.Tag); ok {
 		info.MetaOf = of
 	} else if st.Tag != (localach.Tag{}) {

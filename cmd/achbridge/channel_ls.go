@@ -10,6 +10,7 @@ import (
 
 	"achbridge/bridge"
 	"achbridge/bridge/mirror"
+	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
 )
@@ -51,7 +52,7 @@ frames put so far. PATTERN is a shell pattern: quote it.`,
 			}
 			rows := channelRows(infos, pattern)
 			for i := range rows {
-				rows[i].Note = cmp.Or(a.hiddenBy(rows[i].Channel), rows[i].Note)
+				rows[i].Note = cmp.Or(diagnose.HiddenBy(a.dir().KernelDevice(rows[i].Channel)), rows[i].Note)
 			}
 			show := a.showChannels
 			if asJSON {

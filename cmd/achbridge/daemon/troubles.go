@@ -55,10 +55,10 @@ func (d *Daemon) look(past *sights) api.StatusReply {
 func (d *Daemon) troublesOf(before, now looked, around map[string]diagnose.Surroundings) []diagnose.Trouble {
 	h := diagnose.Host{Before: before.report, After: now.report, Apart: now.at.Sub(before.at), Around: around, Load: loadText(), Hidden: map[string]string{}}
 	for _, m := range now.report.Mirrors {
-		h.Hidden[m.Name] = d.hiddenBy(m.Name)
+		h.Hidden[m.Name] = diagnose.HiddenBy(d.dir.KernelDevice(m.Name))
 	}
 	for _, c := range now.report.Locals {
-		h.Hidden[c.Channel] = d.hiddenBy(c.Channel)
+		h.Hidden[c.Channel] = diagnose.HiddenBy(d.dir.KernelDevice(c.Channel))
 	}
 	var st unix.Statfs_t
 	if unix.Statfs(string(d.dir), &st) == nil {

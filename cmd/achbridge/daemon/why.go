@@ -275,7 +275,7 @@ func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 	if localach.CheckName(name) != nil {
 		return f
 	}
-	f.Kernel = d.hiddenBy(name)
+	f.Kernel = diagnose.HiddenBy(d.dir.KernelDevice(name))
 	info, err := os.Lstat(d.dir.Path(name))
 	if err != nil {
 		return f
@@ -294,16 +294,6 @@ func (d *Daemon) fileFacts(name string) (f diagnose.FileFacts) {
 		ch.Close()
 	}
 	return f
-}
-
-// hiddenBy describes the programs that open the kernel's channel of that name instead of the one in shared memory; "" if the
-// kernel has none.
-func (d *Daemon) hiddenBy(name string) string {
-	device, there := d.dir.KernelDevice(name)
-	if !there {
-		return ""
-	}
-	return diagnose.HiddenBy(device.Path, ui.WhoMayOpen(device.Mode, device.UID, device.GID))
 }
 
 // loadText is how many threads want a processor, and how many there are.

@@ -1,10 +1,18 @@
 package diagnose
 
-import "achbridge/bridge/status"
+import (
+	"achbridge/bridge/status"
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/localach"
+)
 
-// HiddenBy is the sentence that who, some programs, open the kernel's channel at path instead of the one in shared memory.
-func HiddenBy(path, who string) string {
-	return who + " open the kernel's channel " + path + " instead"
+// HiddenBy describes the programs that open the kernel's channel of a name instead of the one in shared memory. It takes what
+// localach.Dir.KernelDevice returns, and returns "" if the kernel has no such channel.
+func HiddenBy(device localach.Device, there bool) string {
+	if !there {
+		return ""
+	}
+	return ui.WhoMayOpen(device.Mode, device.UID, device.GID) + " open the kernel's channel " + device.Path + " instead"
 }
 
 // hiddenChannel is the finding that programs do not see a channel of this host. No cure removes the kernel's channel: that

@@ -9,6 +9,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/localach"
 )
 
 // sample is a robot whose imu, 100 Hz, is mirrored here and comes well, two seconds
@@ -223,7 +224,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 			s.Told = Word{status.CauseAch1x, "imu: channel of another kind of Ach"}
 		}), status.CauseAch1x, "on robot, run the achd that belongs to its Ach; then here: achbridge mirror achd://robot/imu"},
 		"hidden by a kernel channel": {sample(func(s *Snapshot, m mirror, l link) {
-			s.File.Kernel = HiddenBy("/dev/ach-robot.imu", "programs of root")
+			s.File.Kernel = HiddenBy(localach.Device{Path: "/dev/ach-robot.imu"}, true)
 		}), status.CauseKernelChannel, "robot.imu: programs of root open the kernel's channel /dev/ach-robot.imu instead\ngive the mirror another name"},
 		"frame size, and no inotify": {sample(func(s *Snapshot, m mirror, l link) {
 			m.State, m.Cause, m.Reason, s.After.NoInotify = "refused", status.CauseFrameSize, "too large", "too many open files"

@@ -88,8 +88,8 @@ func checkChannels(_ context.Context, p *patient) result {
 	}
 	who, mirrors := p.account(), 0
 	for _, c := range infos {
-		if device, there := p.Dir.KernelDevice(c.Name); there {
-			add(doubt, c.Name, diagnose.HiddenBy(device.Path, ui.WhoMayOpen(device.Mode, device.UID, device.GID)), "have its programs use shared memory, or another name; a mirror: --as NAME")
+		if hidden := diagnose.HiddenBy(p.Dir.KernelDevice(c.Name)); hidden != "" {
+			add(doubt, c.Name, hidden, "have its programs use shared memory, or another name; a mirror: --as NAME")
 		}
 		if c.Mirror {
 			mirrors++
