@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -80,7 +79,7 @@ func ReadAuthority(path string) (Authority, error) {
 
 // Write stores the authority at path under the rules of Key.Write.
 func (a Authority) Write(path string) error {
-	return writeSecret("authority", path, a.text(), func(*os.File) error { return nil })
+	return writeSecret("authority", path, a.text(), nil)
 }
 
 // Network names the network of the authority's hosts, as Key.Network does.

@@ -59,9 +59,9 @@ func readSecret(what, path string) (string, error) {
 
 // Write stores the key at path with mode 0600. It never overwrites: an existing
 // file gives fs.ErrExist. The directory must exist.
-func (k Key) Write(path string) error { return k.write(path, func(*os.File) error { return nil }) }
+func (k Key) Write(path string) error { return k.write(path, nil) }
 
-// write is Write that calls prepare with the open file before it is complete.
+// write is Write that calls prepare, unless it is nil, with the open file before it is complete.
 func (k Key) write(path string, prepare func(*os.File) error) error {
 	if k.held == nil {
 		return fmt.Errorf("network key %s: no key to write", path)
@@ -78,7 +78,10 @@ func writeSecret(what, path, text string, prepare func(*os.File) error) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	_, err = f.WriteString(text)
-	err = errors.Join(err, prepare(f), f.Sync(), f.Close())
+	if prepare != nil {
+		err = errors.Join(err, prepare(f))
+	}
+	err = errors.Join(err, f.Sync(), f.Close())
 	if err != nil {
 		os.Remove(path) // half a key is worse than none
 		return fmt.Errorf("%s: %w", what, err)
