@@ -11,7 +11,6 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/cmd/achbridge/api"
 )
 
 // age measures the age of the mirror of HOST/CHANNEL, or of that name. If ctx ends before
@@ -26,12 +25,9 @@ func (c *control) age(ctx context.Context, query url.Values) (r status.AgeReport
 
 func (c *control) ageWithin(ctx context.Context, query url.Values) (r status.AgeReport, err error) {
 	of := query.Get("of")
-	window, err := time.ParseDuration(query.Get("window"))
-	if err == nil {
-		err = api.CheckWindow("window", window)
-	}
+	window, err := windowOf(query, "")
 	if err != nil {
-		return r, badRequest{err}
+		return r, err
 	}
 	for _, m := range c.node.StatusNow().Mirrors {
 		if of != m.Name && strings.TrimPrefix(of, "ach://") != m.Host+"/"+m.Channel {

@@ -72,7 +72,7 @@ const lookAround = 3
 
 // whyAll watches for a while and says what is wrong with this host and its peers.
 func (d *Daemon) whyAll(ctx context.Context, query url.Values) (r api.TroublesReport, err error) {
-	window, err := windowOf(query)
+	window, err := windowOf(query, api.WhyWindow.String())
 	if err != nil {
 		return r, err
 	}

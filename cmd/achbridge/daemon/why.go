@@ -32,7 +32,7 @@ import (
 // why says what keeps a channel from being fresh: HOST/CHANNEL, the name of a mirror, or
 // a channel of this host. It watches for a while.
 func (d *Daemon) why(ctx context.Context, query url.Values) (r api.WhyReport, err error) {
-	window, err := windowOf(query)
+	window, err := windowOf(query, api.WhyWindow.String())
 	if err != nil {
 		return r, err
 	}
@@ -70,9 +70,9 @@ func (d *Daemon) why(ctx context.Context, query url.Values) (r api.WhyReport, er
 	return r, ctx.Err()
 }
 
-// windowOf is for how long to watch.
-func windowOf(query url.Values) (time.Duration, error) {
-	window, err := time.ParseDuration(cmp.Or(query.Get("window"), api.WhyWindow.String()))
+// windowOf returns for how long to watch; usual applies if the query does not say it.
+func windowOf(query url.Values, usual string) (time.Duration, error) {
+	window, err := time.ParseDuration(cmp.Or(query.Get("window"), usual))
 	if err == nil {
 		err = api.CheckWindow("window", window)
 	}
