@@ -17,7 +17,6 @@ import (
 )
 
 func hubCommand(a *app) *cobra.Command {
-	var given string
 	var level config.LogLevel
 	memory := ui.Size(hub.DefaultMemory)
 	cfg := hub.Config{Listen: hub.DefaultListen, Connections: hub.DefaultConnections}
@@ -53,11 +52,7 @@ A nats-server that you have already can be the hub instead:
 --http serves /metrics and /healthz. SIGTERM or Ctrl-C ends the hub. Logs go to stderr.`,
 		Example: "  achbridge hub\n  achbridge hub --listen :443 --http :9477\n  achbridge hub --memory 1GiB",
 	})
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		dir, err := a.hub(given)
-		if err != nil {
-			return err
-		}
+	a.inHub(cmd, func(cmd *cobra.Command, dir hub.Directory, _ []string) error {
 		cfg.Dir, cfg.Memory, cfg.Places, cfg.Version = dir, int64(memory), a.Places, version()
 		a.ui.Detach()
 		cfg.Log = slog.New(slog.NewTextHandler(a.ui.Err, &slog.HandlerOptions{Level: level.Level}))
@@ -67,10 +62,9 @@ A nats-server that you have already can be the hub instead:
 		}
 		debug.SetTraceback("crash") // as in run
 		return s.Run(cmd.Context())
-	}
+	})
 	cmd.Args = a.noVerb(cmd.Args)
 	cmd.AddCommand(hubInitCommand(a), hubAddCommand(a), hubRemoveCommand(a), hubListCommand(a), hubCheckCommand(a), hubConfigCommand(a))
-	hubFlag(cmd, &given)
 	cmd.Flags().StringVar(&cfg.Listen, "listen", cfg.Listen, "TCP `ADDRESS`, as in :4222 or 192.0.2.1:443")
 	cmd.Flags().Var(&cfg.HTTP, "http", "serve /metrics and /healthz there, as in :9477 (default off)")
 	cmd.Flags().Var(&memory, "memory", "how much memory the frames may take")
@@ -89,25 +83,25 @@ func (a *app) noVerb(next cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-func hubFlag(cmd *cobra.Command, dir *string) {
-	cmd.Flags().StringVar(dir, "dir", "", "`DIR` of the hub")
+// inHub gives a command its --dir, and has it run with the hub's directory: the one that was named, else the usual one.
+func (a *app) inHub(cmd *cobra.Command, run func(*cobra.Command, hub.Directory, []string) error) {
+	var dir string
+	cmd.Flags().StringVar(&dir, "dir", "", "`DIR` of the hub")
 	_ = cmd.MarkFlagDirname("dir")
-}
-
-// hub is the directory that was named, else the usual one.
-func (a *app) hub(given string) (hub.Directory, error) {
-	if given != "" {
-		return hub.Directory(given), nil
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if dir == "" {
+			path, err := a.HubPath()
+			if err != nil {
+				return ui.Usage(fmt.Errorf("hub: no place for it: %w", err), "name one: --dir DIR")
+			}
+			dir = path
+		}
+		return run(cmd, hub.Directory(dir), args)
 	}
-	path, err := a.HubPath()
-	if err != nil {
-		return "", ui.Usage(fmt.Errorf("hub: no place for it: %w", err), "name one: --dir DIR")
-	}
-	return hub.Directory(path), nil
 }
 
 func hubInitCommand(a *app) *cobra.Command {
-	var given, certificate string
+	var certificate string
 	var foreign bool
 	cmd := &cobra.Command{
 		Use:   "init ADDRESS",
@@ -122,27 +116,23 @@ Its certificate must be one that the system of every host trusts; or name it wit
 --certificate.`,
 		Example: "  achbridge hub init hub.example.com\n  achbridge hub init hub.example.com:443\n  achbridge hub init --nats nats.example.com",
 		Args:    takes("ADDRESS"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			dir, err := a.hub(given)
-			if err != nil {
-				return err
-			}
-			if certificate != "" && !foreign {
-				return ui.Usage(errors.New("--certificate: only with --nats; a hub makes its own"), "")
-			}
-			var id hub.Identity
-			if foreign {
-				id, err = initForeign(dir, args[0], certificate)
-			} else {
-				id, err = dir.Init(args[0])
-			}
-			if err != nil {
-				return err
-			}
-			return a.ui.Fields("address", id.Address, "certificate", id.HashText(), "path", string(dir))
-		},
 	}
-	hubFlag(cmd, &given)
+	a.inHub(cmd, func(_ *cobra.Command, dir hub.Directory, args []string) error {
+		if certificate != "" && !foreign {
+			return ui.Usage(errors.New("--certificate: only with --nats; a hub makes its own"), "")
+		}
+		var id hub.Identity
+		var err error
+		if foreign {
+			id, err = initForeign(dir, args[0], certificate)
+		} else {
+			id, err = dir.Init(args[0])
+		}
+		if err != nil {
+			return err
+		}
+		return a.ui.Fields("address", id.Address, "certificate", id.HashText(), "path", string(dir))
+	})
 	cmd.Flags().BoolVar(&foreign, "nats", false, "the hub is a nats-server that runs already")
 	cmd.Flags().StringVar(&certificate, "certificate", "", "`FILE` with that server's certificate, in PEM (default: one that the system trusts)")
 	_ = cmd.MarkFlagFilename("certificate")

@@ -16,7 +16,7 @@ import (
 )
 
 func hubAddCommand(a *app) *cobra.Command {
-	var given, out string
+	var out string
 	cmd := &cobra.Command{
 		Use:   "add HOST",
 		Short: "Let a host use the hub: write its credentials",
@@ -29,25 +29,19 @@ that host. Copy it to the host, name it there with --hub-creds, and remove it he
 
 HOST is the name that the host has in achbridge, as in krang/imu.`,
 		Args: takes("HOST"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			dir, err := a.hub(given)
-			if err != nil {
-				return err
-			}
-			path := cmp.Or(out, args[0]+".creds")
-			if err := dir.Add(args[0], path); err != nil {
-				return err
-			}
-			return a.ui.Line("%s", path)
-		},
 	}
-	hubFlag(cmd, &given)
+	a.inHub(cmd, func(_ *cobra.Command, dir hub.Directory, args []string) error {
+		path := cmp.Or(out, args[0]+".creds")
+		if err := dir.Add(args[0], path); err != nil {
+			return err
+		}
+		return a.ui.Line("%s", path)
+	})
 	cmd.Flags().StringVarP(&out, "out", "o", "", "credentials `FILE` to write (default HOST.creds)")
 	return cmd
 }
 
 func hubRemoveCommand(a *app) *cobra.Command {
-	var given string
 	cmd := &cobra.Command{
 		Use:   "remove HOST",
 		Short: "Shut a host out of the hub: cut it off at once",
@@ -59,30 +53,24 @@ A nats-server of yours lets the host in until it has read achbridge hub config
 again, and keeps the streams and consumers that the host has made there. The
 command prints which of them to delete by hand.`,
 		Args: takes("HOST"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			dir, err := a.hub(given)
-			if err != nil {
-				return err
-			}
-			if err := dir.Remove(args[0]); err != nil {
-				return err
-			}
-			if err := a.ui.Line("%s is removed", args[0]); err != nil {
-				return err
-			}
-			id, err := dir.Identity()
-			if err == nil && id.Foreign {
-				a.ui.Note("%s", id.LeftBy(args[0]))
-			}
-			return err
-		},
 	}
-	hubFlag(cmd, &given)
+	a.inHub(cmd, func(_ *cobra.Command, dir hub.Directory, args []string) error {
+		if err := dir.Remove(args[0]); err != nil {
+			return err
+		}
+		if err := a.ui.Line("%s is removed", args[0]); err != nil {
+			return err
+		}
+		id, err := dir.Identity()
+		if err == nil && id.Foreign {
+			a.ui.Note("%s", id.LeftBy(args[0]))
+		}
+		return err
+	})
 	return cmd
 }
 
 func hubListCommand(a *app) *cobra.Command {
-	var given string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls",
@@ -91,38 +79,33 @@ func hubListCommand(a *app) *cobra.Command {
 host has sent to the hub and received from it, since the hub began. WAITING is what
 waits at the hub for the host to take it.`,
 		Args: takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := a.hub(given)
-			if err != nil {
-				return err
-			}
-			id, err := dir.Identity()
-			if err != nil {
-				return err
-			}
-			var r hub.Report
-			_, err = api.New(dir.Socket()).Get(cmd.Context(), "/v1/hub", &r)
-			if errors.Is(err, api.ErrNoDaemon) {
-				r, err = dir.ReportAtRest()
-			}
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return a.ui.JSON(r)
-			case len(r.Hosts) == 0:
-				return ui.NotFound(fmt.Errorf("hub %s: it has no hosts", dir), "achbridge hub add HOST")
-			}
-			if err := a.showHub(r); err != nil {
-				return err
-			}
-			if !r.Running && !id.Foreign {
-				a.ui.Note("no hub is running here; start it: achbridge hub")
-			}
-			return nil
-		},
 	}
-	hubFlag(cmd, &given)
+	a.inHub(cmd, func(cmd *cobra.Command, dir hub.Directory, _ []string) error {
+		id, err := dir.Identity()
+		if err != nil {
+			return err
+		}
+		var r hub.Report
+		_, err = api.New(dir.Socket()).Get(cmd.Context(), "/v1/hub", &r)
+		if errors.Is(err, api.ErrNoDaemon) {
+			r, err = dir.ReportAtRest()
+		}
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			return a.ui.JSON(r)
+		case len(r.Hosts) == 0:
+			return ui.NotFound(fmt.Errorf("hub %s: it has no hosts", dir), "achbridge hub add HOST")
+		}
+		if err := a.showHub(r); err != nil {
+			return err
+		}
+		if !r.Running && !id.Foreign {
+			a.ui.Note("no hub is running here; start it: achbridge hub")
+		}
+		return nil
+	})
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -152,7 +135,7 @@ func (a *app) showHub(r hub.Report) error {
 }
 
 func hubCheckCommand(a *app) *cobra.Command {
-	var given, listen string
+	var listen string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check",
@@ -161,26 +144,21 @@ func hubCheckCommand(a *app) *cobra.Command {
 hosts; and, unless it runs, whether its port is free. Every mistake is shown with what
 would be right; the exit code is then 2. Nothing is changed.`,
 		Args: takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := a.hub(given)
-			if err != nil {
-				return err
-			}
-			var running hub.Report
-			_, err = api.New(dir.Socket()).Get(cmd.Context(), "/v1/hub", &running)
-			r := dir.Check(listen, a.Places, err == nil)
-			if asJSON {
-				err = a.ui.JSON(r)
-			} else {
-				err = a.showHubCheck(r)
-			}
-			if err == nil && len(r.Problems) > 0 {
-				err = ui.Usage(fmt.Errorf("hub %s: %s", dir, mistakes(len(r.Problems))), "")
-			}
-			return err
-		},
 	}
-	hubFlag(cmd, &given)
+	a.inHub(cmd, func(cmd *cobra.Command, dir hub.Directory, _ []string) error {
+		var running hub.Report
+		_, err := api.New(dir.Socket()).Get(cmd.Context(), "/v1/hub", &running)
+		r := dir.Check(listen, a.Places, err == nil)
+		if asJSON {
+			err = a.ui.JSON(r)
+		} else {
+			err = a.showHubCheck(r)
+		}
+		if err == nil && len(r.Problems) > 0 {
+			err = ui.Usage(fmt.Errorf("hub %s: %s", dir, mistakes(len(r.Problems))), "")
+		}
+		return err
+	})
 	cmd.Flags().StringVar(&listen, "listen", hub.DefaultListen, "TCP `ADDRESS` where the hub is to listen")
 	jsonFlag(cmd, &asJSON)
 	return cmd
@@ -207,7 +185,6 @@ func (a *app) showHubCheck(r hub.Checked) error {
 }
 
 func hubConfigCommand(a *app) *cobra.Command {
-	var given string
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print what a nats-server of yours has to be told to be the hub",
@@ -219,19 +196,14 @@ configuration. Print it again after add and remove, and let the server read it:
   achbridge hub config >achbridge.conf
   nats-server --signal reload`,
 		Args: takes(),
-		RunE: func(*cobra.Command, []string) error {
-			dir, err := a.hub(given)
-			if err != nil {
-				return err
-			}
-			text, err := dir.NATSConfig()
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprint(a.ui.Out, text)
-			return err
-		},
 	}
-	hubFlag(cmd, &given)
+	a.inHub(cmd, func(_ *cobra.Command, dir hub.Directory, _ []string) error {
+		text, err := dir.NATSConfig()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprint(a.ui.Out, text)
+		return err
+	})
 	return cmd
 }
