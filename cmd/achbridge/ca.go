@@ -64,22 +64,26 @@ func (a *app) ca(given string) (caDir, error) {
 	return caDir(path), nil
 }
 
-// openCA reads the authority.
-func (a *app) openCA(given string) (caDir, trust.Authority, error) {
-	dir, err := a.ca(given)
-	if err != nil {
-		return "", trust.Authority{}, err
+// inCA gives a command its --dir, and has it run with the authority that is there.
+func (a *app) inCA(cmd *cobra.Command, run func(caDir, trust.Authority, []string) error) {
+	var given string
+	caFlag(cmd, &given)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		dir, err := a.ca(given)
+		if err != nil {
+			return err
+		}
+		authority, err := trust.ReadAuthority(dir.authority())
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return ui.Usage(fmt.Errorf("authority %s: there is none", dir), "achbridge ca init, or name its directory: --dir DIR")
+		case errors.Is(err, fs.ErrPermission):
+			return ui.Usage(err, "chmod 600 "+dir.authority()+" as its owner")
+		case err != nil:
+			return ui.Usage(err, "take it from your copy")
+		}
+		return run(dir, authority, args)
 	}
-	authority, err := trust.ReadAuthority(dir.authority())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = ui.Usage(fmt.Errorf("authority %s: there is none", dir), "achbridge ca init, or name its directory: --dir DIR")
-	case errors.Is(err, fs.ErrPermission):
-		err = ui.Usage(err, "chmod 600 "+dir.authority()+" as its owner")
-	case err != nil:
-		err = ui.Usage(err, "take it from your copy")
-	}
-	return dir, authority, err
 }
 
 func caInitCommand(a *app) *cobra.Command {
@@ -113,61 +117,50 @@ func caInitCommand(a *app) *cobra.Command {
 }
 
 func caIssueCommand(a *app) *cobra.Command {
-	var given, out string
+	var out string
 	cmd := &cobra.Command{
 		Use:   "issue HOST",
 		Short: "Write the key of one host, valid for a year",
 		Args:  takes("HOST"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			dir, authority, err := a.openCA(given)
-			if err != nil {
-				return err
-			}
-			key, err := authority.Issue(args[0], time.Now())
-			if err != nil {
-				return ui.Usage(err, "")
-			}
-			path := cmp.Or(out, args[0]+".key")
-			// First the record: what is not in it cannot be revoked.
-			if err := dir.record(caEntry{key.Serial(), key.Host(), key.Ends()}); err != nil {
-				return ui.Failure(err, "")
-			}
-			if err := key.Write(path); err != nil {
-				return ui.Failure(err, "choose another place: --out FILE")
-			}
-			return a.ui.Fields("host", key.Host(), "network", key.Network(), "ends", ui.Day(key.Ends()), "path", path)
-		},
 	}
-	caFlag(cmd, &given)
+	a.inCA(cmd, func(dir caDir, authority trust.Authority, args []string) error {
+		key, err := authority.Issue(args[0], time.Now())
+		if err != nil {
+			return ui.Usage(err, "")
+		}
+		path := cmp.Or(out, args[0]+".key")
+		// First the record: what is not in it cannot be revoked.
+		if err := dir.record(caEntry{key.Serial(), key.Host(), key.Ends()}); err != nil {
+			return ui.Failure(err, "")
+		}
+		if err := key.Write(path); err != nil {
+			return ui.Failure(err, "choose another place: --out FILE")
+		}
+		return a.ui.Fields("host", key.Host(), "network", key.Network(), "ends", ui.Day(key.Ends()), "path", path)
+	})
 	cmd.Flags().StringVarP(&out, "out", "o", "", "key `FILE` to write (default HOST.key)")
 	return cmd
 }
 
 func caRevokeCommand(a *app) *cobra.Command {
-	var given string
 	cmd := &cobra.Command{
 		Use:   "revoke HOST",
 		Short: "Shut a host out: none of its keys is valid any more",
 		Args:  takes("HOST"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			dir, authority, err := a.openCA(given)
-			if err != nil {
-				return err
-			}
-			list, err := dir.revoke(authority, args[0], time.Now())
-			if errors.Is(err, errNoneIssued) {
-				return ui.Failure(fmt.Errorf("host %s: %w", args[0], err), "achbridge ca list shows those that were issued")
-			} else if err != nil {
-				return ui.Failure(err, "")
-			}
-			if err := a.ui.Fields("host", args[0], "list", fmt.Sprint(list.Number()), "path", dir.revoked()); err != nil {
-				return err
-			}
-			a.ui.Note("copy it to one host, as key.revoked beside its key; that host passes it on to the others")
-			return nil
-		},
 	}
-	caFlag(cmd, &given)
+	a.inCA(cmd, func(dir caDir, authority trust.Authority, args []string) error {
+		list, err := dir.revoke(authority, args[0], time.Now())
+		if errors.Is(err, errNoneIssued) {
+			return ui.Failure(fmt.Errorf("host %s: %w", args[0], err), "achbridge ca list shows those that were issued")
+		} else if err != nil {
+			return ui.Failure(err, "")
+		}
+		if err := a.ui.Fields("host", args[0], "list", fmt.Sprint(list.Number()), "path", dir.revoked()); err != nil {
+			return err
+		}
+		a.ui.Note("copy it to one host, as key.revoked beside its key; that host passes it on to the others")
+		return nil
+	})
 	return cmd
 }
 
@@ -180,7 +173,6 @@ type caListed struct {
 }
 
 func caListCommand(a *app) *cobra.Command {
-	var given string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -188,28 +180,23 @@ func caListCommand(a *app) *cobra.Command {
 		Long: `List the keys that the authority has issued, by host: valid, ended or revoked. Those
 that ended more than a year ago are left out.`,
 		Args: takes(),
-		RunE: func(*cobra.Command, []string) error {
-			dir, _, err := a.openCA(given)
-			if err != nil {
-				return err
-			}
-			list, err := dir.list(time.Now())
-			switch {
-			case err != nil:
-				return ui.Failure(err, "")
-			case asJSON:
-				return a.ui.JSON(list)
-			case len(list) == 0:
-				return ui.NotFound(fmt.Errorf("authority %s: it has issued no key", dir), "achbridge ca issue HOST")
-			}
-			var rows [][]string
-			for _, k := range list {
-				rows = append(rows, []string{k.Host, k.State, ui.Day(k.Ends), k.Serial})
-			}
-			return a.ui.Table([]string{"HOST", "STATE", "ENDS", "SERIAL"}, rows)
-		},
 	}
-	caFlag(cmd, &given)
+	a.inCA(cmd, func(dir caDir, _ trust.Authority, _ []string) error {
+		list, err := dir.list(time.Now())
+		switch {
+		case err != nil:
+			return ui.Failure(err, "")
+		case asJSON:
+			return a.ui.JSON(list)
+		case len(list) == 0:
+			return ui.NotFound(fmt.Errorf("authority %s: it has issued no key", dir), "achbridge ca issue HOST")
+		}
+		var rows [][]string
+		for _, k := range list {
+			rows = append(rows, []string{k.Host, k.State, ui.Day(k.Ends), k.Serial})
+		}
+		return a.ui.Table([]string{"HOST", "STATE", "ENDS", "SERIAL"}, rows)
+	})
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }

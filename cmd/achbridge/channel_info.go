@@ -59,10 +59,7 @@ layout, or the origin of a mirror tells one.`,
 				return err
 			}
 			a.addType(cmd.Context(), &info)
-			if asJSON {
-				return a.ui.JSON(info)
-			}
-			return a.showChannel(info)
+			return show(a.ui, asJSON, info, a.showChannel)
 		},
 	}
 	jsonFlag(cmd, &asJSON)

@@ -54,11 +54,7 @@ frames put so far. PATTERN is a shell pattern: quote it.`,
 			for i := range rows {
 				rows[i].Note = cmp.Or(diagnose.HiddenBy(a.dir().KernelDevice(rows[i].Channel)), rows[i].Note)
 			}
-			show := a.showChannels
-			if asJSON {
-				show = func(rows []channelRow) error { return a.ui.JSON(rows) }
-			}
-			if err := show(rows); err != nil || len(rows) > 0 {
+			if err := show(a.ui, asJSON, rows, a.showChannels); err != nil || len(rows) > 0 {
 				return err
 			}
 			return noChannel(pattern)

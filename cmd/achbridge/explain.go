@@ -34,10 +34,7 @@ Without a daemon, or with --config, the file is read.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.ui.JSON(e)
-			}
-			return a.showExplanation(e)
+			return show(a.ui, asJSON, e, a.showExplanation)
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "explain this configuration `FILE`, not the daemon's")

@@ -149,11 +149,7 @@ would be right; the exit code is then 2. Nothing is changed.`,
 		var running hub.Report
 		_, err := api.New(dir.Socket()).Get(cmd.Context(), "/v1/hub", &running)
 		r := dir.Check(listen, a.Places, err == nil)
-		if asJSON {
-			err = a.ui.JSON(r)
-		} else {
-			err = a.showHubCheck(r)
-		}
+		err = show(a.ui, asJSON, r, a.showHubCheck)
 		if err == nil && len(r.Problems) > 0 {
 			err = ui.Usage(fmt.Errorf("hub %s: %s", dir, mistakes(len(r.Problems))), "")
 		}

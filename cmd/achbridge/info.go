@@ -35,10 +35,7 @@ complete part is shown.`,
 			if err != nil {
 				return fileError(args[0], err)
 			}
-			if asJSON {
-				return a.ui.JSON(s)
-			}
-			return a.showRecording(s)
+			return show(a.ui, asJSON, s, a.showRecording)
 		},
 	}
 	jsonFlag(cmd, &asJSON)

@@ -83,7 +83,7 @@ func (l *ls) run(ctx context.Context, pattern string) error {
 		return ui.Usage(fmt.Errorf("--timeout %v: want more than 0 and at most 1h", l.timeout), "")
 	}
 	if l.watch {
-		return l.repeat(ctx, match)
+		return l.watchList(ctx, match)
 	}
 	list, err := l.find(ctx, match)
 	if err != nil {
@@ -119,26 +119,18 @@ func (l *ls) find(ctx context.Context, match rule.Address) ([]status.RemoteChann
 	return append(list, ofAchd...), err
 }
 
-// repeat shows the list again and again until ctx ends.
-func (l *ls) repeat(ctx context.Context, match rule.Address) error {
-	for shown := 0; ; shown++ {
+// watchList shows the list again and again until ctx ends.
+func (l *ls) watchList(ctx context.Context, match rule.Address) error {
+	return repeat(ctx, func(n int) error {
 		list, err := l.find(ctx, match)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+		switch {
+		case err != nil || ctx.Err() != nil:
 			return err
+		case l.asJSON:
+			return l.ui.JSONLine(list)
 		}
-		if l.asJSON {
-			err = l.ui.JSONLine(list)
-		} else {
-			err = l.ui.Repaint(shown, func(u *ui.Terminal) error { return u.Table(lsHeader, lsRows(list)) })
-		}
-		if err != nil {
-			return err
-		}
-		api.Rest(ctx, watchEvery)
-	}
+		return l.ui.Repaint(n, func(u *ui.Terminal) error { return u.Table(lsHeader, lsRows(list)) })
+	})
 }
 
 // longestAsk is how long a single question may take.

@@ -28,10 +28,7 @@ achbridge push have asked for stays. Keys that need a restart are named.`,
 			if err := a.client(path).Post(cmd.Context(), "/v1/reload", struct{}{}, &r); err != nil {
 				return err
 			}
-			if asJSON {
-				return a.ui.JSON(r)
-			}
-			return a.showReload(r)
+			return show(a.ui, asJSON, r, a.showReload)
 		},
 	}
 	jsonFlag(cmd, &asJSON)

@@ -158,6 +158,14 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// show prints v as JSON, or as text does for people.
+func show[T any](u *ui.Terminal, asJSON bool, v T, text func(T) error) error {
+	if asJSON {
+		return u.JSON(v)
+	}
+	return text(v)
+}
+
 // verb is how an error names a command: "channel create".
 func verb(cmd *cobra.Command) string {
 	_, path, ok := strings.Cut(cmd.CommandPath(), " ")

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -50,11 +49,17 @@ output says which is not. A pattern that matches no channel yet is no failure.`,
 				return ui.Usage(errors.New("--watch and --check: choose one"), "")
 			}
 			if watch {
-				show := a.repaintStatus
-				if asJSON {
-					show = func(l look) error { return a.ui.JSONLine(l.answer) }
-				}
-				return a.watchStatus(cmd.Context(), a.client(path), show)
+				return repeat(cmd.Context(), func(n int) error {
+					var s api.StatusReply
+					answer, err := a.client(path).Get(cmd.Context(), "/v1/status", &s)
+					switch {
+					case err != nil:
+						return err
+					case asJSON:
+						return a.ui.JSONLine(answer)
+					}
+					return a.ui.Repaint(n, func(u *ui.Terminal) error { return (&app{ui: u}).showStatus(s) })
+				})
 			}
 			var s api.StatusReply
 			answer, err := a.client(path).Get(cmd.Context(), "/v1/status", &s)
@@ -79,44 +84,15 @@ output says which is not. A pattern that matches no channel yet is no failure.`,
 	return cmd
 }
 
-// watchEvery is how often status --watch looks.
-const watchEvery = time.Second
-
-// look is one answer of the daemon, as it came and as it is understood; number counts from 0.
-type look struct {
-	number int
-	answer json.RawMessage
-	status api.StatusReply
-}
-
-// watchStatus shows the status until ctx ends.
-func (a *app) watchStatus(ctx context.Context, c *api.Client, show func(look) error) error {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for l := (look{}); ; l = (look{number: l.number + 1}) {
-		var err error
-		l.answer, err = c.Get(ctx, "/v1/status", &l.status)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err == nil {
-			err = show(l)
-		}
-		if err != nil {
+// repeat calls show at once and every second until ctx ends or show fails; n counts from 0.
+func repeat(ctx context.Context, show func(n int) error) error {
+	for n := 0; ctx.Err() == nil; n++ {
+		if err := show(n); err != nil && ctx.Err() == nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+		api.Rest(ctx, time.Second)
 	}
-}
-
-// repaintStatus shows the status on a terminal in the place of the last, and elsewhere
-// below it.
-func (a *app) repaintStatus(l look) error {
-	return a.ui.Repaint(l.number, func(u *ui.Terminal) error { return (&app{ui: u}).showStatus(l.status) })
+	return nil
 }
 
 // certificateText says how long the host's certificate is good; "" without one.

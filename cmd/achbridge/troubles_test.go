@@ -290,8 +290,9 @@ func TestAllToolsAgreeOnEveryTrouble(t *testing.T) {
 		row := a.mirrorRows(pc.After.Mirrors)[0]
 		differs("status", row[2], x.health)
 		s := api.StatusReply{Report: pc.After}
-		differs("top", top.Health(s, m.Name), x.health)
-		differs("top, over budget", top.Used(s, m.Name) > 1, x.over)
+		health, used := top.Shown(s, m.Name)
+		differs("top", health, x.health)
+		differs("top, over budget", used > 1, x.over)
 		differs("status, over budget", diagnose.UsedOf(m) > 1, x.over)
 		if x.over && row[8] == "" {
 			t.Errorf("%s: status has no note", x.what)

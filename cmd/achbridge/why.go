@@ -54,13 +54,9 @@ The exit code is 0 when all is well, else 1.`,
 			if len(args) == 0 {
 				return a.whyAll(cmd.Context(), a.client(path), window, asJSON)
 			}
-			show := a.showWhy
-			if asJSON {
-				show = func(r api.WhyReport) error { return a.ui.JSON(r) }
-			}
 			r, err := a.why(cmd.Context(), a.client(path), args[0], window)
 			if err == nil {
-				err = show(r)
+				err = show(a.ui, asJSON, r, a.showWhy)
 			}
 			if err == nil && r.Cause != diagnose.Well {
 				err = ui.Failure(fmt.Errorf("%s: %s", r.Of, r.Cause), "")
@@ -90,11 +86,7 @@ func (a *app) whyAll(ctx context.Context, c *api.Client, window time.Duration, a
 	if _, err := c.Within(api.AnswerTime+window).Get(ctx, "/v1/why?"+query.Encode(), &r); err != nil {
 		return err
 	}
-	show := a.showTroubles
-	if asJSON {
-		show = func(r api.TroublesReport) error { return a.ui.JSON(r) }
-	}
-	if err := show(r); err != nil || len(r.Troubles) == 0 {
+	if err := show(a.ui, asJSON, r, a.showTroubles); err != nil || len(r.Troubles) == 0 {
 		return err
 	}
 	return ui.Failure(fmt.Errorf("%s: %s", r.Host, r.Troubles[0].Cause), "")

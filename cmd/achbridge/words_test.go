@@ -44,7 +44,8 @@ func TestOnlyFiveWordsSayHowAMirrorIs(t *testing.T) {
 	for _, m := range everyMirror() {
 		told[m.Health()] = true
 		healthWord(t, "status", a.mirrorRows([]status.Mirror{m})[0][2])
-		healthWord(t, "top", top.Health(api.StatusReply{Report: status.Report{Mirrors: []status.Mirror{m}}}, m.Name))
+		shown, _ := top.Shown(api.StatusReply{Report: status.Report{Mirrors: []status.Mirror{m}}}, m.Name)
+		healthWord(t, "top", shown)
 		var keys struct{ State, Health string }
 		text, err := json.Marshal(m)
 		if err == nil {

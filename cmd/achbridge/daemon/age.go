@@ -46,7 +46,7 @@ func (c *control) ageWithin(ctx context.Context, query url.Values) (r status.Age
 func (c *control) ageForAWhile(ctx context.Context, of string, window time.Duration) (r status.AgeReport, err error) {
 	a, err := rule.ParseChannel(of)
 	if err != nil {
-		return r, noMirror(of)
+		return r, fmt.Errorf("no mirror is called or of %q: see achbridge status%.0w", of, fs.ErrNotExist)
 	}
 	m, end, err := c.lookAt(ctx, a)
 	if err != nil {
@@ -55,12 +55,3 @@ func (c *control) ageForAWhile(ctx context.Context, of string, window time.Durat
 	defer end()
 	return c.node.Age(ctx, m.Name, window)
 }
-
-// noMirror is the error that there is no mirror of that name or channel.
-type noMirror string
-
-func (n noMirror) Error() string {
-	return fmt.Sprintf("no mirror is called or of %q: see achbridge status", string(n))
-}
-
-func (noMirror) Is(target error) bool { return target == fs.ErrNotExist }

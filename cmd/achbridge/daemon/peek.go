@@ -69,12 +69,7 @@ func (c *control) lookAt(ctx context.Context, a rule.Address) (found status.Mirr
 // absent says why there is nothing of a channel.
 func (c *control) absent(a rule.Address) error {
 	if _, linked := diagnose.LinkOf(c.node.StatusNow(), a.Host); linked {
-		return notThere{fmt.Errorf("%s: %s offers no such channel; achbridge ls %s lists those that it does", a, a.Host, a.Host)}
+		return fmt.Errorf("%s: %s offers no such channel; achbridge ls %s lists those that it does%.0w", a, a.Host, a.Host, fs.ErrNotExist)
 	}
-	return notThere{fmt.Errorf("%s: no link to %s; achbridge status tells of the peers", a, a.Host)}
+	return fmt.Errorf("%s: no link to %s; achbridge status tells of the peers%.0w", a, a.Host, fs.ErrNotExist)
 }
-
-// notThere is an error about something that there is not.
-type notThere struct{ error }
-
-func (notThere) Is(target error) bool { return target == fs.ErrNotExist }

@@ -59,7 +59,8 @@ func (d *Daemon) why(ctx context.Context, query url.Values) (r api.WhyReport, er
 	s.File, s.Load = d.fileFacts(name), loadText()
 	d.askOrigin(ctx, &s)
 	if _, known := diagnose.LocalOf(s.After, s.Channel); s.Self && !known && !s.File.There && len(s.Pushes()) == 0 {
-		return r, noChannelHere(query.Get("of"))
+		return r, fmt.Errorf("no channel or mirror is called %q here: want HOST/CHANNEL, as in krang/imu, or a name that achbridge status shows%.0w",
+			query.Get("of"), fs.ErrNotExist)
 	}
 	list := diagnose.Findings(s)
 	r = api.WhyReport{Of: s.Name(), Health: diagnose.HealthOf(s), Finding: list[0], Notes: list[1:], WindowS: s.Apart.Seconds()}
@@ -81,14 +82,6 @@ func windowOf(query url.Values, usual string) (time.Duration, error) {
 	}
 	return window, nil
 }
-
-type noChannelHere string
-
-func (n noChannelHere) Error() string {
-	return fmt.Sprintf("no channel or mirror is called %q here: want HOST/CHANNEL, as in krang/imu, or a name that achbridge status shows", string(n))
-}
-
-func (noChannelHere) Is(target error) bool { return target == fs.ErrNotExist }
 
 // channelOf finds out which channel is meant by HOST/CHANNEL, the name of a mirror, or of
 // a channel of this host, and what it is called on this host: "" when it has no name here.

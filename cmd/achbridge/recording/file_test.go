@@ -52,13 +52,44 @@ func written(t testing.TB, frames int) (path string, chunks []int64) {
 	return path, chunks
 }
 
-// A file may be cut at any byte: what is in whole chunks is read, and nothing else.
-func TestFileCutShortIsReadUpToItsLastChunk(t *testing.T) {
-	path, _ := written(t, 8)
+func contents(t testing.TB, path string) []byte {
+	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return text
+}
+
+func summary(t testing.TB, path string) Summary {
+	t.Helper()
+	s, err := Summarize(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// library opens a file with the reader that the mcap tools use.
+func library(t testing.TB, path string) *mcap.Reader {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	r, err := mcap.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+// A file may be cut at any byte: what is in whole chunks is read, and nothing else.
+func TestFileCutShortIsReadUpToItsLastChunk(t *testing.T) {
+	path, _ := written(t, 8)
+	text := contents(t, path)
 	cut := filepath.Join(t.TempDir(), "cut.mcap")
 	most, step := 0, need.LongOr(1, 11)
 	for size := len(mcap.Magic); size < len(text); size += step {
@@ -83,10 +114,7 @@ func TestFileCutShortIsReadUpToItsLastChunk(t *testing.T) {
 // After a loss of power a file may have its size with zeros in place of its last bytes.
 func TestZerosAtTheEndAreReadLikeACut(t *testing.T) {
 	path, chunks := written(t, 8)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := contents(t, path)
 	const footer = 36 // bytes of the last record and the magic: a file that lacks only them has all messages
 	cut, zeros := filepath.Join(t.TempDir(), "cut.mcap"), filepath.Join(t.TempDir(), "zeros.mcap")
 	for size := len(mcap.Magic); size < len(text); size += need.LongOr(1, 11) {
@@ -95,10 +123,7 @@ func TestZerosAtTheEndAreReadLikeACut(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want, err := Summarize(cut)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := summary(t, cut)
 		for _, name := range []string{zeros, zeros + "2"} {
 			got, err := Summarize(name)
 			if err != nil {
@@ -121,10 +146,7 @@ func TestZerosAtTheEndAreReadLikeACut(t *testing.T) {
 
 func TestDamagedAndForeignFilesAreRefused(t *testing.T) {
 	path, chunks := written(t, 20)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := contents(t, path)
 	damaged := slices.Clone(text)
 	damaged[(chunks[0]+chunks[1])/2] ^= 0xff
 	for name, c := range map[string]struct {
@@ -169,16 +191,7 @@ func TestSmallFileThatClaimsALargeRecordTakesLittleMemory(t *testing.T) {
 // The reader of the library, which the mcap tools use, takes the index.
 func TestFileIsReadByItsIndex(t *testing.T) {
 	path, _ := written(t, 21)
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	r, err := mcap.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r := library(t, path)
 	info, err := r.Info()
 	if err != nil {
 		t.Fatal(err)
@@ -208,10 +221,7 @@ func TestFileIsReadByItsIndex(t *testing.T) {
 // what it says.
 func TestFileHasItsChecksums(t *testing.T) {
 	path, _ := written(t, 21)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := contents(t, path)
 	const footer = 9 + 20
 	end := len(text) - len(mcap.Magic) - footer
 	f, err := mcap.ParseFooter(text[end+9 : end+footer])
@@ -232,15 +242,7 @@ func TestFileHasItsChecksums(t *testing.T) {
 // of each channel's messages, from there to the messages.
 func checkIndexes(t *testing.T, path string, text []byte) {
 	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	r, err := mcap.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := library(t, path)
 	info, err := r.Info()
 	if err != nil {
 		t.Fatal(err)

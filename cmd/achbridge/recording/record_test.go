@@ -206,10 +206,7 @@ func TestPatternsChooseAndWhatTheDaemonKeepsForItselfIsLeftOut(t *testing.T) {
 		if _, err := end(); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Summarize(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := summary(t, path)
 		var got []string
 		for _, ch := range s.Channels {
 			got = append(got, ch.Channel)
@@ -280,10 +277,7 @@ func TestFramesOfAMirrorHaveTheTimeOfTheirCapture(t *testing.T) {
 			t.Errorf("frame %d was captured at %v by the file, %v after it was", i+2, list[i+1].Publish, off)
 		}
 	}
-	s, err := Summarize(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := summary(t, path)
 	if late := s.Channels[0].Late; late == nil || late.MaxMs < 3540e3 || late.MaxMs > 3660e3 {
 		t.Errorf("got lateness %+v, want an hour", late)
 	}
@@ -345,10 +339,7 @@ func TestDropsOfTheLedgerAreInTheFile(t *testing.T) {
 	if _, err := end(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Summarize(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := summary(t, path)
 	if c := s.Channels[0]; len(s.Channels) != 1 || len(c.Drops) != 1 || c.Origin != "krang/imu" || s.Frames != 1 {
 		t.Errorf("got %+v", s)
 	}

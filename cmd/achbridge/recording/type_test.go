@@ -3,7 +3,6 @@ package recording
 import (
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,15 +62,7 @@ func TestTypedChannelHasASchemaAndItsBytes(t *testing.T) {
 	if _, err := end(); err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	r, err := mcap.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := library(t, path)
 	it, err := r.Messages(mcap.WithTopics([]string{"imu"}), mcap.UsingIndex(true))
 	if err != nil {
 		t.Fatal(err)
@@ -96,10 +87,7 @@ func TestTypedChannelHasASchemaAndItsBytes(t *testing.T) {
 			t.Errorf("frame %d: got schema %+v of channel %+v", i, s, c)
 		}
 	}
-	s, err := Summarize(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := summary(t, path)
 	c := s.Channels[0]
 	if c.Type != "achbridge/imu" || c.Misfits != 1 || c.Frames != 3 || !slices.Equal(c.Renamed, kind.Renamed) || len(c.Renamed) != 1 || s.Channels[1].Type != "" {
 		t.Errorf("got %+v", s.Channels)

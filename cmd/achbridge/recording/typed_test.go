@@ -81,10 +81,7 @@ func TestFramesWaitForTheTypeThatTheOriginTells(t *testing.T) {
 	if most > maxAsked {
 		t.Errorf("%d origins were asked at the same time, want %d at most", most, maxAsked)
 	}
-	s, err := Summarize(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := summary(t, path)
 	for _, c := range s.Channels {
 		from := FromOrigin
 		if c.Channel == "m0" || c.Channel == "m1" || c.Channel == "other" {
@@ -112,10 +109,7 @@ func TestRecordingEndsWhileAnOriginIsAsked(t *testing.T) {
 	if _, err := end(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Summarize(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := summary(t, path)
 	if len(s.Channels) != 1 || s.Channels[0].Frames != 2 || s.Channels[0].Type != "" {
 		t.Errorf("got %+v, want both frames without a type", s.Channels)
 	}

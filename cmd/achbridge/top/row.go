@@ -151,28 +151,15 @@ func (p *history) ages() []float64 {
 	return list
 }
 
-// Used is the figure of column USED for a mirror, as a share. It is NaN when it is unknown or
-// there is no such mirror. Tests compare it with the figures of other tools.
-func Used(s api.StatusReply, mirror string) float64 {
+// Shown returns what top shows of a mirror: the word for its health, and the share of its budget that is used, which is NaN
+// when it is unknown. Without such a mirror the word is "". Tests compare both with what other tools show.
+func Shown(s api.StatusReply, mirror string) (health string, used float64) {
 	var m model
 	m.take(statusMsg{StatusReply: s})
 	for _, r := range m.rows {
 		if r.name == mirror {
-			return r.used
+			return r.health.String(), r.used
 		}
 	}
-	return math.NaN()
-}
-
-// Health is what top says of a mirror's health; "" when there is no such mirror. Tests compare
-// it with the word of other tools.
-func Health(s api.StatusReply, mirror string) string {
-	var m model
-	m.take(statusMsg{StatusReply: s})
-	for _, r := range m.rows {
-		if r.name == mirror {
-			return r.health.String()
-		}
-	}
-	return ""
+	return "", math.NaN()
 }
