@@ -21,27 +21,17 @@ import (
 //
 //	without: 1/rate a byte; with: time to pack and to unpack + packed size/rate
 //
-// With fit size, frames that come too late are compressed by the same rule, whatever is
-// wanted, and the stronger Zstandard is one more way.
-//
 // A way that does not pay is tried again after 16, 32 … 1024 frames, so that
 // frames that are compressed already, such as JPEG images, cost next to nothing.
 type packer struct {
 	want   rule.Compress
-	tight  bool                 // frames come too late, and are to be made as small as it pays
 	with   *compressor          // pack's
 	now    func() time.Duration // pack's, to see how long it takes
 	trials [len(codecs)]trial
 	buf    []byte // what pack made last
 }
 
-var codecs = [...]wire.Codec{wire.CodecS2, wire.CodecZstd, strongZstd}
-
-// strongZstd is Zstandard at a stronger level. It is a codec inside this package alone.
-const strongZstd = wire.CodecZstd + 1
-
-// onWire is the codec as the peer knows it.
-func onWire(codec wire.Codec) wire.Codec { return min(codec, wire.CodecZstd) }
+var codecs = [...]wire.Codec{wire.CodecS2, wire.CodecZstd}
 
 // The smallest frames that are compressed, in bytes.
 const (
@@ -78,7 +68,7 @@ func (p *packer) pack(frame []byte, rate float64) ([]byte, wire.Codec) {
 	if !worth {
 		return frame, wire.CodecNone
 	}
-	return p.buf, onWire(codec)
+	return p.buf, codec
 }
 
 // plan says how the next frame, of size bytes, is to be packed for a link that
@@ -86,8 +76,6 @@ func (p *packer) pack(frame []byte, rate float64) ([]byte, wire.Codec) {
 // counts them; what came of it is to be told to learn.
 func (p *packer) plan(size int, rate float64) wire.Codec {
 	switch {
-	case p.tight && size >= leastAuto && rate > 0:
-		return p.auto(rate)
 	case p.want == rule.CompressS2 && size >= leastWanted:
 		return wire.CodecS2
 	case p.want == rule.CompressZstd && size >= leastWanted:
@@ -106,16 +94,13 @@ func (p *packer) learn(codec wire.Codec, size int, f form) {
 }
 
 func (p *packer) auto(rate float64) wire.Codec {
-	best, least, ways := -1, 1/rate, len(p.trials)
-	if !p.tight {
-		ways = slices.Index(codecs[:], strongZstd)
-	}
-	for i := range ways {
+	best, least := -1, 1/rate
+	for i := range p.trials {
 		if s := p.trials[i].perByte(rate); s < least {
 			best, least = i, s
 		}
 	}
-	for i := range ways {
+	for i := range p.trials {
 		if i != best && p.trials[i].due() {
 			return codecs[i]
 		}
@@ -178,12 +163,12 @@ func (t *trial) add(size int, f form) {
 }
 
 // compressor makes single frames smaller. Safe for concurrent use, but calls with
-// one level of Zstandard wait for each other: whoever must not wait for a large frame of
+// Zstandard wait for each other: whoever must not wait for a large frame of
 // somebody else has one of its own. It holds no goroutine and needs no end, but a
 // Go channel, which is why it is no package variable: tests in virtual time could
 // not share it.
 type compressor struct {
-	zstd, strong *zstd.Encoder // take their memory when they are first used
+	zstd *zstd.Encoder // takes its memory when it is first used
 }
 
 // zstdWindow is how far back a repetition is found, in bytes: it costs as much memory.
@@ -191,13 +176,9 @@ const zstdWindow = 1 << 20
 
 // newCompressor takes the fastest zstd for every day, but with entropy coding also where nothing
 // repeats: an image with the noise of a sensor has no repetitions at all, so that s2
-// gains nothing and zstd 17 % in 2.5 ms/MB; the next level gains 29 % in 15 ms/MB. That one is the stronger, for links that are too slow.
+// gains nothing and zstd 17 % in 2.5 ms/MB; the next level gains 29 % in 15 ms/MB.
 func newCompressor() *compressor {
-	return &compressor{zstd: newEncoder(zstd.SpeedFastest), strong: newEncoder(zstd.SpeedDefault)}
-}
-
-func newEncoder(level zstd.EncoderLevel) *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1),
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 		zstd.WithAllLitEntropyCompression(true),
 		zstd.WithWindowSize(zstdWindow), zstd.WithLowerEncoderMem(true),
 		zstd.WithSingleSegment(true), // frames of every size declare it
@@ -205,7 +186,7 @@ func newEncoder(level zstd.EncoderLevel) *zstd.Encoder {
 	if err != nil {
 		panic(err) // the options are wrong
 	}
-	return e
+	return &compressor{zstd: e}
 }
 
 // compress makes frame smaller. packed is in dst's memory (its length does not
@@ -217,8 +198,6 @@ func (c *compressor) compress(codec wire.Codec, dst, frame []byte) (packed []byt
 		packed = s2.Encode(dst[:cap(dst)], frame)
 	case wire.CodecZstd:
 		packed = c.zstd.EncodeAll(frame, dst[:0])
-	case strongZstd:
-		packed = c.strong.EncodeAll(frame, dst[:0])
 	default:
 		return dst, false
 	}

@@ -154,33 +154,6 @@ func TestCompressedImagesCostNextToNothing(t *testing.T) {
 	}
 }
 
-// A link of 1 MB/s takes 10 ms for a frame; 8.0 with s2; 7.2 and 5.4 with Zstandard.
-func TestTightLinkHasFramesMadeSmallerWhateverIsWanted(t *testing.T) {
-	frames := sample{
-		wire.CodecS2: gives(8000, 20*time.Microsecond), wire.CodecZstd: gives(7000, 100*time.Microsecond),
-		strongZstd: gives(5000, 200*time.Microsecond),
-	}
-	for _, want := range []rule.Compress{rule.CompressAuto, rule.CompressS2, rule.CompressZstd} {
-		p := packer{want: want}
-		if used := frames.run(&p, 1e6, 1000); used[strongZstd] > 0 {
-			t.Errorf("%v: got %v of 1000 frames by codec, want none by the stronger while there is no need", want, used)
-		}
-		p.tight = true
-		frames.run(&p, 1e6, 20)
-		if used := frames.run(&p, 1e6, 1000); used[strongZstd] < 970 {
-			t.Errorf("%v: got %v of 1000 frames by codec, want nearly all by the stronger", want, used)
-		}
-	}
-}
-
-func TestStrongerCompressionOfWhatDoesNotGetSmallerCostsNextToNothing(t *testing.T) {
-	p := packer{want: rule.CompressS2, tight: true}
-	jpeg := sample{wire.CodecS2: {took: time.Microsecond}, wire.CodecZstd: {took: time.Microsecond}, strongZstd: {took: time.Microsecond}}
-	if used := jpeg.run(&p, 1e5, 10_000); used[strongZstd] != 15 || used[wire.CodecS2] != 15 {
-		t.Errorf("got %v of 10000 frames by codec, want 15 tries each", used)
-	}
-}
-
 func TestAutoFollowsTheRateAtOnce(t *testing.T) {
 	var p packer
 	frames := sample{wire.CodecS2: gives(5000, 50*time.Microsecond)}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"achbridge/bridge/achd"
-	"achbridge/bridge/fresh"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
@@ -199,9 +198,6 @@ func (n *Node) update(l *link, m wire.Update) {
 // requalify has a subscription of the peer served otherwise from now on, after
 // which it is to be roused. Needs l.mu.
 func (l *link) requalify(sub *subscription, p permitted) {
-	if p.granted.Fit != sub.qos.Fit {
-		sub.fit = fresh.Fit{}
-	}
 	if sub.qos.Class == rule.Command && p.granted.Class != rule.Command {
 		sub.forgive()
 	}

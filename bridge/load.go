@@ -33,7 +33,7 @@ func (l *link) load(sub *subscription, now time.Duration, room int) bool {
 	}
 	at := sub.arrivals.read()
 	at.next = next
-	if !sub.copying && (at.newest <= sub.loaded || now < sub.retry || now < at.slot || sub.waits(at, now)) {
+	if !sub.copying && (at.newest <= sub.loaded || now < sub.retry || now < at.slot) {
 		return sub.todo
 	}
 	if sub.raw+wire.MaxFrameOverhead > room || !sub.copy(at, now, room, l.pacer.Rate()) {
@@ -117,11 +117,7 @@ func (l *link) share(sub *subscription, at arrival, now time.Duration, room int)
 		s.release()
 		return
 	}
-	rate := l.pacer.Rate()
-	if sub.packer.tight = sub.qos.Fit == rule.FitSize && sub.fit.Tight(); sub.packer.tight {
-		rate = sub.fit.Rate()
-	}
-	sub.shared, sub.packing = s, sub.packer.plan(len(s.data), rate)
+	sub.shared, sub.packing = s, sub.packer.plan(len(s.data), l.pacer.Rate())
 	if sub.packing == wire.CodecNone {
 		sub.send(s.data, wire.CodecNone, room)
 		return
@@ -205,9 +201,9 @@ func (sub *subscription) begin(seq uint64, size int, captured, now time.Duration
 		sub.retry = now + tryAgain
 		return false
 	}
-	slot, passed := sub.arrivals.next(now, sub.interval())
+	slot, passed := sub.arrivals.next(now, sub.qos.MaxRate.Interval())
 	sub.known.slot = slot
-	sub.pass(seq, max(passed, sub.younger))
+	sub.pass(seq, passed)
 	sub.growOlder()
 	if sub.shared != nil {
 		sub.shared.release()
@@ -216,7 +212,7 @@ func (sub *subscription) begin(seq uint64, size int, captured, now time.Duration
 	if seq <= sub.undated {
 		captured = 0
 	}
-	sub.before, sub.captured, sub.begun = sub.captured, captured, now
+	sub.before, sub.captured = sub.captured, captured
 	sub.loaded, sub.copied, sub.raw, sub.left, sub.again, sub.copying = seq, seq, size, false, false, false
 	sub.owed = sub.over(captured, now)
 	return true
@@ -224,7 +220,7 @@ func (sub *subscription) begin(seq uint64, size int, captured, now time.Duration
 
 // send has data sent as the loaded frame.
 func (sub *subscription) send(data []byte, codec wire.Codec, room int) {
-	sub.data, sub.codec, sub.size = data, onWire(codec), len(data)
+	sub.data, sub.codec, sub.size = data, codec, len(data)
 	sub.whole = len(data)+wire.MaxFrameOverhead <= room
 	sub.todo = sub.whole
 	if sub.whole {
@@ -283,7 +279,6 @@ func (sub *subscription) delivered(p fresh.Piece, now, back time.Duration) {
 		if !sub.out.Arrived(p.Seq, p.Index) {
 			return
 		}
-		sub.tried(now, now-back)
 	}
 	sub.arrived = max(sub.arrived, p.Seq)
 	if !sub.book.Acks.Add(p.Seq) {

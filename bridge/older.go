@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"achbridge/bridge/fresh"
-	"achbridge/bridge/rule"
 	"achbridge/wire"
 )
 
@@ -24,7 +23,7 @@ type olderFrame struct {
 // missing: all of that has left.
 func (sub *subscription) overlaps() bool {
 	return !sub.early && sub.out.Active() && !sub.out.Pending() && !sub.again && !sub.owed && sub.shared != nil &&
-		sub.size <= fresh.MostOverlapping && sub.qos.Fit == rule.FitDrop
+		sub.size <= fresh.MostOverlapping
 }
 
 // drained reports that no more is in flight than the path carries in a round trip: what

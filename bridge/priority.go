@@ -3,9 +3,7 @@ package bridge
 import (
 	"time"
 
-	"achbridge/bridge/fresh"
 	"achbridge/bridge/rule"
-	"achbridge/bridge/status"
 	"achbridge/wire"
 )
 
@@ -57,9 +55,8 @@ func (s *shares) sent(q *queue, spent [levels]int, size int) {
 
 // expire ends what is past its budget. A frame on its way is given up when a
 // newer one is there to send instead; otherwise it is the debt that is owed to
-// the mirror, and goes on as such. A command is never owed. word is how long word of a
-// frame takes.
-func (sub *subscription) expire(now, word time.Duration) {
+// the mirror, and goes on as such. A command is never owed.
+func (sub *subscription) expire(now time.Duration) {
 	newest, seen := sub.known.newest, sub.known.seen
 	command := sub.qos.Class == rule.Command
 	if sub.shared != nil && sub.copies.stock.evicted() {
@@ -68,15 +65,10 @@ func (sub *subscription) expire(now, word time.Duration) {
 	if sub.older.out.Active() && (sub.arrived > sub.older.out.Seq || sub.over(sub.older.captured, now)) {
 		sub.endOlder()
 	}
-	sub.word = word
-	if sub.busy() && !sub.owed && sub.over(sub.captured, now) && !sub.over(sub.captured, now-word) && sub.fitted() && !sub.out.Pending() {
-		return // all of it has left, and may have arrived in time
-	}
 	if sub.busy() && !sub.owed && sub.over(sub.captured, now) {
 		sub.owed = true
 	}
 	if sub.busy() && sub.owed && (command || newest > sub.loaded) {
-		sub.tried(now, 0)
 		sub.giveUp()
 	}
 	if command && !sub.busy() && newest > sub.loaded && sub.over(seen, now) {
@@ -131,73 +123,6 @@ func (sub *subscription) giveUp() {
 	sub.out.Abort()
 }
 
-// fitted reports that a large frame is on its way of which fit has to know what becomes.
-func (sub *subscription) fitted() bool { return sub.qos.Fit != rule.FitDrop && sub.out.Active() }
-
-// tried tells fit what has become of the large frame that was on its way: it arrived, or
-// it is given up (0).
-func (sub *subscription) tried(now, arrived time.Duration) {
-	if sub.qos.Fit == rule.FitDrop || !sub.left || sub.whole || sub.again || sub.captured == 0 {
-		return
-	}
-	sub.fit.Note(fresh.Try{
-		Left: sub.begun, Known: now, Arrived: arrived, Captured: sub.captured,
-		Budget: sub.qos.EffectiveBudget(), Period: sub.arrivals.period(), Size: sub.size, Carried: sub.out.Carried(),
-	})
-}
-
-// interval is the time that is left between two frames at least.
-func (sub *subscription) interval() time.Duration {
-	if sub.qos.Fit != rule.FitRate {
-		return sub.qos.MaxRate.Interval()
-	}
-	return max(sub.qos.MaxRate.Interval(), sub.fit.Interval())
-}
-
-// waits reports that fit has the newest frame give way to the next one.
-func (sub *subscription) waits(at arrival, now time.Duration) bool {
-	if sub.qos.Fit != rule.FitRate || sub.fit.Interval() == 0 || at.seen == 0 || sub.whole {
-		return false
-	}
-	if !sub.fit.Waits(now-at.seen, sub.qos.EffectiveBudget(), sub.arrivals.period()) {
-		return false
-	}
-	sub.younger = max(sub.younger, at.newest)
-	return true
-}
-
-// patience is how long a frame that gives way waits for the next one at most.
-func (sub *subscription) patience() time.Duration {
-	if sub.qos.Fit != rule.FitRate {
-		return 0
-	}
-	return fresh.Patience(sub.qos.EffectiveBudget(), sub.arrivals.period())
-}
-
-// fitStatus is what fit has come to; nil: nothing to tell.
-func (sub *subscription) fitStatus() *status.Fit {
-	if sub.qos.Fit == rule.FitDrop || sub.fit.Takes() == 0 {
-		return nil
-	}
-	s := &status.Fit{TakesMs: status.Ms(sub.fit.Takes()), Mbit: sub.fit.Rate() * 8 / 1e6, Stronger: sub.packer.tight}
-	if interval := sub.fit.Interval(); sub.qos.Fit == rule.FitRate && interval > 0 {
-		hz := 1 / interval.Seconds()
-		s.FitHz = &hz
-	}
-	if period := sub.arrivals.period(); period > 0 {
-		hz := 1 / period.Seconds()
-		s.PutHz = &hz
-	}
-	return s
-}
-
-// wordTime is how long after a frame has arrived its word is here at the latest, as a
-// rule. Needs l.mu.
-func (l *link) wordTime() time.Duration {
-	smoothed, _ := l.flight.RTT()
-	return smoothed + l.flight.Reported() + fresh.WordMargin
-}
-
 // offer reports whether there is something to send, at which priority, and how urgent
 // it is among equals: the square of the time by which it makes the mirror younger, per
 // byte. Sending in that order gives every channel a share of the link in proportion to
@@ -217,7 +142,7 @@ func (sub *subscription) offer(now time.Duration) (t queued, ok bool) {
 		ok = sub.out.Pending()
 	case sub.copying && !sub.todo:
 		ok, _ = sub.copies.ended(sub.awaited)
-	case newest > sub.loaded && now >= sub.retry && now >= slot && !sub.waits(sub.known, now):
+	case newest > sub.loaded && now >= sub.retry && now >= slot:
 		ok, owed = true, sub.over(seen, now)
 		if !sub.todo {
 			had = sub.captured
@@ -245,7 +170,7 @@ func (sub *subscription) nextLook(now time.Duration) time.Duration {
 	next := now + time.Hour
 	if sub.known.newest > sub.loaded {
 		over := sub.captured + sub.qos.EffectiveBudget()
-		for _, at := range [...]time.Duration{sub.retry, sub.known.slot, over, over + sub.word, sub.known.seen + sub.patience()} {
+		for _, at := range [...]time.Duration{sub.retry, sub.known.slot, over} {
 			if at > now {
 				next = min(next, at)
 			}

@@ -58,13 +58,13 @@ type queue struct {
 func (l *link) fillQueue(q *queue, now time.Duration) {
 	l.rouseNews()
 	q.entries, q.waits = q.entries[:0], [levels]bool{}
-	still, word := l.active[:0], l.wordTime()
+	still := l.active[:0]
 	early := !l.drained()
 	for _, sub := range l.active {
 		if sub.ended {
 			continue
 		}
-		sub.expire(now, word)
+		sub.expire(now)
 		sub.early = early
 		sub.waited = sub.waited || sub.known.newest > sub.loaded && (sub.busy() || sub.copying)
 		t, ok := sub.offer(now)

@@ -109,8 +109,7 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 		}
 		sub.reader.show(&export)
 		sub.showHub(&export)
-		export.Fit = sub.fitStatus()
-		export.AgeMs, export.PeriodMs, export.DueMs = sub.arrivals.due(now, sub.interval())
+		export.AgeMs, export.PeriodMs, export.DueMs = sub.arrivals.due(now, sub.qos.MaxRate.Interval())
 		if sub.unreadable() {
 			export.Reason, export.Cause = sub.trouble.Error(), causeOf(sub.trouble)
 		}

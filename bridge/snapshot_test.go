@@ -193,7 +193,7 @@ func TestThreeLinksHaveAFramePackedOnce(t *testing.T) {
 					f, ready = s.packed(codec, nil, nil)
 				}
 				var u unpacker
-				raw, err := u.unpack(onWire(codec), len(s.data), len(s.data), f.data)
+				raw, err := u.unpack(codec, len(s.data), len(s.data), f.data)
 				if !ready || err != nil || !bytes.Equal(raw, want.data) {
 					t.Errorf("got ready %v, %v, want the frame packed", ready, err)
 				}

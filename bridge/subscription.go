@@ -57,12 +57,8 @@ type subscription struct {
 	owed     bool          // it is sent as the debt to the newest frame, whatever its age
 	again    bool          // it has arrived, and is sent once more
 	out      fresh.Outgoing
-	early    bool       // to begin the next one: packets would wait for each other on the path
-	older    olderFrame // the large frame before it, all of which has left
-	fit      fresh.Fit
-	begun    time.Duration // when it was loaded
-	word     time.Duration // how long word of a frame takes
-	younger  uint64        // fit has passed over the frames up to this one, for a younger one
+	early    bool          // to begin the next one: packets would wait for each other on the path
+	older    olderFrame    // the large frame before it, all of which has left
 	arrived  uint64        // highest number known to have arrived
 	trouble  error         // why the last try to read the channel failed, or its frame is not sent
 	griped   bool          // of that, the log
@@ -276,17 +272,6 @@ func (a *arrivals) due(now, interval time.Duration) (age, period, due *float64) 
 	every, known := a.pace.Period(interval)
 	period, due = status.Due(age, every, known)
 	return age, period, due
-}
-
-// period is the time between two frames that are put, 0 when it is not known.
-func (a *arrivals) period() time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	period, known := a.pace.Cadence.Period()
-	if !known {
-		return 0
-	}
-	return period
 }
 
 // passedOver is the newest frame that was there before the slot.

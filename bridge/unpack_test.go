@@ -21,7 +21,7 @@ func TestFramesComeOutAsTheyWentIn(t *testing.T) {
 			for _, size := range []int{1, 128, 255, 256, 257, 1024, 1025, 66_000, 200_000, len(frame)} {
 				frame := frame[:min(size, len(frame))]
 				packed, _ := c.compress(codec, nil, frame)
-				got, err := u.unpack(onWire(codec), len(frame), len(frame), packed)
+				got, err := u.unpack(codec, len(frame), len(frame), packed)
 				if err != nil || !bytes.Equal(got, frame) {
 					t.Fatalf("%s, %d bytes, codec %d: got %d bytes, %v, want the frame", name, size, codec, len(got), err)
 				}
@@ -103,7 +103,7 @@ func FuzzUnpack(f *testing.F) {
 	for _, frame := range payloads() {
 		for _, codec := range codecs {
 			packed, _ := c.compress(codec, nil, frame[:min(len(frame), 3000)])
-			f.Add(byte(onWire(codec)), min(len(frame), 3000), packed)
+			f.Add(byte(codec), min(len(frame), 3000), packed)
 		}
 	}
 	f.Add(byte(wire.CodecZstd), 100, rle(100, 3))

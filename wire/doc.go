@@ -144,9 +144,8 @@
 //	Origin    1! node  2! host (name)  3! channel (name)
 //	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority + 1 (1 … 8;
 //	          without: the default)  4 mode (u8)  5 compress (u8)  6 late (u8: 0, or 1 to
-//	          deliver)  7 class (u8)  8 fit (u8; a node that does not know it drops late
-//	          frames)  9 strict (bool; without it, the mirror's host puts a late frame that
-//	          is the newest)
+//	          deliver)  7 class (u8)  9 strict (bool; without it, the mirror's host puts a
+//	          late frame that is the newest); 8 was sent by older nodes, and is skipped
 //	Account   1! id (of the subscription; in held of the mirror)  2 offered
 //	          3 delivered  4 late kept  5 superseded
 //	          6 rate limited  7 expired  8 lost  9 late  10 refused

@@ -6,7 +6,7 @@ import (
 )
 
 // QoS is the quality of service a subscription asks for. The zero value of a
-// field means the default. Values of Mode, Compress, Late, Class and Fit that a node
+// field means the default. Values of Mode, Compress, Late and Class that a node
 // does not know are for it to refuse.
 type QoS struct {
 	Budget   time.Duration `cbor:"1,keyasint,omitempty"` // latency budget, ns on the wire
@@ -16,7 +16,6 @@ type QoS struct {
 	Compress uint8         `cbor:"5,keyasint,omitempty"`
 	Late     uint8         `cbor:"6,keyasint,omitempty"`
 	Class    uint8         `cbor:"7,keyasint,omitempty"`
-	Fit      uint8         `cbor:"8,keyasint,omitempty"`
 	Strict   bool          `cbor:"9,keyasint,omitempty"` // late 0: no late frame is put, even if it is the newest
 }
 

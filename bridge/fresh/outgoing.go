@@ -34,14 +34,6 @@ func (o *Outgoing) Abort() { o.active = false }
 // Unsent reports whether a part of the frame was never sent.
 func (o *Outgoing) Unsent() bool { return o.next < o.Count }
 
-// Carried returns how many bytes of the frame are known to have arrived.
-func (o *Outgoing) Carried() int {
-	if o.Count == 0 {
-		return 0
-	}
-	return (o.Count - o.left) * o.Size / o.Count
-}
-
 // Pending reports whether a part waits to be sent.
 func (o *Outgoing) Pending() bool {
 	return o.active && (o.next < o.Count || len(o.resend) > 0)

@@ -111,7 +111,6 @@ func TestPushToAHostWithAchd(t *testing.T) {
 	for want, p := range map[string]Push{
 		"want the name of one host":   {Channel: "goal", Host: "achd://rob*"},
 		"no command goes by it":       {Channel: "goal", Host: "achd://robot", QoS: QoS{Class: Command}},
-		"fit rate: achd://robot has":  {Channel: "goal", Host: "achd://robot", QoS: QoS{Fit: FitRate}},
 		"transport quic: links alone": {Channel: "goal", Host: "achd://robot", Over: "quic"},
 		"deadline, on_stale and meta": {Channel: "goal", Host: "achd://robot", QoS: QoS{Deadline: 1e9}},
 		"bad channel name":            {Channel: "goal", Host: "achd://robot", As: "a/b"},

@@ -153,25 +153,6 @@ func (c Class) String() string { return Word(classes, c) }
 // parseClass reads state or command.
 func parseClass(s string) (Class, error) { return parseWord[Class](classes, s) }
 
-// Fit says what the origin does when the link does not carry large frames within their
-// budget.
-type Fit uint8
-
-// What it does.
-const (
-	FitDrop Fit = iota // it drops those that are too late; tests name it
-	FitRate            // it sends fewer, so that those which it sends arrive in time
-	FitSize            // it compresses them more where that brings more of them in time
-)
-
-var fits = []string{"drop", "rate", "size"}
-
-// String prints the word as parseFit reads it.
-func (f Fit) String() string { return Word(fits, f) }
-
-// parseFit reads drop, rate or size.
-func parseFit(s string) (Fit, error) { return parseWord[Fit](fits, s) }
-
 func Word[T ~uint8](words []string, v T) string {
 	if int(v) >= len(words) {
 		return strconv.Itoa(int(v))
@@ -221,9 +202,6 @@ var options = []Option{
 	{"late", "", lates, "what to do with frames past their budget", false,
 		func(q *QoS, s string, _ ReadFile) (err error) { q.Late, err = parseLate(s); return },
 		func(q QoS) string { return q.EffectiveLate().String() }},
-	{"fit", "", fits, "when the link is too slow for large frames: drop those that come late, send fewer (rate), compress more (size)", false,
-		func(q *QoS, s string, _ ReadFile) (err error) { q.Fit, err = parseFit(s); return },
-		func(q QoS) string { return q.Fit.String() }},
 	{"class", "", classes, "state: the newest frame may come late; command: never", false,
 		func(q *QoS, s string, _ ReadFile) (err error) { q.Class, err = parseClass(s); return },
 		func(q QoS) string { return q.Class.String() }},
@@ -243,6 +221,14 @@ var switches = []string{"false", "true"}
 func parseSwitch(s string) (bool, error) {
 	i, err := parseWord[uint8](switches, s)
 	return i == 1, err
+}
+
+// Removed returns what replaces an option that older versions had; empty for other keys.
+func Removed(key string) string {
+	if key == "fit" {
+		return "was removed: where large frames come late, set a longer budget; max_rate sends fewer frames, compress makes them smaller"
+	}
+	return ""
 }
 
 // Options are the keys of a QoS. Callers do not change them.
@@ -310,6 +296,9 @@ func (q *QoS) Set(key, value string, read ReadFile) error {
 			return nil
 		}
 		keys = append(keys, o.Key)
+	}
+	if why := Removed(key); why != "" {
+		return &optionError{key, errors.New(why)}
 	}
 	return fmt.Errorf("option %q is not known; there are %s, as and file_mode", key, strings.Join(keys, ", "))
 }

@@ -32,7 +32,6 @@ type QoS struct {
 	Mode     Mode
 	Compress Compress
 	Late     Late
-	Fit      Fit
 	Class    Class
 
 	// Deadline is the longest time without a frame after which the mirror is stale,
@@ -91,12 +90,6 @@ func (q QoS) Check() error {
 	if q.Class == Command && q.Late != 0 && q.Late != LateDrop {
 		return fmt.Errorf("class command never delivers late: it cannot be combined with late %v", q.Late)
 	}
-	if q.Fit != FitDrop && (q.Class == Command || q.Mode == Every) {
-		return fmt.Errorf("fit %v leaves frames out or takes longer to compress them: it cannot be combined with class command or mode every", q.Fit)
-	}
-	if q.Fit == FitSize && q.Compress == CompressNone {
-		return fmt.Errorf("fit size compresses frames: it cannot be combined with compress none")
-	}
 	if q.Deadline < 0 || q.Deadline > 0 && q.Deadline < leastDeadline {
 		return fmt.Errorf("deadline %v: want 1ms at least, or none", q.Deadline)
 	}
@@ -114,7 +107,7 @@ type qosJSON struct {
 	Mode      string  `json:"mode"`
 	Compress  string  `json:"compress"`
 	Late      string  `json:"late"`
-	Fit       string  `json:"fit"`
+	Fit       string  `json:"fit,omitempty"` // older versions send it, see Removed
 	Class     string  `json:"class"`
 
 	DeadlineMs   float64 `json:"deadline_ms,omitempty"`
@@ -127,7 +120,7 @@ type qosJSON struct {
 func (q QoS) MarshalJSON() ([]byte, error) {
 	v := qosJSON{
 		BudgetMs: inMs(q.EffectiveBudget()), MaxRateHz: q.MaxRate.Hz(), Priority: q.Priority.Level(),
-		Mode: q.Mode.String(), Compress: q.Compress.String(), Late: q.EffectiveLate().String(), Fit: q.Fit.String(), Class: q.Class.String(),
+		Mode: q.Mode.String(), Compress: q.Compress.String(), Late: q.EffectiveLate().String(), Class: q.Class.String(),
 		DeadlineMs: inMs(q.Deadline), Meta: q.Meta,
 	}
 	if q.OnStale.File != "" {
@@ -148,7 +141,7 @@ func (q QoS) WithoutFrame() QoS {
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (q *QoS) UnmarshalJSON(b []byte) error {
-	v := qosJSON{Priority: 4, Mode: modes[0], Compress: compressions[0], Fit: fits[0], Class: classes[0]}
+	v := qosJSON{Priority: 4, Mode: modes[0], Compress: compressions[0], Class: classes[0]}
 	in := json.NewDecoder(bytes.NewReader(b))
 	in.DisallowUnknownFields()
 	if err := in.Decode(&v); err != nil {
@@ -162,7 +155,7 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 	}{
 		{"budget", number(v.BudgetMs) + "ms", v.BudgetMs == 0}, {"max_rate", number(v.MaxRateHz), v.MaxRateHz == 0},
 		{"priority", strconv.Itoa(v.Priority), false}, {"mode", v.Mode, false}, {"compress", v.Compress, false},
-		{"late", v.Late, v.Late == ""}, {"fit", v.Fit, false}, {"class", v.Class, false}, {"deadline", number(v.DeadlineMs) + "ms", v.DeadlineMs == 0},
+		{"late", v.Late, v.Late == ""}, {"fit", v.Fit, v.Fit == "" || v.Fit == "drop"}, {"class", v.Class, false}, {"deadline", number(v.DeadlineMs) + "ms", v.DeadlineMs == 0},
 	} {
 		if o.unset {
 			continue
@@ -183,7 +176,7 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 func (q QoS) Wire() wire.QoS {
 	w := wire.QoS{
 		Budget: q.Budget, MaxRate: uint32(q.MaxRate), Priority: int(q.Priority),
-		Mode: uint8(q.Mode), Compress: uint8(q.Compress), Class: uint8(q.Class), Fit: uint8(q.Fit),
+		Mode: uint8(q.Mode), Compress: uint8(q.Compress), Class: uint8(q.Class),
 		Strict: q.Late == LateDrop && q.Class != Command,
 	}
 	if q.Late == LateDeliver {
@@ -199,7 +192,7 @@ const wireDeliver = 1
 func QoSFromWire(w wire.QoS) (QoS, error) {
 	q := QoS{
 		Budget: w.Budget, MaxRate: Rate(w.MaxRate), Priority: Priority(w.Priority),
-		Mode: Mode(w.Mode), Compress: Compress(w.Compress), Class: Class(w.Class), Fit: Fit(w.Fit),
+		Mode: Mode(w.Mode), Compress: Compress(w.Compress), Class: Class(w.Class),
 	}
 	switch {
 	case w.Late > wireDeliver:
@@ -215,7 +208,7 @@ func QoSFromWire(w wire.QoS) (QoS, error) {
 		what  string
 		v     uint8
 		words []string
-	}{{"mode", w.Mode, modes}, {"compress", w.Compress, compressions}, {"class", w.Class, classes}, {"fit", w.Fit, fits}} {
+	}{{"mode", w.Mode, modes}, {"compress", w.Compress, compressions}, {"class", w.Class, classes}} {
 		if int(e.v) >= len(e.words) {
 			return QoS{}, fmt.Errorf("%s %d is not known here: update the older achbridge", e.what, e.v)
 		}

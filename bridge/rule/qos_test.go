@@ -16,8 +16,6 @@ var someQoS = []QoS{
 	{Budget: 123_456_789, MaxRate: 1, Priority: 1, Late: LateDeliver, Compress: CompressNone},
 	{Budget: 1, MaxRate: math.MaxUint32, Class: Command, Compress: CompressS2},
 	{Budget: 24 * time.Hour, Mode: Every, Priority: 5, Compress: CompressZstd},
-	{Budget: 100 * time.Millisecond, MaxRate: 30_000, Fit: FitRate},
-	{Fit: FitSize, Compress: CompressZstd},
 	{Budget: time.Second, Late: LateDrop},
 	{Budget: math.MaxInt64},
 }
@@ -62,7 +60,7 @@ func TestQoSOfAnEmptyJSONObjectIsTheDefault(t *testing.T) {
 
 func TestQoSShowsWhatApplies(t *testing.T) {
 	b, err := json.Marshal(QoS{})
-	const want = `{"budget_ms":100,"priority":4,"mode":"newest","compress":"auto","late":"newest","fit":"drop","class":"state"}`
+	const want = `{"budget_ms":100,"priority":4,"mode":"newest","compress":"auto","late":"newest","class":"state"}`
 	if err != nil || string(b) != want {
 		t.Errorf("got %s, %v; want %s", b, err, want)
 	}
@@ -73,7 +71,7 @@ func TestQoSOptionsReadWhatTheyPrint(t *testing.T) {
 		var got QoS
 		for _, o := range []struct{ key, text string }{
 			{"budget", q.EffectiveBudget().String()}, {"max_rate", q.MaxRate.String()}, {"priority", q.Priority.String()},
-			{"mode", q.Mode.String()}, {"compress", q.Compress.String()}, {"late", q.EffectiveLate().String()}, {"fit", q.Fit.String()}, {"class", q.Class.String()},
+			{"mode", q.Mode.String()}, {"compress", q.Compress.String()}, {"late", q.EffectiveLate().String()}, {"class", q.Class.String()},
 		} {
 			if o.text == "0" && o.key == "max_rate" {
 				continue // no limit
@@ -110,9 +108,9 @@ func TestBadQoSOptionSaysWhatIsWanted(t *testing.T) {
 		{"mode", "all", "mode \"all\": want newest or every"},
 		{"compress", "gzip", "compress \"gzip\": want auto, none, s2 or zstd"},
 		{"late", "keep", "late \"keep\": want newest, drop or deliver"},
-		{"fit", "quality", "fit \"quality\": want drop, rate or size"},
+		{"fit", "rate", "fit was removed: "},
 		{"class", "", "class \"\": want state or command"},
-		{"lifespan", "1s", "option \"lifespan\" is not known; there are budget, max_rate, priority, mode, compress, late, fit, class, deadline, on_stale"},
+		{"lifespan", "1s", "option \"lifespan\" is not known; there are budget, max_rate, priority, mode, compress, late, class, deadline, on_stale"},
 	} {
 		q := QoS{}
 		err := q.Set(c.key, c.value, nil)
@@ -133,9 +131,7 @@ func TestBadQoSInJSONIsRefused(t *testing.T) {
 		`{"mode":"all"}`:                       "want newest or every",
 		`{"mode":"every","max_rate_hz":1}`:     "combined with max_rate",
 		`{"mode":"every","class":"command"}`:   "or class command",
-		`{"fit":"rate","class":"command"}`:     "fit rate leaves frames out or takes longer to compress them: it cannot be combined with class command or mode every",
-		`{"fit":"size","mode":"every"}`:        "it cannot be combined with class command or mode every",
-		`{"fit":"size","compress":"none"}`:     "fit size compresses frames: it cannot be combined with compress none",
+		`{"fit":"rate"}`:                       "fit was removed: ",
 		`{"class":"command","late":"deliver"}`: "cannot be combined with late deliver",
 		`{"class":"command","late":"newest"}`:  "cannot be combined with late newest",
 	} {
@@ -151,8 +147,6 @@ func TestQoSOfANewerPeerIsRefusedByName(t *testing.T) {
 		"mode 2 is not known here: update the older achbridge":     {Mode: 2},
 		"compress 4 is not known here: update the older achbridge": {Compress: 4},
 		"late 2 is not known here: update the older achbridge":     {Late: 2},
-		"fit 3 is not known here: update the older achbridge":      {Fit: 3},
-		"class command or mode every":                              {Fit: 1, Class: 1},
 		"class 255 is not known here: update the older achbridge":  {Class: 255},
 		"mode every sends all frames":                              {Mode: 1, MaxRate: 1},
 		"class command never delivers late":                        {Class: 1, Late: 1},

@@ -213,8 +213,6 @@ type Subscription struct {
 	WithRoom uint64 `json:"superseded_with_room"`
 	// AtHub counts the superseded frames that a newer one replaced at the hub.
 	AtHub uint64 `json:"superseded_at_hub,omitempty"`
-	// Fit is nil unless the QoS has fit rate or size and a large frame has left.
-	Fit *Fit `json:"fit,omitempty"`
 }
 
 // Health says in one word how the mirror at the other end is, by what is known here.
@@ -226,21 +224,6 @@ func (s Subscription) Health() Health {
 		return HealthLate
 	}
 	return HealthLive
-}
-
-// Fit is what the origin has made of the quality of large frames, from what the link
-// carried of them.
-type Fit struct {
-	// FitHz is how many frames a second leave at most, so that they arrive in time, of the
-	// PutHz that are put. Null: FitHz as many as the link takes, PutHz not known.
-	FitHz *float64 `json:"fit_hz"`
-	PutHz *float64 `json:"put_hz"`
-	// TakesMs is how long a frame takes from its channel here to its arrival, and Mbit how
-	// fast the last one came.
-	TakesMs float64 `json:"takes_ms"`
-	Mbit    float64 `json:"mbit"`
-	// Stronger: large frames are compressed more than was asked for.
-	Stronger bool `json:"stronger"`
 }
 
 // Push is one wish to push.

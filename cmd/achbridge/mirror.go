@@ -42,9 +42,6 @@ counts for the --deadline too. With --class command no late frame is put, not ev
 newest. --max-rate takes the newest frame each time. --mode every sends all frames in
 order, as far back as the ring reaches, for logs and events; it cannot be combined
 with --max-rate or --class command. --compress auto compresses where that saves time.
-When the link is too slow for large frames, --fit rate has the origin send fewer, of
-which all arrive in time, and --fit size compress them more; --fit drop sends what it
-can and drops what comes late.
 
 A mirror that gets no frame in time for its --deadline is stale; status and the log say so.
 A stale command channel can get one safe frame: --on-stale put:FILE. The file is read

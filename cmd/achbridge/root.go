@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"achbridge/bridge/rule"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/localach"
@@ -65,6 +66,11 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 			err = fmt.Errorf("--%s: %w", bad.GetFlag().Name, badValue(bad))
+		}
+		if gone, ok := errors.AsType[*pflag.NotExistError](err); ok && cmd.Flags().Lookup("budget") != nil {
+			if why := rule.Removed(gone.GetSpecifiedName()); why != "" {
+				err = fmt.Errorf("--%s %s", gone.GetSpecifiedName(), why)
+			}
 		}
 		return fmt.Errorf("%s: %w", verb(cmd), err)
 	})

@@ -30,17 +30,16 @@ ten seconds; for 99 % of that time the age was at most P99. HEALTH is live, late
 waiting, stale or refused. RATE is how many frames a second are to come, LOST the share
 of the frames of the last ten seconds that did not get into the mirror, without those
 left out on purpose. NOTE of a mirror says what is wrong with it, for example that it is
-over its budget (USED in achbridge top is above 100 %). NOTE of an export with fit rate
-says how many frames a second fit in the budget. NOTE of a channel whose type is known
-here says if its newest frame does not fit that type. QOS are the options that differ
-from the defaults. DELIVERED counts late_kept too: frames that came past the budget and
-were still put. DROPPED says why frames did not get into the mirror: superseded by a
-newer one, rate_limited, expired before they could leave, lost, late when they arrived,
-refused, overflow (gone from the ring in mode every). watch shows the CPU time that
-polling for expected frames has taken and may take (run --watch). processor is shown
-when the daemon waits long for a CPU, so that frames may come late. --watch repeats the
-output every second until Ctrl-C. --json prints everything; with --watch, one document
-a line.
+over its budget (USED in achbridge top is above 100 %). NOTE of a channel whose type is
+known here says if its newest frame does not fit that type. QOS are the options that
+differ from the defaults. DELIVERED counts late_kept too: frames that came past the
+budget and were still put. DROPPED says why frames did not get into the mirror:
+superseded by a newer one, rate_limited, expired before they could leave, lost, late
+when they arrived, refused, overflow (gone from the ring in mode every). watch shows the
+CPU time that polling for expected frames has taken and may take (run --watch).
+processor is shown when the daemon waits long for a CPU, so that frames may come late.
+--watch repeats the output every second until Ctrl-C. --json prints everything; with
+--watch, one document a line.
 
 The exit code is 1 when no daemon answers. With --check, for health checks and
 scripts, it is also 1 unless every mirror is live and every push accepted, and the
@@ -317,7 +316,7 @@ func exportRows(list []status.Subscription) [][]string {
 		if e.Seq > 0 {
 			seq = fmt.Sprint(e.Seq)
 		}
-		rows = append(rows, []string{e.Channel, e.Peer, seq, fmt.Sprint(e.Offered), diagnose.DeliveredText(e.Accounts), cmp.Or(e.Reason, diagnose.FitText(e))})
+		rows = append(rows, []string{e.Channel, e.Peer, seq, fmt.Sprint(e.Offered), diagnose.DeliveredText(e.Accounts), e.Reason})
 	}
 	return rows
 }

@@ -24,7 +24,7 @@ whole terminal. The worst come first: refused, waiting, stale, then by USED.
         time between two frames. Above 100 % the mirror is over its budget.
   RATE  frames put into a mirror each second
   DROP  frames each second that did not get into it; those that a newer one replaced,
-        or that max_rate or fit left out, do not count
+        or that max_rate left out, do not count
 
 A bar is the average age in one second, the newest on the right. The scale ends at
 the highest bar, or at a quarter of the budget if that is more; a peak far above the

@@ -90,7 +90,7 @@ func unknownIn(list, key string) string {
 			return fmt.Sprintf("rules of %s do not have this key, those of %s do; the keys here are %s", list, ui.AndList(k.lists), ui.AndList(names))
 		}
 	}
-	return unknown(key, names)
+	return cmp.Or(rule.Removed(key), unknown(key, names))
 }
 
 // ruleBuilder turns entries into rules of package rule, and collects the problems.

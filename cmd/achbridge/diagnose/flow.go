@@ -211,10 +211,7 @@ func (f *flow) notes(verdict status.Cause) (list []Finding) {
 	if f.spared >= fewFrames && float64(f.spared) >= sparedSome*float64(f.frames.Offered) && verdict != status.CauseHostBusy {
 		list = append(list, f.replaced())
 	}
-	switch {
-	case f.frames.RateLimited > 0 && f.qos.Fit == rule.FitRate:
-		list = append(list, Finding{Cause: status.CauseLinkRate, Text: fmt.Sprintf("%s: %.3g of %.3g a second fit in %s", f.what, float64(f.frames.Delivered)/f.s, f.hz, unit.Time(f.qos.EffectiveBudget()))})
-	case f.frames.RateLimited > 0:
+	if f.frames.RateLimited > 0 {
 		list = append(list, Finding{Cause: status.CauseRule, Text: fmt.Sprintf("max_rate leaves out %.3g frames a second, as was asked", float64(f.frames.RateLimited)/f.s)})
 	}
 	return list
@@ -227,19 +224,6 @@ func (f *flow) replaced() Finding {
 		return Finding{Cause: status.CauseSeldomWatched, Text: fmt.Sprintf("%s: %.3g a second are more than are seen one by one", text, f.hz)}
 	}
 	return Finding{Cause: status.CauseHostBusy, Text: text + ": " + f.origin + " was busy"}
-}
-
-// FitText says how many frames of a subscription fit in their budget, or that they are
-// compressed more; empty: fit has nothing to do.
-func FitText(e status.Subscription) string {
-	switch {
-	case e.Fit == nil:
-	case e.QoS.Fit == rule.FitRate && e.Fit.FitHz != nil && e.Fit.PutHz != nil && *e.Fit.FitHz < *e.Fit.PutHz:
-		return fmt.Sprintf("%.3g of %.3g a second fit in %s", *e.Fit.FitHz, *e.Fit.PutHz, unit.Time(e.QoS.EffectiveBudget()))
-	case e.Fit.Stronger:
-		return fmt.Sprintf("compressed more, to fit in %s", unit.Time(e.QoS.EffectiveBudget()))
-	}
-	return ""
 }
 
 // less is a - b, or 0 if b is greater.
