@@ -10,13 +10,10 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-
-	"achbridge/bridge/hub"
 )
 
 // front accepts the connections of hosts, speaks TLS with them, and passes on to the nats-server only messages that a host may send. The
@@ -27,6 +24,7 @@ type front struct {
 	nats     *server.Server
 	tls      *tls.Config
 	hostOf   func(key string) (name string, ok bool)
+	admit    func(host string) bool // counts a request of a host, and reports whether it is within the host's allowance
 
 	end   context.CancelFunc
 	conns sync.WaitGroup
@@ -149,36 +147,11 @@ func refuse(conn net.Conn, err error) {
 	}
 }
 
-// violation is the error for a message that a host may not send.
-type violation struct{ text string }
-
-func (v *violation) Error() string { return v.text }
-
-var (
-	errUnknownLine  = &violation{"Unknown Protocol Operation"}
-	errHeaders      = &violation{"Permissions Violation for Publish with headers"}
-	errReply        = &violation{"Permissions Violation for Publish with a reply subject that is not in the host's inbox"}
-	errPull         = &violation{"Permissions Violation for Publish of a pull of another form"}
-	errSubscription = &violation{"Permissions Violation for Subscription to a long subject"}
-	errLong         = &violation{"Permissions Violation for Publish of a message that is long and no frame"}
-)
-
-const (
-	// maxLine is the greatest length of a protocol line from a host, in bytes. The longest line has two subjects.
-	maxLine = 4096
-	// maxSubscription is the length of a subscription, in bytes, and maxTokens the number of tokens of its subject. The server
-	// keeps some kilobytes for each token.
-	maxSubscription = 512
-	maxTokens       = 16
-	// maxShort is the greatest size of a message that is no frame, in bytes.
-	maxShort = 16 << 10
-)
-
 // say passes on the messages of a host. It returns a *violation at the first message that is not allowed, or the error that ends the
 // connection.
 func (f *front) say(to io.Writer, from io.Reader) error {
 	in, out := bufio.NewReaderSize(from, frontBuffer), bufio.NewWriterSize(to, frontBuffer)
-	s := speaker{}
+	s := newSpeaker()
 	for {
 		line, err := in.ReadSlice('\n')
 		switch {
@@ -187,19 +160,23 @@ func (f *front) say(to io.Writer, from io.Reader) error {
 		case err != nil:
 			return err
 		}
-		size, body, err := s.allow(line, f.hostOf)
+		m, err := s.allow(line, f.hostOf)
 		if err != nil {
 			return err
 		}
-		if _, err := out.Write(line); err != nil {
+		dest := io.Writer(out)
+		if m.isRequest && !f.admit(s.host) {
+			dest = io.Discard // the host gets no answer
+		}
+		if _, err := dest.Write(line); err != nil {
 			return err
 		}
-		if body != "" {
-			if got, err := in.Peek(len(body)); err != nil || string(got) != body {
+		if m.body != "" {
+			if got, err := in.Peek(len(m.body)); err != nil || string(got) != m.body {
 				return errPull
 			}
 		}
-		if _, err := io.CopyN(out, in, int64(size)); err != nil {
+		if _, err := io.CopyN(dest, in, int64(m.size)); err != nil {
 			return err
 		}
 		if in.Buffered() == 0 {
@@ -208,79 +185,4 @@ func (f *front) say(to io.Writer, from io.Reader) error {
 			}
 		}
 	}
-}
-
-// speaker decides which messages a host may send. It is pure. It is stricter than the server's parser, so that both read a line alike.
-type speaker struct {
-	isConnected bool
-	host        string // empty until CONNECT has the key of a host
-}
-
-// allow checks a line of a host. It returns how many bytes of message follow the line, and the body with which they must begin, or a
-// violation. hostOf returns the host with a public key. The host in CONNECT is not proved yet: the server checks that the connection has
-// the private key.
-func (s *speaker) allow(line []byte, hostOf func(key string) (string, bool)) (size int, body string, err error) {
-	text, ok := strings.CutSuffix(string(line), "\r\n")
-	if !ok || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
-		return 0, "", errUnknownLine
-	}
-	verb, rest, _ := strings.Cut(text, " ")
-	switch verb {
-	case "CONNECT":
-		var options server.ClientOpts
-		if s.isConnected || json.Unmarshal([]byte(rest), &options) != nil {
-			return 0, "", errUnknownLine
-		}
-		s.isConnected = true
-		if host, ok := hostOf(options.Nkey); ok {
-			s.host = host
-		}
-		return 0, "", nil
-	case "SUB":
-		if len(rest) > maxSubscription || strings.Count(rest, ".") >= maxTokens {
-			return 0, "", errSubscription
-		}
-		return 0, "", nil
-	case "PING", "PONG", "UNSUB":
-		return 0, "", nil
-	case "HPUB":
-		return 0, "", errHeaders
-	case "PUB":
-		return s.publish(strings.Split(rest, " "))
-	}
-	return 0, "", errUnknownLine
-}
-
-// publish checks the words SUBJECT [REPLY] SIZE of a PUB line.
-func (s *speaker) publish(words []string) (size int, body string, err error) {
-	last := len(words) - 1
-	if last < 1 || last > 2 || words[0] == "" {
-		return 0, "", errUnknownLine
-	}
-	size, ok := sizeOf(words[last])
-	switch {
-	case !ok:
-		return 0, "", errUnknownLine
-	case last == 2 && (s.host == "" || !hub.IsReplyOf(s.host, words[1])):
-		return 0, "", errReply
-	case size > maxShort && !strings.HasPrefix(words[0], hub.FramePrefix(s.host)):
-		return 0, "", errLong
-	}
-	if strings.HasPrefix(words[0], hub.PullPrefix) { // another pull could ask the server for a heartbeat every nanosecond
-		if body = hub.PullBody; size != len(body) {
-			return 0, "", errPull
-		}
-	}
-	return size + len("\r\n"), body, nil
-}
-
-// sizeOf parses a number of at most nine digits as the server does.
-func sizeOf(word string) (size int, ok bool) {
-	for _, c := range []byte(word) {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		size = 10*size + int(c-'0')
-	}
-	return size, word != "" && len(word) < 10
 }

@@ -102,14 +102,21 @@ func TestHostThatReadsNothingIsCutOff(t *testing.T) {
 	w.put(robot, "robot", "camera", strings.Repeat("x", hub.MaxPayload))
 	const connections = 4
 	for range connections {
-		w.stalled("pc", "SUB _INBOX.pc.> 1")
+		w.stalled("pc", "SUB _INBOX.pc.x 1")
+	}
+	frames, err := pc.SubscribeSync("_INBOX.pc.x")
+	if err != nil {
+		t.Fatal(err)
 	}
 	w.until("all are connected", func() bool { return w.s.report().Hosts[0].Connections == 1+connections })
 	for range 3 {
 		if text := w.read(pc, "pc", "robot,camera first"); text != "" {
 			t.Fatal(text)
 		}
-		if _, err := pc.RequestWithContext(await.Context(t), "$JS.API.CONSUMER.MSG.NEXT.robot,camera.pc", []byte(hub.PullBody)); err != nil {
+		if err := pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,camera.pc", "_INBOX.pc.x", []byte(hub.PullBody)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := frames.NextMsg(await.Limit); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,48 +12,39 @@ import (
 
 func TestRequestsOfHostAreBounded(t *testing.T) {
 	r, now := &requests{}, time.Hour
-	add := func(want error) {
-		t.Helper()
-		if _, err := r.add(&nats.Msg{}, now); !errors.Is(err, want) {
-			t.Fatalf("add = %v, want %v", err, want)
+	for count := range requestBurst {
+		if !r.admit(now) {
+			t.Fatalf("admit = false after %d requests, want true", count)
 		}
 	}
-	for range maxRequests {
-		add(nil)
-	}
-	add(errBusy)
-	for count := maxRequests; count < requestBurst; count++ {
-		if r.next() == nil {
-			t.Fatal("next = nil, want a request")
+	for range 2 {
+		if r.admit(now) {
+			t.Error("admit = true after all requests of a burst, want false")
 		}
-		add(nil)
+		now += requestEvery
+		if !r.admit(now) {
+			t.Error("admit = false after requestEvery, want true")
+		}
 	}
-	for r.next() != nil {
-	}
-	add(errBusy)
-	now += requestEvery
-	add(nil)
-	add(errBusy)
-	now += time.Hour
-	if _, err := r.add(&nats.Msg{Data: make([]byte, maxRequest+1)}, now); !errors.Is(err, errTooLong) {
-		t.Errorf("add of a long one = %v, want %v", err, errTooLong)
-	}
-	if len(r.waiting) != 1 {
-		t.Errorf("%d requests wait, want 1", len(r.waiting))
+	for count := range maxRequests + 1 {
+		_, err := r.add(&nats.Msg{})
+		if want := count == maxRequests; errors.Is(err, errBusy) != want {
+			t.Fatalf("add = %v while %d requests wait", err, count)
+		}
 	}
 }
 
 func TestOneGoroutineWorksForHost(t *testing.T) {
 	r := &requests{}
 	for _, want := range []bool{true, false} {
-		if begin, err := r.add(&nats.Msg{}, 0); begin != want || err != nil {
+		if begin, err := r.add(&nats.Msg{}); begin != want || err != nil {
 			t.Errorf("add = %v, %v, want %v", begin, err, want)
 		}
 	}
 	for range 3 { // for two requests, and once when none waits
 		r.next()
 	}
-	if begin, err := r.add(&nats.Msg{}, 0); !begin || err != nil {
+	if begin, err := r.add(&nats.Msg{}); !begin || err != nil {
 		t.Errorf("add after the end = %v, %v, want a goroutine", begin, err)
 	}
 }

@@ -176,7 +176,7 @@ func (s *Server) start() error {
 	if err := s.maker.serve(s.keeper.hasRoom); err != nil {
 		return err
 	}
-	s.front.nats = s.nats
+	s.front.nats, s.front.admit = s.nats, s.maker.admit
 	s.front.serve()
 	return nil
 }

@@ -28,9 +28,11 @@ type world struct {
 	*testing.T
 	dir    Directory
 	memory int64 // 0: the default
-	s      *Server
-	end    func()
-	logs   *logged
+	// connections is the limit of connections; 0 means the default.
+	connections int
+	s           *Server
+	end         func()
+	logs        *logged
 }
 
 // logged is a log that a test may read while it is written.
@@ -74,7 +76,7 @@ func newWorldWith(t *testing.T, memory int64, hosts ...string) *world {
 func (w *world) start() {
 	w.Helper()
 	var err error
-	w.s, err = New(Config{Dir: w.dir, Listen: "127.0.0.1:0", HTTP: ":0", Memory: w.memory, Version: "test", Log: slog.New(slog.NewTextHandler(w.logs, nil)),
+	w.s, err = New(Config{Dir: w.dir, Listen: "127.0.0.1:0", HTTP: ":0", Memory: w.memory, Connections: w.connections, Version: "test", Log: slog.New(slog.NewTextHandler(w.logs, nil)),
 		Places: config.Places{Env: func(string) string { return "" }, UID: os.Getuid()}})
 	if err != nil {
 		w.Fatal(err)
