@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -28,7 +29,7 @@ type guard struct {
 	hosts   map[string]string // name by public key
 	names   map[string]bool
 	listed  []Host
-	as      map[uint64]Host // of each connection that was let in
+	as      map[uint64]Host // of each connection that was let in, until members.look has seen its end
 	seen    os.FileInfo     // the file as it was read last
 	refused logline.Limit
 	began   time.Time
@@ -204,22 +205,22 @@ func (g *guard) identify(opts *server.ClientOpts, nonce []byte) (Host, error) {
 	return Host{name, opts.Nkey}, nil
 }
 
-// connectionOf returns the host of a connection, and whether the connection may stay.
-func (g *guard) connectionOf(connection uint64) (h Host, known, stays bool) {
+// connections returns the host of each connection that was let in and is not forgotten.
+func (g *guard) connections() map[uint64]Host {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	h, known = g.as[connection]
-	return h, known, known && g.hosts[h.Public] == h.Name
+	return maps.Clone(g.as)
 }
 
-// forget ends what is known of connections that are gone: those up to the last one that are
-// not there.
-func (g *guard) forget(there map[uint64]bool, last uint64) {
+// lets reports whether connections of a host may stay.
+func (g *guard) lets(h Host) bool {
+	name, ok := g.hostOf(h.Public)
+	return ok && name == h.Name
+}
+
+// forget removes a connection that has ended.
+func (g *guard) forget(connection uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for id := range g.as {
-		if id <= last && !there[id] {
-			delete(g.as, id)
-		}
-	}
+	delete(g.as, connection)
 }

@@ -44,6 +44,20 @@ func TestHubKnowsAddressesOfHosts(t *testing.T) {
 	w.until("it says where robot is", func() bool { h := w.s.report().Hosts[0]; return h.Connected && h.From == robot.LocalAddr() })
 }
 
+// The server's list of closed connections goes back to thousands of them.
+func TestHostConnectsAgainAndAgain(t *testing.T) {
+	w := newWorld(t, "robot")
+	for range 2 * maxConnections {
+		w.until("robot is let in", func() bool {
+			robot, err := w.dial(w.credentials("robot"))
+			if err == nil {
+				robot.Close()
+			}
+			return err == nil
+		})
+	}
+}
+
 func TestGuardBoundsConnectionsOfHost(t *testing.T) {
 	g := &guard{as: map[uint64]Host{}}
 	for n := range uint64(maxConnections) {
@@ -57,9 +71,9 @@ func TestGuardBoundsConnectionsOfHost(t *testing.T) {
 	if err := g.let(100, Host{Name: "robot"}); err != nil {
 		t.Errorf("another host: %v", err)
 	}
-	g.forget(map[uint64]bool{}, 50)
+	g.forget(1)
 	if err := g.let(101, Host{Name: "pc"}); err != nil {
-		t.Errorf("after the others have ended: %v", err)
+		t.Errorf("after one has ended: %v", err)
 	}
 }
 
