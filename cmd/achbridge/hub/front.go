@@ -2,10 +2,8 @@ package hub
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,12 +17,15 @@ import (
 // front accepts the connections of hosts, speaks TLS with them, and passes on to the nats-server only messages that a host may send. The
 // server's permissions do not cover reply subjects: it publishes its answer to any subject that a message names as the reply. So the
 // front accepts only reply subjects in the host's own inbox, and no headers, which can name subjects too.
+//
+// The server sees only connections that have proved to be a host's, so that strangers take none of its places.
 type front struct {
 	listener net.Listener
 	nats     *server.Server
 	tls      *tls.Config
-	hostOf   func(key string) (name string, ok bool)
+	guard    *guard
 	admit    func(host string) bool // counts a request of a host, and reports whether it is within the host's allowance
+	unproved unproved
 
 	end   context.CancelFunc
 	conns sync.WaitGroup
@@ -67,55 +68,30 @@ func (f *front) close() {
 // carry passes on messages between one host and the server until either closes its connection.
 func (f *front) carry(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	f.unproved.enter(conn)
+	host, err := f.prove(conn)
+	f.unproved.leave(conn)
+	if err != nil {
+		return
+	}
 	inside, err := f.nats.InProcessConn()
 	if err != nil {
 		return // the server is stopping
 	}
 	defer inside.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close(); inside.Close() })()
-	from := bufio.NewReaderSize(inside, frontBuffer)
-	secure, err := f.greet(conn, inside, from)
-	if err != nil {
-		return
-	}
+	defer context.AfterFunc(ctx, func() { inside.Close() })()
 	var answers sync.WaitGroup
 	answers.Go(func() {
-		_, _ = from.WriteTo(patient{secure})
+		from := bufio.NewReaderSize(inside, frontBuffer)
+		if _, err := from.ReadBytes('\n'); err == nil { // the greeting, which the host has had from the front
+			_, _ = from.WriteTo(patient{host.conn})
+		}
 		conn.Close() // after the server's last message
 	})
-	refuse(secure, f.say(inside, secure))
+	refuse(host.conn, f.say(inside, host))
 	inside.Close()
 	answers.Wait()
-}
-
-// greet passes on the server's greeting, with the note that TLS is required, and does the TLS handshake. from reads from inside.
-func (f *front) greet(conn, inside net.Conn, from *bufio.Reader) (*tls.Conn, error) {
-	if err := errors.Join(conn.SetDeadline(time.Now().Add(tlsLimit)), inside.SetDeadline(time.Now().Add(tlsLimit))); err != nil {
-		return nil, err
-	}
-	line, err := from.ReadBytes('\n')
-	if err != nil {
-		return nil, err
-	}
-	var info map[string]json.RawMessage
-	if err := json.Unmarshal(bytes.TrimPrefix(line, []byte("INFO ")), &info); err != nil {
-		return nil, err
-	}
-	info["tls_required"] = json.RawMessage("true")
-	if line, err = json.Marshal(info); err != nil {
-		return nil, err
-	}
-	if _, err := io.WriteString(inside, proxyLine(conn)); err != nil {
-		return nil, err
-	}
-	if _, err := fmt.Fprintf(conn, "INFO %s\r\n", line); err != nil {
-		return nil, err
-	}
-	secure := tls.Server(conn, f.tls)
-	if err := secure.Handshake(); err != nil {
-		return nil, err
-	}
-	return secure, errors.Join(conn.SetDeadline(time.Time{}), inside.SetDeadline(time.Time{}))
 }
 
 // proxyLine returns the line from which the server learns the host's address (PROXY protocol, version 1).
@@ -149,23 +125,28 @@ func refuse(conn net.Conn, err error) {
 
 // say passes on the messages of a host. It returns a *violation at the first message that is not allowed, or the error that ends the
 // connection.
-func (f *front) say(to io.Writer, from io.Reader) error {
-	in, out := bufio.NewReaderSize(from, frontBuffer), bufio.NewWriterSize(to, frontBuffer)
-	s := newSpeaker()
+func (f *front) say(to io.Writer, host *hostConn) error {
+	in, out := host.in, bufio.NewWriterSize(to, frontBuffer)
+	if _, err := out.WriteString(proxyLine(host.conn) + host.connect); err != nil {
+		return err
+	}
+	s := newSpeaker(host.name)
 	for {
-		line, err := in.ReadSlice('\n')
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull) || len(line) > maxLine:
-			return errUnknownLine
-		case err != nil:
+		if in.Buffered() == 0 {
+			if err := out.Flush(); err != nil {
+				return err
+			}
+		}
+		line, err := readLine(in)
+		if err != nil {
 			return err
 		}
-		m, err := s.allow(line, f.hostOf)
+		m, err := s.allow(line)
 		if err != nil {
 			return err
 		}
 		dest := io.Writer(out)
-		if m.isRequest && !f.admit(s.host) {
+		if m.isRequest && !f.admit(host.name) {
 			dest = io.Discard // the host gets no answer
 		}
 		if _, err := dest.Write(line); err != nil {
@@ -178,11 +159,6 @@ func (f *front) say(to io.Writer, from io.Reader) error {
 		}
 		if _, err := io.CopyN(dest, in, int64(m.size)); err != nil {
 			return err
-		}
-		if in.Buffered() == 0 {
-			if err := out.Flush(); err != nil {
-				return err
-			}
 		}
 	}
 }

@@ -6,20 +6,17 @@ import (
 	"testing"
 )
 
-// hostOfKey returns pc for the key KEY.
-func hostOfKey(key string) (host string, ok bool) { return "pc", key == "KEY" }
-
 func TestFrontPassesOnWhatHostMaySay(t *testing.T) {
-	s := newSpeaker()
+	s := newSpeaker("pc")
 	for _, c := range []struct {
 		line string
 		size int
 	}{
-		{`CONNECT {"nkey":"KEY","verbose":false}`, 0}, {"PING", 0}, {"PONG", 0}, {"SUB ach.*.here  1", 0}, {"SUB ach.*.to.pc.> 2", 0},
+		{"PING", 0}, {"PONG", 0}, {"SUB ach.*.here  1", 0}, {"SUB ach.*.to.pc.> 2", 0},
 		{"SUB _INBOX.pc.ABC.*  3", 0}, {"SUB _INBOX.pc.ABC.pull.z  999999999", 0}, {"UNSUB 1 ", 0}, {"UNSUB 7", 0}, {"SUB ach.*.here  1", 0}, {"UNSUB 1", 0}, {"SUB ach.*.here  4", 0},
 		{"PUB ach.pc.here 18", 20}, {"PUB ach.pc.f.imu _INBOX.pc.x.1 8388608", 8388610}, {"PUB ach.pc.make _INBOX.pc.x.1 0", 2},
 	} {
-		if m, err := s.allow([]byte(c.line+"\r\n"), hostOfKey); m.size != c.size || err != nil {
+		if m, err := s.allow([]byte(c.line + "\r\n")); m.size != c.size || err != nil {
 			t.Errorf("allow(%q) = %+v, %v, want size %d", c.line, m, err, c.size)
 		}
 	}
@@ -50,39 +47,20 @@ func TestFrontRefusesWhatHostMustNotSay(t *testing.T) {
 		{" PUB ach.pc.f.imu ach.robot.f.imu 1\r\n", errUnknownLine}, {"PUB ach.pc.f.imu ach.robot.f.imu _INBOX.pc.x 1\r\n", errUnknownLine},
 		{"CONNECT {\"nkey\":\"KEY\"}\r\n", errUnknownLine}, {"INFO {}\r\n", errUnknownLine}, {"MSG a 1 1\r\n", errUnknownLine}, {"+OK\r\n", errUnknownLine}, {"\r\n", errUnknownLine}, {"\n", errUnknownLine},
 	} {
-		s := newSpeaker()
-		for _, first := range []string{`CONNECT {"nkey":"KEY"}`, "SUB ach.*.here 9"} {
-			if _, err := s.allow([]byte(first+"\r\n"), hostOfKey); err != nil {
-				t.Fatal(err)
-			}
+		s := newSpeaker("pc")
+		if _, err := s.allow([]byte("SUB ach.*.here 9\r\n")); err != nil {
+			t.Fatal(err)
 		}
-		if m, err := s.allow([]byte(c.line), hostOfKey); err != c.want || m.size != 0 {
+		if m, err := s.allow([]byte(c.line)); err != c.want || m.size != 0 {
 			t.Errorf("allow(%.60q) = %+v, %v, want %v", c.line, m, err, c.want)
 		}
 	}
 }
 
-func TestFrontLetsNobodyReplyWhomItDoesNotKnow(t *testing.T) {
-	for _, first := range []string{"", `CONNECT {"nkey":"OTHER"}`, `CONNECT {"user":"hub","pass":"x"}`} {
-		s := newSpeaker()
-		if first != "" {
-			if _, err := s.allow([]byte(first+"\r\n"), hostOfKey); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, reply := range []string{"_INBOX.pc.x", "_INBOX..x", "_INBOX.", "x"} {
-			if _, err := s.allow(fmt.Appendf(nil, "PUB a %s 0\r\n", reply), hostOfKey); err != errReply {
-				t.Errorf("after %q, reply %s: got %v, want %v", first, reply, err, errReply)
-			}
-		}
-	}
-}
-
 func TestFrontBoundsSubscriptionsOfHost(t *testing.T) {
-	s := newSpeaker()
-	s.host = "pc"
+	s := newSpeaker("pc")
 	for id := range maxSubscriptions + 1 {
-		_, err := s.allow(fmt.Appendf(nil, "SUB _INBOX.pc.x%d %d\r\n", id, id), hostOfKey)
+		_, err := s.allow(fmt.Appendf(nil, "SUB _INBOX.pc.x%d %d\r\n", id, id))
 		if want := id == maxSubscriptions; (err == errSubscriptions) != want || err != nil && !want {
 			t.Fatalf("after %d subscriptions: got %v", id, err)
 		}
@@ -94,8 +72,8 @@ func FuzzFrontPassesNoOtherReply(f *testing.F) {
 	f.Add([]byte("PUB ach.pc.f.imu _INBOX.pc.x 1\r\n"))
 	f.Add([]byte("PUB a b c 1\r\n"))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		s := speaker{isConnected: true, host: "pc"}
-		m, err := s.allow(line, hostOfKey)
+		s := newSpeaker("pc")
+		m, err := s.allow(line)
 		if err != nil || m.size == 0 {
 			return
 		}

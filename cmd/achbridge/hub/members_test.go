@@ -1,13 +1,8 @@
 package hub
 
 import (
-	"bufio"
-	"crypto/tls"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -59,20 +54,24 @@ func TestHostConnectsAgainAndAgain(t *testing.T) {
 }
 
 func TestGuardBoundsConnectionsOfHost(t *testing.T) {
-	g := &guard{as: map[uint64]Host{}}
+	robot, pc := Host{"robot", "ROBOT"}, Host{"pc", "PC"}
+	g := &guard{as: map[uint64]Host{}, hosts: map[string]string{"ROBOT": "robot", "PC": "pc"}}
+	if err := g.let(0, Host{"pc", "ROBOT"}); !errors.Is(err, errUnknown) {
+		t.Errorf("a host that was removed: got %v, want %v", err, errUnknown)
+	}
 	for n := range uint64(maxConnections) {
-		if err := g.let(n, Host{Name: "pc"}); err != nil {
+		if err := g.let(n, pc); err != nil {
 			t.Fatalf("connection %d: %v", n, err)
 		}
 	}
-	if err := g.let(100, Host{Name: "pc"}); !errors.Is(err, errMany) {
+	if err := g.let(100, pc); !errors.Is(err, errMany) {
 		t.Errorf("one more: got %v, want %v", err, errMany)
 	}
-	if err := g.let(100, Host{Name: "robot"}); err != nil {
+	if err := g.let(100, robot); err != nil {
 		t.Errorf("another host: %v", err)
 	}
 	g.forget(1)
-	if err := g.let(101, Host{Name: "pc"}); err != nil {
+	if err := g.let(101, pc); err != nil {
 		t.Errorf("after one has ended: %v", err)
 	}
 }
@@ -80,31 +79,8 @@ func TestGuardBoundsConnectionsOfHost(t *testing.T) {
 // stalled connects a host that sends lines and then reads nothing.
 func (w *world) stalled(host string, lines ...string) {
 	w.Helper()
-	c := w.credentials(host)
-	conn, err := net.Dial("tcp", w.s.Addr())
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() { conn.Close() })
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		w.Fatal(err)
-	}
-	var info struct{ Nonce string }
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &info); err != nil {
-		w.Fatal(err)
-	}
-	public, err := c.PublicKey()
-	if err != nil {
-		w.Fatal(err)
-	}
-	signature, err := c.Sign([]byte(info.Nonce))
-	if err != nil {
-		w.Fatal(err)
-	}
-	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
-	_, err = fmt.Fprintf(secure, "CONNECT {\"nkey\":%q,\"sig\":%q,\"headers\":true}\r\n%s", public, base64.RawURLEncoding.EncodeToString(signature), strings.Join(lines, "\r\n")+"\r\n")
-	if err != nil {
+	conn, nonce := w.greeted()
+	if _, err := fmt.Fprintf(w.secured(conn), "%s%s\r\n", w.proof(host, nonce), strings.Join(lines, "\r\n")); err != nil {
 		w.Fatal(err)
 	}
 }

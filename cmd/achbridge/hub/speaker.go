@@ -1,10 +1,7 @@
 package hub
 
 import (
-	"encoding/json"
 	"strings"
-
-	"github.com/nats-io/nats-server/v2/server"
 
 	"achbridge/bridge/hub"
 )
@@ -16,6 +13,7 @@ func (v *violation) Error() string { return v.text }
 
 var (
 	errUnknownLine   = &violation{"Unknown Protocol Operation"}
+	errNotAuthorized = &violation{"Authorization Violation"}
 	errHeaders       = &violation{"Permissions Violation for Publish with headers"}
 	errReply         = &violation{"Permissions Violation for Publish with a reply subject that is not in the host's inbox"}
 	errPull          = &violation{"Permissions Violation for Publish of a pull of another form"}
@@ -36,13 +34,14 @@ const (
 // speaker decides which messages a host may send on one connection. It is stricter than the server's parser, so that both read a line
 // alike.
 type speaker struct {
-	isConnected bool
-	host        string            // empty until CONNECT has the key of a host
-	subjects    map[string]string // of the subscriptions that exist, by their ids
-	ids         map[string]string // the reverse
+	host     string
+	subjects map[string]string // of the subscriptions that exist, by their ids
+	ids      map[string]string // the reverse
 }
 
-func newSpeaker() *speaker { return &speaker{subjects: map[string]string{}, ids: map[string]string{}} }
+func newSpeaker(host string) *speaker {
+	return &speaker{host: host, subjects: map[string]string{}, ids: map[string]string{}}
+}
 
 // message describes what follows a line of a host.
 type message struct {
@@ -51,25 +50,14 @@ type message struct {
 	isRequest bool   // asks the hub for a stream or a consumer
 }
 
-// allow checks a line of a host. It returns the message that follows the line, or a violation. hostOf returns the host with a public
-// key. The host in CONNECT is not proved yet: the server checks that the connection has the private key.
-func (s *speaker) allow(line []byte, hostOf func(key string) (string, bool)) (message, error) {
+// allow checks a line of a host after CONNECT. It returns the message that follows the line, or a violation.
+func (s *speaker) allow(line []byte) (message, error) {
 	text, ok := strings.CutSuffix(string(line), "\r\n")
 	if !ok || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
 		return message{}, errUnknownLine
 	}
 	verb, rest, _ := strings.Cut(text, " ")
 	switch verb {
-	case "CONNECT":
-		var options server.ClientOpts
-		if s.isConnected || json.Unmarshal([]byte(rest), &options) != nil {
-			return message{}, errUnknownLine
-		}
-		s.isConnected = true
-		if host, ok := hostOf(options.Nkey); ok {
-			s.host = host
-		}
-		return message{}, nil
 	case "SUB":
 		return message{}, s.subscribe(strings.Split(rest, " "))
 	case "UNSUB":
@@ -95,7 +83,7 @@ func (s *speaker) subscribe(words []string) error {
 	switch {
 	case !ok:
 		return errUnknownLine
-	case s.host == "" || !hub.IsSubscriptionOf(s.host, subject):
+	case !hub.IsSubscriptionOf(s.host, subject):
 		return errSubscription
 	case s.subjects[id] != "" || s.ids[subject] != "":
 		return errRepeated
@@ -129,7 +117,7 @@ func (s *speaker) publish(words []string) (message, error) {
 	switch {
 	case !ok:
 		return message{}, errUnknownLine
-	case last == 2 && (s.host == "" || !hub.IsReplyOf(s.host, words[1])):
+	case last == 2 && !hub.IsReplyOf(s.host, words[1]):
 		return message{}, errReply
 	case size > maxShort && !strings.HasPrefix(words[0], hub.FramePrefix(s.host)), size > maxRequest && m.isRequest:
 		return message{}, errLong

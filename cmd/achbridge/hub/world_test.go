@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,6 +31,7 @@ type world struct {
 	memory int64 // 0: the default
 	// connections is the limit of connections; 0 means the default.
 	connections int
+	from        string // address from which hosts dial; "" means any
 	s           *Server
 	end         func()
 	logs        *logged
@@ -125,7 +127,8 @@ func (w *world) dialAt(url string, c hub.Credentials) (*nats.Conn, error) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	conn, err := nats.Connect(url, nats.Nkey(public, c.Sign), nats.CustomInboxPrefix(hub.InboxPrefix(c.Host)), nats.NoReconnect(), nats.Timeout(await.Limit),
+	conn, err := nats.Connect(url, nats.Nkey(public, c.Sign), nats.CustomInboxPrefix(hub.InboxPrefix(c.Host)), nats.NoReconnect(),
+		nats.Dialer(&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(w.from)}, Timeout: await.Limit}), nats.Timeout(await.Limit),
 		nats.Secure(&tls.Config{InsecureSkipVerify: true, VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
 			if sum := sha256.Sum256(raw[0]); !bytes.Equal(sum[:], c.Certificate) {
 				return errors.New("another certificate")
