@@ -130,7 +130,7 @@ func (f *front) say(to io.Writer, host *hostConn) error {
 	if _, err := out.WriteString(proxyLine(host.conn) + host.connect); err != nil {
 		return err
 	}
-	s := newSpeaker(host.name)
+	s, pulls := newSpeaker(host.name), allowance{every: pullEvery, burst: pullBurst}
 	for {
 		if in.Buffered() == 0 {
 			if err := out.Flush(); err != nil {
@@ -153,6 +153,9 @@ func (f *front) say(to io.Writer, host *hostConn) error {
 			return err
 		}
 		if m.body != "" {
+			for wait := pulls.take(time.Now()); wait > 0; wait = pulls.take(time.Now()) {
+				time.Sleep(wait) // the server would keep all pulls that it has not looked at
+			}
 			if got, err := in.Peek(len(m.body)); err != nil || string(got) != m.body {
 				return errPull
 			}

@@ -9,13 +9,8 @@ import (
 	"achbridge/bridge/hub"
 )
 
-const (
-	// maxRequests is how many requests of a host may wait.
-	maxRequests = 1024
-	// A host may ask for requestBurst streams and consumers at once, as after the start of a hub, then for one every requestEvery.
-	requestBurst = 4 * maxChannels
-	requestEvery = 20 * time.Millisecond
-)
+// maxRequests is how many requests of a host may wait.
+const maxRequests = 1024
 
 var (
 	errBusy     = errors.New("too many requests of this host: try again")
@@ -25,19 +20,13 @@ var (
 // requests is the queue of the requests of one host, so that hosts do not wait for each other. maker.mu guards it.
 type requests struct {
 	waiting []*nats.Msg
-	working bool            // a goroutine takes requests from waiting until it is empty
-	free    time.Duration   // when requestBurst requests are allowed again, on the clock of maker.began
+	working bool // a goroutine takes requests from waiting until it is empty
+	allowed allowance
 	made    map[string]bool // channels whose streams were made
 }
 
-// admit counts a request that arrives, and reports whether the host may make it. now is the time since maker.began.
-func (r *requests) admit(now time.Duration) bool {
-	free := max(r.free, now) + requestEvery
-	if free-now > requestBurst*requestEvery {
-		return false
-	}
-	r.free = free
-	return true
+func newRequests() *requests {
+	return &requests{allowed: allowance{every: requestEvery, burst: requestBurst}, made: map[string]bool{}}
 }
 
 // add queues a request, and reports whether the caller must start serveHost.
@@ -68,7 +57,7 @@ func (m *maker) admit(host string) bool {
 		return false
 	}
 	m.mu.Lock()
-	ok := m.of(host).admit(time.Since(m.began))
+	ok := m.of(host).allowed.take(time.Now()) == 0
 	m.mu.Unlock()
 	if !ok {
 		m.complain(host, errBusy)
@@ -99,7 +88,7 @@ func (m *maker) take(request *nats.Msg) {
 // of returns the requests of a host. m.mu must be held.
 func (m *maker) of(host string) *requests {
 	if m.hosts[host] == nil {
-		m.hosts[host] = &requests{made: map[string]bool{}}
+		m.hosts[host] = newRequests()
 	}
 	return m.hosts[host]
 }

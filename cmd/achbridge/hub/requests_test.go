@@ -8,24 +8,11 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"achbridge/bridge/hub"
+	"achbridge/testnet/await"
 )
 
 func TestRequestsOfHostAreBounded(t *testing.T) {
-	r, now := &requests{}, time.Hour
-	for count := range requestBurst {
-		if !r.admit(now) {
-			t.Fatalf("admit = false after %d requests, want true", count)
-		}
-	}
-	for range 2 {
-		if r.admit(now) {
-			t.Error("admit = true after all requests of a burst, want false")
-		}
-		now += requestEvery
-		if !r.admit(now) {
-			t.Error("admit = false after requestEvery, want true")
-		}
-	}
+	r := newRequests()
 	for count := range maxRequests + 1 {
 		_, err := r.add(&nats.Msg{})
 		if want := count == maxRequests; errors.Is(err, errBusy) != want {
@@ -34,8 +21,52 @@ func TestRequestsOfHostAreBounded(t *testing.T) {
 	}
 }
 
+func TestAllowanceIsBurstAndThenRate(t *testing.T) {
+	a, now := allowance{every: time.Second, burst: 10}, time.Now()
+	take := func(want time.Duration) {
+		t.Helper()
+		if got := a.take(now); got != want {
+			t.Fatalf("take = %v, want %v", got, want)
+		}
+	}
+	for range 10 {
+		take(0)
+	}
+	for range 3 {
+		take(time.Second)
+		now = now.Add(time.Second / 4)
+		take(time.Second * 3 / 4)
+		now = now.Add(time.Second * 3 / 4)
+		take(0)
+	}
+	now = now.Add(time.Hour)
+	for range 10 {
+		take(0)
+	}
+	take(time.Second)
+}
+
+// The server has no limit of its own for pulls that it has not looked at.
+func TestPullsOfHostHaveARate(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	pc := w.connect("pc")
+	const surplus, pull = 2000, "$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc"
+	began := time.Now()
+	for range pullBurst + surplus {
+		if err := pc.PublishRequest(pull, "_INBOX.pc.x", []byte(hub.PullBody)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := pc.FlushTimeout(await.Limit); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < surplus*pullEvery {
+		t.Errorf("the hub has passed on %d pulls in %v, want %v at least", pullBurst+surplus, took, surplus*pullEvery)
+	}
+}
+
 func TestOneGoroutineWorksForHost(t *testing.T) {
-	r := &requests{}
+	r := newRequests()
 	for _, want := range []bool{true, false} {
 		if begin, err := r.add(&nats.Msg{}); begin != want || err != nil {
 			t.Errorf("add = %v, %v, want %v", begin, err, want)
