@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -69,6 +70,20 @@ const maxReply = 400
 // IsReplyOf reports whether reply is a subject in the inbox of a host, so that only this host gets the answers.
 func IsReplyOf(host, reply string) bool {
 	return len(reply) <= maxReply && strings.HasPrefix(reply, InboxPrefix(host)+".")
+}
+
+// maxInboxWords is how many words the subjects of a host's inbox have at most, without a wildcard. A server keeps some kilobytes of memory
+// for each word of a subscription.
+const maxInboxWords = 5
+
+// IsSubscriptionOf reports whether a host needs a subscription to subject at a hub of ours. In its inbox only the last word may be a
+// wildcard, so that a message matches at most two of its subscriptions.
+func IsSubscriptionOf(host, subject string) bool {
+	if subject == allHere || subject == controlTo(host) {
+		return true
+	}
+	words := strings.Split(strings.TrimSuffix(subject, ".*"), ".")
+	return IsReplyOf(host, subject) && len(words) <= maxInboxWords && !slices.ContainsFunc(words, func(w string) bool { return w == "" || strings.ContainsAny(w, "*>") })
 }
 
 // HostOf is the host that published to a subject below ach.HOST. The hub's permissions, which

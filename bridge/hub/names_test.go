@@ -82,6 +82,19 @@ func TestPermissionsAreOfOneHost(t *testing.T) {
 	}
 }
 
+func TestHostNeedsSubscriptionsOfFewForms(t *testing.T) {
+	for subject, want := range map[string]bool{
+		"ach.*.here": true, "ach.*.to.krang=2Elan.>": true, "_INBOX.krang=2Elan.A.*": true, "_INBOX.krang=2Elan.A.pull.1": true,
+		"ach.*.to.robot.>": false, "ach.robot.to.krang=2Elan.>": false, "ach.robot.here": false, "_INBOX.robot.A": false, "_INBOX.krang=2Elan": false, "_INBOX.krang=2Elan.>": false,
+		"_INBOX.krang=2Elan.*.A": false, "_INBOX.krang=2Elan.*.*": false, "_INBOX.krang=2Elan.A*": false, "_INBOX.krang=2Elan..A": false, "_INBOX.krang=2Elan.": false,
+		"_INBOX.krang=2Elan.A.B.C": true, "_INBOX.krang=2Elan.A.B.C.D": false, "_INBOX.krang=2Elan." + strings.Repeat("A", maxReply): false, ">": false, "": false,
+	} {
+		if got := IsSubscriptionOf("krang.lan", subject); got != want {
+			t.Errorf("IsSubscriptionOf(%.60q) = %v, want %v", subject, got, want)
+		}
+	}
+}
+
 func FuzzTokensAreReadBack(f *testing.F) {
 	f.Add("krang.lan")
 	f.Add("=2E")

@@ -2,8 +2,11 @@ package hub
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,7 +110,7 @@ func TestHubMakesConsumersOfOneForm(t *testing.T) {
 	w.put(robot, "robot", "imu", "newest")
 	body := consumerRequest(t, "robot,imu", hostile["all that there is"])
 	for _, request := range []string{"", "first", " first", ">", "*", "robot", "robot,*", "robot,>", "robot,imu.pc", "robot,none", "robot,imu >", "robot,imu  first", "robot,imu first first", string(body),
-		strings.Repeat("x", maxRequest), strings.Repeat("x", maxRequest+1)} {
+		strings.Repeat("x", maxRequest)} {
 		if text := w.read(pc, "pc", request); text == "" {
 			t.Errorf("%.60q: got a consumer, want a refusal", request)
 		}
@@ -165,7 +168,7 @@ func TestPullsOfHostAreBounded(t *testing.T) {
 		t.Fatal(text)
 	}
 	replies := pc.NewInbox()
-	if _, err := pc.SubscribeSync(replies + ".>"); err != nil {
+	if _, err := pc.SubscribeSync(replies + ".*"); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 10_000 {
@@ -293,5 +296,55 @@ func TestRequestsOfOneHostDelayNoOther(t *testing.T) {
 	}
 	if got := w.s.report().Streams; got > requests {
 		t.Errorf("robot's stream was made after all %d of pc", requests)
+	}
+}
+
+// A message goes to each subscription that matches its subject, so each repeated one makes the hub write every answer once more.
+func TestHostSubscribesOnceToSubject(t *testing.T) {
+	for _, subject := range []string{"ach.*.here", "ach.*.to.pc.>", "_INBOX.pc.x", "_INBOX.pc.x.*"} {
+		t.Run(subject, func(t *testing.T) {
+			pc := newWorld(t, "pc").connect("pc")
+			for range 2 {
+				sub, err := pc.SubscribeSync(subject)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(sub.Unsubscribe(), pc.FlushTimeout(await.Limit)); err != nil {
+					t.Fatalf("subscribing after the end of the first subscription: %v", err)
+				}
+			}
+			for range 2 {
+				if _, err := pc.SubscribeSync(subject); err != nil {
+					t.Fatal(err)
+				}
+			}
+			await.True(t, "the hub closes the connection", func() bool { _ = pc.Flush(); return pc.IsClosed() })
+		})
+	}
+}
+
+// Requests of all hosts reach the hub over one connection to the server.
+func TestSurplusRequestsDelayNoOther(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	robot, pc := w.connect("robot"), w.connect("pc")
+	if _, err := pc.Subscribe("_INBOX.pc.x", func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for !stop.Load() && pc.PublishRequest(hub.MakeOf("pc"), "_INBOX.pc.x", make([]byte, maxRequest)) == nil {
+		}
+	})
+	defer wait.Wait()
+	defer stop.Store(true)
+	w.until("there are surplus requests", func() bool { return pc.Stats().OutMsgs > 20*requestBurst })
+	for range 20 {
+		if text := w.make(robot, "robot", "imu"); text != "" {
+			t.Error(text)
+		}
+	}
+	if got := pc.Stats().InMsgs; got > 2*requestBurst {
+		t.Errorf("the hub has answered %d requests, want %d at most", got, 2*requestBurst)
 	}
 }

@@ -8,9 +8,10 @@
 //	err = s.Run(ctx)
 //
 // The server has one account. Who may connect is in the directory's file hosts, which is looked
-// at four times a second (members). Hosts connect to the front, which speaks TLS and passes on to the
-// server only messages that a host may send. A connection proves that it has a host's key (guard), and
-// gets that host's permissions (package achbridge/bridge/hub). The hub makes the streams and consumers
+// at four times a second (members). Hosts connect to the front, which speaks TLS. It passes a connection on to
+// the server once the connection has proved that it has a host's key (proof, guard), and then only messages that
+// a host may send (speaker). The server gives the connection that host's permissions (package
+// achbridge/bridge/hub). The hub makes the streams and consumers
 // that hosts ask for (maker, requests), and deletes those of removed hosts (cleaner); all are in memory.
 // The hub can read no frame and no control message: both are sealed at their ends.
 package hub

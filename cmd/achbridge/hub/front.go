@@ -2,31 +2,30 @@ package hub
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-
-	"achbridge/bridge/hub"
 )
 
 // front accepts the connections of hosts, speaks TLS with them, and passes on to the nats-server only messages that a host may send. The
 // server's permissions do not cover reply subjects: it publishes its answer to any subject that a message names as the reply. So the
 // front accepts only reply subjects in the host's own inbox, and no headers, which can name subjects too.
+//
+// The server sees only connections that have proved to be a host's, so that strangers take none of its places.
 type front struct {
 	listener net.Listener
 	nats     *server.Server
 	tls      *tls.Config
-	hostOf   func(key string) (name string, ok bool)
+	guard    *guard
+	admit    func(host string) bool // counts a request of a host, and reports whether it is within the host's allowance
+	unproved unproved
 
 	end   context.CancelFunc
 	conns sync.WaitGroup
@@ -69,55 +68,30 @@ func (f *front) close() {
 // carry passes on messages between one host and the server until either closes its connection.
 func (f *front) carry(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	f.unproved.enter(conn)
+	host, err := f.prove(conn)
+	f.unproved.leave(conn)
+	if err != nil {
+		return
+	}
 	inside, err := f.nats.InProcessConn()
 	if err != nil {
 		return // the server is stopping
 	}
 	defer inside.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close(); inside.Close() })()
-	from := bufio.NewReaderSize(inside, frontBuffer)
-	secure, err := f.greet(conn, inside, from)
-	if err != nil {
-		return
-	}
+	defer context.AfterFunc(ctx, func() { inside.Close() })()
 	var answers sync.WaitGroup
 	answers.Go(func() {
-		_, _ = from.WriteTo(patient{secure})
+		from := bufio.NewReaderSize(inside, frontBuffer)
+		if _, err := from.ReadBytes('\n'); err == nil { // the greeting, which the host has had from the front
+			_, _ = from.WriteTo(patient{host.conn})
+		}
 		conn.Close() // after the server's last message
 	})
-	refuse(secure, f.say(inside, secure))
+	refuse(host.conn, f.say(inside, host))
 	inside.Close()
 	answers.Wait()
-}
-
-// greet passes on the server's greeting, with the note that TLS is required, and does the TLS handshake. from reads from inside.
-func (f *front) greet(conn, inside net.Conn, from *bufio.Reader) (*tls.Conn, error) {
-	if err := errors.Join(conn.SetDeadline(time.Now().Add(tlsLimit)), inside.SetDeadline(time.Now().Add(tlsLimit))); err != nil {
-		return nil, err
-	}
-	line, err := from.ReadBytes('\n')
-	if err != nil {
-		return nil, err
-	}
-	var info map[string]json.RawMessage
-	if err := json.Unmarshal(bytes.TrimPrefix(line, []byte("INFO ")), &info); err != nil {
-		return nil, err
-	}
-	info["tls_required"] = json.RawMessage("true")
-	if line, err = json.Marshal(info); err != nil {
-		return nil, err
-	}
-	if _, err := io.WriteString(inside, proxyLine(conn)); err != nil {
-		return nil, err
-	}
-	if _, err := fmt.Fprintf(conn, "INFO %s\r\n", line); err != nil {
-		return nil, err
-	}
-	secure := tls.Server(conn, f.tls)
-	if err := secure.Handshake(); err != nil {
-		return nil, err
-	}
-	return secure, errors.Join(conn.SetDeadline(time.Time{}), inside.SetDeadline(time.Time{}))
 }
 
 // proxyLine returns the line from which the server learns the host's address (PROXY protocol, version 1).
@@ -149,138 +123,45 @@ func refuse(conn net.Conn, err error) {
 	}
 }
 
-// violation is the error for a message that a host may not send.
-type violation struct{ text string }
-
-func (v *violation) Error() string { return v.text }
-
-var (
-	errUnknownLine  = &violation{"Unknown Protocol Operation"}
-	errHeaders      = &violation{"Permissions Violation for Publish with headers"}
-	errReply        = &violation{"Permissions Violation for Publish with a reply subject that is not in the host's inbox"}
-	errPull         = &violation{"Permissions Violation for Publish of a pull of another form"}
-	errSubscription = &violation{"Permissions Violation for Subscription to a long subject"}
-	errLong         = &violation{"Permissions Violation for Publish of a message that is long and no frame"}
-)
-
-const (
-	// maxLine is the greatest length of a protocol line from a host, in bytes. The longest line has two subjects.
-	maxLine = 4096
-	// maxSubscription is the length of a subscription, in bytes, and maxTokens the number of tokens of its subject. The server
-	// keeps some kilobytes for each token.
-	maxSubscription = 512
-	maxTokens       = 16
-	// maxShort is the greatest size of a message that is no frame, in bytes.
-	maxShort = 16 << 10
-)
-
 // say passes on the messages of a host. It returns a *violation at the first message that is not allowed, or the error that ends the
 // connection.
-func (f *front) say(to io.Writer, from io.Reader) error {
-	in, out := bufio.NewReaderSize(from, frontBuffer), bufio.NewWriterSize(to, frontBuffer)
-	s := speaker{}
+func (f *front) say(to io.Writer, host *hostConn) error {
+	in, out := host.in, bufio.NewWriterSize(to, frontBuffer)
+	if _, err := out.WriteString(proxyLine(host.conn) + host.connect); err != nil {
+		return err
+	}
+	s, pulls := newSpeaker(host.name), allowance{every: pullEvery, burst: pullBurst}
 	for {
-		line, err := in.ReadSlice('\n')
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull) || len(line) > maxLine:
-			return errUnknownLine
-		case err != nil:
-			return err
-		}
-		size, body, err := s.allow(line, f.hostOf)
-		if err != nil {
-			return err
-		}
-		if _, err := out.Write(line); err != nil {
-			return err
-		}
-		if body != "" {
-			if got, err := in.Peek(len(body)); err != nil || string(got) != body {
-				return errPull
-			}
-		}
-		if _, err := io.CopyN(out, in, int64(size)); err != nil {
-			return err
-		}
 		if in.Buffered() == 0 {
 			if err := out.Flush(); err != nil {
 				return err
 			}
 		}
-	}
-}
-
-// speaker decides which messages a host may send. It is pure. It is stricter than the server's parser, so that both read a line alike.
-type speaker struct {
-	isConnected bool
-	host        string // empty until CONNECT has the key of a host
-}
-
-// allow checks a line of a host. It returns how many bytes of message follow the line, and the body with which they must begin, or a
-// violation. hostOf returns the host with a public key. The host in CONNECT is not proved yet: the server checks that the connection has
-// the private key.
-func (s *speaker) allow(line []byte, hostOf func(key string) (string, bool)) (size int, body string, err error) {
-	text, ok := strings.CutSuffix(string(line), "\r\n")
-	if !ok || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
-		return 0, "", errUnknownLine
-	}
-	verb, rest, _ := strings.Cut(text, " ")
-	switch verb {
-	case "CONNECT":
-		var options server.ClientOpts
-		if s.isConnected || json.Unmarshal([]byte(rest), &options) != nil {
-			return 0, "", errUnknownLine
+		line, err := readLine(in)
+		if err != nil {
+			return err
 		}
-		s.isConnected = true
-		if host, ok := hostOf(options.Nkey); ok {
-			s.host = host
+		m, err := s.allow(line)
+		if err != nil {
+			return err
 		}
-		return 0, "", nil
-	case "SUB":
-		if len(rest) > maxSubscription || strings.Count(rest, ".") >= maxTokens {
-			return 0, "", errSubscription
+		dest := io.Writer(out)
+		if m.isRequest && !f.admit(host.name) {
+			dest = io.Discard // the host gets no answer
 		}
-		return 0, "", nil
-	case "PING", "PONG", "UNSUB":
-		return 0, "", nil
-	case "HPUB":
-		return 0, "", errHeaders
-	case "PUB":
-		return s.publish(strings.Split(rest, " "))
-	}
-	return 0, "", errUnknownLine
-}
-
-// publish checks the words SUBJECT [REPLY] SIZE of a PUB line.
-func (s *speaker) publish(words []string) (size int, body string, err error) {
-	last := len(words) - 1
-	if last < 1 || last > 2 || words[0] == "" {
-		return 0, "", errUnknownLine
-	}
-	size, ok := sizeOf(words[last])
-	switch {
-	case !ok:
-		return 0, "", errUnknownLine
-	case last == 2 && (s.host == "" || !hub.IsReplyOf(s.host, words[1])):
-		return 0, "", errReply
-	case size > maxShort && !strings.HasPrefix(words[0], hub.FramePrefix(s.host)):
-		return 0, "", errLong
-	}
-	if strings.HasPrefix(words[0], hub.PullPrefix) { // another pull could ask the server for a heartbeat every nanosecond
-		if body = hub.PullBody; size != len(body) {
-			return 0, "", errPull
+		if _, err := dest.Write(line); err != nil {
+			return err
+		}
+		if m.body != "" {
+			for wait := pulls.take(time.Now()); wait > 0; wait = pulls.take(time.Now()) {
+				time.Sleep(wait) // the server would keep all pulls that it has not looked at
+			}
+			if got, err := in.Peek(len(m.body)); err != nil || string(got) != m.body {
+				return errPull
+			}
+		}
+		if _, err := io.CopyN(dest, in, int64(m.size)); err != nil {
+			return err
 		}
 	}
-	return size + len("\r\n"), body, nil
-}
-
-// sizeOf parses a number of at most nine digits as the server does.
-func sizeOf(word string) (size int, ok bool) {
-	for _, c := range []byte(word) {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		size = 10*size + int(c-'0')
-	}
-	return size, word != "" && len(word) < 10
 }

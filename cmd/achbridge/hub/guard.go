@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"maps"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -18,17 +20,17 @@ import (
 	"achbridge/bridge/logline"
 )
 
-// guard decides who may connect. The server asks it for each connection.
+// guard decides who may connect. The front asks it for each connection, and then the server.
 type guard struct {
 	dir Directory
 	log *slog.Logger
-	own string // password of our own connection, which never leaves this process
+	own string // password of the connections that the maker and the front make, which never leaves this process
 
 	mu      sync.Mutex
 	hosts   map[string]string // name by public key
 	names   map[string]bool
 	listed  []Host
-	as      map[uint64]Host // of each connection that was let in
+	as      map[uint64]Host // of each connection that was let in, until members.look has seen its end
 	seen    os.FileInfo     // the file as it was read last
 	refused logline.Limit
 	began   time.Time
@@ -131,30 +133,35 @@ func (g *guard) hostOf(key string) (host string, ok bool) {
 	return host, ok
 }
 
-// Check implements server.Authentication.
+// Check implements server.Authentication. Only the maker and the front know the password; the front has checked that a host has its key.
 func (g *guard) Check(c server.ClientAuthentication) bool {
 	opts := c.GetOpts()
-	if opts.Username == ownUser && opts.Nkey == "" && subtle.ConstantTimeCompare([]byte(opts.Password), []byte(g.own)) == 1 {
+	if subtle.ConstantTimeCompare([]byte(opts.Password), []byte(g.own)) != 1 {
+		return false
+	}
+	if opts.Nkey == "" {
 		c.RegisterUser(&server.User{Username: ownUser})
 		return true
 	}
-	host, err := g.identify(opts, c.GetNonce())
-	if err == nil {
-		err = g.let(c.GetID(), host)
-	}
-	if err != nil {
-		g.mu.Lock()
-		count, due := g.refused.Cause(time.Since(g.began))
-		g.mu.Unlock()
-		if due {
-			g.log.Warn("connection refused", "from", c.RemoteAddress().String(), "err", err, "count", count)
-		}
+	host := Host{opts.Username, opts.Nkey}
+	if err := g.let(c.GetID(), host); err != nil {
+		g.complain(c.RemoteAddress(), err)
 		return false
 	}
 	p := hub.PermissionsOf(host.Name)
 	c.RegisterUser(&server.User{Username: host.Name, Permissions: &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: p.Publish}, Subscribe: &server.SubjectPermission{Allow: p.Subscribe}}})
 	return true
+}
+
+// complain logs that a connection is refused.
+func (g *guard) complain(from net.Addr, err error) {
+	g.mu.Lock()
+	count, due := g.refused.Cause(time.Since(g.began))
+	g.mu.Unlock()
+	if due {
+		g.log.Warn("connection refused", "from", from.String(), "err", err, "count", count)
+	}
 }
 
 var (
@@ -167,10 +174,13 @@ var (
 // maxConnections is how many connections of a host are let in. Once a second members.look ends all but the newest keptConnections.
 const maxConnections = 32
 
-// let records the host of a connection. It fails if the host has maxConnections already.
+// let records the host of a connection. It fails if the host has maxConnections already, or was removed.
 func (g *guard) let(connection uint64, host Host) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.hosts[host.Public] != host.Name {
+		return errUnknown
+	}
 	count := 0
 	for _, h := range g.as {
 		if h == host {
@@ -204,22 +214,22 @@ func (g *guard) identify(opts *server.ClientOpts, nonce []byte) (Host, error) {
 	return Host{name, opts.Nkey}, nil
 }
 
-// connectionOf returns the host of a connection, and whether the connection may stay.
-func (g *guard) connectionOf(connection uint64) (h Host, known, stays bool) {
+// connections returns the host of each connection that was let in and is not forgotten.
+func (g *guard) connections() map[uint64]Host {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	h, known = g.as[connection]
-	return h, known, known && g.hosts[h.Public] == h.Name
+	return maps.Clone(g.as)
 }
 
-// forget ends what is known of connections that are gone: those up to the last one that are
-// not there.
-func (g *guard) forget(there map[uint64]bool, last uint64) {
+// lets reports whether connections of a host may stay.
+func (g *guard) lets(h Host) bool {
+	name, ok := g.hostOf(h.Public)
+	return ok && name == h.Name
+}
+
+// forget removes a connection that has ended.
+func (g *guard) forget(connection uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for id := range g.as {
-		if id <= last && !there[id] {
-			delete(g.as, id)
-		}
-	}
+	delete(g.as, connection)
 }

@@ -120,8 +120,11 @@ func (d Directory) change(edit func([]Host) ([]Host, error)) error {
 		return ui.Failure(fmt.Errorf("hub: %w", err), "run it as the owner of the directory")
 	}
 	defer lock.Close()
-	if err := lockFor(lock, lockWait); err != nil {
+	switch err := lockFor(lock, lockWait); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
 		return ui.Failure(fmt.Errorf("hub %s: its lock is held: %w", d, err), "end the other achbridge hub add or remove; fuser "+string(d)+" shows which processes have it open")
+	case err != nil:
+		return ui.Failure(fmt.Errorf("hub %s: it cannot be locked: %w", d, err), "put it on a file system that has locks")
 	}
 	list, err := d.Hosts()
 	if err != nil {

@@ -68,30 +68,30 @@ func (m *members) forget(host string) {
 
 // look takes the server's account of its connections, open and closed.
 func (m *members) look() {
+	hosts := m.guard.connections() // first, so that the server lists all of these that are open
 	z, err := m.nats.Connz(&server.ConnzOptions{State: server.ConnAll, Limit: mostConns, Sort: server.ByStart})
 	if err != nil {
 		return // it ends
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	there := map[uint64]bool{}
-	last := uint64(0)
+	open := map[uint64]bool{}
 	now := map[string]*member{}
 	ends := map[string]string{}
 	for _, c := range slices.Backward(z.Conns) { // the newest first
-		there[c.Cid], last = true, max(last, c.Cid)
-		host, known, stays := m.guard.connectionOf(c.Cid)
+		host, known := hosts[c.Cid]
 		if !known {
 			continue
 		}
 		m.count(host.Name, c)
-		switch {
-		case c.Stop != nil:
+		if c.Stop != nil {
 			if ends[host.Name] == "" {
 				ends[host.Name] = c.Reason
 			}
 			continue
-		case !stays:
+		}
+		open[c.Cid] = true
+		if !m.guard.lets(host) {
 			ends[host.Name] = "Kicked"
 			_ = m.nats.DisconnectClientByID(c.Cid) // it is gone, or goes
 			continue
@@ -112,9 +112,9 @@ func (m *members) look() {
 		n.waiting += c.Pending
 	}
 	m.tell(now, ends)
-	m.guard.forget(there, last)
-	for id := range m.counts {
-		if !there[id] {
+	for id := range hosts {
+		if !open[id] {
+			m.guard.forget(id)
 			delete(m.counts, id)
 		}
 	}

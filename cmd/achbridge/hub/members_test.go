@@ -1,13 +1,8 @@
 package hub
 
 import (
-	"bufio"
-	"crypto/tls"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -44,53 +39,48 @@ func TestHubKnowsAddressesOfHosts(t *testing.T) {
 	w.until("it says where robot is", func() bool { h := w.s.report().Hosts[0]; return h.Connected && h.From == robot.LocalAddr() })
 }
 
+// The server's list of closed connections goes back to thousands of them.
+func TestHostConnectsAgainAndAgain(t *testing.T) {
+	w := newWorld(t, "robot")
+	for range 2 * maxConnections {
+		w.until("robot is let in", func() bool {
+			robot, err := w.dial(w.credentials("robot"))
+			if err == nil {
+				robot.Close()
+			}
+			return err == nil
+		})
+	}
+}
+
 func TestGuardBoundsConnectionsOfHost(t *testing.T) {
-	g := &guard{as: map[uint64]Host{}}
+	robot, pc := Host{"robot", "ROBOT"}, Host{"pc", "PC"}
+	g := &guard{as: map[uint64]Host{}, hosts: map[string]string{"ROBOT": "robot", "PC": "pc"}}
+	if err := g.let(0, Host{"pc", "ROBOT"}); !errors.Is(err, errUnknown) {
+		t.Errorf("a host that was removed: got %v, want %v", err, errUnknown)
+	}
 	for n := range uint64(maxConnections) {
-		if err := g.let(n, Host{Name: "pc"}); err != nil {
+		if err := g.let(n, pc); err != nil {
 			t.Fatalf("connection %d: %v", n, err)
 		}
 	}
-	if err := g.let(100, Host{Name: "pc"}); !errors.Is(err, errMany) {
+	if err := g.let(100, pc); !errors.Is(err, errMany) {
 		t.Errorf("one more: got %v, want %v", err, errMany)
 	}
-	if err := g.let(100, Host{Name: "robot"}); err != nil {
+	if err := g.let(100, robot); err != nil {
 		t.Errorf("another host: %v", err)
 	}
-	g.forget(map[uint64]bool{}, 50)
-	if err := g.let(101, Host{Name: "pc"}); err != nil {
-		t.Errorf("after the others have ended: %v", err)
+	g.forget(1)
+	if err := g.let(101, pc); err != nil {
+		t.Errorf("after one has ended: %v", err)
 	}
 }
 
 // stalled connects a host that sends lines and then reads nothing.
 func (w *world) stalled(host string, lines ...string) {
 	w.Helper()
-	c := w.credentials(host)
-	conn, err := net.Dial("tcp", w.s.Addr())
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() { conn.Close() })
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		w.Fatal(err)
-	}
-	var info struct{ Nonce string }
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &info); err != nil {
-		w.Fatal(err)
-	}
-	public, err := c.PublicKey()
-	if err != nil {
-		w.Fatal(err)
-	}
-	signature, err := c.Sign([]byte(info.Nonce))
-	if err != nil {
-		w.Fatal(err)
-	}
-	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
-	_, err = fmt.Fprintf(secure, "CONNECT {\"nkey\":%q,\"sig\":%q,\"headers\":true}\r\n%s", public, base64.RawURLEncoding.EncodeToString(signature), strings.Join(lines, "\r\n")+"\r\n")
-	if err != nil {
+	conn, nonce := w.greeted()
+	if _, err := fmt.Fprintf(w.secured(conn), "%s%s\r\n", w.proof(host, nonce), strings.Join(lines, "\r\n")); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -102,14 +92,21 @@ func TestHostThatReadsNothingIsCutOff(t *testing.T) {
 	w.put(robot, "robot", "camera", strings.Repeat("x", hub.MaxPayload))
 	const connections = 4
 	for range connections {
-		w.stalled("pc", "SUB _INBOX.pc.> 1")
+		w.stalled("pc", "SUB _INBOX.pc.x 1")
+	}
+	frames, err := pc.SubscribeSync("_INBOX.pc.x")
+	if err != nil {
+		t.Fatal(err)
 	}
 	w.until("all are connected", func() bool { return w.s.report().Hosts[0].Connections == 1+connections })
 	for range 3 {
 		if text := w.read(pc, "pc", "robot,camera first"); text != "" {
 			t.Fatal(text)
 		}
-		if _, err := pc.RequestWithContext(await.Context(t), "$JS.API.CONSUMER.MSG.NEXT.robot,camera.pc", []byte(hub.PullBody)); err != nil {
+		if err := pc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.robot,camera.pc", "_INBOX.pc.x", []byte(hub.PullBody)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := frames.NextMsg(await.Limit); err != nil {
 			t.Fatal(err)
 		}
 	}

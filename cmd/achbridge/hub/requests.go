@@ -2,7 +2,6 @@ package hub
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -10,39 +9,32 @@ import (
 	"achbridge/bridge/hub"
 )
 
-const (
-	// maxRequests is how many requests of a host may wait, and maxRequest the greatest size of one, in bytes.
-	maxRequests = 1024
-	maxRequest  = 1 << 10
-	// A host may ask for requestBurst streams and consumers at once, as after the start of a hub, then for one every requestEvery.
-	requestBurst = 4 * maxChannels
-	requestEvery = 20 * time.Millisecond
-)
+// maxRequests is how many requests of a host may wait.
+const maxRequests = 1024
 
 var (
 	errBusy     = errors.New("too many requests of this host: try again")
-	errTooLong  = fmt.Errorf("a request of more than %d bytes", maxRequest)
 	errStranger = errors.New("it is no host of this hub any more")
 )
 
 // requests is the queue of the requests of one host, so that hosts do not wait for each other. maker.mu guards it.
 type requests struct {
 	waiting []*nats.Msg
-	working bool            // a goroutine takes requests from waiting until it is empty
-	free    time.Duration   // when the whole burst is available again, on the clock of maker.began
+	working bool // a goroutine takes requests from waiting until it is empty
+	allowed allowance
 	made    map[string]bool // channels whose streams were made
 }
 
-// add queues a request, and reports whether the caller must start serveHost. now is the time since maker.began.
-func (r *requests) add(m *nats.Msg, now time.Duration) (begin bool, err error) {
-	free := max(r.free, now) + requestEvery
-	switch {
-	case len(m.Data) > maxRequest:
-		return false, errTooLong
-	case len(r.waiting) >= maxRequests || free-now > requestBurst*requestEvery:
+func newRequests() *requests {
+	return &requests{allowed: allowance{every: requestEvery, burst: requestBurst}, made: map[string]bool{}}
+}
+
+// add queues a request, and reports whether the caller must start serveHost.
+func (r *requests) add(m *nats.Msg) (begin bool, err error) {
+	if len(r.waiting) >= maxRequests {
 		return false, errBusy
 	}
-	r.free, r.waiting = free, append(r.waiting, m)
+	r.waiting = append(r.waiting, m)
 	begin, r.working = !r.working, true
 	return begin, nil
 }
@@ -58,6 +50,21 @@ func (r *requests) next() *nats.Msg {
 	return m
 }
 
+// admit counts a request of a host, and reports whether the front may pass it on. Surplus requests would fill the connection over which
+// requests of all hosts arrive.
+func (m *maker) admit(host string) bool {
+	if !m.guard.has(host) {
+		return false
+	}
+	m.mu.Lock()
+	ok := m.of(host).allowed.take(time.Now()) == 0
+	m.mu.Unlock()
+	if !ok {
+		m.complain(host, errBusy)
+	}
+	return ok
+}
+
 // take queues a request of a host. It does not block.
 func (m *maker) take(request *nats.Msg) {
 	// The hub may publish to any subject, so it answers only in the inbox of the host that asks. A message that the server delivers here
@@ -68,7 +75,7 @@ func (m *maker) take(request *nats.Msg) {
 	}
 	m.mu.Lock()
 	r := m.of(host)
-	begin, err := r.add(request, time.Since(m.began))
+	begin, err := r.add(request)
 	m.mu.Unlock()
 	if err != nil {
 		m.reply(host, request, err)
@@ -81,7 +88,7 @@ func (m *maker) take(request *nats.Msg) {
 // of returns the requests of a host. m.mu must be held.
 func (m *maker) of(host string) *requests {
 	if m.hosts[host] == nil {
-		m.hosts[host] = &requests{made: map[string]bool{}}
+		m.hosts[host] = newRequests()
 	}
 	return m.hosts[host]
 }
@@ -119,12 +126,17 @@ func (m *maker) reply(host string, request *nats.Msg, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
-		m.mu.Lock()
-		count, due := m.refused.Cause(time.Since(m.began))
-		m.mu.Unlock()
-		if due {
-			m.log.Warn("request refused", "host", host, "err", err, "count", count)
-		}
+		m.complain(host, err)
 	}
 	_ = request.Respond([]byte(text)) // it fails only when the hub stops
+}
+
+// complain logs that a request of a host is refused.
+func (m *maker) complain(host string, err error) {
+	m.mu.Lock()
+	count, due := m.refused.Cause(time.Since(m.began))
+	m.mu.Unlock()
+	if due {
+		m.log.Warn("request refused", "host", host, "err", err, "count", count)
+	}
 }

@@ -8,52 +8,74 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"achbridge/bridge/hub"
+	"achbridge/testnet/await"
 )
 
 func TestRequestsOfHostAreBounded(t *testing.T) {
-	r, now := &requests{}, time.Hour
-	add := func(want error) {
+	r := newRequests()
+	for count := range maxRequests + 1 {
+		_, err := r.add(&nats.Msg{})
+		if want := count == maxRequests; errors.Is(err, errBusy) != want {
+			t.Fatalf("add = %v while %d requests wait", err, count)
+		}
+	}
+}
+
+func TestAllowanceIsBurstAndThenRate(t *testing.T) {
+	a, now := allowance{every: time.Second, burst: 10}, time.Now()
+	take := func(want time.Duration) {
 		t.Helper()
-		if _, err := r.add(&nats.Msg{}, now); !errors.Is(err, want) {
-			t.Fatalf("add = %v, want %v", err, want)
+		if got := a.take(now); got != want {
+			t.Fatalf("take = %v, want %v", got, want)
 		}
 	}
-	for range maxRequests {
-		add(nil)
+	for range 10 {
+		take(0)
 	}
-	add(errBusy)
-	for count := maxRequests; count < requestBurst; count++ {
-		if r.next() == nil {
-			t.Fatal("next = nil, want a request")
+	for range 3 {
+		take(time.Second)
+		now = now.Add(time.Second / 4)
+		take(time.Second * 3 / 4)
+		now = now.Add(time.Second * 3 / 4)
+		take(0)
+	}
+	now = now.Add(time.Hour)
+	for range 10 {
+		take(0)
+	}
+	take(time.Second)
+}
+
+// The server has no limit of its own for pulls that it has not looked at.
+func TestPullsOfHostHaveARate(t *testing.T) {
+	w := newWorld(t, "robot", "pc")
+	pc := w.connect("pc")
+	const surplus, pull = 2000, "$JS.API.CONSUMER.MSG.NEXT.robot,imu.pc"
+	began := time.Now()
+	for range pullBurst + surplus {
+		if err := pc.PublishRequest(pull, "_INBOX.pc.x", []byte(hub.PullBody)); err != nil {
+			t.Fatal(err)
 		}
-		add(nil)
 	}
-	for r.next() != nil {
+	if err := pc.FlushTimeout(await.Limit); err != nil {
+		t.Fatal(err)
 	}
-	add(errBusy)
-	now += requestEvery
-	add(nil)
-	add(errBusy)
-	now += time.Hour
-	if _, err := r.add(&nats.Msg{Data: make([]byte, maxRequest+1)}, now); !errors.Is(err, errTooLong) {
-		t.Errorf("add of a long one = %v, want %v", err, errTooLong)
-	}
-	if len(r.waiting) != 1 {
-		t.Errorf("%d requests wait, want 1", len(r.waiting))
+	if took := time.Since(began); took < surplus*pullEvery {
+		t.Errorf("the hub has passed on %d pulls in %v, want %v at least", pullBurst+surplus, took, surplus*pullEvery)
 	}
 }
 
 func TestOneGoroutineWorksForHost(t *testing.T) {
-	r := &requests{}
+	r := newRequests()
 	for _, want := range []bool{true, false} {
-		if begin, err := r.add(&nats.Msg{}, 0); begin != want || err != nil {
+		if begin, err := r.add(&nats.Msg{}); begin != want || err != nil {
 			t.Errorf("add = %v, %v, want %v", begin, err, want)
 		}
 	}
 	for range 3 { // for two requests, and once when none waits
 		r.next()
 	}
-	if begin, err := r.add(&nats.Msg{}, 0); !begin || err != nil {
+	if begin, err := r.add(&nats.Msg{}); !begin || err != nil {
 		t.Errorf("add after the end = %v, %v, want a goroutine", begin, err)
 	}
 }

@@ -48,7 +48,7 @@ const (
 	maxSubscriptions = 10_000
 	// A thin link may take long for what it has asked for; a dead one is found by pings.
 	writeLimit = time.Minute
-	tlsLimit   = 5 * time.Second // for the handshake
+	tlsLimit   = 5 * time.Second // for the handshake, and then for the proof
 	pingEvery  = 10 * time.Second
 	maxPings   = 3
 	// maxStreams and maxReaders are of all hosts together.
@@ -115,7 +115,7 @@ func (s *Server) open() (err error) {
 	if err != nil {
 		return err
 	}
-	s.front = &front{listener: listener, hostOf: s.guard.hostOf, tls: &tls.Config{Certificates: []tls.Certificate{s.id.Certificate}, MinVersion: tls.VersionTLS13}}
+	s.front = &front{listener: listener, guard: s.guard, tls: &tls.Config{Certificates: []tls.Certificate{s.id.Certificate}, MinVersion: tls.VersionTLS13}}
 	if s.store, err = makeStore(s.cfg.Places, storeName(s.cfg.Dir)); err != nil {
 		return err
 	}
@@ -132,7 +132,6 @@ func (s *Server) options() *server.Options {
 		ServerName: "achbridge-hub", DontListen: true, ProxyProtocol: true,
 		NoSigs: true, NoLog: true, DisableJetStreamBanner: true,
 		AuthTimeout:                10,
-		AlwaysEnableNonce:          true,
 		CustomClientAuthentication: s.guard,
 		MaxConn:                    s.cfg.Connections + 1, // one is ours
 		MaxSubs:                    maxSubscriptions,
@@ -176,7 +175,7 @@ func (s *Server) start() error {
 	if err := s.maker.serve(s.keeper.hasRoom); err != nil {
 		return err
 	}
-	s.front.nats = s.nats
+	s.front.nats, s.front.admit = s.nats, s.maker.admit
 	s.front.serve()
 	return nil
 }

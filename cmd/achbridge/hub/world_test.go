@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -28,9 +29,12 @@ type world struct {
 	*testing.T
 	dir    Directory
 	memory int64 // 0: the default
-	s      *Server
-	end    func()
-	logs   *logged
+	// connections is the limit of connections; 0 means the default.
+	connections int
+	from        string // address from which hosts dial; "" means any
+	s           *Server
+	end         func()
+	logs        *logged
 }
 
 // logged is a log that a test may read while it is written.
@@ -74,7 +78,7 @@ func newWorldWith(t *testing.T, memory int64, hosts ...string) *world {
 func (w *world) start() {
 	w.Helper()
 	var err error
-	w.s, err = New(Config{Dir: w.dir, Listen: "127.0.0.1:0", HTTP: ":0", Memory: w.memory, Version: "test", Log: slog.New(slog.NewTextHandler(w.logs, nil)),
+	w.s, err = New(Config{Dir: w.dir, Listen: "127.0.0.1:0", HTTP: ":0", Memory: w.memory, Connections: w.connections, Version: "test", Log: slog.New(slog.NewTextHandler(w.logs, nil)),
 		Places: config.Places{Env: func(string) string { return "" }, UID: os.Getuid()}})
 	if err != nil {
 		w.Fatal(err)
@@ -123,7 +127,8 @@ func (w *world) dialAt(url string, c hub.Credentials) (*nats.Conn, error) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	conn, err := nats.Connect(url, nats.Nkey(public, c.Sign), nats.CustomInboxPrefix(hub.InboxPrefix(c.Host)), nats.NoReconnect(), nats.Timeout(await.Limit),
+	conn, err := nats.Connect(url, nats.Nkey(public, c.Sign), nats.CustomInboxPrefix(hub.InboxPrefix(c.Host)), nats.NoReconnect(),
+		nats.Dialer(&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(w.from)}, Timeout: await.Limit}), nats.Timeout(await.Limit),
 		nats.Secure(&tls.Config{InsecureSkipVerify: true, VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
 			if sum := sha256.Sum256(raw[0]); !bytes.Equal(sum[:], c.Certificate) {
 				return errors.New("another certificate")
