@@ -10,7 +10,6 @@ import (
 	"achbridge/bridge/layout"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
-	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
 
@@ -221,7 +220,7 @@ func (n *Node) layout(l *link, m wire.Layout) {
 		l.refusal("layout refused", status.Event{Channel: q.channel, Text: why})
 		q.end(nil, why)
 	} else {
-		n.layouts.add(keptLayout{q.hash, l.peer, m.Packed, kind.Fit()})
+		n.layouts.add(keptLayout{q.hash, m.Packed, kind.Fit()})
 		q.end(m.Packed, "")
 	}
 	l.askLayouts()
@@ -256,16 +255,12 @@ type keptLayouts []keptLayout
 
 type keptLayout struct {
 	hash   wire.Hash
-	from   trust.NodeID
 	packed []byte
 	fit    layout.Fit
 }
 
-// How many layouts are kept: of one peer, and of all. Each has 64 KiB at most.
-const (
-	maxLayoutsOf = 64
-	maxLayouts   = 256
-)
+// maxLayouts is how many layouts are kept. Each has 64 KiB at most.
+const maxLayouts = 256
 
 // take returns a layout that is kept, nil when it is not.
 func (k *keptLayouts) take(hash wire.Hash) []byte {
@@ -291,17 +286,7 @@ func (k *keptLayouts) fitOf(hash wire.Hash) *layout.Fit {
 
 // add keeps a layout, in place of the one that was not used for longest if there are too many.
 func (k *keptLayouts) add(one keptLayout) {
-	of := 0
-	for _, l := range *k {
-		if l.from == one.from {
-			of++
-		}
-	}
-	switch {
-	case of >= maxLayoutsOf:
-		i := slices.IndexFunc(*k, func(l keptLayout) bool { return l.from == one.from })
-		*k = slices.Delete(*k, i, i+1)
-	case len(*k) >= maxLayouts:
+	if len(*k) >= maxLayouts {
 		*k = slices.Delete(*k, 0, 1)
 	}
 	*k = append(*k, one)
