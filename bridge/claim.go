@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -113,11 +112,11 @@ func (p *peer) apartFrom(other *peer) bool {
 	return p.Source != "" && other.Source != "" && !p.at.Equal(other.at)
 }
 
-// choose returns the index of the claim to dial next. It alternates between a random claim of
-// a source that was never dialled, and one of the source that was dialled longest ago. So
-// neither a flood of new sources nor many old ones can keep a robot waiting for long.
-func (d *claimDials) choose(list []candidate) int {
-	best, ties := 0, 0
+// choose returns the index of the claim to dial next; list is in random order. It alternates
+// between a claim of a source that was never dialled, and one of the source that was dialled
+// longest ago. So neither a flood of new sources nor many old ones can keep a robot waiting for
+// long.
+func (d *claimDials) choose(list []candidate) (best int) {
 	rank := func(c candidate) uint64 {
 		turn := d.turns[c.p.Source]
 		if turn == 0 && d.count%2 == 1 {
@@ -126,14 +125,8 @@ func (d *claimDials) choose(list []candidate) int {
 		return turn
 	}
 	for i, c := range list {
-		a, b := rank(c), rank(list[best])
-		switch {
-		case i == 0 || a < b || a == b && c.p.next < list[best].p.next:
-			best, ties = i, 1
-		case a == b && c.p.next == list[best].p.next:
-			if ties++; rand.IntN(ties) == 0 {
-				best = i
-			}
+		if a, b := rank(c), rank(list[best]); a < b || a == b && c.p.next < list[best].p.next {
+			best = i
 		}
 	}
 	return best

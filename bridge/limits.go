@@ -71,8 +71,8 @@ import (
 //	or pushes bring                                all            mirror/space.go
 //	streams of mode every, of one peer             256               transport/stream.go
 //	accounts of what peers read                    10000             exchange.go
-//	layouts of a peer's channels                   64 KiB each; 64 are kept of a peer, 256 of all;
-//	                                               8 are asked for at once, then 20 a second
+//	layouts of a peer's channels                   64 KiB each; 256 are kept of all peers; 8 are
+//	                                               asked for at once, then 20 a second
 //	                                                                 layouts/requests.go
 //	layouts that a peer gets                       1 MiB at once, then 100 KiB a second
 //	                                                                 layouts/answers.go

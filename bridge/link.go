@@ -116,7 +116,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 		layoutAnswers: layouts.NewAnswerLimit(),
 		warnings:      warnings(), compressor: ring.NewCompressor(), subscriptions: make(map[uint32]*subscription), imports: make(map[uint32]*inbound),
 	}
-	l.layouts = layouts.NewRequests(&n.layouts, l.peer, l.describeChannel)
+	l.layouts = layouts.NewRequests(&n.layouts, l.describeChannel)
 	l.awake = func() { notify(l.wake) }
 	l.flight.Begin(s.RTT())
 	l.clock.Suspended(l.up, n.clock.Suspended())

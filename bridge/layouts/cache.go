@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"achbridge/bridge/layout"
-	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
 
@@ -15,14 +14,11 @@ type Cache struct {
 
 type cachedLayout struct {
 	hash   wire.Hash
-	from   trust.NodeID
 	packed []byte
 	fit    layout.Fit
 }
 
-// MaxOfPeer is how many layouts of one peer a Cache keeps. A layout has at most wire.MaxLayout bytes.
-const MaxOfPeer = 64
-
+// maxCached is how many layouts a Cache keeps. A layout has at most wire.MaxLayout bytes.
 const maxCached = 256
 
 // Len returns the number of layouts in the cache.
@@ -49,19 +45,9 @@ func (c *Cache) Fit(hash wire.Hash) *layout.Fit {
 	return nil
 }
 
-// add keeps a layout. If there are too many, it replaces the peer's or else the cache's least recently used one.
+// add keeps a layout. If there are too many, it replaces the least recently used one.
 func (c *Cache) add(one cachedLayout) {
-	ofPeer := 0
-	for _, l := range c.list {
-		if l.from == one.from {
-			ofPeer++
-		}
-	}
-	switch {
-	case ofPeer >= MaxOfPeer:
-		i := slices.IndexFunc(c.list, func(l cachedLayout) bool { return l.from == one.from })
-		c.list = slices.Delete(c.list, i, i+1)
-	case len(c.list) >= maxCached:
+	if len(c.list) >= maxCached {
 		c.list = slices.Delete(c.list, 0, 1)
 	}
 	c.list = append(c.list, one)

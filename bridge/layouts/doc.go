@@ -4,7 +4,7 @@
 // this host wants to see values. Cache keeps what the peers have answered. AnswerLimit bounds what a peer is answered.
 //
 //	cache := new(layouts.Cache)
-//	requests := layouts.NewRequests(cache, peer, ask) // one for each link
+//	requests := layouts.NewRequests(cache, ask) // one for each link
 //	r := requests.Add(now, hash, "imu")               // nil: too many
 //	<-r.Done()                                        // after requests.Receive, Refuse, Expire or Close
 //

@@ -9,7 +9,6 @@ import (
 
 	"achbridge/bridge/layout"
 	"achbridge/bridge/status"
-	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
 
@@ -22,7 +21,7 @@ func TestPackedLayoutFitsItsMessage(t *testing.T) {
 func TestCacheDropsLeastRecentlyUsed(t *testing.T) {
 	var c Cache
 	for i := range 1000 {
-		c.add(cachedLayout{from: trust.NodeID{byte(i % 7)}, hash: wire.Hash{byte(i), byte(i >> 8)}, packed: []byte{1}})
+		c.add(cachedLayout{hash: wire.Hash{byte(i), byte(i >> 8)}, packed: []byte{1}})
 	}
 	if c.Len() != maxCached {
 		t.Errorf("Len() = %d, want %d", c.Len(), maxCached)
@@ -31,19 +30,9 @@ func TestCacheDropsLeastRecentlyUsed(t *testing.T) {
 	if c.Packed(oldest) == nil || c.Packed(wire.Hash{}) != nil {
 		t.Error("Packed does not return what is in the cache")
 	}
-	c.add(cachedLayout{from: trust.NodeID{99}, hash: wire.Hash{99, 99}, packed: []byte{1}})
+	c.add(cachedLayout{hash: wire.Hash{99, 99}, packed: []byte{1}})
 	if c.Packed(oldest) == nil {
 		t.Error("the layout that was used last is gone")
-	}
-}
-
-func TestCacheBoundsTheLayoutsOfAPeer(t *testing.T) {
-	var c Cache
-	for i := range MaxOfPeer + 10 {
-		c.add(cachedLayout{from: trust.NodeID{1}, hash: wire.Hash{byte(i)}})
-	}
-	if c.Len() != MaxOfPeer {
-		t.Errorf("Len() = %d, want %d", c.Len(), MaxOfPeer)
 	}
 }
 
@@ -57,7 +46,7 @@ func (p *peer) ask(channel string) (id uint32) {
 
 func TestRequestsAreBoundedAndSentSlowly(t *testing.T) {
 	var p peer
-	r := NewRequests(new(Cache), trust.NodeID{1}, p.ask)
+	r := NewRequests(new(Cache), p.ask)
 	now := time.Unix(0, 0)
 	const all = MaxUnanswered + maxQueued
 	for i := range all {
@@ -105,7 +94,7 @@ func TestRequestEndsInEachWay(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var p peer
 			cache := new(Cache)
-			r := NewRequests(cache, trust.NodeID{1}, p.ask)
+			r := NewRequests(cache, p.ask)
 			q := r.Add(now, layout.Hash(good), "imu")
 			calls := 0
 			q.Then(func(Answer) { calls++ })

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"achbridge/bridge/layout"
-	"achbridge/bridge/trust"
 	"achbridge/wire"
 
 	"golang.org/x/time/rate"
@@ -14,7 +13,6 @@ import (
 // Requests are the layouts that one peer is asked for: at most MaxUnanswered at a time, and 20 a second.
 type Requests struct {
 	cache    *Cache
-	peer     trust.NodeID
 	ask      func(channel string) (id uint32)
 	queued   []*Request          // not sent yet
 	sent     map[uint32]*Request // by the id of the wire.Describe
@@ -48,9 +46,9 @@ const (
 )
 
 // NewRequests returns the requests to one peer. ask sends a wire.Describe and returns its id. What the peer answers goes into cache.
-func NewRequests(cache *Cache, peer trust.NodeID, ask func(channel string) (id uint32)) *Requests {
+func NewRequests(cache *Cache, ask func(channel string) (id uint32)) *Requests {
 	return &Requests{
-		cache: cache, peer: peer, ask: ask,
+		cache: cache, ask: ask,
 		sent: make(map[uint32]*Request), rejected: make(map[wire.Hash]string),
 		limiter: rate.NewLimiter(rate.Every(50*time.Millisecond), 64),
 	}
@@ -105,7 +103,7 @@ func (r *Requests) Receive(now time.Time, m wire.Layout) (channel, rejected stri
 	defer r.Send(now)
 	unpacked, why := checked(m.Packed, q.hash)
 	if why == "" {
-		r.cache.add(cachedLayout{q.hash, r.peer, m.Packed, unpacked.Fit()})
+		r.cache.add(cachedLayout{q.hash, m.Packed, unpacked.Fit()})
 		q.end(Answer{Packed: m.Packed})
 		return "", ""
 	}

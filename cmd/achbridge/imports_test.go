@@ -47,7 +47,7 @@ var fences = []fence{
 	{From: "bridge/rule", Not: ours + "/bridge", But: []string{ours + "/bridge/via"}, Why: "rules know nothing of the node", Tests: true},
 	{From: "bridge/layout", Not: ours, Why: "a layout is of bytes, not of channels", Tests: true},
 	{From: "bridge/ring", Not: ours, But: []string{ours + "/bridge/ledger", ours + "/bridge/lock", ours + "/bridge/rule", ours + "/bridge/status", ours + "/localach", ours + "/wire"}, Why: "a ring knows no link"},
-	{From: "bridge/layouts", Not: ours, But: []string{ours + "/bridge/layout", ours + "/bridge/rule", ours + "/bridge/status", ours + "/bridge/trust", ours + "/wire"}, Why: "layouts are asked for without the node", Tests: true},
+	{From: "bridge/layouts", Not: ours, But: []string{ours + "/bridge/layout", ours + "/bridge/rule", ours + "/bridge/status", ours + "/wire"}, Why: "layouts are asked for without the node", Tests: true},
 	{From: main + "debuginfo", Not: ours, But: []string{ours + "/bridge/layout"}, Why: "debuginfo reads files of anybody, and makes layouts", Tests: true},
 	{From: main + "ros1msg", Not: ours, But: []string{ours + "/bridge/layout"}, Why: "ros1msg writes layouts in other words"},
 	{From: main + "plot", Not: ours, But: []string{room + "values", room + "ui"}, Why: "a plot is of numbers, not of channels", Tests: true},
