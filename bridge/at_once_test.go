@@ -166,7 +166,7 @@ func TestFrameOnAnIdleLinkLeavesInTheGoroutineThatSawIt(t *testing.T) {
 			}
 			r.wake(seq, 0)
 			l.mu.Lock()
-			sent := l.order[0].loaded
+			sent := l.exports.order[0].sub.loaded
 			l.mu.Unlock()
 			if sent != seq {
 				t.Fatalf("got frame %d sent, want %d", sent, seq)
@@ -195,7 +195,7 @@ func TestFrameOfSomePacketsLeavesInTheGoroutineThatSawIt(t *testing.T) {
 			}
 			r.wake(seq, i%2)
 			l.mu.Lock()
-			sub := l.order[0]
+			sub := l.exports.order[0].sub
 			sent, rest := sub.loaded, sub.out.Pending()
 			l.mu.Unlock()
 			if sent != seq || rest {
@@ -220,7 +220,7 @@ func TestLargeFrameIsLeftToThePump(t *testing.T) {
 		}
 		l.mu.Lock()
 		before := l.flight.Unreported()
-		filled, _ := l.fillAside(l.order[0], 0, l.n.now())
+		filled, _ := l.fillAside(l.exports.order[0].sub, 0, l.n.now())
 		after := l.flight.Unreported()
 		l.mu.Unlock()
 		if filled || after != before {
@@ -243,7 +243,7 @@ func TestFrameThatCameWithOthersIsLeftToThePump(t *testing.T) {
 		}
 		l.mu.Lock() // the pump has to wait
 		r.wake(seq, 1)
-		sent := l.order[0].loaded
+		sent := l.exports.order[0].sub.loaded
 		l.mu.Unlock()
 		if sent == seq {
 			t.Error("it was sent alone")

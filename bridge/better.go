@@ -110,7 +110,7 @@ func (n *Node) carriesCommands(l *link) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.order, func(sub *subscription) bool { return sub.qos.Class == rule.Command })
+	return slices.ContainsFunc(l.exports.order, func(x *export) bool { return x.qos.Class == rule.Command })
 }
 
 // failed is called when a link ends or falls silent. If the link moved less than tryProves ago,

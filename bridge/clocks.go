@@ -103,8 +103,10 @@ func (n *Node) lookAtSleep() {
 	for _, l := range slices.Concat(slices.Collect(maps.Values(n.links)), slices.Collect(maps.Values(n.spares))) {
 		l.mu.Lock()
 		l.clock.Suspended(n.now(), total)
-		for _, sub := range l.order {
-			sub.wake()
+		for _, x := range l.exports.order {
+			if x.sub != nil {
+				x.sub.wake()
+			}
 		}
 		l.mu.Unlock()
 		l.awake()

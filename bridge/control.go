@@ -170,46 +170,37 @@ func (n *Node) update(l *link, m wire.Update) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	sub := l.subscriptions[m.ID]
-	if sub == nil || qos.Mode != sub.qos.Mode {
+	x := l.exports.byID[m.ID]
+	if x == nil || qos.Mode != x.qos.Mode {
 		return
 	}
-	granted, err := n.permit(l, sub.channel, qos)
-	if err == nil && sub.hub != nil {
-		err = n.hubRefuses(l, sub.channel, granted)
+	granted, err := n.permit(l, x.channel, qos)
+	if err == nil && l.overHub() {
+		err = n.hubRefuses(l, x.channel, granted)
 	}
 	if err != nil {
-		n.forbid(l, m.ID, sub.channel, err)
+		n.forbid(l, m.ID, x.channel, err)
 		l.dropExport(m.ID)
 		return
 	}
 	if granted.Class == rule.Command {
 		n.wentTo(l)
 	}
-	l.requalify(sub, permitted{qos, granted})
-	switch {
-	case m.Owed && sub.hub != nil:
-		sub.hub.putter.owe(m.HaveSeq)
-	case m.Owed:
-		sub.owe(m.HaveSeq)
+	l.requalify(x, permitted{qos, granted})
+	if m.Owed {
+		x.plane.owe(m.HaveSeq)
 	}
-	l.rouse(sub)
 	l.awake()
 }
 
-// requalify has a subscription of the peer served otherwise from now on, after
-// which it is to be roused. Needs l.mu.
-func (l *link) requalify(sub *subscription, p permitted) {
-	if sub.qos.Class == rule.Command && p.granted.Class != rule.Command {
-		sub.forgive()
+// requalify serves an export otherwise from now on, and wakes its sending. l.mu must be held; the caller wakes the send loop.
+func (l *link) requalify(x *export, p permitted) {
+	former := x.qos
+	x.asked, x.qos = p.asked, p.granted
+	x.plane.requalify(former, l.n.now())
+	if x.sub != nil {
+		l.rouse(x.sub)
 	}
-	sub.asked, sub.qos, sub.compression.Want = p.asked, p.granted, p.granted.Compress
-	if sub.hub != nil {
-		sub.hub.requalify(p.granted)
-		return
-	}
-	sub.arrivals.SetCommand(p.granted.Class == rule.Command)
-	sub.known = sub.arrivals.SetInterval(l.n.now(), p.granted.MaxRate.Interval())
 }
 
 // subscribed takes the answer to our subscription id. A mirror that asked with

@@ -38,7 +38,8 @@
 //	local.go            a channel of this host      locals.go         all of them
 //	peer.go             who is dialled              dial.go           why, and how often
 //	claim.go            those only announced        proved.go         what nodes have proved
-//	link.go             a link's life               loadtest.go       what a link carries, measured
+//	link.go             a link's life               export.go          what a peer gets of a channel
+//	loadtest.go         what a link carries, measured
 //	stream.go           its control stream          control.go        what control messages do
 //	link_silence.go     links that are not heard, or carry less; which of two links stays
 //	transport_choice.go QUIC or SCTP, by peer       hostname.go       what a peer is called here

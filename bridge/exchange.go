@@ -20,14 +20,14 @@ const ledgerRate = 50
 // tellLedger sends the accounts that have changed, of both directions, to l's peer.
 func (n *Node) tellLedger(l *link) {
 	now := n.now()
-	every := max(time.Second, time.Duration(len(l.order)+len(l.subs))*time.Second/ledgerRate)
+	every := max(time.Second, time.Duration(len(l.exports.order)+len(l.subs))*time.Second/ledgerRate)
 	m := wire.Ledger{Path: l.pathNews(now, n.waited)}
 	l.mu.Lock()
 	carried := l.flight.Carried()
-	for _, sub := range l.order {
-		a, newest := sub.accounts(!carried[sub.id])
-		if sub.teller.Due(now, every, a, func(a ledger.Accounts) uint64 { return a.Offered }) {
-			m.Serving = append(m.Serving, sub.tellOf(a, newest))
+	for _, x := range l.exports.order {
+		a, newest := x.plane.accounts(carried[x.id])
+		if x.teller.Due(now, every, a, func(a ledger.Accounts) uint64 { return a.Offered }) {
+			m.Serving = append(m.Serving, x.tellOf(a, newest))
 		}
 	}
 	l.mu.Unlock()
@@ -68,22 +68,16 @@ func (l *link) settle(holding []wire.Account) (answer []wire.Account) {
 	defer l.mu.Unlock()
 	carried := l.flight.Carried()
 	for _, a := range holding {
-		sub := l.subscriptions[a.ID]
-		if sub == nil {
+		x := l.exports.byID[a.ID]
+		if x == nil {
 			continue
 		}
-		if sub.hub != nil {
-			sub.hub.settle()
-		}
-		sub.book.Hear(ledger.FromWire(a))
-		if sub.hub != nil {
-			sub.hub.heard(a.Newest)
-		}
-		sub.reader = sightOf(a)
-		now, newest := sub.accounts(!carried[sub.id])
-		if rests := now.Offered == sub.teller.Before.Offered; rests && now != sub.teller.Said {
-			sub.teller.Said = now
-			answer = append(answer, sub.tellOf(now, newest))
+		x.plane.hear(a)
+		x.reader = sightOf(a)
+		now, newest := x.plane.accounts(carried[x.id])
+		if rests := now.Offered == x.teller.Before.Offered; rests && now != x.teller.Said {
+			x.teller.Said = now
+			answer = append(answer, x.tellOf(now, newest))
 		}
 	}
 	return answer
@@ -133,7 +127,7 @@ func (l *link) pathNews(now time.Duration, waited *float64) *wire.Path {
 		return nil
 	}
 	p := l.pathTold.said
-	if len(l.order) > 0 {
+	if len(l.exports.order) > 0 {
 		p.Full, p.Rate = uint64(l.traffic.full.Total(now)), uint64(max(0, l.pacer.Path()))
 		p.Sent, p.Lost = l.flight.Count()
 	}
@@ -166,19 +160,19 @@ type readerSight struct {
 
 // tellOf returns the account to send to the peer: counted, which covers the frames up to newest,
 // and the cause if the channel cannot be read here.
-func (sub *subscription) tellOf(counted ledger.Accounts, newest uint64) wire.Account {
-	a := counted.ToWire(sub.id)
+func (x *export) tellOf(counted ledger.Accounts, newest uint64) wire.Account {
+	a := counted.ToWire(x.id)
 	a.Newest = newest
-	if sub.unreadable() {
-		a.Cause = string(cmp.Or(causeOf(sub.trouble), status.CauseOther))
+	if x.unreadable() {
+		a.Cause = string(cmp.Or(causeOf(x.trouble), status.CauseOther))
 	}
 	return a
 }
 
 // unreadable reports whether the channel cannot be read for a reason that lasts, not only
 // because its lock is held for a moment.
-func (sub *subscription) unreadable() bool {
-	return sub.trouble != nil && !errors.Is(sub.trouble, os.ErrDeadlineExceeded)
+func (x *export) unreadable() bool {
+	return x.trouble != nil && !errors.Is(x.trouble, os.ErrDeadlineExceeded)
 }
 
 func sightOf(a wire.Account) readerSight {

@@ -26,29 +26,28 @@ func (n *Node) hubRefuses(l *link, channel string, qos rule.QoS) error {
 		if r.link == l {
 			continue // of the peer itself
 		}
-		if qos.Class == rule.Command || r.qos.Class == rule.Command {
+		if qos.Class == rule.Command || r.granted.Class == rule.Command {
 			return fmt.Errorf("%s reads it through the hub: commands go to one receiver alone there", r.link.host)
 		}
 	}
 	return nil
 }
 
-// addHubExport serves a subscription of the peer through the hub. Needs l.mu.
-func (l *link) addHubExport(sub *subscription, have uint64, c *local) {
-	n, last := l.n, sub.ch.LastSeq()
-	p := n.puts[sub.channel]
+// addHubExport serves an export through the hub. l.mu must be held.
+func (l *link) addHubExport(x *export, c *local) {
+	n, have, last := l.n, x.arrived, c.ch.LastSeq()
+	x.book.Begin(x.epoch, have, last)
+	p := n.puts[x.channel]
 	if p == nil {
 		loaded := last
 		if have < last {
 			loaded = last - 1 // the newest frame is owed to who begins
 		}
 		p = n.newPutter(c, loaded)
-		n.puts[sub.channel] = p
+		n.puts[x.channel] = p
 	}
-	sub.arrivals = p.arrivals
-	l.subscriptions[sub.id] = sub
-	l.order = append(l.order, sub)
-	p.join(l, sub, have, last)
+	x.arrivals = p.arrivals
+	p.join(l, x, have, last)
 }
 
 // admitOthers has l's peers ask again for a channel that was refused to them while another

@@ -243,12 +243,12 @@ func (p *putter) nameNewest(seq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.readers {
-		r.link.send(wire.Newest{Sub: r.sub.id, Seq: seq})
+		r.link.send(wire.Newest{Sub: r.id, Seq: seq})
 	}
 }
 
-// owe has the newest frame put once more for a mirror that has only frame have.
-func (p *putter) owe(have uint64) {
+func (r *hubReader) owe(have uint64) {
+	p := r.putter
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if have < p.loaded && !p.command {
@@ -260,7 +260,7 @@ func (p *putter) owe(have uint64) {
 // over reports that a frame captured then is past the budget of every reader. Needs p.mu.
 func (p *putter) over(captured, now time.Duration) bool {
 	return !slices.ContainsFunc(p.readers, func(r *hubReader) bool {
-		return !pastBudget(r.qos, captured, now)
+		return !pastBudget(r.granted, captured, now)
 	})
 }
 
@@ -268,7 +268,7 @@ func (p *putter) over(captured, now time.Duration) bool {
 func (p *putter) slot() time.Duration {
 	least := time.Duration(-1)
 	for _, r := range p.readers {
-		if every := r.qos.MaxRate.Interval(); least < 0 || every < least {
+		if every := r.granted.MaxRate.Interval(); least < 0 || every < least {
 			least = every
 		}
 	}
@@ -277,5 +277,5 @@ func (p *putter) slot() time.Duration {
 
 // carriesCommands needs p.mu.
 func (p *putter) carriesCommands() bool {
-	return slices.ContainsFunc(p.readers, func(r *hubReader) bool { return r.qos.Class == rule.Command })
+	return slices.ContainsFunc(p.readers, func(r *hubReader) bool { return r.granted.Class == rule.Command })
 }

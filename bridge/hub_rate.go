@@ -65,8 +65,10 @@ func (p *putter) interval() time.Duration {
 func (n *Node) pulled(l *link, m wire.Pulled) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if sub := l.subscriptions[m.Sub]; sub != nil && sub.hub != nil {
-		sub.hub.pulled(m, n.now())
+	if x := l.exports.byID[m.Sub]; x != nil {
+		if r, ok := x.plane.(*hubReader); ok {
+			r.pulled(m, n.now())
+		}
 	}
 }
 

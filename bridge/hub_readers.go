@@ -2,29 +2,29 @@ package bridge
 
 import (
 	"slices"
+	"time"
 
 	"achbridge/bridge/ledger"
-	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/status"
 	"achbridge/wire"
 )
 
-// hubReader is a peer's subscription to a channel that is put at the hub. What the peer missed
-// there is known by counting: the hub keeps one frame of a channel, so a frame that was put,
-// and did not come before a later one came, was replaced at the hub.
+// hubReader is the plane of an export through the hub. It counts what the peer missed there: the hub keeps one frame of a
+// channel, so a frame that was put, and did not arrive before a later one did, was replaced at the hub.
 type hubReader struct {
+	*export
 	putter *putter
 	link   *link
-	sub    *subscription
 
 	// Guarded by the link's mu.
 	begun    ledger.Book // the account as it was when the subscription began
 	replaced uint64      // frames that a newer one replaced at the hub, as far as the peer has told
 
 	// Guarded by putter.mu.
-	qos   rule.QoS
-	from  hubCounts // what was counted before
-	bound bound
+	granted rule.QoS  // the export's qos, which the link's mu guards
+	from    hubCounts // what was counted before
+	bound   bound
 }
 
 // hubCounts is what became of the frames of a channel that is put at the hub.
@@ -57,12 +57,12 @@ func (g *putLog) upTo(seq uint64) (sent uint64, ok bool) {
 	return 0, false
 }
 
-// join makes sub a reader. last is the newest frame of the channel when it subscribed.
-func (p *putter) join(l *link, sub *subscription, have, last uint64) {
+// join adds the reader of an export. last is the newest frame of the channel when it subscribed.
+func (p *putter) join(l *link, x *export, have, last uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := &hubReader{putter: p, link: l, sub: sub, begun: *sub.book, qos: sub.qos, from: p.count, bound: newBound(p.n.now())}
-	sub.hub = r
+	r := &hubReader{export: x, putter: p, link: l, begun: *x.book, granted: x.qos, from: p.count, bound: newBound(p.n.now())}
+	x.plane = r
 	p.readers = append(p.readers, r)
 	p.requalified()
 	if p.key == nil {
@@ -96,24 +96,24 @@ func (p *putter) requalified() {
 	p.arrivals.SetCommand(p.command)
 }
 
-// requalify serves a reader otherwise from now on.
-func (r *hubReader) requalify(qos rule.QoS) {
+func (r *hubReader) requalify(rule.QoS, time.Duration) {
 	p := r.putter
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.qos = qos
+	r.granted = r.qos
 	p.requalified()
 	p.rouse()
 }
 
-// leave ends a reader. The others get a new key at once: whatever this one may still pull, it
-// cannot read.
-func (r *hubReader) leave() {
+// stop gives the other readers a new key at once: whatever this one may still pull, it cannot read.
+func (r *hubReader) stop() {
+	r.settle()
+	r.book.Close(r.newest())
 	p := r.putter
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.readers = slices.DeleteFunc(p.readers, func(o *hubReader) bool { return o == r })
-	if r.qos.Class == rule.Command {
+	if r.granted.Class == rule.Command {
 		p.n.admitOthers(p.name)
 	}
 	if len(p.readers) == 0 && !p.ended {
@@ -138,13 +138,25 @@ func (p *putter) renewKey() {
 }
 
 // tellKey sends the key that the next frames are sealed with. Needs putter.mu.
-func (r *hubReader) tellKey() { r.link.send(r.putter.key.message(r.sub.id, r.putter.used)) }
+func (r *hubReader) tellKey() { r.link.send(r.putter.key.message(r.id, r.putter.used)) }
 
-// put is the number of the newest frame that was put.
-func (r *hubReader) put() uint64 {
+// newest returns the number of the newest frame that is known.
+func (r *hubReader) newest() uint64 {
 	r.putter.mu.Lock()
 	defer r.putter.mu.Unlock()
-	return r.putter.loaded
+	return max(r.arrivals.Newest().Seq, r.putter.loaded)
+}
+
+func (r *hubReader) accounts(bool) (a ledger.Accounts, newest uint64) {
+	r.settle()
+	newest = r.newest()
+	return r.book.Accounts(newest), newest
+}
+
+func (r *hubReader) show(s *status.Subscription) {
+	r.putter.mu.Lock()
+	defer r.putter.mu.Unlock()
+	s.Bytes, s.AtHub = r.putter.size, r.replaced
 }
 
 // settle brings the reader's account up to date with what became of the channel's frames. Needs
@@ -152,9 +164,9 @@ func (r *hubReader) put() uint64 {
 func (r *hubReader) settle() {
 	r.putter.mu.Lock()
 	now := r.putter.count
-	r.sub.trouble = r.putter.trouble
+	r.trouble = r.putter.trouble
 	r.putter.mu.Unlock()
-	b, from := r.sub.book, r.from
+	b, from := r.book, r.from
 	passed, limited := signed(now.passed, from.passed), signed(now.limited, from.limited)
 	if passed < 0 { // frames that were passed over for another reason than it was thought
 		passed, limited = 0, max(limited+passed, 0)
@@ -165,31 +177,22 @@ func (r *hubReader) settle() {
 	b.Sent = uint64(max(signed(now.sent, from.sent)-int64(r.replaced), 0))
 }
 
-// heard takes what the reader tells: that it has counted told of the frames up to newest, and
-// perhaps of later ones. Needs the link's mu.
-func (r *hubReader) heard(newest uint64) {
+// hear takes the account of the peer, which has counted the frames up to a.Newest, and perhaps later ones.
+func (r *hubReader) hear(a wire.Account) {
+	r.settle()
+	r.book.Hear(ledger.FromWire(a))
+	newest := a.Newest
 	r.putter.mu.Lock()
 	sent, ok := r.putter.puts.upTo(newest)
 	r.putter.mu.Unlock()
 	if !ok || newest == 0 {
 		return
 	}
-	t := r.sub.book.Told
+	t := r.book.Told
 	came := t.Delivered + t.LateKept + t.Late + t.Refused + t.Superseded
 	r.replaced = max(r.replaced, uint64(max(signed(sent, r.from.sent)-int64(came), 0)))
-	r.sub.arrived = max(r.sub.arrived, newest)
+	r.arrived = max(r.arrived, newest)
 	r.settle()
 }
 
 func signed(a, b uint64) int64 { return int64(a - b) }
-
-// newHubSubscription prepares what a peer gets of a channel through the hub.
-func newHubSubscription(m wire.Subscribe, qos rule.QoS, c *local, b *ledger.Book, clock ring.Clock) *subscription {
-	ch := c.ch
-	sub := &subscription{
-		id: m.ID, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, ch: ch, clock: clock, book: b,
-		arrived: m.HaveSeq, raw: ch.Geometry().FrameSize, size: ch.Geometry().FrameSize,
-	}
-	b.Begin(sub.epoch, m.HaveSeq, ch.LastSeq())
-	return sub
-}

@@ -19,17 +19,6 @@ func (m *binding) showWay(s *status.Mirror) {
 	}
 }
 
-// showHub adds to a status what only a subscription through the hub has. Needs the link's mu.
-func (sub *subscription) showHub(s *status.Subscription) {
-	if sub.hub == nil {
-		return
-	}
-	p := sub.hub.putter
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.Bytes, s.AtHub = p.size, sub.hub.replaced
-}
-
 // toldBesides reports whether another peer tells of the host of p, which is at the hub: a peer with its
 // addresses, or its link.
 func (n *Node) toldBesides(p *peer) bool {

@@ -218,8 +218,8 @@ func (n *Node) roomForMirror(l *link, channel string, w rule.Mirror) string {
 func (l *link) mayRead(m wire.Subscribe) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	same := func(sub *subscription) bool { return sub.channel == m.Channel || sub.id == m.ID }
-	return len(l.order) < maxSubscriptions || slices.ContainsFunc(l.order, same)
+	same := func(x *export) bool { return x.channel == m.Channel || x.id == m.ID }
+	return len(l.exports.order) < maxSubscriptions || slices.ContainsFunc(l.exports.order, same)
 }
 
 // mirrored are the hosts and channels of which there is a mirror: of a peer whose

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/layouts"
-	"achbridge/bridge/ledger"
 	"achbridge/bridge/lock"
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
@@ -73,26 +71,25 @@ type link struct {
 	outUp chan struct{}
 	said  chan struct{} // closed when a Bye has been written
 
-	mu            lock.Mutex[lock.Link] // guards what pump, receive and the watcher share
-	subscriptions map[uint32]*subscription
-	order         []*subscription // the subscriptions in the order in which they began
-	active        []*subscription // the subscriptions that may have something to send
-	flight        fresh.Flight
-	receipts      fresh.Receipts
-	clock         fresh.Clock
-	stepped       time.Duration // steps of the peer's clock against ours since lookAtClocks
-	pacer         fresh.Pacer
-	box           outbox // of the pump; while that is parked, of whoever holds mu
-	parked        bool   // the pump waits, with nothing in its hands
-	aside         aside
-	held          bool          // frames wait for the pacer, not for the transport
-	look          time.Duration // the next time the pump must look without new data; 0: now
-	shares        shares
-	wholeAt       [levels]time.Duration // when a whole frame left last, by priority; 0: never
-	traffic       traffic
-	pathTold      pathTeller
-	pings         []*ping // that wait for their packet to leave, or for word of it
-	filler        filler
+	mu       lock.Mutex[lock.Link] // guards what pump, receive and the watcher share
+	exports  exports
+	active   []*subscription // the subscriptions that may have something to send
+	flight   fresh.Flight
+	receipts fresh.Receipts
+	clock    fresh.Clock
+	stepped  time.Duration // steps of the peer's clock against ours since lookAtClocks
+	pacer    fresh.Pacer
+	box      outbox // of the pump; while that is parked, of whoever holds mu
+	parked   bool   // the pump waits, with nothing in its hands
+	aside    aside
+	held     bool          // frames wait for the pacer, not for the transport
+	look     time.Duration // the next time the pump must look without new data; 0: now
+	shares   shares
+	wholeAt  [levels]time.Duration // when a whole frame left last, by priority; 0: never
+	traffic  traffic
+	pathTold pathTeller
+	pings    []*ping // that wait for their packet to leave, or for word of it
+	filler   filler
 
 	news         news              // has a lock of its own
 	compressor   *ring.Compressor  // of small frames; belongs to the send loop
@@ -114,7 +111,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 		wake: make(chan struct{}, 1), taken: make(chan struct{}), outUp: make(chan struct{}, 1), said: make(chan struct{}),
 		ended: make(map[string][]uint32), refused: make(map[string]bool), subs: make(map[uint32]*binding), asked: make(map[uint32]chan wire.Refused),
 		layoutAnswers: layouts.NewAnswerLimit(),
-		warnings:      warnings(), compressor: ring.NewCompressor(), subscriptions: make(map[uint32]*subscription), imports: make(map[uint32]*inbound),
+		warnings:      warnings(), compressor: ring.NewCompressor(), exports: exports{byID: make(map[uint32]*export)}, imports: make(map[uint32]*inbound),
 	}
 	l.layouts = layouts.NewRequests(&n.layouts, l.describeChannel)
 	l.awake = func() { notify(l.wake) }
@@ -222,86 +219,6 @@ func (n *Node) drop(l *link, cause error) {
 func closedByUs(err error) bool {
 	closed, ok := errors.AsType[*transport.CloseError](err)
 	return ok && !closed.Remote
-}
-
-// dropExports ends the peer's subscriptions to a channel; the next catalog says why.
-func (l *link) dropExports(channel string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for id, sub := range l.subscriptions {
-		if sub.channel == channel {
-			l.ended[channel] = append(l.ended[channel], id)
-			l.dropExport(id)
-		}
-	}
-}
-
-func (l *link) dropAllExports() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for id := range l.subscriptions {
-		l.dropExport(id)
-	}
-}
-
-// dropExport needs l.mu.
-func (l *link) dropExport(id uint32) {
-	sub := l.subscriptions[id]
-	if sub == nil {
-		return
-	}
-	if sub.hub != nil {
-		sub.hub.settle()
-	}
-	sub.book.Close(sub.newest())
-	sub.ended = true
-	delete(l.subscriptions, id)
-	for i := range l.order {
-		if l.order[i] == sub {
-			l.order = append(l.order[:i:i], l.order[i+1:]...)
-			break
-		}
-	}
-	sub.stop()
-}
-
-// addExport starts a subscription of the peer, in place of one with the same id
-// or to the same channel: a peer has no more of them than we offer channels.
-func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
-	l.mu.Lock()
-	l.dropExport(m.ID)
-	for _, old := range slices.Clone(l.order) {
-		if old.channel == m.Channel {
-			l.dropExport(old.id)
-		}
-	}
-	b := l.n.book(l.peer, m.Channel)
-	b.Settle(ledger.Reader{Run: l.run, ID: m.Held.ID, Held: ledger.FromWire(m.Held)})
-	if l.overHub() {
-		sub := newHubSubscription(m, p.granted, c, b, l.n.ringClock)
-		sub.asked = p.asked
-		l.addHubExport(sub, m.HaveSeq, c)
-		l.mu.Unlock()
-		return
-	}
-	sub := newSubscription(m, p.granted, c, b, l.n.ringClock)
-	sub.asked = p.asked
-	sub.compression = ring.NewCompression(p.granted.Compress, l.compressor, l.n.now)
-	sub.suspended = l.n.clock.Suspended
-	sub.asleep = sub.suspended()
-	l.subscriptions[m.ID] = sub
-	l.order = append(l.order, sub)
-	l.rouse(sub)
-	if sub.every != nil {
-		l.openStream(sub)
-	}
-	l.mu.Unlock()
-	sub.arrivals.Watch(l.n.cfg.Source, func(more int) {
-		if l.news.add(sub) && !l.sendAtOnce(sub, more) {
-			l.awake()
-		}
-	})
-	l.awake()
 }
 
 // notify wakes the goroutine that waits on c, or the next one that will wait.

@@ -94,14 +94,13 @@ func (n *Node) judgeExports(l *link) {
 		}
 	}
 	l.mu.Lock()
-	for id, sub := range l.subscriptions {
-		granted, err := n.permit(l, sub.channel, sub.asked)
+	for id, x := range l.exports.byID {
+		granted, err := n.permit(l, x.channel, x.asked)
 		if err != nil {
 			l.dropExport(id)
-			n.forbid(l, id, sub.channel, err)
-		} else if granted != sub.qos {
-			l.requalify(sub, permitted{sub.asked, granted})
-			l.rouse(sub)
+			n.forbid(l, id, x.channel, err)
+		} else if granted != x.qos {
+			l.requalify(x, permitted{x.asked, granted})
 		}
 	}
 	l.mu.Unlock()
@@ -209,7 +208,7 @@ func (n *Node) Claim(channel string, tag localach.Tag) (release func(), err erro
 func (l *link) readsCommands(channel string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.order, func(sub *subscription) bool {
-		return sub.channel == channel && sub.qos.Class == rule.Command
+	return slices.ContainsFunc(l.exports.order, func(x *export) bool {
+		return x.channel == channel && x.qos.Class == rule.Command
 	})
 }

@@ -19,8 +19,10 @@ import (
 // and whose mirror's frame was captured at had.
 func waits(level, size int, had time.Duration) *subscription {
 	return &subscription{
-		channel: fmt.Sprintf("%d of %d bytes from %v", level, size, had), qos: rule.QoS{Priority: rule.Priority(level + 1)}, book: &ledger.Book{},
-		size: size, captured: had, loaded: 1, known: ring.Arrival{Seq: 2, CapturedAt: time.Second},
+		export: &export{
+			channel: fmt.Sprintf("%d of %d bytes from %v", level, size, had), qos: rule.QoS{Priority: rule.Priority(level + 1)}, book: &ledger.Book{}, size: size,
+		},
+		captured: had, loaded: 1, known: ring.Arrival{Seq: 2, CapturedAt: time.Second},
 	}
 }
 

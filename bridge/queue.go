@@ -24,7 +24,7 @@ func (n *news) add(sub *subscription) (wake bool) {
 
 // rouse has the pump look at sub, which may have something to send. Needs l.mu.
 func (l *link) rouse(sub *subscription) {
-	if !sub.active && !sub.ended && sub.hub == nil {
+	if !sub.active && !sub.ended {
 		sub.active = true
 		l.active = append(l.active, sub)
 	}

@@ -236,7 +236,7 @@ func (l *link) missing(p fresh.Piece) {
 	if p.Sub == pingSub {
 		l.pong(p.Seq, Pong{Lost: true})
 	}
-	if sub := l.subscriptions[p.Sub]; sub != nil {
+	if sub := l.exports.sub(p.Sub); sub != nil {
 		sub.missing(p)
 		l.rouse(sub)
 	}
@@ -266,7 +266,7 @@ func (l *link) feedback(now, sent time.Duration, f wire.Feedback) {
 		case wire.LoadSub:
 			l.filler.arrived(p.Index)
 		}
-		if sub := l.subscriptions[p.Sub]; sub != nil {
+		if sub := l.exports.sub(p.Sub); sub != nil {
 			sub.delivered(p, now, least/2)
 		}
 	}

@@ -111,17 +111,17 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 	if l.silent {
 		s.State, s.SilentS = status.LinkSilent, (now - l.since).Seconds()
 	}
-	exports, carried := make([]status.Subscription, 0, len(l.order)), l.flight.Carried()
-	for _, sub := range l.order {
-		account, _ := sub.accounts(!carried[sub.id])
+	exports, carried := make([]status.Subscription, 0, len(l.exports.order)), l.flight.Carried()
+	for _, x := range l.exports.order {
+		account, _ := x.plane.accounts(carried[x.id])
 		export := status.Subscription{
-			Channel: sub.channel, Peer: l.host, QoS: sub.qos, Seq: sub.arrived, Bytes: sub.size, Accounts: account, WithRoom: sub.book.WithRoom,
+			Channel: x.channel, Peer: l.host, QoS: x.qos, Seq: x.arrived, Bytes: x.size, Accounts: account, WithRoom: x.book.WithRoom,
 		}
-		sub.reader.show(&export)
-		sub.showHub(&export)
-		export.AgeMs, export.PeriodMs, export.DueMs = sub.arrivals.Due(now, sub.qos.MaxRate.Interval())
-		if sub.unreadable() {
-			export.Reason, export.Cause = sub.trouble.Error(), causeOf(sub.trouble)
+		x.reader.show(&export)
+		x.plane.show(&export)
+		export.AgeMs, export.PeriodMs, export.DueMs = x.arrivals.Due(now, x.qos.MaxRate.Interval())
+		if x.unreadable() {
+			export.Reason, export.Cause = x.trouble.Error(), causeOf(x.trouble)
 		}
 		exports = append(exports, export)
 	}

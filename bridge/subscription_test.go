@@ -18,6 +18,11 @@ func testClock(now time.Duration) ring.Clock {
 	return ring.Clock{Now: func() time.Duration { return now }, Looked: func() time.Duration { return now }}
 }
 
+// testExport is an export of a channel to a peer that has no frame of it.
+func testExport(ch *localach.Channel, qos rule.QoS) *export {
+	return &export{id: 1, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, book: &ledger.Book{}, size: ch.Geometry().FrameSize}
+}
+
 // testSnapshots are the snapshots of a channel without a node.
 func testSnapshots(ch *localach.Channel, clock ring.Clock) *ring.Snapshots {
 	return ring.NewSnapshots(ch, &ring.Resources{Budget: ring.NewBudget(ring.DefaultBudget), Now: clock.Now})
@@ -54,7 +59,7 @@ func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 	} {
 		clock := testClock(now)
 		clock.Looked = func() time.Duration { return c.looked }
-		sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{Class: c.class}, &local{ch: ch, copies: testSnapshots(ch, clock)}, &ledger.Book{}, clock)
+		sub := newSubscription(testExport(ch, rule.QoS{Class: c.class}), &local{ch: ch, copies: testSnapshots(ch, clock)}, clock)
 		sub.arrivals.Watch(lateSource{ch.Writer()}, func(int) {})
 		if got := sub.arrivals.Newest().CapturedAt; got != c.want {
 			t.Errorf("%v, looked at last at %v: got capture time %v, want %v", c.class, c.looked, got, c.want)
@@ -79,22 +84,23 @@ func loaded(t *testing.T) (*link, *subscription, *ledger.Book) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ch.Close() })
-	b, clock := &ledger.Book{}, testClock(time.Second)
-	sub := newSubscription(wire.Subscribe{ID: 1}, rule.QoS{}, &local{ch: ch, copies: testSnapshots(ch, clock)}, b, clock)
+	clock := testClock(time.Second)
+	sub := newSubscription(testExport(ch, rule.QoS{}), &local{ch: ch, copies: testSnapshots(ch, clock)}, clock)
 	sub.arrivals.Watch(lateSource{ch.Writer()}, func(int) {})
 	if _, err := ch.Writer().Put([]byte("not noticed yet")); err != nil {
 		t.Fatal(err)
 	}
-	l := &link{subscriptions: map[uint32]*subscription{1: sub}, order: []*subscription{sub}}
+	l := &link{exports: exports{byID: map[uint32]*export{}}}
+	l.exports.add(sub.export)
 	l.load(sub, clock.Now(), wire.MaxDatagram)
-	return l, sub, b
+	return l, sub, sub.book
 }
 
 // The ring may hold a frame that the watcher has not seen yet.
 func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
 	l, sub, b := loaded(t)
 	sub.sending()
-	a, _ := sub.accounts(false)
+	a, _ := sub.accounts(true)
 	if want := (ledger.Accounts{Offered: 2, Superseded: 1, InFlight: 1}); a != want {
 		t.Errorf("got %+v, want %+v", a, want)
 	}
