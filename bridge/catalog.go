@@ -25,44 +25,96 @@ const seekAtOnce = 20
 // peer has read these.
 const catalogBurst = 10 * catalogPart
 
+// remoteCatalog is what a peer offers. It belongs to the node's goroutine.
+type remoteCatalog struct {
+	channels     map[string]wire.Channel // nil before the peer's first catalog
+	omitted      map[string]bool         // names of channels that had no room, as far as remembered
+	omittedCount int                     // number of channels that had no room; some may count twice
+	isReported   bool                    // it was logged that channels had no room
+	requested    map[string]bool         // omitted channels that the peer was asked for
+}
+
+// reset forgets everything before a full catalog.
+func (c *remoteCatalog) reset() {
+	*c = remoteCatalog{channels: make(map[string]wire.Channel), isReported: c.isReported}
+}
+
+// remove forgets a channel that the peer offers no more.
+func (c *remoteCatalog) remove(name string) {
+	if _, known := c.channels[name]; !known {
+		c.include(name)
+	}
+	delete(c.channels, name)
+	delete(c.requested, name)
+}
+
+// omit counts a channel for which there is no room, and remembers its name if that fits.
+func (c *remoteCatalog) omit(name string) {
+	if c.omitted[name] {
+		return
+	}
+	c.omittedCount++
+	if c.omitted == nil {
+		c.omitted = make(map[string]bool)
+	}
+	if len(c.omitted) < maxCatalog {
+		c.omitted[name] = true
+	}
+}
+
+// include no longer counts a channel as omitted.
+func (c *remoteCatalog) include(name string) {
+	if c.omitted[name] || c.omittedCount > len(c.omitted) {
+		c.omittedCount--
+	}
+	delete(c.omitted, name)
+}
+
+// advertisedChannels is what a peer was sent of our channels. It belongs to the node's goroutine.
+type advertisedChannels struct {
+	channels  map[string]wire.Channel // nil before the first catalog
+	isPartial bool                    // more channels than those are offered to the peer
+	ended     map[string][]uint32     // by channel: subscriptions of the peer that ended here since the last catalog
+	refused   map[string]bool         // channels that our rules have refused to the peer
+}
+
+// admit makes the next catalog list a refused channel again, so that the peer subscribes again.
+func (a *advertisedChannels) admit(channel string) {
+	delete(a.refused, channel)
+	delete(a.channels, channel)
+}
+
 // changes returns the difference between what l's peer was told and now, the channels that it
 // may read, sorted by name. It records the result as told. If there is too much at once, the
 // rest follows at the next tick, or when the peer has read the first part.
 func (l *link) changes(now map[string]wire.Channel) wire.Catalog {
-	msg := wire.Catalog{Full: l.told == nil}
-	if l.told == nil {
-		l.told = make(map[string]wire.Channel, len(now))
+	msg := wire.Catalog{Full: l.advertised.channels == nil}
+	if l.advertised.channels == nil {
+		l.advertised.channels = make(map[string]wire.Channel, len(now))
 	}
 	room := catalogBurst
-	if l.unread() > maxControlBacklog/4 {
+	if l.out.unread() > maxControlBacklog/4 {
 		room = 0
 	}
-	for _, name := range slices.Sorted(maps.Keys(l.told)) {
+	for _, name := range slices.Sorted(maps.Keys(l.advertised.channels)) {
 		if _, still := now[name]; !still && len(msg.Gone) < room {
 			msg.Gone = append(msg.Gone, name)
-			delete(l.told, name)
+			delete(l.advertised.channels, name)
 		}
 	}
-	l.behind = len(msg.Gone) == room
+	l.advertised.isPartial = len(msg.Gone) == room
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		c := now[name]
-		if before, ok := l.told[name]; ok && sameChannel(before, c) && before.Layout == c.Layout {
+		if before, ok := l.advertised.channels[name]; ok && sameChannel(before, c) && before.Layout == c.Layout {
 			continue
 		}
-		if l.behind = len(msg.Channels)+len(msg.Gone) >= room; l.behind {
+		if l.advertised.isPartial = len(msg.Channels)+len(msg.Gone) >= room; l.advertised.isPartial {
 			break
 		}
 		msg.Channels = append(msg.Channels, c)
-		l.told[name] = c
+		l.advertised.channels[name] = c
 	}
 	return msg
-}
-
-// unread is how many bytes of control messages the peer has not read yet.
-func (l *link) unread() int {
-	l.outMu.Lock()
-	defer l.outMu.Unlock()
-	return l.outB
 }
 
 // learn handles a catalog message of l's peer. It leaves out channels over the limit, except
@@ -70,52 +122,30 @@ func (l *link) unread() int {
 func (n *Node) learn(l *link, channels []wire.Channel) {
 	named := n.named(l)
 	for _, c := range channels {
-		_, known := l.catalog[c.Name]
-		if room := len(l.catalog) < maxCatalog || named[c.Name] && len(l.catalog) < maxCatalog+maxNamed; !known && !room {
-			l.leaveOut(c.Name)
+		_, known := l.remote.channels[c.Name]
+		if room := len(l.remote.channels) < maxCatalog || named[c.Name] && len(l.remote.channels) < maxCatalog+maxNamed; !known && !room {
+			l.remote.omit(c.Name)
 			continue
 		}
-		l.catalog[c.Name] = c
+		l.remote.channels[c.Name] = c
 	}
-	if l.leftOut > 0 && !l.cut {
-		l.cut = true
+	if l.remote.omittedCount > 0 && !l.remote.isReported {
+		l.remote.isReported = true
 		l.refusal("channels of a host left out", status.Event{
 			Text: fmt.Sprintf("it offers more than %d; name those that you want: achbridge mirror %s/CHANNEL", maxCatalog, l.host),
 		})
 	}
 }
 
-// leaveOut counts a channel for which there is no room, and remembers its name if that fits.
-func (l *link) leaveOut(name string) {
-	if l.omitted[name] {
-		return
-	}
-	l.leftOut++
-	if l.omitted == nil {
-		l.omitted = make(map[string]bool)
-	}
-	if len(l.omitted) < maxCatalog {
-		l.omitted[name] = true
-	}
-}
-
-// notOmitted no longer counts a channel of the peer as left out.
-func (l *link) notOmitted(name string) {
-	if l.omitted[name] || l.leftOut > len(l.omitted) {
-		l.leftOut--
-	}
-	delete(l.omitted, name)
-}
-
 // seekOmitted asks for some of the channels that were left out, once there is room again. The
 // peer does not send them by itself, since it has sent them before.
 func (n *Node) seekOmitted(l *link) {
-	room := min(maxCatalog-len(l.catalog), seekAtOnce)
-	for name := range l.omitted {
+	room := min(maxCatalog-len(l.remote.channels), seekAtOnce)
+	for name := range l.remote.omitted {
 		if room--; room < 0 {
 			return
 		}
-		l.notOmitted(name)
+		l.remote.include(name)
 		l.askFor(name)
 	}
 }
@@ -145,17 +175,17 @@ func (n *Node) named(l *link) map[string]bool {
 // seek asks once for each channel that a wish names and that was left out because no wish
 // named it when the peer listed it.
 func (n *Node) seek(l *link) {
-	if !l.cut {
+	if !l.remote.isReported {
 		return
 	}
 	for name := range n.named(l) {
-		if _, known := l.catalog[name]; known || l.sought[name] {
+		if _, known := l.remote.channels[name]; known || l.remote.requested[name] {
 			continue
 		}
-		if l.sought == nil {
-			l.sought = make(map[string]bool)
+		if l.remote.requested == nil {
+			l.remote.requested = make(map[string]bool)
 		}
-		l.sought[name] = true
+		l.remote.requested[name] = true
 		l.askFor(name)
 	}
 }
@@ -171,7 +201,7 @@ func (n *Node) inTurn(l *link) []wire.Channel {
 		}
 		return 1
 	}
-	return slices.SortedFunc(maps.Values(l.catalog), func(a, b wire.Channel) int {
+	return slices.SortedFunc(maps.Values(l.remote.channels), func(a, b wire.Channel) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.FrameCount*a.FrameSize, b.FrameCount*b.FrameSize), cmp.Compare(a.Name, b.Name))
 	})
 }

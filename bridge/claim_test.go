@@ -59,6 +59,24 @@ func (w *world) strangers() (count func() (packets, hosts int)) {
 	}
 }
 
+func TestAllowanceIsABurstAndThenOneInEvery(t *testing.T) {
+	a := allowance{burst: 3, every: time.Second}
+	for i := range 3 {
+		if !a.take(0) {
+			t.Errorf("take %d is refused", i+1)
+		}
+	}
+	if a.take(0) {
+		t.Error("a fourth is there at once")
+	}
+	if !a.take(time.Second) || a.take(time.Second) {
+		t.Error("after a second there is not exactly one")
+	}
+	if a.giveBack(); !a.take(time.Second) {
+		t.Error("what was given back is not there")
+	}
+}
+
 func TestRealRobotIsFoundBesideForgedAnnouncements(t *testing.T) {
 	for what, forge := range map[string]func() []Peer{
 		"one source": func() []Peer { return forged("10.80.76.66", "krang", 0, 1000) },

@@ -96,17 +96,13 @@ func (n *Node) hello(l *link, m wire.Hello) error {
 }
 
 func (n *Node) catalog(l *link, m wire.Catalog) {
-	if l.catalog == nil || m.Full {
-		l.catalog, l.leftOut, l.omitted, l.sought = make(map[string]wire.Channel), 0, nil, nil
+	if l.remote.channels == nil || m.Full {
+		l.remote.reset()
 	}
 	n.unbar(l, m.Channels)
 	n.learn(l, m.Channels)
 	for _, name := range m.Gone {
-		if _, known := l.catalog[name]; !known {
-			l.notOmitted(name)
-		}
-		delete(l.catalog, name)
-		delete(l.sought, name)
+		l.remote.remove(name)
 	}
 	if len(m.Gone) > 0 {
 		n.endGone(l) // at once: the next message may offer the same again

@@ -89,7 +89,7 @@ func (l *link) dropExports(channel string) {
 	defer l.mu.Unlock()
 	for id, x := range l.exports.byID {
 		if x.channel == channel {
-			l.ended[channel] = append(l.ended[channel], id)
+			l.advertised.ended[channel] = append(l.advertised.ended[channel], id)
 			l.dropExport(id)
 		}
 	}

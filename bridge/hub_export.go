@@ -54,9 +54,8 @@ func (l *link) addHubExport(x *export, c *local) {
 // host received commands by it.
 func (n *Node) admitOthers(channel string) {
 	for _, l := range n.links {
-		if l.overHub() && l.refused[channel] {
-			delete(l.refused, channel)
-			delete(l.told, channel) // the next catalog lists it again, so the peer subscribes again
+		if l.overHub() && l.advertised.refused[channel] {
+			l.advertised.admit(channel)
 			n.changed = true
 		}
 	}

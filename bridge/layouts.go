@@ -71,7 +71,7 @@ func (n *Node) remoteChannel(of string) (*remoteChannel, error) {
 		return nil, fmt.Errorf("%s: there is no such mirror%.0w", of, fs.ErrNotExist)
 	}
 	if l := n.linkOf(a.Host); l != nil {
-		if c, ok := l.catalog[a.Channel]; ok {
+		if c, ok := l.remote.channels[a.Channel]; ok {
 			return &remoteChannel{a.Host, a.Channel, c.Layout, l}, nil
 		}
 	}
@@ -87,7 +87,7 @@ func (n *Node) remoteChannel(of string) (*remoteChannel, error) {
 func (m *binding) remoteChannel() *remoteChannel {
 	c := &remoteChannel{m.Host, m.Channel, m.origin.Layout, m.link}
 	if m.link != nil {
-		c.layout = m.link.catalog[m.Channel].Layout
+		c.layout = m.link.remote.channels[m.Channel].Layout
 	}
 	return c
 }
@@ -135,11 +135,11 @@ func (n *Node) layoutHash(c *local) wire.Hash {
 // describe answers a peer's request for the layout of a channel. The answer is the same for a channel without a layout and for
 // one that the peer may not read.
 func (n *Node) describe(l *link, m wire.Describe) {
-	c, told := n.locals[m.Channel], l.told[m.Channel].Layout
+	c, told := n.locals[m.Channel], l.advertised.channels[m.Channel].Layout
 	switch {
 	case told == wire.Hash{} || c == nil || n.layoutHash(c) != told:
 		l.refuseLayout(m, wire.CodeAbsent, m.Channel+": it has no layout, or another one by now")
-	case !l.layoutAnswers.Allows(time.Now()) || l.unread() > maxControlBacklog/4:
+	case !l.layoutAnswers.Allows(time.Now()) || l.out.unread() > maxControlBacklog/4:
 		l.refuseLayout(m, wire.CodeLimit, fmt.Sprintf("%s gives no more layouts at once: ask again in some seconds", n.cfg.Host))
 	case c.layout != nil:
 		l.sendLayout(m, c.layout.Packed)

@@ -109,37 +109,6 @@ var errTooMuch = errors.New("too much")
 // of that for all else. It is no hard limit: a daemon that is killed puts no safe frame.
 const MemoryGoal = 3 * ring.DefaultBudget
 
-// allowance lets something happen burst times at once, and then once in every. The
-// zero value of free is a full one.
-type allowance struct {
-	burst int
-	every time.Duration
-	free  time.Duration // when it is full again
-}
-
-// use takes n and returns how long the taker has to wait for them.
-func (a *allowance) use(now time.Duration, n int) (wait time.Duration) {
-	a.free = max(a.free, now) + time.Duration(n)*a.every
-	return max(0, a.free-now-time.Duration(a.burst)*a.every)
-}
-
-// take takes one if it is there now.
-func (a *allowance) take(now time.Duration) bool {
-	if !a.has(now) {
-		return false
-	}
-	a.use(now, 1)
-	return true
-}
-
-// has reports whether there is one now.
-func (a *allowance) has(now time.Duration) bool {
-	return max(a.free, now)+a.every-now <= time.Duration(a.burst)*a.every
-}
-
-// giveBack undoes a take.
-func (a *allowance) giveBack() { a.free -= a.every }
-
 // warn tells of trouble that the peer of l has caused, not too often.
 func (l *link) warn(message string, e status.Event, args ...any) {
 	e.Host = l.host

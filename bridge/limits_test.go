@@ -10,24 +10,6 @@ import (
 	"achbridge/wire"
 )
 
-func TestAllowanceLetsABurstThroughAndThenOneInEvery(t *testing.T) {
-	a := allowance{burst: 3, every: time.Second}
-	for i := range 3 {
-		if wait := a.use(0, 1); wait != 0 {
-			t.Errorf("use %d: got a wait of %v, want none", i, wait)
-		}
-	}
-	if a.take(0) {
-		t.Error("got a fourth at once, want none")
-	}
-	if wait := a.use(0, 2); wait != 2*time.Second {
-		t.Errorf("two more: got a wait of %v, want 2s", wait)
-	}
-	if !a.take(10 * time.Second) {
-		t.Error("later: got none, want one")
-	}
-}
-
 func TestPushesOfAllPeersAreLimited(t *testing.T) {
 	n := &Node{cfg: Config{Host: "robot"}, links: nil, mirrors: map[string]*binding{}}
 	n.links = linksWith(maxAllPushed)

@@ -35,25 +35,18 @@ type link struct {
 
 	// These belong to the node's goroutine.
 	greeted       bool
-	listed        uint64                  // number of the newest list of revocations that the peer is known to have
-	run           uint64                  // the life of the peer's daemon, from its Hello
-	machine       Machine                 // the peer's machine, from its Hello
-	hello         bool                    // this node has sent its Hello
-	trial         *wayTrial               // set for a spare on trial, and for the link that it becomes
-	other         string                  // why the link does not move to another way, for people; empty if unknown
-	catalog       map[string]wire.Channel // what the peer offers; nil before its first catalog
-	leftOut       int                     // number of the peer's channels that had no room in catalog; some may count twice
-	omitted       map[string]bool         // names of channels that had no room, as far as remembered
-	cut           bool                    // it was logged that channels had no room
-	sought        map[string]bool         // omitted channels that were asked for
-	behind        bool                    // the peer was not sent all channels offered to it yet
-	told          map[string]wire.Channel // the catalog that the peer was sent; nil before the first
-	ended         map[string][]uint32     // by channel: subscriptions of the peer that ended here since told was sent
-	subs          map[uint32]*binding     // our subscriptions
+	listed        uint64              // number of the newest list of revocations that the peer is known to have
+	run           uint64              // the life of the peer's daemon, from its Hello
+	machine       Machine             // the peer's machine, from its Hello
+	hello         bool                // this node has sent its Hello
+	trial         *wayTrial           // set for a spare on trial, and for the link that it becomes
+	other         string              // why the link does not move to another way, for people; empty if unknown
+	remote        remoteCatalog       // the peer's channels
+	advertised    advertisedChannels  // to the peer
+	subs          map[uint32]*binding // our subscriptions
 	lastID        uint32
 	pushed        []pushed                     // wishes that the peer's pushes made here
 	turned        []wire.Offer                 // pushes of the peer that our rules refuse
-	refused       map[string]bool              // channels that our rules have refused to the peer
 	asked         map[uint32]chan wire.Refused // calls of Ask that wait for an answer
 	full          bool                         // it was logged that there is no room for more mirrors
 	narrow        bool                         // it was logged that only small packets arrive
@@ -64,12 +57,7 @@ type link struct {
 	silence
 	stamps stamps // over the hub
 
-	outMu lock.Mutex[lock.Leaf] // guards what follows
-	out   [][]byte              // control messages not written yet
-	outB  int
-	last  bool // the last message of out is a Bye
-	outUp chan struct{}
-	said  chan struct{} // closed when a Bye has been written
+	out *controlQueue
 
 	mu       lock.Mutex[lock.Link] // guards what pump, receive and the watcher share
 	exports  exports
@@ -108,8 +96,8 @@ const settled = 3 * time.Second
 func (n *Node) newLink(s *transport.Session, host string) *link {
 	l := &link{
 		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heard: n.now()},
-		wake: make(chan struct{}, 1), taken: make(chan struct{}), outUp: make(chan struct{}, 1), said: make(chan struct{}),
-		ended: make(map[string][]uint32), refused: make(map[string]bool), subs: make(map[uint32]*binding), asked: make(map[uint32]chan wire.Refused),
+		wake: make(chan struct{}, 1), taken: make(chan struct{}), out: newControlQueue(),
+		advertised: advertisedChannels{ended: make(map[string][]uint32), refused: make(map[string]bool)}, subs: make(map[uint32]*binding), asked: make(map[uint32]chan wire.Refused),
 		layoutAnswers: layouts.NewAnswerLimit(),
 		warnings:      warnings(), compressor: ring.NewCompressor(), exports: exports{byID: make(map[uint32]*export)}, imports: make(map[uint32]*inbound),
 	}
@@ -204,7 +192,7 @@ func (n *Node) drop(l *link, cause error) {
 	}
 	for id, m := range l.subs {
 		l.setInbound(id, nil)
-		m.origin.Layout = l.catalog[m.Channel].Layout // it counts while there is no link
+		m.origin.Layout = l.remote.channels[m.Channel].Layout // it counts while there is no link
 		m.unbind(status.CausePeerMissing, "no link to "+l.host)
 	}
 	l.dropAllExports()

@@ -110,8 +110,8 @@ func (n *Node) localChanged(name string) {
 // its subscription has ended, even if the next catalog lists the channel again in the same
 // life.
 func (l *link) takeBack(name string) {
-	if _, ok := l.told[name]; ok {
-		delete(l.told, name)
+	if _, ok := l.advertised.channels[name]; ok {
+		delete(l.advertised.channels, name)
 		l.send(wire.Catalog{Gone: []string{name}})
 	}
 }
@@ -297,8 +297,8 @@ func (n *Node) sendCatalog(l *link) {
 // endUntold tells the peer which of its subscriptions ended here without a change in the
 // catalog, since the channel was opened again and is the same. The peer then subscribes again.
 func (l *link) endUntold(now map[string]wire.Channel) {
-	for name, ids := range l.ended {
-		before, told := l.told[name]
+	for name, ids := range l.advertised.ended {
+		before, told := l.advertised.channels[name]
 		if c, still := now[name]; !told || !still || !sameChannel(before, c) {
 			continue
 		}
@@ -306,7 +306,7 @@ func (l *link) endUntold(now map[string]wire.Channel) {
 			l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: wire.CodeEpoch, Text: wire.Text(name + ": the channel was opened anew")})
 		}
 	}
-	clear(l.ended)
+	clear(l.advertised.ended)
 }
 
 // catalogPart is how many channels one catalog message carries at most: far
@@ -337,7 +337,7 @@ func sameChannel(a, b wire.Channel) bool {
 // readable returns the channel that a peer asks for, nil when it is not offered to it.
 func (n *Node) readable(l *link, name string) *local {
 	c := n.locals[name]
-	if _, ok := l.told[name]; !ok || c == nil || c.ch == nil {
+	if _, ok := l.advertised.channels[name]; !ok || c == nil || c.ch == nil {
 		return nil
 	}
 	return c

@@ -303,7 +303,7 @@ func (n *Node) look() {
 	n.changed = n.changed || n.dials.waiting
 	n.lookAtLocals()
 	for _, l := range n.links {
-		n.changed = n.changed || l.behind
+		n.changed = n.changed || l.advertised.isPartial
 		if !l.greeted && n.now() > l.up+helloTimeout {
 			n.linkDown(l, unwelcome(l.host+" does not say Hello"))
 			continue

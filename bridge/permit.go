@@ -46,7 +46,7 @@ func (n *Node) granted(l *link, channel string, asked rule.QoS) (rule.QoS, error
 
 // forbid tells the peer why it may not read a channel.
 func (n *Node) forbid(l *link, id uint32, channel string, cause error) {
-	l.refused[channel] = true
+	l.advertised.refused[channel] = true
 	l.refusal("subscription of a peer refused", status.Event{Channel: channel, Text: cause.Error()})
 	l.send(wire.Refused{ID: id, Re: wire.TypeSubscribe, Code: codeOf(cause), Text: wire.Text(forbidden(l, channel, cause))})
 }
@@ -87,10 +87,9 @@ func (n *Node) apply(cfg Config) {
 
 // judgeExports applies the rules, which may have changed, to what l's peer reads.
 func (n *Node) judgeExports(l *link) {
-	for channel := range l.refused {
+	for channel := range l.advertised.refused {
 		if _, err := n.permit(l, channel, rule.QoS{}); err == nil {
-			delete(l.refused, channel)
-			delete(l.told, channel) // the next catalog lists it again, so the peer subscribes again
+			l.advertised.admit(channel)
 		}
 	}
 	l.mu.Lock()

@@ -120,7 +120,7 @@ func (n *Node) query(l *link, m wire.Query) {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeQuery, Code: code, Text: wire.Text(text)})
 		return
 	}
-	delete(l.told, m.Channel)
+	delete(l.advertised.channels, m.Channel)
 	n.changed = true
 	l.send(wire.Accepted{ID: m.ID})
 }

@@ -66,7 +66,7 @@ func (n *Node) status() status.Report {
 	}
 	for _, l := range n.links {
 		link, exports := l.status(now)
-		link.LeftOut, link.CopyAt, link.OtherWay = l.leftOut, n.copies[l.peer].report(now), n.otherWay(l)
+		link.LeftOut, link.CopyAt, link.OtherWay = l.remote.omittedCount, n.copies[l.peer].report(now), n.otherWay(l)
 		s.Links = append(s.Links, link)
 		s.Exports = append(s.Exports, exports...)
 	}
@@ -251,7 +251,7 @@ func (n *Node) Channels() []status.RemoteChannel {
 			if l.silent && n.now() > l.since+goneAfter {
 				continue
 			}
-			for _, c := range l.catalog {
+			for _, c := range l.remote.channels {
 				r := status.RemoteChannel{
 					Host: l.host, Channel: c.Name, FrameCount: c.FrameCount, FrameSize: c.FrameSize,
 					Node: l.peer.String(), Addrs: []string{l.s.RemoteAddr().String()}, Closed: c.Closed, Way: l.way(), CopyAt: n.copies[l.peer].report(n.now()),

@@ -65,7 +65,7 @@ func TestPeerHasOneSubscriptionToAChannel(t *testing.T) {
 		pc.node.call(func() {
 			for _, l := range pc.node.links {
 				for i := range uint32(200) {
-					l.send(wire.Subscribe{ID: i + 1, Channel: "imu", Epoch: l.catalog["imu"].Epoch})
+					l.send(wire.Subscribe{ID: i + 1, Channel: "imu", Epoch: l.remote.channels["imu"].Epoch})
 				}
 			}
 		})

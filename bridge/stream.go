@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"achbridge/bridge/lock"
 	"achbridge/wire"
 
 	"golang.org/x/time/rate"
@@ -19,13 +20,53 @@ const (
 
 var errUnread = errors.New("the peer does not read its control stream")
 
+// controlQueue has the control messages of a link that are not written yet. Safe for concurrent use; it never blocks.
+type controlQueue struct {
+	mu         lock.Mutex[lock.Leaf] // guards what follows
+	messages   [][]byte
+	bytes      int
+	hasBye     bool // the last message is a Bye
+	wake       chan struct{}
+	byeWritten chan struct{} // closed when a Bye has been written
+}
+
+func newControlQueue() *controlQueue {
+	return &controlQueue{wake: make(chan struct{}, 1), byeWritten: make(chan struct{})}
+}
+
+// add reports whether there is room for the message.
+func (q *controlQueue) add(message []byte, isBye bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.messages = append(q.messages, message)
+	q.bytes += len(message)
+	q.hasBye = q.hasBye || isBye
+	notify(q.wake)
+	return q.bytes <= maxControlBacklog
+}
+
+// take empties the queue.
+func (q *controlQueue) take() (messages [][]byte, hasBye bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	messages, q.messages, q.bytes = q.messages, nil, 0
+	return messages, q.hasBye
+}
+
+// unread returns how many bytes the peer has not read yet, except for those that are being written.
+func (q *controlQueue) unread() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes
+}
+
 // bye tells the peer that this node leaves, and waits a moment until the message is written.
 func (l *link) bye(reason string) {
 	l.send(wire.Bye{Reason: reason})
 	t := time.NewTimer(byeTimeout)
 	defer t.Stop()
 	select {
-	case <-l.said:
+	case <-l.out.byeWritten:
 	case <-l.s.Done():
 	case <-t.C:
 	}
@@ -40,42 +81,30 @@ func (l *link) send(m wire.Message) {
 		l.n.log.Error("control message cannot be sent", "peer", l.host, "err", err)
 		return
 	}
-	l.outMu.Lock()
-	l.out = append(l.out, b)
-	l.outB += len(b)
-	_, bye := m.(wire.Bye)
-	l.last = l.last || bye
-	full := l.outB > maxControlBacklog
-	l.outMu.Unlock()
-	if full {
+	if _, isBye := m.(wire.Bye); !l.out.add(b, isBye) {
 		l.cancel(errUnread) // its goroutines end and with them the link
-		return
 	}
-	notify(l.outUp)
 }
 
 // tell writes queued control messages until the link ends.
 func (l *link) tell(ctx context.Context) error {
 	for {
-		l.outMu.Lock()
-		out, last := l.out, l.last
-		l.out, l.outB = nil, 0
-		l.outMu.Unlock()
-		for _, b := range out {
+		messages, hasBye := l.out.take()
+		for _, b := range messages {
 			if _, err := l.s.Control().Write(b); err != nil {
 				return fmt.Errorf("control stream: %w", err)
 			}
 		}
-		if last {
-			close(l.said)
+		if hasBye {
+			close(l.out.byeWritten)
 			<-ctx.Done() // the end of the session carries the reason
 			return ctx.Err()
 		}
-		if out != nil {
+		if messages != nil {
 			continue
 		}
 		select {
-		case <-l.outUp:
+		case <-l.out.wake:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -10,10 +10,10 @@
 //	link.mu                  what pump, receive and the watcher share
 //	putter.mu                what is put at the hub of a channel, and for whom
 //	news.mu                  which subscriptions have news for the pump
-//	arrivals.mu              what the watcher tells of a channel
-//	snapshots.mu             the copies of a channel's large frames
-//	memory.mu, space.mu      what all copies, and all mirrors, take
-//	link.outMu               control messages that are not written yet
+//	ring.Arrivals.mu         what the watcher tells of a channel
+//	ring.Snapshots.mu        the copies of a channel's large frames
+//	Budget.mu, space.mu      what all copies, and all mirrors, take
+//	controlQueue.mu          control messages that are not written yet
 //
 // Under the first three nobody sleeps or waits for another program; what they log goes
 // through a writer that never waits (package logline). Builds with the tag lockorder check
@@ -42,6 +42,6 @@ func (Mirror) rank() (int, string)    { return 2, "mirror.mu" }
 func (Link) rank() (int, string)      { return 3, "link.mu" }
 func (Putter) rank() (int, string)    { return 4, "putter.mu" }
 func (News) rank() (int, string)      { return 5, "news.mu" }
-func (Arrivals) rank() (int, string)  { return 6, "arrivals.mu" }
-func (Snapshots) rank() (int, string) { return 7, "snapshots.mu" }
-func (Leaf) rank() (int, string)      { return 8, "memory.mu, space.mu or link.outMu" }
+func (Arrivals) rank() (int, string)  { return 6, "ring.Arrivals.mu" }
+func (Snapshots) rank() (int, string) { return 7, "ring.Snapshots.mu" }
+func (Leaf) rank() (int, string)      { return 8, "Budget.mu, space.mu or controlQueue.mu" }
