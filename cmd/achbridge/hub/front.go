@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"golang.org/x/time/rate"
 )
 
 // front accepts the connections of hosts, speaks TLS with them, and passes on to the nats-server only messages that a host may send. The
@@ -89,7 +90,7 @@ func (f *front) carry(ctx context.Context, conn net.Conn) {
 		}
 		conn.Close() // after the server's last message
 	})
-	refuse(host.conn, f.say(inside, host))
+	refuse(host.conn, f.say(ctx, inside, host))
 	inside.Close()
 	answers.Wait()
 }
@@ -123,14 +124,20 @@ func refuse(conn net.Conn, err error) {
 	}
 }
 
+// A connection may send pullBurst pulls at once, then one every pullEvery. One pull brings one frame at most.
+const (
+	pullBurst = 1000
+	pullEvery = 100 * time.Microsecond
+)
+
 // say passes on the messages of a host. It returns a *violation at the first message that is not allowed, or the error that ends the
 // connection.
-func (f *front) say(to io.Writer, host *hostConn) error {
+func (f *front) say(ctx context.Context, to io.Writer, host *hostConn) error {
 	in, out := host.in, bufio.NewWriterSize(to, frontBuffer)
 	if _, err := out.WriteString(proxyLine(host.conn) + host.connect); err != nil {
 		return err
 	}
-	s, pulls := newSpeaker(host.name), allowance{every: pullEvery, burst: pullBurst}
+	s, pulls := newSpeaker(host.name), rate.NewLimiter(rate.Every(pullEvery), pullBurst)
 	for {
 		if in.Buffered() == 0 {
 			if err := out.Flush(); err != nil {
@@ -153,8 +160,8 @@ func (f *front) say(to io.Writer, host *hostConn) error {
 			return err
 		}
 		if m.body != "" {
-			for wait := pulls.take(time.Now()); wait > 0; wait = pulls.take(time.Now()) {
-				time.Sleep(wait) // the server would keep all pulls that it has not looked at
+			if err := pulls.Wait(ctx); err != nil { // the server would keep all pulls that it has not looked at
+				return err
 			}
 			if got, err := in.Peek(len(m.body)); err != nil || string(got) != m.body {
 				return errPull

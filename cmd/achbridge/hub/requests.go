@@ -5,12 +5,18 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/time/rate"
 
 	"achbridge/bridge/hub"
 )
 
-// maxRequests is how many requests of a host may wait.
-const maxRequests = 1024
+const (
+	// maxRequests is how many requests of a host may wait.
+	maxRequests = 1024
+	// A host may ask for requestBurst streams and consumers at once, as after the start of a hub, then for one every requestEvery.
+	requestBurst = 4 * maxChannels
+	requestEvery = 20 * time.Millisecond
+)
 
 var (
 	errBusy     = errors.New("too many requests of this host: try again")
@@ -21,12 +27,12 @@ var (
 type requests struct {
 	waiting []*nats.Msg
 	working bool // a goroutine takes requests from waiting until it is empty
-	allowed allowance
+	allowed *rate.Limiter
 	made    map[string]bool // channels whose streams were made
 }
 
 func newRequests() *requests {
-	return &requests{allowed: allowance{every: requestEvery, burst: requestBurst}, made: map[string]bool{}}
+	return &requests{allowed: rate.NewLimiter(rate.Every(requestEvery), requestBurst), made: map[string]bool{}}
 }
 
 // add queues a request, and reports whether the caller must start serveHost.
@@ -57,7 +63,7 @@ func (m *maker) admit(host string) bool {
 		return false
 	}
 	m.mu.Lock()
-	ok := m.of(host).allowed.take(time.Now()) == 0
+	ok := m.of(host).allowed.Allow()
 	m.mu.Unlock()
 	if !ok {
 		m.complain(host, errBusy)

@@ -21,31 +21,6 @@ func TestRequestsOfHostAreBounded(t *testing.T) {
 	}
 }
 
-func TestAllowanceIsBurstAndThenRate(t *testing.T) {
-	a, now := allowance{every: time.Second, burst: 10}, time.Now()
-	take := func(want time.Duration) {
-		t.Helper()
-		if got := a.take(now); got != want {
-			t.Fatalf("take = %v, want %v", got, want)
-		}
-	}
-	for range 10 {
-		take(0)
-	}
-	for range 3 {
-		take(time.Second)
-		now = now.Add(time.Second / 4)
-		take(time.Second * 3 / 4)
-		now = now.Add(time.Second * 3 / 4)
-		take(0)
-	}
-	now = now.Add(time.Hour)
-	for range 10 {
-		take(0)
-	}
-	take(time.Second)
-}
-
 // The server has no limit of its own for pulls that it has not looked at.
 func TestPullsOfHostHaveARate(t *testing.T) {
 	w := newWorld(t, "robot", "pc")
