@@ -57,7 +57,7 @@ func (n *Node) lookAtClocks() {
 	}
 	n.lookAtSleep()
 	step := n.wall.look(both)
-	n.renewHubKeys(step)
+	n.publishers.WallClockMoved(step)
 	slept := n.slept
 	n.slept = 0
 	if (step-slept).Abs() >= leastStep && step != 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"achbridge/bridge/achd"
+	"achbridge/bridge/hubway"
 	"achbridge/bridge/layout"
 	"achbridge/bridge/layouts"
 	"achbridge/bridge/rule"
@@ -26,7 +27,7 @@ type Config struct {
 	Dir      localach.Dir // where the channels are
 	Source   Source       // tells the node about changes in Dir
 	Endpoint *transport.Endpoint
-	Hub      Hub // reaches hosts without a link; nil: there is none
+	Hub      hubway.Hub // reaches hosts without a link; nil: there is none
 	Machine  Machine
 	// Machines are the machines to which commands and pushes for hosts went last, by host name. KeepMachines is
 	// called with all machines when one changes; it must not block. Without it they are forgotten when the node ends.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"achbridge/bridge/achd"
+	"achbridge/bridge/hubway"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
@@ -140,7 +141,7 @@ func (n *Node) subscribe(l *link, m wire.Subscribe) {
 		return
 	}
 	if l.overHub() {
-		if why := n.hubRefuses(l, m.Channel, qos); why != nil {
+		if why := n.publishers.Refuses(hubPeer{l}, m.Channel, qos); why != nil {
 			n.forbid(l, m.ID, m.Channel, why)
 			return
 		}
@@ -172,7 +173,7 @@ func (n *Node) update(l *link, m wire.Update) {
 	}
 	granted, err := n.permit(l, x.channel, qos)
 	if err == nil && l.overHub() {
-		err = n.hubRefuses(l, x.channel, granted)
+		err = n.publishers.Refuses(hubPeer{l}, x.channel, granted)
 	}
 	if err != nil {
 		n.forbid(l, m.ID, x.channel, err)
@@ -184,16 +185,15 @@ func (n *Node) update(l *link, m wire.Update) {
 	}
 	l.requalify(x, permitted{qos, granted})
 	if m.Owed {
-		x.plane.owe(m.HaveSeq)
+		x.plane.Owe(m.HaveSeq)
 	}
 	l.awake()
 }
 
 // requalify serves an export otherwise from now on, and wakes its sending. l.mu must be held; the caller wakes the send loop.
 func (l *link) requalify(x *export, p permitted) {
-	former := x.qos
+	x.plane.Requalify(p.granted)
 	x.asked, x.qos = p.asked, p.granted
-	x.plane.requalify(former, l.n.now())
 	if x.sub != nil {
 		l.rouse(x.sub)
 	}
@@ -268,7 +268,7 @@ func causeOf(err error) status.Cause {
 		return status.CausePeerSilent
 	case errors.Is(err, localach.ErrHole), errors.Is(err, ring.ErrTooLarge):
 		return status.CauseBadFrame
-	case errors.Is(err, errTooMuch), errors.Is(err, ring.ErrNoMemory):
+	case errors.Is(err, errTooMuch), errors.Is(err, ring.ErrNoMemory), errors.Is(err, hubway.ErrTooLarge):
 		return status.CauseLimit
 	case errors.Is(err, errMachine):
 		return status.CauseOtherMachine

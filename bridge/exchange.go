@@ -25,14 +25,14 @@ func (n *Node) tellLedger(l *link) {
 	l.mu.Lock()
 	carried := l.flight.Carried()
 	for _, x := range l.exports.order {
-		a, newest := x.plane.accounts(carried[x.id])
+		a, newest := x.plane.Accounts(carried[x.id])
 		if x.teller.Due(now, every, a, func(a ledger.Accounts) uint64 { return a.Offered }) {
 			m.Serving = append(m.Serving, x.tellOf(a, newest))
 		}
 	}
 	l.mu.Unlock()
 	for id, mirror := range l.subs {
-		newest := l.pulledUpTo(id) // first: what is counted then is of these frames at least
+		newest := l.consumer(id).Newest() // first: what is counted then is of these frames at least
 		if a := mirror.Since(); mirror.teller.Due(now, every, a, ledger.Accounts.Settled) {
 			told := mirror.AddTo(a.ToWire(id), now)
 			told.Newest = newest
@@ -72,9 +72,9 @@ func (l *link) settle(holding []wire.Account) (answer []wire.Account) {
 		if x == nil {
 			continue
 		}
-		x.plane.hear(a)
+		x.plane.Hear(a)
 		x.reader = sightOf(a)
-		now, newest := x.plane.accounts(carried[x.id])
+		now, newest := x.plane.Accounts(carried[x.id])
 		if rests := now.Offered == x.teller.Before.Offered; rests && now != x.teller.Said {
 			x.teller.Said = now
 			answer = append(answer, x.tellOf(now, newest))
@@ -164,7 +164,7 @@ func (x *export) tellOf(counted ledger.Accounts, newest uint64) wire.Account {
 	a := counted.ToWire(x.id)
 	a.Newest = newest
 	if x.unreadable() {
-		a.Cause = string(cmp.Or(causeOf(x.trouble), status.CauseOther))
+		a.Cause = string(cmp.Or(causeOf(x.plane.Trouble()), status.CauseOther))
 	}
 	return a
 }
@@ -172,7 +172,8 @@ func (x *export) tellOf(counted ledger.Accounts, newest uint64) wire.Account {
 // unreadable reports whether the channel cannot be read for a reason that lasts, not only
 // because its lock is held for a moment.
 func (x *export) unreadable() bool {
-	return x.trouble != nil && !errors.Is(x.trouble, os.ErrDeadlineExceeded)
+	trouble := x.plane.Trouble()
+	return trouble != nil && !errors.Is(trouble, os.ErrDeadlineExceeded)
 }
 
 func sightOf(a wire.Account) readerSight {

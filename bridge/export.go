@@ -1,8 +1,9 @@
 package bridge
 
 import (
-	"time"
+	"slices"
 
+	"achbridge/bridge/hubway"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
@@ -10,42 +11,39 @@ import (
 	"achbridge/wire"
 )
 
-// export is what one peer gets of one channel of ours, over the link or through the hub. The link's mu guards it, except for
-// arrivals.
+// export is what one peer gets of one channel of ours, over the link or through the hub. The link's mu guards it.
 type export struct {
-	id       uint32
-	channel  string
-	epoch    uint64
-	qos      rule.QoS
-	asked    rule.QoS // what the peer asked for; rules may grant less
-	book     *ledger.Book
-	arrivals *ring.Arrivals
-	size     int    // bytes of the frame that was loaded last, as it is sent
-	arrived  uint64 // highest number known to have arrived
-	trouble  error  // why the last try to read or to send the channel failed
-	teller   ledger.Teller
-	reader   readerSight
+	id      uint32
+	channel string
+	epoch   uint64
+	qos     rule.QoS
+	asked   rule.QoS // what the peer asked for; rules may grant less
+	book    *ledger.Book
+	teller  ledger.Teller
+	reader  readerSight
 
 	plane plane
 	sub   *subscription // plane, if that is the link; else nil
 }
 
-// plane sends the frames of an export: a subscription over the link, a hubReader through the hub. All methods require the
-// link's mu.
+// plane sends the frames of an export: a subscription over the link, a hubway.Subscription through the hub. All methods require
+// the link's mu.
 type plane interface {
-	// requalify serves the export by the quality of service that it has now, in place of former.
-	requalify(former rule.QoS, now time.Duration)
-	// owe sends the newest frame once more to a mirror that has only frame have.
-	owe(have uint64)
-	// hear takes the peer's account of what it received.
-	hear(a wire.Account)
-	// accounts returns the frame counters, and the newest frame that they include. inFlight: packets of the export are on
+	// Requalify serves the export by another quality of service.
+	Requalify(qos rule.QoS)
+	// Owe sends the newest frame once more to a mirror that has only frame have.
+	Owe(have uint64)
+	// Hear takes the peer's account of what it received.
+	Hear(a wire.Account)
+	// Accounts returns the frame counters, and the newest frame that they include. inFlight: packets of the export are on
 	// their way.
-	accounts(inFlight bool) (a ledger.Accounts, newest uint64)
-	// show adds what only this plane knows.
-	show(s *status.Subscription)
-	// stop ends the sending and closes the export's book.
-	stop()
+	Accounts(inFlight bool) (a ledger.Accounts, newest uint64)
+	// Show adds the state of the sending to a status.
+	Show(s *status.Subscription)
+	// Trouble returns why the last try to read or to send the channel failed; nil if none did.
+	Trouble() error
+	// Stop ends the sending and closes the export's book.
+	Stop()
 }
 
 // exports are the exports of one link.
@@ -73,7 +71,7 @@ func (l *link) dropExport(id uint32) {
 	if x == nil {
 		return
 	}
-	x.plane.stop()
+	x.plane.Stop()
 	delete(l.exports.byID, id)
 	for i := range l.exports.order {
 		if l.exports.order[i] == x {
@@ -108,24 +106,21 @@ func (l *link) dropAllExports() {
 func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
 	l.mu.Lock()
 	l.dropExport(m.ID)
-	for _, old := range append([]*export(nil), l.exports.order...) {
+	for _, old := range slices.Clone(l.exports.order) {
 		if old.channel == m.Channel {
 			l.dropExport(old.id)
 		}
 	}
 	b := l.n.book(l.peer, m.Channel)
 	b.Settle(ledger.Reader{Run: l.run, ID: m.Held.ID, Held: ledger.FromWire(m.Held)})
-	x := &export{
-		id: m.ID, channel: c.ch.Name(), epoch: c.ch.Epoch(), qos: p.granted, asked: p.asked, book: b,
-		size: c.ch.Geometry().FrameSize, arrived: m.HaveSeq,
-	}
+	x := &export{id: m.ID, channel: c.ch.Name(), epoch: c.ch.Epoch(), qos: p.granted, asked: p.asked, book: b}
 	l.exports.add(x)
 	if l.overHub() {
-		l.addHubExport(x, c)
+		x.plane = l.n.publishers.Subscribe(c.ch, hubway.Request{ID: m.ID, Peer: hubPeer{l}, QoS: p.granted, Have: m.HaveSeq, Book: b, Copies: c.copies})
 		l.mu.Unlock()
 		return
 	}
-	sub := newSubscription(x, c, l.n.ringClock)
+	sub := newSubscription(x, c, m.HaveSeq, l.n.ringClock)
 	sub.compression = ring.NewCompression(p.granted.Compress, l.compressor, l.n.now)
 	sub.suspended = l.n.clock.Suspended
 	sub.asleep = sub.suspended()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"achbridge/bridge/hubway"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -156,7 +157,7 @@ func (n *Node) hubDialFailed(p *peer) {
 // unreachedByHub records why p cannot be linked through the hub, and logs it when that begins.
 func (n *Node) unreachedByHub(p *peer, err error) {
 	first := p.err == nil
-	if p.err = err; !first || errors.Is(err, trust.ErrWrongKey) || errors.Is(err, ErrHubAway) {
+	if p.err = err; !first || errors.Is(err, trust.ErrWrongKey) || errors.Is(err, hubway.ErrAway) {
 		return
 	}
 	n.events.Tell(slog.LevelWarn, "peer cannot be reached through the hub, trying again",

@@ -1,54 +1,27 @@
 package bridge
 
 import (
-	"errors"
-	"fmt"
+	"maps"
 
-	"achbridge/bridge/rule"
+	"achbridge/bridge/hubway"
+	"achbridge/bridge/transport"
+	"achbridge/bridge/via"
 	"achbridge/wire"
 )
 
-// hubRefuses says why l's peer cannot have a channel through the hub, nil if it can.
-func (n *Node) hubRefuses(l *link, channel string, qos rule.QoS) error {
-	if n.cfg.Hub == nil {
-		return errors.New("this host uses no hub")
-	}
-	if qos.Mode == rule.Every {
-		return fmt.Errorf("mode every needs a direct link to %s: a hub keeps the newest frame alone", n.cfg.Host)
-	}
-	p := n.puts[channel]
-	if p == nil {
-		return nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, r := range p.readers {
-		if r.link == l {
-			continue // of the peer itself
-		}
-		if qos.Class == rule.Command || r.granted.Class == rule.Command {
-			return fmt.Errorf("%s reads it through the hub: commands go to one receiver alone there", r.link.host)
-		}
-	}
-	return nil
-}
+// hubPeer is a link as package hubway sees it.
+type hubPeer struct{ l *link }
 
-// addHubExport serves an export through the hub. l.mu must be held.
-func (l *link) addHubExport(x *export, c *local) {
-	n, have, last := l.n, x.arrived, c.ch.LastSeq()
-	x.book.Begin(x.epoch, have, last)
-	p := n.puts[x.channel]
-	if p == nil {
-		loaded := last
-		if have < last {
-			loaded = last - 1 // the newest frame is owed to who begins
-		}
-		p = n.newPutter(c, loaded)
-		n.puts[x.channel] = p
-	}
-	x.arrivals = p.arrivals
-	p.join(l, x, have, last)
-}
+// Send queues a control message.
+func (p hubPeer) Send(m wire.Message) { p.l.send(m) }
+
+// Host returns the peer's name.
+func (p hubPeer) Host() string { return p.l.host }
+
+// overHub reports whether frames of the link's subscriptions go through the hub.
+func (l *link) overHub() bool { return overHub(l.s) }
+
+func overHub(s *transport.Session) bool { return s.Transport() == via.Hub }
 
 // admitOthers has l's peers ask again for a channel that was refused to them while another
 // host received commands by it.
@@ -63,15 +36,59 @@ func (n *Node) admitOthers(channel string) {
 
 // namedNewest takes the origin's word on which frame is its newest.
 func (n *Node) namedNewest(l *link, m wire.Newest) {
-	if in := l.inbound(m.Sub); in != nil && in.pull != nil {
-		in.pull.name(m.Seq)
+	if in := l.inbound(m.Sub); in != nil && in.consumer != nil {
+		in.consumer.SetNewest(m.Seq)
 	}
 }
 
-// pulledUpTo is the newest frame that came from the hub for our subscription id; 0: none did.
-func (l *link) pulledUpTo(id uint32) uint64 {
-	if in := l.inbound(id); in != nil && in.pull != nil {
-		return in.pull.newest.Load()
+// consumer returns what feeds our subscription id from the hub, nil if nothing does.
+func (l *link) consumer(id uint32) *hubway.Consumer {
+	if in := l.inbound(id); in != nil {
+		return in.consumer
 	}
-	return 0
+	return nil
+}
+
+// keyed takes a key of the origin for one of our subscriptions. The first one begins the fetching.
+func (n *Node) keyed(l *link, m wire.Key) {
+	in := l.inbound(m.Sub)
+	if in == nil || !l.overHub() || n.cfg.Hub == nil {
+		return
+	}
+	if in.consumer == nil {
+		peer := l.s.Peer()
+		c := hubway.NewConsumer(n.ctx, n.work.Go, hubway.ConsumerConfig{
+			Channel: n.cfg.Hub.Channel(peer.Host, in.m.Channel), Mirror: in.m.Mirror, Feed: &in.feed, Limit: in.limit, Newest: in.last,
+			Origin: peer.Node, SignedBy: l.s.SignedBy(), ReadClock: l.readClock,
+		})
+		l.inMu.Lock()
+		in.consumer = c
+		l.inMu.Unlock()
+	}
+	in.consumer.SetKey(m)
+}
+
+// pulled takes a report of what l's peer has received through the hub.
+func (n *Node) pulled(l *link, m wire.Pulled) {
+	l.mu.Lock()
+	x := l.exports.byID[m.Sub]
+	l.mu.Unlock()
+	if x == nil {
+		return
+	}
+	if s, ok := x.plane.(*hubway.Subscription); ok {
+		s.Pulled(m)
+	}
+}
+
+// eachConsumer calls f for all mirrors that the link feeds through the hub.
+func (l *link) eachConsumer(f func(id uint32, in *inbound)) {
+	l.inMu.RLock()
+	imports := maps.Clone(l.imports)
+	l.inMu.RUnlock()
+	for id, in := range imports {
+		if in.consumer != nil {
+			f(id, in)
+		}
+	}
 }

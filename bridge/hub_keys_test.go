@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/hubway"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/seal"
 	"achbridge/bridge/status"
@@ -197,10 +198,8 @@ func TestWallClockStepRenewsHubKeys(t *testing.T) {
 		step := func(by time.Duration) (before, after seal.ID) {
 			key := func() (id seal.ID) {
 				robot.node.call(func() {
-					p := robot.node.puts["imu"]
-					p.mu.Lock()
-					defer p.mu.Unlock()
-					id = p.key.ID
+					told, _, _ := robot.node.publishers.Key("imu")
+					id = seal.ID(told.KeyID)
 				})
 				return id
 			}
@@ -209,10 +208,10 @@ func TestWallClockStepRenewsHubKeys(t *testing.T) {
 			time.Sleep(2 * tick)
 			return before, key()
 		}
-		if before, after := step(rekeyStep); before != after {
-			t.Errorf("a step of %v: got another key", rekeyStep)
+		if before, after := step(hubway.RekeyStep); before != after {
+			t.Errorf("a step of %v: got another key", hubway.RekeyStep)
 		}
-		for i, by := range []time.Duration{rekeyStep + time.Millisecond, -time.Hour} {
+		for i, by := range []time.Duration{hubway.RekeyStep + time.Millisecond, -time.Hour} {
 			if before, after := step(by); before == after {
 				t.Errorf("a step of %v: got the same key", by)
 			}

@@ -68,9 +68,7 @@ func (l *link) stamped(m wire.Stamp, now time.Duration) {
 		}
 	}
 	l.mu.Unlock()
-	for _, p := range l.pulls() {
-		p.clockKnown()
-	}
+	l.eachConsumer(func(_ uint32, in *inbound) { in.consumer.ClockKnown() })
 }
 
 // rtt is the smoothed round trip of the link. Needs l.mu.
@@ -122,25 +120,23 @@ func (l *link) tellPulls(now time.Duration) {
 		return
 	}
 	l.stamps.pulled = now
-	for _, p := range l.pulls() {
-		p.mu.Lock()
-		tally, told := p.tally, p.told
-		p.told = tally
-		p.mu.Unlock()
-		if tally.received != told.received {
-			l.send(wire.Pulled{Sub: p.sub, Received: tally.received, Waiting: tally.keptUp(told)})
+	l.eachConsumer(func(id uint32, in *inbound) {
+		r := in.consumer.Report()
+		if r.IsNew {
+			r.Pulled.Sub = id
+			l.send(r.Pulled)
 		}
-		p.complain(tally.forged-told.forged, "was not sealed by "+l.host)
-		p.complain(tally.replayed-told.replayed, "came again, or after a later one")
-	}
+		l.warnForged(in, r.Forged, "was not sealed by "+l.host)
+		l.warnForged(in, r.Replayed, "came again, or after a later one")
+	})
 }
 
-// complain tells that the hub brought frames that were not put.
-func (p *pull) complain(count uint64, why string) {
+// warnForged tells that the hub brought frames that were not put.
+func (l *link) warnForged(in *inbound, count uint64, why string) {
 	if count == 0 {
 		return
 	}
-	p.l.warn("the hub brings frames that are not put", status.Event{
-		Kind: status.EventForged, Channel: p.in.m.Channel, Mirror: p.in.m.Name, Count: int(count), Text: "a frame from the hub " + why + ": it is not put",
+	l.warn("the hub brings frames that are not put", status.Event{
+		Kind: status.EventForged, Channel: in.m.Channel, Mirror: in.m.Name, Count: int(count), Text: "a frame from the hub " + why + ": it is not put",
 	}, "count", count)
 }

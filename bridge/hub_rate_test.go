@@ -7,7 +7,6 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/testnet"
-	"achbridge/wire"
 )
 
 // A slow reader does not change what the others have.
@@ -116,37 +115,4 @@ func TestManyReadersAtTheHubCostTheUplinkOfOne(t *testing.T) {
 			t.Errorf("12 readers cost %.0f bytes, one %.0f", many, one)
 		}
 	})
-}
-
-// A second in which little comes, for once, does not slow down those that follow.
-func TestRateOutlastsAJolt(t *testing.T) {
-	b := newBound(0)
-	second, received := time.Duration(0), uint64(0)
-	hear := func(got uint64, waiting bool) {
-		second += time.Second
-		received += got
-		b.hear(wire.Pulled{Received: received, Waiting: waiting}, second)
-	}
-	for range 5 {
-		hear(200, true)
-	}
-	hear(8, false)
-	if b.perSec < 200 {
-		t.Errorf("after one second of 8 frames: got a bound of %.0f a second, want it not below 200", b.perSec)
-	}
-	for range boundLooks {
-		hear(8, false)
-	}
-	if b.perSec != 8*boundSpare {
-		t.Errorf("after some seconds of 8 frames: got a bound of %.1f a second, want 10", b.perSec)
-	}
-}
-
-func TestReportThatCountsBackwardsBringsNoRate(t *testing.T) {
-	b := newBound(0)
-	b.hear(wire.Pulled{Received: 100}, 2*time.Second)
-	b.hear(wire.Pulled{Received: 60}, 3*time.Second)
-	if most := boundSpare * 50; b.perSec > most {
-		t.Errorf("got %v frames a second, want at most %v, by the first report", b.perSec, most)
-	}
 }

@@ -14,9 +14,7 @@ func (m *binding) showWay(s *status.Mirror) {
 		return
 	}
 	s.Way = m.link.way()
-	if in := m.link.inbound(m.subID); in != nil && in.pull != nil {
-		s.AtHub = in.pull.replaced.Load()
-	}
+	s.AtHub = m.link.consumer(m.subID).Replaced()
 }
 
 // toldBesides reports whether another peer tells of the host of p, which is at the hub: a peer with its

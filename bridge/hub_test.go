@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/hubway"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
@@ -169,7 +170,7 @@ func TestNewerFrameDoesNotWaitForOneThatTheHubRefused(t *testing.T) {
 		time.Sleep(2*hubDelay + 5*time.Millisecond)
 		imu.put(3, 64)
 		pc.follows("robot.imu", 3, 2*hubDelay+5*time.Millisecond)
-		time.Sleep(2 * hubRetry) // the hub refuses frame 3 when the mirror has it, to the moment
+		time.Sleep(2 * hubway.RetryAfter) // the hub refuses frame 3 when the mirror has it, to the moment
 		if got := hub.puts("robot") - puts; got != 3 {
 			t.Errorf("%d frames were put, want 2 and 3, and 3 again since the hub has refused it", got)
 		}
@@ -280,7 +281,7 @@ func TestHostsAtTheHubAreLinkedWhenTheyAreNeeded(t *testing.T) {
 
 // stuckHub is a hub at which no host answers.
 type stuckHub struct {
-	Hub
+	hubway.Hub
 	dials atomic.Int32 // under way
 }
 

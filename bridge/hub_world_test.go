@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/hubway"
 	"achbridge/bridge/rule"
 	"achbridge/testnet"
 )
@@ -82,9 +83,9 @@ func (h *worldHub) puts(host string) (count int) {
 func told(err error) error {
 	switch {
 	case errors.Is(err, testnet.ErrHubAway):
-		return fmt.Errorf("%w%.0w", err, ErrHubAway)
+		return fmt.Errorf("%w%.0w", err, hubway.ErrAway)
 	case errors.Is(err, testnet.ErrHubTooLarge):
-		return fmt.Errorf("%w: raise max_payload%.0w", err, ErrHubTooLarge)
+		return fmt.Errorf("%w: raise max_payload%.0w", err, hubway.ErrTooLarge)
 	}
 	return err
 }
@@ -94,7 +95,7 @@ func (t *hubTap) Dial(ctx context.Context, host string) (net.Conn, error) {
 	return conn, told(err)
 }
 
-func (t *hubTap) Channel(host, channel string) HubChannel {
+func (t *hubTap) Channel(host, channel string) hubway.Channel {
 	return &hubTapped{HubChannel: t.HubHost.Channel(host, channel), tap: t, name: host + "/" + channel}
 }
 

@@ -29,8 +29,8 @@ import (
 //	                                                                 claim.go
 //	dials through the hub, which names hosts       16 at once; of a host that never answered ever more
 //	                                               seldom            hub_dial.go
-//	frames at the hub without its word             2 of a channel    hub_put.go
-//	frames from the hub that wait for a key        1 of a channel    hub_pull.go
+//	frames at the hub without its word             2 of a channel    hubway/publisher.go
+//	frames from the hub that wait for a key        1 of a channel    hubway/consumer.go
 //	handshakes in progress                         128 without a whole ClientHello and 128 with one;
 //	                                               a newcomer has the oldest of the largest source
 //	                                               make room; 16 more for addresses that are listed

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"achbridge/bridge/hubway"
 	"achbridge/bridge/layouts"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/logline"
@@ -66,7 +67,7 @@ type Node struct {
 	dials     claimDials                // the budget of dials to peers that are only announced
 	newcomers logline.Limit             // lines in the log about sessions that are turned away
 
-	puts map[string]*putter // what is put at the hub, by channel
+	publishers *hubway.Publishers // of channels at the hub
 
 	loads  loadTests
 	pinged atomic.Uint64 // number of pings in this run
@@ -133,7 +134,6 @@ func New(cfg Config) (*Node, error) {
 		newcomers: logline.Limit{Period: logPeriod},
 
 		books: make(map[bookKey]*ledger.Book),
-		puts:  make(map[string]*putter),
 		space: mirror.NewSpace(cfg.Dir),
 	}
 	n.ringClock = ring.Clock{Now: n.now, Looked: func() time.Duration { return n.cfg.Source.Looked().Sub(n.start) }}
@@ -159,6 +159,10 @@ func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n.ctx = ctx
+	n.publishers = hubway.NewPublishers(ctx, hubway.Config{
+		Hub: n.cfg.Hub, Host: n.cfg.Host, Node: n.cfg.Node, Signer: n.cfg.Endpoint.Signer, Source: n.cfg.Source, Clock: n.ringClock,
+		Suspended: n.clock.Suspended, Spawn: n.work.Go, Freed: n.admitOthers,
+	})
 	n.changed = true // what needs no link begins at once
 	n.sweepPeeks()
 	n.work.Go(func() { n.accept(ctx) })

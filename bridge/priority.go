@@ -96,15 +96,7 @@ func (sub *subscription) busy() bool {
 // over reports that a frame captured then is past its budget. One that was put
 // before we watched is, for all we know.
 func (sub *subscription) over(captured, now time.Duration) bool {
-	return pastBudget(sub.qos, captured, now)
-}
-
-// pastBudget reports whether a frame captured then is past its budget; 0: it was captured at an unknown time.
-func pastBudget(qos rule.QoS, captured, now time.Duration) bool {
-	if qos.Mode == rule.Every {
-		return false
-	}
-	return captured == 0 || now-captured > qos.EffectiveBudget()
+	return sub.qos.IsPastBudget(captured, now)
 }
 
 // giveUp ends a frame that is past its budget. If all of it has left, it may
@@ -187,7 +179,7 @@ const smallFrame = 300 // bytes
 
 // owe sends the newest frame once more, past its budget or not: the mirror has
 // only frame have. If there is something newer, that is on its way by itself.
-func (sub *subscription) owe(have uint64) {
+func (sub *subscription) Owe(have uint64) {
 	newest := sub.arrivals.Newest().Seq
 	if have >= sub.loaded || newest > sub.loaded || sub.busy() || sub.qos.Class == rule.Command || sub.every != nil {
 		return

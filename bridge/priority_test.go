@@ -20,9 +20,9 @@ import (
 func waits(level, size int, had time.Duration) *subscription {
 	return &subscription{
 		export: &export{
-			channel: fmt.Sprintf("%d of %d bytes from %v", level, size, had), qos: rule.QoS{Priority: rule.Priority(level + 1)}, book: &ledger.Book{}, size: size,
+			channel: fmt.Sprintf("%d of %d bytes from %v", level, size, had), qos: rule.QoS{Priority: rule.Priority(level + 1)}, book: &ledger.Book{},
 		},
-		captured: had, loaded: 1, known: ring.Arrival{Seq: 2, CapturedAt: time.Second},
+		size: size, captured: had, loaded: 1, known: ring.Arrival{Seq: 2, CapturedAt: time.Second},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"achbridge/bridge/fresh"
+	"achbridge/bridge/hubway"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/transport"
@@ -23,7 +24,7 @@ type inbound struct {
 	limit    int    // bytes of the largest frame the origin's channel can hold
 	have     uint64 // HaveSeq of our Subscribe
 	assembly fresh.Assemblies
-	pull     *pull                   // that brings its frames from the hub; nil: none. The node's, and read below inMu
+	consumer *hubway.Consumer        // fetches its frames from the hub; nil: none. The node's, and read below inMu
 	last     uint64                  // LastSeq of the origin's answer
 	stream   transport.ReceiveStream // that brings its frames in order; nil: none. Guarded by inMu
 }
@@ -45,7 +46,7 @@ func (l *link) exchange(id uint32, in *inbound) (ending transport.ReceiveStream)
 	l.inMu.Lock()
 	defer l.inMu.Unlock()
 	if old := l.imports[id]; old != nil {
-		old.pull.end()
+		old.consumer.Stop()
 		ending = old.stream
 	}
 	if in == nil {

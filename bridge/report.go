@@ -113,15 +113,14 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 	}
 	exports, carried := make([]status.Subscription, 0, len(l.exports.order)), l.flight.Carried()
 	for _, x := range l.exports.order {
-		account, _ := x.plane.accounts(carried[x.id])
+		account, _ := x.plane.Accounts(carried[x.id])
 		export := status.Subscription{
-			Channel: x.channel, Peer: l.host, QoS: x.qos, Seq: x.arrived, Bytes: x.size, Accounts: account, WithRoom: x.book.WithRoom,
+			Channel: x.channel, Peer: l.host, QoS: x.qos, Accounts: account, WithRoom: x.book.WithRoom,
 		}
 		x.reader.show(&export)
-		x.plane.show(&export)
-		export.AgeMs, export.PeriodMs, export.DueMs = x.arrivals.Due(now, x.qos.MaxRate.Interval())
+		x.plane.Show(&export)
 		if x.unreadable() {
-			export.Reason, export.Cause = x.trouble.Error(), causeOf(x.trouble)
+			export.Reason, export.Cause = x.plane.Trouble().Error(), causeOf(x.plane.Trouble())
 		}
 		exports = append(exports, export)
 	}

@@ -16,11 +16,15 @@ import (
 // newer, and copies the newest frame when the link can take it. The link's mu guards it, except for arrivals.
 type subscription struct {
 	*export
-	ch     *localach.Channel
-	r      *localach.Reader
-	clock  ring.Clock
-	copies *ring.Snapshots // of the channel's large frames
-	user   *ring.User      // of them
+	arrivals *ring.Arrivals
+	size     int    // bytes of the frame that was loaded last, as it is sent
+	arrived  uint64 // highest number known to have arrived
+	trouble  error  // why the last try to read the channel failed, or its frame is not sent
+	ch       *localach.Channel
+	r        *localach.Reader
+	clock    ring.Clock
+	copies   *ring.Snapshots // of the channel's large frames
+	user     *ring.User      // of them
 
 	suspended func() time.Duration // for how long the host has been in all; nil: never
 	asleep    time.Duration        // the same when it was looked at
@@ -59,19 +63,20 @@ type subscription struct {
 	known ring.Arrival // as the send loop last collected it
 }
 
-// newSubscription prepares the sending of x, whose peer has frame x.arrived already.
-func newSubscription(x *export, c *local, clock ring.Clock) *subscription {
-	have := x.arrived
-	x.arrivals = ring.NewArrivals(c.ch, clock)
-	known := x.arrivals.Newest()
+// newSubscription prepares the sending of x, whose peer has frame have already.
+func newSubscription(x *export, c *local, have uint64, clock ring.Clock) *subscription {
+	arrivals, size := ring.NewArrivals(c.ch, clock), c.ch.Geometry().FrameSize
+	known := arrivals.Newest()
 	last := known.Seq
-	sub := &subscription{export: x, ch: c.ch, r: c.ch.Reader(), clock: clock, copies: c.copies, loaded: have, raw: x.size, known: known}
+	sub := &subscription{
+		export: x, arrivals: arrivals, size: size, arrived: have, ch: c.ch, r: c.ch.Reader(), clock: clock, copies: c.copies, loaded: have, raw: size, known: known,
+	}
 	x.plane, x.sub = sub, sub
-	x.arrivals.SetCommand(x.qos.Class == rule.Command)
-	sub.user = c.copies.Join(x.arrivals.Nudge)
+	arrivals.SetCommand(x.qos.Class == rule.Command)
+	sub.user = c.copies.Join(arrivals.Nudge)
 	if x.qos.Mode == rule.Every {
 		sub.every = newEverySender(x.id, c, have)
-		x.arrivals.LogAll()
+		arrivals.LogAll()
 		x.book.BeginAll(x.epoch, have, last)
 		return sub
 	}
@@ -82,7 +87,8 @@ func newSubscription(x *export, c *local, clock ring.Clock) *subscription {
 	return sub
 }
 
-func (sub *subscription) stop() {
+// Stop implements plane, as do the methods that follow.
+func (sub *subscription) Stop() {
 	sub.book.Close(sub.newest())
 	sub.ended = true
 	sub.arrivals.Stop()
@@ -98,19 +104,20 @@ func (sub *subscription) stop() {
 	sub.copies.Leave(sub.user)
 }
 
-func (sub *subscription) requalify(former rule.QoS, now time.Duration) {
-	command := sub.qos.Class == rule.Command
-	if former.Class == rule.Command && !command {
+func (sub *subscription) Requalify(qos rule.QoS) {
+	former := sub.qos.Class
+	sub.qos = qos
+	if former == rule.Command && qos.Class != rule.Command {
 		sub.forgive()
 	}
-	sub.compression.Want = sub.qos.Compress
-	sub.arrivals.SetCommand(command)
-	sub.known = sub.arrivals.SetInterval(now, sub.qos.MaxRate.Interval())
+	sub.compression.Want = qos.Compress
+	sub.arrivals.SetCommand(qos.Class == rule.Command)
+	sub.known = sub.arrivals.SetInterval(sub.clock.Now(), qos.MaxRate.Interval())
 }
 
-func (sub *subscription) hear(a wire.Account) { sub.book.Hear(ledger.FromWire(a)) }
+func (sub *subscription) Hear(a wire.Account) { sub.book.Hear(ledger.FromWire(a)) }
 
-func (sub *subscription) accounts(inFlight bool) (a ledger.Accounts, newest uint64) {
+func (sub *subscription) Accounts(inFlight bool) (a ledger.Accounts, newest uint64) {
 	newest = sub.newest()
 	if !inFlight && !sub.busy() && !sub.older.out.Active() && sub.every == nil {
 		return sub.book.Settled(newest), newest
@@ -118,7 +125,12 @@ func (sub *subscription) accounts(inFlight bool) (a ledger.Accounts, newest uint
 	return sub.book.Accounts(newest), newest
 }
 
-func (sub *subscription) show(*status.Subscription) {}
+func (sub *subscription) Show(s *status.Subscription) {
+	s.Seq, s.Bytes = sub.arrived, sub.size
+	s.AgeMs, s.PeriodMs, s.DueMs = sub.arrivals.Due(sub.clock.Now(), sub.qos.MaxRate.Interval())
+}
+
+func (sub *subscription) Trouble() error { return sub.trouble }
 
 // newest returns the number of the newest frame that is known: one may be copied out of the ring before the watcher has seen
 // it.

@@ -20,7 +20,7 @@ func testClock(now time.Duration) ring.Clock {
 
 // testExport is an export of a channel to a peer that has no frame of it.
 func testExport(ch *localach.Channel, qos rule.QoS) *export {
-	return &export{id: 1, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, book: &ledger.Book{}, size: ch.Geometry().FrameSize}
+	return &export{id: 1, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, book: &ledger.Book{}}
 }
 
 // testSnapshots are the snapshots of a channel without a node.
@@ -59,7 +59,7 @@ func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 	} {
 		clock := testClock(now)
 		clock.Looked = func() time.Duration { return c.looked }
-		sub := newSubscription(testExport(ch, rule.QoS{Class: c.class}), &local{ch: ch, copies: testSnapshots(ch, clock)}, clock)
+		sub := newSubscription(testExport(ch, rule.QoS{Class: c.class}), &local{ch: ch, copies: testSnapshots(ch, clock)}, 0, clock)
 		sub.arrivals.Watch(lateSource{ch.Writer()}, func(int) {})
 		if got := sub.arrivals.Newest().CapturedAt; got != c.want {
 			t.Errorf("%v, looked at last at %v: got capture time %v, want %v", c.class, c.looked, got, c.want)
@@ -85,7 +85,7 @@ func loaded(t *testing.T) (*link, *subscription, *ledger.Book) {
 	}
 	t.Cleanup(func() { ch.Close() })
 	clock := testClock(time.Second)
-	sub := newSubscription(testExport(ch, rule.QoS{}), &local{ch: ch, copies: testSnapshots(ch, clock)}, clock)
+	sub := newSubscription(testExport(ch, rule.QoS{}), &local{ch: ch, copies: testSnapshots(ch, clock)}, 0, clock)
 	sub.arrivals.Watch(lateSource{ch.Writer()}, func(int) {})
 	if _, err := ch.Writer().Put([]byte("not noticed yet")); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func loaded(t *testing.T) (*link, *subscription, *ledger.Book) {
 func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
 	l, sub, b := loaded(t)
 	sub.sending()
-	a, _ := sub.accounts(true)
+	a, _ := sub.Accounts(true)
 	if want := (ledger.Accounts{Offered: 2, Superseded: 1, InFlight: 1}); a != want {
 		t.Errorf("got %+v, want %+v", a, want)
 	}

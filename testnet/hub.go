@@ -46,7 +46,7 @@ func NewHub(maxFrame int) *Hub {
 	return h
 }
 
-// HubHost is one host's connection to a hub. It has the methods of bridge.Hub.
+// HubHost is one host's connection to a hub. It has the methods of hubway.Hub.
 type HubHost struct {
 	hub  *Hub
 	name string

@@ -17,7 +17,7 @@ type hubPlace struct {
 	spare   [][]byte // what Reorders holds back
 }
 
-// HubChannel is a host's view of one channel at the hub. It has the methods of bridge.HubChannel.
+// HubChannel is a host's view of one channel at the hub. It has the methods of hubway.Channel.
 type HubChannel struct {
 	host *HubHost
 	of   string // the host that the channel is of

@@ -5,10 +5,10 @@
 // The order of locks: who holds one takes only those below it, and never two of the
 // same rank:
 //
-//	pull.mu                  what came of a channel from the hub
+//	hubway.Consumer.mu       what came of a channel from the hub
 //	mirror.mu                a mirror's file and what became of its frames
 //	link.mu                  what pump, receive and the watcher share
-//	putter.mu                what is put at the hub of a channel, and for whom
+//	hubway.publisher.mu      what is put at the hub of a channel, and for whom
 //	news.mu                  which subscriptions have news for the pump
 //	ring.Arrivals.mu         what the watcher tells of a channel
 //	ring.Snapshots.mu        the copies of a channel's large frames
@@ -22,10 +22,10 @@ package lock
 
 // The locks, by the package and field that has them.
 type (
-	Pull      struct{}
+	Consumer  struct{}
 	Mirror    struct{}
 	Link      struct{}
-	Putter    struct{}
+	Publisher struct{}
 	News      struct{}
 	Arrivals  struct{}
 	Snapshots struct{}
@@ -37,10 +37,10 @@ type rank interface {
 	rank() (place int, name string)
 }
 
-func (Pull) rank() (int, string)      { return 1, "pull.mu" }
+func (Consumer) rank() (int, string)  { return 1, "hubway.Consumer.mu" }
 func (Mirror) rank() (int, string)    { return 2, "mirror.mu" }
 func (Link) rank() (int, string)      { return 3, "link.mu" }
-func (Putter) rank() (int, string)    { return 4, "putter.mu" }
+func (Publisher) rank() (int, string) { return 4, "hubway.publisher.mu" }
 func (News) rank() (int, string)      { return 5, "news.mu" }
 func (Arrivals) rank() (int, string)  { return 6, "ring.Arrivals.mu" }
 func (Snapshots) rank() (int, string) { return 7, "ring.Snapshots.mu" }

@@ -172,6 +172,11 @@ func (q *QoS) UnmarshalJSON(b []byte) error {
 	return q.Check()
 }
 
+// IsPastBudget reports whether a frame captured then is past its budget; captured is 0 if that time is unknown.
+func (q QoS) IsPastBudget(captured, now time.Duration) bool {
+	return q.Mode != Every && (captured == 0 || now-captured > q.EffectiveBudget())
+}
+
 // Wire is the QoS as messages carry it.
 func (q QoS) Wire() wire.QoS {
 	return wire.QoS{

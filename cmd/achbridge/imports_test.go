@@ -46,6 +46,7 @@ var fences = []fence{
 	{From: "bridge/via", Not: ours, Why: "via only names the protocols", Tests: true},
 	{From: "bridge/rule", Not: ours + "/bridge", But: []string{ours + "/bridge/via"}, Why: "rules know nothing of the node", Tests: true},
 	{From: "bridge/layout", Not: ours, Why: "a layout is of bytes, not of channels", Tests: true},
+	{From: "bridge/hubway", Not: ours, But: []string{ours + "/bridge/fresh", ours + "/bridge/ledger", ours + "/bridge/lock", ours + "/bridge/mirror", ours + "/bridge/ring", ours + "/bridge/rule", ours + "/bridge/seal", ours + "/bridge/status", ours + "/localach", ours + "/wire"}, Why: "the way through a hub knows no link"},
 	{From: "bridge/ring", Not: ours, But: []string{ours + "/bridge/ledger", ours + "/bridge/lock", ours + "/bridge/rule", ours + "/bridge/status", ours + "/localach", ours + "/wire"}, Why: "a ring knows no link"},
 	{From: "bridge/layouts", Not: ours, But: []string{ours + "/bridge/layout", ours + "/bridge/rule", ours + "/bridge/status", ours + "/wire"}, Why: "layouts are asked for without the node", Tests: true},
 	{From: main + "debuginfo", Not: ours, But: []string{ours + "/bridge/layout"}, Why: "debuginfo reads files of anybody, and makes layouts", Tests: true},

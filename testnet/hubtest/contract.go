@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// Hub is a host's way to others, bridge.Hub.
+// Hub is a host's way to others, hubway.Hub.
 type Hub interface {
 	Dial(ctx context.Context, host string) (net.Conn, error)
 	Accept(ctx context.Context) (net.Conn, error)
 	Channel(host, channel string) Channel
 }
 
-// Channel is the place of a channel's newest frame, bridge.HubChannel.
+// Channel is the place of a channel's newest frame, hubway.Channel.
 type Channel interface {
 	Room(ctx context.Context, size int) error
 	Put(ctx context.Context, b []byte) (acked <-chan error, err error)

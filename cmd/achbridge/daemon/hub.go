@@ -10,8 +10,8 @@ import (
 	"net"
 	"time"
 
-	"achbridge/bridge"
 	"achbridge/bridge/hub"
+	"achbridge/bridge/hubway"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
@@ -49,7 +49,7 @@ func readHub(c *config.Config, log *slog.Logger) (*hub.Client, error) {
 func (h hubWay) Dial(ctx context.Context, host string) (net.Conn, error) {
 	conn, err := h.client.Dial(ctx, host)
 	if errors.Is(err, hub.ErrNotConnected) {
-		err = fmt.Errorf("%w%.0w", err, bridge.ErrHubAway)
+		err = fmt.Errorf("%w%.0w", err, hubway.ErrAway)
 	}
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (h hubWay) Hosts(ctx context.Context, f func(hosts []string)) error {
 }
 
 // Channel is the place of a channel's newest frame at the hub.
-func (h hubWay) Channel(host, channel string) bridge.HubChannel {
+func (h hubWay) Channel(host, channel string) hubway.Channel {
 	return hubChannel{h.client.Channel(host, channel)}
 }
 
@@ -102,7 +102,7 @@ type hubChannel struct{ *hub.Channel }
 func (c hubChannel) Put(ctx context.Context, b []byte) (acked <-chan error, err error) {
 	acked, err = c.Channel.Put(ctx, b)
 	if errors.Is(err, hub.ErrTooLarge) {
-		err = fmt.Errorf("%w%.0w", err, bridge.ErrHubTooLarge)
+		err = fmt.Errorf("%w%.0w", err, hubway.ErrTooLarge)
 	}
 	return acked, err
 }

@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"achbridge/bridge"
+	"achbridge/bridge/hubway"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 )
 
 // wayOut is this host's way through a hub.
 type wayOut interface {
-	bridge.Hub
+	hubway.Hub
 	// Run keeps this host connected to the hub until ctx ends.
 	Run(ctx context.Context) error
 	// Hosts calls f with the names of the other hosts there, now and whenever they change.

@@ -1,4 +1,4 @@
-package bridge
+package hubway
 
 import (
 	"math"
@@ -32,8 +32,8 @@ type bound struct {
 
 func newBound(now time.Duration) bound { return bound{perSec: math.Inf(1), since: now, at: now} }
 
-// hear takes a report.
-func (b *bound) hear(m wire.Pulled, now time.Duration) {
+// add takes a report.
+func (b *bound) add(m wire.Pulled, now time.Duration) {
 	got, took := float64(m.Received-min(b.received, m.Received)), (now - b.at).Seconds()
 	b.received, b.at = m.Received, now
 	if took > 0 {
@@ -49,10 +49,10 @@ func (b *bound) hear(m wire.Pulled, now time.Duration) {
 	}
 }
 
-// interval is the time between two frames by what the fastest reader can take. Needs p.mu.
-func (p *putter) interval() time.Duration {
+// interval is the time between two frames by what the fastest reader can take. p.mu must be held.
+func (p *publisher) interval() time.Duration {
 	most := 0.0
-	for _, r := range p.readers {
+	for _, r := range p.subscriptions {
 		most = max(most, r.bound.perSec)
 	}
 	if most == 0 || math.IsInf(most, 1) || most > 1e6 {
@@ -61,25 +61,15 @@ func (p *putter) interval() time.Duration {
 	return time.Duration(float64(time.Second) / most)
 }
 
-// pulled takes a report of what l's peer has pulled.
-func (n *Node) pulled(l *link, m wire.Pulled) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if x := l.exports.byID[m.Sub]; x != nil {
-		if r, ok := x.plane.(*hubReader); ok {
-			r.pulled(m, n.now())
-		}
-	}
-}
-
-func (r *hubReader) pulled(m wire.Pulled, now time.Duration) {
-	p := r.putter
+// Pulled takes a report of what the peer has received. It does not need the link's lock.
+func (s *Subscription) Pulled(m wire.Pulled) {
+	p, now := s.publisher, s.publisher.cfg.Clock.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.interval()
-	r.bound.hear(m, now)
+	s.bound.add(m, now)
 	if every := p.interval(); every < before {
-		p.free = min(p.free, now+every)
-		p.rouse()
+		p.freeAt = min(p.freeAt, now+every)
+		p.wakeUp()
 	}
 }

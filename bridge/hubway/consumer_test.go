@@ -1,0 +1,59 @@
+package hubway
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"achbridge/bridge/mirror"
+	"achbridge/bridge/seal"
+	"achbridge/wire"
+)
+
+// newConsumer returns a consumer that fetches nothing, with the key of an origin, and what seals that origin's frames.
+func newConsumer() (*Consumer, *seal.Sealer) {
+	key, origin := seal.NewKey(), [16]byte{1}
+	c := NewConsumer(context.Background(), func(func()) {}, ConsumerConfig{
+		Feed: &mirror.Feed{Epoch: 1}, Limit: 64, Origin: origin, ReadClock: func() mirror.Reading { return mirror.Reading{} },
+	})
+	c.SetKey(wire.Key{KeyID: key.ID[:], Key: key.Secret[:], From: 1})
+	return c, seal.NewSealer(seal.Origin{Key: key, Node: origin}, nil)
+}
+
+func sealed(t *testing.T, s *seal.Sealer, f seal.Frame) []byte {
+	t.Helper()
+	b, err := s.Seal(nil, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// When the key changes, a few frames under another key may be on their way. More frames under unknown keys were forged by the hub.
+func TestConsumerCountsFramesOfUnknownKeysAsForged(t *testing.T) {
+	c, s := newConsumer()
+	b := sealed(t, s, seal.Frame{Epoch: 1, Seq: 5, Data: []byte("frame")})
+	for range MaxUnknownKeys + 3 {
+		b[2]++ // the key's id
+		c.accept(slices.Clone(b))
+	}
+	if r := c.Report(); r.Forged != 3 || r.IsNew {
+		t.Errorf("got %+v of %d frames under unknown keys, want 3 forged", r, MaxUnknownKeys+3)
+	}
+}
+
+// A cipher that refuses a forged frame clears the memory for its content, which must not be that of a held frame.
+func TestConsumerKeepsHeldFrameBesideForgedOne(t *testing.T) {
+	c, s := newConsumer()
+	held := sealed(t, s, seal.Frame{Epoch: 1, Seq: 5, Owed: true, Data: []byte("frame")}) // which the origin has not named
+	forged := slices.Clone(held)
+	forged[17]++ // its counter
+	c.accept(held)
+	c.accept(forged)
+	if r := c.Report(); c.held == nil || r.Forged != 1 {
+		t.Fatalf("held %v, %+v; want one frame held and one forged", c.held, r)
+	}
+	if got := string(c.held.Data); got != "frame" {
+		t.Errorf("the held frame is %q", got)
+	}
+}

@@ -1,0 +1,111 @@
+package hubway
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"achbridge/bridge/fresh"
+	"achbridge/bridge/ring"
+	"achbridge/localach"
+)
+
+// How soon a channel is tried again for whose frames there is no memory, and one whose lock is held.
+const (
+	afterNoMemory = time.Second
+	afterBusy     = 200 * time.Microsecond
+)
+
+// never is further away than anything that the publisher waits for.
+const never = time.Hour
+
+// due reports whether a frame is to be put now, and about how large it is; again is when to look
+// if nothing wakes the publisher, 0 for now.
+func (p *publisher) due(now time.Duration) (size int, again time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.size, p.wait(p.arrivals.Collect(), now)
+}
+
+// wait is when a frame may be put, 0 for now. p.mu must be held.
+func (p *publisher) wait(at ring.Arrival, now time.Duration) (again time.Duration) {
+	switch {
+	case p.ended || len(p.subscriptions) == 0 || p.credit == 0 || at.Seq <= p.loaded && !p.again:
+		return now + never
+	case now < p.retryAt:
+		return p.retryAt
+	case at.Seq <= p.loaded && now < p.repeatAt:
+		return p.repeatAt
+	case now < max(at.SlotAt, p.freeAt):
+		return max(at.SlotAt, p.freeAt)
+	}
+	return 0
+}
+
+// load copies the frame that is to be put now, nil if there is none; again is when to look then
+// if nothing wakes the publisher.
+func (p *publisher) load(now time.Duration) (f *sealable, again time.Duration) {
+	next := p.cfg.Clock.UnseenSince(now)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slept()
+	at := p.arrivals.Collect()
+	at.NextCapturedAt = next
+	if again := p.wait(at, now); again > 0 {
+		return nil, again
+	}
+	if p.command && (at.Seq <= p.undated || p.over(at.CapturedAt, now)) {
+		p.pass(at.Seq, p.arrivals.PassedOver(), &p.count.expired)
+		p.again = false
+		return nil, now + never
+	}
+	return p.copy(at, now)
+}
+
+// copy takes the frame from the snapshots that links share. p.mu must be held.
+func (p *publisher) copy(at ring.Arrival, now time.Duration) (f *sealable, again time.Duration) {
+	s, at, err := p.request.Take(p.copies, at, p.wakeUp)
+	if s == nil && err == nil {
+		return nil, now + never // the frame is being copied
+	}
+	if no, ok := errors.AsType[*ring.Refusal](err); ok {
+		p.pass(no.Seq, p.arrivals.PassedOver(), &p.count.refused)
+		p.trouble, p.again = no, false
+		return nil, now + never
+	}
+	if err != nil {
+		return nil, p.failed(err, now)
+	}
+	if s.Seq < p.loaded || s.Seq == p.loaded && !p.again {
+		s.Release()
+		return nil, now + RetryAfter // the ring runs backwards: the node will find out
+	}
+	return p.begin(s, at, now), 0
+}
+
+// begin uses credit for s. p.mu must be held.
+func (p *publisher) begin(s *ring.Snapshot, at ring.Arrival, now time.Duration) *sealable {
+	captured := s.CapturedFor(p.command, at)
+	_, passed := p.arrivals.UseSlot(now, p.slot())
+	p.credit--
+	return &sealable{Snapshot: s, key: p.key, captured: captured, owed: !p.command && p.over(captured, now), passed: passed}
+}
+
+// failed records why the channel could not be read, and returns when to try again. p.mu must be held.
+func (p *publisher) failed(err error, now time.Duration) time.Duration {
+	p.trouble, p.retryAt = err, now+RetryAfter
+	switch {
+	case errors.Is(err, ring.ErrNoMemory):
+		p.retryAt = now + afterNoMemory
+	case errors.Is(err, ring.ErrMakingRoom), errors.Is(err, localach.ErrBusy), errors.Is(err, os.ErrDeadlineExceeded):
+		p.retryAt = now + afterBusy
+	}
+	return p.retryAt
+}
+
+// slept sees to it that no command of before the host was suspended is put. p.mu must be held.
+func (p *publisher) slept() {
+	if total := p.cfg.Suspended(); fresh.Slept(p.suspended, total) {
+		p.suspended, p.undated = total, p.arrivals.Newest().Seq
+	}
+}

@@ -1,0 +1,115 @@
+package hubway
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"time"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/ring"
+	"achbridge/bridge/rule"
+	"achbridge/localach"
+	"achbridge/wire"
+)
+
+// Config is what Publishers need of the node.
+type Config struct {
+	Hub       Hub // nil: this host uses no hub
+	Host      string
+	Node      [16]byte
+	Signer    func() crypto.Signer // of this host's certificate; its result is nil under a shared network key
+	Source    ring.Source
+	Clock     ring.Clock
+	Suspended func() time.Duration // for how long the host has been suspended in all
+	Spawn     func(func())         // starts a goroutine
+	// Freed is called when no subscription reads a channel as class command any more.
+	Freed func(channel string)
+}
+
+// Publishers publish channels of this host to the hub, each once for all peers that subscribe to it there. They belong to the
+// node's goroutine.
+type Publishers struct {
+	cfg       Config
+	ctx       context.Context
+	byChannel map[string]*publisher
+}
+
+// NewPublishers returns publishers that end with ctx.
+func NewPublishers(ctx context.Context, cfg Config) *Publishers {
+	return &Publishers{cfg: cfg, ctx: ctx, byChannel: make(map[string]*publisher)}
+}
+
+// Peer is a link through the hub. It must be comparable: a peer has one link.
+type Peer interface {
+	// Send queues a control message. It does not block.
+	Send(wire.Message)
+	// Host returns the peer's name.
+	Host() string
+}
+
+// Refuses returns why a peer cannot have a channel through the hub, nil if it can.
+func (t *Publishers) Refuses(peer Peer, channel string, qos rule.QoS) error {
+	if t.cfg.Hub == nil {
+		return errors.New("this host uses no hub")
+	}
+	if qos.Mode == rule.Every {
+		return fmt.Errorf("mode every needs a direct link to %s: a hub keeps the newest frame alone", t.cfg.Host)
+	}
+	p := t.byChannel[channel]
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.subscriptions {
+		if s.peer == peer {
+			continue
+		}
+		if qos.Class == rule.Command || s.qos.Class == rule.Command {
+			return fmt.Errorf("%s reads it through the hub: commands go to one receiver alone there", s.peer.Host())
+		}
+	}
+	return nil
+}
+
+// Request is a peer's request for a channel.
+type Request struct {
+	ID     uint32
+	Peer   Peer
+	QoS    rule.QoS
+	Have   uint64       // newest frame that the peer's mirror has
+	Book   *ledger.Book // counts what happens to the frames
+	Copies *ring.Snapshots
+}
+
+// Subscribe begins to publish a channel for a peer.
+func (t *Publishers) Subscribe(ch *localach.Channel, r Request) *Subscription {
+	last := ch.LastSeq()
+	r.Book.Begin(ch.Epoch(), r.Have, last)
+	p := t.byChannel[ch.Name()]
+	if p == nil {
+		loaded := last
+		if r.Have < last {
+			loaded = last - 1 // the newest frame is owed to a new subscriber
+		}
+		p = t.publish(ch, r.Copies, loaded)
+		t.byChannel[ch.Name()] = p
+	}
+	s := &Subscription{publisher: p, id: r.ID, peer: r.Peer, book: r.Book, arrived: r.Have, begun: *r.Book, qos: r.QoS}
+	p.join(s, r.Have, last)
+	return s
+}
+
+// Key returns the key that a channel's next frames are sealed with, as its subscribers get it, and the number of the newest frame
+// that was put; ok is false if the channel is not published.
+func (t *Publishers) Key(channel string) (key wire.Key, newest uint64, ok bool) {
+	p := t.byChannel[channel]
+	if p == nil {
+		return key, 0, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.key.message(0, p.used), p.loaded, true
+}
