@@ -55,7 +55,7 @@ func (p *publisher) load(now time.Duration) (f *sealable, again time.Duration) {
 		return nil, again
 	}
 	if p.command && (at.Seq <= p.undated || p.over(at.CapturedAt, now)) {
-		p.pass(at.Seq, p.arrivals.PassedOver(), &p.count.expired)
+		p.pass(at.Seq, p.arrivals.PassedOver(), expired)
 		p.again = false
 		return nil, now + never
 	}
@@ -69,7 +69,7 @@ func (p *publisher) copy(at ring.Arrival, now time.Duration) (f *sealable, again
 		return nil, now + never // the frame is being copied
 	}
 	if no, ok := errors.AsType[*ring.Refusal](err); ok {
-		p.pass(no.Seq, p.arrivals.PassedOver(), &p.count.refused)
+		p.pass(no.Seq, p.arrivals.PassedOver(), refused)
 		p.trouble, p.again = no, false
 		return nil, now + never
 	}

@@ -45,13 +45,13 @@ type publisher struct {
 	again         bool          // the newest frame is put once more
 	repeatAt      time.Duration // not before then
 	loaded        uint64        // number of the newest frame that was put, or given up
-	outcome       *uint64       // the field of count that includes that frame
+	outcome       outcome       // of that frame
 	freeAt        time.Duration // when the rate of the subscribers lets the next frame leave
 	retryAt       time.Duration
 	request       ring.SnapshotRequest
 	size          int   // bytes of the frame that was put last
 	trouble       error // why the last try to put a frame failed
-	count         counts
+	sent          int64 // number of frames put
 	puts          putLog
 	suspended     time.Duration // for how long the host had been suspended at the last look
 	undated       uint64        // of commands: frames up to this one may be of any age
@@ -185,7 +185,7 @@ func (p *publisher) left(f *sealable, err error) {
 		p.used = f.key.Last()
 	}
 	if errors.Is(err, ErrTooLarge) {
-		p.pass(f.Seq, f.passed, &p.count.refused)
+		p.pass(f.Seq, f.passed, refused)
 		p.trouble = fmt.Errorf("%s: %w; or have its publisher put smaller frames", p.name, err)
 		p.credit, p.again = p.credit+1, false
 		return
@@ -196,8 +196,9 @@ func (p *publisher) left(f *sealable, err error) {
 		return
 	}
 	if f.Seq > p.loaded {
-		p.pass(f.Seq, f.passed, &p.count.sent)
-		p.puts.add(f.Seq, p.count.sent)
+		p.pass(f.Seq, f.passed, sent)
+		p.sent++
+		p.puts.add(f.Seq, p.sent)
 	}
 	p.again = f.key != p.key && !p.command // nobody has that key any more
 	p.size = len(f.Data)
@@ -233,17 +234,16 @@ func (p *publisher) acknowledged(seq uint64, err error) {
 	p.wakeUp()
 }
 
-// pass settles what frame seq means for those before it, and counts it. p.mu must be held.
-func (p *publisher) pass(seq, passed uint64, as *uint64) {
+// pass counts the outcome of frame seq, and the frames before it that were passed over: those up to passed, before their slot.
+// p.mu must be held.
+func (p *publisher) pass(seq, passed uint64, o outcome) {
 	if seq <= p.loaded {
 		return
 	}
-	skipped := seq - p.loaded - 1
-	limited := min(max(passed, p.loaded)-p.loaded, skipped)
-	p.count.limited += limited
-	p.count.passed += skipped - limited
-	*as++
-	p.loaded, p.outcome = seq, as
+	for _, s := range p.subscriptions {
+		s.counts.add(max(p.loaded, s.from), seq, passed, o)
+	}
+	p.loaded, p.outcome = seq, o
 }
 
 // nameNewest tells the readers over control that frame seq is the newest, since they believe

@@ -24,33 +24,58 @@ type Subscription struct {
 	trouble   error
 
 	// Guarded by publisher.mu.
-	qos   rule.QoS
-	from  counts // publisher.count at the beginning of the subscription
-	bound bound
+	qos        rule.QoS
+	from       uint64 // frames up to this one are not counted
+	counts     counts
+	sentBefore int64 // publisher.sent at the beginning of the subscription
+	bound      bound
 }
 
-// counts is what became of the frames of a channel that is put at the hub.
+// outcome is what became of a frame that was loaded.
+type outcome int
+
+const (
+	sent outcome = iota
+	expired
+	refused
+	outcomes
+)
+
+// counts are the frames of a subscription by outcome, and those that were passed over for a newer one or for their slot.
 type counts struct {
-	passed, limited, expired, refused uint64 // not put, by reason
-	sent                              uint64 // put
+	by                  [outcomes]uint64
+	superseded, limited uint64
+}
+
+// add counts the frames after base up to seq. Those up to passed were there before their slot.
+func (c *counts) add(base, seq, passed uint64, o outcome) {
+	if seq <= base {
+		return
+	}
+	skipped := seq - base - 1
+	limited := min(max(passed, base)-base, skipped)
+	c.limited += limited
+	c.superseded += skipped - limited
+	c.by[o]++
 }
 
 // putLog remembers of the latest frames how many had been put by then.
 type putLog struct {
-	seq, sent [putLogged]uint64
-	next      int
+	seq  [putLogged]uint64
+	sent [putLogged]int64
+	next int
 }
 
 // putLogged is more than are put between two reports of a reader, at some 500 a second.
 const putLogged = 1024
 
-func (g *putLog) add(seq, sent uint64) {
+func (g *putLog) add(seq uint64, sent int64) {
 	g.seq[g.next%putLogged], g.sent[g.next%putLogged] = seq, sent
 	g.next++
 }
 
 // upTo is how many frames had been put when frame seq was; false if that is not remembered.
-func (g *putLog) upTo(seq uint64) (sent uint64, ok bool) {
+func (g *putLog) upTo(seq uint64) (sent int64, ok bool) {
 	for back := 1; back <= min(g.next, putLogged); back++ {
 		if i := (g.next - back) % putLogged; g.seq[i] <= seq {
 			return g.sent[i], g.seq[i] == seq
@@ -63,31 +88,32 @@ func (g *putLog) upTo(seq uint64) (sent uint64, ok bool) {
 func (p *publisher) join(r *Subscription, have, last uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.from, r.bound = p.count, newBound(p.cfg.Clock.Now())
+	r.from, r.sentBefore, r.bound = last, p.sent, newBound(p.cfg.Clock.Now())
 	p.subscriptions = append(p.subscriptions, r)
 	p.requalified()
 	if p.key == nil {
 		p.key = newSealingKey(p.cfg.Node, p.cfg.Signer())
 	}
 	r.tellKey()
-	if have >= last || p.command {
-		p.wakeUp()
+	p.wakeUp()
+	if have >= last {
 		return
 	}
-	if p.loaded >= last { // it is at the hub, but this reader's hub may have shown it before
-		p.again = true
-		if p.outcome == &p.count.refused { // or it would be, if the hub had not refused it
-			r.from.refused--
-		} else {
-			r.from.sent--
-		}
-		if _, known := p.puts.upTo(last); !known {
-			p.puts.add(p.loaded, p.count.sent)
-		}
-	} else {
-		r.from.passed += last - 1 - p.loaded
+	r.from = last - 1 // the newest frame is owed to a new subscriber
+	if p.command || p.loaded < last {
+		return
 	}
-	p.wakeUp()
+	// The frame is at the hub, or would be if the hub had not refused it. The peer may not get it from there any more.
+	p.again = true
+	if p.outcome == refused {
+		r.counts.by[refused]++
+		return
+	}
+	r.counts.by[sent]++
+	r.sentBefore--
+	if _, known := p.puts.upTo(last); !known {
+		p.puts.add(p.loaded, p.sent)
+	}
 }
 
 // requalified takes what the readers want now. p.mu must be held.
@@ -180,21 +206,16 @@ func (r *Subscription) Show(s *status.Subscription) {
 // Trouble returns why the last try to put a frame failed, nil if none did.
 func (r *Subscription) Trouble() error { return r.trouble }
 
-// settle brings the reader's account up to date with what became of the channel's frames.
+// settle brings the book up to date.
 func (r *Subscription) settle() {
 	r.publisher.mu.Lock()
-	now := r.publisher.count
+	c := r.counts
 	r.trouble = r.publisher.trouble
 	r.publisher.mu.Unlock()
-	b, from := r.book, r.from
-	passed, limited := signed(now.passed, from.passed), signed(now.limited, from.limited)
-	if passed < 0 { // frames that were passed over for another reason than it was thought
-		passed, limited = 0, max(limited+passed, 0)
-	}
-	b.Superseded = r.begun.Superseded + uint64(passed) + r.replaced
-	b.Limited, b.Expired = uint64(max(limited, 0)), now.expired-from.expired
-	b.Refused = uint64(max(signed(now.refused, from.refused), 0))
-	b.Sent = uint64(max(signed(now.sent, from.sent)-int64(r.replaced), 0))
+	b := r.book
+	b.Superseded = r.begun.Superseded + c.superseded + r.replaced
+	b.Limited, b.Expired, b.Refused = c.limited, c.by[expired], c.by[refused]
+	b.Sent = c.by[sent] - min(r.replaced, c.by[sent])
 }
 
 // Hear takes the account of the peer, which has counted the frames up to a.Newest, and perhaps later ones.
@@ -210,9 +231,7 @@ func (r *Subscription) Hear(a wire.Account) {
 	}
 	t := r.book.Told
 	came := t.Delivered + t.LateKept + t.Late + t.Refused + t.Superseded
-	r.replaced = max(r.replaced, uint64(max(signed(sent, r.from.sent)-int64(came), 0)))
+	r.replaced = max(r.replaced, uint64(max(sent-r.sentBefore-int64(came), 0)))
 	r.arrived = max(r.arrived, newest)
 	r.settle()
 }
-
-func signed(a, b uint64) int64 { return int64(a - b) }
