@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"achbridge/bridge/hubway"
+	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/via"
 	"achbridge/wire"
@@ -91,4 +92,15 @@ func (l *link) eachConsumer(f func(id uint32, in *inbound)) {
 			f(id, in)
 		}
 	}
+}
+
+func (l *link) way() status.Way { return status.WayOver(l.s.Transport()) }
+
+// showWay adds to a mirror's status by which way its frames come.
+func (m *binding) showWay(s *status.Mirror) {
+	if m.link == nil {
+		return
+	}
+	s.Way = m.link.way()
+	s.AtHub = m.link.consumer(m.subID).Replaced()
 }
