@@ -55,12 +55,17 @@
 //	report.go           what the node tells         limits.go         the table of all limits
 //	peek.go             mirrors for a while         clocks.go         clocks that were set, a host that slept
 //	mirror_look.go      mirrors' files, looked after
+//	machine.go          hosts that share an identity  better.go       another way that is tried
+//	hub_dial.go         who is dialled by the hub     hub_link.go     links through it
+//	hub_frames.go       what package hubway needs of a link
 //	achd_pull.go        mirrors of hosts that have achd alone            achd_push.go      pushes to them
 //
 //	mirror/  one mirror                             lock/    the order of locks
 //	achd/    achd's protocol, both ends
 //	rule/    rules and quality of service           ledger/  what became of frames
 //	status/  reports, states, causes, events        via/     the kinds of transport
+//	ring/    copies of local channels              hubway/  frames through a hub
+//	layouts/ layouts of frames
 //	fresh/   ages, pacing, clocks: pure             transport/, trust/, logline/
 //
 // # Rules that hold whatever happens
