@@ -15,22 +15,15 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"achbridge/bridge/hubway"
 )
 
-// Hub is a host's way to others, hubway.Hub.
-type Hub interface {
-	Dial(ctx context.Context, host string) (net.Conn, error)
-	Accept(ctx context.Context) (net.Conn, error)
-	Channel(host, channel string) Channel
-}
-
-// Channel is the place of a channel's newest frame, hubway.Channel.
-type Channel interface {
-	Room(ctx context.Context, size int) error
-	Put(ctx context.Context, b []byte) (acked <-chan error, err error)
-	Next(ctx context.Context) ([]byte, error)
-	Close()
-}
+// Hub is a host's way to others, and Channel the place of a channel's newest frame.
+type (
+	Hub     = hubway.Hub
+	Channel = hubway.Channel
+)
 
 // Lab is a hub and what a test may do to it.
 type Lab struct {
