@@ -99,30 +99,3 @@ func TestMirrorFollowsAfterItsDaemonWasKilledInsidePut(t *testing.T) {
 		t.Errorf("reader of the old file: got inode %d, want %d", told.Inode, begin.Inode)
 	}
 }
-
-// A daemon killed with the lock of a channel of the robot in hand costs the robot
-// nothing: the kernel gives the lock to who comes next.
-func TestRobotGoesOnAfterItsDaemonWasKilledInsideGet(t *testing.T) {
-	need.Long(t)
-	s := newSite(t, "robot", "pc")
-	publisher := s.publish("robot", "log:6:1000000")                             // large: the lock is held for long enough to be caught
-	robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/log,mode=every") // every frame is read with the lock
-	own := s.observe("robot", "keep:log")
-	o := s.brace(ordeal{
-		publishers: []*process{publisher}, daemons: map[string]*process{"robot": robot, "pc": pc},
-		readers: []*observation{own, s.observe("pc", "reopen:robot.log")}, restarted: true, backlog: 5 * time.Second,
-	})
-	var killed moment
-	for n := range 5 {
-		if n > 0 {
-			o.recovers("robot's daemon killed inside get", killed)
-		}
-		if s.killHolding(o.daemons["robot"], "robot", "log") {
-			t.Error("the robot's channel is dirty: the daemon has written into it")
-		}
-		killed = now()
-		own.follows(killed, resumed, "keep:log") // without any daemon
-		o.daemons["robot"] = s.run("robot")
-	}
-	o.aftermath("robot's daemon killed inside get", killed)
-}
