@@ -64,38 +64,3 @@ func TestMirrorsFollowAfterDaemonsWereKilledAtRandomMoments(t *testing.T) {
 	}
 	o.aftermath(fmt.Sprintf("the last of %d daemons killed", count), killed)
 }
-
-// A put into a mirror that is cut off leaves a file that nobody can trust. It is
-// replaced, and its readers are told.
-func TestMirrorFollowsAfterItsDaemonWasKilledInsidePut(t *testing.T) {
-	need.Long(t)
-	s := newSite(t, "robot", "pc")
-	publisher := s.publish("robot", "camera:5:1000000", "imu:200:64")
-	robot, pc := s.run("robot"), s.run("pc", "--mirror", "robot/*")
-	kept := s.observe("pc", "keep:robot.camera")
-	o := s.brace(ordeal{
-		publishers: []*process{publisher}, daemons: map[string]*process{"robot": robot, "pc": pc},
-		readers:   []*observation{s.observe("pc", keeping, reopening, "reopen:robot.camera")},
-		restarted: true, replaced: true,
-	})
-	cutOff, begin := 0, kept.last("keep:robot.camera")
-	var killed moment
-	for n := range 5 {
-		if n > 0 {
-			o.recovers("mirror's daemon killed inside put", killed)
-		}
-		if s.killHolding(o.daemons["pc"], "pc", "robot.camera") {
-			cutOff++
-		}
-		killed = now()
-		o.daemons["pc"] = s.run("pc", "--mirror", "robot/*")
-	}
-	o.aftermath("mirror's daemon killed inside put", killed)
-	if cutOff == 0 {
-		t.Fatal("no put was cut off: the test shows nothing")
-	}
-	told := kept.first("keep:robot.camera", "error", func(s sighting) bool { return s.Err != "" })
-	if told.Inode != begin.Inode {
-		t.Errorf("reader of the old file: got inode %d, want %d", told.Inode, begin.Inode)
-	}
-}
