@@ -125,20 +125,6 @@ func TestTwoNodesThatDialEachOtherKeepOneLink(t *testing.T) {
 	})
 }
 
-func TestMirrorIsNotOfferedAgain(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc := w.pair(wire10ms)
-		other := w.host("other", wire10ms)
-		robot.channel("imu", 16, 64).put(1, 64)
-		pc.follows("robot.imu", 1, time.Second)
-		other.run(Config{Mirrors: []rule.Mirror{{Host: "pc", Channel: "*"}}}, pc)
-		time.Sleep(2 * time.Second)
-		if list := other.node.Channels(); len(list) != 0 {
-			t.Errorf("the PC offers %+v, want nothing", list)
-		}
-	})
-}
-
 // Every host wants all and offers all again: what has come round is refused,
 // whichever way it took.
 func TestHostsThatRelayEverythingToEachOtherMakeNoLoop(t *testing.T) {
