@@ -105,7 +105,8 @@ func TestRealRobotIsFoundBesideForgedAnnouncements(t *testing.T) {
 				time.Sleep(15 * time.Second)
 				packets, hosts := count()
 				t.Logf("%d packets to %d addresses of others in 20 s", packets, hosts)
-				if most := claimsAtOnce + int(21*time.Second/claimEvery); hosts > most || packets > 10*most {
+				const most = 8 + 4*21 // addresses: eight at once, then four a second
+				if hosts > most || packets > 10*most {
 					t.Errorf("got %d packets to %d addresses of others in 20 s, want at most %d addresses, 10 packets each", packets, hosts, most)
 				}
 				pc.node.call(func() {

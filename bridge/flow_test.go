@@ -150,12 +150,6 @@ func inFlow(t *testing.T, link string, qos rule.QoS, size int, run func(f *flow)
 	inWorld(t, func(w *world) { run(w.flow(link, qos, size)) })
 }
 
-// inLoneFlow is inFlow for a test that goes on with what it has seen.
-func inLoneFlow(t *testing.T, link string, qos rule.QoS, size int, run func(f *flow)) {
-	t.Helper()
-	inLoneWorld(t, func(w *world) { run(w.flow(link, qos, size)) })
-}
-
 // record reads the mirror while run runs, and returns the frames that came.
 func (f *flow) record(run func()) []sighting {
 	f.t.Helper()

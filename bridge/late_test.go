@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -48,34 +47,6 @@ func TestLateFramesArePutAndNothingCallsThemInTime(t *testing.T) {
 			t.Errorf("in time again: got %s, late for %v s, the robot has heard %q", m.State, m.LateS, e.ReaderCause)
 		}
 	})
-}
-
-// Packets pass each other, each of them late.
-func TestNoLateFrameIsPutOverANewerOne(t *testing.T) {
-	for _, size := range []int{64, 1000} {
-		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
-			inFlow(t, "delay=20ms,jitter=40ms,reorder=30%,dup=10%,rate=100mbit", rule.QoS{Budget: 10 * milli}, size, func(f *flow) {
-				last, late := uint64(0), 0
-				for _, s := range f.record(func() { f.stream(3*milli, 2*second, func(time.Duration) {}); time.Sleep(second) }) {
-					if s.number <= last {
-						t.Errorf("frame %d was put behind frame %d", s.number, last)
-					}
-					last = s.number
-					if s.at-s.stamp > 30*milli {
-						late++
-					}
-				}
-				if a := f.pcSays(); late < 50 || a.Superseded < 10 || a.LateKept < 20 {
-					t.Errorf("%d late frames were put, %+v: the case has not happened", late, a)
-				}
-				if last != f.puts() {
-					t.Errorf("got frame %d last, want %d", last, f.puts())
-				}
-				time.Sleep(3 * second)
-				f.agrees()
-			})
-		})
-	}
 }
 
 // Over these links much of what comes has been on its way for longer than the budget.

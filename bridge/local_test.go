@@ -36,26 +36,32 @@ func TestHalfCreatedChannelsHoldUpNobody(t *testing.T) {
 	})
 }
 
-func TestAdoptedMirrorIsNotOfferedAgain(t *testing.T) {
-	inWorld(t, func(w *world) {
-		robot, pc, other := w.host("robot", wire10ms), w.host("pc", wire10ms), w.host("other", wire10ms)
-		robot.run(Config{})
-		robot.channel("imu", 4, 64).put(1, 64)
-		pc.channel("robot.imu", 4, 64)
-		wish := rule.Mirror{Host: "robot", Channel: "imu"}
-		pc.run(Config{Mirrors: []rule.Mirror{wish}, Adopt: []string{"robot.imu"}}, robot)
-		pc.follows("robot.imu", 1, time.Second)
-		other.run(Config{}, pc)
-		w.within(time.Second, "link", func() bool { return len(other.node.Status().Links) == 1 })
-		time.Sleep(time.Second)
-		if list := other.node.Channels(); len(list) != 0 {
-			t.Errorf("the PC offers %+v, want nothing", list)
-		}
-		if err := pc.node.Unmirror(wish, Keep); err != nil {
-			t.Fatal(err)
-		}
-		w.within(time.Second, "the channel is the PC's own again", func() bool { return len(other.node.Channels()) == 1 })
-	})
+func TestMirrorIsNotOfferedAgain(t *testing.T) {
+	for what, adopt := range map[string][]string{"our file": nil, "adopted": {"robot.imu"}} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				robot, pc, other := w.host("robot", wire10ms), w.host("pc", wire10ms), w.host("other", wire10ms)
+				robot.run(Config{})
+				robot.channel("imu", 4, 64).put(1, 64)
+				if adopt != nil {
+					pc.channel("robot.imu", 4, 64)
+				}
+				wish := rule.Mirror{Host: "robot", Channel: "imu"}
+				pc.run(Config{Mirrors: []rule.Mirror{wish}, Adopt: adopt}, robot)
+				pc.follows("robot.imu", 1, time.Second)
+				other.run(Config{}, pc)
+				w.within(time.Second, "link", func() bool { return len(other.node.Status().Links) == 1 })
+				time.Sleep(time.Second)
+				if list := other.node.Channels(); len(list) != 0 {
+					t.Errorf("the PC offers %+v, want nothing", list)
+				}
+				if err := pc.node.Unmirror(wish, Keep); err != nil {
+					t.Fatal(err)
+				}
+				w.within(time.Second, "the adopted channel is the PC's own again", func() bool { return adopt == nil || len(other.node.Channels()) == 1 })
+			})
+		})
+	}
 }
 
 // A file with holes under a mirror's name, that is nobody's mirror.

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -21,7 +20,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"achbridge/bridge/logline"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -89,7 +87,6 @@ type host struct {
 	views    map[string]*view
 	slept    atomic.Int64  // ns for which it has been suspended
 	lingers  time.Duration // between the end of its node and that of its sockets
-	stderr   io.Writer     // of the node, behind a log as the daemon has it; nil: it is log
 }
 
 const port = 8076
@@ -126,11 +123,7 @@ func (w *world) named(name string) int {
 func (h *host) run(cfg Config, peers ...*host) *host {
 	h.w.t.Helper()
 	quic, sctp := h.sockets()
-	out := io.Writer(h.log)
-	if h.stderr != nil {
-		out = logline.New(h.stderr)
-	}
-	log := slog.New(slog.NewTextHandler(out, nil)).With("host", h.name)
+	log := slog.New(slog.NewTextHandler(h.log, nil)).With("host", h.name)
 	key := h.w.key
 	if h.key.Network() != "" {
 		key = h.key

@@ -77,20 +77,6 @@ func TestNetworkThatComesLaterIsUsed(t *testing.T) {
 	a.quit()
 }
 
-func TestIPv6AloneIsEnough(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	l.addSwitch("sw0")
-	robot, pc := l.addHost(), l.addHost()
-	robot.plug("eth0", "sw0")
-	pc.plug("eth0", "sw0")
-	w := startNode(t, pc, watching())
-	startNode(t, robot, announcing("robot", "a1"))
-	w.until("a link-local address with its interface", func(ps []Peer) bool {
-		return len(ps) == 1 && len(ps[0].Addrs) == 1 && ps[0].Addrs[0].Addr().Zone() == "eth0"
-	})
-}
-
 // withoutIPv6 disables IPv6 on interfaces that are added later.
 func (h *host) withoutIPv6() {
 	h.lab.t.Helper()

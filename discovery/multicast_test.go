@@ -94,16 +94,6 @@ func TestHostThatHasLostAnAddressLeavesAltogether(t *testing.T) {
 	}
 }
 
-func TestHostThatWasThereFirstIsFound(t *testing.T) {
-	_, robot, pc := pair(t)
-	first := startNode(t, robot, announcing("robot", "a1"))
-	probe := startNode(t, robot, watching())
-	probe.until("the announcement on its own host", named("robot"))
-	w := startNode(t, pc, watching())
-	w.until("the robot", at("10.0.0.2:8076"))
-	first.kill()
-}
-
 func TestRestartAtAnotherPortIsFound(t *testing.T) {
 	_, robot, pc := pair(t)
 	static := watching()

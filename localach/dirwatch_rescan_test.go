@@ -8,50 +8,6 @@ import (
 	"time"
 )
 
-// What inotify dropped when its queue ran over is found by looking at everything.
-func TestRescanFindsWhatWasMissed(t *testing.T) {
-	dir, err := os.MkdirTemp("/dev/shm", "localach-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	d := Dir(dir)
-	create := func(name string) {
-		c, err := d.Create(name, CreateConfig{Replace: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Close()
-	}
-	var got []Event
-	w := newDirWatch(d, func(e Event) { got = append(got, e) })
-	create("gone")
-	create("kept")
-	create("renewed")
-	rescan := func() []Event {
-		got = nil
-		if err := w.rescan(time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		return got
-	}
-	rescan()
-
-	if err := d.Unlink("gone"); err != nil {
-		t.Fatal(err)
-	}
-	create("renewed")
-	create("new")
-
-	want := []Event{{Kind: Vanished, Name: "gone"}, {Kind: Appeared, Name: "new"}, {Kind: Replaced, Name: "renewed"}}
-	if got := rescan(); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if got := rescan(); len(got) != 0 {
-		t.Errorf("nothing changed: got %v", got)
-	}
-}
-
 // unready is a watch of a directory of its own, and a file there that is no channel.
 func unready(t *testing.T, size int) (*dirWatch, string) {
 	t.Helper()

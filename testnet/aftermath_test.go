@@ -39,7 +39,6 @@ type ordeal struct {
 	backlog    time.Duration // that frames of mode=every may take which were put during the fault, and come before newer ones
 
 	began  moment
-	worst  time.Duration // age of the newest frame in any view so far
 	before map[string]footprint
 	kept   uint64 // late_kept of all mirrors before the fault
 }
@@ -72,7 +71,7 @@ func (o *ordeal) recovers(fault string, over moment) {
 	long := time.Duration(over - o.began)
 	promised(o.t, fault+": the oldest frame in a mirror", worst, long+resumed+o.backlog+lateness)
 	o.t.Logf("fault %-48s lasted %7v  followed after %6v  worst age %7v", fault, long.Round(time.Millisecond), took, worst.Round(time.Millisecond))
-	o.began, o.worst = now(), max(o.worst, worst)
+	o.began = now()
 }
 
 // aftermath is recovers for the last fault, and checks all the rest. It ends the

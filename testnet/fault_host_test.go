@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"achbridge/localach"
 	"achbridge/testnet/await"
@@ -121,62 +118,6 @@ func (p *process) alive() {
 	p.t.Helper()
 	if err := p.Process.Signal(syscall.Signal(0)); err != nil || strings.Contains(p.states(), "Z") {
 		p.t.Fatalf("%s: it has ended", filepath.Base(p.Path))
-	}
-}
-
-// threads are the ids that the host knows the threads of a process by.
-func (p *process) threads() map[int]bool {
-	ids := map[int]bool{}
-	for _, task := range p.tasks() {
-		text, _ := os.ReadFile(filepath.Join(task, "status"))
-		for line := range strings.Lines(string(text)) {
-			if list, ok := strings.CutPrefix(line, "NSpid:"); ok {
-				fields := strings.Fields(list)
-				id, _ := strconv.Atoi(fields[len(fields)-1])
-				ids[id] = true
-			}
-		}
-	}
-	return ids
-}
-
-// killHolding kills a process while it holds the lock of a channel: it is inside
-// a put or a get. It reports whether a put was cut off.
-func (s *site) killHolding(p *process, host, channel string) (dirty bool) {
-	s.t.Helper()
-	ch := s.channel(host, channel)
-	defer ahead(s.t)()
-	for deadline := await.Deadline(); time.Now().Before(deadline); {
-		ids := p.threads()
-		for round := time.Now(); time.Since(round) < 200*time.Millisecond; {
-			if stat, err := ch.Stat(); err != nil || !ids[stat.LockOwner] {
-				continue
-			}
-			p.freeze()
-			if stat, err := ch.Stat(); err == nil && ids[stat.LockOwner] {
-				p.kill()
-				return stat.Dirty
-			}
-			p.thaw()
-		}
-	}
-	s.t.Fatalf("%s was never caught inside a call on %s", filepath.Base(p.Path), channel)
-	return false
-}
-
-// ahead lets the calling goroutine run before all others on the machine, until the
-// function that it returns is called: what lasts for microseconds is caught only by
-// who does not wait for a processor.
-func ahead(t *testing.T) (done func()) {
-	t.Helper()
-	runtime.LockOSThread()
-	first := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
-	if err := unix.SchedSetAttr(0, &first, 0); err != nil {
-		t.Logf("no priority for the one who waits for the moment: %v", err)
-	}
-	return func() {
-		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr}, 0) // back to SCHED_NORMAL
-		runtime.UnlockOSThread()
 	}
 }
 

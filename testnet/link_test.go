@@ -221,28 +221,3 @@ func TestPacketsAboveTheMTUVanish(t *testing.T) {
 		t.Errorf("got %v and %v, want arrives and too big", a, b)
 	}
 }
-
-func TestSameSeedSameFate(t *testing.T) {
-	run := func(seed uint64) (all []time.Duration) {
-		l := NewLink[int](seed, params(t, "delay=5ms,jitter=5ms,rate=10mbit,queue=10KiB,loss=5%,burst=2,dup=2%,reorder=3%"))
-		for i := range 2000 {
-			l.Send(time.Duration(i)*ms/2, 600, i)
-		}
-		at, _ := arrivalTimes(l)
-		return at
-	}
-	a, b, c := run(1), run(1), run(2)
-	if len(a) != len(b) {
-		t.Fatalf("got %d and %d arrivals from one seed", len(a), len(b))
-	}
-	same := len(a) == len(c)
-	for i := range a {
-		if a[i] != b[i] {
-			t.Fatalf("arrival %d: got %v and %v from one seed", i, a[i], b[i])
-		}
-		same = same && a[i] == c[i]
-	}
-	if same {
-		t.Error("got the same arrivals from two seeds")
-	}
-}

@@ -231,6 +231,9 @@ func TestSameSeedSameEvents(t *testing.T) {
 		return events
 	}
 	a, b := run(5), run(5)
+	if other := run(6); len(other) == len(a) && other[len(a)-1].At == a[len(a)-1].At {
+		t.Error("got the same events from two seeds")
+	}
 	if len(a) != len(b) || len(a) < 1500 {
 		t.Fatalf("got %d and %d events, want the same", len(a), len(b))
 	}

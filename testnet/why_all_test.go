@@ -25,12 +25,6 @@ var preparations = []prepared{
 	{name: "thin link with cameras", comes: func(c *clinic) { c.link("", "rate=2mbit") },
 		cause: "link_rate", tells: []string{"link from robot carries ", " Mbit/s that ", " mirrors need: camera-", " max_rate or compress for camera-"},
 		goes: func(c *clinic) { c.link("", "rate=none") }},
-	{name: "lossy link", comes: func(c *clinic) { c.link("", "loss=20%") },
-		cause: "loss", tells: []string{"the way from robot loses ", "channels miss frames"},
-		goes: func(c *clinic) { c.link("", "loss=0%") }},
-	{name: "dead robot", comes: func(c *clinic) { c.robot.kill() },
-		cause: "peer_silent", tells: []string{"robot", "channels wait for it"},
-		goes: func(c *clinic) { c.robot = c.asNobody("robot") }},
 	{name: "full /dev/shm", comes: func(c *clinic) {
 		c.shell("pc", fill)
 		c.other = c.publish("robot", "gps:20:5000", "map:20:5000")

@@ -39,27 +39,6 @@ func (r *robot) goal() *localach.Reader {
 	return ch.Reader()
 }
 
-func TestPushPutsEveryFrameInOrder(t *testing.T) {
-	r := newRobot(t, "127.0.0.1:0")
-	reader := r.goal()
-	conn, _, answer := r.dial(fmt.Sprintf(pushOf, "goal"))
-	if want := "frame-count: 64\nframe-size: 64\nstatus: 0 # ACH_OK\n.\n"; answer != want {
-		t.Fatalf("got %q, want %q", answer, want)
-	}
-	buf := make([]byte, 4096)
-	for i := range 300 {
-		data := []byte(strings.Repeat(string(rune('a'+i%26)), 1+i*13%4096))
-		if _, err := conn.Write(framed(data)); err != nil {
-			t.Fatal(err)
-		}
-		if n, err := reader.NextOldest(buf, await.Limit); err != nil || string(buf[:n]) != string(data) {
-			t.Fatalf("frame %d: got %d bytes, %v, want %d", i, n, err, len(data))
-		}
-	}
-	conn.Close()
-	await.True(t, "the channel is free again", func() bool { _, taken := r.writers.Load("goal"); return !taken })
-}
-
 func TestPushByUDPPutsDatagramsOfItsClientAlone(t *testing.T) {
 	r := newRobot(t, "127.0.0.1:0")
 	reader := r.goal()

@@ -3,8 +3,6 @@ package hub
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -68,72 +66,6 @@ func TestAtMostThreeFramesAreOnTheirWayToAReader(t *testing.T) {
 	if got := came(); got > maxPulls*(size+500) {
 		t.Errorf("got %d bytes to the reader, want %d frames of %d", got, maxPulls, size)
 	}
-}
-
-// TestManyReadersCostTheRobotAsMuchAsOne counts the bytes of the robot's connections.
-func TestManyReadersCostTheRobotAsMuchAsOne(t *testing.T) {
-	need.Long(t)
-	const most = 100
-	names := []string{"robot"}
-	for n := range most + 1 {
-		names = append(names, fmt.Sprint("pc", n))
-	}
-	h := startHub(t, names...)
-	p := h.proxy()
-	out := h.connectedClient("robot", p.address()).Channel("robot", "imu")
-	defer out.Close()
-	putOne(t, out, "first")
-	one, _ := h.costOf(p, out, names[1:2])
-	many, least := h.costOf(p, out, names[2:])
-	t.Logf("%d frames: %d bytes for one reader, %d for %d (%.1f %% more); the slowest got %d", costFrames, one, many, most, 100*float64(many-one)/float64(one), least)
-	if float64(many) > 1.05*float64(one) {
-		t.Errorf("got %d bytes for %d readers, want at most 5 %% more than %d", many, most, one)
-	}
-	if least < costFrames/2 {
-		t.Errorf("the slowest reader got %d of %d frames", least, costFrames)
-	}
-}
-
-// costFrames is how many frames costOf puts, 20 a second.
-const costFrames = 20
-
-// costOf puts frames for these readers, and returns what that costs the robot and how many frames the
-// slowest reader got.
-func (h *testHub) costOf(p *proxy, out *Channel, readers []string) (bytes int64, least int) {
-	h.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var wait sync.WaitGroup
-	counts := make([]int, len(readers))
-	clients := make([]*Client, len(readers))
-	for n, name := range readers {
-		clients[n] = h.client(name)
-	}
-	var begun sync.WaitGroup
-	for n, c := range clients {
-		h.connectedAgain(c)
-		begun.Add(1)
-		wait.Go(func() {
-			in := c.Channel("robot", "imu")
-			defer in.Close()
-			_, err := in.Next(ctx) // what is there already
-			begun.Done()
-			for ; err == nil; counts[n]++ {
-				_, err = in.Next(ctx)
-			}
-			counts[n]--
-		})
-	}
-	begun.Wait()
-	time.Sleep(1500 * time.Millisecond) // all know of each other
-	sent := p.meter(func(c *proxied) int64 { return c.sent.Load() })
-	for n := range costFrames {
-		putOne(h.t, out, fmt.Sprintf("%01000d", n))
-		time.Sleep(50 * time.Millisecond)
-	}
-	bytes = sent()
-	cancel()
-	wait.Wait()
-	return bytes, slices.Min(counts)
 }
 
 // A receiver delays the acknowledgement of a segment that is not full by 40 ms. A window that lets nothing follow

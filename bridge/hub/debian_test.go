@@ -56,29 +56,6 @@ func (h *testHub) runDebian(program, config string) (kill func()) {
 	return kill
 }
 
-func TestDebiansServerCarriesFramesAndStreams(t *testing.T) {
-	t.Parallel()
-	h := startDebian(t, true, "robot", "pc")
-	robot, pc := h.connectedClient("robot"), h.connectedClient("pc")
-	out, in := robot.Channel("robot", "imu"), pc.Channel("robot", "imu")
-	defer out.Close()
-	defer in.Close()
-	long := strings.Repeat("x", 1<<20)
-	putOne(t, out, long)
-	if got := nextOne(t, in); got != long {
-		t.Errorf("got %d bytes, want %d", len(got), len(long))
-	}
-	a, b := twoEnds(t, robot, pc)
-	if _, err := a.Write([]byte("hello")); err != nil {
-		t.Fatal(err)
-	}
-	got := make([]byte, 5)
-	if _, err := b.Read(got); err != nil || string(got) != "hello" {
-		t.Errorf("got %q, %v, want hello", got, err)
-	}
-	await.True(t, "known", func() bool { _, known := robot.presence.neighbour("pc"); return known })
-}
-
 func TestAServerOnWhichAHostMayMakeNoStreamNamesTheCure(t *testing.T) {
 	t.Parallel()
 	h := startDebian(t, false, "robot")

@@ -103,16 +103,6 @@ func TestAllFollowsWhenTheHubStartsAgain(t *testing.T) {
 	}
 }
 
-func TestAllFollowsWhenTheHubWasGoneForLong(t *testing.T) {
-	need.Long(t)
-	h := startHub(t, "robot", "pc")
-	s := begin(t, h.connectedClient("robot"), h.connectedClient("pc"))
-	h.stop()
-	time.Sleep(3 * time.Second)
-	h.start()
-	s.newer(t)
-}
-
 func TestAStreamThatWasRemovedIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, "robot", "pc")

@@ -108,11 +108,3 @@ func TestAHubThatInventsHostsIsBounded(t *testing.T) {
 		t.Errorf("got %v, want no host: nobody has said that he is there", p.hosts)
 	}
 }
-
-// neighbour is what is known of a host.
-func (p *presence) neighbour(host string) (neighbour, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n, known := p.hosts[host]
-	return n, known
-}

@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -29,28 +28,6 @@ func twoEnds(t testing.TB, from, to *Client) (dialled, accepted net.Conn) {
 	accepted = <-got
 	t.Cleanup(func() { dialled.Close(); accepted.Close() })
 	return dialled, accepted
-}
-
-func TestTLSWorksOverAByteStream(t *testing.T) {
-	h := startHub(t, "robot", "pc")
-	a, b := twoEnds(t, h.connectedClient("robot"), h.connectedClient("pc"))
-	if a.RemoteAddr().String() != "pc" || b.RemoteAddr().String() != "robot" {
-		t.Errorf("got ends %s and %s, want pc and robot", a.RemoteAddr(), b.RemoteAddr())
-	}
-	server := tls.Server(b, &tls.Config{Certificates: []tls.Certificate{newCertificate(t)}})
-	client := tls.Client(a, &tls.Config{InsecureSkipVerify: true})
-	sent := make([]byte, 300_000)
-	for i := range sent {
-		sent[i] = byte(rand.Uint32())
-	}
-	go func() {
-		_, _ = client.Write(sent)
-		client.Close()
-	}()
-	got, err := io.ReadAll(server)
-	if err != nil || string(got) != string(sent) {
-		t.Errorf("got %d bytes, %v, want the %d bytes that were sent", len(got), err, len(sent))
-	}
 }
 
 func TestAHostThatIsNotThereIsNamedAtOnce(t *testing.T) {
@@ -138,18 +115,6 @@ func nuidText() string {
 		b[i] = 'a' + byte(rand.N(26))
 	}
 	return string(b)
-}
-
-func TestTheEndOfAConnectionEndsItsStreams(t *testing.T) {
-	h := startHub(t, "robot", "pc")
-	a, b := twoEnds(t, h.connectedClient("robot"), h.connectedClient("pc"))
-	h.stop()
-	for _, c := range []net.Conn{a, b} {
-		_ = c.SetReadDeadline(await.Deadline())
-		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, ErrNotConnected) {
-			t.Errorf("got %v, want ErrNotConnected", err)
-		}
-	}
 }
 
 func TestTheEndOfAConnectionEndsADialThatWaits(t *testing.T) {
