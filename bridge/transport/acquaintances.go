@@ -32,15 +32,6 @@ const (
 // addresses that had a session within a day.
 func (e *Endpoint) Expect(listed []Addrs) { e.acquaintances.list(listed) }
 
-// addrOf is an IP address without its port; zero if addr is no IP address.
-func addrOf(addr net.Addr) netip.Addr {
-	if udp, ok := addr.(*net.UDPAddr); ok {
-		return udp.AddrPort().Addr().Unmap()
-	}
-	ip, _ := netip.ParseAddr(hostPart(addr))
-	return ip.Unmap()
-}
-
 // list replaces what the operator has listed.
 func (a *acquaintances) list(addrs []Addrs) {
 	listed := make(map[netip.Addr]bool)

@@ -78,6 +78,8 @@
 //
 //	endpoint.go     Endpoint: sessions in, sessions out; the book of live sessions
 //	session.go      Session, and carrier, what a protocol must offer to be one
+//	seam.go         what a protocol needs of its caller: Inbox, Handshakes, Settings
+//	common.go       what the protocols have in common: limits, timeouts, TLS; address.go
 //	stream.go       SendStream and ReceiveStream, beside the control stream
 //	quic.go         the QUIC endpoint: dial, the welcome on the control stream; quic_accept.go
 //	quic_link.go    the QUIC carrier: datagrams, addresses, the end
@@ -85,7 +87,7 @@
 //	quic_guard.go   handshakes of strangers over QUIC, and what became of them
 //	handshakes.go   limits of handshakes, and which is dropped; acquaintances.go: for whom
 //	                places are kept
-//	dial.go         one protocol or the other: QUIC first, SCTP 250 ms later
+//	dial.go         one protocol or the other: QUIC first, SCTP 250 ms later; DialOver, AcceptOver
 //	sctp.go         the SCTP endpoint: dial, accept, who may begin a handshake
 //	sctp_meeting.go DTLS and the hello, in which both ends exchange their INIT; sctp_hello.go
 //	sctp_packet.go  what precedes DTLS: knock, cookie, reset
@@ -95,7 +97,7 @@
 //	sctp_stream.go  its streams; sctp_stream_ends.go, sctp_flight.go
 //	sctp_backlog.go limits of the data that a peer may leave undelivered
 //	sctp_tap.go     packets of SCTP as they pass; sctp_ack.go, packets that are held back
-//	hub.go          DialOver, AcceptOver: the handshake over a byte stream; hub_link.go, its carrier
+//	hub.go          the handshake over a byte stream; hub_link.go, its carrier
 //	queue.go        waiting for arrivals until the session ends
 //	pipe.go         sessions without a network, for tests; pipe_stream.go, their streams
 //	rekey.go        another key, or a list of revocations, while sessions run

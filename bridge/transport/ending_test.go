@@ -106,13 +106,13 @@ func checkClose(t *testing.T, closer, other *Session) {
 		t.Errorf("close again: %v", err)
 	}
 	own, ok := errors.AsType[*CloseError](waitDone(t, closer))
-	if !ok || own.Remote || !strings.HasPrefix(own.reason, "rebooting?[31m é") {
+	if !ok || own.Remote || !strings.HasPrefix(own.Reason, "rebooting?[31m é") {
 		t.Errorf("own err: got %v", closer.Err())
 	}
 	for _, err := range []error{waitDone(t, other), <-reads, <-reads} {
 		peers, ok := errors.AsType[*CloseError](err)
-		if !ok || !peers.Remote || peers.reason != own.reason {
-			t.Errorf("peer's err: got %v, want the reason %q", err, own.reason)
+		if !ok || !peers.Remote || peers.Reason != own.Reason {
+			t.Errorf("peer's err: got %v, want the reason %q", err, own.Reason)
 		}
 	}
 	if err := closer.SendDatagram([]byte("x")); !errors.Is(err, net.ErrClosed) {

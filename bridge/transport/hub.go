@@ -27,9 +27,7 @@ import (
 // their verdict in the first record. The alerts of crypto/tls could not tell why a
 // certificate is refused. A dialler that refuses the acceptor shows no certificate.
 type hubProtocol struct {
-	endpoint *Endpoint
-	idle     time.Duration
-	handshakes
+	cfg Settings
 
 	ctx  context.Context // ends with close
 	stop context.CancelFunc
@@ -39,70 +37,40 @@ type hubProtocol struct {
 	wg   sync.WaitGroup // one per handshake; grows only under mu while over is false
 }
 
-func newHubProtocol(e *Endpoint, cfg Config) *hubProtocol {
-	p := &hubProtocol{
-		endpoint:   e,
-		idle:       cfg.idleTimeout,
-		handshakes: handshakes{known: func(netip.Addr) bool { return false }, ousted: e.refusals.crowded},
-	}
+func newHubProtocol(cfg Settings) *hubProtocol {
+	p := &hubProtocol{cfg: cfg}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
 }
 
-// DialOver makes a session with the node at the other end of conn, where that end calls
-// AcceptOver. Its errors are those of Dial. From now on the endpoint owns conn, a reliable
-// byte stream with deadlines, and closes it. What was written before its Close must arrive
-// unless the path is lost, since the last of it is the reason why the session ends.
-//
-// The session carries the control stream alone. SendDatagram and OpenStream fail,
-// MaxDatagram and Window are 0, and ReceiveDatagram and AcceptStream wait for the session's
-// end. RTT is measured every 10 s, and each second in which this end writes nothing; then a
-// quiet session's Heard grows too.
-func (e *Endpoint) DialOver(ctx context.Context, conn net.Conn) (*Session, error) {
-	return e.dialOne(ctx, way{hubWay{e.hub, conn}, conn.RemoteAddr()})
-}
-
-// AcceptOver begins a session with the node that calls DialOver at the other end of conn,
-// and does not wait for it: Accept returns it. From now on the endpoint owns conn, as with
-// DialOver. The number of unfinished handshakes is limited. When there are too many, the
-// oldest is dropped, of the remote address (Conn.RemoteAddr) that has most.
-func (e *Endpoint) AcceptOver(conn net.Conn) { e.hub.accept(conn) }
-
-// hubWay dials over the one connection that it has.
-type hubWay struct {
-	*hubProtocol
-	conn net.Conn
-}
-
-func (w hubWay) dial(ctx context.Context, _ net.Addr) (*Session, error) {
-	if !w.begin() {
-		w.conn.Close()
+// Dial makes a session with the node at the other end of conn, where that end calls Accept. The
+// protocol owns conn from now on.
+func (p *hubProtocol) Dial(ctx context.Context, conn net.Conn) (*Session, error) {
+	if !p.begin() {
+		conn.Close()
 		return nil, net.ErrClosed
 	}
-	defer w.wg.Done()
+	defer p.wg.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(w.ctx, func() { cancel(net.ErrClosed) })()
-	s, err := w.meet(ctx, w.conn, (*hubMeeting).ask)
-	if err != nil {
-		return nil, err
-	}
-	s.dialled = true
-	return s, nil
+	defer context.AfterFunc(p.ctx, func() { cancel(net.ErrClosed) })()
+	return p.meet(ctx, conn, true, (*hubMeeting).ask)
 }
 
-func (p *hubProtocol) accept(conn net.Conn) {
+// Accept begins a session with the node that calls Dial at the other end of conn, and does not
+// wait for it: the session arrives in the Inbox. The protocol owns conn from now on.
+func (p *hubProtocol) Accept(conn net.Conn) {
 	if !p.begin() {
 		conn.Close()
 		return
 	}
 	go func() {
 		defer p.wg.Done()
-		place := p.enter(sourceOf(conn.RemoteAddr()), func() { go conn.Close() })
-		defer place.leave()
-		s, err := p.meet(p.ctx, conn, func(m *hubMeeting, ctx context.Context) error { return m.answer(ctx, place) })
+		place := p.cfg.Handshakes.Enter(sourceOf(conn.RemoteAddr()), func() { go conn.Close() })
+		defer place.Leave()
+		s, err := p.meet(p.ctx, conn, false, func(m *hubMeeting, ctx context.Context) error { return m.answer(ctx, place) })
 		if err == nil {
-			p.endpoint.arrived(s)
+			p.cfg.Inbox.Arrived(s)
 		}
 	}()
 }
@@ -126,7 +94,8 @@ func (p *hubProtocol) begin() bool {
 	return !p.over
 }
 
-func (p *hubProtocol) close() {
+// Close ends unfinished handshakes, and waits for them.
+func (p *hubProtocol) Close() {
 	p.mu.Lock()
 	p.over = true
 	p.mu.Unlock()
@@ -148,15 +117,15 @@ type hubMeeting struct {
 }
 
 // meet makes a session of a connection, or closes it.
-func (p *hubProtocol) meet(ctx context.Context, conn net.Conn, do func(*hubMeeting, context.Context) error) (*Session, error) {
-	m := &hubMeeting{hubProtocol: p, conn: conn, self: p.endpoint.trusted()}
+func (p *hubProtocol) meet(ctx context.Context, conn net.Conn, dialled bool, do func(*hubMeeting, context.Context) error) (*Session, error) {
+	m := &hubMeeting{hubProtocol: p, conn: conn, self: p.cfg.Member()}
 	err := do(m, ctx)
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
 	m.link.begin()
-	return &Session{carrier: m.link, control: hubControl{m.link}, done: m.link.done, peer: m.peer, proof: m.chain, self: m.self}, nil
+	return New(Params{Carrier: m.link, Control: hubControl{m.link}, Done: m.link.done, Peer: m.peer, Proof: m.chain, Self: m.self, Dialled: dialled}), nil
 }
 
 // ask is the dialler's side.
@@ -181,11 +150,11 @@ func (m *hubMeeting) ask(ctx context.Context) error {
 
 // answer is the acceptor's side. It hears the dialler's word first: then nothing unread is left
 // to make TCP throw away the answer.
-func (m *hubMeeting) answer(ctx context.Context, place *handshake) error {
+func (m *hubMeeting) answer(ctx context.Context, place Handshake) error {
 	cfg := m.config()
 	cfg.ClientAuth = tls.RequestClientCert
 	cfg.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		place.reached(atMeeting)
+		place.Reached(AtHandshake)
 		if network, named := strings.CutSuffix(h.ServerName, serverSuffix); named && trust.IsNetwork(network) {
 			m.claim.Network = network
 		}
@@ -200,7 +169,7 @@ func (m *hubMeeting) answer(ctx context.Context, place *handshake) error {
 			}
 			kind, word := m.word()
 			if kind == hubWelcome {
-				place.reached(atWelcome)
+				place.Reached(AtWelcome)
 			}
 			return cmp.Or(m.verdict, m.link.put(kind, word))
 		})
@@ -213,11 +182,11 @@ func (m *hubMeeting) answer(ctx context.Context, place *handshake) error {
 
 // config is what both sides have in common. It refuses nobody: word does.
 func (m *hubMeeting) config() *tls.Config {
-	cfg := quicTLS(m.endpoint)
+	cfg := quicTLS(m.cfg.Member)
 	cfg.DynamicRecordSizingDisabled = true // a record of ours is one of TLS
 	var refused error
 	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
-		_, refused = m.endpoint.trusted().Verify(cs.PeerCertificates)
+		_, refused = m.cfg.Member().Verify(cs.PeerCertificates)
 		return nil
 	}
 	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -246,13 +215,13 @@ func (m *hubMeeting) shake(ctx context.Context) error {
 	if cs.NegotiatedProtocol != alpn {
 		return fmt.Errorf("protocol: got %q, want %q", cs.NegotiatedProtocol, alpn)
 	}
-	member := m.endpoint.trusted()
+	member := m.cfg.Member()
 	m.chain = cs.PeerCertificates
 	m.peer, m.verdict = member.Verify(m.chain)
 	if m.verdict == nil && m.peer.Node == member.Self().Node {
 		m.verdict = errSelf
 	}
-	m.link = newHubLink(m.conn, m.tls, m.idle)
+	m.link = newHubLink(m.conn, m.tls, m.cfg.IdleTimeout)
 	m.link.noteRTT(time.Since(began)) // too long: it is measured anew at once
 	return nil
 }
@@ -276,8 +245,8 @@ func (m *hubMeeting) word() (byte, []byte) {
 		return hubSelf, nil
 	case m.verdict != nil:
 		return hubRefused, []byte{alertOf(m.verdict)}
-	case m.endpoint.leaving.Load():
-		m.verdict = &CloseError{reason: leavingWord}
+	case m.cfg.Leaving():
+		m.verdict = &CloseError{Reason: leavingWord}
 		return hubClose, []byte(leavingWord)
 	}
 	return hubWelcome, nil
@@ -294,7 +263,7 @@ func (m *hubMeeting) hearWord() error {
 	case kind == hubSelf:
 		return errSelf // the other end of us saw it first
 	case kind == hubClose:
-		return &CloseError{reason: plain(string(word)), Remote: true}
+		return &CloseError{Reason: plain(string(word)), Remote: true}
 	case kind == hubRefused && len(word) == 1:
 		return cmp.Or(toldBy(word[0]), errRefused)
 	}
@@ -308,19 +277,19 @@ var (
 
 // report logs how a handshake ended, unless it was a member's or failed without a fault.
 func (m *hubMeeting) report(err error) {
-	r, addr := m.endpoint.refusals, m.conn.RemoteAddr()
+	addr := m.conn.RemoteAddr()
 	if refused, ok := errors.AsType[*trust.Refusal](err); ok {
-		r.report(addr, refused.Claim, refused.Err)
+		m.cfg.Refusals.Report(addr, refused.Claim, refused.Err)
 		return
 	}
 	_, closed := errors.AsType[*CloseError](err)
 	if closed || m.ctx.Err() != nil || errors.Is(err, errSelf) || errors.Is(err, ErrSilent) || errors.Is(err, errCut) || errors.Is(err, net.ErrClosed) {
 		return
 	}
-	if errors.Is(err, trust.ErrWrongKey) && m.claim.Network == r.network() {
+	if errors.Is(err, trust.ErrWrongKey) && m.claim.Network == m.cfg.Member().Network() {
 		err = errRefused // it meant our network and refused us all the same
 	}
-	r.report(addr, m.claim, err)
+	m.cfg.Refusals.Report(addr, m.claim, err)
 }
 
 // hubCause translates why a connection failed into an error of this package.

@@ -111,7 +111,7 @@ func (l *hubLink) hearAll() error {
 				return err // the session has ended
 			}
 		case hubClose:
-			return &CloseError{reason: plain(string(body)), Remote: true}
+			return &CloseError{Reason: plain(string(body)), Remote: true}
 		case hubPing:
 			l.heardPing(body)
 		case hubPong:
@@ -247,31 +247,31 @@ func (l *hubLink) why() error {
 	return l.cause
 }
 
-func (l *hubLink) kind() via.Kind { return via.Hub }
+func (l *hubLink) Kind() via.Kind { return via.Hub }
 
-func (l *hubLink) sendDatagram([]byte) error { return cmp.Or(l.why(), errNoDatagrams) }
+func (l *hubLink) SendDatagram([]byte) error { return cmp.Or(l.why(), errNoDatagrams) }
 
-func (l *hubLink) receiveDatagram(ctx context.Context) ([]byte, error) {
-	return next[[]byte](ctx, nil, l.done, l.err)
+func (l *hubLink) ReceiveDatagram(ctx context.Context) ([]byte, error) {
+	return next[[]byte](ctx, nil, l.done, l.Err)
 }
 
-func (l *hubLink) openStream() (SendStream, error) { return nil, cmp.Or(l.why(), errNoStreams) }
+func (l *hubLink) OpenStream() (SendStream, error) { return nil, cmp.Or(l.why(), errNoStreams) }
 
-func (l *hubLink) acceptStream(ctx context.Context) (ReceiveStream, error) {
-	return next[ReceiveStream](ctx, nil, l.done, l.err)
+func (l *hubLink) AcceptStream(ctx context.Context) (ReceiveStream, error) {
+	return next[ReceiveStream](ctx, nil, l.done, l.Err)
 }
 
-func (l *hubLink) maxDatagram() int { return 0 }
+func (l *hubLink) MaxDatagram() int { return 0 }
 
-func (l *hubLink) window() int { return 0 }
+func (l *hubLink) Window() int { return 0 }
 
-func (l *hubLink) rtt() time.Duration { return time.Duration(l.trip.Load()) }
+func (l *hubLink) RTT() time.Duration { return time.Duration(l.trip.Load()) }
 
-func (l *hubLink) heard() uint64 { return l.records.Load() }
+func (l *hubLink) Heard() uint64 { return l.records.Load() }
 
-func (l *hubLink) remoteAddr() net.Addr { return l.conn.RemoteAddr() }
+func (l *hubLink) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
 
-func (l *hubLink) err() error {
+func (l *hubLink) Err() error {
 	select {
 	case <-l.done:
 		return l.why()
@@ -280,10 +280,10 @@ func (l *hubLink) err() error {
 	}
 }
 
-// close says goodbye if the stream takes it in time. Whoever reads the control stream learns at
+// Close says goodbye if the stream takes it in time. Whoever reads the control stream learns at
 // once that the session has ended.
-func (l *hubLink) close(reason string) {
-	if !l.end(&CloseError{reason: reason}) {
+func (l *hubLink) Close(reason string) {
+	if !l.end(&CloseError{Reason: reason}) {
 		return
 	}
 	l.control.w.CloseWithError(l.why())

@@ -97,7 +97,7 @@ func liarCannotAimAtVictim(t *testing.T, l *lab) {
 func TestAnswerFromElsewhereMovesNobody(t *testing.T) {
 	inBubble(listenOverSCTP, func(t *testing.T, l *lab) {
 		robot, _ := l.pair(t)
-		link := robot.carrier.(*sctpLink)
+		link := robot.made.Carrier.(*sctpLink)
 		home, place, victim := robot.RemoteAddr(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4000}, &net.UDPAddr{IP: net.IPv4(10, 0, 9, 9), Port: 53}
 		nonce, ok := link.path.ask(place)
 		if !ok {

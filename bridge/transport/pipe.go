@@ -40,8 +40,8 @@ func Pipe(a, b trust.Peer) (*Session, *Session) {
 	left, right := newPipeEnd(p, "left"), newPipeEnd(p, "right")
 	left.other, right.other = right, left
 	there, back := newPipeStream(left), newPipeStream(right)
-	return &Session{carrier: left, control: pipeControl{back, there}, done: left.done, peer: b, dialled: true},
-		&Session{carrier: right, control: pipeControl{there, back}, done: right.done, peer: a}
+	return New(Params{Carrier: left, Control: pipeControl{back, there}, Done: left.done, Peer: b, Dialled: true}),
+		New(Params{Carrier: right, Control: pipeControl{there, back}, Done: right.done, Peer: a})
 }
 
 // pipe is what both ends share.
@@ -76,9 +76,9 @@ func newPipeEnd(p *pipe, addr pipeAddr) *pipeEnd {
 	}
 }
 
-func (e *pipeEnd) kind() via.Kind { return via.Pipe }
+func (e *pipeEnd) Kind() via.Kind { return via.Pipe }
 
-func (e *pipeEnd) sendDatagram(b []byte) error {
+func (e *pipeEnd) SendDatagram(b []byte) error {
 	if len(b) > pipeDatagram {
 		return fmt.Errorf("%w: %d bytes, at most %d", errTooLarge, len(b), pipeDatagram)
 	}
@@ -100,11 +100,11 @@ func (e *pipeEnd) sendDatagram(b []byte) error {
 	return nil
 }
 
-func (e *pipeEnd) receiveDatagram(ctx context.Context) ([]byte, error) {
-	return lastly(ctx, e.received, e.done, e.err)
+func (e *pipeEnd) ReceiveDatagram(ctx context.Context) ([]byte, error) {
+	return lastly(ctx, e.received, e.done, e.Err)
 }
 
-func (e *pipeEnd) openStream() (SendStream, error) {
+func (e *pipeEnd) OpenStream() (SendStream, error) {
 	e.pipe.mu.Lock()
 	defer e.pipe.mu.Unlock()
 	if e.cause != nil {
@@ -120,39 +120,39 @@ func (e *pipeEnd) openStream() (SendStream, error) {
 	return pipeSendStream{s}, nil
 }
 
-func (e *pipeEnd) acceptStream(ctx context.Context) (ReceiveStream, error) {
-	s, err := nextUnless(ctx, e.arrivals, e.done, e.err) // what nobody accepted ends with the session
+func (e *pipeEnd) AcceptStream(ctx context.Context) (ReceiveStream, error) {
+	s, err := nextUnless(ctx, e.arrivals, e.done, e.Err) // what nobody accepted ends with the session
 	if err != nil {
 		return nil, err
 	}
 	return pipeReceiveStream{s}, nil
 }
 
-func (e *pipeEnd) maxDatagram() int { return pipeDatagram }
+func (e *pipeEnd) MaxDatagram() int { return pipeDatagram }
 
-func (e *pipeEnd) window() int { return pipeWindow }
+func (e *pipeEnd) Window() int { return pipeWindow }
 
-// heard grows with each call, since a pipe cannot be cut.
-func (e *pipeEnd) heard() uint64 { return e.asked.Add(1) }
+// Heard grows with each call, since a pipe cannot be cut.
+func (e *pipeEnd) Heard() uint64 { return e.asked.Add(1) }
 
-func (e *pipeEnd) rtt() time.Duration { return pipeRTT }
+func (e *pipeEnd) RTT() time.Duration { return pipeRTT }
 
-func (e *pipeEnd) remoteAddr() net.Addr { return e.other.addr }
+func (e *pipeEnd) RemoteAddr() net.Addr { return e.other.addr }
 
-func (e *pipeEnd) err() error {
+func (e *pipeEnd) Err() error {
 	e.pipe.mu.Lock()
 	defer e.pipe.mu.Unlock()
 	return e.cause
 }
 
-func (e *pipeEnd) close(reason string) {
+func (e *pipeEnd) Close(reason string) {
 	e.pipe.mu.Lock()
 	defer e.pipe.mu.Unlock()
 	if e.cause != nil {
 		return
 	}
-	e.cause = &CloseError{reason: reason}
-	e.other.cause = &CloseError{reason: reason, Remote: true}
+	e.cause = &CloseError{Reason: reason}
+	e.other.cause = &CloseError{Reason: reason, Remote: true}
 	close(e.done)
 	close(e.other.done)
 	e.pipe.changed.Broadcast()

@@ -1,6 +1,9 @@
 package transport
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // next waits for the oldest arrival. Once over is closed, it returns the error of why.
 func next[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, why func() error) (T, error) {
@@ -33,5 +36,17 @@ func nextUnless[T any](ctx context.Context, arrived <-chan T, over <-chan struct
 		return none, why()
 	default:
 		return next(ctx, arrived, over, why)
+	}
+}
+
+// wait waits until done is closed, but not longer than most. It reports whether done was closed.
+func wait(done <-chan struct{}, most time.Duration) bool {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,11 +19,6 @@ import (
 )
 
 const (
-	alpn = "achbridge/1"
-	// welcomeByte opens the control stream in each direction, see the package
-	// comment. Anything else is refused.
-	welcomeByte = 0x01
-
 	// Application error codes of a CONNECTION_CLOSE. The reason is in its text;
 	// the code only tells a closed session from one that never came to be.
 	codeClosed    quic.ApplicationErrorCode = 0
@@ -35,7 +31,7 @@ const (
 
 // quicProtocol makes sessions over QUIC (RFC 9000, RFC 9221).
 type quicProtocol struct {
-	endpoint  *Endpoint
+	cfg       Settings
 	conn      net.PacketConn
 	transport *quic.Transport
 	listener  atomic.Pointer[quic.EarlyListener]
@@ -47,67 +43,39 @@ type quicProtocol struct {
 	wg   sync.WaitGroup
 }
 
-func listenQUIC(conn net.PacketConn, e *Endpoint, cfg Config) (*quicProtocol, error) {
-	guard := newQUICGuard(e.refusals, e.acquaintances.has)
+// listenQUIC begins to accept and dial sessions over conn, which it owns unless it fails.
+// IsLinked reports whether there is a session with an address.
+func listenQUIC(conn net.PacketConn, cfg Settings, isLinked func(netip.Addr) bool) (*quicProtocol, error) {
+	guard := newQUICGuard(cfg)
 	p := &quicProtocol{
-		endpoint: e,
-		conn:     conn,
-		guard:    guard,
+		cfg:   cfg,
+		conn:  conn,
+		guard: guard,
 		transport: &quic.Transport{
-			Conn:                quiet(conn, e.acquaintances.live),
-			StatelessResetKey:   resetKey(cfg),
+			Conn:                quiet(conn, isLinked),
+			StatelessResetKey:   (*quic.StatelessResetKey)(cfg.ResetSecret),
 			VerifySourceAddress: guard.crowded,
 			ConnContext:         guard.admit,
 		},
-		dialTLS:  quicTLS(e),
-		dialConf: quicConfig(cfg.idleTimeout),
+		dialTLS:  quicTLS(cfg.Member),
+		dialConf: quicConfig(cfg.IdleTimeout),
 	}
 	p.dialConf.MaxIncomingStreams = -1
 
-	if err := p.listen(cfg.idleTimeout); err != nil {
+	if err := p.listen(); err != nil {
 		p.transport.Close()
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
-	p.wg.Go(func() { p.accept(ctx, cfg.idleTimeout) })
+	p.wg.Go(func() { p.accept(ctx) })
 	p.wg.Go(func() { p.makeRoom(ctx) })
 	return p, nil
 }
 
-// The flow-control windows, in bytes. One stream holds at most streamWindow of
-// connectionWindow when nobody reads it, so that some twenty such streams do not
-// stop the others, the control stream among them (quic-go makes room only when a
-// quarter of a window has been read, so they must leave as much). The window of a
-// stream that is read fast grows to maxStreamWindow, which at 20 ms round trip
-// carries 200 Mbit/s.
-const (
-	streamWindow     = 128 << 10
-	maxStreamWindow  = 512 << 10
-	connectionWindow = 4 << 20
-)
-
-// quicTLS is what both sides of a handshake have in common. The standard
-// verification, which looks at dates and names, gives way to trust.Member.
-func quicTLS(e *Endpoint) *tls.Config {
-	return &tls.Config{
-		MinVersion:     tls.VersionTLS13,
-		NextProtos:     []string{alpn},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return e.trusted().Certificate() },
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return e.trusted().Certificate()
-		},
-		InsecureSkipVerify:     true,
-		SessionTicketsDisabled: true,
-		VerifyConnection: func(cs tls.ConnectionState) error {
-			_, err := e.trusted().Verify(cs.PeerCertificates)
-			if err != nil {
-				err = fmt.Errorf("%w%.0w", err, tls.AlertError(alertOf(err)))
-			}
-			return err
-		},
-	}
-}
+// maxStreamWindow is what the window of a stream grows to that is read fast, in bytes. At
+// 20 ms round trip it carries 200 Mbit/s.
+const maxStreamWindow = 512 << 10
 
 func quicConfig(idle time.Duration) *quic.Config {
 	keepAlive := min(idle/4, KeepAlive)
@@ -138,14 +106,8 @@ func quicConfig(idle time.Duration) *quic.Config {
 	}
 }
 
-// resetKey makes a restarted node's stateless resets believable to its peers: it
-// is the same in every run of a node, and differs from node to node, even if they were
-// made of one disk image.
-func resetKey(cfg Config) *quic.StatelessResetKey {
-	return (*quic.StatelessResetKey)(cfg.resetSecret("achbridge/1 stateless reset "))
-}
-
-func (p *quicProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error) {
+// Dial returns after the welcome. Strangers give trust.ErrWrongKey, ourselves errSelf.
+func (p *quicProtocol) Dial(ctx context.Context, addr net.Addr) (*Session, error) {
 	// quic-go panics on other addresses when it writes to a real socket.
 	_, isUDP := addr.(*net.UDPAddr)
 	if _, isReal := p.conn.(quic.OOBCapablePacketConn); addr == nil || isReal && !isUDP {
@@ -154,7 +116,7 @@ func (p *quicProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error
 	// Names the network we mean, so that the other side can log it when it turns
 	// out to be another. Discovery announces it in the clear as well.
 	dialTLS := p.dialTLS.Clone()
-	dialTLS.ServerName = p.endpoint.trusted().Network() + serverSuffix
+	dialTLS.ServerName = p.cfg.Member().Network() + serverSuffix
 	conn, err := p.transport.Dial(ctx, addr, dialTLS, p.dialConf)
 	switch err = quicCause(err); {
 	case errors.Is(err, ErrSilent):
@@ -164,31 +126,22 @@ func (p *quicProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error
 	case err != nil:
 		return nil, err
 	}
-	s, err := p.meet(ctx, conn, askWelcome)
-	if err != nil {
-		return nil, err
-	}
-	s.dialled = true
-	return s, nil
+	return p.meet(ctx, conn, askWelcome, true)
 }
-
-// leastDatagram is what a datagram holds at least, in bytes, over QUIC and SCTP alike: QUIC's
-// packets have 1200 bytes or more, and SCTP's on the smallest path leave 472.
-const leastDatagram = 472
 
 // welcome is one side of the exchange that opens the control stream.
 type welcome func(context.Context, *quic.Conn) (*quic.Stream, error)
 
 // meet makes a session of a connection, or closes it. The peer has shown a
 // certificate of our network.
-func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome) (*Session, error) {
-	chain, member := conn.ConnectionState().TLS.PeerCertificates, p.endpoint.trusted()
+func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome, dialled bool) (*Session, error) {
+	chain, member := conn.ConnectionState().TLS.PeerCertificates, p.cfg.Member()
 	peer, err := member.Verify(chain)
 	code := codeUnwelcome
 	if err == nil && peer.Node == member.Self().Node {
 		err, code = errSelf, codeSelf
 	}
-	if most := (&quicLink{conn: conn}).maxDatagram(); err == nil && most < leastDatagram {
+	if most := (&quicLink{conn: conn}).MaxDatagram(); err == nil && most < leastDatagram {
 		err = fmt.Errorf("peer takes datagrams of %d bytes at most, which is no achbridge: any takes %d", most, leastDatagram)
 	}
 	if err != nil {
@@ -210,13 +163,14 @@ func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome) (*
 		return nil, quicCause(err)
 	}
 	stream.SetPriority(controlUrgency, true)
-	return &Session{
-		carrier: &quicLink{conn: conn},
-		control: quicControl{stream},
-		done:    conn.Context().Done(),
-		peer:    peer,
-		proof:   chain,
-	}, nil
+	return New(Params{
+		Carrier: &quicLink{conn: conn},
+		Control: quicControl{stream},
+		Done:    conn.Context().Done(),
+		Peer:    peer,
+		Proof:   chain,
+		Dialled: dialled,
+	}), nil
 }
 
 // askWelcome is the dialler's side.
@@ -242,7 +196,9 @@ func readWelcome(stream io.Reader) error {
 	return nil
 }
 
-func (p *quicProtocol) close() {
+// Close closes the socket and ends the sessions without a goodbye. It waits for all goroutines
+// but those of sessions.
+func (p *quicProtocol) Close() {
 	p.stop()
 	p.conn.Close() // first: frees whoever is stuck in a write
 	p.transport.Close()
@@ -255,7 +211,7 @@ func quicCause(err error) error {
 		if e.Remote && e.ErrorCode == codeSelf {
 			return errSelf // the other end of us saw it first
 		}
-		return &CloseError{reason: plain(e.ErrorMessage), Remote: e.Remote}
+		return &CloseError{Reason: plain(e.ErrorMessage), Remote: e.Remote}
 	}
 	if e, ok := errors.AsType[*quic.TransportError](err); ok && e.Remote {
 		if told := toldBy(byte(e.ErrorCode - firstAlert)); e.ErrorCode.IsCryptoError() && told != nil {

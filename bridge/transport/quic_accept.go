@@ -4,17 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"time"
 
 	"github.com/quic-go/quic-go"
 )
 
 // listen begins another listener, when there is none.
-func (p *quicProtocol) listen(idle time.Duration) error {
-	listenTLS := quicTLS(p.endpoint)
+func (p *quicProtocol) listen() error {
+	listenTLS := quicTLS(p.cfg.Member)
 	listenTLS.ClientAuth = tls.RequireAnyClientCert
 	listenTLS.GetConfigForClient = p.guard.hello
-	listenConf := quicConfig(idle)
+	listenConf := quicConfig(p.cfg.IdleTimeout)
 	listenConf.MaxIncomingStreams = 1 // the control stream
 	// Early means as soon as the ClientHello has arrived. There is no early data: Allow0RTT is off.
 	listener, err := p.transport.ListenEarly(listenTLS, listenConf)
@@ -25,16 +24,16 @@ func (p *quicProtocol) listen(idle time.Duration) error {
 }
 
 // accept accepts connections whose ClientHello has arrived.
-func (p *quicProtocol) accept(ctx context.Context, idle time.Duration) {
+func (p *quicProtocol) accept(ctx context.Context) {
 	for {
 		conn, err := p.listener.Load().Accept(ctx)
 		if errors.Is(err, quic.ErrServerClosed) { // by makeRoom
-			if err = p.listen(idle); err == nil {
+			if err = p.listen(); err == nil {
 				continue
 			}
 		}
 		if err != nil {
-			p.endpoint.fail(quicCause(err))
+			p.cfg.Inbox.Failed(quicCause(err))
 			return
 		}
 		p.wg.Go(func() { p.serve(ctx, conn) })
@@ -57,7 +56,7 @@ func (p *quicProtocol) makeRoom(ctx context.Context) {
 // serve is the acceptor's side of a handshake.
 func (p *quicProtocol) serve(ctx context.Context, conn *quic.Conn) {
 	a := attemptOf(conn.Context())
-	defer a.place.leave()
+	defer a.place.Leave()
 	if !a.handedOut(conn) {
 		conn.CloseWithError(codeUnwelcome, crowdedOut)
 		return
@@ -68,13 +67,13 @@ func (p *quicProtocol) serve(ctx context.Context, conn *quic.Conn) {
 		return
 	}
 	a.authenticated()
-	if p.endpoint.leaving.Load() {
+	if p.cfg.Leaving() {
 		conn.CloseWithError(codeUnwelcome, leavingWord)
 		return
 	}
-	s, err := p.meet(ctx, conn, giveWelcome)
+	s, err := p.meet(ctx, conn, giveWelcome, false)
 	if err == nil {
-		p.endpoint.arrived(s)
+		p.cfg.Inbox.Arrived(s)
 	}
 }
 

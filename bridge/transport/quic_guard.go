@@ -24,28 +24,26 @@ import (
 // are too many of them, or when one is too old while there is a crowd. A peer that is between
 // the two packets of its ClientHello at that moment is told, and dials again.
 type quicGuard struct {
-	refusals *refusals
-	handshakes
+	cfg  Settings
 	full chan struct{} // asks for another listener
 }
 
 const (
-	// crowd is how many handshakes may be pending before newcomers must first prove their
+	// Crowd is how many handshakes may be pending before newcomers must first prove their
 	// address (QUIC Retry), which a forged address cannot.
-	crowd = 8
+	Crowd = 8
 
-	serverSuffix = ".achbridge"
-	crowdedOut   = "too many handshakes: dial again"
+	crowdedOut = "too many handshakes: dial again"
 )
 
-func newQUICGuard(r *refusals, known func(netip.Addr) bool) *quicGuard {
-	return &quicGuard{refusals: r, handshakes: handshakes{known: known, ousted: r.crowded, calm: crowd}, full: make(chan struct{}, 1)}
+func newQUICGuard(cfg Settings) *quicGuard {
+	return &quicGuard{cfg: cfg, full: make(chan struct{}, 1)}
 }
 
 // attempt is one incoming connection until the welcome.
 type attempt struct {
 	addr  net.Addr
-	place *handshake
+	place Handshake
 
 	mu    sync.Mutex
 	conn  *quic.Conn  // nil until it is handed out
@@ -59,7 +57,7 @@ type attemptKey struct{}
 func attemptOf(ctx context.Context) *attempt { return ctx.Value(attemptKey{}).(*attempt) }
 
 // crowded is quic.Transport.VerifySourceAddress.
-func (g *quicGuard) crowded(net.Addr) bool { return g.atLeast(crowd) }
+func (g *quicGuard) crowded(net.Addr) bool { return g.cfg.Handshakes.AtLeast(Crowd) }
 
 // admit is quic.Transport.ConnContext: it counts the attempt in, and out again
 // when the connection ends or becomes a session.
@@ -69,9 +67,9 @@ func (g *quicGuard) admit(ctx context.Context, info *quic.ClientInfo) (context.C
 	if info.AddrVerified {
 		proved = addrOf(info.RemoteAddr)
 	}
-	a.place = g.enter(proved, func() { g.oust(a) })
+	a.place = g.cfg.Handshakes.Enter(proved, func() { g.oust(a) })
 	context.AfterFunc(ctx, func() {
-		a.place.leave()
+		a.place.Leave()
 		g.ended(a, context.Cause(ctx))
 	})
 	return context.WithValue(ctx, attemptKey{}, a), nil
@@ -104,7 +102,7 @@ func (a *attempt) handedOut(conn *quic.Conn) bool {
 // network the dialler expects here.
 func (g *quicGuard) hello(h *tls.ClientHelloInfo) (*tls.Config, error) {
 	a := attemptOf(h.Context())
-	a.place.reached(atMeeting)
+	a.place.Reached(AtHandshake)
 	if network, named := strings.CutSuffix(h.ServerName, serverSuffix); named && trust.IsNetwork(network) {
 		a.mu.Lock()
 		a.claim.Network = network
@@ -115,7 +113,7 @@ func (g *quicGuard) hello(h *tls.ClientHelloInfo) (*tls.Config, error) {
 
 // authenticated marks an attempt whose handshake is complete.
 func (a *attempt) authenticated() {
-	a.place.reached(atWelcome)
+	a.place.Reached(AtWelcome)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.known = true
@@ -131,7 +129,7 @@ func (g *quicGuard) ended(a *attempt, cause error) {
 		return
 	}
 	if refused, ok := errors.AsType[*trust.Refusal](cause); ok { // we refused it
-		g.refusals.report(a.addr, refused.Claim, refused.Err)
+		g.cfg.Refusals.Report(a.addr, refused.Claim, refused.Err)
 		return
 	}
 	cause = quicCause(cause)
@@ -141,9 +139,9 @@ func (g *quicGuard) ended(a *attempt, cause error) {
 	if closed || leaving || errors.Is(cause, errSelf) || errors.Is(cause, ErrSilent) || errors.Is(cause, quic.ErrTransportClosed) {
 		return
 	}
-	if errors.Is(cause, trust.ErrWrongKey) && claim.Network == g.refusals.network() {
+	if errors.Is(cause, trust.ErrWrongKey) && claim.Network == g.cfg.Member().Network() {
 		// It meant our network and refused us all the same.
 		cause = errors.New("peer refused our certificate")
 	}
-	g.refusals.report(a.addr, claim, cause)
+	g.cfg.Refusals.Report(a.addr, claim, cause)
 }

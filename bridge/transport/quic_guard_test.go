@@ -18,12 +18,12 @@ func TestForgedAddressesDoNotKeepMembersOut(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		guard := robot.quic.(*quicProtocol).guard
-		guard.mu.Lock()
-		pending := len(guard.pending)
-		guard.mu.Unlock()
-		if pending == 0 || pending > crowd {
-			t.Errorf("pending handshakes: got %d, want 1..%d", pending, crowd)
+		places := placesOf(robot)
+		places.mu.Lock()
+		pending := len(places.pending)
+		places.mu.Unlock()
+		if pending == 0 || pending > Crowd {
+			t.Errorf("pending handshakes: got %d, want 1..%d", pending, Crowd)
 		}
 		l.join(t, robot, l.node(t, "planner")) // which takes one round trip more
 		cancel()

@@ -17,13 +17,9 @@ import (
 // end before its context does.
 type quicLink struct{ conn *quic.Conn }
 
-// quicPacket is the size of the packets we send, in bytes of UDP payload: what IPv6
-// carries everywhere (RFC 8200 section 5), 1280 bytes with its header and UDP's.
-const quicPacket = 1232
+func (l *quicLink) Kind() via.Kind { return via.QUIC }
 
-func (l *quicLink) kind() via.Kind { return via.QUIC }
-
-func (l *quicLink) sendDatagram(b []byte) error {
+func (l *quicLink) SendDatagram(b []byte) error {
 	err := l.conn.SendDatagram(b)
 	if err == nil {
 		return nil
@@ -34,7 +30,7 @@ func (l *quicLink) sendDatagram(b []byte) error {
 	return quicCause(err)
 }
 
-func (l *quicLink) receiveDatagram(ctx context.Context) ([]byte, error) {
+func (l *quicLink) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 	b, err := l.conn.ReceiveDatagram(ctx)
 	if err != nil {
 		return nil, quicCause(err)
@@ -42,9 +38,9 @@ func (l *quicLink) receiveDatagram(ctx context.Context) ([]byte, error) {
 	return b, nil
 }
 
-// maxDatagram asks quic-go in the only way there is: it sends a datagram that is surely too
+// MaxDatagram asks quic-go in the only way there is: it sends a datagram that is surely too
 // large. quic-go refuses it for its length, and the error has the limit.
-func (l *quicLink) maxDatagram() int {
+func (l *quicLink) MaxDatagram() int {
 	var huge [2 * quicPacket]byte
 	if e, ok := errors.AsType[*quic.DatagramTooLargeError](l.conn.SendDatagram(huge[:])); ok {
 		return int(e.MaxDatagramPayloadSize)
@@ -52,17 +48,17 @@ func (l *quicLink) maxDatagram() int {
 	return 0 // the peer takes no datagrams
 }
 
-func (l *quicLink) window() int {
+func (l *quicLink) Window() int {
 	return max(0, int(l.conn.ConnectionStats().CongestionWindow)-quicPacket)
 }
 
-func (l *quicLink) rtt() time.Duration { return l.conn.ConnectionStats().SmoothedRTT }
+func (l *quicLink) RTT() time.Duration { return l.conn.ConnectionStats().SmoothedRTT }
 
-func (l *quicLink) heard() uint64 { return l.conn.ConnectionStats().PacketsReceived }
+func (l *quicLink) Heard() uint64 { return l.conn.ConnectionStats().PacketsReceived }
 
-func (l *quicLink) remoteAddr() net.Addr { return l.conn.RemoteAddr() }
+func (l *quicLink) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
 
-func (l *quicLink) err() error {
+func (l *quicLink) Err() error {
 	err := context.Cause(l.conn.Context())
 	if err == nil {
 		return nil
@@ -70,4 +66,4 @@ func (l *quicLink) err() error {
 	return quicCause(err)
 }
 
-func (l *quicLink) close(reason string) { l.conn.CloseWithError(codeClosed, reason) }
+func (l *quicLink) Close(reason string) { l.conn.CloseWithError(codeClosed, reason) }

@@ -17,7 +17,7 @@ const codeEnded quic.StreamErrorCode = 0
 // urgent, 3 the default), so that bulk does not hold up control messages.
 const controlUrgency = 0
 
-func (l *quicLink) openStream() (SendStream, error) {
+func (l *quicLink) OpenStream() (SendStream, error) {
 	stream, err := l.conn.OpenUniStream()
 	if _, full := errors.AsType[*quic.StreamLimitReachedError](err); full {
 		return nil, errStreamLimit
@@ -28,7 +28,7 @@ func (l *quicLink) openStream() (SendStream, error) {
 	return quicSendStream{stream}, nil
 }
 
-func (l *quicLink) acceptStream(ctx context.Context) (ReceiveStream, error) {
+func (l *quicLink) AcceptStream(ctx context.Context) (ReceiveStream, error) {
 	stream, err := l.conn.AcceptUniStream(ctx)
 	if err != nil {
 		return nil, quicCause(err)

@@ -16,10 +16,8 @@ import (
 // sctpProtocol makes sessions over SCTP (RFC 9260) inside DTLS 1.2 (RFC 6347,
 // RFC 8261) over UDP.
 type sctpProtocol struct {
-	endpoint *Endpoint
-	socket   *sctpSocket
-	idle     time.Duration
-	pending  handshakes // all of them from proved addresses
+	cfg    Settings // its handshakes are all from proved addresses
+	socket *sctpSocket
 
 	ctx  context.Context // ends the handshakes that are under way
 	stop context.CancelFunc
@@ -30,13 +28,12 @@ type sctpProtocol struct {
 	cause error                  // why
 }
 
-func listenSCTP(conn net.PacketConn, e *Endpoint, cfg Config) *sctpProtocol {
+// listenSCTP begins to accept and dial sessions over conn, which it owns from now on.
+func listenSCTP(conn net.PacketConn, cfg Settings) *sctpProtocol {
 	p := &sctpProtocol{
-		endpoint: e,
-		socket:   newSCTPSocket(conn, newResetter(cfg)),
-		idle:     cfg.idleTimeout,
-		pending:  handshakes{known: e.acquaintances.has, ousted: e.refusals.crowded},
-		links:    make(map[*sctpLink]struct{}),
+		cfg:    cfg,
+		socket: newSCTPSocket(conn, resetter{cfg.ResetSecret}),
+		links:  make(map[*sctpLink]struct{}),
 	}
 	receive, send := growBuffers(conn)
 	cfg.Log.Debug("socket buffers", "transport", via.SCTP, "receive", receive, "send", send, "want", kernelBuffer)
@@ -44,7 +41,7 @@ func listenSCTP(conn net.PacketConn, e *Endpoint, cfg Config) *sctpProtocol {
 	p.socket.admit = p.admit
 	p.socket.run(func(err error) {
 		p.shut(err)
-		p.endpoint.fail(err)
+		p.cfg.Inbox.Failed(err)
 	})
 	return p
 }
@@ -53,7 +50,8 @@ func listenSCTP(conn net.PacketConn, e *Endpoint, cfg Config) *sctpProtocol {
 // hello.
 const knockPeriod = 200 * time.Millisecond
 
-func (p *sctpProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error) {
+// Dial returns after the welcome. Strangers give trust.ErrWrongKey, ourselves errSelf.
+func (p *sctpProtocol) Dial(ctx context.Context, addr net.Addr) (*Session, error) {
 	if addr == nil {
 		return nil, errors.New("no address")
 	}
@@ -75,7 +73,6 @@ func (p *sctpProtocol) dial(ctx context.Context, addr net.Addr) (*Session, error
 		}
 		return nil, err
 	}
-	s.dialled = true
 	return s, nil
 }
 
@@ -92,7 +89,7 @@ func (p *sctpProtocol) dialOver(ctx context.Context, path *sctpPath, addr net.Ad
 	if err != nil {
 		return nil, err
 	}
-	m := &sctpMeeting{p: p, member: p.endpoint.trusted(), path: path}
+	m := &sctpMeeting{p: p, member: p.cfg.Member(), path: path}
 	conn, err := dtls.ClientWithOptions(path, addr, m.clientOptions()...)
 	if err != nil {
 		return nil, err
@@ -125,10 +122,10 @@ func (p *sctpProtocol) admit(path *sctpPath, from net.Addr) bool {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, handshakeTimeout)
-	place := p.pending.enter(addrOf(from), cancel)
+	place := p.cfg.Handshakes.Enter(addrOf(from), cancel)
 	p.wg.Go(func() {
 		defer cancel()
-		defer place.leave()
+		defer place.Leave()
 		p.serve(ctx, path, from, place)
 	})
 	return true
@@ -136,8 +133,8 @@ func (p *sctpProtocol) admit(path *sctpPath, from net.Addr) bool {
 
 // serve is the acceptor's side of a handshake. It hands the session to Accept before the
 // dialler knows of it, so that sessions arrive in the order in which they were dialled.
-func (p *sctpProtocol) serve(ctx context.Context, path *sctpPath, from net.Addr, place *handshake) {
-	m := &sctpMeeting{p: p, member: p.endpoint.trusted(), path: path, place: place}
+func (p *sctpProtocol) serve(ctx context.Context, path *sctpPath, from net.Addr, place Handshake) {
+	m := &sctpMeeting{p: p, member: p.cfg.Member(), path: path, place: place}
 	conn, err := dtls.ServerWithOptions(path, from, m.serverOptions()...)
 	if err != nil {
 		path.Close()
@@ -149,7 +146,7 @@ func (p *sctpProtocol) serve(ctx context.Context, path *sctpPath, from net.Addr,
 		m.report(ctx, from, err)
 		return
 	}
-	p.endpoint.arrived(s)
+	p.cfg.Inbox.Arrived(s)
 	conn.Write(m.ownHello(m.mtu)) // drops it if the session has been turned away
 }
 
@@ -185,7 +182,9 @@ func (p *sctpProtocol) shut(cause error) {
 	p.stop()
 }
 
-func (p *sctpProtocol) close() {
+// Close closes the socket and ends the sessions without a goodbye. It waits for all goroutines
+// but those of sessions.
+func (p *sctpProtocol) Close() {
 	p.shut(net.ErrClosed)
 	p.socket.close()
 	p.wg.Wait()

@@ -8,8 +8,8 @@ import (
 	"github.com/pion/sctp"
 )
 
-func (l *sctpLink) sendDatagram(b []byte) error {
-	if most := l.maxDatagram(); len(b) > most {
+func (l *sctpLink) SendDatagram(b []byte) error {
+	if most := l.MaxDatagram(); len(b) > most {
 		return fmt.Errorf("%w: %d bytes, at most %d", errTooLarge, len(b), most)
 	}
 	format := sctp.PayloadProtocolIdentifier(datagramFormat)
@@ -53,15 +53,15 @@ func (l *sctpLink) receive() {
 	}
 }
 
-func (l *sctpLink) receiveDatagram(ctx context.Context) ([]byte, error) {
+func (l *sctpLink) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 	return lastly(ctx, l.received, l.ending, l.fault)
 }
 
-func (l *sctpLink) maxDatagram() int { return (l.mtu - sctpHeader - dataHeader) &^ 3 }
+func (l *sctpLink) MaxDatagram() int { return (l.mtu - sctpHeader - dataHeader) &^ 3 }
 
-// window is the congestion window, or the peer's receive window if that is less, minus the
+// Window is the congestion window, or the peer's receive window if that is less, minus the
 // bytes that wait in SCTP already.
-func (l *sctpLink) window() int {
+func (l *sctpLink) Window() int {
 	l.mu.Lock()
 	waiting := l.inQueue
 	l.mu.Unlock()

@@ -49,7 +49,7 @@ func TestObserverOnThePathCannotEndASession(t *testing.T) {
 		t.Run(c.name, inBubble(listenOverSCTP, func(t *testing.T, l *lab) {
 			robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
 			robot, pc := l.join(t, robotEnd, pcEnd)
-			robotPath, pcPath := robot.carrier.(*sctpLink).path, pc.carrier.(*sctpLink).path
+			robotPath, pcPath := robot.made.Carrier.(*sctpLink).path, pc.made.Carrier.(*sctpLink).path
 			time.Sleep(time.Second)
 			sent := 0
 			l.air.count(&sent)
@@ -93,7 +93,7 @@ func TestGoodbyeIsNotAimedAtAVictim(t *testing.T) {
 	inBubble(listenOverSCTP, func(t *testing.T, l *lab) {
 		robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
 		robot, _ := l.join(t, robotEnd, pcEnd)
-		id := robot.carrier.(*sctpLink).path.id
+		id := robot.made.Carrier.(*sctpLink).path.id
 		robot.Close(strings.Repeat("because ", 50))
 		time.Sleep(time.Second)
 		victim := &net.UDPAddr{IP: net.IPv4(10, 0, 9, 9), Port: 53}

@@ -14,7 +14,7 @@ const rttPeriod = time.Second
 
 // watch returns when the link has to end. It ends the link itself when nothing is heard.
 func (l *sctpLink) watch() {
-	beat := min(l.p.idle/4, KeepAlive)
+	beat := min(l.p.cfg.IdleTimeout/4, KeepAlive)
 	timer := time.NewTimer(beat)
 	defer timer.Stop()
 	for {
@@ -26,7 +26,7 @@ func (l *sctpLink) watch() {
 		l.mu.Lock()
 		silent, sampled := time.Since(l.lastCame), time.Since(l.beatAt)
 		l.mu.Unlock()
-		if silent >= l.p.idle {
+		if silent >= l.p.cfg.IdleTimeout {
 			l.end(ErrSilent)
 			return
 		}
@@ -35,7 +35,7 @@ func (l *sctpLink) watch() {
 			l.beat()
 			wait = beat
 		}
-		timer.Reset(min(wait, l.p.idle-silent))
+		timer.Reset(min(wait, l.p.cfg.IdleTimeout-silent))
 	}
 }
 

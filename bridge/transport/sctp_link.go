@@ -188,7 +188,7 @@ func (l *sctpLink) run() {
 	cause := l.cause
 	l.mu.Unlock()
 	if e, ok := errors.AsType[*CloseError](cause); ok && !e.Remote {
-		l.assoc.Abort(e.reason) // bounded, as the path never blocks
+		l.assoc.Abort(e.Reason) // bounded, as the path never blocks
 	}
 	l.assoc.Close()
 	l.conn.Close()
@@ -228,21 +228,21 @@ func (l *sctpLink) broke(err error) {
 	l.end(fmt.Errorf("association: %w", err))
 }
 
-func (l *sctpLink) kind() via.Kind { return via.SCTP }
+func (l *sctpLink) Kind() via.Kind { return via.SCTP }
 
-func (l *sctpLink) rtt() time.Duration {
+func (l *sctpLink) RTT() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.srtt
 }
 
-func (l *sctpLink) heard() uint64 {
+func (l *sctpLink) Heard() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.packets
 }
 
-func (l *sctpLink) remoteAddr() net.Addr { return l.path.peerAddr() }
+func (l *sctpLink) RemoteAddr() net.Addr { return l.path.peerAddr() }
 
 // fault is why the link ends.
 func (l *sctpLink) fault() error {
@@ -251,7 +251,7 @@ func (l *sctpLink) fault() error {
 	return l.cause
 }
 
-func (l *sctpLink) err() error {
+func (l *sctpLink) Err() error {
 	select {
 	case <-l.done:
 		return l.fault()
@@ -260,4 +260,4 @@ func (l *sctpLink) err() error {
 	}
 }
 
-func (l *sctpLink) close(reason string) { l.end(&CloseError{reason: reason}) }
+func (l *sctpLink) Close(reason string) { l.end(&CloseError{Reason: reason}) }

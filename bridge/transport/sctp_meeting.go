@@ -32,7 +32,7 @@ type sctpMeeting struct {
 	p      *sctpProtocol
 	member *trust.Member // as it was when the handshake began
 	path   *sctpPath
-	place  *handshake  // of a dialler
+	place  Handshake   // of a dialler; nil if this end dialled
 	claim  trust.Claim // of a dialler, from its greeting
 	peer   trust.Peer
 	proof  []*x509.Certificate
@@ -83,7 +83,7 @@ func (m *sctpMeeting) serverOptions() []dtls.ServerOption {
 		dtls.WithClientAuth(dtls.RequireAnyClientCert),
 		dtls.WithInsecureSkipVerifyHello(true), // the shim has done it
 		dtls.WithGetCertificate(func(h *dtls.ClientHelloInfo) (*tls.Certificate, error) {
-			m.place.reached(atMeeting)
+			m.place.Reached(AtHandshake)
 			if network, named := strings.CutSuffix(h.ServerName, serverSuffix); named && trust.IsNetwork(network) {
 				m.claim.Network = network
 			}
@@ -166,7 +166,7 @@ func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do greeter, rt
 	if err != nil {
 		return nil, err
 	}
-	return &Session{carrier: l, control: l.control, done: l.done, peer: m.peer, proof: m.proof}, nil
+	return New(Params{Carrier: l, Control: l.control, Done: l.done, Peer: m.peer, Proof: m.proof, Dialled: m.place == nil}), nil
 }
 
 // askHello is the dialler's side.
@@ -190,7 +190,7 @@ func askHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, err
 // hearFirstHello is the acceptor's side. It answers when it has the session, see
 // serve. The answer may be lost, and is then asked for again, see sctpTap.
 func hearFirstHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
-	m.place.reached(atWelcome)
+	m.place.Reached(AtWelcome)
 	heard, err := hearHello(ctx, conn, handshakeTimeout)
 	m.path.sealed.Store(err == nil) // until now it may have missed the end of DTLS
 	return heard, err
@@ -218,7 +218,7 @@ func hearHello(ctx context.Context, conn *dtls.Conn, wait time.Duration) ([]byte
 		}
 		for typ, chunk := range chunks(b[:n]) {
 			if typ == chunkAbort { // it was turned away at once
-				return nil, &CloseError{reason: abortReason(chunk), Remote: true}
+				return nil, &CloseError{Reason: abortReason(chunk), Remote: true}
 			}
 		}
 	}
@@ -256,7 +256,7 @@ func (m *sctpMeeting) cause(err error) error {
 // nothing was wrong: an answer was lost, or this node was closing.
 func (m *sctpMeeting) report(ctx context.Context, from net.Addr, err error) {
 	if refused, ok := errors.AsType[*trust.Refusal](err); ok {
-		m.p.endpoint.refusals.report(from, refused.Claim, refused.Err)
+		m.p.cfg.Refusals.Report(from, refused.Claim, refused.Err)
 		return
 	}
 	_, closed := errors.AsType[*CloseError](err)
@@ -267,5 +267,5 @@ func (m *sctpMeeting) report(ctx context.Context, from net.Addr, err error) {
 		// It meant our network and refused us all the same.
 		err = errors.New("peer refused our certificate")
 	}
-	m.p.endpoint.refusals.report(from, m.claim, err)
+	m.p.cfg.Refusals.Report(from, m.claim, err)
 }

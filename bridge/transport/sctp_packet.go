@@ -148,10 +148,6 @@ func (j cookieJar) at(addr net.Addr, attempt attemptID, slot int64) (p proof) {
 // of its session in the hello; no other host learns it.
 type resetter struct{ secret []byte }
 
-func newResetter(cfg Config) resetter {
-	return resetter{cfg.resetSecret("achbridge/1 sctp reset ")}
-}
-
 func (r resetter) token(id cid) (p proof) {
 	m := hmac.New(sha256.New, r.secret)
 	m.Write(id[:])

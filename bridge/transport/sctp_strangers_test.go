@@ -82,11 +82,12 @@ func withSCTPStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
 // held returns how many handshakes are pending, and how many paths there are.
 func held(e *Endpoint) (pending, paths int) {
 	p := e.sctp.(*sctpProtocol)
-	p.pending.mu.Lock()
-	defer p.pending.mu.Unlock()
+	places := placesOf(e)
+	places.mu.Lock()
+	defer places.mu.Unlock()
 	p.socket.mu.Lock()
 	defer p.socket.mu.Unlock()
-	return len(p.pending.pending), len(p.socket.byAttempt)
+	return len(places.pending), len(p.socket.byAttempt)
 }
 
 func TestForgedAddressesCostNothingOverSCTP(t *testing.T) {
@@ -136,7 +137,7 @@ func TestForgedResetDoesNotEndASession(t *testing.T) {
 		_, pc := l.join(t, robotEnd, pcEnd)
 		conn := l.bind(t, netip.MustParseAddrPort("10.0.1.1:999"))
 		defer conn.Close()
-		theirs := pc.carrier.(*sctpLink).path.outgoing()
+		theirs := pc.made.Carrier.(*sctpLink).path.outgoing()
 		for _, forged := range []proof{{}, resetter{[]byte("another node")}.token(theirs)} {
 			conn.WriteTo(appendShim(nil, shim{kind: kindReset, proof: forged}), pcEnd.localAddr())
 		}

@@ -145,7 +145,7 @@ func (l *sctpLink) progress() {
 	}
 }
 
-func (l *sctpLink) openStream() (SendStream, error) {
+func (l *sctpLink) OpenStream() (SendStream, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cause != nil {
@@ -172,7 +172,7 @@ func (l *sctpLink) openStream() (SendStream, error) {
 	return nil, errStreamLimit
 }
 
-func (l *sctpLink) acceptStream(ctx context.Context) (ReceiveStream, error) {
+func (l *sctpLink) AcceptStream(ctx context.Context) (ReceiveStream, error) {
 	s, err := nextUnless(ctx, l.arrivals, l.ending, l.fault) // what nobody accepted ends with the session
 	if err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func (l *sctpLink) listen() {
 	}
 }
 
-// heard handles a word. It returns false if the word breaks the protocol. Needs mu.
+// Heard handles a word. It returns false if the word breaks the protocol. Needs mu.
 func (s *sctpStreams) heard(w word) bool {
 	t := &s.tracks[w.index]
 	out := t.out

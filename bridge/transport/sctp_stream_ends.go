@@ -33,7 +33,7 @@ func (w *sctpSendStream) Write(b []byte) (written int, err error) {
 		case l.cause != nil:
 			return written, l.cause
 		}
-		n := min(len(b)-written, l.maxDatagram(), w.credit)
+		n := min(len(b)-written, l.MaxDatagram(), w.credit)
 		if w.track.index != 0 {
 			n = min(n, connectionWindow-w.s.abroad)
 		}

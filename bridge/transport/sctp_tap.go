@@ -70,7 +70,7 @@ func (t *sctpTap) Read(b []byte) (int, error) {
 				t.link.beaten(chunk, now)
 				t.link.path.answered(chunk, t.RemoteAddr())
 			case chunkAbort:
-				t.link.end(&CloseError{reason: abortReason(chunk), Remote: true})
+				t.link.end(&CloseError{Reason: abortReason(chunk), Remote: true})
 			}
 		}
 		return n, nil

@@ -113,10 +113,10 @@ func withStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
 		}
 		time.Sleep(2 * handshakeTimeout)
 		synctest.Wait()
-		guard := robot.quic.(*quicProtocol).guard
-		guard.mu.Lock()
-		defer guard.mu.Unlock()
-		if n := len(guard.pending); n != 0 {
+		places := placesOf(robot)
+		places.mu.Lock()
+		defer places.mu.Unlock()
+		if n := len(places.pending); n != 0 {
 			t.Errorf("pending handshakes: got %d, want none", n)
 		}
 	})
@@ -308,7 +308,7 @@ func TestMemberWithoutWelcomeIsTurnedAway(t *testing.T) {
 func TestPeerCannotOpenFurtherControlStreams(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
 		_, pc := l.pair(t)
-		conn := pc.carrier.(*quicLink).conn
+		conn := pc.made.Carrier.(*quicLink).conn
 		if _, err := conn.OpenStream(); err == nil {
 			t.Error("second stream: no error")
 		}

@@ -14,10 +14,6 @@ var (
 	ErrReset = errors.New("peer has reset the stream")
 )
 
-// maxStreams is how many streams of a peer's may be open in a session. One is
-// open from OpenStream until its reader has seen the end or has stopped it.
-const maxStreams = 256
-
 // SendStream is the writing end of a reliable, ordered stream to the peer, made by
 // OpenStream. Its life ends with Close or Reset, and whoever opened it must call
 // one of them even after a Write has failed, unless the session has ended. One
@@ -66,11 +62,11 @@ type ReceiveStream interface {
 // and the path's queue. Each datagram then waits for an acknowledgement to make
 // room, two packets' time at most in the steady state, and afterwards in that queue.
 // One that keeps the bytes in flight below Window delays no datagram here.
-func (s *Session) OpenStream() (SendStream, error) { return s.carrier.openStream() }
+func (s *Session) OpenStream() (SendStream, error) { return s.made.Carrier.OpenStream() }
 
 // AcceptStream returns the next stream that the peer opened, in the order in which
 // it opened them. It blocks until there is one, ctx is done, or the session has
 // ended (Err). One goroutine at a time.
 func (s *Session) AcceptStream(ctx context.Context) (ReceiveStream, error) {
-	return s.carrier.acceptStream(ctx)
+	return s.made.Carrier.AcceptStream(ctx)
 }

@@ -236,7 +236,7 @@ func closeEndsBlockedStreams(t *testing.T, l *lab) {
 	waitDone(t, robot)
 	for what, c := range blocked {
 		err, ok := errors.AsType[*CloseError](await.Receive(t, what, c))
-		if !ok || err.reason != "rebooting" {
+		if !ok || err.Reason != "rebooting" {
 			t.Errorf("%s: got %v, want the end of the session", what, err)
 		}
 	}
