@@ -96,8 +96,9 @@ func liarCannotAimAtVictim(t *testing.T, l *lab) {
 // whoever is on the path could have what we send go to a victim.
 func TestAnswerFromElsewhereMovesNobody(t *testing.T) {
 	inBubble(listenOverSCTP, func(t *testing.T, l *lab) {
-		robot, _ := l.pair(t)
-		link := robot.made.Carrier.(*sctpLink)
+		robotEnd := l.node(t, "robot")
+		robot, _ := l.join(t, robotEnd, l.node(t, "pc"))
+		link := linkOf(robotEnd)
 		home, place, victim := robot.RemoteAddr(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4000}, &net.UDPAddr{IP: net.IPv4(10, 0, 9, 9), Port: 53}
 		nonce, ok := link.path.ask(place)
 		if !ok {

@@ -45,7 +45,7 @@ func TestPipeNamesItsEnds(t *testing.T) {
 // allocations only.
 func TestPipeCarriesDatagramsWithoutAllocation(t *testing.T) {
 	pc, robot := Pipe(pcPeer, robotPeer)
-	b := make([]byte, pipeDatagram)
+	b := make([]byte, pc.MaxDatagram())
 	const datagrams = 100
 	allocs := testing.AllocsPerRun(100, func() {
 		for range datagrams {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quic-go/quic-go"
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
@@ -176,4 +177,12 @@ func socketWithoutNetwork(t *testing.T) *quietSocket {
 	}
 	t.Cleanup(func() { m.conn.Close() })
 	return quiet(m.conn, nil).(*quietSocket)
+}
+
+// The system refuses to send, as to an address that no route leads to.
+func TestRefusedSendIsToldWithoutTheCall(t *testing.T) {
+	err := quicCause(&quic.TransportError{ErrorCode: quic.InternalError, ErrorMessage: "write udp 10.0.0.1:1->10.0.0.2:2: sendmsg: network is unreachable"})
+	if got, want := err.Error(), "nothing can be sent to the peer: network is unreachable"; got != want || !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %q, want %q, of a session that is closed", got, want)
+	}
 }

@@ -103,7 +103,7 @@ func TestSessionOfADroppedKeyIsNotLetIn(t *testing.T) {
 		accepted, _ := l.join(t, robot, l.node(t, "pc"))
 		setKey(t, robot, l.keys[1])
 		waitDone(t, accepted)
-		if err := robot.enter(New(accepted.made)); !errors.Is(err, trust.ErrWrongKey) {
+		if err := robot.enter(accepted); !errors.Is(err, trust.ErrWrongKey) {
 			t.Errorf("enter: got %v, want ErrWrongKey", err)
 		}
 	})(t)

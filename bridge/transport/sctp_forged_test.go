@@ -15,6 +15,17 @@ func (l *lab) forge(from, to net.Addr, b []byte) {
 	l.air.SendPacket(simnet.Packet{From: from, To: to, Data: b})
 }
 
+// linkOf returns the link of the only session that a node has.
+func linkOf(e *Endpoint) *sctpLink {
+	p := e.sctp.(*sctpProtocol)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		return l
+	}
+	return nil
+}
+
 // record lays out a DTLS record.
 func record(typ byte, epoch uint16, id, content []byte) []byte {
 	b := binary.BigEndian.AppendUint16([]byte{typ, 0xfe, 0xfd}, epoch)
@@ -49,7 +60,7 @@ func TestObserverOnThePathCannotEndASession(t *testing.T) {
 		t.Run(c.name, inBubble(listenOverSCTP, func(t *testing.T, l *lab) {
 			robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
 			robot, pc := l.join(t, robotEnd, pcEnd)
-			robotPath, pcPath := robot.made.Carrier.(*sctpLink).path, pc.made.Carrier.(*sctpLink).path
+			robotPath, pcPath := linkOf(robotEnd).path, linkOf(pcEnd).path
 			time.Sleep(time.Second)
 			sent := 0
 			l.air.count(&sent)
@@ -93,7 +104,7 @@ func TestGoodbyeIsNotAimedAtAVictim(t *testing.T) {
 	inBubble(listenOverSCTP, func(t *testing.T, l *lab) {
 		robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
 		robot, _ := l.join(t, robotEnd, pcEnd)
-		id := robot.made.Carrier.(*sctpLink).path.id
+		id := linkOf(robotEnd).path.id
 		robot.Close(strings.Repeat("because ", 50))
 		time.Sleep(time.Second)
 		victim := &net.UDPAddr{IP: net.IPv4(10, 0, 9, 9), Port: 53}

@@ -137,7 +137,7 @@ func TestForgedResetDoesNotEndASession(t *testing.T) {
 		_, pc := l.join(t, robotEnd, pcEnd)
 		conn := l.bind(t, netip.MustParseAddrPort("10.0.1.1:999"))
 		defer conn.Close()
-		theirs := pc.made.Carrier.(*sctpLink).path.outgoing()
+		theirs := linkOf(pcEnd).path.outgoing()
 		for _, forged := range []proof{{}, resetter{[]byte("another node")}.token(theirs)} {
 			conn.WriteTo(appendShim(nil, shim{kind: kindReset, proof: forged}), pcEnd.localAddr())
 		}

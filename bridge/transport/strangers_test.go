@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	mathrand "math/rand/v2"
 	"net/netip"
 	"strings"
@@ -45,6 +46,20 @@ func (s *stranger) dial(t *testing.T, e *Endpoint) (*quic.Conn, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	return s.Dial(ctx, e.localAddr(), s.tls, s.conf)
+}
+
+// askForWelcome asks for the welcome of a listener.
+func askForWelcome(t *testing.T, conn *quic.Conn) error {
+	t.Helper()
+	stream, err := conn.OpenStream()
+	if err != nil {
+		return err
+	}
+	if _, err := stream.Write([]byte{welcomeByte}); err != nil {
+		return err
+	}
+	_, err = io.ReadFull(stream, make([]byte, 1))
+	return err
 }
 
 // refused checks that the endpoint ended the stranger's connection.
@@ -255,7 +270,7 @@ func TestStrangersAreRefused(t *testing.T) {
 
 // openEveryStream opens and fills as many streams as a peer allows, and counts them.
 func openEveryStream(conn *quic.Conn) int {
-	text := make([]byte, 2*maxStreamWindow)
+	text := make([]byte, 4*streamWindow)
 	for n := 0; ; n++ {
 		stream, err := conn.OpenUniStream()
 		if err != nil {
@@ -307,8 +322,14 @@ func TestMemberWithoutWelcomeIsTurnedAway(t *testing.T) {
 
 func TestPeerCannotOpenFurtherControlStreams(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
-		_, pc := l.pair(t)
-		conn := pc.made.Carrier.(*quicLink).conn
+		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"}))
+		conn, err := s.dial(t, l.node(t, "robot"))
+		if err == nil {
+			err = askForWelcome(t, conn)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := conn.OpenStream(); err == nil {
 			t.Error("second stream: no error")
 		}
