@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 // acquaintances are the addresses where members are expected: those that the operator
@@ -38,7 +40,7 @@ func (a *acquaintances) list(addrs []Addrs) {
 	for _, at := range addrs {
 		for _, addr := range []net.Addr{at.QUIC, at.SCTP} {
 			if addr != nil {
-				listed[addrOf(addr)] = true
+				listed[session.AddrOf(addr)] = true
 			}
 		}
 	}

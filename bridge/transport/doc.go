@@ -76,11 +76,9 @@
 //
 // # Files
 //
-//	endpoint.go     Endpoint: sessions in, sessions out; the book of live sessions
-//	session.go      Session, and carrier, what a protocol must offer to be one
-//	seam.go         what a protocol needs of its caller: Inbox, Handshakes, Settings
-//	common.go       what the protocols have in common: limits, timeouts, TLS; address.go
-//	stream.go       SendStream and ReceiveStream, beside the control stream
+// Package session has the sessions themselves.
+//
+//	endpoint.go     Endpoint: sessions in, sessions out; the book of live sessions; aliases.go
 //	quic.go         the QUIC endpoint: dial, the welcome on the control stream; quic_accept.go
 //	quic_link.go    the QUIC carrier: datagrams, addresses, the end
 //	quic_stream.go  its streams
@@ -98,9 +96,6 @@
 //	sctp_backlog.go limits of the data that a peer may leave undelivered
 //	sctp_tap.go     packets of SCTP as they pass; sctp_ack.go, packets that are held back
 //	hub.go          the handshake over a byte stream; hub_link.go, its carrier
-//	queue.go        waiting for arrivals until the session ends
-//	pipe.go         sessions without a network, for tests; pipe_stream.go, their streams
 //	rekey.go        another key, or a list of revocations, while sessions run
 //	refusals.go     the log lines about refused peers, at most one a second
-//	alert.go        what a refused peer is told
 package transport

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 func vanishedPeerIsNoticed(t *testing.T, l *lab) {
@@ -34,8 +36,8 @@ func silentAddress(t *testing.T, l *lab) {
 	l.air.lose(1)
 	start := time.Now()
 	_, err := pc.Dial(t.Context(), robot.LocalAddrs())
-	if took := time.Since(start); !errors.Is(err, ErrSilent) || took > handshakeTimeout+time.Second {
-		t.Errorf("dial: got %v after %v, want ErrSilent after %v", err, took, handshakeTimeout)
+	if took := time.Since(start); !errors.Is(err, ErrSilent) || took > session.HandshakeTimeout+time.Second {
+		t.Errorf("dial: got %v after %v, want ErrSilent after %v", err, took, session.HandshakeTimeout)
 	}
 }
 
@@ -132,7 +134,7 @@ func restartedPeerIsNoticed(t *testing.T, l *lab) {
 	if err := pc.SendDatagram(make([]byte, 100)); err != nil {
 		t.Fatal(err)
 	}
-	if err := waitDone(t, pc); !errors.Is(err, errRestarted) {
+	if err := waitDone(t, pc); !errors.Is(err, session.ErrRestarted) {
 		t.Errorf("err: got %v, want errRestarted", err)
 	}
 	if took := time.Since(start); took > defaultIdleTimeout/2 && l.air != nil {

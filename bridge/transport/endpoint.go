@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -109,11 +110,13 @@ type Endpoint struct {
 type Addrs struct{ QUIC, SCTP net.Addr }
 
 // Equal reports whether a and b have the same two addresses.
-func (a Addrs) Equal(b Addrs) bool { return sameAddr(a.QUIC, b.QUIC) && sameAddr(a.SCTP, b.SCTP) }
+func (a Addrs) Equal(b Addrs) bool {
+	return session.SameAddr(a.QUIC, b.QUIC) && session.SameAddr(a.SCTP, b.SCTP)
+}
 
 // Include reports whether addr is one of them.
 func (a Addrs) Include(addr net.Addr) bool {
-	return sameAddr(a.QUIC, addr) || sameAddr(a.SCTP, addr)
+	return session.SameAddr(a.QUIC, addr) || session.SameAddr(a.SCTP, addr)
 }
 
 // String returns the one that is tried first.
@@ -133,7 +136,7 @@ type protocol interface {
 }
 
 type dialler interface {
-	// Dial returns after the welcome. Unknown peers give trust.ErrWrongKey, ourselves errSelf.
+	// Dial returns after the welcome. Unknown peers give trust.ErrWrongKey, ourselves ErrSelf.
 	Dial(context.Context, net.Addr) (*Session, error)
 }
 
@@ -188,8 +191,8 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 
 // settings returns what a protocol needs of e. The protocol derives its resets from the secret
 // for resetPurpose.
-func (e *Endpoint) settings(cfg Config, unfinished *handshakes, resetPurpose string) Settings {
-	return Settings{
+func (e *Endpoint) settings(cfg Config, unfinished *handshakes, resetPurpose string) session.Settings {
+	return session.Settings{
 		Inbox: inbox{e}, Refusals: e.refusals, Handshakes: unfinished, Member: e.trusted, Leaving: e.leaving.Load,
 		IdleTimeout: cfg.idleTimeout, ResetSecret: cfg.resetSecret(resetPurpose), Log: cfg.Log,
 	}
@@ -229,7 +232,7 @@ func (e *Endpoint) Close() error {
 		goodbyes.Wait()
 		close(said)
 	}()
-	wait(said, closeTimeout)
+	session.Wait(said, session.CloseTimeout)
 	for _, p := range []protocol{e.quic, e.sctp} {
 		if p != nil {
 			p.Close()
@@ -266,7 +269,7 @@ func (e *Endpoint) shut(cause error) []*Session {
 // Arrived hands a session that a peer dialled to Accept.
 func (e inbox) Arrived(s *Session) {
 	if e.leaving.Load() {
-		s.Close(leavingWord)
+		s.Close(session.LeavingReason)
 		return
 	}
 	if err := e.enter(s); err != nil {
@@ -291,7 +294,7 @@ func (e *Endpoint) enter(s *Session) error {
 		reason = noLonger(err)
 	} else {
 		e.sessions[s] = false
-		at := addrOf(s.RemoteAddr())
+		at := session.AddrOf(s.RemoteAddr())
 		e.acquaintances.begins(at)
 		e.wg.Go(func() { e.leave(s, at) })
 	}
@@ -304,7 +307,7 @@ func (e *Endpoint) enter(s *Session) error {
 
 func (e *Endpoint) leave(s *Session, at netip.Addr) {
 	<-s.Done()
-	e.acquaintances.ends(at, addrOf(s.RemoteAddr()))
+	e.acquaintances.ends(at, session.AddrOf(s.RemoteAddr()))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.sessions, s) // deleting from nil does nothing

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 // handshakes limits the unfinished handshakes with peers that dialled us. There are two
@@ -49,12 +51,12 @@ type handshake struct {
 	net   netip.Prefix
 	end   func() // starts the end of the handshake and does not wait for it
 	kept  bool
-	at    Stage
+	at    session.Stage
 	timer *time.Timer // until the greeting is too old
 }
 
 // Enter adds a handshake. It calls the end of others with mu held.
-func (a *handshakes) Enter(addr netip.Addr, end func()) Handshake {
+func (a *handshakes) Enter(addr netip.Addr, end func()) session.Handshake {
 	known := addr.IsValid() && a.known(addr)
 	h := &handshake{all: a, addr: addr, net: networkAt(addr), end: end}
 	a.mu.Lock()
@@ -98,7 +100,7 @@ func (a *handshakes) makeRoom(h *handshake) {
 	var others []*handshake
 	networks, addrs := make(map[netip.Prefix]int), make(map[netip.Addr]int)
 	for _, o := range a.pending {
-		if o.kept || (o.at == AtGreeting) != (h.at == AtGreeting) {
+		if o.kept || (o.at == session.AtGreeting) != (h.at == session.AtGreeting) {
 			continue
 		}
 		networks[o.net]++
@@ -108,7 +110,7 @@ func (a *handshakes) makeRoom(h *handshake) {
 		}
 	}
 	most := maxMeetings
-	if h.at == AtGreeting {
+	if h.at == session.AtGreeting {
 		most = maxGreetings
 	}
 	if len(others) < most {
@@ -123,7 +125,7 @@ func (a *handshakes) makeRoom(h *handshake) {
 }
 
 // Reached records the stage that h has reached.
-func (h *handshake) Reached(at Stage) {
+func (h *handshake) Reached(at session.Stage) {
 	a := h.all
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -148,7 +150,7 @@ func (a *handshakes) remove(h *handshake) {
 	if i := slices.Index(a.pending, h); i >= 0 {
 		a.pending = slices.Delete(a.pending, i, i+1)
 	}
-	h.at = AtEnd
+	h.at = session.AtEnd
 	h.timer.Stop()
 }
 
@@ -156,7 +158,7 @@ func (a *handshakes) remove(h *handshake) {
 func (h *handshake) late() {
 	h.all.mu.Lock()
 	defer h.all.mu.Unlock()
-	if h.at == AtGreeting && len(h.all.pending) >= h.all.calm {
+	if h.at == session.AtGreeting && len(h.all.pending) >= h.all.calm {
 		h.end()
 	}
 }

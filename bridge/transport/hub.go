@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -27,7 +28,7 @@ import (
 // their verdict in the first record. The alerts of crypto/tls could not tell why a
 // certificate is refused. A dialler that refuses the acceptor shows no certificate.
 type hubProtocol struct {
-	cfg Settings
+	cfg session.Settings
 
 	ctx  context.Context // ends with close
 	stop context.CancelFunc
@@ -37,7 +38,7 @@ type hubProtocol struct {
 	wg   sync.WaitGroup // one per handshake; grows only under mu while over is false
 }
 
-func newHubProtocol(cfg Settings) *hubProtocol {
+func newHubProtocol(cfg session.Settings) *hubProtocol {
 	p := &hubProtocol{cfg: cfg}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
@@ -77,7 +78,7 @@ func (p *hubProtocol) Accept(conn net.Conn) {
 
 // sourceOf gives every host of a hub an address of its own, by which handshakes counts it.
 func sourceOf(addr net.Addr) netip.Addr {
-	if ip := addrOf(addr); ip.IsValid() {
+	if ip := session.AddrOf(addr); ip.IsValid() {
 		return ip
 	}
 	sum := sha256.Sum256([]byte(addr.String()))
@@ -125,13 +126,13 @@ func (p *hubProtocol) meet(ctx context.Context, conn net.Conn, dialled bool, do 
 		return nil, err
 	}
 	m.link.begin()
-	return New(Params{Carrier: m.link, Control: hubControl{m.link}, Done: m.link.done, Peer: m.peer, Proof: m.chain, Self: m.self, Dialled: dialled}), nil
+	return session.New(session.Params{Carrier: m.link, Control: hubControl{m.link}, Done: m.link.done, Peer: m.peer, Proof: m.chain, Self: m.self, Dialled: dialled}), nil
 }
 
 // ask is the dialler's side.
 func (m *hubMeeting) ask(ctx context.Context) error {
 	cfg := m.config()
-	cfg.ServerName = m.self.Network() + serverSuffix
+	cfg.ServerName = m.self.Network() + session.ServerSuffix
 	m.tls = tls.Client(m.conn, cfg)
 	if err := m.shake(ctx); err != nil {
 		return err
@@ -150,12 +151,12 @@ func (m *hubMeeting) ask(ctx context.Context) error {
 
 // answer is the acceptor's side. It hears the dialler's word first: then nothing unread is left
 // to make TCP throw away the answer.
-func (m *hubMeeting) answer(ctx context.Context, place Handshake) error {
+func (m *hubMeeting) answer(ctx context.Context, place session.Handshake) error {
 	cfg := m.config()
 	cfg.ClientAuth = tls.RequestClientCert
 	cfg.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		place.Reached(AtHandshake)
-		if network, named := strings.CutSuffix(h.ServerName, serverSuffix); named && trust.IsNetwork(network) {
+		place.Reached(session.AtHandshake)
+		if network, named := strings.CutSuffix(h.ServerName, session.ServerSuffix); named && trust.IsNetwork(network) {
 			m.claim.Network = network
 		}
 		return nil, nil
@@ -169,7 +170,7 @@ func (m *hubMeeting) answer(ctx context.Context, place Handshake) error {
 			}
 			kind, word := m.word()
 			if kind == hubWelcome {
-				place.Reached(AtWelcome)
+				place.Reached(session.AtWelcome)
 			}
 			return cmp.Or(m.verdict, m.link.put(kind, word))
 		})
@@ -182,7 +183,7 @@ func (m *hubMeeting) answer(ctx context.Context, place Handshake) error {
 
 // config is what both sides have in common. It refuses nobody: word does.
 func (m *hubMeeting) config() *tls.Config {
-	cfg := quicTLS(m.cfg.Member)
+	cfg := session.TLSConfig(m.cfg.Member)
 	cfg.DynamicRecordSizingDisabled = true // a record of ours is one of TLS
 	var refused error
 	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
@@ -202,7 +203,7 @@ func (m *hubMeeting) config() *tls.Config {
 // shake completes the TLS handshake and judges the certificates that the peer has proved to
 // hold.
 func (m *hubMeeting) shake(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, ErrSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, ErrSilent)
 	defer cancel()
 	began := time.Now()
 	if err := m.tls.HandshakeContext(ctx); err != nil {
@@ -212,14 +213,14 @@ func (m *hubMeeting) shake(ctx context.Context) error {
 		return hubCause(err)
 	}
 	cs := m.tls.ConnectionState()
-	if cs.NegotiatedProtocol != alpn {
-		return fmt.Errorf("protocol: got %q, want %q", cs.NegotiatedProtocol, alpn)
+	if cs.NegotiatedProtocol != session.ALPN {
+		return fmt.Errorf("protocol: got %q, want %q", cs.NegotiatedProtocol, session.ALPN)
 	}
 	member := m.cfg.Member()
 	m.chain = cs.PeerCertificates
 	m.peer, m.verdict = member.Verify(m.chain)
 	if m.verdict == nil && m.peer.Node == member.Self().Node {
-		m.verdict = errSelf
+		m.verdict = session.ErrSelf
 	}
 	m.link = newHubLink(m.conn, m.tls, m.cfg.IdleTimeout)
 	m.link.noteRTT(time.Since(began)) // too long: it is measured anew at once
@@ -228,7 +229,7 @@ func (m *hubMeeting) shake(ctx context.Context) error {
 
 // inTime runs a step that knows no context; the end of ctx ends it.
 func (m *hubMeeting) inTime(ctx context.Context, step func() error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, ErrSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, ErrSilent)
 	defer cancel()
 	disarm := context.AfterFunc(ctx, func() { m.conn.Close() })
 	err := step()
@@ -241,13 +242,13 @@ func (m *hubMeeting) inTime(ctx context.Context, step func() error) error {
 // word is the first record that this end says: welcome, or why not.
 func (m *hubMeeting) word() (byte, []byte) {
 	switch {
-	case errors.Is(m.verdict, errSelf):
+	case errors.Is(m.verdict, session.ErrSelf):
 		return hubSelf, nil
 	case m.verdict != nil:
-		return hubRefused, []byte{alertOf(m.verdict)}
+		return hubRefused, []byte{session.AlertFor(m.verdict)}
 	case m.cfg.Leaving():
-		m.verdict = &CloseError{Reason: leavingWord}
-		return hubClose, []byte(leavingWord)
+		m.verdict = &CloseError{Reason: session.LeavingReason}
+		return hubClose, []byte(session.LeavingReason)
 	}
 	return hubWelcome, nil
 }
@@ -261,11 +262,11 @@ func (m *hubMeeting) hearWord() error {
 	case kind == hubWelcome:
 		return nil
 	case kind == hubSelf:
-		return errSelf // the other end of us saw it first
+		return session.ErrSelf // the other end of us saw it first
 	case kind == hubClose:
-		return &CloseError{Reason: plain(string(word)), Remote: true}
+		return &CloseError{Reason: session.Plain(string(word)), Remote: true}
 	case kind == hubRefused && len(word) == 1:
-		return cmp.Or(toldBy(word[0]), errRefused)
+		return cmp.Or(session.AlertError(word[0]), errRefused)
 	}
 	return fmt.Errorf("welcome: got record %d of %d bytes, want %d", kind, len(word), hubWelcome)
 }
@@ -283,7 +284,7 @@ func (m *hubMeeting) report(err error) {
 		return
 	}
 	_, closed := errors.AsType[*CloseError](err)
-	if closed || m.ctx.Err() != nil || errors.Is(err, errSelf) || errors.Is(err, ErrSilent) || errors.Is(err, errCut) || errors.Is(err, net.ErrClosed) {
+	if closed || m.ctx.Err() != nil || errors.Is(err, session.ErrSelf) || errors.Is(err, ErrSilent) || errors.Is(err, errCut) || errors.Is(err, net.ErrClosed) {
 		return
 	}
 	if errors.Is(err, trust.ErrWrongKey) && m.claim.Network == m.cfg.Member().Network() {

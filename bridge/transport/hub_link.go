@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/via"
 )
 
@@ -23,7 +24,7 @@ const (
 	hubPing    = 3 // 8 bytes that the peer returns
 	hubPong    = 4
 	hubClose   = 5 // the reason; the last record
-	hubRefused = 6 // an alert, see alertOf; the last record
+	hubRefused = 6 // an alert, see AlertFor; the last record
 	hubSelf    = 7 // both ends have one node id; the last record
 )
 
@@ -111,7 +112,7 @@ func (l *hubLink) hearAll() error {
 				return err // the session has ended
 			}
 		case hubClose:
-			return &CloseError{Reason: plain(string(body)), Remote: true}
+			return &CloseError{Reason: session.Plain(string(body)), Remote: true}
 		case hubPing:
 			l.heardPing(body)
 		case hubPong:
@@ -207,7 +208,7 @@ func (l *hubLink) write(kind byte, body []byte) error {
 // broken ends the session after a failed write, but for a moment it lets listen find the
 // peer's reason in what has arrived.
 func (l *hubLink) broken(err error) error {
-	if !wait(l.ending, closeTimeout) && l.end(err) {
+	if !session.Wait(l.ending, session.CloseTimeout) && l.end(err) {
 		l.finish()
 	}
 	return l.why()
@@ -252,13 +253,13 @@ func (l *hubLink) Kind() via.Kind { return via.Hub }
 func (l *hubLink) SendDatagram([]byte) error { return cmp.Or(l.why(), errNoDatagrams) }
 
 func (l *hubLink) ReceiveDatagram(ctx context.Context) ([]byte, error) {
-	return next[[]byte](ctx, nil, l.done, l.Err)
+	return session.Next[[]byte](ctx, nil, l.done, l.Err)
 }
 
 func (l *hubLink) OpenStream() (SendStream, error) { return nil, cmp.Or(l.why(), errNoStreams) }
 
 func (l *hubLink) AcceptStream(ctx context.Context) (ReceiveStream, error) {
-	return next[ReceiveStream](ctx, nil, l.done, l.Err)
+	return session.Next[ReceiveStream](ctx, nil, l.done, l.Err)
 }
 
 func (l *hubLink) MaxDatagram() int { return 0 }
@@ -287,7 +288,7 @@ func (l *hubLink) Close(reason string) {
 		return
 	}
 	l.control.w.CloseWithError(l.why())
-	l.conn.SetWriteDeadline(time.Now().Add(closeTimeout)) // for whoever writes now, too
+	l.conn.SetWriteDeadline(time.Now().Add(session.CloseTimeout)) // for whoever writes now, too
 	said := make(chan struct{})
 	go func() { // finish frees it
 		defer close(said)
@@ -295,7 +296,7 @@ func (l *hubLink) Close(reason string) {
 		l.put(hubClose, []byte(reason))
 		<-l.turn
 	}()
-	wait(said, 2*closeTimeout)
+	session.Wait(said, 2*session.CloseTimeout)
 	l.finish()
 }
 

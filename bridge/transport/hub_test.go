@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 	"achbridge/testnet/await"
 )
@@ -136,8 +137,8 @@ func TestUnreadSessionThroughHubEnds(t *testing.T) {
 			t.Errorf("read of what closes: got %v after %v, want an error at once", err, time.Since(start))
 		}
 		waitDone(t, pc)
-		if took := time.Since(start); took > 2*closeTimeout+oneWay {
-			t.Errorf("ended after %v, want %v", took, 2*closeTimeout)
+		if took := time.Since(start); took > 2*session.CloseTimeout+oneWay {
+			t.Errorf("ended after %v, want %v", took, 2*session.CloseTimeout)
 		}
 		for range 2 {
 			if err := <-written; err == nil {
@@ -157,8 +158,8 @@ func TestIdlersAtTheHubAreDropped(t *testing.T) {
 		if _, err := here.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("idler: got %v, want to be dropped", err)
 		}
-		if took := time.Since(start); took > handshakeTimeout+2*oneWay {
-			t.Errorf("dropped after %v, want %v", took, handshakeTimeout)
+		if took := time.Since(start); took > session.HandshakeTimeout+2*oneWay {
+			t.Errorf("dropped after %v, want %v", took, session.HandshakeTimeout)
 		}
 		nobodyArrives(t, robot)
 	})(t)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/testnet/await"
 )
 
@@ -119,7 +120,7 @@ func TestAnswerFromElsewhereMovesNobody(t *testing.T) {
 			{"the answer again, from a victim", answer(nonce), victim, place},
 		} {
 			link.path.answered(c.chunk, c.from)
-			if got := robot.RemoteAddr(); !sameAddr(got, c.want) || !sameAddr(link.path.destination(), c.want) {
+			if got := robot.RemoteAddr(); !session.SameAddr(got, c.want) || !session.SameAddr(link.path.destination(), c.want) {
 				t.Errorf("%s: the peer is taken to be at %v, want %v", c.name, got, c.want)
 			}
 		}

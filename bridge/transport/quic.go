@@ -15,6 +15,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -31,7 +32,7 @@ const (
 
 // quicProtocol makes sessions over QUIC (RFC 9000, RFC 9221).
 type quicProtocol struct {
-	cfg       Settings
+	cfg       session.Settings
 	conn      net.PacketConn
 	transport *quic.Transport
 	listener  atomic.Pointer[quic.EarlyListener]
@@ -45,7 +46,7 @@ type quicProtocol struct {
 
 // listenQUIC begins to accept and dial sessions over conn, which it owns unless it fails.
 // IsLinked reports whether there is a session with an address.
-func listenQUIC(conn net.PacketConn, cfg Settings, isLinked func(netip.Addr) bool) (*quicProtocol, error) {
+func listenQUIC(conn net.PacketConn, cfg session.Settings, isLinked func(netip.Addr) bool) (*quicProtocol, error) {
 	guard := newQUICGuard(cfg)
 	p := &quicProtocol{
 		cfg:   cfg,
@@ -57,7 +58,7 @@ func listenQUIC(conn net.PacketConn, cfg Settings, isLinked func(netip.Addr) boo
 			VerifySourceAddress: guard.crowded,
 			ConnContext:         guard.admit,
 		},
-		dialTLS:  quicTLS(cfg.Member),
+		dialTLS:  session.TLSConfig(cfg.Member),
 		dialConf: quicConfig(cfg.IdleTimeout),
 	}
 	p.dialConf.MaxIncomingStreams = -1
@@ -81,32 +82,32 @@ func quicConfig(idle time.Duration) *quic.Config {
 	keepAlive := min(idle/4, KeepAlive)
 	return &quic.Config{
 		Versions:             []quic.Version{quic.Version1},
-		HandshakeIdleTimeout: handshakeTimeout,
+		HandshakeIdleTimeout: session.HandshakeTimeout,
 		// The keep-alive that gets no answer starts QUIC's own timer anew
 		// (RFC 9000 section 10.1).
 		MaxIdleTimeout:  idle - keepAlive,
 		KeepAlivePeriod: keepAlive,
 		EnableDatagrams: true,
-		// What bounds the memory that a peer can make us hold: connectionWindow of
-		// bytes that have arrived and nobody has read, and maxStreams streams. (One
+		// What bounds the memory that a peer can make us hold: ConnectionWindow of
+		// bytes that have arrived and nobody has read, and MaxStreams streams. (One
 		// that sends in pieces of a byte makes quic-go spend some hundred bytes on
 		// each.) These limits go out with our first answer, but nobody can use them
 		// before its certificate was accepted: QUIC processes no stream earlier
 		// (RFC 9001 section 5.7), and there is no early data. A member can, until
-		// handshakeTimeout ends the wait for its welcome.
-		InitialStreamReceiveWindow:     streamWindow,
+		// HandshakeTimeout ends the wait for its welcome.
+		InitialStreamReceiveWindow:     session.StreamWindow,
 		MaxStreamReceiveWindow:         maxStreamWindow,
-		InitialConnectionReceiveWindow: connectionWindow,
-		MaxConnectionReceiveWindow:     connectionWindow,
-		MaxIncomingUniStreams:          maxStreams,
+		InitialConnectionReceiveWindow: session.ConnectionWindow,
+		MaxConnectionReceiveWindow:     session.ConnectionWindow,
+		MaxIncomingUniStreams:          session.MaxStreams,
 		// Larger packets, once discovered, would be lost for ever after the robot moves
 		// to a path with a smaller limit, and the control stream with them.
-		InitialPacketSize:       quicPacket,
+		InitialPacketSize:       session.PacketSize,
 		DisablePathMTUDiscovery: true,
 	}
 }
 
-// Dial returns after the welcome. Strangers give trust.ErrWrongKey, ourselves errSelf.
+// Dial returns after the welcome. Strangers give trust.ErrWrongKey, ourselves ErrSelf.
 func (p *quicProtocol) Dial(ctx context.Context, addr net.Addr) (*Session, error) {
 	// quic-go panics on other addresses when it writes to a real socket.
 	_, isUDP := addr.(*net.UDPAddr)
@@ -116,13 +117,13 @@ func (p *quicProtocol) Dial(ctx context.Context, addr net.Addr) (*Session, error
 	// Names the network we mean, so that the other side can log it when it turns
 	// out to be another. Discovery announces it in the clear as well.
 	dialTLS := p.dialTLS.Clone()
-	dialTLS.ServerName = p.cfg.Member().Network() + serverSuffix
+	dialTLS.ServerName = p.cfg.Member().Network() + session.ServerSuffix
 	conn, err := p.transport.Dial(ctx, addr, dialTLS, p.dialConf)
 	switch err = quicCause(err); {
 	case errors.Is(err, ErrSilent):
-		return nil, fmt.Errorf("%w, or the path drops packets of %d bytes, which QUIC needs", err, quicPacket)
+		return nil, fmt.Errorf("%w, or the path drops packets of %d bytes, which QUIC needs", err, session.PacketSize)
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("%w, or the path drops packets of %d bytes, which QUIC needs%.0w", ErrSilent, quicPacket, err)
+		return nil, fmt.Errorf("%w, or the path drops packets of %d bytes, which QUIC needs%.0w", ErrSilent, session.PacketSize, err)
 	case err != nil:
 		return nil, err
 	}
@@ -139,16 +140,16 @@ func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome, di
 	peer, err := member.Verify(chain)
 	code := codeUnwelcome
 	if err == nil && peer.Node == member.Self().Node {
-		err, code = errSelf, codeSelf
+		err, code = session.ErrSelf, codeSelf
 	}
-	if most := (&quicLink{conn: conn}).MaxDatagram(); err == nil && most < leastDatagram {
-		err = fmt.Errorf("peer takes datagrams of %d bytes at most, which is no achbridge: any takes %d", most, leastDatagram)
+	if most := (&quicLink{conn: conn}).MaxDatagram(); err == nil && most < session.MinDatagram {
+		err = fmt.Errorf("peer takes datagrams of %d bytes at most, which is no achbridge: any takes %d", most, session.MinDatagram)
 	}
 	if err != nil {
-		conn.CloseWithError(code, plain(err.Error()))
+		conn.CloseWithError(code, session.Plain(err.Error()))
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, ErrSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, ErrSilent)
 	defer cancel()
 	// Streams know no context: the end of ctx closes the connection under them.
 	disarm := context.AfterFunc(ctx, func() { conn.CloseWithError(codeUnwelcome, "no welcome in time") })
@@ -159,11 +160,11 @@ func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome, di
 		<-conn.Context().Done()
 		return nil, context.Cause(ctx)
 	case err != nil:
-		conn.CloseWithError(codeUnwelcome, plain(err.Error()))
+		conn.CloseWithError(codeUnwelcome, session.Plain(err.Error()))
 		return nil, quicCause(err)
 	}
 	stream.SetPriority(controlUrgency, true)
-	return New(Params{
+	return session.New(session.Params{
 		Carrier: &quicLink{conn: conn},
 		Control: quicControl{stream},
 		Done:    conn.Context().Done(),
@@ -179,7 +180,7 @@ func askWelcome(ctx context.Context, conn *quic.Conn) (*quic.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := stream.Write([]byte{welcomeByte}); err != nil {
+	if _, err := stream.Write([]byte{session.WelcomeByte}); err != nil {
 		return nil, err
 	}
 	return stream, readWelcome(stream)
@@ -190,8 +191,8 @@ func readWelcome(stream io.Reader) error {
 	if _, err := io.ReadFull(stream, b[:]); err != nil {
 		return err
 	}
-	if b[0] != welcomeByte {
-		return fmt.Errorf("welcome: got byte %#x, want %#x", b[0], welcomeByte)
+	if b[0] != session.WelcomeByte {
+		return fmt.Errorf("welcome: got byte %#x, want %#x", b[0], session.WelcomeByte)
 	}
 	return nil
 }
@@ -209,12 +210,12 @@ func (p *quicProtocol) Close() {
 func quicCause(err error) error {
 	if e, ok := errors.AsType[*quic.ApplicationError](err); ok {
 		if e.Remote && e.ErrorCode == codeSelf {
-			return errSelf // the other end of us saw it first
+			return session.ErrSelf // the other end of us saw it first
 		}
-		return &CloseError{Reason: plain(e.ErrorMessage), Remote: e.Remote}
+		return &CloseError{Reason: session.Plain(e.ErrorMessage), Remote: e.Remote}
 	}
 	if e, ok := errors.AsType[*quic.TransportError](err); ok && e.Remote {
-		if told := toldBy(byte(e.ErrorCode - firstAlert)); e.ErrorCode.IsCryptoError() && told != nil {
+		if told := session.AlertError(byte(e.ErrorCode - firstAlert)); e.ErrorCode.IsCryptoError() && told != nil {
 			return told
 		}
 		if e.ErrorCode == quic.ApplicationErrorErrorCode { // closed before its reason could be sent
@@ -229,7 +230,7 @@ func quicCause(err error) error {
 		return r
 	}
 	if _, ok := errors.AsType[*quic.StatelessResetError](err); ok {
-		return errRestarted
+		return session.ErrRestarted
 	}
 	_, idle := errors.AsType[*quic.IdleTimeoutError](err)
 	_, slow := errors.AsType[*quic.HandshakeTimeoutError](err)

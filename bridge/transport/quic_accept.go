@@ -6,11 +6,13 @@ import (
 	"errors"
 
 	"github.com/quic-go/quic-go"
+
+	"achbridge/bridge/transport/session"
 )
 
 // listen begins another listener, when there is none.
 func (p *quicProtocol) listen() error {
-	listenTLS := quicTLS(p.cfg.Member)
+	listenTLS := session.TLSConfig(p.cfg.Member)
 	listenTLS.ClientAuth = tls.RequireAnyClientCert
 	listenTLS.GetConfigForClient = p.guard.hello
 	listenConf := quicConfig(p.cfg.IdleTimeout)
@@ -68,7 +70,7 @@ func (p *quicProtocol) serve(ctx context.Context, conn *quic.Conn) {
 	}
 	a.authenticated()
 	if p.cfg.Leaving() {
-		conn.CloseWithError(codeUnwelcome, leavingWord)
+		conn.CloseWithError(codeUnwelcome, session.LeavingReason)
 		return
 	}
 	s, err := p.meet(ctx, conn, giveWelcome, false)
@@ -86,6 +88,6 @@ func giveWelcome(ctx context.Context, conn *quic.Conn) (*quic.Stream, error) {
 	if err := readWelcome(stream); err != nil {
 		return nil, err
 	}
-	_, err = stream.Write([]byte{welcomeByte})
+	_, err = stream.Write([]byte{session.WelcomeByte})
 	return stream, err
 }

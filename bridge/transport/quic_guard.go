@@ -11,6 +11,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -24,7 +25,7 @@ import (
 // are too many of them, or when one is too old while there is a crowd. A peer that is between
 // the two packets of its ClientHello at that moment is told, and dials again.
 type quicGuard struct {
-	cfg  Settings
+	cfg  session.Settings
 	full chan struct{} // asks for another listener
 }
 
@@ -36,14 +37,14 @@ const (
 	crowdedOut = "too many handshakes: dial again"
 )
 
-func newQUICGuard(cfg Settings) *quicGuard {
+func newQUICGuard(cfg session.Settings) *quicGuard {
 	return &quicGuard{cfg: cfg, full: make(chan struct{}, 1)}
 }
 
 // attempt is one incoming connection until the welcome.
 type attempt struct {
 	addr  net.Addr
-	place Handshake
+	place session.Handshake
 
 	mu    sync.Mutex
 	conn  *quic.Conn  // nil until it is handed out
@@ -65,7 +66,7 @@ func (g *quicGuard) admit(ctx context.Context, info *quic.ClientInfo) (context.C
 	a := &attempt{addr: info.RemoteAddr}
 	var proved netip.Addr
 	if info.AddrVerified {
-		proved = addrOf(info.RemoteAddr)
+		proved = session.AddrOf(info.RemoteAddr)
 	}
 	a.place = g.cfg.Handshakes.Enter(proved, func() { g.oust(a) })
 	context.AfterFunc(ctx, func() {
@@ -102,8 +103,8 @@ func (a *attempt) handedOut(conn *quic.Conn) bool {
 // network the dialler expects here.
 func (g *quicGuard) hello(h *tls.ClientHelloInfo) (*tls.Config, error) {
 	a := attemptOf(h.Context())
-	a.place.Reached(AtHandshake)
-	if network, named := strings.CutSuffix(h.ServerName, serverSuffix); named && trust.IsNetwork(network) {
+	a.place.Reached(session.AtHandshake)
+	if network, named := strings.CutSuffix(h.ServerName, session.ServerSuffix); named && trust.IsNetwork(network) {
 		a.mu.Lock()
 		a.claim.Network = network
 		a.mu.Unlock()
@@ -113,7 +114,7 @@ func (g *quicGuard) hello(h *tls.ClientHelloInfo) (*tls.Config, error) {
 
 // authenticated marks an attempt whose handshake is complete.
 func (a *attempt) authenticated() {
-	a.place.Reached(AtWelcome)
+	a.place.Reached(session.AtWelcome)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.known = true
@@ -136,7 +137,7 @@ func (g *quicGuard) ended(a *attempt, cause error) {
 	_, closed := errors.AsType[*CloseError](cause) // speaks only who has been let in
 	local, ok := errors.AsType[*quic.TransportError](cause)
 	leaving := ok && !local.Remote && local.ErrorCode == quic.ConnectionRefused // we take nobody in any more
-	if closed || leaving || errors.Is(cause, errSelf) || errors.Is(cause, ErrSilent) || errors.Is(cause, quic.ErrTransportClosed) {
+	if closed || leaving || errors.Is(cause, session.ErrSelf) || errors.Is(cause, ErrSilent) || errors.Is(cause, quic.ErrTransportClosed) {
 		return
 	}
 	if errors.Is(cause, trust.ErrWrongKey) && claim.Network == g.cfg.Member().Network() {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 func TestForgedAddressesDoNotKeepMembersOut(t *testing.T) {
@@ -27,7 +29,7 @@ func TestForgedAddressesDoNotKeepMembersOut(t *testing.T) {
 		}
 		l.join(t, robot, l.node(t, "planner")) // which takes one round trip more
 		cancel()
-		time.Sleep(3 * handshakeTimeout)
+		time.Sleep(3 * session.HandshakeTimeout)
 		if lines := l.logs[robot].lines(""); len(lines) != 0 {
 			t.Errorf("log: got %q, want nothing about addresses nobody is at", lines)
 		}

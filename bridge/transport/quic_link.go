@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/via"
 
 	"github.com/quic-go/quic-go"
@@ -25,7 +26,7 @@ func (l *quicLink) SendDatagram(b []byte) error {
 		return nil
 	}
 	if e, ok := errors.AsType[*quic.DatagramTooLargeError](err); ok {
-		return fmt.Errorf("%w: %d bytes, at most %d", errTooLarge, len(b), e.MaxDatagramPayloadSize)
+		return fmt.Errorf("%w: %d bytes, at most %d", session.ErrTooLarge, len(b), e.MaxDatagramPayloadSize)
 	}
 	return quicCause(err)
 }
@@ -41,7 +42,7 @@ func (l *quicLink) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 // MaxDatagram asks quic-go in the only way there is: it sends a datagram that is surely too
 // large. quic-go refuses it for its length, and the error has the limit.
 func (l *quicLink) MaxDatagram() int {
-	var huge [2 * quicPacket]byte
+	var huge [2 * session.PacketSize]byte
 	if e, ok := errors.AsType[*quic.DatagramTooLargeError](l.conn.SendDatagram(huge[:])); ok {
 		return int(e.MaxDatagramPayloadSize)
 	}
@@ -49,7 +50,7 @@ func (l *quicLink) MaxDatagram() int {
 }
 
 func (l *quicLink) Window() int {
-	return max(0, int(l.conn.ConnectionStats().CongestionWindow)-quicPacket)
+	return max(0, int(l.conn.ConnectionStats().CongestionWindow)-session.PacketSize)
 }
 
 func (l *quicLink) RTT() time.Duration { return l.conn.ConnectionStats().SmoothedRTT }

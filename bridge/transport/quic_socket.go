@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
+
+	"achbridge/bridge/transport/session"
 )
 
 // quietSocket is a UDP socket that quic-go reads and writes as it does any other. Its system calls
@@ -94,7 +96,7 @@ type sending struct {
 // the session. Safe for concurrent use.
 func (s *quietSocket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
 	n, oobn, err = s.write(b, oob, addr)
-	if err != nil && noNetwork(err) && !namesSource(oob) && s.lives(addrOf(addr)) && s.keep(b, oob, addr) {
+	if err != nil && noNetwork(err) && !namesSource(oob) && s.lives(session.AddrOf(addr)) && s.keep(b, oob, addr) {
 		return len(b), len(oob), nil
 	}
 	return n, oobn, err
@@ -124,7 +126,7 @@ func (s *quietSocket) again(to netip.AddrPort) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.refused[to]
-	if _, _, err := s.write(p.b, p.oob, p.addr); err != nil && noNetwork(err) && s.lives(addrOf(p.addr)) {
+	if _, _, err := s.write(p.b, p.oob, p.addr); err != nil && noNetwork(err) && s.lives(session.AddrOf(p.addr)) {
 		time.AfterFunc(refusedPeriod, func() { s.again(to) })
 		return
 	}

@@ -7,6 +7,8 @@ import (
 	"net"
 
 	"github.com/quic-go/quic-go"
+
+	"achbridge/bridge/transport/session"
 )
 
 // codeEnded is the code in every RESET_STREAM and STOP_SENDING. The kind of the frame alone
@@ -20,7 +22,7 @@ const controlUrgency = 0
 func (l *quicLink) OpenStream() (SendStream, error) {
 	stream, err := l.conn.OpenUniStream()
 	if _, full := errors.AsType[*quic.StreamLimitReachedError](err); full {
-		return nil, errStreamLimit
+		return nil, session.ErrStreamLimit
 	}
 	if err != nil {
 		return nil, quicCause(err)
@@ -40,7 +42,7 @@ type quicSendStream struct{ stream *quic.SendStream }
 
 func (s quicSendStream) Write(b []byte) (int, error) {
 	n, err := s.stream.Write(b)
-	return n, streamCause(err, errStopped)
+	return n, streamCause(err, session.ErrStopped)
 }
 
 // Close has no error to report: quic-go knows one only for a stream that was
@@ -69,7 +71,7 @@ func (c quicControl) Read(b []byte) (int, error) {
 
 func (c quicControl) Write(b []byte) (int, error) {
 	n, err := c.stream.Write(b)
-	return n, streamCause(err, errStopped)
+	return n, streamCause(err, session.ErrStopped)
 }
 
 // streamCause says in this package's words why a stream ended; remote is what it

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"achbridge/bridge/logline"
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -103,7 +104,7 @@ func (r *refusals) due(addr net.Addr, now time.Time) (silent int, ok bool) {
 			delete(r.last, host)
 		}
 	}
-	host := hostPart(addr)
+	host := session.HostOf(addr)
 	if _, spoken := r.last[host]; spoken || len(r.last) >= maxVoices {
 		r.silent++
 		return 0, false

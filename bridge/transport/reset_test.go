@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 // restart ends the node at an address without a word, and starts another there.
@@ -52,7 +54,7 @@ func TestRestartIsNoticedAfterAChangeOfKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(4 * oneWay)
-		if err := pc.Err(); !errors.Is(err, errRestarted) {
+		if err := pc.Err(); !errors.Is(err, session.ErrRestarted) {
 			t.Errorf("session: got %v, want errRestarted", err)
 		}
 	})

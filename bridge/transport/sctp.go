@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/via"
 
 	"github.com/pion/dtls/v3"
@@ -16,7 +17,7 @@ import (
 // sctpProtocol makes sessions over SCTP (RFC 9260) inside DTLS 1.2 (RFC 6347,
 // RFC 8261) over UDP.
 type sctpProtocol struct {
-	cfg    Settings // its handshakes are all from proved addresses
+	cfg    session.Settings // its handshakes are all from proved addresses
 	socket *sctpSocket
 
 	ctx  context.Context // ends the handshakes that are under way
@@ -29,7 +30,7 @@ type sctpProtocol struct {
 }
 
 // listenSCTP begins to accept and dial sessions over conn, which it owns from now on.
-func listenSCTP(conn net.PacketConn, cfg Settings) *sctpProtocol {
+func listenSCTP(conn net.PacketConn, cfg session.Settings) *sctpProtocol {
 	p := &sctpProtocol{
 		cfg:    cfg,
 		socket: newSCTPSocket(conn, resetter{cfg.ResetSecret}),
@@ -50,12 +51,12 @@ func listenSCTP(conn net.PacketConn, cfg Settings) *sctpProtocol {
 // hello.
 const knockPeriod = 200 * time.Millisecond
 
-// Dial returns after the welcome. Strangers give trust.ErrWrongKey, ourselves errSelf.
+// Dial returns after the welcome. Strangers give trust.ErrWrongKey, ourselves ErrSelf.
 func (p *sctpProtocol) Dial(ctx context.Context, addr net.Addr) (*Session, error) {
 	if addr == nil {
 		return nil, errors.New("no address")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, ErrSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, ErrSilent)
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)()
 	if ctx.Err() != nil {
@@ -68,7 +69,7 @@ func (p *sctpProtocol) Dial(ctx context.Context, addr net.Addr) (*Session, error
 	s, err := p.dialOver(ctx, path, addr)
 	if err != nil {
 		path.Close()
-		if ctx.Err() != nil && !errors.Is(err, errSelf) {
+		if ctx.Err() != nil && !errors.Is(err, session.ErrSelf) {
 			return nil, p.why(ctx)
 		}
 		return nil, err
@@ -121,8 +122,8 @@ func (p *sctpProtocol) admit(path *sctpPath, from net.Addr) bool {
 	if p.links == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, handshakeTimeout)
-	place := p.cfg.Handshakes.Enter(addrOf(from), cancel)
+	ctx, cancel := context.WithTimeout(p.ctx, session.HandshakeTimeout)
+	place := p.cfg.Handshakes.Enter(session.AddrOf(from), cancel)
 	p.wg.Go(func() {
 		defer cancel()
 		defer place.Leave()
@@ -133,7 +134,7 @@ func (p *sctpProtocol) admit(path *sctpPath, from net.Addr) bool {
 
 // serve is the acceptor's side of a handshake. It hands the session to Accept before the
 // dialler knows of it, so that sessions arrive in the order in which they were dialled.
-func (p *sctpProtocol) serve(ctx context.Context, path *sctpPath, from net.Addr, place Handshake) {
+func (p *sctpProtocol) serve(ctx context.Context, path *sctpPath, from net.Addr, place session.Handshake) {
 	m := &sctpMeeting{p: p, member: p.cfg.Member(), path: path, place: place}
 	conn, err := dtls.ServerWithOptions(path, from, m.serverOptions()...)
 	if err != nil {

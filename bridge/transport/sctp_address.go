@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"net"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 // sctpAddress is where the peer of a session is, under the path's mu.
@@ -63,7 +65,7 @@ func (p *sctpPath) aim(to net.Addr) {
 func (p *sctpPath) ask(at net.Addr) (nonce [nonceSize]byte, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if sameAddr(at, p.address.proved) {
+	if session.SameAddr(at, p.address.proved) {
 		return nonce, false
 	}
 	now := time.Now()
@@ -82,7 +84,7 @@ func (p *sctpPath) answered(chunk []byte, at net.Addr) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.address.asked == nil || [nonceSize]byte(chunk[heartbeatNonce:]) != p.address.nonce || !sameAddr(at, p.address.asked) {
+	if p.address.asked == nil || [nonceSize]byte(chunk[heartbeatNonce:]) != p.address.nonce || !session.SameAddr(at, p.address.asked) {
 		return
 	}
 	p.address.proved, p.address.asked = at, nil

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"sync/atomic"
+
+	"achbridge/bridge/transport/session"
 )
 
 // sctpBacklog limits how many messages of a peer may wait in the association. The library
@@ -20,11 +22,11 @@ type sctpBacklog struct {
 
 const (
 	// numbers is how many stream numbers there are.
-	numbers = firstNumber + maxStreams
+	numbers = firstNumber + session.MaxStreams
 	// maxWaiting is the flight of all streams, in messages of 32 bytes, and
 	// maxWaitingEach what one has credit for.
 	maxWaiting     = mostFlight / 32
-	maxWaitingEach = streamWindow / 32
+	maxWaitingEach = session.StreamWindow / 32
 	// maxWords is how many bytes of words may be unacknowledged: more than any streams
 	// give cause for at once.
 	maxWords = 64 << 10

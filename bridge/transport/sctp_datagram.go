@@ -6,11 +6,13 @@ import (
 	"fmt"
 
 	"github.com/pion/sctp"
+
+	"achbridge/bridge/transport/session"
 )
 
 func (l *sctpLink) SendDatagram(b []byte) error {
 	if most := l.MaxDatagram(); len(b) > most {
-		return fmt.Errorf("%w: %d bytes, at most %d", errTooLarge, len(b), most)
+		return fmt.Errorf("%w: %d bytes, at most %d", session.ErrTooLarge, len(b), most)
 	}
 	format := sctp.PayloadProtocolIdentifier(datagramFormat)
 	if len(b) == 0 {
@@ -54,7 +56,7 @@ func (l *sctpLink) receive() {
 }
 
 func (l *sctpLink) ReceiveDatagram(ctx context.Context) ([]byte, error) {
-	return lastly(ctx, l.received, l.ending, l.fault)
+	return session.NextOrQueued(ctx, l.received, l.ending, l.fault)
 }
 
 func (l *sctpLink) MaxDatagram() int { return (l.mtu - sctpHeader - dataHeader) &^ 3 }

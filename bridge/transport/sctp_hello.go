@@ -1,6 +1,10 @@
 package transport
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"achbridge/bridge/transport/session"
+)
 
 // hello is what the peers tell each other.
 type hello struct {
@@ -16,10 +20,10 @@ const (
 	maxInit = 512
 )
 
-// appendHello appends welcomeByte, the INIT chunk and the token, padded to h.mtu unless
+// appendHello appends WelcomeByte, the INIT chunk and the token, padded to h.mtu unless
 // that is sctpNarrow.
 func appendHello(dst []byte, h hello) []byte {
-	dst = append(append(append(dst, welcomeByte), h.init...), h.reset[:]...)
+	dst = append(append(append(dst, session.WelcomeByte), h.init...), h.reset[:]...)
 	if h.mtu == sctpNarrow {
 		return dst
 	}
@@ -28,7 +32,7 @@ func appendHello(dst []byte, h hello) []byte {
 
 // parseHello returns what a hello says, of which the INIT chunk is part of b.
 func parseHello(b []byte) (h hello, ok bool) {
-	if len(b) < 1+4 || b[0] != welcomeByte {
+	if len(b) < 1+4 || b[0] != session.WelcomeByte {
 		return hello{}, false
 	}
 	n := int(binary.BigEndian.Uint16(b[1+2:]))

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/via"
 
 	"github.com/pion/dtls/v3"
@@ -60,7 +61,7 @@ const (
 	// sctpMTU is the size of an SCTP packet then: without the DTLS record (13 header, 8
 	// connection id, 8 nonce, 1 type, 16 tag). sctpNarrow is it elsewhere: what IPv4
 	// delivers everywhere, 576 bytes with its header and UDP's (RFC 1122 section 3.3.2).
-	sctpMTU    = quicPacket - sealSize
+	sctpMTU    = session.PacketSize - sealSize
 	sctpNarrow = 576 - 28 - sealSize
 	sealSize   = 46
 
@@ -130,7 +131,7 @@ func newSCTPLink(m *sctpMeeting, conn *dtls.Conn, h hello, rtt time.Duration) (*
 		header:   headerTo(h.init),
 		token:    h.reset,
 		received: make(chan []byte, linkQueue),
-		arrivals: make(chan *sctpReceiveStream, maxStreams),
+		arrivals: make(chan *sctpReceiveStream, session.MaxStreams),
 		ending:   make(chan struct{}), done: make(chan struct{}),
 		lastCame: time.Now(), srtt: rtt,
 	}

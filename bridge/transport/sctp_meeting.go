@@ -16,13 +16,14 @@ import (
 	"github.com/pion/logging"
 	"github.com/pion/sctp"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
 // sctpMeeting is one handshake, until it becomes a session or fails.
 //
 // After knock and cookie comes DTLS, in two round trips. Then each side sends one record, the
-// hello. It has welcomeByte; the INIT chunk, which SCTP would otherwise exchange itself in two
+// hello. It has WelcomeByte; the INIT chunk, which SCTP would otherwise exchange itself in two
 // more round trips (draft-hancke-tsvwg-snap); and the token that its sender will use if it
 // forgets the session. The dialler repeats its hello until it has the answer. At first the
 // hello is as long as the longest packets of the session, and so is the answer: if the answer
@@ -32,8 +33,8 @@ type sctpMeeting struct {
 	p      *sctpProtocol
 	member *trust.Member // as it was when the handshake began
 	path   *sctpPath
-	place  Handshake   // of a dialler; nil if this end dialled
-	claim  trust.Claim // of a dialler, from its greeting
+	place  session.Handshake // of a dialler; nil if this end dialled
+	claim  trust.Claim       // of a dialler, from its greeting
 	peer   trust.Peer
 	proof  []*x509.Certificate
 	token  []byte // our INIT chunk
@@ -53,7 +54,7 @@ func (m *sctpMeeting) options() []dtls.Option {
 	return []dtls.Option{
 		dtls.WithCipherSuites(dtls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
 		dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
-		dtls.WithSupportedProtocols(alpn),
+		dtls.WithSupportedProtocols(session.ALPN),
 		// The standard verification, which looks at dates and names, gives way to
 		// trust.Member.
 		dtls.WithInsecureSkipVerify(true),
@@ -69,7 +70,7 @@ func (m *sctpMeeting) options() []dtls.Option {
 func (m *sctpMeeting) clientOptions() []dtls.ClientOption {
 	// Names the network we mean, for the other side's log.
 	options := []dtls.ClientOption{
-		dtls.WithServerName(m.member.Network() + serverSuffix),
+		dtls.WithServerName(m.member.Network() + session.ServerSuffix),
 		dtls.WithGetClientCertificate(func(*dtls.CertificateRequestInfo) (*tls.Certificate, error) { return m.member.Certificate() }),
 	}
 	for _, o := range m.options() {
@@ -83,8 +84,8 @@ func (m *sctpMeeting) serverOptions() []dtls.ServerOption {
 		dtls.WithClientAuth(dtls.RequireAnyClientCert),
 		dtls.WithInsecureSkipVerifyHello(true), // the shim has done it
 		dtls.WithGetCertificate(func(h *dtls.ClientHelloInfo) (*tls.Certificate, error) {
-			m.place.Reached(AtHandshake)
-			if network, named := strings.CutSuffix(h.ServerName, serverSuffix); named && trust.IsNetwork(network) {
+			m.place.Reached(session.AtHandshake)
+			if network, named := strings.CutSuffix(h.ServerName, session.ServerSuffix); named && trust.IsNetwork(network) {
 				m.claim.Network = network
 			}
 			return m.member.Certificate()
@@ -104,7 +105,7 @@ func silentLogs() logging.LoggerFactory {
 func (m *sctpMeeting) verify(raw [][]byte, _ [][]*x509.Certificate) error {
 	m.peer, m.fault = m.identify(raw)
 	if m.fault != nil {
-		m.path.verdict.Store(uint32(alertOf(m.fault)))
+		m.path.verdict.Store(uint32(session.AlertFor(m.fault)))
 	}
 	return m.fault
 }
@@ -137,10 +138,10 @@ func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do greeter, rt
 	}
 	state, ok := conn.ConnectionState()
 	switch {
-	case !ok || state.NegotiatedProtocol != alpn:
+	case !ok || state.NegotiatedProtocol != session.ALPN:
 		return nil, errors.New("peer speaks another application protocol")
 	case m.peer.Node == m.member.Self().Node:
-		return nil, errSelf
+		return nil, session.ErrSelf
 	case m.path.outgoing() == cid{}:
 		return nil, errors.New("peer has no connection id")
 	}
@@ -166,7 +167,7 @@ func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do greeter, rt
 	if err != nil {
 		return nil, err
 	}
-	return New(Params{Carrier: l, Control: l.control, Done: l.done, Peer: m.peer, Proof: m.proof, Dialled: m.place == nil}), nil
+	return session.New(session.Params{Carrier: l, Control: l.control, Done: l.done, Peer: m.peer, Proof: m.proof, Dialled: m.place == nil}), nil
 }
 
 // askHello is the dialler's side.
@@ -190,8 +191,8 @@ func askHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, err
 // hearFirstHello is the acceptor's side. It answers when it has the session, see
 // serve. The answer may be lost, and is then asked for again, see sctpTap.
 func hearFirstHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
-	m.place.Reached(AtWelcome)
-	heard, err := hearHello(ctx, conn, handshakeTimeout)
+	m.place.Reached(session.AtWelcome)
+	heard, err := hearHello(ctx, conn, session.HandshakeTimeout)
 	m.path.sealed.Store(err == nil) // until now it may have missed the end of DTLS
 	return heard, err
 }
@@ -211,10 +212,10 @@ func hearHello(ctx context.Context, conn *dtls.Conn, wait time.Duration) ([]byte
 		switch {
 		case err != nil:
 			return nil, err
-		case n > 0 && b[0] == welcomeByte:
+		case n > 0 && b[0] == session.WelcomeByte:
 			return b[:n], nil
 		case n > 0 && b[0] != sctpFirstByte:
-			return nil, fmt.Errorf("welcome: got byte %#x, want %#x", b[0], welcomeByte)
+			return nil, fmt.Errorf("welcome: got byte %#x, want %#x", b[0], session.WelcomeByte)
 		}
 		for typ, chunk := range chunks(b[:n]) {
 			if typ == chunkAbort { // it was turned away at once
@@ -232,15 +233,15 @@ func (m *sctpMeeting) cause(err error) error {
 	// It has proved who it is before the handshake ends, and when it is us it may see so
 	// first, and end it.
 	if m.peer.Node == m.member.Self().Node {
-		return errSelf
+		return session.ErrSelf
 	}
 	if _, closed := errors.AsType[*CloseError](err); closed {
 		return err
 	}
-	for _, a := range []byte{alertBad, alertRevoked, alertExpired} {
+	for _, a := range []byte{session.AlertBad, session.AlertRevoked, session.AlertExpired} {
 		// The alert is of a type that pion keeps to itself.
 		if strings.HasSuffix(err.Error(), ": "+alert.Description(a).String()) {
-			return toldBy(a)
+			return session.AlertError(a)
 		}
 	}
 	if errors.Is(err, io.EOF) {
@@ -260,7 +261,7 @@ func (m *sctpMeeting) report(ctx context.Context, from net.Addr, err error) {
 		return
 	}
 	_, closed := errors.AsType[*CloseError](err)
-	if m.peer != (trust.Peer{}) || closed || ctx.Err() != nil || errors.Is(err, errSelf) || errors.Is(err, ErrSilent) || errors.Is(err, net.ErrClosed) {
+	if m.peer != (trust.Peer{}) || closed || ctx.Err() != nil || errors.Is(err, session.ErrSelf) || errors.Is(err, ErrSilent) || errors.Is(err, net.ErrClosed) {
 		return
 	}
 	if errors.Is(err, trust.ErrWrongKey) && m.claim.Network == m.member.Network() {

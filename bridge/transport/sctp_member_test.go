@@ -12,6 +12,7 @@ import (
 	"github.com/pion/dtls/v3"
 	"github.com/pion/sctp"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -47,7 +48,7 @@ func newSCTPMember(t *testing.T, l *lab, robot *Endpoint) (*sctpMember, *Session
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Write(append([]byte{welcomeByte}, init...)); err != nil {
+	if _, err := conn.Write(append([]byte{session.WelcomeByte}, init...)); err != nil {
 		t.Fatal(err)
 	}
 	heard, err := hearHello(ctx, conn, patience)
@@ -158,7 +159,7 @@ func TestMisbehavingMemberHarmsOnlyItself(t *testing.T) {
 				stream := uint16(0)
 				m.send(many(50, func() []byte {
 					stream++
-					return m.data(whole, firstNumber+(stream+uint16(i))%maxStreams, uint16(i+1), streamFormat, 'x')
+					return m.data(whole, firstNumber+(stream+uint16(i))%session.MaxStreams, uint16(i+1), streamFormat, 'x')
 				})...)
 			}
 		}, true},

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/pion/sctp"
+
+	"achbridge/bridge/transport/session"
 )
 
 func TestShimIsLaidOutAsDocumented(t *testing.T) {
@@ -110,7 +112,7 @@ func FuzzPacketsOfAMember(f *testing.F) {
 		for typ, chunk := range chunks(b) {
 			switch typ {
 			case chunkAbort:
-				if reason := abortReason(chunk); reason != plain(reason) {
+				if reason := abortReason(chunk); reason != session.Plain(reason) {
 					t.Errorf("reason %q is not plain", reason)
 				}
 			case chunkHeartbeatAck:
@@ -142,9 +144,9 @@ func FuzzHelloOfAMember(f *testing.F) {
 	f.Add(own, append(head, chunkData, 3, 0, 17, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0xac, 1, 'x', 0, 0, 0))
 	f.Add(own[:20], head)
 	f.Add([]byte{1, 0, 0, 4}, []byte{})
-	f.Add([]byte{}, []byte{welcomeByte})
+	f.Add([]byte{}, []byte{session.WelcomeByte})
 	f.Fuzz(func(t *testing.T, remote, packet []byte) {
-		h, ok := parseHello(append([]byte{welcomeByte}, remote...))
+		h, ok := parseHello(append([]byte{session.WelcomeByte}, remote...))
 		if ok {
 			again, valid := parseHello(appendHello(nil, h))
 			if !valid || string(again.init) != string(h.init) || again.reset != h.reset || again.mtu != h.mtu {
@@ -174,7 +176,7 @@ func FuzzWordsAboutStreams(f *testing.F) {
 	f.Add(message(255, 0, appendWord(nil, word{wordCredit, 0, 1 << 31})...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l := &sctpLink{
-			arrivals: make(chan *sctpReceiveStream, maxStreams), ending: make(chan struct{}),
+			arrivals: make(chan *sctpReceiveStream, session.MaxStreams), ending: make(chan struct{}),
 			words: &sctp.Stream{},
 		}
 		l.changed.L = &l.mu
@@ -192,7 +194,7 @@ func FuzzWordsAboutStreams(f *testing.F) {
 			}
 			b = b[3+n:]
 		}
-		if l.streams.unread < 0 || len(l.arrivals) > maxStreams {
+		if l.streams.unread < 0 || len(l.arrivals) > session.MaxStreams {
 			t.Errorf("unread: got %d bytes, and %d arrivals", l.streams.unread, len(l.arrivals))
 		}
 	})

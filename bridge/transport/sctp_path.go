@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 // sctpPath carries the packets of one association between the shared socket and a DTLS
@@ -149,7 +151,7 @@ func plainAlert(b []byte) []byte {
 // judge replaces the alert bad_certificate of pion/dtls by one that says what is wrong.
 func (p *sctpPath) judge(b []byte) []byte {
 	const size = cidOffset + 2 + 2
-	if verdict := p.verdict.Load(); verdict != 0 && len(b) == size && b[0] == recordAlert && b[size-1] == alertBad {
+	if verdict := p.verdict.Load(); verdict != 0 && len(b) == size && b[0] == recordAlert && b[size-1] == session.AlertBad {
 		return append(b[:size-1:size-1], byte(verdict))
 	}
 	return b

@@ -4,6 +4,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 // sctpSocket shares a socket among associations. Its reader hands each packet to its path and
@@ -73,7 +75,7 @@ const flushTimeout = 100 * time.Millisecond
 func (s *sctpSocket) close() {
 	s.once.Do(func() {
 		close(s.done)
-		wait(s.flushed, flushTimeout)
+		session.Wait(s.flushed, flushTimeout)
 		s.conn.Close() // frees the writer
 	})
 	s.wg.Wait()
@@ -158,7 +160,7 @@ func (s *sctpSocket) sort(b []byte, from net.Addr) {
 		link := s.byToken[sh.proof]
 		s.mu.Unlock()
 		if link != nil {
-			link.end(errRestarted)
+			link.end(session.ErrRestarted)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pion/dtls/v3"
 	"github.com/pion/sctp"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -27,7 +28,7 @@ func newSCTPStranger(t *testing.T, l *lab, at string) *sctpStranger {
 	socket.run(func(error) {})
 	t.Cleanup(socket.close)
 	return &sctpStranger{p: &sctpProtocol{socket: socket}, options: []dtls.ClientOption{
-		dtls.WithInsecureSkipVerify(true), dtls.WithSupportedProtocols(alpn), dtls.WithLoggerFactory(silentLogs()),
+		dtls.WithInsecureSkipVerify(true), dtls.WithSupportedProtocols(session.ALPN), dtls.WithLoggerFactory(silentLogs()),
 		dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
 	}}
 }
@@ -71,7 +72,7 @@ func withSCTPStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
 		if got := accepted.Peer().Host; got != "pc" {
 			t.Errorf("accepted: got %q, want the member", got)
 		}
-		time.Sleep(2 * handshakeTimeout)
+		time.Sleep(2 * session.HandshakeTimeout)
 		synctest.Wait()
 		if pending, paths := held(robot); pending != 0 || paths != 1 {
 			t.Errorf("held: got %d handshakes and %d paths, want only the member's path", pending, paths)
@@ -192,7 +193,7 @@ func TestMemberThatSpeaksOtherDTLSIsRefused(t *testing.T) {
 				dtls.WithConnectionIDGenerator(func() []byte { return path.id[:] }),
 			}
 			if name != "NoProtocol" {
-				options = append(options, dtls.WithSupportedProtocols(alpn))
+				options = append(options, dtls.WithSupportedProtocols(session.ALPN))
 			}
 			conn, err := dtls.ClientWithOptions(path, robot.localAddr(), options...)
 			if err != nil {
@@ -207,7 +208,7 @@ func TestMemberThatSpeaksOtherDTLSIsRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 				conn.Write(appendHello(nil, hello{init: token, mtu: sctpNarrow}))
-				_, err = hearHello(ctx, conn, handshakeTimeout)
+				_, err = hearHello(ctx, conn, session.HandshakeTimeout)
 			}
 			if err == nil {
 				t.Error("it is welcome")

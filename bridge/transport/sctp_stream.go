@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/pion/sctp"
+
+	"achbridge/bridge/transport/session"
 )
 
 // Streams over SCTP. SCTP has flow control only for the whole association, so that one stream
@@ -28,8 +30,8 @@ const (
 	wordDone   = 4 // reader: has read the end; the number is free
 
 	// creditStep is the least number of read bytes for which credit is given. The credit not
-	// yet given to all streams together is a small part of connectionWindow.
-	creditStep = streamWindow / 16
+	// yet given to all streams together is a small part of ConnectionWindow.
+	creditStep = session.StreamWindow / 16
 )
 
 // word is something said about a stream.
@@ -50,13 +52,13 @@ func parseWord(b []byte) (w word, ok bool) {
 		return word{}, false
 	}
 	w = word{b[0], binary.BigEndian.Uint16(b[1:]), binary.BigEndian.Uint32(b[3:])}
-	return w, w.kind >= wordOpen && w.kind <= wordDone && w.index <= maxStreams
+	return w, w.kind >= wordOpen && w.kind <= wordDone && w.index <= session.MaxStreams
 }
 
 // sctpStreams is the streams of a link, under its mu.
 type sctpStreams struct {
 	link    *sctpLink
-	tracks  [1 + maxStreams]sctpTrack
+	tracks  [1 + session.MaxStreams]sctpTrack
 	abroad  int // bytes that we sent without control, for which the peer has given no credit yet
 	unread  int // bytes that the peer sent without control, and that were not read yet
 	flight  sctpFlight
@@ -83,7 +85,7 @@ func (s *sctpStreams) init(l *sctpLink) {
 		s.tracks[i].index = uint16(i)
 	}
 	control := &s.tracks[0]
-	control.out = &sctpSendStream{s: s, track: control, credit: streamWindow}
+	control.out = &sctpSendStream{s: s, track: control, credit: session.StreamWindow}
 	control.in = &sctpReceiveStream{s: s, track: control, opened: true}
 	l.control = sctpControl{control.in, control.out}
 }
@@ -164,16 +166,16 @@ func (l *sctpLink) OpenStream() (SendStream, error) {
 			}
 			s.attach(t, stream)
 		}
-		t.out = &sctpSendStream{s: s, track: t, gen: t.outGen, credit: streamWindow}
+		t.out = &sctpSendStream{s: s, track: t, gen: t.outGen, credit: session.StreamWindow}
 		t.outGen++
 		s.say(word{wordOpen, t.index, uint32(t.out.gen)})
 		return t.out, nil
 	}
-	return nil, errStreamLimit
+	return nil, session.ErrStreamLimit
 }
 
 func (l *sctpLink) AcceptStream(ctx context.Context) (ReceiveStream, error) {
-	s, err := nextUnless(ctx, l.arrivals, l.ending, l.fault) // what nobody accepted ends with the session
+	s, err := session.NextUnlessOver(ctx, l.arrivals, l.ending, l.fault) // what nobody accepted ends with the session
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +232,7 @@ func (s *sctpStreams) heard(w word) bool {
 		in.opened = true
 		s.link.arrivals <- in // there is room for one of each index
 	case wordCredit:
-		if uint64(out.credit)+uint64(w.n) > streamWindow {
+		if uint64(out.credit)+uint64(w.n) > session.StreamWindow {
 			return false
 		}
 		out.credit += int(w.n)
@@ -244,7 +246,7 @@ func (s *sctpStreams) heard(w word) bool {
 		if !out.finished {
 			return false
 		}
-		s.abroad -= streamWindow - out.credit
+		s.abroad -= session.StreamWindow - out.credit
 		t.out = nil
 	}
 	s.link.changed.Broadcast()

@@ -7,6 +7,8 @@ import (
 	"net"
 
 	"github.com/pion/sctp"
+
+	"achbridge/bridge/transport/session"
 )
 
 // sctpSendStream is the writing end of a stream, under the link's mu.
@@ -29,13 +31,13 @@ func (w *sctpSendStream) Write(b []byte) (written int, err error) {
 		case w.closed:
 			return written, net.ErrClosed
 		case w.stopped:
-			return written, errStopped
+			return written, session.ErrStopped
 		case l.cause != nil:
 			return written, l.cause
 		}
 		n := min(len(b)-written, l.MaxDatagram(), w.credit)
 		if w.track.index != 0 {
-			n = min(n, connectionWindow-w.s.abroad)
+			n = min(n, session.ConnectionWindow-w.s.abroad)
 		}
 		if n <= 0 {
 			l.changed.Wait()
@@ -139,7 +141,7 @@ func (s *sctpStreams) take(t *sctpTrack, b []byte, format sctp.PayloadProtocolId
 	switch format {
 	case streamFormat:
 		in := s.incoming(t)
-		if in.ended || in.cut || in.unread.Len()+len(b) > streamWindow {
+		if in.ended || in.cut || in.unread.Len()+len(b) > session.StreamWindow {
 			return false
 		}
 		if in.stopped {
@@ -171,7 +173,7 @@ func (s *sctpStreams) take(t *sctpTrack, b []byte, format sctp.PayloadProtocolId
 		return false
 	}
 	s.link.changed.Broadcast()
-	return s.unread <= connectionWindow
+	return s.unread <= session.ConnectionWindow
 }
 
 func (r *sctpReceiveStream) Read(b []byte) (int, error) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/pion/dtls/v3"
+
+	"achbridge/bridge/transport/session"
 )
 
 // sctpTap is the net.Conn that pion/sctp gets. It passes packets to and from the DTLS
@@ -22,7 +24,7 @@ type sctpTap struct {
 
 const (
 	// sctpFirstByte begins every SCTP packet: pion's port is always 5000. It is not
-	// welcomeByte.
+	// WelcomeByte.
 	sctpFirstByte = sctpPort >> 8
 	sctpPort      = 5000
 
@@ -51,7 +53,7 @@ func (t *sctpTap) Read(b []byte) (int, error) {
 		now := time.Now()
 		t.link.hear(now)
 		if n == 0 || b[0] != sctpFirstByte {
-			if n > 0 && b[0] == welcomeByte && t.answer != nil {
+			if n > 0 && b[0] == session.WelcomeByte && t.answer != nil {
 				t.Conn.Write(t.answer)
 			}
 			continue
@@ -138,7 +140,7 @@ func abortReason(chunk []byte) string {
 			return ""
 		}
 		if binary.BigEndian.Uint16(b) == causeUser {
-			return plain(string(b[4:n]))
+			return session.Plain(string(b[4:n]))
 		}
 		b = b[min(len(b), (n+3)&^3):]
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/pion/dtls/v3"
 	"github.com/quic-go/quic-go"
+
+	"achbridge/bridge/transport/session"
 )
 
 // crowdSize is how many addresses strangers have who begin handshakes that they never
@@ -70,7 +72,7 @@ func overQUIC(ctx context.Context, bind func() net.PacketConn, robot *Endpoint, 
 }
 
 func wholeOverQUIC(ctx context.Context, bind func() net.PacketConn, robot *Endpoint) {
-	overQUIC(ctx, bind, robot, []string{alpn})
+	overQUIC(ctx, bind, robot, []string{session.ALPN})
 }
 
 // overSCTP shows its cookie, and then what open sends.
@@ -105,7 +107,7 @@ func wholeOverSCTP(ctx context.Context, bind func() net.PacketConn, robot *Endpo
 	overSCTP(ctx, bind, robot, func(ctx context.Context, path *sctpPath) {
 		conn := &gag{PacketConn: path, given: func([]byte) bool { return false }}
 		conn.left.Store(1)
-		c, err := dtls.ClientWithOptions(conn, robot.localAddr(), dtls.WithInsecureSkipVerify(true), dtls.WithSupportedProtocols(alpn),
+		c, err := dtls.ClientWithOptions(conn, robot.localAddr(), dtls.WithInsecureSkipVerify(true), dtls.WithSupportedProtocols(session.ALPN),
 			dtls.WithLoggerFactory(silentLogs()), dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret))
 		if err != nil {
 			panic(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/pion/dtls/v3"
 	"github.com/quic-go/quic-go"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -32,7 +33,7 @@ func newStranger(t *testing.T, l *lab, at string, certificates ...tls.Certificat
 	conn := l.bind(t, netip.MustParseAddrPort(at))
 	s := &stranger{
 		Transport: &quic.Transport{Conn: conn},
-		tls:       &tls.Config{NextProtos: []string{alpn}, InsecureSkipVerify: true, Certificates: certificates},
+		tls:       &tls.Config{NextProtos: []string{session.ALPN}, InsecureSkipVerify: true, Certificates: certificates},
 		conf:      &quic.Config{EnableDatagrams: true, MaxIdleTimeout: time.Minute},
 	}
 	t.Cleanup(func() {
@@ -55,7 +56,7 @@ func askForWelcome(t *testing.T, conn *quic.Conn) error {
 	if err != nil {
 		return err
 	}
-	if _, err := stream.Write([]byte{welcomeByte}); err != nil {
+	if _, err := stream.Write([]byte{session.WelcomeByte}); err != nil {
 		return err
 	}
 	_, err = io.ReadFull(stream, make([]byte, 1))
@@ -126,7 +127,7 @@ func withStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
 		if got := accepted.Peer().Host; got != "pc" {
 			t.Errorf("accepted: got %q, want the member", got)
 		}
-		time.Sleep(2 * handshakeTimeout)
+		time.Sleep(2 * session.HandshakeTimeout)
 		synctest.Wait()
 		places := placesOf(robot)
 		places.mu.Lock()
@@ -270,7 +271,7 @@ func TestStrangersAreRefused(t *testing.T) {
 
 // openEveryStream opens and fills as many streams as a peer allows, and counts them.
 func openEveryStream(conn *quic.Conn) int {
-	text := make([]byte, 4*streamWindow)
+	text := make([]byte, 4*session.StreamWindow)
 	for n := 0; ; n++ {
 		stream, err := conn.OpenUniStream()
 		if err != nil {
@@ -288,8 +289,8 @@ func TestMemberWithoutWelcomeIsTurnedAway(t *testing.T) {
 	}{
 		{"NoStream", func(*testing.T, *quic.Conn) {}},
 		{"EveryOtherStream", func(t *testing.T, conn *quic.Conn) {
-			if got := openEveryStream(conn); got != maxStreams {
-				t.Errorf("streams beside the control stream: got %d, want %d", got, maxStreams)
+			if got := openEveryStream(conn); got != session.MaxStreams {
+				t.Errorf("streams beside the control stream: got %d, want %d", got, session.MaxStreams)
 			}
 		}},
 		{"WrongByte", func(t *testing.T, conn *quic.Conn) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -73,7 +74,7 @@ func TestNobodyTakesATicket(t *testing.T) {
 				if stream, err := conn.AcceptStream(t.Context()); err != nil {
 					t.Error(err)
 				} else {
-					stream.Write([]byte{welcomeByte})
+					stream.Write([]byte{session.WelcomeByte})
 				}
 				time.Sleep(time.Second)
 				if conn.ConnectionState().TLS.DidResume {

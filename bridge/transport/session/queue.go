@@ -1,4 +1,4 @@
-package transport
+package session
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 )
 
 // next waits for the oldest arrival. Once over is closed, it returns the error of why.
-func next[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, why func() error) (T, error) {
+func Next[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, why func() error) (T, error) {
 	var none T
 	select {
 	case v := <-arrived:
@@ -19,28 +19,28 @@ func next[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, wh
 }
 
 // lastly is next, but it returns what had arrived before the end also after the end.
-func lastly[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, why func() error) (T, error) {
+func NextOrQueued[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, why func() error) (T, error) {
 	select {
 	case v := <-arrived:
 		return v, nil
 	default:
-		return next(ctx, arrived, over, why)
+		return Next(ctx, arrived, over, why)
 	}
 }
 
-// nextUnless is next, but it returns nothing after the end, even what had arrived before.
-func nextUnless[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, why func() error) (T, error) {
+// NextUnlessOver is next, but it returns nothing after the end, even what had arrived before.
+func NextUnlessOver[T any](ctx context.Context, arrived <-chan T, over <-chan struct{}, why func() error) (T, error) {
 	select {
 	case <-over:
 		var none T
 		return none, why()
 	default:
-		return next(ctx, arrived, over, why)
+		return Next(ctx, arrived, over, why)
 	}
 }
 
 // wait waits until done is closed, but not longer than most. It reports whether done was closed.
-func wait(done <-chan struct{}, most time.Duration) bool {
+func Wait(done <-chan struct{}, most time.Duration) bool {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {

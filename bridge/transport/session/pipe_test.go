@@ -1,32 +1,15 @@
-package transport
+package session
 
 import (
 	"testing"
-	"testing/synctest"
 
 	"achbridge/bridge/trust"
 )
 
 var (
-	robotPeer = trust.Peer{Node: nodeOf("robot"), Host: "robot"}
-	pcPeer    = trust.Peer{Node: nodeOf("pc"), Host: "pc"}
+	robotPeer = trust.Peer{Node: trust.NodeID{1}, Host: "robot"}
+	pcPeer    = trust.Peer{Node: trust.NodeID{2}, Host: "pc"}
 )
-
-func TestPipeKeepsTheContract(t *testing.T) {
-	for _, c := range contract {
-		if c.stage > onSessions {
-			continue
-		}
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c.run(t, &lab{pair: func(*testing.T) (robot, pc *Session) {
-					pc, robot = Pipe(pcPeer, robotPeer)
-					return robot, pc
-				}})
-			})
-		})
-	}
-}
 
 func TestPipeNamesItsEnds(t *testing.T) {
 	pc, robot := Pipe(pcPeer, robotPeer)

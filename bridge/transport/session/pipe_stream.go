@@ -1,4 +1,4 @@
-package transport
+package session
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 // their control stream. Its state is under pipe.mu.
 type pipeStream struct {
 	from *pipeEnd
-	// unread holds at most streamWindow, as over QUIC.
+	// unread holds at most StreamWindow, as over QUIC.
 	unread bytes.Buffer
 
 	closed  bool // by the writer
@@ -30,11 +30,11 @@ func (s *pipeStream) write(b []byte) (written int, err error) {
 		case s.closed || s.reset:
 			return written, net.ErrClosed
 		case s.stopped:
-			return written, errStopped
+			return written, ErrStopped
 		case s.from.cause != nil:
 			return written, s.from.cause
 		}
-		n, _ := s.unread.Write(b[written:][:min(len(b)-written, streamWindow-s.unread.Len())])
+		n, _ := s.unread.Write(b[written:][:min(len(b)-written, StreamWindow-s.unread.Len())])
 		if n > 0 {
 			p.changed.Broadcast()
 		}

@@ -1,4 +1,4 @@
-package transport
+package session
 
 import (
 	"context"
@@ -6,10 +6,10 @@ import (
 )
 
 var (
-	// errStreamLimit says that as many streams are open as the peer allows.
-	errStreamLimit = errors.New("too many open streams")
-	// errStopped says that the peer has stopped reading a stream.
-	errStopped = errors.New("peer has stopped reading the stream")
+	// ErrStreamLimit says that as many streams are open as the peer allows.
+	ErrStreamLimit = errors.New("too many open streams")
+	// ErrStopped says that the peer has stopped reading a stream.
+	ErrStopped = errors.New("peer has stopped reading the stream")
 	// ErrReset says that the peer has given up a stream before its end.
 	ErrReset = errors.New("peer has reset the stream")
 )

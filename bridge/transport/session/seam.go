@@ -1,4 +1,4 @@
-package transport
+package session
 
 import (
 	"log/slog"

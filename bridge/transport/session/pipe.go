@@ -1,4 +1,4 @@
-package transport
+package session
 
 import (
 	"context"
@@ -72,7 +72,7 @@ func newPipeEnd(p *pipe, addr pipeAddr) *pipeEnd {
 		addr:     addr,
 		done:     make(chan struct{}),
 		received: make(chan []byte, pipeQueue),
-		arrivals: make(chan *pipeStream, maxStreams),
+		arrivals: make(chan *pipeStream, MaxStreams),
 	}
 }
 
@@ -80,7 +80,7 @@ func (e *pipeEnd) Kind() via.Kind { return via.Pipe }
 
 func (e *pipeEnd) SendDatagram(b []byte) error {
 	if len(b) > pipeDatagram {
-		return fmt.Errorf("%w: %d bytes, at most %d", errTooLarge, len(b), pipeDatagram)
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(b), pipeDatagram)
 	}
 	e.pipe.mu.Lock()
 	defer e.pipe.mu.Unlock()
@@ -101,7 +101,7 @@ func (e *pipeEnd) SendDatagram(b []byte) error {
 }
 
 func (e *pipeEnd) ReceiveDatagram(ctx context.Context) ([]byte, error) {
-	return lastly(ctx, e.received, e.done, e.Err)
+	return NextOrQueued(ctx, e.received, e.done, e.Err)
 }
 
 func (e *pipeEnd) OpenStream() (SendStream, error) {
@@ -110,8 +110,8 @@ func (e *pipeEnd) OpenStream() (SendStream, error) {
 	if e.cause != nil {
 		return nil, e.cause
 	}
-	if e.open == maxStreams {
-		return nil, errStreamLimit
+	if e.open == MaxStreams {
+		return nil, ErrStreamLimit
 	}
 	e.open++
 	s := newPipeStream(e)
@@ -121,7 +121,7 @@ func (e *pipeEnd) OpenStream() (SendStream, error) {
 }
 
 func (e *pipeEnd) AcceptStream(ctx context.Context) (ReceiveStream, error) {
-	s, err := nextUnless(ctx, e.arrivals, e.done, e.Err) // what nobody accepted ends with the session
+	s, err := NextUnlessOver(ctx, e.arrivals, e.done, e.Err) // what nobody accepted ends with the session
 	if err != nil {
 		return nil, err
 	}

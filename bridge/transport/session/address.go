@@ -1,21 +1,21 @@
-package transport
+package session
 
 import (
 	"net"
 	"net/netip"
 )
 
-// addrOf is an IP address without its port; zero if addr is no IP address.
-func addrOf(addr net.Addr) netip.Addr {
+// AddrOf is an IP address without its port; zero if addr is no IP address.
+func AddrOf(addr net.Addr) netip.Addr {
 	if udp, ok := addr.(*net.UDPAddr); ok {
 		return udp.AddrPort().Addr().Unmap()
 	}
-	ip, _ := netip.ParseAddr(hostPart(addr))
+	ip, _ := netip.ParseAddr(HostOf(addr))
 	return ip.Unmap()
 }
 
-// hostPart is the address without its port.
-func hostPart(addr net.Addr) string {
+// HostOf is the address without its port.
+func HostOf(addr net.Addr) string {
 	if udp, ok := addr.(*net.UDPAddr); ok {
 		return udp.AddrPort().Addr().Unmap().String()
 	}
@@ -26,9 +26,9 @@ func hostPart(addr net.Addr) string {
 	return host
 }
 
-// sameAddr compares addresses, each of which may be nil, without allocating if they
+// SameAddr compares addresses, each of which may be nil, without allocating if they
 // are UDP's.
-func sameAddr(a, b net.Addr) bool {
+func SameAddr(a, b net.Addr) bool {
 	if a == nil || b == nil || a == b {
 		return a == b
 	}

@@ -1,4 +1,4 @@
-package transport
+package session
 
 import (
 	"context"
@@ -19,15 +19,15 @@ var (
 	// ErrSilent says that nothing was heard from the peer: never at all, or not for the idle
 	// timeout.
 	ErrSilent = errors.New("peer does not answer")
-	// errRestarted says that the peer no longer knows the session: its process was
+	// ErrRestarted says that the peer no longer knows the session: its process was
 	// restarted. The first packet of 40 bytes or more that reaches the new process
 	// brings this to light; a session with nothing to send finds ErrSilent.
-	errRestarted = errors.New("peer was restarted")
-	// errSelf says that the peer has our own node id: we reached ourselves, or a host
+	ErrRestarted = errors.New("peer was restarted")
+	// ErrSelf says that the peer has our own node id: we reached ourselves, or a host
 	// whose state directory was copied from ours.
-	errSelf = errors.New("peer has our own node id")
-	// errTooLarge says that a datagram is larger than MaxDatagram.
-	errTooLarge = errors.New("datagram too large")
+	ErrSelf = errors.New("peer has our own node id")
+	// ErrTooLarge says that a datagram is larger than MaxDatagram.
+	ErrTooLarge = errors.New("datagram too large")
 )
 
 // CloseError says which end closed a session, and the reason. It wraps net.ErrClosed.
@@ -161,7 +161,7 @@ func (s *Session) Err() error { return s.made.Carrier.Err() }
 // Close ends the session and sends the peer the reason, at most 400 bytes of it. It
 // waits until nothing of the session runs any more. Closing twice is harmless.
 func (s *Session) Close(reason string) error {
-	s.made.Carrier.Close(plain(reason))
+	s.made.Carrier.Close(Plain(reason))
 	<-s.made.Done
 	return nil
 }
@@ -170,7 +170,7 @@ const maxReason = 400
 
 // plain makes a reason safe for packets, logs and terminals: printable text of at
 // most maxReason bytes. What the peer sent passes through it too.
-func plain(reason string) string {
+func Plain(reason string) string {
 	reason = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return '?'
