@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"achbridge/bridge/transport/overtls"
 	"achbridge/bridge/trust"
 )
 
@@ -136,7 +137,7 @@ func (e *Endpoint) AcceptOver(conn net.Conn) { e.hub.Accept(conn) }
 
 // hubWay dials over the one connection that it has.
 type hubWay struct {
-	hub  *hubProtocol
+	hub  *overtls.Protocol
 	conn net.Conn
 }
 

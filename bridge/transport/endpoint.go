@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"achbridge/bridge/transport/overtls"
 	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
@@ -86,7 +87,7 @@ func (c Config) resetSecret(purpose string) []byte {
 type Endpoint struct {
 	addrs      Addrs
 	quic, sctp protocol // nil without a socket
-	hub        *hubProtocol
+	hub        *overtls.Protocol
 	unfinished struct{ quic, sctp, hub handshakes } // by peers that dialled us
 	refusals   *refusals
 	log        *slog.Logger
@@ -174,7 +175,7 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	e.unfinished.quic = handshakes{known: e.acquaintances.has, ousted: e.refusals.crowded, calm: Crowd}
 	e.unfinished.sctp = handshakes{known: e.acquaintances.has, ousted: e.refusals.crowded}
 	e.unfinished.hub = handshakes{known: func(netip.Addr) bool { return false }, ousted: e.refusals.crowded}
-	e.hub = newHubProtocol(e.settings(cfg, &e.unfinished.hub, ""))
+	e.hub = overtls.New(e.settings(cfg, &e.unfinished.hub, ""))
 	if conn != nil {
 		e.addrs.QUIC = conn.LocalAddr()
 		e.quic, err = listenQUIC(conn, e.settings(cfg, &e.unfinished.quic, "stateless reset"), e.acquaintances.live)

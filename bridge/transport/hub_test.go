@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"achbridge/bridge/transport/overtls"
 	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 	"achbridge/testnet/await"
@@ -54,8 +55,8 @@ func TestQuietSessionThroughHubStaysAlive(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot, pc := l.pair(t)
 		heard := [2]uint64{}
-		for range 3 * defaultIdleTimeout / 2 / (2 * hubKeepAlive) {
-			time.Sleep(2 * hubKeepAlive)
+		for range 3 * defaultIdleTimeout / 2 / (2 * overtls.PingPeriod) {
+			time.Sleep(2 * overtls.PingPeriod)
 			now := [2]uint64{robot.Heard(), pc.Heard()}
 			if now[0] == heard[0] || now[1] == heard[1] {
 				t.Fatalf("heard: got %v records, and %v before", now, heard)
@@ -78,7 +79,7 @@ func TestBusySessionThroughHubPingsRarely(t *testing.T) {
 		go io.Copy(io.Discard, robot.Control())
 		const messages = 60
 		for range messages {
-			time.Sleep(hubKeepAlive - time.Millisecond)
+			time.Sleep(overtls.PingPeriod - time.Millisecond)
 			for _, s := range []*Session{robot, pc} {
 				if _, err := s.Control().Write([]byte("stamp")); err != nil {
 					t.Fatal(err)
@@ -86,7 +87,7 @@ func TestBusySessionThroughHubPingsRarely(t *testing.T) {
 			}
 		}
 		time.Sleep(oneWay)
-		if got, most := robot.Heard(), uint64(messages+2*(messages/hubRTTEach+2)); got < messages || got > most {
+		if got, most := robot.Heard(), uint64(messages+2*(messages/overtls.RTTEvery+2)); got < messages || got > most {
 			t.Errorf("records: got %d, want %d messages and at most %d pings and answers", got, messages, most-messages)
 		}
 	})(t)
@@ -95,10 +96,10 @@ func TestBusySessionThroughHubPingsRarely(t *testing.T) {
 func TestSessionThroughHubCarriesNothingButControl(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		_, pc := l.pair(t)
-		if err := pc.SendDatagram([]byte("x")); !errors.Is(err, errNoDatagrams) {
+		if err := pc.SendDatagram([]byte("x")); !errors.Is(err, overtls.ErrNoDatagrams) {
 			t.Errorf("send: got %v, want errNoDatagrams", err)
 		}
-		if _, err := pc.OpenStream(); !errors.Is(err, errNoStreams) {
+		if _, err := pc.OpenStream(); !errors.Is(err, overtls.ErrNoStreams) {
 			t.Errorf("open stream: got %v, want errNoStreams", err)
 		}
 		if pc.MaxDatagram() != 0 || pc.Window() != 0 {
@@ -232,7 +233,7 @@ func TestMeddlingHubGetsNoSession(t *testing.T) {
 			s, err := pc.DialOver(t.Context(), m)
 			var alive bool
 			if err == nil {
-				time.Sleep(hubKeepAlive)
+				time.Sleep(overtls.PingPeriod)
 				alive = s.Err() == nil
 				s.Close("") // then nobody writes any more
 			}
@@ -254,7 +255,7 @@ func TestCutStreamIsNoGoodbye(t *testing.T) {
 			t.Fatal(err)
 		}
 		there.Close()
-		if err := waitDone(t, s); !errors.Is(err, errCut) {
+		if err := waitDone(t, s); !errors.Is(err, overtls.ErrCut) {
 			t.Errorf("err: got %v, want errCut", err)
 		}
 	})(t)

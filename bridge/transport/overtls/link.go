@@ -1,4 +1,4 @@
-package transport
+package overtls
 
 import (
 	"cmp"
@@ -19,32 +19,34 @@ import (
 
 // Kinds of records. Those that are unknown are skipped.
 const (
-	hubWelcome = 1 // the first record of each end, or one of the three that refuse
-	hubData    = 2 // bytes of the control stream
-	hubPing    = 3 // 8 bytes that the peer returns
-	hubPong    = 4
-	hubClose   = 5 // the reason; the last record
-	hubRefused = 6 // an alert, see AlertFor; the last record
-	hubSelf    = 7 // both ends have one node id; the last record
+	recordWelcome = 1 // the first record of each end, or one of the three that refuse
+	recordData    = 2 // bytes of the control stream
+	recordPing    = 3 // 8 bytes that the peer returns
+	recordPong    = 4
+	recordClose   = 5 // the reason; the last record
+	recordRefused = 6 // an alert, see session.AlertFor; the last record
+	recordSelf    = 7 // both ends have one node id; the last record
 )
 
 const (
-	hubHeader = 3 // kind, length of the body
-	hubRecord = 16<<10 - hubHeader
-	// hubKeepAlive is after how long without a word from this end it sends a ping. The layer above
+	headerSize = 3 // kind, length of the body
+	maxBody    = 16<<10 - headerSize
+	// PingPeriod is after how long without a word from this end it sends a ping. The layer above
 	// says something every second, so that pings are rare.
-	hubKeepAlive = time.Second
-	// hubRTTEach is how many times hubKeepAlive pass between measurements of the round trip.
-	hubRTTEach = 10
+	PingPeriod = time.Second
+	// RTTEvery is how many times PingPeriod pass between measurements of the round trip.
+	RTTEvery = 10
 )
 
 var (
-	errNoDatagrams = errors.New("a session through a hub carries no datagrams")
-	errNoStreams   = errors.New("a session through a hub carries no streams beside control")
+	// ErrNoDatagrams is the error of SendDatagram.
+	ErrNoDatagrams = errors.New("a session through a hub carries no datagrams")
+	// ErrNoStreams is the error of OpenStream.
+	ErrNoStreams = errors.New("a session through a hub carries no streams beside control")
 )
 
-// hubLink is the carrier over a byte stream. It has two goroutines: listen, and keep.
-type hubLink struct {
+// link is the carrier over a byte stream. It has two goroutines: listen, and keep.
+type link struct {
 	conn  net.Conn
 	tls   *tls.Conn
 	idle  time.Duration
@@ -71,10 +73,10 @@ type hubLink struct {
 	done     chan struct{} // closed last
 }
 
-func newHubLink(conn net.Conn, over *tls.Conn, idle time.Duration) *hubLink {
-	l := &hubLink{
+func newLink(conn net.Conn, over *tls.Conn, idle time.Duration) *link {
+	l := &link{
 		conn: conn, tls: over, idle: idle, began: time.Now(),
-		turn: make(chan struct{}, 1), in: make([]byte, hubHeader+hubRecord), pong: make(chan [8]byte, 1),
+		turn: make(chan struct{}, 1), in: make([]byte, headerSize+maxBody), pong: make(chan [8]byte, 1),
 		ending: make(chan struct{}), finished: make(chan struct{}), kept: make(chan struct{}), done: make(chan struct{}),
 	}
 	l.control.r, l.control.w = io.Pipe()
@@ -82,13 +84,13 @@ func newHubLink(conn net.Conn, over *tls.Conn, idle time.Duration) *hubLink {
 }
 
 // begin starts the goroutines, after the welcome.
-func (l *hubLink) begin() {
+func (l *link) begin() {
 	go l.listen()
 	go l.keep()
 }
 
 // listen reads records until the end, and waits for keep then.
-func (l *hubLink) listen() {
+func (l *link) listen() {
 	err := l.hearAll()
 	if l.end(err) {
 		l.finish()
@@ -98,46 +100,46 @@ func (l *hubLink) listen() {
 	close(l.done)
 }
 
-func (l *hubLink) hearAll() error {
+func (l *link) hearAll() error {
 	for {
 		l.conn.SetReadDeadline(time.Now().Add(l.idle))
 		kind, body, err := l.read()
 		if err != nil {
-			return hubCause(err)
+			return causeOf(err)
 		}
 		l.records.Add(1)
 		switch kind {
-		case hubData:
+		case recordData:
 			if _, err := l.control.w.Write(body); err != nil {
 				return err // the session has ended
 			}
-		case hubClose:
-			return &CloseError{Reason: session.Plain(string(body)), Remote: true}
-		case hubPing:
+		case recordClose:
+			return &session.CloseError{Reason: session.Plain(string(body)), Remote: true}
+		case recordPing:
 			l.heardPing(body)
-		case hubPong:
+		case recordPong:
 			l.heardPong(body)
 		}
 	}
 }
 
 // read returns the next record; the body is good until the next call.
-func (l *hubLink) read() (kind byte, body []byte, err error) {
-	if _, err := io.ReadFull(l.tls, l.in[:hubHeader]); err != nil {
+func (l *link) read() (kind byte, body []byte, err error) {
+	if _, err := io.ReadFull(l.tls, l.in[:headerSize]); err != nil {
 		return 0, nil, err
 	}
 	n := int(binary.BigEndian.Uint16(l.in[1:]))
-	if n > hubRecord {
-		return 0, nil, fmt.Errorf("record of %d bytes, at most %d", n, hubRecord)
+	if n > maxBody {
+		return 0, nil, fmt.Errorf("record of %d bytes, at most %d", n, maxBody)
 	}
-	body = l.in[hubHeader : hubHeader+n]
+	body = l.in[headerSize : headerSize+n]
 	_, err = io.ReadFull(l.tls, body)
 	return l.in[0], body, err
 }
 
 // heardPing has keep answer, who may wait: if both ends waited here until the other reads,
 // they would wait for ever.
-func (l *hubLink) heardPing(stamp []byte) {
+func (l *link) heardPing(stamp []byte) {
 	if len(stamp) != 8 {
 		return
 	}
@@ -147,31 +149,31 @@ func (l *hubLink) heardPing(stamp []byte) {
 	}
 }
 
-func (l *hubLink) heardPong(stamp []byte) {
+func (l *link) heardPong(stamp []byte) {
 	if len(stamp) == 8 {
 		l.noteRTT(time.Since(l.began) - time.Duration(binary.BigEndian.Uint64(stamp)))
 	}
 }
 
 // noteRTT ignores what cannot be: the peer may lie.
-func (l *hubLink) noteRTT(rtt time.Duration) {
+func (l *link) noteRTT(rtt time.Duration) {
 	if rtt >= 0 && rtt <= l.idle {
 		l.trip.Store(int64(max(rtt, 1)))
 	}
 }
 
 // keep sends pings and answers those of the peer.
-func (l *hubLink) keep() {
+func (l *link) keep() {
 	defer close(l.kept)
-	tick := time.NewTicker(hubKeepAlive)
+	tick := time.NewTicker(PingPeriod)
 	defer tick.Stop()
 	l.ping()
 	for n, last := 1, uint64(0); ; {
 		select {
 		case stamp := <-l.pong:
-			l.write(hubPong, stamp[:])
+			l.write(recordPong, stamp[:])
 		case <-tick.C:
-			if now := l.written.Load(); now == last || n%hubRTTEach == 0 {
+			if now := l.written.Load(); now == last || n%RTTEvery == 0 {
 				l.ping()
 			}
 			n, last = n+1, l.written.Load()
@@ -181,12 +183,12 @@ func (l *hubLink) keep() {
 	}
 }
 
-func (l *hubLink) ping() {
-	l.write(hubPing, binary.BigEndian.AppendUint64(nil, uint64(time.Since(l.began))))
+func (l *link) ping() {
+	l.write(recordPing, binary.BigEndian.AppendUint64(nil, uint64(time.Since(l.began))))
 }
 
 // write sends one record. It blocks while the peer does not read.
-func (l *hubLink) write(kind byte, body []byte) error {
+func (l *link) write(kind byte, body []byte) error {
 	select {
 	case <-l.ending:
 		return l.why()
@@ -200,14 +202,14 @@ func (l *hubLink) write(kind byte, body []byte) error {
 	err := l.put(kind, body)
 	<-l.turn
 	if err != nil {
-		return l.broken(hubCause(err))
+		return l.broken(causeOf(err))
 	}
 	return nil
 }
 
 // broken ends the session after a failed write, but for a moment it lets listen find the
 // peer's reason in what has arrived.
-func (l *hubLink) broken(err error) error {
+func (l *link) broken(err error) error {
 	if !session.Wait(l.ending, session.CloseTimeout) && l.end(err) {
 		l.finish()
 	}
@@ -215,7 +217,7 @@ func (l *hubLink) broken(err error) error {
 }
 
 // put needs the turn; before begin there is nobody else.
-func (l *hubLink) put(kind byte, body []byte) error {
+func (l *link) put(kind byte, body []byte) error {
 	l.out = binary.BigEndian.AppendUint16(append(l.out[:0], kind), uint16(len(body)))
 	l.out = append(l.out, body...)
 	_, err := l.tls.Write(l.out)
@@ -224,7 +226,7 @@ func (l *hubLink) put(kind byte, body []byte) error {
 }
 
 // end sets the cause, unless there is one; who has set it calls finish.
-func (l *hubLink) end(cause error) bool {
+func (l *link) end(cause error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cause != nil {
@@ -236,43 +238,43 @@ func (l *hubLink) end(cause error) bool {
 }
 
 // finish frees whoever is blocked.
-func (l *hubLink) finish() {
+func (l *link) finish() {
 	l.conn.Close()
 	l.control.w.CloseWithError(l.why())
 	close(l.finished)
 }
 
-func (l *hubLink) why() error {
+func (l *link) why() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cause
 }
 
-func (l *hubLink) Kind() via.Kind { return via.Hub }
+func (l *link) Kind() via.Kind { return via.Hub }
 
-func (l *hubLink) SendDatagram([]byte) error { return cmp.Or(l.why(), errNoDatagrams) }
+func (l *link) SendDatagram([]byte) error { return cmp.Or(l.why(), ErrNoDatagrams) }
 
-func (l *hubLink) ReceiveDatagram(ctx context.Context) ([]byte, error) {
+func (l *link) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 	return session.Next[[]byte](ctx, nil, l.done, l.Err)
 }
 
-func (l *hubLink) OpenStream() (SendStream, error) { return nil, cmp.Or(l.why(), errNoStreams) }
+func (l *link) OpenStream() (session.SendStream, error) { return nil, cmp.Or(l.why(), ErrNoStreams) }
 
-func (l *hubLink) AcceptStream(ctx context.Context) (ReceiveStream, error) {
-	return session.Next[ReceiveStream](ctx, nil, l.done, l.Err)
+func (l *link) AcceptStream(ctx context.Context) (session.ReceiveStream, error) {
+	return session.Next[session.ReceiveStream](ctx, nil, l.done, l.Err)
 }
 
-func (l *hubLink) MaxDatagram() int { return 0 }
+func (l *link) MaxDatagram() int { return 0 }
 
-func (l *hubLink) Window() int { return 0 }
+func (l *link) Window() int { return 0 }
 
-func (l *hubLink) RTT() time.Duration { return time.Duration(l.trip.Load()) }
+func (l *link) RTT() time.Duration { return time.Duration(l.trip.Load()) }
 
-func (l *hubLink) Heard() uint64 { return l.records.Load() }
+func (l *link) Heard() uint64 { return l.records.Load() }
 
-func (l *hubLink) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
+func (l *link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
 
-func (l *hubLink) Err() error {
+func (l *link) Err() error {
 	select {
 	case <-l.done:
 		return l.why()
@@ -283,8 +285,8 @@ func (l *hubLink) Err() error {
 
 // Close says goodbye if the stream takes it in time. Whoever reads the control stream learns at
 // once that the session has ended.
-func (l *hubLink) Close(reason string) {
-	if !l.end(&CloseError{Reason: reason}) {
+func (l *link) Close(reason string) {
+	if !l.end(&session.CloseError{Reason: reason}) {
 		return
 	}
 	l.control.w.CloseWithError(l.why())
@@ -293,22 +295,22 @@ func (l *hubLink) Close(reason string) {
 	go func() { // finish frees it
 		defer close(said)
 		l.turn <- struct{}{}
-		l.put(hubClose, []byte(reason))
+		l.put(recordClose, []byte(reason))
 		<-l.turn
 	}()
 	session.Wait(said, 2*session.CloseTimeout)
 	l.finish()
 }
 
-// hubControl is the control stream.
-type hubControl struct{ l *hubLink }
+// controlStream is the control stream.
+type controlStream struct{ l *link }
 
-func (c hubControl) Read(b []byte) (int, error) { return c.l.control.r.Read(b) }
+func (c controlStream) Read(b []byte) (int, error) { return c.l.control.r.Read(b) }
 
-func (c hubControl) Write(b []byte) (written int, err error) {
+func (c controlStream) Write(b []byte) (written int, err error) {
 	for len(b) > 0 {
-		n := min(len(b), hubRecord)
-		if err := c.l.write(hubData, b[:n]); err != nil {
+		n := min(len(b), maxBody)
+		if err := c.l.write(recordData, b[:n]); err != nil {
 			return written, err
 		}
 		written, b = written+n, b[n:]

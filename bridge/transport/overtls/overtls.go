@@ -1,4 +1,4 @@
-package transport
+package overtls
 
 import (
 	"cmp"
@@ -20,14 +20,14 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// hubProtocol makes sessions over byte streams of others: TLS 1.3 (RFC 8446) with records of
+// Protocol makes sessions over byte streams of others: TLS 1.3 (RFC 8446) with records of
 // ours inside. Whoever carries the streams is an adversary. He can end a session, and he sees
 // who talks with whom, when and how much; nothing else.
 //
 // Both ends complete the handshake whatever they think of the other's certificate, and say
 // their verdict in the first record. The alerts of crypto/tls could not tell why a
 // certificate is refused. A dialler that refuses the acceptor shows no certificate.
-type hubProtocol struct {
+type Protocol struct {
 	cfg session.Settings
 
 	ctx  context.Context // ends with close
@@ -38,15 +38,16 @@ type hubProtocol struct {
 	wg   sync.WaitGroup // one per handshake; grows only under mu while over is false
 }
 
-func newHubProtocol(cfg session.Settings) *hubProtocol {
-	p := &hubProtocol{cfg: cfg}
+// New returns a Protocol that needs no ResetSecret.
+func New(cfg session.Settings) *Protocol {
+	p := &Protocol{cfg: cfg}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
 }
 
 // Dial makes a session with the node at the other end of conn, where that end calls Accept. The
 // protocol owns conn from now on.
-func (p *hubProtocol) Dial(ctx context.Context, conn net.Conn) (*Session, error) {
+func (p *Protocol) Dial(ctx context.Context, conn net.Conn) (*session.Session, error) {
 	if !p.begin() {
 		conn.Close()
 		return nil, net.ErrClosed
@@ -55,12 +56,12 @@ func (p *hubProtocol) Dial(ctx context.Context, conn net.Conn) (*Session, error)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(p.ctx, func() { cancel(net.ErrClosed) })()
-	return p.meet(ctx, conn, true, (*hubMeeting).ask)
+	return p.meet(ctx, conn, true, (*handshake).ask)
 }
 
 // Accept begins a session with the node that calls Dial at the other end of conn, and does not
 // wait for it: the session arrives in the Inbox. The protocol owns conn from now on.
-func (p *hubProtocol) Accept(conn net.Conn) {
+func (p *Protocol) Accept(conn net.Conn) {
 	if !p.begin() {
 		conn.Close()
 		return
@@ -69,7 +70,7 @@ func (p *hubProtocol) Accept(conn net.Conn) {
 		defer p.wg.Done()
 		place := p.cfg.Handshakes.Enter(sourceOf(conn.RemoteAddr()), func() { go conn.Close() })
 		defer place.Leave()
-		s, err := p.meet(p.ctx, conn, false, func(m *hubMeeting, ctx context.Context) error { return m.answer(ctx, place) })
+		s, err := p.meet(p.ctx, conn, false, func(m *handshake, ctx context.Context) error { return m.answer(ctx, place) })
 		if err == nil {
 			p.cfg.Inbox.Arrived(s)
 		}
@@ -86,7 +87,7 @@ func sourceOf(addr net.Addr) netip.Addr {
 }
 
 // begin counts a handshake in, unless the endpoint is closed.
-func (p *hubProtocol) begin() bool {
+func (p *Protocol) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.over {
@@ -96,7 +97,7 @@ func (p *hubProtocol) begin() bool {
 }
 
 // Close ends unfinished handshakes, and waits for them.
-func (p *hubProtocol) Close() {
+func (p *Protocol) Close() {
 	p.mu.Lock()
 	p.over = true
 	p.mu.Unlock()
@@ -104,13 +105,13 @@ func (p *hubProtocol) Close() {
 	p.wg.Wait()
 }
 
-// hubMeeting is one handshake, from its first byte to the welcome.
-type hubMeeting struct {
-	*hubProtocol
+// handshake is one handshake, from its first byte to the welcome.
+type handshake struct {
+	*Protocol
 	conn    net.Conn
 	self    *trust.Member // as which this end meets the peer
 	tls     *tls.Conn
-	link    *hubLink
+	link    *link
 	claim   trust.Claim // the dialler's, from its greeting
 	verdict error       // on the peer's certificates
 	peer    trust.Peer
@@ -118,19 +119,19 @@ type hubMeeting struct {
 }
 
 // meet makes a session of a connection, or closes it.
-func (p *hubProtocol) meet(ctx context.Context, conn net.Conn, dialled bool, do func(*hubMeeting, context.Context) error) (*Session, error) {
-	m := &hubMeeting{hubProtocol: p, conn: conn, self: p.cfg.Member()}
+func (p *Protocol) meet(ctx context.Context, conn net.Conn, dialled bool, do func(*handshake, context.Context) error) (*session.Session, error) {
+	m := &handshake{Protocol: p, conn: conn, self: p.cfg.Member()}
 	err := do(m, ctx)
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
 	m.link.begin()
-	return session.New(session.Params{Carrier: m.link, Control: hubControl{m.link}, Done: m.link.done, Peer: m.peer, Proof: m.chain, Self: m.self, Dialled: dialled}), nil
+	return session.New(session.Params{Carrier: m.link, Control: controlStream{m.link}, Done: m.link.done, Peer: m.peer, Proof: m.chain, Self: m.self, Dialled: dialled}), nil
 }
 
 // ask is the dialler's side.
-func (m *hubMeeting) ask(ctx context.Context) error {
+func (m *handshake) ask(ctx context.Context) error {
 	cfg := m.config()
 	cfg.ServerName = m.self.Network() + session.ServerSuffix
 	m.tls = tls.Client(m.conn, cfg)
@@ -140,7 +141,7 @@ func (m *hubMeeting) ask(ctx context.Context) error {
 	return m.inTime(ctx, func() error {
 		kind, word := m.word()
 		began := time.Now()
-		if err := m.link.put(kind, word); err != nil || kind != hubWelcome {
+		if err := m.link.put(kind, word); err != nil || kind != recordWelcome {
 			return cmp.Or(m.verdict, err)
 		}
 		err := m.hearWord()
@@ -151,7 +152,7 @@ func (m *hubMeeting) ask(ctx context.Context) error {
 
 // answer is the acceptor's side. It hears the dialler's word first: then nothing unread is left
 // to make TCP throw away the answer.
-func (m *hubMeeting) answer(ctx context.Context, place session.Handshake) error {
+func (m *handshake) answer(ctx context.Context, place session.Handshake) error {
 	cfg := m.config()
 	cfg.ClientAuth = tls.RequestClientCert
 	cfg.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -169,7 +170,7 @@ func (m *hubMeeting) answer(ctx context.Context, place session.Handshake) error 
 				return err
 			}
 			kind, word := m.word()
-			if kind == hubWelcome {
+			if kind == recordWelcome {
 				place.Reached(session.AtWelcome)
 			}
 			return cmp.Or(m.verdict, m.link.put(kind, word))
@@ -182,7 +183,7 @@ func (m *hubMeeting) answer(ctx context.Context, place session.Handshake) error 
 }
 
 // config is what both sides have in common. It refuses nobody: word does.
-func (m *hubMeeting) config() *tls.Config {
+func (m *handshake) config() *tls.Config {
 	cfg := session.TLSConfig(m.cfg.Member)
 	cfg.DynamicRecordSizingDisabled = true // a record of ours is one of TLS
 	var refused error
@@ -202,15 +203,15 @@ func (m *hubMeeting) config() *tls.Config {
 
 // shake completes the TLS handshake and judges the certificates that the peer has proved to
 // hold.
-func (m *hubMeeting) shake(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, ErrSilent)
+func (m *handshake) shake(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, session.ErrSilent)
 	defer cancel()
 	began := time.Now()
 	if err := m.tls.HandshakeContext(ctx); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return hubCause(err)
+		return causeOf(err)
 	}
 	cs := m.tls.ConnectionState()
 	if cs.NegotiatedProtocol != session.ALPN {
@@ -222,14 +223,14 @@ func (m *hubMeeting) shake(ctx context.Context) error {
 	if m.verdict == nil && m.peer.Node == member.Self().Node {
 		m.verdict = session.ErrSelf
 	}
-	m.link = newHubLink(m.conn, m.tls, m.cfg.IdleTimeout)
+	m.link = newLink(m.conn, m.tls, m.cfg.IdleTimeout)
 	m.link.noteRTT(time.Since(began)) // too long: it is measured anew at once
 	return nil
 }
 
 // inTime runs a step that knows no context; the end of ctx ends it.
-func (m *hubMeeting) inTime(ctx context.Context, step func() error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, ErrSilent)
+func (m *handshake) inTime(ctx context.Context, step func() error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, session.ErrSilent)
 	defer cancel()
 	disarm := context.AfterFunc(ctx, func() { m.conn.Close() })
 	err := step()
@@ -240,51 +241,52 @@ func (m *hubMeeting) inTime(ctx context.Context, step func() error) error {
 }
 
 // word is the first record that this end says: welcome, or why not.
-func (m *hubMeeting) word() (byte, []byte) {
+func (m *handshake) word() (byte, []byte) {
 	switch {
 	case errors.Is(m.verdict, session.ErrSelf):
-		return hubSelf, nil
+		return recordSelf, nil
 	case m.verdict != nil:
-		return hubRefused, []byte{session.AlertFor(m.verdict)}
+		return recordRefused, []byte{session.AlertFor(m.verdict)}
 	case m.cfg.Leaving():
-		m.verdict = &CloseError{Reason: session.LeavingReason}
-		return hubClose, []byte(session.LeavingReason)
+		m.verdict = &session.CloseError{Reason: session.LeavingReason}
+		return recordClose, []byte(session.LeavingReason)
 	}
-	return hubWelcome, nil
+	return recordWelcome, nil
 }
 
 // hearWord reads the peer's first record.
-func (m *hubMeeting) hearWord() error {
+func (m *handshake) hearWord() error {
 	kind, word, err := m.link.read()
 	switch {
 	case err != nil:
-		return hubCause(err)
-	case kind == hubWelcome:
+		return causeOf(err)
+	case kind == recordWelcome:
 		return nil
-	case kind == hubSelf:
+	case kind == recordSelf:
 		return session.ErrSelf // the other end of us saw it first
-	case kind == hubClose:
-		return &CloseError{Reason: session.Plain(string(word)), Remote: true}
-	case kind == hubRefused && len(word) == 1:
+	case kind == recordClose:
+		return &session.CloseError{Reason: session.Plain(string(word)), Remote: true}
+	case kind == recordRefused && len(word) == 1:
 		return cmp.Or(session.AlertError(word[0]), errRefused)
 	}
-	return fmt.Errorf("welcome: got record %d of %d bytes, want %d", kind, len(word), hubWelcome)
+	return fmt.Errorf("welcome: got record %d of %d bytes, want %d", kind, len(word), recordWelcome)
 }
 
 var (
 	errRefused = errors.New("peer refused our certificate")
-	errCut     = errors.New("connection through the hub was cut")
+	// ErrCut says that the byte stream has ended without a close by the peer.
+	ErrCut = errors.New("connection through the hub was cut")
 )
 
 // report logs how a handshake ended, unless it was a member's or failed without a fault.
-func (m *hubMeeting) report(err error) {
+func (m *handshake) report(err error) {
 	addr := m.conn.RemoteAddr()
 	if refused, ok := errors.AsType[*trust.Refusal](err); ok {
 		m.cfg.Refusals.Report(addr, refused.Claim, refused.Err)
 		return
 	}
-	_, closed := errors.AsType[*CloseError](err)
-	if closed || m.ctx.Err() != nil || errors.Is(err, session.ErrSelf) || errors.Is(err, ErrSilent) || errors.Is(err, errCut) || errors.Is(err, net.ErrClosed) {
+	_, closed := errors.AsType[*session.CloseError](err)
+	if closed || m.ctx.Err() != nil || errors.Is(err, session.ErrSelf) || errors.Is(err, session.ErrSilent) || errors.Is(err, ErrCut) || errors.Is(err, net.ErrClosed) {
 		return
 	}
 	if errors.Is(err, trust.ErrWrongKey) && m.claim.Network == m.cfg.Member().Network() {
@@ -293,13 +295,13 @@ func (m *hubMeeting) report(err error) {
 	m.cfg.Refusals.Report(addr, m.claim, err)
 }
 
-// hubCause translates why a connection failed into an error of this package.
-func hubCause(err error) error {
+// causeOf translates why a connection failed into an error of this package.
+func causeOf(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return ErrSilent
+		return session.ErrSilent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
-		return errCut
+		return ErrCut
 	}
 	return err
 }
