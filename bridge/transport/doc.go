@@ -53,13 +53,9 @@
 //
 // # Files
 //
-// Package session has the sessions themselves, overtls those through a hub.
+// Package session has the sessions themselves, quic and overtls protocols that make them.
 //
 //	endpoint.go     Endpoint: sessions in, sessions out; the book of live sessions; aliases.go
-//	quic.go         the QUIC endpoint: dial, the welcome on the control stream; quic_accept.go
-//	quic_link.go    the QUIC carrier: datagrams, addresses, the end
-//	quic_stream.go  its streams
-//	quic_guard.go   handshakes of strangers over QUIC, and what became of them
 //	handshakes.go   limits of handshakes, and which is dropped; acquaintances.go: for whom
 //	                places are kept
 //	dial.go         one protocol or the other: QUIC first, SCTP 250 ms later; DialOver, AcceptOver

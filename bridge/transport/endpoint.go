@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"achbridge/bridge/transport/overtls"
+	"achbridge/bridge/transport/quic"
 	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
@@ -172,13 +173,13 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	}
 	e.member.Store(member)
 	e.refusals = newRefusals(cfg.Log, func() string { return e.trusted().Network() })
-	e.unfinished.quic = handshakes{known: e.acquaintances.has, ousted: e.refusals.crowded, calm: Crowd}
+	e.unfinished.quic = handshakes{known: e.acquaintances.has, ousted: e.refusals.crowded, calm: quic.RetryThreshold}
 	e.unfinished.sctp = handshakes{known: e.acquaintances.has, ousted: e.refusals.crowded}
 	e.unfinished.hub = handshakes{known: func(netip.Addr) bool { return false }, ousted: e.refusals.crowded}
 	e.hub = overtls.New(e.settings(cfg, &e.unfinished.hub, ""))
 	if conn != nil {
 		e.addrs.QUIC = conn.LocalAddr()
-		e.quic, err = listenQUIC(conn, e.settings(cfg, &e.unfinished.quic, "stateless reset"), e.acquaintances.live)
+		e.quic, err = quic.Listen(conn, e.settings(cfg, &e.unfinished.quic, "stateless reset"), e.acquaintances.live)
 		if err != nil {
 			return nil, fmt.Errorf("listen: %w", err)
 		}

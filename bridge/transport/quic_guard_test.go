@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"achbridge/bridge/transport/quic"
 	"achbridge/bridge/transport/session"
 )
 
@@ -24,8 +25,8 @@ func TestForgedAddressesDoNotKeepMembersOut(t *testing.T) {
 		places.mu.Lock()
 		pending := len(places.pending)
 		places.mu.Unlock()
-		if pending == 0 || pending > Crowd {
-			t.Errorf("pending handshakes: got %d, want 1..%d", pending, Crowd)
+		if pending == 0 || pending > quic.RetryThreshold {
+			t.Errorf("pending handshakes: got %d, want 1..%d", pending, quic.RetryThreshold)
 		}
 		l.join(t, robot, l.node(t, "planner")) // which takes one round trip more
 		cancel()

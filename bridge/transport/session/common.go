@@ -34,10 +34,6 @@ const LeavingReason = "the daemon is leaving"
 // carries everywhere (RFC 8200 section 5), 1280 bytes with its header and UDP's.
 const PacketSize = 1232
 
-// MinDatagram is what a datagram holds at least, in bytes, over QUIC and SCTP alike: QUIC's
-// packets have 1200 bytes or more, and SCTP's on the smallest path leave 472.
-const MinDatagram = 472
-
 // MaxStreams is how many streams of a peer's may be open in a session. One is
 // open from OpenStream until its reader has seen the end or has stopped it.
 const MaxStreams = 256

@@ -1,4 +1,4 @@
-package transport
+package quic
 
 import (
 	"errors"
@@ -181,7 +181,7 @@ func socketWithoutNetwork(t *testing.T) *quietSocket {
 
 // The system refuses to send, as to an address that no route leads to.
 func TestRefusedSendIsToldWithoutTheCall(t *testing.T) {
-	err := quicCause(&quic.TransportError{ErrorCode: quic.InternalError, ErrorMessage: "write udp 10.0.0.1:1->10.0.0.2:2: sendmsg: network is unreachable"})
+	err := causeOf(&quic.TransportError{ErrorCode: quic.InternalError, ErrorMessage: "write udp 10.0.0.1:1->10.0.0.2:2: sendmsg: network is unreachable"})
 	if got, want := err.Error(), "nothing can be sent to the peer: network is unreachable"; got != want || !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %q, want %q, of a session that is closed", got, want)
 	}

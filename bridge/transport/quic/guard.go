@@ -1,4 +1,4 @@
-package transport
+package quic
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// quicGuard limits what strangers cost: each unfinished handshake holds a few dozen
+// guard limits what strangers cost: each unfinished handshake holds a few dozen
 // kilobytes and two goroutines for up to 10 s. It also learns how each ends, for the log,
 // since quic-go does not report connections that it never hands out.
 //
@@ -24,21 +24,21 @@ import (
 // listener; that ends no others. The guard does so, and begins another listener, when there
 // are too many of them, or when one is too old while there is a crowd. A peer that is between
 // the two packets of its ClientHello at that moment is told, and dials again.
-type quicGuard struct {
+type guard struct {
 	cfg  session.Settings
 	full chan struct{} // asks for another listener
 }
 
 const (
-	// Crowd is how many handshakes may be pending before newcomers must first prove their
+	// RetryThreshold is how many handshakes may be pending before newcomers must first prove their
 	// address (QUIC Retry), which a forged address cannot.
-	Crowd = 8
+	RetryThreshold = 8
 
 	crowdedOut = "too many handshakes: dial again"
 )
 
-func newQUICGuard(cfg session.Settings) *quicGuard {
-	return &quicGuard{cfg: cfg, full: make(chan struct{}, 1)}
+func newGuard(cfg session.Settings) *guard {
+	return &guard{cfg: cfg, full: make(chan struct{}, 1)}
 }
 
 // attempt is one incoming connection until the welcome.
@@ -58,11 +58,11 @@ type attemptKey struct{}
 func attemptOf(ctx context.Context) *attempt { return ctx.Value(attemptKey{}).(*attempt) }
 
 // crowded is quic.Transport.VerifySourceAddress.
-func (g *quicGuard) crowded(net.Addr) bool { return g.cfg.Handshakes.AtLeast(Crowd) }
+func (g *guard) crowded(net.Addr) bool { return g.cfg.Handshakes.AtLeast(RetryThreshold) }
 
 // admit is quic.Transport.ConnContext: it counts the attempt in, and out again
 // when the connection ends or becomes a session.
-func (g *quicGuard) admit(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
+func (g *guard) admit(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
 	a := &attempt{addr: info.RemoteAddr}
 	var proved netip.Addr
 	if info.AddrVerified {
@@ -77,7 +77,7 @@ func (g *quicGuard) admit(ctx context.Context, info *quic.ClientInfo) (context.C
 }
 
 // oust begins to end an attempt; it does not wait.
-func (g *quicGuard) oust(a *attempt) {
+func (g *guard) oust(a *attempt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
@@ -101,7 +101,7 @@ func (a *attempt) handedOut(conn *quic.Conn) bool {
 
 // hello is tls.Config.GetConfigForClient. It changes nothing, but notes which
 // network the dialler expects here.
-func (g *quicGuard) hello(h *tls.ClientHelloInfo) (*tls.Config, error) {
+func (g *guard) hello(h *tls.ClientHelloInfo) (*tls.Config, error) {
 	a := attemptOf(h.Context())
 	a.place.Reached(session.AtHandshake)
 	if network, named := strings.CutSuffix(h.ServerName, session.ServerSuffix); named && trust.IsNetwork(network) {
@@ -122,7 +122,7 @@ func (a *attempt) authenticated() {
 
 // ended logs how an attempt ended, unless it was a member's or failed without a fault:
 // an answer was lost, or this node was closing.
-func (g *quicGuard) ended(a *attempt, cause error) {
+func (g *guard) ended(a *attempt, cause error) {
 	a.mu.Lock()
 	known, claim := a.known, a.claim
 	a.mu.Unlock()
@@ -133,11 +133,11 @@ func (g *quicGuard) ended(a *attempt, cause error) {
 		g.cfg.Refusals.Report(a.addr, refused.Claim, refused.Err)
 		return
 	}
-	cause = quicCause(cause)
-	_, closed := errors.AsType[*CloseError](cause) // speaks only who has been let in
+	cause = causeOf(cause)
+	_, closed := errors.AsType[*session.CloseError](cause) // speaks only who has been let in
 	local, ok := errors.AsType[*quic.TransportError](cause)
 	leaving := ok && !local.Remote && local.ErrorCode == quic.ConnectionRefused // we take nobody in any more
-	if closed || leaving || errors.Is(cause, session.ErrSelf) || errors.Is(cause, ErrSilent) || errors.Is(cause, quic.ErrTransportClosed) {
+	if closed || leaving || errors.Is(cause, session.ErrSelf) || errors.Is(cause, session.ErrSilent) || errors.Is(cause, quic.ErrTransportClosed) {
 		return
 	}
 	if errors.Is(cause, trust.ErrWrongKey) && claim.Network == g.cfg.Member().Network() {

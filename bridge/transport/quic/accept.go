@@ -1,4 +1,4 @@
-package transport
+package quic
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 )
 
 // listen begins another listener, when there is none.
-func (p *quicProtocol) listen() error {
+func (p *Protocol) listen() error {
 	listenTLS := session.TLSConfig(p.cfg.Member)
 	listenTLS.ClientAuth = tls.RequireAnyClientCert
 	listenTLS.GetConfigForClient = p.guard.hello
-	listenConf := quicConfig(p.cfg.IdleTimeout)
+	listenConf := newConfig(p.cfg.IdleTimeout)
 	listenConf.MaxIncomingStreams = 1 // the control stream
 	// Early means as soon as the ClientHello has arrived. There is no early data: Allow0RTT is off.
 	listener, err := p.transport.ListenEarly(listenTLS, listenConf)
@@ -26,7 +26,7 @@ func (p *quicProtocol) listen() error {
 }
 
 // accept accepts connections whose ClientHello has arrived.
-func (p *quicProtocol) accept(ctx context.Context) {
+func (p *Protocol) accept(ctx context.Context) {
 	for {
 		conn, err := p.listener.Load().Accept(ctx)
 		if errors.Is(err, quic.ErrServerClosed) { // by makeRoom
@@ -35,7 +35,7 @@ func (p *quicProtocol) accept(ctx context.Context) {
 			}
 		}
 		if err != nil {
-			p.cfg.Inbox.Failed(quicCause(err))
+			p.cfg.Inbox.Failed(causeOf(err))
 			return
 		}
 		p.wg.Go(func() { p.serve(ctx, conn) })
@@ -44,7 +44,7 @@ func (p *quicProtocol) accept(ctx context.Context) {
 
 // makeRoom closes the listener when the guard wants it, and thereby all connections
 // without a whole ClientHello.
-func (p *quicProtocol) makeRoom(ctx context.Context) {
+func (p *Protocol) makeRoom(ctx context.Context) {
 	for {
 		select {
 		case <-p.guard.full:
@@ -56,7 +56,7 @@ func (p *quicProtocol) makeRoom(ctx context.Context) {
 }
 
 // serve is the acceptor's side of a handshake.
-func (p *quicProtocol) serve(ctx context.Context, conn *quic.Conn) {
+func (p *Protocol) serve(ctx context.Context, conn *quic.Conn) {
 	a := attemptOf(conn.Context())
 	defer a.place.Leave()
 	if !a.handedOut(conn) {

@@ -1,4 +1,4 @@
-package transport
+package quic
 
 import (
 	"context"
@@ -19,57 +19,57 @@ const codeEnded quic.StreamErrorCode = 0
 // urgent, 3 the default), so that bulk does not hold up control messages.
 const controlUrgency = 0
 
-func (l *quicLink) OpenStream() (SendStream, error) {
+func (l *link) OpenStream() (session.SendStream, error) {
 	stream, err := l.conn.OpenUniStream()
 	if _, full := errors.AsType[*quic.StreamLimitReachedError](err); full {
 		return nil, session.ErrStreamLimit
 	}
 	if err != nil {
-		return nil, quicCause(err)
+		return nil, causeOf(err)
 	}
-	return quicSendStream{stream}, nil
+	return sendStream{stream}, nil
 }
 
-func (l *quicLink) AcceptStream(ctx context.Context) (ReceiveStream, error) {
+func (l *link) AcceptStream(ctx context.Context) (session.ReceiveStream, error) {
 	stream, err := l.conn.AcceptUniStream(ctx)
 	if err != nil {
-		return nil, quicCause(err)
+		return nil, causeOf(err)
 	}
-	return quicReceiveStream{stream}, nil
+	return receiveStream{stream}, nil
 }
 
-type quicSendStream struct{ stream *quic.SendStream }
+type sendStream struct{ stream *quic.SendStream }
 
-func (s quicSendStream) Write(b []byte) (int, error) {
+func (s sendStream) Write(b []byte) (int, error) {
 	n, err := s.stream.Write(b)
 	return n, streamCause(err, session.ErrStopped)
 }
 
 // Close has no error to report: quic-go knows one only for a stream that was
 // reset or stopped, and Write tells that.
-func (s quicSendStream) Close() { s.stream.Close() }
+func (s sendStream) Close() { s.stream.Close() }
 
-func (s quicSendStream) Reset() { s.stream.CancelWrite(codeEnded) }
+func (s sendStream) Reset() { s.stream.CancelWrite(codeEnded) }
 
-type quicReceiveStream struct{ stream *quic.ReceiveStream }
+type receiveStream struct{ stream *quic.ReceiveStream }
 
-func (s quicReceiveStream) Read(b []byte) (int, error) {
+func (s receiveStream) Read(b []byte) (int, error) {
 	n, err := s.stream.Read(b)
-	return n, streamCause(err, ErrReset)
+	return n, streamCause(err, session.ErrReset)
 }
 
-func (s quicReceiveStream) Stop() { s.stream.CancelRead(codeEnded) }
+func (s receiveStream) Stop() { s.stream.CancelRead(codeEnded) }
 
-// quicControl is the control stream. It lives as long as the session: whoever ends
+// controlStream is the control stream. It lives as long as the session: whoever ends
 // it, or one direction of it, breaks the protocol.
-type quicControl struct{ stream *quic.Stream }
+type controlStream struct{ stream *quic.Stream }
 
-func (c quicControl) Read(b []byte) (int, error) {
+func (c controlStream) Read(b []byte) (int, error) {
 	n, err := c.stream.Read(b)
-	return n, streamCause(err, ErrReset)
+	return n, streamCause(err, session.ErrReset)
 }
 
-func (c quicControl) Write(b []byte) (int, error) {
+func (c controlStream) Write(b []byte) (int, error) {
 	n, err := c.stream.Write(b)
 	return n, streamCause(err, session.ErrStopped)
 }
@@ -87,5 +87,5 @@ func streamCause(err, remote error) error {
 	case ended || errors.Is(err, quic.ErrStreamClosed):
 		return net.ErrClosed
 	}
-	return quicCause(err)
+	return causeOf(err)
 }

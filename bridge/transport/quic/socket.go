@@ -1,4 +1,4 @@
-package transport
+package quic
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package transport
+package quic
 
 import (
 	"context"
@@ -30,25 +30,25 @@ const (
 	firstAlert quic.TransportErrorCode = 0x100
 )
 
-// quicProtocol makes sessions over QUIC (RFC 9000, RFC 9221).
-type quicProtocol struct {
+// Protocol makes sessions over QUIC (RFC 9000, RFC 9221).
+type Protocol struct {
 	cfg       session.Settings
 	conn      net.PacketConn
 	transport *quic.Transport
 	listener  atomic.Pointer[quic.EarlyListener]
 	dialTLS   *tls.Config
 	dialConf  *quic.Config
-	guard     *quicGuard
+	guard     *guard
 
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 }
 
-// listenQUIC begins to accept and dial sessions over conn, which it owns unless it fails.
+// Listen begins to accept and dial sessions over conn, which it owns unless it fails.
 // IsLinked reports whether there is a session with an address.
-func listenQUIC(conn net.PacketConn, cfg session.Settings, isLinked func(netip.Addr) bool) (*quicProtocol, error) {
-	guard := newQUICGuard(cfg)
-	p := &quicProtocol{
+func Listen(conn net.PacketConn, cfg session.Settings, isLinked func(netip.Addr) bool) (*Protocol, error) {
+	guard := newGuard(cfg)
+	p := &Protocol{
 		cfg:   cfg,
 		conn:  conn,
 		guard: guard,
@@ -59,7 +59,7 @@ func listenQUIC(conn net.PacketConn, cfg session.Settings, isLinked func(netip.A
 			ConnContext:         guard.admit,
 		},
 		dialTLS:  session.TLSConfig(cfg.Member),
-		dialConf: quicConfig(cfg.IdleTimeout),
+		dialConf: newConfig(cfg.IdleTimeout),
 	}
 	p.dialConf.MaxIncomingStreams = -1
 
@@ -78,8 +78,8 @@ func listenQUIC(conn net.PacketConn, cfg session.Settings, isLinked func(netip.A
 // 20 ms round trip it carries 200 Mbit/s.
 const maxStreamWindow = 512 << 10
 
-func quicConfig(idle time.Duration) *quic.Config {
-	keepAlive := min(idle/4, KeepAlive)
+func newConfig(idle time.Duration) *quic.Config {
+	keepAlive := min(idle/4, session.KeepAlive)
 	return &quic.Config{
 		Versions:             []quic.Version{quic.Version1},
 		HandshakeIdleTimeout: session.HandshakeTimeout,
@@ -108,7 +108,7 @@ func quicConfig(idle time.Duration) *quic.Config {
 }
 
 // Dial returns after the welcome. Strangers give trust.ErrWrongKey, ourselves ErrSelf.
-func (p *quicProtocol) Dial(ctx context.Context, addr net.Addr) (*Session, error) {
+func (p *Protocol) Dial(ctx context.Context, addr net.Addr) (*session.Session, error) {
 	// quic-go panics on other addresses when it writes to a real socket.
 	_, isUDP := addr.(*net.UDPAddr)
 	if _, isReal := p.conn.(quic.OOBCapablePacketConn); addr == nil || isReal && !isUDP {
@@ -119,37 +119,41 @@ func (p *quicProtocol) Dial(ctx context.Context, addr net.Addr) (*Session, error
 	dialTLS := p.dialTLS.Clone()
 	dialTLS.ServerName = p.cfg.Member().Network() + session.ServerSuffix
 	conn, err := p.transport.Dial(ctx, addr, dialTLS, p.dialConf)
-	switch err = quicCause(err); {
-	case errors.Is(err, ErrSilent):
+	switch err = causeOf(err); {
+	case errors.Is(err, session.ErrSilent):
 		return nil, fmt.Errorf("%w, or the path drops packets of %d bytes, which QUIC needs", err, session.PacketSize)
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("%w, or the path drops packets of %d bytes, which QUIC needs%.0w", ErrSilent, session.PacketSize, err)
+		return nil, fmt.Errorf("%w, or the path drops packets of %d bytes, which QUIC needs%.0w", session.ErrSilent, session.PacketSize, err)
 	case err != nil:
 		return nil, err
 	}
 	return p.meet(ctx, conn, askWelcome, true)
 }
 
+// leastDatagram is what a datagram holds at least, in bytes, over QUIC and SCTP alike: QUIC's
+// packets have 1200 bytes or more, and SCTP's on the smallest path leave 472.
+const leastDatagram = 472
+
 // welcome is one side of the exchange that opens the control stream.
 type welcome func(context.Context, *quic.Conn) (*quic.Stream, error)
 
 // meet makes a session of a connection, or closes it. The peer has shown a
 // certificate of our network.
-func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome, dialled bool) (*Session, error) {
+func (p *Protocol) meet(ctx context.Context, conn *quic.Conn, do welcome, dialled bool) (*session.Session, error) {
 	chain, member := conn.ConnectionState().TLS.PeerCertificates, p.cfg.Member()
 	peer, err := member.Verify(chain)
 	code := codeUnwelcome
 	if err == nil && peer.Node == member.Self().Node {
 		err, code = session.ErrSelf, codeSelf
 	}
-	if most := (&quicLink{conn: conn}).MaxDatagram(); err == nil && most < session.MinDatagram {
-		err = fmt.Errorf("peer takes datagrams of %d bytes at most, which is no achbridge: any takes %d", most, session.MinDatagram)
+	if most := (&link{conn: conn}).MaxDatagram(); err == nil && most < leastDatagram {
+		err = fmt.Errorf("peer takes datagrams of %d bytes at most, which is no achbridge: any takes %d", most, leastDatagram)
 	}
 	if err != nil {
 		conn.CloseWithError(code, session.Plain(err.Error()))
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, ErrSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, session.ErrSilent)
 	defer cancel()
 	// Streams know no context: the end of ctx closes the connection under them.
 	disarm := context.AfterFunc(ctx, func() { conn.CloseWithError(codeUnwelcome, "no welcome in time") })
@@ -161,12 +165,12 @@ func (p *quicProtocol) meet(ctx context.Context, conn *quic.Conn, do welcome, di
 		return nil, context.Cause(ctx)
 	case err != nil:
 		conn.CloseWithError(codeUnwelcome, session.Plain(err.Error()))
-		return nil, quicCause(err)
+		return nil, causeOf(err)
 	}
 	stream.SetPriority(controlUrgency, true)
 	return session.New(session.Params{
-		Carrier: &quicLink{conn: conn},
-		Control: quicControl{stream},
+		Carrier: &link{conn: conn},
+		Control: controlStream{stream},
 		Done:    conn.Context().Done(),
 		Peer:    peer,
 		Proof:   chain,
@@ -199,27 +203,27 @@ func readWelcome(stream io.Reader) error {
 
 // Close closes the socket and ends the sessions without a goodbye. It waits for all goroutines
 // but those of sessions.
-func (p *quicProtocol) Close() {
+func (p *Protocol) Close() {
 	p.stop()
 	p.conn.Close() // first: frees whoever is stuck in a write
 	p.transport.Close()
 	p.wg.Wait()
 }
 
-// quicCause translates why a connection failed into an error of this package.
-func quicCause(err error) error {
+// causeOf translates why a connection failed into an error of this package.
+func causeOf(err error) error {
 	if e, ok := errors.AsType[*quic.ApplicationError](err); ok {
 		if e.Remote && e.ErrorCode == codeSelf {
 			return session.ErrSelf // the other end of us saw it first
 		}
-		return &CloseError{Reason: session.Plain(e.ErrorMessage), Remote: e.Remote}
+		return &session.CloseError{Reason: session.Plain(e.ErrorMessage), Remote: e.Remote}
 	}
 	if e, ok := errors.AsType[*quic.TransportError](err); ok && e.Remote {
 		if told := session.AlertError(byte(e.ErrorCode - firstAlert)); e.ErrorCode.IsCryptoError() && told != nil {
 			return told
 		}
 		if e.ErrorCode == quic.ApplicationErrorErrorCode { // closed before its reason could be sent
-			return &CloseError{Remote: true}
+			return &session.CloseError{Remote: true}
 		}
 	}
 	if e, ok := errors.AsType[*quic.TransportError](err); ok && !e.Remote && e.ErrorCode == quic.InternalError {
@@ -235,7 +239,7 @@ func quicCause(err error) error {
 	_, idle := errors.AsType[*quic.IdleTimeoutError](err)
 	_, slow := errors.AsType[*quic.HandshakeTimeoutError](err)
 	if idle || slow {
-		return ErrSilent
+		return session.ErrSilent
 	}
 	return err
 }
