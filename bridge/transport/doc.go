@@ -53,21 +53,12 @@
 //
 // # Files
 //
-// Package session has the sessions themselves, quic and overtls protocols that make them.
+// Package session has the sessions themselves. Packages quic, sctp and overtls make them.
 //
 //	endpoint.go     Endpoint: sessions in, sessions out; the book of live sessions; aliases.go
 //	handshakes.go   limits of handshakes, and which is dropped; acquaintances.go: for whom
 //	                places are kept
 //	dial.go         one protocol or the other: QUIC first, SCTP 250 ms later; DialOver, AcceptOver
-//	sctp.go         the SCTP endpoint: dial, accept, who may begin a handshake
-//	sctp_meeting.go DTLS and the hello, in which both ends exchange their INIT; sctp_hello.go
-//	sctp_packet.go  what precedes DTLS: knock, cookie, reset
-//	sctp_socket.go  one socket for many associations; sctp_path.go, one of them;
-//	sctp_address.go, where its peer is; sctp_buffer.go, what the kernel holds
-//	sctp_link.go    the SCTP carrier; sctp_datagram.go, its datagrams; sctp_life.go, heartbeats
-//	sctp_stream.go  its streams; sctp_stream_ends.go, sctp_flight.go
-//	sctp_backlog.go limits of the data that a peer may leave undelivered
-//	sctp_tap.go     packets of SCTP as they pass; sctp_ack.go, packets that are held back
 //	rekey.go        another key, or a list of revocations, while sessions run
 //	refusals.go     the log lines about refused peers, at most one a second
 package transport

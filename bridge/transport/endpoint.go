@@ -17,6 +17,7 @@ import (
 
 	"achbridge/bridge/transport/overtls"
 	"achbridge/bridge/transport/quic"
+	"achbridge/bridge/transport/sctp"
 	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
@@ -186,7 +187,7 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	}
 	if cfg.SCTP != nil {
 		e.addrs.SCTP = cfg.SCTP.LocalAddr()
-		e.sctp = listenSCTP(cfg.SCTP, e.settings(cfg, &e.unfinished.sctp, "sctp reset"))
+		e.sctp = sctp.Listen(cfg.SCTP, e.settings(cfg, &e.unfinished.sctp, "sctp reset"))
 	}
 	return e, nil
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	mathrand "math/rand/v2"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -120,7 +121,11 @@ func issue(t *testing.T, template, issuer *x509.Certificate, authority ed25519.P
 // withStranger runs a scenario of one node and whoever comes, after which the
 // node must still welcome a member and have handed out nobody else.
 func withStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
-	return inBubble(Listen, func(t *testing.T, l *lab) {
+	return withStrangerOver(Listen, s)
+}
+
+func withStrangerOver(listen func(net.PacketConn, Config) (*Endpoint, error), s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
+	return inBubble(listen, func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot")
 		s(t, l, robot)
 		accepted, _ := l.join(t, robot, l.node(t, "pc"))
@@ -140,24 +145,24 @@ func withStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
 
 func TestGarbageIsIgnored(t *testing.T) {
 	for name, c := range map[string]struct {
-		with  func(func(*testing.T, *lab, *Endpoint)) func(*testing.T)
-		begin func(b []byte, i int) // makes the beginning look like a packet of the protocol
+		listen func(net.PacketConn, Config) (*Endpoint, error)
+		begin  func(b []byte, i int) // makes the beginning look like a packet of the protocol
 	}{
-		"QUIC": {withStranger, func(b []byte, i int) {
+		"QUIC": {Listen, func(b []byte, i int) {
 			if i%2 == 0 { // as a QUIC version 1 Initial packet
 				copy(b, []byte{0xc0 | b[0]&0x0f, 0, 0, 0, 1, b[5] % 21})
 			}
 		}},
-		"SCTP": {withSCTPStranger, func(b []byte, i int) {
+		"SCTP": {listenOverSCTP, func(b []byte, i int) {
 			switch i % 3 {
 			case 0:
-				b[0], b[1] = shimMagic, 1+b[1]%kindReset
+				b[0], b[1] = 0xac, 1+b[1]%5 // a shim
 			case 1:
-				b[0] = recordCID
+				b[0] = 25 // a record with a connection id
 			}
 		}},
 	} {
-		t.Run(name, c.with(func(t *testing.T, l *lab, robot *Endpoint) {
+		t.Run(name, withStrangerOver(c.listen, func(t *testing.T, l *lab, robot *Endpoint) {
 			conn := l.bind(t, netip.MustParseAddrPort("10.0.1.1:999"))
 			defer conn.Close()
 			dice := mathrand.New(mathrand.NewPCG(1, 2))
@@ -250,17 +255,16 @@ func TestStrangersAreRefused(t *testing.T) {
 			}
 			oneLine(t, l, robot, append(c.want, c.wantOfQUIC)...)
 		}))
-		t.Run(c.name+"/SCTP", withSCTPStranger(func(t *testing.T, l *lab, robot *Endpoint) {
-			s := newSCTPStranger(t, l, "10.0.1.1:999")
-			s.options = append(s.options, dtls.WithConnectionIDGenerator(func() []byte { id := randomCID(); return id[:] }))
+		t.Run(c.name+"/SCTP", withStrangerOver(listenOverSCTP, func(t *testing.T, l *lab, robot *Endpoint) {
+			var options []dtls.ClientOption
 			if c.certificate != nil {
-				s.options = append(s.options, dtls.WithCertificates(c.certificate(t, l)))
+				options = append(options, dtls.WithCertificates(c.certificate(t, l)))
 			}
 			if c.sctp != nil {
-				s.options = append(s.options, c.sctp)
+				options = append(options, c.sctp)
 			}
 			for range 3 {
-				if err := s.dial(t, robot); err == nil {
+				if err := dialDTLS(t, l, robot, options...); err == nil {
 					t.Error("the stranger heard something")
 				}
 			}

@@ -45,6 +45,7 @@ var fences = []fence{
 	{From: "bridge/transport", Not: ours + "/wire", Why: "a session carries bytes, not messages", Tests: true},
 	{From: "bridge/transport/overtls", Not: ours, But: belowProtocols, Why: "a protocol knows no other protocol and no endpoint", Tests: true},
 	{From: "bridge/transport/quic", Not: ours, But: belowProtocols, Why: "a protocol knows no other protocol and no endpoint", Tests: true},
+	{From: "bridge/transport/sctp", Not: ours, But: belowProtocols, Why: "a protocol knows no other protocol and no endpoint", Tests: true},
 	{From: "bridge/transport/session", Not: ours, But: []string{ours + "/bridge/trust", ours + "/bridge/via"}, Why: "a session knows no protocol and no endpoint", Tests: true},
 	{From: "bridge/trust", Not: ours, Why: "trust imports nothing of ours"},
 	{From: "bridge/fresh", Not: ours + "/localach", Why: "policy touches no channel", Tests: true},

@@ -15,7 +15,7 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// guard limits what strangers cost: each unfinished handshake holds a few dozen
+// guard limits what unknown peers cost: each unfinished handshake holds a few dozen
 // kilobytes and two goroutines for up to 10 s. It also learns how each ends, for the log,
 // since quic-go does not report connections that it never hands out.
 //
@@ -30,7 +30,7 @@ type guard struct {
 }
 
 const (
-	// RetryThreshold is how many handshakes may be pending before newcomers must first prove their
+	// RetryThreshold is how many handshakes may be pending before new ones must first prove their
 	// address (QUIC Retry), which a forged address cannot.
 	RetryThreshold = 8
 

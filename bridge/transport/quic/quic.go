@@ -107,7 +107,7 @@ func newConfig(idle time.Duration) *quic.Config {
 	}
 }
 
-// Dial returns after the welcome. Strangers give trust.ErrWrongKey, ourselves ErrSelf.
+// Dial returns after the welcome. Unknown peers give trust.ErrWrongKey, ourselves session.ErrSelf.
 func (p *Protocol) Dial(ctx context.Context, addr net.Addr) (*session.Session, error) {
 	// quic-go panics on other addresses when it writes to a real socket.
 	_, isUDP := addr.(*net.UDPAddr)

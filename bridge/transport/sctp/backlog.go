@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"encoding/binary"
@@ -8,14 +8,14 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// sctpBacklog limits how many messages of a peer may wait in the association. The library
+// backlog limits how many messages of a peer may wait in the association. The library
 // limits only bytes, and searches all that waits in a stream for each chunk that arrives:
 // 100000 chunks of a byte each would cost a processor, and a hundred times their bytes.
 //
 // A peer that keeps the rules never sends a message in parts, and sends only datagrams
 // unordered. Ordered messages wait only behind a lost one, so at most as many wait as may be
 // under way at once.
-type sctpBacklog struct {
+type backlog struct {
 	total   atomic.Int32 // messages that have arrived and were not read
 	waiting [numbers]atomic.Int32
 }
@@ -40,7 +40,7 @@ const (
 var errBacklog = errors.New("peer breaks the protocol: too much of what it sends can never be delivered")
 
 // admit reports whether the peer may send a DATA chunk.
-func (b *sctpBacklog) admit(chunk []byte) bool {
+func (b *backlog) admit(chunk []byte) bool {
 	if len(chunk) < dataHeader {
 		return true // the library checks it
 	}
@@ -55,15 +55,15 @@ func (b *sctpBacklog) admit(chunk []byte) bool {
 }
 
 // read notes a message that has been taken out of the association.
-func (b *sctpBacklog) read(number uint16) {
+func (b *backlog) read(number uint16) {
 	b.total.Add(-1)
 	b.waiting[number].Add(-1)
 }
 
 // acknowledge notes a SACK of ours. A SACK with the whole window shows that nothing waits, so
 // the counts restart at zero, whatever arrived twice or was dropped.
-func (b *sctpBacklog) acknowledge(chunk []byte) {
-	if len(chunk) < 12 || binary.BigEndian.Uint32(chunk[8:]) != sctpBuffer || b.total.Swap(0) == 0 {
+func (b *backlog) acknowledge(chunk []byte) {
+	if len(chunk) < 12 || binary.BigEndian.Uint32(chunk[8:]) != receiveBuffer || b.total.Swap(0) == 0 {
 		return
 	}
 	for i := range b.waiting {

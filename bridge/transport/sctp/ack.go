@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"encoding/binary"
@@ -18,8 +18,8 @@ import (
 // above acknowledges datagrams itself, and on a narrow path so many SACKs take too much. So
 // datagrams are acknowledged every sackPeriod or sackBytes.
 //
-// sctpForward has the state of both, under the link's mu.
-type sctpForward struct {
+// ackState has the state of both, under the link's mu.
+type ackState struct {
 	gaps bool      // the last acknowledgement reported missing packets
 	came time.Time // when the last acknowledgement arrived
 	held bool      // a FORWARD TSN waits to be sent
@@ -40,7 +40,7 @@ const (
 	skipDelay = 30 * time.Millisecond
 	// sackPeriod is half of the delay that any acknowledgement may have.
 	sackPeriod = 100 * time.Millisecond
-	sackBytes  = sctpWindow / 16
+	sackBytes  = minWindow / 16
 
 	// tailSilence is how long without an acknowledgement the last packets count as lost. An
 	// acknowledgement may be delayed by 200 ms.
@@ -58,13 +58,13 @@ func isForward(packet []byte) bool {
 // isSack reports whether a packet only acknowledges.
 func isSack(packet []byte) bool {
 	for typ, chunk := range chunks(packet) {
-		return typ == chunkSack && sctpHeader+(len(chunk)+3)&^3 >= len(packet)
+		return typ == chunkSack && commonHeader+(len(chunk)+3)&^3 >= len(packet)
 	}
 	return false
 }
 
 // arrived notes a DATA chunk from the peer.
-func (l *sctpLink) arrived(chunk []byte) {
+func (l *link) arrived(chunk []byte) {
 	if len(chunk) < dataHeader {
 		return
 	}
@@ -77,7 +77,7 @@ func (l *sctpLink) arrived(chunk []byte) {
 }
 
 // needless reports whether an acknowledgement need not be sent, since a later one will do.
-func (l *sctpLink) needless(now time.Time) bool {
+func (l *link) needless(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := &l.forward
@@ -89,7 +89,7 @@ func (l *sctpLink) needless(now time.Time) bool {
 }
 
 // acknowledged notes a SACK chunk.
-func (l *sctpLink) acknowledged(chunk []byte, now time.Time) {
+func (l *link) acknowledged(chunk []byte, now time.Time) {
 	if len(chunk) < 16 {
 		return
 	}
@@ -99,7 +99,7 @@ func (l *sctpLink) acknowledged(chunk []byte, now time.Time) {
 }
 
 // skip sends a FORWARD TSN later, if one is needed then.
-func (l *sctpLink) skip(packet []byte, now time.Time) {
+func (l *link) skip(packet []byte, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := &l.forward

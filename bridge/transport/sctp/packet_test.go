@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"context"
@@ -63,7 +63,7 @@ func (c deafConn) LocalAddr() net.Addr { return c.addr }
 // packet without a cookie makes a path, and no answer is longer than what it answers.
 func FuzzPacketsFromAnybody(f *testing.F) {
 	from := &net.UDPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 999}
-	for kind := byte(kindKnock); kind <= kindReset; kind++ {
+	for kind := byte(kindInitial); kind <= kindReset; kind++ {
 		f.Add(append(appendShim(nil, shim{kind: kind, attempt: attemptID{1}}), 22, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1))
 	}
 	f.Add(append([]byte{recordCID, 254, 253}, make([]byte, 60)...))
@@ -71,8 +71,8 @@ func FuzzPacketsFromAnybody(f *testing.F) {
 	f.Add([]byte{shimMagic})
 	f.Add(append(record(recordCID, 1, make([]byte, cidSize), make([]byte, 30)), record(23, 0, nil, []byte("x"))...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s := newSCTPSocket(deafConn{addr: from}, resetter{[]byte("secret")})
-		s.admit = func(*sctpPath, net.Addr) bool {
+		s := newSocket(deafConn{addr: from}, statelessReset{[]byte("secret")})
+		s.admit = func(*path, net.Addr) bool {
 			t.Error("a path without a cookie")
 			return false
 		}
@@ -100,13 +100,13 @@ func FuzzPacketsFromAnybody(f *testing.F) {
 
 // FuzzPacketsOfAMember feeds what reads along under SCTP.
 func FuzzPacketsOfAMember(f *testing.F) {
-	head := make([]byte, sctpHeader)
+	head := make([]byte, commonHeader)
 	f.Add(append(head, chunkAbort, 0, 0, 12, 0, causeUser, 0, 8, 'b', 'y', 'e', '!'))
 	f.Add(append(head, chunkHeartbeatAck, 0, 0, 16, 0, 1, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8))
 	f.Add(append(head, chunkData, 3, 0, 17, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0xac, 1, 'x', 0, 0, 0))
 	f.Add(append(head, chunkAbort, 0, 0, 4, 0, 0, 0, 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l := &sctpLink{}
+		l := &link{}
 		l.changed.L = &l.mu
 		l.streams.init(l)
 		for typ, chunk := range chunks(b) {
@@ -135,11 +135,11 @@ func FuzzPacketsOfAMember(f *testing.F) {
 // an association of the library's.
 func FuzzHelloOfAMember(f *testing.F) {
 	conn, _ := net.Pipe()
-	own, err := sctp.GenerateOutOfBandToken(sctpOptions(conn, sctpMTU)...)
+	own, err := sctp.GenerateOutOfBandToken(associationOptions(conn, wideMTU)...)
 	if err != nil {
 		f.Fatal(err)
 	}
-	head := append([]byte{sctpFirstByte, 0x88, sctpFirstByte, 0x88}, own[4:8]...)
+	head := append([]byte{firstByte, 0x88, firstByte, 0x88}, own[4:8]...)
 	head = append(head, 0, 0, 0, 0)
 	f.Add(own, append(head, chunkData, 3, 0, 17, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0xac, 1, 'x', 0, 0, 0))
 	f.Add(own[:20], head)
@@ -155,7 +155,7 @@ func FuzzHelloOfAMember(f *testing.F) {
 		}
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
-		assoc, err := sctp.ClientContext(context.Background(), append(sctpOptions(ours, sctpMTU), sctp.WithSNAP(own, remote))...)
+		assoc, err := sctp.ClientContext(context.Background(), append(associationOptions(ours, wideMTU), sctp.WithSNAP(own, remote))...)
 		if err != nil {
 			ours.Close()
 			return
@@ -175,8 +175,8 @@ func FuzzWordsAboutStreams(f *testing.F) {
 	f.Add(append(message(255, 0, appendWord(nil, word{wordOpen, 1, 0})...), message(1, 5, 0)...))
 	f.Add(message(255, 0, appendWord(nil, word{wordCredit, 0, 1 << 31})...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l := &sctpLink{
-			arrivals: make(chan *sctpReceiveStream, session.MaxStreams), ending: make(chan struct{}),
+		l := &link{
+			arrivals: make(chan *receiveStream, session.MaxStreams), ending: make(chan struct{}),
 			words: &sctp.Stream{},
 		}
 		l.changed.L = &l.mu
@@ -201,20 +201,20 @@ func FuzzWordsAboutStreams(f *testing.F) {
 }
 
 func TestStreamFlightHalvesOnLossAndGrowsAgain(t *testing.T) {
-	f, now, rtt := newSCTPFlight(), time.Unix(0, 0), 20*time.Millisecond
-	f.acked(5 * sctpPayload)
-	if want := 15 * sctpPayload; f.limit != want {
+	f, now, rtt := newFlight(), time.Unix(0, 0), 20*time.Millisecond
+	f.acked(5 * maxPayload)
+	if want := 15 * maxPayload; f.limit != want {
 		t.Errorf("slow start: got %d, want %d", f.limit, want)
 	}
 	now = now.Add(time.Hour)
 	f.lost(now, rtt)
 	f.lost(now.Add(rtt/2), rtt) // of the same round trip
-	half := 15 * sctpPayload / 2
+	half := 15 * maxPayload / 2
 	if f.limit != half {
 		t.Errorf("after loss: got %d, want %d", f.limit, half)
 	}
 	f.acked(f.limit)
-	if want := half + sctpPayload; f.limit != want {
+	if want := half + maxPayload; f.limit != want {
 		t.Errorf("a window later: got %d, want %d", f.limit, want)
 	}
 	for i := range 100 {

@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"context"
@@ -14,27 +14,27 @@ import (
 	"github.com/pion/dtls/v3"
 )
 
-// sctpProtocol makes sessions over SCTP (RFC 9260) inside DTLS 1.2 (RFC 6347,
+// Protocol makes sessions over SCTP (RFC 9260) inside DTLS 1.2 (RFC 6347,
 // RFC 8261) over UDP.
-type sctpProtocol struct {
+type Protocol struct {
 	cfg    session.Settings // its handshakes are all from proved addresses
-	socket *sctpSocket
+	socket *socket
 
 	ctx  context.Context // ends the handshakes that are under way
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
 	mu    sync.Mutex
-	links map[*sctpLink]struct{} // nil once closed
-	cause error                  // why
+	links map[*link]struct{} // nil once closed
+	cause error              // why
 }
 
-// listenSCTP begins to accept and dial sessions over conn, which it owns from now on.
-func listenSCTP(conn net.PacketConn, cfg session.Settings) *sctpProtocol {
-	p := &sctpProtocol{
+// Listen begins to accept and dial sessions over conn, which it owns from now on.
+func Listen(conn net.PacketConn, cfg session.Settings) *Protocol {
+	p := &Protocol{
 		cfg:    cfg,
-		socket: newSCTPSocket(conn, resetter{cfg.ResetSecret}),
-		links:  make(map[*sctpLink]struct{}),
+		socket: newSocket(conn, statelessReset{cfg.ResetSecret}),
+		links:  make(map[*link]struct{}),
 	}
 	receive, send := growBuffers(conn)
 	cfg.Log.Debug("socket buffers", "transport", via.SCTP, "receive", receive, "send", send, "want", kernelBuffer)
@@ -47,16 +47,16 @@ func listenSCTP(conn net.PacketConn, cfg session.Settings) *sctpProtocol {
 	return p
 }
 
-// knockPeriod is how long a dialler waits for an answer before it repeats its knock or its
-// hello.
-const knockPeriod = 200 * time.Millisecond
+// repeatPeriod is how long a dialler waits for an answer before it repeats its initial
+// packet or its hello.
+const repeatPeriod = 200 * time.Millisecond
 
-// Dial returns after the welcome. Strangers give trust.ErrWrongKey, ourselves ErrSelf.
-func (p *sctpProtocol) Dial(ctx context.Context, addr net.Addr) (*Session, error) {
+// Dial returns after the welcome. Unknown peers give trust.ErrWrongKey, ourselves session.ErrSelf.
+func (p *Protocol) Dial(ctx context.Context, addr net.Addr) (*session.Session, error) {
 	if addr == nil {
 		return nil, errors.New("no address")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, ErrSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, session.HandshakeTimeout, session.ErrSilent)
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)()
 	if ctx.Err() != nil {
@@ -64,7 +64,7 @@ func (p *sctpProtocol) Dial(ctx context.Context, addr net.Addr) (*Session, error
 	}
 	var key pathKey
 	rand.Read(key.attempt[:]) // never fails
-	path := newSCTPPath(p.socket, key, shim{kind: kindToListener, attempt: key.attempt}, addr)
+	path := newPath(p.socket, key, shim{kind: kindToListener, attempt: key.attempt}, addr)
 	p.socket.remember(path)
 	s, err := p.dialOver(ctx, path, addr)
 	if err != nil {
@@ -78,19 +78,19 @@ func (p *sctpProtocol) Dial(ctx context.Context, addr net.Addr) (*Session, error
 }
 
 // why is the reason for which a handshake's context has ended.
-func (p *sctpProtocol) why(ctx context.Context) error {
+func (p *Protocol) why(ctx context.Context) error {
 	if p.ctx.Err() != nil {
 		return net.ErrClosed
 	}
 	return context.Cause(ctx)
 }
 
-func (p *sctpProtocol) dialOver(ctx context.Context, path *sctpPath, addr net.Addr) (*Session, error) {
-	rtt, err := p.knock(ctx, path, addr)
+func (p *Protocol) dialOver(ctx context.Context, path *path, addr net.Addr) (*session.Session, error) {
+	rtt, err := p.requestCookie(ctx, path, addr)
 	if err != nil {
 		return nil, err
 	}
-	m := &sctpMeeting{p: p, member: p.cfg.Member(), path: path}
+	m := &handshake{p: p, member: p.cfg.Member(), path: path}
 	conn, err := dtls.ClientWithOptions(path, addr, m.clientOptions()...)
 	if err != nil {
 		return nil, err
@@ -98,13 +98,14 @@ func (p *sctpProtocol) dialOver(ctx context.Context, path *sctpPath, addr net.Ad
 	return m.meet(ctx, conn, askHello, rtt)
 }
 
-// knock gets a cookie from the listener, and returns the round trip.
-func (p *sctpProtocol) knock(ctx context.Context, path *sctpPath, addr net.Addr) (time.Duration, error) {
-	ticker := time.NewTicker(knockPeriod)
+// requestCookie sends initial packets until the listener sends a cookie. It returns the round
+// trip.
+func (p *Protocol) requestCookie(ctx context.Context, path *path, addr net.Addr) (time.Duration, error) {
+	ticker := time.NewTicker(repeatPeriod)
 	defer ticker.Stop()
 	for {
 		sent := time.Now()
-		p.socket.send(appendShim(nil, shim{kind: kindKnock, attempt: path.key.attempt}), addr)
+		p.socket.send(appendShim(nil, shim{kind: kindInitial, attempt: path.key.attempt}), addr)
 		select {
 		case path.shim.proof = <-path.cookies:
 			return time.Since(sent), nil
@@ -116,7 +117,7 @@ func (p *sctpProtocol) knock(ctx context.Context, path *sctpPath, addr net.Addr)
 }
 
 // admit is called by the socket's reader for every new path to us.
-func (p *sctpProtocol) admit(path *sctpPath, from net.Addr) bool {
+func (p *Protocol) admit(path *path, from net.Addr) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.links == nil {
@@ -134,8 +135,8 @@ func (p *sctpProtocol) admit(path *sctpPath, from net.Addr) bool {
 
 // serve is the acceptor's side of a handshake. It hands the session to Accept before the
 // dialler knows of it, so that sessions arrive in the order in which they were dialled.
-func (p *sctpProtocol) serve(ctx context.Context, path *sctpPath, from net.Addr, place session.Handshake) {
-	m := &sctpMeeting{p: p, member: p.cfg.Member(), path: path, place: place}
+func (p *Protocol) serve(ctx context.Context, path *path, from net.Addr, place session.Handshake) {
+	m := &handshake{p: p, member: p.cfg.Member(), path: path, place: place}
 	conn, err := dtls.ServerWithOptions(path, from, m.serverOptions()...)
 	if err != nil {
 		path.Close()
@@ -153,7 +154,7 @@ func (p *sctpProtocol) serve(ctx context.Context, path *sctpPath, from net.Addr,
 
 // enter adds l to the links, so that the end of the socket ends it. If the socket has ended
 // already, it returns why.
-func (p *sctpProtocol) enter(l *sctpLink) error {
+func (p *Protocol) enter(l *link) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.links == nil {
@@ -163,14 +164,14 @@ func (p *sctpProtocol) enter(l *sctpLink) error {
 	return nil
 }
 
-func (p *sctpProtocol) leave(l *sctpLink) {
+func (p *Protocol) leave(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.links, l)
 }
 
 // shut ends every link and refuses new ones.
-func (p *sctpProtocol) shut(cause error) {
+func (p *Protocol) shut(cause error) {
 	p.mu.Lock()
 	links := p.links
 	if links != nil {
@@ -185,7 +186,7 @@ func (p *sctpProtocol) shut(cause error) {
 
 // Close closes the socket and ends the sessions without a goodbye. It waits for all goroutines
 // but those of sessions.
-func (p *sctpProtocol) Close() {
+func (p *Protocol) Close() {
 	p.shut(net.ErrClosed)
 	p.socket.close()
 	p.wg.Wait()

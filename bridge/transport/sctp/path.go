@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"net"
@@ -10,16 +10,16 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// sctpPath carries the packets of one association between the shared socket and a DTLS
+// path carries the packets of one association between the shared socket and a DTLS
 // connection, for which it is the net.PacketConn. Neither direction blocks other
 // associations: a packet that finds no room is dropped, as in a network.
-type sctpPath struct {
-	socket  *sctpSocket
+type path struct {
+	socket  *socket
 	key     pathKey
 	shim    shim // of what it sends in the handshake
 	id      cid  // of what arrives for it
 	cookies chan proof
-	in      chan sctpPacket
+	in      chan addressedPacket
 	closed  chan struct{}
 	once    sync.Once
 	// known is set when the peer's certificate is accepted. Until then we read at most
@@ -34,10 +34,10 @@ type sctpPath struct {
 	leaving atomic.Bool
 	// verdict is the alert for a peer whose certificate is refused.
 	verdict atomic.Uint32
-	link    atomic.Pointer[sctpLink] // nil until there is one
+	link    atomic.Pointer[link] // nil until there is one
 
 	mu      sync.Mutex
-	address sctpAddress
+	address peerAddress
 	expired chan struct{} // closed while the read deadline is past
 	goodbye []byte        // the last packet, kept to be repeated
 	theirs  cid           // connection id of what it sends, zero until it has one
@@ -49,8 +49,8 @@ type pathKey struct {
 	attempt attemptID
 }
 
-// sctpPacket is a packet and where it comes from or goes to.
-type sctpPacket struct {
+// addressedPacket is a packet and where it comes from or goes to.
+type addressedPacket struct {
 	b    []byte
 	addr net.Addr
 }
@@ -58,22 +58,22 @@ type sctpPacket struct {
 const (
 	// pathQueue is how many packets wait for the goroutine that decrypts them.
 	pathQueue = 256
-	// strangerAllowance is how many bytes of handshake a peer may send. A complete
+	// unknownPeerAllowance is how many bytes of handshake a peer may send. A complete
 	// one takes less than 2000; a DTLS stack would else collect megabytes of parts.
-	strangerAllowance = 32 << 10
+	unknownPeerAllowance = 32 << 10
 )
 
-func newSCTPPath(s *sctpSocket, key pathKey, sh shim, peer net.Addr) *sctpPath {
-	return &sctpPath{
+func newPath(s *socket, key pathKey, sh shim, peer net.Addr) *path {
+	return &path{
 		socket: s, key: key, shim: sh, id: randomCID(),
-		cookies: make(chan proof, 1), in: make(chan sctpPacket, pathQueue),
-		closed: make(chan struct{}), expired: make(chan struct{}), allowance: strangerAllowance,
-		address: sctpAddress{proved: peer},
+		cookies: make(chan proof, 1), in: make(chan addressedPacket, pathQueue),
+		closed: make(chan struct{}), expired: make(chan struct{}), allowance: unknownPeerAllowance,
+		address: peerAddress{proved: peer},
 	}
 }
 
 // deliver takes a packet from the socket's reader.
-func (p *sctpPath) deliver(b []byte, from net.Addr) {
+func (p *path) deliver(b []byte, from net.Addr) {
 	if p.sealed.Load() && !sealed(b) {
 		return
 	}
@@ -83,13 +83,13 @@ func (p *sctpPath) deliver(b []byte, from net.Addr) {
 		}
 	}
 	select {
-	case p.in <- sctpPacket{append([]byte(nil), b...), from}:
+	case p.in <- addressedPacket{append([]byte(nil), b...), from}:
 	default:
 	}
 }
 
 // ReadFrom returns the next packet. DTLS has then finished with the previous one.
-func (p *sctpPath) ReadFrom(b []byte) (int, net.Addr, error) {
+func (p *path) ReadFrom(b []byte) (int, net.Addr, error) {
 	if l := p.link.Load(); l != nil {
 		l.follow()
 	}
@@ -108,7 +108,7 @@ func (p *sctpPath) ReadFrom(b []byte) (int, net.Addr, error) {
 
 // WriteTo sends a copy of b to the peer's address. It ignores the address that DTLS passes,
 // which may be another.
-func (p *sctpPath) WriteTo(b []byte, _ net.Addr) (int, error) {
+func (p *path) WriteTo(b []byte, _ net.Addr) (int, error) {
 	var packet []byte
 	n := len(b)
 	b = p.judge(plainAlert(b))
@@ -149,7 +149,7 @@ func plainAlert(b []byte) []byte {
 }
 
 // judge replaces the alert bad_certificate of pion/dtls by one that says what is wrong.
-func (p *sctpPath) judge(b []byte) []byte {
+func (p *path) judge(b []byte) []byte {
 	const size = cidOffset + 2 + 2
 	if verdict := p.verdict.Load(); verdict != 0 && len(b) == size && b[0] == recordAlert && b[size-1] == session.AlertBad {
 		return append(b[:size-1:size-1], byte(verdict))
@@ -158,21 +158,21 @@ func (p *sctpPath) judge(b []byte) []byte {
 }
 
 // outgoing returns the connection id that our packets carry.
-func (p *sctpPath) outgoing() cid {
+func (p *path) outgoing() cid {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.theirs
 }
 
 // lastWord returns the goodbye, if one was said.
-func (p *sctpPath) lastWord() []byte {
+func (p *path) lastWord() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.goodbye
 }
 
 // Close ends the path. Packets that arrive now are dropped, or answered by the goodbye.
-func (p *sctpPath) Close() error {
+func (p *path) Close() error {
 	p.once.Do(func() {
 		p.socket.forget(p)
 		close(p.closed)
@@ -181,7 +181,7 @@ func (p *sctpPath) Close() error {
 }
 
 // SetReadDeadline handles only the zero time and times in the past, since no others are used.
-func (p *sctpPath) SetReadDeadline(t time.Time) error {
+func (p *path) SetReadDeadline(t time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	past := false
@@ -200,10 +200,10 @@ func (p *sctpPath) SetReadDeadline(t time.Time) error {
 }
 
 // SetWriteDeadline does nothing: no write blocks.
-func (p *sctpPath) SetWriteDeadline(time.Time) error { return nil }
+func (p *path) SetWriteDeadline(time.Time) error { return nil }
 
 // SetDeadline is SetReadDeadline.
-func (p *sctpPath) SetDeadline(t time.Time) error { return p.SetReadDeadline(t) }
+func (p *path) SetDeadline(t time.Time) error { return p.SetReadDeadline(t) }
 
 // LocalAddr returns the address of the socket.
-func (p *sctpPath) LocalAddr() net.Addr { return p.socket.conn.LocalAddr() }
+func (p *path) LocalAddr() net.Addr { return p.socket.conn.LocalAddr() }

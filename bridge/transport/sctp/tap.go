@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"encoding/binary"
@@ -12,24 +12,24 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// sctpTap is the net.Conn that pion/sctp gets. It passes packets to and from the DTLS
+// tap is the net.Conn that pion/sctp gets. It passes packets to and from the DTLS
 // connection and reads them as they pass. So we learn what the library does not report: when a
 // datagram has left its queue, what is sent a second time, how long a heartbeat takes, and
 // the reason with which the peer aborts.
-type sctpTap struct {
+type tap struct {
 	*dtls.Conn
-	link   *sctpLink
+	link   *link
 	answer []byte // to a hello that comes again; nil for a dialler
 }
 
 const (
-	// sctpFirstByte begins every SCTP packet: pion's port is always 5000. It is not
+	// firstByte begins every SCTP packet: pion's port is always 5000. It is not
 	// WelcomeByte.
-	sctpFirstByte = sctpPort >> 8
-	sctpPort      = 5000
+	firstByte       = associationPort >> 8
+	associationPort = 5000
 
-	sctpHeader = 12 // bytes, as the common header
-	dataHeader = 16 // bytes, of a DATA chunk
+	commonHeader = 12 // bytes, as the common header
+	dataHeader   = 16 // bytes, of a DATA chunk
 
 	chunkData         = 0
 	chunkHeartbeat    = 4
@@ -40,7 +40,7 @@ const (
 
 // Read returns the next SCTP packet. One goroutine calls it and handles the packets, so the
 // previous packet has been handled when Read is called.
-func (t *sctpTap) Read(b []byte) (int, error) {
+func (t *tap) Read(b []byte) (int, error) {
 	t.link.progress()
 	for {
 		n, err := t.Conn.Read(b)
@@ -52,7 +52,7 @@ func (t *sctpTap) Read(b []byte) (int, error) {
 		}
 		now := time.Now()
 		t.link.hear(now)
-		if n == 0 || b[0] != sctpFirstByte {
+		if n == 0 || b[0] != firstByte {
 			if n > 0 && b[0] == session.WelcomeByte && t.answer != nil {
 				t.Conn.Write(t.answer)
 			}
@@ -72,7 +72,7 @@ func (t *sctpTap) Read(b []byte) (int, error) {
 				t.link.beaten(chunk, now)
 				t.link.path.answered(chunk, t.RemoteAddr())
 			case chunkAbort:
-				t.link.end(&CloseError{Reason: abortReason(chunk), Remote: true})
+				t.link.end(&session.CloseError{Reason: abortReason(chunk), Remote: true})
 			}
 		}
 		return n, nil
@@ -86,7 +86,7 @@ func gone(err error) bool {
 }
 
 // Write sends an SCTP packet.
-func (t *sctpTap) Write(b []byte) (int, error) {
+func (t *tap) Write(b []byte) (int, error) {
 	if isForward(b) {
 		t.link.skip(b, time.Now())
 		return len(b), nil
@@ -119,10 +119,10 @@ func (t *sctpTap) Write(b []byte) (int, error) {
 // chunks iterates over the complete chunks of an SCTP packet, each with its header.
 func chunks(b []byte) func(yield func(typ byte, chunk []byte) bool) {
 	return func(yield func(byte, []byte) bool) {
-		if len(b) < sctpHeader {
+		if len(b) < commonHeader {
 			return
 		}
-		for b = b[sctpHeader:]; len(b) >= 4; {
+		for b = b[commonHeader:]; len(b) >= 4; {
 			n := int(binary.BigEndian.Uint16(b[2:]))
 			if n < 4 || n > len(b) || !yield(b[0], b[:n]) {
 				return

@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"context"
@@ -55,43 +55,43 @@ func parseWord(b []byte) (w word, ok bool) {
 	return w, w.kind >= wordOpen && w.kind <= wordDone && w.index <= session.MaxStreams
 }
 
-// sctpStreams is the streams of a link, under its mu.
-type sctpStreams struct {
-	link    *sctpLink
-	tracks  [1 + session.MaxStreams]sctpTrack
-	abroad  int // bytes that we sent without control, for which the peer has given no credit yet
-	unread  int // bytes that the peer sent without control, and that were not read yet
-	flight  sctpFlight
-	written int    // bytes given to SCTP
-	acked   int    // how many of them were acknowledged at the last progress
-	held    int    // number of writers that wait for the flight
-	tsn     uint32 // newest TSN that was sent
-	began   bool   // tsn is known
+// streams is the streams of a link, under its mu.
+type streams struct {
+	link            *link
+	tracks          [1 + session.MaxStreams]track
+	uncreditedBytes int // bytes that we sent without control, for which the peer has given no credit yet
+	unread          int // bytes that the peer sent without control, and that were not read yet
+	flight          flight
+	written         int    // bytes given to SCTP
+	acked           int    // how many of them were acknowledged at the last progress
+	held            int    // number of writers that wait for the flight
+	tsn             uint32 // newest TSN that was sent
+	began           bool   // tsn is known
 }
 
-// sctpTrack is one index, in both directions.
-type sctpTrack struct {
+// track is one index, in both directions.
+type track struct {
 	index  uint16
 	stream *sctp.Stream // nil until used
-	out    *sctpSendStream
-	in     *sctpReceiveStream
+	out    *sendStream
+	in     *receiveStream
 	outGen byte // of the next stream
 	inGen  byte
 }
 
-func (s *sctpStreams) init(l *sctpLink) {
-	s.link, s.flight = l, newSCTPFlight()
+func (s *streams) init(l *link) {
+	s.link, s.flight = l, newFlight()
 	for i := range s.tracks {
 		s.tracks[i].index = uint16(i)
 	}
 	control := &s.tracks[0]
-	control.out = &sctpSendStream{s: s, track: control, credit: session.StreamWindow}
-	control.in = &sctpReceiveStream{s: s, track: control, opened: true}
-	l.control = sctpControl{control.in, control.out}
+	control.out = &sendStream{s: s, track: control, credit: session.StreamWindow}
+	control.in = &receiveStream{s: s, track: control, opened: true}
+	l.control = controlStream{control.in, control.out}
 }
 
 // attach gives a track its stream of the association, and begins to read it. Needs mu.
-func (s *sctpStreams) attach(t *sctpTrack, stream *sctp.Stream) {
+func (s *streams) attach(t *track, stream *sctp.Stream) {
 	if t.stream == nil {
 		t.stream = stream
 		s.link.wg.Go(func() { s.fill(t) })
@@ -99,7 +99,7 @@ func (s *sctpStreams) attach(t *sctpTrack, stream *sctp.Stream) {
 }
 
 // say sends a word. Needs mu.
-func (s *sctpStreams) say(w word) {
+func (s *streams) say(w word) {
 	if s.link.words.BufferedAmount() > maxWords {
 		s.link.violated("it does not take in what is said about streams")
 		return
@@ -109,19 +109,19 @@ func (s *sctpStreams) say(w word) {
 
 // send gives a message to SCTP. It ignores the error: that can only be the end of the
 // association, which ends the link anyway. Needs mu.
-func (s *sctpStreams) send(stream *sctp.Stream, b []byte, format sctp.PayloadProtocolIdentifier) {
+func (s *streams) send(stream *sctp.Stream, b []byte, format sctp.PayloadProtocolIdentifier) {
 	if n, err := stream.WriteSCTP(b, format); err == nil {
 		s.written += n
 	}
 }
 
 // flying returns the bytes that SCTP has and the peer has not acknowledged.
-func (s *sctpStreams) flying() int {
+func (s *streams) flying() int {
 	return s.link.assoc.BufferedAmount() - int(s.link.datagrams.BufferedAmount())
 }
 
 // sent notes a chunk that leaves. Needs mu.
-func (s *sctpStreams) sent(tsn uint32) {
+func (s *streams) sent(tsn uint32) {
 	if s.began && int32(tsn-s.tsn) <= 0 {
 		s.flight.lost(time.Now(), s.link.srtt)
 		return
@@ -130,7 +130,7 @@ func (s *sctpStreams) sent(tsn uint32) {
 }
 
 // progress wakes writers when acknowledgements have made room.
-func (l *sctpLink) progress() {
+func (l *link) progress() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.streams
@@ -147,7 +147,7 @@ func (l *sctpLink) progress() {
 	}
 }
 
-func (l *sctpLink) OpenStream() (SendStream, error) {
+func (l *link) OpenStream() (session.SendStream, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cause != nil {
@@ -166,7 +166,7 @@ func (l *sctpLink) OpenStream() (SendStream, error) {
 			}
 			s.attach(t, stream)
 		}
-		t.out = &sctpSendStream{s: s, track: t, gen: t.outGen, credit: session.StreamWindow}
+		t.out = &sendStream{s: s, track: t, gen: t.outGen, credit: session.StreamWindow}
 		t.outGen++
 		s.say(word{wordOpen, t.index, uint32(t.out.gen)})
 		return t.out, nil
@@ -174,7 +174,7 @@ func (l *sctpLink) OpenStream() (SendStream, error) {
 	return nil, session.ErrStreamLimit
 }
 
-func (l *sctpLink) AcceptStream(ctx context.Context) (ReceiveStream, error) {
+func (l *link) AcceptStream(ctx context.Context) (session.ReceiveStream, error) {
 	s, err := session.NextUnlessOver(ctx, l.arrivals, l.ending, l.fault) // what nobody accepted ends with the session
 	if err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func (l *sctpLink) AcceptStream(ctx context.Context) (ReceiveStream, error) {
 }
 
 // accept handles stream numbers that the peer uses for the first time.
-func (l *sctpLink) accept() {
+func (l *link) accept() {
 	for {
 		stream, err := l.assoc.AcceptStream()
 		if err != nil {
@@ -199,7 +199,7 @@ func (l *sctpLink) accept() {
 }
 
 // listen handles the peer's words.
-func (l *sctpLink) listen() {
+func (l *link) listen() {
 	b := make([]byte, largestPacket)
 	for {
 		n, _, err := l.words.ReadSCTP(b)
@@ -217,7 +217,7 @@ func (l *sctpLink) listen() {
 }
 
 // Heard handles a word. It returns false if the word breaks the protocol. Needs mu.
-func (s *sctpStreams) heard(w word) bool {
+func (s *streams) heard(w word) bool {
 	t := &s.tracks[w.index]
 	out := t.out
 	if w.kind != wordOpen && out == nil || w.kind != wordCredit && w.index == 0 {
@@ -237,7 +237,7 @@ func (s *sctpStreams) heard(w word) bool {
 		}
 		out.credit += int(w.n)
 		if w.index != 0 {
-			s.abroad -= int(w.n)
+			s.uncreditedBytes -= int(w.n)
 		}
 	case wordStop:
 		out.stopped = true
@@ -246,7 +246,7 @@ func (s *sctpStreams) heard(w word) bool {
 		if !out.finished {
 			return false
 		}
-		s.abroad -= session.StreamWindow - out.credit
+		s.uncreditedBytes -= session.StreamWindow - out.credit
 		t.out = nil
 	}
 	s.link.changed.Broadcast()

@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"crypto/hmac"
@@ -17,7 +17,7 @@ import (
 //	byte 0      shimMagic, which is no DTLS content type
 //	byte 1      kind
 //	bytes 2-9   attempt: chosen by the dialler, tells its attempts apart
-//	bytes 10-25 proof: the listener's cookie for address and attempt (knock and
+//	bytes 10-25 proof: the listener's cookie for address and attempt (initial and
 //	            toDialler leave it zero), or the token of a reset
 //	bytes 26-   DTLS records, with toListener and toDialler only
 //
@@ -29,7 +29,7 @@ const (
 	attemptSize = 8
 	proofSize   = 16
 
-	kindKnock      = 1 // dialler: asks for a cookie
+	kindInitial    = 1 // dialler: asks for a cookie
 	kindCookie     = 2 // listener: sends the cookie
 	kindToListener = 3 // dialler: handshake, with the cookie
 	kindToDialler  = 4 // listener: handshake
@@ -66,7 +66,7 @@ func appendShim(dst []byte, s shim) []byte {
 
 // parseShim returns the shim of a packet and what follows, which is part of b.
 func parseShim(b []byte) (s shim, records []byte, ok bool) {
-	if len(b) < shimSize || b[0] != shimMagic || b[1] < kindKnock || b[1] > kindReset {
+	if len(b) < shimSize || b[0] != shimMagic || b[1] < kindInitial || b[1] > kindReset {
 		return shim{}, nil, false
 	}
 	s.kind = b[1]
@@ -143,12 +143,12 @@ func (j cookieJar) at(addr net.Addr, attempt attemptID, slot int64) (p proof) {
 	return p
 }
 
-// resetter makes the tokens by which a node tells a peer that it has forgotten a session. It
+// statelessReset makes the tokens by which a node tells a peer that it has forgotten a session. It
 // needs no state: the tokens are the same in every run of a node. Each peer learns the token
 // of its session in the hello; no other host learns it.
-type resetter struct{ secret []byte }
+type statelessReset struct{ secret []byte }
 
-func (r resetter) token(id cid) (p proof) {
+func (r statelessReset) token(id cid) (p proof) {
 	m := hmac.New(sha256.New, r.secret)
 	m.Write(id[:])
 	copy(p[:], m.Sum(nil))

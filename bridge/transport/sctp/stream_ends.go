@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"bytes"
@@ -11,10 +11,10 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// sctpSendStream is the writing end of a stream, under the link's mu.
-type sctpSendStream struct {
-	s        *sctpStreams
-	track    *sctpTrack
+// sendStream is the writing end of a stream, under the link's mu.
+type sendStream struct {
+	s        *streams
+	track    *track
 	gen      byte
 	credit   int  // bytes that the reader has room for
 	closed   bool // by Close or Reset
@@ -22,7 +22,7 @@ type sctpSendStream struct {
 	finished bool // end or cut has been sent
 }
 
-func (w *sctpSendStream) Write(b []byte) (written int, err error) {
+func (w *sendStream) Write(b []byte) (written int, err error) {
 	l := w.s.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,7 +37,7 @@ func (w *sctpSendStream) Write(b []byte) (written int, err error) {
 		}
 		n := min(len(b)-written, l.MaxDatagram(), w.credit)
 		if w.track.index != 0 {
-			n = min(n, session.ConnectionWindow-w.s.abroad)
+			n = min(n, session.ConnectionWindow-w.s.uncreditedBytes)
 		}
 		if n <= 0 {
 			l.changed.Wait()
@@ -51,14 +51,14 @@ func (w *sctpSendStream) Write(b []byte) (written int, err error) {
 		written += n
 		w.credit -= n
 		if w.track.index != 0 {
-			w.s.abroad += n
+			w.s.uncreditedBytes += n
 		}
 	}
 	return written, nil
 }
 
 // hold waits until the flight may have room. Needs mu.
-func (s *sctpStreams) hold(flying int) {
+func (s *streams) hold(flying int) {
 	if s.held == 0 {
 		s.acked = s.written - flying
 	}
@@ -67,11 +67,11 @@ func (s *sctpStreams) hold(flying int) {
 	s.held--
 }
 
-func (w *sctpSendStream) Close() { w.shut(streamEndFormat) }
+func (w *sendStream) Close() { w.shut(streamEndFormat) }
 
-func (w *sctpSendStream) Reset() { w.shut(streamCutFormat) }
+func (w *sendStream) Reset() { w.shut(streamCutFormat) }
 
-func (w *sctpSendStream) shut(format sctp.PayloadProtocolIdentifier) {
+func (w *sendStream) shut(format sctp.PayloadProtocolIdentifier) {
 	l := w.s.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (w *sctpSendStream) shut(format sctp.PayloadProtocolIdentifier) {
 }
 
 // finish sends the end, or the cut, which may follow the end. Needs mu.
-func (w *sctpSendStream) finish(format sctp.PayloadProtocolIdentifier) {
+func (w *sendStream) finish(format sctp.PayloadProtocolIdentifier) {
 	if w.finished && format == streamEndFormat {
 		return
 	}
@@ -92,11 +92,11 @@ func (w *sctpSendStream) finish(format sctp.PayloadProtocolIdentifier) {
 	w.s.send(w.track.stream, []byte{w.gen}, format)
 }
 
-// sctpReceiveStream is the reading end, under the link's mu. It lives in its track
+// receiveStream is the reading end, under the link's mu. It lives in its track
 // until it is over and its end or cut has come.
-type sctpReceiveStream struct {
-	s        *sctpStreams
-	track    *sctpTrack
+type receiveStream struct {
+	s        *streams
+	track    *track
 	gen      byte
 	opened   bool // its wordOpen has arrived; data may arrive before that
 	unread   bytes.Buffer
@@ -108,9 +108,9 @@ type sctpReceiveStream struct {
 }
 
 // incoming returns the stream that the peer uses a track for. Needs mu.
-func (s *sctpStreams) incoming(t *sctpTrack) *sctpReceiveStream {
+func (s *streams) incoming(t *track) *receiveStream {
 	if t.in == nil {
-		t.in = &sctpReceiveStream{s: s, track: t, gen: t.inGen}
+		t.in = &receiveStream{s: s, track: t, gen: t.inGen}
 		t.inGen++
 	}
 	return t.in
@@ -118,7 +118,7 @@ func (s *sctpStreams) incoming(t *sctpTrack) *sctpReceiveStream {
 
 // fill reads all messages of a track at once, so that they do not take the association's
 // receive window.
-func (s *sctpStreams) fill(t *sctpTrack) {
+func (s *streams) fill(t *track) {
 	b := make([]byte, largestPacket)
 	for {
 		n, format, err := t.stream.ReadSCTP(b)
@@ -137,7 +137,7 @@ func (s *sctpStreams) fill(t *sctpTrack) {
 
 // take handles a message of the peer. It returns false if the message breaks the protocol.
 // Needs mu.
-func (s *sctpStreams) take(t *sctpTrack, b []byte, format sctp.PayloadProtocolIdentifier) bool {
+func (s *streams) take(t *track, b []byte, format sctp.PayloadProtocolIdentifier) bool {
 	switch format {
 	case streamFormat:
 		in := s.incoming(t)
@@ -176,7 +176,7 @@ func (s *sctpStreams) take(t *sctpTrack, b []byte, format sctp.PayloadProtocolId
 	return s.unread <= session.ConnectionWindow
 }
 
-func (r *sctpReceiveStream) Read(b []byte) (int, error) {
+func (r *receiveStream) Read(b []byte) (int, error) {
 	l := r.s.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,7 +187,7 @@ func (r *sctpReceiveStream) Read(b []byte) (int, error) {
 		case r.cut:
 			r.over = true
 			r.leave()
-			return 0, ErrReset
+			return 0, session.ErrReset
 		case r.ended && r.over:
 			return 0, io.EOF // seen before the session ended
 		case l.cause != nil:
@@ -208,7 +208,7 @@ func (r *sctpReceiveStream) Read(b []byte) (int, error) {
 }
 
 // credit gives the peer credit for n more bytes that were read. Needs mu.
-func (r *sctpReceiveStream) credit(n int) {
+func (r *receiveStream) credit(n int) {
 	if r.track.index != 0 {
 		r.s.unread -= n
 	}
@@ -218,7 +218,7 @@ func (r *sctpReceiveStream) credit(n int) {
 	}
 }
 
-func (r *sctpReceiveStream) Stop() {
+func (r *receiveStream) Stop() {
 	l := r.s.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,7 +235,7 @@ func (r *sctpReceiveStream) Stop() {
 }
 
 // drop forgets what nobody will read. Needs mu.
-func (r *sctpReceiveStream) drop() {
+func (r *receiveStream) drop() {
 	if r.track.index != 0 {
 		r.s.unread -= r.unread.Len()
 	}
@@ -244,24 +244,24 @@ func (r *sctpReceiveStream) drop() {
 
 // leave frees the number for another stream, when both sides have finished with this one.
 // Needs mu.
-func (r *sctpReceiveStream) leave() {
+func (r *receiveStream) leave() {
 	if r.over && (r.ended || r.cut) && r.track.in == r {
 		r.track.in = nil
 		r.s.say(word{wordDone, r.track.index, 0})
 	}
 }
 
-// sctpControl is the control stream. It never ends by itself.
-type sctpControl struct {
-	in  *sctpReceiveStream
-	out *sctpSendStream
+// controlStream is the control stream. It never ends by itself.
+type controlStream struct {
+	in  *receiveStream
+	out *sendStream
 }
 
-func (c sctpControl) Read(b []byte) (int, error) { return c.in.Read(b) }
+func (c controlStream) Read(b []byte) (int, error) { return c.in.Read(b) }
 
-func (c sctpControl) Write(b []byte) (int, error) { return c.out.Write(b) }
+func (c controlStream) Write(b []byte) (int, error) { return c.out.Write(b) }
 
 // violated ends the link because the peer breaks the rules. Needs mu.
-func (l *sctpLink) violated(how string) {
+func (l *link) violated(how string) {
 	l.endLocked(fmt.Errorf("peer breaks the protocol: %s", how))
 }

@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"context"
@@ -13,28 +13,28 @@ import (
 	"github.com/pion/sctp"
 
 	"achbridge/bridge/transport/session"
-	"achbridge/bridge/trust"
+	"achbridge/testnet/await"
 )
 
-// sctpMember has the key, and an SCTP of its own that keeps no rules.
-type sctpMember struct {
+// member has the key, and an SCTP of its own that keeps no rules.
+type member struct {
 	conn  *dtls.Conn
-	robot *Session // its end
-	tag   uint32   // the robot's
-	tsn   uint32   // of our next DATA chunk
-	next  uint32   // TSN of the robot's first
+	robot *session.Session // its end
+	tag   uint32           // the robot's
+	tsn   uint32           // of our next DATA chunk
+	next  uint32           // TSN of the robot's first
 }
 
-// newSCTPMember makes a session with robot, whose end it returns too.
-func newSCTPMember(t *testing.T, l *lab, robot *Endpoint) (*sctpMember, *Session) {
+// newMember makes a session with robot, whose end it returns too.
+func newMember(t *testing.T, l *lab, robot *node) (*member, *session.Session) {
 	t.Helper()
-	s := newSCTPStranger(t, l, "10.0.1.1:999")
+	s := newStranger(t, l, "10.0.1.1:999")
 	path := s.path(t, robot)
 	path.known.Store(true) // no allowance
 	options := append(s.options,
-		dtls.WithCertificates(certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"})),
+		dtls.WithCertificates(l.certificate(t, "odd")),
 		dtls.WithConnectionIDGenerator(func() []byte { return path.id[:] }))
-	conn, err := dtls.ClientWithOptions(path, robot.localAddr(), options...)
+	conn, err := dtls.ClientWithOptions(path, robot.addr, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func newSCTPMember(t *testing.T, l *lab, robot *Endpoint) (*sctpMember, *Session
 	if err := conn.HandshakeContext(ctx); err != nil {
 		t.Fatal(err)
 	}
-	init, err := sctp.GenerateOutOfBandToken(sctpOptions(conn, sctpMTU)...)
+	init, err := sctp.GenerateOutOfBandToken(associationOptions(conn, wideMTU)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,23 +60,20 @@ func newSCTPMember(t *testing.T, l *lab, robot *Endpoint) (*sctpMember, *Session
 		t.Fatalf("hello: got %x", heard)
 	}
 	theirs := h.init
-	accepted, err := robot.Accept(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	accepted := await.Receive(t, "the session", robot.arrivals)
 	go io.Copy(io.Discard, conn)
-	return &sctpMember{
+	return &member{
 		conn: conn, robot: accepted, tag: binary.BigEndian.Uint32(theirs[4:]), tsn: binary.BigEndian.Uint32(init[16:]),
 		next: binary.BigEndian.Uint32(theirs[16:]),
 	}, accepted
 }
 
 // send sends one packet of chunks, and waits until the robot has looked at it.
-func (m *sctpMember) send(chunks ...[]byte) {
+func (m *member) send(chunks ...[]byte) {
 	if m.robot.Err() != nil {
 		return // what is said to an ended session costs time and shows nothing
 	}
-	b := []byte{sctpFirstByte, 5000 & 0xff, sctpFirstByte, 5000 & 0xff}
+	b := []byte{firstByte, 5000 & 0xff, firstByte, 5000 & 0xff}
 	b = binary.BigEndian.AppendUint32(b, m.tag)
 	b = binary.BigEndian.AppendUint32(b, 0)
 	for _, c := range chunks {
@@ -98,7 +95,7 @@ func number(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 const whole = dataBegins | dataEnds
 
 // data lays out the next DATA chunk.
-func (m *sctpMember) data(flags byte, stream, ssn uint16, format uint32, b ...byte) []byte {
+func (m *member) data(flags byte, stream, ssn uint16, format uint32, b ...byte) []byte {
 	body := append(number(m.tsn), number(uint32(stream)<<16|uint32(ssn))...)
 	m.tsn++
 	return chunk(chunkData, flags, append(append(body, number(format)...), b...)...)
@@ -121,40 +118,40 @@ func TestMisbehavingMemberHarmsOnlyItself(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		do   func(m *sctpMember, robot *Session)
+		do   func(m *member, robot *session.Session)
 		ends bool // the session ends for it, at once
 	}{
-		{"AcknowledgesWhatWasNeverSent", func(m *sctpMember, _ *Session) {
+		{"AcknowledgesWhatWasNeverSent", func(m *member, _ *session.Session) {
 			for i := range uint32(1000) {
 				m.send(sack(m.next+i*1_000_003, 1<<20, 0, 1, 0xff, 0xff), sack(m.next-1, 1<<31, 0xff, 0xff, 0, 1))
 			}
 		}, false},
-		{"SkipsHalfOfAllNumbers", func(m *sctpMember, _ *Session) {
+		{"SkipsHalfOfAllNumbers", func(m *member, _ *session.Session) {
 			for i := range uint32(1000) {
 				m.send(chunk(chunkForward, 0, number(m.tsn+i*0x7ffffff0)...))
 			}
 		}, false},
-		{"UsesEveryStreamNumber", func(m *sctpMember, _ *Session) {
+		{"UsesEveryStreamNumber", func(m *member, _ *session.Session) {
 			for i := range uint16(2000) {
 				n := i * 30
 				m.send(many(30, func() []byte { n++; return m.data(whole, n, 0, streamFormat, 'x') })...)
 			}
 		}, true},
-		{"SendsPartsOfDatagrams", func(m *sctpMember, _ *Session) {
+		{"SendsPartsOfDatagrams", func(m *member, _ *session.Session) {
 			for range 3000 {
 				m.send(many(50, func() []byte { return m.data(dataUnordered|dataBegins, datagramNumber, 0, datagramFormat, 'x') })...)
 			}
 		}, true},
-		{"SendsDatagramsInOrder", func(m *sctpMember, _ *Session) {
+		{"SendsDatagramsInOrder", func(m *member, _ *session.Session) {
 			m.send(m.data(whole, datagramNumber, 7, datagramFormat, 'x'))
 		}, true},
-		{"LeavesOutTheFirstMessage", func(m *sctpMember, _ *Session) {
+		{"LeavesOutTheFirstMessage", func(m *member, _ *session.Session) {
 			for i := range 3000 {
 				ssn := uint16(50 * i)
 				m.send(many(50, func() []byte { ssn++; return m.data(whole, firstNumber, ssn, streamFormat, 'x') })...)
 			}
 		}, true},
-		{"LeavesOutTheFirstMessageOfEveryStream", func(m *sctpMember, _ *Session) {
+		{"LeavesOutTheFirstMessageOfEveryStream", func(m *member, _ *session.Session) {
 			for i := range 3000 {
 				stream := uint16(0)
 				m.send(many(50, func() []byte {
@@ -163,7 +160,7 @@ func TestMisbehavingMemberHarmsOnlyItself(t *testing.T) {
 				})...)
 			}
 		}, true},
-		{"ListensToNoWord", func(m *sctpMember, robot *Session) {
+		{"ListensToNoWord", func(m *member, robot *session.Session) {
 			go func() {
 				for {
 					in, err := robot.AcceptStream(context.Background())
@@ -179,34 +176,34 @@ func TestMisbehavingMemberHarmsOnlyItself(t *testing.T) {
 					m.data(whole, firstNumber, uint16(i), streamCutFormat, byte(i)))
 			}
 		}, true},
-		{"WritesBeyondItsCredit", func(m *sctpMember, _ *Session) {
+		{"WritesBeyondItsCredit", func(m *member, _ *session.Session) {
 			for i := range uint16(200) {
 				m.send(m.data(whole, controlNumber, i, streamFormat, make([]byte, 1000)...))
 			}
 		}, true},
-		{"AsksForResets", func(m *sctpMember, _ *Session) {
+		{"AsksForResets", func(m *member, _ *session.Session) {
 			for i := range uint32(2000) { // outgoing reset request for the control stream, far ahead
 				body := append([]byte{0, 13, 0, 18}, number(i)...)
 				body = append(append(body, number(0)...), number(m.tsn+1_000_000)...)
 				m.send(chunk(130, 0, append(body, 0, 0, 0, 0)...))
 			}
 		}, false},
-		{"BeginsAnewInTheMiddle", func(m *sctpMember, _ *Session) {
+		{"BeginsAnewInTheMiddle", func(m *member, _ *session.Session) {
 			for range 1000 {
 				init := append(append(number(1), number(1<<20)...), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1)
 				m.send(chunk(1, 0, init...), chunk(2, 0, init...), chunk(10, 0, make([]byte, 32)...), chunk(11, 0))
 			}
 		}, false},
-		{"BeatsWithoutEnd", func(m *sctpMember, _ *Session) {
+		{"BeatsWithoutEnd", func(m *member, _ *session.Session) {
 			for range 2000 {
 				m.send(chunk(chunkHeartbeat, 0, append([]byte{0, 1, 4, 0x4c}, make([]byte, 1096)...)...))
 			}
 		}, false},
-		{"ShutsDown", func(m *sctpMember, _ *Session) { m.send(chunk(7, 0, number(m.next-1)...)) }, false},
+		{"ShutsDown", func(m *member, _ *session.Session) { m.send(chunk(7, 0, number(m.next-1)...)) }, false},
 	} {
-		t.Run(c.name, withSCTPStranger(func(t *testing.T, l *lab, robotEnd *Endpoint) {
-			honest, _ := l.join(t, robotEnd, l.node(t, "planner"))
-			m, robot := newSCTPMember(t, l, robotEnd)
+		t.Run(c.name, withStranger(func(t *testing.T, l *lab, robotEnd *node) {
+			honest, _ := l.join(t, robotEnd, l.node(t, "planner", "3"))
+			m, robot := newMember(t, l, robotEnd)
 			before := heap()
 			c.do(m, robot)
 			time.Sleep(time.Second)

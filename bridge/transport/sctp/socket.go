@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"net"
@@ -8,24 +8,24 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// sctpSocket shares a socket among associations. Its reader hands each packet to its path and
+// socket shares a socket among associations. Its reader hands each packet to its path and
 // never waits for a path. Only its writer may be blocked by the network card.
-type sctpSocket struct {
+type socket struct {
 	conn    net.PacketConn
 	cookies cookieJar
-	resets  resetter
+	resets  statelessReset
 	// admit begins a handshake on a new path from a dialler with a proved address, or returns
 	// false.
-	admit   func(*sctpPath, net.Addr) bool
-	out     chan sctpPacket
+	admit   func(*path, net.Addr) bool
+	out     chan addressedPacket
 	done    chan struct{} // closed to end the socket
 	flushed chan struct{} // closed when the writer has ended
 
 	mu        sync.Mutex
-	byID      map[cid]*sctpPath
-	byAttempt map[pathKey]*sctpPath
-	byToken   map[proof]*sctpLink // the link that a reset with this token ends
-	parted    []parting           // oldest first
+	byID      map[cid]*path
+	byAttempt map[pathKey]*path
+	byToken   map[proof]*link // the link that a reset with this token ends
+	parted    []parting       // oldest first
 	wg        sync.WaitGroup
 	once      sync.Once
 }
@@ -37,11 +37,11 @@ const (
 	largestPacket = 2048
 )
 
-func newSCTPSocket(conn net.PacketConn, resets resetter) *sctpSocket {
-	return &sctpSocket{
+func newSocket(conn net.PacketConn, resets statelessReset) *socket {
+	return &socket{
 		conn: conn, cookies: newCookieJar(), resets: resets,
-		out: make(chan sctpPacket, socketQueue), done: make(chan struct{}), flushed: make(chan struct{}),
-		byID: make(map[cid]*sctpPath), byAttempt: make(map[pathKey]*sctpPath), byToken: make(map[proof]*sctpLink),
+		out: make(chan addressedPacket, socketQueue), done: make(chan struct{}), flushed: make(chan struct{}),
+		byID: make(map[cid]*path), byAttempt: make(map[pathKey]*path), byToken: make(map[proof]*link),
 	}
 }
 
@@ -64,7 +64,7 @@ const (
 )
 
 // run moves packets until the socket is closed or fails. It calls broke with the error.
-func (s *sctpSocket) run(broke func(error)) {
+func (s *socket) run(broke func(error)) {
 	s.wg.Go(s.write)
 	s.wg.Go(func() { broke(s.read()) })
 }
@@ -72,7 +72,7 @@ func (s *sctpSocket) run(broke func(error)) {
 // flushTimeout bounds how long the last packets may take to leave.
 const flushTimeout = 100 * time.Millisecond
 
-func (s *sctpSocket) close() {
+func (s *socket) close() {
 	s.once.Do(func() {
 		close(s.done)
 		session.Wait(s.flushed, flushTimeout)
@@ -81,7 +81,7 @@ func (s *sctpSocket) close() {
 	s.wg.Wait()
 }
 
-func (s *sctpSocket) read() error {
+func (s *socket) read() error {
 	b := make([]byte, largestPacket)
 	for {
 		n, from, err := s.conn.ReadFrom(b)
@@ -93,7 +93,7 @@ func (s *sctpSocket) read() error {
 }
 
 // write sends what is queued, at the end too. A packet that cannot leave is lost.
-func (s *sctpSocket) write() {
+func (s *socket) write() {
 	defer close(s.flushed)
 	for {
 		select {
@@ -112,15 +112,15 @@ func (s *sctpSocket) write() {
 }
 
 // send queues a packet, which then belongs to the socket.
-func (s *sctpSocket) send(b []byte, to net.Addr) {
+func (s *socket) send(b []byte, to net.Addr) {
 	select {
-	case s.out <- sctpPacket{b, to}:
+	case s.out <- addressedPacket{b, to}:
 	default:
 	}
 }
 
 // sort hands a packet to its path or link. Any host on the network may have sent it.
-func (s *sctpSocket) sort(b []byte, from net.Addr) {
+func (s *socket) sort(b []byte, from net.Addr) {
 	if id, ok := parseCID(b); ok {
 		s.mu.Lock()
 		path := s.byID[id]
@@ -140,7 +140,7 @@ func (s *sctpSocket) sort(b []byte, from net.Addr) {
 		return
 	}
 	switch sh.kind {
-	case kindKnock:
+	case kindInitial:
 		s.send(appendShim(nil, shim{kindCookie, sh.attempt, s.cookies.cookie(from, sh.attempt, time.Now())}), from)
 	case kindCookie:
 		if path := s.attempt(pathKey{attempt: sh.attempt}); path != nil {
@@ -166,14 +166,14 @@ func (s *sctpSocket) sort(b []byte, from net.Addr) {
 }
 
 // toListener is the only place where a packet can bring a new path to life.
-func (s *sctpSocket) toListener(sh shim, records []byte, from net.Addr) {
+func (s *socket) toListener(sh shim, records []byte, from net.Addr) {
 	key := pathKey{from.String(), sh.attempt}
 	path := s.attempt(key)
 	if path == nil {
 		if !s.cookies.valid(sh.proof, from, sh.attempt, time.Now()) {
 			return
 		}
-		path = newSCTPPath(s, key, shim{kind: kindToDialler, attempt: sh.attempt}, from)
+		path = newPath(s, key, shim{kind: kindToDialler, attempt: sh.attempt}, from)
 		s.remember(path)
 		if !s.admit(path, from) {
 			path.Close()
@@ -183,20 +183,20 @@ func (s *sctpSocket) toListener(sh shim, records []byte, from net.Addr) {
 	path.deliver(records, from)
 }
 
-func (s *sctpSocket) attempt(key pathKey) *sctpPath {
+func (s *socket) attempt(key pathKey) *path {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.byAttempt[key]
 }
 
-func (s *sctpSocket) remember(p *sctpPath) {
+func (s *socket) remember(p *path) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byAttempt[p.key] = p
 	s.byID[p.id] = p
 }
 
-func (s *sctpSocket) forget(p *sctpPath) {
+func (s *socket) forget(p *path) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byAttempt, p.key)
@@ -212,7 +212,7 @@ func (s *sctpSocket) forget(p *sctpPath) {
 // parting reports whether the session of a connection id has ended here. If so, it sends the
 // goodbye again, to the peer's last address, not to the packet's source. It also forgets old
 // partings. Needs mu.
-func (s *sctpSocket) parting(id cid, now time.Time) bool {
+func (s *socket) parting(id cid, now time.Time) bool {
 	for len(s.parted) > 0 && now.After(s.parted[0].until) {
 		s.parted = s.parted[1:]
 	}
@@ -232,7 +232,7 @@ func (s *sctpSocket) parting(id cid, now time.Time) bool {
 
 // expect records that a reset with token ends l. The zero token means that the peer has sent
 // none, so that it cannot reset the session.
-func (s *sctpSocket) expect(token proof, l *sctpLink) {
+func (s *socket) expect(token proof, l *link) {
 	if token == (proof{}) {
 		return
 	}
@@ -241,7 +241,7 @@ func (s *sctpSocket) expect(token proof, l *sctpLink) {
 	s.byToken[token] = l
 }
 
-func (s *sctpSocket) unexpect(token proof) {
+func (s *socket) unexpect(token proof) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byToken, token)

@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"context"
@@ -20,25 +20,25 @@ import (
 	"achbridge/bridge/trust"
 )
 
-// sctpMeeting is one handshake, until it becomes a session or fails.
+// handshake is one handshake, until it becomes a session or fails.
 //
-// After knock and cookie comes DTLS, in two round trips. Then each side sends one record, the
-// hello. It has WelcomeByte; the INIT chunk, which SCTP would otherwise exchange itself in two
+// After initial packet and cookie comes DTLS, in two round trips. Then each side sends one record,
+// the hello. It has session.WelcomeByte; the INIT chunk, which SCTP would otherwise exchange itself in two
 // more round trips (draft-hancke-tsvwg-snap); and the token that its sender will use if it
 // forgets the session. The dialler repeats its hello until it has the answer. At first the
 // hello is as long as the longest packets of the session, and so is the answer: if the answer
 // arrives, such packets pass. If none arrives after wideTries, the dialler sends the hello
 // without padding, and the session uses packets that pass everywhere.
-type sctpMeeting struct {
-	p      *sctpProtocol
+type handshake struct {
+	p      *Protocol
 	member *trust.Member // as it was when the handshake began
-	path   *sctpPath
+	path   *path
 	place  session.Handshake // of a dialler; nil if this end dialled
 	claim  trust.Claim       // of a dialler, from its greeting
 	peer   trust.Peer
 	proof  []*x509.Certificate
 	token  []byte // our INIT chunk
-	mtu    int    // of the session, in bytes of SCTP packet: sctpMTU or sctpNarrow
+	mtu    int    // of the session, in bytes of SCTP packet: wideMTU or narrowMTU
 	fault  error  // why we refuse the peer's certificate
 }
 
@@ -50,7 +50,7 @@ const (
 	wideTries = 2
 )
 
-func (m *sctpMeeting) options() []dtls.Option {
+func (m *handshake) options() []dtls.Option {
 	return []dtls.Option{
 		dtls.WithCipherSuites(dtls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
 		dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
@@ -61,13 +61,13 @@ func (m *sctpMeeting) options() []dtls.Option {
 		dtls.WithVerifyPeerCertificate(m.verify),
 		dtls.WithConnectionIDGenerator(func() []byte { return m.path.id[:] }),
 		dtls.WithMTU(handshakePacket),
-		dtls.WithFlightInterval(knockPeriod),
+		dtls.WithFlightInterval(repeatPeriod),
 		dtls.WithReplayProtectionWindow(1024),
 		dtls.WithLoggerFactory(silentLogs()),
 	}
 }
 
-func (m *sctpMeeting) clientOptions() []dtls.ClientOption {
+func (m *handshake) clientOptions() []dtls.ClientOption {
 	// Names the network we mean, for the other side's log.
 	options := []dtls.ClientOption{
 		dtls.WithServerName(m.member.Network() + session.ServerSuffix),
@@ -79,7 +79,7 @@ func (m *sctpMeeting) clientOptions() []dtls.ClientOption {
 	return options
 }
 
-func (m *sctpMeeting) serverOptions() []dtls.ServerOption {
+func (m *handshake) serverOptions() []dtls.ServerOption {
 	options := []dtls.ServerOption{
 		dtls.WithClientAuth(dtls.RequireAnyClientCert),
 		dtls.WithInsecureSkipVerifyHello(true), // the shim has done it
@@ -97,12 +97,12 @@ func (m *sctpMeeting) serverOptions() []dtls.ServerOption {
 	return options
 }
 
-// silentLogs discards the logs of the libraries, since strangers can cause their lines.
+// silentLogs discards the logs of the libraries, since unknown peers can cause their lines.
 func silentLogs() logging.LoggerFactory {
 	return &logging.DefaultLoggerFactory{Writer: io.Discard, DefaultLogLevel: logging.LogLevelDisabled}
 }
 
-func (m *sctpMeeting) verify(raw [][]byte, _ [][]*x509.Certificate) error {
+func (m *handshake) verify(raw [][]byte, _ [][]*x509.Certificate) error {
 	m.peer, m.fault = m.identify(raw)
 	if m.fault != nil {
 		m.path.verdict.Store(uint32(session.AlertFor(m.fault)))
@@ -110,7 +110,7 @@ func (m *sctpMeeting) verify(raw [][]byte, _ [][]*x509.Certificate) error {
 	return m.fault
 }
 
-func (m *sctpMeeting) identify(raw [][]byte) (trust.Peer, error) {
+func (m *handshake) identify(raw [][]byte) (trust.Peer, error) {
 	chain, err := trust.ParseChain(raw)
 	if err != nil {
 		return trust.Peer{}, err
@@ -120,10 +120,10 @@ func (m *sctpMeeting) identify(raw [][]byte) (trust.Peer, error) {
 }
 
 // greeter is one side of the exchange that follows DTLS. It returns what the peer says.
-type greeter func(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error)
+type greeter func(m *handshake, ctx context.Context, conn *dtls.Conn) ([]byte, error)
 
 // meet makes a session of a connection, or closes it; rtt is zero if unknown.
-func (m *sctpMeeting) meet(ctx context.Context, conn *dtls.Conn, do greeter, rtt time.Duration) (*Session, error) {
+func (m *handshake) meet(ctx context.Context, conn *dtls.Conn, do greeter, rtt time.Duration) (*session.Session, error) {
 	s, err := m.shake(ctx, conn, do, rtt)
 	if err != nil {
 		conn.Close()
@@ -132,7 +132,7 @@ func (m *sctpMeeting) meet(ctx context.Context, conn *dtls.Conn, do greeter, rtt
 	return s, nil
 }
 
-func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do greeter, rtt time.Duration) (*Session, error) {
+func (m *handshake) shake(ctx context.Context, conn *dtls.Conn, do greeter, rtt time.Duration) (*session.Session, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do greeter, rt
 	}
 	m.path.known.Store(true)
 	var err error
-	if m.token, err = sctp.GenerateOutOfBandToken(sctpOptions(conn, sctpMTU)...); err != nil {
+	if m.token, err = sctp.GenerateOutOfBandToken(associationOptions(conn, wideMTU)...); err != nil {
 		return nil, err
 	}
 	start := time.Now()
@@ -163,7 +163,7 @@ func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do greeter, rt
 	if rtt == 0 {
 		rtt = time.Since(start)
 	}
-	l, err := newSCTPLink(m, conn, h, rtt)
+	l, err := newLink(m, conn, h, rtt)
 	if err != nil {
 		return nil, err
 	}
@@ -171,17 +171,17 @@ func (m *sctpMeeting) shake(ctx context.Context, conn *dtls.Conn, do greeter, rt
 }
 
 // askHello is the dialler's side.
-func askHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
+func askHello(m *handshake, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
 	m.path.sealed.Store(true) // the last flight of DTLS is the acceptor's
 	for try := 1; ; try++ {
-		mtu := sctpMTU
+		mtu := wideMTU
 		if try > wideTries {
-			mtu = sctpNarrow
+			mtu = narrowMTU
 		}
 		if _, err := conn.Write(m.ownHello(mtu)); err != nil {
 			return nil, err
 		}
-		heard, err := hearHello(ctx, conn, knockPeriod)
+		heard, err := hearHello(ctx, conn, repeatPeriod)
 		if netErr, ok := errors.AsType[net.Error](err); !ok || !netErr.Timeout() || ctx.Err() != nil {
 			return heard, err
 		}
@@ -189,8 +189,8 @@ func askHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, err
 }
 
 // hearFirstHello is the acceptor's side. It answers when it has the session, see
-// serve. The answer may be lost, and is then asked for again, see sctpTap.
-func hearFirstHello(m *sctpMeeting, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
+// serve. The answer may be lost, and is then asked for again, see tap.
+func hearFirstHello(m *handshake, ctx context.Context, conn *dtls.Conn) ([]byte, error) {
 	m.place.Reached(session.AtWelcome)
 	heard, err := hearHello(ctx, conn, session.HandshakeTimeout)
 	m.path.sealed.Store(err == nil) // until now it may have missed the end of DTLS
@@ -214,19 +214,19 @@ func hearHello(ctx context.Context, conn *dtls.Conn, wait time.Duration) ([]byte
 			return nil, err
 		case n > 0 && b[0] == session.WelcomeByte:
 			return b[:n], nil
-		case n > 0 && b[0] != sctpFirstByte:
+		case n > 0 && b[0] != firstByte:
 			return nil, fmt.Errorf("welcome: got byte %#x, want %#x", b[0], session.WelcomeByte)
 		}
 		for typ, chunk := range chunks(b[:n]) {
 			if typ == chunkAbort { // it was turned away at once
-				return nil, &CloseError{Reason: abortReason(chunk), Remote: true}
+				return nil, &session.CloseError{Reason: abortReason(chunk), Remote: true}
 			}
 		}
 	}
 }
 
 // cause translates why a handshake failed into an error of this package.
-func (m *sctpMeeting) cause(err error) error {
+func (m *handshake) cause(err error) error {
 	if m.fault != nil {
 		return m.fault
 	}
@@ -235,7 +235,7 @@ func (m *sctpMeeting) cause(err error) error {
 	if m.peer.Node == m.member.Self().Node {
 		return session.ErrSelf
 	}
-	if _, closed := errors.AsType[*CloseError](err); closed {
+	if _, closed := errors.AsType[*session.CloseError](err); closed {
 		return err
 	}
 	for _, a := range []byte{session.AlertBad, session.AlertRevoked, session.AlertExpired} {
@@ -245,23 +245,23 @@ func (m *sctpMeeting) cause(err error) error {
 		}
 	}
 	if errors.Is(err, io.EOF) {
-		return &CloseError{Remote: true}
+		return &session.CloseError{Remote: true}
 	}
 	if netErr, ok := errors.AsType[net.Error](err); ok && netErr.Timeout() || errors.Is(err, context.DeadlineExceeded) {
-		return ErrSilent
+		return session.ErrSilent
 	}
 	return err
 }
 
 // report logs a dialler that was refused, or that refused us, unless it was a member or
 // nothing was wrong: an answer was lost, or this node was closing.
-func (m *sctpMeeting) report(ctx context.Context, from net.Addr, err error) {
+func (m *handshake) report(ctx context.Context, from net.Addr, err error) {
 	if refused, ok := errors.AsType[*trust.Refusal](err); ok {
 		m.p.cfg.Refusals.Report(from, refused.Claim, refused.Err)
 		return
 	}
-	_, closed := errors.AsType[*CloseError](err)
-	if m.peer != (trust.Peer{}) || closed || ctx.Err() != nil || errors.Is(err, session.ErrSelf) || errors.Is(err, ErrSilent) || errors.Is(err, net.ErrClosed) {
+	_, closed := errors.AsType[*session.CloseError](err)
+	if m.peer != (trust.Peer{}) || closed || ctx.Err() != nil || errors.Is(err, session.ErrSelf) || errors.Is(err, session.ErrSilent) || errors.Is(err, net.ErrClosed) {
 		return
 	}
 	if errors.Is(err, trust.ErrWrongKey) && m.claim.Network == m.member.Network() {

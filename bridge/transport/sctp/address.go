@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"crypto/rand"
@@ -9,13 +9,13 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// sctpAddress is where the peer of a session is, under the path's mu.
+// peerAddress is where the peer of a session is, under the path's mu.
 //
 // An authentic record that is newer than all others may come from a new address: because the
 // peer has moved, because a member lies about its address, or because an attacker's copy of
 // the record arrived first. So we send to the old address until the new one has answered a
 // heartbeat with a nonce (RFC 9260 section 5.4, as RFC 9146 section 6 requires).
-type sctpAddress struct {
+type peerAddress struct {
 	proved net.Addr
 	aim    net.Addr // where the packet that is being written goes; nil: to proved
 
@@ -36,7 +36,7 @@ const (
 )
 
 // destination is the address for the packet that is being written.
-func (p *sctpPath) destination() net.Addr {
+func (p *path) destination() net.Addr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.address.aim != nil {
@@ -46,7 +46,7 @@ func (p *sctpPath) destination() net.Addr {
 }
 
 // peerAddr is where the peer proved to be.
-func (p *sctpPath) peerAddr() net.Addr {
+func (p *path) peerAddr() net.Addr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.address.proved
@@ -54,7 +54,7 @@ func (p *sctpPath) peerAddr() net.Addr {
 
 // aim directs the packets written from now on to an address, or with nil to the
 // proved one.
-func (p *sctpPath) aim(to net.Addr) {
+func (p *path) aim(to net.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.address.aim = to
@@ -62,7 +62,7 @@ func (p *sctpPath) aim(to net.Addr) {
 
 // ask returns a nonce for a heartbeat to a new address. ok is false if the address is the
 // proved one, or if a heartbeat was sent just now.
-func (p *sctpPath) ask(at net.Addr) (nonce [nonceSize]byte, ok bool) {
+func (p *path) ask(at net.Addr) (nonce [nonceSize]byte, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if session.SameAddr(at, p.address.proved) {
@@ -78,7 +78,7 @@ func (p *sctpPath) ask(at net.Addr) (nonce [nonceSize]byte, ok bool) {
 }
 
 // answered makes the address of a heartbeat the proved one, if chunk answers it from there.
-func (p *sctpPath) answered(chunk []byte, at net.Addr) {
+func (p *path) answered(chunk []byte, at net.Addr) {
 	if len(chunk) != heartbeatNonce+nonceSize {
 		return
 	}
@@ -92,7 +92,7 @@ func (p *sctpPath) answered(chunk []byte, at net.Addr) {
 
 // follow sends a heartbeat to the address of the peer's newest record, if that is new. It is
 // called when DTLS has checked all packets so far.
-func (l *sctpLink) follow() {
+func (l *link) follow() {
 	at := l.conn.RemoteAddr()
 	if nonce, ok := l.path.ask(at); ok {
 		l.write(l.heartbeat(nonce), at)
@@ -101,14 +101,14 @@ func (l *sctpLink) follow() {
 
 // headerTo is the common header of packets to a peer with that INIT chunk: ports, tag
 // and no checksum.
-func headerTo(init []byte) [sctpHeader]byte {
-	header := [sctpHeader]byte{sctpFirstByte, sctpPort & 0xff, sctpFirstByte, sctpPort & 0xff}
+func headerTo(init []byte) [commonHeader]byte {
+	header := [commonHeader]byte{firstByte, associationPort & 0xff, firstByte, associationPort & 0xff}
 	copy(header[4:], init[4:8])
 	return header
 }
 
 // heartbeat is a packet that asks the peer to repeat a nonce.
-func (l *sctpLink) heartbeat(nonce [nonceSize]byte) []byte {
+func (l *link) heartbeat(nonce [nonceSize]byte) []byte {
 	packet := append(l.header[:], chunkHeartbeat, 0)
 	packet = binary.BigEndian.AppendUint16(packet, heartbeatNonce+nonceSize)
 	packet = binary.BigEndian.AppendUint16(packet, paramHeartbeat)
@@ -117,7 +117,7 @@ func (l *sctpLink) heartbeat(nonce [nonceSize]byte) []byte {
 }
 
 // write sends an SCTP packet, to the peer's proved place unless told otherwise.
-func (l *sctpLink) write(b []byte, to net.Addr) (int, error) {
+func (l *link) write(b []byte, to net.Addr) (int, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	if to != nil {

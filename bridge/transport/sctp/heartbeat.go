@@ -1,8 +1,10 @@
-package transport
+package sctp
 
 import (
 	"crypto/rand"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 // Heartbeats of SCTP show that the peer is alive, and give the round trip. We send them
@@ -13,8 +15,8 @@ import (
 const rttPeriod = time.Second
 
 // watch returns when the link has to end. It ends the link itself when nothing is heard.
-func (l *sctpLink) watch() {
-	beat := min(l.p.cfg.IdleTimeout/4, KeepAlive)
+func (l *link) watch() {
+	beat := min(l.p.cfg.IdleTimeout/4, session.KeepAlive)
 	timer := time.NewTimer(beat)
 	defer timer.Stop()
 	for {
@@ -27,7 +29,7 @@ func (l *sctpLink) watch() {
 		silent, sampled := time.Since(l.lastCame), time.Since(l.beatAt)
 		l.mu.Unlock()
 		if silent >= l.p.cfg.IdleTimeout {
-			l.end(ErrSilent)
+			l.end(session.ErrSilent)
 			return
 		}
 		wait := beat - silent
@@ -40,7 +42,7 @@ func (l *sctpLink) watch() {
 }
 
 // hear notes that something authentic came from the peer.
-func (l *sctpLink) hear(now time.Time) {
+func (l *link) hear(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lastCame = now
@@ -48,7 +50,7 @@ func (l *sctpLink) hear(now time.Time) {
 }
 
 // beat sends a heartbeat.
-func (l *sctpLink) beat() {
+func (l *link) beat() {
 	var nonce [nonceSize]byte
 	rand.Read(nonce[:]) // never fails
 	l.mu.Lock()
@@ -60,7 +62,7 @@ func (l *sctpLink) beat() {
 // beaten handles the answer to a heartbeat. Only heartbeats give the round trip, since
 // acknowledgements of data may be delayed by 200 ms. The first one replaces the round trip of
 // the handshake, which may include waiting for lost packets.
-func (l *sctpLink) beaten(chunk []byte, now time.Time) {
+func (l *link) beaten(chunk []byte, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.beating || len(chunk) != heartbeatNonce+nonceSize || [nonceSize]byte(chunk[heartbeatNonce:]) != l.beatNonce {

@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"encoding/binary"
@@ -10,7 +10,7 @@ import (
 type hello struct {
 	init  []byte // chunk, with its padding
 	reset proof  // zero if there is none
-	mtu   int    // how large packets are to be: sctpMTU or sctpNarrow
+	mtu   int    // how large packets are to be: wideMTU or narrowMTU
 }
 
 const (
@@ -21,10 +21,10 @@ const (
 )
 
 // appendHello appends WelcomeByte, the INIT chunk and the token, padded to h.mtu unless
-// that is sctpNarrow.
+// that is narrowMTU.
 func appendHello(dst []byte, h hello) []byte {
 	dst = append(append(append(dst, session.WelcomeByte), h.init...), h.reset[:]...)
-	if h.mtu == sctpNarrow {
+	if h.mtu == narrowMTU {
 		return dst
 	}
 	return append(dst, make([]byte, max(0, h.mtu-len(dst)))...)
@@ -39,15 +39,15 @@ func parseHello(b []byte) (h hello, ok bool) {
 	if n < minInit || n > maxInit || n > len(b)-1 {
 		return hello{}, false
 	}
-	h = hello{init: b[1 : 1+n], mtu: sctpNarrow}
+	h = hello{init: b[1 : 1+n], mtu: narrowMTU}
 	copy(h.reset[:], b[1+n:])
-	if len(b) >= sctpMTU {
-		h.mtu = sctpMTU
+	if len(b) >= wideMTU {
+		h.mtu = wideMTU
 	}
 	return h, true
 }
 
 // ownHello is what we say to a peer whose packets are to be that large.
-func (m *sctpMeeting) ownHello(mtu int) []byte {
+func (m *handshake) ownHello(mtu int) []byte {
 	return appendHello(nil, hello{init: m.token, reset: m.p.socket.resets.token(m.path.id), mtu: mtu})
 }

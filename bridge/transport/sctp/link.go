@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"context"
@@ -16,22 +16,22 @@ import (
 	"github.com/pion/sctp"
 )
 
-// sctpLink is the carrier over SCTP.
-type sctpLink struct {
-	p      *sctpProtocol
-	path   *sctpPath
+// link is the carrier over SCTP.
+type link struct {
+	p      *Protocol
+	path   *path
 	conn   *dtls.Conn
 	assoc  *sctp.Association
-	mtu    int              // sctpMTU or sctpNarrow
-	header [sctpHeader]byte // of our packets
-	token  proof            // the peer sends it when it has forgotten the session
+	mtu    int                // wideMTU or narrowMTU
+	header [commonHeader]byte // of our packets
+	token  proof              // the peer sends it when it has forgotten the session
 
 	datagrams *sctp.Stream
-	words     *sctp.Stream // see sctp_stream.go
+	words     *sctp.Stream // see stream.go
 	received  chan []byte
-	control   sctpControl
-	arrivals  chan *sctpReceiveStream // has room for all that the peer may open
-	backlog   sctpBacklog
+	control   controlStream
+	arrivals  chan *receiveStream // has room for all that the peer may open
+	backlog   backlog
 	writing   sync.Mutex // held while a packet is written
 
 	ending chan struct{} // closed once cause is set
@@ -50,27 +50,27 @@ type sctpLink struct {
 	beating   bool // it is under way
 	queued    int  // datagrams that SCTP has not sent yet
 	inQueue   int  // their bytes
-	streams   sctpStreams
-	forward   sctpForward
+	streams   streams
+	forward   ackState
 }
 
 const (
-	// sctpPayload is the largest message that goes in one packet, in bytes, on a path
+	// maxPayload is the largest message that goes in one packet, in bytes, on a path
 	// that carries packets as over QUIC.
-	sctpPayload = (sctpMTU - sctpHeader - dataHeader) &^ 3
-	// sctpMTU is the size of an SCTP packet then: without the DTLS record (13 header, 8
-	// connection id, 8 nonce, 1 type, 16 tag). sctpNarrow is it elsewhere: what IPv4
+	maxPayload = (wideMTU - commonHeader - dataHeader) &^ 3
+	// wideMTU is the size of an SCTP packet then: without the DTLS record (13 header, 8
+	// connection id, 8 nonce, 1 type, 16 tag). narrowMTU is it elsewhere: what IPv4
 	// delivers everywhere, 576 bytes with its header and UDP's (RFC 1122 section 3.3.2).
-	sctpMTU    = session.PacketSize - sealSize
-	sctpNarrow = 576 - 28 - sealSize
-	sealSize   = 46
+	wideMTU   = session.PacketSize - sealSize
+	narrowMTU = 576 - 28 - sealSize
+	sealSize  = 46
 
-	// sctpWindow is the least congestion window, in bytes. See sctpOptions.
-	sctpWindow = 1 << 20
-	// sctpBuffer is how many bytes a peer may have us hold that have arrived.
-	sctpBuffer = 2 << 20
-	// sctpRTO is the retransmission timer.
-	sctpRTO = 500 * time.Millisecond
+	// minWindow is the least congestion window, in bytes. See associationOptions.
+	minWindow = 1 << 20
+	// receiveBuffer is how many bytes a peer may have us hold that have arrived.
+	receiveBuffer = 2 << 20
+	// retransmitTimeout is the retransmission timer.
+	retransmitTimeout = 500 * time.Millisecond
 
 	// shortQueue is how many datagrams wait in SCTP before SendDatagram blocks.
 	shortQueue = 32
@@ -84,17 +84,17 @@ const (
 	firstNumber     = 3
 	datagramFormat  = 0xac01 // payload protocol ids: a datagram,
 	noBytesFormat   = 0xac02 // and one of no bytes, which SCTP cannot carry
-	streamFormat    = 0xac03 // see sctp_stream.go
+	streamFormat    = 0xac03 // see stream.go
 	streamEndFormat = 0xac04
 	streamCutFormat = 0xac05
 	wordFormat      = 0xac06
 )
 
-// sctpOptions say how the library runs an association. They keep its congestion
+// associationOptions say how the library runs an association. They keep its congestion
 // control from doing what is done above it, or badly:
 //
 //   - MinCwnd holds the window open at 1 MiB, whatever is lost: the layer above paces
-//     datagrams, and streams have an sctpFlight. (FastRtxWnd and CwndCAStep say how the
+//     datagrams, and streams have an flight. (FastRtxWnd and CwndCAStep say how the
 //     window recovers and grows, so they never matter.) With 1 % random loss, 50 Mbit/s
 //     and 20 ms of round trip, 1150 bytes every 600 us are 10.2 ms old on arrival, as
 //     without loss. Over QUIC they are 44 ms old, since NewReno halves its window for each
@@ -110,39 +110,39 @@ const (
 //     less than I-DATA.
 //
 // The library has neither heartbeats that work nor an end for silent peers; watch does both.
-// sctp_ack.go holds back packets that the library sends too often.
-func sctpOptions(conn net.Conn, mtu int) []sctp.ClientOption {
+// ack.go holds back packets that the library sends too often.
+func associationOptions(conn net.Conn, mtu int) []sctp.ClientOption {
 	return []sctp.ClientOption{
 		sctp.WithNetConn(conn),
 		sctp.WithLoggerFactory(silentLogs()),
 		sctp.WithMTU(uint32(mtu)),
 		sctp.WithEnableZeroChecksum(true),
 		sctp.WithEnableInterleaving(false),
-		sctp.WithMaxReceiveBufferSize(sctpBuffer),
-		sctp.WithMinCwnd(sctpWindow),
-		sctp.WithRTOMax(float64(sctpRTO.Milliseconds())),
+		sctp.WithMaxReceiveBufferSize(receiveBuffer),
+		sctp.WithMinCwnd(minWindow),
+		sctp.WithRTOMax(float64(retransmitTimeout.Milliseconds())),
 	}
 }
 
-// newSCTPLink starts the association that both hellos have described.
-func newSCTPLink(m *sctpMeeting, conn *dtls.Conn, h hello, rtt time.Duration) (*sctpLink, error) {
-	l := &sctpLink{
+// newLink starts the association that both hellos have described.
+func newLink(m *handshake, conn *dtls.Conn, h hello, rtt time.Duration) (*link, error) {
+	l := &link{
 		p: m.p, path: m.path, conn: conn, mtu: m.mtu,
 		header:   headerTo(h.init),
 		token:    h.reset,
 		received: make(chan []byte, linkQueue),
-		arrivals: make(chan *sctpReceiveStream, session.MaxStreams),
+		arrivals: make(chan *receiveStream, session.MaxStreams),
 		ending:   make(chan struct{}), done: make(chan struct{}),
 		lastCame: time.Now(), srtt: rtt,
 	}
 	l.changed.L = &l.mu
-	tap := &sctpTap{Conn: conn, link: l}
+	tap := &tap{Conn: conn, link: l}
 	if m.path.key.addr != "" {
 		tap.answer = m.ownHello(m.mtu)
 	}
 	l.streams.init(l)
 	var err error
-	l.assoc, err = sctp.ClientContext(context.Background(), append(sctpOptions(tap, l.mtu), sctp.WithSNAP(m.token, h.init))...)
+	l.assoc, err = sctp.ClientContext(context.Background(), append(associationOptions(tap, l.mtu), sctp.WithSNAP(m.token, h.init))...)
 	if err != nil {
 		return nil, fmt.Errorf("association: %w", err)
 	}
@@ -155,7 +155,7 @@ func newSCTPLink(m *sctpMeeting, conn *dtls.Conn, h hello, rtt time.Duration) (*
 }
 
 // begin starts the link's goroutines.
-func (l *sctpLink) begin() error {
+func (l *link) begin() error {
 	var control *sctp.Stream
 	for _, s := range []struct {
 		number uint16
@@ -183,12 +183,12 @@ func (l *sctpLink) begin() error {
 }
 
 // run watches the link until it ends, and then frees all that it uses.
-func (l *sctpLink) run() {
+func (l *link) run() {
 	l.watch()
 	l.mu.Lock()
 	cause := l.cause
 	l.mu.Unlock()
-	if e, ok := errors.AsType[*CloseError](cause); ok && !e.Remote {
+	if e, ok := errors.AsType[*session.CloseError](cause); ok && !e.Remote {
 		l.assoc.Abort(e.Reason) // bounded, as the path never blocks
 	}
 	l.assoc.Close()
@@ -204,13 +204,13 @@ func (l *sctpLink) run() {
 }
 
 // end ends the link. The cause of the first call is kept.
-func (l *sctpLink) end(cause error) {
+func (l *link) end(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.endLocked(cause)
 }
 
-func (l *sctpLink) endLocked(cause error) {
+func (l *link) endLocked(cause error) {
 	if l.cause != nil {
 		return
 	}
@@ -221,38 +221,38 @@ func (l *sctpLink) endLocked(cause error) {
 
 // broke ends the link after its association has failed. The reason is that of the peer's
 // goodbye, if there was one.
-func (l *sctpLink) broke(err error) {
+func (l *link) broke(err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, dtls.ErrConnClosed) {
-		l.end(&CloseError{Remote: true})
+		l.end(&session.CloseError{Remote: true})
 		return
 	}
 	l.end(fmt.Errorf("association: %w", err))
 }
 
-func (l *sctpLink) Kind() via.Kind { return via.SCTP }
+func (l *link) Kind() via.Kind { return via.SCTP }
 
-func (l *sctpLink) RTT() time.Duration {
+func (l *link) RTT() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.srtt
 }
 
-func (l *sctpLink) Heard() uint64 {
+func (l *link) Heard() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.packets
 }
 
-func (l *sctpLink) RemoteAddr() net.Addr { return l.path.peerAddr() }
+func (l *link) RemoteAddr() net.Addr { return l.path.peerAddr() }
 
 // fault is why the link ends.
-func (l *sctpLink) fault() error {
+func (l *link) fault() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cause
 }
 
-func (l *sctpLink) Err() error {
+func (l *link) Err() error {
 	select {
 	case <-l.done:
 		return l.fault()
@@ -261,4 +261,4 @@ func (l *sctpLink) Err() error {
 	}
 }
 
-func (l *sctpLink) Close(reason string) { l.end(&CloseError{Reason: reason}) }
+func (l *link) Close(reason string) { l.end(&session.CloseError{Reason: reason}) }

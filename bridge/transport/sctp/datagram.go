@@ -1,4 +1,4 @@
-package transport
+package sctp
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-func (l *sctpLink) SendDatagram(b []byte) error {
+func (l *link) SendDatagram(b []byte) error {
 	if most := l.MaxDatagram(); len(b) > most {
 		return fmt.Errorf("%w: %d bytes, at most %d", session.ErrTooLarge, len(b), most)
 	}
@@ -36,7 +36,7 @@ func (l *sctpLink) SendDatagram(b []byte) error {
 
 // receive takes datagrams out of the association, so that they never count against
 // what the peer may send.
-func (l *sctpLink) receive() {
+func (l *link) receive() {
 	b := make([]byte, largestPacket)
 	for {
 		n, format, err := l.datagrams.ReadSCTP(b)
@@ -55,15 +55,15 @@ func (l *sctpLink) receive() {
 	}
 }
 
-func (l *sctpLink) ReceiveDatagram(ctx context.Context) ([]byte, error) {
+func (l *link) ReceiveDatagram(ctx context.Context) ([]byte, error) {
 	return session.NextOrQueued(ctx, l.received, l.ending, l.fault)
 }
 
-func (l *sctpLink) MaxDatagram() int { return (l.mtu - sctpHeader - dataHeader) &^ 3 }
+func (l *link) MaxDatagram() int { return (l.mtu - commonHeader - dataHeader) &^ 3 }
 
 // Window is the congestion window, or the peer's receive window if that is less, minus the
 // bytes that wait in SCTP already.
-func (l *sctpLink) Window() int {
+func (l *link) Window() int {
 	l.mu.Lock()
 	waiting := l.inQueue
 	l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *sctpLink) Window() int {
 }
 
 // sent notes a DATA chunk that leaves.
-func (l *sctpLink) sent(chunk []byte) {
+func (l *link) sent(chunk []byte) {
 	if len(chunk) < dataHeader {
 		return
 	}
@@ -92,7 +92,7 @@ func (l *sctpLink) sent(chunk []byte) {
 // urge wakes SCTP to look at its queue again. After the last packets were lost, SCTP sends only
 // two packets each time it is woken, whatever the window (its TLR), and the rest only after
 // the next acknowledgement.
-func (l *sctpLink) urge() {
+func (l *link) urge() {
 	l.mu.Lock()
 	waiting := l.queued > 0
 	l.mu.Unlock()
