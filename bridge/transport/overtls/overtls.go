@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -133,7 +132,7 @@ func (p *Protocol) meet(ctx context.Context, conn net.Conn, dialled bool, do fun
 // ask is the dialler's side.
 func (m *handshake) ask(ctx context.Context) error {
 	cfg := m.config()
-	cfg.ServerName = m.self.Network() + session.ServerSuffix
+	cfg.ServerName = session.ServerName(m.self.Network())
 	m.tls = tls.Client(m.conn, cfg)
 	if err := m.shake(ctx); err != nil {
 		return err
@@ -157,9 +156,7 @@ func (m *handshake) answer(ctx context.Context, place session.Handshake) error {
 	cfg.ClientAuth = tls.RequestClientCert
 	cfg.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		place.Reached(session.AtHandshake)
-		if network, named := strings.CutSuffix(h.ServerName, session.ServerSuffix); named && trust.IsNetwork(network) {
-			m.claim.Network = network
-		}
+		m.claim.Network = session.NamedNetwork(h.ServerName)
 		return nil, nil
 	}
 	m.tls = tls.Server(m.conn, cfg)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"strings"
 	"sync"
 
 	"github.com/quic-go/quic-go"
@@ -104,11 +103,9 @@ func (a *attempt) handedOut(conn *quic.Conn) bool {
 func (g *guard) hello(h *tls.ClientHelloInfo) (*tls.Config, error) {
 	a := attemptOf(h.Context())
 	a.place.Reached(session.AtHandshake)
-	if network, named := strings.CutSuffix(h.ServerName, session.ServerSuffix); named && trust.IsNetwork(network) {
-		a.mu.Lock()
-		a.claim.Network = network
-		a.mu.Unlock()
-	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.claim.Network = session.NamedNetwork(h.ServerName)
 	return nil, nil
 }
 

@@ -114,10 +114,8 @@ func (p *Protocol) Dial(ctx context.Context, addr net.Addr) (*session.Session, e
 	if _, isReal := p.conn.(quic.OOBCapablePacketConn); addr == nil || isReal && !isUDP {
 		return nil, fmt.Errorf("not a UDP address: %T", addr)
 	}
-	// Names the network we mean, so that the other side can log it when it turns
-	// out to be another. Discovery announces it in the clear as well.
 	dialTLS := p.dialTLS.Clone()
-	dialTLS.ServerName = p.cfg.Member().Network() + session.ServerSuffix
+	dialTLS.ServerName = session.ServerName(p.cfg.Member().Network())
 	conn, err := p.transport.Dial(ctx, addr, dialTLS, p.dialConf)
 	switch err = causeOf(err); {
 	case errors.Is(err, session.ErrSilent):

@@ -68,9 +68,8 @@ func (m *handshake) options() []dtls.Option {
 }
 
 func (m *handshake) clientOptions() []dtls.ClientOption {
-	// Names the network we mean, for the other side's log.
 	options := []dtls.ClientOption{
-		dtls.WithServerName(m.member.Network() + session.ServerSuffix),
+		dtls.WithServerName(session.ServerName(m.member.Network())),
 		dtls.WithGetClientCertificate(func(*dtls.CertificateRequestInfo) (*tls.Certificate, error) { return m.member.Certificate() }),
 	}
 	for _, o := range m.options() {
@@ -85,9 +84,7 @@ func (m *handshake) serverOptions() []dtls.ServerOption {
 		dtls.WithInsecureSkipVerifyHello(true), // the shim has done it
 		dtls.WithGetCertificate(func(h *dtls.ClientHelloInfo) (*tls.Certificate, error) {
 			m.place.Reached(session.AtHandshake)
-			if network, named := strings.CutSuffix(h.ServerName, session.ServerSuffix); named && trust.IsNetwork(network) {
-				m.claim.Network = network
-			}
+			m.claim.Network = session.NamedNetwork(h.ServerName)
 			return m.member.Certificate()
 		}),
 	}

@@ -65,10 +65,7 @@ type node struct {
 func (l *lab) node(t *testing.T, host, last string) *node {
 	t.Helper()
 	conn := l.bind(t, "10.0.0."+last+":8076")
-	member, err := trust.NewMember(l.key, trust.Peer{Node: nodeOf(host), Host: host}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	member := l.member(t, host)
 	n := &node{addr: conn.LocalAddr(), arrivals: make(chan *session.Session, 8)}
 	n.Protocol = Listen(conn, session.Settings{
 		Inbox: n, Refusals: n, Handshakes: n,
@@ -116,20 +113,21 @@ func (l *lab) join(t *testing.T, listener, dialler *node) (accepted, dialled *se
 	return await.Receive(t, "the session", listener.arrivals), dialled
 }
 
-func nodeOf(host string) trust.NodeID {
-	var n trust.NodeID
-	copy(n[:], host)
-	return n
+func (l *lab) member(t *testing.T, host string) *trust.Member {
+	t.Helper()
+	var node trust.NodeID
+	copy(node[:], host)
+	member, err := trust.NewMember(l.key, trust.Peer{Node: node, Host: host}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return member
 }
 
 // certificate is that of a member.
 func (l *lab) certificate(t *testing.T, host string) tls.Certificate {
 	t.Helper()
-	member, err := trust.NewMember(l.key, trust.Peer{Node: nodeOf(host), Host: host}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := member.Certificate()
+	c, err := l.member(t, host).Certificate()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"crypto/tls"
 	"fmt"
+	"strings"
 	"time"
 
 	"achbridge/bridge/trust"
@@ -23,9 +24,21 @@ const (
 	// WelcomeByte opens the control stream in each direction, see the package
 	// comment of transport. Anything else is refused.
 	WelcomeByte = 0x01
-	// ServerSuffix follows the name of the network in a ClientHello's server name.
-	ServerSuffix = ".achbridge"
+	serverSuffix = ".achbridge"
 )
+
+// ServerName is the server name by which a ClientHello names a network, for the other side's log.
+// Discovery announces the network in clear as well.
+func ServerName(network string) string { return network + serverSuffix }
+
+// NamedNetwork returns the network that a server name names, "" if none.
+func NamedNetwork(serverName string) string {
+	network, named := strings.CutSuffix(serverName, serverSuffix)
+	if !named || !trust.IsNetwork(network) {
+		return ""
+	}
+	return network
+}
 
 // LeavingReason is the reason that a peer gets that dials after Leave.
 const LeavingReason = "the daemon is leaving"
