@@ -13,6 +13,7 @@ import (
 
 	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 	"achbridge/localach"
 	"achbridge/testnet"
@@ -78,7 +79,7 @@ func newRelay(t testing.TB, size int, options string) *relay {
 	}
 	origin, reader := start("robot", robot, source), start("pc", pc, &handSource{})
 	time.Sleep(time.Millisecond) // in virtual time the nodes' clocks still show 0, which means never
-	there, back := transport.Pipe(trust.Peer{Node: origin.cfg.Node, Host: "robot"}, trust.Peer{Node: reader.cfg.Node, Host: "pc"})
+	there, back := session.Pipe(trust.Peer{Node: origin.cfg.Node, Host: "robot"}, trust.Peer{Node: reader.cfg.Node, Host: "pc"})
 	origin.call(func() { origin.linkUp(there) })
 	reader.call(func() { reader.linkUp(back) })
 	m, err := rule.ParseMirror(strings.TrimSuffix("robot/imu,"+options, ","), nil)
@@ -146,7 +147,7 @@ func (r *relay) carry() {
 	}
 }
 
-// TestFramesCostNoAllocation allows what transport.Pipe says that it allocates, and
+// TestFramesCostNoAllocation allows what session.Pipe says that it allocates, and
 // one allocation for twenty frames for the life of the daemons beside the frames:
 // their looks, their ledgers, what grows once. In virtual time that life is as long on a
 // busy machine as on an idle one.

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 // acquaintances are the addresses where members are expected: those that the operator
@@ -32,22 +34,13 @@ const (
 // addresses that had a session within a day.
 func (e *Endpoint) Expect(listed []Addrs) { e.acquaintances.list(listed) }
 
-// addrOf is an IP address without its port; zero if addr is no IP address.
-func addrOf(addr net.Addr) netip.Addr {
-	if udp, ok := addr.(*net.UDPAddr); ok {
-		return udp.AddrPort().Addr().Unmap()
-	}
-	ip, _ := netip.ParseAddr(hostPart(addr))
-	return ip.Unmap()
-}
-
 // list replaces what the operator has listed.
 func (a *acquaintances) list(addrs []Addrs) {
 	listed := make(map[netip.Addr]bool)
 	for _, at := range addrs {
 		for _, addr := range []net.Addr{at.QUIC, at.SCTP} {
 			if addr != nil {
-				listed[addrOf(addr)] = true
+				listed[session.AddrOf(addr)] = true
 			}
 		}
 	}

@@ -8,8 +8,10 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 	"achbridge/testnet/await"
 	"achbridge/testnet/need"
@@ -104,6 +106,22 @@ func TestTransportsKeepTheContractOnLoopback(t *testing.T) {
 	}
 }
 
+func TestPipeKeepsTheContract(t *testing.T) {
+	for _, c := range contract {
+		if c.stage > onSessions {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.run(t, &lab{pair: func(*testing.T) (robot, pc *Session) {
+					pc, robot = session.Pipe(trust.Peer{Node: nodeOf("pc"), Host: "pc"}, trust.Peer{Node: nodeOf("robot"), Host: "robot"})
+					return robot, pc
+				}})
+			})
+		})
+	}
+}
+
 // openDescriptors counts them, after the runtime's poller has its own.
 func openDescriptors(t *testing.T) int {
 	t.Helper()
@@ -182,11 +200,11 @@ func wrongKeyIsRefused(t *testing.T, l *lab) {
 
 func ownNodeIsRefused(t *testing.T, l *lab) {
 	e := l.node(t, "robot")
-	if _, err := e.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, errSelf) {
+	if _, err := e.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, session.ErrSelf) {
 		t.Errorf("dialling ourselves: got %v, want errSelf", err)
 	}
 	copied := l.start(t, Config{Key: l.keys[0], Node: nodeOf("robot"), Host: "copy"})
-	if _, err := copied.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, errSelf) {
+	if _, err := copied.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, session.ErrSelf) {
 		t.Errorf("dialling a copy of our state: got %v, want errSelf", err)
 	}
 	nobodyArrives(t, e)
@@ -202,7 +220,7 @@ func ownNodeIsRefusedWhateverIsLost(t *testing.T, l *lab) {
 	copied := l.start(t, Config{Key: l.keys[0], Node: nodeOf("robot"), Host: "copy"})
 	for n := 1; n <= 20; n++ { // no handshake that fails has more packets
 		l.air.loseOne(n)
-		if _, err := copied.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, errSelf) {
+		if _, err := copied.Dial(t.Context(), e.LocalAddrs()); !errors.Is(err, session.ErrSelf) {
 			t.Errorf("packet %d lost: got %v, want errSelf", n, err)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"achbridge/bridge/transport/quic"
 )
 
 // dialAsANodeDoes dials as package bridge does, until there is a session, and returns
@@ -94,9 +96,9 @@ func TestRobotsLinkAmongManyStrangers(t *testing.T) {
 // placesOf is where the handshakes of an endpoint with one socket are counted.
 func placesOf(e *Endpoint) *handshakes {
 	if e.sctp != nil {
-		return &e.sctp.(*sctpProtocol).pending
+		return &e.unfinished.sctp
 	}
-	return &e.quic.(*quicProtocol).guard.handshakes
+	return &e.unfinished.quic
 }
 
 // Places are kept for whoever is at the address of a member that was here lately, or is
@@ -118,7 +120,7 @@ func TestEndpointKeepsPlacesForMembersAndThoseListed(t *testing.T) {
 			var wg sync.WaitGroup
 			defer wg.Wait()
 			defer cancel()
-			for i, at := range append(slices.Repeat([]netip.Addr{stranger}, crowd), member, listed) {
+			for i, at := range append(slices.Repeat([]netip.Addr{stranger}, quic.RetryThreshold), member, listed) {
 				conn := l.bind(t, netip.AddrPortFrom(at, uint16(2000+i)))
 				wg.Go(func() { c.attack(ctx, func() net.PacketConn { return conn }, pc) })
 				time.Sleep(10 * oneWay)
@@ -165,7 +167,7 @@ func TestForgedAddressGetsNoKeptPlace(t *testing.T) {
 // has sent a whole one has longer, for its path may be slow. Over SCTP see
 // TestHalfOpenHandshakesAreBoundedOverSCTP.
 func TestHalfAClientHelloIsGivenUpInACrowd(t *testing.T) {
-	for want, attack := range map[int]attack{0: halfOverQUIC, 2 * crowd: wholeOverQUIC} {
+	for want, attack := range map[int]attack{0: halfOverQUIC, 2 * quic.RetryThreshold: wholeOverQUIC} {
 		inBubble(Listen, func(t *testing.T, l *lab) {
 			pc := l.node(t, "pc")
 			ctx, cancel := context.WithCancel(t.Context())
@@ -173,7 +175,7 @@ func TestHalfAClientHelloIsGivenUpInACrowd(t *testing.T) {
 			defer wg.Wait()
 			defer cancel()
 			var going atomic.Int32
-			for i := range 2 * crowd {
+			for i := range 2 * quic.RetryThreshold {
 				conn := l.bind(t, netip.AddrPortFrom(netip.MustParseAddr("10.8.0.1"), uint16(2000+i)))
 				going.Add(1)
 				wg.Go(func() {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"testing"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/testnet/await"
 )
 
@@ -54,7 +55,7 @@ func datagramsUpToTheLimit(t *testing.T, l *lab) {
 		}
 	}
 	for _, size := range []int{limit + 1, 64 << 10} {
-		if err := pc.SendDatagram(make([]byte, size)); !errors.Is(err, errTooLarge) {
+		if err := pc.SendDatagram(make([]byte, size)); !errors.Is(err, session.ErrTooLarge) {
 			t.Errorf("send %d bytes: got %v, want errTooLarge", size, err)
 		}
 	}

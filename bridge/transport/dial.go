@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"achbridge/bridge/transport/overtls"
 	"achbridge/bridge/trust"
 )
 
@@ -38,12 +39,12 @@ func (e *Endpoint) Dial(ctx context.Context, to Addrs) (*Session, error) {
 
 // way is how to reach a node.
 type way struct {
-	over protocol
+	over dialler
 	addr net.Addr
 }
 
 func (e *Endpoint) dialOne(ctx context.Context, w way) (*Session, error) {
-	s, err := w.over.dial(ctx, w.addr)
+	s, err := w.over.Dial(ctx, w.addr)
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrSilent) {
 		err = fmt.Errorf("%w%.0w", ErrSilent, err)
 	}
@@ -53,7 +54,7 @@ func (e *Endpoint) dialOne(ctx context.Context, w way) (*Session, error) {
 			if refused, ok := errors.AsType[*trust.Refusal](err); ok {
 				claim = refused.Claim
 			}
-			e.refusals.report(w.addr, claim, trust.ErrWrongKey)
+			e.refusals.Report(w.addr, claim, trust.ErrWrongKey)
 		}
 		return nil, fmt.Errorf("dial %v: %w", w.addr, err)
 	}
@@ -113,4 +114,33 @@ func (e *Endpoint) dialBoth(ctx context.Context, first, second way) (*Session, e
 		return kept, nil
 	}
 	return nil, fmt.Errorf("%w; %w", errs[0], errs[1]) // one line: it stands in tables
+}
+
+// DialOver makes a session with the node at the other end of conn, where that end calls
+// AcceptOver. Its errors are those of Dial. From now on the endpoint owns conn, a reliable
+// byte stream with deadlines, and closes it. What was written before its Close must arrive
+// unless the path is lost, since the last of it is the reason why the session ends.
+//
+// The session carries the control stream alone. SendDatagram and OpenStream fail,
+// MaxDatagram and Window are 0, and ReceiveDatagram and AcceptStream wait for the session's
+// end. RTT is measured every 10 s, and each second in which this end writes nothing; then a
+// quiet session's Heard grows too.
+func (e *Endpoint) DialOver(ctx context.Context, conn net.Conn) (*Session, error) {
+	return e.dialOne(ctx, way{hubWay{e.hub, conn}, conn.RemoteAddr()})
+}
+
+// AcceptOver begins a session with the node that calls DialOver at the other end of conn,
+// and does not wait for it: Accept returns it. From now on the endpoint owns conn, as with
+// DialOver. The number of unfinished handshakes is limited. When there are too many, the
+// oldest is dropped, of the remote address (Conn.RemoteAddr) that has most.
+func (e *Endpoint) AcceptOver(conn net.Conn) { e.hub.Accept(conn) }
+
+// hubWay dials over the one connection that it has.
+type hubWay struct {
+	hub  *overtls.Protocol
+	conn net.Conn
+}
+
+func (w hubWay) Dial(ctx context.Context, _ net.Addr) (*Session, error) {
+	return w.hub.Dial(ctx, w.conn)
 }

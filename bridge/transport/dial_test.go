@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 	"achbridge/bridge/via"
 	"achbridge/testnet"
@@ -44,7 +45,7 @@ func TestDialTakesTheTransportThatAnswers(t *testing.T) {
 				if s.Transport() != c.want || accepted.Transport() != c.want {
 					t.Errorf("transport: got %s and %s, want %s", s.Transport(), accepted.Transport(), c.want)
 				}
-				time.Sleep(handshakeTimeout)
+				time.Sleep(session.HandshakeTimeout)
 				nobodyArrives(t, robot)
 				if s.Err() != nil {
 					t.Errorf("err: got %v, want the session to live", s.Err())
@@ -57,7 +58,7 @@ func TestDialTakesTheTransportThatAnswers(t *testing.T) {
 func TestDialNamesWhatFailedOverBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		robot, _ := bothNodes(t, 0)
-		if _, err := robot.Dial(t.Context(), robot.LocalAddrs()); !errors.Is(err, errSelf) {
+		if _, err := robot.Dial(t.Context(), robot.LocalAddrs()); !errors.Is(err, session.ErrSelf) {
 			t.Errorf("dialling ourselves: got %v, want errSelf", err)
 		}
 	})

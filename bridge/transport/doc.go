@@ -45,29 +45,6 @@
 // and says what it needs. SCTP notices such a path during the handshake, which then takes
 // 400 ms longer, and announces datagrams of 472 bytes. A session keeps its packet size.
 //
-// # Through a hub
-//
-// A session over a byte stream is TLS 1.3 with the certificates and the ALPN of QUIC. It has
-// the control stream alone. Inside TLS are records, which need not agree with those of TLS:
-//
-//	byte 0     kind
-//	byte 1, 2  length of the body, at most 16381; big-endian
-//	body       by kind
-//
-//	kind  name     body
-//	1     welcome  -                        the first record of each end, unless it refuses:
-//	7     self     -                          both have the same node id
-//	6     refused  1 byte, an alert of TLS    42 bad, 44 revoked, 45 ended: the certificate
-//	5     close    the reason, UTF-8          also ends a session
-//	2     data     bytes of the control stream
-//	3     ping     8 bytes of any value
-//	4     pong     the bytes of a ping
-//
-// The dialler says its first record, then the acceptor. Each refusal is the last record, as
-// is close. Records of unknown kinds are skipped. The handshake itself refuses no certificate,
-// but a dialler that does not accept the acceptor's shows none. Whoever carries the stream
-// can cut it; that is no close by the peer, and Err tells the two apart.
-//
 // # The welcome
 //
 // TLS 1.3 lets a dialler finish before the acceptor has seen the dialler's certificate.
@@ -76,29 +53,12 @@
 //
 // # Files
 //
-//	endpoint.go     Endpoint: sessions in, sessions out; the book of live sessions
-//	session.go      Session, and carrier, what a protocol must offer to be one
-//	stream.go       SendStream and ReceiveStream, beside the control stream
-//	quic.go         the QUIC endpoint: dial, the welcome on the control stream; quic_accept.go
-//	quic_link.go    the QUIC carrier: datagrams, addresses, the end
-//	quic_stream.go  its streams
-//	quic_guard.go   handshakes of strangers over QUIC, and what became of them
+// Package session has the sessions themselves. Packages quic, sctp and overtls make them.
+//
+//	endpoint.go     Endpoint: sessions in, sessions out; the book of live sessions; aliases.go
 //	handshakes.go   limits of handshakes, and which is dropped; acquaintances.go: for whom
 //	                places are kept
-//	dial.go         one protocol or the other: QUIC first, SCTP 250 ms later
-//	sctp.go         the SCTP endpoint: dial, accept, who may begin a handshake
-//	sctp_meeting.go DTLS and the hello, in which both ends exchange their INIT; sctp_hello.go
-//	sctp_packet.go  what precedes DTLS: knock, cookie, reset
-//	sctp_socket.go  one socket for many associations; sctp_path.go, one of them;
-//	sctp_address.go, where its peer is; sctp_buffer.go, what the kernel holds
-//	sctp_link.go    the SCTP carrier; sctp_datagram.go, its datagrams; sctp_life.go, heartbeats
-//	sctp_stream.go  its streams; sctp_stream_ends.go, sctp_flight.go
-//	sctp_backlog.go limits of the data that a peer may leave undelivered
-//	sctp_tap.go     packets of SCTP as they pass; sctp_ack.go, packets that are held back
-//	hub.go          DialOver, AcceptOver: the handshake over a byte stream; hub_link.go, its carrier
-//	queue.go        waiting for arrivals until the session ends
-//	pipe.go         sessions without a network, for tests; pipe_stream.go, their streams
+//	dial.go         one protocol or the other: QUIC first, SCTP 250 ms later; DialOver, AcceptOver
 //	rekey.go        another key, or a list of revocations, while sessions run
 //	refusals.go     the log lines about refused peers, at most one a second
-//	alert.go        what a refused peer is told
 package transport

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 func vanishedPeerIsNoticed(t *testing.T, l *lab) {
@@ -34,8 +36,8 @@ func silentAddress(t *testing.T, l *lab) {
 	l.air.lose(1)
 	start := time.Now()
 	_, err := pc.Dial(t.Context(), robot.LocalAddrs())
-	if took := time.Since(start); !errors.Is(err, ErrSilent) || took > handshakeTimeout+time.Second {
-		t.Errorf("dial: got %v after %v, want ErrSilent after %v", err, took, handshakeTimeout)
+	if took := time.Since(start); !errors.Is(err, ErrSilent) || took > session.HandshakeTimeout+time.Second {
+		t.Errorf("dial: got %v after %v, want ErrSilent after %v", err, took, session.HandshakeTimeout)
 	}
 }
 
@@ -106,13 +108,13 @@ func checkClose(t *testing.T, closer, other *Session) {
 		t.Errorf("close again: %v", err)
 	}
 	own, ok := errors.AsType[*CloseError](waitDone(t, closer))
-	if !ok || own.Remote || !strings.HasPrefix(own.reason, "rebooting?[31m é") {
+	if !ok || own.Remote || !strings.HasPrefix(own.Reason, "rebooting?[31m é") {
 		t.Errorf("own err: got %v", closer.Err())
 	}
 	for _, err := range []error{waitDone(t, other), <-reads, <-reads} {
 		peers, ok := errors.AsType[*CloseError](err)
-		if !ok || !peers.Remote || peers.reason != own.reason {
-			t.Errorf("peer's err: got %v, want the reason %q", err, own.reason)
+		if !ok || !peers.Remote || peers.Reason != own.Reason {
+			t.Errorf("peer's err: got %v, want the reason %q", err, own.Reason)
 		}
 	}
 	if err := closer.SendDatagram([]byte("x")); !errors.Is(err, net.ErrClosed) {
@@ -132,7 +134,7 @@ func restartedPeerIsNoticed(t *testing.T, l *lab) {
 	if err := pc.SendDatagram(make([]byte, 100)); err != nil {
 		t.Fatal(err)
 	}
-	if err := waitDone(t, pc); !errors.Is(err, errRestarted) {
+	if err := waitDone(t, pc); !errors.Is(err, session.ErrRestarted) {
 		t.Errorf("err: got %v, want errRestarted", err)
 	}
 	if took := time.Since(start); took > defaultIdleTimeout/2 && l.air != nil {

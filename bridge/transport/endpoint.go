@@ -15,6 +15,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"achbridge/bridge/transport/overtls"
+	"achbridge/bridge/transport/quic"
+	"achbridge/bridge/transport/sctp"
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -43,19 +47,10 @@ type Config struct {
 	idleTimeout time.Duration
 }
 
-// KeepAlive is the longest time between two packets from the peer of a session, or a quarter
-// of the idle timeout if that is less.
-const KeepAlive = 250 * time.Millisecond
-
 const (
 	defaultIdleTimeout = 10 * time.Second
 	minIdleTimeout     = 100 * time.Millisecond
 
-	// handshakeTimeout bounds each step of getting to know a peer.
-	handshakeTimeout = 5 * time.Second
-	// closeTimeout bounds how long Close tries to say goodbye: a socket whose
-	// network card is gone may block its writers.
-	closeTimeout = 500 * time.Millisecond
 	// maxArrivals is how many sessions may wait for Accept.
 	maxArrivals = 32
 )
@@ -82,7 +77,7 @@ func (c Config) check() error {
 // resetSecret derives the secret of one kind of reset from ResetSecret, by HKDF-SHA256
 // (RFC 5869). It differs from node to node, even if their secrets are copies.
 func (c Config) resetSecret(purpose string) []byte {
-	b, err := hkdf.Key(sha256.New, c.ResetSecret[:], nil, purpose+c.Node.String(), sha256.Size)
+	b, err := hkdf.Key(sha256.New, c.ResetSecret[:], nil, "achbridge/1 "+purpose+" "+c.Node.String(), sha256.Size)
 	if err != nil {
 		panic(err) // 32 bytes are far below the limit of 255 hashes
 	}
@@ -94,7 +89,8 @@ func (c Config) resetSecret(purpose string) []byte {
 type Endpoint struct {
 	addrs      Addrs
 	quic, sctp protocol // nil without a socket
-	hub        *hubProtocol
+	hub        *overtls.Protocol
+	unfinished struct{ quic, sctp, hub handshakes } // by peers that dialled us
 	refusals   *refusals
 	log        *slog.Logger
 	member     atomic.Pointer[trust.Member] // stored under mu
@@ -106,8 +102,8 @@ type Endpoint struct {
 	closed   chan struct{} // closed after cause is set
 
 	mu       sync.Mutex
-	sessions map[*Session]struct{} // nil once closed
-	revoked  *trust.Revocations    // the newest that is known; nil without any
+	sessions map[*Session]bool  // whether it ends because its peer is no longer trusted; the map is nil once closed
+	revoked  *trust.Revocations // the newest that is known; nil without any
 	cause    error
 	wg       sync.WaitGroup // one per session; grows only under mu while sessions is not nil
 }
@@ -117,25 +113,13 @@ type Endpoint struct {
 type Addrs struct{ QUIC, SCTP net.Addr }
 
 // Equal reports whether a and b have the same two addresses.
-func (a Addrs) Equal(b Addrs) bool { return sameAddr(a.QUIC, b.QUIC) && sameAddr(a.SCTP, b.SCTP) }
-
-// sameAddr compares addresses, each of which may be nil, without allocating if they
-// are UDP's.
-func sameAddr(a, b net.Addr) bool {
-	if a == nil || b == nil || a == b {
-		return a == b
-	}
-	x, isUDP := a.(*net.UDPAddr)
-	y, areUDP := b.(*net.UDPAddr)
-	if isUDP && areUDP {
-		return x.Port == y.Port && x.IP.Equal(y.IP) && x.Zone == y.Zone
-	}
-	return a.String() == b.String()
+func (a Addrs) Equal(b Addrs) bool {
+	return session.SameAddr(a.QUIC, b.QUIC) && session.SameAddr(a.SCTP, b.SCTP)
 }
 
 // Include reports whether addr is one of them.
 func (a Addrs) Include(addr net.Addr) bool {
-	return sameAddr(a.QUIC, addr) || sameAddr(a.SCTP, addr)
+	return session.SameAddr(a.QUIC, addr) || session.SameAddr(a.SCTP, addr)
 }
 
 // String returns the one that is tried first.
@@ -146,14 +130,17 @@ func (a Addrs) String() string {
 	return "nowhere"
 }
 
-// protocol is an Endpoint's way of making sessions. It hands those that arrive to
-// Endpoint.arrived, and says by Endpoint.fail that there will be no more.
+// protocol is an Endpoint's way of making sessions over a socket.
 type protocol interface {
-	// dial returns after the welcome. Strangers give trust.ErrWrongKey, ourselves errSelf.
-	dial(context.Context, net.Addr) (*Session, error)
-	// close closes the socket and ends the sessions without a goodbye. It waits for all
+	dialler
+	// Close closes the socket and ends the sessions without a goodbye. It waits for all
 	// goroutines but those of sessions.
-	close()
+	Close()
+}
+
+type dialler interface {
+	// Dial returns after the welcome. Unknown peers give trust.ErrWrongKey, ourselves ErrSelf.
+	Dial(context.Context, net.Addr) (*Session, error)
 }
 
 // Listen starts an endpoint on conn, over QUIC, and on cfg.SCTP; one of the two may be
@@ -183,23 +170,35 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 		log:      cfg.Log,
 		arrivals: make(chan *Session, maxArrivals),
 		closed:   make(chan struct{}),
-		sessions: make(map[*Session]struct{}),
+		sessions: make(map[*Session]bool),
 	}
 	e.member.Store(member)
 	e.refusals = newRefusals(cfg.Log, func() string { return e.trusted().Network() })
-	e.hub = newHubProtocol(e, cfg)
+	e.unfinished.quic = handshakes{known: e.acquaintances.has, ousted: e.refusals.crowded, calm: quic.RetryThreshold}
+	e.unfinished.sctp = handshakes{known: e.acquaintances.has, ousted: e.refusals.crowded}
+	e.unfinished.hub = handshakes{known: func(netip.Addr) bool { return false }, ousted: e.refusals.crowded}
+	e.hub = overtls.New(e.settings(cfg, &e.unfinished.hub, ""))
 	if conn != nil {
 		e.addrs.QUIC = conn.LocalAddr()
-		e.quic, err = listenQUIC(conn, e, cfg)
+		e.quic, err = quic.Listen(conn, e.settings(cfg, &e.unfinished.quic, "stateless reset"), e.acquaintances.live)
 		if err != nil {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
 	if cfg.SCTP != nil {
 		e.addrs.SCTP = cfg.SCTP.LocalAddr()
-		e.sctp = listenSCTP(cfg.SCTP, e, cfg)
+		e.sctp = sctp.Listen(cfg.SCTP, e.settings(cfg, &e.unfinished.sctp, "sctp reset"))
 	}
 	return e, nil
+}
+
+// settings returns what a protocol needs of e. The protocol derives its resets from the secret
+// for resetPurpose.
+func (e *Endpoint) settings(cfg Config, unfinished *handshakes, resetPurpose string) session.Settings {
+	return session.Settings{
+		Inbox: inbox{e}, Refusals: e.refusals, Handshakes: unfinished, Member: e.trusted, Leaving: e.leaving.Load,
+		IdleTimeout: cfg.idleTimeout, ResetSecret: cfg.resetSecret(resetPurpose), Log: cfg.Log,
+	}
 }
 
 // LocalAddrs returns the addresses of the sockets.
@@ -219,9 +218,6 @@ func (e *Endpoint) Accept(ctx context.Context) (*Session, error) {
 	}
 }
 
-// leavingWord is the reason that a peer gets that dials after Leave.
-const leavingWord = "the daemon is leaving"
-
 // Leave refuses new sessions from now on, before they are complete for the dialler. Existing
 // sessions go on until Close. It does not block.
 func (e *Endpoint) Leave() { e.leaving.Store(true) }
@@ -239,32 +235,23 @@ func (e *Endpoint) Close() error {
 		goodbyes.Wait()
 		close(said)
 	}()
-	wait(said, closeTimeout)
+	session.Wait(said, session.CloseTimeout)
 	for _, p := range []protocol{e.quic, e.sctp} {
 		if p != nil {
-			p.close()
+			p.Close()
 		}
 	}
-	e.hub.close()
+	e.hub.Close()
 	<-said
 	e.wg.Wait()
 	return nil
 }
 
-// wait waits until done is closed, but not longer than most. It reports whether done was closed.
-func wait(done <-chan struct{}, most time.Duration) bool {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
+// inbox is the Endpoint as its protocols see it.
+type inbox struct{ *Endpoint }
 
-// fail refuses new sessions since the socket has failed. The caller still has to call Close.
-func (e *Endpoint) fail(err error) { e.shut(err) }
+// Failed refuses new sessions. The caller of Listen still has to call Close.
+func (e inbox) Failed(err error) { e.shut(err) }
 
 // shut refuses new sessions and returns the existing ones.
 func (e *Endpoint) shut(cause error) []*Session {
@@ -282,10 +269,10 @@ func (e *Endpoint) shut(cause error) []*Session {
 	return live
 }
 
-// arrived hands a session that a peer dialled to Accept.
-func (e *Endpoint) arrived(s *Session) {
+// Arrived hands a session that a peer dialled to Accept.
+func (e inbox) Arrived(s *Session) {
 	if e.leaving.Load() {
-		s.Close(leavingWord)
+		s.Close(session.LeavingReason)
 		return
 	}
 	if err := e.enter(s); err != nil {
@@ -306,11 +293,11 @@ func (e *Endpoint) enter(s *Session) error {
 	reason := "endpoint closed"
 	if e.sessions == nil {
 		err = net.ErrClosed
-	} else if err = e.trusted().Stands(s.proof); err != nil {
+	} else if err = e.trusted().Stands(s.Proof()); err != nil {
 		reason = noLonger(err)
 	} else {
-		e.sessions[s] = struct{}{}
-		at := addrOf(s.RemoteAddr())
+		e.sessions[s] = false
+		at := session.AddrOf(s.RemoteAddr())
 		e.acquaintances.begins(at)
 		e.wg.Go(func() { e.leave(s, at) })
 	}
@@ -323,7 +310,7 @@ func (e *Endpoint) enter(s *Session) error {
 
 func (e *Endpoint) leave(s *Session, at netip.Addr) {
 	<-s.Done()
-	e.acquaintances.ends(at, addrOf(s.RemoteAddr()))
+	e.acquaintances.ends(at, session.AddrOf(s.RemoteAddr()))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.sessions, s) // deleting from nil does nothing

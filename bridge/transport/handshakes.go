@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 // handshakes limits the unfinished handshakes with peers that dialled us. There are two
@@ -42,16 +44,6 @@ const (
 	keptEach = 4
 )
 
-// progress is the stage of a handshake.
-type progress int
-
-const (
-	atGreeting progress = iota
-	atMeeting           // its ClientHello has arrived
-	atWelcome           // its certificate has arrived and is a member's
-	atEnd
-)
-
 // handshake is one unfinished handshake. Its changing fields are guarded by handshakes.mu.
 type handshake struct {
 	all   *handshakes
@@ -59,14 +51,12 @@ type handshake struct {
 	net   netip.Prefix
 	end   func() // starts the end of the handshake and does not wait for it
 	kept  bool
-	at    progress
+	at    session.Stage
 	timer *time.Timer // until the greeting is too old
 }
 
-// enter adds a handshake. Addr is zero while the peer has not proved that it is at that
-// address: all such peers are one source. handshakes calls end with mu held, so end must
-// not call back; it may be called more than once, and after the handshake is over.
-func (a *handshakes) enter(addr netip.Addr, end func()) *handshake {
+// Enter adds a handshake. It calls the end of others with mu held.
+func (a *handshakes) Enter(addr netip.Addr, end func()) session.Handshake {
 	known := addr.IsValid() && a.known(addr)
 	h := &handshake{all: a, addr: addr, net: networkAt(addr), end: end}
 	a.mu.Lock()
@@ -110,7 +100,7 @@ func (a *handshakes) makeRoom(h *handshake) {
 	var others []*handshake
 	networks, addrs := make(map[netip.Prefix]int), make(map[netip.Addr]int)
 	for _, o := range a.pending {
-		if o.kept || (o.at == atGreeting) != (h.at == atGreeting) {
+		if o.kept || (o.at == session.AtGreeting) != (h.at == session.AtGreeting) {
 			continue
 		}
 		networks[o.net]++
@@ -120,7 +110,7 @@ func (a *handshakes) makeRoom(h *handshake) {
 		}
 	}
 	most := maxMeetings
-	if h.at == atGreeting {
+	if h.at == session.AtGreeting {
 		most = maxGreetings
 	}
 	if len(others) < most {
@@ -134,8 +124,8 @@ func (a *handshakes) makeRoom(h *handshake) {
 	first.end()
 }
 
-// reached records the stage that h has reached.
-func (h *handshake) reached(at progress) {
+// Reached records the stage that h has reached.
+func (h *handshake) Reached(at session.Stage) {
 	a := h.all
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -148,8 +138,8 @@ func (h *handshake) reached(at progress) {
 	a.makeRoom(h)
 }
 
-// leave removes h, whether it became a session or failed.
-func (h *handshake) leave() {
+// Leave removes h, whether it became a session or failed.
+func (h *handshake) Leave() {
 	h.all.mu.Lock()
 	defer h.all.mu.Unlock()
 	h.all.remove(h)
@@ -160,7 +150,7 @@ func (a *handshakes) remove(h *handshake) {
 	if i := slices.Index(a.pending, h); i >= 0 {
 		a.pending = slices.Delete(a.pending, i, i+1)
 	}
-	h.at = atEnd
+	h.at = session.AtEnd
 	h.timer.Stop()
 }
 
@@ -168,13 +158,13 @@ func (a *handshakes) remove(h *handshake) {
 func (h *handshake) late() {
 	h.all.mu.Lock()
 	defer h.all.mu.Unlock()
-	if h.at == atGreeting && len(h.all.pending) >= h.all.calm {
+	if h.at == session.AtGreeting && len(h.all.pending) >= h.all.calm {
 		h.end()
 	}
 }
 
-// atLeast reports whether n or more are pending.
-func (a *handshakes) atLeast(n int) bool {
+// AtLeast reports whether n or more are pending.
+func (a *handshakes) AtLeast(n int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.pending) >= n

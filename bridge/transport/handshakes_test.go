@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 // door is where handshakes are counted, and who has had to make room.
@@ -24,20 +26,20 @@ func newDoor() *door {
 
 // from counts in a handshake from an address, "" for one that is not proved, and takes
 // it some way.
-func (d *door) from(addr string, at progress) *handshake {
+func (d *door) from(addr string, at session.Stage) *handshake {
 	var proved netip.Addr
 	if addr != "" {
 		proved = netip.MustParseAddr(addr)
 	}
-	h := d.enter(proved, func() { d.gone[addr]++ })
-	h.reached(at)
+	h := d.Enter(proved, func() { d.gone[addr]++ }).(*handshake)
+	h.Reached(at)
 	return h
 }
 
 // counts is how many greetings there are, and how many handshakes beyond that.
 func (d *door) counts() (greetings, meetings int) {
 	for _, h := range d.pending {
-		if h.at == atGreeting {
+		if h.at == session.AtGreeting {
 			greetings++
 		} else {
 			meetings++
@@ -48,7 +50,7 @@ func (d *door) counts() (greetings, meetings int) {
 
 func TestNewcomerIsNeverKeptOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, at := range []progress{atGreeting, atMeeting, atWelcome} {
+		for _, at := range []session.Stage{session.AtGreeting, session.AtHandshake, session.AtWelcome} {
 			d := newDoor()
 			for i := range 3 * maxMeetings {
 				if h := d.from(fmt.Sprintf("10.0.%d.%d", i/200, i%200), at); h.at != at {
@@ -59,7 +61,7 @@ func TestNewcomerIsNeverKeptOut(t *testing.T) {
 				t.Errorf("pending: got %d, want %d", g+m, maxMeetings)
 			}
 			for len(d.pending) > 0 {
-				d.pending[0].leave()
+				d.pending[0].Leave()
 			}
 		}
 	})
@@ -90,12 +92,12 @@ func TestTheOldestOfTheLargestSourceMakesRoom(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDoor()
 				for i := range maxMeetings - len(c.pending) {
-					d.from(fmt.Sprintf("172.16.%d.1", i), atMeeting)
+					d.from(fmt.Sprintf("172.16.%d.1", i), session.AtHandshake)
 				}
 				for _, addr := range c.pending {
-					d.from(addr, atMeeting)
+					d.from(addr, session.AtHandshake)
 				}
-				d.from("192.168.1.1", atMeeting)
+				d.from("192.168.1.1", session.AtHandshake)
 				if len(d.gone) != 1 || d.gone[c.want] != 1 {
 					t.Errorf("made room: got %v, want %q", d.gone, c.want)
 				}
@@ -107,23 +109,23 @@ func TestTheOldestOfTheLargestSourceMakesRoom(t *testing.T) {
 func TestProgressKeepsAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor()
-		robot := d.from("10.0.0.1", atMeeting)
-		d.from("10.0.0.2", atMeeting)
-		robot.reached(atWelcome)
+		robot := d.from("10.0.0.1", session.AtHandshake)
+		d.from("10.0.0.2", session.AtHandshake)
+		robot.Reached(session.AtWelcome)
 		for i := range maxMeetings {
-			d.from(fmt.Sprintf("10.0.0.%d", 3+i), atMeeting)
+			d.from(fmt.Sprintf("10.0.0.%d", 3+i), session.AtHandshake)
 		}
 		if d.gone["10.0.0.1"] != 0 || d.gone["10.0.0.2"] != 1 {
 			t.Errorf("made room: got %v, want the stranger alone, and not the member before it", d.gone)
 		}
 		for i := range 2 * maxGreetings {
-			d.from(fmt.Sprintf("10.0.9.%d", i%250+1), atGreeting)
+			d.from(fmt.Sprintf("10.0.9.%d", i%250+1), session.AtGreeting)
 		}
 		if d.gone["10.0.0.1"] != 0 {
 			t.Error("greetings take the place of a meeting")
 		}
-		robot.leave()
-		robot.reached(atMeeting) // too late
+		robot.Leave()
+		robot.Reached(session.AtHandshake) // too late
 		for _, h := range d.pending {
 			if h == robot {
 				t.Error("it is there again")
@@ -140,17 +142,17 @@ func TestPlacesAreKeptForAcquaintances(t *testing.T) {
 		}
 		var kept []*handshake
 		for range 2 * keptEach { // one who shares the address of an acquaintance
-			kept = append(kept, d.from("10.0.0.0", atMeeting))
+			kept = append(kept, d.from("10.0.0.0", session.AtHandshake))
 		}
 		for i := range maxKept {
-			kept = append(kept, d.from(fmt.Sprintf("10.0.0.%d", i), atMeeting))
+			kept = append(kept, d.from(fmt.Sprintf("10.0.0.%d", i), session.AtHandshake))
 		}
 		for i := range 3 * maxMeetings {
-			d.from(fmt.Sprintf("10.0.1.%d", i%250), atMeeting)
+			d.from(fmt.Sprintf("10.0.1.%d", i%250), session.AtHandshake)
 		}
 		lost := 0
 		for _, h := range kept {
-			if h.at == atEnd {
+			if h.at == session.AtEnd {
 				lost++
 			}
 		}
@@ -169,8 +171,8 @@ func TestPlacesAreKeptForAcquaintances(t *testing.T) {
 func TestGreetingIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor()
-		d.from("10.0.0.1", atGreeting)
-		d.from("10.0.0.2", atMeeting)
+		d.from("10.0.0.1", session.AtGreeting)
+		d.from("10.0.0.2", session.AtHandshake)
 		time.Sleep(greetingLife - 1)
 		synctest.Wait()
 		d.mu.Lock()

@@ -52,7 +52,7 @@ type hubDoor struct {
 	self *Endpoint
 }
 
-func (d hubDoor) dial(ctx context.Context, addr net.Addr) (*Session, error) {
+func (d hubDoor) Dial(ctx context.Context, addr net.Addr) (*Session, error) {
 	d.hub.mu.Lock()
 	other := d.hub.endpoints[addr.String()]
 	d.hub.mu.Unlock()
@@ -61,7 +61,7 @@ func (d hubDoor) dial(ctx context.Context, addr net.Addr) (*Session, error) {
 	}
 	here, there := newFlow(d.hub.air, d.self.localAddr(), addr)
 	other.AcceptOver(there)
-	return hubWay{d.self.hub, here}.dial(ctx, addr)
+	return d.self.hub.Dial(ctx, here)
 }
 
 // flow is one end of a stream in virtual time: bytes arrive in order, after oneWay, and not

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"achbridge/bridge/transport/overtls"
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 	"achbridge/testnet/await"
 )
@@ -53,8 +55,8 @@ func TestQuietSessionThroughHubStaysAlive(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		robot, pc := l.pair(t)
 		heard := [2]uint64{}
-		for range 3 * defaultIdleTimeout / 2 / (2 * hubKeepAlive) {
-			time.Sleep(2 * hubKeepAlive)
+		for range 3 * defaultIdleTimeout / 2 / (2 * overtls.PingPeriod) {
+			time.Sleep(2 * overtls.PingPeriod)
 			now := [2]uint64{robot.Heard(), pc.Heard()}
 			if now[0] == heard[0] || now[1] == heard[1] {
 				t.Fatalf("heard: got %v records, and %v before", now, heard)
@@ -77,7 +79,7 @@ func TestBusySessionThroughHubPingsRarely(t *testing.T) {
 		go io.Copy(io.Discard, robot.Control())
 		const messages = 60
 		for range messages {
-			time.Sleep(hubKeepAlive - time.Millisecond)
+			time.Sleep(overtls.PingPeriod - time.Millisecond)
 			for _, s := range []*Session{robot, pc} {
 				if _, err := s.Control().Write([]byte("stamp")); err != nil {
 					t.Fatal(err)
@@ -85,7 +87,7 @@ func TestBusySessionThroughHubPingsRarely(t *testing.T) {
 			}
 		}
 		time.Sleep(oneWay)
-		if got, most := robot.Heard(), uint64(messages+2*(messages/hubRTTEach+2)); got < messages || got > most {
+		if got, most := robot.Heard(), uint64(messages+2*(messages/overtls.RTTEvery+2)); got < messages || got > most {
 			t.Errorf("records: got %d, want %d messages and at most %d pings and answers", got, messages, most-messages)
 		}
 	})(t)
@@ -94,10 +96,10 @@ func TestBusySessionThroughHubPingsRarely(t *testing.T) {
 func TestSessionThroughHubCarriesNothingButControl(t *testing.T) {
 	throughHub(func(t *testing.T, l *lab) {
 		_, pc := l.pair(t)
-		if err := pc.SendDatagram([]byte("x")); !errors.Is(err, errNoDatagrams) {
+		if err := pc.SendDatagram([]byte("x")); !errors.Is(err, overtls.ErrNoDatagrams) {
 			t.Errorf("send: got %v, want errNoDatagrams", err)
 		}
-		if _, err := pc.OpenStream(); !errors.Is(err, errNoStreams) {
+		if _, err := pc.OpenStream(); !errors.Is(err, overtls.ErrNoStreams) {
 			t.Errorf("open stream: got %v, want errNoStreams", err)
 		}
 		if pc.MaxDatagram() != 0 || pc.Window() != 0 {
@@ -136,8 +138,8 @@ func TestUnreadSessionThroughHubEnds(t *testing.T) {
 			t.Errorf("read of what closes: got %v after %v, want an error at once", err, time.Since(start))
 		}
 		waitDone(t, pc)
-		if took := time.Since(start); took > 2*closeTimeout+oneWay {
-			t.Errorf("ended after %v, want %v", took, 2*closeTimeout)
+		if took := time.Since(start); took > 2*session.CloseTimeout+oneWay {
+			t.Errorf("ended after %v, want %v", took, 2*session.CloseTimeout)
 		}
 		for range 2 {
 			if err := <-written; err == nil {
@@ -157,8 +159,8 @@ func TestIdlersAtTheHubAreDropped(t *testing.T) {
 		if _, err := here.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("idler: got %v, want to be dropped", err)
 		}
-		if took := time.Since(start); took > handshakeTimeout+2*oneWay {
-			t.Errorf("dropped after %v, want %v", took, handshakeTimeout)
+		if took := time.Since(start); took > session.HandshakeTimeout+2*oneWay {
+			t.Errorf("dropped after %v, want %v", took, session.HandshakeTimeout)
 		}
 		nobodyArrives(t, robot)
 	})(t)
@@ -231,7 +233,7 @@ func TestMeddlingHubGetsNoSession(t *testing.T) {
 			s, err := pc.DialOver(t.Context(), m)
 			var alive bool
 			if err == nil {
-				time.Sleep(hubKeepAlive)
+				time.Sleep(overtls.PingPeriod)
 				alive = s.Err() == nil
 				s.Close("") // then nobody writes any more
 			}
@@ -253,7 +255,7 @@ func TestCutStreamIsNoGoodbye(t *testing.T) {
 			t.Fatal(err)
 		}
 		there.Close()
-		if err := waitDone(t, s); !errors.Is(err, errCut) {
+		if err := waitDone(t, s); !errors.Is(err, overtls.ErrCut) {
 			t.Errorf("err: got %v, want errCut", err)
 		}
 	})(t)

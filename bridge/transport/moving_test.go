@@ -91,36 +91,3 @@ func liarCannotAimAtVictim(t *testing.T, l *lab) {
 		t.Errorf("err: got %v and %v, want both alive", robot.Err(), pc.Err())
 	}
 }
-
-// An answer counts only if it comes from where the question went, and repeats it: else
-// whoever is on the path could have what we send go to a victim.
-func TestAnswerFromElsewhereMovesNobody(t *testing.T) {
-	inBubble(listenOverSCTP, func(t *testing.T, l *lab) {
-		robot, _ := l.pair(t)
-		link := robot.carrier.(*sctpLink)
-		home, place, victim := robot.RemoteAddr(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4000}, &net.UDPAddr{IP: net.IPv4(10, 0, 9, 9), Port: 53}
-		nonce, ok := link.path.ask(place)
-		if !ok {
-			t.Fatal("nothing is asked")
-		}
-		answer := func(nonce [nonceSize]byte) []byte { return link.heartbeat(nonce)[sctpHeader:] }
-		for _, c := range []struct {
-			name  string
-			chunk []byte
-			from  net.Addr
-			want  net.Addr
-		}{
-			{"from a victim", answer(nonce), victim, home},
-			{"from home", answer(nonce), home, home},
-			{"another answer", answer([nonceSize]byte{1}), place, home},
-			{"half an answer", answer(nonce)[:heartbeatNonce+nonceSize/2], place, home},
-			{"the answer", answer(nonce), place, place},
-			{"the answer again, from a victim", answer(nonce), victim, place},
-		} {
-			link.path.answered(c.chunk, c.from)
-			if got := robot.RemoteAddr(); !sameAddr(got, c.want) || !sameAddr(link.path.destination(), c.want) {
-				t.Errorf("%s: the peer is taken to be at %v, want %v", c.name, got, c.want)
-			}
-		}
-	})(t)
-}

@@ -2,25 +2,14 @@ package transport
 
 import (
 	"errors"
-	"net"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/quic-go/quic-go"
-
 	"achbridge/testnet"
 )
-
-// The system refuses to send, as to an address that no route leads to.
-func TestRefusedSendIsToldWithoutTheCall(t *testing.T) {
-	err := quicCause(&quic.TransportError{ErrorCode: quic.InternalError, ErrorMessage: "write udp 10.0.0.1:1->10.0.0.2:2: sendmsg: network is unreachable"})
-	if got, want := err.Error(), "nothing can be sent to the peer: network is unreachable"; got != want || !errors.Is(err, net.ErrClosed) {
-		t.Errorf("got %q, want %q, of a session that is closed", got, want)
-	}
-}
 
 // What a path of 1280 bytes, as IPv6 has everywhere, carries: everything.
 func TestSessionsFitAPathOf1280Bytes(t *testing.T) {

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"achbridge/bridge/transport/quic"
+	"achbridge/bridge/transport/session"
 )
 
 func TestForgedAddressesDoNotKeepMembersOut(t *testing.T) {
@@ -18,16 +21,16 @@ func TestForgedAddressesDoNotKeepMembersOut(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		guard := robot.quic.(*quicProtocol).guard
-		guard.mu.Lock()
-		pending := len(guard.pending)
-		guard.mu.Unlock()
-		if pending == 0 || pending > crowd {
-			t.Errorf("pending handshakes: got %d, want 1..%d", pending, crowd)
+		places := placesOf(robot)
+		places.mu.Lock()
+		pending := len(places.pending)
+		places.mu.Unlock()
+		if pending == 0 || pending > quic.RetryThreshold {
+			t.Errorf("pending handshakes: got %d, want 1..%d", pending, quic.RetryThreshold)
 		}
 		l.join(t, robot, l.node(t, "planner")) // which takes one round trip more
 		cancel()
-		time.Sleep(3 * handshakeTimeout)
+		time.Sleep(3 * session.HandshakeTimeout)
 		if lines := l.logs[robot].lines(""); len(lines) != 0 {
 			t.Errorf("log: got %q, want nothing about addresses nobody is at", lines)
 		}

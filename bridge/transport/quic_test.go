@@ -3,24 +3,22 @@ package transport
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
+
+	"achbridge/bridge/trust"
 )
 
 // Whoever holds the key may announce datagrams in which there is room for nothing: none of
 // them becomes a session, from either side.
 func TestPeerWithoutRoomInItsDatagramsIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		robot, pc, _ := nodesOnTestnet(t, 0)
-		odd := pc.quic.(*quicProtocol)
-		odd.dialConf.EnableDatagrams = false // quic-go knows no smaller number but none
-		to := robot.LocalAddrs()
-		to.SCTP = nil
-		s, err := pc.Dial(t.Context(), to)
+	withStranger(func(t *testing.T, l *lab, robot *Endpoint) {
+		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"}))
+		s.conf.EnableDatagrams = false // quic-go knows no smaller number but none
+		conn, err := s.dial(t, robot)
 		if err == nil {
-			t.Fatalf("got a session with datagrams of %d bytes", s.MaxDatagram())
+			err = askForWelcome(t, conn)
 		}
-		if !strings.Contains(err.Error(), "no achbridge") {
-			t.Errorf("got %v", err)
+		if err == nil || !strings.Contains(err.Error(), "no achbridge") {
+			t.Errorf("got %v, want that it is no achbridge", err)
 		}
-	})
+	})(t)
 }

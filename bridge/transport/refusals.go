@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"achbridge/bridge/logline"
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -36,9 +37,9 @@ func newRefusals(log *slog.Logger, network func() string) *refusals {
 	return &refusals{log: log, network: network, last: make(map[string]time.Time), ousted: logline.Limit{Period: refusalPeriod}, began: time.Now()}
 }
 
-// report logs that the node at addr is not of our network. It is the same to the operator
+// Report logs that the node at addr is not of our network. It is the same to the operator
 // whether that node refused us or we refused it.
-func (r *refusals) report(addr net.Addr, c trust.Claim, err error) {
+func (r *refusals) Report(addr net.Addr, c trust.Claim, err error) {
 	silent, due := r.due(addr, time.Now())
 	if !due {
 		return
@@ -103,7 +104,7 @@ func (r *refusals) due(addr net.Addr, now time.Time) (silent int, ok bool) {
 			delete(r.last, host)
 		}
 	}
-	host := hostPart(addr)
+	host := session.HostOf(addr)
 	if _, spoken := r.last[host]; spoken || len(r.last) >= maxVoices {
 		r.silent++
 		return 0, false
@@ -111,16 +112,4 @@ func (r *refusals) due(addr net.Addr, now time.Time) (silent int, ok bool) {
 	r.last[host] = now
 	silent, r.silent = r.silent, 0
 	return silent, true
-}
-
-// hostPart is the address without its port.
-func hostPart(addr net.Addr) string {
-	if udp, ok := addr.(*net.UDPAddr); ok {
-		return udp.AddrPort().Addr().Unmap().String()
-	}
-	host, _, err := net.SplitHostPort(addr.String())
-	if err != nil {
-		return addr.String()
-	}
-	return host
 }

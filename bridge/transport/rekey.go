@@ -67,7 +67,7 @@ func (e *Endpoint) Signer() crypto.Signer { return e.trusted().Signer() }
 // Signs reports whether the peer of s, a session through a hub, can check what Signer signs now:
 // this end has shown that certificate when s began.
 func (e *Endpoint) Signs(s *Session) bool {
-	then, now := s.self.Signer(), e.Signer()
+	then, now := s.Self().Signer(), e.Signer()
 	if then == nil || now == nil {
 		return then == nil && now == nil
 	}
@@ -97,12 +97,12 @@ func (e *Endpoint) adopt(member *trust.Member) {
 func (e *Endpoint) review() {
 	member := e.trusted()
 	for s := range e.sessions {
-		err := member.Stands(s.proof)
-		if err == nil || s.judged {
+		err := member.Stands(s.Proof())
+		if err == nil || e.sessions[s] {
 			continue
 		}
-		s.judged = true
-		e.log.Warn("peer is not trusted any more", "peer", s.peer.Host, "node", s.peer.Node.String(), "err", err)
+		e.sessions[s] = true
+		e.log.Warn("peer is not trusted any more", "peer", s.Peer().Host, "node", s.Peer().Node.String(), "err", err)
 		e.wg.Go(func() { s.Close(noLonger(err)) })
 	}
 }

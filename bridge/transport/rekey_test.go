@@ -83,7 +83,7 @@ func TestChangedKeyEndsTheSessionsOfStrangersAlone(t *testing.T) {
 
 		setKey(t, robot, l.keys[1])
 		err := waitDone(t, old)
-		if closed, ok := errors.AsType[*CloseError](err); !ok || !closed.Remote || !strings.Contains(closed.reason, "changed its key") {
+		if closed, ok := errors.AsType[*CloseError](err); !ok || !closed.Remote || !strings.Contains(closed.Reason, "changed its key") {
 			t.Errorf("session of the old key: got %v, want it closed with the reason", err)
 		}
 		time.Sleep(time.Second)
@@ -103,7 +103,7 @@ func TestSessionOfADroppedKeyIsNotLetIn(t *testing.T) {
 		accepted, _ := l.join(t, robot, l.node(t, "pc"))
 		setKey(t, robot, l.keys[1])
 		waitDone(t, accepted)
-		if err := robot.enter(&Session{carrier: accepted.carrier, done: accepted.done, proof: accepted.proof}); !errors.Is(err, trust.ErrWrongKey) {
+		if err := robot.enter(accepted); !errors.Is(err, trust.ErrWrongKey) {
 			t.Errorf("enter: got %v, want ErrWrongKey", err)
 		}
 	})(t)

@@ -1,10 +1,12 @@
 package transport
 
 import (
+	"bytes"
 	"errors"
-	"net/netip"
 	"testing"
 	"time"
+
+	"achbridge/bridge/transport/session"
 )
 
 // restart ends the node at an address without a word, and starts another there.
@@ -51,53 +53,16 @@ func TestRestartIsNoticedAfterAChangeOfKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(4 * oneWay)
-		if err := pc.Err(); !errors.Is(err, errRestarted) {
+		if err := pc.Err(); !errors.Is(err, session.ErrRestarted) {
 			t.Errorf("session: got %v, want errRestarted", err)
 		}
 	})
 }
 
-// Anybody can have a node say that it knows a session not, by a packet for one that
-// there never was. What it says then ends no other session.
-func TestResetIsGoodForOneSessionAlone(t *testing.T) {
-	inBubble(listenOverSCTP, func(t *testing.T, l *lab) {
-		robotEnd, pcEnd := l.node(t, "robot"), l.node(t, "pc")
-		_, pc := l.join(t, robotEnd, pcEnd)
-		conn := l.bind(t, netip.MustParseAddrPort("10.0.1.1:999"))
-		defer conn.Close()
-		if _, err := conn.WriteTo(record(recordCID, 1, make([]byte, cidSize), make([]byte, 60)), robotEnd.localAddr()); err != nil {
-			t.Fatal(err)
-		}
-		b := make([]byte, 100)
-		n, _, err := conn.ReadFrom(b)
-		if err != nil || n != shimSize || b[1] != kindReset {
-			t.Fatalf("answer: got %x, %v, want a reset", b[:n], err)
-		}
-		l.forge(robotEnd.localAddr(), pcEnd.localAddr(), b[:n])
-		time.Sleep(4 * oneWay)
-		if err := pc.Err(); err != nil {
-			t.Errorf("session: got %v, want it to be there still", err)
-		}
-	})(t)
-}
-
-// A peer of an older version tells no token.
-func TestNoTokenIsNoReset(t *testing.T) {
-	inBubble(listenOverSCTP, func(t *testing.T, l *lab) {
-		robotEnd := l.node(t, "robot")
-		_, robot := newSCTPMember(t, l, robotEnd)
-		l.forge(robot.RemoteAddr(), robotEnd.localAddr(), appendShim(nil, shim{kind: kindReset}))
-		time.Sleep(4 * oneWay)
-		if err := robot.Err(); err != nil {
-			t.Errorf("session: got %v, want it to be there still", err)
-		}
-	})(t)
-}
-
 // Hosts that were made of one disk image have the secret in common, and not the id.
 func TestResetsOfOneSecretDifferFromNodeToNode(t *testing.T) {
 	robot, pc := Config{Node: nodeOf("robot")}, Config{Node: nodeOf("pc")}
-	if *resetKey(robot) == *resetKey(pc) || newResetter(robot).token(cid{}) == newResetter(pc).token(cid{}) {
+	if bytes.Equal(robot.resetSecret(""), pc.resetSecret("")) {
 		t.Error("two nodes have the same")
 	}
 }

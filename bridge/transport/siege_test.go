@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	mathrand "math/rand/v2"
 	"net"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/pion/dtls/v3"
 	"github.com/quic-go/quic-go"
+
+	"achbridge/bridge/transport/session"
 )
 
 // crowdSize is how many addresses strangers have who begin handshakes that they never
@@ -70,43 +71,34 @@ func overQUIC(ctx context.Context, bind func() net.PacketConn, robot *Endpoint, 
 }
 
 func wholeOverQUIC(ctx context.Context, bind func() net.PacketConn, robot *Endpoint) {
-	overQUIC(ctx, bind, robot, []string{alpn})
+	overQUIC(ctx, bind, robot, []string{session.ALPN})
 }
 
 // overSCTP shows its cookie, and then what open sends.
-func overSCTP(ctx context.Context, bind func() net.PacketConn, robot *Endpoint, open func(context.Context, *sctpPath)) {
-	socket := newSCTPSocket(bind(), resetter{})
-	socket.admit = func(*sctpPath, net.Addr) bool { return false }
-	socket.run(func(error) {})
-	defer socket.close()
-	var key pathKey
-	rand.Read(key.attempt[:])
-	path := newSCTPPath(socket, key, shim{kind: kindToListener, attempt: key.attempt}, robot.localAddr())
-	socket.remember(path)
-	defer path.Close()
-	p := &sctpProtocol{socket: socket}
-	if _, err := p.knock(ctx, path, robot.localAddr()); err == nil {
-		open(ctx, path)
+func overSCTP(ctx context.Context, bind func() net.PacketConn, robot *Endpoint, open func(context.Context, *shimConn)) {
+	conn := bind()
+	defer conn.Close()
+	if c, err := newShimConn(ctx, conn, robot.localAddr()); err == nil {
+		open(ctx, c)
 	}
 }
 
 func halfOverSCTP(ctx context.Context, bind func() net.PacketConn, robot *Endpoint) {
-	overSCTP(ctx, bind, robot, func(ctx context.Context, path *sctpPath) {
+	overSCTP(ctx, bind, robot, func(ctx context.Context, conn *shimConn) {
 		part := []byte{22, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0x00, 0x20, 1, 0xff, 0, 0, 0, 0, 0, 0, 1, 0, 0x00, 0x14}
-		path.WriteTo(append(part, make([]byte, 20)...), robot.localAddr())
+		conn.WriteTo(append(part, make([]byte, 20)...), robot.localAddr())
 		ended := make([]byte, 100)
-		stop := context.AfterFunc(ctx, func() { path.SetReadDeadline(time.Unix(1, 0)) })
+		stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
 		defer stop()
-		path.ReadFrom(ended)
+		conn.ReadFrom(ended)
 	})
 }
 
 func wholeOverSCTP(ctx context.Context, bind func() net.PacketConn, robot *Endpoint) {
-	overSCTP(ctx, bind, robot, func(ctx context.Context, path *sctpPath) {
-		conn := &gag{PacketConn: path, given: func([]byte) bool { return false }}
+	overSCTP(ctx, bind, robot, func(ctx context.Context, shim *shimConn) {
+		conn := &gag{PacketConn: shim, given: func([]byte) bool { return false }}
 		conn.left.Store(1)
-		c, err := dtls.ClientWithOptions(conn, robot.localAddr(), dtls.WithInsecureSkipVerify(true), dtls.WithSupportedProtocols(alpn),
-			dtls.WithLoggerFactory(silentLogs()), dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret))
+		c, err := dtls.ClientWithOptions(conn, robot.localAddr(), strangeDTLS()...)
 		if err != nil {
 			panic(err)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go/testutils/simnet"
+
+	"achbridge/bridge/transport/session"
 )
 
 // Listen takes any net.PacketConn with any kind of address, so that a test can
@@ -73,8 +75,8 @@ func TestEndpointClosesOverAStuckSocket(t *testing.T) {
 		}
 		start := time.Now()
 		pcEnd.Close()
-		if took := time.Since(start); took > closeTimeout {
-			t.Errorf("close took %v, want at most %v", took, closeTimeout)
+		if took := time.Since(start); took > session.CloseTimeout {
+			t.Errorf("close took %v, want at most %v", took, session.CloseTimeout)
 		}
 		dialling.Wait()
 	})(t)

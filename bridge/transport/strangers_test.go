@@ -7,7 +7,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	mathrand "math/rand/v2"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/pion/dtls/v3"
 	"github.com/quic-go/quic-go"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -31,7 +34,7 @@ func newStranger(t *testing.T, l *lab, at string, certificates ...tls.Certificat
 	conn := l.bind(t, netip.MustParseAddrPort(at))
 	s := &stranger{
 		Transport: &quic.Transport{Conn: conn},
-		tls:       &tls.Config{NextProtos: []string{alpn}, InsecureSkipVerify: true, Certificates: certificates},
+		tls:       &tls.Config{NextProtos: []string{session.ALPN}, InsecureSkipVerify: true, Certificates: certificates},
 		conf:      &quic.Config{EnableDatagrams: true, MaxIdleTimeout: time.Minute},
 	}
 	t.Cleanup(func() {
@@ -45,6 +48,20 @@ func (s *stranger) dial(t *testing.T, e *Endpoint) (*quic.Conn, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	return s.Dial(ctx, e.localAddr(), s.tls, s.conf)
+}
+
+// askForWelcome asks for the welcome of a listener.
+func askForWelcome(t *testing.T, conn *quic.Conn) error {
+	t.Helper()
+	stream, err := conn.OpenStream()
+	if err != nil {
+		return err
+	}
+	if _, err := stream.Write([]byte{session.WelcomeByte}); err != nil {
+		return err
+	}
+	_, err = io.ReadFull(stream, make([]byte, 1))
+	return err
 }
 
 // refused checks that the endpoint ended the stranger's connection.
@@ -104,19 +121,23 @@ func issue(t *testing.T, template, issuer *x509.Certificate, authority ed25519.P
 // withStranger runs a scenario of one node and whoever comes, after which the
 // node must still welcome a member and have handed out nobody else.
 func withStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
-	return inBubble(Listen, func(t *testing.T, l *lab) {
+	return withStrangerOver(Listen, s)
+}
+
+func withStrangerOver(listen func(net.PacketConn, Config) (*Endpoint, error), s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
+	return inBubble(listen, func(t *testing.T, l *lab) {
 		robot := l.node(t, "robot")
 		s(t, l, robot)
 		accepted, _ := l.join(t, robot, l.node(t, "pc"))
 		if got := accepted.Peer().Host; got != "pc" {
 			t.Errorf("accepted: got %q, want the member", got)
 		}
-		time.Sleep(2 * handshakeTimeout)
+		time.Sleep(2 * session.HandshakeTimeout)
 		synctest.Wait()
-		guard := robot.quic.(*quicProtocol).guard
-		guard.mu.Lock()
-		defer guard.mu.Unlock()
-		if n := len(guard.pending); n != 0 {
+		places := placesOf(robot)
+		places.mu.Lock()
+		defer places.mu.Unlock()
+		if n := len(places.pending); n != 0 {
 			t.Errorf("pending handshakes: got %d, want none", n)
 		}
 	})
@@ -124,24 +145,24 @@ func withStranger(s func(*testing.T, *lab, *Endpoint)) func(*testing.T) {
 
 func TestGarbageIsIgnored(t *testing.T) {
 	for name, c := range map[string]struct {
-		with  func(func(*testing.T, *lab, *Endpoint)) func(*testing.T)
-		begin func(b []byte, i int) // makes the beginning look like a packet of the protocol
+		listen func(net.PacketConn, Config) (*Endpoint, error)
+		begin  func(b []byte, i int) // makes the beginning look like a packet of the protocol
 	}{
-		"QUIC": {withStranger, func(b []byte, i int) {
+		"QUIC": {Listen, func(b []byte, i int) {
 			if i%2 == 0 { // as a QUIC version 1 Initial packet
 				copy(b, []byte{0xc0 | b[0]&0x0f, 0, 0, 0, 1, b[5] % 21})
 			}
 		}},
-		"SCTP": {withSCTPStranger, func(b []byte, i int) {
+		"SCTP": {listenOverSCTP, func(b []byte, i int) {
 			switch i % 3 {
 			case 0:
-				b[0], b[1] = shimMagic, 1+b[1]%kindReset
+				b[0], b[1] = 0xac, 1+b[1]%5 // a shim
 			case 1:
-				b[0] = recordCID
+				b[0] = 25 // a record with a connection id
 			}
 		}},
 	} {
-		t.Run(name, c.with(func(t *testing.T, l *lab, robot *Endpoint) {
+		t.Run(name, withStrangerOver(c.listen, func(t *testing.T, l *lab, robot *Endpoint) {
 			conn := l.bind(t, netip.MustParseAddrPort("10.0.1.1:999"))
 			defer conn.Close()
 			dice := mathrand.New(mathrand.NewPCG(1, 2))
@@ -234,17 +255,16 @@ func TestStrangersAreRefused(t *testing.T) {
 			}
 			oneLine(t, l, robot, append(c.want, c.wantOfQUIC)...)
 		}))
-		t.Run(c.name+"/SCTP", withSCTPStranger(func(t *testing.T, l *lab, robot *Endpoint) {
-			s := newSCTPStranger(t, l, "10.0.1.1:999")
-			s.options = append(s.options, dtls.WithConnectionIDGenerator(func() []byte { id := randomCID(); return id[:] }))
+		t.Run(c.name+"/SCTP", withStrangerOver(listenOverSCTP, func(t *testing.T, l *lab, robot *Endpoint) {
+			var options []dtls.ClientOption
 			if c.certificate != nil {
-				s.options = append(s.options, dtls.WithCertificates(c.certificate(t, l)))
+				options = append(options, dtls.WithCertificates(c.certificate(t, l)))
 			}
 			if c.sctp != nil {
-				s.options = append(s.options, c.sctp)
+				options = append(options, c.sctp)
 			}
 			for range 3 {
-				if err := s.dial(t, robot); err == nil {
+				if err := dialDTLS(t, l, robot, options...); err == nil {
 					t.Error("the stranger heard something")
 				}
 			}
@@ -255,7 +275,7 @@ func TestStrangersAreRefused(t *testing.T) {
 
 // openEveryStream opens and fills as many streams as a peer allows, and counts them.
 func openEveryStream(conn *quic.Conn) int {
-	text := make([]byte, 2*maxStreamWindow)
+	text := make([]byte, 4*session.StreamWindow)
 	for n := 0; ; n++ {
 		stream, err := conn.OpenUniStream()
 		if err != nil {
@@ -273,8 +293,8 @@ func TestMemberWithoutWelcomeIsTurnedAway(t *testing.T) {
 	}{
 		{"NoStream", func(*testing.T, *quic.Conn) {}},
 		{"EveryOtherStream", func(t *testing.T, conn *quic.Conn) {
-			if got := openEveryStream(conn); got != maxStreams {
-				t.Errorf("streams beside the control stream: got %d, want %d", got, maxStreams)
+			if got := openEveryStream(conn); got != session.MaxStreams {
+				t.Errorf("streams beside the control stream: got %d, want %d", got, session.MaxStreams)
 			}
 		}},
 		{"WrongByte", func(t *testing.T, conn *quic.Conn) {
@@ -307,8 +327,14 @@ func TestMemberWithoutWelcomeIsTurnedAway(t *testing.T) {
 
 func TestPeerCannotOpenFurtherControlStreams(t *testing.T) {
 	inBubble(Listen, func(t *testing.T, l *lab) {
-		_, pc := l.pair(t)
-		conn := pc.carrier.(*quicLink).conn
+		s := newStranger(t, l, "10.0.1.1:999", certificateOf(t, l.keys[0], trust.Peer{Node: nodeOf("odd"), Host: "odd"}))
+		conn, err := s.dial(t, l.node(t, "robot"))
+		if err == nil {
+			err = askForWelcome(t, conn)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := conn.OpenStream(); err == nil {
 			t.Error("second stream: no error")
 		}

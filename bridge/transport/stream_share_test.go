@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/testnet/await"
 	"achbridge/testnet/need"
 )
@@ -45,7 +46,7 @@ func unreadStreamsLeaveControl(t *testing.T, l *lab) {
 	for range 20 {
 		out, full := openStream(t, robot), make(chan error, 1)
 		go func() {
-			_, err := out.Write(make([]byte, streamWindow))
+			_, err := out.Write(make([]byte, session.StreamWindow))
 			full <- err
 		}()
 		if err := await.Receive(t, "what a stream takes unread", full); err != nil {
@@ -77,7 +78,7 @@ func unreadStreamsLeaveControl(t *testing.T, l *lab) {
 func datagramsOvertakeStreams(t *testing.T, l *lab) {
 	const (
 		rate   = 1_250_000 // 10 Mbit/s
-		packet = quicPacket * time.Second / rate
+		packet = session.PacketSize * time.Second / rate
 	)
 	robot, pc := l.pair(t)
 	l.air.narrow(rate)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/testnet/await"
 )
 
@@ -161,7 +162,7 @@ func stoppedReaderEndsWriter(t *testing.T, l *lab) {
 	if err := await.Receive(t, "read", read); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("read: got %v, want net.ErrClosed", err)
 	}
-	if err := await.Receive(t, "write", ended); !errors.Is(err, errStopped) {
+	if err := await.Receive(t, "write", ended); !errors.Is(err, session.ErrStopped) {
 		t.Errorf("write: got %v, want errStopped", err)
 	}
 	out.Close()
@@ -171,10 +172,10 @@ func stoppedReaderEndsWriter(t *testing.T, l *lab) {
 func streamLimitIsAnError(t *testing.T, l *lab) {
 	robot, pc := l.pair(t)
 	var out []SendStream
-	for range maxStreams {
+	for range session.MaxStreams {
 		out = append(out, openStream(t, pc))
 	}
-	if _, err := pc.OpenStream(); !errors.Is(err, errStreamLimit) {
+	if _, err := pc.OpenStream(); !errors.Is(err, session.ErrStreamLimit) {
 		t.Fatalf("one stream more: got %v, want errStreamLimit", err)
 	}
 	openStream(t, robot).Reset() // the other direction has a limit of its own
@@ -194,7 +195,7 @@ func streamLimitIsAnError(t *testing.T, l *lab) {
 			return err == nil
 		})
 	}
-	if _, err := pc.OpenStream(); !errors.Is(err, errStreamLimit) {
+	if _, err := pc.OpenStream(); !errors.Is(err, session.ErrStreamLimit) {
 		t.Errorf("one stream more: got %v, want errStreamLimit", err)
 	}
 }
@@ -236,7 +237,7 @@ func closeEndsBlockedStreams(t *testing.T, l *lab) {
 	waitDone(t, robot)
 	for what, c := range blocked {
 		err, ok := errors.AsType[*CloseError](await.Receive(t, what, c))
-		if !ok || err.reason != "rebooting" {
+		if !ok || err.Reason != "rebooting" {
 			t.Errorf("%s: got %v, want the end of the session", what, err)
 		}
 	}

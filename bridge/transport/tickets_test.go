@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/transport/session"
 	"achbridge/bridge/trust"
 )
 
@@ -36,7 +37,7 @@ func TestNobodyGetsATicket(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := askWelcome(t.Context(), conn); err != nil {
+			if err := askForWelcome(t, conn); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
@@ -70,7 +71,11 @@ func TestNobodyTakesATicket(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				giveWelcome(t.Context(), conn)
+				if stream, err := conn.AcceptStream(t.Context()); err != nil {
+					t.Error(err)
+				} else {
+					stream.Write([]byte{session.WelcomeByte})
+				}
 				time.Sleep(time.Second)
 				if conn.ConnectionState().TLS.DidResume {
 					t.Error("the dialler resumed")

@@ -32,6 +32,9 @@ const (
 	room    = command + "/"
 )
 
+// belowProtocols is what a protocol of bridge/transport may import.
+var belowProtocols = []string{ours + "/bridge/transport/session", ours + "/bridge/trust", ours + "/bridge/via"}
+
 var fences = []fence{
 	{From: "wire", Not: ours, Why: "wire imports nothing of ours"},
 	{From: "localach", Not: ours, Why: "localach imports nothing of ours"},
@@ -40,6 +43,10 @@ var fences = []fence{
 	{From: "bridge/logline", Not: ours, Why: "who logs says what to log", Tests: true},
 	{From: "bridge", Not: ours + "/discovery", Why: "discovery and bridge do not know each other", Tests: true},
 	{From: "bridge/transport", Not: ours + "/wire", Why: "a session carries bytes, not messages", Tests: true},
+	{From: "bridge/transport/overtls", Not: ours, But: belowProtocols, Why: "a protocol knows no other protocol and no endpoint", Tests: true},
+	{From: "bridge/transport/quic", Not: ours, But: belowProtocols, Why: "a protocol knows no other protocol and no endpoint", Tests: true},
+	{From: "bridge/transport/sctp", Not: ours, But: belowProtocols, Why: "a protocol knows no other protocol and no endpoint", Tests: true},
+	{From: "bridge/transport/session", Not: ours, But: []string{ours + "/bridge/trust", ours + "/bridge/via"}, Why: "a session knows no protocol and no endpoint", Tests: true},
 	{From: "bridge/trust", Not: ours, Why: "trust imports nothing of ours"},
 	{From: "bridge/fresh", Not: ours + "/localach", Why: "policy touches no channel", Tests: true},
 	{From: "bridge/seal", Not: ours, But: []string{ours + "/wire"}, Why: "seal knows frames, not who carries them", Tests: true},

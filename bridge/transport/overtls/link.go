@@ -1,0 +1,319 @@
+package overtls
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"achbridge/bridge/transport/session"
+	"achbridge/bridge/via"
+)
+
+// Kinds of records. Those that are unknown are skipped.
+const (
+	recordWelcome = 1 // the first record of each end, or one of the three that refuse
+	recordData    = 2 // bytes of the control stream
+	recordPing    = 3 // 8 bytes that the peer returns
+	recordPong    = 4
+	recordClose   = 5 // the reason; the last record
+	recordRefused = 6 // an alert, see session.AlertFor; the last record
+	recordSelf    = 7 // both ends have one node id; the last record
+)
+
+const (
+	headerSize = 3 // kind, length of the body
+	maxBody    = 16<<10 - headerSize
+	// PingPeriod is after how long without a word from this end it sends a ping. The layer above
+	// says something every second, so that pings are rare.
+	PingPeriod = time.Second
+	// RTTEvery is how many times PingPeriod pass between measurements of the round trip.
+	RTTEvery = 10
+)
+
+var (
+	// ErrNoDatagrams is the error of SendDatagram.
+	ErrNoDatagrams = errors.New("a session through a hub carries no datagrams")
+	// ErrNoStreams is the error of OpenStream.
+	ErrNoStreams = errors.New("a session through a hub carries no streams beside control")
+)
+
+// link is the carrier over a byte stream. It has two goroutines: listen, and keep.
+type link struct {
+	conn  net.Conn
+	tls   *tls.Conn
+	idle  time.Duration
+	began time.Time
+
+	turn chan struct{} // holds a token while somebody writes; out is his
+	out  []byte
+	in   []byte // listen's
+
+	control struct { // what listen has read and nobody has read from there
+		r *io.PipeReader
+		w *io.PipeWriter
+	}
+	pong    chan [8]byte // to be returned by keep
+	records atomic.Uint64
+	written atomic.Uint64
+	trip    atomic.Int64 // ns
+
+	mu       sync.Mutex
+	cause    error
+	ending   chan struct{} // closed after cause is set
+	finished chan struct{} // closed after conn
+	kept     chan struct{} // closed at the end of keep
+	done     chan struct{} // closed last
+}
+
+func newLink(conn net.Conn, over *tls.Conn, idle time.Duration) *link {
+	l := &link{
+		conn: conn, tls: over, idle: idle, began: time.Now(),
+		turn: make(chan struct{}, 1), in: make([]byte, headerSize+maxBody), pong: make(chan [8]byte, 1),
+		ending: make(chan struct{}), finished: make(chan struct{}), kept: make(chan struct{}), done: make(chan struct{}),
+	}
+	l.control.r, l.control.w = io.Pipe()
+	return l
+}
+
+// begin starts the goroutines, after the welcome.
+func (l *link) begin() {
+	go l.listen()
+	go l.keep()
+}
+
+// listen reads records until the end, and waits for keep then.
+func (l *link) listen() {
+	err := l.hearAll()
+	if l.end(err) {
+		l.finish()
+	}
+	<-l.finished
+	<-l.kept
+	close(l.done)
+}
+
+func (l *link) hearAll() error {
+	for {
+		l.conn.SetReadDeadline(time.Now().Add(l.idle))
+		kind, body, err := l.read()
+		if err != nil {
+			return causeOf(err)
+		}
+		l.records.Add(1)
+		switch kind {
+		case recordData:
+			if _, err := l.control.w.Write(body); err != nil {
+				return err // the session has ended
+			}
+		case recordClose:
+			return &session.CloseError{Reason: session.Plain(string(body)), Remote: true}
+		case recordPing:
+			l.heardPing(body)
+		case recordPong:
+			l.heardPong(body)
+		}
+	}
+}
+
+// read returns the next record; the body is good until the next call.
+func (l *link) read() (kind byte, body []byte, err error) {
+	if _, err := io.ReadFull(l.tls, l.in[:headerSize]); err != nil {
+		return 0, nil, err
+	}
+	n := int(binary.BigEndian.Uint16(l.in[1:]))
+	if n > maxBody {
+		return 0, nil, fmt.Errorf("record of %d bytes, at most %d", n, maxBody)
+	}
+	body = l.in[headerSize : headerSize+n]
+	_, err = io.ReadFull(l.tls, body)
+	return l.in[0], body, err
+}
+
+// heardPing has keep answer, who may wait: if both ends waited here until the other reads,
+// they would wait for ever.
+func (l *link) heardPing(stamp []byte) {
+	if len(stamp) != 8 {
+		return
+	}
+	select {
+	case l.pong <- [8]byte(stamp):
+	default: // of two pings at once, one is answered
+	}
+}
+
+func (l *link) heardPong(stamp []byte) {
+	if len(stamp) == 8 {
+		l.noteRTT(time.Since(l.began) - time.Duration(binary.BigEndian.Uint64(stamp)))
+	}
+}
+
+// noteRTT ignores what cannot be: the peer may lie.
+func (l *link) noteRTT(rtt time.Duration) {
+	if rtt >= 0 && rtt <= l.idle {
+		l.trip.Store(int64(max(rtt, 1)))
+	}
+}
+
+// keep sends pings and answers those of the peer.
+func (l *link) keep() {
+	defer close(l.kept)
+	tick := time.NewTicker(PingPeriod)
+	defer tick.Stop()
+	l.ping()
+	for n, last := 1, uint64(0); ; {
+		select {
+		case stamp := <-l.pong:
+			l.write(recordPong, stamp[:])
+		case <-tick.C:
+			if now := l.written.Load(); now == last || n%RTTEvery == 0 {
+				l.ping()
+			}
+			n, last = n+1, l.written.Load()
+		case <-l.ending:
+			return
+		}
+	}
+}
+
+func (l *link) ping() {
+	l.write(recordPing, binary.BigEndian.AppendUint64(nil, uint64(time.Since(l.began))))
+}
+
+// write sends one record. It blocks while the peer does not read.
+func (l *link) write(kind byte, body []byte) error {
+	select {
+	case <-l.ending:
+		return l.why()
+	default:
+	}
+	select {
+	case l.turn <- struct{}{}:
+	case <-l.ending:
+		return l.why()
+	}
+	err := l.put(kind, body)
+	<-l.turn
+	if err != nil {
+		return l.broken(causeOf(err))
+	}
+	return nil
+}
+
+// broken ends the session after a failed write, but for a moment it lets listen find the
+// peer's reason in what has arrived.
+func (l *link) broken(err error) error {
+	if !session.Wait(l.ending, session.CloseTimeout) && l.end(err) {
+		l.finish()
+	}
+	return l.why()
+}
+
+// put needs the turn; before begin there is nobody else.
+func (l *link) put(kind byte, body []byte) error {
+	l.out = binary.BigEndian.AppendUint16(append(l.out[:0], kind), uint16(len(body)))
+	l.out = append(l.out, body...)
+	_, err := l.tls.Write(l.out)
+	l.written.Add(1)
+	return err
+}
+
+// end sets the cause, unless there is one; who has set it calls finish.
+func (l *link) end(cause error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause != nil {
+		return false
+	}
+	l.cause = cause
+	close(l.ending)
+	return true
+}
+
+// finish frees whoever is blocked.
+func (l *link) finish() {
+	l.conn.Close()
+	l.control.w.CloseWithError(l.why())
+	close(l.finished)
+}
+
+func (l *link) why() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cause
+}
+
+func (l *link) Kind() via.Kind { return via.Hub }
+
+func (l *link) SendDatagram([]byte) error { return cmp.Or(l.why(), ErrNoDatagrams) }
+
+func (l *link) ReceiveDatagram(ctx context.Context) ([]byte, error) {
+	return session.Next[[]byte](ctx, nil, l.done, l.Err)
+}
+
+func (l *link) OpenStream() (session.SendStream, error) { return nil, cmp.Or(l.why(), ErrNoStreams) }
+
+func (l *link) AcceptStream(ctx context.Context) (session.ReceiveStream, error) {
+	return session.Next[session.ReceiveStream](ctx, nil, l.done, l.Err)
+}
+
+func (l *link) MaxDatagram() int { return 0 }
+
+func (l *link) Window() int { return 0 }
+
+func (l *link) RTT() time.Duration { return time.Duration(l.trip.Load()) }
+
+func (l *link) Heard() uint64 { return l.records.Load() }
+
+func (l *link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
+
+func (l *link) Err() error {
+	select {
+	case <-l.done:
+		return l.why()
+	default:
+		return nil
+	}
+}
+
+// Close says goodbye if the stream takes it in time. Whoever reads the control stream learns at
+// once that the session has ended.
+func (l *link) Close(reason string) {
+	if !l.end(&session.CloseError{Reason: reason}) {
+		return
+	}
+	l.control.w.CloseWithError(l.why())
+	l.conn.SetWriteDeadline(time.Now().Add(session.CloseTimeout)) // for whoever writes now, too
+	said := make(chan struct{})
+	go func() { // finish frees it
+		defer close(said)
+		l.turn <- struct{}{}
+		l.put(recordClose, []byte(reason))
+		<-l.turn
+	}()
+	session.Wait(said, 2*session.CloseTimeout)
+	l.finish()
+}
+
+// controlStream is the control stream.
+type controlStream struct{ l *link }
+
+func (c controlStream) Read(b []byte) (int, error) { return c.l.control.r.Read(b) }
+
+func (c controlStream) Write(b []byte) (written int, err error) {
+	for len(b) > 0 {
+		n := min(len(b), maxBody)
+		if err := c.l.write(recordData, b[:n]); err != nil {
+			return written, err
+		}
+		written, b = written+n, b[n:]
+	}
+	return written, nil
+}

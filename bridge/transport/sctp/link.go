@@ -1,0 +1,264 @@
+package sctp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"achbridge/bridge/transport/session"
+	"achbridge/bridge/via"
+
+	"github.com/pion/dtls/v3"
+	"github.com/pion/sctp"
+)
+
+// link is the carrier over SCTP.
+type link struct {
+	p      *Protocol
+	path   *path
+	conn   *dtls.Conn
+	assoc  *sctp.Association
+	mtu    int                // wideMTU or narrowMTU
+	header [commonHeader]byte // of our packets
+	token  proof              // the peer sends it when it has forgotten the session
+
+	datagrams *sctp.Stream
+	words     *sctp.Stream // see stream.go
+	received  chan []byte
+	control   controlStream
+	arrivals  chan *receiveStream // has room for all that the peer may open
+	backlog   backlog
+	writing   sync.Mutex // held while a packet is written
+
+	ending chan struct{} // closed once cause is set
+	done   chan struct{} // closed when nothing of the link runs any more
+	wg     sync.WaitGroup
+
+	mu        sync.Mutex
+	changed   sync.Cond // L is mu: anything below
+	cause     error
+	packets   uint64 // that have come
+	lastCame  time.Time
+	srtt      time.Duration
+	timed     bool            // by a heartbeat
+	beatNonce [nonceSize]byte // of the last heartbeat
+	beatAt    time.Time
+	beating   bool // it is under way
+	queued    int  // datagrams that SCTP has not sent yet
+	inQueue   int  // their bytes
+	streams   streams
+	forward   ackState
+}
+
+const (
+	// maxPayload is the largest message that goes in one packet, in bytes, on a path
+	// that carries packets as over QUIC.
+	maxPayload = (wideMTU - commonHeader - dataHeader) &^ 3
+	// wideMTU is the size of an SCTP packet then: without the DTLS record (13 header, 8
+	// connection id, 8 nonce, 1 type, 16 tag). narrowMTU is it elsewhere: what IPv4
+	// delivers everywhere, 576 bytes with its header and UDP's (RFC 1122 section 3.3.2).
+	wideMTU   = session.PacketSize - sealSize
+	narrowMTU = 576 - 28 - sealSize
+	sealSize  = 46
+
+	// minWindow is the least congestion window, in bytes. See associationOptions.
+	minWindow = 1 << 20
+	// receiveBuffer is how many bytes a peer may have us hold that have arrived.
+	receiveBuffer = 2 << 20
+	// retransmitTimeout is the retransmission timer.
+	retransmitTimeout = 500 * time.Millisecond
+
+	// shortQueue is how many datagrams wait in SCTP before SendDatagram blocks.
+	shortQueue = 32
+	// linkQueue is how many datagrams wait to be received, as many as over QUIC.
+	linkQueue = 128
+
+	// Stream numbers, the same in each direction.
+	controlNumber   = 0
+	datagramNumber  = 1
+	wordsNumber     = 2
+	firstNumber     = 3
+	datagramFormat  = 0xac01 // payload protocol ids: a datagram,
+	noBytesFormat   = 0xac02 // and one of no bytes, which SCTP cannot carry
+	streamFormat    = 0xac03 // see stream.go
+	streamEndFormat = 0xac04
+	streamCutFormat = 0xac05
+	wordFormat      = 0xac06
+)
+
+// associationOptions say how the library runs an association. They keep its congestion
+// control from doing what is done above it, or badly:
+//
+//   - MinCwnd holds the window open at 1 MiB, whatever is lost: the layer above paces
+//     datagrams, and streams have an flight. (FastRtxWnd and CwndCAStep say how the
+//     window recovers and grows, so they never matter.) With 1 % random loss, 50 Mbit/s
+//     and 20 ms of round trip, 1150 bytes every 600 us are 10.2 ms old on arrival, as
+//     without loss. Over QUIC they are 44 ms old, since NewReno halves its window for each
+//     loss. Session.Window is this window minus the bytes that wait in SCTP already
+//     (BufferedAmount minus the bytes under way).
+//   - RTOMax is the retransmission timer. The library computes at least one second
+//     (RFC 9260 RTO.Min), and then takes the lesser of that and RTOMax: so 500 ms,
+//     always. It costs at most one needless copy on a slower path, and serves
+//     streams alone: a datagram is sent once (Rexmit 0; timed reliability does not
+//     bound the age in this library).
+//   - Zero checksum (RFC 9653), as DTLS has a better one.
+//   - No interleaving: no message is longer than a packet, and DATA has four bytes
+//     less than I-DATA.
+//
+// The library has neither heartbeats that work nor an end for silent peers; watch does both.
+// ack.go holds back packets that the library sends too often.
+func associationOptions(conn net.Conn, mtu int) []sctp.ClientOption {
+	return []sctp.ClientOption{
+		sctp.WithNetConn(conn),
+		sctp.WithLoggerFactory(silentLogs()),
+		sctp.WithMTU(uint32(mtu)),
+		sctp.WithEnableZeroChecksum(true),
+		sctp.WithEnableInterleaving(false),
+		sctp.WithMaxReceiveBufferSize(receiveBuffer),
+		sctp.WithMinCwnd(minWindow),
+		sctp.WithRTOMax(float64(retransmitTimeout.Milliseconds())),
+	}
+}
+
+// newLink starts the association that both hellos have described.
+func newLink(m *handshake, conn *dtls.Conn, h hello, rtt time.Duration) (*link, error) {
+	l := &link{
+		p: m.p, path: m.path, conn: conn, mtu: m.mtu,
+		header:   headerTo(h.init),
+		token:    h.reset,
+		received: make(chan []byte, linkQueue),
+		arrivals: make(chan *receiveStream, session.MaxStreams),
+		ending:   make(chan struct{}), done: make(chan struct{}),
+		lastCame: time.Now(), srtt: rtt,
+	}
+	l.changed.L = &l.mu
+	tap := &tap{Conn: conn, link: l}
+	if m.path.key.addr != "" {
+		tap.answer = m.ownHello(m.mtu)
+	}
+	l.streams.init(l)
+	var err error
+	l.assoc, err = sctp.ClientContext(context.Background(), append(associationOptions(tap, l.mtu), sctp.WithSNAP(m.token, h.init))...)
+	if err != nil {
+		return nil, fmt.Errorf("association: %w", err)
+	}
+	if err := l.begin(); err != nil {
+		l.assoc.Close()
+		l.wg.Wait()
+		return nil, err
+	}
+	return l, nil
+}
+
+// begin starts the link's goroutines.
+func (l *link) begin() error {
+	var control *sctp.Stream
+	for _, s := range []struct {
+		number uint16
+		stream **sctp.Stream
+	}{{controlNumber, &control}, {datagramNumber, &l.datagrams}, {wordsNumber, &l.words}} {
+		var err error
+		if *s.stream, err = l.assoc.OpenStream(s.number, 0); err != nil {
+			return fmt.Errorf("association: %w", err)
+		}
+	}
+	l.datagrams.SetReliabilityParams(true, sctp.ReliabilityTypeRexmit, 0)
+	if err := l.p.enter(l); err != nil {
+		return err
+	}
+	l.p.socket.expect(l.token, l)
+	l.path.link.Store(l)
+	l.mu.Lock()
+	l.streams.attach(&l.streams.tracks[0], control)
+	l.mu.Unlock()
+	l.wg.Go(l.receive)
+	l.wg.Go(l.listen)
+	l.wg.Go(l.accept)
+	go l.run()
+	return nil
+}
+
+// run watches the link until it ends, and then frees all that it uses.
+func (l *link) run() {
+	l.watch()
+	l.mu.Lock()
+	cause := l.cause
+	l.mu.Unlock()
+	if e, ok := errors.AsType[*session.CloseError](cause); ok && !e.Remote {
+		l.assoc.Abort(e.Reason) // bounded, as the path never blocks
+	}
+	l.assoc.Close()
+	l.conn.Close()
+	l.path.Close()
+	l.wg.Wait()
+	if wait := l.forward.wait; wait != nil { // nobody makes another
+		wait.Stop()
+	}
+	l.p.socket.unexpect(l.token)
+	l.p.leave(l)
+	close(l.done)
+}
+
+// end ends the link. The cause of the first call is kept.
+func (l *link) end(cause error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endLocked(cause)
+}
+
+func (l *link) endLocked(cause error) {
+	if l.cause != nil {
+		return
+	}
+	l.cause = cause
+	close(l.ending)
+	l.changed.Broadcast()
+}
+
+// broke ends the link after its association has failed. The reason is that of the peer's
+// goodbye, if there was one.
+func (l *link) broke(err error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, dtls.ErrConnClosed) {
+		l.end(&session.CloseError{Remote: true})
+		return
+	}
+	l.end(fmt.Errorf("association: %w", err))
+}
+
+func (l *link) Kind() via.Kind { return via.SCTP }
+
+func (l *link) RTT() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.srtt
+}
+
+func (l *link) Heard() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.packets
+}
+
+func (l *link) RemoteAddr() net.Addr { return l.path.peerAddr() }
+
+// fault is why the link ends.
+func (l *link) fault() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cause
+}
+
+func (l *link) Err() error {
+	select {
+	case <-l.done:
+		return l.fault()
+	default:
+		return nil
+	}
+}
+
+func (l *link) Close(reason string) { l.end(&session.CloseError{Reason: reason}) }

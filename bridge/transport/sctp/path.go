@@ -1,0 +1,209 @@
+package sctp
+
+import (
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"achbridge/bridge/transport/session"
+)
+
+// path carries the packets of one association between the shared socket and a DTLS
+// connection, for which it is the net.PacketConn. Neither direction blocks other
+// associations: a packet that finds no room is dropped, as in a network.
+type path struct {
+	socket  *socket
+	key     pathKey
+	shim    shim // of what it sends in the handshake
+	id      cid  // of what arrives for it
+	cookies chan proof
+	in      chan addressedPacket
+	closed  chan struct{}
+	once    sync.Once
+	// known is set when the peer's certificate is accepted. Until then we read at most
+	// allowance bytes of it; allowance belongs to the socket's reader.
+	known     atomic.Bool
+	allowance int
+	// sealed is set when the peer has keys and knows that we have them. From then on packets
+	// in clear are not from the peer.
+	sealed atomic.Bool
+	// leaving makes the next packet, an abort, the last one. If an alert followed, the peer's
+	// DTLS would lose the abort.
+	leaving atomic.Bool
+	// verdict is the alert for a peer whose certificate is refused.
+	verdict atomic.Uint32
+	link    atomic.Pointer[link] // nil until there is one
+
+	mu      sync.Mutex
+	address peerAddress
+	expired chan struct{} // closed while the read deadline is past
+	goodbye []byte        // the last packet, kept to be repeated
+	theirs  cid           // connection id of what it sends, zero until it has one
+}
+
+// pathKey tells handshakes apart. addr is empty for those that we began.
+type pathKey struct {
+	addr    string
+	attempt attemptID
+}
+
+// addressedPacket is a packet and where it comes from or goes to.
+type addressedPacket struct {
+	b    []byte
+	addr net.Addr
+}
+
+const (
+	// pathQueue is how many packets wait for the goroutine that decrypts them.
+	pathQueue = 256
+	// unknownPeerAllowance is how many bytes of handshake a peer may send. A complete
+	// one takes less than 2000; a DTLS stack would else collect megabytes of parts.
+	unknownPeerAllowance = 32 << 10
+)
+
+func newPath(s *socket, key pathKey, sh shim, peer net.Addr) *path {
+	return &path{
+		socket: s, key: key, shim: sh, id: randomCID(),
+		cookies: make(chan proof, 1), in: make(chan addressedPacket, pathQueue),
+		closed: make(chan struct{}), expired: make(chan struct{}), allowance: unknownPeerAllowance,
+		address: peerAddress{proved: peer},
+	}
+}
+
+// deliver takes a packet from the socket's reader.
+func (p *path) deliver(b []byte, from net.Addr) {
+	if p.sealed.Load() && !sealed(b) {
+		return
+	}
+	if !p.known.Load() {
+		if p.allowance -= len(b); p.allowance < 0 {
+			return
+		}
+	}
+	select {
+	case p.in <- addressedPacket{append([]byte(nil), b...), from}:
+	default:
+	}
+}
+
+// ReadFrom returns the next packet. DTLS has then finished with the previous one.
+func (p *path) ReadFrom(b []byte) (int, net.Addr, error) {
+	if l := p.link.Load(); l != nil {
+		l.follow()
+	}
+	p.mu.Lock()
+	expired := p.expired
+	p.mu.Unlock()
+	select {
+	case packet := <-p.in:
+		return copy(b, packet.b), packet.addr, nil
+	case <-p.closed:
+		return 0, nil, net.ErrClosed
+	case <-expired:
+		return 0, nil, os.ErrDeadlineExceeded
+	}
+}
+
+// WriteTo sends a copy of b to the peer's address. It ignores the address that DTLS passes,
+// which may be another.
+func (p *path) WriteTo(b []byte, _ net.Addr) (int, error) {
+	var packet []byte
+	n := len(b)
+	b = p.judge(plainAlert(b))
+	if theirs, ok := findCID(b); ok {
+		p.mu.Lock()
+		p.theirs = theirs
+		p.mu.Unlock()
+	}
+	if b[0] != recordCID {
+		packet = appendShim(make([]byte, 0, shimSize+len(b)), p.shim)
+	}
+	packet = append(packet, b...)
+	if p.leaving.Load() {
+		p.mu.Lock()
+		said := p.goodbye != nil
+		if !said {
+			p.goodbye = packet
+		}
+		p.mu.Unlock()
+		if said {
+			return n, nil
+		}
+	}
+	p.socket.send(packet, p.destination())
+	return n, nil
+}
+
+// plainAlert unwraps an alert that pion/dtls sends in the middle of a handshake. pion/dtls
+// puts it, in clear, into a record with a connection id, which the other end cannot read.
+// plainAlert returns any other packet unchanged.
+func plainAlert(b []byte) []byte {
+	const size = cidOffset + cidSize + 2 + 3 // of an alert, level and description, and its type
+	if _, ok := parseCID(b); !ok || len(b) != size || b[3] != 0 || b[4] != 0 {
+		return b
+	}
+	alert := append([]byte{b[size-1]}, b[1:cidOffset]...)
+	return append(alert, 0, 2, b[size-3], b[size-2])
+}
+
+// judge replaces the alert bad_certificate of pion/dtls by one that says what is wrong.
+func (p *path) judge(b []byte) []byte {
+	const size = cidOffset + 2 + 2
+	if verdict := p.verdict.Load(); verdict != 0 && len(b) == size && b[0] == recordAlert && b[size-1] == session.AlertBad {
+		return append(b[:size-1:size-1], byte(verdict))
+	}
+	return b
+}
+
+// outgoing returns the connection id that our packets carry.
+func (p *path) outgoing() cid {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.theirs
+}
+
+// lastWord returns the goodbye, if one was said.
+func (p *path) lastWord() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.goodbye
+}
+
+// Close ends the path. Packets that arrive now are dropped, or answered by the goodbye.
+func (p *path) Close() error {
+	p.once.Do(func() {
+		p.socket.forget(p)
+		close(p.closed)
+	})
+	return nil
+}
+
+// SetReadDeadline handles only the zero time and times in the past, since no others are used.
+func (p *path) SetReadDeadline(t time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	past := false
+	select {
+	case <-p.expired:
+		past = true
+	default:
+	}
+	switch {
+	case t.IsZero() && past:
+		p.expired = make(chan struct{})
+	case !t.IsZero() && !past:
+		close(p.expired)
+	}
+	return nil
+}
+
+// SetWriteDeadline does nothing: no write blocks.
+func (p *path) SetWriteDeadline(time.Time) error { return nil }
+
+// SetDeadline is SetReadDeadline.
+func (p *path) SetDeadline(t time.Time) error { return p.SetReadDeadline(t) }
+
+// LocalAddr returns the address of the socket.
+func (p *path) LocalAddr() net.Addr { return p.socket.conn.LocalAddr() }

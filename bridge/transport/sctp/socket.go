@@ -1,0 +1,248 @@
+package sctp
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"achbridge/bridge/transport/session"
+)
+
+// socket shares a socket among associations. Its reader hands each packet to its path and
+// never waits for a path. Only its writer may be blocked by the network card.
+type socket struct {
+	conn    net.PacketConn
+	cookies cookieJar
+	resets  statelessReset
+	// admit begins a handshake on a new path from a dialler with a proved address, or returns
+	// false.
+	admit   func(*path, net.Addr) bool
+	out     chan addressedPacket
+	done    chan struct{} // closed to end the socket
+	flushed chan struct{} // closed when the writer has ended
+
+	mu        sync.Mutex
+	byID      map[cid]*path
+	byAttempt map[pathKey]*path
+	byToken   map[proof]*link // the link that a reset with this token ends
+	parted    []parting       // oldest first
+	wg        sync.WaitGroup
+	once      sync.Once
+}
+
+const (
+	// socketQueue is how many packets wait for the network card.
+	socketQueue = 512
+	// largestPacket is more than any of ours.
+	largestPacket = 2048
+)
+
+func newSocket(conn net.PacketConn, resets statelessReset) *socket {
+	return &socket{
+		conn: conn, cookies: newCookieJar(), resets: resets,
+		out: make(chan addressedPacket, socketQueue), done: make(chan struct{}), flushed: make(chan struct{}),
+		byID: make(map[cid]*path), byAttempt: make(map[pathKey]*path), byToken: make(map[proof]*link),
+	}
+}
+
+// parting is a session that has ended here but may still exist at the peer. When packets for
+// it arrive, the goodbye is sent again.
+type parting struct {
+	id      cid
+	peer    net.Addr // where it was
+	goodbye []byte   // nil when we did not end it
+	said    time.Time
+	until   time.Time
+}
+
+const (
+	// partingLife is longer than any peer goes on sending without answers.
+	partingLife = 5 * time.Second
+	maxPartings = 1024
+	// goodbyePeriod is the least time between two goodbyes of one session.
+	goodbyePeriod = 20 * time.Millisecond
+)
+
+// run moves packets until the socket is closed or fails. It calls broke with the error.
+func (s *socket) run(broke func(error)) {
+	s.wg.Go(s.write)
+	s.wg.Go(func() { broke(s.read()) })
+}
+
+// flushTimeout bounds how long the last packets may take to leave.
+const flushTimeout = 100 * time.Millisecond
+
+func (s *socket) close() {
+	s.once.Do(func() {
+		close(s.done)
+		session.Wait(s.flushed, flushTimeout)
+		s.conn.Close() // frees the writer
+	})
+	s.wg.Wait()
+}
+
+func (s *socket) read() error {
+	b := make([]byte, largestPacket)
+	for {
+		n, from, err := s.conn.ReadFrom(b)
+		if err != nil {
+			return err
+		}
+		s.sort(b[:n], from)
+	}
+}
+
+// write sends what is queued, at the end too. A packet that cannot leave is lost.
+func (s *socket) write() {
+	defer close(s.flushed)
+	for {
+		select {
+		case p := <-s.out:
+			s.conn.WriteTo(p.b, p.addr)
+			continue
+		default:
+		}
+		select {
+		case p := <-s.out:
+			s.conn.WriteTo(p.b, p.addr)
+		case <-s.done:
+			return
+		}
+	}
+}
+
+// send queues a packet, which then belongs to the socket.
+func (s *socket) send(b []byte, to net.Addr) {
+	select {
+	case s.out <- addressedPacket{b, to}:
+	default:
+	}
+}
+
+// sort hands a packet to its path or link. Any host on the network may have sent it.
+func (s *socket) sort(b []byte, from net.Addr) {
+	if id, ok := parseCID(b); ok {
+		s.mu.Lock()
+		path := s.byID[id]
+		parted := path == nil && s.parting(id, time.Now())
+		s.mu.Unlock()
+		switch {
+		case path != nil:
+			path.deliver(b, from)
+		case parted:
+		case len(b) >= minResettable:
+			s.send(appendShim(nil, shim{kind: kindReset, proof: s.resets.token(id)}), from)
+		}
+		return
+	}
+	sh, records, ok := parseShim(b)
+	if !ok {
+		return
+	}
+	switch sh.kind {
+	case kindInitial:
+		s.send(appendShim(nil, shim{kindCookie, sh.attempt, s.cookies.cookie(from, sh.attempt, time.Now())}), from)
+	case kindCookie:
+		if path := s.attempt(pathKey{attempt: sh.attempt}); path != nil {
+			select {
+			case path.cookies <- sh.proof:
+			default:
+			}
+		}
+	case kindToListener:
+		s.toListener(sh, records, from)
+	case kindToDialler:
+		if path := s.attempt(pathKey{attempt: sh.attempt}); path != nil {
+			path.deliver(records, from)
+		}
+	case kindReset:
+		s.mu.Lock()
+		link := s.byToken[sh.proof]
+		s.mu.Unlock()
+		if link != nil {
+			link.end(session.ErrRestarted)
+		}
+	}
+}
+
+// toListener is the only place where a packet can bring a new path to life.
+func (s *socket) toListener(sh shim, records []byte, from net.Addr) {
+	key := pathKey{from.String(), sh.attempt}
+	path := s.attempt(key)
+	if path == nil {
+		if !s.cookies.valid(sh.proof, from, sh.attempt, time.Now()) {
+			return
+		}
+		path = newPath(s, key, shim{kind: kindToDialler, attempt: sh.attempt}, from)
+		s.remember(path)
+		if !s.admit(path, from) {
+			path.Close()
+			return
+		}
+	}
+	path.deliver(records, from)
+}
+
+func (s *socket) attempt(key pathKey) *path {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byAttempt[key]
+}
+
+func (s *socket) remember(p *path) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byAttempt[p.key] = p
+	s.byID[p.id] = p
+}
+
+func (s *socket) forget(p *path) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byAttempt, p.key)
+	delete(s.byID, p.id)
+	if p.known.Load() {
+		now := time.Now()
+		s.parting(cid{}, now)
+		last := parting{id: p.id, peer: p.peerAddr(), goodbye: p.lastWord(), said: now, until: now.Add(partingLife)}
+		s.parted = append(s.parted[max(0, len(s.parted)+1-maxPartings):], last)
+	}
+}
+
+// parting reports whether the session of a connection id has ended here. If so, it sends the
+// goodbye again, to the peer's last address, not to the packet's source. It also forgets old
+// partings. Needs mu.
+func (s *socket) parting(id cid, now time.Time) bool {
+	for len(s.parted) > 0 && now.After(s.parted[0].until) {
+		s.parted = s.parted[1:]
+	}
+	for i := range s.parted {
+		last := &s.parted[i]
+		if last.id != id {
+			continue
+		}
+		if last.goodbye != nil && now.Sub(last.said) >= goodbyePeriod {
+			last.said = now
+			s.send(last.goodbye, last.peer)
+		}
+		return true
+	}
+	return false
+}
+
+// expect records that a reset with token ends l. The zero token means that the peer has sent
+// none, so that it cannot reset the session.
+func (s *socket) expect(token proof, l *link) {
+	if token == (proof{}) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byToken[token] = l
+}
+
+func (s *socket) unexpect(token proof) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byToken, token)
+}

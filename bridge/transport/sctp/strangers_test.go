@@ -1,0 +1,175 @@
+package sctp
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pion/dtls/v3"
+	"github.com/pion/sctp"
+
+	"achbridge/bridge/transport/session"
+)
+
+// stranger dials with DTLS alone, and keeps none of our rules.
+type stranger struct {
+	p       *Protocol // its socket and no more
+	options []dtls.ClientOption
+}
+
+func newStranger(t *testing.T, l *lab, at string) *stranger {
+	socket := newSocket(l.bind(t, at), statelessReset{})
+	socket.admit = func(*path, net.Addr) bool { return false }
+	socket.run(func(error) {})
+	t.Cleanup(socket.close)
+	return &stranger{p: &Protocol{socket: socket}, options: []dtls.ClientOption{
+		dtls.WithInsecureSkipVerify(true), dtls.WithSupportedProtocols(session.ALPN), dtls.WithLoggerFactory(silentLogs()),
+		dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
+	}}
+}
+
+// path begins an attempt that has a cookie.
+func (s *stranger) path(t *testing.T, e *node) *path {
+	t.Helper()
+	var key pathKey
+	rand.Read(key.attempt[:])
+	path := newPath(s.p.socket, key, shim{kind: kindToListener, attempt: key.attempt}, e.addr)
+	s.p.socket.remember(path)
+	t.Cleanup(func() { path.Close() })
+	if _, err := s.p.requestCookie(t.Context(), path, e.addr); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// withStranger runs a scenario of one node and whoever comes, after which the
+// node must still welcome a member and hold nothing of anybody else.
+func withStranger(s func(*testing.T, *lab, *node)) func(*testing.T) {
+	return inBubble(func(t *testing.T, l *lab) {
+		robot := l.node(t, "robot", "1")
+		s(t, l, robot)
+		accepted, _ := l.join(t, robot, l.node(t, "pc", "2"))
+		if got := accepted.Peer().Host; got != "pc" {
+			t.Errorf("accepted: got %q, want the member", got)
+		}
+		time.Sleep(2 * session.HandshakeTimeout)
+		synctest.Wait()
+		if pending, paths := held(robot); pending != 0 || paths != 1 {
+			t.Errorf("held: got %d handshakes and %d paths, want only the member's path", pending, paths)
+		}
+	})
+}
+
+// held returns how many handshakes are pending, and how many paths there are.
+func held(n *node) (pending, paths int) {
+	n.socket.mu.Lock()
+	defer n.socket.mu.Unlock()
+	return int(n.pending.Load()), len(n.socket.byAttempt)
+}
+
+func TestForgedAddressesCostNothingOverSCTP(t *testing.T) {
+	withStranger(func(t *testing.T, l *lab, robot *node) {
+		for i := range 100 {
+			from := &net.UDPAddr{IP: net.IPv4(10, 0, 2, byte(i)), Port: 666}
+			for _, kind := range []byte{kindInitial, kindToListener} {
+				l.forge(from, robot.addr, append(appendShim(nil, shim{kind: kind}), make([]byte, 200)...))
+			}
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if pending, paths := held(robot); pending+paths != 0 {
+			t.Errorf("held: got %d handshakes and %d paths, want nothing", pending, paths)
+		}
+	})(t)
+}
+
+func TestForgedResetDoesNotEndASession(t *testing.T) {
+	inBubble(func(t *testing.T, l *lab) {
+		robotEnd, pcEnd := l.node(t, "robot", "1"), l.node(t, "pc", "2")
+		_, pc := l.join(t, robotEnd, pcEnd)
+		conn := l.bind(t, "10.0.1.1:999")
+		defer conn.Close()
+		theirs := pcEnd.link().path.outgoing()
+		for _, forged := range []proof{{}, statelessReset{[]byte("another node")}.token(theirs)} {
+			conn.WriteTo(appendShim(nil, shim{kind: kindReset, proof: forged}), pcEnd.addr)
+		}
+		time.Sleep(time.Second)
+		if err := pc.Err(); err != nil {
+			t.Errorf("err: got %v, want none", err)
+		}
+	})(t)
+}
+
+// Of a peer that is not known only so many bytes get to DTLS, whatever they are. A member
+// that is known may send as many as it likes.
+func TestNoMoreThanTheAllowanceOfAStrangerIsLookedAt(t *testing.T) {
+	p := newPath(nil, pathKey{}, shim{}, nil)
+	passes := func(size int) bool {
+		before := len(p.in)
+		p.deliver(make([]byte, size), nil)
+		return len(p.in) > before
+	}
+	for sent := 0; sent < unknownPeerAllowance-4000; sent += 1000 {
+		if !passes(1000) {
+			t.Fatalf("a packet after %d bytes: not looked at", sent)
+		}
+	}
+	for range 4 {
+		passes(1000)
+	}
+	if passes(1000) || passes(1) {
+		t.Errorf("a packet after %d bytes: looked at, want it left out", unknownPeerAllowance)
+	}
+	p.known.Store(true)
+	if !passes(1000) {
+		t.Error("a packet of a member: not looked at")
+	}
+}
+
+// Who names no application protocol at all is not taken for one of us, even with a
+// certificate of ours: it may be meant for something else. Without an extended master
+// secret somebody between two ends could make them believe that they speak to one
+// another (RFC 7627).
+func TestMemberThatSpeaksOtherDTLSIsRefused(t *testing.T) {
+	for name, option := range map[string]dtls.ClientOption{
+		"NoProtocol":             dtls.WithExtendedMasterSecret(dtls.RequireExtendedMasterSecret),
+		"NoExtendedMasterSecret": dtls.WithExtendedMasterSecret(dtls.DisableExtendedMasterSecret),
+	} {
+		t.Run(name, withStranger(func(t *testing.T, l *lab, robot *node) {
+			s := newStranger(t, l, "10.0.1.1:999")
+			path := s.path(t, robot)
+			options := []dtls.ClientOption{
+				dtls.WithInsecureSkipVerify(true), dtls.WithLoggerFactory(silentLogs()), option,
+				dtls.WithCertificates(l.certificate(t, "odd")),
+				dtls.WithConnectionIDGenerator(func() []byte { return path.id[:] }),
+			}
+			if name != "NoProtocol" {
+				options = append(options, dtls.WithSupportedProtocols(session.ALPN))
+			}
+			conn, err := dtls.ClientWithOptions(path, robot.addr, options...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err = conn.HandshakeContext(ctx); err == nil {
+				var token []byte
+				if token, err = sctp.GenerateOutOfBandToken(associationOptions(conn, wideMTU)...); err != nil {
+					t.Fatal(err)
+				}
+				conn.Write(appendHello(nil, hello{init: token, mtu: narrowMTU}))
+				_, err = hearHello(ctx, conn, session.HandshakeTimeout)
+			}
+			if err == nil {
+				t.Error("it is welcome")
+			}
+			if len(robot.arrivals) != 0 {
+				t.Error("it has arrived")
+			}
+		}))
+	}
+}
