@@ -31,7 +31,7 @@
 // handshakes, the oldest of the largest network is dropped, never the newest (see
 // handshakes). Its peer is told, by CONNECTION_REFUSED or a goodbye, and may dial again.
 // On a very slow path under a very fast attack, a member's handshake may take longer than
-// 128 handshakes of attackers. Then the member links only if it is an acquaintance.
+// 128 handshakes of attackers. Then the member links only if its address is known.
 //
 // # QUIC or SCTP
 //
@@ -56,7 +56,7 @@
 // Package session has the sessions themselves. Packages quic, sctp and overtls make them.
 //
 //	endpoint.go     Endpoint: sessions in, sessions out; the book of live sessions; aliases.go
-//	handshakes.go   limits of handshakes, and which is dropped; acquaintances.go: for whom
+//	handshakes.go   limits of handshakes, and which is dropped; known_addrs.go: for whom
 //	                places are kept
 //	dial.go         one protocol or the other: QUIC first, SCTP 250 ms later; DialOver, AcceptOver
 //	rekey.go        another key, or a list of revocations, while sessions run

@@ -95,7 +95,7 @@ type Endpoint struct {
 	log        *slog.Logger
 	member     atomic.Pointer[trust.Member] // stored under mu
 
-	acquaintances acquaintances
+	knownAddrs knownAddrs
 
 	arrivals chan *Session
 	leaving  atomic.Bool   // new sessions are refused
@@ -174,13 +174,13 @@ func Listen(conn net.PacketConn, cfg Config) (*Endpoint, error) {
 	}
 	e.member.Store(member)
 	e.refusals = newRefusals(cfg.Log, func() string { return e.trusted().Network() })
-	e.unfinished.quic = handshakes{known: e.acquaintances.has, ousted: e.refusals.crowded, calm: quic.RetryThreshold}
-	e.unfinished.sctp = handshakes{known: e.acquaintances.has, ousted: e.refusals.crowded}
+	e.unfinished.quic = handshakes{known: e.knownAddrs.has, ousted: e.refusals.crowded, calm: quic.RetryThreshold}
+	e.unfinished.sctp = handshakes{known: e.knownAddrs.has, ousted: e.refusals.crowded}
 	e.unfinished.hub = handshakes{known: func(netip.Addr) bool { return false }, ousted: e.refusals.crowded}
 	e.hub = overtls.New(e.settings(cfg, &e.unfinished.hub, ""))
 	if conn != nil {
 		e.addrs.QUIC = conn.LocalAddr()
-		e.quic, err = quic.Listen(conn, e.settings(cfg, &e.unfinished.quic, "stateless reset"), e.acquaintances.live)
+		e.quic, err = quic.Listen(conn, e.settings(cfg, &e.unfinished.quic, "stateless reset"), e.knownAddrs.live)
 		if err != nil {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
@@ -298,7 +298,7 @@ func (e *Endpoint) enter(s *Session) error {
 	} else {
 		e.sessions[s] = false
 		at := session.AddrOf(s.RemoteAddr())
-		e.acquaintances.begins(at)
+		e.knownAddrs.begins(at)
 		e.wg.Go(func() { e.leave(s, at) })
 	}
 	e.mu.Unlock()
@@ -310,7 +310,7 @@ func (e *Endpoint) enter(s *Session) error {
 
 func (e *Endpoint) leave(s *Session, at netip.Addr) {
 	<-s.Done()
-	e.acquaintances.ends(at, session.AddrOf(s.RemoteAddr()))
+	e.knownAddrs.ends(at, session.AddrOf(s.RemoteAddr()))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.sessions, s) // deleting from nil does nothing

@@ -21,9 +21,9 @@ import (
 // twenty robots behind one address are not dropped for a network full of strangers with one
 // address each.
 //
-// A few more places are kept for acquaintances. Handshakes in these are not dropped.
+// A few more places are kept for known addresses. Handshakes in these are not dropped.
 type handshakes struct {
-	known  func(netip.Addr) bool // reports whether an address is an acquaintance's
+	known  func(netip.Addr) bool // reports whether an address is known
 	ousted func()                // called for each handshake that is dropped
 	calm   int                   // greetings have no time limit while fewer are pending than this
 
@@ -40,7 +40,7 @@ const (
 
 	maxKept = 16
 	// keptEach is how many of the kept places one address may take, so that strangers
-	// who share it with an acquaintance, behind a NAT, leave some to others.
+	// who share it with a member, behind a NAT, leave some to others.
 	keptEach = 4
 )
 
@@ -78,7 +78,7 @@ func networkAt(addr netip.Addr) netip.Prefix {
 	return network
 }
 
-// hasKept reports whether a place is kept for an acquaintance. Needs mu.
+// hasKept reports whether a place is kept for a known address. Needs mu.
 func (a *handshakes) hasKept(addr netip.Addr) bool {
 	all, its := 0, 0
 	for _, h := range a.pending {

@@ -134,14 +134,14 @@ func TestProgressKeepsAPlace(t *testing.T) {
 	})
 }
 
-func TestPlacesAreKeptForAcquaintances(t *testing.T) {
+func TestPlacesAreKeptForKnownAddrs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor()
 		for i := range maxKept {
 			d.known[netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})] = true
 		}
 		var kept []*handshake
-		for range 2 * keptEach { // one who shares the address of an acquaintance
+		for range 2 * keptEach { // one who shares a known address
 			kept = append(kept, d.from("10.0.0.0", session.AtHandshake))
 		}
 		for i := range maxKept {
@@ -157,7 +157,7 @@ func TestPlacesAreKeptForAcquaintances(t *testing.T) {
 			}
 		}
 		if want := len(kept) - maxKept; lost > want || len(d.pending) != maxMeetings+maxKept {
-			t.Errorf("acquaintances: %d of %d lost their places, want at most %d; pending %d, want %d",
+			t.Errorf("known addresses: %d of %d lost their places, want at most %d; pending %d, want %d",
 				lost, len(kept), want, len(d.pending), maxMeetings+maxKept)
 		}
 		for i := range maxKept - keptEach {

@@ -9,10 +9,10 @@ import (
 	"achbridge/bridge/transport/session"
 )
 
-// acquaintances are the addresses where members are expected: those that the operator
+// knownAddrs are the addresses where members are expected: those that the operator
 // has listed, and those with a session within the last day. Some places are kept for
 // handshakes with them. A restart forgets them.
-type acquaintances struct {
+type knownAddrs struct {
 	mu     sync.Mutex
 	listed map[netip.Addr]bool
 	linked map[netip.Addr]linkedAt
@@ -25,17 +25,17 @@ type linkedAt struct {
 }
 
 const (
-	acquaintedFor    = 24 * time.Hour
-	maxAcquaintances = 1024
+	knownFor      = 24 * time.Hour
+	maxKnownAddrs = 1024
 )
 
 // Expect replaces the list of addresses, whatever their ports, for whose handshakes the
 // endpoint keeps places when strangers take all others. It also keeps places for
 // addresses that had a session within a day.
-func (e *Endpoint) Expect(listed []Addrs) { e.acquaintances.list(listed) }
+func (e *Endpoint) Expect(listed []Addrs) { e.knownAddrs.list(listed) }
 
 // list replaces what the operator has listed.
-func (a *acquaintances) list(addrs []Addrs) {
+func (a *knownAddrs) list(addrs []Addrs) {
 	listed := make(map[netip.Addr]bool)
 	for _, at := range addrs {
 		for _, addr := range []net.Addr{at.QUIC, at.SCTP} {
@@ -50,10 +50,10 @@ func (a *acquaintances) list(addrs []Addrs) {
 }
 
 // begins notes a new session with an address.
-func (a *acquaintances) begins(addr netip.Addr) { a.note(addr, 1) }
+func (a *knownAddrs) begins(addr netip.Addr) { a.note(addr, 1) }
 
 // ends notes that a session with addr has ended. last is the address of its peer at the end.
-func (a *acquaintances) ends(addr, last netip.Addr) {
+func (a *knownAddrs) ends(addr, last netip.Addr) {
 	a.note(addr, -1)
 	if last != addr {
 		a.note(last, 0)
@@ -61,7 +61,7 @@ func (a *acquaintances) ends(addr, last netip.Addr) {
 }
 
 // note ignores peers without an IP address: those behind a hub.
-func (a *acquaintances) note(addr netip.Addr, more int) {
+func (a *knownAddrs) note(addr netip.Addr, more int) {
 	if !addr.IsValid() {
 		return
 	}
@@ -71,13 +71,13 @@ func (a *acquaintances) note(addr netip.Addr, more int) {
 		a.linked = make(map[netip.Addr]linkedAt)
 	}
 	a.linked[addr] = linkedAt{a.linked[addr].live + more, time.Now()}
-	if len(a.linked) > maxAcquaintances {
+	if len(a.linked) > maxKnownAddrs {
 		a.forget()
 	}
 }
 
-// forget drops the acquaintance whose last session ended longest ago. Needs mu.
-func (a *acquaintances) forget() {
+// forget drops the address whose last session ended longest ago. Needs mu.
+func (a *knownAddrs) forget() {
 	var first netip.Addr
 	for addr, at := range a.linked {
 		if oldest, ok := a.linked[first]; at.live == 0 && (!ok || at.last.Before(oldest.last)) {
@@ -87,19 +87,19 @@ func (a *acquaintances) forget() {
 	delete(a.linked, first)
 }
 
-// has reports whether an address is an acquaintance's.
-func (a *acquaintances) has(addr netip.Addr) bool {
+// has reports whether an address is known.
+func (a *knownAddrs) has(addr netip.Addr) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.listed[addr] {
 		return true
 	}
 	at, ok := a.linked[addr]
-	return ok && (at.live > 0 || time.Since(at.last) <= acquaintedFor)
+	return ok && (at.live > 0 || time.Since(at.last) <= knownFor)
 }
 
 // live reports whether there is a session with an address.
-func (a *acquaintances) live(addr netip.Addr) bool {
+func (a *knownAddrs) live(addr netip.Addr) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.linked[addr].live > 0

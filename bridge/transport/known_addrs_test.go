@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-func TestAcquaintanceLastsADay(t *testing.T) {
+func TestKnownAddrLastsADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a acquaintances
+		var a knownAddrs
 		at, moved, listed := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fe80::1%wlan0"), netip.MustParseAddr("10.0.0.3")
 		expect := func(when string, want ...bool) {
 			t.Helper()
 			for i, addr := range []netip.Addr{at, moved, listed} {
 				if got := a.has(addr); got != want[i] {
-					t.Errorf("%s: %v is an acquaintance: got %t, want %t", when, addr, got, want[i])
+					t.Errorf("%s: %v is known: got %t, want %t", when, addr, got, want[i])
 				}
 			}
 		}
@@ -27,7 +27,7 @@ func TestAcquaintanceLastsADay(t *testing.T) {
 		time.Sleep(48 * time.Hour)
 		expect("while the session lives", true, false, true)
 		a.ends(at, moved)
-		time.Sleep(acquaintedFor)
+		time.Sleep(knownFor)
 		expect("a day later", true, true, true)
 		time.Sleep(time.Nanosecond)
 		expect("after more than that", false, false, true)
@@ -37,22 +37,22 @@ func TestAcquaintanceLastsADay(t *testing.T) {
 }
 
 // A member may have many addresses.
-func TestAcquaintancesAreBounded(t *testing.T) {
-	var a acquaintances
+func TestKnownAddrsAreBounded(t *testing.T) {
+	var a knownAddrs
 	live, first := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	a.begins(live)
 	a.begins(first)
 	a.ends(first, first)
 	var last netip.Addr
-	for i := range 2 * maxAcquaintances {
+	for i := range 2 * maxKnownAddrs {
 		var b [4]byte
 		binary.BigEndian.PutUint32(b[:], 0x0b000000+uint32(i))
 		last = netip.AddrFrom4(b)
 		a.begins(last)
 		a.ends(last, last)
 	}
-	if len(a.linked) != maxAcquaintances || !a.has(live) || !a.has(last) || a.has(first) {
+	if len(a.linked) != maxKnownAddrs || !a.has(live) || !a.has(last) || a.has(first) {
 		t.Errorf("got %d; the live one %t, the last %t, the first %t, want %d, true, true, false",
-			len(a.linked), a.has(live), a.has(last), a.has(first), maxAcquaintances)
+			len(a.linked), a.has(live), a.has(last), a.has(first), maxKnownAddrs)
 	}
 }
