@@ -27,7 +27,6 @@ type air struct {
 	rate             int                  // of the bottleneck before each node, in bytes a second; 0 is none
 	busy             map[string]time.Time // by receiver: until when its bottleneck has packets queued
 	journey          map[arrival]time.Duration
-	counter          *int   // of packets; nil is none
 	liar             string // address of who sends in the name of victim
 	victim           net.Addr
 	inName, atVictim int                 // bytes
@@ -55,9 +54,6 @@ func (a *air) SendPacket(p simnet.Packet) error {
 	if a.missing > 0 {
 		a.missing--
 		lost = lost || a.missing == 0
-	}
-	if a.counter != nil {
-		*a.counter++
 	}
 	reachable := a.route(&p)
 	a.mu.Unlock()
@@ -135,13 +131,6 @@ func (a *air) loseOne(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.missing = n
-}
-
-// count counts packets in n from now on; nil ends it.
-func (a *air) count(n *int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.counter = n
 }
 
 // narrow puts a bottleneck with an endless queue before each node.

@@ -23,8 +23,8 @@ import (
 // handshake is one handshake, until it becomes a session or fails.
 //
 // After initial packet and cookie comes DTLS, in two round trips. Then each side sends one record,
-// the hello. It has session.WelcomeByte; the INIT chunk, which SCTP would otherwise exchange itself in two
-// more round trips (draft-hancke-tsvwg-snap); and the token that its sender will use if it
+// the hello. It has session.WelcomeByte; the INIT chunk, which SCTP would otherwise exchange itself
+// in two more round trips (draft-hancke-tsvwg-snap); and the token that its sender will use if it
 // forgets the session. The dialler repeats its hello until it has the answer. At first the
 // hello is as long as the longest packets of the session, and so is the answer: if the answer
 // arrives, such packets pass. If none arrives after wideTries, the dialler sends the hello

@@ -23,7 +23,7 @@ const (
 	ALPN = "achbridge/1"
 	// WelcomeByte opens the control stream in each direction, see the package
 	// comment of transport. Anything else is refused.
-	WelcomeByte = 0x01
+	WelcomeByte  = 0x01
 	serverSuffix = ".achbridge"
 )
 
