@@ -4,7 +4,7 @@
 //	session.go  Session, and Carrier, what a protocol must offer to be one
 //	stream.go   SendStream and ReceiveStream, beside the control stream
 //	seam.go     what a protocol needs of its caller: Settings, with Inbox and Handshakes
-//	common.go   what the protocols have in common: timeouts, sizes, TLS
+//	parameters.go   what the protocols have in common: timeouts, sizes, TLS
 //	alert.go    what a refused peer is told
 //	address.go  network addresses compared, and without their ports
 //	queue.go    waiting for arrivals until the session ends
