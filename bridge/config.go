@@ -76,9 +76,8 @@ type Peer struct {
 type Source interface {
 	// Changes calls f for every existing channel, and then for every change, until ctx ends.
 	Changes(ctx context.Context, f func(localach.Event)) error
-	// NewData calls f soon after every put into ch, until stop is called. more is how many calls for other channels
-	// follow at once. f must not block.
-	NewData(ch *localach.Channel, f func(seq uint64, more int)) (stop func())
+	// NewData calls f soon after every put into ch, until stop is called. f must not block.
+	NewData(ch *localach.Channel, f func(seq uint64)) (stop func())
 	// Looked returns the earliest time at which a frame may have been put that NewData has not yet reported. It is
 	// long ago only when the process was stopped.
 	Looked() time.Time
@@ -97,7 +96,7 @@ func (s shmSource) Changes(ctx context.Context, f func(localach.Event)) error {
 	return s.dir.Watch(ctx, f)
 }
 
-func (s shmSource) NewData(ch *localach.Channel, f func(seq uint64, more int)) func() {
+func (s shmSource) NewData(ch *localach.Channel, f func(seq uint64)) func() {
 	return s.watcher.Watch(ch, f).Close
 }
 

@@ -28,14 +28,14 @@ type relay struct {
 	mirrored *localach.Channel
 	frame    []byte
 	origin   *Node
-	wake     func(uint64, int)
+	wake     func(uint64)
 	wait     func() // until it is worth to look at the mirror again
 }
 
 // handSource is a Source that is told of new data by who puts it.
 type handSource struct {
 	names []string
-	wake  chan func(uint64, int)
+	wake  chan func(uint64)
 }
 
 func (s handSource) Changes(ctx context.Context, f func(localach.Event)) error {
@@ -48,7 +48,7 @@ func (s handSource) Changes(ctx context.Context, f func(localach.Event)) error {
 
 func (s handSource) Looked() time.Time { return time.Now() }
 
-func (s handSource) NewData(_ *localach.Channel, f func(uint64, int)) func() {
+func (s handSource) NewData(_ *localach.Channel, f func(uint64)) func() {
 	s.wake <- f
 	return func() {}
 }
@@ -61,7 +61,7 @@ func newRelay(t testing.TB, size int, options string) *relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := &handSource{names: []string{"imu"}, wake: make(chan func(uint64, int), 1)}
+	source := &handSource{names: []string{"imu"}, wake: make(chan func(uint64), 1)}
 	net, key := testnet.NewNetwork(1), trust.NewKey()
 	start := func(host string, dir localach.Dir, source Source) *Node {
 		t.Helper()
@@ -138,7 +138,7 @@ func (r *relay) carry() {
 		r.t.Fatal(err)
 	}
 	before := r.mirrored.LastSeq()
-	r.wake(seq, 0)
+	r.wake(seq)
 	for begin := time.Now(); r.mirrored.LastSeq() == before; {
 		r.wait()
 		if time.Since(begin) > 10*time.Second {

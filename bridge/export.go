@@ -129,8 +129,8 @@ func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
 		l.openStream(sub)
 	}
 	l.mu.Unlock()
-	sub.arrivals.Watch(l.n.cfg.Source, func(more int) {
-		if l.news.add(sub) && !l.sendAtOnce(sub, more) {
+	sub.arrivals.Watch(l.n.cfg.Source, func() {
+		if l.news.add(sub) {
 			l.awake()
 		}
 	})

@@ -219,7 +219,7 @@ type putSource struct {
 	dir  localach.Dir
 	mu   sync.Mutex
 	next int
-	tell map[string]map[int]func(uint64, int)
+	tell map[string]map[int]func(uint64)
 }
 
 func (s *putSource) Changes(ctx context.Context, f func(localach.Event)) error {
@@ -241,14 +241,14 @@ func (s *putSource) Changes(ctx context.Context, f func(localach.Event)) error {
 
 func (s *putSource) Looked() time.Time { return time.Now() }
 
-func (s *putSource) NewData(ch *localach.Channel, f func(uint64, int)) func() {
+func (s *putSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tell == nil {
-		s.tell = map[string]map[int]func(uint64, int){}
+		s.tell = map[string]map[int]func(uint64){}
 	}
 	if s.tell[ch.Name()] == nil {
-		s.tell[ch.Name()] = map[int]func(uint64, int){}
+		s.tell[ch.Name()] = map[int]func(uint64){}
 	}
 	s.next++
 	id := s.next
@@ -262,13 +262,13 @@ func (s *putSource) NewData(ch *localach.Channel, f func(uint64, int)) func() {
 
 // noticed tells of the newest frame, outside the lock, which stop takes too.
 func (s *putSource) noticed(ch *localach.Channel) {
-	var tell []func(uint64, int)
+	var tell []func(uint64)
 	s.mu.Lock()
 	for _, f := range s.tell[ch.Name()] {
 		tell = append(tell, f)
 	}
 	s.mu.Unlock()
 	for _, f := range tell {
-		f(ch.LastSeq(), 0)
+		f(ch.LastSeq())
 	}
 }

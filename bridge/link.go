@@ -59,7 +59,7 @@ type link struct {
 
 	out *controlQueue
 
-	mu       lock.Mutex[lock.Link] // guards what pump, receive and the watcher share
+	mu       lock.Mutex[lock.Link] // guards what pump and receive share
 	exports  exports
 	active   []*subscription // the subscriptions that may have something to send
 	flight   fresh.Flight
@@ -67,9 +67,8 @@ type link struct {
 	clock    fresh.Clock
 	stepped  time.Duration // steps of the peer's clock against ours since lookAtClocks
 	pacer    fresh.Pacer
-	box      outbox // of the pump; while that is parked, of whoever holds mu
-	parked   bool   // the pump waits, with nothing in its hands
-	aside    aside
+	box      outbox        // of the pump
+	parked   bool          // the pump waits, with no packet to send
 	held     bool          // frames wait for the pacer, not for the transport
 	look     time.Duration // the next time the pump must look without new data; 0: now
 	shares   shares

@@ -63,7 +63,6 @@ func (l *link) fill(now time.Duration) (packet []byte, again time.Duration) {
 	return packet, again
 }
 
-// compose is fill with l.mu held.
 func (l *link) compose(now time.Duration) (packet []byte, again time.Duration) {
 	box := &l.box
 	for _, p := range l.flight.Expire(now) {
@@ -298,4 +297,17 @@ func (l *link) addPart(box *outbox, sub *subscription, now time.Duration) {
 		Frame: sub.frame(sub.data[from:to]), Size: sub.out.Size, Index: index, Count: sub.out.Count,
 	})
 	box.pieces = append(box.pieces, fresh.Piece{Sub: sub.id, Seq: sub.out.Seq, Index: index})
+}
+
+// flowing is for how long after a packet left the send loop looks often enough that it need not be woken for a packet that may
+// get lost.
+const flowing = time.Second
+
+// idles reports whether the waiting send loop has nothing to send, and looks again soon enough. l.mu must be held.
+func (l *link) idles(now time.Duration) bool {
+	if !l.parked || l.filler.on(now) {
+		return false
+	}
+	l.fillQueue(&l.box.queue, now)
+	return len(l.box.queue.entries) == 0 && now+l.nextLook(l.look, now) >= l.look
 }

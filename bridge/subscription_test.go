@@ -33,7 +33,7 @@ type lateSource struct{ w *localach.Writer }
 
 func (lateSource) Changes(context.Context, func(localach.Event)) error { return nil }
 
-func (s lateSource) NewData(*localach.Channel, func(uint64, int)) func() {
+func (s lateSource) NewData(*localach.Channel, func(uint64)) func() {
 	s.w.Put([]byte("meanwhile"))
 	return func() {}
 }
@@ -60,7 +60,7 @@ func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 		clock := testClock(now)
 		clock.Looked = func() time.Duration { return c.looked }
 		sub := newSubscription(testExport(ch, rule.QoS{Class: c.class}), &local{ch: ch, copies: testSnapshots(ch, clock)}, 0, clock)
-		sub.arrivals.Watch(lateSource{ch.Writer()}, func(int) {})
+		sub.arrivals.Watch(lateSource{ch.Writer()}, func() {})
 		if got := sub.arrivals.Newest().CapturedAt; got != c.want {
 			t.Errorf("%v, looked at last at %v: got capture time %v, want %v", c.class, c.looked, got, c.want)
 		}
@@ -86,7 +86,7 @@ func loaded(t *testing.T) (*link, *subscription, *ledger.Book) {
 	t.Cleanup(func() { ch.Close() })
 	clock := testClock(time.Second)
 	sub := newSubscription(testExport(ch, rule.QoS{}), &local{ch: ch, copies: testSnapshots(ch, clock)}, 0, clock)
-	sub.arrivals.Watch(lateSource{ch.Writer()}, func(int) {})
+	sub.arrivals.Watch(lateSource{ch.Writer()}, func() {})
 	if _, err := ch.Writer().Put([]byte("not noticed yet")); err != nil {
 		t.Fatal(err)
 	}

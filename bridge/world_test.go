@@ -378,7 +378,7 @@ func stampNow() int64 {
 	return now.Nano()
 }
 
-func (s pollSource) NewData(ch *localach.Channel, f func(uint64, int)) func() {
+func (s pollSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 	var mu sync.Mutex
 	last := ch.LastSeq()
 	look := func() {
@@ -386,10 +386,10 @@ func (s pollSource) NewData(ch *localach.Channel, f func(uint64, int)) func() {
 		defer mu.Unlock()
 		if seq := ch.LastSeq(); seq != last {
 			last = seq
-			f(seq, 0)
+			f(seq)
 		}
 	}
-	stop := s.putSource.NewData(ch, func(uint64, int) { look() })
+	stop := s.putSource.NewData(ch, func(uint64) { look() })
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		for ; ctx.Err() == nil; pause(ctx, 2*time.Millisecond) {

@@ -88,7 +88,7 @@ func BenchmarkLatency(b *testing.B) {
 		var n *localach.Notice
 		benchToUs(b, frames, func(c *localach.Channel, r *localach.Reader, buf []byte) (int, error) {
 			if n == nil {
-				n = watcher.Watch(c, func(uint64, int) { wakeUp(woken) })
+				n = watcher.Watch(c, func(uint64) { wakeUp(woken) })
 				b.Cleanup(n.Close)
 			}
 			<-woken
@@ -220,7 +220,7 @@ func detect(b *testing.B, c *localach.Channel, budget float64, name string) floa
 	r, buf := c.Reader(), make([]byte, 64)
 	var delays []float64
 	var from atomic.Int64
-	n := w.Watch(c, func(uint64, int) {
+	n := w.Watch(c, func(uint64) {
 		now := sinceBoot()
 		if _, err := r.Last(buf); err == nil && from.Load() != 0 {
 			delays = append(delays, float64(now-int64(binary.NativeEndian.Uint64(buf[16:])))/1000)

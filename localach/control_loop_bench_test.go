@@ -42,7 +42,7 @@ func watchHumanoid(b *testing.B) *localach.Watcher {
 		}
 		c := createIn(b, d, name, 16, 3000)
 		startPeer(b, pathOf(d, name), "put", "0", "3000", fmt.Sprint(period.Nanoseconds()), "1").ready()
-		b.Cleanup(w.Watch(c, func(uint64, int) {}).Close)
+		b.Cleanup(w.Watch(c, func(uint64) {}).Close)
 	}
 	return w
 }

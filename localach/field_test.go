@@ -17,7 +17,7 @@ func TestAsManyFramesAsBeforeHideNoNewLife(t *testing.T) {
 	c := createIn(t, d, "map", 16, 64)
 	w := startWatcher(t)
 	var newest atomic.Uint64
-	defer w.Watch(c, func(seq uint64, _ int) { newest.Store(seq) }).Close()
+	defer w.Watch(c, func(seq uint64) { newest.Store(seq) }).Close()
 	put(t, c, 1)
 	await.True(t, "the frame noticed", func() bool { return newest.Load() == 1 })
 	runPeer(t, pathOf(d, "map"), "create", "16", "64", "in-place")

@@ -40,7 +40,7 @@ type Watcher struct {
 type Notice struct {
 	watcher *Watcher
 	channel *Channel
-	wake    func(seq uint64, more int)
+	wake    func(seq uint64)
 	slot    int // -1: closed; guarded by watcher.mu
 	pace    pace
 	phase   phase
@@ -78,8 +78,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 		for again := true; again; {
 			var looked time.Duration
 			wakes, looked, again = w.poll(wakes[:0])
-			for i, k := range wakes {
-				k.call(k.seq, len(wakes)-1-i)
+			for _, k := range wakes {
+				k.call(k.seq)
 			}
 			w.looked.Store(int64(looked))
 		}
@@ -87,7 +87,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 type wake struct {
-	call func(seq uint64, more int)
+	call func(seq uint64)
 	seq  uint64
 }
 
@@ -97,9 +97,9 @@ func (w *Watcher) Looked() time.Time { return w.start.Add(time.Duration(w.looked
 
 // Watch makes the loop call wake with the newest sequence number whenever c's last_seq has changed since the last look. The
 // first look is now. The number goes back if the channel was initialised again. If the memory is gone because the file was
-// truncated, wake is called a last time. more is how many calls follow at once, for other channels of the same look. wake must not block. The channel's mapping stays until the Notice is closed, even if
+// truncated, wake is called a last time. wake must not block. The channel's mapping stays until the Notice is closed, even if
 // c is closed before. If c is closed already, wake is never called.
-func (w *Watcher) Watch(c *Channel, wake func(seq uint64, more int)) *Notice {
+func (w *Watcher) Watch(c *Channel, wake func(seq uint64)) *Notice {
 	n := &Notice{watcher: w, channel: c, wake: wake, slot: -1}
 	base, ok := c.retain()
 	if !ok {

@@ -50,7 +50,7 @@ func TestWatcherWakesForEveryNewestFrame(t *testing.T) {
 	c := createIn(t, privateDir(t), "imu", 16, 64)
 	w := startWatcher(t)
 	woken := make(chan uint64, 1000)
-	defer w.Watch(c, func(seq uint64, _ int) { woken <- seq }).Close()
+	defer w.Watch(c, func(seq uint64) { woken <- seq }).Close()
 
 	for i := range uint64(50) {
 		want := put(t, c, i+1)
@@ -65,7 +65,7 @@ func TestWatcherIsWokenByAnotherProcess(t *testing.T) {
 	c := createIn(t, d, "imu", 16, 64)
 	w := startWatcher(t)
 	var newest, backwards atomic.Uint64
-	defer w.Watch(c, func(seq uint64, _ int) {
+	defer w.Watch(c, func(seq uint64) {
 		if newest.Swap(seq) >= seq {
 			backwards.Add(1)
 		}
@@ -85,7 +85,7 @@ func TestWatcherTellsWhenItLookedLast(t *testing.T) {
 	time.Sleep(20 * time.Millisecond) // nothing is looked at, which says nothing of what is watched from now on
 	begin := time.Now()
 	late := make(chan time.Duration, 1000)
-	defer w.Watch(c, func(uint64, int) { late <- time.Since(w.Looked()) }).Close()
+	defer w.Watch(c, func(uint64) { late <- time.Since(w.Looked()) }).Close()
 	if looked := w.Looked(); looked.Before(begin) {
 		t.Errorf("got a look %v before the watching began, want one since", begin.Sub(looked))
 	}
@@ -103,8 +103,8 @@ func TestWatcherStopsWakingAfterClose(t *testing.T) {
 	c := createIn(t, privateDir(t), "imu", 16, 64)
 	w := startWatcher(t)
 	var first, second atomic.Uint64
-	n := w.Watch(c, func(seq uint64, _ int) { first.Store(seq) })
-	defer w.Watch(c, func(seq uint64, _ int) { second.Store(seq) }).Close()
+	n := w.Watch(c, func(seq uint64) { first.Store(seq) })
+	defer w.Watch(c, func(seq uint64) { second.Store(seq) }).Close()
 
 	put(t, c, 1)
 	await.True(t, "both woken", func() bool { return first.Load() == 1 && second.Load() == 1 })
@@ -122,8 +122,8 @@ func TestWatcherSurvivesATruncatedFile(t *testing.T) {
 	c, other := createIn(t, d, "imu", 16, 512), createIn(t, d, "joints", 16, 512)
 	w := startWatcher(t)
 	woken, otherSeq := make(chan uint64, 1000), atomic.Uint64{}
-	defer w.Watch(c, func(seq uint64, _ int) { woken <- seq }).Close()
-	defer w.Watch(other, func(seq uint64, _ int) { otherSeq.Store(seq) }).Close()
+	defer w.Watch(c, func(seq uint64) { woken <- seq }).Close()
+	defer w.Watch(other, func(seq uint64) { otherSeq.Store(seq) }).Close()
 
 	if err := os.Truncate(pathOf(d, "imu"), 0); err != nil {
 		t.Fatal(err)
@@ -139,13 +139,13 @@ func TestWatcherKeepsTheMappingOfAClosedChannel(t *testing.T) {
 	c := createIn(t, d, "imu", 16, 64)
 	w := startWatcher(t)
 	var newest atomic.Uint64
-	n := w.Watch(c, func(seq uint64, _ int) { newest.Store(seq) })
+	n := w.Watch(c, func(seq uint64) { newest.Store(seq) })
 	c.Close()
 
 	runPeer(t, pathOf(d, "imu"), "put", "1", "64", "0", "1")
 	await.True(t, "the frame noticed", func() bool { return newest.Load() == 1 })
 	n.Close()
-	defer w.Watch(c, func(uint64, int) { t.Error("a closed channel was woken") }).Close()
+	defer w.Watch(c, func(uint64) { t.Error("a closed channel was woken") }).Close()
 }
 
 func TestWatcherTakesChangesFromEverywhereAtOnce(t *testing.T) {
@@ -157,7 +157,7 @@ func TestWatcherTakesChangesFromEverywhereAtOnce(t *testing.T) {
 		group.Go(func() {
 			for i := range uint64(100) {
 				woken := make(chan uint64, 8)
-				n := w.Watch(c, func(seq uint64, _ int) {
+				n := w.Watch(c, func(seq uint64) {
 					select {
 					case woken <- seq:
 					default:
@@ -192,7 +192,7 @@ func BenchmarkWatch500(b *testing.B) {
 	for i := range 500 {
 		name := fmt.Sprintf("ch%03d", i)
 		c := createIn(b, d, name, 16, 64)
-		defer w.Watch(c, func(uint64, int) { wakes.Add(1) }).Close()
+		defer w.Watch(c, func(uint64) { wakes.Add(1) }).Close()
 		if i < 20 {
 			startPeer(b, pathOf(d, name), "put", "0", "64", "1000000", "1").ready()
 			written = append(written, c)

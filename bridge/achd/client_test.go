@@ -124,7 +124,7 @@ func converseOfPush(t *testing.T, p Remote, heard chan string) (said, result str
 	t.Cleanup(func() { w.Close(); ch.Close() })
 	err = p.Push(context.Background(), Outgoing{
 		Channel: ch, May: func() error { return nil }, Begun: func() { result = "begun, " },
-		NewData: func(*localach.Channel, func(uint64, int)) func() { return func() {} },
+		NewData: func(*localach.Channel, func(uint64)) func() { return func() {} },
 	})
 	return <-heard, result + err.Error()
 }

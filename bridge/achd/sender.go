@@ -69,7 +69,7 @@ func (p *sender) run(ctx context.Context) error {
 	if conn, ok := p.out.(*net.TCPConn); ok {
 		_ = conn.SetWriteBuffer(sendBuffer)
 	}
-	end := p.newData(p.ch, func(uint64, int) {
+	end := p.newData(p.ch, func(uint64) {
 		select {
 		case p.news <- struct{}{}:
 		default:

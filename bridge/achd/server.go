@@ -34,7 +34,7 @@ func (r Rules) letsIn(a netip.Addr) bool {
 }
 
 // NewData calls f, which does not block, when a channel has a new frame, until end is called.
-type NewData func(c *localach.Channel, f func(seq uint64, more int)) (end func())
+type NewData func(c *localach.Channel, f func(seq uint64)) (end func())
 
 // Config is what a Server needs.
 type Config struct {

@@ -86,7 +86,7 @@ func newRobot(t *testing.T, address string) *robot {
 			}
 			return func() { r.writers.Delete(name) }, nil
 		},
-		NewData: func(c *localach.Channel, f func(uint64, int)) func() { return w.Watch(c, f).Close },
+		NewData: func(c *localach.Channel, f func(uint64)) func() { return w.Watch(c, f).Close },
 	})
 	r.server.SetRules(Rules{From: loopback, Channels: []string{"imu*", "stop", "bad name"}, Accept: []string{"goal*", "stop"}})
 	ln, err := net.Listen("tcp", address)

@@ -74,7 +74,7 @@ func (t *Publishers) publish(ch *localach.Channel, copies *ring.Snapshots, loade
 		suspended: t.cfg.Suspended(),
 	}
 	p.user = copies.Join(p.wakeUp)
-	p.arrivals.Watch(t.cfg.Source, func(int) { p.wakeUp() })
+	p.arrivals.Watch(t.cfg.Source, p.wakeUp)
 	t.cfg.Spawn(func() { p.run(ctx) })
 	return p
 }

@@ -7,7 +7,7 @@
 //
 //	hubway.Consumer.mu       what came of a channel from the hub
 //	mirror.mu                a mirror's file and what became of its frames
-//	link.mu                  what pump, receive and the watcher share
+//	link.mu                  what pump and receive share
 //	hubway.publisher.mu      what is put at the hub of a channel, and for whom
 //	news.mu                  which subscriptions have news for the pump
 //	ring.Arrivals.mu         what the watcher tells of a channel

@@ -11,9 +11,8 @@ import (
 
 // Source notices new frames of local channels.
 type Source interface {
-	// NewData calls f soon after every put into ch, until stop is called. more is the number of calls for other channels
-	// that follow at once. f must not block.
-	NewData(ch *localach.Channel, f func(seq uint64, more int)) (stop func())
+	// NewData calls f soon after every put into ch, until stop is called. f must not block.
+	NewData(ch *localach.Channel, f func(seq uint64)) (stop func())
 }
 
 // Clock is the node's clock. Both functions may be called from any goroutine.
@@ -29,7 +28,7 @@ type Arrivals struct {
 	clock Clock
 
 	mu      lock.Mutex[lock.Arrivals] // guards what follows
-	tell    func(more int)            // nil before Watch
+	tell    func()                    // nil before Watch
 	stop    func()                    // nil before Watch and after Stop
 	newest  Arrival
 	command bool   // the channel carries commands: a frame that was noticed late may have been put long ago
@@ -56,9 +55,6 @@ type noticed struct {
 
 const maxLogged = 4096
 
-// ForSendLoop stands for calls that follow, so that the send loop sends what is new.
-const ForSendLoop = 1
-
 // NewArrivals prepares for a channel. The frame that is its newest one now has no capture time.
 func NewArrivals(ch *localach.Channel, clock Clock) *Arrivals {
 	return &Arrivals{ch: ch, clock: clock, newest: Arrival{Seq: ch.LastSeq()}}
@@ -67,17 +63,17 @@ func NewArrivals(ch *localach.Channel, clock Clock) *Arrivals {
 // LogAll makes CapturedAt know the latest frames, and not the newest alone. Call it before Watch.
 func (a *Arrivals) LogAll() { a.log = make([]noticed, min(a.ch.Geometry().FrameCount, maxLogged)) }
 
-// Watch begins to watch the channel. It calls tell after the first frame that arrived since the last Collect. more is that of
-// Source.NewData. tell must not block.
-func (a *Arrivals) Watch(source Source, tell func(more int)) {
+// Watch begins to watch the channel. It calls tell after the first frame that arrived since the last Collect. tell must not
+// block.
+func (a *Arrivals) Watch(source Source, tell func()) {
 	a.mu.Lock()
 	a.tell = tell
 	a.mu.Unlock()
-	stop := source.NewData(a.ch, func(seq uint64, more int) { a.take(seq, more, true) })
+	stop := source.NewData(a.ch, func(seq uint64) { a.take(seq, true) })
 	a.mu.Lock()
 	a.stop = stop
 	a.mu.Unlock()
-	a.take(a.ch.LastSeq(), ForSendLoop, false) // put after NewArrivals looked and before the source did
+	a.take(a.ch.LastSeq(), false) // put after NewArrivals looked and before the source did
 }
 
 // Stop ends the watching. One more call of tell may follow.
@@ -100,7 +96,7 @@ func (a *Arrivals) Nudge() {
 	a.told = a.told || tell != nil
 	a.mu.Unlock()
 	if tell != nil {
-		tell(ForSendLoop)
+		tell()
 	}
 }
 
@@ -119,7 +115,7 @@ const standstill = 20 * time.Millisecond
 
 // take records frame seq and tells of it. byWatcher: the call comes from the source, which alone may report a number below the
 // newest: that of a channel that was created anew.
-func (a *Arrivals) take(seq uint64, more int, byWatcher bool) {
+func (a *Arrivals) take(seq uint64, byWatcher bool) {
 	now := a.clock.Now()
 	since := a.clock.UnseenSince(now)
 	a.mu.Lock()
@@ -143,7 +139,7 @@ func (a *Arrivals) take(seq uint64, more int, byWatcher bool) {
 	a.told = true
 	a.mu.Unlock()
 	if first {
-		tell(more)
+		tell()
 	}
 }
 

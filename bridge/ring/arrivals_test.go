@@ -2,7 +2,6 @@ package ring
 
 import (
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -28,14 +27,14 @@ func newChannel(t *testing.T, g localach.Geometry) *localach.Channel {
 // source is a Source that reports what the test says.
 type source struct {
 	begin  func() // called by NewData; may be nil
-	report func(seq uint64, more int)
+	report func(seq uint64)
 }
 
-func (s *source) NewData(_ *localach.Channel, f func(uint64, int)) (stop func()) {
+func (s *source) NewData(_ *localach.Channel, f func(uint64)) (stop func()) {
 	if s.report = f; s.begin != nil {
 		s.begin()
 	}
-	return func() { s.report = func(uint64, int) {} }
+	return func() { s.report = func(uint64) {} }
 }
 
 // clock is a Clock that the test sets.
@@ -48,22 +47,22 @@ func (c *clock) clock() Clock {
 func TestArrivalsNoticeFramePutWhileWatchBegins(t *testing.T) {
 	ch, c := newChannel(t, localach.Geometry{}), clock{now: time.Second, looked: time.Second}
 	a := NewArrivals(ch, c.clock())
-	var told []int
-	a.Watch(&source{begin: func() { ch.Writer().Put([]byte("meanwhile")) }}, func(more int) { told = append(told, more) })
-	if got := a.Newest(); got.Seq != 1 || !slices.Equal(told, []int{ForSendLoop}) {
+	told := 0
+	a.Watch(&source{begin: func() { ch.Writer().Put([]byte("meanwhile")) }}, func() { told++ })
+	if got := a.Newest(); got.Seq != 1 || told != 1 {
 		t.Errorf("got %+v, told %v; want frame 1, told once", got, told)
 	}
 }
 
 func TestArrivalsKeepWhatSourceReportedFirst(t *testing.T) {
 	s, c := &source{}, clock{now: time.Second, looked: time.Second}
-	s.begin = func() { s.report(5, 0) }
+	s.begin = func() { s.report(5) }
 	a := NewArrivals(newChannel(t, localach.Geometry{}), c.clock())
-	a.Watch(s, func(int) {})
+	a.Watch(s, func() {})
 	if got := a.Newest().Seq; got != 5 {
 		t.Errorf("newest frame %d, want 5", got)
 	}
-	s.report(2, 0) // the channel was created anew
+	s.report(2) // the channel was created anew
 	if got := a.Newest().Seq; got != 2 {
 		t.Errorf("newest frame %d, want 2", got)
 	}
@@ -74,17 +73,17 @@ func TestArrivalsTellOnceUntilCollect(t *testing.T) {
 	a := NewArrivals(newChannel(t, localach.Geometry{}), c.clock())
 	calls := 0
 	a.Nudge() // before Watch nobody is told
-	a.Watch(s, func(int) { calls++ })
+	a.Watch(s, func() { calls++ })
 	for _, step := range []struct {
 		do   func()
 		want int
 	}{
-		{func() { s.report(1, 0) }, 1},
-		{func() { s.report(2, 0) }, 1},
+		{func() { s.report(1) }, 1},
+		{func() { s.report(2) }, 1},
 		{a.Nudge, 1},
-		{func() { a.Collect(); s.report(3, 0) }, 2},
+		{func() { a.Collect(); s.report(3) }, 2},
 		{func() { a.Collect(); a.Nudge() }, 3},
-		{func() { a.Collect(); a.Stop(); s.report(4, 0) }, 3},
+		{func() { a.Collect(); a.Stop(); s.report(4) }, 3},
 	} {
 		if step.do(); calls != step.want {
 			t.Fatalf("told %d times, want %d", calls, step.want)
@@ -96,11 +95,11 @@ func TestArrivalsKnowCaptureTimes(t *testing.T) {
 	s, c := &source{}, clock{}
 	a := NewArrivals(newChannel(t, localach.Geometry{FrameCount: 4, FrameSize: 8}), c.clock())
 	a.LogAll()
-	a.Watch(s, func(int) {})
+	a.Watch(s, func() {})
 	for i, seq := range []uint64{2, 3, 6, 7, 8} {
 		c.now = time.Duration(i+1) * time.Second
 		c.looked = c.now
-		s.report(seq, 0)
+		s.report(seq)
 	}
 	for seq, want := range map[uint64]time.Duration{2: 0, 3: 0, 4: 3 * time.Second, 6: 3 * time.Second, 8: 5 * time.Second} {
 		if got := a.CapturedAt(seq); got != want {
@@ -112,13 +111,13 @@ func TestArrivalsKnowCaptureTimes(t *testing.T) {
 func TestArrivalsPassFramesBeforeSlot(t *testing.T) {
 	s, c := &source{}, clock{now: time.Second, looked: time.Second}
 	a := NewArrivals(newChannel(t, localach.Geometry{}), c.clock())
-	a.Watch(s, func(int) {})
+	a.Watch(s, func() {})
 	if at, passed := a.UseSlot(c.now, 100*time.Millisecond); at != 1100*time.Millisecond || passed != 0 {
 		t.Errorf("UseSlot = %v, %d; want 1.1s, 0", at, passed)
 	}
-	s.report(1, 0)
+	s.report(1)
 	c.now += 150 * time.Millisecond
-	s.report(2, 0)
+	s.report(2)
 	if at, passed := a.UseSlot(c.now, 100*time.Millisecond); at != 1200*time.Millisecond || passed != 1 {
 		t.Errorf("UseSlot = %v, %d; want 1.2s, 1", at, passed)
 	}

@@ -89,7 +89,7 @@ func (r *recorder) begin(name string) {
 		r.byOther[name], s.held = true, true
 		r.ask(s)
 	}
-	s.notice = r.watcher.Watch(s.ch, func(uint64, int) {
+	s.notice = r.watcher.Watch(s.ch, func(uint64) {
 		s.due.Store(true)
 		poke(r.wake)
 	})

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"achbridge/bridge/rule"
@@ -28,10 +27,10 @@ type loopSource struct {
 type watched struct {
 	ch   *localach.Channel
 	last uint64
-	tell func(uint64, int)
+	tell func(uint64)
 }
 
-func (s *loopSource) NewData(ch *localach.Channel, f func(uint64, int)) func() {
+func (s *loopSource) NewData(ch *localach.Channel, f func(uint64)) func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := &watched{ch, ch.LastSeq(), f}
@@ -54,8 +53,8 @@ func (s *loopSource) run(ctx context.Context) {
 			}
 		}
 		s.mu.Unlock()
-		for i, w := range moved {
-			w.tell(w.last, len(moved)-1-i)
+		for _, w := range moved {
+			w.tell(w.last)
 		}
 	}
 }
@@ -126,138 +125,6 @@ func TestLinkThatTakesNothingHoldsUpNoOther(t *testing.T) {
 		}
 		other.follows("robot.joints", joints.ch.LastSeq(), 5*time.Second)
 	})
-}
-
-// Whoever sees a frame never waits for the link's lock.
-func TestFrameIsLeftToThePumpWhileTheLinkIsLocked(t *testing.T) {
-	r := newRelay(t, 64, "")
-	for range 10 {
-		r.carry()
-	}
-	locked := r.link()
-	locked.mu.Lock()
-	seq, err := r.w.Put(r.frame)
-	if err != nil {
-		t.Fatal(err)
-	}
-	told := make(chan struct{})
-	go func() { r.wake(seq, 0); close(told) }()
-	select {
-	case <-told:
-	case <-time.After(10 * time.Second):
-		t.Error("it waits")
-	}
-	locked.mu.Unlock()
-	eventually(t, "the frame in the mirror", 10*time.Second, func() bool { return r.mirrored.LastSeq() == seq })
-}
-
-func TestFrameOnAnIdleLinkLeavesInTheGoroutineThatSawIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRelay(t, 64, "")
-		r.wait = func() { time.Sleep(50 * time.Microsecond) }
-		l := r.link()
-		for range 100 {
-			r.carry()
-			time.Sleep(time.Millisecond)
-			synctest.Wait()
-			seq, err := r.w.Put(r.frame)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.wake(seq, 0)
-			l.mu.Lock()
-			sent := l.exports.order[0].sub.loaded
-			l.mu.Unlock()
-			if sent != seq {
-				t.Fatalf("got frame %d sent, want %d", sent, seq)
-			}
-		}
-	})
-}
-
-// The frame of several packets as well, whether it came alone or with those of other channels,
-// and while word of the one before is awaited.
-func TestFrameOfSomePacketsLeavesInTheGoroutineThatSawIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRelay(t, 3000, "compress=none")
-		r.wait = func() { time.Sleep(50 * time.Microsecond) }
-		l := r.link()
-		for range 500 { // the pacer learns that there is room
-			r.carry()
-		}
-		for i := range 100 {
-			r.carry()
-			time.Sleep(time.Millisecond)
-			synctest.Wait()
-			seq, err := r.w.Put(r.frame)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.wake(seq, i%2)
-			l.mu.Lock()
-			sub := l.exports.order[0].sub
-			sent, rest := sub.loaded, sub.out.Pending()
-			l.mu.Unlock()
-			if sent != seq || rest {
-				t.Fatalf("got frame %d sent, parts left: %v, want all of %d", sent, rest, seq)
-			}
-		}
-	})
-}
-
-// A frame that is work for more than some 20 µs, or more than the transport's queue may have, is
-// not sent where all channels are looked at.
-func TestLargeFrameIsLeftToThePump(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRelay(t, 20000, "compress=none")
-		r.wait = func() { time.Sleep(50 * time.Microsecond) }
-		l := r.link()
-		r.carry()
-		time.Sleep(20 * time.Millisecond)
-		synctest.Wait()
-		if _, err := r.w.Put(r.frame); err != nil {
-			t.Fatal(err)
-		}
-		l.mu.Lock()
-		before := l.flight.Unreported()
-		filled, _ := l.fillAside(l.exports.order[0].sub, 0, l.n.now())
-		after := l.flight.Unreported()
-		l.mu.Unlock()
-		if filled || after != before {
-			t.Errorf("%d packets left", after-before)
-		}
-	})
-}
-
-func TestFrameThatCameWithOthersIsLeftToThePump(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRelay(t, 64, "")
-		r.wait = func() { time.Sleep(50 * time.Microsecond) }
-		l := r.link()
-		r.carry()
-		time.Sleep(time.Millisecond)
-		synctest.Wait()
-		seq, err := r.w.Put(r.frame)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.mu.Lock() // the pump has to wait
-		r.wake(seq, 1)
-		sent := l.exports.order[0].sub.loaded
-		l.mu.Unlock()
-		if sent == seq {
-			t.Error("it was sent alone")
-		}
-	})
-}
-
-// link is the origin's.
-func (r *relay) link() (l *link) {
-	r.origin.call(func() {
-		for _, l = range r.origin.links {
-		}
-	})
-	return l
 }
 
 // While a link has room and its channels are looked at in time, every frame is sent.
