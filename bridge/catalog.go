@@ -25,7 +25,7 @@ const seekAtOnce = 20
 // peer has read these.
 const catalogBurst = 10 * catalogPart
 
-// remoteCatalog is what a peer offers. It belongs to the node's goroutine.
+// remoteCatalog has the channels that a peer offers. It belongs to the node's goroutine.
 type remoteCatalog struct {
 	channels     map[string]wire.Channel // nil before the peer's first catalog
 	omitted      map[string]bool         // names of channels that had no room, as far as remembered
@@ -70,7 +70,7 @@ func (c *remoteCatalog) include(name string) {
 	delete(c.omitted, name)
 }
 
-// advertisedChannels is what a peer was sent of our channels. It belongs to the node's goroutine.
+// advertisedChannels has the channels of ours that a peer was sent. It belongs to the node's goroutine.
 type advertisedChannels struct {
 	channels  map[string]wire.Channel // nil before the first catalog
 	isPartial bool                    // more channels than those are offered to the peer

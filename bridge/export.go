@@ -11,7 +11,7 @@ import (
 	"achbridge/wire"
 )
 
-// export is what one peer gets of one channel of ours, over the link or through the hub. The link's mu guards it.
+// export sends one channel of ours to one peer, over the link or through the hub. The link's mu guards it.
 type export struct {
 	id      uint32
 	channel string

@@ -39,7 +39,7 @@ type Consumer struct {
 	decompressor ring.Decompressor
 }
 
-// ConsumerConfig is what a Consumer needs of the node and of the link with the origin.
+// ConsumerConfig has what a Consumer needs of the node and of the link with the origin.
 type ConsumerConfig struct {
 	Channel   Channel
 	Mirror    *mirror.Mirror
@@ -120,7 +120,7 @@ func (c *Consumer) Replaced() uint64 {
 	return c.replaced.Load()
 }
 
-// ConsumerReport is what happened since the last report.
+// ConsumerReport counts the frames since the last report.
 type ConsumerReport struct {
 	Pulled           wire.Pulled // without Sub
 	IsNew            bool        // something was received

@@ -14,7 +14,7 @@ import (
 	"achbridge/wire"
 )
 
-// Config is what Publishers need of the node.
+// Config has what Publishers need of the node.
 type Config struct {
 	Hub       Hub // nil: this host uses no hub
 	Host      string

@@ -31,7 +31,7 @@ type Subscription struct {
 	bound      bound
 }
 
-// outcome is what became of a frame that was loaded.
+// outcome names the result of a loaded frame.
 type outcome int
 
 const (

@@ -21,7 +21,7 @@ type Budget struct {
 // DefaultBudget is the limit of a node's Budget, in bytes.
 const DefaultBudget = 256 << 20
 
-// Share is what one channel holds of a Budget.
+// Share counts the memory that one channel holds of a Budget.
 type Share struct {
 	budget *Budget
 	evict  func() // frees as much as possible; called in a goroutine of its own

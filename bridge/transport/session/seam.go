@@ -53,7 +53,7 @@ const (
 	AtEnd
 )
 
-// Settings is what every protocol needs of its caller.
+// Settings has what every protocol needs of its caller.
 type Settings struct {
 	Inbox       Inbox
 	Refusals    Refusals
