@@ -1,8 +1,6 @@
 package bridge
 
 import (
-	"maps"
-
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
@@ -82,16 +80,17 @@ func (n *Node) pulled(l *link, m wire.Pulled) {
 	}
 }
 
-// eachConsumer calls f for all mirrors that the link feeds through the hub.
-func (l *link) eachConsumer(f func(id uint32, in *inbound)) {
+// consumers returns our subscriptions that are fed from the hub, by id.
+func (l *link) consumers() map[uint32]*inbound {
 	l.inMu.RLock()
-	imports := maps.Clone(l.imports)
-	l.inMu.RUnlock()
-	for id, in := range imports {
-		if in.consumer != nil {
-			f(id, in)
+	defer l.inMu.RUnlock()
+	list := make(map[uint32]*inbound)
+	for id, in := range l.imports {
+		if in.consumer != nil { // the node sets it once, under inMu
+			list[id] = in
 		}
 	}
+	return list
 }
 
 func (l *link) way() status.Way { return status.WayOver(l.s.Transport()) }

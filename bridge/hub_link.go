@@ -68,7 +68,9 @@ func (l *link) stamped(m wire.Stamp, now time.Duration) {
 		}
 	}
 	l.mu.Unlock()
-	l.eachConsumer(func(_ uint32, in *inbound) { in.consumer.ClockKnown() })
+	for _, in := range l.consumers() {
+		in.consumer.ClockKnown()
+	}
 }
 
 // rtt is the smoothed round trip of the link. Needs l.mu.
@@ -120,7 +122,7 @@ func (l *link) tellPulls(now time.Duration) {
 		return
 	}
 	l.stamps.pulled = now
-	l.eachConsumer(func(id uint32, in *inbound) {
+	for id, in := range l.consumers() {
 		r := in.consumer.Report()
 		if r.IsNew {
 			r.Pulled.Sub = id
@@ -128,7 +130,7 @@ func (l *link) tellPulls(now time.Duration) {
 		}
 		l.warnForged(in, r.Forged, "was not sealed by "+l.host)
 		l.warnForged(in, r.Replayed, "came again, or after a later one")
-	})
+	}
 }
 
 // warnForged tells that the hub brought frames that were not put.
