@@ -68,9 +68,8 @@ type link struct {
 	stepped  time.Duration // steps of the peer's clock against ours since lookAtClocks
 	pacer    fresh.Pacer
 	box      outbox        // of the pump
-	parked   bool          // the pump waits, with no packet to send
 	held     bool          // frames wait for the pacer, not for the transport
-	look     time.Duration // the next time the pump must look without new data; 0: now
+	look     time.Duration // when the send loop looks without new data; 0: it does not wait
 	shares   shares
 	wholeAt  [levels]time.Duration // when a whole frame left last, by priority; 0: never
 	traffic  traffic

@@ -58,12 +58,6 @@ func (l *link) pump(ctx context.Context) error {
 func (l *link) fill(now time.Duration) (packet []byte, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	packet, again = l.compose(now)
-	l.parked = packet == nil
-	return packet, again
-}
-
-func (l *link) compose(now time.Duration) (packet []byte, again time.Duration) {
 	box := &l.box
 	for _, p := range l.flight.Expire(now) {
 		if p.Sub != pingSub { // word of it may be held back for longer
@@ -305,7 +299,7 @@ const flowing = time.Second
 
 // idles reports whether the waiting send loop has nothing to send, and looks again soon enough. l.mu must be held.
 func (l *link) idles(now time.Duration) bool {
-	if !l.parked || l.filler.on(now) {
+	if l.look == 0 || l.filler.on(now) {
 		return false
 	}
 	l.fillQueue(&l.box.queue, now)

@@ -219,9 +219,6 @@ func (f *Flight) Count() (sent, lost uint64) { return f.sent, f.lost }
 // Bytes returns the size of all packets in flight.
 func (f *Flight) Bytes() int { return f.bytes }
 
-// Unreported returns how many packets have left after the newest one that a report told of.
-func (f *Flight) Unreported() uint64 { return f.next - f.sampled }
-
 // Narrow reports that the path now carries small packets only.
 func (f *Flight) Narrow(now time.Duration) bool { return f.width.narrow(now) }
 
