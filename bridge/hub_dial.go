@@ -212,7 +212,7 @@ func (n *Node) toldBesides(p *peer) bool {
 	return false
 }
 
-// hubPeerStatus tells of a host at the hub.
+// hubPeerStatus returns the status of a host at the hub.
 func (n *Node) hubPeerStatus(p *peer) status.Peer {
 	s := status.Peer{Host: p.Host, Addrs: []string{status.AtHub}, State: status.PeerKnown}
 	switch l := n.provedLink(p.Host); {

@@ -3,7 +3,6 @@ package bridge
 import (
 	"errors"
 	"io"
-	"os"
 	"time"
 
 	"achbridge/bridge/fresh"
@@ -57,14 +56,11 @@ func (l *link) gripe(sub *subscription) {
 	})
 }
 
-// How soon a channel is tried again: one whose lock was taken, at first and when it
-// stays taken, one that could not be read (it goes on by itself, or the node finds
-// what is wrong), and one for whose frames there is no memory.
+// How soon a channel is tried again, beside ring.AfterBusy and ring.AfterNoMemory: one that stays busy, and one that could
+// not be read. It goes on by itself, or the node finds what is wrong.
 const (
-	tryBusy    = 200 * time.Microsecond
-	trySeldom  = 10 * time.Millisecond
-	tryAgain   = 100 * time.Millisecond
-	tryRefused = time.Second
+	trySeldom = 10 * time.Millisecond
+	tryAgain  = 100 * time.Millisecond
 )
 
 // copy takes a small newest frame out of the ring. It reads into a buffer of its
@@ -148,10 +144,10 @@ func (sub *subscription) failed(err error, now time.Duration) bool {
 	sub.waited = true
 	sub.retry = now + tryAgain
 	if errors.Is(err, ring.ErrNoMemory) {
-		sub.retry = now + tryRefused
+		sub.retry = now + ring.AfterNoMemory
 	}
-	if errors.Is(err, ring.ErrMakingRoom) || errors.Is(err, localach.ErrBusy) || errors.Is(err, os.ErrDeadlineExceeded) {
-		sub.busyFor = fresh.Longer(sub.busyFor, tryBusy, trySeldom)
+	if ring.IsBusy(err) {
+		sub.busyFor = fresh.Longer(sub.busyFor, ring.AfterBusy, trySeldom)
 		sub.retry = now + sub.busyFor
 	}
 	return true
@@ -177,7 +173,7 @@ func (sub *subscription) letGo(now time.Duration) {
 	}
 	sub.shared, sub.data, sub.whole = nil, nil, false
 	sub.request.Forget()
-	sub.trouble, sub.retry = ring.ErrNoMemory, now+tryRefused
+	sub.trouble, sub.retry = ring.ErrNoMemory, now+ring.AfterNoMemory
 }
 
 // abandon takes back that the loaded frame is being sent.

@@ -293,7 +293,7 @@ func TestChannelWhoseMemoryIsWantedForOthersOffersNothing(t *testing.T) {
 	if _, ok := sub.offer(now); ok {
 		t.Error("a frame is offered though there is no memory for it")
 	}
-	if _, ok := sub.offer(now + tryRefused); !ok {
+	if _, ok := sub.offer(now + ring.AfterNoMemory); !ok {
 		t.Error("no frame is offered once there may be memory again")
 	}
 }

@@ -2,18 +2,10 @@ package hubway
 
 import (
 	"errors"
-	"os"
 	"time"
 
 	"achbridge/bridge/fresh"
 	"achbridge/bridge/ring"
-	"achbridge/localach"
-)
-
-// How soon a channel is tried again for whose frames there is no memory, and one whose lock is held.
-const (
-	afterNoMemory = time.Second
-	afterBusy     = 200 * time.Microsecond
 )
 
 // never is further away than anything that the publisher waits for.
@@ -96,9 +88,9 @@ func (p *publisher) failed(err error, now time.Duration) time.Duration {
 	p.trouble, p.retryAt = err, now+RetryAfter
 	switch {
 	case errors.Is(err, ring.ErrNoMemory):
-		p.retryAt = now + afterNoMemory
-	case errors.Is(err, ring.ErrMakingRoom), errors.Is(err, localach.ErrBusy), errors.Is(err, os.ErrDeadlineExceeded):
-		p.retryAt = now + afterBusy
+		p.retryAt = now + ring.AfterNoMemory
+	case ring.IsBusy(err):
+		p.retryAt = now + ring.AfterBusy
 	}
 	return p.retryAt
 }

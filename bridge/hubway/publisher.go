@@ -246,8 +246,8 @@ func (p *publisher) pass(seq, passed uint64, o outcome) {
 	p.loaded, p.outcome = seq, o
 }
 
-// nameNewest tells the readers over control that frame seq is the newest, since they believe
-// nobody else that a frame past its budget is.
+// nameNewest sends the number of the newest frame to the subscribers over their control streams. They put a frame past its
+// budget only if the origin has named it so.
 func (p *publisher) nameNewest(seq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,7 +6,7 @@
 //	cache := new(layouts.Cache)
 //	requests := layouts.NewRequests(cache, ask) // one for each link
 //	r := requests.Add(now, hash, "imu")               // nil: too many
-//	<-r.Done()                                        // after requests.Receive, Refuse, Expire or Close
+//	<-r.Done()                                        // after requests.Receive, Refuse, Send or Close
 //
 // All but Request.Done and Request.Answer belongs to the node's goroutine. Nothing blocks.
 package layouts

@@ -113,7 +113,7 @@ func (c Clock) UnseenSince(now time.Duration) time.Duration {
 // period.
 const standstill = 20 * time.Millisecond
 
-// take records frame seq and tells of it. byWatcher: the call comes from the source, which alone may report a number below the
+// take records frame seq and calls tell. byWatcher: the call comes from the source, which alone may report a number below the
 // newest: that of a channel that was created anew.
 func (a *Arrivals) take(seq uint64, byWatcher bool) {
 	now := a.clock.Now()

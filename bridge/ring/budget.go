@@ -3,8 +3,11 @@ package ring
 import (
 	"errors"
 	"fmt"
+	"os"
+	"time"
 
 	"achbridge/bridge/lock"
+	"achbridge/localach"
 )
 
 // Budget limits the memory of the copies of all local channels' frames. When the budget is used up, the channel that holds
@@ -38,6 +41,17 @@ var (
 	// ErrMakingRoom says that another channel gives memory back: try again soon.
 	ErrMakingRoom = errors.New("memory is being made free for its frames")
 )
+
+// How soon a channel is tried again: one for whose frames there is no memory, and one that IsBusy.
+const (
+	AfterNoMemory = time.Second
+	AfterBusy     = 200 * time.Microsecond
+)
+
+// IsBusy reports whether err ends soon: the channel's lock is held, or another channel gives memory back.
+func IsBusy(err error) bool {
+	return errors.Is(err, ErrMakingRoom) || errors.Is(err, localach.ErrBusy) || errors.Is(err, os.ErrDeadlineExceeded)
+}
 
 // NewBudget returns a budget of so many bytes.
 func NewBudget(limit int) *Budget { return &Budget{limit: limit, shares: make(map[*Share]struct{})} }

@@ -95,7 +95,7 @@ func TestCompressionIsTriedWhereItIsWanted(t *testing.T) {
 // stopped is a clock by which everything takes no time.
 func stopped() time.Duration { return 0 }
 
-// sample says what a codec makes of frames of 10 kB.
+// sample has the result of each codec for frames of 10 kB.
 type sample map[wire.Codec]Compressed
 
 const sampleSize = 10_000
