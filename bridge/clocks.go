@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/clock"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/unit"
@@ -92,7 +92,7 @@ func (n *Node) woke() {
 func (n *Node) lookAtSleep() {
 	total := n.clock.Suspended()
 	slept := total - n.asleep
-	if !fresh.Slept(n.asleep, total) {
+	if !clock.Slept(n.asleep, total) {
 		return
 	}
 	n.asleep = total
@@ -120,7 +120,7 @@ func (sub *subscription) wake() {
 		return
 	}
 	total := sub.suspended()
-	if !fresh.Slept(sub.asleep, total) {
+	if !clock.Slept(sub.asleep, total) {
 		return
 	}
 	sub.asleep, sub.undated, sub.captured = total, sub.ch.LastSeq(), 0

@@ -6,7 +6,8 @@ import (
 	"os"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/clock"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/status"
 	"achbridge/bridge/trust"
@@ -193,7 +194,7 @@ func (r readerSight) show(s *status.Subscription) {
 type traffic struct {
 	sent, received uint64 // bytes
 	load           uint64 // of received: of a load test
-	full           fresh.Stopwatch
+	full           clock.Stopwatch
 }
 
 func (t *traffic) out(size int) { t.sent += uint64(size) }
@@ -208,7 +209,7 @@ func (t *traffic) wait(now time.Duration, full bool) {
 	}
 }
 
-func (t *traffic) status(now time.Duration, f *fresh.Flight, r *fresh.Receipts) status.Traffic {
+func (t *traffic) status(now time.Duration, f *delivery.Flight, r *delivery.Receipts) status.Traffic {
 	s := status.Traffic{SentBytes: t.sent, ReceivedBytes: t.received, FullS: t.full.Total(now).Seconds()}
 	s.Sent, s.Lost = f.Count()
 	s.Received, s.Missed = r.Count()

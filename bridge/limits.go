@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/ring"
@@ -218,7 +218,7 @@ const maxWideAssembly = maxAssembly * 3 / 4
 // assembling is how much memory l's subscriptions may need for large frames.
 func (l *link) assembling() (bytes int) {
 	for _, m := range l.subs {
-		bytes += fresh.AssemblyBytes(mirror.LargestFrame(m.origin))
+		bytes += delivery.AssemblyBytes(mirror.LargestFrame(m.origin))
 	}
 	return bytes
 }
@@ -229,7 +229,7 @@ func (l *link) mayAssemble(c wire.Channel, host string) error {
 	if host != "" && mirror.LargestFrame(c) > mirror.SmallBytes {
 		most, cure = maxWideAssembly, "name the channel in a wish of its own, or "+cure
 	}
-	sum := l.assembling() + fresh.AssemblyBytes(mirror.LargestFrame(c))
+	sum := l.assembling() + delivery.AssemblyBytes(mirror.LargestFrame(c))
 	if sum <= most {
 		return nil
 	}

@@ -7,11 +7,13 @@ import (
 	"sync"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/clock"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/layouts"
 	"achbridge/bridge/lock"
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/pacing"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
@@ -62,11 +64,11 @@ type link struct {
 	mu       lock.Mutex[lock.Link] // guards what pump and receive share
 	exports  exports
 	active   []*subscription // the subscriptions that may have something to send
-	flight   fresh.Flight
-	receipts fresh.Receipts
-	clock    fresh.Clock
+	flight   delivery.Flight
+	receipts delivery.Receipts
+	clock    clock.Estimator
 	stepped  time.Duration // steps of the peer's clock against ours since lookAtClocks
-	pacer    fresh.Pacer
+	pacer    pacing.Pacer
 	box      outbox        // of the pump
 	held     bool          // frames wait for the pacer, not for the transport
 	look     time.Duration // when the send loop looks without new data; 0: it does not wait

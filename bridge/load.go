@@ -5,7 +5,8 @@ import (
 	"io"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/clock"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
@@ -147,7 +148,7 @@ func (sub *subscription) failed(err error, now time.Duration) bool {
 		sub.retry = now + ring.AfterNoMemory
 	}
 	if ring.IsBusy(err) {
-		sub.busyFor = fresh.Longer(sub.busyFor, ring.AfterBusy, trySeldom)
+		sub.busyFor = clock.Longer(sub.busyFor, ring.AfterBusy, trySeldom)
 		sub.retry = now + sub.busyFor
 	}
 	return true
@@ -265,7 +266,7 @@ func (sub *subscription) sending() {
 
 // delivered records that a piece has arrived.
 // back is how long word of it takes.
-func (sub *subscription) delivered(p fresh.Piece, now, back time.Duration) {
+func (sub *subscription) delivered(p delivery.Piece, now, back time.Duration) {
 	if !p.Whole && sub.older.out.Active() && p.Seq == sub.older.out.Seq {
 		sub.deliveredOlder(p)
 		return
@@ -291,7 +292,7 @@ func (sub *subscription) delivered(p fresh.Piece, now, back time.Duration) {
 
 // missing records that a piece is lost. It is sent again, unless something
 // newer has taken its place.
-func (sub *subscription) missing(p fresh.Piece) {
+func (sub *subscription) missing(p delivery.Piece) {
 	switch {
 	case !p.Whole && sub.older.out.Lost(p.Seq, p.Index):
 		sub.older.lost = true

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/status"
 	"achbridge/wire"
 )
@@ -51,7 +51,7 @@ func (l *link) addFill(box *outbox, now time.Duration) {
 	f.seq++
 	l.pacer.Part(now)
 	box.body = wire.AppendFrame(box.body, now, wire.Frame{Sub: wire.LoadSub, Seq: f.seq, Data: f.data[:l.room()-wire.MaxFrameOverhead]})
-	box.pieces = append(box.pieces, fresh.Piece{Sub: wire.LoadSub, Seq: f.seq, Index: len(box.body), Whole: true})
+	box.pieces = append(box.pieces, delivery.Piece{Sub: wire.LoadSub, Seq: f.seq, Index: len(box.body), Whole: true})
 	f.bytes += len(box.body)
 }
 
@@ -218,7 +218,7 @@ func (l *link) measureLoad(ctx context.Context, way Direction) (r status.Load, e
 		return r, fmt.Errorf("the link to %s has ended", l.host)
 	}
 	s, packets := (after.at - before.at).Seconds(), float64(after.packets-before.packets)
-	bytes, lost := float64(after.bytes-before.bytes)+packets*fresh.HeaderBytes, float64(after.lost)-float64(before.lost)
+	bytes, lost := float64(after.bytes-before.bytes)+packets*delivery.HeaderBytes, float64(after.lost)-float64(before.lost)
 	r = status.Load{
 		Host: l.host, Up: bool(way), Transport: l.s.Transport(), Seconds: s,
 		Mbit: bytes * 8 / 1e6 / s, LoadMbit: float64(after.load-before.load) * 8 / 1e6 / s,

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/wire"
@@ -102,7 +102,7 @@ func TestLoadTestCarriesAsMuchAsAMirrorOverALossyLink(t *testing.T) {
 				after := f.pc.node.Status().Links[0]
 				stop()
 				packets := float64(after.Received - before.Received)
-				mirror := (float64(after.ReceivedBytes-before.ReceivedBytes) + packets*fresh.HeaderBytes) * 8 / 1e6 / 24
+				mirror := (float64(after.ReceivedBytes-before.ReceivedBytes) + packets*delivery.HeaderBytes) * 8 / 1e6 / 24
 				var r status.Load
 				const tests = 9 // since one is as lucky as its losses; three a minute are allowed
 				for i := range tests {

@@ -3,7 +3,7 @@ package bridge
 import (
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/ring"
 	"achbridge/wire"
 )
@@ -12,7 +12,7 @@ import (
 // All of it has left; what the network lost of it goes first, for as long as it is in time
 // and the mirror has nothing newer.
 type olderFrame struct {
-	out      fresh.Outgoing
+	out      delivery.Outgoing
 	frame    wire.Frame // without data
 	data     []byte
 	shared   *ring.Snapshot // holds data
@@ -24,7 +24,7 @@ type olderFrame struct {
 // missing: all of that has left.
 func (sub *subscription) overlaps() bool {
 	return !sub.early && sub.out.Active() && !sub.out.Pending() && !sub.again && !sub.owed && sub.shared != nil &&
-		sub.size <= fresh.MostOverlapping
+		sub.size <= delivery.MostOverlapping
 }
 
 // drained reports that no more is in flight than the path carries in a round trip: what
@@ -69,7 +69,7 @@ func (sub *subscription) forgetOlder() {
 }
 
 // deliveredOlder records that a part of the older frame has arrived.
-func (sub *subscription) deliveredOlder(p fresh.Piece) {
+func (sub *subscription) deliveredOlder(p delivery.Piece) {
 	if !sub.older.out.Arrived(p.Seq, p.Index) {
 		return
 	}
@@ -96,5 +96,5 @@ func (l *link) addRepair(box *outbox, sub *subscription, now time.Duration) {
 	f := o.frame
 	f.Data = o.data[from : from+wire.PartLen(o.out.Size, o.out.Count, index)]
 	box.body = wire.AppendPart(box.body, now, wire.Part{Frame: f, Size: o.out.Size, Index: index, Count: o.out.Count})
-	box.pieces = append(box.pieces, fresh.Piece{Sub: sub.id, Seq: o.out.Seq, Index: index})
+	box.pieces = append(box.pieces, delivery.Piece{Sub: sub.id, Seq: o.out.Seq, Index: index})
 }

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/delivery"
+	"achbridge/bridge/pacing"
 	"achbridge/wire"
 )
 
@@ -20,7 +21,7 @@ const (
 type outbox struct {
 	body   []byte
 	packet []byte
-	pieces []fresh.Piece
+	pieces []delivery.Piece
 	stream int         // bytes that leave with it on a reliable stream
 	spent  [levels]int // bytes of body and stream, by priority
 	queue  queue
@@ -95,7 +96,7 @@ func (l *link) fill(now time.Duration) (packet []byte, again time.Duration) {
 		}
 		again = l.nextLook(next, now)
 		if box.probed != 0 && now-box.probed < flowing {
-			again = min(again, fresh.LeastTimeout)
+			again = min(again, delivery.LeastTimeout)
 		}
 		l.look = now + again
 		return nil, again
@@ -169,7 +170,7 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 			return false, now + time.Hour
 		}
 	case whole && full:
-		return false, now + max(fresh.WordMargin-late, timerGrain) // one more may leave when word is overdue
+		return false, now + max(pacing.WordMargin-late, timerGrain) // one more may leave when word is overdue
 	case full || urgent && overdue:
 		return false, now + time.Hour
 	}
@@ -275,7 +276,7 @@ func (l *link) addWhole(box *outbox, sub *subscription, now time.Duration) {
 	sub.todo = false
 	sub.sending()
 	box.body = wire.AppendFrame(box.body, now, sub.frame(sub.data))
-	box.pieces = append(box.pieces, fresh.Piece{Sub: sub.id, Seq: sub.loaded, Whole: true})
+	box.pieces = append(box.pieces, delivery.Piece{Sub: sub.id, Seq: sub.loaded, Whole: true})
 }
 
 func (l *link) addPart(box *outbox, sub *subscription, now time.Duration) {
@@ -290,7 +291,7 @@ func (l *link) addPart(box *outbox, sub *subscription, now time.Duration) {
 	box.body = wire.AppendPart(box.body, now, wire.Part{
 		Frame: sub.frame(sub.data[from:to]), Size: sub.out.Size, Index: index, Count: sub.out.Count,
 	})
-	box.pieces = append(box.pieces, fresh.Piece{Sub: sub.id, Seq: sub.out.Seq, Index: index})
+	box.pieces = append(box.pieces, delivery.Piece{Sub: sub.id, Seq: sub.out.Seq, Index: index})
 }
 
 // flowing is for how long after a packet left the send loop looks often enough that it need not be woken for a packet that may

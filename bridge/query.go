@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -233,14 +233,14 @@ func (l *link) addPings(box *outbox, now time.Duration) {
 		}
 		if p.left == 0 {
 			p.left = now
-			box.pieces = append(box.pieces, fresh.Piece{Sub: pingSub, Seq: p.number, Whole: true})
+			box.pieces = append(box.pieces, delivery.Piece{Sub: pingSub, Seq: p.number, Whole: true})
 		}
 	}
 }
 
 // pinged handles the arrival of a ping at the peer, of which it told so that we would have
 // heard of its newest packet at prompt. Needs l.mu.
-func (l *link) pinged(number uint64, out fresh.Outcome, prompt time.Duration) {
+func (l *link) pinged(number uint64, out delivery.Outcome, prompt time.Duration) {
 	for _, p := range l.pings {
 		if p.number != number {
 			continue

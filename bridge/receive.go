@@ -8,7 +8,7 @@ import (
 	"net"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/ring"
@@ -23,7 +23,7 @@ type inbound struct {
 	m        *binding
 	limit    int    // bytes of the largest frame the origin's channel can hold
 	have     uint64 // HaveSeq of our Subscribe
-	assembly fresh.Assemblies
+	assembly delivery.Assemblies
 	consumer *hubway.Consumer        // fetches its frames from the hub; nil: none. The node's, and read below inMu
 	last     uint64                  // LastSeq of the origin's answer
 	stream   transport.ReceiveStream // that brings its frames in order; nil: none. Guarded by inMu
@@ -86,16 +86,16 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 	at := l.reading
 	at.Now = now
 	var feedback wire.Feedback
-	cargo, reported, empty, load := fresh.Nothing, false, true, 0
+	cargo, reported, empty, load := delivery.Nothing, false, true, 0
 	for e, ok := d.Next(); ok; e, ok = d.Next() {
 		empty = false
 		switch e.Kind {
 		case wire.KindFrame:
-			cargo = max(cargo, fresh.Frames)
+			cargo = max(cargo, delivery.Frames)
 			if e.Frame.Sub == wire.LoadSub {
 				load += len(e.Frame.Data)
 				if e.Frame.Seq%16 == 0 { // as the last part of a frame, which is told of at once
-					cargo = fresh.Complete
+					cargo = delivery.Complete
 				}
 			}
 			if in := l.inbound(e.Frame.Sub); in != nil && uint32(in.feed.Epoch) == e.Frame.Epoch {
@@ -103,17 +103,17 @@ func (l *link) take(d wire.Datagram, size int, now time.Duration) {
 			}
 		case wire.KindPart:
 			if l.takePart(at, e.Part) {
-				cargo = fresh.Complete
+				cargo = delivery.Complete
 			}
-			cargo = max(cargo, fresh.Frames)
+			cargo = max(cargo, delivery.Frames)
 		case wire.KindMark:
-			cargo = max(cargo, fresh.Frames)
+			cargo = max(cargo, delivery.Frames)
 		case wire.KindFeedback:
 			feedback, reported = e.Feedback(), true
 		}
 	}
 	if empty { // it asks for nothing but an answer
-		cargo = fresh.Frames
+		cargo = delivery.Frames
 	}
 	l.mu.Lock()
 	l.receipts.Received(now, d.Number, size, cargo)
@@ -233,7 +233,7 @@ func (l *link) played(in *inbound) {
 }
 
 // missing needs l.mu.
-func (l *link) missing(p fresh.Piece) {
+func (l *link) missing(p delivery.Piece) {
 	if p.Sub == pingSub {
 		l.pong(p.Seq, Pong{Lost: true})
 	}

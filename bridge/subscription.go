@@ -3,7 +3,7 @@ package bridge
 import (
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
@@ -50,7 +50,7 @@ type subscription struct {
 	lost         bool          // a packet of it was lost
 	owed         bool          // it is sent as the debt to the newest frame, whatever its age
 	again        bool          // it has arrived, and is sent once more
-	out          fresh.Outgoing
+	out          delivery.Outgoing
 	early        bool          // to begin the next one: packets would wait for each other on the path
 	older        olderFrame    // the large frame before it, all of which has left
 	griped       bool          // of that, the log

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
@@ -115,7 +115,7 @@ func TestSecondCopyThatIsLostIsNoLoss(t *testing.T) {
 	_, sub, b := loaded(t)
 	sub.whole = true
 	sub.sending()
-	p := fresh.Piece{Sub: 1, Seq: sub.loaded, Whole: true}
+	p := delivery.Piece{Sub: 1, Seq: sub.loaded, Whole: true}
 	sub.missing(p)
 	sub.delivered(p, time.Second, 0)
 	sub.missing(p)

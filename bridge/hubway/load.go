@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/clock"
 	"achbridge/bridge/ring"
 )
 
@@ -97,7 +97,7 @@ func (p *publisher) failed(err error, now time.Duration) time.Duration {
 
 // slept sees to it that no command of before the host was suspended is put. p.mu must be held.
 func (p *publisher) slept() {
-	if total := p.cfg.Suspended(); fresh.Slept(p.suspended, total) {
+	if total := p.cfg.Suspended(); clock.Slept(p.suspended, total) {
 		p.suspended, p.undated = total, p.arrivals.Newest().Seq
 	}
 }

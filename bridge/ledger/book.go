@@ -1,7 +1,7 @@
 package ledger
 
 import (
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/delivery"
 )
 
 // Book is the origin's ledger of one channel towards one peer: the origin
@@ -20,7 +20,7 @@ type Book struct {
 	Arrived                                         uint64 // of those, the ones that arrived, as far as feedback tells
 	Lost                                            uint64 // of those, the ones given up with a packet missing
 	Repaired                                        uint64
-	Acks                                            fresh.Recent
+	Acks                                            delivery.Recent
 	Told                                            Accounts // what the peer counts; tests of the node look at it
 
 	Reader Reader // tests of the node look at it

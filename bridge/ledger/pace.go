@@ -3,13 +3,13 @@ package ledger
 import (
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/age"
 )
 
 // Pace is how much time there is between two frames that a mirror is to get: what the
 // origin puts, less what max_rate leaves out. It belongs to one life of the channel.
 type Pace struct {
-	fresh.Cadence
+	age.Cadence
 	thin    float64  // frames put for each that max_rate lets through; 0: not known yet
 	counted bool     // from so many frames as tell it well
 	from    Accounts // the ledger when that count began

@@ -4,19 +4,19 @@ import (
 	"math"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/age"
 	"achbridge/bridge/status"
 )
 
 // WatchAge begins to watch the age at now, until endWatch.
-func (m *Mirror) WatchAge(now time.Duration) *fresh.AgeWatch {
+func (m *Mirror) WatchAge(now time.Duration) *age.Watch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.ages.Watch(now)
 }
 
 // EndWatch tells what the age was since watchAge; at is what is known of the peer's clock.
-func (m *Mirror) EndWatch(watch *fresh.AgeWatch, now time.Duration, at Reading) status.AgeReport {
+func (m *Mirror) EndWatch(watch *age.Watch, now time.Duration, at Reading) status.AgeReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.learn(at)
@@ -31,7 +31,7 @@ func (m *Mirror) EndWatch(watch *fresh.AgeWatch, now time.Duration, at Reading) 
 
 // ages are those of a mirror and how well they are known.
 type ages struct {
-	fresh.Ages
+	age.History
 	uncertainty time.Duration
 }
 
@@ -90,7 +90,7 @@ func (m *Mirror) Ages(now time.Duration) *status.Age {
 	}
 	s := &status.Age{UncertaintyMs: status.Ms(a.uncertainty), Window: ageFigures(a.Window(now)), Total: ageFigures(total)}
 	for i, t := range under {
-		s.Buckets = append(s.Buckets, status.AgeBucket{Le: fresh.AgeBounds[i], Time: t})
+		s.Buckets = append(s.Buckets, status.AgeBucket{Le: age.Bounds[i], Time: t})
 	}
 	return s
 }
@@ -104,7 +104,7 @@ func (m *Mirror) Lately(now time.Duration, at Reading) status.AgeLately {
 	return status.AgeLately{Name: m.Name, State: m.stateNow(), MeanMs: status.Ms(s.Mean), PeakMs: status.Ms(s.Peak), Known: s.Span > 0}
 }
 
-func ageFigures(s fresh.AgeStat) *status.AgeFigures {
+func ageFigures(s age.Stat) *status.AgeFigures {
 	if s.Span == 0 {
 		return nil
 	}

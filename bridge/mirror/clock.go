@@ -3,7 +3,7 @@ package mirror
 import (
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/clock"
 )
 
 // Clock is the clock of a node, whose times it turns into those of the host's CLOCK_MONOTONIC, which stands
@@ -24,7 +24,7 @@ func (c Clock) of(t time.Duration) time.Duration { return c.At + t }
 // slept reports whether the host was suspended since what the reading knows of the
 // peer's clock was learnt: then no age is to be believed.
 func (c Clock) slept(at Reading) bool {
-	if c.Suspended == nil || !fresh.Slept(at.Suspended, c.Suspended()) {
+	if c.Suspended == nil || !clock.Slept(at.Suspended, c.Suspended()) {
 		return false
 	}
 	c.Woke()

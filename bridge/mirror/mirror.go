@@ -5,7 +5,8 @@ import (
 	"os"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/clock"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/lock"
 	"achbridge/bridge/rule"
@@ -74,13 +75,13 @@ type Mirror struct {
 	transit  time.Duration // how old it was then; 0: unknown
 	ages     ages
 	pace     ledger.Pace
-	recent   fresh.Recent // of those that the last subscription brought
+	recent   delivery.Recent // of those that the last subscription brought
 	lacking  lacking
 	lateness lateness
 	owed     bool            // the file lacks the newest frame that came
 	pending  kept            // the newest that came while the lock of the file was taken
 	waiting  bool            // retryPut works on pending
-	waits    fresh.Stopwatch // for how long it has in all
+	waits    clock.Stopwatch // for how long it has in all
 
 	// What became of them.
 	count       ledger.Accounts
@@ -172,7 +173,7 @@ func (m *Mirror) expect(epoch uint64, qos rule.QoS) (have uint64, counted ledger
 		m.pending.seq = 0 // it comes again
 		m.count.Superseded++
 	}
-	m.feed, m.qos, m.recent, m.lacking, m.held, m.owed, m.base = nil, qos, fresh.Recent{}, lacking{}, nil, false, m.count
+	m.feed, m.qos, m.recent, m.lacking, m.held, m.owed, m.base = nil, qos, delivery.Recent{}, lacking{}, nil, false, m.count
 	m.lateness = lateness{}
 	if m.tag.Epoch != epoch {
 		m.forget(epoch)

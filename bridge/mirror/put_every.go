@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/clock"
 	"achbridge/localach"
 )
 
@@ -12,7 +12,7 @@ import (
 // as long as still reports that the subscription lasts, with the peer's clock; if not, it
 // returns false.
 func (m *Mirror) PutInOrder(a Arrival, still func() (Reading, bool)) bool {
-	for wait := busyRetry; m.putNext(a); wait = fresh.Longer(wait, busyRetry, busySeldom) {
+	for wait := busyRetry; m.putNext(a); wait = clock.Longer(wait, busyRetry, busySeldom) {
 		time.Sleep(wait)
 		var lasts bool
 		if a.At, lasts = still(); !lasts {

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/clock"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -213,7 +213,7 @@ const (
 // retryPut puts the pending frame as soon as the lock is free; newer frames
 // replace it meanwhile. It ends when the mirror is closed.
 func (m *Mirror) retryPut() {
-	for wait := busyRetry; m.putPending(); wait = fresh.Longer(wait, busyRetry, busySeldom) {
+	for wait := busyRetry; m.putPending(); wait = clock.Longer(wait, busyRetry, busySeldom) {
 		time.Sleep(wait)
 	}
 }

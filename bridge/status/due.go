@@ -3,15 +3,15 @@ package status
 import (
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/age"
 )
 
 // Ms is a time in the unit of this package, ms.
 func Ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// DueMs is fresh.Due of times in ms.
-func DueMs(age, period float64) float64 {
-	return Ms(fresh.Due(ofMs(age), ofMs(period)))
+// DueMs is age.Due of times in ms.
+func DueMs(ageMs, periodMs float64) float64 {
+	return Ms(age.Due(ofMs(ageMs), ofMs(periodMs)))
 }
 
 func ofMs(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/age"
 )
 
 // result is one run of one tool.
@@ -100,10 +100,10 @@ func of(frames []frame, channel int) []frame {
 
 // ages follows one channel: how old its newest frame was, how many frames came, and how
 // many between them did not.
-func ages(frames []frame, begin, end time.Duration) (stat fresh.AgeStat, counted int, missed float64) {
+func ages(frames []frame, begin, end time.Duration) (stat age.Stat, counted int, missed float64) {
 	const never = time.Hour // no budget
-	var a fresh.Ages
-	var watch *fresh.AgeWatch
+	var a age.History
+	var watch *age.Watch
 	newest := uint64(0)
 	for _, f := range frames {
 		if f.got >= end {

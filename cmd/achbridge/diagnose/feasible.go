@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"achbridge/bridge/fresh"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/unit"
@@ -44,7 +44,7 @@ func (d Demand) best() (mean, peak time.Duration) {
 // Mbit is what all frames take of the link, in Mbit/s with their headers.
 func (d Demand) Mbit() float64 {
 	packets := max(1, math.Ceil(float64(d.Bytes)/packetPayload))
-	return d.Hz * (float64(d.Bytes) + packets*fresh.HeaderBytes) * 8 / 1e6
+	return d.Hz * (float64(d.Bytes) + packets*delivery.HeaderBytes) * 8 / 1e6
 }
 
 // packetPayload is about how much of a frame a packet holds.

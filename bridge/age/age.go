@@ -1,0 +1,229 @@
+package age
+
+import "time"
+
+// History records the age of a mirror's newest frame since its first frame: the age of
+// information (Kaul, Yates, Gruteser 2012). The age falls when a frame is put, and
+// otherwise grows as time passes. Between two puts it is a straight line. So its mean
+// and the time above a budget are exact integrals, without samples. The zero value is
+// ready.
+//
+// All times are of the clock of now. A frame with a capture time after its put counts
+// as captured when it was put.
+type History struct {
+	known bool          // born is known
+	born  time.Duration // when the newest frame was captured
+	from  time.Duration // ages before this time are counted already
+	most  time.Duration // ages above this count as over
+
+	begun   time.Duration       // when the present slot began
+	slots   [ageSlots]*sawtooth // the newest first, which is the present one; nil before the first frame
+	present counter             // lines of the present slot that are not in slots[0] yet
+	counted bool                // present has lines
+	past    sawtooth            // the sum of all slots before the present one
+	last    window              // sums over the other slots of the sliding window
+	sum     sawtooth            // the result of sumOf, kept for its memory
+	watched []*sawtooth
+	lately  sawtooth // since the last call of Lately; without counts
+}
+
+// ageWindow is the least time that the sliding window covers; it may be one slot longer.
+const ageWindow = 10 * time.Second
+
+const (
+	ageSlot  = time.Second
+	ageSlots = int(ageWindow/ageSlot) + 1
+)
+
+// Put records a frame that is put at now and was captured at born. From now on it counts
+// ages above most as over. In steady state it allocates nothing.
+func (a *History) Put(now, born, most time.Duration) {
+	a.begin(now)
+	a.fill(now)
+	a.born, a.from, a.most, a.known = min(born, now), now, most, true
+}
+
+// Lapse records a frame whose capture time is unknown. The time until the next frame is
+// not counted, unless Learn supplies the capture time in between.
+func (a *History) Lapse(now, most time.Duration) {
+	a.begin(now)
+	a.fill(now)
+	a.from, a.most, a.known = now, most, false
+}
+
+// Limit counts ages above most as over from now on, without a new frame.
+func (a *History) Limit(now, most time.Duration) {
+	a.fill(now)
+	a.most = most
+}
+
+// Learn supplies the capture time of the frame that Lapse recorded. It reports false
+// when that time was known already, or when there is no such frame.
+func (a *History) Learn(born time.Duration) bool {
+	if a.slots[0] == nil || a.known {
+		return false
+	}
+	a.from = max(a.from, a.begun)
+	a.born, a.known = min(born, a.from), true
+	return true
+}
+
+// Now returns the age at now; ok is false while it is unknown.
+func (a *History) Now(now time.Duration) (age time.Duration, ok bool) {
+	return max(0, now-a.born), a.known
+}
+
+// Window returns the ages over the last ageWindow before now, or over all the time if
+// that is shorter.
+func (a *History) Window(now time.Duration) Stat {
+	if a.slots[0] == nil {
+		return Stat{}
+	}
+	a.fill(now)
+	a.settle()
+	older, newer := a.last.of(a.slots[1:])
+	sum := a.sumOf(older, newer, a.slots[0])
+	return sum.stat(sum.bands())
+}
+
+// Total returns the ages over all the time until now, and for how long the age was at
+// most each of Bounds.
+func (a *History) Total(now time.Duration) (Stat, [len(Bounds)]time.Duration) {
+	if a.slots[0] == nil {
+		return Stat{}, [len(Bounds)]time.Duration{}
+	}
+	a.fill(now)
+	a.settle()
+	sum := a.sumOf(&a.past, a.slots[0])
+	bands := sum.bands()
+	return sum.stat(bands), sum.under(bands)
+}
+
+// sumOf returns the sum of list, which is valid until the next call.
+func (a *History) sumOf(list ...*sawtooth) *sawtooth {
+	a.sum.reset()
+	for _, s := range list {
+		a.sum.merge(s)
+	}
+	return &a.sum
+}
+
+// window sums up the latest slots that have ended, without adding all of them each time
+// another slot ends. It keeps sums of the slots before some moment, and one sum of the
+// slots since.
+type window struct {
+	upTo  [ageSlots]sawtooth // sums of the newest n slots at that moment; made when needed
+	ended int                // number of slots that have ended since
+	since sawtooth           // the sum of the first added ones of these
+	added int
+	known bool
+}
+
+// of returns two sums that together are the sum of slots. The newest slot is the first.
+func (w *window) of(slots []*sawtooth) (older, newer *sawtooth) {
+	if !w.known || w.ended >= len(slots) {
+		for i, s := range slots {
+			w.upTo[i+1].reset()
+			w.upTo[i+1].merge(&w.upTo[i])
+			w.upTo[i+1].merge(s)
+		}
+		w.since.reset()
+		w.ended, w.added, w.known = 0, 0, true
+	}
+	for ; w.added < w.ended; w.added++ {
+		w.since.merge(slots[w.ended-w.added-1])
+	}
+	return &w.upTo[len(slots)-w.ended], &w.since
+}
+
+// Lately returns the ages since its last call, without the quantiles. It is cheap.
+func (a *History) Lately(now time.Duration) Stat {
+	a.fill(now)
+	s := a.lately.stat(nil)
+	a.lately = sawtooth{}
+	return s
+}
+
+// Watch begins a window of its own at now; End ends it.
+func (a *History) Watch(now time.Duration) *Watch {
+	a.fill(now)
+	w := &Watch{}
+	a.watched = append(a.watched, &w.ages)
+	return w
+}
+
+// Watch is a window that Watch has begun.
+type Watch struct{ ages sawtooth }
+
+// End returns the ages from the Watch to now, and ends the window.
+func (a *History) End(w *Watch, now time.Duration) Stat {
+	a.fill(now)
+	for i, s := range a.watched {
+		if s == &w.ages {
+			a.watched = append(a.watched[:i:i], a.watched[i+1:]...)
+			break
+		}
+	}
+	return w.ages.stat(w.ages.bands())
+}
+
+func (a *History) begin(now time.Duration) {
+	if a.slots[0] != nil {
+		return
+	}
+	a.begun, a.present = now, newCounter()
+	for i := range a.slots {
+		a.slots[i] = &sawtooth{}
+	}
+}
+
+// fill counts the time up to now, the time of each slot in that slot. After a long silence
+// it leaves out slots that are older than the window.
+func (a *History) fill(now time.Duration) {
+	if a.slots[0] == nil {
+		return
+	}
+	for now-a.begun >= ageSlot {
+		at := a.begun + ageSlot
+		if gone := now - at - ageWindow; gone > ageSlot {
+			at += gone / ageSlot * ageSlot
+		}
+		a.line(at)
+		a.settle()
+		a.past.merge(a.slots[0])
+		oldest := a.slots[ageSlots-1]
+		copy(a.slots[1:], a.slots[:])
+		oldest.reset()
+		a.slots[0], a.begun = oldest, at
+		a.last.ended++
+	}
+	a.line(now)
+}
+
+// settle moves the counts in present into the present slot.
+func (a *History) settle() {
+	if a.counted {
+		a.present.moveTo(a.slots[0])
+		a.counted = false
+	}
+}
+
+// line counts the straight line of the age from a.from to a time.
+func (a *History) line(to time.Duration) {
+	if !a.known || to <= a.from {
+		return
+	}
+	low, high := a.from-a.born, to-a.born
+	a.slots[0].add(low, high, a.most)
+	a.lately.add(low, high, a.most)
+	if a.present.count(low, high) {
+		a.counted = true
+	} else {
+		a.slots[0].count(low, high)
+	}
+	for _, s := range a.watched {
+		s.add(low, high, a.most)
+		s.count(low, high)
+	}
+	a.from = to
+}

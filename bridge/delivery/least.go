@@ -1,0 +1,37 @@
+package delivery
+
+import "time"
+
+// least is the least time of the last ten to twenty seconds.
+type least struct {
+	now, former time.Duration // least time in this slot and in the previous one; 0: none
+	slot        time.Duration
+}
+
+func (l *least) note(now, took time.Duration) {
+	if now-l.slot >= leastSlot {
+		l.former, l.now, l.slot = l.now, 0, now
+	}
+	if took = max(took, 1); l.now == 0 || took < l.now {
+		l.now = took
+	}
+}
+
+// value is 0 before the first note.
+func (l *least) value() time.Duration {
+	if l.former == 0 || l.now != 0 && l.now < l.former {
+		return l.now
+	}
+	return l.former
+}
+
+func (l *least) longer(by time.Duration) {
+	for _, t := range []*time.Duration{&l.now, &l.former} {
+		if *t != 0 {
+			*t += by
+		}
+	}
+}
+
+// leastSlot is how long a slot lasts.
+const leastSlot = 10 * time.Second

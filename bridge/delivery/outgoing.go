@@ -1,0 +1,83 @@
+package delivery
+
+// Outgoing is a frame of several parts on its way to a peer. A subscription has at most
+// one: the next frame waits in the ring, where newer frames replace it. The zero value
+// is idle.
+type Outgoing struct {
+	Seq   uint64
+	Size  int // bytes of the frame
+	Count int // parts
+
+	next   int   // first part never sent
+	resend []int // parts known to be lost
+	there  []bool
+	left   int
+	active bool
+}
+
+// Begin starts frame seq of size bytes in count parts and forgets an unfinished one.
+func (o *Outgoing) Begin(seq uint64, size, count int) {
+	if cap(o.there) < count {
+		o.there = make([]bool, count)
+	}
+	o.there = o.there[:count]
+	clear(o.there)
+	*o = Outgoing{Seq: seq, Size: size, Count: count, resend: o.resend[:0], there: o.there, left: count, active: true}
+}
+
+// Active reports whether a frame is on its way.
+func (o *Outgoing) Active() bool { return o.active }
+
+// Abort forgets the frame.
+func (o *Outgoing) Abort() { o.active = false }
+
+// Unsent reports whether a part of the frame was never sent.
+func (o *Outgoing) Unsent() bool { return o.next < o.Count }
+
+// Pending reports whether a part waits to be sent.
+func (o *Outgoing) Pending() bool {
+	return o.active && (o.next < o.Count || len(o.resend) > 0)
+}
+
+// Next returns the index of the next part to send: lost parts first, because they
+// complete the frame soonest.
+func (o *Outgoing) Next() (index int, ok bool) {
+	if !o.active {
+		return 0, false
+	}
+	for len(o.resend) > 0 {
+		index = o.resend[len(o.resend)-1]
+		o.resend = o.resend[:len(o.resend)-1]
+		if !o.there[index] {
+			return index, true
+		}
+	}
+	if o.next == o.Count {
+		return 0, false
+	}
+	o.next++
+	return o.next - 1, true
+}
+
+// Arrived records that a part has arrived. It reports whether the frame is now complete.
+func (o *Outgoing) Arrived(seq uint64, index int) bool {
+	if !o.active || seq != o.Seq || index >= o.Count || o.there[index] {
+		return false
+	}
+	o.there[index] = true
+	o.left--
+	if o.left == 0 {
+		o.active = false
+	}
+	return o.left == 0
+}
+
+// Lost records that a part did not arrive, so that Next returns it again. It reports
+// whether the part belongs to the current frame.
+func (o *Outgoing) Lost(seq uint64, index int) bool {
+	if !o.active || seq != o.Seq || index >= o.Count || o.there[index] {
+		return false
+	}
+	o.resend = append(o.resend, index)
+	return true
+}

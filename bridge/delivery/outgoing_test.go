@@ -1,0 +1,108 @@
+package delivery
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"achbridge/wire"
+)
+
+func TestOutgoingSendsLostPartsAgainFirst(t *testing.T) {
+	var o Outgoing
+	o.Begin(7, 1000, 3)
+	o.Next()
+	o.Next()
+	if !o.Lost(7, 0) || o.Lost(6, 0) || o.Lost(7, 3) {
+		t.Error("lost parts of this frame, and only these, are to be taken")
+	}
+	if i, ok := o.Next(); !ok || i != 0 {
+		t.Errorf("got part %d, want the lost part 0 first", i)
+	}
+	if i, ok := o.Next(); !ok || i != 2 {
+		t.Errorf("got part %d, want part 2", i)
+	}
+	if o.Pending() {
+		t.Error("pending although every part is on its way")
+	}
+	for i, done := range []bool{false, false, true} {
+		if got := o.Arrived(7, i); got != done {
+			t.Errorf("part %d: complete is %v, want %v", i, got, done)
+		}
+	}
+	if o.Active() || o.Arrived(7, 0) {
+		t.Error("active after the last part arrived")
+	}
+}
+
+func TestPartThatArrivedAfterAllIsNotSentAgain(t *testing.T) {
+	var o Outgoing
+	o.Begin(1, 100, 2)
+	o.Next()
+	o.Next()
+	o.Lost(1, 0)
+	o.Arrived(1, 0)
+	if i, ok := o.Next(); ok {
+		t.Errorf("part %d is sent again although it arrived", i)
+	}
+}
+
+func TestAssemblyPutsPartsTogether(t *testing.T) {
+	const size, count = 1000, 7
+	want := make([]byte, size)
+	for i := range want {
+		want[i] = byte(rand.Uint32())
+	}
+	chunk := (size + count - 1) / count
+	var a assembly
+	for round, seq := range []uint64{5, 9} {
+		var got []byte
+		for _, i := range rand.Perm(count) {
+			part := want[i*chunk : min((i+1)*chunk, size)]
+			frame := a.add(partOf(seq, i, count, size, part))
+			if frame != nil {
+				got = frame
+			}
+			if again := a.add(partOf(seq, i, count, size, part)); again != nil {
+				t.Error("a duplicate part completed the frame")
+			}
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("round %d: the frame is damaged or incomplete", round)
+		}
+	}
+}
+
+// partOf makes a part as wire would parse it.
+func partOf(seq uint64, index, count, size int, data []byte) wire.Part {
+	return wire.Part{Frame: wire.Frame{Seq: seq, Data: data}, Index: index, Count: count, Size: size}
+}
+
+func TestNewerFrameEndsAnIncompleteOne(t *testing.T) {
+	var a assembly
+	a.add(partOf(1, 0, 2, 10, make([]byte, 5)))
+	a.add(partOf(2, 0, 2, 10, make([]byte, 5)))
+	if a.add(partOf(1, 1, 2, 10, make([]byte, 5))) != nil {
+		t.Error("an older frame was completed after a newer one began")
+	}
+	if a.add(partOf(2, 1, 3, 10, make([]byte, 4))) != nil {
+		t.Error("a part that contradicts the others was taken")
+	}
+	if a.add(partOf(2, 1, 2, 10, make([]byte, 5))) == nil {
+		t.Error("the frame is not complete")
+	}
+}
+
+func TestOwedFrameIsPutTogetherASecondTime(t *testing.T) {
+	var a assembly
+	a.add(partOf(1, 0, 2, 10, make([]byte, 5)))
+	if a.add(partOf(1, 1, 2, 10, make([]byte, 5))) == nil || a.owed {
+		t.Fatal("the frame is not complete, or owed")
+	}
+	first, second := partOf(1, 0, 2, 10, make([]byte, 5)), partOf(1, 1, 2, 10, make([]byte, 5))
+	first.Owed = true
+	a.add(first)
+	if a.add(second) == nil || !a.owed {
+		t.Error("the frame that was sent again is not complete, or not owed")
+	}
+}

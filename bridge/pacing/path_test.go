@@ -1,0 +1,150 @@
+package pacing
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"achbridge/bridge/delivery"
+)
+
+const ms = time.Millisecond
+
+// path is a bottleneck of rate bytes a second behind a fixed delay. Its flows
+// drive a Pacer each as a link does.
+type path struct {
+	rate   float64
+	extra  time.Duration // what the way there takes beyond oneWay
+	chance time.Duration // by how much a packet may take longer still; they keep their order
+	luck   *rand.Rand
+	last   time.Duration // latest arrival
+	now    time.Duration
+	free   time.Duration // when the bottleneck has sent all it has
+	flows  []*flow
+}
+
+// flow sends packets of size bytes to a peer that reports each of them delay
+// later, or as soon as it can tell of sixteen: as many as its pacer lets through, or one every period.
+type flow struct {
+	size   int
+	period time.Duration
+	delay  time.Duration
+	parts  bool    // they are parts of large frames
+	drift  float64 // what the peer's clock gains in a second, in seconds
+	pacer  Pacer
+
+	next    time.Duration // when the next of a period is there
+	flying  []underWay
+	inPipe  int
+	sent    float64
+	longest time.Duration // queue met since it was cleared
+	longer  time.Duration // what the pacer has found the way to take beyond oneWay
+}
+
+type underWay struct {
+	delivery.Delivery
+	arrives time.Duration // by our clock
+}
+
+const (
+	oneWay = 10 * time.Millisecond
+	rtt    = 2 * oneWay
+	mbit   = 1e6 / 8
+	// peersClock is what the peer's clock shows at our zero.
+	peersClock = time.Hour
+	step       = 100 * time.Microsecond
+)
+
+// alone is a path with one flow of packets of 1000 bytes.
+func alone(rate float64) (*path, *flow) {
+	f := &flow{size: 1000}
+	return &path{rate: rate, flows: []*flow{f}}, f
+}
+
+func (p *path) run(length time.Duration) {
+	for end := p.now + length; p.now < end; p.now += step {
+		for _, f := range p.flows {
+			f.report(p.now)
+			f.offer(p)
+		}
+	}
+}
+
+func (f *flow) offer(p *path) {
+	if f.period == 0 || f.next == 0 {
+		f.next = p.now
+	}
+	for p.now >= f.next {
+		f.pacer.Hold(p.now)
+		if f.pacer.Next(p.now) > p.now || f.inPipe > 0 && f.inPipe+f.size > f.window() {
+			return
+		}
+		if f.period > 0 {
+			f.pacer.Free(p.now)
+			f.next += f.period
+		}
+		f.send(p)
+	}
+}
+
+func (f *flow) send(p *path) {
+	p.free = max(p.free, p.now)
+	f.longest = max(f.longest, p.free-p.now)
+	p.free += time.Duration(float64(f.size+headerBytes) / p.rate * float64(time.Second))
+	arrives := max(p.last, p.free+oneWay+p.extra+p.draw())
+	p.last = arrives
+	shown := peersClock + arrives + time.Duration(float64(arrives)*f.drift)
+	f.flying = append(f.flying, underWay{delivery.Delivery{Size: f.size, Sent: p.now, Arrived: shown, RTT: arrives + oneWay - p.now}, arrives})
+	f.inPipe += f.size
+	f.sent += float64(f.size + headerBytes)
+	f.pacer.Sent(p.now, f.size)
+	if f.parts {
+		f.pacer.Part(p.now)
+	}
+}
+
+// draw is what a packet takes longer by chance.
+func (p *path) draw() time.Duration {
+	if p.chance == 0 {
+		return 0
+	}
+	if p.luck == nil {
+		p.luck = rand.New(rand.NewPCG(1, 1))
+	}
+	return time.Duration(p.luck.Int64N(int64(p.chance)))
+}
+
+func (f *flow) window() int {
+	if f.parts {
+		return f.pacer.PartWindow(rtt+f.longer, f.delay)
+	}
+	return f.pacer.Window(rtt+f.longer, f.delay)
+}
+
+// reportPackets is how many packets the peer reports at once (package delivery).
+const reportPackets = 16
+
+// report tells the pacer what the peer's reports say by now.
+func (f *flow) report(now time.Duration) {
+	n := 0 // have arrived
+	for n < len(f.flying) && f.flying[n].arrives+oneWay <= now {
+		n++
+	}
+	if n == 0 || n < reportPackets && f.flying[0].arrives+oneWay+f.delay > now {
+		return
+	}
+	var list []delivery.Delivery
+	for _, d := range f.flying[:n] {
+		list = append(list, d.Delivery)
+		f.inPipe -= d.Size
+	}
+	f.flying = f.flying[len(list):]
+	f.longer += f.pacer.Delivered(now, list, rtt+f.longer)
+}
+
+// clear forgets what was measured so far.
+func (f *flow) clear() { f.sent, f.longest = 0, 0 }
+
+// carried is the share of the path that the flow had in a time.
+func (f *flow) carried(p *path, length time.Duration) float64 {
+	return f.sent / (p.rate * length.Seconds())
+}

@@ -1,0 +1,163 @@
+package pacing
+
+import (
+	"time"
+
+	"achbridge/bridge/delivery"
+)
+
+// transit separates the queueing delay from the rest of a packet's delay. The least delay of
+// the last ten to twenty seconds is the delay without a queue. There is one for each class
+// of sizes, since a large packet takes longer to transmit.
+//
+// The one-way delay is measured with two clocks. Their offset does not matter, but their
+// drift of up to 100 ppm adds 2 ms in that time, which looks like a queue. The round trip is
+// measured with one clock, but includes the queue of the way back. So only a queue that both
+// show is a queue on the way there.
+type transit struct {
+	least, former [sizeClasses]time.Duration // least delay in this slot and in the previous one; 0: none
+	size          [sizeClasses]int           // size of the latest packet
+	slot          time.Duration              // when this slot began
+}
+
+const (
+	transitSlot = 10 * time.Second
+	sizeClasses = 8
+	sizeClass   = 180 // bytes
+)
+
+// queue records the delay of one packet and returns how long it queued.
+func (t *transit) queue(now, took time.Duration, size int) time.Duration {
+	if now-t.slot >= transitSlot {
+		t.former, t.least, t.slot = t.least, [sizeClasses]time.Duration{}, now
+	}
+	class := min(size/sizeClass, sizeClasses-1)
+	t.size[class] = size
+	if took == 0 {
+		took = 1
+	}
+	if t.least[class] == 0 || took < t.least[class] {
+		t.least[class] = took
+	}
+	least := t.least[class]
+	if t.former[class] != 0 {
+		least = min(least, t.former[class])
+	}
+	return took - least
+}
+
+// surely is the share of the longer transmission time by which slower raises the least
+// delay. A smaller share makes a queue look longer than it is; a greater one would hide a
+// queue.
+const surely = 0.8
+
+// slower records that the bottleneck now takes perByte seconds longer for each byte, so that
+// this time does not count as a queue. It returns the time added for a packet of size bytes.
+func (t *transit) slower(perByte float64, size int) time.Duration {
+	longer := func(size int) time.Duration {
+		return time.Duration(surely * perByte * float64(size+headerBytes) * float64(time.Second))
+	}
+	for class := range sizeClasses {
+		more := longer(t.size[class])
+		for _, least := range []*time.Duration{&t.least[class], &t.former[class]} {
+			if *least != 0 {
+				*least += more
+			}
+		}
+	}
+	return longer(size)
+}
+
+// arrivals remembers when the latest packets left, by our clock, and arrived,
+// by the peer's.
+type arrivals struct {
+	list [256]delivery.Delivery
+	n    uint64 // entries ever made; the newest is n-1
+}
+
+func (a *arrivals) add(d delivery.Delivery) {
+	a.list[a.n%uint64(len(a.list))] = d
+	a.n++
+}
+
+// newest is the packet that arrived last; its size is 0 when there was none.
+func (a *arrivals) newest() delivery.Delivery {
+	if a.n == 0 {
+		return delivery.Delivery{}
+	}
+	return a.list[(a.n-1)%uint64(len(a.list))]
+}
+
+// rate returns the rate in bytes a second at which the packets of the last span arrived, and
+// the rate sent at which the same packets left. It leaves out packets that left before
+// since. took is the time between the first and the last arrival; it is 0 when there are
+// fewer than three packets.
+func (a *arrivals) rate(span, since time.Duration) (delivered, sent float64, took time.Duration) {
+	l := a.look(span, since)
+	if l.took <= 0 || l.left <= 0 {
+		return 0, 0, 0
+	}
+	return l.bytes / l.took.Seconds(), l.bytes / l.left.Seconds(), l.took
+}
+
+// steady is the rate at which packets arrived, without the longest gap between two of them:
+// the path may have stood still in it.
+func (a *arrivals) steady(span, since time.Duration) float64 {
+	l := a.look(span, since)
+	if l.took <= l.gap {
+		return mostRate
+	}
+	return (l.bytes - l.gapBytes) / (l.took - l.gap).Seconds()
+}
+
+// look describes the packets that arrived in some time. bytes leaves out the first packet.
+type look struct {
+	bytes      float64
+	took, left time.Duration // time from the first to the last: of arrival, of leaving
+	gap        time.Duration // the longest time between two arrivals
+	gapBytes   float64       // size of the packet after that gap
+}
+
+func (a *arrivals) look(span, since time.Duration) (l look) {
+	count := min(a.n, uint64(len(a.list)))
+	if count < 3 {
+		return l
+	}
+	newest := &a.list[(a.n-1)%uint64(len(a.list))]
+	oldest := newest
+	for back := uint64(1); back < count; back++ {
+		older := &a.list[(a.n-1-back)%uint64(len(a.list))]
+		if back > 2 && older.Sent < since {
+			break
+		}
+		bytes := float64(oldest.Size + headerBytes)
+		l.bytes += bytes
+		if gap := oldest.Arrived - older.Arrived; gap > l.gap {
+			l.gap, l.gapBytes = gap, bytes
+		}
+		oldest = older
+		if back >= 2 && newest.Arrived-oldest.Arrived >= span {
+			break
+		}
+	}
+	l.took, l.left = newest.Arrived-oldest.Arrived, newest.Sent-oldest.Sent
+	return l
+}
+
+// best is the greatest rate of the last ten to twenty seconds.
+type best struct {
+	now, former float64 // greatest rate in this slot and in the previous one
+	slot        time.Duration
+}
+
+func (b *best) note(now time.Duration, rate float64) {
+	if now-b.slot >= transitSlot {
+		b.former, b.now, b.slot = b.now, 0, now
+	}
+	b.now = max(b.now, rate)
+}
+
+// fall replaces all rates by a smaller one, since the path has changed.
+func (b *best) fall(now time.Duration, rate float64) { b.now, b.former, b.slot = rate, 0, now }
+
+func (b *best) rate() float64 { return max(b.now, b.former) }
