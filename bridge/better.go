@@ -39,8 +39,8 @@ const (
 	tryAbove = 2 * time.Millisecond
 )
 
-// wayTrial compares the way of a spare, to which it belongs, with that of the link. The mu of
-// the spare guards rounds; the other fields belong to the node's goroutine.
+// wayTrial compares the way of a spare, to which it belongs, with that of the link. It
+// belongs to the node's goroutine.
 type wayTrial struct {
 	began, asked time.Duration   // when the trial began, and when the last stamp was sent
 	count        int             // number of stamps sent
@@ -55,7 +55,7 @@ func (n *Node) seekBetter(l *link) {
 		return
 	}
 	isOther := n.otherMachine(l) != nil // the machine to which commands went may be at another address
-	if now < max(l.up+tryTime, p.notBefore) || !isOther && (l.lockedRTT() < tryAbove || n.carriesCommands(l)) {
+	if now < max(l.up+tryTime, p.notBefore) || !isOther && (l.rtt() < tryAbove || n.carriesCommands(l)) {
 		return
 	}
 	p.notBefore = now + tryEvery
@@ -103,14 +103,12 @@ func (n *Node) otherWays(l *link, p *peer) (list []transport.Addrs) {
 // carriesCommands reports whether a link carries a channel of class command, in either direction.
 // Such a link does not move while it works: a command that is put during the move is not sent.
 func (n *Node) carriesCommands(l *link) bool {
-	for _, m := range l.subs {
-		if w, ok := n.wishFor(m.Host, m.Channel); ok && w.QoS.Class == rule.Command {
+	for _, in := range l.inbound {
+		if w, ok := n.wishFor(in.m.Host, in.m.Channel); ok && w.QoS.Class == rule.Command {
 			return true
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.exports.order, func(x *export) bool { return x.qos.Class == rule.Command })
+	return l.exports.hasCommands("")
 }
 
 // failed is called when a link ends or falls silent. If the link moved less than tryProves ago,
@@ -151,17 +149,14 @@ func (n *Node) goOn(l, old *link) (better bool) {
 		if now >= t.asked+tryStamps {
 			t.asked = now
 			t.count++
-			t.link = append(t.link, old.lockedRTT())
+			t.link = append(t.link, old.rtt())
 			l.send(wire.Stamp{T1: uint64(max(now, 1))})
 		}
 		return false
 	case since < tryTime:
 		return false
 	}
-	l.mu.Lock()
-	rounds := slices.Clone(t.rounds)
-	l.mu.Unlock()
-	if t.isBetter(rounds) {
+	if t.isBetter() {
 		return true
 	}
 	old.other = ""
@@ -171,12 +166,12 @@ func (n *Node) goOn(l, old *link) (better bool) {
 
 // isBetter reports whether all stamps were answered, none more slowly than the link's median
 // round trip, and the median of their round trips is at most half of the link's.
-func (t *wayTrial) isBetter(rounds []time.Duration) bool {
-	if len(rounds) < t.count || len(rounds) == 0 {
+func (t *wayTrial) isBetter() bool {
+	if len(t.rounds) < t.count || len(t.rounds) == 0 {
 		return false
 	}
 	link := medianOf(t.link)
-	return 2*medianOf(rounds) <= link && slices.Max(rounds) <= link
+	return 2*medianOf(t.rounds) <= link && slices.Max(t.rounds) <= link
 }
 
 func medianOf(list []time.Duration) time.Duration {
@@ -190,18 +185,9 @@ func (n *Node) otherWay(l *link) string {
 		if spare.trial == nil {
 			continue
 		}
-		spare.mu.Lock()
-		rounds := slices.Clone(spare.trial.rounds)
-		spare.mu.Unlock()
-		if len(rounds) > 0 {
+		if rounds := spare.trial.rounds; len(rounds) > 0 {
 			return fmt.Sprintf("the way to %s has a round trip of %s, and is being tried", spare.s.RemoteAddr(), unit.Time(medianOf(rounds).Round(10*time.Microsecond)))
 		}
 	}
 	return l.other
-}
-
-func (l *link) lockedRTT() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.rtt()
 }

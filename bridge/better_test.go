@@ -269,7 +269,7 @@ func TestTrialIsWon(t *testing.T) {
 		"one late":               {ms(20, 20, 20), ms(2, 2, 21), false},
 		"the link was slow once": {ms(10, 10, 400), ms(6, 6, 6), false},
 	} {
-		if got := (&wayTrial{count: len(c.link), link: c.link}).isBetter(c.way); got != c.want {
+		if got := (&wayTrial{count: len(c.link), link: c.link, rounds: c.way}).isBetter(); got != c.want {
 			t.Errorf("%s: got %v", what, got)
 		}
 	}

@@ -5,10 +5,12 @@ import (
 	"strings"
 	"time"
 
+	"achbridge/bridge/hubway"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/send"
 	"achbridge/bridge/status"
 	"achbridge/wire"
 )
@@ -82,12 +84,12 @@ func (n *Node) bind(l *link, c wire.Channel, w rule.Mirror) {
 		n.endDetours(m)
 	}
 	n.changed = true // peers may be offered the mirror from now on
-	l.subs[m.subID] = m
 	n.adopted(m)
-	in := &inbound{m: m, feed: mirror.Feed{Epoch: c.Epoch, Run: l.run, Silent: l.silent}, limit: mirror.LargestFrame(c)}
-	have, counted := m.Subscribe(&in.feed, w.QoS)
+	in := &inbound{m: m, Inbound: send.Inbound{Mirror: m.Mirror, Feed: mirror.Feed{Epoch: c.Epoch, Run: l.run, Silent: l.silent}, Limit: mirror.LargestFrame(c)}}
+	have, counted := m.Subscribe(&in.Feed, w.QoS)
 	in.have = have
-	l.setInbound(m.subID, in)
+	l.inbound[m.subID] = in
+	l.frames.AddInbound(m.subID, &in.Inbound)
 	l.send(wire.Subscribe{ID: m.subID, Channel: c.Name, Epoch: c.Epoch, HaveSeq: have, QoS: w.QoS.Wire(), Held: counted.ToWire(m.id)})
 }
 
@@ -160,7 +162,7 @@ func (m *binding) reading(now time.Duration) mirror.Reading {
 	if m.link == nil {
 		return mirror.Reading{}
 	}
-	return m.link.clockAt(now)
+	return m.link.frames.ReadClock(now)
 }
 
 // rival logs, once for each channel, that the name for the channel's mirror is taken.
@@ -240,14 +242,30 @@ func (n *Node) noFile(l *link, m *binding, err error) {
 	m.Refuse(causeOf(err), err.Error())
 }
 
+// inbound is one subscription of ours on one link. It belongs to the node's goroutine.
+type inbound struct {
+	send.Inbound
+	m        *binding
+	have     uint64           // HaveSeq of our Subscribe
+	last     uint64           // LastSeq of the origin's answer
+	consumer *hubway.Consumer // fetches its frames from the hub; nil: none
+}
+
+// endInbound puts no more frames of our subscription id into its mirror.
+func (l *link) endInbound(id uint32) {
+	l.frames.DropInbound(id)
+	l.inbound[id].consumer.Stop()
+	delete(l.inbound, id)
+}
+
 // unsubscribe ends our subscription id on l.
 func (n *Node) unsubscribe(l *link, id uint32) {
-	m := l.subs[id]
-	if m == nil {
+	in := l.inbound[id]
+	if in == nil {
 		return
 	}
-	delete(l.subs, id)
-	l.setInbound(id, nil)
+	m := in.m
+	l.endInbound(id)
 	l.send(wire.Unsubscribe{ID: id})
 	if m.link == l && m.subID == id {
 		m.link, m.subID = nil, 0

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"achbridge/bridge/clock"
-	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/unit"
 )
@@ -66,11 +65,7 @@ func (n *Node) lookAtClocks() {
 		}, "step", step-slept)
 	}
 	for _, l := range n.links {
-		l.mu.Lock()
-		step := l.stepped
-		l.stepped = 0
-		l.mu.Unlock()
-		if step != 0 {
+		if step := l.frames.TakeStep(); step != 0 {
 			l.warn("clock of a peer stepped", status.Event{
 				Kind: status.EventClockStep, Text: fmt.Sprintf("monotonic clock of %s moved by %s against ours: one of the two hosts was suspended", l.host, unit.Time(step.Round(time.Microsecond))),
 			}, "step", step)
@@ -101,41 +96,6 @@ func (n *Node) lookAtSleep() {
 		Kind: status.EventClockStep, Text: fmt.Sprintf("this host was suspended for %s: commands of before are not put, and ages do not count that time", unit.Time(slept.Round(time.Millisecond))),
 	}, "step", slept)
 	for _, l := range slices.Concat(slices.Collect(maps.Values(n.links)), slices.Collect(maps.Values(n.spares))) {
-		l.mu.Lock()
-		l.clock.Suspended(n.now(), total)
-		for _, x := range l.exports.order {
-			if x.sub != nil {
-				x.sub.wake()
-			}
-		}
-		l.mu.Unlock()
-		l.awake()
+		l.frames.Suspended(n.now(), total)
 	}
-}
-
-// wake records, for a command channel, that its present frames may be from before the host
-// was suspended, since their capture times do not show that. Needs the link's mu.
-func (sub *subscription) wake() {
-	if sub.qos.Class != rule.Command || sub.suspended == nil {
-		return
-	}
-	total := sub.suspended()
-	if !clock.Slept(sub.asleep, total) {
-		return
-	}
-	sub.asleep, sub.undated, sub.captured = total, sub.ch.LastSeq(), 0
-}
-
-// askClock returns when to ask for the peer's clock, at once for a datagram that
-// is due now: until it is known, no command may be put. A datagram without entries
-// asks, since it has to be reported; the far future when there is no need.
-func (l *link) askClock(box *outbox, now time.Duration) time.Duration {
-	if _, _, known := l.clock.Offset(now); known {
-		return now + time.Hour
-	}
-	if at := box.asked + probeInterval; box.asked != 0 && at > now {
-		return at
-	}
-	box.asked = now
-	return now
 }

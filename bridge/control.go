@@ -37,9 +37,7 @@ func (n *Node) handle(l *link, m wire.Message) error {
 	case wire.Subscribe:
 		n.subscribe(l, m)
 	case wire.Unsubscribe:
-		l.mu.Lock()
-		l.dropExport(m.ID)
-		l.mu.Unlock()
+		l.exports.drop(m.ID)
 	case wire.Update:
 		n.update(l, m)
 	case wire.Ledger:
@@ -165,8 +163,6 @@ func (n *Node) update(l *link, m wire.Update) {
 		l.send(wire.Refused{ID: m.ID, Re: wire.TypeSubscribe, Code: wire.CodeFailed, Text: wire.Text(err.Error())})
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	x := l.exports.byID[m.ID]
 	if x == nil || qos.Mode != x.qos.Mode {
 		return
@@ -177,33 +173,29 @@ func (n *Node) update(l *link, m wire.Update) {
 	}
 	if err != nil {
 		n.forbid(l, m.ID, x.channel, err)
-		l.dropExport(m.ID)
+		l.exports.drop(m.ID)
 		return
 	}
 	if granted.Class == rule.Command {
 		n.wentTo(l)
 	}
-	l.requalify(x, permitted{qos, granted})
+	x.requalify(permitted{qos, granted})
 	if m.Owed {
-		x.plane.Owe(m.HaveSeq)
+		x.Owe(m.HaveSeq)
 	}
-	l.awake()
 }
 
-// requalify serves an export otherwise from now on, and wakes its sending. l.mu must be held; the caller wakes the send loop.
-func (l *link) requalify(x *export, p permitted) {
-	x.plane.Requalify(p.granted)
+// requalify serves an export by another quality of service from now on.
+func (x *export) requalify(p permitted) {
+	x.Requalify(p.granted)
 	x.asked, x.qos = p.asked, p.granted
-	if x.sub != nil {
-		l.rouse(x.sub)
-	}
 }
 
 // subscribed takes the answer to our subscription id. A mirror that asked with
 // a later frame than the origin has ever put remembers a life of the channel
 // that ended while nobody watched: it begins anew.
 func (n *Node) subscribed(l *link, m wire.Subscribed) {
-	in := l.inbound(m.ID)
+	in := l.inbound[m.ID]
 	if in == nil {
 		return
 	}
@@ -225,7 +217,7 @@ func (n *Node) subscribed(l *link, m wire.Subscribed) {
 func (n *Node) refused(l *link, m wire.Refused) {
 	switch m.Re {
 	case wire.TypeSubscribe:
-		in := l.inbound(m.ID)
+		in := l.inbound[m.ID]
 		if in == nil {
 			return
 		}
@@ -236,7 +228,7 @@ func (n *Node) refused(l *link, m wire.Refused) {
 			return
 		}
 		if m.Code == wire.CodeForbidden || m.Code == wire.CodeMachine || m.Code == wire.CodeLimit {
-			in.m.bar(in.feed.Epoch)
+			in.m.bar(in.Feed.Epoch)
 		}
 		in.m.RefusedBy(l.host, causeOfRefusal(m), fmt.Sprintf("%s refuses: %s", l.host, m.Text))
 		l.refusal("subscription refused", status.Event{Channel: in.m.Channel, Mirror: in.m.Name, Text: m.Text})

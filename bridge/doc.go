@@ -16,12 +16,12 @@
 //
 // # One frame, robot to PC
 //
-//	localach.Watcher       sees that last_seq of "imu" has moved          subscription.go  watch
-//	link.pump              the link can take a packet: of which channel?   pump.go    fill
-//	link.load              copies the NEWEST frame out of the ring now     load.go
-//	wire.AppendFrame       into a datagram, beside other small frames      pump.go    addWhole
+//	localach.Watcher       sees that last_seq of "imu" has moved          ring/arrivals.go
+//	send.Link.Send         the link can take a packet: of which channel?   send/loop.go  fill
+//	send.Link.load         copies the NEWEST frame out of the ring now     send/load.go
+//	wire.AppendFrame       into a datagram, beside other small frames      send/loop.go  addWhole
 //	transport.Session      QUIC datagram, over the network                 transport/
-//	link.receive           parses, finds the subscription                  receive.go take
+//	send.Link.Receive      parses, finds the subscription                  send/receive.go  take
 //	mirror.Mirror.Put      newer? a command: in time? then put             mirror/put.go
 //
 // # Who owns what
@@ -29,8 +29,7 @@
 // Node.Run is one goroutine, which owns all tables: local channels, peers, links,
 // wishes, mirrors. Other goroutines hand it functions (post, call). It never waits
 // for the network. A link has five goroutines: hear and tell serve the control
-// stream, receive and pump the datagrams, playback the streams of mode every. The
-// link's mu guards what receive and pump share. Package mirror has the mirrors, each
+// stream, and three of send.Link the frames. Package mirror has the mirrors, each
 // with its own mutex. A binding holds a mirror and knows which link feeds it.
 //
 //	node.go             Node and its loop           config.go         Config
@@ -43,11 +42,6 @@
 //	stream.go           its control stream          control.go        what control messages do
 //	link_silence.go     links that are not heard, or carry less; which of two links stays
 //	transport_choice.go QUIC or SCTP, by peer       hostname.go       what a peer is called here
-//	pump.go             what goes out               receive.go        what comes in
-//	priority.go         which goes first            queue.go          which has something to send
-//	subscription.go     a peer's subscription       load.go           from the ring into packets
-//	older.go            the large frame before the one that leaves
-//	every_send.go       mode every, out             every_large.go    its large frames
 //	catalog.go          what is told of channels    query.go          why a channel is not offered; pings
 //	layouts.go          the layouts of frames: other hosts' and ours
 //	exchange.go         accounts and facts that both ends tell each other
@@ -64,9 +58,10 @@
 //	achd/    achd's protocol, both ends
 //	rule/    rules and quality of service           ledger/  what became of frames
 //	status/  reports, states, causes, events        via/     the kinds of transport
-//	ring/    copies of local channels              hubway/  frames through a hub
+//	send/    frames over a link                     hubway/  frames through a hub
+//	ring/    copies of local channels
 //	layouts/ layouts of frames
-//	fresh/   ages, pacing, clocks: pure             transport/, trust/, logline/
+//	pacing/, delivery/, age/, clock/: pure          transport/, trust/, logline/
 //
 // # Rules that hold whatever happens
 //

@@ -6,8 +6,6 @@ import (
 	"os"
 	"time"
 
-	"achbridge/bridge/clock"
-	"achbridge/bridge/delivery"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/status"
 	"achbridge/bridge/trust"
@@ -21,19 +19,16 @@ const ledgerRate = 50
 // tellLedger sends the accounts that have changed, of both directions, to l's peer.
 func (n *Node) tellLedger(l *link) {
 	now := n.now()
-	every := max(time.Second, time.Duration(len(l.exports.order)+len(l.subs))*time.Second/ledgerRate)
+	every := max(time.Second, time.Duration(len(l.exports.order)+len(l.inbound))*time.Second/ledgerRate)
 	m := wire.Ledger{Path: l.pathNews(now, n.waited)}
-	l.mu.Lock()
-	carried := l.flight.Carried()
 	for _, x := range l.exports.order {
-		a, newest := x.plane.Accounts(carried[x.id])
+		a, newest := x.Accounts()
 		if x.teller.Due(now, every, a, func(a ledger.Accounts) uint64 { return a.Offered }) {
 			m.Serving = append(m.Serving, x.tellOf(a, newest))
 		}
 	}
-	l.mu.Unlock()
-	for id, mirror := range l.subs {
-		newest := l.consumer(id).Newest() // first: what is counted then is of these frames at least
+	for id, in := range l.inbound {
+		mirror, newest := in.m, in.consumer.Newest() // first: what is counted then is of these frames at least
 		if a := mirror.Since(); mirror.teller.Due(now, every, a, ledger.Accounts.Settled) {
 			told := mirror.AddTo(a.ToWire(id), now)
 			told.Newest = newest
@@ -53,8 +48,8 @@ func (n *Node) ledger(l *link, m wire.Ledger) {
 		l.theirs = m.Path
 	}
 	for _, a := range m.Serving {
-		if mirror := l.subs[a.ID]; mirror != nil {
-			mirror.Hear(a)
+		if in := l.inbound[a.ID]; in != nil {
+			in.m.Hear(a)
 		}
 	}
 	if answer := l.settle(m.Holding); len(answer) > 0 {
@@ -65,17 +60,14 @@ func (n *Node) ledger(l *link, m wire.Ledger) {
 // settle adds the peer's counts to the accounts. It returns answers for accounts without
 // traffic, so that both sides then have the same figures.
 func (l *link) settle(holding []wire.Account) (answer []wire.Account) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	carried := l.flight.Carried()
 	for _, a := range holding {
 		x := l.exports.byID[a.ID]
 		if x == nil {
 			continue
 		}
-		x.plane.Hear(a)
+		x.Hear(a)
 		x.reader = sightOf(a)
-		now, newest := x.plane.Accounts(carried[x.id])
+		now, newest := x.Accounts()
 		if rests := now.Offered == x.teller.Before.Offered; rests && now != x.teller.Said {
 			x.teller.Said = now
 			answer = append(answer, x.tellOf(now, newest))
@@ -122,15 +114,14 @@ type pathTeller struct {
 
 // pathNews returns the facts to send now, nil for none. Over a path on which we send no frames, they are about this host alone.
 func (l *link) pathNews(now time.Duration, waited *float64) *wire.Path {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if now < l.pathTold.at+pathEvery {
 		return nil
 	}
 	p := l.pathTold.said
 	if len(l.exports.order) > 0 {
-		p.Full, p.Rate = uint64(l.traffic.full.Total(now)), uint64(max(0, l.pacer.Path()))
-		p.Sent, p.Lost = l.flight.Count()
+		full, rate := l.frames.Path(now)
+		sent := l.frames.Sent()
+		p.Full, p.Rate, p.Sent, p.Lost = uint64(full), uint64(rate), sent.Packets, sent.Lost
 	}
 	p.Waited = waitedToWire(waited)
 	if p == l.pathTold.said {
@@ -165,7 +156,7 @@ func (x *export) tellOf(counted ledger.Accounts, newest uint64) wire.Account {
 	a := counted.ToWire(x.id)
 	a.Newest = newest
 	if x.unreadable() {
-		a.Cause = string(cmp.Or(causeOf(x.plane.Trouble()), status.CauseOther))
+		a.Cause = string(cmp.Or(causeOf(x.Trouble()), status.CauseOther))
 	}
 	return a
 }
@@ -173,7 +164,7 @@ func (x *export) tellOf(counted ledger.Accounts, newest uint64) wire.Account {
 // unreadable reports whether the channel cannot be read for a reason that lasts, not only
 // because its lock is held for a moment.
 func (x *export) unreadable() bool {
-	trouble := x.plane.Trouble()
+	trouble := x.Trouble()
 	return trouble != nil && !errors.Is(trouble, os.ErrDeadlineExceeded)
 }
 
@@ -188,30 +179,4 @@ func (r readerSight) show(s *status.Subscription) {
 		v := status.Ms(r.transit)
 		s.TransitMs = &v
 	}
-}
-
-// traffic is under the link's mu.
-type traffic struct {
-	sent, received uint64 // bytes
-	load           uint64 // of received: of a load test
-	full           clock.Stopwatch
-}
-
-func (t *traffic) out(size int) { t.sent += uint64(size) }
-func (t *traffic) in(size int)  { t.received += uint64(size) }
-
-// wait notes whether frames wait for the path from now on.
-func (t *traffic) wait(now time.Duration, full bool) {
-	if full {
-		t.full.Start(now)
-	} else {
-		t.full.Stop(now)
-	}
-}
-
-func (t *traffic) status(now time.Duration, f *delivery.Flight, r *delivery.Receipts) status.Traffic {
-	s := status.Traffic{SentBytes: t.sent, ReceivedBytes: t.received, FullS: t.full.Total(now).Seconds()}
-	s.Sent, s.Lost = f.Count()
-	s.Received, s.Missed = r.Count()
-	return s
 }

@@ -5,29 +5,26 @@ import (
 
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/ledger"
-	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/send"
 	"achbridge/bridge/status"
 	"achbridge/wire"
 )
 
-// export sends one channel of ours to one peer, over the link or through the hub. The link's mu guards it.
+// export is a peer's subscription to one channel of ours, over the link or through the hub. It belongs to the node's goroutine.
 type export struct {
 	id      uint32
 	channel string
-	epoch   uint64
 	qos     rule.QoS
 	asked   rule.QoS // what the peer asked for; rules may grant less
 	book    *ledger.Book
 	teller  ledger.Teller
 	reader  readerSight
 
-	plane plane
-	sub   *subscription // plane, if that is the link; else nil
+	plane // sends the frames
 }
 
-// plane sends the frames of an export: a subscription over the link, a hubway.Subscription through the hub. All methods require
-// the link's mu.
+// plane sends the frames of an export: a send.Subscription over the link, a hubway.Subscription through the hub.
 type plane interface {
 	// Requalify serves the export by another quality of service.
 	Requalify(qos rule.QoS)
@@ -35,9 +32,8 @@ type plane interface {
 	Owe(have uint64)
 	// Hear takes the peer's account of what it received.
 	Hear(a wire.Account)
-	// Accounts returns the frame counters, and the newest frame that they include. inFlight: packets of the export are on
-	// their way.
-	Accounts(inFlight bool) (a ledger.Accounts, newest uint64)
+	// Accounts returns the frame counters, and the newest frame that they include.
+	Accounts() (a ledger.Accounts, newest uint64)
 	// Show adds the state of the sending to a status.
 	Show(s *status.Subscription)
 	// Trouble returns why the last try to read or to send the channel failed; nil if none did.
@@ -46,93 +42,64 @@ type plane interface {
 	Stop()
 }
 
-// exports are the exports of one link.
+// exports are the exports of one link. They belong to the node's goroutine.
 type exports struct {
 	byID  map[uint32]*export
 	order []*export // in the order in which they began
 }
 
-func (e *exports) add(x *export) {
-	e.byID[x.id] = x
-	e.order = append(e.order, x)
-}
-
-// sub returns the subscription over the link with this id, nil for none.
-func (e *exports) sub(id uint32) *subscription {
-	if x := e.byID[id]; x != nil {
-		return x.sub
-	}
-	return nil
-}
-
-// dropExport ends an export. l.mu must be held.
-func (l *link) dropExport(id uint32) {
-	x := l.exports.byID[id]
+// drop ends an export, if there is one with this id.
+func (e *exports) drop(id uint32) {
+	x := e.byID[id]
 	if x == nil {
 		return
 	}
-	x.plane.Stop()
-	delete(l.exports.byID, id)
-	for i := range l.exports.order {
-		if l.exports.order[i] == x {
-			l.exports.order = append(l.exports.order[:i:i], l.exports.order[i+1:]...)
-			break
-		}
+	x.Stop()
+	delete(e.byID, id)
+	e.order = slices.DeleteFunc(e.order, func(o *export) bool { return o == x })
+}
+
+// dropAll ends all exports.
+func (e *exports) dropAll() {
+	for id := range e.byID {
+		e.drop(id)
 	}
+}
+
+// hasCommands reports whether an export has class command; "" means any channel.
+func (e *exports) hasCommands(channel string) bool {
+	return slices.ContainsFunc(e.order, func(x *export) bool {
+		return (channel == "" || x.channel == channel) && x.qos.Class == rule.Command
+	})
 }
 
 // dropExports ends the peer's subscriptions to a channel; the next catalog says why.
 func (l *link) dropExports(channel string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for id, x := range l.exports.byID {
 		if x.channel == channel {
 			l.advertised.ended[channel] = append(l.advertised.ended[channel], id)
-			l.dropExport(id)
+			l.exports.drop(id)
 		}
-	}
-}
-
-func (l *link) dropAllExports() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for id := range l.exports.byID {
-		l.dropExport(id)
 	}
 }
 
 // addExport starts an export to the peer, in place of one with the same id or of the same channel: a peer has no more of them
 // than we offer channels.
 func (l *link) addExport(m wire.Subscribe, p permitted, c *local) {
-	l.mu.Lock()
-	l.dropExport(m.ID)
+	l.exports.drop(m.ID)
 	for _, old := range slices.Clone(l.exports.order) {
 		if old.channel == m.Channel {
-			l.dropExport(old.id)
+			l.exports.drop(old.id)
 		}
 	}
 	b := l.n.book(l.peer, m.Channel)
 	b.Settle(ledger.Reader{Run: l.run, ID: m.Held.ID, Held: ledger.FromWire(m.Held)})
-	x := &export{id: m.ID, channel: c.ch.Name(), epoch: c.ch.Epoch(), qos: p.granted, asked: p.asked, book: b}
-	l.exports.add(x)
+	x := &export{id: m.ID, channel: c.ch.Name(), qos: p.granted, asked: p.asked, book: b}
 	if l.overHub() {
 		x.plane = l.n.publishers.Subscribe(c.ch, hubway.Request{ID: m.ID, Peer: hubPeer{l}, QoS: p.granted, Have: m.HaveSeq, Book: b, Copies: c.copies})
-		l.mu.Unlock()
-		return
+	} else {
+		x.plane = l.frames.Subscribe(send.Request{ID: m.ID, Channel: c.ch, Copies: c.copies, QoS: p.granted, Have: m.HaveSeq, Book: b})
 	}
-	sub := newSubscription(x, c, m.HaveSeq, l.n.ringClock)
-	sub.compression = ring.NewCompression(p.granted.Compress, l.compressor, l.n.now)
-	sub.suspended = l.n.clock.Suspended
-	sub.asleep = sub.suspended()
-	l.rouse(sub)
-	if sub.every != nil {
-		l.openStream(sub)
-	}
-	l.mu.Unlock()
-	sub.arrivals.Watch(l.n.cfg.Source, func() {
-		if l.news.add(sub) {
-			l.awake()
-		}
-	})
-	l.awake()
+	l.exports.byID[x.id] = x
+	l.exports.order = append(l.exports.order, x)
 }

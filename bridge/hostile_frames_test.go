@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"achbridge/bridge/send"
 	"achbridge/bridge/status"
 	"achbridge/testnet/need"
 	"achbridge/wire"
@@ -42,7 +43,7 @@ func TestPartsThatOverlapOrNeverEndHarmNobody(t *testing.T) {
 				case 4: // 4 GiB, of which wire makes an error that does not end the link
 					evil.number++
 					b := wire.AppendHeader(nil, wire.Header{Number: evil.number, Sent: time.Duration(evil.number)})
-					if i < 8*(maxBadDatagrams-1) {
+					if i < 8*(send.MaxBadDatagrams-1) {
 						evil.s.SendDatagram(binary.AppendUvarint(append(b, 2, 1, 1, 0, 0, 0, 5, 0), 4<<30))
 					}
 					continue
@@ -151,12 +152,12 @@ func TestMalformedDatagramsEndTheLink(t *testing.T) {
 	inSiege(t, func(s *siege) {
 		evil, _ := s.feeding(64)
 		s.withstand(2*time.Second, func() {
-			for range 2 * maxBadDatagrams {
+			for range 2 * send.MaxBadDatagrams {
 				evil.s.SendDatagram(binary.AppendUvarint([]byte{1, 0, 2, 1, 1, 0, 0, 0, 5, 0}, 4<<30))
 				time.Sleep(milli)
 			}
 		})
-		s.pc.logged(fmt.Sprint(maxBadDatagrams, " datagrams that are not ours"), 1)
+		s.pc.logged(fmt.Sprint(send.MaxBadDatagrams, " datagrams that are not ours"), 1)
 	})
 }
 

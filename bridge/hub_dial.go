@@ -74,9 +74,7 @@ func (n *Node) lacks(p *peer, now time.Duration) bool {
 	l := n.provedLink(p.Host)
 	switch {
 	case l != nil && (l.overHub() || !l.silent):
-		l.mu.Lock()
 		p.alone, p.after = 0, max(hubAfter, 4*l.rtt())
-		l.mu.Unlock()
 	case p.alone == 0 && l != nil:
 		p.alone = max(l.since, 1)
 	case p.alone == 0:

@@ -23,12 +23,13 @@ const (
 	hubName    = "through the hub" // where a link is told of
 )
 
-// stamps is what a link over the hub knows of the way there.
+// stamps is what a link over the hub knows of the way there. It belongs to the node's goroutine.
 type stamps struct {
-	asked  time.Duration // when the peer's clock was asked for last; the node's
-	count  int           // how often; the node's
-	pulled time.Duration // when the peer was told last what was pulled; the node's
-	round  time.Duration // smoothed round trip, 0: not known; guarded by the link's mu
+	asked  time.Duration                          // when the peer's clock was asked for last
+	count  int                                    // how often
+	pulled time.Duration                          // when the peer was told last what was pulled
+	round  time.Duration                          // smoothed round trip; 0: not known
+	pings  map[time.Duration]chan<- time.Duration // that wait for the answer to the stamp of this time
 }
 
 // askStamp asks for the peer's clock when it is time to.
@@ -52,37 +53,38 @@ func (l *link) stamped(m wire.Stamp, now time.Duration) {
 	if rtt < 0 || asked > now || said < heard {
 		return
 	}
-	l.mu.Lock()
-	l.stepped += l.clock.Sample(asked, heard, said, now)
-	if l.stamps.round == 0 {
-		l.stamps.round = rtt
-	}
+	l.frames.SampleClock(asked, heard, said, now)
+	l.n.post(func() { l.tookRound(asked, rtt) })
+}
+
+// tookRound handles the answer to a stamp that left at asked.
+func (l *link) tookRound(asked, rtt time.Duration) {
+	l.stamps.round = cmp.Or(l.stamps.round, rtt)
 	l.stamps.round += (rtt - l.stamps.round) / stampShare
 	if l.trial != nil {
 		l.trial.rounds = append(l.trial.rounds, rtt)
 	}
-	for _, p := range l.pings {
-		if p.left == asked {
-			l.pong(p.number, Pong{RTT: rtt})
-			break
-		}
+	if ping := l.stamps.pings[asked]; ping != nil {
+		ping <- rtt
+		delete(l.stamps.pings, asked)
 	}
-	l.mu.Unlock()
-	for _, in := range l.consumers() {
-		in.consumer.ClockKnown()
+	for _, in := range l.inbound {
+		if in.consumer != nil {
+			in.consumer.ClockKnown()
+		}
 	}
 }
 
-// rtt is the smoothed round trip of the link. Needs l.mu.
+// rtt returns the smoothed round trip of the link: of frames, and over the hub of stamps.
 func (l *link) rtt() time.Duration {
-	measured, _ := l.flight.RTT()
-	return cmp.Or(measured, l.stamps.round, l.s.RTT())
+	if l.overHub() {
+		return cmp.Or(l.stamps.round, l.s.RTT())
+	}
+	return cmp.Or(l.frames.RTT(), l.s.RTT())
 }
 
 // patience is for how long nothing may come over the hub before the link ends.
 func (l *link) patience() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return max(hubSilence, hubRounds*l.rtt())
 }
 
@@ -122,7 +124,10 @@ func (l *link) tellPulls(now time.Duration) {
 		return
 	}
 	l.stamps.pulled = now
-	for id, in := range l.consumers() {
+	for id, in := range l.inbound {
+		if in.consumer == nil {
+			continue
+		}
 		r := in.consumer.Report()
 		if r.IsNew {
 			r.Pulled.Sub = id

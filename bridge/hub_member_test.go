@@ -3,13 +3,11 @@ package bridge
 import (
 	"crypto"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/s2"
 
-	"achbridge/bridge/hubway"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/seal"
 	"achbridge/wire"
@@ -186,25 +184,4 @@ func TestFramesOfAnEarlierLifeAreNotPut(t *testing.T) {
 			}
 		}
 	})
-}
-
-// The clock's goroutine looks for consumers while the node begins one. Run with -race.
-func TestConsumersOfLinkAreReadUnderItsLock(t *testing.T) {
-	in := &inbound{}
-	l := &link{imports: map[uint32]*inbound{1: in, 2: {}}}
-	var work sync.WaitGroup
-	work.Go(func() {
-		for range 100 {
-			l.consumers()
-		}
-	})
-	for range 100 {
-		l.inMu.Lock()
-		in.consumer = new(hubway.Consumer)
-		l.inMu.Unlock()
-	}
-	work.Wait()
-	if got := l.consumers(); len(got) != 1 || got[1] != in {
-		t.Errorf("got %v, want subscription 1 alone", got)
-	}
 }

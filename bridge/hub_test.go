@@ -322,10 +322,9 @@ func TestStampsThatCannotBeAreIgnored(t *testing.T) {
 			for _, l = range pc.node.links {
 			}
 		})
-		round := func() time.Duration {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return l.stamps.round
+		round := func() (rtt time.Duration) {
+			pc.node.call(func() { rtt = l.stamps.round })
+			return rtt
 		}
 		now, before := pc.node.now(), round()
 		for what, m := range map[string]wire.Stamp{
@@ -354,7 +353,7 @@ func TestPatienceOverTheHubGrowsWithTheRoundTrip(t *testing.T) {
 					40 * time.Millisecond:  hubSilence,
 					700 * time.Millisecond: hubRounds * 700 * time.Millisecond,
 				} {
-					l := &link{s: real.s, stamps: stamps{round: round}}
+					l := &link{s: real.s, frames: real.frames, stamps: stamps{round: round}}
 					if got := l.patience(); got != want {
 						t.Errorf("patience with a round trip of %v = %v, want %v", round, got, want)
 					}

@@ -185,8 +185,6 @@ func (n *Node) roomForMirror(l *link, channel string, w rule.Mirror) string {
 // mayRead reports whether the peer may have the subscription that it asks for beside
 // those that it has. One to the same channel takes the place of the former.
 func (l *link) mayRead(m wire.Subscribe) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	same := func(x *export) bool { return x.channel == m.Channel || x.id == m.ID }
 	return len(l.exports.order) < maxSubscriptions || slices.ContainsFunc(l.exports.order, same)
 }
@@ -217,8 +215,8 @@ const maxWideAssembly = maxAssembly * 3 / 4
 
 // assembling is how much memory l's subscriptions may need for large frames.
 func (l *link) assembling() (bytes int) {
-	for _, m := range l.subs {
-		bytes += delivery.AssemblyBytes(mirror.LargestFrame(m.origin))
+	for _, in := range l.inbound {
+		bytes += delivery.AssemblyBytes(mirror.LargestFrame(in.m.origin))
 	}
 	return bytes
 }

@@ -4,26 +4,19 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
-	"achbridge/bridge/clock"
-	"achbridge/bridge/delivery"
 	"achbridge/bridge/layouts"
-	"achbridge/bridge/lock"
 	"achbridge/bridge/logline"
-	"achbridge/bridge/mirror"
-	"achbridge/bridge/pacing"
-	"achbridge/bridge/ring"
+	"achbridge/bridge/send"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
 	"achbridge/wire"
 )
 
-// link is the authenticated association with one peer. Five goroutines serve
-// it: hear and tell for the control stream, receive for what comes in as
-// datagrams, pump for what goes out, playback for the streams of mode every.
+// link is the authenticated association with one peer. Five goroutines serve it: hear and tell for
+// the control stream, and the three of frames.
 type link struct {
 	n      *Node
 	s      *transport.Session
@@ -31,8 +24,8 @@ type link struct {
 	host   string // the peer's name
 	up     time.Duration
 	cancel context.CancelCauseFunc
-	wake   chan struct{} // the pump has something to look at
-	awake  func()        // wakes the pump
+	frames *send.Link // carries frames, except through the hub
+	out    *controlQueue
 	taken  chan struct{} // closed when this is the link to its peer, and no longer a spare
 
 	// These belong to the node's goroutine.
@@ -45,7 +38,8 @@ type link struct {
 	other         string              // why the link does not move to another way, for people; empty if unknown
 	remote        remoteCatalog       // the peer's channels
 	advertised    advertisedChannels  // to the peer
-	subs          map[uint32]*binding // our subscriptions
+	inbound       map[uint32]*inbound // our subscriptions
+	exports       exports             // the peer's subscriptions
 	lastID        uint32
 	pushed        []pushed                     // wishes that the peer's pushes made here
 	turned        []wire.Offer                 // pushes of the peer that our rules refuse
@@ -57,35 +51,8 @@ type link struct {
 	layouts       *layouts.Requests   // to the peer
 	layoutAnswers layouts.AnswerLimit // to the peer
 	silence
-	stamps stamps // over the hub
-
-	out *controlQueue
-
-	mu       lock.Mutex[lock.Link] // guards what pump and receive share
-	exports  exports
-	active   []*subscription // the subscriptions that may have something to send
-	flight   delivery.Flight
-	receipts delivery.Receipts
-	clock    clock.Estimator
-	stepped  time.Duration // steps of the peer's clock against ours since lookAtClocks
-	pacer    pacing.Pacer
-	box      outbox        // of the pump
-	held     bool          // frames wait for the pacer, not for the transport
-	look     time.Duration // when the send loop looks without new data; 0: it does not wait
-	shares   shares
-	wholeAt  [levels]time.Duration // when a whole frame left last, by priority; 0: never
-	traffic  traffic
 	pathTold pathTeller
-	pings    []*ping // that wait for their packet to leave, or for word of it
-	filler   filler
-
-	news         news              // has a lock of its own
-	compressor   *ring.Compressor  // of small frames; belongs to the send loop
-	decompressor ring.Decompressor // belongs to the goroutine of receive
-	reading      mirror.Reading    // of the peer's clock; belongs to the goroutine of receive
-
-	inMu    sync.RWMutex // guards what follows; nothing else is locked under it
-	imports map[uint32]*inbound
+	stamps   stamps // over the hub
 }
 
 // settled is how long a link must have lasted for its peer to be dialled at once when the
@@ -95,17 +62,18 @@ const settled = 3 * time.Second
 // newLink makes a link of a session with host. It does nothing before serve.
 func (n *Node) newLink(s *transport.Session, host string) *link {
 	l := &link{
-		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heard: n.now()},
-		wake: make(chan struct{}, 1), taken: make(chan struct{}), out: newControlQueue(),
-		advertised: advertisedChannels{ended: make(map[string][]uint32), refused: make(map[string]bool)}, subs: make(map[uint32]*binding), asked: make(map[uint32]chan wire.Refused),
-		layoutAnswers: layouts.NewAnswerLimit(),
-		warnings:      warnings(), compressor: ring.NewCompressor(), exports: exports{byID: make(map[uint32]*export)}, imports: make(map[uint32]*inbound),
+		n: n, s: s, peer: s.Peer().Node, host: host, up: n.now(), silence: silence{heard: n.now()}, taken: make(chan struct{}), out: newControlQueue(),
+		advertised: advertisedChannels{ended: make(map[string][]uint32), refused: make(map[string]bool)}, asked: make(map[uint32]chan wire.Refused),
+		layoutAnswers: layouts.NewAnswerLimit(), warnings: warnings(),
+		inbound: make(map[uint32]*inbound), exports: exports{byID: make(map[uint32]*export)},
 	}
 	l.layouts = layouts.NewRequests(&n.layouts, l.describeChannel)
-	l.awake = func() { notify(l.wake) }
-	l.flight.Begin(s.RTT())
-	l.clock.Suspended(l.up, n.clock.Suspended())
-	l.reading.Suspended = l.clock.KnownAt()
+	l.frames = send.NewLink(send.Config{
+		Session: s, Host: host, Source: n.cfg.Source, Clock: n.ringClock, Suspended: n.clock.Suspended, Copying: &n.copying, Spawn: n.work.Go, Log: n.log,
+		Unsendable: func(channel string, err error) {
+			n.post(func() { l.refusal("frames cannot be sent", status.Event{Channel: channel, Text: err.Error()}) })
+		},
+	}, l.up)
 	return l
 }
 
@@ -124,7 +92,7 @@ func (l *link) serve() {
 	// The end of the node's context does not end the link: a Bye follows first.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(l.n.ctx))
 	l.cancel = cancel
-	serving := []func(context.Context) error{l.hear, l.tell, l.receive, l.pump, l.playback}
+	serving := []func(context.Context) error{l.hear, l.tell, l.frames.Receive, l.frames.Send, l.frames.ReceiveStreams}
 	if l.overHub() {
 		serving = serving[:2]
 	}
@@ -190,12 +158,13 @@ func (n *Node) drop(l *link, cause error) {
 	if closed, ok := errors.AsType[*transport.CloseError](cause); ok && closed.Remote || errors.Is(cause, errBye) {
 		n.leaving(l.peer)
 	}
-	for id, m := range l.subs {
-		l.setInbound(id, nil)
+	for id, in := range l.inbound {
+		m := in.m
+		l.endInbound(id)
 		m.origin.Layout = l.remote.channels[m.Channel].Layout // it counts while there is no link
 		m.unbind(status.CausePeerMissing, "no link to "+l.host)
 	}
-	l.dropAllExports()
+	l.exports.dropAll()
 	l.layouts.Close()
 	for _, p := range n.pushes {
 		p.linkDown(l)

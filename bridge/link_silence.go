@@ -42,9 +42,7 @@ func (l *link) quiet(now time.Duration) (since time.Duration, silent bool) {
 	if now-l.heard >= transport.KeepAlive+max(300*time.Millisecond, 4*l.s.RTT()) {
 		return l.heard, true
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.flight.Unanswered(now)
+	return l.frames.Unanswered(now)
 }
 
 // silentText says why the mirrors that a silent link feeds are not fed.
@@ -66,11 +64,11 @@ func (n *Node) listen(l *link) {
 		return
 	}
 	l.silent, n.changed = silent, true
-	for _, m := range l.subs {
+	for _, in := range l.inbound {
 		if silent {
-			m.FellSilent()
+			in.m.FellSilent()
 		} else {
-			m.HeardAgain()
+			in.m.HeardAgain()
 		}
 	}
 	if silent {
@@ -147,10 +145,7 @@ func (n *Node) ListedMissing() (missing bool) {
 // packets. That link runs over SCTP, since QUIC needs packets of 1252 bytes. If SCTP is not
 // allowed, or the peer's SCTP address is unknown, the link stays and carries small frames.
 func (n *Node) narrowed(l *link) (ended bool) {
-	l.mu.Lock()
-	narrow := l.flight.Narrow(n.now())
-	l.mu.Unlock()
-	if !narrow {
+	if !l.frames.IsNarrow(n.now()) {
 		l.narrow = false
 		return false
 	}

@@ -13,9 +13,8 @@ import (
 )
 
 // A load test measures what a link carries one way. The sending end fills what frames leave
-// free: a packet of the load leaves only while no frame waits, where a part of a large frame
-// might, and is not sent again. The receiving end counts all that comes. Who is asked allows
-// one at a time and 10 s a minute in all, whoever asks.
+// free (send.Link.Fill). The receiving end counts all that comes. Who is asked allows one at a
+// time and 10 s a minute in all, whoever asks.
 
 const (
 	loadEvery  = time.Minute
@@ -23,45 +22,7 @@ const (
 	loadTime   = 3 * time.Second
 	loadBegins = loadTime / 3    // what comes before is not counted: the sender finds out what the link takes
 	grantWait  = 3 * time.Second // for the answer
-	// MostLoad is how many bytes a load test sends at most: 1 Gbit/s of it.
-	MostLoad = 375_000_000
 )
-
-// filler is the load that a link sends. It is guarded by the link's mu.
-type filler struct {
-	until time.Duration
-	data  []byte
-	seq   uint64
-	bytes int // that have left
-	came  int // bytes known to have arrived
-}
-
-func (f *filler) on(now time.Duration) bool { return now < f.until && f.bytes < MostLoad }
-
-// arrived counts a packet of size bytes.
-func (f *filler) arrived(size int) { f.came += size }
-
-// addFill puts load into a datagram that is empty, though frames might have filled it. Needs
-// l.mu.
-func (l *link) addFill(box *outbox, now time.Duration) {
-	f := &l.filler
-	if len(box.body) > 0 || box.stream > 0 || !f.on(now) {
-		return
-	}
-	f.seq++
-	l.pacer.Part(now)
-	box.body = wire.AppendFrame(box.body, now, wire.Frame{Sub: wire.LoadSub, Seq: f.seq, Data: f.data[:l.room()-wire.MaxFrameOverhead]})
-	box.pieces = append(box.pieces, delivery.Piece{Sub: wire.LoadSub, Seq: f.seq, Index: len(box.body), Whole: true})
-	f.bytes += len(box.body)
-}
-
-// fillFor has l send load for a time; 0 ends it.
-func (l *link) fillFor(d time.Duration) {
-	l.mu.Lock()
-	l.filler = filler{until: l.n.now() + d, data: make([]byte, wire.MaxDatagram)}
-	l.mu.Unlock()
-	l.awake()
-}
 
 // loadTests are those that peers were granted lately.
 type loadTests []*loadTest
@@ -105,7 +66,7 @@ func (n *Node) loadAsked(l *link, m wire.Load) {
 	case m.For == 0:
 		if running != nil && running.link == l && running.id == m.ID {
 			running.end = n.now()
-			l.fillFor(0)
+			l.frames.Fill(0)
 		}
 		return
 	}
@@ -125,7 +86,7 @@ func (n *Node) loadAsked(l *link, m wire.Load) {
 		n.log.Info("load test", "peer", l.host, "sends", !m.Up, "for", m.For)
 		n.loads = append(n.loads, &loadTest{link: l, id: m.ID, begin: n.now(), end: n.now() + m.For})
 		if !m.Up {
-			l.fillFor(m.For)
+			l.frames.Fill(m.For)
 		}
 		l.send(wire.Load{ID: m.ID, For: m.For, Up: m.Up, Granted: true})
 	}
@@ -168,11 +129,11 @@ func (n *Node) LoadTest(ctx context.Context, host string, way Direction) (r stat
 		return r, err
 	}
 	if way == Up {
-		l.fillFor(loadTime)
+		l.frames.Fill(loadTime)
 	}
 	defer func() {
 		if err != nil {
-			l.fillFor(0)
+			l.frames.Fill(0)
 			l.send(wire.Load{ID: id})
 		}
 	}()
@@ -199,29 +160,27 @@ func awaitGrant(ctx context.Context, l *link, granted chan wire.Refused) error {
 	return nil
 }
 
-// loadCount is what a link has carried so far: what came, or what left and was lost.
-type loadCount struct {
-	at                         time.Duration
-	bytes, packets, lost, load uint64 // load: bytes of the test that arrived
-}
-
 // measureLoad watches a load test.
 func (l *link) measureLoad(ctx context.Context, way Direction) (r status.Load, err error) {
+	count := l.frames.Received
+	if way == Up {
+		count = l.frames.Sent
+	}
 	pause(ctx, loadBegins)
-	before := l.countLoad(way)
+	before := count()
 	pause(ctx, loadTime-loadBegins)
-	after := l.countLoad(way)
+	after := count()
 	switch {
 	case ctx.Err() != nil:
 		return r, ctx.Err()
 	case l.s.Err() != nil:
 		return r, fmt.Errorf("the link to %s has ended", l.host)
 	}
-	s, packets := (after.at - before.at).Seconds(), float64(after.packets-before.packets)
-	bytes, lost := float64(after.bytes-before.bytes)+packets*delivery.HeaderBytes, float64(after.lost)-float64(before.lost)
+	s, packets := (after.At - before.At).Seconds(), float64(after.Packets-before.Packets)
+	bytes, lost := float64(after.Bytes-before.Bytes)+packets*delivery.HeaderBytes, float64(after.Lost)-float64(before.Lost)
 	r = status.Load{
 		Host: l.host, Up: bool(way), Transport: l.s.Transport(), Seconds: s,
-		Mbit: bytes * 8 / 1e6 / s, LoadMbit: float64(after.load-before.load) * 8 / 1e6 / s,
+		Mbit: bytes * 8 / 1e6 / s, LoadMbit: float64(after.Load-before.Load) * 8 / 1e6 / s,
 	}
 	switch {
 	case packets == 0 || lost <= 0:
@@ -232,16 +191,4 @@ func (l *link) measureLoad(ctx context.Context, way Direction) (r status.Load, e
 		r.Lost = lost / (packets + lost)
 	}
 	return r, nil
-}
-
-func (l *link) countLoad(way Direction) loadCount {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := loadCount{at: l.n.now(), bytes: l.traffic.received, load: l.traffic.load}
-	c.packets, c.lost = l.receipts.Count()
-	if way == Up {
-		c.bytes, c.load = l.traffic.sent, uint64(l.filler.came)
-		c.packets, c.lost = l.flight.Count()
-	}
-	return c
 }

@@ -14,6 +14,7 @@ import (
 
 	"achbridge/bridge/delivery"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/send"
 	"achbridge/bridge/status"
 	"achbridge/wire"
 )
@@ -190,8 +191,8 @@ func TestLoadTestsAreBoundedByWhoIsAsked(t *testing.T) {
 		ask(7, wire.MaxLoad, 4, "")
 		time.Sleep(11 * second)
 		link := robot.node.Status().Links[0]
-		if rate := link.SentBytes; rate > MostLoad+1_000_000 {
-			t.Errorf("it sent %d bytes, want at most %d", rate, MostLoad)
+		if rate := link.SentBytes; rate > send.MostLoad+1_000_000 {
+			t.Errorf("it sent %d bytes, want at most %d", rate, send.MostLoad)
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"achbridge/bridge/hubway"
@@ -69,8 +68,7 @@ type Node struct {
 
 	publishers *hubway.Publishers // of channels at the hub
 
-	loads  loadTests
-	pinged atomic.Uint64 // number of pings in this run
+	loads loadTests
 
 	events status.Journal
 	peeks  []*peek
@@ -230,7 +228,7 @@ func (n *Node) leave(cancel context.CancelFunc) {
 	}
 	n.work.Wait()
 	for _, l := range n.links {
-		l.dropAllExports()
+		l.exports.dropAll()
 	}
 	for _, l := range n.locals {
 		l.close()

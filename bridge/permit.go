@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"fmt"
-	"slices"
 
 	"achbridge/bridge/mirror"
 	"achbridge/bridge/rule"
@@ -92,18 +91,15 @@ func (n *Node) judgeExports(l *link) {
 			l.advertised.admit(channel)
 		}
 	}
-	l.mu.Lock()
 	for id, x := range l.exports.byID {
 		granted, err := n.permit(l, x.channel, x.asked)
 		if err != nil {
-			l.dropExport(id)
+			l.exports.drop(id)
 			n.forbid(l, id, x.channel, err)
 		} else if granted != x.qos {
-			l.requalify(x, permitted{x.asked, granted})
+			x.requalify(permitted{x.asked, granted})
 		}
 	}
-	l.mu.Unlock()
-	l.awake()
 }
 
 // judgePushes applies the rules, which may have changed, to the pushes of l's peer, also to
@@ -170,7 +166,7 @@ func (n *Node) CarriesCommands(channel string) (yes bool) {
 			yes = yes || p.Channel == channel && p.QoS.Class == rule.Command
 		}
 		for _, l := range n.links {
-			yes = yes || l.readsCommands(channel)
+			yes = yes || l.exports.hasCommands(channel)
 		}
 	})
 	return yes
@@ -201,13 +197,4 @@ func (n *Node) Claim(channel string, tag localach.Tag) (release func(), err erro
 		return nil, err
 	}
 	return func() { n.post(func() { delete(n.ending, channel); n.changed = true }) }, nil
-}
-
-// readsCommands reports whether the peer reads a channel as class command.
-func (l *link) readsCommands(channel string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.exports.order, func(x *export) bool {
-		return x.channel == channel && x.qos.Class == rule.Command
-	})
 }

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
-	"achbridge/bridge/delivery"
 	"achbridge/bridge/rule"
+	"achbridge/bridge/send"
 	"achbridge/bridge/status"
 	"achbridge/localach"
 	"achbridge/wire"
@@ -150,122 +149,57 @@ func forbidden(l *link, channel string, cause error) string {
 
 // Pong is what became of a packet that was sent to a host and back.
 type Pong struct {
-	RTT  time.Duration // without the time for which the other host held its report back
-	Lost bool
+	send.Pong
 	// Why says why the link runs over its transport.
 	Why  string
 	Link status.Link
 }
 
-// ping is a packet that shall go there and back.
-type ping struct {
-	number uint64
-	left   time.Duration // 0: not yet
-	pong   chan Pong     // has room for one
-}
-
-// pingSub stands for pings among the pieces of a packet: no subscription has it.
-const pingSub = 0
-
-// pingWait is how long Ping waits at most.
-const pingWait = time.Second
-
 // Ping sends a small packet to a host and back, over its link. The error says that there is
 // no link, and is fs.ErrNotExist then, or is that of ctx.
 func (n *Node) Ping(ctx context.Context, host string) (p Pong, err error) {
 	var l *link
-	waiting := &ping{pong: make(chan Pong, 1)}
+	answer := make(chan time.Duration, 1)
 	n.call(func() {
 		if l = n.linkOf(host); l == nil {
 			return
 		}
 		p.Why = n.whyOver(l)
 		p.Link, _ = l.status(n.now())
+		if l.overHub() {
+			l.pingHub(answer)
+		}
 	})
-	if l == nil {
+	switch {
+	case l == nil:
 		return p, fmt.Errorf("no link to %s; `achbridge status` tells of the peers%.0w", host, fs.ErrNotExist)
+	case !l.overHub():
+		p.Pong, err = l.frames.Ping(ctx)
+		return p, err
 	}
-	l.mu.Lock()
-	n.pinged.Add(1)
-	waiting.number = n.pinged.Load()
-	l.pings = append(l.pings, waiting)
-	l.mu.Unlock()
-	l.ping()
-	t := time.NewTimer(pingWait)
+	t := time.NewTimer(send.PingTimeout)
 	defer t.Stop()
 	select {
-	case pong := <-waiting.pong:
-		p.RTT, p.Lost = pong.RTT, pong.Lost
+	case p.RTT = <-answer:
 	case <-t.C:
 		p.Lost = true
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	l.mu.Lock()
-	l.endPing(waiting.number)
-	l.mu.Unlock()
 	return p, err
 }
 
-// ping has the pings that wait leave now.
-func (l *link) ping() {
-	if !l.overHub() {
-		l.awake()
-		return
-	}
-	now := l.n.now()
-	l.mu.Lock()
-	for _, p := range l.pings {
-		if p.left == 0 {
-			p.left = max(now, 1)
+// pingHub sends a stamp to the peer of a link over the hub. Its round trip goes to answer, which has room for it.
+func (l *link) pingHub(answer chan<- time.Duration) {
+	now := max(l.n.now(), 1)
+	for asked := range l.stamps.pings {
+		if now > asked+send.PingTimeout {
+			delete(l.stamps.pings, asked)
 		}
 	}
-	l.mu.Unlock()
-	l.send(wire.Stamp{T1: uint64(max(now, 1))})
-}
-
-// addPings has the pings that wait go with the datagram, which is one without entries if
-// there is nothing else in it. Needs l.mu.
-func (l *link) addPings(box *outbox, now time.Duration) {
-	for _, p := range l.pings {
-		if p.left == 0 && len(box.body) == 0 {
-			box.hollow = true
-		}
-		if p.left == 0 {
-			p.left = now
-			box.pieces = append(box.pieces, delivery.Piece{Sub: pingSub, Seq: p.number, Whole: true})
-		}
+	if l.stamps.pings == nil {
+		l.stamps.pings = make(map[time.Duration]chan<- time.Duration)
 	}
-}
-
-// pinged handles the arrival of a ping at the peer, of which it told so that we would have
-// heard of its newest packet at prompt. Needs l.mu.
-func (l *link) pinged(number uint64, out delivery.Outcome, prompt time.Duration) {
-	for _, p := range l.pings {
-		if p.number != number {
-			continue
-		}
-		rtt, ok := out.RoundTrip(p.left)
-		if !ok {
-			rtt = max(0, prompt-p.left)
-		}
-		l.pong(number, Pong{RTT: rtt})
-		return
-	}
-}
-
-// pong answers a ping. Needs l.mu.
-func (l *link) pong(number uint64, p Pong) {
-	for _, waiting := range l.pings {
-		if waiting.number == number {
-			waiting.pong <- p
-			l.endPing(number)
-			return
-		}
-	}
-}
-
-// endPing needs l.mu.
-func (l *link) endPing(number uint64) {
-	l.pings = slices.DeleteFunc(l.pings, func(p *ping) bool { return p.number == number })
+	l.stamps.pings[now] = answer
+	l.send(wire.Stamp{T1: uint64(now)})
 }

@@ -96,31 +96,29 @@ func (n *Node) status() status.Report {
 }
 
 func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	offset, uncertainty, _ := l.clock.Offset(now)
+	clock := l.frames.ReadClock(now)
 	s := status.Link{
 		Peer: l.host, Node: l.peer.String(), Addr: l.s.RemoteAddr().String(), Transport: l.s.Transport(), Way: l.way(), State: status.LinkUp, Dialled: l.s.Dialled(),
-		UpS: (now - l.up).Seconds(), RTTms: status.Ms(l.rtt()), ClockOffsetMs: status.Ms(offset), ClockUncertaintyMs: status.Ms(uncertainty),
-		Inbound: inboundPath(l.theirs), DatagramBytes: l.s.MaxDatagram(), Traffic: l.traffic.status(now, &l.flight, &l.receipts),
+		UpS: (now - l.up).Seconds(), RTTms: status.Ms(l.rtt()), ClockOffsetMs: status.Ms(clock.Offset), ClockUncertaintyMs: status.Ms(clock.Uncertainty),
+		Inbound: inboundPath(l.theirs), DatagramBytes: l.s.MaxDatagram(), Traffic: l.frames.Traffic(now),
 	}
-	if path := l.pacer.Path(); path > 0 {
+	if _, path := l.frames.Path(now); path > 0 {
 		mbit := path * 8 / 1e6
 		s.PathMbit = &mbit
 	}
 	if l.silent {
 		s.State, s.SilentS = status.LinkSilent, (now - l.since).Seconds()
 	}
-	exports, carried := make([]status.Subscription, 0, len(l.exports.order)), l.flight.Carried()
+	exports := make([]status.Subscription, 0, len(l.exports.order))
 	for _, x := range l.exports.order {
-		account, _ := x.plane.Accounts(carried[x.id])
+		account, _ := x.Accounts()
 		export := status.Subscription{
-			Channel: x.channel, Peer: l.host, QoS: x.qos, Accounts: account, WithRoom: x.book.WithRoom,
+			Channel: x.channel, Peer: l.host, QoS: x.qos, Accounts: account,
 		}
 		x.reader.show(&export)
-		x.plane.Show(&export)
+		x.Show(&export)
 		if x.unreadable() {
-			export.Reason, export.Cause = x.plane.Trouble().Error(), causeOf(x.plane.Trouble())
+			export.Reason, export.Cause = x.Trouble().Error(), causeOf(x.Trouble())
 		}
 		exports = append(exports, export)
 	}
@@ -316,18 +314,6 @@ func (n *Node) AgesSinceLast() []status.AgeLately {
 	})
 	return list
 }
-
-// clockAt reads the peer's clock.
-func (l *link) clockAt(now time.Duration) mirror.Reading {
-	r := mirror.Reading{Now: now}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r.Offset, r.Uncertainty, r.Known = l.clock.Offset(now)
-	r.Suspended = l.clock.KnownAt()
-	return r
-}
-
-func (l *link) readClock() mirror.Reading { return l.clockAt(l.n.now()) }
 
 // Events returns what happened after event number after, 0 being before the first.
 // It waits for news until ctx ends, then the list is empty; an error is that the

@@ -15,9 +15,9 @@ import (
 func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 	huge := wire.Channel{Name: "huge", FrameCount: 16, FrameSize: 16 << 20}
 	n := &Node{log: slog.New(slog.DiscardHandler)}
-	l := &link{n: n, host: "robot", subs: map[uint32]*binding{}}
+	l := &link{n: n, host: "robot", inbound: map[uint32]*inbound{}}
 	for id := range uint32(maxAssembly / wire.MaxFrame) {
-		l.subs[id] = &binding{origin: huge}
+		l.inbound[id] = &inbound{m: &binding{origin: huge}}
 	}
 	m := &binding{Mirror: mirror.New(mirror.Config{Name: "robot.huge"}, rule.QoS{}, nil)}
 	if err := n.openMirror(m, l, huge, rule.QoS{}); err == nil || !strings.Contains(err.Error(), "robot/huge") {
@@ -28,7 +28,7 @@ func TestPeerCannotMakeUsReserveMemoryWithoutEnd(t *testing.T) {
 // A giant that came first keeps out neither what is small nor what is named.
 func TestGiantsLeaveMemoryForLargeFramesOfOthers(t *testing.T) {
 	n := &Node{log: slog.New(slog.DiscardHandler), asked: []rule.Mirror{{Host: "robot", Channel: "*"}, {Host: "robot", Channel: "map"}}}
-	l := &link{n: n, host: "robot", subs: map[uint32]*binding{}}
+	l := &link{n: n, host: "robot", inbound: map[uint32]*inbound{}}
 	of := func(name string, size int) wire.Channel {
 		return wire.Channel{Name: name, FrameCount: 1, FrameSize: size, Epoch: 1}
 	}
@@ -50,7 +50,7 @@ func TestGiantsLeaveMemoryForLargeFramesOfOthers(t *testing.T) {
 		}
 		if step.fits {
 			m.origin = step.c
-			l.subs[uint32(i)] = m
+			l.inbound[uint32(i)] = &inbound{m: m}
 		}
 	}
 }

@@ -228,7 +228,8 @@ func (n *Node) bindMirrors() {
 
 // endGone ends the subscriptions to channels that the peer of l no longer offers.
 func (n *Node) endGone(l *link) {
-	for id, m := range l.subs {
+	for id, in := range l.inbound {
+		m := in.m
 		if _, ok := l.remote.channels[m.Channel]; !ok {
 			n.unsubscribe(l, id)
 			m.unbind(status.CauseNoChannel, fmt.Sprintf("%s does not offer %s now", m.Host, m.Channel))

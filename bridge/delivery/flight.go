@@ -324,13 +324,12 @@ func (f *Flight) drop() {
 	f.packets = f.packets[:n]
 }
 
-// Carried returns the subscriptions that have pieces in flight.
-func (f *Flight) Carried() map[uint32]bool {
-	subs := make(map[uint32]bool)
+// Carries reports whether a piece of subscription sub is in flight.
+func (f *Flight) Carries(sub uint32) bool {
 	for i := range f.packets {
-		for _, p := range f.packets[i].pieces {
-			subs[p.Sub] = subs[p.Sub] || f.packets[i].state == open
+		if f.packets[i].state == open && slices.ContainsFunc(f.packets[i].pieces, func(p Piece) bool { return p.Sub == sub }) {
+			return true
 		}
 	}
-	return subs
+	return false
 }

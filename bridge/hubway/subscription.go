@@ -12,7 +12,7 @@ import (
 // Subscription is one peer's subscription to a channel that is published to the hub. It counts what the peer missed there: the
 // hub keeps one frame of a channel, so a frame that was put, and did not arrive before a later one did, was replaced at the hub.
 //
-// The methods, other than Pulled, require the link's lock.
+// The methods belong to the node's goroutine.
 type Subscription struct {
 	publisher *publisher
 	id        uint32
@@ -188,7 +188,7 @@ func (r *Subscription) newest() uint64 {
 }
 
 // Accounts returns the frame counters, and the newest frame that they include.
-func (r *Subscription) Accounts(bool) (a ledger.Accounts, newest uint64) {
+func (r *Subscription) Accounts() (a ledger.Accounts, newest uint64) {
 	r.settle()
 	newest = r.newest()
 	return r.book.Accounts(newest), newest

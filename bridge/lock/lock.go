@@ -7,7 +7,7 @@
 //
 //	hubway.Consumer.mu       what came of a channel from the hub
 //	mirror.mu                a mirror's file and what became of its frames
-//	link.mu                  what pump and receive share
+//	send.Link.mu             what sending and receiving share
 //	hubway.publisher.mu      what is put at the hub of a channel, and for whom
 //	news.mu                  which subscriptions have news for the pump
 //	ring.Arrivals.mu         what the watcher tells of a channel
@@ -39,7 +39,7 @@ type rank interface {
 
 func (Consumer) rank() (int, string)  { return 1, "hubway.Consumer.mu" }
 func (Mirror) rank() (int, string)    { return 2, "mirror.mu" }
-func (Link) rank() (int, string)      { return 3, "link.mu" }
+func (Link) rank() (int, string)      { return 3, "send.Link.mu" }
 func (Publisher) rank() (int, string) { return 4, "hubway.publisher.mu" }
 func (News) rank() (int, string)      { return 5, "news.mu" }
 func (Arrivals) rank() (int, string)  { return 6, "ring.Arrivals.mu" }

@@ -57,6 +57,7 @@ var fences = []fence{
 	{From: "bridge/rule", Not: ours + "/bridge", But: []string{ours + "/bridge/via"}, Why: "rules know nothing of the node", Tests: true},
 	{From: "bridge/layout", Not: ours, Why: "a layout is of bytes, not of channels", Tests: true},
 	{From: "bridge/hubway", Not: ours, But: []string{ours + "/bridge/clock", ours + "/bridge/ledger", ours + "/bridge/lock", ours + "/bridge/mirror", ours + "/bridge/ring", ours + "/bridge/rule", ours + "/bridge/seal", ours + "/bridge/status", ours + "/localach", ours + "/wire"}, Why: "the way through a hub knows no link"},
+	{From: "bridge/send", Not: ours, But: []string{ours + "/bridge/clock", ours + "/bridge/delivery", ours + "/bridge/ledger", ours + "/bridge/lock", ours + "/bridge/mirror", ours + "/bridge/pacing", ours + "/bridge/ring", ours + "/bridge/rule", ours + "/bridge/status", ours + "/bridge/transport/session", ours + "/localach", ours + "/wire"}, Why: "frames over a link know neither the node nor the hub"},
 	{From: "bridge/ring", Not: ours, But: []string{ours + "/bridge/ledger", ours + "/bridge/lock", ours + "/bridge/rule", ours + "/bridge/status", ours + "/localach", ours + "/wire"}, Why: "a ring knows no link"},
 	{From: "bridge/layouts", Not: ours, But: []string{ours + "/bridge/layout", ours + "/bridge/rule", ours + "/bridge/status", ours + "/wire"}, Why: "layouts are asked for without the node", Tests: true},
 	{From: main + "debuginfo", Not: ours, But: []string{ours + "/bridge/layout"}, Why: "debuginfo reads files of anybody, and makes layouts", Tests: true},

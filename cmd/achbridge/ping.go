@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"achbridge/bridge"
+	"achbridge/bridge/send"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/ui"
@@ -233,7 +233,7 @@ func (p pinging) announced(l status.Link) string {
 	if path != nil {
 		text += fmt.Sprintf(", about %s if that is %s as it was last", ui.AboutBytes(int64(*path*1e6/8*3)), ui.Mbit(*path))
 	}
-	return text + ", at most " + ui.AboutBytes(bridge.MostLoad)
+	return text + ", at most " + ui.AboutBytes(send.MostLoad)
 }
 
 func (a *app) showLoad(r api.LoadReply, p pinging) error {

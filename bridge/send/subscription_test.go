@@ -1,7 +1,8 @@
-package bridge
+package send
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -18,9 +19,20 @@ func testClock(now time.Duration) ring.Clock {
 	return ring.Clock{Now: func() time.Duration { return now }, Looked: func() time.Duration { return now }}
 }
 
-// testExport is an export of a channel to a peer that has no frame of it.
-func testExport(ch *localach.Channel, qos rule.QoS) *export {
-	return &export{id: 1, channel: ch.Name(), epoch: ch.Epoch(), qos: qos, book: &ledger.Book{}}
+// testDir is a directory of channels that ends with the test.
+func testDir(t *testing.T) localach.Dir {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "send-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return localach.Dir(dir)
+}
+
+// testRequest asks for a channel on behalf of a peer that has no frame of it.
+func testRequest(ch *localach.Channel, qos rule.QoS, clock ring.Clock) Request {
+	return Request{ID: 1, Channel: ch, Copies: testSnapshots(ch, clock), QoS: qos, Book: &ledger.Book{}}
 }
 
 // testSnapshots are the snapshots of a channel without a node.
@@ -59,7 +71,7 @@ func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 	} {
 		clock := testClock(now)
 		clock.Looked = func() time.Duration { return c.looked }
-		sub := newSubscription(testExport(ch, rule.QoS{Class: c.class}), &local{ch: ch, copies: testSnapshots(ch, clock)}, 0, clock)
+		sub := newSubscription(testRequest(ch, rule.QoS{Class: c.class}, clock), clock)
 		sub.arrivals.Watch(lateSource{ch.Writer()}, func() {})
 		if got := sub.arrivals.Newest().CapturedAt; got != c.want {
 			t.Errorf("%v, looked at last at %v: got capture time %v, want %v", c.class, c.looked, got, c.want)
@@ -68,16 +80,16 @@ func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 		if _, err := ch.Writer().Put([]byte("not noted yet")); err != nil {
 			t.Fatal(err)
 		}
-		(&link{}).load(sub, now, wire.MaxDatagram)
+		(&Link{}).load(sub, now, wire.MaxDatagram)
 		if sub.loaded != ch.LastSeq() || sub.captured != c.want {
 			t.Errorf("%v, looked at last at %v: got frame %d captured at %v, want %d at %v", c.class, c.looked, sub.loaded, sub.captured, ch.LastSeq(), c.want)
 		}
 	}
 }
 
-// loaded is a link with one subscription, whose newest frame is about to leave. It was put
+// loaded is a subscription whose newest frame is about to leave. It was put
 // when the subscription had begun, and read before it was noticed.
-func loaded(t *testing.T) (*link, *subscription, *ledger.Book) {
+func loaded(t *testing.T) (*Subscription, *ledger.Book) {
 	t.Helper()
 	ch, err := testDir(t).Create("imu", localach.CreateConfig{})
 	if err != nil {
@@ -85,26 +97,26 @@ func loaded(t *testing.T) (*link, *subscription, *ledger.Book) {
 	}
 	t.Cleanup(func() { ch.Close() })
 	clock := testClock(time.Second)
-	sub := newSubscription(testExport(ch, rule.QoS{}), &local{ch: ch, copies: testSnapshots(ch, clock)}, 0, clock)
+	sub := newSubscription(testRequest(ch, rule.QoS{}, clock), clock)
 	sub.arrivals.Watch(lateSource{ch.Writer()}, func() {})
 	if _, err := ch.Writer().Put([]byte("not noticed yet")); err != nil {
 		t.Fatal(err)
 	}
-	l := &link{exports: exports{byID: map[uint32]*export{}}}
-	l.exports.add(sub.export)
+	l := &Link{subs: map[uint32]*Subscription{1: sub}}
+	sub.link = l
 	l.load(sub, clock.Now(), wire.MaxDatagram)
-	return l, sub, sub.book
+	return sub, sub.book
 }
 
 // The ring may hold a frame that the watcher has not seen yet.
 func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
-	l, sub, b := loaded(t)
+	sub, b := loaded(t)
 	sub.sending()
-	a, _ := sub.Accounts(true)
+	a, _ := sub.Accounts()
 	if want := (ledger.Accounts{Offered: 2, Superseded: 1, InFlight: 1}); a != want {
 		t.Errorf("got %+v, want %+v", a, want)
 	}
-	l.dropExport(1)
+	sub.Stop()
 	if want := (ledger.Accounts{Offered: 2, Superseded: 1, Lost: 1}); b.Past != want {
 		t.Errorf("when the subscription has ended: got %+v, want %+v", b.Past, want)
 	}
@@ -112,7 +124,7 @@ func TestFrameReadBeforeItWasNoticedIsOffered(t *testing.T) {
 
 // A packet that was late and given up is sent again; when both come to an end, one arrived.
 func TestSecondCopyThatIsLostIsNoLoss(t *testing.T) {
-	_, sub, b := loaded(t)
+	sub, b := loaded(t)
 	sub.whole = true
 	sub.sending()
 	p := delivery.Piece{Sub: 1, Seq: sub.loaded, Whole: true}

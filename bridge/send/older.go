@@ -1,4 +1,4 @@
-package bridge
+package send
 
 import (
 	"time"
@@ -22,14 +22,14 @@ type olderFrame struct {
 
 // overlaps reports that the next frame may begin though word of the loaded one is
 // missing: all of that has left.
-func (sub *subscription) overlaps() bool {
+func (sub *Subscription) overlaps() bool {
 	return !sub.early && sub.out.Active() && !sub.out.Pending() && !sub.again && !sub.owed && sub.shared != nil &&
 		sub.size <= delivery.MostOverlapping
 }
 
 // drained reports that no more is in flight than the path carries in a round trip: what
 // leaves now waits behind nothing. Needs l.mu.
-func (l *link) drained() bool {
+func (l *Link) drained() bool {
 	_, least := l.flight.RTT()
 	return l.flight.Bytes() <= l.pacer.UrgentWindow(least, 0)-drainedBelow*wire.MaxDatagram
 }
@@ -40,7 +40,7 @@ const drainedBelow = 5
 
 // growOlder makes the loaded frame, when it is on its way, the older of two. A third ends
 // the oldest.
-func (sub *subscription) growOlder() {
+func (sub *Subscription) growOlder() {
 	if !sub.out.Active() {
 		return
 	}
@@ -53,14 +53,14 @@ func (sub *subscription) growOlder() {
 }
 
 // endOlder gives the older frame up, if there is one.
-func (sub *subscription) endOlder() {
+func (sub *Subscription) endOlder() {
 	if sub.older.out.Active() {
 		sub.book.Lost++
 	}
 	sub.forgetOlder()
 }
 
-func (sub *subscription) forgetOlder() {
+func (sub *Subscription) forgetOlder() {
 	sub.older.out.Abort()
 	if sub.older.shared != nil {
 		sub.older.shared.Release()
@@ -69,7 +69,7 @@ func (sub *subscription) forgetOlder() {
 }
 
 // deliveredOlder records that a part of the older frame has arrived.
-func (sub *subscription) deliveredOlder(p delivery.Piece) {
+func (sub *Subscription) deliveredOlder(p delivery.Piece) {
 	if !sub.older.out.Arrived(p.Seq, p.Index) {
 		return
 	}
@@ -85,7 +85,7 @@ func (sub *subscription) deliveredOlder(p delivery.Piece) {
 }
 
 // addRepair sends a part of the older frame again.
-func (l *link) addRepair(box *outbox, sub *subscription, now time.Duration) {
+func (l *Link) addRepair(box *outbox, sub *Subscription, now time.Duration) {
 	o := &sub.older
 	index, ok := o.out.Next()
 	if !ok {

@@ -1,4 +1,4 @@
-package bridge
+package send
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	"achbridge/bridge/delivery"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
-	"achbridge/bridge/status"
 	"achbridge/localach"
 	"achbridge/wire"
 )
@@ -17,7 +16,7 @@ import (
 // load makes sure that what is to be sent next is in data: the newest frame of
 // the ring, unless a frame of several parts is under way. That one is finished
 // first, so that ever newer frames do not starve it.
-func (l *link) load(sub *subscription, now time.Duration, room int) bool {
+func (l *Link) load(sub *Subscription, now time.Duration, room int) bool {
 	sub.wake()
 	if sub.codecPending != wire.CodecNone {
 		l.pack(sub, room)
@@ -40,21 +39,23 @@ func (l *link) load(sub *subscription, now time.Duration, room int) bool {
 	if sub.raw+wire.MaxFrameOverhead > room || !sub.copy(at, now, room, l.pacer.Rate()) {
 		l.share(sub, at, now, room)
 	}
-	l.gripe(sub)
+	l.reportTrouble(sub)
 	return sub.todo || sub.out.Pending()
 }
 
-// gripe tells, once a subscription, that frames of sub's channel cannot be sent.
-func (l *link) gripe(sub *subscription) {
-	cause := causeOf(sub.trouble)
-	if sub.griped || cause != status.CauseBadFrame && cause != status.CauseLimit {
+// reportTrouble tells the node, once a subscription, that frames of sub's channel cannot be sent.
+func (l *Link) reportTrouble(sub *Subscription) {
+	if sub.isReported || !isUnsendable(sub.trouble) {
 		return
 	}
-	sub.griped = true
-	event := status.Event{Channel: sub.channel, Text: sub.trouble.Error()}
-	l.n.work.Go(func() { // the node may be waiting for our lock
-		l.n.post(func() { l.refusal("frames cannot be sent", event) })
-	})
+	sub.isReported = true
+	channel, err := sub.ch.Name(), sub.trouble
+	l.cfg.Spawn(func() { l.cfg.Unsendable(channel, err) }) // the node may be waiting for our lock
+}
+
+// isUnsendable reports whether err, the error of loading a frame, will not go away by itself.
+func isUnsendable(err error) bool {
+	return errors.Is(err, localach.ErrHole) || errors.Is(err, ring.ErrTooLarge) || errors.Is(err, ring.ErrNoMemory)
 }
 
 // How soon a channel is tried again, beside ring.AfterBusy and ring.AfterNoMemory: one that stays busy, and one that could
@@ -67,7 +68,7 @@ const (
 // copy takes a small newest frame out of the ring. It reads into a buffer of its
 // own, so that a frame that may have to be sent again stays whole when this
 // fails. False means that the frame is not small.
-func (sub *subscription) copy(at ring.Arrival, now time.Duration, room int, rate float64) bool {
+func (sub *Subscription) copy(at ring.Arrival, now time.Duration, room int, rate float64) bool {
 	n, err := sub.r.TryNext(sub.spare)
 	for tries := 0; errors.Is(err, io.ErrShortBuffer) && tries < 3; tries++ { // they may grow meanwhile
 		if n+wire.MaxFrameOverhead > room {
@@ -95,7 +96,7 @@ func (sub *subscription) copy(at ring.Arrival, now time.Duration, room int, rate
 }
 
 // share takes a large newest frame from the snapshots that all links share.
-func (l *link) share(sub *subscription, at ring.Arrival, now time.Duration, room int) {
+func (l *Link) share(sub *Subscription, at ring.Arrival, now time.Duration, room int) {
 	s, at, err := sub.request.Take(sub.copies, at, l.awake)
 	if s == nil && err == nil {
 		return // the frame is being copied
@@ -121,7 +122,7 @@ func (l *link) share(sub *subscription, at ring.Arrival, now time.Duration, room
 
 // pack goes on with the shared frame if it is packed by now; else the pump is
 // woken when it is.
-func (l *link) pack(sub *subscription, room int) {
+func (l *Link) pack(sub *Subscription, room int) {
 	f, ready := sub.shared.Compressed(sub.codecPending, l.awake)
 	if !ready {
 		return
@@ -137,7 +138,7 @@ func (l *link) pack(sub *subscription, room int) {
 }
 
 // failed records why the channel could not be read, and when to try again.
-func (sub *subscription) failed(err error, now time.Duration) bool {
+func (sub *Subscription) failed(err error, now time.Duration) bool {
 	if sub.trouble = err; err == nil {
 		sub.busyFor = 0
 		return false
@@ -155,7 +156,7 @@ func (sub *subscription) failed(err error, now time.Duration) bool {
 }
 
 // refuse settles a frame that cannot be sent.
-func (sub *subscription) refuse(no *ring.Refusal, now time.Duration) {
+func (sub *Subscription) refuse(no *ring.Refusal, now time.Duration) {
 	if sub.begin(no.Seq, no.Size, now, now) {
 		sub.book.Refused++
 		sub.data, sub.trouble = nil, no
@@ -164,7 +165,7 @@ func (sub *subscription) refuse(no *ring.Refusal, now time.Duration) {
 
 // letGo gives up the large frame that sub has when its memory is wanted for others, and
 // has it loaded once more, when there is memory again.
-func (sub *subscription) letGo(now time.Duration) {
+func (sub *Subscription) letGo(now time.Duration) {
 	if sub.busy() {
 		sub.abandon()
 	}
@@ -178,7 +179,7 @@ func (sub *subscription) letGo(now time.Duration) {
 }
 
 // abandon takes back that the loaded frame is being sent.
-func (sub *subscription) abandon() {
+func (sub *Subscription) abandon() {
 	if !sub.again { // then the mirror counts it
 		if sub.left {
 			sub.book.Sent--
@@ -191,7 +192,7 @@ func (sub *subscription) abandon() {
 
 // begin makes frame seq the loaded one. False means that the ring runs backwards:
 // the node will find out.
-func (sub *subscription) begin(seq uint64, size int, captured, now time.Duration) bool {
+func (sub *Subscription) begin(seq uint64, size int, captured, now time.Duration) bool {
 	if seq <= sub.loaded {
 		sub.retry = now + tryAgain
 		return false
@@ -215,7 +216,7 @@ func (sub *subscription) begin(seq uint64, size int, captured, now time.Duration
 }
 
 // send has data sent as the loaded frame.
-func (sub *subscription) send(data []byte, codec wire.Codec, room int) {
+func (sub *Subscription) send(data []byte, codec wire.Codec, room int) {
 	sub.data, sub.codec, sub.size = data, codec, len(data)
 	sub.whole = len(data)+wire.MaxFrameOverhead <= room
 	sub.todo = sub.whole
@@ -232,7 +233,7 @@ func (sub *subscription) send(data []byte, codec wire.Codec, room int) {
 
 // pass settles what the new frame seq means for those before it: those up to
 // passed were there before the slot of max_rate.
-func (sub *subscription) pass(seq, passed uint64) {
+func (sub *Subscription) pass(seq, passed uint64) {
 	skipped := seq - sub.loaded - 1
 	limited := min(max(passed, sub.loaded)-sub.loaded, skipped)
 	sub.book.Limited += limited
@@ -252,12 +253,12 @@ func (sub *subscription) pass(seq, passed uint64) {
 }
 
 // frame is an entry with data of the loaded frame.
-func (sub *subscription) frame(data []byte) wire.Frame {
+func (sub *Subscription) frame(data []byte) wire.Frame {
 	return wire.Frame{Sub: sub.id, Epoch: uint32(sub.epoch), Seq: sub.loaded, Captured: sub.captured, Owed: sub.owed, Codec: sub.codec, RawSize: sub.raw, Data: data}
 }
 
 // sending records that a packet of the loaded frame leaves.
-func (sub *subscription) sending() {
+func (sub *Subscription) sending() {
 	if !sub.left {
 		sub.left = true
 		sub.book.Sent++
@@ -266,7 +267,7 @@ func (sub *subscription) sending() {
 
 // delivered records that a piece has arrived.
 // back is how long word of it takes.
-func (sub *subscription) delivered(p delivery.Piece, now, back time.Duration) {
+func (sub *Subscription) delivered(p delivery.Piece, now, back time.Duration) {
 	if !p.Whole && sub.older.out.Active() && p.Seq == sub.older.out.Seq {
 		sub.deliveredOlder(p)
 		return
@@ -292,7 +293,7 @@ func (sub *subscription) delivered(p delivery.Piece, now, back time.Duration) {
 
 // missing records that a piece is lost. It is sent again, unless something
 // newer has taken its place.
-func (sub *subscription) missing(p delivery.Piece) {
+func (sub *Subscription) missing(p delivery.Piece) {
 	switch {
 	case !p.Whole && sub.older.out.Lost(p.Seq, p.Index):
 		sub.older.lost = true

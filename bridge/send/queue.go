@@ -1,4 +1,4 @@
-package bridge
+package send
 
 import (
 	"time"
@@ -10,11 +10,11 @@ import (
 // of yet. Safe for concurrent use.
 type news struct {
 	mu lock.Mutex[lock.News]
-	of []*subscription // each once, see arrivals.told
+	of []*Subscription // each once, see arrivals.told
 }
 
 // add reports whether the pump has to be woken: it is not on its way.
-func (n *news) add(sub *subscription) (wake bool) {
+func (n *news) add(sub *Subscription) (wake bool) {
 	n.mu.Lock()
 	n.of = append(n.of, sub)
 	wake = len(n.of) == 1
@@ -23,7 +23,7 @@ func (n *news) add(sub *subscription) (wake bool) {
 }
 
 // rouse has the pump look at sub, which may have something to send. Needs l.mu.
-func (l *link) rouse(sub *subscription) {
+func (l *Link) rouse(sub *Subscription) {
 	if !sub.active && !sub.ended {
 		sub.active = true
 		l.active = append(l.active, sub)
@@ -31,7 +31,7 @@ func (l *link) rouse(sub *subscription) {
 }
 
 // rouseNews has the pump look at those that have news. Needs l.mu.
-func (l *link) rouseNews() {
+func (l *Link) rouseNews() {
 	l.news.mu.Lock()
 	defer l.news.mu.Unlock()
 	for _, sub := range l.news.of {
@@ -55,7 +55,7 @@ type queue struct {
 // fillQueue puts the subscriptions that have something to send into the queue. A lower
 // priority whose share has grown to a packet goes before all. Idle subscriptions leave
 // the active list until a new frame comes.
-func (l *link) fillQueue(q *queue, now time.Duration) {
+func (l *Link) fillQueue(q *queue, now time.Duration) {
 	l.rouseNews()
 	q.entries, q.waits = q.entries[:0], [levels]bool{}
 	still := l.active[:0]

@@ -1,4 +1,4 @@
-package bridge
+package send
 
 import (
 	"time"
@@ -9,7 +9,7 @@ import (
 
 // queued is a subscription that has something to send.
 type queued struct {
-	sub     *subscription
+	sub     *Subscription
 	level   int     // its priority now: 7 goes first
 	rank    int     // level, or above all when the level's share has come due
 	urgency float64 // among those of the same level
@@ -56,7 +56,7 @@ func (s *shares) sent(q *queue, spent [levels]int, size int) {
 // expire ends what is past its budget. A frame on its way is given up when a
 // newer one is there to send instead; otherwise it is the debt that is owed to
 // the mirror, and goes on as such. A command is never owed.
-func (sub *subscription) expire(now time.Duration) {
+func (sub *Subscription) expire(now time.Duration) {
 	newest, seen := sub.known.Seq, sub.known.CapturedAt
 	command := sub.qos.Class == rule.Command
 	if sub.shared != nil && sub.copies.Share.Evicted() {
@@ -81,7 +81,7 @@ func (sub *subscription) expire(now time.Duration) {
 
 // forgive offers the newest frame once more if it has expired as a command, now that the
 // channel carries none: a mirror of states is owed the newest frame, however late.
-func (sub *subscription) forgive() {
+func (sub *Subscription) forgive() {
 	if !sub.left && !sub.busy() && sub.arrived < sub.loaded && sub.loaded == sub.known.Seq && sub.book.Expired > 0 {
 		sub.book.Expired--
 		sub.loaded--
@@ -89,19 +89,19 @@ func (sub *subscription) forgive() {
 }
 
 // busy reports whether the frame that was loaded last is not settled yet.
-func (sub *subscription) busy() bool {
+func (sub *Subscription) busy() bool {
 	return sub.todo || sub.out.Active() || sub.codecPending != wire.CodecNone
 }
 
 // over reports that a frame captured then is past its budget. One that was put
 // before we watched is, for all we know.
-func (sub *subscription) over(captured, now time.Duration) bool {
+func (sub *Subscription) over(captured, now time.Duration) bool {
 	return sub.qos.IsPastBudget(captured, now)
 }
 
 // giveUp ends a frame that is past its budget. If all of it has left, it may
 // still arrive.
-func (sub *subscription) giveUp() {
+func (sub *Subscription) giveUp() {
 	switch {
 	case sub.again: // the mirror counts it
 	case !sub.left:
@@ -120,7 +120,7 @@ func (sub *subscription) giveUp() {
 // it is among equals: the square of the time by which it makes the mirror younger, per
 // byte. Sending in that order gives every channel a share of the link in proportion to
 // the square root of its frames' size, which makes the sum of all ages least.
-func (sub *subscription) offer(now time.Duration) (t queued, ok bool) {
+func (sub *Subscription) offer(now time.Duration) (t queued, ok bool) {
 	if sub.every != nil {
 		return sub.offerInOrder(now)
 	}
@@ -159,7 +159,7 @@ const entryOverhead = 25
 
 // nextLook is when something changes here by itself, in the far future if nothing
 // does.
-func (sub *subscription) nextLook(now time.Duration) time.Duration {
+func (sub *Subscription) nextLook(now time.Duration) time.Duration {
 	next := now + time.Hour
 	if sub.known.Seq > sub.loaded {
 		over := sub.captured + sub.qos.EffectiveBudget()
@@ -173,13 +173,12 @@ func (sub *subscription) nextLook(now time.Duration) time.Duration {
 }
 
 // small reports that what comes next is likely to take little of a datagram.
-func (sub *subscription) small() bool { return sub.size < smallFrame && !sub.out.Active() }
+func (sub *Subscription) small() bool { return sub.size < smallFrame && !sub.out.Active() }
 
 const smallFrame = 300 // bytes
 
-// owe sends the newest frame once more, past its budget or not: the mirror has
-// only frame have. If there is something newer, that is on its way by itself.
-func (sub *subscription) Owe(have uint64) {
+// owe needs the link's mu; see Owe.
+func (sub *Subscription) owe(have uint64) {
 	newest := sub.arrivals.Newest().Seq
 	if have >= sub.loaded || newest > sub.loaded || sub.busy() || sub.qos.Class == rule.Command || sub.every != nil {
 		return
@@ -205,7 +204,7 @@ func (sub *subscription) Owe(have uint64) {
 }
 
 // urgent reports that whole frames of a priority above level have left lately.
-func (l *link) urgent(level int, now time.Duration) bool {
+func (l *Link) urgent(level int, now time.Duration) bool {
 	for _, at := range l.wholeAt[level+1:] {
 		if at != 0 && now-at < urgentTime {
 			return true

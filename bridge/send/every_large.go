@@ -1,4 +1,4 @@
-package bridge
+package send
 
 import (
 	"achbridge/bridge/ring"
@@ -27,10 +27,10 @@ const (
 func (r *largeRead) reading() bool { return r.state == largeBusy }
 
 // readLarge begins to read the oldest frame that sub has not read. l.mu must be held.
-func (l *link) readLarge(sub *subscription) {
+func (l *Link) readLarge(sub *Subscription) {
 	s := sub.every
 	s.large.state = largeBusy
-	l.n.copying.Spawn(func() {
+	l.cfg.Copying.Spawn(func() {
 		n, err := s.readLarge()
 		l.mu.Lock()
 		s.large.state, s.large.size, s.large.err = largeReady, n, err
@@ -39,7 +39,7 @@ func (l *link) readLarge(sub *subscription) {
 		}
 		l.rouse(sub)
 		l.mu.Unlock()
-		l.awake()
+		l.Wake()
 	})
 }
 

@@ -1,8 +1,9 @@
-package bridge
+package send
 
 import (
 	"time"
 
+	"achbridge/bridge/clock"
 	"achbridge/bridge/delivery"
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/ring"
@@ -12,10 +13,14 @@ import (
 	"achbridge/wire"
 )
 
-// subscription sends one channel of ours to one peer over the link. The ring is its queue: it knows that there is something
-// newer, and copies the newest frame when the link can take it. The link's mu guards it, except for arrivals.
-type subscription struct {
-	*export
+// Subscription sends one channel of this host to the peer. The ring is its queue: it knows that there is something newer, and
+// copies the newest frame when the link can take it. The link's mu guards it, except for arrivals.
+type Subscription struct {
+	link     *Link
+	id       uint32
+	epoch    uint64
+	qos      rule.QoS
+	book     *ledger.Book
 	arrivals *ring.Arrivals
 	size     int    // bytes of the frame that was loaded last, as it is sent
 	arrived  uint64 // highest number known to have arrived
@@ -53,7 +58,7 @@ type subscription struct {
 	out          delivery.Outgoing
 	early        bool          // to begin the next one: packets would wait for each other on the path
 	older        olderFrame    // the large frame before it, all of which has left
-	griped       bool          // of that, the log
+	isReported   bool          // the node was told of trouble
 	retry        time.Duration // not before
 	busyFor      time.Duration // from try to try, while the channel's lock is taken
 	every        *everySender  // mode every; nil in mode newest
@@ -63,32 +68,35 @@ type subscription struct {
 	known ring.Arrival // as the send loop last collected it
 }
 
-// newSubscription prepares the sending of x, whose peer has frame have already.
-func newSubscription(x *export, c *local, have uint64, clock ring.Clock) *subscription {
-	arrivals, size := ring.NewArrivals(c.ch, clock), c.ch.Geometry().FrameSize
+// newSubscription prepares the sending of a channel.
+func newSubscription(r Request, c ring.Clock) *Subscription {
+	arrivals, size := ring.NewArrivals(r.Channel, c), r.Channel.Geometry().FrameSize
 	known := arrivals.Newest()
 	last := known.Seq
-	sub := &subscription{
-		export: x, arrivals: arrivals, size: size, arrived: have, ch: c.ch, r: c.ch.Reader(), clock: clock, copies: c.copies, loaded: have, raw: size, known: known,
+	sub := &Subscription{
+		id: r.ID, epoch: r.Channel.Epoch(), qos: r.QoS, book: r.Book, arrivals: arrivals, size: size, arrived: r.Have, ch: r.Channel,
+		r: r.Channel.Reader(), clock: c, copies: r.Copies, loaded: r.Have, raw: size, known: known,
 	}
-	x.plane, x.sub = sub, sub
-	arrivals.SetCommand(x.qos.Class == rule.Command)
-	sub.user = c.copies.Join(arrivals.Nudge)
-	if x.qos.Mode == rule.Every {
-		sub.every = newEverySender(x.id, c, have)
+	arrivals.SetCommand(r.QoS.Class == rule.Command)
+	sub.user = r.Copies.Join(arrivals.Nudge)
+	if r.QoS.Mode == rule.Every {
+		sub.every = newEverySender(r)
 		arrivals.LogAll()
-		x.book.BeginAll(x.epoch, have, last)
+		r.Book.BeginAll(sub.epoch, r.Have, last)
 		return sub
 	}
-	if have < last {
+	if r.Have < last {
 		sub.loaded = last - 1 // the newest frame is owed to a late joiner
 	}
-	x.book.Begin(x.epoch, have, last)
+	r.Book.Begin(sub.epoch, r.Have, last)
 	return sub
 }
 
-// Stop implements plane, as do the methods that follow.
-func (sub *subscription) Stop() {
+// Stop ends the sending and closes the book.
+func (sub *Subscription) Stop() {
+	sub.link.mu.Lock()
+	defer sub.link.mu.Unlock()
+	delete(sub.link.subs, sub.id)
 	sub.book.Close(sub.newest())
 	sub.ended = true
 	sub.arrivals.Stop()
@@ -104,7 +112,10 @@ func (sub *subscription) Stop() {
 	sub.copies.Leave(sub.user)
 }
 
-func (sub *subscription) Requalify(qos rule.QoS) {
+// Requalify sends the channel by another quality of service from now on.
+func (sub *Subscription) Requalify(qos rule.QoS) {
+	l := sub.link
+	l.mu.Lock()
 	former := sub.qos.Class
 	sub.qos = qos
 	if former == rule.Command && qos.Class != rule.Command {
@@ -112,26 +123,69 @@ func (sub *subscription) Requalify(qos rule.QoS) {
 	}
 	sub.compression.Want = qos.Compress
 	sub.arrivals.SetCommand(qos.Class == rule.Command)
-	sub.known = sub.arrivals.SetInterval(sub.clock.Now(), qos.MaxRate.Interval())
+	sub.known = sub.arrivals.SetInterval(l.now(), qos.MaxRate.Interval())
+	l.rouse(sub)
+	l.mu.Unlock()
+	l.Wake()
 }
 
-func (sub *subscription) Hear(a wire.Account) { sub.book.Hear(ledger.FromWire(a)) }
+// Owe sends the newest frame once more to a mirror that has only frame have, past its budget or not. If there is something newer,
+// that is on its way by itself.
+func (sub *Subscription) Owe(have uint64) {
+	l := sub.link
+	l.mu.Lock()
+	sub.owe(have)
+	l.rouse(sub)
+	l.mu.Unlock()
+	l.Wake()
+}
 
-func (sub *subscription) Accounts(inFlight bool) (a ledger.Accounts, newest uint64) {
+// Hear takes the peer's account of what it received.
+func (sub *Subscription) Hear(a wire.Account) {
+	sub.link.mu.Lock()
+	defer sub.link.mu.Unlock()
+	sub.book.Hear(ledger.FromWire(a))
+}
+
+// Accounts returns the frame counters, and the newest frame that they include.
+func (sub *Subscription) Accounts() (a ledger.Accounts, newest uint64) {
+	sub.link.mu.Lock()
+	defer sub.link.mu.Unlock()
 	newest = sub.newest()
-	if !inFlight && !sub.busy() && !sub.older.out.Active() && sub.every == nil {
+	if !sub.busy() && !sub.older.out.Active() && sub.every == nil && !sub.link.flight.Carries(sub.id) {
 		return sub.book.Settled(newest), newest
 	}
 	return sub.book.Accounts(newest), newest
 }
 
-func (sub *subscription) Show(s *status.Subscription) {
-	s.Seq, s.Bytes = sub.arrived, sub.size
+// Show adds the state of the sending to a status.
+func (sub *Subscription) Show(s *status.Subscription) {
+	sub.link.mu.Lock()
+	defer sub.link.mu.Unlock()
+	s.Seq, s.Bytes, s.WithRoom = sub.arrived, sub.size, sub.book.WithRoom
 	s.AgeMs, s.PeriodMs, s.DueMs = sub.arrivals.Due(sub.clock.Now(), sub.qos.MaxRate.Interval())
 }
 
-func (sub *subscription) Trouble() error { return sub.trouble }
+// Trouble returns why the last try to read or to send the channel failed; nil if none did.
+func (sub *Subscription) Trouble() error {
+	sub.link.mu.Lock()
+	defer sub.link.mu.Unlock()
+	return sub.trouble
+}
 
 // newest returns the number of the newest frame that is known: one may be copied out of the ring before the watcher has seen
 // it.
-func (sub *subscription) newest() uint64 { return max(sub.arrivals.Newest().Seq, sub.copied) }
+func (sub *Subscription) newest() uint64 { return max(sub.arrivals.Newest().Seq, sub.copied) }
+
+// wake records, for a command channel, that its present frames may be from before the host
+// was suspended, since their capture times do not show that. Needs the link's mu.
+func (sub *Subscription) wake() {
+	if sub.qos.Class != rule.Command || sub.suspended == nil {
+		return
+	}
+	total := sub.suspended()
+	if !clock.Slept(sub.asleep, total) {
+		return
+	}
+	sub.asleep, sub.undated, sub.captured = total, sub.ch.LastSeq(), 0
+}

@@ -1,4 +1,4 @@
-package bridge
+package send
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"achbridge/wire"
 )
 
-// How often a path that went silent is tried, and how often one whose transport
+// ProbeInterval is how often a path that went silent is tried; slowProbes is how often one whose transport
 // takes no more: its window is full, and it has heard nothing since the last try.
 const (
-	probeInterval = 50 * time.Millisecond
+	ProbeInterval = 50 * time.Millisecond
 	slowProbes    = 250 * time.Millisecond
 )
 
@@ -31,16 +31,16 @@ type outbox struct {
 	hollow bool          // it is a probe without entries, which asks for an answer
 }
 
-// pump sends what the peer has subscribed to, newest first, and feedback for
-// what the peer sends. One datagram at a time: each is filled when it can
-// leave, and a frame is copied out of shared memory no earlier.
-func (l *link) pump(ctx context.Context) error {
+// Send sends what the peer has subscribed to, newest first, and feedback for what the peer sends,
+// until ctx or the session ends. One datagram at a time: each is filled when it can leave, and a
+// frame is copied out of shared memory no earlier.
+func (l *Link) Send(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		packet, again := l.fill(l.n.now())
+		packet, again := l.fill(l.now())
 		if packet != nil {
-			if err := l.s.SendDatagram(packet); err != nil {
+			if err := l.session.SendDatagram(packet); err != nil {
 				return err
 			}
 			continue
@@ -56,7 +56,7 @@ func (l *link) pump(ctx context.Context) error {
 }
 
 // fill makes the next datagram, or says in what time to look again.
-func (l *link) fill(now time.Duration) (packet []byte, again time.Duration) {
+func (l *Link) fill(now time.Duration) (packet []byte, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	box := &l.box
@@ -77,7 +77,7 @@ func (l *link) fill(now time.Duration) (packet []byte, again time.Duration) {
 	} else {
 		box.queue.held()
 	}
-	l.addPings(box, now)
+	l.pings.add(box, now)
 	waits := slices.ContainsFunc(box.queue.entries, func(t queued) bool { _, waits := t.sub.offer(now); return waits })
 	fills := l.filler.on(now)
 	switch {
@@ -108,12 +108,12 @@ func (l *link) fill(now time.Duration) (packet []byte, again time.Duration) {
 	number := l.flight.NextNumber(now)
 	box.packet = wire.AppendHeader(box.packet[:0], wire.Header{Number: number, Sent: now})
 	box.packet = append(box.packet, box.body...)
-	l.traffic.out(len(box.packet) + box.stream)
+	l.traffic.sent += uint64(len(box.packet) + box.stream)
 	if size := len(box.packet) + box.stream; len(box.pieces) > 0 || box.stream > 0 || box.hollow {
 		l.flight.Sent(now, number, size, len(box.packet), box.pieces)
 		l.pacer.Sent(now, size)
 		l.shares.sent(&box.queue, box.spent, size)
-		box.probed, box.heard = now, l.s.Heard()
+		box.probed, box.heard = now, l.session.Heard()
 	}
 	return box.packet, 0
 }
@@ -126,9 +126,9 @@ func (l *link) fill(now time.Duration) (packet []byte, again time.Duration) {
 // When word of what is in flight is overdue, the path stands still: whole frames follow
 // one by one, ever further apart, and no parts that urgent frames would wait behind.
 // when is in the far future if only an answer can change it.
-func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Duration) {
+func (l *Link) mayFill(box *outbox, now time.Duration) (may bool, when time.Duration) {
 	small, need, whole, urgent := false, wire.MaxDatagram, true, false
-	theirs := l.s.Window()
+	theirs := l.session.Window()
 	if t, ok := box.queue.first(); ok {
 		whole, urgent = t.sub.whole, !t.sub.whole && l.pacer.Filling(now) && l.urgent(t.level, now)
 		switch {
@@ -148,12 +148,12 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 	overdue := l.pacer.Overdue(now, late, smoothed)
 	fits := l.flight.Held()+need <= theirs/2
 	if l.flight.Silent(now) || !fits && l.flight.Overdue(now) {
-		interval := probeInterval
-		if l.flight.Held()+smallFrame > theirs && l.s.Heard() == box.heard {
+		interval := ProbeInterval
+		if l.flight.Held()+smallFrame > theirs && l.session.Heard() == box.heard {
 			interval = slowProbes // a probe would wait in the transport
 		}
 		if when = max(box.probed+interval, l.pacer.Spaced()); now < when {
-			return false, min(when, now+probeInterval) // look then whether it has heard
+			return false, min(when, now+ProbeInterval) // look then whether it has heard
 		}
 		box.hollow = !fits && (len(box.queue.entries) > 0 || l.filler.on(now))
 		return fits, now + interval
@@ -181,7 +181,7 @@ func (l *link) mayFill(box *outbox, now time.Duration) (may bool, when time.Dura
 
 // window is how much the pacer lets be in flight for what goes next: a whole frame or
 // parts, behind which urgent frames may have to wait.
-func (l *link) window(whole, urgent bool, now time.Duration) int {
+func (l *Link) window(whole, urgent bool, now time.Duration) int {
 	_, least := l.flight.RTT()
 	delay := max(l.reportDelay(), l.flight.Reported())
 	switch {
@@ -204,11 +204,11 @@ const windowReserve = 16
 const timerGrain = time.Millisecond
 
 // reportDelay is how late packets are reported at most, by either side.
-func (l *link) reportDelay() time.Duration { return max(3*time.Millisecond, l.s.RTT()/8) }
+func (l *Link) reportDelay() time.Duration { return max(3*time.Millisecond, l.session.RTT()/8) }
 
 // nextLook is how long the pump may sleep if nothing wakes it; next is when
 // frames that wait may leave.
-func (l *link) nextLook(next, now time.Duration) time.Duration {
+func (l *Link) nextLook(next, now time.Duration) time.Duration {
 	for _, sub := range l.active {
 		next = min(next, sub.nextLook(now))
 	}
@@ -226,8 +226,8 @@ func (l *link) nextLook(next, now time.Duration) time.Duration {
 
 // room is what entries with frames may take of a datagram: feedback must
 // always fit too.
-func (l *link) room() int {
-	return min(wire.MaxDatagram, l.s.MaxDatagram()) - wire.MaxHeader - feedbackSize
+func (l *Link) room() int {
+	return min(wire.MaxDatagram, l.session.MaxDatagram()) - wire.MaxHeader - feedbackSize
 }
 
 // feedbackSize is what feedback takes, but for the rare report of many packets
@@ -237,7 +237,7 @@ const feedbackSize = 100
 // addFrames fills the datagram in the order of the queue: with frames that travel
 // whole, of as many channels as fit, or with one part of a larger one. What does
 // not fit ends the datagram, so that nothing passes it for ever.
-func (l *link) addFrames(box *outbox, now time.Duration) {
+func (l *Link) addFrames(box *outbox, now time.Duration) {
 	room := l.room()
 	for t, ok := box.queue.first(); ok; t, ok = box.queue.next() {
 		before := len(box.body) + box.stream
@@ -250,7 +250,7 @@ func (l *link) addFrames(box *outbox, now time.Duration) {
 }
 
 // addTurn reports whether the datagram may take more.
-func (l *link) addTurn(box *outbox, sub *subscription, now time.Duration, room int) (more bool) {
+func (l *Link) addTurn(box *outbox, sub *Subscription, now time.Duration, room int) (more bool) {
 	switch {
 	case len(box.body) > 0 && (sub.every != nil || sub.out.Active() || sub.older.out.Pending() || len(box.body)+sub.size+wire.MaxFrameOverhead > room):
 		return false // it stays in the ring
@@ -272,14 +272,14 @@ func (l *link) addTurn(box *outbox, sub *subscription, now time.Duration, room i
 	return true
 }
 
-func (l *link) addWhole(box *outbox, sub *subscription, now time.Duration) {
+func (l *Link) addWhole(box *outbox, sub *Subscription, now time.Duration) {
 	sub.todo = false
 	sub.sending()
 	box.body = wire.AppendFrame(box.body, now, sub.frame(sub.data))
 	box.pieces = append(box.pieces, delivery.Piece{Sub: sub.id, Seq: sub.loaded, Whole: true})
 }
 
-func (l *link) addPart(box *outbox, sub *subscription, now time.Duration) {
+func (l *Link) addPart(box *outbox, sub *Subscription, now time.Duration) {
 	index, ok := sub.out.Next()
 	if !ok {
 		return
@@ -299,10 +299,24 @@ func (l *link) addPart(box *outbox, sub *subscription, now time.Duration) {
 const flowing = time.Second
 
 // idles reports whether the waiting send loop has nothing to send, and looks again soon enough. l.mu must be held.
-func (l *link) idles(now time.Duration) bool {
+func (l *Link) idles(now time.Duration) bool {
 	if l.look == 0 || l.filler.on(now) {
 		return false
 	}
 	l.fillQueue(&l.box.queue, now)
 	return len(l.box.queue.entries) == 0 && now+l.nextLook(l.look, now) >= l.look
+}
+
+// askClock returns when to ask for the peer's clock, at once for a datagram that
+// is due now: until it is known, no command may be put. A datagram without entries
+// asks, since it has to be reported; the far future when there is no need.
+func (l *Link) askClock(box *outbox, now time.Duration) time.Duration {
+	if _, _, known := l.clock.Offset(now); known {
+		return now + time.Hour
+	}
+	if at := box.asked + ProbeInterval; box.asked != 0 && at > now {
+		return at
+	}
+	box.asked = now
+	return now
 }

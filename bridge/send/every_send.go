@@ -1,4 +1,4 @@
-package bridge
+package send
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"achbridge/bridge/ring"
-	"achbridge/bridge/transport"
+	"achbridge/bridge/transport/session"
 	"achbridge/localach"
 	"achbridge/wire"
 )
@@ -18,8 +18,8 @@ import (
 // link's mu. Only the goroutine of write writes to the stream.
 type everySender struct {
 	r      *localach.Reader
-	stream transport.SendStream // nil when it could not be opened
-	pieces chan []byte          // to the goroutine of write; room for one piece
+	stream session.SendStream // nil when it could not be opened
+	pieces chan []byte        // to the goroutine of write; room for one piece
 	ended  chan struct{}
 	frame  []byte // read last
 	record []byte // encoded and not all granted yet
@@ -37,12 +37,12 @@ const streamPiece = 1100
 // mostPacked is the largest frame that is packed while the pump waits, in bytes.
 const mostPacked = 64 << 10
 
-// newEverySender prepares the stream of subscription id, whose mirror has frame have.
-func newEverySender(id uint32, c *local, have uint64) *everySender {
-	s := &everySender{r: c.ch.ReaderAfter(have), pieces: make(chan []byte, 1), ended: make(chan struct{})}
-	s.large.share, s.large.turn = c.copies.Share, c.copies.Large()
-	s.frame = make([]byte, min(c.ch.Geometry().FrameSize, ring.CopiedInline))
-	s.record = wire.AppendStreamHeader(nil, wire.StreamHeader{Sub: id, Epoch: c.ch.Epoch()})
+// newEverySender prepares the stream of a subscription.
+func newEverySender(r Request) *everySender {
+	s := &everySender{r: r.Channel.ReaderAfter(r.Have), pieces: make(chan []byte, 1), ended: make(chan struct{})}
+	s.large.share, s.large.turn = r.Copies.Share, r.Copies.Large()
+	s.frame = make([]byte, min(r.Channel.Geometry().FrameSize, ring.CopiedInline))
+	s.record = wire.AppendStreamHeader(nil, wire.StreamHeader{Sub: r.ID, Epoch: r.Channel.Epoch()})
 	s.rest = s.record
 	return s
 }
@@ -76,28 +76,28 @@ func (s *everySender) stop() {
 }
 
 // openStream opens the stream of sub. Needs l.mu.
-func (l *link) openStream(sub *subscription) {
-	s, err := l.s.OpenStream()
+func (l *Link) openStream(sub *Subscription) {
+	s, err := l.session.OpenStream()
 	if err != nil {
 		sub.trouble, sub.every.err = err, err
 		return
 	}
 	sub.every.stream = s
-	l.n.work.Go(func() {
-		sub.every.write(l.s.Done(), func(err error) {
+	l.cfg.Spawn(func() {
+		sub.every.write(l.session.Done(), func(err error) {
 			l.mu.Lock()
 			sub.every.busy, sub.every.err = false, err
 			if err != nil {
 				sub.trouble = err
 			}
 			l.mu.Unlock()
-			l.awake()
+			l.Wake()
 		})
 	})
 }
 
 // offerInOrder is offer for mode every. Its urgency is the age of the frame it sends next.
-func (sub *subscription) offerInOrder(now time.Duration) (t queued, ok bool) {
+func (sub *Subscription) offerInOrder(now time.Duration) (t queued, ok bool) {
 	if sub.every.busy || sub.every.err != nil || !sub.every.waits() && (sub.known.Seq <= sub.loaded || now < sub.retry || sub.every.large.reading()) {
 		return queued{}, false
 	}
@@ -107,8 +107,8 @@ func (sub *subscription) offerInOrder(now time.Duration) (t queued, ok bool) {
 
 // addPiece grants the stream of sub its next piece, and puts a mark into this datagram.
 // Acknowledging the mark acknowledges the piece.
-func (l *link) addPiece(box *outbox, sub *subscription, now time.Duration) {
-	defer l.gripe(sub)
+func (l *Link) addPiece(box *outbox, sub *Subscription, now time.Duration) {
+	defer l.reportTrouble(sub)
 	s := sub.every
 	for len(s.rest) < streamPiece && len(s.tail) == 0 && l.nextRecord(sub, now) {
 	}
@@ -134,7 +134,7 @@ func (s *everySender) waits() bool { return len(s.rest) > 0 || len(s.tail) > 0 }
 
 // nextRecord encodes the next frame of the ring after the bytes that wait to be granted. A
 // large frame is read in a goroutine, which wakes the pump afterwards.
-func (l *link) nextRecord(sub *subscription, now time.Duration) bool {
+func (l *Link) nextRecord(sub *Subscription, now time.Duration) bool {
 	if sub.arrivals.Newest().Seq <= sub.loaded || now < sub.retry || sub.every.large.reading() {
 		return false
 	}
@@ -163,7 +163,7 @@ func (l *link) nextRecord(sub *subscription, now time.Duration) bool {
 }
 
 // nextLarge encodes the large frame that was read, which stays where it is.
-func (sub *subscription) nextLarge(now time.Duration) bool {
+func (sub *Subscription) nextLarge(now time.Duration) bool {
 	s := sub.every
 	n, err := s.large.take()
 	if !sub.played(err, n, now) {
@@ -176,7 +176,7 @@ func (sub *subscription) nextLarge(now time.Duration) bool {
 
 // played counts the frame that was read, or handles err, the error of reading it. It returns
 // false if there is nothing to send.
-func (sub *subscription) played(err error, size int, now time.Duration) bool {
+func (sub *Subscription) played(err error, size int, now time.Duration) bool {
 	r := sub.every.r
 	if _, ok := errors.AsType[*ring.Refusal](err); ok {
 		sub.book.Passed(r.Seq(), r.Missed())
@@ -192,7 +192,7 @@ func (sub *subscription) played(err error, size int, now time.Duration) bool {
 }
 
 // addRecord appends r, of size bytes, to what waits to be granted.
-func (sub *subscription) addRecord(r wire.Record, size int) {
+func (sub *Subscription) addRecord(r wire.Record, size int) {
 	s := sub.every
 	r.Seq, r.Captured, r.Missed = s.r.Seq(), sub.captured, s.r.Missed()
 	s.record = s.record[:copy(s.record, s.rest)]

@@ -1,0 +1,195 @@
+package send
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"achbridge/bridge/ledger"
+	"achbridge/bridge/ring"
+	"achbridge/bridge/rule"
+	"achbridge/localach"
+)
+
+const ms = time.Millisecond
+
+// waits is a subscription that always has a newer frame of size bytes to send,
+// and whose mirror's frame was captured at had.
+func waits(level, size int, had time.Duration) *Subscription {
+	return &Subscription{
+		qos: rule.QoS{Priority: rule.Priority(level + 1)}, book: &ledger.Book{},
+		size: size, captured: had, loaded: 1, known: ring.Arrival{Seq: 2, CapturedAt: time.Second},
+	}
+}
+
+// linkOf is a link with these subscriptions.
+func linkOf(list ...*Subscription) *Link {
+	l := &Link{}
+	for _, sub := range list {
+		l.rouse(sub)
+	}
+	return l
+}
+
+func inLine(l *Link, now time.Duration) (list []*Subscription) {
+	var queue queue
+	l.fillQueue(&queue, now)
+	for t, ok := queue.first(); ok; t, ok = queue.next() {
+		list = append(list, t.sub)
+	}
+	return list
+}
+
+func TestTurnsGoByPriorityAndThenByAgeSquaredPerByte(t *testing.T) {
+	now := time.Second + 50*ms
+	want := []*Subscription{
+		waits(7, 1000, now-ms),
+		waits(6, 100, now-9*ms),
+		waits(4, 1000-entryOverhead, now-41*ms),   // 1.68 of what the next ones have
+		waits(4, 250-entryOverhead, now-20*ms),    // 1.6
+		waits(4, 1000-entryOverhead, now-20*ms),   // 0.4
+		waits(4, 10_000-entryOverhead, now-60*ms), // 0.36
+		waits(0, 10, 0),
+	}
+	l := &Link{}
+	for _, i := range []int{3, 6, 0, 4, 1, 5, 2} {
+		l.rouse(want[i])
+	}
+	if got := inLine(l, now); !slices.Equal(got, want) {
+		t.Errorf("got the order %v, want %v", names(got), names(want))
+	}
+}
+
+func names(list []*Subscription) (names []string) {
+	for _, sub := range list {
+		names = append(names, fmt.Sprintf("%v of %d bytes from %v", sub.qos.Priority, sub.size, sub.captured))
+	}
+	return names
+}
+
+func TestFrameThatIsOwedGoesAtTheLowestPriority(t *testing.T) {
+	now := time.Minute // far past every budget
+	owed, fresh := waits(7, 10, 0), waits(1, 1000, 0)
+	fresh.known.CapturedAt = now
+	if got := inLine(linkOf(owed, fresh), now); !slices.Equal(got, []*Subscription{fresh, owed}) {
+		t.Errorf("got the order %v, want the frame in time first", names(got))
+	}
+}
+
+// All priorities always have something to send.
+func TestEveryLowerPriorityIsSureOfItsShare(t *testing.T) {
+	const packets = 100_000
+	now := time.Second + 50*ms
+	l := &Link{}
+	for level := range levels {
+		l.rouse(waits(level, 1000, now-20*ms))
+	}
+	var bytes [levels]float64
+	longest, last := [levels]int{}, [levels]int{}
+	var queue queue
+	for i := range packets {
+		l.fillQueue(&queue, now)
+		level := queue.level
+		bytes[level] += 1.0 / packets
+		longest[level], last[level] = max(longest[level], i-last[level]), i
+		l.shares.sent(&queue, [levels]int{}, shareDue)
+	}
+	for level, got := range bytes[:levels-1] {
+		// It gets 5 % of what more urgent ones send: of all but its own, the lowest.
+		if got < 0.033 || got > lowerShare {
+			t.Errorf("priority %d got %.1f %% of the bytes, want nearly %.0f %%", level, 100*got, 100*lowerShare)
+		}
+		if longest[level] > 40 {
+			t.Errorf("priority %d had no turn for %d packets", level, longest[level])
+		}
+	}
+	if got := bytes[levels-1]; got < 0.6 {
+		t.Errorf("priority 7 got %.1f %% of the bytes, want the rest", 100*got)
+	}
+}
+
+func TestWhatDoesNotWaitEarnsNothing(t *testing.T) {
+	now := time.Second + 50*ms
+	urgent, seldom := waits(7, 1000, now-20*ms), waits(0, 1000, now-20*ms)
+	l := linkOf(urgent, seldom)
+	var queue queue
+	seldom.loaded = 2
+	for range 1000 {
+		l.fillQueue(&queue, now)
+		l.shares.sent(&queue, [levels]int{}, shareDue)
+	}
+	seldom.loaded = 1
+	l.rouse(seldom)
+	for i := range 19 {
+		if l.fillQueue(&queue, now); queue.entries[0].sub == seldom {
+			t.Fatalf("it goes first after %d packets, on a share from before it waited", i)
+		}
+		l.shares.sent(&queue, [levels]int{}, shareDue)
+	}
+}
+
+// The datagram is one of a lower priority's turn, but mostly filled by others.
+func TestPriorityPaysForWhatItSpends(t *testing.T) {
+	s := shares{0: 1200, 4: 600}
+	s.sent(&queue{entries: make([]queued, 3), level: 0, waits: [levels]bool{0: true, 4: true, 7: true}}, [levels]int{0: 90, 4: 300, 7: 700}, 1150)
+	if want := (shares{0: 1200 - 90 - 60, 4: 300}); s != want {
+		t.Errorf("got %v, want %v", s, want)
+	}
+}
+
+// Age squared per byte gives channels that always have something newer a rate
+// that goes with the inverse root of their frames' size.
+func TestEqualsShareByTheRootOfTheirSize(t *testing.T) {
+	const small, large = 300, 4800
+	now := time.Second
+	l := linkOf()
+	for i := range 40 {
+		l.rouse(waits(4, []int{small, large}[i%2]-entryOverhead, now))
+	}
+	frames := map[int]float64{}
+	for range 10_000 {
+		sub := inLine(l, now)[0]
+		frames[sub.size+entryOverhead]++
+		now += time.Duration(sub.size+entryOverhead) * time.Microsecond
+		sub.captured = now
+		for _, sub := range l.active {
+			sub.known.CapturedAt = now
+		}
+	}
+	if ratio := frames[small] / frames[large]; math.Abs(ratio/4-1) > 0.05 {
+		t.Errorf("the small channels got %.2f frames for one of the large, which are 16 times as long; want 4", ratio)
+	}
+}
+
+// Its copy was made in the meantime: as long as it may not be loaded it must not be offered
+// either, or the pump goes round and round.
+func TestChannelWhoseMemoryIsWantedForOthersOffersNothing(t *testing.T) {
+	now := time.Second
+	sub := waits(0, 100_000, 0)
+	ch, err := testDir(t).Create("map", localach.CreateConfig{Geometry: localach.Geometry{FrameCount: 2, FrameSize: 100_000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	if _, err := ch.Writer().Put(make([]byte, 100_000)); err != nil {
+		t.Fatal(err)
+	}
+	sub.copies = ring.NewSnapshots(ch, &ring.Resources{Budget: ring.NewBudget(ring.DefaultBudget), Spawn: func(f func()) { go f() }, Now: func() time.Duration { return now }})
+	copied := make(chan struct{})
+	if _, _, err := sub.request.Take(sub.copies, ring.Arrival{Seq: 1}, func() { close(copied) }); err != nil {
+		t.Fatal(err)
+	}
+	<-copied
+	if _, ok := sub.offer(now); !ok {
+		t.Fatal("a frame that has been copied is not offered")
+	}
+	sub.letGo(now)
+	if _, ok := sub.offer(now); ok {
+		t.Error("a frame is offered though there is no memory for it")
+	}
+	if _, ok := sub.offer(now + ring.AfterNoMemory); !ok {
+		t.Error("no frame is offered once there may be memory again")
+	}
+}
