@@ -204,8 +204,10 @@ func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, e
 	if err := c.node.Mirror(m); err != nil {
 		return nil, badRequest{err}
 	}
+	ctx, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
 	var made []status.Mirror
-	api.Until(ctx, settle, func() bool {
+	c.node.Await(ctx, func() bool {
 		made = []status.Mirror{}
 		waiting := false
 		for _, s := range c.node.StatusNow().Mirrors {
