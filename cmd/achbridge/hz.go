@@ -214,9 +214,7 @@ func (h *hz) show(u *ui.Terminal, list []rate, shown int) error {
 	switch {
 	case h.asJSON:
 		for _, r := range list {
-			if err := u.JSONLine(r); err != nil {
-				return err
-			}
+			u.JSONLine(r)
 		}
 		return nil
 	case h.single && list[0].Frames == 0:
@@ -235,9 +233,7 @@ func (h *hz) table(u *ui.Terminal, list []rate) error {
 	if h.sum != nil {
 		rows = append(rows, h.sum(list))
 	}
-	if err := u.Table(h.header, rows); err != nil {
-		return err
-	}
+	u.Table(h.header, rows)
 	if err := errors.Join(h.errs...); err != nil {
 		return u.Line("%v", err)
 	}

@@ -122,9 +122,7 @@ func (a *app) ping(ctx context.Context, c *api.Client, p pinging) error {
 			if r.RTTms != nil {
 				text = ui.Millis(*r.RTTms)
 			}
-			if err := a.ui.Line("%s: packet %d: %s", p.host, all.Sent, text); err != nil {
-				return err
-			}
+			a.ui.Line("%s: packet %d: %s", p.host, all.Sent, text)
 		}
 		if all.Sent < p.count {
 			select {
@@ -162,9 +160,7 @@ func (a *app) showPinged(s pinged, p pinging) error {
 		return nil // it was interrupted before the first
 	}
 	if p.asJSON {
-		if err := a.ui.JSON(s); err != nil {
-			return err
-		}
+		a.ui.JSON(s)
 	} else if err := a.ui.Fields(
 		"round trip", s.rttText(),
 		"jitter", millisOr(s.JitterMs),
