@@ -102,14 +102,7 @@ func (c *checker) wrong(r checkReport) error {
 	} else {
 		c.tellProblems(r.Problems)
 	}
-	return ui.Usage(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), mistakes(len(r.Problems))), "")
-}
-
-func mistakes(n int) string {
-	if n == 1 {
-		return "1 mistake"
-	}
-	return fmt.Sprintf("%d mistakes", n)
+	return ui.Usage(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), countText(len(r.Problems), "mistake")), "")
 }
 
 // tellProblems prints the mistakes, each with the line in question of its file.

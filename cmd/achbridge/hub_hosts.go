@@ -145,7 +145,7 @@ would be right; the exit code is then 2. Nothing is changed.`,
 		r := dir.Check(listen, a.Places, err == nil)
 		err = show(a.ui, asJSON, r, a.showHubCheck)
 		if err == nil && len(r.Problems) > 0 {
-			err = ui.Usage(fmt.Errorf("hub %s: %s", dir, mistakes(len(r.Problems))), "")
+			err = ui.Usage(fmt.Errorf("hub %s: %s", dir, countText(len(r.Problems), "mistake")), "")
 		}
 		return err
 	})

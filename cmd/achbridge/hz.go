@@ -197,7 +197,7 @@ func (h *hz) report(ctx context.Context, u *ui.Terminal, failed <-chan failure) 
 	case h.single:
 		return ui.NotFound(fmt.Errorf("channel %s: no frame came", h.meters[0].channel), "is its writer running?")
 	}
-	return ui.NotFound(fmt.Errorf("%s: no frame came", countText(uint64(len(h.meters)), "channel")), "is a writer running?")
+	return ui.NotFound(fmt.Errorf("%s: no frame came", countText(len(h.meters), "channel")), "is a writer running?")
 }
 
 // measure returns the rates of the channels that can still be read.

@@ -109,8 +109,7 @@ func rateText(hz float64) string {
 }
 
 func sizesText(c recording.ChannelSummary) string {
-	switch {
-	case c.Frames == 0:
+	if c.Frames == 0 {
 		return ""
 	}
 	return ui.SizeRange(c.SizeMin, c.SizeMax)

@@ -210,10 +210,10 @@ func recordError(err error) error {
 }
 
 func framesText(frames uint64, channels int) string {
-	return fmt.Sprintf("%s of %s", countText(frames, "frame"), countText(uint64(channels), "channel"))
+	return fmt.Sprintf("%s of %s", countText(frames, "frame"), countText(channels, "channel"))
 }
 
-func countText(n uint64, what string) string {
+func countText[N int | uint64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

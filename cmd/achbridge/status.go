@@ -258,8 +258,6 @@ func healthColor(h status.Health) string {
 	switch h {
 	case status.HealthLive:
 		return "32"
-	case status.HealthStale, status.HealthRefused:
-		return "31"
 	case status.HealthLate, status.HealthWaiting:
 		return "33"
 	}
