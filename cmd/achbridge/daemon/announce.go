@@ -33,7 +33,7 @@ func newAnnouncer(p plan, d *Daemon) (*announcer, error) {
 	}
 	k := &announcer{node: d.node}
 	var err error
-	if p.Discovery == config.DiscoveryOff {
+	if !p.Discovery {
 		if len(p.StaticPeers)+len(p.Zones) == 0 {
 			return k, nil
 		}

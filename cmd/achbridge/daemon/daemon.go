@@ -130,7 +130,7 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	if d.http, err = service.ListenHTTP(p.HTTP); err != nil {
 		return err
 	}
-	if d.achdPort, err = listenAchd(p.AchdListen.String()); err != nil {
+	if d.achdPort, err = listenAchd(p.AchdListen); err != nil {
 		return err
 	}
 	if d.udp, err = ListenUDP(p.Listen, p.Transport); err != nil {
@@ -146,7 +146,7 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	if d.watcher, err = localach.NewWatcher(); err != nil {
 		return ui.Failure(err, "")
 	}
-	d.watcher.SetBudget(float64(p.Watch))
+	d.watcher.SetBudget(p.Watch)
 	cfg := wanted(p.Config)
 	var wrong []string
 	cfg.Layouts, wrong = layoutsOf(p.Config)

@@ -42,7 +42,7 @@ func readHub(c *config.Config, log *slog.Logger) (*hub.Client, error) {
 		return nil, fmt.Errorf("credentials %s: they are of host %s at %s, and this host is called %s: start it with --name %s, or have achbridge hub add %s write others",
 			c.HubCreds, creds.Host, creds.Hub, c.Name, creds.Host, c.Name)
 	}
-	return hub.New(hub.Config{Credentials: creds, Hub: c.Hub.String(), Log: log})
+	return hub.New(hub.Config{Credentials: creds, Hub: c.Hub, Log: log})
 }
 
 // Dial begins a byte stream to a host.

@@ -138,7 +138,7 @@ func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surr
 	}
 	a.Revoked = d.endpoint.Revocations().Has(key.Serial())
 	a.Hub = hubTrouble(d.hubReport())
-	a.Discovery = d.config().Discovery != config.DiscoveryOff
+	a.Discovery = bool(d.config().Discovery)
 	if host == d.self.Host || rule.IsAchd(host) {
 		return a
 	}

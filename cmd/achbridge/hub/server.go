@@ -23,9 +23,9 @@ import (
 // Config is what a hub is told. A zero Memory or Connections stands for its default.
 type Config struct {
 	Dir         Directory
-	Listen      string             // TCP, ADDRESS:PORT
-	HTTP        config.HTTPAddress // "" is off
-	Memory      int64              // for frames, bytes
+	Listen      string // TCP, ADDRESS:PORT
+	HTTP        string // TCP, as Listen; "" is off
+	Memory      int64  // for frames, bytes
 	Connections int
 	Version     string
 	Places      config.Places
