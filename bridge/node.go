@@ -84,6 +84,8 @@ type Node struct {
 	changed bool             // reconcile has to run: something that it uses has changed
 	rested  <-chan time.Time // when the node may reconcile again; nil: it may now
 	applied []chan struct{}  // closed after the next reconcile
+	changes int              // functions and ticks of this turn that may have changed something
+	next    chan struct{}    // closed after the next turn with changes; nil: nobody waits for it
 }
 
 // tick is how often a node checks for changes without an event: files that were damaged in
@@ -174,9 +176,11 @@ func (n *Node) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
 		case f := <-n.do:
+			n.changes++
 			f()
 			n.drain()
 		case <-ticker.C:
+			n.changes++
 			n.look()
 		case <-n.rested:
 			n.rested = nil
@@ -184,12 +188,14 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 		if n.changed && n.rested == nil {
 			n.changed = false
+			n.changes++
 			began := n.now()
 			n.reconcile()
 			if pause := rest(n.now() - began); pause > 0 {
 				n.rested = time.After(pause)
 			}
 		}
+		n.tellChange()
 	}
 	n.leave(cancel)
 	return nil
@@ -200,6 +206,7 @@ func (n *Node) Run(ctx context.Context) error {
 // ticks.
 func (n *Node) drain() {
 	for range len(n.do) {
+		n.changes++
 		(<-n.do)()
 	}
 }

@@ -50,7 +50,7 @@ func (n *Node) Status() status.Report {
 // StatusNow is Status but for what the ages were over time, which is most of its work, and for misfits.
 func (n *Node) StatusNow() status.Report {
 	var s status.Report
-	n.call(func() { s = n.status() })
+	n.ask(func() { s = n.status() })
 	return s
 }
 
@@ -243,7 +243,7 @@ func (n *Node) peerStatus(about []*peer) status.Peer {
 // Channels are the channels that linked peers offer, ordered by host and name.
 func (n *Node) Channels() []status.RemoteChannel {
 	list := []status.RemoteChannel{}
-	n.call(func() {
+	n.ask(func() {
 		for _, l := range n.links {
 			if l.silent && n.now() > l.since+goneAfter {
 				continue

@@ -24,7 +24,7 @@ func without(list []rule.Mirror, is func(rule.Mirror) bool) []rule.Mirror {
 // Wish returns the wish because of which the node mirrors a channel of a host: a rule, a wish
 // of the API, or a push. ok is false for a channel without a wish or that a rule denies.
 func (n *Node) Wish(host, channel string) (w rule.Mirror, ok bool) {
-	n.call(func() { w, ok = n.wishFor(host, channel) })
+	n.ask(func() { w, ok = n.wishFor(host, channel) })
 	return w, ok
 }
 

@@ -155,9 +155,7 @@ func caRevokeCommand(a *app) *cobra.Command {
 		} else if err != nil {
 			return ui.Failure(err, "")
 		}
-		if err := a.ui.Fields("host", args[0], "list", fmt.Sprint(list.Number()), "path", dir.revoked()); err != nil {
-			return err
-		}
+		a.ui.Fields("host", args[0], "list", fmt.Sprint(list.Number()), "path", dir.revoked())
 		a.ui.Note("copy it to one host, as key.revoked beside its key; that host passes it on to the others")
 		return nil
 	})

@@ -28,9 +28,7 @@ on in a file that nobody else finds. --force removes it all the same.`,
 				if err := a.dir().Unlink(name); err != nil {
 					return a.channelError(name, err)
 				}
-				if err := a.ui.Line("%s is removed", name); err != nil {
-					return err
-				}
+				a.ui.Line("%s is removed", name)
 			}
 			return nil
 		},

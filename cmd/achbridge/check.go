@@ -98,20 +98,11 @@ func (c *checker) run(ctx context.Context) error {
 // wrong prints the mistakes, each with its line of the file.
 func (c *checker) wrong(r checkReport) error {
 	if c.asJSON {
-		if err := c.ui.JSON(r); err != nil {
-			return err
-		}
+		c.ui.JSON(r)
 	} else {
 		c.tellProblems(r.Problems)
 	}
-	return ui.Usage(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), mistakes(len(r.Problems))), "")
-}
-
-func mistakes(n int) string {
-	if n == 1 {
-		return "1 mistake"
-	}
-	return fmt.Sprintf("%d mistakes", n)
+	return ui.Usage(fmt.Errorf("%s: %s", cmp.Or(r.File, "configuration"), countText(len(r.Problems), "mistake")), "")
 }
 
 // tellProblems prints the mistakes, each with the line in question of its file.
@@ -261,21 +252,15 @@ func (c *checker) wanted(cfg *config.Config, daemon looked) (list []diagnose.Dem
 }
 
 func (c *checker) show(r checkReport, daemon looked) error {
-	if err := c.ui.Line("%s", cmp.Or(r.File, "no configuration file")+": good"); err != nil {
-		return err
-	}
+	c.ui.Line("%s", cmp.Or(r.File, "no configuration file")+": good")
 	if len(r.Channels) > 0 {
 		config.SortJudgements(r.Channels)
 		rows := make([][]string, len(r.Channels))
 		for i, v := range r.Channels {
 			rows[i] = []string{v.Channel, v.Result, v.Rule, v.From, v.OptionsText()}
 		}
-		if err := c.ui.Line(""); err != nil {
-			return err
-		}
-		if err := c.ui.Table([]string{"CHANNEL", "RESULT", "RULE", "FROM", "OPTIONS"}, rows); err != nil {
-			return err
-		}
+		c.ui.Line("")
+		c.ui.Table([]string{"CHANNEL", "RESULT", "RULE", "FROM", "OPTIONS"}, rows)
 	}
 	if !daemon.there {
 		c.ui.Note("no daemon is running here, so the channels of other hosts are not known")

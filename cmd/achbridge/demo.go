@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/bridge/via"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/demo"
 )
@@ -17,7 +18,7 @@ import (
 func demoCommand() *cobra.Command {
 	var length time.Duration
 	var asJSON bool
-	over := config.TransportQUIC
+	over := via.QUIC
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Try the bridge on this machine alone: no root, no key, no second host",
@@ -46,7 +47,7 @@ Everything that was created is removed at the end, also on Ctrl-C.`,
 		},
 	}
 	cmd.Flags().DurationVar(&length, "for", 10*time.Second, "run for this `TIME`")
-	cmd.Flags().Var(&over, "transport", "join them over quic, sctp or auto")
+	cmd.Flags().Var(config.TransportFlag(&over), "transport", "join them over quic, sctp or auto")
 	cmd.Flags().BoolVarP(&asJSON, "json", "j", false, "print one JSON object at the end")
 	return cmd
 }

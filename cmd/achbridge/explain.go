@@ -64,9 +64,7 @@ func (a *app) explanation(cmd *cobra.Command, channel, control, file string) (e 
 }
 
 func (a *app) showExplanation(e config.Explanation) error {
-	if err := a.ui.Fields("channel", e.Channel, "config", cmp.Or(e.File, "no file")); err != nil {
-		return err
-	}
+	a.ui.Fields("channel", e.Channel, "config", cmp.Or(e.File, "no file"))
 	rows, options := [][]string{}, [][]string{}
 	for _, v := range e.Verdicts {
 		rows = append(rows, []string{v.Verb, v.Result, v.Rule, v.From})
@@ -74,14 +72,10 @@ func (a *app) showExplanation(e config.Explanation) error {
 			options = append(options, []string{v.Verb, o.Option, o.Value, o.From})
 		}
 	}
-	if err := a.ui.Line(""); err != nil {
-		return err
-	}
+	a.ui.Line("")
 	if err := a.ui.Table([]string{"VERB", "RESULT", "RULE", "FROM"}, rows); err != nil || len(options) == 0 {
 		return err
 	}
-	if err := a.ui.Line(""); err != nil {
-		return err
-	}
+	a.ui.Line("")
 	return a.ui.Table([]string{"VERB", "OPTION", "VALUE", "FROM"}, options)
 }

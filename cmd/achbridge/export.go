@@ -79,9 +79,7 @@ func (a *app) recorded(file string, of *valueFlags) (func(recording.Topic) (*lay
 func (a *app) export(ctx context.Context, c export.Config) error {
 	made, err := c.Run(ctx)
 	for _, m := range made {
-		if err := a.ui.Line("%s: %s", m.Path, countText(m.Frames, "frame")); err != nil {
-			return err
-		}
+		a.ui.Line("%s: %s", m.Path, countText(m.Frames, "frame"))
 	}
 	switch {
 	case err == nil:

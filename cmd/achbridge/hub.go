@@ -66,7 +66,7 @@ A nats-server that you have already can be the hub instead:
 	cmd.Args = a.noVerb(cmd.Args)
 	cmd.AddCommand(hubInitCommand(a), hubAddCommand(a), hubRemoveCommand(a), hubListCommand(a), hubCheckCommand(a), hubConfigCommand(a))
 	cmd.Flags().StringVar(&cfg.Listen, "listen", cfg.Listen, "TCP `ADDRESS`, as in :4222 or 192.0.2.1:443")
-	cmd.Flags().Var(&cfg.HTTP, "http", "serve /metrics and /healthz there, as in :9477 (default off)")
+	cmd.Flags().Var(config.AddressFlag(&cfg.HTTP, ":9476"), "http", "serve /metrics and /healthz there, as in :9477 (default off)")
 	cmd.Flags().Var(&memory, "memory", "how much memory the frames may take")
 	cmd.Flags().IntVar(&cfg.Connections, "connections", cfg.Connections, "how many connections there may be; a host needs two")
 	cmd.Flags().Var(&level, "log", "log `LEVEL`: debug, info, warn, error")

@@ -58,9 +58,7 @@ command prints which of them to delete by hand.`,
 		if err := dir.Remove(args[0]); err != nil {
 			return err
 		}
-		if err := a.ui.Line("%s is removed", args[0]); err != nil {
-			return err
-		}
+		a.ui.Line("%s is removed", args[0])
 		id, err := dir.Identity()
 		if err == nil && id.Foreign {
 			a.ui.Note("%s", id.LeftBy(args[0]))
@@ -123,13 +121,9 @@ func (a *app) showHub(r hub.Report) error {
 		rows = append(rows, row)
 	}
 	if r.Running {
-		if err := a.ui.Fields("hub", r.Address, "listen", r.Listen, "http", r.HTTP, "up", ui.Seconds(float64(r.UptimeMs)/1000),
-			"channels", strconv.Itoa(r.Streams), "memory", ui.AboutBytes(int(r.Memory))+" of "+ui.AboutBytes(int(r.MaxMemory))); err != nil {
-			return err
-		}
-		if err := a.ui.Line(""); err != nil {
-			return err
-		}
+		a.ui.Fields("hub", r.Address, "listen", r.Listen, "http", r.HTTP, "up", ui.Seconds(float64(r.UptimeMs)/1000),
+			"channels", strconv.Itoa(r.Streams), "memory", ui.AboutBytes(int(r.Memory))+" of "+ui.AboutBytes(int(r.MaxMemory)))
+		a.ui.Line("")
 	}
 	return a.ui.Table([]string{"HOST", "STATE", "FOR", "FROM", "SENT", "RECEIVED", "WAITING"}, rows, "WAITING", "FROM")
 }
@@ -151,7 +145,7 @@ would be right; the exit code is then 2. Nothing is changed.`,
 		r := dir.Check(listen, a.Places, err == nil)
 		err = show(a.ui, asJSON, r, a.showHubCheck)
 		if err == nil && len(r.Problems) > 0 {
-			err = ui.Usage(fmt.Errorf("hub %s: %s", dir, mistakes(len(r.Problems))), "")
+			err = ui.Usage(fmt.Errorf("hub %s: %s", dir, countText(len(r.Problems), "mistake")), "")
 		}
 		return err
 	})
@@ -167,9 +161,7 @@ func (a *app) showHubCheck(r hub.Checked) error {
 	if len(r.Problems) > 0 {
 		return nil
 	}
-	if err := a.ui.Line("%s: good", r.Dir); err != nil {
-		return err
-	}
+	a.ui.Line("%s: good", r.Dir)
 	state := "stopped; its port is free"
 	switch {
 	case r.Running:

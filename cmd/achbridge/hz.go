@@ -197,7 +197,7 @@ func (h *hz) report(ctx context.Context, u *ui.Terminal, failed <-chan failure) 
 	case h.single:
 		return ui.NotFound(fmt.Errorf("channel %s: no frame came", h.meters[0].channel), "is its writer running?")
 	}
-	return ui.NotFound(fmt.Errorf("%s: no frame came", countText(uint64(len(h.meters)), "channel")), "is a writer running?")
+	return ui.NotFound(fmt.Errorf("%s: no frame came", countText(len(h.meters), "channel")), "is a writer running?")
 }
 
 // measure returns the rates of the channels that can still be read.
@@ -214,9 +214,7 @@ func (h *hz) show(u *ui.Terminal, list []rate, shown int) error {
 	switch {
 	case h.asJSON:
 		for _, r := range list {
-			if err := u.JSONLine(r); err != nil {
-				return err
-			}
+			u.JSONLine(r)
 		}
 		return nil
 	case h.single && list[0].Frames == 0:
@@ -235,9 +233,7 @@ func (h *hz) table(u *ui.Terminal, list []rate) error {
 	if h.sum != nil {
 		rows = append(rows, h.sum(list))
 	}
-	if err := u.Table(h.header, rows); err != nil {
-		return err
-	}
+	u.Table(h.header, rows)
 	if err := errors.Join(h.errs...); err != nil {
 		return u.Line("%v", err)
 	}

@@ -50,7 +50,7 @@ func (a *app) showRecording(s recording.Summary) error {
 	if !s.Complete {
 		end = "cut short; this is what is whole"
 	}
-	if err := a.ui.Fields(
+	a.ui.Fields(
 		"file", s.File,
 		"size", ui.AboutBytes(s.Bytes),
 		"host", recording.Printable(s.Host),
@@ -59,9 +59,7 @@ func (a *app) showRecording(s recording.Summary) error {
 		"frames", fmt.Sprint(s.Frames),
 		"missed", fmt.Sprint(s.Missed),
 		"ended", end,
-	); err != nil {
-		return err
-	}
+	)
 	if len(s.Channels) == 0 {
 		return nil
 	}
@@ -73,12 +71,8 @@ func (a *app) showRecording(s recording.Summary) error {
 		}
 		rows = append(rows, []string{recording.Printable(c.Channel), fmt.Sprint(c.Frames), rateText(c.Hz), sizesText(c), c.Type, fmt.Sprint(c.Missed), late, causesText(c.Drops)})
 	}
-	if err := a.ui.Line(""); err != nil {
-		return err
-	}
-	if err := a.ui.Table([]string{"CHANNEL", "FRAMES", "RATE", "SIZE", "TYPE", "MISSED", "LATE", "DROPPED"}, rows); err != nil {
-		return err
-	}
+	a.ui.Line("")
+	a.ui.Table([]string{"CHANNEL", "FRAMES", "RATE", "SIZE", "TYPE", "MISSED", "LATE", "DROPPED"}, rows)
 	return a.showTypes(s.Channels)
 }
 
@@ -100,9 +94,7 @@ func (a *app) showTypes(list []recording.ChannelSummary) error {
 			lines = append(lines, r.Field+" is called "+r.As)
 		}
 		for _, line := range lines {
-			if err := a.ui.Line("%s%s: %s", blank, recording.Printable(c.Channel), line); err != nil {
-				return err
-			}
+			a.ui.Line("%s%s: %s", blank, recording.Printable(c.Channel), line)
 			blank = ""
 		}
 	}
@@ -117,8 +109,7 @@ func rateText(hz float64) string {
 }
 
 func sizesText(c recording.ChannelSummary) string {
-	switch {
-	case c.Frames == 0:
+	if c.Frames == 0 {
 		return ""
 	}
 	return ui.SizeRange(c.SizeMin, c.SizeMax)

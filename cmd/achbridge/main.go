@@ -36,6 +36,9 @@ func start(args []string) int {
 	root := newRoot(a)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = a.ui.Broken()
+	}
 	switch {
 	case err == nil:
 		return ui.ExitOK

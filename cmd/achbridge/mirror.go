@@ -158,9 +158,7 @@ func (a *app) mirror(ctx context.Context, c *api.Client, wish rule.Mirror) error
 		return err
 	}
 	for _, m := range made {
-		if err := a.ui.Line("%s", mirrorText(m, before.Mirrors)); err != nil {
-			return err
-		}
+		a.ui.Line("%s", mirrorText(m, before.Mirrors))
 		if other := rule.Differences(wish.QoS, m.QoS); other != "" {
 			a.ui.Note("%s/%s has %s, as another wish for it says", m.Host, m.Channel, other)
 		}
@@ -221,9 +219,7 @@ removes it.`,
 				return a.ui.Line("%s is not asked for any more; it had made no mirror", args[0])
 			}
 			for _, m := range became.Mirrors {
-				if err := a.ui.Line("%s", unmirrorText(m, remove)); err != nil {
-					return err
-				}
+				a.ui.Line("%s", unmirrorText(m, remove))
 			}
 			return nil
 		},

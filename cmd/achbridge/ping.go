@@ -122,9 +122,7 @@ func (a *app) ping(ctx context.Context, c *api.Client, p pinging) error {
 			if r.RTTms != nil {
 				text = ui.Millis(*r.RTTms)
 			}
-			if err := a.ui.Line("%s: packet %d: %s", p.host, all.Sent, text); err != nil {
-				return err
-			}
+			a.ui.Line("%s: packet %d: %s", p.host, all.Sent, text)
 		}
 		if all.Sent < p.count {
 			select {
@@ -162,9 +160,7 @@ func (a *app) showPinged(s pinged, p pinging) error {
 		return nil // it was interrupted before the first
 	}
 	if p.asJSON {
-		if err := a.ui.JSON(s); err != nil {
-			return err
-		}
+		a.ui.JSON(s)
 	} else if err := a.ui.Fields(
 		"round trip", s.rttText(),
 		"jitter", millisOr(s.JitterMs),
@@ -213,7 +209,7 @@ func (a *app) loadTest(ctx context.Context, c *api.Client, p pinging) error {
 		return err
 	}
 	if r.NeededMbit > r.Mbit {
-		return ui.OverLimit(fmt.Errorf("%s: the link carries %s, and %s need %s", p.host, ui.Mbit(r.Mbit), countText(uint64(r.Mirrors), "mirror"), ui.Mbit(r.NeededMbit)),
+		return ui.OverLimit(fmt.Errorf("%s: the link carries %s, and %s need %s", p.host, ui.Mbit(r.Mbit), countText(r.Mirrors, "mirror"), ui.Mbit(r.NeededMbit)),
 			"send less: --max-rate, --compress or fewer mirrors")
 	}
 	return nil
@@ -246,7 +242,7 @@ func (a *app) showLoad(r api.LoadReply, p pinging) error {
 	}
 	need := "no mirror goes this way"
 	if r.Mirrors > 0 {
-		need = fmt.Sprintf("%s for %s", ui.Mbit(r.NeededMbit), countText(uint64(r.Mirrors), "mirror"))
+		need = fmt.Sprintf("%s for %s", ui.Mbit(r.NeededMbit), countText(r.Mirrors, "mirror"))
 	}
 	pairs := []string{
 		"carries", fmt.Sprintf("%s %s, over %s", ui.Mbit(r.Mbit), way, r.Transport),

@@ -60,12 +60,10 @@ const lateNote = 10 * time.Millisecond
 func (a *app) play(ctx context.Context, play recording.Play) error {
 	played, err := play.Run(ctx)
 	if played.Frames > 0 {
-		if err := a.ui.Line("%s: put %s in %s", play.File, framesText(played.Frames, played.Channels), roughTime(played.Took)); err != nil {
-			return err
-		}
+		a.ui.Line("%s: put %s in %s", play.File, framesText(played.Frames, played.Channels), roughTime(played.Took))
 	}
 	if played.Others > 0 {
-		a.ui.Note("%s of the file are left out: they are no Ach channels", countText(uint64(played.Others), "topic"))
+		a.ui.Note("%s of the file are left out: they are no Ach channels", countText(played.Others, "topic"))
 	}
 	if err != nil {
 		return a.playError(play.File, err)

@@ -63,9 +63,7 @@ achbridge run --push, or write it into the configuration file.`,
 				text += " as " + wish.As
 			}
 			state := strings.TrimSpace(pushed.State.String() + " " + diagnose.MarkOf(pushed.Unauthenticated))
-			if err := a.ui.Line("%s, %s", text, state); err != nil {
-				return err
-			}
+			a.ui.Line("%s, %s", text, state)
 			if pushed.State == status.PushWaiting {
 				a.ui.Note("%s", pushed.Reason)
 			}

@@ -179,18 +179,14 @@ func (a *app) record(ctx context.Context, cfg recording.Config) error {
 	report, err := recording.Run(ctx, cfg)
 	for i, f := range report.Files {
 		if i < len(report.Files)-1 {
-			if err := a.ui.Line("%s: %s", f.Path, ui.AboutBytes(f.Bytes)); err != nil {
-				return err
-			}
+			a.ui.Line("%s: %s", f.Path, ui.AboutBytes(f.Bytes))
 			continue
 		}
 		if err != nil {
 			break // how much of it is in the file, only the file tells
 		}
-		if err := a.ui.Line("%s: %s; %s in %s, missed %d", f.Path, ui.AboutBytes(f.Bytes),
-			framesText(report.Frames, report.Channels), roughTime(report.Took), report.Missed); err != nil {
-			return err
-		}
+		a.ui.Line("%s: %s; %s in %s, missed %d", f.Path, ui.AboutBytes(f.Bytes),
+			framesText(report.Frames, report.Channels), roughTime(report.Took), report.Missed)
 	}
 	return recordError(err)
 }
@@ -214,10 +210,10 @@ func recordError(err error) error {
 }
 
 func framesText(frames uint64, channels int) string {
-	return fmt.Sprintf("%s of %s", countText(frames, "frame"), countText(uint64(channels), "channel"))
+	return fmt.Sprintf("%s of %s", countText(frames, "frame"), countText(channels, "channel"))
 }
 
-func countText(n uint64, what string) string {
+func countText[N int | uint64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

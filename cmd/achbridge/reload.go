@@ -41,9 +41,7 @@ func (a *app) showReload(r api.ReloadReply) error {
 	if len(r.Changed) > 0 {
 		text = "in effect now: " + strings.Join(r.Changed, ", ")
 	}
-	if err := a.ui.Line("%s: %s", cmp.Or(r.File, "no configuration file"), text); err != nil {
-		return err
-	}
+	a.ui.Line("%s: %s", cmp.Or(r.File, "no configuration file"), text)
 	if len(r.Restart) > 0 {
 		a.ui.Note("%s changed too, which takes effect when the daemon is started again", ui.AndList(r.Restart))
 	}

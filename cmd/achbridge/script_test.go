@@ -27,6 +27,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"achbridge/bridge/via"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/daemon"
@@ -146,7 +147,7 @@ func freePort() int {
 	for {
 		port := int(16384 + 2*(ports.Add(1)%8192))
 		at := "127.0.0.1:" + strconv.Itoa(port)
-		s, err := daemon.ListenUDP(at, config.TransportAuto)
+		s, err := daemon.ListenUDP(at, via.Any)
 		if err != nil {
 			continue
 		}

@@ -128,7 +128,7 @@ func processorText(s status.Report) string {
 }
 
 func (a *app) showStatus(s api.StatusReply) error {
-	if err := a.ui.Fields(
+	a.ui.Fields(
 		"host", s.Host,
 		"node", s.Node,
 		"network", s.Network,
@@ -141,9 +141,7 @@ func (a *app) showStatus(s api.StatusReply) error {
 		"watch", watchText(s),
 		"processor", processorText(s.Report),
 		"daemon", fmt.Sprintf("%s, pid %d", s.Version, s.PID),
-	); err != nil {
-		return err
-	}
+	)
 	for _, section := range []struct {
 		header []string
 		rows   [][]string
@@ -161,12 +159,8 @@ func (a *app) showStatus(s api.StatusReply) error {
 		if len(section.rows) == 0 {
 			continue
 		}
-		if err := a.ui.Line(""); err != nil {
-			return err
-		}
-		if err := a.ui.Table(section.header, section.rows, section.spare...); err != nil {
-			return err
-		}
+		a.ui.Line("")
+		a.ui.Table(section.header, section.rows, section.spare...)
 	}
 	return nil
 }
@@ -264,8 +258,6 @@ func healthColor(h status.Health) string {
 	switch h {
 	case status.HealthLive:
 		return "32"
-	case status.HealthStale, status.HealthRefused:
-		return "31"
 	case status.HealthLate, status.HealthWaiting:
 		return "33"
 	}

@@ -113,9 +113,7 @@ func (a *app) showTroubles(r api.TroublesReport) error {
 				text += ". Cure: " + t.Cure
 			}
 		}
-		if err := a.ui.Line("%s", text); err != nil {
-			return err
-		}
+		a.ui.Line("%s", text)
 	}
 	return nil
 }
@@ -182,9 +180,7 @@ func (a *app) showWhy(r api.WhyReport) error {
 		if pairs[i+1] == "" {
 			continue
 		}
-		if err := a.ui.Line("%-9s  %s", pairs[i]+":", a.ui.Wrap(11, pairs[i+1])); err != nil {
-			return err
-		}
+		a.ui.Line("%-9s  %s", pairs[i]+":", a.ui.Wrap(11, pairs[i+1]))
 	}
 	return nil
 }

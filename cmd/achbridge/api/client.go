@@ -91,26 +91,39 @@ func (c *Client) Post(ctx context.Context, path string, request, v any) error {
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, body []byte, v any) (json.RawMessage, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://achbridge"+path, bytes.NewReader(body))
+	resp, err := c.begin(ctx, method, path, body)
 	if err != nil {
 		return nil, err
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, c.unreachable(err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, c.unreachable(err)
 	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, apiError(resp.StatusCode, answer)
-	}
 	if err := json.Unmarshal(answer, v); err != nil {
 		return nil, ui.Failure(fmt.Errorf("control socket %s: the answer cannot be read", c.path), "is the daemon of another version? achbridge version")
 	}
 	return answer, nil
+}
+
+// begin sends a request, and returns an answer that is no error. Its caller closes the body.
+func (c *Client) begin(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://achbridge"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err == nil && resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	if err == nil {
+		defer resp.Body.Close()
+		var answer []byte
+		if answer, err = io.ReadAll(resp.Body); err == nil {
+			return nil, apiError(resp.StatusCode, answer)
+		}
+	}
+	return nil, c.unreachable(err)
 }
 
 // unreachable turns a failed request into an error that names the cause and its cure.

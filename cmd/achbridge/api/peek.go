@@ -14,22 +14,10 @@ import (
 // Peek asks for a mirror of the channel, HOST/CHANNEL. The daemon keeps the mirror until
 // ctx ends. gone receives an error when the daemon ends earlier.
 func (c *Client) Peek(ctx context.Context, of string) (p PeekReply, gone <-chan error, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://achbridge/v1/peek?"+url.Values{"of": {of}}.Encode(), nil)
+	patient := c.Within(0) // without a time limit
+	resp, err := patient.begin(ctx, http.MethodGet, "/v1/peek?"+url.Values{"of": {of}}.Encode(), nil)
 	if err != nil {
 		return p, nil, err
-	}
-	patient := http.Client{Transport: c.http.Transport} // without a time limit
-	resp, err := patient.Do(req)
-	if err != nil {
-		return p, nil, c.unreachable(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close()
-		answer, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return p, nil, c.unreachable(err)
-		}
-		return p, nil, apiError(resp.StatusCode, answer)
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
 		resp.Body.Close()

@@ -1,30 +1,10 @@
 package config
 
 import (
-	"fmt"
-	"net"
 	"net/netip"
 
 	"achbridge/bridge/rule"
 )
-
-// tcpAddress is where the daemon listens for programs that speak achd's protocol; "" is off.
-type tcpAddress string
-
-func (a *tcpAddress) String() string { return string(*a) }
-func (a *tcpAddress) Type() string   { return "ADDRESS" }
-
-func (a *tcpAddress) Set(text string) error {
-	if text == "" || text == "off" {
-		*a = ""
-		return nil
-	}
-	if _, err := net.ResolveTCPAddr("tcp", text); err != nil {
-		return fmt.Errorf("%q: want :PORT, ADDRESS:PORT or off, as in :8076", text)
-	}
-	*a = tcpAddress(text)
-	return nil
-}
 
 // buildAchd parses and checks the section achd.
 func (c *Config) buildAchd(b *ruleBuilder) {

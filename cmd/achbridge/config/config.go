@@ -175,10 +175,10 @@ func (c *Config) switchDiscoveryOff(off bool, at origin, b *ruleBuilder) {
 	if !off {
 		return
 	}
-	if other := c.from[key]; other.Source == "--"+key && c.Discovery != DiscoveryOff {
+	if other := c.from[key]; other.Source == "--"+key && c.Discovery {
 		b.add(at, "%s=%s says the opposite; give one of them", other.Source, c.Discovery)
 	}
-	c.Discovery, c.from[key] = DiscoveryOff, at
+	c.Discovery, c.from[key] = false, at
 }
 
 // set sets a single value through its flag, which parses and checks the text.

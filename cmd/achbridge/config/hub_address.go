@@ -5,21 +5,13 @@ import (
 	"net/url"
 )
 
-// hubAddress is where a hub is, tls://HOST or tls://HOST:PORT; "" is where the credentials say.
-type hubAddress string
-
-func (h *hubAddress) String() string { return string(*h) }
-func (h *hubAddress) Type() string   { return "URL" }
-
-func (h *hubAddress) Set(text string) error {
-	if text != "" {
-		at, err := url.Parse(text)
-		if err != nil || at.Scheme != "tls" || at.Hostname() == "" || at.User != nil || at.Path != "" || at.RawQuery != "" || at.Fragment != "" {
-			return fmt.Errorf("%q: want tls://HOST or tls://HOST:PORT, as in tls://hub.example.com", text)
-		}
+// parseHubAddress checks where a hub is: tls://HOST or tls://HOST:PORT; "" is where the credentials say.
+func parseHubAddress(text string) (string, error) {
+	at, err := url.Parse(text)
+	if text != "" && (err != nil || at.Scheme != "tls" || at.Hostname() == "" || at.User != nil || at.Path != "" || at.RawQuery != "" || at.Fragment != "") {
+		return "", fmt.Errorf("%q: want tls://HOST or tls://HOST:PORT, as in tls://hub.example.com", text)
 	}
-	*h = hubAddress(text)
-	return nil
+	return text, nil
 }
 
 // checkHub reports a hub without credentials. What is in their file, who opens it sees.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"path"
 	"slices"
 	"strings"
 
@@ -160,7 +159,7 @@ func (v Judgement) ClosedBy(host string) Judgement {
 func (c *Config) pushJudgements(channel string) (list []Judgement) {
 	var done []string
 	for _, p := range c.PushRules {
-		if p.Deny || !matchesAny([]string{p.Channel}, channel) || slices.Contains(done, p.Host) {
+		if p.Deny || !rule.Match(p.Channel, channel) || slices.Contains(done, p.Host) {
 			continue
 		}
 		done = append(done, p.Host)
@@ -248,14 +247,7 @@ func (c *Config) ruleText(path string) string {
 // covers reports whether pattern q matches every name that p matches. It may return false
 // although q does: it recognizes only simple cases.
 func covers(q, p string) bool {
-	return q == "*" && !strings.Contains(p, "/") || q == p || !strings.ContainsAny(p, `*?[\`) && matchesAny([]string{q}, p)
-}
-
-func matchesAny(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool {
-		ok, _ := path.Match(p, name)
-		return ok
-	})
+	return q == "*" && !strings.Contains(p, "/") || q == p || !strings.ContainsAny(p, `*?[\`) && rule.Match(q, p)
 }
 
 // OptionsText lists the options of a judgement that do not have their default.

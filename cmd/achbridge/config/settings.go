@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"achbridge/bridge/via"
 	"achbridge/discovery"
+	"achbridge/localach"
 )
 
 // Settings has the values of `run`'s flags. The environment and the file set the same values,
@@ -19,7 +21,7 @@ import (
 type Settings struct {
 	Name         string
 	Listen       string
-	Transport    TransportMode
+	Transport    via.Kind
 	Key          string
 	Export       []ruleEntry
 	Relay        []string
@@ -30,17 +32,17 @@ type Settings struct {
 	Types        []typeRule
 	Peers        []string
 	Domains      []string
-	Hub          hubAddress
+	Hub          string
 	HubCreds     string
 	Interfaces   []string
-	Discovery    discoveryMode
-	HTTP         HTTPAddress
+	Discovery    Discovery
+	HTTP         string
 	HTTPHosts    []string
-	AchdListen   tcpAddress
+	AchdListen   string
 	AchdFrom     []string
 	AchdChannels []string
 	AchdAccept   []string
-	Watch        WatchBudget
+	Watch        float64
 	LoadTest     bool
 	Control      string
 	State        string
@@ -54,9 +56,9 @@ func Defaults() Settings {
 	return Settings{
 		Name:      HostName(host),
 		Listen:    defaultListen,
-		Transport: TransportAuto,
-		Discovery: discoveryAuto,
-		Watch:     watchDefault,
+		Transport: via.Any,
+		Discovery: true,
+		Watch:     localach.DefaultWatchBudget,
 		LoadTest:  true,
 	}
 }
@@ -78,7 +80,7 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 	rules := func(name, usage string) { f.Var(&ruleFlag{name, s.ruleLists()[name]}, name, usage) }
 	f.StringVar(&s.Name, "name", s.Name, "`NAME` of this host for others")
 	f.StringVar(&s.Listen, "listen", s.Listen, "UDP `ADDRESS:PORT` to listen on")
-	f.Var(&s.Transport, "transport", "protocol of links: auto (QUIC, else SCTP on the next port), quic or sctp")
+	f.Var(TransportFlag(&s.Transport), "transport", "protocol of links: auto (QUIC, else SCTP on the next port), quic or sctp")
 	f.StringVar(&s.Key, "key", s.Key, "key `FILE` (default: see achbridge key --help)")
 	rules("mirror", "mirror `HOST/PATTERN[,KEY=VALUE]` here, options as above")
 	rules("push", "have another host mirror a channel of this host: `\"CHANNEL HOST[/NAME]\"`")
@@ -88,16 +90,16 @@ func (s *Settings) Flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.Adopt, "adopt", nil, "let a mirror use the existing channels that match `PATTERN` (default none)")
 	f.StringArrayVar(&s.Peers, "peer", nil, "dial `PEER` without waiting for discovery: HOST[:PORT][,transport=quic|sctp]")
 	f.StringArrayVar(&s.Domains, "domain", nil, "find peers also in the DNS zone of `DOMAIN`, by unicast DNS-SD")
-	f.Var(&s.Hub, "hub", "reach hosts without a path through the hub at `URL`, tls://HOST[:PORT] (default: that of --hub-creds)")
+	f.Var(parsed[string]{&s.Hub, "URL", parseHubAddress, itself}, "hub", "reach hosts without a path through the hub at `URL`, tls://HOST[:PORT] (default: that of --hub-creds)")
 	f.StringVar(&s.HubCreds, "hub-creds", s.HubCreds, "credentials `FILE` of this host for the hub, as achbridge hub add writes it (default: no hub)")
 	f.StringArrayVar(&s.Interfaces, "interface", nil, "discover on network `INTERFACE` (default all)")
 	f.Var(&s.Discovery, "discovery", "find peers by mDNS: auto or off")
 	f.Var(new(noDiscovery), "no-discovery", "the same as --discovery=off")
 	f.Lookup("no-discovery").NoOptDefVal = "true"
-	f.Var(&s.HTTP, "http", "serve a web page and metrics on this TCP `ADDRESS:PORT`; :PORT is open to this host only (default off)")
+	f.Var(AddressFlag(&s.HTTP, ":9476"), "http", "serve a web page and metrics on this TCP `ADDRESS:PORT`; :PORT is open to this host only (default off)")
 	f.StringArrayVar(&s.HTTPHosts, "http-host", nil, "allow `NAME` in the address of the page, beside IP addresses and this host's name")
-	f.Var(&s.AchdListen, "achd", "let programs that speak achd's protocol use the channels that the section achd: of the file names, at this TCP `ADDRESS:PORT` (default off)")
-	f.Var(&s.Watch, "watch", "poll without pause when a frame is expected, for at most this `SHARE` of one processor; low: never")
+	f.Var(AddressFlag(&s.AchdListen, ":8076"), "achd", "let programs that speak achd's protocol use the channels that the section achd: of the file names, at this TCP `ADDRESS:PORT` (default off)")
+	f.Var(parsed[float64]{&s.Watch, "SHARE", parseWatch, watchText}, "watch", "poll without pause when a frame is expected, for at most this `SHARE` of one processor; low: never")
 	f.BoolVar(&s.LoadTest, "load-test", s.LoadTest, "allow load tests of this host's links; =false forbids them")
 	f.StringVar(&s.Control, "control", s.Control, "`PATH` of the control socket (default: see achbridge run --help)")
 	f.StringVar(&s.State, "state", s.State, "`DIR` in which the node remembers its identity")
@@ -201,24 +203,24 @@ func (l *LogLevel) Set(text string) error {
 	return l.UnmarshalText([]byte(text))
 }
 
-// discoveryMode says how peers are found.
-type discoveryMode string
+// Discovery is true where peers are found by mDNS, beside those of domains and those that are listed.
+type Discovery bool
 
-const (
-	discoveryAuto discoveryMode = "auto" // mDNS, domains and static peers
-	DiscoveryOff  discoveryMode = "off"  // domains and static peers only
-)
-
-func (d *discoveryMode) String() string { return string(*d) }
-func (d *discoveryMode) Type() string   { return "MODE" }
-
-func (d *discoveryMode) Set(text string) error {
-	switch v := discoveryMode(text); v {
-	case discoveryAuto, DiscoveryOff:
-		*d = v
-		return nil
+func (d Discovery) String() string {
+	if d {
+		return "auto"
 	}
-	return fmt.Errorf("%q: want auto or off", text)
+	return "off"
+}
+
+func (d *Discovery) Type() string { return "MODE" }
+
+func (d *Discovery) Set(text string) error {
+	if text != "auto" && text != "off" {
+		return fmt.Errorf("%q: want auto or off", text)
+	}
+	*d = text == "auto"
+	return nil
 }
 
 // noDiscovery is the flag --no-discovery.

@@ -39,7 +39,7 @@ func TestFlagGoesBeforeEnvironmentBeforeFileBeforeDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Name != "fromflag" || c.Listen != ":2" || c.State != "fromfile" || c.Discovery != DiscoveryOff || c.Log.Level != slog.LevelDebug {
+	if c.Name != "fromflag" || c.Listen != ":2" || c.State != "fromfile" || c.Discovery || c.Log.Level != slog.LevelDebug {
 		t.Errorf("got %+v, want name and discovery of the flags, listen of the environment, the rest of the file", c.Settings)
 	}
 	if len(c.MirrorRules) != 1 || c.MirrorRules[0].Host != "robot" || len(c.AcceptGrants) != 1 || c.ExportGrants != nil {

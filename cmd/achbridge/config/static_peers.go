@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"achbridge/bridge/rule"
+	"achbridge/bridge/via"
 	"achbridge/discovery"
 )
 
 // listedPeer parses an entry of peers, HOST[:PORT][,transport=MODE]. own is the transport of
 // this node.
-func listedPeer(text string, own TransportMode) (discovery.Static, error) {
+func listedPeer(text string, own via.Kind) (discovery.Static, error) {
 	address, settings := rule.Split(text)
 	peer, err := discovery.ParseStatic(address)
 	if err != nil {
@@ -20,16 +21,14 @@ func listedPeer(text string, own TransportMode) (discovery.Static, error) {
 		if option.Key != "transport" {
 			return peer, fmt.Errorf("%q: want no option but transport=auto, quic or sctp after the address", text)
 		}
-		var mode TransportMode
-		if err := mode.Set(option.Value); err != nil {
+		mode, err := via.Parse(option.Value)
+		if err != nil {
 			return peer, fmt.Errorf("%q: transport %w", text, err)
 		}
-		if mode != TransportAuto && own != TransportAuto && own != mode {
+		if mode != via.Any && own != via.Any && own != mode {
 			return peer, fmt.Errorf("%q: this node uses %s alone: give it --transport=auto, or leave transport=%s out", text, own, mode)
 		}
-		if peer.Transport = ""; mode != TransportAuto {
-			peer.Transport = mode.String()
-		}
+		peer.Transport = string(mode)
 	}
 	return peer, nil
 }

@@ -3,23 +3,25 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"achbridge/bridge/via"
 )
 
 func TestListedPeerMayNameItsTransport(t *testing.T) {
 	for _, c := range []struct {
-		text      string
-		own       TransportMode
-		peer, via string
+		text       string
+		own        via.Kind
+		peer, over string
 	}{
-		{"krang", TransportQUIC, "krang", ""},
-		{"krang:9000,transport=sctp", TransportAuto, "krang:9000", "sctp"},
-		{"krang,transport=sctp", TransportSCTP, "krang", "sctp"},
-		{"[fe80::1%eth0]:1,transport=quic", TransportAuto, "[fe80::1%eth0]:1", "quic"},
-		{"krang,transport=auto", TransportQUIC, "krang", ""},
+		{"krang", via.QUIC, "krang", ""},
+		{"krang:9000,transport=sctp", via.Any, "krang:9000", "sctp"},
+		{"krang,transport=sctp", via.SCTP, "krang", "sctp"},
+		{"[fe80::1%eth0]:1,transport=quic", via.Any, "[fe80::1%eth0]:1", "quic"},
+		{"krang,transport=auto", via.QUIC, "krang", ""},
 	} {
 		got, err := listedPeer(c.text, c.own)
-		if err != nil || got.String() != c.peer || got.Transport != c.via {
-			t.Errorf("%s: got %s over %q, %v, want %s over %q", c.text, got, got.Transport, err, c.peer, c.via)
+		if err != nil || got.String() != c.peer || got.Transport != c.over {
+			t.Errorf("%s: got %s over %q, %v, want %s over %q", c.text, got, got.Transport, err, c.peer, c.over)
 		}
 	}
 }
@@ -27,16 +29,16 @@ func TestListedPeerMayNameItsTransport(t *testing.T) {
 func TestBadEntryOfAPeerIsRefusedWithTheCure(t *testing.T) {
 	for _, c := range []struct {
 		text string
-		own  TransportMode
+		own  via.Kind
 		want string
 	}{
-		{",transport=sctp", TransportAuto, "no host"},
-		{"krang,transport=tcp", TransportAuto, `transport "tcp": want auto, quic or sctp`},
-		{"krang,transport", TransportAuto, `want no option but transport=auto, quic or sctp`},
-		{"krang,", TransportAuto, `want no option but transport=auto, quic or sctp`},
-		{"krang,sctp", TransportAuto, `want no option but transport=auto, quic or sctp`},
-		{"krang,transport=sctp", TransportQUIC, "uses quic alone: give it --transport=auto, or leave transport=sctp out"},
-		{"krang,transport=quic", TransportSCTP, "uses sctp alone"},
+		{",transport=sctp", via.Any, "no host"},
+		{"krang,transport=tcp", via.Any, `transport "tcp": want auto, quic or sctp`},
+		{"krang,transport", via.Any, `want no option but transport=auto, quic or sctp`},
+		{"krang,", via.Any, `want no option but transport=auto, quic or sctp`},
+		{"krang,sctp", via.Any, `want no option but transport=auto, quic or sctp`},
+		{"krang,transport=sctp", via.QUIC, "uses quic alone: give it --transport=auto, or leave transport=sctp out"},
+		{"krang,transport=quic", via.SCTP, "uses sctp alone"},
 	} {
 		_, err := listedPeer(c.text, c.own)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), `"`+strings.TrimSuffix(c.text, ",transport=sctp")) {

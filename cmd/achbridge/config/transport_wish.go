@@ -39,7 +39,7 @@ func (c *Config) checkTransports(b *ruleBuilder) {
 		if w.over == via.Any || told[w.at.Path] {
 			continue
 		}
-		if own := via.Kind(c.Transport); own != via.Any && own != w.over {
+		if own := c.Transport; own != via.Any && own != w.over {
 			b.add(w.at, "this host uses %s alone, since transport says so; write transport: auto there", own)
 			told[w.at.Path], wishes[i].over = true, via.Any
 			continue

@@ -4,38 +4,27 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"achbridge/localach"
 )
 
-// WatchBudget is the share of one processor, 0 to 1, that the daemon may use for polling
-// without pause when a frame is expected. Its text is "5%", or "low" for none.
-type WatchBudget float64
+// The share of one processor, 0 to 1, that the daemon may use for polling without pause when a
+// frame is expected, has the text "5%", or watchLow for none.
+const watchLow = "low"
 
-const (
-	watchDefault = WatchBudget(localach.DefaultWatchBudget)
-	watchLow     = "low"
-)
-
-func (b *WatchBudget) String() string {
-	if *b == 0 {
+func watchText(share float64) string {
+	if share == 0 {
 		return watchLow
 	}
-	return strconv.FormatFloat(100*float64(*b), 'g', 4, 64) + "%"
+	return strconv.FormatFloat(100*share, 'g', 4, 64) + "%"
 }
 
-func (b *WatchBudget) Type() string { return "SHARE" }
-
-func (b *WatchBudget) Set(text string) error {
+func parseWatch(text string) (float64, error) {
 	if text == watchLow {
-		*b = 0
-		return nil
+		return 0, nil
 	}
 	number, percent := strings.CutSuffix(text, "%")
 	share, err := strconv.ParseFloat(number, 64)
 	if err != nil || !percent || !(share > 0 && share <= 100) {
-		return fmt.Errorf("%q: want a share of one processor such as %v, or %s", text, "5%", watchLow)
+		return 0, fmt.Errorf("%q: want a share of one processor such as %v, or %s", text, "5%", watchLow)
 	}
-	*b = WatchBudget(share / 100)
-	return nil
+	return share / 100, nil
 }

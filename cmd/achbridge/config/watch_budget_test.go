@@ -3,16 +3,14 @@ package config
 import "testing"
 
 func TestWatchBudgetIsAShareOfAProcessor(t *testing.T) {
-	for text, want := range map[string]WatchBudget{"5%": 0.05, "0.5%": 0.005, "100%": 1, "low": 0} {
-		var b WatchBudget
-		if err := b.Set(text); err != nil || b != want || b.String() != text {
-			t.Errorf("%s: got %v (%v), %v; want %v", text, float64(b), &b, err, float64(want))
+	for text, want := range map[string]float64{"5%": 0.05, "0.5%": 0.005, "100%": 1, "low": 0} {
+		if b, err := parseWatch(text); err != nil || b != want || watchText(b) != text {
+			t.Errorf("%s: got %v (%s), %v; want %v", text, b, watchText(b), err, want)
 		}
 	}
 	for _, bad := range []string{"", "5", "0%", "-1%", "101%", "NaN%", "high"} {
-		b := WatchBudget(0.07)
-		if err := b.Set(bad); err == nil || b != 0.07 {
-			t.Errorf("%q: got %v, %v; want an error and no change", bad, float64(b), err)
+		if b, err := parseWatch(bad); err == nil {
+			t.Errorf("%q: got %v, want an error", bad, b)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (d *Daemon) serveAchd(ctx context.Context) error {
 // only of what their host may use.
 func (d *Daemon) answerAchd(ctx context.Context) error {
 	at, ok := d.achdPort.Addr().(*net.TCPAddr)
-	if !ok || d.config().Discovery == config.DiscoveryOff {
+	if !ok || !bool(d.config().Discovery) {
 		return nil
 	}
 	return discovery.AchdSearch{Interfaces: d.config().Interfaces, Listen: at.AddrPort(), Serves: d.achd.Serves, Log: d.log}.Run(ctx)

@@ -10,6 +10,7 @@ import (
 
 	"achbridge/bridge"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/service"
 	"achbridge/discovery"
 )
 
@@ -32,7 +33,7 @@ func newAnnouncer(p plan, d *Daemon) (*announcer, error) {
 	}
 	k := &announcer{node: d.node}
 	var err error
-	if p.Discovery == config.DiscoveryOff {
+	if !p.Discovery {
 		if len(p.StaticPeers)+len(p.Zones) == 0 {
 			return k, nil
 		}
@@ -68,7 +69,7 @@ const lookUpEvery = 2 * time.Second
 
 // lookUp resolves the names of listed peers again while one of them is missing.
 func (k *announcer) lookUp(ctx context.Context) error {
-	return repeat(ctx, lookUpEvery, func() {
+	return service.Repeat(ctx, lookUpEvery, func() {
 		if k.node.ListedMissing() {
 			k.browser.LookUp()
 		}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -49,16 +48,9 @@ import (
 // An error is {"error": text} with a status of 4xx or 5xx; 503 means that too many
 // requests are waiting already.
 type control struct {
-	node    *bridge.Node
-	found   func() []status.RemoteChannel // channels known by discovery
-	more    *linkTo
-	status  func() api.StatusReply
-	reload  func() (api.ReloadReply, error)
-	explain func(channel string) (config.Explanation, error)
-	setup   func() api.DaemonSetup
-	why     func(context.Context, url.Values) (api.WhyReport, error)
-	whyAll  func(context.Context, url.Values) (api.TroublesReport, error)
-	log     *slog.Logger
+	*Daemon
+	status func() api.StatusReply
+	why    func(context.Context, url.Values) (any, error)
 }
 
 // serve answers on ln until ctx ends, and closes ln.
@@ -67,94 +59,56 @@ func (c *control) serve(ctx context.Context, ln net.Listener) error {
 }
 
 func (c *control) routes() http.Handler {
-	mux := http.NewServeMux()
-	w := make(service.Places, mostWaiting)
-	long := func(next http.HandlerFunc) http.HandlerFunc { return w.Serve(next, crowdedControl) }
-	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, c.status(), nil)
-	})
-	mux.HandleFunc("GET /v1/channels", long(func(w http.ResponseWriter, r *http.Request) {
-		list, err := c.channels(r.Context(), r.URL.Query())
-		reply(w, list, err)
-	}))
-	mux.HandleFunc("GET /v1/unlisted", func(w http.ResponseWriter, r *http.Request) {
-		list, err := c.unlisted(r.URL.Query())
-		reply(w, list, err)
-	})
-	mux.HandleFunc("POST /v1/mirror", long(func(w http.ResponseWriter, r *http.Request) {
-		var m rule.Mirror
-		list, err := []status.Mirror{}, read(w, r, &m)
-		if err == nil {
-			list, err = c.mirror(r.Context(), m)
-		}
-		reply(w, list, err)
-	}))
-	mux.HandleFunc("POST /v1/unmirror", func(w http.ResponseWriter, r *http.Request) {
-		var u api.UnmirrorRequest
-		var became api.UnmirrorReply
-		err := read(w, r, &u)
-		if err == nil {
-			became, err = c.unmirror(u)
-		}
-		reply(w, became, err)
-	})
-	mux.HandleFunc("POST /v1/push", long(func(w http.ResponseWriter, r *http.Request) {
-		var p api.Push
-		var made status.Push
-		err := read(w, r, &p)
-		if err == nil {
-			made, err = c.push(r.Context(), p)
-		}
-		reply(w, made, err)
-	}))
-	mux.HandleFunc("GET /v1/wish", func(w http.ResponseWriter, r *http.Request) {
-		wish, err := c.wish(r.URL.Query().Get("of"))
-		reply(w, wish, err)
-	})
-	mux.HandleFunc("GET /v1/explain", func(w http.ResponseWriter, r *http.Request) {
-		e, err := c.explain(r.URL.Query().Get("channel"))
-		reply(w, e, err)
-	})
-	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, _ *http.Request) {
-		r, err := c.reload()
-		reply(w, r, err)
-	})
-	mux.HandleFunc("GET /v1/setup", func(w http.ResponseWriter, _ *http.Request) { reply(w, c.setup(), nil) })
-	mux.HandleFunc("GET /v1/why", long(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the window may be longer
-		var report any
-		var err error
-		if query := r.URL.Query(); query.Get("of") == "" {
-			report, err = c.whyAll(r.Context(), query)
-		} else {
-			report, err = c.why(r.Context(), query)
-		}
-		reply(w, report, err)
-	}))
-	mux.HandleFunc("GET /v1/age", long(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the window may be longer
-		report, err := c.age(r.Context(), r.URL.Query())
-		reply(w, report, err)
-	}))
-	mux.HandleFunc("GET /v1/ping", long(func(w http.ResponseWriter, r *http.Request) {
-		pong, err := c.ping(r.Context(), r.URL.Query())
-		reply(w, pong, err)
-	}))
-	mux.HandleFunc("POST /v1/load", long(func(w http.ResponseWriter, r *http.Request) {
-		report, err := c.load(r.Context(), r.URL.Query())
-		reply(w, report, err)
-	}))
-	mux.HandleFunc("GET /v1/layout", long(func(w http.ResponseWriter, r *http.Request) {
-		l, err := c.layout(r.Context(), r.URL.Query())
-		reply(w, l, err)
-	}))
-	mux.HandleFunc("GET /v1/peek", long(c.peek))
-	mux.HandleFunc("GET /v1/events", long(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-		list, err := c.events(r.Context(), r.URL.Query())
-		reply(w, list, err)
-	}))
+	mux, waiting := http.NewServeMux(), make(service.Places, mostWaiting)
+	long := func(path string, h http.HandlerFunc) { mux.HandleFunc(path, waiting.Serve(h, crowdedControl)) }
+	mux.HandleFunc("GET /v1/status", plain(func() (api.StatusReply, error) { return c.status(), nil }))
+	long("GET /v1/channels", query(c.channels))
+	mux.HandleFunc("GET /v1/unlisted", query(c.unlisted))
+	long("POST /v1/mirror", body(c.mirror))
+	mux.HandleFunc("POST /v1/unmirror", body(c.unmirror))
+	long("POST /v1/push", body(c.push))
+	mux.HandleFunc("GET /v1/wish", query(c.wish))
+	mux.HandleFunc("GET /v1/explain", query(c.explain))
+	mux.HandleFunc("POST /v1/reload", plain(c.reload))
+	mux.HandleFunc("GET /v1/setup", plain(c.setup))
+	long("GET /v1/why", query(c.why))
+	long("GET /v1/age", query(c.age))
+	long("GET /v1/ping", query(c.ping))
+	long("POST /v1/load", query(c.load))
+	long("GET /v1/layout", query(c.layout))
+	long("GET /v1/peek", c.peek)
+	long("GET /v1/events", query(c.events))
 	return mux
+}
+
+// plain answers a request that says nothing.
+func plain[T any](answer func() (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		v, err := answer()
+		reply(w, v, err)
+	}
+}
+
+// query answers a request that says what it wants in its address. The answer may take longer than the server reads.
+func query[T any](answer func(context.Context, url.Values) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		v, err := answer(r.Context(), r.URL.Query())
+		reply(w, v, err)
+	}
+}
+
+// body answers a request that says what it wants as JSON.
+func body[Q, T any](answer func(context.Context, Q) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var q Q
+		var v T
+		err := read(w, r, &q)
+		if err == nil {
+			v, err = answer(r.Context(), q)
+		}
+		reply(w, v, err)
+	}
 }
 
 // mostWaiting is how many requests may wait for something. It leaves connections for
@@ -180,10 +134,10 @@ func (c *control) channels(ctx context.Context, query url.Values) ([]status.Remo
 		}
 		c.more.look(ctx, a, limit)
 	}
-	return api.Filter(a, api.MergeChannels(c.node.Channels(), c.found())), nil
+	return api.Filter(a, api.MergeChannels(c.node.Channels(), c.announced())), nil
 }
 
-func (c *control) unlisted(query url.Values) ([]api.Unlisted, error) {
+func (c *control) unlisted(_ context.Context, query url.Values) ([]api.Unlisted, error) {
 	a, err := rule.ParseAddress(cmp.Or(query.Get("match"), "*/*"))
 	if err != nil {
 		return nil, badRequest{err}
@@ -204,8 +158,10 @@ func (c *control) mirror(ctx context.Context, m rule.Mirror) ([]status.Mirror, e
 	if err := c.node.Mirror(m); err != nil {
 		return nil, badRequest{err}
 	}
+	ctx, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
 	var made []status.Mirror
-	api.Until(ctx, settle, func() bool {
+	c.node.Await(ctx, func() bool {
 		made = []status.Mirror{}
 		waiting := false
 		for _, s := range c.node.StatusNow().Mirrors {
@@ -239,7 +195,8 @@ func (c *control) nameIsFree(m rule.Mirror) error {
 }
 
 // wish returns the wish that mirrors a channel, or a pattern.
-func (c *control) wish(of string) (rule.Mirror, error) {
+func (c *control) wish(_ context.Context, query url.Values) (rule.Mirror, error) {
+	of := query.Get("of")
 	a, err := rule.ParseAddress(of)
 	if err != nil {
 		return rule.Mirror{}, badRequest{err}
@@ -251,7 +208,7 @@ func (c *control) wish(of string) (rule.Mirror, error) {
 	return w, nil
 }
 
-func (c *control) unmirror(u api.UnmirrorRequest) (became api.UnmirrorReply, err error) {
+func (c *control) unmirror(_ context.Context, u api.UnmirrorRequest) (became api.UnmirrorReply, err error) {
 	policy := bridge.Keep
 	if u.Remove {
 		policy = bridge.Remove

@@ -34,7 +34,7 @@ func startDaemon(t *testing.T) (socket string) {
 	}
 	h := Host{Places: config.Places{Env: os.Getenv}, Dir: localach.Dir(shm)}
 	d, err := h.New(&config.Config{Settings: config.Settings{
-		Name: "krang", Listen: "127.0.0.1:0", Key: key, Discovery: config.DiscoveryOff,
+		Name: "krang", Listen: "127.0.0.1:0", Key: key,
 		Control: filepath.Join(dir, "sock"), State: filepath.Join(dir, "state"),
 	}}, slog.New(slog.DiscardHandler))
 	if err != nil {

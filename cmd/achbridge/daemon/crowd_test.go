@@ -14,15 +14,15 @@ import (
 	"achbridge/cmd/achbridge/service"
 )
 
-// TestWhoFollowsDoesNotShutReloadOut has as many ask for what comes as there are connections,
+// TestWhoFollowsDoesNotShutStatusOut has as many ask for what comes as there are connections,
 // of which they get fewer (mostWaiting).
-func TestWhoFollowsDoesNotShutReloadOut(t *testing.T) {
+func TestWhoFollowsDoesNotShutStatusOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		routes := (&control{why: func(ctx context.Context, _ url.Values) (api.WhyReport, error) {
+		routes := (&control{why: func(ctx context.Context, _ url.Values) (any, error) {
 			<-ctx.Done()
 			return api.WhyReport{}, ctx.Err()
-		}, reload: func() (api.ReloadReply, error) { return api.ReloadReply{}, nil }}).routes()
+		}, status: func() api.StatusReply { return api.StatusReply{} }}).routes()
 		ask := func(method, path string) int {
 			w := httptest.NewRecorder()
 			routes.ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, path, strings.NewReader("{}")))
@@ -36,8 +36,8 @@ func TestWhoFollowsDoesNotShutReloadOut(t *testing.T) {
 		if code := ask("GET", "/v1/why?of=imu"); code != http.StatusServiceUnavailable {
 			t.Errorf("one more that follows: got %d, want 503", code)
 		}
-		if code := ask("POST", "/v1/reload"); code != http.StatusOK {
-			t.Errorf("reload: got %d, want 200", code)
+		if code := ask("GET", "/v1/status"); code != http.StatusOK {
+			t.Errorf("status: got %d, want 200", code)
 		}
 		cancel()
 		followers.Wait()

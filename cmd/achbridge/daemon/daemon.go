@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"slices"
 	"sync"
@@ -129,7 +130,7 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	if d.http, err = service.ListenHTTP(p.HTTP); err != nil {
 		return err
 	}
-	if d.achdPort, err = listenAchd(p.AchdListen.String()); err != nil {
+	if d.achdPort, err = listenAchd(p.AchdListen); err != nil {
 		return err
 	}
 	if d.udp, err = ListenUDP(p.Listen, p.Transport); err != nil {
@@ -145,7 +146,7 @@ func (d *Daemon) open(h Host, p plan) (err error) {
 	if d.watcher, err = localach.NewWatcher(); err != nil {
 		return ui.Failure(err, "")
 	}
-	d.watcher.SetBudget(float64(p.Watch))
+	d.watcher.SetBudget(p.Watch)
 	cfg := wanted(p.Config)
 	var wrong []string
 	cfg.Layouts, wrong = layoutsOf(p.Config)
@@ -189,7 +190,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var past sights
 	o := &overview{look: func() api.StatusReply { return d.look(&past) }}
-	control := &control{node: d.node, found: d.announced, more: d.more, status: o.fresh, reload: d.reload, explain: d.explain, setup: d.setup, why: d.why, whyAll: d.whyAll, log: d.log}
+	control := &control{Daemon: d, status: o.fresh, why: d.why}
 	group.Go(func() error { return d.watcher.Run(ctx) })
 	hubCtx, leaveHub := context.WithCancel(context.WithoutCancel(ctx)) // goodbyes go through the hub too
 	group.Go(func() error {
@@ -239,8 +240,8 @@ func (d *Daemon) httpNames() service.HostNames {
 }
 
 // explain says which rules apply to HOST/CHANNEL as things are.
-func (d *Daemon) explain(channel string) (config.Explanation, error) {
-	e, err := d.config().Explain(channel, d.node.Wish)
+func (d *Daemon) explain(_ context.Context, query url.Values) (config.Explanation, error) {
+	e, err := d.config().Explain(query.Get("channel"), d.node.Wish)
 	if err != nil {
 		return e, badRequest{err}
 	}
@@ -327,7 +328,7 @@ func (d *Daemon) describe(h Host, socket string) {
 }
 
 // setup returns where the daemon's files are and which interfaces it uses, for doctor.
-func (d *Daemon) setup() api.DaemonSetup {
+func (d *Daemon) setup() (api.DaemonSetup, error) {
 	c := d.config()
 	s := api.DaemonSetup{
 		Config: config.Absolute(c.Path), Key: config.Absolute(d.trust.path), State: config.Absolute(c.State),
@@ -340,7 +341,7 @@ func (d *Daemon) setup() api.DaemonSetup {
 		}
 		s.Memberships = append(s.Memberships, membership)
 	}
-	return s
+	return s, nil
 }
 
 // identity returns the node's identity. It logs a warning if the identity cannot be stored.

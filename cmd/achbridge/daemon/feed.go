@@ -16,6 +16,7 @@ import (
 	"achbridge/bridge"
 	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/service"
 )
 
 // feed tells browsers what the daemon does, as server-sent events (WHATWG HTML, 9.2).
@@ -107,7 +108,7 @@ func (f *feed) run(ctx context.Context) {
 	var followed sync.WaitGroup
 	followed.Go(func() { f.follow(ctx) })
 	defer followed.Wait()
-	_ = repeat(ctx, feedEvery, func() { f.second(f.lately()) }) // its end is that of ctx
+	_ = service.Repeat(ctx, feedEvery, func() { f.second(f.lately()) }) // its end is that of ctx
 }
 
 // second stores a second of ages and sends it to the viewers.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"achbridge/cmd/achbridge/diagnose"
+	"achbridge/cmd/achbridge/service"
 )
 
 // fitEvery is how often a daemon checks whether its links can carry what is asked of them.
@@ -13,7 +14,7 @@ const fitEvery = 10 * time.Second
 // watchFit logs once for every subscription that its link cannot carry.
 func (d *Daemon) watchFit(ctx context.Context) error {
 	before, at, seen := d.node.StatusNow(), time.Now(), map[string]int{}
-	return repeat(ctx, fitEvery, func() {
+	return service.Repeat(ctx, fitEvery, func() {
 		after, now := d.node.StatusNow(), time.Now()
 		for _, text := range diagnose.Unfit(seen, diagnose.DemandsOf(before, after, now.Sub(at), 0)) {
 			d.log.Warn("a link cannot carry what is asked of it", "cause", text)

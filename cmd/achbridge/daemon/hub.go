@@ -19,7 +19,7 @@ import (
 )
 
 // hubWay is this host's client of a hub, as the node needs it.
-type hubWay struct{ client *hub.Client }
+type hubWay struct{ *hub.Client }
 
 // openHub reads the credentials that the configuration names; nil: it names none.
 func openHub(c *config.Config, log *slog.Logger) (wayOut, error) {
@@ -42,12 +42,12 @@ func readHub(c *config.Config, log *slog.Logger) (*hub.Client, error) {
 		return nil, fmt.Errorf("credentials %s: they are of host %s at %s, and this host is called %s: start it with --name %s, or have achbridge hub add %s write others",
 			c.HubCreds, creds.Host, creds.Hub, c.Name, creds.Host, c.Name)
 	}
-	return hub.New(hub.Config{Credentials: creds, Hub: c.Hub.String(), Log: log})
+	return hub.New(hub.Config{Credentials: creds, Hub: c.Hub, Log: log})
 }
 
 // Dial begins a byte stream to a host.
 func (h hubWay) Dial(ctx context.Context, host string) (net.Conn, error) {
-	conn, err := h.client.Dial(ctx, host)
+	conn, err := h.Client.Dial(ctx, host)
 	if errors.Is(err, hub.ErrNotConnected) {
 		err = fmt.Errorf("%w%.0w", err, hubway.ErrAway)
 	}
@@ -57,25 +57,14 @@ func (h hubWay) Dial(ctx context.Context, host string) (net.Conn, error) {
 	return conn, nil
 }
 
-// Accept takes a byte stream that another host began.
-func (h hubWay) Accept(ctx context.Context) (net.Conn, error) { return h.client.Accept(ctx) }
-
-// Run keeps this host connected to the hub until ctx ends.
-func (h hubWay) Run(ctx context.Context) error { return h.client.Run(ctx) }
-
-// Hosts calls f with the names of the other hosts there.
-func (h hubWay) Hosts(ctx context.Context, f func(hosts []string)) error {
-	return h.client.Hosts(ctx, f)
-}
-
 // Channel is the place of a channel's newest frame at the hub.
 func (h hubWay) Channel(host, channel string) hubway.Channel {
-	return hubChannel{h.client.Channel(host, channel)}
+	return hubChannel{h.Client.Channel(host, channel)}
 }
 
 // report tells how it stands with the hub.
 func (h hubWay) report() *api.Hub {
-	s := h.client.State()
+	s := h.State()
 	r := &api.Hub{
 		Address: s.Address, Connected: s.Connected, SinceS: time.Since(s.Since).Seconds(), RTTms: ui.Milliseconds(s.RoundTrip), SilentS: s.Silent.Seconds(),
 		UnackedBytes: s.Unacked, MaxPayload: s.MaxPayload,

@@ -46,8 +46,10 @@ func (r *linkTo) look(ctx context.Context, a rule.Address, limit time.Duration) 
 		r.asked[g.Host] = time.Now()
 	}
 	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	r.dial()
-	api.Until(ctx, limit, func() bool {
+	r.node.Await(ctx, func() bool {
 		return !slices.ContainsFunc(r.gaps(a), func(g api.Unlisted) bool { return g.Far == "" })
 	})
 }

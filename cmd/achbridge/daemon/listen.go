@@ -7,7 +7,7 @@ import (
 	"syscall"
 
 	"achbridge/bridge/transport"
-	"achbridge/cmd/achbridge/config"
+	"achbridge/bridge/via"
 	"achbridge/cmd/achbridge/service"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/discovery"
@@ -25,12 +25,12 @@ const lastPort = 65535
 const anyPortTries = 32
 
 // ListenUDP opens the sockets of a mode; port 0 of address takes any.
-func ListenUDP(address string, mode config.TransportMode) (s Sockets, err error) {
+func ListenUDP(address string, mode via.Kind) (s Sockets, err error) {
 	at, err := net.ResolveUDPAddr("udp", address)
 	if err != nil {
 		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: %w", address, err), "--listen :PORT")
 	}
-	if at.Port == lastPort && mode != config.TransportQUIC {
+	if at.Port == lastPort && mode != via.QUIC {
 		return Sockets{}, ui.Failure(fmt.Errorf("listen %s: no port is left for SCTP, which takes the next one", address),
 			"--listen with a lower port, or --transport=quic")
 	}
@@ -59,22 +59,22 @@ func portOf(err error) string {
 	return port
 }
 
-func openUDP(at *net.UDPAddr, mode config.TransportMode) (s Sockets, err error) {
+func openUDP(at *net.UDPAddr, mode via.Kind) (s Sockets, err error) {
 	own := *at
 	s.At = &own
-	if mode != config.TransportSCTP || own.Port == 0 {
+	if mode != via.SCTP || own.Port == 0 {
 		if s.quic, err = net.ListenPacket("udp", own.String()); err != nil {
 			return Sockets{}, err
 		}
 		own = *s.quic.LocalAddr().(*net.UDPAddr)
 	}
-	if mode != config.TransportQUIC {
+	if mode != via.QUIC {
 		if s.sctp, err = net.ListenPacket("udp", nextPort(&own).String()); err != nil {
 			s.Close()
 			return Sockets{}, err
 		}
 	}
-	if mode == config.TransportSCTP && s.quic != nil { // it only held a place
+	if mode == via.SCTP && s.quic != nil { // it only held a place
 		s.quic.Close()
 		s.quic = nil
 	}
@@ -122,7 +122,7 @@ func (s Sockets) Close() {
 }
 
 // TryPorts says where a daemon would listen; an error, with its cure, says why it could not.
-func TryPorts(listen string, mode config.TransportMode) (at string, err error) {
+func TryPorts(listen string, mode via.Kind) (at string, err error) {
 	s, err := ListenUDP(listen, mode)
 	if err != nil {
 		return "", err

@@ -8,15 +8,15 @@ import (
 	"syscall"
 	"testing"
 
-	"achbridge/cmd/achbridge/config"
+	"achbridge/bridge/via"
 	"achbridge/discovery"
 )
 
 func TestSCTPListensOnTheNextPort(t *testing.T) {
 	for _, c := range []struct {
-		mode       config.TransportMode
+		mode       via.Kind
 		quic, sctp bool
-	}{{config.TransportAuto, true, true}, {config.TransportQUIC, true, false}, {config.TransportSCTP, false, true}} {
+	}{{via.Any, true, true}, {via.QUIC, true, false}, {via.SCTP, false, true}} {
 		s, err := ListenUDP("127.0.0.1:0", c.mode)
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestSCTPListensOnTheNextPort(t *testing.T) {
 }
 
 func TestNodeSaysOnWhatItListens(t *testing.T) {
-	for mode, both := range map[config.TransportMode][2]bool{config.TransportAuto: {true, true}, config.TransportQUIC: {true, false}, config.TransportSCTP: {false, true}} {
+	for mode, both := range map[via.Kind][2]bool{via.Any: {true, true}, via.QUIC: {true, false}, via.SCTP: {false, true}} {
 		s, err := ListenUDP("127.0.0.1:0", mode)
 		if err != nil {
 			t.Fatal(err)
@@ -58,21 +58,21 @@ func TestNodeSaysOnWhatItListens(t *testing.T) {
 }
 
 func TestPortThatIsTakenIsNamed(t *testing.T) {
-	other, err := ListenUDP("127.0.0.1:0", config.TransportSCTP)
+	other, err := ListenUDP("127.0.0.1:0", via.SCTP)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	_, err = ListenUDP(other.At.String(), config.TransportAuto)
+	_, err = ListenUDP(other.At.String(), via.Any)
 	if want := fmt.Sprintf("UDP port %d is in use", other.At.Port+1); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("where another has the port for SCTP: got %v, want %q", err, want)
 	}
-	if s, err := ListenUDP(other.At.String(), config.TransportQUIC); err != nil {
+	if s, err := ListenUDP(other.At.String(), via.QUIC); err != nil {
 		t.Errorf("without SCTP: got %v", err)
 	} else {
 		s.Close()
 	}
-	for _, mode := range []config.TransportMode{config.TransportAuto, config.TransportSCTP} {
+	for _, mode := range []via.Kind{via.Any, via.SCTP} {
 		if _, err := ListenUDP("127.0.0.1:65535", mode); err == nil || !strings.Contains(err.Error(), "no port is left for SCTP") {
 			t.Errorf("%s on the last port: got %v, want that SCTP has none", mode, err)
 		}

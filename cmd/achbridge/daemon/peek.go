@@ -47,8 +47,10 @@ func (c *control) lookAt(ctx context.Context, a rule.Address) (found status.Mirr
 	if end, err = c.node.Peek(a.Host, a.Channel); err != nil {
 		return found, nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, peekWait)
+	defer cancel()
 	began := time.Now()
-	api.Until(ctx, peekWait, func() bool {
+	c.node.Await(ctx, func() bool {
 		s := c.node.StatusNow()
 		if m, ok := diagnose.MirrorOf(s, a.Host, a.Channel); ok {
 			found = m

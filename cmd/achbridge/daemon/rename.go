@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/service"
 )
 
 // ErrNamed is the error of Run when the system got its name after the daemon began. The caller starts a new daemon.
@@ -25,7 +26,7 @@ func (d *Daemon) watchName(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	warnedOf := d.self.Host
-	err := repeat(ctx, nameEvery, func() {
+	err := service.Repeat(ctx, nameEvery, func() {
 		system, err := os.Hostname()
 		name := config.HostName(system)
 		if err != nil || name == d.self.Host {

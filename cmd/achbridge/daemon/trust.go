@@ -13,6 +13,7 @@ import (
 	"achbridge/bridge/trust"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/service"
 	"achbridge/cmd/achbridge/ui"
 )
 
@@ -54,7 +55,7 @@ const trustEvery = time.Second
 
 // watchTrust has changes of the files take effect, until ctx ends.
 func (d *Daemon) watchTrust(ctx context.Context) error {
-	return repeat(ctx, trustEvery, func() {
+	return service.Repeat(ctx, trustEvery, func() {
 		d.followKey()
 		d.followList()
 		d.endpoint.Review()

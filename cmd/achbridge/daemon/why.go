@@ -29,9 +29,17 @@ import (
 	"achbridge/localach"
 )
 
-// why says what keeps a channel from being fresh: HOST/CHANNEL, the name of a mirror, or
+// why says what keeps a channel from being fresh, or without one what is wrong with all.
+func (d *Daemon) why(ctx context.Context, query url.Values) (any, error) {
+	if query.Get("of") == "" {
+		return d.whyAll(ctx, query)
+	}
+	return d.whyOne(ctx, query)
+}
+
+// whyOne says what keeps a channel from being fresh: HOST/CHANNEL, the name of a mirror, or
 // a channel of this host. It watches for a while.
-func (d *Daemon) why(ctx context.Context, query url.Values) (r api.WhyReport, err error) {
+func (d *Daemon) whyOne(ctx context.Context, query url.Values) (r api.WhyReport, err error) {
 	window, err := windowOf(query, api.WhyWindow.String())
 	if err != nil {
 		return r, err
@@ -130,7 +138,7 @@ func (d *Daemon) surroundings(ctx context.Context, host string) (a diagnose.Surr
 	}
 	a.Revoked = d.endpoint.Revocations().Has(key.Serial())
 	a.Hub = hubTrouble(d.hubReport())
-	a.Discovery = d.config().Discovery != config.DiscoveryOff
+	a.Discovery = bool(d.config().Discovery)
 	if host == d.self.Host || rule.IsAchd(host) {
 		return a
 	}

@@ -13,7 +13,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
-	"achbridge/cmd/achbridge/config"
+	"achbridge/bridge/via"
 	"achbridge/cmd/achbridge/daemon"
 	"achbridge/localach"
 )
@@ -62,7 +62,7 @@ type quantiles struct {
 // Config is how the demo goes.
 type Config struct {
 	Length time.Duration
-	Over   config.TransportMode
+	Over   via.Kind
 	Out    io.Writer // a table once a second
 	Quiet  bool      // no table
 }

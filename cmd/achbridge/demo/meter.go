@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"achbridge/bridge/status"
 	"achbridge/localach"
 )
 
@@ -20,11 +21,7 @@ import (
 // little-endian u64; the time is nanoseconds of CLOCK_MONOTONIC.
 const stampSize = 16
 
-func monotonic() int64 {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // cannot fail: the clock exists
-	return t.Nano()
-}
+func monotonic() int64 { return int64(status.Monotonic(time.Now())) }
 
 // publisher puts frames into a channel at a steady rate.
 type publisher struct {

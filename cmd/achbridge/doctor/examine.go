@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"achbridge/bridge/via"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
@@ -50,7 +51,7 @@ type Host struct {
 	config.Places
 	Dir      localach.Dir
 	Client   func(control string) *api.Client
-	TryPorts func(listen string, mode config.TransportMode) (at string, err error) // checks that the ports are free
+	TryPorts func(listen string, mode via.Kind) (at string, err error) // checks that the ports are free
 }
 
 // patient is the host that is checked.

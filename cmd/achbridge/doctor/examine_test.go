@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"achbridge/bridge/trust"
+	"achbridge/bridge/via"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/localach"
@@ -33,7 +34,7 @@ func look(t *testing.T) *patient {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	env := map[string]string{"XDG_CONFIG_HOME": t.TempDir(), "XDG_STATE_HOME": t.TempDir()}
-	h := Host{Places: config.Places{Env: func(name string) string { return env[name] }, UID: 1}, Dir: localach.Dir(dir), Client: api.New, TryPorts: func(string, config.TransportMode) (string, error) { return "", nil }}
+	h := Host{Places: config.Places{Env: func(name string) string { return env[name] }, UID: 1}, Dir: localach.Dir(dir), Client: api.New, TryPorts: func(string, via.Kind) (string, error) { return "", nil }}
 	return &patient{Host: h, config: &config.Config{Settings: config.Defaults()}}
 }
 

@@ -20,7 +20,7 @@ import (
 // checkMulticast sends an mDNS query out of each interface. It checks that this host receives the query and that the daemon has joined
 // the group there.
 func checkMulticast(ctx context.Context, p *patient) result {
-	if p.config.Discovery == config.DiscoveryOff {
+	if !p.config.Discovery {
 		return result{State: fit, Text: "not used: discovery is off"}
 	}
 	const list = "list the peers: --peer HOST"
@@ -79,7 +79,7 @@ const lookForHosts = 1500 * time.Millisecond
 
 // checkHosts searches for other hosts by multicast.
 func checkHosts(ctx context.Context, p *patient) result {
-	if p.config.Discovery == config.DiscoveryOff {
+	if !p.config.Discovery {
 		return result{State: fit, Text: "not searched: discovery is off"}
 	}
 	cfg := discovery.Config{Interfaces: p.config.Interfaces}

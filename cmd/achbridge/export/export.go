@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"achbridge/bridge/layout"
+	"achbridge/bridge/rule"
 	"achbridge/cmd/achbridge/recording"
 	"achbridge/cmd/achbridge/values"
 	"achbridge/localach"
@@ -25,7 +25,7 @@ import (
 type Config struct {
 	File     string
 	Dir      string   // is made if it is not there
-	Patterns []string // of the channels, as in path.Match; none: all
+	Patterns []string // of the channels, as in path.Match, which are good; none: all
 	Fields   []string // paths as in joint[2].pos; none: all
 	Force    bool     // replace files that are there
 	// Layout is the layout of a topic's frames, nil when it is not known.
@@ -69,11 +69,6 @@ type table struct {
 // Run writes the files, and returns them in the order of their names. Of a recording that was cut
 // short it writes what is whole, and says so. It leaves no file behind when it fails.
 func (c Config) Run(ctx context.Context) (made []Made, err error) {
-	for _, p := range c.Patterns {
-		if _, err := path.Match(p, ""); err != nil || p == "" {
-			return nil, fmt.Errorf("pattern %q: %w", p, path.ErrBadPattern)
-		}
-	}
 	r, err := recording.Open(c.File)
 	if err != nil {
 		return nil, err
@@ -136,7 +131,7 @@ func (e *exporter) read(ctx context.Context, r *recording.Reader) error {
 }
 
 func (e *exporter) wanted(name string) bool {
-	return len(e.Patterns) == 0 || slices.ContainsFunc(e.Patterns, func(p string) bool { ok, _ := path.Match(p, name); return ok })
+	return len(e.Patterns) == 0 || rule.Matches(e.Patterns, name)
 }
 
 func (e *exporter) frame(r recording.Record) error {

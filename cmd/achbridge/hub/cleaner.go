@@ -3,12 +3,15 @@ package hub
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"achbridge/bridge/hub"
+	"achbridge/cmd/achbridge/service"
 )
 
 // cleanEvery is the time between two looks for streams and consumers of removed hosts.
@@ -24,19 +27,9 @@ func (m *maker) forget(host string) {
 
 // clean deletes streams and consumers of removed hosts, until ctx ends. It retries until the server has none of a host.
 func (m *maker) clean(ctx context.Context, s *server.Server) error {
-	tick := time.NewTicker(cleanEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	return service.Repeat(ctx, cleanEvery, func() {
 		m.mu.Lock()
-		hosts := make([]string, 0, len(m.removed))
-		for host := range m.removed {
-			hosts = append(hosts, host)
-		}
+		hosts := slices.Collect(maps.Keys(m.removed))
 		m.mu.Unlock()
 		for _, host := range hosts {
 			if m.cleanHost(ctx, s, host) || m.guard.has(host) { // a host that was added again keeps the streams that it makes from now on
@@ -45,7 +38,7 @@ func (m *maker) clean(ctx context.Context, s *server.Server) error {
 				m.mu.Unlock()
 			}
 		}
-	}
+	})
 }
 
 // cleanHost deletes the streams of a host, and its consumers on the streams of others. It reports whether there was none to delete.

@@ -23,9 +23,9 @@ import (
 // Config is what a hub is told. A zero Memory or Connections stands for its default.
 type Config struct {
 	Dir         Directory
-	Listen      string             // TCP, ADDRESS:PORT
-	HTTP        config.HTTPAddress // "" is off
-	Memory      int64              // for frames, bytes
+	Listen      string // TCP, ADDRESS:PORT
+	HTTP        string // TCP, as Listen; "" is off
+	Memory      int64  // for frames, bytes
 	Connections int
 	Version     string
 	Places      config.Places
@@ -234,24 +234,19 @@ const (
 
 // look looks at what changes by itself, until ctx ends.
 func (s *Server) look(ctx context.Context) error {
-	tick := time.NewTicker(readEvery)
-	defer tick.Stop()
-	for n := 0; ; n++ {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	n := 0
+	return service.Repeat(ctx, readEvery, func() {
 		gone := s.guard.reread()
 		if len(gone) > 0 || n%looks == 0 {
 			s.members.look()
 		}
+		n++
 		for _, h := range gone {
 			s.members.forget(h.Name)
 			s.maker.forget(h.Name)
 		}
 		s.keeper.look(ctx)
-	}
+	})
 }
 
 // Addr is where hosts can connect on this computer.

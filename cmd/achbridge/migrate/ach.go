@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"strconv"
@@ -11,7 +12,7 @@ import (
 // ach is a line of ach, which makes, removes and describes channels.
 func (t *translation) ach(args []word, line string, at where) {
 	p := parseFlags(args, "mnopCUDF", "1tkuav")
-	why := firstOf(p.why, p.bad, at.why)
+	why := cmp.Or(p.why, p.bad, at.why)
 	if p.flags['V'] || p.flags['?'] || p.flags['h'] || p.flags['H'] || len(p.rest) == 0 && p.why == "" {
 		return
 	}
@@ -48,7 +49,7 @@ func (t *translation) ach(args []word, line string, at where) {
 	case "file":
 		say("/dev/shm/achshm-%s", name)
 	default:
-		why = firstOf(why, "ach has no such verb")
+		why = cmp.Or(why, "ach has no such verb")
 	}
 	if why != "" {
 		n.says = append([]string{why}, n.says...)

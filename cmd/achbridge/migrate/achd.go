@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/netip"
@@ -69,34 +70,25 @@ func (t *translation) achd(args []word, line string, at where) {
 		t.leave(line, p.bad, "")
 		return
 	case verb != "pull" && verb != "push":
-		t.leave(line, firstOf(why, "achd wants pull, push or serve"), "")
+		t.leave(line, cmp.Or(why, "achd wants pull, push or serve"), "")
 		return
 	case len(p.rest) == 2 && why == "":
 		t.leave(line, "it names no host, and a rule needs one: put its name for HOST", wishOf(verb == "push", "HOST", p.rest[1], p).entry())
 		return
 	case len(p.rest) != 3:
-		t.leave(line, firstOf(why, "achd "+verb+" wants HOST CHANNEL"), "")
+		t.leave(line, cmp.Or(why, "achd "+verb+" wants HOST CHANNEL"), "")
 		return
 	}
 	w := wishOf(verb == "push", p.rest[1], p.rest[2], p)
 	rateWhy := w.pace(p)
 	if why == "" {
-		why = firstOf(rateWhy, w.unfit())
+		why = cmp.Or(rateWhy, w.unfit())
 	}
-	if why = firstOf(why, at.why); why != "" {
+	if why = cmp.Or(why, at.why); why != "" {
 		t.leave(line, why, w.entry())
 		return
 	}
 	t.take(w, line)
-}
-
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 func wishOf(push bool, host, channel string, p flags) wish {
@@ -179,10 +171,10 @@ func parseFlags(args []word, valued, plain string) flags {
 	f := flags{flags: map[byte]bool{}, values: map[byte]string{}}
 	for i := 0; i < len(args); i++ {
 		a := args[i]
-		f.why = firstOf(f.why, a.why)
+		f.why = cmp.Or(f.why, a.why)
 		if a.text == "--" {
 			for _, a := range args[i+1:] {
-				f.why = firstOf(f.why, a.why)
+				f.why = cmp.Or(f.why, a.why)
 				f.rest = append(f.rest, a.text)
 			}
 			break
@@ -206,7 +198,7 @@ func parseFlags(args []word, valued, plain string) flags {
 					break
 				}
 				value = args[i].text
-				f.why = firstOf(f.why, args[i].why)
+				f.why = cmp.Or(f.why, args[i].why)
 			}
 			f.values[c] = value
 			break

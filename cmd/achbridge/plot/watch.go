@@ -2,7 +2,6 @@ package plot
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -41,20 +40,7 @@ const drawEvery = 100 * time.Millisecond
 func Watch(ctx context.Context, out *os.File, in io.Reader, s *Shared, on Screen) error {
 	on.Width, on.Height = ui.ScreenSize(out)
 	m := model{plot: s, on: on, now: time.Now()}
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(out), tea.WithInput(in), tea.WithoutSignalHandler(),
-		tea.WithFilter(sized)).Run()
-	if ctx.Err() != nil || err == nil {
-		return nil
-	}
-	return ui.Failure(fmt.Errorf("plot: %w", err), "")
-}
-
-// sized gives the usual size to a terminal that reports none.
-func sized(_ tea.Model, msg tea.Msg) tea.Msg {
-	if size, ok := msg.(tea.WindowSizeMsg); ok && (size.Width == 0 || size.Height == 0) {
-		return tea.WindowSizeMsg{Width: ui.UsualWidth, Height: ui.UsualHeight}
-	}
-	return msg
+	return ui.Show(ctx, "plot", m, in, out)
 }
 
 // model is what the terminal shows.
@@ -88,8 +74,4 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // View draws the whole screen.
-func (m model) View() tea.View {
-	v := tea.NewView(m.plot.page(m.now, m.on))
-	v.AltScreen = true
-	return v
-}
+func (m model) View() tea.View { return ui.Page(m.plot.page(m.now, m.on)) }

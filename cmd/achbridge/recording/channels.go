@@ -3,7 +3,6 @@ package recording
 import (
 	"errors"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -20,7 +19,7 @@ func (r *recorder) wanted(name string) bool {
 	if slices.Contains(r.Patterns, name) {
 		return true
 	}
-	if len(r.Patterns) > 0 && !slices.ContainsFunc(r.Patterns, func(p string) bool { ok, _ := path.Match(p, name); return ok }) {
+	if len(r.Patterns) > 0 && !rule.Matches(r.Patterns, name) {
 		return false
 	}
 	ch, err := r.Dir.TryOpen(name)

@@ -39,7 +39,7 @@
 //	stream.go    one channel, as it is read    ledger.go    what did not get into mirrors
 //	queue.go     queue -> files                files.go     one after the other: rotation
 //	writer.go    one file, in chunks           reader.go    a file, as it is read
-//	player.go    a file -> channels            ahead.go     frames in order of their capture
+//	player.go    a file -> channels
 //	summary.go   a file -> its content in figures
 //	type.go      what frames hold              typed.go     which channel has which type
 package recording

@@ -18,8 +18,8 @@ type Files struct {
 	// Path is the file. With a limit there may be several: run-0001.mcap and so on for
 	// run.mcap.
 	Path    string
-	MaxSize int64         // bytes of a file, at most; 0: no limit
-	MaxTime time.Duration // that a file covers, at most; 0: no limit
+	MaxSize int64         // bytes of a file, at most, and 64 KiB at least; 0: no limit
+	MaxTime time.Duration // that a file covers, at most, and a second at least; 0: no limit
 	Facts   map[string]string
 
 	every time.Duration // how often chunks are ended; 0: chunkEvery
@@ -46,23 +46,8 @@ type Made struct {
 // open makes the first file at once, so that a mistake in its path is found before recording
 // begins.
 func (f *files) open() error {
-	if err := f.limits(); err != nil {
-		return err
-	}
 	return f.next()
 }
-
-func (f *files) limits() error {
-	switch {
-	case f.MaxSize != 0 && f.MaxSize < leastSize:
-		return fmt.Errorf("files of %d bytes: want %d KiB at least", f.MaxSize, leastSize>>10)
-	case f.MaxTime < 0 || f.MaxTime > 0 && f.MaxTime < chunkEvery:
-		return fmt.Errorf("files of %v: want %v at least", f.MaxTime, chunkEvery)
-	}
-	return nil
-}
-
-const leastSize = 64 << 10
 
 func (f *files) next() error {
 	path := f.Path

@@ -1,19 +1,19 @@
 package recording
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"achbridge/bridge/rule"
 	"achbridge/localach"
 )
 
@@ -21,9 +21,9 @@ import (
 type Play struct {
 	Dir        localach.Dir
 	File       string
-	Patterns   []string          // of the channels in the file; none: all
+	Patterns   []string          // of the channels in the file, which are good; none: all
 	Remap      map[string]string // names of the channels to put into, by their names in the file
-	Rate       float64           // 1: as fast as recorded
+	Rate       float64           // above 0; 1: as fast as recorded
 	AsRecorded bool              // put frames at the times of reading, not of capture
 }
 
@@ -69,13 +69,24 @@ type player struct {
 	outs    map[string]*out // by the name in the file
 	skipped map[string]bool
 	others  map[string]bool
-	ahead   frames
+	ahead   []frame // the next to put first
 	bytes   int
 	n       int       // frames read
 	read    time.Time // log time of the last frame read
 	ended   error
 	played  Played
 }
+
+// frame is a frame that waits for its time to be put.
+type frame struct {
+	at, log time.Time // when to put it, on the file's clock; when the recorder had read it
+	n       int       // its place in the file
+	topic   Topic
+	data    []byte
+}
+
+// order compares frames by when to put them, then by their places in the file.
+func (f frame) order(o frame) int { return cmp.Or(f.at.Compare(o.at), cmp.Compare(f.n, o.n)) }
 
 // out is a channel that is played into.
 type out struct {
@@ -106,14 +117,6 @@ func (p Play) Run(ctx context.Context) (Played, error) {
 }
 
 func (p Play) check() error {
-	if !(p.Rate > 0 && p.Rate <= 1000) {
-		return fmt.Errorf("rate %v: want more than 0 and 1000 at most", p.Rate)
-	}
-	for _, pattern := range p.Patterns {
-		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			return fmt.Errorf("pattern %q: %w", pattern, path.ErrBadPattern)
-		}
-	}
 	to := map[string]string{}
 	for _, from := range slices.Sorted(maps.Keys(p.Remap)) {
 		name := p.Remap[from]
@@ -139,7 +142,8 @@ func (p *player) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for len(p.ahead) > 0 {
-		f := heap.Pop(&p.ahead).(frame)
+		f := p.ahead[0]
+		p.ahead[0], p.ahead = frame{}, p.ahead[1:]
 		p.bytes -= len(f.data)
 		due := start.Add(time.Duration(float64(f.at.Sub(first)) / p.Rate))
 		timer.Reset(time.Until(due))
@@ -224,7 +228,9 @@ func (p *player) take(r Record) error {
 		at = o.last
 	}
 	o.last = at
-	heap.Push(&p.ahead, frame{at: at, log: r.Log, n: p.n, topic: *r.Topic, data: slices.Clone(r.Data)})
+	f := frame{at: at, log: r.Log, n: p.n, topic: *r.Topic, data: slices.Clone(r.Data)}
+	place, _ := slices.BinarySearchFunc(p.ahead, f, frame.order)
+	p.ahead = slices.Insert(p.ahead, place, f)
 	p.n++
 	p.bytes += len(r.Data)
 	p.read = r.Log
@@ -236,7 +242,7 @@ func (p *player) out(t Topic) (*out, error) {
 	if o := p.outs[t.Channel]; o != nil || p.skipped[t.Channel] {
 		return o, nil
 	}
-	if len(p.Patterns) > 0 && !slices.ContainsFunc(p.Patterns, func(pattern string) bool { ok, _ := path.Match(pattern, t.Channel); return ok }) {
+	if len(p.Patterns) > 0 && !rule.Matches(p.Patterns, t.Channel) {
 		p.skipped[t.Channel] = true
 		return nil, nil
 	}

@@ -429,8 +429,6 @@ func TestRecordingIsNotWrittenOverNorUnderWhatCannotBe(t *testing.T) {
 	}{
 		{Files{Path: path}, "the file exists already"},
 		{Files{Path: filepath.Join(path, "x.mcap")}, "not a directory"},
-		{Files{Path: path + "2", MaxSize: 10}, "want 64 KiB at least"},
-		{Files{Path: path + "2", MaxTime: time.Millisecond}, "want 1s at least"},
 	} {
 		if _, err := record(t, Config{Dir: dir, Files: c.files})(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: got %v, want %q", c.files, err, c.want)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/ros1msg"
 )
 
@@ -165,7 +166,7 @@ func (c *ChannelSummary) add(r Record) {
 		late := r.Log.Sub(r.Publish)
 		c.late += late
 		c.dated++
-		c.Late.MaxMs = max(c.Late.MaxMs, ms(late))
+		c.Late.MaxMs = max(c.Late.MaxMs, status.Ms(late))
 	}
 }
 
@@ -180,7 +181,7 @@ func (s *Summary) finish(channels map[string]*ChannelSummary) {
 			c.Hz = float64(c.Frames-1) / span
 		}
 		if c.Late != nil {
-			c.Late.MeanMs = ms(c.late) / float64(c.dated)
+			c.Late.MeanMs = status.Ms(c.late) / float64(c.dated)
 		}
 		if c.Type != "" {
 			c.Misfits = c.misfits
@@ -188,5 +189,3 @@ func (s *Summary) finish(channels map[string]*ChannelSummary) {
 		s.Channels = append(s.Channels, *c)
 	}
 }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -13,16 +13,15 @@ import (
 	"syscall"
 	"time"
 
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
 )
 
 // ListenHTTP returns nil where HTTP is off.
-func ListenHTTP(h config.HTTPAddress) (net.Listener, error) {
+func ListenHTTP(h string) (net.Listener, error) {
 	if h == "" {
 		return nil, nil
 	}
-	host, port, err := net.SplitHostPort(string(h))
+	host, port, err := net.SplitHostPort(h)
 	if err != nil {
 		return nil, ui.Usage(fmt.Errorf("http %s: %w", h, err), "--http :PORT")
 	}

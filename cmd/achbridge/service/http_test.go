@@ -3,17 +3,11 @@ package service
 import (
 	"strings"
 	"testing"
-
-	"achbridge/cmd/achbridge/config"
 )
 
 func TestPortAloneIsOpenToThisHostOnly(t *testing.T) {
 	for text, want := range map[string]string{":0": "127.0.0.1:", "0.0.0.0:0": "[::]:", "127.0.0.1:0": "127.0.0.1:"} {
-		var h config.HTTPAddress
-		if err := h.Set(text); err != nil {
-			t.Fatal(err)
-		}
-		ln, err := ListenHTTP(h)
+		ln, err := ListenHTTP(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -22,8 +16,7 @@ func TestPortAloneIsOpenToThisHostOnly(t *testing.T) {
 		}
 		ln.Close()
 	}
-	var off config.HTTPAddress
-	if ln, err := ListenHTTP(off); ln != nil || err != nil {
+	if ln, err := ListenHTTP(""); ln != nil || err != nil {
 		t.Errorf("off: got %v, %v", ln, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 )
@@ -30,15 +29,10 @@ func (m Manager) Watch(ctx context.Context, alive func()) {
 	if limit == 0 {
 		return
 	}
-	tick := time.NewTicker(limit / 3)
-	defer tick.Stop()
-	for {
+	look := func() {
 		alive()
 		m.Tell(daemon.SdNotifyWatchdog)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
 	}
+	look()
+	_ = Repeat(ctx, limit/3, look) // its end is that of ctx
 }

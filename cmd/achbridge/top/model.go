@@ -104,11 +104,7 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // View draws the whole screen.
-func (m model) View() tea.View {
-	v := tea.NewView(strings.Join(m.page(), "\n"))
-	v.AltScreen = true
-	return v
-}
+func (m model) View() tea.View { return ui.Page(strings.Join(m.page(), "\n")) }
 
 // take stores a status. When the daemon did not answer, the last status stays.
 func (m *model) take(s statusMsg) {

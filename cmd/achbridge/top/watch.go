@@ -1,10 +1,8 @@
 package top
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -41,7 +39,7 @@ func Watch(ctx context.Context, cfg Config) error {
 	if !ok || !ui.IsTerminal(out) {
 		return ui.Usage(errors.New("top: stdout is not a terminal"), "achbridge status --watch")
 	}
-	m := model{color: t.Color, blocks: isUTF8(env), sources: askDaemon(ctx, cfg.Client)}
+	m := model{color: t.Color, blocks: ui.IsUTF8(env), sources: askDaemon(ctx, cfg.Client)}
 	if cfg.Values != nil {
 		m.values = func(channel string) []string { return cfg.Values(ctx, channel) }
 	}
@@ -54,12 +52,7 @@ func Watch(ctx context.Context, cfg Config) error {
 	if m.deaf = env("TERM") == "dumb"; m.deaf {
 		return m.showPages(ctx, t)
 	}
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(out), tea.WithInput(cfg.In), tea.WithoutSignalHandler(),
-		tea.WithFilter(sized)).Run()
-	if ctx.Err() != nil || err == nil {
-		return nil
-	}
-	return ui.Failure(fmt.Errorf("top: %w", err), "")
+	return ui.Show(ctx, "top", m, cfg.In, out)
 }
 
 // showPages prints one page a second, each below the last, until ctx ends.
@@ -74,20 +67,6 @@ func (m model) showPages(ctx context.Context, t *ui.Terminal) error {
 		}
 		m.take(m.ask().(statusMsg))
 	}
-}
-
-// sized gives the usual size to a terminal that reports none.
-func sized(_ tea.Model, msg tea.Msg) tea.Msg {
-	if size, ok := msg.(tea.WindowSizeMsg); ok && (size.Width == 0 || size.Height == 0) {
-		return tea.WindowSizeMsg{Width: ui.UsualWidth, Height: ui.UsualHeight}
-	}
-	return msg
-}
-
-// isUTF8 reports whether the locale can show more than ASCII.
-func isUTF8(env func(string) string) bool {
-	locale := strings.ToLower(cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG")))
-	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
 }
 
 // sources ask the daemon. Each answer is a message for the model.

@@ -1,8 +1,12 @@
 package ui
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"os"
 
+	tea "charm.land/bubbletea/v2"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,4 +24,30 @@ func ScreenSize(out *os.File) (width, height int) {
 		return UsualWidth, UsualHeight
 	}
 	return int(size.Col), int(size.Row)
+}
+
+// Show shows a model on the terminal out until ctx ends or the model quits. Keys come from in; an error begins with the name of
+// the verb.
+func Show(ctx context.Context, verb string, m tea.Model, in io.Reader, out *os.File) error {
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(out), tea.WithInput(in), tea.WithoutSignalHandler(),
+		tea.WithFilter(sized)).Run()
+	if ctx.Err() != nil || err == nil {
+		return nil
+	}
+	return Failure(fmt.Errorf("%s: %w", verb, err), "")
+}
+
+// sized gives the usual size to a terminal that reports none.
+func sized(_ tea.Model, msg tea.Msg) tea.Msg {
+	if size, ok := msg.(tea.WindowSizeMsg); ok && (size.Width == 0 || size.Height == 0) {
+		return tea.WindowSizeMsg{Width: UsualWidth, Height: UsualHeight}
+	}
+	return msg
+}
+
+// Page is a whole screen of text.
+func Page(text string) tea.View {
+	v := tea.NewView(text)
+	v.AltScreen = true
+	return v
 }

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -43,15 +42,14 @@ func (u *Terminal) Table(header []string, rows [][]string, spare ...string) erro
 		}
 		last := cells[len(cells)-1]
 		if width > 0 {
-			last = indented(begin, width, last)
+			last = broken(last, 0, begin, width)
 		}
 		if line += last; r == 0 {
 			line = u.Color.Paint("1", line)
 		}
 		out.WriteString(line + "\n")
 	}
-	_, err := fmt.Fprint(u.Out, out.String())
-	return err
+	return u.print(out.String())
 }
 
 // fits reports whether the last column has room in lines of width columns.

@@ -31,11 +31,14 @@ import (
 //   - A verb that changed something says in one line what it did.
 //   - Colour marks, it never tells: bold header, red error. Only on a
 //     terminal, never when NO_COLOR is set or TERM is dumb.
+//   - After an error of stdout nothing more is printed there, and each further call returns that error: of several calls
+//     in a row only the last result matters, see Broken.
 type Terminal struct {
 	Out, Err io.Writer
 	Color    Color // Out shows colours
 	errColor Color
 	detached *logline.Writer // Err is this; nil: it is not
+	broken   error           // the first error of Out
 	// Width is how many columns tables may take; 0: as many as the screen has, and any number
 	// where Out is none.
 	Width int
@@ -80,14 +83,27 @@ func (u *Terminal) Flush() {
 // Fields prints "key: value" lines to stdout; pairs alternates keys and
 // values, an empty value leaves its line out.
 func (u *Terminal) Fields(pairs ...string) error {
-	w := tabwriter.NewWriter(u.Out, 0, 0, 2, ' ', 0)
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
 			fmt.Fprintf(w, "%s:\t%s\n", pairs[i], pairs[i+1])
 		}
 	}
-	return w.Flush()
+	_ = w.Flush() // into memory
+	return u.print(out.String())
 }
+
+// print prints text to stdout, unless an earlier print has failed.
+func (u *Terminal) print(text string) error {
+	if u.broken == nil {
+		_, u.broken = io.WriteString(u.Out, text)
+	}
+	return u.broken
+}
+
+// Broken is the first error of stdout; nil while all was printed.
+func (u *Terminal) Broken() error { return u.broken }
 
 // Repaint prints what show prints. On a terminal with colours it replaces what was printed
 // before, else it puts a blank line in between; before counts the earlier calls.
@@ -103,27 +119,22 @@ func (u *Terminal) Repaint(before int, show func(*Terminal) error) error {
 	if err := show(&page); err != nil {
 		return err
 	}
-	_, err := u.Out.Write(buf.Bytes())
-	return err
+	return u.print(buf.String())
 }
 
 // Wrap breaks a text between words, where the terminal's line ends, and indents the
 // further lines by as many columns as the first one begins from the left. If stdout is no
 // terminal, the text stays one line.
-func (u *Terminal) Wrap(indent int, text string) string {
-	width := u.Columns()
-	if width == 0 {
-		return text
-	}
-	return indented(indent, width, text)
-}
+func (u *Terminal) Wrap(indent int, text string) string { return u.wrap(0, indent, text) }
 
 // Hang breaks a text as Wrap does, but its first line begins at the left edge.
-func (u *Terminal) Hang(indent int, text string) string {
+func (u *Terminal) Hang(indent int, text string) string { return u.wrap(-indent, indent, text) }
+
+func (u *Terminal) wrap(used, indent int, text string) string {
 	if !u.Wraps() {
 		return text
 	}
-	return hung(indent, u.Columns(), text)
+	return broken(text, used, indent, u.Columns())
 }
 
 // Wraps reports whether Wrap breaks long lines: stdout is a terminal.
@@ -142,35 +153,32 @@ func (u *Terminal) Columns() int {
 	return width
 }
 
-func indented(indent, width int, text string) string {
-	lines := Wrap(words(text), 0, max(width-indent, 20))
-	return strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", indent))
-}
-
-func hung(indent, width int, text string) string {
-	lines := Wrap(words(text), -indent, max(width-indent, 20))
+// broken is text in lines of width columns, of which those after the first are indented. The first begins after used columns.
+func broken(text string, used, indent, width int) string {
+	lines := Wrap(words(text), used, max(width-indent, 20))
 	return strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", indent))
 }
 
 // Line prints one line to stdout.
 func (u *Terminal) Line(format string, args ...any) error {
-	_, err := fmt.Fprintf(u.Out, format+"\n", args...)
-	return err
+	return u.print(fmt.Sprintf(format+"\n", args...))
 }
 
 // JSON prints v as one indented document.
-func (u *Terminal) JSON(v any) error {
-	enc := json.NewEncoder(u.Out)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
+func (u *Terminal) JSON(v any) error { return u.json(v, "  ") }
 
 // JSONLine prints v as one line.
-func (u *Terminal) JSONLine(v any) error {
-	enc := json.NewEncoder(u.Out)
+func (u *Terminal) JSONLine(v any) error { return u.json(v, "") }
+
+func (u *Terminal) json(v any, indent string) error {
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetIndent("", indent)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	return u.print(out.String())
 }
 
 // Note prints a remark on stderr, beside the data.

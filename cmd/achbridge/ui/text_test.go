@@ -3,14 +3,14 @@ package ui
 import "testing"
 
 func TestLongLinesAreWrappedWhereTheTerminalEnds(t *testing.T) {
-	got := indented(4, 26, "the link from krang carries less than it needs")
+	got := broken("the link from krang carries less than it needs", 0, 4, 26)
 	if want := "the link from krang\n    carries less than it\n    needs"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := indented(2, 22, "its budget is 100 ms, and no more"); got != "its budget is\n  100 ms, and no more" {
+	if got := broken("its budget is 100 ms, and no more", 0, 2, 22); got != "its budget is\n  100 ms, and no more" {
 		t.Errorf("a number is parted from its unit:\n%s", got)
 	}
-	got = hung(2, 26, "\x1b[31mloss:\x1b[0m the way from krang löst 3 %")
+	got = broken("\x1b[31mloss:\x1b[0m the way from krang löst 3 %", -2, 2, 26)
 	if want := "\x1b[31mloss:\x1b[0m the way from krang\n  löst 3 %"; got != want {
 		t.Errorf("got\n%q\nwant\n%q", got, want)
 	}

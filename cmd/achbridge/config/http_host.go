@@ -2,30 +2,8 @@ package config
 
 import (
 	"fmt"
-	"net"
 	"strings"
 )
-
-// HTTPAddress is the address where the daemon serves its page and metrics; "" switches them
-// off. Everybody who reaches the address can read them. Without a host it is the loopback
-// interface.
-type HTTPAddress string
-
-func (h *HTTPAddress) String() string { return string(*h) }
-
-func (h *HTTPAddress) Type() string { return "ADDRESS" }
-
-func (h *HTTPAddress) Set(text string) error {
-	if text == "" || text == "off" {
-		*h = ""
-		return nil
-	}
-	if _, err := net.ResolveTCPAddr("tcp", text); err != nil {
-		return fmt.Errorf("%q: want :PORT, ADDRESS:PORT or off, as in :9476", text)
-	}
-	*h = HTTPAddress(text)
-	return nil
-}
 
 // isHTTPHost reports whether text is a host name, in the form of an entry of http_hosts.
 func isHTTPHost(text string) bool {

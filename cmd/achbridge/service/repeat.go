@@ -1,0 +1,20 @@
+package service
+
+import (
+	"context"
+	"time"
+)
+
+// Repeat calls f once a period until ctx ends; it returns nil, as part of a group.
+func Repeat(ctx context.Context, period time.Duration, f func()) error {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			f()
+		}
+	}
+}
