@@ -39,7 +39,7 @@ func (c *cursor) u8(field string, most int) int {
 		return 0
 	}
 	if int(b[0]) > most {
-		c.fail(field, outside(int(b[0]), 0, most))
+		c.fail(field, errOutside(int(b[0]), 0, most))
 		return 0
 	}
 	return int(b[0])
@@ -94,7 +94,7 @@ func uvarint(b []byte, least, most uint64) (v uint64, n int, err error) {
 	case n > 1 && b[n-1] == 0:
 		err = errOverlong
 	case v < least || v > most:
-		err = outside(v, least, most)
+		err = errOutside(v, least, most)
 	}
 	return v, n, err
 }

@@ -59,7 +59,7 @@ type Datagram struct {
 // field; nothing of such a datagram may be used.
 func Parse(b []byte) (Datagram, error) {
 	if len(b) > MaxDatagram {
-		return Datagram{}, fmt.Errorf("datagram: %w bytes", outside(len(b), 2, MaxDatagram))
+		return Datagram{}, fmt.Errorf("datagram: %w bytes", errOutside(len(b), 2, MaxDatagram))
 	}
 	c := cursor{rest: b}
 	d := Datagram{Header: Header{

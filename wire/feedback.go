@@ -15,9 +15,9 @@ const (
 )
 
 var (
-	errBelow   = errors.New("has a packet below number 1")
-	errNoOrder = errors.New("not increasing")
-	errMissing = errors.New("of a packet that the bitmap does not have")
+	errBelowOne      = errors.New("has a packet below number 1")
+	errNotIncreasing = errors.New("not increasing")
+	errNotInBitmap   = errors.New("of a packet that the bitmap does not have")
 )
 
 // Feedback tells the peer which of its packets arrived, and when. It holds no
@@ -75,7 +75,7 @@ func parseFeedback(c *cursor) (f Feedback) {
 	f.Bitmap = c.u64("feedback bitmap")
 	// Bit i is packet Newest-1-i, so only the lowest Newest-1 bits can be set.
 	if c.err == nil && f.Newest <= 64 && f.Bitmap>>(f.Newest-1) != 0 {
-		c.fail("feedback bitmap", errBelow)
+		c.fail("feedback bitmap", errBelowOne)
 	}
 	f.ArrivalCount = c.u8("feedback arrivals", MaxArrivals)
 	var back uint64
@@ -86,9 +86,9 @@ func parseFeedback(c *cursor) (f Feedback) {
 		case c.err != nil:
 			return f
 		case a.Back <= back:
-			c.fail("arrival back", errNoOrder)
+			c.fail("arrival back", errNotIncreasing)
 		case f.Bitmap&(1<<(a.Back-1)) == 0:
-			c.fail("arrival back", errMissing)
+			c.fail("arrival back", errNotInBitmap)
 		}
 		back, longest = a.Back, max(longest, a.Before)
 		f.Arrivals[i] = a

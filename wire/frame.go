@@ -107,7 +107,7 @@ func captured(sent, at time.Duration) uint64 {
 func parseIdentity(c *cursor, kind byte, sent time.Duration) Frame {
 	codec := Codec(kind >> codecShift)
 	if codec > CodecZstd {
-		c.fail("type", fmt.Errorf("codec: %w", outside(codec, CodecNone, CodecZstd)))
+		c.fail("type", fmt.Errorf("codec: %w", errOutside(codec, CodecNone, CodecZstd)))
 		return Frame{}
 	}
 	f := Frame{

@@ -177,7 +177,7 @@ var hostileMessages = []hostile{
 func TestHostileDatagramIsRefusedByField(t *testing.T) {
 	for _, c := range hostileDatagrams {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Parse(unhex(t, c.hex))
+			_, err := Parse(fromHex(t, c.hex))
 			refused(t, err, "datagram: ", c.want)
 		})
 	}
@@ -188,7 +188,7 @@ func TestHostileDatagramIsRefusedByField(t *testing.T) {
 func TestHostileMessageIsRefusedByField(t *testing.T) {
 	for _, c := range hostileMessages {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := ParseMessage(unhex(t, c.hex))
+			_, err := ParseMessage(fromHex(t, c.hex))
 			refused(t, err, "message", c.want)
 		})
 	}

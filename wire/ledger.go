@@ -91,7 +91,7 @@ func (p *Path) check() error {
 
 func checkTime(field string, ns uint64) error {
 	if ns > math.MaxInt64 {
-		return fmt.Errorf("%s: %w ns", field, outside(ns, 0, math.MaxInt64))
+		return fmt.Errorf("%s: %w ns", field, errOutside(ns, 0, math.MaxInt64))
 	}
 	return nil
 }
@@ -106,13 +106,13 @@ func checkAccounts(field string, accounts []Account) error {
 	return nil
 }
 
-func checkCause(word string) error {
-	if len(word) > MaxCause {
+func checkCause(cause string) error {
+	if len(cause) > MaxCause {
 		return fmt.Errorf("cause: longer than %d bytes", MaxCause)
 	}
-	for _, c := range []byte(word) {
+	for _, c := range []byte(cause) {
 		if (c < 'a' || c > 'z') && c != '_' {
-			return fmt.Errorf("cause: %q is no word", word)
+			return fmt.Errorf("cause: %q is no word", cause)
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ func (m Load) number() uint { return TypeLoad }
 func (m Load) check() error {
 	var err error
 	if m.For < 0 || m.For > MaxLoad {
-		err = fmt.Errorf("for: %w", outside(int64(m.For), 0, int64(MaxLoad)))
+		err = fmt.Errorf("for: %w", errOutside(int64(m.For), 0, int64(MaxLoad)))
 	}
 	return cmp.Or(checkID(m.ID), err)
 }

@@ -54,8 +54,8 @@ type Unknown struct {
 func (m Unknown) number() uint { return m.Type }
 func (m Unknown) check() error { return errors.New("cannot be sent") }
 
-// kinds lists the messages by their types.
-var kinds = [...]struct {
+// messageTypes lists the messages by their types.
+var messageTypes = [...]struct {
 	name   string
 	decode func(fields []byte) (Message, error)
 }{
@@ -96,7 +96,7 @@ func AppendMessage(dst []byte, m Message) ([]byte, error) {
 		return dst, fmt.Errorf("message %s: %w", messageName(m.number()), err)
 	}
 	if len(body) > MaxMessage {
-		return dst, fmt.Errorf("message %s: %w bytes", messageName(m.number()), outside(len(body), 1, MaxMessage))
+		return dst, fmt.Errorf("message %s: %w bytes", messageName(m.number()), errOutside(len(body), 1, MaxMessage))
 	}
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(body)))
 	return append(dst, body...), nil
@@ -107,7 +107,7 @@ func AppendMessage(dst []byte, m Message) ([]byte, error) {
 func MessageSize(length [4]byte) (int, error) {
 	n := binary.BigEndian.Uint32(length[:])
 	if n < 1 || n > MaxMessage {
-		return 0, fmt.Errorf("message length: %w bytes", outside(n, 1, MaxMessage))
+		return 0, fmt.Errorf("message length: %w bytes", errOutside(n, 1, MaxMessage))
 	}
 	return int(n), nil
 }
@@ -117,7 +117,7 @@ func MessageSize(length [4]byte) (int, error) {
 // field; messages after it can still be read.
 func ParseMessage(body []byte) (Message, error) {
 	if len(body) > MaxMessage {
-		return nil, fmt.Errorf("message: %w bytes", outside(len(body), 1, MaxMessage))
+		return nil, fmt.Errorf("message: %w bytes", errOutside(len(body), 1, MaxMessage))
 	}
 	var envelope struct {
 		_      struct{} `cbor:",toarray"`
@@ -128,14 +128,14 @@ func ParseMessage(body []byte) (Message, error) {
 		return nil, fmt.Errorf("message: %w", err)
 	}
 	t := envelope.Type
-	if t >= uint(len(kinds)) || kinds[t].decode == nil {
+	if t >= uint(len(messageTypes)) || messageTypes[t].decode == nil {
 		return Unknown{Type: t}, nil
 	}
 	// Package cbor would take null for an empty map.
 	if envelope.Fields[0]>>5 != cborMap {
 		return nil, fmt.Errorf("message %s: fields: not a map", messageName(t))
 	}
-	m, err := kinds[t].decode(envelope.Fields)
+	m, err := messageTypes[t].decode(envelope.Fields)
 	if err != nil {
 		return nil, fmt.Errorf("message %s: %w", messageName(t), err)
 	}
@@ -154,8 +154,8 @@ func decode[M Message](fields []byte) (Message, error) {
 }
 
 func messageName(t uint) string {
-	if t < uint(len(kinds)) && kinds[t].decode != nil {
-		return kinds[t].name
+	if t < uint(len(messageTypes)) && messageTypes[t].decode != nil {
+		return messageTypes[t].name
 	}
 	return fmt.Sprintf("of type %d", t)
 }

@@ -63,7 +63,7 @@ func parsePart(c *cursor, kind byte, sent time.Duration) Part {
 		return Part{}
 	}
 	if p.Index >= p.Count {
-		c.fail("part index", outside(p.Index, 0, p.Count-1))
+		c.fail("part index", errOutside(p.Index, 0, p.Count-1))
 		return Part{}
 	}
 	// Rounding up can leave nothing for the last parts: 10 bytes in 6 parts of 2.

@@ -120,23 +120,23 @@ func (r *RecordReader) Next() (Record, error) {
 	return record, nil
 }
 
-var errMissed = errors.New("more than the sequence numbers left out")
+var errMissedTooMany = errors.New("more than the sequence numbers left out")
 
 // head reads a record up to its data, for which it makes room.
 func (r *RecordReader) head(s *source) Record {
 	record := Record{Seq: s.uvarint("seq", 1, math.MaxUint64)}
 	if record.Seq <= r.last {
-		s.fail("seq", errNoOrder)
+		s.fail("seq", errNotIncreasing)
 		return Record{}
 	}
 	record.Captured = time.Duration(s.uvarint("captured", 0, math.MaxInt64))
 	record.Missed = s.uvarint("missed", 0, math.MaxUint64)
 	if record.Missed >= record.Seq-r.last {
-		s.fail("missed", errMissed)
+		s.fail("missed", errMissedTooMany)
 	}
 	record.Codec = Codec(s.u8("codec"))
 	if record.Codec > CodecZstd {
-		s.fail("codec", outside(record.Codec, CodecNone, CodecZstd))
+		s.fail("codec", errOutside(record.Codec, CodecNone, CodecZstd))
 	}
 	if record.Codec != CodecNone {
 		record.RawSize = int(s.uvarint("raw size", 1, r.limit))

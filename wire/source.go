@@ -9,10 +9,10 @@ import (
 // error stays, together with the name of its field; what is read after it is
 // zero. It takes no byte more than the fields have.
 type source struct {
-	in    io.ByteReader
-	begun bool // at least one byte was read
-	field string
-	err   error
+	in      io.ByteReader
+	readAny bool // at least one byte was read
+	field   string
+	err     error
 }
 
 // uvarint reads a number from least to most.
@@ -52,13 +52,13 @@ func (s *source) u8(field string) byte {
 		s.fail(field, s.inside(err))
 		return 0
 	}
-	s.begun = true
+	s.readAny = true
 	return b
 }
 
 // inside makes the stream's end an unexpected one, except before its first byte.
 func (s *source) inside(err error) error {
-	if err == io.EOF && s.begun {
+	if err == io.EOF && s.readAny {
 		return io.ErrUnexpectedEOF
 	}
 	return err
