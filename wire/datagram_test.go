@@ -52,7 +52,7 @@ func TestMarkMaximumIsReached(t *testing.T) {
 	mustParse(t, append(AppendHeader(nil, Header{Number: 1}), b...))
 }
 
-// The codec has three bits: a larger number must not become another codec.
+// The codec has three bits on the wire. A larger number must not be truncated to another codec.
 func TestUnknownCodecIsRefused(t *testing.T) {
 	for codec := CodecZstd + 1; codec != 0; codec++ {
 		b := AppendFrame(AppendHeader(nil, Header{Number: 1}), 0, Frame{Sub: 1, Seq: 1, Codec: codec, RawSize: 1, Data: []byte{1}})
@@ -129,8 +129,8 @@ func TestPartCountRefusesUnsendableSizes(t *testing.T) {
 	}
 }
 
-// A frame is copied out of shared memory behind room for its header, before
-// the header's length is known.
+// Senders copy a frame out of shared memory before they know the length of its header, so they leave
+// room for the longest one.
 func TestFrameDataMayLieInSpareCapacity(t *testing.T) {
 	buf := make([]byte, 0, MaxDatagram)
 	b := AppendHeader(buf, Header{Number: 1, Sent: 5})
@@ -202,7 +202,7 @@ func entries(d *Datagram) (all []Entry) {
 	return all
 }
 
-// appendEntry writes an entry that was read.
+// appendEntry encodes a parsed entry again.
 func appendEntry(b []byte, sent time.Duration, e Entry) []byte {
 	switch e.Kind {
 	case KindFrame:

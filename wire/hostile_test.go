@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// hostile is input that must be refused with an error that has want in it.
+// hostile is input that must be refused with an error that contains want.
 type hostile struct{ name, hex, want string }
 
 const (
-	frame = "01 01 00000001 01 00 " // up to captured
+	frame = "01 01 00000001 01 00 " // a frame up to captured
 	part  = "02 01 00000001 01 00 "
 	huge  = "ffffffffffffffffff01"
-	id    = "50 0102030405060708090a0b0c0d0e0f10 " // of a node
+	id    = "50 0102030405060708090a0b0c0d0e0f10 " // a node ID
 )
 
 var hostileDatagrams = []hostile{

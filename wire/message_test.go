@@ -26,7 +26,7 @@ func TestUnknownKeysAreSkipped(t *testing.T) {
 	for _, in := range []string{
 		"82 08 a2 01 05 02 1903e8",          // a later field
 		"82 08 a2 01 05 20 82 81 80 a10101", // a negative key with nested content
-		"82 08 a2 01 05 61 31 02",           // a text key "1" is another key than 1
+		"82 08 a2 01 05 61 31 02",           // text key "1", which is not key 1
 	} {
 		m, err := ParseMessage(fromHex(t, in))
 		if err != nil || m != (Accepted{ID: 5}) {
@@ -114,7 +114,7 @@ func TestFormattedKeyOmitsTheSecret(t *testing.T) {
 	}
 }
 
-// The limits are chosen so that no message within them can be too long.
+// The other limits must bound every message to less than MaxMessage.
 func TestLargestMessagesFit(t *testing.T) {
 	for _, m := range []Message{largestCatalog(), largestLedger(), Layout{ID: math.MaxUint32, Packed: make([]byte, MaxLayout)}} {
 		b, err := AppendMessage(nil, m)
@@ -132,7 +132,7 @@ func TestLargestMessagesFit(t *testing.T) {
 }
 
 func TestHostileMessageMemoryIsBounded(t *testing.T) {
-	// The message that makes the most of its bytes: empty maps where channels are large.
+	// An empty map of one byte decodes into a Channel, the largest element of any list.
 	body := append(fromHex(t, "82 02 a1 02 990800"), bytes.Repeat([]byte{0xa0}, 2048)...)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// streamLimit is the limit of records in hostileStreams.
+// streamLimit is the record limit for hostileStreams.
 const streamLimit = 1000
 
 // stream is a whole reliable stream.
@@ -28,7 +28,7 @@ func (s stream) append(dst []byte) []byte {
 	return dst
 }
 
-// readStream reads to the first error, which is io.EOF for a whole stream.
+// readStream reads until the first error, which is io.EOF for a complete stream.
 func readStream(r io.Reader, limit int) (s stream, err error) {
 	if s.StreamHeader, err = ReadStreamHeader(r); err != nil {
 		return s, err
@@ -53,9 +53,9 @@ func logs() stream {
 }
 
 const (
-	start  = "05 0000000000000001 " // header
+	start  = "05 0000000000000001 " // a stream header
 	first  = "01 00 00 00 01 aa "   // a record
-	second = "02 00 00 "            // up to missed
+	second = "02 00 00 "            // a record up to missed
 )
 
 var hostileStreams = []hostile{
@@ -155,7 +155,7 @@ func TestRecordReaderRefusesAboveMaxFrame(t *testing.T) {
 	refused(t, err, "record: ", "size: 67108865")
 }
 
-// What follows a record that was refused must not be taken for another one.
+// Bytes after a refused record must not be parsed as another record.
 func TestRecordErrorIsKept(t *testing.T) {
 	r := NewRecordReader(bytes.NewReader(fromHex(t, "00"+first)), streamLimit)
 	_, want := r.Next()

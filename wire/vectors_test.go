@@ -12,7 +12,7 @@ import (
 
 // vector is one block of testdata/vectors.txt.
 type vector struct {
-	name   string // "datagram …", "stream …" or the message's name, then what it shows
+	name   string // "datagram …", "stream …" or the message's name, then the case
 	fields string // JSON of the Go value; data in base64
 	bytes  []byte
 }
@@ -22,7 +22,7 @@ func (v vector) kind() string {
 	return kind
 }
 
-// datagram is what a vector of a datagram has as fields.
+// datagram has the fields of a datagram's vector.
 type datagram struct {
 	Header
 	Entries []struct {
@@ -143,7 +143,7 @@ func checkMessageVector(t *testing.T, v vector) {
 }
 
 func messageFromJSON(t *testing.T, kind uint, fields string) Message {
-	// An empty body tells which Go type the message has.
+	// The Go type of each message type.
 	zero := map[uint]Message{
 		TypeHello: Hello{}, TypeCatalog: Catalog{}, TypeSubscribe: Subscribe{}, TypeSubscribed: Subscribed{},
 		TypeUpdate: Update{}, TypeUnsubscribe: Unsubscribe{}, TypeOffer: Offer{}, TypeAccepted: Accepted{},
