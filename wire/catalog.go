@@ -23,14 +23,14 @@ type Channel struct {
 	FrameCount int     `cbor:"2,keyasint,omitempty"`
 	FrameSize  int     `cbor:"3,keyasint,omitempty"` // bytes
 	Epoch      uint64  `cbor:"4,keyasint,omitempty"`
-	LastSeq    uint64  `cbor:"5,keyasint,omitempty"` // 0: no frame yet
-	Origin     *Origin `cbor:"6,keyasint,omitempty"` // of a mirror; nil: the host's own
-	Closed     bool    `cbor:"7,keyasint,omitempty"` // the peer may not read it
-	Largest    int     `cbor:"8,keyasint,omitempty"` // bytes of the largest frame seen, if above FrameSize
-	Layout     Hash    `cbor:"9,keyasint,omitzero"`  // of what the frames hold, by the rules of the host or, of a mirror, of its origin; see Describe
+	LastSeq    uint64  `cbor:"5,keyasint,omitempty"` // 0 means that the channel has no frame yet
+	Origin     *Origin `cbor:"6,keyasint,omitempty"` // set if the channel is a mirror
+	Closed     bool    `cbor:"7,keyasint,omitempty"` // the peer may not read the channel
+	Largest    int     `cbor:"8,keyasint,omitempty"` // size in bytes of the largest frame seen, if above FrameSize
+	Layout     Hash    `cbor:"9,keyasint,omitzero"`  // names the layout of the frames, see Describe; for a mirror, the origin's
 }
 
-// Origin is where the frames of a mirror come from.
+// Origin identifies the channel that a mirror is a copy of.
 type Origin struct {
 	Node    [16]byte `cbor:"1,keyasint"`
 	Host    string   `cbor:"2,keyasint,omitempty"`

@@ -2,7 +2,7 @@ package wire
 
 import "github.com/fxamacker/cbor/v2"
 
-// The modes for encoding and decoding CBOR, immutable.
+// Immutable modes for encoding and decoding CBOR.
 var (
 	encoding = encodingMode()
 	decoding = decodingMode()
@@ -22,7 +22,7 @@ func encodingMode() cbor.EncMode {
 	return mode
 }
 
-// decodingMode limits the memory for a message of MaxMessage bytes: without a limit on arrays,
+// decodingMode bounds the memory that decoding a message can take. Without a limit on arrays,
 // a byte of input could take a hundred bytes of memory.
 func decodingMode() cbor.DecMode {
 	mode, err := cbor.DecOptions{

@@ -18,7 +18,7 @@ func cameraPart() Part {
 	return Part{Frame: f, Size: 300_000, Index: 7, Count: 270}
 }
 
-// datagramOf has as many imu frames as fit.
+// datagramOf returns a datagram with as many imu frames as fit.
 func datagramOf() []byte {
 	b := AppendHeader(nil, Header{Number: 1 << 20, Sent: sentAt})
 	for f := imu(); len(b)+frameSize(sentAt, f) <= MaxDatagram; {
@@ -73,7 +73,7 @@ func TestRecordsAllocateNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	next() // makes the buffer
+	next() // allocates the buffer
 	if n := testing.AllocsPerRun(runs, next); n != 0 {
 		t.Errorf("Next: got %v allocations, want 0", n)
 	}
@@ -141,12 +141,12 @@ func framesPerSecond(b *testing.B, perRun int) {
 	b.ReportMetric(float64(perRun*b.N)/b.Elapsed().Seconds(), "frames/s")
 }
 
-// frameSize is the number of bytes AppendFrame appends.
+// frameSize returns how many bytes AppendFrame appends.
 func frameSize(sent time.Duration, f Frame) int {
 	return identitySize(sent, &f) + uvarintSize(uint64(len(f.Data))) + len(f.Data)
 }
 
-// partSize is the number of bytes AppendPart appends.
+// partSize returns how many bytes AppendPart appends.
 func partSize(sent time.Duration, p Part) int {
 	return identitySize(sent, &p.Frame) + uvarintSize(uint64(p.Size)) +
 		uvarintSize(uint64(p.Index)) + uvarintSize(uint64(p.Count)) + len(p.Data)

@@ -11,15 +11,15 @@ var (
 	errVarint   = errors.New("varint longer than 64 bits")
 )
 
-// cursor reads a datagram from front to back. The first error stays, together
-// with the name of the field that caused it; everything read after it is zero.
+// cursor reads a datagram from front to back. It keeps the first error and the
+// name of the field that caused it. Every later read returns zero.
 type cursor struct {
 	rest  []byte
 	field string
 	err   error
 }
 
-// uvarint reads a number from least to most.
+// uvarint reads a number between least and most.
 func (c *cursor) uvarint(field string, least, most uint64) uint64 {
 	if c.err != nil {
 		return 0
@@ -32,14 +32,14 @@ func (c *cursor) uvarint(field string, least, most uint64) uint64 {
 	return v
 }
 
-// u8 reads a count of at most most.
+// u8 reads a byte, which must be at most most.
 func (c *cursor) u8(field string, most int) int {
 	b := c.bytes(field, 1)
 	if b == nil {
 		return 0
 	}
 	if int(b[0]) > most {
-		c.fail(field, outside(int(b[0]), 0, most))
+		c.fail(field, errOutside(int(b[0]), 0, most))
 		return 0
 	}
 	return int(b[0])
@@ -61,7 +61,7 @@ func (c *cursor) u64(field string) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// bytes takes the next n bytes without copying them, nil when there are fewer.
+// bytes returns the next n bytes without copying them, or nil if there are fewer.
 func (c *cursor) bytes(field string, n int) []byte {
 	if c.err != nil {
 		return nil
@@ -75,7 +75,7 @@ func (c *cursor) bytes(field string, n int) []byte {
 	return b
 }
 
-// fail keeps the first error. It returns 0, so that a caller can return its result.
+// fail records err unless there is an earlier error. It always returns 0, for use in a return statement.
 func (c *cursor) fail(field string, err error) uint64 {
 	if c.err == nil {
 		c.field, c.err = field, err
@@ -83,7 +83,7 @@ func (c *cursor) fail(field string, err error) uint64 {
 	return 0
 }
 
-// uvarint reads a number from least to most, and returns how many bytes it took.
+// uvarint reads a number between least and most. It returns the number and its length in bytes.
 func uvarint(b []byte, least, most uint64) (v uint64, n int, err error) {
 	v, n = binary.Uvarint(b)
 	switch {
@@ -94,12 +94,12 @@ func uvarint(b []byte, least, most uint64) (v uint64, n int, err error) {
 	case n > 1 && b[n-1] == 0:
 		err = errOverlong
 	case v < least || v > most:
-		err = outside(v, least, most)
+		err = errOutside(v, least, most)
 	}
 	return v, n, err
 }
 
-// uvarintSize is the number of bytes binary.AppendUvarint appends for v.
+// uvarintSize returns how many bytes binary.AppendUvarint appends for v.
 func uvarintSize(v uint64) int {
 	n := 1
 	for ; v >= 0x80; v >>= 7 {

@@ -10,13 +10,13 @@ import (
 // Limits of a datagram.
 const (
 	MaxDatagram = 1200 // bytes
-	MaxHeader   = 18   // bytes AppendHeader appends at most
+	MaxHeader   = 18   // most bytes that AppendHeader appends
 )
 
 // Header begins every datagram.
 type Header struct {
-	Number uint64        // of the packet, from 1, counted per link and direction
-	Sent   time.Duration // since the sender's node started
+	Number uint64        // packet number, from 1, counted per link and direction
+	Sent   time.Duration // send time, since the sender's node started
 }
 
 // AppendHeader appends h to dst. h.Number must be 1 … 2^63-1, h.Sent not
@@ -37,8 +37,8 @@ const (
 	KindMark     Kind = 4
 )
 
-// Entry is one entry of a datagram: Kind says which of Frame, Part, Feedback
-// and Mark holds it. Their Data is part of the bytes given to Parse.
+// Entry is one entry of a datagram. Kind selects the one of Frame, Part, Mark and Feedback() that
+// is set. Data of a Frame or Part aliases the bytes given to Parse.
 type Entry struct {
 	Kind  Kind
 	Frame Frame
@@ -48,18 +48,17 @@ type Entry struct {
 	feedback cursor
 }
 
-// Datagram is a datagram whose every byte has been checked.
+// Datagram is a parsed datagram. Parse has checked all of its entries.
 type Datagram struct {
 	Header
 	rest []byte
 }
 
-// Parse checks a whole datagram, so that reading its entries with Next cannot
-// fail. The datagram and its entries alias b. An error names the entry and its
-// field; nothing of such a datagram may be used.
+// Parse checks a whole datagram, so that Next cannot fail. The returned datagram and its entries
+// alias b. An error names the invalid entry and field; discard all of such a datagram.
 func Parse(b []byte) (Datagram, error) {
 	if len(b) > MaxDatagram {
-		return Datagram{}, fmt.Errorf("datagram: %w bytes", outside(len(b), 2, MaxDatagram))
+		return Datagram{}, fmt.Errorf("datagram: %w bytes", errOutside(len(b), 2, MaxDatagram))
 	}
 	c := cursor{rest: b}
 	d := Datagram{Header: Header{
@@ -109,7 +108,7 @@ func (e *Entry) parse(c *cursor, sent time.Duration) {
 	}
 }
 
-// Feedback returns the entry's feedback. Only for KindFeedback.
+// Feedback returns the feedback of an entry of KindFeedback. Do not call it for other kinds.
 func (e *Entry) Feedback() Feedback {
 	c := e.feedback
 	return parseFeedback(&c)

@@ -52,7 +52,7 @@ func TestMarkMaximumIsReached(t *testing.T) {
 	mustParse(t, append(AppendHeader(nil, Header{Number: 1}), b...))
 }
 
-// The codec has three bits: a larger number must not become another codec.
+// The codec has three bits on the wire. A larger number must not be truncated to another codec.
 func TestUnknownCodecIsRefused(t *testing.T) {
 	for codec := CodecZstd + 1; codec != 0; codec++ {
 		b := AppendFrame(AppendHeader(nil, Header{Number: 1}), 0, Frame{Sub: 1, Seq: 1, Codec: codec, RawSize: 1, Data: []byte{1}})
@@ -121,7 +121,7 @@ func TestPartsCoverEveryByteOnce(t *testing.T) {
 	}
 }
 
-func TestPartCountRefusesWhatCannotBeSent(t *testing.T) {
+func TestPartCountRefusesUnsendableSizes(t *testing.T) {
 	for _, c := range [][2]int{{0, 1000}, {-1, 1000}, {1, 0}, {1, -1}, {MaxFrame + 1, 1100}, {MaxFrame, 1023}} {
 		if got := PartCount(c[0], c[1]); got != 0 {
 			t.Errorf("PartCount(%d, %d): got %d, want 0", c[0], c[1], got)
@@ -129,8 +129,8 @@ func TestPartCountRefusesWhatCannotBeSent(t *testing.T) {
 	}
 }
 
-// A frame is copied out of shared memory behind room for its header, before
-// the header's length is known.
+// Senders copy a frame out of shared memory before they know the length of its header, so they leave
+// room for the longest one.
 func TestFrameDataMayLieInSpareCapacity(t *testing.T) {
 	buf := make([]byte, 0, MaxDatagram)
 	b := AppendHeader(buf, Header{Number: 1, Sent: 5})
@@ -146,7 +146,7 @@ func TestFrameDataMayLieInSpareCapacity(t *testing.T) {
 	}
 }
 
-func TestCaptureTimeSurvives(t *testing.T) {
+func TestCaptureTimeRoundTrip(t *testing.T) {
 	const sent = time.Minute
 	for captured, want := range map[time.Duration]time.Duration{
 		0: 0, 1: 1, sent - 1: sent - 1, sent: sent, sent + 1: sent, -1: 0,
@@ -162,7 +162,7 @@ func TestCaptureTimeSurvives(t *testing.T) {
 	mustParse(t, AppendFrame(b, 0, Frame{Sub: 1, Seq: 1, Captured: 1, Data: []byte{1}}))
 }
 
-func TestEntryDataCannotGrowIntoTheNext(t *testing.T) {
+func TestEntryDataHasNoSpareCapacity(t *testing.T) {
 	b := AppendHeader(nil, Header{Number: 1})
 	b = AppendFrame(b, 0, Frame{Sub: 1, Seq: 1, Data: []byte("a")})
 	b = AppendFrame(b, 0, Frame{Sub: 2, Seq: 1, Data: []byte("b")})
@@ -174,7 +174,7 @@ func TestEntryDataCannotGrowIntoTheNext(t *testing.T) {
 	}
 }
 
-func TestEveryCutDatagramIsRefusedOrShorter(t *testing.T) {
+func TestTruncatedDatagramIsRefusedOrShorter(t *testing.T) {
 	b := mixedDatagram()
 	whole := mustParse(t, b)
 	n := len(entries(&whole))
@@ -202,7 +202,7 @@ func entries(d *Datagram) (all []Entry) {
 	return all
 }
 
-// appendEntry writes an entry that was read.
+// appendEntry encodes a parsed entry again.
 func appendEntry(b []byte, sent time.Duration, e Entry) []byte {
 	switch e.Kind {
 	case KindFrame:

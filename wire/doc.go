@@ -10,58 +10,55 @@
 //	b, err = wire.AppendMessage(b[:0], wire.Subscribe{ID: 3, Channel: "imu"})
 //	m, err := wire.ParseMessage(body)                               // a control message
 //
-// It does no I/O, knows no clock and starts nothing. All functions are safe for concurrent
-// use; a Datagram belongs to one goroutine.
+// The package does no I/O, reads no clock and starts no goroutine. All functions are safe for
+// concurrent use. A Datagram is for one goroutine at a time.
 //
-// Two nodes speak over one link (TLS ALPN "achbridge/1"): control messages on
-// its control stream, frames and feedback in its datagrams, and on a reliable
-// stream of its own each subscription that wants every frame. Everything a peer
-// sends is hostile until parsed here: every count, length and name has a limit,
-// and an error names the field that broke it. Parse, ParseMessage and a
-// RecordReader check these limits and nothing else. The caller checks whether a
-// subscription, a channel or a part exists, and whether compressed bytes are as
-// many as they claim.
+// A link (TLS ALPN "achbridge/1") between two nodes has a control stream with messages, and
+// datagrams with frames and feedback. Each subscription of mode every also has a reliable stream.
+// Parse, ParseMessage and RecordReader treat all input as hostile: every count, length and name has
+// a limit, and an error names the field that broke it. They check only these limits. The caller
+// checks whether a subscription, channel or part exists, and whether compressed data has the size
+// that it claims.
 //
 // # Datagrams
 //
-// A datagram is at most [MaxDatagram] bytes: a header, then entries until the
-// end. One that has none asks to be told that it arrived. "uvarint" is the unsigned varint of encoding/binary
-// in its shortest form; a longer form is refused. u32 and u64 are big-endian.
-// Times are nanoseconds of the sender's CLOCK_MONOTONIC since its node
-// started, at most 2^63-1.
+// A datagram has at most [MaxDatagram] bytes: a header, then entries until the end. A datagram
+// without entries only requests feedback. "uvarint" is the unsigned varint of encoding/binary in its
+// shortest form; longer forms are refused. u32 and u64 are big-endian. Times are nanoseconds of the
+// sender's CLOCK_MONOTONIC since its node started, at most 2^63-1.
 //
 //	header    packet number  uvarint  1 … 2^63-1, counted per link and direction
 //	          send time      uvarint
 //
 //	frame     type           u8       bits 0 … 3: 1
-//	                                  bit 4: owed, the debt to the newest frame of the ring
-//	                                  bits 5 … 7: codec; 0: none, 1: S2 block, 2: Zstandard frame
+//	                                  bit 4: owed, the newest frame by last-value delivery
+//	                                  bits 5 … 7: codec, 0 none, 1 S2 block, 2 Zstandard frame
 //	          sub            uvarint  1 … 2^32-1, the subscription's ID
 //	          epoch          u32      low 32 bits of the channel's epoch
 //	          seq            uvarint  1 … 2^64-1, the origin's sequence number
-//	          captured       uvarint  0: unknown, else 1 + send time - capture time;
+//	          captured       uvarint  0 if unknown, else 1 + send time - capture time;
 //	                                  at most the send time
 //	          raw size       uvarint  only with a codec: 1 … MaxFrame, bytes of the
 //	                                  frame before compression
 //	          size           uvarint  1 … bytes left in the datagram
 //	          data           size bytes
 //
-//	part      type           u8       bits 0 … 3: 2; the others as in frame
+//	part      type           u8       bits 0 … 3: 2; the other bits as in frame
 //	          sub … raw size          as in frame
-//	          size           uvarint  1 … MaxFrame, of the whole frame, compressed with a codec
+//	          size           uvarint  1 … MaxFrame, of the whole frame after compression
 //	          index          uvarint  0 … count-1
 //	          count          uvarint  1 … MaxParts, none of the parts empty
-//	          data                    ceil(size/count) bytes; the last part: the rest
+//	          data                    ceil(size/count) bytes; the last part has the rest
 //
 //	feedback  type           u8       3
 //	          newest         uvarint  1 … 2^63-1, highest packet number received
 //	          bitmap         u64      bit i: packet newest-1-i was received too;
-//	                                  no bit stands for a packet below 1
+//	                                  no bit is set for a packet below 1
 //	          arrivals       u8       0 … MaxArrivals, each:
 //	            back         uvarint  1 … 64, increasing; packet newest-back, in the bitmap
 //	            before       uvarint  arrival of newest - arrival of that packet
 //	          arrived        uvarint  arrival of newest, at least every before
-//	          gaps           u8       0 … MaxGaps, each a run of missing parts:
+//	          gaps           u8       0 … MaxGaps, each a range of missing parts:
 //	            sub          uvarint  1 … 2^32-1
 //	            seq          uvarint  1 … 2^64-1
 //	            first        uvarint  index of the first missing part
@@ -69,28 +66,28 @@
 //
 //	mark      type           u8       4
 //	          sub            uvarint  1 … 2^32-1
-//	          bytes          uvarint  1 … 2^63-1, that left with this packet on the
+//	          bytes          uvarint  1 … 2^63-1, sent with this packet on the
 //	                                  subscription's reliable stream
 //
-// Version 1 has no other entries: an unknown type is an error of the whole
-// datagram, since its length cannot be known. Arrivals of packets that were
-// overtaken by newest are only in the bitmap.
+// Version 1 has no other entries. An unknown type invalidates the whole datagram, since the length
+// of the entry is unknown. A packet that newest overtook is acknowledged only in the bitmap, without
+// its arrival time.
 //
 // # Reliable streams
 //
-// A stream has the frames of one subscription and epoch: a header, then records
-// until the end. Its varints are as short as a datagram's. The receiver sets a
-// limit to the size of a record, the channel's frame size; records of other
-// sizes, or whose sequence numbers do not increase, end the stream.
+// A stream has the frames of one subscription and epoch: a header, then records until the end.
+// Varints are in their shortest form. The receiver limits the size of a record to the channel's
+// frame size. A record outside its limits, or whose sequence number does not increase, ends the
+// stream.
 //
 //	header    sub            uvarint  1 … 2^32-1, the subscription's ID
 //	          epoch          u64      the channel's epoch
 //
 //	record    seq            uvarint  1 … 2^64-1, greater than the one before
-//	          captured       uvarint  0: unknown, else the capture time; at most 2^63-1
-//	          missed         uvarint  frames that the ring lost between the record before
-//	                                  and this one; at most the numbers left out by seq
-//	          codec          u8       0: none, 1: S2 block, 2: Zstandard frame
+//	          captured       uvarint  0 if unknown, else the capture time; at most 2^63-1
+//	          missed         uvarint  frames that the ring lost between the previous record
+//	                                  and this one; at most the sequence numbers skipped
+//	          codec          u8       0 none, 1 S2 block, 2 Zstandard frame
 //	          raw size       uvarint  only with a codec: 1 … limit
 //	          size           uvarint  1 … limit
 //	          data           size bytes
@@ -100,67 +97,65 @@
 //	message   length         u32      1 … MaxMessage, bytes that follow
 //	          body           CBOR     array of two: type (unsigned), fields (map)
 //
-// CBOR (RFC 8949) is written in core deterministic encoding. Indefinite
-// lengths, tags, duplicate keys, arrays of more than [MaxChannels] elements,
-// maps of more than 256 pairs and more than 8 nested levels are refused. A map
-// has integer keys, shown below. A field that is zero or empty is left out,
-// null counts as left out; "!" marks one that must be there. Unknown keys are skipped; a message of
-// unknown type is [Unknown], not an error. A name is an Ach channel name: 1 to
-// 63 bytes of A-Z a-z 0-9 - _ . not beginning with a dot; host names keep to
-// the same rule. A text is at most [MaxText] bytes of printable UTF-8. A node
-// is a byte string of 16, not all zero. Numbers without a limit are u64.
+// CBOR (RFC 8949) is written in core deterministic encoding. Indefinite lengths, tags, duplicate
+// keys, arrays of more than [MaxChannels] elements, maps of more than 256 pairs and more than 8
+// nested levels are refused. Maps have integer keys, shown below. A field that is zero or empty is
+// omitted, and null counts as omitted; "!" marks a required field. Unknown keys are skipped. A
+// message of unknown type is [Unknown], not an error. A name is an Ach channel name: 1 to 63 bytes
+// of A-Z a-z 0-9 - _ . not beginning with a dot; host names follow the same rule. A text is at most
+// [MaxText] bytes of printable UTF-8. A node is a byte string of 16 bytes, not all zero. Numbers
+// without a limit are u64.
 //
-//	 1 Hello        1! version  2! host (name)  3! node  4 run  5 machine  6 boot (both like a node)
+//	 1 Hello        1! version  2! host (name)  3! node  4 run  5 machine  6 boot (5 and 6 like a node)
 //	 2 Catalog      1 full (bool)  2 channels (Channel …)  3 gone (name …)
 //	 3 Subscribe    1! id  2! channel (name)  3 epoch  4 have seq  5 QoS  6 held (Account)
 //	 4 Subscribed   1! id  2 epoch  3 last seq  4! frame count  5! frame size
 //	 5 Update       1! id  2 QoS  3 have seq  4 owed (bool)
 //	 6 Unsubscribe  1! id
-//	 7 Offer        1! id  2! channel (name)  3 as (name; without: channel)  4 QoS
+//	 7 Offer        1! id  2! channel (name)  3 as (name; default: channel)  4 QoS
 //	 8 Accepted     1! id
-//	 9 Refused      1 id  2! type refused  3! code  4 text
+//	 9 Refused      1 id  2! type of the refused message  3! code  4 text
 //	10 Ledger       1 serving (Account …)  2 holding (Account …)  3 Path
 //	11 Bye          1 reason (text)
 //	12 Revocations  1! list (1 … MaxRevocations bytes)
-//	13 Load         1! id  2 for (ns, ≤ [MaxLoad])  3 up (bool)  4 granted (bool); its load
-//	                is frames of sub [LoadSub]. A node that does not know it skips it.
-//	14 Describe     1! id  2! channel (name). A node asks only for a channel whose layout's
-//	                hash the catalog has, so no node is asked that does not know the question.
-//	15 Layout       1! id  2! packed (1 … [MaxLayout] bytes; CBOR, see package layout, whose
+//	13 Load         1! id  2 for (ns, ≤ [MaxLoad])  3 up (bool)  4 granted (bool). The load is
+//	                frames of sub [LoadSub]. Nodes without load tests skip the message.
+//	14 Describe     1! id  2! channel (name). Sent only if the catalog has a layout hash for the
+//	                channel, so only to nodes that know the message.
+//	15 Layout       1! id  2! packed (1 … [MaxLayout] bytes of CBOR, see package layout; their
 //	                SHA-256 is the hash in the catalog)
 //
 //	16 Key         1! id  2! key id (a byte string of 8)  3! key (a byte string of 32)  4 from
-//	17 Stamp       1! t1 (ns, ≤ 2^63-1)  2 t2 (the same)  3 t3 (the same, ≥ t2); without t2 a
-//	                question, which has no t3 either
+//	17 Stamp       1! t1 (ns, ≤ 2^63-1)  2 t2 (likewise)  3 t3 (likewise, ≥ t2). A query has
+//	                neither t2 nor t3.
 //	18 Pulled      1! id  2 received  3 waiting (bool)
 //	19 Newest      1! id  2! seq
 //
-// Key to Newest are for links through a hub; other links have no use for them.
+// Key to Newest are sent only on links through a hub.
 //
 //	20 Query       1! id  2! channel (name)
 //
 //	Channel   1! name  2! frame count  3! frame size  4 epoch  5 last seq  6 Origin
-//	          7 closed (bool)  8 largest (bytes of a frame seen that is above the frame
-//	          size, ≤ MaxFrame; a receiver need not believe it)  9 layout (hash, a byte
+//	          7 closed (bool)  8 largest (bytes of the largest frame seen, if above the
+//	          frame size, ≤ MaxFrame; the receiver may limit it)  9 layout (hash, a byte
 //	          string of 32; a node that does not know it skips it)
 //	Origin    1! node  2! host (name)  3! channel (name)
-//	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority + 1 (1 … 8;
-//	          without: the default)  4 mode (u8)  5 compress (u8; 2 was S2, and is
-//	          refused)  6 late (u8: 0; others are refused)  7 class (u8)  9 strict (bool;
-//	          without it, the mirror's host puts a late frame that is the newest); 8 is not
-//	          used any more, and skipped
-//	Account   1! id (of the subscription; in held of the mirror)  2 offered
+//	QoS       1 budget (ns, ≤ 2^63-1)  2 max rate (mHz, u32)  3 priority + 1 (1 … 8,
+//	          default 5)  4 mode (u8)  5 compress (u8; 2 was S2 and is refused)
+//	          6 late (u8: 0; others are refused)  7 class (u8)  9 strict (bool; if false,
+//	          the mirror puts a late frame that is the newest); 8 is obsolete and skipped
+//	Account   1! id (of the subscription; in held, of the mirror)  2 offered
 //	          3 delivered  4 late kept  5 superseded
 //	          6 rate limited  7 expired  8 lost  9 late  10 refused
 //	          11 overflow  12 in flight  13 duplicate  14 repaired
 //	          15 waited (ns, ≤ 2^63-1)  16 transit (ns, ≤ 2^63-1)
 //	          17 cause (at most [MaxCause] of a-z and _)
-//	          18 newest (number of the newest frame that came, in holding and of a channel
-//	          that is read at a hub; the counts have all that came up to it)
+//	          18 newest (sequence number of the newest frame that the counts include; in
+//	          holding only for a channel that is read at a hub)
 //	Path      1 at (ns, ≤ 2^63-1)  2 full (ns, ≤ 2^63-1)  3 rate  4 sent  5 lost
 //	          6 waited (%, u8 ≤ 100)
 //
-// An id is 1 … 2^32-1, a frame count 1 … [MaxFrameCount], a frame size
-// 1 … [MaxFrame] bytes, the accounts of a Ledger at most [MaxChannels] in both
-// lists together, a version and a [Code] 1 … 65535.
+// An id is 1 … 2^32-1, a frame count 1 … [MaxFrameCount], a frame size 1 … [MaxFrame] bytes. The two
+// lists of a Ledger have at most [MaxChannels] accounts together. A version and a [Code] are
+// 1 … 65535.
 package wire

@@ -8,7 +8,7 @@ import (
 	"achbridge/wire"
 )
 
-// A datagram is a header and entries: here one frame that left 2 ms after it was put.
+// A datagram is a header and entries. This one has a frame that was sent 2 ms after its put.
 func ExampleParse() {
 	sent := 1500 * time.Millisecond // since the sender's node started
 	b := wire.AppendHeader(nil, wire.Header{Number: 7, Sent: sent})
@@ -29,7 +29,7 @@ func ExampleParse() {
 	// frame 42 of subscription 3, 2ms old: joints
 }
 
-// Whatever a peer sends is refused as a whole when one byte of it is wrong.
+// A datagram with one invalid byte is refused as a whole.
 func ExampleParse_hostile() {
 	b := wire.AppendHeader(nil, wire.Header{Number: 7})
 	_, err := wire.Parse(append(b, 0xff))

@@ -11,29 +11,29 @@ import (
 const (
 	MaxArrivals = 16
 	MaxGaps     = 8
-	MaxFeedback = 357 // bytes AppendFeedback appends at most
+	MaxFeedback = 357 // most bytes that AppendFeedback appends
 )
 
 var (
-	errBelow   = errors.New("has a packet below number 1")
-	errNoOrder = errors.New("not increasing")
-	errMissing = errors.New("of a packet that the bitmap does not have")
+	errBelowOne      = errors.New("has a packet below number 1")
+	errNotIncreasing = errors.New("not increasing")
+	errNotInBitmap   = errors.New("of a packet that the bitmap does not have")
 )
 
-// Feedback tells the peer which of its packets arrived, and when. It holds no
-// pointers: copies are independent.
+// Feedback acknowledges the peer's packets, with their arrival times, and requests missing parts
+// of frames. It holds no pointers, so copies are independent.
 type Feedback struct {
 	Newest  uint64        // highest packet number received, from 1
 	Bitmap  uint64        // bit i: packet Newest-1-i was received too
 	Arrived time.Duration // arrival of Newest, since the reporter's node started
 
 	Arrivals     [MaxArrivals]Arrival
-	ArrivalCount int // of Arrivals in use
+	ArrivalCount int // how many of Arrivals are set
 	Gaps         [MaxGaps]Gap
-	GapCount     int // of Gaps in use
+	GapCount     int // how many of Gaps are set
 }
 
-// Arrival is when one more packet of the bitmap arrived.
+// Arrival is the arrival time of a packet in the bitmap.
 type Arrival struct {
 	Back   uint64        // the packet is Newest-Back: 1 … 64, each greater than the one before
 	Before time.Duration // arrival of Newest minus arrival of that packet, not negative
@@ -44,12 +44,11 @@ type Gap struct {
 	Sub   uint32
 	Seq   uint64
 	First int // index of the first missing part
-	Count int // of missing parts, from 1
+	Count int // number of missing parts, from 1
 }
 
-// AppendFeedback appends f to dst. The peer refuses what the comments of
-// Feedback, Arrival and Gap do not allow. It panics when a count is above its
-// limit.
+// AppendFeedback appends f to dst. It panics if ArrivalCount or GapCount exceeds its limit. It does
+// not check the other ranges that Feedback, Arrival and Gap document; the peer does.
 func AppendFeedback(dst []byte, f Feedback) []byte {
 	dst = append(dst, byte(KindFeedback))
 	dst = binary.AppendUvarint(dst, f.Newest)
@@ -75,7 +74,7 @@ func parseFeedback(c *cursor) (f Feedback) {
 	f.Bitmap = c.u64("feedback bitmap")
 	// Bit i is packet Newest-1-i, so only the lowest Newest-1 bits can be set.
 	if c.err == nil && f.Newest <= 64 && f.Bitmap>>(f.Newest-1) != 0 {
-		c.fail("feedback bitmap", errBelow)
+		c.fail("feedback bitmap", errBelowOne)
 	}
 	f.ArrivalCount = c.u8("feedback arrivals", MaxArrivals)
 	var back uint64
@@ -86,9 +85,9 @@ func parseFeedback(c *cursor) (f Feedback) {
 		case c.err != nil:
 			return f
 		case a.Back <= back:
-			c.fail("arrival back", errNoOrder)
+			c.fail("arrival back", errNotIncreasing)
 		case f.Bitmap&(1<<(a.Back-1)) == 0:
-			c.fail("arrival back", errMissing)
+			c.fail("arrival back", errNotInBitmap)
 		}
 		back, longest = a.Back, max(longest, a.Before)
 		f.Arrivals[i] = a

@@ -9,8 +9,8 @@ import (
 
 // Limits of a frame.
 const (
-	MaxFrame         = 64 << 20 // bytes
-	MaxFrameOverhead = 35       // bytes AppendFrame appends at most, without the data
+	MaxFrame         = 64 << 20 // largest frame, in bytes
+	MaxFrameOverhead = 35       // most bytes that AppendFrame appends besides the data
 )
 
 // Frame is a whole frame inside one datagram.
@@ -18,38 +18,37 @@ type Frame struct {
 	Sub      uint32        // ID of the subscription, from 1
 	Epoch    uint32        // low 32 bits of the channel's epoch
 	Seq      uint64        // the origin's sequence number, from 1
-	Captured time.Duration // since the sender's node started; 0: unknown
-	Owed     bool          // the subscriber is owed the ring's newest frame: it may be put past its budget
-	Codec    Codec         // of Data
-	RawSize  int           // bytes of the frame before compression, 1 … MaxFrame; 0 with CodecNone
+	Captured time.Duration // capture time, since the sender's node started; 0 means unknown
+	Owed     bool          // last-value delivery: the mirror may put this frame past its budget
+	Codec    Codec         // how Data is compressed
+	RawSize  int           // size before compression in bytes, 1 … MaxFrame; 0 with CodecNone
 	Data     []byte        // not empty
 }
 
-// Codec is how the bytes of a frame are compressed. A frame is compressed
-// before it is cut into parts.
+// Codec is the compression of a frame. A large frame is compressed first and then split into parts.
 type Codec uint8
 
 // The codecs of version 1.
 const (
 	CodecNone Codec = 0
-	CodecS2   Codec = 1 // one block
-	CodecZstd Codec = 2 // one frame
+	CodecS2   Codec = 1 // one S2 block
+	CodecZstd Codec = 2 // one Zstandard frame
 )
 
-// A frame's or part's type byte: the kind in the low four bits, one for Owed,
-// the codec in the three above.
+// The type byte of a frame or part has the kind in its low four bits, then one bit for Owed and
+// three for the codec.
 const (
 	kindBits   = 0x0f
 	owedBit    = 0x10
 	codecShift = 5
 )
 
-// AppendFrame appends f to dst, inside a datagram sent at sent. A capture time
-// after sent counts as sent: the clock was read again in between.
+// AppendFrame appends f to dst, a datagram with send time sent. A capture time after sent, which a
+// later reading of the clock can give, is sent as sent.
 //
-// Data may lie in dst's spare capacity, MaxFrameOverhead or more bytes behind
-// its end: it is moved into place. The peer refuses an unknown Codec and what the comments of
-// Frame do not allow.
+// Data may be in dst's spare capacity, at least MaxFrameOverhead bytes after its end; AppendFrame
+// then moves it into place. AppendFrame does not check the ranges that Frame documents; the peer
+// does.
 func AppendFrame(dst []byte, sent time.Duration, f Frame) []byte {
 	dst = appendIdentity(dst, KindFrame, sent, &f)
 	dst = binary.AppendUvarint(dst, uint64(len(f.Data)))
@@ -63,7 +62,7 @@ func parseFrame(c *cursor, kind byte, sent time.Duration) Frame {
 	return f
 }
 
-// The identity is what a frame and a part have in common: type to raw size.
+// The identity is the fields that frames and parts begin with, from type to raw size.
 
 func appendIdentity(dst []byte, kind Kind, sent time.Duration, f *Frame) []byte {
 	dst = append(dst, typeByte(kind, f))
@@ -77,7 +76,7 @@ func appendIdentity(dst []byte, kind Kind, sent time.Duration, f *Frame) []byte 
 	return dst
 }
 
-// typeByte makes the type byte. An unknown codec stays one that the peer refuses.
+// typeByte returns the type byte. It maps each unknown codec to one that the peer refuses.
 func typeByte(kind Kind, f *Frame) byte {
 	b := byte(kind) | byte(min(f.Codec, CodecZstd+1))<<codecShift
 	if f.Owed {
@@ -94,7 +93,7 @@ func identitySize(sent time.Duration, f *Frame) int {
 	return n
 }
 
-// captured is the capture time in the form of the wire: relative to sent, which makes it short.
+// captured encodes the capture time at relative to sent, which makes it short.
 func captured(sent, at time.Duration) uint64 {
 	at = min(at, sent)
 	if at <= 0 {
@@ -103,11 +102,11 @@ func captured(sent, at time.Duration) uint64 {
 	return 1 + uint64(sent-at)
 }
 
-// parseIdentity reads what follows the type byte kind.
+// parseIdentity reads the identity after its type byte, kind.
 func parseIdentity(c *cursor, kind byte, sent time.Duration) Frame {
 	codec := Codec(kind >> codecShift)
 	if codec > CodecZstd {
-		c.fail("type", fmt.Errorf("codec: %w", outside(codec, CodecNone, CodecZstd)))
+		c.fail("type", fmt.Errorf("codec: %w", errOutside(codec, CodecNone, CodecZstd)))
 		return Frame{}
 	}
 	f := Frame{

@@ -13,7 +13,7 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	for _, h := range hostileDatagrams {
-		f.Add(unhex(f, h.hex))
+		f.Add(fromHex(f, h.hex))
 	}
 	f.Add(mixedDatagram())
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -44,7 +44,7 @@ func FuzzParseMessage(f *testing.F) {
 		}
 	}
 	for _, h := range hostileMessages {
-		f.Add(unhex(f, h.hex))
+		f.Add(fromHex(f, h.hex))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, err := ParseMessage(body)
@@ -76,7 +76,7 @@ func FuzzReadStream(f *testing.F) {
 		}
 	}
 	for _, h := range hostileStreams {
-		f.Add(unhex(f, h.hex))
+		f.Add(fromHex(f, h.hex))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := readStream(bytes.NewReader(b), streamLimit)

@@ -5,15 +5,15 @@ import (
 	"math"
 )
 
-// Version of the format that this package speaks.
+// Version is the version of the wire format that this package implements.
 const Version = 1
 
 // Hello is the first message on a control stream, both ways.
 type Hello struct {
-	Version int      `cbor:"1,keyasint,omitempty"` // of the format
+	Version int      `cbor:"1,keyasint,omitempty"` // version of the wire format
 	Host    string   `cbor:"2,keyasint,omitempty"` // name of the sender's host
 	Node    [16]byte `cbor:"3,keyasint"`           // identity of the sender's node
-	Run     uint64   `cbor:"4,keyasint,omitempty"` // one life of the sender's daemon
+	Run     uint64   `cbor:"4,keyasint,omitempty"` // incarnation of the sender's daemon
 	Machine [16]byte `cbor:"5,keyasint,omitzero"`  // a hash of the sender's hardware and Node, zero if not known
 	Boot    [16]byte `cbor:"6,keyasint,omitzero"`  // boot id of the sender's kernel, zero if not known
 }
@@ -43,7 +43,7 @@ func (m *Hello) UnmarshalCBOR(b []byte) error {
 	return err
 }
 
-// Bye is the last message on a control stream.
+// Bye announces that the sender closes the link. It is the last message on a control stream.
 type Bye struct {
 	Reason string `cbor:"1,keyasint,omitempty"` // for people, see Text
 }
@@ -51,13 +51,13 @@ type Bye struct {
 func (m Bye) number() uint { return TypeBye }
 func (m Bye) check() error { return checkText("reason", m.Reason) }
 
-// Revocations has the list of certificates that the network's authority has revoked. The
-// authority has signed it, so any node may send it.
+// Revocations carries the list of certificates that the network's authority has revoked. Any node
+// may pass the list on, since the authority has signed it.
 type Revocations struct {
 	List []byte `cbor:"1,keyasint,omitempty"` // a CRL (RFC 5280) in DER
 }
 
-// MaxRevocations is the size of the largest list, in bytes.
+// MaxRevocations is the largest size of a list, in bytes.
 const MaxRevocations = 64 << 10
 
 func (m Revocations) number() uint { return TypeRevocations }

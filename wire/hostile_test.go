@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// hostile is input that must be refused with an error that has want in it.
+// hostile is input that must be refused with an error that contains want.
 type hostile struct{ name, hex, want string }
 
 const (
-	frame = "01 01 00000001 01 00 " // up to captured
+	frame = "01 01 00000001 01 00 " // a frame up to captured
 	part  = "02 01 00000001 01 00 "
 	huge  = "ffffffffffffffffff01"
-	id    = "50 0102030405060708090a0b0c0d0e0f10 " // of a node
+	id    = "50 0102030405060708090a0b0c0d0e0f10 " // a node ID
 )
 
 var hostileDatagrams = []hostile{
@@ -177,7 +177,7 @@ var hostileMessages = []hostile{
 func TestHostileDatagramIsRefusedByField(t *testing.T) {
 	for _, c := range hostileDatagrams {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Parse(unhex(t, c.hex))
+			_, err := Parse(fromHex(t, c.hex))
 			refused(t, err, "datagram: ", c.want)
 		})
 	}
@@ -188,7 +188,7 @@ func TestHostileDatagramIsRefusedByField(t *testing.T) {
 func TestHostileMessageIsRefusedByField(t *testing.T) {
 	for _, c := range hostileMessages {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := ParseMessage(unhex(t, c.hex))
+			_, err := ParseMessage(fromHex(t, c.hex))
 			refused(t, err, "message", c.want)
 		})
 	}

@@ -11,15 +11,15 @@ const (
 	keySize   = 32
 )
 
-// Key gives a subscriber the key of a channel whose frames come through a hub. The origin sends it
-// after Subscribed, and again whenever it takes another key, since somebody may not have it any
-// more. From then on the subscriber opens frames by the newest key alone.
+// Key carries the key with which a subscriber opens frames that it fetches from a hub. The origin
+// sends it after Subscribed, and again whenever it changes the key because a subscriber has left.
+// The subscriber then accepts only the newest key.
 type Key struct {
 	Sub   uint32 `cbor:"1,keyasint,omitempty"` // ID of the subscription
 	KeyID []byte `cbor:"2,keyasint,omitempty"` // 8 bytes
 	Key   []byte `cbor:"3,keyasint,omitempty"` // 32 bytes
-	// From is the least counter of a frame that the subscriber may take: that of the newest frame
-	// at the hub, or above. 0: any.
+	// From is the lowest frame counter that the subscriber may accept, at least that of the newest
+	// frame at the hub.
 	From uint64 `cbor:"4,keyasint,omitempty"`
 }
 
@@ -29,12 +29,12 @@ func (m Key) check() error {
 	return cmp.Or(checkID(m.Sub), checkSize("key id", m.KeyID, keyIDSize), checkSize("key", m.Key, keySize))
 }
 
-// String leaves out the key itself, which belongs in no log.
+// String formats m for logs, without the secret key.
 func (m Key) String() string {
 	return fmt.Sprintf("key %x of subscription %d, from %d", m.KeyID, m.Sub, m.From)
 }
 
-// GoString is String: %#v shows no more.
+// GoString keeps the secret key out of %#v.
 func (m Key) GoString() string { return m.String() }
 
 func checkSize(field string, b []byte, want int) error {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// MaxLayout is the size of the largest layout, in bytes.
+// MaxLayout is the largest size of a layout, in bytes.
 const MaxLayout = 64 << 10
 
-// Describe asks what the frames of a channel hold, of which the catalog has the hash of a layout.
-// Answered by Layout or Refused.
+// Describe requests the layout of a channel for which the catalog has a layout hash. The peer
+// answers with Layout or Refused.
 type Describe struct {
 	ID      uint32 `cbor:"1,keyasint,omitempty"` // chosen by the sender, in use only once per link
 	Channel string `cbor:"2,keyasint,omitempty"`
@@ -19,11 +19,11 @@ type Describe struct {
 func (m Describe) number() uint { return TypeDescribe }
 func (m Describe) check() error { return cmp.Or(checkID(m.ID), checkName("channel", m.Channel)) }
 
-// Layout says what the frames of a channel hold. Whoever gets it checks whether it has the hash of
-// the catalog, and what it says.
+// Layout carries a layout, which describes the bytes of a channel's frames. The receiver checks its
+// hash against the catalog, and its contents.
 type Layout struct {
-	ID     uint32 `cbor:"1,keyasint,omitempty"` // of the Describe
-	Packed []byte `cbor:"2,keyasint,omitempty"`
+	ID     uint32 `cbor:"1,keyasint,omitempty"` // ID of the Describe
+	Packed []byte `cbor:"2,keyasint,omitempty"` // encoded by package layout
 }
 
 func (m Layout) number() uint { return TypeLayout }
@@ -32,10 +32,10 @@ func (m Layout) check() error {
 	return cmp.Or(checkID(m.ID), checkRange("packed", len(m.Packed), 1, MaxLayout))
 }
 
-// Hash is the SHA-256 of a layout; zero: none.
+// Hash is the SHA-256 of an encoded layout. The zero Hash means that there is no layout.
 type Hash [32]byte
 
-// String is the hash in hexadecimal; "" for none.
+// String returns the hash in hexadecimal, or "" if it is zero.
 func (h Hash) String() string {
 	if h == (Hash{}) {
 		return ""
@@ -45,7 +45,7 @@ func (h Hash) String() string {
 
 // UnmarshalCBOR implements cbor.Unmarshaler.
 func (h *Hash) UnmarshalCBOR(b []byte) error {
-	const null, longer = 0xf6, cborBytes<<5 | 24 // whose length is in the next byte
+	const null, longer = 0xf6, cborBytes<<5 | 24 // longer is followed by a byte with the length
 	switch {
 	case len(b) == 1 && b[0] == null:
 		*h = Hash{}

@@ -6,43 +6,43 @@ import (
 	"math"
 )
 
-// Ledger says what became of the frames of the link's subscriptions. Both sides send it once a
-// second, since they know different parts.
+// Ledger reports the frame counters of the link's subscriptions. Both ends send it once a second,
+// since each counts what the other cannot see.
 type Ledger struct {
-	// Serving has the peer's subscriptions that the sender of this message
-	// serves, Holding its own. IDs are the subscriber's in both. Together at
-	// most MaxChannels.
+	// Serving has the counters of the peer's subscriptions, which the sender of this message
+	// serves. Holding has those of the sender's own. In both the subscriber chose the IDs. Together
+	// they have at most MaxChannels entries.
 	Serving []Account `cbor:"1,keyasint,omitempty"`
 	Holding []Account `cbor:"2,keyasint,omitempty"`
-	// Path has the facts about the path from the sender of this message to its receiver; nil:
-	// nothing new.
+	// Path describes the path from the sender of this message to its receiver. nil means that
+	// nothing has changed.
 	Path *Path `cbor:"3,keyasint,omitempty"`
 }
 
-// Path has facts that only the sender of this message knows: about the path on which it sends, and about itself. By them the
-// other host can say why frames are late or missing, and both give the same verdict. Counts are since the link came up.
+// Path has facts that only the sender of this message knows, about the path on which it sends and
+// about itself. The receiver needs them to diagnose late or missing frames as the sender does.
+// Counts start at 0 when the link comes up.
 type Path struct {
 	At   uint64 `cbor:"1,keyasint,omitempty"` // ns of the sender's CLOCK_MONOTONIC since its node started
 	Full uint64 `cbor:"2,keyasint,omitempty"` // ns in which frames waited because the path was full
-	Rate uint64 `cbor:"3,keyasint,omitempty"` // bytes a second that the path carried when it was last full; 0: it never was
+	Rate uint64 `cbor:"3,keyasint,omitempty"` // bytes a second that the path carried when it was last full, or 0 if it never was
 	Sent uint64 `cbor:"4,keyasint,omitempty"` // packets sent
 	Lost uint64 `cbor:"5,keyasint,omitempty"` // packets lost
-	// Waited is the share of the last seconds, in %, in which the sender's daemon waited for a processor; 0: hardly, or
-	// that is not known.
+	// Waited is the share of the last seconds, in percent, in which the sender's daemon waited for
+	// a CPU. 0 means hardly at all, or unknown.
 	Waited uint8 `cbor:"6,keyasint,omitempty"`
 }
 
-// Account counts the frames of one subscription. When both sides' accounts are
-// put together
+// Account has the frame counters of one subscription. When those of both ends are combined,
 //
 //	Offered = Delivered + LateKept + Superseded + RateLimited + Expired +
 //	          Lost + Late + Refused + Overflow + InFlight
 //
-// Duplicate and Repaired stand beside it. The subscriber itself counts only
-// Delivered, LateKept, Late, Refused, Superseded (overtaken, or replaced while
-// the mirror was locked) and Duplicate.
+// Duplicate and Repaired are not part of the sum. The subscriber counts only Delivered, LateKept,
+// Late, Refused, Duplicate, and frames that were Superseded after their arrival: a newer one was
+// there already, or replaced them while the mirror was locked.
 type Account struct {
-	ID          uint32 `cbor:"1,keyasint,omitempty"` // of the subscription
+	ID          uint32 `cbor:"1,keyasint,omitempty"` // subscription ID
 	Offered     uint64 `cbor:"2,keyasint,omitempty"`
 	Delivered   uint64 `cbor:"3,keyasint,omitempty"`
 	LateKept    uint64 `cbor:"4,keyasint,omitempty"`
@@ -57,18 +57,19 @@ type Account struct {
 	Duplicate   uint64 `cbor:"13,keyasint,omitempty"`
 	Repaired    uint64 `cbor:"14,keyasint,omitempty"`
 
-	// In Holding, what only the subscriber knows of its mirror; Cause also in Serving, where
-	// it says why the channel cannot be read.
-	Waited  uint64 `cbor:"15,keyasint,omitempty"` // ns in which frames have waited for the mirror's lock
-	Transit uint64 `cbor:"16,keyasint,omitempty"` // ns from capture to arrival of the newest; 0: not known
-	Cause   string `cbor:"17,keyasint,omitempty"` // why the mirror takes no frames, in a word; empty: it takes them
+	// Waited and Transit are set in Holding only. Cause is also set in Serving, if the origin
+	// cannot read the channel.
+	Waited  uint64 `cbor:"15,keyasint,omitempty"` // time that frames have waited for the mirror's lock, in ns
+	Transit uint64 `cbor:"16,keyasint,omitempty"` // time from capture to arrival of the newest frame, in ns; 0 means unknown
+	Cause   string `cbor:"17,keyasint,omitempty"` // why the mirror takes no frames; empty if it takes them
 
-	// Newest is the number of the newest frame in the counts: in Serving the newest that was put; in Holding the newest that
-	// arrived, and only for a channel that is read at the hub. 0: not known.
+	// Newest is the sequence number of the newest frame in the counts, 0 if unknown. In Serving
+	// that is the newest frame that was put. In Holding it is the newest that arrived, and set
+	// only for a channel that is read at the hub.
 	Newest uint64 `cbor:"18,keyasint,omitempty"`
 }
 
-// MaxCause is the longest word for a cause, in bytes.
+// MaxCause is the largest length of a cause, in bytes.
 const MaxCause = 32
 
 func (m Ledger) number() uint { return TypeLedger }
@@ -91,7 +92,7 @@ func (p *Path) check() error {
 
 func checkTime(field string, ns uint64) error {
 	if ns > math.MaxInt64 {
-		return fmt.Errorf("%s: %w ns", field, outside(ns, 0, math.MaxInt64))
+		return fmt.Errorf("%s: %w ns", field, errOutside(ns, 0, math.MaxInt64))
 	}
 	return nil
 }
@@ -106,13 +107,13 @@ func checkAccounts(field string, accounts []Account) error {
 	return nil
 }
 
-func checkCause(word string) error {
-	if len(word) > MaxCause {
+func checkCause(cause string) error {
+	if len(cause) > MaxCause {
 		return fmt.Errorf("cause: longer than %d bytes", MaxCause)
 	}
-	for _, c := range []byte(word) {
+	for _, c := range []byte(cause) {
 		if (c < 'a' || c > 'z') && c != '_' {
-			return fmt.Errorf("cause: %q is no word", word)
+			return fmt.Errorf("cause: %q is no word", cause)
 		}
 	}
 	return nil

@@ -16,11 +16,11 @@ func checkID(id uint32) error {
 
 func checkRange(field string, v, least, most int) error {
 	if v < least || v > most {
-		return fmt.Errorf("%s: %w", field, outside(v, least, most))
+		return fmt.Errorf("%s: %w", field, errOutside(v, least, most))
 	}
 	return nil
 }
 
-func outside[T any](v, least, most T) error {
+func errOutside[T any](v, least, most T) error {
 	return fmt.Errorf("%v is not in %v … %v", v, least, most)
 }

@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// MaxMark is the most bytes AppendMark appends.
+// MaxMark is the most bytes that AppendMark appends.
 const MaxMark = 15
 
-// Mark says that bytes of a subscription's reliable stream left together with the packet that
-// holds the mark. Feedback on that packet is then feedback on these bytes too. So the pacer
-// gets feedback on data that is in no datagram.
+// Mark attaches bytes of a subscription's reliable stream to the packet that holds the mark and was
+// sent with them. Feedback on that packet covers these bytes too, so the pacer gets feedback on
+// data that is in no datagram.
 type Mark struct {
 	Sub   uint32 // ID of the subscription, from 1
 	Bytes int    // from 1

@@ -10,11 +10,11 @@ import (
 
 // Limits of a control message.
 const (
-	MaxMessage  = 1 << 20 // bytes after the length
-	MaxChannels = 2048    // channels, names gone, or accounts in one message
+	MaxMessage  = 1 << 20 // largest message body, in bytes
+	MaxChannels = 2048    // most channels, removed names or accounts in one message
 )
 
-// Types of control messages, as Refused.Re and Unknown.Type have them.
+// Types of control messages, also used in Refused.Re and Unknown.Type.
 const (
 	TypeHello       uint = 1
 	TypeCatalog     uint = 2
@@ -38,15 +38,15 @@ const (
 	TypeQuery       uint = 20
 )
 
-// Message is a control message: Hello, Catalog, Subscribe, Subscribed, Update,
-// Unsubscribe, Offer, Accepted, Refused, Ledger, Bye, Revocations, Load, Describe, Layout,
-// Key, Stamp, Pulled, Newest or Query, and from ParseMessage also Unknown, never a pointer to one.
+// Message is a control message: Hello, Catalog, Subscribe, Subscribed, Update, Unsubscribe, Offer,
+// Accepted, Refused, Ledger, Bye, Revocations, Load, Describe, Layout, Key, Stamp, Pulled, Newest or
+// Query. ParseMessage also returns Unknown. A Message is never a pointer.
 type Message interface {
 	number() uint // the message's type on the wire
-	check() error // limits; the error begins with the field
+	check() error // checks the limits; the error begins with the field
 }
 
-// Unknown is a message of a type that version 1 does not have. The receiver skips it.
+// Unknown is a message whose type is not part of version 1. The receiver skips it.
 type Unknown struct {
 	Type uint
 }
@@ -54,8 +54,8 @@ type Unknown struct {
 func (m Unknown) number() uint { return m.Type }
 func (m Unknown) check() error { return errors.New("cannot be sent") }
 
-// kinds lists the messages by their types.
-var kinds = [...]struct {
+// messageTypes has the name and decoder of each message type.
+var messageTypes = [...]struct {
 	name   string
 	decode func(fields []byte) (Message, error)
 }{
@@ -81,8 +81,8 @@ var kinds = [...]struct {
 	TypeQuery:       {"query", decode[Query]},
 }
 
-// AppendMessage appends m to dst, with its length in front. A message that the
-// peer would refuse is an error, and dst comes back as it was.
+// AppendMessage appends the length of m and m to dst. If the peer would refuse m, it returns dst
+// unchanged and an error.
 func AppendMessage(dst []byte, m Message) ([]byte, error) {
 	if err := m.check(); err != nil {
 		return dst, fmt.Errorf("message %s: %w", messageName(m.number()), err)
@@ -96,28 +96,28 @@ func AppendMessage(dst []byte, m Message) ([]byte, error) {
 		return dst, fmt.Errorf("message %s: %w", messageName(m.number()), err)
 	}
 	if len(body) > MaxMessage {
-		return dst, fmt.Errorf("message %s: %w bytes", messageName(m.number()), outside(len(body), 1, MaxMessage))
+		return dst, fmt.Errorf("message %s: %w bytes", messageName(m.number()), errOutside(len(body), 1, MaxMessage))
 	}
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(body)))
 	return append(dst, body...), nil
 }
 
-// MessageSize is the number of bytes that follow a message's length. After an
-// error the stream cannot be read on.
+// MessageSize decodes the length before a message and returns how many bytes follow. After an error
+// nothing more can be read from the stream.
 func MessageSize(length [4]byte) (int, error) {
 	n := binary.BigEndian.Uint32(length[:])
 	if n < 1 || n > MaxMessage {
-		return 0, fmt.Errorf("message length: %w bytes", outside(n, 1, MaxMessage))
+		return 0, fmt.Errorf("message length: %w bytes", errOutside(n, 1, MaxMessage))
 	}
 	return int(n), nil
 }
 
-// ParseMessage reads the body of a message, the MessageSize bytes after its
-// length. The message does not alias body. An error names the message and the
-// field; messages after it can still be read.
+// ParseMessage parses the body of a message, the MessageSize bytes after its length. The message
+// does not alias body. An error names the message and the field. The stream can still be read after
+// an error, from the next message on.
 func ParseMessage(body []byte) (Message, error) {
 	if len(body) > MaxMessage {
-		return nil, fmt.Errorf("message: %w bytes", outside(len(body), 1, MaxMessage))
+		return nil, fmt.Errorf("message: %w bytes", errOutside(len(body), 1, MaxMessage))
 	}
 	var envelope struct {
 		_      struct{} `cbor:",toarray"`
@@ -128,14 +128,14 @@ func ParseMessage(body []byte) (Message, error) {
 		return nil, fmt.Errorf("message: %w", err)
 	}
 	t := envelope.Type
-	if t >= uint(len(kinds)) || kinds[t].decode == nil {
+	if t >= uint(len(messageTypes)) || messageTypes[t].decode == nil {
 		return Unknown{Type: t}, nil
 	}
-	// Package cbor would take null for an empty map.
+	// Package cbor would accept null as an empty map.
 	if envelope.Fields[0]>>5 != cborMap {
 		return nil, fmt.Errorf("message %s: fields: not a map", messageName(t))
 	}
-	m, err := kinds[t].decode(envelope.Fields)
+	m, err := messageTypes[t].decode(envelope.Fields)
 	if err != nil {
 		return nil, fmt.Errorf("message %s: %w", messageName(t), err)
 	}
@@ -154,8 +154,8 @@ func decode[M Message](fields []byte) (Message, error) {
 }
 
 func messageName(t uint) string {
-	if t < uint(len(kinds)) && kinds[t].decode != nil {
-		return kinds[t].name
+	if t < uint(len(messageTypes)) && messageTypes[t].decode != nil {
+		return messageTypes[t].name
 	}
 	return fmt.Sprintf("of type %d", t)
 }

@@ -15,7 +15,7 @@ func TestUnknownMessageIsNoError(t *testing.T) {
 	for in, want := range map[string]uint{
 		"82 15 a0": 21, "82 00 a0": 0, "82 1b7fffffffffffffff a10102": math.MaxInt64, "82 18 63 f6": 99,
 	} {
-		m, err := ParseMessage(unhex(t, in))
+		m, err := ParseMessage(fromHex(t, in))
 		if err != nil || m != (Unknown{Type: want}) {
 			t.Errorf("%s: got %+v, %v, want type %d", in, m, err, want)
 		}
@@ -26,16 +26,16 @@ func TestUnknownKeysAreSkipped(t *testing.T) {
 	for _, in := range []string{
 		"82 08 a2 01 05 02 1903e8",          // a later field
 		"82 08 a2 01 05 20 82 81 80 a10101", // a negative key with nested content
-		"82 08 a2 01 05 61 31 02",           // a text key "1" is another key than 1
+		"82 08 a2 01 05 61 31 02",           // text key "1", which is not key 1
 	} {
-		m, err := ParseMessage(unhex(t, in))
+		m, err := ParseMessage(fromHex(t, in))
 		if err != nil || m != (Accepted{ID: 5}) {
 			t.Errorf("%s: got %+v, %v", in, m, err)
 		}
 	}
 }
 
-func TestAppendRefusesWhatThePeerWould(t *testing.T) {
+func TestAppendMessageRefusesInvalidMessages(t *testing.T) {
 	prefix := []byte("before")
 	for want, m := range map[string]Message{
 		"message hello: version: 0":                                  Hello{Host: "a", Node: [16]byte{1}},
@@ -101,7 +101,7 @@ func TestMessageSizeIsLimited(t *testing.T) {
 	}
 }
 
-func TestNoLogShowsAKey(t *testing.T) {
+func TestFormattedKeyOmitsTheSecret(t *testing.T) {
 	m := Key{Sub: 7, KeyID: make([]byte, keyIDSize), Key: bytes.Repeat([]byte{0xab}, keySize)}
 	var inside struct{ M Message }
 	inside.M = m
@@ -114,7 +114,7 @@ func TestNoLogShowsAKey(t *testing.T) {
 	}
 }
 
-// The limits are chosen so that no message within them can be too long.
+// The other limits must bound every message to less than MaxMessage.
 func TestLargestMessagesFit(t *testing.T) {
 	for _, m := range []Message{largestCatalog(), largestLedger(), Layout{ID: math.MaxUint32, Packed: make([]byte, MaxLayout)}} {
 		b, err := AppendMessage(nil, m)
@@ -131,9 +131,9 @@ func TestLargestMessagesFit(t *testing.T) {
 	}
 }
 
-func TestHostileMessageCostsLittleMemory(t *testing.T) {
-	// The message that makes the most of its bytes: empty maps where channels are large.
-	body := append(unhex(t, "82 02 a1 02 990800"), bytes.Repeat([]byte{0xa0}, 2048)...)
+func TestHostileMessageMemoryIsBounded(t *testing.T) {
+	// An empty map of one byte decodes into a Channel, the largest element of any list.
+	body := append(fromHex(t, "82 02 a1 02 990800"), bytes.Repeat([]byte{0xa0}, 2048)...)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if _, err := ParseMessage(body); err == nil {
@@ -145,7 +145,7 @@ func TestHostileMessageCostsLittleMemory(t *testing.T) {
 	}
 }
 
-func TestTextCanAlwaysBeSent(t *testing.T) {
+func TestTextResultIsAlwaysValid(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                             "",
 		"no such channel":              "no such channel",
@@ -164,7 +164,7 @@ func TestTextCanAlwaysBeSent(t *testing.T) {
 	}
 }
 
-func TestCodesPrintThemselves(t *testing.T) {
+func TestCodeString(t *testing.T) {
 	for code, want := range map[Code]string{CodeVersion: "version not served", CodeFailed: "failed", 0: "code 0", 99: "code 99", -1: "code -1"} {
 		if got := code.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -200,7 +200,7 @@ func largestLedger() Ledger {
 	return m
 }
 
-func unhex(t testing.TB, s string) []byte {
+func fromHex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
 	if err != nil {

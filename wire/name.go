@@ -2,11 +2,11 @@ package wire
 
 import "fmt"
 
-// MaxName is the longest name of a channel or host, in bytes.
+// MaxName is the largest length of a channel's or host's name, in bytes.
 const MaxName = 63
 
-// checkName accepts only names that libach allows, so that no name from a peer can lead out of
-// the directory of the channels.
+// checkName accepts only names that libach allows, so that a name from a peer cannot be a path out
+// of the channel directory.
 func checkName(field, s string) error {
 	switch {
 	case s == "":

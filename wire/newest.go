@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// Newest names the newest frame of a channel whose frames come through a hub. Without it a
-// subscriber could not tell whether a late frame is the newest one, which it is owed, or one that
-// the hub held back. The origin sends it before each frame that it owes, and once more before the next frame: then the
-// one before is owed no more.
+// Newest carries the sequence number of a channel's newest frame to a subscriber at a hub. It
+// proves that a late frame is the newest one, which last-value delivery puts past its budget, and
+// not an old one that the hub delayed. The origin sends it before each such frame. It sends another
+// Newest before the next frame, which ends the exception for the frame before.
 type Newest struct {
 	Sub uint32 `cbor:"1,keyasint,omitempty"` // ID of the subscription
 	Seq uint64 `cbor:"2,keyasint,omitempty"` // the origin's sequence number, from 1, in the epoch of the subscription

@@ -2,13 +2,13 @@ package wire
 
 import "cmp"
 
-// Offer asks the peer to subscribe to a channel of the sender and to mirror it
-// as As: a push. Answered by Accepted or Refused.
+// Offer pushes a channel of the sender: the peer is to subscribe to it and to mirror it under the
+// name As. The peer answers with Accepted or Refused.
 type Offer struct {
 	ID      uint32 `cbor:"1,keyasint,omitempty"` // chosen by the sender, in use only once per link
 	Channel string `cbor:"2,keyasint,omitempty"`
-	As      string `cbor:"3,keyasint,omitempty"` // name on the peer's host; empty: Channel
-	QoS     QoS    `cbor:"4,keyasint,omitzero"`  // that the sender asks for; the peer's rules may change it
+	As      string `cbor:"3,keyasint,omitempty"` // name of the mirror on the peer's host; empty means Channel
+	QoS     QoS    `cbor:"4,keyasint,omitzero"`  // requested by the sender; the peer's rules may change it
 }
 
 func (m Offer) number() uint { return TypeOffer }
@@ -17,7 +17,7 @@ func (m Offer) check() error {
 	return cmp.Or(checkID(m.ID), checkName("channel", m.Channel), checkName("as", cmp.Or(m.As, m.Channel)), m.QoS.check())
 }
 
-// Accepted accepts an Offer, or answers a Query about a channel that its sender may read.
+// Accepted accepts an Offer. It also answers a Query if the peer may read the channel.
 type Accepted struct {
 	ID uint32 `cbor:"1,keyasint,omitempty"`
 }

@@ -9,23 +9,23 @@ import (
 // Limits of a part.
 const (
 	MaxParts        = 1 << 16
-	MaxPartOverhead = 43 // bytes AppendPart appends at most, without the data
+	MaxPartOverhead = 43 // most bytes that AppendPart appends besides the data
 )
 
-// Part is one part of a frame that does not fit into a datagram. Data holds
-// the part's bytes, PartLen(Size, Count, Index) of them; those before it are
-// Index * PartLen(Size, Count, 0).
+// Part is a fragment of a frame that does not fit into a datagram. Data has
+// PartLen(Size, Count, Index) bytes, which begin at offset Index * PartLen(Size, Count, 0) of the
+// frame.
 type Part struct {
 	Frame
-	Size  int // bytes of the whole frame as it travels: compressed, with a Codec
+	Size  int // size of the whole frame as it is sent, after compression, in bytes
 	Index int // from 0
-	Count int // parts of the frame
+	Count int // number of parts of the frame
 }
 
-// PartCount is the least number of parts for a frame of size bytes when at
-// most room bytes of data fit into one part; 0 when it cannot be sent so: size
-// or room below 1, size above MaxFrame, or more than MaxParts. Room is what the
-// datagram holds, less MaxHeader and MaxPartOverhead.
+// PartCount returns the smallest number of parts for a frame of size bytes, if each part holds at
+// most room bytes of data. Room is the size of a datagram less MaxHeader and MaxPartOverhead.
+// PartCount returns 0 if size or room is below 1, size exceeds MaxFrame, or there would be more
+// than MaxParts parts.
 func PartCount(size, room int) int {
 	if size < 1 || room < 1 || size > MaxFrame {
 		return 0
@@ -37,15 +37,15 @@ func PartCount(size, room int) int {
 	return count
 }
 
-// PartLen is the number of bytes in part index of a frame of size bytes in
-// count parts, where count is one that PartCount returns or Parse accepts.
+// PartLen returns the number of data bytes in part index of a frame of size bytes in count parts.
+// Count must be one that PartCount returns or Parse accepts.
 func PartLen(size, count, index int) int {
 	n := ceil(size, count)
 	return min(n, size-index*n)
 }
 
-// AppendPart appends p to dst, inside a datagram sent at sent. The rest is as
-// with AppendFrame.
+// AppendPart appends p to dst, a datagram with send time sent. See AppendFrame for where Data may
+// be and what is checked.
 func AppendPart(dst []byte, sent time.Duration, p Part) []byte {
 	dst = appendIdentity(dst, KindPart, sent, &p.Frame)
 	dst = binary.AppendUvarint(dst, uint64(p.Size))
@@ -63,10 +63,10 @@ func parsePart(c *cursor, kind byte, sent time.Duration) Part {
 		return Part{}
 	}
 	if p.Index >= p.Count {
-		c.fail("part index", outside(p.Index, 0, p.Count-1))
+		c.fail("part index", errOutside(p.Index, 0, p.Count-1))
 		return Part{}
 	}
-	// Rounding up can leave nothing for the last parts: 10 bytes in 6 parts of 2.
+	// Rounding up can make the last parts empty, as for 10 bytes in 6 parts of 2.
 	if ceil(p.Size, ceil(p.Size, p.Count)) != p.Count {
 		c.fail("part count", fmt.Errorf("%d bytes cannot be in %d parts", p.Size, p.Count))
 		return Part{}

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// StreamHeader begins a reliable stream: the frames of one subscription, of
-// one epoch, all of them and in order. Records follow it until the end.
+// StreamHeader begins a reliable stream, which carries all frames of one subscription and epoch in
+// order. Records follow the header until the end of the stream.
 type StreamHeader struct {
 	Sub   uint32 // ID of the subscription, from 1
-	Epoch uint64 // of the channel
+	Epoch uint64 // epoch of the channel
 }
 
 // Record is one frame on a reliable stream.
 type Record struct {
 	Seq      uint64        // the origin's sequence number, greater than the one before
-	Captured time.Duration // since the sender's node started; 0: unknown
-	Missed   uint64        // frames that the ring lost between the record before and this one
-	Codec    Codec         // of Data
-	RawSize  int           // bytes of the frame before compression, 1 … MaxFrame; 0 with CodecNone
+	Captured time.Duration // capture time, since the sender's node started; 0 means unknown
+	Missed   uint64        // frames that the ring lost between the previous record and this one
+	Codec    Codec         // how Data is compressed
+	RawSize  int           // size before compression in bytes, 1 … MaxFrame; 0 with CodecNone
 	Data     []byte        // not empty
 }
 
@@ -33,10 +33,9 @@ func AppendStreamHeader(dst []byte, h StreamHeader) []byte {
 	return binary.BigEndian.AppendUint64(dst, h.Epoch)
 }
 
-// AppendRecordHead appends r without its Data to dst; the caller sends the size bytes of data
-// next. A negative capture time counts as unknown. The peer refuses what the comments of
-// Record do not allow, an unknown Codec, and a Missed that is more than the sequence numbers
-// left out before Seq.
+// AppendRecordHead appends r without its Data to dst. The caller must send the size bytes of data
+// next. A negative capture time counts as unknown. AppendRecordHead does not check the ranges that
+// Record documents; the peer does. It also refuses a Missed greater than the gap before Seq.
 func AppendRecordHead(dst []byte, r Record, size int) []byte {
 	dst = binary.AppendUvarint(dst, r.Seq)
 	dst = binary.AppendUvarint(dst, uint64(max(r.Captured, 0)))
@@ -48,9 +47,9 @@ func AppendRecordHead(dst []byte, r Record, size int) []byte {
 	return binary.AppendUvarint(dst, uint64(size))
 }
 
-// ReadStreamHeader reads a stream's header and not a byte more. It blocks as r's Read does. It
-// returns io.EOF for an empty stream, and io.ErrUnexpectedEOF (wrapped) when the stream ends
-// inside the header.
+// ReadStreamHeader reads a stream's header and not a byte more. It blocks as r.Read does. It
+// returns io.EOF for an empty stream and wraps io.ErrUnexpectedEOF if the stream ends inside the
+// header.
 func ReadStreamHeader(r io.Reader) (StreamHeader, error) {
 	s := source{in: oneByte{r}}
 	h := StreamHeader{
@@ -75,19 +74,18 @@ func (o oneByte) ReadByte() (byte, error) {
 	return b[0], err
 }
 
-// RecordReader reads the records of one stream. One goroutine at a time.
+// RecordReader reads the records of one stream. It is for one goroutine at a time.
 type RecordReader struct {
 	in    *bufio.Reader
 	limit uint64
-	buf   []byte // of the present record's Data
-	last  uint64 // its sequence number; 0: none yet
-	err   error  // that ended the stream
+	buf   []byte // backs the Data of the current record
+	last  uint64 // sequence number of the current record, 0 before the first
+	err   error  // the error that ended the stream
 }
 
-// NewRecordReader reads records from r, which stands behind a stream's header.
-// It reads ahead 4 KiB at most. Limit, 1 … MaxFrame, is the most bytes that a
-// record may have, before and after compression, and so what one buffer for
-// all of them grows to: the frame size of the channel.
+// NewRecordReader returns a reader of the records in r, a stream whose header has been read. It
+// reads ahead up to 4 KiB. Limit, 1 … MaxFrame, is the frame size of the channel: the largest size
+// of a record before and after compression, to which the reader's buffer may grow.
 func NewRecordReader(r io.Reader, limit int) *RecordReader {
 	return &RecordReader{
 		in:    bufio.NewReaderSize(r, 4<<10),
@@ -95,10 +93,9 @@ func NewRecordReader(r io.Reader, limit int) *RecordReader {
 	}
 }
 
-// Next returns the next record; it blocks as the stream's Read does. Data is
-// valid until the next call. It returns io.EOF when the stream ends between
-// records, io.ErrUnexpectedEOF (wrapped) when it ends inside one. An error
-// names the field, and is what every later call returns.
+// Next returns the next record. It blocks as the stream's Read does. Data is valid until the next
+// call. Next returns io.EOF if the stream ends between records and wraps io.ErrUnexpectedEOF if it
+// ends inside one. Errors name the field. After an error every call returns the same error.
 func (r *RecordReader) Next() (Record, error) {
 	if r.err != nil {
 		return Record{}, r.err
@@ -120,23 +117,23 @@ func (r *RecordReader) Next() (Record, error) {
 	return record, nil
 }
 
-var errMissed = errors.New("more than the sequence numbers left out")
+var errMissedTooMany = errors.New("more than the sequence numbers left out")
 
-// head reads a record up to its data, for which it makes room.
+// head reads a record up to its data and sets Data to a buffer for the data.
 func (r *RecordReader) head(s *source) Record {
 	record := Record{Seq: s.uvarint("seq", 1, math.MaxUint64)}
 	if record.Seq <= r.last {
-		s.fail("seq", errNoOrder)
+		s.fail("seq", errNotIncreasing)
 		return Record{}
 	}
 	record.Captured = time.Duration(s.uvarint("captured", 0, math.MaxInt64))
 	record.Missed = s.uvarint("missed", 0, math.MaxUint64)
 	if record.Missed >= record.Seq-r.last {
-		s.fail("missed", errMissed)
+		s.fail("missed", errMissedTooMany)
 	}
 	record.Codec = Codec(s.u8("codec"))
 	if record.Codec > CodecZstd {
-		s.fail("codec", outside(record.Codec, CodecNone, CodecZstd))
+		s.fail("codec", errOutside(record.Codec, CodecNone, CodecZstd))
 	}
 	if record.Codec != CodecNone {
 		record.RawSize = int(s.uvarint("raw size", 1, r.limit))
@@ -148,8 +145,8 @@ func (r *RecordReader) head(s *source) Record {
 	return record
 }
 
-// room grows the buffer by doubling, so that records of growing size cost few
-// allocations.
+// room returns a buffer of size bytes. It doubles the buffer when it is too small, so that records
+// of growing size cost few allocations.
 func (r *RecordReader) room(size int) []byte {
 	if size > cap(r.buf) {
 		n := min(max(size, 2*cap(r.buf)), int(r.limit))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// streamLimit is the limit of records in hostileStreams.
+// streamLimit is the record limit for hostileStreams.
 const streamLimit = 1000
 
 // stream is a whole reliable stream.
@@ -28,7 +28,7 @@ func (s stream) append(dst []byte) []byte {
 	return dst
 }
 
-// readStream reads to the first error, which is io.EOF for a whole stream.
+// readStream reads until the first error, which is io.EOF for a complete stream.
 func readStream(r io.Reader, limit int) (s stream, err error) {
 	if s.StreamHeader, err = ReadStreamHeader(r); err != nil {
 		return s, err
@@ -53,9 +53,9 @@ func logs() stream {
 }
 
 const (
-	start  = "05 0000000000000001 " // header
+	start  = "05 0000000000000001 " // a stream header
 	first  = "01 00 00 00 01 aa "   // a record
-	second = "02 00 00 "            // up to missed
+	second = "02 00 00 "            // a record up to missed
 )
 
 var hostileStreams = []hostile{
@@ -83,7 +83,7 @@ var hostileStreams = []hostile{
 func TestHostileStreamIsRefusedByField(t *testing.T) {
 	for _, c := range hostileStreams {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := readStream(bytes.NewReader(unhex(t, c.hex)), streamLimit)
+			_, err := readStream(bytes.NewReader(fromHex(t, c.hex)), streamLimit)
 			refused(t, err, "", c.want)
 		})
 	}
@@ -97,7 +97,7 @@ func TestStreamMayArriveByteByByte(t *testing.T) {
 	}
 }
 
-func TestEveryCutStreamSaysWhere(t *testing.T) {
+func TestTruncatedStreamErrorNamesTheField(t *testing.T) {
 	s := logs()
 	b := s.append(nil)
 	between := []int{0}
@@ -116,7 +116,7 @@ func TestEveryCutStreamSaysWhere(t *testing.T) {
 	}
 }
 
-func TestStreamHeaderTakesNothingOfTheRecords(t *testing.T) {
+func TestReadStreamHeaderReadsNoRecordBytes(t *testing.T) {
 	r := bytes.NewReader(logs().append(nil))
 	if _, err := ReadStreamHeader(r); err != nil {
 		t.Fatal(err)
@@ -143,21 +143,21 @@ func TestRecordBufferStaysWithinTheLimit(t *testing.T) {
 	}
 }
 
-func TestRecordReaderRefusesAllWithoutALimit(t *testing.T) {
+func TestRecordReaderWithZeroLimitRefusesAll(t *testing.T) {
 	for _, limit := range []int{0, -1} {
-		_, err := NewRecordReader(bytes.NewReader(unhex(t, first)), limit).Next()
+		_, err := NewRecordReader(bytes.NewReader(fromHex(t, first)), limit).Next()
 		refused(t, err, "record: ", "size")
 	}
 }
 
 func TestRecordReaderRefusesAboveMaxFrame(t *testing.T) {
-	_, err := NewRecordReader(bytes.NewReader(unhex(t, "01 00 00 00 81808020")), 2*MaxFrame).Next()
+	_, err := NewRecordReader(bytes.NewReader(fromHex(t, "01 00 00 00 81808020")), 2*MaxFrame).Next()
 	refused(t, err, "record: ", "size: 67108865")
 }
 
-// What follows a record that was refused must not be taken for another one.
+// Bytes after a refused record must not be parsed as another record.
 func TestRecordErrorIsKept(t *testing.T) {
-	r := NewRecordReader(bytes.NewReader(unhex(t, "00"+first)), streamLimit)
+	r := NewRecordReader(bytes.NewReader(fromHex(t, "00"+first)), streamLimit)
 	_, want := r.Next()
 	if got, err := r.Next(); want == nil || err != want {
 		t.Errorf("got %+v, %v, want error %v", got, err, want)

@@ -6,35 +6,34 @@ import (
 	"math"
 )
 
-// Refused refuses a message of the peer.
+// Refused reports that a message of the peer was refused, and why.
 type Refused struct {
-	ID   uint32 `cbor:"1,keyasint,omitempty"` // of the message refused; 0: it has none
-	Re   uint   `cbor:"2,keyasint,omitempty"` // its type: TypeHello …
+	ID   uint32 `cbor:"1,keyasint,omitempty"` // ID of the refused message, 0 if its type has no ID
+	Re   uint   `cbor:"2,keyasint,omitempty"` // type of the refused message: TypeHello …
 	Code Code   `cbor:"3,keyasint,omitempty"`
 	Text string `cbor:"4,keyasint,omitempty"` // for people, see Text
 }
 
-// Code is the reason of a refusal, for programs. Other codes than these may
-// come from newer peers.
+// Code is the reason of a refusal, for programs. Newer peers may send other codes than these.
 type Code int
 
-// The reasons of version 1.
+// The codes of version 1.
 const (
-	CodeVersion   Code = 1  // the version cannot be served
+	CodeVersion   Code = 1  // the version is not supported
 	CodeAbsent    Code = 2  // no such channel or subscription
 	CodeForbidden Code = 3  // not exported, or not accepted
-	CodeLoop      Code = 4  // the frames come from the asking node
+	CodeLoop      Code = 4  // the frames come from the requesting node
 	CodeLimit     Code = 5  // too many, or too large
 	CodeConflict  Code = 6  // the ID or the name is in use
-	CodeFailed    Code = 7  // everything else: see the text
-	CodeEpoch     Code = 8  // that life of the channel is over; the catalog has the present one
+	CodeFailed    Code = 7  // any other reason; Text has it
+	CodeEpoch     Code = 8  // the epoch has ended; the catalog has the current one
 	CodeAccess    Code = 9  // the origin's daemon may not open the channel's file
 	CodeCorrupt   Code = 10 // the channel's file is damaged
 	CodeAch1x     Code = 11 // Ach 1.x made the channel: the origin's daemon cannot use it
-	CodeAch32Bit  Code = 12 // a 32-bit program made it, likewise
-	CodeOtherLibc Code = 13 // a program with another C library made it, likewise
-	CodeCopied    Code = 14 // in answer to Hello: another machine has the same node id
-	CodeMachine   Code = 15 // the peer runs on another machine than before: it gets no commands
+	CodeAch32Bit  Code = 12 // a 32-bit program made the channel: the origin's daemon cannot use it
+	CodeOtherLibc Code = 13 // a program with another C library made the channel: the origin's daemon cannot use it
+	CodeCopied    Code = 14 // answers a Hello: another machine has the same node id
+	CodeMachine   Code = 15 // the peer runs on another machine than before and gets no commands
 )
 
 var codes = [...]string{
@@ -55,7 +54,7 @@ var codes = [...]string{
 	CodeMachine:   "other machine",
 }
 
-// String is for logs and status.
+// String returns the code's name for logs and status.
 func (c Code) String() string {
 	if c > 0 && int(c) < len(codes) {
 		return codes[c]

@@ -5,19 +5,18 @@ import (
 	"io"
 )
 
-// source reads fields from a stream as a cursor does from a datagram: the first
-// error stays, together with the name of its field; what is read after it is
-// zero. It takes no byte more than the fields have.
+// source reads fields from a stream. Like a cursor, it keeps the first error and the name of its
+// field, and every later read returns zero. It never reads ahead of the fields.
 type source struct {
-	in    io.ByteReader
-	begun bool // at least one byte was read
-	field string
-	err   error
+	in      io.ByteReader
+	readAny bool // at least one byte was read
+	field   string
+	err     error
 }
 
-// uvarint reads a number from least to most.
+// uvarint reads a number between least and most.
 func (s *source) uvarint(field string, least, most uint64) uint64 {
-	// Room for one byte too many, to tell that a varint is too long.
+	// One byte more than a varint may have, to detect one that is too long.
 	var b [binary.MaxVarintLen64 + 1]byte
 	n := 0
 	for n == 0 || n < len(b) && b[n-1] >= 0x80 {
@@ -52,19 +51,19 @@ func (s *source) u8(field string) byte {
 		s.fail(field, s.inside(err))
 		return 0
 	}
-	s.begun = true
+	s.readAny = true
 	return b
 }
 
-// inside makes the stream's end an unexpected one, except before its first byte.
+// inside turns io.EOF into io.ErrUnexpectedEOF if at least one byte was read.
 func (s *source) inside(err error) error {
-	if err == io.EOF && s.begun {
+	if err == io.EOF && s.readAny {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// fail keeps the first error; nil is none.
+// fail records err unless it is nil or there is an earlier error.
 func (s *source) fail(field string, err error) {
 	if s.err == nil && err != nil {
 		s.field, s.err = field, err

@@ -6,18 +6,18 @@ import (
 	"fmt"
 )
 
-// Stamp compares the clocks of two nodes whose link has no datagrams, by four times as NTP does
-// (RFC 5905 section 8). One node asks with T1 alone; the other answers at once with all three, and the
-// first notes T4, when the answer has arrived. Times are nanoseconds of the CLOCK_MONOTONIC of
-// whoever sets them since its node started. It is also the sign of life of such a link: both nodes
-// ask once a second.
+// Stamp carries the time stamps with which two nodes compare their clocks, as NTP does (RFC 5905
+// section 8), if their link has no datagrams. A query has only T1. The peer answers it at once with
+// all three times, and the querying node takes T4 when the answer arrives. Times are nanoseconds
+// since the start of the node that takes them, of its CLOCK_MONOTONIC. Stamps also keep such a link
+// alive: both nodes send a query once a second.
 type Stamp struct {
-	T1 uint64 `cbor:"1,keyasint,omitempty"` // the question was sent, by the clock of whoever asked
-	T2 uint64 `cbor:"2,keyasint,omitempty"` // it arrived, by the clock of whoever answers; 0: this is a question
-	T3 uint64 `cbor:"3,keyasint,omitempty"` // the answer was sent, by the same clock
+	T1 uint64 `cbor:"1,keyasint,omitempty"` // when the query was sent, by the querying node's clock
+	T2 uint64 `cbor:"2,keyasint,omitempty"` // when the query arrived, by the answering node's clock; 0 in a query
+	T3 uint64 `cbor:"3,keyasint,omitempty"` // when the answer was sent, by the answering node's clock; 0 in a query
 }
 
-// Asks reports whether s is a question.
+// Asks reports whether m is a query.
 func (m Stamp) Asks() bool { return m.T2 == 0 }
 
 func (m Stamp) number() uint { return TypeStamp }

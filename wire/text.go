@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// MaxText is the longest text for people in a message, in bytes.
+// MaxText is the largest length of a text for people in a message, in bytes.
 const MaxText = 1024
 
-// Text makes a text for people fit to be sent: what cannot be printed becomes
-// a question mark, what is longer than MaxText is cut off.
+// Text makes a text for people valid in a message. It replaces each character that cannot be
+// printed by a question mark and truncates the text to MaxText bytes.
 func Text(s string) string {
 	var t strings.Builder
 	for _, r := range s {

@@ -12,7 +12,7 @@ import (
 
 // vector is one block of testdata/vectors.txt.
 type vector struct {
-	name   string // "datagram …", "stream …" or the message's name, then what it shows
+	name   string // "datagram …", "stream …" or the message's name, then the case
 	fields string // JSON of the Go value; data in base64
 	bytes  []byte
 }
@@ -22,7 +22,7 @@ func (v vector) kind() string {
 	return kind
 }
 
-// datagram is what a vector of a datagram has as fields.
+// datagram has the fields of a datagram's vector.
 type datagram struct {
 	Header
 	Entries []struct {
@@ -52,7 +52,7 @@ func TestVectors(t *testing.T) {
 
 func TestEveryMessageHasAVector(t *testing.T) {
 	vectors := readVectors(t)
-	for _, k := range kinds[1:] {
+	for _, k := range messageTypes[1:] {
 		found := false
 		for _, v := range vectors {
 			found = found || v.kind() == k.name
@@ -65,7 +65,7 @@ func TestEveryMessageHasAVector(t *testing.T) {
 
 func checkDatagramVector(t *testing.T, v vector) {
 	var want datagram
-	unjson(t, v.fields, &want)
+	fromJSON(t, v.fields, &want)
 	b := AppendHeader(nil, want.Header)
 	for _, e := range want.Entries {
 		switch {
@@ -101,7 +101,7 @@ func checkDatagramVector(t *testing.T, v vector) {
 
 func checkStreamVector(t *testing.T, v vector) {
 	var want stream
-	unjson(t, v.fields, &want)
+	fromJSON(t, v.fields, &want)
 	if b := want.append(nil); !bytes.Equal(b, v.bytes) {
 		t.Errorf("append: got %x, want %x", b, v.bytes)
 	}
@@ -114,9 +114,9 @@ func checkStreamVector(t *testing.T, v vector) {
 func checkMessageVector(t *testing.T, v vector) {
 	kind := v.kind()
 	var want Message
-	for i, k := range kinds {
+	for i, k := range messageTypes {
 		if k.name == kind && i > 0 {
-			want = unjsonMessage(t, uint(i), v.fields)
+			want = messageFromJSON(t, uint(i), v.fields)
 		}
 	}
 	if want == nil {
@@ -142,8 +142,8 @@ func checkMessageVector(t *testing.T, v vector) {
 	}
 }
 
-func unjsonMessage(t *testing.T, kind uint, fields string) Message {
-	// An empty body tells which Go type the message has.
+func messageFromJSON(t *testing.T, kind uint, fields string) Message {
+	// The Go type of each message type.
 	zero := map[uint]Message{
 		TypeHello: Hello{}, TypeCatalog: Catalog{}, TypeSubscribe: Subscribe{}, TypeSubscribed: Subscribed{},
 		TypeUpdate: Update{}, TypeUnsubscribe: Unsubscribe{}, TypeOffer: Offer{}, TypeAccepted: Accepted{},
@@ -152,11 +152,11 @@ func unjsonMessage(t *testing.T, kind uint, fields string) Message {
 		TypeQuery: Query{},
 	}[kind]
 	m := reflect.New(reflect.TypeOf(zero))
-	unjson(t, fields, m.Interface())
+	fromJSON(t, fields, m.Interface())
 	return m.Elem().Interface().(Message)
 }
 
-func unjson(t *testing.T, fields string, v any) {
+func fromJSON(t *testing.T, fields string, v any) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(fields))
 	d.DisallowUnknownFields()
@@ -181,7 +181,7 @@ func readVectors(t testing.TB) (all []vector) {
 		case "hex":
 			hex, _, _ := strings.Cut(value, "#")
 			v := &all[len(all)-1]
-			v.bytes = append(v.bytes, unhex(t, hex)...)
+			v.bytes = append(v.bytes, fromHex(t, hex)...)
 		}
 	}
 	if len(all) == 0 {
