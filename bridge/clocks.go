@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"achbridge/bridge/clock"
+	"achbridge/bridge/pacing"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/bridge/unit"
@@ -133,7 +134,7 @@ func (l *link) askClock(box *outbox, now time.Duration) time.Duration {
 	if _, _, known := l.clock.Offset(now); known {
 		return now + time.Hour
 	}
-	if at := box.asked + probeInterval; box.asked != 0 && at > now {
+	if at := box.asked + pacing.ProbeInterval; box.asked != 0 && at > now {
 		return at
 	}
 	box.asked = now

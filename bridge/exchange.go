@@ -129,7 +129,7 @@ func (l *link) pathNews(now time.Duration, waited *float64) *wire.Path {
 	}
 	p := l.pathTold.said
 	if len(l.exports.order) > 0 {
-		p.Full, p.Rate = uint64(l.traffic.full.Total(now)), uint64(max(0, l.pacer.Path()))
+		p.Full, p.Rate = uint64(l.traffic.full.Total(now)), uint64(max(0, l.control.Path()))
 		p.Sent, p.Lost = l.flight.Count()
 	}
 	p.Waited = waitedToWire(waited)

@@ -68,9 +68,8 @@ type link struct {
 	receipts delivery.Receipts
 	clock    clock.Estimator
 	stepped  time.Duration // steps of the peer's clock against ours since lookAtClocks
-	pacer    pacing.Pacer
+	control  pacing.Control
 	box      outbox        // of the pump
-	held     bool          // frames wait for the pacer, not for the transport
 	look     time.Duration // when the send loop looks without new data; 0: it does not wait
 	shares   shares
 	wholeAt  [levels]time.Duration // when a whole frame left last, by priority; 0: never
@@ -103,6 +102,7 @@ func (n *Node) newLink(s *transport.Session, host string) *link {
 	}
 	l.layouts = layouts.NewRequests(&n.layouts, l.describeChannel)
 	l.awake = func() { notify(l.wake) }
+	l.control = n.cfg.control(&l.flight, s)
 	l.flight.Begin(s.RTT())
 	l.clock.Suspended(l.up, n.clock.Suspended())
 	l.reading.Suspended = l.clock.KnownAt()

@@ -37,7 +37,7 @@ func (l *link) load(sub *subscription, now time.Duration, room int) bool {
 	if !sub.request.Copying() && (at.Seq <= sub.loaded || now < sub.retry || now < at.SlotAt) {
 		return sub.todo
 	}
-	if sub.raw+wire.MaxFrameOverhead > room || !sub.copy(at, now, room, l.pacer.Rate()) {
+	if sub.raw+wire.MaxFrameOverhead > room || !sub.copy(at, now, room, l.control.Rate()) {
 		l.share(sub, at, now, room)
 	}
 	l.gripe(sub)
@@ -111,7 +111,7 @@ func (l *link) share(sub *subscription, at ring.Arrival, now time.Duration, room
 		s.Release()
 		return
 	}
-	sub.shared, sub.codecPending = s, sub.compression.Plan(len(s.Data), l.pacer.Rate())
+	sub.shared, sub.codecPending = s, sub.compression.Plan(len(s.Data), l.control.Rate())
 	if sub.codecPending == wire.CodecNone {
 		sub.send(s.Data, wire.CodecNone, room)
 		return
@@ -265,8 +265,7 @@ func (sub *subscription) sending() {
 }
 
 // delivered records that a piece has arrived.
-// back is how long word of it takes.
-func (sub *subscription) delivered(p delivery.Piece, now, back time.Duration) {
+func (sub *subscription) delivered(p delivery.Piece) {
 	if !p.Whole && sub.older.out.Active() && p.Seq == sub.older.out.Seq {
 		sub.deliveredOlder(p)
 		return

@@ -3,6 +3,7 @@ package bridge
 import (
 	"time"
 
+	"achbridge/bridge/pacing"
 	"achbridge/bridge/rule"
 	"achbridge/wire"
 )
@@ -173,9 +174,7 @@ func (sub *subscription) nextLook(now time.Duration) time.Duration {
 }
 
 // small reports that what comes next is likely to take little of a datagram.
-func (sub *subscription) small() bool { return sub.size < smallFrame && !sub.out.Active() }
-
-const smallFrame = 300 // bytes
+func (sub *subscription) small() bool { return sub.size < pacing.SmallFrame && !sub.out.Active() }
 
 // owe sends the newest frame once more, past its budget or not: the mirror has
 // only frame have. If there is something newer, that is on its way by itself.

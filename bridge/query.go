@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"achbridge/bridge/delivery"
+	"achbridge/bridge/pacing"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
 	"achbridge/localach"
@@ -229,7 +230,7 @@ func (l *link) ping() {
 func (l *link) addPings(box *outbox, now time.Duration) {
 	for _, p := range l.pings {
 		if p.left == 0 && len(box.body) == 0 {
-			box.hollow = true
+			box.cargo = pacing.Probe
 		}
 		if p.left == 0 {
 			p.left = now

@@ -104,7 +104,7 @@ func (l *link) status(now time.Duration) (status.Link, []status.Subscription) {
 		UpS: (now - l.up).Seconds(), RTTms: status.Ms(l.rtt()), ClockOffsetMs: status.Ms(offset), ClockUncertaintyMs: status.Ms(uncertainty),
 		Inbound: inboundPath(l.theirs), DatagramBytes: l.s.MaxDatagram(), Traffic: l.traffic.status(now, &l.flight, &l.receipts),
 	}
-	if path := l.pacer.Path(); path > 0 {
+	if path := l.control.Path(); path > 0 {
 		mbit := path * 8 / 1e6
 		s.PathMbit = &mbit
 	}

@@ -68,7 +68,7 @@ func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 		if _, err := ch.Writer().Put([]byte("not noted yet")); err != nil {
 			t.Fatal(err)
 		}
-		(&link{}).load(sub, now, wire.MaxDatagram)
+		linkOf().load(sub, now, wire.MaxDatagram)
 		if sub.loaded != ch.LastSeq() || sub.captured != c.want {
 			t.Errorf("%v, looked at last at %v: got frame %d captured at %v, want %d at %v", c.class, c.looked, sub.loaded, sub.captured, ch.LastSeq(), c.want)
 		}
@@ -90,7 +90,8 @@ func loaded(t *testing.T) (*link, *subscription, *ledger.Book) {
 	if _, err := ch.Writer().Put([]byte("not noticed yet")); err != nil {
 		t.Fatal(err)
 	}
-	l := &link{exports: exports{byID: map[uint32]*export{}}}
+	l := linkOf()
+	l.exports.byID = map[uint32]*export{}
 	l.exports.add(sub.export)
 	l.load(sub, clock.Now(), wire.MaxDatagram)
 	return l, sub, sub.book
@@ -117,7 +118,7 @@ func TestSecondCopyThatIsLostIsNoLoss(t *testing.T) {
 	sub.sending()
 	p := delivery.Piece{Sub: 1, Seq: sub.loaded, Whole: true}
 	sub.missing(p)
-	sub.delivered(p, time.Second, 0)
+	sub.delivered(p)
 	sub.missing(p)
 	b.Sent++ // the next frame
 	if a := b.Accounts(sub.loaded + 1); a.Lost != 0 || a.InFlight != 1 {
