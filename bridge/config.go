@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"achbridge/bridge/achd"
+	"achbridge/bridge/delivery"
 	"achbridge/bridge/hubway"
 	"achbridge/bridge/layout"
 	"achbridge/bridge/layouts"
+	"achbridge/bridge/pacing"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -50,7 +52,11 @@ type Config struct {
 
 	suspended func() time.Duration // in tests, in place of localach.Suspended
 	dialAchd  achd.Dial            // in tests, in place of the network
+	control   newControl           // in tests, in place of pacing.NewPacer
 }
+
+// newControl makes what decides when the packets of a link leave.
+type newControl func(*delivery.Flight, pacing.Transport) pacing.Control
 
 // Peer is another node that may be dialled, as the operator lists it or a host announces it.
 // It says where to dial. Only a certificate proves which node answers there.

@@ -130,7 +130,7 @@ func (b *bench) connect() (channels []*channel) {
 	var mirrors []rule.Mirror
 	var peers []Peer
 	for i, h := range b.senders {
-		h.runAt(port+i, b.sources[i], Config{})
+		h.runAt(port+i, b.sources[i], Config{control: b.s.control})
 		for _, l := range b.s.loads {
 			if l.node == i {
 				mirrors = append(mirrors, rule.Mirror{Host: h.name, Channel: l.channel, QoS: l.qos})

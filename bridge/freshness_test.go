@@ -38,6 +38,7 @@ type scenario struct {
 	daily   bool                          // measured in every run, not only in the long one
 	back    time.Duration                 // when the link returns from an outage
 	beside  func(b *bench, end time.Time) // what else goes on, until end
+	control newControl                    // of the senders' links; nil is the node's own
 	zero    time.Duration                 // when the first frame is put at the earliest, by the network's clock
 	spread  float64                       // of the means of the seeds, at most, as a share; 0 is mostSpread
 	bars    []bar

@@ -14,6 +14,7 @@ import (
 	"achbridge/bridge/ledger"
 	"achbridge/bridge/logline"
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/pacing"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/bridge/status"
@@ -106,6 +107,9 @@ func New(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	cfg.settle()
+	if cfg.control == nil {
+		cfg.control = pacing.NewPacer
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"achbridge/bridge/send"
+	"achbridge/bridge/pacing"
 	"achbridge/bridge/status"
 	"achbridge/bridge/transport"
 	"achbridge/bridge/trust"
@@ -191,7 +191,7 @@ func (n *Node) startDial(p *peer, old *link, addrs []transport.Addrs, wait time.
 	n.work.Go(func() {
 		s, err := n.dial(ctx, addrs, node, wait)
 		if s != nil && old != nil {
-			pause(ctx, 2*send.ProbeInterval+s.RTT()) // the path is back: old may be heard any moment
+			pause(ctx, 2*pacing.ProbeInterval+s.RTT()) // the path is back: old may be heard any moment
 		}
 		cancel()
 		n.post(func() { n.dialled(p, old, s, err) })

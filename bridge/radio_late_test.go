@@ -7,7 +7,7 @@ import (
 
 // lateBinding chooses what goes into a packet at the moment at which it can leave: the
 // newest frames, by priority, then by age²/size. It finishes a large frame that it has
-// begun. The oracle and the simulated senders all choose so. Times are the network's.
+// begun. The oracle chooses so. Times are the network's.
 type lateBinding struct {
 	loads  []load
 	parts  []int
@@ -15,7 +15,6 @@ type lateBinding struct {
 	begun  []uint64        // the newest frame of which something has left; 0: none
 	next   []int           // part of it
 	before []time.Duration // when the frame was put that was sent before it
-	repair []cargo
 }
 
 // cargo is a frame, or one part of a large one, in a packet.
@@ -57,9 +56,6 @@ func (c *lateBinding) unfinished(i int) bool { return c.begun[i] > 0 && c.next[i
 // ready is when there is something to send: now or later.
 func (c *lateBinding) ready(now time.Duration) time.Duration {
 	at := time.Duration(math.MaxInt64)
-	if len(c.repair) > 0 {
-		return now
-	}
 	for i := range c.loads {
 		newest := c.newest(i, now)
 		if c.unfinished(i) || newest > c.begun[i] {
@@ -72,11 +68,6 @@ func (c *lateBinding) ready(now time.Duration) time.Duration {
 
 // take fills a packet, and returns its size with all headers; 0: there is nothing.
 func (c *lateBinding) take(now time.Duration) (list []cargo, size int) {
-	if len(c.repair) > 0 {
-		lost := c.repair[0]
-		c.repair = c.repair[1:]
-		return []cargo{lost}, c.loads[lost.load].size/c.parts[lost.load] + oracleOverhead
-	}
 	used := 0
 	for {
 		i := c.turn(now, list)

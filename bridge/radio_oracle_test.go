@@ -19,10 +19,8 @@ type radioOracle struct {
 }
 
 type simPacket struct {
-	number int
-	size   int
-	left   time.Duration
-	cargo  []cargo
+	size  int
+	cargo []cargo
 }
 
 // oracle returns the ages in the mirrors of each load, in ms, and what was carried.
@@ -84,7 +82,7 @@ func (o *radioOracle) first() (at time.Duration, what func()) {
 
 func (o *radioOracle) send() {
 	list, size := o.choice.take(o.now)
-	o.link.Send(o.now, size, simPacket{size: size, cargo: list})
+	o.link.Send(o.now, size, simPacket{size, list})
 }
 
 // fill is asked when the station makes an aggregate.
@@ -93,7 +91,7 @@ func (o *radioOracle) fill(now time.Duration, room int) (size int, p simPacket, 
 		return 0, p, false
 	}
 	list, size := o.choice.take(now)
-	return size, simPacket{size: size, cargo: list}, true
+	return size, simPacket{size, list}, true
 }
 
 func (o *radioOracle) arrive() {

@@ -4,26 +4,94 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"achbridge/bridge/delivery"
+	"achbridge/bridge/pacing"
 )
 
-// radioSenders are what the node is compared with, in the order of the table. They are
-// like those of the papers, in what decides how much is in flight; each says what it
-// leaves out.
-var radioSenders = append(windows(1, 2, 3, 5, 8, 12, 20, 32, 64, 128),
-	radioSender{"bbr", func() control { return &bbrLike{} }},
-	radioSender{"copa", func() control { return &copaLike{} }},
-	radioSender{"sprout", func() control { return &sproutLike{} }},
+// radioSenders are what the node's Pacer is compared with, in the order of the table. They run
+// inside the node, in its place, and are like those of the papers in what decides how much is in
+// flight; each says what it leaves out.
+var radioSenders = append(windows(1, 3, 8, 20, 64),
+	radioSender{"bbr", func() sender { return &bbrLike{} }},
+	radioSender{"copa", func() sender { return &copaLike{} }},
+	radioSender{"sprout", func() sender { return &sproutLike{} }},
 )
 
 type radioSender struct {
 	name string
-	make func() control
+	make func() sender
 }
+
+// sender decides when a packet may leave.
+type sender interface {
+	// next is when the next one may, with so much in flight; false: only an answer can tell.
+	next(now time.Duration, bytes, packets int) (time.Duration, bool)
+	sent(now time.Duration, size int)
+	answered(now time.Duration, list []simAnswer)
+}
+
+// simAnswer tells of one packet: when it arrived by the peer's clock, and how long it took
+// until we knew that.
+type simAnswer struct {
+	size    int
+	arrived time.Duration
+	rtt     time.Duration
+}
+
+// simulated is the Control of a sender. A silent path is tried as by the Pacer.
+type simulated struct {
+	pacing.Control
+	sender
+	flight    *delivery.Flight
+	transport pacing.Transport
+	sizes     []int // of the latest packets
+}
+
+func (s radioSender) control(f *delivery.Flight, t pacing.Transport) pacing.Control {
+	return &simulated{pacing.NewPacer(f, t), s.make(), f, t, nil}
+}
+
+func (s *simulated) May(now time.Duration, cargo pacing.Cargo, size int) (ok bool, again time.Duration) {
+	if cargo == pacing.Probe || s.flight.Silent(now) {
+		return s.Control.May(now, cargo, size)
+	}
+	if at, ok := s.next(now, s.flight.Bytes(), s.packets()); ok && s.flight.Held()+size <= s.transport.Window() {
+		return at <= now, at
+	}
+	return false, now + time.Hour
+}
+
+// packets is how many of the latest are in flight.
+func (s *simulated) packets() (n int) {
+	for bytes := s.flight.Bytes(); bytes > 0 && n < len(s.sizes); n++ {
+		bytes -= s.sizes[len(s.sizes)-1-n]
+	}
+	s.sizes = s.sizes[len(s.sizes)-n:]
+	return n
+}
+
+func (s *simulated) Sent(now time.Duration, cargo pacing.Cargo, size int) {
+	s.Control.Sent(now, cargo, size)
+	s.sizes = append(s.sizes, size)
+	s.sent(now, size+delivery.HeaderBytes)
+}
+
+func (s *simulated) Feedback(now time.Duration, out delivery.Outcome) {
+	s.Control.Feedback(now, out)
+	var list []simAnswer
+	for _, d := range out.Deliveries {
+		list = append(list, simAnswer{d.Size + delivery.HeaderBytes, d.Arrived, d.RTT})
+	}
+	s.answered(now, list)
+}
+
+func (s *simulated) Drained() bool { return true }
 
 // windows keep so many packets in flight; one is stop and wait.
 func windows(sizes ...int) (list []radioSender) {
 	for _, n := range sizes {
-		list = append(list, radioSender{fmt.Sprintf("window %d", n), func() control { return windowed(n) }})
+		list = append(list, radioSender{fmt.Sprintf("window %d", n), func() sender { return windowed(n) }})
 	}
 	return list
 }

@@ -174,8 +174,8 @@ func radioSeeds(t *testing.T) uint64 {
 }
 
 // TestRadio measures, in virtual time, how old mirrors are over links that stall, fade and
-// burst: of the node, of an oracle that knows the link, and of other senders in a
-// simulation. Named on the command line it runs all loads over all links that it has:
+// burst: of the node, of an oracle that knows the link, and of the node with other senders in
+// place of its own. Named on the command line it runs all loads over all links that it has:
 //
 //	go test ./bridge -run TestRadio -v
 //	go test ./bridge -run TestRadio/camera/wifi-busy/quic -v
@@ -221,25 +221,28 @@ func (table *radioTable) measure(t *testing.T, load radioLoad, link radioLink) {
 	}
 	for _, over := range overs {
 		each(over, func(t *testing.T, r radioRun) {
-			readers, b := r.scenario(over).run(t, r.seed)
-			var ages [][]float64
-			for _, a := range readers {
-				ages = append(ages, a.ages)
-			}
+			b := table.play(t, row, r, over, over, nil)
 			least, bytes := r.oracle(b.zero)
 			table.add(row, "oracle", r, least, bytes)
-			table.add(row, over, r, ages, b.carried)
 		})
 	}
 	if !radioNamed() {
 		return
 	}
-	each("others", func(t *testing.T, r radioRun) {
-		least, bytes := r.oracle(radioZero)
-		table.add(row, "oracle", r, least, bytes)
-		for _, s := range radioSenders {
-			ages, bytes := r.simulate(s.make())
-			table.add(row, s.name, r, ages, bytes)
-		}
-	})
+	for _, s := range radioSenders {
+		each(s.name, func(t *testing.T, r radioRun) { table.play(t, row, r, s.name, "quic", s.control) })
+	}
+}
+
+// play runs the node, with control in place of its Pacer unless that is nil.
+func (table *radioTable) play(t *testing.T, row radioRow, r radioRun, sender, over string, control newControl) *bench {
+	s := r.scenario(over)
+	s.control = control
+	readers, b := s.run(t, r.seed)
+	var ages [][]float64
+	for _, a := range readers {
+		ages = append(ages, a.ages)
+	}
+	table.add(row, sender, r, ages, b.carried)
+	return b
 }

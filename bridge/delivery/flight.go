@@ -117,6 +117,7 @@ func (f *Flight) Sent(now time.Duration, number uint64, size, width int, pieces 
 // newest packet had arrived.
 func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 	f.out.Arrived, f.out.Lost, f.out.Deliveries, f.out.LostPackets = f.out.Arrived[:0], f.out.Lost[:0], f.out.Deliveries[:0], 0
+	f.out.Resumed = false
 	if r.Newest > f.next {
 		return f.out // about packets that never left
 	}
@@ -124,7 +125,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 		f.sampled = r.Newest
 		f.sample(now, now-sent-max(held, 0))
 	}
-	heard := false
+	silent, heard := f.Silent(now), false
 	for i := range f.packets {
 		p := &f.packets[i]
 		if p.state == closed || p.number > r.Newest {
@@ -162,6 +163,7 @@ func (f *Flight) Feedback(now, held time.Duration, r wire.Feedback) Outcome {
 		f.held = f.bytes
 	}
 	f.waiting = f.waiting && (!heard || f.bytes > 0)
+	f.out.Resumed = silent && !f.Silent(now)
 	return f.out
 }
 

@@ -8,6 +8,7 @@ type Outcome struct {
 	Arrived, Lost []Piece
 	Deliveries    []Delivery // of the packets whose arrival time is known, in order of arrival
 	LostPackets   int
+	Resumed       bool // the path was silent until this report
 }
 
 // RoundTrip returns how long the packet that left at sent was on its way there and back;

@@ -39,6 +39,10 @@ const (
 	ownHeader      = wire.MaxHeader + HeaderBytes
 )
 
+// ReportDelay is how long a report is held back at most by a peer that has credit for it; rtt is
+// the transport's.
+func ReportDelay(rtt time.Duration) time.Duration { return max(3*time.Millisecond, rtt/8) }
+
 // Cargo says what a packet brought.
 type Cargo int
 

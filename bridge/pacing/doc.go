@@ -2,11 +2,11 @@
 // socket, goroutine, lock or clock: now is an argument, the time since the node started. So a
 // test of any hard case is a plain function call.
 //
-//	if pacer.Next(now) <= now { // when the next packet may leave
+//	control := pacing.NewPacer(flight, session)
+//	if ok, again := control.May(now, pacing.Whole, size); ok { // else ask again then
 //		number := flight.NextNumber(now)
 //		flight.Sent(now, number, size, width, pieces) // kept until the peer reports
-//		pacer.Sent(now, size)
+//		control.Sent(now, pacing.Whole, size)
 //	}
-//	outcome := flight.Feedback(now, held, report) // what arrived, what is lost
-//	pacer.Delivered(now, outcome.Deliveries, rtt)
+//	control.Feedback(now, flight.Feedback(now, held, report)) // what arrived, what is lost
 package pacing

@@ -26,6 +26,11 @@ import (
 // is as many packets whatever the rate, so a smaller one gains more by it, and
 // it probes more often.
 type Pacer struct {
+	flight    *delivery.Flight
+	transport Transport
+	limits    bool   // frames wait for the pacer, not for the transport
+	answers   uint64 // packets that the transport had heard when a packet left last
+
 	rate     float64       // bytes a second
 	credit   float64       // bytes that may leave now
 	filled   time.Duration // when credit was last topped up

@@ -13,8 +13,8 @@ func (p *Pacer) Next(now time.Duration) time.Duration {
 	return now + time.Duration(-p.credit/p.pace(now)*float64(time.Second)) + 1
 }
 
-// Sent records a packet of size bytes that left at now.
-func (p *Pacer) Sent(now time.Duration, size int) {
+// spend takes a packet of size bytes that leaves at now from the credit.
+func (p *Pacer) spend(now time.Duration, size int) {
 	p.top(now)
 	p.credit -= float64(size + headerBytes)
 	p.left = now

@@ -28,9 +28,6 @@ const (
 // WordMargin is how late word may be before the path counts as standing still.
 const WordMargin = 5 * time.Millisecond
 
-// Part says that the packet which left at now holds a part of a large frame.
-func (p *Pacer) Part(now time.Duration) { p.parted = now }
-
 // Filling reports that parts fill a path that stands still at times.
 func (p *Pacer) Filling(now time.Duration) bool {
 	return p.stalls.known && p.parted != 0 && now-p.parted < fillTime

@@ -166,7 +166,7 @@ func TestPacerBoundsABurst(t *testing.T) {
 	p.set(mostRate)
 	sent := 0
 	for p.Next(time.Hour) <= time.Hour {
-		p.Sent(time.Hour, 1200)
+		p.spend(time.Hour, 1200)
 		sent++
 	}
 	if sent > mostBurst/1200+1 {

@@ -96,10 +96,10 @@ func (f *flow) send(p *path) {
 	f.flying = append(f.flying, underWay{delivery.Delivery{Size: f.size, Sent: p.now, Arrived: shown, RTT: arrives + oneWay - p.now}, arrives})
 	f.inPipe += f.size
 	f.sent += float64(f.size + headerBytes)
-	f.pacer.Sent(p.now, f.size)
 	if f.parts {
-		f.pacer.Part(p.now)
+		f.pacer.parted = p.now
 	}
+	f.pacer.spend(p.now, f.size)
 }
 
 // draw is what a packet takes longer by chance.

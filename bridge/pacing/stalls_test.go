@@ -102,14 +102,14 @@ func TestFewPacketsFollowWhileWordIsOverdue(t *testing.T) {
 	var p Pacer
 	var list []delivery.Delivery
 	for i := range time.Duration(20) {
-		p.Sent(i*ms, 100)
+		p.spend(i*ms, 100)
 		list = append(list, delivery.Delivery{Size: 100, Sent: i * ms, Arrived: peersClock + i*ms + oneWay, RTT: rtt})
 	}
 	p.Delivered(40*ms, list, rtt)
 	sent := 0
 	for now := 40 * ms; now < 1040*ms; now += ms {
 		if p.Spaced() <= now {
-			p.Sent(now, 100)
+			p.spend(now, 100)
 			sent++
 		}
 	}

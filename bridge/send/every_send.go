@@ -156,7 +156,7 @@ func (l *Link) nextRecord(sub *Subscription, now time.Duration) bool {
 	}
 	data, codec := s.frame[:n], wire.CodecNone
 	if n <= mostPacked {
-		data, codec = sub.compression.Compress(data, l.pacer.Rate())
+		data, codec = sub.compression.Compress(data, l.control.Rate())
 	}
 	sub.addRecord(wire.Record{Codec: codec, RawSize: n, Data: data}, len(data))
 	return true

@@ -28,6 +28,8 @@ type Config struct {
 	Copying   *ring.Resources
 	Spawn     func(func()) // starts a goroutine whose end the node waits for
 	Log       *slog.Logger
+	// Control makes what decides when packets leave.
+	Control func(*delivery.Flight, pacing.Transport) pacing.Control
 	// Unsendable is called once for each subscription whose frames cannot be sent. It runs in a
 	// goroutine of its own.
 	Unsendable func(channel string, err error)
@@ -48,9 +50,8 @@ type Link struct {
 	flight   delivery.Flight
 	receipts delivery.Receipts
 	clock    peerClock
-	pacer    pacing.Pacer
+	control  pacing.Control
 	box      outbox
-	held     bool          // frames wait for the pacer, not for the transport
 	look     time.Duration // when the send loop looks without new data; 0: it does not wait
 	shares   shares
 	wholeAt  [levels]time.Duration // when a whole frame left last, by priority; 0: never
@@ -79,6 +80,7 @@ func NewLink(cfg Config, now time.Duration) *Link {
 		compressor: ring.NewCompressor(), receiver: receiver{inbound: make(map[uint32]*Inbound)},
 	}
 	l.awake = l.Wake
+	l.control = cfg.Control(&l.flight, l.session)
 	l.flight.Begin(l.session.RTT())
 	l.clock.Suspended(now, cfg.Suspended())
 	l.receiver.reading.Suspended = l.clock.KnownAt()
@@ -164,7 +166,7 @@ func (l *Link) Traffic(now time.Duration) status.Traffic {
 func (l *Link) Path(now time.Duration) (full time.Duration, rate float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.traffic.full.Total(now), max(0, l.pacer.Path())
+	return l.traffic.full.Total(now), max(0, l.control.Path())
 }
 
 // peerClock estimates the peer's clock.

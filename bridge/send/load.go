@@ -36,7 +36,7 @@ func (l *Link) load(sub *Subscription, now time.Duration, room int) bool {
 	if !sub.request.Copying() && (at.Seq <= sub.loaded || now < sub.retry || now < at.SlotAt) {
 		return sub.todo
 	}
-	if sub.raw+wire.MaxFrameOverhead > room || !sub.copy(at, now, room, l.pacer.Rate()) {
+	if sub.raw+wire.MaxFrameOverhead > room || !sub.copy(at, now, room, l.control.Rate()) {
 		l.share(sub, at, now, room)
 	}
 	l.reportTrouble(sub)
@@ -112,7 +112,7 @@ func (l *Link) share(sub *Subscription, at ring.Arrival, now time.Duration, room
 		s.Release()
 		return
 	}
-	sub.shared, sub.codecPending = s, sub.compression.Plan(len(s.Data), l.pacer.Rate())
+	sub.shared, sub.codecPending = s, sub.compression.Plan(len(s.Data), l.control.Rate())
 	if sub.codecPending == wire.CodecNone {
 		sub.send(s.Data, wire.CodecNone, room)
 		return
@@ -266,8 +266,7 @@ func (sub *Subscription) sending() {
 }
 
 // delivered records that a piece has arrived.
-// back is how long word of it takes.
-func (sub *Subscription) delivered(p delivery.Piece, now, back time.Duration) {
+func (sub *Subscription) delivered(p delivery.Piece) {
 	if !p.Whole && sub.older.out.Active() && p.Seq == sub.older.out.Seq {
 		sub.deliveredOlder(p)
 		return

@@ -2,19 +2,11 @@ package send
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"achbridge/bridge/delivery"
 	"achbridge/bridge/pacing"
 	"achbridge/wire"
-)
-
-// ProbeInterval is how often a path that went silent is tried; slowProbes is how often one whose transport
-// takes no more: its window is full, and it has heard nothing since the last try.
-const (
-	ProbeInterval = 50 * time.Millisecond
-	slowProbes    = 250 * time.Millisecond
 )
 
 // outbox is the datagram that is being made.
@@ -25,10 +17,9 @@ type outbox struct {
 	stream int         // bytes that leave with it on a reliable stream
 	spent  [levels]int // bytes of body and stream, by priority
 	queue  queue
-	probed time.Duration
-	heard  uint64        // packets that the transport had heard then
+	cargo  pacing.Cargo
+	sentAt time.Duration // when frames or a probe left last; 0: never
 	asked  time.Duration // when the peer's clock was asked for; 0: never
-	hollow bool          // it is a probe without entries, which asks for an answer
 }
 
 // Send sends what the peer has subscribed to, newest first, and feedback for what the peer sends,
@@ -65,146 +56,82 @@ func (l *Link) fill(now time.Duration) (packet []byte, again time.Duration) {
 			l.missing(p)
 		}
 	}
-	box.body, box.pieces, box.stream, box.hollow, box.spent = box.body[:0], box.pieces[:0], 0, false, [levels]int{}
+	box.body, box.pieces, box.stream, box.cargo, box.spent = box.body[:0], box.pieces[:0], 0, pacing.Whole, [levels]int{}
 	report, due := l.receipts.Due(l.reportDelay())
 	reminder, quiet := l.receipts.Reminder()
 	quiet = quiet && reminder <= now
 	l.fillQueue(&box.queue, now)
-	may, when := l.mayFill(box, now)
+	cargo, size := l.next(box, now)
+	may, when := l.control.May(now, cargo, size)
+	var waits bool
 	if may {
-		l.addFrames(box, now)
+		waits = l.addFrames(box, now)
 		l.addFill(box, now)
-	} else {
+	} else if waits = box.queue.waiting > 0; waits || l.filler.on(now) {
 		box.queue.held()
+		if probe, _ := l.control.May(now, pacing.Probe, size); probe {
+			box.cargo = pacing.Probe
+		}
 	}
 	l.pings.add(box, now)
-	waits := slices.ContainsFunc(box.queue.entries, func(t queued) bool { _, waits := t.sub.offer(now); return waits })
-	fills := l.filler.on(now)
-	switch {
-	case may && (waits || fills):
-	case (waits || fills) && l.held:
-		l.pacer.Hold(now)
-	default:
-		l.pacer.Free(now)
-	}
 	l.traffic.wait(now, waits && !may)
+	waits = waits || l.filler.on(now)
+	if !may || !waits {
+		l.control.Waiting(now, waits)
+	}
 	ask := l.askClock(box, now)
-	if len(box.body) == 0 && !box.hollow && !quiet && !(due && report <= now) && ask > now {
+	probe := box.cargo == pacing.Probe
+	if len(box.body) == 0 && !probe && !quiet && !(due && report <= now) && ask > now {
 		next := ask
-		if waits || fills {
+		if waits {
 			next = min(next, when)
 		}
 		again = l.nextLook(next, now)
-		if box.probed != 0 && now-box.probed < flowing {
+		if box.sentAt != 0 && now-box.sentAt < flowing {
 			again = min(again, delivery.LeastTimeout)
 		}
 		l.look = now + again
 		return nil, again
 	}
 	l.look = 0
-	if !box.hollow && (due && report <= now || quiet || l.receipts.News(now)) {
+	if !probe && (due && report <= now || quiet || l.receipts.News(now)) {
 		l.addFeedback(box, now)
 	}
 	number := l.flight.NextNumber(now)
 	box.packet = wire.AppendHeader(box.packet[:0], wire.Header{Number: number, Sent: now})
 	box.packet = append(box.packet, box.body...)
 	l.traffic.sent += uint64(len(box.packet) + box.stream)
-	if size := len(box.packet) + box.stream; len(box.pieces) > 0 || box.stream > 0 || box.hollow {
+	if size := len(box.packet) + box.stream; len(box.pieces) > 0 || box.stream > 0 || probe {
 		l.flight.Sent(now, number, size, len(box.packet), box.pieces)
-		l.pacer.Sent(now, size)
+		l.control.Sent(now, box.cargo, size)
 		l.shares.sent(&box.queue, box.spent, size)
-		box.probed, box.heard = now, l.session.Heard()
+		box.sentAt = now
 	}
 	return box.packet, 0
 }
 
-// mayFill reports whether another packet of frames may leave, or from when on:
-// the pacer has room, and the transport takes it without queueing. A silent path
-// is only probed, without frames once half of the transport's window has left
-// unanswered: the transport holds it until it hears of it, and with a full window
-// only its own timer would find the path again, as late as half the cut was long.
-// When word of what is in flight is overdue, the path stands still: whole frames follow
-// one by one, ever further apart, and no parts that urgent frames would wait behind.
-// when is in the far future if only an answer can change it.
-func (l *Link) mayFill(box *outbox, now time.Duration) (may bool, when time.Duration) {
-	small, need, whole, urgent := false, wire.MaxDatagram, true, false
-	theirs := l.session.Window()
-	if t, ok := box.queue.first(); ok {
-		whole, urgent = t.sub.whole, !t.sub.whole && l.pacer.Filling(now) && l.urgent(t.level, now)
-		switch {
-		case t.sub.small():
-			small, need = true, smallFrame
-		case !t.sub.whole:
-			theirs -= theirs / windowReserve
-		}
-	} else if l.filler.on(now) { // as a part of a frame of less than the lowest priority
-		whole, urgent = false, l.pacer.Filling(now) && l.urgent(-1, now)
-		theirs -= theirs / windowReserve
-	}
-	ours := l.window(whole, urgent, now)
-	l.held = ours <= theirs
-	late := l.flight.Late(now)
-	smoothed, _ := l.flight.RTT()
-	overdue := l.pacer.Overdue(now, late, smoothed)
-	fits := l.flight.Held()+need <= theirs/2
-	if l.flight.Silent(now) || !fits && l.flight.Overdue(now) {
-		interval := ProbeInterval
-		if l.flight.Held()+smallFrame > theirs && l.session.Heard() == box.heard {
-			interval = slowProbes // a probe would wait in the transport
-		}
-		if when = max(box.probed+interval, l.pacer.Spaced()); now < when {
-			return false, min(when, now+ProbeInterval) // look then whether it has heard
-		}
-		box.hollow = !fits && (len(box.queue.entries) > 0 || l.filler.on(now))
-		return fits, now + interval
-	}
-	full := l.flight.Bytes()+need > min(theirs, ours)
+// next is what the next datagram carries, as far as the queue tells, and its size in bytes.
+func (l *Link) next(box *outbox, now time.Duration) (cargo pacing.Cargo, size int) {
+	t, ok := box.queue.first()
+	level := t.level
 	switch {
-	case l.flight.Bytes() == 0:
-	case whole && overdue:
-		if when = l.pacer.Spaced(); now < when {
-			l.held = false // it is the path that they wait for
-			return false, when
-		}
-		if l.flight.Bytes()+need > min(theirs, 2*ours) {
-			return false, now + time.Hour
-		}
-	case whole && full:
-		return false, now + max(pacing.WordMargin-late, timerGrain) // one more may leave when word is overdue
-	case full || urgent && overdue:
-		return false, now + time.Hour
+	case !ok && !l.filler.on(now):
+		return pacing.Whole, wire.MaxDatagram
+	case !ok:
+		level = -1 // a load test is less than the lowest priority
+	case t.sub.small():
+		return pacing.Whole, pacing.SmallFrame
+	case t.sub.whole:
+		return pacing.Whole, wire.MaxDatagram
 	}
-	l.held = true
-	when = l.pacer.Next(now)
-	return when <= now || small && when-now < timerGrain, when
-}
-
-// window is how much the pacer lets be in flight for what goes next: a whole frame or
-// parts, behind which urgent frames may have to wait.
-func (l *Link) window(whole, urgent bool, now time.Duration) int {
-	_, least := l.flight.RTT()
-	delay := max(l.reportDelay(), l.flight.Reported())
-	switch {
-	case urgent:
-		return l.pacer.UrgentWindow(least, delay)
-	case whole && l.pacer.Filling(now):
-		return l.pacer.PartWindow(least, delay) + wire.MaxDatagram
-	case whole:
-		return l.pacer.Window(least, delay)
+	if l.urgent(level, now) {
+		return pacing.Behind, wire.MaxDatagram
 	}
-	return l.pacer.PartWindow(least, delay)
+	return pacing.Parts, wire.MaxDatagram
 }
-
-// windowReserve is the share of the transport's window that parts of large
-// frames leave to whole ones, which would else wait for word of one of them.
-const windowReserve = 16
-
-// timerGrain is how late the timers of a real host fire: a small frame that
-// would have to wait less leaves at once, on credit.
-const timerGrain = time.Millisecond
 
 // reportDelay is how late packets are reported at most, by either side.
-func (l *Link) reportDelay() time.Duration { return max(3*time.Millisecond, l.session.RTT()/8) }
+func (l *Link) reportDelay() time.Duration { return delivery.ReportDelay(l.session.RTT()) }
 
 // nextLook is how long the pump may sleep if nothing wakes it; next is when
 // frames that wait may leave.
@@ -236,17 +163,20 @@ const feedbackSize = 100
 
 // addFrames fills the datagram in the order of the queue: with frames that travel
 // whole, of as many channels as fit, or with one part of a larger one. What does
-// not fit ends the datagram, so that nothing passes it for ever.
-func (l *Link) addFrames(box *outbox, now time.Duration) {
+// not fit ends the datagram, so that nothing passes it for ever. It reports whether something
+// still waits.
+func (l *Link) addFrames(box *outbox, now time.Duration) (waits bool) {
 	room := l.room()
 	for t, ok := box.queue.first(); ok; t, ok = box.queue.next() {
 		before := len(box.body) + box.stream
 		more := l.addTurn(box, t.sub, now, room)
 		box.spent[t.level] += len(box.body) + box.stream - before
 		if !more {
-			return
+			_, waits = t.sub.offer(now)
+			return waits || box.queue.waiting > 1
 		}
 	}
+	return false
 }
 
 // addTurn reports whether the datagram may take more.
@@ -284,7 +214,7 @@ func (l *Link) addPart(box *outbox, sub *Subscription, now time.Duration) {
 	if !ok {
 		return
 	}
-	l.pacer.Part(now)
+	box.cargo = pacing.Parts
 	sub.sending()
 	from := index * wire.PartLen(sub.out.Size, sub.out.Count, 0)
 	to := from + wire.PartLen(sub.out.Size, sub.out.Count, index)
@@ -314,7 +244,7 @@ func (l *Link) askClock(box *outbox, now time.Duration) time.Duration {
 	if _, _, known := l.clock.Offset(now); known {
 		return now + time.Hour
 	}
-	if at := box.asked + ProbeInterval; box.asked != 0 && at > now {
+	if at := box.asked + pacing.ProbeInterval; box.asked != 0 && at > now {
 		return at
 	}
 	box.asked = now

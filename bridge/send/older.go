@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"achbridge/bridge/delivery"
+	"achbridge/bridge/pacing"
 	"achbridge/bridge/ring"
 	"achbridge/wire"
 )
@@ -26,17 +27,6 @@ func (sub *Subscription) overlaps() bool {
 	return !sub.early && sub.out.Active() && !sub.out.Pending() && !sub.again && !sub.owed && sub.shared != nil &&
 		sub.size <= delivery.MostOverlapping
 }
-
-// drained reports that no more is in flight than the path carries in a round trip: what
-// leaves now waits behind nothing. Needs l.mu.
-func (l *Link) drained() bool {
-	_, least := l.flight.RTT()
-	return l.flight.Bytes() <= l.pacer.UrgentWindow(least, 0)-drainedBelow*wire.MaxDatagram
-}
-
-// drainedBelow is how many packets of room there must be: the frame is copied now, and its
-// first packet must not wait.
-const drainedBelow = 5
 
 // growOlder makes the loaded frame, when it is on its way, the older of two. A third ends
 // the oldest.
@@ -91,7 +81,7 @@ func (l *Link) addRepair(box *outbox, sub *Subscription, now time.Duration) {
 	if !ok {
 		return
 	}
-	l.pacer.Part(now)
+	box.cargo = pacing.Parts
 	from := index * wire.PartLen(o.out.Size, o.out.Count, 0)
 	f := o.frame
 	f.Data = o.data[from : from+wire.PartLen(o.out.Size, o.out.Count, index)]

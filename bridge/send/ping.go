@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"achbridge/bridge/delivery"
+	"achbridge/bridge/pacing"
 )
 
 // pings are the pings of a link that wait for an answer. The link's mu guards them.
@@ -65,7 +66,7 @@ func (p *pings) add(box *outbox, now time.Duration) {
 			continue
 		}
 		if len(box.body) == 0 {
-			box.hollow = true
+			box.cargo = pacing.Probe
 		}
 		w.left = now
 		box.pieces = append(box.pieces, delivery.Piece{Sub: pingSub, Seq: w.number, Whole: true})

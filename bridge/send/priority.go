@@ -3,6 +3,7 @@ package send
 import (
 	"time"
 
+	"achbridge/bridge/pacing"
 	"achbridge/bridge/rule"
 	"achbridge/wire"
 )
@@ -173,9 +174,7 @@ func (sub *Subscription) nextLook(now time.Duration) time.Duration {
 }
 
 // small reports that what comes next is likely to take little of a datagram.
-func (sub *Subscription) small() bool { return sub.size < smallFrame && !sub.out.Active() }
-
-const smallFrame = 300 // bytes
+func (sub *Subscription) small() bool { return sub.size < pacing.SmallFrame && !sub.out.Active() }
 
 // owe needs the link's mu; see Owe.
 func (sub *Subscription) owe(have uint64) {

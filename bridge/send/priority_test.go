@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"achbridge/bridge/ledger"
+	"achbridge/bridge/pacing"
 	"achbridge/bridge/ring"
 	"achbridge/bridge/rule"
 	"achbridge/localach"
@@ -27,6 +28,7 @@ func waits(level, size int, had time.Duration) *Subscription {
 // linkOf is a link with these subscriptions.
 func linkOf(list ...*Subscription) *Link {
 	l := &Link{}
+	l.control = pacing.NewPacer(&l.flight, nil)
 	for _, sub := range list {
 		l.rouse(sub)
 	}
@@ -53,7 +55,7 @@ func TestTurnsGoByPriorityAndThenByAgeSquaredPerByte(t *testing.T) {
 		waits(4, 10_000-entryOverhead, now-60*ms), // 0.36
 		waits(0, 10, 0),
 	}
-	l := &Link{}
+	l := linkOf()
 	for _, i := range []int{3, 6, 0, 4, 1, 5, 2} {
 		l.rouse(want[i])
 	}
@@ -82,7 +84,7 @@ func TestFrameThatIsOwedGoesAtTheLowestPriority(t *testing.T) {
 func TestEveryLowerPriorityIsSureOfItsShare(t *testing.T) {
 	const packets = 100_000
 	now := time.Second + 50*ms
-	l := &Link{}
+	l := linkOf()
 	for level := range levels {
 		l.rouse(waits(level, 1000, now-20*ms))
 	}

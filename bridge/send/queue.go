@@ -59,7 +59,7 @@ func (l *Link) fillQueue(q *queue, now time.Duration) {
 	l.rouseNews()
 	q.entries, q.waits = q.entries[:0], [levels]bool{}
 	still := l.active[:0]
-	early := !l.drained()
+	early := !l.control.Drained()
 	for _, sub := range l.active {
 		if sub.ended {
 			continue

@@ -248,12 +248,8 @@ func (l *Link) feedback(now, sent time.Duration, f wire.Feedback) {
 	if at, ok := l.flight.SentAt(f.Newest); ok {
 		l.clock.stepped += l.clock.Sample(at, f.Arrived, sent, now)
 	}
-	silent := l.flight.Silent(now)
 	out := l.flight.Feedback(now, sent-f.Arrived, f)
-	if silent && !l.flight.Silent(now) {
-		l.pacer.Resumed(now)
-	}
-	_, least := l.flight.RTT()
+	l.control.Feedback(now, out)
 	for _, p := range out.Arrived {
 		switch p.Sub {
 		case pingSub:
@@ -262,17 +258,10 @@ func (l *Link) feedback(now, sent time.Duration, f wire.Feedback) {
 			l.filler.arrived += p.Index
 		}
 		if sub := l.subs[p.Sub]; sub != nil {
-			sub.delivered(p, now, least/2)
+			sub.delivered(p)
 		}
 	}
 	for _, p := range out.Lost {
 		l.missing(p)
 	}
-	l.flight.Longer(l.pacer.Delivered(now, out.Deliveries, least))
-	if out.LostPackets >= lossBurst {
-		l.pacer.Lost(now)
-	}
 }
-
-// lossBurst is how many packets must be lost at once to mean congestion.
-const lossBurst = 8

@@ -80,7 +80,7 @@ func TestCommandSeenAfterAStandstillIsAsOldAsItMayBe(t *testing.T) {
 		if _, err := ch.Writer().Put([]byte("not noted yet")); err != nil {
 			t.Fatal(err)
 		}
-		(&Link{}).load(sub, now, wire.MaxDatagram)
+		linkOf().load(sub, now, wire.MaxDatagram)
 		if sub.loaded != ch.LastSeq() || sub.captured != c.want {
 			t.Errorf("%v, looked at last at %v: got frame %d captured at %v, want %d at %v", c.class, c.looked, sub.loaded, sub.captured, ch.LastSeq(), c.want)
 		}
@@ -102,7 +102,8 @@ func loaded(t *testing.T) (*Subscription, *ledger.Book) {
 	if _, err := ch.Writer().Put([]byte("not noticed yet")); err != nil {
 		t.Fatal(err)
 	}
-	l := &Link{subs: map[uint32]*Subscription{1: sub}}
+	l := linkOf()
+	l.subs = map[uint32]*Subscription{1: sub}
 	sub.link = l
 	l.load(sub, clock.Now(), wire.MaxDatagram)
 	return sub, sub.book
@@ -129,7 +130,7 @@ func TestSecondCopyThatIsLostIsNoLoss(t *testing.T) {
 	sub.sending()
 	p := delivery.Piece{Sub: 1, Seq: sub.loaded, Whole: true}
 	sub.missing(p)
-	sub.delivered(p, time.Second, 0)
+	sub.delivered(p)
 	sub.missing(p)
 	b.Sent++ // the next frame
 	if a := b.Accounts(sub.loaded + 1); a.Lost != 0 || a.InFlight != 1 {

@@ -5,6 +5,7 @@ import (
 
 	"achbridge/bridge/clock"
 	"achbridge/bridge/delivery"
+	"achbridge/bridge/pacing"
 	"achbridge/bridge/status"
 	"achbridge/wire"
 )
@@ -63,7 +64,7 @@ func (l *Link) addFill(box *outbox, now time.Duration) {
 		return
 	}
 	f.seq++
-	l.pacer.Part(now)
+	box.cargo = pacing.Parts
 	box.body = wire.AppendFrame(box.body, now, wire.Frame{Sub: wire.LoadSub, Seq: f.seq, Data: f.data[:l.room()-wire.MaxFrameOverhead]})
 	box.pieces = append(box.pieces, delivery.Piece{Sub: wire.LoadSub, Seq: f.seq, Index: len(box.body), Whole: true})
 	f.bytes += len(box.body)
