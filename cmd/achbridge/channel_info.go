@@ -12,6 +12,7 @@ import (
 	"achbridge/bridge/mirror"
 	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/recording"
+	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
 )
 
@@ -67,14 +68,14 @@ layout, or the origin of a mirror tells one.`,
 }
 
 func (a *app) channelInfo(name string) (channelInfo, error) {
-	ch, err := a.open(name)
+	ch, err := a.Open(name)
 	if err != nil {
 		return channelInfo{}, err
 	}
 	defer ch.Close()
 	st, err := ch.Stat()
 	if err != nil {
-		return channelInfo{}, a.channelError(name, err)
+		return channelInfo{}, a.ChannelError(name, err)
 	}
 	info := channelInfo{
 		Channel:    name,
@@ -83,7 +84,7 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 		Mode: fmt.Sprintf("%04o", st.Mode.Perm()), Inode: st.Inode,
 		Dirty: st.Dirty, LockOwner: st.LockOwner, Waiters: st.Waiters, ForeignCond: st.ForeignCond,
 	}
-	info.Kernel = diagnose.HiddenBy(a.dir().KernelDevice(name))
+	info.Kernel = diagnose.HiddenBy(a.Dir.KernelDevice(name))
 	if of, ok := mirror.MetaOf(name, st.Tag); ok {
 		info.MetaOf = of
 	} else if st.Tag != (localach.Tag{}) {
@@ -97,12 +98,12 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 
 // addType adds what the frames hold. Nothing else that info shows depends on that.
 func (a *app) addType(ctx context.Context, info *channelInfo) {
-	ch, err := a.open(info.Channel)
+	ch, err := a.Open(info.Channel)
 	if err != nil {
 		return // the problem is in info
 	}
 	defer ch.Close()
-	l, from, err := a.layoutOf(&valueFlags{}, view{Channel: ch, of: info.Channel, asks: a.client(""), ctx: ctx})
+	l, from, err := a.LayoutOf("", view.View{Channel: ch, Of: info.Channel, Asks: a.Client(""), Ctx: ctx})
 	if err != nil {
 		a.ui.Note("no type: %v", err)
 	}

@@ -129,7 +129,7 @@ type looked struct {
 const lookFor = time.Second
 
 func (c *checker) look(ctx context.Context, cfg *config.Config) (l looked) {
-	daemon := c.client(cmp.Or(c.control, cfg.Control))
+	daemon := c.Client(cmp.Or(c.control, cfg.Control))
 	if _, err := daemon.Get(ctx, "/v1/status", &l.before); err != nil {
 		return l
 	}
@@ -151,7 +151,7 @@ func (c *checker) locals(cfg *config.Config, daemon looked) (list []config.Judge
 	for _, m := range daemon.after.Mirrors {
 		mirrors[m.Name] = true
 	}
-	names, err := c.dir().List()
+	names, err := c.Dir.List()
 	if err != nil {
 		c.ui.Note("channels of this host: %v", err)
 	}
@@ -169,7 +169,7 @@ func (c *checker) locals(cfg *config.Config, daemon looked) (list []config.Judge
 }
 
 func (c *checker) isMirror(name string) bool {
-	ch, err := c.dir().TryOpen(name)
+	ch, err := c.Dir.TryOpen(name)
 	if err != nil {
 		return false
 	}
@@ -200,7 +200,7 @@ func (c *checker) remotes(ctx context.Context, cfg *config.Config, daemon looked
 // asTheDaemonSays is the daemon's verdict on a channel, v if it has none.
 func (c *checker) asTheDaemonSays(ctx context.Context, cfg *config.Config, v config.Judgement) config.Judgement {
 	var e config.Explanation
-	_, err := c.client(cmp.Or(c.control, cfg.Control)).Get(ctx, "/v1/explain?channel="+url.QueryEscape(v.Channel), &e)
+	_, err := c.Client(cmp.Or(c.control, cfg.Control)).Get(ctx, "/v1/explain?channel="+url.QueryEscape(v.Channel), &e)
 	if err != nil || len(e.Verdicts) == 0 {
 		return v
 	}

@@ -13,6 +13,7 @@ import (
 
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/view"
 )
 
 func main() {
@@ -27,11 +28,8 @@ func start(args []string) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
-	a := &app{
-		ui:     ui.New(os.Stdout, os.Stderr),
-		in:     os.Stdin,
-		Places: config.Places{Env: os.Getenv, UID: os.Getuid()},
-	}
+	a := &app{ui: ui.New(os.Stdout, os.Stderr), in: os.Stdin}
+	a.Host = view.Host{Places: config.Places{Env: os.Getenv, UID: os.Getuid()}, Note: a.ui.Note}
 	defer a.ui.Flush()
 	root := newRoot(a)
 	root.SetArgs(args)

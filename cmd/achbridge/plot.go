@@ -14,6 +14,7 @@ import (
 	"achbridge/cmd/achbridge/plot"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/cmd/achbridge/values"
+	"achbridge/cmd/achbridge/view"
 )
 
 func plotCommand(a *app) *cobra.Command {
@@ -112,23 +113,23 @@ func (p *plotting) run(ctx context.Context, control string) error {
 
 // read fills the plot until ctx ends.
 func (p *plotting) read(ctx context.Context, control string) error {
-	return p.follow(ctx, p.client(control), p.channel, func(l view) error {
-		kind, _, err := p.layoutOf(&p.of, l)
+	return p.Follow(ctx, p.Client(control), p.channel, func(l view.View) error {
+		kind, _, err := p.LayoutOf(p.of.file, l)
 		if err == nil && kind == nil {
 			err = noLayout(l)
 		}
 		if err != nil {
 			return err
 		}
-		return p.withLater(&p.of, l, kind, func(later *laterLayout) error { return p.frames(l, kind, later) })
+		return p.WithLater(p.of.file, l, kind, func(later *view.Later) error { return p.frames(l, kind, later) })
 	})
 }
 
 // frames adds the frames of a channel to the plot.
-func (p *plotting) frames(l view, kind *layout.Layout, later *laterLayout) error {
-	f := follower{ch: l.Channel, reader: l.Reader()}
-	return f.each(l.ctx, f.newest, func(frame []byte) error {
-		kind = cmp.Or(later.take(), kind)
+func (p *plotting) frames(l view.View, kind *layout.Layout, later *view.Later) error {
+	f := view.NewFollower(l.Channel)
+	return f.Each(l.Ctx, f.Newest, func(frame []byte) error {
+		kind = cmp.Or(later.Take(), kind)
 		return p.add(kind, frame)
 	})
 }
