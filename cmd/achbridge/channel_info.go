@@ -10,32 +10,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/diagnose"
-	"achbridge/cmd/achbridge/recording"
 	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
 )
 
 // channelInfo is what `channel info --json` prints.
 type channelInfo struct {
-	Channel     string     `json:"channel"`
-	FrameCount  int        `json:"frame_count"`
-	FrameSize   int        `json:"frame_size"`
-	Bytes       int64      `json:"bytes"` // of the file
-	Seq         uint64     `json:"seq"`   // of the newest frame
-	Frames      int        `json:"frames"`
-	Mode        string     `json:"mode"`
-	Inode       uint64     `json:"inode"`
-	Dirty       bool       `json:"dirty"`
-	LockOwner   int        `json:"lock_owner"` // thread id, 0: nobody
-	Waiters     int        `json:"waiters"`
-	ForeignCond bool       `json:"foreign_cond"`
-	Kernel      string     `json:"kernel,omitempty"` // which programs open the kernel's channel of this name instead
-	Mirror      *mirrorTag `json:"mirror"`
-	MetaOf      string     `json:"meta_of,omitempty"`   // the mirror that this channel tells of, see mirror --meta
-	Type        string     `json:"type,omitempty"`      // of the frames, if it is known
-	TypeFrom    string     `json:"type_from,omitempty"` // "file" or "origin"
-	Problem     string     `json:"problem,omitempty"`
+	Channel     string            `json:"channel"`
+	FrameCount  int               `json:"frame_count"`
+	FrameSize   int               `json:"frame_size"`
+	Bytes       int64             `json:"bytes"` // of the file
+	Seq         uint64            `json:"seq"`   // of the newest frame
+	Frames      int               `json:"frames"`
+	Mode        string            `json:"mode"`
+	Inode       uint64            `json:"inode"`
+	Dirty       bool              `json:"dirty"`
+	LockOwner   int               `json:"lock_owner"` // thread id, 0: nobody
+	Waiters     int               `json:"waiters"`
+	ForeignCond bool              `json:"foreign_cond"`
+	Kernel      string            `json:"kernel,omitempty"` // which programs open the kernel's channel of this name instead
+	Mirror      *mirrorTag        `json:"mirror"`
+	MetaOf      string            `json:"meta_of,omitempty"`   // the mirror that this channel tells of, see mirror --meta
+	Type        string            `json:"type,omitempty"`      // of the frames, if it is known
+	TypeFrom    status.TypeSource `json:"type_from,omitempty"` // "file" or "origin"
+	Problem     string            `json:"problem,omitempty"`
 }
 
 // mirrorTag is what a mirror's file says of its origin.
@@ -114,7 +114,7 @@ func (a *app) addType(ctx context.Context, info *channelInfo) {
 
 func (a *app) showChannel(info channelInfo) error {
 	mirror, lock, waiters, kind := "no", "free", fmt.Sprint(info.Waiters), info.Type
-	if info.TypeFrom == recording.FromOrigin {
+	if info.TypeFrom == status.TypeFromOrigin {
 		kind += ", as its origin tells"
 	}
 	if info.Mirror != nil {

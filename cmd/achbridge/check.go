@@ -180,13 +180,9 @@ func (c *checker) isMirror(name string) bool {
 // remotes are the verdicts on the channels of other hosts. The daemon may mirror some that
 // the configuration does not ask for: its flags or the verb mirror do.
 func (c *checker) remotes(ctx context.Context, cfg *config.Config, daemon looked) (list []config.Judgement) {
-	mirrored := map[string]bool{}
-	for _, m := range daemon.after.Mirrors {
-		mirrored[m.Host+"/"+m.Channel] = !m.Temporary
-	}
 	for _, r := range daemon.channels {
 		v := cfg.MirrorJudgement(r.Host, r.Channel, nil)
-		if !v.Applies && v.Rule == "" && mirrored[v.Channel] {
+		if m, mirrored := diagnose.MirrorOf(daemon.after, r.Host, r.Channel); !v.Applies && v.Rule == "" && mirrored && !m.Temporary {
 			v = c.asTheDaemonSays(ctx, cfg, v)
 		}
 		if r.Closed {
@@ -227,14 +223,6 @@ func (c *checker) unfit(cfg *config.Config, daemon looked) (list []string) {
 // wanted are the mirrors that the configuration makes of existing channels, with frames as
 // large as their rings take.
 func (c *checker) wanted(cfg *config.Config, daemon looked) (list []diagnose.Demand) {
-	seq := map[string]uint64{}
-	for _, m := range daemon.before.Mirrors {
-		seq[m.Host+"/"+m.Channel] = m.Seq
-	}
-	now := map[string]uint64{}
-	for _, m := range daemon.after.Mirrors {
-		now[m.Host+"/"+m.Channel] = m.Seq
-	}
 	for _, r := range daemon.channels {
 		m, ok := cfg.MirrorRules.For(r.Host, r.Channel)
 		if !ok {
@@ -242,8 +230,9 @@ func (c *checker) wanted(cfg *config.Config, daemon looked) (list []diagnose.Dem
 		}
 		name := r.Host + "/" + r.Channel
 		d := diagnose.Demand{What: name, Bytes: r.FrameSize, Budget: m.QoS.EffectiveBudget(), Every: m.QoS.Mode == rule.Every, Rate: float64(c.rate)}
-		if then, ok := seq[name]; ok && now[name] >= then {
-			d.Hz = float64(now[name]-then) / daemon.apart.Seconds()
+		then, known := diagnose.MirrorOf(daemon.before, r.Host, r.Channel)
+		if now, _ := diagnose.MirrorOf(daemon.after, r.Host, r.Channel); known && now.Seq >= then.Seq {
+			d.Hz = float64(now.Seq-then.Seq) / daemon.apart.Seconds()
 		}
 		d.Hz = diagnose.Limited(d.Hz, m.QoS.MaxRate)
 		list = append(list, d)

@@ -37,15 +37,14 @@ func start(args []string) int {
 	if err == nil {
 		err = a.ui.Broken()
 	}
-	switch {
-	case err == nil:
-		return ui.ExitOK
-	case !a.ran:
+	if err != nil && !a.ran {
 		return a.misusedBy(cmd, err)
 	}
 	if errors.Is(err, context.Canceled) && ui.Cure(err) == "" {
 		err = fmt.Errorf("%s: stopped before it was done", verb(cmd))
 	}
-	a.ui.Fail(err)
+	if err != nil {
+		a.ui.Fail(err)
+	}
 	return ui.ExitCode(err)
 }

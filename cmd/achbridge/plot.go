@@ -49,7 +49,7 @@ NO_COLOR turns colours off.` + remoteHelp,
 		ValidArgsFunction: a.anyNames(&path),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.channel, p.fields = args[0], args[1:]
-			p.shared = plot.Share(plot.New(p.channel, p.window))
+			p.plot = plot.New(p.channel, p.window)
 			return p.run(cmd.Context(), path)
 		},
 	}
@@ -68,7 +68,7 @@ type plotting struct {
 	window, length time.Duration
 	channel        string
 	fields         []string
-	shared         *plot.Shared
+	plot           *plot.Plot
 }
 
 func (p *plotting) run(ctx context.Context, control string) error {
@@ -92,23 +92,17 @@ func (p *plotting) run(ctx context.Context, control string) error {
 		cancel()
 	}()
 	if live {
-		err := plot.Watch(ctx, out, p.in, p.shared, screen)
+		err := plot.Watch(ctx, out, p.in, p.plot, screen)
 		cancel()
 		return errors.Join(<-read, err)
 	}
 	if err := <-read; err != nil {
 		return err
 	}
-	var text string
-	p.shared.With(func(s *plot.Plot) {
-		if s.Began() {
-			text = s.Page(time.Now(), screen)
-		}
-	})
-	if text == "" {
+	if !p.plot.Began() {
 		return ui.NotFound(fmt.Errorf("channel %s: no frame", p.channel), "is its writer running?")
 	}
-	return p.ui.Line("%s", text)
+	return p.ui.Line("%s", p.plot.Page(time.Now(), screen))
 }
 
 // read fills the plot until ctx ends.
@@ -134,20 +128,14 @@ func (p *plotting) frames(l view.View, kind *layout.Layout, later *view.Later) e
 	})
 }
 
-func (p *plotting) add(kind *layout.Layout, frame []byte) (err error) {
-	_, unfit := kind.Decode(frame)
-	var numbers []values.Number
-	if unfit == nil {
-		if numbers, err = values.Numbers(kind, frame, p.fields); err != nil {
-			return err
-		}
+func (p *plotting) add(kind *layout.Layout, frame []byte) error {
+	if _, err := kind.Decode(frame); err != nil {
+		p.plot.Unfit(err)
+		return nil
 	}
-	p.shared.With(func(s *plot.Plot) {
-		if unfit != nil {
-			s.Unfit(unfit)
-		} else {
-			err = s.Add(time.Now(), numbers)
-		}
-	})
-	return err
+	numbers, err := values.Numbers(kind, frame, p.fields)
+	if err != nil {
+		return err
+	}
+	return p.plot.Add(time.Now(), numbers)
 }

@@ -125,7 +125,7 @@ func (a *app) types(of *valueFlags) (func(channel, name string) (*recording.Type
 		if err != nil || l == nil {
 			return nil, err
 		}
-		return recording.NewType(l, recording.FromFile)
+		return recording.NewType(l, status.TypeFromFile)
 	}, nil
 }
 
@@ -148,7 +148,7 @@ func (a *app) originTypes(of *valueFlags, control string) func(context.Context, 
 		if err != nil || l == nil {
 			return nil, err
 		}
-		return recording.NewType(l, recording.FromOrigin)
+		return recording.NewType(l, status.TypeFromOrigin)
 	}
 }
 

@@ -21,19 +21,19 @@ var ErrNoAnswer = errors.New("its origin cannot be asked")
 
 // LayoutOf is the layout of a channel: as file, of --type, or types: says, or else as the origin of a mirror
 // does; nil when it is not known. from says which, as in a recording.
-func (h Host) LayoutOf(file string, of View) (l *layout.Layout, from string, err error) {
+func (h Host) LayoutOf(file string, of View) (l *layout.Layout, from status.TypeSource, err error) {
 	find, err := h.Layouts(file)
 	if err != nil {
 		return nil, "", err
 	}
 	l, err = find(of.Of, of.Name())
 	if err != nil || l != nil || of.Tag() == (localach.Tag{}) {
-		return l, string(status.TypeFromFile), err
+		return l, status.TypeFromFile, err
 	}
 	if l, err = OriginLayout(of.Ctx, of.Asks, of.Name()); err != nil {
 		h.Note("no type: %v", err)
 	}
-	return l, string(status.TypeFromOrigin), nil
+	return l, status.TypeFromOrigin, nil
 }
 
 // Layouts finds the layout of a channel: that of --type, or the one that types: names.
