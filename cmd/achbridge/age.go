@@ -37,7 +37,7 @@ could not be measured.`,
 		},
 		ValidArgsFunction: a.remoteNames(&path),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.age(cmd.Context(), a.client(path), q)
+			return a.age(cmd.Context(), a.Client(path), q)
 		},
 	}
 	cmd.Flags().SortFlags = false

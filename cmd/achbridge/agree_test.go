@@ -17,6 +17,7 @@ import (
 
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
 	"achbridge/testnet/await"
 	"achbridge/testnet/hosts"
@@ -54,7 +55,7 @@ func TestStatusTellsTheAgeThatAReaderSees(t *testing.T) {
 		"--peer", address.String(), "--mirror", "robot/imu")
 	seen := run("pc", "age-reader", "robot.imu")
 
-	o := observed{t: t, seen: seen, client: (&app{Places: config.Places{Env: os.Getenv}}).client(control)}
+	o := observed{t: t, seen: seen, client: (&app{Host: view.Host{Places: config.Places{Env: os.Getenv}}}).Client(control)}
 	await.NoError(t, func() error { _, err := o.client.Get(t.Context(), "/v1/status", new(any)); return err })
 	time.Sleep(12 * time.Second) // the window is full, of what the reader saw too
 

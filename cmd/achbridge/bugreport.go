@@ -58,10 +58,10 @@ configuration. Read it before you give it to others.`,
 func (a *app) bugreport(ctx context.Context, control, file, out string) error {
 	r := &report{private: map[string]bool{}}
 	var s api.StatusReply
-	_, err := a.client(control).Get(ctx, "/v1/status", &s)
+	_, err := a.Client(control).Get(ctx, "/v1/status", &s)
 	var setup api.DaemonSetup
 	if err == nil {
-		_, _ = a.client(control).Get(ctx, "/v1/setup", &setup)
+		_, _ = a.Client(control).Get(ctx, "/v1/setup", &setup)
 	}
 	r.section("versions", versionLine()+"\n"+systemText())
 	r.hide(s)
@@ -69,12 +69,12 @@ func (a *app) bugreport(ctx context.Context, control, file, out string) error {
 	quotable := r.configuration(cmp.Or(file, setup.Config, a.Source("", nil).Path))
 	r.json("status", s, err)
 	var events api.EventFollower
-	list, err := events.Next(ctx, a.client(control), 0)
+	list, err := events.Next(ctx, a.Client(control), 0)
 	r.json("log, as events", list, err)
 	var examined doctor.Report
 	err = errors.New("it would quote the configuration")
 	if quotable {
-		host := doctor.Host{Places: a.Places, Dir: a.dir(), Client: a.client, TryPorts: daemon.TryPorts}
+		host := doctor.Host{Places: a.Places, Dir: a.Dir, Client: a.Client, TryPorts: daemon.TryPorts}
 		examined, err = doctor.Examine(ctx, host, control, file)
 	}
 	r.json("doctor", examined, err)

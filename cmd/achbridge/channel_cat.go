@@ -15,6 +15,7 @@ import (
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/cmd/achbridge/values"
+	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
 )
 
@@ -71,22 +72,22 @@ type cat struct {
 // cat writes frames of a channel of this host, or of HOST/CHANNEL.
 func (a *app) cat(ctx context.Context, from *api.Client, of string, c *cat) error {
 	c.out = a.ui.Out
-	err := a.follow(ctx, from, of, func(l view) (err error) {
+	err := a.Follow(ctx, from, of, func(l view.View) (err error) {
 		if c.values && c.printer == nil {
 			if c.printer, err = a.printer(&c.valueFlags, l); err != nil {
 				return err
 			}
 		}
 		if !c.values || !c.follow {
-			return c.run(l.ctx, l.Channel)
+			return c.run(l.Ctx, l.Channel)
 		}
 		var first *layout.Layout
 		if c.printer != nil {
 			first = c.printer.Layout
 		}
-		return a.withLater(&c.valueFlags, l, first, func(later *laterLayout) error {
-			c.later = func() { a.takeLater(c, of, later.take()) }
-			return c.run(l.ctx, l.Channel)
+		return a.WithLater(c.file, l, first, func(later *view.Later) error {
+			c.later = func() { a.takeLater(c, of, later.Take()) }
+			return c.run(l.Ctx, l.Channel)
 		})
 	})
 	if err == nil && c.written == 0 && ctx.Err() == nil {
@@ -109,7 +110,7 @@ func (a *app) takeLater(c *cat, of string, l *layout.Layout) {
 	default:
 		c.printer.Take(l)
 	}
-	a.noteLater(of, l)
+	a.ui.Note("%s: its frames have another type from now on: %s, %d bytes", of, l.Name, l.Size)
 }
 
 // oneForm checks that at most one form was asked for.
@@ -144,10 +145,10 @@ func (c *cat) check(cmd *cobra.Command) error {
 // run writes frames until there are enough, the ring is read empty, nothing
 // came for the timeout, or ctx ends.
 func (c *cat) run(ctx context.Context, ch *localach.Channel) error {
-	f := follower{ch: ch, reader: ch.Reader()}
-	next := f.oldest
+	f := view.NewFollower(ch)
+	next := f.Oldest
 	if c.last {
-		next = f.newest
+		next = f.Newest
 	}
 	since, end := time.Now(), ch.LastSeq() // without --follow a fast writer must not keep us
 	for ctx.Err() == nil {
@@ -156,7 +157,7 @@ func (c *cat) run(ctx context.Context, ch *localach.Channel) error {
 			if c.timeout > 0 && time.Since(since) > c.timeout {
 				return nil
 			}
-			frame, err = f.wait(next)
+			frame, err = f.Wait(next)
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			if c.follow {
@@ -170,8 +171,8 @@ func (c *cat) run(ctx context.Context, ch *localach.Channel) error {
 		if err := c.write(frame); err != nil {
 			return err
 		}
-		since, next = time.Now(), f.oldest
-		if c.written == c.count || !c.follow && (c.last || f.reader.Seq() >= end) {
+		since, next = time.Now(), f.Oldest
+		if c.written == c.count || !c.follow && (c.last || f.Reader.Seq() >= end) {
 			return nil
 		}
 	}

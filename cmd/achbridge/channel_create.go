@@ -45,14 +45,14 @@ given. It is refused while a program has the channel open.`,
 			if err := geometry.Check(); err != nil {
 				return ui.Usage(fmt.Errorf("channel %s: %w", args[0], err), "")
 			}
-			ch, err := a.dir().Create(args[0], localach.CreateConfig{Geometry: geometry, Mode: mode.bits, Replace: replace})
+			ch, err := a.Dir.Create(args[0], localach.CreateConfig{Geometry: geometry, Mode: mode.bits, Replace: replace})
 			if err != nil {
-				return a.channelError(args[0], err)
+				return a.ChannelError(args[0], err)
 			}
 			if err := ch.Close(); err != nil {
-				return a.channelError(args[0], err)
+				return a.ChannelError(args[0], err)
 			}
-			if hidden := diagnose.HiddenBy(a.dir().KernelDevice(args[0])); hidden != "" {
+			if hidden := diagnose.HiddenBy(a.Dir.KernelDevice(args[0])); hidden != "" {
 				a.ui.Note("%s: %s", args[0], hidden)
 			}
 			return a.ui.Line("%s is a channel of %d frames of %d bytes", args[0], geometry.FrameCount, geometry.FrameSize)
@@ -72,7 +72,7 @@ func (a *app) replacing(name string, g localach.Geometry, frames, size bool) (lo
 	if frames && size {
 		return g, nil
 	}
-	old, err := a.dir().Info(name)
+	old, err := a.Dir.Info(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return g, nil

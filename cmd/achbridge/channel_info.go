@@ -10,31 +10,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge/mirror"
+	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/diagnose"
-	"achbridge/cmd/achbridge/recording"
+	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
 )
 
 // channelInfo is what `channel info --json` prints.
 type channelInfo struct {
-	Channel     string     `json:"channel"`
-	FrameCount  int        `json:"frame_count"`
-	FrameSize   int        `json:"frame_size"`
-	Bytes       int64      `json:"bytes"` // of the file
-	Seq         uint64     `json:"seq"`   // of the newest frame
-	Frames      int        `json:"frames"`
-	Mode        string     `json:"mode"`
-	Inode       uint64     `json:"inode"`
-	Dirty       bool       `json:"dirty"`
-	LockOwner   int        `json:"lock_owner"` // thread id, 0: nobody
-	Waiters     int        `json:"waiters"`
-	ForeignCond bool       `json:"foreign_cond"`
-	Kernel      string     `json:"kernel,omitempty"` // which programs open the kernel's channel of this name instead
-	Mirror      *mirrorTag `json:"mirror"`
-	MetaOf      string     `json:"meta_of,omitempty"`   // the mirror that this channel tells of, see mirror --meta
-	Type        string     `json:"type,omitempty"`      // of the frames, if it is known
-	TypeFrom    string     `json:"type_from,omitempty"` // "file" or "origin"
-	Problem     string     `json:"problem,omitempty"`
+	Channel     string            `json:"channel"`
+	FrameCount  int               `json:"frame_count"`
+	FrameSize   int               `json:"frame_size"`
+	Bytes       int64             `json:"bytes"` // of the file
+	Seq         uint64            `json:"seq"`   // of the newest frame
+	Frames      int               `json:"frames"`
+	Mode        string            `json:"mode"`
+	Inode       uint64            `json:"inode"`
+	Dirty       bool              `json:"dirty"`
+	LockOwner   int               `json:"lock_owner"` // thread id, 0: nobody
+	Waiters     int               `json:"waiters"`
+	ForeignCond bool              `json:"foreign_cond"`
+	Kernel      string            `json:"kernel,omitempty"` // which programs open the kernel's channel of this name instead
+	Mirror      *mirrorTag        `json:"mirror"`
+	MetaOf      string            `json:"meta_of,omitempty"`   // the mirror that this channel tells of, see mirror --meta
+	Type        string            `json:"type,omitempty"`      // of the frames, if it is known
+	TypeFrom    status.TypeSource `json:"type_from,omitempty"` // "file" or "origin"
+	Problem     string            `json:"problem,omitempty"`
 }
 
 // mirrorTag is what a mirror's file says of its origin.
@@ -67,14 +68,14 @@ layout, or the origin of a mirror tells one.`,
 }
 
 func (a *app) channelInfo(name string) (channelInfo, error) {
-	ch, err := a.open(name)
+	ch, err := a.Open(name)
 	if err != nil {
 		return channelInfo{}, err
 	}
 	defer ch.Close()
 	st, err := ch.Stat()
 	if err != nil {
-		return channelInfo{}, a.channelError(name, err)
+		return channelInfo{}, a.ChannelError(name, err)
 	}
 	info := channelInfo{
 		Channel:    name,
@@ -83,7 +84,7 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 		Mode: fmt.Sprintf("%04o", st.Mode.Perm()), Inode: st.Inode,
 		Dirty: st.Dirty, LockOwner: st.LockOwner, Waiters: st.Waiters, ForeignCond: st.ForeignCond,
 	}
-	info.Kernel = diagnose.HiddenBy(a.dir().KernelDevice(name))
+	info.Kernel = diagnose.HiddenBy(a.Dir.KernelDevice(name))
 	if of, ok := mirror.MetaOf(name, st.Tag); ok {
 		info.MetaOf = of
 	} else if st.Tag != (localach.Tag{}) {
@@ -97,12 +98,12 @@ func (a *app) channelInfo(name string) (channelInfo, error) {
 
 // addType adds what the frames hold. Nothing else that info shows depends on that.
 func (a *app) addType(ctx context.Context, info *channelInfo) {
-	ch, err := a.open(info.Channel)
+	ch, err := a.Open(info.Channel)
 	if err != nil {
 		return // the problem is in info
 	}
 	defer ch.Close()
-	l, from, err := a.layoutOf(&valueFlags{}, view{Channel: ch, of: info.Channel, asks: a.client(""), ctx: ctx})
+	l, from, err := a.LayoutOf("", view.View{Channel: ch, Of: info.Channel, Asks: a.Client(""), Ctx: ctx})
 	if err != nil {
 		a.ui.Note("no type: %v", err)
 	}
@@ -113,7 +114,7 @@ func (a *app) addType(ctx context.Context, info *channelInfo) {
 
 func (a *app) showChannel(info channelInfo) error {
 	mirror, lock, waiters, kind := "no", "free", fmt.Sprint(info.Waiters), info.Type
-	if info.TypeFrom == recording.FromOrigin {
+	if info.TypeFrom == status.TypeFromOrigin {
 		kind += ", as its origin tells"
 	}
 	if info.Mirror != nil {

@@ -12,6 +12,7 @@ import (
 	"achbridge/bridge/mirror"
 	"achbridge/cmd/achbridge/diagnose"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
 )
 
@@ -44,15 +45,15 @@ frames put so far. PATTERN is a shell pattern: quote it.`,
 				pattern = args[0]
 			}
 			if _, err := path.Match(pattern, ""); err != nil {
-				return noPattern(pattern)
+				return view.NoPattern(pattern)
 			}
-			infos, err := a.dir().List()
+			infos, err := a.Dir.List()
 			if err != nil {
 				return ui.Failure(err, "")
 			}
 			rows := channelRows(infos, pattern)
 			for i := range rows {
-				rows[i].Note = cmp.Or(diagnose.HiddenBy(a.dir().KernelDevice(rows[i].Channel)), rows[i].Note)
+				rows[i].Note = cmp.Or(diagnose.HiddenBy(a.Dir.KernelDevice(rows[i].Channel)), rows[i].Note)
 			}
 			if err := show(a.ui, asJSON, rows, a.showChannels); err != nil || len(rows) > 0 {
 				return err

@@ -14,6 +14,7 @@ import (
 
 	"achbridge/bridge/mirror"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
 )
 
@@ -33,13 +34,13 @@ from another host, which would not get yours; --force puts into it all the same.
 		},
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ch, err := a.open(args[0])
+			ch, err := a.Open(args[0])
 			if err != nil {
 				return err
 			}
 			defer ch.Close()
 			if err := ch.Geometry().Check(); err != nil {
-				return a.channelError(args[0], fmt.Errorf("channel %s: %w: nobody could read the frame", args[0], err))
+				return a.ChannelError(args[0], fmt.Errorf("channel %s: %w: nobody could read the frame", args[0], err))
 			}
 			if err := p.mirror(a, ch); err != nil {
 				return err
@@ -162,7 +163,7 @@ func (p *put) run(ctx context.Context, ch *localach.Channel, frame []byte) error
 			return w.Close()
 		case <-timer.C:
 		}
-		if time.Since(seen) > patience {
+		if time.Since(seen) > view.Patience {
 			seen = time.Now()
 			if err := ch.Check(); err != nil && !errors.Is(err, localach.ErrBusy) { // nobody would see a frame
 				return errors.Join(err, w.Close())
@@ -184,5 +185,5 @@ func (a *app) putError(ch *localach.Channel, n int, err error) error {
 	if errors.Is(err, localach.ErrTooLarge) {
 		return ui.Failure(err, fmt.Sprintf("end the programs that use it, then make a larger one: achbridge channel create %s --replace --size %d", ch.Name(), n))
 	}
-	return a.channelError(ch.Name(), err)
+	return a.ChannelError(ch.Name(), err)
 }

@@ -25,8 +25,8 @@ on in a file that nobody else finds. --force removes it all the same.`,
 						return err
 					}
 				}
-				if err := a.dir().Unlink(name); err != nil {
-					return a.channelError(name, err)
+				if err := a.Dir.Unlink(name); err != nil {
+					return a.ChannelError(name, err)
 				}
 				a.ui.Line("%s is removed", name)
 			}
@@ -40,7 +40,7 @@ on in a file that nobody else finds. --force removes it all the same.`,
 // refuseInUse returns an error that names the programs, other than achbridge, which have a channel open. next is the
 // command to give when they have ended. Processes that this user may not examine are mentioned and do not count.
 func (a *app) refuseInUse(name, next string) error {
-	channels, hidden := doctor.SharersOf(a.dir())
+	channels, hidden := doctor.SharersOf(a.Dir)
 	var programs []string
 	for _, s := range channels[name] {
 		if !s.IsAchbridge() {

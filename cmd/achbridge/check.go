@@ -129,7 +129,7 @@ type looked struct {
 const lookFor = time.Second
 
 func (c *checker) look(ctx context.Context, cfg *config.Config) (l looked) {
-	daemon := c.client(cmp.Or(c.control, cfg.Control))
+	daemon := c.Client(cmp.Or(c.control, cfg.Control))
 	if _, err := daemon.Get(ctx, "/v1/status", &l.before); err != nil {
 		return l
 	}
@@ -151,7 +151,7 @@ func (c *checker) locals(cfg *config.Config, daemon looked) (list []config.Judge
 	for _, m := range daemon.after.Mirrors {
 		mirrors[m.Name] = true
 	}
-	names, err := c.dir().List()
+	names, err := c.Dir.List()
 	if err != nil {
 		c.ui.Note("channels of this host: %v", err)
 	}
@@ -169,7 +169,7 @@ func (c *checker) locals(cfg *config.Config, daemon looked) (list []config.Judge
 }
 
 func (c *checker) isMirror(name string) bool {
-	ch, err := c.dir().TryOpen(name)
+	ch, err := c.Dir.TryOpen(name)
 	if err != nil {
 		return false
 	}
@@ -180,13 +180,9 @@ func (c *checker) isMirror(name string) bool {
 // remotes are the verdicts on the channels of other hosts. The daemon may mirror some that
 // the configuration does not ask for: its flags or the verb mirror do.
 func (c *checker) remotes(ctx context.Context, cfg *config.Config, daemon looked) (list []config.Judgement) {
-	mirrored := map[string]bool{}
-	for _, m := range daemon.after.Mirrors {
-		mirrored[m.Host+"/"+m.Channel] = !m.Temporary
-	}
 	for _, r := range daemon.channels {
 		v := cfg.MirrorJudgement(r.Host, r.Channel, nil)
-		if !v.Applies && v.Rule == "" && mirrored[v.Channel] {
+		if m, mirrored := diagnose.MirrorOf(daemon.after, r.Host, r.Channel); !v.Applies && v.Rule == "" && mirrored && !m.Temporary {
 			v = c.asTheDaemonSays(ctx, cfg, v)
 		}
 		if r.Closed {
@@ -200,7 +196,7 @@ func (c *checker) remotes(ctx context.Context, cfg *config.Config, daemon looked
 // asTheDaemonSays is the daemon's verdict on a channel, v if it has none.
 func (c *checker) asTheDaemonSays(ctx context.Context, cfg *config.Config, v config.Judgement) config.Judgement {
 	var e config.Explanation
-	_, err := c.client(cmp.Or(c.control, cfg.Control)).Get(ctx, "/v1/explain?channel="+url.QueryEscape(v.Channel), &e)
+	_, err := c.Client(cmp.Or(c.control, cfg.Control)).Get(ctx, "/v1/explain?channel="+url.QueryEscape(v.Channel), &e)
 	if err != nil || len(e.Verdicts) == 0 {
 		return v
 	}
@@ -227,14 +223,6 @@ func (c *checker) unfit(cfg *config.Config, daemon looked) (list []string) {
 // wanted are the mirrors that the configuration makes of existing channels, with frames as
 // large as their rings take.
 func (c *checker) wanted(cfg *config.Config, daemon looked) (list []diagnose.Demand) {
-	seq := map[string]uint64{}
-	for _, m := range daemon.before.Mirrors {
-		seq[m.Host+"/"+m.Channel] = m.Seq
-	}
-	now := map[string]uint64{}
-	for _, m := range daemon.after.Mirrors {
-		now[m.Host+"/"+m.Channel] = m.Seq
-	}
 	for _, r := range daemon.channels {
 		m, ok := cfg.MirrorRules.For(r.Host, r.Channel)
 		if !ok {
@@ -242,8 +230,9 @@ func (c *checker) wanted(cfg *config.Config, daemon looked) (list []diagnose.Dem
 		}
 		name := r.Host + "/" + r.Channel
 		d := diagnose.Demand{What: name, Bytes: r.FrameSize, Budget: m.QoS.EffectiveBudget(), Every: m.QoS.Mode == rule.Every, Rate: float64(c.rate)}
-		if then, ok := seq[name]; ok && now[name] >= then {
-			d.Hz = float64(now[name]-then) / daemon.apart.Seconds()
+		then, known := diagnose.MirrorOf(daemon.before, r.Host, r.Channel)
+		if now, _ := diagnose.MirrorOf(daemon.after, r.Host, r.Channel); known && now.Seq >= then.Seq {
+			d.Hz = float64(now.Seq-then.Seq) / daemon.apart.Seconds()
 		}
 		d.Hz = diagnose.Limited(d.Hz, m.QoS.MaxRate)
 		list = append(list, d)

@@ -10,6 +10,7 @@ import (
 
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/view"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -40,7 +41,7 @@ func TestWrongConfigurationsAreToldAsInTheGoldenFiles(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(file, ".yaml"), func(t *testing.T) {
 			var out, said bytes.Buffer
-			a := &app{ui: &ui.Terminal{Out: &out, Err: &said}, Places: config.Places{Env: func(string) string { return "" }}}
+			a := &app{ui: &ui.Terminal{Out: &out, Err: &said}, Host: view.Host{Places: config.Places{Env: func(string) string { return "" }}}}
 			c := &checker{app: a, file: file}
 			err := c.run(t.Context())
 			if ui.ExitCode(err) != ui.ExitUsage || out.Len() > 0 {

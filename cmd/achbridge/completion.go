@@ -1,23 +1,15 @@
 package main
 
 import (
-	"cmp"
-
 	"github.com/spf13/cobra"
 
 	"achbridge/bridge/status"
-	"achbridge/cmd/achbridge/api"
-	"achbridge/cmd/achbridge/config"
 )
 
 // controlFlag gives a verb that talks to the daemon its --control.
 func controlFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "control", "", "`PATH` of the daemon's control socket (default: where run puts it)")
 	_ = cmd.MarkFlagFilename("control")
-}
-
-func (a *app) client(path string) *api.Client {
-	return api.New(cmp.Or(path, a.Env(config.EnvName("control")), a.FindControl()))
 }
 
 // anyNames completes HOST/CHANNEL and the names of this host's channels.
@@ -35,7 +27,7 @@ func (a *app) remoteNames(control *string) cobra.CompletionFunc {
 		var names []string
 		if len(args) == 0 {
 			var list []status.RemoteChannel
-			_, _ = a.client(*control).Get(cmd.Context(), "/v1/channels", &list)
+			_, _ = a.Client(*control).Get(cmd.Context(), "/v1/channels", &list)
 			for _, c := range list {
 				names = append(names, c.Host+"/"+c.Channel)
 			}

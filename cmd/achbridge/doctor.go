@@ -26,7 +26,7 @@ Run it as the daemon's user or as root: other users cannot look into all process
 The exit code is 1 when a check fails.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			h := doctor.Host{Places: a.Places, Dir: a.dir(), Client: a.client, TryPorts: daemon.TryPorts}
+			h := doctor.Host{Places: a.Places, Dir: a.Dir, Client: a.Client, TryPorts: daemon.TryPorts}
 			report, err := doctor.Examine(cmd.Context(), h, control, file)
 			if err != nil {
 				return err

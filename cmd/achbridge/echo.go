@@ -41,7 +41,7 @@ waits for it if there is none yet.` + remoteHelp,
 		},
 		ValidArgsFunction: a.anyNames(&path),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.cat(cmd.Context(), a.client(path), args[0], &c)
+			return a.cat(cmd.Context(), a.Client(path), args[0], &c)
 		},
 	}
 	cmd.Flags().SortFlags = false

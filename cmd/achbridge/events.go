@@ -43,7 +43,7 @@ time as it is printed here ('2006-01-02 15:04:05').`,
 		Args:    takes(),
 		PreRunE: func(*cobra.Command, []string) error { return pick.check(time.Now()) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c := a.client(path)
+			c := a.Client(path)
 			show := func(e status.Event) error { return a.ui.Line("%s", eventText(e, "2006-01-02 15:04:05.000")) }
 			if asJSON {
 				show = func(e status.Event) error { return a.ui.JSONLine(e) }

@@ -46,7 +46,7 @@ Without a daemon, or with --config, the file is read.`,
 
 func (a *app) explanation(cmd *cobra.Command, channel, control, file string) (e config.Explanation, err error) {
 	if file == "" {
-		_, err = a.client(control).Get(cmd.Context(), "/v1/explain?channel="+url.QueryEscape(a.mirrorMeant(cmd.Context(), a.client(control), channel)), &e)
+		_, err = a.Client(control).Get(cmd.Context(), "/v1/explain?channel="+url.QueryEscape(a.mirrorMeant(cmd.Context(), a.Client(control), channel)), &e)
 		if !errors.Is(err, api.ErrNoDaemon) {
 			return e, err
 		}

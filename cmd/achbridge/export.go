@@ -16,6 +16,7 @@ import (
 	"achbridge/cmd/achbridge/export"
 	"achbridge/cmd/achbridge/recording"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/view"
 )
 
 func exportCommand(a *app) *cobra.Command {
@@ -37,7 +38,7 @@ The layout in the recording says what a frame holds, or else types: of the confi
 			if !csv {
 				return ui.Usage(errors.New("export: no form is named"), "achbridge export "+args[0]+" --csv")
 			}
-			return checkPatterns(args[1:])
+			return view.CheckPatterns(args[1:])
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			c.File, c.Patterns, c.Fields, c.Note = args[0], args[1:], of.fields, a.ui.Note
@@ -59,7 +60,7 @@ The layout in the recording says what a frame holds, or else types: of the confi
 
 // recorded finds the layout of a channel in a recording.
 func (a *app) recorded(file string, of *valueFlags) (func(recording.Topic) (*layout.Layout, error), error) {
-	find, err := a.layouts(of)
+	find, err := a.Layouts(of.file)
 	if err != nil {
 		return nil, err
 	}

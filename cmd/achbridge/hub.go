@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	natshub "achbridge/bridge/hub"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/hub"
 	"achbridge/cmd/achbridge/ui"
@@ -18,14 +19,14 @@ import (
 
 func hubCommand(a *app) *cobra.Command {
 	var level config.LogLevel
-	memory := ui.Size(hub.DefaultMemory)
-	cfg := hub.Config{Listen: hub.DefaultListen, Connections: hub.DefaultConnections}
+	cfg := hub.Defaults()
+	memory := ui.Size(cfg.Memory)
 	cmd := needsVerb(&cobra.Command{
 		Use:   "hub",
 		Short: "Run a hub that connects hosts which cannot reach each other directly",
 		Long: `Run a hub that connects hosts which cannot reach each other directly, as robots behind
 5G and NAT and operators elsewhere. It is a nats-server to which all of them dial out.
-It needs one open TCP port, ` + config.HubPort + `.
+It needs one open TCP port, ` + natshub.DefaultPort + `.
 
   achbridge hub init hub.example.com    once: makes its key and certificate
   achbridge hub add krang               writes krang.creds: krang's credentials
@@ -108,7 +109,7 @@ func hubInitCommand(a *app) *cobra.Command {
 		Short: "Create a hub: its key and certificate; never overwrites one",
 		Long: `Create the directory of a hub, with a new key and a certificate that hosts know by its
 hash. ADDRESS is the name or address by which hosts reach the hub, with :PORT if that
-is not ` + config.HubPort + `; it goes into their credentials. Keep a copy of the directory: a new
+is not ` + natshub.DefaultPort + `; it goes into their credentials. Keep a copy of the directory: a new
 hub has another certificate, and then all hosts need new credentials.
 
 With --nats the hub is a nats-server that runs already, and ADDRESS is where it is.

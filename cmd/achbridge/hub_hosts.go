@@ -149,7 +149,7 @@ would be right; the exit code is then 2. Nothing is changed.`,
 		}
 		return err
 	})
-	cmd.Flags().StringVar(&listen, "listen", hub.DefaultListen, "TCP `ADDRESS` where the hub is to listen")
+	cmd.Flags().StringVar(&listen, "listen", hub.Defaults().Listen, "TCP `ADDRESS` where the hub is to listen")
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"achbridge/bridge/rule"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/view"
 )
 
 func hzCommand(a *app) *cobra.Command {
@@ -23,13 +24,13 @@ func hzCommand(a *app) *cobra.Command {
 		long: `Print every second, for the last --window: frames put per second, the time between
 two frames (average, shortest and longest), its standard deviation (jitter), the sizes
 of frames, and how many frames were gone before they could be read (missed).`,
-		line: func(u *ui.Terminal, r rate) error {
+		line: func(u *ui.Terminal, r view.Rate) error {
 			return u.Line("%8.1f Hz  period %.3f ms (%.3f to %.3f)  jitter %.3f ms  size %s  missed %d  window %d",
-				r.Hz, r.PeriodMs, r.PeriodMinMs, r.PeriodMaxMs, r.JitterMs, r.sizes(), r.Missed, r.Frames)
+				r.Hz, r.PeriodMs, r.PeriodMinMs, r.PeriodMaxMs, r.JitterMs, r.Sizes(), r.Missed, r.Frames)
 		},
 		header: []string{"CHANNEL", "RATE", "PERIOD", "MIN", "MAX", "JITTER", "SIZE", "MISSED"},
-		row: func(r rate) []string {
-			return []string{fmt.Sprintf("%.1f Hz", r.Hz), ui.Millis(r.PeriodMs), ui.Millis(r.PeriodMinMs), ui.Millis(r.PeriodMaxMs), ui.Millis(r.JitterMs), r.sizes(), fmt.Sprint(r.Missed)}
+		row: func(r view.Rate) []string {
+			return []string{fmt.Sprintf("%.1f Hz", r.Hz), ui.Millis(r.PeriodMs), ui.Millis(r.PeriodMinMs), ui.Millis(r.PeriodMaxMs), ui.Millis(r.JitterMs), r.Sizes(), fmt.Sprint(r.Missed)}
 		},
 	})
 }
@@ -50,15 +51,15 @@ func bwCommand(a *app) *cobra.Command {
 		short: "Measure how many bytes frames take",
 		long: `Print every second, for the last --window: bytes of frames put per second, the number
 of frames, and their sizes (average, smallest and largest).`,
-		line: func(u *ui.Terminal, r rate) error {
-			return u.Line("%13s  from %d frames in %g s  size %.0f (%s)", ui.BytesPerSecond(r.BytesPerS), r.Frames, r.WindowS, r.SizeMean, r.sizes())
+		line: func(u *ui.Terminal, r view.Rate) error {
+			return u.Line("%13s  from %d frames in %g s  size %.0f (%s)", ui.BytesPerSecond(r.BytesPerS), r.Frames, r.WindowS, r.SizeMean, r.Sizes())
 		},
 		header: []string{"CHANNEL", "BANDWIDTH", "FRAMES", "MEAN SIZE", "SIZES"},
-		row: func(r rate) []string {
-			return []string{ui.BytesPerSecond(r.BytesPerS), fmt.Sprint(r.Frames), fmt.Sprintf("%.0f", r.SizeMean), r.sizes()}
+		row: func(r view.Rate) []string {
+			return []string{ui.BytesPerSecond(r.BytesPerS), fmt.Sprint(r.Frames), fmt.Sprintf("%.0f", r.SizeMean), r.Sizes()}
 		},
-		sum: func(list []rate) []string {
-			var all rate
+		sum: func(list []view.Rate) []string {
+			var all view.Rate
 			for _, r := range list {
 				all.BytesPerS += r.BytesPerS
 				all.Frames += r.Frames
@@ -71,10 +72,10 @@ of frames, and their sizes (average, smallest and largest).`,
 // rateVerb is a command that prints the rates of channels.
 type rateVerb struct {
 	use, short, long string
-	line             func(*ui.Terminal, rate) error // prints one channel
-	header           []string                       // of the table of several channels
-	row              func(rate) []string            // without the name
-	sum              func([]rate) []string          // last row of the table; nil if it has none
+	line             func(*ui.Terminal, view.Rate) error // prints one channel
+	header           []string                            // of the table of several channels
+	row              func(view.Rate) []string            // without the name
+	sum              func([]view.Rate) []string          // last row of the table; nil if it has none
 }
 
 // severalHelp is what hz and bw say of several channels.
@@ -110,7 +111,7 @@ func rateCommand(a *app, v rateVerb) *cobra.Command {
 		},
 		ValidArgsFunction: a.anyNames(&path),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.hz(cmd.Context(), a.client(path), args, h)
+			return a.hz(cmd.Context(), a.Client(path), args, h)
 		},
 	}
 	cmd.Flags().SortFlags = false
@@ -128,7 +129,7 @@ type hz struct {
 	count  int // of reports; 0 means no limit
 	asJSON bool
 	single bool // one channel was named, and is printed on a line
-	meters []*meter
+	meters []*view.Meter
 	errs   []error // by meter: why it measures no more; nil while it does
 }
 
@@ -141,7 +142,7 @@ type failure struct {
 // hz measures channels of this host, or HOST/CHANNEL, and prints a report every second until
 // --count is reached, no channel can be read any more, or ctx ends.
 func (a *app) hz(ctx context.Context, c *api.Client, args []string, h *hz) error {
-	names, err := a.measured(ctx, c, args)
+	names, err := a.Names(ctx, c, args)
 	if err != nil {
 		return err
 	}
@@ -152,13 +153,13 @@ func (a *app) hz(ctx context.Context, c *api.Client, args []string, h *hz) error
 	h.single, h.errs = len(args) == 1 && !rule.IsPattern(args[0]), make([]error, len(names))
 	failed := make(chan failure, len(names))
 	for i, name := range names {
-		m := &meter{channel: name, window: h.window}
+		m := &view.Meter{Channel: name, Window: h.window}
 		h.meters = append(h.meters, m)
 		opening.Add(1)
 		ready := sync.OnceFunc(opening.Done)
 		reading.Go(func() {
 			defer ready()
-			if err := a.follow(ctx, c, name, func(l view) error { return m.read(l, ready) }); err != nil {
+			if err := a.Follow(ctx, c, name, func(l view.View) error { return m.Read(l, ready) }); err != nil {
 				failed <- failure{i, err}
 			}
 		})
@@ -184,7 +185,7 @@ func (h *hz) report(ctx context.Context, u *ui.Terminal, failed <-chan failure) 
 		case now := <-tick.C:
 			tick.Reset(min(h.window, time.Second))
 			list := h.measure(now)
-			hadFrames = hadFrames || slices.ContainsFunc(list, func(r rate) bool { return r.Frames > 0 })
+			hadFrames = hadFrames || slices.ContainsFunc(list, func(r view.Rate) bool { return r.Frames > 0 })
 			if err := h.show(u, list, shown); err != nil {
 				return err
 			}
@@ -195,22 +196,22 @@ func (h *hz) report(ctx context.Context, u *ui.Terminal, failed <-chan failure) 
 	case hadFrames:
 		return nil
 	case h.single:
-		return ui.NotFound(fmt.Errorf("channel %s: no frame came", h.meters[0].channel), "is its writer running?")
+		return ui.NotFound(fmt.Errorf("channel %s: no frame came", h.meters[0].Channel), "is its writer running?")
 	}
 	return ui.NotFound(fmt.Errorf("%s: no frame came", countText(len(h.meters), "channel")), "is a writer running?")
 }
 
 // measure returns the rates of the channels that can still be read.
-func (h *hz) measure(now time.Time) (list []rate) {
+func (h *hz) measure(now time.Time) (list []view.Rate) {
 	for i, m := range h.meters {
 		if h.errs[i] == nil {
-			list = append(list, m.measure(now))
+			list = append(list, m.Measure(now))
 		}
 	}
 	return list
 }
 
-func (h *hz) show(u *ui.Terminal, list []rate, shown int) error {
+func (h *hz) show(u *ui.Terminal, list []view.Rate, shown int) error {
 	switch {
 	case h.asJSON:
 		for _, r := range list {
@@ -225,7 +226,7 @@ func (h *hz) show(u *ui.Terminal, list []rate, shown int) error {
 	return u.Repaint(shown, func(u *ui.Terminal) error { return h.table(u, list) })
 }
 
-func (h *hz) table(u *ui.Terminal, list []rate) error {
+func (h *hz) table(u *ui.Terminal, list []view.Rate) error {
 	var rows [][]string
 	for _, r := range list {
 		rows = append(rows, append([]string{r.Channel}, h.row(r)...))

@@ -85,6 +85,7 @@ var fences = []fence{
 	{From: main + "export", Not: room + "daemon", Why: "no client imports the daemon", Tests: true},
 	{From: main + "top", Not: room + "daemon", Why: "no client imports the daemon", Tests: true},
 	{From: main + "recording", Not: room + "daemon", Why: "no client imports the daemon", Tests: true},
+	{From: main + "view", Not: command, But: []string{room + "api", room + "config", room + "diagnose", room + "ui"}, Why: "a view is of frames, and prints nothing", Tests: true},
 	{From: main + "api", Not: ours + "/discovery", Why: "only daemon and ls see discovery and bridge together", Tests: true},
 	{From: main + "top", Not: ours + "/discovery", Why: "only daemon and ls see discovery and bridge together", Tests: true},
 	{From: main + "doctor", Not: ours + "/bridge", But: []string{ours + "/bridge/trust", ours + "/bridge/via"}, Why: "only daemon and ls see discovery and bridge together"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/recording"
 	"achbridge/cmd/achbridge/ui"
 )
@@ -81,7 +82,7 @@ func (a *app) showTypes(list []recording.ChannelSummary) error {
 	blank := "\n"
 	for _, c := range list {
 		var lines []string
-		if c.TypeFrom == recording.FromOrigin {
+		if c.TypeFrom == status.TypeFromOrigin {
 			lines = append(lines, "its type is the one that its origin told")
 		}
 		if c.NoSchema != "" {

@@ -184,7 +184,7 @@ func (a *app) warnOfStrangers(drop *cobra.Command) {
 	drop.Long += "\nWhere a daemon runs with the file, it waits until the linked hosts have linked again,\nand warns of those that do not."
 	change := drop.RunE
 	drop.RunE = func(cmd *cobra.Command, args []string) error {
-		c := a.client(control)
+		c := a.Client(control)
 		var before api.StatusReply
 		_, unknown := c.Get(cmd.Context(), "/v1/status", &before)
 		if err := change(cmd, args); err != nil {

@@ -19,6 +19,7 @@ import (
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/daemon"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/view"
 	"achbridge/discovery"
 )
 
@@ -133,17 +134,14 @@ func (l *ls) watchList(ctx context.Context, match rule.Address) error {
 	})
 }
 
-// longestAsk is how long a single question may take.
-const longestAsk = 2 * time.Second
-
 // ask asks the daemon, again and again until it knows something or the time is
 // over: it may have been started a moment ago.
 func (l *ls) ask(ctx context.Context, match rule.Address) (list []status.RemoteChannel, err error) {
-	daemon := l.client(l.control)
+	daemon := l.Client(l.control)
 	query := url.Values{"match": {match.String()}}
 	begin := time.Now()
 	api.Until(ctx, l.timeout, func() bool {
-		wait := min(max(l.timeout-time.Since(begin), time.Millisecond), longestAsk)
+		wait := min(max(l.timeout-time.Since(begin), time.Millisecond), view.LongestAsk)
 		_, err = daemon.Get(ctx, "/v1/channels?"+query.Encode()+"&wait="+wait.String(), &list)
 		return err != nil || len(list) > 0
 	})

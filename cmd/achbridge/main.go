@@ -13,6 +13,7 @@ import (
 
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/view"
 )
 
 func main() {
@@ -27,11 +28,8 @@ func start(args []string) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
-	a := &app{
-		ui:     ui.New(os.Stdout, os.Stderr),
-		in:     os.Stdin,
-		Places: config.Places{Env: os.Getenv, UID: os.Getuid()},
-	}
+	a := &app{ui: ui.New(os.Stdout, os.Stderr), in: os.Stdin}
+	a.Host = view.Host{Places: config.Places{Env: os.Getenv, UID: os.Getuid()}, Note: a.ui.Note}
 	defer a.ui.Flush()
 	root := newRoot(a)
 	root.SetArgs(args)
@@ -39,15 +37,14 @@ func start(args []string) int {
 	if err == nil {
 		err = a.ui.Broken()
 	}
-	switch {
-	case err == nil:
-		return ui.ExitOK
-	case !a.ran:
+	if err != nil && !a.ran {
 		return a.misusedBy(cmd, err)
 	}
 	if errors.Is(err, context.Canceled) && ui.Cure(err) == "" {
 		err = fmt.Errorf("%s: stopped before it was done", verb(cmd))
 	}
-	a.ui.Fail(err)
+	if err != nil {
+		a.ui.Fail(err)
+	}
 	return ui.ExitCode(err)
 }

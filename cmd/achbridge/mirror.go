@@ -66,7 +66,7 @@ achbridge run --mirror, or write it into the configuration file.`,
 		Args:              takes("HOST/CHANNEL"),
 		ValidArgsFunction: a.remoteNames(&path),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			daemon := a.client(path)
+			daemon := a.Client(path)
 			wish, err := wished(a.mirrorMeant(cmd.Context(), daemon, args[0]), as, cmd.Flags())
 			if err != nil {
 				return ui.Usage(err, "")
@@ -205,7 +205,7 @@ the same pattern, or by the mirror's name. The mirror's channel stays, with its 
 removes it.`,
 		Args: takes("HOST/CHANNEL|MIRROR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			daemon := a.client(path)
+			daemon := a.Client(path)
 			wish, err := rule.ParseMirror(a.mirrorMeant(cmd.Context(), daemon, args[0]), config.ReadFile)
 			if err != nil {
 				return ui.Usage(err, "")

@@ -26,6 +26,7 @@ import (
 	"achbridge/bridge/trust"
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
 	"achbridge/testnet/await"
 	"achbridge/testnet/need"
@@ -212,7 +213,7 @@ func (d *daemonProcess) stop() {
 }
 
 func (d *daemonProcess) status() (s api.StatusReply, err error) {
-	_, err = (&app{Places: config.Places{Env: os.Getenv}}).client(d.control()).Get(context.Background(), "/v1/status", &s)
+	_, err = (&app{Host: view.Host{Places: config.Places{Env: os.Getenv}}}).Client(d.control()).Get(context.Background(), "/v1/status", &s)
 	return s, err
 }
 

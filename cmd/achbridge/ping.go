@@ -44,9 +44,9 @@ less than the mirrors need.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if p.load {
-				return a.loadTest(cmd.Context(), a.client(path), p)
+				return a.loadTest(cmd.Context(), a.Client(path), p)
 			}
-			return a.ping(cmd.Context(), a.client(path), p)
+			return a.ping(cmd.Context(), a.Client(path), p)
 		},
 	}
 	cmd.Flags().SortFlags = false

@@ -12,6 +12,7 @@ import (
 	"achbridge/bridge/unit"
 	"achbridge/cmd/achbridge/recording"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
 )
 
@@ -40,10 +41,10 @@ the recorded geometry and permissions, and stays. play does not write into a mir
 			if play.Remap, err = recording.Remapping(remap); err != nil {
 				return ui.Usage(fmt.Errorf("--remap %w", err), "")
 			}
-			return checkPatterns(args[1:])
+			return view.CheckPatterns(args[1:])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			play.Dir, play.File, play.Patterns = a.dir(), args[0], args[1:]
+			play.Dir, play.File, play.Patterns = a.Dir, args[0], args[1:]
 			return a.play(cmd.Context(), play)
 		},
 	}
@@ -93,7 +94,7 @@ func (a *app) playError(file string, err error) error {
 		return ui.Failure(err, fmt.Sprintf("end the programs that use it, then make it larger: achbridge channel create %s --replace --frames %d --size %d; or put the frames under another name: --remap %s=NAME",
 			where.Channel, where.Topic.FrameCount, max(where.Topic.FrameSize, where.Size), where.Topic.Channel))
 	}
-	return a.channelError(where.Channel, err)
+	return a.ChannelError(where.Channel, err)
 }
 
 // fileError says what to do about a file that cannot be read.

@@ -14,6 +14,7 @@ import (
 	"achbridge/cmd/achbridge/plot"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/cmd/achbridge/values"
+	"achbridge/cmd/achbridge/view"
 )
 
 func plotCommand(a *app) *cobra.Command {
@@ -48,7 +49,7 @@ NO_COLOR turns colours off.` + remoteHelp,
 		ValidArgsFunction: a.anyNames(&path),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.channel, p.fields = args[0], args[1:]
-			p.shared = plot.Share(plot.New(p.channel, p.window))
+			p.plot = plot.New(p.channel, p.window)
 			return p.run(cmd.Context(), path)
 		},
 	}
@@ -67,7 +68,7 @@ type plotting struct {
 	window, length time.Duration
 	channel        string
 	fields         []string
-	shared         *plot.Shared
+	plot           *plot.Plot
 }
 
 func (p *plotting) run(ctx context.Context, control string) error {
@@ -91,62 +92,50 @@ func (p *plotting) run(ctx context.Context, control string) error {
 		cancel()
 	}()
 	if live {
-		err := plot.Watch(ctx, out, p.in, p.shared, screen)
+		err := plot.Watch(ctx, out, p.in, p.plot, screen)
 		cancel()
 		return errors.Join(<-read, err)
 	}
 	if err := <-read; err != nil {
 		return err
 	}
-	var text string
-	p.shared.With(func(s *plot.Plot) {
-		if s.Began() {
-			text = s.Page(time.Now(), screen)
-		}
-	})
-	if text == "" {
+	if !p.plot.Began() {
 		return ui.NotFound(fmt.Errorf("channel %s: no frame", p.channel), "is its writer running?")
 	}
-	return p.ui.Line("%s", text)
+	return p.ui.Line("%s", p.plot.Page(time.Now(), screen))
 }
 
 // read fills the plot until ctx ends.
 func (p *plotting) read(ctx context.Context, control string) error {
-	return p.follow(ctx, p.client(control), p.channel, func(l view) error {
-		kind, _, err := p.layoutOf(&p.of, l)
+	return p.Follow(ctx, p.Client(control), p.channel, func(l view.View) error {
+		kind, _, err := p.LayoutOf(p.of.file, l)
 		if err == nil && kind == nil {
 			err = noLayout(l)
 		}
 		if err != nil {
 			return err
 		}
-		return p.withLater(&p.of, l, kind, func(later *laterLayout) error { return p.frames(l, kind, later) })
+		return p.WithLater(p.of.file, l, kind, func(later *view.Later) error { return p.frames(l, kind, later) })
 	})
 }
 
 // frames adds the frames of a channel to the plot.
-func (p *plotting) frames(l view, kind *layout.Layout, later *laterLayout) error {
-	f := follower{ch: l.Channel, reader: l.Reader()}
-	return f.each(l.ctx, f.newest, func(frame []byte) error {
-		kind = cmp.Or(later.take(), kind)
+func (p *plotting) frames(l view.View, kind *layout.Layout, later *view.Later) error {
+	f := view.NewFollower(l.Channel)
+	return f.Each(l.Ctx, f.Newest, func(frame []byte) error {
+		kind = cmp.Or(later.Take(), kind)
 		return p.add(kind, frame)
 	})
 }
 
-func (p *plotting) add(kind *layout.Layout, frame []byte) (err error) {
-	_, unfit := kind.Decode(frame)
-	var numbers []values.Number
-	if unfit == nil {
-		if numbers, err = values.Numbers(kind, frame, p.fields); err != nil {
-			return err
-		}
+func (p *plotting) add(kind *layout.Layout, frame []byte) error {
+	if _, err := kind.Decode(frame); err != nil {
+		p.plot.Unfit(err)
+		return nil
 	}
-	p.shared.With(func(s *plot.Plot) {
-		if unfit != nil {
-			s.Unfit(unfit)
-		} else {
-			err = s.Add(time.Now(), numbers)
-		}
-	})
-	return err
+	numbers, err := values.Numbers(kind, frame, p.fields)
+	if err != nil {
+		return err
+	}
+	return p.plot.Add(time.Now(), numbers)
 }

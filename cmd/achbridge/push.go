@@ -55,7 +55,7 @@ achbridge run --push, or write it into the configuration file.`,
 				return ui.Usage(err, "")
 			}
 			var pushed status.Push
-			if err := a.client(path).Post(cmd.Context(), "/v1/push", api.Push{Push: wish, AcceptMachine: accept}, &pushed); err != nil {
+			if err := a.Client(path).Post(cmd.Context(), "/v1/push", api.Push{Push: wish, AcceptMachine: accept}, &pushed); err != nil {
 				return err
 			}
 			text := wish.Channel + " is pushed to " + wish.Host

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -19,6 +17,7 @@ import (
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/recording"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/view"
 )
 
 func recordCommand(a *app) *cobra.Command {
@@ -76,7 +75,7 @@ tells one, and else bytes. The bytes of a frame are always recorded as they are.
 			}
 			return a.record(ctx, recording.Config{
 				Type: types, OriginType: a.originTypes(&of, control),
-				Dir: a.dir(), Patterns: args, Note: a.ui.Note, Mirrors: a.mirrors(control),
+				Dir: a.Dir, Patterns: args, Note: a.ui.Note, Mirrors: a.mirrors(control),
 				Files: recording.Files{Path: file, MaxSize: int64(maxSize), MaxTime: maxTime},
 			})
 		},
@@ -103,39 +102,21 @@ func checkRecord(cmd *cobra.Command, patterns []string, file string, maxSize ui.
 	case cmd.Flags().Changed("max-time") && maxTime < time.Second:
 		return ui.Usage(fmt.Errorf("--max-time %v: want 1s at least", maxTime), "")
 	}
-	return checkPatterns(patterns)
-}
-
-// checkPatterns refuses what names no channels of this host.
-func checkPatterns(patterns []string) error {
-	for _, p := range patterns {
-		if strings.Contains(p, "/") {
-			return ui.Usage(fmt.Errorf("%q: want a channel of this host, and there is no / in their names", p),
-				"of another host, mirror it first: achbridge mirror "+p)
-		}
-		if _, err := path.Match(p, ""); err != nil || p == "" {
-			return noPattern(p)
-		}
-	}
-	return nil
-}
-
-func noPattern(text string) error {
-	return ui.Usage(fmt.Errorf("%q: not a pattern", text), "* stands for any text, ? for one character, [ab] for one of them")
+	return view.CheckPatterns(patterns)
 }
 
 // mirrors asks a daemon, if there is one.
 func (a *app) mirrors(control string) func(context.Context) ([]status.Mirror, error) {
 	return func(ctx context.Context) ([]status.Mirror, error) {
 		var s api.StatusReply
-		_, err := a.client(control).Get(ctx, "/v1/status", &s)
+		_, err := a.Client(control).Get(ctx, "/v1/status", &s)
 		return s.Mirrors, err
 	}
 }
 
 // types finds the types of channels, as echo does.
 func (a *app) types(of *valueFlags) (func(channel, name string) (*recording.Type, error), error) {
-	find, err := a.layouts(of)
+	find, err := a.Layouts(of.file)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +125,7 @@ func (a *app) types(of *valueFlags) (func(channel, name string) (*recording.Type
 		if err != nil || l == nil {
 			return nil, err
 		}
-		return recording.NewType(l, recording.FromFile)
+		return recording.NewType(l, status.TypeFromFile)
 	}, nil
 }
 
@@ -154,20 +135,20 @@ func (a *app) originTypes(of *valueFlags, control string) func(context.Context, 
 	if of.file != "" {
 		return nil
 	}
-	c := a.client(control)
+	c := a.Client(control)
 	var hangs atomic.Bool
 	return func(ctx context.Context, name string) (*recording.Type, error) {
 		if hangs.Load() {
-			return nil, errNoAnswer
+			return nil, view.ErrNoAnswer
 		}
-		l, err := originLayout(ctx, c, name)
-		if errors.Is(err, errNoAnswer) {
+		l, err := view.OriginLayout(ctx, c, name)
+		if errors.Is(err, view.ErrNoAnswer) {
 			hangs.Store(true)
 		}
 		if err != nil || l == nil {
 			return nil, err
 		}
-		return recording.NewType(l, recording.FromOrigin)
+		return recording.NewType(l, status.TypeFromOrigin)
 	}
 }
 

@@ -25,7 +25,7 @@ achbridge push have asked for stays. Keys that need a restart are named.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var r api.ReloadReply
-			if err := a.client(path).Post(cmd.Context(), "/v1/reload", struct{}{}, &r); err != nil {
+			if err := a.Client(path).Post(cmd.Context(), "/v1/reload", struct{}{}, &r); err != nil {
 				return err
 			}
 			return show(a.ui, asJSON, r, a.showReload)

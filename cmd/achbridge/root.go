@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"achbridge/bridge/rule"
-	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ui"
+	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
 )
 
@@ -24,12 +24,9 @@ import (
 type app struct {
 	ui *ui.Terminal
 	in io.Reader
-	config.Places
-	shm string // directory of the channel files
-	ran bool   // the command line was understood and its verb started
+	view.Host
+	ran bool // the command line was understood and its verb started
 }
-
-func (a *app) dir() localach.Dir { return localach.Dir(a.shm) }
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
@@ -74,7 +71,7 @@ Exit codes: 0 ok, 1 failure, 2 usage or configuration, 3 nothing found,
 		}
 		return fmt.Errorf("%s: %w", verb(cmd), err)
 	})
-	root.PersistentFlags().StringVar(&a.shm, "shm", cmp.Or(a.Env("ACHBRIDGE_SHM"), string(localach.Shm)),
+	root.PersistentFlags().StringVar((*string)(&a.Dir), "shm", cmp.Or(a.Env("ACHBRIDGE_SHM"), string(localach.Shm)),
 		"directory of the channel files")
 	_ = root.PersistentFlags().MarkHidden("shm")
 

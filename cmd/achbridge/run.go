@@ -93,7 +93,7 @@ configuration or key of their own they use root's, as far as they may read it.
 			level := &slog.LevelVar{}
 			level.Set(c.Log.Level)
 			log := slog.New(slog.NewTextHandler(a.ui.Err, &slog.HandlerOptions{Level: level}))
-			host := daemon.Host{Places: a.Places, Dir: a.dir(), Version: version(), Load: load, Level: level}
+			host := daemon.Host{Places: a.Places, Dir: a.Dir, Version: version(), Load: load, Level: level}
 			d, err := host.New(c, log)
 			if err != nil {
 				return err

@@ -31,6 +31,7 @@ import (
 	"achbridge/cmd/achbridge/api"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/daemon"
+	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
 	"achbridge/testnet/await"
 	"achbridge/testnet/hosts"
@@ -323,7 +324,7 @@ func fetch(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: fetch CODE CONTROL PATH")
 	}
 	var s api.StatusReply
-	_, err := (&app{Places: config.Places{Env: ts.Getenv}}).client(ts.MkAbs(args[1])).Get(context.Background(), "/v1/status", &s)
+	_, err := (&app{Host: view.Host{Places: config.Places{Env: ts.Getenv}}}).Client(ts.MkAbs(args[1])).Get(context.Background(), "/v1/status", &s)
 	ts.Check(err)
 	resp, err := http.Get("http://" + s.HTTP + args[2])
 	ts.Check(err)

@@ -51,7 +51,7 @@ output says which is not. A pattern that matches no channel yet is no failure.`,
 			if watch {
 				return repeat(cmd.Context(), func(n int) error {
 					var s api.StatusReply
-					answer, err := a.client(path).Get(cmd.Context(), "/v1/status", &s)
+					answer, err := a.Client(path).Get(cmd.Context(), "/v1/status", &s)
 					switch {
 					case err != nil:
 						return err
@@ -62,7 +62,7 @@ output says which is not. A pattern that matches no channel yet is no failure.`,
 				})
 			}
 			var s api.StatusReply
-			answer, err := a.client(path).Get(cmd.Context(), "/v1/status", &s)
+			answer, err := a.Client(path).Get(cmd.Context(), "/v1/status", &s)
 			if err != nil {
 				return err
 			}

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 
 	"achbridge/cmd/achbridge/top"
-	"achbridge/cmd/achbridge/ui"
 	"achbridge/cmd/achbridge/values"
+	"achbridge/cmd/achbridge/view"
 )
 
 func topCommand(a *app) *cobra.Command {
@@ -43,7 +42,7 @@ NO_COLOR turns colours off. On a terminal that cannot be painted (TERM=dumb) pag
 are printed one below the other.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return top.Watch(cmd.Context(), top.Config{Terminal: a.ui, Client: a.client(path), In: a.in, Env: a.Env, Values: a.newestValues(path)})
+			return top.Watch(cmd.Context(), top.Config{Terminal: a.ui, Client: a.Client(path), In: a.in, Env: a.Env, Values: a.newestValues(path)})
 		},
 	}
 	controlFlag(cmd, &path)
@@ -53,20 +52,20 @@ are printed one below the other.`,
 // newestValues returns what reads the values in the newest frame of a channel of this host, as lines;
 // nil when no layout is known, or no frame is there.
 func (a *app) newestValues(control string) func(context.Context, string) []string {
-	quiet := *a // top has the whole terminal
-	quiet.ui = &ui.Terminal{Out: io.Discard, Err: io.Discard}
+	quiet := a.Host // top has the whole terminal
+	quiet.Note = func(string, ...any) {}
 	return func(ctx context.Context, channel string) []string {
-		ch, err := quiet.open(channel)
+		ch, err := quiet.Open(channel)
 		if err != nil {
 			return nil
 		}
 		defer ch.Close()
-		kind, _, err := quiet.layoutOf(&valueFlags{}, view{Channel: ch, of: channel, asks: quiet.client(control), ctx: ctx})
+		kind, _, err := quiet.LayoutOf("", view.View{Channel: ch, Of: channel, Asks: quiet.Client(control), Ctx: ctx})
 		if err != nil || kind == nil {
 			return nil
 		}
-		f := follower{ch: ch, reader: ch.Reader()}
-		frame, err := f.newest(0)
+		f := view.NewFollower(ch)
+		frame, err := f.Newest(0)
 		if err != nil {
 			return nil
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/view"
 	"achbridge/localach"
 )
 
@@ -35,9 +36,9 @@ func TestTopReadsTheNewestValues(t *testing.T) {
 			}
 		}
 	}
-	a := &app{shm: string(shm), Places: config.Places{Env: func(name string) string {
+	a := &app{Host: view.Host{Dir: shm, Places: config.Places{Env: func(name string) string {
 		return map[string]string{"ACHBRIDGE_CONFIG": filepath.Join(dir, "achbridge.yaml")}[name]
-	}}}
+	}}}}
 	look := a.newestValues(filepath.Join(dir, "sock"))
 	for name, want := range map[string][]string{"imu": {"values  imu, 2 bytes", "  n:  7 V"}, "log": nil, "none": nil} {
 		if got := look(t.Context(), name); !slices.Equal(got, want) {

@@ -17,10 +17,9 @@ import (
 	"achbridge/bridge/layout"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/debuginfo"
-	"achbridge/cmd/achbridge/recording"
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/cmd/achbridge/values"
-	"achbridge/localach"
+	"achbridge/cmd/achbridge/view"
 )
 
 // valueFlags are the flags of echo and of `channel cat` about the values in frames.
@@ -50,8 +49,8 @@ func (v *valueFlags) given() bool {
 
 // printer is how the values of a channel are printed, nil when its layout is not known and
 // no flag needs it.
-func (a *app) printer(v *valueFlags, of view) (*values.Printer, error) {
-	l, _, err := a.layoutOf(v, of)
+func (a *app) printer(v *valueFlags, of view.View) (*values.Printer, error) {
+	l, _, err := a.LayoutOf(v.file, of)
 	switch {
 	case err != nil:
 		return nil, err
@@ -76,40 +75,9 @@ func (a *app) printerOf(v *valueFlags, l *layout.Layout) *values.Printer {
 	return p
 }
 
-func noLayout(of view) error {
-	return ui.NotFound(fmt.Errorf("channel %s: no layout says what its frames hold", of.of),
+func noLayout(of view.View) error {
+	return ui.NotFound(fmt.Errorf("channel %s: no layout says what its frames hold", of.Of),
 		"name one: --type FILE, or types: in the configuration")
-}
-
-// layoutOf is the layout of a channel: as --type or types: says, or else as the origin of a mirror
-// does; nil when it is not known. from says which, as in a recording.
-func (a *app) layoutOf(v *valueFlags, of view) (l *layout.Layout, from string, err error) {
-	find, err := a.layouts(v)
-	if err != nil {
-		return nil, "", err
-	}
-	l, err = find(of.of, of.Name())
-	if err != nil || l != nil || of.Tag() == (localach.Tag{}) {
-		return l, recording.FromFile, err
-	}
-	if l, err = originLayout(of.ctx, of.asks, of.Name()); err != nil {
-		a.ui.Note("no type: %v", err)
-	}
-	return l, recording.FromOrigin, nil
-}
-
-// layouts finds the layout of a channel: that of --type, or the one that types: names.
-func (a *app) layouts(v *valueFlags) (find func(channel, name string) (*layout.Layout, error), err error) {
-	if v.file != "" {
-		l, err := config.LoadLayout(v.file)
-		return func(string, string) (*layout.Layout, error) { return l, nil }, err
-	}
-	c, err := a.Source("", nil).Load()
-	if err != nil { // the channel can be looked at all the same
-		a.ui.Note("no types: achbridge check says what is wrong with the configuration")
-		return func(string, string) (*layout.Layout, error) { return nil, nil }, nil
-	}
-	return c.LayoutFor, nil
 }
 
 func typeCommand(a *app) *cobra.Command {
@@ -293,14 +261,14 @@ func (i *typeImport) list(file string) error {
 // frameSizes are the channels of this host by the size of their newest frame.
 func (i *typeImport) frameSizes() map[int][]string {
 	sizes := map[int][]string{}
-	infos, _ := i.dir().List()
+	infos, _ := i.Dir.List()
 	for _, info := range infos {
-		ch, err := i.dir().TryOpen(info.Name)
+		ch, err := i.Dir.TryOpen(info.Name)
 		if err != nil {
 			continue
 		}
-		f := follower{ch: ch, reader: ch.Reader()}
-		if frame, err := f.newest(0); err == nil {
+		f := view.NewFollower(ch)
+		if frame, err := f.Newest(0); err == nil {
 			sizes[len(frame)] = append(sizes[len(frame)], info.Name)
 		}
 		ch.Close()

@@ -51,7 +51,7 @@ The exit code is 0 when all are in that state at once, and 1 when they are not b
 				ctx, cancel = context.WithTimeout(ctx, w.limit)
 			}
 			defer cancel()
-			err := a.wait(ctx, a.client(path), &w)
+			err := a.wait(ctx, a.Client(path), &w)
 			if cmd.Context().Err() != nil {
 				return ui.Failure(errors.New("interrupted"), "")
 			}

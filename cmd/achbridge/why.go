@@ -52,9 +52,9 @@ The exit code is 0 when all is well, else 1.`,
 		ValidArgsFunction: a.remoteNames(&path),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.whyAll(cmd.Context(), a.client(path), window, asJSON)
+				return a.whyAll(cmd.Context(), a.Client(path), window, asJSON)
 			}
-			r, err := a.why(cmd.Context(), a.client(path), args[0], window)
+			r, err := a.why(cmd.Context(), a.Client(path), args[0], window)
 			if err == nil {
 				err = show(a.ui, asJSON, r, a.showWhy)
 			}
@@ -128,7 +128,7 @@ func (a *app) addUsers(r *api.WhyReport) {
 	if r.Mirror != "" || r.Cause != status.CausePublisherStopped {
 		return
 	}
-	channels, hidden := doctor.SharersOf(a.dir())
+	channels, hidden := doctor.SharersOf(a.Dir)
 	var list []string
 	for _, s := range channels[channel] {
 		text := s.String()
@@ -150,7 +150,7 @@ func (a *app) addUsers(r *api.WhyReport) {
 
 // addOrphans adds to the evidence the programs that still use a removed channel of that name.
 func (a *app) addOrphans(r *api.WhyReport, channel string) {
-	orphans, _ := doctor.OrphansOf(a.dir())
+	orphans, _ := doctor.OrphansOf(a.Dir)
 	for _, o := range orphans {
 		if o.Channel == channel {
 			r.Evidence = append(r.Evidence, o.String())

@@ -29,8 +29,6 @@ const (
 	SystemControl = "/run/achbridge/control.sock"
 	SystemState   = "/var/lib/achbridge"
 	SystemHub     = "/var/lib/achbridge-hub"
-
-	HubPort = "4222"
 )
 
 // KeyPath is where `key new` writes the key. Other verbs read it there when it exists.

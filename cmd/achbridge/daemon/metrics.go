@@ -89,7 +89,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		gauge(out, processor, *s.ProcessorWait)
 	}
 	for _, kind := range status.EventKinds {
-		counter(out, eventsTotal, float64(s.Events[kind]), string(kind))
+		counter(out, eventsTotal, s.Events[kind], string(kind))
 	}
 	collectHub(out, m.hub())
 	seen := map[string]bool{}
@@ -125,10 +125,10 @@ func collectHub(out chan<- prometheus.Metric, h *api.Hub) {
 func collectLink(out chan<- prometheus.Metric, l status.Link) {
 	gauge(out, linkUp, truth(l.State == status.LinkUp), l.Peer, l.Transport.String())
 	gauge(out, linkRTT, l.RTTms/1000, l.Peer)
-	count(out, linkSent, l.Sent, l.Peer)
-	count(out, linkLost, l.Lost, l.Peer)
-	count(out, linkBytes, l.SentBytes, l.Peer, "out")
-	count(out, linkBytes, l.ReceivedBytes, l.Peer, "in")
+	counter(out, linkSent, l.Sent, l.Peer)
+	counter(out, linkLost, l.Lost, l.Peer)
+	counter(out, linkBytes, l.SentBytes, l.Peer, "out")
+	counter(out, linkBytes, l.ReceivedBytes, l.Peer, "in")
 	gauge(out, clockOffset, l.ClockOffsetMs/1000, l.Peer)
 	gauge(out, clockUnsure, l.ClockUncertaintyMs/1000, l.Peer)
 	if l.PathMbit != nil {
@@ -190,7 +190,7 @@ func (m *metrics) collectFrames(out chan<- prometheus.Metric, told map[fateKey]u
 			count = sure
 		}
 		told[key] = count
-		counter(out, framesTotal, float64(count), of[0], of[1], of[2], f.Name)
+		counter(out, framesTotal, count, of[0], of[1], of[2], f.Name)
 	}
 	gauge(out, framesFlying, float64(a.InFlight), of[:]...)
 }
@@ -199,11 +199,7 @@ func gauge(out chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels .
 	out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 }
 
-func counter(out chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
-	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
-}
-
-func count(out chan<- prometheus.Metric, d *prometheus.Desc, n uint64, labels ...string) {
+func counter[N uint64 | float64](out chan<- prometheus.Metric, d *prometheus.Desc, n N, labels ...string) {
 	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,9 +12,6 @@ import (
 	"achbridge/bridge/hub"
 	"achbridge/cmd/achbridge/service"
 )
-
-// cleanEvery is the time between two looks for streams and consumers of removed hosts.
-const cleanEvery = 250 * time.Millisecond
 
 // forget has clean delete the streams and consumers of a removed host.
 func (m *maker) forget(host string) {
@@ -27,7 +23,7 @@ func (m *maker) forget(host string) {
 
 // clean deletes streams and consumers of removed hosts, until ctx ends. It retries until the server has none of a host.
 func (m *maker) clean(ctx context.Context, s *server.Server) error {
-	return service.Repeat(ctx, cleanEvery, func() {
+	return service.Repeat(ctx, readEvery, func() {
 		m.mu.Lock()
 		hosts := slices.Collect(maps.Keys(m.removed))
 		m.mu.Unlock()

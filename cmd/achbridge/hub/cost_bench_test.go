@@ -33,8 +33,10 @@ func TestMain(m *testing.M) {
 func beHub(d Directory) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	s, err := New(Config{Dir: d, Listen: strings.TrimPrefix(os.Getenv(asHub+"_LISTEN"), "tls://"), Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Places: config.Places{Env: func(string) string { return "" }, UID: os.Getuid()}})
+	cfg := Defaults()
+	cfg.Dir, cfg.Listen, cfg.Log = d, strings.TrimPrefix(os.Getenv(asHub+"_LISTEN"), "tls://"), slog.New(slog.NewTextHandler(os.Stderr, nil))
+	cfg.Places = config.Places{Env: func(string) string { return "" }, UID: os.Getuid()}
+	s, err := New(cfg)
 	if err == nil {
 		err = s.Run(ctx)
 	}

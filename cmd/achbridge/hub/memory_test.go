@@ -24,13 +24,13 @@ func TestHubLimitsItsMemory(t *testing.T) {
 			}
 		}
 		debug.SetMemoryLimit(math.MaxInt64)
-		boundMemory(root, DefaultMemory)
+		boundMemory(root, Defaults().Memory)
 		if got := debug.SetMemoryLimit(-1); got != want {
 			t.Errorf("with memory.max %q the limit is %d, want %d", most, got, want)
 		}
 	}
 	debug.SetMemoryLimit(1 << 30) // as GOMEMLIMIT does
-	boundMemory(t.TempDir(), DefaultMemory)
+	boundMemory(t.TempDir(), Defaults().Memory)
 	if got := debug.SetMemoryLimit(-1); got != 1<<30 {
 		t.Errorf("with GOMEMLIMIT the limit is %d, want it as it was", got)
 	}

@@ -20,7 +20,7 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// Config is what a hub is told. A zero Memory or Connections stands for its default.
+// Config is what a hub is told.
 type Config struct {
 	Dir         Directory
 	Listen      string // TCP, ADDRESS:PORT
@@ -32,11 +32,12 @@ type Config struct {
 	Log         *slog.Logger
 }
 
-const (
-	DefaultListen      = ":" + hub.DefaultPort
-	DefaultMemory      = 256 << 20
-	DefaultConnections = 4096
+// Defaults are the settings of a hub that is told nothing.
+func Defaults() Config {
+	return Config{Listen: ":" + hub.DefaultPort, Memory: 256 << 20, Connections: 4096}
+}
 
+const (
 	// leastMemory takes eight frames of the largest size.
 	leastMemory = 8 * hub.MaxPayload
 
@@ -49,11 +50,6 @@ const (
 	// A thin link may take long for what it has asked for; a dead one is found by pings.
 	writeLimit = time.Minute
 	tlsLimit   = 5 * time.Second // for the handshake, and then for the proof
-	pingEvery  = 10 * time.Second
-	maxPings   = 3
-	// maxStreams and maxReaders are of all hosts together.
-	maxStreams = 20_000
-	maxReaders = 200_000
 )
 
 // Server is a hub at work.
@@ -77,12 +73,6 @@ type Server struct {
 // New opens everything that can fail for a reason that the operator can mend. When it returns
 // an error, nothing is left open.
 func New(cfg Config) (*Server, error) {
-	if cfg.Memory == 0 {
-		cfg.Memory = DefaultMemory
-	}
-	if cfg.Connections == 0 {
-		cfg.Connections = DefaultConnections
-	}
 	if cfg.Memory < leastMemory || cfg.Connections < 2 {
 		return nil, ui.Usage(fmt.Errorf("hub: %d bytes of memory, %d connections: it cannot work with so little", cfg.Memory, cfg.Connections), "--memory 64MiB --connections 100")
 	}
@@ -138,8 +128,8 @@ func (s *Server) options() *server.Options {
 		MaxPayload:                 hub.MaxPayload,
 		MaxPending:                 maxPending,
 		WriteDeadline:              writeLimit,
-		PingInterval:               pingEvery,
-		MaxPingsOut:                maxPings,
+		PingInterval:               10 * time.Second,
+		MaxPingsOut:                3,
 		MaxClosedClients:           s.cfg.Connections,
 		JetStream:                  true,
 		JetStreamMaxMemory:         s.cfg.Memory,
@@ -159,8 +149,8 @@ func (s *Server) start() error {
 			return ui.Failure(errors.New("hub: the server is not ready after 10 s"), "is this host very busy? try again")
 		}
 	}
-	limits := map[string]server.JetStreamAccountLimits{"": {
-		MaxMemory: -1, MaxStore: 0, MaxStreams: maxStreams, MaxConsumers: maxReaders, MaxAckPending: -1,
+	limits := map[string]server.JetStreamAccountLimits{"": { // of all hosts together
+		MaxMemory: -1, MaxStore: 0, MaxStreams: 20_000, MaxConsumers: 200_000, MaxAckPending: -1,
 		MemoryMaxStreamBytes: 2 * hub.MaxPayload, StoreMaxStreamBytes: -1,
 	}}
 	if err := s.nats.GlobalAccount().UpdateJetStreamLimits(limits); err != nil {

@@ -260,7 +260,7 @@ func TestWhatHostsSendAndReceiveIsCounted(t *testing.T) {
 
 func TestASecondHubOfTheSameDirectoryIsRefused(t *testing.T) {
 	w := newWorld(t)
-	_, err := New(Config{Dir: w.dir, Listen: "127.0.0.1:0", Log: w.s.log, Places: w.s.cfg.Places})
+	_, err := New(w.s.cfg)
 	if err == nil || !strings.Contains(err.Error(), "a hub (pid ") {
 		t.Errorf("got %v, want an error that names the process", err)
 	}

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -78,7 +79,7 @@ func newWorldWith(t *testing.T, memory int64, hosts ...string) *world {
 func (w *world) start() {
 	w.Helper()
 	var err error
-	w.s, err = New(Config{Dir: w.dir, Listen: "127.0.0.1:0", HTTP: ":0", Memory: w.memory, Connections: w.connections, Version: "test", Log: slog.New(slog.NewTextHandler(w.logs, nil)),
+	w.s, err = New(Config{Dir: w.dir, Listen: "127.0.0.1:0", HTTP: ":0", Memory: cmp.Or(w.memory, Defaults().Memory), Connections: cmp.Or(w.connections, Defaults().Connections), Version: "test", Log: slog.New(slog.NewTextHandler(w.logs, nil)),
 		Places: config.Places{Env: func(string) string { return "" }, UID: os.Getuid()}})
 	if err != nil {
 		w.Fatal(err)

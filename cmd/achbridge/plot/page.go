@@ -36,6 +36,8 @@ const marks = "*+xo#@%="
 
 // Page is the plot of the window that ends now.
 func (p *Plot) Page(now time.Time, s Screen) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	lines := append([]string{p.head(now, s)}, p.legend(now, s)...)
 	if p.unfit > 0 {
 		lines = append(lines, s.Color.Paint("31", fmt.Sprintf("left out: %d; %v", p.unfit, p.why)))

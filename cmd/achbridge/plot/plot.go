@@ -11,14 +11,16 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"achbridge/cmd/achbridge/ui"
 	"achbridge/cmd/achbridge/values"
 )
 
-// Plot keeps numbers of the newest frames, for the time of one window. One goroutine at a time.
+// Plot keeps numbers of the newest frames, for the time of one window. Safe for concurrent use.
 type Plot struct {
+	mu     sync.Mutex
 	title  string
 	window time.Duration
 	lines  []line
@@ -51,6 +53,8 @@ func New(title string, window time.Duration) *Plot { return &Plot{title: title, 
 // Add takes the numbers of a frame that came at a time. The first frame with any says which lines
 // there are; a later one may lack some. The error says that they are too many.
 func (p *Plot) Add(at time.Time, numbers []values.Number) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if len(p.lines) == 0 {
 		if len(numbers) > maxLines {
 			return ui.Usage(fmt.Errorf("plot: %d lines are too many to tell apart", len(numbers)), fmt.Sprintf("name fields with %d numbers at most, as in joint[2].pos", maxLines))
@@ -77,10 +81,18 @@ func (p *Plot) Add(at time.Time, numbers []values.Number) error {
 }
 
 // Unfit counts a frame that does not fit its layout.
-func (p *Plot) Unfit(why error) { p.unfit, p.why = p.unfit+1, why }
+func (p *Plot) Unfit(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unfit, p.why = p.unfit+1, why
+}
 
 // Began reports whether a frame came, fitting or not.
-func (p *Plot) Began() bool { return p.frames+p.unfit > 0 }
+func (p *Plot) Began() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.frames+p.unfit > 0
+}
 
 // slot is the one of a time, which is not before that of the newest.
 func (p *Plot) slot(at time.Time) *slot {

@@ -48,11 +48,11 @@ func TestRecordingTakesTheLaterTypeThatAnOriginTells(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	imu := mirrorOf(t, dir, "imu")
 	first := imuType(t)
-	later, err := NewType(&layout.Layout{Name: "later", Size: 16, Fields: []layout.Field{{Name: "x", Type: layout.Double}}}, FromOrigin)
+	later, err := NewType(&layout.Layout{Name: "later", Size: 16, Fields: []layout.Field{{Name: "x", Type: layout.Double}}}, status.TypeFromOrigin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first.From = FromOrigin
+	first.From = status.TypeFromOrigin
 	again := *first
 	robot := &tells{}
 	robot.set("1", first, nil)

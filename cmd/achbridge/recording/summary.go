@@ -44,7 +44,7 @@ type ChannelSummary struct {
 	// NoSchema says why it has none. Misfits are frames that do not fit it. TypeFrom says where the layout
 	// is from: "file" or "origin".
 	Type     string            `json:"type,omitempty"`
-	TypeFrom string            `json:"type_from,omitempty"`
+	TypeFrom status.TypeSource `json:"type_from,omitempty"`
 	Renamed  []ros1msg.Renamed `json:"renamed,omitempty"`
 	NoSchema string            `json:"no_schema,omitempty"`
 	Misfits  uint64            `json:"misfits,omitempty"`

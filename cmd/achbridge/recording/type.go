@@ -8,6 +8,7 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 
 	"achbridge/bridge/layout"
+	"achbridge/bridge/status"
 	"achbridge/cmd/achbridge/config"
 	"achbridge/cmd/achbridge/ros1msg"
 )
@@ -19,7 +20,7 @@ type Type struct {
 	Schema  string // the definition for ROS 1; empty: there is none
 	Why     string // there is none
 	Renamed []ros1msg.Renamed
-	From    string // FromFile or FromOrigin; empty: an older recording does not tell
+	From    status.TypeSource // empty: an older recording does not tell
 
 	fits func(frame []byte) error
 }
@@ -27,9 +28,8 @@ type Type struct {
 // schemaEncoding is how MCAP calls the definitions of ROS 1.
 const schemaEncoding = "ros1msg"
 
-// NewType is the type of frames with a layout that is known to be good, and is from FromFile or
-// FromOrigin. The error says why the layout cannot be written as text.
-func NewType(l *layout.Layout, from string) (*Type, error) {
+// NewType is the type of frames with a layout that is known to be good. The error says why the layout cannot be written as text.
+func NewType(l *layout.Layout, from status.TypeSource) (*Type, error) {
 	text, err := config.LayoutText(l, "")
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (t *Type) describe(metadata map[string]string) {
 	if t == nil {
 		return
 	}
-	metadata["type"], metadata["layout"], metadata["type_from"] = t.Name, t.Layout, t.From
+	metadata["type"], metadata["layout"], metadata["type_from"] = t.Name, t.Layout, string(t.From)
 	if t.Why != "" {
 		metadata["no_schema"] = t.Why
 	}
@@ -83,7 +83,7 @@ func typeOf(metadata map[string]string, s *mcap.Schema) *Type {
 	if t.Name == "" || !plain(t.Name) || !plain(t.Why) {
 		return nil
 	}
-	if from := metadata["type_from"]; from == FromFile || from == FromOrigin {
+	if from := status.TypeSource(metadata["type_from"]); from == status.TypeFromFile || from == status.TypeFromOrigin {
 		t.From = from
 	}
 	if s != nil {

@@ -12,11 +12,12 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 
 	"achbridge/bridge/layout"
+	"achbridge/bridge/status"
 )
 
 func imuType(t testing.TB) *Type {
 	t.Helper()
-	kind, err := NewType(&layout.Layout{Name: "imu", Size: 16, Fields: []layout.Field{{Name: "n", Type: layout.Uint32}, {Name: "a b", Offset: 8, Type: layout.Double}}}, FromFile)
+	kind, err := NewType(&layout.Layout{Name: "imu", Size: 16, Fields: []layout.Field{{Name: "n", Type: layout.Uint32}, {Name: "a b", Offset: 8, Type: layout.Double}}}, status.TypeFromFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestTypesHaveRoomInFilesWithALimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range 40 {
-		kind, err := NewType(l, FromFile)
+		kind, err := NewType(l, status.TypeFromFile)
 		if err != nil {
 			t.Fatal(err)
 		}

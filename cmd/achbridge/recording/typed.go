@@ -8,12 +8,6 @@ import (
 	"achbridge/localach"
 )
 
-// A recording takes the type of a channel's frames from this host, or of a mirror from its origin.
-const (
-	FromFile   = string(status.TypeFromFile)
-	FromOrigin = string(status.TypeFromOrigin)
-)
-
 // maxAsked is how many origins are asked at the same time.
 const maxAsked = 8
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"achbridge/bridge/status"
 	"achbridge/localach"
 )
 
@@ -35,7 +36,7 @@ func (s *source) puts(texts ...string) {
 func TestFramesWaitForTheTypeThatTheOriginTells(t *testing.T) {
 	dir, path := testDir(t), filepath.Join(t.TempDir(), "run.mcap")
 	kind := imuType(t)
-	kind.From = FromOrigin
+	kind.From = status.TypeFromOrigin
 	const mirrors = 20
 	for i := range mirrors {
 		mirrorOf(t, dir, fmt.Sprint("m", i)).puts("sixteen bytes, 0")
@@ -83,7 +84,7 @@ func TestFramesWaitForTheTypeThatTheOriginTells(t *testing.T) {
 	}
 	s := summary(t, path)
 	for _, c := range s.Channels {
-		from := FromOrigin
+		from := status.TypeFromOrigin
 		if c.Channel == "m0" || c.Channel == "m1" || c.Channel == "other" {
 			from = ""
 		}

@@ -39,8 +39,6 @@ func ListenHTTP(h string) (net.Listener, error) {
 // crowd.
 const MostConns = 100
 
-const maxHeader = 64 << 10
-
 // ServeHTTP answers on ln until ctx ends, and closes ln.
 func ServeHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
@@ -48,7 +46,7 @@ func ServeHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.L
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
-		MaxHeaderBytes:    maxHeader,
+		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	return ServeUntil(ctx, srv, ln, "http")

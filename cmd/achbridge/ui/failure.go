@@ -4,11 +4,11 @@ import "errors"
 
 // Exit codes: scripts and service units rely on them.
 const (
-	ExitOK      = 0
-	exitFailure = 1 // the command was right and did not work
-	ExitUsage   = 2 // wrong arguments or configuration: the same command fails again
-	ExitNothing = 3 // nothing of that name, or nothing at all, was found
-	exitOver    = 4 // what was measured is over the limit that was given
+	exitOK      = iota
+	exitFailure // the command was right and did not work
+	ExitUsage   // wrong arguments or configuration: the same command fails again
+	ExitNothing // nothing of that name, or nothing at all, was found
+	exitOver    // what was measured is over the limit that was given
 )
 
 // failure is an error for the person at the terminal: what went wrong with
@@ -39,7 +39,7 @@ func OverLimit(err error, cure string) error { return &failure{err, cure, exitOv
 // is exitFailure.
 func ExitCode(err error) int {
 	if err == nil {
-		return ExitOK
+		return exitOK
 	}
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.code

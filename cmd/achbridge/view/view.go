@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"cmp"
@@ -12,24 +12,24 @@ import (
 	"achbridge/localach"
 )
 
-// view is a channel to read: one of this host, or the mirror of another host's.
-type view struct {
+// View is a channel to read: one of this host, or the mirror of another host's.
+type View struct {
 	*localach.Channel
-	of    string          // what the user calls it
-	asks  *api.Client     // of the daemon
-	ctx   context.Context // ends with the mirror, too
+	Of    string          // what the user calls it
+	Asks  *api.Client     // of the daemon
+	Ctx   context.Context // ends with the mirror, too
 	close func()
 }
 
 // lookAt opens a channel of this host by its name. HOST/CHANNEL is mirrored by the daemon
 // until the view is closed.
-func (a *app) lookAt(ctx context.Context, c *api.Client, of string) (l view, err error) {
+func (h Host) lookAt(ctx context.Context, c *api.Client, of string) (l View, err error) {
 	if c == nil || !strings.Contains(of, "/") {
-		ch, err := a.open(of)
+		ch, err := h.Open(of)
 		if err != nil {
 			return l, err
 		}
-		return view{ch, of, cmp.Or(c, a.client("")), ctx, func() { ch.Close() }}, nil
+		return View{ch, of, cmp.Or(c, h.Client("")), ctx, func() { ch.Close() }}, nil
 	}
 	if _, err := rule.ParseChannel(of); err != nil {
 		return l, ui.Usage(err, "")
@@ -41,22 +41,22 @@ func (a *app) lookAt(ctx context.Context, c *api.Client, of string) (l view, err
 		return l, err
 	}
 	go func() { cancel(<-gone) }()
-	ch, err := a.open(p.Mirror)
+	ch, err := h.Open(p.Mirror)
 	if err != nil {
 		cancel(nil)
 		return l, err
 	}
-	return view{ch, of, c, ctx, func() {
+	return View{ch, of, c, ctx, func() {
 		ch.Close()
 		cancel(nil)
 	}}, nil
 }
 
-// follow calls read with the channel that lookAt opens. When the mirror of another host's
+// Follow calls read with the channel that lookAt opens. When the mirror of another host's
 // channel was replaced, it opens the channel again.
-func (a *app) follow(ctx context.Context, c *api.Client, of string, read func(view) error) error {
+func (h Host) Follow(ctx context.Context, c *api.Client, of string, read func(View) error) error {
 	for {
-		l, err := a.lookAt(ctx, c, of)
+		l, err := h.lookAt(ctx, c, of)
 		if err != nil {
 			return err
 		}
@@ -70,15 +70,15 @@ func (a *app) follow(ctx context.Context, c *api.Client, of string, read func(vi
 		case err == nil:
 			return nil
 		case c == nil || name == of || !anew || ctx.Err() != nil:
-			return a.channelError(name, err)
+			return h.ChannelError(name, err)
 		}
 	}
 }
 
 // ended is what a verb returns when its context was over: nil when that was asked for.
-func (l view) ended(ctx context.Context) error {
-	if ctx.Err() == nil && l.ctx.Err() != nil {
-		return context.Cause(l.ctx)
+func (l View) ended(ctx context.Context) error {
+	if ctx.Err() == nil && l.Ctx.Err() != nil {
+		return context.Cause(l.Ctx)
 	}
 	return nil
 }

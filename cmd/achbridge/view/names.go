@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"achbridge/bridge"
 	"achbridge/bridge/mirror"
@@ -16,12 +17,15 @@ import (
 	"achbridge/localach"
 )
 
+// LongestAsk is how long a single question for channels of other hosts may take.
+const LongestAsk = 2 * time.Second
+
 // mostMeters is how many channels are measured at once: each of another host may take a
 // mirror, and a connection to the daemon.
 const mostMeters = 64
 
-// measured returns the channels that args mean, sorted: names of this host, or HOST/CHANNEL.
-func (a *app) measured(ctx context.Context, c *api.Client, args []string) ([]string, error) {
+// Names returns the channels that args mean, sorted: names of this host, or HOST/CHANNEL.
+func (h Host) Names(ctx context.Context, c *api.Client, args []string) ([]string, error) {
 	var names []string
 	for _, text := range args {
 		found := []string{text}
@@ -29,9 +33,9 @@ func (a *app) measured(ctx context.Context, c *api.Client, args []string) ([]str
 		switch {
 		case !rule.IsPattern(text):
 		case strings.Contains(text, "/"):
-			found, err = a.remoteMatches(ctx, c, text)
+			found, err = h.remoteMatches(ctx, c, text)
 		default:
-			found, err = a.localMatches(text)
+			found, err = h.localMatches(text)
 		}
 		if err != nil {
 			return nil, err
@@ -49,13 +53,13 @@ func (a *app) measured(ctx context.Context, c *api.Client, args []string) ([]str
 	return names, nil
 }
 
-func (a *app) remoteMatches(ctx context.Context, c *api.Client, pattern string) (names []string, err error) {
+func (h Host) remoteMatches(ctx context.Context, c *api.Client, pattern string) (names []string, err error) {
 	match, err := rule.ParseChannels(pattern)
 	if err != nil {
 		return nil, ui.Usage(err, "")
 	}
 	var list []status.RemoteChannel
-	if _, err := c.Get(ctx, "/v1/channels?"+url.Values{"match": {match.String()}, "wait": {longestAsk.String()}}.Encode(), &list); err != nil {
+	if _, err := c.Get(ctx, "/v1/channels?"+url.Values{"match": {match.String()}, "wait": {LongestAsk.String()}}.Encode(), &list); err != nil {
 		return nil, err
 	}
 	for _, r := range list {
@@ -67,11 +71,11 @@ func (a *app) remoteMatches(ctx context.Context, c *api.Client, pattern string) 
 }
 
 // localMatches leaves out channels that the daemon keeps for others, as record does.
-func (a *app) localMatches(pattern string) (names []string, err error) {
-	if err := checkPatterns([]string{pattern}); err != nil {
+func (h Host) localMatches(pattern string) (names []string, err error) {
+	if err := CheckPatterns([]string{pattern}); err != nil {
 		return nil, err
 	}
-	infos, err := a.dir().List()
+	infos, err := h.Dir.List()
 	if err != nil {
 		return nil, ui.Failure(err, "")
 	}
@@ -87,4 +91,23 @@ func (a *app) localMatches(pattern string) (names []string, err error) {
 func helper(info localach.Info) bool {
 	_, companion := mirror.MetaOf(info.Name, info.Tag)
 	return companion || bridge.IsPeek(info.Name, info.Tag)
+}
+
+// CheckPatterns refuses what names no channels of this host.
+func CheckPatterns(patterns []string) error {
+	for _, p := range patterns {
+		if strings.Contains(p, "/") {
+			return ui.Usage(fmt.Errorf("%q: want a channel of this host, and there is no / in their names", p),
+				"of another host, mirror it first: achbridge mirror "+p)
+		}
+		if rule.CheckPattern("", p) != nil {
+			return NoPattern(p)
+		}
+	}
+	return nil
+}
+
+// NoPattern is the error that a text is not a pattern.
+func NoPattern(text string) error {
+	return ui.Usage(fmt.Errorf("%q: not a pattern", text), "* stands for any text, ? for one character, [ab] for one of them")
 }

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"encoding/json"
@@ -22,7 +22,7 @@ func TestLayoutOfAnOriginIsCheckedWhereItIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "sock")
-	if l, err := originLayout(t.Context(), api.New(path), "krang.imu"); l != nil || err != nil {
+	if l, err := OriginLayout(t.Context(), api.New(path), "krang.imu"); l != nil || err != nil {
 		t.Errorf("got %v, %v without a daemon, want nothing", l, err)
 	}
 	ln, err := net.Listen("unix", path)
@@ -43,11 +43,11 @@ func TestLayoutOfAnOriginIsCheckedWhereItIsUsed(t *testing.T) {
 	go func() { _ = server.Serve(ln) }()
 	defer server.Close()
 	for name, want := range map[string]string{"good": "", "none": "", "older": "", "why": "krang has a layout of imu, but it sleeps", "bad": "not a layout", "broken": "cannot be read"} {
-		l, err := originLayout(t.Context(), api.New(path), name)
+		l, err := OriginLayout(t.Context(), api.New(path), name)
 		if (l != nil) != (name == "good") || (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, %v, want %q", name, l, err, want)
 		}
-		if errors.Is(err, errNoAnswer) != (name == "broken") {
+		if errors.Is(err, ErrNoAnswer) != (name == "broken") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

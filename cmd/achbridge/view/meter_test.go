@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"math"
@@ -7,13 +7,13 @@ import (
 )
 
 func TestMeterTellsRateJitterAndSizes(t *testing.T) {
-	m := meter{window: time.Second}
+	m := Meter{Window: time.Second}
 	start := time.Unix(100, 0)
 	for i := range 300 { // every 10 ms, one in two late by 2 ms
 		late := time.Duration(i%2) * 2 * time.Millisecond
 		m.add(arrival{at: start.Add(time.Duration(i)*10*time.Millisecond + late), seq: uint64(i + 1), size: 60 + i%2})
 	}
-	r := m.measure(start.Add(2995 * time.Millisecond))
+	r := m.Measure(start.Add(2995 * time.Millisecond))
 
 	if math.Abs(r.Hz-100) > 0.5 || math.Abs(r.JitterMs-2) > 0.05 {
 		t.Errorf("got %.2f Hz, jitter %.3f ms, want 100 Hz, 2 ms", r.Hz, r.JitterMs)
@@ -27,12 +27,12 @@ func TestMeterTellsRateJitterAndSizes(t *testing.T) {
 }
 
 func TestMeterCountsWhatItMissed(t *testing.T) {
-	m := meter{window: time.Second}
+	m := Meter{Window: time.Second}
 	start := time.Unix(100, 0)
 	for i := range 10 {
 		m.add(arrival{at: start.Add(time.Duration(i) * 100 * time.Millisecond), seq: uint64(5*i + 1), size: 1})
 	}
-	r := m.measure(start.Add(950 * time.Millisecond))
+	r := m.Measure(start.Add(950 * time.Millisecond))
 
 	if math.Abs(r.Hz-50) > 1e-6 || r.Missed != 36 || r.Frames != 10 {
 		t.Errorf("got %.3f Hz, %d missed, %d frames, want 50, 36, 10", r.Hz, r.Missed, r.Frames)
@@ -40,16 +40,16 @@ func TestMeterCountsWhatItMissed(t *testing.T) {
 }
 
 func TestMeterKnowsSilence(t *testing.T) {
-	m := meter{window: time.Second}
+	m := Meter{Window: time.Second}
 	start := time.Unix(100, 0)
-	if r := m.measure(start); r.Hz != 0 || r.Frames != 0 {
+	if r := m.Measure(start); r.Hz != 0 || r.Frames != 0 {
 		t.Errorf("got %+v before any frame, want zeros", r)
 	}
 	m.add(arrival{at: start, seq: 7, size: 3})
-	if r := m.measure(start.Add(time.Millisecond)); r.Hz != 0 || r.Frames != 1 {
+	if r := m.Measure(start.Add(time.Millisecond)); r.Hz != 0 || r.Frames != 1 {
 		t.Errorf("got %+v after one frame, want no rate yet", r)
 	}
-	if r := m.measure(start.Add(5 * time.Second)); r.Hz != 0 || r.Frames != 0 {
+	if r := m.Measure(start.Add(5 * time.Second)); r.Hz != 0 || r.Frames != 0 {
 		t.Errorf("got %+v after 5 s of silence, want zeros", r)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"math"
@@ -8,11 +8,11 @@ import (
 	"achbridge/cmd/achbridge/ui"
 )
 
-// meter measures the rate, the period and the size of a channel's frames over a sliding window.
-// add and measure take the time from their caller. Safe for concurrent use.
-type meter struct {
-	channel string // its name in the reports
-	window  time.Duration
+// Meter measures the rate, the period and the size of a channel's frames over a sliding window.
+// add and Measure take the time from their caller. Safe for concurrent use.
+type Meter struct {
+	Channel string // its name in the reports
+	Window  time.Duration
 
 	mu   sync.Mutex
 	seen []arrival // oldest first; the first one may lie before the window
@@ -25,9 +25,9 @@ type arrival struct {
 	size int
 }
 
-// rate is one report. Frames counts the frames read in the window, Missed
+// Rate is one report. Frames counts the frames read in the window, Missed
 // those put between them that were gone before they could be read.
-type rate struct {
+type Rate struct {
 	Channel  string  `json:"channel"`
 	WindowS  float64 `json:"window_s"`
 	Frames   int     `json:"frames"`
@@ -45,51 +45,51 @@ type rate struct {
 	BytesPerS float64 `json:"bytes_per_s"`
 }
 
-// sizes is one size, or from which to which.
-func (r rate) sizes() string {
+// Sizes is one size, or from which to which.
+func (r Rate) Sizes() string {
 	return ui.SizeRange(r.SizeMin, r.SizeMax)
 }
 
-// read adds the frames of l, from now on, until the view ends. It calls ready before the first.
-func (m *meter) read(l view, ready func()) error {
+// Read adds the frames of l, from now on, until the view ends. It calls ready before the first.
+func (m *Meter) Read(l View, ready func()) error {
 	m.restart()
-	f := follower{ch: l.Channel, reader: l.Reader()}
-	if err := f.reader.Flush(); err != nil {
+	f := NewFollower(l.Channel)
+	if err := f.Reader.Flush(); err != nil {
 		return err
 	}
 	ready()
-	return f.each(l.ctx, f.oldest, func(frame []byte) error {
-		m.add(arrival{at: time.Now(), seq: f.reader.Seq(), size: len(frame)})
+	return f.Each(l.Ctx, f.Oldest, func(frame []byte) error {
+		m.add(arrival{at: time.Now(), seq: f.Reader.Seq(), size: len(frame)})
 		return nil
 	})
 }
 
 // restart forgets all arrivals: a channel that was opened again numbers its frames from 1.
-func (m *meter) restart() {
+func (m *Meter) restart() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.seen = nil
 }
 
-func (m *meter) add(a arrival) {
+func (m *Meter) add(a arrival) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.seen = append(m.seen, a)
 }
 
-// measure reports on the window that ends at now and forgets what lies before,
+// Measure reports on the window that ends at now and forgets what lies before,
 // but for the last frame before it, with which the first interval begins.
-func (m *meter) measure(now time.Time) rate {
+func (m *Meter) Measure(now time.Time) Rate {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	begin := now.Add(-m.window)
+	begin := now.Add(-m.Window)
 	drop := 0
 	for drop+1 < len(m.seen) && m.seen[drop+1].at.Before(begin) {
 		drop++
 	}
 	m.seen = append(m.seen[:0], m.seen[drop:]...)
 
-	r := rate{Channel: m.channel, WindowS: m.window.Seconds()}
+	r := Rate{Channel: m.Channel, WindowS: m.Window.Seconds()}
 	var sum, squares, bytes float64
 	var put uint64
 	var intervals int

@@ -1,0 +1,84 @@
+// Package view is how verbs read channels: of this host, or of other hosts through a mirror that the daemon keeps meanwhile.
+//
+//	h := view.Host{Places: places, Dir: localach.Shm, Note: terminal.Note}
+//	err := h.Follow(ctx, h.Client(""), "krang/imu", func(v view.View) error {
+//		return view.NewFollower(v.Channel).Each(v.Ctx, first, print)
+//	})
+//
+// names.go finds which channels a pattern means, follower.go reads the frames of one, layout.go and later.go find what is in
+// them, meter.go measures how often they come.
+package view
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"achbridge/cmd/achbridge/api"
+	"achbridge/cmd/achbridge/config"
+	"achbridge/cmd/achbridge/diagnose"
+	"achbridge/cmd/achbridge/ui"
+	"achbridge/localach"
+)
+
+// Host is the host on which channels are read.
+type Host struct {
+	config.Places
+	Dir  localach.Dir
+	Note func(format string, args ...any) // tells what is to be said beside the frames
+}
+
+// quiet is h without notes.
+func (h Host) quiet() Host {
+	h.Note = func(string, ...any) {}
+	return h
+}
+
+// Client returns a client of the daemon whose control socket is at path; "" is the usual place.
+func (h Host) Client(path string) *api.Client {
+	return api.New(cmp.Or(path, h.Env(config.EnvName("control")), h.FindControl()))
+}
+
+// Open opens a channel of this host; its errors carry a cure.
+func (h Host) Open(name string) (*localach.Channel, error) {
+	ch, err := h.Dir.Open(name)
+	if err != nil {
+		return nil, h.ChannelError(name, err)
+	}
+	return ch, nil
+}
+
+// ChannelError says what to do about an error of localach.
+func (h Host) ChannelError(name string, err error) error {
+	anew := fmt.Sprintf("achbridge channel create %s --replace", name)
+	switch {
+	case ui.ExitCode(err) == ui.ExitUsage, ui.Cure(err) != "": // it says already
+		return err
+	case errors.Is(err, localach.ErrName):
+		return ui.Usage(err, "")
+	case errors.Is(err, fs.ErrNotExist):
+		if hidden := diagnose.HiddenBy(h.Dir.KernelDevice(name)); hidden != "" {
+			return ui.NotFound(fmt.Errorf("channel %s: there is none in %s, and %s", name, h.Dir, hidden), "achbridge uses channels in shared memory only")
+		}
+		return ui.NotFound(fmt.Errorf("channel %s: there is none in %s", name, h.Dir),
+			"achbridge channel ls lists them, achbridge channel create "+name+" makes it")
+	case errors.Is(err, fs.ErrExist):
+		return ui.Failure(fmt.Errorf("channel %s: exists already", name), "use it as it is; or end the programs that use it, then "+anew)
+	case errors.Is(err, fs.ErrPermission):
+		return ui.Failure(err, "readers of a channel need write permission too: its owner can give it with chmod g+rw or o+rw")
+	case errors.Is(err, localach.ErrReplaced), errors.Is(err, localach.ErrUnlinked), errors.Is(err, localach.ErrReinitialised):
+		return ui.Failure(err, "start again to open the channel that is there now")
+	case errors.Is(err, localach.ErrForeign):
+		return ui.Failure(err, "leave it to its own programs; the achd that belongs to its Ach serves it: achbridge mirror achd://HOST/"+name+" on other hosts")
+	case errors.Is(err, localach.ErrHalfCreated):
+		return ui.Failure(err, "try again; when it stays so, its creator has died: achbridge channel rm "+name)
+	case errors.Is(err, localach.ErrBusy):
+		return ui.Failure(err, "find who holds it: achbridge channel info "+name)
+	case errors.Is(err, localach.ErrGeometry):
+		return ui.Failure(err, "end the programs that use it, then give it a geometry that libach can open: "+anew+" --frames N --size BYTES")
+	case errors.Is(err, localach.ErrCorrupt), errors.Is(err, localach.ErrWedged):
+		return ui.Failure(err, "end the programs that use it, then achbridge channel rm "+name+": its publisher creates it again")
+	}
+	return ui.Failure(err, "")
+}
