@@ -47,13 +47,13 @@ func BrowseAchd(ctx context.Context, interfaces []string, timeout time.Duration)
 		return nil, err
 	}
 	var list []AchdChannel
-	enough := time.AfterFunc(timeout, cancel)
-	defer enough.Stop()
+	quietTimer := time.AfterFunc(timeout, cancel)
+	defer quietTimer.Stop()
 	for e := range entries { // closed when ctx ends
-		c, ok := achdChannel(e)
+		c, ok := parseAchdEntry(e)
 		if ok && len(list) < maxAchdChannels {
 			list = append(list, c)
-			enough.Reset(quiet)
+			quietTimer.Reset(quiet)
 		}
 	}
 	slices.SortFunc(list, func(a, b AchdChannel) int {
@@ -70,11 +70,11 @@ const groupsPerSocket = 20
 func browseAchd(ctx context.Context, ifaces []net.Interface) (<-chan *zeroconf.ServiceEntry, error) {
 	all := make(chan *zeroconf.ServiceEntry)
 	var resolvers sync.WaitGroup
-	for part := range slices.Chunk(ifaces, groupsPerSocket) {
-		asker, err := zeroconf.NewResolver(zeroconf.SelectIPTraffic(zeroconf.IPv4), zeroconf.SelectIfaces(part))
+	for group := range slices.Chunk(ifaces, groupsPerSocket) {
+		resolver, err := zeroconf.NewResolver(zeroconf.SelectIPTraffic(zeroconf.IPv4), zeroconf.SelectIfaces(group))
 		entries := make(chan *zeroconf.ServiceEntry)
 		if err == nil {
-			err = asker.Browse(ctx, "_ach._tcp", "local.", entries)
+			err = resolver.Browse(ctx, "_ach._tcp", "local.", entries)
 		}
 		if err != nil {
 			return nil, err
@@ -95,8 +95,8 @@ func browseAchd(ctx context.Context, ifaces []net.Interface) (<-chan *zeroconf.S
 	return all, nil
 }
 
-// achdChannel is what an answer says; false: it cannot be used.
-func achdChannel(e *zeroconf.ServiceEntry) (c AchdChannel, ok bool) {
+// parseAchdEntry is what an answer says; false: it cannot be used.
+func parseAchdEntry(e *zeroconf.ServiceEntry) (c AchdChannel, ok bool) {
 	channel, err := fromLabel(e.Instance)
 	c = AchdChannel{Channel: channel, Host: strings.TrimSuffix(e.HostName, ".")}
 	if err != nil || checkName(c.Host) != nil || e.Port < 1 || e.Port > 0xffff || len(e.AddrIPv4) == 0 {

@@ -8,14 +8,14 @@ import (
 )
 
 // The name of a mirror has a dot, which is escaped within a name of DNS.
-func TestAchdChannelWithADotIsFound(t *testing.T) {
+func TestParseAchdEntryUnescapesDots(t *testing.T) {
 	e := zeroconf.NewServiceEntry(`robot\.imu`, "_ach._tcp", "local.")
 	e.HostName, e.Port, e.AddrIPv4 = "krang.local.", 8076, []net.IP{net.IPv4(10, 0, 0, 7)}
-	if c, ok := achdChannel(e); !ok || c.Channel != "robot.imu" || c.Host != "krang.local" {
+	if c, ok := parseAchdEntry(e); !ok || c.Channel != "robot.imu" || c.Host != "krang.local" {
 		t.Errorf("got %+v, %v", c, ok)
 	}
 	e.Instance = "robot imu"
-	if c, ok := achdChannel(e); ok {
+	if c, ok := parseAchdEntry(e); ok {
 		t.Errorf("a name that no channel can have: got %+v", c)
 	}
 }

@@ -29,12 +29,12 @@ type AchdSearch struct {
 
 // Run answers until ctx ends.
 func (a AchdSearch) Run(ctx context.Context) error {
-	var lasting trouble
+	var problem lastingError
 	for ctx.Err() == nil {
-		if err := a.answer(ctx); ctx.Err() == nil && lasting.begins(err) {
+		if err := a.answer(ctx); ctx.Err() == nil && problem.isNew(err) {
 			a.Log.Warn("cannot answer achd's searches, will try again", "err", err)
 		}
-		rest := time.NewTimer(lookAround)
+		rest := time.NewTimer(listInterfacesEvery)
 		select {
 		case <-rest.C:
 		case <-ctx.Done():
@@ -69,19 +69,19 @@ func (a AchdSearch) answer(ctx context.Context) error {
 				return err
 			} // any other error is of an interface without IPv4, which is tried again
 		}
-		timer.Reset(lookAround)
+		timer.Reset(listInterfacesEvery)
 	}
 }
 
 // serve answers the queries that a socket receives until the socket is closed.
 func (a AchdSearch) serve(s *socket, links *atomic.Pointer[[]link]) error {
-	var taken intake
+	var limiter rateLimiter
 	for buf := make([]byte, maxPacket+1); ; {
 		n, at, err := s.receive(buf)
 		switch {
 		case err != nil:
 			return err
-		case n <= maxPacket && bytes.Contains(bytes.ToLower(buf[:n]), []byte("\x04_ach\x04_tcp")) && taken.takes(time.Now(), at.from.Addr()):
+		case n <= maxPacket && bytes.Contains(bytes.ToLower(buf[:n]), []byte("\x04_ach\x04_tcp")) && limiter.allow(time.Now(), at.from.Addr()):
 			if reply, from := a.reply(buf[:n], at, *links.Load()); reply != nil {
 				_, _ = s.v4.WriteTo(reply, &ipv4.ControlMessage{IfIndex: at.ifIndex, Src: from.AsSlice()}, net.UDPAddrFromAddrPort(at.from))
 			}
@@ -89,33 +89,33 @@ func (a AchdSearch) serve(s *socket, links *atomic.Pointer[[]link]) error {
 	}
 }
 
-// achdLife is for how long an answer is good, in seconds: one-shot questions are not told of changes.
-const achdLife = 10
+// achdTTL is for how long an answer is good, in seconds: one-shot questions are not told of changes.
+const achdTTL = 10
 
 // reply is the answer to a question, and the address that it comes from; nil: there is none. Who is not on a network of the
 // interface that heard the question gets no answer.
 func (a AchdSearch) reply(b []byte, at arrival, links []link) (reply []byte, ours netip.Addr) {
-	from := at.from.Addr().Unmap()
-	var asked dns.Msg
-	if at.from.Port() == mdnsPort || asked.Unpack(b) != nil || asked.Response || asked.Opcode != dns.OpcodeQuery || len(asked.Question) != 1 {
+	client := at.from.Addr().Unmap()
+	var query dns.Msg
+	if at.from.Port() == mdnsPort || query.Unpack(b) != nil || query.Response || query.Opcode != dns.OpcodeQuery || len(query.Question) != 1 {
 		return nil, ours
 	}
-	q := asked.Question[0]
-	channel, ok := channelSearched(q.Name)
+	q := query.Question[0]
+	channel, ok := searchedChannel(q.Name)
 	if !ok || q.Qtype != dns.TypeSRV || q.Qclass&^classFlush != dns.ClassINET {
 		return nil, ours
 	}
-	ours = addressFor(from, at.ifIndex, links)
+	ours = addressFor(client, at.ifIndex, links)
 	if !ours.IsValid() || at.to != group4 && at.to != ours {
 		return nil, ours
 	}
-	if bound := a.Listen.Addr().Unmap(); !bound.IsUnspecified() && bound != ours || !a.Serves(from, channel) {
+	if bound := a.Listen.Addr().Unmap(); !bound.IsUnspecified() && bound != ours || !a.Serves(client, channel) {
 		return nil, ours
 	}
-	answer := dns.Msg{Question: asked.Question}
-	answer.Id, answer.Response, answer.Authoritative = asked.Id, true, true
+	answer := dns.Msg{Question: query.Question}
+	answer.Id, answer.Response, answer.Authoritative = query.Id, true, true
 	answer.Answer = []dns.RR{&dns.SRV{
-		Hdr:    dns.RR_Header{Name: q.Name, Rrtype: dns.TypeSRV, Class: dns.ClassINET, Ttl: achdLife},
+		Hdr:    dns.RR_Header{Name: q.Name, Rrtype: dns.TypeSRV, Class: dns.ClassINET, Ttl: achdTTL},
 		Target: ours.String() + ".", // its labels: achd takes that for an address, and needs no look-up of a name
 		Port:   a.Listen.Port(),
 	}}
@@ -128,8 +128,8 @@ func (a AchdSearch) reply(b []byte, at arrival, links []link) (reply []byte, our
 
 const achdService = "._ach._tcp." + domain + "."
 
-// channelSearched is the channel of a name CHANNEL._ach._tcp.local. achd makes labels of its dots.
-func channelSearched(name string) (channel string, ok bool) {
+// searchedChannel is the channel of a name CHANNEL._ach._tcp.local. achd makes labels of its dots.
+func searchedChannel(name string) (channel string, ok bool) {
 	at := len(name) - len(achdService)
 	if at < 1 || !strings.EqualFold(name[at:], achdService) {
 		return "", false

@@ -17,8 +17,8 @@ import (
 	"achbridge/testnet/await"
 )
 
-// asksFor is the question of achd for a channel: id 1234, flags 0100, SRV, class 1.
-func asksFor(channel string) []byte {
+// achdQuery is the question of achd for a channel: id 1234, flags 0100, SRV, class 1.
+func achdQuery(channel string) []byte {
 	b, _ := hex.DecodeString("123401000001000000000000")
 	b = append(append(b, byte(len(channel))), channel...)
 	return append(b, "\x04_ach\x04_tcp\x05local\x00\x00\x21\x00\x01"...)
@@ -28,7 +28,7 @@ var onlyImu = AchdSearch{Listen: netip.MustParseAddrPort("[::]:8076"), Serves: f
 	return channel == "imu" && from == netip.MustParseAddr("10.80.76.2")
 }}
 
-func searchedAt() (arrival, []link) {
+func imuArrival() (arrival, []link) {
 	at := arrival{from: netip.MustParseAddrPort("10.80.76.2:40000"), to: group4, ifIndex: 3}
 	return at, []link{
 		{iface: net.Interface{Index: 2}, prefixes: []netip.Prefix{netip.MustParsePrefix("10.80.0.9/16")}},
@@ -36,9 +36,9 @@ func searchedAt() (arrival, []link) {
 	}
 }
 
-func TestSearchOfAchdIsAnswered(t *testing.T) {
-	at, links := searchedAt()
-	got, ours := onlyImu.reply(asksFor("imu"), at, links)
+func TestAchdSearchAnswersAchd(t *testing.T) {
+	at, links := imuArrival()
+	got, ours := onlyImu.reply(achdQuery("imu"), at, links)
 	// The same id, the question again, and one SRV record of 10 s: port 8076, the address as labels.
 	const want = "123484000001000100000000" + "03696d75045f616368045f746370056c6f63616c00" + "00210001" +
 		"03696d75045f616368045f746370056c6f63616c00" + "002100010000000a" + "0012" + "000000001f8c" + "023130" + "023830" + "023736" + "0131" + "00"
@@ -47,12 +47,12 @@ func TestSearchOfAchdIsAnswered(t *testing.T) {
 	}
 }
 
-func TestOtherQuestionsThanThoseOfAchdAreNot(t *testing.T) {
-	with := func(change func(b []byte) []byte) []byte { return change(asksFor("imu")) }
+func TestAchdSearchIgnoresOtherQueries(t *testing.T) {
+	with := func(change func(b []byte) []byte) []byte { return change(achdQuery("imu")) }
 	for name, b := range map[string][]byte{
-		"another channel": asksFor("secret"),
+		"another channel": achdQuery("secret"),
 		"no channel":      []byte("\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x04_ach\x04_tcp\x05local\x00\x00\x21\x00\x01"),
-		"bad name":        asksFor("i m"),
+		"bad name":        achdQuery("i m"),
 		"pointer":         with(func(b []byte) []byte { b[12] = 0xc0; return b }),
 		"a response":      with(func(b []byte) []byte { b[2] |= 0x80; return b }),
 		"an update":       with(func(b []byte) []byte { b[2] |= 0x28; return b }),
@@ -61,7 +61,7 @@ func TestOtherQuestionsThanThoseOfAchdAreNot(t *testing.T) {
 		"class CH":        with(func(b []byte) []byte { b[len(b)-1] = 3; return b }),
 		"cut":             with(func(b []byte) []byte { return b[:len(b)-1] }),
 	} {
-		at, links := searchedAt()
+		at, links := imuArrival()
 		if got, _ := onlyImu.reply(b, at, links); got != nil {
 			t.Errorf("%s: got %x", name, got)
 		}
@@ -74,27 +74,27 @@ func TestOtherQuestionsThanThoseOfAchdAreNot(t *testing.T) {
 		"not let in":           func(a *arrival) { a.from = netip.MustParseAddrPort("10.80.76.3:40000") },
 		"a link-local address": func(a *arrival) { a.from = netip.MustParseAddrPort("[fe80::2]:40000") },
 	} {
-		at, links := searchedAt()
+		at, links := imuArrival()
 		change(&at)
-		if got, _ := onlyImu.reply(asksFor("imu"), at, links); got != nil {
+		if got, _ := onlyImu.reply(achdQuery("imu"), at, links); got != nil {
 			t.Errorf("%s: got %x", name, got)
 		}
 	}
 }
 
 // Who is served at one address is told of that alone.
-func TestSearchOfAchdIsAnsweredWhereItIsServed(t *testing.T) {
-	at, links := searchedAt()
+func TestAchdSearchAnswersOnlyAtListenAddress(t *testing.T) {
+	at, links := imuArrival()
 	for listen, want := range map[string]bool{"10.80.76.1:80": true, "127.0.0.1:8076": false, "10.80.0.9:8076": false} {
 		a := onlyImu
 		a.Listen = netip.MustParseAddrPort(listen)
-		if got, _ := a.reply(asksFor("imu"), at, links); (got != nil) != want {
+		if got, _ := a.reply(achdQuery("imu"), at, links); (got != nil) != want {
 			t.Errorf("%s: got %x", listen, got)
 		}
 	}
 }
 
-func TestChannelThatIsSearched(t *testing.T) {
+func TestSearchedChannel(t *testing.T) {
 	for name, want := range map[string]string{
 		"imu._ach._tcp.local.":         "imu",
 		"robot.imu._ach._tcp.local.":   "robot.imu",
@@ -106,17 +106,17 @@ func TestChannelThatIsSearched(t *testing.T) {
 		"imu._achbridge._udp.local.":   "",
 		"imu._ach._tcp.example.local.": "",
 	} {
-		if got, ok := channelSearched(name); ok != (want != "") || ok && got != want {
+		if got, ok := searchedChannel(name); ok != (want != "") || ok && got != want {
 			t.Errorf("%s: got %q, %v, want %q", name, got, ok, want)
 		}
 	}
 }
 
 func FuzzAchdSearch(f *testing.F) {
-	f.Add(asksFor("imu"))
-	f.Add(asksFor("secret"))
+	f.Add(achdQuery("imu"))
+	f.Add(achdQuery("secret"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		at, links := searchedAt()
+		at, links := imuArrival()
 		if got, ours := onlyImu.reply(b, at, links); got != nil && (len(got) > 200 || string(got[:2]) != string(b[:2]) || ours != links[1].prefixes[0].Addr()) {
 			t.Errorf("%x: got %x", b, got)
 		}
@@ -124,7 +124,7 @@ func FuzzAchdSearch(f *testing.F) {
 }
 
 // A program that asks as achd does gets its answer at the port that it asked from.
-func TestSearchOfAchdOnANetwork(t *testing.T) {
+func TestAchdSearchOverNetwork(t *testing.T) {
 	l := newLab(t)
 	l.addSwitch("sw0")
 	robot, pc := l.addHost(), l.addHost()
@@ -155,7 +155,7 @@ func TestSearchOfAchdOnANetwork(t *testing.T) {
 	buf := make([]byte, maxPacket)
 	for end := await.Deadline(); ; {
 		for _, channel := range []string{"secret", "imu"} { // achd too asks again
-			if _, err := conn.WriteTo(asksFor(channel), group); err != nil {
+			if _, err := conn.WriteTo(achdQuery(channel), group); err != nil {
 				t.Fatal(err)
 			}
 		}

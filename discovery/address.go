@@ -10,7 +10,7 @@ import (
 type rank uint8
 
 const (
-	rankHeard     rank = iota // the packet came from it, on its own subnet
+	rankSource    rank = iota // the packet came from it, on its own subnet
 	rankSubnet                // in the subnet of the interface it was heard on
 	rankLinkLocal             // reachable through that interface only, and surely
 	rankOther                 // in a subnet of another of our interfaces, or in another subnet on the same cable
@@ -23,8 +23,8 @@ type address struct {
 	rank rank
 }
 
-// hearing is where a packet came from.
-type hearing struct {
+// packetSource is where a packet came from.
+type packetSource struct {
 	from  netip.Addr
 	via   link   // the interface it arrived on
 	links []link // all interfaces of this host
@@ -34,7 +34,7 @@ type hearing struct {
 // announced, or if no address is.
 // Addresses that cannot be the peer's from here are left out: unspecified, multicast, broadcast and loopback ones, and our
 // own, which another host can have too (172.17.0.1 of every Docker host).
-func (h hearing) addresses(r record) []address {
+func (h packetSource) addresses(r record) []address {
 	var out []address
 	announced := r.addrs
 	if len(announced) == 0 {
@@ -56,7 +56,7 @@ func (h hearing) addresses(r record) []address {
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-func (h hearing) rank(a netip.Addr) (rank, bool) {
+func (h packetSource) rank(a netip.Addr) (rank, bool) {
 	from := h.from.Unmap().WithZone("")
 	switch {
 	case !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || a == broadcast:
@@ -68,7 +68,7 @@ func (h hearing) rank(a netip.Addr) (rank, bool) {
 	case a.Is6() && a.IsLinkLocalUnicast():
 		return rankLinkLocal, true
 	case h.via.contains(a) && a == from:
-		return rankHeard, true
+		return rankSource, true
 	case h.via.contains(a):
 		return rankSubnet, true
 	}
@@ -83,20 +83,20 @@ func (h hearing) rank(a netip.Addr) (rank, bool) {
 	return rankFar, true
 }
 
-// believes reports whether to read a packet that was sent to dst. A packet to the group has not crossed a router,
+// accepts reports whether to read a packet that was sent to dst. A packet to the group has not crossed a router,
 // whatever its source is (RFC 6762, section 11). A packet to this host alone may have come from anywhere, so its
 // source must be on the link.
-func (h hearing) believes(dst netip.Addr) bool {
-	if toGroup(dst) {
+func (h packetSource) accepts(dst netip.Addr) bool {
+	if isGroup(dst) {
 		return true
 	}
 	from := h.from.Unmap()
 	return !dst.IsMulticast() && (from.Is6() && from.IsLinkLocalUnicast() || h.via.contains(from.WithZone("")))
 }
 
-func toGroup(dst netip.Addr) bool { return dst == group4 || dst.WithZone("") == group6 }
+func isGroup(dst netip.Addr) bool { return dst == group4 || dst.WithZone("") == group6 }
 
-func (h hearing) ours(a netip.Addr) bool {
+func (h packetSource) ours(a netip.Addr) bool {
 	for _, l := range h.links {
 		if l.owns(a) {
 			return true

@@ -46,7 +46,7 @@ func TestAddressesAreRanked(t *testing.T) {
 			r.addrs = append(r.addrs, netip.MustParseAddr(a))
 		}
 		var got []netip.AddrPort
-		for _, a := range (hearing{netip.MustParseAddr(c.from), c.via, links}).addresses(r) {
+		for _, a := range (packetSource{netip.MustParseAddr(c.from), c.via, links}).addresses(r) {
 			got = append(got, a.AddrPort)
 		}
 		if !slices.Equal(got, ports(c.want...)) {
@@ -55,15 +55,15 @@ func TestAddressesAreRanked(t *testing.T) {
 	}
 }
 
-func TestLoopbackAddressOnlyThroughLoopback(t *testing.T) {
+func TestLoopbackAddressIsUsedOnlyViaLoopback(t *testing.T) {
 	lo := testLink(1, "lo", "127.0.0.1/8")
-	got := hearing{netip.MustParseAddr("127.0.0.1"), lo, []link{lo}}.addresses(record{port: 1})
+	got := packetSource{netip.MustParseAddr("127.0.0.1"), lo, []link{lo}}.addresses(record{port: 1})
 	if len(got) != 1 || got[0].String() != "127.0.0.1:1" {
 		t.Errorf("got %v, want 127.0.0.1:1", got)
 	}
 }
 
-func TestLinkChangesThatNeedNewSockets(t *testing.T) {
+func TestSameSocketsComparesFamilies(t *testing.T) {
 	old := []link{testLink(2, "eth0", "10.0.0.1/24")}
 	down := testLink(2, "eth0", "10.0.0.1/24")
 	down.iface.Flags = 0

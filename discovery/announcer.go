@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	lookAround    = time.Second     // how often the interfaces are listed
-	registerEvery = 5 * time.Second // least time between two registrations when the list of channels changes
-	relinkEvery   = time.Second     // least time between two registrations when interfaces change or one has failed
-	againPerLife  = 4               // announcements within one life
-	// againAtLeast is the longest time between two announcements, without its jitter of a tenth. It is so short since
+	listInterfacesEvery      = time.Second     // how often the interfaces are listed
+	registerEvery            = 5 * time.Second // least time between two registrations when the list of channels changes
+	relinkEvery              = time.Second     // least time between two registrations when interfaces change or one has failed
+	announcementsPerLifetime = 4               // announcements within one life
+	// maxAnnounceInterval is the longest time between two announcements, without its jitter of a tenth. It is so short since
 	// no host believes an announcement for longer than maxBelief.
-	againAtLeast = 27 * time.Second
+	maxAnnounceInterval = 27 * time.Second
 )
 
 // Announcer keeps one mDNS service for this host on the network.
@@ -25,14 +25,14 @@ type Announcer struct {
 	log     *slog.Logger
 	changed chan struct{} // room for one
 
-	mu       sync.Mutex
-	channels []Channel // wanted, by name
-	hidden   int       // number of wanted channels that are not announced by name
-	network  string    // that is announced
-	said     spoken    // the last announcement
-	leaving  bool      // Run has begun to say goodbye
+	mu         sync.Mutex
+	channels   []Channel       // wanted, by name
+	hidden     int             // number of wanted channels that are not announced by name
+	network    string          // that is announced
+	lastRecord announcedRecord // the last announcement
+	leaving    bool            // Run has begun to say goodbye
 
-	serving []*registration // that zeroconf answers questions for
+	registrations []*registration // that zeroconf answers questions for
 }
 
 // NewAnnouncer checks all of cfg and reports every problem at once.
@@ -40,8 +40,8 @@ func NewAnnouncer(cfg Config) (*Announcer, error) {
 	if err := cfg.checkAnnounce(); err != nil {
 		return nil, err
 	}
-	if cfg.Self.life == 0 {
-		cfg.Self.life = defaultLife
+	if cfg.Self.lifetime == 0 {
+		cfg.Self.lifetime = defaultLifetime
 	}
 	a := &Announcer{cfg: cfg, log: cfg.logger(), changed: make(chan struct{}, 1), network: cfg.Self.Network}
 	a.Update(cfg.Self.Channels)
@@ -83,18 +83,18 @@ func (a *Announcer) wake() {
 // Run announces until ctx ends, then says goodbye and returns nil within a second. It waits for networks that are missing
 // or come and go. Call it once.
 func (a *Announcer) Run(ctx context.Context) error {
-	ended := make(chan struct{})
+	stopped := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(stopped)
 		a.announce(ctx)
 	}()
 	<-ctx.Done()
 	a.silence()
 	// announce says goodbye too, but it may be waiting for the kernel to begin or end a registration.
-	if err := a.spoken().say(0); err != nil {
+	if err := a.lastAnnounced().send(0); err != nil {
 		a.log.Warn("cannot say goodbye", "err", err)
 	}
-	awaitEnd(ended)
+	awaitStop(stopped)
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (a *Announcer) silence() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.leaving = true
-	for _, reg := range a.serving {
+	for _, reg := range a.registrations {
 		reg.silence()
 	}
 }
@@ -116,59 +116,59 @@ func (a *Announcer) isLeaving() bool {
 	return a.leaving
 }
 
-// serves notes which registrations zeroconf answers for now.
-func (a *Announcer) serves(regs ...*registration) {
+// setRegistrations notes which registrations zeroconf answers for now.
+func (a *Announcer) setRegistrations(regs ...*registration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.serving = slices.DeleteFunc(regs, func(r *registration) bool { return r == nil })
+	a.registrations = slices.DeleteFunc(regs, func(r *registration) bool { return r == nil })
 	if a.leaving {
-		for _, reg := range a.serving {
+		for _, reg := range a.registrations {
 			reg.silence()
 		}
 	}
 }
 
-func (a *Announcer) spoken() spoken {
+func (a *Announcer) lastAnnounced() announcedRecord {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.said
+	return a.lastRecord
 }
 
-func (a *Announcer) setSpoken(s spoken) {
+func (a *Announcer) setLastAnnounced(s announcedRecord) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.said = s
+	a.lastRecord = s
 }
 
 func (a *Announcer) announce(ctx context.Context) {
-	r := &running{Announcer: a}
+	r := &announceState{Announcer: a}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			r.leave()
+			r.sayGoodbye()
 			return
 		case <-a.changed:
 		case <-timer.C:
 		}
 		now := time.Now()
 		r.step(now)
-		timer.Reset(r.untilNext(now))
+		timer.Reset(r.untilNextStep(now))
 	}
 }
 
-// running is the state that the goroutine of announce owns.
-type running struct {
+// announceState is the state that the goroutine of announce owns.
+type announceState struct {
 	*Announcer
-	reg     *registration // nil: not registered
-	attempt time.Time     // time of the last registration or failure
-	again   time.Time     // time of the next repetition
-	trouble trouble       // the last trouble that was logged
+	registration *registration // nil: not registered
+	lastAttempt  time.Time     // time of the last registration or failure
+	nextRepeat   time.Time     // time of the next repetition
+	problem      lastingError  // the last trouble that was logged
 }
 
-// wanted is the record to announce now, and the interfaces to announce it on.
-func (r *running) wanted() (record, []link, error) {
+// currentRecord is the record to announce now, and the interfaces to announce it on.
+func (r *announceState) currentRecord() (record, []link, error) {
 	links, err := usableLinks(r.cfg.Interfaces)
 	rec := record{peer: r.cfg.Self, port: uint16(r.cfg.Port)}
 	r.mu.Lock()
@@ -180,24 +180,24 @@ func (r *running) wanted() (record, []link, error) {
 }
 
 // step registers the service if the record or the interfaces have changed, or repeats the announcement if it is time.
-func (r *running) step(now time.Time) {
-	rec, links, err := r.wanted()
+func (r *announceState) step(now time.Time) {
+	rec, links, err := r.currentRecord()
 	if err == nil && len(links) == 0 {
 		err = noInterface(r.cfg.Interfaces)
-		r.leave()
+		r.sayGoodbye()
 	}
 	if err != nil {
-		r.complain(err)
+		r.logProblem(err)
 		return
 	}
-	since := now.Sub(r.attempt)
+	since := now.Sub(r.lastAttempt)
 	switch {
-	case r.reg == nil && since < relinkEvery:
-	case r.reg == nil, !sameSockets(r.reg.links, links) && since >= relinkEvery:
+	case r.registration == nil && since < relinkEvery:
+	case r.registration == nil, !sameSockets(r.registration.links, links) && since >= relinkEvery:
 		r.register(now, rec, links)
-	case !samePeer(r.reg.rec.peer, rec.peer) && since >= registerEvery:
+	case !samePeer(r.registration.rec.peer, rec.peer) && since >= registerEvery:
 		r.register(now, rec, links)
-	case !sameLinks(r.spoken().links, links), !now.Before(r.again):
+	case !sameLinks(r.lastAnnounced().links, links), !now.Before(r.nextRepeat):
 		// A new address needs no new registration: zeroconf looks addresses up for every answer.
 		r.repeat(now, links)
 	}
@@ -205,77 +205,77 @@ func (r *running) step(now time.Time) {
 
 // register replaces the registration. zeroconf cannot end the old one without a goodbye for the host. So the new one
 // begins before, and an announcement right after that goodbye rescues the records.
-func (r *running) register(now time.Time, rec record, links []link) {
-	r.attempt = now
-	before := r.spoken()
-	r.setSpoken(spoken{rec, links}) // before others can hear it
+func (r *announceState) register(now time.Time, rec record, links []link) {
+	r.lastAttempt = now
+	before := r.lastAnnounced()
+	r.setLastAnnounced(announcedRecord{rec, links}) // before others can hear it
 	reg, err := newRegistration(rec, links)
 	if err != nil {
-		r.setSpoken(before)
-		r.complain(err)
+		r.setLastAnnounced(before)
+		r.logProblem(err)
 		return
 	}
-	old := r.reg
-	r.reg = reg
-	r.serves(old, reg)
+	old := r.registration
+	r.registration = reg
+	r.setRegistrations(old, reg)
 	if old != nil {
 		old.end()
-		r.serves(reg)
+		r.setRegistrations(reg)
 		r.repeat(now, links)
 		return
 	}
-	r.trouble.begins(nil)
+	r.problem.isNew(nil)
 	r.log.Info("announcing on the network", "host", rec.peer.Host, "interfaces", namesOf(links), "count", len(rec.peer.Channels))
 	r.schedule(now)
 }
 
 // repeat announces the record again, unless Run says goodbye.
-func (r *running) repeat(now time.Time, links []link) {
+func (r *announceState) repeat(now time.Time, links []link) {
 	if r.isLeaving() {
 		return
 	}
-	s := spoken{r.reg.rec, links}
-	r.setSpoken(s)
-	if err := s.say(s.rec.peer.life); err != nil {
-		r.complain(err)
+	s := announcedRecord{r.registration.rec, links}
+	r.setLastAnnounced(s)
+	if err := s.send(s.rec.peer.lifetime); err != nil {
+		r.logProblem(err)
 	} else {
-		r.trouble.begins(nil)
+		r.problem.isNew(nil)
 	}
 	r.schedule(now)
 }
 
 // schedule sets the time of the next repetition. A jitter of a tenth spreads hosts that were switched on together.
-func (r *running) schedule(now time.Time) {
-	period := min(r.cfg.Self.life/againPerLife, againAtLeast)
-	r.again = now.Add(period*9/10 + rand.N(period/5+1))
+func (r *announceState) schedule(now time.Time) {
+	period := min(r.cfg.Self.lifetime/announcementsPerLifetime, maxAnnounceInterval)
+	r.nextRepeat = now.Add(period*9/10 + rand.N(period/5+1))
 }
 
-// untilNext returns when step has something to do next, if nothing changes before.
-func (r *running) untilNext(now time.Time) time.Duration {
-	if r.reg == nil {
-		return lookAround
+// untilNextStep returns when step has something to do next, if nothing changes before.
+func (r *announceState) untilNextStep(now time.Time) time.Duration {
+	if r.registration == nil {
+		return listInterfacesEvery
 	}
-	return min(lookAround, max(0, r.again.Sub(now)))
+	return min(listInterfacesEvery, max(0, r.nextRepeat.Sub(now)))
 }
 
-// leave says goodbye twice, after everything else that Run sends: zeroconf sends one goodbye, then we send one. One
+// sayGoodbye says goodbye twice, after everything else that Run sends: zeroconf sends one goodbye, then we send one. One
 // alone may get lost, and no later packet would make up for it.
-func (r *running) leave() {
-	if r.reg == nil {
+func (r *announceState) sayGoodbye() {
+	if r.registration == nil {
 		return
 	}
-	r.reg.end()
-	if err := r.spoken().say(0); err != nil {
-		r.complain(err)
+	r.registration.end()
+	if err := r.lastAnnounced().send(0); err != nil {
+		r.logProblem(err)
 	}
-	r.setSpoken(spoken{})
-	r.serves()
-	r.reg = nil
+	r.setLastAnnounced(announcedRecord{})
+	r.setRegistrations()
+	r.registration = nil
 }
 
-// complain logs an error when it is new.
-func (r *running) complain(err error) {
-	if r.trouble.begins(err) {
+// logProblem logs an error when it is new.
+func (r *announceState) logProblem(err error) {
+	if r.problem.isNew(err) {
 		r.log.Warn("cannot announce, will try again", "err", err)
 	}
 }

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-func TestHostAnnouncesItselfEveryHalfMinuteAtLeast(t *testing.T) {
+func TestAnnounceIntervalIsAtMostHalfAMinute(t *testing.T) {
 	for life, most := range map[time.Duration]time.Duration{
-		time.Hour: 30 * time.Second, 2 * time.Minute: 30 * time.Second, defaultLife: defaultLife * 11 / 40, 4 * time.Second: 1100 * time.Millisecond,
+		time.Hour: 30 * time.Second, 2 * time.Minute: 30 * time.Second, defaultLifetime: defaultLifetime * 11 / 40, 4 * time.Second: 1100 * time.Millisecond,
 	} {
 		self := robot()
-		self.life = life
+		self.lifetime = life
 		a, err := NewAnnouncer(Config{Self: self, Port: 8076})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &running{Announcer: a}
+		r := &announceState{Announcer: a}
 		for range 1000 {
 			r.schedule(t0)
-			if wait := r.again.Sub(t0); wait > most || wait < most/2 {
+			if wait := r.nextRepeat.Sub(t0); wait > most || wait < most/2 {
 				t.Fatalf("life %v: got the next announcement after %v, want within %v", life, wait, most)
 			}
 		}
@@ -29,60 +29,60 @@ func TestHostAnnouncesItselfEveryHalfMinuteAtLeast(t *testing.T) {
 	}
 }
 
-func TestFloodOfOneSourceLeavesTheOthersTheirPackets(t *testing.T) {
-	var in intake
-	flood, robot := who("10.0.0.66"), who("10.0.0.2")
+func TestRateLimiterIsFairToOtherSources(t *testing.T) {
+	var in rateLimiter
+	flood, robot := addr("10.0.0.66"), addr("10.0.0.2")
 	taken := 0
 	for i := range 100_000 { // in one second
-		if in.takes(after(time.Duration(i)*10*time.Microsecond), flood) {
+		if in.allow(after(time.Duration(i)*10*time.Microsecond), flood) {
 			taken++
 		}
-		if i%1000 == 0 && !in.takes(after(time.Duration(i)*10*time.Microsecond), robot) {
+		if i%1000 == 0 && !in.allow(after(time.Duration(i)*10*time.Microsecond), robot) {
 			t.Fatal("a packet of the robot was not read")
 		}
 	}
-	if taken != maxPacketsOfSource {
-		t.Errorf("got %d packets read of one source in a second, want %d", taken, maxPacketsOfSource)
+	if taken != maxSourceRate {
+		t.Errorf("got %d packets read of one source in a second, want %d", taken, maxSourceRate)
 	}
-	if !in.takes(after(time.Second), flood) {
+	if !in.allow(after(time.Second), flood) {
 		t.Error("nothing of that source is read in the next second")
 	}
 	for i := range 1 << 16 {
-		in.takes(after(time.Second), netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}))
+		in.allow(after(time.Second), netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}))
 	}
-	if len(in.of) > maxPackets {
-		t.Errorf("got %d sources remembered, want at most %d", len(in.of), maxPackets)
+	if len(in.perSource) > maxPacketRate {
+		t.Errorf("got %d sources remembered, want at most %d", len(in.perSource), maxPacketRate)
 	}
 }
 
 // Whoever forges sources has a share by what he sends, and not by when he sends it.
-func TestFloodInTheFirstMomentLeavesTheRestOfTheSecond(t *testing.T) {
-	var in intake
-	robot, taken := who("10.0.0.2"), 0
+func TestRateLimiterSpreadsPacketsOverTheSecond(t *testing.T) {
+	var in rateLimiter
+	robot, taken := addr("10.0.0.2"), 0
 	for second := range 10 {
 		at := time.Duration(second) * time.Second
-		for i := range 2 * maxPackets {
-			if in.takes(after(at), netip.AddrFrom4([4]byte{10, byte(1 + second), byte(i >> 8), byte(i)})) {
+		for i := range 2 * maxPacketRate {
+			if in.allow(after(at), netip.AddrFrom4([4]byte{10, byte(1 + second), byte(i >> 8), byte(i)})) {
 				taken++
 			}
 		}
 		for ms := 100; ms < 1000; ms += 100 {
-			if !in.takes(after(at+time.Duration(ms)*time.Millisecond), robot) {
+			if !in.allow(after(at+time.Duration(ms)*time.Millisecond), robot) {
 				t.Fatalf("second %d: the robot's packet was not read %d ms after the flood", second, ms)
 			}
 		}
 	}
-	if taken != 10*maxPacketsAtOnce {
-		t.Errorf("got %d packets of the floods read, want %d of each", taken, maxPacketsAtOnce)
+	if taken != 10*maxPacketBurst {
+		t.Errorf("got %d packets of the floods read, want %d of each", taken, maxPacketBurst)
 	}
 
 	taken = 0
 	for i := range 100_000 { // in one second
-		if in.takes(after(20*time.Second+time.Duration(i)*10*time.Microsecond), netip.AddrFrom4([4]byte{11, 0, byte(i >> 8), byte(i)})) {
+		if in.allow(after(20*time.Second+time.Duration(i)*10*time.Microsecond), netip.AddrFrom4([4]byte{11, 0, byte(i >> 8), byte(i)})) {
 			taken++
 		}
 	}
-	if most := maxPackets + maxPacketsAtOnce; taken > most || taken < maxPackets {
-		t.Errorf("got %d packets read in a second, want %d to %d", taken, maxPackets, most)
+	if most := maxPacketRate + maxPacketBurst; taken > most || taken < maxPacketRate {
+		t.Errorf("got %d packets read in a second, want %d to %d", taken, maxPacketRate, most)
 	}
 }

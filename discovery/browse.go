@@ -17,7 +17,7 @@ func Browse(ctx context.Context, cfg Config, timeout time.Duration) ([]Peer, err
 	if err != nil {
 		return nil, err
 	}
-	b.now = true
+	b.skipDelay = true
 	links, err := usableLinks(cfg.Interfaces)
 	if err == nil && len(links) == 0 && len(cfg.Static)+len(cfg.Domains) == 0 {
 		err = noInterface(cfg.Interfaces)
@@ -29,12 +29,12 @@ func Browse(ctx context.Context, cfg Config, timeout time.Duration) ([]Peer, err
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var peers []Peer
-	enough := time.AfterFunc(timeout, cancel)
-	defer enough.Stop()
+	quietTimer := time.AfterFunc(timeout, cancel)
+	defer quietTimer.Stop()
 	err = b.Run(ctx, func(ps []Peer) {
 		peers = ps
 		if slices.ContainsFunc(ps, func(p Peer) bool { return p.Source != SourceStatic || p.Node != "" }) {
-			enough.Reset(quiet)
+			quietTimer.Reset(quiet)
 		}
 	})
 	if err == nil {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-func TestEveryProblemOfAnAnnouncementIsReported(t *testing.T) {
+func TestNewAnnouncerReportsEveryProblem(t *testing.T) {
 	_, err := NewAnnouncer(Config{
-		Self:       Peer{Host: "my robot", Node: "xyz", Network: "1", life: 1500 * time.Millisecond, More: -1},
+		Self:       Peer{Host: "my robot", Node: "xyz", Network: "1", lifetime: 1500 * time.Millisecond, More: -1},
 		Port:       70000,
 		Interfaces: []string{""},
 	})
@@ -23,19 +23,19 @@ func TestEveryProblemOfAnAnnouncementIsReported(t *testing.T) {
 	}
 }
 
-func TestBrowserRefusesAnInterfaceWithoutName(t *testing.T) {
+func TestNewBrowserRefusesEmptyInterfaceName(t *testing.T) {
 	if _, err := NewBrowser(Config{Interfaces: []string{"eth0", ""}}); err == nil || !strings.Contains(err.Error(), "interfaces[1]") {
 		t.Errorf("got %v, want the place of the empty name", err)
 	}
 }
 
-func TestChannelsNobodyWouldAcceptAreOnlyCounted(t *testing.T) {
+func TestInvalidChannelsAreOnlyCounted(t *testing.T) {
 	a, err := NewAnnouncer(Config{Self: robot(), Port: 8076})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Update([]Channel{{"imu", 16, 64}, {"", 1, 1}, {"huge", 1, maxFrameSize + 1}, {"arm", 1, 1}})
-	rec, _, err := (&running{Announcer: a}).wanted()
+	rec, _, err := (&announceState{Announcer: a}).currentRecord()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,18 +44,18 @@ func TestChannelsNobodyWouldAcceptAreOnlyCounted(t *testing.T) {
 	}
 }
 
-func TestAnotherNetworkIsAnnounced(t *testing.T) {
+func TestJoinChangesAnnouncedNetwork(t *testing.T) {
 	a, err := NewAnnouncer(Config{Self: robot(), Port: 8076})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{Announcer: a}
-	before, _, err := r.wanted()
+	r := &announceState{Announcer: a}
+	before, _, err := r.currentRecord()
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Join("0123abcd")
-	after, _, err := r.wanted()
+	after, _, err := r.currentRecord()
 	if err != nil || after.peer.Network != "0123abcd" || samePeer(before.peer, after.peer) {
 		t.Errorf("got network %s, %v, want 0123abcd to be announced anew", after.peer.Network, err)
 	}

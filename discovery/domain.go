@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	lookAgain = 30 * time.Second // when a zone does not say how long its records are valid
-	lookRetry = 2 * time.Second  // after a failure
-	soonest   = time.Second
-	latest    = time.Hour
+	defaultZoneTTL = 30 * time.Second // when a zone does not say how long its records are valid
+	zoneRetry      = 2 * time.Second  // after a failure
+	minZoneTTL     = time.Second
+	maxZoneTTL     = time.Hour
 )
 
 // Domain is a DNS domain whose zone lists hosts (RFC 6763 by unicast DNS), for networks that carry no multicast.
@@ -48,19 +48,19 @@ func ParseDomain(value string) (Domain, error) {
 // follow reads the zone until ctx ends, again whenever its records expire, and calls tell with the hosts. While no server
 // answers, it does not call tell: the robots may be up although the name server is down. It logs a failure when it
 // begins.
-func (d Domain) follow(ctx context.Context, ask asker, log *slog.Logger, tell func([]record)) {
-	var failing trouble
+func (d Domain) follow(ctx context.Context, resolve resolver, log *slog.Logger, update func([]record)) {
+	var problem lastingError
 	for {
-		z, err := d.look(ctx, ask)
+		z, err := d.read(ctx, resolve)
 		if ctx.Err() != nil {
 			return
 		}
-		wait := lookRetry
+		wait := zoneRetry
 		if err == nil {
-			tell(z.hosts)
-			err, wait = z.bad, z.holds()
+			update(z.hosts)
+			err, wait = z.badHost, z.validFor()
 		}
-		if failing.begins(err) {
+		if problem.isNew(err) {
 			log.Warn("domain cannot be read, will try again", "domain", d.String(), "err", err)
 		}
 		select {
@@ -71,10 +71,10 @@ func (d Domain) follow(ctx context.Context, ask asker, log *slog.Logger, tell fu
 	}
 }
 
-// holds returns how long the zone's records are valid.
-func (z zone) holds() time.Duration {
+// validFor returns how long the zone's records are valid.
+func (z zone) validFor() time.Duration {
 	if z.ttl == 0 {
-		return lookAgain
+		return defaultZoneTTL
 	}
-	return min(max(z.ttl, soonest), latest)
+	return min(max(z.ttl, minZoneTTL), maxZoneTTL)
 }

@@ -52,11 +52,11 @@ func (z *zoneServer) reply(q *dns.Msg, truncated bool) *dns.Msg {
 	return &m
 }
 
-// here is an asker that asks without a network between.
-func (z *zoneServer) here(_ context.Context, name string, kind uint16) (answer, error) {
+// resolve is an asker that asks without a network between.
+func (z *zoneServer) resolve(_ context.Context, name string, kind uint16) (answer, error) {
 	var q dns.Msg
 	q.SetQuestion(name, kind)
-	return answerIn(z.reply(&q, false), kind), nil
+	return parseAnswer(z.reply(&q, false), kind), nil
 }
 
 // start serves on a port of 127.0.0.1, by UDP and TCP, for as long as the test
@@ -84,8 +84,8 @@ func (z *zoneServer) start(t *testing.T) (port string) {
 	return ""
 }
 
-// asked gives name servers at a port, in the order of a resolv.conf.
-func asked(t *testing.T, port string, servers ...string) asker {
+// resolverAt gives name servers at a port, in the order of a resolv.conf.
+func resolverAt(t *testing.T, port string, servers ...string) resolver {
 	t.Helper()
 	n := nameServers{conf: filepath.Join(t.TempDir(), "resolv.conf"), port: port}
 	text := ""
@@ -95,7 +95,7 @@ func asked(t *testing.T, port string, servers ...string) asker {
 	if err := os.WriteFile(n.conf, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return n.question
+	return n.query
 }
 
 func zoneOf(t testing.TB, text string) []dns.RR {
@@ -134,9 +134,9 @@ arm                   60 A    192.0.2.8
 func TestZoneIsRead(t *testing.T) {
 	for name, z := range map[string]*zoneServer{"by udp": {}, "by tcp": {short: true}} {
 		z.records = zoneOf(t, zoneText)
-		got, err := robots.look(t.Context(), asked(t, z.start(t), "127.0.0.1"))
-		if err != nil || got.bad != nil {
-			t.Errorf("%s: got %v and %v, want no error", name, err, got.bad)
+		got, err := robots.read(t.Context(), resolverAt(t, z.start(t), "127.0.0.1"))
+		if err != nil || got.badHost != nil {
+			t.Errorf("%s: got %v and %v, want no error", name, err, got.badHost)
 		}
 		if got.ttl != 5*time.Second {
 			t.Errorf("%s: got %v until it is read again, want that of the shortest record, 5s", name, got.ttl)
@@ -162,7 +162,7 @@ func addrs(texts ...string) (list []netip.Addr) {
 	return list
 }
 
-func TestHostWithWrongRecordsIsLeftOutAlone(t *testing.T) {
+func TestZoneOmitsOnlyHostsWithWrongRecords(t *testing.T) {
 	for name, c := range map[string]struct{ change, why string }{
 		"no SRV":       {`bad._achbridge._udp 60 TXT ""`, "no SRV record"},
 		"no port":      {`bad._achbridge._udp 60 SRV 0 0 0 arm`, "names no port"},
@@ -171,78 +171,78 @@ func TestHostWithWrongRecordsIsLeftOutAlone(t *testing.T) {
 		"TXT nonsense": {"bad._achbridge._udp 60 SRV 0 0 8076 arm\nbad._achbridge._udp 60 TXT \"v=1\" \"net=x\"", "not 8 hex digits"},
 	} {
 		z := &zoneServer{records: zoneOf(t, zoneText+"_achbridge._udp 60 PTR bad._achbridge._udp\n"+c.change)}
-		got, err := robots.look(t.Context(), z.here)
-		if err != nil || len(got.hosts) != 2 || !errors.Is(got.bad, errRecord) || !strings.Contains(got.bad.Error(), c.why) {
-			t.Errorf("%s: got %d hosts, %v and %v, want the two others and %q", name, len(got.hosts), err, got.bad, c.why)
+		got, err := robots.read(t.Context(), z.resolve)
+		if err != nil || len(got.hosts) != 2 || !errors.Is(got.badHost, errRecord) || !strings.Contains(got.badHost.Error(), c.why) {
+			t.Errorf("%s: got %d hosts, %v and %v, want the two others and %q", name, len(got.hosts), err, got.badHost, c.why)
 		}
 	}
 }
 
-func TestDomainWithoutHostsIsNoFailure(t *testing.T) {
+func TestZoneWithoutHostsIsNoError(t *testing.T) {
 	z := &zoneServer{records: zoneOf(t, "krang 5 A 192.0.2.7")}
-	got, err := robots.look(t.Context(), z.here)
-	if err != nil || got.bad != nil || len(got.hosts) != 0 || got.holds() != lookAgain {
-		t.Errorf("got %+v, %v, want no host, and another look after %v", got, err, lookAgain)
+	got, err := robots.read(t.Context(), z.resolve)
+	if err != nil || got.badHost != nil || len(got.hosts) != 0 || got.validFor() != defaultZoneTTL {
+		t.Errorf("got %+v, %v, want no host, and another look after %v", got, err, defaultZoneTTL)
 	}
 }
 
-func TestNextNameServerIsAskedWhenOneFails(t *testing.T) {
+func TestQueryTriesNextNameServer(t *testing.T) {
 	z := &zoneServer{records: zoneOf(t, zoneText)}
-	ask := asked(t, z.start(t), "127.0.0.9", "127.0.0.1") // nobody answers at the first
-	if got, err := robots.look(t.Context(), ask); err != nil || len(got.hosts) != 2 {
+	ask := resolverAt(t, z.start(t), "127.0.0.9", "127.0.0.1") // nobody answers at the first
+	if got, err := robots.read(t.Context(), ask); err != nil || len(got.hosts) != 2 {
 		t.Errorf("got %+v, %v, want both hosts", got, err)
 	}
 	broken := &zoneServer{rcode: dns.RcodeServerFailure}
-	if _, err := robots.look(t.Context(), asked(t, broken.start(t), "127.0.0.9", "127.0.0.1")); err == nil || !strings.Contains(err.Error(), "SERVFAIL") {
+	if _, err := robots.read(t.Context(), resolverAt(t, broken.start(t), "127.0.0.9", "127.0.0.1")); err == nil || !strings.Contains(err.Error(), "SERVFAIL") {
 		t.Errorf("got %v, want that the name server fails", err)
 	}
-	if _, err := robots.look(t.Context(), nameServers{conf: os.DevNull}.question); err == nil || !strings.Contains(err.Error(), "no name server") {
+	if _, err := robots.read(t.Context(), nameServers{conf: os.DevNull}.query); err == nil || !strings.Contains(err.Error(), "no name server") {
 		t.Errorf("got %v, want that there is no name server", err)
 	}
 }
 
 // Nothing that is asked holds up who leaves.
-func TestSilentNameServerIsLeftAtOnce(t *testing.T) {
+func TestQueryEndsWithContext(t *testing.T) {
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer silent.Close()
 	_, port, _ := net.SplitHostPort(silent.LocalAddr().String())
-	conf := asked(t, port, "127.0.0.1")
+	conf := resolverAt(t, port, "127.0.0.1")
 	await.True(t, "a look that ends before the time for an answer is over", func() bool {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			silent.ReadFrom(make([]byte, payload))
+			silent.ReadFrom(make([]byte, udpPayload))
 			cancel()
 		}()
 		begin := time.Now()
-		if _, err := robots.look(ctx, conf); !errors.Is(err, context.Canceled) {
+		if _, err := robots.read(ctx, conf); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want that it was canceled", err)
 		}
 		return time.Since(begin) < answerTimeout
 	})
 }
 
-func TestZoneWithTooManyHostsIsReadInPart(t *testing.T) {
+func TestZoneWithTooManyHostsIsTruncated(t *testing.T) {
 	text := "arm 60 A 192.0.2.8\n"
 	for i := range maxZoneHosts + 5 {
 		text += fmt.Sprintf("_achbridge._udp 60 PTR h%d._achbridge._udp\nh%[1]d._achbridge._udp 60 SRV 0 0 8076 arm\n", i)
 	}
 	z := &zoneServer{records: zoneOf(t, text)}
-	got, err := robots.look(t.Context(), z.here)
-	if err != nil || len(got.hosts) != maxZoneHosts || got.bad == nil {
-		t.Errorf("got %d hosts, %v and %v, want %d and that there are more", len(got.hosts), err, got.bad, maxZoneHosts)
+	got, err := robots.read(t.Context(), z.resolve)
+	if err != nil || len(got.hosts) != maxZoneHosts || got.badHost == nil {
+		t.Errorf("got %d hosts, %v and %v, want %d and that there are more", len(got.hosts), err, got.badHost, maxZoneHosts)
 	}
 }
 
-func TestFollowReadsAgainWhenTheRecordsHaveExpired(t *testing.T) {
+func TestFollowRereadsExpiredZone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zoneServer{records: zoneOf(t, zoneText)}
 		ctx, cancel := context.WithCancel(t.Context())
-		begin, looks := time.Now(), 0
-		robots.follow(ctx, z.here, Config{}.logger(), func(hosts []record) {
-			if looks++; looks == 3 {
+		begin, reads := time.Now(), 0
+		robots.follow(ctx, z.resolve, Config{}.logger(), func(hosts []record) {
+			if reads++; reads == 3 {
 				cancel()
 			}
 		})
@@ -252,7 +252,7 @@ func TestFollowReadsAgainWhenTheRecordsHaveExpired(t *testing.T) {
 	})
 }
 
-func TestDomainsThatCannotBe(t *testing.T) {
+func TestParseDomainRefusesInvalid(t *testing.T) {
 	for value, why := range map[string]string{
 		"": "not a DNS domain", "a..b": "not a DNS domain", "robots example": "not a DNS domain", "local": "mDNS", "x.local.": "mDNS",
 		strings.Repeat("a.", 120) + "abc": "longer", strings.Repeat("a", 64) + ".de": "not a DNS domain",
@@ -268,7 +268,7 @@ func TestDomainsThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestInstanceLabels(t *testing.T) {
+func TestInstanceLabel(t *testing.T) {
 	for name, want := range map[string]string{
 		`krang._achbridge._udp.x.`: "krang", `Left\ Arm\.1._achbridge`: "Left Arm.1", `B\195\188ro.x`: "Büro", `a\\b.x`: `a\b`, `end\`: `end\`, `\25`: "25", "": "",
 	} {

@@ -56,54 +56,54 @@ func forgery(t testing.TB, name, id, addr string) []byte {
 	t.Helper()
 	r := record{port: 8076, addrs: []netip.Addr{netip.MustParseAddr(addr)}}
 	r.peer = announcing(name, id).Config.Self
-	b, err := announcement(r, time.Minute)
+	b, err := encodeAnnouncement(r, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// tell sends a packet to one host alone.
-func (s *socket) tell(t testing.TB, b []byte, to string) {
+// sendTo sends a packet to one host alone.
+func (s *socket) sendTo(t testing.TB, b []byte, to string) {
 	t.Helper()
 	if _, err := s.conn.WriteTo(b, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(to))); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestUnicastFromOffTheLinkIsNotBelieved(t *testing.T) {
-	l, neighbour, pc := pair(t)
+func TestUnicastFromOffLinkIsIgnored(t *testing.T) {
+	l, onLink, pc := pair(t)
 	l.addSwitch("sw1")
-	router, stranger := l.addHost(), l.addHost()
+	router, attacker := l.addHost(), l.addHost()
 	router.plug("eth0", "sw0", "10.0.0.254/24")
 	router.plug("eth1", "sw1", "10.9.0.254/24")
 	router.setting("ipv4/ip_forward", "1")
-	stranger.plug("eth0", "sw1", "10.9.0.66/24")
-	stranger.route("10.0.0.0/24", "10.9.0.254")
+	attacker.plug("eth0", "sw1", "10.9.0.66/24")
+	attacker.route("10.0.0.0/24", "10.9.0.254")
 	pc.route("10.9.0.0/24", "10.0.0.254")
 	w := startNode(t, pc, watching())
 
 	// The way is there: a packet to another port comes through.
-	var heard net.PacketConn
+	var otherPort net.PacketConn
 	onThread(t, func() (err error) {
 		if err = netns.Set(pc.ns); err == nil {
-			heard, err = net.ListenPacket("udp4", ":9999")
+			otherPort, err = net.ListenPacket("udp4", ":9999")
 		}
 		return err
 	})
-	defer heard.Close()
-	from := stranger.socket(ip4)
-	from.tell(t, []byte("hello"), "10.0.0.1:9999")
-	heard.SetReadDeadline(await.Deadline())
-	if _, by, err := heard.ReadFrom(make([]byte, 10)); err != nil || by.(*net.UDPAddr).Port != mdnsPort {
+	defer otherPort.Close()
+	from := attacker.socket(ip4)
+	from.sendTo(t, []byte("hello"), "10.0.0.1:9999")
+	otherPort.SetReadDeadline(await.Deadline())
+	if _, by, err := otherPort.ReadFrom(make([]byte, 10)); err != nil || by.(*net.UDPAddr).Port != mdnsPort {
 		t.Fatalf("got %v, %v, want a packet from the stranger", by, err)
 	}
 
-	here := neighbour.socket(ip4)
+	here := onLink.socket(ip4)
 	end := await.Deadline()
 	for found := false; !found; { // the browser may not listen yet
-		from.tell(t, forgery(t, "stranger", "66", "10.0.0.2"), "10.0.0.1:5353")
-		here.tell(t, forgery(t, "neighbour", "b1", "10.0.0.2"), "10.0.0.1:5353")
+		from.sendTo(t, forgery(t, "stranger", "66", "10.0.0.2"), "10.0.0.1:5353")
+		here.sendTo(t, forgery(t, "neighbour", "b1", "10.0.0.2"), "10.0.0.1:5353")
 		r, moved := w.last()
 		if found = named("neighbour")(r.Peers); found {
 			break
@@ -124,7 +124,7 @@ func TestUnicastFromOffTheLinkIsNotBelieved(t *testing.T) {
 }
 
 // What is sent to the address of one interface has to come from the network of that one.
-func TestUnicastIsOfTheInterfaceThatItCameInBy(t *testing.T) {
+func TestAcceptsChecksUnicastSourceByInterface(t *testing.T) {
 	eth, wifi := testLink(2, "eth0", "10.0.0.1/24", "fe80::1/64", "2001:db8::1/64"), testLink(3, "wlan0", "10.1.0.1/24")
 	links := []link{eth, wifi}
 	for _, c := range []struct {
@@ -147,45 +147,45 @@ func TestUnicastIsOfTheInterfaceThatItCameInBy(t *testing.T) {
 		{"2001:db8:1::2", "ff02::fb", eth, true},
 		{"2001:db8:1::2", "ff05::fb", eth, false},
 	} {
-		h := hearing{netip.MustParseAddr(c.from), c.via, links}
-		if got := h.believes(netip.MustParseAddr(c.to)); got != c.want {
+		h := packetSource{netip.MustParseAddr(c.from), c.via, links}
+		if got := h.accepts(netip.MustParseAddr(c.to)); got != c.want {
 			t.Errorf("from %s to %s on %s: got %v, want %v", c.from, c.to, c.via.iface.Name, got, c.want)
 		}
 	}
-	if (hearing{netip.MustParseAddr("192.0.2.7"), eth, links}).believes(netip.Addr{}) {
+	if (packetSource{netip.MustParseAddr("192.0.2.7"), eth, links}).accepts(netip.Addr{}) {
 		t.Error("believed a packet of which the kernel does not say where it was sent to")
 	}
 }
 
 // The robot announces itself in the middle of a flood, and is found whatever was forged before and after.
-func TestHostIsFoundInAFloodOfForgedAnnouncements(t *testing.T) {
+func TestHostIsFoundDuringFloodOfForgedAnnouncements(t *testing.T) {
 	robot := forgery(t, "robot", "a1", "10.0.0.2")
 	for what, sources := range map[string]int{"of one source": 1, "of a hundred sources": 100} {
 		eth := testLink(2, "eth0", "10.0.0.1/24")
-		w := &watch{Browser: &Browser{log: slog.New(slog.DiscardHandler)}, table: newTable(Peer{}), links: []link{eth}, around: []link{eth}, began: t0}
-		var taken intake
-		hear := func(now time.Time, b []byte, from netip.Addr) {
-			if !taken.takes(now, from) {
+		w := &browseState{Browser: &Browser{log: slog.New(slog.DiscardHandler)}, table: newTable(Peer{}), links: []link{eth}, allLinks: []link{eth}, startedAt: t0}
+		var taken rateLimiter
+		add := func(now time.Time, b []byte, from netip.Addr) {
+			if !taken.allow(now, from) {
 				return
 			}
 			p, err := parsePacket(b)
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.learnPacket(now, heardPacket{p, arrival{from: netip.AddrPortFrom(from, mdnsPort), to: group4, ifIndex: 2}})
+			w.learnPacket(now, receivedPacket{p, arrival{from: netip.AddrPortFrom(from, mdnsPort), to: group4, ifIndex: 2}})
 		}
 		for i := range 4 * maxClaims { // two thousand a second
 			now := after(time.Duration(i) * time.Second / 2000)
-			hear(now, forgery(t, fmt.Sprint("krang", i), fmt.Sprintf("%08x", i), "10.0.0.66"), netip.AddrFrom4([4]byte{10, 0, 0, byte(100 + i%sources)}))
+			add(now, forgery(t, fmt.Sprint("krang", i), fmt.Sprintf("%08x", i), "10.0.0.66"), netip.AddrFrom4([4]byte{10, 0, 0, byte(100 + i%sources)}))
 			if i == 2*maxClaims {
-				hear(now, robot, who("10.0.0.2"))
+				add(now, robot, addr("10.0.0.2"))
 			}
 		}
 		peers := w.table.peers()
 		if !slices.ContainsFunc(peers, func(p Peer) bool { return p.Host == "robot" }) {
 			t.Errorf("%s: the robot is not found", what)
 		}
-		if most := min(maxClaims, sources*maxOfSource+1); len(peers) > most {
+		if most := min(maxClaims, sources*maxSourceClaims+1); len(peers) > most {
 			t.Errorf("%s: got %d claims, want at most %d", what, len(peers), most)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestHostNameBecomesAnAchName(t *testing.T) {
+func TestHostNameIsValidAchName(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                      "",
 		"robot":                 "robot",
@@ -24,7 +24,7 @@ func TestHostNameBecomesAnAchName(t *testing.T) {
 	}
 }
 
-func TestLongHostNamesStayApart(t *testing.T) {
+func TestLongHostNamesStayDistinct(t *testing.T) {
 	a, b := HostName(strings.Repeat("x", 70)+"a"), HostName(strings.Repeat("x", 70)+"b")
 	if len(a) != maxName || len(b) != maxName || a == b {
 		t.Errorf("got %q and %q, want two names of %d bytes", a, b, maxName)

@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-func TestTwoInterfacesGiveBothAddresses(t *testing.T) {
+func TestPeerHasAddressesOfBothInterfaces(t *testing.T) {
 	l, robot, pc := pair(t)
 	l.addSwitch("sw1")
 	robot.plug("eth1", "sw1", "10.1.0.2/24")
@@ -35,11 +35,11 @@ func TestTwoInterfacesGiveBothAddresses(t *testing.T) {
 			return slices.Equal(got, want)
 		}
 	}
-	w.until("both addresses", has("10.0.0.2:8076", "10.1.0.2:8076"))
+	w.waitFor("both addresses", has("10.0.0.2:8076", "10.1.0.2:8076"))
 	robot.down("eth0")
-	w.until("the second alone", has("10.1.0.2:8076"))
+	w.waitFor("the second alone", has("10.1.0.2:8076"))
 	robot.up("eth0")
-	w.until("both again", has("10.0.0.2:8076", "10.1.0.2:8076"))
+	w.waitFor("both again", has("10.0.0.2:8076", "10.1.0.2:8076"))
 }
 
 func TestOnlyTheListedInterfaceIsUsed(t *testing.T) {
@@ -54,13 +54,13 @@ func TestOnlyTheListedInterfaceIsUsed(t *testing.T) {
 	ask := watching()
 	ask.Config.Interfaces = []string{"eth1"}
 	w := startNode(t, pc, ask)
-	w.until("the robot on eth1", at("10.1.0.2:8076"))
+	w.waitFor("the robot on eth1", at("10.1.0.2:8076"))
 	if n := counted(); n != 0 {
 		t.Errorf("got %d packets on eth0's network, want none", n)
 	}
 }
 
-func TestNetworkThatComesLaterIsUsed(t *testing.T) {
+func TestInterfaceAddedLaterIsUsed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.addSwitch("sw0")
@@ -69,9 +69,9 @@ func TestNetworkThatComesLaterIsUsed(t *testing.T) {
 	w := startNode(t, pc, watching())
 	a := startNode(t, robot, announcing("robot", "a1"))
 	robot.plug("eth0", "sw0", "10.0.0.2/24")
-	w.until("the robot", at("10.0.0.2:8076"))
+	w.waitFor("the robot", at("10.0.0.2:8076"))
 	robot.address("eth0", "10.0.0.77/24")
-	w.until("its new address", func(ps []Peer) bool {
+	w.waitFor("its new address", func(ps []Peer) bool {
 		return len(ps) == 1 && slices.Contains(ps[0].Addrs, netip.MustParseAddrPort("10.0.0.77:8076"))
 	})
 	a.quit()
@@ -85,7 +85,7 @@ func (h *host) withoutIPv6() {
 	})
 }
 
-func TestIPv4AloneIsEnough(t *testing.T) {
+func TestDiscoveryWorksOverIPv4Only(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.addSwitch("sw0")
@@ -96,10 +96,10 @@ func TestIPv4AloneIsEnough(t *testing.T) {
 	}
 	w := startNode(t, pc, watching())
 	a := startNode(t, robot, announcing("robot", "a1"))
-	w.until("the robot by IPv4", func(ps []Peer) bool {
+	w.waitFor("the robot by IPv4", func(ps []Peer) bool {
 		return len(ps) == 1 && slices.Equal(ps[0].Addrs, ports("10.0.0.2:8076"))
 	})
 	a.quit()
-	w.until("nobody", named())
+	w.waitFor("nobody", named())
 	w.quit()
 }

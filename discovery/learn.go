@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-func (w *watch) learnPacket(now time.Time, p heardPacket) (changed bool) {
+func (w *browseState) learnPacket(now time.Time, p receivedPacket) (changed bool) {
 	via, ok := w.linkOf(p.ifIndex)
-	h := hearing{from: sourceOf(p.from.Addr(), via), via: via, links: w.around}
-	if !ok || !h.believes(p.to) {
+	h := packetSource{from: sourceOf(p.from.Addr(), via), via: via, links: w.allLinks}
+	if !ok || !h.accepts(p.to) {
 		return false
 	}
-	if p.asked && toGroup(p.to) && !h.ours(h.from.WithZone("")) {
-		w.questions.heard(now, via.iface.Index)
+	if p.isQuery && isGroup(p.to) && !h.ours(h.from.WithZone("")) {
+		w.queries.noteOther(now, via.iface.Index)
 	}
-	for _, r := range p.found {
-		heard, dropped := w.table.seen(now, sighting{Peer: r.peer, Addrs: h.addresses(r), From: h.from})
-		changed = heard || changed
+	for _, r := range p.announcements {
+		added, dropped := w.table.add(now, announcement{Peer: r.peer, Addrs: h.addresses(r), From: h.from})
+		changed = added || changed
 		if dropped {
-			w.dropped.Add()
+			w.droppedClaims.Add()
 		}
 	}
-	for _, who := range p.gone {
-		w.table.gone(now, h.from, who)
+	for _, who := range p.goodbyes {
+		w.table.handleGoodbye(now, h.from, who)
 	}
-	for _, who := range p.left {
-		w.table.hasLeft(now, h.from, who)
+	for _, who := range p.finalGoodbyes {
+		w.table.handleFinalGoodbye(now, h.from, who)
 	}
-	if len(p.gone)+len(p.left) > 0 {
-		w.next = now
+	if len(p.goodbyes)+len(p.finalGoodbyes) > 0 {
+		w.nextExpiry = now
 	}
-	w.tellDropped(now)
+	w.logDropped(now)
 	return changed
 }
 
@@ -43,9 +43,9 @@ func sourceOf(from netip.Addr, via link) netip.Addr {
 	return from
 }
 
-// tellDropped logs that there are more announcements than the table can hold.
-func (w *watch) tellDropped(now time.Time) {
-	count, due := w.dropped.Due(now.Sub(w.began))
+// logDropped logs that there are more announcements than the table can hold.
+func (w *browseState) logDropped(now time.Time) {
+	count, due := w.droppedClaims.Due(now.Sub(w.startedAt))
 	if !due {
 		return
 	}
@@ -55,16 +55,16 @@ func (w *watch) tellDropped(now time.Time) {
 
 // learnZone stores the hosts of a zone. It leaves out a host that has only our addresses: it is this host, or it cannot
 // be reached.
-func (w *watch) learnZone(d Domain, hosts []record) (changed bool) {
+func (w *browseState) learnZone(d Domain, hosts []record) (changed bool) {
 	links, err := allLinks() // multicast may be switched off
 	if err != nil {
-		links = w.around
+		links = w.allLinks
 	}
 	var peers []Peer
 	for _, r := range hosts {
 		p := r.peer
 		p.Port = r.port
-		for _, a := range (hearing{links: links}).addresses(r) {
+		for _, a := range (packetSource{links: links}).addresses(r) {
 			p.Addrs = append(p.Addrs, a.AddrPort)
 		}
 		if len(p.Addrs) > 0 {
@@ -74,7 +74,7 @@ func (w *watch) learnZone(d Domain, hosts []record) (changed bool) {
 	return w.table.setZone(d.String(), peers)
 }
 
-func (w *watch) linkOf(ifIndex int) (link, bool) {
+func (w *browseState) linkOf(ifIndex int) (link, bool) {
 	for _, l := range w.links {
 		if l.iface.Index == ifIndex {
 			return l, true

@@ -10,34 +10,34 @@ import (
 	"achbridge/bridge/logline"
 )
 
-// lookAround lists the interfaces. It opens sockets and joins the group on new networks. After a change it asks for peers
+// updateInterfaces lists the interfaces. It opens sockets and joins the group on new networks. After a change it asks for peers
 // at once.
-func (w *watch) lookAround(ctx context.Context, now time.Time) {
-	if w.cfg.StaticOnly || now.Sub(w.looked) < lookAround && !w.looked.IsZero() {
+func (w *browseState) updateInterfaces(ctx context.Context, now time.Time) {
+	if w.cfg.StaticOnly || now.Sub(w.interfacesListedAt) < listInterfacesEvery && !w.interfacesListedAt.IsZero() {
 		return
 	}
-	first := w.looked.IsZero()
-	w.looked = now
+	first := w.interfacesListedAt.IsZero()
+	w.interfacesListedAt = now
 	around, err := allLinks()
 	links := slices.DeleteFunc(slices.Clone(around), func(l link) bool { return !isUsable(l.iface, w.cfg.Interfaces) })
 	changed := !sameLinks(w.links, links)
-	w.links, w.around = links, around
+	w.links, w.allLinks = links, around
 	if err == nil && len(links) == 0 {
 		err = noInterface(w.cfg.Interfaces)
 	}
 	if err != nil {
-		w.complain(err)
+		w.logProblem(err)
 		return
 	}
 	if changed && !first {
-		w.questions.restart(now)
+		w.queries.restart(now)
 	}
 	err4, err6 := w.join(ctx, ip4), w.join(ctx, ip6)
-	w.complain(cmp.Or(err4, err6))
+	w.logProblem(cmp.Or(err4, err6))
 }
 
 // join joins the family's mDNS group on every link, and leaves it on links that are gone. It returns an error if no socket can be opened.
-func (w *watch) join(ctx context.Context, f family) error {
+func (w *browseState) join(ctx context.Context, f family) error {
 	g := w.sockets(f)
 	if len(g.list) == 0 {
 		if !slices.ContainsFunc(w.links, func(l link) bool { return l.has(f) }) {
@@ -45,7 +45,7 @@ func (w *watch) join(ctx context.Context, f family) error {
 			return nil
 		}
 		g.read = func(s *socket) {
-			w.helpers.Go(func() { hear(s, w.log, func(e event) { w.send(ctx, e) }) })
+			w.helpers.Go(func() { readPackets(s, w.log, func(e event) { w.send(ctx, e) }) })
 		}
 	}
 	g.retain(w.links)
@@ -91,40 +91,40 @@ func (b *Browser) setMemberships(f family, list []Probe) (failing []Probe) {
 	return failing
 }
 
-func (w *watch) sockets(f family) *sockets { return &w.groups[f.index()] }
+func (w *browseState) sockets(f family) *sockets { return &w.groups[f.index()] }
 
-// complain logs an error if it is new. A nil error means that the trouble is over.
-func (w *watch) complain(err error) {
-	if w.trouble.begins(err) {
+// logProblem logs an error if it is new. A nil error means that the trouble is over.
+func (w *browseState) logProblem(err error) {
+	if w.problem.isNew(err) {
 		w.log.Warn("cannot browse, will try again", "err", err)
 	}
 }
 
-// hear parses what a socket receives until it is closed.
-func hear(s *socket, log *slog.Logger, tell func(event)) {
+// readPackets parses what a socket receives until it is closed.
+func readPackets(s *socket, log *slog.Logger, send func(event)) {
 	buf := make([]byte, maxPacket+1)
-	bad, began := logline.Limit{Period: time.Second}, time.Now()
-	var taken intake
+	bad, startedAt := logline.Limit{Period: time.Second}, time.Now()
+	var limiter rateLimiter
 	for {
 		n, at, err := s.receive(buf)
 		if err != nil {
-			tell(event{closed: s})
+			send(event{failedSocket: s})
 			return
 		}
-		if at.from.Port() != mdnsPort || !concernsUs(buf[:n]) {
+		if at.from.Port() != mdnsPort || !mentionsService(buf[:n]) {
 			continue // RFC 6762, section 6: answers come only from port 5353
 		}
-		if !taken.takes(time.Now(), at.from.Addr()) {
+		if !limiter.allow(time.Now(), at.from.Addr()) {
 			continue
 		}
 		p, err := parsePacket(buf[:n])
 		if err != nil {
-			if count, due := bad.Cause(time.Since(began)); due {
+			if count, due := bad.Cause(time.Since(startedAt)); due {
 				log.Debug("bad announcement", "peer", at.from.Addr(), "count", count, "err", err)
 			}
 		}
-		if p.asked || len(p.found)+len(p.gone)+len(p.left) > 0 {
-			tell(event{packet: &heardPacket{packet: p, arrival: at}})
+		if p.isQuery || len(p.announcements)+len(p.goodbyes)+len(p.finalGoodbyes) > 0 {
+			send(event{packet: &receivedPacket{packet: p, arrival: at}})
 		}
 	}
 }

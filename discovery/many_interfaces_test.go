@@ -56,7 +56,7 @@ func (h *host) removeBridges(first, count int) {
 }
 
 // Linux lets a socket join 20 IPv4 groups, and counts each interface.
-func TestInterfacesBeyondTwentyAreUsed(t *testing.T) {
+func TestMoreThanTwentyInterfacesAreUsed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.addSwitch("radio")
@@ -69,7 +69,7 @@ func TestInterfacesBeyondTwentyAreUsed(t *testing.T) {
 	startNode(t, robot, announcing("robot", "a1"))
 	pc.plug("radio0", "radio", "10.1.0.1/24")
 	robot.plug("radio0", "radio", "10.1.0.2/24")
-	w.until("the robot at its radio", at("10.1.0.2:8076"))
+	w.waitFor("the robot at its radio", at("10.1.0.2:8076"))
 	w.quit()
 	if text := w.stderr.String(); strings.Contains(text, "cannot join") {
 		t.Errorf("got log %q", text)
@@ -77,7 +77,7 @@ func TestInterfacesBeyondTwentyAreUsed(t *testing.T) {
 }
 
 // The kernel counts memberships on interfaces that are gone until the socket leaves the group.
-func TestInterfacesThatAreGoneUseNoSocket(t *testing.T) {
+func TestRemovedInterfacesFreeTheirMemberships(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	h := l.addHost()
@@ -110,7 +110,7 @@ func TestInterfacesThatAreGoneUseNoSocket(t *testing.T) {
 }
 
 // prefixesByIndex must return the same as package net, which asks the kernel once for each interface.
-func TestPrefixesAreThoseOfPackageNet(t *testing.T) {
+func TestPrefixesByIndexMatchesPackageNet(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	h := l.addHost()
@@ -159,7 +159,7 @@ func TestPrefixesAreThoseOfPackageNet(t *testing.T) {
 }
 
 // The search for hosts with achd uses zeroconf, whose resolvers have one socket each for all their interfaces.
-func TestAchdIsSearchedOnInterfacesBeyondTwenty(t *testing.T) {
+func TestBrowseAchdUsesMoreThanTwentyInterfaces(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.addSwitch("radio")

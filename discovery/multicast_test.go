@@ -15,7 +15,7 @@ import (
 
 func announcing(name, id string) order {
 	o := order{Announce: true}
-	o.Config.Self = Peer{Host: name, Node: node(id), Network: "11111111", life: time.Minute,
+	o.Config.Self = Peer{Host: name, Node: node(id), Network: "11111111", lifetime: time.Minute,
 		Channels: []Channel{{"imu", 16, 64}}}
 	o.Config.Life, o.Config.Port = time.Minute, 8076
 	return o
@@ -54,18 +54,18 @@ func at(addr string) func([]Peer) bool {
 	return func(ps []Peer) bool { return len(ps) == 1 && len(ps[0].Addrs) > 0 && ps[0].Addrs[0] == want }
 }
 
-func TestHostIsFoundAndLeavesWithAGoodbye(t *testing.T) {
+func TestGoodbyeRemovesHost(t *testing.T) {
 	_, robot, pc := pair(t)
 	w := startNode(t, pc, watching())
 	a := startNode(t, robot, announcing("robot", "a1"))
-	w.until("the robot", at("10.0.0.2:8076"))
+	w.waitFor("the robot", at("10.0.0.2:8076"))
 	a.quit()
-	w.until("nobody", named())
+	w.waitFor("nobody", named())
 	w.quit()
 }
 
 // Others have heard it from both addresses, and from its link-local one.
-func TestHostThatHasLostAnAddressLeavesAltogether(t *testing.T) {
+func TestGoodbyeAfterLosingAnAddressRemovesHost(t *testing.T) {
 	const four, six = "10.0.0.2/24", "fd00::2/64"
 	for _, lost := range []string{four, six} {
 		t.Run(lost, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestHostThatHasLostAnAddressLeavesAltogether(t *testing.T) {
 			pc.address("eth0", "fd00::1/64")
 			w := startNode(t, pc, watching())
 			a := startNode(t, robot, announcing("robot", "a1"))
-			w.until("the robot over IPv4 and IPv6", func(ps []Peer) bool {
+			w.waitFor("the robot over IPv4 and IPv6", func(ps []Peer) bool {
 				r, _ := w.last()
 				both := func(p Peer) bool { return len(p.Addrs) == 2 }
 				by := func(is4 bool) bool {
@@ -84,41 +84,41 @@ func TestHostThatHasLostAnAddressLeavesAltogether(t *testing.T) {
 			})
 			robot.lose("eth0", lost)
 			gone := netip.MustParsePrefix(lost).Addr()
-			w.until("what it announces without it", func([]Peer) bool {
+			w.waitFor("what it announces without it", func([]Peer) bool {
 				r, _ := w.last()
 				return slices.ContainsFunc(r.Claims, func(p Peer) bool { return !p.lists(gone) })
 			})
 			a.quit()
-			w.until("nobody", named())
+			w.waitFor("nobody", named())
 		})
 	}
 }
 
-func TestRestartAtAnotherPortIsFound(t *testing.T) {
+func TestRestartOnAnotherPortIsFound(t *testing.T) {
 	_, robot, pc := pair(t)
 	static := watching()
 	static.Peers = []string{"10.0.0.2"}
 	w, s := startNode(t, pc, watching()), startNode(t, pc, static)
 	o := announcing("robot", "a1")
 	old := startNode(t, robot, o)
-	w.until("the robot at 8076", at("10.0.0.2:8076"))
+	w.waitFor("the robot at 8076", at("10.0.0.2:8076"))
 	old.kill()
 	o.Config.Port = 9000
 	startNode(t, robot, o)
-	w.until("the robot at 9000 first", at("10.0.0.2:9000"))
-	s.until("the robot at 9000 beside the static peer", func(ps []Peer) bool {
+	w.waitFor("the robot at 9000 first", at("10.0.0.2:9000"))
+	s.waitFor("the robot at 9000 beside the static peer", func(ps []Peer) bool {
 		return slices.ContainsFunc(ps, func(p Peer) bool { return p.Node == node("a1") && p.Addrs[0].Port() == 9000 }) &&
 			slices.ContainsFunc(ps, func(p Peer) bool { return p.Source == SourceStatic })
 	})
 }
 
 // zeroconf says goodbye in between: on a busy machine the announcement that follows comes too late.
-func TestChannelListChangesAndTheHostStays(t *testing.T) {
+func TestChannelUpdateKeepsHostListed(t *testing.T) {
 	need.Long(t)
 	l, robot, pc := pair(t)
 	w := startNode(t, pc, watching())
 	a := startNode(t, robot, announcing("robot", "a1"))
-	w.until("the robot", named("robot"))
+	w.waitFor("the robot", named("robot"))
 	channels := func(want string) func([]Peer) bool {
 		return func(ps []Peer) bool {
 			if len(ps) != 1 {
@@ -134,7 +134,7 @@ func TestChannelListChangesAndTheHostStays(t *testing.T) {
 	counted := l.count("sw0")
 	a.announce("joints")
 	a.announce("joints camera")
-	w.until("the newest list", channels("camera joints"))
+	w.waitFor("the newest list", channels("camera joints"))
 	for i, r := range w.history() {
 		if i > 0 && len(r.Peers) != 1 {
 			t.Errorf("got table %d without the robot: %v", i, r.Peers)
@@ -143,14 +143,14 @@ func TestChannelListChangesAndTheHostStays(t *testing.T) {
 	t.Logf("%d multicast packets until the change was seen", counted())
 }
 
-func TestBrowseOnceFindsEverybodyInTime(t *testing.T) {
+func TestBrowseFindsAllHosts(t *testing.T) {
 	l, robot, pc := pair(t)
 	third := l.addHost()
 	third.plug("eth0", "sw0", "10.0.0.3/24")
 	startNode(t, robot, announcing("robot", "a1"))
 	startNode(t, third, announcing("arm", "b1"))
 	w := startNode(t, pc, watching())
-	w.until("both", named("arm", "robot"))
+	w.waitFor("both", named("arm", "robot"))
 	await.NoError(t, func() error { // on a busy machine the second answer may come after Browse has ended
 		once := startNode(t, pc, order{Browse: await.Limit})
 		<-once.done
@@ -161,7 +161,7 @@ func TestBrowseOnceFindsEverybodyInTime(t *testing.T) {
 	})
 }
 
-func TestBrowseOnceWithoutANetworkSaysSo(t *testing.T) {
+func TestBrowseWithoutNetworkFails(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	once := startNode(t, l.addHost(), order{Browse: time.Second})
@@ -177,7 +177,7 @@ func TestStaticPeerIsResolvedWithoutMulticast(t *testing.T) {
 	o.Config.Interfaces = []string{"no-such-interface"}
 	o.Peers = []string{"localhost:9000", "no-such-host.invalid"}
 	w := startNode(t, nil, o)
-	w.until("localhost with an address, the other without", func(ps []Peer) bool {
+	w.waitFor("localhost with an address, the other without", func(ps []Peer) bool {
 		return named("localhost", "no-such-host.invalid")(ps) && len(ps[0].Addrs) > 0 && ps[0].Addrs[0].Port() == 9000 &&
 			ps[0].Addrs[0].Addr().IsLoopback() && len(ps[1].Addrs) == 0
 	})
@@ -188,7 +188,7 @@ func TestStaticPeerIsResolvedWithoutMulticast(t *testing.T) {
 	}
 }
 
-func TestLoopbackIsEnoughForOneMachine(t *testing.T) {
+func TestDiscoveryWorksOverLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	o := announcing("robot", "a1")
 	o.Config.Interfaces = []string{"lo"}
@@ -200,8 +200,8 @@ func TestLoopbackIsEnoughForOneMachine(t *testing.T) {
 	mine := func(ps []Peer) bool {
 		return slices.ContainsFunc(ps, func(p Peer) bool { return p.Node == o.Config.Self.Node })
 	}
-	w.until("the robot on lo", mine)
+	w.waitFor("the robot on lo", mine)
 	a.quit()
-	w.until("nobody", func(ps []Peer) bool { return !mine(ps) })
+	w.waitFor("nobody", func(ps []Peer) bool { return !mine(ps) })
 	w.quit()
 }

@@ -11,21 +11,21 @@ import (
 // peers returns every claim and every listed peer, sorted by host, node and address. The caller owns the slice; nobody
 // may change its elements.
 func (t *table) peers() []Peer {
-	peers := make([]Peer, 0, len(t.claims)+len(t.static))
+	peers := make([]Peer, 0, len(t.claims)+len(t.staticPeers))
 	for _, c := range t.claims {
 		p := c.peer
 		p.Transport = t.transportOf(p)
 		peers = append(peers, p)
 	}
-	for _, domain := range slices.Sorted(maps.Keys(t.listed)) {
-		for _, p := range t.listed[domain] {
+	for _, domain := range slices.Sorted(maps.Keys(t.zonePeers)) {
+		for _, p := range t.zonePeers[domain] {
 			if p.Node == "" || p.Node != t.self.Node {
 				peers = append(peers, p)
 			}
 		}
 	}
-	for _, text := range slices.Sorted(maps.Keys(t.static)) {
-		peers = append(peers, t.static[text])
+	for _, text := range slices.Sorted(maps.Keys(t.staticPeers)) {
+		peers = append(peers, t.staticPeers[text])
 	}
 	slices.SortStableFunc(peers, comparePeers)
 	return peers
@@ -33,8 +33,8 @@ func (t *table) peers() []Peer {
 
 // transportOf is the Transport of the listed peer that has an address of p.
 func (t *table) transportOf(p Peer) string {
-	for _, text := range slices.Sorted(maps.Keys(t.static)) {
-		if s := t.static[text]; s.Transport != "" && sameNode(s, p) {
+	for _, text := range slices.Sorted(maps.Keys(t.staticPeers)) {
+		if s := t.staticPeers[text]; s.Transport != "" && sameNode(s, p) {
 			return s.Transport
 		}
 	}
@@ -61,7 +61,7 @@ func Hosts(peers []Peer) []Peer {
 	sorted := slices.Clone(peers)
 	order := map[string]int{sourceMDNS: 0, sourceDNS: 1, SourceStatic: 2}
 	slices.SortStableFunc(sorted, func(a, b Peer) int {
-		return cmp.Or(cmp.Compare(order[a.Source], order[b.Source]), b.heard.Compare(a.heard), comparePeers(a, b))
+		return cmp.Or(cmp.Compare(order[a.Source], order[b.Source]), b.lastReceivedAt.Compare(a.lastReceivedAt), comparePeers(a, b))
 	})
 	var hosts []Peer
 	for _, p := range sorted {
@@ -70,7 +70,7 @@ func Hosts(peers []Peer) []Peer {
 			hosts = append(hosts, p)
 			continue
 		}
-		hosts[i] = fold(hosts[i], p)
+		hosts[i] = merge(hosts[i], p)
 	}
 	slices.SortStableFunc(hosts, comparePeers)
 	return hosts
@@ -86,10 +86,10 @@ func sameHost(known, p Peer) bool {
 
 // sameNode reports whether a listed peer and an announced one are the same node. They are if they have a common address,
 // or if name and IP address agree and only the port differs: then the daemon now has another port.
-func sameNode(listed, heard Peer) bool {
+func sameNode(listed, announced Peer) bool {
 	for _, a := range listed.Addrs {
-		for _, b := range slices.Concat(heard.Addrs, heard.Far) {
-			if a == b || a.Addr() == b.Addr() && firstLabel(listed.Host) == firstLabel(heard.Host) {
+		for _, b := range slices.Concat(announced.Addrs, announced.Far) {
+			if a == b || a.Addr() == b.Addr() && firstLabel(listed.Host) == firstLabel(announced.Host) {
 				return true
 			}
 		}
@@ -102,13 +102,13 @@ func firstLabel(host string) string {
 	return first
 }
 
-// fold returns known with the data of more added.
-func fold(known, more Peer) Peer {
-	if more.Source == SourceStatic {
-		known.Source, known.Transport = SourceStatic, cmp.Or(known.Transport, more.Transport)
+// merge returns known with the data of more added.
+func merge(known, other Peer) Peer {
+	if other.Source == SourceStatic {
+		known.Source, known.Transport = SourceStatic, cmp.Or(known.Transport, other.Transport)
 	}
-	known.Addrs = union(known.Addrs, more.Addrs)
-	known.Far = slices.DeleteFunc(union(known.Far, more.Far), func(a netip.AddrPort) bool { return slices.Contains(known.Addrs, a) })
+	known.Addrs = union(known.Addrs, other.Addrs)
+	known.Far = slices.DeleteFunc(union(known.Far, other.Far), func(a netip.AddrPort) bool { return slices.Contains(known.Addrs, a) })
 	return known
 }
 

@@ -11,45 +11,45 @@ import (
 )
 
 // A suffix is for those who are linked to give: what is announced renames nobody.
-func TestNodesOfOneNameStandSideBySide(t *testing.T) {
+func TestNodesWithOneNameAreListedSeparately(t *testing.T) {
 	table := newTable(Peer{Host: "krang", Node: node("b1"), Network: "11111111"})
-	see(t, table, t0, sighted("krang", "c1", "10.0.0.2:8076"))
+	mustAdd(t, table, t0, announced("krang", "c1", "10.0.0.2:8076"))
 	if got := table.selfHost(); got != "krang" {
 		t.Errorf("got %q beside a higher node id, want krang", got)
 	}
-	stranger := sighted("krang", "a0", "10.0.0.9:8076")
-	stranger.Peer.Network = "22222222"
-	see(t, table, t0, stranger)
+	other := announced("krang", "a0", "10.0.0.9:8076")
+	other.Peer.Network = "22222222"
+	mustAdd(t, table, t0, other)
 	if got := table.selfHost(); got != "krang" {
 		t.Errorf("got %q beside one of another network, want krang", got)
 	}
-	see(t, table, t0, sighted("krang", "a1", "10.0.0.3:8076"))
+	mustAdd(t, table, t0, announced("krang", "a1", "10.0.0.3:8076"))
 	wantHosts(t, table, "krang krang krang")
 	if got := table.selfHost(); got != "krang-b1ff" {
 		t.Errorf("got %q beside a lower node id, want krang-b1ff", got)
 	}
 }
 
-func TestOwnSecondNameFits(t *testing.T) {
+func TestSelfHostFitsAName(t *testing.T) {
 	long := strings.Repeat("k", 63)
 	table := newTable(Peer{Host: long, Node: node("b1"), Network: "11111111"})
-	see(t, table, t0, sighted(long, "a1", "10.0.0.2:8076"))
+	mustAdd(t, table, t0, announced(long, "a1", "10.0.0.2:8076"))
 	if got, want := table.selfHost(), strings.Repeat("k", 58)+"-b1ff"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-func TestPeersDoNotDependOnTheOrderOfArrival(t *testing.T) {
-	var all []sighting
+func TestPeersAreIndependentOfArrivalOrder(t *testing.T) {
+	var all []announcement
 	for i := range 20 {
-		all = append(all, sighted(fmt.Sprintf("host%d", i%7), fmt.Sprintf("%02x", i), fmt.Sprintf("10.0.0.%d:8076", i)))
+		all = append(all, announced(fmt.Sprintf("host%d", i%7), fmt.Sprintf("%02x", i), fmt.Sprintf("10.0.0.%d:8076", i)))
 	}
 	var want []Peer
 	for range 50 {
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		table := newTable(Peer{})
 		for _, s := range all {
-			see(t, table, t0, s)
+			mustAdd(t, table, t0, s)
 		}
 		if got := table.peers(); want == nil {
 			want = got
@@ -59,14 +59,14 @@ func TestPeersDoNotDependOnTheOrderOfArrival(t *testing.T) {
 	}
 }
 
-func TestStaticPeerIsThereForEver(t *testing.T) {
+func TestStaticPeerNeverExpires(t *testing.T) {
 	table := newTable(Peer{})
 	s, _ := ParseStatic("robot:8076")
-	if !table.resolved(s, nil) {
+	if !table.setStatic(s, nil) {
 		t.Error("a new static peer is no change")
 	}
-	table.resolved(s, ports("10.0.0.2:8076"))
-	if table.resolved(s, nil) {
+	table.setStatic(s, ports("10.0.0.2:8076"))
+	if table.setStatic(s, nil) {
 		t.Error("a failed look-up forgot the addresses")
 	}
 	table.expire(after(1000 * time.Hour))
@@ -76,11 +76,11 @@ func TestStaticPeerIsThereForEver(t *testing.T) {
 	}
 }
 
-func TestStaticPeerStandsBesideWhatIsAnnouncedAtItsAddress(t *testing.T) {
+func TestStaticPeerIsListedBesidesAnnouncement(t *testing.T) {
 	table := newTable(Peer{})
 	s, _ := ParseStatic("robot.lab.example:8076")
-	table.resolved(s, ports("10.0.0.2:8076"))
-	see(t, table, t0, sighted("ghost", "a1", "10.0.0.2:8076", "10.0.0.66:8076"))
+	table.setStatic(s, ports("10.0.0.2:8076"))
+	mustAdd(t, table, t0, announced("ghost", "a1", "10.0.0.2:8076", "10.0.0.66:8076"))
 	for _, p := range table.peers() {
 		if p.Source == SourceStatic && (p.Node != "" || p.Host != "robot.lab.example" || !slices.Equal(p.Addrs, ports("10.0.0.2:8076"))) {
 			t.Errorf("got %+v, want the listed peer as it was", p)
@@ -89,15 +89,15 @@ func TestStaticPeerStandsBesideWhatIsAnnouncedAtItsAddress(t *testing.T) {
 	wantHosts(t, table, "ghost robot.lab.example")
 }
 
-func TestForPeopleWhatIsSaidOfOneHostIsOne(t *testing.T) {
+func TestHostsMergesClaimsOfOneHost(t *testing.T) {
 	table := newTable(Peer{})
 	s, _ := ParseStatic("robot.lab.example:8076")
-	table.resolved(s, ports("10.0.0.2:8076"))
-	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
-	newer := sighted("robot", "a1", "10.1.0.2:9000")
+	table.setStatic(s, ports("10.0.0.2:8076"))
+	mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:8076"))
+	newer := announced("robot", "a1", "10.1.0.2:9000")
 	newer.Peer.Channels = []Channel{{"imu", 16, 64}}
-	see(t, table, after(time.Second), newer)
-	see(t, table, t0, sighted("ghost", "a1", "10.0.0.66:8076"))
+	mustAdd(t, table, after(time.Second), newer)
+	mustAdd(t, table, t0, announced("ghost", "a1", "10.0.0.66:8076"))
 	got := Hosts(table.peers())
 	if len(got) != 2 || got[0].Host != "ghost" || got[1].Host != "robot" {
 		t.Fatalf("got %+v, want ghost and robot", got)
@@ -107,13 +107,13 @@ func TestForPeopleWhatIsSaidOfOneHostIsOne(t *testing.T) {
 	}
 }
 
-func TestWishForATransportHoldsForThePeerHoweverItIsFound(t *testing.T) {
+func TestStaticTransportAppliesToAnnouncedPeer(t *testing.T) {
 	table := newTable(Peer{})
 	s, _ := ParseStatic("robot")
 	s.Transport = "sctp"
-	table.resolved(s, ports("10.0.0.2:8076"))
+	table.setStatic(s, ports("10.0.0.2:8076"))
 	for _, at := range []string{"10.0.0.2:8076", "10.0.0.2:9000"} {
-		see(t, table, t0, sighted("robot", "a1", at))
+		mustAdd(t, table, t0, announced("robot", "a1", at))
 	}
 	for _, p := range table.peers() {
 		if p.Transport != "sctp" {
@@ -122,13 +122,13 @@ func TestWishForATransportHoldsForThePeerHoweverItIsFound(t *testing.T) {
 	}
 }
 
-func TestStaticPeersOfOneMachineStayApart(t *testing.T) {
+func TestHostsKeepsStaticPeersOfOneMachineApart(t *testing.T) {
 	table := newTable(Peer{})
 	for _, text := range []string{"10.0.0.2:9001", "10.0.0.2:9002"} {
 		s, _ := ParseStatic(text)
-		table.resolved(s, ports(text))
+		table.setStatic(s, ports(text))
 	}
-	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:9001"))
+	mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:9001"))
 	if got := Hosts(table.peers()); len(got) != 2 {
 		t.Errorf("got %d hosts, want 2: %v", len(got), got)
 	}

@@ -14,8 +14,8 @@ import (
 const (
 	answerTimeout = 1500 * time.Millisecond // for one server
 	maxServers    = 3                       // as in resolv.conf(5)
-	askTimes      = 2                       // how often all servers are asked, one after the other
-	payload       = 1232                    // bytes of an answer by UDP; longer answers come by TCP
+	serverRounds  = 2                       // how often all servers are asked, one after the other
+	udpPayload    = 1232                    // bytes of an answer by UDP; longer answers come by TCP
 )
 
 // nameServers asks the name servers in a resolv.conf(5) file. It reads the file for each question, since the servers
@@ -25,8 +25,8 @@ type nameServers struct {
 	port string // for tests; empty is 53
 }
 
-// asker asks name servers one question. "No such name" is an answer, not an error.
-type asker func(ctx context.Context, name string, kind uint16) (answer, error)
+// resolver asks name servers one question. "No such name" is an answer, not an error.
+type resolver func(ctx context.Context, name string, kind uint16) (answer, error)
 
 // answer is a name server's answer to one question.
 type answer struct {
@@ -34,8 +34,8 @@ type answer struct {
 	ttl     time.Duration // the shortest TTL of the records, or of "no such name"; 0: not known
 }
 
-// question is an asker: it asks one server after the other until one answers.
-func (n nameServers) question(ctx context.Context, name string, kind uint16) (answer, error) {
+// query is an asker: it asks one server after the other until one answers.
+func (n nameServers) query(ctx context.Context, name string, kind uint16) (answer, error) {
 	conf, err := dns.ClientConfigFromFile(n.conf)
 	if err == nil && len(conf.Servers) == 0 {
 		err = errors.New("lists no name server")
@@ -45,12 +45,12 @@ func (n nameServers) question(ctx context.Context, name string, kind uint16) (an
 	}
 	var q dns.Msg
 	q.SetQuestion(name, kind)
-	q.SetEdns0(payload, false)
-	for range askTimes {
+	q.SetEdns0(udpPayload, false)
+	for range serverRounds {
 		for _, server := range conf.Servers[:min(len(conf.Servers), maxServers)] {
 			var reply *dns.Msg
 			if reply, err = exchange(ctx, &q, net.JoinHostPort(server, cmp.Or(n.port, conf.Port))); err == nil {
-				return answerIn(reply, kind), nil
+				return parseAnswer(reply, kind), nil
 			}
 			if ctx.Err() != nil {
 				return answer{}, ctx.Err()
@@ -64,7 +64,7 @@ func (n nameServers) question(ctx context.Context, name string, kind uint16) (an
 func exchange(ctx context.Context, q *dns.Msg, server string) (*dns.Msg, error) {
 	for _, network := range []string{"udp", "tcp"} {
 		client := dns.Client{Net: network, Timeout: answerTimeout}
-		reply, err := askBy(ctx, client, q, server)
+		reply, err := exchangeOver(ctx, client, q, server)
 		switch {
 		case err != nil:
 			return nil, err
@@ -77,8 +77,8 @@ func exchange(ctx context.Context, q *dns.Msg, server string) (*dns.Msg, error) 
 	return nil, fmt.Errorf("name server %s: answer truncated", server)
 }
 
-// askBy is client.ExchangeContext, which waits for the answer also when ctx has ended.
-func askBy(ctx context.Context, client dns.Client, q *dns.Msg, server string) (*dns.Msg, error) {
+// exchangeOver is client.ExchangeContext, which waits for the answer also when ctx has ended.
+func exchangeOver(ctx context.Context, client dns.Client, q *dns.Msg, server string) (*dns.Msg, error) {
 	conn, err := client.DialContext(ctx, server)
 	if err != nil {
 		return nil, err
@@ -99,8 +99,8 @@ func recordsOf[T dns.RR](a answer) (list []T) {
 	return list
 }
 
-// answerIn returns the records of the type asked for, without the CNAME records that lead to them.
-func answerIn(reply *dns.Msg, kind uint16) (a answer) {
+// parseAnswer returns the records of the type asked for, without the CNAME records that lead to them.
+func parseAnswer(reply *dns.Msg, kind uint16) (a answer) {
 	shorter := func(seconds uint32) {
 		if ttl := time.Duration(seconds) * time.Second; a.ttl == 0 || ttl < a.ttl {
 			a.ttl = ttl

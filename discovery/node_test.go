@@ -68,7 +68,7 @@ func beNode(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	o.Config.Self.life = o.Config.Life
+	o.Config.Self.lifetime = o.Config.Life
 	cfg := Config{Self: o.Config.Self, Port: o.Config.Port, Interfaces: o.Config.Interfaces,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	for _, p := range o.Peers {
@@ -150,11 +150,11 @@ type process struct {
 	stdin io.WriteCloser
 	done  chan struct{} // closed when it has ended
 
-	mu     sync.Mutex
-	tables []report // every table it told, oldest first
-	end    report
-	stderr bytes.Buffer
-	moved  chan struct{} // closed and made anew when something above changes
+	mu      sync.Mutex
+	tables  []report // every table it told, oldest first
+	end     report
+	stderr  bytes.Buffer
+	changed chan struct{} // closed and made anew when something above changes
 }
 
 // startNode starts a node on a host, or on this machine when h is nil. It ends with the test at the latest.
@@ -164,7 +164,7 @@ func startNode(t *testing.T, h *host, o order) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, cmd: exec.Command("/proc/self/exe"), done: make(chan struct{}), moved: make(chan struct{})}
+	p := &process{t: t, cmd: exec.Command("/proc/self/exe"), done: make(chan struct{}), changed: make(chan struct{})}
 	// zeroconf races by itself; judgeRaces tells its reports from ours.
 	p.cmd.Env = append(os.Environ(), orders+"="+string(text), "GORACE=exitcode=0")
 	stdout, err := p.cmd.StdoutPipe()
@@ -207,8 +207,8 @@ func (p *process) read(stdout io.Reader) {
 		} else {
 			p.end = r
 		}
-		close(p.moved)
-		p.moved = make(chan struct{})
+		close(p.changed)
+		p.changed = make(chan struct{})
 		p.mu.Unlock()
 	}
 	p.cmd.Wait()
@@ -255,13 +255,13 @@ func (p *process) last() (report, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.tables) == 0 {
-		return report{}, p.moved
+		return report{}, p.changed
 	}
-	return p.tables[len(p.tables)-1], p.moved
+	return p.tables[len(p.tables)-1], p.changed
 }
 
-// until waits for a table that is as wanted.
-func (p *process) until(what string, ok func([]Peer) bool) {
+// waitFor waits for a table that is as wanted.
+func (p *process) waitFor(what string, ok func([]Peer) bool) {
 	p.t.Helper()
 	limit := time.After(await.Limit)
 	for {

@@ -29,10 +29,10 @@ const classFlush = 1 << 15
 
 // packet is the part of an mDNS message that concerns our service.
 type packet struct {
-	asked bool     // the sender asks for every host, and lists no answers that it knows already
-	found []record // complete announcements
-	gone  []Peer   // goodbyes: Node, or only Host when the goodbye has no TXT record
-	left  []Peer   // goodbyes with bye=1
+	isQuery       bool     // the sender asks for every host, and lists no answers that it knows already
+	announcements []record // complete announcements
+	goodbyes      []Peer   // goodbyes: Node, or only Host when the goodbye has no TXT record
+	finalGoodbyes []Peer   // goodbyes with bye=1
 }
 
 // record is one host's announcement.
@@ -42,8 +42,8 @@ type record struct {
 	addrs []netip.Addr // without zones
 }
 
-// concernsUs reports whether a packet may mention our service. It is cheap, since most mDNS packets do not.
-func concernsUs(b []byte) bool {
+// mentionsService reports whether a packet may mention our service. It is cheap, since most mDNS packets do not.
+func mentionsService(b []byte) bool {
 	return len(b) <= maxPacket && bytes.Contains(b, []byte("\x0a_achbridge\x04_udp"))
 }
 
@@ -58,7 +58,7 @@ func parsePacket(b []byte) (packet, error) {
 		return packet{}, nil
 	}
 	if !msg.Response {
-		return packet{asked: len(msg.Answer) == 0 && asksForAll(msg.Question)}, nil
+		return packet{isQuery: len(msg.Answer) == 0 && asksForAll(msg.Question)}, nil
 	}
 	return collect(append(msg.Answer, msg.Extra...))
 }
@@ -93,7 +93,7 @@ func collect(rrs []dns.RR) (packet, error) {
 		}
 		if in.txt == nil {
 			if in.goodbye {
-				p.gone = append(p.gone, Peer{Host: host})
+				p.goodbyes = append(p.goodbyes, Peer{Host: host})
 			}
 			continue
 		}
@@ -105,9 +105,9 @@ func collect(rrs []dns.RR) (packet, error) {
 		peer.Host = host
 		if in.goodbye {
 			if slices.Contains(in.txt.Txt, byeString) {
-				p.left = append(p.left, peer)
+				p.finalGoodbyes = append(p.finalGoodbyes, peer)
 			} else {
-				p.gone = append(p.gone, peer)
+				p.goodbyes = append(p.goodbyes, peer)
 			}
 			continue
 		}
@@ -120,7 +120,7 @@ func collect(rrs []dns.RR) (packet, error) {
 			err = errors.New("announcement without a port")
 			continue
 		}
-		p.found = append(p.found, r)
+		p.announcements = append(p.announcements, r)
 	}
 	return p, err
 }
@@ -160,9 +160,9 @@ func gather(rrs []dns.RR) ([]*instance, map[string][]netip.Addr, error) {
 				of(h.Name, h.Ttl).txt = rr
 			}
 		case *dns.A:
-			keepAddr(addrs, h, rr.A)
+			addAddr(addrs, h, rr.A)
 		case *dns.AAAA:
-			keepAddr(addrs, h, rr.AAAA)
+			addAddr(addrs, h, rr.AAAA)
 		}
 	}
 	return instances, addrs, err
@@ -170,7 +170,7 @@ func gather(rrs []dns.RR) ([]*instance, map[string][]netip.Addr, error) {
 
 func isInstance(name string) bool { return strings.HasSuffix(name, "."+serviceName) }
 
-func keepAddr(addrs map[string][]netip.Addr, h *dns.RR_Header, ip []byte) {
+func addAddr(addrs map[string][]netip.Addr, h *dns.RR_Header, ip []byte) {
 	a, ok := netip.AddrFromSlice(ip)
 	if ok && h.Ttl > 0 && len(addrs[h.Name]) < maxAddrs {
 		addrs[h.Name] = append(addrs[h.Name], a.Unmap())

@@ -9,9 +9,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-func announced(t testing.TB, ttl time.Duration) []byte {
+func announcementPacket(t testing.TB, ttl time.Duration) []byte {
 	t.Helper()
-	b, err := announcement(record{peer: robot(), port: 8076, addrs: []netip.Addr{
+	b, err := encodeAnnouncement(record{peer: robot(), port: 8076, addrs: []netip.Addr{
 		netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::2")}}, ttl)
 	if err != nil {
 		t.Fatal(err)
@@ -19,9 +19,9 @@ func announced(t testing.TB, ttl time.Duration) []byte {
 	return b
 }
 
-func parsed(t *testing.T, b []byte) packet {
+func mustParse(t *testing.T, b []byte) packet {
 	t.Helper()
-	if !concernsUs(b) {
+	if !mentionsService(b) {
 		t.Fatal("the quick look missed our service")
 	}
 	p, err := parsePacket(b)
@@ -31,7 +31,7 @@ func parsed(t *testing.T, b []byte) packet {
 	return p
 }
 
-func packed(t *testing.T, msg dns.Msg) []byte {
+func mustEncode(t *testing.T, msg dns.Msg) []byte {
 	t.Helper()
 	b, err := msg.Pack()
 	if err != nil {
@@ -51,13 +51,13 @@ func response(t *testing.T, records ...string) []byte {
 		}
 		msg.Answer = append(msg.Answer, rr)
 	}
-	return packed(t, msg)
+	return mustEncode(t, msg)
 }
 
-func TestAnnouncementReadsBack(t *testing.T) {
-	b := announced(t, 10*time.Second)
-	got := parsed(t, b)
-	want := packet{found: []record{{robot(), 8076, []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::2")}}}}
+func TestAnnouncementRoundTrip(t *testing.T) {
+	b := announcementPacket(t, 10*time.Second)
+	got := mustParse(t, b)
+	want := packet{announcements: []record{{robot(), 8076, []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::2")}}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -66,7 +66,7 @@ func TestAnnouncementReadsBack(t *testing.T) {
 	}
 }
 
-func TestLargestAnnouncementFitsAPacket(t *testing.T) {
+func TestLargestAnnouncementFitsInPacket(t *testing.T) {
 	r := record{peer: robot(), port: 65535}
 	for range 200 {
 		r.peer.Channels = append(r.peer.Channels, Channel{"some-name", 16, 512})
@@ -74,57 +74,57 @@ func TestLargestAnnouncementFitsAPacket(t *testing.T) {
 	for i := range maxAddrs {
 		r.addrs = append(r.addrs, netip.AddrFrom16([16]byte{0xfd, 15: byte(i)}))
 	}
-	b, err := announcement(r, time.Minute)
+	b, err := encodeAnnouncement(r, time.Minute)
 	if err != nil || len(b) > 1800 {
 		t.Errorf("got %d bytes, %v, want a datagram far below 9000", len(b), err)
 	}
 }
 
-func TestGoodbyeReadsBack(t *testing.T) {
-	got := parsed(t, announced(t, 0))
-	if want := (packet{left: []Peer{robot()}}); !reflect.DeepEqual(got, want) {
+func TestGoodbyeRoundTrip(t *testing.T) {
+	got := mustParse(t, announcementPacket(t, 0))
+	if want := (packet{finalGoodbyes: []Peer{robot()}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
 func TestGoodbyeWithoutTXTNamesTheHost(t *testing.T) {
-	got := parsed(t, response(t, `_achbridge._udp.local. 0 IN PTR my\.robot._achbridge._udp.local.`))
-	if want := (packet{gone: []Peer{{Host: "my.robot"}}}); !reflect.DeepEqual(got, want) {
+	got := mustParse(t, response(t, `_achbridge._udp.local. 0 IN PTR my\.robot._achbridge._udp.local.`))
+	if want := (packet{goodbyes: []Peer{{Host: "my.robot"}}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
-func TestQuestionForAllIsNoticed(t *testing.T) {
+func TestParsePacketDetectsQueryForAllHosts(t *testing.T) {
 	var q dns.Msg
 	q.SetQuestion(serviceName, dns.TypePTR)
-	if p := parsed(t, packed(t, q)); !p.asked {
+	if p := mustParse(t, mustEncode(t, q)); !p.isQuery {
 		t.Error("a question for every host was missed")
 	}
 	known, _ := dns.NewRR("_achbridge._udp.local. 60 IN PTR robot._achbridge._udp.local.")
 	q.Answer = []dns.RR{known}
-	if p := parsed(t, packed(t, q)); p.asked {
+	if p := mustParse(t, mustEncode(t, q)); p.isQuery {
 		t.Error("a question that suppresses answers passed for one that does not")
 	}
 	q.SetQuestion("robot."+serviceName, dns.TypePTR)
 	q.Answer = nil
-	if p := parsed(t, packed(t, q)); p.asked {
+	if p := mustParse(t, mustEncode(t, q)); p.isQuery {
 		t.Error("a probe passed for a question for every host")
 	}
 }
 
-func TestHostNameWithDotsTravels(t *testing.T) {
+func TestHostNameWithDotsRoundTrip(t *testing.T) {
 	r := record{peer: robot(), port: 8076}
 	r.peer.Host = "robot.lab_1.example"
-	b, err := announcement(r, time.Minute)
+	b, err := encodeAnnouncement(r, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := parsed(t, b).found; len(got) != 1 || got[0].peer.Host != r.peer.Host {
+	if got := mustParse(t, b).announcements; len(got) != 1 || got[0].peer.Host != r.peer.Host {
 		t.Errorf("got %+v, want %s", got, r.peer.Host)
 	}
 }
 
-func TestForeignRecordsAreLeftOut(t *testing.T) {
+func TestParsePacketIgnoresForeignRecords(t *testing.T) {
 	txt := ` 60 IN TXT "v=1" "net=11111111" "node=` + node("a1") + `"`
 	for name, records := range map[string][]string{
 		"no port":           {`robot._achbridge._udp.local.` + txt},
@@ -135,60 +135,60 @@ func TestForeignRecordsAreLeftOut(t *testing.T) {
 		"hidden host":       {`\.a._achbridge._udp.local.` + txt, `\.a._achbridge._udp.local. 60 IN SRV 0 0 1 h.local.`},
 		"bad TXT":           {`robot._achbridge._udp.local. 60 IN TXT "v=1"`, `robot._achbridge._udp.local. 60 IN SRV 0 0 1 h.local.`},
 	} {
-		if p, err := parsePacket(response(t, records...)); len(p.found)+len(p.gone) > 0 || err == nil {
+		if p, err := parsePacket(response(t, records...)); len(p.announcements)+len(p.goodbyes) > 0 || err == nil {
 			t.Errorf("%s: got %+v, %v, want nothing and an error", name, p, err)
 		}
 	}
-	if p, err := parsePacket(response(t, `robot._http._tcp.local.`+txt)); len(p.found) > 0 || err != nil {
+	if p, err := parsePacket(response(t, `robot._http._tcp.local.`+txt)); len(p.announcements) > 0 || err != nil {
 		t.Errorf("another service: got %+v, %v, want nothing", p, err)
 	}
 }
 
-func TestOneBadServiceDoesNotHideAGoodOne(t *testing.T) {
+func TestParsePacketSkipsOnlyBadServices(t *testing.T) {
 	p, err := parsePacket(response(t,
 		`bad._achbridge._udp.local. 60 IN TXT "v=1"`,
 		`robot._achbridge._udp.local. 60 IN TXT "v=1" "net=11111111" "node=`+node("a1")+`"`,
 		`robot._achbridge._udp.local. 60 IN SRV 0 0 1 h.local.`))
-	if len(p.found) != 1 || err == nil {
+	if len(p.announcements) != 1 || err == nil {
 		t.Errorf("got %+v, %v, want the good one and an error", p, err)
 	}
 }
 
-func TestHostileCountsAreBounded(t *testing.T) {
+func TestParsePacketBoundsCounts(t *testing.T) {
 	var records []string
 	for range 100 {
 		records = append(records, `h.local. 60 IN A 10.0.0.1`)
 	}
 	records = append(records, `robot._achbridge._udp.local. 60 IN SRV 0 0 1 h.local.`,
 		`robot._achbridge._udp.local. 60 IN TXT "v=1" "net=11111111" "node=`+node("a1")+`"`)
-	if p := parsed(t, response(t, records...)); len(p.found) != 1 || len(p.found[0].addrs) != maxAddrs {
+	if p := mustParse(t, response(t, records...)); len(p.announcements) != 1 || len(p.announcements[0].addrs) != maxAddrs {
 		t.Errorf("got %+v, want %d addresses", p, maxAddrs)
 	}
 	records = nil
 	for i := range maxInstances + 1 {
 		records = append(records, `_achbridge._udp.local. 0 IN PTR h`+string(rune('A'+i))+`._achbridge._udp.local.`)
 	}
-	if p, err := parsePacket(response(t, records...)); len(p.gone) > maxInstances || err == nil {
-		t.Errorf("got %d services, %v, want at most %d and an error", len(p.gone), err, maxInstances)
+	if p, err := parsePacket(response(t, records...)); len(p.goodbyes) > maxInstances || err == nil {
+		t.Errorf("got %d services, %v, want at most %d and an error", len(p.goodbyes), err, maxInstances)
 	}
 }
 
 func FuzzPacket(f *testing.F) {
-	f.Add(announced(f, 10*time.Second))
-	f.Add(announced(f, 0))
+	f.Add(announcementPacket(f, 10*time.Second))
+	f.Add(announcementPacket(f, 0))
 	f.Add([]byte("\x00\x00\x84\x00\x00\x00\x00\x01\x00\x00\x00\x00\x0a_achbridge\x04_udp"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, _ := parsePacket(b)
-		if n := len(p.found) + len(p.gone) + len(p.left); n > maxInstances {
+		if n := len(p.announcements) + len(p.goodbyes) + len(p.finalGoodbyes); n > maxInstances {
 			t.Fatalf("got %d services", n)
 		}
-		for _, r := range p.found {
+		for _, r := range p.announcements {
 			cfg := Config{Self: r.peer, Port: int(r.port)}
 			if err := cfg.checkAnnounce(); err != nil || len(r.addrs) > maxAddrs {
 				t.Fatalf("accepted what cannot be announced: %v, %d addresses", err, len(r.addrs))
 			}
 		}
-		for _, who := range append(p.gone, p.left...) {
+		for _, who := range append(p.goodbyes, p.finalGoodbyes...) {
 			if checkName(who.Host) != nil {
 				t.Fatalf("accepted the host name %q", who.Host)
 			}

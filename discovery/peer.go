@@ -12,11 +12,11 @@ import (
 const (
 	// DefaultPort is the UDP port of QUIC when a static peer names none.
 	DefaultPort = 8076
-	// defaultLife is how long an announcement is believed after it was last heard.
-	defaultLife = 60 * time.Second
+	// defaultLifetime is how long an announcement is believed after it was last heard.
+	defaultLifetime = 60 * time.Second
 
-	minLife = time.Second
-	maxLife = time.Hour
+	minLifetime = time.Second
+	maxLifetime = time.Hour
 )
 
 // Sources of a Peer.
@@ -48,8 +48,8 @@ type Peer struct {
 	// network of this host. A reflector between networks passes on such announcements.
 	Far []netip.AddrPort
 	// By is the source of the announcement, and heard the time when it was last heard. A listed peer has neither.
-	By    netip.Addr
-	heard time.Time
+	By             netip.Addr
+	lastReceivedAt time.Time
 	// Port is the announced port, which the announced addresses have; 0 when none was announced.
 	Port uint16
 	// Ports are the ports on which the node says that it listens, at the addresses with Port.
@@ -57,7 +57,7 @@ type Peer struct {
 	// Transport is the Transport of the Static, for a listed peer.
 	Transport string
 	// life is how long to believe the announcement after it was last heard, at most two minutes; 0 for listed peers.
-	life time.Duration
+	lifetime time.Duration
 	// Channels are the announced channels, sorted by name. A link gets the full catalog.
 	Channels []Channel
 	// More is how many channels the announcement had no room for.
@@ -131,8 +131,8 @@ func (c Config) checkAnnounce() error {
 	if c.Port < 1 || c.Port > 65535 {
 		errs = append(errs, fmt.Errorf("port %d: not between 1 and 65535", c.Port))
 	}
-	if l := c.Self.life; l != 0 && (l < minLife || l > maxLife || l%time.Second != 0) {
-		errs = append(errs, fmt.Errorf("life %v: not whole seconds between %v and %v", l, minLife, maxLife))
+	if l := c.Self.lifetime; l != 0 && (l < minLifetime || l > maxLifetime || l%time.Second != 0) {
+		errs = append(errs, fmt.Errorf("life %v: not whole seconds between %v and %v", l, minLifetime, maxLifetime))
 	}
 	errs = append(errs, c.Self.Ports.check())
 	if c.Self.More < 0 {

@@ -62,7 +62,7 @@ func probe(ctx context.Context, l link, f family) error {
 		return fmt.Errorf("cannot join the group: %w", err)
 	}
 	id := uint16(1 + rand.N(65535)) // receivers ignore it (RFC 6762, section 18.1); by it we recognize our question
-	b, err := question(id)
+	b, err := encodeQuery(id)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func probe(ctx context.Context, l link, f family) error {
 	for {
 		n, at, err := s.receive(buf)
 		if err != nil {
-			return errNotHeard
+			return errNotReceived
 		}
 		if n >= 2 && at.ifIndex == l.iface.Index && uint16(buf[0])<<8|uint16(buf[1]) == id {
 			return nil
@@ -88,4 +88,4 @@ func probe(ctx context.Context, l link, f family) error {
 	}
 }
 
-var errNotHeard = errors.New("this host does not hear what it sends to the group: a firewall drops it")
+var errNotReceived = errors.New("this host does not hear what it sends to the group: a firewall drops it")

@@ -17,9 +17,9 @@ func hostTarget(node string) string { return "achbridge-" + node[:12] + "." + do
 // ends a registration after its successor has begun.
 const byeString = "bye=1"
 
-// announcement packs r for one link as an unsolicited response (RFC 6762, section 8.3) whose records live for ttl. With
+// encodeAnnouncement packs r for one link as an unsolicited response (RFC 6762, section 8.3) whose records live for ttl. With
 // ttl 0 it is a goodbye (section 10.1) with byeString.
-func announcement(r record, ttl time.Duration) ([]byte, error) {
+func encodeAnnouncement(r record, ttl time.Duration) ([]byte, error) {
 	name := label(r.peer.Host) + "." + serviceName
 	target := hostTarget(r.peer.Node)
 	seconds := uint32(ttl / time.Second)
@@ -53,9 +53,9 @@ func announcement(r record, ttl time.Duration) ([]byte, error) {
 	return b, nil
 }
 
-// addrsOf are the addresses of a link that we announce on it: like zeroconf, an IPv6 link-local one only when
+// announcedAddrs are the addresses of a link that we announce on it: like zeroconf, an IPv6 link-local one only when
 // there is no other IPv6 address, so that both say the same.
-func addrsOf(l link) []netip.Addr {
+func announcedAddrs(l link) []netip.Addr {
 	var near, all []netip.Addr
 	global6 := false
 	for _, p := range l.prefixes {

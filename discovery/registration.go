@@ -44,17 +44,17 @@ import (
 //     avahi-daemon of the same host. Multicast reaches both.
 //   - zeroconf answers a question that asks for a unicast answer, from any source.
 
-// settled is how old a zeroconf server must be before Shutdown. Younger ones may still enter the WaitGroup that Shutdown
+// minServerAge is how old a zeroconf server must be before Shutdown. Younger ones may still enter the WaitGroup that Shutdown
 // waits on.
-const settled = 100 * time.Millisecond
+const minServerAge = 100 * time.Millisecond
 
 // registration is one zeroconf service, which answers questions. We send the unsolicited packets (repetitions and the
 // second goodbye) ourselves, from the same record.
 type registration struct {
-	server *zeroconf.Server
-	rec    record
-	links  []link
-	born   time.Time
+	server    *zeroconf.Server
+	rec       record
+	links     []link
+	startedAt time.Time
 }
 
 // newRegistration announces rec on links; zeroconf sends probes and two announcements within 1.5 s.
@@ -66,7 +66,7 @@ func newRegistration(rec record, links []link) (*registration, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mdns service on %s: %w", strings.Join(namesOf(links), ", "), err)
 	}
-	return &registration{server: server, rec: rec, links: links, born: time.Now()}, nil
+	return &registration{server: server, rec: rec, links: links, startedAt: time.Now()}, nil
 }
 
 // silence makes every later packet of the service a goodbye, since all records then have a TTL of 0. It does not block:
@@ -76,19 +76,19 @@ func (r *registration) silence() { r.server.TTL(0) }
 
 // end closes the service, which sends a goodbye for the host. It takes at most settled.
 func (r *registration) end() {
-	time.Sleep(settled - time.Since(r.born))
+	time.Sleep(minServerAge - time.Since(r.startedAt))
 	r.server.Shutdown()
 }
 
-// spoken is a record and the links on which it was announced; the zero value was announced nowhere.
-type spoken struct {
+// announcedRecord is a record and the links on which it was announced; the zero value was announced nowhere.
+type announcedRecord struct {
 	rec   record
 	links []link
 }
 
-// say multicasts the record with a TTL of ttl; 0 is a goodbye. It fails only if no packet could be sent. It does not wait
-// for the kernel's lock of networks (see endTime), since its sockets join no group.
-func (s spoken) say(ttl time.Duration) error {
+// send multicasts the record with a TTL of ttl; 0 is a goodbye. It fails only if no packet could be sent. It does not wait
+// for the kernel's lock of networks (see stopTimeout), since its sockets join no group.
+func (s announcedRecord) send(ttl time.Duration) error {
 	var errs []error
 	sent := false
 	for _, f := range []family{ip4, ip6} {
@@ -102,10 +102,10 @@ func (s spoken) say(ttl time.Duration) error {
 				continue
 			}
 			rec := s.rec
-			rec.addrs = addrsOf(l)
-			b, err := announcement(rec, ttl)
+			rec.addrs = announcedAddrs(l)
+			b, err := encodeAnnouncement(rec, ttl)
 			if err == nil && ttl == 0 {
-				err = out.leave(rec, b, l.iface)
+				err = out.sendGoodbye(rec, b, l.iface)
 			} else if err == nil {
 				err = out.send(b, l.iface)
 			}
@@ -122,10 +122,10 @@ func (s spoken) say(ttl time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// leave sends a goodbye from an address of the record if possible. Such a goodbye ends all claims that list the address
-// (see table.hasLeft). Otherwise the kernel chooses the source; for IPv6 that is the link-local address, which may not be
+// sendGoodbye sends a goodbye from an address of the record if possible. Such a goodbye ends all claims that list the address
+// (see table.handleFinalGoodbye). Otherwise the kernel chooses the source; for IPv6 that is the link-local address, which may not be
 // announced.
-func (s *socket) leave(rec record, b []byte, i net.Interface) error {
+func (s *socket) sendGoodbye(rec record, b []byte, i net.Interface) error {
 	for _, a := range rec.addrs {
 		if a.Is6() == (s.family == ip6) && s.sendFrom(a, b, i) == nil {
 			return nil

@@ -9,9 +9,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// rounds lets q run to the end of the time given and returns when it asked.
-func rounds(q *questions, end time.Time, links []link, each func(now time.Time)) (asked []time.Duration) {
-	for now := q.next; now.Before(end); now = q.next {
+// runSchedule lets q run to the end of the time given and returns when it asked.
+func runSchedule(q *querySchedule, end time.Time, links []link, each func(now time.Time)) (asked []time.Duration) {
+	for now := q.nextAt; now.Before(end); now = q.nextAt {
 		if each != nil {
 			each(now)
 		}
@@ -22,9 +22,9 @@ func rounds(q *questions, end time.Time, links []link, each func(now time.Time))
 	return asked
 }
 
-func TestRoundsSpreadOutToAMinute(t *testing.T) {
-	q := newQuestions(t0)
-	asked := rounds(&q, after(10*time.Minute), []link{testLink(2, "eth0")}, nil)
+func TestQueryIntervalGrowsToAMinute(t *testing.T) {
+	q := newQuerySchedule(t0)
+	asked := runSchedule(&q, after(10*time.Minute), []link{testLink(2, "eth0")}, nil)
 	if len(asked) < 13 || len(asked) > 18 || asked[0] != 0 {
 		t.Errorf("got rounds at %v, want about 15 in ten minutes, the first at once", asked)
 	}
@@ -36,35 +36,35 @@ func TestRoundsSpreadOutToAMinute(t *testing.T) {
 	}
 }
 
-func TestSomebodyElsesQuestionCountsAsOurs(t *testing.T) {
-	q := newQuestions(t0)
+func TestQueryOfAnotherHostReplacesOurs(t *testing.T) {
+	q := newQuerySchedule(t0)
 	eth, wifi := testLink(2, "eth0"), testLink(3, "wlan0")
-	asked := rounds(&q, after(time.Hour), []link{eth}, func(now time.Time) { q.heard(now, 2) })
+	asked := runSchedule(&q, after(time.Hour), []link{eth}, func(now time.Time) { q.noteOther(now, 2) })
 	if len(asked) != 0 {
 		t.Errorf("got rounds at %v although somebody always asked just before", asked)
 	}
-	q = newQuestions(t0)
-	asked = rounds(&q, after(time.Hour), []link{eth, wifi}, func(now time.Time) { q.heard(now, 2) })
+	q = newQuerySchedule(t0)
+	asked = runSchedule(&q, after(time.Hour), []link{eth, wifi}, func(now time.Time) { q.noteOther(now, 2) })
 	if len(asked) < 50 {
 		t.Errorf("got %d rounds, want all: nobody asked on wlan0", len(asked))
 	}
 }
 
-func TestNewNetworkStartsRoundsAnew(t *testing.T) {
-	q := newQuestions(t0)
-	rounds(&q, after(10*time.Minute), []link{testLink(2, "eth0")}, nil)
+func TestRestartResetsQueryInterval(t *testing.T) {
+	q := newQuerySchedule(t0)
+	runSchedule(&q, after(10*time.Minute), []link{testLink(2, "eth0")}, nil)
 	q.restart(after(10 * time.Minute))
-	if wait := q.next.Sub(after(10 * time.Minute)); wait < 20*time.Millisecond || wait > 520*time.Millisecond {
+	if wait := q.nextAt.Sub(after(10 * time.Minute)); wait < 20*time.Millisecond || wait > 520*time.Millisecond {
 		t.Errorf("got the next round in %v, want within half a second", wait)
 	}
 }
 
-func TestLaterRoundsTakeTurnsWithTheFamilies(t *testing.T) {
+func TestLaterQueriesAlternateFamilies(t *testing.T) {
 	both := []family{ip4, ip6}
-	q := newQuestions(t0)
+	q := newQuerySchedule(t0)
 	asked := func() (on [][]family) {
 		for range 5 {
-			q.due(q.next, nil)
+			q.due(q.nextAt, nil)
 			on = append(on, q.families(both))
 			if got := q.families([]family{ip6}); !slices.Equal(got, []family{ip6}) {
 				t.Errorf("got questions on %v, want them on the only family", got)
@@ -83,9 +83,9 @@ func TestLaterRoundsTakeTurnsWithTheFamilies(t *testing.T) {
 }
 
 // A question counts as ours only if all heard it and all hear the answers.
-func TestQuestionThatOthersDoNotHearDoesNotCount(t *testing.T) {
+func TestUnicastQueryOfAnotherHostIsIgnored(t *testing.T) {
 	eth := testLink(2, "eth0", "10.0.0.1/24")
-	w := &watch{Browser: &Browser{}, questions: newQuestions(t0), links: []link{eth}, around: []link{eth}, began: t0}
+	w := &browseState{Browser: &Browser{}, queries: newQuerySchedule(t0), links: []link{eth}, allLinks: []link{eth}, startedAt: t0}
 	for _, c := range []struct {
 		name    string
 		to      netip.Addr
@@ -106,8 +106,8 @@ func TestQuestionThatOthersDoNotHearDoesNotCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.learnPacket(t0, heardPacket{p, arrival{from: netip.AddrPortFrom(eth.prefixes[0].Addr().Next(), mdnsPort), to: c.to, ifIndex: 2}})
-		if counted := len(w.questions.others) > 0; counted != c.counted {
+		w.learnPacket(t0, receivedPacket{p, arrival{from: netip.AddrPortFrom(eth.prefixes[0].Addr().Next(), mdnsPort), to: c.to, ifIndex: 2}})
+		if counted := len(w.queries.lastOther) > 0; counted != c.counted {
 			t.Errorf("%s: counted as ours: %v", c.name, counted)
 		}
 	}

@@ -26,7 +26,7 @@ type Static struct {
 	Transport string
 
 	text string // as the user wrote it
-	dial string // name or address to look up
+	name string // name or address to look up
 	host string // Peer.Host until mDNS finds the peer
 	port uint16
 }
@@ -49,7 +49,7 @@ func ParseStatic(value string) (Static, error) {
 	if err := checkStaticHost(host); err != nil {
 		return Static{}, staticError(value, err.Error())
 	}
-	s.dial = host
+	s.name = host
 	s.host = HostName(strings.TrimSuffix(host, "."))
 	return s, nil
 }
@@ -99,12 +99,12 @@ func checkStaticHost(host string) error {
 
 // resolve looks up the peer's addresses.
 func (s Static) resolve(ctx context.Context) ([]netip.AddrPort, error) {
-	if a, err := netip.ParseAddr(s.dial); err == nil {
+	if a, err := netip.ParseAddr(s.name); err == nil {
 		return []netip.AddrPort{netip.AddrPortFrom(a.Unmap(), s.port)}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", s.dial)
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", s.name)
 	if err != nil {
 		return nil, fmt.Errorf("peer %s: %w", s.text, err)
 	}
@@ -119,10 +119,10 @@ func (s Static) resolve(ctx context.Context) ([]netip.AddrPort, error) {
 
 // follow resolves the peer every resolveAgain until ctx ends, and sooner when the channel that sooner returns is closed.
 // It calls tell with the addresses, or with an empty list after a failure. It logs a failure when it begins.
-func (s Static) follow(ctx context.Context, log *slog.Logger, sooner func() <-chan struct{}, tell func([]netip.AddrPort)) {
+func (s Static) follow(ctx context.Context, log *slog.Logger, lookUpRequests func() <-chan struct{}, update func([]netip.AddrPort)) {
 	failing := false
 	for {
-		early := sooner()
+		requested := lookUpRequests()
 		addrs, err := s.resolve(ctx)
 		if ctx.Err() != nil {
 			return
@@ -131,7 +131,7 @@ func (s Static) follow(ctx context.Context, log *slog.Logger, sooner func() <-ch
 			log.Warn("static peer cannot be resolved, will try again", "peer", s.text, "err", err)
 		}
 		failing = err != nil
-		tell(addrs)
+		update(addrs)
 		wait := resolveAgain
 		if failing {
 			wait = resolveRetry
@@ -140,7 +140,7 @@ func (s Static) follow(ctx context.Context, log *slog.Logger, sooner func() <-ch
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
-		case <-early:
+		case <-requested:
 		}
 	}
 }

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-func TestStaticPeerForms(t *testing.T) {
+func TestParseStaticForms(t *testing.T) {
 	for text, want := range map[string]Static{
-		"robot":              {dial: "robot", host: "robot", port: 8076},
-		"robot:9000":         {dial: "robot", host: "robot", port: 9000},
-		"robot.lab.example.": {dial: "robot.lab.example.", host: "robot.lab.example", port: 8076},
-		"10.0.0.2":           {dial: "10.0.0.2", host: "10.0.0.2", port: 8076},
-		"10.0.0.2:1":         {dial: "10.0.0.2", host: "10.0.0.2", port: 1},
-		"[fd00::2]:9000":     {dial: "fd00::2", host: "fd00--2", port: 9000},
-		"[fd00::2]":          {dial: "fd00::2", host: "fd00--2", port: 8076},
-		"fd00::2":            {dial: "fd00::2", host: "fd00--2", port: 8076},
-		"[fe80::1%eth0]:1":   {dial: "fe80::1%eth0", host: "fe80--1-eth0", port: 1},
+		"robot":              {name: "robot", host: "robot", port: 8076},
+		"robot:9000":         {name: "robot", host: "robot", port: 9000},
+		"robot.lab.example.": {name: "robot.lab.example.", host: "robot.lab.example", port: 8076},
+		"10.0.0.2":           {name: "10.0.0.2", host: "10.0.0.2", port: 8076},
+		"10.0.0.2:1":         {name: "10.0.0.2", host: "10.0.0.2", port: 1},
+		"[fd00::2]:9000":     {name: "fd00::2", host: "fd00--2", port: 9000},
+		"[fd00::2]":          {name: "fd00::2", host: "fd00--2", port: 8076},
+		"fd00::2":            {name: "fd00::2", host: "fd00--2", port: 8076},
+		"[fe80::1%eth0]:1":   {name: "fe80::1%eth0", host: "fe80--1-eth0", port: 1},
 	} {
 		want.text = text
 		if got, err := ParseStatic(text); err != nil || got != want {
@@ -31,7 +31,7 @@ func TestStaticPeerForms(t *testing.T) {
 	}
 }
 
-func TestBadStaticPeerIsRefusedWithTheCure(t *testing.T) {
+func TestParseStaticErrorSuggestsFix(t *testing.T) {
 	for text, why := range map[string]string{
 		"":                              "no host",
 		":8076":                         "no host",
@@ -61,7 +61,7 @@ func TestBadStaticPeerIsRefusedWithTheCure(t *testing.T) {
 	}
 }
 
-func TestStaticAddressNeedsNoLookUp(t *testing.T) {
+func TestStaticAddressNeedsNoLookup(t *testing.T) {
 	s, err := ParseStatic("[::ffff:10.0.0.2]:9000")
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestStaticAddressNeedsNoLookUp(t *testing.T) {
 	}
 }
 
-func TestListedPeersAreLookedUpSoonerWhenAsked(t *testing.T) {
+func TestLookUpResolvesStaticPeersNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := ParseStatic("10.0.0.2")
 		if err != nil {
@@ -87,7 +87,7 @@ func TestListedPeersAreLookedUpSoonerWhenAsked(t *testing.T) {
 		begin := time.Now()
 		var last, count atomic.Int64
 		ctx, cancel := context.WithCancel(t.Context())
-		go s.follow(ctx, b.log, b.lookedUp, func([]netip.AddrPort) {
+		go s.follow(ctx, b.log, b.lookUpRequests, func([]netip.AddrPort) {
 			last.Store(int64(time.Since(begin)))
 			count.Add(1)
 		})
@@ -114,7 +114,7 @@ func FuzzStatic(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := ParseStatic(text)
-		if err == nil && (s.port == 0 || s.dial == "" || checkName(s.host) != nil) {
+		if err == nil && (s.port == 0 || s.name == "" || checkName(s.host) != nil) {
 			t.Fatalf("got %+v for %q", s, text)
 		}
 	})

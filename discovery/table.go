@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// farewell is how long a host stays in the table after a goodbye without bye=1. A host that registers its service
+	// goodbyeDelay is how long a host stays in the table after a goodbye without bye=1. A host that registers its service
 	// again needs this time (see Announcer). RFC 6762, section 10.1 gives a second to rescue the records; we give half.
-	farewell = 500 * time.Millisecond
+	goodbyeDelay = 500 * time.Millisecond
 	// A host that leaves sends several goodbyes within goodbyeSpan, and may announce itself between them. After that no
-	// goodbye is believed until goodbyeAgain has passed since the first. Otherwise forged goodbyes could keep a host
+	// goodbye is believed until goodbyeHoldoff has passed since the first. Otherwise forged goodbyes could keep a host
 	// out of the table for ever.
-	goodbyeSpan  = time.Second
-	goodbyeAgain = 10 * time.Second
+	goodbyeSpan    = time.Second
+	goodbyeHoldoff = 10 * time.Second
 
 	// maxBelief is how long an announcement is believed at most, whatever life it claims. Every host announces itself
-	// four times as often (see againAtLeast).
+	// four times as often (see maxAnnounceInterval).
 	maxBelief = 2 * time.Minute
 
-	maxClaims    = 1024 // in the table, since a source can announce any number of hosts
-	maxOfSource  = 64   // claims of one source; a reflector is the source of many hosts' claims
-	maxPeerAddrs = 32
+	maxClaims       = 1024 // in the table, since a source can announce any number of hosts
+	maxSourceClaims = 64   // claims of one source; a reflector is the source of many hosts' claims
+	maxPeerAddrs    = 32
 )
 
-// sighting is one announcement as it was heard.
-type sighting struct {
+// announcement is one announcement as it was heard.
+type announcement struct {
 	Peer  Peer       // Addrs, Far, By, Heard and Source are ignored
 	Addrs []address  // ranked, as reachable from here
 	From  netip.Addr // the packet's source, with its zone if it is link-local
@@ -43,67 +43,67 @@ type sighting struct {
 // list of channels is replaced by that of the last packet. Each source has a share of the table. When the table is full,
 // a claim of the source with most claims is dropped.
 type table struct {
-	self   Peer
-	claims map[string]*claim
-	oldest *list.List            // of claims: the claim that was not heard for longest is first
-	of     map[netip.Addr]int    // number of claims by source
-	having [maxOfSource + 1]int  // number of sources by their number of claims, from 1 on
-	left   map[goodbye]time.Time // times of recent goodbyes
-	heard  time.Time             // paces the goodbyes of sources without claims, one each farewellPace
-	static map[string]Peer       // listed peers by the text that the user wrote
-	listed map[string][]Peer     // peers of zones, by domain
+	self           Peer
+	claims         map[string]*claim
+	oldest         *list.List               // of claims: the claim that was not heard for longest is first
+	claimsOf       map[netip.Addr]int       // number of claims by source
+	sourcesWith    [maxSourceClaims + 1]int // number of sources by their number of claims, from 1 on
+	recentGoodbyes map[goodbye]time.Time    // times of recent goodbyes
+	pacedUntil     time.Time                // paces the goodbyes of sources without claims, one each goodbyePace
+	staticPeers    map[string]Peer          // listed peers by the text that the user wrote
+	zonePeers      map[string][]Peer        // peers of zones, by domain
 }
 
 // claim is what one source says about one node.
 type claim struct {
-	key     string
-	place   *list.Element // in table.oldest
-	peer    Peer
-	expires time.Time
-	leaves  time.Time // when a goodbye ends the claim; zero: no goodbye was heard
-	meant   bool      // that goodbye had bye=1
+	key       string
+	element   *list.Element // in table.oldest
+	peer      Peer
+	expiresAt time.Time
+	leavesAt  time.Time // when a goodbye ends the claim; zero: no goodbye was heard
+	isFinal   bool      // that goodbye had bye=1
 }
 
 // goodbye identifies the claim that a goodbye has ended. A goodbye with bye=1 is believed although one without was heard
 // lately: a host whose addresses change sends such ones, and the announcement that rescues it may be late.
 type goodbye struct {
-	by    netip.Addr
-	node  string
-	meant bool
+	source  netip.Addr
+	node    string
+	isFinal bool
 }
 
 // newTable returns an empty table of the node self, which ignores announcements of self.
 func newTable(self Peer) *table {
-	return &table{self: self, claims: map[string]*claim{}, oldest: list.New(), of: map[netip.Addr]int{}, left: map[goodbye]time.Time{},
-		static: map[string]Peer{}, listed: map[string][]Peer{}}
+	return &table{self: self, claims: map[string]*claim{}, oldest: list.New(), claimsOf: map[netip.Addr]int{}, recentGoodbyes: map[goodbye]time.Time{},
+		staticPeers: map[string]Peer{}, zonePeers: map[string][]Peer{}}
 }
 
-// seen stores an announcement: it makes or renews a claim that expires after its life, or after maxBelief if that is
+// add stores an announcement: it makes or renews a claim that expires after its life, or after maxBelief if that is
 // shorter. dropped means that another claim, which had not expired, had to make room.
-func (t *table) seen(now time.Time, s sighting) (changed, dropped bool) {
+func (t *table) add(now time.Time, s announcement) (changed, dropped bool) {
 	if s.Peer.Node == t.self.Node || len(s.Addrs) == 0 {
 		return false, false
 	}
 	p := s.peer()
-	key := p.claimed()
+	key := p.claimKey()
 	c := t.claims[key]
 	if c == nil {
 		dropped = t.makeRoom(p.By)
 		c = &claim{key: key}
-		c.place = t.oldest.PushBack(c)
+		c.element = t.oldest.PushBack(c)
 		t.claims[key] = c
-		t.count(p.By, 1)
+		t.addToCount(p.By, 1)
 	}
-	t.oldest.MoveToBack(c.place)
+	t.oldest.MoveToBack(c.element)
 	changed = !samePeer(c.peer, p)
 	c.peer = p
-	c.peer.heard = now
-	c.leaves, c.expires = time.Time{}, now.Add(min(p.life, maxBelief))
+	c.peer.lastReceivedAt = now
+	c.leavesAt, c.expiresAt = time.Time{}, now.Add(min(p.lifetime, maxBelief))
 	return changed, dropped
 }
 
 // peer is the peer of a sighting.
-func (s sighting) peer() Peer {
+func (s announcement) peer() Peer {
 	p := s.Peer
 	p.Source, p.By, p.Port = sourceMDNS, s.From, s.Addrs[0].Port()
 	p.Addrs, p.Far = nil, nil
@@ -117,8 +117,8 @@ func (s sighting) peer() Peer {
 	return p
 }
 
-// claimed is the key of a claim: two claims differ if their keys differ.
-func (p Peer) claimed() string {
+// claimKey is the key of a claim: two claims differ if their keys differ.
+func (p Peer) claimKey() string {
 	var b strings.Builder
 	fmt.Fprint(&b, p.By, " ", p.Node, " ", p.Network, " ", p.Host, " ", p.Port, " ", p.Ports, " ", p.Addrs, " ", p.Far)
 	return b.String()
@@ -128,17 +128,17 @@ func (p Peer) claimed() string {
 // longest: of this source if its share is used up, else of the sources with most claims. It must be fast, since an
 // attacker that forges sources causes it for each claim.
 func (t *table) makeRoom(source netip.Addr) (dropped bool) {
-	full := t.of[source] >= maxOfSource
+	full := t.claimsOf[source] >= maxSourceClaims
 	if !full && len(t.claims) < maxClaims {
 		return false
 	}
-	most := maxOfSource
-	for t.having[most] == 0 {
+	most := maxSourceClaims
+	for t.sourcesWith[most] == 0 {
 		most--
 	}
 	for e := t.oldest.Front(); ; e = e.Next() {
 		c := e.Value.(*claim)
-		if full && c.peer.By == source || !full && t.of[c.peer.By] == most {
+		if full && c.peer.By == source || !full && t.claimsOf[c.peer.By] == most {
 			t.drop(c)
 			return true
 		}
@@ -147,32 +147,32 @@ func (t *table) makeRoom(source netip.Addr) (dropped bool) {
 
 func (t *table) drop(c *claim) {
 	delete(t.claims, c.key)
-	t.oldest.Remove(c.place)
-	t.count(c.peer.By, -1)
+	t.oldest.Remove(c.element)
+	t.addToCount(c.peer.By, -1)
 }
 
-// count adds change to a source's number of claims.
-func (t *table) count(source netip.Addr, change int) {
-	before := t.of[source]
-	if t.of[source] += change; t.of[source] == 0 {
-		delete(t.of, source)
+// addToCount adds change to a source's number of claims.
+func (t *table) addToCount(source netip.Addr, change int) {
+	before := t.claimsOf[source]
+	if t.claimsOf[source] += change; t.claimsOf[source] == 0 {
+		delete(t.claimsOf, source)
 	}
-	t.having[before]--
-	t.having[before+change]++
+	t.sourcesWith[before]--
+	t.sourcesWith[before+change]++
 }
 
-// gone handles a goodbye without bye=1 of the source from about who: by Node, or by Host if the goodbye has no node id.
+// handleGoodbye handles a goodbye without bye=1 of the source from about who: by Node, or by Host if the goodbye has no node id.
 // The claims of that source about the node leave the table half a second later, unless they are seen again.
-func (t *table) gone(now time.Time, from netip.Addr, who Peer) {
-	t.goodbye(now, now.Add(farewell), false, from, who, func(p Peer) bool { return p.By == from })
+func (t *table) handleGoodbye(now time.Time, from netip.Addr, who Peer) {
+	t.endClaims(now, now.Add(goodbyeDelay), false, from, who, func(p Peer) bool { return p.By == from })
 }
 
-// hasLeft handles a goodbye with bye=1. The claims of the source from about the node leave the table with the next
+// handleFinalGoodbye handles a goodbye with bye=1. The claims of the source from about the node leave the table with the next
 // expire. So do claims of other sources that list from among the node's addresses: a host that has lost the address from
 // which it announced itself says goodbye from another announced address. A stranger cannot end claims in this way, since
 // only its own claims list its address.
-func (t *table) hasLeft(now time.Time, from netip.Addr, who Peer) {
-	t.goodbye(now, now, true, from, who, func(p Peer) bool { return p.By == from || p.lists(from) })
+func (t *table) handleFinalGoodbye(now time.Time, from netip.Addr, who Peer) {
+	t.endClaims(now, now, true, from, who, func(p Peer) bool { return p.By == from || p.lists(from) })
 }
 
 // lists reports whether a is one of the addresses that were announced.
@@ -181,54 +181,54 @@ func (p Peer) lists(a netip.Addr) bool {
 	return slices.ContainsFunc(p.Addrs, is) || slices.ContainsFunc(p.Far, is)
 }
 
-// farewellPace is the least time between two goodbyes that are handled from sources without a claim. For each of them
-// all claims are searched, and an attacker can forge any number of them. farewellBurst lets several come at once: a host
+// goodbyePace is the least time between two goodbyes that are handled from sources without a claim. For each of them
+// all claims are searched, and an attacker can forge any number of them. goodbyeBurst lets several come at once: a host
 // that has lost its IPv4 address says goodbye from 0.0.0.0 and from a former address within a millisecond.
 const (
-	farewellPace  = 10 * time.Millisecond
-	farewellBurst = 100 * time.Millisecond
+	goodbyePace  = 10 * time.Millisecond
+	goodbyeBurst = 100 * time.Millisecond
 )
 
-func (t *table) goodbye(now, leaves time.Time, meant bool, from netip.Addr, who Peer, ends func(Peer) bool) {
-	if t.of[from] == 0 {
-		due := now.Add(-farewellBurst)
-		if t.heard.After(due) && !t.heard.After(now) {
-			due = t.heard
+func (t *table) endClaims(now, leavesAt time.Time, isFinal bool, from netip.Addr, who Peer, ends func(Peer) bool) {
+	if t.claimsOf[from] == 0 {
+		due := now.Add(-goodbyeBurst)
+		if t.pacedUntil.After(due) && !t.pacedUntil.After(now) {
+			due = t.pacedUntil
 		}
-		if due.Add(farewellPace).After(now) {
+		if due.Add(goodbyePace).After(now) {
 			return
 		}
-		t.heard = due.Add(farewellPace)
+		t.pacedUntil = due.Add(goodbyePace)
 	}
 	for _, c := range t.claims {
 		if who.Node != "" && who.Node != c.peer.Node || who.Node == "" && who.Host != c.peer.Host || !ends(c.peer) {
 			continue
 		}
-		if t.heardLately(now, goodbye{c.peer.By, c.peer.Node, true}) || !meant && t.heardLately(now, goodbye{c.peer.By, c.peer.Node, false}) {
+		if t.endedLately(now, goodbye{c.peer.By, c.peer.Node, true}) || !isFinal && t.endedLately(now, goodbye{c.peer.By, c.peer.Node, false}) {
 			continue
 		}
-		if c.leaves.IsZero() || leaves.Before(c.leaves) {
-			c.leaves, c.meant = leaves, meant
+		if c.leavesAt.IsZero() || leavesAt.Before(c.leavesAt) {
+			c.leavesAt, c.isFinal = leavesAt, isFinal
 		}
 	}
 }
 
-// heardLately reports whether a goodbye of any source ended this claim lately. It does not ask which source: otherwise an
+// endedLately reports whether a goodbye of any source ended this claim lately. It does not ask which source: otherwise an
 // attacker could repeat the goodbye sooner with forged sources.
-func (t *table) heardLately(now time.Time, g goodbye) bool {
-	first, ok := t.left[g]
-	return ok && now.Sub(first) >= goodbyeSpan && now.Sub(first) < goodbyeAgain
+func (t *table) endedLately(now time.Time, g goodbye) bool {
+	first, ok := t.recentGoodbyes[g]
+	return ok && now.Sub(first) >= goodbyeSpan && now.Sub(first) < goodbyeHoldoff
 }
 
-// resolved stores the addresses of a static peer, which never expires. An empty list leaves the former addresses: the
+// setStatic stores the addresses of a static peer, which never expires. An empty list leaves the former addresses: the
 // robot may be up although the name server is down.
-func (t *table) resolved(s Static, addrs []netip.AddrPort) (changed bool) {
-	old, known := t.static[s.text]
+func (t *table) setStatic(s Static, addrs []netip.AddrPort) (changed bool) {
+	old, known := t.staticPeers[s.text]
 	p := Peer{Host: s.host, Addrs: addrs, Transport: s.Transport, Source: SourceStatic}
 	if known && len(addrs) == 0 {
 		p.Addrs = old.Addrs
 	}
-	t.static[s.text] = p
+	t.staticPeers[s.text] = p
 	return !known || !samePeer(old, p)
 }
 
@@ -236,29 +236,29 @@ func (t *table) resolved(s Static, addrs []netip.AddrPort) (changed bool) {
 func (t *table) setZone(domain string, peers []Peer) (changed bool) {
 	peers = slices.Clone(peers)
 	for i := range peers {
-		peers[i].Source, peers[i].life = sourceDNS, 0
+		peers[i].Source, peers[i].lifetime = sourceDNS, 0
 	}
-	if slices.EqualFunc(t.listed[domain], peers, samePeer) {
+	if slices.EqualFunc(t.zonePeers[domain], peers, samePeer) {
 		return false
 	}
-	t.listed[domain] = peers
+	t.zonePeers[domain] = peers
 	return true
 }
 
 // expire drops every claim that has expired or was ended by a goodbye.
 func (t *table) expire(now time.Time) (changed bool) {
-	for who, at := range t.left {
-		if now.Sub(at) >= goodbyeAgain {
-			delete(t.left, who)
+	for who, at := range t.recentGoodbyes {
+		if now.Sub(at) >= goodbyeHoldoff {
+			delete(t.recentGoodbyes, who)
 		}
 	}
 	for _, c := range t.claims {
-		gone := !c.leaves.IsZero() && !now.Before(c.leaves)
-		who := goodbye{c.peer.By, c.peer.Node, c.meant}
-		if _, again := t.left[who]; gone && !again && len(t.left) < maxClaims {
-			t.left[who] = now
+		gone := !c.leavesAt.IsZero() && !now.Before(c.leavesAt)
+		who := goodbye{c.peer.By, c.peer.Node, c.isFinal}
+		if _, again := t.recentGoodbyes[who]; gone && !again && len(t.recentGoodbyes) < maxClaims {
+			t.recentGoodbyes[who] = now
 		}
-		if gone || !now.Before(c.expires) {
+		if gone || !now.Before(c.expiresAt) {
 			t.drop(c)
 			changed = true
 		}
@@ -266,11 +266,11 @@ func (t *table) expire(now time.Time) (changed bool) {
 	return changed
 }
 
-// next is when expire must be called, zero when there are no claims.
-func (t *table) next() time.Time {
+// nextExpiry is when expire must be called, zero when there are no claims.
+func (t *table) nextExpiry() time.Time {
 	var next time.Time
 	for _, c := range t.claims {
-		for _, x := range []time.Time{c.leaves, c.expires} {
+		for _, x := range []time.Time{c.leavesAt, c.expiresAt} {
 			if !x.IsZero() && (next.IsZero() || x.Before(next)) {
 				next = x
 			}
@@ -280,7 +280,7 @@ func (t *table) next() time.Time {
 }
 
 func samePeer(a, b Peer) bool {
-	return a.Host == b.Host && a.Node == b.Node && a.Network == b.Network && a.life == b.life && a.More == b.More &&
+	return a.Host == b.Host && a.Node == b.Node && a.Network == b.Network && a.lifetime == b.lifetime && a.More == b.More &&
 		a.Source == b.Source && a.By == b.By && a.Port == b.Port && a.Ports == b.Ports && a.Transport == b.Transport &&
 		slices.Equal(a.Addrs, b.Addrs) && slices.Equal(a.Far, b.Far) && slices.Equal(a.Channels, b.Channels)
 }

@@ -25,23 +25,23 @@ func ports(addrs ...string) []netip.AddrPort {
 }
 
 // sighting is host with the node id of prefix id, announced by its first address.
-func sighted(host, id string, addrs ...string) sighting {
-	s := sighting{Peer: Peer{Host: host, Node: node(id), Network: "11111111", life: 10 * time.Second}}
+func announced(host, id string, addrs ...string) announcement {
+	s := announcement{Peer: Peer{Host: host, Node: node(id), Network: "11111111", lifetime: 10 * time.Second}}
 	for _, a := range ports(addrs...) {
 		s.Addrs = append(s.Addrs, address{a, rankSubnet})
 	}
-	return s.by(addrs[0])
+	return s.from(addrs[0])
 }
 
-// by has another source tell it.
-func (s sighting) by(addr string) sighting {
+// from has another source tell it.
+func (s announcement) from(addr string) announcement {
 	s.From = netip.MustParseAddrPort(addr).Addr()
 	return s
 }
 
-func see(t *testing.T, table *table, now time.Time, s sighting) bool {
+func mustAdd(t *testing.T, table *table, now time.Time, s announcement) bool {
 	t.Helper()
-	changed, dropped := table.seen(now, s)
+	changed, dropped := table.add(now, s)
 	if dropped {
 		t.Fatal("a table that is not full dropped something")
 	}
@@ -71,10 +71,10 @@ func wantAddrs(t *testing.T, table *table, want ...string) {
 	}
 }
 
-func TestPeerExpiresAfterItsOwnLife(t *testing.T) {
+func TestClaimExpiresAfterItsLifetime(t *testing.T) {
 	table := newTable(Peer{})
-	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
-	if next := table.next(); next != after(10*time.Second) {
+	mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:8076"))
+	if next := table.nextExpiry(); next != after(10*time.Second) {
 		t.Errorf("got next %v, want the end of the life", next.Sub(t0))
 	}
 	if table.expire(after(10*time.Second - 1)) {
@@ -84,31 +84,31 @@ func TestPeerExpiresAfterItsOwnLife(t *testing.T) {
 		t.Error("not changed when the life was over")
 	}
 	wantHosts(t, table, "")
-	if !table.next().IsZero() {
+	if !table.nextExpiry().IsZero() {
 		t.Error("an empty table still waits for something")
 	}
 }
 
-func TestHearingAPeerRenewsItAndIsNoChange(t *testing.T) {
+func TestRepeatedAnnouncementRenewsClaim(t *testing.T) {
 	table := newTable(Peer{})
-	if !see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076")) {
+	if !mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:8076")) {
 		t.Error("a new peer is no change")
 	}
-	if see(t, table, after(9*time.Second), sighted("robot", "a1", "10.0.0.2:8076")) {
+	if mustAdd(t, table, after(9*time.Second), announced("robot", "a1", "10.0.0.2:8076")) {
 		t.Error("the same again is a change")
 	}
 	table.expire(after(18 * time.Second))
 	wantHosts(t, table, "robot")
 }
 
-// who says it.
-var who = netip.MustParseAddr
+// addr says it.
+var addr = netip.MustParseAddr
 
-func TestGoodbyeRemovesThePeerAfterHalfASecond(t *testing.T) {
+func TestGoodbyeRemovesClaimAfterHalfASecond(t *testing.T) {
 	table := newTable(Peer{})
-	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
-	table.gone(t0, who("10.0.0.2"), Peer{Node: node("a1")})
-	table.gone(after(400*time.Millisecond), who("10.0.0.2"), Peer{Node: node("a1")}) // its repetition does not prolong the stay
+	mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:8076"))
+	table.handleGoodbye(t0, addr("10.0.0.2"), Peer{Node: node("a1")})
+	table.handleGoodbye(after(400*time.Millisecond), addr("10.0.0.2"), Peer{Node: node("a1")}) // its repetition does not prolong the stay
 	if table.expire(after(499 * time.Millisecond)) {
 		t.Error("gone before others could rescue it")
 	}
@@ -118,36 +118,36 @@ func TestGoodbyeRemovesThePeerAfterHalfASecond(t *testing.T) {
 	wantHosts(t, table, "")
 }
 
-func TestHostThatSaysThatItLeavesIsGoneAtOnce(t *testing.T) {
+func TestFinalGoodbyeRemovesClaimAtOnce(t *testing.T) {
 	table := newTable(Peer{})
-	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
-	table.gone(t0, who("10.0.0.2"), Peer{Node: node("a1")}) // zeroconf's comes first
-	table.hasLeft(t0, who("10.0.0.2"), Peer{Node: node("a1")})
-	table.hasLeft(t0, who("10.0.0.2"), Peer{Node: node("c1")})
-	if next := table.next(); !next.Equal(t0) || !table.expire(t0) {
+	mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:8076"))
+	table.handleGoodbye(t0, addr("10.0.0.2"), Peer{Node: node("a1")}) // zeroconf's comes first
+	table.handleFinalGoodbye(t0, addr("10.0.0.2"), Peer{Node: node("a1")})
+	table.handleFinalGoodbye(t0, addr("10.0.0.2"), Peer{Node: node("c1")})
+	if next := table.nextExpiry(); !next.Equal(t0) || !table.expire(t0) {
 		t.Errorf("got %v as the next time to look, want now", next)
 	}
 	wantHosts(t, table, "")
 }
 
-func TestAnnouncementAfterAGoodbyeRescuesThePeer(t *testing.T) {
+func TestAnnouncementAfterGoodbyeKeepsClaim(t *testing.T) {
 	table := newTable(Peer{})
-	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
-	table.gone(t0, who("10.0.0.2"), Peer{Node: node("a1")})
-	see(t, table, after(time.Millisecond), sighted("robot", "a1", "10.0.0.2:8076"))
+	mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:8076"))
+	table.handleGoodbye(t0, addr("10.0.0.2"), Peer{Node: node("a1")})
+	mustAdd(t, table, after(time.Millisecond), announced("robot", "a1", "10.0.0.2:8076"))
 	if table.expire(after(5 * time.Second)) {
 		t.Error("the rescued peer changed")
 	}
 	wantHosts(t, table, "robot")
 }
 
-func TestGoodbyeByNameIsForTheClaimsOfItsSource(t *testing.T) {
+func TestGoodbyeByNameEndsOnlyClaimsOfItsSource(t *testing.T) {
 	table := newTable(Peer{})
-	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
-	see(t, table, t0, sighted("arm", "b1", "10.0.0.3:8076"))
-	see(t, table, t0, sighted("arm", "b2", "10.0.0.4:8076"))
-	table.gone(t0, who("10.0.0.2"), Peer{Host: "robot"})
-	table.gone(t0, who("10.0.0.4"), Peer{Host: "arm"})
+	mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:8076"))
+	mustAdd(t, table, t0, announced("arm", "b1", "10.0.0.3:8076"))
+	mustAdd(t, table, t0, announced("arm", "b2", "10.0.0.4:8076"))
+	table.handleGoodbye(t0, addr("10.0.0.2"), Peer{Host: "robot"})
+	table.handleGoodbye(t0, addr("10.0.0.4"), Peer{Host: "arm"})
 	table.expire(after(time.Second))
 	wantHosts(t, table, "arm")
 	if got := table.peers()[0].Node; got != node("b1") {
@@ -155,141 +155,141 @@ func TestGoodbyeByNameIsForTheClaimsOfItsSource(t *testing.T) {
 	}
 }
 
-func TestGoodbyeOfAnotherIsIgnored(t *testing.T) {
+func TestGoodbyeOfAnotherSourceIsIgnored(t *testing.T) {
 	table := newTable(Peer{})
-	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
+	mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:8076"))
 	for _, p := range []Peer{{Node: node("a1")}, {Host: "robot"}, {Node: node("c1"), Host: "robot"}} {
-		table.gone(t0, who("10.0.0.66"), p)
-		table.hasLeft(t0, who("10.0.0.66"), p)
+		table.handleGoodbye(t0, addr("10.0.0.66"), p)
+		table.handleFinalGoodbye(t0, addr("10.0.0.66"), p)
 	}
-	table.hasLeft(t0, who("10.0.0.2"), Peer{Node: node("c1"), Host: "robot"})
+	table.handleFinalGoodbye(t0, addr("10.0.0.2"), Peer{Node: node("c1"), Host: "robot"})
 	table.expire(after(time.Second))
 	wantHosts(t, table, "robot")
 }
 
 // A host that has lost one of its addresses says goodbye from another that it has announced.
-func TestHostLeavesByAnyAddressThatItAnnounced(t *testing.T) {
-	for by, announced := range map[string][]string{
+func TestFinalGoodbyeCountsFromAnyAnnouncedAddress(t *testing.T) {
+	for by, addrs := range map[string][]string{
 		"fd00::2":      {"10.0.0.2:8076", "[fd00::2]:8076"},
 		"10.0.0.2":     {"10.0.0.2:8076", "[fd00::2]:8076"},
 		"10.0.0.3":     {"10.0.0.2:8076", "10.0.0.3:8076"},
 		"fe80::2%eth0": {"10.0.0.2:8076", "[fe80::2%eth0]:8076"},
 	} {
 		table := newTable(Peer{})
-		robot := sighted("robot", "a1", announced...)
-		see(t, table, t0, robot)
-		see(t, table, t0, robot.by("[fe80::2%eth0]:5353"))
-		see(t, table, t0, sighted("arm", "b1", announced...))
-		table.hasLeft(t0, who(by), Peer{Node: node("a1"), Host: "robot"})
+		robot := announced("robot", "a1", addrs...)
+		mustAdd(t, table, t0, robot)
+		mustAdd(t, table, t0, robot.from("[fe80::2%eth0]:5353"))
+		mustAdd(t, table, t0, announced("arm", "b1", addrs...))
+		table.handleFinalGoodbye(t0, addr(by), Peer{Node: node("a1"), Host: "robot"})
 		table.expire(t0)
 		if got := hosts(table); got != "arm" {
-			t.Errorf("after a goodbye from %s of %v: got hosts %q, want the other alone", by, announced, got)
+			t.Errorf("after a goodbye from %s of %v: got hosts %q, want the other alone", by, addrs, got)
 		}
 	}
 }
 
-func TestHostBehindAReflectorLeavesByItsFarAddress(t *testing.T) {
+func TestFinalGoodbyeCountsFromFarAddress(t *testing.T) {
 	table := newTable(Peer{})
-	robot := sighted("robot", "a1", "10.0.0.2:8076").by("10.9.0.254:5353")
+	robot := announced("robot", "a1", "10.0.0.2:8076").from("10.9.0.254:5353")
 	robot.Addrs = append(robot.Addrs, address{netip.MustParseAddrPort("10.9.0.2:8076"), rankFar})
-	see(t, table, t0, robot)
-	table.hasLeft(t0, who("10.9.0.2"), robot.Peer)
+	mustAdd(t, table, t0, robot)
+	table.handleFinalGoodbye(t0, addr("10.9.0.2"), robot.Peer)
 	table.expire(t0)
 	wantHosts(t, table, "")
 }
 
 // The stranger claims the robot's node for itself before, in every way, and says goodbye from an address of its own.
-func TestGoodbyeOfAForgerEndsTheForgersClaimsAlone(t *testing.T) {
+func TestForgedGoodbyeEndsOnlyForgedClaims(t *testing.T) {
 	table := newTable(Peer{})
-	robot := sighted("robot", "a1", "10.0.0.2:8076", "[fd00::2]:8076")
-	see(t, table, t0, robot)
-	see(t, table, t0, robot.by("[fe80::2%eth0]:5353"))
-	for _, lie := range []sighting{
-		sighted("robot", "a1", "10.0.0.66:8076"),
-		sighted("robot", "a1", "10.0.0.2:8076", "[fd00::2]:8076", "10.0.0.66:8076").by("10.0.0.66:5353"),
-		robot.by("10.0.0.66:5353"),
+	robot := announced("robot", "a1", "10.0.0.2:8076", "[fd00::2]:8076")
+	mustAdd(t, table, t0, robot)
+	mustAdd(t, table, t0, robot.from("[fe80::2%eth0]:5353"))
+	for _, lie := range []announcement{
+		announced("robot", "a1", "10.0.0.66:8076"),
+		announced("robot", "a1", "10.0.0.2:8076", "[fd00::2]:8076", "10.0.0.66:8076").from("10.0.0.66:5353"),
+		robot.from("10.0.0.66:5353"),
 	} {
-		see(t, table, t0, lie)
+		mustAdd(t, table, t0, lie)
 	}
 	for _, p := range []Peer{{Node: node("a1")}, {Node: node("a1"), Host: "robot"}, {Host: "robot"}} {
-		table.hasLeft(t0, who("10.0.0.66"), p)
-		table.gone(t0, who("10.0.0.66"), p)
+		table.handleFinalGoodbye(t0, addr("10.0.0.66"), p)
+		table.handleGoodbye(t0, addr("10.0.0.66"), p)
 	}
 	table.expire(after(time.Second))
 	peers := table.peers()
-	if len(peers) != 2 || peers[0].By != who("10.0.0.2") || peers[1].By != who("fe80::2%eth0") {
+	if len(peers) != 2 || peers[0].By != addr("10.0.0.2") || peers[1].By != addr("fe80::2%eth0") {
 		t.Errorf("got %+v, want what the robot claims by either of its addresses", peers)
 	}
 }
 
 // zeroconf's goodbye, before a host registers anew, goes out from each address: what each has said is said again.
-func TestGoodbyeThatIsNotMeantIsForTheClaimsOfItsSource(t *testing.T) {
+func TestGoodbyeEndsOnlyClaimsOfItsSource(t *testing.T) {
 	table := newTable(Peer{})
-	see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076", "[fe80::2%eth0]:8076"))
-	table.gone(t0, who("fe80::2%eth0"), Peer{Node: node("a1")})
+	mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:8076", "[fe80::2%eth0]:8076"))
+	table.handleGoodbye(t0, addr("fe80::2%eth0"), Peer{Node: node("a1")})
 	table.expire(after(time.Second))
 	wantHosts(t, table, "robot")
 }
 
-func TestGoodbyesOfSourcesThatClaimNothingMayComeAtOnce(t *testing.T) {
+func TestGoodbyesWithoutClaimsMayBurst(t *testing.T) {
 	table := newTable(Peer{})
-	robot := sighted("robot", "a1", "10.0.0.2:8076", "[fd00::2]:8076")
-	see(t, table, t0, robot)
+	robot := announced("robot", "a1", "10.0.0.2:8076", "[fd00::2]:8076")
+	mustAdd(t, table, t0, robot)
 	for range 3 { // zeroconf, without an address
-		table.gone(t0, who("0.0.0.0"), robot.Peer)
+		table.handleGoodbye(t0, addr("0.0.0.0"), robot.Peer)
 	}
-	table.hasLeft(after(time.Millisecond), who("fd00::2"), robot.Peer)
+	table.handleFinalGoodbye(after(time.Millisecond), addr("fd00::2"), robot.Peer)
 	table.expire(after(time.Millisecond))
 	wantHosts(t, table, "")
 }
 
 // A host that changes its addresses says goodbye without meaning it, and is late with the announcement that rescues it. It is
 // believed all the same when it leaves soon after.
-func TestGoodbyeThatIsMeantIsBelievedAfterOneThatWasNot(t *testing.T) {
+func TestFinalGoodbyeCountsAfterOrdinaryGoodbye(t *testing.T) {
 	table := newTable(Peer{})
-	robot := sighted("robot", "a1", "10.0.0.2:8076")
-	see(t, table, t0, robot)
-	table.gone(t0, who("10.0.0.2"), robot.Peer)
-	table.expire(after(farewell))
-	see(t, table, after(700*time.Millisecond), robot)
-	table.hasLeft(after(3*time.Second), who("10.0.0.2"), robot.Peer)
+	robot := announced("robot", "a1", "10.0.0.2:8076")
+	mustAdd(t, table, t0, robot)
+	table.handleGoodbye(t0, addr("10.0.0.2"), robot.Peer)
+	table.expire(after(goodbyeDelay))
+	mustAdd(t, table, after(700*time.Millisecond), robot)
+	table.handleFinalGoodbye(after(3*time.Second), addr("10.0.0.2"), robot.Peer)
 	table.expire(after(3 * time.Second))
 	wantHosts(t, table, "")
 }
 
 // The goodbyes are forged, with the source of the robot: it is seen for ten seconds each time that it announces
 // itself.
-func TestGoodbyesOneAfterTheOtherDoNotHideAHost(t *testing.T) {
+func TestRepeatedGoodbyesDoNotHideHost(t *testing.T) {
 	table := newTable(Peer{})
-	robot := sighted("robot", "a1", "10.0.0.2:8076", "10.0.0.3:8076")
-	see(t, table, t0, robot)
-	table.hasLeft(t0, who("10.0.0.2"), robot.Peer)
+	robot := announced("robot", "a1", "10.0.0.2:8076", "10.0.0.3:8076")
+	mustAdd(t, table, t0, robot)
+	table.handleFinalGoodbye(t0, addr("10.0.0.2"), robot.Peer)
 	table.expire(t0)
-	see(t, table, after(time.Second), robot)
-	for d := time.Second; d < goodbyeAgain; d += 100 * time.Millisecond {
-		table.hasLeft(after(d), who("10.0.0.2"), robot.Peer)
-		table.hasLeft(after(d), who("10.0.0.3"), robot.Peer)
-		table.gone(after(d), who("10.0.0.2"), Peer{Host: "robot"})
+	mustAdd(t, table, after(time.Second), robot)
+	for d := time.Second; d < goodbyeHoldoff; d += 100 * time.Millisecond {
+		table.handleFinalGoodbye(after(d), addr("10.0.0.2"), robot.Peer)
+		table.handleFinalGoodbye(after(d), addr("10.0.0.3"), robot.Peer)
+		table.handleGoodbye(after(d), addr("10.0.0.2"), Peer{Host: "robot"})
 		table.expire(after(d))
 		wantHosts(t, table, "robot")
 	}
-	table.hasLeft(after(goodbyeAgain), who("10.0.0.2"), robot.Peer)
-	table.expire(after(goodbyeAgain))
+	table.handleFinalGoodbye(after(goodbyeHoldoff), addr("10.0.0.2"), robot.Peer)
+	table.expire(after(goodbyeHoldoff))
 	wantHosts(t, table, "")
 }
 
 func TestOwnAnnouncementIsIgnored(t *testing.T) {
 	table := newTable(Peer{Host: "pc", Node: node("a1")})
-	if see(t, table, t0, sighted("pc", "a1", "10.0.0.2:8076")) {
+	if mustAdd(t, table, t0, announced("pc", "a1", "10.0.0.2:8076")) {
 		t.Error("a node saw itself")
 	}
 }
 
-func TestNobodyIsBelievedForLongerThanTwoMinutes(t *testing.T) {
+func TestClaimExpiresAfterTwoMinutesAtMost(t *testing.T) {
 	table := newTable(Peer{})
-	s := sighted("ghost", "01", "10.0.0.66:8076")
-	s.Peer.life = time.Hour
-	see(t, table, t0, s)
+	s := announced("ghost", "01", "10.0.0.66:8076")
+	s.Peer.lifetime = time.Hour
+	mustAdd(t, table, t0, s)
 	table.expire(after(2*time.Minute - 1))
 	wantHosts(t, table, "ghost")
 	table.expire(after(2 * time.Minute))
@@ -297,25 +297,25 @@ func TestNobodyIsBelievedForLongerThanTwoMinutes(t *testing.T) {
 }
 
 // What another says of a known node, or the same source of the same node, stands beside what is known.
-func TestNoPacketChangesAClaim(t *testing.T) {
-	robot := sighted("robot", "a1", "10.0.0.2:8076")
-	for name, lie := range map[string]sighting{
-		"another name":                       sighted("ghost", "a1", "10.0.0.66:8076"),
-		"another address":                    sighted("robot", "a1", "10.0.0.66:8076"),
-		"another port":                       sighted("robot", "a1", "10.0.0.2:9000").by("10.0.0.66:1"),
-		"another node":                       sighted("robot", "01", "10.0.0.2:8076").by("10.0.0.66:1"),
-		"another name, forged source":        sighted("ghost", "a1", "10.0.0.2:8076"),
-		"another address, forged source":     sighted("robot", "a1", "10.0.0.66:8076").by("10.0.0.2:1"),
-		"one address more, forged source":    sighted("robot", "a1", "10.0.0.2:8076", "10.0.0.66:8076"),
-		"another port, forged source":        sighted("robot", "a1", "10.0.0.2:9000"),
-		"another node, forged source":        sighted("robot", "01", "10.0.0.2:8076"),
-		"another node and port, forged too":  sighted("robot", "01", "10.0.0.2:9000"),
+func TestPacketNeverChangesAnotherClaim(t *testing.T) {
+	robot := announced("robot", "a1", "10.0.0.2:8076")
+	for name, lie := range map[string]announcement{
+		"another name":                       announced("ghost", "a1", "10.0.0.66:8076"),
+		"another address":                    announced("robot", "a1", "10.0.0.66:8076"),
+		"another port":                       announced("robot", "a1", "10.0.0.2:9000").from("10.0.0.66:1"),
+		"another node":                       announced("robot", "01", "10.0.0.2:8076").from("10.0.0.66:1"),
+		"another name, forged source":        announced("ghost", "a1", "10.0.0.2:8076"),
+		"another address, forged source":     announced("robot", "a1", "10.0.0.66:8076").from("10.0.0.2:1"),
+		"one address more, forged source":    announced("robot", "a1", "10.0.0.2:8076", "10.0.0.66:8076"),
+		"another port, forged source":        announced("robot", "a1", "10.0.0.2:9000"),
+		"another node, forged source":        announced("robot", "01", "10.0.0.2:8076"),
+		"another node and port, forged too":  announced("robot", "01", "10.0.0.2:9000"),
 		"an address far away, forged source": {Peer: robot.Peer, Addrs: []address{{ports("192.0.2.7:8076")[0], rankFar}}, From: robot.From},
 	} {
 		table := newTable(Peer{})
-		see(t, table, t0, robot)
+		mustAdd(t, table, t0, robot)
 		before := table.peers()[0]
-		if !see(t, table, t0, lie) {
+		if !mustAdd(t, table, t0, lie) {
 			t.Errorf("%s: no change", name)
 		}
 		after := table.peers()
@@ -325,49 +325,49 @@ func TestNoPacketChangesAClaim(t *testing.T) {
 	}
 }
 
-func TestChannelsAreAsSaidLast(t *testing.T) {
+func TestLastAnnouncementReplacesChannels(t *testing.T) {
 	table := newTable(Peer{})
-	s := sighted("robot", "a1", "10.0.0.2:8076")
-	see(t, table, t0, s)
+	s := announced("robot", "a1", "10.0.0.2:8076")
+	mustAdd(t, table, t0, s)
 	s.Peer.Channels = []Channel{{"imu", 16, 64}}
-	if !see(t, table, t0, s) || len(table.peers()) != 1 || len(table.peers()[0].Channels) != 1 {
+	if !mustAdd(t, table, t0, s) || len(table.peers()) != 1 || len(table.peers()[0].Channels) != 1 {
 		t.Errorf("got %+v, want one robot with its channel", table.peers())
 	}
 }
 
-func TestFarAddressesAreToldAndNotDialled(t *testing.T) {
+func TestFarAddressesAreNotDialled(t *testing.T) {
 	table := newTable(Peer{})
-	s := sighted("robot", "a1", "10.0.0.2:8076")
+	s := announced("robot", "a1", "10.0.0.2:8076")
 	s.Addrs = append(s.Addrs, address{netip.MustParseAddrPort("192.0.2.7:8076"), rankFar})
-	see(t, table, t0, s)
+	mustAdd(t, table, t0, s)
 	p := table.peers()[0]
-	if !slices.Equal(p.Addrs, ports("10.0.0.2:8076")) || !slices.Equal(p.Far, ports("192.0.2.7:8076")) || p.By != who("10.0.0.2") {
+	if !slices.Equal(p.Addrs, ports("10.0.0.2:8076")) || !slices.Equal(p.Far, ports("192.0.2.7:8076")) || p.By != addr("10.0.0.2") {
 		t.Errorf("got %+v, want one address of each kind, and who said it", p)
 	}
 }
 
-func TestSourceHasAShareOfTheTable(t *testing.T) {
+func TestTableLimitsClaimsOfSource(t *testing.T) {
 	table := newTable(Peer{})
-	see(t, table, t0, sighted("robot", "ffff", "10.0.0.2:8076"))
-	for i := range 10 * maxOfSource {
-		table.seen(after(time.Duration(i)*time.Millisecond), sighted(fmt.Sprintf("liar%03d", i), fmt.Sprintf("%08x", i), "10.0.0.3:8076"))
+	mustAdd(t, table, t0, announced("robot", "ffff", "10.0.0.2:8076"))
+	for i := range 10 * maxSourceClaims {
+		table.add(after(time.Duration(i)*time.Millisecond), announced(fmt.Sprintf("liar%03d", i), fmt.Sprintf("%08x", i), "10.0.0.3:8076"))
 	}
 	peers := table.peers()
-	if len(peers) != maxOfSource+1 || peers[len(peers)-1].Host != "robot" {
-		t.Errorf("got %d peers, want the robot and the %d of the share", len(peers), maxOfSource)
+	if len(peers) != maxSourceClaims+1 || peers[len(peers)-1].Host != "robot" {
+		t.Errorf("got %d peers, want the robot and the %d of the share", len(peers), maxSourceClaims)
 	}
-	if got, want := peers[0].Host, fmt.Sprintf("liar%03d", 9*maxOfSource); got != want {
+	if got, want := peers[0].Host, fmt.Sprintf("liar%03d", 9*maxSourceClaims); got != want {
 		t.Errorf("got %s as the oldest that was kept, want %s", got, want)
 	}
 }
 
-func TestFullTableMakesRoomWhereMostIsClaimed(t *testing.T) {
+func TestFullTableDropsClaimOfLargestSource(t *testing.T) {
 	table := newTable(Peer{})
-	see(t, table, t0, sighted("early", "fffe", "10.0.0.2:8076"))
+	mustAdd(t, table, t0, announced("early", "fffe", "10.0.0.2:8076"))
 	for i := range 2 * maxClaims { // of 40 sources
-		table.seen(after(time.Millisecond), sighted("liar", fmt.Sprintf("%08x", i), fmt.Sprintf("10.0.1.%d:8076", i%40)))
+		table.add(after(time.Millisecond), announced("liar", fmt.Sprintf("%08x", i), fmt.Sprintf("10.0.1.%d:8076", i%40)))
 	}
-	changed, dropped := table.seen(after(time.Second), sighted("late", "ffff", "10.0.0.3:8076"))
+	changed, dropped := table.add(after(time.Second), announced("late", "ffff", "10.0.0.3:8076"))
 	if !changed || !dropped {
 		t.Errorf("got changed %v, dropped %v, want a newcomer in the place of another", changed, dropped)
 	}
@@ -376,18 +376,18 @@ func TestFullTableMakesRoomWhereMostIsClaimed(t *testing.T) {
 	}
 	wantHosts(t, table, "early late"+strings.Repeat(" liar", maxClaims-2))
 	table.expire(after(time.Hour))
-	if len(table.claims)+len(table.of) != 0 {
-		t.Errorf("got %d claims of %d sources after an hour, want none", len(table.claims), len(table.of))
+	if len(table.claims)+len(table.claimsOf) != 0 {
+		t.Errorf("got %d claims of %d sources after an hour, want none", len(table.claims), len(table.claimsOf))
 	}
 }
 
-// A packet has up to maxInstances claims, and maxPackets of them are read in a second: in a table that is full of claims
+// A packet has up to maxInstances claims, and maxPacketRate of them are read in a second: in a table that is full of claims
 // whose sources are forged each has to cost microseconds.
 func BenchmarkClaimsOfForgedSources(b *testing.B) {
 	table := newTable(Peer{})
-	s := sighted("liar", "a1", "10.0.0.2:8076")
+	s := announced("liar", "a1", "10.0.0.2:8076")
 	for i := 0; b.Loop(); i++ {
 		s.From = netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
-		table.seen(after(time.Duration(i)), s)
+		table.add(after(time.Duration(i)), s)
 	}
 }

@@ -13,7 +13,7 @@ func listedPeer(host, id, addr string) Peer {
 	return p
 }
 
-func TestZoneIsBelievedUntilItSaysOtherwise(t *testing.T) {
+func TestZonePeersStayUntilZoneChanges(t *testing.T) {
 	table := newTable(Peer{})
 	robot := listedPeer("robot", "", "10.0.0.2:8076")
 	if !table.setZone("a.example", []Peer{robot}) || table.setZone("a.example", []Peer{robot}) {
@@ -31,14 +31,14 @@ func TestZoneIsBelievedUntilItSaysOtherwise(t *testing.T) {
 	wantHosts(t, table, "arm")
 }
 
-func TestListedNodeThatIsHeardIsOne(t *testing.T) {
+func TestHostsMergesZonePeerWithAnnouncement(t *testing.T) {
 	for name, listed := range map[string]Peer{
 		"by its id":                    listedPeer("robot", "a1", "192.0.2.2:8076"),
 		"by its address":               listedPeer("other", "", "10.0.0.2:8076"),
 		"by its machine, port changed": listedPeer("robot", "", "10.0.0.2:9000"),
 	} {
 		table := newTable(Peer{})
-		see(t, table, t0, sighted("robot", "a1", "10.0.0.2:8076"))
+		mustAdd(t, table, t0, announced("robot", "a1", "10.0.0.2:8076"))
 		table.setZone("a.example", []Peer{listed})
 		if got := len(table.peers()); got != 2 {
 			t.Errorf("%s: got %d peers to dial, want both", name, got)
@@ -51,9 +51,9 @@ func TestListedNodeThatIsHeardIsOne(t *testing.T) {
 	}
 }
 
-func TestListedNodeOfAnotherIDIsAnother(t *testing.T) {
+func TestHostsKeepsZonePeerWithOtherIDApart(t *testing.T) {
 	table := newTable(Peer{})
-	see(t, table, t0, sighted("krang", "a1", "10.0.0.2:8076"))
+	mustAdd(t, table, t0, announced("krang", "a1", "10.0.0.2:8076"))
 	table.setZone("a.example", []Peer{listedPeer("krang", "b1", "10.0.0.3:8076")})
 	if got := Hosts(table.peers()); len(got) != 2 || got[0].Node != node("a1") || got[1].Node != node("b1") {
 		t.Errorf("got %+v, want two nodes", got)
@@ -66,12 +66,12 @@ func TestOwnEntryInAZoneIsIgnored(t *testing.T) {
 	wantHosts(t, table, "")
 }
 
-func TestListedTwiceIsOnePeer(t *testing.T) {
+func TestHostsMergesPeerOfTwoZones(t *testing.T) {
 	table := newTable(Peer{})
 	table.setZone("a.example", []Peer{listedPeer("robot", "", "10.0.0.2:8076")})
 	table.setZone("b.example", []Peer{listedPeer("robot", "", "10.0.0.2:8076")})
 	s, _ := ParseStatic("10.0.0.2")
-	table.resolved(s, ports("10.0.0.2:8076"))
+	table.setStatic(s, ports("10.0.0.2:8076"))
 	if got := Hosts(table.peers()); len(got) != 1 || got[0].Source != SourceStatic || got[0].Host != "robot" {
 		t.Errorf("got %+v, want one host, that the user wants, by the name of its zone", got)
 	}

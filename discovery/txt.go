@@ -16,9 +16,9 @@ const (
 	maxStrings  = 160  // strings of another host's TXT record
 	maxChannels = 128  // channels of another host's TXT record
 
-	maxFrameCount = 1 << 24
-	maxFrameSize  = 64 << 20
-	maxData       = 1 << 40
+	maxFrameCount   = 1 << 24
+	maxFrameSize    = 64 << 20
+	maxChannelBytes = 1 << 40
 )
 
 var (
@@ -32,7 +32,7 @@ func (c Channel) check() error {
 		return err
 	}
 	if c.FrameCount < 1 || c.FrameCount > maxFrameCount || c.FrameSize < 1 || c.FrameSize > maxFrameSize ||
-		int64(c.FrameCount)*int64(c.FrameSize) > maxData {
+		int64(c.FrameCount)*int64(c.FrameSize) > maxChannelBytes {
 		return errGeometry
 	}
 	return nil
@@ -46,7 +46,7 @@ func buildTXT(p Peer, port int) []string {
 		"net=" + p.Network,
 		"node=" + p.Node,
 		"port=" + strconv.Itoa(port),
-		"life=" + strconv.Itoa(int(p.life/time.Second)),
+		"life=" + strconv.Itoa(int(p.lifetime/time.Second)),
 	}
 	if p.Ports.QUIC != 0 {
 		txt = append(txt, keyQUIC+"="+strconv.Itoa(int(p.Ports.QUIC)))
@@ -80,7 +80,7 @@ func parseTXT(txt []string) (p Peer, port int, err error) {
 	if len(txt) > maxStrings {
 		return Peer{}, 0, fmt.Errorf("txt: more than %d strings", maxStrings)
 	}
-	r := txtReader{seen: make(map[string]bool, len(txt))}
+	r := txtReader{seenKeys: make(map[string]bool, len(txt))}
 	for _, s := range txt {
 		if err := r.read(s); err != nil {
 			return Peer{}, 0, err
@@ -95,8 +95,8 @@ func parseTXT(txt []string) (p Peer, port int, err error) {
 	if err := r.peer.Ports.check(); err != nil {
 		return Peer{}, 0, fmt.Errorf("txt: %w", err)
 	}
-	if r.peer.life == 0 {
-		r.peer.life = defaultLife
+	if r.peer.lifetime == 0 {
+		r.peer.lifetime = defaultLifetime
 	}
 	slices.SortFunc(r.peer.Channels, byName)
 	return r.peer, r.port, nil
@@ -105,10 +105,10 @@ func parseTXT(txt []string) (p Peer, port int, err error) {
 func byName(a, b Channel) int { return cmp.Compare(a.Name, b.Name) }
 
 type txtReader struct {
-	seen    map[string]bool
-	version string
-	peer    Peer
-	port    int
+	seenKeys map[string]bool
+	version  string
+	peer     Peer
+	port     int
 }
 
 func (r *txtReader) read(s string) error {
@@ -117,10 +117,10 @@ func (r *txtReader) read(s string) error {
 	if !isChannel {
 		key = strings.ToLower(key)
 	}
-	if r.seen[key] {
+	if r.seenKeys[key] {
 		return nil
 	}
-	r.seen[key] = true
+	r.seenKeys[key] = true
 	if isChannel {
 		return r.readChannel(name, value)
 	}
@@ -141,8 +141,8 @@ func (r *txtReader) read(s string) error {
 		return number(&r.peer.More, key, value, 1<<20)
 	case "life":
 		var seconds int
-		err := number(&seconds, key, value, int(maxLife/time.Second))
-		r.peer.life = time.Duration(seconds) * time.Second
+		err := number(&seconds, key, value, int(maxLifetime/time.Second))
+		r.peer.lifetime = time.Duration(seconds) * time.Second
 		return err
 	}
 	return nil

@@ -10,11 +10,11 @@ import (
 )
 
 func robot() Peer {
-	return Peer{Host: "robot", Node: node("a1"), Network: "11111111", life: 10 * time.Second, Ports: Ports{8076, 8077},
+	return Peer{Host: "robot", Node: node("a1"), Network: "11111111", lifetime: 10 * time.Second, Ports: Ports{8076, 8077},
 		Channels: []Channel{{"camera", 4, 300000}, {"imu", 16, 64}}}
 }
 
-func TestTXTSaysWhatTheDesignSays(t *testing.T) {
+func TestBuildTXT(t *testing.T) {
 	got := strings.Join(buildTXT(robot(), 8076), " ")
 	want := "v=1 net=11111111 node=" + node("a1") + " port=8076 life=10 quic=8076 sctp=8077 ch.camera=4x300000 ch.imu=16x64"
 	if got != want {
@@ -22,7 +22,7 @@ func TestTXTSaysWhatTheDesignSays(t *testing.T) {
 	}
 }
 
-func TestTXTReadsBack(t *testing.T) {
+func TestTXTRoundTrip(t *testing.T) {
 	want := robot()
 	got, port, err := parseTXT(buildTXT(want, 9000))
 	want.Host = ""
@@ -31,7 +31,7 @@ func TestTXTReadsBack(t *testing.T) {
 	}
 }
 
-func TestOnlyTransportsListenedOnAreAnnounced(t *testing.T) {
+func TestTXTHasOnlyPortsListenedOn(t *testing.T) {
 	for want, ports := range map[string]Ports{
 		"":                    {},
 		"quic=8076":           {QUIC: 8076},
@@ -50,7 +50,7 @@ func TestOnlyTransportsListenedOnAreAnnounced(t *testing.T) {
 	}
 }
 
-func TestChannelsThatDoNotFitAreCounted(t *testing.T) {
+func TestTXTCountsChannelsThatDoNotFit(t *testing.T) {
 	p := robot()
 	p.Channels, p.More = nil, 5
 	for i := range 200 {
@@ -70,7 +70,7 @@ func TestChannelsThatDoNotFitAreCounted(t *testing.T) {
 	}
 }
 
-func TestHiddenCatalogIsACountOnly(t *testing.T) {
+func TestTXTCountsHiddenChannels(t *testing.T) {
 	p := robot()
 	p.Channels, p.More = nil, 7
 	got, _, err := parseTXT(buildTXT(p, 8076))
@@ -79,7 +79,7 @@ func TestHiddenCatalogIsACountOnly(t *testing.T) {
 	}
 }
 
-func TestForeignTXTIsRefused(t *testing.T) {
+func TestParseTXTRefusesInvalid(t *testing.T) {
 	good := []string{"v=1", "net=11111111", "node=" + node("a1")}
 	with := func(s ...string) []string { return append(append([]string{}, s...), good...) }
 	many := make([]string, maxChannels+1)
@@ -140,16 +140,16 @@ func TestForeignTXTIsRefused(t *testing.T) {
 	}
 }
 
-func TestForeignTXTIsReadAsRFC6763Says(t *testing.T) {
+func TestParseTXTFollowsRFC6763(t *testing.T) {
 	got, port, err := parseTXT([]string{"", "V=1", "NET=11111111", "v=2", "node=" + node("a1"), "node=rubbish", "new=thing", "flag",
 		"ch.imu=16x64", "ch.imu=1x1", "ch.IMU=2x2"})
-	want := Peer{Node: node("a1"), Network: "11111111", life: defaultLife, Channels: []Channel{{"IMU", 2, 2}, {"imu", 16, 64}}}
+	want := Peer{Node: node("a1"), Network: "11111111", lifetime: defaultLifetime, Channels: []Channel{{"IMU", 2, 2}, {"imu", 16, 64}}}
 	if err != nil || port != 0 || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %d, %v, want %+v", got, port, err, want)
 	}
 }
 
-func TestAnotherVersionIsNamed(t *testing.T) {
+func TestParseTXTReportsOtherVersion(t *testing.T) {
 	if _, _, err := parseTXT([]string{"v=2", "net=11111111", "node=" + node("a1")}); !errors.Is(err, errVersion) {
 		t.Errorf("got %v, want errVersion", err)
 	}

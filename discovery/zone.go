@@ -16,41 +16,41 @@ import (
 )
 
 const (
-	maxZoneHosts = 256 // of one domain
-	askAtOnce    = 8   // hosts of a zone that are looked up at the same time
+	maxZoneHosts     = 256 // of one domain
+	maxParallelHosts = 8   // hosts of a zone that are looked up at the same time
 )
 
 // zone is the result of reading a domain's zone once.
 type zone struct {
-	hosts []record      // by name
-	ttl   time.Duration // the shortest TTL of the answers; 0: not known
-	bad   error         // why the last bad host was left out; nil: none was
+	hosts   []record      // by name
+	ttl     time.Duration // the shortest TTL of the answers; 0: not known
+	badHost error         // why the last bad host was left out; nil: none was
 }
 
-// look reads the hosts of the domain. It fails when a question gets no answer. It leaves out a host whose records are
+// read reads the hosts of the domain. It fails when a question gets no answer. It leaves out a host whose records are
 // wrong.
-func (d Domain) look(ctx context.Context, ask asker) (z zone, err error) {
-	list, err := ask(ctx, service+"."+d.name, dns.TypePTR)
+func (d Domain) read(ctx context.Context, resolve resolver) (z zone, err error) {
+	list, err := resolve(ctx, service+"."+d.name, dns.TypePTR)
 	if err != nil {
 		return zone{}, err
 	}
-	z.keep(list)
+	z.shortenTTL(list)
 	instances := instancesOf(list, d)
 	if len(instances) > maxZoneHosts {
-		instances, z.bad = instances[:maxZoneHosts], fmt.Errorf("more than %d hosts", maxZoneHosts)
+		instances, z.badHost = instances[:maxZoneHosts], fmt.Errorf("more than %d hosts", maxZoneHosts)
 	}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(askAtOnce)
+	group.SetLimit(maxParallelHosts)
 	for _, name := range instances {
 		group.Go(func() error {
-			read, r, err := readHost(ctx, ask, name)
+			read, r, err := readHost(ctx, resolve, name)
 			mu.Lock()
 			defer mu.Unlock()
-			z.keep(read...)
+			z.shortenTTL(read...)
 			switch {
 			case errors.Is(err, errRecord):
-				z.bad = err
+				z.badHost = err
 				return nil
 			case err == nil:
 				z.hosts = append(z.hosts, r)
@@ -63,8 +63,8 @@ func (d Domain) look(ctx context.Context, ask asker) (z zone, err error) {
 	return z, err
 }
 
-// keep shortens the zone's TTL to the shortest of the answers.
-func (z *zone) keep(answers ...answer) {
+// shortenTTL shortens the zone's TTL to the shortest of the answers.
+func (z *zone) shortenTTL(answers ...answer) {
 	for _, a := range answers {
 		if z.ttl == 0 || a.ttl > 0 && a.ttl < z.ttl {
 			z.ttl = a.ttl
@@ -91,20 +91,20 @@ var errRecord = errors.New("not a host of achbridge")
 
 // readHost looks up the records of one service. It ignores a TXT record without v=, since the author of a zone cannot
 // know a node id.
-func readHost(ctx context.Context, ask asker, name string) (read []answer, r record, err error) {
+func readHost(ctx context.Context, resolve resolver, name string) (read []answer, r record, err error) {
 	wrong := func(why string) ([]answer, record, error) {
 		return read, record{}, fmt.Errorf("%s: %w: %s", name, errRecord, why)
 	}
-	places, err := ask(ctx, name, dns.TypeSRV)
+	services, err := resolve(ctx, name, dns.TypeSRV)
 	if err != nil {
 		return nil, record{}, err
 	}
-	says, err := ask(ctx, name, dns.TypeTXT)
+	texts, err := resolve(ctx, name, dns.TypeTXT)
 	if err != nil {
 		return nil, record{}, err
 	}
-	read = []answer{places, says}
-	for _, rr := range recordsOf[*dns.TXT](says) {
+	read = []answer{services, texts}
+	for _, rr := range recordsOf[*dns.TXT](texts) {
 		txt := rr.Txt
 		if !slices.ContainsFunc(txt, func(s string) bool { return strings.HasPrefix(s, "v=") }) {
 			continue
@@ -115,16 +115,16 @@ func readHost(ctx context.Context, ask asker, name string) (read []answer, r rec
 		break
 	}
 	r.peer.Host = HostName(instanceLabel(name))
-	list := recordsOf[*dns.SRV](places)
+	list := recordsOf[*dns.SRV](services)
 	if len(list) == 0 {
 		return wrong("no SRV record")
 	}
-	place := slices.MinFunc(list, func(a, b *dns.SRV) int { return cmp.Compare(a.Priority, b.Priority) })
-	if r.port = place.Port; r.port == 0 || place.Target == "." {
+	srv := slices.MinFunc(list, func(a, b *dns.SRV) int { return cmp.Compare(a.Priority, b.Priority) })
+	if r.port = srv.Port; r.port == 0 || srv.Target == "." {
 		return wrong("its SRV record names no port")
 	}
 	for _, kind := range []uint16{dns.TypeA, dns.TypeAAAA} {
-		at, err := ask(ctx, place.Target, kind)
+		at, err := resolve(ctx, srv.Target, kind)
 		if err != nil {
 			return nil, record{}, err
 		}
@@ -132,7 +132,7 @@ func readHost(ctx context.Context, ask asker, name string) (read []answer, r rec
 		r.addrs = append(r.addrs, addressesIn(at)...)
 	}
 	if len(r.addrs) == 0 {
-		return wrong("no address for " + place.Target)
+		return wrong("no address for " + srv.Target)
 	}
 	r.addrs = r.addrs[:min(len(r.addrs), maxAddrs)]
 	return read, r, nil

@@ -11,10 +11,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// replies are what a hostile name server answers, one question after the other: each has its length before it.
-type replies []byte
+// hostileReplies are what a hostile name server answers, one question after the other: each has its length before it.
+type hostileReplies []byte
 
-func (r *replies) answer(_ context.Context, _ string, kind uint16) (answer, error) {
+func (r *hostileReplies) answer(_ context.Context, _ string, kind uint16) (answer, error) {
 	if len(*r) < 2 {
 		return answer{}, errors.New("no answer")
 	}
@@ -25,7 +25,7 @@ func (r *replies) answer(_ context.Context, _ string, kind uint16) (answer, erro
 	if err := m.Unpack(text); err != nil {
 		return answer{}, err
 	}
-	return answerIn(&m, kind), nil
+	return parseAnswer(&m, kind), nil
 }
 
 // asZone packs a zone as the answers to the questions for its first host.
@@ -69,21 +69,21 @@ krang                 30 AAAA 2001:db8::7
 	f.Add([]byte("\x00\x0c\x00\x00\x84\x00\x00\x00\x00\x00\x00\x00\x00\x00"))
 	links := []link{testLink(2, "eth0", "10.0.0.1/24")}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r := replies(b)
+		r := hostileReplies(b)
 		list, err := r.answer(t.Context(), "", dns.TypePTR)
 		if err != nil {
 			return
 		}
 		z := zone{}
-		z.keep(list)
+		z.shortenTTL(list)
 		for _, name := range instancesOf(list, robots) {
 			read, host, err := readHost(t.Context(), r.answer, name)
-			z.keep(read...)
+			z.shortenTTL(read...)
 			if err == nil {
 				z.hosts = append(z.hosts, host)
 			}
 		}
-		if wait := z.holds(); wait < soonest || wait > latest {
+		if wait := z.validFor(); wait < minZoneTTL || wait > maxZoneTTL {
 			t.Fatalf("got %v until the zone is read again", wait)
 		}
 		table := newTable(Peer{Host: "pc", Node: node("99"), Network: "11111111"})
@@ -91,7 +91,7 @@ krang                 30 AAAA 2001:db8::7
 		for _, h := range z.hosts {
 			checkZoneHost(t, h)
 			p := h.peer
-			for _, a := range (hearing{links: links}).addresses(h) {
+			for _, a := range (packetSource{links: links}).addresses(h) {
 				p.Addrs = append(p.Addrs, a.AddrPort)
 			}
 			peers = append(peers, p)
