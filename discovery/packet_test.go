@@ -98,7 +98,7 @@ func TestParsePacketDetectsQueryForAllHosts(t *testing.T) {
 	var q dns.Msg
 	q.SetQuestion(serviceName, dns.TypePTR)
 	if p := mustParse(t, mustEncode(t, q)); !p.isQuery {
-		t.Error("a question for every host was missed")
+		t.Error("a query for all hosts was not detected")
 	}
 	known, _ := dns.NewRR("_achbridge._udp.local. 60 IN PTR robot._achbridge._udp.local.")
 	q.Answer = []dns.RR{known}
@@ -108,7 +108,7 @@ func TestParsePacketDetectsQueryForAllHosts(t *testing.T) {
 	q.SetQuestion("robot."+serviceName, dns.TypePTR)
 	q.Answer = nil
 	if p := mustParse(t, mustEncode(t, q)); p.isQuery {
-		t.Error("a probe passed for a question for every host")
+		t.Error("a probe was treated as a query for all hosts")
 	}
 }
 
